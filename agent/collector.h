@@ -1,0 +1,46 @@
+/* collector.h - what a source of events is to the agent: one vtable, called by the agent's own thread only (never by a
+ * thread of the job), in the order probe, arm, start, stop, drain, disarm. A collector sees the sink (sink.h) and nothing
+ * else of the agent: no socket, no segment, no schedule. */
+#ifndef PROFD_AGENT_COLLECTOR_H
+#define PROFD_AGENT_COLLECTOR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct collector_request {
+	uint32_t wanted;           /* bit set of enum collector that the capture asks for */
+	uint32_t generation;       /* of the recording; what the sink will hand to sink_begin's callers */
+	const char *step_range;    /* glob, "" = none: the collector that sees ranges reports their ends by steps_range_end() */
+	const char *step_operator; /* glob, "" = none: likewise, by steps_operator_end() */
+};
+
+struct collector_ops {
+	uint32_t bit; /* enum collector */
+
+	/* Can it record here, now? Touches nothing: no call into a foreign library beyond looking symbols up. Returns 1 or
+	 * 0 and in either case a sentence for `doctor` (what it records, or why it cannot). */
+	int (*probe)(char *sentence, size_t bytes);
+
+	/* Makes ready what may take long (calibration, memory); nothing of the job is touched yet. 0, or a negative errno
+	 * with the reason in `sentence`; the capture then goes on without this collector and says so. */
+	int (*arm)(const struct collector_request *request, char *sentence, size_t bytes);
+
+	/* Switches the hooks on. They may fire before the sink records (warm-up) and must then be cheap and write nothing;
+	 * sink_recording() tells. 0 or a negative errno, as arm. */
+	int (*start)(const struct collector_request *request, char *sentence, size_t bytes);
+
+	/* Switches the hooks off. Ends of what is open may still come through pointers that a foreign library holds. */
+	void (*stop)(void);
+
+	/* Reports what is still pending inside a foreign library, without synchronising anything, before the deadline
+	 * (CLOCK_MONOTONIC ns). May be NULL. */
+	void (*drain)(uint64_t deadline);
+
+	/* Gives back what arm took, as far as no foreign pointer leads there. */
+	void (*disarm)(void);
+};
+
+extern const struct collector_ops collector_nvtx;
+extern const struct collector_ops collector_torch;
+
+#endif

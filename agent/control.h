@@ -1,0 +1,54 @@
+/* control.h - one capture's life inside the process: arm, tick, record, drain. The agent's own thread drives it; the job's
+ * step thread only ticks. */
+#ifndef PROFD_AGENT_CONTROL_H
+#define PROFD_AGENT_CONTROL_H
+
+#include "../proto/message.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum control_phase {
+	CONTROL_IDLE = 0,
+	CONTROL_ARMED,   /* counting: skip_first and wait */
+	CONTROL_WARMUP,  /* collectors are being switched on, or are on and what they see is thrown away */
+	CONTROL_RECORD,
+	CONTROL_TICK,    /* the step thread is at a boundary; the agent's thread keeps its hands off */
+	CONTROL_DRAIN,   /* the last boundary has passed */
+	CONTROL_BETWEEN, /* between two cycles, waiting for the next segment */
+};
+extern _Atomic uint32_t control_phase;
+
+/* The step thread is at a boundary of the given source: `number` steps of that source have ended. Called only while
+ * control_phase is not CONTROL_IDLE. */
+void control_tick(uint32_t source, uint64_t now, uint64_t number);
+
+/* Glob of the range whose ends are the steps of the capture that is armed; "" = none. Any thread while it is armed. */
+const char *control_step_range(void);
+
+/* --- the rest: the agent's thread only --- */
+
+/* ARM has come with a segment's descriptor (taken). Sends ARMED or DECLINED through link_send. */
+void control_arm(const struct message_arm *arm, int segment_fd);
+void control_cancel(uint64_t capture, uint32_t reason);
+void control_probe(void);
+/* FINISH has come: the daemon has what it wants. */
+void control_finish(uint64_t capture);
+
+/* Does what is due: collectors on, drain, timers. Returns the CLOCK_MONOTONIC ns of the next thing to do, UINT64_MAX for
+ * none. */
+uint64_t control_work(uint64_t now);
+
+/* The connection to the daemon is lost / a daemon has answered WELCOME: offer what is left of earlier ones. */
+void control_daemon_lost(void);
+void control_daemon_found(void);
+/* How many segments would be offered. */
+uint32_t control_orphans(void);
+
+/* The process exits: end the recording, wait for the agent's thread at most `wait` ns. Called by the exiting thread. */
+void control_exit(uint64_t wait);
+
+/* link.c: sends to the daemon; 0, or a negative errno where there is none or it does not read. */
+int link_send(const void *message, int fd);
+
+#endif

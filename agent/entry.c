@@ -1,0 +1,91 @@
+/* entry.c - the ways in that others call: NVTX's and CUDA's injection, and the dlopen that shows torch arriving. */
+#include "life.h"
+#include "nvtx/nvtx.h"
+
+#include "../proto/message.h"
+
+#include <dlfcn.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT int InitializeInjection(void);
+EXPORT int InitializeInjectionNvtx2(void *get_export_table);
+EXPORT int InitializeInjectionNvtx(void *get_export_table);
+
+/* Called by the CUDA driver in cuInit. No CUDA call in here. */
+EXPORT int InitializeInjection(void)
+{
+	life_enter(ENTRY_CUDA);
+	return 1;
+}
+
+/* Called by each object that carries NVTX, at its first NVTX call. */
+EXPORT int InitializeInjectionNvtx2(void *get_export_table)
+{
+	int r = nvtx_inject(get_export_table);
+	life_enter(ENTRY_NVTX);
+	return r;
+}
+
+EXPORT int InitializeInjectionNvtx(void *get_export_table)
+{
+	return InitializeInjectionNvtx2(get_export_table);
+}
+
+/* dlopen is left by a jump, so that the loader sees the caller's own return address: it decides whose RUNPATH is searched.
+ * Hence assembler: a compiler may or may not make a tail call of it. */
+void *dlopen_seen(const char *file) __attribute__((visibility("hidden"), used));
+
+static void *real_dlopen;
+
+void *dlopen_seen(const char *file)
+{
+	if (!real_dlopen)
+		real_dlopen = dlsym(RTLD_NEXT, "dlopen");
+	life_library_seen(file);
+	return real_dlopen;
+}
+
+#if defined(__x86_64__)
+__asm__(".text\n"
+	".globl dlopen\n"
+	".type dlopen,@function\n"
+	"dlopen:\n"
+	".cfi_startproc\n"
+	"	endbr64\n"
+	"	push %rdi\n"
+	".cfi_adjust_cfa_offset 8\n"
+	"	push %rsi\n"
+	".cfi_adjust_cfa_offset 8\n"
+	"	sub $8, %rsp\n"
+	".cfi_adjust_cfa_offset 8\n"
+	"	call dlopen_seen\n"
+	"	add $8, %rsp\n"
+	".cfi_adjust_cfa_offset -8\n"
+	"	pop %rsi\n"
+	".cfi_adjust_cfa_offset -8\n"
+	"	pop %rdi\n"
+	".cfi_adjust_cfa_offset -8\n"
+	"	jmp *%rax\n"
+	".cfi_endproc\n"
+	".size dlopen,.-dlopen\n");
+#elif defined(__aarch64__)
+__asm__(".text\n"
+	".globl dlopen\n"
+	".type dlopen,%function\n"
+	"dlopen:\n"
+	".cfi_startproc\n"
+	"	stp x29, x30, [sp, #-32]!\n"
+	".cfi_adjust_cfa_offset 32\n"
+	"	stp x0, x1, [sp, #16]\n"
+	"	bl dlopen_seen\n"
+	"	mov x16, x0\n"
+	"	ldp x0, x1, [sp, #16]\n"
+	"	ldp x29, x30, [sp], #32\n"
+	".cfi_adjust_cfa_offset -32\n"
+	"	br x16\n"
+	".cfi_endproc\n"
+	".size dlopen,.-dlopen\n");
+#else
+#error "the dlopen watch knows x86-64 and aarch64"
+#endif

@@ -1,0 +1,243 @@
+/* facts.c - see facts.h. Reads /proc and the environment with plain system calls. */
+#include "facts.h"
+#include "life.h"
+#include "nvtx/nvtx.h"
+#include "orphan.h"
+#include "control.h"
+#include "steps/counter.h"
+#include "torch/torch.h"
+
+#include "../proto/version.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SOCKETS 6
+
+static struct {
+	char sockets[SOCKETS][SOCKET_PATH_BYTES];
+	unsigned socket_count;
+	int rank, local_rank, world_size;
+	char launcher[32], job[128], name[64];
+	int read;
+} facts = {.rank = -1, .local_rank = -1, .world_size = -1};
+
+static int number(const char *text, int *ret)
+{
+	if (!text || !*text)
+		return 0;
+	int value = 0;
+	for (const char *p = text; *p; p++) {
+		if (*p < '0' || *p > '9' || value > 100000000)
+			return 0;
+		value = value * 10 + (*p - '0');
+	}
+	*ret = value;
+	return 1;
+}
+
+static int first_number(int *ret, const char *const *names)
+{
+	for (; *names; names++)
+		if (number(getenv(*names), ret))
+			return 1;
+	return 0;
+}
+
+int facts_read_environment(void)
+{
+	int before = facts.rank;
+	if (!facts.read) {
+		for (unsigned i = 0; i < SOCKETS; i++) {
+			int r = socket_candidate(i, facts.sockets[facts.socket_count]);
+			if (r == -ENOENT)
+				break;
+			if (r == 0)
+				facts.socket_count++;
+		}
+		const char *name = getenv("PROFD_NAME");
+		message_text(facts.name, sizeof facts.name, name ? name : "");
+		facts.read = 1;
+	}
+	if (facts.rank < 0) {
+		/* torchrun sets RANK for its workers, and so do scripts that follow its convention; Slurm and Open MPI have
+		 * words of their own. The more specific launcher names the job. */
+		first_number(&facts.rank, (const char *const[]){"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", NULL});
+		first_number(&facts.local_rank, (const char *const[]){"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
+								      "SLURM_LOCALID", NULL});
+		first_number(&facts.world_size,
+			     (const char *const[]){"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS", NULL});
+	}
+	const char *job = getenv("PROFD_JOB"), *launcher = "";
+	const char *slurm = getenv("SLURM_JOB_ID"), *torchrun = getenv("TORCHELASTIC_RUN_ID");
+	const char *mpi = getenv("PMIX_NAMESPACE");
+	if (torchrun)
+		launcher = "torchrun";
+	else if (getenv("OMPI_COMM_WORLD_RANK"))
+		launcher = "openmpi";
+	else if (slurm)
+		launcher = "slurm";
+	if (!job || !*job)
+		job = slurm ? slurm : torchrun ? torchrun : mpi ? mpi : "";
+	message_text(facts.launcher, sizeof facts.launcher, launcher);
+	message_text(facts.job, sizeof facts.job, job);
+	return facts.rank != before;
+}
+
+const char *facts_socket(unsigned index)
+{
+	return index < facts.socket_count ? facts.sockets[index] : NULL;
+}
+
+size_t facts_decimal(char *to, uint64_t value)
+{
+	char digits[20];
+	size_t n = 0;
+	do
+		digits[n++] = (char)('0' + value % 10);
+	while (value /= 10);
+	for (size_t i = 0; i < n; i++)
+		to[i] = digits[n - 1 - i];
+	to[n] = 0;
+	return n;
+}
+
+static size_t read_file(const char *path, char *to, size_t bytes)
+{
+	size_t n = 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	while (n < bytes - 1) {
+		ssize_t r = read(fd, to + n, bytes - 1 - n);
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r <= 0)
+			break;
+		n += (size_t)r;
+	}
+	close(fd);
+	to[n] = 0;
+	return n;
+}
+
+/* Field 22 of /proc/self/stat; the name in field 2 may hold anything, so count from its closing parenthesis. */
+static uint64_t start_time(void)
+{
+	char stat[1024];
+	read_file("/proc/self/stat", stat, sizeof stat);
+	const char *p = strrchr(stat, ')');
+	uint64_t value = 0;
+	if (!p)
+		return 0;
+	for (int field = 2; *p && field < 22; p++)
+		field += *p == ' ';
+	for (; *p >= '0' && *p <= '9'; p++)
+		value = value * 10 + (uint64_t)(*p - '0');
+	return value;
+}
+
+static uint64_t pid_namespace(void)
+{
+	char link[64];
+	uint64_t value = 0;
+	ssize_t n = readlink("/proc/self/ns/pid", link, sizeof link - 1);
+	if (n <= 0)
+		return 0;
+	link[n] = 0;
+	for (const char *p = strchr(link, '['); p && *++p >= '0' && *p <= '9';)
+		value = value * 10 + (uint64_t)(*p - '0');
+	return value;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+/* The program, or the script that an interpreter runs: `python -m pkg.train`, `python train.py`. */
+static const char *program_name(const char *arguments, size_t n)
+{
+	const char *program = base_name(arguments);
+	if (strncmp(program, "python", 6) && strncmp(program, "pypy", 4))
+		return program;
+	for (const char *a = arguments + strlen(arguments) + 1; a < arguments + n; a += strlen(a) + 1) {
+		if (!strcmp(a, "-m")) {
+			a += strlen(a) + 1;
+			return a < arguments + n ? a : program;
+		}
+		if (!strcmp(a, "-c") || !strcmp(a, "-"))
+			return program;
+		if (*a != '-')
+			return base_name(a);
+		if (!strcmp(a, "-W") || !strcmp(a, "-X"))
+			a += strlen(a) + 1;
+	}
+	return program;
+}
+
+struct found {
+	uint32_t libraries;
+};
+
+static int look(struct dl_phdr_info *info, size_t size, void *pointer)
+{
+	static const struct {
+		const char *prefix;
+		uint32_t bit;
+	} known[] = {{"libtorch_cpu.so", LIBRARY_TORCH},
+		     {"libcuda.so", LIBRARY_CUDA},
+		     {"libcupti.so", LIBRARY_CUPTI},
+		     {"libpython", LIBRARY_PYTHON}};
+	struct found *found = pointer;
+	const char *name = base_name(info->dlpi_name ? info->dlpi_name : "");
+	(void)size;
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		if (!strncmp(name, known[i].prefix, strlen(known[i].prefix)))
+			found->libraries |= known[i].bit;
+	return 0;
+}
+
+uint32_t facts_libraries(void)
+{
+	struct found found = {0};
+	dl_iterate_phdr(look, &found);
+	return found.libraries | (nvtx_object_count() ? LIBRARY_NVTX : 0);
+}
+
+void facts_hello(struct message_hello *hello)
+{
+	char arguments[sizeof hello->command];
+	*hello = MESSAGE_INIT(HELLO, hello);
+	hello->major = PROTOCOL_MAJOR;
+	hello->minor = PROTOCOL_MINOR;
+	hello->pid = (int32_t)getpid();
+	hello->pid_namespace = pid_namespace();
+	hello->start_time = start_time();
+	hello->rank = facts.rank;
+	hello->local_rank = facts.local_rank;
+	hello->world_size = facts.world_size;
+	hello->libraries = facts_libraries();
+	hello->nvtx_modules = nvtx_object_count();
+	hello->step_source = steps_source();
+	hello->entry = life_entries();
+	hello->orphans = control_orphans();
+	message_text(hello->version, sizeof hello->version, PROFD_VERSION);
+	message_text(hello->launcher, sizeof hello->launcher, facts.launcher);
+	message_text(hello->job, sizeof hello->job, facts.job);
+	size_t n = read_file("/proc/self/cmdline", arguments, sizeof arguments);
+	message_text(hello->name, sizeof hello->name, *facts.name ? facts.name : program_name(arguments, n));
+	for (size_t i = 0; i + 1 < n; i++)
+		if (!arguments[i])
+			arguments[i] = ' ';
+	message_text(hello->command, sizeof hello->command, arguments);
+	if (hello->libraries & LIBRARY_TORCH)
+		torch_version(hello->torch_version, sizeof hello->torch_version);
+	if (gethostname(hello->host, sizeof hello->host - 1) < 0)
+		hello->host[0] = 0;
+}

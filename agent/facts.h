@@ -1,0 +1,24 @@
+/* facts.h - what the agent says of its process in HELLO. */
+#ifndef PROFD_AGENT_FACTS_H
+#define PROFD_AGENT_FACTS_H
+
+#include "../proto/message.h"
+#include "../proto/socket.h"
+
+/* Reads the environment (job, rank, name, sockets). Call on a thread where getenv is safe: the constructor, or the thread
+ * that enters. May be called again: a later rank replaces none. Returns 1 where something changed. */
+int facts_read_environment(void);
+
+/* Fills a HELLO: environment as read, and /proc/self. */
+void facts_hello(struct message_hello *hello);
+
+/* Candidates for the daemon's socket, as they were when the environment was read. NULL past the last. */
+const char *facts_socket(unsigned index);
+
+/* Bit set of enum library that are mapped now. */
+uint32_t facts_libraries(void);
+
+/* Decimal text of a number; returns its length. `to` holds at least 21 bytes. */
+size_t facts_decimal(char *to, uint64_t value);
+
+#endif

@@ -1,0 +1,36 @@
+/* objects.h - the objects of the process that carry NVTX, and the function pointers in them. */
+#ifndef PROFD_AGENT_NVTX_OBJECTS_H
+#define PROFD_AGENT_NVTX_OBJECTS_H
+
+#include "nvtx_abi.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* One function that the collector puts into objects. */
+struct nvtx_hook {
+	uint8_t module; /* enum nvtx_abi_module */
+	uint8_t id;     /* enum nvtx_abi_core or nvtx_abi_core2 */
+	uint8_t always; /* also while nothing is armed: what makes handles and names */
+	nvtx_abi_function function;
+};
+extern const struct nvtx_hook nvtx_hooks[];
+extern const size_t nvtx_hook_count;
+
+/* Takes in the object that asks, from its own thread and before it makes its first call: hooks what is always hooked, and
+ * the rest if ranges are on. Where the table is full, or the object cannot be found among those that are mapped, it stays
+ * as it is without a tool. */
+void nvtx_objects_add(nvtx_abi_get_export_table get);
+
+/* Hooks ranges and marks in all objects that are still mapped (on = 1), or gives NULL back where the function is still
+ * ours (on = 0); forgets objects that are gone. The agent's thread. */
+void nvtx_objects_set(int on);
+
+/* The number of slots that another tool holds, as seen at the last change, and the file name (no folder) of the object
+ * that tool lies in, where known. The agent's thread. */
+void nvtx_objects_describe(unsigned *ret_foreign, char *holder, size_t bytes);
+
+/* Objects that could not be taken in because the table was full. */
+unsigned nvtx_objects_refused(void);
+
+#endif

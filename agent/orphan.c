@@ -1,0 +1,120 @@
+/* orphan.c - see orphan.h. */
+#include "orphan.h"
+#include "control.h"
+#include "sink.h"
+
+#include "../proto/limits.h"
+
+#include <string.h>
+
+#define ORPHANS 8
+
+static struct orphan {
+	struct segment segment; /* header NULL: free */
+	uint64_t trigger;
+	struct message_done done;
+	bool stuck;
+	uint64_t give_up; /* CLOCK_MONOTONIC ns; 0 = the daemon is there */
+} orphans[ORPHANS];
+static bool connected;
+
+static void forget(struct orphan *o)
+{
+	/* A thread that is stuck in the recorder may write into the mapping when it goes on: it stays, unused. */
+	if (!o->stuck)
+		segment_deinit(&o->segment);
+	memset(o, 0, sizeof *o);
+}
+
+static uint64_t expiry(void)
+{
+	return sink_now() + LIMIT_ORPHAN_SECONDS * 1000000000ull;
+}
+
+void orphan_done(const struct segment *segment, uint64_t trigger, const struct message_done *done, bool stuck)
+{
+	struct orphan *o = NULL;
+	for (unsigned i = 0; i < ORPHANS && !o; i++)
+		if (!orphans[i].segment.header)
+			o = &orphans[i];
+	if (!o) {
+		/* The one that has waited longest makes room; without a daemon its events are lost to everybody. */
+		o = &orphans[0];
+		for (unsigned i = 1; i < ORPHANS; i++)
+			if (orphans[i].done.capture < o->done.capture)
+				o = &orphans[i];
+		forget(o);
+	}
+	o->segment = *segment;
+	o->trigger = trigger;
+	o->done = *done;
+	o->stuck = stuck;
+	o->give_up = connected ? 0 : expiry();
+	link_send(&o->done, -1);
+}
+
+void orphan_finish(uint64_t capture)
+{
+	for (unsigned i = 0; i < ORPHANS; i++)
+		if (orphans[i].segment.header && orphans[i].done.capture == capture)
+			forget(&orphans[i]);
+}
+
+void orphan_lost(void)
+{
+	connected = false;
+	for (unsigned i = 0; i < ORPHANS; i++)
+		if (orphans[i].segment.header && !orphans[i].give_up)
+			orphans[i].give_up = expiry();
+}
+
+static void offer(const struct segment *segment, uint64_t capture, uint64_t trigger, bool active)
+{
+	struct message_offer m = MESSAGE_INIT(OFFER, offer);
+	m.capture = capture;
+	m.trigger = trigger;
+	m.active = active;
+	link_send(&m, segment->fd);
+}
+
+void orphan_offer(const struct segment *recording, uint64_t capture, uint64_t trigger)
+{
+	connected = true;
+	if (recording)
+		offer(recording, capture, trigger, true);
+	for (unsigned i = 0; i < ORPHANS; i++) {
+		struct orphan *o = &orphans[i];
+		if (!o->segment.header || !o->give_up)
+			continue;
+		offer(&o->segment, o->done.capture, o->trigger, false);
+		link_send(&o->done, -1);
+	}
+}
+
+uint64_t orphan_work(uint64_t now)
+{
+	uint64_t due = UINT64_MAX;
+	for (unsigned i = 0; i < ORPHANS; i++) {
+		struct orphan *o = &orphans[i];
+		if (!o->segment.header || !o->give_up)
+			continue;
+		if (now >= o->give_up)
+			forget(o);
+		else if (o->give_up < due)
+			due = o->give_up;
+	}
+	return due;
+}
+
+uint32_t orphan_count(void)
+{
+	uint32_t n = 0;
+	for (unsigned i = 0; i < ORPHANS; i++)
+		n += orphans[i].segment.header && orphans[i].give_up;
+	return n;
+}
+
+bool orphan_connected(void)
+{
+	return connected;
+}

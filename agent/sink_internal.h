@@ -1,0 +1,83 @@
+/* sink_internal.h - what the files of the sink share: sink.c (threads, chunks), sink_frame.c (open ranges),
+ * sink_string.c (names). */
+#ifndef PROFD_AGENT_SINK_INTERNAL_H
+#define PROFD_AGENT_SINK_INTERNAL_H
+
+#include "../proto/limits.h"
+#include "../proto/segment.h"
+#include "sink.h"
+#include "sink_control.h"
+
+#include <stdatomic.h>
+
+/* Threads of the job that can write in one process's life at a time; each costs about 80 KiB of address space, of which
+ * it touches what it needs. */
+#define SINK_THREADS 16384
+/* Ids that a thread takes at a time. */
+#define SINK_ID_BLOCK 1024
+/* Entries of a thread's caches of names: direct-mapped, a power of two. */
+#define SINK_CACHE 256
+
+struct sink_cached {
+	uint64_t key; /* address of a static text; hash of another */
+	uint32_t id;
+	uint32_t bytes;
+};
+
+struct sink_thread {
+	_Atomic uint32_t inside; /* the thread is in the recorder */
+	_Atomic uint32_t owned;  /* 0 free to take, 1 a thread's, 2 gone with frames that may still be pointed to */
+	struct sink_thread *next;
+	uint32_t tid;
+	uint32_t generation; /* of the chunk and caches */
+	unsigned char *chunk;
+	struct segment_chunk *entry;
+	uint32_t used, capacity;
+	uint64_t next_id, last_id;
+
+	struct sink_frame *top;
+	struct sink_frame *free_frames;
+	uint32_t frames_used; /* of frames[], the rest is untouched */
+	uint32_t depth;
+
+	struct sink_cached cache_static[SINK_CACHE];
+	struct sink_cached cache_text[SINK_CACHE];
+	struct sink_frame frames[SINK_DEPTH];
+};
+
+struct sink_state {
+	_Atomic(struct sink_thread *) threads; /* only ever grows */
+	_Atomic uint32_t thread_count;
+	struct segment segment;
+	_Atomic(struct segment_header *) header; /* NULL while nothing is prepared */
+	uint32_t generation;
+	uint64_t max_events;
+	_Atomic uint64_t events;
+	_Atomic uint32_t hint; /* where to look for a free chunk */
+	_Atomic uint64_t next_id;
+	_Atomic uint32_t step;  /* ordinal of the current step, 0 outside of the recording */
+	_Atomic uint32_t muted; /* losses do not count: warm-up, or after the last boundary */
+};
+extern struct sink_state sink_state;
+
+/* sink.c */
+/* Counts a loss whatever the phase. */
+void count_loss(enum loss loss, uint8_t kind);
+void thread_describe(struct sink_thread *thread);
+
+/* sink_frame.c */
+/* Empties the stack; returns 1 where a foreign library may still hold a pointer to one of the frames. */
+int frames_abandon_all(struct sink_thread *thread);
+uint32_t frames_open(struct sink_thread *thread, uint32_t generation);
+/* Writes the open frames of `thread` through `own`, clipped at `end`. */
+void frames_clip(struct sink_thread *thread, struct sink_thread *own, uint32_t generation, uint64_t end);
+/* A frame whose end could not be recorded: its owner takes it back later. */
+void frame_forget(struct sink_frame *frame);
+
+/* sink_string.c */
+int strings_prepare(void);
+void strings_release(void);
+uint64_t strings_bytes(void);
+size_t names_of_thread(uint32_t tid, char *to, size_t bytes);
+
+#endif

@@ -1,0 +1,27 @@
+/* counter.h - the step counter's side that the agent's own files use; collectors include steps.h. */
+#ifndef PROFD_AGENT_STEPS_COUNTER_H
+#define PROFD_AGENT_STEPS_COUNTER_H
+
+#include "../../proto/status.h"
+
+#include <stdint.h>
+
+/* A program's profd_step(). Any thread. */
+void steps_program_step(void);
+
+/* The source that is counted now (enum step_source), steps ended so far. */
+uint32_t steps_source(void);
+uint64_t steps_count(void);
+uint64_t steps_other_threads(void);
+
+/* Median duration in ns of the last `most` steps up to and including number `upto`; 0 where none is known. *ret_count,
+ * where not NULL, gets how many went in. */
+uint64_t steps_median(uint64_t upto, uint32_t most, uint32_t *ret_count);
+
+/* The daemon's status page takes the place of the private one. Agent's thread. */
+void steps_publish(int status_fd);
+
+/* Sources that are seen only while armed: counting begins and ends. Agent's thread. */
+void steps_watch(uint32_t source);
+
+#endif

@@ -1,0 +1,237 @@
+/* steps.c - where one training iteration ends: sources in their order of trust, the step thread, the ring of step times.
+ *
+ * Written by the step thread alone (the first thread to step), with plain atomic stores into a page that lies in this
+ * process until a daemon brings its own. Everybody else only reads. */
+#include "steps.h"
+#include "../../proto/events.h"
+#include "../control.h"
+#include "../life.h"
+#include "../sink.h"
+#include "counter.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+
+/* The step thread is replaced where another has stepped this often since its last step: it has gone, or moved. */
+#define STEPS_TAKEOVER 16
+/* Optimizer.step calls in a row without a DataLoader `__next__` between them that still count as one step (a GAN has two
+ * optimizers, some have a few more). Past it the loader evidently is not asked once a step. */
+#define STEPS_OPTIMIZERS 4
+
+/* A page of its own, so that the daemon's can be mapped over it without anybody's pointer changing. */
+static union {
+	struct status_page page;
+	unsigned char bytes[STATUS_BYTES];
+} own __attribute__((aligned(STATUS_BYTES)));
+static struct status_page *const page = &own.page;
+
+/* The true values: the page can be swapped under a step and is then behind by one until the next. */
+static _Atomic uint32_t source;
+static _Atomic uint64_t steps;
+static _Atomic uint64_t last;
+static _Atomic uint64_t others;
+static _Atomic uintptr_t step_thread; /* pthread_self() */
+static _Atomic uint32_t others_since; /* steps of other threads since the step thread's last */
+static _Atomic uint32_t watched;      /* a source that is counted only while armed */
+static _Atomic uintptr_t watched_thread;
+static _Atomic uint64_t watched_steps;
+
+static void take_over(uint32_t from, uintptr_t me)
+{
+	atomic_store_explicit(&step_thread, me, memory_order_relaxed);
+	atomic_store_explicit(&last, 0, memory_order_relaxed);
+	atomic_store_explicit(&source, from, memory_order_release);
+	atomic_store_explicit(&page->source, from, memory_order_relaxed);
+}
+
+/* A source that is trusted less than the process's own steps only the capture that asked for it. */
+static void watched_boundary(uint32_t from, uint64_t now, uintptr_t me)
+{
+	uintptr_t first = 0;
+	if (from != atomic_load_explicit(&watched, memory_order_relaxed) ||
+	    atomic_load_explicit(&control_phase, memory_order_relaxed) == CONTROL_IDLE)
+		return;
+	if (!atomic_compare_exchange_strong_explicit(&watched_thread, &first, me, memory_order_acq_rel,
+						     memory_order_relaxed) &&
+	    first != me)
+		return;
+	control_tick(from, now, atomic_fetch_add_explicit(&watched_steps, 1, memory_order_relaxed) + 1);
+}
+
+static void boundary(uint32_t from, uint64_t now)
+{
+	if (!life_alive())
+		return;
+	uintptr_t me = (uintptr_t)pthread_self();
+	uint32_t current = atomic_load_explicit(&source, memory_order_acquire);
+	if (from != current) {
+		if (current != STEP_SOURCE_NONE && from > current) {
+			watched_boundary(from, now, me);
+			return;
+		}
+		uintptr_t nobody = 0;
+		if (current == STEP_SOURCE_NONE &&
+		    !atomic_compare_exchange_strong_explicit(&step_thread, &nobody, me, memory_order_acq_rel,
+							     memory_order_relaxed) &&
+		    nobody != me) {
+			atomic_fetch_add_explicit(&others, 1, memory_order_relaxed);
+			return;
+		}
+		take_over(from, me);
+		life_wake(); /* HELLO tells the new source */
+	}
+	if (__builtin_expect(atomic_load_explicit(&step_thread, memory_order_relaxed) != me, 0)) {
+		uint64_t n = atomic_fetch_add_explicit(&others, 1, memory_order_relaxed) + 1;
+		atomic_store_explicit(&page->other_thread_steps, n, memory_order_relaxed);
+		if (atomic_fetch_add_explicit(&others_since, 1, memory_order_relaxed) + 1 < STEPS_TAKEOVER)
+			return;
+		take_over(from, me);
+	}
+	atomic_store_explicit(&others_since, 0, memory_order_relaxed);
+	uint64_t number = atomic_load_explicit(&steps, memory_order_relaxed) + 1;
+	uint64_t before = atomic_load_explicit(&last, memory_order_relaxed);
+	atomic_store_explicit(&page->ring[number % LIMIT_STATUS_RING], before && now > before ? now - before : 0,
+			      memory_order_relaxed);
+	atomic_store_explicit(&last, now, memory_order_relaxed);
+	atomic_store_explicit(&page->last, now, memory_order_relaxed);
+	atomic_store_explicit(&steps, number, memory_order_relaxed);
+	atomic_store_explicit(&page->steps, number, memory_order_release);
+	if (__builtin_expect(atomic_load_explicit(&control_phase, memory_order_relaxed) != CONTROL_IDLE, 0))
+		control_tick(from, now, number);
+}
+
+void steps_program_step(void)
+{
+	boundary(STEP_SOURCE_PROFD_STEP, sink_now());
+}
+
+/* ---------------------------------------------------------------- torch: optimizers and loaders */
+
+static _Atomic uint32_t loader_seen;   /* a DataLoader is asked about once a step */
+static _Atomic uint32_t loader_next;   /* `__next__` calls since the last step */
+static _Atomic uint32_t optimizer_run; /* Optimizer.step calls since the last `__next__` */
+
+void steps_loader_next(void)
+{
+	atomic_store_explicit(&loader_seen, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&loader_next, 1, memory_order_relaxed);
+	atomic_store_explicit(&optimizer_run, 0, memory_order_relaxed);
+}
+
+void steps_optimizer_end(uint64_t now)
+{
+	if (atomic_load_explicit(&loader_seen, memory_order_relaxed)) {
+		uint32_t run = atomic_fetch_add_explicit(&optimizer_run, 1, memory_order_relaxed) + 1;
+		if (!atomic_load_explicit(&loader_next, memory_order_relaxed)) {
+			if (run <= STEPS_OPTIMIZERS)
+				return; /* a second optimizer of the same iteration */
+			atomic_store_explicit(&loader_seen, 0, memory_order_relaxed);
+		}
+		atomic_store_explicit(&loader_next, 0, memory_order_relaxed);
+	}
+	boundary(STEP_SOURCE_OPTIMIZER, now);
+}
+
+/* ---------------------------------------------------------------- what recurs */
+
+void steps_range_end(uint64_t now)
+{
+	boundary(STEP_SOURCE_RANGE, now);
+}
+
+void steps_operator_end(uint64_t now)
+{
+	boundary(STEP_SOURCE_OPERATOR, now);
+}
+
+int steps_match(const char *glob, const char *name, size_t bytes)
+{
+	if (!*glob)
+		return 0;
+	const char *end = name + bytes, *star = NULL, *retry = NULL;
+	while (name < end) {
+		if (*glob == '*') {
+			star = glob++;
+			retry = name;
+		} else if (*glob && (*glob == '?' || *glob == *name)) {
+			glob++;
+			name++;
+		} else if (star) {
+			glob = star + 1;
+			name = ++retry;
+		} else {
+			return 0;
+		}
+	}
+	while (*glob == '*')
+		glob++;
+	return !*glob;
+}
+
+/* ---------------------------------------------------------------- for the agent */
+
+uint32_t steps_source(void)
+{
+	return atomic_load_explicit(&source, memory_order_acquire);
+}
+
+uint64_t steps_count(void)
+{
+	return atomic_load_explicit(&steps, memory_order_acquire);
+}
+
+uint64_t steps_other_threads(void)
+{
+	return atomic_load_explicit(&others, memory_order_relaxed);
+}
+
+void steps_watch(uint32_t from)
+{
+	atomic_store_explicit(&watched_thread, 0, memory_order_relaxed);
+	atomic_store_explicit(&watched_steps, 0, memory_order_relaxed);
+	atomic_store_explicit(&watched, from, memory_order_relaxed);
+	/* A process without steps of its own counts these; when nobody looks for them any more it has none again. */
+	if (from == STEP_SOURCE_NONE && steps_source() > STEP_SOURCE_OPTIMIZER) {
+		atomic_store_explicit(&step_thread, 0, memory_order_relaxed);
+		atomic_store_explicit(&page->source, STEP_SOURCE_NONE, memory_order_relaxed);
+		atomic_store_explicit(&source, STEP_SOURCE_NONE, memory_order_release);
+	}
+}
+
+uint64_t steps_median(uint64_t upto, uint32_t most, uint32_t *ret_count)
+{
+	uint64_t sorted[LIMIT_STATUS_RING / 2], now = steps_count();
+	uint32_t n = 0;
+	if (most > sizeof sorted / sizeof *sorted)
+		most = sizeof sorted / sizeof *sorted;
+	/* What the ring still holds, less a margin for the step thread that writes on meanwhile. */
+	for (uint64_t number = upto; number > 0 && n < most && now - number < LIMIT_STATUS_RING - 8; number--) {
+		uint64_t value =
+			atomic_load_explicit(&page->ring[number % LIMIT_STATUS_RING], memory_order_relaxed);
+		if (!value)
+			break;
+		uint32_t at = n++;
+		for (; at > 0 && sorted[at - 1] > value; at--)
+			sorted[at] = sorted[at - 1];
+		sorted[at] = value;
+	}
+	if (ret_count)
+		*ret_count = n;
+	return n ? sorted[n / 2] : 0;
+}
+
+void steps_publish(int status_fd)
+{
+	struct status_page *fresh;
+	if (status_map(status_fd, &fresh) < 0)
+		return;
+	for (uint32_t i = 0; i < LIMIT_STATUS_RING; i++)
+		atomic_store_explicit(&fresh->ring[i], atomic_load(&page->ring[i]), memory_order_relaxed);
+	atomic_store(&fresh->source, steps_source());
+	atomic_store(&fresh->last, atomic_load(&last));
+	atomic_store(&fresh->other_thread_steps, steps_other_threads());
+	atomic_store(&fresh->steps, steps_count());
+	/* On failure the private page stays in place and the daemon sees a process that does not step. */
+	if (mremap(fresh, STATUS_BYTES, STATUS_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, &own) == MAP_FAILED)
+		status_unmap(fresh);
+}

@@ -1,0 +1,277 @@
+/* collector.c - records operators and user ranges: one global RecordFunction callback of all scopes, installed between
+ * start and stop, called in the job's threads.
+ *
+ * The context that torch keeps for an open function is the sink's frame itself (its first word leads to destructors that
+ * do nothing), so that nothing is allocated. torch may hold it long after stop and drop it in its own time; frames are
+ * never unmapped, and the end looks whether the frame is still this function's (frame->key). */
+#include "../../proto/events.h"
+#include "../../proto/limits.h"
+#include "../collector.h"
+#include "../steps/steps.h"
+#include "internal.h"
+#include "torch.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define OLDEST_MAJOR 2
+#define OLDEST_MINOR 4
+
+/* What frame->foreign[1] remembers: the name matched the capture's step_range or step_operator. */
+#define MATCHED ((void *)1)
+
+/* Globs of one recording. A callback that was removed may still be running with the last one's; the slots go round, and
+ * what lies in them is at any time texts that end. */
+#define GLOB_SLOTS 4
+#define GLOB_BYTES 256
+#define GLOB_CACHE 1024 /* a power of two */
+struct globs {
+	char range[GLOB_BYTES], operator[GLOB_BYTES];
+	uint8_t shapes;
+	/* Names of operators live as long as the process: their address, and in its lowest bit whether they match.
+	 * Names begin at any address, so it is shifted by one. */
+	_Atomic uint64_t cache[GLOB_CACHE];
+};
+static struct globs slots[GLOB_SLOTS];
+static _Atomic(struct globs *) current;
+
+/* torch's own numbers of threads whose record in this recording tells them: number and generation. */
+#define THREADS_TOLD 4096
+static _Atomic uint64_t told[THREADS_TOLD];
+
+static uint64_t handle;
+
+static void destroy_nothing(void *context)
+{
+	(void)context;
+}
+static void (*const frame_vtable[2])(void *) = {destroy_nothing, destroy_nothing};
+
+/* Contexts of functions that could not be recorded and whose end is nevertheless a step's. */
+static const struct {
+	const void *vtable;
+} range_context = {frame_vtable}, operator_context = {frame_vtable};
+
+static int operator_matches(struct globs *globs, const char *name, int is_static)
+{
+	if (!globs->operator[0])
+		return 0;
+	if (!is_static)
+		return steps_match(globs->operator, name, strlen(name));
+	uint64_t address = (uint64_t)(uintptr_t)name << 1;
+	_Atomic uint64_t *cached = &globs->cache[(address * 0x9e3779b97f4a7c15u >> 32) & (GLOB_CACHE - 1)];
+	uint64_t seen = atomic_load_explicit(cached, memory_order_relaxed);
+	if ((seen & ~1ull) != address) {
+		seen = address | (steps_match(globs->operator, name, strlen(name)) ? 1 : 0);
+		atomic_store_explicit(cached, seen, memory_order_relaxed);
+	}
+	return (int)(seen & 1);
+}
+
+/* Tells torch's number of the calling thread, once in a recording. */
+static void tell_thread(struct sink_thread *thread, const void *function)
+{
+	uint32_t number = (uint32_t)TORCH_AT(uint64_t, function, torch_offsets.function_thread);
+	uint32_t generation = sink_recording();
+	_Atomic uint64_t *slot = &told[number % THREADS_TOLD];
+	uint64_t seen = atomic_load_explicit(slot, memory_order_relaxed);
+	/* Two threads whose numbers share a slot: the second one's is not told, rather than both again and again. */
+	if (__builtin_expect(seen >> 32 == generation, 1))
+		return;
+	atomic_store_explicit(slot, (uint64_t)generation << 32 | number, memory_order_relaxed);
+	struct event_thread record = {
+		.head = {sizeof record, EVENT_THREAD, 0, 0},
+		.thread = sink_tid(thread),
+		.torch_id = number,
+	};
+	sink_write(thread, &record);
+}
+
+static void *record_start(void **to, const void *function)
+{
+	const struct torch_offsets *o = &torch_offsets;
+	struct globs *globs = atomic_load_explicit(&current, memory_order_acquire);
+	uint8_t scope = TORCH_AT(uint8_t, function, o->function_scope);
+	int is_user = scope == TORCH_SCOPE_USER;
+	uint8_t kind = is_user ? EVENT_RANGE : EVENT_OPERATOR;
+	struct sink_thread *thread = sink_enter(kind);
+	*to = NULL;
+	if (!thread && !globs->range[0] && !globs->operator[0])
+		return to;
+
+	const char *name = torch_symbols.name(function);
+	/* A schema's name lives as long as its operator; that of a user range or an autograd node dies with it. */
+	int is_static = TORCH_AT(uint8_t, function, o->function_index) == 1;
+	int matched = is_user ? globs->range[0] && steps_match(globs->range, name, strlen(name))
+			      : operator_matches(globs, name, is_static);
+	struct sink_frame *frame = thread ? sink_open(thread, kind) : NULL;
+	if (frame) {
+		uint32_t words[LIMIT_INPUTS_WORDS];
+		uint32_t n = !is_user && globs->shapes ? torch_describe_inputs(function, words) : 0;
+		frame->foreign[0] = (void *)(uintptr_t)frame_vtable;
+		frame->foreign[1] = matched ? MATCHED : NULL;
+		frame->key = (uint64_t)(uintptr_t)function;
+		frame->source = is_user ? RANGE_SOURCE_TORCH_USER : scope;
+		frame->name = is_static ? sink_string_static(thread, name, kind)
+					: sink_string(thread, name, strlen(name), kind);
+		frame->sequence = TORCH_AT(int64_t, function, o->function_sequence);
+		frame->forward_thread = (uint32_t)TORCH_AT(uint64_t, function, o->function_forward);
+		frame->inputs = n ? sink_inputs(thread, words, n) : 0;
+		tell_thread(thread, function);
+		*to = &frame->foreign[0];
+		frame->start = sink_now();
+	} else if (matched) {
+		*to = (void *)(uintptr_t)(is_user ? &range_context : &operator_context);
+	}
+	if (thread)
+		sink_leave(thread);
+	return to;
+}
+
+int torch_close_frame(struct sink_thread *thread, struct sink_frame *frame, uint64_t now)
+{
+	int matched = frame->foreign[1] == MATCHED;
+	frame->foreign[1] = NULL;
+	frame->key = 0;
+	sink_close(thread, frame, now);
+	return matched;
+}
+
+static void record_end(const void *function, void *context)
+{
+	uint64_t now = sink_now();
+	struct sink_frame *frame = context;
+	if (!context)
+		return;
+	if (context == (const void *)&range_context) {
+		steps_range_end(now);
+		return;
+	}
+	if (context == (const void *)&operator_context) {
+		steps_operator_end(now);
+		return;
+	}
+	if (frame->key != (uint64_t)(uintptr_t)function)
+		return; /* closed by the watch's end of the same function */
+	int is_user = frame->kind == EVENT_RANGE, matched = frame->foreign[1] == MATCHED;
+	struct sink_thread *thread = sink_enter_end(frame);
+	if (thread) {
+		torch_close_frame(thread, frame, now);
+		sink_leave(thread);
+	}
+	if (matched && is_user)
+		steps_range_end(now);
+	else if (matched)
+		steps_operator_end(now);
+}
+
+/* ---------------------------------------------------------------- the vtable */
+
+/* 1 where `version` is older than what operators need, 0 where it is not or cannot be read (then calibration decides). */
+static int too_old(const char *version)
+{
+	uint32_t numbers[2] = {0, 0};
+	for (int i = 0; i < 2; i++) {
+		const char *first = version;
+		for (; *version >= '0' && *version <= '9' && version - first < 6; version++)
+			numbers[i] = numbers[i] * 10 + (uint32_t)(*version - '0');
+		if (version == first || (i == 0 && *version++ != '.'))
+			return 0;
+	}
+	return numbers[0] < OLDEST_MAJOR || (numbers[0] == OLDEST_MAJOR && numbers[1] < OLDEST_MINOR);
+}
+
+static int refuse(char *sentence, size_t bytes)
+{
+	char version[64];
+	int there = torch_find();
+	if (there != 1) {
+		torch_join(sentence, bytes,
+			   there ? "This torch has no RecordFunction callbacks; neither its steps nor its operators can be seen."
+				 : "No torch in this process.",
+			   NULL);
+		return -ENOENT;
+	}
+	torch_version(version, sizeof version);
+	if (too_old(version)) {
+		torch_join(sentence, bytes, "Operators need torch 2.4 or later; this is ", version,
+			   ". Steps, NVTX ranges and profd's own still work.", NULL);
+		return -ENOTSUP;
+	}
+	return 0;
+}
+
+static int torch_probe(char *sentence, size_t bytes)
+{
+	char version[64];
+	if (refuse(sentence, bytes))
+		return 0;
+	torch_version(version, sizeof version);
+	torch_join(sentence, bytes, "Operators, user ranges and steps of torch", version[0] ? " " : "", version,
+		   ", with shapes where asked for; its layout is checked when a capture is armed.", NULL);
+	return 1;
+}
+
+static int torch_arm(const struct collector_request *request, char *sentence, size_t bytes)
+{
+	char version[64], reason[128];
+	(void)request;
+	int error = refuse(sentence, bytes);
+	if (error)
+		return error;
+	error = torch_calibrate(reason, sizeof reason);
+	if (error) {
+		torch_version(version, sizeof version);
+		torch_join(sentence, bytes, "Operators of this torch", version[0] ? " (" : "", version,
+			   version[0] ? ")" : "", " cannot be recorded: ", reason,
+			   ". Steps, NVTX ranges and profd's own still work.", NULL);
+	}
+	return error;
+}
+
+static int torch_start(const struct collector_request *request, char *sentence, size_t bytes)
+{
+	static uint32_t slot;
+	struct globs *globs = &slots[slot++ % GLOB_SLOTS];
+	if (handle)
+		return 0;
+	for (size_t i = 0; i < GLOB_CACHE; i++)
+		atomic_store_explicit(&globs->cache[i], 0, memory_order_relaxed);
+	torch_join(globs->range, sizeof globs->range, request->step_range, NULL);
+	torch_join(globs->operator, sizeof globs->operator, request->step_operator, NULL);
+	globs->shapes = request->wanted >> COLLECTOR_SHAPES & 1;
+	atomic_store_explicit(&current, globs, memory_order_release);
+
+	/* All scopes, as torch.profiler does. */
+	struct torch_callback callback = {
+		.start = record_start, .end = record_end, .sampling = 1.0, .needs_inputs = globs->shapes};
+	memset(callback.scopes, 1, sizeof callback.scopes);
+	handle = torch_add_callback(&callback);
+	if (!handle) {
+		torch_join(sentence, bytes, "torch took no callback.", NULL);
+		return -EIO;
+	}
+	return 0;
+}
+
+static void torch_stop(void)
+{
+	if (handle)
+		torch_remove_callback(handle);
+	handle = 0;
+}
+
+static void torch_disarm(void)
+{
+	/* Calibration, symbols and globs stay: callbacks may still be inside. */
+}
+
+const struct collector_ops collector_torch = {
+	.bit = COLLECTOR_TORCH,
+	.probe = torch_probe,
+	.arm = torch_arm,
+	.start = torch_start,
+	.stop = torch_stop,
+	.disarm = torch_disarm,
+};

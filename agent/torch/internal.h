@@ -1,0 +1,121 @@
+/* internal.h - what the torch collector's files share: symbols.c (what libtorch is asked for), calibrate.c (where things
+ * lie), describe.c (an operator's inputs), watch.c (steps), collector.c (recording).
+ *
+ * Symbols and offsets are written by the agent's thread while no callback of ours that reads them is installed, and never
+ * change afterwards. */
+#ifndef PROFD_AGENT_TORCH_INTERNAL_H
+#define PROFD_AGENT_TORCH_INTERNAL_H
+
+#include "../sink.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* at::RecordFunctionCallback, the same from 1.13 to 2.15. Trivially copyable and larger than 16 bytes, so C++ passes it
+ * on the stack, as C does. */
+struct torch_callback {
+	/* Returns `to`, the hidden pointer to a std::unique_ptr<at::ObserverContext>. */
+	void *(*start)(void **to, const void *function);
+	void (*end)(const void *function, void *context);
+	double sampling; /* probability */
+	uint8_t scopes[10];
+	uint8_t needs_inputs, needs_outputs, needs_ids;
+};
+_Static_assert(sizeof(struct torch_callback) == 40, "at::RecordFunctionCallback");
+_Static_assert(offsetof(struct torch_callback, needs_ids) == 36, "at::RecordFunctionCallback.needs_ids");
+
+#define TORCH_SCOPE_FUNCTION 0
+#define TORCH_SCOPE_USER 7
+
+struct torch_symbols {
+	uint64_t (*add_global)(struct torch_callback callback);
+	void (*remove)(uint64_t handle);
+	const char *(*name)(const void *function);
+
+	/* The rest is for calibration; NULL where this torch lacks it. */
+	uint64_t (*add_local)(struct torch_callback callback);
+	uint64_t (*thread_id)(void);
+	uint64_t (*sequence_next)(void);
+	int64_t (*sequence_peek)(void);
+	/* AOTInductor's C shim. A tensor's handle is an at::Tensor *. */
+	int32_t (*empty_strided)(int64_t rank, const int64_t *sizes, const int64_t *strides, int32_t dtype,
+				 int32_t device_type, int32_t device_index, void **ret_tensor);
+	int32_t (*convolution)(void *input, void *weight, void *bias, const int64_t *stride, int64_t n_stride,
+			       const int64_t *padding, int64_t n_padding, const int64_t *dilation, int64_t n_dilation,
+			       int32_t transposed, const int64_t *output_padding, int64_t n_output_padding,
+			       int64_t groups, void **ret_tensor);
+	int32_t (*addmm_out)(void *out, void *self, void *left, void *right, float beta, float alpha);
+	int32_t (*delete_tensor)(void *tensor);
+	int32_t (*get_sizes)(void *tensor, int64_t **ret_sizes);
+	int32_t (*get_strides)(void *tensor, int64_t **ret_strides);
+	int32_t (*dtype_float64)(void);
+	int32_t (*device_type_cpu)(void);
+	/* c10::IntType::get, c10::TensorType::get; by value or by reference, see type_of(). */
+	void *(*int_type)(void *buffer);
+	void *(*tensor_type)(void *buffer);
+	const void *int_type_vtable, *tensor_type_vtable;
+	const void *undefined_tensor; /* c10::UndefinedTensorImpl::_singleton */
+};
+extern struct torch_symbols torch_symbols;
+
+/* Byte offsets into at::RecordFunction and c10::TensorImpl, and tags of c10::IValue. Valid once torch_calibrate() has
+ * returned 0. */
+struct torch_offsets {
+	uint32_t function_thread, function_scope, function_index, function_sequence, function_inputs, function_forward;
+	uint32_t tensor_sizes, tensor_dtype, tensor_device, tensor_flags;
+	uint32_t tag_tensor, tag_double, tag_int, tag_bool, tag_list;
+	const void *tensor_type; /* element type of a list of tensors */
+};
+extern struct torch_offsets torch_offsets;
+
+/* c10::IValue: 8 bytes of payload, then the tag. */
+struct torch_value {
+	union {
+		const void *pointer;
+		int64_t integer;
+		double real;
+		uint8_t boolean;
+	};
+	uint32_t tag;
+	uint32_t padding;
+};
+_Static_assert(sizeof(struct torch_value) == 16, "c10::IValue");
+
+#define TORCH_AT(type, base, offset) (*(type const *)((const char *)(base) + (offset)))
+
+/* c10::impl::ListImpl and c10::impl::SizesAndStrides: where things lie in them, all proved by calibration. */
+#define TORCH_LIST_BEGIN 16
+#define TORCH_LIST_END 24
+#define TORCH_LIST_ELEMENT_TYPE 40
+#define TORCH_INLINE_RANK 5
+
+/* TensorImpl's flags byte: bit 4 symbolic sizes; bits 2 and 3 the larger of the policies (0 plain, 1 custom strides, 2 and
+ * 3 custom sizes: a subclass, a nested tensor, functorch). */
+#define TORCH_FLAG_SYMBOLIC 0x10
+#define TORCH_POLICY(flags) (((flags) >> 2) & 3)
+#define TORCH_POLICY_CUSTOM_STRIDES 1
+#define TORCH_POLICY_CUSTOM_SIZES 2
+
+/* Finds and proves torch_offsets, once in a process: on a thread of its own with all signals blocked. 0, or a negative
+ * errno with the reason as a sentence (without a full stop), both remembered. */
+int torch_calibrate(char *reason, size_t bytes);
+
+/* Describes the inputs of `function` (proto/inputs.h) in `words`, LIMIT_INPUTS_WORDS long; returns how many it wrote. */
+uint32_t torch_describe_inputs(const void *function, uint32_t *words);
+
+/* Closes a frame at `now`: for the recording's own end callback and for the watch's before it ticks. Who comes second
+ * finds it closed. Returns 1 where its end is one that the capture counts as a step: the caller says so to
+ * steps.h once it has left the sink. */
+int torch_close_frame(struct sink_thread *thread, struct sink_frame *frame, uint64_t now);
+
+/* Adds and removes callbacks; forks of the job are held off meanwhile, so that no child inherits torch's lock taken. */
+uint64_t torch_add_callback(const struct torch_callback *callback);
+void torch_remove_callback(uint64_t handle);
+/* The same for anything else that runs inside torch. */
+void torch_fork_hold(void);
+void torch_fork_allow(void);
+
+/* Puts the texts up to NULL together, cut at `bytes`. */
+void torch_join(char *to, size_t bytes, ...) __attribute__((sentinel));
+
+#endif

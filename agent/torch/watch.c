@@ -1,0 +1,74 @@
+/* watch.c - steps: one global RecordFunction callback for user scopes, in any thread of the job, for the life of the
+ * process. It alone ticks, so there is exactly one tick for each end of an Optimizer.step, whether or not a recording was
+ * switched on or off while it ran.
+ *
+ * A step ends where Optimizer.step ends and cuts no range, so while recording the range of that very Optimizer.step must
+ * be closed before the tick. In which order torch runs the ends of several callbacks is torch's matter; hence both can
+ * close it: the range's frame is found by the address of its at::RecordFunction, which no other open range can have. */
+#include "../steps/steps.h"
+#include "internal.h"
+#include "torch.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const char optimizer_prefix[] = "Optimizer.step#";
+static const char loader_prefix[] = "enumerate(DataLoader)#";
+static const char loader_suffix[] = "__next__";
+
+static void destroy_nothing(void *context)
+{
+	(void)context;
+}
+
+/* What torch takes for an at::ObserverContext: its first word leads to {complete, deleting} destructor. */
+static void (*const static_vtable[2])(void *) = {destroy_nothing, destroy_nothing};
+static const struct {
+	const void *vtable;
+} optimizer_context = {static_vtable};
+
+static void *watch_start(void **to, const void *function)
+{
+	*to = NULL;
+	const char *name = torch_symbols.name(function);
+	if (name[0] == 'O' && !strncmp(name, optimizer_prefix, sizeof optimizer_prefix - 1)) {
+		*to = (void *)(uintptr_t)&optimizer_context;
+	} else if (name[0] == 'e' && !strncmp(name, loader_prefix, sizeof loader_prefix - 1)) {
+		size_t bytes = strlen(name), suffix = sizeof loader_suffix - 1;
+		if (bytes >= suffix && !memcmp(name + bytes - suffix, loader_suffix, suffix))
+			steps_loader_next();
+	}
+	return to;
+}
+
+static void watch_end(const void *function, void *context)
+{
+	if (context != (const void *)&optimizer_context)
+		return;
+	uint64_t now = sink_now();
+	int matched = 0;
+	struct sink_thread *thread = sink_enter_pop();
+	if (thread) {
+		struct sink_frame *frame = sink_find(thread, RANGE_SOURCE_TORCH_USER, (uint64_t)(uintptr_t)function);
+		if (frame)
+			matched = torch_close_frame(thread, frame, now);
+		sink_leave(thread);
+	}
+	if (matched)
+		steps_range_end(now);
+	steps_optimizer_end(now);
+}
+
+int torch_watch(void)
+{
+	static uint64_t handle;
+	if (handle)
+		return 0;
+	int there = torch_find();
+	if (there != 1)
+		return there ? there : -ENOENT;
+	struct torch_callback callback = {.start = watch_start, .end = watch_end, .sampling = 1.0};
+	callback.scopes[TORCH_SCOPE_USER] = 1;
+	handle = torch_add_callback(&callback);
+	return handle ? 0 : -EIO;
+}

@@ -1,0 +1,105 @@
+/* events.h - the event records, as structs expanded from events.def.
+ *
+ * Little-endian, 8-byte aligned, length first. A writer fills a struct and copies `size` bytes into a chunk; a reader
+ * uses event_read(), which copies what the record covers into a zeroed struct, so that an older, shorter record reads
+ * as one with zeros and a longer one loses only what this release does not know. */
+#ifndef PROFD_PROTO_EVENTS_H
+#define PROFD_PROTO_EVENTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct event_head {
+	uint16_t size; /* of the whole record in bytes, a multiple of 8 */
+	uint8_t kind;  /* enum event_kind */
+	uint8_t flags; /* enum event_flag */
+	uint32_t step; /* ordinal within the capture, 0 = outside of every step */
+};
+
+enum event_kind {
+#define EVENT(number, NAME, name, table, min_size, description) EVENT_##NAME = (number),
+#define RESERVED(number, NAME, name, table, description) EVENT_##NAME = (number),
+#include "events.def"
+	EVENT_KIND_COUNT = 32 /* kinds fit into the loss table of a segment */
+};
+
+enum event_flag {
+	EVENT_FLAG_CLIPPED = 1,  /* still open when the recording ended */
+	EVENT_FLAG_ASYNC = 2,    /* closed by another thread than the one that opened it */
+	EVENT_FLAG_DOUBTFUL = 4, /* within the clock error of a boundary */
+};
+
+#define EVENT(number, NAME, name, table, min_size, description)                                                        \
+	struct event_##name {                                                                                          \
+		struct event_head head;
+#define FIELD(NAME, name, offset, type, member, role, column, description) type member;
+#define END_EVENT(NAME, name, size)                                                                                    \
+	}                                                                                                              \
+	;
+#include "events.def"
+
+#define FIELD(NAME, name, offset, type, member, role, column, description)                                             \
+	_Static_assert(offsetof(struct event_##name, member) == (offset), "layout of event_" #name "." #member);
+#define END_EVENT(NAME, name, bytes) _Static_assert(sizeof(struct event_##name) == (bytes), "size of event_" #name);
+#include "events.def"
+
+enum loss {
+#define LOSS(number, NAME, name, is_loss, sentence) LOSS_##NAME = (number),
+#include "losses.def"
+	LOSS_COUNT = 16 /* room in the segment's loss table */
+};
+
+/* Word and sentence of a loss, NULL for a number that is none. */
+const char *loss_name(unsigned loss);
+const char *loss_sentence(unsigned loss);
+/* 1 where the event is not in the capture, 0 where it is but with a defect. */
+int loss_is_loss(unsigned loss);
+
+/* Name ("range") and table ("ranges") of a kind, NULL for a number that is none. */
+const char *event_name(unsigned kind);
+const char *event_table(unsigned kind);
+
+enum range_source {
+#define RANGE_SOURCE(number, NAME, word) RANGE_SOURCE_##NAME = (number),
+#include "enums.def"
+};
+enum step_source {
+#define STEP_SOURCE(number, NAME, word, sentence) STEP_SOURCE_##NAME = (number),
+#include "enums.def"
+	STEP_SOURCE_COUNT
+};
+enum collector {
+#define COLLECTOR(bit, NAME, word) COLLECTOR_##NAME = (bit),
+#include "enums.def"
+	COLLECTOR_COUNT
+};
+enum capture_status {
+#define CAPTURE_STATUS(number, NAME, word) CAPTURE_##NAME = (number),
+#include "enums.def"
+	CAPTURE_STATUS_COUNT
+};
+const char *range_source_word(unsigned source);
+const char *step_source_word(unsigned source);
+const char *step_source_sentence(unsigned source);
+const char *collector_word(unsigned bit);
+const char *capture_status_word(unsigned status);
+
+/* One record out of a buffer of hostile bytes. */
+union event_any {
+	struct event_head head;
+#define EVENT(number, NAME, name, table, min_size, description) struct event_##name name;
+#include "events.def"
+};
+
+enum event_verdict {
+	EVENT_OK = 0,
+	EVENT_END = 1,     /* the buffer is used up */
+	EVENT_UNKNOWN = 2, /* well formed, of a kind or reserved number this release does not read; skipped */
+	EVENT_BROKEN = 3,  /* length, alignment or fields make no sense; nothing after it in this buffer can be trusted */
+};
+
+/* Reads the record at *at of bytes[0..n) into *out (zero-extended) and moves *at behind it. `bytes` must be 8-byte
+ * aligned private memory, not memory that a peer can still write. On EVENT_UNKNOWN *at moves too and out->head is set. */
+enum event_verdict event_read(const void *bytes, size_t n, size_t *at, union event_any *out);
+
+#endif

@@ -1,0 +1,82 @@
+/* requests.h - the JSON that clients and the daemon exchange: one object a packet, at most LIMIT_PACKET_BYTES. Durations
+ * and relative times are numbers of ns, absolute times RFC 3339 strings (UTC, microseconds), ids strings. What a peer
+ * does not know it ignores; what it needs and does not find, or finds with the wrong type, is an error of code "usage".
+ *
+ * Every request: {"op": "...", "major": 1, "minor": 0, "pid_namespace": "4026531836" (inode of the caller's
+ * /proc/self/ns/pid), ...}. Every reply is a row, or the end, or an error:
+ *
+ *   {"row": "...", ...}            any number of them
+ *   {"end": true, ...}             the last packet of a reply
+ *   {"error": {"code": WORD, "message": SENTENCE, "pid": N?}, "end": true}    words of errors.def
+ *
+ * A connection serves one request after the other. Who asks is told by SO_PEERCRED, never by the request.
+ *
+ * op "status"   -> {"row":"daemon","version","pid","uid","socket","directory","started_at","processes":N,"running":N,
+ *                   "captures":N,"store_bytes":N,"user":bool (a user's own daemon)}, end
+ *
+ * op "ps"       -> {"row":"process", PROCESS}*, end. With {"pid":N} only that one (NO_PROCESS / NO_AGENT / NOT_YOURS
+ *                   when there is none).
+ *   PROCESS = "pid" (as the caller's namespace sees it), "uid", "user", "name", "command", "host", "job", "launcher",
+ *             "rank","local_rank","world_size" (null where none), "torch_version", "libraries":["torch",...],
+ *             "step":N (ended so far), "step_source":WORD, "step_ns":N|null (median of the last 16), "last_step_at":
+ *             RFC3339|null, "registered_at", "state":"idle"|"armed"|"warmup"|"recording"|"finishing",
+ *             "capture_id":ID|null, "agent_version"
+ *
+ * op "doctor"   {"pid":N} -> {"row":"process", PROCESS}, {"row":"collector","collector":WORD,"available":bool,
+ *                   "sentence":TEXT}*, end. Asks the agent by PROBE; touches nothing.
+ *
+ * op "trigger"  {"targets": {"pids":[N..]} | {"name":GLOB} | {"job":TEXT} | {"all":true},
+ *                "wait_for": ns (0 = no; else keep matching name/job for processes that register within that time),
+ *                "schedule": {"skip_first","wait","warmup","active","repeat"}, "at_step":N (0), "duration":ns (0),
+ *                "step_range":GLOB (""), "step_operator":GLOB (""), "collectors":["steps","nvtx","torch","shapes"?],
+ *                "label":TEXT (""), "timeout":ns (deadline of the whole trigger; the daemon ends captures there),
+ *                "max_events":N (0), "max_bytes":N (0 = default), "follow":bool}
+ *      -> {"row":"target","pid","name","rank","outcome":"armed"|ERROR WORD,"message"?,"capture_id"?,"step_source"?}
+ *             one per target, as soon as each agent has answered
+ *         {"row":"accepted","trigger_id":ID,"armed":N,"refused":N}
+ *         with follow, then until all is finished:
+ *         {"row":"progress","capture_id","pid","rank","status":WORD of CAPTURE_STATUS,"step":k,"of":n,
+ *             "warmup_step":k,"elapsed":ns}       at most 10 a second for each capture, only on change
+ *         {"row":"captured", CAPTURE}             once a capture is in the catalogue (or has failed)
+ *         {"end":true,"trigger_id"}
+ *      No target matched: error no_such_target (or no_agent, no_such_process, not_permitted for a pid). All targets
+ *      refused: the rows, then an error with the first one's word. If the caller's connection closes, captures go on.
+ *
+ * op "cancel"   {"capture_id"} | {"trigger_id"} | {"pid"} | {"all":true} -> {"row":"cancelled","capture_id"}*, end.
+ *                Captures end with what they have (status incomplete, reason cancelled). None: error no_such_capture.
+ *
+ * op "captures" {"limit":N?, "pid"?, "job"?, "name"?, "label"?} -> {"row":"capture", CAPTURE}* newest first, end
+ *   CAPTURE = "capture_id","trigger_id","cycle","pid","uid","user","name","command","job","rank","world_size","host",
+ *             "label","status":WORD,"reason":TEXT|null,"started_at","finished_at"|null,"steps_recorded","steps_wanted",
+ *             "events","lost" (sum of losses that are losses),"bytes" (of the file),"step_ns" (median recorded)|null,
+ *             "simulated":bool
+ *
+ * op "summary"  {"capture_id"} -> {"row":"summary", SUMMARY}, end. Computed once, when the capture was finished.
+ *   SUMMARY = "capture":CAPTURE, "steps":[{"step","number","wall_ns"}] (the first 100), "steps_total",
+ *             "operators":[{"name","calls","self_cpu_ns","cpu_ns"}] (top 20 by self), "operators_total" (names),
+ *             "ranges":[{"name","calls","total_ns","self_ns"}] (top 20 by total), "ranges_total",
+ *             "losses":[{"kind","loss","count","is_loss":bool,"sentence"}], "collectors":[{"collector","on":bool,
+ *             "sentence","enable_ns"}], "cost":{"step_before_ns"|null,"step_during_ns"|null,"step_after_ns"|null,
+ *             "enable_ns","drain_ns","agent_cpu_ns","agent_bytes","late_steps"}, "derive_ns" (last event to summary)
+ *
+ * op "open"     {"capture_id"} -> {"row":"file","capture_id","bytes":N, CAPTURE fields} with one read-only descriptor
+ *                attached, end. A running capture: error busy.
+ *
+ * op "rm"       {"capture_ids":[ID..]} -> {"row":"removed","capture_id"} | {"row":"kept","capture_id","error":{...}}
+ *                for each, end.
+ */
+#ifndef PROFD_PROTO_REQUESTS_H
+#define PROFD_PROTO_REQUESTS_H
+
+#define REQUEST_OPS(X)                                                                                                 \
+	X(status)                                                                                                      \
+	X(ps)                                                                                                          \
+	X(doctor)                                                                                                      \
+	X(trigger)                                                                                                     \
+	X(cancel)                                                                                                      \
+	X(captures)                                                                                                    \
+	X(summary)                                                                                                     \
+	X(open)                                                                                                        \
+	X(rm)
+
+#endif

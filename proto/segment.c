@@ -1,0 +1,317 @@
+/* segment.c - the sealed shared memory of one capture: layout, checks and the daemon's half of its protocol; the agent's
+ * half is in agent/sink.c. No state; a struct segment belongs to one thread at a time. */
+#include "segment.h"
+#include "limits.h"
+#include "system.h"
+#include "version.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+/* Linux 3.17, glibc 2.27. */
+#ifndef F_ADD_SEALS
+#define F_ADD_SEALS 1033
+#define F_GET_SEALS 1034
+#define F_SEAL_SEAL 1
+#define F_SEAL_SHRINK 2
+#define F_SEAL_GROW 4
+#endif
+
+/* What memfds live on: the kernel's TMPFS_MAGIC. Not huge pages, whose holes can fault with SIGBUS. */
+#define SEGMENT_FILE_SYSTEM 0x01021994
+
+/* Offsets are multiples of it, so that memory is given to each part on its own. Also where pages are larger (aarch64). */
+#define SEGMENT_ALIGN 65536u
+#define STRINGS_READY_FIRST 65536u
+
+static uint64_t align(uint64_t offset)
+{
+	return (offset + SEGMENT_ALIGN - 1) & ~(uint64_t)(SEGMENT_ALIGN - 1);
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+/* What was copied out of shared memory before this is not read there again: without it the compiler may replace the copy
+ * by later loads, and a peer could change what was checked. */
+static void copied(void)
+{
+	__asm__ volatile("" ::: "memory");
+}
+
+static int allocate(int fd, uint64_t at, uint64_t bytes)
+{
+	if (bytes == 0)
+		return 0;
+	while (fallocate(fd, 0, (off_t)at, (off_t)bytes) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return 0;
+}
+
+static void view(struct segment *segment, int fd, void *map, const struct segment_header *header)
+{
+	unsigned char *base = map;
+	*segment = (struct segment){
+		.fd = fd,
+		.map = map,
+		.map_bytes = header->total_bytes,
+		.header = map,
+		.table = (struct segment_chunk *)(void *)(base + header->table_at),
+		.strings = base + header->strings_at,
+		.chunks = base + header->chunks_at,
+		.chunk_bytes = header->chunk_bytes,
+		.chunk_count = header->chunk_count,
+		.strings_bytes = header->strings_bytes,
+	};
+}
+
+int segment_create(struct segment *segment, uint64_t capture, uint64_t event_bytes, uint32_t chunk_bytes)
+{
+	if (chunk_bytes < LIMIT_CHUNK_BYTES_MIN || chunk_bytes > LIMIT_CHUNK_BYTES || chunk_bytes % 8)
+		return -EINVAL;
+	if (event_bytes > LIMIT_SEGMENT_BYTES_MAX)
+		event_bytes = LIMIT_SEGMENT_BYTES_MAX;
+	uint64_t count = event_bytes / chunk_bytes;
+	if (count == 0)
+		count = 1;
+	if (count > LIMIT_CHUNKS)
+		count = LIMIT_CHUNKS;
+
+	struct segment_header header = {
+		.magic = SEGMENT_MAGIC,
+		.version = SEGMENT_VERSION,
+		.header_bytes = sizeof header,
+		.capture = capture,
+		.chunk_bytes = chunk_bytes,
+		.chunk_count = (uint32_t)count,
+		.strings_bytes = LIMIT_STRINGS_BYTES,
+	};
+	/* The table follows the header at once: with few chunks both share their pages. */
+	header.table_at = (sizeof header + 63) & ~(uint64_t)63;
+	header.strings_at = align(header.table_at + count * sizeof(struct segment_chunk));
+	header.chunks_at = align(header.strings_at + header.strings_bytes);
+	header.total_bytes = align(header.chunks_at + count * chunk_bytes);
+
+	int fd = system_memfd("profd-segment", SYSTEM_MFD_CLOEXEC | SYSTEM_MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return -errno;
+	int error = 0;
+	void *map = MAP_FAILED;
+	if (ftruncate(fd, (off_t)header.total_bytes) < 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+		error = -errno;
+	if (!error)
+		error = allocate(fd, 0, header.table_at);
+	if (!error) {
+		map = mmap(NULL, header.total_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		if (map == MAP_FAILED)
+			error = -errno;
+	}
+	if (error) {
+		close(fd);
+		return error;
+	}
+	struct segment made;
+	view(&made, fd, map, &header);
+	memcpy(made.header, &header, offsetof(struct segment_header, chunks_ready));
+	atomic_store_explicit(&made.header->strings_used, SEGMENT_STRINGS_FIRST, memory_order_relaxed);
+	error = segment_provide(&made, 1, STRINGS_READY_FIRST);
+	if (error) {
+		segment_deinit(&made);
+		return error;
+	}
+	*segment = made;
+	return 0;
+}
+
+int segment_provide(struct segment *segment, uint32_t chunks, uint32_t strings_bytes)
+{
+	struct segment_header *header = segment->header;
+	uint64_t table_at = (uint64_t)((unsigned char *)segment->table - (unsigned char *)segment->map);
+	uint64_t strings_at = (uint64_t)(segment->strings - (unsigned char *)segment->map);
+	uint64_t chunks_at = (uint64_t)(segment->chunks - (unsigned char *)segment->map);
+
+	chunks = smaller(chunks, segment->chunk_count);
+	strings_bytes = smaller(strings_bytes, segment->strings_bytes);
+	/* The peer can write the bounds: a wrong one costs it memory that it has already, or chunks that it will not see. */
+	uint32_t ready = atomic_load_explicit(&header->chunks_ready, memory_order_relaxed);
+	if (chunks > ready) {
+		uint32_t more = chunks - ready;
+		int error = allocate(segment->fd, table_at + ready * sizeof(struct segment_chunk),
+				     more * sizeof(struct segment_chunk));
+		if (!error)
+			error = allocate(segment->fd, chunks_at + (uint64_t)ready * segment->chunk_bytes,
+					 (uint64_t)more * segment->chunk_bytes);
+		if (error)
+			return error;
+		atomic_fetch_add_explicit(&header->chunks_free, (int32_t)more, memory_order_relaxed);
+		atomic_store_explicit(&header->chunks_ready, chunks, memory_order_release);
+	}
+	ready = atomic_load_explicit(&header->strings_ready, memory_order_relaxed);
+	if (strings_bytes > ready) {
+		int error = allocate(segment->fd, strings_at + ready, strings_bytes - ready);
+		if (error)
+			return error;
+		atomic_store_explicit(&header->strings_ready, strings_bytes, memory_order_release);
+	}
+	return 0;
+}
+
+/* The constant part of a header, already copied out of the peer's reach, against the size of its file. */
+static int header_check(const struct segment_header *header, uint64_t file_bytes)
+{
+	if (header->magic != SEGMENT_MAGIC || header->version != SEGMENT_VERSION)
+		return -EPROTO;
+	if (header->total_bytes != file_bytes || header->header_bytes < sizeof *header)
+		return -EPROTO;
+	if (header->chunk_bytes < LIMIT_CHUNK_BYTES_MIN || header->chunk_bytes > LIMIT_CHUNK_BYTES ||
+	    header->chunk_bytes % 8)
+		return -EPROTO;
+	if (header->chunk_count == 0 || header->chunk_count > LIMIT_CHUNKS)
+		return -EPROTO;
+	if (header->strings_bytes < SEGMENT_STRINGS_FIRST || header->strings_bytes > LIMIT_STRINGS_BYTES)
+		return -EPROTO;
+	if (header->table_at % _Alignof(struct segment_chunk) || header->strings_at % 8 || header->chunks_at % 8)
+		return -EPROTO;
+	/* In order and apart from each other. The products are below 2^32, the sums cannot overflow once the offset is
+	 * known to lie in the file. */
+	uint64_t total = header->total_bytes;
+	if (header->table_at < header->header_bytes || header->table_at > total || header->strings_at > total ||
+	    header->chunks_at > total)
+		return -EPROTO;
+	if (header->table_at + (uint64_t)header->chunk_count * sizeof(struct segment_chunk) > header->strings_at)
+		return -EPROTO;
+	if (header->strings_at + header->strings_bytes > header->chunks_at)
+		return -EPROTO;
+	if (header->chunks_at + (uint64_t)header->chunk_count * header->chunk_bytes > total)
+		return -EPROTO;
+	return 0;
+}
+
+/* Both sides' map: nothing of the peer is believed. */
+static int map_checked(struct segment *segment, int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	if (seals < 0)
+		return errno == EINVAL ? -EPROTO : -errno;
+	if ((seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW))
+		return -EPROTO;
+	struct statfs system;
+	struct stat status;
+	if (fstatfs(fd, &system) < 0 || system_fstat(fd, &status) < 0)
+		return -errno;
+	if (system.f_type != SEGMENT_FILE_SYSTEM)
+		return -EPROTO;
+	if (status.st_size < (off_t)sizeof(struct segment_header))
+		return -EPROTO;
+	uint64_t bytes = (uint64_t)status.st_size;
+	/* Everything that segment_create makes is smaller; bounds the address space that a peer can make us reserve. */
+	if (bytes > LIMIT_SEGMENT_BYTES_MAX + 2 * (uint64_t)LIMIT_STRINGS_BYTES)
+		return -EPROTO;
+	void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED)
+		return errno == EPERM || errno == EACCES ? -EPROTO : -errno;
+	struct segment_header header;
+	memcpy(&header, map, offsetof(struct segment_header, chunks_ready));
+	copied();
+	int error = header_check(&header, bytes);
+	if (error) {
+		munmap(map, bytes);
+		return error;
+	}
+	view(segment, fd, map, &header);
+	return 0;
+}
+
+int segment_adopt(struct segment *segment, int fd)
+{
+	return map_checked(segment, fd);
+}
+
+int segment_map(struct segment *segment, int fd)
+{
+	return map_checked(segment, fd);
+}
+
+void segment_deinit(struct segment *segment)
+{
+	munmap(segment->map, segment->map_bytes);
+	close(segment->fd);
+	*segment = (struct segment){.fd = -1};
+}
+
+int segment_identity(int fd, uint64_t *ret_device, uint64_t *ret_inode)
+{
+	struct stat status;
+	if (system_fstat(fd, &status) < 0)
+		return -errno;
+	*ret_device = status.st_dev;
+	*ret_inode = status.st_ino;
+	return 0;
+}
+
+uint32_t segment_copy_chunk(const struct segment *segment, uint32_t i, void *to, uint32_t *ret_sequence,
+			    uint32_t *ret_thread)
+{
+	*ret_sequence = 0;
+	*ret_thread = 0;
+	if (i >= segment->chunk_count)
+		return 0;
+	struct segment_chunk *chunk = &segment->table[i];
+	uint32_t used = atomic_load_explicit(&chunk->used, memory_order_acquire);
+	used = smaller(used, segment->chunk_bytes) & ~7u;
+	*ret_sequence = atomic_load_explicit(&chunk->sequence, memory_order_relaxed);
+	*ret_thread = atomic_load_explicit(&chunk->thread, memory_order_relaxed);
+	memcpy(to, segment->chunks + (size_t)i * segment->chunk_bytes, used);
+	copied();
+	return used;
+}
+
+void segment_free_chunk(struct segment *segment, uint32_t i)
+{
+	if (i >= segment->chunk_count)
+		return;
+	struct segment_chunk *chunk = &segment->table[i];
+	/* The sequence goes too: an agent that dies between taking the chunk and numbering it leaves none, not an old one. */
+	atomic_store_explicit(&chunk->used, 0, memory_order_relaxed);
+	atomic_store_explicit(&chunk->sequence, 0, memory_order_relaxed);
+	atomic_store_explicit(&chunk->thread, 0, memory_order_relaxed);
+	atomic_store_explicit(&chunk->state, CHUNK_FREE, memory_order_release);
+	atomic_fetch_add_explicit(&segment->header->chunks_free, 1, memory_order_release);
+}
+
+int segment_next_string(const struct segment *segment, uint32_t *at, void *to, uint32_t *ret_id, uint32_t *ret_type,
+			uint32_t *ret_bytes)
+{
+	uint32_t used = atomic_load_explicit(&segment->header->strings_used, memory_order_acquire);
+	uint32_t ready = atomic_load_explicit(&segment->header->strings_ready, memory_order_relaxed);
+	/* Not beyond the memory that was given: reading a hole would allocate it. */
+	used = smaller(used, smaller(ready, segment->strings_bytes));
+	uint32_t from = *at < SEGMENT_STRINGS_FIRST ? SEGMENT_STRINGS_FIRST : *at;
+	if (from >= used)
+		return 0;
+	struct segment_string entry;
+	if (from % 8 || used - from < sizeof entry)
+		return -EPROTO;
+	memcpy(&entry, segment->strings + from, sizeof entry);
+	copied();
+	if (entry.type == 0 || entry.bytes > LIMIT_STRING_BYTES)
+		return -EPROTO;
+	uint32_t size = SEGMENT_STRING_SIZE(entry.bytes);
+	if (size > used - from)
+		return -EPROTO;
+	memcpy(to, segment->strings + from + sizeof entry, entry.bytes);
+	copied();
+	*at = from + size;
+	*ret_id = from / 8;
+	*ret_type = entry.type;
+	*ret_bytes = entry.bytes;
+	return 1;
+}

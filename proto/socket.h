@@ -1,0 +1,36 @@
+/* socket.h - where daemons listen, and packets with descriptors over SOCK_SEQPACKET. The only sockets in proto/. Uses
+ * nothing that an agent may not use (no stdio, no allocation). */
+#ifndef PROFD_PROTO_SOCKET_H
+#define PROFD_PROTO_SOCKET_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define SOCKET_NAME "profd.sock"
+#define SOCKET_SYSTEM "/run/profd/" SOCKET_NAME
+#define SOCKET_PATH_BYTES 108 /* sun_path */
+
+/* Where a daemon can be, in the order in which agents try: index 0, 1, ... until -ENOENT. With PROFD_SOCKET set it is the
+ * only one. Else: the system's; then the user's: $XDG_RUNTIME_DIR/profd, /run/user/<uid>/profd, /tmp/profd-<uid>.
+ * Returns 0, -ENOENT past the last, -ENAMETOOLONG for one that does not fit (ret is then empty). */
+int socket_candidate(unsigned index, char ret[SOCKET_PATH_BYTES]);
+
+/* Is the socket one to obey? Its folder and itself must belong to one owner who is root or `self`'s user (or the user that
+ * PROFD_SOCKET's socket belongs to), and nobody else may write into the folder. In a user namespace unmapped owners look
+ * alike (65534) and are taken as root. Returns 0, -ENOENT, or -EPERM. */
+int socket_trusted(const char *path);
+
+/* Connects a SEQPACKET socket (CLOEXEC). Returns the descriptor or a negative errno; never blocks for long. */
+int socket_connect(const char *path);
+
+/* Sends one packet with nfds descriptors (MSG_NOSIGNAL, no blocking). Returns 0 or a negative errno (-EAGAIN: the peer
+ * does not read). */
+int socket_send(int fd, const void *packet, size_t n, const int *fds, unsigned nfds);
+
+/* Receives one packet. Returns its length, 0 at the end of the connection, or a negative errno (-EMSGSIZE: it was longer
+ * than `size` and is lost). Descriptors are CLOEXEC; *nfds is the room in fds on entry, the number received on return; any
+ * beyond that are closed. `flags` goes to recvmsg. */
+ssize_t socket_receive(int fd, void *packet, size_t size, int *fds, unsigned *nfds, int flags);
+
+#endif

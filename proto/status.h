@@ -1,0 +1,35 @@
+/* status.h - the page that tells without a message where a process stands: created and sealed by the daemon (so it is
+ * charged to the daemon), written by the agent with plain stores at each step, read by the daemon for `ps` and `top`
+ * without waking the job. The reader trusts nothing in it: every value is a number that can only be wrong. */
+#ifndef PROFD_PROTO_STATUS_H
+#define PROFD_PROTO_STATUS_H
+
+#include "limits.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define STATUS_MAGIC 0x3153555441545350ull
+#define STATUS_BYTES 4096
+
+struct status_page {
+	uint64_t magic;
+	uint32_t version; /* 1 */
+	_Atomic uint32_t source; /* enum step_source in use */
+	_Atomic uint64_t steps;  /* steps ended since the process started */
+	_Atomic uint64_t last;   /* CLOCK_MONOTONIC ns of the last boundary; 0 = none yet */
+	_Atomic uint64_t other_thread_steps; /* steps that threads other than the step thread have ended; not in `steps` */
+	_Atomic uint32_t step_thread;        /* tid */
+	_Atomic uint32_t reserved;
+	/* Duration in ns of step n at ring[n % LIMIT_STATUS_RING]; the first step has none (0). */
+	_Atomic uint64_t ring[LIMIT_STATUS_RING];
+};
+_Static_assert(sizeof(struct status_page) <= STATUS_BYTES, "status page fits its page");
+
+/* Daemon: makes a sealed page and maps it read-only-in-spirit. Returns the descriptor or a negative errno. */
+int status_create(struct status_page **ret_page);
+/* Agent: maps a page from the daemon. 0 or a negative errno, -EPROTO where it is none. Does not take the descriptor. */
+int status_map(int fd, struct status_page **ret_page);
+void status_unmap(struct status_page *page);
+
+#endif

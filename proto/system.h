@@ -1,0 +1,36 @@
+/* system.h - system calls whose C library wrappers are younger than glibc 2.17 (fstat and stat became symbols in 2.33,
+ * memfd_create in 2.27). Their kernel interface is older than any glibc, and the layout of struct stat is the kernel's
+ * on the 64-bit machines that profd runs on. All return what the wrapper would: -1 with errno. */
+#ifndef PROFD_PROTO_SYSTEM_H
+#define PROFD_PROTO_SYSTEM_H
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define SYSTEM_MFD_CLOEXEC 1u
+#define SYSTEM_MFD_ALLOW_SEALING 2u
+
+static inline int system_memfd(const char *name, unsigned flags)
+{
+	return (int)syscall(SYS_memfd_create, name, flags);
+}
+
+static inline int system_fstat(int fd, struct stat *ret)
+{
+	return (int)syscall(SYS_fstat, fd, ret);
+}
+
+/* Follows symbolic links. */
+static inline int system_stat(const char *path, struct stat *ret)
+{
+	return (int)syscall(SYS_newfstatat, AT_FDCWD, path, ret, 0);
+}
+
+static inline int system_lstat(const char *path, struct stat *ret)
+{
+	return (int)syscall(SYS_newfstatat, AT_FDCWD, path, ret, AT_SYMLINK_NOFOLLOW);
+}
+
+#endif

@@ -1,0 +1,478 @@
+/* test_agent_sink.c - the recorder itself, without a job and without a daemon: threads, open ranges, names, losses. */
+#include "agent/life.h"
+#include "agent/sink_control.h"
+#include "proto/limits.h"
+#include "proto/message.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define SOURCE RANGE_SOURCE_PROFD
+#define MOST_EVENTS 65536
+
+static struct segment producer, consumer;
+static uint32_t generation;
+
+/* What the consumer has seen. */
+static struct event_range ranges[MOST_EVENTS];
+static struct event_operator operators[1024];
+static uint32_t range_count, operator_count, mark_count, thread_count, step_count;
+
+static void consume(uint32_t i)
+{
+	static unsigned char copy[LIMIT_CHUNK_BYTES];
+	uint32_t sequence, thread;
+	uint32_t n = segment_copy_chunk(&consumer, i, copy, &sequence, &thread);
+	size_t at = 0;
+	union event_any e;
+	while (event_read(copy, n, &at, &e) == EVENT_OK) {
+		switch (e.head.kind) {
+		case EVENT_RANGE:
+			assert_true(range_count < MOST_EVENTS);
+			ranges[range_count++] = e.range;
+			break;
+		case EVENT_OPERATOR:
+			operators[operator_count++] = e.operator;
+			break;
+		case EVENT_MARK:
+			mark_count++;
+			break;
+		case EVENT_STEP:
+			step_count++;
+			break;
+		default:
+			thread_count++;
+		}
+	}
+	segment_free_chunk(&consumer, i);
+}
+
+static void consume_full(void)
+{
+	for (uint32_t i = 0; i < consumer.chunk_count; i++)
+		if (atomic_load(&consumer.table[i].state) == CHUNK_FULL)
+			consume(i);
+}
+
+static uint64_t lost(enum loss loss, unsigned kind)
+{
+	return atomic_load(&consumer.header->lost[loss][kind]);
+}
+
+static void begin(uint64_t bytes, uint32_t chunk_bytes, uint64_t max_events)
+{
+	assert_int_equal(segment_create(&consumer, 1, bytes, chunk_bytes), 0);
+	assert_int_equal(segment_provide(&consumer, consumer.chunk_count, 1 << 20), 0);
+	int fd = dup(consumer.fd);
+	assert_true(fd >= 0);
+	assert_int_equal(segment_map(&producer, fd), 0);
+	range_count = operator_count = mark_count = thread_count = step_count = 0;
+	assert_int_equal(sink_prepare(&producer, ++generation, max_events), 0);
+}
+
+/* The agent has a thread of its own for this: it is never one that records. */
+static void *finish_thread(void *end)
+{
+	return (void *)(uintptr_t)sink_finish(*(uint64_t *)end, sink_now() + 1000000000u);
+}
+
+static void finish_at(uint64_t end)
+{
+	pthread_t thread;
+	void *stuck = NULL;
+	assert_int_equal(pthread_create(&thread, NULL, finish_thread, &end), 0);
+	pthread_join(thread, &stuck);
+	assert_null(stuck);
+}
+
+static void finish(void)
+{
+	finish_at(sink_now());
+	sink_release();
+	segment_deinit(&producer);
+	consume_full();
+}
+
+static void done(void)
+{
+	segment_deinit(&consumer);
+}
+
+static struct sink_frame *push(const char *name, uint64_t start)
+{
+	struct sink_thread *t = sink_enter(EVENT_RANGE);
+	if (!t)
+		return NULL;
+	struct sink_frame *f = sink_open(t, EVENT_RANGE);
+	if (f) {
+		f->source = SOURCE;
+		f->key = 1;
+		f->name = sink_string(t, name, strlen(name), EVENT_RANGE);
+		f->start = start;
+	}
+	sink_leave(t);
+	return f;
+}
+
+static void pop(uint64_t end)
+{
+	struct sink_thread *t = sink_enter_pop();
+	if (!t)
+		return;
+	struct sink_frame *f = sink_find(t, SOURCE, 1);
+	if (f)
+		sink_close(t, f, end);
+	sink_leave(t);
+}
+
+static const struct event_range *find(uint64_t start)
+{
+	for (uint32_t i = 0; i < range_count; i++)
+		if (ranges[i].start == start)
+			return &ranges[i];
+	fail_msg("no range starts at %llu", (unsigned long long)start);
+	return NULL;
+}
+
+static void test_nesting_and_self_time(void **state)
+{
+	(void)state;
+	begin(1 << 20, LIMIT_CHUNK_BYTES, 0);
+	push("warm-up", 1); /* before the recording: thrown away, and no parent of anything */
+	sink_begin(sink_now());
+	push("outer", 100);
+	push("a", 110);
+	push("deep", 112);
+	pop(115);
+	pop(130);
+	sink_next_step(2);
+	push("b", 140);
+	pop(170);
+	pop(200);
+	pop(210); /* the warm-up's */
+	pop(220); /* nobody's */
+	finish();
+	assert_int_equal(range_count, 4);
+	const struct event_range *outer = find(100), *a = find(110), *deep = find(112), *b = find(140);
+	assert_int_equal(outer->duration, 100);
+	assert_int_equal(outer->self, 50);
+	assert_int_equal(outer->parent, 0);
+	assert_int_equal(a->self, 17);
+	assert_int_equal(a->parent, outer->id);
+	assert_int_equal(deep->self, 3);
+	assert_int_equal(deep->parent, a->id);
+	assert_int_equal(deep->depth, a->depth + 1);
+	assert_int_equal(outer->head.step, 1);
+	assert_int_equal(b->head.step, 2);
+	assert_int_equal(b->head.size, 64);
+	done();
+}
+
+static void test_open_at_the_end_is_clipped(void **state)
+{
+	(void)state;
+	begin(1 << 20, LIMIT_CHUNK_BYTES, 0);
+	sink_begin(sink_now());
+	uint64_t start = sink_now();
+	push("open", start);
+	sink_end();
+	push("too late", start + 1);
+	assert_int_equal(sink_open_count(), 1);
+	uint64_t end = sink_now();
+	finish_at(end);
+	consume_full();
+	assert_int_equal(range_count, 1);
+	assert_int_equal(ranges[0].head.flags, EVENT_FLAG_CLIPPED);
+	assert_int_equal(ranges[0].duration, end - start);
+	assert_int_equal(lost(LOSS_CLIPPED, EVENT_RANGE), 1);
+	/* The late pop of a recording that is over. */
+	pop(sink_now());
+	sink_release();
+	segment_deinit(&producer);
+	done();
+	begin(1 << 20, LIMIT_CHUNK_BYTES, 0);
+	pop(sink_now());
+	sink_begin(sink_now());
+	pop(sink_now());
+	finish();
+	assert_int_equal(range_count, 0);
+	done();
+}
+
+static void *close_elsewhere(void *frame)
+{
+	struct sink_thread *t = sink_enter_end(frame);
+	assert_non_null(t);
+	sink_close(t, frame, 500);
+	sink_leave(t);
+	return NULL;
+}
+
+static void test_closed_by_another_thread(void **state)
+{
+	(void)state;
+	begin(1 << 20, LIMIT_CHUNK_BYTES, 0);
+	sink_begin(sink_now());
+	struct sink_thread *t = sink_enter(EVENT_OPERATOR);
+	struct sink_frame *f = sink_open(t, EVENT_OPERATOR);
+	f->start = 400;
+	f->name = sink_string_static(t, "aten::wait", EVENT_OPERATOR);
+	uint32_t tid = sink_tid(t);
+	sink_leave(t);
+	pthread_t other;
+	assert_int_equal(pthread_create(&other, NULL, close_elsewhere, f), 0);
+	pthread_join(other, NULL);
+	/* It is off the stack when the owner comes by. */
+	push("next", 600);
+	pop(700);
+	finish();
+	assert_int_equal(operator_count, 1);
+	assert_int_equal(operators[0].duration, 100);
+	assert_int_equal(operators[0].thread, tid);
+	assert_true(operators[0].end_thread != 0 && operators[0].end_thread != tid);
+	assert_int_equal(operators[0].head.flags, EVENT_FLAG_ASYNC);
+	assert_int_equal(find(600)->parent, 0);
+	done();
+}
+
+/* torch keeps a pointer to a frame and ends it long after the recording. */
+static void test_a_late_end_writes_nothing(void **state)
+{
+	(void)state;
+	begin(1 << 20, LIMIT_CHUNK_BYTES, 0);
+	sink_begin(sink_now());
+	struct sink_thread *t = sink_enter(EVENT_OPERATOR);
+	struct sink_frame *f = sink_open(t, EVENT_OPERATOR);
+	f->start = sink_now();
+	sink_leave(t);
+	finish();
+	assert_int_equal(operator_count, 1);
+	assert_int_equal(operators[0].head.flags, EVENT_FLAG_CLIPPED);
+	done();
+	begin(1 << 20, LIMIT_CHUNK_BYTES, 0);
+	sink_begin(sink_now());
+	push("new", 10);
+	t = sink_enter_end(f);
+	assert_non_null(t);
+	sink_close(t, f, sink_now());
+	sink_leave(t);
+	pop(30);
+	finish();
+	assert_int_equal(operator_count, 0);
+	assert_int_equal(range_count, 1);
+	assert_int_equal(ranges[0].depth, 0);
+	done();
+}
+
+static void test_too_deep_is_counted(void **state)
+{
+	(void)state;
+	begin(4 << 20, LIMIT_CHUNK_BYTES, 0);
+	sink_begin(sink_now());
+	for (int i = 0; i < SINK_DEPTH + 7; i++)
+		push("deep", 1000 + (uint64_t)i);
+	for (int i = 0; i < SINK_DEPTH + 7; i++)
+		pop(9000 + (uint64_t)i);
+	finish();
+	assert_int_equal(range_count, SINK_DEPTH);
+	assert_int_equal(lost(LOSS_TOO_DEEP, EVENT_RANGE), 7);
+	done();
+}
+
+static void test_names_are_written_once(void **state)
+{
+	(void)state;
+	begin(1 << 20, LIMIT_CHUNK_BYTES, 0);
+	sink_begin(sink_now());
+	static char huge[LIMIT_STRING_BYTES + 100];
+	memset(huge, 'x', sizeof huge - 1);
+	memcpy(huge + LIMIT_STRING_BYTES - 1, "\xc3\xa9", 2); /* a letter of two bytes across the limit */
+	struct sink_thread *t = sink_enter(EVENT_RANGE);
+	uint32_t a = sink_string(t, "name", 4, EVENT_RANGE);
+	assert_true(a > 0);
+	assert_int_equal(sink_string(t, "name", 4, EVENT_RANGE), a);
+	assert_int_equal(sink_string_static(t, "name", EVENT_RANGE), a);
+	assert_int_not_equal(sink_string(t, "nam", 3, EVENT_RANGE), a);
+	uint32_t words[2] = {0x656d616e, 0};
+	assert_int_not_equal(sink_inputs(t, words, 1), a);
+	uint32_t cut = sink_string(t, huge, sizeof huge - 1, EVENT_RANGE);
+	sink_leave(t);
+	assert_int_equal(lost(LOSS_TRUNCATED, EVENT_RANGE), 1);
+	static unsigned char text[LIMIT_STRING_BYTES];
+	uint32_t at = 0, id, type, bytes, texts = 0;
+	while (segment_next_string(&consumer, &at, text, &id, &type, &bytes) == 1) {
+		texts += type == STRING_TEXT;
+		if (id == a)
+			assert_memory_equal(text, "name", 4);
+		if (id == cut)
+			assert_int_equal(bytes, LIMIT_STRING_BYTES - 1);
+	}
+	assert_int_equal(texts, 4); /* the thread's own name is one */
+	finish();
+	done();
+}
+
+static void test_a_full_arena_costs_names_only(void **state)
+{
+	(void)state;
+	begin(1 << 20, LIMIT_CHUNK_BYTES, 0);
+	sink_begin(sink_now());
+	char name[4096];
+	memset(name, 'n', sizeof name);
+	for (int i = 0; i < 600; i++) {
+		struct sink_thread *t = sink_enter(EVENT_RANGE);
+		name[0] = (char)('a' + i % 26);
+		name[1] = (char)('a' + i / 26);
+		struct sink_frame *f = sink_open(t, EVENT_RANGE);
+		f->source = SOURCE;
+		f->key = 1;
+		f->name = sink_string(t, name, sizeof name, EVENT_RANGE);
+		f->start = 5;
+		sink_leave(t);
+		pop(6);
+	}
+	finish();
+	assert_int_equal(range_count, 600);
+	uint32_t nameless = 0;
+	for (uint32_t i = 0; i < range_count; i++)
+		nameless += ranges[i].name == 0;
+	assert_true(nameless > 0);
+	assert_int_equal(lost(LOSS_NAMELESS, EVENT_RANGE), nameless);
+	done();
+}
+
+static void test_limit_is_exact(void **state)
+{
+	(void)state;
+	begin(1 << 20, LIMIT_CHUNK_BYTES, 100);
+	sink_begin(sink_now());
+	for (uint64_t i = 0; i < 250; i++) {
+		push("r", i + 1);
+		pop(i + 2);
+	}
+	finish();
+	assert_int_equal(range_count, 100);
+	assert_int_equal(lost(LOSS_LIMIT, EVENT_RANGE), 150);
+	done();
+}
+
+/* A signal handler with a range of its own, in the middle of the recorder. */
+static volatile sig_atomic_t handled;
+static void on_signal(int number)
+{
+	(void)number;
+	push("from a handler", 77);
+	pop(78);
+	handled++;
+}
+
+static void test_a_signal_handler_inside_is_turned_away(void **state)
+{
+	(void)state;
+	struct sigaction action = {.sa_handler = on_signal}, before;
+	assert_int_equal(sigaction(SIGUSR1, &action, &before), 0);
+	begin(1 << 20, LIMIT_CHUNK_BYTES, 0);
+	sink_begin(sink_now());
+	raise(SIGUSR1); /* outside: recorded */
+	struct sink_thread *t = sink_enter(EVENT_RANGE);
+	raise(SIGUSR1); /* inside: its push is turned away, and its pop finds nobody home */
+	sink_leave(t);
+	finish();
+	sigaction(SIGUSR1, &before, NULL);
+	assert_int_equal(handled, 2);
+	assert_int_equal(range_count, 1);
+	assert_int_equal(lost(LOSS_REENTERED, EVENT_RANGE), 1);
+	done();
+}
+
+#define THREADS 8
+#define PAIRS 4000
+static _Atomic uint32_t started;
+
+static void *produce(void *unused)
+{
+	(void)unused;
+	started++;
+	for (uint64_t i = 0; i < PAIRS; i++) {
+		push("work", i + 1);
+		pop(i + 5);
+	}
+	return NULL;
+}
+
+static void test_recorded_and_lost_is_produced(void **state)
+{
+	(void)state;
+	begin(16 * 4096, 4096, 0);
+	sink_begin(sink_now());
+	pthread_t threads[THREADS];
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, produce, NULL), 0);
+	for (int i = 0; i < 200; i++) {
+		consume_full();
+		usleep(200);
+	}
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	finish();
+	uint64_t gone = lost(LOSS_NO_SPACE, EVENT_RANGE);
+	assert_int_equal(range_count + gone, THREADS * PAIRS);
+	done();
+}
+
+static void test_a_fork_child_is_dead(void **state)
+{
+	(void)state;
+	begin(1 << 20, LIMIT_CHUNK_BYTES, 0);
+	sink_begin(sink_now());
+	push("open in the parent", 10);
+	pid_t child = fork();
+	if (child == 0) {
+		int bad = life_alive() || sink_recording() || push("child", 20) != NULL;
+		pop(30);
+		_exit(bad);
+	}
+	int status;
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	pop(40);
+	finish();
+	assert_int_equal(range_count, 1);
+	done();
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	/* No daemon: the agent's thread, if it starts, has nobody to obey. */
+	setenv("PROFD_SOCKET", "/nonexistent/profd.sock", 1);
+	life_enter(ENTRY_API);
+	return life_alive() ? 0 : -1;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_nesting_and_self_time),
+		cmocka_unit_test(test_open_at_the_end_is_clipped),
+		cmocka_unit_test(test_closed_by_another_thread),
+		cmocka_unit_test(test_a_late_end_writes_nothing),
+		cmocka_unit_test(test_too_deep_is_counted),
+		cmocka_unit_test(test_names_are_written_once),
+		cmocka_unit_test(test_a_full_arena_costs_names_only),
+		cmocka_unit_test(test_limit_is_exact),
+		cmocka_unit_test(test_a_signal_handler_inside_is_turned_away),
+		cmocka_unit_test(test_recorded_and_lost_is_produced),
+		cmocka_unit_test(test_a_fork_child_is_dead),
+	};
+	return cmocka_run_group_tests(tests, setup, NULL);
+}

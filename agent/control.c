@@ -29,6 +29,8 @@
 #define LEAVE_NS (SECOND / 20)
 /* Collectors' own drain. */
 #define DRAIN_NS (SECOND)
+/* While recording: how often newly provided chunks are mapped. */
+#define POPULATE_NS (SECOND / 100)
 /* A recording whose daemon is gone ends after this, if its steps have not ended it before: nobody else would. */
 #define ALONE_NS (60 * SECOND)
 /* Steps after a capture that are watched, and how long at most. */
@@ -171,7 +173,6 @@ static uint32_t tick_waiting(uint32_t phase, uint64_t tick, uint64_t now, uint64
 		}
 		if (run.at_step) {
 			end(now, REASON_MISSED);
-			life_wake();
 			return CONTROL_DRAIN;
 		}
 		run.late++;
@@ -182,7 +183,6 @@ static uint32_t tick_waiting(uint32_t phase, uint64_t tick, uint64_t now, uint64
 		run.before_upto = number;
 		atomic_store_explicit(&run.segment.header->phase, SEGMENT_WARMUP, memory_order_relaxed);
 		atomic_store_explicit(&want_start, 1, memory_order_release);
-		life_wake();
 		return CONTROL_WARMUP;
 	}
 	return phase;
@@ -194,7 +194,6 @@ static uint32_t tick_record(uint64_t tick, uint64_t now, uint64_t number)
 	if (run.recorded >= run.schedule.active) {
 		run.base = tick;
 		end(now, REASON_NONE);
-		life_wake();
 		return CONTROL_DRAIN;
 	}
 	run.step_start = now;
@@ -216,6 +215,9 @@ void control_tick(uint32_t source, uint64_t now, uint64_t number)
 	uint32_t next =
 		phase == CONTROL_RECORD ? tick_record(tick, now, number) : tick_waiting(phase, tick, now, number);
 	atomic_store_explicit(&control_phase, next, memory_order_release);
+	/* Only now: the agent's thread must find the phase it is woken for. */
+	if (next != phase && next != CONTROL_RECORD)
+		life_wake();
 }
 
 /* ---------------------------------------------------------------- the agent's thread: phases */
@@ -294,6 +296,7 @@ static void collectors_start(void)
 	int error = sink_prepare(&run.segment, run.generation, run.max_events);
 	uint32_t bits = 1u << COLLECTOR_STEPS;
 	if (error == 0) {
+		sink_populate();
 		for (size_t i = 0; i < COLLECTORS; i++) {
 			char sentence[248] = "";
 			uint64_t from = sink_now();
@@ -325,10 +328,10 @@ static void collectors_start(void)
 
 static void collectors_stop(uint64_t now)
 {
-	sink_drain();
 	for (size_t i = COLLECTORS; i-- > 0;)
 		if (run.on[i])
 			collectors[i]->stop();
+	sink_drain();
 	for (size_t i = 0; i < COLLECTORS; i++)
 		if (run.on[i] && collectors[i]->drain)
 			collectors[i]->drain(now + DRAIN_NS);
@@ -671,6 +674,12 @@ uint64_t control_work(uint64_t now)
 			run.warmup_started = sink_now();
 			collectors_start();
 		}
+	}
+	phase = atomic_load_explicit(&control_phase, memory_order_acquire);
+	if (run.collectors_on && (phase == CONTROL_WARMUP || phase == CONTROL_RECORD || phase == CONTROL_TICK) &&
+	    sink_populate()) {
+		uint64_t next = sink_now() + POPULATE_NS;
+		due = next < due ? next : due;
 	}
 	uint64_t other = watch_after(sink_now());
 	due = other < due ? other : due;

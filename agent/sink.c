@@ -17,6 +17,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
 struct sink_state sink_state;
 
 static __thread struct sink_thread *self __attribute__((tls_model("initial-exec")));
@@ -112,7 +116,7 @@ static void thread_join(struct sink_thread *t, uint32_t generation)
 	memset(t->cache_static, 0, sizeof t->cache_static);
 	memset(t->cache_text, 0, sizeof t->cache_text);
 	frames_abandon_all(t);
-	thread_describe(t);
+	t->described = 0;
 }
 
 void thread_describe(struct sink_thread *t)
@@ -254,7 +258,13 @@ static int chunk_take(struct sink_thread *t)
 		ready = s->chunk_count;
 	if (!ready)
 		return 0;
-	uint32_t at = atomic_load_explicit(&sink_state.hint, memory_order_relaxed) % ready;
+	/* The first chunks again, where the daemon keeps up: their pages are mapped and warm. Else on from the last one. */
+	uint32_t at = 0;
+	while (at < SINK_WARM && at < ready &&
+	       atomic_load_explicit(&s->table[at].state, memory_order_relaxed) != CHUNK_FREE)
+		at++;
+	if (at == SINK_WARM || at >= ready)
+		at = atomic_load_explicit(&sink_state.hint, memory_order_relaxed) % ready;
 	for (uint32_t i = 0; i < ready; i++, at = at + 1 == ready ? 0 : at + 1) {
 		struct segment_chunk *entry = &s->table[at];
 		uint32_t state = CHUNK_FREE;
@@ -273,6 +283,11 @@ static int chunk_take(struct sink_thread *t)
 		t->chunk = s->chunks + (size_t)at * s->chunk_bytes;
 		t->capacity = s->chunk_bytes;
 		t->used = 0;
+		/* A thread that writes says who it is; one that only looks in does not. */
+		if (!t->described) {
+			t->described = 1;
+			thread_describe(t);
+		}
 		return 1;
 	}
 	return 0;
@@ -335,6 +350,7 @@ int sink_prepare(struct segment *segment, uint32_t generation, uint64_t max_even
 		return r;
 	sink_state.segment = *segment;
 	sink_state.max_events = max_events;
+	sink_state.populated = 0;
 	atomic_store(&sink_state.events, 0);
 	atomic_store(&sink_state.hint, 0);
 	atomic_store(&sink_state.next_id, 1);
@@ -346,15 +362,32 @@ int sink_prepare(struct segment *segment, uint32_t generation, uint64_t max_even
 	return 0;
 }
 
+int sink_populate(void)
+{
+	struct segment *s = &sink_state.segment;
+	uint32_t ready = atomic_load_explicit(&s->header->chunks_ready, memory_order_acquire);
+	if (ready > s->chunk_count)
+		ready = s->chunk_count;
+	if (ready <= sink_state.populated)
+		return ready < s->chunk_count;
+	volatile unsigned char *from = s->chunks + (size_t)sink_state.populated * s->chunk_bytes;
+	size_t bytes = (size_t)(ready - sink_state.populated) * s->chunk_bytes;
+	if (madvise((void *)from, bytes, MADV_POPULATE_WRITE) < 0)
+		for (size_t i = 0; i < bytes; i += 4096)
+			(void)from[i]; /* before Linux 5.14; a page of shared memory is mapped writable by a read */
+	sink_state.populated = ready;
+	return ready < s->chunk_count;
+}
+
 void sink_begin(uint64_t now)
 {
 	struct segment_header *h = sink_state.segment.header;
-	struct timespec real, mono;
-	clock_gettime(CLOCK_MONOTONIC, &mono);
+	struct timespec real;
 	clock_gettime(CLOCK_REALTIME, &real);
-	atomic_store_explicit(&h->base_monotonic, (uint64_t)mono.tv_sec * 1000000000u + (uint64_t)mono.tv_nsec,
-			      memory_order_relaxed);
-	atomic_store_explicit(&h->base_realtime, (uint64_t)real.tv_sec * 1000000000u + (uint64_t)real.tv_nsec,
+	/* `now` was read a little earlier; both clocks are stated for that instant. */
+	uint64_t since = sink_now() - now;
+	atomic_store_explicit(&h->base_monotonic, now, memory_order_relaxed);
+	atomic_store_explicit(&h->base_realtime, (uint64_t)real.tv_sec * 1000000000u + (uint64_t)real.tv_nsec - since,
 			      memory_order_relaxed);
 	atomic_store_explicit(&h->record_start, now, memory_order_relaxed);
 	atomic_store_explicit(&sink_state.muted, 0, memory_order_relaxed);
@@ -444,6 +477,7 @@ struct sink_thread *sink_own(void)
 		t->used = t->capacity = 0;
 		t->generation = sink_state.generation;
 		t->next_id = t->last_id = 0;
+		t->described = 0;
 		memset(t->cache_static, 0, sizeof t->cache_static);
 		memset(t->cache_text, 0, sizeof t->cache_text);
 	}

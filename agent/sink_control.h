@@ -13,6 +13,10 @@ int sink_init(void);
  * errno. */
 int sink_prepare(struct segment *segment, uint32_t generation, uint64_t max_events);
 
+/* Maps the pages of the chunks that have become ready since, so that the job's threads do not fault on them. 1 while
+ * more can come. */
+int sink_populate(void);
+
 /* Recording starts with step 1. Called by the step thread at a boundary (or by the agent's thread where there are no
  * steps); async-signal-safe. */
 void sink_begin(uint64_t now);

@@ -13,6 +13,8 @@
 /* Threads of the job that can write in one process's life at a time; each costs about 80 KiB of address space, of which
  * it touches what it needs. */
 #define SINK_THREADS 16384
+/* Chunks at the start of the segment that are looked at first. */
+#define SINK_WARM 32
 /* Ids that a thread takes at a time. */
 #define SINK_ID_BLOCK 1024
 /* Entries of a thread's caches of names: direct-mapped, a power of two. */
@@ -33,6 +35,7 @@ struct sink_thread {
 	unsigned char *chunk;
 	struct segment_chunk *entry;
 	uint32_t used, capacity;
+	uint32_t described; /* its THREAD record is written */
 	uint64_t next_id, last_id;
 
 	struct sink_frame *top;
@@ -53,6 +56,7 @@ struct sink_state {
 	uint32_t generation;
 	uint64_t max_events;
 	_Atomic uint64_t events;
+	uint32_t populated; /* chunks whose pages the agent's thread has mapped */
 	_Atomic uint32_t hint; /* where to look for a free chunk */
 	_Atomic uint64_t next_id;
 	_Atomic uint32_t step;  /* ordinal of the current step, 0 outside of the recording */

@@ -225,11 +225,11 @@ static int skip_item(struct reader *reader, int depth)
 	return 0;
 }
 
-/* A list of tensors; one that holds an undefined tensor is not described, as in Kineto. */
-static int put_tensor_list(struct reader *reader, uint32_t count)
+/* A list of tensors; one that holds an undefined tensor is not described, a long one only by its type, as in Kineto. */
+static int put_tensor_list(struct reader *reader, uint32_t count, int is_cut)
 {
 	size_t dims = reader->dims.n, strides = reader->strides.n;
-	int defined = 1;
+	int defined = 1, is_long = is_cut || count > INPUTS_TENSORS_SHOWN;
 	text_put(&reader->dims, "[");
 	text_put(&reader->strides, "[");
 	for (uint32_t i = 0; i < count; i++) {
@@ -247,11 +247,17 @@ static int put_tensor_list(struct reader *reader, uint32_t count)
 	}
 	text_put(&reader->dims, "]");
 	text_put(&reader->strides, "]");
-	if (!defined) {
+	if (!defined || is_long) {
 		reader->dims.n = dims;
 		reader->strides.n = strides;
+	}
+	if (!defined) {
 		put_nothing(reader);
 		return 0;
+	}
+	if (is_long) {
+		text_put(&reader->dims, "[]");
+		text_put(&reader->strides, "[]");
 	}
 	text_put(&reader->types, "\"TensorList\"");
 	text_put(&reader->concrete, "\"\"");
@@ -301,7 +307,7 @@ static int put_item(struct reader *reader)
 		switch (word >> INPUTS_LIST_TYPE_SHIFT & 7) {
 		case INPUTS_LIST_TENSORS:
 			reader->at++;
-			return put_tensor_list(reader, count);
+			return put_tensor_list(reader, count, (word & INPUTS_CUT) != 0);
 		case INPUTS_LIST_SCALARS:
 			reader->at++;
 			return put_scalar_list(reader, count);

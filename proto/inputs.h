@@ -64,6 +64,8 @@ enum inputs_list {
 /* Longest list of scalars that is described, as in Kineto; what is longer becomes OTHER. Lists of tensors are taken as far
  * as there is room. */
 #define INPUTS_SCALARS_MAX 30u
+/* Longest list of tensors whose sizes stand in the JSON texts, as in Kineto; of a longer one only the type does. */
+#define INPUTS_TENSORS_SHOWN 30u
 /* Items taken of a list of anything else. */
 #define INPUTS_GENERIC_MAX 8u
 

@@ -10,8 +10,8 @@ const char *schedule_check(const struct schedule *s)
 		return "the number of recorded steps must be at least 1";
 	if (s->active > LIMIT_STEPS)
 		return "at most 100000 steps fit into one capture; use --repeat for more";
-	if (s->skip_first > LIMIT_SCHEDULE_STEPS || s->wait > LIMIT_SCHEDULE_STEPS || s->warmup > LIMIT_SCHEDULE_STEPS ||
-	    s->repeat > LIMIT_SCHEDULE_STEPS)
+	if (s->skip_first > LIMIT_SCHEDULE_STEPS || s->wait > LIMIT_SCHEDULE_STEPS ||
+	    s->warmup > LIMIT_SCHEDULE_STEPS || s->repeat > LIMIT_SCHEDULE_STEPS)
 		return "a schedule counts to 1000000000 steps at most";
 	return NULL;
 }

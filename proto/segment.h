@@ -69,7 +69,7 @@ struct segment_header {
 
 	/* Written by the agent. */
 	_Alignas(64) _Atomic uint32_t next_sequence; /* last one given out; 0 at first */
-	_Atomic uint32_t strings_used; /* end of what is published, an offset into the arena; SEGMENT_STRINGS_FIRST at first */
+	_Atomic uint32_t strings_used; /* end of what is published, in the arena; SEGMENT_STRINGS_FIRST at first */
 	_Alignas(64) _Atomic uint32_t phase; /* enum segment_phase */
 	_Atomic uint32_t steps_recorded;
 	_Atomic uint32_t steps_warmup; /* boundaries passed in warm-up */

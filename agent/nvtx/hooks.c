@@ -53,9 +53,10 @@ static inline const struct nvtx_abi_attributes *attributes_of(const struct nvtx_
 	return copy;
 }
 
-/* Interns a message (`thread` is NULL where nothing is recorded) and finds out whether the end of a range of this name is
- * a step's. */
-static inline uint32_t name_of(struct sink_thread *thread, int type, const void *message, uint8_t kind, uint8_t *ret_ends_step)
+/* Interns a message (`thread` is NULL where nothing is recorded) and finds out whether the end of a range of this name
+ * is a step's. */
+static inline uint32_t name_of(struct sink_thread *thread, int type, const void *message, uint8_t kind,
+			       uint8_t *ret_ends_step)
 {
 	struct nvtx_wide wide;
 	struct nvtx_text *registered = NULL;
@@ -107,15 +108,16 @@ static void label_of(struct sink_thread *thread, struct nvtx_text *domain, const
 }
 
 /* The label of an event that has a name only, in the default domain. */
-static inline void label_of_name(struct sink_thread *thread, int type, const void *message, uint8_t kind, struct label *ret)
+static inline void label_of_name(struct sink_thread *thread, int type, const void *message, uint8_t kind,
+				 struct label *ret)
 {
 	memset(ret, 0, sizeof *ret);
 	ret->name = name_of(thread, type, message, kind, kind == EVENT_RANGE ? &ret->ends_step : NULL);
 }
 
 /* What an event is called: `type` 0 = by attributes, else enum nvtx_abi_message and a name. */
-static inline void label_any(struct sink_thread *thread, struct nvtx_text *domain, int type, const void *what, uint8_t kind,
-			     struct label *ret)
+static inline void label_any(struct sink_thread *thread, struct nvtx_text *domain, int type, const void *what,
+			     uint8_t kind, struct label *ret)
 {
 	if (type)
 		label_of_name(thread, type, what, kind, ret);

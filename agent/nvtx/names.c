@@ -1,8 +1,8 @@
 /* names.c - NVTX's domains, registered strings and category names.
  *
  * Any thread, at any time, also in a child after a fork. No locks: entries are written once and then published by a
- * compare-and-swap; nothing is ever freed or moved. Domains, strings and names of categories are all texts in one table,
- * told apart by their scope; a handle is the address of a text. */
+ * compare-and-swap; nothing is ever freed or moved. Domains, strings and names of categories are all texts in one
+ * table, told apart by their scope; a handle is the address of a text. */
 #include "names.h"
 #include "../../proto/limits.h"
 
@@ -57,8 +57,8 @@ int nvtx_names_init(void)
 {
 	if (atomic_load_explicit(&the_names, memory_order_acquire))
 		return 0;
-	struct names *fresh = mmap(NULL, sizeof *fresh, PROT_READ | PROT_WRITE,
-				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct names *fresh =
+		mmap(NULL, sizeof *fresh, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (fresh == MAP_FAILED)
 		return -errno;
 	static const char many[] = "(more domains than are kept apart)";
@@ -67,7 +67,8 @@ int nvtx_names_init(void)
 	fresh->many_domains.bytes = sizeof many - 1;
 	fresh->many_strings.text = "";
 	struct names *none = NULL;
-	if (!atomic_compare_exchange_strong_explicit(&the_names, &none, fresh, memory_order_acq_rel, memory_order_acquire))
+	if (!atomic_compare_exchange_strong_explicit(&the_names, &none, fresh, memory_order_acq_rel,
+						     memory_order_acquire))
 		munmap(fresh, sizeof *fresh);
 	return 0;
 }

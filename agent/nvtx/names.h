@@ -1,6 +1,6 @@
 /* names.h - NVTX's domains, registered strings and category names: handles that the collector mints and that stay valid
- * for the life of the process (and of its forks). Every function may be called from any thread at any time, recording or
- * not; none blocks. All of it lives in one private mapping that is never unmapped. */
+ * for the life of the process (and of its forks). Every function may be called from any thread at any time, recording
+ * or not; none blocks. All of it lives in one private mapping that is never unmapped. */
 #ifndef PROFD_AGENT_NVTX_NAMES_H
 #define PROFD_AGENT_NVTX_NAMES_H
 
@@ -39,8 +39,8 @@ uint32_t nvtx_text_id(struct sink_thread *thread, struct nvtx_text *text, uint8_
 /* Likewise for a category: its name, or its number as text where it has none. 0 for category 0, which means none. */
 uint32_t nvtx_category_id(struct sink_thread *thread, const struct nvtx_text *domain, uint32_t category, uint8_t kind);
 
-/* A wide string of the job as UTF-8. Small ones lie in the struct, longer ones in one of a few shared buffers: a hook may
- * run on a small stack. */
+/* A wide string of the job as UTF-8. Small ones lie in the struct, longer ones in one of a few shared buffers: a hook
+ * may run on a small stack. */
 struct nvtx_wide {
 	const char *text;
 	size_t bytes;

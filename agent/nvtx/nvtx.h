@@ -4,11 +4,12 @@
 
 /* The body of InitializeInjectionNvtx2 (and of InitializeInjectionNvtx, which old copies of libnvToolsExt ask for where
  * they do not find the former): `get_export_table` is what NVTX passed. Called once per object that carries NVTX, from
- * the thread that made the first NVTX call there. Always 1: an answer of 0 makes NVTX dlclose the agent. Keeps errno. */
+ * the thread that made the first NVTX call there. Always 1: an answer of 0 makes NVTX dlclose the agent. Keeps
+ * errno. */
 int nvtx_inject(void *get_export_table);
 
-/* What NVTX_INJECTION64_PATH held when the agent was loaded (NULL: not set), and whether that leads to the agent. Called
- * by the agent's constructor, if at all; only probe's sentence depends on it. */
+/* What NVTX_INJECTION64_PATH held when the agent was loaded (NULL: not set), and whether that leads to the agent.
+ * Called by the agent's constructor, if at all; only probe's sentence depends on it. */
 void nvtx_environment(const char *path, int ours);
 
 /* Number of objects with NVTX that are hooked and have not been seen to vanish. */

@@ -1,8 +1,8 @@
 /* objects.c - the objects of the process that carry NVTX, and the function pointers in them.
  *
- * nvtx_objects_add runs in threads of the job (each object's first NVTX call), the rest in the agent's thread. No lock of
- * ours: an entry has a version that every change of owner moves on, and what is read from it is used only if the version
- * has stayed and the object that is mapped now is the one that was entered. Slots are touched only inside a
+ * nvtx_objects_add runs in threads of the job (each object's first NVTX call), the rest in the agent's thread. No lock
+ * of ours: an entry has a version that every change of owner moves on, and what is read from it is used only if the
+ * version has stayed and the object that is mapped now is the one that was entered. Slots are touched only inside a
  * dl_iterate_phdr callback: as long as it runs, the C library lets nothing be unmapped. A slot is changed by
  * compare-and-swap from a value that we know, so that what another tool has put there stays. */
 #include "objects.h"
@@ -121,7 +121,8 @@ static uint32_t object_flip(const struct dl_phdr_info *info, const struct snapsh
 			continue;
 		/* NVTX turns what still holds its own function into NULL as soon as we return, without a
 		 * compare-and-swap: so nothing is left for it to do. */
-		if ((!now || now == hook->function || (entering && is_own(info, now))) && slot_change(slot, now, wanted))
+		if ((!now || now == hook->function || (entering && is_own(info, now))) &&
+		    slot_change(slot, now, wanted))
 			continue;
 		now = slot_read(slot);
 		if (now && now != hook->function && !is_own(info, now)) {
@@ -210,8 +211,8 @@ static int is_superseded(struct object *o, const struct snapshot *by)
 		 atomic_load_explicit(&o->core2, memory_order_relaxed) == (uintptr_t)by->core2.table));
 }
 
-/* An entry for the object: the one that it had, or that of an object that was mapped at its place before, or a free one.
- * Returns it BUSY, NULL where all are taken. */
+/* An entry for the object: the one that it had, or that of an object that was mapped at its place before, or a free
+ * one. Returns it BUSY, NULL where all are taken. */
 static struct object *entry_take(const struct snapshot *object, uint64_t *ret_state)
 {
 	for (int round = 0; round < 2; round++) {
@@ -338,8 +339,8 @@ void nvtx_objects_describe(unsigned *ret_foreign, char *holder, size_t bytes)
 {
 	*ret_foreign = atomic_load_explicit(&foreign_slots, memory_order_relaxed);
 	if (bytes) {
-		struct search search = {(const void *)atomic_load_explicit(&foreign_function, memory_order_relaxed), holder,
-					bytes};
+		struct search search = {(const void *)atomic_load_explicit(&foreign_function, memory_order_relaxed),
+					holder, bytes};
 		holder[0] = 0;
 		if (*ret_foreign)
 			dl_iterate_phdr(search_object, &search);

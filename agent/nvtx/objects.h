@@ -10,16 +10,16 @@
 /* One function that the collector puts into objects. */
 struct nvtx_hook {
 	uint8_t module; /* enum nvtx_abi_module */
-	uint8_t id;     /* enum nvtx_abi_core or nvtx_abi_core2 */
+	uint8_t id;	/* enum nvtx_abi_core or nvtx_abi_core2 */
 	uint8_t always; /* also while nothing is armed: what makes handles and names */
 	nvtx_abi_function function;
 };
 extern const struct nvtx_hook nvtx_hooks[];
 extern const size_t nvtx_hook_count;
 
-/* Takes in the object that asks, from its own thread and before it makes its first call: hooks what is always hooked, and
- * the rest if ranges are on. Where the table is full, or the object cannot be found among those that are mapped, it stays
- * as it is without a tool. */
+/* Takes in the object that asks, from its own thread and before it makes its first call: hooks what is always hooked,
+ * and the rest if ranges are on. Where the table is full, or the object cannot be found among those that are mapped, it
+ * stays as it is without a tool. */
 void nvtx_objects_add(nvtx_abi_get_export_table get);
 
 /* Hooks ranges and marks in all objects that are still mapped (on = 1), or gives NULL back where the function is still

@@ -1,8 +1,8 @@
 /* opened.c - start/end ranges that are open.
  *
  * Any thread; no locks. A fixed table in private memory that is never unmapped. Free entries form a stack whose head
- * carries a counter against ABA; an entry belongs to whoever took it off the stack, then to whoever sets its handle to 0
- * by compare-and-swap. */
+ * carries a counter against ABA; an entry belongs to whoever took it off the stack, then to whoever sets its handle to
+ * 0 by compare-and-swap. */
 #include "opened.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@ _Static_assert(NVTX_OPENED == 1u << 16, "a handle has 16 bits for its entry");
 
 struct entry {
 	_Atomic uint64_t handle; /* 0 = not open; else uses << 16 | number of the entry, uses from 1 */
-	_Atomic uint32_t next;   /* of the free stack: number + 1 */
+	_Atomic uint32_t next;	 /* of the free stack: number + 1 */
 	uint64_t uses;
 	struct nvtx_opened range;
 };

@@ -10,7 +10,7 @@
 /* What the opening thread knows of a range. */
 struct nvtx_opened {
 	uint64_t start;
-	uint64_t id;         /* unique in the capture */
+	uint64_t id; /* unique in the capture */
 	uint64_t payload;
 	uint32_t generation; /* of the recording; 0 = not recorded, only its end counts (as a step) */
 	uint32_t step;
@@ -23,7 +23,8 @@ struct nvtx_opened {
 /* Maps the table, once. 0 or a negative errno. The agent's thread. */
 int nvtx_opened_init(void);
 
-/* Enters a range and returns its handle, never 0 and never given twice in a process's life; 0 where there is no room. */
+/* Enters a range and returns its handle, never 0 and never given twice in a process's life; 0 where there is no
+ * room. */
 uint64_t nvtx_opened_add(const struct nvtx_opened *range);
 
 /* Takes a range out. 1 with *ret_range set, or 0 where the handle names none (ended already, reported as clipped, not

@@ -26,7 +26,7 @@ static _Atomic uint64_t answers[ANSWERS];
 
 struct track {
 	_Atomic uint64_t key; /* 0 = free */
-	uint64_t bits;        /* the innermost open range is bit 0; 1 = its end is a step's end */
+	uint64_t bits;	      /* the innermost open range is bit 0; 1 = its end is a step's end */
 	uint32_t depth;
 	_Atomic uint32_t era;
 };

@@ -1,5 +1,5 @@
-/* step_range.h - finds the ends of ranges that a capture takes for its steps (--step-range), recording or not: the steps
- * of the warm-up are counted too, when nothing is written. */
+/* step_range.h - finds the ends of ranges that a capture takes for its steps (--step-range), recording or not: the
+ * steps of the warm-up are counted too, when nothing is written. */
 #ifndef PROFD_AGENT_NVTX_STEP_RANGE_H
 #define PROFD_AGENT_NVTX_STEP_RANGE_H
 

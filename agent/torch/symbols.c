@@ -105,8 +105,9 @@ static int read_version(char *path, size_t path_bytes, char *to, size_t bytes)
 	ssize_t n = syscall(SYS_read, fd, text, sizeof text - 1);
 	syscall(SYS_close, fd);
 	text[n > 0 ? n : 0] = 0;
-	const char *at = strstr(text, "__version__");
-	const char *first = at ? strpbrk(at, "'\"\n") : NULL;
+	/* At the beginning of a line; __all__ names it too. */
+	const char *at = strncmp(text, "__version__", 11) == 0 ? text : strstr(text, "\n__version__");
+	const char *first = at ? strpbrk(at + 1, "'\"\n") : NULL;
 	const char *last = first && *first != '\n' ? strpbrk(first + 1, "'\"\n") : NULL;
 	if (!last || (size_t)(last - first) > bytes)
 		return 0;

@@ -27,8 +27,7 @@ static const struct text {
 	uint16_t type;
 	size_t at, bytes;
 } texts[] = {
-#define TEXT(name, member, bytes, description)                                                                         \
-	{0, offsetof(struct message_##name, member), bytes},
+#define TEXT(name, member, bytes, description) {0, offsetof(struct message_##name, member), bytes},
 #define MESSAGE(number, NAME, name, from, fds, description) {number, 0, 0},
 #include "proto/messages.def"
 };
@@ -138,9 +137,9 @@ static void bad_characters_end_a_text(void **state)
 	       "a");
 	EXPECT("a\x80z", "a");
 	EXPECT("a\xc3", "a");
-	EXPECT("a\xc0\xaf", "a");             /* longer than needed */
-	EXPECT("a\xe0\x80\xaf", "a");         /* longer than needed */
-	EXPECT("a\xed\xa0\x80", "a");         /* a surrogate */
+	EXPECT("a\xc0\xaf", "a");	      /* longer than needed */
+	EXPECT("a\xe0\x80\xaf", "a");	      /* longer than needed */
+	EXPECT("a\xed\xa0\x80", "a");	      /* a surrogate */
 	EXPECT("a\xf4\x90\x80\x80", "a");     /* beyond the last code point */
 	EXPECT("a\xf8\x88\x80\x80\x80", "a"); /* five bytes */
 	EXPECT("end\0rest of somebody's memory", "end");

@@ -1,5 +1,5 @@
-/* test_nvtx_abi.c - agent/nvtx/nvtx_abi.h against NVIDIA's own headers, where they are at hand: by static asserts, so that
- * a difference does not compile. Without them there is nothing to compare with, and the test says so. */
+/* test_nvtx_abi.c - agent/nvtx/nvtx_abi.h against NVIDIA's own headers, where they are at hand: by static asserts, so
+ * that a difference does not compile. Without them there is nothing to compare with, and the test says so. */
 #include "agent/nvtx/nvtx_abi.h"
 
 #include <setjmp.h>
@@ -23,7 +23,8 @@
 #define CORE2(name) SAME(NVTX_ABI_CORE2_##name, NVTX_CBID_CORE2_##name)
 #define FIELD(ours, theirs)                                                                                            \
 	_Static_assert(offsetof(struct nvtx_abi_attributes, ours) == offsetof(nvtxEventAttributes_t, theirs), #ours);  \
-	_Static_assert(sizeof(((struct nvtx_abi_attributes *)0)->ours) == sizeof(((nvtxEventAttributes_t *)0)->theirs), \
+	_Static_assert(sizeof(((struct nvtx_abi_attributes *)0)->ours) ==                                              \
+			       sizeof(((nvtxEventAttributes_t *)0)->theirs),                                           \
 		       #ours)
 
 SAME(NVTX_ABI_NO_TRACKING, NVTX_NO_PUSH_POP_TRACKING);

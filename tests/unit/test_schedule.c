@@ -62,9 +62,9 @@ static void example(void **state)
 {
 	(void)state;
 	struct schedule s = {.skip_first = 1, .wait = 1, .warmup = 1, .active = 2, .repeat = 1};
-	static const enum schedule_state expected[] = {SCHEDULE_NONE,   SCHEDULE_NONE,            SCHEDULE_WARMUP,
-						       SCHEDULE_RECORD, SCHEDULE_RECORD_AND_SAVE, SCHEDULE_NONE,
-						       SCHEDULE_NONE};
+	static const enum schedule_state expected[] = {
+		SCHEDULE_NONE, SCHEDULE_NONE, SCHEDULE_WARMUP, SCHEDULE_RECORD, SCHEDULE_RECORD_AND_SAVE,
+		SCHEDULE_NONE, SCHEDULE_NONE};
 	for (unsigned i = 0; i < sizeof expected / sizeof expected[0]; i++)
 		assert_int_equal(schedule_state(&s, i, NULL), expected[i]);
 	assert_int_equal(schedule_warmup_at(&s, 0), 2);

@@ -143,7 +143,7 @@ static void trust_of_owners(void **state)
 		int answer, answer_chosen;
 	} cases[] = {
 		{0, 0, 0, 0},
-		{0, 4242, -EPERM, 0},         /* a stranger's, unless the user has named it */
+		{0, 4242, -EPERM, 0},	      /* a stranger's, unless the user has named it */
 		{4242, 4242, -EPERM, 0},      /* likewise */
 		{4242, 0, -EPERM, -EPERM},    /* the folder's owner could have moved it there */
 		{4243, 4242, -EPERM, -EPERM}, /* two owners */

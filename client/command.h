@@ -1,0 +1,22 @@
+/* command.h - the verbs' functions, command/<verb>.c each. They return the program's exit code. */
+#ifndef PROFD_CLIENT_COMMAND_H
+#define PROFD_CLIENT_COMMAND_H
+
+#include "options.h"
+
+int command_cancel(struct arguments *arguments);
+int command_captures(struct arguments *arguments);
+int command_daemon(struct arguments *arguments);
+int command_doctor(struct arguments *arguments);
+int command_env(struct arguments *arguments);
+int command_export(struct arguments *arguments);
+int command_help(struct arguments *arguments);
+int command_ps(struct arguments *arguments);
+int command_rm(struct arguments *arguments);
+int command_run(struct arguments *arguments);
+int command_show(struct arguments *arguments);
+int command_status(struct arguments *arguments);
+int command_trigger(struct arguments *arguments);
+int command_version(struct arguments *arguments);
+
+#endif

@@ -1,0 +1,88 @@
+/* cancel.c - `profd cancel`: ends captures that are under way, wherever they are. */
+#include "../command.h"
+#include "../output.h"
+#include "../text.h"
+
+#include <unistd.h>
+
+static void take(struct daemon *daemon, const cJSON *row, int fd, void *context)
+{
+	const char *id = reply_text(row, "capture_id");
+
+	(void)daemon;
+	if (fd >= 0)
+		close(fd);
+	if (reply_is_row(row, "cancelled") && id)
+		cJSON_AddItemToArray(context, need(cJSON_CreateString(id)));
+}
+
+/* Sends one request, whose member has been added; takes it. */
+static int cancel(struct daemons *daemons, cJSON *request, cJSON *cancelled)
+{
+	struct failure failure;
+	int code = EXIT_DONE;
+
+	if (!daemons_query(daemons, request, take, cancelled, &failure))
+		code = failure_print(&failure);
+	cJSON_Delete(request);
+	return code;
+}
+
+static int worse(int code, int other)
+{
+	return code == EXIT_DONE ? other : code;
+}
+
+int command_cancel(struct arguments *arguments)
+{
+	const char *trigger = arguments_text(arguments, "trigger", NULL);
+	bool all = arguments_has(arguments, "all");
+	struct daemons daemons;
+	cJSON *cancelled, *request;
+	const cJSON *id;
+	int code;
+
+	if (!all && !trigger && !arguments->pid_count && !arguments->word_count)
+		return fail(EXIT_USAGE, "cancel what? Name captures, or give --pid PID, --trigger ID or --all; `profd "
+					"captures` lists them");
+	code = daemons_need(&daemons);
+	if (code)
+		return code;
+	cancelled = need(cJSON_CreateArray());
+	if (all) {
+		request = request_new("cancel");
+		need(cJSON_AddTrueToObject(request, "all"));
+		code = worse(code, cancel(&daemons, request, cancelled));
+	}
+	if (trigger) {
+		request = request_new("cancel");
+		json_add_text(request, "trigger_id", trigger);
+		code = worse(code, cancel(&daemons, request, cancelled));
+	}
+	for (size_t i = 0; i < arguments->pid_count; i++) {
+		request = request_new("cancel");
+		need(cJSON_AddNumberToObject(request, "pid", (double)arguments->pids[i]));
+		code = worse(code, cancel(&daemons, request, cancelled));
+	}
+	for (size_t i = 0; i < arguments->word_count; i++) {
+		request = request_new("cancel");
+		json_add_text(request, "capture_id", arguments->words[i]);
+		code = worse(code, cancel(&daemons, request, cancelled));
+	}
+	if (code == EXIT_DONE && cJSON_GetArraySize(cancelled) == 0)
+		code = fail(EXIT_NO_TARGET,
+			    "nothing was being recorded there; `profd captures` lists what is finished");
+	if (arguments_format(arguments) == FORMAT_JSON) {
+		cJSON *object = json_new("cancel");
+
+		cJSON_AddItemToObject(object, "cancelled", cancelled);
+		json_print(object);
+	} else {
+		if (arguments_format(arguments) == FORMAT_CSV)
+			puts("capture_id");
+		cJSON_ArrayForEach(id, cancelled) printf("%s\n", id->valuestring);
+		cJSON_Delete(cancelled);
+	}
+	daemons_deinit(&daemons);
+	return code;
+}

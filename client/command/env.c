@@ -1,0 +1,49 @@
+/* env.c - `profd env`: lines for a shell to evaluate. */
+#include "../command.h"
+#include "../failure.h"
+#include "../inject.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* In single quotes nothing is special but the quote itself; fish knows the backslash there, csh expands "!" even there. */
+static void quote(const char *text, const char *shell)
+{
+	putchar('\'');
+	for (; *text; text++) {
+		if (*text == '\'')
+			fputs(strcmp(shell, "fish") == 0 ? "\\'" : "'\\''", stdout);
+		else if (*text == '\\' && strcmp(shell, "fish") == 0)
+			fputs("\\\\", stdout);
+		else if (*text == '!' && strcmp(shell, "csh") == 0)
+			fputs("\\!", stdout);
+		else
+			putchar(*text);
+	}
+	putchar('\'');
+}
+
+int command_env(struct arguments *arguments)
+{
+	const char *shell = arguments_text(arguments, "shell", "sh");
+	struct inject plan[INJECT_MAX];
+	int count = inject_plan(plan, arguments_text(arguments, "name", NULL), arguments_text(arguments, "job", NULL));
+
+	if (count < 0)
+		return EXIT_FAILED;
+	inject_make_folder();
+	for (int i = 0; i < count; i++) {
+		if (!plan[i].value)
+			continue;
+		if (strcmp(shell, "fish") == 0)
+			printf("set -gx %s ", plan[i].name);
+		else if (strcmp(shell, "csh") == 0)
+			printf("setenv %s ", plan[i].name);
+		else
+			printf("export %s=", plan[i].name);
+		quote(plan[i].value, shell);
+		puts(";");
+	}
+	inject_deinit(plan, count);
+	return EXIT_DONE;
+}

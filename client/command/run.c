@@ -1,0 +1,157 @@
+/* run.c - `profd run -- COMMAND`: sets the stage and becomes the command. */
+#include "../command.h"
+#include "../connection.h"
+#include "../inject.h"
+#include "../install.h"
+#include "../text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define START_WAIT_MS 5000
+
+/* Where a daemon that is started here leaves its words: beside its socket. */
+static void log_path(char *path, size_t bytes)
+{
+	char socket[SOCKET_PATH_BYTES];
+	struct stat found;
+
+	path[0] = 0;
+	for (unsigned i = getenv("PROFD_SOCKET") && *getenv("PROFD_SOCKET") ? 0 : 1;
+	     socket_candidate(i, socket) != -ENOENT; i++) {
+		char *slash = strrchr(socket, '/');
+
+		if (!slash)
+			continue;
+		*slash = 0;
+		if (stat(socket, &found) == 0 && found.st_uid == geteuid()) {
+			snprintf(path, bytes, "%s/daemon.log", socket);
+			return;
+		}
+	}
+}
+
+/* The grandchild: a process of its own session that nothing of this one's holds open. */
+static void become_daemon(const char *daemon, const char *log)
+{
+	int null = open("/dev/null", O_RDWR);
+	int file = log[0] ? open(log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600) : -1;
+	char *const words[] = {"profd-daemon", "--user", NULL};
+
+	if (null < 0)
+		_exit(126);
+	dup2(null, STDIN_FILENO);
+	dup2(file >= 0 ? file : null, STDOUT_FILENO);
+	dup2(file >= 0 ? file : null, STDERR_FILENO);
+	closefrom(3);
+	/* It must not hold a folder that somebody wants to unmount. */
+	if (chdir("/") < 0)
+		_exit(126);
+	execv(daemon, words);
+	_exit(127);
+}
+
+static bool answers(void)
+{
+	struct daemons daemons;
+	bool any;
+
+	daemons_open(&daemons);
+	any = daemons.count > 0;
+	daemons_deinit(&daemons);
+	return any;
+}
+
+/* Starts a daemon of the user's own and waits until it answers. The command starts either way. */
+static void start_daemon(void)
+{
+	char daemon[PATH_MAX], log[SOCKET_PATH_BYTES + 16];
+	pid_t child;
+
+	if (!install_daemon(daemon)) {
+		note("no daemon was started: profd-daemon lies neither beside this program nor in PATH; the command "
+		     "runs all the same");
+		return;
+	}
+	log_path(log, sizeof log);
+	child = fork();
+	if (child == 0) {
+		setsid();
+		if (fork() == 0)
+			become_daemon(daemon, log);
+		_exit(0);
+	}
+	if (child < 0) {
+		note("no daemon was started: %s; the command runs all the same", strerror(errno));
+		return;
+	}
+	while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+		;
+	for (int waited = 0; waited < START_WAIT_MS; waited += 20) {
+		struct timespec pause = {.tv_nsec = 20000000};
+
+		if (answers()) {
+			note("started a daemon of your own; it stays when this command ends, and writes to %s",
+			     log[0] ? log : "/dev/null");
+			return;
+		}
+		nanosleep(&pause, NULL);
+	}
+	note("the daemon that was started does not answer; it says why in %s; the command runs all the same",
+	     log[0] ? log : "/dev/null");
+}
+
+static bool asked(void)
+{
+	char line[16];
+
+	fputs("profd: no daemon answers, so the command could not be triggered. Start one of your own? [y/N] ", stderr);
+	fflush(stderr);
+	if (!fgets(line, sizeof line, stdin))
+		return false;
+	return line[0] == 'y' || line[0] == 'Y';
+}
+
+static void see_to_daemon(const struct arguments *arguments)
+{
+	if (answers())
+		return;
+	if (arguments_has(arguments, "daemon")) {
+		start_daemon();
+		return;
+	}
+	if (!arguments_has(arguments, "no-daemon-start") && isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) {
+		if (asked())
+			start_daemon();
+		return;
+	}
+	note("no daemon answers yet; start one with `profd daemon --user`, now or later: the command's agent finds it");
+}
+
+int command_run(struct arguments *arguments)
+{
+	struct inject plan[INJECT_MAX];
+	int count, error;
+
+	if (arguments_has(arguments, "daemon") && arguments_has(arguments, "no-daemon-start"))
+		return fail(EXIT_USAGE, "give --daemon or --no-daemon-start, not both");
+	count = inject_plan(plan, arguments_text(arguments, "name", NULL), arguments_text(arguments, "job", NULL));
+	if (count < 0)
+		return EXIT_FAILED;
+	inject_make_folder();
+	see_to_daemon(arguments);
+	for (int i = 0; i < count; i++)
+		if (plan[i].value)
+			setenv(plan[i].name, plan[i].value, 1);
+	inject_deinit(plan, count);
+	fflush(NULL);
+	execvp(arguments->words[0], arguments->words);
+	error = errno;
+	return fail(error == ENOENT ? 127 : 126, "%s cannot be run: %s", arguments->words[0], strerror(error));
+}

@@ -1,0 +1,336 @@
+/* trigger.c - `profd trigger`: from the command line to the request, and from what came of it to the exit code. */
+#include "../capture.h"
+#include "../command.h"
+#include "../output.h"
+#include "../text.h"
+#include "../watch.h"
+#include "trigger.h"
+
+#include "proto/limits.h"
+#include "proto/message.h"
+#include "proto/schedule.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TIMEOUT_NS 120000000000ll
+/* After the trigger's own deadline: time to derive what was recorded until then. */
+#define GRACE_NS 60000000000ll
+
+static int check(const struct arguments *a, const char **ret_wanted)
+{
+	unsigned kinds =
+		0u + (a->pid_count > 0) + arguments_has(a, "name") + arguments_has(a, "job") + arguments_has(a, "all");
+	const char *output = arguments_text(a, "output", NULL);
+	const char *refusal;
+	struct schedule schedule = {
+		.skip_first = (uint32_t)arguments_number(a, "skip-first", 0),
+		.wait = (uint32_t)arguments_number(a, "wait-steps", 0),
+		.warmup = (uint32_t)arguments_number(a, "warmup", 1),
+		.active = (uint32_t)arguments_number(a, "steps", 3),
+		.repeat = (uint32_t)arguments_number(a, "repeat", 1),
+	};
+
+	if (kinds == 0)
+		return fail(EXIT_USAGE, "trigger what? Give --pid PID, --name GLOB, --job JOB or --all; `profd ps` "
+					"lists the processes");
+	if (kinds > 1)
+		return fail(EXIT_USAGE, "give one of --pid, --name, --job and --all, not several");
+	if (arguments_has(a, "wait-for") && !arguments_has(a, "name") && !arguments_has(a, "job"))
+		return fail(EXIT_USAGE,
+			    "--wait-for goes with --name or --job: a process that has not started has no pid");
+	if (arguments_has(a, "duration")) {
+		static const char *const others[] = {"steps",	   "at-step",	 "step-range", "step-op",
+						     "skip-first", "wait-steps", "repeat",     "warmup"};
+
+		for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+			if (arguments_has(a, others[i]))
+				return fail(EXIT_USAGE, "--duration records a window of time; it does not go with --%s",
+					    others[i]);
+	}
+	if (arguments_has(a, "step-range") && arguments_has(a, "step-op"))
+		return fail(EXIT_USAGE, "give --step-range or --step-op, not both");
+	if (arguments_has(a, "at-step") && arguments_has(a, "skip-first"))
+		return fail(EXIT_USAGE, "give --at-step or --skip-first, not both");
+	refusal = schedule_check(&schedule);
+	if (refusal)
+		return fail(EXIT_USAGE, "%s", refusal);
+	if (output) {
+		if (strcmp(output, "-") == 0)
+			return fail(EXIT_USAGE, "trigger --output wants a file; for standard output use `profd export "
+						"CAPTURE --output -`");
+		if (arguments_has(a, "no-wait"))
+			return fail(
+				EXIT_USAGE,
+				"--output needs the finished capture; leave out --no-wait, or `profd export` it later");
+		refusal = capture_export_refusal(NULL, output, arguments_has(a, "force"));
+		if (refusal)
+			return fail(EXIT_USAGE, "%s", refusal);
+	}
+	*ret_wanted = a->pid_count ? "the process" : arguments_has(a, "all") ? "processes" : "a process to match";
+	return EXIT_DONE;
+}
+
+static int64_t timeout(const struct arguments *a)
+{
+	int64_t repeat = arguments_number(a, "repeat", 1);
+	int64_t total;
+
+	if (arguments_has(a, "timeout"))
+		total = arguments_number(a, "timeout", 0);
+	else if (repeat == 0 || repeat > 30)
+		total = (int64_t)LIMIT_DURATION_NS;
+	else
+		total = TIMEOUT_NS * repeat + arguments_number(a, "duration", 0);
+	total += arguments_number(a, "wait-for", 0);
+	return total < (int64_t)LIMIT_DURATION_NS ? total : (int64_t)LIMIT_DURATION_NS;
+}
+
+/* Everything but the targets. */
+static cJSON *request(const struct arguments *a)
+{
+	cJSON *object = request_new("trigger");
+	cJSON *schedule = need(cJSON_AddObjectToObject(object, "schedule"));
+	cJSON *collectors;
+	bool window = arguments_has(a, "duration");
+
+	cJSON_AddNumberToObject(schedule, "skip_first", (double)arguments_number(a, "skip-first", 0));
+	cJSON_AddNumberToObject(schedule, "wait", (double)arguments_number(a, "wait-steps", 0));
+	cJSON_AddNumberToObject(schedule, "warmup", (double)arguments_number(a, "warmup", window ? 0 : 1));
+	cJSON_AddNumberToObject(schedule, "active", (double)arguments_number(a, "steps", window ? 1 : 3));
+	cJSON_AddNumberToObject(schedule, "repeat", (double)arguments_number(a, "repeat", 1));
+	cJSON_AddNumberToObject(object, "wait_for", (double)arguments_number(a, "wait-for", 0));
+	cJSON_AddNumberToObject(object, "at_step", (double)arguments_number(a, "at-step", 0));
+	cJSON_AddNumberToObject(object, "duration", (double)arguments_number(a, "duration", 0));
+	json_add_text(object, "step_range", arguments_text(a, "step-range", ""));
+	json_add_text(object, "step_operator", arguments_text(a, "step-op", ""));
+	json_add_text(object, "label", arguments_text(a, "label", ""));
+	cJSON_AddNumberToObject(object, "timeout", (double)timeout(a));
+	cJSON_AddNumberToObject(object, "max_events", (double)arguments_number(a, "max-events", 0));
+	cJSON_AddNumberToObject(object, "max_bytes", (double)arguments_number(a, "max-bytes", 0));
+	cJSON_AddBoolToObject(object, "follow", !arguments_has(a, "no-wait"));
+	collectors = need(cJSON_AddArrayToObject(object, "collectors"));
+	cJSON_AddItemToArray(collectors, need(cJSON_CreateString("steps")));
+	cJSON_AddItemToArray(collectors, need(cJSON_CreateString("nvtx")));
+	cJSON_AddItemToArray(collectors, need(cJSON_CreateString("torch")));
+	if (arguments_has(a, "shapes"))
+		cJSON_AddItemToArray(collectors, need(cJSON_CreateString("shapes")));
+	return object;
+}
+
+/* The daemon with which a process is registered; the first one where it is with none, for its sentence. */
+static unsigned home(struct daemons *daemons, int64_t pid)
+{
+	cJSON *ask = request_new("ps");
+	unsigned found = 0;
+
+	need(cJSON_AddNumberToObject(ask, "pid", (double)pid));
+	for (unsigned i = 0; i < daemons->count; i++) {
+		struct collect collect = {"process", need(cJSON_CreateArray())};
+		struct failure failure;
+		bool here = daemon_query(&daemons->list[i], ask, collect_row, &collect, &failure) &&
+			    cJSON_GetArraySize(collect.array) > 0;
+
+		cJSON_Delete(collect.array);
+		/* "Not yours" and "busy" are known only to the one that has it. */
+		if (here || failure.error == ERROR_NOT_YOURS) {
+			found = i;
+			if (here)
+				break;
+		}
+	}
+	cJSON_Delete(ask);
+	return found;
+}
+
+static void add_targets(const struct arguments *a, struct daemons *daemons, cJSON *requests[DAEMONS_MAX])
+{
+	cJSON *targets;
+
+	if (a->pid_count) {
+		for (size_t i = 0; i < a->pid_count; i++) {
+			unsigned daemon = daemons->count > 1 ? home(daemons, a->pids[i]) : 0;
+			cJSON *pids;
+
+			if (!requests[daemon]) {
+				requests[daemon] = request(a);
+				targets = need(cJSON_AddObjectToObject(requests[daemon], "targets"));
+				need(cJSON_AddArrayToObject(targets, "pids"));
+			}
+			targets = cJSON_GetObjectItemCaseSensitive(requests[daemon], "targets");
+			pids = cJSON_GetObjectItemCaseSensitive(targets, "pids");
+			cJSON_AddItemToArray(pids, need(cJSON_CreateNumber((double)a->pids[i])));
+		}
+		return;
+	}
+	for (unsigned i = 0; i < daemons->count; i++) {
+		requests[i] = request(a);
+		targets = need(cJSON_AddObjectToObject(requests[i], "targets"));
+		if (arguments_has(a, "all"))
+			need(cJSON_AddTrueToObject(targets, "all"));
+		else if (arguments_has(a, "name"))
+			json_add_text(targets, "name", arguments_text(a, "name", ""));
+		else
+			json_add_text(targets, "job", arguments_text(a, "job", ""));
+	}
+}
+
+/* The exit code of one finished capture. */
+static int capture_code(const struct watched *watched)
+{
+	const char *reason = watched->captured ? reply_text(watched->captured, "reason") : NULL;
+
+	if (strcmp(watched->status, "complete") == 0)
+		return EXIT_DONE;
+	if (strcmp(watched->status, "incomplete") != 0)
+		return EXIT_FAILED;
+	/* The agent's own words for a deadline, and the daemon's. */
+	if (reason && (strstr(reason, cancel_reason_sentence(REASON_DEADLINE)) || strstr(reason, "stopped stepping")))
+		return EXIT_TIMED_OUT;
+	return EXIT_INCOMPLETE;
+}
+
+/* Of several codes, the first that applies; verbs.c says so to the user. */
+static int worse(int one, int other)
+{
+	static const int order[] = {EXIT_CANCELLED,	EXIT_FAILED,   EXIT_TIMED_OUT, EXIT_INCOMPLETE,
+				    EXIT_NOT_PERMITTED, EXIT_NO_STEPS, EXIT_BUSY,      EXIT_NO_TARGET};
+
+	for (size_t i = 0; i < sizeof order / sizeof *order; i++)
+		if (one == order[i] || other == order[i])
+			return order[i];
+	return one ? one : other;
+}
+
+static int verdict(struct watch *watch)
+{
+	int code = EXIT_DONE;
+
+	for (size_t i = 0; i < watch->refused_count; i++)
+		code = worse(code, failure_print(&watch->refused[i]));
+	for (size_t i = 0; i < watch->count && watch->follow; i++) {
+		const struct watched *one = &watch->captures[i];
+		const char *reason = one->captured ? reply_text(one->captured, "reason") : NULL;
+		int own;
+
+		if (!one->captured)
+			continue;
+		own = capture_code(one);
+		if (own && !watch->cancelled)
+			fail(own, "capture %s (pid %lld) is %s: %s%s", one->id, (long long)one->pid, one->status,
+			     reason ? reason : "the daemon did not say why",
+			     own == EXIT_TIMED_OUT ? "; is the job stepping (`profd ps`)? --timeout waits longer, "
+						     "--duration needs no steps"
+						   : "");
+		code = worse(code, own);
+	}
+	if (watch->timed_out && !watch->cancelled)
+		code = worse(code, fail(EXIT_TIMED_OUT, "the daemon has not finished in time; the captures go on: "
+							"`profd captures` lists them, `profd cancel` ends them"));
+	if (watch->cut_off)
+		code = worse(code, failure_print(&watch->failure));
+	else if (watch->failure.error != ERROR_NONE && !watch->count && !watch->refused_count)
+		code = worse(code, failure_print(&watch->failure));
+	else if (watch->failure.error != ERROR_NONE && watch->failure.error != ERROR_NO_TARGET && !watch->refused_count)
+		code = worse(code, failure_print(&watch->failure));
+	if (!code && !watch->count)
+		code = fail(EXIT_NO_TARGET, "nothing was triggered; `profd ps` lists the processes");
+	return watch->cancelled ? EXIT_CANCELLED : code;
+}
+
+/* "trace.json.gz" and ".rank3" make "trace.rank3.json.gz". */
+static void insert(char *to, size_t bytes, const char *path, const char *mark)
+{
+	const char *slash = strrchr(path, '/');
+	const char *base = slash ? slash + 1 : path;
+	const char *dot = strrchr(base, '.');
+
+	if (dot && strcmp(dot, ".gz") == 0) {
+		const char *p = dot;
+
+		while (p > base && p[-1] != '.')
+			p--;
+		if (p > base)
+			dot = p - 1;
+	}
+	if (!dot)
+		dot = base + strlen(base);
+	snprintf(to, bytes, "%.*s%s%s", (int)(dot - path), path, mark, dot);
+}
+
+static bool same_rank(const struct watch *watch, const struct watched *one)
+{
+	for (size_t i = 0; i < watch->count; i++)
+		if (watch->captures[i].rank == one->rank && watch->captures[i].pid != one->pid)
+			return true;
+	return false;
+}
+
+static bool several_cycles(const struct watch *watch, const struct watched *one)
+{
+	for (size_t i = 0; i < watch->count; i++)
+		if (watch->captures[i].pid == one->pid && &watch->captures[i] != one)
+			return true;
+	return false;
+}
+
+static int export_all(const struct arguments *a, struct watch *watch)
+{
+	const char *output = arguments_text(a, "output", NULL);
+	bool force = arguments_has(a, "force");
+	int code = EXIT_DONE;
+
+	for (size_t i = 0; output && i < watch->count; i++) {
+		struct watched *one = &watch->captures[i];
+		struct daemons only = {.list = {watch->daemons->list[one->daemon]}, .count = 1};
+		struct capture capture;
+		char path[4096], mark[96] = "";
+		int own;
+
+		if (!one->captured || watch->open[one->daemon] || capture_code(one) == EXIT_FAILED)
+			continue;
+		if (watch->count > 1) {
+			int n = one->rank >= 0 && !same_rank(watch, one)
+					? snprintf(mark, sizeof mark, ".rank%lld", (long long)one->rank)
+					: snprintf(mark, sizeof mark, ".%lld", (long long)one->pid);
+
+			if (several_cycles(watch, one))
+				snprintf(mark + n, sizeof mark - (size_t)n, ".%s", one->id);
+		}
+		insert(path, sizeof path, output, mark);
+		own = capture_open_id(&only, one->id, &capture);
+		if (own == EXIT_DONE) {
+			own = capture_export(&capture, NULL, path, force);
+			capture_close(&capture);
+		}
+		if (own == EXIT_DONE)
+			json_add_text(one->captured, "output", path);
+		code = worse(code, own);
+	}
+	return code;
+}
+
+int command_trigger(struct arguments *arguments)
+{
+	struct daemons daemons;
+	struct watch watch = {.daemons = &daemons, .follow = !arguments_has(arguments, "no-wait")};
+	cJSON *requests[DAEMONS_MAX] = {0};
+	int code = check(arguments, &watch.wanted);
+
+	if (code)
+		return code;
+	code = daemons_need(&daemons);
+	if (code)
+		return code;
+	watch.give_up_ns = timeout(arguments) + GRACE_NS;
+	add_targets(arguments, &daemons, requests);
+	watch_run(&watch, requests);
+	for (unsigned i = 0; i < DAEMONS_MAX; i++)
+		cJSON_Delete(requests[i]);
+	code = export_all(arguments, &watch);
+	trigger_print(&watch, arguments_format(arguments));
+	code = worse(verdict(&watch), code);
+	watch_deinit(&watch);
+	daemons_deinit(&daemons);
+	return code;
+}

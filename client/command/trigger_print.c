@@ -1,0 +1,362 @@
+/* trigger_print.c - the answer of `profd trigger`. */
+#include "trigger.h"
+
+#include "../capture.h"
+#include "../output.h"
+#include "../report/report.h"
+#include "../text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define HEAD_OPERATORS 10
+#define HEAD_RANGES 5
+#define HEAD_STEPS 10
+
+struct result {
+	const struct watched *watched;
+	cJSON *summary;
+	int64_t wall;	 /* of all steps; 0 = not known */
+	int64_t slowest; /* wall of the slowest step; 0 = not known */
+	int64_t slowest_step;
+	int64_t median; /* 0 = not known */
+};
+
+static int by_place(const void *a, const void *b)
+{
+	const struct watched *one = a, *other = b;
+
+	if (one->rank != other->rank)
+		return one->rank < other->rank ? -1 : 1;
+	if (one->pid != other->pid)
+		return one->pid < other->pid ? -1 : 1;
+	/* "9" before "10". */
+	if (strlen(one->id) != strlen(other->id))
+		return strlen(one->id) < strlen(other->id) ? -1 : 1;
+	return strcmp(one->id, other->id);
+}
+
+static void measure(struct result *result)
+{
+	const cJSON *steps = cJSON_GetObjectItemCaseSensitive(result->summary, "steps");
+	const cJSON *step;
+
+	result->median = (int64_t)reply_number(result->watched->captured, "step_ns", 0);
+	cJSON_ArrayForEach(step, steps)
+	{
+		int64_t wall = (int64_t)reply_number(step, "wall_ns", 0);
+
+		result->wall += wall;
+		if (wall > result->slowest) {
+			result->slowest = wall;
+			result->slowest_step = (int64_t)reply_number(step, "step", 0);
+		}
+	}
+	/* The summary lists the first steps only: their sum is not that of all. */
+	if (reply_number(result->summary, "steps_total", 0) > cJSON_GetArraySize(steps))
+		result->wall = 0;
+}
+
+static void heading(const struct screen *screen, const char *text)
+{
+	printf("\n%s%s%s\n", screen_bold(screen), text, screen_plain(screen));
+}
+
+static bool collector_on(const cJSON *summary, const char *name)
+{
+	const cJSON *row;
+
+	cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(summary, "collectors"))
+	{
+		const char *collector = reply_text(row, "collector");
+
+		if (collector && strcmp(collector, name) == 0)
+			return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(row, "on"));
+	}
+	return false;
+}
+
+static const char *collector_sentence(const cJSON *summary, const char *name)
+{
+	const cJSON *row;
+
+	cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(summary, "collectors"))
+	{
+		const char *collector = reply_text(row, "collector");
+		const char *sentence = reply_text(row, "sentence");
+
+		if (collector && strcmp(collector, name) == 0 && sentence)
+			return sentence;
+	}
+	return "";
+}
+
+static void print_operators(const struct result *result, const struct screen *screen)
+{
+	struct table *table = report_operators_summary(result->summary, result->wall);
+
+	heading(screen, "Operators by self CPU time");
+	if (table_rows(table)) {
+		table_print(table, screen, HEAD_OPERATORS);
+	} else if (collector_on(result->summary, "torch")) {
+		puts("  none");
+	} else {
+		char *safe = text_safe(collector_sentence(result->summary, "torch"));
+
+		printf("  not recorded%s%s\n", *safe ? ": " : "", safe);
+		free(safe);
+	}
+	table_free(table);
+}
+
+static void print_ranges(const struct result *result, const struct screen *screen)
+{
+	struct table *table = report_ranges_summary(result->summary, result->wall);
+
+	if (table_rows(table)) {
+		heading(screen, "Ranges by total time");
+		table_print(table, screen, HEAD_RANGES);
+	}
+	table_free(table);
+}
+
+static void print_losses(const struct result *result, const struct screen *screen)
+{
+	struct table *table = report_losses_summary(result->summary);
+
+	heading(screen, "Losses");
+	if (table_rows(table))
+		table_print(table, screen, 0);
+	else
+		puts("  none");
+	table_free(table);
+}
+
+static void print_cost(const struct result *result, const struct screen *screen)
+{
+	struct table *table = report_cost_summary(result->summary);
+
+	heading(screen, "Cost of the capture to the job");
+	table_print(table, screen, 0);
+	table_free(table);
+}
+
+static void print_head(const struct result *result, const struct screen *screen)
+{
+	const cJSON *captured = result->watched->captured;
+	char median[TEXT_FIGURE_BYTES], events[TEXT_FIGURE_BYTES], lost[TEXT_FIGURE_BYTES];
+	const char *name = reply_text(captured, "name");
+	char *safe = text_safe(name ? name : "");
+	struct table *steps = report_steps_summary(result->summary);
+
+	printf("%scapture %s%s: %s, pid %lld %s, %.0f of %.0f steps%s%s, %s events, %s lost%s\n", screen_bold(screen),
+	       result->watched->id, screen_plain(screen), result->watched->status, (long long)result->watched->pid,
+	       safe, reply_number(captured, "steps_recorded", 0), reply_number(captured, "steps_wanted", 0),
+	       result->median > 0 ? ", median " : "", result->median > 0 ? text_duration(median, result->median) : "",
+	       text_count(events, (int64_t)reply_number(captured, "events", 0)),
+	       text_count(lost, (int64_t)reply_number(captured, "lost", 0)),
+	       cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(captured, "simulated")) ? ", SIMULATED GPU" : "");
+	free(safe);
+	if (table_rows(steps)) {
+		heading(screen, "Steps");
+		table_print(steps, screen, HEAD_STEPS);
+	}
+	table_free(steps);
+}
+
+enum { A_RANK, A_PID, A_NAME, A_CAPTURE, A_STATUS, A_STEPS, A_MEDIAN, A_SLOWEST, A_STEP, A_EVENTS, A_LOST, A_NOTE };
+
+static const struct column rank_columns[] = {
+	[A_RANK] = {"rank", "RANK", COLUMN_NUMBER, COLUMN_OPTIONAL},
+	[A_PID] = {"pid", "PID", COLUMN_NUMBER, 0},
+	[A_NAME] = {"name", "NAME", COLUMN_TEXT, COLUMN_ELASTIC},
+	[A_CAPTURE] = {"capture_id", "CAPTURE", COLUMN_TEXT, 0},
+	[A_STATUS] = {"status", "STATUS", COLUMN_TEXT, 0},
+	[A_STEPS] = {"steps_recorded", "STEPS", COLUMN_COUNT, 0},
+	[A_MEDIAN] = {"step_ns", "STEP (MEDIAN)", COLUMN_DURATION, 0},
+	[A_SLOWEST] = {"slowest_step_ns", "SLOWEST STEP", COLUMN_DURATION, 0},
+	[A_STEP] = {"slowest_step", "WHICH", COLUMN_NUMBER, 0},
+	[A_EVENTS] = {"events", "EVENTS", COLUMN_COUNT, 0},
+	[A_LOST] = {"lost", "LOST", COLUMN_COUNT, 0},
+	[A_NOTE] = {"", "", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_TABLE_ONLY},
+};
+
+static struct table *rank_table(const struct result *results, size_t count, const struct result *slowest)
+{
+	struct table *table = table_new(rank_columns, sizeof rank_columns / sizeof *rank_columns);
+
+	for (size_t i = 0; i < count; i++) {
+		const struct result *one = &results[i];
+
+		table_add(table);
+		for (size_t c = 0; c < A_NOTE; c++)
+			if (c != A_SLOWEST && c != A_STEP)
+				table_set_member(table, c, one->watched->captured, rank_columns[c].key);
+		table_set_text(table, A_CAPTURE, one->watched->id);
+		table_set(table, A_PID, one->watched->pid);
+		table_set_text(table, A_STATUS, one->watched->status);
+		if (one->slowest > 0) {
+			table_set(table, A_SLOWEST, one->slowest);
+			table_set(table, A_STEP, one->slowest_step);
+		}
+		table_set_text(table, A_NOTE, one == slowest ? "<- slowest" : "");
+		if (one == slowest)
+			table_mark(table);
+	}
+	return table;
+}
+
+static void next_line(const char *command, const char *text)
+{
+	printf("  %-32s %s\n", command, text);
+}
+
+static void print_next(const struct result *result, size_t count)
+{
+	const char *id = result->watched->id;
+	char command[128];
+
+	puts("\nnext:");
+	snprintf(command, sizeof command, "profd show %s", id);
+	next_line(command, "steps, operators, ranges, threads, losses, cost");
+	if (result->slowest_step && reply_number(result->summary, "steps_total", 0) > 1) {
+		snprintf(command, sizeof command, "profd show %s --step %lld", id, (long long)result->slowest_step);
+		next_line(command, "the slowest step alone");
+	}
+	snprintf(command, sizeof command, "profd export %s", id);
+	next_line(command, "a trace for ui.perfetto.dev or chrome://tracing");
+	if (count > 1)
+		next_line("profd captures", "all captures, newest first");
+}
+
+static void print_people(struct result *results, size_t count)
+{
+	struct screen screen = screen_output();
+	const struct result *slowest = NULL, *chosen;
+	struct table *table;
+
+	if (!count)
+		return;
+	for (size_t i = 0; i < count; i++)
+		if (results[i].median > 0 && (!slowest || results[i].median > slowest->median))
+			slowest = &results[i];
+	chosen = slowest ? slowest : &results[0];
+	if (count == 1) {
+		print_head(chosen, &screen);
+	} else {
+		table = rank_table(results, count, slowest);
+		table_print(table, &screen, 0);
+		table_free(table);
+		printf("\n%scapture %s%s, pid %lld%s\n", screen_bold(&screen), chosen->watched->id,
+		       screen_plain(&screen), (long long)chosen->watched->pid, slowest ? ", the slowest:" : ":");
+	}
+	if (chosen->summary) {
+		print_operators(chosen, &screen);
+		print_ranges(chosen, &screen);
+		print_losses(chosen, &screen);
+		print_cost(chosen, &screen);
+		print_next(chosen, count);
+	}
+}
+
+static void print_ids(const struct watch *watch, enum output_format format)
+{
+	if (format == FORMAT_CSV)
+		puts("capture_id");
+	for (size_t i = 0; i < watch->count; i++)
+		printf("%s\n", watch->captures[i].id);
+}
+
+static void print_json(const struct watch *watch)
+{
+	cJSON *object = json_new("trigger");
+	cJSON *captures, *refused;
+	const char *trigger = NULL;
+
+	for (unsigned i = 0; i < watch->daemons->count && !trigger; i++)
+		trigger = watch->trigger_id[i][0] ? watch->trigger_id[i] : NULL;
+	json_add_text(object, "trigger_id", trigger);
+	captures = need(cJSON_AddArrayToObject(object, "captures"));
+	for (size_t i = 0; i < watch->count; i++) {
+		const struct watched *one = &watch->captures[i];
+		cJSON *row;
+
+		if (one->captured) {
+			row = need(cJSON_Duplicate(one->captured, true));
+		} else {
+			row = need(cJSON_CreateObject());
+			json_add_text(row, "capture_id", one->id);
+			cJSON_AddNumberToObject(row, "pid", (double)one->pid);
+			if (one->rank >= 0)
+				cJSON_AddNumberToObject(row, "rank", (double)one->rank);
+			else
+				cJSON_AddNullToObject(row, "rank");
+			json_add_text(row, "status", one->status);
+			cJSON_AddNullToObject(row, "reason");
+			cJSON_AddNumberToObject(row, "steps_recorded", (double)one->step);
+			cJSON_AddNullToObject(row, "events");
+			cJSON_AddNullToObject(row, "lost");
+		}
+		cJSON_AddItemToArray(captures, row);
+	}
+	refused = need(cJSON_AddArrayToObject(object, "refused"));
+	for (size_t i = 0; i < watch->refused_count; i++) {
+		cJSON *row = need(cJSON_CreateObject());
+
+		if (watch->refused[i].pid)
+			cJSON_AddNumberToObject(row, "pid", (double)watch->refused[i].pid);
+		else
+			cJSON_AddNullToObject(row, "pid");
+		json_add_text(row, "code", watch->refused[i].word);
+		json_add_text(row, "message", watch->refused[i].message);
+		cJSON_AddItemToArray(refused, row);
+	}
+	json_print(object);
+}
+
+void trigger_print(struct watch *watch, enum output_format format)
+{
+	struct result *results;
+	size_t count = 0;
+
+	if (watch->count)
+		qsort(watch->captures, watch->count, sizeof *watch->captures, by_place);
+	if (format == FORMAT_JSON) {
+		print_json(watch);
+		return;
+	}
+	if (!watch->follow) {
+		print_ids(watch, format);
+		return;
+	}
+	results = need(calloc(watch->count + 1, sizeof *results));
+	for (size_t i = 0; i < watch->count; i++) {
+		const struct watched *one = &watch->captures[i];
+		struct failure failure;
+
+		if (!one->captured)
+			continue;
+		results[count].watched = one;
+		/* A connection whose answer was left unfinished answers nothing else. */
+		if (strcmp(one->status, "failed") != 0 && !watch->open[one->daemon] && !watch->cut_off) {
+			struct daemons only = {.list = {watch->daemons->list[one->daemon]}, .count = 1};
+
+			results[count].summary = capture_summary(&only, one->id, &failure);
+			if (!results[count].summary && !watch->cancelled)
+				failure_print(&failure);
+		}
+		measure(&results[count]);
+		count++;
+	}
+	if (format == FORMAT_CSV) {
+		struct table *table = rank_table(results, count, NULL);
+
+		table_csv(table, stdout, 0);
+		table_free(table);
+	} else {
+		print_people(results, count);
+	}
+	for (size_t i = 0; i < count; i++)
+		cJSON_Delete(results[i].summary);
+	free(results);
+}

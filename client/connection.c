@@ -1,0 +1,296 @@
+/* connection.c - see connection.h. */
+#include "connection.h"
+
+#include "proto/limits.h"
+#include "proto/version.h"
+#include "text.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A daemon that says nothing for so long in the middle of an answer is stuck. */
+#define ANSWER_TIMEOUT_MS 30000
+
+static bool known(const struct daemons *daemons, const char *path)
+{
+	struct stat one, other;
+
+	if (stat(path, &one) < 0)
+		return false;
+	for (unsigned i = 0; i < daemons->count; i++)
+		if (stat(daemons->list[i].path, &other) == 0 && one.st_ino == other.st_ino &&
+		    one.st_dev == other.st_dev)
+			return true;
+	return false;
+}
+
+void daemons_open(struct daemons *daemons)
+{
+	char path[SOCKET_PATH_BYTES];
+	size_t n = 0;
+	int error;
+
+	*daemons = (struct daemons){0};
+	for (unsigned i = 0; (error = socket_candidate(i, path)) != -ENOENT && daemons->count < DAEMONS_MAX; i++) {
+		struct daemon *daemon = &daemons->list[daemons->count];
+
+		if (error)
+			continue;
+		n += (size_t)snprintf(daemons->tried + n, sizeof daemons->tried - n, "%s%s", n ? ", " : "", path);
+		if (n >= sizeof daemons->tried)
+			n = sizeof daemons->tried - 1;
+		if (known(daemons, path))
+			continue;
+		error = socket_trusted(path);
+		if (error == -EPERM)
+			snprintf(daemons->distrusted, sizeof daemons->distrusted, "%s", path);
+		if (error)
+			continue;
+		daemon->fd = socket_connect(path);
+		if (daemon->fd < 0)
+			continue;
+		memcpy(daemon->path, path, sizeof daemon->path);
+		daemon->user = strcmp(path, SOCKET_SYSTEM) != 0;
+		daemons->count++;
+	}
+}
+
+void daemons_none(const struct daemons *daemons, struct failure *failure)
+{
+	failure_set(failure, ERROR_NO_DAEMON, daemons->tried);
+	if (daemons->distrusted[0])
+		snprintf(failure->message, sizeof failure->message,
+			 "the socket %s is not to be trusted: it, or its folder, belongs to or can be written by "
+			 "another user; "
+			 "remove it, or name another daemon with PROFD_SOCKET",
+			 daemons->distrusted);
+}
+
+int daemons_need(struct daemons *daemons)
+{
+	struct failure failure;
+
+	daemons_open(daemons);
+	if (daemons->count)
+		return 0;
+	daemons_none(daemons, &failure);
+	return failure_print(&failure);
+}
+
+void daemons_deinit(struct daemons *daemons)
+{
+	for (unsigned i = 0; i < daemons->count; i++)
+		close(daemons->list[i].fd);
+	daemons->count = 0;
+}
+
+cJSON *request_new(const char *op)
+{
+	cJSON *request = need(cJSON_CreateObject());
+	struct stat namespace;
+	char inode[24];
+
+	need(cJSON_AddStringToObject(request, "op", op));
+	need(cJSON_AddNumberToObject(request, "major", PROTOCOL_MAJOR));
+	need(cJSON_AddNumberToObject(request, "minor", PROTOCOL_MINOR));
+	if (stat("/proc/self/ns/pid", &namespace) == 0) {
+		snprintf(inode, sizeof inode, "%llu", (unsigned long long)namespace.st_ino);
+		need(cJSON_AddStringToObject(request, "pid_namespace", inode));
+	}
+	return request;
+}
+
+bool daemon_send(struct daemon *daemon, const cJSON *request, struct failure *failure)
+{
+	char *packet = need(cJSON_PrintUnformatted(request));
+	size_t n = strlen(packet);
+	char detail[SOCKET_PATH_BYTES + 160];
+	int error = -EMSGSIZE;
+
+	if (n <= LIMIT_PACKET_BYTES)
+		error = socket_send(daemon->fd, packet, n, NULL, 0);
+	free(packet);
+	if (error == 0)
+		return true;
+	if (error == -EMSGSIZE)
+		snprintf(detail, sizeof detail, "the request is too long; name fewer targets or captures at once");
+	else
+		snprintf(detail, sizeof detail,
+			 "the daemon at %s took no request: %s; `profd status` says whether it lives", daemon->path,
+			 strerror(-error));
+	failure_set(failure, ERROR_PROTOCOL, detail);
+	return false;
+}
+
+/* A peer's texts go to terminals and into JSON: they are made valid UTF-8 here, once. */
+static void clean(cJSON *item)
+{
+	for (; item; item = item->next) {
+		if (cJSON_IsString(item) && item->valuestring) {
+			char *valid = text_utf8(item->valuestring);
+
+			if (strcmp(valid, item->valuestring) != 0) {
+				cJSON_free(item->valuestring);
+				item->valuestring = need(cJSON_malloc(strlen(valid) + 1));
+				memcpy(item->valuestring, valid, strlen(valid) + 1);
+			}
+			free(valid);
+		}
+		clean(item->child);
+	}
+}
+
+static long long now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void broken(struct daemon *daemon, struct failure *failure, const char *what)
+{
+	char detail[SOCKET_PATH_BYTES + 200];
+
+	snprintf(detail, sizeof detail,
+		 "the daemon at %s %s; `profd status` says whether it lives, `profd captures` what it has",
+		 daemon->path, what);
+	failure_set(failure, ERROR_PROTOCOL, detail);
+}
+
+int daemon_receive(struct daemon *daemon, int timeout_ms, cJSON **ret, int *ret_fd, struct failure *failure)
+{
+	static char packet[LIMIT_PACKET_BYTES + 1];
+	long long deadline = now_ms() + timeout_ms;
+	int fds[LIMIT_PACKET_FDS];
+	unsigned nfds = LIMIT_PACKET_FDS;
+	ssize_t n;
+
+	for (;;) {
+		struct pollfd poller = {.fd = daemon->fd, .events = POLLIN};
+		long long left = timeout_ms < 0 ? -1 : deadline - now_ms();
+		int ready = poll(&poller, 1, timeout_ms >= 0 && left < 0 ? 0 : (int)left);
+
+		if (ready == 0)
+			return RECEIVE_TIMEOUT;
+		if (ready > 0 || errno != EINTR)
+			break;
+	}
+	n = socket_receive(daemon->fd, packet, LIMIT_PACKET_BYTES, fds, &nfds, 0);
+	if (n <= 0) {
+		broken(daemon, failure,
+		       n == 0 || n == -ECONNRESET ? "closed the connection" : "sent something that cannot be read");
+		return RECEIVE_BROKEN;
+	}
+	for (unsigned i = ret_fd ? 1 : 0; i < nfds; i++)
+		close(fds[i]);
+	if (ret_fd)
+		*ret_fd = nfds ? fds[0] : -1;
+	*ret = cJSON_ParseWithLength(packet, (size_t)n);
+	if (!cJSON_IsObject(*ret)) {
+		cJSON_Delete(*ret);
+		*ret = NULL;
+		if (ret_fd && *ret_fd >= 0)
+			close(*ret_fd);
+		broken(daemon, failure, "sent something that is no JSON object; is it a profd daemon of this release?");
+		return RECEIVE_BROKEN;
+	}
+	clean((*ret)->child);
+	return RECEIVE_PACKET;
+}
+
+const char *reply_text(const cJSON *object, const char *key)
+{
+	return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
+}
+
+double reply_number(const cJSON *object, const char *key, double otherwise)
+{
+	const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+
+	return cJSON_IsNumber(item) ? item->valuedouble : otherwise;
+}
+
+bool reply_is_end(const cJSON *packet)
+{
+	return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(packet, "end"));
+}
+
+bool reply_is_row(const cJSON *packet, const char *row)
+{
+	const char *word = reply_text(packet, "row");
+
+	return word && strcmp(word, row) == 0;
+}
+
+bool reply_error(const cJSON *packet, struct failure *failure)
+{
+	const cJSON *error = cJSON_GetObjectItemCaseSensitive(packet, "error");
+	const char *word, *message;
+
+	if (!cJSON_IsObject(error))
+		return false;
+	word = reply_text(error, "code");
+	message = reply_text(error, "message");
+	failure->error = error_from_word(word ? word : "");
+	snprintf(failure->word, sizeof failure->word, "%s", word ? word : error_word(failure->error));
+	snprintf(failure->message, sizeof failure->message, "%s",
+		 message ? message : "the daemon refused and did not say why");
+	failure->pid = (int64_t)reply_number(error, "pid", 0);
+	return true;
+}
+
+bool daemon_query(struct daemon *daemon, const cJSON *request, row_handler handler, void *context,
+		  struct failure *failure)
+{
+	*failure = (struct failure){0};
+	if (!daemon_send(daemon, request, failure))
+		return false;
+	for (;;) {
+		cJSON *packet;
+		int fd;
+		int received = daemon_receive(daemon, ANSWER_TIMEOUT_MS, &packet, &fd, failure);
+		bool error, end;
+
+		if (received == RECEIVE_TIMEOUT) {
+			broken(daemon, failure, "did not answer in time");
+			failure->error = ERROR_TIMEOUT;
+		}
+		if (received != RECEIVE_PACKET)
+			return false;
+		error = reply_error(packet, failure);
+		end = reply_is_end(packet);
+		if (!error && reply_text(packet, "row"))
+			handler(daemon, packet, fd, context);
+		else if (fd >= 0)
+			close(fd);
+		cJSON_Delete(packet);
+		if (error)
+			return false;
+		if (end)
+			return true;
+	}
+}
+
+unsigned daemons_query(struct daemons *daemons, const cJSON *request, row_handler handler, void *context,
+		       struct failure *failure)
+{
+	unsigned answered = 0;
+
+	*failure = (struct failure){0};
+	for (unsigned i = 0; i < daemons->count; i++) {
+		struct failure one;
+
+		if (daemon_query(&daemons->list[i], request, handler, context, &one))
+			answered++;
+		else
+			failure_merge(failure, &one);
+	}
+	return answered;
+}

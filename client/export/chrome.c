@@ -1,0 +1,495 @@
+/* chrome.c - writes a capture as Chrome trace events, in the shape that Kineto gives them: steps, ranges, marks,
+ * operators, and the flows from forward to backward.
+ *
+ * A table is cut into jobs of some thousand rows. Each job reads its rows, in the order of arrival, and formats them in
+ * a thread of its own with a connection of its own; the stream puts the jobs' texts in order. What is shared (names,
+ * tracks) is read-only by then, but for `flows`, which jobs fill one at a time, in their turn. A new kind of event is a
+ * row of `kinds` and a function that puts one event. */
+#include "chrome.h"
+
+#include "../../proto/events.h"
+#include "flows.h"
+#include "inputs.h"
+#include "stream.h"
+#include "workers.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Rows of one job: about a block of text. */
+#define JOB_ROWS 4096
+
+enum kind { KIND_RANGES, KIND_MARKS, KIND_OPERATORS, KINDS };
+
+struct export;
+
+/* An operator that may be one end of a flow, until its job's turn comes. */
+struct candidate {
+	uint64_t sequence;
+	uint32_t forward_thread;
+	bool backward, is_node;
+	struct flow_end end;
+};
+
+struct worker {
+	struct reader reader;
+	sqlite3_stmt *rows[KINDS];
+	struct inputs inputs;
+	const struct chrome_thread *thread; /* of the last operator */
+	size_t moves_at[NESTING_TABLES];
+	struct candidate *candidates; /* JOB_ROWS */
+	size_t candidate_count;
+};
+
+struct export {
+	struct chrome chrome;
+	struct worker *workers;
+	unsigned worker_count;
+	struct nesting_rows rows[KINDS];
+	uint64_t jobs_at[KINDS + 1];
+	int64_t index_at[KINDS]; /* "Ev Idx" of the kind's first row */
+	struct flows flows;
+	char pid[64]; /* `", "pid": 4242, "tid": ` */
+	size_t pid_bytes;
+};
+
+typedef int (*put_event)(struct export *e, struct worker *w, struct buffer *b, sqlite3_stmt *row, int64_t index);
+
+static int put_range(struct export *e, struct worker *w, struct buffer *b, sqlite3_stmt *row, int64_t index);
+static int put_mark(struct export *e, struct worker *w, struct buffer *b, sqlite3_stmt *row, int64_t index);
+static int put_operator(struct export *e, struct worker *w, struct buffer *b, sqlite3_stmt *row, int64_t index);
+
+/* Column 0 is the row's number. */
+static const struct {
+	const char *table, *query;
+	put_event put;
+} kinds[KINDS] = {
+	[KIND_RANGES] = { "ranges",
+			  "SELECT rowid, flags, start, duration, id, name, thread, source, domain, category, color, payload_type, payload, "
+			  "end_thread FROM ranges WHERE rowid BETWEEN ? AND ?",
+			  put_range },
+	[KIND_MARKS] = { "marks",
+			 "SELECT rowid, time, name, thread, source, domain, category, color, payload_type, payload FROM marks "
+			 "WHERE rowid BETWEEN ? AND ?",
+			 put_mark },
+	[KIND_OPERATORS] = { "operators",
+			     "SELECT rowid, flags, start, duration, id, name, thread, inputs, sequence, forward_thread, end_thread, scope "
+			     "FROM operators WHERE rowid BETWEEN ? AND ?",
+			     put_operator },
+};
+
+/* A named interval: a slice on a track, or a pair of asynchronous events that needs none. The arguments stand in `args`,
+ * each behind ", ". */
+struct slice {
+	const char *category;
+	int64_t name, start, duration, id;
+	uint32_t thread;
+	uint8_t lane;
+};
+
+static void put_begin(struct buffer *b, const char *phase, const char *category)
+{
+	BUFFER_PUT(b, ",\n{\"ph\": \"");
+	buffer_put(b, phase, 1);
+	BUFFER_PUT(b, "\", \"cat\": \"");
+	buffer_put(b, category, strlen(category));
+	BUFFER_PUT(b, "\", \"name\": \"");
+}
+
+static void put_place(const struct export *e, struct buffer *b, int64_t track, int64_t time)
+{
+	buffer_put(b, e->pid, e->pid_bytes);
+	buffer_put_int(b, track);
+	BUFFER_PUT(b, ", \"ts\": ");
+	buffer_put_micros(b, time - e->chrome.origin);
+}
+
+/* Everything of a slice up to and with its "External id"; further arguments follow, then put_slice_end. */
+static void put_slice(const struct export *e, struct buffer *b, const struct slice *s)
+{
+	put_begin(b, s->lane == NESTING_ASYNC ? "b" : "X", s->category);
+	names_put(&e->chrome.names, b, s->name);
+	if (s->lane == NESTING_ASYNC) {
+		BUFFER_PUT(b, "\", \"id\": \"0x");
+		buffer_put_hex(b, (uint64_t)s->id, 1);
+		put_place(e, b, s->thread, s->start);
+	} else {
+		put_place(e, b, chrome_track(s->thread, s->lane), s->start);
+		BUFFER_PUT(b, ", \"dur\": ");
+		buffer_put_micros(b, s->duration);
+	}
+	BUFFER_PUT(b, ", \"args\": {\"External id\": ");
+	buffer_put_int(b, s->id);
+}
+
+static void put_slice_end(const struct export *e, struct buffer *b, const struct slice *s, int64_t flags, int64_t end_thread, int64_t index)
+{
+	if (flags & EVENT_FLAG_CLIPPED)
+		BUFFER_PUT(b, ", \"Clipped\": true");
+	if (flags & EVENT_FLAG_DOUBTFUL)
+		BUFFER_PUT(b, ", \"Doubtful\": true");
+	if (end_thread) {
+		BUFFER_PUT(b, ", \"End thread\": ");
+		buffer_put_int(b, end_thread);
+	}
+	BUFFER_PUT(b, ", \"Ev Idx\": ");
+	buffer_put_int(b, index);
+	BUFFER_PUT(b, "}}");
+	if (s->lane == NESTING_ASYNC) {
+		put_begin(b, "e", s->category);
+		names_put(&e->chrome.names, b, s->name);
+		BUFFER_PUT(b, "\", \"id\": \"0x");
+		buffer_put_hex(b, (uint64_t)s->id, 1);
+		put_place(e, b, s->thread, s->start + s->duration);
+		BUFFER_PUT(b, "}");
+	}
+}
+
+static int64_t length_of(sqlite3_stmt *row, int column)
+{
+	int64_t duration = sqlite3_column_int64(row, column);
+	return duration < 0 ? 0 : duration; /* in a broken file */
+}
+
+static int put_operator(struct export *e, struct worker *w, struct buffer *b, sqlite3_stmt *row, int64_t index)
+{
+	int64_t flags = sqlite3_column_int64(row, 1), inputs = sqlite3_column_int64(row, 7);
+	bool numbered = sqlite3_column_type(row, 8) != SQLITE_NULL && sqlite3_column_int64(row, 8) >= 0;
+	int64_t sequence = numbered ? sqlite3_column_int64(row, 8) : -1, forward = sqlite3_column_int64(row, 9);
+	struct slice s = {
+		.category = "cpu_op",
+		.start = sqlite3_column_int64(row, 2),
+		.duration = length_of(row, 3),
+		.id = sqlite3_column_int64(row, 4),
+		.name = sqlite3_column_int64(row, 5),
+		.thread = (uint32_t)sqlite3_column_int64(row, 6),
+		.lane = nesting_lane(&e->chrome.nesting, NESTING_OPERATORS, sqlite3_column_int64(row, 0), &w->moves_at[NESTING_OPERATORS]),
+	};
+	int error = 0;
+	put_slice(e, b, &s);
+	if (numbered) {
+		BUFFER_PUT(b, ", \"Sequence number\": ");
+		buffer_put_int(b, sequence);
+		BUFFER_PUT(b, ", \"Fwd thread id\": ");
+		buffer_put_int(b, forward);
+	}
+	if (inputs)
+		error = inputs_put(&w->inputs, &w->reader, b, inputs);
+	put_slice_end(e, b, &s, flags, sqlite3_column_int64(row, 10), index);
+	if (!numbered || s.lane == NESTING_ASYNC)
+		return error;
+
+	if (!w->thread || w->thread->thread != s.thread)
+		w->thread = chrome_thread(&e->chrome, s.thread);
+	uint32_t forward_thread = forward ? (uint32_t)forward : w->thread ? w->thread->torch_id : 0;
+	if (forward_thread)
+		w->candidates[w->candidate_count++] = (struct candidate){
+			.sequence = (uint64_t)sequence,
+			.forward_thread = forward_thread,
+			.backward = forward != 0,
+			.is_node = sqlite3_column_int64(row, 11) == 1, /* RecordScope::BACKWARD_FUNCTION */
+			.end = { .start = s.start, .track = chrome_track(s.thread, s.lane) },
+		};
+	return error;
+}
+
+static void put_name_argument(const struct export *e, struct buffer *b, const char *key, int64_t id)
+{
+	if (!id)
+		return;
+	BUFFER_PUT(b, ", \"");
+	buffer_put(b, key, strlen(key));
+	BUFFER_PUT(b, "\": \"");
+	names_put(&e->chrome.names, b, id);
+	BUFFER_PUT(b, "\"");
+}
+
+/* nvtxPayloadType_t, as NVTX's header numbers it. */
+enum { PAYLOAD_UINT64 = 1, PAYLOAD_INT64, PAYLOAD_DOUBLE, PAYLOAD_UINT32, PAYLOAD_INT32, PAYLOAD_FLOAT };
+
+static void put_payload(struct buffer *b, int64_t type, uint64_t bits)
+{
+	double wide;
+	float narrow;
+	uint32_t low = (uint32_t)bits;
+	BUFFER_PUT(b, ", \"payload\": ");
+	switch (type) {
+	case PAYLOAD_UINT64:
+		buffer_put_uint(b, bits);
+		break;
+	case PAYLOAD_INT64:
+		buffer_put_int(b, (int64_t)bits);
+		break;
+	case PAYLOAD_DOUBLE:
+		memcpy(&wide, &bits, sizeof wide);
+		buffer_put_double(b, wide);
+		break;
+	case PAYLOAD_UINT32:
+		buffer_put_uint(b, low);
+		break;
+	case PAYLOAD_INT32:
+		buffer_put_int(b, (int32_t)low);
+		break;
+	case PAYLOAD_FLOAT:
+		memcpy(&narrow, &low, sizeof narrow);
+		buffer_put_double(b, (double)narrow);
+		break;
+	default: /* of a later NVTX: its bits */
+		BUFFER_PUT(b, "\"0x");
+		buffer_put_hex(b, bits, 1);
+		BUFFER_PUT(b, "\"");
+	}
+}
+
+/* What ranges and marks share; the columns follow one another from `first`: source, domain, category, color,
+ * payload_type, payload. */
+static void put_annotation(const struct export *e, struct buffer *b, sqlite3_stmt *row, int first)
+{
+	const char *source = range_source_word((unsigned)sqlite3_column_int(row, first));
+	uint32_t color = (uint32_t)sqlite3_column_int64(row, first + 3);
+	if (source) {
+		BUFFER_PUT(b, ", \"source\": ");
+		buffer_put_string(b, source);
+	}
+	put_name_argument(e, b, "domain", sqlite3_column_int64(row, first + 1));
+	put_name_argument(e, b, "category", sqlite3_column_int64(row, first + 2));
+	if (color) {
+		char text[40];
+		int n = snprintf(text, sizeof text, ", \"color\": \"#%08" PRIX32 "\"", color);
+		buffer_put(b, text, (size_t)n);
+	}
+	if (sqlite3_column_int64(row, first + 4))
+		put_payload(b, sqlite3_column_int64(row, first + 4), (uint64_t)sqlite3_column_int64(row, first + 5));
+}
+
+static int put_range(struct export *e, struct worker *w, struct buffer *b, sqlite3_stmt *row, int64_t index)
+{
+	struct slice s = {
+		.category = "user_annotation",
+		.start = sqlite3_column_int64(row, 2),
+		.duration = length_of(row, 3),
+		.id = sqlite3_column_int64(row, 4),
+		.name = sqlite3_column_int64(row, 5),
+		.thread = (uint32_t)sqlite3_column_int64(row, 6),
+	};
+	/* Start/end ranges overlap freely: they are not a thread's. */
+	if (sqlite3_column_int64(row, 7) == RANGE_SOURCE_NVTX_START_END)
+		s.lane = NESTING_ASYNC;
+	else
+		s.lane = nesting_lane(&e->chrome.nesting, NESTING_RANGES, sqlite3_column_int64(row, 0), &w->moves_at[NESTING_RANGES]);
+	put_slice(e, b, &s);
+	put_annotation(e, b, row, 7);
+	put_slice_end(e, b, &s, sqlite3_column_int64(row, 1), sqlite3_column_int64(row, 13), index);
+	return 0;
+}
+
+static int put_mark(struct export *e, struct worker *w, struct buffer *b, sqlite3_stmt *row, int64_t index)
+{
+	(void)w;
+	put_begin(b, "i", "user_annotation");
+	names_put(&e->chrome.names, b, sqlite3_column_int64(row, 2));
+	put_place(e, b, (uint32_t)sqlite3_column_int64(row, 3), sqlite3_column_int64(row, 1));
+	BUFFER_PUT(b, ", \"s\": \"t\", \"args\": {\"Ev Idx\": ");
+	buffer_put_int(b, index);
+	put_annotation(e, b, row, 4);
+	BUFFER_PUT(b, "}}");
+	return 0;
+}
+
+static int run_job(void *user, unsigned worker, struct block *block)
+{
+	struct export *e = user;
+	struct worker *w = &e->workers[worker];
+	int kind = 0, error = 0, result = SQLITE_ERROR;
+	while (block->job >= e->jobs_at[kind + 1])
+		kind++;
+	if (!w->rows[kind] && sqlite3_prepare_v2(w->reader.db, kinds[kind].query, -1, &w->rows[kind], NULL) != SQLITE_OK)
+		return -EIO;
+	sqlite3_stmt *row = w->rows[kind];
+	int64_t first = e->rows[kind].first, from = first + (int64_t)(block->job - e->jobs_at[kind]) * JOB_ROWS;
+	sqlite3_bind_int64(row, 1, from);
+	sqlite3_bind_int64(row, 2, from + JOB_ROWS - 1);
+	w->candidate_count = 0;
+	while (!error && (result = sqlite3_step(row)) == SQLITE_ROW) {
+		int64_t index = e->index_at[kind] + sqlite3_column_int64(row, 0) - first;
+		error = kinds[kind].put(e, w, &block->text, row, index);
+		if (!error)
+			error = block_flush_full(block);
+	}
+	sqlite3_reset(row);
+	if (!error && result != SQLITE_DONE)
+		error = -EIO;
+	if (!error)
+		error = block_flush(block);
+	for (size_t i = 0; i < w->candidate_count && !error; i++) {
+		const struct candidate *c = &w->candidates[i];
+		error = flows_put(&e->flows, c->forward_thread, c->sequence, c->backward, c->is_node, c->end);
+	}
+	return error;
+}
+
+/* ProfilerStep#N around each step, on the thread that stepped. */
+static int put_steps(struct export *e, struct block *block, int64_t *ret_count)
+{
+	struct buffer *b = &block->text;
+	sqlite3_stmt *row;
+	int error = 0, result = SQLITE_ERROR;
+	/* The order and the rule of nesting.c: a step that overlaps the one before has no track. */
+	if (sqlite3_prepare_v2(e->chrome.reader->db,
+			       "SELECT thread, start, duration, number FROM steps WHERE number > 0 ORDER BY thread, start, duration DESC", -1, &row,
+			       NULL) != SQLITE_OK)
+		return -EIO;
+	int64_t last_thread = -1, last_end = 0;
+	while (!error && (result = sqlite3_step(row)) == SQLITE_ROW) {
+		int64_t thread = sqlite3_column_int64(row, 0), start = sqlite3_column_int64(row, 1), duration = length_of(row, 2);
+		if (thread == last_thread && start < last_end)
+			continue;
+		last_thread = thread;
+		last_end = start + duration;
+		put_begin(b, "X", "user_annotation");
+		BUFFER_PUT(b, "ProfilerStep#");
+		buffer_put_int(b, sqlite3_column_int64(row, 3));
+		put_place(e, b, (uint32_t)thread, start);
+		BUFFER_PUT(b, ", \"dur\": ");
+		buffer_put_micros(b, duration);
+		BUFFER_PUT(b, ", \"args\": {\"Ev Idx\": ");
+		buffer_put_int(b, (*ret_count)++);
+		BUFFER_PUT(b, "}}");
+		error = block_flush_full(block);
+	}
+	sqlite3_finalize(row);
+	return error ? error : result == SQLITE_DONE ? 0 : -EIO;
+}
+
+static void put_flow_end(const struct export *e, struct buffer *b, const char *phase, uint64_t id, struct flow_end end)
+{
+	put_begin(b, phase, "fwdbwd");
+	BUFFER_PUT(b, "fwdbwd");
+	put_place(e, b, end.track, end.start);
+	BUFFER_PUT(b, ", \"id\": ");
+	buffer_put_uint(b, id);
+	if (*phase == 'f')
+		BUFFER_PUT(b, ", \"bp\": \"e\"");
+	BUFFER_PUT(b, "}");
+}
+
+static int put_tail(struct export *e, struct block *block)
+{
+	struct buffer *b = &block->text;
+	uint64_t id = 0;
+	size_t at = 0;
+	int error = 0;
+	for (const struct flow *flow; !error && (flow = flows_next(&e->flows, &at));) {
+		id++;
+		put_flow_end(e, b, "s", id, flow->forward);
+		put_flow_end(e, b, "f", id, flow->backward);
+		error = block_flush_full(block);
+	}
+	chrome_put_warnings(&e->chrome, b);
+	BUFFER_PUT(b, "\n  ],\n  \"profdFlowsLeftOut\": ");
+	buffer_put_uint(b, e->flows.left_out);
+	BUFFER_PUT(b, ",\n  \"traceName\": \"profd capture ");
+	buffer_put_int(b, reader_meta_int(e->chrome.reader, "capture_id", 0));
+	BUFFER_PUT(b, "\"\n}\n");
+	return error ? error : block_flush(block);
+}
+
+static int open_workers(struct export *e, unsigned count)
+{
+	e->workers = calloc(count, sizeof *e->workers);
+	if (!e->workers)
+		return -ENOMEM;
+	for (; e->worker_count < count; e->worker_count++) {
+		struct worker *w = &e->workers[e->worker_count];
+		int error = reader_clone(&w->reader, e->chrome.reader);
+		if (error)
+			return error;
+		w->candidates = malloc(JOB_ROWS * sizeof *w->candidates);
+		if (!w->candidates) {
+			reader_close(&w->reader);
+			return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+static void close_workers(struct export *e)
+{
+	for (unsigned i = 0; i < e->worker_count; i++) {
+		struct worker *w = &e->workers[i];
+		for (int kind = 0; kind < KINDS; kind++)
+			sqlite3_finalize(w->rows[kind]);
+		inputs_deinit(&w->inputs);
+		free(w->candidates);
+		reader_close(&w->reader);
+	}
+	free(e->workers);
+}
+
+static int find_tracks(struct export *e)
+{
+	struct reader readers[WORKERS_MAX];
+	unsigned count = 0;
+	/* The workers' connections, lent out: nobody else uses them yet. */
+	for (; count < e->worker_count; count++)
+		readers[count] = e->workers[count].reader;
+	return nesting_find(&e->chrome.nesting, readers, count);
+}
+
+static int write_trace(struct export *e, struct stream *stream)
+{
+	struct block *head = stream_head(stream);
+	int64_t index = 0;
+	int error = open_workers(e, stream_threads(stream));
+	if (!error)
+		error = names_load(&e->chrome.names, e->chrome.reader);
+	if (!error)
+		error = find_tracks(e);
+	if (!error)
+		error = chrome_threads(&e->chrome);
+	if (error)
+		return error;
+	int64_t mark = reader_count(e->chrome.reader, "SELECT min(time) FROM marks", 0), step = reader_count(e->chrome.reader, "SELECT min(start) FROM steps", 0);
+	e->chrome.origin = e->chrome.nesting.earliest < 0 ? e->chrome.nesting.earliest : 0;
+	if (mark < e->chrome.origin)
+		e->chrome.origin = mark;
+	if (step < e->chrome.origin)
+		e->chrome.origin = step;
+	chrome_put_head(&e->chrome, &head->text);
+	error = put_steps(e, head, &index);
+	for (int kind = 0; kind < KINDS && !error; kind++) {
+		error = nesting_rows(e->chrome.reader, kinds[kind].table, &e->rows[kind]);
+		int64_t span = e->rows[kind].last - e->rows[kind].first + 1;
+		e->jobs_at[kind + 1] = e->jobs_at[kind] + (uint64_t)(span + JOB_ROWS - 1) / JOB_ROWS;
+		e->index_at[kind] = index;
+		index += span;
+	}
+	if (!error)
+		error = stream_jobs(stream, e->jobs_at[KINDS], run_job, e);
+	return error ? error : put_tail(e, head);
+}
+
+int chrome_write(struct reader *r, struct stream *stream, char *why, size_t why_bytes)
+{
+	struct export *e = calloc(1, sizeof *e);
+	if (!e)
+		return -ENOMEM;
+	e->chrome.reader = r;
+	e->chrome.pid = reader_meta_int(r, "pid", 0);
+	e->pid_bytes = (size_t)snprintf(e->pid, sizeof e->pid, "\", \"pid\": %" PRId64 ", \"tid\": ", e->chrome.pid);
+	int error = write_trace(e, stream);
+	if (error == -EIO)
+		snprintf(why, why_bytes, "the capture file cannot be read: it is damaged, or was cut");
+	else if (error)
+		snprintf(why, why_bytes, "%s", error == -EFBIG ? "the capture has too many events for this release" : strerror(-error));
+	close_workers(e);
+	flows_deinit(&e->flows);
+	nesting_deinit(&e->chrome.nesting);
+	names_deinit(&e->chrome.names);
+	free(e->chrome.threads);
+	free(e);
+	return error;
+}

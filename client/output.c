@@ -1,0 +1,74 @@
+/* output.c - see output.h. */
+#include "output.h"
+
+#include "text.h"
+
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+cJSON *json_new(const char *kind)
+{
+	cJSON *object = need(cJSON_CreateObject());
+	char schema[48];
+
+	snprintf(schema, sizeof schema, "profd.%s/1", kind);
+	need(cJSON_AddStringToObject(object, "schema", schema));
+	return object;
+}
+
+int json_print(cJSON *object)
+{
+	char *text = need(cJSON_PrintUnformatted(object));
+
+	puts(text);
+	free(text);
+	cJSON_Delete(object);
+	return EXIT_DONE;
+}
+
+void json_add_text(cJSON *object, const char *key, const char *text)
+{
+	char *clean;
+
+	if (!text) {
+		need(cJSON_AddNullToObject(object, key));
+		return;
+	}
+	clean = text_utf8(text);
+	need(cJSON_AddStringToObject(object, key, clean));
+	free(clean);
+}
+
+void table_set_member(struct table *table, size_t column, const cJSON *object, const char *key)
+{
+	const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+
+	if (cJSON_IsString(item))
+		table_set_text(table, column, item->valuestring);
+	else if (cJSON_IsNumber(item) && item->valuedouble > -9e18 && item->valuedouble < 9e18)
+		table_set(table, column, (int64_t)item->valuedouble);
+	else if (cJSON_IsBool(item))
+		table_set(table, column, cJSON_IsTrue(item));
+}
+
+void collect_row(struct daemon *daemon, const cJSON *row, int fd, void *context)
+{
+	struct collect *collect = context;
+	cJSON *copy;
+
+	if (fd >= 0)
+		close(fd);
+	if (!reply_is_row(row, collect->row))
+		return;
+	copy = need(cJSON_Duplicate(row, true));
+	cJSON_DeleteItemFromObjectCaseSensitive(copy, "row");
+	need(cJSON_AddStringToObject(copy, "daemon", daemon->path));
+	cJSON_AddItemToArray(collect->array, copy);
+}
+
+bool glob_matches(const char *glob, const char *name)
+{
+	return fnmatch(glob, name, 0) == 0;
+}

@@ -1,0 +1,31 @@
+/* output.h - what all verbs print by: JSON with a schema, a table in the asked format, members of a daemon's rows. */
+#ifndef PROFD_CLIENT_OUTPUT_H
+#define PROFD_CLIENT_OUTPUT_H
+
+#include "connection.h"
+#include "options.h"
+#include "table.h"
+
+#include <cjson/cJSON.h>
+
+/* {"schema": "profd.<kind>/1"} */
+cJSON *json_new(const char *kind);
+/* Prints one line and frees the object. Returns EXIT_DONE. */
+int json_print(cJSON *object);
+/* Adds a text that may hold anything; NULL becomes null. */
+void json_add_text(cJSON *object, const char *key, const char *text);
+
+/* Sets a cell of the newest row to a member of a daemon's row, whatever its type; missing or null: stays empty. */
+void table_set_member(struct table *table, size_t column, const cJSON *object, const char *key);
+
+/* row_handler: appends a copy of each row of the kind `row` to `array`, without "row" and with the daemon's socket. */
+struct collect {
+	const char *row;
+	cJSON *array;
+};
+void collect_row(struct daemon *daemon, const cJSON *row, int fd, void *context);
+
+/* fnmatch(3) with * and ? of a name; what a daemon's --name means. */
+bool glob_matches(const char *glob, const char *name);
+
+#endif

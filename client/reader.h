@@ -1,0 +1,37 @@
+/* reader.h - a finished capture file, opened read-only on a descriptor.
+ *
+ * The descriptor comes from the daemon: the file may belong to another uid, so SQLite cannot open it by a path. A small
+ * read-only VFS reads it with pread(2): no locks, no journal, no mapping, so a file that is cut under us is an error and
+ * never a SIGBUS. One thread at a time may use a reader. */
+#ifndef PROFD_CLIENT_READER_H
+#define PROFD_CLIENT_READER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct sqlite3 sqlite3;
+typedef struct sqlite3_stmt sqlite3_stmt;
+
+struct reader {
+	sqlite3 *db;
+	int fd;
+	struct reader_text *texts; /* answers of reader_meta_text, freed with the reader */
+};
+
+/* Opens the capture file `fd`, which is taken over: closed by reader_close, or here on failure. Returns 0; -EINVAL where
+ * it is no finished profd capture; -ENOTSUP where its schema is newer than this program; another negative errno. On
+ * failure `why` has a sentence for the user and *r needs no close. */
+int reader_open(struct reader *r, int fd, char *why, size_t why_bytes);
+/* Opens the same file once more, for another thread. 0 or a negative errno. */
+int reader_clone(struct reader *ret_clone, const struct reader *r);
+/* Also for a zeroed struct; statements must have been finalized. */
+void reader_close(struct reader *r);
+
+/* Values of table `meta`. A missing key, or one that is NULL, gives `missing`, or NULL. Texts belong to the reader. */
+int64_t reader_meta_int(const struct reader *r, const char *key, int64_t missing);
+const char *reader_meta_text(struct reader *r, const char *key);
+
+/* First column of the first row of a query, `missing` where there is none (or no such table). */
+int64_t reader_count(const struct reader *r, const char *sql, int64_t missing);
+
+#endif

@@ -1,0 +1,56 @@
+/* cost.c - what the capture itself cost the job, as measured in the job. */
+#include "report.h"
+
+enum { K_BEFORE, K_DURING, K_AFTER, K_ENABLE, K_DRAIN, K_CPU, K_BYTES, K_LATE, K_COUNT };
+
+static const struct column columns[] = {
+	[K_BEFORE] = {"step_before_ns", "STEP BEFORE", COLUMN_DURATION, 0},
+	[K_DURING] = {"step_during_ns", "DURING", COLUMN_DURATION, 0},
+	[K_AFTER] = {"step_after_ns", "AFTER", COLUMN_DURATION, 0},
+	[K_ENABLE] = {"enable_ns", "SWITCH ON", COLUMN_DURATION, 0},
+	[K_DRAIN] = {"drain_ns", "DRAIN", COLUMN_DURATION, 0},
+	[K_CPU] = {"agent_cpu_ns", "AGENT CPU", COLUMN_DURATION, 0},
+	[K_BYTES] = {"agent_bytes", "AGENT MEMORY", COLUMN_BYTES, 0},
+	[K_LATE] = {"late_steps", "LATE STEPS", COLUMN_COUNT, 0},
+};
+
+static void set_json(struct table *table, const cJSON *cost, size_t column)
+{
+	const cJSON *item = cJSON_GetObjectItemCaseSensitive(cost, columns[column].key);
+
+	if (cJSON_IsNumber(item))
+		table_set(table, column, (int64_t)item->valuedouble);
+}
+
+struct table *report_cost_summary(const cJSON *summary)
+{
+	struct table *table = table_new(columns, K_COUNT);
+
+	table_add(table);
+	for (size_t c = 0; c < K_COUNT; c++)
+		set_json(table, cJSON_GetObjectItemCaseSensitive(summary, "cost"), c);
+	return table;
+}
+
+struct table *report_cost(const struct reader *reader, const cJSON *summary)
+{
+	static const char *const keys[K_COUNT] = {
+		[K_BEFORE] = "step_before", [K_DURING] = "step_during", [K_AFTER] = "step_after",
+		[K_ENABLE] = "enable",	    [K_DRAIN] = "drain",	[K_CPU] = "agent_cpu",
+		[K_BYTES] = "agent_bytes",  [K_LATE] = "late_steps",
+	};
+	struct table *table = table_new(columns, K_COUNT);
+
+	table_add(table);
+	for (size_t c = 0; c < K_COUNT; c++) {
+		int64_t value = reader_meta_int(reader, keys[c], -1);
+
+		/* A step time of 0 is one that is not known. */
+		if (value > 0 || (value == 0 && c > K_AFTER))
+			table_set(table, c, value);
+	}
+	/* The steps after the capture were not over when the file was finished. */
+	if (summary)
+		set_json(table, cJSON_GetObjectItemCaseSensitive(summary, "cost"), K_AFTER);
+	return table;
+}

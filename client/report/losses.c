@@ -1,0 +1,74 @@
+/* losses.c - what is missing or not whole, and which collectors ran at all. */
+#include "report.h"
+
+#include <sqlite3.h>
+
+static const struct column loss_columns[] = {
+	{"kind", "KIND", COLUMN_TEXT, 0},
+	{"loss", "LOSS", COLUMN_TEXT, COLUMN_DATA_ONLY},
+	{"count", "COUNT", COLUMN_COUNT, 0},
+	{"is_loss", "LOST", COLUMN_FLAG, 0},
+	{"sentence", "WHAT HAPPENED", COLUMN_TEXT, 0},
+};
+
+struct table *report_losses(const struct reader *reader)
+{
+	struct table *table = table_new(loss_columns, sizeof loss_columns / sizeof *loss_columns);
+	sqlite3_stmt *statement = report_prepare(reader, "SELECT kind, loss, count, is_loss, sentence FROM losses "
+							 "WHERE count > 0 ORDER BY is_loss DESC, count DESC");
+
+	while (report_next(reader, statement)) {
+		table_add(table);
+		for (int c = 0; c < (int)(sizeof loss_columns / sizeof *loss_columns); c++)
+			report_cell(table, (size_t)c, statement, c);
+	}
+	return table;
+}
+
+struct table *report_losses_summary(const cJSON *summary)
+{
+	struct table *table = table_new(loss_columns, sizeof loss_columns / sizeof *loss_columns);
+	const cJSON *row;
+
+	cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(summary, "losses"))
+	{
+		const cJSON *count = cJSON_GetObjectItemCaseSensitive(row, "count");
+
+		if (!cJSON_IsNumber(count) || count->valuedouble <= 0)
+			continue;
+		table_add(table);
+		for (size_t c = 0; c < sizeof loss_columns / sizeof *loss_columns; c++) {
+			const cJSON *item = cJSON_GetObjectItemCaseSensitive(row, loss_columns[c].key);
+
+			if (cJSON_IsString(item))
+				table_set_text(table, c, item->valuestring);
+			else if (cJSON_IsNumber(item))
+				table_set(table, c, (int64_t)item->valuedouble);
+			else if (cJSON_IsBool(item))
+				table_set(table, c, cJSON_IsTrue(item));
+		}
+	}
+	return table;
+}
+
+static const struct column collector_columns[] = {
+	{"collector", "COLLECTOR", COLUMN_TEXT, 0},
+	{"wanted", "WANTED", COLUMN_FLAG, 0},
+	{"on", "ON", COLUMN_FLAG, 0},
+	{"enable_ns", "SWITCHED ON IN", COLUMN_DURATION, 0},
+	{"sentence", "WHAT IT RECORDS, OR WHY NOT", COLUMN_TEXT, 0},
+};
+
+struct table *report_collectors(const struct reader *reader)
+{
+	struct table *table = table_new(collector_columns, sizeof collector_columns / sizeof *collector_columns);
+	sqlite3_stmt *statement = report_prepare(
+		reader, "SELECT collector, wanted, ran, enable, sentence FROM collectors ORDER BY ran DESC, collector");
+
+	while (report_next(reader, statement)) {
+		table_add(table);
+		for (int c = 0; c < (int)(sizeof collector_columns / sizeof *collector_columns); c++)
+			report_cell(table, (size_t)c, statement, c);
+	}
+	return table;
+}

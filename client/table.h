@@ -1,0 +1,73 @@
+/* table.h - rows and columns, once, in three dresses: aligned text for people, CSV, and JSON objects. Values are kept as
+ * what they are (ns, bytes, counts); only the text table rounds them. One thread. */
+#ifndef PROFD_CLIENT_TABLE_H
+#define PROFD_CLIENT_TABLE_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum column_kind {
+	COLUMN_TEXT,
+	COLUMN_NUMBER,	 /* a name that happens to be a number: pid, rank */
+	COLUMN_COUNT,	 /* 1,234,567 */
+	COLUMN_DURATION, /* ns */
+	COLUMN_BYTES,
+	COLUMN_PERCENT, /* real, 0 to 100 */
+	COLUMN_FLAG,	/* yes or no; true or false */
+};
+
+enum column_flag {
+	COLUMN_ELASTIC = 1,    /* may be cut where the terminal is narrow */
+	COLUMN_TABLE_ONLY = 2, /* for people's eyes */
+	COLUMN_DATA_ONLY = 4,  /* for JSON and CSV */
+	COLUMN_OPTIONAL = 8,   /* left out of the text table where no row has a value */
+};
+
+struct column {
+	const char *key;   /* in JSON and CSV, where its unit is part of it */
+	const char *title; /* in the text table */
+	enum column_kind kind;
+	unsigned flags;
+};
+
+struct table;
+
+/* `columns` must live as long as the table. */
+struct table *table_new(const struct column *columns, size_t count);
+struct table *table_free(struct table *table); /* NULL */
+
+/* Adds a row whose cells are all empty ("-", null); the setters work on the newest row. */
+void table_add(struct table *table);
+void table_set(struct table *table, size_t column, int64_t value);
+void table_set_real(struct table *table, size_t column, double value);
+void table_set_text(struct table *table, size_t column, const char *text); /* NULL: stays empty */
+/* "not recorded": the input of this figure was not collected. null in JSON, empty in CSV. */
+void table_set_absent(struct table *table, size_t column);
+/* Makes the newest row stand out on a terminal. */
+void table_mark(struct table *table);
+
+size_t table_rows(const struct table *table);
+
+/* What is known of the place that text goes to. */
+struct screen {
+	FILE *file;
+	bool color;
+	unsigned width; /* columns; 0 = not a terminal */
+};
+/* Standard output: its width if it is a terminal, colour unless NO_COLOR or TERM=dumb say otherwise. */
+struct screen screen_output(void);
+/* Escape sequences, or nothing where there is no colour. */
+const char *screen_bold(const struct screen *screen);
+const char *screen_warn(const struct screen *screen);
+const char *screen_dim(const struct screen *screen);
+const char *screen_plain(const struct screen *screen);
+
+/* At most `limit` rows (0 = all); says how many it left out. */
+void table_print(const struct table *table, const struct screen *screen, size_t limit);
+void table_csv(const struct table *table, FILE *file, size_t limit);
+cJSON *table_json(const struct table *table, size_t limit);
+
+#endif

@@ -1,0 +1,46 @@
+/* text.h - what stands between bytes from elsewhere and a terminal or a JSON file, and between people's way of writing
+ * durations and sizes and numbers. No state but the locale that wcwidth(3) reads. */
+#ifndef PROFD_CLIENT_TEXT_H
+#define PROFD_CLIENT_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TEXT_FIGURE_BYTES 40
+
+/* The pointer, where it is not NULL; else the program ends with a sentence (exit code 1): a command line program has
+ * nothing better to do without memory. */
+void *need(void *pointer);
+
+/* Next code point of a NUL-terminated text; moves *at. Returns -1 for a byte that is no valid UTF-8 (and skips one), 0
+ * at the end (and stays). */
+int32_t text_decode(const char **at);
+
+/* A copy (to be freed) that is safe for a terminal: control characters, bidirectional overrides and what is no UTF-8
+ * become '?'. NULL is read as "". */
+char *text_safe(const char *text);
+/* A copy (to be freed) that is valid UTF-8: each byte that is not becomes U+FFFD. */
+char *text_utf8(const char *text);
+/* Columns that a safe text takes on a terminal. */
+size_t text_width(const char *text);
+/* A copy (to be freed) of a safe text that takes at most `width` columns, cut in the middle, where both ends of a long
+ * name tell it from its neighbours. */
+char *text_cut(const char *text, size_t width);
+
+/* Figures for people, in TEXT_FIGURE_BYTES: "12.34 ms", "1.5 MiB", "1,234,567". Return `to`. */
+const char *text_duration(char to[TEXT_FIGURE_BYTES], int64_t ns);
+const char *text_bytes(char to[TEXT_FIGURE_BYTES], int64_t bytes);
+const char *text_count(char to[TEXT_FIGURE_BYTES], int64_t count);
+
+/* "2s", "500ms", "1m30s", "1.5h", "250us", "10ns"; "0". To ns. False where it is none, or too long for 63 bits. */
+bool text_parse_duration(const char *text, int64_t *ret_ns);
+/* "4096", "64k", "64M", "1G", "64MiB" (powers of 1024). False where it is none. */
+bool text_parse_size(const char *text, int64_t *ret_bytes);
+/* A decimal number without a sign. */
+bool text_parse_number(const char *text, int64_t *ret);
+
+/* How many single-character edits lie between two words; `limit` + 1 where more than `limit`. */
+unsigned text_distance(const char *a, const char *b, unsigned limit);
+
+#endif

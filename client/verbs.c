@@ -1,0 +1,296 @@
+/* verbs.c - the table of verbs, options and help topics. A new verb: a row here, its function in command.h and a file in
+ * command/. No code. */
+#include "command.h"
+#include "options.h"
+
+#include "proto/limits.h"
+
+#define FORMAT_ROW                                                                                                     \
+	{                                                                                                              \
+		"format", 0, OPTION_CHOICE, "table|json|csv",                                                          \
+			"what to print: a table for people (default), JSON or CSV", 0, 0                               \
+	}
+#define END_ROW                                                                                                        \
+	{                                                                                                              \
+		NULL, 0, OPTION_FLAG, NULL, NULL, 0, 0                                                                 \
+	}
+
+static const struct option_row run_options[] = {
+	{"name", 'n', OPTION_TEXT, "NAME", "name under which `profd ps` and --name know the job's processes", 0, 0},
+	{"job", 'j', OPTION_TEXT, "JOB", "id of the job they belong to, where no launcher gives one", 0, 0},
+	{"daemon", 0, OPTION_FLAG, NULL, "start a daemon of your own, without asking, if none answers", 0, 0},
+	{"no-daemon-start", 0, OPTION_FLAG, NULL, "do not offer to start one", 0, 0},
+	END_ROW,
+};
+
+static const struct option_row env_options[] = {
+	{"shell", 's', OPTION_CHOICE, "sh|fish|csh", "whose syntax (default: sh)", 0, 0},
+	{"name", 'n', OPTION_TEXT, "NAME", "as in `profd run`", 0, 0},
+	{"job", 'j', OPTION_TEXT, "JOB", "as in `profd run`", 0, 0},
+	END_ROW,
+};
+
+static const struct option_row ps_options[] = {
+	{"pid", 'p', OPTION_PIDS, "PID[,PID]", "only these processes", 0, 0},
+	{"name", 'n', OPTION_TEXT, "GLOB", "only processes whose name matches", 0, 0},
+	{"job", 'j', OPTION_TEXT, "JOB", "only processes of this job", 0, 0},
+	FORMAT_ROW,
+	END_ROW,
+};
+
+static const struct option_row trigger_options[] = {
+	{"pid", 'p', OPTION_PIDS, "PID[,PID]", "this process; may be given more than once", 0, 0},
+	{"name", 'n', OPTION_TEXT, "GLOB", "every process whose name matches (* and ?)", 0, 0},
+	{"job", 'j', OPTION_TEXT, "JOB", "every process of this job", 0, 0},
+	{"all", 'a', OPTION_FLAG, NULL, "every registered process that is yours", 0, 0},
+	{"wait-for", 0, OPTION_DURATION, "TIME", "with --name or --job: also processes that start within this time",
+	 1000000, (int64_t)LIMIT_DURATION_NS},
+	{"steps", 's', OPTION_NUMBER, "N", "steps to record (default: 3)", 1, LIMIT_STEPS},
+	{"duration", 'd', OPTION_DURATION, "TIME", "record a window of time instead of steps", 1000000,
+	 (int64_t)LIMIT_DURATION_NS},
+	{"skip-first", 0, OPTION_NUMBER, "N", "steps to let pass before the first cycle (default: 0)", 0,
+	 LIMIT_SCHEDULE_STEPS},
+	{"wait-steps", 0, OPTION_NUMBER, "N", "steps to let pass in each cycle before its warm-up (default: 0)", 0,
+	 LIMIT_SCHEDULE_STEPS},
+	{"warmup", 'w', OPTION_NUMBER, "N", "steps in which recording is on and thrown away (default: 1)", 0,
+	 LIMIT_SCHEDULE_STEPS},
+	{"repeat", 'r', OPTION_NUMBER, "N", "cycles, a capture each (default: 1; 0: until cancelled or --timeout)", 0,
+	 LIMIT_SCHEDULE_STEPS},
+	{"at-step", 0, OPTION_NUMBER, "N",
+	 "the process's own number of the first step to record; refused if it has passed", 1, 0},
+	{"step-range", 0, OPTION_TEXT, "GLOB", "a step ends where the NVTX or user range of this name ends", 0, 0},
+	{"step-op", 0, OPTION_TEXT, "GLOB", "a step ends where the framework operator of this name ends", 0, 0},
+	{"shapes", 0, OPTION_FLAG, NULL,
+	 "record shapes, types and scalars of operators' inputs too (torch 2.4 or newer)", 0, 0},
+	{"label", 'l', OPTION_TEXT, "TEXT", "a word of yours to find the captures by", 0, 0},
+	{"max-events", 0, OPTION_NUMBER, "N", "stop a capture at this many events (default: no limit)", 1, 0},
+	{"max-bytes", 0, OPTION_SIZE, "SIZE",
+	 "memory of the daemon that a capture's events may wait in (default: 256M)", LIMIT_CHUNK_BYTES_MIN,
+	 (int64_t)LIMIT_SEGMENT_BYTES_MAX},
+	{"timeout", 't', OPTION_DURATION, "TIME",
+	 "end the captures after this time with what they have (default: 2m, more with --duration, --repeat, "
+	 "--wait-for)",
+	 1000000, (int64_t)LIMIT_DURATION_NS},
+	{"no-wait", 0, OPTION_FLAG, NULL, "print the captures' ids once they are armed, and leave", 0, 0},
+	{"output", 'o', OPTION_TEXT, "FILE",
+	 "export too; the format by the suffix (.json, .json.gz); several captures: rank or pid before the suffix", 0,
+	 0},
+	{"force", 'f', OPTION_FLAG, NULL, "let --output overwrite files", 0, 0},
+	FORMAT_ROW,
+	END_ROW,
+};
+
+static const struct option_row cancel_options[] = {
+	{"pid", 'p', OPTION_PIDS, "PID[,PID]", "whatever these processes record", 0, 0},
+	{"trigger", 0, OPTION_TEXT, "ID", "all captures of one trigger", 0, 0},
+	{"all", 'a', OPTION_FLAG, NULL, "all captures of yours", 0, 0},
+	FORMAT_ROW,
+	END_ROW,
+};
+
+static const struct option_row captures_options[] = {
+	{"limit", 'l', OPTION_NUMBER, "N", "the newest N (default: 20 in the table, all else)", 1, 0},
+	{"pid", 'p', OPTION_NUMBER, "PID", "only captures of this process", 1, INT32_MAX},
+	{"name", 'n', OPTION_TEXT, "GLOB", "only captures of processes whose name matches", 0, 0},
+	{"job", 'j', OPTION_TEXT, "JOB", "only captures of this job", 0, 0},
+	{"label", 0, OPTION_TEXT, "TEXT", "only captures with this label", 0, 0},
+	FORMAT_ROW,
+	END_ROW,
+};
+
+static const struct option_row show_options[] = {
+	{"by", 'b', OPTION_CHOICE, "all|totals|steps|operators|ranges|threads|losses|cost",
+	 "one table only (CSV: operators unless said otherwise)", 0, 0},
+	{"sort-by", 's', OPTION_CHOICE, "self_cpu_time_total|cpu_time_total|cpu_time|count|name",
+	 "order of operators and ranges (default: self_cpu_time_total; ranges: cpu_time_total)", 0, 0},
+	{"limit", 'l', OPTION_NUMBER, "N", "rows of each table (default: 15 in the table, all else; 0: all)", 0, 0},
+	{"step", 0, OPTION_NUMBER, "N",
+	 "only step N: 1 is the first recorded one; larger ones may be the process's own number", 1, 0},
+	{"group-by-shapes", 0, OPTION_FLAG, NULL,
+	 "tell operators of different input shapes apart (recorded with --shapes)", 0, 0},
+	FORMAT_ROW,
+	END_ROW,
+};
+
+static const struct option_row export_options[] = {
+	{"format", 0, OPTION_TEXT, "FORMAT", "chrome (default, or by the suffix of --output)", 0, 0},
+	{"output", 'o', OPTION_TEXT, "FILE",
+	 "where to; - is standard output (default: NAME_PID.CAPTURE.pt.trace.json.gz here)", 0, 0},
+	{"force", 'f', OPTION_FLAG, NULL, "overwrite the file", 0, 0},
+	END_ROW,
+};
+
+static const struct option_row format_options[] = {
+	FORMAT_ROW,
+	END_ROW,
+};
+
+static const struct option_row doctor_options[] = {
+	{"pid", 'p', OPTION_NUMBER, "PID", "what can be recorded in this process, and what not, and why", 1, INT32_MAX},
+	FORMAT_ROW,
+	END_ROW,
+};
+
+static const struct option_row no_options[] = {END_ROW};
+
+static const struct verb verbs[] = {
+	{"run", "run a command with the agent in it", "[--name NAME] [--job JOB] [--] COMMAND [ARGUMENT...]",
+	 "Runs COMMAND with LD_PRELOAD, CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH set to profd's agent, which "
+	 "sleeps until a\n"
+	 "trigger comes. What is set already is left alone, or added to, and named. The command takes profd's place: "
+	 "its output,\n"
+	 "signals and exit code are its own (127: there is no such command; 126: it cannot be run).",
+	 "  profd run -- python3 train.py\n  profd run --name llama -- torchrun --nproc-per-node 8 train.py\n",
+	 run_options, 1, 0, VERB_COMMAND, command_run},
+	{"env", "print what puts the agent into a job script", "[--shell sh|fish|csh]",
+	 "Prints the lines that set what `profd run` sets, for a shell to evaluate.", "  eval \"$(profd env)\"\n",
+	 env_options, 0, 0, 0, command_env},
+	{"ps", "list the processes that can be triggered", "[--pid PID] [--name GLOB] [--job JOB]",
+	 "Lists the registered processes: yours, or everybody's if you are root or in the group profd. A filter that "
+	 "matches\n"
+	 "nothing ends with exit code 3.",
+	 "  profd ps\n  profd ps --format json | jq '.processes[].pid'\n", ps_options, 0, 0, 0, command_ps},
+	{"trigger", "record the next steps of running processes",
+	 "(--pid PID | --name GLOB | --job JOB | --all) [OPTIONS]",
+	 "Records, waits, and prints where the time went and what to try next. Ctrl-C cancels: captures end with what "
+	 "they have.\n"
+	 "If profd dies otherwise, they go on.\n"
+	 "Of several targets' exit codes the first that applies counts: 130 cancelled, 1 failed, 4 timed out, 5 "
+	 "incomplete,\n"
+	 "6 not permitted, 9 no step source, 8 busy, 3 no such target.",
+	 "  profd trigger --pid 4242 --steps 3\n"
+	 "  profd trigger --job 77 --steps 5 --warmup 2 --label before-fix\n"
+	 "  profd trigger --name 'train*' --wait-for 5m --skip-first 100\n"
+	 "  profd trigger --pid 4242 --duration 2s --output trace.json.gz\n",
+	 trigger_options, 0, 0, 0, command_trigger},
+	{"cancel", "end captures that are under way", "(CAPTURE... | --pid PID | --trigger ID | --all)",
+	 "Ends captures now. What they have recorded is kept, marked incomplete.",
+	 "  profd cancel 17\n  profd cancel --pid 4242\n", cancel_options, 0, 1000, 0, command_cancel},
+	{"captures", "list the captures, newest first",
+	 "[--limit N] [--pid PID] [--name GLOB] [--job JOB] [--label TEXT]",
+	 "A filter that matches nothing ends with exit code 3. Ids of captures of a user's own daemon begin with u.",
+	 "  profd captures --label before-fix\n", captures_options, 0, 0, 0, command_captures},
+	{"show", "print what a capture holds", "[CAPTURE | FILE] [--by TABLE] [--sort-by KEY] [--limit N] [--step N]",
+	 "Prints totals, steps, operators, ranges, threads, losses and the capture's own cost. Without CAPTURE: the "
+	 "newest one.\n"
+	 "FILE, with a / in it or ending in .db, is a capture file that was copied away. Sort keys are "
+	 "torch.profiler's.",
+	 "  profd show\n  profd show 17 --by operators --sort-by cpu_time_total --limit 30\n  profd show 17 --step 2\n"
+	 "  profd show 17 --format json | jq '.operators[0]'\n",
+	 show_options, 0, 1, 0, command_show},
+	{"export", "write a capture in another program's format", "[CAPTURE | FILE] [--output FILE] [--format FORMAT]",
+	 "chrome: the JSON that torch.profiler writes; for ui.perfetto.dev, chrome://tracing, HTA and TensorBoard.\n"
+	 "A file that exists is left alone unless --force is given. Without CAPTURE: the newest one.",
+	 "  profd export 17\n  profd export 17 --output trace.json\n", export_options, 0, 1, 0, command_export},
+	{"rm", "delete captures", "CAPTURE...",
+	 "Deletes captures. One that is still being recorded is kept: cancel it first.", "  profd rm 17 18\n",
+	 format_options, 1, 100000, 0, command_rm},
+	{"status", "say which daemons answer, and what they hold", "",
+	 "Lists the daemons that answer: the system's and your own.", NULL, format_options, 0, 0, 0, command_status},
+	{"doctor", "say what can be recorded, and what stands in the way", "[--pid PID]",
+	 "Without --pid: checks this machine's set-up. With it: asks the process's agent what it can record, or, where "
+	 "there is no\n"
+	 "agent, says how to start the program with one. It touches nothing.",
+	 "  profd doctor\n  profd doctor --pid 4242\n", doctor_options, 0, 0, 0, command_doctor},
+	{"daemon", "run a daemon of your own in the foreground", "--user [--dir DIR]",
+	 "Runs profd-daemon with the words that follow, in the foreground, without root. `profd-daemon --help` "
+	 "describes them.\n"
+	 "With --user it listens where your own programs look for it; --dir says where its captures lie.",
+	 "  profd daemon --user\n  profd daemon --user --dir /scratch/profd\n", no_options, 0, 0, VERB_RAW,
+	 command_daemon},
+	{"help", "explain a verb or a topic", "[VERB | TOPIC]", "Explains a verb or a topic; without one, lists them.",
+	 NULL, no_options, 0, 1, 0, command_help},
+	{"version", "print the release", "", "Prints the release of this program.", NULL, no_options, 0, 0, 0,
+	 command_version},
+};
+
+const struct verb *verb_table(size_t *ret_count)
+{
+	*ret_count = sizeof verbs / sizeof *verbs;
+	return verbs;
+}
+
+static const struct topic topics[] = {
+	{"json", "the JSON that --format json prints",
+	 "One object on standard output. \"schema\" names its kind and version; a version only ever gains keys. "
+	 "Durations are numbers\n"
+	 "of ns, sizes bytes, absolute times RFC 3339 texts, capture and trigger ids texts. What was not recorded, or "
+	 "is not known,\n"
+	 "is null, never 0. Texts are valid UTF-8: bytes that were not are U+FFFD.\n\n"
+	 "profd.ps/1       {\"processes\": [{\"pid\", \"uid\", \"user\", \"name\", \"command\", \"host\", \"job\", "
+	 "\"launcher\", \"rank\",\n"
+	 "                 \"local_rank\", \"world_size\", \"torch_version\", \"libraries\": [], \"step\" (ended so "
+	 "far), \"step_source\",\n"
+	 "                 \"step_ns\" (median of the last 16), \"last_step_at\", \"registered_at\", \"state\", "
+	 "\"capture_id\",\n"
+	 "                 \"agent_version\", \"daemon\" (its socket)}]}\n"
+	 "profd.trigger/1  {\"trigger_id\", \"captures\": [{\"capture_id\", \"trigger_id\", \"cycle\", \"pid\", "
+	 "\"rank\", \"name\", \"status\":\n"
+	 "                 \"complete\" | \"incomplete\" | \"failed\" (--no-wait: \"armed\"), \"reason\", "
+	 "\"steps_recorded\", \"steps_wanted\",\n"
+	 "                 \"events\", \"lost\", \"bytes\", \"step_ns\", \"output\" (with --output: the file written), "
+	 "...}],\n"
+	 "                 \"refused\": [{\"pid\", \"code\", \"message\"}]}\n"
+	 "                 With two daemons \"trigger_id\" is the first one's; each capture says its own.\n"
+	 "profd.captures/1 {\"captures\": [as above, and \"uid\", \"user\", \"command\", \"job\", \"world_size\", "
+	 "\"host\", \"label\",\n"
+	 "                 \"started_at\", \"finished_at\", \"simulated\"]}\n"
+	 "profd.show/1     {\"capture\": as above, and \"step_source\", \"derive_ns\"; \"totals\": {\"wall_ns\", "
+	 "\"steps\", \"operators\",\n"
+	 "                 \"self_cpu_ns\", \"ranges\", \"marks\", \"threads\", ...}; \"steps\": [{\"step\", "
+	 "\"number\", \"start_ns\", \"wall_ns\",\n"
+	 "                 \"operators\", \"self_cpu_ns\", \"ranges\", \"thread\"}]; \"operators\": [{\"name\", "
+	 "\"input_shapes\"\n"
+	 "                 (--group-by-shapes), \"calls\", \"self_cpu_ns\", \"self_cpu_percent\", \"cpu_ns\", "
+	 "\"cpu_percent\",\n"
+	 "                 \"cpu_average_ns\"}]; \"ranges\": [{\"name\", \"domain\", \"source\", \"calls\", "
+	 "\"total_ns\", \"self_ns\",\n"
+	 "                 \"average_ns\", \"min_ns\", \"max_ns\"}]; \"threads\": [{\"thread\", \"name\", "
+	 "\"operators\", \"self_cpu_ns\",\n"
+	 "                 \"ranges\", \"marks\"}]; \"losses\": [{\"kind\", \"loss\", \"count\", \"is_loss\", "
+	 "\"sentence\"}]; \"collectors\":\n"
+	 "                 [{\"collector\", \"wanted\", \"on\", \"enable_ns\", \"sentence\"}]; \"cost\": "
+	 "{\"step_before_ns\",\n"
+	 "                 \"step_during_ns\", \"step_after_ns\", \"enable_ns\", \"drain_ns\", \"agent_cpu_ns\", "
+	 "\"agent_bytes\",\n"
+	 "                 \"late_steps\"}}\n"
+	 "                 All rows, unless --limit is given. Keys are there whatever --by says.\n"
+	 "profd.cancel/1   {\"cancelled\": [ID]}\n"
+	 "profd.rm/1       {\"removed\": [ID], \"kept\": [{\"capture_id\", \"code\", \"message\"}]}\n"
+	 "profd.status/1   {\"daemons\": [{\"version\", \"pid\", \"uid\", \"socket\", \"directory\", \"started_at\", "
+	 "\"processes\", \"running\",\n"
+	 "                 \"captures\", \"store_bytes\", \"user\"}]}\n"
+	 "profd.doctor/1   {\"checks\": [{\"check\", \"result\": \"ok\" | \"warning\" | \"failed\", \"sentence\"}]} "
+	 "or, with --pid,\n"
+	 "                 {\"pid\", \"registered\", \"process\", \"collectors\": [{\"collector\", \"available\", "
+	 "\"sentence\"}], \"checks\"}\n"
+	 "\nErrors are sentences on standard error, in every format; the exit code tells them apart (`profd help "
+	 "exit-codes`).\n"},
+	{"exit-codes", "what the exit codes mean",
+	 "0    done\n"
+	 "1    failed\n"
+	 "2    the command line makes no sense\n"
+	 "3    no such process, capture or target; or it is gone, or runs without the agent\n"
+	 "4    timed out\n"
+	 "5    a capture is incomplete: it holds what was recorded until then\n"
+	 "6    not permitted\n"
+	 "7    no daemon answers\n"
+	 "8    busy: the process is being recorded already\n"
+	 "9    no step source: the process shows no steps\n"
+	 "130  cancelled by Ctrl-C\n"
+	 "\nA filter or a target that matches nothing is never 0. `profd run` ends with its command's code.\n"},
+	{"environment", "the variables that are read",
+	 "PROFD_SOCKET     the daemon's socket, and no other (daemon, agent and client)\n"
+	 "PROFD_AGENT      the agent's library, where it is not found beside this program\n"
+	 "PROFD_NAME, PROFD_JOB   what `profd run --name --job` sets\n"
+	 "XDG_RUNTIME_DIR  your own daemon's socket lies in its folder profd; else /run/user/UID/profd, else "
+	 "/tmp/profd-UID\n"
+	 "NO_COLOR         no colours\n"
+	 "\n`profd run` and `profd env` set LD_PRELOAD, CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH.\n"},
+};
+
+const struct topic *topic_table(size_t *ret_count)
+{
+	*ret_count = sizeof topics / sizeof *topics;
+	return topics;
+}

@@ -1,0 +1,46 @@
+/* watch.h - a trigger from its request to the last capture: sends it to the daemons, shows what goes on, cancels on
+ * Ctrl-C, and holds what came of it. */
+#ifndef PROFD_CLIENT_WATCH_H
+#define PROFD_CLIENT_WATCH_H
+
+#include "connection.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WATCH_ID_BYTES 64
+
+struct watched {
+	char id[WATCH_ID_BYTES];
+	unsigned daemon; /* index */
+	int64_t pid;
+	int64_t rank; /* -1 = none */
+	char status[16];
+	int64_t step, of, warmup_step, elapsed;
+	cJSON *captured; /* CAPTURE, once it is finished */
+};
+
+struct watch {
+	struct daemons *daemons;
+	const char *wanted; /* who is waited for, in words */
+	bool follow;
+	int64_t give_up_ns; /* from now; then the daemon is taken for stuck */
+
+	struct watched *captures;
+	size_t count;
+	struct failure *refused;
+	size_t refused_count;
+	struct failure failure; /* of a whole daemon, where nothing came of it */
+	char trigger_id[DAEMONS_MAX][WATCH_ID_BYTES];
+	bool open[DAEMONS_MAX]; /* an answer is under way */
+	bool cancelled;		/* by Ctrl-C */
+	bool timed_out;		/* by give_up_ns */
+	bool cut_off;		/* a daemon closed the connection */
+};
+
+/* Sends request[i] to daemon i (NULL: not to this one) and works until all have ended. */
+void watch_run(struct watch *watch, cJSON *const request[DAEMONS_MAX]);
+void watch_deinit(struct watch *watch);
+
+#endif

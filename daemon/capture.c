@@ -1,0 +1,711 @@
+/* capture.c - see capture.h. Thread: the loop's. No locks. */
+#include "capture.h"
+#include "log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How long an agent may take to answer ARM, and to send DONE after CANCEL. */
+#define ANSWER_NS 2000000000ull
+#define CANCEL_NS 3000000000ull
+/* At most ten rows of progress a second for each capture. */
+#define PROGRESS_NS 90000000ull
+
+static uint32_t header_load(const _Atomic uint32_t *value)
+{
+	return atomic_load_explicit(value, memory_order_acquire);
+}
+
+struct capture *capture_add(struct server *server, const struct capture_facts *facts)
+{
+	struct capture *capture = calloc(1, sizeof *capture);
+	if (!capture)
+		return NULL;
+	capture->server = server;
+	capture->facts = *facts;
+	capture->next = server->captures;
+	if (capture->next)
+		capture->next->previous = capture;
+	server->captures = capture;
+	server->capture_count++;
+	return capture;
+}
+
+static void capture_remove(struct capture *capture)
+{
+	struct server *server = capture->server;
+	if (capture->previous)
+		capture->previous->next = capture->next;
+	else
+		server->captures = capture->next;
+	if (capture->next)
+		capture->next->previous = capture->previous;
+	server->capture_count--;
+	ingest_free(capture->ingest);
+	free(capture);
+}
+
+struct capture *capture_find(struct server *server, uint64_t number)
+{
+	for (struct capture *capture = server->captures; capture; capture = capture->next)
+		if (capture->facts.number == number && capture->state != STATE_DROPPED)
+			return capture;
+	return NULL;
+}
+
+bool capture_is_running(const struct capture *capture)
+{
+	return capture->state == STATE_ASKED || capture->state == STATE_RUNNING;
+}
+
+struct capture *capture_of_process(const struct process *process)
+{
+	struct capture *best = NULL;
+	for (struct capture *capture = process->server->captures; capture; capture = capture->next)
+		if (capture->process == process && capture_is_running(capture) &&
+		    (!best || capture->facts.number < best->facts.number))
+			best = capture;
+	return best;
+}
+
+enum capture_status capture_status_now(const struct capture *capture)
+{
+	switch (capture->state) {
+	case STATE_ENDING:
+	case STATE_FINISHING:
+	case STATE_ORPHAN:
+		return CAPTURE_FINISHING;
+	case STATE_STORING:
+		return capture->facts.status;
+	case STATE_ASKED:
+	case STATE_RUNNING:
+	case STATE_DROPPED:
+		break;
+	}
+	if (!capture->ingest || !capture->ingest->has_segment)
+		return CAPTURE_ARMED;
+	switch (header_load(&capture->ingest->segment.header->phase)) {
+	case SEGMENT_ARMED:
+		return CAPTURE_ARMED;
+	case SEGMENT_WARMUP:
+		return CAPTURE_WARMUP;
+	case SEGMENT_RECORD:
+		return CAPTURE_RECORDING;
+	default:
+		return CAPTURE_FINISHING;
+	}
+}
+
+/* --- the catalogue --- */
+
+struct put_work {
+	struct work work;
+	struct server *server;
+	struct capture_facts facts;
+};
+
+static int64_t put_run(struct work *work)
+{
+	struct put_work *put = (struct put_work *)work;
+	catalogue_put_capture(&put->server->catalogue, &put->facts);
+	free(put);
+	return WORK_DONE;
+}
+
+/* Writes the row as it stands; nobody waits for it. */
+void capture_catalogue(struct capture *capture)
+{
+	struct put_work *put = calloc(1, sizeof *put);
+	if (!put)
+		return; /* the final row says all */
+	put->work.run = put_run;
+	put->server = capture->server;
+	put->facts = capture->facts;
+	capture->catalogued = true;
+	if (!catalogue_submit(&capture->server->catalogue, &put->work))
+		free(put);
+}
+
+static int64_t store_run_final(struct work *work)
+{
+	struct capture *capture = (struct capture *)((char *)work - offsetof(struct capture, store_work));
+	catalogue_put_capture(&capture->server->catalogue, &capture->facts);
+	return WORK_DONE;
+}
+
+static void stored(struct work *work)
+{
+	struct capture *capture = (struct capture *)((char *)work - offsetof(struct capture, store_work));
+	struct server *server = capture->server;
+	server->stored_captures++;
+	server->stored_bytes += capture->facts.bytes;
+	log_line("capture %s%llu of pid %d: %s%s%s, %llu steps, %llu events, %llu lost", server->user ? "u" : "",
+		 (unsigned long long)capture->facts.number, capture->facts.who.pid,
+		 capture_status_word(capture->facts.status), *capture->facts.reason ? ": " : "", capture->facts.reason,
+		 (unsigned long long)capture->facts.steps_recorded, (unsigned long long)capture->facts.events,
+		 (unsigned long long)capture->facts.lost);
+	if (capture->trigger)
+		trigger_captured(capture->trigger, capture);
+	capture_remove(capture);
+}
+
+/* --- the end --- */
+
+static void finished(struct work *work)
+{
+	struct ingest *ingest = (struct ingest *)work;
+	struct capture *capture = ingest->owner;
+	uint64_t step_after = capture->facts.step_after;
+	capture->facts = ingest->facts;
+	capture->facts.step_after = step_after;
+	ingest_free(ingest);
+	capture->ingest = NULL;
+	if (capture->process) {
+		struct message_finish finish = MESSAGE_INIT(FINISH, finish);
+		finish.capture = capture->facts.number;
+		finish.wanted = 1;
+		conn_send(capture->process->conn, &finish, sizeof finish, -1);
+	}
+	capture->state = STATE_STORING;
+	capture->store_work = (struct work){.run = store_run_final, .done = stored};
+	if (!catalogue_submit(&capture->server->catalogue, &capture->store_work))
+		stored(&capture->store_work);
+}
+
+static void fill_ending(struct capture *capture)
+{
+	struct ingest *ingest = capture->ingest;
+	struct ingest_ending *ending = &ingest->ending;
+	const struct message_done *done = &capture->done;
+	ingest->facts = capture->facts;
+	memcpy(ending->collectors, capture->collectors, sizeof ending->collectors);
+	ending->done_at = capture->done_at;
+	ending->has_done = capture->has_done;
+	if (capture->has_done) {
+		ending->step_before = done->step_before;
+		ending->step_during = done->step_during;
+		ending->enable = done->enable;
+		ending->drain = done->drain;
+		ending->agent_cpu = done->agent_cpu;
+		ending->agent_bytes = done->agent_bytes;
+		ending->other_thread_steps = done->other_thread_steps;
+		ending->late = done->late;
+		ending->step_source = done->step_source;
+	}
+	text_copy(ending->step_range, sizeof ending->step_range, capture->arm.step_range);
+	capture_id_text(capture->facts.number, capture->server->user, ending->id);
+	trigger_id_text(capture->facts.trigger, capture->server->user, ending->trigger_id);
+}
+
+static void ingested(struct work *work)
+{
+	struct ingest *ingest = (struct ingest *)work;
+	struct capture *capture = ingest->owner;
+	if (capture->server->closing)
+		return;
+	if (capture->state == STATE_DROPPED) {
+		store_discard(&ingest->store);
+		ingest->store_open = false;
+		capture_remove(capture);
+		return;
+	}
+	capture->state = STATE_FINISHING;
+	fill_ending(capture);
+	ingest->work.run = ingest_finish;
+	ingest->work.done = finished;
+	work_submit(&capture->server->finish_pool, &ingest->work);
+}
+
+void capture_submit(struct capture *capture)
+{
+	if (capture->submitted)
+		return;
+	capture->submitted = true;
+	capture->ingest->owner = capture;
+	capture->ingest->work.done = ingested;
+	work_submit(&capture->server->ingest_pool, &capture->ingest->work);
+}
+
+void capture_end(struct capture *capture)
+{
+	if (capture->state >= STATE_DROPPED)
+		return;
+	if (!capture->done_at)
+		capture->done_at = clock_monotonic();
+	capture->state = STATE_ENDING;
+	capture_submit(capture);
+	atomic_store_explicit(&capture->ingest->wish, INGEST_END, memory_order_release);
+	work_kick(&capture->server->ingest_pool, &capture->ingest->work);
+}
+
+/* As if it had never been: the agent refused it, or its cycle never came. */
+static void capture_drop(struct capture *capture)
+{
+	if (capture->state >= STATE_DROPPED)
+		return;
+	if (capture->trigger) {
+		capture->trigger->running--;
+		capture->trigger = NULL;
+	}
+	capture->process = NULL;
+	capture->state = STATE_DROPPED;
+	capture_submit(capture);
+	atomic_store_explicit(&capture->ingest->wish, INGEST_END, memory_order_release);
+	work_kick(&capture->server->ingest_pool, &capture->ingest->work);
+}
+
+static void incomplete(struct capture *capture, const char *reason)
+{
+	capture->facts.status = CAPTURE_INCOMPLETE;
+	text_copy(capture->facts.reason, sizeof capture->facts.reason, reason);
+}
+
+static unsigned steps_so_far(const struct capture *capture)
+{
+	if (!capture->ingest || !capture->ingest->has_segment)
+		return 0;
+	uint32_t steps = header_load(&capture->ingest->segment.header->steps_recorded);
+	return steps > capture->facts.steps_wanted ? (unsigned)capture->facts.steps_wanted : steps;
+}
+
+static void incomplete_after(struct capture *capture, const char *what)
+{
+	char reason[REASON_BYTES];
+	if (capture->arm.duration)
+		snprintf(reason, sizeof reason, "%s", what);
+	else
+		snprintf(reason, sizeof reason, "%s after %u of %llu steps", what, steps_so_far(capture),
+			 (unsigned long long)capture->facts.steps_wanted);
+	incomplete(capture, reason);
+}
+
+/* Cycles that were prepared for a schedule that has ended. */
+static void drop_later_cycles(const struct capture *ended)
+{
+	for (struct capture *capture = ended->server->captures, *next; capture; capture = next) {
+		next = capture->next;
+		if (capture != ended && capture_is_running(capture) && capture->process == ended->process &&
+		    capture->facts.trigger == ended->facts.trigger && capture->facts.cycle > ended->facts.cycle)
+			capture_drop(capture);
+	}
+}
+
+/* --- the beginning --- */
+
+static uint32_t chunk_bytes_for(uint64_t event_bytes)
+{
+	uint32_t bytes = LIMIT_CHUNK_BYTES;
+	while (bytes > LIMIT_CHUNK_BYTES_MIN && event_bytes / bytes < 64)
+		bytes /= 2;
+	return bytes;
+}
+
+struct capture *capture_new(struct process *process, struct trigger *trigger, const struct message_arm *arm,
+			    enum error *ret_error, char sentence[SENTENCE_BYTES])
+{
+	struct server *server = process->server;
+	struct capture_facts facts = {.number = server->next_capture++, .trigger = arm->trigger, .cycle = arm->cycle,
+				      .who = process->who, .status = CAPTURE_ARMED, .started = clock_realtime(),
+				      .steps_wanted = arm->duration ? 1 : arm->active};
+	text_copy(facts.label, sizeof facts.label, trigger->request.label);
+	uint64_t bytes = trigger->request.max_bytes ? trigger->request.max_bytes : LIMIT_SEGMENT_BYTES_DEFAULT;
+	struct segment segment;
+	struct capture *capture = NULL;
+	int error = segment_create(&segment, facts.number, bytes, chunk_bytes_for(bytes));
+	if (!error) {
+		struct ingest *ingest = ingest_new(&facts, &segment, false, server->folder, server->folder_path);
+		capture = ingest ? capture_add(server, &facts) : NULL;
+		if (!capture) {
+			if (ingest)
+				ingest_free(ingest);
+			else
+				segment_deinit(&segment);
+			error = -ENOMEM;
+		} else {
+			capture->ingest = ingest;
+		}
+	}
+	if (error) {
+		*ret_error = error == -ENOSPC || error == -ENOMEM ? ERROR_NO_SPACE : ERROR_FAILED;
+		snprintf(sentence, SENTENCE_BYTES, "the daemon could not make room for the capture: %s", strerror(-error));
+		return NULL;
+	}
+	capture->process = process;
+	capture->trigger = trigger;
+	capture->arm = *arm;
+	capture->arm.capture = facts.number;
+	capture->asked_at = clock_monotonic();
+	capture->deadline = trigger->deadline;
+	for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++)
+		capture->collectors[bit].wanted = arm->collectors >> bit & 1;
+	/* A later cycle is not answered: the schedule has been accepted. */
+	capture->state = arm->cycle ? STATE_RUNNING : STATE_ASKED;
+	trigger->running++;
+	conn_send(process->conn, &capture->arm, sizeof capture->arm, segment.fd);
+	/* The ingest begins when the agent has answered: its first work must not stand between ARM and ARMED. */
+	if (arm->cycle)
+		capture_submit(capture);
+	server_tick_adjust(server);
+	return capture;
+}
+
+/* The next cycle's segment, in time. */
+static void follow_up(struct capture *capture)
+{
+	const struct message_arm *arm = &capture->arm;
+	if (capture->followed_up || !capture->process || !capture->trigger || capture->cancel || arm->duration ||
+	    arm->at_step || capture->server->stopping || (arm->repeat && capture->facts.cycle + 1 >= arm->repeat))
+		return;
+	capture->followed_up = true;
+	struct message_arm next = *arm;
+	next.cycle = capture->facts.cycle + 1;
+	enum error error;
+	char sentence[SENTENCE_BYTES];
+	if (!capture_new(capture->process, capture->trigger, &next, &error, sentence))
+		log_line("pid %d: cycle %llu cannot be recorded: %s", capture->facts.who.pid, (unsigned long long)next.cycle,
+			 sentence);
+}
+
+void capture_cancel(struct capture *capture, enum cancel_reason reason)
+{
+	if (!capture_is_running(capture) || capture->cancel)
+		return;
+	capture->cancel = reason;
+	capture->cancelled_at = clock_monotonic();
+	if (!capture->process)
+		return;
+	struct message_cancel cancel = MESSAGE_INIT(CANCEL, cancel);
+	cancel.capture = capture->facts.number;
+	cancel.reason = reason;
+	conn_send(capture->process->conn, &cancel, sizeof cancel, -1);
+}
+
+/* --- messages --- */
+
+static void on_armed(struct capture *capture)
+{
+	if (capture->state != STATE_ASKED)
+		return;
+	capture->state = STATE_RUNNING;
+	if (capture->trigger)
+		trigger_answered(capture->trigger, capture, ERROR_NONE, "");
+	capture_submit(capture);
+	capture_catalogue(capture);
+}
+
+static void on_declined(struct capture *capture, const struct message_declined *message)
+{
+	enum error error = error_word(message->error) ? (enum error)message->error : ERROR_FAILED;
+	if (capture->state == STATE_ASKED) {
+		struct trigger *trigger = capture->trigger;
+		if (trigger)
+			trigger_answered(trigger, capture, error, message->sentence);
+		capture_drop(capture);
+		return;
+	}
+	if (capture->state != STATE_RUNNING)
+		return;
+	if (capture->facts.cycle && error == ERROR_CANCELLED) {
+		capture_drop(capture);
+		return;
+	}
+	incomplete(capture, *message->sentence ? message->sentence : cancel_reason_sentence(REASON_AGENT));
+	capture_end(capture);
+	drop_later_cycles(capture);
+}
+
+static void on_collector(struct capture *capture, const struct message_collector *message)
+{
+	if (message->collector >= COLLECTOR_COUNT)
+		return;
+	struct ingest_collector *collector = &capture->collectors[message->collector];
+	collector->wanted = true;
+	collector->told = true;
+	collector->ran = message->available == 1;
+	collector->enable = message->enable;
+	text_copy(collector->sentence, sizeof collector->sentence, message->sentence);
+}
+
+static void on_done(struct capture *capture, const struct message_done *message)
+{
+	if (!capture_is_running(capture))
+		return;
+	capture->done = *message;
+	capture->has_done = true;
+	capture->done_at = clock_monotonic();
+	if (message->reason == REASON_NONE) {
+		capture->facts.status = CAPTURE_COMPLETE;
+		follow_up(capture);
+	} else if (capture->facts.cycle && message->steps == 0) {
+		/* Cancelled between two cycles: the next had not begun. */
+		capture_drop(capture);
+		return;
+	} else if (message->reason == REASON_CANCELLED || message->reason == REASON_LIMIT ||
+		   message->reason == REASON_MISSED || message->reason == REASON_AGENT) {
+		incomplete(capture, cancel_reason_sentence(message->reason));
+	} else if (message->reason == REASON_DEADLINE) {
+		incomplete_after(capture, "the job stopped stepping");
+	} else {
+		const char *why = cancel_reason_sentence(message->reason);
+		incomplete_after(capture, why ? why : "the agent ended it");
+	}
+	bool over = message->reason != REASON_NONE;
+	capture_end(capture);
+	if (over)
+		drop_later_cycles(capture);
+}
+
+struct after_work {
+	struct work work;
+	struct server *server;
+	uint64_t number, step_after;
+	uid_t uid;
+};
+
+static int64_t after_run(struct work *work)
+{
+	struct after_work *after = (struct after_work *)work;
+	struct capture_facts facts;
+	if (catalogue_get(&after->server->catalogue, after->number, &facts) == 1 && facts.who.uid == after->uid)
+		catalogue_put_after(&after->server->catalogue, after->number, after->step_after);
+	free(after);
+	return WORK_DONE;
+}
+
+static void on_after(struct process *process, const struct message_after *message)
+{
+	struct capture *capture = capture_find(process->server, message->capture);
+	if (capture && capture->facts.who.uid == process->who.uid)
+		capture->facts.step_after = message->step_after & INT64_MAX;
+	struct after_work *after = calloc(1, sizeof *after);
+	if (!after)
+		return;
+	*after = (struct after_work){.work.run = after_run, .server = process->server, .number = message->capture,
+				     .step_after = message->step_after, .uid = process->who.uid};
+	if (!catalogue_submit(&process->server->catalogue, &after->work))
+		free(after);
+}
+
+static struct capture *of_agent(struct process *process, uint64_t number)
+{
+	for (struct capture *capture = process->server->captures; capture; capture = capture->next)
+		if (capture->facts.number == number && capture->process == process)
+			return capture;
+	return NULL;
+}
+
+static void send_finish(struct process *process, uint64_t number, uint32_t wanted)
+{
+	struct message_finish finish = MESSAGE_INIT(FINISH, finish);
+	finish.capture = number;
+	finish.wanted = wanted;
+	conn_send(process->conn, &finish, sizeof finish, -1);
+}
+
+void capture_message(struct process *process, const union message_any *message, int fd)
+{
+	struct capture *capture = NULL;
+	switch (message->head.type) {
+	case MESSAGE_ARMED:
+		capture = of_agent(process, message->armed.capture);
+		if (capture)
+			on_armed(capture);
+		break;
+	case MESSAGE_DECLINED:
+		capture = of_agent(process, message->declined.capture);
+		if (capture)
+			on_declined(capture, &message->declined);
+		break;
+	case MESSAGE_COLLECTOR:
+		capture = of_agent(process, message->collector.capture);
+		if (capture)
+			on_collector(capture, &message->collector);
+		break;
+	case MESSAGE_DONE:
+		capture = of_agent(process, message->done.capture);
+		if (capture)
+			on_done(capture, &message->done);
+		else
+			send_finish(process, message->done.capture, 0);
+		break;
+	case MESSAGE_AFTER:
+		on_after(process, &message->after);
+		break;
+	case MESSAGE_OFFER:
+		if (orphan_offered(process, &message->offer, fd))
+			send_finish(process, message->offer.capture, 0);
+		break;
+	default:
+		break;
+	}
+	server_tick_adjust(process->server);
+}
+
+void capture_process_gone(struct process *process)
+{
+	bool alive = process_start_time(process->who.pid) == process->who.start_time;
+	for (struct capture *capture = process->server->captures, *next; capture; capture = next) {
+		next = capture->next;
+		if (capture->process != process)
+			continue;
+		if (capture->state == STATE_ASKED) {
+			if (capture->trigger) {
+				char pid[16];
+				char sentence[SENTENCE_BYTES];
+				snprintf(pid, sizeof pid, "%d", process->who.pid);
+				error_text(ERROR_GONE, pid, sentence);
+				trigger_answered(capture->trigger, capture, ERROR_GONE, sentence);
+			}
+			capture_drop(capture);
+		} else if (capture->state == STATE_RUNNING) {
+			if (capture->facts.cycle && capture_status_now(capture) == CAPTURE_ARMED) {
+				capture_drop(capture);
+			} else {
+				incomplete_after(capture, alive ? "the agent closed its connection" : "the process ended");
+				capture_end(capture);
+			}
+		}
+		capture->process = NULL;
+	}
+}
+
+/* --- time --- */
+
+void capture_tick(struct capture *capture, uint64_t now)
+{
+	if (capture->state == STATE_ORPHAN) {
+		orphan_tick(capture, now);
+		return;
+	}
+	if (!capture_is_running(capture)) {
+		if (capture->trigger)
+			trigger_progress(capture->trigger, capture, now);
+		return;
+	}
+	if (capture->state == STATE_ASKED && now > capture->asked_at + ANSWER_NS) {
+		capture_cancel(capture, REASON_DEADLINE);
+		if (capture->trigger)
+			trigger_answered(capture->trigger, capture, ERROR_FAILED,
+					 "its agent does not answer; is the process stopped?");
+		capture_drop(capture);
+		return;
+	}
+	if (atomic_load_explicit(&capture->ingest->trouble, memory_order_acquire))
+		capture_cancel(capture, REASON_DAEMON);
+	if (capture->deadline && now > capture->deadline)
+		capture_cancel(capture, REASON_DEADLINE);
+	if (capture->cancelled_at && now > capture->cancelled_at + CANCEL_NS) {
+		if (capture->facts.cycle && capture_status_now(capture) == CAPTURE_ARMED) {
+			capture_drop(capture);
+			return;
+		}
+		incomplete_after(capture, capture->cancel == REASON_DEADLINE  ? "the job stopped stepping and its agent did not answer"
+					  : capture->cancel == REASON_CANCELLED ? "cancelled; its agent did not answer"
+										: "its agent did not answer");
+		capture_end(capture);
+		drop_later_cycles(capture);
+		return;
+	}
+	enum capture_status status = capture_status_now(capture);
+	if (!capture->catalogued && status >= CAPTURE_WARMUP && capture->state == STATE_RUNNING)
+		capture_catalogue(capture);
+	if (status >= CAPTURE_RECORDING)
+		follow_up(capture);
+	if (capture->trigger)
+		trigger_progress(capture->trigger, capture, now);
+}
+
+void trigger_progress(struct trigger *trigger, struct capture *capture, uint64_t now)
+{
+	struct conn *conn = trigger->conn;
+	if (!conn || conn->queued > SERVER_QUEUE_BYTES / 2 || now < capture->told_at + PROGRESS_NS)
+		return;
+	bool cycle_unbegun = capture->facts.cycle && capture_status_now(capture) == CAPTURE_ARMED;
+	if (capture->state == STATE_ASKED || capture->state == STATE_STORING || cycle_unbegun)
+		return;
+	uint32_t status = capture_status_now(capture), steps = capture->told_steps, warmup = capture->told_warmup;
+	if (capture->ingest && capture->ingest->has_segment && capture->state == STATE_RUNNING) {
+		steps = steps_so_far(capture);
+		warmup = header_load(&capture->ingest->segment.header->steps_warmup);
+	}
+	if (capture->told_at && status == capture->told_status && steps == capture->told_steps &&
+	    warmup == capture->told_warmup)
+		return;
+	capture->told_at = now;
+	capture->told_status = status;
+	capture->told_steps = steps;
+	capture->told_warmup = warmup;
+	char id[ID_BYTES];
+	capture_id_text(capture->facts.number, trigger->server->user, id);
+	cJSON *row = conn_row_new("progress");
+	cJSON_AddStringToObject(row, "capture_id", id);
+	cJSON_AddNumberToObject(row, "pid", capture->facts.who.pid);
+	if (capture->facts.who.rank >= 0)
+		cJSON_AddNumberToObject(row, "rank", capture->facts.who.rank);
+	else
+		cJSON_AddNullToObject(row, "rank");
+	cJSON_AddStringToObject(row, "status", capture_status_word(status));
+	cJSON_AddNumberToObject(row, "step", steps);
+	cJSON_AddNumberToObject(row, "of", (double)capture->facts.steps_wanted);
+	cJSON_AddNumberToObject(row, "warmup_step", warmup);
+	cJSON_AddNumberToObject(row, "elapsed", (double)(now - trigger->began));
+	conn_row(conn, row);
+}
+
+static void add_text(cJSON *row, const char *key, const char *text)
+{
+	cJSON_AddStringToObject(row, key, text);
+}
+
+static void add_rank(cJSON *row, const char *key, int32_t rank)
+{
+	if (rank >= 0)
+		cJSON_AddNumberToObject(row, key, rank);
+	else
+		cJSON_AddNullToObject(row, key);
+}
+
+void capture_describe(const struct server *server, const struct capture_facts *facts, cJSON *row)
+{
+	char id[ID_BYTES], time[TIME_TEXT_BYTES];
+	capture_id_text(facts->number, server->user, id);
+	add_text(row, "capture_id", id);
+	trigger_id_text(facts->trigger, server->user, id);
+	add_text(row, "trigger_id", id);
+	cJSON_AddNumberToObject(row, "cycle", (double)facts->cycle);
+	cJSON_AddNumberToObject(row, "pid", facts->who.pid);
+	cJSON_AddNumberToObject(row, "uid", facts->who.uid);
+	add_text(row, "user", facts->who.user);
+	add_text(row, "name", facts->who.name);
+	add_text(row, "command", facts->who.command);
+	add_text(row, "job", facts->who.job);
+	add_rank(row, "rank", facts->who.rank);
+	add_rank(row, "world_size", facts->who.world_size);
+	add_text(row, "host", facts->who.host);
+	add_text(row, "label", facts->label);
+	add_text(row, "status", capture_status_word(facts->status));
+	if (*facts->reason)
+		add_text(row, "reason", facts->reason);
+	else
+		cJSON_AddNullToObject(row, "reason");
+	time_text(facts->started, time);
+	add_text(row, "started_at", time);
+	if (facts->finished) {
+		time_text(facts->finished, time);
+		add_text(row, "finished_at", time);
+	} else {
+		cJSON_AddNullToObject(row, "finished_at");
+	}
+	cJSON_AddNumberToObject(row, "steps_recorded", (double)facts->steps_recorded);
+	cJSON_AddNumberToObject(row, "steps_wanted", (double)facts->steps_wanted);
+	cJSON_AddNumberToObject(row, "events", (double)facts->events);
+	cJSON_AddNumberToObject(row, "lost", (double)facts->lost);
+	cJSON_AddNumberToObject(row, "bytes", (double)facts->bytes);
+	if (facts->step_ns)
+		cJSON_AddNumberToObject(row, "step_ns", (double)facts->step_ns);
+	else
+		cJSON_AddNullToObject(row, "step_ns");
+	cJSON_AddBoolToObject(row, "simulated", facts->simulated);
+}

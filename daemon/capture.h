@@ -1,0 +1,84 @@
+/* capture.h - one capture from ARM to its row in the catalogue. Loop's thread; the ingest it owns runs on the pools.
+ *
+ *     ASKED --ARMED--> RUNNING --DONE, death, deadline--> ENDING (ingest drains) -> FINISHING (derive) -> STORING (row)
+ *     ASKED --DECLINED--> DROPPED                          ORPHAN (file of a dead daemon) --OFFER--> RUNNING, or ENDING */
+#ifndef PROFD_DAEMON_CAPTURE_H
+#define PROFD_DAEMON_CAPTURE_H
+
+#include "ingest.h"
+#include "registry.h"
+#include "trigger.h"
+
+enum capture_state {
+	STATE_ASKED,
+	STATE_RUNNING,
+	STATE_ORPHAN,
+	STATE_DROPPED,
+	STATE_ENDING,
+	STATE_FINISHING,
+	STATE_STORING,
+};
+
+struct capture {
+	struct server *server;
+	struct capture *next, *previous;
+	struct process *process; /* NULL: gone, or not ours to talk to any more */
+	struct trigger *trigger; /* NULL: none that is known any more */
+	enum capture_state state;
+	struct capture_facts facts;
+	struct message_arm arm;
+	struct ingest *ingest; /* NULL while ORPHAN */
+	struct ingest_collector collectors[COLLECTOR_COUNT];
+	struct message_done done;
+	bool has_done;
+	bool submitted;      /* the ingest is on its pool */
+	bool catalogued;     /* it has a row */
+	bool followed_up;    /* the next cycle's segment is under way */
+	bool trouble_seen;
+	uint64_t asked_at, deadline, cancelled_at; /* CLOCK_MONOTONIC ns; 0 = none */
+	enum cancel_reason cancel;
+	char declined[248];  /* the agent's sentence */
+	enum error declined_error;
+	uint64_t done_at;
+	uint64_t segment_device, segment_inode; /* of an ORPHAN */
+	/* What was last told to the follower. */
+	uint64_t told_at;
+	uint32_t told_steps, told_warmup, told_status;
+	struct work store_work;
+};
+
+/* Makes a segment and sends ARM. NULL with an error and a sentence. */
+struct capture *capture_new(struct process *process, struct trigger *trigger, const struct message_arm *arm,
+			    enum error *ret_error, char sentence[SENTENCE_BYTES]);
+/* Messages of the agent that name a capture. */
+void capture_message(struct process *process, const union message_any *message, int fd);
+/* Asks the agent to end it; `reason` is what the user will read. */
+void capture_cancel(struct capture *capture, enum cancel_reason reason);
+void capture_process_gone(struct process *process);
+/* Deadlines, phases, progress. */
+void capture_tick(struct capture *capture, uint64_t now);
+/* The schedule that the process carries out now, NULL where none. */
+struct capture *capture_of_process(const struct process *process);
+/* The status word's number, with what the agent says of its phase. */
+enum capture_status capture_status_now(const struct capture *capture);
+/* Is it still the agent's turn? */
+bool capture_is_running(const struct capture *capture);
+struct capture *capture_find(struct server *server, uint64_t number);
+
+/* Adds the members of CAPTURE (requests.h). */
+void capture_describe(const struct server *server, const struct capture_facts *facts, cJSON *row);
+
+/* Finds the partial files that an earlier daemon left. Before the loop runs. */
+void orphans_scan(struct server *server);
+/* OFFER: 0, or a negative errno where the segment is not wanted. */
+int orphan_offered(struct process *process, const struct message_offer *offer, int fd);
+/* Ends an orphan whose process is gone or whose time is over. */
+void orphan_tick(struct capture *capture, uint64_t now);
+
+/* For capture.c and orphans.c. */
+struct capture *capture_add(struct server *server, const struct capture_facts *facts);
+void capture_end(struct capture *capture);
+void capture_submit(struct capture *capture);
+void capture_catalogue(struct capture *capture);
+
+#endif

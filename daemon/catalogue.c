@@ -1,0 +1,533 @@
+/* catalogue.c - see catalogue.h. Threads: the catalogue's own, but for submit, init and deinit. Lock: catalogue->lock for
+ * the queue. */
+#include "catalogue.h"
+#include "log.h"
+#include "proto/version.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* More than this many pieces wait only where the disk is stuck. */
+#define WAITING_MAX 20000
+/* Rows kept of what nobody deletes by hand. */
+#define HISTORY_ROWS 100000
+
+static int failed(struct catalogue *catalogue)
+{
+	log_line("catalogue: %s", sqlite3_errmsg(catalogue->db));
+	return sqlite3_errcode(catalogue->db) == SQLITE_FULL ? -ENOSPC : -EIO;
+}
+
+static int run_sql(struct catalogue *catalogue, const char *sql)
+{
+	return sqlite3_exec(catalogue->db, sql, NULL, NULL, NULL) ? failed(catalogue) : 0;
+}
+
+static sqlite3_stmt *prepare(struct catalogue *catalogue, const char *sql)
+{
+	sqlite3_stmt *statement = NULL;
+	if (sqlite3_prepare_v2(catalogue->db, sql, -1, &statement, NULL))
+		failed(catalogue);
+	return statement;
+}
+
+/* Steps a statement without rows and finalizes it. */
+static int finish(struct catalogue *catalogue, sqlite3_stmt *statement)
+{
+	if (!statement)
+		return -EIO;
+	int code = sqlite3_step(statement), error = 0;
+	if (code != SQLITE_DONE && code != SQLITE_ROW)
+		error = failed(catalogue);
+	sqlite3_finalize(statement);
+	return error;
+}
+
+static uint64_t one_number(struct catalogue *catalogue, const char *sql)
+{
+	sqlite3_stmt *statement = prepare(catalogue, sql);
+	uint64_t value = statement && sqlite3_step(statement) == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(statement, 0) : 0;
+	sqlite3_finalize(statement);
+	return value;
+}
+
+static int create(struct catalogue *catalogue)
+{
+	static const char *const statements[] = {
+#define CATALOGUE_SQL(statement) statement,
+#include "proto/schema.def"
+	};
+	int error = run_sql(catalogue, "BEGIN IMMEDIATE");
+	for (size_t i = 0; i < sizeof statements / sizeof *statements && !error; i++)
+		error = run_sql(catalogue, statements[i]);
+	char version[64];
+	snprintf(version, sizeof version, "PRAGMA user_version=%d", CATALOGUE_SCHEMA_VERSION);
+	if (!error)
+		error = run_sql(catalogue, version);
+	if (!error)
+		error = run_sql(catalogue, "COMMIT");
+	return error;
+}
+
+int catalogue_init(struct catalogue *catalogue, const char *directory, int folder, const char *folder_path, char *sentence,
+		   size_t sentence_bytes)
+{
+	memset(catalogue, 0, sizeof *catalogue);
+	catalogue->folder = folder;
+	text_copy(catalogue->folder_path, sizeof catalogue->folder_path, folder_path);
+	char path[512];
+	snprintf(path, sizeof path, "%s/catalogue.db", directory);
+	int error = 0;
+	if (sqlite3_open_v2(path, &catalogue->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL)) {
+		snprintf(sentence, sentence_bytes, "cannot open %s: %s", path, sqlite3_errmsg(catalogue->db));
+		error = -EIO;
+	}
+	uint64_t version = 0;
+	if (!error) {
+		sqlite3_busy_timeout(catalogue->db, 2000);
+		error = run_sql(catalogue, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA trusted_schema=OFF");
+		version = one_number(catalogue, "PRAGMA user_version");
+		snprintf(sentence, sentence_bytes, "cannot use %s: %s", path, sqlite3_errmsg(catalogue->db));
+	}
+	if (!error && version > CATALOGUE_SCHEMA_VERSION) {
+		snprintf(sentence, sentence_bytes,
+			 "%s was written by a newer release of profd (schema %llu, this one knows %d); use that release, or "
+			 "another folder with --dir",
+			 path, (unsigned long long)version, CATALOGUE_SCHEMA_VERSION);
+		error = -EPROTO;
+	}
+	if (!error && version == 0) {
+		error = create(catalogue);
+		snprintf(sentence, sentence_bytes, "cannot make %s: %s", path, sqlite3_errmsg(catalogue->db));
+	}
+	if (!error) {
+		char prune[256];
+		snprintf(prune, sizeof prune,
+			 "DELETE FROM processes WHERE id <= (SELECT max(id) FROM processes) - %d;"
+			 "DELETE FROM audit WHERE id <= (SELECT max(id) FROM audit) - %d",
+			 HISTORY_ROWS, HISTORY_ROWS);
+		run_sql(catalogue, prune);
+	}
+	if (error) {
+		sqlite3_close(catalogue->db);
+		catalogue->db = NULL;
+	}
+	return error;
+}
+
+/* All that waits in one transaction: its fsync is paid once. */
+static void *catalogue_thread(void *argument)
+{
+	struct catalogue *catalogue = argument;
+	pthread_mutex_lock(&catalogue->lock);
+	for (;;) {
+		struct work *work = catalogue->first;
+		if (!work) {
+			if (catalogue->stop)
+				break;
+			pthread_cond_wait(&catalogue->changed, &catalogue->lock);
+			continue;
+		}
+		catalogue->first = catalogue->last = NULL;
+		catalogue->waiting = 0;
+		pthread_mutex_unlock(&catalogue->lock);
+		int began = run_sql(catalogue, "BEGIN");
+		struct work *finished = NULL, **end = &finished;
+		while (work) {
+			struct work *next = work->next;
+			bool reports = work->done != NULL;
+			work->run(work);
+			if (reports) {
+				work->next = NULL;
+				*end = work;
+				end = &work->next;
+			}
+			work = next;
+		}
+		if (!began && run_sql(catalogue, "COMMIT"))
+			sqlite3_exec(catalogue->db, "ROLLBACK", NULL, NULL, NULL);
+		while (finished) {
+			struct work *next = finished->next;
+			work_outbox_put(catalogue->outbox, finished);
+			finished = next;
+		}
+		pthread_mutex_lock(&catalogue->lock);
+	}
+	pthread_mutex_unlock(&catalogue->lock);
+	return NULL;
+}
+
+int catalogue_start(struct catalogue *catalogue, struct work_outbox *outbox)
+{
+	catalogue->outbox = outbox;
+	pthread_mutex_init(&catalogue->lock, NULL);
+	pthread_cond_init(&catalogue->changed, NULL);
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	int error = pthread_create(&catalogue->thread, NULL, catalogue_thread, catalogue);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	catalogue->running = error == 0;
+	return -error;
+}
+
+void catalogue_deinit(struct catalogue *catalogue)
+{
+	if (catalogue->running) {
+		pthread_mutex_lock(&catalogue->lock);
+		catalogue->stop = true;
+		pthread_cond_signal(&catalogue->changed);
+		pthread_mutex_unlock(&catalogue->lock);
+		pthread_join(catalogue->thread, NULL);
+		pthread_cond_destroy(&catalogue->changed);
+		pthread_mutex_destroy(&catalogue->lock);
+	}
+	sqlite3_close(catalogue->db);
+	memset(catalogue, 0, sizeof *catalogue);
+}
+
+bool catalogue_submit(struct catalogue *catalogue, struct work *work)
+{
+	if (!catalogue->running)
+		return false;
+	work->next = NULL;
+	pthread_mutex_lock(&catalogue->lock);
+	bool taken = catalogue->waiting < WAITING_MAX;
+	if (taken) {
+		if (catalogue->last)
+			catalogue->last->next = work;
+		else
+			catalogue->first = work;
+		catalogue->last = work;
+		catalogue->waiting++;
+		pthread_cond_signal(&catalogue->changed);
+	}
+	pthread_mutex_unlock(&catalogue->lock);
+	return taken;
+}
+
+uint64_t catalogue_last_capture(struct catalogue *catalogue)
+{
+	return one_number(catalogue, "SELECT seq FROM sqlite_sequence WHERE name = 'captures'");
+}
+
+uint64_t catalogue_last_trigger(struct catalogue *catalogue)
+{
+	return one_number(catalogue, "SELECT seq FROM sqlite_sequence WHERE name = 'triggers'");
+}
+
+uint64_t catalogue_count_captures(struct catalogue *catalogue, uint64_t *ret_bytes)
+{
+	*ret_bytes = one_number(catalogue, "SELECT sum(bytes) FROM captures");
+	return one_number(catalogue, "SELECT count(*) FROM captures");
+}
+
+static void bind_text(sqlite3_stmt *statement, int at, const char *text)
+{
+	if (*text)
+		sqlite3_bind_text(statement, at, text, -1, SQLITE_STATIC);
+}
+
+static void bind_rank(sqlite3_stmt *statement, int at, int32_t rank)
+{
+	if (rank >= 0)
+		sqlite3_bind_int(statement, at, rank);
+}
+
+static void bind_known(sqlite3_stmt *statement, int at, uint64_t value)
+{
+	if (value)
+		sqlite3_bind_int64(statement, at, (int64_t)value);
+}
+
+int catalogue_put_capture(struct catalogue *catalogue, const struct capture_facts *facts)
+{
+	sqlite3_stmt *s = prepare(
+		catalogue, "INSERT OR REPLACE INTO captures (id, trigger, cycle, pid, start_time, uid, host, name, command, job, "
+			   "rank, world_size, label, status, reason, started, finished, steps_wanted, steps_recorded, events, "
+			   "lost, bytes, step_ns, step_after, simulated) "
+			   "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+	if (!s)
+		return -EIO;
+	sqlite3_bind_int64(s, 1, (int64_t)facts->number);
+	sqlite3_bind_int64(s, 2, (int64_t)facts->trigger);
+	sqlite3_bind_int64(s, 3, (int64_t)facts->cycle);
+	sqlite3_bind_int64(s, 4, facts->who.pid);
+	sqlite3_bind_int64(s, 5, (int64_t)facts->who.start_time);
+	sqlite3_bind_int64(s, 6, facts->who.uid);
+	bind_text(s, 7, facts->who.host);
+	bind_text(s, 8, facts->who.name);
+	bind_text(s, 9, facts->who.command);
+	bind_text(s, 10, facts->who.job);
+	bind_rank(s, 11, facts->who.rank);
+	bind_rank(s, 12, facts->who.world_size);
+	bind_text(s, 13, facts->label);
+	sqlite3_bind_text(s, 14, capture_status_word(facts->status), -1, SQLITE_STATIC);
+	bind_text(s, 15, facts->reason);
+	sqlite3_bind_int64(s, 16, (int64_t)facts->started);
+	bind_known(s, 17, facts->finished);
+	sqlite3_bind_int64(s, 18, (int64_t)facts->steps_wanted);
+	sqlite3_bind_int64(s, 19, (int64_t)facts->steps_recorded);
+	sqlite3_bind_int64(s, 20, (int64_t)facts->events);
+	sqlite3_bind_int64(s, 21, (int64_t)facts->lost);
+	sqlite3_bind_int64(s, 22, (int64_t)facts->bytes);
+	bind_known(s, 23, facts->step_ns);
+	bind_known(s, 24, facts->step_after);
+	sqlite3_bind_int(s, 25, facts->simulated);
+	return finish(catalogue, s);
+}
+
+int catalogue_put_trigger(struct catalogue *catalogue, uint64_t number, uid_t uid, pid_t pid, const char *request)
+{
+	sqlite3_stmt *s = prepare(catalogue, "INSERT OR REPLACE INTO triggers (id, at, by_uid, by_pid, request) VALUES (?,?,?,?,?)");
+	if (!s)
+		return -EIO;
+	sqlite3_bind_int64(s, 1, (int64_t)number);
+	sqlite3_bind_int64(s, 2, (int64_t)clock_realtime());
+	sqlite3_bind_int64(s, 3, uid);
+	sqlite3_bind_int64(s, 4, pid);
+	sqlite3_bind_text(s, 5, request, -1, SQLITE_STATIC);
+	return finish(catalogue, s);
+}
+
+int catalogue_put_process(struct catalogue *catalogue, const struct identity *who)
+{
+	sqlite3_stmt *s = prepare(catalogue, "INSERT INTO processes (pid, start_time, uid, host, name, command, job, rank, "
+					     "world_size, registered) VALUES (?,?,?,?,?,?,?,?,?,?)");
+	if (!s)
+		return -EIO;
+	sqlite3_bind_int64(s, 1, who->pid);
+	sqlite3_bind_int64(s, 2, (int64_t)who->start_time);
+	sqlite3_bind_int64(s, 3, who->uid);
+	bind_text(s, 4, who->host);
+	bind_text(s, 5, who->name);
+	bind_text(s, 6, who->command);
+	bind_text(s, 7, who->job);
+	bind_rank(s, 8, who->rank);
+	bind_rank(s, 9, who->world_size);
+	sqlite3_bind_int64(s, 10, (int64_t)clock_realtime());
+	return finish(catalogue, s);
+}
+
+int catalogue_process_gone(struct catalogue *catalogue, pid_t pid, uint64_t start_time)
+{
+	sqlite3_stmt *s = prepare(catalogue, "UPDATE processes SET gone = ? WHERE id = (SELECT max(id) FROM processes WHERE "
+					     "pid = ? AND start_time = ?)");
+	if (!s)
+		return -EIO;
+	sqlite3_bind_int64(s, 1, (int64_t)clock_realtime());
+	sqlite3_bind_int64(s, 2, pid);
+	sqlite3_bind_int64(s, 3, (int64_t)start_time);
+	return finish(catalogue, s);
+}
+
+int catalogue_put_after(struct catalogue *catalogue, uint64_t number, uint64_t step_after)
+{
+	sqlite3_stmt *s = prepare(catalogue, "UPDATE captures SET step_after = ? WHERE id = ?");
+	if (!s)
+		return -EIO;
+	sqlite3_bind_int64(s, 1, (int64_t)(step_after & INT64_MAX));
+	sqlite3_bind_int64(s, 2, (int64_t)number);
+	return finish(catalogue, s);
+}
+
+int catalogue_audit(struct catalogue *catalogue, uid_t uid, pid_t pid, const char *action, const char *subject,
+		    const char *outcome)
+{
+	sqlite3_stmt *s = prepare(catalogue, "INSERT INTO audit (at, uid, pid, action, subject, outcome) VALUES (?,?,?,?,?,?)");
+	if (!s)
+		return -EIO;
+	sqlite3_bind_int64(s, 1, (int64_t)clock_realtime());
+	sqlite3_bind_int64(s, 2, uid);
+	sqlite3_bind_int64(s, 3, pid);
+	sqlite3_bind_text(s, 4, action, -1, SQLITE_STATIC);
+	sqlite3_bind_text(s, 5, subject, -1, SQLITE_STATIC);
+	sqlite3_bind_text(s, 6, outcome, -1, SQLITE_STATIC);
+	return finish(catalogue, s);
+}
+
+#define ROW_COLUMNS                                                                                                    \
+	"id, trigger, cycle, pid, start_time, uid, host, name, command, job, rank, world_size, label, status, reason, " \
+	"started, finished, steps_wanted, steps_recorded, events, lost, bytes, step_ns, step_after, simulated"
+
+static void column_text(sqlite3_stmt *s, int at, char *to, size_t to_bytes)
+{
+	const char *text = (const char *)sqlite3_column_text(s, at);
+	text_copy(to, to_bytes, text ? text : "");
+}
+
+static uint64_t column_number(sqlite3_stmt *s, int at)
+{
+	return (uint64_t)sqlite3_column_int64(s, at);
+}
+
+static int32_t column_rank(sqlite3_stmt *s, int at)
+{
+	return sqlite3_column_type(s, at) == SQLITE_NULL ? -1 : sqlite3_column_int(s, at);
+}
+
+static enum capture_status status_from_word(const char *word)
+{
+	for (unsigned status = 0; status < CAPTURE_STATUS_COUNT; status++)
+		if (strcmp(capture_status_word(status), word) == 0)
+			return (enum capture_status)status;
+	return CAPTURE_FAILED;
+}
+
+static void read_row(sqlite3_stmt *s, struct capture_facts *ret)
+{
+	char status[32];
+	memset(ret, 0, sizeof *ret);
+	ret->number = column_number(s, 0);
+	ret->trigger = column_number(s, 1);
+	ret->cycle = column_number(s, 2);
+	ret->who.pid = (pid_t)sqlite3_column_int64(s, 3);
+	ret->who.start_time = column_number(s, 4);
+	ret->who.uid = (uid_t)sqlite3_column_int64(s, 5);
+	column_text(s, 6, ret->who.host, sizeof ret->who.host);
+	column_text(s, 7, ret->who.name, sizeof ret->who.name);
+	column_text(s, 8, ret->who.command, sizeof ret->who.command);
+	column_text(s, 9, ret->who.job, sizeof ret->who.job);
+	ret->who.rank = column_rank(s, 10);
+	ret->who.world_size = column_rank(s, 11);
+	ret->who.local_rank = -1;
+	column_text(s, 12, ret->label, sizeof ret->label);
+	column_text(s, 13, status, sizeof status);
+	ret->status = status_from_word(status);
+	column_text(s, 14, ret->reason, sizeof ret->reason);
+	ret->started = column_number(s, 15);
+	ret->finished = column_number(s, 16);
+	ret->steps_wanted = column_number(s, 17);
+	ret->steps_recorded = column_number(s, 18);
+	ret->events = column_number(s, 19);
+	ret->lost = column_number(s, 20);
+	ret->bytes = column_number(s, 21);
+	ret->step_ns = column_number(s, 22);
+	ret->step_after = column_number(s, 23);
+	ret->simulated = sqlite3_column_int(s, 24) != 0;
+	/* Names may come over a network: here, where waiting harms nobody. */
+	user_name(ret->who.uid, ret->who.user, sizeof ret->who.user);
+}
+
+int catalogue_get(struct catalogue *catalogue, uint64_t number, struct capture_facts *ret)
+{
+	sqlite3_stmt *s = prepare(catalogue, "SELECT " ROW_COLUMNS " FROM captures WHERE id = ?");
+	if (!s)
+		return -EIO;
+	sqlite3_bind_int64(s, 1, (int64_t)number);
+	int found = sqlite3_step(s) == SQLITE_ROW;
+	if (found)
+		read_row(s, ret);
+	sqlite3_finalize(s);
+	return found;
+}
+
+int catalogue_list(struct catalogue *catalogue, const struct catalogue_filter *filter, struct capture_facts *rows,
+		   unsigned room)
+{
+	sqlite3_stmt *s = prepare(catalogue, "SELECT " ROW_COLUMNS " FROM captures WHERE (?1 OR uid = ?2) AND (?3 = 0 OR pid = ?3) "
+					     "AND (?4 = '' OR name GLOB ?4) AND (?5 = '' OR job GLOB ?5) AND "
+					     "(?6 = '' OR label GLOB ?6) AND id < ?7 ORDER BY id DESC LIMIT ?8");
+	if (!s)
+		return -EIO;
+	sqlite3_bind_int(s, 1, filter->all);
+	sqlite3_bind_int64(s, 2, filter->uid);
+	sqlite3_bind_int64(s, 3, filter->pid);
+	sqlite3_bind_text(s, 4, filter->name, -1, SQLITE_STATIC);
+	sqlite3_bind_text(s, 5, filter->job, -1, SQLITE_STATIC);
+	sqlite3_bind_text(s, 6, filter->label, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(s, 7, (int64_t)filter->before);
+	sqlite3_bind_int64(s, 8, room);
+	unsigned n = 0;
+	while (n < room && sqlite3_step(s) == SQLITE_ROW)
+		read_row(s, &rows[n++]);
+	sqlite3_finalize(s);
+	return (int)n;
+}
+
+int catalogue_remove(struct catalogue *catalogue, uint64_t number)
+{
+	sqlite3_stmt *s = prepare(catalogue, "DELETE FROM captures WHERE id = ?");
+	if (!s)
+		return -EIO;
+	sqlite3_bind_int64(s, 1, (int64_t)number);
+	int error = finish(catalogue, s);
+	char name[40];
+	snprintf(name, sizeof name, "%" PRIu64 ".db", number);
+	if (!error && unlinkat(catalogue->folder, name, 0) && errno != ENOENT)
+		error = -errno;
+	return error;
+}
+
+char *catalogue_read_summary(struct catalogue *catalogue, uint64_t number)
+{
+	char path[560];
+	snprintf(path, sizeof path, "%s/%" PRIu64 ".db", catalogue->folder_path, number);
+	sqlite3 *db = NULL;
+	sqlite3_stmt *s = NULL;
+	char *copy = NULL;
+	if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK &&
+	    sqlite3_prepare_v2(db, "SELECT value FROM meta WHERE key = 'summary'", -1, &s, NULL) == SQLITE_OK &&
+	    sqlite3_step(s) == SQLITE_ROW && sqlite3_column_text(s, 0))
+		copy = strdup((const char *)sqlite3_column_text(s, 0));
+	sqlite3_finalize(s);
+	sqlite3_close(db);
+	return copy;
+}
+
+/* A capture whose daemon died between the renaming of its file and the writing of its row: the file knows the rest. */
+static bool complete_from_file(struct catalogue *catalogue, struct capture_facts *facts)
+{
+	char path[560];
+	struct stat status;
+	snprintf(path, sizeof path, "%s/%" PRIu64 ".db", catalogue->folder_path, facts->number);
+	sqlite3 *db = NULL;
+	sqlite3_stmt *s = NULL;
+	bool good = stat(path, &status) == 0 &&
+		    sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK &&
+		    sqlite3_prepare_v2(db, "SELECT (SELECT value FROM meta WHERE key = 'status'), (SELECT value FROM meta WHERE "
+					   "key = 'reason'), (SELECT value FROM meta WHERE key = 'events'), (SELECT value FROM "
+					   "meta WHERE key = 'lost'), (SELECT count(*) FROM steps)",
+				       -1, &s, NULL) == SQLITE_OK &&
+		    sqlite3_step(s) == SQLITE_ROW && sqlite3_column_text(s, 0);
+	if (good) {
+		facts->status = status_from_word((const char *)sqlite3_column_text(s, 0));
+		column_text(s, 1, facts->reason, sizeof facts->reason);
+		facts->events = column_number(s, 2);
+		facts->lost = column_number(s, 3);
+		facts->steps_recorded = column_number(s, 4);
+		facts->bytes = (uint64_t)status.st_size;
+		facts->finished = (uint64_t)status.st_mtim.tv_sec * 1000000000u + (uint64_t)status.st_mtim.tv_nsec;
+	}
+	sqlite3_finalize(s);
+	sqlite3_close(db);
+	return good;
+}
+
+int catalogue_close_lost(struct catalogue *catalogue, bool (*has_file)(void *context, uint64_t number), void *context)
+{
+	sqlite3_stmt *s = prepare(catalogue, "SELECT " ROW_COLUMNS
+					     " FROM captures WHERE status IN ('armed', 'warmup', 'recording', 'finishing')");
+	if (!s)
+		return -EIO;
+	while (sqlite3_step(s) == SQLITE_ROW) {
+		struct capture_facts facts;
+		read_row(s, &facts);
+		if (has_file(context, facts.number))
+			continue;
+		if (!complete_from_file(catalogue, &facts)) {
+			facts.status = CAPTURE_FAILED;
+			facts.finished = clock_realtime();
+			text_copy(facts.reason, sizeof facts.reason, "the daemon ended before anything of it was stored");
+		}
+		catalogue_put_capture(catalogue, &facts);
+	}
+	sqlite3_finalize(s);
+	return 0;
+}

@@ -1,0 +1,69 @@
+/* catalogue.h - catalogue.db: what captures, triggers, processes and audit lines there are. One thread of its own does all
+ * of it, so that the loop never waits for a disk: pieces of work are run in order, as many as wait in one transaction, and
+ * their `done` is called on the loop's thread after the commit.
+ *
+ * Functions below that take a struct catalogue and are not marked otherwise are for work running on that thread (or for
+ * the start, before the thread exists). */
+#ifndef PROFD_DAEMON_CATALOGUE_H
+#define PROFD_DAEMON_CATALOGUE_H
+
+#include "facts.h"
+#include "work.h"
+
+#include <sqlite3.h>
+
+struct catalogue {
+	sqlite3 *db;
+	int folder; /* captures/ */
+	char folder_path[480];
+	pthread_t thread;
+	bool running;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct work *first, *last;
+	unsigned waiting;
+	bool stop;
+	struct work_outbox *outbox;
+};
+
+/* Opens or makes it. 0, or a negative errno with a sentence. */
+int catalogue_init(struct catalogue *catalogue, const char *directory, int folder, const char *folder_path, char *sentence,
+		   size_t sentence_bytes);
+int catalogue_start(struct catalogue *catalogue, struct work_outbox *outbox);
+/* Does what still waits, then closes. */
+void catalogue_deinit(struct catalogue *catalogue);
+/* Loop's thread. Takes the work; false (work not taken) where more waits than can be sane. */
+bool catalogue_submit(struct catalogue *catalogue, struct work *work);
+
+uint64_t catalogue_last_capture(struct catalogue *catalogue);
+uint64_t catalogue_last_trigger(struct catalogue *catalogue);
+uint64_t catalogue_count_captures(struct catalogue *catalogue, uint64_t *ret_bytes);
+/* 0 or a negative errno. */
+int catalogue_put_capture(struct catalogue *catalogue, const struct capture_facts *facts);
+int catalogue_put_trigger(struct catalogue *catalogue, uint64_t number, uid_t uid, pid_t pid, const char *request);
+int catalogue_put_process(struct catalogue *catalogue, const struct identity *who);
+int catalogue_process_gone(struct catalogue *catalogue, pid_t pid, uint64_t start_time);
+int catalogue_put_after(struct catalogue *catalogue, uint64_t number, uint64_t step_after);
+int catalogue_audit(struct catalogue *catalogue, uid_t uid, pid_t pid, const char *action, const char *subject,
+		    const char *outcome);
+/* 1 with *ret, 0 where there is none, or a negative errno. */
+int catalogue_get(struct catalogue *catalogue, uint64_t number, struct capture_facts *ret);
+/* Deletes the row and the file. */
+int catalogue_remove(struct catalogue *catalogue, uint64_t number);
+/* The summary that stands in a finished capture's file (free() it), NULL where there is none. */
+char *catalogue_read_summary(struct catalogue *catalogue, uint64_t number);
+/* Captures that an earlier daemon left unfinished and of which no file is left become failed. */
+int catalogue_close_lost(struct catalogue *catalogue, bool (*has_file)(void *context, uint64_t number), void *context);
+
+struct catalogue_filter {
+	bool all; /* of every user */
+	uid_t uid;
+	pid_t pid; /* 0 = any */
+	char name[128], job[128], label[128];
+	uint64_t before; /* only numbers below */
+};
+/* Fills at most `room` rows, newest first; returns how many, or a negative errno. */
+int catalogue_list(struct catalogue *catalogue, const struct catalogue_filter *filter, struct capture_facts *rows,
+		   unsigned room);
+
+#endif

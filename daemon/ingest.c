@@ -1,0 +1,417 @@
+/* ingest.c - see ingest.h. Thread: one of the ingest pool at a time. No locks: the loop speaks through two atomics. */
+#include "ingest.h"
+#include "log.h"
+#include "proto/inputs.h"
+#include "proto/limits.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Chunks of one pass: about 26,000 operators, 20 ms of inserting; then other captures have their turn and this one gets
+ * its free chunks back. */
+#define PASS_CHUNKS 32u
+/* Memory ahead of need. Armed captures may be many and long: little; from the warm-up on for the highest rates seen. */
+#define AHEAD_ARMED (1u << 20)
+#define AHEAD_RUNNING (16u << 20)
+#define STRINGS_AHEAD (256u << 10)
+
+#define MILLISECOND 1000000
+
+struct ingest *ingest_new(const struct capture_facts *facts, const struct segment *segment, bool adopt, int folder,
+			  const char *folder_path)
+{
+	struct ingest *ingest = calloc(1, sizeof *ingest);
+	if (!ingest)
+		return NULL;
+	ingest->facts = *facts;
+	ingest->work.run = ingest_run;
+	ingest->adopt = adopt;
+	ingest->folder = folder;
+	ingest->folder_path = folder_path;
+	if (segment) {
+		ingest->segment = *segment;
+		ingest->has_segment = true;
+	}
+	return ingest;
+}
+
+void ingest_free(struct ingest *ingest)
+{
+	if (!ingest)
+		return;
+	if (ingest->store_open)
+		store_deinit(&ingest->store);
+	if (ingest->has_segment)
+		segment_deinit(&ingest->segment);
+	totals_deinit(&ingest->totals);
+	free(ingest->seen);
+	free(ingest);
+}
+
+static uint32_t load(const _Atomic uint32_t *value)
+{
+	return atomic_load_explicit(value, memory_order_acquire);
+}
+
+/* --- memory ahead of need --- */
+
+static void provide(struct ingest *ingest)
+{
+	struct segment *segment = &ingest->segment;
+	uint32_t free_chunks = 0;
+	for (uint32_t i = 0; i < ingest->ready_chunks; i++)
+		free_chunks += atomic_load_explicit(&segment->table[i].state, memory_order_relaxed) == CHUNK_FREE;
+	uint32_t phase = load(&segment->header->phase);
+	if (phase >= SEGMENT_DRAIN || ingest->provide_failed)
+		return;
+	uint32_t used = ingest->ready_chunks - free_chunks;
+	uint32_t ahead = (phase == SEGMENT_ARMED ? AHEAD_ARMED : AHEAD_RUNNING) / segment->chunk_bytes;
+	if (ahead < used)
+		ahead = used; /* geometrically, when the rows come faster than they can be inserted */
+	uint32_t chunks = ingest->ready_chunks;
+	if (free_chunks < ahead)
+		chunks += ahead - free_chunks;
+	if (chunks > segment->chunk_count)
+		chunks = segment->chunk_count;
+	uint32_t strings = load(&segment->header->strings_used);
+	if (strings > segment->strings_bytes)
+		strings = segment->strings_bytes;
+	strings = strings + STRINGS_AHEAD < ingest->ready_strings ? ingest->ready_strings : strings * 2 + STRINGS_AHEAD;
+	if (strings > segment->strings_bytes)
+		strings = segment->strings_bytes;
+	if (chunks == ingest->ready_chunks && strings <= ingest->ready_strings)
+		return;
+	int error = segment_provide(segment, chunks, strings);
+	if (error) {
+		/* The agent goes on within what it has and counts what does not fit. */
+		log_line("capture %llu: no more memory for its segment: %s", (unsigned long long)ingest->facts.number,
+			 strerror(-error));
+		ingest->provide_failed = true;
+		return;
+	}
+	ingest->ready_chunks = chunks;
+	if (strings > ingest->ready_strings)
+		ingest->ready_strings = strings;
+}
+
+/* --- the file --- */
+
+static int compare_sequences(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	return (x > y) - (x < y);
+}
+
+static bool already_taken(const struct ingest *ingest, uint32_t sequence)
+{
+	return ingest->seen_count &&
+	       bsearch(&sequence, ingest->seen, ingest->seen_count, sizeof sequence, compare_sequences);
+}
+
+static void remember_taken(void *context, uint32_t sequence)
+{
+	struct ingest *ingest = context;
+	if (ingest->seen_count == ingest->seen_capacity) {
+		size_t capacity = ingest->seen_capacity ? ingest->seen_capacity * 2 : 256;
+		uint32_t *grown = realloc(ingest->seen, capacity * sizeof *grown);
+		if (!grown)
+			return;
+		ingest->seen = grown;
+		ingest->seen_capacity = capacity;
+	}
+	ingest->seen[ingest->seen_count++] = sequence;
+}
+
+static void open_store(struct ingest *ingest)
+{
+	struct store *store = &ingest->store;
+	ingest->store_open = true;
+	if (ingest->adopt) {
+		if (store_open(store, ingest->folder, ingest->folder_path, ingest->facts.number))
+			return;
+		store_each_ingested(store, remember_taken, ingest);
+		if (ingest->seen_count)
+			qsort(ingest->seen, ingest->seen_count, sizeof *ingest->seen, compare_sequences);
+		store->base = (uint64_t)store_get_int(store, "base_monotonic");
+		ingest->base_known = store->base != 0;
+		ingest->totals.incomplete = true; /* the rows that are there have not gone by here */
+		return;
+	}
+	if (store_create(store, ingest->folder, ingest->folder_path, ingest->facts.number))
+		return;
+	uint64_t device = 0, inode = 0;
+	segment_identity(ingest->segment.fd, &device, &inode);
+	store_begin(store);
+	store_put_facts(store, &ingest->facts);
+	store_meta_int(store, "segment_device", (int64_t)device);
+	store_meta_int(store, "segment_inode", (int64_t)inode);
+	store_commit(store);
+}
+
+/* TIME columns count from the agent's own base. One that it never set, or that no clock can show, is replaced by the
+ * first time that comes. */
+static void know_base(struct ingest *ingest, uint64_t first_time)
+{
+	if (ingest->base_known)
+		return;
+	uint64_t base = atomic_load_explicit(&ingest->segment.header->base_monotonic, memory_order_acquire);
+	uint64_t real = atomic_load_explicit(&ingest->segment.header->base_realtime, memory_order_acquire);
+	if (base == 0 || base > INT64_MAX || real > INT64_MAX) {
+		base = first_time;
+		real = clock_realtime() - (clock_monotonic() - first_time);
+	}
+	ingest->store.base = base;
+	ingest->base_known = true;
+	store_meta_int(&ingest->store, "base_monotonic", (int64_t)base);
+	store_meta_int(&ingest->store, "base_realtime", (int64_t)(real & INT64_MAX));
+}
+
+/* --- records --- */
+
+/* Longest interval and latest time that a record may claim: five hours, and 146 years of uptime. Sums over a capture's
+ * rows stay within 64 bits in practice and within doubles always. */
+#define SPAN_MAX (1ull << 44)
+#define TIME_MAX (1ull << 62)
+
+static bool plausible(const union event_any *event, uint64_t *ret_time)
+{
+	switch (event->head.kind) {
+	case EVENT_RANGE:
+		*ret_time = event->range.start;
+		return event->range.start < TIME_MAX && event->range.duration <= SPAN_MAX &&
+		       event->range.self <= event->range.duration;
+	case EVENT_OPERATOR:
+		*ret_time = event->operator.start;
+		return event->operator.start < TIME_MAX && event->operator.duration <= SPAN_MAX &&
+		       event->operator.self <= event->operator.duration;
+	case EVENT_MARK:
+		*ret_time = event->mark.time;
+		return event->mark.time < TIME_MAX;
+	case EVENT_STEP:
+		*ret_time = event->step.start;
+		return event->step.start < TIME_MAX && event->step.duration <= SPAN_MAX;
+	default:
+		return true;
+	}
+}
+
+static void unreadable(struct ingest *ingest, const union event_any *event)
+{
+	ingest->unreadable[event->head.kind < EVENT_KIND_COUNT ? event->head.kind : 0]++;
+}
+
+/* Parses one copied chunk into the batch. 0 or -ENOMEM. */
+static int parse_chunk(struct ingest *ingest, const void *bytes, size_t n, struct store_batch *batch)
+{
+	size_t at = 0;
+	union event_any event;
+	for (;;) {
+		enum event_verdict verdict = event_read(bytes, n, &at, &event);
+		if (verdict == EVENT_END)
+			return 0;
+		uint64_t time = 0;
+		if (verdict == EVENT_BROKEN) {
+			ingest->unreadable[0]++;
+			return 0;
+		}
+		if (verdict == EVENT_UNKNOWN || !plausible(&event, &time)) {
+			unreadable(ingest, &event);
+			continue;
+		}
+		if (time)
+			know_base(ingest, time);
+		int error = store_batch_add(batch, &event);
+		if (error)
+			return error;
+	}
+}
+
+static void put_strings(struct ingest *ingest)
+{
+	if (ingest->strings_broken)
+		return;
+	struct {
+		_Alignas(8) char bytes[LIMIT_STRING_BYTES];
+		struct inputs_text text;
+	} *scratch = malloc(sizeof *scratch);
+	if (!scratch)
+		return; /* the next pass finds them */
+	uint32_t id, type, bytes;
+	for (;;) {
+		int more = segment_next_string(&ingest->segment, &ingest->strings_at, scratch->bytes, &id, &type, &bytes);
+		if (more < 0) {
+			log_line("capture %llu: its arena of names is not well formed",
+				 (unsigned long long)ingest->facts.number);
+			ingest->strings_broken = true;
+		}
+		if (more <= 0)
+			break;
+		if (type == STRING_TEXT) {
+			text_clean(scratch->bytes, bytes);
+			if (store_put_string(&ingest->store, id, scratch->bytes, bytes))
+				break;
+		} else if (type == STRING_INPUTS) {
+			if (inputs_to_json((const uint32_t *)(const void *)scratch->bytes, bytes / 4, &scratch->text) == 0 &&
+			    store_put_inputs(&ingest->store, id, scratch->text.dims, scratch->text.types,
+					     scratch->text.strides, scratch->text.concrete))
+				break;
+		}
+	}
+	free(scratch);
+}
+
+static bool takeable(const struct ingest *ingest, uint32_t i, bool last)
+{
+	uint32_t state = load(&ingest->segment.table[i].state);
+	return state == CHUNK_FULL || (last && state == CHUNK_OWNED);
+}
+
+static void add_totals(struct ingest *ingest, const struct store_batch *batch)
+{
+	static const unsigned kinds[] = {
+#define EVENT(number, NAME, name, table, min_size, description) number,
+#include "proto/events.def"
+	};
+	static const size_t sizes[] = {
+#define EVENT(number, NAME, name, table, min_size, description) sizeof(struct event_##name),
+#include "proto/events.def"
+	};
+	for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+		const struct store_rows *rows = &batch->kinds[kinds[k]];
+		for (size_t i = 0; i < rows->count; i++) {
+			/* The union is larger than the row; totals_add reads the members of the row's kind only. */
+			const void *row = (const char *)rows->rows + i * sizes[k];
+			totals_add(&ingest->totals, row);
+		}
+	}
+}
+
+/* The pass cannot be finished: the capture ends as with a full disk, nothing half of a chunk is kept. */
+static void out_of_memory(struct ingest *ingest)
+{
+	ingest->store.error = -ENOMEM;
+	text_copy(ingest->store.sentence, sizeof ingest->store.sentence, "the daemon is out of memory");
+}
+
+/* One transaction: rows, names and chunk numbers of at most PASS_CHUNKS chunks. Returns how many chunks it took (0: none
+ * was there, or the store has failed). */
+static uint32_t pass(struct ingest *ingest, bool last)
+{
+	uint32_t taken[PASS_CHUNKS], sequences[PASS_CHUNKS], count = 0, known = 0;
+	struct store *store = &ingest->store;
+	struct store_batch batch = {0};
+	void *bytes = NULL;
+	for (uint32_t i = 0; i < ingest->ready_chunks && count + known < PASS_CHUNKS; i++) {
+		if (!takeable(ingest, i, last))
+			continue;
+		if (!bytes) {
+			bytes = aligned_alloc(64, ingest->segment.chunk_bytes);
+			if (!bytes)
+				out_of_memory(ingest);
+			if (store_begin(store))
+				break;
+		}
+		uint32_t sequence, thread;
+		uint32_t n = segment_copy_chunk(&ingest->segment, i, bytes, &sequence, &thread);
+		if (already_taken(ingest, sequence)) {
+			segment_free_chunk(&ingest->segment, i);
+			known++;
+			continue;
+		}
+		if (parse_chunk(ingest, bytes, n, &batch)) {
+			out_of_memory(ingest);
+			break;
+		}
+		taken[count] = i;
+		sequences[count++] = sequence;
+	}
+	if (!bytes)
+		return 0;
+	free(bytes);
+	uint64_t began = clock_monotonic();
+	put_strings(ingest);
+	store_put_batch(store, &batch);
+	for (uint32_t i = 0; i < count; i++)
+		store_put_ingested(store, sequences[i]);
+	if (store_commit(store)) {
+		store_rollback(store);
+		count = known = 0;
+	} else {
+		add_totals(ingest, &batch);
+		for (uint32_t i = 0; i < count; i++)
+			segment_free_chunk(&ingest->segment, taken[i]);
+	}
+	ingest->inserted_ns += clock_monotonic() - began;
+	store_batch_deinit(&batch);
+	return count + known;
+}
+
+/* Counts what stays in the segment because the store takes nothing any more. */
+static void count_unstored(struct ingest *ingest)
+{
+	void *bytes = aligned_alloc(64, ingest->segment.chunk_bytes);
+	for (uint32_t i = 0; bytes && i < ingest->ready_chunks; i++) {
+		if (!takeable(ingest, i, true))
+			continue;
+		uint32_t sequence, thread;
+		size_t n = segment_copy_chunk(&ingest->segment, i, bytes, &sequence, &thread), at = 0;
+		union event_any event;
+		enum event_verdict verdict;
+		while ((verdict = event_read(bytes, n, &at, &event)) == EVENT_OK || verdict == EVENT_UNKNOWN)
+			ingest->unstored[event.head.kind < EVENT_KIND_COUNT ? event.head.kind : 0]++;
+	}
+	free(bytes);
+}
+
+static int64_t ended(struct ingest *ingest)
+{
+	if (ingest->store.error)
+		count_unstored(ingest);
+	else {
+		store_begin(&ingest->store);
+		put_strings(ingest);
+		store_commit(&ingest->store);
+	}
+	return WORK_DONE;
+}
+
+int64_t ingest_run(struct work *work)
+{
+	struct ingest *ingest = (struct ingest *)work;
+	uint32_t wish = load(&ingest->wish);
+	if (ingest->ready_chunks == 0) {
+		if (ingest->has_segment) {
+			uint32_t ready = load(&ingest->segment.header->chunks_ready);
+			ingest->ready_chunks = ready < ingest->segment.chunk_count ? ready : ingest->segment.chunk_count;
+			ready = load(&ingest->segment.header->strings_ready);
+			ingest->ready_strings =
+				ready < ingest->segment.strings_bytes ? ready : ingest->segment.strings_bytes;
+			provide(ingest);
+		}
+		open_store(ingest);
+	}
+	if (!ingest->has_segment)
+		return WORK_DONE;
+	uint32_t taken = 0;
+	if (wish == INGEST_RUN)
+		provide(ingest);
+	if (!ingest->store.error)
+		taken = pass(ingest, wish == INGEST_END);
+	if (ingest->store.error && !load(&ingest->trouble)) {
+		log_line("capture %llu: %s", (unsigned long long)ingest->facts.number, ingest->store.sentence);
+		atomic_store_explicit(&ingest->trouble, 1, memory_order_release);
+	}
+	if (taken) {
+		ingest->quiet = 0;
+		return 0;
+	}
+	if (wish != INGEST_RUN)
+		return ended(ingest);
+	if (ingest->quiet < 1000)
+		ingest->quiet++;
+	uint32_t phase = load(&ingest->segment.header->phase);
+	if (phase == SEGMENT_DRAIN || phase == SEGMENT_RECORD)
+		return ingest->quiet < 20 ? 2 * MILLISECOND : 5 * MILLISECOND;
+	return ingest->quiet < 100 ? 2 * MILLISECOND : 10 * MILLISECOND;
+}

@@ -1,0 +1,87 @@
+/* ingest.h - brings the events of one running capture from its segment into its file, on a thread of the ingest pool,
+ * while the capture runs; then closes the capture (derive, summary, rename) on a thread of the finish pool.
+ *
+ * The loop's thread makes an ingest, submits it, and meanwhile touches only what is marked so below. When `done` is
+ * called the whole of it is the loop's again. */
+#ifndef PROFD_DAEMON_INGEST_H
+#define PROFD_DAEMON_INGEST_H
+
+#include "proto/segment.h"
+#include "store.h"
+#include "totals.h"
+#include "work.h"
+
+#include <stdatomic.h>
+
+enum ingest_wish {
+	INGEST_RUN = 0,
+	INGEST_END = 1, /* nobody will write again: take what is there, owned chunks too, and end */
+};
+
+/* One collector's report, as COLLECTOR messages told it. */
+struct ingest_collector {
+	bool wanted, told, ran;
+	uint64_t enable; /* ns */
+	char sentence[248];
+};
+
+/* What the finish pool needs to know beside the rows; filled by the loop before it submits the finish. */
+struct ingest_ending {
+	struct ingest_collector collectors[COLLECTOR_COUNT];
+	uint64_t done_at;         /* CLOCK_MONOTONIC ns when the end was known */
+	uint64_t step_before, step_during, enable, drain, agent_cpu, agent_bytes, other_thread_steps;
+	uint32_t late, step_source;
+	bool has_done;            /* the values of DONE above are there */
+	bool losses_unknown;      /* no segment was seen to the end */
+	char step_range[128];
+	char id[ID_BYTES], trigger_id[ID_BYTES];
+	uint64_t steps_told;      /* by DONE or the header */
+};
+
+struct ingest {
+	struct work work;
+	struct capture_facts facts; /* constant while submitted; the finish updates status, reason and figures */
+	struct ingest_ending ending;
+
+	struct segment segment;
+	bool has_segment;
+	bool adopt; /* the partial file is there already */
+	int folder;
+	const char *folder_path;
+	struct store store;
+	bool store_open;
+
+	/* The loop's to write, any time. */
+	_Atomic uint32_t wish;
+	/* The loop's to read, any time: 1 once the store cannot take more; the sentence stands in store.sentence then. */
+	_Atomic uint32_t trouble;
+
+	/* The ingest thread's. */
+	struct totals totals;
+	uint64_t unreadable[EVENT_KIND_COUNT];
+	uint64_t unstored[EVENT_KIND_COUNT]; /* records left in the segment because the store was full */
+	uint32_t strings_at;
+	bool strings_broken;
+	bool provide_failed;
+	bool base_known;
+	uint32_t ready_chunks, ready_strings;
+	unsigned quiet; /* passes without data */
+	uint32_t *seen; /* sorted sequences that a dead daemon had committed */
+	size_t seen_count, seen_capacity;
+	uint64_t inserted_ns; /* time spent in passes that inserted */
+
+	void *owner; /* the loop's: struct capture */
+};
+
+/* Makes an ingest over a segment (taken; NULL for a capture of which only the file is left). NULL where out of memory. */
+struct ingest *ingest_new(const struct capture_facts *facts, const struct segment *segment, bool adopt, int folder,
+			  const char *folder_path);
+/* Unmaps the segment and closes what is open. Takes NULL. */
+void ingest_free(struct ingest *ingest);
+
+/* work.run of the ingest pool. */
+int64_t ingest_run(struct work *work);
+/* work.run of the finish pool. */
+int64_t ingest_finish(struct work *work);
+
+#endif

@@ -1,0 +1,71 @@
+/* log.c - see log.h. */
+#include "log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+int log_is_verbose;
+
+static void put(const char *format, va_list arguments)
+{
+	int saved = errno;
+	char line[1024] = "profd-daemon: ";
+	size_t at = strlen(line);
+	int n = vsnprintf(line + at, sizeof line - at - 1, format, arguments);
+	if (n > 0)
+		at += (size_t)n < sizeof line - at - 1 ? (size_t)n : sizeof line - at - 2;
+	line[at++] = '\n';
+	/* A log that cannot be written has nowhere to say so. */
+	ssize_t written = write(STDERR_FILENO, line, at);
+	(void)written;
+	errno = saved;
+}
+
+void log_line(const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	put(format, arguments);
+	va_end(arguments);
+}
+
+void log_verbose(const char *format, ...)
+{
+	if (!log_is_verbose)
+		return;
+	va_list arguments;
+	va_start(arguments, format);
+	put(format, arguments);
+	va_end(arguments);
+}
+
+static uint64_t clock_read(clockid_t clock)
+{
+	struct timespec now;
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t clock_monotonic(void)
+{
+	return clock_read(CLOCK_MONOTONIC);
+}
+
+uint64_t clock_realtime(void)
+{
+	return clock_read(CLOCK_REALTIME);
+}
+
+void time_text(uint64_t realtime_ns, char ret[TIME_TEXT_BYTES])
+{
+	time_t seconds = (time_t)(realtime_ns / 1000000000u);
+	struct tm calendar;
+	char day[24];
+	if (!gmtime_r(&seconds, &calendar) || !strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &calendar))
+		day[0] = 0;
+	snprintf(ret, TIME_TEXT_BYTES, "%s.%06uZ", day, (unsigned)(realtime_ns % 1000000000u / 1000u));
+}

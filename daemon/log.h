@@ -1,0 +1,21 @@
+/* log.h - one line per fact to stderr (the journal adds the time), and the clocks that the lines and rows carry. Any
+ * thread; no locks: a line is one write. */
+#ifndef PROFD_DAEMON_LOG_H
+#define PROFD_DAEMON_LOG_H
+
+#include <stdint.h>
+
+/* Lines of log_verbose appear only with --verbose. Set once, before threads start. */
+extern int log_is_verbose;
+
+void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_verbose(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+uint64_t clock_monotonic(void); /* ns */
+uint64_t clock_realtime(void);  /* ns */
+
+/* RFC 3339, UTC, microseconds: 27 characters and a NUL. */
+#define TIME_TEXT_BYTES 40
+void time_text(uint64_t realtime_ns, char ret[TIME_TEXT_BYTES]);
+
+#endif

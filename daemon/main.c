@@ -1,0 +1,143 @@
+/* main.c - profd-daemon: options, then server.c. */
+#include "capture.h"
+#include "log.h"
+#include "places.h"
+#include "proto/version.h"
+
+#include <getopt.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char help[] =
+	"usage: profd-daemon [--user] [--dir DIR] [--socket PATH] [--foreground] [--verbose]\n"
+	"\n"
+	"Keeps the registry of processes that carry the profd agent, records their steps when a\n"
+	"user triggers it, and stores the captures.\n"
+	"\n"
+	"  --user          a daemon of your own, without root: captures go to $XDG_STATE_HOME/profd,\n"
+	"                  the socket to $XDG_RUNTIME_DIR/profd\n"
+	"  --dir DIR       captures and catalogue go to DIR, and without PROFD_SOCKET or --socket\n"
+	"                  the socket to DIR/profd.sock\n"
+	"  --socket PATH   where to listen (PROFD_SOCKET in the environment does the same)\n"
+	"  --foreground    stay in the foreground, which it always does: for service managers that ask\n"
+	"  --verbose       say more on stderr\n"
+	"  --version       print the release and exit\n"
+	"  --help          print this and exit\n";
+
+static void raise_descriptor_limit(void)
+{
+	/* A segment and a status page for each process, a descriptor for each connection and file. */
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max < 65536 ? limit.rlim_max : 65536;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+static uint64_t own_pid_namespace(void)
+{
+	struct stat facts;
+	return stat("/proc/self/ns/pid", &facts) == 0 ? facts.st_ino : 0;
+}
+
+static int serve(struct server *server, const char *directory, const char *socket_path)
+{
+	char sentence[PLACES_SENTENCE_BYTES];
+	umask(server->user ? 077 : 027);
+	signal(SIGPIPE, SIG_IGN);
+	raise_descriptor_limit();
+	int lock = places_take(server, directory, socket_path, sentence);
+	if (lock < 0) {
+		log_line("%s", sentence);
+		return 1;
+	}
+	if (catalogue_init(&server->catalogue, server->directory, server->folder, server->folder_path, sentence,
+			   sizeof sentence)) {
+		log_line("%s", sentence);
+		return 1;
+	}
+	const struct group *group = getgrnam("profd");
+	server->group = !server->user && group ? group->gr_gid : (gid_t)-1;
+	server->pid_namespace = own_pid_namespace();
+	server->started_at = clock_realtime();
+	server->next_serial = 1;
+	server->next_capture = catalogue_last_capture(&server->catalogue) + 1;
+	server->next_trigger = catalogue_last_trigger(&server->catalogue) + 1;
+	orphans_scan(server);
+	server->stored_captures = catalogue_count_captures(&server->catalogue, &server->stored_bytes);
+	server->listen_fd = places_listen(server, sentence);
+	if (server->listen_fd < 0) {
+		log_line("%s", sentence);
+		return 1;
+	}
+	int error = server_init(server);
+	if (error) {
+		log_line("cannot start: %s", strerror(-error));
+		return 1;
+	}
+	log_line("profd %s listens on %s, captures in %s", PROFD_VERSION, server->socket_path, server->directory);
+	server_run(server);
+	server_deinit(server);
+	close(server->folder);
+	close(lock);
+	log_line("ended");
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"user", no_argument, NULL, 'u'},	{"dir", required_argument, NULL, 'd'},
+		{"socket", required_argument, NULL, 's'}, {"foreground", no_argument, NULL, 'f'},
+		{"verbose", no_argument, NULL, 'v'},	{"version", no_argument, NULL, 'V'},
+		{"help", no_argument, NULL, 'h'},	{NULL, 0, NULL, 0},
+	};
+	const char *directory = NULL, *socket_path = NULL;
+	bool user = false;
+	int option;
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (option) {
+		case 'u':
+			user = true;
+			break;
+		case 'd':
+			directory = optarg;
+			break;
+		case 's':
+			socket_path = optarg;
+			break;
+		case 'f':
+			break;
+		case 'v':
+			log_is_verbose = 1;
+			break;
+		case 'V':
+			puts("profd-daemon " PROFD_VERSION);
+			return 0;
+		case 'h':
+			fputs(help, stdout);
+			return 0;
+		default:
+			fputs("profd-daemon --help lists the options\n", stderr);
+			return 2;
+		}
+	}
+	if (optind < argc) {
+		fprintf(stderr, "profd-daemon: what is %s? profd-daemon --help lists the options\n", argv[optind]);
+		return 2;
+	}
+	struct server *server = calloc(1, sizeof *server);
+	if (!server)
+		return 1;
+	server->user = user;
+	server->folder = -1;
+	int status = serve(server, directory, socket_path);
+	free(server);
+	return status;
+}

@@ -1,0 +1,122 @@
+/* orphans.c - captures that a dead daemon left as partial files: their agents come back and offer the segments, or they
+ * are ended with what is in the file. Thread: the loop's (the scan: before it runs). No locks. */
+#include "capture.h"
+#include "log.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void take_up(struct server *server, uint64_t number)
+{
+	struct store store;
+	struct capture_facts facts = {0};
+	int error = store_open(&store, server->folder, server->folder_path, number);
+	if (!error)
+		error = store_get_facts(&store, &facts);
+	uint64_t device = (uint64_t)store_get_int(&store, "segment_device");
+	uint64_t inode = (uint64_t)store_get_int(&store, "segment_inode");
+	if (error || facts.number != number) {
+		log_line("%s: not a capture that can be taken up (%s): removed", store.path,
+			 *store.sentence ? store.sentence : "it has no facts");
+		store_discard(&store);
+		return;
+	}
+	store_deinit(&store);
+	user_name(facts.who.uid, facts.who.user, sizeof facts.who.user);
+	facts.status = CAPTURE_FINISHING;
+	struct capture *capture = capture_add(server, &facts);
+	if (!capture)
+		return;
+	capture->state = STATE_ORPHAN;
+	capture->catalogued = true;
+	capture->segment_device = device;
+	capture->segment_inode = inode;
+	log_line("capture %llu of pid %d was left by an earlier daemon; waiting for its agent", (unsigned long long)number,
+		 facts.who.pid);
+}
+
+static bool has_file(void *context, uint64_t number)
+{
+	const struct server *server = context;
+	for (const struct capture *capture = server->captures; capture; capture = capture->next)
+		if (capture->facts.number == number)
+			return true;
+	return false;
+}
+
+void orphans_scan(struct server *server)
+{
+	DIR *folder = opendir(server->folder_path);
+	struct dirent *entry;
+	uint64_t largest = 0;
+	while (folder && (entry = readdir(folder))) {
+		char *end;
+		unsigned long long number = strtoull(entry->d_name, &end, 10);
+		if (end == entry->d_name || number == 0 || number > INT64_MAX / 2)
+			continue;
+		if (number > largest)
+			largest = number;
+		if (strcmp(end, ".partial") == 0)
+			take_up(server, number);
+	}
+	if (folder)
+		closedir(folder);
+	if (largest >= server->next_capture)
+		server->next_capture = largest + 1;
+	catalogue_close_lost(&server->catalogue, has_file, server);
+	server->orphans_until = clock_monotonic() + LIMIT_ORPHAN_SECONDS * 1000000000ull;
+}
+
+int orphan_offered(struct process *process, const struct message_offer *offer, int fd)
+{
+	struct server *server = process->server;
+	struct capture *capture = capture_find(server, offer->capture);
+	if (fd < 0 || !capture || capture->state != STATE_ORPHAN || capture->facts.who.uid != process->who.uid ||
+	    capture->facts.who.pid != process->who.pid || capture->facts.who.start_time != process->who.start_time)
+		return -ENOENT;
+	uint64_t device, inode;
+	if (segment_identity(fd, &device, &inode) || device != capture->segment_device || inode != capture->segment_inode)
+		return -EPERM;
+	int own = dup(fd);
+	if (own < 0)
+		return -errno;
+	struct segment segment;
+	int error = segment_adopt(&segment, own);
+	if (error) {
+		close(own);
+		return error;
+	}
+	capture->ingest = ingest_new(&capture->facts, &segment, true, server->folder, server->folder_path);
+	if (!capture->ingest) {
+		segment_deinit(&segment);
+		return -ENOMEM;
+	}
+	log_line("capture %llu: pid %d has offered its segment", (unsigned long long)offer->capture, process->who.pid);
+	capture->process = process;
+	capture->state = STATE_RUNNING;
+	capture->deadline = clock_monotonic() + LIMIT_ORPHAN_SECONDS * 1000000000ull;
+	capture_submit(capture);
+	return 0;
+}
+
+void orphan_tick(struct capture *capture, uint64_t now)
+{
+	struct server *server = capture->server;
+	bool gone = process_start_time(capture->facts.who.pid) != capture->facts.who.start_time;
+	if (!gone && now < server->orphans_until)
+		return;
+	capture->ingest = ingest_new(&capture->facts, NULL, true, server->folder, server->folder_path);
+	if (!capture->ingest)
+		return; /* the next tick tries again */
+	capture->facts.status = CAPTURE_INCOMPLETE;
+	text_copy(capture->facts.reason, sizeof capture->facts.reason,
+		  gone ? "the daemon restarted and the process ended; what its segment still held is lost, how much is not known"
+		       : "the daemon restarted; what the segment still held is lost, how much is not known");
+	capture->state = STATE_RUNNING;
+	capture_submit(capture);
+	capture_end(capture);
+}

@@ -1,0 +1,342 @@
+/* registry.c - see registry.h. Thread: the loop's. No locks. */
+#include "registry.h"
+#include "capture.h"
+#include "log.h"
+#include "proto/version.h"
+#include "serve.h"
+#include "trigger.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+uint64_t process_start_time(pid_t pid)
+{
+	char path[32], text[1024];
+	snprintf(path, sizeof path, "/proc/%d/stat", pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	ssize_t n = read(fd, text, sizeof text - 1);
+	close(fd);
+	if (n <= 0)
+		return 0;
+	text[n] = 0;
+	/* The name may hold anything, parentheses too: the fields begin after the last one. */
+	char *at = strrchr(text, ')');
+	if (!at || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X')
+		return 0;
+	at += 2;
+	for (int field = 3; field < 22; field++) {
+		at = strchr(at, ' ');
+		if (!at)
+			return 0;
+		at++;
+	}
+	return strtoull(at, NULL, 10);
+}
+
+pid_t registry_visible_pid(const struct process *process, uint64_t pid_namespace)
+{
+	if (pid_namespace && pid_namespace != process->server->pid_namespace &&
+	    pid_namespace == process->who.pid_namespace)
+		return process->who.agent_pid;
+	return process->who.pid;
+}
+
+struct process *registry_find(struct server *server, pid_t pid, uint64_t pid_namespace)
+{
+	bool own = pid_namespace == 0 || pid_namespace == server->pid_namespace;
+	for (struct process *process = server->processes; process; process = process->next)
+		if (own ? process->who.pid == pid
+			: process->who.pid_namespace == pid_namespace && process->who.agent_pid == pid)
+			return process;
+	return NULL;
+}
+
+enum error registry_missing(const struct conn *conn, pid_t pid, uint64_t pid_namespace)
+{
+	const struct server *server = conn->server;
+	char path[32];
+	struct stat facts;
+	snprintf(path, sizeof path, "/proc/%d", pid);
+	/* What another pid namespace calls so cannot be looked up from here. */
+	if ((pid_namespace && pid_namespace != server->pid_namespace) || stat(path, &facts))
+		return ERROR_NO_PROCESS;
+	return conn_may(conn, facts.st_uid) ? ERROR_NO_AGENT : ERROR_NOT_YOURS;
+}
+
+enum step_source registry_step_source(const struct process *process)
+{
+	uint32_t source = atomic_load_explicit(&process->page->source, memory_order_relaxed);
+	if (source == STEP_SOURCE_NONE || !step_source_word(source))
+		source = process->hello.step_source;
+	return step_source_word(source) ? (enum step_source)source : STEP_SOURCE_NONE;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return (x > y) - (x < y);
+}
+
+/* Median of the last 16 step times on the page; 0 where there are none. */
+static uint64_t page_median(const struct status_page *page, uint64_t steps)
+{
+	uint64_t times[16];
+	size_t n = 0;
+	for (uint64_t i = 0; i < 16 && i < steps; i++) {
+		uint64_t time = atomic_load_explicit(&page->ring[(steps - i) % LIMIT_STATUS_RING], memory_order_relaxed);
+		if (time && time < LIMIT_DURATION_NS)
+			times[n++] = time;
+	}
+	if (n == 0)
+		return 0;
+	qsort(times, n, sizeof *times, compare_numbers);
+	return times[n / 2];
+}
+
+static void add_optional(cJSON *row, const char *key, int32_t value)
+{
+	if (value >= 0)
+		cJSON_AddNumberToObject(row, key, value);
+	else
+		cJSON_AddNullToObject(row, key);
+}
+
+static void add_libraries(cJSON *row, uint32_t libraries)
+{
+	static const struct {
+		uint32_t bit;
+		const char *word;
+	} names[] = {{LIBRARY_TORCH, "torch"}, {LIBRARY_CUDA, "cuda"}, {LIBRARY_CUPTI, "cupti"},
+		     {LIBRARY_NVTX, "nvtx"}, {LIBRARY_PYTHON, "python"}};
+	cJSON *list = cJSON_AddArrayToObject(row, "libraries");
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (libraries & names[i].bit)
+			cJSON_AddItemToArray(list, cJSON_CreateString(names[i].word));
+}
+
+void registry_describe(const struct process *process, uint64_t pid_namespace, cJSON *row)
+{
+	const struct identity *who = &process->who;
+	const struct capture *capture = capture_of_process(process);
+	char text[TIME_TEXT_BYTES];
+	uint64_t steps = atomic_load_explicit(&process->page->steps, memory_order_relaxed);
+	uint64_t last = atomic_load_explicit(&process->page->last, memory_order_relaxed);
+	uint64_t now = clock_monotonic(), median;
+	if (steps > 1ull << 53)
+		steps = 1ull << 53;
+	median = page_median(process->page, steps);
+	cJSON_AddNumberToObject(row, "pid", registry_visible_pid(process, pid_namespace));
+	cJSON_AddNumberToObject(row, "uid", who->uid);
+	cJSON_AddStringToObject(row, "user", who->user);
+	cJSON_AddStringToObject(row, "name", who->name);
+	cJSON_AddStringToObject(row, "command", who->command);
+	cJSON_AddStringToObject(row, "host", who->host);
+	cJSON_AddStringToObject(row, "job", who->job);
+	cJSON_AddStringToObject(row, "launcher", who->launcher);
+	add_optional(row, "rank", who->rank);
+	add_optional(row, "local_rank", who->local_rank);
+	add_optional(row, "world_size", who->world_size);
+	cJSON_AddStringToObject(row, "torch_version", who->torch_version);
+	add_libraries(row, process->hello.libraries);
+	cJSON_AddNumberToObject(row, "step", (double)steps);
+	cJSON_AddStringToObject(row, "step_source", step_source_word(registry_step_source(process)));
+	if (median)
+		cJSON_AddNumberToObject(row, "step_ns", (double)median);
+	else
+		cJSON_AddNullToObject(row, "step_ns");
+	if (last && last <= now) {
+		time_text(clock_realtime() - (now - last), text);
+		cJSON_AddStringToObject(row, "last_step_at", text);
+	} else {
+		cJSON_AddNullToObject(row, "last_step_at");
+	}
+	time_text(process->registered_at, text);
+	cJSON_AddStringToObject(row, "registered_at", text);
+	cJSON_AddStringToObject(row, "state", capture ? capture_status_word(capture_status_now(capture)) : "idle");
+	if (capture) {
+		char id[ID_BYTES];
+		capture_id_text(capture->facts.number, process->server->user, id);
+		cJSON_AddStringToObject(row, "capture_id", id);
+	} else {
+		cJSON_AddNullToObject(row, "capture_id");
+	}
+	cJSON_AddStringToObject(row, "agent_version", who->agent_version);
+}
+
+/* --- registration --- */
+
+struct register_work {
+	struct work work;
+	struct server *server;
+	uint64_t serial;
+	bool gone;
+	struct identity who;
+};
+
+static int64_t register_run(struct work *work)
+{
+	struct register_work *registration = (struct register_work *)work;
+	struct catalogue *catalogue = &registration->server->catalogue;
+	if (registration->gone) {
+		catalogue_process_gone(catalogue, registration->who.pid, registration->who.start_time);
+	} else {
+		user_name(registration->who.uid, registration->who.user, sizeof registration->who.user);
+		catalogue_put_process(catalogue, &registration->who);
+	}
+	return WORK_DONE;
+}
+
+static void registered(struct work *work)
+{
+	struct register_work *registration = (struct register_work *)work;
+	for (struct process *process = registration->server->processes; process; process = process->next)
+		if (process->serial == registration->serial)
+			text_copy(process->who.user, sizeof process->who.user, registration->who.user);
+	free(registration);
+}
+
+static void put_in_catalogue(const struct process *process, bool gone)
+{
+	struct register_work *registration = calloc(1, sizeof *registration);
+	if (!registration)
+		return;
+	registration->work = (struct work){.run = register_run, .done = registered};
+	registration->server = process->server;
+	registration->serial = process->serial;
+	registration->gone = gone;
+	registration->who = process->who;
+	if (!catalogue_submit(&process->server->catalogue, &registration->work))
+		free(registration);
+}
+
+static void refuse(struct conn *conn, enum error error, const char *sentence)
+{
+	struct message_refuse refusal = MESSAGE_INIT(REFUSE, refuse);
+	refusal.error = error;
+	message_text(refusal.sentence, sizeof refusal.sentence, sentence);
+	log_line("pid %d uid %u refused: %s", conn->peer.pid, conn->peer.uid, sentence);
+	conn_send(conn, &refusal, sizeof refusal, -1);
+	conn_close(conn);
+}
+
+static void take_facts(struct process *process, const struct message_hello *hello)
+{
+	struct identity *who = &process->who;
+	process->hello = *hello;
+	who->agent_pid = hello->pid;
+	who->pid_namespace = hello->pid_namespace;
+	who->rank = hello->rank;
+	who->local_rank = hello->local_rank;
+	who->world_size = hello->world_size;
+	text_copy(who->host, sizeof who->host, hello->host);
+	text_copy(who->name, sizeof who->name, hello->name);
+	text_copy(who->command, sizeof who->command, hello->command);
+	text_copy(who->job, sizeof who->job, hello->job);
+	text_copy(who->launcher, sizeof who->launcher, hello->launcher);
+	text_copy(who->torch_version, sizeof who->torch_version, hello->torch_version);
+	text_copy(who->agent_version, sizeof who->agent_version, hello->version);
+}
+
+static void hello_first(struct conn *conn, const struct message_hello *hello)
+{
+	struct server *server = conn->server;
+	if (hello->major != PROTOCOL_MAJOR) {
+		char sentence[200];
+		snprintf(sentence, sizeof sentence,
+			 "the agent speaks protocol %u, this daemon (profd %s) protocol %d; start the job with the agent of "
+			 "the daemon's release",
+			 hello->major, PROFD_VERSION, PROTOCOL_MAJOR);
+		refuse(conn, ERROR_VERSION, sentence);
+		return;
+	}
+	/* The pid and its start time as we see them: a process cannot register for another. */
+	uint64_t start_time = process_start_time(conn->peer.pid);
+	if (conn->peer.pid <= 0 || (start_time && hello->start_time && start_time != hello->start_time)) {
+		refuse(conn, ERROR_PROTOCOL, "the process that connected is not the one that says hello");
+		return;
+	}
+	/* One connection a process: of two, the newer is the living one (the agent connects again after trouble). */
+	struct process *older = registry_find(server, conn->peer.pid, 0);
+	if (older)
+		conn_close(older->conn);
+	struct process *process = calloc(1, sizeof *process);
+	int page = process ? status_create(&process->page) : -ENOMEM;
+	if (page < 0) {
+		free(process);
+		refuse(conn, ERROR_NO_SPACE, "the daemon has no memory for another process");
+		return;
+	}
+	process->server = server;
+	process->conn = conn;
+	process->page_fd = page;
+	process->serial = server->next_serial++;
+	process->registered_at = clock_realtime();
+	process->who.pid = conn->peer.pid;
+	process->who.uid = conn->peer.uid;
+	process->who.start_time = start_time ? start_time : hello->start_time;
+	snprintf(process->who.user, sizeof process->who.user, "%u", conn->peer.uid);
+	take_facts(process, hello);
+	process->next = server->processes;
+	if (process->next)
+		process->next->previous = process;
+	server->processes = process;
+	server->process_count++;
+	conn->process = process;
+	struct message_welcome welcome = MESSAGE_INIT(WELCOME, welcome);
+	welcome.major = PROTOCOL_MAJOR;
+	welcome.minor = PROTOCOL_MINOR;
+	message_text(welcome.version, sizeof welcome.version, PROFD_VERSION);
+	conn_send(conn, &welcome, sizeof welcome, page);
+	log_verbose("pid %d (%s) uid %u registered", process->who.pid, process->who.name, process->who.uid);
+	put_in_catalogue(process, false);
+	trigger_offer_process(process);
+}
+
+void registry_message(struct conn *conn, const union message_any *message, int fd)
+{
+	struct process *process = conn->process;
+	if (message->head.type == MESSAGE_HELLO) {
+		if (process) {
+			take_facts(process, &message->hello);
+			trigger_offer_process(process);
+		} else {
+			hello_first(conn, &message->hello);
+		}
+		return;
+	}
+	if (!process) {
+		log_line("pid %d uid %u spoke before its hello: its connection is closed", conn->peer.pid, conn->peer.uid);
+		conn_close(conn);
+		return;
+	}
+	if (message->head.type == MESSAGE_COLLECTOR && message->collector.capture == 0)
+		serve_probe_answer(process, &message->collector);
+	else
+		capture_message(process, message, fd);
+}
+
+void registry_gone(struct process *process)
+{
+	struct server *server = process->server;
+	serve_probe_gone(process);
+	capture_process_gone(process);
+	put_in_catalogue(process, true);
+	log_verbose("pid %d (%s) is gone", process->who.pid, process->who.name);
+	if (process->previous)
+		process->previous->next = process->next;
+	else
+		server->processes = process->next;
+	if (process->next)
+		process->next->previous = process->previous;
+	server->process_count--;
+	status_unmap(process->page);
+	close(process->page_fd);
+	free(process);
+}

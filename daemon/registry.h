@@ -1,0 +1,38 @@
+/* registry.h - the processes that carry an agent and are connected. Key: pid as the daemon sees it, and start time. Loop's
+ * thread. */
+#ifndef PROFD_DAEMON_REGISTRY_H
+#define PROFD_DAEMON_REGISTRY_H
+
+#include "proto/status.h"
+#include "server.h"
+
+struct process {
+	struct server *server;
+	struct process *next, *previous;
+	struct conn *conn;
+	struct identity who;
+	struct message_hello hello;
+	struct status_page *page;
+	int page_fd;
+	uint64_t serial;        /* order of registration */
+	uint64_t registered_at; /* CLOCK_REALTIME ns */
+};
+
+/* A packet of an agent, already checked; fds are the caller's to close. */
+void registry_message(struct conn *conn, const union message_any *message, int fd);
+/* The agent's connection has ended. */
+void registry_gone(struct process *process);
+
+/* The pid by which a client in `pid_namespace` (0 = not stated) knows the process. */
+pid_t registry_visible_pid(const struct process *process, uint64_t pid_namespace);
+struct process *registry_find(struct server *server, pid_t pid, uint64_t pid_namespace);
+/* Why a pid cannot be served: NOT_YOURS, NO_AGENT or NO_PROCESS. */
+enum error registry_missing(const struct conn *conn, pid_t pid, uint64_t pid_namespace);
+/* Adds the members of PROCESS (requests.h). */
+void registry_describe(const struct process *process, uint64_t pid_namespace, cJSON *row);
+enum step_source registry_step_source(const struct process *process);
+
+/* Start time in clock ticks of a living process, 0 where it is gone (or a zombie). */
+uint64_t process_start_time(pid_t pid);
+
+#endif

@@ -1,0 +1,600 @@
+/* serve.c - see serve.h. Thread: the loop's; what asks the catalogue runs on the catalogue's thread and comes back. */
+#include "serve.h"
+#include "capture.h"
+#include "log.h"
+#include "proto/version.h"
+#include "trigger.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PROBE_NS 2000000000ull
+/* Rows that the catalogue is asked for at a time. */
+#define PAGE_ROWS 50
+#define CAPTURES_DEFAULT 100
+#define PS_ROWS 32
+
+/* --- status, ps --- */
+
+static void serve_status(struct conn *conn)
+{
+	struct server *server = conn->server;
+	unsigned running = 0, unstored = 0, processes = 0;
+	for (const struct capture *capture = server->captures; capture; capture = capture->next) {
+		running += capture->state != STATE_DROPPED && conn_may(conn, capture->facts.who.uid);
+		unstored += capture->catalogued;
+	}
+	for (const struct process *process = server->processes; process; process = process->next)
+		processes += conn_may(conn, process->who.uid);
+	char started[TIME_TEXT_BYTES];
+	time_text(server->started_at, started);
+	cJSON *row = conn_row_new("daemon");
+	cJSON_AddStringToObject(row, "version", PROFD_VERSION);
+	cJSON_AddNumberToObject(row, "pid", getpid());
+	cJSON_AddNumberToObject(row, "uid", getuid());
+	cJSON_AddStringToObject(row, "socket", server->socket_path);
+	cJSON_AddStringToObject(row, "directory", server->directory);
+	cJSON_AddStringToObject(row, "started_at", started);
+	cJSON_AddNumberToObject(row, "processes", processes);
+	cJSON_AddNumberToObject(row, "running", running);
+	cJSON_AddNumberToObject(row, "captures", (double)(server->stored_captures + unstored));
+	cJSON_AddNumberToObject(row, "store_bytes", (double)server->stored_bytes);
+	cJSON_AddBoolToObject(row, "user", server->user);
+	conn_row(conn, row);
+	conn_end(conn, NULL);
+}
+
+static void process_row(struct conn *conn, const struct process *process)
+{
+	cJSON *row = conn_row_new("process");
+	registry_describe(process, conn->request.pid_namespace, row);
+	conn_row(conn, row);
+}
+
+/* Processes in the order of their registration, a few at a time; cursor is the serial of the last. */
+static void produce_ps(struct conn *conn)
+{
+	for (unsigned i = 0; i < PS_ROWS && conn->queued < SERVER_QUEUE_LOW; i++) {
+		const struct process *next = NULL;
+		for (const struct process *process = conn->server->processes; process; process = process->next)
+			if (process->serial > conn->cursor && conn_may(conn, process->who.uid) &&
+			    (!next || process->serial < next->serial))
+				next = process;
+		if (!next) {
+			conn_end(conn, NULL);
+			return;
+		}
+		conn->cursor = next->serial;
+		process_row(conn, next);
+	}
+	/* With an empty queue nobody would call again. */
+	if (!conn->first && !conn->closed && conn->produce)
+		produce_ps(conn);
+}
+
+/* The one process of "pid", or an error sent. */
+static struct process *named_process(struct conn *conn)
+{
+	int32_t pid = conn->request.pids[0];
+	struct process *process = registry_find(conn->server, pid, conn->request.pid_namespace);
+	enum error error = ERROR_NONE;
+	if (!process)
+		error = registry_missing(conn, pid, conn->request.pid_namespace);
+	else if (!conn_may(conn, process->who.uid))
+		error = ERROR_NOT_YOURS;
+	if (!error)
+		return process;
+	char detail[32];
+	snprintf(detail, sizeof detail, error == ERROR_NOT_YOURS ? "process %d" : "%d", pid);
+	conn_error(conn, error, detail, pid);
+	return NULL;
+}
+
+static void serve_ps(struct conn *conn)
+{
+	if (conn->request.pid_count) {
+		const struct process *process = named_process(conn);
+		if (!process)
+			return;
+		process_row(conn, process);
+		conn_end(conn, NULL);
+		return;
+	}
+	conn->cursor = 0;
+	conn->produce = produce_ps;
+	produce_ps(conn);
+}
+
+/* --- doctor --- */
+
+static void serve_doctor(struct conn *conn)
+{
+	struct process *process = named_process(conn);
+	if (!process)
+		return;
+	process_row(conn, process);
+	conn->probing = process;
+	conn->probe_deadline = clock_monotonic() + PROBE_NS;
+	conn->server->probes++;
+	struct message_probe probe = MESSAGE_INIT(PROBE, probe);
+	conn_send(process->conn, &probe, sizeof probe, -1);
+	server_tick_adjust(conn->server);
+}
+
+static void probe_over(struct conn *conn)
+{
+	conn->probing = NULL;
+	conn->server->probes--;
+	server_tick_adjust(conn->server);
+}
+
+void serve_probe_answer(struct process *process, const struct message_collector *answer)
+{
+	/* Answers come in the order of the questions. */
+	struct conn *conn = NULL;
+	for (struct conn *candidate = process->server->conns; candidate; candidate = candidate->next)
+		if (candidate->probing == process && (!conn || candidate->probe_deadline < conn->probe_deadline))
+			conn = candidate;
+	if (!conn)
+		return;
+	if (answer->available == 2) {
+		probe_over(conn);
+		conn_end(conn, NULL);
+		return;
+	}
+	const char *word = collector_word(answer->collector);
+	if (!word)
+		return;
+	cJSON *row = conn_row_new("collector");
+	cJSON_AddStringToObject(row, "collector", word);
+	cJSON_AddBoolToObject(row, "available", answer->available == 1);
+	cJSON_AddStringToObject(row, "sentence", answer->sentence);
+	conn_row(conn, row);
+}
+
+void serve_probe_gone(struct process *process)
+{
+	for (struct conn *conn = process->server->conns, *next; conn; conn = next) {
+		next = conn->next;
+		if (conn->probing != process)
+			continue;
+		char pid[16];
+		snprintf(pid, sizeof pid, "%d", process->who.pid);
+		probe_over(conn);
+		conn_error(conn, ERROR_GONE, pid, process->who.pid);
+	}
+}
+
+void serve_tick(struct conn *conn, uint64_t now)
+{
+	if (now < conn->probe_deadline)
+		return;
+	char detail[128];
+	int32_t pid = registry_visible_pid(conn->probing, conn->request.pid_namespace);
+	snprintf(detail, sizeof detail, "the agent of process %d does not answer; is the process stopped?", pid);
+	probe_over(conn);
+	conn_error(conn, ERROR_TIMEOUT, detail, pid);
+}
+
+/* --- what the catalogue knows --- */
+
+struct query {
+	struct work work;
+	struct server *server;
+	struct conn *conn; /* a reference */
+	/* captures */
+	struct catalogue_filter filter;
+	unsigned room;
+	int count;
+	struct capture_facts *rows;
+	/* summary, open */
+	uint64_t number;
+	char *text;
+	int fd;
+	uint64_t bytes;
+	/* rm */
+	uint64_t *numbers;
+	enum error *outcomes;
+	size_t number_count;
+};
+
+static struct query *query_new(struct conn *conn, int64_t (*run)(struct work *work), void (*done)(struct work *work))
+{
+	struct query *query = calloc(1, sizeof *query);
+	if (!query)
+		return NULL;
+	query->work = (struct work){.run = run, .done = done};
+	query->server = conn->server;
+	query->conn = conn_ref(conn);
+	query->fd = -1;
+	return query;
+}
+
+static void query_free(struct query *query)
+{
+	if (query->fd >= 0)
+		close(query->fd);
+	conn_unref(query->conn);
+	free(query->rows);
+	free(query->text);
+	free(query->numbers);
+	free(query->outcomes);
+	free(query);
+}
+
+static void query_submit(struct query *query)
+{
+	if (catalogue_submit(&query->server->catalogue, &query->work))
+		return;
+	conn_error(query->conn, ERROR_FAILED, "the daemon's disk does not keep up; try again in a moment", 0);
+	query_free(query);
+}
+
+/* A capture that is under way is further than its row. */
+static void freshen(const struct server *server, struct capture_facts *facts)
+{
+	const struct capture *capture = capture_find((struct server *)server, facts->number);
+	if (!capture || capture->state == STATE_STORING)
+		return;
+	facts->status = capture_status_now(capture);
+	if (capture->ingest && capture->ingest->has_segment && capture->state == STATE_RUNNING) {
+		uint32_t steps = atomic_load(&capture->ingest->segment.header->steps_recorded);
+		facts->steps_recorded = steps > facts->steps_wanted ? facts->steps_wanted : steps;
+	}
+}
+
+static int64_t list_run(struct work *work)
+{
+	struct query *query = (struct query *)work;
+	query->rows = calloc(query->room, sizeof *query->rows);
+	query->count = query->rows ? catalogue_list(&query->server->catalogue, &query->filter, query->rows, query->room) : -ENOMEM;
+	return WORK_DONE;
+}
+
+static void list_done(struct work *work)
+{
+	struct query *query = (struct query *)work;
+	struct conn *conn = query->conn;
+	conn->fetching = false;
+	if (conn->closed) {
+		query_free(query);
+		return;
+	}
+	for (int i = 0; i < query->count; i++) {
+		struct capture_facts *facts = &query->rows[i];
+		conn->cursor = facts->number;
+		conn->left--;
+		freshen(conn->server, facts);
+		cJSON *row = conn_row_new("capture");
+		capture_describe(conn->server, facts, row);
+		conn_row(conn, row);
+	}
+	if (query->count < 0)
+		conn_error(conn, ERROR_FAILED, "the daemon cannot read its catalogue; its log says why", 0);
+	else if (query->count < (int)query->room || conn->left == 0)
+		conn_end(conn, NULL);
+	else if (conn->queued < SERVER_QUEUE_LOW)
+		conn->produce(conn);
+	query_free(query);
+}
+
+static void produce_captures(struct conn *conn)
+{
+	struct query *query = query_new(conn, list_run, list_done);
+	if (!query) {
+		conn_error(conn, ERROR_FAILED, "the daemon is out of memory", 0);
+		return;
+	}
+	const struct request *request = &conn->request;
+	query->filter = (struct catalogue_filter){.all = conn->admin, .uid = conn->peer.uid,
+						  .pid = request->pid_count ? request->pids[0] : 0,
+						  .before = conn->cursor};
+	text_copy(query->filter.name, sizeof query->filter.name, request->name);
+	text_copy(query->filter.job, sizeof query->filter.job, request->job);
+	text_copy(query->filter.label, sizeof query->filter.label, request->label);
+	query->room = conn->left < PAGE_ROWS ? (unsigned)conn->left : PAGE_ROWS;
+	conn->fetching = true;
+	query_submit(query);
+}
+
+static void serve_captures(struct conn *conn)
+{
+	conn->cursor = INT64_MAX;
+	conn->left = conn->request.limit ? conn->request.limit : CAPTURES_DEFAULT;
+	conn->produce = produce_captures;
+	produce_captures(conn);
+}
+
+static int64_t get_run(struct work *work)
+{
+	struct query *query = (struct query *)work;
+	query->rows = calloc(1, sizeof *query->rows);
+	query->count = query->rows ? catalogue_get(&query->server->catalogue, query->number, query->rows) : -ENOMEM;
+	if (query->count != 1 || query->rows->status < CAPTURE_COMPLETE)
+		return WORK_DONE;
+	if (query->conn->request.op == REQUEST_summary) {
+		query->text = catalogue_read_summary(&query->server->catalogue, query->number);
+		return WORK_DONE;
+	}
+	char name[40];
+	struct stat facts;
+	snprintf(name, sizeof name, "%" PRIu64 ".db", query->number);
+	query->fd = openat(query->server->folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (query->fd >= 0 && fstat(query->fd, &facts) == 0)
+		query->bytes = (uint64_t)facts.st_size;
+	return WORK_DONE;
+}
+
+static void send_summary(struct conn *conn, const struct query *query)
+{
+	const struct capture_facts *facts = query->rows;
+	cJSON *row = query->text ? cJSON_Parse(query->text) : NULL;
+	if (!row) {
+		/* A capture that failed has no file: its facts are all there is. */
+		row = cJSON_CreateObject();
+		static const char *const lists[] = {"steps", "operators", "ranges", "losses", "collectors"};
+		for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+			cJSON_AddArrayToObject(row, lists[i]);
+		cJSON_AddObjectToObject(row, "cost");
+	}
+	cJSON *cost = cJSON_GetObjectItem(row, "cost");
+	if (cost && facts->step_after) {
+		cJSON_DeleteItemFromObject(cost, "step_after_ns");
+		cJSON_AddNumberToObject(cost, "step_after_ns", (double)facts->step_after);
+	}
+	cJSON_AddStringToObject(row, "row", "summary");
+	capture_describe(conn->server, facts, cJSON_AddObjectToObject(row, "capture"));
+	conn_row(conn, row);
+	conn_end(conn, NULL);
+}
+
+static void get_done(struct work *work)
+{
+	struct query *query = (struct query *)work;
+	struct conn *conn = query->conn;
+	struct capture_facts *facts = query->rows;
+	bool open = conn->request.op == REQUEST_open;
+	char id[ID_BYTES], detail[SENTENCE_BYTES];
+	capture_id_text(query->number, query->server->user, id);
+	if (conn->closed) {
+		query_free(query);
+		return;
+	}
+	if (query->count != 1) {
+		conn_error(conn, ERROR_NO_CAPTURE, id, 0);
+	} else if (!conn_may(conn, facts->who.uid)) {
+		snprintf(detail, sizeof detail, "capture %s", id);
+		server_audit(conn->server, conn, open ? "open" : "summary", id, "not_permitted");
+		conn_error(conn, ERROR_NOT_YOURS, detail, 0);
+	} else if (facts->status < CAPTURE_COMPLETE) {
+		/* errors.def speaks of a process: so does the detail. */
+		snprintf(detail, sizeof detail, "%d (capture %s)", facts->who.pid, id);
+		conn_error(conn, ERROR_BUSY, detail, facts->who.pid);
+	} else if (!open) {
+		send_summary(conn, query);
+	} else if (query->fd < 0) {
+		snprintf(detail, sizeof detail, "capture %s has no file%s%s", id, *facts->reason ? ": " : "", facts->reason);
+		conn_error(conn, ERROR_FAILED, detail, 0);
+	} else {
+		cJSON *row = conn_row_new("file");
+		capture_describe(conn->server, facts, row);
+		cJSON_DeleteItemFromObject(row, "bytes");
+		cJSON_AddNumberToObject(row, "bytes", (double)query->bytes);
+		char *text = cJSON_PrintUnformatted(row);
+		cJSON_Delete(row);
+		if (text)
+			conn_send(conn, text, strlen(text), query->fd);
+		free(text);
+		server_audit(conn->server, conn, "open", id, "opened");
+		conn_end(conn, NULL);
+	}
+	query_free(query);
+}
+
+static void serve_get(struct conn *conn)
+{
+	uint64_t number = capture_id_parse(conn->request.capture_id, conn->server->user);
+	if (!number) {
+		conn_error(conn, ERROR_NO_CAPTURE, conn->request.capture_id, 0);
+		return;
+	}
+	struct query *query = query_new(conn, get_run, get_done);
+	if (!query) {
+		conn_error(conn, ERROR_FAILED, "the daemon is out of memory", 0);
+		return;
+	}
+	query->number = number;
+	query_submit(query);
+}
+
+static int64_t remove_run(struct work *work)
+{
+	struct query *query = (struct query *)work;
+	struct capture_facts facts;
+	for (size_t i = 0; i < query->number_count; i++) {
+		if (query->outcomes[i])
+			continue;
+		int found = catalogue_get(&query->server->catalogue, query->numbers[i], &facts);
+		if (found != 1)
+			query->outcomes[i] = ERROR_NO_CAPTURE;
+		else if (!conn_may(query->conn, facts.who.uid))
+			query->outcomes[i] = ERROR_NOT_YOURS;
+		else if (facts.status < CAPTURE_COMPLETE)
+			query->outcomes[i] = ERROR_BUSY;
+		else if (catalogue_remove(&query->server->catalogue, query->numbers[i]))
+			query->outcomes[i] = ERROR_FAILED;
+		else
+			query->bytes += facts.bytes;
+	}
+	return WORK_DONE;
+}
+
+static void remove_done(struct work *work)
+{
+	struct query *query = (struct query *)work;
+	struct conn *conn = query->conn;
+	struct server *server = query->server;
+	server->stored_bytes -= query->bytes < server->stored_bytes ? query->bytes : server->stored_bytes;
+	for (size_t i = 0; i < query->number_count; i++) {
+		enum error error = query->outcomes[i];
+		if (!error && server->stored_captures)
+			server->stored_captures--;
+		if (conn->closed)
+			continue;
+		const char *id = conn->request.ids[i];
+		cJSON *row = conn_row_new(error ? "kept" : "removed");
+		cJSON_AddStringToObject(row, "capture_id", id);
+		server_audit(server, conn, "rm", id, error ? error_word(error) : "removed");
+		if (error) {
+			char detail[128], sentence[SENTENCE_BYTES];
+			snprintf(detail, sizeof detail,
+				 error == ERROR_FAILED ? "capture %s could not be deleted; the daemon's log says why"
+				 : error == ERROR_NO_CAPTURE ? "%s"
+							     : "capture %s",
+				 id);
+			if (error == ERROR_BUSY)
+				snprintf(sentence, sizeof sentence,
+					 "capture %s is under way; wait for it, or end it with `profd cancel %s`", id, id);
+			else
+				error_text(error, detail, sentence);
+			cJSON *object = cJSON_AddObjectToObject(row, "error");
+			cJSON_AddStringToObject(object, "code", error_word(error));
+			cJSON_AddStringToObject(object, "message", sentence);
+		}
+		conn_row(conn, row);
+	}
+	if (!conn->closed)
+		conn_end(conn, NULL);
+	query_free(query);
+}
+
+static void serve_rm(struct conn *conn)
+{
+	size_t n = conn->request.id_count;
+	struct query *query = query_new(conn, remove_run, remove_done);
+	if (query) {
+		query->numbers = calloc(n, sizeof *query->numbers);
+		query->outcomes = calloc(n, sizeof *query->outcomes);
+	}
+	if (!query || !query->numbers || !query->outcomes) {
+		if (query)
+			query_free(query);
+		conn_error(conn, ERROR_FAILED, "the daemon is out of memory", 0);
+		return;
+	}
+	query->number_count = n;
+	for (size_t i = 0; i < n; i++) {
+		query->numbers[i] = capture_id_parse(conn->request.ids[i], conn->server->user);
+		if (!query->numbers[i])
+			query->outcomes[i] = ERROR_NO_CAPTURE;
+		else if (capture_find(conn->server, query->numbers[i]))
+			query->outcomes[i] = ERROR_BUSY;
+	}
+	query_submit(query);
+}
+
+/* --- cancel --- */
+
+static bool named_by_cancel(const struct conn *conn, const struct capture *capture)
+{
+	const struct request *request = &conn->request;
+	bool user = conn->server->user;
+	if (*request->capture_id)
+		return capture->facts.number == capture_id_parse(request->capture_id, user);
+	if (*request->trigger_id)
+		return capture->facts.trigger == trigger_id_parse(request->trigger_id, user);
+	if (request->pid_count)
+		return capture->process && capture->process == registry_find(conn->server, request->pids[0], request->pid_namespace);
+	return true;
+}
+
+static void serve_cancel(struct conn *conn)
+{
+	unsigned cancelled = 0, refused = 0;
+	for (struct capture *capture = conn->server->captures; capture; capture = capture->next) {
+		if (!capture_is_running(capture) || !named_by_cancel(conn, capture))
+			continue;
+		if (!conn_may(conn, capture->facts.who.uid)) {
+			refused++;
+			continue;
+		}
+		char id[ID_BYTES];
+		capture_id_text(capture->facts.number, conn->server->user, id);
+		capture_cancel(capture, REASON_CANCELLED);
+		if (capture->trigger)
+			capture->trigger->wait_until = 0;
+		server_audit(conn->server, conn, "cancel", id, "cancelled");
+		/* A cycle that was only prepared is no capture that anybody has seen. */
+		if (capture->facts.cycle && capture_status_now(capture) == CAPTURE_ARMED)
+			continue;
+		cJSON *row = conn_row_new("cancelled");
+		cJSON_AddStringToObject(row, "capture_id", id);
+		conn_row(conn, row);
+		cancelled++;
+	}
+	/* A trigger that still waits for its process has no capture yet, but can be ended. */
+	for (struct trigger *trigger = conn->server->triggers; trigger; trigger = trigger->next)
+		if (*conn->request.trigger_id && conn_may(conn, trigger->by.uid) && trigger->wait_until &&
+		    trigger->number == trigger_id_parse(conn->request.trigger_id, conn->server->user)) {
+			trigger->wait_until = 0;
+			cancelled++;
+		}
+	if (cancelled) {
+		conn_end(conn, NULL);
+	} else if (refused) {
+		server_audit(conn->server, conn, "cancel", conn->request.capture_id, "not_permitted");
+		conn_error(conn, ERROR_NOT_YOURS, "that capture", 0);
+	} else {
+		const char *what = *conn->request.capture_id   ? conn->request.capture_id
+				   : *conn->request.trigger_id ? conn->request.trigger_id
+							       : "under way";
+		conn_error(conn, ERROR_NO_CAPTURE, what, 0);
+	}
+}
+
+void serve_packet(struct conn *conn, const char *packet, size_t n)
+{
+	char sentence[SENTENCE_BYTES];
+	conn->busy = true;
+	enum error error = request_parse(&conn->request, packet, n, sentence, sizeof sentence);
+	if (error) {
+		conn_error(conn, error, sentence, 0);
+		return;
+	}
+	switch (conn->request.op) {
+	case REQUEST_status:
+		serve_status(conn);
+		break;
+	case REQUEST_ps:
+		serve_ps(conn);
+		break;
+	case REQUEST_doctor:
+		serve_doctor(conn);
+		break;
+	case REQUEST_trigger:
+		trigger_start(conn, packet, n);
+		break;
+	case REQUEST_cancel:
+		serve_cancel(conn);
+		break;
+	case REQUEST_captures:
+		serve_captures(conn);
+		break;
+	case REQUEST_summary:
+	case REQUEST_open:
+		serve_get(conn);
+		break;
+	case REQUEST_rm:
+		serve_rm(conn);
+		break;
+	case REQUEST_NONE:
+		conn_end(conn, NULL);
+		break;
+	}
+}

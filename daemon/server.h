@@ -1,0 +1,136 @@
+/* server.h - the daemon's one loop: its listening socket, its connections, its clock. All of it, and all that hangs on it
+ * (processes, triggers, captures), belongs to the loop's thread; other threads speak through server->outbox. */
+#ifndef PROFD_DAEMON_SERVER_H
+#define PROFD_DAEMON_SERVER_H
+
+#include "catalogue.h"
+#include "proto/limits.h"
+#include "proto/message.h"
+#include "proto/socket.h"
+#include "request.h"
+#include "work.h"
+
+#include <cjson/cJSON.h>
+#include <sys/socket.h>
+#include <uv.h>
+
+/* Connections, of all and of one user who is not root; agents of one job of eight ranks per node are far below. */
+#define SERVER_CONNECTIONS 4096
+#define SERVER_CONNECTIONS_USER 1024
+/* What may wait for a peer that does not read; a list is produced as it is read. */
+#define SERVER_QUEUE_BYTES (256u << 10)
+#define SERVER_QUEUE_LOW (32u << 10)
+/* How long a peer may take to say what it is. */
+#define SERVER_IDENTIFY_NS 10000000000ull
+
+struct packet {
+	struct packet *next;
+	int fd; /* owned; -1 = none */
+	size_t n;
+	char data[];
+};
+
+enum conn_kind { CONN_UNKNOWN, CONN_CLIENT, CONN_AGENT };
+
+struct conn {
+	struct server *server;
+	struct conn *next, *previous;
+	uv_poll_t poll;
+	int fd;
+	int events; /* that are polled for */
+	struct ucred peer;
+	bool admin; /* root, or of the group profd */
+	enum conn_kind kind;
+	uint64_t since; /* CLOCK_MONOTONIC ns */
+	bool closed;    /* gone but for the references below */
+	unsigned references;
+	struct packet *first, *last;
+	size_t queued; /* bytes */
+
+	struct process *process; /* of an agent */
+
+	/* A client's request that is being served; it is not read from meanwhile. */
+	bool busy;
+	struct request request;
+	struct trigger *trigger;     /* that it follows */
+	struct process *probing;     /* whose answer to PROBE it waits for */
+	uint64_t probe_deadline;
+	void (*produce)(struct conn *conn); /* makes more rows when the queue runs low */
+	bool fetching;                      /* the catalogue is asked for more rows */
+	uint64_t cursor, left;
+};
+
+struct server {
+	uv_loop_t loop;
+	uv_poll_t listener;
+	uv_async_t async;
+	uv_timer_t tick;
+	uv_signal_t signals[2];
+	uint64_t tick_ns; /* interval of the running tick; 0 = it does not run */
+	int listen_fd;
+
+	bool user; /* a user's own daemon */
+	bool stopping;
+	bool closing; /* the pools are going: nothing new begins */
+	uint64_t stop_at;
+	gid_t group; /* profd's; (gid_t)-1 where there is none */
+	uint64_t pid_namespace;
+	uint64_t started_at; /* CLOCK_REALTIME ns */
+	char socket_path[SOCKET_PATH_BYTES];
+	char directory[400];
+	char folder_path[440]; /* captures/ */
+	int folder;
+
+	struct conn *conns;
+	unsigned conn_count, unidentified;
+	struct process *processes;
+	unsigned process_count;
+	uint64_t next_serial;
+	struct trigger *triggers;
+	struct capture *captures; /* that are not in their final state */
+	unsigned capture_count;
+	uint64_t next_capture, next_trigger;
+	unsigned probes;
+	uint64_t orphans_until; /* CLOCK_MONOTONIC ns */
+
+	struct work_outbox outbox;
+	struct work_pool ingest_pool, finish_pool;
+	struct catalogue catalogue;
+	uint64_t stored_captures, stored_bytes;
+	char packet[LIMIT_PACKET_BYTES];
+};
+
+/* Starts pools, loop and handles on a listening socket, with the catalogue already open. 0 or a negative errno. */
+int server_init(struct server *server);
+/* Runs until SIGTERM or SIGINT, then ends the captures that run and closes everything. */
+void server_run(struct server *server);
+void server_deinit(struct server *server);
+
+/* (Re)starts or stops the tick, as what is going on needs it. Call after anything that waits for time began. */
+void server_tick_adjust(struct server *server);
+
+/* Queues a packet (copied; fd is duplicated where not -1). A peer that lets too much wait is closed. */
+void conn_send(struct conn *conn, const void *packet, size_t n, int fd);
+/* Sends a row and deletes it. */
+void conn_row(struct conn *conn, cJSON *row);
+/* A row's beginning: {"row": word}. */
+cJSON *conn_row_new(const char *word);
+/* Ends the request with {"end": true, ...}; `end` may be NULL, is deleted. The next request is read. */
+void conn_end(struct conn *conn, cJSON *end);
+/* Ends the request with an error. */
+void conn_error(struct conn *conn, enum error error, const char *detail, int32_t pid);
+void conn_close(struct conn *conn);
+struct conn *conn_ref(struct conn *conn);
+void conn_unref(struct conn *conn);
+/* May this client see and trigger what belongs to `uid`? */
+bool conn_may(const struct conn *conn, uid_t uid);
+
+/* The sentence of an error, %s replaced by `detail`. */
+#define SENTENCE_BYTES 512
+void error_text(enum error error, const char *detail, char ret[SENTENCE_BYTES]);
+
+/* Writes an audit line, some time. */
+void server_audit(struct server *server, const struct conn *conn, const char *action, const char *subject,
+		  const char *outcome);
+
+#endif

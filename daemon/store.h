@@ -1,0 +1,88 @@
+/* store.h - one capture's SQLite file: made as <folder>/<number>.partial, filled by ingest, closed and renamed to
+ * <folder>/<number>.db when finished. One thread at a time.
+ *
+ * While it is partial it has a rollback journal that is kept open (journal_mode=PERSIST) and exclusive locking: rows and
+ * chunk numbers commit together as with a WAL, which survives the death of the daemon, but appended pages are written
+ * once and not twice (measured: 0.73 s against 0.81 s for a million operators). Rows enter through a virtual table over
+ * the batch (0.73 s against 1.5 s for one INSERT a row).
+ *
+ * Errors: 0 or a negative errno; store->sentence then says what happened, and everything after fails alike. */
+#ifndef PROFD_DAEMON_STORE_H
+#define PROFD_DAEMON_STORE_H
+
+#include "facts.h"
+#include "proto/events.h"
+
+#include <sqlite3.h>
+
+#define STORE_SENTENCE_BYTES 256
+
+/* Parsed records of one kind, that wait for store_put_batch. */
+struct store_rows {
+	void *rows; /* struct event_<name>[capacity] */
+	size_t count, capacity;
+};
+
+struct store_batch {
+	struct store_rows kinds[EVENT_KIND_COUNT];
+};
+/* Appends a record; 0 or -ENOMEM. */
+int store_batch_add(struct store_batch *batch, const union event_any *event);
+void store_batch_clear(struct store_batch *batch);
+void store_batch_deinit(struct store_batch *batch);
+
+struct store {
+	sqlite3 *db;
+	int folder;    /* descriptor of captures/, not owned */
+	char path[512]; /* of the .partial file */
+	char final_path[512];
+	char final_name[40], partial_name[40];
+	uint64_t base; /* CLOCK_MONOTONIC ns that TIME columns count from */
+	const struct store_batch *batch;
+	sqlite3_stmt *insert[EVENT_KIND_COUNT];
+	sqlite3_stmt *insert_string, *insert_inputs, *insert_ingested, *meta;
+	int error;
+	char sentence[STORE_SENTENCE_BYTES];
+};
+
+/* Makes a new partial file with the whole schema. `folder_path` is the path behind `folder`. */
+int store_create(struct store *store, int folder, const char *folder_path, uint64_t number);
+/* Opens a partial file that an earlier daemon left. -EPROTO where it is not one, or of a newer schema. */
+int store_open(struct store *store, int folder, const char *folder_path, uint64_t number);
+/* Closes without finishing: the file stays as it is. */
+void store_deinit(struct store *store);
+
+int store_begin(struct store *store);
+int store_commit(struct store *store);
+/* Undoes the open transaction; the rows of the pass are not in the file. */
+void store_rollback(struct store *store);
+int store_put_batch(struct store *store, const struct store_batch *batch);
+int store_put_string(struct store *store, uint32_t id, const char *text, size_t n);
+int store_put_inputs(struct store *store, uint32_t id, const char *dims, const char *types, const char *strides,
+		     const char *concrete);
+int store_put_ingested(struct store *store, uint32_t sequence);
+int store_meta_text(struct store *store, const char *key, const char *value);
+int store_meta_int(struct store *store, const char *key, int64_t value);
+/* What tells whose capture it is; in the file from the start. */
+int store_put_facts(struct store *store, const struct capture_facts *facts);
+int store_get_facts(struct store *store, struct capture_facts *ret);
+/* 0 where the key is absent. */
+int64_t store_get_int(struct store *store, const char *key);
+/* Calls back with every sequence in `ingested`. */
+int store_each_ingested(struct store *store, void (*callback)(void *context, uint32_t sequence), void *context);
+/* Rows in all event tables. */
+uint64_t store_count_events(struct store *store);
+
+/* Runs SQL without parameters or results. */
+int store_run(struct store *store, const char *sql);
+/* Prepares a statement; NULL on error. The caller finalizes it. */
+sqlite3_stmt *store_prepare(struct store *store, const char *sql);
+/* Keeps the error of the last call and its sentence; returns it. */
+int store_fail(struct store *store, const char *doing);
+
+/* Ends the partial life: no journal, all on disk, closed, renamed, the folder on disk. *ret_bytes: size of the file. */
+int store_finish(struct store *store, uint64_t *ret_bytes);
+/* Closes and deletes the partial file. */
+void store_discard(struct store *store);
+
+#endif

@@ -1,0 +1,187 @@
+/* totals.c - see totals.h. */
+#include "totals.h"
+#include "proto/limits.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* 262,144 groups of 64 bytes: 16 MiB for a capture that has them. */
+#define GROUPS_MAX (1u << 18)
+
+static size_t hash(const struct total *key)
+{
+	uint64_t h = ((uint64_t)key->name << 32 | key->step) * 0x9e3779b97f4a7c15ull;
+	h ^= ((uint64_t)key->domain << 16 | (uint64_t)key->source << 8 | key->kind) * 0xc2b2ae3d27d4eb4full;
+	return (size_t)(h ^ h >> 29);
+}
+
+static bool same(const struct total *a, const struct total *b)
+{
+	return a->name == b->name && a->step == b->step && a->kind == b->kind && a->domain == b->domain &&
+	       a->source == b->source;
+}
+
+static struct total *place(struct total *table, size_t capacity, const struct total *key)
+{
+	size_t i = hash(key) & (capacity - 1);
+	while (table[i].kind && !same(&table[i], key))
+		i = (i + 1) & (capacity - 1);
+	return &table[i];
+}
+
+static bool grow(struct totals *totals)
+{
+	size_t capacity = totals->capacity ? totals->capacity * 2 : 1024;
+	if (capacity > GROUPS_MAX * 2)
+		return false;
+	struct total *table = calloc(capacity, sizeof *table);
+	if (!table)
+		return false;
+	for (size_t i = 0; i < totals->capacity; i++)
+		if (totals->table[i].kind)
+			*place(table, capacity, &totals->table[i]) = totals->table[i];
+	free(totals->table);
+	totals->table = table;
+	totals->capacity = capacity;
+	return true;
+}
+
+static struct total *group(struct totals *totals, const struct total *key)
+{
+	if (totals->count * 2 >= totals->capacity && !grow(totals)) {
+		totals->incomplete = true;
+		return NULL;
+	}
+	struct total *total = place(totals->table, totals->capacity, key);
+	if (!total->kind) {
+		*total = (struct total){.kind = key->kind, .source = key->source, .name = key->name,
+					.domain = key->domain, .step = key->step, .min = UINT64_MAX};
+		totals->count++;
+	}
+	return total;
+}
+
+static void count(struct total *total, uint64_t duration, uint64_t self)
+{
+	total->calls++;
+	total->total += duration;
+	total->self += self;
+	if (duration < total->min)
+		total->min = duration;
+	if (duration > total->max)
+		total->max = duration;
+}
+
+static bool room_for_step(struct totals *totals, uint32_t ordinal)
+{
+	if (ordinal < totals->step_capacity)
+		return true;
+	if (ordinal > LIMIT_STEPS)
+		return false;
+	size_t capacity = totals->step_capacity ? totals->step_capacity : 64;
+	while (capacity <= ordinal)
+		capacity *= 2;
+	struct total_step *steps = realloc(totals->steps, capacity * sizeof *steps);
+	if (!steps)
+		return false;
+	memset(steps + totals->step_capacity, 0, (capacity - totals->step_capacity) * sizeof *steps);
+	totals->steps = steps;
+	for (unsigned kind = 0; kind < TOTAL_KINDS; kind++) {
+		struct total_span *spans = realloc(totals->spans[kind], capacity * sizeof *spans);
+		if (!spans)
+			return false;
+		for (size_t i = totals->step_capacity; i < capacity; i++)
+			spans[i] = (struct total_span){UINT64_MAX, 0};
+		totals->spans[kind] = spans;
+	}
+	totals->step_capacity = capacity;
+	return true;
+}
+
+static void span(struct totals *totals, enum total_kind kind, uint32_t step, uint64_t start)
+{
+	if (!room_for_step(totals, step)) {
+		totals->incomplete = true;
+		return;
+	}
+	struct total_span *s = &totals->spans[kind][step];
+	if (start < s->first)
+		s->first = start;
+	if (start > s->last)
+		s->last = start;
+}
+
+void totals_add(struct totals *totals, const union event_any *event)
+{
+	totals->events++;
+	if (totals->incomplete)
+		return;
+	struct total *total;
+	switch (event->head.kind) {
+	case EVENT_OPERATOR: {
+		const struct event_operator *o = &event->operator;
+		span(totals, TOTAL_OPERATORS, o->head.step, o->start);
+		total = group(totals, &(struct total){.kind = EVENT_OPERATOR, .name = o->name, .step = o->head.step});
+		if (total)
+			count(total, o->duration, o->self);
+		break;
+	}
+	case EVENT_RANGE: {
+		const struct event_range *r = &event->range;
+		span(totals, TOTAL_RANGES, r->head.step, r->start);
+		total = group(totals, &(struct total){.kind = EVENT_RANGE, .source = r->source, .name = r->name,
+						      .domain = r->domain, .step = r->head.step});
+		if (total)
+			count(total, r->duration, r->self);
+		break;
+	}
+	case EVENT_MARK:
+		span(totals, TOTAL_MARKS, event->head.step, event->mark.time);
+		break;
+	case EVENT_STEP: {
+		uint32_t ordinal = event->head.step;
+		/* Two records of one ordinal are no agent's work: the rows decide. */
+		if (ordinal == 0 || !room_for_step(totals, ordinal) || totals->steps[ordinal].ordinal) {
+			totals->incomplete = true;
+			break;
+		}
+		totals->steps[ordinal] = (struct total_step){event->step.start, event->step.start + event->step.duration,
+							     event->step.number, ordinal};
+		if (ordinal > totals->step_last)
+			totals->step_last = ordinal;
+		break;
+	}
+	default:
+		break;
+	}
+}
+
+void totals_move(struct totals *totals, struct total key, uint32_t from, uint32_t to, uint64_t duration, uint64_t self)
+{
+	if (totals->incomplete)
+		return;
+	key.step = from;
+	struct total *total = group(totals, &key);
+	if (!total || total->calls == 0) {
+		totals->incomplete = true;
+		return;
+	}
+	total->calls--;
+	total->total -= duration;
+	total->self -= self;
+	if (duration == total->min || duration == total->max)
+		total->stale = true;
+	key.step = to;
+	total = group(totals, &key);
+	if (total)
+		count(total, duration, self);
+}
+
+void totals_deinit(struct totals *totals)
+{
+	free(totals->table);
+	free(totals->steps);
+	for (unsigned kind = 0; kind < TOTAL_KINDS; kind++)
+		free(totals->spans[kind]);
+	memset(totals, 0, sizeof *totals);
+}

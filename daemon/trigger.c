@@ -1,0 +1,408 @@
+/* trigger.c - see trigger.h. Thread: the loop's. No locks. */
+#include "trigger.h"
+#include "capture.h"
+#include "log.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Captures of one user that may be under way at a time. */
+#define RUNNING_USER 256
+
+struct put_trigger {
+	struct work work;
+	struct server *server;
+	uint64_t number;
+	uid_t uid;
+	pid_t pid;
+	char text[];
+};
+
+static int64_t put_trigger_run(struct work *work)
+{
+	struct put_trigger *put = (struct put_trigger *)work;
+	catalogue_put_trigger(&put->server->catalogue, put->number, put->uid, put->pid, put->text);
+	free(put);
+	return WORK_DONE;
+}
+
+/* At most this much of a request is kept in the catalogue. */
+#define TRIGGER_TEXT_BYTES 4096
+static void put_in_catalogue(const struct trigger *trigger, const char *text, size_t n)
+{
+	if (n > TRIGGER_TEXT_BYTES)
+		n = TRIGGER_TEXT_BYTES;
+	struct put_trigger *put = calloc(1, sizeof *put + n + 1);
+	if (!put)
+		return;
+	put->work.run = put_trigger_run;
+	put->server = trigger->server;
+	put->number = trigger->number;
+	put->uid = trigger->by.uid;
+	put->pid = trigger->by.pid;
+	memcpy(put->text, text, n);
+	text_clean(put->text, n);
+	if (!catalogue_submit(&trigger->server->catalogue, &put->work))
+		free(put);
+}
+
+static cJSON *target_row(const struct trigger *trigger, const struct process *process, int32_t pid, enum error error)
+{
+	cJSON *row = conn_row_new("target");
+	cJSON_AddNumberToObject(row, "pid", process ? registry_visible_pid(process, trigger->request.pid_namespace) : pid);
+	if (process) {
+		cJSON_AddStringToObject(row, "name", process->who.name);
+		if (process->who.rank >= 0)
+			cJSON_AddNumberToObject(row, "rank", process->who.rank);
+		else
+			cJSON_AddNullToObject(row, "rank");
+	}
+	cJSON_AddStringToObject(row, "outcome", error ? error_word(error) : "armed");
+	return row;
+}
+
+static void tell(struct trigger *trigger, cJSON *row)
+{
+	if (trigger->conn)
+		conn_row(trigger->conn, row);
+	else
+		cJSON_Delete(row);
+}
+
+/* The sentence of an error that speaks of one pid; an agent's own sentence is used where the error has none. */
+static void refuse(struct trigger *trigger, const struct process *process, int32_t pid, enum error error,
+		   const char *detail)
+{
+	char text[SENTENCE_BYTES], number[16];
+	int32_t shown = process ? registry_visible_pid(process, trigger->request.pid_namespace) : pid;
+	snprintf(number, sizeof number, "%d", shown);
+	const char *format = error_sentence(error);
+	bool own = format && strcmp(format, "%s") == 0;
+	error_text(error, own ? detail : error == ERROR_NOT_YOURS ? "that process" : number, text);
+	cJSON *row = target_row(trigger, process, pid, error);
+	cJSON_AddStringToObject(row, "message", text);
+	tell(trigger, row);
+	trigger->refused++;
+	if (!trigger->first_error) {
+		trigger->first_error = error;
+		text_copy(trigger->first_sentence, sizeof trigger->first_sentence, text);
+		trigger->first_pid = shown;
+	}
+}
+
+static unsigned running_of(const struct server *server, uid_t uid)
+{
+	unsigned n = 0;
+	for (const struct capture *capture = server->captures; capture; capture = capture->next)
+		n += capture->facts.who.uid == uid;
+	return n;
+}
+
+static enum error why_not(const struct trigger *trigger, const struct process *process, const char **ret_detail)
+{
+	const struct request *request = &trigger->request;
+	*ret_detail = "";
+	if (!trigger->admin && trigger->by.uid != process->who.uid)
+		return ERROR_NOT_YOURS;
+	if (capture_of_process(process))
+		return ERROR_BUSY;
+	enum step_source source = registry_step_source(process);
+	bool named = *request->step_range || *request->step_operator;
+	if (request->at_step && (named || source == STEP_SOURCE_RANGE || source == STEP_SOURCE_OPERATOR))
+		return ERROR_AT_STEP_UNSEEN;
+	if (source == STEP_SOURCE_NONE && !request->duration && !named)
+		return ERROR_NO_STEPS;
+	if (trigger->server->stopping) {
+		*ret_detail = "the daemon is going down";
+		return ERROR_FAILED;
+	}
+	if (running_of(trigger->server, process->who.uid) >= RUNNING_USER) {
+		*ret_detail = "that user has 256 captures under way already; wait for one, or end one with `profd cancel`";
+		return ERROR_QUOTA;
+	}
+	return ERROR_NONE;
+}
+
+static bool was_tried(const struct trigger *trigger, const struct process *process)
+{
+	for (size_t i = 0; i < trigger->tried_count; i++)
+		if (trigger->tried[i] == process->serial)
+			return true;
+	return false;
+}
+
+static bool remember_tried(struct trigger *trigger, const struct process *process)
+{
+	if (trigger->tried_count == trigger->tried_capacity) {
+		size_t capacity = trigger->tried_capacity ? trigger->tried_capacity * 2 : 16;
+		uint64_t *grown = realloc(trigger->tried, capacity * sizeof *grown);
+		if (!grown)
+			return false;
+		trigger->tried = grown;
+		trigger->tried_capacity = capacity;
+	}
+	trigger->tried[trigger->tried_count++] = process->serial;
+	return true;
+}
+
+static void arm(struct trigger *trigger, struct process *process)
+{
+	const struct request *request = &trigger->request;
+	const char *detail;
+	char sentence[SENTENCE_BYTES];
+	if (was_tried(trigger, process))
+		return;
+	enum error error = why_not(trigger, process, &detail);
+	/* A job that has just started has shown no step yet: whoever waits for it waits for that too. */
+	if (error == ERROR_NO_STEPS && trigger->wait_until)
+		return;
+	if (!remember_tried(trigger, process)) {
+		error = ERROR_FAILED;
+		detail = "the daemon is out of memory";
+	}
+	if (error) {
+		refuse(trigger, process, 0, error, detail);
+		return;
+	}
+	struct message_arm message = MESSAGE_INIT(ARM, arm);
+	message.trigger = trigger->number;
+	message.skip_first = request->schedule.skip_first;
+	message.wait = request->schedule.wait;
+	message.warmup = request->schedule.warmup;
+	message.active = request->schedule.active;
+	message.repeat = request->duration || request->at_step ? 1 : request->schedule.repeat;
+	message.collectors = request->collectors;
+	message.at_step = request->at_step;
+	message.duration = request->duration;
+	message.max_events = request->max_events;
+	message_text(message.step_range, sizeof message.step_range, request->step_range);
+	message_text(message.step_operator, sizeof message.step_operator, request->step_operator);
+	if (capture_new(process, trigger, &message, &error, sentence))
+		trigger->waiting++;
+	else
+		refuse(trigger, process, 0, error, sentence);
+}
+
+static bool matches(const struct trigger *trigger, const struct process *process)
+{
+	const struct request *request = &trigger->request;
+	if (!trigger->admin && trigger->by.uid != process->who.uid)
+		return false;
+	if (*request->name)
+		return fnmatch(request->name, process->who.name, 0) == 0;
+	if (*request->job)
+		return strcmp(request->job, process->who.job) == 0;
+	return request->all;
+}
+
+static void arm_matching(struct trigger *trigger)
+{
+	for (struct process *process = trigger->server->processes; process; process = process->next)
+		if (matches(trigger, process))
+			arm(trigger, process);
+}
+
+/* --- what follows of answers --- */
+
+static void finish_conn(struct trigger *trigger)
+{
+	struct conn *conn = trigger->conn;
+	trigger->conn = NULL;
+	if (!conn)
+		return;
+	conn->trigger = NULL;
+	if (trigger->armed == 0) {
+		cJSON *end = cJSON_CreateObject(), *object = cJSON_AddObjectToObject(end, "error");
+		enum error error = trigger->first_error ? trigger->first_error : ERROR_NO_TARGET;
+		char text[SENTENCE_BYTES];
+		const struct request *request = &trigger->request;
+		char what[160];
+		snprintf(what, sizeof what, "%s%s", *request->name ? "the name " : *request->job ? "the job " : "you",
+			 *request->name ? request->name : request->job);
+		error_text(ERROR_NO_TARGET, what, text);
+		cJSON_AddStringToObject(object, "code", error_word(error));
+		cJSON_AddStringToObject(object, "message", trigger->first_error ? trigger->first_sentence : text);
+		if (trigger->first_pid)
+			cJSON_AddNumberToObject(object, "pid", trigger->first_pid);
+		conn_end(conn, end);
+		return;
+	}
+	cJSON *end = cJSON_CreateObject();
+	char id[ID_BYTES];
+	trigger_id_text(trigger->number, trigger->server->user, id);
+	cJSON_AddStringToObject(end, "trigger_id", id);
+	conn_end(conn, end);
+}
+
+static void tell_accepted(struct trigger *trigger)
+{
+	if (trigger->accepted_told || !trigger->armed)
+		return;
+	trigger->accepted_told = true;
+	char id[ID_BYTES];
+	trigger_id_text(trigger->number, trigger->server->user, id);
+	cJSON *row = conn_row_new("accepted");
+	cJSON_AddStringToObject(row, "trigger_id", id);
+	cJSON_AddNumberToObject(row, "armed", trigger->armed);
+	cJSON_AddNumberToObject(row, "refused", trigger->refused);
+	tell(trigger, row);
+}
+
+/* Ends the reply, and the trigger, when nothing more can come. Returns true where the trigger is gone. */
+static bool settle(struct trigger *trigger)
+{
+	if (trigger->waiting)
+		return false;
+	bool looking = trigger->wait_until != 0;
+	/* Whoever waits for a job that starts later is served once the first capture of it is in. */
+	if (looking && trigger->stored && trigger->running == 0)
+		looking = false;
+	tell_accepted(trigger);
+	if (!looking && (!trigger->follow || trigger->armed == 0))
+		finish_conn(trigger);
+	if (looking || trigger->running)
+		return false;
+	finish_conn(trigger);
+	trigger_free(trigger);
+	return true;
+}
+
+void trigger_answered(struct trigger *trigger, struct capture *capture, enum error error, const char *sentence)
+{
+	trigger->waiting--;
+	if (error) {
+		refuse(trigger, capture->process, capture->facts.who.pid, error, sentence);
+	} else {
+		char id[ID_BYTES];
+		capture_id_text(capture->facts.number, trigger->server->user, id);
+		cJSON *row = target_row(trigger, capture->process, capture->facts.who.pid, ERROR_NONE);
+		cJSON_AddStringToObject(row, "capture_id", id);
+		const struct request *request = &trigger->request;
+		enum step_source source = request->duration	       ? STEP_SOURCE_DURATION
+					  : *request->step_range       ? STEP_SOURCE_RANGE
+					  : *request->step_operator    ? STEP_SOURCE_OPERATOR
+								       : registry_step_source(capture->process);
+		cJSON_AddStringToObject(row, "step_source", step_source_word(source));
+		tell(trigger, row);
+		trigger->armed++;
+	}
+	/* The capture is the caller's still: what may free the trigger waits for the tick. A reply can go now. */
+	if (trigger->waiting)
+		return;
+	tell_accepted(trigger);
+	if (!trigger->wait_until && (!trigger->follow || trigger->armed == 0))
+		finish_conn(trigger);
+}
+
+void trigger_captured(struct trigger *trigger, const struct capture *capture)
+{
+	cJSON *row = conn_row_new("captured");
+	capture_describe(trigger->server, &capture->facts, row);
+	tell(trigger, row);
+	trigger->running--;
+	trigger->stored++;
+	/* Another cycle may be asked for by the tick only while the last one runs, so what is settled stays so. */
+	settle(trigger);
+}
+
+void trigger_tick(struct trigger *trigger, uint64_t now)
+{
+	if (trigger->wait_until) {
+		/* The last time, what has shown no step until now is told so. */
+		if (now > trigger->wait_until)
+			trigger->wait_until = 0;
+		arm_matching(trigger);
+	}
+	settle(trigger);
+}
+
+void trigger_unfollow(struct trigger *trigger)
+{
+	trigger->conn = NULL;
+	/* Nobody is left to be told of what starts later. */
+	trigger->wait_until = 0;
+}
+
+void trigger_offer_process(struct process *process)
+{
+	for (struct trigger *trigger = process->server->triggers; trigger; trigger = trigger->next) {
+		if (trigger->wait_until && matches(trigger, process))
+			arm(trigger, process);
+	}
+}
+
+void trigger_free(struct trigger *trigger)
+{
+	struct server *server = trigger->server;
+	if (trigger->conn)
+		trigger->conn->trigger = NULL;
+	for (struct capture *capture = server->captures; capture; capture = capture->next)
+		if (capture->trigger == trigger)
+			capture->trigger = NULL;
+	if (trigger->previous)
+		trigger->previous->next = trigger->next;
+	else
+		server->triggers = trigger->next;
+	if (trigger->next)
+		trigger->next->previous = trigger->previous;
+	request_deinit(&trigger->request);
+	free(trigger->tried);
+	free(trigger);
+}
+
+static void arm_pids(struct trigger *trigger, const struct conn *conn)
+{
+	const struct request *request = &trigger->request;
+	for (size_t i = 0; i < request->pid_count; i++) {
+		struct process *process = registry_find(trigger->server, request->pids[i], request->pid_namespace);
+		if (process)
+			arm(trigger, process);
+		else
+			refuse(trigger, NULL, request->pids[i],
+			       registry_missing(conn, request->pids[i], request->pid_namespace), "");
+	}
+}
+
+void trigger_start(struct conn *conn, const char *text, size_t n)
+{
+	struct server *server = conn->server;
+	struct trigger *trigger = calloc(1, sizeof *trigger);
+	if (!trigger) {
+		conn_error(conn, ERROR_FAILED, "the daemon is out of memory", 0);
+		return;
+	}
+	uint64_t now = clock_monotonic();
+	trigger->server = server;
+	trigger->number = server->next_trigger++;
+	trigger->conn = conn;
+	trigger->request = conn->request;
+	memset(&conn->request, 0, sizeof conn->request);
+	struct request *request = &trigger->request;
+	if (request->duration)
+		request->schedule.active = 1;
+	trigger->by = conn->peer;
+	trigger->admin = conn->admin;
+	trigger->began = now;
+	trigger->follow = request->follow;
+	/* A trigger without a deadline of its own has the longest one. */
+	trigger->deadline = now + request->wait_for + (request->timeout ? request->timeout : LIMIT_DURATION_NS);
+	trigger->wait_until = request->wait_for ? now + request->wait_for : 0;
+	trigger->next = server->triggers;
+	if (trigger->next)
+		trigger->next->previous = trigger;
+	server->triggers = trigger;
+	conn->trigger = trigger;
+	if (request->pid_count)
+		arm_pids(trigger, conn);
+	else
+		arm_matching(trigger);
+	put_in_catalogue(trigger, text, n);
+	char id[ID_BYTES];
+	trigger_id_text(trigger->number, server->user, id);
+	server_audit(server, conn, "trigger", id,
+		     trigger->waiting ? "accepted" : trigger->first_error ? error_word(trigger->first_error) : "no target yet");
+	settle(trigger);
+	server_tick_adjust(server);
+}

@@ -1,0 +1,46 @@
+/* trigger.h - one request of a user to record: its targets, their answers, its deadline, and who follows it. Loop's
+ * thread. */
+#ifndef PROFD_DAEMON_TRIGGER_H
+#define PROFD_DAEMON_TRIGGER_H
+
+#include "registry.h"
+
+struct capture;
+
+struct trigger {
+	struct server *server;
+	struct trigger *next, *previous;
+	uint64_t number;
+	struct conn *conn; /* NULL: nobody follows any more */
+	struct request request;
+	struct ucred by;
+	bool admin;
+	uint64_t began, deadline, wait_until; /* CLOCK_MONOTONIC ns; wait_until 0 = not waiting for processes */
+	unsigned waiting;  /* ARMs without an answer */
+	unsigned running;  /* captures that are not stored yet */
+	unsigned armed, refused;
+	unsigned stored;
+	uint64_t *tried; /* serials of processes that were armed or refused; owned */
+	size_t tried_count, tried_capacity;
+	bool accepted_told, follow;
+	enum error first_error;
+	char first_sentence[SENTENCE_BYTES];
+	int32_t first_pid;
+};
+
+/* Serves op "trigger" on conn->request. `text` is the request as it came. */
+void trigger_start(struct conn *conn, const char *text, size_t n);
+/* A process has registered, or tells something new: does a waiting trigger want it? */
+void trigger_offer_process(struct process *process);
+/* The agent has answered (error 0 = armed) or has not in time. */
+void trigger_answered(struct trigger *trigger, struct capture *capture, enum error error, const char *sentence);
+/* A capture of it has its final row. */
+void trigger_captured(struct trigger *trigger, const struct capture *capture);
+void trigger_progress(struct trigger *trigger, struct capture *capture, uint64_t now);
+void trigger_tick(struct trigger *trigger, uint64_t now);
+/* Its connection is gone: captures go on. */
+void trigger_unfollow(struct trigger *trigger);
+/* Ends all of it. */
+void trigger_free(struct trigger *trigger);
+
+#endif

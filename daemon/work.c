@@ -1,0 +1,161 @@
+/* work.c - see work.h. Threads: all. Locks: pool->lock and outbox->lock, never both. */
+#include "work.h"
+#include "log.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <time.h>
+
+void work_outbox_init(struct work_outbox *outbox, void (*wake)(void *context), void *context)
+{
+	*outbox = (struct work_outbox){.wake = wake, .context = context};
+	pthread_mutex_init(&outbox->lock, NULL);
+}
+
+void work_outbox_deinit(struct work_outbox *outbox)
+{
+	pthread_mutex_destroy(&outbox->lock);
+}
+
+void work_outbox_put(struct work_outbox *outbox, struct work *work)
+{
+	work->next = NULL;
+	pthread_mutex_lock(&outbox->lock);
+	if (outbox->last)
+		outbox->last->next = work;
+	else
+		outbox->first = work;
+	outbox->last = work;
+	pthread_mutex_unlock(&outbox->lock);
+	outbox->wake(outbox->context);
+}
+
+unsigned work_outbox_run(struct work_outbox *outbox)
+{
+	pthread_mutex_lock(&outbox->lock);
+	struct work *work = outbox->first;
+	outbox->first = outbox->last = NULL;
+	pthread_mutex_unlock(&outbox->lock);
+	unsigned n = 0;
+	while (work) {
+		struct work *next = work->next;
+		work->done(work);
+		work = next;
+		n++;
+	}
+	return n;
+}
+
+static struct work *take_earliest(struct work_pool *pool)
+{
+	struct work **best = NULL;
+	for (struct work **p = &pool->first; *p; p = &(*p)->next)
+		if (!best || (*p)->due < (*best)->due)
+			best = p;
+	if (!best)
+		return NULL;
+	struct work *work = *best;
+	*best = work->next;
+	return work;
+}
+
+static void put_back(struct work_pool *pool, struct work *work)
+{
+	work->next = pool->first;
+	pool->first = work;
+}
+
+static void *pool_thread(void *argument)
+{
+	struct work_pool *pool = argument;
+	pthread_mutex_lock(&pool->lock);
+	while (!pool->stop) {
+		struct work *work = take_earliest(pool);
+		if (!work) {
+			pthread_cond_wait(&pool->changed, &pool->lock);
+			continue;
+		}
+		if (work->due > clock_monotonic()) {
+			struct timespec until = {(time_t)(work->due / 1000000000u), (long)(work->due % 1000000000u)};
+			put_back(pool, work);
+			pthread_cond_timedwait(&pool->changed, &pool->lock, &until);
+			continue;
+		}
+		work->kicked = false;
+		pthread_mutex_unlock(&pool->lock);
+		bool reports = work->done != NULL;
+		int64_t again = work->run(work);
+		if (again == WORK_DONE) {
+			if (reports)
+				work_outbox_put(pool->outbox, work);
+			pthread_mutex_lock(&pool->lock);
+			continue;
+		}
+		uint64_t due = clock_monotonic() + (uint64_t)again;
+		pthread_mutex_lock(&pool->lock);
+		work->due = work->kicked ? 0 : due;
+		put_back(pool, work);
+	}
+	pthread_mutex_unlock(&pool->lock);
+	return NULL;
+}
+
+int work_pool_init(struct work_pool *pool, unsigned threads, struct work_outbox *outbox)
+{
+	*pool = (struct work_pool){.outbox = outbox};
+	pthread_mutex_init(&pool->lock, NULL);
+	pthread_condattr_t attributes;
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&pool->changed, &attributes);
+	pthread_condattr_destroy(&attributes);
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	int error = 0;
+	while (pool->thread_count < threads && pool->thread_count < WORK_THREADS_MAX) {
+		error = pthread_create(&pool->threads[pool->thread_count], NULL, pool_thread, pool);
+		if (error)
+			break;
+		pool->thread_count++;
+	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (pool->thread_count == 0) {
+		work_pool_deinit(pool);
+		return error ? -error : -EAGAIN;
+	}
+	return 0;
+}
+
+void work_pool_deinit(struct work_pool *pool)
+{
+	pthread_mutex_lock(&pool->lock);
+	pool->stop = true;
+	pthread_cond_broadcast(&pool->changed);
+	pthread_mutex_unlock(&pool->lock);
+	for (unsigned i = 0; i < pool->thread_count; i++)
+		pthread_join(pool->threads[i], NULL);
+	pool->thread_count = 0;
+	pthread_cond_destroy(&pool->changed);
+	pthread_mutex_destroy(&pool->lock);
+}
+
+void work_submit(struct work_pool *pool, struct work *work)
+{
+	work->due = 0;
+	work->kicked = false;
+	pthread_mutex_lock(&pool->lock);
+	put_back(pool, work);
+	pthread_cond_signal(&pool->changed);
+	pthread_mutex_unlock(&pool->lock);
+}
+
+void work_kick(struct work_pool *pool, struct work *work)
+{
+	pthread_mutex_lock(&pool->lock);
+	work->kicked = true;
+	work->due = 0;
+	pthread_cond_broadcast(&pool->changed);
+	pthread_mutex_unlock(&pool->lock);
+}

@@ -1,0 +1,58 @@
+/* work.h - work that must not be done on the loop: small pools of threads, and an outbox through which finished work comes
+ * back to the loop's thread. Not libuv's pool of four, where a long derive would starve what is short.
+ *
+ * A piece of work is owned by the pool from work_submit until its `done` is called on the loop's thread. */
+#ifndef PROFD_DAEMON_WORK_H
+#define PROFD_DAEMON_WORK_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define WORK_DONE ((int64_t)-1)
+#define WORK_THREADS_MAX 8
+
+struct work {
+	/* On a thread of the pool. Returns WORK_DONE, or the ns after which it wants to run again. */
+	int64_t (*run)(struct work *work);
+	/* On the loop's thread, after the last run. May free the work. NULL: nothing is to be done, run has freed it. */
+	void (*done)(struct work *work);
+
+	/* The pool's. */
+	struct work *next;
+	uint64_t due;
+	bool kicked;
+};
+
+/* Where finished work waits for the loop. `wake` is called from any thread. */
+struct work_outbox {
+	pthread_mutex_t lock;
+	struct work *first, *last;
+	void (*wake)(void *context);
+	void *context;
+};
+void work_outbox_init(struct work_outbox *outbox, void (*wake)(void *context), void *context);
+void work_outbox_deinit(struct work_outbox *outbox);
+void work_outbox_put(struct work_outbox *outbox, struct work *work);
+/* Loop's thread: calls `done` of all that has arrived. Returns how many. */
+unsigned work_outbox_run(struct work_outbox *outbox);
+
+struct work_pool {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct work *first; /* waiting, in no order: they are few */
+	struct work_outbox *outbox;
+	pthread_t threads[WORK_THREADS_MAX];
+	unsigned thread_count;
+	bool stop;
+};
+/* Starts the threads, with all signals blocked. 0 or a negative errno. */
+int work_pool_init(struct work_pool *pool, unsigned threads, struct work_outbox *outbox);
+/* Waits for what is running; what only waits is not run again. */
+void work_pool_deinit(struct work_pool *pool);
+void work_submit(struct work_pool *pool, struct work *work);
+/* Makes submitted work run now rather than when it is due; if it is running, it runs once more at once. The caller knows
+ * that it is not done yet. */
+void work_kick(struct work_pool *pool, struct work *work);
+
+#endif

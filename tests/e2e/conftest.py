@@ -1,0 +1,174 @@
+"""Real daemon, real jobs, real CLI.
+
+Environment (set by ./dev test): PROFD_BUILD, PROFD_TORCH_NEWEST, PROFD_TORCH_OLDEST, PROFD_TORCH_DEBIAN; PROFD_DAEMON
+may name another daemon binary (a sanitizer build).
+"""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("PROFD_BUILD", ROOT / "build"))
+WORKLOADS = ROOT / "tests" / "workloads"
+
+
+def wait_for(condition, seconds=20.0, what="condition"):
+    """The condition's first true value; fails the test after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            pytest.fail(f"waited {seconds} s for {what}")
+        time.sleep(0.02)
+
+
+class Profd:
+    """A daemon of its own in a folder of its own, the CLI that talks to it, and the jobs that it sees."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.store = self.folder / "store"
+        self.socket = self.folder / "profd.sock"
+        self.client = BUILD / "bin" / "profd"
+        self.agent = BUILD / "lib" / "libprofd_agent.so"
+        self.daemon_log = self.folder / "daemon.log"
+        self.jobs = []
+        self.daemon = None
+        # A user's own settings must not leak in, the sanitizers' must.
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith("PROFD_")}
+        for word in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "LD_PRELOAD"):
+            self.env.pop(word, None)
+        self.env.update(PROFD_SOCKET=str(self.socket), PROFD_AGENT=str(self.agent), NO_COLOR="1",
+                        PROFD_DEBUG=str(self.folder / "agent.log"), OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+
+    def start_daemon(self, *arguments):
+        daemon = os.environ.get("PROFD_DAEMON", str(BUILD / "bin" / "profd-daemon"))
+        log = open(self.daemon_log, "ab")
+        self.daemon = subprocess.Popen([daemon, "--user", "--dir", str(self.store), *arguments], env=self.env,
+                                       stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        log.close()
+        wait_for(lambda: self.run("status", check=False).returncode == 0, 10, "the daemon")
+        return self.daemon
+
+    def stop_daemon(self, how=signal.SIGTERM):
+        if self.daemon and self.daemon.poll() is None:
+            self.daemon.send_signal(how)
+            self.daemon.wait(20)
+        code = self.daemon.returncode if self.daemon else None
+        self.daemon = None
+        return code
+
+    def run(self, *arguments, check=True, timeout=120, **more):
+        """Runs `profd ARGUMENTS` and returns it with its output as text."""
+        done = subprocess.run([str(self.client), *map(str, arguments)], env=self.env, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=timeout, **more)
+        if check:
+            assert done.returncode == 0, f"profd {arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def json(self, *arguments, codes=(0,), timeout=120):
+        done = self.run(*arguments, "--format", "json", check=False, timeout=timeout)
+        assert done.returncode in codes, f"profd {arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return json.loads(done.stdout)
+
+    def job(self, *command, agent=True, env=None, **more):
+        """Starts a job under `profd run` (or bare)."""
+        line = [str(self.client), "run", "--", *map(str, command)] if agent else list(map(str, command))
+        job = subprocess.Popen(line, env={**self.env, **(env or {})}, stdin=subprocess.DEVNULL,
+                               stdout=more.pop("stdout", subprocess.PIPE), stderr=more.pop("stderr", subprocess.PIPE),
+                               text=True, **more)
+        self.jobs.append(job)
+        return job
+
+    def process(self, pid):
+        """The row of `profd ps` for a pid, None where it is not registered."""
+        done = self.run("ps", "--format", "json", check=False)
+        if done.returncode != 0:
+            return None
+        for row in json.loads(done.stdout)["processes"]:
+            if row["pid"] == pid:
+                return row
+        return None
+
+    def wait_registered(self, pid, seconds=30):
+        return wait_for(lambda: self.process(pid), seconds, f"process {pid} to register")
+
+    def wait_steps(self, pid, steps=2, seconds=60):
+        """Waits until the process has ended so many steps."""
+        def look():
+            row = self.process(pid)
+            return row if row and row["step"] >= steps else None
+        return wait_for(look, seconds, f"step {steps} of process {pid}")
+
+    def trigger(self, pid, *arguments, codes=(0,), timeout=120):
+        """`profd trigger --pid PID ...`; returns its only capture."""
+        answer = self.json("trigger", "--pid", pid, *arguments, codes=codes, timeout=timeout)
+        assert answer["schema"] == "profd.trigger/1"
+        assert len(answer["captures"]) == 1, answer
+        return answer["captures"][0]
+
+    def show(self, capture_id, *arguments):
+        answer = self.json("show", capture_id, *arguments)
+        assert answer["schema"] == "profd.show/1"
+        return answer
+
+    def file(self, capture_id):
+        """The capture's SQLite file."""
+        return self.store / "captures" / f"{capture_id.lstrip('u')}.db"
+
+    def close(self):
+        for job in self.jobs:
+            if job.poll() is None:
+                job.kill()
+            job.communicate()
+        self.stop_daemon(signal.SIGTERM)
+
+
+@pytest.fixture
+def empty_profd():
+    """Everything but a running daemon."""
+    folder = tempfile.mkdtemp(prefix="profd-e2e-")
+    profd = Profd(folder)
+    yield profd
+    profd.close()
+    log = profd.daemon_log.read_text(errors="replace") if profd.daemon_log.exists() else ""
+    shutil.rmtree(folder, ignore_errors=True)
+    assert "ERROR: AddressSanitizer" not in log and "runtime error:" not in log, log
+
+
+@pytest.fixture
+def profd(empty_profd):
+    empty_profd.start_daemon()
+    return empty_profd
+
+
+def _torch(variable, what):
+    python = os.environ.get(variable)
+    if not python:
+        pytest.skip(f"{variable} is not set ({what}); ./dev test sets it")
+    return python
+
+
+@pytest.fixture
+def torch_newest():
+    return _torch("PROFD_TORCH_NEWEST", "python with the newest torch")
+
+
+@pytest.fixture
+def torch_debian():
+    return _torch("PROFD_TORCH_DEBIAN", "python with Debian's torch")
+
+
+@pytest.fixture(params=["NEWEST", "OLDEST"])
+def torch(request):
+    """Python with the newest and with another torch that profd supports."""
+    return _torch("PROFD_TORCH_" + request.param, "python with torch")

@@ -1,0 +1,214 @@
+"""A capture is exactly the steps that were asked for, with everything in them and nothing else."""
+import collections
+import json
+import math
+import signal
+import sqlite3
+import subprocess
+import time
+
+import pytest
+
+from conftest import BUILD, wait_for
+
+STEPS = BUILD / "workloads" / "steps"
+RANGES = 5  # of a step: `step` and work 0 to 3
+
+
+def check_steps(profd, capture, steps=3, marks=1):
+    """The capture holds that many whole steps in a row, each with its own ranges and marks."""
+    assert capture["status"] == "complete", capture
+    assert capture["steps_recorded"] == steps, capture
+    assert capture["lost"] == 0
+    shown = profd.show(capture["capture_id"])
+    assert [s["step"] for s in shown["steps"]] == list(range(1, steps + 1))
+    numbers = [s["number"] for s in shown["steps"]]
+    assert numbers == list(range(numbers[0], numbers[0] + steps))
+    ranges = {r["name"]: r["calls"] for r in shown["ranges"]}
+    assert ranges == {"step": steps, **{f"work {i}": steps for i in range(RANGES - 1)}}
+    with sqlite3.connect(f"file:{profd.file(capture['capture_id'])}?mode=ro", uri=True) as db:
+        per_step = collections.Counter(row[0] for row in db.execute("SELECT step FROM ranges"))
+        assert per_step == {step: RANGES for step in range(1, steps + 1)}
+        assert db.execute("SELECT count(*) FROM marks").fetchone()[0] == steps * marks
+        # What starts in a step lies in it: these ranges end before it does, too.
+        bad = db.execute("""SELECT count(*) FROM ranges r JOIN steps s ON s.step = r.step
+                            WHERE r.start < s.start OR r.start + r.duration > s.start + s.duration""").fetchone()[0]
+        assert bad == 0
+        gaps = db.execute("""SELECT count(*) FROM steps a JOIN steps b ON b.step = a.step + 1
+                             WHERE a.start + a.duration <> b.start""").fetchone()[0]
+        assert gaps == 0
+    return shown
+
+
+def test_three_steps_exactly_in_a_hundred_runs(profd):
+    """Step times log-spread from 0.2 ms to 0.5 s."""
+    times = [0.2 * (500 / 0.2) ** (i / 94) for i in range(95)]
+    for ms in times:
+        job = profd.job(STEPS, f"--step-ms={ms:.3f}")
+        profd.wait_steps(job.pid, 1)
+        check_steps(profd, profd.trigger(job.pid, "--steps", 3))
+        job.kill()
+
+
+def test_three_steps_exactly_when_they_take_two_seconds(profd):
+    jobs = [profd.job(STEPS, "--step-ms=2000") for _ in range(5)]
+    for job in jobs:
+        profd.wait_steps(job.pid, 1)
+    clients = [subprocess.Popen([str(profd.client), "trigger", "--pid", str(job.pid), "--format", "json"],
+                                env=profd.env, stdout=subprocess.PIPE, text=True) for job in jobs]
+    for client in clients:
+        out, _ = client.communicate(timeout=60)
+        assert client.returncode == 0
+        check_steps(profd, json.loads(out)["captures"][0])
+
+
+@pytest.mark.parametrize("warmup,skip,wait", [(0, 0, 0), (1, 0, 0), (3, 2, 0), (1, 0, 4), (0, 3, 2)])
+def test_schedules(profd, warmup, skip, wait):
+    """Skipped, waited and warm-up steps are not in the capture; the first recorded one is where the schedule says, or as
+    much later as the capture itself says that collectors were late."""
+    job = profd.job(STEPS, "--step-ms=30")
+    profd.wait_steps(job.pid, 2)
+    before = profd.process(job.pid)["step"]
+    capture = profd.trigger(job.pid, "--steps", 2, "--warmup", warmup, "--skip-first", skip, "--wait-steps", wait)
+    shown = check_steps(profd, capture, 2)
+    first = shown["steps"][0]["number"]
+    late = shown["cost"]["late_steps"]
+    # The step that runs while the trigger arrives is never recorded; a few may pass between `ps` and the trigger.
+    assert before + 1 + skip + wait + warmup + late <= first <= before + 12 + skip + wait + warmup + late
+
+
+def test_cycles_make_a_capture_each(profd):
+    job = profd.job(STEPS, "--step-ms=10")
+    profd.wait_steps(job.pid, 2)
+    answer = profd.json("trigger", "--pid", job.pid, "--steps", 2, "--wait-steps", 3, "--repeat", 4)
+    captures = answer["captures"]
+    assert len({c["capture_id"] for c in captures}) == 4
+    assert sorted(c["cycle"] for c in captures) == [0, 1, 2, 3]
+    firsts = []
+    for c in sorted(captures, key=lambda c: c["cycle"]):
+        firsts.append(check_steps(profd, c, 2)["steps"][0]["number"])
+    # torch's schedule: wait 3, warm up 1, record 2; a late segment moves a cycle, never cuts one.
+    assert all(b - a >= 6 for a, b in zip(firsts, firsts[1:])), firsts
+
+
+def test_endless_cycles_end_when_cancelled(profd):
+    job = profd.job(STEPS, "--step-ms=10")
+    profd.wait_steps(job.pid, 2)
+    client = subprocess.Popen([str(profd.client), "trigger", "--pid", str(job.pid), "--steps", "2", "--repeat", "0",
+                               "--format", "json"], env=profd.env, stdout=subprocess.PIPE, text=True)
+    wait_for(lambda: len([c for c in profd.json("captures")["captures"] if c["status"] == "complete"]) >= 3, 20,
+             "three cycles")
+    client.send_signal(signal.SIGINT)
+    out, _ = client.communicate(timeout=30)
+    assert client.returncode == 130
+    wait_for(lambda: profd.process(job.pid)["state"] == "idle", 10, "the agent to be idle")
+    assert job.poll() is None
+
+
+def test_at_step(profd):
+    job = profd.job(STEPS, "--step-ms=20")
+    profd.wait_steps(job.pid, 2)
+    target = profd.process(job.pid)["step"] + 60
+    shown = check_steps(profd, profd.trigger(job.pid, "--at-step", target))
+    assert [s["number"] for s in shown["steps"]] == [target, target + 1, target + 2]
+    # A missed one is refused, not shifted.
+    done = profd.run("trigger", "--pid", job.pid, "--at-step", 5, check=False)
+    assert done.returncode == 1 and "passed" in done.stderr, done.stderr
+
+
+def test_a_window_of_time(profd):
+    """A job without steps: --duration."""
+    job = profd.job(STEPS, "--step-ms=5", "--no-step")
+    profd.wait_registered(job.pid)
+    refused = profd.run("trigger", "--pid", job.pid, check=False)
+    assert refused.returncode == 9 and "--duration" in refused.stderr, refused.stderr
+    capture = profd.trigger(job.pid, "--duration", "500ms")
+    assert capture["status"] == "complete"
+    shown = profd.show(capture["capture_id"])
+    ranges = {r["name"]: r["calls"] for r in shown["ranges"]}
+    assert 50 <= ranges["step"] <= 105
+    wall = shown["steps"][0]["wall_ns"]
+    assert 0.5e9 <= wall < 0.7e9
+
+
+def test_steps_by_a_range(profd):
+    """No step source of its own, but a range that recurs."""
+    job = profd.job(STEPS, "--step-ms=10", "--no-step")
+    profd.wait_registered(job.pid)
+    capture = profd.trigger(job.pid, "--steps", 3, "--step-range", "ste?")
+    assert capture["status"] == "complete" and capture["steps_recorded"] == 3
+    shown = profd.show(capture["capture_id"])
+    # The step ends where the range ends, so the range is not cut.
+    assert {r["name"]: r["calls"] for r in shown["ranges"]}["step"] == 3
+    assert not [loss for loss in shown["losses"] if loss["count"]]
+
+
+def test_one_range_is_not_another(profd):
+    """--step-range with a program that has steps of its own: the range counts, the program's steps go on being counted."""
+    job = profd.job(STEPS, "--step-ms=10")
+    profd.wait_steps(job.pid, 2)
+    capture = profd.trigger(job.pid, "--steps", 4, "--step-range", "work 2")
+    assert capture["steps_recorded"] == 4
+    assert profd.process(job.pid)["step_source"] == "profd_step"
+
+
+def test_several_processes_at_once(profd):
+    jobs = [profd.job(STEPS, "--step-ms=20", env={"RANK": str(i), "WORLD_SIZE": "3", "TORCHELASTIC_RUN_ID": "run7"})
+            for i in range(3)]
+    for job in jobs:
+        profd.wait_steps(job.pid, 1)
+    answer = profd.json("trigger", "--job", "run7", "--steps", 3)
+    assert sorted(c["rank"] for c in answer["captures"]) == [0, 1, 2]
+    for capture in answer["captures"]:
+        check_steps(profd, capture)
+    table = profd.run("trigger", "--job", "run7").stdout
+    assert "slowest" in table
+
+
+def test_triggers_again_and_again(profd):
+    """The same process, fifty times: nothing leaks from one capture into the next."""
+    job = profd.job(STEPS, "--step-ms=2")
+    profd.wait_steps(job.pid, 2)
+    for _ in range(50):
+        check_steps(profd, profd.trigger(job.pid))
+    fds = len(list((__import__("pathlib").Path("/proc") / str(job.pid) / "fd").iterdir()))
+    assert fds < 20
+
+
+def test_the_agent_says_what_it_cost(profd):
+    job = profd.job(STEPS, "--step-ms=5")
+    profd.wait_steps(job.pid, 80)
+    capture = profd.trigger(job.pid, "--steps", 20)
+    cost = profd.show(capture["capture_id"])["cost"]
+    assert 4e6 < cost["step_before_ns"] < 20e6
+    assert 4e6 < cost["step_during_ns"] < 20e6
+    assert cost["drain_ns"] < 1e9 and cost["agent_cpu_ns"] > 0
+
+    def after():
+        value = profd.show(capture["capture_id"])["cost"]["step_after_ns"]
+        return value
+    assert 4e6 < wait_for(after, 10, "the step time after the capture") < 20e6
+
+
+@pytest.mark.parametrize("chunk", ["64K", "1M"])
+def test_recorded_and_lost_is_produced(profd, chunk):
+    """Eight threads, a segment that is far too small: every range is either there or counted."""
+    job = profd.job(BUILD / "workloads" / "nvtx_threads", "--threads=8", "--pairs=20000", "--rounds=1000000")
+    profd.wait_steps(job.pid, 2)
+    capture = profd.trigger(job.pid, "--steps", 3, "--max-bytes", chunk)
+    shown = profd.show(capture["capture_id"])
+    recorded = sum(r["calls"] for r in shown["ranges"])
+    lost = sum(loss["count"] for loss in shown["losses"] if loss["is_loss"] and loss["kind"] == "range")
+    assert recorded + lost == 3 * 8 * 20000
+    assert capture["lost"] >= lost
+    if chunk == "64K":
+        assert lost > 0 and "dropped" in profd.run("show", capture["capture_id"]).stdout
+
+
+def test_max_events(profd):
+    job = profd.job(STEPS, "--step-ms=5")
+    profd.wait_steps(job.pid, 2)
+    capture = profd.trigger(job.pid, "--steps", 10, "--max-events", 20, codes=(0, 5))
+    shown = profd.show(capture["capture_id"])
+    assert sum(r["calls"] for r in shown["ranges"]) + 10 >= 20 >= sum(r["calls"] for r in shown["ranges"])
+    assert any(loss["loss"] == "limit" and loss["count"] for loss in shown["losses"])

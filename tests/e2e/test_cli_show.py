@@ -1,0 +1,180 @@
+"""`profd show`, `ps` and `captures`: what stands in the tables, in JSON and in CSV."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from cli import *  # noqa: F401,F403 (fixtures)
+from fake_daemon import END, CaptureFile, capture_row, error, process_row
+
+
+@pytest.fixture
+def capture(folder):
+    file = CaptureFile(folder / "17.db")
+    for name in ("steps", "nvtx", "torch"):
+        file.collector(name, sentence="records " + name)
+    file.collector("shapes", ran=False, sentence="not asked for")
+    file.thread(4242, "python3")
+    for step in (1, 2, 3):
+        start = (step - 1) * 10_000_000
+        file.step(step, 100 + step, start, 10_000_000 + step)
+        outer = file.operator("aten::addmm", start, 3000, 1000, step)
+        file.operator("aten::mm", start, 2000, 2000, step, parent=outer)
+        file.range("forward", start, 5_000_000, step, domain="train")
+    return file
+
+
+def served(client, fake, capture):
+    fake.serve_file(capture.finish())
+    done = client.run("show", "17", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_json(client, fake, capture):
+    capture.loss("operator", "no_space", 12, 1, "dropped: no free chunk")
+    answer = served(client, fake, capture)
+    assert answer["schema"] == "profd.show/1" and answer["capture"]["capture_id"] == "17"
+    assert [(s["step"], s["number"], s["wall_ns"]) for s in answer["steps"]] == [(n, 100 + n, 10_000_000 + n) for n in (1, 2, 3)]
+    assert [s["operators"] for s in answer["steps"]] == [2, 2, 2]
+    names = {o["name"]: o for o in answer["operators"]}
+    assert (names["aten::addmm"]["calls"], names["aten::addmm"]["self_cpu_ns"], names["aten::addmm"]["cpu_ns"]) == (3, 3000, 9000)
+    assert [o["name"] for o in answer["operators"]] == ["aten::mm", "aten::addmm"]
+    assert names["aten::mm"]["self_cpu_percent"] == 66.667
+    assert answer["ranges"][0] == {"name": "forward", "domain": "train", "source": "nvtx", "calls": 3, "total_ns": 15_000_000,
+                                   "self_ns": 15_000_000, "average_ns": 5_000_000, "min_ns": 5_000_000, "max_ns": 5_000_000}
+    assert answer["losses"] == [{"kind": "operator", "loss": "no_space", "count": 12, "is_loss": True, "sentence": "dropped: no free chunk"}]
+    assert answer["cost"]["step_before_ns"] == 10_000_000 and answer["cost"]["step_after_ns"] == 10_000_000
+    assert answer["threads"][0]["name"] == "python3" and answer["threads"][0]["operators"] == 6
+    assert {c["collector"]: c["on"] for c in answer["collectors"]} == {"steps": True, "nvtx": True, "torch": True, "shapes": False}
+
+
+def test_torch_folds_a_child_of_its_own_name(client, fake, capture):
+    outer = capture.operator("aten::copy_", 0, 900, 300)
+    capture.operator("aten::copy_", 0, 600, 600, parent=outer)
+    outer = capture.operator("aten::to", 0, 900, 100)
+    capture.operator("aten::to", 0, 300, 300, parent=outer)
+    capture.operator("aten::to", 0, 500, 500, parent=outer)
+    names = {o["name"]: o for o in served(client, fake, capture)["operators"]}
+    assert (names["aten::copy_"]["calls"], names["aten::copy_"]["self_cpu_ns"], names["aten::copy_"]["cpu_ns"]) == (1, 900, 900)
+    assert (names["aten::to"]["calls"], names["aten::to"]["self_cpu_ns"], names["aten::to"]["cpu_ns"]) == (3, 900, 1700)
+
+
+def test_tables(client, fake, capture):
+    fake.serve_file(capture.finish())
+    done = client.run("show", "17")
+    assert done.returncode == 0 and done.stderr == ""
+    for text in ("Totals", "Steps", "Operators", "Ranges", "Threads", "Losses\n  none", "Cost of the capture", "aten::addmm", "told by optimizer"):
+        assert text in done.stdout, text
+    assert len(client.run("show", "17", "--by", "operators", "--limit", "1").stdout) < len(done.stdout)
+    assert "... and 1 more" in client.run("show", "17", "--by", "operators", "--limit", "1").stdout
+
+
+def test_step_and_sort(client, fake, capture):
+    fake.serve_file(capture.finish())
+
+    def names(*words):
+        done = client.run("show", "17", "--format", "csv", "--by", "operators", *words)
+        assert done.returncode == 0, done.stderr
+        return [(row["name"], int(row["calls"])) for row in csv.DictReader(io.StringIO(done.stdout))]
+    assert names("--step", "2") == [("aten::mm", 1), ("aten::addmm", 1)]
+    assert names("--step", "102") == names("--step", "2")
+    assert names("--sort-by", "cpu_time_total") == [("aten::addmm", 3), ("aten::mm", 3)]
+    assert names("--sort-by", "name") == [("aten::addmm", 3), ("aten::mm", 3)]
+    assert names("--limit", "1") == [("aten::mm", 3)]
+    assert client.run("show", "17", "--step", "9").returncode == 3
+
+
+def test_not_recorded(client, fake, folder):
+    file = CaptureFile(folder / "18.db", step_before=None, step_during=None)
+    file.collector("steps")
+    file.collector("nvtx")
+    file.collector("torch", ran=False, sentence="libtorch is not in the process")
+    file.step(1, 101, 0, 10_000_000, collectors=0b011)
+    file.range("r", 0, 10)
+    answer = served(client, fake, file)
+    assert answer["steps"][0]["operators"] is None and answer["steps"][0]["ranges"] == 1
+    assert answer["totals"]["operators"] is None and answer["totals"]["self_cpu_ns"] is None and answer["totals"]["marks"] == 0
+    assert answer["cost"]["step_before_ns"] is None
+    table = client.run("show", "17").stdout
+    assert "Operators\n  not recorded" in table and "libtorch is not in the process" in table
+
+
+def test_shapes(client, fake, capture):
+    capture.db.execute("UPDATE collectors SET ran = 1 WHERE collector = 'shapes'")
+    small, large = capture.inputs("[[2, 2]]"), capture.inputs("[[1024, 1024]]")
+    capture.operator("aten::relu", 0, 10, 10, inputs=small)
+    capture.operator("aten::relu", 0, 500, 500, inputs=large)
+    fake.serve_file(capture.finish())
+    rows = json.loads(client.run("show", "17", "--group-by-shapes", "--format", "json").stdout)["operators"]
+    assert {(r["input_shapes"], r["calls"]) for r in rows if r["name"] == "aten::relu"} == {("[[2, 2]]", 1), ("[[1024, 1024]]", 1)}
+
+
+def test_hostile_names(client, fake, capture):
+    capture.operator("a\x1b[31m\u202eb\r\nc", 0, 10, 10)
+    capture.db.execute("INSERT INTO strings VALUES (900, CAST(X'ff41fe' AS TEXT))")
+    capture.db.execute("UPDATE operators SET name = 900 WHERE name = (SELECT id FROM strings WHERE text = 'aten::mm')")
+    fake.serve_file(capture.finish())
+    for words in (["show", "17"], ["show", "17", "--format", "csv", "--by", "operators"]):
+        out = client.run(*words).stdout
+        assert "\x1b" not in out and "\u202e" not in out and "\r" not in out
+    names = [o["name"] for o in json.loads(client.run("show", "17", "--format", "json").stdout)["operators"]]
+    assert "a\x1b[31m\u202eb\r\nc" in names and "\ufffdA\ufffd" in names
+    fake.answers["ps"] = [process_row(name="x\x1b]0;y\x07"), END]
+    assert "\x1b" not in client.run("ps").stdout
+
+
+def test_newest(client, fake, capture):
+    fake.answers["captures"] = [capture_row("30", started_at="2026-11-21T15:00:00.000000Z", status="recording"),
+                                capture_row("17", started_at="2026-11-21T14:59:00.000000Z"), capture_row("16"), END]
+    fake.serve_file(capture.finish())
+    assert client.run("show").returncode == 0
+    assert fake.of("open")[0]["capture_id"] == "17"
+
+
+def test_a_file_that_was_copied_away(lonely, capture):
+    path = capture.finish()
+    answer = json.loads(lonely.run("show", path, "--format", "json").stdout)
+    assert answer["capture"]["pid"] == 4242 and answer["capture"]["status"] == "complete" and len(answer["steps"]) == 3
+    assert answer["capture"]["started_at"].endswith("Z")
+
+
+def test_what_is_no_capture(client, fake, folder):
+    (folder / "no.db").write_bytes(b"not SQLite at all" * 1000)
+    fake.serve_file(folder / "no.db")
+    done = client.run("show", "17")
+    assert done.returncode == 1 and done.stdout == "" and done.stderr.startswith("profd: ")
+    assert client.run("show", folder / "none.db").returncode == 3
+    fake.answers["open"] = [error("no_such_capture", "there is no capture 5; `profd captures` lists them")]
+    assert client.run("show", "5").returncode == 3
+
+
+def test_export(client, fake, capture, folder):
+    fake.serve_file(capture.finish())
+    path = folder / "t.json"
+    done = client.run("export", "17", "--output", path)
+    assert done.returncode == 0 and done.stdout == str(path) + "\n", done.stderr
+    events = json.loads(path.read_text())["traceEvents"]
+    assert sum(event.get("name") == "aten::mm" for event in events) == 3
+    assert client.run("export", "17", "--output", path).returncode == 2
+    assert client.run("export", "17", "--output", path, "--force").returncode == 0
+    assert client.run("export", "17", "--output", folder / "t.xyz").returncode == 2
+    done = client.run("export", "17", "--output", folder)
+    assert done.stdout.endswith("train.py_4242.17.pt.trace.json.gz\n")
+    assert json.loads(client.run("export", "17", "--output", "-").stdout)["traceEvents"]
+
+
+def test_ps_json(client, fake):
+    fake.answers["ps"] = [process_row(rank=0, world_size=8), END]
+    row = json.loads(client.run("ps", "--format", "json").stdout)["processes"][0]
+    assert (row["pid"], row["uid"], row["command"], row["step"], row["step_source"]) == (4242, 1000, "python3 train.py", 100, "optimizer")
+
+
+def test_captures_are_sorted_and_limited(client, fake):
+    fake.answers["captures"] = [capture_row(str(n), started_at="2026-11-21T14:%02d:00.000000Z" % n) for n in range(30)] + [END]
+    done = client.run("captures")
+    lines = done.stdout.splitlines()
+    assert len(lines) == 21 and lines[1].split()[0] == "29" and "--limit" in done.stderr
+    assert len(json.loads(client.run("captures", "--format", "json").stdout)["captures"]) == 30

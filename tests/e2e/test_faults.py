@@ -1,0 +1,190 @@
+"""Whatever dies, the job goes on as it would have, and what was recorded is kept."""
+import json
+import os
+import pathlib
+import signal
+import sqlite3
+import subprocess
+import time
+
+import pytest
+
+from conftest import BUILD, wait_for
+
+STEPS = BUILD / "workloads" / "steps"
+EXITS = BUILD / "workloads" / "exits"
+THREADS = BUILD / "workloads" / "nvtx_threads"
+
+
+def follow(profd, *arguments):
+    return subprocess.Popen([str(profd.client), "trigger", *map(str, arguments), "--format", "json"], env=profd.env,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def recording(profd, pid):
+    row = profd.process(pid)
+    return row and row["state"] == "recording"
+
+
+def test_kill_the_job(profd):
+    job = profd.job(STEPS, "--step-ms=50")
+    profd.wait_steps(job.pid, 2)
+    client = follow(profd, "--pid", job.pid, "--steps", 1000)
+    wait_for(lambda: recording(profd, job.pid), what="the recording")
+    time.sleep(0.6)
+    job.kill()
+    out, _ = client.communicate(timeout=30)
+    capture = json.loads(out)["captures"][0]
+    assert client.returncode == 5
+    assert capture["status"] == "incomplete" and capture["reason"]
+    assert capture["steps_recorded"] >= 5
+    shown = profd.show(capture["capture_id"])
+    # All that was in the segment: the ranges of every whole step are there.
+    calls = {r["name"]: r["calls"] for r in shown["ranges"]}
+    assert calls["step"] >= capture["steps_recorded"] and calls["work 0"] >= capture["steps_recorded"]
+    assert profd.process(job.pid) is None
+
+
+def test_kill_the_daemon(empty_profd):
+    """The job's output is bit-identical to a run without us, the agent is idle again, and the next daemon takes the
+    segment in, nothing twice."""
+    profd = empty_profd
+    line = [STEPS, "--steps=600", "--step-ms=5"]
+    plain = profd.job(*line, agent=False)
+    profd.start_daemon()
+    job = profd.job(*line)
+    profd.wait_steps(job.pid, 2)
+    client = follow(profd, "--pid", job.pid, "--steps", 100)
+    wait_for(lambda: recording(profd, job.pid), what="the recording")
+    time.sleep(0.1)
+    profd.stop_daemon(signal.SIGKILL)
+    client.communicate(timeout=30)
+    assert client.returncode != 0
+    time.sleep(0.8)
+    profd.start_daemon()
+    found = wait_for(lambda: [c for c in profd.json("captures")["captures"]
+                              if c["status"] in ("complete", "incomplete")], 20, "the capture to be taken in")
+    assert len(found) == 1
+    shown = profd.show(found[0]["capture_id"])
+    calls = {r["name"]: r["calls"] for r in shown["ranges"]}
+    assert found[0]["steps_recorded"] == 100
+    assert calls == {"step": 100, **{f"work {i}": 100 for i in range(4)}}
+    with sqlite3.connect(f"file:{profd.file(found[0]['capture_id'])}?mode=ro", uri=True) as db:
+        assert db.execute("SELECT count(*) - count(DISTINCT id) FROM ranges").fetchone()[0] == 0
+    assert wait_for(lambda: profd.process(job.pid), what="the job to register again")["state"] == "idle"
+    out, err = job.communicate(timeout=60)
+    plain_out, plain_err = plain.communicate(timeout=60)
+    strip = lambda text: json.dumps({k: v for k, v in json.loads(text).items() if k != "agent"})
+    assert strip(out) == strip(plain_out) and err == plain_err and job.returncode == plain.returncode == 0
+
+
+def test_the_daemon_does_not_come_back(empty_profd):
+    """The agent finishes what it can and is idle again."""
+    profd = empty_profd
+    profd.start_daemon()
+    job = profd.job(STEPS, "--steps=400", "--step-ms=5")
+    profd.wait_steps(job.pid, 2)
+    client = follow(profd, "--pid", job.pid, "--steps", 20)
+    wait_for(lambda: recording(profd, job.pid) or client.poll() is not None, what="the recording")
+    profd.stop_daemon(signal.SIGKILL)
+    client.communicate(timeout=30)
+    out, _ = job.communicate(timeout=60)
+    assert job.returncode == 0 and json.loads(out)["steps"] == 400
+
+
+def test_a_job_that_stops_stepping(profd):
+    job = profd.job(STEPS, "--step-ms=20")
+    profd.wait_steps(job.pid, 2)
+    client = follow(profd, "--pid", job.pid, "--steps", 1000, "--timeout", "1500ms")
+    wait_for(lambda: recording(profd, job.pid), what="the recording")
+    job.send_signal(signal.SIGSTOP)
+    out, err = client.communicate(timeout=30)
+    job.send_signal(signal.SIGCONT)
+    capture = json.loads(out)["captures"][0]
+    assert client.returncode == 4, err
+    assert capture["status"] == "incomplete" and capture["steps_recorded"] > 0
+    # It goes on, and can be triggered again.
+    wait_for(lambda: profd.process(job.pid)["state"] == "idle", 20, "the agent to be idle")
+    assert profd.trigger(job.pid)["status"] == "complete"
+
+
+def test_cancel(profd):
+    job = profd.job(STEPS, "--step-ms=20")
+    profd.wait_steps(job.pid, 2)
+    client = follow(profd, "--pid", job.pid, "--steps", 1000)
+    wait_for(lambda: recording(profd, job.pid), what="the recording")
+    busy = profd.run("trigger", "--pid", job.pid, check=False)
+    assert busy.returncode == 8 and "profd cancel" in busy.stderr
+    profd.run("cancel", "--pid", job.pid)
+    out, _ = client.communicate(timeout=30)
+    assert json.loads(out)["captures"][0]["status"] == "incomplete"
+    assert profd.trigger(job.pid)["status"] == "complete"
+
+
+def test_a_lost_client_loses_nothing(profd):
+    job = profd.job(STEPS, "--step-ms=20")
+    profd.wait_steps(job.pid, 2)
+    client = follow(profd, "--pid", job.pid, "--steps", 30)
+    wait_for(lambda: recording(profd, job.pid), what="the recording")
+    client.kill()
+    client.wait()
+    found = wait_for(lambda: [c for c in profd.json("captures")["captures"] if c["status"] == "complete"], 20,
+                     "the capture to complete without its client")
+    assert found[0]["steps_recorded"] == 30
+
+
+ENDS = {"exit": 7, "_exit": 7, "return": 7, "abort": -signal.SIGABRT, "signal": -signal.SIGTERM,
+        "segv": -signal.SIGSEGV, "exec": 0, "fork": 7, "clone": 7, "vfork": 7, "thread": 7, "quit": 7}
+
+
+@pytest.mark.parametrize("mode", ENDS)
+def test_every_way_to_end_in_mid_capture(profd, mode):
+    """The same exit code and output as without us, in time; the capture keeps what it has."""
+    line = [EXITS, f"--mode={mode}", "--after=60", "--step-ms=10", "--code=7"]
+    plain = profd.job(*line, agent=False)
+    plain_out, plain_err = plain.communicate(timeout=60)
+    job = profd.job(*line)
+    profd.wait_steps(job.pid, 2)
+    client = follow(profd, "--pid", job.pid, "--steps", 100000, "--timeout", "20s")
+    out, err = job.communicate(timeout=60)
+    assert job.returncode == plain.returncode == ENDS[mode]
+    assert err == plain_err
+    drop = ("pid", "agent")
+    strip = lambda text: [{k: v for k, v in json.loads(line).items() if k not in drop} for line in text.splitlines()]
+    assert strip(out) == strip(plain_out)
+    answer, _ = client.communicate(timeout=30)
+    capture = json.loads(answer)["captures"][0]
+    assert capture["status"] == "incomplete", capture
+    assert capture["steps_recorded"] >= 10
+    calls = {r["name"]: r["calls"] for r in profd.show(capture["capture_id"])["ranges"]}
+    # A child steps on its own account, never into its parent's capture. Where another thread goes on stepping, its first
+    # steps are not yet taken for the process's: their ranges lie in one long step.
+    late = 17 if mode in ("thread", "quit") else 1
+    assert capture["steps_recorded"] <= calls["step"] <= capture["steps_recorded"] + late
+
+
+def test_dlclose_of_an_nvtx_user(profd):
+    job = profd.job(BUILD / "workloads" / "nvtx_dlclose", "--steps=1200", "--step-ms=5")
+    profd.wait_registered(job.pid)
+    for _ in range(5):
+        capture = profd.trigger(job.pid, "--duration", "300ms")
+        assert capture["status"] == "complete" and capture["events"] > 0
+    job.communicate(timeout=60)
+    assert job.returncode == 0
+
+
+def test_nothing_is_left_in_the_job(profd):
+    """After a capture: no segment mapped, no descriptor more than before."""
+    job = profd.job(STEPS, "--step-ms=5")
+    profd.wait_steps(job.pid, 2)
+    proc = pathlib.Path("/proc") / str(job.pid)
+    count = lambda: (len(list((proc / "fd").iterdir())), (proc / "maps").read_text().count("memfd:profd"))
+    profd.trigger(job.pid)
+    wait_for(lambda: profd.process(job.pid)["state"] == "idle", what="idle")
+    time.sleep(0.3)
+    first = count()
+    for _ in range(10):
+        profd.trigger(job.pid)
+    time.sleep(0.3)
+    assert count() == first
+    assert "memfd:profd-segment" not in (proc / "maps").read_text()

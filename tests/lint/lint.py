@@ -1,0 +1,312 @@
+#!/usr/bin/env python3
+"""The mechanical rules: format, what may include what, functions nobody may call, what the agent's library shows and needs.
+
+lint.py --build DIR [--fix]   prints one line for each offence and a summary; exit code 1 where there is any. --fix formats.
+"""
+import argparse
+import collections
+import concurrent.futures
+import json
+import os
+import pathlib
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LINES_MAX = 800
+GLIBC_MAX = (2, 17)
+CLANG_FORMAT = 14  # others format differently
+AGENT_NEEDED = {"libc.so.6", "libpthread.so.0", "libdl.so.2"}
+AGENT_TLS_BYTES = 16
+
+offences = []
+
+
+def offence(rule, where, what):
+    offences.append(f"{where}: {what} [{rule}]")
+
+
+def run(*command, **more):
+    return subprocess.run([str(c) for c in command], capture_output=True, text=True, stdin=subprocess.DEVNULL, **more)
+
+
+def output(*command):
+    result = run(*command)
+    if result.returncode != 0:
+        raise SystemExit(f"lint: {shlex.join(map(str, command))} failed: {result.stderr.strip()}")
+    return result.stdout
+
+
+def files(*patterns):
+    """The repository's files, whether added to git yet or not, relative to its root."""
+    listed = output("git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
+    found = [pathlib.PurePosixPath(f) for f in listed if f and (ROOT / f).is_file()]
+    return sorted(f for f in found if any(f.match(p) for p in patterns))
+
+
+def text_of(path):
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def code_of(text):
+    """C without comments and without what is inside of quotes, line for line."""
+    token = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'", re.S)
+
+    def blank(match):
+        found = match.group(0)
+        if found[0] in "\"'":
+            return found[0] * 2
+        return " " + "\n" * found.count("\n")
+
+    return token.sub(blank, text)
+
+
+def check_format(fix):
+    version = re.search(r"version (\d+)", output("clang-format", "--version"))
+    sources = files("*.c", "*.h")
+    if fix:
+        output("clang-format", "-i", *[ROOT / s for s in sources])
+        return
+    if int(version.group(1)) != CLANG_FORMAT:
+        print(f"format: not checked, clang-format is {version.group(1)} and the rules are for {CLANG_FORMAT}")
+        return
+    for source in sources:
+        result = run("clang-format", "--dry-run", "--Werror", ROOT / source)
+        if result.returncode:
+            line = re.search(r":(\d+):\d+:", result.stderr)
+            offence("format", f"{source}:{line.group(1) if line else 1}", "not as .clang-format wants it; ./dev lint --fix")
+
+
+# What a folder may include with quotes: itself and these.
+FOLDERS = {"proto": {"proto"}, "agent": {"agent", "proto"}, "daemon": {"daemon", "proto"}, "client": {"client", "proto"}}
+# Headers of libraries and who may use them. Everything else in <> has to be the C library's.
+LIBRARIES = {
+    "uv.h": r"daemon/|tests/",
+    "sqlite3.h": r"daemon/(store|derive|summary|catalogue)[a-z_]*\.[ch]$|client/(reader|report|export)|tests/",
+    "cJSON.h": r"daemon/|client/|tests/",
+    "cjson/cJSON.h": r"daemon/|client/|tests/",
+    "zlib.h": r"client/|tests/",
+    "cmocka.h": r"tests/",
+    "nvtx3/": r"tests/",
+    "cupti": r"agent/cupti/|tests/",
+    "cuda": r"agent/cupti/|tests/",
+}
+FOREIGN = re.compile(r"^(systemd/|Python|torch/|ATen/|c10/|lttng/|urcu|openssl/|curl/|json-c/|glib)")
+
+
+def check_includes():
+    for source in files("*.c", "*.h", "*.def"):
+        top = source.parts[0]
+        for number, line in enumerate(text_of(source).splitlines(), 1):
+            match = re.match(r"\s*#\s*include\s*([<\"])([^>\"]+)[>\"]", line)
+            if not match:
+                continue
+            where, name = f"{source}:{number}", match.group(2)
+            if match.group(1) == "<" and top != "tests" and FOREIGN.match(name):
+                offence("includes", where, f"nothing here uses <{name}>")
+            for library, allowed in LIBRARIES.items():
+                if name.startswith(library) and not re.match(allowed, str(source)):
+                    offence("includes", where, f"{name} is not for this file")
+            if match.group(1) == "\"" and name not in ("cJSON.h", "uv.h", "sqlite3.h", "zlib.h"):
+                inside = (ROOT / source.parent / name).exists()
+                if not inside and not (ROOT / name).exists():
+                    offence("includes", where, f"{name} does not exist")
+                    continue
+                real = (ROOT / source.parent / name if inside else ROOT / name).resolve().relative_to(ROOT)
+                if top in FOLDERS and real.parts[0] not in FOLDERS[top]:
+                    offence("includes", where, f"{top}/ knows nothing of {real.parts[0]}/")
+            elif match.group(1) == "<" and name.startswith(("proto/", "agent/", "daemon/", "client/")):
+                offence("includes", where, "own headers stand in quotes")
+
+
+SQL_FILES = re.compile(r"daemon/(store|derive|summary|catalogue)[a-z_]*\.[ch]$|client/(reader|report|export)|proto/schema\.def$|tests/")
+SQL = re.compile(r"\"\s*(SELECT|INSERT|UPDATE|DELETE FROM|CREATE (TABLE|INDEX|VIEW|TEMP)|DROP|PRAGMA|ATTACH|WITH [a-z_]+ AS)\b")
+
+
+def check_sql():
+    for source in files("*.c", "*.h", "*.def"):
+        if SQL_FILES.match(str(source)):
+            continue
+        for number, line in enumerate(text_of(source).splitlines(), 1):
+            if SQL.search(line):
+                offence("sql", f"{source}:{number}", "SQL stands in daemon/{store,derive,summary,catalogue}* and client/{reader,report,export}")
+
+
+# Functions by folder: a regular expression of paths, the names, and why.
+BANNED = [
+    (r"", "strcpy strcat stpcpy sprintf vsprintf gets strtok atoi atol atoll atof alloca mktemp tmpnam tempnam", "use the bounded one"),
+    (r"(agent|proto|daemon|client)/", "system popen", "no shell"),
+    (r"agent/", "exit _exit _Exit quick_exit abort atexit on_exit", "the job's end is the job's"),
+    (r"agent/", "signal sigaction raise setlocale uselocale chdir fchdir umask setenv putenv unsetenv", "the job's state is the job's"),
+    (r"(agent|proto)/", "printf fprintf dprintf vprintf vfprintf fopen fdopen fclose fread fwrite fputs puts putchar perror "
+     "fflush fgets getline scanf sscanf fscanf syslog", "no stdio in the job"),
+    (r"(agent|proto)/", "malloc calloc realloc free strdup strndup asprintf vasprintf posix_memalign aligned_alloc", "no heap in the job"),
+    (r"(agent|proto)/", "fstat stat lstat fstatat memfd_create gettid getrandom", "younger than glibc 2.17; see proto/system.h"),
+    (r"agent/", "sleep usleep", "the agent waits for events"),
+]
+
+
+def check_banned():
+    for source in files("*.c", "*.h", "*.def"):
+        code = code_of(text_of(source))
+        for path, names, why in BANNED:
+            if not re.match(path, str(source)):
+                continue
+            for match in re.finditer(r"(?<![\w.>])(" + "|".join(names.split()) + r")\s*\(", code):
+                # `struct stat (` cannot be, but a pointer to a function of that name can.
+                line = code.count("\n", 0, match.start()) + 1
+                offence("banned", f"{source}:{line}", f"{match.group(1)}(): {why}")
+
+
+def check_text():
+    unfinished = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
+    for path in files("*.c", "*.h", "*.def", "*.py", "*.sh", "*.md", "dev", "CMakeLists.txt", ".ci/run"):
+        lines = text_of(path).splitlines()
+        if len(lines) > LINES_MAX:
+            offence("length", path, f"{len(lines)} lines; beyond {LINES_MAX} a file wants splitting")
+        for number, line in enumerate(lines, 1):
+            if unfinished.search(line):
+                offence("unfinished", f"{path}:{number}", line.strip())
+            if line != line.rstrip():
+                offence("format", f"{path}:{number}", "spaces at the end of the line")
+        if path.suffix in (".c", ".h", ".def") and lines and not lines[0].startswith(f"/* {path.name} - "):
+            offence("head", f"{path}:1", f"the file's head says what it is for: /* {path.name} - ... */")
+
+
+def check_shell():
+    scripts = [ROOT / f for f in files("dev", ".ci/run", "*.sh")]
+    result = run("shellcheck", "--format=gcc", *scripts)
+    for line in result.stdout.splitlines():
+        offence("shellcheck", os.path.relpath(line.split(":", 1)[0], ROOT), line.split(":", 1)[1])
+
+
+def check_public_header():
+    for language, standard, compiler in (("c", "c99", "gcc"), ("c++", "c++98", "g++"), ("c", "c99", "clang")):
+        with tempfile.TemporaryDirectory() as folder:
+            source = pathlib.Path(folder) / ("use." + language.replace("+", "x"))
+            source.write_text('#include "profd.h"\nint main(void) { profd_step(); profd_range_push("a"); profd_range_pop(); '
+                              'profd_mark("b"); return profd_version() == 0; }\n')
+            if not shutil.which(compiler):
+                continue
+            result = run(compiler, "-x", language, f"-std={standard}", "-Wall", "-Wextra", "-pedantic", "-Werror",
+                         "-Wstrict-prototypes" if language == "c" else "-Wall", "-I", ROOT / "agent", "-fsyntax-only", source)
+            if result.returncode:
+                offence("header", "agent/profd.h", f"{compiler} -std={standard}: {result.stderr.strip().splitlines()[0]}")
+
+
+def check_compilers(build):
+    """Every source once more, with warnings as errors, by gcc as it is built and by clang where there is one."""
+    commands = json.loads((build / "compile_commands.json").read_text())
+
+    def compile_one(entry):
+        source = os.path.relpath(entry["file"], ROOT)
+        command = shlex.split(entry["command"])
+        command[command.index("-o") + 1] = "/dev/null"
+        found = []
+        compilers = [("gcc", [])]
+        if shutil.which("clang"):
+            compilers.append(("clang", ["-fsyntax-only"]))
+        for compiler, more in compilers:
+            result = run(compiler, *command[1:], "-Wvla", "-Werror", *more, cwd=entry["directory"])
+            if result.returncode:
+                errors = [l for l in result.stderr.splitlines() if "error" in l] or result.stderr.splitlines() or ["?"]
+                where = re.match(r".*?/?([^/:]+:\d+):", errors[0])
+                found.append((source, f"{compiler}: {where.group(1) if where else ''} {errors[0].split('error:')[-1].strip()}"))
+        return found
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for found in pool.map(compile_one, commands):
+            for where, what in found:
+                offence("warnings", where, what)
+
+
+def dynamic_symbols(library):
+    """(name, version, is defined, is weak) of each dynamic symbol."""
+    for line in output("readelf", "--wide", "--dyn-syms", library).splitlines():
+        part = line.split()
+        if len(part) >= 8 and part[0].rstrip(":").isdigit():
+            name, _, version = part[7].replace("@@", "@").partition("@")
+            yield name, version, part[6] != "UND", part[4] == "WEAK"
+
+
+def check_agent(build):
+    library = build / "lib" / "libprofd_agent.so"
+    if not library.exists():
+        offence("agent", "build/lib/libprofd_agent.so", "is missing")
+        return
+    symbols = [s for s in dynamic_symbols(library) if s[0]]
+    exported = sorted(name for name, _, defined, _ in symbols if defined)
+    agreed = sorted(text_of("tests/lint/exports.txt").split())
+    for name in sorted(set(exported) ^ set(agreed)):
+        offence("exports", "libprofd_agent.so", f"{name} is {'exported but not agreed' if name in exported else 'agreed but missing'}")
+    for name, version, defined, _ in symbols:
+        match = re.fullmatch(r"GLIBC_(\d+)\.(\d+)(?:\.\d+)?", version)
+        if not defined and match and (int(match.group(1)), int(match.group(2))) > GLIBC_MAX:
+            offence("glibc", "libprofd_agent.so", f"{name} needs {version}; see agent/glibc_compat.h")
+        elif not defined and version and not match:
+            offence("glibc", "libprofd_agent.so", f"{name} needs {version}, which is not the C library's")
+        if name == "__tls_get_addr":
+            offence("tls", "libprofd_agent.so", "thread-local storage that is not initial-exec")
+
+    dynamic = output("readelf", "--wide", "--dynamic", library)
+    needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic))
+    for name in sorted(needed - AGENT_NEEDED):
+        offence("needed", "libprofd_agent.so", f"needs {name}")
+    for name in sorted(AGENT_NEEDED - needed):
+        offence("needed", "libprofd_agent.so", f"does not name {name}, where an old glibc keeps what it calls")
+    if "NODELETE" not in dynamic:
+        offence("nodelete", "libprofd_agent.so", "could be unmapped under its own threads")
+    tls = re.search(r"^\s*TLS\s+\S+\s+\S+\s+\S+\s+\S+\s+(0x[0-9a-f]+)", output("readelf", "--wide", "--segments", library), re.M)
+    if tls and int(tls.group(1), 16) > AGENT_TLS_BYTES:
+        offence("tls", "libprofd_agent.so", f"{int(tls.group(1), 16)} bytes of initial-exec storage; a preload has little room")
+    check_musl(library, [name for name, _, defined, weak in symbols if not defined and not weak])
+
+
+def check_musl(library, wanted):
+    """A preloaded agent must not keep a musl program from starting: every symbol is there, and one does start."""
+    loader = pathlib.Path(f"/lib/ld-musl-{platform.machine()}.so.1")
+    if not loader.exists():
+        print("musl: not checked, its package is not installed")
+        return
+    there = {name for name, _, defined, _ in dynamic_symbols(loader.resolve()) if defined}
+    for name in wanted:
+        if name not in there:
+            offence("musl", "libprofd_agent.so", f"musl has no {name}; make it weak or do without")
+    with tempfile.TemporaryDirectory() as folder:
+        source, program = pathlib.Path(folder) / "hello.c", pathlib.Path(folder) / "hello"
+        source.write_text('#include <stdio.h>\n#include <pthread.h>\nstatic void *other(void *unused) { return unused; }\n'
+                          'int main(void) { pthread_t t; pthread_create(&t, 0, other, 0); pthread_join(t, 0); '
+                          'puts("hello"); return 7; }\n')
+        output("musl-gcc", "-o", program, source)
+        result = run(program, env={**os.environ, "LD_PRELOAD": str(library.resolve())})
+        if (result.returncode, result.stdout, result.stderr) != (7, "hello\n", ""):
+            offence("musl", "libprofd_agent.so", f"a musl program with it ended with {result.returncode}: {result.stderr.strip()}")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--fix", action="store_true", help="format instead of checking the format")
+    arguments = parser.parse_args()
+    build = arguments.build.resolve()
+    checks = [("format", lambda: check_format(arguments.fix)), ("includes", check_includes), ("sql", check_sql), ("banned functions", check_banned),
+              ("text", check_text), ("shell", check_shell), ("public header", check_public_header),
+              ("compilers", lambda: check_compilers(build)), ("agent library", lambda: check_agent(build))]
+    for name, check in checks:
+        before = len(offences)
+        check()
+        print(f"{name}: {'ok' if len(offences) == before else str(len(offences) - before) + ' offences'}", flush=True)
+    for line in offences:
+        print(line)
+    rules = collections.Counter(line.rsplit("[", 1)[1].rstrip("]") for line in offences)
+    print(f"lint: {len(checks)} checks, {len(offences)} offences" + (f" ({dict(rules)})" if rules else ""))
+    return 1 if offences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+/* steps.c - a loop that steps, with deterministic work.
+ *
+ *     steps [--steps=N] [--step-ms=T] [--ranges=R] [--marks=M] [--seconds=S] [--no-step]
+ *
+ * Each step makes R profd ranges (`work 0`, `work 1`, ...) in one `step`, and M marks. --no-step leaves profd_step()
+ * out. Without the agent the calls are left out. Prints one line of JSON: steps, ranges and marks of a step, and a
+ * checksum of the work, which nothing that watches may change. */
+#include "workload.h"
+
+#include <signal.h>
+
+static volatile sig_atomic_t enough;
+
+static void on_term(int signal)
+{
+	(void)signal;
+	enough = 1;
+}
+
+int main(int argc, char **argv)
+{
+	double steps = number(argv, "steps", 1e12), step_time = number(argv, "step-ms", 5) * 1e-3;
+	double end = seconds() + number(argv, "seconds", 1e9), next = seconds(), n = 0;
+	int ranges = (int)number(argv, "ranges", 4), marks = (int)number(argv, "marks", 1), stepping = 1;
+	uint64_t sum = 88172645463325252ull;
+	void (*push)(const char *), (*pop)(void), (*mark)(const char *);
+	*(void **)&push = profd_function("profd_range_push");
+	*(void **)&pop = profd_function("profd_range_pop");
+	*(void **)&mark = profd_function("profd_mark");
+	int agent = push && pop && mark;
+	for (int i = 1; i < argc; i++)
+		stepping &= strcmp(argv[i], "--no-step") != 0;
+	signal(SIGTERM, on_term);
+	while (n < steps && !enough && seconds() < end) {
+		if (agent)
+			push("step");
+		for (int r = 0; r < ranges; r++) {
+			char name[32];
+			snprintf(name, sizeof name, "work %d", r);
+			if (agent)
+				push(name);
+			for (int i = 0; i < 1000; i++) { /* xorshift64 */
+				sum ^= sum << 13;
+				sum ^= sum >> 7;
+				sum ^= sum << 17;
+			}
+			if (agent)
+				pop();
+		}
+		for (int m = 0; agent && m < marks; m++)
+			mark("mark");
+		wait_until(next += step_time);
+		if (agent)
+			pop();
+		if (stepping)
+			step();
+		n++;
+	}
+	printf("{\"steps\": %.0f, \"ranges_per_step\": %d, \"marks_per_step\": %d, \"agent\": %s, \"checksum\": "
+	       "\"%016llx\"}\n",
+	       n, ranges + 1, marks, agent ? "true" : "false", (unsigned long long)sum);
+	return 0;
+}

@@ -1,0 +1,73 @@
+/* workload.h - what the C workloads share: arguments as --name=value, time, and profd_step() where the agent is in the
+ * process (found by dlsym, so that the same binary runs without it). */
+#ifndef PROFD_TESTS_WORKLOAD_H
+#define PROFD_TESTS_WORKLOAD_H
+
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The value of --name=VALUE, or `otherwise`. */
+static inline const char *argument(char **argv, const char *name, const char *otherwise)
+{
+	size_t n = strlen(name);
+	for (char **a = argv + 1; *a; a++)
+		if (strncmp(*a, "--", 2) == 0 && strncmp(*a + 2, name, n) == 0 && (*a)[n + 2] == '=')
+			return *a + n + 3;
+	return otherwise;
+}
+
+static inline double number(char **argv, const char *name, double otherwise)
+{
+	const char *text = argument(argv, name, NULL);
+	return text ? strtod(text, NULL) : otherwise;
+}
+
+static inline double seconds(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Sleeps most of the way and spins the rest, so that a step of 0.2 ms is one. */
+static inline void wait_until(double when)
+{
+	for (double left; (left = when - seconds()) > 0;) {
+		if (left < 200e-6)
+			continue;
+		struct timespec t = {(time_t)(left - 100e-6), 0};
+		t.tv_nsec = (long)((left - 100e-6 - (double)t.tv_sec) * 1e9);
+		nanosleep(&t, NULL);
+	}
+}
+
+static inline int thread_id(void)
+{
+	return (int)syscall(SYS_gettid);
+}
+
+/* A function of profd.h; NULL without the agent. */
+static inline void *profd_function(const char *name)
+{
+	return dlsym(RTLD_DEFAULT, name);
+}
+
+static inline void step(void)
+{
+	static void (*function)(void);
+	static int looked;
+	if (!looked) {
+		*(void **)&function = profd_function("profd_step");
+		looked = 1;
+	}
+	if (function)
+		function();
+}
+
+#endif

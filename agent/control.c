@@ -27,8 +27,13 @@
 #define LINGER_NS (SECOND / 4)
 /* How long hooks that are under way get to leave. */
 #define LEAVE_NS (SECOND / 20)
+/* How long steps that found no room wait for some. */
+#define SPARE_NS (2 * SECOND)
 /* Collectors' own drain. */
 #define DRAIN_NS (SECOND)
+/* Chunks that must be there before a recording begins, and how long that is waited for. */
+#define ROOM_CHUNKS 256
+#define ROOM_NS SECOND
 /* While recording: how often newly provided chunks are mapped. */
 #define POPULATE_NS (SECOND / 100)
 /* A recording whose daemon is gone ends after this, if its steps have not ended it before: nobody else would. */
@@ -161,13 +166,21 @@ static enum schedule_state state_at(uint64_t position, uint64_t number)
 	return schedule_state(&endless, position, NULL);
 }
 
+/* The daemon has had time to put memory behind the segment, or has had enough of it. */
+static bool has_room(uint64_t now)
+{
+	uint32_t want = run.segment.chunk_count < ROOM_CHUNKS ? run.segment.chunk_count : ROOM_CHUNKS;
+	return atomic_load_explicit(&run.segment.header->chunks_ready, memory_order_relaxed) >= want ||
+	       now > run.warmup_started + ROOM_NS;
+}
+
 static uint32_t tick_waiting(uint32_t phase, uint64_t tick, uint64_t now, uint64_t number)
 {
 	uint64_t position = tick - run.base - run.late;
 	enum schedule_state state = state_at(position, number);
 	if (state >= SCHEDULE_RECORD) {
 		bool missed = run.at_step && number + 1 > run.at_step;
-		if (!missed && atomic_load_explicit(&ready, memory_order_acquire)) {
+		if (!missed && atomic_load_explicit(&ready, memory_order_acquire) && has_room(now)) {
 			begin(now, number + 1);
 			return CONTROL_RECORD;
 		}
@@ -269,6 +282,14 @@ static bool is_wanted(const struct collector_ops *c)
 	return run.wanted & bits;
 }
 
+/* What became of collectors[i] in this capture. Shapes are the torch collector's, and a collector of their own to users. */
+static void tell(size_t i, uint32_t ran, uint64_t enable, const char *sentence)
+{
+	send_collector(run.capture, collectors[i]->bit, ran, enable, sentence);
+	if (collectors[i]->bit == COLLECTOR_TORCH && run.wanted & 1u << COLLECTOR_SHAPES)
+		send_collector(run.capture, COLLECTOR_SHAPES, ran, 0, sentence);
+}
+
 static struct collector_request request(void)
 {
 	return (struct collector_request){run.wanted, run.generation, run.step_range, run.step_operator};
@@ -284,7 +305,7 @@ static void collectors_arm(void)
 		if (!is_wanted(collectors[i]))
 			continue;
 		if (collectors[i]->arm && collectors[i]->arm(&r, sentence, sizeof sentence) < 0)
-			send_collector(run.capture, collectors[i]->bit, 0, 0, sentence);
+			tell(i, 0, 0, sentence);
 		else
 			run.armed[i] = true;
 	}
@@ -303,14 +324,14 @@ static void collectors_start(void)
 			if (!run.armed[i])
 				continue;
 			if (collectors[i]->start(&r, sentence, sizeof sentence) < 0) {
-				send_collector(run.capture, collectors[i]->bit, 0, 0, sentence);
+				tell(i, 0, 0, sentence);
 				continue;
 			}
 			run.on[i] = true;
 			bits |= 1u << collectors[i]->bit;
 			if (collectors[i]->bit == COLLECTOR_TORCH)
 				bits |= run.wanted & 1u << COLLECTOR_SHAPES;
-			send_collector(run.capture, collectors[i]->bit, 1, sink_now() - from, sentence);
+			tell(i, 1, sink_now() - from, sentence);
 		}
 		send_collector(run.capture, COLLECTOR_STEPS, 1, 0, step_source_sentence(run.source));
 	} else {
@@ -363,6 +384,23 @@ static void linger(uint64_t from)
 
 static void cycle_begin(uint64_t capture, const struct segment *segment);
 
+/* Without its steps a capture is worth little: they wait for the daemon to free a chunk. */
+static void write_spares(void)
+{
+	uint64_t deadline = sink_now() + (orphan_connected() ? SPARE_NS : 0);
+	struct sink_thread *own = sink_own();
+	for (uint32_t i = 0; own && i < run.spares; i++) {
+		while (!sink_write_spared(own, &run.spare[i])) {
+			if (sink_now() >= deadline) {
+				sink_lost(LOSS_NO_SPACE, EVENT_STEP);
+				break;
+			}
+			struct timespec nap = {0, 1000000};
+			nanosleep(&nap, NULL);
+		}
+	}
+}
+
 /* CONTROL_DRAIN has been reached: everything from the last boundary to DONE. */
 static void drain(void)
 {
@@ -375,9 +413,7 @@ static void drain(void)
 		if (reason != REASON_EXIT)
 			linger(sink_now());
 		collectors_stop(sink_now());
-		struct sink_thread *own = sink_own();
-		for (uint32_t i = 0; own && i < run.spares; i++)
-			sink_write(own, &run.spare[i]);
+		write_spares();
 		stuck = sink_finish(last, sink_now() + LEAVE_NS);
 		sink_release();
 		collectors_disarm();

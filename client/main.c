@@ -1,4 +1,5 @@
 /* main.c - finds the verb, reads its options, runs it. Everything else is in command/. */
+#include "command.h"
 #include "failure.h"
 #include "options.h"
 #include "text.h"
@@ -17,7 +18,7 @@ static int unknown_verb(const char *word)
 	char *safe = text_safe(word);
 
 	if (nearest)
-		fail(EXIT_USAGE, "there is no verb \"%s\"; did you mean `profd %s`?", safe, nearest);
+		fail(EXIT_USAGE, "there is no verb \"%s\"; did you mean `profd %s`? `profd help` lists them all", safe, nearest);
 	else
 		fail(EXIT_USAGE, "there is no verb \"%s\"; `profd help` lists them", safe);
 	free(safe);
@@ -70,6 +71,9 @@ int main(int argc, char **argv)
 		code = EXIT_USAGE;
 		break;
 	}
+	/* The sentence before this one has said what is wrong. */
+	if (code == EXIT_USAGE && verb->run != command_help)
+		note("`profd %s --help` says how it is used", verb->name);
 	arguments_deinit(&arguments);
 	return flushed(code);
 }

@@ -70,7 +70,7 @@ static int unknown(const struct verb *verb, const char *word, const char *name)
 	if (nearest)
 		fail(EXIT_USAGE, "%s has no option %s; did you mean --%s?", verb->name, safe, nearest->name);
 	else
-		fail(EXIT_USAGE, "%s has no option %s; `profd %s --help` lists them", verb->name, safe, verb->name);
+		fail(EXIT_USAGE, "%s has no option %s", verb->name, safe);
 	free(safe);
 	return ARGUMENTS_USAGE;
 }
@@ -276,8 +276,8 @@ int arguments_init(struct arguments *a, const struct verb *verb, int argc, char 
 	if (!(verb->flags & VERB_COMMAND) && a->word_count > verb->most) {
 		char *safe = text_safe(a->words[verb->most]);
 
-		fail(EXIT_USAGE, "%s: \"%s\" is one word too many; usage: profd %s %s", verb->name, safe, verb->name,
-		     verb->synopsis);
+		fail(EXIT_USAGE, "%s: \"%s\" is one word too many; usage: profd %s%s%s", verb->name, safe, verb->name,
+		     *verb->synopsis ? " " : "", verb->synopsis);
 		free(safe);
 		return ARGUMENTS_USAGE;
 	}

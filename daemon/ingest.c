@@ -10,10 +10,11 @@
 
 /* Chunks of one pass: about 26,000 operators, 20 ms of inserting; then other captures have their turn and this one gets
  * its free chunks back. */
-#define PASS_CHUNKS 32u
+#define PASS_CHUNKS 32
 /* Memory ahead of need. Armed captures may be many and long: little; from the warm-up on for the highest rates seen. */
 #define AHEAD_ARMED (1u << 20)
-#define AHEAD_RUNNING (16u << 20)
+#define AHEAD_RUNNING (32u << 20)
+#define PROVIDE_CHUNKS 64u
 #define STRINGS_AHEAD (256u << 10)
 
 #define MILLISECOND 1000000
@@ -82,17 +83,23 @@ static void provide(struct ingest *ingest)
 		strings = segment->strings_bytes;
 	if (chunks == ingest->ready_chunks && strings <= ingest->ready_strings)
 		return;
-	int error = segment_provide(segment, chunks, strings);
+	/* In portions, each published at once: a recording that is about to begin waits for the first. */
+	int error = 0;
+	while (!error && (ingest->ready_chunks < chunks || strings > ingest->ready_strings)) {
+		uint32_t next = chunks - ingest->ready_chunks < PROVIDE_CHUNKS ? chunks : ingest->ready_chunks + PROVIDE_CHUNKS;
+		error = segment_provide(segment, next, strings);
+		if (!error) {
+			ingest->ready_chunks = next;
+			if (strings > ingest->ready_strings)
+				ingest->ready_strings = strings;
+		}
+	}
 	if (error) {
 		/* The agent goes on within what it has and counts what does not fit. */
 		log_line("capture %llu: no more memory for its segment: %s", (unsigned long long)ingest->facts.number,
 			 strerror(-error));
 		ingest->provide_failed = true;
-		return;
 	}
-	ingest->ready_chunks = chunks;
-	if (strings > ingest->ready_strings)
-		ingest->ready_strings = strings;
 }
 
 /* --- the file --- */

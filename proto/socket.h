@@ -16,9 +16,10 @@
  * Returns 0, -ENOENT past the last, -ENAMETOOLONG for one that does not fit (ret is then empty). */
 int socket_candidate(unsigned index, char ret[SOCKET_PATH_BYTES]);
 
-/* Is the socket one to obey? Its folder and itself must belong to one owner who is root or `self`'s user (or the user that
- * PROFD_SOCKET's socket belongs to), and nobody else may write into the folder. In a user namespace unmapped owners look
- * alike (65534) and are taken as root. Returns 0, -ENOENT, or -EPERM. */
+/* Is the socket one to obey? Its folder and itself must belong to one owner, and nobody else may write into the folder. The
+ * owner must be root or this process's user; at SOCKET_SYSTEM, whose folder only root can have made, also the user that the
+ * service runs as; and where PROFD_SOCKET names it, whoever it belongs to. In a user namespace that does not map the owner
+ * (65534) it is taken as root, but never below /tmp. Returns 0, -ENOENT, or -EPERM. */
 int socket_trusted(const char *path);
 
 /* Connects a SEQPACKET socket (CLOEXEC). Returns the descriptor or a negative errno; never blocks for long. */

@@ -26,6 +26,14 @@ enum kind { KIND_RANGES, KIND_MARKS, KIND_OPERATORS, KINDS };
 
 struct export;
 
+/* What the node says that an operator "autograd::engine::evaluate_function: <node>" runs: torch numbers the node only, and
+ * Kineto's traces have its number at both. A row stands behind those that it holds, so the node's comes first. */
+struct evaluated {
+	int64_t id; /* of the operator around the node; 0 = a free place */
+	int64_t sequence, forward;
+};
+#define EVALUATED 256
+
 /* An operator that may be one end of a flow, until its job's turn comes. */
 struct candidate {
 	uint64_t sequence;
@@ -42,6 +50,10 @@ struct worker {
 	size_t moves_at[NESTING_TABLES];
 	struct candidate *candidates; /* JOB_ROWS */
 	size_t candidate_count;
+	sqlite3_stmt *nodes;
+	struct evaluated evaluated[EVALUATED]; /* of the last nodes, by `id` */
+	int64_t job_from;                      /* first row of the job */
+	bool looked_back;                      /* `evaluated` has those before it, too */
 };
 
 struct export {
@@ -76,7 +88,7 @@ static const struct {
 			 "WHERE rowid BETWEEN ? AND ?",
 			 put_mark },
 	[KIND_OPERATORS] = { "operators",
-			     "SELECT rowid, flags, start, duration, id, name, thread, inputs, sequence, forward_thread, end_thread, scope "
+			     "SELECT rowid, flags, start, duration, id, name, thread, inputs, sequence, forward_thread, end_thread, scope, parent "
 			     "FROM operators WHERE rowid BETWEEN ? AND ?",
 			     put_operator },
 };
@@ -154,11 +166,43 @@ static int64_t length_of(sqlite3_stmt *row, int column)
 	return duration < 0 ? 0 : duration; /* in a broken file */
 }
 
+static int64_t sequence_of(sqlite3_stmt *row, int column)
+{
+	return sqlite3_column_type(row, column) == SQLITE_NULL ? -1 : sqlite3_column_int64(row, column);
+}
+
+static void put_evaluated(struct worker *w, int64_t id, int64_t sequence, int64_t forward)
+{
+	w->evaluated[(uint64_t)id % EVALUATED] = (struct evaluated){ .id = id, .sequence = sequence, .forward = forward };
+}
+
+/* The node that the operator `id` runs, where it is in the job or shortly before it; else NULL. */
+static const struct evaluated *find_evaluated(struct worker *w, int64_t id)
+{
+	const struct evaluated *found = &w->evaluated[(uint64_t)id % EVALUATED];
+	if (found->id == id || w->looked_back)
+		return found->id == id ? found : NULL;
+	w->looked_back = true;
+	static const char sql[] = "SELECT parent, sequence, forward_thread FROM operators WHERE rowid BETWEEN ? AND ? AND scope = 1 AND parent <> 0";
+	if (!w->nodes && sqlite3_prepare_v2(w->reader.db, sql, -1, &w->nodes, NULL) != SQLITE_OK)
+		return NULL;
+	sqlite3_bind_int64(w->nodes, 1, w->job_from - 2 * EVALUATED);
+	sqlite3_bind_int64(w->nodes, 2, w->job_from - 1);
+	while (sqlite3_step(w->nodes) == SQLITE_ROW) {
+		int64_t around = sqlite3_column_int64(w->nodes, 0);
+		/* Never over one of the job's own. */
+		if (w->evaluated[(uint64_t)around % EVALUATED].id == 0 || around == id)
+			put_evaluated(w, around, sequence_of(w->nodes, 1), sqlite3_column_int64(w->nodes, 2));
+	}
+	sqlite3_reset(w->nodes);
+	return found->id == id ? found : NULL;
+}
+
 static int put_operator(struct export *e, struct worker *w, struct buffer *b, sqlite3_stmt *row, int64_t index)
 {
 	int64_t flags = sqlite3_column_int64(row, 1), inputs = sqlite3_column_int64(row, 7);
-	bool numbered = sqlite3_column_type(row, 8) != SQLITE_NULL && sqlite3_column_int64(row, 8) >= 0;
-	int64_t sequence = numbered ? sqlite3_column_int64(row, 8) : -1, forward = sqlite3_column_int64(row, 9);
+	int64_t sequence = sequence_of(row, 8), forward = sqlite3_column_int64(row, 9), parent;
+	bool is_node = sqlite3_column_int64(row, 11) == 1; /* RecordScope::BACKWARD_FUNCTION */
 	struct slice s = {
 		.category = "cpu_op",
 		.start = sqlite3_column_int64(row, 2),
@@ -169,6 +213,14 @@ static int put_operator(struct export *e, struct worker *w, struct buffer *b, sq
 		.lane = nesting_lane(&e->chrome.nesting, NESTING_OPERATORS, sqlite3_column_int64(row, 0), &w->moves_at[NESTING_OPERATORS]),
 	};
 	int error = 0;
+	if (is_node && (parent = sqlite3_column_int64(row, 12)) != 0)
+		put_evaluated(w, parent, sequence, forward);
+	if (sequence < 0 && names_begins(&e->chrome.names, s.name, "autograd::engine::evaluate_function: ")) {
+		const struct evaluated *node = find_evaluated(w, s.id);
+		sequence = node ? node->sequence : -1;
+		forward = node ? node->forward : 0;
+	}
+	bool numbered = sequence >= 0;
 	put_slice(e, b, &s);
 	if (numbered) {
 		BUFFER_PUT(b, ", \"Sequence number\": ");
@@ -190,7 +242,7 @@ static int put_operator(struct export *e, struct worker *w, struct buffer *b, sq
 			.sequence = (uint64_t)sequence,
 			.forward_thread = forward_thread,
 			.backward = forward != 0,
-			.is_node = sqlite3_column_int64(row, 11) == 1, /* RecordScope::BACKWARD_FUNCTION */
+			.is_node = is_node,
 			.end = { .start = s.start, .track = chrome_track(s.thread, s.lane) },
 		};
 	return error;
@@ -313,6 +365,9 @@ static int run_job(void *user, unsigned worker, struct block *block)
 	sqlite3_bind_int64(row, 1, from);
 	sqlite3_bind_int64(row, 2, from + JOB_ROWS - 1);
 	w->candidate_count = 0;
+	w->job_from = from;
+	w->looked_back = false;
+	memset(w->evaluated, 0, sizeof w->evaluated);
 	while (!error && (result = sqlite3_step(row)) == SQLITE_ROW) {
 		int64_t index = e->index_at[kind] + sqlite3_column_int64(row, 0) - first;
 		error = kinds[kind].put(e, w, &block->text, row, index);
@@ -392,7 +447,9 @@ static int put_tail(struct export *e, struct block *block)
 	BUFFER_PUT(b, "\n  ],\n  \"profdFlowsLeftOut\": ");
 	buffer_put_uint(b, e->flows.left_out);
 	BUFFER_PUT(b, ",\n  \"traceName\": \"profd capture ");
-	buffer_put_int(b, reader_meta_int(e->chrome.reader, "capture_id", 0));
+	const char *capture = reader_meta_text(e->chrome.reader, "capture_id");
+	if (capture)
+		buffer_put_escaped(b, capture, strlen(capture));
 	BUFFER_PUT(b, "\"\n}\n");
 	return error ? error : block_flush(block);
 }
@@ -422,6 +479,7 @@ static void close_workers(struct export *e)
 		struct worker *w = &e->workers[i];
 		for (int kind = 0; kind < KINDS; kind++)
 			sqlite3_finalize(w->rows[kind]);
+		sqlite3_finalize(w->nodes);
 		inputs_deinit(&w->inputs);
 		free(w->candidates);
 		reader_close(&w->reader);

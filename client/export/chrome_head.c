@@ -72,7 +72,7 @@ static void put_key(struct buffer *b, const char *key)
 static void put_meta_text(struct chrome *c, struct buffer *b, const char *key, const char *meta)
 {
 	const char *text = reader_meta_text(c->reader, meta);
-	if (!text)
+	if (!text || !*text)
 		return;
 	put_key(b, key);
 	buffer_put_string(b, text);
@@ -192,13 +192,13 @@ void chrome_put_head(struct chrome *c, struct buffer *b)
 	/* Kineto's is random; ours names the capture: the same in every export of it. */
 	BUFFER_PUT(b, "\"trace_id\": \"");
 	buffer_put_hex(b, (uint64_t)reader_meta_int(r, "base_realtime", 0), 16);
-	buffer_put_hex(b, (uint64_t)c->pid << 32 ^ (uint64_t)reader_meta_int(r, "capture_id", 0), 16);
+	buffer_put_hex(b, (uint64_t)c->pid << 32 ^ (uint64_t)reader_meta_int(r, "cycle", 0), 16);
 	BUFFER_PUT(b, "\", ");
 	put_meta_text(c, b, "host_name", "host");
 	put_meta_text(c, b, "torch_version", "torch_version");
 	put_meta_text(c, b, "profd_version", "profd_version");
 	BUFFER_PUT(b, "\"with_stack\": 0, \"record_shapes\": ");
-	buffer_put_int(b, reader_count(r, "SELECT ran FROM collectors WHERE collector = 'shapes'", 0) != 0);
+	buffer_put_int(b, reader_count(r, "SELECT EXISTS (SELECT 1 FROM inputs)", 0));
 	BUFFER_PUT(b, ",\n");
 	put_profd(c, b);
 	BUFFER_PUT(b, "  \"displayTimeUnit\": \"ms\",\n  \"baseTimeNanoseconds\": ");

@@ -68,10 +68,18 @@ void names_deinit(struct names *n)
 void names_put(const struct names *n, struct buffer *b, int64_t id)
 {
 	uint32_t offset = id >= 0 && (size_t)id < n->size ? n->offsets[id] : 0, length;
-	if (!offset) {
-		BUFFER_PUT(b, "?");
+	if (!offset)
 		return;
-	}
 	memcpy(&length, n->texts.bytes + offset - 1, sizeof length);
 	buffer_put(b, n->texts.bytes + offset - 1 + sizeof length, length);
+}
+
+bool names_begins(const struct names *n, int64_t id, const char *prefix)
+{
+	uint32_t offset = id >= 0 && (size_t)id < n->size ? n->offsets[id] : 0, length;
+	size_t bytes = strlen(prefix);
+	if (!offset)
+		return false;
+	memcpy(&length, n->texts.bytes + offset - 1, sizeof length);
+	return length >= bytes && memcmp(n->texts.bytes + offset - 1 + sizeof length, prefix, bytes) == 0;
 }

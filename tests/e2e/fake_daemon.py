@@ -193,7 +193,8 @@ class FakeDaemon:
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.listener.bind(self.path)
         self.listener.listen(16)
-        threading.Thread(target=self._accept, daemon=True).start()
+        self.accepting = threading.Thread(target=self._accept, daemon=True)
+        self.accepting.start()
 
     def _accept(self):
         while True:
@@ -249,6 +250,9 @@ class FakeDaemon:
         self.answers.setdefault("summary", [summary_row(), END])
 
     def close(self):
+        # Not before nobody accepts any more: the next test's listener may get the same descriptor.
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.accepting.join()
         self.listener.close()
 
 

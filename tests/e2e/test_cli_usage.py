@@ -13,9 +13,14 @@ VERBS = "run env ps trigger cancel captures show export rm status doctor daemon 
 
 
 def sentence(done, *words):
-    """Exactly one sentence on standard error, nothing on standard output."""
+    """Exactly one sentence on standard error, nothing on standard output; after a usage error, where to read on."""
     assert done.stdout == ""
-    assert done.stderr.startswith("profd: ") and done.stderr.count("\n") == 1, done.stderr
+    lines = done.stderr.splitlines()
+    if done.returncode == 2:
+        assert re.search(r"`profd (\w+ --help|help)`", lines[-1]), done.stderr
+        if len(lines) > 1:
+            lines.pop()
+    assert len(lines) == 1 and lines[0].startswith("profd: "), done.stderr
     for word in words:
         assert word in done.stderr, done.stderr
 

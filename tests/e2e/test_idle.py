@@ -117,3 +117,25 @@ def test_ps_tells_the_job(profd):
                      ("torchrun", "4711", 5, 1, 16, "steps"), ("", "my job", None, None, None, "mine"),
                      ("", "", None, None, None, "steps")]
     assert all(r["command"].startswith(str(STEPS)) and r["uid"] == os.getuid() for r in rows)
+
+
+def test_dlopen_is_the_callers_own(profd, tmp_path):
+    """The agent sees dlopen pass, and leaves by a jump: whose RUNPATH is searched, and what dlerror says, is as without it."""
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner.c").write_text("int inner(void) { return 42; }\n")
+    (tmp_path / "outer.c").write_text("""#include <dlfcn.h>
+        int outer(void) { void *h = dlopen("libinner.so", RTLD_NOW); int (*f)(void) = h ? (int (*)(void))dlsym(h, "inner") : 0;
+        return f ? f() : -1; }\n""")
+    (tmp_path / "main.c").write_text("""#include <dlfcn.h>
+        #include <stdio.h>
+        int outer(void);
+        int main(void) { printf("%d\\n", outer()); void *h = dlopen("libnowhere.so", RTLD_NOW);
+        printf("%p %s\\n", h, dlerror()); return 0; }\n""")
+    for line in (["-shared", "-fPIC", "inner.c", "-o", "inner/libinner.so"],
+                 ["-shared", "-fPIC", "outer.c", "-o", "libouter.so", "-Wl,--enable-new-dtags,-rpath,$ORIGIN/inner", "-ldl"],
+                 ["main.c", "-o", "main", "-L.", "-louter", "-ldl", "-Wl,--enable-new-dtags,-rpath,$ORIGIN"]):
+        subprocess.run(["cc", *line], cwd=tmp_path, check=True)
+    with_agent = preloaded(profd, tmp_path / "main")
+    without = subprocess.run([str(tmp_path / "main")], capture_output=True, text=True)
+    assert without.stdout.startswith("42\n")
+    assert (with_agent.returncode, with_agent.stdout, with_agent.stderr) == (0, without.stdout, without.stderr)

@@ -1,0 +1,372 @@
+"""What is recorded of PyTorch, beside torch's own profiler over the very same steps; and that the job does not notice.
+
+The workload's own profiler has windows of three steps, one of waiting and one of warm-up before each. A trigger with
+--at-step records exactly the steps of one of them; the ranges `ProfilerStep#N` in the capture say that it did.
+"""
+import collections
+import json
+import os
+import pathlib
+import re
+import sqlite3
+import sys
+import time
+
+import pytest
+
+from conftest import WORKLOADS, wait_for
+
+TRAIN = WORKLOADS / "train.py"
+ACTIVE, CYCLE = 3, 5  # of the workload's profiler
+MODELS = ["cnn", "transformer", "lstm"]
+
+Call = collections.namedtuple("Call", "name dims types concrete")
+
+
+def window_starts(window):
+    """The number of the first step of the profiler's window."""
+    return (window - 1) * CYCLE + 3
+
+
+class Training:
+    """train.py under the agent (or bare), its output in a file, its first step held back until go()."""
+
+    def __init__(self, profd, python, *options, agent=True, env=None):
+        self.profd = profd
+        self.folder = profd.folder / f"job-{len(profd.jobs)}"
+        self.folder.mkdir()
+        self.out, self.start, self.hold = (self.folder / name for name in ("out", "start", "hold"))
+        with open(self.out, "w") as out, open(self.folder / "err", "w") as err:
+            self.job = profd.job(python, TRAIN, *options, "--wait-for", self.start, agent=agent, stdout=out, stderr=err,
+                                 env={"PYTHONWARNINGS": "ignore", **(env or {})})
+        self.pid = self.job.pid
+
+    def text(self):
+        return self.out.read_text()
+
+    def go(self, watched=True):
+        """Lets it begin; before that the agent has found torch, so that every step counts."""
+        wait_for(lambda: "ready" in self.text() or self.job.poll() is not None, 90, "the workload to be ready")
+        if watched:
+            self.profd.wait_registered(self.pid)
+            time.sleep(0.3)
+        self.start.touch()
+        return self
+
+    def finish(self, seconds=120):
+        """Its exit code, and what it printed but for its pid."""
+        code = self.job.wait(seconds)
+        errors = (self.folder / "err").read_text()
+        assert code == 0, errors
+        return code, errors, [line for line in self.text().splitlines() if not line.startswith("ready")]
+
+
+def database(profd, capture):
+    return sqlite3.connect(f"file:{profd.file(capture['capture_id'])}?mode=ro", uri=True)
+
+
+def recorded(profd, capture):
+    """Counts of the capture's raw operators and of torch's ranges, with their inputs."""
+    with database(profd, capture) as db:
+        rows = list(db.execute("""SELECT s.text, i.dims, i.types, i.concrete FROM operators o
+                                  LEFT JOIN strings s ON s.id = o.name LEFT JOIN inputs i ON i.id = o.inputs"""))
+        rows += [(*row, None, None, None) for row in db.execute(
+            "SELECT s.text FROM ranges r LEFT JOIN strings s ON s.id = r.name WHERE r.source = 4")]
+    return collections.Counter(Call(*(value or "" for value in row)) for row in rows)
+
+
+def told_by_torch(trace):
+    """The same of a trace that torch's profiler has written."""
+    def text(value):
+        return "" if value is None else json.dumps(value)
+    calls = collections.Counter()
+    for event in json.loads(trace.read_text())["traceEvents"]:
+        if event.get("ph") == "X" and event["cat"] in ("cpu_op", "user_annotation"):
+            more = event.get("args", {})
+            calls[Call(event["name"], text(more.get("Input Dims")), text(more.get("Input type")),
+                       text(more.get("Concrete Inputs")))] += 1
+    return calls
+
+
+def averages(lines, window):
+    """What the workload's `window` line says: key_averages() as {name: count}, names with _ for blanks."""
+    line = next(line for line in lines if line.startswith(f"window {window} "))
+    return {name: int(count) for name, count in (word.rsplit("=", 1) for word in line.split()[2:])}
+
+
+def without_steps(counts):
+    return {name: n for name, n in counts.items() if not name.startswith("ProfilerStep#")}
+
+
+def names(calls):
+    counts = collections.Counter()
+    for call, n in calls.items():
+        counts[call.name] += n
+    return counts
+
+
+def capture_window(profd, python, model, window, *options, trigger=()):
+    """Trains with windows of the job's own profiler and captures the steps of one of them."""
+    first = window_starts(window)
+    job = Training(profd, python, "--model", model, "--steps", first + 3 * CYCLE, "--pad-ms", 10, "--profile", ACTIVE,
+                   "--shapes", "--trace", profd.folder, "--trace-window", window, "--ranges", *options).go()
+    profd.wait_steps(job.pid, 1)
+    capture = profd.trigger(job.pid, "--at-step", first, "--steps", ACTIVE, *trigger)
+    assert capture["status"] == "complete" and capture["steps_recorded"] == ACTIVE and capture["lost"] == 0, capture
+    _, _, lines = job.finish()
+    return capture, lines, told_by_torch(profd.folder / f"window-{window}.json")
+
+
+# ---------------------------------------------------------------- the answer is true
+
+@pytest.mark.parametrize("model", MODELS)
+def test_operators_and_inputs_are_those_of_torchs_profiler(profd, torch, model):
+    """Forward, backward and AdamW: names and call counts, and Input Dims, types and scalars of every call."""
+    capture, lines, theirs = capture_window(profd, torch, model, 12, trigger=["--shapes"])
+    ours = recorded(profd, capture)
+    # The same steps, by the profiler's own numbers: they count from 0.
+    first = window_starts(12) - 1
+    assert {call.name for call in ours if call.name.startswith("ProfilerStep#")} == \
+        {f"ProfilerStep#{first + i}" for i in range(ACTIVE)}
+    assert names(ours) == names(theirs)
+    assert ours == theirs
+    assert sum(ours.values()) > 1000 and any("[" in call.dims for call in ours)
+    assert {"forward", "backward", "Optimizer.step#AdamW.step", "aten::addmm"} <= set(names(ours))
+    shown = profd.show(capture["capture_id"])
+    on = {c["collector"]: c["on"] for c in shown["collectors"]}
+    assert on["torch"] and on["shapes"], shown["collectors"]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_show_counts_as_key_averages_does(profd, torch, model):
+    """`profd show` beside key_averages() of the same steps, which folds an only child of its parent's name."""
+    capture, lines, _ = capture_window(profd, torch, model, 12)
+    shown = profd.show(capture["capture_id"])
+    ours = {row["name"].replace(" ", "_"): row["calls"] for row in shown["operators"]}
+    ours.update({row["name"].replace(" ", "_"): row["calls"] for row in shown["ranges"] if row["source"] == "torch"})
+    assert without_steps(ours) == without_steps(averages(lines, 12))
+
+
+def test_without_shapes_no_inputs(profd, torch):
+    """Not asked for: absent, and said to be."""
+    capture, _, theirs = capture_window(profd, torch, "cnn", 12)
+    ours = recorded(profd, capture)
+    assert names(ours) == names(theirs)
+    assert not any(call.dims or call.types for call in ours)
+    shapes = next(c for c in profd.show(capture["capture_id"])["collectors"] if c["collector"] == "shapes")
+    assert not shapes["wanted"] and not shapes["on"] and shapes["sentence"]
+
+
+def test_backward_operators_know_their_forward(profd, torch):
+    """Sequence number and forward thread, as the trace's flows need them."""
+    job = Training(profd, torch, "--model", "cnn", "--steps", 0, "--pad-ms", 5).go()
+    profd.wait_steps(job.pid, 5)
+    capture = profd.trigger(job.pid)
+    with database(profd, capture) as db:
+        backward = list(db.execute("""SELECT s.text, o.sequence, o.forward_thread, o.thread FROM operators o
+                                      JOIN strings s ON s.id = o.name WHERE o.scope = 1"""))
+        forward = {row for row in db.execute("""SELECT o.sequence, t.torch_id FROM operators o
+                                                JOIN threads t ON t.thread = o.thread
+                                                WHERE o.scope = 0 AND o.sequence >= 0""")}
+        pids = {row[0] for row in db.execute("SELECT DISTINCT thread FROM operators")}
+    assert len(backward) >= 3 * 10
+    linked = [row for row in backward if (row[1], row[2]) in forward]
+    # A gradient's accumulation has no forward operator.
+    assert all("AccumulateGrad" in row[0] for row in backward if row not in linked), backward
+    assert len(linked) >= 3 * 10 and job.pid in pids
+
+
+def test_users_profiler_is_not_disturbed(profd, torch):
+    """Our captures before, during and after windows of the job's own profiler; its counts are those of a run without
+    us, and ours those of its windows."""
+    options = ["--model", "cnn", "--steps", 40 * CYCLE, "--pad-ms", 5, "--profile", ACTIVE, "--shapes", "--ranges"]
+    alone = Training(profd, torch, *options, agent=False).go(watched=False)
+    _, _, expected = alone.finish()
+    job = Training(profd, torch, *options).go()
+    captures = []
+    while job.job.poll() is None and len(captures) < 8:
+        step = profd.process(job.pid)
+        if not step or step["step"] < 1:
+            continue
+        # In turns: a window with waiting and warm-up, only its beginning, only its end, one from one window to the next.
+        offset, steps = [(-2, 5), (-1, 2), (2, 2), (0, 5)][len(captures) % 4]
+        window = (step["step"] + 12) // CYCLE + 3
+        if window > 38:
+            break
+        captures.append((profd.trigger(job.pid, "--at-step", window_starts(window) + offset, "--steps", steps), offset, steps))
+    code, errors, lines = job.finish()
+    assert lines == expected
+    assert len(captures) >= 4
+    window = without_steps(averages(lines, 5))
+    for capture, _, steps in captures:
+        assert capture["status"] == "complete" and capture["steps_recorded"] == steps and capture["lost"] == 0
+        ours = names(recorded(profd, capture))
+        assert ours["Optimizer.step#AdamW.step"] == steps and ours["forward"] == steps
+        # Three steps have what the profiler's window has; names are those that it knows.
+        assert ours["aten::addmm"] * ACTIVE == window["aten::addmm"] * steps
+
+
+# ---------------------------------------------------------------- the job is never harmed
+
+def train_twice(profd, python, *options, captures=20, steps=900):
+    """Output of a run without the agent and of one with so many captures."""
+    options = ["--model", "transformer", "--steps", steps, "--pad-ms", 3, *options]
+    _, errors, alone = Training(profd, python, *options, agent=False).go(watched=False).finish()
+    job = Training(profd, python, *options).go()
+    profd.wait_steps(job.pid, 1)
+    for i in range(captures):
+        more = ["--shapes"] if i % 2 else []
+        capture = profd.trigger(job.pid, *more)
+        assert capture["status"] == "complete" and capture["lost"] == 0, capture
+        assert capture["events"] > 1000
+    assert job.job.poll() is None, "the job was over before its captures: more steps"
+    _, with_errors, captured = job.finish()
+    assert with_errors == errors
+    return alone, captured
+
+
+def test_twenty_captures_change_no_bit(profd, torch):
+    """Losses, random state, weights, output and exit code with 20 captures, and without the agent."""
+    alone, captured = train_twice(profd, torch)
+    assert len(alone) == 900 + 2
+    assert alone == captured
+
+
+def test_a_planted_harm_is_seen(profd, torch_newest):
+    """One random number drawn where the agent is in the process: the comparison above must notice."""
+    alone, captured = train_twice(profd, torch_newest, "--plant-harm", captures=1, steps=100)
+    assert alone != captured
+    assert alone[:3] == captured[:3] and alone[-2] != captured[-2]
+
+
+def test_forked_workers_in_mid_capture(profd, torch):
+    """DataLoader workers are forked every eight batches, while operators are recorded."""
+    options = ["--steps", 60, "--workers", 2, "--model", "cnn"]
+    _, errors, alone = Training(profd, torch, *options, agent=False).go(watched=False).finish()
+    job = Training(profd, torch, *options).go()
+    profd.wait_steps(job.pid, 2)
+    capture = profd.trigger(job.pid, "--steps", 24, "--shapes")
+    assert capture["status"] == "complete" and capture["steps_recorded"] == 24 and capture["lost"] == 0
+    _, with_errors, captured = job.finish()
+    assert captured == alone and with_errors == errors
+    with database(profd, capture) as db:
+        threads = [row[0] for row in db.execute("SELECT thread FROM threads")]
+        assert job.pid in threads
+    counts = names(recorded(profd, capture))
+    assert counts["Optimizer.step#AdamW.step"] == 24
+    assert sum(n for name, n in counts.items() if name.endswith("__next__")) >= 24
+
+
+# ---------------------------------------------------------------- what a step is
+
+@pytest.mark.parametrize("options,steps", [
+    ([], 40),
+    (["--loader"], 40),
+    (["--loader", "--optimizers", 2], 40),
+    (["--loader", "--accumulate", 4], 40),
+    (["--accumulate", 4], 40),
+    (["--optimizers", 2], 80),  # nothing tells two optimizers from two steps but a loader
+], ids=lambda value: "-".join(map(str, value)).replace("--", "") or "plain" if isinstance(value, list) else str(value))
+def test_steps_are_counted(profd, torch, options, steps):
+    job = Training(profd, torch, "--steps", 40, "--model", "cnn", *options, "--quiet", "--hold", profd.folder / "hold").go()
+    profd.wait_steps(job.pid, steps)
+    time.sleep(0.2)
+    row = profd.process(job.pid)
+    assert row["step"] == steps and row["step_source"] == "optimizer"
+    (profd.folder / "hold").touch()
+    job.finish()
+
+
+def test_accumulated_gradients_are_one_step(profd, torch_newest):
+    job = Training(profd, torch_newest, "--steps", 0, "--loader", "--accumulate", 3, "--ranges", "--pad-ms", 3).go()
+    profd.wait_steps(job.pid, 2)
+    counts = names(recorded(profd, profd.trigger(job.pid, "--steps", 4)))
+    assert counts["backward"] == 12 and counts["Optimizer.step#AdamW.step"] == 4
+
+
+def test_steps_by_an_operator(profd, torch):
+    """--step-op, in a job that has steps of its own."""
+    job = Training(profd, torch, "--model", "cnn", "--steps", 0, "--pad-ms", 5).go()
+    profd.wait_steps(job.pid, 2)
+    capture = profd.trigger(job.pid, "--steps", 5, "--step-op", "aten::cross_entropy*")
+    assert capture["status"] == "complete" and capture["steps_recorded"] == 5
+    shown = profd.show(capture["capture_id"])
+    assert shown["capture"]["step_source"] == "operator"
+    assert {row["name"]: row["calls"] for row in shown["operators"]}["aten::cross_entropy_loss"] == 5
+    assert profd.process(job.pid)["step_source"] == "optimizer"
+
+
+def test_steps_by_a_range_of_the_users(profd, torch):
+    """--step-range with a record_function's name: the step ends where it ends, so it is whole in every step."""
+    job = Training(profd, torch, "--model", "cnn", "--steps", 0, "--pad-ms", 5, "--ranges").go()
+    profd.wait_steps(job.pid, 2)
+    capture = profd.trigger(job.pid, "--steps", 5, "--step-range", "backward")
+    assert capture["status"] == "complete" and capture["steps_recorded"] == 5 and capture["lost"] == 0
+    with database(profd, capture) as db:
+        per_step = list(db.execute("""SELECT r.step, count(*), max(r.start + r.duration - s.start - s.duration)
+                                      FROM ranges r JOIN strings t ON t.id = r.name JOIN steps s ON s.step = r.step
+                                      WHERE t.text = 'backward' GROUP BY r.step"""))
+    assert [(step, n) for step, n, _ in per_step] == [(i, 1) for i in range(1, 6)]
+    assert all(beyond <= 0 for _, _, beyond in per_step)
+
+
+# ---------------------------------------------------------------- torch of all ages, at all times
+
+def test_debians_torch_steps_but_refuses_operators(profd, torch_debian):
+    """Older than 2.4: steps count, operators are refused with the reason, and what was not recorded is not 0."""
+    options = ["--model", "cnn", "--steps", 400, "--pad-ms", 3]
+    _, errors, alone = Training(profd, torch_debian, *options, agent=False).go(watched=False).finish()
+    job = Training(profd, torch_debian, *options).go()
+    profd.wait_steps(job.pid, 2)
+    doctor = profd.json("doctor", "--pid", job.pid)
+    torch_row = next(c for c in doctor["collectors"] if c["collector"] == "torch")
+    assert not torch_row["available"] and "2.4" in torch_row["sentence"] and "1.13" in torch_row["sentence"], doctor
+    capture = profd.trigger(job.pid, "--shapes")
+    assert capture["status"] == "complete" and capture["steps_recorded"] == 3
+    shown = profd.show(capture["capture_id"])
+    rows = {c["collector"]: c for c in shown["collectors"]}
+    for name in ("torch", "shapes"):
+        assert rows[name]["wanted"] and not rows[name]["on"] and "2.4" in rows[name]["sentence"], rows[name]
+    assert len(shown["steps"]) == 3 and not shown["operators"] and shown["totals"]["operators"] is None
+    table = profd.run("show", capture["capture_id"]).stdout
+    assert "2.4" in table, table
+    _, with_errors, captured = job.finish()
+    assert captured == alone and with_errors == errors
+
+
+def test_doctor_tells_of_torch(profd, torch):
+    job = Training(profd, torch, "--model", "cnn", "--steps", 0, "--pad-ms", 5).go()
+    profd.wait_steps(job.pid, 2)
+    row = next(c for c in profd.json("doctor", "--pid", job.pid)["collectors"] if c["collector"] == "torch")
+    assert row["available"] and re.search(r"2\.\d+\.\d+", row["sentence"]), row
+
+
+def test_torch_imported_late(profd, torch):
+    """The agent is there long before torch; the steps are seen all the same, from the first."""
+    late = ("import runpy, sys, time; time.sleep(2); sys.argv = sys.argv[1:]; "
+            "runpy.run_path(sys.argv[0], run_name='__main__')")
+    start, out = profd.folder / "start", profd.folder / "out"
+    job = profd.job(torch, "-c", late, TRAIN, "--model", "cnn", "--steps", 0, "--pad-ms", 5, "--wait-for", start,
+                    stdout=open(out, "w"))
+    wait_for(lambda: "ready" in out.read_text(), 90, "the workload to be ready")
+    profd.wait_registered(job.pid)
+    time.sleep(0.3)
+    start.touch()
+    profd.wait_steps(job.pid, 3)
+    capture = profd.trigger(job.pid)
+    assert capture["status"] == "complete" and capture["steps_recorded"] == 3
+    assert names(recorded(profd, capture))["Optimizer.step#AdamW.step"] == 3
+    printed = len([line for line in out.read_text().splitlines() if line.startswith("step ")])
+    first = profd.show(capture["capture_id"])["steps"][0]["number"]
+    assert first + 2 <= printed + 1
+
+
+def test_compiled_model(profd, torch_newest):
+    """A capture across torch.compile: regions are operators, steps go on."""
+    job = Training(profd, torch_newest, "--model", "cnn", "--steps", 0, "--pad-ms", 5, "--compile", "aot_eager").go()
+    profd.wait_steps(job.pid, 5, 120)
+    capture = profd.trigger(job.pid, "--shapes")
+    assert capture["status"] == "complete" and capture["steps_recorded"] == 3 and capture["lost"] == 0
+    counts = names(recorded(profd, capture))
+    assert sum(n for name, n in counts.items() if name.startswith("Torch-Compiled Region")) == 3, counts
+    assert counts["CompiledFunctionBackward"] == 3 and counts["aten::convolution"] >= 3

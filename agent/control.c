@@ -1,10 +1,10 @@
 /* control.c - see control.h. One capture at a time; its cycles follow each other.
  *
- * Two threads meet here. The step thread ticks: it owns `run` while control_phase is CONTROL_TICK, which it enters by
- * compare-and-swap from the phase it found and leaves by a store. The agent's thread changes the phase by compare-and-swap
- * only, and waits where it finds CONTROL_TICK; so the step thread never waits for anybody. */
-#include "control.h"
+ * Two threads meet here. The step thread ticks (tick.c): it owns `control_run` while control_phase is CONTROL_TICK, which it
+ * enters by compare-and-swap from the phase it found and leaves by a store. The agent's thread changes the phase by
+ * compare-and-swap only, and waits where it finds CONTROL_TICK; so the step thread never waits for anybody. */
 #include "collector.h"
+#include "control_internal.h"
 #include "facts.h"
 #include "life.h"
 #include "orphan.h"
@@ -12,16 +12,11 @@
 #include "steps/counter.h"
 
 #include "../proto/errors.h"
-#include "../proto/schedule.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-#define SECOND 1000000000ull
 
 /* How long the last open ranges get to close after the last boundary; only where there are any. */
 #define LINGER_NS (SECOND / 4)
@@ -31,9 +26,6 @@
 #define SPARE_NS (2 * SECOND)
 /* Collectors' own drain. */
 #define DRAIN_NS (SECOND)
-/* Chunks that must be there before a recording begins, and how long that is waited for. */
-#define ROOM_CHUNKS 256
-#define ROOM_NS SECOND
 /* While recording: how often newly provided chunks are mapped. */
 #define POPULATE_NS (SECOND / 100)
 /* A recording whose daemon is gone ends after this, if its steps have not ended it before: nobody else would. */
@@ -44,48 +36,9 @@
 /* Steps before it. */
 #define BEFORE_STEPS 64
 
-_Atomic uint32_t control_phase;
-
 static const struct collector_ops *const collectors[] = {&collector_nvtx, &collector_torch};
 #define COLLECTORS (sizeof collectors / sizeof *collectors)
-
-static struct run {
-	uint64_t capture, trigger, cycle;
-	struct schedule schedule;
-	uint64_t at_step, duration, max_events;
-	uint32_t wanted; /* bit set of enum collector */
-	char step_range[128], step_operator[128];
-	uint32_t source; /* enum step_source that ticks */
-	struct segment segment;
-	struct segment next; /* of the next cycle; header NULL = has not come */
-	uint64_t next_capture;
-	uint32_t generation;
-
-	/* The step thread's, inside CONTROL_TICK. */
-	uint64_t base;       /* tick at which this cycle's schedule began */
-	uint32_t late;       /* steps that warm-up took longer than asked */
-	uint32_t recorded;   /* steps */
-	uint64_t first_step; /* number */
-	uint64_t step_start;
-	uint64_t before_upto; /* number of the last step before warm-up */
-	uint64_t others_at_start;
-	/* Steps that found no room; the agent's thread writes them at the end. */
-	struct event_step spare[32];
-	uint32_t spares;
-
-	/* The agent's thread's. */
-	bool collectors_on, on[COLLECTORS], armed[COLLECTORS];
-	uint32_t collector_bits;
-	uint64_t warmup_started, enable, record_deadline, record_end;
-	uint64_t cpu_at_start;
-	bool cancelled_all; /* no further cycle */
-} run;
-
-static _Atomic uint64_t ticks;       /* boundaries since arming; the step thread adds */
-static _Atomic uint32_t ready;       /* collectors are on: the next boundary may begin the recording */
-static _Atomic uint32_t end_reason;  /* enum cancel_reason of the recording that ended */
-static _Atomic uint32_t want_start;  /* warm-up has begun: switch collectors on */
-static _Atomic uint64_t end_time;    /* CLOCK_MONOTONIC ns of the end of the recording */
+_Static_assert(COLLECTORS <= CONTROL_COLLECTORS, "room for every collector");
 
 static struct after {
 	uint64_t capture, from, until, at;
@@ -100,137 +53,7 @@ static uint64_t cpu_now(void)
 
 const char *control_step_range(void)
 {
-	return run.step_range;
-}
-
-/* ---------------------------------------------------------------- the step thread */
-
-static void write_step(uint64_t now, uint64_t number)
-{
-	struct event_step step = {
-		.head = {sizeof step, EVENT_STEP, 0, run.recorded + 1},
-		.start = run.step_start,
-		.duration = now > run.step_start ? now - run.step_start : 0,
-		.number = number,
-		.thread = (uint32_t)syscall(SYS_gettid),
-		.source = (uint16_t)run.source,
-		.collectors = (uint16_t)run.collector_bits,
-	};
-	int written = 0;
-	struct sink_thread *t = sink_enter(EVENT_STEP);
-	if (t) {
-		written = sink_write_spared(t, &step);
-		sink_leave(t);
-	}
-	if (!written) {
-		if (run.spares < sizeof run.spare / sizeof *run.spare)
-			run.spare[run.spares++] = step;
-		else
-			sink_lost(LOSS_NO_SPACE, EVENT_STEP);
-	}
-	run.recorded++;
-	atomic_store_explicit(&run.segment.header->steps_recorded, run.recorded, memory_order_release);
-}
-
-static void begin(uint64_t now, uint64_t next_number)
-{
-	run.step_start = now;
-	run.recorded = 0;
-	run.first_step = next_number;
-	run.others_at_start = steps_other_threads();
-	sink_begin(now);
-	atomic_store_explicit(&run.segment.header->phase, SEGMENT_RECORD, memory_order_release);
-}
-
-static void end(uint64_t now, uint32_t reason)
-{
-	sink_end();
-	atomic_store_explicit(&end_time, now, memory_order_relaxed);
-	atomic_store_explicit(&end_reason, reason, memory_order_relaxed);
-	atomic_store_explicit(&run.segment.header->record_end, now, memory_order_relaxed);
-	atomic_store_explicit(&run.segment.header->phase, SEGMENT_DRAIN, memory_order_release);
-}
-
-/* What the schedule says of the step that now begins, `number` steps having ended. */
-static enum schedule_state state_at(uint64_t position, uint64_t number)
-{
-	if (run.at_step) {
-		uint64_t next = number + 1;
-		if (next >= run.at_step)
-			return SCHEDULE_RECORD;
-		return next + run.schedule.warmup >= run.at_step ? SCHEDULE_WARMUP : SCHEDULE_NONE;
-	}
-	/* Each cycle counts from its own base; a position past its end (the segment came late) falls into a later window. */
-	struct schedule endless = run.schedule;
-	endless.repeat = 0;
-	return schedule_state(&endless, position, NULL);
-}
-
-/* The daemon has had time to put memory behind the segment, or has had enough of it. */
-static bool has_room(uint64_t now)
-{
-	uint32_t want = run.segment.chunk_count < ROOM_CHUNKS ? run.segment.chunk_count : ROOM_CHUNKS;
-	return atomic_load_explicit(&run.segment.header->chunks_ready, memory_order_relaxed) >= want ||
-	       now > run.warmup_started + ROOM_NS;
-}
-
-static uint32_t tick_waiting(uint32_t phase, uint64_t tick, uint64_t now, uint64_t number)
-{
-	uint64_t position = tick - run.base - run.late;
-	enum schedule_state state = state_at(position, number);
-	if (state >= SCHEDULE_RECORD) {
-		bool missed = run.at_step && number + 1 > run.at_step;
-		if (!missed && atomic_load_explicit(&ready, memory_order_acquire) && has_room(now)) {
-			begin(now, number + 1);
-			return CONTROL_RECORD;
-		}
-		if (run.at_step) {
-			end(now, REASON_MISSED);
-			return CONTROL_DRAIN;
-		}
-		run.late++;
-	}
-	atomic_fetch_add_explicit(&run.segment.header->steps_warmup, phase == CONTROL_WARMUP, memory_order_relaxed);
-	/* Without a warm-up step collectors go on one step early, or they would be late. */
-	if (phase == CONTROL_ARMED && (state != SCHEDULE_NONE || state_at(position + 1, number + 1) >= SCHEDULE_RECORD)) {
-		run.before_upto = number;
-		atomic_store_explicit(&run.segment.header->phase, SEGMENT_WARMUP, memory_order_relaxed);
-		atomic_store_explicit(&want_start, 1, memory_order_release);
-		return CONTROL_WARMUP;
-	}
-	return phase;
-}
-
-static uint32_t tick_record(uint64_t tick, uint64_t now, uint64_t number)
-{
-	write_step(now, number);
-	if (run.recorded >= run.schedule.active) {
-		run.base = tick;
-		end(now, REASON_NONE);
-		return CONTROL_DRAIN;
-	}
-	run.step_start = now;
-	sink_next_step(run.recorded + 1);
-	return CONTROL_RECORD;
-}
-
-void control_tick(uint32_t source, uint64_t now, uint64_t number)
-{
-	uint32_t phase = atomic_load_explicit(&control_phase, memory_order_acquire);
-	if (phase == CONTROL_IDLE || source != run.source)
-		return;
-	uint64_t tick = atomic_fetch_add_explicit(&ticks, 1, memory_order_relaxed);
-	uint32_t busy = 1u << CONTROL_ARMED | 1u << CONTROL_WARMUP | 1u << CONTROL_RECORD;
-	if (!(busy & 1u << phase) ||
-	    !atomic_compare_exchange_strong_explicit(&control_phase, &phase, CONTROL_TICK, memory_order_acq_rel,
-						     memory_order_relaxed))
-		return;
-	uint32_t next =
-		phase == CONTROL_RECORD ? tick_record(tick, now, number) : tick_waiting(phase, tick, now, number);
-	atomic_store_explicit(&control_phase, next, memory_order_release);
-	/* Only now: the agent's thread must find the phase it is woken for. */
-	if (next != phase && next != CONTROL_RECORD)
-		life_wake();
+	return control_run.step_range;
 }
 
 /* ---------------------------------------------------------------- the agent's thread: phases */
@@ -279,20 +102,20 @@ static bool is_wanted(const struct collector_ops *c)
 	uint32_t bits = 1u << c->bit;
 	if (c->bit == COLLECTOR_TORCH)
 		bits |= 1u << COLLECTOR_SHAPES;
-	return run.wanted & bits;
+	return control_run.wanted & bits;
 }
 
 /* What became of collectors[i] in this capture. Shapes are the torch collector's, and a collector of their own to users. */
 static void tell(size_t i, uint32_t ran, uint64_t enable, const char *sentence)
 {
-	send_collector(run.capture, collectors[i]->bit, ran, enable, sentence);
-	if (collectors[i]->bit == COLLECTOR_TORCH && run.wanted & 1u << COLLECTOR_SHAPES)
-		send_collector(run.capture, COLLECTOR_SHAPES, ran, 0, sentence);
+	send_collector(control_run.capture, collectors[i]->bit, ran, enable, sentence);
+	if (collectors[i]->bit == COLLECTOR_TORCH && control_run.wanted & 1u << COLLECTOR_SHAPES)
+		send_collector(control_run.capture, COLLECTOR_SHAPES, ran, 0, sentence);
 }
 
 static struct collector_request request(void)
 {
-	return (struct collector_request){run.wanted, run.generation, run.step_range, run.step_operator};
+	return (struct collector_request){control_run.wanted, control_run.generation, control_run.step_range, control_run.step_operator};
 }
 
 /* After ARMED has been sent: what may take long, so that it does not fall into a step that somebody waits for. */
@@ -301,76 +124,76 @@ static void collectors_arm(void)
 	struct collector_request r = request();
 	for (size_t i = 0; i < COLLECTORS; i++) {
 		char sentence[248] = "";
-		run.armed[i] = false;
+		control_run.armed[i] = false;
 		if (!is_wanted(collectors[i]))
 			continue;
 		if (collectors[i]->arm && collectors[i]->arm(&r, sentence, sizeof sentence) < 0)
 			tell(i, 0, 0, sentence);
 		else
-			run.armed[i] = true;
+			control_run.armed[i] = true;
 	}
 }
 
 static void collectors_start(void)
 {
 	struct collector_request r = request();
-	int error = sink_prepare(&run.segment, run.generation, run.max_events);
+	int error = sink_prepare(&control_run.segment, control_run.generation, control_run.max_events);
 	uint32_t bits = 1u << COLLECTOR_STEPS;
 	if (error == 0) {
 		sink_populate();
 		for (size_t i = 0; i < COLLECTORS; i++) {
 			char sentence[248] = "";
 			uint64_t from = sink_now();
-			if (!run.armed[i])
+			if (!control_run.armed[i])
 				continue;
 			if (collectors[i]->start(&r, sentence, sizeof sentence) < 0) {
 				tell(i, 0, 0, sentence);
 				continue;
 			}
-			run.on[i] = true;
+			control_run.on[i] = true;
 			bits |= 1u << collectors[i]->bit;
 			if (collectors[i]->bit == COLLECTOR_TORCH)
-				bits |= run.wanted & 1u << COLLECTOR_SHAPES;
+				bits |= control_run.wanted & 1u << COLLECTOR_SHAPES;
 			tell(i, 1, sink_now() - from, sentence);
 		}
-		send_collector(run.capture, COLLECTOR_STEPS, 1, 0, step_source_sentence(run.source));
+		send_collector(control_run.capture, COLLECTOR_STEPS, 1, 0, step_source_sentence(control_run.source));
 	} else {
-		send_declined(run.capture, ERROR_FAILED, "the agent could not get memory for the capture");
+		send_declined(control_run.capture, ERROR_FAILED, "the agent could not get memory for the capture");
 	}
-	run.collector_bits = bits;
-	run.collectors_on = true;
-	run.enable = sink_now() - run.warmup_started;
-	atomic_store_explicit(&run.segment.header->collectors, bits, memory_order_relaxed);
+	control_run.collector_bits = bits;
+	control_run.collectors_on = true;
+	control_run.enable = sink_now() - control_run.warmup_started;
+	atomic_store_explicit(&control_run.segment.header->collectors, bits, memory_order_relaxed);
 	if (error == 0)
-		atomic_store_explicit(&ready, 1, memory_order_release);
+		atomic_store_explicit(&control_ready, 1, memory_order_release);
 	else if (move(1u << CONTROL_WARMUP | 1u << CONTROL_ARMED, CONTROL_DRAIN) != CONTROL_TICK)
-		end(sink_now(), REASON_AGENT);
+		tick_end(sink_now(), REASON_AGENT);
 }
 
 static void collectors_stop(uint64_t now)
 {
 	for (size_t i = COLLECTORS; i-- > 0;)
-		if (run.on[i])
+		if (control_run.on[i])
 			collectors[i]->stop();
 	sink_drain();
 	for (size_t i = 0; i < COLLECTORS; i++)
-		if (run.on[i] && collectors[i]->drain)
+		if (control_run.on[i] && collectors[i]->drain)
 			collectors[i]->drain(now + DRAIN_NS);
 }
 
 static void collectors_disarm(void)
 {
 	for (size_t i = 0; i < COLLECTORS; i++) {
-		if (run.armed[i] && collectors[i]->disarm)
+		if (control_run.armed[i] && collectors[i]->disarm)
 			collectors[i]->disarm();
-		run.on[i] = run.armed[i] = false;
+		control_run.on[i] = control_run.armed[i] = false;
 	}
-	run.collectors_on = false;
+	control_run.collectors_on = false;
 }
 
 static uint64_t median_of_steps(uint64_t first, uint32_t n)
 {
-	return n && run.source != STEP_SOURCE_DURATION ? steps_median(first + n - 1, n, NULL) : 0;
+	return n && control_run.source != STEP_SOURCE_DURATION ? steps_median(first + n - 1, n, NULL) : 0;
 }
 
 /* Waits for ranges that are open across the last boundary; returns when none is, or the time is up. */
@@ -389,8 +212,8 @@ static void write_spares(void)
 {
 	uint64_t deadline = sink_now() + (orphan_connected() ? SPARE_NS : 0);
 	struct sink_thread *own = sink_own();
-	for (uint32_t i = 0; own && i < run.spares; i++) {
-		while (!sink_write_spared(own, &run.spare[i])) {
+	for (uint32_t i = 0; own && i < control_run.spares; i++) {
+		while (!sink_write_spared(own, &control_run.spare[i])) {
 			if (sink_now() >= deadline) {
 				sink_lost(LOSS_NO_SPACE, EVENT_STEP);
 				break;
@@ -404,12 +227,12 @@ static void write_spares(void)
 /* CONTROL_DRAIN has been reached: everything from the last boundary to DONE. */
 static void drain(void)
 {
-	uint64_t last = atomic_load_explicit(&end_time, memory_order_acquire);
-	uint32_t reason = atomic_load(&end_reason);
+	uint64_t last = atomic_load_explicit(&control_end_time, memory_order_acquire);
+	uint32_t reason = atomic_load(&control_end_reason);
 	struct message_done done = MESSAGE_INIT(DONE, done);
 	uint32_t stuck = 0;
-	done.agent_bytes = run.collectors_on ? sink_bytes() : 0;
-	if (run.collectors_on) {
+	done.agent_bytes = control_run.collectors_on ? sink_bytes() : 0;
+	if (control_run.collectors_on) {
 		if (reason != REASON_EXIT)
 			linger(sink_now());
 		collectors_stop(sink_now());
@@ -420,40 +243,40 @@ static void drain(void)
 	} else {
 		collectors_disarm();
 	}
-	atomic_store_explicit(&run.segment.header->phase, SEGMENT_DONE, memory_order_release);
-	done.capture = run.capture;
+	atomic_store_explicit(&control_run.segment.header->phase, SEGMENT_DONE, memory_order_release);
+	done.capture = control_run.capture;
 	done.reason = reason;
-	done.steps = run.recorded;
-	done.first_step = run.recorded ? run.first_step : 0;
-	done.step_before = steps_median(run.before_upto, BEFORE_STEPS, NULL);
-	done.step_during = median_of_steps(run.first_step, run.recorded);
-	done.enable = run.enable;
+	done.steps = control_run.recorded;
+	done.first_step = control_run.recorded ? control_run.first_step : 0;
+	done.step_before = steps_median(control_run.before_upto, BEFORE_STEPS, NULL);
+	done.step_during = median_of_steps(control_run.first_step, control_run.recorded);
+	done.enable = control_run.enable;
 	done.drain = sink_now() - last;
-	done.agent_cpu = cpu_now() - run.cpu_at_start;
-	done.late = run.late;
-	done.step_source = run.source;
-	done.other_thread_steps = run.recorded ? steps_other_threads() - run.others_at_start : 0;
-	bool more = reason == REASON_NONE && !run.cancelled_all &&
-		    (run.schedule.repeat == 0 || run.cycle + 1 < run.schedule.repeat) && run.duration == 0 && !run.at_step;
-	orphan_done(&run.segment, run.trigger, &done, stuck > 0);
-	memset(&run.segment, 0, sizeof run.segment);
-	if (run.duration == 0 && run.recorded)
-		after = (struct after){run.capture, steps_count(), sink_now() + AFTER_NS, 0};
+	done.agent_cpu = cpu_now() - control_run.cpu_at_start;
+	done.late = control_run.late;
+	done.step_source = control_run.source;
+	done.other_thread_steps = control_run.recorded ? steps_other_threads() - control_run.others_at_start : 0;
+	bool more = reason == REASON_NONE && !control_run.cancelled_all &&
+		    (control_run.schedule.repeat == 0 || control_run.cycle + 1 < control_run.schedule.repeat) && control_run.duration == 0 && !control_run.at_step;
+	orphan_done(&control_run.segment, control_run.trigger, &done, stuck > 0);
+	memset(&control_run.segment, 0, sizeof control_run.segment);
+	if (control_run.duration == 0 && control_run.recorded)
+		after = (struct after){control_run.capture, steps_count(), sink_now() + AFTER_NS, 0};
 	if (more && orphan_connected()) {
-		run.cycle++;
-		run.schedule.skip_first = 0;
-		if (run.next.header) {
-			struct segment segment = run.next;
-			run.next.header = NULL;
-			cycle_begin(run.next_capture, &segment);
+		control_run.cycle++;
+		control_run.schedule.skip_first = 0;
+		if (control_run.next.header) {
+			struct segment segment = control_run.next;
+			control_run.next.header = NULL;
+			cycle_begin(control_run.next_capture, &segment);
 		} else {
 			move(1u << CONTROL_DRAIN, CONTROL_BETWEEN);
 		}
 		return;
 	}
-	if (run.next.header) {
-		segment_deinit(&run.next);
-		run.next.header = NULL;
+	if (control_run.next.header) {
+		segment_deinit(&control_run.next);
+		control_run.next.header = NULL;
 	}
 	steps_watch(STEP_SOURCE_NONE);
 	atomic_store_explicit(&control_phase, CONTROL_IDLE, memory_order_release);
@@ -463,23 +286,23 @@ static void drain(void)
 static void cycle_begin(uint64_t capture, const struct segment *segment)
 {
 	static uint32_t generation;
-	run.segment = *segment;
-	run.capture = capture;
-	run.generation = ++generation ? generation : ++generation;
-	run.late = run.recorded = run.spares = 0;
-	run.first_step = run.enable = run.record_deadline = 0;
-	run.cpu_at_start = cpu_now();
-	run.before_upto = steps_count();
-	atomic_store(&ready, 0);
-	atomic_store(&want_start, 0);
-	atomic_store(&end_reason, REASON_NONE);
+	control_run.segment = *segment;
+	control_run.capture = capture;
+	control_run.generation = ++generation ? generation : ++generation;
+	control_run.late = control_run.recorded = control_run.spares = 0;
+	control_run.first_step = control_run.enable = control_run.record_deadline = 0;
+	control_run.cpu_at_start = cpu_now();
+	control_run.before_upto = steps_count();
+	atomic_store(&control_ready, 0);
+	atomic_store(&control_want_start, 0);
+	atomic_store(&control_end_reason, REASON_NONE);
 	collectors_arm();
 	uint32_t from = 1u << CONTROL_IDLE | 1u << CONTROL_BETWEEN | 1u << CONTROL_DRAIN;
 	/* Sources that only the collectors see must be on to be counted at all, and a window of time begins when they are. */
-	bool now = run.source >= STEP_SOURCE_RANGE ||
-		   (!run.at_step && schedule_record_at(&run.schedule, 0) == 0);
-	run.warmup_started = sink_now();
-	atomic_store(&run.segment.header->phase, now ? SEGMENT_WARMUP : SEGMENT_ARMED);
+	bool now = control_run.source >= STEP_SOURCE_RANGE ||
+		   (!control_run.at_step && schedule_record_at(&control_run.schedule, 0) == 0);
+	control_run.warmup_started = sink_now();
+	atomic_store(&control_run.segment.header->phase, now ? SEGMENT_WARMUP : SEGMENT_ARMED);
 	move(from, now ? CONTROL_WARMUP : CONTROL_ARMED);
 	if (now)
 		collectors_start();
@@ -526,7 +349,7 @@ void control_arm(const struct message_arm *arm, int segment_fd)
 	}
 	if (arm->cycle > 0) {
 		uint32_t phase = atomic_load(&control_phase);
-		if (phase == CONTROL_IDLE || arm->trigger != run.trigger || run.next.header) {
+		if (phase == CONTROL_IDLE || arm->trigger != control_run.trigger || control_run.next.header) {
 			segment_deinit(&segment);
 			send_declined(arm->capture, ERROR_CANCELLED, "the schedule has ended");
 			return;
@@ -534,8 +357,8 @@ void control_arm(const struct message_arm *arm, int segment_fd)
 		if (phase == CONTROL_BETWEEN) {
 			cycle_begin(arm->capture, &segment);
 		} else {
-			run.next = segment;
-			run.next_capture = arm->capture;
+			control_run.next = segment;
+			control_run.next_capture = arm->capture;
 		}
 		return;
 	}
@@ -546,33 +369,33 @@ void control_arm(const struct message_arm *arm, int segment_fd)
 		send_declined(arm->capture, error, sentence);
 		return;
 	}
-	memset(&run, 0, sizeof run);
-	atomic_store(&ticks, 0);
-	run.trigger = arm->trigger;
-	run.schedule = (struct schedule){arm->skip_first, arm->wait, arm->warmup, arm->active, arm->repeat};
-	run.at_step = arm->at_step;
-	run.duration = arm->duration;
-	run.max_events = arm->max_events;
-	run.wanted = arm->collectors;
-	memcpy(run.step_range, arm->step_range, sizeof run.step_range);
-	memcpy(run.step_operator, arm->step_operator, sizeof run.step_operator);
-	if (run.duration)
-		run.source = STEP_SOURCE_DURATION;
-	else if (*run.step_range)
-		run.source = STEP_SOURCE_RANGE;
-	else if (*run.step_operator)
-		run.source = STEP_SOURCE_OPERATOR;
+	memset(&control_run, 0, sizeof control_run);
+	atomic_store(&control_ticks, 0);
+	control_run.trigger = arm->trigger;
+	control_run.schedule = (struct schedule){arm->skip_first, arm->wait, arm->warmup, arm->active, arm->repeat};
+	control_run.at_step = arm->at_step;
+	control_run.duration = arm->duration;
+	control_run.max_events = arm->max_events;
+	control_run.wanted = arm->collectors;
+	memcpy(control_run.step_range, arm->step_range, sizeof control_run.step_range);
+	memcpy(control_run.step_operator, arm->step_operator, sizeof control_run.step_operator);
+	if (control_run.duration)
+		control_run.source = STEP_SOURCE_DURATION;
+	else if (*control_run.step_range)
+		control_run.source = STEP_SOURCE_RANGE;
+	else if (*control_run.step_operator)
+		control_run.source = STEP_SOURCE_OPERATOR;
 	else
-		run.source = steps_source();
-	if (run.source == STEP_SOURCE_RANGE)
-		run.wanted |= 1u << COLLECTOR_NVTX;
-	if (run.source == STEP_SOURCE_OPERATOR)
-		run.wanted |= 1u << COLLECTOR_TORCH;
-	steps_watch(*run.step_range || *run.step_operator ? run.source : STEP_SOURCE_NONE);
+		control_run.source = steps_source();
+	if (control_run.source == STEP_SOURCE_RANGE)
+		control_run.wanted |= 1u << COLLECTOR_NVTX;
+	if (control_run.source == STEP_SOURCE_OPERATOR)
+		control_run.wanted |= 1u << COLLECTOR_TORCH;
+	steps_watch(*control_run.step_range || *control_run.step_operator ? control_run.source : STEP_SOURCE_NONE);
 	struct message_armed armed = MESSAGE_INIT(ARMED, armed);
 	armed.capture = arm->capture;
 	armed.step = steps_count();
-	armed.step_source = run.source;
+	armed.step_source = control_run.source;
 	link_send(&armed, -1);
 	cycle_begin(arm->capture, &segment);
 }
@@ -580,11 +403,11 @@ void control_arm(const struct message_arm *arm, int segment_fd)
 /* Ends what is armed or recording; the rest happens in drain(). */
 static void finish_now(uint32_t reason)
 {
-	run.cancelled_all = true;
+	control_run.cancelled_all = true;
 	uint32_t any = 1u << CONTROL_ARMED | 1u << CONTROL_WARMUP | 1u << CONTROL_RECORD;
-	/* The step thread may only count from here on; end() is ours to call. */
+	/* The step thread may only count from here on; tick_end() is ours to call. */
 	if (move(any, CONTROL_DRAIN) != CONTROL_TICK) {
-		end(sink_now(), reason);
+		tick_end(sink_now(), reason);
 		return;
 	}
 	if (move(1u << CONTROL_BETWEEN, CONTROL_IDLE) != CONTROL_TICK)
@@ -596,7 +419,7 @@ void control_cancel(uint64_t capture, uint32_t reason)
 	if (atomic_load(&control_phase) == CONTROL_IDLE)
 		return;
 	/* Between two cycles the daemon may name the one that has just ended, or the next. */
-	if (capture && capture != run.capture && !(run.next.header && capture == run.next_capture) &&
+	if (capture && capture != control_run.capture && !(control_run.next.header && capture == control_run.next_capture) &&
 	    atomic_load(&control_phase) != CONTROL_BETWEEN)
 		return;
 	finish_now(reason ? reason : REASON_CANCELLED);
@@ -631,20 +454,20 @@ void control_daemon_lost(void)
 	uint32_t phase = atomic_load(&control_phase);
 	if (phase == CONTROL_IDLE)
 		return;
-	run.cancelled_all = true;
+	control_run.cancelled_all = true;
 	/* What has not begun to record has nothing to save; what records goes on within the chunks it has. */
 	if (phase != CONTROL_RECORD && phase != CONTROL_TICK)
 		finish_now(REASON_DAEMON);
-	run.record_deadline = sink_now() + ALONE_NS;
+	control_run.record_deadline = sink_now() + ALONE_NS;
 }
 
 void control_daemon_found(void)
 {
 	uint32_t phase = atomic_load(&control_phase);
 	bool recording = phase == CONTROL_RECORD || phase == CONTROL_TICK;
-	orphan_offer(recording ? &run.segment : NULL, run.capture, run.trigger);
-	if (recording && !run.duration)
-		run.record_deadline = 0;
+	orphan_offer(recording ? &control_run.segment : NULL, control_run.capture, control_run.trigger);
+	if (recording && !control_run.duration)
+		control_run.record_deadline = 0;
 }
 
 uint32_t control_orphans(void)
@@ -678,41 +501,41 @@ static uint64_t watch_after(uint64_t now)
 uint64_t control_work(uint64_t now)
 {
 	uint64_t due = UINT64_MAX;
-	if (atomic_exchange_explicit(&want_start, 0, memory_order_acquire)) {
-		run.warmup_started = now;
+	if (atomic_exchange_explicit(&control_want_start, 0, memory_order_acquire)) {
+		control_run.warmup_started = now;
 		collectors_start();
 	}
-	if (run.source == STEP_SOURCE_DURATION && atomic_load(&ready) &&
+	if (control_run.source == STEP_SOURCE_DURATION && atomic_load(&control_ready) &&
 	    move(1u << CONTROL_WARMUP, CONTROL_TICK) == CONTROL_WARMUP) {
-		begin(sink_now(), 0);
-		run.record_deadline = run.step_start + run.duration;
+		tick_begin(sink_now(), 0);
+		control_run.record_deadline = control_run.step_start + control_run.duration;
 		atomic_store_explicit(&control_phase, CONTROL_RECORD, memory_order_release);
 	}
 	uint32_t phase = atomic_load_explicit(&control_phase, memory_order_acquire);
-	if (run.record_deadline && (phase == CONTROL_RECORD || phase == CONTROL_TICK)) {
+	if (control_run.record_deadline && (phase == CONTROL_RECORD || phase == CONTROL_TICK)) {
 		now = sink_now();
-		if (now >= run.record_deadline) {
+		if (now >= control_run.record_deadline) {
 			if (move(1u << CONTROL_RECORD, CONTROL_TICK) == CONTROL_RECORD) {
-				if (run.source == STEP_SOURCE_DURATION)
-					write_step(now, 0);
-				end(now, run.source == STEP_SOURCE_DURATION ? REASON_NONE : REASON_DAEMON);
-				run.cancelled_all = true;
+				if (control_run.source == STEP_SOURCE_DURATION)
+					tick_write_step(now, 0);
+				tick_end(now, control_run.source == STEP_SOURCE_DURATION ? REASON_NONE : REASON_DAEMON);
+				control_run.cancelled_all = true;
 				atomic_store_explicit(&control_phase, CONTROL_DRAIN, memory_order_release);
 			}
 		} else {
-			due = run.record_deadline;
+			due = control_run.record_deadline;
 		}
 	}
 	while (atomic_load_explicit(&control_phase, memory_order_acquire) == CONTROL_DRAIN) {
 		drain();
 		/* The next cycle may have to begin at once. */
-		if (atomic_exchange_explicit(&want_start, 0, memory_order_acquire)) {
-			run.warmup_started = sink_now();
+		if (atomic_exchange_explicit(&control_want_start, 0, memory_order_acquire)) {
+			control_run.warmup_started = sink_now();
 			collectors_start();
 		}
 	}
 	phase = atomic_load_explicit(&control_phase, memory_order_acquire);
-	if (run.collectors_on && (phase == CONTROL_WARMUP || phase == CONTROL_RECORD || phase == CONTROL_TICK) &&
+	if (control_run.collectors_on && (phase == CONTROL_WARMUP || phase == CONTROL_RECORD || phase == CONTROL_TICK) &&
 	    sink_populate()) {
 		uint64_t next = sink_now() + POPULATE_NS;
 		due = next < due ? next : due;
@@ -728,7 +551,7 @@ void control_exit(uint64_t wait)
 	if (!life_alive() || atomic_load(&control_phase) == CONTROL_IDLE)
 		return;
 	uint64_t deadline = sink_now() + wait;
-	run.cancelled_all = true;
+	control_run.cancelled_all = true;
 	for (;;) {
 		uint32_t phase = atomic_load(&control_phase);
 		if (phase == CONTROL_IDLE || sink_now() >= deadline)
@@ -736,7 +559,7 @@ void control_exit(uint64_t wait)
 		uint32_t any = 1u << CONTROL_ARMED | 1u << CONTROL_WARMUP | 1u << CONTROL_RECORD;
 		if (any & 1u << phase &&
 		    atomic_compare_exchange_strong(&control_phase, &phase, CONTROL_TICK)) {
-			end(sink_now(), REASON_EXIT);
+			tick_end(sink_now(), REASON_EXIT);
 			atomic_store(&control_phase, CONTROL_DRAIN);
 			life_wake();
 		}

@@ -12,6 +12,8 @@
 /* Off a terminal nothing is cut but what no file should hold either. */
 #define CELL_WIDTH_MAX 400
 #define CELL_WIDTH_MIN 12
+/* A column narrower than that is no place for a sentence: it runs over the edge instead. */
+#define WRAP_WIDTH_MIN 24
 
 enum cell_type { CELL_EMPTY, CELL_INTEGER, CELL_REAL, CELL_TEXT, CELL_ABSENT };
 
@@ -97,6 +99,11 @@ void table_set_text(struct table *table, size_t column, const char *text)
 
 	cell->type = text ? CELL_TEXT : CELL_EMPTY;
 	cell->text = text ? need(strdup(text)) : NULL;
+}
+
+void table_unset(struct table *table, size_t column)
+{
+	newest(table, column)->type = CELL_EMPTY;
 }
 
 void table_set_absent(struct table *table, size_t column)
@@ -220,6 +227,32 @@ static void pad(FILE *file, size_t n)
 		fputc(' ', file);
 }
 
+/* Prints a sentence from column `indent` on, broken at blanks where it would leave `room` columns. */
+static void print_wrapped(FILE *file, const char *text, size_t indent, size_t room)
+{
+	size_t column = 0;
+
+	while (*text) {
+		size_t bytes = strcspn(text, " ");
+		char *word = need(strndup(text, bytes));
+		size_t width = text_width(word);
+
+		if (column && column + 1 + width > room) {
+			fputc('\n', file);
+			pad(file, indent);
+			column = 0;
+		} else if (column) {
+			fputc(' ', file);
+			column++;
+		}
+		fputs(word, file);
+		column += width;
+		free(word);
+		text += bytes;
+		text += strspn(text, " ");
+	}
+}
+
 static void print_cell(FILE *file, const char *text, size_t width, bool left, bool last)
 {
 	size_t own = text_width(text);
@@ -240,7 +273,7 @@ void table_print(const struct table *table, const struct screen *screen, size_t 
 	size_t *widths = need(calloc(table->count, sizeof *widths));
 	bool *shown = need(calloc(table->count, sizeof *shown));
 	char **texts = need(calloc(rows * table->count + 1, sizeof *texts));
-	size_t last = 0;
+	size_t last = 0, indent = 0;
 
 	for (size_t c = 0; c < table->count; c++) {
 		const struct column *column = &table->columns[c];
@@ -266,6 +299,9 @@ void table_print(const struct table *table, const struct screen *screen, size_t 
 	if (screen->width)
 		squeeze(table, shown, widths, screen->width);
 
+	for (size_t c = 0; c < last; c++)
+		indent += shown[c] ? widths[c] + 2 : 0;
+
 	fputs(screen_bold(screen), screen->file);
 	for (size_t c = 0; c < table->count; c++)
 		if (shown[c])
@@ -280,6 +316,11 @@ void table_print(const struct table *table, const struct screen *screen, size_t 
 
 			if (!shown[c])
 				continue;
+			if (c == last && (table->columns[c].flags & COLUMN_WRAP) &&
+			    screen->width > indent + WRAP_WIDTH_MIN) {
+				print_wrapped(screen->file, texts[r * table->count + c], indent, screen->width - indent);
+				continue;
+			}
 			cut = text_cut(texts[r * table->count + c], widths[c]);
 			print_cell(screen->file, cut, widths[c], left_aligned(table->columns[c].kind), c == last);
 			free(cut);

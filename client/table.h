@@ -24,6 +24,7 @@ enum column_flag {
 	COLUMN_TABLE_ONLY = 2, /* for people's eyes */
 	COLUMN_DATA_ONLY = 4,  /* for JSON and CSV */
 	COLUMN_OPTIONAL = 8,   /* left out of the text table where no row has a value */
+	COLUMN_WRAP = 16,      /* a sentence: the last column, which goes on below itself where the terminal is narrow */
 };
 
 struct column {
@@ -43,6 +44,7 @@ struct table *table_free(struct table *table); /* NULL */
 void table_add(struct table *table);
 void table_set(struct table *table, size_t column, int64_t value);
 void table_set_real(struct table *table, size_t column, double value);
+void table_unset(struct table *table, size_t column);
 void table_set_text(struct table *table, size_t column, const char *text); /* NULL: stays empty */
 /* "not recorded": the input of this figure was not collected. null in JSON, empty in CSV. */
 void table_set_absent(struct table *table, size_t column);

@@ -53,7 +53,7 @@ static struct watched *capture_of(struct watch *watch, unsigned daemon, const cJ
 		return watched;
 	watch->captures = need(reallocarray(watch->captures, watch->count + 1, sizeof *watch->captures));
 	watched = &watch->captures[watch->count++];
-	*watched = (struct watched){.daemon = daemon};
+	*watched = (struct watched){.daemon = daemon, .window = watch->window};
 	snprintf(watched->id, sizeof watched->id, "%s", id);
 	watched->pid = (int64_t)reply_number(row, "pid", 0);
 	watched->rank = (int64_t)reply_number(row, "rank", -1);
@@ -87,10 +87,10 @@ static void state(const struct watched *watched, char *text, size_t bytes)
 	if (watched->captured)
 		snprintf(text, bytes, "%s", watched->status);
 	else if (strcmp(watched->status, "armed") == 0)
-		snprintf(text, bytes, "armed, waiting for the next step");
+		snprintf(text, bytes, watched->window ? "armed" : "armed, waiting for the next step");
 	else if (strcmp(watched->status, "warmup") == 0)
 		snprintf(text, bytes, "warm-up");
-	else if (strcmp(watched->status, "recording") == 0 && watched->of > 0)
+	else if (strcmp(watched->status, "recording") == 0 && watched->of > 0 && !watched->window)
 		snprintf(text, bytes, "step %lld of %lld", (long long)watched->step, (long long)watched->of);
 	else if (strcmp(watched->status, "recording") == 0)
 		snprintf(text, bytes, "recording, %s", text_duration(elapsed, watched->elapsed));
@@ -107,8 +107,10 @@ static void set_status(struct watched *watched, const char *status)
 	if (!changed || progress_live())
 		return;
 	describe(watched, who, sizeof who);
-	if (strcmp(status, "recording") == 0 && watched->of > 0)
-		snprintf(text, sizeof text, "recording %lld steps", (long long)watched->of);
+	if (strcmp(status, "recording") == 0 && watched->window)
+		snprintf(text, sizeof text, "recording");
+	else if (strcmp(status, "recording") == 0 && watched->of > 0)
+		snprintf(text, sizeof text, "recording %lld step%s", (long long)watched->of, watched->of == 1 ? "" : "s");
 	else
 		state(watched, text, sizeof text);
 	note("%s: %s", who, text);

@@ -17,6 +17,7 @@ struct watched {
 	int64_t pid;
 	int64_t rank; /* -1 = none */
 	char status[16];
+	bool window;
 	int64_t step, of, warmup_step, elapsed;
 	cJSON *captured; /* CAPTURE, once it is finished */
 };
@@ -25,6 +26,7 @@ struct watch {
 	struct daemons *daemons;
 	const char *wanted; /* who is waited for, in words */
 	bool follow;
+	bool window; /* a window of time is recorded, no steps */
 	int64_t give_up_ns; /* from now; then the daemon is taken for stuck */
 
 	struct watched *captures;

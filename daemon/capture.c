@@ -306,8 +306,12 @@ struct capture *capture_new(struct process *process, struct trigger *trigger, co
 			    enum error *ret_error, char sentence[SENTENCE_BYTES])
 {
 	struct server *server = process->server;
-	struct capture_facts facts = {.number = server->next_capture++, .trigger = arm->trigger, .cycle = arm->cycle,
-				      .who = process->who, .status = CAPTURE_ARMED, .started = clock_realtime(),
+	struct capture_facts facts = {.number = server->next_capture++,
+				      .trigger = arm->trigger,
+				      .cycle = arm->cycle,
+				      .who = process->who,
+				      .status = CAPTURE_ARMED,
+				      .started = clock_realtime(),
 				      .steps_wanted = arm->duration ? 1 : arm->active};
 	text_copy(facts.label, sizeof facts.label, trigger->request.label);
 	uint64_t bytes = trigger->request.max_bytes ? trigger->request.max_bytes : LIMIT_SEGMENT_BYTES_DEFAULT;
@@ -329,7 +333,8 @@ struct capture *capture_new(struct process *process, struct trigger *trigger, co
 	}
 	if (error) {
 		*ret_error = error == -ENOSPC || error == -ENOMEM ? ERROR_NO_SPACE : ERROR_FAILED;
-		snprintf(sentence, SENTENCE_BYTES, "the daemon could not make room for the capture: %s", strerror(-error));
+		snprintf(sentence, SENTENCE_BYTES, "the daemon could not make room for the capture: %s",
+			 strerror(-error));
 		return NULL;
 	}
 	capture->process = process;
@@ -364,8 +369,8 @@ static void follow_up(struct capture *capture)
 	enum error error;
 	char sentence[SENTENCE_BYTES];
 	if (!capture_new(capture->process, capture->trigger, &next, &error, sentence))
-		log_line("pid %d: cycle %llu cannot be recorded: %s", capture->facts.who.pid, (unsigned long long)next.cycle,
-			 sentence);
+		log_line("pid %d: cycle %llu cannot be recorded: %s", capture->facts.who.pid,
+			 (unsigned long long)next.cycle, sentence);
 }
 
 void capture_cancel(struct capture *capture, enum cancel_reason reason)
@@ -482,8 +487,11 @@ static void on_after(struct process *process, const struct message_after *messag
 	struct after_work *after = calloc(1, sizeof *after);
 	if (!after)
 		return;
-	*after = (struct after_work){.work.run = after_run, .server = process->server, .number = message->capture,
-				     .step_after = message->step_after, .uid = process->who.uid};
+	*after = (struct after_work){.work.run = after_run,
+				     .server = process->server,
+				     .number = message->capture,
+				     .step_after = message->step_after,
+				     .uid = process->who.uid};
 	if (!catalogue_submit(&process->server->catalogue, &after->work))
 		free(after);
 }
@@ -563,7 +571,8 @@ void capture_process_gone(struct process *process)
 			if (capture->facts.cycle && capture_status_now(capture) == CAPTURE_ARMED) {
 				capture_drop(capture);
 			} else {
-				incomplete_after(capture, alive ? "the agent closed its connection" : "the process ended");
+				incomplete_after(capture,
+						 alive ? "the agent closed its connection" : "the process ended");
 				capture_end(capture);
 			}
 		}
@@ -601,7 +610,8 @@ void capture_tick(struct capture *capture, uint64_t now)
 			capture_drop(capture);
 			return;
 		}
-		incomplete_after(capture, capture->cancel == REASON_DEADLINE  ? "the job stopped stepping and its agent did not answer"
+		incomplete_after(capture, capture->cancel == REASON_DEADLINE
+						  ? "the job stopped stepping and its agent did not answer"
 					  : capture->cancel == REASON_CANCELLED ? "cancelled; its agent did not answer"
 										: "its agent did not answer");
 		capture_end(capture);

@@ -31,13 +31,13 @@ struct capture {
 	struct ingest_collector collectors[COLLECTOR_COUNT];
 	struct message_done done;
 	bool has_done;
-	bool submitted;      /* the ingest is on its pool */
-	bool catalogued;     /* it has a row */
-	bool followed_up;    /* the next cycle's segment is under way */
+	bool submitted;	  /* the ingest is on its pool */
+	bool catalogued;  /* it has a row */
+	bool followed_up; /* the next cycle's segment is under way */
 	bool trouble_seen;
 	uint64_t asked_at, deadline, cancelled_at; /* CLOCK_MONOTONIC ns; 0 = none */
 	enum cancel_reason cancel;
-	char declined[248];  /* the agent's sentence */
+	char declined[248]; /* the agent's sentence */
 	enum error declined_error;
 	uint64_t done_at;
 	uint64_t segment_device, segment_inode; /* of an ORPHAN */

@@ -52,7 +52,8 @@ static int finish(struct catalogue *catalogue, sqlite3_stmt *statement)
 static uint64_t one_number(struct catalogue *catalogue, const char *sql)
 {
 	sqlite3_stmt *statement = prepare(catalogue, sql);
-	uint64_t value = statement && sqlite3_step(statement) == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(statement, 0) : 0;
+	uint64_t value =
+		statement && sqlite3_step(statement) == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(statement, 0) : 0;
 	sqlite3_finalize(statement);
 	return value;
 }
@@ -75,8 +76,8 @@ static int create(struct catalogue *catalogue)
 	return error;
 }
 
-int catalogue_init(struct catalogue *catalogue, const char *directory, int folder, const char *folder_path, char *sentence,
-		   size_t sentence_bytes)
+int catalogue_init(struct catalogue *catalogue, const char *directory, int folder, const char *folder_path,
+		   char *sentence, size_t sentence_bytes)
 {
 	memset(catalogue, 0, sizeof *catalogue);
 	catalogue->folder = folder;
@@ -84,20 +85,23 @@ int catalogue_init(struct catalogue *catalogue, const char *directory, int folde
 	char path[512];
 	snprintf(path, sizeof path, "%s/catalogue.db", directory);
 	int error = 0;
-	if (sqlite3_open_v2(path, &catalogue->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL)) {
+	if (sqlite3_open_v2(path, &catalogue->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+			    NULL)) {
 		snprintf(sentence, sentence_bytes, "cannot open %s: %s", path, sqlite3_errmsg(catalogue->db));
 		error = -EIO;
 	}
 	uint64_t version = 0;
 	if (!error) {
 		sqlite3_busy_timeout(catalogue->db, 2000);
-		error = run_sql(catalogue, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA trusted_schema=OFF");
+		error = run_sql(catalogue,
+				"PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA trusted_schema=OFF");
 		version = one_number(catalogue, "PRAGMA user_version");
 		snprintf(sentence, sentence_bytes, "cannot use %s: %s", path, sqlite3_errmsg(catalogue->db));
 	}
 	if (!error && version > CATALOGUE_SCHEMA_VERSION) {
 		snprintf(sentence, sentence_bytes,
-			 "%s was written by a newer release of profd (schema %llu, this one knows %d); use that release, or "
+			 "%s was written by a newer release of profd (schema %llu, this one knows %d); use that "
+			 "release, or "
 			 "another folder with --dir",
 			 path, (unsigned long long)version, CATALOGUE_SCHEMA_VERSION);
 		error = -EPROTO;
@@ -249,10 +253,11 @@ static void bind_known(sqlite3_stmt *statement, int at, uint64_t value)
 int catalogue_put_capture(struct catalogue *catalogue, const struct capture_facts *facts)
 {
 	sqlite3_stmt *s = prepare(
-		catalogue, "INSERT OR REPLACE INTO captures (id, trigger, cycle, pid, start_time, uid, host, name, command, job, "
-			   "rank, world_size, label, status, reason, started, finished, steps_wanted, steps_recorded, events, "
-			   "lost, bytes, step_ns, step_after, simulated) "
-			   "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+		catalogue,
+		"INSERT OR REPLACE INTO captures (id, trigger, cycle, pid, start_time, uid, host, name, command, job, "
+		"rank, world_size, label, status, reason, started, finished, steps_wanted, steps_recorded, events, "
+		"lost, bytes, step_ns, step_after, simulated) "
+		"VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
 	if (!s)
 		return -EIO;
 	sqlite3_bind_int64(s, 1, (int64_t)facts->number);
@@ -285,7 +290,8 @@ int catalogue_put_capture(struct catalogue *catalogue, const struct capture_fact
 
 int catalogue_put_trigger(struct catalogue *catalogue, uint64_t number, uid_t uid, pid_t pid, const char *request)
 {
-	sqlite3_stmt *s = prepare(catalogue, "INSERT OR REPLACE INTO triggers (id, at, by_uid, by_pid, request) VALUES (?,?,?,?,?)");
+	sqlite3_stmt *s = prepare(
+		catalogue, "INSERT OR REPLACE INTO triggers (id, at, by_uid, by_pid, request) VALUES (?,?,?,?,?)");
 	if (!s)
 		return -EIO;
 	sqlite3_bind_int64(s, 1, (int64_t)number);
@@ -298,8 +304,9 @@ int catalogue_put_trigger(struct catalogue *catalogue, uint64_t number, uid_t ui
 
 int catalogue_put_process(struct catalogue *catalogue, const struct identity *who)
 {
-	sqlite3_stmt *s = prepare(catalogue, "INSERT INTO processes (pid, start_time, uid, host, name, command, job, rank, "
-					     "world_size, registered) VALUES (?,?,?,?,?,?,?,?,?,?)");
+	sqlite3_stmt *s =
+		prepare(catalogue, "INSERT INTO processes (pid, start_time, uid, host, name, command, job, rank, "
+				   "world_size, registered) VALUES (?,?,?,?,?,?,?,?,?,?)");
 	if (!s)
 		return -EIO;
 	sqlite3_bind_int64(s, 1, who->pid);
@@ -317,8 +324,9 @@ int catalogue_put_process(struct catalogue *catalogue, const struct identity *wh
 
 int catalogue_process_gone(struct catalogue *catalogue, pid_t pid, uint64_t start_time)
 {
-	sqlite3_stmt *s = prepare(catalogue, "UPDATE processes SET gone = ? WHERE id = (SELECT max(id) FROM processes WHERE "
-					     "pid = ? AND start_time = ?)");
+	sqlite3_stmt *s =
+		prepare(catalogue, "UPDATE processes SET gone = ? WHERE id = (SELECT max(id) FROM processes WHERE "
+				   "pid = ? AND start_time = ?)");
 	if (!s)
 		return -EIO;
 	sqlite3_bind_int64(s, 1, (int64_t)clock_realtime());
@@ -340,7 +348,8 @@ int catalogue_put_after(struct catalogue *catalogue, uint64_t number, uint64_t s
 int catalogue_audit(struct catalogue *catalogue, uid_t uid, pid_t pid, const char *action, const char *subject,
 		    const char *outcome)
 {
-	sqlite3_stmt *s = prepare(catalogue, "INSERT INTO audit (at, uid, pid, action, subject, outcome) VALUES (?,?,?,?,?,?)");
+	sqlite3_stmt *s =
+		prepare(catalogue, "INSERT INTO audit (at, uid, pid, action, subject, outcome) VALUES (?,?,?,?,?,?)");
 	if (!s)
 		return -EIO;
 	sqlite3_bind_int64(s, 1, (int64_t)clock_realtime());
@@ -353,7 +362,8 @@ int catalogue_audit(struct catalogue *catalogue, uid_t uid, pid_t pid, const cha
 }
 
 #define ROW_COLUMNS                                                                                                    \
-	"id, trigger, cycle, pid, start_time, uid, host, name, command, job, rank, world_size, label, status, reason, " \
+	"id, trigger, cycle, pid, start_time, uid, host, name, command, job, rank, world_size, label, status, "        \
+	"reason, "                                                                                                     \
 	"started, finished, steps_wanted, steps_recorded, events, lost, bytes, step_ns, step_after, simulated"
 
 static void column_text(sqlite3_stmt *s, int at, char *to, size_t to_bytes)
@@ -431,7 +441,8 @@ int catalogue_get(struct catalogue *catalogue, uint64_t number, struct capture_f
 int catalogue_list(struct catalogue *catalogue, const struct catalogue_filter *filter, struct capture_facts *rows,
 		   unsigned room)
 {
-	sqlite3_stmt *s = prepare(catalogue, "SELECT " ROW_COLUMNS " FROM captures WHERE (?1 OR uid = ?2) AND (?3 = 0 OR pid = ?3) "
+	sqlite3_stmt *s = prepare(catalogue, "SELECT " ROW_COLUMNS
+					     " FROM captures WHERE (?1 OR uid = ?2) AND (?3 = 0 OR pid = ?3) "
 					     "AND (?4 = '' OR name GLOB ?4) AND (?5 = '' OR job GLOB ?5) AND "
 					     "(?6 = '' OR label GLOB ?6) AND id < ?7 ORDER BY id DESC LIMIT ?8");
 	if (!s)
@@ -491,10 +502,12 @@ static bool complete_from_file(struct catalogue *catalogue, struct capture_facts
 	sqlite3_stmt *s = NULL;
 	bool good = stat(path, &status) == 0 &&
 		    sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK &&
-		    sqlite3_prepare_v2(db, "SELECT (SELECT value FROM meta WHERE key = 'status'), (SELECT value FROM meta WHERE "
-					   "key = 'reason'), (SELECT value FROM meta WHERE key = 'events'), (SELECT value FROM "
-					   "meta WHERE key = 'lost'), (SELECT count(*) FROM steps)",
-				       -1, &s, NULL) == SQLITE_OK &&
+		    sqlite3_prepare_v2(
+			    db,
+			    "SELECT (SELECT value FROM meta WHERE key = 'status'), (SELECT value FROM meta WHERE "
+			    "key = 'reason'), (SELECT value FROM meta WHERE key = 'events'), (SELECT value FROM "
+			    "meta WHERE key = 'lost'), (SELECT count(*) FROM steps)",
+			    -1, &s, NULL) == SQLITE_OK &&
 		    sqlite3_step(s) == SQLITE_ROW && sqlite3_column_text(s, 0);
 	if (good) {
 		facts->status = status_from_word((const char *)sqlite3_column_text(s, 0));
@@ -512,8 +525,9 @@ static bool complete_from_file(struct catalogue *catalogue, struct capture_facts
 
 int catalogue_close_lost(struct catalogue *catalogue, bool (*has_file)(void *context, uint64_t number), void *context)
 {
-	sqlite3_stmt *s = prepare(catalogue, "SELECT " ROW_COLUMNS
-					     " FROM captures WHERE status IN ('armed', 'warmup', 'recording', 'finishing')");
+	sqlite3_stmt *s =
+		prepare(catalogue, "SELECT " ROW_COLUMNS
+				   " FROM captures WHERE status IN ('armed', 'warmup', 'recording', 'finishing')");
 	if (!s)
 		return -EIO;
 	while (sqlite3_step(s) == SQLITE_ROW) {
@@ -524,7 +538,8 @@ int catalogue_close_lost(struct catalogue *catalogue, bool (*has_file)(void *con
 		if (!complete_from_file(catalogue, &facts)) {
 			facts.status = CAPTURE_FAILED;
 			facts.finished = clock_realtime();
-			text_copy(facts.reason, sizeof facts.reason, "the daemon ended before anything of it was stored");
+			text_copy(facts.reason, sizeof facts.reason,
+				  "the daemon ended before anything of it was stored");
 		}
 		catalogue_put_capture(catalogue, &facts);
 	}

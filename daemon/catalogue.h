@@ -27,8 +27,8 @@ struct catalogue {
 };
 
 /* Opens or makes it. 0, or a negative errno with a sentence. */
-int catalogue_init(struct catalogue *catalogue, const char *directory, int folder, const char *folder_path, char *sentence,
-		   size_t sentence_bytes);
+int catalogue_init(struct catalogue *catalogue, const char *directory, int folder, const char *folder_path,
+		   char *sentence, size_t sentence_bytes);
 int catalogue_start(struct catalogue *catalogue, struct work_outbox *outbox);
 /* Does what still waits, then closes. */
 void catalogue_deinit(struct catalogue *catalogue);

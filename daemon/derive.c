@@ -170,7 +170,8 @@ static int put_right(struct store *store, struct totals *totals, unsigned kind, 
 static int membership(struct store *store, struct totals *totals, const struct boundaries *boundaries, uint64_t *moved)
 {
 	if (!membership_proved(totals, TOTAL_OPERATORS, boundaries, store->base))
-		put_right(store, totals, EVENT_OPERATOR, "SELECT rowid, start, step, name, duration, self FROM operators",
+		put_right(store, totals, EVENT_OPERATOR,
+			  "SELECT rowid, start, step, name, duration, self FROM operators",
 			  "UPDATE operators SET step = ? WHERE rowid = ?", boundaries, moved);
 	if (!membership_proved(totals, TOTAL_RANGES, boundaries, store->base))
 		put_right(store, totals, EVENT_RANGE,
@@ -182,7 +183,7 @@ static int membership(struct store *store, struct totals *totals, const struct b
 	return store->error;
 }
 
-/* A group that has lost its shortest or longest call is looked at again. More than a few of them are cheaper by one
+/* A group of ranges that has lost its shortest or longest call is looked at again. More than a few of them are cheaper by one
  * GROUP BY over everything. */
 #define STALE_MAX 4
 static int refresh_stale(struct store *store, struct totals *totals)
@@ -197,21 +198,17 @@ static int refresh_stale(struct store *store, struct totals *totals)
 		if (!total->kind || !total->stale || !total->calls)
 			continue;
 		sqlite3_stmt *statement = store_prepare(
-			store, total->kind == EVENT_OPERATOR
-				       ? "SELECT min(duration), max(duration) FROM operators WHERE name IS ?1 AND step IS ?2"
-				       : "SELECT min(duration), max(duration) FROM ranges WHERE name IS ?1 AND step IS ?2 "
-					 "AND domain IS ?3 AND source = ?4");
+			store, "SELECT min(duration), max(duration) FROM ranges WHERE name IS ?1 AND step IS ?2 "
+			       "AND domain IS ?3 AND source = ?4");
 		if (!statement)
 			return store->error;
 		if (total->name)
 			sqlite3_bind_int64(statement, 1, total->name);
 		if (total->step)
 			sqlite3_bind_int64(statement, 2, total->step);
-		if (total->kind == EVENT_RANGE) {
-			if (total->domain)
-				sqlite3_bind_int64(statement, 3, total->domain);
-			sqlite3_bind_int64(statement, 4, total->source);
-		}
+		if (total->domain)
+			sqlite3_bind_int64(statement, 3, total->domain);
+		sqlite3_bind_int64(statement, 4, total->source);
 		if (sqlite3_step(statement) == SQLITE_ROW) {
 			total->min = (uint64_t)sqlite3_column_int64(statement, 0);
 			total->max = (uint64_t)sqlite3_column_int64(statement, 1);
@@ -231,10 +228,12 @@ static void bind_id(sqlite3_stmt *statement, int at, uint32_t id)
 
 static int write_totals(struct store *store, const struct totals *totals)
 {
-	sqlite3_stmt *operators = store_prepare(store, "INSERT INTO operator_totals (name, step, calls, self, total, min, max) "
-						       "VALUES (?, ?, ?, ?, ?, ?, ?)");
-	sqlite3_stmt *ranges = store_prepare(store, "INSERT INTO range_totals (name, step, calls, self, total, min, max, "
-						    "domain, source) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
+	sqlite3_stmt *operators =
+		store_prepare(store, "INSERT INTO operator_totals (name, step, calls, self, total, min, max) "
+				     "VALUES (?, ?, ?, ?, ?, ?, ?)");
+	sqlite3_stmt *ranges =
+		store_prepare(store, "INSERT INTO range_totals (name, step, calls, self, total, min, max, "
+				     "domain, source) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
 	for (size_t i = 0; i < totals->capacity && !store->error; i++) {
 		const struct total *total = &totals->table[i];
 		if (!total->kind || !total->calls)
@@ -261,21 +260,69 @@ static int write_totals(struct store *store, const struct totals *totals)
 	return store->error;
 }
 
-/* Without totals from memory (a daemon that took over, or more groups than memory is given to). total() does not
- * overflow, whatever a hostile agent wrote. */
+/* Without totals from memory (a daemon that took over, or more groups than memory is given to, or operators that were
+ * moved). total() does not overflow, whatever a hostile agent wrote.
+ *
+ * folded: the operators that are one call with their parent (fold.h says when); unique ids make them paths without
+ * branches, whatever was written. calls: the heads of these paths, with what the path adds to their own time. Flag 2 is
+ * EVENT_FLAG_ASYNC, source 2 a range on no stack. */
 static int write_totals_by_sql(struct store *store)
 {
-	return store_run(store, "INSERT INTO operator_totals SELECT coalesce(name, 0), step, count(*), CAST(total(self) AS INTEGER), "
-				"CAST(total(duration) AS INTEGER), min(duration), max(duration) FROM operators GROUP BY name, step;"
-				"INSERT INTO range_totals SELECT coalesce(name, 0), domain, source, step, count(*), "
-				"CAST(total(self) AS INTEGER), CAST(total(duration) AS INTEGER), min(duration), max(duration) "
-				"FROM ranges GROUP BY name, domain, source, step");
+	_Static_assert(EVENT_FLAG_ASYNC == 2 && RANGE_SOURCE_NVTX_START_END == 2, "as the statements below have them");
+	store_run(
+		store,
+		"CREATE TEMP TABLE folded (id INTEGER PRIMARY KEY, parent INTEGER, self INTEGER);"
+		"INSERT OR IGNORE INTO folded SELECT c.id, c.parent, c.self FROM operators c JOIN operators p "
+		"ON p.id = c.parent AND p.name = c.name AND p.thread = c.thread "
+		"WHERE c.id IS NOT NULL AND NOT (c.flags | p.flags) & 2;"
+		"CREATE INDEX temp.folded_parent ON folded (parent);"
+		"DELETE FROM folded WHERE parent IN (SELECT parent FROM ("
+		"SELECT parent FROM operators WHERE parent IN (SELECT parent FROM folded) AND NOT flags & 2 UNION ALL "
+		"SELECT parent FROM ranges WHERE parent IN (SELECT parent FROM folded) AND NOT flags & 2 AND source != "
+		"2) "
+		"GROUP BY parent HAVING count(*) > 1)");
+	store_run(store,
+		  "CREATE TEMP TABLE calls (id INTEGER PRIMARY KEY, self INTEGER NOT NULL);"
+		  "WITH RECURSIVE path (head, id, self) AS (SELECT parent, id, self FROM folded WHERE parent NOT IN "
+		  "(SELECT id FROM folded) UNION ALL SELECT path.head, f.id, f.self FROM path JOIN folded f ON "
+		  "f.parent = "
+		  "path.id) INSERT INTO calls SELECT head, CAST(total(self) AS INTEGER) FROM path GROUP BY head");
+	store_run(
+		store,
+		"INSERT INTO operator_totals SELECT coalesce(o.name, 0), o.step, count(*), "
+		"CAST(total(o.self) + total(c.self) AS INTEGER), CAST(total(o.duration) AS INTEGER), min(o.duration), "
+		"max(o.duration) FROM operators o LEFT JOIN calls c ON c.id = o.id "
+		"WHERE o.id IS NULL OR o.id NOT IN (SELECT id FROM folded) GROUP BY o.name, o.step");
+	return store_run(store,
+			 "DROP TABLE calls; DROP TABLE folded;"
+			 "INSERT INTO range_totals SELECT coalesce(name, 0), domain, source, step, count(*), "
+			 "CAST(total(self) AS INTEGER), CAST(total(duration) AS INTEGER), min(duration), max(duration) "
+			 "FROM ranges GROUP BY name, domain, source, step");
+}
+
+/* One row a thread: of each column the last value that says something. */
+static int merge_threads(struct store *store)
+{
+	return store_run(
+		store,
+		"CREATE TEMP TABLE merged (thread INTEGER PRIMARY KEY, pthread INTEGER, name INTEGER, torch_id "
+		"INTEGER);"
+		"INSERT INTO merged SELECT thread, pthread, name, torch_id FROM threads WHERE true ORDER BY rowid "
+		"ON CONFLICT (thread) DO UPDATE SET name = coalesce(excluded.name, name), "
+		"pthread = CASE excluded.pthread WHEN 0 THEN pthread ELSE excluded.pthread END, "
+		"torch_id = CASE excluded.torch_id WHEN 0 THEN torch_id ELSE excluded.torch_id END;"
+		"DELETE FROM threads;"
+		"INSERT INTO threads (flags, thread, pthread, name, torch_id) SELECT 0, thread, pthread, name, "
+		"torch_id "
+		"FROM merged;"
+		"DROP TABLE merged");
 }
 
 int derive_run(struct store *store, struct totals *totals, struct derived *ret)
 {
 	struct boundaries boundaries = {0};
 	struct derived derived = {0};
+	totals_end(totals);
 	store_begin(store);
 	load_boundaries(store, &boundaries, &derived);
 	membership(store, totals, &boundaries, &derived.moved);
@@ -287,7 +334,7 @@ int derive_run(struct store *store, struct totals *totals, struct derived *ret)
 	else
 		write_totals(store, totals);
 	derived.events = totals->incomplete ? store_count_events(store) : totals->events;
-	store_run(store, "DELETE FROM threads WHERE rowid NOT IN (SELECT max(rowid) FROM threads GROUP BY thread)");
+	merge_threads(store);
 	store_run(store, "DROP TABLE ingested");
 	if (store_commit(store)) {
 		store_rollback(store);

@@ -7,9 +7,9 @@
 #include "totals.h"
 
 struct derived {
-	uint64_t steps;   /* STEP records */
+	uint64_t steps;	  /* STEP records */
 	uint64_t step_ns; /* their median duration; 0 = none */
-	uint64_t moved;   /* events whose step was put right */
+	uint64_t moved;	  /* events whose step was put right */
 	uint64_t events;  /* rows in all event tables */
 };
 

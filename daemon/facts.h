@@ -35,7 +35,7 @@ struct capture_facts {
 	struct identity who;
 	char label[LABEL_BYTES];
 	enum capture_status status;
-	char reason[REASON_BYTES]; /* empty = none */
+	char reason[REASON_BYTES];  /* empty = none */
 	uint64_t started, finished; /* CLOCK_REALTIME ns; finished 0 = not yet */
 	uint64_t steps_wanted, steps_recorded;
 	uint64_t events, lost, bytes;

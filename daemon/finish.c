@@ -17,8 +17,8 @@
 static uint64_t put_losses(struct ingest *ingest)
 {
 	struct store *store = &ingest->store;
-	sqlite3_stmt *statement =
-		store_prepare(store, "INSERT INTO losses (kind, loss, count, is_loss, sentence) VALUES (?, ?, ?, ?, ?)");
+	sqlite3_stmt *statement = store_prepare(
+		store, "INSERT INTO losses (kind, loss, count, is_loss, sentence) VALUES (?, ?, ?, ?, ?)");
 	uint64_t lost = 0;
 	for (unsigned loss = 0; statement && loss < LOSS_COUNT; loss++) {
 		for (unsigned kind = 0; kind < EVENT_KIND_COUNT && !store->error; kind++) {

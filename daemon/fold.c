@@ -28,7 +28,7 @@ struct fold_level {
 struct fold_thread {
 	uint32_t thread, sequence;
 	bool taken;
-	struct fold_level *levels; /* by depth of the children */
+	struct fold_level *levels;  /* by depth of the children */
 	unsigned deepest, capacity; /* levels from `deepest` on are empty */
 };
 
@@ -137,7 +137,8 @@ static void keep_clipped(struct fold *fold, const struct fold_node *node)
 {
 	if (fold->clipped_count == fold->clipped_capacity) {
 		size_t capacity = fold->clipped_capacity ? fold->clipped_capacity * 2 : 64;
-		struct fold_node *grown = capacity > CLIPPED_MAX ? NULL : realloc(fold->clipped, capacity * sizeof *grown);
+		struct fold_node *grown =
+			capacity > CLIPPED_MAX ? NULL : realloc(fold->clipped, capacity * sizeof *grown);
 		if (!grown) {
 			fold->broken = true;
 			return;
@@ -165,12 +166,12 @@ void fold_add(struct fold *fold, const union event_any *event)
 		return;
 	if (event->head.kind == EVENT_OPERATOR) {
 		const struct event_operator *o = &event->operator;
-		node = (struct fold_node){{o->name, o->head.step, o->duration, o->self}, o->id, o->parent, o->thread, o->depth,
-					  true};
+		node = (struct fold_node){
+			{o->name, o->head.step, o->duration, o->self}, o->id, o->parent, o->thread, o->depth, true};
 	} else {
 		const struct event_range *r = &event->range;
-		node = (struct fold_node){{r->name, r->head.step, r->duration, r->self}, r->id, r->parent, r->thread, r->depth,
-					  false};
+		node = (struct fold_node){
+			{r->name, r->head.step, r->duration, r->self}, r->id, r->parent, r->thread, r->depth, false};
 		/* Not on any thread's stack. */
 		if (r->source == RANGE_SOURCE_NVTX_START_END)
 			return;

@@ -30,6 +30,7 @@ struct ingest *ingest_new(const struct capture_facts *facts, const struct segmen
 	ingest->adopt = adopt;
 	ingest->folder = folder;
 	ingest->folder_path = folder_path;
+	totals_init(&ingest->totals);
 	if (segment) {
 		ingest->segment = *segment;
 		ingest->has_segment = true;
@@ -86,7 +87,8 @@ static void provide(struct ingest *ingest)
 	/* In portions, each published at once: a recording that is about to begin waits for the first. */
 	int error = 0;
 	while (!error && (ingest->ready_chunks < chunks || strings > ingest->ready_strings)) {
-		uint32_t next = chunks - ingest->ready_chunks < PROVIDE_CHUNKS ? chunks : ingest->ready_chunks + PROVIDE_CHUNKS;
+		uint32_t next =
+			chunks - ingest->ready_chunks < PROVIDE_CHUNKS ? chunks : ingest->ready_chunks + PROVIDE_CHUNKS;
 		error = segment_provide(segment, next, strings);
 		if (!error) {
 			ingest->ready_chunks = next;
@@ -190,8 +192,9 @@ static bool plausible(const union event_any *event, uint64_t *ret_time)
 		       event->range.self <= event->range.duration;
 	case EVENT_OPERATOR:
 		*ret_time = event->operator.start;
-		return event->operator.start < TIME_MAX && event->operator.duration <= SPAN_MAX &&
-		       event->operator.self <= event->operator.duration;
+		return event->operator.start<TIME_MAX && event->operator.duration <= SPAN_MAX && event->
+		operator.self <= event->
+		operator.duration;
 	case EVENT_MARK:
 		*ret_time = event->mark.time;
 		return event->mark.time < TIME_MAX;
@@ -231,6 +234,7 @@ static int parse_chunk(struct ingest *ingest, const void *bytes, size_t n, struc
 		int error = store_batch_add(batch, &event);
 		if (error)
 			return error;
+		totals_add(&ingest->totals, &event);
 	}
 }
 
@@ -246,7 +250,8 @@ static void put_strings(struct ingest *ingest)
 		return; /* the next pass finds them */
 	uint32_t id, type, bytes;
 	for (;;) {
-		int more = segment_next_string(&ingest->segment, &ingest->strings_at, scratch->bytes, &id, &type, &bytes);
+		int more =
+			segment_next_string(&ingest->segment, &ingest->strings_at, scratch->bytes, &id, &type, &bytes);
 		if (more < 0) {
 			log_line("capture %llu: its arena of names is not well formed",
 				 (unsigned long long)ingest->facts.number);
@@ -259,7 +264,8 @@ static void put_strings(struct ingest *ingest)
 			if (store_put_string(&ingest->store, id, scratch->bytes, bytes))
 				break;
 		} else if (type == STRING_INPUTS) {
-			if (inputs_to_json((const uint32_t *)(const void *)scratch->bytes, bytes / 4, &scratch->text) == 0 &&
+			if (inputs_to_json((const uint32_t *)(const void *)scratch->bytes, bytes / 4, &scratch->text) ==
+				    0 &&
 			    store_put_inputs(&ingest->store, id, scratch->text.dims, scratch->text.types,
 					     scratch->text.strides, scratch->text.concrete))
 				break;
@@ -274,58 +280,69 @@ static bool takeable(const struct ingest *ingest, uint32_t i, bool last)
 	return state == CHUNK_FULL || (last && state == CHUNK_OWNED);
 }
 
-static void add_totals(struct ingest *ingest, const struct store_batch *batch)
-{
-	static const unsigned kinds[] = {
-#define EVENT(number, NAME, name, table, min_size, description) number,
-#include "proto/events.def"
-	};
-	static const size_t sizes[] = {
-#define EVENT(number, NAME, name, table, min_size, description) sizeof(struct event_##name),
-#include "proto/events.def"
-	};
-	for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-		const struct store_rows *rows = &batch->kinds[kinds[k]];
-		for (size_t i = 0; i < rows->count; i++) {
-			/* The union is larger than the row; totals_add reads the members of the row's kind only. */
-			const void *row = (const char *)rows->rows + i * sizes[k];
-			totals_add(&ingest->totals, row);
-		}
-	}
-}
-
 /* The pass cannot be finished: the capture ends as with a full disk, nothing half of a chunk is kept. */
 static void out_of_memory(struct ingest *ingest)
 {
 	ingest->store.error = -ENOMEM;
+	ingest->totals.incomplete = true;
 	text_copy(ingest->store.sentence, sizeof ingest->store.sentence, "the daemon is out of memory");
+}
+
+struct candidate {
+	uint32_t index, sequence;
+};
+
+/* The chunks to be taken now, at most `room`, in the order in which the agent began them: so the records of each thread come
+ * in the order in which it wrote them. A chunk that was begun after the scan began waits for the next pass; of those
+ * before, a thread had filled all below the one that it has filled last. */
+static uint32_t find_chunks(const struct ingest *ingest, bool last, struct candidate *found, uint32_t room)
+{
+	uint32_t newest = load(&ingest->segment.header->next_sequence), count = 0;
+	for (uint32_t i = 0; i < ingest->ready_chunks; i++) {
+		if (!takeable(ingest, i, last))
+			continue;
+		uint32_t sequence = load(&ingest->segment.table[i].sequence);
+		if (sequence > newest && !last)
+			continue;
+		if (count == room) {
+			/* The largest goes where a smaller one comes; `found` is sorted. */
+			if (sequence >= found[count - 1].sequence)
+				continue;
+			count--;
+		}
+		uint32_t at = count++;
+		for (; at && found[at - 1].sequence > sequence; at--)
+			found[at] = found[at - 1];
+		found[at] = (struct candidate){i, sequence};
+	}
+	return count;
 }
 
 /* One transaction: rows, names and chunk numbers of at most PASS_CHUNKS chunks. Returns how many chunks it took (0: none
  * was there, or the store has failed). */
 static uint32_t pass(struct ingest *ingest, bool last)
 {
+	struct candidate found[PASS_CHUNKS];
 	uint32_t taken[PASS_CHUNKS], sequences[PASS_CHUNKS], count = 0, known = 0;
 	struct store *store = &ingest->store;
 	struct store_batch batch = {0};
-	void *bytes = NULL;
-	for (uint32_t i = 0; i < ingest->ready_chunks && count + known < PASS_CHUNKS; i++) {
-		if (!takeable(ingest, i, last))
-			continue;
-		if (!bytes) {
-			bytes = aligned_alloc(64, ingest->segment.chunk_bytes);
-			if (!bytes)
-				out_of_memory(ingest);
-			if (store_begin(store))
-				break;
-		}
-		uint32_t sequence, thread;
+	uint32_t candidates = find_chunks(ingest, last, found, PASS_CHUNKS);
+	if (candidates == 0)
+		return 0;
+	void *bytes = aligned_alloc(64, ingest->segment.chunk_bytes);
+	if (!bytes)
+		out_of_memory(ingest);
+	if (store_begin(store))
+		candidates = 0;
+	for (uint32_t k = 0; k < candidates; k++) {
+		uint32_t i = found[k].index, sequence, thread;
 		uint32_t n = segment_copy_chunk(&ingest->segment, i, bytes, &sequence, &thread);
 		if (already_taken(ingest, sequence)) {
 			segment_free_chunk(&ingest->segment, i);
 			known++;
 			continue;
 		}
+		totals_chunk(&ingest->totals, thread, sequence);
 		if (parse_chunk(ingest, bytes, n, &batch)) {
 			out_of_memory(ingest);
 			break;
@@ -333,8 +350,6 @@ static uint32_t pass(struct ingest *ingest, bool last)
 		taken[count] = i;
 		sequences[count++] = sequence;
 	}
-	if (!bytes)
-		return 0;
 	free(bytes);
 	uint64_t began = clock_monotonic();
 	put_strings(ingest);
@@ -342,10 +357,11 @@ static uint32_t pass(struct ingest *ingest, bool last)
 	for (uint32_t i = 0; i < count; i++)
 		store_put_ingested(store, sequences[i]);
 	if (store_commit(store)) {
+		/* The totals have seen rows that are not in the file. */
+		ingest->totals.incomplete = true;
 		store_rollback(store);
 		count = known = 0;
 	} else {
-		add_totals(ingest, &batch);
 		for (uint32_t i = 0; i < count; i++)
 			segment_free_chunk(&ingest->segment, taken[i]);
 	}
@@ -390,7 +406,8 @@ int64_t ingest_run(struct work *work)
 	if (ingest->ready_chunks == 0) {
 		if (ingest->has_segment) {
 			uint32_t ready = load(&ingest->segment.header->chunks_ready);
-			ingest->ready_chunks = ready < ingest->segment.chunk_count ? ready : ingest->segment.chunk_count;
+			ingest->ready_chunks =
+				ready < ingest->segment.chunk_count ? ready : ingest->segment.chunk_count;
 			ready = load(&ingest->segment.header->strings_ready);
 			ingest->ready_strings =
 				ready < ingest->segment.strings_bytes ? ready : ingest->segment.strings_bytes;

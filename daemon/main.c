@@ -93,10 +93,10 @@ static int serve(struct server *server, const char *directory, const char *socke
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"user", no_argument, NULL, 'u'},	{"dir", required_argument, NULL, 'd'},
+		{"user", no_argument, NULL, 'u'},	  {"dir", required_argument, NULL, 'd'},
 		{"socket", required_argument, NULL, 's'}, {"foreground", no_argument, NULL, 'f'},
-		{"verbose", no_argument, NULL, 'v'},	{"version", no_argument, NULL, 'V'},
-		{"help", no_argument, NULL, 'h'},	{NULL, 0, NULL, 0},
+		{"verbose", no_argument, NULL, 'v'},	  {"version", no_argument, NULL, 'V'},
+		{"help", no_argument, NULL, 'h'},	  {NULL, 0, NULL, 0},
 	};
 	const char *directory = NULL, *socket_path = NULL;
 	bool user = false;

@@ -35,8 +35,8 @@ static void take_up(struct server *server, uint64_t number)
 	capture->catalogued = true;
 	capture->segment_device = device;
 	capture->segment_inode = inode;
-	log_line("capture %llu of pid %d was left by an earlier daemon; waiting for its agent", (unsigned long long)number,
-		 facts.who.pid);
+	log_line("capture %llu of pid %d was left by an earlier daemon; waiting for its agent",
+		 (unsigned long long)number, facts.who.pid);
 }
 
 static bool has_file(void *context, uint64_t number)
@@ -79,7 +79,8 @@ int orphan_offered(struct process *process, const struct message_offer *offer, i
 	    capture->facts.who.pid != process->who.pid || capture->facts.who.start_time != process->who.start_time)
 		return -ENOENT;
 	uint64_t device, inode;
-	if (segment_identity(fd, &device, &inode) || device != capture->segment_device || inode != capture->segment_inode)
+	if (segment_identity(fd, &device, &inode) || device != capture->segment_device ||
+	    inode != capture->segment_inode)
 		return -EPERM;
 	int own = dup(fd);
 	if (own < 0)
@@ -114,7 +115,8 @@ void orphan_tick(struct capture *capture, uint64_t now)
 		return; /* the next tick tries again */
 	capture->facts.status = CAPTURE_INCOMPLETE;
 	text_copy(capture->facts.reason, sizeof capture->facts.reason,
-		  gone ? "the daemon restarted and the process ended; what its segment still held is lost, how much is not known"
+		  gone ? "the daemon restarted and the process ended; what its segment still held is lost, how much is "
+			 "not known"
 		       : "the daemon restarted; what the segment still held is lost, how much is not known");
 	capture->state = STATE_RUNNING;
 	capture_submit(capture);

@@ -77,7 +77,8 @@ static int user_directory(char *to, size_t to_bytes, char *sentence)
 	else if (home && *home == '/')
 		snprintf(base, sizeof base, "%s/.local/state", home);
 	else
-		return say(sentence, -ENOENT, "neither XDG_STATE_HOME nor HOME says where captures go; name a folder with --dir");
+		return say(sentence, -ENOENT,
+			   "neither XDG_STATE_HOME nor HOME says where captures go; name a folder with --dir");
 	snprintf(to, to_bytes, "%s/profd/%s", base, machine);
 	return 0;
 }
@@ -99,7 +100,8 @@ static int user_socket(char *to, char *sentence)
 		return 0;
 	}
 	return say(sentence, -EACCES,
-		   "no folder for the socket: %s is not a folder of yours with mode 0700; remove it, or name a socket with --socket",
+		   "no folder for the socket: %s is not a folder of yours with mode 0700; remove it, or name a socket "
+		   "with --socket",
 		   folders[2]);
 }
 
@@ -110,9 +112,9 @@ static const char *network_file_system(const char *path)
 		unsigned long type;
 		const char *name;
 	} systems[] = {
-		{0x6969, "NFS"},	 {0xff534d42, "CIFS"},	 {0xfe534d42, "SMB"},	{0x517b, "SMB"},
-		{0x0bd00bd0, "Lustre"}, {0x47504653, "GPFS"},	 {0x65735546, "FUSE"},	{0x5346414f, "AFS"},
-		{0x00c36400, "Ceph"},	 {0x7461636f, "OCFS2"}, {0x01161970, "GFS2"},	{0x01021997, "9P"},
+		{0x6969, "NFS"},	{0xff534d42, "CIFS"},  {0xfe534d42, "SMB"},  {0x517b, "SMB"},
+		{0x0bd00bd0, "Lustre"}, {0x47504653, "GPFS"},  {0x65735546, "FUSE"}, {0x5346414f, "AFS"},
+		{0x00c36400, "Ceph"},	{0x7461636f, "OCFS2"}, {0x01161970, "GFS2"}, {0x01021997, "9P"},
 		{0x19830326, "BeeGFS"}, {0x73757245, "Coda"},
 	};
 	struct statfs facts;
@@ -139,15 +141,17 @@ static int choose_socket(struct server *server, const char *directory, const cha
 	else
 		return user_socket(server->socket_path, sentence);
 	if (strlen(path) >= SOCKET_PATH_BYTES)
-		return say(sentence, -ENAMETOOLONG, "the socket's path %.200s is longer than %d bytes; name a shorter one with --socket",
-			   path, SOCKET_PATH_BYTES - 1);
+		return say(sentence, -ENAMETOOLONG,
+			   "the socket's path %.200s is longer than %d bytes; name a shorter one with --socket", path,
+			   SOCKET_PATH_BYTES - 1);
 	text_copy(server->socket_path, sizeof server->socket_path, path);
 	char *slash = strrchr(path, '/');
 	if (slash && slash != path) {
 		*slash = 0;
 		int error = make_folders(path, server->user ? 0700 : 0755);
 		if (error)
-			return say(sentence, error, "cannot make the socket's folder %.300s: %s", path, strerror(-error));
+			return say(sentence, error, "cannot make the socket's folder %.300s: %s", path,
+				   strerror(-error));
 	}
 	return 0;
 }
@@ -188,7 +192,8 @@ int places_take(struct server *server, const char *directory, const char *socket
 	const char *network = network_file_system(server->directory);
 	if (network)
 		return say(sentence, -EOPNOTSUPP,
-			   "%s lies on a network file system (%s), where captures could be damaged; name a folder on a local disk "
+			   "%s lies on a network file system (%s), where captures could be damaged; name a folder on a "
+			   "local disk "
 			   "with --dir",
 			   server->directory, network);
 	error = choose_socket(server, directory, socket_path, sentence);
@@ -202,7 +207,8 @@ int places_take(struct server *server, const char *directory, const char *socket
 	if (flock(lock, LOCK_EX | LOCK_NB)) {
 		error = -errno;
 		close(lock);
-		return say(sentence, error, "another daemon uses %s already; `profd status` shows it", server->directory);
+		return say(sentence, error, "another daemon uses %s already; `profd status` shows it",
+			   server->directory);
 	}
 	snprintf(server->folder_path, sizeof server->folder_path, "%s/captures", server->directory);
 	if (mkdir(server->folder_path, server->user ? 0700 : 0750) && errno != EEXIST)
@@ -223,12 +229,14 @@ int places_listen(const struct server *server, char *sentence)
 	int probe = socket_connect(server->socket_path);
 	if (probe >= 0) {
 		close(probe);
-		return say(sentence, -EADDRINUSE, "another daemon listens on %s already; `profd status` shows it", server->socket_path);
+		return say(sentence, -EADDRINUSE, "another daemon listens on %s already; `profd status` shows it",
+			   server->socket_path);
 	}
 	struct stat facts;
 	if (lstat(server->socket_path, &facts) == 0) {
 		if (!S_ISSOCK(facts.st_mode))
-			return say(sentence, -EEXIST, "%s is there and is no socket; remove it, or name another with --socket",
+			return say(sentence, -EEXIST,
+				   "%s is there and is no socket; remove it, or name another with --socket",
 				   server->socket_path);
 		unlink(server->socket_path);
 	}

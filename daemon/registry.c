@@ -90,7 +90,8 @@ static uint64_t page_median(const struct status_page *page, uint64_t steps)
 	uint64_t times[16];
 	size_t n = 0;
 	for (uint64_t i = 0; i < 16 && i < steps; i++) {
-		uint64_t time = atomic_load_explicit(&page->ring[(steps - i) % LIMIT_STATUS_RING], memory_order_relaxed);
+		uint64_t time =
+			atomic_load_explicit(&page->ring[(steps - i) % LIMIT_STATUS_RING], memory_order_relaxed);
 		if (time && time < LIMIT_DURATION_NS)
 			times[n++] = time;
 	}
@@ -113,8 +114,11 @@ static void add_libraries(cJSON *row, uint32_t libraries)
 	static const struct {
 		uint32_t bit;
 		const char *word;
-	} names[] = {{LIBRARY_TORCH, "torch"}, {LIBRARY_CUDA, "cuda"}, {LIBRARY_CUPTI, "cupti"},
-		     {LIBRARY_NVTX, "nvtx"}, {LIBRARY_PYTHON, "python"}};
+	} names[] = {{LIBRARY_TORCH, "torch"},
+		     {LIBRARY_CUDA, "cuda"},
+		     {LIBRARY_CUPTI, "cupti"},
+		     {LIBRARY_NVTX, "nvtx"},
+		     {LIBRARY_PYTHON, "python"}};
 	cJSON *list = cJSON_AddArrayToObject(row, "libraries");
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (libraries & names[i].bit)
@@ -250,7 +254,8 @@ static void hello_first(struct conn *conn, const struct message_hello *hello)
 	if (hello->major != PROTOCOL_MAJOR) {
 		char sentence[200];
 		snprintf(sentence, sizeof sentence,
-			 "the agent speaks protocol %u, this daemon (profd %s) protocol %d; start the job with the agent of "
+			 "the agent speaks protocol %u, this daemon (profd %s) protocol %d; start the job with the "
+			 "agent of "
 			 "the daemon's release",
 			 hello->major, PROFD_VERSION, PROTOCOL_MAJOR);
 		refuse(conn, ERROR_VERSION, sentence);
@@ -312,7 +317,8 @@ void registry_message(struct conn *conn, const union message_any *message, int f
 		return;
 	}
 	if (!process) {
-		log_line("pid %d uid %u spoke before its hello: its connection is closed", conn->peer.pid, conn->peer.uid);
+		log_line("pid %d uid %u spoke before its hello: its connection is closed", conn->peer.pid,
+			 conn->peer.uid);
 		conn_close(conn);
 		return;
 	}

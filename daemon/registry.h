@@ -14,7 +14,7 @@ struct process {
 	struct message_hello hello;
 	struct status_page *page;
 	int page_fd;
-	uint64_t serial;        /* order of registration */
+	uint64_t serial;	/* order of registration */
 	uint64_t registered_at; /* CLOCK_REALTIME ns */
 };
 

@@ -91,7 +91,8 @@ static void pid_list(struct parse *parse, const cJSON *list)
 		return;
 	}
 	const cJSON *item;
-	cJSON_ArrayForEach(item, list) {
+	cJSON_ArrayForEach(item, list)
+	{
 		if (!pid_of(item, &request->pids[request->pid_count])) {
 			wrong(parse, "pids", "holds something that is no process id");
 			return;
@@ -123,7 +124,8 @@ static void collectors(struct parse *parse, const cJSON *object)
 		wrong(parse, "collectors", "is not a list of collectors");
 		return;
 	}
-	cJSON_ArrayForEach(item, list) {
+	cJSON_ArrayForEach(item, list)
+	{
 		unsigned bit = 0;
 		while (bit < COLLECTOR_COUNT && (!cJSON_IsString(item) || !collector_word(bit) ||
 						 strcmp(collector_word(bit), item->valuestring) != 0))
@@ -196,7 +198,8 @@ static void ids(struct parse *parse, const cJSON *object)
 		wrong(parse, "capture_ids", "does not fit into the daemon's memory");
 		return;
 	}
-	cJSON_ArrayForEach(item, list) {
+	cJSON_ArrayForEach(item, list)
+	{
 		if (!cJSON_IsString(item) || strlen(item->valuestring) >= REQUEST_ID_BYTES) {
 			wrong(parse, "capture_ids", "holds something that is no id");
 			return;
@@ -225,7 +228,9 @@ static void parse_op(struct parse *parse, const cJSON *object)
 		text(parse, object, "trigger_id", request->trigger_id, sizeof request->trigger_id);
 		one_pid(parse, object, false);
 		request->all = truth(parse, object, "all");
-		if ((*request->capture_id != 0) + (*request->trigger_id != 0) + (request->pid_count > 0) + request->all != 1)
+		if ((*request->capture_id != 0) + (*request->trigger_id != 0) + (request->pid_count > 0) +
+			    request->all !=
+		    1)
 			wrong(parse, "cancel", "does not name exactly one of capture_id, trigger_id, pid, all");
 		break;
 	case REQUEST_captures:
@@ -280,7 +285,8 @@ enum error request_parse(struct request *ret, const char *packet, size_t n, char
 	if (!parse.error && major != PROTOCOL_MAJOR) {
 		parse.error = ERROR_VERSION;
 		snprintf(sentence, sentence_bytes,
-			 "the client speaks protocol %llu, this daemon (profd %s) protocol %d; use a client and a daemon "
+			 "the client speaks protocol %llu, this daemon (profd %s) protocol %d; use a client and a "
+			 "daemon "
 			 "of the same release",
 			 (unsigned long long)major, PROFD_VERSION, PROTOCOL_MAJOR);
 	}

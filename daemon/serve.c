@@ -253,7 +253,8 @@ static int64_t list_run(struct work *work)
 {
 	struct query *query = (struct query *)work;
 	query->rows = calloc(query->room, sizeof *query->rows);
-	query->count = query->rows ? catalogue_list(&query->server->catalogue, &query->filter, query->rows, query->room) : -ENOMEM;
+	query->count = query->rows ? catalogue_list(&query->server->catalogue, &query->filter, query->rows, query->room)
+				   : -ENOMEM;
 	return WORK_DONE;
 }
 
@@ -292,7 +293,8 @@ static void produce_captures(struct conn *conn)
 		return;
 	}
 	const struct request *request = &conn->request;
-	query->filter = (struct catalogue_filter){.all = conn->admin, .uid = conn->peer.uid,
+	query->filter = (struct catalogue_filter){.all = conn->admin,
+						  .uid = conn->peer.uid,
 						  .pid = request->pid_count ? request->pids[0] : 0,
 						  .before = conn->cursor};
 	text_copy(query->filter.name, sizeof query->filter.name, request->name);
@@ -379,7 +381,8 @@ static void get_done(struct work *work)
 	} else if (!open) {
 		send_summary(conn, query);
 	} else if (query->fd < 0) {
-		snprintf(detail, sizeof detail, "capture %s has no file%s%s", id, *facts->reason ? ": " : "", facts->reason);
+		snprintf(detail, sizeof detail, "capture %s has no file%s%s", id, *facts->reason ? ": " : "",
+			 facts->reason);
 		conn_error(conn, ERROR_FAILED, detail, 0);
 	} else {
 		cJSON *row = conn_row_new("file");
@@ -460,7 +463,8 @@ static void remove_done(struct work *work)
 				 id);
 			if (error == ERROR_BUSY)
 				snprintf(sentence, sizeof sentence,
-					 "capture %s is under way; wait for it, or end it with `profd cancel %s`", id, id);
+					 "capture %s is under way; wait for it, or end it with `profd cancel %s`", id,
+					 id);
 			else
 				error_text(error, detail, sentence);
 			cJSON *object = cJSON_AddObjectToObject(row, "error");
@@ -510,7 +514,8 @@ static bool named_by_cancel(const struct conn *conn, const struct capture *captu
 	if (*request->trigger_id)
 		return capture->facts.trigger == trigger_id_parse(request->trigger_id, user);
 	if (request->pid_count)
-		return capture->process && capture->process == registry_find(conn->server, request->pids[0], request->pid_namespace);
+		return capture->process &&
+		       capture->process == registry_find(conn->server, request->pids[0], request->pid_namespace);
 	return true;
 }
 

@@ -336,7 +336,8 @@ static void accept_ready(uv_poll_t *poll, int status, int events)
 		struct ucred peer;
 		socklen_t n = sizeof peer;
 		struct conn *conn = NULL;
-		if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 && server->conn_count < SERVER_CONNECTIONS &&
+		if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 &&
+		    server->conn_count < SERVER_CONNECTIONS &&
 		    (peer.uid == 0 || connections_of(server, peer.uid) < SERVER_CONNECTIONS_USER))
 			conn = calloc(1, sizeof *conn);
 		if (!conn) {
@@ -399,7 +400,8 @@ void server_tick_adjust(struct server *server)
 		wanted = TICK_SLOW_NS;
 	if (server->probes || server->stopping)
 		wanted = TICK_FAST_NS;
-	for (const struct capture *capture = server->captures; capture && wanted != TICK_FAST_NS; capture = capture->next)
+	for (const struct capture *capture = server->captures; capture && wanted != TICK_FAST_NS;
+	     capture = capture->next)
 		if (capture->state != STATE_ORPHAN)
 			wanted = TICK_FAST_NS;
 	if (wanted == server->tick_ns)
@@ -531,7 +533,8 @@ struct audit_work {
 static int64_t audit_run(struct work *work)
 {
 	struct audit_work *audit = (struct audit_work *)work;
-	catalogue_audit(&audit->server->catalogue, audit->uid, audit->pid, audit->action, audit->subject, audit->outcome);
+	catalogue_audit(&audit->server->catalogue, audit->uid, audit->pid, audit->action, audit->subject,
+			audit->outcome);
 	free(audit);
 	return WORK_DONE;
 }

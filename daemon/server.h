@@ -42,7 +42,7 @@ struct conn {
 	bool admin; /* root, or of the group profd */
 	enum conn_kind kind;
 	uint64_t since; /* CLOCK_MONOTONIC ns */
-	bool closed;    /* gone but for the references below */
+	bool closed;	/* gone but for the references below */
 	unsigned references;
 	struct packet *first, *last;
 	size_t queued; /* bytes */
@@ -52,11 +52,11 @@ struct conn {
 	/* A client's request that is being served; it is not read from meanwhile. */
 	bool busy;
 	struct request request;
-	struct trigger *trigger;     /* that it follows */
-	struct process *probing;     /* whose answer to PROBE it waits for */
+	struct trigger *trigger; /* that it follows */
+	struct process *probing; /* whose answer to PROBE it waits for */
 	uint64_t probe_deadline;
 	void (*produce)(struct conn *conn); /* makes more rows when the queue runs low */
-	bool fetching;                      /* the catalogue is asked for more rows */
+	bool fetching;			    /* the catalogue is asked for more rows */
 	uint64_t cursor, left;
 };
 

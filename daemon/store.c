@@ -71,7 +71,7 @@ struct source_cursor {
 	const unsigned char *rows;
 };
 
-#define ROLE_TIME(value) sqlite3_result_int64(context, (sqlite3_int64)((uint64_t)(value) - cursor->store->base));
+#define ROLE_TIME(value) sqlite3_result_int64(context, (sqlite3_int64)((uint64_t)(value)-cursor->store->base));
 #define ROLE_SPAN(value) sqlite3_result_int64(context, (sqlite3_int64)(value));
 #define ROLE_INT(value) sqlite3_result_int64(context, (sqlite3_int64)(value));
 #define ROLE_BITS(value) sqlite3_result_int64(context, (sqlite3_int64)(value));
@@ -86,14 +86,18 @@ struct source_cursor {
 /* Column numbers of source_<name>. */
 #define EVENT(number, NAME, name, table, min_size, description) enum { SOURCE_##name##_step, SOURCE_##name##_flags,
 #define FIELD(NAME, name, offset, type, member, role, column, description) SOURCE_##name##_##member,
-#define END_EVENT(NAME, name, size) SOURCE_##name##_count };
+#define END_EVENT(NAME, name, size)                                                                                    \
+	SOURCE_##name##_count                                                                                          \
+	}                                                                                                              \
+	;
 #include "proto/events.def"
 
 #define EVENT(number, NAME, name, table, min_size, description)                                                        \
 	static int source_##name##_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)             \
 	{                                                                                                              \
 		const struct source_cursor *cursor = (const struct source_cursor *)base;                               \
-		const struct event_##name *event = (const struct event_##name *)(const void *)cursor->rows + cursor->at; \
+		const struct event_##name *event =                                                                     \
+			(const struct event_##name *)(const void *)cursor->rows + cursor->at;                          \
 		switch (column) {                                                                                      \
 		case SOURCE_##name##_step:                                                                             \
 			ROLE_ID(event->head.step)                                                                      \
@@ -223,7 +227,9 @@ struct column {
 };
 #define EVENT(number, NAME, name, table, min_size, description) static const struct column columns_##name[] = {
 #define FIELD(NAME, name, offset, type, member, role, column, description) {#member, column},
-#define END_EVENT(NAME, name, size) };
+#define END_EVENT(NAME, name, size)                                                                                    \
+	}                                                                                                              \
+	;
 #include "proto/events.def"
 
 struct table {
@@ -378,8 +384,8 @@ int store_open(struct store *store, int folder, const char *folder_path, uint64_
 	int version = statement && sqlite3_step(statement) == SQLITE_ROW ? sqlite3_column_int(statement, 0) : 0;
 	sqlite3_finalize(statement);
 	if (!store->error && version != CAPTURE_SCHEMA_VERSION) {
-		snprintf(store->sentence, sizeof store->sentence, "the partial file has schema %d, this release knows %d",
-			 version, CAPTURE_SCHEMA_VERSION);
+		snprintf(store->sentence, sizeof store->sentence,
+			 "the partial file has schema %d, this release knows %d", version, CAPTURE_SCHEMA_VERSION);
 		store->error = -EPROTO;
 	}
 	return prepare_all(store);

@@ -33,7 +33,7 @@ void store_batch_deinit(struct store_batch *batch);
 
 struct store {
 	sqlite3 *db;
-	int folder;    /* descriptor of captures/, not owned */
+	int folder;	/* descriptor of captures/, not owned */
 	char path[512]; /* of the .partial file */
 	char final_path[512];
 	char final_name[40], partial_name[40];

@@ -31,7 +31,8 @@ static void add_number(cJSON *row, const char *key, sqlite3_stmt *statement, int
 static void add_count(cJSON *object, const char *key, struct store *store, const char *sql)
 {
 	sqlite3_stmt *statement = store_prepare(store, sql);
-	double count = statement && sqlite3_step(statement) == SQLITE_ROW ? (double)sqlite3_column_int64(statement, 0) : 0;
+	double count =
+		statement && sqlite3_step(statement) == SQLITE_ROW ? (double)sqlite3_column_int64(statement, 0) : 0;
 	sqlite3_finalize(statement);
 	cJSON_AddNumberToObject(object, key, count);
 }
@@ -88,8 +89,8 @@ static void add_losses(cJSON *object, struct store *store)
 static void add_collectors(cJSON *object, struct store *store)
 {
 	cJSON *rows = cJSON_AddArrayToObject(object, "collectors");
-	sqlite3_stmt *statement =
-		store_prepare(store, "SELECT collector, ran, sentence, coalesce(enable, 0) FROM collectors WHERE wanted");
+	sqlite3_stmt *statement = store_prepare(
+		store, "SELECT collector, ran, sentence, coalesce(enable, 0) FROM collectors WHERE wanted");
 	while (statement && sqlite3_step(statement) == SQLITE_ROW) {
 		cJSON *row = cJSON_CreateObject();
 		cJSON_AddStringToObject(row, "collector", (const char *)sqlite3_column_text(statement, 0));

@@ -54,8 +54,12 @@ static struct total *group(struct totals *totals, const struct total *key)
 	}
 	struct total *total = place(totals->table, totals->capacity, key);
 	if (!total->kind) {
-		*total = (struct total){.kind = key->kind, .source = key->source, .name = key->name,
-					.domain = key->domain, .step = key->step, .min = UINT64_MAX};
+		*total = (struct total){.kind = key->kind,
+					.source = key->source,
+					.name = key->name,
+					.domain = key->domain,
+					.step = key->step,
+					.min = UINT64_MAX};
 		totals->count++;
 	}
 	return total;
@@ -111,6 +115,41 @@ static void span(struct totals *totals, enum total_kind kind, uint32_t step, uin
 		s->last = start;
 }
 
+static void operator_call(void *context, const struct fold_call *call)
+{
+	struct total *total =
+		group(context, &(struct total){.kind = EVENT_OPERATOR, .name = call->name, .step = call->step});
+	if (total)
+		count(total, call->duration, call->self);
+}
+
+static void into_fold(struct totals *totals, const union event_any *event)
+{
+	fold_add(&totals->fold, event);
+	if (totals->fold.broken)
+		totals->incomplete = true;
+}
+
+void totals_init(struct totals *totals)
+{
+	memset(totals, 0, sizeof *totals);
+	totals->fold.call = operator_call;
+	totals->fold.context = totals;
+}
+
+void totals_chunk(struct totals *totals, uint32_t writer, uint32_t sequence)
+{
+	fold_chunk(&totals->fold, writer, sequence);
+}
+
+void totals_end(struct totals *totals)
+{
+	if (!totals->incomplete)
+		fold_end(&totals->fold);
+	if (totals->fold.broken)
+		totals->incomplete = true;
+}
+
 void totals_add(struct totals *totals, const union event_any *event)
 {
 	totals->events++;
@@ -121,18 +160,20 @@ void totals_add(struct totals *totals, const union event_any *event)
 	case EVENT_OPERATOR: {
 		const struct event_operator *o = &event->operator;
 		span(totals, TOTAL_OPERATORS, o->head.step, o->start);
-		total = group(totals, &(struct total){.kind = EVENT_OPERATOR, .name = o->name, .step = o->head.step});
-		if (total)
-			count(total, o->duration, o->self);
+		into_fold(totals, event);
 		break;
 	}
 	case EVENT_RANGE: {
 		const struct event_range *r = &event->range;
 		span(totals, TOTAL_RANGES, r->head.step, r->start);
-		total = group(totals, &(struct total){.kind = EVENT_RANGE, .source = r->source, .name = r->name,
-						      .domain = r->domain, .step = r->head.step});
+		total = group(totals, &(struct total){.kind = EVENT_RANGE,
+						      .source = r->source,
+						      .name = r->name,
+						      .domain = r->domain,
+						      .step = r->head.step});
 		if (total)
 			count(total, r->duration, r->self);
+		into_fold(totals, event);
 		break;
 	}
 	case EVENT_MARK:
@@ -145,8 +186,8 @@ void totals_add(struct totals *totals, const union event_any *event)
 			totals->incomplete = true;
 			break;
 		}
-		totals->steps[ordinal] = (struct total_step){event->step.start, event->step.start + event->step.duration,
-							     event->step.number, ordinal};
+		totals->steps[ordinal] = (struct total_step){
+			event->step.start, event->step.start + event->step.duration, event->step.number, ordinal};
 		if (ordinal > totals->step_last)
 			totals->step_last = ordinal;
 		break;
@@ -158,6 +199,9 @@ void totals_add(struct totals *totals, const union event_any *event)
 
 void totals_move(struct totals *totals, struct total key, uint32_t from, uint32_t to, uint64_t duration, uint64_t self)
 {
+	/* Which call an operator was folded into is not known any more. */
+	if (key.kind == EVENT_OPERATOR)
+		totals->incomplete = true;
 	if (totals->incomplete)
 		return;
 	key.step = from;
@@ -179,6 +223,7 @@ void totals_move(struct totals *totals, struct total key, uint32_t from, uint32_
 
 void totals_deinit(struct totals *totals)
 {
+	fold_deinit(&totals->fold);
 	free(totals->table);
 	free(totals->steps);
 	for (unsigned kind = 0; kind < TOTAL_KINDS; kind++)

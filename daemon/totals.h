@@ -1,11 +1,11 @@
-/* totals.h - what derive needs, gathered while the rows go by: calls and times by (name, step), the steps themselves, and
- * per step and kind the first and last start, by which derive sees without a scan whether each event lies in the step
+/* totals.h - what derive needs, gathered while the rows go by: calls (see fold.h) and times by (name, step), the steps
+ * themselves, and per step and kind the first and last start, by which derive sees without a scan whether each event lies in the step
  * it claims. Bounded: when a bound is reached `incomplete` is set and derive asks SQL instead. Ingest's thread, then
  * derive's. */
 #ifndef PROFD_DAEMON_TOTALS_H
 #define PROFD_DAEMON_TOTALS_H
 
-#include "proto/events.h"
+#include "fold.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,12 +39,20 @@ struct totals {
 	size_t step_capacity; /* of steps and of each spans */
 	uint32_t step_last;   /* largest ordinal of a STEP record */
 	uint64_t events;
+	struct fold fold;
 	bool incomplete;
 };
 
+/* The address must stay as it is until deinit. */
+void totals_init(struct totals *totals);
 void totals_deinit(struct totals *totals);
+/* The events that follow come from this chunk. */
+void totals_chunk(struct totals *totals, uint32_t writer, uint32_t sequence);
+/* Before the totals are read. */
+void totals_end(struct totals *totals);
 void totals_add(struct totals *totals, const union event_any *event);
-/* Takes one event out of the group of `from` and puts it into that of `to`. */
+/* Takes one range out of the group of `from` and puts it into that of `to`; of an operator that is not possible, and the
+ * totals are incomplete then. */
 void totals_move(struct totals *totals, struct total key, uint32_t from, uint32_t to, uint64_t duration, uint64_t self);
 
 #endif

@@ -51,7 +51,8 @@ static void put_in_catalogue(const struct trigger *trigger, const char *text, si
 static cJSON *target_row(const struct trigger *trigger, const struct process *process, int32_t pid, enum error error)
 {
 	cJSON *row = conn_row_new("target");
-	cJSON_AddNumberToObject(row, "pid", process ? registry_visible_pid(process, trigger->request.pid_namespace) : pid);
+	cJSON_AddNumberToObject(row, "pid",
+				process ? registry_visible_pid(process, trigger->request.pid_namespace) : pid);
 	if (process) {
 		cJSON_AddStringToObject(row, "name", process->who.name);
 		if (process->who.rank >= 0)
@@ -119,7 +120,8 @@ static enum error why_not(const struct trigger *trigger, const struct process *p
 		return ERROR_FAILED;
 	}
 	if (running_of(trigger->server, process->who.uid) >= RUNNING_USER) {
-		*ret_detail = "that user has 256 captures under way already; wait for one, or end one with `profd cancel`";
+		*ret_detail =
+			"that user has 256 captures under way already; wait for one, or end one with `profd cancel`";
 		return ERROR_QUOTA;
 	}
 	return ERROR_NONE;
@@ -219,7 +221,10 @@ static void finish_conn(struct trigger *trigger)
 		char text[SENTENCE_BYTES];
 		const struct request *request = &trigger->request;
 		char what[160];
-		snprintf(what, sizeof what, "%s%s", *request->name ? "the name " : *request->job ? "the job " : "you",
+		snprintf(what, sizeof what, "%s%s",
+			 *request->name	 ? "the name "
+			 : *request->job ? "the job "
+					 : "you",
 			 *request->name ? request->name : request->job);
 		error_text(ERROR_NO_TARGET, what, text);
 		cJSON_AddStringToObject(object, "code", error_word(error));
@@ -280,10 +285,10 @@ void trigger_answered(struct trigger *trigger, struct capture *capture, enum err
 		cJSON *row = target_row(trigger, capture->process, capture->facts.who.pid, ERROR_NONE);
 		cJSON_AddStringToObject(row, "capture_id", id);
 		const struct request *request = &trigger->request;
-		enum step_source source = request->duration	       ? STEP_SOURCE_DURATION
-					  : *request->step_range       ? STEP_SOURCE_RANGE
-					  : *request->step_operator    ? STEP_SOURCE_OPERATOR
-								       : registry_step_source(capture->process);
+		enum step_source source = request->duration	    ? STEP_SOURCE_DURATION
+					  : *request->step_range    ? STEP_SOURCE_RANGE
+					  : *request->step_operator ? STEP_SOURCE_OPERATOR
+								    : registry_step_source(capture->process);
 		cJSON_AddStringToObject(row, "step_source", step_source_word(source));
 		tell(trigger, row);
 		trigger->armed++;
@@ -402,7 +407,9 @@ void trigger_start(struct conn *conn, const char *text, size_t n)
 	char id[ID_BYTES];
 	trigger_id_text(trigger->number, server->user, id);
 	server_audit(server, conn, "trigger", id,
-		     trigger->waiting ? "accepted" : trigger->first_error ? error_word(trigger->first_error) : "no target yet");
+		     trigger->waiting	    ? "accepted"
+		     : trigger->first_error ? error_word(trigger->first_error)
+					    : "no target yet");
 	settle(trigger);
 	server_tick_adjust(server);
 }

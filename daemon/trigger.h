@@ -16,8 +16,8 @@ struct trigger {
 	struct ucred by;
 	bool admin;
 	uint64_t began, deadline, wait_until; /* CLOCK_MONOTONIC ns; wait_until 0 = not waiting for processes */
-	unsigned waiting;  /* ARMs without an answer */
-	unsigned running;  /* captures that are not stored yet */
+	unsigned waiting;		      /* ARMs without an answer */
+	unsigned running;		      /* captures that are not stored yet */
 	unsigned armed, refused;
 	unsigned stored;
 	uint64_t *tried; /* serials of processes that were armed or refused; owned */

@@ -188,15 +188,15 @@ static int refuse(char *sentence, size_t bytes)
 	int there = torch_find();
 	if (there != 1) {
 		torch_join(sentence, bytes,
-			   there ? "This torch has no RecordFunction callbacks; neither its steps nor its operators can be seen."
-				 : "No torch in this process.",
+			   there ? "this torch has no RecordFunction callbacks: neither its steps nor its operators can be seen"
+				 : "no torch in this process",
 			   NULL);
 		return -ENOENT;
 	}
 	torch_version(version, sizeof version);
 	if (too_old(version)) {
-		torch_join(sentence, bytes, "Operators need torch 2.4 or later; this is ", version,
-			   ". Steps, NVTX ranges and profd's own still work.", NULL);
+		torch_join(sentence, bytes, "operators need torch 2.4 or later; this is ", version,
+			   "; steps, NVTX ranges and profd's own ranges still work", NULL);
 		return -ENOTSUP;
 	}
 	return 0;
@@ -208,8 +208,8 @@ static int torch_probe(char *sentence, size_t bytes)
 	if (refuse(sentence, bytes))
 		return 0;
 	torch_version(version, sizeof version);
-	torch_join(sentence, bytes, "Operators, user ranges and steps of torch", version[0] ? " " : "", version,
-		   ", with shapes where asked for; its layout is checked when a capture is armed.", NULL);
+	torch_join(sentence, bytes, "operators, user ranges and steps of torch", version[0] ? " " : "", version,
+		   "; its layout is checked when a capture is armed", NULL);
 	return 1;
 }
 
@@ -223,9 +223,9 @@ static int torch_arm(const struct collector_request *request, char *sentence, si
 	error = torch_calibrate(reason, sizeof reason);
 	if (error) {
 		torch_version(version, sizeof version);
-		torch_join(sentence, bytes, "Operators of this torch", version[0] ? " (" : "", version,
+		torch_join(sentence, bytes, "operators of this torch", version[0] ? " (" : "", version,
 			   version[0] ? ")" : "", " cannot be recorded: ", reason,
-			   ". Steps, NVTX ranges and profd's own still work.", NULL);
+			   "; steps, NVTX ranges and profd's own ranges still work", NULL);
 	}
 	return error;
 }
@@ -249,7 +249,7 @@ static int torch_start(const struct collector_request *request, char *sentence, 
 	memset(callback.scopes, 1, sizeof callback.scopes);
 	handle = torch_add_callback(&callback);
 	if (!handle) {
-		torch_join(sentence, bytes, "torch took no callback.", NULL);
+		torch_join(sentence, bytes, "torch took no callback", NULL);
 		return -EIO;
 	}
 	return 0;

@@ -81,6 +81,21 @@ static cJSON *sorted(cJSON *array)
 	return array;
 }
 
+/* Of what is still being recorded nothing has been counted yet. */
+static void unset_running(cJSON *captures)
+{
+	static const char *const counts[] = {"events", "lost", "bytes"};
+	cJSON *capture;
+
+	cJSON_ArrayForEach(capture, captures)
+	{
+		for (size_t i = 0; !reply_text(capture, "finished_at") && i < sizeof counts / sizeof *counts; i++) {
+			cJSON_DeleteItemFromObjectCaseSensitive(capture, counts[i]);
+			need(cJSON_AddNullToObject(capture, counts[i]));
+		}
+	}
+}
+
 /* "2026-11-21T14:03:11.123456Z" as a person reads it. */
 static void set_time(struct table *table, const char *at)
 {
@@ -146,6 +161,7 @@ int command_captures(struct arguments *arguments)
 		bool more = false;
 
 		sorted(collect.array);
+		unset_running(collect.array);
 		while (limit && cJSON_GetArraySize(collect.array) > limit) {
 			more = true;
 			cJSON_DeleteItemFromArray(collect.array, (int)limit);

@@ -14,13 +14,13 @@
 static const struct column check_columns[] = {
 	{"check", "CHECK", COLUMN_TEXT, 0},
 	{"result", "RESULT", COLUMN_TEXT, 0},
-	{"sentence", "WHAT WAS FOUND", COLUMN_TEXT, 0},
+	{"sentence", "WHAT WAS FOUND", COLUMN_TEXT, COLUMN_WRAP},
 };
 
 static const struct column collector_columns[] = {
 	{"collector", "COLLECTOR", COLUMN_TEXT, 0},
 	{"available", "CAN RECORD", COLUMN_FLAG, 0},
-	{"sentence", "WHAT, OR WHY NOT", COLUMN_TEXT, 0},
+	{"sentence", "WHAT, OR WHY NOT", COLUMN_TEXT, COLUMN_WRAP},
 };
 
 void doctor_check(struct table *table, const char *check, const char *result, const char *sentence)

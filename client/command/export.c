@@ -56,7 +56,9 @@ int command_export(struct arguments *arguments)
 		return code;
 	if (!output || into_folder) {
 		default_name(&capture, name, sizeof name);
-		snprintf(path, sizeof path, "%.3800s%s%s", output ? output : "", output ? "/" : "", name);
+		bool slash = output && output[strlen(output) - 1] != '/';
+
+		snprintf(path, sizeof path, "%.3800s%s%s", output ? output : "", slash ? "/" : "", name);
 		output = path;
 	}
 	code = capture_export(&capture, format, output, force);

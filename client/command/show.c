@@ -126,7 +126,7 @@ static void print_header(const struct show *show, const cJSON *about)
 	const char *id = reply_text(about, "capture_id");
 	double rank = reply_number(about, "rank", -1), world = reply_number(about, "world_size", -1);
 	bool complete = status && strcmp(status, "complete") == 0;
-	char text[1024], rank_text[64] = "", when[20];
+	char text[1024], what[96], rank_text[64] = "", when[20];
 
 	printf("%scapture %s%s  %s%s%s%s%s\n", screen_bold(&show->screen), id ? id : "?", screen_plain(&show->screen),
 	       complete ? "" : screen_warn(&show->screen), status ? status : "?", reason && *reason ? ": " : "",
@@ -145,9 +145,12 @@ static void print_header(const struct show *show, const cJSON *about)
 	snprintf(when, sizeof when, "%s", started ? started : "at an unknown time");
 	if (strlen(when) > 18 && when[10] == 'T')
 		when[10] = ' ';
-	snprintf(text, sizeof text, "%s UTC, %.0f of %.0f steps%s%.32s%s%.32s%s%.128s%s", when,
-		 reply_number(about, "steps_recorded", 0), reply_number(about, "steps_wanted", 0),
-		 source ? ", told by " : "", source ? source : "", torch && *torch ? ", torch " : "",
+	if (source && strcmp(source, "duration") == 0)
+		snprintf(what, sizeof what, "a window of time");
+	else
+		snprintf(what, sizeof what, "%.0f of %.0f steps%s%.32s", reply_number(about, "steps_recorded", 0),
+			 reply_number(about, "steps_wanted", 0), source ? ", told by " : "", source ? source : "");
+	snprintf(text, sizeof text, "%s UTC, %s%s%.32s%s%.128s%s", when, what, torch && *torch ? ", torch " : "",
 		 torch && *torch ? torch : "", label && *label ? ", label " : "", label && *label ? label : "",
 		 cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(about, "simulated")) ? ", SIMULATED GPU" : "");
 	line("recorded", text);

@@ -313,7 +313,8 @@ static int export_all(const struct arguments *a, struct watch *watch)
 int command_trigger(struct arguments *arguments)
 {
 	struct daemons daemons;
-	struct watch watch = {.daemons = &daemons, .follow = !arguments_has(arguments, "no-wait")};
+	struct watch watch = {.daemons = &daemons, .follow = !arguments_has(arguments, "no-wait"),
+			      .window = arguments_has(arguments, "duration")};
 	cJSON *requests[DAEMONS_MAX] = {0};
 	int code = check(arguments, &watch.wanted);
 

@@ -41,13 +41,14 @@ static void measure(struct result *result)
 	const cJSON *steps = cJSON_GetObjectItemCaseSensitive(result->summary, "steps");
 	const cJSON *step;
 
-	result->median = (int64_t)reply_number(result->watched->captured, "step_ns", 0);
+	if (!result->watched->window)
+		result->median = (int64_t)reply_number(result->watched->captured, "step_ns", 0);
 	cJSON_ArrayForEach(step, steps)
 	{
 		int64_t wall = (int64_t)reply_number(step, "wall_ns", 0);
 
 		result->wall += wall;
-		if (wall > result->slowest) {
+		if (wall > result->slowest && !result->watched->window) {
 			result->slowest = wall;
 			result->slowest_step = (int64_t)reply_number(step, "step", 0);
 		}
@@ -109,6 +110,15 @@ static void print_operators(const struct result *result, const struct screen *sc
 	table_free(table);
 }
 
+/* This release asks for no CUDA activity: that is to be said where it would stand. */
+static void print_kernels(const struct result *result, const struct screen *screen)
+{
+	if (collector_on(result->summary, "cupti"))
+		return;
+	heading(screen, "Kernels");
+	puts("  not recorded: this release of profd records no CUDA activity");
+}
+
 static void print_ranges(const struct result *result, const struct screen *screen)
 {
 	struct table *table = report_ranges_summary(result->summary, result->wall);
@@ -147,16 +157,24 @@ static void print_head(const struct result *result, const struct screen *screen)
 	char median[TEXT_FIGURE_BYTES], events[TEXT_FIGURE_BYTES], lost[TEXT_FIGURE_BYTES];
 	const char *name = reply_text(captured, "name");
 	char *safe = text_safe(name ? name : "");
-	struct table *steps = report_steps_summary(result->summary);
+	struct table *steps;
+	char what[128];
 
-	printf("%scapture %s%s: %s, pid %lld %s, %.0f of %.0f steps%s%s, %s events, %s lost%s\n", screen_bold(screen),
+	if (result->watched->window)
+		snprintf(what, sizeof what, "a window of %s", text_duration(median, result->wall));
+	else
+		snprintf(what, sizeof what, "%.0f of %.0f steps%s%s", reply_number(captured, "steps_recorded", 0),
+			 reply_number(captured, "steps_wanted", 0), result->median > 0 ? ", median " : "",
+			 result->median > 0 ? text_duration(median, result->median) : "");
+	printf("%scapture %s%s: %s, pid %lld %s, %s, %s events, %s lost%s\n", screen_bold(screen),
 	       result->watched->id, screen_plain(screen), result->watched->status, (long long)result->watched->pid,
-	       safe, reply_number(captured, "steps_recorded", 0), reply_number(captured, "steps_wanted", 0),
-	       result->median > 0 ? ", median " : "", result->median > 0 ? text_duration(median, result->median) : "",
-	       text_count(events, (int64_t)reply_number(captured, "events", 0)),
+	       safe, what, text_count(events, (int64_t)reply_number(captured, "events", 0)),
 	       text_count(lost, (int64_t)reply_number(captured, "lost", 0)),
 	       cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(captured, "simulated")) ? ", SIMULATED GPU" : "");
 	free(safe);
+	if (result->watched->window)
+		return;
+	steps = report_steps_summary(result->summary);
 	if (table_rows(steps)) {
 		heading(screen, "Steps");
 		table_print(steps, screen, HEAD_STEPS);
@@ -172,10 +190,10 @@ static const struct column rank_columns[] = {
 	[A_NAME] = {"name", "NAME", COLUMN_TEXT, COLUMN_ELASTIC},
 	[A_CAPTURE] = {"capture_id", "CAPTURE", COLUMN_TEXT, 0},
 	[A_STATUS] = {"status", "STATUS", COLUMN_TEXT, 0},
-	[A_STEPS] = {"steps_recorded", "STEPS", COLUMN_COUNT, 0},
-	[A_MEDIAN] = {"step_ns", "STEP (MEDIAN)", COLUMN_DURATION, 0},
-	[A_SLOWEST] = {"slowest_step_ns", "SLOWEST STEP", COLUMN_DURATION, 0},
-	[A_STEP] = {"slowest_step", "WHICH", COLUMN_NUMBER, 0},
+	[A_STEPS] = {"steps_recorded", "STEPS", COLUMN_COUNT, COLUMN_OPTIONAL},
+	[A_MEDIAN] = {"step_ns", "STEP (MEDIAN)", COLUMN_DURATION, COLUMN_OPTIONAL},
+	[A_SLOWEST] = {"slowest_step_ns", "SLOWEST STEP", COLUMN_DURATION, COLUMN_OPTIONAL},
+	[A_STEP] = {"slowest_step", "WHICH", COLUMN_NUMBER, COLUMN_OPTIONAL},
 	[A_EVENTS] = {"events", "EVENTS", COLUMN_COUNT, 0},
 	[A_LOST] = {"lost", "LOST", COLUMN_COUNT, 0},
 	[A_NOTE] = {"", "", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_TABLE_ONLY},
@@ -190,7 +208,7 @@ static struct table *rank_table(const struct result *results, size_t count, cons
 
 		table_add(table);
 		for (size_t c = 0; c < A_NOTE; c++)
-			if (c != A_SLOWEST && c != A_STEP)
+			if (c != A_SLOWEST && c != A_STEP && !(one->watched->window && (c == A_STEPS || c == A_MEDIAN)))
 				table_set_member(table, c, one->watched->captured, rank_columns[c].key);
 		table_set_text(table, A_CAPTURE, one->watched->id);
 		table_set(table, A_PID, one->watched->pid);
@@ -208,7 +226,7 @@ static struct table *rank_table(const struct result *results, size_t count, cons
 
 static void next_line(const char *command, const char *text)
 {
-	printf("  %-32s %s\n", command, text);
+	printf("  %-36s %s\n", command, text);
 }
 
 static void print_next(const struct result *result, size_t count)
@@ -219,6 +237,10 @@ static void print_next(const struct result *result, size_t count)
 	puts("\nnext:");
 	snprintf(command, sizeof command, "profd show %s", id);
 	next_line(command, "steps, operators, ranges, threads, losses, cost");
+	if (collector_on(result->summary, "shapes")) {
+		snprintf(command, sizeof command, "profd show %s --group-by-shapes", id);
+		next_line(command, "operators of different input shapes apart");
+	}
 	if (result->slowest_step && reply_number(result->summary, "steps_total", 0) > 1) {
 		snprintf(command, sizeof command, "profd show %s --step %lld", id, (long long)result->slowest_step);
 		next_line(command, "the slowest step alone");
@@ -252,6 +274,7 @@ static void print_people(struct result *results, size_t count)
 	}
 	if (chosen->summary) {
 		print_operators(chosen, &screen);
+		print_kernels(chosen, &screen);
 		print_ranges(chosen, &screen);
 		print_losses(chosen, &screen);
 		print_cost(chosen, &screen);

@@ -111,6 +111,15 @@ static void put_begin(struct buffer *b, const char *phase, const char *category)
 	BUFFER_PUT(b, "\", \"name\": \"");
 }
 
+/* Of the two halves of an asynchronous pair. "local" is the process's: a plain "id" is the whole machine's,
+ * and viewers put such events outside of every process. */
+static void put_pair_id(struct buffer *b, int64_t id)
+{
+	BUFFER_PUT(b, ", \"id2\": {\"local\": \"0x");
+	buffer_put_hex(b, (uint64_t)id, 1);
+	BUFFER_PUT(b, "\"}");
+}
+
 static void put_place(const struct export *e, struct buffer *b, int64_t track, int64_t time)
 {
 	buffer_put(b, e->pid, e->pid_bytes);
@@ -125,9 +134,8 @@ static void put_slice(const struct export *e, struct buffer *b, const struct sli
 	put_begin(b, s->lane == NESTING_ASYNC ? "b" : "X", s->category);
 	names_put(&e->chrome.names, b, s->name);
 	if (s->lane == NESTING_ASYNC) {
-		BUFFER_PUT(b, "\", \"id\": \"0x");
-		buffer_put_hex(b, (uint64_t)s->id, 1);
 		put_place(e, b, s->thread, s->start);
+		put_pair_id(b, s->id);
 	} else {
 		put_place(e, b, chrome_track(s->thread, s->lane), s->start);
 		BUFFER_PUT(b, ", \"dur\": ");
@@ -153,9 +161,8 @@ static void put_slice_end(const struct export *e, struct buffer *b, const struct
 	if (s->lane == NESTING_ASYNC) {
 		put_begin(b, "e", s->category);
 		names_put(&e->chrome.names, b, s->name);
-		BUFFER_PUT(b, "\", \"id\": \"0x");
-		buffer_put_hex(b, (uint64_t)s->id, 1);
 		put_place(e, b, s->thread, s->start + s->duration);
+		put_pair_id(b, s->id);
 		BUFFER_PUT(b, "}");
 	}
 }

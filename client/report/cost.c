@@ -6,7 +6,7 @@ enum { K_BEFORE, K_DURING, K_AFTER, K_ENABLE, K_DRAIN, K_CPU, K_BYTES, K_LATE, K
 static const struct column columns[] = {
 	[K_BEFORE] = {"step_before_ns", "STEP BEFORE", COLUMN_DURATION, 0},
 	[K_DURING] = {"step_during_ns", "DURING", COLUMN_DURATION, 0},
-	[K_AFTER] = {"step_after_ns", "AFTER", COLUMN_DURATION, 0},
+	[K_AFTER] = {"step_after_ns", "AFTER", COLUMN_DURATION, COLUMN_OPTIONAL},
 	[K_ENABLE] = {"enable_ns", "SWITCH ON", COLUMN_DURATION, 0},
 	[K_DRAIN] = {"drain_ns", "DRAIN", COLUMN_DURATION, 0},
 	[K_CPU] = {"agent_cpu_ns", "AGENT CPU", COLUMN_DURATION, 0},

@@ -2,13 +2,14 @@
 #include "report.h"
 
 #include <sqlite3.h>
+#include <string.h>
 
 static const struct column loss_columns[] = {
 	{"kind", "KIND", COLUMN_TEXT, 0},
 	{"loss", "LOSS", COLUMN_TEXT, COLUMN_DATA_ONLY},
 	{"count", "COUNT", COLUMN_COUNT, 0},
 	{"is_loss", "LOST", COLUMN_FLAG, 0},
-	{"sentence", "WHAT HAPPENED", COLUMN_TEXT, 0},
+	{"sentence", "WHAT HAPPENED", COLUMN_TEXT, COLUMN_WRAP},
 };
 
 struct table *report_losses(const struct reader *reader)
@@ -51,12 +52,19 @@ struct table *report_losses_summary(const cJSON *summary)
 	return table;
 }
 
+static const char *const records[][2] = {
+	{"steps", "the bounds of steps"},
+	{"nvtx", "NVTX ranges and marks"},
+	{"torch", "operators and user ranges"},
+	{"shapes", "shapes, types and scalars of operators' inputs"},
+};
+
 static const struct column collector_columns[] = {
 	{"collector", "COLLECTOR", COLUMN_TEXT, 0},
 	{"wanted", "WANTED", COLUMN_FLAG, 0},
 	{"on", "ON", COLUMN_FLAG, 0},
 	{"enable_ns", "SWITCHED ON IN", COLUMN_DURATION, 0},
-	{"sentence", "WHAT IT RECORDS, OR WHY NOT", COLUMN_TEXT, 0},
+	{"sentence", "WHAT IT RECORDS, OR WHY NOT", COLUMN_TEXT, COLUMN_WRAP},
 };
 
 struct table *report_collectors(const struct reader *reader)
@@ -66,9 +74,16 @@ struct table *report_collectors(const struct reader *reader)
 		reader, "SELECT collector, wanted, ran, enable, sentence FROM collectors ORDER BY ran DESC, collector");
 
 	while (report_next(reader, statement)) {
+		const char *collector = (const char *)sqlite3_column_text(statement, 0);
+		bool silent = sqlite3_column_int(statement, 2) && !sqlite3_column_bytes(statement, 4);
+
 		table_add(table);
 		for (int c = 0; c < (int)(sizeof collector_columns / sizeof *collector_columns); c++)
 			report_cell(table, (size_t)c, statement, c);
+		/* One that has run has nothing to explain. */
+		for (size_t i = 0; silent && i < sizeof records / sizeof *records; i++)
+			if (strcmp(collector, records[i][0]) == 0)
+				table_set_text(table, 4, records[i][1]);
 	}
 	return table;
 }

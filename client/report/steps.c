@@ -5,7 +5,7 @@
 
 #include <sqlite3.h>
 
-enum { S_STEP, S_NUMBER, S_START, S_WALL, S_OPERATORS, S_SELF, S_RANGES, S_THREAD, S_FLAGS };
+enum { S_STEP, S_NUMBER, S_START, S_WALL, S_OPERATORS, S_SELF, S_RANGES, S_THREAD, S_FLAGS, S_SOURCE };
 
 static const struct column columns[] = {
 	[S_STEP] = {"step", "STEP", COLUMN_NUMBER, 0},
@@ -25,7 +25,7 @@ struct table *report_steps(const struct reader *reader, const struct report_opti
 		reader,
 		"SELECT s.step, s.number, s.start, s.duration, coalesce(o.calls, 0), coalesce(o.self, 0), "
 		"coalesce(r.calls, 0), "
-		"s.thread, s.collectors FROM steps s "
+		"s.thread, s.collectors, s.source FROM steps s "
 		"LEFT JOIN (SELECT step, sum(calls) AS calls, sum(self) AS self FROM operator_totals GROUP BY step) o "
 		"ON o.step = s.step "
 		"LEFT JOIN (SELECT step, sum(calls) AS calls FROM range_totals GROUP BY step) r ON r.step = s.step "
@@ -38,6 +38,11 @@ struct table *report_steps(const struct reader *reader, const struct report_opti
 		table_add(table);
 		for (int c = 0; c <= S_THREAD; c++)
 			report_cell(table, (size_t)c, statement, c);
+		/* A window of time is kept as a step, which the process does not number, nor any thread end. */
+		if (sqlite3_column_int(statement, S_SOURCE) == STEP_SOURCE_DURATION) {
+			table_unset(table, S_NUMBER);
+			table_unset(table, S_THREAD);
+		}
 		if (!(collectors & 1 << COLLECTOR_TORCH)) {
 			table_set_absent(table, S_OPERATORS);
 			table_set_absent(table, S_SELF);

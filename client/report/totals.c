@@ -3,7 +3,7 @@
 
 #include <sqlite3.h>
 
-enum { T_WALL, T_STEPS, T_OPERATORS, T_SELF, T_NAMES, T_RANGES, T_MARKS, T_THREADS };
+enum { T_WALL, T_STEPS, T_OPERATORS, T_SELF, T_NAMES, T_KERNELS, T_RANGES, T_MARKS, T_THREADS };
 
 static const struct column columns[] = {
 	[T_WALL] = {"wall_ns", "WALL", COLUMN_DURATION, 0},
@@ -11,6 +11,7 @@ static const struct column columns[] = {
 	[T_OPERATORS] = {"operators", "OPERATORS", COLUMN_COUNT, 0},
 	[T_SELF] = {"self_cpu_ns", "SELF CPU", COLUMN_DURATION, 0},
 	[T_NAMES] = {"operator_names", "NAMES", COLUMN_COUNT, 0},
+	[T_KERNELS] = {"kernels", "KERNELS", COLUMN_COUNT, 0},
 	[T_RANGES] = {"ranges", "RANGES", COLUMN_COUNT, 0},
 	[T_MARKS] = {"marks", "MARKS", COLUMN_COUNT, 0},
 	[T_THREADS] = {"threads", "THREADS", COLUMN_COUNT, 0},
@@ -49,6 +50,10 @@ struct table *report_totals(const struct reader *reader, const struct report_opt
 		table_set_absent(table, T_SELF);
 		table_set_absent(table, T_NAMES);
 	}
+	if (report_ran(reader, "cupti"))
+		set(reader, table, T_KERNELS, "SELECT count(*) FROM kernels WHERE ?1 = 0 OR step = ?1", step);
+	else
+		table_set_absent(table, T_KERNELS);
 	if (ranges) {
 		set(reader, table, T_RANGES,
 		    "SELECT coalesce(sum(calls), 0) FROM range_totals WHERE ?1 = 0 OR step = ?1", step);

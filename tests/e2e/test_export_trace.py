@@ -154,9 +154,9 @@ def test_nvtx_job(profd, tmp_path):
     crossing = [e for e in trace.events(exported, "X") if e["name"] == "registered w\u00efde"]
     assert {e["tid"] for e in crossing} == {10000000 + job.pid}
     # A start/end range is a pair with one id.
-    ends = {e["id"]: e for e in trace.events(exported, "e")}
+    ends = {e["id2"]["local"]: e for e in trace.events(exported, "e")}
     for begin in trace.events(exported, "b"):
-        end = ends.pop(begin["id"])
+        end = ends.pop(begin["id2"]["local"])
         assert (end["name"], end["cat"], end["tid"]) == (begin["name"], begin["cat"], begin["tid"]) and end["ts"] >= begin["ts"]
     assert ends == {}
     assert found["started elsewhere"]["args"]["End thread"] != job.pid
@@ -249,8 +249,7 @@ def test_incomplete_capture_says_so(profd, tmp_path):
     path = tmp_path / "part.json"
     client = subprocess.Popen([profd.client, "trigger", "--pid", str(job.pid), "--steps", "100000", "--output", path, "--format", "json"],
                               env=profd.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    wait_for(lambda: any(row["status"] == "recording" for row in captures(profd)), 20, "the capture to record")
-    profd.wait_steps(job.pid, profd.process(job.pid)["step"] + 20)
+    wait_for(lambda: any(row["steps_recorded"] >= 20 for row in captures(profd)), 20, "20 recorded steps")
     job.kill()
     out, err = client.communicate(timeout=60)
     assert client.returncode == 5, err

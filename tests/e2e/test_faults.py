@@ -97,6 +97,7 @@ def test_a_job_that_stops_stepping(profd):
     profd.wait_steps(job.pid, 2)
     client = follow(profd, "--pid", job.pid, "--steps", 1000, "--timeout", "1500ms")
     wait_for(lambda: recording(profd, job.pid), what="the recording")
+    time.sleep(0.2)
     job.send_signal(signal.SIGSTOP)
     out, err = client.communicate(timeout=30)
     job.send_signal(signal.SIGCONT)

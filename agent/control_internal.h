@@ -1,0 +1,66 @@
+/* control_internal.h - what the two halves of the control share: tick.c (the step thread) and control.c (the agent's). */
+#ifndef PROFD_AGENT_CONTROL_INTERNAL_H
+#define PROFD_AGENT_CONTROL_INTERNAL_H
+
+#include "control.h"
+
+#include "../proto/events.h"
+#include "../proto/schedule.h"
+#include "../proto/segment.h"
+
+#include <stdbool.h>
+
+#define SECOND 1000000000ull
+/* More collectors than there will ever be. */
+#define CONTROL_COLLECTORS 8
+
+/* The capture that is armed or recorded. Who may touch what, and when: head of control.c. */
+struct run {
+	uint64_t capture, trigger, cycle;
+	struct schedule schedule;
+	uint64_t at_step, duration, max_events;
+	uint32_t wanted; /* bit set of enum collector */
+	char step_range[128], step_operator[128];
+	uint32_t source; /* enum step_source that ticks */
+	struct segment segment;
+	struct segment next; /* of the next cycle; header NULL = has not come */
+	uint64_t next_capture;
+	uint32_t generation;
+
+	/* The step thread's, inside CONTROL_TICK. */
+	uint64_t base;       /* tick at which this cycle's schedule began */
+	uint32_t late;       /* steps that warm-up took longer than asked */
+	uint32_t recorded;   /* steps */
+	uint64_t first_step; /* number */
+	uint64_t step_start;
+	uint64_t before_upto; /* number of the last step before warm-up */
+	uint64_t others_at_start;
+	/* Steps that found no room; the agent's thread writes them at the end. */
+	struct event_step spare[32];
+	uint32_t spares;
+
+	/* The agent's thread's. */
+	bool collectors_on, on[CONTROL_COLLECTORS], armed[CONTROL_COLLECTORS];
+	uint32_t collector_bits;
+	uint64_t warmup_started, enable, record_deadline, record_end;
+	uint64_t cpu_at_start;
+	bool cancelled_all; /* no further cycle */
+};
+extern struct run control_run;
+
+extern _Atomic uint64_t control_ticks;       /* boundaries since arming; the step thread adds */
+extern _Atomic uint32_t control_ready;       /* collectors are on: the next boundary may begin the recording */
+extern _Atomic uint32_t control_end_reason;  /* enum cancel_reason of the recording that ended */
+extern _Atomic uint32_t control_want_start;  /* warm-up has begun: switch collectors on */
+extern _Atomic uint64_t control_end_time;    /* CLOCK_MONOTONIC ns of the end of the recording */
+
+/* --- tick.c --- */
+
+/* The recording begins at `now`, a boundary after which the step `next_number` runs. In CONTROL_TICK. */
+void tick_begin(uint64_t now, uint64_t next_number);
+/* A recorded step (or the window of a --duration capture) has ended. In CONTROL_TICK. */
+void tick_write_step(uint64_t now, uint64_t number);
+/* Nothing that starts from now on is recorded. In CONTROL_TICK, or by whoever has moved the phase to CONTROL_DRAIN. */
+void tick_end(uint64_t now, uint32_t reason);
+
+#endif

@@ -1,0 +1,148 @@
+/* tick.c - the control's half on the step thread: what a boundary means to the capture that is armed. No system call but
+ * at the capture's own beginning and end; waits for nobody. */
+#include "control_internal.h"
+#include "life.h"
+#include "sink_control.h"
+#include "steps/counter.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Chunks that must be there before a recording begins, and how long that is waited for. */
+#define ROOM_CHUNKS 256
+#define ROOM_NS SECOND
+
+_Atomic uint32_t control_phase;
+struct run control_run;
+_Atomic uint64_t control_ticks, control_end_time;
+_Atomic uint32_t control_ready, control_end_reason, control_want_start;
+
+void tick_write_step(uint64_t now, uint64_t number)
+{
+	struct event_step step = {
+		.head = {sizeof step, EVENT_STEP, 0, control_run.recorded + 1},
+		.start = control_run.step_start,
+		.duration = now > control_run.step_start ? now - control_run.step_start : 0,
+		.number = number,
+		.thread = (uint32_t)syscall(SYS_gettid),
+		.source = (uint16_t)control_run.source,
+		.collectors = (uint16_t)control_run.collector_bits,
+	};
+	int written = 0;
+	struct sink_thread *t = sink_enter(EVENT_STEP);
+	if (t) {
+		written = sink_write_spared(t, &step);
+		sink_leave(t);
+	}
+	if (!written) {
+		if (control_run.spares < sizeof control_run.spare / sizeof *control_run.spare)
+			control_run.spare[control_run.spares++] = step;
+		else
+			sink_lost(LOSS_NO_SPACE, EVENT_STEP);
+	}
+	control_run.recorded++;
+	atomic_store_explicit(&control_run.segment.header->steps_recorded, control_run.recorded, memory_order_release);
+}
+
+void tick_begin(uint64_t now, uint64_t next_number)
+{
+	control_run.step_start = now;
+	control_run.recorded = 0;
+	control_run.first_step = next_number;
+	control_run.others_at_start = steps_other_threads();
+	sink_begin(now);
+	atomic_store_explicit(&control_run.segment.header->phase, SEGMENT_RECORD, memory_order_release);
+}
+
+void tick_end(uint64_t now, uint32_t reason)
+{
+	sink_end();
+	atomic_store_explicit(&control_end_time, now, memory_order_relaxed);
+	atomic_store_explicit(&control_end_reason, reason, memory_order_relaxed);
+	atomic_store_explicit(&control_run.segment.header->record_end, now, memory_order_relaxed);
+	atomic_store_explicit(&control_run.segment.header->phase, SEGMENT_DRAIN, memory_order_release);
+}
+
+/* What the schedule says of the step that now begins, `number` steps having ended. */
+static enum schedule_state state_at(uint64_t position, uint64_t number)
+{
+	if (control_run.at_step) {
+		uint64_t next = number + 1;
+		if (next >= control_run.at_step)
+			return SCHEDULE_RECORD;
+		return next + control_run.schedule.warmup >= control_run.at_step ? SCHEDULE_WARMUP : SCHEDULE_NONE;
+	}
+	/* Each cycle counts from its own base; a position past its end (the segment came late) falls into a later window. */
+	struct schedule endless = control_run.schedule;
+	endless.repeat = 0;
+	return schedule_state(&endless, position, NULL);
+}
+
+/* The daemon has had time to put memory behind the segment, or has had enough of it. */
+static bool has_room(uint64_t now)
+{
+	uint32_t want = control_run.segment.chunk_count < ROOM_CHUNKS ? control_run.segment.chunk_count : ROOM_CHUNKS;
+	return atomic_load_explicit(&control_run.segment.header->chunks_ready, memory_order_relaxed) >= want ||
+	       now > control_run.warmup_started + ROOM_NS;
+}
+
+static uint32_t tick_waiting(uint32_t phase, uint64_t tick, uint64_t now, uint64_t number)
+{
+	uint64_t position = tick - control_run.base - control_run.late;
+	enum schedule_state state = state_at(position, number);
+	if (state >= SCHEDULE_RECORD) {
+		bool missed = control_run.at_step && number + 1 > control_run.at_step;
+		/* Who names a step wants that step, even if its first events find little room. */
+		bool room = control_run.at_step || has_room(now);
+		if (!missed && room && atomic_load_explicit(&control_ready, memory_order_acquire)) {
+			tick_begin(now, number + 1);
+			return CONTROL_RECORD;
+		}
+		if (control_run.at_step) {
+			tick_end(now, REASON_MISSED);
+			return CONTROL_DRAIN;
+		}
+		control_run.late++;
+	}
+	atomic_fetch_add_explicit(&control_run.segment.header->steps_warmup, phase == CONTROL_WARMUP, memory_order_relaxed);
+	/* Without a warm-up step collectors go on one step early, or they would be late. */
+	if (phase == CONTROL_ARMED && (state != SCHEDULE_NONE || state_at(position + 1, number + 1) >= SCHEDULE_RECORD)) {
+		control_run.before_upto = number;
+		atomic_store_explicit(&control_run.segment.header->phase, SEGMENT_WARMUP, memory_order_relaxed);
+		atomic_store_explicit(&control_want_start, 1, memory_order_release);
+		return CONTROL_WARMUP;
+	}
+	return phase;
+}
+
+static uint32_t tick_record(uint64_t tick, uint64_t now, uint64_t number)
+{
+	tick_write_step(now, number);
+	if (control_run.recorded >= control_run.schedule.active) {
+		control_run.base = tick;
+		tick_end(now, REASON_NONE);
+		return CONTROL_DRAIN;
+	}
+	control_run.step_start = now;
+	sink_next_step(control_run.recorded + 1);
+	return CONTROL_RECORD;
+}
+
+void control_tick(uint32_t source, uint64_t now, uint64_t number)
+{
+	uint32_t phase = atomic_load_explicit(&control_phase, memory_order_acquire);
+	if (phase == CONTROL_IDLE || source != control_run.source)
+		return;
+	uint64_t tick = atomic_fetch_add_explicit(&control_ticks, 1, memory_order_relaxed);
+	uint32_t busy = 1u << CONTROL_ARMED | 1u << CONTROL_WARMUP | 1u << CONTROL_RECORD;
+	if (!(busy & 1u << phase) ||
+	    !atomic_compare_exchange_strong_explicit(&control_phase, &phase, CONTROL_TICK, memory_order_acq_rel,
+						     memory_order_relaxed))
+		return;
+	uint32_t next =
+		phase == CONTROL_RECORD ? tick_record(tick, now, number) : tick_waiting(phase, tick, now, number);
+	atomic_store_explicit(&control_phase, next, memory_order_release);
+	/* Only now: the agent's thread must find the phase it is woken for. */
+	if (next != phase && next != CONTROL_RECORD)
+		life_wake();
+}

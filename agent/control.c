@@ -156,7 +156,7 @@ static void collectors_start(void)
 				bits |= control_run.wanted & 1u << COLLECTOR_SHAPES;
 			tell(i, 1, sink_now() - from, sentence);
 		}
-		send_collector(control_run.capture, COLLECTOR_STEPS, 1, 0, step_source_sentence(control_run.source));
+		send_collector(control_run.capture, COLLECTOR_STEPS, 1, 0, step_source_sentence(control_source));
 	} else {
 		send_declined(control_run.capture, ERROR_FAILED, "the agent could not get memory for the capture");
 	}
@@ -193,7 +193,7 @@ static void collectors_disarm(void)
 
 static uint64_t median_of_steps(uint64_t first, uint32_t n)
 {
-	return n && control_run.source != STEP_SOURCE_DURATION ? steps_median(first + n - 1, n, NULL) : 0;
+	return n && control_source != STEP_SOURCE_DURATION ? steps_median(first + n - 1, n, NULL) : 0;
 }
 
 /* Waits for ranges that are open across the last boundary; returns when none is, or the time is up. */
@@ -254,7 +254,7 @@ static void drain(void)
 	done.drain = sink_now() - last;
 	done.agent_cpu = cpu_now() - control_run.cpu_at_start;
 	done.late = control_run.late;
-	done.step_source = control_run.source;
+	done.step_source = control_source;
 	done.other_thread_steps = control_run.recorded ? steps_other_threads() - control_run.others_at_start : 0;
 	bool more = reason == REASON_NONE && !control_run.cancelled_all &&
 		    (control_run.schedule.repeat == 0 || control_run.cycle + 1 < control_run.schedule.repeat) && control_run.duration == 0 && !control_run.at_step;
@@ -299,7 +299,7 @@ static void cycle_begin(uint64_t capture, const struct segment *segment)
 	collectors_arm();
 	uint32_t from = 1u << CONTROL_IDLE | 1u << CONTROL_BETWEEN | 1u << CONTROL_DRAIN;
 	/* Sources that only the collectors see must be on to be counted at all, and a window of time begins when they are. */
-	bool now = control_run.source >= STEP_SOURCE_RANGE ||
+	bool now = control_source >= STEP_SOURCE_RANGE ||
 		   (!control_run.at_step && schedule_record_at(&control_run.schedule, 0) == 0);
 	control_run.warmup_started = sink_now();
 	atomic_store(&control_run.segment.header->phase, now ? SEGMENT_WARMUP : SEGMENT_ARMED);
@@ -380,22 +380,22 @@ void control_arm(const struct message_arm *arm, int segment_fd)
 	memcpy(control_run.step_range, arm->step_range, sizeof control_run.step_range);
 	memcpy(control_run.step_operator, arm->step_operator, sizeof control_run.step_operator);
 	if (control_run.duration)
-		control_run.source = STEP_SOURCE_DURATION;
+		control_source = STEP_SOURCE_DURATION;
 	else if (*control_run.step_range)
-		control_run.source = STEP_SOURCE_RANGE;
+		control_source = STEP_SOURCE_RANGE;
 	else if (*control_run.step_operator)
-		control_run.source = STEP_SOURCE_OPERATOR;
+		control_source = STEP_SOURCE_OPERATOR;
 	else
-		control_run.source = steps_source();
-	if (control_run.source == STEP_SOURCE_RANGE)
+		control_source = steps_source();
+	if (control_source == STEP_SOURCE_RANGE)
 		control_run.wanted |= 1u << COLLECTOR_NVTX;
-	if (control_run.source == STEP_SOURCE_OPERATOR)
+	if (control_source == STEP_SOURCE_OPERATOR)
 		control_run.wanted |= 1u << COLLECTOR_TORCH;
-	steps_watch(*control_run.step_range || *control_run.step_operator ? control_run.source : STEP_SOURCE_NONE);
+	steps_watch(*control_run.step_range || *control_run.step_operator ? control_source : STEP_SOURCE_NONE);
 	struct message_armed armed = MESSAGE_INIT(ARMED, armed);
 	armed.capture = arm->capture;
 	armed.step = steps_count();
-	armed.step_source = control_run.source;
+	armed.step_source = control_source;
 	link_send(&armed, -1);
 	cycle_begin(arm->capture, &segment);
 }
@@ -498,14 +498,12 @@ static uint64_t watch_after(uint64_t now)
 	return UINT64_MAX;
 }
 
-uint64_t control_work(uint64_t now)
+uint64_t control_work(void)
 {
-	uint64_t due = UINT64_MAX;
-	if (atomic_exchange_explicit(&control_want_start, 0, memory_order_acquire)) {
-		control_run.warmup_started = now;
+	uint64_t due = UINT64_MAX, now = sink_now();
+	if (atomic_exchange_explicit(&control_want_start, 0, memory_order_acquire))
 		collectors_start();
-	}
-	if (control_run.source == STEP_SOURCE_DURATION && atomic_load(&control_ready) &&
+	if (control_source == STEP_SOURCE_DURATION && atomic_load(&control_ready) && tick_has_room(now) &&
 	    move(1u << CONTROL_WARMUP, CONTROL_TICK) == CONTROL_WARMUP) {
 		tick_begin(sink_now(), 0);
 		control_run.record_deadline = control_run.step_start + control_run.duration;
@@ -516,9 +514,9 @@ uint64_t control_work(uint64_t now)
 		now = sink_now();
 		if (now >= control_run.record_deadline) {
 			if (move(1u << CONTROL_RECORD, CONTROL_TICK) == CONTROL_RECORD) {
-				if (control_run.source == STEP_SOURCE_DURATION)
+				if (control_source == STEP_SOURCE_DURATION)
 					tick_write_step(now, 0);
-				tick_end(now, control_run.source == STEP_SOURCE_DURATION ? REASON_NONE : REASON_DAEMON);
+				tick_end(now, control_source == STEP_SOURCE_DURATION ? REASON_NONE : REASON_DAEMON);
 				control_run.cancelled_all = true;
 				atomic_store_explicit(&control_phase, CONTROL_DRAIN, memory_order_release);
 			}
@@ -529,15 +527,15 @@ uint64_t control_work(uint64_t now)
 	while (atomic_load_explicit(&control_phase, memory_order_acquire) == CONTROL_DRAIN) {
 		drain();
 		/* The next cycle may have to begin at once. */
-		if (atomic_exchange_explicit(&control_want_start, 0, memory_order_acquire)) {
-			control_run.warmup_started = sink_now();
+		if (atomic_exchange_explicit(&control_want_start, 0, memory_order_acquire))
 			collectors_start();
-		}
 	}
 	phase = atomic_load_explicit(&control_phase, memory_order_acquire);
 	if (control_run.collectors_on && (phase == CONTROL_WARMUP || phase == CONTROL_RECORD || phase == CONTROL_TICK) &&
 	    sink_populate()) {
-		uint64_t next = sink_now() + POPULATE_NS;
+		/* A window of time begins as soon as there is room; nobody's boundary will remind us. */
+		bool waits = phase == CONTROL_WARMUP && control_source == STEP_SOURCE_DURATION;
+		uint64_t next = sink_now() + (waits ? POPULATE_NS / 10 : POPULATE_NS);
 		due = next < due ? next : due;
 	}
 	uint64_t other = watch_after(sink_now());

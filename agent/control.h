@@ -37,7 +37,7 @@ void control_finish(uint64_t capture);
 
 /* Does what is due: collectors on, drain, timers. Returns the CLOCK_MONOTONIC ns of the next thing to do, UINT64_MAX for
  * none. */
-uint64_t control_work(uint64_t now);
+uint64_t control_work(void);
 
 /* The connection to the daemon is lost / a daemon has answered WELCOME: offer what is left of earlier ones. */
 void control_daemon_lost(void);

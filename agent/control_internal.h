@@ -21,7 +21,6 @@ struct run {
 	uint64_t at_step, duration, max_events;
 	uint32_t wanted; /* bit set of enum collector */
 	char step_range[128], step_operator[128];
-	uint32_t source; /* enum step_source that ticks */
 	struct segment segment;
 	struct segment next; /* of the next cycle; header NULL = has not come */
 	uint64_t next_capture;
@@ -34,6 +33,7 @@ struct run {
 	uint64_t first_step; /* number */
 	uint64_t step_start;
 	uint64_t before_upto; /* number of the last step before warm-up */
+	uint64_t warmup_started; /* also the agent's, while nothing ticks */
 	uint64_t others_at_start;
 	/* Steps that found no room; the agent's thread writes them at the end. */
 	struct event_step spare[32];
@@ -42,12 +42,13 @@ struct run {
 	/* The agent's thread's. */
 	bool collectors_on, on[CONTROL_COLLECTORS], armed[CONTROL_COLLECTORS];
 	uint32_t collector_bits;
-	uint64_t warmup_started, enable, record_deadline, record_end;
+	uint64_t enable, record_deadline;
 	uint64_t cpu_at_start;
 	bool cancelled_all; /* no further cycle */
 };
 extern struct run control_run;
 
+extern _Atomic uint32_t control_source;      /* enum step_source that ticks */
 extern _Atomic uint64_t control_ticks;       /* boundaries since arming; the step thread adds */
 extern _Atomic uint32_t control_ready;       /* collectors are on: the next boundary may begin the recording */
 extern _Atomic uint32_t control_end_reason;  /* enum cancel_reason of the recording that ended */
@@ -55,6 +56,9 @@ extern _Atomic uint32_t control_want_start;  /* warm-up has begun: switch collec
 extern _Atomic uint64_t control_end_time;    /* CLOCK_MONOTONIC ns of the end of the recording */
 
 /* --- tick.c --- */
+
+/* The daemon has put enough memory behind the segment for a recording to begin, or has had time enough to do so. */
+bool tick_has_room(uint64_t now);
 
 /* The recording begins at `now`, a boundary after which the step `next_number` runs. In CONTROL_TICK. */
 void tick_begin(uint64_t now, uint64_t next_number);

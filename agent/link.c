@@ -223,7 +223,7 @@ static void receive(void)
 			return;
 		}
 		/* What a message has begun is done before the next one is read. */
-		control_work(sink_now());
+		control_work();
 	}
 }
 
@@ -280,7 +280,7 @@ void link_main(int wake_fd)
 		uint64_t now = sink_now();
 		/* A process that torch has not begun to enter is not looked at again and again. */
 		uint64_t due = life_entries() & ENTRY_TORCH ? torch_work(now) : UINT64_MAX;
-		due = earlier(due, control_work(now));
+		due = earlier(due, control_work());
 		if (now >= retry_at)
 			connect_now();
 		due = earlier(due, retry_at);
@@ -295,7 +295,7 @@ void link_main(int wake_fd)
 			if (read(wake_fd, &count, sizeof count) < 0 && errno != EAGAIN)
 				life_debug("eventfd", "");
 			/* Work first: a recording may wait for its collectors. */
-			control_work(sink_now());
+			control_work();
 			if (welcome && atomic_load(&control_phase) == CONTROL_IDLE)
 				hello();
 		}

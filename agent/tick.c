@@ -14,6 +14,7 @@
 
 _Atomic uint32_t control_phase;
 struct run control_run;
+_Atomic uint32_t control_source;
 _Atomic uint64_t control_ticks, control_end_time;
 _Atomic uint32_t control_ready, control_end_reason, control_want_start;
 
@@ -25,7 +26,7 @@ void tick_write_step(uint64_t now, uint64_t number)
 		.duration = now > control_run.step_start ? now - control_run.step_start : 0,
 		.number = number,
 		.thread = (uint32_t)syscall(SYS_gettid),
-		.source = (uint16_t)control_run.source,
+		.source = (uint16_t)control_source,
 		.collectors = (uint16_t)control_run.collector_bits,
 	};
 	int written = 0;
@@ -78,8 +79,7 @@ static enum schedule_state state_at(uint64_t position, uint64_t number)
 	return schedule_state(&endless, position, NULL);
 }
 
-/* The daemon has had time to put memory behind the segment, or has had enough of it. */
-static bool has_room(uint64_t now)
+bool tick_has_room(uint64_t now)
 {
 	uint32_t want = control_run.segment.chunk_count < ROOM_CHUNKS ? control_run.segment.chunk_count : ROOM_CHUNKS;
 	return atomic_load_explicit(&control_run.segment.header->chunks_ready, memory_order_relaxed) >= want ||
@@ -93,7 +93,7 @@ static uint32_t tick_waiting(uint32_t phase, uint64_t tick, uint64_t now, uint64
 	if (state >= SCHEDULE_RECORD) {
 		bool missed = control_run.at_step && number + 1 > control_run.at_step;
 		/* Who names a step wants that step, even if its first events find little room. */
-		bool room = control_run.at_step || has_room(now);
+		bool room = control_run.at_step || tick_has_room(now);
 		if (!missed && room && atomic_load_explicit(&control_ready, memory_order_acquire)) {
 			tick_begin(now, number + 1);
 			return CONTROL_RECORD;
@@ -108,6 +108,7 @@ static uint32_t tick_waiting(uint32_t phase, uint64_t tick, uint64_t now, uint64
 	/* Without a warm-up step collectors go on one step early, or they would be late. */
 	if (phase == CONTROL_ARMED && (state != SCHEDULE_NONE || state_at(position + 1, number + 1) >= SCHEDULE_RECORD)) {
 		control_run.before_upto = number;
+		control_run.warmup_started = now;
 		atomic_store_explicit(&control_run.segment.header->phase, SEGMENT_WARMUP, memory_order_relaxed);
 		atomic_store_explicit(&control_want_start, 1, memory_order_release);
 		return CONTROL_WARMUP;
@@ -131,7 +132,7 @@ static uint32_t tick_record(uint64_t tick, uint64_t now, uint64_t number)
 void control_tick(uint32_t source, uint64_t now, uint64_t number)
 {
 	uint32_t phase = atomic_load_explicit(&control_phase, memory_order_acquire);
-	if (phase == CONTROL_IDLE || source != control_run.source)
+	if (phase == CONTROL_IDLE || source != control_source)
 		return;
 	uint64_t tick = atomic_fetch_add_explicit(&control_ticks, 1, memory_order_relaxed);
 	uint32_t busy = 1u << CONTROL_ARMED | 1u << CONTROL_WARMUP | 1u << CONTROL_RECORD;

@@ -132,7 +132,7 @@ def capture_row(capture_id="17", **changes):
     row = {
         "row": "capture", "capture_id": capture_id, "trigger_id": "9", "cycle": 0, "pid": 4242, "uid": 1000, "user": "ann",
         "name": "train.py", "command": "python3 train.py", "job": None, "rank": None, "world_size": None, "host": "node1",
-        "label": "", "status": "complete", "reason": None, "started_at": "2026-11-21T14:00:00.000000Z",
+        "label": "", "status": "complete", "reason": None, "reason_code": "none", "started_at": "2026-11-21T14:00:00.000000Z",
         "finished_at": "2026-11-21T14:00:01.000000Z", "steps_recorded": 3, "steps_wanted": 3, "events": 300, "lost": 0,
         "bytes": 40960, "step_ns": 10100000, "simulated": False,
     }

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import sqlite3
 
 import pytest
 
@@ -51,15 +52,34 @@ def test_json(client, fake, capture):
     assert {c["collector"]: c["on"] for c in answer["collectors"]} == {"steps": True, "nvtx": True, "torch": True, "shapes": False}
 
 
-def test_torch_folds_a_child_of_its_own_name(client, fake, capture):
-    outer = capture.operator("aten::copy_", 0, 900, 300)
-    capture.operator("aten::copy_", 0, 600, 600, parent=outer)
-    outer = capture.operator("aten::to", 0, 900, 100)
-    capture.operator("aten::to", 0, 300, 300, parent=outer)
-    capture.operator("aten::to", 0, 500, 500, parent=outer)
-    names = {o["name"]: o for o in served(client, fake, capture)["operators"]}
-    assert (names["aten::copy_"]["calls"], names["aten::copy_"]["self_cpu_ns"], names["aten::copy_"]["cpu_ns"]) == (1, 900, 900)
-    assert (names["aten::to"]["calls"], names["aten::to"]["self_cpu_ns"], names["aten::to"]["cpu_ns"]) == (3, 900, 1700)
+def test_operators_are_the_totals_of_derive(client, fake, capture):
+    """What torch folds into its parent is folded there, and not once more here."""
+    path = capture.finish()
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE operator_totals SET calls = 7, self = 70, total = 700 WHERE step = 2")
+    fake.serve_file(path)
+    for line, calls in (([], 9), (["--step", "2"], 7)):
+        rows = json.loads(client.run("show", "17", "--format", "json", *line).stdout)["operators"]
+        assert {row["name"]: row["calls"] for row in rows} == {"aten::addmm": calls, "aten::mm": calls}
+
+
+def test_shapes_are_folded_as_torch_does(client, fake, capture):
+    capture.db.execute("UPDATE collectors SET ran = 1 WHERE collector = 'shapes'")
+    outside, inside = capture.inputs("[[2, 2]]"), capture.inputs("[[1024, 1024]]")
+    outer = capture.operator("aten::copy_", 0, 900, 300, inputs=outside)
+    middle = capture.operator("aten::copy_", 0, 600, 200, parent=outer, inputs=inside)
+    capture.operator("aten::copy_", 0, 400, 400, parent=middle, inputs=inside)
+    outer = capture.operator("aten::to", 0, 900, 100, inputs=outside)
+    capture.operator("aten::to", 0, 300, 300, parent=outer, inputs=inside)
+    capture.operator("aten::to", 0, 500, 500, parent=outer, inputs=inside)
+    outer = capture.operator("aten::add", 0, 900, 100, inputs=outside)
+    capture.operator("aten::add", 0, 800, 800, parent=outer, inputs=inside, thread=99)
+    fake.serve_file(capture.finish())
+    rows = json.loads(client.run("show", "17", "--group-by-shapes", "--format", "json").stdout)["operators"]
+    found = {(r["name"], r["input_shapes"]): (r["calls"], r["self_cpu_ns"], r["cpu_ns"]) for r in rows if r["input_shapes"]}
+    small, large = "[[2, 2]]", "[[1024, 1024]]"
+    assert found == {("aten::copy_", small): (1, 900, 900), ("aten::to", small): (1, 100, 900), ("aten::to", large): (2, 800, 800),
+                     ("aten::add", small): (1, 100, 900), ("aten::add", large): (1, 800, 800)}
 
 
 def test_tables(client, fake, capture):

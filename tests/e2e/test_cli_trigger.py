@@ -90,10 +90,10 @@ def test_not_recorded_is_not_none(client, fake):
 
 
 @pytest.mark.parametrize("capture, code, words", [
-    (dict(status="incomplete", reason="the process exited"), 5, "the process exited"),
-    (dict(status="incomplete", reason="the process did not step in time"), 4, "--duration"),
-    (dict(status="incomplete", reason="the job stopped stepping after 1 of 3 steps"), 4, "--timeout"),
-    (dict(status="failed", reason="the disk is full"), 1, "the disk is full"),
+    (dict(status="incomplete", reason="the process exited", reason_code="exit"), 5, "the process exited"),
+    (dict(status="incomplete", reason="the time limit of 1 s came", reason_code="deadline"), 4, "--duration"),
+    (dict(status="failed", reason="the disk is full", reason_code="daemon"), 1, "the disk is full"),
+    (dict(status="incomplete", reason="of a daemon that says no more"), 5, "no more"),
 ])
 def test_not_complete(client, fake, capture, code, words):
     fake.answers.update(trigger=play(capture_row(**capture)), summary=summaries)

@@ -139,3 +139,25 @@ def test_dlopen_is_the_callers_own(profd, tmp_path):
     without = subprocess.run([str(tmp_path / "main")], capture_output=True, text=True)
     assert without.stdout.startswith("42\n")
     assert (with_agent.returncode, with_agent.stdout, with_agent.stderr) == (0, without.stdout, without.stderr)
+
+
+@pytest.mark.parametrize("compiler,standard,suffix", [("cc", "-std=c99", "c"), ("c++", "-std=c++11", "cc")])
+def test_a_program_that_is_linked_with_the_agent(profd, tmp_path, compiler, standard, suffix):
+    """No preload, no variable: profd.h and the library are enough."""
+    source = tmp_path / f"linked.{suffix}"
+    source.write_text("""#include "profd.h"
+        #include <unistd.h>
+        int main(void) {
+            for (int i = 0; i < 2000; i++) {
+                profd_range_push("linked"); usleep(2000); profd_range_pop(); profd_mark("tick"); profd_step();
+            }
+            return profd_version()[0] != '0';
+        }\n""")
+    root = pathlib.Path(__file__).resolve().parents[2]
+    subprocess.run([compiler, standard, "-Wall", "-Werror", "-D_DEFAULT_SOURCE", "-I", str(root / "agent"), str(source),
+                    "-o", str(tmp_path / "linked"), str(profd.agent), f"-Wl,-rpath,{profd.agent.parent}"], check=True)
+    job = profd.job(tmp_path / "linked", agent=False)
+    profd.wait_steps(job.pid, 5)
+    shown = profd.show(profd.trigger(job.pid)["capture_id"])
+    assert {r["name"]: r["calls"] for r in shown["ranges"]} == {"linked": 3}
+    assert job.wait(30) == 0

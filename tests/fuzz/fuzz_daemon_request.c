@@ -1,4 +1,4 @@
-/* fuzz_request.c - the parser of clients' requests against hostile bytes. */
+/* fuzz_daemon_request.c - the parser of clients' requests against hostile bytes. */
 #include "daemon/request.h"
 
 #include <stdlib.h>

@@ -260,6 +260,7 @@ static void drain(void)
 		    (control_run.schedule.repeat == 0 || control_run.cycle + 1 < control_run.schedule.repeat) && control_run.duration == 0 && !control_run.at_step;
 	orphan_done(&control_run.segment, control_run.trigger, &done, stuck > 0);
 	memset(&control_run.segment, 0, sizeof control_run.segment);
+	atomic_store(&control_ready, 0);
 	if (control_run.duration == 0 && control_run.recorded)
 		after = (struct after){control_run.capture, steps_count(), sink_now() + AFTER_NS, 0};
 	if (more && orphan_connected()) {
@@ -503,7 +504,9 @@ uint64_t control_work(void)
 	uint64_t due = UINT64_MAX, now = sink_now();
 	if (atomic_exchange_explicit(&control_want_start, 0, memory_order_acquire))
 		collectors_start();
-	if (control_source == STEP_SOURCE_DURATION && atomic_load(&control_ready) && tick_has_room(now) &&
+	/* The phase first: without a capture there is no segment to look for room in. */
+	if (control_source == STEP_SOURCE_DURATION && atomic_load(&control_phase) == CONTROL_WARMUP &&
+	    atomic_load(&control_ready) && tick_has_room(now) &&
 	    move(1u << CONTROL_WARMUP, CONTROL_TICK) == CONTROL_WARMUP) {
 		tick_begin(sink_now(), 0);
 		control_run.record_deadline = control_run.step_start + control_run.duration;

@@ -126,11 +126,15 @@ class Profd:
         return self.store / "captures" / f"{capture_id.lstrip('u')}.db"
 
     def close(self):
+        crashed = []
         for job in self.jobs:
             if job.poll() is None:
                 job.kill()
+            elif job.returncode in (-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL) and "segv" not in str(job.args):
+                crashed.append(job.args)
             job.communicate()
         self.stop_daemon(signal.SIGTERM)
+        assert not crashed, crashed
 
 
 @pytest.fixture

@@ -129,6 +129,10 @@ def test_a_window_of_time(profd):
     assert 50 <= ranges["step"] <= 105
     wall = shown["steps"][0]["wall_ns"]
     assert 0.5e9 <= wall < 0.7e9
+    # The job lives on, and can be looked at again.
+    time.sleep(0.5)
+    assert job.poll() is None
+    assert profd.trigger(job.pid, "--duration", "100ms")["status"] == "complete"
 
 
 def test_steps_by_a_range(profd):

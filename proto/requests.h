@@ -12,7 +12,7 @@
  * A connection serves one request after the other. Who asks is told by SO_PEERCRED, never by the request.
  *
  * op "status"   -> {"row":"daemon","version","pid","uid","socket","directory","started_at","processes":N,"running":N,
- *                   "captures":N,"store_bytes":N,"user":bool (a user's own daemon)}, end
+ *                   "captures":N,"store_bytes":N,"user":bool (a user's own daemon)}, end. Counts: of what the caller may see.
  *
  * op "ps"       -> {"row":"process", PROCESS}*, end. With {"pid":N} only that one (NO_PROCESS / NO_AGENT / NOT_YOURS
  *                   when there is none).
@@ -47,9 +47,11 @@
  *
  * op "captures" {"limit":N?, "pid"?, "job"?, "name"?, "label"?} -> {"row":"capture", CAPTURE}* newest first, end
  *   CAPTURE = "capture_id","trigger_id","cycle","pid","uid","user","name","command","job","rank","world_size","host",
- *             "label","status":WORD,"reason":TEXT|null,"started_at","finished_at"|null,"steps_recorded","steps_wanted",
+ *             "label","status":WORD,"reason":TEXT|null,"reason_code":WORD,"started_at","finished_at"|null,"steps_recorded","steps_wanted",
  *             "events","lost" (sum of losses that are losses),"bytes" (of the file),"step_ns" (median recorded)|null,
- *             "simulated":bool
+ *             "simulated":bool. reason_code: "none" (runs, or complete), "cancelled", "deadline" (the trigger's timeout
+ *             came), "exit" (of the process), "limit" (--max-events), "missed" (--at-step had passed), "agent" (it gave
+ *             up, or recorded less), "daemon" (it went down, or its disk was full), "died" (the process, in any other way)
  *
  * op "summary"  {"capture_id"} -> {"row":"summary", SUMMARY}, end. Computed once, when the capture was finished.
  *   SUMMARY = "capture":CAPTURE, "steps":[{"step","number","wall_ns"}] (the first 100), "steps_total",

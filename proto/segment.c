@@ -2,6 +2,7 @@
  * half is in agent/sink.c. No state; a struct segment belongs to one thread at a time. */
 #include "segment.h"
 #include "limits.h"
+#include "sealed.h"
 #include "system.h"
 #include "version.h"
 
@@ -11,15 +12,6 @@
 #include <sys/mman.h>
 #include <sys/vfs.h>
 #include <unistd.h>
-
-/* Linux 3.17, glibc 2.27. */
-#ifndef F_ADD_SEALS
-#define F_ADD_SEALS 1033
-#define F_GET_SEALS 1034
-#define F_SEAL_SEAL 1
-#define F_SEAL_SHRINK 2
-#define F_SEAL_GROW 4
-#endif
 
 /* What memfds live on: the kernel's TMPFS_MAGIC. Not huge pages, whose holes can fault with SIGBUS. */
 #define SEGMENT_FILE_SYSTEM 0x01021994
@@ -99,16 +91,11 @@ int segment_create(struct segment *segment, uint64_t capture, uint64_t event_byt
 	header.chunks_at = align(header.strings_at + header.strings_bytes);
 	header.total_bytes = align(header.chunks_at + count * chunk_bytes);
 
-	int fd = system_memfd("profd-segment", SYSTEM_MFD_CLOEXEC | SYSTEM_MFD_ALLOW_SEALING);
+	int fd = sealed_create("profd-segment", header.total_bytes);
 	if (fd < 0)
-		return -errno;
-	int error = 0;
+		return fd;
 	void *map = MAP_FAILED;
-	if (ftruncate(fd, (off_t)header.total_bytes) < 0 ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
-		error = -errno;
-	if (!error)
-		error = allocate(fd, 0, header.table_at);
+	int error = allocate(fd, 0, header.table_at);
 	if (!error) {
 		map = mmap(NULL, header.total_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		if (map == MAP_FAILED)
@@ -198,11 +185,9 @@ static int header_check(const struct segment_header *header, uint64_t file_bytes
 /* Both sides' map: nothing of the peer is believed. */
 static int map_checked(struct segment *segment, int fd)
 {
-	int seals = fcntl(fd, F_GET_SEALS);
-	if (seals < 0)
-		return errno == EINVAL ? -EPROTO : -errno;
-	if ((seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW))
-		return -EPROTO;
+	int error = sealed_check(fd);
+	if (error)
+		return error;
 	struct statfs system;
 	struct stat status;
 	if (fstatfs(fd, &system) < 0 || system_fstat(fd, &status) < 0)
@@ -221,7 +206,7 @@ static int map_checked(struct segment *segment, int fd)
 	struct segment_header header;
 	memcpy(&header, map, offsetof(struct segment_header, chunks_ready));
 	copied();
-	int error = header_check(&header, bytes);
+	error = header_check(&header, bytes);
 	if (error) {
 		munmap(map, bytes);
 		return error;

@@ -1,0 +1,15 @@
+/* sealed.h - memory that two processes share and that neither can shrink under the other: a memfd with seals. */
+#ifndef PROFD_PROTO_SEALED_H
+#define PROFD_PROTO_SEALED_H
+
+#include <stdint.h>
+
+/* Makes one of `bytes` bytes (holes, without memory behind them), sealed against shrinking, growing and further seals. `name`
+ * shows in /proc/PID/maps. Returns the descriptor (CLOEXEC) or a negative errno. */
+int sealed_create(const char *name, uint64_t bytes);
+
+/* Checks that a descriptor from a peer is a memfd that can neither shrink nor grow. 0, -EPROTO where it is not, or another
+ * negative errno. */
+int sealed_check(int fd);
+
+#endif

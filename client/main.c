@@ -18,7 +18,8 @@ static int unknown_verb(const char *word)
 	char *safe = text_safe(word);
 
 	if (nearest)
-		fail(EXIT_USAGE, "there is no verb \"%s\"; did you mean `profd %s`? `profd help` lists them all", safe, nearest);
+		fail(EXIT_USAGE, "there is no verb \"%s\"; did you mean `profd %s`? `profd help` lists them all", safe,
+		     nearest);
 	else
 		fail(EXIT_USAGE, "there is no verb \"%s\"; `profd help` lists them", safe);
 	free(safe);

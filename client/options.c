@@ -88,7 +88,7 @@ static bool is_choice(const char *choices, const char *word)
 {
 	size_t n = strlen(word);
 
-	for (const char *at = choices; at && n; at = strchr(at, '|')) {
+	for (const char *at = choices; at && n && !strchr(word, '|'); at = strchr(at, '|')) {
 		at += *at == '|';
 		if (strncmp(at, word, n) == 0 && (at[n] == 0 || at[n] == '|'))
 			return true;
@@ -382,7 +382,8 @@ static void print_option(const struct option_row *row, FILE *file)
 
 void help_print_verb(const struct verb *verb, FILE *file)
 {
-	fprintf(file, "usage: profd %s %s\n\n%s\n", verb->name, verb->synopsis, verb->description);
+	fprintf(file, "usage: profd %s%s%s\n\n%s\n", verb->name, *verb->synopsis ? " " : "", verb->synopsis,
+		verb->description);
 	if (verb->options->name)
 		fputs("\nOptions:\n", file);
 	for (const struct option_row *row = verb->options; row->name; row++)

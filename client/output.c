@@ -28,6 +28,19 @@ int json_print(cJSON *object)
 	return EXIT_DONE;
 }
 
+void json_sort(cJSON *array, int (*order)(const void *, const void *))
+{
+	size_t count = (size_t)cJSON_GetArraySize(array);
+	cJSON **items = need(calloc(count + 1, sizeof *items));
+
+	for (size_t i = 0; i < count; i++)
+		items[i] = cJSON_DetachItemFromArray(array, 0);
+	qsort(items, count, sizeof *items, order);
+	for (size_t i = 0; i < count; i++)
+		cJSON_AddItemToArray(array, items[i]);
+	free(items);
+}
+
 void json_add_text(cJSON *object, const char *key, const char *text)
 {
 	char *clean;

@@ -12,6 +12,8 @@
 cJSON *json_new(const char *kind);
 /* Prints one line and frees the object. Returns EXIT_DONE. */
 int json_print(cJSON *object);
+/* Sorts an array; `order` gets two (cJSON *const *). */
+void json_sort(cJSON *array, int (*order)(const void *, const void *));
 /* Adds a text that may hold anything; NULL becomes null. */
 void json_add_text(cJSON *object, const char *key, const char *text);
 

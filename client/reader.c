@@ -221,7 +221,9 @@ static int check_capture(const struct reader *r, char *why, size_t why_bytes)
 	int64_t version = sqlite3_step(statement) == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : -1;
 	sqlite3_finalize(statement);
 	if (version > CAPTURE_SCHEMA_VERSION) {
-		snprintf(why, why_bytes, "the capture was written by a newer profd (schema %" PRId64 ", this one reads %d): use that release",
+		snprintf(why, why_bytes,
+			 "the capture was written by a newer profd (schema %" PRId64
+			 ", this one reads %d): use that release",
 			 version, CAPTURE_SCHEMA_VERSION);
 		return -ENOTSUP;
 	}
@@ -239,7 +241,7 @@ static int check_capture(const struct reader *r, char *why, size_t why_bytes)
 
 int reader_open(struct reader *r, int fd, char *why, size_t why_bytes)
 {
-	*r = (struct reader){ .fd = fd };
+	*r = (struct reader){.fd = fd};
 	int error = open_database(r);
 	if (error)
 		snprintf(why, why_bytes, "cannot open the capture: %s", strerror(-error));
@@ -252,10 +254,10 @@ int reader_open(struct reader *r, int fd, char *why, size_t why_bytes)
 
 int reader_clone(struct reader *ret_clone, const struct reader *r)
 {
-	*ret_clone = (struct reader){ .fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 3) };
+	*ret_clone = (struct reader){.fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 3)};
 	if (ret_clone->fd < 0) {
 		int error = -errno;
-		*ret_clone = (struct reader){ 0 };
+		*ret_clone = (struct reader){0};
 		return error;
 	}
 	int error = open_database(ret_clone);
@@ -277,7 +279,7 @@ void reader_close(struct reader *r)
 		free(r->texts);
 		r->texts = next;
 	}
-	*r = (struct reader){ 0 };
+	*r = (struct reader){0};
 }
 
 /* Runs the question for one key; NULL, or a statement that stands on the answer. */

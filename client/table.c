@@ -11,7 +11,7 @@
 
 /* Off a terminal nothing is cut but what no file should hold either. */
 #define CELL_WIDTH_MAX 400
-#define CELL_WIDTH_MIN 12
+#define CELL_WIDTH_MIN 8
 /* A column narrower than that is no place for a sentence: it runs over the edge instead. */
 #define WRAP_WIDTH_MIN 24
 
@@ -33,6 +33,7 @@ struct table {
 	bool *marked;
 	size_t rows;
 	size_t room;
+	size_t whole; /* more than `rows` where the rest is elsewhere */
 };
 
 struct table *table_new(const struct column *columns, size_t count)
@@ -114,6 +115,11 @@ void table_set_absent(struct table *table, size_t column)
 void table_mark(struct table *table)
 {
 	table->marked[table->rows - 1] = true;
+}
+
+void table_set_whole(struct table *table, size_t rows)
+{
+	table->whole = rows;
 }
 
 size_t table_rows(const struct table *table)
@@ -318,7 +324,8 @@ void table_print(const struct table *table, const struct screen *screen, size_t 
 				continue;
 			if (c == last && (table->columns[c].flags & COLUMN_WRAP) &&
 			    screen->width > indent + WRAP_WIDTH_MIN) {
-				print_wrapped(screen->file, texts[r * table->count + c], indent, screen->width - indent);
+				print_wrapped(screen->file, texts[r * table->count + c], indent,
+					      screen->width - indent);
 				continue;
 			}
 			cut = text_cut(texts[r * table->count + c], widths[c]);
@@ -327,9 +334,9 @@ void table_print(const struct table *table, const struct screen *screen, size_t 
 		}
 		fprintf(screen->file, "%s\n", table->marked[r] ? screen_plain(screen) : "");
 	}
-	if (rows < table->rows)
-		fprintf(screen->file, "%s... and %zu more%s\n", screen_dim(screen), table->rows - rows,
-			screen_plain(screen));
+	if (rows < table->rows || rows < table->whole)
+		fprintf(screen->file, "%s... and %zu more%s\n", screen_dim(screen),
+			(table->rows < table->whole ? table->whole : table->rows) - rows, screen_plain(screen));
 
 	for (size_t i = 0; i < rows * table->count; i++)
 		free(texts[i]);

@@ -24,7 +24,7 @@ enum column_flag {
 	COLUMN_TABLE_ONLY = 2, /* for people's eyes */
 	COLUMN_DATA_ONLY = 4,  /* for JSON and CSV */
 	COLUMN_OPTIONAL = 8,   /* left out of the text table where no row has a value */
-	COLUMN_WRAP = 16,      /* a sentence: the last column, which goes on below itself where the terminal is narrow */
+	COLUMN_WRAP = 16, /* a sentence: the last column, which goes on below itself where the terminal is narrow */
 };
 
 struct column {
@@ -50,6 +50,9 @@ void table_set_text(struct table *table, size_t column, const char *text); /* NU
 void table_set_absent(struct table *table, size_t column);
 /* Makes the newest row stand out on a terminal. */
 void table_mark(struct table *table);
+
+/* How many rows there are in all, where these are only the first ones. */
+void table_set_whole(struct table *table, size_t rows);
 
 size_t table_rows(const struct table *table);
 

@@ -63,7 +63,8 @@ static const struct option_row trigger_options[] = {
 	{"shapes", 0, OPTION_FLAG, NULL,
 	 "record shapes, types and scalars of operators' inputs too (torch 2.4 or newer)", 0, 0},
 	{"label", 'l', OPTION_TEXT, "TEXT", "a word of yours to find the captures by", 0, 0},
-	{"max-events", 0, OPTION_NUMBER, "N", "stop a capture at this many events (default: no limit)", 1, 0},
+	{"max-events", 0, OPTION_NUMBER, "N", "keep at most this many events of a capture; more are counted as lost", 1,
+	 0},
 	{"max-bytes", 0, OPTION_SIZE, "SIZE",
 	 "memory of the daemon that a capture's events may wait in (default: 256M)", LIMIT_CHUNK_BYTES_MIN,
 	 (int64_t)LIMIT_SEGMENT_BYTES_MAX},
@@ -157,7 +158,8 @@ static const struct verb verbs[] = {
 	 "If profd dies otherwise, they go on.\n"
 	 "Of several targets' exit codes the first that applies counts: 130 cancelled, 1 failed, 4 timed out, 5 "
 	 "incomplete,\n"
-	 "6 not permitted, 9 no step source, 8 busy, 3 no such target.",
+	 "6 not permitted, 9 no step source, 8 busy, 3 no such target. With --all, processes that show no steps are "
+	 "left out.",
 	 "  profd trigger --pid 4242 --steps 3\n"
 	 "  profd trigger --job 77 --steps 5 --warmup 2 --label before-fix\n"
 	 "  profd trigger --name 'train*' --wait-for 5m --skip-first 100\n"
@@ -168,7 +170,9 @@ static const struct verb verbs[] = {
 	 "  profd cancel 17\n  profd cancel --pid 4242\n", cancel_options, 0, 1000, 0, command_cancel},
 	{"captures", "list the captures, newest first",
 	 "[--limit N] [--pid PID] [--name GLOB] [--job JOB] [--label TEXT]",
-	 "A filter that matches nothing ends with exit code 3. Ids of captures of a user's own daemon begin with u.",
+	 "Lists the captures of all daemons that answer, newest first. A filter that matches nothing ends with exit "
+	 "code "
+	 "3.\nIds of captures of a user's own daemon begin with u.",
 	 "  profd captures --label before-fix\n", captures_options, 0, 0, 0, command_captures},
 	{"show", "print what a capture holds", "[CAPTURE | FILE] [--by TABLE] [--sort-by KEY] [--limit N] [--step N]",
 	 "Prints totals, steps, operators, ranges, threads, losses and the capture's own cost. Without CAPTURE: the "
@@ -210,13 +214,15 @@ const struct verb *verb_table(size_t *ret_count)
 	return verbs;
 }
 
+/* clang-format off: a line here is a line on the terminal. */
 static const struct topic topics[] = {
 	{"json", "the JSON that --format json prints",
 	 "One object on standard output. \"schema\" names its kind and version; a version only ever gains keys. "
-	 "Durations are numbers\n"
-	 "of ns, sizes bytes, absolute times RFC 3339 texts, capture and trigger ids texts. What was not recorded, or "
-	 "is not known,\n"
-	 "is null, never 0. Texts are valid UTF-8: bytes that were not are U+FFFD.\n\n"
+	 "Durations are\n"
+	 "numbers of ns, sizes bytes, absolute times RFC 3339 texts, capture and trigger ids texts. What was not "
+	 "recorded, or is\n"
+	 "not known (yet), is null, never 0. Texts are valid UTF-8: bytes that were not are U+FFFD.\n"
+	 "\n"
 	 "profd.ps/1       {\"processes\": [{\"pid\", \"uid\", \"user\", \"name\", \"command\", \"host\", \"job\", "
 	 "\"launcher\", \"rank\",\n"
 	 "                 \"local_rank\", \"world_size\", \"torch_version\", \"libraries\": [], \"step\" (ended so "
@@ -226,8 +232,12 @@ static const struct topic topics[] = {
 	 "                 \"agent_version\", \"daemon\" (its socket)}]}\n"
 	 "profd.trigger/1  {\"trigger_id\", \"captures\": [{\"capture_id\", \"trigger_id\", \"cycle\", \"pid\", "
 	 "\"rank\", \"name\", \"status\":\n"
-	 "                 \"complete\" | \"incomplete\" | \"failed\" (--no-wait: \"armed\"), \"reason\", "
-	 "\"steps_recorded\", \"steps_wanted\",\n"
+	 "                 \"complete\" | \"incomplete\" | \"failed\" (--no-wait: \"armed\"), \"reason\" (a sentence), "
+	 "\"reason_code\":\n"
+	 "                 \"none\" | \"cancelled\" | \"deadline\" (--timeout) | \"exit\" | \"died\" (the process) | "
+	 "\"limit\"\n"
+	 "                 (--max-events) | \"missed\" (--at-step) | \"agent\" | \"daemon\", \"steps_recorded\", "
+	 "\"steps_wanted\",\n"
 	 "                 \"events\", \"lost\", \"bytes\", \"step_ns\", \"output\" (with --output: the file written), "
 	 "...}],\n"
 	 "                 \"refused\": [{\"pid\", \"code\", \"message\"}]}\n"
@@ -237,24 +247,28 @@ static const struct topic topics[] = {
 	 "                 \"started_at\", \"finished_at\", \"simulated\"]}\n"
 	 "profd.show/1     {\"capture\": as above, and \"step_source\", \"derive_ns\"; \"totals\": {\"wall_ns\", "
 	 "\"steps\", \"operators\",\n"
-	 "                 \"self_cpu_ns\", \"ranges\", \"marks\", \"threads\", ...}; \"steps\": [{\"step\", "
-	 "\"number\", \"start_ns\", \"wall_ns\",\n"
-	 "                 \"operators\", \"self_cpu_ns\", \"ranges\", \"thread\"}]; \"operators\": [{\"name\", "
-	 "\"input_shapes\"\n"
-	 "                 (--group-by-shapes), \"calls\", \"self_cpu_ns\", \"self_cpu_percent\", \"cpu_ns\", "
-	 "\"cpu_percent\",\n"
-	 "                 \"cpu_average_ns\"}]; \"ranges\": [{\"name\", \"domain\", \"source\", \"calls\", "
-	 "\"total_ns\", \"self_ns\",\n"
-	 "                 \"average_ns\", \"min_ns\", \"max_ns\"}]; \"threads\": [{\"thread\", \"name\", "
-	 "\"operators\", \"self_cpu_ns\",\n"
-	 "                 \"ranges\", \"marks\"}]; \"losses\": [{\"kind\", \"loss\", \"count\", \"is_loss\", "
-	 "\"sentence\"}]; \"collectors\":\n"
-	 "                 [{\"collector\", \"wanted\", \"on\", \"enable_ns\", \"sentence\"}]; \"cost\": "
-	 "{\"step_before_ns\",\n"
-	 "                 \"step_during_ns\", \"step_after_ns\", \"enable_ns\", \"drain_ns\", \"agent_cpu_ns\", "
-	 "\"agent_bytes\",\n"
-	 "                 \"late_steps\"}}\n"
-	 "                 All rows, unless --limit is given. Keys are there whatever --by says.\n"
+	 "                 \"self_cpu_ns\", \"operator_names\", \"kernels\", \"ranges\", \"marks\", \"threads\"}; "
+	 "\"steps\": [{\"step\",\n"
+	 "                 \"number\" (the process's own; null: a window of time), \"start_ns\", \"wall_ns\", "
+	 "\"operators\",\n"
+	 "                 \"self_cpu_ns\", \"ranges\", \"thread\"}]; \"operators\": [{\"name\", \"input_shapes\" "
+	 "(--group-by-shapes),\n"
+	 "                 \"calls\", \"self_cpu_ns\", \"self_cpu_percent\", \"cpu_ns\", \"cpu_percent\", "
+	 "\"cpu_average_ns\"}]; \"ranges\":\n"
+	 "                 [{\"name\", \"domain\", \"source\", \"calls\", \"total_ns\", \"self_ns\", \"average_ns\", "
+	 "\"min_ns\", \"max_ns\"}];\n"
+	 "                 \"threads\": [{\"thread\", \"name\", \"operators\", \"self_cpu_ns\", \"ranges\", "
+	 "\"marks\"}]; \"losses\": [{\"kind\",\n"
+	 "                 \"loss\", \"count\", \"is_loss\", \"sentence\"}]; \"collectors\": [{\"collector\", "
+	 "\"wanted\", \"on\", \"enable_ns\",\n"
+	 "                 \"sentence\"}]; \"cost\": {\"step_before_ns\", \"step_during_ns\", \"step_after_ns\", "
+	 "\"enable_ns\", \"drain_ns\",\n"
+	 "                 \"agent_cpu_ns\", \"agent_bytes\", \"late_steps\"}}\n"
+	 "                 All rows, unless --limit is given. Keys are there whatever --by says. Calls are "
+	 "torch.profiler's:\n"
+	 "                 an operator that does nothing but come back to itself is one call with it. The threads' "
+	 "operators\n"
+	 "                 are all that were recorded.\n"
 	 "profd.cancel/1   {\"cancelled\": [ID]}\n"
 	 "profd.rm/1       {\"removed\": [ID], \"kept\": [{\"capture_id\", \"code\", \"message\"}]}\n"
 	 "profd.status/1   {\"daemons\": [{\"version\", \"pid\", \"uid\", \"socket\", \"directory\", \"started_at\", "
@@ -264,7 +278,8 @@ static const struct topic topics[] = {
 	 "or, with --pid,\n"
 	 "                 {\"pid\", \"registered\", \"process\", \"collectors\": [{\"collector\", \"available\", "
 	 "\"sentence\"}], \"checks\"}\n"
-	 "\nErrors are sentences on standard error, in every format; the exit code tells them apart (`profd help "
+	 "\n"
+	 "Errors are sentences on standard error, in every format; the exit code tells them apart (`profd help "
 	 "exit-codes`).\n"},
 	{"exit-codes", "what the exit codes mean",
 	 "0    done\n"
@@ -278,16 +293,19 @@ static const struct topic topics[] = {
 	 "8    busy: the process is being recorded already\n"
 	 "9    no step source: the process shows no steps\n"
 	 "130  cancelled by Ctrl-C\n"
-	 "\nA filter or a target that matches nothing is never 0. `profd run` ends with its command's code.\n"},
+	 "\n"
+	 "A filter or a target that matches nothing is never 0. `profd run` ends with its command's code.\n"},
 	{"environment", "the variables that are read",
-	 "PROFD_SOCKET     the daemon's socket, and no other (daemon, agent and client)\n"
-	 "PROFD_AGENT      the agent's library, where it is not found beside this program\n"
-	 "PROFD_NAME, PROFD_JOB   what `profd run --name --job` sets\n"
-	 "XDG_RUNTIME_DIR  your own daemon's socket lies in its folder profd; else /run/user/UID/profd, else "
-	 "/tmp/profd-UID\n"
-	 "NO_COLOR         no colours\n"
-	 "\n`profd run` and `profd env` set LD_PRELOAD, CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH.\n"},
+	 "PROFD_SOCKET             the daemon's socket, and no other (daemon, agent and client)\n"
+	 "PROFD_AGENT              the agent's library, where it is not found beside this program\n"
+	 "PROFD_NAME, PROFD_JOB    what `profd run --name --job` sets\n"
+	 "XDG_RUNTIME_DIR          your own daemon's socket lies in its folder profd; else /run/user/UID/profd, else\n"
+	 "                         /tmp/profd-UID\n"
+	 "NO_COLOR                 no colours\n"
+	 "\n"
+	 "`profd run` and `profd env` set LD_PRELOAD, CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH.\n"},
 };
+/* clang-format on */
 
 const struct topic *topic_table(size_t *ret_count)
 {

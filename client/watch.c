@@ -15,6 +15,7 @@
 
 /* How long captures that were cancelled may take to come in. */
 #define CANCEL_WAIT_NS 10000000000ll
+#define REDRAW_NS 100000000ll
 
 static volatile sig_atomic_t interrupts;
 
@@ -93,7 +94,7 @@ static void state(const struct watched *watched, char *text, size_t bytes)
 	else if (strcmp(watched->status, "recording") == 0 && watched->of > 0 && !watched->window)
 		snprintf(text, bytes, "step %lld of %lld", (long long)watched->step, (long long)watched->of);
 	else if (strcmp(watched->status, "recording") == 0)
-		snprintf(text, bytes, "recording, %s", text_duration(elapsed, watched->elapsed));
+		snprintf(text, bytes, "recording, %s", text_duration(elapsed, now_ns() - watched->since));
 	else
 		snprintf(text, bytes, "%s", watched->status);
 }
@@ -110,7 +111,8 @@ static void set_status(struct watched *watched, const char *status)
 	if (strcmp(status, "recording") == 0 && watched->window)
 		snprintf(text, sizeof text, "recording");
 	else if (strcmp(status, "recording") == 0 && watched->of > 0)
-		snprintf(text, sizeof text, "recording %lld step%s", (long long)watched->of, watched->of == 1 ? "" : "s");
+		snprintf(text, sizeof text, "recording %lld step%s", (long long)watched->of,
+			 watched->of == 1 ? "" : "s");
 	else
 		state(watched, text, sizeof text);
 	note("%s: %s", who, text);
@@ -189,7 +191,7 @@ static void take_progress(struct watch *watch, unsigned daemon, const cJSON *row
 	watched->step = (int64_t)reply_number(row, "step", 0);
 	watched->of = (int64_t)reply_number(row, "of", 0);
 	watched->warmup_step = (int64_t)reply_number(row, "warmup_step", 0);
-	watched->elapsed = (int64_t)reply_number(row, "elapsed", 0);
+	watched->since = now_ns() - (int64_t)reply_number(row, "elapsed", 0);
 	if (status)
 		set_status(watched, status);
 }
@@ -304,6 +306,9 @@ static void follow(struct watch *watch, const sigset_t *unblocked)
 			return;
 		}
 		draw(watch);
+		/* The daemon tells changes; that time passes is seen here. */
+		if (watch->window && progress_live() && left > REDRAW_NS)
+			wait = (struct timespec){.tv_nsec = REDRAW_NS};
 		for (unsigned i = 0; i < watch->daemons->count; i++)
 			pollers[i] = (struct pollfd){.fd = watch->open[i] ? watch->daemons->list[i].fd : -1,
 						     .events = POLLIN};

@@ -18,15 +18,16 @@ struct watched {
 	int64_t rank; /* -1 = none */
 	char status[16];
 	bool window;
-	int64_t step, of, warmup_step, elapsed;
+	int64_t step, of, warmup_step;
+	int64_t since;	 /* CLOCK_MONOTONIC: when a window began */
 	cJSON *captured; /* CAPTURE, once it is finished */
 };
 
 struct watch {
 	struct daemons *daemons;
-	const char *wanted; /* who is waited for, in words */
+	char wanted[96]; /* who is waited for, in words */
 	bool follow;
-	bool window; /* a window of time is recorded, no steps */
+	bool window;	    /* a window of time is recorded, no steps */
 	int64_t give_up_ns; /* from now; then the daemon is taken for stuck */
 
 	struct watched *captures;

@@ -21,7 +21,6 @@ enum {
 	C_RANK,
 	C_LABEL,
 	C_STATUS,
-	C_REASON,
 	C_STEPS,
 	C_WANTED,
 	C_EVENTS,
@@ -30,11 +29,12 @@ enum {
 	C_STEP,
 	C_SIMULATED,
 	C_HOST,
-	C_COMMAND
+	C_COMMAND,
+	C_REASON
 };
 
 static const struct column columns[] = {
-	[C_ID] = {"capture_id", "CAPTURE", COLUMN_TEXT, 0},
+	[C_ID] = {"capture_id", "ID", COLUMN_TEXT, 0},
 	[C_TRIGGER] = {"trigger_id", "TRIGGER", COLUMN_TEXT, COLUMN_DATA_ONLY},
 	[C_CYCLE] = {"cycle", "CYCLE", COLUMN_NUMBER, COLUMN_DATA_ONLY},
 	[C_STARTED] = {"started_at", "STARTED (UTC)", COLUMN_TEXT, 0},
@@ -46,16 +46,16 @@ static const struct column columns[] = {
 	[C_RANK] = {"rank", "RANK", COLUMN_NUMBER, COLUMN_OPTIONAL},
 	[C_LABEL] = {"label", "LABEL", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_ELASTIC},
 	[C_STATUS] = {"status", "STATUS", COLUMN_TEXT, 0},
-	[C_REASON] = {"reason", "REASON", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_ELASTIC},
 	[C_STEPS] = {"steps_recorded", "STEPS", COLUMN_COUNT, 0},
 	[C_WANTED] = {"steps_wanted", "OF", COLUMN_COUNT, COLUMN_DATA_ONLY},
 	[C_EVENTS] = {"events", "EVENTS", COLUMN_COUNT, 0},
 	[C_LOST] = {"lost", "LOST", COLUMN_COUNT, 0},
 	[C_BYTES] = {"bytes", "SIZE", COLUMN_BYTES, 0},
-	[C_STEP] = {"step_ns", "STEP TIME", COLUMN_DURATION, 0},
+	[C_STEP] = {"step_ns", "STEP", COLUMN_DURATION, 0},
 	[C_SIMULATED] = {"simulated", "SIMULATED", COLUMN_FLAG, COLUMN_DATA_ONLY},
 	[C_HOST] = {"host", "HOST", COLUMN_TEXT, COLUMN_DATA_ONLY},
 	[C_COMMAND] = {"command", "COMMAND", COLUMN_TEXT, COLUMN_DATA_ONLY},
+	[C_REASON] = {"reason", "REASON", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_WRAP},
 };
 
 /* Newest first, over daemons. RFC 3339 in UTC sorts as text. */
@@ -65,20 +65,6 @@ static int by_start(const void *a, const void *b)
 	const char *other = reply_text(*(cJSON *const *)b, "started_at");
 
 	return strcmp(other ? other : "", one ? one : "");
-}
-
-static cJSON *sorted(cJSON *array)
-{
-	size_t count = (size_t)cJSON_GetArraySize(array);
-	cJSON **items = need(calloc(count + 1, sizeof *items));
-
-	for (size_t i = 0; i < count; i++)
-		items[i] = cJSON_DetachItemFromArray(array, 0);
-	qsort(items, count, sizeof *items, by_start);
-	for (size_t i = 0; i < count; i++)
-		cJSON_AddItemToArray(array, items[i]);
-	free(items);
-	return array;
 }
 
 /* Of what is still being recorded nothing has been counted yet. */
@@ -160,7 +146,7 @@ int command_captures(struct arguments *arguments)
 	} else {
 		bool more = false;
 
-		sorted(collect.array);
+		json_sort(collect.array, by_start);
 		unset_running(collect.array);
 		while (limit && cJSON_GetArraySize(collect.array) > limit) {
 			more = true;

@@ -5,6 +5,7 @@
 #include "../output.h"
 #include "../text.h"
 
+#include "proto/events.h"
 #include "proto/version.h"
 
 #include <errno.h>
@@ -70,7 +71,7 @@ static int check_daemons(struct table *checks)
 		const char *version = reply_text(row, "version");
 		const char *socket = reply_text(row, "socket");
 
-		snprintf(text, sizeof text, "%s answers at %.128s (pid %.0f, %.0f processes, %.0f captures)",
+		snprintf(text, sizeof text, "%s answers at %.128s (pid %.0f; processes: %.0f, captures: %.0f)",
 			 cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(row, "user")) ? "your own daemon"
 										     : "the system's daemon",
 			 socket ? socket : "?", reply_number(row, "pid", 0), reply_number(row, "processes", 0),
@@ -143,10 +144,18 @@ static int environment(enum output_format format)
 	return code ? code : install;
 }
 
+static bool is_collector(const cJSON *row, const char *word)
+{
+	const char *collector = reply_text(row, "collector");
+
+	return collector && strcmp(collector, word) == 0;
+}
+
 static struct table *collector_table(const cJSON *rows)
 {
 	struct table *table = table_new(collector_columns, sizeof collector_columns / sizeof *collector_columns);
 	const cJSON *row;
+	bool told_cuda = false;
 
 	cJSON_ArrayForEach(row, rows)
 	{
@@ -155,6 +164,15 @@ static struct table *collector_table(const cJSON *rows)
 			table_set_member(table, c, row, collector_columns[c].key);
 		if (!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(row, "available")))
 			table_mark(table);
+		told_cuda = told_cuda || is_collector(row, collector_word(COLLECTOR_CUPTI));
+	}
+	/* Agents of this release have no such collector that could answer. */
+	if (cJSON_GetArraySize(rows) && !told_cuda) {
+		table_add(table);
+		table_set_text(table, 0, collector_word(COLLECTOR_CUPTI));
+		table_set(table, 1, false);
+		table_set_text(table, 2, "this release of profd records no CUDA activity");
+		table_mark(table);
 	}
 	return table;
 }
@@ -177,12 +195,16 @@ static void print_process(const cJSON *process)
 	const char *name = reply_text(process, "name");
 	const char *source = reply_text(process, "step_source");
 	const char *torch = reply_text(process, "torch_version");
-	char median[TEXT_FIGURE_BYTES];
+	char median[TEXT_FIGURE_BYTES], count[TEXT_FIGURE_BYTES];
 	double step = reply_number(process, "step_ns", 0);
 	char *safe = text_safe(name ? name : "?");
 
-	printf("process %.0f (%s) is registered, has ended %.0f steps (told by: %s)", reply_number(process, "pid", 0),
-	       safe, reply_number(process, "step", 0), source ? source : "none");
+	printf("process %.0f (%s) is registered, has ", reply_number(process, "pid", 0), safe);
+	if (reply_number(process, "step", 0) > 0)
+		printf("ended %s steps (told by: %s)", text_count(count, (int64_t)reply_number(process, "step", 0)),
+		       source ? source : "none");
+	else
+		printf("shown no steps yet");
 	if (step > 0)
 		printf(", %s each", text_duration(median, (int64_t)step));
 	free(safe);

@@ -26,9 +26,9 @@ static const struct column columns[] = {
 	[PS_USER] = {"user", "USER", COLUMN_TEXT, 0},
 	[PS_UID] = {"uid", "UID", COLUMN_NUMBER, COLUMN_DATA_ONLY},
 	[PS_NAME] = {"name", "NAME", COLUMN_TEXT, COLUMN_ELASTIC},
-	[PS_JOB] = {"job", "JOB", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_ELASTIC},
+	[PS_JOB] = {"job", "JOB", COLUMN_TEXT, COLUMN_OPTIONAL},
 	[PS_RANK] = {"rank", "RANK", COLUMN_NUMBER, COLUMN_OPTIONAL},
-	[PS_WORLD] = {"world_size", "WORLD", COLUMN_NUMBER, COLUMN_OPTIONAL},
+	[PS_WORLD] = {"world_size", "WORLD", COLUMN_NUMBER, COLUMN_DATA_ONLY},
 	[PS_STEP] = {"step", "STEP", COLUMN_NUMBER, 0},
 	[PS_STEP_TIME] = {"step_ns", "STEP TIME", COLUMN_DURATION, 0},
 	[PS_SOURCE] = {"step_source", "STEPS BY", COLUMN_TEXT, 0},
@@ -67,6 +67,28 @@ static struct table *tabulate(const cJSON *processes)
 			table_set_member(table, c, process, columns[c].key);
 	}
 	return table;
+}
+
+static const char *text_of(const cJSON *process, const char *key)
+{
+	const char *text = reply_text(process, key);
+
+	return text ? text : "";
+}
+
+/* The ranks of a job one below the other, jobs without a name first. */
+static int by_place(const void *a, const void *b)
+{
+	const cJSON *one = *(cJSON *const *)a, *other = *(cJSON *const *)b;
+	static const char *const numbers[] = {"rank", "pid"};
+	int order = strcmp(text_of(one, "job"), text_of(other, "job"));
+
+	for (size_t i = 0; !order && i < sizeof numbers / sizeof *numbers; i++) {
+		double left = reply_number(one, numbers[i], -1), right = reply_number(other, numbers[i], -1);
+
+		order = (left > right) - (left < right);
+	}
+	return order;
 }
 
 static bool listed(const cJSON *processes, int64_t pid)
@@ -130,6 +152,7 @@ int command_ps(struct arguments *arguments)
 		for (int i = cJSON_GetArraySize(collect.array); i > 0; i--)
 			if (!wanted(arguments, cJSON_GetArrayItem(collect.array, i - 1)))
 				cJSON_DeleteItemFromArray(collect.array, i - 1);
+		json_sort(collect.array, by_place);
 		if (filtered)
 			code = explain(&daemons, arguments, collect.array);
 		if (format == FORMAT_JSON) {

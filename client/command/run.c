@@ -126,7 +126,9 @@ static void see_to_daemon(const struct arguments *arguments)
 		start_daemon();
 		return;
 	}
-	if (!arguments_has(arguments, "no-daemon-start") && isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) {
+	/* Who asks from the background is stopped by the terminal. */
+	if (!arguments_has(arguments, "no-daemon-start") && isatty(STDERR_FILENO) &&
+	    tcgetpgrp(STDIN_FILENO) == getpgrp()) {
 		if (asked())
 			start_daemon();
 		return;

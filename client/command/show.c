@@ -182,16 +182,25 @@ static void print_empty(const struct show *show, const char *name)
 		const char *section;
 		const char *collectors[3];
 	} inputs[] = {{"operators", {"torch"}}, {"ranges", {"nvtx", "torch", "steps"}}};
-	bool recorded = true;
+	char *sentence, *safe;
 
 	for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+		bool recorded = false;
+
 		if (strcmp(inputs[i].section, name) != 0)
 			continue;
-		recorded = false;
 		for (size_t k = 0; k < 3 && inputs[i].collectors[k]; k++)
 			recorded = recorded || report_ran(&show->capture.reader, inputs[i].collectors[k]);
+		if (recorded)
+			break;
+		sentence = report_sentence(&show->capture.reader, inputs[i].collectors[0]);
+		safe = text_safe(sentence);
+		printf("  not recorded%s%s\n", *safe ? ": " : "", safe);
+		free(safe);
+		free(sentence);
+		return;
 	}
-	printf("  %s\n", recorded ? "none" : "not recorded");
+	puts("  none");
 }
 
 static void print_section(struct show *show, const char *name, const char *heading)

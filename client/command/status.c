@@ -13,8 +13,8 @@ static const struct column columns[] = {
 	{"captures", "CAPTURES", COLUMN_COUNT, 0},
 	{"store_bytes", "STORE", COLUMN_BYTES, 0},
 	{"started_at", "STARTED", COLUMN_TEXT, COLUMN_DATA_ONLY},
-	{"socket", "SOCKET", COLUMN_TEXT, COLUMN_ELASTIC},
-	{"directory", "DIRECTORY", COLUMN_TEXT, COLUMN_ELASTIC},
+	{"socket", "SOCKET", COLUMN_TEXT, 0},
+	{"directory", "DIRECTORY", COLUMN_TEXT, 0},
 };
 
 int command_status(struct arguments *arguments)

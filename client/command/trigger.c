@@ -17,7 +17,7 @@
 /* After the trigger's own deadline: time to derive what was recorded until then. */
 #define GRACE_NS 60000000000ll
 
-static int check(const struct arguments *a, const char **ret_wanted)
+static int check(const struct arguments *a)
 {
 	unsigned kinds =
 		0u + (a->pid_count > 0) + arguments_has(a, "name") + arguments_has(a, "job") + arguments_has(a, "all");
@@ -67,8 +67,20 @@ static int check(const struct arguments *a, const char **ret_wanted)
 		if (refusal)
 			return fail(EXIT_USAGE, "%s", refusal);
 	}
-	*ret_wanted = a->pid_count ? "the process" : arguments_has(a, "all") ? "processes" : "a process to match";
 	return EXIT_DONE;
+}
+
+/* Whom the daemon is to find: what is said until it has. */
+static void describe_wanted(const struct arguments *a, char *text, size_t bytes)
+{
+	const char *name = arguments_text(a, "name", NULL), *job = arguments_text(a, "job", NULL);
+
+	if (name)
+		snprintf(text, bytes, "a process whose name matches %.48s", name);
+	else if (job)
+		snprintf(text, bytes, "a process of job %.48s", job);
+	else
+		snprintf(text, bytes, "%s", a->pid_count == 1 ? "the process's agent" : "the processes' agents");
 }
 
 static int64_t timeout(const struct arguments *a)
@@ -178,16 +190,13 @@ static void add_targets(const struct arguments *a, struct daemons *daemons, cJSO
 /* The exit code of one finished capture. */
 static int capture_code(const struct watched *watched)
 {
-	const char *reason = watched->captured ? reply_text(watched->captured, "reason") : NULL;
+	const char *reason = watched->captured ? reply_text(watched->captured, "reason_code") : NULL;
 
 	if (strcmp(watched->status, "complete") == 0)
 		return EXIT_DONE;
-	if (strcmp(watched->status, "incomplete") != 0)
-		return EXIT_FAILED;
-	/* The agent's own words for a deadline, and the daemon's. */
-	if (reason && (strstr(reason, cancel_reason_sentence(REASON_DEADLINE)) || strstr(reason, "stopped stepping")))
+	if (reason && strcmp(reason, cancel_reason_word(REASON_DEADLINE)) == 0)
 		return EXIT_TIMED_OUT;
-	return EXIT_INCOMPLETE;
+	return strcmp(watched->status, "incomplete") == 0 ? EXIT_INCOMPLETE : EXIT_FAILED;
 }
 
 /* Of several codes, the first that applies; verbs.c says so to the user. */
@@ -202,12 +211,76 @@ static int worse(int one, int other)
 	return one ? one : other;
 }
 
-static int verdict(struct watch *watch)
+static int by_error(const void *a, const void *b)
+{
+	const struct failure *one = a, *other = b;
+
+	if (one->error != other->error)
+		return one->error < other->error ? -1 : 1;
+	return (one->pid > other->pid) - (one->pid < other->pid);
+}
+
+/* Do two sentences differ in the pid alone, at most? */
+static bool alike(const struct failure *one, const struct failure *other)
+{
+	switch (one->error) {
+	case ERROR_NO_PROCESS:
+	case ERROR_NO_AGENT:
+	case ERROR_GONE:
+	case ERROR_NOT_YOURS:
+	case ERROR_BUSY:
+	case ERROR_NO_STEPS:
+	case ERROR_AT_STEP_UNSEEN:
+		return one->error == other->error;
+	default:
+		return one->error == other->error && strcmp(one->message, other->message) == 0;
+	}
+}
+
+/* A sentence for each kind of refusal, with the other processes that it goes for: a job may have many ranks. */
+static int print_refused(const struct arguments *a, struct watch *watch)
 {
 	int code = EXIT_DONE;
 
-	for (size_t i = 0; i < watch->refused_count; i++)
-		code = worse(code, failure_print(&watch->refused[i]));
+	if (watch->refused_count)
+		qsort(watch->refused, watch->refused_count, sizeof *watch->refused, by_error);
+	for (size_t i = 0, n; i < watch->refused_count; i += n) {
+		const struct failure *first = &watch->refused[i];
+		char others[256] = "";
+		size_t used = 0, named = 0;
+
+		/* Who names nobody means whoever steps: launchers carry the agent too. */
+		if (first->error == ERROR_NO_STEPS && arguments_has(a, "all") && watch->count)
+			note("process %lld was left out: it has shown no steps", (long long)first->pid);
+		else
+			code = worse(code, failure_print(first));
+		for (n = 1; i + n < watch->refused_count && alike(first, &watch->refused[i + n]); n++) {
+			if (used + 24 >= sizeof others)
+				continue;
+			used += (size_t)snprintf(others + used, sizeof others - used, "%s%lld", named ? ", " : "",
+						 (long long)watch->refused[i + n].pid);
+			named++;
+		}
+		if (n > 1)
+			note("the same goes for process%s %s%s", n > 2 ? "es" : "", others,
+			     named < n - 1 ? " and others" : "");
+	}
+	return code;
+}
+
+static const char *next_after_timeout(const struct arguments *a)
+{
+	if (arguments_has(a, "step-range"))
+		return "; did a range match --step-range? --duration 2s instead of it shows which ranges there are";
+	if (arguments_has(a, "step-op"))
+		return "; did an operator match --step-op? --duration 2s instead of it shows which operators there are";
+	return "; does the job step (`profd ps`)? --timeout waits longer, --duration needs no steps";
+}
+
+static int verdict(const struct arguments *a, struct watch *watch)
+{
+	int code = print_refused(a, watch);
+
 	for (size_t i = 0; i < watch->count && watch->follow; i++) {
 		const struct watched *one = &watch->captures[i];
 		const char *reason = one->captured ? reply_text(one->captured, "reason") : NULL;
@@ -217,11 +290,10 @@ static int verdict(struct watch *watch)
 			continue;
 		own = capture_code(one);
 		if (own && !watch->cancelled)
-			fail(own, "capture %s (pid %lld) is %s: %s%s", one->id, (long long)one->pid, one->status,
+			fail(own, "capture %s (pid %lld) %s: %s%s", one->id, (long long)one->pid,
+			     strcmp(one->status, "failed") == 0 ? "failed" : "is incomplete",
 			     reason ? reason : "the daemon did not say why",
-			     own == EXIT_TIMED_OUT ? "; is the job stepping (`profd ps`)? --timeout waits longer, "
-						     "--duration needs no steps"
-						   : "");
+			     own == EXIT_TIMED_OUT ? next_after_timeout(a) : "");
 		code = worse(code, own);
 	}
 	if (watch->timed_out && !watch->cancelled)
@@ -287,7 +359,7 @@ static int export_all(const struct arguments *a, struct watch *watch)
 		char path[4096], mark[96] = "";
 		int own;
 
-		if (!one->captured || watch->open[one->daemon] || capture_code(one) == EXIT_FAILED)
+		if (!one->captured || watch->open[one->daemon] || strcmp(one->status, "failed") == 0)
 			continue;
 		if (watch->count > 1) {
 			int n = one->rank >= 0 && !same_rank(watch, one)
@@ -313,16 +385,18 @@ static int export_all(const struct arguments *a, struct watch *watch)
 int command_trigger(struct arguments *arguments)
 {
 	struct daemons daemons;
-	struct watch watch = {.daemons = &daemons, .follow = !arguments_has(arguments, "no-wait"),
+	struct watch watch = {.daemons = &daemons,
+			      .follow = !arguments_has(arguments, "no-wait"),
 			      .window = arguments_has(arguments, "duration")};
 	cJSON *requests[DAEMONS_MAX] = {0};
-	int code = check(arguments, &watch.wanted);
+	int code = check(arguments);
 
 	if (code)
 		return code;
 	code = daemons_need(&daemons);
 	if (code)
 		return code;
+	describe_wanted(arguments, watch.wanted, sizeof watch.wanted);
 	watch.give_up_ns = timeout(arguments) + GRACE_NS;
 	add_targets(arguments, &daemons, requests);
 	watch_run(&watch, requests);
@@ -330,7 +404,7 @@ int command_trigger(struct arguments *arguments)
 		cJSON_Delete(requests[i]);
 	code = export_all(arguments, &watch);
 	trigger_print(&watch, arguments_format(arguments));
-	code = worse(verdict(&watch), code);
+	code = worse(verdict(arguments, &watch), code);
 	watch_deinit(&watch);
 	daemons_deinit(&daemons);
 	return code;

@@ -166,9 +166,9 @@ static void print_head(const struct result *result, const struct screen *screen)
 		snprintf(what, sizeof what, "%.0f of %.0f steps%s%s", reply_number(captured, "steps_recorded", 0),
 			 reply_number(captured, "steps_wanted", 0), result->median > 0 ? ", median " : "",
 			 result->median > 0 ? text_duration(median, result->median) : "");
-	printf("%scapture %s%s: %s, pid %lld %s, %s, %s events, %s lost%s\n", screen_bold(screen),
-	       result->watched->id, screen_plain(screen), result->watched->status, (long long)result->watched->pid,
-	       safe, what, text_count(events, (int64_t)reply_number(captured, "events", 0)),
+	printf("%scapture %s%s: %s, pid %lld %s, %s, %s events, %s lost%s\n", screen_bold(screen), result->watched->id,
+	       screen_plain(screen), result->watched->status, (long long)result->watched->pid, safe, what,
+	       text_count(events, (int64_t)reply_number(captured, "events", 0)),
 	       text_count(lost, (int64_t)reply_number(captured, "lost", 0)),
 	       cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(captured, "simulated")) ? ", SIMULATED GPU" : "");
 	free(safe);
@@ -245,10 +245,28 @@ static void print_next(const struct result *result, size_t count)
 		snprintf(command, sizeof command, "profd show %s --step %lld", id, (long long)result->slowest_step);
 		next_line(command, "the slowest step alone");
 	}
-	snprintf(command, sizeof command, "profd export %s", id);
-	next_line(command, "a trace for ui.perfetto.dev or chrome://tracing");
+	if (!reply_text(result->watched->captured, "output")) {
+		snprintf(command, sizeof command, "profd export %s", id);
+		next_line(command, "a trace for ui.perfetto.dev or chrome://tracing");
+	}
 	if (count > 1)
 		next_line("profd captures", "all captures, newest first");
+}
+
+/* What --output has written. */
+static void print_written(const struct result *results, size_t count)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < count; i++) {
+		const char *path = reply_text(results[i].watched->captured, "output");
+		char *safe = text_safe(path ? path : "");
+
+		if (path)
+			printf("%s  %s\n", any ? "" : "\nwritten, for ui.perfetto.dev or chrome://tracing:\n", safe);
+		any = any || path;
+		free(safe);
+	}
 }
 
 static void print_people(struct result *results, size_t count)
@@ -280,6 +298,7 @@ static void print_people(struct result *results, size_t count)
 		print_cost(chosen, &screen);
 		print_next(chosen, count);
 	}
+	print_written(results, count);
 }
 
 static void print_ids(const struct watch *watch, enum output_format format)

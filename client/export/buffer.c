@@ -8,7 +8,7 @@
 void buffer_deinit(struct buffer *b)
 {
 	free(b->bytes);
-	*b = (struct buffer){ 0 };
+	*b = (struct buffer){0};
 }
 
 bool buffer_grow(struct buffer *b, size_t more)
@@ -28,9 +28,10 @@ bool buffer_grow(struct buffer *b, size_t more)
 	return true;
 }
 
-static const char digit_pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748"
-				  "49505152535455565758596061626364656667686970717273747576777879808182838485868788899091929394959697"
-				  "9899";
+static const char digit_pairs[] =
+	"00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748"
+	"49505152535455565758596061626364656667686970717273747576777879808182838485868788899091929394959697"
+	"9899";
 
 /* Writes the digits at the end of a field of BUFFER_NUMBER_BYTES and returns where they begin. */
 static char *digits_before(char *end, uint64_t value)
@@ -148,10 +149,10 @@ static void put_character(struct buffer *b, const char *bytes, size_t length, bo
 	if (length == 0) {
 		BUFFER_PUT(b, "\xef\xbf\xbd");
 	} else if (escape && (c == '"' || c == '\\')) {
-		char pair[2] = { '\\', (char)c };
+		char pair[2] = {'\\', (char)c};
 		buffer_put(b, pair, 2);
 	} else if (escape && (c < 0x20 || c == 0x7f)) {
-		char code[6] = { '\\', 'u', '0', '0', "0123456789abcdef"[c >> 4], "0123456789abcdef"[c & 15] };
+		char code[6] = {'\\', 'u', '0', '0', "0123456789abcdef"[c >> 4], "0123456789abcdef"[c & 15]};
 		buffer_put(b, code, 6);
 	} else {
 		buffer_put(b, bytes, length);

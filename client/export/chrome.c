@@ -4,12 +4,14 @@
  * A table is cut into jobs of some thousand rows. Each job reads its rows, in the order of arrival, and formats them in
  * a thread of its own with a connection of its own; the stream puts the jobs' texts in order. What is shared (names,
  * tracks) is read-only by then, but for `flows`, which jobs fill one at a time, in their turn. A new kind of event is a
- * row of `kinds` and a function that puts one event. */
+ * row of `kinds` and a function that puts one event. Events have no blanks between their members: to write them took a
+ * tenth of the time. */
 #include "chrome.h"
 
 #include "../../proto/events.h"
 #include "flows.h"
 #include "inputs.h"
+#include "scan.h"
 #include "stream.h"
 #include "workers.h"
 
@@ -24,7 +26,7 @@
 
 enum kind { KIND_RANGES, KIND_MARKS, KIND_OPERATORS, KINDS };
 
-struct export;
+struct exporter;
 
 /* What the node says that an operator "autograd::engine::evaluate_function: <node>" runs: torch numbers the node only, and
  * Kineto's traces have its number at both. A row stands behind those that it holds, so the node's comes first. */
@@ -44,7 +46,6 @@ struct candidate {
 
 struct worker {
 	struct reader reader;
-	sqlite3_stmt *rows[KINDS];
 	struct inputs inputs;
 	const struct chrome_thread *thread; /* of the last operator */
 	size_t moves_at[NESTING_TABLES];
@@ -52,11 +53,15 @@ struct worker {
 	size_t candidate_count;
 	sqlite3_stmt *nodes;
 	struct evaluated evaluated[EVALUATED]; /* of the last nodes, by `id` */
-	int64_t job_from;                      /* first row of the job */
-	bool looked_back;                      /* `evaluated` has those before it, too */
+	bool looked_back;		       /* `evaluated` has those before the job, too */
+	/* The job in hand */
+	struct exporter *export;
+	struct block *block;
+	enum kind kind;
+	int64_t from; /* first row */
 };
 
-struct export {
+struct exporter {
 	struct chrome chrome;
 	struct worker *workers;
 	unsigned worker_count;
@@ -64,37 +69,37 @@ struct export {
 	uint64_t jobs_at[KINDS + 1];
 	int64_t index_at[KINDS]; /* "Ev Idx" of the kind's first row */
 	struct flows flows;
-	char pid[64]; /* `", "pid": 4242, "tid": ` */
+	char pid[64]; /* `","pid":4242,"tid":` */
 	size_t pid_bytes;
 };
 
-typedef int (*put_event)(struct export *e, struct worker *w, struct buffer *b, sqlite3_stmt *row, int64_t index);
+typedef int (*put_event)(struct exporter *e, struct worker *w, struct buffer *b, sqlite3_value **row, int64_t index);
 
-static int put_range(struct export *e, struct worker *w, struct buffer *b, sqlite3_stmt *row, int64_t index);
-static int put_mark(struct export *e, struct worker *w, struct buffer *b, sqlite3_stmt *row, int64_t index);
-static int put_operator(struct export *e, struct worker *w, struct buffer *b, sqlite3_stmt *row, int64_t index);
+static int put_range(struct exporter *e, struct worker *w, struct buffer *b, sqlite3_value **row, int64_t index);
+static int put_mark(struct exporter *e, struct worker *w, struct buffer *b, sqlite3_value **row, int64_t index);
+static int put_operator(struct exporter *e, struct worker *w, struct buffer *b, sqlite3_value **row, int64_t index);
 
 /* Column 0 is the row's number. */
 static const struct {
 	const char *table, *query;
 	put_event put;
 } kinds[KINDS] = {
-	[KIND_RANGES] = { "ranges",
-			  "SELECT rowid, flags, start, duration, id, name, thread, source, domain, category, color, payload_type, payload, "
-			  "end_thread FROM ranges WHERE rowid BETWEEN ? AND ?",
-			  put_range },
-	[KIND_MARKS] = { "marks",
-			 "SELECT rowid, time, name, thread, source, domain, category, color, payload_type, payload FROM marks "
-			 "WHERE rowid BETWEEN ? AND ?",
-			 put_mark },
-	[KIND_OPERATORS] = { "operators",
-			     "SELECT rowid, flags, start, duration, id, name, thread, inputs, sequence, forward_thread, end_thread, scope, parent "
-			     "FROM operators WHERE rowid BETWEEN ? AND ?",
-			     put_operator },
+	[KIND_RANGES] = {"ranges",
+			 "SELECT profd_row(rowid, flags, start, duration, id, name, thread, source, domain, category, "
+			 "color, payload_type, payload, end_thread) FROM ranges WHERE rowid BETWEEN ? AND ?",
+			 put_range},
+	[KIND_MARKS] = {"marks",
+			"SELECT profd_row(rowid, time, name, thread, source, domain, category, color, payload_type, "
+			"payload) FROM marks WHERE rowid BETWEEN ? AND ?",
+			put_mark},
+	[KIND_OPERATORS] = {"operators",
+			    "SELECT profd_row(rowid, flags, start, duration, id, name, thread, inputs, sequence, "
+			    "forward_thread, end_thread, scope, parent) FROM operators WHERE rowid BETWEEN ? AND ?",
+			    put_operator},
 };
 
 /* A named interval: a slice on a track, or a pair of asynchronous events that needs none. The arguments stand in `args`,
- * each behind ", ". */
+ * each behind a comma. */
 struct slice {
 	const char *category;
 	int64_t name, start, duration, id;
@@ -104,32 +109,32 @@ struct slice {
 
 static void put_begin(struct buffer *b, const char *phase, const char *category)
 {
-	BUFFER_PUT(b, ",\n{\"ph\": \"");
+	BUFFER_PUT(b, ",\n{\"ph\":\"");
 	buffer_put(b, phase, 1);
-	BUFFER_PUT(b, "\", \"cat\": \"");
+	BUFFER_PUT(b, "\",\"cat\":\"");
 	buffer_put(b, category, strlen(category));
-	BUFFER_PUT(b, "\", \"name\": \"");
+	BUFFER_PUT(b, "\",\"name\":\"");
 }
 
 /* Of the two halves of an asynchronous pair. "local" is the process's: a plain "id" is the whole machine's,
  * and viewers put such events outside of every process. */
 static void put_pair_id(struct buffer *b, int64_t id)
 {
-	BUFFER_PUT(b, ", \"id2\": {\"local\": \"0x");
+	BUFFER_PUT(b, ",\"id2\":{\"local\":\"0x");
 	buffer_put_hex(b, (uint64_t)id, 1);
 	BUFFER_PUT(b, "\"}");
 }
 
-static void put_place(const struct export *e, struct buffer *b, int64_t track, int64_t time)
+static void put_place(const struct exporter *e, struct buffer *b, int64_t track, int64_t time)
 {
 	buffer_put(b, e->pid, e->pid_bytes);
 	buffer_put_int(b, track);
-	BUFFER_PUT(b, ", \"ts\": ");
+	BUFFER_PUT(b, ",\"ts\":");
 	buffer_put_micros(b, time - e->chrome.origin);
 }
 
 /* Everything of a slice up to and with its "External id"; further arguments follow, then put_slice_end. */
-static void put_slice(const struct export *e, struct buffer *b, const struct slice *s)
+static void put_slice(const struct exporter *e, struct buffer *b, const struct slice *s)
 {
 	put_begin(b, s->lane == NESTING_ASYNC ? "b" : "X", s->category);
 	names_put(&e->chrome.names, b, s->name);
@@ -138,24 +143,25 @@ static void put_slice(const struct export *e, struct buffer *b, const struct sli
 		put_pair_id(b, s->id);
 	} else {
 		put_place(e, b, chrome_track(s->thread, s->lane), s->start);
-		BUFFER_PUT(b, ", \"dur\": ");
+		BUFFER_PUT(b, ",\"dur\":");
 		buffer_put_micros(b, s->duration);
 	}
-	BUFFER_PUT(b, ", \"args\": {\"External id\": ");
+	BUFFER_PUT(b, ",\"args\":{\"External id\":");
 	buffer_put_int(b, s->id);
 }
 
-static void put_slice_end(const struct export *e, struct buffer *b, const struct slice *s, int64_t flags, int64_t end_thread, int64_t index)
+static void put_slice_end(const struct exporter *e, struct buffer *b, const struct slice *s, int64_t flags,
+			  int64_t end_thread, int64_t index)
 {
 	if (flags & EVENT_FLAG_CLIPPED)
-		BUFFER_PUT(b, ", \"Clipped\": true");
+		BUFFER_PUT(b, ",\"Clipped\":true");
 	if (flags & EVENT_FLAG_DOUBTFUL)
-		BUFFER_PUT(b, ", \"Doubtful\": true");
+		BUFFER_PUT(b, ",\"Doubtful\":true");
 	if (end_thread) {
-		BUFFER_PUT(b, ", \"End thread\": ");
+		BUFFER_PUT(b, ",\"End thread\":");
 		buffer_put_int(b, end_thread);
 	}
-	BUFFER_PUT(b, ", \"Ev Idx\": ");
+	BUFFER_PUT(b, ",\"Ev Idx\":");
 	buffer_put_int(b, index);
 	BUFFER_PUT(b, "}}");
 	if (s->lane == NESTING_ASYNC) {
@@ -167,20 +173,20 @@ static void put_slice_end(const struct export *e, struct buffer *b, const struct
 	}
 }
 
-static int64_t length_of(sqlite3_stmt *row, int column)
+static int64_t length_of(sqlite3_value *value)
 {
-	int64_t duration = sqlite3_column_int64(row, column);
+	int64_t duration = sqlite3_value_int64(value);
 	return duration < 0 ? 0 : duration; /* in a broken file */
 }
 
-static int64_t sequence_of(sqlite3_stmt *row, int column)
+static int64_t sequence_of(sqlite3_value *value)
 {
-	return sqlite3_column_type(row, column) == SQLITE_NULL ? -1 : sqlite3_column_int64(row, column);
+	return sqlite3_value_type(value) == SQLITE_NULL ? -1 : sqlite3_value_int64(value);
 }
 
 static void put_evaluated(struct worker *w, int64_t id, int64_t sequence, int64_t forward)
 {
-	w->evaluated[(uint64_t)id % EVALUATED] = (struct evaluated){ .id = id, .sequence = sequence, .forward = forward };
+	w->evaluated[(uint64_t)id % EVALUATED] = (struct evaluated){.id = id, .sequence = sequence, .forward = forward};
 }
 
 /* The node that the operator `id` runs, where it is in the job or shortly before it; else NULL. */
@@ -190,37 +196,40 @@ static const struct evaluated *find_evaluated(struct worker *w, int64_t id)
 	if (found->id == id || w->looked_back)
 		return found->id == id ? found : NULL;
 	w->looked_back = true;
-	static const char sql[] = "SELECT parent, sequence, forward_thread FROM operators WHERE rowid BETWEEN ? AND ? AND scope = 1 AND parent <> 0";
+	static const char sql[] = "SELECT parent, sequence, forward_thread FROM operators WHERE rowid BETWEEN ? AND ? "
+				  "AND scope = 1 AND parent <> 0";
 	if (!w->nodes && sqlite3_prepare_v2(w->reader.db, sql, -1, &w->nodes, NULL) != SQLITE_OK)
 		return NULL;
-	sqlite3_bind_int64(w->nodes, 1, w->job_from - 2 * EVALUATED);
-	sqlite3_bind_int64(w->nodes, 2, w->job_from - 1);
+	sqlite3_bind_int64(w->nodes, 1, w->from - 2 * EVALUATED);
+	sqlite3_bind_int64(w->nodes, 2, w->from - 1);
 	while (sqlite3_step(w->nodes) == SQLITE_ROW) {
 		int64_t around = sqlite3_column_int64(w->nodes, 0);
 		/* Never over one of the job's own. */
 		if (w->evaluated[(uint64_t)around % EVALUATED].id == 0 || around == id)
-			put_evaluated(w, around, sequence_of(w->nodes, 1), sqlite3_column_int64(w->nodes, 2));
+			put_evaluated(w, around, sequence_of(sqlite3_column_value(w->nodes, 1)),
+				      sqlite3_column_int64(w->nodes, 2));
 	}
 	sqlite3_reset(w->nodes);
 	return found->id == id ? found : NULL;
 }
 
-static int put_operator(struct export *e, struct worker *w, struct buffer *b, sqlite3_stmt *row, int64_t index)
+static int put_operator(struct exporter *e, struct worker *w, struct buffer *b, sqlite3_value **row, int64_t index)
 {
-	int64_t flags = sqlite3_column_int64(row, 1), inputs = sqlite3_column_int64(row, 7);
-	int64_t sequence = sequence_of(row, 8), forward = sqlite3_column_int64(row, 9), parent;
-	bool is_node = sqlite3_column_int64(row, 11) == 1; /* RecordScope::BACKWARD_FUNCTION */
+	int64_t flags = sqlite3_value_int64(row[1]), inputs = sqlite3_value_int64(row[7]);
+	int64_t sequence = sequence_of(row[8]), forward = sqlite3_value_int64(row[9]), parent;
+	bool is_node = sqlite3_value_int64(row[11]) == 1; /* RecordScope::BACKWARD_FUNCTION */
 	struct slice s = {
 		.category = "cpu_op",
-		.start = sqlite3_column_int64(row, 2),
-		.duration = length_of(row, 3),
-		.id = sqlite3_column_int64(row, 4),
-		.name = sqlite3_column_int64(row, 5),
-		.thread = (uint32_t)sqlite3_column_int64(row, 6),
-		.lane = nesting_lane(&e->chrome.nesting, NESTING_OPERATORS, sqlite3_column_int64(row, 0), &w->moves_at[NESTING_OPERATORS]),
+		.start = sqlite3_value_int64(row[2]),
+		.duration = length_of(row[3]),
+		.id = sqlite3_value_int64(row[4]),
+		.name = sqlite3_value_int64(row[5]),
+		.thread = (uint32_t)sqlite3_value_int64(row[6]),
+		.lane = nesting_lane(&e->chrome.nesting, NESTING_OPERATORS, sqlite3_value_int64(row[0]),
+				     &w->moves_at[NESTING_OPERATORS]),
 	};
 	int error = 0;
-	if (is_node && (parent = sqlite3_column_int64(row, 12)) != 0)
+	if (is_node && (parent = sqlite3_value_int64(row[12])) != 0)
 		put_evaluated(w, parent, sequence, forward);
 	if (sequence < 0 && names_begins(&e->chrome.names, s.name, "autograd::engine::evaluate_function: ")) {
 		const struct evaluated *node = find_evaluated(w, s.id);
@@ -230,14 +239,14 @@ static int put_operator(struct export *e, struct worker *w, struct buffer *b, sq
 	bool numbered = sequence >= 0;
 	put_slice(e, b, &s);
 	if (numbered) {
-		BUFFER_PUT(b, ", \"Sequence number\": ");
+		BUFFER_PUT(b, ",\"Sequence number\":");
 		buffer_put_int(b, sequence);
-		BUFFER_PUT(b, ", \"Fwd thread id\": ");
+		BUFFER_PUT(b, ",\"Fwd thread id\":");
 		buffer_put_int(b, forward);
 	}
 	if (inputs)
 		error = inputs_put(&w->inputs, &w->reader, b, inputs);
-	put_slice_end(e, b, &s, flags, sqlite3_column_int64(row, 10), index);
+	put_slice_end(e, b, &s, flags, sqlite3_value_int64(row[10]), index);
 	if (!numbered || s.lane == NESTING_ASYNC)
 		return error;
 
@@ -250,18 +259,18 @@ static int put_operator(struct export *e, struct worker *w, struct buffer *b, sq
 			.forward_thread = forward_thread,
 			.backward = forward != 0,
 			.is_node = is_node,
-			.end = { .start = s.start, .track = chrome_track(s.thread, s.lane) },
+			.end = {.start = s.start, .track = chrome_track(s.thread, s.lane)},
 		};
 	return error;
 }
 
-static void put_name_argument(const struct export *e, struct buffer *b, const char *key, int64_t id)
+static void put_name_argument(const struct exporter *e, struct buffer *b, const char *key, int64_t id)
 {
 	if (!id)
 		return;
-	BUFFER_PUT(b, ", \"");
+	BUFFER_PUT(b, ",\"");
 	buffer_put(b, key, strlen(key));
-	BUFFER_PUT(b, "\": \"");
+	BUFFER_PUT(b, "\":\"");
 	names_put(&e->chrome.names, b, id);
 	BUFFER_PUT(b, "\"");
 }
@@ -274,7 +283,7 @@ static void put_payload(struct buffer *b, int64_t type, uint64_t bits)
 	double wide;
 	float narrow;
 	uint32_t low = (uint32_t)bits;
-	BUFFER_PUT(b, ", \"payload\": ");
+	BUFFER_PUT(b, ",\"payload\":");
 	switch (type) {
 	case PAYLOAD_UINT64:
 		buffer_put_uint(b, bits);
@@ -305,85 +314,84 @@ static void put_payload(struct buffer *b, int64_t type, uint64_t bits)
 
 /* What ranges and marks share; the columns follow one another from `first`: source, domain, category, color,
  * payload_type, payload. */
-static void put_annotation(const struct export *e, struct buffer *b, sqlite3_stmt *row, int first)
+static void put_annotation(const struct exporter *e, struct buffer *b, sqlite3_value **row, int first)
 {
-	const char *source = range_source_word((unsigned)sqlite3_column_int(row, first));
-	uint32_t color = (uint32_t)sqlite3_column_int64(row, first + 3);
+	const char *source = range_source_word((unsigned)sqlite3_value_int(row[first]));
+	uint32_t color = (uint32_t)sqlite3_value_int64(row[first + 3]);
 	if (source) {
-		BUFFER_PUT(b, ", \"source\": ");
+		BUFFER_PUT(b, ",\"source\":");
 		buffer_put_string(b, source);
 	}
-	put_name_argument(e, b, "domain", sqlite3_column_int64(row, first + 1));
-	put_name_argument(e, b, "category", sqlite3_column_int64(row, first + 2));
+	put_name_argument(e, b, "domain", sqlite3_value_int64(row[first + 1]));
+	put_name_argument(e, b, "category", sqlite3_value_int64(row[first + 2]));
 	if (color) {
 		char text[40];
-		int n = snprintf(text, sizeof text, ", \"color\": \"#%08" PRIX32 "\"", color);
+		int n = snprintf(text, sizeof text, ",\"color\":\"#%08" PRIX32 "\"", color);
 		buffer_put(b, text, (size_t)n);
 	}
-	if (sqlite3_column_int64(row, first + 4))
-		put_payload(b, sqlite3_column_int64(row, first + 4), (uint64_t)sqlite3_column_int64(row, first + 5));
+	if (sqlite3_value_int64(row[first + 4]))
+		put_payload(b, sqlite3_value_int64(row[first + 4]), (uint64_t)sqlite3_value_int64(row[first + 5]));
 }
 
-static int put_range(struct export *e, struct worker *w, struct buffer *b, sqlite3_stmt *row, int64_t index)
+static int put_range(struct exporter *e, struct worker *w, struct buffer *b, sqlite3_value **row, int64_t index)
 {
 	struct slice s = {
 		.category = "user_annotation",
-		.start = sqlite3_column_int64(row, 2),
-		.duration = length_of(row, 3),
-		.id = sqlite3_column_int64(row, 4),
-		.name = sqlite3_column_int64(row, 5),
-		.thread = (uint32_t)sqlite3_column_int64(row, 6),
+		.start = sqlite3_value_int64(row[2]),
+		.duration = length_of(row[3]),
+		.id = sqlite3_value_int64(row[4]),
+		.name = sqlite3_value_int64(row[5]),
+		.thread = (uint32_t)sqlite3_value_int64(row[6]),
 	};
 	/* Start/end ranges overlap freely: they are not a thread's. */
-	if (sqlite3_column_int64(row, 7) == RANGE_SOURCE_NVTX_START_END)
+	if (sqlite3_value_int64(row[7]) == RANGE_SOURCE_NVTX_START_END)
 		s.lane = NESTING_ASYNC;
 	else
-		s.lane = nesting_lane(&e->chrome.nesting, NESTING_RANGES, sqlite3_column_int64(row, 0), &w->moves_at[NESTING_RANGES]);
+		s.lane = nesting_lane(&e->chrome.nesting, NESTING_RANGES, sqlite3_value_int64(row[0]),
+				      &w->moves_at[NESTING_RANGES]);
 	put_slice(e, b, &s);
 	put_annotation(e, b, row, 7);
-	put_slice_end(e, b, &s, sqlite3_column_int64(row, 1), sqlite3_column_int64(row, 13), index);
+	put_slice_end(e, b, &s, sqlite3_value_int64(row[1]), sqlite3_value_int64(row[13]), index);
 	return 0;
 }
 
-static int put_mark(struct export *e, struct worker *w, struct buffer *b, sqlite3_stmt *row, int64_t index)
+static int put_mark(struct exporter *e, struct worker *w, struct buffer *b, sqlite3_value **row, int64_t index)
 {
 	(void)w;
 	put_begin(b, "i", "user_annotation");
-	names_put(&e->chrome.names, b, sqlite3_column_int64(row, 2));
-	put_place(e, b, (uint32_t)sqlite3_column_int64(row, 3), sqlite3_column_int64(row, 1));
-	BUFFER_PUT(b, ", \"s\": \"t\", \"args\": {\"Ev Idx\": ");
+	names_put(&e->chrome.names, b, sqlite3_value_int64(row[2]));
+	put_place(e, b, (uint32_t)sqlite3_value_int64(row[3]), sqlite3_value_int64(row[1]));
+	BUFFER_PUT(b, ",\"s\":\"t\",\"args\":{\"Ev Idx\":");
 	buffer_put_int(b, index);
 	put_annotation(e, b, row, 4);
 	BUFFER_PUT(b, "}}");
 	return 0;
 }
 
+static int put_row(void *user, sqlite3_value **row)
+{
+	struct worker *w = user;
+	struct exporter *e = w->export;
+	int64_t index = e->index_at[w->kind] + sqlite3_value_int64(row[0]) - e->rows[w->kind].first;
+	int error = kinds[w->kind].put(e, w, &w->block->text, row, index);
+	return error ? error : block_flush_full(w->block);
+}
+
 static int run_job(void *user, unsigned worker, struct block *block)
 {
-	struct export *e = user;
+	struct exporter *e = user;
 	struct worker *w = &e->workers[worker];
-	int kind = 0, error = 0, result = SQLITE_ERROR;
+	unsigned kind = 0;
 	while (block->job >= e->jobs_at[kind + 1])
 		kind++;
-	if (!w->rows[kind] && sqlite3_prepare_v2(w->reader.db, kinds[kind].query, -1, &w->rows[kind], NULL) != SQLITE_OK)
-		return -EIO;
-	sqlite3_stmt *row = w->rows[kind];
-	int64_t first = e->rows[kind].first, from = first + (int64_t)(block->job - e->jobs_at[kind]) * JOB_ROWS;
-	sqlite3_bind_int64(row, 1, from);
-	sqlite3_bind_int64(row, 2, from + JOB_ROWS - 1);
+	w->export = e;
+	w->block = block;
+	w->kind = kind;
+	w->from = e->rows[kind].first + (int64_t)(block->job - e->jobs_at[kind]) * JOB_ROWS;
 	w->candidate_count = 0;
-	w->job_from = from;
 	w->looked_back = false;
 	memset(w->evaluated, 0, sizeof w->evaluated);
-	while (!error && (result = sqlite3_step(row)) == SQLITE_ROW) {
-		int64_t index = e->index_at[kind] + sqlite3_column_int64(row, 0) - first;
-		error = kinds[kind].put(e, w, &block->text, row, index);
-		if (!error)
-			error = block_flush_full(block);
-	}
-	sqlite3_reset(row);
-	if (!error && result != SQLITE_DONE)
-		error = -EIO;
+	int error = scan_rows(&w->reader, kinds[kind].query, w->from, w->from + JOB_ROWS - 1, put_row, w);
 	if (!error)
 		error = block_flush(block);
 	for (size_t i = 0; i < w->candidate_count && !error; i++) {
@@ -394,19 +402,21 @@ static int run_job(void *user, unsigned worker, struct block *block)
 }
 
 /* ProfilerStep#N around each step, on the thread that stepped. */
-static int put_steps(struct export *e, struct block *block, int64_t *ret_count)
+static int put_steps(struct exporter *e, struct block *block, int64_t *ret_count)
 {
 	struct buffer *b = &block->text;
 	sqlite3_stmt *row;
 	int error = 0, result = SQLITE_ERROR;
 	/* The order and the rule of nesting.c: a step that overlaps the one before has no track. */
 	if (sqlite3_prepare_v2(e->chrome.reader->db,
-			       "SELECT thread, start, duration, number FROM steps WHERE number > 0 ORDER BY thread, start, duration DESC", -1, &row,
-			       NULL) != SQLITE_OK)
+			       "SELECT thread, start, duration, number FROM steps WHERE number > 0 ORDER BY thread, "
+			       "start, duration DESC",
+			       -1, &row, NULL) != SQLITE_OK)
 		return -EIO;
 	int64_t last_thread = -1, last_end = 0;
 	while (!error && (result = sqlite3_step(row)) == SQLITE_ROW) {
-		int64_t thread = sqlite3_column_int64(row, 0), start = sqlite3_column_int64(row, 1), duration = length_of(row, 2);
+		int64_t thread = sqlite3_column_int64(row, 0), start = sqlite3_column_int64(row, 1),
+			duration = length_of(sqlite3_column_value(row, 2));
 		if (thread == last_thread && start < last_end)
 			continue;
 		last_thread = thread;
@@ -415,9 +425,9 @@ static int put_steps(struct export *e, struct block *block, int64_t *ret_count)
 		BUFFER_PUT(b, "ProfilerStep#");
 		buffer_put_int(b, sqlite3_column_int64(row, 3));
 		put_place(e, b, (uint32_t)thread, start);
-		BUFFER_PUT(b, ", \"dur\": ");
+		BUFFER_PUT(b, ",\"dur\":");
 		buffer_put_micros(b, duration);
-		BUFFER_PUT(b, ", \"args\": {\"Ev Idx\": ");
+		BUFFER_PUT(b, ",\"args\":{\"Ev Idx\":");
 		buffer_put_int(b, (*ret_count)++);
 		BUFFER_PUT(b, "}}");
 		error = block_flush_full(block);
@@ -426,19 +436,20 @@ static int put_steps(struct export *e, struct block *block, int64_t *ret_count)
 	return error ? error : result == SQLITE_DONE ? 0 : -EIO;
 }
 
-static void put_flow_end(const struct export *e, struct buffer *b, const char *phase, uint64_t id, struct flow_end end)
+static void put_flow_end(const struct exporter *e, struct buffer *b, const char *phase, uint64_t id,
+			 struct flow_end end)
 {
 	put_begin(b, phase, "fwdbwd");
 	BUFFER_PUT(b, "fwdbwd");
 	put_place(e, b, end.track, end.start);
-	BUFFER_PUT(b, ", \"id\": ");
+	BUFFER_PUT(b, ",\"id\":");
 	buffer_put_uint(b, id);
 	if (*phase == 'f')
-		BUFFER_PUT(b, ", \"bp\": \"e\"");
+		BUFFER_PUT(b, ",\"bp\":\"e\"");
 	BUFFER_PUT(b, "}");
 }
 
-static int put_tail(struct export *e, struct block *block)
+static int put_tail(struct exporter *e, struct block *block)
 {
 	struct buffer *b = &block->text;
 	uint64_t id = 0;
@@ -461,7 +472,7 @@ static int put_tail(struct export *e, struct block *block)
 	return error ? error : block_flush(block);
 }
 
-static int open_workers(struct export *e, unsigned count)
+static int open_workers(struct exporter *e, unsigned count)
 {
 	e->workers = calloc(count, sizeof *e->workers);
 	if (!e->workers)
@@ -480,12 +491,10 @@ static int open_workers(struct export *e, unsigned count)
 	return 0;
 }
 
-static void close_workers(struct export *e)
+static void close_workers(struct exporter *e)
 {
 	for (unsigned i = 0; i < e->worker_count; i++) {
 		struct worker *w = &e->workers[i];
-		for (int kind = 0; kind < KINDS; kind++)
-			sqlite3_finalize(w->rows[kind]);
 		sqlite3_finalize(w->nodes);
 		inputs_deinit(&w->inputs);
 		free(w->candidates);
@@ -494,7 +503,7 @@ static void close_workers(struct export *e)
 	free(e->workers);
 }
 
-static int find_tracks(struct export *e)
+static int find_tracks(struct exporter *e)
 {
 	struct reader readers[WORKERS_MAX];
 	unsigned count = 0;
@@ -504,7 +513,7 @@ static int find_tracks(struct export *e)
 	return nesting_find(&e->chrome.nesting, readers, count);
 }
 
-static int write_trace(struct export *e, struct stream *stream)
+static int write_trace(struct exporter *e, struct stream *stream)
 {
 	struct block *head = stream_head(stream);
 	int64_t index = 0;
@@ -517,7 +526,8 @@ static int write_trace(struct export *e, struct stream *stream)
 		error = chrome_threads(&e->chrome);
 	if (error)
 		return error;
-	int64_t mark = reader_count(e->chrome.reader, "SELECT min(time) FROM marks", 0), step = reader_count(e->chrome.reader, "SELECT min(start) FROM steps", 0);
+	int64_t mark = reader_count(e->chrome.reader, "SELECT min(time) FROM marks", 0),
+		step = reader_count(e->chrome.reader, "SELECT min(start) FROM steps", 0);
 	e->chrome.origin = e->chrome.nesting.earliest < 0 ? e->chrome.nesting.earliest : 0;
 	if (mark < e->chrome.origin)
 		e->chrome.origin = mark;
@@ -539,17 +549,18 @@ static int write_trace(struct export *e, struct stream *stream)
 
 int chrome_write(struct reader *r, struct stream *stream, char *why, size_t why_bytes)
 {
-	struct export *e = calloc(1, sizeof *e);
+	struct exporter *e = calloc(1, sizeof *e);
 	if (!e)
 		return -ENOMEM;
 	e->chrome.reader = r;
 	e->chrome.pid = reader_meta_int(r, "pid", 0);
-	e->pid_bytes = (size_t)snprintf(e->pid, sizeof e->pid, "\", \"pid\": %" PRId64 ", \"tid\": ", e->chrome.pid);
+	e->pid_bytes = (size_t)snprintf(e->pid, sizeof e->pid, "\",\"pid\":%" PRId64 ",\"tid\":", e->chrome.pid);
 	int error = write_trace(e, stream);
 	if (error == -EIO)
 		snprintf(why, why_bytes, "the capture file cannot be read: it is damaged, or was cut");
 	else if (error)
-		snprintf(why, why_bytes, "%s", error == -EFBIG ? "the capture has too many events for this release" : strerror(-error));
+		snprintf(why, why_bytes, "%s",
+			 error == -EFBIG ? "the capture has too many events for this release" : strerror(-error));
 	close_workers(e);
 	flows_deinit(&e->flows);
 	nesting_deinit(&e->chrome.nesting);

@@ -18,7 +18,7 @@ int chrome_write(struct reader *r, struct stream *stream, char *why, size_t why_
 struct chrome_thread {
 	uint32_t thread;
 	uint32_t torch_id; /* 0 = not known */
-	int64_t name;      /* id; 0 = none */
+	int64_t name;	   /* id; 0 = none */
 	uint8_t lanes;
 };
 

@@ -16,7 +16,7 @@ static int compare_threads(const void *left, const void *right)
 
 const struct chrome_thread *chrome_thread(const struct chrome *c, uint32_t thread)
 {
-	const struct chrome_thread key = { .thread = thread };
+	const struct chrome_thread key = {.thread = thread};
 	return c->thread_count ? bsearch(&key, c->threads, c->thread_count, sizeof key, compare_threads) : NULL;
 }
 
@@ -33,14 +33,15 @@ int chrome_threads(struct chrome *c)
 		return -ENOMEM;
 	c->threads = all;
 	/* A later record of a thread replaces what earlier ones said, where it says something. */
-	if (sqlite3_prepare_v2(c->reader->db, "SELECT thread, name, torch_id FROM threads ORDER BY thread & 0xffffffff, rowid", -1, &statement,
-			       NULL) != SQLITE_OK)
+	if (sqlite3_prepare_v2(c->reader->db,
+			       "SELECT thread, name, torch_id FROM threads ORDER BY thread & 0xffffffff, rowid", -1,
+			       &statement, NULL) != SQLITE_OK)
 		return -EIO;
 	size_t count = 0;
 	while (sqlite3_step(statement) == SQLITE_ROW && count < size) {
 		uint32_t number = (uint32_t)sqlite3_column_int64(statement, 0);
 		if (!count || all[count - 1].thread != number)
-			all[count++] = (struct chrome_thread){ .thread = number, .lanes = 1 };
+			all[count++] = (struct chrome_thread){.thread = number, .lanes = 1};
 		if (sqlite3_column_int64(statement, 1))
 			all[count - 1].name = sqlite3_column_int64(statement, 1);
 		if (sqlite3_column_int64(statement, 2))
@@ -51,12 +52,12 @@ int chrome_threads(struct chrome *c)
 	c->thread_count = count;
 	for (size_t i = 0; i < c->nesting.thread_count; i++) {
 		const struct nesting_thread *ran = &c->nesting.threads[i];
-		const struct chrome_thread key = { .thread = ran->thread };
+		const struct chrome_thread key = {.thread = ran->thread};
 		struct chrome_thread *found = count ? bsearch(&key, all, count, sizeof key, compare_threads) : NULL;
 		if (found)
 			found->lanes = ran->lanes;
 		else
-			all[c->thread_count++] = (struct chrome_thread){ .thread = ran->thread, .lanes = ran->lanes };
+			all[c->thread_count++] = (struct chrome_thread){.thread = ran->thread, .lanes = ran->lanes};
 	}
 	qsort(all, c->thread_count, sizeof *all, compare_threads);
 	return 0;
@@ -119,12 +120,18 @@ static void put_rows(struct chrome *c, struct buffer *b, const char *sql)
 static void put_profd(struct chrome *c, struct buffer *b)
 {
 	static const char *const texts[][2] = {
-		{ "capture_id", "capture_id" }, { "trigger_id", "trigger_id" }, { "status", "status" }, { "reason", "reason" },
-		{ "label", "label" },           { "name", "name" },             { "command", "command" }, { "job", "job" },
+		{"capture_id", "capture_id"}, {"trigger_id", "trigger_id"},
+		{"status", "status"},	      {"reason", "reason"},
+		{"label", "label"},	      {"name", "name"},
+		{"command", "command"},	      {"job", "job"},
 	};
 	static const char *const numbers[][2] = {
-		{ "step_before_ns", "step_before" }, { "step_during_ns", "step_during" }, { "late_steps", "late_steps" },
-		{ "other_thread_steps", "other_thread_steps" }, { "events", "events" }, { "lost", "lost" },
+		{"step_before_ns", "step_before"},
+		{"step_during_ns", "step_during"},
+		{"late_steps", "late_steps"},
+		{"other_thread_steps", "other_thread_steps"},
+		{"events", "events"},
+		{"lost", "lost"},
 	};
 	BUFFER_PUT(b, "  \"profd\": {");
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
@@ -242,7 +249,7 @@ static void put_warning(const struct chrome *c, struct buffer *b, const char *te
 
 void chrome_put_warnings(struct chrome *c, struct buffer *b)
 {
-	struct buffer text = { 0 };
+	struct buffer text = {0};
 	int64_t end = reader_meta_int(c->reader, "record_end", 0);
 	int64_t lost = reader_count(c->reader, "SELECT sum(count) FROM losses WHERE is_loss <> 0", 0);
 	const char *status = reader_meta_text(c->reader, "status"), *reason = reader_meta_text(c->reader, "reason");

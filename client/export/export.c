@@ -9,7 +9,8 @@
 #include <string.h>
 
 static const struct export_format formats[] = {
-	{ "chrome", ".json .json.gz", "Chrome trace events, as torch.profiler writes them: Perfetto, chrome://tracing, HTA", chrome_write },
+	{"chrome", ".json .json.gz",
+	 "Chrome trace events, as torch.profiler writes them: Perfetto, chrome://tracing, HTA", chrome_write},
 };
 
 const struct export_format *export_formats(size_t *ret_count)
@@ -39,8 +40,8 @@ static const struct export_format *find_format(const char *name)
 	return NULL;
 }
 
-int export_run(struct reader *r, const char *format, const char *output_path, const struct export_options *options, char *why,
-	       size_t why_bytes)
+int export_run(struct reader *r, const char *format, const char *output_path, const struct export_options *options,
+	       char *why, size_t why_bytes)
 {
 	const struct export_format *found = find_format(format);
 	if (!found) {
@@ -49,7 +50,8 @@ int export_run(struct reader *r, const char *format, const char *output_path, co
 	}
 	size_t length = strlen(output_path);
 	bool gzip = options->compression == EXPORT_COMPRESSION_GZIP ||
-		    (options->compression == EXPORT_COMPRESSION_BY_SUFFIX && length > 3 && strcmp(output_path + length - 3, ".gz") == 0);
+		    (options->compression == EXPORT_COMPRESSION_BY_SUFFIX && length > 3 &&
+		     strcmp(output_path + length - 3, ".gz") == 0);
 	struct stream *stream;
 	int error = stream_open(&stream, output_path, gzip, options->threads, why, why_bytes);
 	if (error)

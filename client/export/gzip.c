@@ -14,14 +14,14 @@ struct compressor {
 	size_t size;
 };
 
-const char gzip_header[10] = { 0x1f, (char)0x8b, 8 /* deflate */, 0, 0, 0, 0, 0, 4 /* fastest */, 3 /* Unix */ };
+const char gzip_header[10] = {0x1f, (char)0x8b, 8 /* deflate */, 0, 0, 0, 0, 0, 4 /* fastest */, 3 /* Unix */};
 
 struct compressor *compressor_new(void)
 {
 	struct compressor *c = calloc(1, sizeof *c);
 	if (!c)
 		return NULL;
-	if (deflateInit2(&c->z, LEVEL, Z_DEFLATED, -MAX_WBITS, 9, Z_DEFAULT_STRATEGY) != Z_OK) {
+	if (deflateInit2(&c->z, LEVEL, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
 		free(c);
 		return NULL;
 	}
@@ -38,7 +38,8 @@ struct compressor *compressor_free(struct compressor *c)
 	return NULL;
 }
 
-int compressor_run(struct compressor *c, const char *bytes, size_t n, const char **ret_piece, size_t *ret_bytes, uint32_t *ret_crc)
+int compressor_run(struct compressor *c, const char *bytes, size_t n, const char **ret_piece, size_t *ret_bytes,
+		   uint32_t *ret_crc)
 {
 	if (n > UINT32_MAX / 2)
 		return -ENOMEM;

@@ -13,7 +13,8 @@ struct compressor *compressor_free(struct compressor *c);
 
 /* Deflates n bytes into a piece that ends on a byte and depends on no other. The piece belongs to the compressor until
  * its next use. 0 or -ENOMEM. */
-int compressor_run(struct compressor *c, const char *bytes, size_t n, const char **ret_piece, size_t *ret_bytes, uint32_t *ret_crc);
+int compressor_run(struct compressor *c, const char *bytes, size_t n, const char **ret_piece, size_t *ret_bytes,
+		   uint32_t *ret_crc);
 
 /* What stands around the pieces; the trailer ends the deflate stream, too. */
 extern const char gzip_header[10];

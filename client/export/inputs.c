@@ -21,9 +21,9 @@ static void put_value(struct buffer *b, const char *key, const char *text, size_
 {
 	if (!text || !bytes)
 		return;
-	BUFFER_PUT(b, ", \"");
+	BUFFER_PUT(b, ",\"");
 	buffer_put(b, key, strlen(key));
-	BUFFER_PUT(b, "\": ");
+	BUFFER_PUT(b, "\":");
 	cJSON *parsed = cJSON_ParseWithLengthOpts(text, bytes + 1, NULL, 1);
 	if (cJSON_IsArray(parsed)) {
 		buffer_put_utf8(b, text, bytes);
@@ -37,11 +37,12 @@ static void put_value(struct buffer *b, const char *key, const char *text, size_
 
 int inputs_put(struct inputs *inputs, const struct reader *r, struct buffer *b, int64_t id)
 {
-	static const char *const keys[] = { "Concrete Inputs", "Input type", "Input Strides", "Input Dims" };
+	static const char *const keys[] = {"Concrete Inputs", "Input type", "Input Strides", "Input Dims"};
 	struct inputs_entry *entry = &inputs->entries[(uint64_t)id % INPUTS_CACHE];
 	if (entry->id != id) {
-		if (!inputs->find && sqlite3_prepare_v2(r->db, "SELECT concrete, types, strides, dims FROM inputs WHERE id = ?", -1,
-							&inputs->find, NULL) != SQLITE_OK)
+		if (!inputs->find &&
+		    sqlite3_prepare_v2(r->db, "SELECT concrete, types, strides, dims FROM inputs WHERE id = ?", -1,
+				       &inputs->find, NULL) != SQLITE_OK)
 			return -EIO;
 		if (entry->text.size > KEPT_BYTES)
 			buffer_deinit(&entry->text);

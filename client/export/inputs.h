@@ -20,7 +20,7 @@ struct inputs {
 
 /* A NULL `find` is made at the first use. */
 void inputs_deinit(struct inputs *i);
-/* Puts `, "Input Dims": ..., "Input type": ...` and so on, what is there of it. 0 or a negative errno. */
+/* Puts `,"Input Dims":...,"Input type":...` and so on, what is there of it. 0 or a negative errno. */
 int inputs_put(struct inputs *i, const struct reader *r, struct buffer *b, int64_t id);
 
 #endif

@@ -41,14 +41,15 @@ static int put(struct names *n, int64_t id, const char *text, size_t bytes)
 
 int names_load(struct names *n, const struct reader *r)
 {
-	*n = (struct names){ 0 };
+	*n = (struct names){0};
 	sqlite3_stmt *statement;
 	int error = 0, row = SQLITE_ERROR;
 	if (sqlite3_prepare_v2(r->db, "SELECT id, text FROM strings", -1, &statement, NULL) != SQLITE_OK)
 		return -EIO;
 	while (!error && (row = sqlite3_step(statement)) == SQLITE_ROW) {
 		const char *text = (const char *)sqlite3_column_text(statement, 1);
-		error = put(n, sqlite3_column_int64(statement, 0), text ? text : "", (size_t)sqlite3_column_bytes(statement, 1));
+		error = put(n, sqlite3_column_int64(statement, 0), text ? text : "",
+			    (size_t)sqlite3_column_bytes(statement, 1));
 	}
 	sqlite3_finalize(statement);
 	if (!error && row != SQLITE_DONE)
@@ -62,7 +63,7 @@ void names_deinit(struct names *n)
 {
 	buffer_deinit(&n->texts);
 	free(n->offsets);
-	*n = (struct names){ 0 };
+	*n = (struct names){0};
 }
 
 void names_put(const struct names *n, struct buffer *b, int64_t id)

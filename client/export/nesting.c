@@ -6,6 +6,7 @@
 #include "nesting.h"
 
 #include "../../proto/events.h"
+#include "scan.h"
 #include "workers.h"
 
 #include <errno.h>
@@ -73,7 +74,7 @@ static int sweep_thread(struct sweep *s, uint32_t thread)
 	struct nesting *n = s->nesting;
 	if (!grow((void **)&n->threads, &s->thread_size, n->thread_count, sizeof *n->threads))
 		return -ENOMEM;
-	n->threads[n->thread_count++] = (struct nesting_thread){ .thread = thread, .lanes = 1 };
+	n->threads[n->thread_count++] = (struct nesting_thread){.thread = thread, .lanes = 1};
 	s->thread = thread;
 	s->begun = true;
 	for (unsigned i = 0; i < NESTING_LANES; i++)
@@ -120,7 +121,8 @@ static bool fits(struct lane *lane, int64_t start, int64_t end)
 }
 
 /* Takes the next slice: thread by thread, the latest end first, of equal ends the earliest start first. */
-static int sweep_take(struct sweep *s, enum nesting_table table, int64_t row, uint32_t thread, int64_t start, int64_t end)
+static int sweep_take(struct sweep *s, enum nesting_table table, int64_t row, uint32_t thread, int64_t start,
+		      int64_t end)
 {
 	if (!s->begun || s->thread != thread) {
 		int error = sweep_thread(s, thread);
@@ -157,11 +159,13 @@ static int read_steps(struct sweep *s, const struct reader *r)
 	sqlite3_stmt *statement;
 	size_t size = 0;
 	int error = 0, row;
-	if (sqlite3_prepare_v2(r->db, "SELECT thread, start, duration FROM steps WHERE number > 0 ORDER BY thread, start, duration DESC", -1,
-			       &statement, NULL) != SQLITE_OK)
+	if (sqlite3_prepare_v2(
+		    r->db,
+		    "SELECT thread, start, duration FROM steps WHERE number > 0 ORDER BY thread, start, duration DESC",
+		    -1, &statement, NULL) != SQLITE_OK)
 		return -EIO;
 	while (!error && (row = sqlite3_step(statement)) == SQLITE_ROW) {
-		struct step step = { .thread = (uint32_t)sqlite3_column_int64(statement, 0) };
+		struct step step = {.thread = (uint32_t)sqlite3_column_int64(statement, 0)};
 		step.start = clamp(sqlite3_column_int64(statement, 1), -TIME_LIMIT);
 		step.end = step.start + clamp(sqlite3_column_int64(statement, 2), 0);
 		const struct step *last = s->step_count ? &s->steps[s->step_count - 1] : NULL;
@@ -179,7 +183,7 @@ static int read_steps(struct sweep *s, const struct reader *r)
 int nesting_rows(const struct reader *r, const char *table, struct nesting_rows *ret_rows)
 {
 	char sql[96];
-	*ret_rows = (struct nesting_rows){ .first = 0, .last = -1 };
+	*ret_rows = (struct nesting_rows){.first = 0, .last = -1};
 	snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", table);
 	ret_rows->count = reader_count(r, sql, -1);
 	if (ret_rows->count <= 0)
@@ -199,10 +203,13 @@ _Static_assert(RANGE_SOURCE_NVTX_START_END == 2, "the queries leave out start/en
 /* Many events: SQLite sorts them, in a temporary file where it must. */
 static int sweep_sorted(struct sweep *s, const struct reader *r)
 {
-	s->nesting->earliest = reader_count(r, "SELECT min((SELECT min(start) FROM ranges), (SELECT min(start) FROM operators))", 0);
-	static const char sql[] = "SELECT 0, rowid, thread & 0xffffffff AS own, start, max(duration, 0) AS length, start + max(duration, 0) AS finish "
+	s->nesting->earliest =
+		reader_count(r, "SELECT min((SELECT min(start) FROM ranges), (SELECT min(start) FROM operators))", 0);
+	static const char sql[] = "SELECT 0, rowid, thread & 0xffffffff AS own, start, max(duration, 0) AS length, "
+				  "start + max(duration, 0) AS finish "
 				  "FROM ranges WHERE source <> 2 "
-				  "UNION ALL SELECT 1, rowid, thread & 0xffffffff, start, max(duration, 0), start + max(duration, 0) FROM operators "
+				  "UNION ALL SELECT 1, rowid, thread & 0xffffffff, start, max(duration, 0), start + "
+				  "max(duration, 0) FROM operators "
 				  "ORDER BY own, finish DESC, start";
 	sqlite3_stmt *statement;
 	int error = 0, row = SQLITE_ERROR;
@@ -211,8 +218,8 @@ static int sweep_sorted(struct sweep *s, const struct reader *r)
 	while (!error && (row = sqlite3_step(statement)) == SQLITE_ROW) {
 		int64_t start = clamp(sqlite3_column_int64(statement, 3), -TIME_LIMIT);
 		error = sweep_take(s, sqlite3_column_int(statement, 0) ? NESTING_OPERATORS : NESTING_RANGES,
-				   sqlite3_column_int64(statement, 1), (uint32_t)sqlite3_column_int64(statement, 2), start,
-				   start + clamp(sqlite3_column_int64(statement, 4), 0));
+				   sqlite3_column_int64(statement, 1), (uint32_t)sqlite3_column_int64(statement, 2),
+				   start, start + clamp(sqlite3_column_int64(statement, 4), 0));
 	}
 	sqlite3_finalize(statement);
 	return error ? error : row == SQLITE_DONE ? 0 : -EIO;
@@ -226,32 +233,43 @@ struct load {
 	struct span *spans;
 };
 
+/* Where a job's spans go: that of row `first` is spans[0]. */
+struct load_rows {
+	struct span *spans;
+	int64_t first;
+};
+
+static int load_row(void *user, sqlite3_value **row)
+{
+	const struct load_rows *rows = user;
+	rows->spans[sqlite3_value_int64(row[0]) - rows->first] = (struct span){
+		.thread = (uint32_t)sqlite3_value_int64(row[1]),
+		.start = clamp(sqlite3_value_int64(row[2]), -TIME_LIMIT),
+		.duration = sqlite3_value_int(row[4]) ? -1 : clamp(sqlite3_value_int64(row[3]), 0),
+	};
+	return 0;
+}
+
 static int load_job(void *user, unsigned worker, uint64_t job)
 {
 	static const char *const sql[NESTING_TABLES] = {
-		[NESTING_RANGES] = "SELECT rowid, thread, start, duration, source = 2 FROM ranges WHERE rowid BETWEEN ? AND ?",
-		[NESTING_OPERATORS] = "SELECT rowid, thread, start, duration, 0 FROM operators WHERE rowid BETWEEN ? AND ?",
+		[NESTING_RANGES] = "SELECT profd_row(rowid, thread, start, duration, source = 2) FROM ranges WHERE "
+				   "rowid BETWEEN ? AND ?",
+		[NESTING_OPERATORS] = "SELECT profd_row(rowid, thread, start, duration, 0) FROM operators WHERE rowid "
+				      "BETWEEN ? AND ?",
 	};
 	const struct load *load = user;
-	int table = job >= load->jobs_at[NESTING_OPERATORS] ? NESTING_OPERATORS : NESTING_RANGES, row;
-	int64_t first = load->rows[table].first + (int64_t)(job - load->jobs_at[table]) * JOB_ROWS;
-	int64_t last = first + JOB_ROWS - 1 < load->rows[table].last ? first + JOB_ROWS - 1 : load->rows[table].last;
-	struct span *spans = load->spans + load->spans_at[table];
-	for (int64_t i = first; i <= last; i++)
-		spans[i - load->rows[table].first] = (struct span){ .duration = -1 };
-	sqlite3_stmt *statement;
-	if (sqlite3_prepare_v2(load->readers[worker].db, sql[table], -1, &statement, NULL) != SQLITE_OK)
-		return -EIO;
-	sqlite3_bind_int64(statement, 1, first);
-	sqlite3_bind_int64(statement, 2, last);
-	while ((row = sqlite3_step(statement)) == SQLITE_ROW)
-		spans[sqlite3_column_int64(statement, 0) - load->rows[table].first] = (struct span){
-			.thread = (uint32_t)sqlite3_column_int64(statement, 1),
-			.start = clamp(sqlite3_column_int64(statement, 2), -TIME_LIMIT),
-			.duration = sqlite3_column_int(statement, 4) ? -1 : clamp(sqlite3_column_int64(statement, 3), 0),
-		};
-	sqlite3_finalize(statement);
-	return row == SQLITE_DONE ? 0 : -EIO;
+	int table = job >= load->jobs_at[NESTING_OPERATORS] ? NESTING_OPERATORS : NESTING_RANGES;
+	int64_t begin = (int64_t)(job - load->jobs_at[table]) * JOB_ROWS;
+	struct load_rows rows = {
+		.spans = load->spans + load->spans_at[table] + begin,
+		.first = load->rows[table].first + begin,
+	};
+	int64_t last =
+		rows.first + JOB_ROWS - 1 < load->rows[table].last ? rows.first + JOB_ROWS - 1 : load->rows[table].last;
+	for (int64_t i = 0; i <= last - rows.first; i++)
+		rows.spans[i] = (struct span){.duration = -1};
+	return scan_rows(&load->readers[worker], sql[table], rows.first, last, load_row, &rows);
 }
 
 /* The spans of one thread, as indices in the order of arrival: one list a table. */
@@ -294,7 +312,7 @@ static int64_t group_of(struct groups *g, uint32_t thread)
 	if (!g->table[slot]) {
 		if (!grow((void **)&g->all, &g->size, g->count, sizeof *g->all))
 			return -ENOMEM;
-		g->all[g->count++] = (struct group){ .thread = thread };
+		g->all[g->count++] = (struct group){.thread = thread};
 		g->table[slot] = (uint32_t)g->count;
 	}
 	return (int64_t)g->table[slot] - 1;
@@ -330,7 +348,8 @@ static int group_spans(struct groups *g, const struct load *load, int64_t *ret_e
 		return -ENOMEM;
 	for (size_t i = 0; i < load->spans_at[NESTING_TABLES]; i++)
 		if (load->spans[i].duration >= 0)
-			g->indices[g->all[load->spans[i].group].to[i >= load->spans_at[NESTING_OPERATORS]]++] = (uint32_t)i;
+			g->indices[g->all[load->spans[i].group].to[i >= load->spans_at[NESTING_OPERATORS]]++] =
+				(uint32_t)i;
 	return 0;
 }
 
@@ -368,12 +387,14 @@ static int sweep_group(struct sweep *s, const struct load *load, const struct gr
 			return 0;
 		int take = left[NESTING_OPERATORS] ? NESTING_OPERATORS : NESTING_RANGES;
 		if (left[NESTING_RANGES] && left[NESTING_OPERATORS] &&
-		    compare_spans(&g->indices[at[NESTING_RANGES] - 1], &g->indices[at[NESTING_OPERATORS] - 1], load->spans) >= 0)
+		    compare_spans(&g->indices[at[NESTING_RANGES] - 1], &g->indices[at[NESTING_OPERATORS] - 1],
+				  load->spans) >= 0)
 			take = NESTING_RANGES;
 		uint32_t index = g->indices[--at[take]];
 		const struct span *span = &load->spans[index];
-		int error = sweep_take(s, (enum nesting_table)take, load->rows[take].first + (int64_t)(index - load->spans_at[take]),
-				       span->thread, span->start, span->start + span->duration);
+		int error = sweep_take(s, (enum nesting_table)take,
+				       load->rows[take].first + (int64_t)(index - load->spans_at[take]), span->thread,
+				       span->start, span->start + span->duration);
 		if (error)
 			return error;
 	}
@@ -381,7 +402,7 @@ static int sweep_group(struct sweep *s, const struct load *load, const struct gr
 
 static int sweep_memory(struct sweep *s, struct load *load, unsigned threads)
 {
-	struct groups groups = { 0 };
+	struct groups groups = {0};
 	size_t spans = load->spans_at[NESTING_TABLES];
 	load->spans = malloc((spans ? spans : 1) * sizeof *load->spans);
 	if (!load->spans)
@@ -412,10 +433,10 @@ static int compare_threads(const void *left, const void *right)
 
 int nesting_find(struct nesting *n, struct reader *readers, unsigned threads)
 {
-	*n = (struct nesting){ 0 };
-	struct sweep sweep = { .nesting = n };
-	struct load load = { .readers = readers };
-	static const char *const tables[NESTING_TABLES] = { "ranges", "operators" };
+	*n = (struct nesting){0};
+	struct sweep sweep = {.nesting = n};
+	struct load load = {.readers = readers};
+	static const char *const tables[NESTING_TABLES] = {"ranges", "operators"};
 	int error = 0;
 	for (int table = 0; table < NESTING_TABLES && !error; table++) {
 		error = nesting_rows(readers, tables[table], &load.rows[table]);
@@ -448,5 +469,5 @@ void nesting_deinit(struct nesting *n)
 	for (int table = 0; table < NESTING_TABLES; table++)
 		free(n->moves[table]);
 	free(n->threads);
-	*n = (struct nesting){ 0 };
+	*n = (struct nesting){0};
 }

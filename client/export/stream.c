@@ -17,8 +17,8 @@
 
 struct stream {
 	int fd;
-	const char *path;    /* as the user named it, for sentences */
-	char *target;        /* NULL: written in place, nothing to rename */
+	const char *path; /* as the user named it, for sentences */
+	char *target;	  /* NULL: written in place, nothing to rename */
 	char *temporary;
 	bool gzip;
 	unsigned threads;
@@ -28,9 +28,9 @@ struct stream {
 
 	pthread_mutex_t lock;
 	pthread_cond_t moved;
-	uint64_t turn; /* job that may write */
+	uint64_t turn;	   /* job that may write */
 	_Atomic int error; /* the first one; then nothing is written any more */
-	int file_error;    /* the file's own, where that is what went wrong */
+	int file_error;	   /* the file's own, where that is what went wrong */
 
 	stream_job run;
 	void *user;
@@ -39,7 +39,7 @@ struct stream {
 
 static int block_init(struct block *block, struct stream *stream)
 {
-	*block = (struct block){ .stream = stream };
+	*block = (struct block){.stream = stream};
 	if (stream->gzip && !(block->compressor = compressor_new()))
 		return -ENOMEM;
 	return 0;
@@ -131,7 +131,7 @@ int stream_open(struct stream **ret_stream, const char *path, bool gzip, unsigne
 		snprintf(why, why_bytes, "out of memory");
 		return -ENOMEM;
 	}
-	*s = (struct stream){ .fd = -1, .path = path, .gzip = gzip, .threads = workers_count(threads) };
+	*s = (struct stream){.fd = -1, .path = path, .gzip = gzip, .threads = workers_count(threads)};
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->moved, NULL);
 	int error = block_init(&s->head, s);
@@ -268,7 +268,8 @@ int stream_close(struct stream *s, bool whole, char *why, size_t why_bytes)
 		s->error = -errno;
 	int error = whole ? s->error : s->file_error;
 	if (error)
-		snprintf(why, why_bytes, "cannot write %s: %s", strcmp(s->path, "-") ? s->path : "to standard output", strerror(-error));
+		snprintf(why, why_bytes, "cannot write %s: %s", strcmp(s->path, "-") ? s->path : "to standard output",
+			 strerror(-error));
 	stream_free(s);
 	return error;
 }

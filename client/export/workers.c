@@ -47,7 +47,7 @@ static void *work(void *argument)
 
 int workers_run(unsigned threads, uint64_t jobs, worker_job run, void *user)
 {
-	struct pool pool = { .run = run, .user = user, .jobs = jobs };
+	struct pool pool = {.run = run, .user = user, .jobs = jobs};
 	struct worker workers[WORKERS_MAX];
 	unsigned started = 1;
 	/* Signals are for the caller's thread: its handlers expect to interrupt it. */
@@ -55,12 +55,12 @@ int workers_run(unsigned threads, uint64_t jobs, worker_job run, void *user)
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	for (; started < threads && started < WORKERS_MAX && started < jobs; started++) {
-		workers[started] = (struct worker){ .pool = &pool, .number = started };
+		workers[started] = (struct worker){.pool = &pool, .number = started};
 		if (pthread_create(&workers[started].thread, NULL, work, &workers[started]) != 0)
 			break;
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	workers[0] = (struct worker){ .pool = &pool };
+	workers[0] = (struct worker){.pool = &pool};
 	work(&workers[0]);
 	for (unsigned i = 1; i < started; i++)
 		pthread_join(workers[i].thread, NULL);

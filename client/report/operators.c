@@ -1,10 +1,6 @@
-/* operators.c - operators by name, as torch.profiler's key_averages() counts them.
- *
- * torch folds an operator into its parent where both have one name and the parent has no other child (a wrapper that
- * calls itself through the dispatcher): one call, the outer one's total time. operator_totals counts each record, so what
- * is folded is taken off here; self times of one name add up to the same either way. That a child is the only one is seen
- * by its parent's self time: duration less that of direct children. A recursion with siblings stays as it is, in torch
- * and here: its inner time then counts in "total" twice, and in "self" once. */
+/* operators.c - operators by name, as torch.profiler's key_averages() counts them: from the totals that derive made, or,
+ * to tell input shapes apart, from the operators themselves, folded here by the rule that derive folds by
+ * (daemon/fold.h): an operator whose only child has its own name is one call with it, of the outer one's inputs. */
 #include "report.h"
 
 #include <sqlite3.h>
@@ -32,23 +28,23 @@ static const struct column columns_plain[] = {
 	{"cpu_average_ns", "CPU AVG", COLUMN_DURATION, 0},
 };
 
-/* Named in the order in which the steps of the query need them. The join finds a parent by an index that SQLite makes for
- * the query; "+" keeps it from looking for one on anything but the id. */
-#define SQL_FOLDED                                                                                                     \
-	"WITH folded AS MATERIALIZED (SELECT c.id AS id, c.name AS name, c.inputs AS inputs, c.duration AS duration "  \
-	"FROM operators c "                                                                                            \
-	"JOIN operators p ON p.id = c.parent WHERE p.name = +c.name AND p.duration - p.self = c.duration "             \
-	"AND (?1 = 0 OR c.step = ?1)), "
 #define SQL_PLAIN                                                                                                      \
-	SQL_FOLDED                                                                                                     \
-	"t AS (SELECT name, NULL AS dims, sum(calls) AS calls, sum(self) AS self, sum(total) AS total FROM ("          \
-	"SELECT name, calls, self, total FROM operator_totals WHERE ?1 = 0 OR step = ?1 "                              \
-	"UNION ALL SELECT name, -1, 0, -duration FROM folded) GROUP BY name) "
+	"WITH t AS (SELECT name, NULL AS dims, sum(calls) AS calls, sum(self) AS self, sum(total) AS total FROM "      \
+	"operator_totals WHERE ?1 = 0 OR step = ?1 GROUP BY name) "
+/* That a child is the only one is seen by its parent's self time: duration less that of direct children. The join finds a
+ * parent by an index that SQLite makes for the query; "+" keeps it from looking for one on anything but the id. Flag 2 is
+ * EVENT_FLAG_ASYNC. */
 #define SQL_SHAPES                                                                                                     \
-	SQL_FOLDED                                                                                                     \
-	"t AS (SELECT name, inputs AS dims, sum(calls) AS calls, sum(self) AS self, sum(total) AS total FROM ("        \
-	"SELECT name, inputs, 1 AS calls, self, duration AS total FROM operators WHERE ?1 = 0 OR step = ?1 "           \
-	"UNION ALL SELECT name, inputs, -1, 0, -duration FROM folded) GROUP BY name, inputs) "
+	"WITH RECURSIVE folded AS MATERIALIZED (SELECT c.id AS id, c.parent AS parent, c.self AS self FROM operators " \
+	"c JOIN operators p ON p.id = c.parent WHERE p.name = +c.name AND p.thread = +c.thread AND p.duration - "      \
+	"p.self = c.duration AND NOT (c.flags | p.flags) & 2), "                                                       \
+	"path (head, id, self) AS (SELECT parent, id, self FROM folded WHERE parent NOT IN (SELECT id FROM folded) "   \
+	"UNION ALL SELECT path.head, f.id, f.self FROM path JOIN folded f ON f.parent = path.id), "                    \
+	"within AS MATERIALIZED (SELECT head, sum(self) AS self FROM path GROUP BY head), "                            \
+	"t AS (SELECT o.name AS name, o.inputs AS dims, count(*) AS calls, sum(o.self + coalesce(i.self, 0)) AS "      \
+	"self, sum(o.duration) AS total FROM operators o LEFT JOIN within i ON i.head = o.id WHERE (o.id IS NULL OR "  \
+	"o.id NOT IN "                                                                                                 \
+	"(SELECT id FROM folded)) AND (?1 = 0 OR o.step = ?1) GROUP BY o.name, o.inputs) "
 #define SQL_ROWS                                                                                                       \
 	"SELECT coalesce(s.text, '(nameless)'), %s, t.calls, t.self, t.self * 100.0 / w.self, t.total, "               \
 	"t.total * 100.0 / w.self, t.total / t.calls FROM t LEFT JOIN strings s ON s.id = t.name %s "                  \
@@ -128,5 +124,6 @@ struct table *report_operators_summary(const cJSON *summary, int64_t wall)
 		if (wall > 0 && cJSON_IsNumber(self))
 			table_set_real(table, 3, self->valuedouble * 100 / (double)wall);
 	}
+	report_whole(table, summary, "operators_total");
 	return table;
 }

@@ -2,9 +2,11 @@
 #include "report.h"
 
 #include "../failure.h"
+#include "../text.h"
 
 #include <sqlite3.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void damaged(const struct reader *reader)
 {
@@ -47,6 +49,14 @@ void report_cell(struct table *table, size_t column, sqlite3_stmt *statement, in
 	}
 }
 
+void report_whole(struct table *table, const cJSON *summary, const char *key)
+{
+	const cJSON *total = cJSON_GetObjectItemCaseSensitive(summary, key);
+
+	if (cJSON_IsNumber(total) && total->valuedouble > 0 && total->valuedouble < 1e15)
+		table_set_whole(table, (size_t)total->valuedouble);
+}
+
 bool report_ran(const struct reader *reader, const char *collector)
 {
 	sqlite3_stmt *statement = report_prepare(reader, "SELECT ran FROM collectors WHERE collector = ?1");
@@ -56,6 +66,21 @@ bool report_ran(const struct reader *reader, const char *collector)
 	while (report_next(reader, statement))
 		ran = sqlite3_column_int(statement, 0) != 0;
 	return ran;
+}
+
+char *report_sentence(const struct reader *reader, const char *collector)
+{
+	sqlite3_stmt *statement = report_prepare(reader, "SELECT sentence FROM collectors WHERE collector = ?1");
+	char *sentence = NULL;
+
+	sqlite3_bind_text(statement, 1, collector, -1, SQLITE_STATIC);
+	while (report_next(reader, statement)) {
+		const char *text = (const char *)sqlite3_column_text(statement, 0);
+
+		free(sentence);
+		sentence = need(strdup(text ? text : ""));
+	}
+	return sentence ? sentence : need(strdup(""));
 }
 
 int64_t report_step(const struct reader *reader, int64_t wanted)

@@ -92,5 +92,6 @@ struct table *report_ranges_summary(const cJSON *summary, int64_t wall)
 		if (wall > 0 && cJSON_IsNumber(total))
 			table_set_real(table, 3, total->valuedouble * 100 / (double)wall);
 	}
+	report_whole(table, summary, "ranges_total");
 	return table;
 }

@@ -33,6 +33,8 @@ struct table *report_losses_summary(const cJSON *summary);
 
 /* Did this collector run in the capture? */
 bool report_ran(const struct reader *reader, const char *collector);
+/* Its own sentence: what it recorded, or why it did not. To be freed. */
+char *report_sentence(const struct reader *reader, const char *collector);
 /* The step that a user means: an ordinal, or else the process's own number. 0 = there is none such. */
 int64_t report_step(const struct reader *reader, int64_t wanted);
 /* How many steps were recorded. */
@@ -43,6 +45,8 @@ int64_t report_step_count(const struct reader *reader);
 sqlite3_stmt *report_prepare(const struct reader *reader, const char *sql);
 /* sqlite3_step: true while there are rows; ends the program as above on an error; finalizes at the end. */
 bool report_next(const struct reader *reader, sqlite3_stmt *statement);
+/* Tells a table of a summary's first rows how many there are in all. */
+void report_whole(struct table *table, const cJSON *summary, const char *key);
 /* A cell from a result column: integer, text, or empty for NULL. */
 void report_cell(struct table *table, size_t column, sqlite3_stmt *statement, int from);
 

@@ -73,5 +73,6 @@ struct table *report_steps_summary(const cJSON *summary)
 				table_set(table, c, (int64_t)item->valuedouble);
 		}
 	}
+	report_whole(table, summary, "steps_total");
 	return table;
 }

@@ -1,6 +1,8 @@
 /* totals.c - the capture in one row. */
 #include "report.h"
 
+#include "proto/events.h"
+
 #include <sqlite3.h>
 
 enum { T_WALL, T_STEPS, T_OPERATORS, T_SELF, T_NAMES, T_KERNELS, T_RANGES, T_MARKS, T_THREADS };
@@ -17,12 +19,12 @@ static const struct column columns[] = {
 	[T_THREADS] = {"threads", "THREADS", COLUMN_COUNT, 0},
 };
 
-/* One number that a query with the step as its parameter gives. */
-static void set(const struct reader *reader, struct table *table, size_t column, const char *sql, int64_t step)
+/* One number that a query with one parameter, mostly the step, gives. */
+static void set(const struct reader *reader, struct table *table, size_t column, const char *sql, int64_t value)
 {
 	sqlite3_stmt *statement = report_prepare(reader, sql);
 
-	sqlite3_bind_int64(statement, 1, step);
+	sqlite3_bind_int64(statement, 1, value);
 	while (report_next(reader, statement))
 		report_cell(table, column, statement, 0);
 }
@@ -37,7 +39,11 @@ struct table *report_totals(const struct reader *reader, const struct report_opt
 	table_add(table);
 	set(reader, table, T_WALL, "SELECT sum(duration) FROM steps WHERE ?1 = 0 OR step = ?1", step);
 	set(reader, table, T_STEPS, "SELECT count(*) FROM steps WHERE ?1 = 0 OR step = ?1", step);
-	set(reader, table, T_THREADS, "SELECT count(DISTINCT thread) FROM threads WHERE ?1 = ?1", step);
+	/* But for the agent's own, which tells of a window of time. */
+	set(reader, table, T_THREADS,
+	    "SELECT count(DISTINCT thread) FROM threads WHERE thread NOT IN (SELECT thread FROM steps WHERE source = "
+	    "?1)",
+	    STEP_SOURCE_DURATION);
 	if (torch) {
 		set(reader, table, T_OPERATORS,
 		    "SELECT coalesce(sum(calls), 0) FROM operator_totals WHERE ?1 = 0 OR step = ?1", step);

@@ -14,7 +14,7 @@ static void nothing_named(const char *name)
 
 int main(int argc, char **argv)
 {
-	double seconds = argc > 1 ? atof(argv[1]) : 1;
+	double seconds = argc > 1 ? strtod(argv[1], NULL) : 1;
 	void (*step)(void) = nothing, (*pop)(void) = nothing, (*push)(const char *) = nothing_named;
 	void *found = dlsym(RTLD_DEFAULT, "profd_step");
 	if (found) {

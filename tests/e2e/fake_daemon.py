@@ -262,6 +262,7 @@ class Client:
     def __init__(self, executable, sock, home):
         self.executable = executable
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith(("PROFD_", "LD_PRELOAD", "CUDA_INJ", "NVTX_INJ"))}
+        self.environment.setdefault("ASAN_OPTIONS", "verify_asan_link_order=0")
         self.environment.update(PROFD_SOCKET=sock, HOME=str(home), XDG_RUNTIME_DIR=str(home), TERM="xterm")
 
     def run(self, *words, timeout=30, **environment):

@@ -47,7 +47,7 @@ def capture_schema():
 
 
 class Capture:
-    """One capture file in the making. Keyword arguments are entries of `meta` over the usual ones; None leaves one out."""
+    """One capture file in the making. Keyword arguments are entries of `meta` over the usual ones; None: no entry."""
 
     def __init__(self, path, **meta):
         pathlib.Path(path).unlink(missing_ok=True)
@@ -173,9 +173,10 @@ def training_loop(path, operators=1000, shapes=False, steps=3, **meta):
                 top = identity - 2
                 for depth in (2, 1, 0):
                     identity = top + depth
+                    node = depth == 1  # which alone has the number
                     operator(start + 300 * depth, end - 300 * depth, 600, (engines, nodes, names)[depth][kind], engine,
-                             depth, top + depth - 1 if depth else None, seq if depth < 2 else -1, 1 if depth < 2 else None,
-                             1 if depth == 1 else 0)
+                             depth, top + depth - 1 if depth else None, seq if node else -1, 1 if node else None,
+                             int(node))
                 identity = top + 2
                 now = end + 500
             start = now

@@ -45,7 +45,8 @@ def query(web):
     node = shutil.which("node") or shutil.which("nodejs")
     if not node:
         pytest.skip("no node here (package nodejs)")
-    version = int(re.match(r"v(\d+)", subprocess.run([node, "--version"], capture_output=True, text=True).stdout).group(1))
+    says = subprocess.run([node, "--version"], capture_output=True, text=True).stdout
+    version = int(re.match(r"v(\d+)", says).group(1))
     if version < 18:
         pytest.skip(f"node {version} is too old for the trace processor, which needs 18")
     engine = next(web.glob("v*/engine_bundle.js")).parent
@@ -142,13 +143,14 @@ def awkward(path):
         c.collector("torch")
         c.add("threads", thread=main, name=c.string("main \u20ac \"quoted\""), torch_id=1)
         for number in (1, 2):
-            c.add("steps", step=number, start=number * 100000, duration=100000, number=40 + number, thread=main, source=2, collectors=7)
+            c.add("steps", step=number, start=number * 100000, duration=100000, number=40 + number, thread=main,
+                  source=2, collectors=7)
         identity = iter(range(1, 100))
 
         def put(name, start, duration, thread=main, flags=0, source=1, table="ranges", **more):
             extra = {"source": source} if table == "ranges" else {"scope": 0, "sequence": -1, **more}
-            c.add(table, step=1, flags=flags, start=start, duration=duration, self=duration, id=next(identity), name=c.string(name) if name is not None else None,
-                  thread=thread, depth=0, **extra)
+            c.add(table, step=1, flags=flags, start=start, duration=duration, self=duration, id=next(identity),
+                  name=c.string(name) if name is not None else None, thread=thread, depth=0, **extra)
 
         put("inner of equal start", 110000, 10)
         put("outer of equal start", 110000, 20)

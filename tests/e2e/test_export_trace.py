@@ -1,4 +1,4 @@
-"""`profd trigger --output` and `profd export` on live jobs: the trace holds what the program did, as Kineto writes it."""
+"""`profd trigger --output` and `profd export` on live jobs: the trace holds what the program did, in Kineto's shape."""
 import collections
 import json
 import re
@@ -33,7 +33,8 @@ def check_steps(profd, capture, exported):
     for before, after in zip(steps, steps[1:]):
         assert trace.interval(before)[1] == trace.interval(after)[0]
     first, last = trace.interval(steps[0])[0], trace.interval(steps[-1])[1]
-    assert all(first <= trace.nanoseconds(e["ts"]) < last for e in exported["traceEvents"] if e["ph"] in "Xbi" and e.get("cat") != "profd")
+    begun = [e for e in exported["traceEvents"] if e["ph"] in "Xbi" and e.get("cat") != "profd"]
+    assert all(first <= trace.nanoseconds(e["ts"]) < last for e in begun)
     return steps
 
 
@@ -66,8 +67,13 @@ def arguments_of(found):
 
 def inputs_of(found):
     """All calls with their inputs; "Concrete Inputs" are left out, for they name places in memory."""
-    return collections.Counter(json.dumps([e["name"], *(e["args"].get(k) for k in ("Input Dims", "Input type", "Input Strides"))])
-                               for e in found)
+    keys = ("Input Dims", "Input type", "Input Strides")
+    return collections.Counter(json.dumps([e["name"], *(e["args"].get(k) for k in keys)]) for e in found)
+
+
+def keys_of(found):
+    """The sets of members, with their types, that events have."""
+    return {tuple(sorted((k, type(v).__name__) for k, v in e.items())) for e in found}
 
 
 def flow_names(exported):
@@ -114,8 +120,7 @@ def test_torch_job(profd, torch, tmp_path, model):
     assert names[job.pid, job.pid] != f"thread {job.pid}", "the main thread's name is known"
     # All of an event's own keys, and the head's.
     for ph, cat in (("X", "cpu_op"), ("X", "user_annotation"), ("s", "fwdbwd"), ("f", "fwdbwd")):
-        keys = {tuple(sorted((k, type(v).__name__) for k, v in e.items())) for e in trace.events(ours, ph, cat)}
-        assert keys == {tuple(sorted((k, type(v).__name__) for k, v in e.items())) for e in trace.events(kineto, ph, cat)}
+        assert keys_of(trace.events(ours, ph, cat)) == keys_of(trace.events(kineto, ph, cat))
     for key in ("schemaVersion", "deviceProperties", "displayTimeUnit", "record_shapes"):
         assert ours[key] == kineto[key]
     assert set(kineto) <= set(ours) | {"with_modules", "with_flops", "profile_memory"}
@@ -157,9 +162,59 @@ def test_nvtx_job(profd, tmp_path):
     ends = {e["id2"]["local"]: e for e in trace.events(exported, "e")}
     for begin in trace.events(exported, "b"):
         end = ends.pop(begin["id2"]["local"])
-        assert (end["name"], end["cat"], end["tid"]) == (begin["name"], begin["cat"], begin["tid"]) and end["ts"] >= begin["ts"]
+        assert all(end[key] == begin[key] for key in ("name", "cat", "pid", "tid"))
+        assert end["ts"] >= begin["ts"]
     assert ends == {}
     assert found["started elsewhere"]["args"]["End thread"] != job.pid
+
+
+@needs_nvtx
+def test_a_window_of_time_has_no_steps(profd, tmp_path):
+    """--duration: what was recorded, and no ProfilerStep that nobody stepped."""
+    job = profd.job(MIX, "--step-ms=5")
+    profd.wait_steps(job.pid)
+    path = tmp_path / "window.json"
+    profd.trigger(job.pid, "--duration", "200ms", "--output", path)
+    finish(job)
+    exported = trace.load(path)
+    counts = trace.count(trace.ranges(exported))
+    assert 5 <= counts["step"] <= 60 and abs(counts["coloured"] - counts["step"]) <= 1
+    assert not any(trace.is_step(e) for e in trace.events(exported, "X"))
+    assert trace.crossings(exported) == []
+    check_tracks(exported)
+
+
+AROUND = """
+import time, torch
+from torch.profiler import record_function
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+while True:
+    with record_function("iteration"):
+        model(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+        time.sleep(0.6)
+"""
+
+
+def test_torch_range_around_the_step(profd, torch_newest, tmp_path):
+    """A step ends within the program's own range: that range stands beside the steps, and the last one, which ends long
+    after them, says that it was clipped."""
+    job = profd.job(torch_newest, "-c", AROUND)
+    profd.wait_steps(job.pid, 1)
+    path = tmp_path / "around.json"
+    profd.trigger(job.pid, "--steps", 2, "--output", path)
+    exported = trace.load(path)
+    first, last = (e for e in trace.ranges(exported) if e["name"] == "iteration")
+    assert first["tid"] == 10000000 + job.pid and "Clipped" not in first["args"]
+    assert last["tid"] == job.pid and last["args"]["Clipped"] is True
+    steps = [trace.interval(e) for e in trace.events(exported, "X") if trace.is_step(e)]
+    assert steps[0][0] < trace.interval(first)[0] < steps[0][1] < trace.interval(first)[1] < steps[1][1]
+    assert trace.interval(last)[1] <= steps[1][1]
+    losses = [(row["kind"], row["loss"], row["count"]) for row in exported["profd"]["losses"]]
+    assert losses == [("range", "clipped", 1)]
+    assert trace.crossings(exported) == []
+    check_tracks(exported)
 
 
 def steps_job(profd, *arguments, **more):
@@ -198,7 +253,8 @@ def test_compressed_is_the_same_text(profd, tmp_path):
     profd.run("export", capture, "--output", plain)
     profd.run("export", capture, "--output", packed)
     assert subprocess.run(["gzip", "-dc", packed], capture_output=True, check=True).stdout == plain.read_bytes()
-    piped = subprocess.run([profd.client, "export", capture, "--output", "-"], env=profd.env, capture_output=True, check=True)
+    piped = subprocess.run([profd.client, "export", capture, "--output", "-"], env=profd.env, capture_output=True,
+                           check=True)
     assert piped.stdout == plain.read_bytes()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.json", "a.json.gz"]
     # From a file that was copied away, too.
@@ -238,8 +294,9 @@ def test_nowhere_to_write(profd, tmp_path):
     capture = profd.trigger(job.pid, "--steps", 2)["capture_id"]
     failed = profd.run("export", capture, "--output", tmp_path / "missing" / "a.json", check=False)
     assert failed.returncode in (1, 2) and "missing" in failed.stderr
-    failed = subprocess.run([profd.client, "export", capture, "--output", "-"], env=profd.env, stdout=open("/dev/full", "w"),
-                            stderr=subprocess.PIPE, text=True)
+    with open("/dev/full", "w") as full:
+        failed = subprocess.run([profd.client, "export", capture, "--output", "-"], env=profd.env, stdout=full,
+                                stderr=subprocess.PIPE, text=True)
     assert failed.returncode == 1 and "No space left" in failed.stderr
 
 
@@ -247,7 +304,8 @@ def test_incomplete_capture_says_so(profd, tmp_path):
     """The job dies in mid-capture: what there is, and that it is not all."""
     job = steps_job(profd)
     path = tmp_path / "part.json"
-    client = subprocess.Popen([profd.client, "trigger", "--pid", str(job.pid), "--steps", "100000", "--output", path, "--format", "json"],
+    client = subprocess.Popen([profd.client, "trigger", "--pid", str(job.pid), "--steps", "100000", "--output", path,
+                               "--format", "json"],
                               env=profd.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for(lambda: any(row["steps_recorded"] >= 20 for row in captures(profd)), 20, "20 recorded steps")
     job.kill()
@@ -280,7 +338,8 @@ def test_losses_are_told(profd, tmp_path):
     recorded = len(trace.ranges(exported))
     ranges_lost = sum(row["count"] for row in exported["profd"]["losses"] if row["is_loss"] and row["kind"] == "range")
     assert recorded + ranges_lost == 2 * facts["ranges_per_step"]
-    assert f"profd: {lost} events were lost; see \"profd\" in the metadata" in [e["name"] for e in trace.events(exported, "i", "profd")]
+    notes = [e["name"] for e in trace.events(exported, "i", "profd")]
+    assert f"profd: {lost} events were lost; see \"profd\" in the metadata" in notes
 
 
 def test_without_operators_it_says_why(profd, tmp_path):

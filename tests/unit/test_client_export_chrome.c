@@ -1,4 +1,4 @@
-/* The Chrome export of a capture that holds what is hard: names that need escaping, ranges that overlap, cross a step or
+/* test_client_export_chrome.c - the Chrome export of a capture that holds what is hard: names that need escaping, ranges that overlap, cross a step or
  * were closed by another thread, times before the base, losses. The schema is expanded from proto/. */
 #include "client/export/export.h"
 #include "client/reader.h"
@@ -60,7 +60,9 @@ static sqlite3 *begin_capture(void)
 #define CAPTURE_SQL(statement) run(db, statement);
 #include "proto/schema.def"
 	run_format(db, "PRAGMA user_version = %d", CAPTURE_SCHEMA_VERSION);
-	run_format(db, "INSERT INTO meta VALUES ('schema', %d), ('pid', 100), ('base_realtime', 1767225600000000000), ('status', 'complete'), ('host', 'n')",
+	run_format(db,
+		   "INSERT INTO meta VALUES ('schema', %d), ('pid', 100), ('base_realtime', 1767225600000000000), "
+		   "('status', 'complete'), ('host', 'n')",
 		   CAPTURE_SCHEMA_VERSION);
 	return db;
 }
@@ -73,7 +75,9 @@ static void end_capture(sqlite3 *db)
 
 static void operator_add(sqlite3 *db, int64_t id, int64_t name, int64_t thread, int64_t start, int64_t duration)
 {
-	run_format(db, "INSERT INTO operators (flags, start, duration, self, id, name, thread, sequence) VALUES (0, %lld, %lld, 0, %lld, %lld, %lld, -1)",
+	run_format(db,
+		   "INSERT INTO operators (flags, start, duration, self, id, name, thread, sequence) VALUES (0, %lld, "
+		   "%lld, 0, %lld, %lld, %lld, -1)",
 		   (long long)start, (long long)duration, (long long)id, (long long)name, (long long)thread);
 }
 
@@ -83,7 +87,7 @@ static int export_to(const char *path, unsigned threads, char *why, size_t why_b
 	int error = reader_open(&r, open(database, O_RDONLY | O_CLOEXEC), why, why_bytes);
 	if (error)
 		return error;
-	const struct export_options options = { .threads = threads };
+	const struct export_options options = {.threads = threads};
 	error = export_run(&r, "chrome", path, &options, why, why_bytes);
 	reader_close(&r);
 	return error;
@@ -132,9 +136,9 @@ static double number_of(const cJSON *event, const char *key)
 static const cJSON *find(const cJSON *json, const char *name, const char *phase)
 {
 	const cJSON *event;
-	cJSON_ArrayForEach(event, cJSON_GetObjectItem(json, "traceEvents"))
-		if (!strcmp(text_of(event, "name"), name) && !strcmp(text_of(event, "ph"), phase))
-			return event;
+	cJSON_ArrayForEach(
+		event, cJSON_GetObjectItem(json, "traceEvents")) if (!strcmp(text_of(event, "name"), name) &&
+								     !strcmp(text_of(event, "ph"), phase)) return event;
 	fail_msg("no event \"%s\" of phase %s", name, phase);
 	return NULL;
 }
@@ -143,8 +147,7 @@ static size_t count(const cJSON *json, const char *phase)
 {
 	size_t n = 0;
 	const cJSON *event;
-	cJSON_ArrayForEach(event, cJSON_GetObjectItem(json, "traceEvents"))
-		n += !strcmp(text_of(event, "ph"), phase);
+	cJSON_ArrayForEach(event, cJSON_GetObjectItem(json, "traceEvents")) n += !strcmp(text_of(event, "ph"), phase);
 	return n;
 }
 
@@ -152,16 +155,20 @@ static size_t count(const cJSON *json, const char *phase)
 static void assert_nested(const cJSON *json)
 {
 	const cJSON *a, *b;
-	cJSON_ArrayForEach(a, cJSON_GetObjectItem(json, "traceEvents")) {
+	cJSON_ArrayForEach(a, cJSON_GetObjectItem(json, "traceEvents"))
+	{
 		if (strcmp(text_of(a, "ph"), "X"))
 			continue;
-		long long start = (long long)(number_of(a, "ts") * 1000 + 0.5), end = start + (long long)(number_of(a, "dur") * 1000 + 0.5);
+		long long start = (long long)(number_of(a, "ts") * 1000 + 0.5),
+			  end = start + (long long)(number_of(a, "dur") * 1000 + 0.5);
 		for (b = a->next; b; b = b->next) {
 			if (strcmp(text_of(b, "ph"), "X") || number_of(a, "tid") != number_of(b, "tid"))
 				continue;
-			long long from = (long long)(number_of(b, "ts") * 1000 + 0.5), to = from + (long long)(number_of(b, "dur") * 1000 + 0.5);
+			long long from = (long long)(number_of(b, "ts") * 1000 + 0.5),
+				  to = from + (long long)(number_of(b, "dur") * 1000 + 0.5);
 			if ((start < from && from < end && end < to) || (from < start && start < to && to < end))
-				fail_msg("\"%s\" and \"%s\" overlap on track %.0f", text_of(a, "name"), text_of(b, "name"), number_of(a, "tid"));
+				fail_msg("\"%s\" and \"%s\" overlap on track %.0f", text_of(a, "name"),
+					 text_of(b, "name"), number_of(a, "tid"));
 		}
 	}
 }
@@ -169,21 +176,29 @@ static void assert_nested(const cJSON *json)
 static void test_hard_capture(void **state)
 {
 	(void)state;
-	static const char *const names[] = { "quote \" backslash \\", "control \x01\x1f newline\n tab\t", "\xc3\xbc \xe2\x86\x92 \xf0\x9f\x98\x80", "</script>", "" };
+	static const char *const names[] = {"quote \" backslash \\", "control \x01\x1f newline\n tab\t",
+					    "\xc3\xbc \xe2\x86\x92 \xf0\x9f\x98\x80", "</script>", ""};
 	sqlite3 *db = begin_capture();
 	for (int i = 0; i < 5; i++) {
 		run_format(db, "INSERT INTO strings VALUES (%d, %Q)", 8 + i, names[i]);
 		operator_add(db, 100 + i, 8 + i, 100, 20000 + 100 * i, 50);
 	}
-	run(db, "INSERT INTO strings VALUES (20, CAST(x'fffe20c3' AS TEXT)), (21, 'crosses'), (22, 'outer'), (23, 'free'), (24, 'stairs'), (25, 'mark'), (26, 'early')");
+	run(db, "INSERT INTO strings VALUES (20, CAST(x'fffe20c3' AS TEXT)), (21, 'crosses'), (22, 'outer'), (23, "
+		"'free'), (24, 'stairs'), (25, 'mark'), (26, 'early')");
 	operator_add(db, 110, 20, 100, 21000, 50);
 	run(db, "INSERT INTO steps VALUES (1, 0, 0, 10000, 41, 100, 2, 7), (2, 0, 10000, 10000, 42, 100, 2, 7)");
-	run(db, "INSERT INTO ranges (flags, start, duration, id, name, thread, source, payload_type, payload, color) VALUES "
+	run(db, "INSERT INTO ranges (flags, start, duration, id, name, thread, source, payload_type, payload, color) "
+		"VALUES "
 		"(0, 9000, 2000, 1, 21, 100, 1, 2, -3, 4278255360), (0, -500, 40000, 2, 22, 100, 4, 0, 0, 0)");
 	for (int i = 0; i < 20; i++) {
-		run_format(db, "INSERT INTO ranges (flags, start, duration, id, name, thread, source, end_thread) VALUES (2, %d, 5000, %d, 23, 100, 2, 101)",
+		run_format(db,
+			   "INSERT INTO ranges (flags, start, duration, id, name, thread, source, end_thread) VALUES "
+			   "(2, %d, 5000, %d, 23, 100, 2, 101)",
 			   100 + i, 300 + i);
-		run_format(db, "INSERT INTO ranges (flags, start, duration, id, name, thread, source) VALUES (1, %d, 5000, %d, 24, 200, 1)", 100 + i, 400 + i);
+		run_format(db,
+			   "INSERT INTO ranges (flags, start, duration, id, name, thread, source) VALUES (1, %d, 5000, "
+			   "%d, 24, 200, 1)",
+			   100 + i, 400 + i);
 	}
 	run(db, "INSERT INTO marks (flags, time, name, thread, source) VALUES (0, 700, 25, 100, 3)");
 	run(db, "INSERT INTO threads VALUES (NULL, 0, 1, 100, 8, 1)");
@@ -219,12 +234,14 @@ static void test_flows(void **state)
 {
 	(void)state;
 	sqlite3 *db = begin_capture();
-	run(db, "INSERT INTO strings VALUES (8, 'aten::linear'), (9, 'aten::addmm'), (10, 'engine'), (11, 'AddmmBackward0')");
+	run(db, "INSERT INTO strings VALUES (8, 'aten::linear'), (9, 'aten::addmm'), (10, 'engine'), (11, "
+		"'AddmmBackward0')");
 	run(db, "INSERT INTO threads VALUES (NULL, 0, 1, 100, NULL, 1), (NULL, 0, 2, 101, NULL, 2)");
-	run(db, "INSERT INTO operators (flags, start, duration, id, name, thread, scope, sequence, forward_thread) VALUES "
-		"(0, 20, 50, 2, 9, 100, 0, 7, NULL), (0, 10, 70, 1, 8, 100, 0, 7, NULL), "
-		"(0, 220, 50, 4, 11, 101, 1, 7, 1), (0, 210, 70, 3, 10, 101, 0, 7, 1), "
-		"(0, 300, 50, 5, 11, 101, 1, 8, 1)"); /* its forward was not recorded */
+	run(db,
+	    "INSERT INTO operators (flags, start, duration, id, name, thread, scope, sequence, forward_thread) VALUES "
+	    "(0, 20, 50, 2, 9, 100, 0, 7, NULL), (0, 10, 70, 1, 8, 100, 0, 7, NULL), "
+	    "(0, 220, 50, 4, 11, 101, 1, 7, 1), (0, 210, 70, 3, 10, 101, 0, 7, 1), "
+	    "(0, 300, 50, 5, 11, 101, 1, 8, 1)"); /* its forward was not recorded */
 	end_capture(db);
 	cJSON *json = export_json(".json");
 	assert_int_equal(count(json, "s"), 1);
@@ -244,7 +261,8 @@ static void test_many(void **state)
 	sqlite3 *db = begin_capture();
 	run(db, "INSERT INTO strings VALUES (8, 'op')");
 	run(db, "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 49999) INSERT INTO operators "
-		"(flags, start, duration, id, name, thread, sequence) SELECT 0, i * 10, 5, i + 1, 8, 100 + i % 3, -1 FROM n");
+		"(flags, start, duration, id, name, thread, sequence) SELECT 0, i * 10, 5, i + 1, 8, 100 + i % 3, -1 "
+		"FROM n");
 	end_capture(db);
 	char *first = NULL;
 	for (unsigned threads = 1; threads <= 4; threads++) {
@@ -293,7 +311,7 @@ static void test_refusals(void **state)
 	struct reader r;
 	assert_int_equal(reader_open(&r, open(database, O_RDONLY | O_CLOEXEC), why, sizeof why), 0);
 	assert_int_equal(truncate(database, 100 * 1024), 0);
-	const struct export_options options = { 0 };
+	const struct export_options options = {0};
 	assert_int_equal(export_run(&r, "chrome", trace, &options, why, sizeof why), -EIO);
 	assert_int_equal(export_run(&r, "none", trace, &options, why, sizeof why), EXPORT_NO_SUCH_FORMAT);
 	reader_close(&r);
@@ -314,7 +332,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	(void)state;
-	static const char *const files[] = { "c.db", "t.json", "t.json.gz", "many.json.gz" };
+	static const char *const files[] = {"c.db", "t.json", "t.json.gz", "many.json.gz"};
 	char path[96];
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
 		snprintf(path, sizeof path, "%s/%s", folder, files[i]);

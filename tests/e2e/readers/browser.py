@@ -29,8 +29,9 @@ class WebSocket:
         self.socket = socket.create_connection((place.hostname, place.port), timeout=10)
         self.stream = self.socket.makefile("rb")
         key = base64.b64encode(os.urandom(16)).decode()
-        self.socket.sendall((f"GET {place.path} HTTP/1.1\r\nHost: {place.netloc}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-                             f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n").encode())
+        self.socket.sendall((f"GET {place.path} HTTP/1.1\r\nHost: {place.netloc}\r\nUpgrade: websocket\r\n"
+                             f"Connection: Upgrade\r\nSec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n"
+                             ).encode())
         status = self.stream.readline()
         if b" 101 " not in status:
             raise RuntimeError(f"Chromium refuses the connection: {status!r}")
@@ -100,7 +101,8 @@ class Browser:
             # A session of its own: Chromium is many processes. The sandbox needs what containers and root lack.
             self.process = subprocess.Popen(
                 [self.program, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-unsafe-swiftshader",
-                 "--disable-dev-shm-usage", "--no-first-run", "--remote-debugging-port=0", f"--user-data-dir={self.folder}/profile",
+                 "--disable-dev-shm-usage", "--no-first-run", "--remote-debugging-port=0",
+                 f"--user-data-dir={self.folder}/profile",
                  "--window-size=1600,1000", "about:blank"],
                 stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, start_new_session=True)
             self.socket = WebSocket(self._page(), self.deadline)
@@ -187,7 +189,8 @@ class Browser:
 
 
 class _Files(http.server.SimpleHTTPRequestHandler):
-    extensions_map = {**http.server.SimpleHTTPRequestHandler.extensions_map, ".wasm": "application/wasm", ".js": "text/javascript"}
+    extensions_map = {**http.server.SimpleHTTPRequestHandler.extensions_map, ".wasm": "application/wasm",
+                      ".js": "text/javascript"}
 
     def translate_path(self, path):
         name = urllib.parse.unquote(urllib.parse.urlsplit(path).path)
@@ -200,10 +203,11 @@ class _Files(http.server.SimpleHTTPRequestHandler):
 
 
 class Files:
-    """A context manager: a folder, and single files under other names, on a port of this machine. `.url` has no slash."""
+    """A context manager: a folder, and single files under names of their own, on a port of this machine at `.url`."""
 
     def __init__(self, folder, **extra):
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Files, directory=str(folder)))
+        handler = functools.partial(_Files, directory=str(folder))
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self.server.daemon_threads = True
         self.server.extra = {"/" + name: path for name, path in extra.items()}
         self.url = f"http://127.0.0.1:{self.server.server_port}"

@@ -1,11 +1,11 @@
-// trace_processor.js - SQL on a trace by Perfetto's own trace processor (WebAssembly), under node and without a browser.
+// trace_processor.js - SQL on a trace by Perfetto's own trace processor (WebAssembly), under node, without a browser.
 //
 //     node trace_processor.js FOLDER TRACE QUERY...
 //
-// FOLDER holds engine_bundle.js and trace_processor.wasm. Prints one line of JSON a query: {"columns", "rows"}; exits 1 with
-// a sentence where the trace or a query is refused. The engine is a web worker that speaks length-delimited protobuf
-// (TraceProcessorRpcStream) over a message port: what a worker has around it is put up below, then the few messages that
-// are needed are written by hand.
+// FOLDER holds engine_bundle.js and trace_processor.wasm. Prints one line of JSON a query: {"columns", "rows"}; exits 1
+// with a sentence where the trace or a query is refused. The engine is a web worker that speaks length-delimited
+// protobuf (TraceProcessorRpcStream) over a message port: what a worker has around it is put up below, then the few
+// messages that are needed are written by hand.
 "use strict";
 const fs = require("fs");
 const path = require("path");
@@ -178,8 +178,10 @@ function takeBatch(batch, table) {
 		else if (field === 6) last = Boolean(value);
 	}
 	for (const kind of kinds) {
-		const cell = [undefined, () => null, () => Number(BigInt.asIntN(64, integers.shift())), () => doubles.shift(), () => texts.shift()];
-		table.row.push(cell[Number(kind)]());
+		if (kind === 2n) table.row.push(Number(BigInt.asIntN(64, integers.shift())));
+		else if (kind === 3n) table.row.push(doubles.shift());
+		else if (kind === 4n) table.row.push(texts.shift());
+		else table.row.push(null);
 		if (table.row.length === table.columns.length) {
 			table.rows.push(table.row);
 			table.row = [];

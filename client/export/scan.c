@@ -1,0 +1,40 @@
+/* scan.c - an aggregate function that never adds anything up. */
+#include "scan.h"
+
+#include <errno.h>
+
+struct scan {
+	scan_row row;
+	void *user;
+	int error;
+};
+
+static void take(sqlite3_context *context, int count, sqlite3_value **values)
+{
+	(void)count;
+	struct scan *scan = sqlite3_user_data(context);
+	scan->error = scan->row(scan->user, values);
+	if (scan->error)
+		sqlite3_result_error_code(context, SQLITE_ABORT);
+}
+
+static void finish(sqlite3_context *context)
+{
+	sqlite3_result_null(context);
+}
+
+int scan_rows(const struct reader *r, const char *sql, int64_t first, int64_t last, scan_row row, void *user)
+{
+	struct scan scan = {.row = row, .user = user};
+	sqlite3_stmt *statement;
+	/* Not for the file's own views and triggers. */
+	if (sqlite3_create_function_v2(r->db, "profd_row", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, &scan, NULL, take,
+				       finish, NULL) != SQLITE_OK ||
+	    sqlite3_prepare_v2(r->db, sql, -1, &statement, NULL) != SQLITE_OK)
+		return -EIO;
+	sqlite3_bind_int64(statement, 1, first);
+	sqlite3_bind_int64(statement, 2, last);
+	int result = sqlite3_step(statement);
+	sqlite3_finalize(statement);
+	return scan.error ? scan.error : result == SQLITE_ROW ? 0 : -EIO;
+}

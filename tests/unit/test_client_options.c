@@ -1,0 +1,207 @@
+/* test_client_options.c - command lines: what the table of verbs makes of them, and what it refuses. */
+#include "client/failure.h"
+#include "client/options.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define WORDS_MAX 16
+
+static const char *line_words[WORDS_MAX + 1];
+
+/* Reads "trigger --pid 1 ..."; words are split at blanks, "_" stands for an empty one. The texts live until the next. */
+static int parse(struct arguments *arguments, const char *line)
+{
+	static char copy[512];
+	int count = 0;
+	char *rest = copy, *word;
+
+	snprintf(copy, sizeof copy, "%s", line);
+	while ((word = strsep(&rest, " ")) && count < WORDS_MAX)
+		line_words[count++] = strcmp(word, "_") == 0 ? "" : word;
+	line_words[count] = NULL;
+	return arguments_init(arguments, verb_find(line_words[0]), count - 1, (char **)(void *)(line_words + 1));
+}
+
+static void test_values(void **state)
+{
+	struct arguments a;
+
+	(void)state;
+	assert_int_equal(parse(&a, "trigger --pid 5,6 --pid=7 -p6 -s 4 --duration 1m30s --max-bytes=64M --shapes -lx"),
+			 ARGUMENTS_OK);
+	assert_int_equal(a.pid_count, 3);
+	assert_int_equal(a.pids[0], 5);
+	assert_int_equal(a.pids[1], 6);
+	assert_int_equal(a.pids[2], 7);
+	assert_int_equal(arguments_number(&a, "steps", 3), 4);
+	assert_int_equal(arguments_number(&a, "duration", 0), 90000000000);
+	assert_int_equal(arguments_number(&a, "max-bytes", 0), 64 << 20);
+	assert_int_equal(arguments_number(&a, "repeat", 1), 1);
+	assert_true(arguments_has(&a, "shapes"));
+	assert_false(arguments_has(&a, "all"));
+	assert_string_equal(arguments_text(&a, "label", ""), "x");
+	assert_null(arguments_text(&a, "output", NULL));
+	assert_int_equal(arguments_format(&a), FORMAT_TABLE);
+	arguments_deinit(&a);
+
+	assert_int_equal(parse(&a, "trigger --steps 2 --steps 9 --format json --label _ --step-op --x"), ARGUMENTS_OK);
+	assert_int_equal(arguments_number(&a, "steps", 3), 9);
+	assert_int_equal(arguments_format(&a), FORMAT_JSON);
+	assert_string_equal(arguments_text(&a, "label", "none"), "");
+	assert_string_equal(arguments_text(&a, "step-op", ""), "--x");
+	arguments_deinit(&a);
+}
+
+static void test_words(void **state)
+{
+	struct arguments a;
+
+	(void)state;
+	assert_int_equal(parse(&a, "rm 1 --format csv 2 -- --3 -"), ARGUMENTS_OK);
+	assert_int_equal(a.word_count, 4);
+	assert_string_equal(a.words[2], "--3");
+	assert_string_equal(a.words[3], "-");
+	assert_null(a.words[4]);
+	arguments_deinit(&a);
+
+	/* From the first word on the line is the command's own. */
+	assert_int_equal(parse(&a, "run --name n python3 --name m --help"), ARGUMENTS_OK);
+	assert_int_equal(a.word_count, 4);
+	assert_string_equal(arguments_text(&a, "name", ""), "n");
+	assert_string_equal(a.words[3], "--help");
+	arguments_deinit(&a);
+
+	assert_int_equal(parse(&a, "daemon --user --dir x"), ARGUMENTS_OK);
+	assert_int_equal(a.word_count, 3);
+	arguments_deinit(&a);
+}
+
+static void test_help(void **state)
+{
+	static const char *const lines[] = {"trigger --help", "trigger -h", "trigger --pid 1 --help",
+					    "daemon --help",  "run --help", "show -bsteps -h"};
+	struct arguments a;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+		assert_int_equal(parse(&a, lines[i]), ARGUMENTS_HELP);
+		arguments_deinit(&a);
+	}
+}
+
+static void test_refused(void **state)
+{
+	static const char *const lines[] = {
+		"trigger --pid x",
+		"trigger --pid -1",
+		"trigger --pid 0",
+		"trigger --pid _",
+		"trigger --pid 1,",
+		"trigger --pid ,1",
+		"trigger --pid 1,,2",
+		"trigger --pid 1,2x",
+		"trigger --pid 2147483648",
+		"trigger --pid 99999999999999999999",
+		"trigger --pid",
+		"trigger --steps 0",
+		"trigger --steps -1",
+		"trigger --steps 3.5",
+		"trigger --steps 99999999999",
+		"trigger --steps=",
+		"trigger --duration 2",
+		"trigger --duration 10us",
+		"trigger --duration 9999h",
+		"trigger --duration 2s3",
+		"trigger --max-bytes 1Q",
+		"trigger --max-bytes 1",
+		"trigger --max-bytes 9999T",
+		"trigger --max-events 0",
+		"trigger --shapes=yes",
+		"trigger --format",
+		"trigger --format xml",
+		"trigger --format jso",
+		"trigger --format _",
+		"trigger --format table|json",
+		"trigger --stepss 3",
+		"trigger -z",
+		"trigger 17",
+		"show 1 2",
+		"show --sort-by speed",
+		"rm",
+		"run",
+		"status now",
+	};
+	struct arguments a;
+	int standard = dup(STDERR_FILENO), null;
+	FILE *sink = tmpfile();
+
+	(void)state;
+	assert_non_null(sink);
+	null = fileno(sink);
+	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+		off_t before = lseek(null, 0, SEEK_CUR);
+		int parsed;
+
+		dup2(null, STDERR_FILENO);
+		parsed = parse(&a, lines[i]);
+		dup2(standard, STDERR_FILENO);
+		if (parsed != ARGUMENTS_USAGE)
+			print_error("taken: %s\n", lines[i]);
+		assert_int_equal(parsed, ARGUMENTS_USAGE);
+		/* Each says something. */
+		assert_true(lseek(null, 0, SEEK_CUR) > before);
+		arguments_deinit(&a);
+	}
+	fclose(sink);
+	close(standard);
+}
+
+static void test_nearest(void **state)
+{
+	(void)state;
+	assert_string_equal(verb_nearest("triger"), "trigger");
+	assert_string_equal(verb_nearest("pss"), "ps");
+	assert_string_equal(verb_nearest("captrues"), "captures");
+	assert_null(verb_nearest("frobnicate"));
+	assert_null(verb_find("triger"));
+}
+
+/* The table itself: what help, completion and the tests rely on. */
+static void test_table(void **state)
+{
+	size_t count;
+	const struct verb *verbs = verb_table(&count);
+
+	(void)state;
+	for (size_t i = 0; i < count; i++) {
+		assert_ptr_equal(verb_find(verbs[i].name), &verbs[i]);
+		assert_non_null(verbs[i].run);
+		assert_true(*verbs[i].summary && *verbs[i].description);
+		for (const struct option_row *row = verbs[i].options; row->name; row++) {
+			assert_true((row->argument == NULL) == (row->kind == OPTION_FLAG));
+			assert_true(*row->help);
+			assert_true(row->most == 0 || row->most >= row->least);
+			for (const struct option_row *other = row + 1; other->name; other++) {
+				assert_string_not_equal(row->name, other->name);
+				assert_true(!row->letter || row->letter != other->letter);
+			}
+			assert_int_not_equal(row->letter, 'h');
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_values),	cmocka_unit_test(test_words),	cmocka_unit_test(test_help),
+		cmocka_unit_test(test_refused), cmocka_unit_test(test_nearest), cmocka_unit_test(test_table),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

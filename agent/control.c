@@ -515,11 +515,12 @@ uint64_t control_work(void)
 	uint32_t phase = atomic_load_explicit(&control_phase, memory_order_acquire);
 	if (control_run.record_deadline && (phase == CONTROL_RECORD || phase == CONTROL_TICK)) {
 		now = sink_now();
-		if (now >= control_run.record_deadline) {
+		bool window = control_source == STEP_SOURCE_DURATION, full = window && sink_limited();
+		if (now >= control_run.record_deadline || full) {
 			if (move(1u << CONTROL_RECORD, CONTROL_TICK) == CONTROL_RECORD) {
-				if (control_source == STEP_SOURCE_DURATION)
+				if (window)
 					tick_write_step(now, 0);
-				tick_end(now, control_source == STEP_SOURCE_DURATION ? REASON_NONE : REASON_DAEMON);
+				tick_end(now, full ? REASON_LIMIT : window ? REASON_NONE : REASON_DAEMON);
 				control_run.cancelled_all = true;
 				atomic_store_explicit(&control_phase, CONTROL_DRAIN, memory_order_release);
 			}

@@ -274,6 +274,9 @@ static int chunk_take(struct sink_thread *t)
 			continue;
 		atomic_fetch_sub_explicit(&h->chunks_free, 1, memory_order_relaxed);
 		atomic_store_explicit(&sink_state.hint, at + 1, memory_order_relaxed);
+		/* Racy: two threads may lose the larger one, which the next chunk brings back. */
+		if (at >= atomic_load_explicit(&sink_state.high, memory_order_relaxed))
+			atomic_store_explicit(&sink_state.high, at + 1, memory_order_relaxed);
 		atomic_store_explicit(&entry->used, 0, memory_order_relaxed);
 		atomic_store_explicit(&entry->thread, t->tid, memory_order_relaxed);
 		atomic_store_explicit(&entry->sequence,
@@ -351,6 +354,7 @@ int sink_prepare(struct segment *segment, uint32_t generation, uint64_t max_even
 	sink_state.segment = *segment;
 	sink_state.max_events = max_events;
 	sink_state.populated = 0;
+	atomic_store(&sink_state.high, 0);
 	atomic_store(&sink_state.events, 0);
 	atomic_store(&sink_state.hint, 0);
 	atomic_store(&sink_state.next_id, 1);
@@ -362,14 +366,23 @@ int sink_prepare(struct segment *segment, uint32_t generation, uint64_t max_even
 	return 0;
 }
 
+int sink_limited(void)
+{
+	return sink_state.max_events &&
+	       atomic_load_explicit(&sink_state.events, memory_order_relaxed) > sink_state.max_events;
+}
+
 int sink_populate(void)
 {
 	struct segment *s = &sink_state.segment;
 	uint32_t ready = atomic_load_explicit(&s->header->chunks_ready, memory_order_acquire);
+	uint32_t want = atomic_load_explicit(&sink_state.high, memory_order_relaxed) + SINK_AHEAD;
 	if (ready > s->chunk_count)
 		ready = s->chunk_count;
+	if (ready > want)
+		ready = want;
 	if (ready <= sink_state.populated)
-		return ready < s->chunk_count;
+		return sink_state.populated < s->chunk_count;
 	volatile unsigned char *from = s->chunks + (size_t)sink_state.populated * s->chunk_bytes;
 	size_t bytes = (size_t)(ready - sink_state.populated) * s->chunk_bytes;
 	if (madvise((void *)from, bytes, MADV_POPULATE_WRITE) < 0)

@@ -13,6 +13,9 @@ int sink_init(void);
  * errno. */
 int sink_prepare(struct segment *segment, uint32_t generation, uint64_t max_events);
 
+/* 1 once --max-events has turned an event away. Any thread. */
+int sink_limited(void);
+
 /* Maps the pages of the chunks that have become ready since, so that the job's threads do not fault on them. 1 while
  * more can come. */
 int sink_populate(void);

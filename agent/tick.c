@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 /* Chunks that must be there before a recording begins, and how long that is waited for. */
-#define ROOM_CHUNKS 256
+#define ROOM_CHUNKS 128
 #define ROOM_NS SECOND
 
 _Atomic uint32_t control_phase;
@@ -122,6 +122,10 @@ static uint32_t tick_record(uint64_t tick, uint64_t now, uint64_t number)
 	if (control_run.recorded >= control_run.schedule.active) {
 		control_run.base = tick;
 		tick_end(now, REASON_NONE);
+		return CONTROL_DRAIN;
+	}
+	if (sink_limited()) {
+		tick_end(now, REASON_LIMIT);
 		return CONTROL_DRAIN;
 	}
 	control_run.step_start = now;

@@ -63,7 +63,7 @@ static const struct option_row trigger_options[] = {
 	{"shapes", 0, OPTION_FLAG, NULL,
 	 "record shapes, types and scalars of operators' inputs too (torch 2.4 or newer)", 0, 0},
 	{"label", 'l', OPTION_TEXT, "TEXT", "a word of yours to find the captures by", 0, 0},
-	{"max-events", 0, OPTION_NUMBER, "N", "keep at most this many events of a capture; more are counted as lost", 1,
+	{"max-events", 0, OPTION_NUMBER, "N", "end a capture with the step in which it reaches this many events; what is too much is counted as lost", 1,
 	 0},
 	{"max-bytes", 0, OPTION_SIZE, "SIZE",
 	 "memory of the daemon that a capture's events may wait in (default: 256M)", LIMIT_CHUNK_BYTES_MIN,

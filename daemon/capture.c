@@ -131,16 +131,26 @@ void capture_catalogue(struct capture *capture)
 static int64_t store_run_final(struct work *work)
 {
 	struct capture *capture = (struct capture *)((char *)work - offsetof(struct capture, store_work));
-	catalogue_put_capture(&capture->server->catalogue, &capture->facts);
+	capture->unwritten = catalogue_put_capture(&capture->server->catalogue, &capture->facts) != 0;
 	return WORK_DONE;
 }
 
-static void stored(struct work *work)
+static void stored(struct work *work);
+
+/* Without a row nobody finds it: as long as the disk is full it is tried again. */
+#define RETRY_NS 1000000000ull
+static void store_row(struct capture *capture)
 {
-	struct capture *capture = (struct capture *)((char *)work - offsetof(struct capture, store_work));
+	capture->retry_at = 0;
+	capture->store_work = (struct work){.run = store_run_final, .done = stored};
+	if (!catalogue_submit(&capture->server->catalogue, &capture->store_work))
+		capture->retry_at = clock_monotonic() + RETRY_NS;
+}
+
+static void tell_stored(struct capture *capture)
+{
 	struct server *server = capture->server;
-	server->stored_captures++;
-	server->stored_bytes += capture->facts.bytes;
+	tally_add(&server->tally, capture->facts.who.uid, 1, capture->facts.bytes);
 	log_line("capture %s%llu of pid %d: %s%s%s, %llu steps, %llu events, %llu lost", server->user ? "u" : "",
 		 (unsigned long long)capture->facts.number, capture->facts.who.pid,
 		 capture_status_word(capture->facts.status), *capture->facts.reason ? ": " : "", capture->facts.reason,
@@ -148,6 +158,25 @@ static void stored(struct work *work)
 		 (unsigned long long)capture->facts.lost);
 	if (capture->trigger)
 		trigger_captured(capture->trigger, capture);
+	capture->trigger = NULL;
+}
+
+static void stored(struct work *work)
+{
+	struct capture *capture = (struct capture *)((char *)work - offsetof(struct capture, store_work));
+	struct server *server = capture->server;
+	bool first = !capture->told_stored;
+	capture->told_stored = true;
+	if (first)
+		tell_stored(capture);
+	if ((work->failed || capture->unwritten) && !server->closing) {
+		if (first)
+			log_line("capture %llu: its row cannot be written; trying again",
+				 (unsigned long long)capture->facts.number);
+		capture->retry_at = clock_monotonic() + RETRY_NS;
+		server_tick_adjust(server);
+		return;
+	}
 	capture_remove(capture);
 }
 
@@ -169,9 +198,7 @@ static void finished(struct work *work)
 		conn_send(capture->process->conn, &finish, sizeof finish, -1);
 	}
 	capture->state = STATE_STORING;
-	capture->store_work = (struct work){.run = store_run_final, .done = stored};
-	if (!catalogue_submit(&capture->server->catalogue, &capture->store_work))
-		stored(&capture->store_work);
+	store_row(capture);
 }
 
 static void fill_ending(struct capture *capture)
@@ -256,9 +283,10 @@ static void capture_drop(struct capture *capture)
 	work_kick(&capture->server->ingest_pool, &capture->ingest->work);
 }
 
-static void incomplete(struct capture *capture, const char *reason)
+static void incomplete(struct capture *capture, enum cancel_reason code, const char *reason)
 {
 	capture->facts.status = CAPTURE_INCOMPLETE;
+	capture->facts.reason_code = code;
 	text_copy(capture->facts.reason, sizeof capture->facts.reason, reason);
 }
 
@@ -270,7 +298,7 @@ static unsigned steps_so_far(const struct capture *capture)
 	return steps > capture->facts.steps_wanted ? (unsigned)capture->facts.steps_wanted : steps;
 }
 
-static void incomplete_after(struct capture *capture, const char *what)
+static void incomplete_after(struct capture *capture, enum cancel_reason code, const char *what)
 {
 	char reason[REASON_BYTES];
 	if (capture->arm.duration)
@@ -278,7 +306,17 @@ static void incomplete_after(struct capture *capture, const char *what)
 	else
 		snprintf(reason, sizeof reason, "%s after %u of %llu steps", what, steps_so_far(capture),
 			 (unsigned long long)capture->facts.steps_wanted);
-	incomplete(capture, reason);
+	incomplete(capture, code, reason);
+}
+
+#define TIME_LIMIT_TEXT_BYTES 64
+static const char *time_limit_text(const struct capture *capture, char ret[TIME_LIMIT_TEXT_BYTES])
+{
+	uint64_t milliseconds = capture->time_limit / 1000000;
+	bool seconds = milliseconds % 1000 == 0;
+	snprintf(ret, TIME_LIMIT_TEXT_BYTES, "the time limit of %llu %s came",
+		 (unsigned long long)(seconds ? milliseconds / 1000 : milliseconds), seconds ? "s" : "ms");
+	return ret;
 }
 
 /* Cycles that were prepared for a schedule that has ended. */
@@ -343,6 +381,7 @@ struct capture *capture_new(struct process *process, struct trigger *trigger, co
 	capture->arm.capture = facts.number;
 	capture->asked_at = clock_monotonic();
 	capture->deadline = trigger->deadline;
+	capture->time_limit = trigger->request.timeout ? trigger->request.timeout : LIMIT_DURATION_NS;
 	for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++)
 		capture->collectors[bit].wanted = arm->collectors >> bit & 1;
 	/* A later cycle is not answered: the schedule has been accepted. */
@@ -416,7 +455,8 @@ static void on_declined(struct capture *capture, const struct message_declined *
 		capture_drop(capture);
 		return;
 	}
-	incomplete(capture, *message->sentence ? message->sentence : cancel_reason_sentence(REASON_AGENT));
+	incomplete(capture, REASON_AGENT,
+		   *message->sentence ? message->sentence : cancel_reason_sentence(REASON_AGENT));
 	capture_end(capture);
 	drop_later_cycles(capture);
 }
@@ -435,6 +475,7 @@ static void on_collector(struct capture *capture, const struct message_collector
 
 static void on_done(struct capture *capture, const struct message_done *message)
 {
+	char limit[TIME_LIMIT_TEXT_BYTES];
 	if (!capture_is_running(capture))
 		return;
 	capture->done = *message;
@@ -449,12 +490,13 @@ static void on_done(struct capture *capture, const struct message_done *message)
 		return;
 	} else if (message->reason == REASON_CANCELLED || message->reason == REASON_LIMIT ||
 		   message->reason == REASON_MISSED || message->reason == REASON_AGENT) {
-		incomplete(capture, cancel_reason_sentence(message->reason));
+		incomplete(capture, (enum cancel_reason)message->reason, cancel_reason_sentence(message->reason));
 	} else if (message->reason == REASON_DEADLINE) {
-		incomplete_after(capture, "the job stopped stepping");
+		incomplete_after(capture, REASON_DEADLINE, time_limit_text(capture, limit));
 	} else {
 		const char *why = cancel_reason_sentence(message->reason);
-		incomplete_after(capture, why ? why : "the agent ended it");
+		incomplete_after(capture, why ? (enum cancel_reason)message->reason : REASON_AGENT,
+				 why ? why : "the agent ended it");
 	}
 	bool over = message->reason != REASON_NONE;
 	capture_end(capture);
@@ -571,8 +613,10 @@ void capture_process_gone(struct process *process)
 			if (capture->facts.cycle && capture_status_now(capture) == CAPTURE_ARMED) {
 				capture_drop(capture);
 			} else {
-				incomplete_after(capture,
-						 alive ? "the agent closed its connection" : "the process ended");
+				incomplete_after(capture, alive ? REASON_AGENT : REASON_DIED,
+						 alive ? "the agent's connection ended while the process lives (has it "
+							 "started another program?),"
+						       : "the process ended");
 				capture_end(capture);
 			}
 		}
@@ -589,6 +633,8 @@ void capture_tick(struct capture *capture, uint64_t now)
 		return;
 	}
 	if (!capture_is_running(capture)) {
+		if (capture->state == STATE_STORING && capture->retry_at && now > capture->retry_at)
+			store_row(capture);
 		if (capture->trigger)
 			trigger_progress(capture->trigger, capture, now);
 		return;
@@ -610,10 +656,11 @@ void capture_tick(struct capture *capture, uint64_t now)
 			capture_drop(capture);
 			return;
 		}
-		incomplete_after(capture, capture->cancel == REASON_DEADLINE
-						  ? "the job stopped stepping and its agent did not answer"
-					  : capture->cancel == REASON_CANCELLED ? "cancelled; its agent did not answer"
-										: "its agent did not answer");
+		char limit[TIME_LIMIT_TEXT_BYTES], what[128];
+		snprintf(what, sizeof what, "%s, and its agent did not answer (is the process stopped?),",
+			 capture->cancel == REASON_DEADLINE ? time_limit_text(capture, limit)
+							    : cancel_reason_sentence(capture->cancel));
+		incomplete_after(capture, capture->cancel, what);
 		capture_end(capture);
 		drop_later_cycles(capture);
 		return;
@@ -696,6 +743,7 @@ void capture_describe(const struct server *server, const struct capture_facts *f
 	add_text(row, "host", facts->who.host);
 	add_text(row, "label", facts->label);
 	add_text(row, "status", capture_status_word(facts->status));
+	add_text(row, "reason_code", cancel_reason_word(facts->reason_code));
 	if (*facts->reason)
 		add_text(row, "reason", facts->reason);
 	else

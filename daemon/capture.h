@@ -31,19 +31,20 @@ struct capture {
 	struct ingest_collector collectors[COLLECTOR_COUNT];
 	struct message_done done;
 	bool has_done;
-	bool submitted;	  /* the ingest is on its pool */
-	bool catalogued;  /* it has a row */
-	bool followed_up; /* the next cycle's segment is under way */
-	bool trouble_seen;
+	bool submitted;				   /* the ingest is on its pool */
+	bool catalogued;			   /* it has a row */
+	bool followed_up;			   /* the next cycle's segment is under way */
 	uint64_t asked_at, deadline, cancelled_at; /* CLOCK_MONOTONIC ns; 0 = none */
+	uint64_t time_limit;			   /* ns; what the deadline is called */
 	enum cancel_reason cancel;
-	char declined[248]; /* the agent's sentence */
-	enum error declined_error;
 	uint64_t done_at;
 	uint64_t segment_device, segment_inode; /* of an ORPHAN */
 	/* What was last told to the follower. */
 	uint64_t told_at;
 	uint32_t told_steps, told_warmup, told_status;
+	bool told_stored;  /* the follower knows */
+	bool unwritten;	   /* the catalogue would not take the row */
+	uint64_t retry_at; /* CLOCK_MONOTONIC ns; 0 = the row is under way */
 	struct work store_work;
 };
 

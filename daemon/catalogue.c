@@ -154,10 +154,12 @@ static void *catalogue_thread(void *argument)
 			}
 			work = next;
 		}
-		if (!began && run_sql(catalogue, "COMMIT"))
+		bool failed = began || run_sql(catalogue, "COMMIT");
+		if (failed && !sqlite3_get_autocommit(catalogue->db))
 			sqlite3_exec(catalogue->db, "ROLLBACK", NULL, NULL, NULL);
 		while (finished) {
 			struct work *next = finished->next;
+			finished->failed = failed;
 			work_outbox_put(catalogue->outbox, finished);
 			finished = next;
 		}
@@ -226,10 +228,15 @@ uint64_t catalogue_last_trigger(struct catalogue *catalogue)
 	return one_number(catalogue, "SELECT seq FROM sqlite_sequence WHERE name = 'triggers'");
 }
 
-uint64_t catalogue_count_captures(struct catalogue *catalogue, uint64_t *ret_bytes)
+void catalogue_each_owner(struct catalogue *catalogue,
+			  void (*callback)(void *context, uid_t uid, uint64_t captures, uint64_t bytes), void *context)
 {
-	*ret_bytes = one_number(catalogue, "SELECT sum(bytes) FROM captures");
-	return one_number(catalogue, "SELECT count(*) FROM captures");
+	sqlite3_stmt *s = prepare(
+		catalogue, "SELECT uid, count(*), sum(bytes) FROM captures WHERE finished IS NOT NULL GROUP BY uid");
+	while (s && sqlite3_step(s) == SQLITE_ROW)
+		callback(context, (uid_t)sqlite3_column_int64(s, 0), (uint64_t)sqlite3_column_int64(s, 1),
+			 (uint64_t)sqlite3_column_int64(s, 2));
+	sqlite3_finalize(s);
 }
 
 static void bind_text(sqlite3_stmt *statement, int at, const char *text)
@@ -256,8 +263,8 @@ int catalogue_put_capture(struct catalogue *catalogue, const struct capture_fact
 		catalogue,
 		"INSERT OR REPLACE INTO captures (id, trigger, cycle, pid, start_time, uid, host, name, command, job, "
 		"rank, world_size, label, status, reason, started, finished, steps_wanted, steps_recorded, events, "
-		"lost, bytes, step_ns, step_after, simulated) "
-		"VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+		"lost, bytes, step_ns, step_after, simulated, reason_code) "
+		"VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
 	if (!s)
 		return -EIO;
 	sqlite3_bind_int64(s, 1, (int64_t)facts->number);
@@ -285,6 +292,7 @@ int catalogue_put_capture(struct catalogue *catalogue, const struct capture_fact
 	bind_known(s, 23, facts->step_ns);
 	bind_known(s, 24, facts->step_after);
 	sqlite3_bind_int(s, 25, facts->simulated);
+	sqlite3_bind_text(s, 26, cancel_reason_word(facts->reason_code), -1, SQLITE_STATIC);
 	return finish(catalogue, s);
 }
 
@@ -364,7 +372,8 @@ int catalogue_audit(struct catalogue *catalogue, uid_t uid, pid_t pid, const cha
 #define ROW_COLUMNS                                                                                                    \
 	"id, trigger, cycle, pid, start_time, uid, host, name, command, job, rank, world_size, label, status, "        \
 	"reason, "                                                                                                     \
-	"started, finished, steps_wanted, steps_recorded, events, lost, bytes, step_ns, step_after, simulated"
+	"started, finished, steps_wanted, steps_recorded, events, lost, bytes, step_ns, step_after, simulated, "       \
+	"reason_code"
 
 static void column_text(sqlite3_stmt *s, int at, char *to, size_t to_bytes)
 {
@@ -388,6 +397,14 @@ static enum capture_status status_from_word(const char *word)
 		if (strcmp(capture_status_word(status), word) == 0)
 			return (enum capture_status)status;
 	return CAPTURE_FAILED;
+}
+
+static enum cancel_reason reason_from_word(const char *word)
+{
+	for (unsigned reason = 0; word && cancel_reason_word(reason); reason++)
+		if (strcmp(cancel_reason_word(reason), word) == 0)
+			return (enum cancel_reason)reason;
+	return REASON_NONE;
 }
 
 static void read_row(sqlite3_stmt *s, struct capture_facts *ret)
@@ -421,6 +438,7 @@ static void read_row(sqlite3_stmt *s, struct capture_facts *ret)
 	ret->step_ns = column_number(s, 22);
 	ret->step_after = column_number(s, 23);
 	ret->simulated = sqlite3_column_int(s, 24) != 0;
+	ret->reason_code = reason_from_word((const char *)sqlite3_column_text(s, 25));
 	/* Names may come over a network: here, where waiting harms nobody. */
 	user_name(ret->who.uid, ret->who.user, sizeof ret->who.user);
 }
@@ -464,16 +482,18 @@ int catalogue_list(struct catalogue *catalogue, const struct catalogue_filter *f
 
 int catalogue_remove(struct catalogue *catalogue, uint64_t number)
 {
+	/* The file first: where the disk is full, this makes the room that the row's end needs. */
+	char name[40];
+	snprintf(name, sizeof name, "%" PRIu64 ".db", number);
+	if (unlinkat(catalogue->folder, name, 0) && errno != ENOENT) {
+		log_line("cannot delete %s/%s: %s", catalogue->folder_path, name, strerror(errno));
+		return -errno;
+	}
 	sqlite3_stmt *s = prepare(catalogue, "DELETE FROM captures WHERE id = ?");
 	if (!s)
 		return -EIO;
 	sqlite3_bind_int64(s, 1, (int64_t)number);
-	int error = finish(catalogue, s);
-	char name[40];
-	snprintf(name, sizeof name, "%" PRIu64 ".db", number);
-	if (!error && unlinkat(catalogue->folder, name, 0) && errno != ENOENT)
-		error = -errno;
-	return error;
+	return finish(catalogue, s);
 }
 
 char *catalogue_read_summary(struct catalogue *catalogue, uint64_t number)
@@ -506,7 +526,8 @@ static bool complete_from_file(struct catalogue *catalogue, struct capture_facts
 			    db,
 			    "SELECT (SELECT value FROM meta WHERE key = 'status'), (SELECT value FROM meta WHERE "
 			    "key = 'reason'), (SELECT value FROM meta WHERE key = 'events'), (SELECT value FROM "
-			    "meta WHERE key = 'lost'), (SELECT count(*) FROM steps)",
+			    "meta WHERE key = 'lost'), (SELECT count(*) FROM steps), (SELECT value FROM meta WHERE key "
+			    "= 'reason_code')",
 			    -1, &s, NULL) == SQLITE_OK &&
 		    sqlite3_step(s) == SQLITE_ROW && sqlite3_column_text(s, 0);
 	if (good) {
@@ -515,6 +536,7 @@ static bool complete_from_file(struct catalogue *catalogue, struct capture_facts
 		facts->events = column_number(s, 2);
 		facts->lost = column_number(s, 3);
 		facts->steps_recorded = column_number(s, 4);
+		facts->reason_code = reason_from_word((const char *)sqlite3_column_text(s, 5));
 		facts->bytes = (uint64_t)status.st_size;
 		facts->finished = (uint64_t)status.st_mtim.tv_sec * 1000000000u + (uint64_t)status.st_mtim.tv_nsec;
 	}
@@ -538,6 +560,7 @@ int catalogue_close_lost(struct catalogue *catalogue, bool (*has_file)(void *con
 		if (!complete_from_file(catalogue, &facts)) {
 			facts.status = CAPTURE_FAILED;
 			facts.finished = clock_realtime();
+			facts.reason_code = REASON_DAEMON;
 			text_copy(facts.reason, sizeof facts.reason,
 				  "the daemon ended before anything of it was stored");
 		}

@@ -37,7 +37,9 @@ bool catalogue_submit(struct catalogue *catalogue, struct work *work);
 
 uint64_t catalogue_last_capture(struct catalogue *catalogue);
 uint64_t catalogue_last_trigger(struct catalogue *catalogue);
-uint64_t catalogue_count_captures(struct catalogue *catalogue, uint64_t *ret_bytes);
+/* Finished captures and their bytes, user by user. */
+void catalogue_each_owner(struct catalogue *catalogue,
+			  void (*callback)(void *context, uid_t uid, uint64_t captures, uint64_t bytes), void *context);
 /* 0 or a negative errno. */
 int catalogue_put_capture(struct catalogue *catalogue, const struct capture_facts *facts);
 int catalogue_put_trigger(struct catalogue *catalogue, uint64_t number, uid_t uid, pid_t pid, const char *request);

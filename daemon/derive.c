@@ -318,14 +318,15 @@ static int merge_threads(struct store *store)
 		"DROP TABLE merged");
 }
 
-int derive_run(struct store *store, struct totals *totals, struct derived *ret)
+int derive_run(struct store *store, struct totals *totals, bool full, struct derived *ret)
 {
 	struct boundaries boundaries = {0};
 	struct derived derived = {0};
 	totals_end(totals);
 	store_begin(store);
 	load_boundaries(store, &boundaries, &derived);
-	membership(store, totals, &boundaries, &derived.moved);
+	if (!full)
+		membership(store, totals, &boundaries, &derived.moved);
 	free(boundaries.steps);
 	if (!totals->incomplete)
 		refresh_stale(store, totals);

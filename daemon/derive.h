@@ -13,7 +13,8 @@ struct derived {
 	uint64_t events;  /* rows in all event tables */
 };
 
-/* 0 or a negative errno with store->sentence. Runs in a transaction of its own. */
-int derive_run(struct store *store, struct totals *totals, struct derived *ret);
+/* full: the disk is, so that rows stay in the step that they claim (to change one takes room for a copy of its page).
+ * 0 or a negative errno with store->sentence. Runs in a transaction of its own. */
+int derive_run(struct store *store, struct totals *totals, bool full, struct derived *ret);
 
 #endif

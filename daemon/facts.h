@@ -4,6 +4,7 @@
 #define PROFD_DAEMON_FACTS_H
 
 #include "proto/events.h"
+#include "proto/message.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,8 +36,9 @@ struct capture_facts {
 	struct identity who;
 	char label[LABEL_BYTES];
 	enum capture_status status;
-	char reason[REASON_BYTES];  /* empty = none */
-	uint64_t started, finished; /* CLOCK_REALTIME ns; finished 0 = not yet */
+	char reason[REASON_BYTES];	/* empty = none */
+	enum cancel_reason reason_code; /* NONE while it runs, and where it is complete */
+	uint64_t started, finished;	/* CLOCK_REALTIME ns; finished 0 = not yet */
 	uint64_t steps_wanted, steps_recorded;
 	uint64_t events, lost, bytes;
 	uint64_t step_ns;    /* median of the recorded steps; 0 = none */

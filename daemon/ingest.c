@@ -13,7 +13,7 @@
 #define PASS_CHUNKS 32
 /* Memory ahead of need. Armed captures may be many and long: little; from the warm-up on for the highest rates seen. */
 #define AHEAD_ARMED (1u << 20)
-#define AHEAD_RUNNING (32u << 20)
+#define AHEAD_RUNNING (16u << 20)
 #define PROVIDE_CHUNKS 64u
 #define STRINGS_AHEAD (256u << 10)
 

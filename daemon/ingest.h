@@ -31,11 +31,9 @@ struct ingest_ending {
 	uint64_t done_at; /* CLOCK_MONOTONIC ns when the end was known */
 	uint64_t step_before, step_during, enable, drain, agent_cpu, agent_bytes, other_thread_steps;
 	uint32_t late, step_source;
-	bool has_done;	     /* the values of DONE above are there */
-	bool losses_unknown; /* no segment was seen to the end */
+	bool has_done; /* the values of DONE above are there */
 	char step_range[128];
 	char id[ID_BYTES], trigger_id[ID_BYTES];
-	uint64_t steps_told; /* by DONE or the header */
 };
 
 struct ingest {

@@ -46,6 +46,12 @@ static uint64_t own_pid_namespace(void)
 	return stat("/proc/self/ns/pid", &facts) == 0 ? facts.st_ino : 0;
 }
 
+static void count_owner(void *context, uid_t uid, uint64_t captures, uint64_t bytes)
+{
+	struct server *server = context;
+	tally_add(&server->tally, uid, captures, bytes);
+}
+
 static int serve(struct server *server, const char *directory, const char *socket_path)
 {
 	char sentence[PLACES_SENTENCE_BYTES];
@@ -70,7 +76,7 @@ static int serve(struct server *server, const char *directory, const char *socke
 	server->next_capture = catalogue_last_capture(&server->catalogue) + 1;
 	server->next_trigger = catalogue_last_trigger(&server->catalogue) + 1;
 	orphans_scan(server);
-	server->stored_captures = catalogue_count_captures(&server->catalogue, &server->stored_bytes);
+	catalogue_each_owner(&server->catalogue, count_owner, server);
 	server->listen_fd = places_listen(server, sentence);
 	if (server->listen_fd < 0) {
 		log_line("%s", sentence);
@@ -84,6 +90,7 @@ static int serve(struct server *server, const char *directory, const char *socke
 	log_line("profd %s listens on %s, captures in %s", PROFD_VERSION, server->socket_path, server->directory);
 	server_run(server);
 	server_deinit(server);
+	tally_deinit(&server->tally);
 	close(server->folder);
 	close(lock);
 	log_line("ended");

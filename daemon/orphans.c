@@ -60,6 +60,8 @@ void orphans_scan(struct server *server)
 			continue;
 		if (number > largest)
 			largest = number;
+		if (strcmp(end, ".reserve") == 0)
+			unlinkat(server->folder, entry->d_name, 0);
 		if (strcmp(end, ".partial") == 0)
 			take_up(server, number);
 	}
@@ -99,7 +101,8 @@ int orphan_offered(struct process *process, const struct message_offer *offer, i
 	log_line("capture %llu: pid %d has offered its segment", (unsigned long long)offer->capture, process->who.pid);
 	capture->process = process;
 	capture->state = STATE_RUNNING;
-	capture->deadline = clock_monotonic() + LIMIT_ORPHAN_SECONDS * 1000000000ull;
+	capture->time_limit = LIMIT_ORPHAN_SECONDS * 1000000000ull;
+	capture->deadline = clock_monotonic() + capture->time_limit;
 	capture_submit(capture);
 	return 0;
 }
@@ -114,6 +117,7 @@ void orphan_tick(struct capture *capture, uint64_t now)
 	if (!capture->ingest)
 		return; /* the next tick tries again */
 	capture->facts.status = CAPTURE_INCOMPLETE;
+	capture->facts.reason_code = REASON_DAEMON;
 	text_copy(capture->facts.reason, sizeof capture->facts.reason,
 		  gone ? "the daemon restarted and the process ended; what its segment still held is lost, how much is "
 			 "not known"

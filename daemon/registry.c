@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 uint64_t process_start_time(pid_t pid)
@@ -28,10 +29,14 @@ uint64_t process_start_time(pid_t pid)
 	text[n] = 0;
 	/* The name may hold anything, parentheses too: the fields begin after the last one. */
 	char *at = strrchr(text, ')');
-	if (!at || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X')
+	if (!at || at[1] != ' ' || at[2] == 'X')
 		return 0;
 	at += 2;
+	bool zombie = *at == 'Z';
 	for (int field = 3; field < 22; field++) {
+		/* The main thread may have ended before the others. */
+		if (field == 20 && zombie && strtol(at, NULL, 10) < 2)
+			return 0;
 		at = strchr(at, ' ');
 		if (!at)
 			return 0;
@@ -64,8 +69,8 @@ enum error registry_missing(const struct conn *conn, pid_t pid, uint64_t pid_nam
 	char path[32];
 	struct stat facts;
 	snprintf(path, sizeof path, "/proc/%d", pid);
-	/* What another pid namespace calls so cannot be looked up from here. */
-	if ((pid_namespace && pid_namespace != server->pid_namespace) || stat(path, &facts))
+	/* What another pid namespace calls so cannot be looked up from here. A zombie is no process to a user. */
+	if ((pid_namespace && pid_namespace != server->pid_namespace) || stat(path, &facts) || !process_start_time(pid))
 		return ERROR_NO_PROCESS;
 	return conn_may(conn, facts.st_uid) ? ERROR_NO_AGENT : ERROR_NOT_YOURS;
 }
@@ -174,6 +179,60 @@ void registry_describe(const struct process *process, uint64_t pid_namespace, cJ
 	cJSON_AddStringToObject(row, "agent_version", who->agent_version);
 }
 
+/* --- death --- */
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434 /* younger than some headers; the same on every architecture */
+#endif
+
+/* A child may hold a copy of the agent's socket, so that no EOF comes: the process itself is watched. */
+struct watch {
+	uv_poll_t poll;
+	int fd;
+	struct conn *conn;
+};
+
+static void watch_closed(uv_handle_t *handle)
+{
+	struct watch *watch = handle->data;
+	close(watch->fd);
+	free(watch);
+}
+
+static void watch_stop(struct watch *watch)
+{
+	if (!watch)
+		return;
+	uv_poll_stop(&watch->poll);
+	uv_close((uv_handle_t *)&watch->poll, watch_closed);
+}
+
+static void process_died(uv_poll_t *poll, int status, int events)
+{
+	struct watch *watch = poll->data;
+	(void)status, (void)events;
+	/* Ends the registration, and this watch with it. */
+	conn_drain(watch->conn);
+}
+
+/* NULL where it cannot be watched. */
+static struct watch *watch_new(struct conn *conn)
+{
+	int fd = (int)syscall(SYS_pidfd_open, conn->peer.pid, 0);
+	struct watch *watch = fd >= 0 ? calloc(1, sizeof *watch) : NULL;
+	if (!watch || uv_poll_init(&conn->server->loop, &watch->poll, fd)) {
+		free(watch);
+		if (fd >= 0)
+			close(fd);
+		return NULL;
+	}
+	watch->fd = fd;
+	watch->conn = conn;
+	watch->poll.data = watch;
+	uv_poll_start(&watch->poll, UV_READABLE, process_died);
+	return watch;
+}
+
 /* --- registration --- */
 
 struct register_work {
@@ -261,26 +320,32 @@ static void hello_first(struct conn *conn, const struct message_hello *hello)
 		refuse(conn, ERROR_VERSION, sentence);
 		return;
 	}
-	/* The pid and its start time as we see them: a process cannot register for another. */
+	/* The pid and its start time as we see them: a process cannot register for another. Watched first, looked at then:
+	 * what is watched is what was looked at. */
+	struct watch *watch = watch_new(conn);
 	uint64_t start_time = process_start_time(conn->peer.pid);
 	if (conn->peer.pid <= 0 || (start_time && hello->start_time && start_time != hello->start_time)) {
+		watch_stop(watch);
 		refuse(conn, ERROR_PROTOCOL, "the process that connected is not the one that says hello");
 		return;
 	}
-	/* One connection a process: of two, the newer is the living one (the agent connects again after trouble). */
+	/* One connection a process: of two, the newer is the living one (another program after exec, or an agent that
+	 * connects again after trouble). What the older still had to say comes first. */
 	struct process *older = registry_find(server, conn->peer.pid, 0);
 	if (older)
-		conn_close(older->conn);
+		conn_drain(older->conn);
 	struct process *process = calloc(1, sizeof *process);
 	int page = process ? status_create(&process->page) : -ENOMEM;
 	if (page < 0) {
 		free(process);
+		watch_stop(watch);
 		refuse(conn, ERROR_NO_SPACE, "the daemon has no memory for another process");
 		return;
 	}
 	process->server = server;
 	process->conn = conn;
 	process->page_fd = page;
+	process->watch = watch;
 	process->serial = server->next_serial++;
 	process->registered_at = clock_realtime();
 	process->who.pid = conn->peer.pid;
@@ -342,6 +407,7 @@ void registry_gone(struct process *process)
 	if (process->next)
 		process->next->previous = process->previous;
 	server->process_count--;
+	watch_stop(process->watch);
 	status_unmap(process->page);
 	close(process->page_fd);
 	free(process);

@@ -14,6 +14,7 @@ struct process {
 	struct message_hello hello;
 	struct status_page *page;
 	int page_fd;
+	struct watch *watch;	/* of its death; NULL where the kernel has no pidfd (before 5.3): then EOF tells */
 	uint64_t serial;	/* order of registration */
 	uint64_t registered_at; /* CLOCK_REALTIME ns */
 };

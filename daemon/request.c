@@ -269,8 +269,12 @@ enum error request_parse(struct request *ret, const char *packet, size_t n, char
 {
 	struct parse parse = {ret, sentence, sentence_bytes, ERROR_NONE};
 	memset(ret, 0, sizeof *ret);
-	cJSON *object = cJSON_ParseWithLength(packet, n);
-	if (!cJSON_IsObject(object)) {
+	const char *end = packet;
+	cJSON *object = cJSON_ParseWithLengthOpts(packet, n, &end, false);
+	bool whole = cJSON_IsObject(object);
+	for (; whole && end < packet + n; end++)
+		whole = *end == ' ' || *end == '\t' || *end == '\r' || *end == '\n';
+	if (!whole) {
 		cJSON_Delete(object);
 		snprintf(sentence, sentence_bytes, "the request is not one JSON object");
 		return ERROR_USAGE;

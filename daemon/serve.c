@@ -28,7 +28,7 @@ static void serve_status(struct conn *conn)
 	unsigned running = 0, unstored = 0, processes = 0;
 	for (const struct capture *capture = server->captures; capture; capture = capture->next) {
 		running += capture->state != STATE_DROPPED && conn_may(conn, capture->facts.who.uid);
-		unstored += capture->catalogued;
+		unstored += capture->catalogued && conn_may(conn, capture->facts.who.uid);
 	}
 	for (const struct process *process = server->processes; process; process = process->next)
 		processes += conn_may(conn, process->who.uid);
@@ -43,8 +43,9 @@ static void serve_status(struct conn *conn)
 	cJSON_AddStringToObject(row, "started_at", started);
 	cJSON_AddNumberToObject(row, "processes", processes);
 	cJSON_AddNumberToObject(row, "running", running);
-	cJSON_AddNumberToObject(row, "captures", (double)(server->stored_captures + unstored));
-	cJSON_AddNumberToObject(row, "store_bytes", (double)server->stored_bytes);
+	struct tally_owner stored = tally_sum(&server->tally, conn->admin, conn->peer.uid);
+	cJSON_AddNumberToObject(row, "captures", (double)(stored.captures + unstored));
+	cJSON_AddNumberToObject(row, "store_bytes", (double)stored.bytes);
 	cJSON_AddBoolToObject(row, "user", server->user);
 	conn_row(conn, row);
 	conn_end(conn, NULL);
@@ -134,6 +135,18 @@ static void probe_over(struct conn *conn)
 	server_tick_adjust(conn->server);
 }
 
+static void collector_row(struct conn *conn, unsigned collector, bool available, const char *sentence)
+{
+	const char *word = collector_word(collector);
+	if (!word)
+		return;
+	cJSON *row = conn_row_new("collector");
+	cJSON_AddStringToObject(row, "collector", word);
+	cJSON_AddBoolToObject(row, "available", available);
+	cJSON_AddStringToObject(row, "sentence", sentence);
+	conn_row(conn, row);
+}
+
 void serve_probe_answer(struct process *process, const struct message_collector *answer)
 {
 	/* Answers come in the order of the questions. */
@@ -148,14 +161,13 @@ void serve_probe_answer(struct process *process, const struct message_collector 
 		conn_end(conn, NULL);
 		return;
 	}
-	const char *word = collector_word(answer->collector);
-	if (!word)
+	/* Shapes come with operators, wherever these do. */
+	if (answer->collector == COLLECTOR_SHAPES)
 		return;
-	cJSON *row = conn_row_new("collector");
-	cJSON_AddStringToObject(row, "collector", word);
-	cJSON_AddBoolToObject(row, "available", answer->available == 1);
-	cJSON_AddStringToObject(row, "sentence", answer->sentence);
-	conn_row(conn, row);
+	collector_row(conn, answer->collector, answer->available == 1, answer->sentence);
+	if (answer->collector == COLLECTOR_TORCH)
+		collector_row(conn, COLLECTOR_SHAPES, answer->available == 1,
+			      answer->available == 1 ? "of operators' inputs, by --shapes" : answer->sentence);
 }
 
 void serve_probe_gone(struct process *process)
@@ -201,6 +213,7 @@ struct query {
 	/* rm */
 	uint64_t *numbers;
 	enum error *outcomes;
+	struct tally_owner *owners; /* of what was removed */
 	size_t number_count;
 };
 
@@ -225,6 +238,7 @@ static void query_free(struct query *query)
 	free(query->text);
 	free(query->numbers);
 	free(query->outcomes);
+	free(query->owners);
 	free(query);
 }
 
@@ -372,7 +386,7 @@ static void get_done(struct work *work)
 		conn_error(conn, ERROR_NO_CAPTURE, id, 0);
 	} else if (!conn_may(conn, facts->who.uid)) {
 		snprintf(detail, sizeof detail, "capture %s", id);
-		server_audit(conn->server, conn, open ? "open" : "summary", id, "not_permitted");
+		server_audit(conn->server, &conn->peer, open ? "open" : "summary", id, "not_permitted");
 		conn_error(conn, ERROR_NOT_YOURS, detail, 0);
 	} else if (facts->status < CAPTURE_COMPLETE) {
 		/* errors.def speaks of a process: so does the detail. */
@@ -394,7 +408,7 @@ static void get_done(struct work *work)
 		if (text)
 			conn_send(conn, text, strlen(text), query->fd);
 		free(text);
-		server_audit(conn->server, conn, "open", id, "opened");
+		server_audit(conn->server, &conn->peer, "open", id, "opened");
 		conn_end(conn, NULL);
 	}
 	query_free(query);
@@ -433,7 +447,7 @@ static int64_t remove_run(struct work *work)
 		else if (catalogue_remove(&query->server->catalogue, query->numbers[i]))
 			query->outcomes[i] = ERROR_FAILED;
 		else
-			query->bytes += facts.bytes;
+			query->owners[i] = (struct tally_owner){facts.who.uid, 1, facts.bytes};
 	}
 	return WORK_DONE;
 }
@@ -443,17 +457,16 @@ static void remove_done(struct work *work)
 	struct query *query = (struct query *)work;
 	struct conn *conn = query->conn;
 	struct server *server = query->server;
-	server->stored_bytes -= query->bytes < server->stored_bytes ? query->bytes : server->stored_bytes;
 	for (size_t i = 0; i < query->number_count; i++) {
 		enum error error = query->outcomes[i];
-		if (!error && server->stored_captures)
-			server->stored_captures--;
+		if (!error)
+			tally_remove(&server->tally, query->owners[i].uid, 1, query->owners[i].bytes);
 		if (conn->closed)
 			continue;
 		const char *id = conn->request.ids[i];
 		cJSON *row = conn_row_new(error ? "kept" : "removed");
 		cJSON_AddStringToObject(row, "capture_id", id);
-		server_audit(server, conn, "rm", id, error ? error_word(error) : "removed");
+		server_audit(server, &conn->peer, "rm", id, error ? error_word(error) : "removed");
 		if (error) {
 			char detail[128], sentence[SENTENCE_BYTES];
 			snprintf(detail, sizeof detail,
@@ -485,8 +498,9 @@ static void serve_rm(struct conn *conn)
 	if (query) {
 		query->numbers = calloc(n, sizeof *query->numbers);
 		query->outcomes = calloc(n, sizeof *query->outcomes);
+		query->owners = calloc(n, sizeof *query->owners);
 	}
-	if (!query || !query->numbers || !query->outcomes) {
+	if (!query || !query->numbers || !query->outcomes || !query->owners) {
 		if (query)
 			query_free(query);
 		conn_error(conn, ERROR_FAILED, "the daemon is out of memory", 0);
@@ -534,7 +548,7 @@ static void serve_cancel(struct conn *conn)
 		capture_cancel(capture, REASON_CANCELLED);
 		if (capture->trigger)
 			capture->trigger->wait_until = 0;
-		server_audit(conn->server, conn, "cancel", id, "cancelled");
+		server_audit(conn->server, &conn->peer, "cancel", id, "cancelled");
 		/* A cycle that was only prepared is no capture that anybody has seen. */
 		if (capture->facts.cycle && capture_status_now(capture) == CAPTURE_ARMED)
 			continue;
@@ -553,7 +567,7 @@ static void serve_cancel(struct conn *conn)
 	if (cancelled) {
 		conn_end(conn, NULL);
 	} else if (refused) {
-		server_audit(conn->server, conn, "cancel", conn->request.capture_id, "not_permitted");
+		server_audit(conn->server, &conn->peer, "cancel", conn->request.capture_id, "not_permitted");
 		conn_error(conn, ERROR_NOT_YOURS, "that capture", 0);
 	} else {
 		const char *what = *conn->request.capture_id   ? conn->request.capture_id

@@ -262,6 +262,18 @@ static bool conn_read(struct conn *conn)
 	return !conn->closed && !conn->busy;
 }
 
+/* What a full queue of the smallest messages may hold. */
+#define DRAIN_MAX 4096
+
+void conn_drain(struct conn *conn)
+{
+	conn_ref(conn);
+	for (int i = 0; i < DRAIN_MAX && !conn->closed && conn_read(conn); i++)
+		;
+	conn_close(conn);
+	conn_unref(conn);
+}
+
 static void conn_write(struct conn *conn)
 {
 	while (conn->first) {
@@ -539,7 +551,7 @@ static int64_t audit_run(struct work *work)
 	return WORK_DONE;
 }
 
-void server_audit(struct server *server, const struct conn *conn, const char *action, const char *subject,
+void server_audit(struct server *server, const struct ucred *by, const char *action, const char *subject,
 		  const char *outcome)
 {
 	struct audit_work *audit = calloc(1, sizeof *audit);
@@ -547,8 +559,8 @@ void server_audit(struct server *server, const struct conn *conn, const char *ac
 		return;
 	audit->work.run = audit_run;
 	audit->server = server;
-	audit->uid = conn->peer.uid;
-	audit->pid = conn->peer.pid;
+	audit->uid = by->uid;
+	audit->pid = by->pid;
 	text_copy(audit->action, sizeof audit->action, action);
 	text_copy(audit->subject, sizeof audit->subject, subject);
 	text_copy(audit->outcome, sizeof audit->outcome, outcome);

@@ -8,6 +8,7 @@
 #include "proto/message.h"
 #include "proto/socket.h"
 #include "request.h"
+#include "tally.h"
 #include "work.h"
 
 #include <cjson/cJSON.h>
@@ -96,7 +97,7 @@ struct server {
 	struct work_outbox outbox;
 	struct work_pool ingest_pool, finish_pool;
 	struct catalogue catalogue;
-	uint64_t stored_captures, stored_bytes;
+	struct tally tally;
 	char packet[LIMIT_PACKET_BYTES];
 };
 
@@ -120,6 +121,8 @@ void conn_end(struct conn *conn, cJSON *end);
 /* Ends the request with an error. */
 void conn_error(struct conn *conn, enum error error, const char *detail, int32_t pid);
 void conn_close(struct conn *conn);
+/* Reads what an agent's connection still holds, then closes it: its process is gone, whoever else may hold the socket. */
+void conn_drain(struct conn *conn);
 struct conn *conn_ref(struct conn *conn);
 void conn_unref(struct conn *conn);
 /* May this client see and trigger what belongs to `uid`? */
@@ -130,7 +133,7 @@ bool conn_may(const struct conn *conn, uid_t uid);
 void error_text(enum error error, const char *detail, char ret[SENTENCE_BYTES]);
 
 /* Writes an audit line, some time. */
-void server_audit(struct server *server, const struct conn *conn, const char *action, const char *subject,
+void server_audit(struct server *server, const struct ucred *by, const char *action, const char *subject,
 		  const char *outcome);
 
 #endif

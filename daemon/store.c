@@ -246,15 +246,22 @@ static const struct table tables[] = {
 };
 #define TABLE_COUNT (sizeof tables / sizeof *tables)
 
+#define NO_SPACE_SENTENCE "no space is left on the disk of the store; delete captures with `profd rm`"
+
 int store_fail(struct store *store, const char *doing)
 {
 	if (store->error)
 		return store->error;
 	int code = store->db ? sqlite3_errcode(store->db) : SQLITE_NOMEM;
-	store->error = code == SQLITE_FULL ? -ENOSPC : code == SQLITE_NOMEM ? -ENOMEM : -EIO;
-	if (code == SQLITE_FULL)
+	int cause = store->db ? sqlite3_system_errno(store->db) : ENOMEM;
+	bool full = code == SQLITE_FULL || cause == ENOSPC || cause == EDQUOT;
+	store->error = full ? -ENOSPC : code == SQLITE_NOMEM ? -ENOMEM : -EIO;
+	if (full)
+		text_copy(store->sentence, sizeof store->sentence, NO_SPACE_SENTENCE);
+	else if (code == SQLITE_CANTOPEN || code == SQLITE_READONLY || code == SQLITE_IOERR)
 		snprintf(store->sentence, sizeof store->sentence,
-			 "no space is left on the disk of the store; delete captures with `profd rm`");
+			 "the store cannot be written (%s: %s); `profd status` names it", sqlite3_errmsg(store->db),
+			 strerror(cause));
 	else
 		snprintf(store->sentence, sizeof store->sentence, "%s the capture's file: %s", doing,
 			 store->db ? sqlite3_errmsg(store->db) : "out of memory");
@@ -324,7 +331,7 @@ static int prepare_insert(struct store *store, const struct table *table)
 	return store->error;
 }
 
-static int open_database(struct store *store, int folder, const char *folder_path, uint64_t number, int flags)
+static void name_files(struct store *store, int folder, const char *folder_path, uint64_t number)
 {
 	memset(store, 0, sizeof *store);
 	store->folder = folder;
@@ -332,6 +339,10 @@ static int open_database(struct store *store, int folder, const char *folder_pat
 	snprintf(store->final_name, sizeof store->final_name, "%" PRIu64 ".db", number);
 	snprintf(store->path, sizeof store->path, "%s/%s", folder_path, store->partial_name);
 	snprintf(store->final_path, sizeof store->final_path, "%s/%s", folder_path, store->final_name);
+}
+
+static int open_database(struct store *store, int flags)
+{
 	if (sqlite3_open_v2(store->path, &store->db, flags | SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL))
 		return store_fail(store, "opening");
 	sqlite3_extended_result_codes(store->db, 0);
@@ -353,11 +364,50 @@ static int prepare_all(struct store *store)
 	return store->error;
 }
 
+/* Derive and summary need room when all else of the disk is taken. 512 KiB: totals of 5,000 names and steps, a summary of
+ * 48 KiB, and the journal's copies of pages. */
+#define RESERVE_BYTES (512 << 10)
+
+static void reserve_name(const struct store *store, char ret[64])
+{
+	snprintf(ret, 64, "%.*s.reserve", (int)strcspn(store->partial_name, "."), store->partial_name);
+}
+
+static int reserve(struct store *store)
+{
+	char name[64];
+	reserve_name(store, name);
+	int fd = openat(store->folder, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	int error = fd < 0 || fallocate(fd, 0, 0, RESERVE_BYTES) ? errno : 0;
+	if (fd >= 0)
+		close(fd);
+	store->reserved = fd >= 0;
+	/* A file system that cannot reserve is used as it is. */
+	if (error == 0 || error == EOPNOTSUPP || error == ENOSYS)
+		return 0;
+	store_release(store);
+	store->error = -error;
+	if (error == ENOSPC || error == EDQUOT)
+		text_copy(store->sentence, sizeof store->sentence, NO_SPACE_SENTENCE);
+	else
+		snprintf(store->sentence, sizeof store->sentence, "the store cannot be written: %s", strerror(error));
+	return store->error;
+}
+
+void store_release(struct store *store)
+{
+	char name[64];
+	reserve_name(store, name);
+	if (store->reserved)
+		unlinkat(store->folder, name, 0);
+	store->reserved = false;
+}
+
 int store_create(struct store *store, int folder, const char *folder_path, uint64_t number)
 {
-	int error = open_database(store, folder, folder_path, number, SQLITE_OPEN_CREATE);
-	if (error)
-		return error;
+	name_files(store, folder, folder_path, number);
+	if (reserve(store) || open_database(store, SQLITE_OPEN_CREATE))
+		return store->error;
 	fchmodat(folder, store->partial_name, 0640, 0);
 	store_begin(store);
 	for (size_t i = 0; i < TABLE_COUNT; i++)
@@ -377,9 +427,9 @@ int store_create(struct store *store, int folder, const char *folder_path, uint6
 
 int store_open(struct store *store, int folder, const char *folder_path, uint64_t number)
 {
-	int error = open_database(store, folder, folder_path, number, 0);
-	if (error)
-		return error;
+	name_files(store, folder, folder_path, number);
+	if (open_database(store, 0))
+		return store->error;
 	sqlite3_stmt *statement = store_prepare(store, "PRAGMA user_version");
 	int version = statement && sqlite3_step(statement) == SQLITE_ROW ? sqlite3_column_int(statement, 0) : 0;
 	sqlite3_finalize(statement);
@@ -644,6 +694,7 @@ int store_finish(struct store *store, uint64_t *ret_bytes)
 void store_discard(struct store *store)
 {
 	store_deinit(store);
+	store_release(store);
 	if (!*store->partial_name)
 		return;
 	char journal[64];

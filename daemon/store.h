@@ -37,6 +37,7 @@ struct store {
 	char path[512]; /* of the .partial file */
 	char final_path[512];
 	char final_name[40], partial_name[40];
+	bool reserved; /* <number>.reserve holds the room that ending the capture needs */
 	uint64_t base; /* CLOCK_MONOTONIC ns that TIME columns count from */
 	const struct store_batch *batch;
 	sqlite3_stmt *insert[EVENT_KIND_COUNT];
@@ -49,6 +50,8 @@ struct store {
 int store_create(struct store *store, int folder, const char *folder_path, uint64_t number);
 /* Opens a partial file that an earlier daemon left. -EPROTO where it is not one, or of a newer schema. */
 int store_open(struct store *store, int folder, const char *folder_path, uint64_t number);
+/* Gives back the room that was kept for the end: now is the end. */
+void store_release(struct store *store);
 /* Closes without finishing: the file stays as it is. */
 void store_deinit(struct store *store);
 

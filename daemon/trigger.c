@@ -30,7 +30,7 @@ static int64_t put_trigger_run(struct work *work)
 
 /* At most this much of a request is kept in the catalogue. */
 #define TRIGGER_TEXT_BYTES 4096
-static void put_in_catalogue(const struct trigger *trigger, const char *text, size_t n)
+static void prepare_note(struct trigger *trigger, const char *text, size_t n)
 {
 	if (n > TRIGGER_TEXT_BYTES)
 		n = TRIGGER_TEXT_BYTES;
@@ -44,8 +44,24 @@ static void put_in_catalogue(const struct trigger *trigger, const char *text, si
 	put->pid = trigger->by.pid;
 	memcpy(put->text, text, n);
 	text_clean(put->text, n);
+	trigger->unnoted = put;
+}
+
+/* Catalogue and audit hear of it once the agents have answered: a disk at work would stand between ARM and ARMED. */
+static void note(struct trigger *trigger)
+{
+	struct put_trigger *put = trigger->unnoted;
+	if (!put || trigger->waiting)
+		return;
+	trigger->unnoted = NULL;
 	if (!catalogue_submit(&trigger->server->catalogue, &put->work))
 		free(put);
+	char id[ID_BYTES];
+	trigger_id_text(trigger->number, trigger->server->user, id);
+	server_audit(trigger->server, &trigger->by, "trigger", id,
+		     trigger->armed	    ? "accepted"
+		     : trigger->first_error ? error_word(trigger->first_error)
+					    : "no target yet");
 }
 
 static cJSON *target_row(const struct trigger *trigger, const struct process *process, int32_t pid, enum error error)
@@ -297,6 +313,7 @@ void trigger_answered(struct trigger *trigger, struct capture *capture, enum err
 	if (trigger->waiting)
 		return;
 	tell_accepted(trigger);
+	note(trigger);
 	if (!trigger->wait_until && (!trigger->follow || trigger->armed == 0))
 		finish_conn(trigger);
 }
@@ -353,6 +370,7 @@ void trigger_free(struct trigger *trigger)
 	if (trigger->next)
 		trigger->next->previous = trigger->previous;
 	request_deinit(&trigger->request);
+	free(trigger->unnoted);
 	free(trigger->tried);
 	free(trigger);
 }
@@ -399,17 +417,12 @@ void trigger_start(struct conn *conn, const char *text, size_t n)
 		trigger->next->previous = trigger;
 	server->triggers = trigger;
 	conn->trigger = trigger;
+	prepare_note(trigger, text, n);
 	if (request->pid_count)
 		arm_pids(trigger, conn);
 	else
 		arm_matching(trigger);
-	put_in_catalogue(trigger, text, n);
-	char id[ID_BYTES];
-	trigger_id_text(trigger->number, server->user, id);
-	server_audit(server, conn, "trigger", id,
-		     trigger->waiting	    ? "accepted"
-		     : trigger->first_error ? error_word(trigger->first_error)
-					    : "no target yet");
+	note(trigger);
 	settle(trigger);
 	server_tick_adjust(server);
 }

@@ -23,6 +23,7 @@ struct trigger {
 	uint64_t *tried; /* serials of processes that were armed or refused; owned */
 	size_t tried_count, tried_capacity;
 	bool accepted_told, follow;
+	struct put_trigger *unnoted; /* what the catalogue is still to be told; owned */
 	enum error first_error;
 	char first_sentence[SENTENCE_BYTES];
 	int32_t first_pid;

@@ -13,6 +13,7 @@
 #define WORK_THREADS_MAX 8
 
 struct work {
+	bool failed; /* the catalogue's: its transaction could not be committed */
 	/* On a thread of the pool. Returns WORK_DONE, or the ns after which it wants to run again. */
 	int64_t (*run)(struct work *work);
 	/* On the loop's thread, after the last run. May free the work. NULL: nothing is to be done, run has freed it. */

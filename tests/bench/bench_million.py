@@ -1,5 +1,5 @@
-"""A capture of a million torch operators: from the last step to the summary on the terminal, and its export; beside what
-torch.profiler takes.
+"""A capture of a million torch operators: from the last step to the summary on the terminal, and its export; beside
+what torch.profiler takes.
 
 torch.profiler is measured on fewer operators and scaled: its time is proportional to them or worse. PROFD_TORCH_NEWEST
 names the python.

@@ -38,8 +38,8 @@ def run(python, environment, program, *arguments, timeout=600):
 
 
 def farthest(times, who):
-    """Of the names with enough of the whole: how far the ratio of medians, who's to torch.profiler's, is from 1 at most;
-    that ratio, whose it is, both medians; and the number of ratios."""
+    """Of the names with enough of the whole: how far the ratio of medians, who's to torch.profiler's, is from 1 at
+    most; that ratio, whose it is, both medians; and the number of ratios."""
     median = {of: {name: [statistics.median(v[i] for v in values) for i in (0, 1)] for name, values in seen.items()}
               for of, seen in times.items()}
     whole = sum(value[0] for value in median["torch"].values())
@@ -80,8 +80,8 @@ def rows(env):
                 lowest = best["floor"] - alone
                 yield (f"torch operator, {what}: added", ours, "ns", "empty callback, two clock reads", lowest,
                        ours / lowest, None)
-        env.note(f"torch: torch.profiler's stop costs the job {best['stop']:.0f} ns more for each operator, with shapes "
-                 f"{best['stop, shapes']:.0f} ns; profd's costs it nothing")
+        env.note(f"torch: torch.profiler's stop costs the job {best['stop']:.0f} ns more for each operator, with "
+                 f"shapes {best['stop, shapes']:.0f} ns; profd's costs it nothing")
 
     for model in MODELS:
         times = run(python, {**env.with_agent(), **STEADY}, "torch_windows.py", model, WINDOWS, env.client)
@@ -91,7 +91,7 @@ def rows(env):
                "torch.profiler", theirs / 1e3, ratio, None)
         # Where torch.profiler does not agree with itself, nothing can be said of who agrees with it.
         judged = chance <= APART
-        yield (f"{model}: how far from 1 that is", off * 100, "%", "promised at most" if judged else "not judged, see note;",
-               APART * 100, off / APART, 1.0 if judged else None)
+        bound = "promised at most" if judged else "not judged, see note;"
+        yield (f"{model}: how far from 1 that is", off * 100, "%", bound, APART * 100, off / APART, 1.0 if judged else None)
         env.note(f"{model}: torch.profiler's own windows, in turns with these, differ by up to {chance * 100:.1f} %"
                  f"{'' if judged else ': this machine is too busy to judge by'}")

@@ -1,6 +1,6 @@
-/* torch_floor.c - the floor of recording a torch operator: a RecordFunction callback of all scopes that reads the clock at
- * the start and at the end, and stores it. A library that torch_pair.py loads: floor_on(path of libtorch_cpu.so) returns
- * 1 where it is on, floor_off() takes it away. */
+/* torch_floor.c - the floor of recording a torch operator: a RecordFunction callback of all scopes that reads the clock
+ * at the start and at the end, and stores it. A library that torch_pair.py loads: floor_on(path of libtorch_cpu.so)
+ * returns 1 where it is on, floor_off() takes it away. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <string.h>

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """A step of very many operators.
 
-    torch_million.py OPERATORS            prints "ready PID"; a line `step` on its standard input ends a step of nothing,
-                                          any other makes three steps of so many torch.add in all and prints the
-                                          CLOCK_MONOTONIC ns at which the last one ended
-    torch_million.py OPERATORS TRACE N    so many under torch.profiler: prints {"events", "stop", "averages", "export",
-                                          "export_gz"} in seconds, the least of N; traces go to TRACE.json, TRACE.json.gz
+    torch_million.py OPERATORS            prints "ready PID"; a line `step` on its standard input ends a step of
+                                          nothing, any other makes three steps of so many torch.add in all and
+                                          prints the CLOCK_MONOTONIC ns at which the last one ended
+    torch_million.py OPERATORS TRACE N    so many under torch.profiler: prints {"events", "stop", "averages",
+                                          "export", "export_gz"} in seconds, the least of N; traces go to
+                                          TRACE.json and TRACE.json.gz
 """
 import ctypes
 import json

@@ -210,9 +210,15 @@ def test_recorded_and_lost_is_produced(profd, chunk):
 
 
 def test_max_events(profd):
+    """The capture ends with the step in which the limit was reached, says so, and counts what it turned away."""
     job = profd.job(STEPS, "--step-ms=5")
     profd.wait_steps(job.pid, 2)
-    capture = profd.trigger(job.pid, "--steps", 10, "--max-events", 20, codes=(0, 5))
+    capture = profd.trigger(job.pid, "--steps", 10, "--max-events", 20, codes=(5,))
+    assert capture["status"] == "incomplete" and capture["reason_code"] == "limit"
+    assert capture["steps_recorded"] == 4  # of six events each
     shown = profd.show(capture["capture_id"])
-    assert sum(r["calls"] for r in shown["ranges"]) + 10 >= 20 >= sum(r["calls"] for r in shown["ranges"])
-    assert any(loss["loss"] == "limit" and loss["count"] for loss in shown["losses"])
+    lost = sum(loss["count"] for loss in shown["losses"] if loss["loss"] == "limit")
+    with sqlite3.connect(f"file:{profd.file(capture['capture_id'])}?mode=ro", uri=True) as db:
+        recorded = sum(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("ranges", "marks"))
+    assert recorded == 20 and lost == 4
+    assert profd.trigger(job.pid)["status"] == "complete"

@@ -5,11 +5,8 @@ The workload's own profiler has windows of three steps, one of waiting and one o
 """
 import collections
 import json
-import os
-import pathlib
 import re
 import sqlite3
-import sys
 import time
 
 import pytest
@@ -89,13 +86,19 @@ def told_by_torch(trace):
 
 
 def averages(lines, window):
-    """What the workload's `window` line says: key_averages() as {name: count}, names with _ for blanks."""
-    line = next(line for line in lines if line.startswith(f"window {window} "))
-    return {name: int(count) for name, count in (word.rsplit("=", 1) for word in line.split()[2:])}
+    """What the workload's `window` line says: key_averages() as {name: count}, names with _ for blanks, steps apart."""
+    def told(number):
+        words = next(line for line in lines if line.startswith(f"window {number} ")).split()[2:]
+        return collections.Counter({name: int(count) for name, count in (word.rsplit("=", 1) for word in words)})
+    counts = told(window)
+    if counts["Optimizer.step#AdamW.step"] != ACTIVE:  # torch 2.4 adds window to window
+        counts -= told(window - 1)
+    assert counts["Optimizer.step#AdamW.step"] == ACTIVE
+    return without_steps(counts)
 
 
 def without_steps(counts):
-    return {name: n for name, n in counts.items() if not name.startswith("ProfilerStep#")}
+    return {name: n for name, n in counts.items() if not name.startswith("ProfilerStep")}
 
 
 def names(calls):
@@ -144,7 +147,7 @@ def test_show_counts_as_key_averages_does(profd, torch, model):
     shown = profd.show(capture["capture_id"])
     ours = {row["name"].replace(" ", "_"): row["calls"] for row in shown["operators"]}
     ours.update({row["name"].replace(" ", "_"): row["calls"] for row in shown["ranges"] if row["source"] == "torch"})
-    assert without_steps(ours) == without_steps(averages(lines, 12))
+    assert without_steps(ours) == averages(lines, 12)
 
 
 def test_without_shapes_no_inputs(profd, torch):
@@ -179,26 +182,27 @@ def test_backward_operators_know_their_forward(profd, torch):
 def test_users_profiler_is_not_disturbed(profd, torch):
     """Our captures before, during and after windows of the job's own profiler; its counts are those of a run without
     us, and ours those of its windows."""
-    options = ["--model", "cnn", "--steps", 40 * CYCLE, "--pad-ms", 5, "--profile", ACTIVE, "--shapes", "--ranges"]
+    options = ["--model", "cnn", "--steps", 30 * CYCLE, "--pad-ms", 10, "--profile", ACTIVE, "--shapes", "--ranges"]
     alone = Training(profd, torch, *options, agent=False).go(watched=False)
     _, _, expected = alone.finish()
     job = Training(profd, torch, *options).go()
     captures = []
-    while job.job.poll() is None and len(captures) < 8:
+    while job.job.poll() is None and len(captures) < 4:
         step = profd.process(job.pid)
         if not step or step["step"] < 1:
             continue
-        # In turns: a window with waiting and warm-up, only its beginning, only its end, one from one window to the next.
+        # In turns: a window with waiting and warm-up, only its beginning, only its end, from one window to the next.
         offset, steps = [(-2, 5), (-1, 2), (2, 2), (0, 5)][len(captures) % 4]
         window = (step["step"] + 12) // CYCLE + 3
-        if window > 38:
+        if window > 28:
             break
-        captures.append((profd.trigger(job.pid, "--at-step", window_starts(window) + offset, "--steps", steps), offset, steps))
+        at = window_starts(window) + offset
+        captures.append((profd.trigger(job.pid, "--at-step", at, "--steps", steps), steps))
     code, errors, lines = job.finish()
     assert lines == expected
-    assert len(captures) >= 4
-    window = without_steps(averages(lines, 5))
-    for capture, _, steps in captures:
+    assert len(captures) == 4
+    window = averages(lines, 5)
+    for capture, steps in captures:
         assert capture["status"] == "complete" and capture["steps_recorded"] == steps and capture["lost"] == 0
         ours = names(recorded(profd, capture))
         assert ours["Optimizer.step#AdamW.step"] == steps and ours["forward"] == steps
@@ -268,12 +272,13 @@ def test_forked_workers_in_mid_capture(profd, torch):
     (["--optimizers", 2], 80),  # nothing tells two optimizers from two steps but a loader
 ], ids=lambda value: "-".join(map(str, value)).replace("--", "") or "plain" if isinstance(value, list) else str(value))
 def test_steps_are_counted(profd, torch, options, steps):
-    job = Training(profd, torch, "--steps", 40, "--model", "cnn", *options, "--quiet", "--hold", profd.folder / "hold").go()
+    hold = profd.folder / "hold"
+    job = Training(profd, torch, "--steps", 40, "--model", "cnn", *options, "--quiet", "--hold", hold).go()
     profd.wait_steps(job.pid, steps)
     time.sleep(0.2)
     row = profd.process(job.pid)
     assert row["step"] == steps and row["step_source"] == "optimizer"
-    (profd.folder / "hold").touch()
+    hold.touch()
     job.finish()
 
 

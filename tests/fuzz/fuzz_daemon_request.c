@@ -13,7 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	enum error error = request_parse(&request, (const char *)data, size, sentence, sizeof sentence);
 	/* An error always has its sentence, and what is accepted is within the bounds that the daemon counts on. */
-	if (error ? !*sentence : request.op == REQUEST_NONE || request.pid_count > LIMIT_TARGETS || request.id_count > LIMIT_TARGETS)
+	if (error ? !*sentence
+		  : request.op == REQUEST_NONE || request.pid_count > LIMIT_TARGETS || request.id_count > LIMIT_TARGETS)
 		abort();
 	if (!error && request.op == REQUEST_trigger && schedule_check(&request.schedule))
 		abort();

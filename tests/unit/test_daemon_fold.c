@@ -199,7 +199,7 @@ static size_t derived_rows(struct store *store, const struct log *log, bool in_m
 	assert_false(totals.incomplete);
 	if (!in_memory)
 		totals.incomplete = true;
-	assert_int_equal(derive_run(store, &totals, &derived), 0);
+	assert_int_equal(derive_run(store, &totals, false, &derived), 0);
 	totals_deinit(&totals);
 	size_t count = 0;
 	sqlite3_stmt *statement = store_prepare(
@@ -335,7 +335,7 @@ static void test_threads_are_merged(void **state)
 	put_strings(&store);
 	assert_int_equal(store_put_batch(&store, &batch), 0);
 	assert_int_equal(store_commit(&store), 0);
-	assert_int_equal(derive_run(&store, &totals, &derived), 0);
+	assert_int_equal(derive_run(&store, &totals, false, &derived), 0);
 	static const int64_t wanted[2][4] = {{7, 4, 0x1000, 3}, {8, 2, 0x2000, 0}};
 	sqlite3_stmt *statement =
 		store_prepare(&store, "SELECT thread, name, pthread, torch_id FROM threads ORDER BY thread");

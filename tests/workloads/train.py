@@ -2,8 +2,8 @@
 """Trains a small real model on the CPU and says, to the last bit, what came of it.
 
 Deterministic: two runs with the same options print the same lines, so a run with a profiler beside it can be compared
-with one without. The model is a CNN, a transformer or an LSTM; each step is forward, backward and AdamW. Needs torch 1.13
-or later and nothing else.
+with one without. The model is a CNN, a transformer or an LSTM; each step is forward, backward and AdamW. Needs torch
+1.13 or later and nothing else.
 
 Lines on standard output:
     ready PID                 before the first step, and before --wait-for
@@ -74,11 +74,12 @@ def arguments():
     parser.add_argument("--shapes", action="store_true", help="record_shapes in that profiler")
     parser.add_argument("--trace", metavar="DIR", help="folder for that profiler's traces, window-K.json")
     parser.add_argument("--trace-window", type=int, default=0, metavar="K", help="write only that window's trace")
-    parser.add_argument("--accumulate", type=int, default=1, metavar="N", help="batches of each step of the optimizers")
+    parser.add_argument("--accumulate", type=int, default=1, metavar="N",
+                        help="batches of each step of the optimizers")
     parser.add_argument("--compile", metavar="BACKEND", help="torch.compile the model")
     parser.add_argument("--hold", metavar="FILE", help="after the last step wait until this file exists")
     parser.add_argument("--plant-harm", action="store_true",
-                        help="behave a little differently where a profiler's agent is in the process: for tests of tests")
+                        help="behave a little differently where a profiler's agent is there: for tests of tests")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--quiet", action="store_true")
     parser.add_argument("--wait-for", metavar="FILE", help="begin only once this file exists")

@@ -1,4 +1,4 @@
-/* finish.c - ends a capture whose rows are all in: derive, losses, facts, summary, rename. Thread: one of the finish pool;
+/* store_finish.c - ends a capture whose rows are all in: derive, losses, facts, summary, rename. Thread: one of the finish pool;
  * the ingest is nobody else's meanwhile. No locks. */
 #include "derive.h"
 #include "ingest.h"
@@ -51,6 +51,31 @@ static uint64_t put_losses(struct ingest *ingest)
 	return lost;
 }
 
+/* What a collector that ran and said nothing has recorded; why one that nobody wanted has not. */
+static const char *collector_sentence(unsigned bit, const struct ingest_collector *collector)
+{
+	if (*collector->sentence)
+		return collector->sentence;
+	if (collector->wanted && !collector->told)
+		return "the agent did not say whether it ran";
+	if (collector->wanted && !collector->ran)
+		return "the agent did not say why it did not run";
+	switch (bit) {
+	case COLLECTOR_STEPS:
+		return collector->ran ? "steps, profd's own ranges and marks" : "not asked for";
+	case COLLECTOR_NVTX:
+		return collector->ran ? "NVTX ranges and marks" : "not asked for";
+	case COLLECTOR_TORCH:
+		return collector->ran ? "operators, user annotations and steps of torch" : "not asked for";
+	case COLLECTOR_SHAPES:
+		return collector->ran ? "shapes, types and scalars of operators' inputs" : "not asked for (--shapes)";
+	case COLLECTOR_CUPTI:
+		return "this release of profd records no CUDA activity";
+	default:
+		return "this release of profd does not record it";
+	}
+}
+
 static void put_collectors(struct ingest *ingest)
 {
 	struct store *store = &ingest->store;
@@ -61,11 +86,7 @@ static void put_collectors(struct ingest *ingest)
 		const char *word = collector_word(bit);
 		if (!word)
 			continue;
-		const char *sentence = collector->sentence;
-		if (!*sentence)
-			sentence = !collector->wanted ? "not asked for"
-				   : !collector->told ? "the agent did not say whether it ran"
-						      : "";
+		const char *sentence = collector_sentence(bit, collector);
 		sqlite3_bind_text(statement, 1, word, -1, SQLITE_STATIC);
 		sqlite3_bind_int(statement, 2, collector->wanted);
 		sqlite3_bind_int(statement, 3, collector->ran);
@@ -106,6 +127,7 @@ static void put_meta(struct ingest *ingest)
 	store_meta_text(store, "status", capture_status_word(facts->status));
 	if (*facts->reason)
 		store_meta_text(store, "reason", facts->reason);
+	store_meta_text(store, "reason_code", cancel_reason_word(facts->reason_code));
 	if (ending->has_done) {
 		const char *source = step_source_word(ending->step_source);
 		store_meta_text(store, "step_source", source ? source : "");
@@ -135,6 +157,7 @@ static void judge(struct ingest *ingest, const struct derived *derived)
 	facts->events = derived->events;
 	if (facts->steps_recorded < facts->steps_wanted && facts->status == CAPTURE_COMPLETE) {
 		facts->status = CAPTURE_INCOMPLETE;
+		facts->reason_code = REASON_AGENT;
 		snprintf(facts->reason, sizeof facts->reason, "%llu of %llu steps were recorded",
 			 (unsigned long long)facts->steps_recorded, (unsigned long long)facts->steps_wanted);
 	}
@@ -156,6 +179,7 @@ static void spoil(struct ingest *ingest)
 {
 	struct capture_facts *facts = &ingest->facts;
 	facts->status = CAPTURE_FAILED;
+	facts->reason_code = REASON_DAEMON;
 	text_copy(facts->reason, sizeof facts->reason,
 		  *ingest->store.sentence ? ingest->store.sentence : "its file could not be written");
 	log_line("capture %s: %s", ingest->ending.id, facts->reason);
@@ -171,10 +195,12 @@ int64_t ingest_finish(struct work *work)
 	struct derived derived = {0};
 	uint64_t began = clock_monotonic();
 	facts->finished = clock_realtime();
+	store_release(store);
 	if (!ingest->store_open || !store->db) {
 		spoil(ingest);
 		return WORK_DONE;
 	}
+	bool full = store->error == -ENOSPC;
 	if (store->error) {
 		/* What was committed before the disk was full is good; what ends it needs little. */
 		char sentence[STORE_SENTENCE_BYTES];
@@ -183,9 +209,10 @@ int64_t ingest_finish(struct work *work)
 		store->error = 0;
 		*store->sentence = 0;
 		facts->status = CAPTURE_INCOMPLETE;
+		facts->reason_code = REASON_DAEMON;
 		text_copy(facts->reason, sizeof facts->reason, sentence);
 	}
-	if (derive_run(store, &ingest->totals, &derived)) {
+	if (derive_run(store, &ingest->totals, full, &derived)) {
 		spoil(ingest);
 		return WORK_DONE;
 	}

@@ -8,9 +8,10 @@
 #include <stdint.h>
 
 struct collector_request {
-	uint32_t wanted;           /* bit set of enum collector that the capture asks for */
-	uint32_t generation;       /* of the recording; what the sink will hand to sink_begin's callers */
-	const char *step_range;    /* glob, "" = none: the collector that sees ranges reports their ends by steps_range_end() */
+	uint32_t wanted;     /* bit set of enum collector that the capture asks for */
+	uint32_t generation; /* of the recording; what the sink will hand to sink_begin's callers */
+	const char *
+		step_range; /* glob, "" = none: the collector that sees ranges reports their ends by steps_range_end() */
 	const char *step_operator; /* glob, "" = none: likewise, by steps_operator_end() */
 };
 

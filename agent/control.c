@@ -115,7 +115,8 @@ static void tell(size_t i, uint32_t ran, uint64_t enable, const char *sentence)
 
 static struct collector_request request(void)
 {
-	return (struct collector_request){control_run.wanted, control_run.generation, control_run.step_range, control_run.step_operator};
+	return (struct collector_request){control_run.wanted, control_run.generation, control_run.step_range,
+					  control_run.step_operator};
 }
 
 /* After ARMED has been sent: what may take long, so that it does not fall into a step that somebody waits for. */
@@ -257,7 +258,8 @@ static void drain(void)
 	done.step_source = control_source;
 	done.other_thread_steps = control_run.recorded ? steps_other_threads() - control_run.others_at_start : 0;
 	bool more = reason == REASON_NONE && !control_run.cancelled_all &&
-		    (control_run.schedule.repeat == 0 || control_run.cycle + 1 < control_run.schedule.repeat) && control_run.duration == 0 && !control_run.at_step;
+		    (control_run.schedule.repeat == 0 || control_run.cycle + 1 < control_run.schedule.repeat) &&
+		    control_run.duration == 0 && !control_run.at_step;
 	orphan_done(&control_run.segment, control_run.trigger, &done, stuck > 0);
 	memset(&control_run.segment, 0, sizeof control_run.segment);
 	atomic_store(&control_ready, 0);
@@ -420,7 +422,8 @@ void control_cancel(uint64_t capture, uint32_t reason)
 	if (atomic_load(&control_phase) == CONTROL_IDLE)
 		return;
 	/* Between two cycles the daemon may name the one that has just ended, or the next. */
-	if (capture && capture != control_run.capture && !(control_run.next.header && capture == control_run.next_capture) &&
+	if (capture && capture != control_run.capture &&
+	    !(control_run.next.header && capture == control_run.next_capture) &&
 	    atomic_load(&control_phase) != CONTROL_BETWEEN)
 		return;
 	finish_now(reason ? reason : REASON_CANCELLED);
@@ -431,10 +434,12 @@ void control_probe(void)
 	char sentence[248];
 	uint32_t source = steps_source();
 	sentence[0] = 0;
-	message_text(sentence, sizeof sentence,
-		     source != STEP_SOURCE_NONE ? step_source_sentence(source)
-						: "no steps seen yet: neither profd_step() nor torch's Optimizer.step has been called; use "
-						  "--step-range, --step-op or --duration");
+	message_text(
+		sentence, sizeof sentence,
+		source != STEP_SOURCE_NONE
+			? step_source_sentence(source)
+			: "no steps seen yet: neither profd_step() nor torch's Optimizer.step has been called; use "
+			  "--step-range, --step-op or --duration");
 	send_collector(0, COLLECTOR_STEPS, source != STEP_SOURCE_NONE, 0, sentence);
 	for (size_t i = 0; i < COLLECTORS; i++) {
 		sentence[0] = 0;
@@ -535,8 +540,8 @@ uint64_t control_work(void)
 			collectors_start();
 	}
 	phase = atomic_load_explicit(&control_phase, memory_order_acquire);
-	if (control_run.collectors_on && (phase == CONTROL_WARMUP || phase == CONTROL_RECORD || phase == CONTROL_TICK) &&
-	    sink_populate()) {
+	if (control_run.collectors_on &&
+	    (phase == CONTROL_WARMUP || phase == CONTROL_RECORD || phase == CONTROL_TICK) && sink_populate()) {
 		/* A window of time begins as soon as there is room; nobody's boundary will remind us. */
 		bool waits = phase == CONTROL_WARMUP && control_source == STEP_SOURCE_DURATION;
 		uint64_t next = sink_now() + (waits ? POPULATE_NS / 10 : POPULATE_NS);
@@ -559,8 +564,7 @@ void control_exit(uint64_t wait)
 		if (phase == CONTROL_IDLE || sink_now() >= deadline)
 			return;
 		uint32_t any = 1u << CONTROL_ARMED | 1u << CONTROL_WARMUP | 1u << CONTROL_RECORD;
-		if (any & 1u << phase &&
-		    atomic_compare_exchange_strong(&control_phase, &phase, CONTROL_TICK)) {
+		if (any & 1u << phase && atomic_compare_exchange_strong(&control_phase, &phase, CONTROL_TICK)) {
 			tick_end(sink_now(), REASON_EXIT);
 			atomic_store(&control_phase, CONTROL_DRAIN);
 			life_wake();

@@ -10,11 +10,11 @@
 
 enum control_phase {
 	CONTROL_IDLE = 0,
-	CONTROL_ARMED,   /* counting: skip_first and wait */
-	CONTROL_WARMUP,  /* collectors are being switched on, or are on and what they see is thrown away */
+	CONTROL_ARMED,	/* counting: skip_first and wait */
+	CONTROL_WARMUP, /* collectors are being switched on, or are on and what they see is thrown away */
 	CONTROL_RECORD,
-	CONTROL_TICK,    /* the step thread is at a boundary; the agent's thread keeps its hands off */
-	CONTROL_DRAIN,   /* the last boundary has passed */
+	CONTROL_TICK,	 /* the step thread is at a boundary; the agent's thread keeps its hands off */
+	CONTROL_DRAIN,	 /* the last boundary has passed */
 	CONTROL_BETWEEN, /* between two cycles, waiting for the next segment */
 };
 extern _Atomic uint32_t control_phase;

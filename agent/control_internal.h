@@ -27,12 +27,12 @@ struct run {
 	uint32_t generation;
 
 	/* The step thread's, inside CONTROL_TICK. */
-	uint64_t base;       /* tick at which this cycle's schedule began */
-	uint32_t late;       /* steps that warm-up took longer than asked */
+	uint64_t base;	     /* tick at which this cycle's schedule began */
+	uint32_t late;	     /* steps that warm-up took longer than asked */
 	uint32_t recorded;   /* steps */
 	uint64_t first_step; /* number */
 	uint64_t step_start;
-	uint64_t before_upto; /* number of the last step before warm-up */
+	uint64_t before_upto;	 /* number of the last step before warm-up */
 	uint64_t warmup_started; /* also the agent's, while nothing ticks */
 	uint64_t others_at_start;
 	/* Steps that found no room; the agent's thread writes them at the end. */
@@ -48,12 +48,12 @@ struct run {
 };
 extern struct run control_run;
 
-extern _Atomic uint32_t control_source;      /* enum step_source that ticks */
-extern _Atomic uint64_t control_ticks;       /* boundaries since arming; the step thread adds */
-extern _Atomic uint32_t control_ready;       /* collectors are on: the next boundary may begin the recording */
-extern _Atomic uint32_t control_end_reason;  /* enum cancel_reason of the recording that ended */
-extern _Atomic uint32_t control_want_start;  /* warm-up has begun: switch collectors on */
-extern _Atomic uint64_t control_end_time;    /* CLOCK_MONOTONIC ns of the end of the recording */
+extern _Atomic uint32_t control_source;	    /* enum step_source that ticks */
+extern _Atomic uint64_t control_ticks;	    /* boundaries since arming; the step thread adds */
+extern _Atomic uint32_t control_ready;	    /* collectors are on: the next boundary may begin the recording */
+extern _Atomic uint32_t control_end_reason; /* enum cancel_reason of the recording that ended */
+extern _Atomic uint32_t control_want_start; /* warm-up has begun: switch collectors on */
+extern _Atomic uint64_t control_end_time;   /* CLOCK_MONOTONIC ns of the end of the recording */
 
 /* --- tick.c --- */
 

@@ -67,8 +67,8 @@ int facts_read_environment(void)
 		/* torchrun sets RANK for its workers, and so do scripts that follow its convention; Slurm and Open MPI have
 		 * words of their own. The more specific launcher names the job. */
 		first_number(&facts.rank, (const char *const[]){"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", NULL});
-		first_number(&facts.local_rank, (const char *const[]){"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
-								      "SLURM_LOCALID", NULL});
+		first_number(&facts.local_rank,
+			     (const char *const[]){"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", NULL});
 		first_number(&facts.world_size,
 			     (const char *const[]){"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS", NULL});
 	}

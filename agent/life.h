@@ -9,9 +9,10 @@
 /* Lies in a page that the kernel wipes in every child with memory of its own, raw clone() included: such a child finds
  * all of it 0, so it is not alive, records nothing and touches nothing that it shares with its parent. */
 struct life {
-	_Atomic uint32_t alive;     /* 1: entered and running in this very process */
-	_Atomic uint32_t recording; /* generation of the recording that hooks may enter: from warm-up until its drain is over */
-	_Atomic uint32_t loaded;    /* 1: the constructor has run here */
+	_Atomic uint32_t alive; /* 1: entered and running in this very process */
+	_Atomic uint32_t
+		recording; /* generation of the recording that hooks may enter: from warm-up until its drain is over */
+	_Atomic uint32_t loaded; /* 1: the constructor has run here */
 };
 extern struct life *life_words;
 

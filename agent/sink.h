@@ -33,31 +33,31 @@
  * foreign library may hold a pointer to it. The first words are free for the collector: torch's ObserverContext wants a
  * vtable pointer first. */
 struct sink_frame {
-	void *foreign[2];   /* the collector's; kept across uses of the frame as it left it */
+	void *foreign[2]; /* the collector's; kept across uses of the frame as it left it */
 	struct sink_thread *owner;
 	struct sink_frame *below; /* next open frame down the stack */
 	uint32_t generation;
-	uint8_t kind;       /* EVENT_RANGE or EVENT_OPERATOR */
+	uint8_t kind; /* EVENT_RANGE or EVENT_OPERATOR */
 	uint8_t open;
-	uint8_t source;     /* ranges: enum range_source; operators: at::RecordScope */
+	uint8_t source; /* ranges: enum range_source; operators: at::RecordScope */
 	uint8_t payload_type;
 	uint64_t start;
-	uint64_t child;     /* time of closed direct children */
+	uint64_t child; /* time of closed direct children */
 	uint64_t id, parent;
 	uint32_t step;
 	uint16_t depth;
 	uint16_t flags;
-	uint32_t name;      /* string ids */
-	uint32_t domain;    /* ranges */
-	uint32_t category;  /* ranges */
-	uint32_t color;     /* ranges */
-	uint64_t payload;   /* ranges */
-	uint32_t inputs;    /* operators */
+	uint32_t name;	   /* string ids */
+	uint32_t domain;   /* ranges */
+	uint32_t category; /* ranges */
+	uint32_t color;	   /* ranges */
+	uint64_t payload;  /* ranges */
+	uint32_t inputs;   /* operators */
 	uint32_t forward_thread;
 	int64_t sequence;
-	uint64_t key;       /* the collector's: NVTX domain or range id */
-	uint32_t level;     /* the collector's (NVTX: open ranges of this domain below this one) */
-	uint32_t beyond;    /* the collector's (NVTX: pushes above this one in its domain that were dropped) */
+	uint64_t key;	 /* the collector's: NVTX domain or range id */
+	uint32_t level;	 /* the collector's (NVTX: open ranges of this domain below this one) */
+	uint32_t beyond; /* the collector's (NVTX: pushes above this one in its domain that were dropped) */
 };
 
 struct sink_thread; /* opaque: one per thread of the job that has written */

@@ -218,8 +218,7 @@ uint32_t frames_open(struct sink_thread *t, uint32_t generation)
 	/* Racy on purpose: a count that decides only how long to wait. frames_used and the frames never move. */
 	uint32_t n = 0, used = __atomic_load_n(&t->frames_used, __ATOMIC_RELAXED);
 	for (uint32_t i = 0; i < used && i < SINK_DEPTH; i++)
-		if (state_of(&t->frames[i]) == FRAME_OPEN && t->frames[i].generation == generation &&
-		    t->frames[i].step)
+		if (state_of(&t->frames[i]) == FRAME_OPEN && t->frames[i].generation == generation && t->frames[i].step)
 			n++;
 	return n;
 }

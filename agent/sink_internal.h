@@ -31,7 +31,7 @@ struct sink_cached {
 
 struct sink_thread {
 	_Atomic uint32_t inside; /* the thread is in the recorder */
-	_Atomic uint32_t owned;  /* 0 free to take, 1 a thread's, 2 gone with frames that may still be pointed to */
+	_Atomic uint32_t owned;	 /* 0 free to take, 1 a thread's, 2 gone with frames that may still be pointed to */
 	struct sink_thread *next;
 	uint32_t tid;
 	uint32_t generation; /* of the chunk and caches */
@@ -59,11 +59,11 @@ struct sink_state {
 	uint32_t generation;
 	uint64_t max_events;
 	_Atomic uint64_t events;
-	uint32_t populated; /* chunks whose pages the agent's thread has mapped */
+	uint32_t populated;    /* chunks whose pages the agent's thread has mapped */
 	_Atomic uint32_t high; /* chunks up to the highest one that was taken */
 	_Atomic uint32_t hint; /* where to look for a free chunk */
 	_Atomic uint64_t next_id;
-	_Atomic uint32_t step;  /* ordinal of the current step, 0 outside of the recording */
+	_Atomic uint32_t step;	/* ordinal of the current step, 0 outside of the recording */
 	_Atomic uint32_t muted; /* losses do not count: warm-up, or after the last boundary */
 };
 extern struct sink_state sink_state;

@@ -112,7 +112,8 @@ static uint32_t intern(const void *text, uint32_t bytes, uint64_t hash, uint32_t
 		return 0;
 	if (table) {
 		uint32_t i = (uint32_t)(hash >> 32) & (TABLE_SLOTS - 1);
-		while (table[i].hash && !(table[i].hash == hash && table[i].bytes == bytes && same(table[i].id, bytes, text)))
+		while (table[i].hash &&
+		       !(table[i].hash == hash && table[i].bytes == bytes && same(table[i].id, bytes, text)))
 			i = (i + 1) & (TABLE_SLOTS - 1);
 		if (table[i].hash) {
 			id = table[i].id;

@@ -104,9 +104,11 @@ static uint32_t tick_waiting(uint32_t phase, uint64_t tick, uint64_t now, uint64
 		}
 		control_run.late++;
 	}
-	atomic_fetch_add_explicit(&control_run.segment.header->steps_warmup, phase == CONTROL_WARMUP, memory_order_relaxed);
+	atomic_fetch_add_explicit(&control_run.segment.header->steps_warmup, phase == CONTROL_WARMUP,
+				  memory_order_relaxed);
 	/* Without a warm-up step collectors go on one step early, or they would be late. */
-	if (phase == CONTROL_ARMED && (state != SCHEDULE_NONE || state_at(position + 1, number + 1) >= SCHEDULE_RECORD)) {
+	if (phase == CONTROL_ARMED &&
+	    (state != SCHEDULE_NONE || state_at(position + 1, number + 1) >= SCHEDULE_RECORD)) {
 		control_run.before_upto = number;
 		control_run.warmup_started = now;
 		atomic_store_explicit(&control_run.segment.header->phase, SEGMENT_WARMUP, memory_order_relaxed);

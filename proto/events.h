@@ -24,8 +24,8 @@ enum event_kind {
 };
 
 enum event_flag {
-	EVENT_FLAG_CLIPPED = 1,  /* still open when the recording ended */
-	EVENT_FLAG_ASYNC = 2,    /* closed by another thread than the one that opened it */
+	EVENT_FLAG_CLIPPED = 1,	 /* still open when the recording ended */
+	EVENT_FLAG_ASYNC = 2,	 /* closed by another thread than the one that opened it */
 	EVENT_FLAG_DOUBTFUL = 4, /* within the clock error of a boundary */
 };
 
@@ -93,9 +93,10 @@ union event_any {
 
 enum event_verdict {
 	EVENT_OK = 0,
-	EVENT_END = 1,     /* the buffer is used up */
+	EVENT_END = 1,	   /* the buffer is used up */
 	EVENT_UNKNOWN = 2, /* well formed, of a kind or reserved number this release does not read; skipped */
-	EVENT_BROKEN = 3,  /* length, alignment or fields make no sense; nothing after it in this buffer can be trusted */
+	EVENT_BROKEN =
+		3, /* length, alignment or fields make no sense; nothing after it in this buffer can be trusted */
 };
 
 /* Reads the record at *at of bytes[0..n) into *out (zero-extended) and moves *at behind it. `bytes` must be 8-byte

@@ -27,7 +27,8 @@ enum message {
 	}                                                                                                              \
 	;
 #include "messages.def"
-#define END_MESSAGE(NAME, name, bytes) _Static_assert(sizeof(struct message_##name) == (bytes), "size of message_" #name);
+#define END_MESSAGE(NAME, name, bytes)                                                                                 \
+	_Static_assert(sizeof(struct message_##name) == (bytes), "size of message_" #name);
 #include "messages.def"
 
 union message_any {
@@ -49,7 +50,7 @@ enum agent_entry {
 	ENTRY_PRELOAD = 1,
 	ENTRY_NVTX = 2,
 	ENTRY_CUDA = 4,
-	ENTRY_API = 8,  /* a profd_*() call of the program */
+	ENTRY_API = 8,	  /* a profd_*() call of the program */
 	ENTRY_TORCH = 16, /* a preloaded agent that saw torch arrive */
 };
 /* Why a capture ended: CANCEL.reason and DONE.reason. */
@@ -79,7 +80,7 @@ int message_check(const void *packet, size_t n, int from_agent, union message_an
 #define MESSAGE_INIT(NAME, name)                                                                                       \
 	(struct message_##name)                                                                                        \
 	{                                                                                                              \
-		.head = {MESSAGE_MAGIC, MESSAGE_##NAME, sizeof(struct message_##name)}                                 \
+		.head = { MESSAGE_MAGIC, MESSAGE_##NAME, sizeof(struct message_##name) }                               \
 	}
 
 /* Copies a text into a fixed array: cut at a UTF-8 boundary, always NUL-terminated, control characters become '?'. */

@@ -14,7 +14,7 @@ enum schedule_state {
 
 struct schedule {
 	uint32_t skip_first; /* steps before the first cycle */
-	uint32_t wait;       /* steps at the start of each cycle in which nothing happens */
+	uint32_t wait;	     /* steps at the start of each cycle in which nothing happens */
 	uint32_t warmup;     /* steps in which collectors are on and what they see is thrown away */
 	uint32_t active;     /* recorded steps of a cycle, at least 1 */
 	uint32_t repeat;     /* cycles; 0 = until cancelled */

@@ -20,8 +20,7 @@ int sealed_create(const char *name, uint64_t bytes)
 	int fd = system_memfd(name, SYSTEM_MFD_CLOEXEC | SYSTEM_MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -errno;
-	if (ftruncate(fd, (off_t)bytes) < 0 ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
+	if (ftruncate(fd, (off_t)bytes) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
 		int error = errno;
 		close(fd);
 		return -error;

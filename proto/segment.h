@@ -30,9 +30,9 @@ enum chunk_state { CHUNK_FREE = 0, CHUNK_OWNED = 1, CHUNK_FULL = 2 };
 /* A cache line each: writers of neighbouring chunks publish `used` after every record and must not disturb each other. */
 struct segment_chunk {
 	_Alignas(64) _Atomic uint32_t state; /* enum chunk_state */
-	_Atomic uint32_t used;     /* bytes of whole records */
-	_Atomic uint32_t sequence; /* 1.. in order of acquisition; 0 = none */
-	_Atomic uint32_t thread;   /* kernel tid of the writer */
+	_Atomic uint32_t used;		     /* bytes of whole records */
+	_Atomic uint32_t sequence;	     /* 1.. in order of acquisition; 0 = none */
+	_Atomic uint32_t thread;	     /* kernel tid of the writer */
 };
 
 /* Where a recording stands, as its agent says. */
@@ -74,9 +74,11 @@ struct segment_header {
 	_Atomic uint32_t steps_recorded;
 	_Atomic uint32_t steps_warmup; /* boundaries passed in warm-up */
 	_Atomic uint32_t collectors;   /* bit set of enum collector that are on */
-	_Atomic uint64_t base_monotonic; /* CLOCK_MONOTONIC and CLOCK_REALTIME of one instant at the start of the recording */
+	_Atomic uint64_t
+		base_monotonic; /* CLOCK_MONOTONIC and CLOCK_REALTIME of one instant at the start of the recording */
 	_Atomic uint64_t base_realtime;
-	_Atomic uint64_t record_start; /* CLOCK_MONOTONIC ns of the first and the last boundary of the recording; 0 = not yet */
+	_Atomic uint64_t
+		record_start; /* CLOCK_MONOTONIC ns of the first and the last boundary of the recording; 0 = not yet */
 	_Atomic uint64_t record_end;
 	_Alignas(64) _Atomic uint64_t lost[LOSS_COUNT][EVENT_KIND_COUNT];
 };
@@ -85,8 +87,8 @@ struct segment_header {
 enum string_type { STRING_TEXT = 1, STRING_INPUTS = 2 };
 struct segment_string {
 	uint32_t bytes; /* of what follows; the entry's size is 8 + bytes, rounded up to 8 */
-	uint32_t type;  /* enum string_type */
-	/* char text[bytes] without a NUL; or uint32_t words[bytes / 4], see inputs.h */
+	uint32_t type;	/* enum string_type */
+			/* char text[bytes] without a NUL; or uint32_t words[bytes / 4], see inputs.h */
 };
 #define SEGMENT_STRING_SIZE(bytes) ((((uint32_t)(bytes) + 7u) & ~7u) + 8u)
 /* The first entry begins here, so that id 0 means "none". */
@@ -131,7 +133,8 @@ int segment_identity(int fd, uint64_t *ret_device, uint64_t *ret_inode);
 
 /* Daemon: copies the records of chunk i into `to` (chunk_bytes long). Returns the number of bytes (clamped to the
  * chunk, rounded down to 8), and the chunk's sequence and thread. */
-uint32_t segment_copy_chunk(const struct segment *segment, uint32_t i, void *to, uint32_t *ret_sequence, uint32_t *ret_thread);
+uint32_t segment_copy_chunk(const struct segment *segment, uint32_t i, void *to, uint32_t *ret_sequence,
+			    uint32_t *ret_thread);
 
 /* Daemon: gives chunk i back to the agent. */
 void segment_free_chunk(struct segment *segment, uint32_t i);

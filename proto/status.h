@@ -14,12 +14,13 @@
 
 struct status_page {
 	uint64_t magic;
-	uint32_t version; /* 1 */
+	uint32_t version;	 /* 1 */
 	_Atomic uint32_t source; /* enum step_source in use */
-	_Atomic uint64_t steps;  /* steps ended since the process started */
-	_Atomic uint64_t last;   /* CLOCK_MONOTONIC ns of the last boundary; 0 = none yet */
-	_Atomic uint64_t other_thread_steps; /* steps that threads other than the step thread have ended; not in `steps` */
-	_Atomic uint32_t step_thread;        /* tid */
+	_Atomic uint64_t steps;	 /* steps ended since the process started */
+	_Atomic uint64_t last;	 /* CLOCK_MONOTONIC ns of the last boundary; 0 = none yet */
+	_Atomic uint64_t
+		other_thread_steps;   /* steps that threads other than the step thread have ended; not in `steps` */
+	_Atomic uint32_t step_thread; /* tid */
 	_Atomic uint32_t reserved;
 	/* Duration in ns of step n at ring[n % LIMIT_STATUS_RING]; the first step has none (0). */
 	_Atomic uint64_t ring[LIMIT_STATUS_RING];

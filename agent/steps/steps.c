@@ -206,8 +206,7 @@ uint64_t steps_median(uint64_t upto, uint32_t most, uint32_t *ret_count)
 		most = sizeof sorted / sizeof *sorted;
 	/* What the ring still holds, less a margin for the step thread that writes on meanwhile. */
 	for (uint64_t number = upto; number > 0 && n < most && now - number < LIMIT_STATUS_RING - 8; number--) {
-		uint64_t value =
-			atomic_load_explicit(&page->ring[number % LIMIT_STATUS_RING], memory_order_relaxed);
+		uint64_t value = atomic_load_explicit(&page->ring[number % LIMIT_STATUS_RING], memory_order_relaxed);
 		if (!value)
 			break;
 		uint32_t at = n++;

@@ -92,6 +92,7 @@ def rows(env):
         # Where torch.profiler does not agree with itself, nothing can be said of who agrees with it.
         judged = chance <= APART
         bound = "promised at most" if judged else "not judged, see note;"
-        yield (f"{model}: how far from 1 that is", off * 100, "%", bound, APART * 100, off / APART, 1.0 if judged else None)
+        yield (f"{model}: how far from 1 that is", off * 100, "%", bound, APART * 100, off / APART,
+               1.0 if judged else None)
         env.note(f"{model}: torch.profiler's own windows, in turns with these, differ by up to {chance * 100:.1f} %"
                  f"{'' if judged else ': this machine is too busy to judge by'}")

@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void nothing(void) {}
+static void nothing(void)
+{
+}
 static void nothing_named(const char *name)
 {
 	(void)name;
@@ -44,7 +46,7 @@ int main(int argc, char **argv)
 		best_clock = k < best_clock ? k : best_clock;
 		pause_between();
 	} while (now_ns() < end);
-	printf("{\"agent\": %s, \"step_ns\": %.2f, \"pair_ns\": %.2f, \"clock_ns\": %.2f}\n", found ? "true" : "false", best_step,
-	       best_pair, best_clock);
+	printf("{\"agent\": %s, \"step_ns\": %.2f, \"pair_ns\": %.2f, \"clock_ns\": %.2f}\n", found ? "true" : "false",
+	       best_step, best_pair, best_clock);
 	return 0;
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """How long operators took, by torch.profiler and by profd, in turns over windows of three steps of one training loop.
 
-    torch_windows.py MODEL WINDOWS PROFD     prints {"torch": {NAME: [[self ns, total ns] of each window]}, "profd": ...,
-                                             "again": the same of torch.profiler once more, for how much chance there is}
+    torch_windows.py MODEL WINDOWS PROFD    prints {"torch": {NAME: [[self ns, total ns] of each window]}, "profd": ...,
+                                            "again": torch.profiler's once more, to see how much is chance}
 
 MODEL: cnn, transformer, lstm; of a size at which what has over 1% of the whole is the model's work and not what the
 profilers add to the small operators of AdamW, in which torch.profiler's part is twice profd's.

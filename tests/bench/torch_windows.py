@@ -47,7 +47,7 @@ def cnn():
         torch.nn.Linear(64, 10))
 
 
-MODELS = {"cnn": (cnn, (32, 3, 32, 32)), "transformer": (Transformer, (16, 32, 128)), "lstm": (Lstm, (24, 32, 64))}
+MODELS = {"cnn": (cnn, (48, 3, 32, 32)), "transformer": (Transformer, (40, 32, 128)), "lstm": (Lstm, (40, 32, 64))}
 
 
 def main():

@@ -271,7 +271,9 @@ static void test_many(void **state)
 		char *text = read_text(trace);
 		if (!first) {
 			size_t rows = 0;
-			for (const char *at = text; (at = strstr(at, "\"cpu_op\"")); at++)
+			const char *end = text + strlen(text);
+			/* Not strstr: a sanitizer measures all of the rest for each of its calls. */
+			for (const char *at = text; (at = memmem(at, (size_t)(end - at), "\"cpu_op\"", 8)); at++)
 				rows++;
 			assert_int_equal(rows, 50000);
 			first = text;

@@ -351,7 +351,8 @@ int inputs_to_json(const uint32_t *words, size_t n, struct inputs_text *ret_text
 	put_all(&reader, "]");
 	if (!error && reader.at < n && reader.at + 1 != n)
 		error = -EPROTO; /* END is the last word or none */
-	if (!error && (reader.dims.overflow || reader.types.overflow || reader.strides.overflow || reader.concrete.overflow))
+	if (!error &&
+	    (reader.dims.overflow || reader.types.overflow || reader.strides.overflow || reader.concrete.overflow))
 		error = -EPROTO;
 	if (error)
 		ret_text->dims[0] = ret_text->types[0] = ret_text->strides[0] = ret_text->concrete[0] = 0;

@@ -74,8 +74,8 @@ enum inputs_list {
 
 /* The four texts; each buffer is INPUTS_TEXT_BYTES long. */
 struct inputs_text {
-	char dims[INPUTS_TEXT_BYTES];     /* [[64, 3, 224, 224], [], [[2, 3], [2, 3]]] */
-	char types[INPUTS_TEXT_BYTES];    /* ["float", "Scalar", "TensorList"] */
+	char dims[INPUTS_TEXT_BYTES];	  /* [[64, 3, 224, 224], [], [[2, 3], [2, 3]]] */
+	char types[INPUTS_TEXT_BYTES];	  /* ["float", "Scalar", "TensorList"] */
 	char strides[INPUTS_TEXT_BYTES];  /* [[150528, 50176, 224, 1], [], [[3, 1], [3, 1]]] */
 	char concrete[INPUTS_TEXT_BYTES]; /* ["", "1", "[1, 1]"] */
 };
@@ -189,8 +189,8 @@ static inline void inputs_put_tensor(struct inputs_writer *writer, uint8_t dtype
 	if (!at)
 		return;
 	*at++ = INPUTS_WORD(INPUTS_TENSOR, (wide ? INPUTS_WIDE : 0) | (strides ? INPUTS_STRIDED : 0) |
-						    (uint32_t)device << INPUTS_DEVICE_SHIFT |
-						    (uint32_t)dtype << INPUTS_DTYPE_SHIFT | rank);
+						   (uint32_t)device << INPUTS_DEVICE_SHIFT |
+						   (uint32_t)dtype << INPUTS_DTYPE_SHIFT | rank);
 	for (uint32_t i = 0; i < values; i++) {
 		int64_t value = i < rank ? sizes[i] : strides[i - rank];
 		*at++ = (uint32_t)value;

@@ -234,7 +234,8 @@ static const char *run_probe(void)
 	torch_offsets.tensor_type = type_of(s->tensor_type, s->tensor_type_vtable);
 	if (!probe.int_type || !torch_offsets.tensor_type)
 		return "types of lists not found";
-	if (!make(&probe.input, 4, input_sizes, input_strides) || !make(&probe.weight, 4, weight_sizes, weight_strides) ||
+	if (!make(&probe.input, 4, input_sizes, input_strides) ||
+	    !make(&probe.weight, 4, weight_sizes, weight_strides) ||
 	    !make(&probe.heap, HEAP_RANK, heap_sizes, heap_strides) || !make(&probe.out, 2, square, square_strides) ||
 	    !make(&probe.left, 2, square, square_strides) || !make(&probe.right, 2, square, square_strides))
 		return "no probe tensors could be made";
@@ -248,8 +249,8 @@ static const char *run_probe(void)
 		.start = probe_start, .end = probe_end, .sampling = 1.0, .needs_inputs = 1, .needs_ids = 1};
 	callback.scopes[TORCH_SCOPE_FUNCTION] = 1;
 	uint64_t handle = s->add_local(callback);
-	int32_t error = s->convolution(probe.input, probe.weight, NULL, stride, 2, padding, 2, dilation, 2, 0, padding, 2,
-				       GROUPS, &made);
+	int32_t error = s->convolution(probe.input, probe.weight, NULL, stride, 2, padding, 2, dilation, 2, 0, padding,
+				       2, GROUPS, &made);
 	if (!error && !probe.failure)
 		error = s->addmm_out(probe.out, probe.out, probe.left, probe.right, (float)BETA, (float)ALPHA);
 	s->remove(handle);
@@ -302,8 +303,8 @@ int torch_calibrate(char *reason, size_t bytes)
 		int error = 0;
 		if (!s->add_local || !s->thread_id || !s->sequence_next || !s->sequence_peek || !s->empty_strided ||
 		    !s->convolution || !s->addmm_out || !s->delete_tensor || !s->get_sizes || !s->get_strides ||
-		    !s->dtype_float64 || !s->device_type_cpu || !s->int_type || !s->tensor_type || !s->int_type_vtable ||
-		    !s->tensor_type_vtable || !s->undefined_tensor)
+		    !s->dtype_float64 || !s->device_type_cpu || !s->int_type || !s->tensor_type ||
+		    !s->int_type_vtable || !s->tensor_type_vtable || !s->undefined_tensor)
 			probe.failure = "it lacks functions that are needed to check its layout";
 		else
 			error = run_thread();

@@ -188,7 +188,8 @@ static int refuse(char *sentence, size_t bytes)
 	int there = torch_find();
 	if (there != 1) {
 		torch_join(sentence, bytes,
-			   there ? "this torch has no RecordFunction callbacks: neither its steps nor its operators can be seen"
+			   there ? "this torch has no RecordFunction callbacks: neither its steps nor its operators "
+				   "can be seen"
 				 : "no torch in this process",
 			   NULL);
 		return -ENOENT;

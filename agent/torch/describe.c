@@ -95,7 +95,8 @@ static void put_value(struct inputs_writer *writer, const struct torch_value *va
 uint32_t torch_describe_inputs(const void *function, uint32_t *words)
 {
 	struct inputs_writer writer;
-	const struct torch_value *values = TORCH_AT(const struct torch_value *, function, torch_offsets.function_inputs);
+	const struct torch_value *values =
+		TORCH_AT(const struct torch_value *, function, torch_offsets.function_inputs);
 	uint64_t count = TORCH_AT(uint64_t, function, torch_offsets.function_inputs + 8);
 	inputs_init(&writer, words, LIMIT_INPUTS_WORDS);
 	for (uint64_t i = 0; i < count && !writer.full; i++)

@@ -72,9 +72,11 @@ static void test_numbers(void **state)
 	inputs_put_double(&writer, (double)INFINITY);
 	inputs_put_double(&writer, (double)NAN);
 	expect(&writer, "[[], [], [], [], [], [], [], [], []]",
-	       "[\"Scalar\", \"Scalar\", \"Scalar\", \"Scalar\", \"Scalar\", \"Scalar\", \"Scalar\", \"Scalar\", \"Scalar\"]",
+	       "[\"Scalar\", \"Scalar\", \"Scalar\", \"Scalar\", \"Scalar\", \"Scalar\", \"Scalar\", \"Scalar\", "
+	       "\"Scalar\"]",
 	       "[[], [], [], [], [], [], [], [], []]",
-	       "[\"-9223372036854775808\", \"-2147483648\", \"1099511627776\", \"2.\", \"0.10000000000000001\", \"1e-08\", "
+	       "[\"-9223372036854775808\", \"-2147483648\", \"1099511627776\", \"2.\", \"0.10000000000000001\", "
+	       "\"1e-08\", "
 	       "\"1e+20\", \"inf\", \"nan\"]");
 }
 
@@ -170,18 +172,20 @@ static void test_hostile(void **state)
 {
 	(void)state;
 	memset(words, 0, sizeof words);
-	refuse(0, 0, 1);                                                        /* a hole */
-	refuse(INPUTS_WORD(15, 0), 0, 1);                                       /* no such kind */
-	refuse(INPUTS_WORD(INPUTS_TENSOR, 2), 1, 2);                            /* a size is missing */
-	refuse(INPUTS_WORD(INPUTS_TENSOR, 0x7f), 1, LIMIT_INPUTS_WORDS);        /* rank too high */
-	refuse(INPUTS_WORD(INPUTS_INT, 0), 1, 2);                               /* half a number */
+	refuse(0, 0, 1);						 /* a hole */
+	refuse(INPUTS_WORD(15, 0), 0, 1);				 /* no such kind */
+	refuse(INPUTS_WORD(INPUTS_TENSOR, 2), 1, 2);			 /* a size is missing */
+	refuse(INPUTS_WORD(INPUTS_TENSOR, 0x7f), 1, LIMIT_INPUTS_WORDS); /* rank too high */
+	refuse(INPUTS_WORD(INPUTS_INT, 0), 1, 2);			 /* half a number */
 	refuse(INPUTS_WORD(INPUTS_DOUBLE, 0), 1, 2);
-	refuse(INPUTS_WORD(INPUTS_LIST, INPUTS_LIST_SCALARS << INPUTS_LIST_TYPE_SHIFT | 2), INPUTS_WORD(INPUTS_BOOL, 0), 2);
-	refuse(INPUTS_WORD(INPUTS_LIST, INPUTS_LIST_SCALARS << INPUTS_LIST_TYPE_SHIFT | 1), INPUTS_WORD(INPUTS_NONE, 0), 2);
-	refuse(INPUTS_WORD(INPUTS_LIST, 0), 0, 1);                              /* no such list */
-	refuse(INPUTS_WORD(INPUTS_END, 0), INPUTS_WORD(INPUTS_NONE, 0), 2);     /* something after the end */
-	refuse(INPUTS_WORD(INPUTS_NONE, 0), 0, LIMIT_INPUTS_WORDS + 1);         /* too long */
-	for (size_t i = 0; i < LIMIT_INPUTS_WORDS; i++)                         /* lists in lists without end */
+	refuse(INPUTS_WORD(INPUTS_LIST, INPUTS_LIST_SCALARS << INPUTS_LIST_TYPE_SHIFT | 2), INPUTS_WORD(INPUTS_BOOL, 0),
+	       2);
+	refuse(INPUTS_WORD(INPUTS_LIST, INPUTS_LIST_SCALARS << INPUTS_LIST_TYPE_SHIFT | 1), INPUTS_WORD(INPUTS_NONE, 0),
+	       2);
+	refuse(INPUTS_WORD(INPUTS_LIST, 0), 0, 1);			    /* no such list */
+	refuse(INPUTS_WORD(INPUTS_END, 0), INPUTS_WORD(INPUTS_NONE, 0), 2); /* something after the end */
+	refuse(INPUTS_WORD(INPUTS_NONE, 0), 0, LIMIT_INPUTS_WORDS + 1);	    /* too long */
+	for (size_t i = 0; i < LIMIT_INPUTS_WORDS; i++)			    /* lists in lists without end */
 		words[i] = INPUTS_WORD(INPUTS_LIST, INPUTS_LIST_GENERIC << INPUTS_LIST_TYPE_SHIFT | 1);
 	assert_int_equal(inputs_to_json(words, LIMIT_INPUTS_WORDS, &text), -EPROTO);
 	assert_int_equal(inputs_to_json(words, 0, &text), 0);
@@ -191,9 +195,8 @@ static void test_hostile(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_convolution), cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_large_sizes), cmocka_unit_test(test_tensor_lists),
-		cmocka_unit_test(test_full),        cmocka_unit_test(test_longest),
+		cmocka_unit_test(test_convolution),  cmocka_unit_test(test_numbers), cmocka_unit_test(test_large_sizes),
+		cmocka_unit_test(test_tensor_lists), cmocka_unit_test(test_full),    cmocka_unit_test(test_longest),
 		cmocka_unit_test(test_hostile),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,7 +49,7 @@ def test_kill_the_daemon(empty_profd):
     """The job's output is bit-identical to a run without us, the agent is idle again, and the next daemon takes the
     segment in, nothing twice."""
     profd = empty_profd
-    line = [STEPS, "--steps=600", "--step-ms=5"]
+    line = [STEPS, "--steps=2000", "--step-ms=5"]
     plain = profd.job(*line, agent=False)
     profd.start_daemon()
     job = profd.job(*line)
@@ -141,7 +141,7 @@ ENDS = {"exit": 7, "_exit": 7, "return": 7, "abort": -signal.SIGABRT, "signal": 
 @pytest.mark.parametrize("mode", ENDS)
 def test_every_way_to_end_in_mid_capture(profd, mode):
     """The same exit code and output as without us, in time; the capture keeps what it has."""
-    line = [EXITS, f"--mode={mode}", "--after=60", "--step-ms=10", "--code=7"]
+    line = [EXITS, f"--mode={mode}", "--after=150", "--step-ms=10", "--code=7"]
     plain = profd.job(*line, agent=False)
     plain_out, plain_err = plain.communicate(timeout=60)
     job = profd.job(*line)
@@ -165,7 +165,7 @@ def test_every_way_to_end_in_mid_capture(profd, mode):
 
 
 def test_dlclose_of_an_nvtx_user(profd):
-    job = profd.job(BUILD / "workloads" / "nvtx_dlclose", "--steps=1200", "--step-ms=5")
+    job = profd.job(BUILD / "workloads" / "nvtx_dlclose", "--steps=2500", "--step-ms=5")
     profd.wait_registered(job.pid)
     for _ in range(5):
         capture = profd.trigger(job.pid, "--duration", "300ms")

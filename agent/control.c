@@ -41,7 +41,7 @@ static const struct collector_ops *const collectors[] = {&collector_nvtx, &colle
 _Static_assert(COLLECTORS <= CONTROL_COLLECTORS, "room for every collector");
 
 static struct after {
-	uint64_t capture, from, until, at;
+	uint64_t capture, from, until;
 } after;
 
 static uint64_t cpu_now(void)
@@ -264,7 +264,7 @@ static void drain(void)
 	memset(&control_run.segment, 0, sizeof control_run.segment);
 	atomic_store(&control_ready, 0);
 	if (control_run.duration == 0 && control_run.recorded)
-		after = (struct after){control_run.capture, steps_count(), sink_now() + AFTER_NS, 0};
+		after = (struct after){control_run.capture, steps_count(), sink_now() + AFTER_NS};
 	if (more && orphan_connected()) {
 		control_run.cycle++;
 		control_run.schedule.skip_first = 0;

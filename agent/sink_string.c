@@ -25,7 +25,6 @@ struct slot {
 static struct slot *table;
 static uint32_t table_used;
 static _Atomic uint32_t lock;
-/* Chunk bounds that the lookup trusts: read once per append from the segment and clamped. */
 
 static int lock_take(void)
 {

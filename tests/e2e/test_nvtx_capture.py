@@ -125,6 +125,17 @@ def test_threads_are_counted_exactly(profd, limit):
     assert recorded > 0
 
 
+def test_a_moderate_rate_loses_nothing(profd):
+    """Eight threads with 500 pairs each in a step: far below what the daemon takes in, on any machine."""
+    job = profd.job(workload("nvtx_threads"), "--threads=8", "--pairs=500", "--pause-us=10000")
+    profd.wait_steps(job.pid)
+    capture = profd.trigger(job.pid, "--steps", 5)
+    facts = finish(job)
+    assert capture["lost"] == 0
+    recorded = query(profd, capture, "select count(*) from ranges where step > 0")[0][0]
+    assert recorded == 5 * facts["ranges_per_step"]
+
+
 def test_library_that_comes_and_goes(profd):
     job = profd.job(workload("nvtx_dlclose"), "--step-ms=2", "--pairs=10")
     profd.wait_steps(job.pid, 5)

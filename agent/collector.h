@@ -13,10 +13,12 @@ struct collector_request {
 	const char *
 		step_range; /* glob, "" = none: the collector that sees ranges reports their ends by steps_range_end() */
 	const char *step_operator; /* glob, "" = none: likewise, by steps_operator_end() */
+	uint32_t options;	   /* bit set of enum arm_option */
 };
 
 struct collector_ops {
-	uint32_t bit; /* enum collector */
+	uint32_t bit;	/* enum collector */
+	uint32_t extra; /* bit set of further ones that it serves: shapes are torch's, memory is CUPTI's */
 
 	/* Can it record here, now? Touches nothing: no call into a foreign library beyond looking symbols up. Returns 1 or
 	 * 0 and in either case a sentence for `doctor` (what it records, or why it cannot). */
@@ -29,6 +31,9 @@ struct collector_ops {
 	/* Switches the hooks on. They may fire before the sink records (warm-up) and must then be cheap and write nothing;
 	 * sink_recording() tells. 0 or a negative errno, as arm. */
 	int (*start)(const struct collector_request *request, char *sentence, size_t bytes);
+
+	/* Called every 10 ms or so while it is on, from start until stop. May be NULL. */
+	void (*poll)(uint64_t now);
 
 	/* Switches the hooks off. Ends of what is open may still come through pointers that a foreign library holds. */
 	void (*stop)(void);
@@ -43,5 +48,6 @@ struct collector_ops {
 
 extern const struct collector_ops collector_nvtx;
 extern const struct collector_ops collector_torch;
+extern const struct collector_ops collector_cupti;
 
 #endif

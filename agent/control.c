@@ -36,7 +36,7 @@
 /* Steps before it. */
 #define BEFORE_STEPS 64
 
-static const struct collector_ops *const collectors[] = {&collector_nvtx, &collector_torch};
+static const struct collector_ops *const collectors[] = {&collector_nvtx, &collector_torch, &collector_cupti};
 #define COLLECTORS (sizeof collectors / sizeof *collectors)
 _Static_assert(COLLECTORS <= CONTROL_COLLECTORS, "room for every collector");
 
@@ -99,24 +99,23 @@ static void send_collector(uint64_t capture, uint32_t bit, uint32_t available, u
 
 static bool is_wanted(const struct collector_ops *c)
 {
-	uint32_t bits = 1u << c->bit;
-	if (c->bit == COLLECTOR_TORCH)
-		bits |= 1u << COLLECTOR_SHAPES;
-	return control_run.wanted & bits;
+	return control_run.wanted & (1u << c->bit | c->extra);
 }
 
-/* What became of collectors[i] in this capture. Shapes are the torch collector's, and a collector of their own to users. */
+/* What became of collectors[i] in this capture. What it serves besides is a collector of its own to users. */
 static void tell(size_t i, uint32_t ran, uint64_t enable, const char *sentence)
 {
+	uint32_t extra = collectors[i]->extra & control_run.wanted;
 	send_collector(control_run.capture, collectors[i]->bit, ran, enable, sentence);
-	if (collectors[i]->bit == COLLECTOR_TORCH && control_run.wanted & 1u << COLLECTOR_SHAPES)
-		send_collector(control_run.capture, COLLECTOR_SHAPES, ran, 0, sentence);
+	for (uint32_t bit = 0; bit < COLLECTOR_COUNT; bit++)
+		if (extra & 1u << bit)
+			send_collector(control_run.capture, bit, ran, 0, sentence);
 }
 
 static struct collector_request request(void)
 {
 	return (struct collector_request){control_run.wanted, control_run.generation, control_run.step_range,
-					  control_run.step_operator};
+					  control_run.step_operator, control_run.options};
 }
 
 /* After ARMED has been sent: what may take long, so that it does not fall into a step that somebody waits for. */
@@ -153,8 +152,7 @@ static void collectors_start(void)
 			}
 			control_run.on[i] = true;
 			bits |= 1u << collectors[i]->bit;
-			if (collectors[i]->bit == COLLECTOR_TORCH)
-				bits |= control_run.wanted & 1u << COLLECTOR_SHAPES;
+			bits |= control_run.wanted & collectors[i]->extra;
 			tell(i, 1, sink_now() - from, sentence);
 		}
 		send_collector(control_run.capture, COLLECTOR_STEPS, 1, 0, step_source_sentence(control_source));
@@ -169,6 +167,19 @@ static void collectors_start(void)
 		atomic_store_explicit(&control_ready, 1, memory_order_release);
 	else if (move(1u << CONTROL_WARMUP | 1u << CONTROL_ARMED, CONTROL_DRAIN) != CONTROL_TICK)
 		tick_end(sink_now(), REASON_AGENT);
+}
+
+/* Returns when the collectors want to be looked after again. */
+static uint64_t collectors_poll(uint64_t now)
+{
+	uint64_t due = UINT64_MAX;
+	for (size_t i = 0; i < COLLECTORS; i++) {
+		if (!control_run.on[i] || !collectors[i]->poll)
+			continue;
+		collectors[i]->poll(now);
+		due = now + POPULATE_NS;
+	}
+	return due;
 }
 
 static void collectors_stop(uint64_t now)
@@ -380,6 +391,7 @@ void control_arm(const struct message_arm *arm, int segment_fd)
 	control_run.duration = arm->duration;
 	control_run.max_events = arm->max_events;
 	control_run.wanted = arm->collectors;
+	control_run.options = arm->options;
 	memcpy(control_run.step_range, arm->step_range, sizeof control_run.step_range);
 	memcpy(control_run.step_operator, arm->step_operator, sizeof control_run.step_operator);
 	if (control_run.duration)
@@ -540,14 +552,19 @@ uint64_t control_work(void)
 			collectors_start();
 	}
 	phase = atomic_load_explicit(&control_phase, memory_order_acquire);
+	uint64_t other;
 	if (control_run.collectors_on &&
-	    (phase == CONTROL_WARMUP || phase == CONTROL_RECORD || phase == CONTROL_TICK) && sink_populate()) {
-		/* A window of time begins as soon as there is room; nobody's boundary will remind us. */
-		bool waits = phase == CONTROL_WARMUP && control_source == STEP_SOURCE_DURATION;
-		uint64_t next = sink_now() + (waits ? POPULATE_NS / 10 : POPULATE_NS);
-		due = next < due ? next : due;
+	    (phase == CONTROL_WARMUP || phase == CONTROL_RECORD || phase == CONTROL_TICK)) {
+		if (sink_populate()) {
+			/* A window of time begins as soon as there is room; nobody's boundary will remind us. */
+			bool waits = phase == CONTROL_WARMUP && control_source == STEP_SOURCE_DURATION;
+			other = sink_now() + (waits ? POPULATE_NS / 10 : POPULATE_NS);
+			due = other < due ? other : due;
+		}
+		other = collectors_poll(sink_now());
+		due = other < due ? other : due;
 	}
-	uint64_t other = watch_after(sink_now());
+	other = watch_after(sink_now());
 	due = other < due ? other : due;
 	other = orphan_work(sink_now());
 	return other < due ? other : due;

@@ -19,7 +19,8 @@ struct run {
 	uint64_t capture, trigger, cycle;
 	struct schedule schedule;
 	uint64_t at_step, duration, max_events;
-	uint32_t wanted; /* bit set of enum collector */
+	uint32_t wanted;  /* bit set of enum collector */
+	uint32_t options; /* bit set of enum arm_option */
 	char step_range[128], step_operator[128];
 	struct segment segment;
 	struct segment next; /* of the next cycle; header NULL = has not come */

@@ -21,6 +21,9 @@
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
+/* Starts of as many steps as a capture can have. */
+#define BOUNDARIES (LIMIT_STEPS + 2)
+
 struct sink_state sink_state;
 
 static __thread struct sink_thread *self __attribute__((tls_model("initial-exec")));
@@ -239,11 +242,16 @@ void sink_lost(enum loss loss, uint8_t kind)
 		count_loss(loss, kind);
 }
 
-void count_loss(enum loss loss, uint8_t kind)
+void sink_lost_many(enum loss loss, uint8_t kind, uint64_t count)
 {
 	struct segment_header *header = atomic_load_explicit(&sink_state.header, memory_order_acquire);
-	if (header)
-		atomic_fetch_add_explicit(&header->lost[loss][kind % EVENT_KIND_COUNT], 1, memory_order_relaxed);
+	if (header && count)
+		atomic_fetch_add_explicit(&header->lost[loss][kind % EVENT_KIND_COUNT], count, memory_order_relaxed);
+}
+
+void count_loss(enum loss loss, uint8_t kind)
+{
+	sink_lost_many(loss, kind, 1);
 }
 
 static int chunk_take(struct sink_thread *t)
@@ -298,8 +306,9 @@ static int chunk_take(struct sink_thread *t)
 
 static int over_limit(uint8_t kind)
 {
-	/* Steps and threads are what makes the rest readable. */
-	if (kind == EVENT_STEP || kind == EVENT_THREAD)
+	/* Steps, threads and devices are what makes the rest readable. */
+	if (kind == EVENT_STEP || kind == EVENT_THREAD || kind == EVENT_SESSION || kind == EVENT_DEVICE ||
+	    kind == EVENT_CONTEXT || kind == EVENT_STREAM || kind == EVENT_MODULE)
 		return 0;
 	uint64_t n = atomic_fetch_add_explicit(&sink_state.events, 1, memory_order_relaxed);
 	return n >= sink_state.max_events;
@@ -323,7 +332,7 @@ int sink_write_spared(struct sink_thread *t, const void *record)
 int sink_write(struct sink_thread *t, const void *record)
 {
 	const struct event_head *head = record;
-	if (__builtin_expect(head->step == 0, 0) && head->kind != EVENT_THREAD)
+	if (__builtin_expect(head->step == 0, 0) && head->kind != EVENT_THREAD && head->kind < EVENT_SESSION)
 		return 0;
 	if (__builtin_expect(sink_state.max_events != 0, 0) && over_limit(head->kind)) {
 		count_loss(LOSS_LIMIT, head->kind);
@@ -351,6 +360,15 @@ int sink_prepare(struct segment *segment, uint32_t generation, uint64_t max_even
 	int r = strings_prepare();
 	if (r < 0)
 		return r;
+	if (!sink_state.boundaries) {
+		void *map = mmap(NULL, BOUNDARIES * sizeof *sink_state.boundaries, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (map == MAP_FAILED)
+			return -ENOMEM;
+		sink_state.boundaries = map;
+	}
+	atomic_store(&sink_state.boundary_count, 0);
+	atomic_store(&sink_state.record_end, 0);
 	sink_state.segment = *segment;
 	sink_state.max_events = max_events;
 	sink_state.populated = 0;
@@ -392,6 +410,56 @@ int sink_populate(void)
 	return ready < s->chunk_count;
 }
 
+/* Step thread. */
+static void boundary_add(uint64_t now)
+{
+	uint32_t count = atomic_load_explicit(&sink_state.boundary_count, memory_order_relaxed);
+	if (count >= BOUNDARIES)
+		return;
+	atomic_store_explicit(&sink_state.boundaries[count], now, memory_order_relaxed);
+	atomic_store_explicit(&sink_state.boundary_count, count + 1, memory_order_release);
+}
+
+uint64_t sink_record_start(void)
+{
+	return atomic_load_explicit(&sink_state.boundary_count, memory_order_acquire)
+		       ? atomic_load_explicit(&sink_state.boundaries[0], memory_order_relaxed)
+		       : 0;
+}
+
+uint64_t sink_record_end(void)
+{
+	return atomic_load_explicit(&sink_state.record_end, memory_order_acquire);
+}
+
+uint32_t sink_step_at(uint64_t time, uint64_t doubt, int *ret_doubtful)
+{
+	uint64_t end = sink_record_end();
+	uint32_t count = atomic_load_explicit(&sink_state.boundary_count, memory_order_acquire);
+	/* Boundaries that lie at or before `time`: the step's ordinal. Most records are of the last steps. */
+	uint32_t low = 0, high = count;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		if (atomic_load_explicit(&sink_state.boundaries[middle], memory_order_relaxed) <= time)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	uint64_t nearest = UINT64_MAX;
+	if (low > 0)
+		nearest = time - atomic_load_explicit(&sink_state.boundaries[low - 1], memory_order_relaxed);
+	if (low < count) {
+		uint64_t next = atomic_load_explicit(&sink_state.boundaries[low], memory_order_relaxed) - time;
+		nearest = next < nearest ? next : nearest;
+	}
+	if (end) {
+		uint64_t last = end > time ? end - time : time - end;
+		nearest = last < nearest ? last : nearest;
+	}
+	*ret_doubtful = nearest <= doubt;
+	return end && time >= end ? 0 : low;
+}
+
 void sink_begin(uint64_t now)
 {
 	struct segment_header *h = sink_state.segment.header;
@@ -403,17 +471,20 @@ void sink_begin(uint64_t now)
 	atomic_store_explicit(&h->base_realtime, (uint64_t)real.tv_sec * 1000000000u + (uint64_t)real.tv_nsec - since,
 			      memory_order_relaxed);
 	atomic_store_explicit(&h->record_start, now, memory_order_relaxed);
+	boundary_add(now);
 	atomic_store_explicit(&sink_state.muted, 0, memory_order_relaxed);
 	atomic_store_explicit(&sink_state.step, 1, memory_order_release);
 }
 
-void sink_next_step(uint32_t step)
+void sink_next_step(uint32_t step, uint64_t now)
 {
+	boundary_add(now);
 	atomic_store_explicit(&sink_state.step, step, memory_order_relaxed);
 }
 
-void sink_end(void)
+void sink_end(uint64_t now)
 {
+	atomic_store_explicit(&sink_state.record_end, now, memory_order_release);
 	atomic_store_explicit(&sink_state.step, 0, memory_order_relaxed);
 	atomic_store_explicit(&sink_state.muted, 1, memory_order_relaxed);
 }

@@ -111,12 +111,23 @@ struct sink_frame *sink_find(struct sink_thread *thread, uint8_t source, uint64_
 
 /* The current step's ordinal within the capture, 0 outside. */
 uint32_t sink_step(void);
+
+/* For records that are told of later than they happen (a device's): which step began before `time` and had not ended then?
+ * Its ordinal, 0 where the time lies before the recording or behind its end. *ret_doubtful: 1 where the nearest boundary
+ * is no farther away than `doubt` ns, so that the answer may be the neighbour's. Any thread; valid until the collectors
+ * are disarmed. */
+uint32_t sink_step_at(uint64_t time, uint64_t doubt, int *ret_doubtful);
+/* CLOCK_MONOTONIC ns of the first and, once it has come, the last boundary of the recording; 0 = not yet. */
+uint64_t sink_record_start(void);
+uint64_t sink_record_end(void);
+
 /* A new id for a range that is not on a stack (start/end ranges); unique in the capture. */
 uint64_t sink_id(struct sink_thread *thread);
 uint32_t sink_tid(struct sink_thread *thread);
 
 /* Writes a finished record (head.size and head.kind set; head.step by the caller). 1, or 0 where it was dropped (and
- * counted). */
+ * counted). A record of step 0 is thrown away, but for those of the device side (EVENT_SESSION and above), whose step
+ * is found later: of these the collector itself keeps back what cannot belong to the recording. */
 int sink_write(struct sink_thread *thread, const void *record);
 
 /* Interns a text and returns its id, 0 where the arena is full (counted as nameless for `kind`). Texts longer than
@@ -129,6 +140,8 @@ uint32_t sink_inputs(struct sink_thread *thread, const uint32_t *words, size_t n
 
 /* Counts a loss of an event of `kind`; nothing in warm-up and after the last boundary. */
 void sink_lost(enum loss loss, uint8_t kind);
+/* The same for `count` events at once. kind 0: of whatever kind. */
+void sink_lost_many(enum loss loss, uint8_t kind, uint64_t count);
 
 /* Names the thread `tid` in the capture (NVTX's nvtxNameOsThread); also remembered for later captures (bounded). */
 void sink_name_thread(uint32_t tid, const char *name, size_t bytes);

@@ -23,12 +23,12 @@ int sink_populate(void);
 /* Recording starts with step 1. Called by the step thread at a boundary (or by the agent's thread where there are no
  * steps); async-signal-safe. */
 void sink_begin(uint64_t now);
-/* The next step begins. Step thread. */
-void sink_next_step(uint32_t step);
+/* The next step begins, at `now`. Step thread. */
+void sink_next_step(uint32_t step, uint64_t now);
 /* As sink_write, but a record that finds no room is not counted: the caller keeps it and tries again. */
 int sink_write_spared(struct sink_thread *thread, const void *record);
 /* What starts from now on is thrown away; open ranges still close. Step thread, or the agent's. */
-void sink_end(void);
+void sink_end(uint64_t now);
 /* The collectors' drain begins: losses count again. Agent's thread. */
 void sink_drain(void);
 

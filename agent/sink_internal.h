@@ -63,6 +63,11 @@ struct sink_state {
 	_Atomic uint32_t high; /* chunks up to the highest one that was taken */
 	_Atomic uint32_t hint; /* where to look for a free chunk */
 	_Atomic uint64_t next_id;
+	/* Starts of the steps, from ordinal 1 on, and the end of the last one; LIMIT_STEPS + 2 long, taken at the first
+	 * capture and kept. Written by the step thread, `boundary_count` last. */
+	_Atomic uint64_t *boundaries;
+	_Atomic uint32_t boundary_count;
+	_Atomic uint64_t record_end;
 	_Atomic uint32_t step;	/* ordinal of the current step, 0 outside of the recording */
 	_Atomic uint32_t muted; /* losses do not count: warm-up, or after the last boundary */
 };

@@ -57,7 +57,7 @@ void tick_begin(uint64_t now, uint64_t next_number)
 
 void tick_end(uint64_t now, uint32_t reason)
 {
-	sink_end();
+	sink_end(now);
 	atomic_store_explicit(&control_end_time, now, memory_order_relaxed);
 	atomic_store_explicit(&control_end_reason, reason, memory_order_relaxed);
 	atomic_store_explicit(&control_run.segment.header->record_end, now, memory_order_relaxed);
@@ -131,7 +131,7 @@ static uint32_t tick_record(uint64_t tick, uint64_t now, uint64_t number)
 		return CONTROL_DRAIN;
 	}
 	control_run.step_start = now;
-	sink_next_step(control_run.recorded + 1);
+	sink_next_step(control_run.recorded + 1, now);
 	return CONTROL_RECORD;
 }
 

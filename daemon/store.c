@@ -72,6 +72,9 @@ struct source_cursor {
 };
 
 #define ROLE_TIME(value) sqlite3_result_int64(context, (sqlite3_int64)((uint64_t)(value)-cursor->store->base));
+#define ROLE_TIME_OR_NONE(value)                                                                                       \
+	if (value)                                                                                                     \
+		ROLE_TIME(value)
 #define ROLE_SPAN(value) sqlite3_result_int64(context, (sqlite3_int64)(value));
 #define ROLE_INT(value) sqlite3_result_int64(context, (sqlite3_int64)(value));
 #define ROLE_BITS(value) sqlite3_result_int64(context, (sqlite3_int64)(value));

@@ -111,6 +111,27 @@ WORD_FUNCTION(capture_status_word, status)
 #include "enums.def"
 WORD_END
 
+WORD_FUNCTION(copy_kind_word, kind)
+#define COPY_KIND(number, NAME, word)                                                                                  \
+	case number:                                                                                                   \
+		return word;
+#include "enums.def"
+WORD_END
+
+WORD_FUNCTION(memory_kind_word, kind)
+#define MEMORY_KIND(number, NAME, word)                                                                                \
+	case number:                                                                                                   \
+		return word;
+#include "enums.def"
+WORD_END
+
+WORD_FUNCTION(sync_kind_word, kind)
+#define SYNC_KIND(number, NAME, word)                                                                                  \
+	case number:                                                                                                   \
+		return word;
+#include "enums.def"
+WORD_END
+
 enum event_verdict event_read(const void *bytes, size_t n, size_t *at, union event_any *out)
 {
 	const unsigned char *p = bytes;

@@ -24,9 +24,11 @@ enum event_kind {
 };
 
 enum event_flag {
-	EVENT_FLAG_CLIPPED = 1,	 /* still open when the recording ended */
-	EVENT_FLAG_ASYNC = 2,	 /* closed by another thread than the one that opened it */
-	EVENT_FLAG_DOUBTFUL = 4, /* within the clock error of a boundary */
+	EVENT_FLAG_CLIPPED = 1,	    /* still open when the recording ended */
+	EVENT_FLAG_ASYNC = 2,	    /* closed by another thread than the one that opened it */
+	EVENT_FLAG_DOUBTFUL = 4,    /* within the clock error of a boundary */
+	EVENT_FLAG_TIMELESS = 8,    /* of the device side: CUPTI had no times */
+	EVENT_FLAG_UNFINISHED = 16, /* of the device side: was still running at the drain */
 };
 
 #define EVENT(number, NAME, name, table, min_size, description)                                                        \
@@ -73,6 +75,25 @@ enum collector {
 #include "enums.def"
 	COLLECTOR_COUNT
 };
+/* Who told of an allocation, and what happened. */
+enum allocation_source { ALLOCATION_CUPTI = 1, ALLOCATION_POOL = 2, ALLOCATION_TORCH = 3 };
+enum allocation_operation {
+	ALLOCATION_TAKEN = 1,
+	ALLOCATION_GIVEN_BACK = 2,
+	ALLOCATION_POOL_CREATED = 3,
+	ALLOCATION_POOL_TRIMMED = 4,
+	ALLOCATION_POOL_DESTROYED = 5
+};
+/* What a session of CUPTI had on. */
+enum session_option {
+	SESSION_GRAPHS_WHOLE = 1,   /* CUDA graphs as a whole: no record a node */
+	SESSION_API_ALL = 2,	    /* all API calls, not only launches, copies and waits */
+	SESSION_SHARED = 4,	    /* side by side with another client (multi-subscriber calls) */
+	SESSION_FORCED = 8,	    /* the drain ended by force: what was running came without an end */
+	SESSION_REPLACED = 16,	    /* another client took the buffer callbacks over in mid-capture */
+	SESSION_HUNG = 32,	    /* a call of CUPTI did not return in time; the session was abandoned */
+	SESSION_CLOCK_STEPPED = 64, /* CUPTI's clock jumped or changed its rate */
+};
 enum capture_status {
 #define CAPTURE_STATUS(number, NAME, word) CAPTURE_##NAME = (number),
 #include "enums.def"
@@ -83,6 +104,10 @@ const char *step_source_word(unsigned source);
 const char *step_source_sentence(unsigned source);
 const char *collector_word(unsigned bit);
 const char *capture_status_word(unsigned status);
+/* As Kineto names them ("HtoD", "Pinned", "Stream Sync"); NULL for a number that CUPTI does not have (yet). */
+const char *copy_kind_word(unsigned kind);
+const char *memory_kind_word(unsigned kind);
+const char *sync_kind_word(unsigned kind);
 
 /* One record out of a buffer of hostile bytes. */
 union event_any {

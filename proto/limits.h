@@ -40,6 +40,9 @@
 /* How long an agent keeps a segment whose daemon is gone, in seconds. */
 #define LIMIT_ORPHAN_SECONDS 600
 
+/* Names of simulated devices begin so: whatever comes from one is labelled simulated wherever it is shown. */
+#define SIMULATED_DEVICE "Simulated "
+
 /* Targets of one trigger. */
 #define LIMIT_TARGETS 1024
 

@@ -145,29 +145,33 @@ int message_check(const void *packet, size_t n, int from_agent, union message_an
 		return broken(ret_why, "wrong magic number");
 	if (head.size != n)
 		return broken(ret_why, "the stated size is not the packet's");
-	size_t size;
+	size_t size, first;
 	int from;
 	switch (head.type) {
 #define MESSAGE(number, NAME, name, sender, fds, description)                                                          \
 	case number:                                                                                                   \
-		from = sender;                                                                                         \
-		size = sizeof(struct message_##name);                                                                  \
-		break;
+		from = sender;
+#define END_MESSAGE(NAME, name, first_bytes, bytes)                                                                    \
+	first = first_bytes;                                                                                           \
+	size = bytes;                                                                                                  \
+	break;
 #include "messages.def"
 	default:
 		return broken(ret_why, "unknown type");
 	}
 	if (from != (from_agent != 0))
 		return broken(ret_why, "this message goes the other way");
-	if (n < size)
+	if (n < first)
 		return broken(ret_why, "shorter than its type");
+	if (n < size)
+		size = n;
 	memcpy(out, packet, size);
 	memset((unsigned char *)out + size, 0, sizeof *out - size);
 	int clean = 1;
 	switch (head.type) {
 #define MESSAGE(number, NAME, name, sender, fds, description) case number:
 #define TEXT(name, member, bytes, description) clean = clean && text_clean(out->name.member, bytes);
-#define END_MESSAGE(NAME, name, bytes) break;
+#define END_MESSAGE(NAME, name, first, bytes) break;
 #include "messages.def"
 	}
 	return clean ? 0 : broken(ret_why, "a text without an end");

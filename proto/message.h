@@ -23,11 +23,11 @@ enum message {
 		struct message_head head;
 #define MEMBER(name, type, member, description) type member;
 #define TEXT(name, member, bytes, description) char member[bytes];
-#define END_MESSAGE(NAME, name, size)                                                                                  \
+#define END_MESSAGE(NAME, name, first, size)                                                                           \
 	}                                                                                                              \
 	;
 #include "messages.def"
-#define END_MESSAGE(NAME, name, bytes)                                                                                 \
+#define END_MESSAGE(NAME, name, first, bytes)                                                                          \
 	_Static_assert(sizeof(struct message_##name) == (bytes), "size of message_" #name);
 #include "messages.def"
 
@@ -44,6 +44,11 @@ enum library {
 	LIBRARY_CUPTI = 4,
 	LIBRARY_NVTX = 8,
 	LIBRARY_PYTHON = 16,
+};
+/* How a capture records the device: ARM.options. */
+enum arm_option {
+	ARM_GRAPHS_WHOLE = 1, /* CUDA graphs as a whole, which costs less than a record a node */
+	ARM_API_ALL = 2,      /* all calls of the CUDA API, not only launches, copies, sets, graphs and waits */
 };
 /* How an agent came in: HELLO.entry. */
 enum agent_entry {

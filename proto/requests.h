@@ -28,7 +28,8 @@
  * op "trigger"  {"targets": {"pids":[N..]} | {"name":GLOB} | {"job":TEXT} | {"all":true},
  *                "wait_for": ns (0 = no; else keep matching name/job for processes that register within that time),
  *                "schedule": {"skip_first","wait","warmup","active","repeat"}, "at_step":N (0), "duration":ns (0),
- *                "step_range":GLOB (""), "step_operator":GLOB (""), "collectors":["steps","nvtx","torch","shapes"?],
+ *                "step_range":GLOB (""), "step_operator":GLOB (""), "collectors":["steps","nvtx","torch","cupti"?,
+ *                "shapes"?,"memory"?], "graphs":"nodes"|"whole" ("nodes"), "api":"launches"|"all" ("launches"),
  *                "label":TEXT (""), "timeout":ns (deadline of the whole trigger; the daemon ends captures there),
  *                "max_events":N (0), "max_bytes":N (0 = default), "follow":bool}
  *      -> {"row":"target","pid","name","rank","outcome":"armed"|ERROR WORD,"message"?,"capture_id"?,"step_source"?}
@@ -54,9 +55,14 @@
  *             up, or recorded less), "daemon" (it went down, or its disk was full), "died" (the process, in any other way)
  *
  * op "summary"  {"capture_id"} -> {"row":"summary", SUMMARY}, end. Computed once, when the capture was finished.
- *   SUMMARY = "capture":CAPTURE, "steps":[{"step","number","wall_ns"}] (the first 100), "steps_total",
- *             "operators":[{"name","calls","self_cpu_ns","cpu_ns"}] (top 20 by self), "operators_total" (names),
- *             "ranges":[{"name","calls","total_ns","self_ns"}] (top 20 by total), "ranges_total",
+ *   SUMMARY = "capture":CAPTURE, "steps":[{"step","number","wall_ns","device_busy_ns"|null,"kernels"|null,"copies"|null,
+ *             "largest_gap_ns"|null}] (the first 100; device_busy_ns is the sum over devices), "steps_total", "devices":N,
+ *             "operators":[{"name","calls","self_cpu_ns","cpu_ns","self_device_ns"|null,"device_ns"|null}] (top 20 by
+ *             self_device_ns where cupti ran, else self), "operators_total" (names),
+ *             "ranges":[{"name","calls","total_ns","self_ns","self_device_ns"|null,"device_ns"|null}] (top 20 by total),
+ *             "ranges_total", "kernels":[{"name","calls","total_ns","average_ns","min_ns","max_ns"}] | null (cupti did not
+ *             run; top 20 by total), "kernels_total" (names), "copies":[{"kind","calls","bytes","total_ns"}] | null,
+ *             "sets":{"calls","bytes","total_ns"} | null, "gpu":{"cupti_version","driver_version","clock_error_ns"} | null,
  *             "losses":[{"kind","loss","count","is_loss":bool,"sentence"}], "collectors":[{"collector","on":bool,
  *             "sentence","enable_ns"}], "cost":{"step_before_ns"|null,"step_during_ns"|null,"step_after_ns"|null,
  *             "enable_ns","drain_ns","agent_cpu_ns","agent_bytes","late_steps"}, "derive_ns" (last event to summary)

@@ -51,7 +51,7 @@ static void messages(const char *folder)
 #define TEXT(name, member, bytes, description)                                                                         \
 	memset(record.member, 0, bytes);                                                                               \
 	memcpy(record.member, #member " \xc3\xa9", sizeof #member " \xc3\xa9");
-#define END_MESSAGE(NAME, name, size)                                                                                  \
+#define END_MESSAGE(NAME, name, first, size)                                                                                  \
 	write_file(folder, "message", #name, &record, sizeof record);                                                  \
 	}
 #include "proto/messages.def"

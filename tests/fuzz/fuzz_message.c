@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	switch (message.head.type) {
 #define MESSAGE(number, NAME, name, from, fds, description) case number:
 #define TEXT(name, member, bytes, description) check_text(message.name.member, bytes);
-#define END_MESSAGE(NAME, name, size) break;
+#define END_MESSAGE(NAME, name, first, size) break;
 #include "proto/messages.def"
 	}
 	return 0;

@@ -154,7 +154,7 @@ static void test_nesting_and_self_time(void **state)
 	push("deep", 112);
 	pop(115);
 	pop(130);
-	sink_next_step(2);
+	sink_next_step(2, sink_now());
 	push("b", 140);
 	pop(170);
 	pop(200);
@@ -177,6 +177,69 @@ static void test_nesting_and_self_time(void **state)
 	done();
 }
 
+/* What a device tells late is placed by its time, and said to be doubtful near a boundary. */
+static void test_step_of_a_time(void **state)
+{
+	(void)state;
+	int doubtful;
+	begin(1 << 20, LIMIT_CHUNK_BYTES, 0);
+	assert_int_equal(sink_record_start(), 0);
+	assert_int_equal(sink_step_at(500, 0, &doubtful), 0);
+	/* sink_begin reads the clock too, so that the boundaries lie around now. */
+	uint64_t first = sink_now(), second = first + 1000, end = first + 3000;
+	sink_begin(first);
+	sink_next_step(2, second);
+	assert_int_equal(sink_record_start(), first);
+	assert_int_equal(sink_record_end(), 0);
+	assert_int_equal(sink_step_at(first - 1, 0, &doubtful), 0);
+	assert_int_equal(sink_step_at(first, 0, &doubtful), 1);
+	assert_int_equal(sink_step_at(second - 1, 0, &doubtful), 1);
+	assert_int_equal(sink_step_at(second, 0, &doubtful), 2);
+	assert_int_equal(sink_step_at(end + 1000, 0, &doubtful), 2); /* the last step is still open */
+	sink_end(end);
+	assert_int_equal(sink_record_end(), end);
+	assert_int_equal(sink_step_at(end - 1, 0, &doubtful), 2);
+	assert_int_equal(sink_step_at(end, 0, &doubtful), 0);
+	assert_int_equal(sink_step_at(second + 500, 499, &doubtful), 2);
+	assert_false(doubtful);
+	assert_int_equal(sink_step_at(second + 500, 500, &doubtful), 2);
+	assert_true(doubtful);
+	assert_int_equal(sink_step_at(second - 3, 3, &doubtful), 1);
+	assert_true(doubtful);
+	assert_int_equal(sink_step_at(end + 3, 3, &doubtful), 0);
+	assert_true(doubtful);
+	assert_int_equal(sink_step_at(first - 3, 2, &doubtful), 0);
+	assert_false(doubtful);
+	finish();
+	done();
+	/* The next recording knows nothing of it. */
+	begin(1 << 20, LIMIT_CHUNK_BYTES, 0);
+	assert_int_equal(sink_record_start(), 0);
+	assert_int_equal(sink_record_end(), 0);
+	finish();
+	done();
+}
+
+/* A record of the device side may come without a step; any other of step 0 is thrown away. */
+static void test_device_records_have_no_step_yet(void **state)
+{
+	(void)state;
+	begin(1 << 20, LIMIT_CHUNK_BYTES, 0);
+	sink_begin(sink_now());
+	struct event_kernel kernel = {.head = {sizeof kernel, EVENT_KERNEL, 0, 0}, .start = 7};
+	struct event_mark mark = {.head = {sizeof mark, EVENT_MARK, 0, 0}, .time = 7};
+	struct sink_thread *t = sink_enter(EVENT_KERNEL);
+	assert_non_null(t);
+	assert_int_equal(sink_write(t, &kernel), 1);
+	assert_int_equal(sink_write(t, &mark), 0);
+	sink_leave(t);
+	sink_lost_many(LOSS_DRIVER, 0, 41);
+	assert_int_equal(consumer.header->lost[LOSS_DRIVER][0], 41);
+	finish();
+	assert_int_equal(mark_count, 0);
+	done();
+}
+
 static void test_open_at_the_end_is_clipped(void **state)
 {
 	(void)state;
@@ -184,7 +247,7 @@ static void test_open_at_the_end_is_clipped(void **state)
 	sink_begin(sink_now());
 	uint64_t start = sink_now();
 	push("open", start);
-	sink_end();
+	sink_end(sink_now());
 	push("too late", start + 1);
 	assert_int_equal(sink_open_count(), 1);
 	uint64_t end = sink_now();
@@ -471,6 +534,8 @@ int main(void)
 		cmocka_unit_test(test_a_full_arena_costs_names_only),
 		cmocka_unit_test(test_limit_is_exact),
 		cmocka_unit_test(test_a_signal_handler_inside_is_turned_away),
+		cmocka_unit_test(test_step_of_a_time),
+		cmocka_unit_test(test_device_records_have_no_step_yet),
 		cmocka_unit_test(test_recorded_and_lost_is_produced),
 		cmocka_unit_test(test_a_fork_child_is_dead),
 	};

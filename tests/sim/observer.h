@@ -18,7 +18,8 @@ struct sim_call {
 	uint32_t tid, pid;
 	uint32_t context; /* id; 0 = none */
 	int32_t result;
-	const char *symbol; /* as exported, "cuMemAlloc_v2", "cuLaunchKernel_ptsz" (so cbids are named); of the runtime: name */
+	const char *
+		symbol; /* as exported, "cuMemAlloc_v2", "cuLaunchKernel_ptsz" (so cbids are named); of the runtime: name */
 };
 
 enum sim_operation_kind {
@@ -41,8 +42,8 @@ struct sim_operation {
 	uint32_t grid[3], block[3];
 	uint32_t registers, static_shared, dynamic_shared, local_per_thread;
 	int32_t priority;
-	uint64_t bytes;	  /* copies, sets */
-	uint32_t value;	  /* sets */
+	uint64_t bytes;				     /* copies, sets */
+	uint32_t value;				     /* sets */
 	uint8_t copy_kind, source_kind, target_kind; /* CUPTI's numbers; of sets target_kind */
 	uint8_t asynchronous;
 	uint32_t graph; /* id of the executable graph, 0 = none */
@@ -67,7 +68,8 @@ struct sim_device {
 	const char *name;
 	uint8_t uuid[16];
 	uint64_t memory;
-	uint32_t multiprocessors, capability_major, capability_minor, warp, max_threads_block, max_threads_multiprocessor;
+	uint32_t multiprocessors, capability_major, capability_minor, warp, max_threads_block,
+		max_threads_multiprocessor;
 	uint32_t registers_block, registers_multiprocessor, shared_block, shared_multiprocessor;
 };
 struct sim_context {
@@ -86,15 +88,15 @@ struct sim_module {
 
 /* Any may be NULL. */
 struct sim_observer {
-	void (*call_begin)(const struct sim_call *call); /* calling thread; end and result not yet set */
-	void (*call_end)(const struct sim_call *call);	 /* calling thread */
+	void (*call_begin)(const struct sim_call *call);	  /* calling thread; end and result not yet set */
+	void (*call_end)(const struct sim_call *call);		  /* calling thread */
 	void (*submitted)(const struct sim_operation *operation); /* launching thread, before the call returns */
 	void (*finished)(const struct sim_operation *operation);  /* the stream's thread; SIM_SYNC: calling thread */
 	void (*memory)(const struct sim_memory *memory);	  /* calling thread */
 	void (*context)(const struct sim_context *context, int created);
 	void (*stream)(const struct sim_stream *stream, int created);
 	void (*module)(const struct sim_module *module, int loaded);
-	void (*exiting)(void); /* the driver is going away: exit(), cuDevicePrimaryCtxReset of the last context */
+	void (*exiting)(void); /* the driver is going away: exit(). A device reset ends its context, no more */
 };
 
 /* libcuda.so.1 exports, for libcupti.so.N alone: */

@@ -16,7 +16,7 @@
 /* The operation that the calling thread launches next (kernel, copy or set; of a graph launch: call it once a node, in
  * order) takes these values instead of its own. Fields that are 0 or NULL leave what the call says. Copied at the call. */
 struct simcuda_hint {
-	uint32_t bytes; /* sizeof, for growth */
+	uint32_t bytes;			  /* sizeof, for growth */
 	uint32_t device, context, stream; /* ids as records show them; stream: with has_stream */
 	uint32_t has_stream;
 	uint32_t correlation;
@@ -36,7 +36,8 @@ typedef void simcuda_hint_fn(const struct simcuda_hint *hint); /* "simcuda_hint"
 /* Between these two the calling thread is inside a call of the CUDA runtime, `name` as in its API ("cudaLaunchKernel"): its
  * record is written at the leave with the given result, driver calls in between share its correlation id. correlation 0:
  * the next one. start/end 0: now; else CLOCK_MONOTONIC ns that the record carries. */
-typedef void simcuda_runtime_enter_fn(const char *name, uint32_t correlation, uint64_t start); /* "simcuda_runtime_enter" */
+typedef void simcuda_runtime_enter_fn(const char *name, uint32_t correlation,
+				      uint64_t start);		     /* "simcuda_runtime_enter" */
 typedef void simcuda_runtime_leave_fn(int32_t result, uint64_t end); /* "simcuda_runtime_leave" */
 
 /* The process's own count of what it launched, per kind, to compare with: what records there should be. */

@@ -1,0 +1,124 @@
+/* libcupti_other.c - another client of CUPTI in a job, as a profiler that the job itself starts: preloaded, it waits in a thread of
+ * its own and at each SIGUSR1 begins to record, at the next one ends.
+ *
+ *   CUPTI_OTHER_LIBRARY=PATH   libcupti
+ *   CUPTI_OTHER_FILE=FILE      written when it ends: one line of JSON, kernels (that came), launches (API records), first, last
+ *                              (smallest and largest correlation id of a kernel), foreign (buffers that are not its own), errors
+ *
+ * It registers callbacks, enables kernels and both APIs, and at the end flushes by force and disables what it enabled: without a
+ * subscriber, and without clearing its buffers. */
+#include "workload.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+
+enum { BUFFER = 1 << 20, MOST = 256, KERNEL = 10, RUNTIME = 5, DRIVER = 4 };
+
+static struct {
+	int (*cuptiActivityRegisterCallbacks)(void (*)(uint8_t **, size_t *, size_t *),
+					      void (*)(void *, uint32_t, uint8_t *, size_t, size_t));
+	int (*cuptiActivityEnable)(int);
+	int (*cuptiActivityDisable)(int);
+	int (*cuptiActivityFlushAll)(uint32_t);
+	int (*cuptiActivityGetNextRecord)(uint8_t *, size_t, uint32_t **);
+} cupti;
+
+static uint8_t *own[MOST];
+static atomic_uint own_count, foreign, errors;
+static atomic_ullong kernels, launches;
+static atomic_uint first = UINT32_MAX, last;
+
+static void requested(uint8_t **buffer, size_t *bytes, size_t *most)
+{
+	unsigned i = own_count++;
+	*buffer = NULL;
+	*bytes = *most = 0;
+	if (i >= MOST || posix_memalign((void **)buffer, 8, BUFFER))
+		return;
+	memset(*buffer, 0, BUFFER);
+	own[i] = *buffer;
+	*bytes = BUFFER;
+}
+
+static void completed(void *context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid)
+{
+	uint32_t *record = NULL;
+	unsigned i = 0;
+	(void)context;
+	(void)stream;
+	(void)bytes;
+	while (i < own_count && own[i] != buffer)
+		i++;
+	if (i == own_count) {
+		foreign++;
+		return;
+	}
+	while (cupti.cuptiActivityGetNextRecord(buffer, valid, &record) == 0) {
+		uint32_t id;
+		if (*record == RUNTIME || *record == DRIVER)
+			launches++;
+		if (*record != KERNEL)
+			continue;
+		/* correlationId lies at one place in all releases that are tested. */
+		memcpy(&id, (uint8_t *)record + 92, sizeof id);
+		kernels++;
+		if (id < first)
+			first = id;
+		if (id > last)
+			last = id;
+	}
+}
+
+static void check(int result)
+{
+	errors += result != 0;
+}
+
+static void *work(void *library)
+{
+	sigset_t set;
+	int got;
+	static const int kinds[] = {KERNEL, RUNTIME, DRIVER};
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigwait(&set, &got);
+	void *handle = dlopen(library, RTLD_NOW);
+	if (!handle)
+		return NULL;
+	*(void **)&cupti.cuptiActivityRegisterCallbacks = dlsym(handle, "cuptiActivityRegisterCallbacks");
+	*(void **)&cupti.cuptiActivityEnable = dlsym(handle, "cuptiActivityEnable");
+	*(void **)&cupti.cuptiActivityDisable = dlsym(handle, "cuptiActivityDisable");
+	*(void **)&cupti.cuptiActivityFlushAll = dlsym(handle, "cuptiActivityFlushAll");
+	*(void **)&cupti.cuptiActivityGetNextRecord = dlsym(handle, "cuptiActivityGetNextRecord");
+	check(cupti.cuptiActivityRegisterCallbacks(requested, completed));
+	for (int i = 0; i < 3; i++)
+		check(cupti.cuptiActivityEnable(kinds[i]));
+	sigwait(&set, &got);
+	for (int i = 0; i < 3; i++)
+		check(cupti.cuptiActivityDisable(kinds[i]));
+	struct timespec nap = {0, 50000000};
+	nanosleep(&nap, NULL);
+	check(cupti.cuptiActivityFlushAll(1));
+	FILE *file = fopen(getenv("CUPTI_OTHER_FILE"), "w");
+	fprintf(file,
+		"{\"kernels\": %llu, \"launches\": %llu, \"first\": %u, \"last\": %u, \"foreign\": %u, \"errors\": "
+		"%u}\n",
+		kernels, launches, first, last, foreign, errors);
+	fclose(file);
+	return NULL;
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+	const char *library = getenv("CUPTI_OTHER_LIBRARY");
+	sigset_t set;
+	pthread_t thread;
+	if (!library)
+		return;
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	pthread_create(&thread, NULL, work, (void *)(uintptr_t)library);
+	pthread_detach(thread);
+}

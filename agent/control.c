@@ -24,8 +24,9 @@
 #define LEAVE_NS (SECOND / 20)
 /* How long steps that found no room wait for some. */
 #define SPARE_NS (2 * SECOND)
-/* Collectors' own drain. */
+/* Collectors' own drain, and where the job is exiting and waits for it. */
 #define DRAIN_NS (SECOND)
+#define DRAIN_AT_EXIT_NS (SECOND / 10)
 /* While recording: how often newly provided chunks are mapped. */
 #define POPULATE_NS (SECOND / 100)
 /* A recording whose daemon is gone ends after this, if its steps have not ended it before: nobody else would. */
@@ -182,7 +183,7 @@ static uint64_t collectors_poll(uint64_t now)
 	return due;
 }
 
-static void collectors_stop(uint64_t now)
+static void collectors_stop(uint64_t now, uint64_t time)
 {
 	for (size_t i = COLLECTORS; i-- > 0;)
 		if (control_run.on[i])
@@ -190,7 +191,7 @@ static void collectors_stop(uint64_t now)
 	sink_drain();
 	for (size_t i = 0; i < COLLECTORS; i++)
 		if (control_run.on[i] && collectors[i]->drain)
-			collectors[i]->drain(now + DRAIN_NS);
+			collectors[i]->drain(now + time);
 }
 
 static void collectors_disarm(void)
@@ -247,7 +248,7 @@ static void drain(void)
 	if (control_run.collectors_on) {
 		if (reason != REASON_EXIT)
 			linger(sink_now());
-		collectors_stop(sink_now());
+		collectors_stop(sink_now(), reason == REASON_EXIT ? DRAIN_AT_EXIT_NS : DRAIN_NS);
 		write_spares();
 		stuck = sink_finish(last, sink_now() + LEAVE_NS);
 		sink_release();

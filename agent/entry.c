@@ -40,10 +40,13 @@ static void *real_dlopen;
 
 void *dlopen_seen(const char *file)
 {
-	if (!real_dlopen)
-		real_dlopen = dlsym(RTLD_NEXT, "dlopen");
+	void *real = __atomic_load_n(&real_dlopen, __ATOMIC_RELAXED);
+	if (!real) {
+		real = dlsym(RTLD_NEXT, "dlopen");
+		__atomic_store_n(&real_dlopen, real, __ATOMIC_RELAXED);
+	}
 	life_library_seen(file);
-	return real_dlopen;
+	return real;
 }
 
 #if defined(__x86_64__)

@@ -33,6 +33,10 @@ void life_library_seen(const char *name);
 /* Wakes the agent's thread. Async-signal-safe, keeps errno, never blocks. */
 void life_wake(void);
 
+/* From now on the end of a recording at exit() comes before the exit handlers of what is loaded now: a driver whose own have run
+ * tells nothing more. Once in a process. */
+void life_watch_exit(void);
+
 /* Appends a line to the file that PROFD_DEBUG names; nothing where it names none. */
 void life_debug(const char *what, const char *detail);
 

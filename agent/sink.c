@@ -126,7 +126,7 @@ void thread_describe(struct sink_thread *t)
 {
 	int saved = errno;
 	char name[64] = "";
-	size_t n = names_of_thread(t->tid, name, sizeof name);
+	size_t n = sink_name_of_thread(t->tid, name, sizeof name);
 	if (!n && prctl(PR_GET_NAME, name) == 0)
 		n = strlen(name);
 	struct event_thread record = {

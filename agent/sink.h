@@ -145,5 +145,7 @@ void sink_lost_many(enum loss loss, uint8_t kind, uint64_t count);
 
 /* Names the thread `tid` in the capture (NVTX's nvtxNameOsThread); also remembered for later captures (bounded). */
 void sink_name_thread(uint32_t tid, const char *name, size_t bytes);
+/* The name that the thread `tid` was given so; its bytes, 0 where none. */
+size_t sink_name_of_thread(uint32_t tid, char *to, size_t bytes);
 
 #endif

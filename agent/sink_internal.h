@@ -91,6 +91,5 @@ void frame_forget(struct sink_frame *frame);
 int strings_prepare(void);
 void strings_release(void);
 uint64_t strings_bytes(void);
-size_t names_of_thread(uint32_t tid, char *to, size_t bytes);
 
 #endif

@@ -243,7 +243,7 @@ void sink_name_thread(uint32_t tid, const char *name, size_t bytes)
 	}
 }
 
-size_t names_of_thread(uint32_t tid, char *to, size_t bytes)
+size_t sink_name_of_thread(uint32_t tid, char *to, size_t bytes)
 {
 	size_t n = 0;
 	if (!named_used || !lock_take())

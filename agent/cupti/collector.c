@@ -1,25 +1,319 @@
-/* collector.c - the cupti collector's vtable. The agent's thread. */
+/* collector.c - the cupti collector's vtable: what the agent's thread does, and for how long it waits for CUPTI. All calls into
+ * CUPTI and the driver are the guard's (guard.h); one that does not return in time ends the session for us, and the job and the
+ * rest of the capture go on. */
 #include "../collector.h"
 
-#include "../../proto/events.h"
+#include "api.h"
+#include "buffers.h"
+#include "clock.h"
+#include "deliver.h"
+#include "guard.h"
+#include "session.h"
+
+#include "../../proto/message.h"
+#include "../life.h"
+#include "../sink.h"
 
 #include <errno.h>
 #include <string.h>
 
+#define MILLISECOND 1000000ull
+/* A first call may set up CUPTI in every context of the process. */
+#define ASK_NS (5000 * MILLISECOND)
+#define START_NS (10000 * MILLISECOND)
+/* What a flush takes at most while we record, before it counts as hung. */
+#define TICK_NS (3000 * MILLISECOND)
+/* So often are complete records asked for, that buffers stay small and the daemon gets them early. */
+#define FLUSH_NS (100 * MILLISECOND)
+/* What a call may take at the least, and how much longer one may that brings records. */
+#define CALL_NS (100 * MILLISECOND)
+#define PATIENCE_NS (5000 * MILLISECOND)
+#define NAP_LEAST (MILLISECOND / 2)
+#define NAP_MOST (10 * MILLISECOND)
+
+static int yes = 1;
+
+static int on;	     /* kinds are enabled, or may be */
+static int hung;     /* a call did not return; CUPTI is not called again in this capture */
+static int stopping; /* the job that switches off is posted */
+static int forced;   /* incomplete records were asked for */
+static uint64_t flush_at;
+static uint64_t drain_ns;
+
+/* ---------------------------------------------------------------- the guard's jobs */
+
+static void give_up(void)
+{
+	if (guard_abandon(session_cleanup)) {
+		hung = 1;
+		life_debug("a call into CUPTI does not return", "");
+	}
+}
+
+/* As guard_wait, but behind the deadline it goes on as long as buffers come in: then the call is slow and not stuck. */
+static int wait_for_guard(uint64_t deadline, int *ret_result)
+{
+	uint64_t received = session_received(), patience = deadline + PATIENCE_NS;
+	int error;
+	while ((error = guard_wait(deadline, ret_result)) == -ETIMEDOUT) {
+		uint64_t now = session_received();
+		if (now == received || deadline >= patience)
+			break;
+		received = now;
+		deadline += CALL_NS;
+	}
+	return error;
+}
+
+/* Runs a job to its end; where that does not come before `deadline` the session is given up: -ETIMEDOUT. */
+static int run(guard_job job, void *argument, uint64_t deadline)
+{
+	int result = 0;
+	if (hung)
+		return -ETIMEDOUT;
+	int error = wait_for_guard(deadline, NULL);
+	if (error == 0)
+		error = guard_post(job, argument);
+	if (error == 0)
+		error = wait_for_guard(deadline, &result);
+	if (error == -ETIMEDOUT)
+		give_up();
+	return error ? error : result;
+}
+
+/* ---------------------------------------------------------------- the vtable */
+
+static const char no_driver[] = "no CUDA driver in this process";
+
 static int cupti_probe(char *sentence, size_t bytes)
 {
-	static const char none[] = "no CUDA driver in this process";
-	size_t n = sizeof none < bytes ? sizeof none : bytes;
-	memcpy(sentence, none, n);
-	sentence[n - 1] = 0;
-	return 0;
+	if (!cupti_driver_mapped()) {
+		message_text(sentence, bytes, no_driver);
+		return 0;
+	}
+	const char *tool = cupti_other_tool();
+	session.sentence[0] = 0;
+	if (hung) {
+		session_say("a call into CUPTI did not return in an earlier capture; kernels cannot be recorded in "
+			    "this process "
+			    "until it does");
+	} else if (tool) {
+		session_say(tool);
+		session_say(" is in this process and has CUPTI for itself");
+	} else {
+		session_say("kernels, copies and calls of the CUDA API, if the process has used its GPU by then");
+	}
+	message_text(sentence, bytes, session.sentence);
+	return !hung && !tool;
+}
+
+static int arm(void)
+{
+	session.sentence[0] = 0;
+	if (!cupti_driver_mapped() || cupti_load_driver() < 0) {
+		session_say(no_driver);
+		return -ENODEV;
+	}
+	int error = guard_start();
+	if (error == -EBUSY) {
+		session_say("a call into CUPTI of an earlier capture has not returned; kernels cannot be recorded "
+			    "until it does");
+		return error;
+	}
+	if (error) {
+		session_say("no thread for the calls into CUPTI");
+		return error;
+	}
+	hung = 0;
+	error = run(session_driver, NULL, sink_now() + ASK_NS);
+	if (error)
+		return error;
+	error = cupti_load(session.driver);
+	if (error) {
+		session_say(error == -ENOENT ? "no libcupti of CUDA 11.7 or later was found: not in the process, not "
+					       "beside its CUDA "
+					       "runtime, not where the loader looks"
+					     : "this libcupti lacks calls that the recording needs: ");
+		session_say(error == -ENOENT ? "" : cupti_api.path);
+		return error;
+	}
+	/* Before the handlers of libraries that were there earlier: at exit we are done before the driver is. */
+	life_watch_exit();
+	error = run(session_learn, NULL, sink_now() + ASK_NS);
+	return error ? error : run(session_ask, NULL, sink_now() + ASK_NS);
+}
+
+/* Where it failed: the reason, for the user. */
+static int conclude(int error, char *sentence, size_t bytes)
+{
+	if (error == -ETIMEDOUT && hung)
+		message_text(sentence, bytes, "a call into CUPTI does not return; kernels are not recorded");
+	else
+		message_text(sentence, bytes, session.sentence);
+	return error;
 }
 
 static int cupti_arm(const struct collector_request *request, char *sentence, size_t bytes)
 {
 	(void)request;
-	cupti_probe(sentence, bytes);
-	return -ENODEV;
+	int error = arm();
+	/* A guard that is stuck ends by itself. */
+	if (error && !hung)
+		guard_stop();
+	return error ? conclude(error < 0 ? error : -EIO, sentence, bytes) : 0;
+}
+
+static int cupti_start(const struct collector_request *request, char *sentence, size_t bytes)
+{
+	session.generation = request->generation;
+	session.graphs_whole = (request->options & ARM_GRAPHS_WHOLE) != 0;
+	session.all_calls = (request->options & ARM_API_ALL) != 0;
+	session.memory = request->wanted >> COLLECTOR_MEMORY & 1;
+	stopping = forced = 0;
+	drain_ns = 0;
+	int error = run(session_start, NULL, sink_now() + START_NS);
+	on = !error;
+	flush_at = sink_now() + FLUSH_NS;
+	return conclude(error, sentence, bytes);
+}
+
+static void cupti_poll(uint64_t now)
+{
+	uint64_t since = guard_busy_since();
+	if (!on || hung)
+		return;
+	if (since) {
+		if (now > since + TICK_NS)
+			give_up();
+	} else if (now < flush_at) {
+		guard_post(session_tick, NULL);
+	} else if (guard_post(session_tick, &yes) == 0) {
+		flush_at = now + FLUSH_NS;
+	}
+}
+
+static void cupti_stop(void)
+{
+	/* Where the guard is at something, drain() does it. */
+	stopping = on && !hung && guard_post(session_stop, NULL) == 0;
+}
+
+/* Each time a little longer. */
+static void nap(uint64_t *ns)
+{
+	struct timespec time = {0, (long)*ns};
+	nanosleep(&time, NULL);
+	*ns = *ns * 2 < NAP_MOST ? *ns * 2 : NAP_MOST;
+}
+
+/* Until when a call that is part of the drain may take: all the time that there is, and a little in any case. */
+static uint64_t call_until(uint64_t deadline)
+{
+	uint64_t least = sink_now() + CALL_NS;
+	return deadline > least ? deadline : least;
+}
+
+/* Waits until CUPTI has given back what holds records, at most until `until`; with `flush` asks it to each time. Returns how many
+ * buffers it has. */
+static uint32_t wait_for_buffers(int flush, uint64_t until, uint64_t deadline)
+{
+	uint32_t written;
+	for (uint64_t ns = NAP_LEAST;; nap(&ns)) {
+		if (flush)
+			run(session_flush, NULL, call_until(deadline));
+		buffers_held(&written);
+		if (!written || hung || sink_now() >= until)
+			return written;
+	}
+}
+
+/* Switches off and waits for what still runs on the devices: their records alone, no device. */
+static void drain(uint64_t deadline)
+{
+	uint64_t now = sink_now(), until = deadline - (deadline > now ? (deadline - now) / 3 : 0);
+	if (!stopping)
+		run(session_stop, NULL, call_until(deadline));
+	else if (wait_for_guard(call_until(deadline), NULL))
+		give_up();
+	if (hung)
+		return;
+	/* What another client took over does not come back; and by force everybody's records would come without their end. */
+	if (session.replaced) {
+		wait_for_buffers(0, sink_now() + CALL_NS / 2, deadline);
+	} else {
+		forced = wait_for_buffers(1, until, deadline) != 0 && !session.shared;
+		if (!session.shared) {
+			run(session_flush, &yes, call_until(deadline));
+			wait_for_buffers(0, deadline, deadline);
+		}
+	}
+	run(session_end, NULL, call_until(deadline));
+}
+
+/* Reads what CUPTI did not give back; returns the number of buffers. */
+static uint32_t collect(void)
+{
+	uint32_t at = 0, n = 0, generation;
+	size_t bytes;
+	for (uint8_t *data; (data = buffers_collect(&at, &bytes, &generation)); n++)
+		deliver_buffer(data, bytes, generation != session.generation);
+	return n;
+}
+
+static void write_session(const struct deliver_counts *counts, uint32_t collected)
+{
+	int stepped;
+	uint32_t written, held = buffers_held(&written);
+	struct sink_thread *sink = sink_enter_pop();
+	if (!sink)
+		return;
+	struct event_session e = {
+		.head = {sizeof e, EVENT_SESSION, 0, 0},
+		.clock_error = clock_error(&stepped),
+		.records = counts->records,
+		.buffer_bytes = buffers_most(),
+		.foreign_buffers = session_foreign(),
+		.astray_buffers = collected + held,
+		.early = counts->early,
+		.enable = session.enable_ns,
+		.drain = drain_ns,
+		.cupti_version = session.version,
+		.driver_version = session.driver,
+		.library = sink_string(sink, cupti_api.path, strlen(cupti_api.path), EVENT_SESSION),
+		.kinds = session.kind_count,
+		.runtime_version = cupti_api.runtime,
+	};
+	e.options = (session.graphs_whole ? SESSION_GRAPHS_WHOLE : 0) | (session.all_calls ? SESSION_API_ALL : 0) |
+		    (session.shared ? SESSION_SHARED : 0) | (forced ? SESSION_FORCED : 0) | (hung ? SESSION_HUNG : 0) |
+		    (stepped ? SESSION_CLOCK_STEPPED : 0);
+	/* Everything was asked for and CUPTI said that it was done: somebody else got these. */
+	if (!hung && !session.shared && (collected || session.replaced))
+		e.options |= SESSION_REPLACED;
+	sink_write(sink, &e);
+	sink_leave(sink);
+}
+
+static void cupti_drain(uint64_t deadline)
+{
+	struct deliver_counts counts;
+	if (!on)
+		return;
+	uint64_t from = sink_now();
+	drain(deadline);
+	drain_ns = sink_now() - from;
+	uint32_t collected = collect();
+	deliver_end(deadline + 50 * MILLISECOND, &counts);
+	if (!hung)
+		sink_lost_many(LOSS_DRIVER, 0, session.dropped);
+	write_session(&counts, collected);
+	on = 0;
+}
+
+static void cupti_disarm(void)
+{
+	if (!hung)
+		guard_stop();
+	buffers_trim();
 }
 
 const struct collector_ops collector_cupti = {
@@ -27,4 +321,9 @@ const struct collector_ops collector_cupti = {
 	.extra = 1u << COLLECTOR_MEMORY,
 	.probe = cupti_probe,
 	.arm = cupti_arm,
+	.start = cupti_start,
+	.poll = cupti_poll,
+	.stop = cupti_stop,
+	.drain = cupti_drain,
+	.disarm = cupti_disarm,
 };

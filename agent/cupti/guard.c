@@ -1,0 +1,161 @@
+/* guard.c - see guard.h. Waits by futex: nothing here takes a lock that anybody else holds. */
+#include "guard.h"
+
+#include "../sink.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* The driver is called on it, and whole buffers are decoded there. Address space, not memory. */
+#define STACK_BYTES (2u << 20)
+
+enum { NONE, IDLE, POSTED, RUNNING, FINISHED, ABANDONED, LEAVE };
+
+/* The agent's thread moves NONE -> IDLE -> POSTED and FINISHED -> IDLE, POSTED or RUNNING -> ABANDONED, IDLE -> LEAVE; the guard
+ * POSTED -> RUNNING -> FINISHED, ABANDONED -> NONE, LEAVE -> NONE. */
+static _Atomic uint32_t state;
+static guard_job current;
+static void *current_argument;
+static int result;
+static _Atomic uint64_t since;
+static void (*late)(void);
+
+static void wake(void)
+{
+	syscall(SYS_futex, &state, FUTEX_WAKE_PRIVATE, 2, NULL, NULL, 0);
+}
+
+/* Until the state is no longer `seen`, or `deadline`. */
+static void sleep_on(uint32_t seen, uint64_t deadline)
+{
+	uint64_t now = sink_now();
+	if (deadline <= now)
+		return;
+	struct timespec time = {(time_t)((deadline - now) / 1000000000u), (long)((deadline - now) % 1000000000u)};
+	syscall(SYS_futex, &state, FUTEX_WAIT_PRIVATE, seen, deadline == UINT64_MAX ? NULL : &time, NULL, 0);
+}
+
+static void *guard_main(void *unused)
+{
+	(void)unused;
+	prctl(PR_SET_NAME, "profd-cupti");
+	for (;;) {
+		uint32_t seen = atomic_load_explicit(&state, memory_order_acquire);
+		if (seen == LEAVE || seen == ABANDONED)
+			break;
+		if (seen != POSTED) {
+			sleep_on(seen, UINT64_MAX);
+			continue;
+		}
+		if (!atomic_compare_exchange_strong(&state, &seen, RUNNING))
+			continue;
+		result = current(current_argument);
+		uint32_t running = RUNNING;
+		if (atomic_compare_exchange_strong(&state, &running, FINISHED))
+			wake();
+	}
+	if (atomic_load_explicit(&state, memory_order_acquire) == ABANDONED && late)
+		late();
+	atomic_store_explicit(&since, 0, memory_order_relaxed);
+	atomic_store_explicit(&state, NONE, memory_order_release);
+	return NULL;
+}
+
+int guard_start(void)
+{
+	uint32_t seen = atomic_load_explicit(&state, memory_order_acquire);
+	/* A guard that was told to leave is out in a moment. */
+	for (uint64_t deadline = sink_now() + 100000000u; seen == LEAVE && sink_now() < deadline;
+	     seen = atomic_load_explicit(&state, memory_order_acquire)) {
+		struct timespec nap = {0, 50000};
+		nanosleep(&nap, NULL);
+	}
+	if (seen == ABANDONED || seen == LEAVE)
+		return -EBUSY;
+	if (seen != NONE)
+		return 0;
+	sigset_t all, before;
+	pthread_t thread;
+	pthread_attr_t attributes;
+	atomic_store_explicit(&since, 0, memory_order_relaxed);
+	atomic_store_explicit(&state, IDLE, memory_order_release);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attributes, STACK_BYTES);
+	int error = pthread_create(&thread, &attributes, guard_main, NULL);
+	pthread_attr_destroy(&attributes);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (error)
+		atomic_store_explicit(&state, NONE, memory_order_release);
+	return -error;
+}
+
+int guard_post(guard_job job, void *argument)
+{
+	uint32_t seen = atomic_load_explicit(&state, memory_order_acquire);
+	if (seen == FINISHED)
+		seen = IDLE;
+	if (seen != IDLE)
+		return seen == POSTED || seen == RUNNING ? -EBUSY : -ESRCH;
+	current = job;
+	current_argument = argument;
+	atomic_store_explicit(&since, sink_now(), memory_order_relaxed);
+	atomic_store_explicit(&state, POSTED, memory_order_release);
+	wake();
+	return 0;
+}
+
+int guard_wait(uint64_t deadline, int *ret_result)
+{
+	for (;;) {
+		uint32_t seen = atomic_load_explicit(&state, memory_order_acquire);
+		if (seen != POSTED && seen != RUNNING) {
+			if (ret_result)
+				*ret_result = seen == FINISHED ? result : 0;
+			return 0;
+		}
+		if (sink_now() >= deadline)
+			return -ETIMEDOUT;
+		sleep_on(seen, deadline);
+	}
+}
+
+uint64_t guard_busy_since(void)
+{
+	uint32_t seen = atomic_load_explicit(&state, memory_order_acquire);
+	return seen == POSTED || seen == RUNNING || seen == ABANDONED
+		       ? atomic_load_explicit(&since, memory_order_relaxed)
+		       : 0;
+}
+
+int guard_abandon(void (*cleanup)(void))
+{
+	late = cleanup;
+	for (;;) {
+		uint32_t seen = atomic_load_explicit(&state, memory_order_acquire);
+		if (seen != POSTED && seen != RUNNING)
+			return 0;
+		if (atomic_compare_exchange_strong(&state, &seen, ABANDONED))
+			return 1;
+	}
+}
+
+void guard_stop(void)
+{
+	for (;;) {
+		uint32_t seen = atomic_load_explicit(&state, memory_order_acquire);
+		if (seen != IDLE && seen != FINISHED)
+			return;
+		if (atomic_compare_exchange_strong(&state, &seen, LEAVE))
+			break;
+	}
+	wake();
+}

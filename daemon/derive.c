@@ -1,88 +1,13 @@
 /* derive.c - see derive.h. Thread: one of the finish pool. No locks. */
 #include "derive.h"
+#include "derive_boundaries.h"
+#include "derive_launches.h"
 #include "proto/limits.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct boundary {
-	uint64_t start, end; /* as the rows have them: ns since the base */
-	uint32_t ordinal;
-};
-
-struct boundaries {
-	struct boundary *steps; /* sorted by start */
-	size_t count;
-};
-
-static int compare_boundaries(const void *a, const void *b)
-{
-	const struct boundary *x = a, *y = b;
-	return (x->start > y->start) - (x->start < y->start);
-}
-
-static int compare_numbers(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return (x > y) - (x < y);
-}
-
-/* The ordinal of the step in which `time` (ns since the base) lies, 0 where in none. */
-static uint32_t find_step(const struct boundaries *boundaries, int64_t time)
-{
-	if (time < 0)
-		return 0;
-	size_t low = 0, high = boundaries->count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (boundaries->steps[middle].start <= (uint64_t)time)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == 0 || (uint64_t)time >= boundaries->steps[low - 1].end)
-		return 0;
-	return boundaries->steps[low - 1].ordinal;
-}
-
-static int load_boundaries(struct store *store, struct boundaries *ret, struct derived *derived)
-{
-	struct boundaries boundaries = {0};
-	size_t capacity = 0;
-	sqlite3_stmt *statement =
-		store_prepare(store, "SELECT step, start, duration FROM steps WHERE step IS NOT NULL AND start >= 0");
-	while (statement && sqlite3_step(statement) == SQLITE_ROW && boundaries.count < LIMIT_STEPS) {
-		if (boundaries.count == capacity) {
-			size_t wanted = capacity ? capacity * 2 : 64;
-			struct boundary *grown = realloc(boundaries.steps, wanted * sizeof *grown);
-			if (!grown)
-				break;
-			boundaries.steps = grown;
-			capacity = wanted;
-		}
-		uint64_t start = (uint64_t)sqlite3_column_int64(statement, 1);
-		boundaries.steps[boundaries.count++] =
-			(struct boundary){start, start + (uint64_t)sqlite3_column_int64(statement, 2),
-					  (uint32_t)sqlite3_column_int64(statement, 0)};
-	}
-	sqlite3_finalize(statement);
-	derived->steps = boundaries.count;
-	uint64_t *durations = malloc((boundaries.count + 1) * sizeof *durations);
-	if (durations && boundaries.count) {
-		for (size_t i = 0; i < boundaries.count; i++)
-			durations[i] = boundaries.steps[i].end - boundaries.steps[i].start;
-		qsort(durations, boundaries.count, sizeof *durations, compare_numbers);
-		size_t half = boundaries.count / 2;
-		derived->step_ns = boundaries.count % 2 ? durations[half] : (durations[half - 1] + durations[half]) / 2;
-	}
-	free(durations);
-	if (boundaries.count)
-		qsort(boundaries.steps, boundaries.count, sizeof *boundaries.steps, compare_boundaries);
-	*ret = boundaries;
-	return store->error;
-}
 
 /* Do the spans of starts prove that every event of the kind lies in the step that it claims? */
 static bool membership_proved(const struct totals *totals, enum total_kind kind, const struct boundaries *boundaries,
@@ -95,7 +20,7 @@ static bool membership_proved(const struct totals *totals, enum total_kind kind,
 		if (span->first > span->last)
 			continue;
 		int64_t first = (int64_t)(span->first - base), last = (int64_t)(span->last - base);
-		if (find_step(boundaries, first) != step || find_step(boundaries, last) != step)
+		if (boundaries_find(boundaries, first) != step || boundaries_find(boundaries, last) != step)
 			return false;
 		/* Outside of all steps at both ends may still mean inside of one between them. */
 		if (step == 0 && boundaries->count && first < (int64_t)boundaries->steps[0].start &&
@@ -121,7 +46,7 @@ static int put_right(struct store *store, struct totals *totals, unsigned kind, 
 	int error = 0;
 	while (statement && sqlite3_step(statement) == SQLITE_ROW) {
 		uint32_t claimed = (uint32_t)sqlite3_column_int64(statement, 2);
-		uint32_t step = find_step(boundaries, sqlite3_column_int64(statement, 1));
+		uint32_t step = boundaries_find(boundaries, sqlite3_column_int64(statement, 1));
 		if (step == claimed)
 			continue;
 		if (count == capacity) {
@@ -289,13 +214,15 @@ static int write_totals_by_sql(struct store *store)
 		  "path.id) INSERT INTO calls SELECT head, CAST(total(self) AS INTEGER) FROM path GROUP BY head");
 	store_run(
 		store,
-		"INSERT INTO operator_totals SELECT coalesce(o.name, 0), o.step, count(*), "
+		"INSERT INTO operator_totals (name, step, calls, self, total, min, max) SELECT coalesce(o.name, 0), "
+		"o.step, count(*), "
 		"CAST(total(o.self) + total(c.self) AS INTEGER), CAST(total(o.duration) AS INTEGER), min(o.duration), "
 		"max(o.duration) FROM operators o LEFT JOIN calls c ON c.id = o.id "
 		"WHERE o.id IS NULL OR o.id NOT IN (SELECT id FROM folded) GROUP BY o.name, o.step");
 	return store_run(store,
 			 "DROP TABLE calls; DROP TABLE folded;"
-			 "INSERT INTO range_totals SELECT coalesce(name, 0), domain, source, step, count(*), "
+			 "INSERT INTO range_totals (name, domain, source, step, calls, self, total, min, max) SELECT "
+			 "coalesce(name, 0), domain, source, step, count(*), "
 			 "CAST(total(self) AS INTEGER), CAST(total(duration) AS INTEGER), min(duration), max(duration) "
 			 "FROM ranges GROUP BY name, domain, source, step");
 }
@@ -318,16 +245,81 @@ static int merge_threads(struct store *store)
 		"DROP TABLE merged");
 }
 
-int derive_run(struct store *store, struct totals *totals, bool full, struct derived *ret)
+static bool any_row(struct store *store, const char *sql)
+{
+	sqlite3_stmt *statement = store_prepare(store, sql);
+	bool any = statement && sqlite3_step(statement) == SQLITE_ROW;
+	sqlite3_finalize(statement);
+	return any;
+}
+
+/* Records that have no call are of the step in which they begin. Of memory that was taken outside of all steps the capture
+ * does not speak; the profiler's own time stays. */
+static void place_by_time(struct store *store, struct launches *found)
+{
+	static const struct {
+		const char *table, *time;
+		bool stays;
+	} tables[] = {{"allocations", "time", false}, {"unified_memory", "start", false}, {"overheads", "start", true}};
+	char sql[512];
+	_Static_assert(EVENT_FLAG_DOUBTFUL == 4, "as statements have it");
+	for (size_t i = 0; i < sizeof tables / sizeof *tables && !store->error; i++) {
+		snprintf(sql, sizeof sql, "SELECT 1 FROM %s WHERE step IS NULL LIMIT 1", tables[i].table);
+		if (!any_row(store, sql))
+			continue;
+		snprintf(sql, sizeof sql,
+			 "UPDATE %s AS t SET step = (SELECT b.step FROM temp.bounds b WHERE b.start = (SELECT "
+			 "max(start) "
+			 "FROM temp.bounds WHERE start <= t.%s) AND t.%s < b.stop) WHERE step IS NULL",
+			 tables[i].table, tables[i].time, tables[i].time);
+		store_run(store,
+			  "CREATE TEMP TABLE IF NOT EXISTS bounds (start INTEGER PRIMARY KEY, stop INTEGER, step "
+			  "INTEGER); INSERT OR IGNORE INTO bounds SELECT start, start + duration, step FROM steps");
+		store_run(store, sql);
+		if (tables[i].stays)
+			continue;
+		snprintf(sql, sizeof sql, "DELETE FROM %s WHERE step IS NULL", tables[i].table);
+		store_run(store, sql);
+		found->removed += (uint64_t)sqlite3_changes64(store->db);
+	}
+	store_run(store, "DROP TABLE IF EXISTS temp.bounds");
+}
+
+/* In a transaction of its own: where it fails (it takes room on the disk) the host's side is whole all the same. */
+static void derive_device(struct store *store, struct device *device, const struct boundaries *boundaries,
+			  struct derived *derived)
+{
+	struct launches found = {0};
+	if (device->incomplete)
+		device_load(device, store);
+	store_begin(store);
+	launches_run(store, device, boundaries, &found);
+	place_by_time(store, &found);
+	if (!store_commit(store)) {
+		derived->cupti = true;
+		derived->events -= found.removed < derived->events ? found.removed : derived->events;
+		memcpy(derived->doubtful, found.doubtful, sizeof derived->doubtful);
+		memcpy(derived->unlaunched, found.unlaunched, sizeof derived->unlaunched);
+		return;
+	}
+	text_copy(derived->trouble, sizeof derived->trouble, store->sentence);
+	store_rollback(store);
+	store->error = 0;
+	*store->sentence = 0;
+}
+
+int derive_run(struct store *store, struct totals *totals, struct device *device, bool cupti_ran, bool full,
+	       struct derived *ret)
 {
 	struct boundaries boundaries = {0};
 	struct derived derived = {0};
 	totals_end(totals);
 	store_begin(store);
-	load_boundaries(store, &boundaries, &derived);
+	boundaries_load(&boundaries, store);
+	derived.steps = boundaries.count;
+	derived.step_ns = boundaries_median(&boundaries);
 	if (!full)
 		membership(store, totals, &boundaries, &derived.moved);
-	free(boundaries.steps);
 	if (!totals->incomplete)
 		refresh_stale(store, totals);
 	if (totals->incomplete)
@@ -338,9 +330,26 @@ int derive_run(struct store *store, struct totals *totals, bool full, struct der
 	merge_threads(store);
 	store_run(store, "DROP TABLE ingested");
 	if (store_commit(store)) {
+		free(boundaries.steps);
 		store_rollback(store);
 		return store->error;
 	}
+	derived.simulated = any_row(store, "SELECT 1 FROM device_records d JOIN strings s ON s.id = d.name "
+					   "WHERE substr(s.text, 1, length('" SIMULATED_DEVICE
+					   "')) = '" SIMULATED_DEVICE "' LIMIT 1");
+	_Static_assert(COLLECTOR_CUPTI == 4, "as the statement below has it");
+	if (cupti_ran || device->operations ||
+	    any_row(store, "SELECT 1 FROM sessions UNION ALL SELECT 1 FROM steps WHERE collectors & 16 "
+			   "UNION ALL SELECT 1 FROM kernel_records LIMIT 1")) {
+		if (full)
+			text_copy(derived.trouble, sizeof derived.trouble,
+				  "no space is left on the disk of the store to find out what launched what");
+		else
+			derive_device(store, device, &boundaries, &derived);
+	}
+	free(boundaries.steps);
+	if (store->error)
+		return store->error;
 	*ret = derived;
 	return 0;
 }

@@ -1,8 +1,10 @@
 /* derive.h - the one pass after the last event: step membership put right by the boundaries that the STEP records state,
- * totals by name and step written, threads reduced to one row each. Finish pool's thread. */
+ * totals by name and step written, threads reduced to one row each; then the device side (derive_launches.h). Finish pool's
+ * thread. */
 #ifndef PROFD_DAEMON_DERIVE_H
 #define PROFD_DAEMON_DERIVE_H
 
+#include "device.h"
 #include "store.h"
 #include "totals.h"
 
@@ -11,10 +13,16 @@ struct derived {
 	uint64_t step_ns; /* their median duration; 0 = none */
 	uint64_t moved;	  /* events whose step was put right */
 	uint64_t events;  /* rows in all event tables */
+	bool cupti;	  /* the device side was recorded, and is derived */
+	bool simulated;	  /* a device says so */
+	/* Of the device's kinds: how often the stated defects were found. */
+	uint64_t doubtful[EVENT_KIND_COUNT], unlaunched[EVENT_KIND_COUNT];
+	char trouble[STORE_SENTENCE_BYTES]; /* why the device side could not be derived; empty = it could */
 };
 
-/* full: the disk is, so that rows stay in the step that they claim (to change one takes room for a copy of its page).
+/* cupti_ran: the agent said so; steps and sessions in the file say it too. full: the disk is, so that rows stay in the step that they claim (to change one takes room for a copy of its page).
  * 0 or a negative errno with store->sentence. Runs in a transaction of its own. */
-int derive_run(struct store *store, struct totals *totals, bool full, struct derived *ret);
+int derive_run(struct store *store, struct totals *totals, struct device *device, bool cupti_ran, bool full,
+	       struct derived *ret);
 
 #endif

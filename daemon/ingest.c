@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /* Chunks of one pass: about 26,000 operators, 20 ms of inserting; then other captures have their turn and this one gets
  * its free chunks back. */
@@ -31,6 +32,7 @@ struct ingest *ingest_new(const struct capture_facts *facts, const struct segmen
 	ingest->folder = folder;
 	ingest->folder_path = folder_path;
 	totals_init(&ingest->totals);
+	device_init(&ingest->device, folder);
 	if (segment) {
 		ingest->segment = *segment;
 		ingest->has_segment = true;
@@ -47,6 +49,7 @@ void ingest_free(struct ingest *ingest)
 	if (ingest->has_segment)
 		segment_deinit(&ingest->segment);
 	totals_deinit(&ingest->totals);
+	device_deinit(&ingest->device);
 	free(ingest->seen);
 	free(ingest);
 }
@@ -144,7 +147,8 @@ static void open_store(struct ingest *ingest)
 			qsort(ingest->seen, ingest->seen_count, sizeof *ingest->seen, compare_sequences);
 		store->base = (uint64_t)store_get_int(store, "base_monotonic");
 		ingest->base_known = store->base != 0;
-		ingest->totals.incomplete = true; /* the rows that are there have not gone by here */
+		/* The rows that are there have not gone by here. */
+		ingest->totals.incomplete = ingest->device.incomplete = true;
 		return;
 	}
 	if (store_create(store, ingest->folder, ingest->folder_path, ingest->facts.number))
@@ -183,24 +187,67 @@ static void know_base(struct ingest *ingest, uint64_t first_time)
 #define SPAN_MAX (1ull << 44)
 #define TIME_MAX (1ull << 62)
 
+/* Bytes that a record may claim: 2^50 are a pebibyte. */
+#define BYTES_MAX (1ull << 50)
+
+static bool plausible_span(uint64_t start, uint64_t duration, uint64_t *ret_time)
+{
+	*ret_time = start;
+	return start < TIME_MAX && duration <= SPAN_MAX;
+}
+
+/* What runs on a device is found by its correlation id. */
+static bool plausible_operation(uint64_t start, uint64_t duration, uint32_t correlation, uint64_t bytes,
+				uint64_t *ret_time)
+{
+	return correlation && bytes <= BYTES_MAX && plausible_span(start, duration, ret_time);
+}
+
 static bool plausible(const union event_any *event, uint64_t *ret_time)
 {
 	switch (event->head.kind) {
 	case EVENT_RANGE:
-		*ret_time = event->range.start;
-		return event->range.start < TIME_MAX && event->range.duration <= SPAN_MAX &&
-		       event->range.self <= event->range.duration;
+		return event->range.self <= event->range.duration &&
+		       plausible_span(event->range.start, event->range.duration, ret_time);
 	case EVENT_OPERATOR:
-		*ret_time = event->operator.start;
-		return event->operator.start<TIME_MAX && event->operator.duration <= SPAN_MAX && event->
-		operator.self <= event->
-		operator.duration;
+		return event->operator.self <= event->operator.duration &&
+			plausible_span(event->operator.start, event->operator.duration, ret_time);
 	case EVENT_MARK:
-		*ret_time = event->mark.time;
-		return event->mark.time < TIME_MAX;
+		return plausible_span(event->mark.time, 0, ret_time);
 	case EVENT_STEP:
-		*ret_time = event->step.start;
-		return event->step.start < TIME_MAX && event->step.duration <= SPAN_MAX;
+		return event->head.step <= LIMIT_STEPS &&
+		       plausible_span(event->step.start, event->step.duration, ret_time);
+	case EVENT_KERNEL: {
+		const struct event_kernel *k = &event->kernel;
+		return k->queued < TIME_MAX && k->submitted < TIME_MAX &&
+		       plausible_operation(k->start, k->duration, k->correlation, k->local_total, ret_time);
+	}
+	case EVENT_COPY:
+		return plausible_operation(event->copy.start, event->copy.duration, event->copy.correlation,
+					   event->copy.bytes, ret_time);
+	case EVENT_SET:
+		return plausible_operation(event->set.start, event->set.duration, event->set.correlation,
+					   event->set.bytes, ret_time);
+	case EVENT_GRAPH_LAUNCH:
+		return plausible_operation(event->graph_launch.start, event->graph_launch.duration,
+					   event->graph_launch.correlation, 0, ret_time);
+	case EVENT_API_CALL:
+		return event->head.step <= LIMIT_STEPS && event->api_call.start &&
+		       plausible_span(event->api_call.start, event->api_call.duration, ret_time);
+	case EVENT_SYNC:
+		return plausible_span(event->sync.start, event->sync.duration, ret_time);
+	case EVENT_CUDA_EVENT:
+		return plausible_span(event->cuda_event.time, 0, ret_time);
+	case EVENT_ALLOCATION: {
+		const struct event_allocation *a = &event->allocation;
+		return a->bytes <= BYTES_MAX && a->total <= BYTES_MAX && a->reserved <= BYTES_MAX &&
+		       plausible_span(a->time, 0, ret_time);
+	}
+	case EVENT_UNIFIED_MEMORY:
+		return event->unified_memory.value <= INT64_MAX &&
+		       plausible_span(event->unified_memory.start, event->unified_memory.duration, ret_time);
+	case EVENT_OVERHEAD:
+		return plausible_span(event->overhead.start, event->overhead.duration, ret_time);
 	default:
 		return true;
 	}
@@ -235,6 +282,7 @@ static int parse_chunk(struct ingest *ingest, const void *bytes, size_t n, struc
 		if (error)
 			return error;
 		totals_add(&ingest->totals, &event);
+		device_add(&ingest->device, &ingest->store, &event);
 	}
 }
 
@@ -284,7 +332,7 @@ static bool takeable(const struct ingest *ingest, uint32_t i, bool last)
 static void out_of_memory(struct ingest *ingest)
 {
 	ingest->store.error = -ENOMEM;
-	ingest->totals.incomplete = true;
+	ingest->totals.incomplete = ingest->device.incomplete = true;
 	text_copy(ingest->store.sentence, sizeof ingest->store.sentence, "the daemon is out of memory");
 }
 
@@ -329,11 +377,14 @@ static uint32_t pass(struct ingest *ingest, bool last)
 	uint32_t candidates = find_chunks(ingest, last, found, PASS_CHUNKS);
 	if (candidates == 0)
 		return 0;
+	uint64_t began = clock_monotonic(), began_cpu = clock_thread();
 	void *bytes = aligned_alloc(64, ingest->segment.chunk_bytes);
 	if (!bytes)
 		out_of_memory(ingest);
 	if (store_begin(store))
 		candidates = 0;
+	if (load(&ingest->segment.header->collectors) & 1u << COLLECTOR_CUPTI)
+		device_want(&ingest->device);
 	for (uint32_t k = 0; k < candidates; k++) {
 		uint32_t i = found[k].index, sequence, thread;
 		uint32_t n = segment_copy_chunk(&ingest->segment, i, bytes, &sequence, &thread);
@@ -342,6 +393,9 @@ static uint32_t pass(struct ingest *ingest, bool last)
 			known++;
 			continue;
 		}
+		/* The segment keeps its memory; our page tables need not: what is resident stays small. */
+		madvise(ingest->segment.chunks + (size_t)i * ingest->segment.chunk_bytes, ingest->segment.chunk_bytes,
+			MADV_DONTNEED);
 		totals_chunk(&ingest->totals, thread, sequence);
 		if (parse_chunk(ingest, bytes, n, &batch)) {
 			out_of_memory(ingest);
@@ -351,14 +405,13 @@ static uint32_t pass(struct ingest *ingest, bool last)
 		sequences[count++] = sequence;
 	}
 	free(bytes);
-	uint64_t began = clock_monotonic();
 	put_strings(ingest);
 	store_put_batch(store, &batch);
 	for (uint32_t i = 0; i < count; i++)
 		store_put_ingested(store, sequences[i]);
 	if (store_commit(store)) {
 		/* The totals have seen rows that are not in the file. */
-		ingest->totals.incomplete = true;
+		ingest->totals.incomplete = ingest->device.incomplete = true;
 		store_rollback(store);
 		count = known = 0;
 	} else {
@@ -366,6 +419,7 @@ static uint32_t pass(struct ingest *ingest, bool last)
 			segment_free_chunk(&ingest->segment, taken[i]);
 	}
 	ingest->inserted_ns += clock_monotonic() - began;
+	ingest->inserted_cpu += clock_thread() - began_cpu;
 	store_batch_deinit(&batch);
 	return count + known;
 }

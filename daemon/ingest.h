@@ -6,6 +6,7 @@
 #ifndef PROFD_DAEMON_INGEST_H
 #define PROFD_DAEMON_INGEST_H
 
+#include "device.h"
 #include "proto/segment.h"
 #include "store.h"
 #include "totals.h"
@@ -56,6 +57,7 @@ struct ingest {
 
 	/* The ingest thread's. */
 	struct totals totals;
+	struct device device;
 	uint64_t unreadable[EVENT_KIND_COUNT];
 	uint64_t unstored[EVENT_KIND_COUNT]; /* records left in the segment because the store was full */
 	uint32_t strings_at;
@@ -66,7 +68,7 @@ struct ingest {
 	unsigned quiet; /* passes without data */
 	uint32_t *seen; /* sorted sequences that a dead daemon had committed */
 	size_t seen_count, seen_capacity;
-	uint64_t inserted_ns; /* time spent in passes that inserted */
+	uint64_t inserted_ns, inserted_cpu; /* time spent in passes, and that on a processor */
 
 	void *owner; /* the loop's: struct capture */
 };

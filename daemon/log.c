@@ -50,6 +50,11 @@ static uint64_t clock_read(clockid_t clock)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+uint64_t clock_thread(void)
+{
+	return clock_read(CLOCK_THREAD_CPUTIME_ID);
+}
+
 uint64_t clock_monotonic(void)
 {
 	return clock_read(CLOCK_MONOTONIC);

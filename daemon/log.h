@@ -12,6 +12,7 @@ void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_verbose(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 uint64_t clock_monotonic(void); /* ns */
+uint64_t clock_thread(void);	/* ns that the calling thread has had a processor */
 uint64_t clock_realtime(void);	/* ns */
 
 /* RFC 3339, UTC, microseconds: 27 characters and a NUL. */

@@ -6,6 +6,7 @@
 
 #include <getopt.h>
 #include <grp.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,6 +64,7 @@ static int serve(struct server *server, const char *directory, const char *socke
 		log_line("%s", sentence);
 		return 1;
 	}
+	store_temporary_folder(server->folder_path);
 	if (catalogue_init(&server->catalogue, server->directory, server->folder, server->folder_path, sentence,
 			   sizeof sentence)) {
 		log_line("%s", sentence);
@@ -139,6 +141,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "profd-daemon: what is %s? profd-daemon --help lists the options\n", argv[optind]);
 		return 2;
 	}
+	/* What is large goes back to the system as soon as it is freed; the threshold would grow by itself otherwise. */
+	mallopt(M_MMAP_THRESHOLD, 1 << 20);
 	struct server *server = calloc(1, sizeof *server);
 	if (!server)
 		return 1;

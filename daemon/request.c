@@ -1,6 +1,7 @@
 /* request.c - see request.h. Any thread; no state. */
 #include "request.h"
 #include "facts.h"
+#include "proto/message.h"
 #include "proto/version.h"
 
 #include <cjson/cJSON.h>
@@ -138,6 +139,20 @@ static void collectors(struct parse *parse, const cJSON *object)
 	}
 }
 
+/* One of two words; the second, the rarer one, is an option of the agent's. */
+static void choice(struct parse *parse, const cJSON *object, const char *key, const char *usual, const char *other,
+		   enum arm_option option)
+{
+	char word[16] = "", what[64];
+	text(parse, object, key, word, sizeof word);
+	if (strcmp(word, other) == 0) {
+		parse->request->options |= option;
+	} else if (*word && strcmp(word, usual) != 0) {
+		snprintf(what, sizeof what, "is neither \"%s\" nor \"%s\"", usual, other);
+		wrong(parse, key, what);
+	}
+}
+
 static void trigger(struct parse *parse, const cJSON *object)
 {
 	struct request *request = parse->request;
@@ -166,6 +181,8 @@ static void trigger(struct parse *parse, const cJSON *object)
 	text(parse, object, "label", request->label, sizeof request->label);
 	request->follow = truth(parse, object, "follow");
 	collectors(parse, object);
+	choice(parse, object, "graphs", "nodes", "whole", ARM_GRAPHS_WHOLE);
+	choice(parse, object, "api", "launches", "all", ARM_API_ALL);
 	if (cJSON_IsObject(schedule)) {
 		request->schedule.skip_first = (uint32_t)number(parse, schedule, "skip_first", UINT32_MAX);
 		request->schedule.wait = (uint32_t)number(parse, schedule, "wait", UINT32_MAX);

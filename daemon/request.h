@@ -36,6 +36,7 @@ struct request {
 	uint64_t wait_for, at_step, duration, timeout, max_events, max_bytes;
 	struct schedule schedule;
 	uint32_t collectors; /* bit set of enum collector */
+	uint32_t options;    /* bit set of enum arm_option */
 	char step_range[REQUEST_TEXT_BYTES], step_operator[REQUEST_TEXT_BYTES];
 	char label[REQUEST_TEXT_BYTES];
 	bool follow;

@@ -74,7 +74,7 @@ struct source_cursor {
 #define ROLE_TIME(value) sqlite3_result_int64(context, (sqlite3_int64)((uint64_t)(value)-cursor->store->base));
 #define ROLE_TIME_OR_NONE(value)                                                                                       \
 	if (value)                                                                                                     \
-		ROLE_TIME(value)
+	ROLE_TIME(value)
 #define ROLE_SPAN(value) sqlite3_result_int64(context, (sqlite3_int64)(value));
 #define ROLE_INT(value) sqlite3_result_int64(context, (sqlite3_int64)(value));
 #define ROLE_BITS(value) sqlite3_result_int64(context, (sqlite3_int64)(value));
@@ -351,8 +351,18 @@ static int open_database(struct store *store, int flags)
 	sqlite3_extended_result_codes(store->db, 0);
 	sqlite3_busy_timeout(store->db, 1000);
 	return store_run(store, "PRAGMA page_size=16384; PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=PERSIST;"
-				"PRAGMA synchronous=OFF; PRAGMA cache_size=-8192; PRAGMA temp_store=MEMORY;"
+				"PRAGMA synchronous=OFF; PRAGMA cache_size=-8192; PRAGMA temp_store=FILE;"
 				"PRAGMA trusted_schema=OFF");
+}
+
+void store_temporary_folder(const char *folder_path)
+{
+	sqlite3_temp_directory = sqlite3_mprintf("%s", folder_path);
+}
+
+int store_without_disk(struct store *store)
+{
+	return store_run(store, "PRAGMA temp_store=MEMORY");
 }
 
 static int prepare_all(struct store *store)

@@ -46,6 +46,10 @@ struct store {
 	char sentence[STORE_SENTENCE_BYTES];
 };
 
+/* What SQLite puts into files for the time being goes to this folder, not to /tmp. Once, before any thread. */
+void store_temporary_folder(const char *folder_path);
+/* From now on that stays in memory: the disk is full. */
+int store_without_disk(struct store *store);
 /* Makes a new partial file with the whole schema. `folder_path` is the path behind `folder`. */
 int store_create(struct store *store, int folder, const char *folder_path, uint64_t number);
 /* Opens a partial file that an earlier daemon left. -EPROTO where it is not one, or of a newer schema. */

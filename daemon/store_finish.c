@@ -14,7 +14,7 @@
 /* A count that a hostile agent wrote: what no capture can have lost is cut to what JSON can carry. */
 #define COUNT_MAX (1ull << 53)
 
-static uint64_t put_losses(struct ingest *ingest)
+static uint64_t put_losses(struct ingest *ingest, const struct derived *derived)
 {
 	struct store *store = &ingest->store;
 	sqlite3_stmt *statement = store_prepare(
@@ -32,6 +32,10 @@ static uint64_t put_losses(struct ingest *ingest)
 				count += ingest->unreadable[kind];
 			if (loss == LOSS_NO_SPACE)
 				count += ingest->unstored[kind];
+			if (loss == LOSS_DOUBTFUL)
+				count += derived->doubtful[kind];
+			if (loss == LOSS_UNLAUNCHED)
+				count += derived->unlaunched[kind];
 			if (count == 0 || !loss_name(loss))
 				continue;
 			const char *name = event_name(kind);
@@ -70,7 +74,10 @@ static const char *collector_sentence(unsigned bit, const struct ingest_collecto
 	case COLLECTOR_SHAPES:
 		return collector->ran ? "shapes, types and scalars of operators' inputs" : "not asked for (--shapes)";
 	case COLLECTOR_CUPTI:
-		return "this release of profd records no CUDA activity";
+		return collector->ran ? "kernels, copies and sets of the GPU, and the CUDA calls that launched them"
+				      : "not asked for (--no-gpu)";
+	case COLLECTOR_MEMORY:
+		return collector->ran ? "memory taken and given back on the GPU" : "not asked for (--memory)";
 	default:
 		return "this release of profd does not record it";
 	}
@@ -155,6 +162,13 @@ static void judge(struct ingest *ingest, const struct derived *derived)
 	facts->steps_recorded = derived->steps;
 	facts->step_ns = derived->step_ns;
 	facts->events = derived->events;
+	facts->simulated = derived->simulated;
+	if (*derived->trouble && facts->status == CAPTURE_COMPLETE) {
+		facts->status = CAPTURE_INCOMPLETE;
+		facts->reason_code = REASON_DAEMON;
+		snprintf(facts->reason, sizeof facts->reason, "what the GPU did was not put into order: %s",
+			 derived->trouble);
+	}
 	if (facts->steps_recorded < facts->steps_wanted && facts->status == CAPTURE_COMPLETE) {
 		facts->status = CAPTURE_INCOMPLETE;
 		facts->reason_code = REASON_AGENT;
@@ -193,7 +207,7 @@ int64_t ingest_finish(struct work *work)
 	struct capture_facts *facts = &ingest->facts;
 	struct store *store = &ingest->store;
 	struct derived derived = {0};
-	uint64_t began = clock_monotonic();
+	uint64_t began = clock_monotonic(), began_cpu = clock_thread();
 	facts->finished = clock_realtime();
 	store_release(store);
 	if (!ingest->store_open || !store->db) {
@@ -208,22 +222,26 @@ int64_t ingest_finish(struct work *work)
 		store_rollback(store);
 		store->error = 0;
 		*store->sentence = 0;
+		if (full)
+			store_without_disk(store);
 		facts->status = CAPTURE_INCOMPLETE;
 		facts->reason_code = REASON_DAEMON;
 		text_copy(facts->reason, sizeof facts->reason, sentence);
 	}
-	if (derive_run(store, &ingest->totals, full, &derived)) {
+	if (derive_run(store, &ingest->totals, &ingest->device, ingest->ending.collectors[COLLECTOR_CUPTI].ran, full,
+		       &derived)) {
 		spoil(ingest);
 		return WORK_DONE;
 	}
+	device_deinit(&ingest->device);
 	judge(ingest, &derived);
-	uint64_t derived_at = clock_monotonic();
+	uint64_t derived_at = clock_monotonic(), derived_cpu = clock_thread() - began_cpu;
 	store_begin(store);
-	facts->lost = put_losses(ingest);
+	facts->lost = put_losses(ingest, &derived);
 	put_collectors(ingest);
 	put_meta(ingest);
 	uint64_t derive_ns = since_last(ingest);
-	char *text = summary_text(store, &ingest->ending, derive_ns);
+	char *text = summary_text(store, &ingest->ending, derived.cupti, derive_ns);
 	if (text)
 		store_meta_text(store, "summary", text);
 	free(text);
@@ -240,10 +258,12 @@ int64_t ingest_finish(struct work *work)
 	if (store_finish(store, &facts->bytes))
 		spoil(ingest);
 	ingest->store_open = false;
-	log_verbose("capture %s: inserts %.1f ms, derive %.1f ms (%llu moved), summary %.1f ms, to disk %.1f ms, "
+	log_verbose("capture %s: inserts %.1f ms (%.1f on a processor), derive %.1f ms (%.1f; %llu moved), summary "
+		    "%.1f ms, to disk %.1f ms, "
 		    "%.1f ms since the last boundary",
-		    ingest->ending.id, (double)ingest->inserted_ns / 1e6, (double)(derived_at - began) / 1e6,
-		    (unsigned long long)derived.moved, (double)(summed_at - derived_at) / 1e6,
-		    (double)(clock_monotonic() - summed_at) / 1e6, (double)derive_ns / 1e6);
+		    ingest->ending.id, (double)ingest->inserted_ns / 1e6, (double)ingest->inserted_cpu / 1e6,
+		    (double)(derived_at - began) / 1e6, (double)derived_cpu / 1e6, (unsigned long long)derived.moved,
+		    (double)(summed_at - derived_at) / 1e6, (double)(clock_monotonic() - summed_at) / 1e6,
+		    (double)derive_ns / 1e6);
 	return WORK_DONE;
 }

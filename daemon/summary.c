@@ -25,7 +25,10 @@ static void add_name(cJSON *row, sqlite3_stmt *statement, int column)
 
 static void add_number(cJSON *row, const char *key, sqlite3_stmt *statement, int column)
 {
-	cJSON_AddNumberToObject(row, key, (double)sqlite3_column_int64(statement, column));
+	if (sqlite3_column_type(statement, column) == SQLITE_NULL)
+		cJSON_AddNullToObject(row, key);
+	else
+		cJSON_AddNumberToObject(row, key, (double)sqlite3_column_int64(statement, column));
 }
 
 static void add_count(cJSON *object, const char *key, struct store *store, const char *sql)
@@ -37,37 +40,115 @@ static void add_count(cJSON *object, const char *key, struct store *store, const
 	cJSON_AddNumberToObject(object, key, count);
 }
 
-static void add_steps(cJSON *object, struct store *store)
+/* Of a step in which the GPU was not recorded there is nothing to say. */
+static void add_steps(cJSON *object, struct store *store, bool cupti)
 {
+	static const char *const keys[] = {"step",    "number", "wall_ns",	 "device_busy_ns",
+					   "kernels", "copies", "largest_gap_ns"};
 	cJSON *rows = cJSON_AddArrayToObject(object, "steps");
-	sqlite3_stmt *statement =
-		store_prepare(store, "SELECT step, number, duration FROM steps ORDER BY step LIMIT 100");
+	sqlite3_stmt *statement = store_prepare(
+		store,
+		"SELECT s.step, s.number, s.duration, CASE WHEN on_ THEN total(busy) END, CASE WHEN on_ THEN "
+		"total(kernels) END, CASE WHEN on_ THEN total(copies) END, max(gap) FROM (SELECT *, ?1 AND "
+		"collectors & 16 AS on_ FROM steps ORDER BY step LIMIT 100) s LEFT JOIN step_devices d ON d.step = "
+		"s.step AND d.stream = -1 AND on_ GROUP BY s.step ORDER BY s.step");
+	if (statement)
+		sqlite3_bind_int(statement, 1, cupti);
 	while (statement && sqlite3_step(statement) == SQLITE_ROW) {
 		cJSON *row = cJSON_CreateObject();
-		add_number(row, "step", statement, 0);
-		add_number(row, "number", statement, 1);
-		add_number(row, "wall_ns", statement, 2);
+		for (int i = 0; i < (int)(sizeof keys / sizeof *keys); i++)
+			add_number(row, keys[i], statement, i);
 		cJSON_AddItemToArray(rows, row);
 	}
 	sqlite3_finalize(statement);
 	add_count(object, "steps_total", store, "SELECT count(*) FROM steps");
+	add_count(object, "devices", store, "SELECT count(DISTINCT device) FROM step_devices");
 }
 
-/* Rows of name, calls and two times. */
-static void add_names(cJSON *object, const char *key, struct store *store, const char *sql, const char *first,
-		      const char *second)
+/* Rows of a name, where the first column is one, and of numbers. */
+static void add_table(cJSON *object, const char *key, struct store *store, const char *sql, bool named,
+		      const char *const *columns, int count)
 {
 	cJSON *rows = cJSON_AddArrayToObject(object, key);
 	sqlite3_stmt *statement = store_prepare(store, sql);
 	while (statement && sqlite3_step(statement) == SQLITE_ROW) {
 		cJSON *row = cJSON_CreateObject();
-		add_name(row, statement, 0);
-		add_number(row, "calls", statement, 1);
-		add_number(row, first, statement, 2);
-		add_number(row, second, statement, 3);
+		if (named)
+			add_name(row, statement, 0);
+		for (int i = 0; i < count; i++)
+			add_number(row, columns[i], statement, i + named);
 		cJSON_AddItemToArray(rows, row);
 	}
 	sqlite3_finalize(statement);
+}
+#define ADD_TABLE(object, key, store, sql, ...)                                                                        \
+	do {                                                                                                           \
+		static const char *const columns_of[] = {__VA_ARGS__};                                                 \
+		add_table(object, key, store, sql, true, columns_of, (int)(sizeof columns_of / sizeof *columns_of));   \
+	} while (0)
+
+/* CUpti_ActivityMemcpyKind. */
+static const char *copy_word(int64_t kind)
+{
+	static const char *const words[] = {"unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
+					    "AtoD",    "DtoA", "DtoD", "HtoH", "PtoP"};
+	return words[kind >= 0 && kind < (int64_t)(sizeof words / sizeof *words) ? kind : 0];
+}
+
+static void add_copies(cJSON *object, struct store *store)
+{
+	cJSON *rows = cJSON_AddArrayToObject(object, "copies");
+	sqlite3_stmt *statement = store_prepare(
+		store, "SELECT kind, total(calls), total(bytes), total(total) FROM copy_totals GROUP BY kind "
+		       "ORDER BY 4 DESC, kind LIMIT 16");
+	while (statement && sqlite3_step(statement) == SQLITE_ROW) {
+		cJSON *row = cJSON_CreateObject();
+		cJSON_AddStringToObject(row, "kind", copy_word(sqlite3_column_int64(statement, 0)));
+		add_number(row, "calls", statement, 1);
+		add_number(row, "bytes", statement, 2);
+		add_number(row, "total_ns", statement, 3);
+		cJSON_AddItemToArray(rows, row);
+	}
+	sqlite3_finalize(statement);
+}
+
+/* One row as an object; null where there is none. */
+static void add_object(cJSON *object, const char *key, struct store *store, const char *sql, const char *const *columns,
+		       int count)
+{
+	sqlite3_stmt *statement = store_prepare(store, sql);
+	if (statement && sqlite3_step(statement) == SQLITE_ROW) {
+		cJSON *row = cJSON_AddObjectToObject(object, key);
+		for (int i = 0; i < count; i++)
+			add_number(row, columns[i], statement, i);
+	} else {
+		cJSON_AddNullToObject(object, key);
+	}
+	sqlite3_finalize(statement);
+}
+
+static void add_gpu(cJSON *object, struct store *store, bool cupti)
+{
+	static const char *const set_columns[] = {"calls", "bytes", "total_ns"};
+	static const char *const gpu_columns[] = {"cupti_version", "driver_version", "clock_error_ns"};
+	if (!cupti) {
+		static const char *const keys[] = {"kernels", "kernels_total", "copies", "sets", "gpu"};
+		for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+			cJSON_AddNullToObject(object, keys[i]);
+		return;
+	}
+	ADD_TABLE(object, "kernels", store,
+		  "SELECT (SELECT text FROM strings WHERE id = name), total(calls), total(total) AS time, "
+		  "total(total) / max(total(CASE WHEN max IS NOT NULL THEN calls END), 1), min(min), max(max) FROM "
+		  "kernel_totals GROUP BY name ORDER BY time DESC, name LIMIT 20",
+		  "calls", "total_ns", "average_ns", "min_ns", "max_ns");
+	add_count(object, "kernels_total", store, "SELECT count(DISTINCT coalesce(name, 0)) FROM kernel_totals");
+	add_copies(object, store);
+	add_object(object, "sets", store, "SELECT total(calls), total(bytes), total(total) FROM set_totals",
+		   set_columns, 3);
+	add_object(object, "gpu", store,
+		   "SELECT cupti_version, driver_version, clock_error FROM sessions ORDER BY rowid DESC LIMIT 1",
+		   gpu_columns, 3);
 }
 
 static void add_losses(cJSON *object, struct store *store)
@@ -135,7 +216,7 @@ static void add_cost(cJSON *object, const struct ingest_ending *ending)
 /* The longest list loses its tail until the text fits: names of hostile length are the only way to get here. */
 static char *print_within(cJSON *object)
 {
-	static const char *const lists[] = {"ranges", "operators", "steps"};
+	static const char *const lists[] = {"kernels", "ranges", "operators", "steps"};
 	for (;;) {
 		char *text = cJSON_PrintUnformatted(object);
 		if (!text || strlen(text) <= SUMMARY_BYTES)
@@ -153,20 +234,27 @@ static char *print_within(cJSON *object)
 	}
 }
 
-char *summary_text(struct store *store, const struct ingest_ending *ending, uint64_t derive_ns)
+char *summary_text(struct store *store, const struct ingest_ending *ending, bool cupti, uint64_t derive_ns)
 {
 	cJSON *object = cJSON_CreateObject();
-	add_steps(object, store);
-	add_names(object, "operators", store,
-		  "SELECT (SELECT text FROM strings WHERE id = name), sum(calls), sum(self) AS self, sum(total) "
-		  "FROM operator_totals GROUP BY name ORDER BY self DESC, name LIMIT 20",
-		  "self_cpu_ns", "cpu_ns");
+	add_steps(object, store, cupti);
+	ADD_TABLE(object, "operators", store,
+		  "SELECT (SELECT text FROM strings WHERE id = name), total(calls), total(self) AS own, total(total), "
+		  "CASE "
+		  "WHEN count(self_device) THEN total(self_device) END, CASE WHEN count(device) THEN total(device) END "
+		  "FROM "
+		  "operator_totals GROUP BY name ORDER BY total(self_device) DESC, own DESC, name LIMIT 20",
+		  "calls", "self_cpu_ns", "cpu_ns", "self_device_ns", "device_ns");
 	add_count(object, "operators_total", store, "SELECT count(DISTINCT name) FROM operator_totals");
-	add_names(object, "ranges", store,
-		  "SELECT (SELECT text FROM strings WHERE id = name), sum(calls), sum(total) AS total, sum(self) "
-		  "FROM range_totals GROUP BY name ORDER BY total DESC, name LIMIT 20",
-		  "total_ns", "self_ns");
+	ADD_TABLE(object, "ranges", store,
+		  "SELECT (SELECT text FROM strings WHERE id = name), total(calls), total(total) AS time, total(self), "
+		  "CASE "
+		  "WHEN count(self_device) THEN total(self_device) END, CASE WHEN count(device) THEN total(device) END "
+		  "FROM "
+		  "range_totals GROUP BY name ORDER BY time DESC, name LIMIT 20",
+		  "calls", "total_ns", "self_ns", "self_device_ns", "device_ns");
 	add_count(object, "ranges_total", store, "SELECT count(DISTINCT name) FROM range_totals");
+	add_gpu(object, store, cupti);
 	add_losses(object, store);
 	add_collectors(object, store);
 	add_cost(object, ending);

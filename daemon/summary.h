@@ -5,7 +5,8 @@
 
 #include "ingest.h"
 
-/* Returns the text (free() it), NULL where out of memory or the file cannot be read. derive_ns is stated as given. */
-char *summary_text(struct store *store, const struct ingest_ending *ending, uint64_t derive_ns);
+/* Returns the text (free() it), NULL where out of memory or the file cannot be read. cupti: the device side was recorded and
+ * derived; else what it would say is null. derive_ns is stated as given. */
+char *summary_text(struct store *store, const struct ingest_ending *ending, bool cupti, uint64_t derive_ns);
 
 #endif

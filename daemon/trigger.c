@@ -195,6 +195,7 @@ static void arm(struct trigger *trigger, struct process *process)
 	message.at_step = request->at_step;
 	message.duration = request->duration;
 	message.max_events = request->max_events;
+	message.options = request->options;
 	message_text(message.step_range, sizeof message.step_range, request->step_range);
 	message_text(message.step_operator, sizeof message.step_operator, request->step_operator);
 	if (capture_new(process, trigger, &message, &error, sentence))

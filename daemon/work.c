@@ -12,6 +12,8 @@
 
 /* Three parts in four of a contended processor are the job's. */
 #define WORK_NICE 5
+/* SQLite's and the demangler's worst (names.c) with room. */
+#define WORK_STACK_BYTES (8u << 20)
 
 void work_outbox_init(struct work_outbox *outbox, void (*wake)(void *context), void *context)
 {
@@ -123,12 +125,17 @@ int work_pool_init(struct work_pool *pool, unsigned threads, struct work_outbox 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	int error = 0;
+	/* Not what the user's limit happens to be. */
+	pthread_attr_t thread_attributes;
+	pthread_attr_init(&thread_attributes);
+	pthread_attr_setstacksize(&thread_attributes, WORK_STACK_BYTES);
 	while (pool->thread_count < threads && pool->thread_count < WORK_THREADS_MAX) {
-		error = pthread_create(&pool->threads[pool->thread_count], NULL, pool_thread, pool);
+		error = pthread_create(&pool->threads[pool->thread_count], &thread_attributes, pool_thread, pool);
 		if (error)
 			break;
 		pool->thread_count++;
 	}
+	pthread_attr_destroy(&thread_attributes);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (pool->thread_count == 0) {
 		work_pool_deinit(pool);

@@ -1,6 +1,7 @@
 /* generate.c - writes the bytes of every event record and message as this release lays them out, one file each, into the
- * folder given. Run by hand, once a release: `build/tests/compat_generate tests/compat/VERSION`; the files of a version
- * that has been released are never written again. Bytes of numbers are 13 * type + 7 * offset + 1; each text is
+ * folder given. Run by hand, once a release, or where records were added: `build/tests/compat_generate
+ * tests/compat/VERSION`; of what it writes, files that an earlier version has just so are deleted again. What is there is
+ * never written again. Bytes of numbers are 13 * type + 7 * offset + 1; each text is
  * "MEMBER \xc3\xa9". */
 #include "proto/events.h"
 #include "proto/message.h"
@@ -51,7 +52,7 @@ static void messages(const char *folder)
 #define TEXT(name, member, bytes, description)                                                                         \
 	memset(record.member, 0, bytes);                                                                               \
 	memcpy(record.member, #member " \xc3\xa9", sizeof #member " \xc3\xa9");
-#define END_MESSAGE(NAME, name, first, size)                                                                                  \
+#define END_MESSAGE(NAME, name, first, size)                                                                           \
 	write_file(folder, "message", #name, &record, sizeof record);                                                  \
 	}
 #include "proto/messages.def"

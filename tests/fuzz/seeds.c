@@ -59,7 +59,7 @@ static void messages(void)
 		struct message_##name record = MESSAGE_INIT(NAME, name);                                               \
 		bytes[0] = from;
 #define TEXT(name, member, bytes, description) memcpy(record.member, #member "\xc3\xa9", sizeof #member "\xc3\xa9");
-#define END_MESSAGE(NAME, name, first, size)                                                                                  \
+#define END_MESSAGE(NAME, name, first, size)                                                                           \
 	memcpy(bytes + 1, &record, sizeof record);                                                                     \
 	seed("fuzz_message", #name, bytes, 1 + sizeof record);                                                         \
 	}

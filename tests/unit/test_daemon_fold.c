@@ -174,10 +174,12 @@ static void put_strings(struct store *store)
 static size_t derived_rows(struct store *store, const struct log *log, bool in_memory, struct row *rows)
 {
 	struct totals totals;
+	struct device device;
 	struct derived derived;
 	struct store_batch batch = {0};
 	assert_int_equal(store_create(store, folder_fd, folder, ++number), 0);
 	totals_init(&totals);
+	device_init(&device, folder_fd);
 	totals_chunk(&totals, 5, 1);
 	for (size_t i = 0; i < log->count; i++) {
 		assert_int_equal(store_batch_add(&batch, &log->events[i]), 0);
@@ -199,7 +201,8 @@ static size_t derived_rows(struct store *store, const struct log *log, bool in_m
 	assert_false(totals.incomplete);
 	if (!in_memory)
 		totals.incomplete = true;
-	assert_int_equal(derive_run(store, &totals, false, &derived), 0);
+	assert_int_equal(derive_run(store, &totals, &device, false, false, &derived), 0);
+	device_deinit(&device);
 	totals_deinit(&totals);
 	size_t count = 0;
 	sqlite3_stmt *statement = store_prepare(
@@ -322,11 +325,13 @@ static void test_threads_are_merged(void **state)
 {
 	struct store store;
 	struct totals totals;
+	struct device device;
 	struct derived derived;
 	struct store_batch batch = {0};
 	(void)state;
 	assert_int_equal(store_create(&store, folder_fd, folder, ++number), 0);
 	totals_init(&totals);
+	device_init(&device, folder_fd);
 	put_thread(&batch, 7, 1, 0x1000, 0);
 	put_thread(&batch, 8, 2, 0x2000, 0);
 	put_thread(&batch, 7, 0, 0, 3);
@@ -335,7 +340,8 @@ static void test_threads_are_merged(void **state)
 	put_strings(&store);
 	assert_int_equal(store_put_batch(&store, &batch), 0);
 	assert_int_equal(store_commit(&store), 0);
-	assert_int_equal(derive_run(&store, &totals, false, &derived), 0);
+	assert_int_equal(derive_run(&store, &totals, &device, false, false, &derived), 0);
+	device_deinit(&device);
 	static const int64_t wanted[2][4] = {{7, 4, 0x1000, 3}, {8, 2, 0x2000, 0}};
 	sqlite3_stmt *statement =
 		store_prepare(&store, "SELECT thread, name, pthread, torch_id FROM threads ORDER BY thread");

@@ -1,0 +1,43 @@
+/* sorter.h - puts any number of records of one size into order with bounded memory: sorted portions go to a file without a
+ * name in the store's folder, and are merged while they are read back. One thread at a time, no locks. */
+#ifndef PROFD_DAEMON_SORTER_H
+#define PROFD_DAEMON_SORTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sorter_run;
+
+struct sorter {
+	int (*compare)(const void *a, const void *b);
+	size_t bytes; /* of a record */
+	int folder;   /* not owned */
+	int fd;	      /* of the portions; -1 = all is in memory still */
+	unsigned char *buffer;
+	size_t count, capacity, capacity_max; /* records */
+	bool unsorted;			      /* the buffer is not in order */
+	uint64_t total;			      /* records, of all portions */
+	struct sorter_run *runs;
+	size_t run_count, run_capacity;
+	/* Reading. */
+	size_t at;
+	size_t *heap; /* runs, the one with the smallest record first */
+	size_t heap_count;
+	size_t window; /* records that are read of a run at a time */
+	bool fresh;    /* the first of the heap has not been given out yet */
+	int error;     /* negative errno: nothing can be had of it */
+};
+
+/* `folder`: descriptor of a folder on disk. memory: most bytes that wait in memory. */
+void sorter_init(struct sorter *sorter, int folder, size_t bytes, size_t memory,
+		 int (*compare)(const void *a, const void *b));
+void sorter_deinit(struct sorter *sorter);
+/* 0 or a negative errno, which stays. */
+int sorter_add(struct sorter *sorter, const void *record);
+/* Begins to read from the smallest record; as often as wished. Nothing is added afterwards. */
+int sorter_rewind(struct sorter *sorter);
+/* The next record, valid until the next call; NULL at the end, and on an error. */
+const void *sorter_next(struct sorter *sorter);
+
+#endif

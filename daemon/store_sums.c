@@ -1,0 +1,118 @@
+/* store_sums.c - see store_sums.h. */
+#include "store_sums.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* 131,072 groups of 64 bytes: 16 MiB with the places that stay free. */
+#define GROUPS_MAX (1u << 17)
+
+void sums_init(struct sums *sums)
+{
+	memset(sums, 0, sizeof *sums);
+}
+
+void sums_deinit(struct sums *sums)
+{
+	free(sums->table);
+	sqlite3_finalize(sums->insert);
+	memset(sums, 0, sizeof *sums);
+}
+
+static struct sum *place(struct sum *table, size_t capacity, const struct sum *key)
+{
+	uint64_t h = ((uint64_t)key->a << 32 | key->step) * 0x9e3779b97f4a7c15ull;
+	h ^= ((uint64_t)key->b << 32 | key->c) * 0xc2b2ae3d27d4eb4full + key->table;
+	size_t i = (size_t)(h ^ h >> 31) & (capacity - 1);
+	while (table[i].table && (table[i].a != key->a || table[i].b != key->b || table[i].c != key->c ||
+				  table[i].step != key->step || table[i].table != key->table))
+		i = (i + 1) & (capacity - 1);
+	return &table[i];
+}
+
+static int prepare(struct sums *sums, struct store *store)
+{
+	if (sums->insert)
+		return 0;
+	store_run(store,
+		  "CREATE TEMP TABLE IF NOT EXISTS sums (tab INTEGER, a INTEGER, b INTEGER, c INTEGER, step INTEGER, "
+		  "calls INTEGER, total INTEGER, extra INTEGER, min INTEGER, max INTEGER)");
+	sums->insert = store_prepare(store, "INSERT INTO temp.sums VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+	return store->error;
+}
+
+static int64_t bounded(uint64_t value)
+{
+	return value > INT64_MAX ? INT64_MAX : (int64_t)value;
+}
+
+int sums_write(struct sums *sums, struct store *store)
+{
+	if (sums->error || prepare(sums, store))
+		return sums->error ? sums->error : store->error;
+	for (size_t i = 0; i < sums->capacity && !store->error; i++) {
+		const struct sum *sum = &sums->table[i];
+		if (!sum->table)
+			continue;
+		const uint64_t values[] = {sum->table, sum->a,	   sum->b,     sum->c,	 sum->step,
+					   sum->calls, sum->total, sum->extra, sum->min, sum->max};
+		int columns = sum->min > sum->max ? 8 : 10;
+		sqlite3_clear_bindings(sums->insert);
+		for (int k = 0; k < columns; k++)
+			sqlite3_bind_int64(sums->insert, k + 1, bounded(values[k]));
+		if (sqlite3_step(sums->insert) != SQLITE_DONE)
+			store_fail(store, "writing");
+		sqlite3_reset(sums->insert);
+	}
+	if (sums->capacity)
+		memset(sums->table, 0, sums->capacity * sizeof *sums->table);
+	sums->count = 0;
+	return store->error;
+}
+
+static int grow(struct sums *sums, struct store *store)
+{
+	if (sums->count >= GROUPS_MAX)
+		return store ? sums_write(sums, store) : -ENOMEM;
+	size_t capacity = sums->capacity ? sums->capacity * 2 : 1024;
+	struct sum *table = calloc(capacity, sizeof *table);
+	if (!table)
+		return -ENOMEM;
+	for (size_t i = 0; i < sums->capacity; i++)
+		if (sums->table[i].table)
+			*place(table, capacity, &sums->table[i]) = sums->table[i];
+	free(sums->table);
+	sums->table = table;
+	sums->capacity = capacity;
+	return 0;
+}
+
+static uint64_t add(uint64_t a, uint64_t b)
+{
+	return a + b < a ? UINT64_MAX : a + b;
+}
+
+void sums_add(struct sums *sums, struct store *store, const struct sum *key, uint64_t time, uint64_t extra, bool timed)
+{
+	if (sums->error)
+		return;
+	if (sums->count * 2 >= sums->capacity && (sums->error = grow(sums, store)) != 0)
+		return;
+	struct sum *sum = place(sums->table, sums->capacity, key);
+	if (!sum->table) {
+		*sum = *key;
+		sum->calls = sum->total = sum->extra = sum->max = 0;
+		sum->min = UINT64_MAX;
+		sums->count++;
+	}
+	sum->calls++;
+	sum->extra = add(sum->extra, extra);
+	if (!timed)
+		return;
+	sum->total = add(sum->total, time);
+	if (time < sum->min)
+		sum->min = time;
+	if (time > sum->max)
+		sum->max = time;
+}

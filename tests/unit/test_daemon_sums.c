@@ -1,0 +1,122 @@
+/* test_daemon_sums.c - more groups than memory is given to come out right, and sums that are too large stay at the largest. */
+#include "daemon/store_rows.h"
+#include "daemon/store_sums.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char folder[64];
+static int folder_fd = -1;
+static struct store store;
+
+static int64_t ask(const char *sql)
+{
+	sqlite3_stmt *statement = store_prepare(&store, sql);
+	assert_non_null(statement);
+	assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+	int64_t value = sqlite3_column_int64(statement, 0);
+	sqlite3_finalize(statement);
+	return value;
+}
+
+static void test_many_groups(void **state)
+{
+	(void)state;
+	struct sums sums;
+	const uint32_t groups = 300000;
+	assert_int_equal(store_begin(&store), 0);
+	sums_init(&sums);
+	for (unsigned round = 1; round <= 2; round++) {
+		for (uint32_t i = 0; i < groups; i++) {
+			struct sum key = {.table = SUM_KERNELS, .a = i, .b = i % 3, .c = i % 5, .step = i % 7};
+			sums_add(&sums, &store, &key, i + round, 1, i % 2);
+		}
+	}
+	assert_int_equal(sums.error, 0);
+	assert_int_equal(sums_write(&sums, &store), 0);
+	assert_true(ask("SELECT count(*) FROM temp.sums") > groups);
+	store_run(&store,
+		  "CREATE TEMP TABLE one AS SELECT a, sum(calls) AS calls, sum(total) AS total, sum(extra) AS extra, "
+		  "min(min) AS min, max(max) AS max FROM temp.sums GROUP BY tab, a, b, c, step");
+	assert_int_equal(ask("SELECT count(*) FROM one"), groups);
+	assert_int_equal(ask("SELECT count(*) FROM one WHERE calls != 2 OR extra != 2"), 0);
+	assert_int_equal(
+		ask("SELECT count(*) FROM one WHERE a % 2 AND (total != 2 * a + 3 OR min != a + 1 OR max != a + 2)"),
+		0);
+	/* What had no time has no shortest one. */
+	assert_int_equal(
+		ask("SELECT count(*) FROM one WHERE a % 2 = 0 AND (total != 0 OR min IS NOT NULL OR max IS NOT NULL)"),
+		0);
+	sums_deinit(&sums);
+	store_rollback(&store);
+}
+
+static void test_overflow(void **state)
+{
+	(void)state;
+	struct sums sums;
+	struct sum key = {.table = SUM_SETS, .a = 1};
+	assert_int_equal(store_begin(&store), 0);
+	sums_init(&sums);
+	for (int i = 0; i < 5; i++)
+		sums_add(&sums, &store, &key, UINT64_MAX / 3, UINT64_MAX / 2, true);
+	assert_int_equal(sums_write(&sums, &store), 0);
+	assert_true(ask("SELECT total FROM temp.sums") == INT64_MAX);
+	assert_true(ask("SELECT extra FROM temp.sums") == INT64_MAX);
+	sums_deinit(&sums);
+	store_rollback(&store);
+}
+
+static void test_rows(void **state)
+{
+	(void)state;
+	struct rows rows;
+	assert_int_equal(store_begin(&store), 0);
+	assert_int_equal(rows_begin(&rows, &store, "range_devices", 6), 0);
+	for (int64_t i = 1; i <= 10000; i++) {
+		const int64_t values[] = {i, 2 * i, 3 * i, 1, i % 2 ? ROWS_NULL : -i, 0};
+		rows_add(&rows, values);
+	}
+	/* An id that is there already is not taken twice. */
+	const int64_t again[] = {7, 0, 0, 0, 0, 0};
+	rows_add(&rows, again);
+	assert_int_equal(rows_end(&rows), 0);
+	assert_int_equal(ask("SELECT count(*) FROM range_devices"), 10000);
+	assert_int_equal(ask("SELECT count(*) FROM range_devices WHERE self != 2 * id OR total != 3 * id"), 0);
+	assert_int_equal(ask("SELECT count(*) FROM range_devices WHERE first IS NOT CASE id % 2 WHEN 0 THEN -id END"),
+			 0);
+	store_rollback(&store);
+}
+
+static int make(void **state)
+{
+	(void)state;
+	snprintf(folder, sizeof folder, "/tmp/test_daemon_sums.XXXXXX");
+	if (!mkdtemp(folder) || (folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+		return -1;
+	return store_create(&store, folder_fd, folder, 1);
+}
+
+static int unmake(void **state)
+{
+	(void)state;
+	store_discard(&store);
+	close(folder_fd);
+	return rmdir(folder);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_many_groups),
+		cmocka_unit_test(test_overflow),
+		cmocka_unit_test(test_rows),
+	};
+	return cmocka_run_group_tests(tests, make, unmake);
+}

@@ -125,7 +125,7 @@ static int add_pids(struct arguments *a, const struct option_row *row, const cha
 static int add(struct arguments *a, const struct option_row *row, const char *text)
 {
 	struct given given = {.row = row, .text = text};
-	char sentence[160];
+	char sentence[400];
 	bool ok = true;
 
 	switch (row->kind) {
@@ -362,22 +362,42 @@ static void wrap(FILE *file, const char *text, int indent)
 	fputc('\n', file);
 }
 
+/* More choices than a line holds stand below the help, with commas, where they can be broken. */
+static void print_choices(const char *choices, FILE *file)
+{
+	char text[600] = "one of ";
+	size_t n = strlen(text);
+
+	for (const char *at = choices; *at && n + 3 < sizeof text; at++) {
+		if (*at == '|')
+			text[n++] = ',';
+		text[n++] = *at == '|' ? ' ' : *at;
+	}
+	text[n] = 0;
+	fprintf(file, "%*s", HELP_INDENT, "");
+	wrap(file, text, HELP_INDENT);
+}
+
 static void print_option(const struct option_row *row, FILE *file)
 {
+	bool many = row->kind == OPTION_CHOICE && strlen(row->argument) > HELP_WIDTH / 2;
+	const char *argument = many ? "WORD" : row->argument;
 	char head[96];
 	int n;
 
 	if (row->letter)
-		n = snprintf(head, sizeof head, "  -%c, --%s%s%s", row->letter, row->name, row->argument ? " " : "",
-			     row->argument ? row->argument : "");
+		n = snprintf(head, sizeof head, "  -%c, --%s%s%s", row->letter, row->name, argument ? " " : "",
+			     argument ? argument : "");
 	else
-		n = snprintf(head, sizeof head, "      --%s%s%s", row->name, row->argument ? " " : "",
-			     row->argument ? row->argument : "");
+		n = snprintf(head, sizeof head, "      --%s%s%s", row->name, argument ? " " : "",
+			     argument ? argument : "");
 	if (n + 2 > HELP_INDENT)
 		fprintf(file, "%s\n%*s", head, HELP_INDENT, "");
 	else
 		fprintf(file, "%-*s", HELP_INDENT, head);
 	wrap(file, row->help, HELP_INDENT);
+	if (many)
+		print_choices(row->argument, file);
 }
 
 void help_print_verb(const struct verb *verb, FILE *file)

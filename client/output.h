@@ -27,6 +27,18 @@ struct collect {
 };
 void collect_row(struct daemon *daemon, const cJSON *row, int fd, void *context);
 
+/* A verb that lists: the kind of its JSON and the key of the array in it, and its columns. */
+struct listing {
+	const char *kind, *key;
+	const struct column *columns;
+	size_t count;
+};
+/* Asks all daemons and collects the rows of one kind; *ret_rows is to be freed, whatever the code. Returns an exit code,
+ * after its sentence. */
+int listing_query(struct daemons *daemons, const cJSON *request, const char *row, cJSON **ret_rows);
+/* Prints the rows in the asked format; of a table without rows, nothing. */
+void listing_print(const struct listing *listing, const cJSON *rows, enum output_format format);
+
 /* fnmatch(3) with * and ? of a name; what a daemon's --name means. */
 bool glob_matches(const char *glob, const char *name);
 

@@ -12,6 +12,8 @@
 /* Off a terminal nothing is cut but what no file should hold either. */
 #define CELL_WIDTH_MAX 400
 #define CELL_WIDTH_MIN 8
+/* What an elastic column wants before spare ones get any. */
+#define CELL_WIDTH_FAIR 26
 /* A column narrower than that is no place for a sentence: it runs over the edge instead. */
 #define WRAP_WIDTH_MIN 24
 
@@ -179,7 +181,11 @@ static char *figure(const struct cell *cell, enum column_kind kind)
 	case CELL_TEXT:
 		return text_safe(cell->text);
 	case CELL_REAL:
-		snprintf(text, sizeof text, kind == COLUMN_PERCENT ? "%.1f%%" : "%g", cell->real);
+		snprintf(text, sizeof text,
+			 kind == COLUMN_PERCENT ? "%.1f%%"
+			 : kind == COLUMN_RATE	? "%.2f GB/s"
+						: "%g",
+			 cell->real);
 		return need(strdup(text));
 	case CELL_INTEGER:
 		break;
@@ -196,6 +202,8 @@ static char *figure(const struct cell *cell, enum column_kind kind)
 	case COLUMN_TEXT:
 	case COLUMN_NUMBER:
 	case COLUMN_PERCENT:
+	case COLUMN_RATE:
+	case COLUMN_LIST:
 		break;
 	}
 	snprintf(text, sizeof text, "%lld", (long long)cell->integer);
@@ -204,7 +212,29 @@ static char *figure(const struct cell *cell, enum column_kind kind)
 
 static bool left_aligned(enum column_kind kind)
 {
-	return kind == COLUMN_TEXT || kind == COLUMN_FLAG;
+	return kind == COLUMN_TEXT || kind == COLUMN_FLAG || kind == COLUMN_LIST;
+}
+
+/* Hides spare columns, the last ones first, until the elastic ones have what they want, or a fair share of it. */
+static void spare(const struct table *table, bool *shown, const size_t *widths, size_t room)
+{
+	for (;;) {
+		size_t total = 0, last = table->count;
+
+		for (size_t c = 0; c < table->count; c++) {
+			bool elastic = table->columns[c].flags & COLUMN_ELASTIC;
+
+			if (!shown[c])
+				continue;
+			total += elastic && widths[c] > CELL_WIDTH_FAIR ? CELL_WIDTH_FAIR : widths[c];
+			total += 2;
+			if (table->columns[c].flags & COLUMN_SPARE)
+				last = c;
+		}
+		if (total <= room + 2 || last == table->count)
+			return;
+		shown[last] = false;
+	}
 }
 
 /* Takes columns from the widest elastic column, one at a time, until the table fits. */
@@ -299,12 +329,15 @@ void table_print(const struct table *table, const struct screen *screen, size_t 
 				widths[c] = width;
 		}
 		shown[c] = used && !(column->flags & COLUMN_DATA_ONLY);
+	}
+	if (screen->width) {
+		spare(table, shown, widths, screen->width);
+		squeeze(table, shown, widths, screen->width);
+	}
+
+	for (size_t c = 0; c < table->count; c++)
 		if (shown[c])
 			last = c;
-	}
-	if (screen->width)
-		squeeze(table, shown, widths, screen->width);
-
 	for (size_t c = 0; c < last; c++)
 		indent += shown[c] ? widths[c] + 2 : 0;
 
@@ -398,6 +431,22 @@ void table_csv(const struct table *table, FILE *file, size_t limit)
 	}
 }
 
+/* "7,13" as an array. */
+static cJSON *numbers(const char *list)
+{
+	cJSON *array = need(cJSON_CreateArray());
+	char *end;
+
+	for (const char *at = list; *at; at = *end ? end + 1 : end) {
+		long long number = strtoll(at, &end, 10);
+
+		if (end == at)
+			break;
+		cJSON_AddItemToArray(array, need(cJSON_CreateNumber((double)number)));
+	}
+	return array;
+}
+
 cJSON *table_json(const struct table *table, size_t limit)
 {
 	size_t rows = shown_rows(table, limit);
@@ -428,6 +477,10 @@ cJSON *table_json(const struct table *table, size_t limit)
 				value = cJSON_CreateNumber(round(cell->real * 1000) / 1000);
 				break;
 			case CELL_TEXT:
+				if (column->kind == COLUMN_LIST) {
+					value = numbers(cell->text);
+					break;
+				}
 				clean = text_utf8(cell->text);
 				value = cJSON_CreateString(clean);
 				free(clean);

@@ -17,6 +17,8 @@ enum column_kind {
 	COLUMN_BYTES,
 	COLUMN_PERCENT, /* real, 0 to 100 */
 	COLUMN_FLAG,	/* yes or no; true or false */
+	COLUMN_RATE,	/* real, bytes a ns: GB/s */
+	COLUMN_LIST,	/* text of numbers with commas between; an array in JSON */
 };
 
 enum column_flag {
@@ -24,7 +26,8 @@ enum column_flag {
 	COLUMN_TABLE_ONLY = 2, /* for people's eyes */
 	COLUMN_DATA_ONLY = 4,  /* for JSON and CSV */
 	COLUMN_OPTIONAL = 8,   /* left out of the text table where no row has a value */
-	COLUMN_WRAP = 16, /* a sentence: the last column, which goes on below itself where the terminal is narrow */
+	COLUMN_WRAP = 16,  /* a sentence: the last column, which goes on below itself where the terminal is narrow */
+	COLUMN_SPARE = 32, /* left out of the text table where it would leave no room for what is elastic */
 };
 
 struct column {

@@ -10,6 +10,12 @@
 		"format", 0, OPTION_CHOICE, "table|json|csv",                                                          \
 			"what to print: a table for people (default), JSON or CSV", 0, 0                               \
 	}
+/* Of processes, or of what belongs to them. */
+#define FILTER_ROWS(what)                                                                                              \
+	{"name", 'n', OPTION_TEXT, "GLOB", "only " what " whose name matches", 0, 0},                                  \
+	{                                                                                                              \
+		"job", 'j', OPTION_TEXT, "JOB", "only " what " of this job", 0, 0                                      \
+	}
 #define END_ROW                                                                                                        \
 	{                                                                                                              \
 		NULL, 0, OPTION_FLAG, NULL, NULL, 0, 0                                                                 \
@@ -32,8 +38,7 @@ static const struct option_row env_options[] = {
 
 static const struct option_row ps_options[] = {
 	{"pid", 'p', OPTION_PIDS, "PID[,PID]", "only these processes", 0, 0},
-	{"name", 'n', OPTION_TEXT, "GLOB", "only processes whose name matches", 0, 0},
-	{"job", 'j', OPTION_TEXT, "JOB", "only processes of this job", 0, 0},
+	FILTER_ROWS("processes"),
 	FORMAT_ROW,
 	END_ROW,
 };
@@ -62,6 +67,11 @@ static const struct option_row trigger_options[] = {
 	{"step-op", 0, OPTION_TEXT, "GLOB", "a step ends where the framework operator of this name ends", 0, 0},
 	{"shapes", 0, OPTION_FLAG, NULL,
 	 "record shapes, types and scalars of operators' inputs too (torch 2.4 or newer)", 0, 0},
+	{"no-gpu", 0, OPTION_FLAG, NULL, "record nothing of CUDA (without a CUDA driver nothing is)", 0, 0},
+	{"memory", 0, OPTION_FLAG, NULL, "record allocations of device memory too", 0, 0},
+	{"graphs", 0, OPTION_CHOICE, "nodes|whole",
+	 "CUDA graphs: each kernel of a launch (default), or cheaper, each launch as a whole", 0, 0},
+	{"api", 0, OPTION_CHOICE, "launches|all", "CUDA API: launches, copies and waits (default), or all calls", 0, 0},
 	{"label", 'l', OPTION_TEXT, "TEXT", "a word of yours to find the captures by", 0, 0},
 	{"max-events", 0, OPTION_NUMBER, "N",
 	 "end a capture with the step in which it reaches this many events; what is too much is counted as lost", 1, 0},
@@ -92,18 +102,23 @@ static const struct option_row cancel_options[] = {
 static const struct option_row captures_options[] = {
 	{"limit", 'l', OPTION_NUMBER, "N", "the newest N (default: 20 in the table, all else)", 1, 0},
 	{"pid", 'p', OPTION_NUMBER, "PID", "only captures of this process", 1, INT32_MAX},
-	{"name", 'n', OPTION_TEXT, "GLOB", "only captures of processes whose name matches", 0, 0},
-	{"job", 'j', OPTION_TEXT, "JOB", "only captures of this job", 0, 0},
+	FILTER_ROWS("captures of processes"),
 	{"label", 0, OPTION_TEXT, "TEXT", "only captures with this label", 0, 0},
 	FORMAT_ROW,
 	END_ROW,
 };
 
 static const struct option_row show_options[] = {
-	{"by", 'b', OPTION_CHOICE, "all|totals|steps|operators|ranges|threads|losses|cost",
-	 "one table only (CSV: operators unless said otherwise)", 0, 0},
-	{"sort-by", 's', OPTION_CHOICE, "self_cpu_time_total|cpu_time_total|cpu_time|count|name",
-	 "order of operators and ranges (default: self_cpu_time_total; ranges: cpu_time_total)", 0, 0},
+	{"by", 'b', OPTION_CHOICE,
+	 "all|totals|steps|devices|kernels|copies|sets|graphs|streams|operators|ranges|api|syncs|memory|sessions|"
+	 "threads|losses|cost",
+	 "one table only (CSV: operators unless said otherwise):", 0, 0},
+	{"sort-by", 's', OPTION_CHOICE,
+	 "self_cpu_time_total|cpu_time_total|cpu_time|self_device_time_total|device_time_total|device_time|"
+	 "self_cuda_time_total|cuda_time_total|cuda_time|count|name",
+	 "order of what has names (default: total time; operators: self time of the device where it was recorded, else "
+	 "of the CPU); cuda_ is an older word for device_:",
+	 0, 0},
 	{"limit", 'l', OPTION_NUMBER, "N", "rows of each table (default: 15 in the table, all else; 0: all)", 0, 0},
 	{"step", 0, OPTION_NUMBER, "N",
 	 "only step N: 1 is the first recorded one; larger ones may be the process's own number", 1, 0},
@@ -114,7 +129,8 @@ static const struct option_row show_options[] = {
 };
 
 static const struct option_row export_options[] = {
-	{"format", 0, OPTION_TEXT, "FORMAT", "chrome (default, or by the suffix of --output)", 0, 0},
+	{"format", 0, OPTION_TEXT, "FORMAT",
+	 "chrome (default, or by the suffix of --output), tensorboard or critical-path", 0, 0},
 	{"output", 'o', OPTION_TEXT, "FILE",
 	 "where to; - is standard output (default: NAME_PID.CAPTURE.pt.trace.json.gz here)", 0, 0},
 	{"force", 'f', OPTION_FLAG, NULL, "overwrite the file", 0, 0},
@@ -175,17 +191,28 @@ static const struct verb verbs[] = {
 	 "3.\nIds of captures of a user's own daemon begin with u.",
 	 "  profd captures --label before-fix\n", captures_options, 0, 0, 0, command_captures},
 	{"show", "print what a capture holds", "[CAPTURE | FILE] [--by TABLE] [--sort-by KEY] [--limit N] [--step N]",
-	 "Prints totals, steps, operators, ranges, threads, losses and the capture's own cost. Without CAPTURE: the "
-	 "newest one.\n"
-	 "FILE, with a / in it or ending in .db, is a capture file that was copied away. Sort keys are "
-	 "torch.profiler's.",
+	 "Prints totals, steps, what the GPU did (kernels, copies, ...), operators, ranges, CUDA API calls, threads, "
+	 "losses and the\n"
+	 "capture's own cost. Without CAPTURE: the newest one. FILE, with a / in it or ending in .db, is a capture "
+	 "file "
+	 "that was\n"
+	 "copied away. Sort keys are torch.profiler's, and so is what they mean: device time of an operator or range "
+	 "is "
+	 "that of\n"
+	 "what was launched in it; its self time leaves out what its children launched.",
 	 "  profd show\n  profd show 17 --by operators --sort-by cpu_time_total --limit 30\n  profd show 17 --step 2\n"
+	 "  profd show 17 --by kernels --format csv\n"
 	 "  profd show 17 --format json | jq '.operators[0]'\n",
 	 show_options, 0, 1, 0, command_show},
 	{"export", "write a capture in another program's format", "[CAPTURE | FILE] [--output FILE] [--format FORMAT]",
-	 "chrome: the JSON that torch.profiler writes; for ui.perfetto.dev, chrome://tracing, HTA and TensorBoard.\n"
+	 "chrome: the JSON that torch.profiler writes; for ui.perfetto.dev, chrome://tracing and HTA.\n"
+	 "tensorboard: the same with the names that TensorBoard's plugin torch_tb_profiler knows; --output may be a "
+	 "folder "
+	 "of\nits log directory. critical-path: the same with waits as HTA's critical path analysis wants them.\n"
 	 "A file that exists is left alone unless --force is given. Without CAPTURE: the newest one.",
-	 "  profd export 17\n  profd export 17 --output trace.json\n", export_options, 0, 1, 0, command_export},
+	 "  profd export 17\n  profd export 17 --output trace.json\n  profd export 17 --format tensorboard --output "
+	 "logs/run\n",
+	 export_options, 0, 1, 0, command_export},
 	{"rm", "delete captures", "CAPTURE...",
 	 "Deletes captures. One that is still being recorded is kept: cancel it first.", "  profd rm 17 18\n",
 	 format_options, 1, 100000, 0, command_rm},
@@ -246,24 +273,70 @@ static const struct topic topics[] = {
 	 "\"host\", \"label\",\n"
 	 "                 \"started_at\", \"finished_at\", \"simulated\"]}\n"
 	 "profd.show/1     {\"capture\": as above, and \"step_source\", \"derive_ns\"; \"totals\": {\"wall_ns\", "
-	 "\"steps\", \"operators\",\n"
-	 "                 \"self_cpu_ns\", \"operator_names\", \"kernels\", \"ranges\", \"marks\", \"threads\"}; "
-	 "\"steps\": [{\"step\",\n"
-	 "                 \"number\" (the process's own; null: a window of time), \"start_ns\", \"wall_ns\", "
-	 "\"operators\",\n"
-	 "                 \"self_cpu_ns\", \"ranges\", \"thread\"}]; \"operators\": [{\"name\", \"input_shapes\" "
-	 "(--group-by-shapes),\n"
-	 "                 \"calls\", \"self_cpu_ns\", \"self_cpu_percent\", \"cpu_ns\", \"cpu_percent\", "
-	 "\"cpu_average_ns\"}]; \"ranges\":\n"
-	 "                 [{\"name\", \"domain\", \"source\", \"calls\", \"total_ns\", \"self_ns\", \"average_ns\", "
-	 "\"min_ns\", \"max_ns\"}];\n"
-	 "                 \"threads\": [{\"thread\", \"name\", \"operators\", \"self_cpu_ns\", \"ranges\", "
-	 "\"marks\"}]; \"losses\": [{\"kind\",\n"
-	 "                 \"loss\", \"count\", \"is_loss\", \"sentence\"}]; \"collectors\": [{\"collector\", "
-	 "\"wanted\", \"on\", \"enable_ns\",\n"
-	 "                 \"sentence\"}]; \"cost\": {\"step_before_ns\", \"step_during_ns\", \"step_after_ns\", "
-	 "\"enable_ns\", \"drain_ns\",\n"
-	 "                 \"agent_cpu_ns\", \"agent_bytes\", \"late_steps\"}}\n"
+	 "\"steps\", \"device_busy_ns\",\n"
+	 "                 \"device_busy_percent\", \"kernels\", \"copies\", \"sets\", \"graphs\", \"device_ns\" (of "
+	 "all that the devices did;\n"
+	 "                 torch.profiler's Self CUDA time total), \"operators\", \"self_cpu_ns\", \"operator_names\", "
+	 "\"ranges\", \"marks\",\n"
+	 "                 \"threads\"}; \"steps\": [{\"step\", \"number\" (the process's own; null: a window of "
+	 "time), \"start_ns\",\n"
+	 "                 \"wall_ns\", \"device_busy_ns\" (something ran on the device; added up over devices), "
+	 "\"device_busy_percent\"\n"
+	 "                 (of the wall time of all devices), \"kernels\", \"copies\", \"sets\", \"graphs\" (--graphs "
+	 "whole),\n"
+	 "                 \"largest_gap_ns\", \"operators\", \"self_cpu_ns\", \"ranges\", \"thread\"}]; "
+	 "\"operators\": [{\"name\",\n"
+	 "                 \"input_shapes\" (--group-by-shapes), \"calls\", \"self_cpu_ns\", \"self_cpu_percent\", "
+	 "\"cpu_ns\",\n"
+	 "                 \"cpu_percent\", \"cpu_average_ns\", \"self_device_ns\", \"self_device_percent\", "
+	 "\"device_ns\",\n"
+	 "                 \"device_percent\", \"device_average_ns\"}]; \"ranges\": [{\"name\", \"domain\", "
+	 "\"source\", \"calls\", \"total_ns\",\n"
+	 "                 \"self_ns\", \"average_ns\", \"min_ns\", \"max_ns\", \"self_device_ns\", \"device_ns\", "
+	 "\"device_percent\",\n"
+	 "                 \"device_average_ns\", \"device_span_ns\" (from the first to the last operation launched in "
+	 "it)}];\n"
+	 "                 \"kernels\": [{\"name\" (whole), \"calls\", \"total_ns\", \"percent\" (of device_ns), "
+	 "\"average_ns\", \"min_ns\",\n"
+	 "                 \"max_ns\", \"devices\": [], \"streams\": [], \"short_name\"}]; \"copies\": [{\"name\", "
+	 "\"kind\": \"HtoD\" ...,\n"
+	 "                 \"source\": \"Pinned\" ..., \"target\", \"calls\", \"bytes\", \"total_ns\", \"percent\", "
+	 "\"bandwidth_gb_s\",\n"
+	 "                 \"average_ns\", \"min_ns\", \"max_ns\", \"devices\", \"streams\"}]; \"sets\": likewise, "
+	 "with \"memory\"; \"graphs\":\n"
+	 "                 [{\"graph\", \"calls\", \"operations\" (null: --graphs whole), \"total_ns\" (of its "
+	 "operations; --graphs whole:\n"
+	 "                 from its first to its last), as kernels}]; \"api\": [{\"name\", \"api\": \"runtime\" | "
+	 "\"driver\", \"calls\",\n"
+	 "                 \"total_ns\", \"percent\" (of all listed), \"average_ns\", \"min_ns\", \"max_ns\", "
+	 "\"failed\"}]; \"syncs\": likewise,\n"
+	 "                 with \"kind\"; \"streams\": [{\"device\", \"stream\", \"name\", \"priority\", \"busy_ns\", "
+	 "\"busy_percent\" (of the\n"
+	 "                 wall time), \"kernel_busy_ns\", \"kernels\", \"copies\", \"sets\", \"graphs\", "
+	 "\"largest_gap_ns\"}]; \"devices\":\n"
+	 "                 [{\"device\", \"name\", \"uuid\", as streams, \"memory_bytes\", \"multiprocessors\", "
+	 "\"capability\"}]; \"memory\":\n"
+	 "                 [{\"device\", \"source\": \"cuda\" | \"pool\" | \"torch\", \"memory\", \"taken\", "
+	 "\"taken_bytes\", \"given_back\",\n"
+	 "                 \"given_back_bytes\", \"peak_bytes\", \"kept_bytes\" (both from what was held at first)}];\n"
+	 "                 \"sessions\": [{\"cupti_version\", \"driver_version\", \"runtime_version\", "
+	 "\"clock_error_ns\" (by "
+	 "which\n"
+	 "                 times of the device may be off), \"records\", \"buffer_bytes\", \"foreign_buffers\" "
+	 "(another "
+	 "client's, that\n"
+	 "                 came to profd), \"astray_buffers\" (that never came back), \"early\" (operations that seem "
+	 "to begin\n"
+	 "                 before their call), \"enable_ns\", \"drain_ns\", \"library\", \"notes\"}]; \"threads\":\n"
+	 "                 [{\"thread\", \"name\", \"operators\", \"self_cpu_ns\", \"ranges\", \"marks\", "
+	 "\"launches\", \"device_ns\"}];\n"
+	 "                 \"losses\": [{\"kind\", \"loss\", \"count\", \"is_loss\", \"sentence\"}]; \"collectors\": "
+	 "[{\"collector\", \"wanted\",\n"
+	 "                 \"on\", \"enable_ns\", \"sentence\"}]; \"cost\": {\"step_before_ns\", \"step_during_ns\", "
+	 "\"step_after_ns\",\n"
+	 "                 \"enable_ns\", \"drain_ns\", \"agent_cpu_ns\", \"agent_bytes\", \"late_steps\"}}\n"
+	 "                 What is the GPU's is null where it was not recorded: figures, and the lists from "
+	 "\"devices\" to \"sessions\".\n"
 	 "                 All rows, unless --limit is given. Keys are there whatever --by says. Calls are "
 	 "torch.profiler's:\n"
 	 "                 an operator that does nothing but come back to itself is one call with it. The threads' "

@@ -132,6 +132,7 @@ static int environment(enum output_format format)
 	int install = check_install(checks);
 	int code = check_daemons(checks);
 
+	inspect_cuda(checks);
 	if (format == FORMAT_JSON) {
 		cJSON *object = json_new("doctor");
 
@@ -144,34 +145,30 @@ static int environment(enum output_format format)
 	return code ? code : install;
 }
 
-static bool is_collector(const cJSON *row, const char *word)
-{
-	const char *collector = reply_text(row, "collector");
-
-	return collector && strcmp(collector, word) == 0;
-}
-
 static struct table *collector_table(const cJSON *rows)
 {
 	struct table *table = table_new(collector_columns, sizeof collector_columns / sizeof *collector_columns);
-	const cJSON *row;
 	bool told_cuda = false;
+	const cJSON *row;
 
 	cJSON_ArrayForEach(row, rows)
 	{
+		const char *collector = reply_text(row, "collector");
+
+		told_cuda = told_cuda || (collector && strcmp(collector, collector_word(COLLECTOR_CUPTI)) == 0);
 		table_add(table);
 		for (size_t c = 0; c < sizeof collector_columns / sizeof *collector_columns; c++)
 			table_set_member(table, c, row, collector_columns[c].key);
 		if (!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(row, "available")))
 			table_mark(table);
-		told_cuda = told_cuda || is_collector(row, collector_word(COLLECTOR_CUPTI));
 	}
-	/* Agents of this release have no such collector that could answer. */
+	/* A process that was started before an upgrade has the agent of then. */
 	if (cJSON_GetArraySize(rows) && !told_cuda) {
 		table_add(table);
 		table_set_text(table, 0, collector_word(COLLECTOR_CUPTI));
 		table_set(table, 1, false);
-		table_set_text(table, 2, "this release of profd records no CUDA activity");
+		table_set_text(table, 2,
+			       "the process's agent is of a release that knew no CUDA activity; start it again");
 		table_mark(table);
 	}
 	return table;

@@ -9,18 +9,27 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* "train_4242.17.pt.trace.json.gz": what torch.profiler's own handler would call it, as far as readers look at names. */
-static void default_name(struct capture *capture, char *to, size_t bytes)
+/* "train_4242.17.pt.trace.json.gz": what torch.profiler's own handler would call it, as far as readers look at names. For
+ * TensorBoard "node_4242.1767225600123.pt.trace.json.gz": it takes the number for the time, in ms, and orders by it. */
+static void default_name(struct capture *capture, const char *format, char *to, size_t bytes)
 {
 	const char *name = reader_meta_text(&capture->reader, "name");
 	const char *id = reader_meta_text(&capture->reader, "capture_id");
 	const char *own = capture->row ? reply_text(capture->row, "capture_id") : NULL;
 
-	snprintf(to, bytes, "%.64s_%lld.%.32s.pt.trace.json.gz", name && *name ? name : "process",
-		 (long long)reader_meta_int(&capture->reader, "pid", 0),
-		 own  ? own
-		 : id ? id
-		      : "0");
+	if (format && strcmp(format, "tensorboard") == 0) {
+		const char *host = reader_meta_text(&capture->reader, "host");
+
+		snprintf(to, bytes, "%.64s_%lld.%lld.pt.trace.json.gz", host && *host ? host : "host",
+			 (long long)reader_meta_int(&capture->reader, "pid", 0),
+			 (long long)reader_meta_int(&capture->reader, "base_realtime", 0) / 1000000);
+	} else {
+		snprintf(to, bytes, "%.64s_%lld.%.32s.pt.trace.json.gz", name && *name ? name : "process",
+			 (long long)reader_meta_int(&capture->reader, "pid", 0),
+			 own  ? own
+			 : id ? id
+			      : "0");
+	}
 	for (char *p = to; *p; p++)
 		if (!(*p >= 'a' && *p <= 'z') && !(*p >= 'A' && *p <= 'Z') && !(*p >= '0' && *p <= '9') && *p != '.' &&
 		    *p != '_' && *p != '-')
@@ -55,7 +64,7 @@ int command_export(struct arguments *arguments)
 	if (code)
 		return code;
 	if (!output || into_folder) {
-		default_name(&capture, name, sizeof name);
+		default_name(&capture, format, name, sizeof name);
 		bool slash = output && output[strlen(output) - 1] != '/';
 
 		snprintf(path, sizeof path, "%.3800s%s%s", output ? output : "", slash ? "/" : "", name);

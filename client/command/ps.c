@@ -5,37 +5,23 @@
 
 #include <string.h>
 
-enum {
-	PS_PID,
-	PS_USER,
-	PS_UID,
-	PS_NAME,
-	PS_JOB,
-	PS_RANK,
-	PS_WORLD,
-	PS_STEP,
-	PS_STEP_TIME,
-	PS_SOURCE,
-	PS_STATE,
-	PS_CAPTURE,
-	PS_COMMAND
+static const struct column columns[] = {
+	{"pid", "PID", COLUMN_NUMBER, 0},
+	{"user", "USER", COLUMN_TEXT, 0},
+	{"uid", "UID", COLUMN_NUMBER, COLUMN_DATA_ONLY},
+	{"name", "NAME", COLUMN_TEXT, COLUMN_ELASTIC},
+	{"job", "JOB", COLUMN_TEXT, COLUMN_OPTIONAL},
+	{"rank", "RANK", COLUMN_NUMBER, COLUMN_OPTIONAL},
+	{"world_size", "WORLD", COLUMN_NUMBER, COLUMN_DATA_ONLY},
+	{"step", "STEP", COLUMN_NUMBER, 0},
+	{"step_ns", "STEP TIME", COLUMN_DURATION, 0},
+	{"step_source", "STEPS BY", COLUMN_TEXT, 0},
+	{"state", "STATE", COLUMN_TEXT, 0},
+	{"capture_id", "CAPTURE", COLUMN_TEXT, COLUMN_OPTIONAL},
+	{"command", "COMMAND", COLUMN_TEXT, COLUMN_ELASTIC},
 };
 
-static const struct column columns[] = {
-	[PS_PID] = {"pid", "PID", COLUMN_NUMBER, 0},
-	[PS_USER] = {"user", "USER", COLUMN_TEXT, 0},
-	[PS_UID] = {"uid", "UID", COLUMN_NUMBER, COLUMN_DATA_ONLY},
-	[PS_NAME] = {"name", "NAME", COLUMN_TEXT, COLUMN_ELASTIC},
-	[PS_JOB] = {"job", "JOB", COLUMN_TEXT, COLUMN_OPTIONAL},
-	[PS_RANK] = {"rank", "RANK", COLUMN_NUMBER, COLUMN_OPTIONAL},
-	[PS_WORLD] = {"world_size", "WORLD", COLUMN_NUMBER, COLUMN_DATA_ONLY},
-	[PS_STEP] = {"step", "STEP", COLUMN_NUMBER, 0},
-	[PS_STEP_TIME] = {"step_ns", "STEP TIME", COLUMN_DURATION, 0},
-	[PS_SOURCE] = {"step_source", "STEPS BY", COLUMN_TEXT, 0},
-	[PS_STATE] = {"state", "STATE", COLUMN_TEXT, 0},
-	[PS_CAPTURE] = {"capture_id", "CAPTURE", COLUMN_TEXT, COLUMN_OPTIONAL},
-	[PS_COMMAND] = {"command", "COMMAND", COLUMN_TEXT, COLUMN_ELASTIC},
-};
+static const struct listing listing = {"ps", "processes", columns, sizeof columns / sizeof *columns};
 
 static bool wanted(const struct arguments *arguments, const cJSON *process)
 {
@@ -53,20 +39,6 @@ static bool wanted(const struct arguments *arguments, const cJSON *process)
 		if ((double)arguments->pids[i] == pid)
 			return true;
 	return arguments->pid_count == 0;
-}
-
-static struct table *tabulate(const cJSON *processes)
-{
-	struct table *table = table_new(columns, sizeof columns / sizeof *columns);
-	const cJSON *process;
-
-	cJSON_ArrayForEach(process, processes)
-	{
-		table_add(table);
-		for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
-			table_set_member(table, c, process, columns[c].key);
-	}
-	return table;
 }
 
 static const char *text_of(const cJSON *process, const char *key)
@@ -133,48 +105,29 @@ static int explain(struct daemons *daemons, const struct arguments *arguments, c
 
 int command_ps(struct arguments *arguments)
 {
-	struct daemons daemons;
-	struct collect collect = {"process", NULL};
-	struct failure failure;
-	cJSON *request;
+	enum output_format format = arguments_format(arguments);
 	bool filtered = arguments->given_count > (arguments_has(arguments, "format") ? 1u : 0u);
+	struct daemons daemons;
+	cJSON *request, *processes;
 	int code = daemons_need(&daemons);
 
 	if (code)
 		return code;
 	request = request_new("ps");
-	collect.array = need(cJSON_CreateArray());
-	if (!daemons_query(&daemons, request, collect_row, &collect, &failure)) {
-		code = failure_print(&failure);
-	} else {
-		enum output_format format = arguments_format(arguments);
-
-		for (int i = cJSON_GetArraySize(collect.array); i > 0; i--)
-			if (!wanted(arguments, cJSON_GetArrayItem(collect.array, i - 1)))
-				cJSON_DeleteItemFromArray(collect.array, i - 1);
-		json_sort(collect.array, by_place);
+	code = listing_query(&daemons, request, "process", &processes);
+	if (code == EXIT_DONE) {
+		for (int i = cJSON_GetArraySize(processes); i > 0; i--)
+			if (!wanted(arguments, cJSON_GetArrayItem(processes, i - 1)))
+				cJSON_DeleteItemFromArray(processes, i - 1);
+		json_sort(processes, by_place);
 		if (filtered)
-			code = explain(&daemons, arguments, collect.array);
-		if (format == FORMAT_JSON) {
-			cJSON *object = json_new("ps");
-
-			cJSON_AddItemToObject(object, "processes", need(cJSON_Duplicate(collect.array, true)));
-			json_print(object);
-		} else {
-			struct table *table = tabulate(collect.array);
-			struct screen screen = screen_output();
-
-			if (format == FORMAT_CSV)
-				table_csv(table, stdout, 0);
-			else if (table_rows(table))
-				table_print(table, &screen, 0);
-			else if (!filtered)
-				note("no process is registered; start one with `profd run -- COMMAND`, or put `eval "
-				     "\"$(profd env)\"` into its job script");
-			table_free(table);
-		}
+			code = explain(&daemons, arguments, processes);
+		listing_print(&listing, processes, format);
+		if (cJSON_GetArraySize(processes) == 0 && !filtered && format == FORMAT_TABLE)
+			note("no process is registered; start one with `profd run -- COMMAND`, or put `eval "
+			     "\"$(profd env)\"` into its job script");
 	}
-	cJSON_Delete(collect.array);
+	cJSON_Delete(processes);
 	cJSON_Delete(request);
 	daemons_deinit(&daemons);
 	return code;

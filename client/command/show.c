@@ -19,6 +19,7 @@ struct show {
 	struct screen screen;
 	const char *by;
 	size_t limit;
+	bool simulated; /* what the devices did was no device's doing */
 };
 
 static bool wants(const struct show *show, const char *section)
@@ -86,7 +87,7 @@ static cJSON *describe(struct capture *capture)
 		need(cJSON_AddNumberToObject(object, "steps_recorded", (double)report_step_count(reader)));
 		set_time(object, "started_at", base + reader_meta_int(reader, "record_start", 0));
 		set_time(object, "finished_at", base + reader_meta_int(reader, "record_end", 0));
-		need(cJSON_AddBoolToObject(object, "simulated", reader_meta_int(reader, "simulated", 0) != 0));
+		need(cJSON_AddBoolToObject(object, "simulated", report_simulated(reader)));
 		add_number(object, reader, "step_ns", "step_during");
 	}
 	if (!cJSON_HasObjectItem(object, "step_source"))
@@ -152,76 +153,139 @@ static void print_header(const struct show *show, const cJSON *about)
 			 reply_number(about, "steps_wanted", 0), source ? ", told by " : "", source ? source : "");
 	snprintf(text, sizeof text, "%s UTC, %s%s%.32s%s%.128s%s", when, what, torch && *torch ? ", torch " : "",
 		 torch && *torch ? torch : "", label && *label ? ", label " : "", label && *label ? label : "",
-		 cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(about, "simulated")) ? ", SIMULATED GPU" : "");
+		 show->simulated ? ", SIMULATED GPU" : "");
 	line("recorded", text);
 }
 
-static struct table *section(struct show *show, const char *name)
+static struct table *losses(const struct reader *reader, const struct report_options *options)
+{
+	(void)options;
+	return report_losses(reader);
+}
+
+/* A table of the capture and the collectors any of which fills it; none: it is always there. */
+struct section {
+	const char *name, *heading;
+	struct table *(*table)(const struct reader *reader, const struct report_options *options);
+	const char *collectors[3];
+	bool device; /* what the devices did, or was done to them */
+	bool rare;   /* not worth a line among the others where it is empty */
+};
+
+static const struct section sections[] = {
+	{"totals", "Totals", report_totals, {NULL}, false, false},
+	{"steps", "Steps", report_steps, {NULL}, false, false},
+	{"devices", "Devices", report_devices, {"cupti"}, true, false},
+	{"kernels", "Kernels", report_kernels, {"cupti"}, true, false},
+	{"copies", "Copies", report_copies, {"cupti"}, true, false},
+	{"sets", "Sets", report_sets, {"cupti"}, true, true},
+	{"graphs", "CUDA graphs", report_graphs, {"cupti"}, true, true},
+	{"streams", "Streams", report_streams, {"cupti"}, true, true},
+	{"operators", "Operators", report_operators, {"torch"}, false, false},
+	{"ranges", "Ranges", report_ranges, {"nvtx", "torch", "steps"}, false, false},
+	{"api", "CUDA API calls", report_api, {"cupti"}, true, false},
+	{"syncs", "Waits for a device", report_syncs, {"cupti"}, true, true},
+	{"memory", "Memory of the devices", report_memory, {"memory"}, true, true},
+	{"sessions", "CUPTI", report_sessions, {"cupti"}, true, true},
+	{"threads", "Threads", report_threads, {NULL}, false, false},
+	{"losses", "Losses", losses, {NULL}, false, false},
+};
+
+static const struct section *section_find(const char *name)
+{
+	for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+		if (strcmp(sections[i].name, name) == 0)
+			return &sections[i];
+	return NULL;
+}
+
+static bool recorded(const struct show *show, const struct section *section)
 {
 	const struct reader *reader = &show->capture.reader;
+	bool any = !section->collectors[0];
 
-	if (strcmp(name, "totals") == 0)
-		return report_totals(reader, &show->options);
-	if (strcmp(name, "steps") == 0)
-		return report_steps(reader, &show->options);
-	if (strcmp(name, "operators") == 0)
-		return report_operators(reader, &show->options);
-	if (strcmp(name, "ranges") == 0)
-		return report_ranges(reader, &show->options);
-	if (strcmp(name, "threads") == 0)
-		return report_threads(reader, &show->options);
-	if (strcmp(name, "losses") == 0)
-		return report_losses(reader);
-	return report_cost(reader, show->capture.summary);
+	for (size_t i = 0; i < 3 && section->collectors[i] && !any; i++)
+		any = section->device ? report_device_ran(reader, section->collectors[i])
+				      : report_ran(reader, section->collectors[i]);
+	return any;
 }
 
-/* Why a table has no rows: the collectors that would have filled it did not run, or there was nothing. */
-static void print_empty(const struct show *show, const char *name)
+/* "not recorded", and why: what the first of its collectors said. To be freed. */
+static char *absence(const struct show *show, const struct section *section)
 {
-	static const struct {
-		const char *section;
-		const char *collectors[3];
-	} inputs[] = {{"operators", {"torch"}}, {"ranges", {"nvtx", "torch", "steps"}}};
-	char *sentence, *safe;
+	char *sentence = report_sentence(&show->capture.reader, section->collectors[0]);
+	char *safe = text_safe(sentence);
+	char *text = NULL;
+	int n;
 
-	for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
-		bool recorded = false;
-
-		if (strcmp(inputs[i].section, name) != 0)
-			continue;
-		for (size_t k = 0; k < 3 && inputs[i].collectors[k]; k++)
-			recorded = recorded || report_ran(&show->capture.reader, inputs[i].collectors[k]);
-		if (recorded)
-			break;
-		sentence = report_sentence(&show->capture.reader, inputs[i].collectors[0]);
-		safe = text_safe(sentence);
-		printf("  not recorded%s%s\n", *safe ? ": " : "", safe);
-		free(safe);
-		free(sentence);
-		return;
-	}
-	puts("  none");
-}
-
-static void print_section(struct show *show, const char *name, const char *heading)
-{
-	struct table *table;
-
-	if (!wants(show, name))
-		return;
-	table = section(show, name);
-	title(show, heading);
-	if (table_rows(table))
-		table_print(table, &show->screen, show->limit);
+	if (section->device && reader_meta_int(&show->capture.reader, "schema", 0) < 2)
+		n = asprintf(&text, "not recorded: the release of profd that wrote the capture knew no CUDA activity");
 	else
-		print_empty(show, name);
+		n = asprintf(&text, "not recorded%s%s", *safe ? ": " : "", safe);
+	free(safe);
+	free(sentence);
+	return need(n < 0 ? NULL : text);
+}
+
+/* What the figures of a table leave out, or sum up to. */
+static void print_notes(const struct show *show, const struct section *section)
+{
+	const struct reader *reader = &show->capture.reader;
+	int64_t session = report_session_options(reader);
+	char figure[TEXT_FIGURE_BYTES];
+	int64_t device = report_device_total(reader, &show->options);
+
+	if (section->table == report_kernels && session & SESSION_GRAPHS_WHOLE)
+		puts("  CUDA graphs were recorded as a whole: their kernels are not here (--by graphs)");
+	if (section->table == report_api && !(session & SESSION_API_ALL))
+		puts("  launches, copies and waits only; `profd trigger --api all` records all calls");
+	if (section->table == report_memory)
+		puts("  PEAK and KEPT count from what was held when it began");
+	if (section->table == report_operators)
+		printf("Self CPU time total: %s\n",
+		       text_duration(figure, report_self_cpu_total(reader, &show->options)));
+	/* Among the other tables it stands below the operators, once. */
+	if (device >= 0 &&
+	    (section->table == report_operators || (section->table == report_kernels && strcmp(show->by, "all") != 0)))
+		printf("Self CUDA time total: %s\n", text_duration(figure, device));
+}
+
+static void print_section(struct show *show, const struct section *section, size_t limit)
+{
+	bool whole = strcmp(show->by, "all") == 0;
+	struct table *table;
+	char heading[96];
+
+	if (!wants(show, section->name))
+		return;
+	/* That there is nothing of the device is said once. */
+	if (whole && section->device && !recorded(show, section) && section->table != report_kernels)
+		return;
+	table = section->table(&show->capture.reader, &show->options);
+	if (!(whole && section->rare && !table_rows(table))) {
+		snprintf(heading, sizeof heading, "%s%s", section->heading,
+			 section->device && show->simulated ? " (simulated GPU)" : "");
+		title(show, heading);
+		if (table_rows(table)) {
+			table_print(table, &show->screen, limit);
+			print_notes(show, section);
+		} else if (recorded(show, section)) {
+			puts("  none");
+		} else {
+			char *text = absence(show, section);
+
+			printf("  %s\n", text);
+			free(text);
+		}
+	}
 	table_free(table);
 }
 
 static void print_tables(struct show *show)
 {
 	cJSON *about = describe(&show->capture);
-	struct table *collectors;
+	bool whole = strcmp(show->by, "all") == 0, cost_only = strcmp(show->by, "cost") == 0;
+	struct table *table;
 
 	print_header(show, about);
 	if (show->options.step) {
@@ -230,33 +294,25 @@ static void print_tables(struct show *show)
 		snprintf(text, sizeof text, "only step %lld", (long long)show->options.step);
 		line("shown", text);
 	}
-	print_section(show, "totals", "Totals");
-	print_section(show, "steps", "Steps");
-	print_section(show, "operators", "Operators");
-	print_section(show, "ranges", "Ranges");
-	print_section(show, "threads", "Threads");
+	for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+		if (sections[i].table != losses)
+			print_section(show, &sections[i], show->limit);
 	/* Losses and what was not recorded qualify whatever else is shown. */
-	if (strcmp(show->by, "all") != 0)
-		show->by = strcmp(show->by, "cost") == 0 ? "all-but" : "losses";
-	if (strcmp(show->by, "all-but") != 0) {
-		size_t limit = show->limit;
-
-		show->limit = 0;
-		print_section(show, "losses", "Losses");
-		show->limit = limit;
+	if (!cost_only) {
+		show->by = whole ? show->by : "losses";
+		print_section(show, section_find("losses"), 0);
 	}
-	if (strcmp(show->by, "losses") != 0) {
-		struct table *cost = section(show, "cost");
-
+	if (whole || cost_only) {
+		table = report_cost(&show->capture.reader, show->capture.summary);
 		title(show, "Cost of the capture to the job");
-		table_print(cost, &show->screen, 0);
-		table_free(cost);
+		table_print(table, &show->screen, 0);
+		table_free(table);
 	}
-	if (strcmp(show->by, "all") == 0) {
+	if (whole) {
+		table = report_collectors(&show->capture.reader);
 		title(show, "Collectors");
-		collectors = report_collectors(&show->capture.reader);
-		table_print(collectors, &show->screen, 0);
-		table_free(collectors);
+		table_print(table, &show->screen, 0);
+		table_free(table);
 	}
 	cJSON_Delete(about);
 }
@@ -276,18 +332,46 @@ static void add_single(cJSON *object, const char *key, struct table *table)
 	table_free(table);
 }
 
+/* A table of the device side that was not recorded is null; the older ones are empty then. */
 static void print_json(struct show *show)
 {
-	static const char *const lists[] = {"steps", "operators", "ranges", "threads", "losses"};
+	const struct reader *reader = &show->capture.reader;
 	cJSON *object = json_new("show");
 
 	cJSON_AddItemToObject(object, "capture", describe(&show->capture));
-	add_single(object, "totals", section(show, "totals"));
-	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-		add_rows(object, lists[i], section(show, lists[i]), strcmp(lists[i], "losses") == 0 ? 0 : show->limit);
-	add_rows(object, "collectors", report_collectors(&show->capture.reader), 0);
-	add_single(object, "cost", section(show, "cost"));
+	add_single(object, "totals", report_totals(reader, &show->options));
+	for (size_t i = 1; i < sizeof sections / sizeof *sections; i++) {
+		const struct section *section = &sections[i];
+
+		if (section->device && !recorded(show, section))
+			need(cJSON_AddNullToObject(object, section->name));
+		else
+			add_rows(object, section->name, section->table(reader, &show->options),
+				 section->table == losses ? 0 : show->limit);
+	}
+	add_rows(object, "collectors", report_collectors(reader), 0);
+	add_single(object, "cost", report_cost(reader, show->capture.summary));
 	json_print(object);
+}
+
+static int print_csv(struct show *show)
+{
+	const struct section *section = section_find(show->by);
+	struct table *table;
+
+	if (strcmp(show->by, "all") == 0)
+		return fail(EXIT_USAGE, "CSV holds one table; name it with --by (operators, kernels, steps, ...)");
+	table = section ? section->table(&show->capture.reader, &show->options)
+			: report_cost(&show->capture.reader, show->capture.summary);
+	table_csv(table, stdout, show->limit);
+	table_free(table);
+	if (section && !recorded(show, section)) {
+		char *text = absence(show, section);
+
+		note("%s: %s", section->name, text);
+		free(text);
+	}
+	return EXIT_DONE;
 }
 
 int command_show(struct arguments *arguments)
@@ -303,6 +387,7 @@ int command_show(struct arguments *arguments)
 	show.limit = (size_t)arguments_number(arguments, "limit", format == FORMAT_TABLE ? TABLE_LIMIT : 0);
 	show.options.sort_by = arguments_text(arguments, "sort-by", NULL);
 	show.options.shapes = arguments_has(arguments, "group-by-shapes");
+	show.simulated = report_simulated(&show.capture.reader);
 	if (step) {
 		show.options.step = report_step(&show.capture.reader, step);
 		if (!show.options.step)
@@ -310,9 +395,13 @@ int command_show(struct arguments *arguments)
 				    "the capture has no step %lld; `profd show --by steps` lists its steps",
 				    (long long)step);
 	}
+	if (code == EXIT_DONE && show.options.sort_by && report_key_is_device(show.options.sort_by) &&
+	    !report_gpu(&show.capture.reader)) {
+		note("times of the device were not recorded; --sort-by %s has nothing to sort by",
+		     show.options.sort_by);
+		show.options.sort_by = NULL;
+	}
 	if (code == EXIT_DONE) {
-		struct table *table;
-
 		switch (format) {
 		case FORMAT_TABLE:
 			print_tables(&show);
@@ -321,14 +410,7 @@ int command_show(struct arguments *arguments)
 			print_json(&show);
 			break;
 		case FORMAT_CSV:
-			if (strcmp(show.by, "all") == 0) {
-				code = fail(EXIT_USAGE,
-					    "CSV holds one table; name it with --by (operators, steps, ranges, ...)");
-				break;
-			}
-			table = section(&show, show.by);
-			table_csv(table, stdout, show.limit);
-			table_free(table);
+			code = print_csv(&show);
 			break;
 		}
 	}

@@ -17,9 +17,10 @@ static const struct column columns[] = {
 	{"directory", "DIRECTORY", COLUMN_TEXT, 0},
 };
 
+static const struct listing listing = {"status", "daemons", columns, sizeof columns / sizeof *columns};
+
 int command_status(struct arguments *arguments)
 {
-	enum output_format format = arguments_format(arguments);
 	struct daemons daemons;
 	struct collect collect = {"daemon", NULL};
 	struct failure failure;
@@ -30,31 +31,10 @@ int command_status(struct arguments *arguments)
 		return code;
 	request = request_new("status");
 	collect.array = need(cJSON_CreateArray());
-	if (!daemons_query(&daemons, request, collect_row, &collect, &failure)) {
-		code = failure_print(&failure);
-	} else if (format == FORMAT_JSON) {
-		cJSON *object = json_new("status");
-
-		cJSON_AddItemToObject(object, "daemons", need(cJSON_Duplicate(collect.array, true)));
-		json_print(object);
-	} else {
-		struct table *table = table_new(columns, sizeof columns / sizeof *columns);
-		struct screen screen = screen_output();
-		const cJSON *row;
-
-		cJSON_ArrayForEach(row, collect.array)
-		{
-			table_add(table);
-			for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
-				table_set_member(table, c, row, columns[c].key);
-		}
-		if (format == FORMAT_CSV)
-			table_csv(table, stdout, 0);
-		else
-			table_print(table, &screen, 0);
-		table_free(table);
-	}
-	if (code == EXIT_DONE && failure.error != ERROR_NONE)
+	if (daemons_query(&daemons, request, collect_row, &collect, &failure))
+		listing_print(&listing, collect.array, arguments_format(arguments));
+	/* Also of one that did not answer while another did. */
+	if (failure.error != ERROR_NONE)
 		code = failure_print(&failure);
 	cJSON_Delete(collect.array);
 	cJSON_Delete(request);

@@ -48,6 +48,14 @@ static int check(const struct arguments *a)
 				return fail(EXIT_USAGE, "--duration records a window of time; it does not go with --%s",
 					    others[i]);
 	}
+	if (arguments_has(a, "no-gpu")) {
+		static const char *const others[] = {"memory", "graphs", "api"};
+
+		for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+			if (arguments_has(a, others[i]))
+				return fail(EXIT_USAGE, "--no-gpu records nothing of CUDA; it does not go with --%s",
+					    others[i]);
+	}
 	if (arguments_has(a, "step-range") && arguments_has(a, "step-op"))
 		return fail(EXIT_USAGE, "give --step-range or --step-op, not both");
 	if (arguments_has(a, "at-step") && arguments_has(a, "skip-first"))
@@ -103,6 +111,11 @@ static cJSON *request(const struct arguments *a)
 {
 	cJSON *object = request_new("trigger");
 	cJSON *schedule = need(cJSON_AddObjectToObject(object, "schedule"));
+	static const struct {
+		const char *collector, *option;
+		bool unless; /* the option leaves it out */
+	} wanted[] = {{"steps", NULL, false},	 {"nvtx", NULL, false},	      {"torch", NULL, false},
+		      {"cupti", "no-gpu", true}, {"shapes", "shapes", false}, {"memory", "memory", false}};
 	cJSON *collectors;
 	bool window = arguments_has(a, "duration");
 
@@ -122,11 +135,11 @@ static cJSON *request(const struct arguments *a)
 	cJSON_AddNumberToObject(object, "max_bytes", (double)arguments_number(a, "max-bytes", 0));
 	cJSON_AddBoolToObject(object, "follow", !arguments_has(a, "no-wait"));
 	collectors = need(cJSON_AddArrayToObject(object, "collectors"));
-	cJSON_AddItemToArray(collectors, need(cJSON_CreateString("steps")));
-	cJSON_AddItemToArray(collectors, need(cJSON_CreateString("nvtx")));
-	cJSON_AddItemToArray(collectors, need(cJSON_CreateString("torch")));
-	if (arguments_has(a, "shapes"))
-		cJSON_AddItemToArray(collectors, need(cJSON_CreateString("shapes")));
+	for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+		if (!wanted[i].option || arguments_has(a, wanted[i].option) != wanted[i].unless)
+			cJSON_AddItemToArray(collectors, need(cJSON_CreateString(wanted[i].collector)));
+	json_add_text(object, "graphs", arguments_text(a, "graphs", "nodes"));
+	json_add_text(object, "api", arguments_text(a, "api", "launches"));
 	return object;
 }
 

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define HEAD_KERNELS 10
+#define HEAD_COPIES 5
 #define HEAD_OPERATORS 10
 #define HEAD_RANGES 5
 #define HEAD_STEPS 10
@@ -20,6 +22,7 @@ struct result {
 	int64_t slowest; /* wall of the slowest step; 0 = not known */
 	int64_t slowest_step;
 	int64_t median; /* 0 = not known */
+	double busy;	/* percent of the steps' time in which the devices worked; -1 = not recorded */
 };
 
 static int by_place(const void *a, const void *b)
@@ -53,6 +56,7 @@ static void measure(struct result *result)
 			result->slowest_step = (int64_t)reply_number(step, "step", 0);
 		}
 	}
+	result->busy = report_busy_percent(result->summary, NULL);
 	/* The summary lists the first steps only: their sum is not that of all. */
 	if (reply_number(result->summary, "steps_total", 0) > cJSON_GetArraySize(steps))
 		result->wall = 0;
@@ -63,7 +67,7 @@ static void heading(const struct screen *screen, const char *text)
 	printf("\n%s%s%s\n", screen_bold(screen), text, screen_plain(screen));
 }
 
-static bool collector_on(const cJSON *summary, const char *name)
+static const cJSON *collector_of(const cJSON *summary, const char *name)
 {
 	const cJSON *row;
 
@@ -72,51 +76,73 @@ static bool collector_on(const cJSON *summary, const char *name)
 		const char *collector = reply_text(row, "collector");
 
 		if (collector && strcmp(collector, name) == 0)
-			return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(row, "on"));
+			return row;
 	}
-	return false;
+	return NULL;
 }
 
-static const char *collector_sentence(const cJSON *summary, const char *name)
+static bool collector_on(const cJSON *summary, const char *name)
 {
-	const cJSON *row;
+	return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(collector_of(summary, name), "on"));
+}
 
-	cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(summary, "collectors"))
-	{
-		const char *collector = reply_text(row, "collector");
-		const char *sentence = reply_text(row, "sentence");
+/* Why a table has no rows. */
+static void print_empty(const cJSON *summary, const char *collector)
+{
+	const char *sentence = reply_text(collector_of(summary, collector), "sentence");
+	char *safe = text_safe(sentence ? sentence : "");
 
-		if (collector && strcmp(collector, name) == 0 && sentence)
-			return sentence;
-	}
-	return "";
+	if (collector_on(summary, collector))
+		puts("  none");
+	else
+		printf("  not recorded%s%s\n", *safe ? ": " : "", safe);
+	free(safe);
+}
+
+static bool simulated(const struct result *result)
+{
+	return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(result->watched->captured, "simulated"));
+}
+
+static void device_heading(const struct result *result, const struct screen *screen, const char *text)
+{
+	char whole[96];
+
+	snprintf(whole, sizeof whole, "%s%s", text, simulated(result) ? " (simulated GPU)" : "");
+	heading(screen, whole);
 }
 
 static void print_operators(const struct result *result, const struct screen *screen)
 {
 	struct table *table = report_operators_summary(result->summary, result->wall);
 
-	heading(screen, "Operators by self CPU time");
-	if (table_rows(table)) {
+	if (collector_on(result->summary, "cupti"))
+		device_heading(result, screen, "Operators by self device time");
+	else
+		heading(screen, "Operators by self CPU time");
+	if (table_rows(table))
 		table_print(table, screen, HEAD_OPERATORS);
-	} else if (collector_on(result->summary, "torch")) {
-		puts("  none");
-	} else {
-		char *safe = text_safe(collector_sentence(result->summary, "torch"));
-
-		printf("  not recorded%s%s\n", *safe ? ": " : "", safe);
-		free(safe);
-	}
+	else
+		print_empty(result->summary, "torch");
 	table_free(table);
 }
 
-/* This release asks for no CUDA activity: that is to be said where it would stand. */
 static void print_kernels(const struct result *result, const struct screen *screen)
 {
-	if (collector_on(result->summary, "cupti"))
-		return;
-	heading(screen, "Kernels");
-	puts("  not recorded: this release of profd records no CUDA activity");
+	struct table *table = report_kernels_summary(result->summary);
+
+	device_heading(result, screen, "Kernels by total time");
+	if (table_rows(table))
+		table_print(table, screen, HEAD_KERNELS);
+	else
+		print_empty(result->summary, "cupti");
+	table_free(table);
+	table = report_copies_summary(result->summary);
+	if (table_rows(table)) {
+		device_heading(result, screen, "Copies and sets");
+		table_print(table, screen, HEAD_COPIES);
+	}
+	table_free(table);
 }
 
 static void print_ranges(const struct result *result, const struct screen *screen)
@@ -158,19 +184,21 @@ static void print_head(const struct result *result, const struct screen *screen)
 	const char *name = reply_text(captured, "name");
 	char *safe = text_safe(name ? name : "");
 	struct table *steps;
-	char what[128];
+	char what[128], busy[48] = "";
 
+	if (result->busy >= 0)
+		snprintf(busy, sizeof busy, ", device busy %.1f%%", result->busy);
 	if (result->watched->window)
 		snprintf(what, sizeof what, "a window of %s", text_duration(median, result->wall));
 	else
 		snprintf(what, sizeof what, "%.0f of %.0f steps%s%s", reply_number(captured, "steps_recorded", 0),
 			 reply_number(captured, "steps_wanted", 0), result->median > 0 ? ", median " : "",
 			 result->median > 0 ? text_duration(median, result->median) : "");
-	printf("%scapture %s%s: %s, pid %lld %s, %s, %s events, %s lost%s\n", screen_bold(screen), result->watched->id,
-	       screen_plain(screen), result->watched->status, (long long)result->watched->pid, safe, what,
-	       text_count(events, (int64_t)reply_number(captured, "events", 0)),
+	printf("%scapture %s%s: %s, pid %lld %s, %s%s, %s events, %s lost%s\n", screen_bold(screen),
+	       result->watched->id, screen_plain(screen), result->watched->status, (long long)result->watched->pid,
+	       safe, what, busy, text_count(events, (int64_t)reply_number(captured, "events", 0)),
 	       text_count(lost, (int64_t)reply_number(captured, "lost", 0)),
-	       cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(captured, "simulated")) ? ", SIMULATED GPU" : "");
+	       simulated(result) ? ", SIMULATED GPU" : "");
 	free(safe);
 	if (result->watched->window)
 		return;
@@ -182,7 +210,21 @@ static void print_head(const struct result *result, const struct screen *screen)
 	table_free(steps);
 }
 
-enum { A_RANK, A_PID, A_NAME, A_CAPTURE, A_STATUS, A_STEPS, A_MEDIAN, A_SLOWEST, A_STEP, A_EVENTS, A_LOST, A_NOTE };
+enum {
+	A_RANK,
+	A_PID,
+	A_NAME,
+	A_CAPTURE,
+	A_STATUS,
+	A_STEPS,
+	A_MEDIAN,
+	A_SLOWEST,
+	A_STEP,
+	A_BUSY,
+	A_EVENTS,
+	A_LOST,
+	A_NOTE
+};
 
 static const struct column rank_columns[] = {
 	[A_RANK] = {"rank", "RANK", COLUMN_NUMBER, COLUMN_OPTIONAL},
@@ -194,6 +236,7 @@ static const struct column rank_columns[] = {
 	[A_MEDIAN] = {"step_ns", "STEP (MEDIAN)", COLUMN_DURATION, COLUMN_OPTIONAL},
 	[A_SLOWEST] = {"slowest_step_ns", "SLOWEST STEP", COLUMN_DURATION, COLUMN_OPTIONAL},
 	[A_STEP] = {"slowest_step", "WHICH", COLUMN_NUMBER, COLUMN_OPTIONAL},
+	[A_BUSY] = {"device_busy_percent", "BUSY %", COLUMN_PERCENT, COLUMN_OPTIONAL},
 	[A_EVENTS] = {"events", "EVENTS", COLUMN_COUNT, 0},
 	[A_LOST] = {"lost", "LOST", COLUMN_COUNT, 0},
 	[A_NOTE] = {"", "", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_TABLE_ONLY},
@@ -217,6 +260,8 @@ static struct table *rank_table(const struct result *results, size_t count, cons
 			table_set(table, A_SLOWEST, one->slowest);
 			table_set(table, A_STEP, one->slowest_step);
 		}
+		if (one->busy >= 0)
+			table_set_real(table, A_BUSY, one->busy);
 		table_set_text(table, A_NOTE, one == slowest ? "<- slowest" : "");
 		if (one == slowest)
 			table_mark(table);
@@ -236,7 +281,9 @@ static void print_next(const struct result *result, size_t count)
 
 	puts("\nnext:");
 	snprintf(command, sizeof command, "profd show %s", id);
-	next_line(command, "steps, operators, ranges, threads, losses, cost");
+	next_line(command, collector_on(result->summary, "cupti")
+				   ? "steps, kernels, copies, operators, ranges, API calls, threads, losses"
+				   : "steps, operators, ranges, threads, losses, cost");
 	if (collector_on(result->summary, "shapes")) {
 		snprintf(command, sizeof command, "profd show %s --group-by-shapes", id);
 		next_line(command, "operators of different input shapes apart");
@@ -287,12 +334,17 @@ static void print_people(struct result *results, size_t count)
 		table = rank_table(results, count, slowest);
 		table_print(table, &screen, 0);
 		table_free(table);
-		printf("\n%scapture %s%s, pid %lld%s\n", screen_bold(&screen), chosen->watched->id,
-		       screen_plain(&screen), (long long)chosen->watched->pid, slowest ? ", the slowest:" : ":");
+		printf("\n%scapture %s%s, pid %lld%s%s\n", screen_bold(&screen), chosen->watched->id,
+		       screen_plain(&screen), (long long)chosen->watched->pid, slowest ? ", the slowest" : "",
+		       simulated(chosen) ? ", SIMULATED GPU:" : ":");
 	}
 	if (chosen->summary) {
+		/* Where there is a GPU, what it did comes first. */
+		if (collector_on(chosen->summary, "cupti"))
+			print_kernels(chosen, &screen);
 		print_operators(chosen, &screen);
-		print_kernels(chosen, &screen);
+		if (!collector_on(chosen->summary, "cupti"))
+			print_kernels(chosen, &screen);
 		print_ranges(chosen, &screen);
 		print_losses(chosen, &screen);
 		print_cost(chosen, &screen);

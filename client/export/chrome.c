@@ -1,5 +1,5 @@
 /* chrome.c - writes a capture as Chrome trace events, in the shape that Kineto gives them: steps, ranges, marks,
- * operators, and the flows from forward to backward.
+ * operators, and the flows from forward to backward; gpu.h has what concerns devices.
  *
  * A table is cut into jobs of some thousand rows. Each job reads its rows, in the order of arrival, and formats them in
  * a thread of its own with a connection of its own; the stream puts the jobs' texts in order. What is shared (names,
@@ -9,7 +9,9 @@
 #include "chrome.h"
 
 #include "../../proto/events.h"
+#include "event.h"
 #include "flows.h"
+#include "gpu.h"
 #include "inputs.h"
 #include "scan.h"
 #include "stream.h"
@@ -24,7 +26,20 @@
 /* Rows of one job: about a block of text. */
 #define JOB_ROWS 4096
 
-enum kind { KIND_RANGES, KIND_MARKS, KIND_OPERATORS, KINDS };
+enum kind {
+	KIND_RANGES,
+	KIND_MARKS,
+	KIND_OPERATORS,
+	KINDS_OF_1, /* what a file of schema 1 has of them */
+	KIND_API_CALLS = KINDS_OF_1,
+	KIND_OVERHEADS,
+	KIND_KERNELS,
+	KIND_COPIES,
+	KIND_SETS,
+	KIND_GRAPHS,
+	KIND_SYNCS,
+	KINDS
+};
 
 struct exporter;
 
@@ -51,9 +66,10 @@ struct worker {
 	size_t moves_at[NESTING_TABLES];
 	struct candidate *candidates; /* JOB_ROWS */
 	size_t candidate_count;
-	sqlite3_stmt *nodes;
+	sqlite3_stmt *nodes, *find_operator;
 	struct evaluated evaluated[EVALUATED]; /* of the last nodes, by `id` */
 	bool looked_back;		       /* `evaluated` has those before the job, too */
+	uint64_t timeless, flows_left_out;
 	/* The job in hand */
 	struct exporter *export;
 	struct block *block;
@@ -69,8 +85,6 @@ struct exporter {
 	uint64_t jobs_at[KINDS + 1];
 	int64_t index_at[KINDS]; /* "Ev Idx" of the kind's first row */
 	struct flows flows;
-	char pid[64]; /* `","pid":4242,"tid":` */
-	size_t pid_bytes;
 };
 
 typedef int (*put_event)(struct exporter *e, struct worker *w, struct buffer *b, sqlite3_value **row, int64_t index);
@@ -79,23 +93,32 @@ static int put_range(struct exporter *e, struct worker *w, struct buffer *b, sql
 static int put_mark(struct exporter *e, struct worker *w, struct buffer *b, sqlite3_value **row, int64_t index);
 static int put_operator(struct exporter *e, struct worker *w, struct buffer *b, sqlite3_value **row, int64_t index);
 
-/* Column 0 is the row's number. */
+/* Column 0 is the row's number. Those of the device side, which have `gpu`, have no "Ev Idx", as in Kineto's traces. */
 static const struct {
 	const char *table, *query;
 	put_event put;
+	gpu_put gpu;
+	enum nesting_table nesting;
 } kinds[KINDS] = {
 	[KIND_RANGES] = {"ranges",
 			 "SELECT profd_row(rowid, flags, start, duration, id, name, thread, source, domain, category, "
 			 "color, payload_type, payload, end_thread) FROM ranges WHERE rowid BETWEEN ? AND ?",
-			 put_range},
+			 .put = put_range},
 	[KIND_MARKS] = {"marks",
 			"SELECT profd_row(rowid, time, name, thread, source, domain, category, color, payload_type, "
 			"payload) FROM marks WHERE rowid BETWEEN ? AND ?",
-			put_mark},
+			.put = put_mark},
 	[KIND_OPERATORS] = {"operators",
 			    "SELECT profd_row(rowid, flags, start, duration, id, name, thread, inputs, sequence, "
 			    "forward_thread, end_thread, scope, parent) FROM operators WHERE rowid BETWEEN ? AND ?",
-			    put_operator},
+			    .put = put_operator},
+	[KIND_API_CALLS] = {"api_calls", gpu_api_call_query, .gpu = gpu_put_api_call, .nesting = NESTING_API_CALLS},
+	[KIND_OVERHEADS] = {"overheads", gpu_overhead_query, .gpu = gpu_put_overhead, .nesting = NESTING_OVERHEADS},
+	[KIND_KERNELS] = {"kernel_records", gpu_kernel_query, .gpu = gpu_put_kernel, .nesting = NESTING_KERNELS},
+	[KIND_COPIES] = {"copy_records", gpu_copy_query, .gpu = gpu_put_copy, .nesting = NESTING_COPIES},
+	[KIND_SETS] = {"set_records", gpu_set_query, .gpu = gpu_put_set, .nesting = NESTING_SETS},
+	[KIND_GRAPHS] = {"graph_records", gpu_graph_query, .gpu = gpu_put_graph, .nesting = NESTING_GRAPHS},
+	[KIND_SYNCS] = {"syncs", gpu_sync_query, .gpu = gpu_put_sync, .nesting = NESTING_SYNCS},
 };
 
 /* A named interval: a slice on a track, or a pair of asynchronous events that needs none. The arguments stand in `args`,
@@ -107,42 +130,16 @@ struct slice {
 	uint8_t lane;
 };
 
-static void put_begin(struct buffer *b, const char *phase, const char *category)
-{
-	BUFFER_PUT(b, ",\n{\"ph\":\"");
-	buffer_put(b, phase, 1);
-	BUFFER_PUT(b, "\",\"cat\":\"");
-	buffer_put(b, category, strlen(category));
-	BUFFER_PUT(b, "\",\"name\":\"");
-}
-
-/* Of the two halves of an asynchronous pair. "local" is the process's: a plain "id" is the whole machine's,
- * and viewers put such events outside of every process. */
-static void put_pair_id(struct buffer *b, int64_t id)
-{
-	BUFFER_PUT(b, ",\"id2\":{\"local\":\"0x");
-	buffer_put_hex(b, (uint64_t)id, 1);
-	BUFFER_PUT(b, "\"}");
-}
-
-static void put_place(const struct exporter *e, struct buffer *b, int64_t track, int64_t time)
-{
-	buffer_put(b, e->pid, e->pid_bytes);
-	buffer_put_int(b, track);
-	BUFFER_PUT(b, ",\"ts\":");
-	buffer_put_micros(b, time - e->chrome.origin);
-}
-
 /* Everything of a slice up to and with its "External id"; further arguments follow, then put_slice_end. */
 static void put_slice(const struct exporter *e, struct buffer *b, const struct slice *s)
 {
-	put_begin(b, s->lane == NESTING_ASYNC ? "b" : "X", s->category);
+	event_begin(b, s->lane == NESTING_ASYNC ? 'b' : 'X', s->category);
 	names_put(&e->chrome.names, b, s->name);
 	if (s->lane == NESTING_ASYNC) {
-		put_place(e, b, s->thread, s->start);
-		put_pair_id(b, s->id);
+		event_place(&e->chrome, b, chrome_track(s->thread, 0), s->start);
+		event_pair_id(b, s->id);
 	} else {
-		put_place(e, b, chrome_track(s->thread, s->lane), s->start);
+		event_place(&e->chrome, b, chrome_track(s->thread, s->lane), s->start);
 		BUFFER_PUT(b, ",\"dur\":");
 		buffer_put_micros(b, s->duration);
 	}
@@ -165,10 +162,10 @@ static void put_slice_end(const struct exporter *e, struct buffer *b, const stru
 	buffer_put_int(b, index);
 	BUFFER_PUT(b, "}}");
 	if (s->lane == NESTING_ASYNC) {
-		put_begin(b, "e", s->category);
+		event_begin(b, 'e', s->category);
 		names_put(&e->chrome.names, b, s->name);
-		put_place(e, b, s->thread, s->start + s->duration);
-		put_pair_id(b, s->id);
+		event_place(&e->chrome, b, chrome_track(s->thread, 0), s->start + s->duration);
+		event_pair_id(b, s->id);
 		BUFFER_PUT(b, "}");
 	}
 }
@@ -358,9 +355,9 @@ static int put_range(struct exporter *e, struct worker *w, struct buffer *b, sql
 static int put_mark(struct exporter *e, struct worker *w, struct buffer *b, sqlite3_value **row, int64_t index)
 {
 	(void)w;
-	put_begin(b, "i", "user_annotation");
+	event_begin(b, 'i', "user_annotation");
 	names_put(&e->chrome.names, b, sqlite3_value_int64(row[2]));
-	put_place(e, b, (uint32_t)sqlite3_value_int64(row[3]), sqlite3_value_int64(row[1]));
+	event_place(&e->chrome, b, chrome_track((uint32_t)sqlite3_value_int64(row[3]), 0), sqlite3_value_int64(row[1]));
 	BUFFER_PUT(b, ",\"s\":\"t\",\"args\":{\"Ev Idx\":");
 	buffer_put_int(b, index);
 	put_annotation(e, b, row, 4);
@@ -372,8 +369,24 @@ static int put_row(void *user, sqlite3_value **row)
 {
 	struct worker *w = user;
 	struct exporter *e = w->export;
-	int64_t index = e->index_at[w->kind] + sqlite3_value_int64(row[0]) - e->rows[w->kind].first;
-	int error = kinds[w->kind].put(e, w, &w->block->text, row, index);
+	int64_t at = sqlite3_value_int64(row[0]);
+	int error = 0;
+	if (kinds[w->kind].gpu) {
+		enum nesting_table table = kinds[w->kind].nesting;
+		kinds[w->kind].gpu(&(struct gpu_row){
+			.chrome = &e->chrome,
+			.buffer = &w->block->text,
+			.values = row,
+			.lane = nesting_lane(&e->chrome.nesting, table, at, &w->moves_at[table]),
+			.reader = &w->reader,
+			.find_operator = &w->find_operator,
+			.timeless = &w->timeless,
+			.flows_left_out = &w->flows_left_out,
+		});
+	} else {
+		error = kinds[w->kind].put(e, w, &w->block->text, row,
+					   e->index_at[w->kind] + at - e->rows[w->kind].first);
+	}
 	return error ? error : block_flush_full(w->block);
 }
 
@@ -421,10 +434,10 @@ static int put_steps(struct exporter *e, struct block *block, int64_t *ret_count
 			continue;
 		last_thread = thread;
 		last_end = start + duration;
-		put_begin(b, "X", "user_annotation");
+		event_begin(b, 'X', "user_annotation");
 		BUFFER_PUT(b, "ProfilerStep#");
 		buffer_put_int(b, sqlite3_column_int64(row, 3));
-		put_place(e, b, (uint32_t)thread, start);
+		event_place(&e->chrome, b, chrome_track((uint32_t)thread, 0), start);
 		BUFFER_PUT(b, ",\"dur\":");
 		buffer_put_micros(b, duration);
 		BUFFER_PUT(b, ",\"args\":{\"Ev Idx\":");
@@ -436,17 +449,12 @@ static int put_steps(struct exporter *e, struct block *block, int64_t *ret_count
 	return error ? error : result == SQLITE_DONE ? 0 : -EIO;
 }
 
-static void put_flow_end(const struct exporter *e, struct buffer *b, const char *phase, uint64_t id,
-			 struct flow_end end)
+static void put_flow_end(const struct exporter *e, struct buffer *b, char phase, uint64_t id, struct flow_end end)
 {
-	put_begin(b, phase, "fwdbwd");
+	event_begin(b, phase, "fwdbwd");
 	BUFFER_PUT(b, "fwdbwd");
-	put_place(e, b, end.track, end.start);
-	BUFFER_PUT(b, ",\"id\":");
-	buffer_put_uint(b, id);
-	if (*phase == 'f')
-		BUFFER_PUT(b, ",\"bp\":\"e\"");
-	BUFFER_PUT(b, "}");
+	event_place(&e->chrome, b, end.track, end.start);
+	event_flow_end(b, phase, id);
 }
 
 static int put_tail(struct exporter *e, struct block *block)
@@ -457,13 +465,23 @@ static int put_tail(struct exporter *e, struct block *block)
 	int error = 0;
 	for (const struct flow *flow; !error && (flow = flows_next(&e->flows, &at));) {
 		id++;
-		put_flow_end(e, b, "s", id, flow->forward);
-		put_flow_end(e, b, "f", id, flow->backward);
+		put_flow_end(e, b, 's', id, flow->forward);
+		put_flow_end(e, b, 'f', id, flow->backward);
 		error = block_flush_full(block);
+	}
+	uint64_t timeless = 0, left_out = e->flows.left_out;
+	for (unsigned i = 0; i < e->worker_count; i++) {
+		timeless += e->workers[i].timeless;
+		left_out += e->workers[i].flows_left_out;
 	}
 	chrome_put_warnings(&e->chrome, b);
 	BUFFER_PUT(b, "\n  ],\n  \"profdFlowsLeftOut\": ");
-	buffer_put_uint(b, e->flows.left_out);
+	buffer_put_uint(b, left_out);
+	BUFFER_PUT(b, ",\n  \"profdProjectionsLeftOut\": ");
+	buffer_put_uint(b, e->chrome.projections.left_out);
+	/* Operations whose times CUPTI did not tell: they have no place in a timeline. */
+	BUFFER_PUT(b, ",\n  \"profd_timeless\": ");
+	buffer_put_uint(b, timeless);
 	BUFFER_PUT(b, ",\n  \"traceName\": \"profd capture ");
 	const char *capture = reader_meta_text(e->chrome.reader, "capture_id");
 	if (capture)
@@ -482,6 +500,11 @@ static int open_workers(struct exporter *e, unsigned count)
 		int error = reader_clone(&w->reader, e->chrome.reader);
 		if (error)
 			return error;
+		error = devices_register(&e->chrome.devices, &w->reader);
+		if (error) {
+			reader_close(&w->reader);
+			return error;
+		}
 		w->candidates = malloc(JOB_ROWS * sizeof *w->candidates);
 		if (!w->candidates) {
 			reader_close(&w->reader);
@@ -496,6 +519,7 @@ static void close_workers(struct exporter *e)
 	for (unsigned i = 0; i < e->worker_count; i++) {
 		struct worker *w = &e->workers[i];
 		sqlite3_finalize(w->nodes);
+		sqlite3_finalize(w->find_operator);
 		inputs_deinit(&w->inputs);
 		free(w->candidates);
 		reader_close(&w->reader);
@@ -510,18 +534,61 @@ static int find_tracks(struct exporter *e)
 	/* The workers' connections, lent out: nobody else uses them yet. */
 	for (; count < e->worker_count; count++)
 		readers[count] = e->workers[count].reader;
-	return nesting_find(&e->chrome.nesting, readers, count);
+	struct chrome *c = &e->chrome;
+	/* torch_tb_profiler would take projections for more steps and more operators of the host. */
+	int error = projections_find(&c->projections, c->reader, c->schema, c->shape != CHROME_TENSORBOARD);
+	const struct nesting_options options = {
+		.schema = c->schema,
+		.slices = c->projections.slices,
+		.slice_count = c->projections.count,
+	};
+	return error ? error : nesting_find(&c->nesting, readers, count, &options);
+}
+
+/* The devices that have tracks; and a number for the process that none of them has: a device is a process of its own in
+ * a trace, and in a container a job's pid may be as small as theirs. */
+static int number_processes(struct exporter *e)
+{
+	struct chrome *c = &e->chrome;
+	int error = 0;
+	for (size_t i = 0; i < c->nesting.track_count && !error; i++) {
+		uint64_t track = c->nesting.tracks[i].track;
+		if (!nesting_is_thread(track) && !(track & NESTING_OWN))
+			error = devices_use(&c->devices, nesting_device(track));
+	}
+	for (size_t i = 0; i < c->devices.count; i++)
+		if (c->devices.all[i].used && c->devices.all[i].id == c->pid) {
+			c->pid += CHROME_LANE_STRIDE;
+			break;
+		}
+	c->place_bytes = (size_t)snprintf(c->place, sizeof c->place, "\",\"pid\":%" PRId64 ",\"tid\":", c->pid);
+	return error;
+}
+
+static int put_projections(struct exporter *e, struct block *block)
+{
+	size_t move = 0;
+	int error = 0;
+	for (size_t i = 0; i < e->chrome.projections.count && !error; i++) {
+		gpu_put_projection(&e->chrome, &block->text, i, &move);
+		error = block_flush_full(block);
+	}
+	return error;
 }
 
 static int write_trace(struct exporter *e, struct stream *stream)
 {
 	struct block *head = stream_head(stream);
 	int64_t index = 0;
-	int error = open_workers(e, stream_threads(stream));
+	int error = devices_load(&e->chrome.devices, e->chrome.reader, e->chrome.schema);
+	if (!error)
+		error = open_workers(e, stream_threads(stream));
 	if (!error)
 		error = names_load(&e->chrome.names, e->chrome.reader);
 	if (!error)
 		error = find_tracks(e);
+	if (!error)
+		error = number_processes(e);
 	if (!error)
 		error = chrome_threads(&e->chrome);
 	if (error)
@@ -535,7 +602,10 @@ static int write_trace(struct exporter *e, struct stream *stream)
 		e->chrome.origin = step;
 	chrome_put_head(&e->chrome, &head->text);
 	error = put_steps(e, head, &index);
-	for (int kind = 0; kind < KINDS && !error; kind++) {
+	if (!error)
+		error = put_projections(e, head);
+	int used = e->chrome.schema < 2 ? KINDS_OF_1 : KINDS;
+	for (int kind = 0; kind < used && !error; kind++) {
 		error = nesting_rows(e->chrome.reader, kinds[kind].table, &e->rows[kind]);
 		int64_t span = e->rows[kind].last - e->rows[kind].first + 1;
 		e->jobs_at[kind + 1] = e->jobs_at[kind] + (uint64_t)(span + JOB_ROWS - 1) / JOB_ROWS;
@@ -543,18 +613,19 @@ static int write_trace(struct exporter *e, struct stream *stream)
 		index += span;
 	}
 	if (!error)
-		error = stream_jobs(stream, e->jobs_at[KINDS], run_job, e);
+		error = stream_jobs(stream, e->jobs_at[used], run_job, e);
 	return error ? error : put_tail(e, head);
 }
 
-int chrome_write(struct reader *r, struct stream *stream, char *why, size_t why_bytes)
+static int write_shape(struct reader *r, struct stream *stream, enum chrome_shape shape, char *why, size_t why_bytes)
 {
 	struct exporter *e = calloc(1, sizeof *e);
 	if (!e)
 		return -ENOMEM;
 	e->chrome.reader = r;
 	e->chrome.pid = reader_meta_int(r, "pid", 0);
-	e->pid_bytes = (size_t)snprintf(e->pid, sizeof e->pid, "\",\"pid\":%" PRId64 ",\"tid\":", e->chrome.pid);
+	e->chrome.schema = reader_meta_int(r, "schema", 0);
+	e->chrome.shape = shape;
 	int error = write_trace(e, stream);
 	if (error == -EIO)
 		snprintf(why, why_bytes, "the capture file cannot be read: it is damaged, or was cut");
@@ -564,8 +635,25 @@ int chrome_write(struct reader *r, struct stream *stream, char *why, size_t why_
 	close_workers(e);
 	flows_deinit(&e->flows);
 	nesting_deinit(&e->chrome.nesting);
+	projections_deinit(&e->chrome.projections);
+	devices_deinit(&e->chrome.devices);
 	names_deinit(&e->chrome.names);
 	free(e->chrome.threads);
 	free(e);
 	return error;
+}
+
+int chrome_write(struct reader *r, struct stream *stream, char *why, size_t why_bytes)
+{
+	return write_shape(r, stream, CHROME_PLAIN, why, why_bytes);
+}
+
+int chrome_write_tensorboard(struct reader *r, struct stream *stream, char *why, size_t why_bytes)
+{
+	return write_shape(r, stream, CHROME_TENSORBOARD, why, why_bytes);
+}
+
+int chrome_write_critical_path(struct reader *r, struct stream *stream, char *why, size_t why_bytes)
+{
+	return write_shape(r, stream, CHROME_CRITICAL_PATH, why, why_bytes);
 }

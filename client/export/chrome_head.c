@@ -2,6 +2,8 @@
  * losses. Runs once, in the caller's thread. */
 #include "chrome.h"
 
+#include "gpu.h"
+
 #include "../../proto/version.h"
 
 #include <errno.h>
@@ -26,7 +28,7 @@ int chrome_threads(struct chrome *c)
 	int64_t named = reader_count(c->reader, "SELECT count(*) FROM threads", -1);
 	if (named < 0)
 		return -EIO;
-	size_t size = (size_t)named + c->nesting.thread_count;
+	size_t size = (size_t)named + c->nesting.track_count;
 	struct chrome_thread *all = calloc(size ? size : 1, sizeof *all);
 	sqlite3_stmt *statement = NULL;
 	if (!all)
@@ -50,14 +52,16 @@ int chrome_threads(struct chrome *c)
 	if (sqlite3_finalize(statement) != SQLITE_OK)
 		return -EIO;
 	c->thread_count = count;
-	for (size_t i = 0; i < c->nesting.thread_count; i++) {
-		const struct nesting_thread *ran = &c->nesting.threads[i];
-		const struct chrome_thread key = {.thread = ran->thread};
+	for (size_t i = 0; i < c->nesting.track_count; i++) {
+		const struct nesting_track *ran = &c->nesting.tracks[i];
+		if (!nesting_is_thread(ran->track))
+			continue;
+		const struct chrome_thread key = {.thread = (uint32_t)ran->track};
 		struct chrome_thread *found = count ? bsearch(&key, all, count, sizeof key, compare_threads) : NULL;
 		if (found)
 			found->lanes = ran->lanes;
 		else
-			all[c->thread_count++] = (struct chrome_thread){.thread = ran->thread, .lanes = ran->lanes};
+			all[c->thread_count++] = (struct chrome_thread){.thread = key.thread, .lanes = ran->lanes};
 	}
 	qsort(all, c->thread_count, sizeof *all, compare_threads);
 	return 0;
@@ -126,6 +130,7 @@ static void put_profd(struct chrome *c, struct buffer *b)
 		{"command", "command"},	      {"job", "job"},
 	};
 	static const char *const numbers[][2] = {
+		{"pid", "pid"},
 		{"step_before_ns", "step_before"},
 		{"step_during_ns", "step_during"},
 		{"late_steps", "late_steps"},
@@ -163,7 +168,10 @@ static void put_thread(const struct chrome *c, struct buffer *b, const struct ch
 	int64_t tid = chrome_track(thread->thread, lane);
 	put_track(c, b, "thread_name", tid);
 	BUFFER_PUT(b, "\"name\": \"thread ");
-	buffer_put_uint(b, thread->thread);
+	if (thread->thread)
+		buffer_put_uint(b, thread->thread);
+	else
+		BUFFER_PUT(b, "not known");
 	if (thread->name) {
 		BUFFER_PUT(b, " (");
 		names_put(&c->names, b, thread->name);
@@ -185,7 +193,8 @@ static void put_thread(const struct chrome *c, struct buffer *b, const struct ch
 void chrome_put_head(struct chrome *c, struct buffer *b)
 {
 	struct reader *r = c->reader;
-	BUFFER_PUT(b, "{\n  \"schemaVersion\": 1,\n  \"deviceProperties\": [],\n  ");
+	BUFFER_PUT(b, "{\n  \"schemaVersion\": 1,\n  ");
+	gpu_put_properties(c, b);
 	int64_t rank = reader_meta_int(r, "rank", -1), world = reader_meta_int(r, "world_size", -1);
 	if (rank >= 0) {
 		BUFFER_PUT(b, "\"distributedInfo\": {\"rank\": ");
@@ -204,6 +213,7 @@ void chrome_put_head(struct chrome *c, struct buffer *b)
 	put_meta_text(c, b, "host_name", "host");
 	put_meta_text(c, b, "torch_version", "torch_version");
 	put_meta_text(c, b, "profd_version", "profd_version");
+	gpu_put_versions(c, b);
 	BUFFER_PUT(b, "\"with_stack\": 0, \"record_shapes\": ");
 	buffer_put_int(b, reader_count(r, "SELECT EXISTS (SELECT 1 FROM inputs)", 0));
 	BUFFER_PUT(b, ",\n");
@@ -232,6 +242,7 @@ void chrome_put_head(struct chrome *c, struct buffer *b)
 	for (size_t i = 0; i < c->thread_count; i++)
 		for (unsigned lane = 0; lane < c->threads[i].lanes; lane++)
 			put_thread(c, b, &c->threads[i], lane);
+	gpu_put_tracks(c, b);
 }
 
 static void put_warning(const struct chrome *c, struct buffer *b, const char *text, int64_t time)

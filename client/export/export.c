@@ -11,6 +11,11 @@
 static const struct export_format formats[] = {
 	{"chrome", ".json .json.gz",
 	 "Chrome trace events, as torch.profiler writes them: Perfetto, chrome://tracing, HTA", chrome_write},
+	{"tensorboard", ".pt.trace.json .pt.trace.json.gz",
+	 "the same, with the names that TensorBoard's plugin torch_tb_profiler knows", chrome_write_tensorboard},
+	{"critical-path", ".json .json.gz",
+	 "the same, with waits as HolisticTraceAnalysis's critical path analysis wants them",
+	 chrome_write_critical_path},
 };
 
 const struct export_format *export_formats(size_t *ret_count)

@@ -1,6 +1,8 @@
 /* cost.c - what the capture itself cost the job, as measured in the job. */
 #include "report.h"
 
+#include "../output.h"
+
 enum { K_BEFORE, K_DURING, K_AFTER, K_ENABLE, K_DRAIN, K_CPU, K_BYTES, K_LATE, K_COUNT };
 
 static const struct column columns[] = {
@@ -14,21 +16,13 @@ static const struct column columns[] = {
 	[K_LATE] = {"late_steps", "LATE STEPS", COLUMN_COUNT, 0},
 };
 
-static void set_json(struct table *table, const cJSON *cost, size_t column)
-{
-	const cJSON *item = cJSON_GetObjectItemCaseSensitive(cost, columns[column].key);
-
-	if (cJSON_IsNumber(item))
-		table_set(table, column, (int64_t)item->valuedouble);
-}
-
 struct table *report_cost_summary(const cJSON *summary)
 {
 	struct table *table = table_new(columns, K_COUNT);
 
 	table_add(table);
 	for (size_t c = 0; c < K_COUNT; c++)
-		set_json(table, cJSON_GetObjectItemCaseSensitive(summary, "cost"), c);
+		table_set_member(table, c, cJSON_GetObjectItemCaseSensitive(summary, "cost"), columns[c].key);
 	return table;
 }
 
@@ -51,6 +45,7 @@ struct table *report_cost(const struct reader *reader, const cJSON *summary)
 	}
 	/* The steps after the capture were not over when the file was finished. */
 	if (summary)
-		set_json(table, cJSON_GetObjectItemCaseSensitive(summary, "cost"), K_AFTER);
+		table_set_member(table, K_AFTER, cJSON_GetObjectItemCaseSensitive(summary, "cost"),
+				 columns[K_AFTER].key);
 	return table;
 }

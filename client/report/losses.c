@@ -1,6 +1,8 @@
 /* losses.c - what is missing or not whole, and which collectors ran at all. */
 #include "report.h"
 
+#include "../output.h"
+
 #include <sqlite3.h>
 #include <string.h>
 
@@ -38,16 +40,8 @@ struct table *report_losses_summary(const cJSON *summary)
 		if (!cJSON_IsNumber(count) || count->valuedouble <= 0)
 			continue;
 		table_add(table);
-		for (size_t c = 0; c < sizeof loss_columns / sizeof *loss_columns; c++) {
-			const cJSON *item = cJSON_GetObjectItemCaseSensitive(row, loss_columns[c].key);
-
-			if (cJSON_IsString(item))
-				table_set_text(table, c, item->valuestring);
-			else if (cJSON_IsNumber(item))
-				table_set(table, c, (int64_t)item->valuedouble);
-			else if (cJSON_IsBool(item))
-				table_set(table, c, cJSON_IsTrue(item));
-		}
+		for (size_t c = 0; c < sizeof loss_columns / sizeof *loss_columns; c++)
+			table_set_member(table, c, row, loss_columns[c].key);
 	}
 	return table;
 }
@@ -57,6 +51,8 @@ static const char *const records[][2] = {
 	{"nvtx", "NVTX ranges and marks"},
 	{"torch", "operators and user ranges"},
 	{"shapes", "shapes, types and scalars of operators' inputs"},
+	{"cupti", "kernels, copies, sets and CUDA's API"},
+	{"memory", "memory of the devices, taken and given back"},
 };
 
 static const struct column collector_columns[] = {

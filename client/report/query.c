@@ -2,9 +2,14 @@
 #include "report.h"
 
 #include "../failure.h"
+#include "../output.h"
 #include "../text.h"
 
+#include "proto/events.h"
+#include "proto/limits.h"
+
 #include <sqlite3.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,6 +62,87 @@ void report_whole(struct table *table, const cJSON *summary, const char *key)
 		table_set_whole(table, (size_t)total->valuedouble);
 }
 
+struct table *report_summary(const struct column *columns, size_t count, const cJSON *summary, const char *key,
+			     size_t shared, int64_t wall)
+{
+	struct table *table = table_new(columns, count);
+	char total[32];
+	const cJSON *row;
+
+	cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(summary, key))
+	{
+		const cJSON *part = cJSON_GetObjectItemCaseSensitive(row, columns[shared].key);
+
+		table_add(table);
+		for (size_t c = 0; c < count; c++)
+			table_set_member(table, c, row, columns[c].key);
+		if (wall > 0 && cJSON_IsNumber(part))
+			table_set_real(table, shared + 1, part->valuedouble * 100 / (double)wall);
+	}
+	snprintf(total, sizeof total, "%s_total", key);
+	report_whole(table, summary, total);
+	return table;
+}
+
+/* Is `key` this one, which may say device_ where torch.profiler's older releases say cuda_? */
+static bool is_key(const char *key, const char *known)
+{
+	static const char newer[] = "device_", older[] = "cuda_";
+	const char *at = strstr(known, newer);
+	size_t head = at ? (size_t)(at - known) : 0;
+
+	if (strcmp(key, known) == 0)
+		return true;
+	return at && strncmp(key, known, head) == 0 && strncmp(key + head, older, sizeof older - 1) == 0 &&
+	       strcmp(key + head + sizeof older - 1, at + sizeof newer - 1) == 0;
+}
+
+const char *report_order(const struct report_key *keys, size_t count, const char *key)
+{
+	for (size_t i = 0; key && i < count; i++)
+		if (is_key(key, keys[i].key))
+			return keys[i].sql;
+	return keys[0].sql;
+}
+
+struct table *report_query(const struct reader *reader, const struct report_options *options,
+			   const struct report_shape *shape, const char *sql)
+{
+	struct table *table = table_new(shape->columns, shape->count);
+	const char *order = shape->keys ? report_order(shape->keys, shape->key_count, options->sort_by) : "";
+	sqlite3_stmt *statement;
+	char *whole = NULL;
+
+	if (shape->collector && !report_device_ran(reader, shape->collector))
+		return table;
+	if (asprintf(&whole, "%s ORDER BY %s%s%s", sql, order, *order ? ", " : "", shape->ties) < 0)
+		need(NULL);
+	statement = report_prepare(reader, whole);
+	free(whole);
+	if (sqlite3_bind_parameter_count(statement) > 0)
+		sqlite3_bind_int64(statement, 1, options->step);
+	while (report_next(reader, statement)) {
+		table_add(table);
+		for (size_t c = 0; c < shape->count; c++) {
+			enum column_kind kind = shape->columns[c].kind;
+
+			if ((kind == COLUMN_PERCENT || kind == COLUMN_RATE) &&
+			    sqlite3_column_type(statement, (int)c) != SQLITE_NULL)
+				table_set_real(table, c, sqlite3_column_double(statement, (int)c));
+			else
+				report_cell(table, c, statement, (int)c);
+		}
+		if (shape->finish)
+			shape->finish(table, statement);
+	}
+	return table;
+}
+
+bool report_key_is_device(const char *key)
+{
+	return strstr(key, "device_") || strstr(key, "cuda_");
+}
+
 bool report_ran(const struct reader *reader, const char *collector)
 {
 	sqlite3_stmt *statement = report_prepare(reader, "SELECT ran FROM collectors WHERE collector = ?1");
@@ -66,6 +152,53 @@ bool report_ran(const struct reader *reader, const char *collector)
 	while (report_next(reader, statement))
 		ran = sqlite3_column_int(statement, 0) != 0;
 	return ran;
+}
+
+bool report_device_ran(const struct reader *reader, const char *collector)
+{
+	return reader_meta_int(reader, "schema", 0) >= 2 && report_ran(reader, collector);
+}
+
+bool report_gpu(const struct reader *reader)
+{
+	return report_device_ran(reader, collector_word(COLLECTOR_CUPTI));
+}
+
+bool report_simulated(const struct reader *reader)
+{
+	return reader_meta_int(reader, "simulated", 0) ||
+	       (report_gpu(reader) && reader_count(reader,
+						   "SELECT count(*) FROM devices d JOIN strings s ON s.id = d.name "
+						   "WHERE s.text GLOB '" SIMULATED_DEVICE "*'",
+						   0) > 0);
+}
+
+int64_t report_session_options(const struct reader *reader)
+{
+	return report_gpu(reader) ? reader_count(reader, "SELECT options FROM sessions ORDER BY rowid DESC", 0) : 0;
+}
+
+static int64_t single(const struct reader *reader, const char *sql, const struct report_options *options)
+{
+	sqlite3_stmt *statement = report_prepare(reader, sql);
+	int64_t value = 0;
+
+	sqlite3_bind_int64(statement, 1, options->step);
+	while (report_next(reader, statement))
+		value = sqlite3_column_int64(statement, 0);
+	return value;
+}
+
+int64_t report_self_cpu_total(const struct reader *reader, const struct report_options *options)
+{
+	return report_ran(reader, "torch")
+		       ? single(reader, "SELECT sum(self) FROM operator_totals WHERE" REPORT_STEP, options)
+		       : -1;
+}
+
+int64_t report_device_total(const struct reader *reader, const struct report_options *options)
+{
+	return report_gpu(reader) ? single(reader, "SELECT " REPORT_DEVICE_TIME, options) : -1;
 }
 
 char *report_sentence(const struct reader *reader, const char *collector)

@@ -1,43 +1,100 @@
 /* steps.c - a row for each recorded step. What its own bit set of collectors does not hold was not recorded in it. */
 #include "report.h"
 
+#include "../output.h"
+
 #include "proto/events.h"
 
 #include <sqlite3.h>
+#include <stdio.h>
 
-enum { S_STEP, S_NUMBER, S_START, S_WALL, S_OPERATORS, S_SELF, S_RANGES, S_THREAD, S_FLAGS, S_SOURCE };
+enum {
+	S_STEP,
+	S_NUMBER,
+	S_START,
+	S_WALL,
+	S_BUSY,
+	S_BUSY_SHARE,
+	S_KERNELS,
+	S_COPIES,
+	S_SETS,
+	S_GRAPHS,
+	S_GAP,
+	S_OPERATORS,
+	S_SELF,
+	S_RANGES,
+	S_THREAD,
+	S_COUNT,
+	/* In the query alone. */
+	S_COLLECTORS = S_COUNT,
+	S_SOURCE
+};
 
 static const struct column columns[] = {
 	[S_STEP] = {"step", "STEP", COLUMN_NUMBER, 0},
 	[S_NUMBER] = {"number", "NUMBER", COLUMN_NUMBER, 0},
 	[S_START] = {"start_ns", "START", COLUMN_DURATION, COLUMN_DATA_ONLY},
 	[S_WALL] = {"wall_ns", "WALL", COLUMN_DURATION, 0},
-	[S_OPERATORS] = {"operators", "OPERATORS", COLUMN_COUNT, 0},
-	[S_SELF] = {"self_cpu_ns", "OPERATORS' SELF CPU", COLUMN_DURATION, 0},
-	[S_RANGES] = {"ranges", "RANGES", COLUMN_COUNT, 0},
-	[S_THREAD] = {"thread", "THREAD", COLUMN_NUMBER, 0},
+	[S_BUSY] = {"device_busy_ns", "DEVICE BUSY", COLUMN_DURATION, COLUMN_OPTIONAL},
+	[S_BUSY_SHARE] = {"device_busy_percent", "BUSY %", COLUMN_PERCENT, COLUMN_OPTIONAL},
+	[S_KERNELS] = {"kernels", "KERNELS", COLUMN_COUNT, COLUMN_OPTIONAL},
+	[S_COPIES] = {"copies", "COPIES", COLUMN_COUNT, COLUMN_OPTIONAL},
+	[S_SETS] = {"sets", "SETS", COLUMN_COUNT, COLUMN_OPTIONAL | COLUMN_SPARE},
+	[S_GRAPHS] = {"graphs", "GRAPHS", COLUMN_COUNT, COLUMN_OPTIONAL | COLUMN_SPARE},
+	[S_GAP] = {"largest_gap_ns", "LARGEST GAP", COLUMN_DURATION, COLUMN_OPTIONAL},
+	[S_OPERATORS] = {"operators", "OPERATORS", COLUMN_COUNT, COLUMN_SPARE},
+	[S_SELF] = {"self_cpu_ns", "SELF CPU", COLUMN_DURATION, COLUMN_SPARE},
+	[S_RANGES] = {"ranges", "RANGES", COLUMN_COUNT, COLUMN_SPARE},
+	[S_THREAD] = {"thread", "THREAD", COLUMN_NUMBER, COLUMN_SPARE},
 };
+
+/* Of all devices that the process used while it was recorded: their busy times added up, as a share of what they had. */
+#define DEVICES                                                                                                        \
+	"SELECT step, sum(busy) AS busy, sum(kernels) AS kernels, sum(copies) AS copies, sum(sets) AS sets, "          \
+	"sum(graphs) AS graphs, max(gap) AS gap FROM step_devices WHERE stream = -1 GROUP BY step"
+#define DEVICE_COUNT "(SELECT max(count(DISTINCT device), 1) FROM step_devices)"
+#define NO_DEVICES                                                                                                     \
+	"SELECT NULL AS step, NULL AS busy, NULL AS kernels, NULL AS copies, NULL AS sets, NULL AS graphs, NULL AS "   \
+	"gap"
 
 struct table *report_steps(const struct reader *reader, const struct report_options *options)
 {
-	struct table *table = table_new(columns, sizeof columns / sizeof *columns);
-	sqlite3_stmt *statement = report_prepare(
-		reader,
-		"SELECT s.step, s.number, s.start, s.duration, coalesce(o.calls, 0), coalesce(o.self, 0), "
-		"coalesce(r.calls, 0), "
-		"s.thread, s.collectors, s.source FROM steps s "
-		"LEFT JOIN (SELECT step, sum(calls) AS calls, sum(self) AS self FROM operator_totals GROUP BY step) o "
-		"ON o.step = s.step "
-		"LEFT JOIN (SELECT step, sum(calls) AS calls FROM range_totals GROUP BY step) r ON r.step = s.step "
-		"WHERE ?1 = 0 OR s.step = ?1 ORDER BY s.step");
+	struct table *table = table_new(columns, S_COUNT);
+	bool gpu = report_gpu(reader);
+	bool graphs = gpu && report_session_options(reader) & SESSION_GRAPHS_WHOLE;
+	char sql[2048];
+	sqlite3_stmt *statement;
 
+	snprintf(sql, sizeof sql,
+		 "SELECT s.step, s.number, s.start, s.duration, coalesce(d.busy, 0), coalesce(d.busy, 0) * 100.0 / "
+		 "nullif(s.duration * %s, 0), coalesce(d.kernels, 0), coalesce(d.copies, 0), coalesce(d.sets, 0), "
+		 "coalesce(d.graphs, 0), d.gap, coalesce(o.calls, 0), coalesce(o.self, 0), coalesce(r.calls, 0), "
+		 "s.thread, s.collectors, s.source FROM steps s LEFT JOIN (%s) d ON d.step = s.step "
+		 "LEFT JOIN (SELECT step, sum(calls) AS calls, sum(self) AS self FROM operator_totals GROUP BY step) o "
+		 "ON o.step = s.step "
+		 "LEFT JOIN (SELECT step, sum(calls) AS calls FROM range_totals GROUP BY step) r ON r.step = s.step "
+		 "WHERE ?1 = 0 OR s.step = ?1 ORDER BY s.step",
+		 gpu ? DEVICE_COUNT : "1", gpu ? DEVICES : NO_DEVICES);
+	statement = report_prepare(reader, sql);
 	sqlite3_bind_int64(statement, 1, options->step);
 	while (report_next(reader, statement)) {
-		int64_t collectors = sqlite3_column_int64(statement, S_FLAGS);
+		int64_t collectors = sqlite3_column_int64(statement, S_COLLECTORS);
 
 		table_add(table);
-		for (int c = 0; c <= S_THREAD; c++)
-			report_cell(table, (size_t)c, statement, c);
+		for (int c = 0; c < S_COUNT; c++) {
+			bool device = c >= S_BUSY && c <= S_GAP;
+
+			if (device && !gpu)
+				continue;
+			if (c == S_GRAPHS && !graphs)
+				continue;
+			if (device && !(collectors & 1 << COLLECTOR_CUPTI))
+				table_set_absent(table, (size_t)c);
+			else if (c == S_BUSY_SHARE)
+				table_set_real(table, (size_t)c, sqlite3_column_double(statement, c));
+			else
+				report_cell(table, (size_t)c, statement, c);
+		}
 		/* A window of time is kept as a step, which the process does not number, nor any thread end. */
 		if (sqlite3_column_int(statement, S_SOURCE) == STEP_SOURCE_DURATION) {
 			table_unset(table, S_NUMBER);
@@ -55,24 +112,51 @@ struct table *report_steps(const struct reader *reader, const struct report_opti
 
 struct table *report_steps_summary(const cJSON *summary)
 {
+	enum { BUSY = 3, SHARE };
 	static const struct column few[] = {
 		{"step", "STEP", COLUMN_NUMBER, 0},
 		{"number", "NUMBER", COLUMN_NUMBER, 0},
 		{"wall_ns", "WALL", COLUMN_DURATION, 0},
+		[BUSY] = {"device_busy_ns", "DEVICE BUSY", COLUMN_DURATION, COLUMN_OPTIONAL},
+		[SHARE] = {"", "BUSY %", COLUMN_PERCENT, COLUMN_OPTIONAL | COLUMN_TABLE_ONLY},
+		{"kernels", "KERNELS", COLUMN_COUNT, COLUMN_OPTIONAL},
+		{"copies", "COPIES", COLUMN_COUNT, COLUMN_OPTIONAL},
+		{"largest_gap_ns", "LARGEST GAP", COLUMN_DURATION, COLUMN_OPTIONAL},
 	};
 	struct table *table = table_new(few, sizeof few / sizeof *few);
 	const cJSON *row;
 
 	cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(summary, "steps"))
 	{
-		table_add(table);
-		for (size_t c = 0; c < sizeof few / sizeof *few; c++) {
-			const cJSON *item = cJSON_GetObjectItemCaseSensitive(row, few[c].key);
+		double share = report_busy_percent(summary, row);
 
-			if (cJSON_IsNumber(item))
-				table_set(table, c, (int64_t)item->valuedouble);
-		}
+		table_add(table);
+		for (size_t c = 0; c < sizeof few / sizeof *few; c++)
+			table_set_member(table, c, row, few[c].key);
+		if (share >= 0)
+			table_set_real(table, SHARE, share);
 	}
 	report_whole(table, summary, "steps_total");
 	return table;
+}
+
+double report_busy_percent(const cJSON *summary, const cJSON *only)
+{
+	const cJSON *devices = cJSON_GetObjectItemCaseSensitive(summary, "devices");
+	double wall_total = 0, busy_total = 0;
+	const cJSON *row;
+
+	cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(summary, "steps"))
+	{
+		const cJSON *wall = cJSON_GetObjectItemCaseSensitive(row, "wall_ns");
+		const cJSON *busy = cJSON_GetObjectItemCaseSensitive(row, "device_busy_ns");
+
+		if ((only && row != only) || !cJSON_IsNumber(wall) || !cJSON_IsNumber(busy))
+			continue;
+		wall_total += wall->valuedouble;
+		busy_total += busy->valuedouble;
+	}
+	if (cJSON_IsNumber(devices) && devices->valuedouble > 1)
+		wall_total *= devices->valuedouble;
+	return wall_total > 0 ? busy_total * 100 / wall_total : -1;
 }

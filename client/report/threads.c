@@ -1,51 +1,149 @@
-/* threads.c - who did it: what each thread of the process has recorded. */
+/* threads.c - who did it: what each thread of the process has recorded, and what it gave the devices to do. Counted here,
+ * by a scan of each table: grouping a million rows by thread would sort them. */
 #include "report.h"
+
+#include "../text.h"
 
 #include "proto/events.h"
 
 #include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
 
-enum { H_THREAD, H_NAME, H_OPERATORS, H_SELF, H_RANGES, H_MARKS };
+enum { H_THREAD, H_NAME, H_OPERATORS, H_SELF, H_RANGES, H_MARKS, H_LAUNCHES, H_DEVICE };
 
 static const struct column columns[] = {
 	[H_THREAD] = {"thread", "THREAD", COLUMN_NUMBER, 0},
 	[H_NAME] = {"name", "NAME", COLUMN_TEXT, COLUMN_ELASTIC},
 	[H_OPERATORS] = {"operators", "OPERATORS", COLUMN_COUNT, 0},
-	[H_SELF] = {"self_cpu_ns", "OPERATORS' SELF CPU", COLUMN_DURATION, 0},
+	[H_SELF] = {"self_cpu_ns", "SELF CPU", COLUMN_DURATION, 0},
 	[H_RANGES] = {"ranges", "RANGES", COLUMN_COUNT, 0},
 	[H_MARKS] = {"marks", "MARKS", COLUMN_COUNT, 0},
+	[H_LAUNCHES] = {"launches", "LAUNCHES", COLUMN_COUNT, COLUMN_OPTIONAL},
+	[H_DEVICE] = {"device_ns", "DEVICE TIME", COLUMN_DURATION, COLUMN_OPTIONAL},
 };
+
+#define FIGURES (sizeof columns / sizeof *columns)
+
+struct thread {
+	bool used;
+	int64_t id;
+	int64_t figures[FIGURES]; /* by column */
+};
+
+/* An open hash table that is never more than half full. */
+struct threads {
+	struct thread *table;
+	size_t room; /* a power of two, or 0 */
+	size_t count;
+};
+
+static struct thread *slot(const struct threads *threads, int64_t id)
+{
+	size_t at = (size_t)((uint64_t)id * 0x9e3779b97f4a7c15u >> 32) & (threads->room - 1);
+
+	while (threads->table[at].used && threads->table[at].id != id)
+		at = (at + 1) & (threads->room - 1);
+	return &threads->table[at];
+}
+
+static struct thread *thread_of(struct threads *threads, int64_t id)
+{
+	struct thread *thread;
+
+	if (2 * threads->count >= threads->room) {
+		struct threads larger = {.room = threads->room ? 2 * threads->room : 64, .count = threads->count};
+
+		larger.table = need(calloc(larger.room, sizeof *larger.table));
+		for (size_t i = 0; i < threads->room; i++)
+			if (threads->table[i].used)
+				*slot(&larger, threads->table[i].id) = threads->table[i];
+		free(threads->table);
+		*threads = larger;
+	}
+	thread = slot(threads, id);
+	if (!thread->used) {
+		thread->used = true;
+		thread->id = id;
+		threads->count++;
+	}
+	return thread;
+}
+
+/* Rows of a thread and a time: each counts in one column and, where there is one for it, adds its time to another. */
+static void count(const struct reader *reader, struct threads *threads, const char *sql, int64_t parameter, int column,
+		  int time)
+{
+	sqlite3_stmt *statement = report_prepare(reader, sql);
+
+	sqlite3_bind_int64(statement, 1, parameter);
+	while (report_next(reader, statement)) {
+		struct thread *thread = thread_of(threads, sqlite3_column_int64(statement, 0));
+
+		if (column)
+			thread->figures[column]++;
+		if (time)
+			thread->figures[time] += sqlite3_column_int64(statement, 1);
+	}
+}
+
+static int by_work(const void *a, const void *b)
+{
+	static const int order[] = {H_SELF, H_OPERATORS, H_RANGES, H_DEVICE};
+	const struct thread *one = a, *other = b;
+
+	/* What is not used comes last. */
+	if (one->used != other->used)
+		return one->used ? -1 : 1;
+	for (size_t i = 0; i < sizeof order / sizeof *order; i++)
+		if (one->figures[order[i]] != other->figures[order[i]])
+			return one->figures[order[i]] > other->figures[order[i]] ? -1 : 1;
+	return (one->id > other->id) - (one->id < other->id);
+}
+
+/* A later record of a thread replaces its name. */
+static void set_name(const struct reader *reader, struct table *table, int64_t id)
+{
+	sqlite3_stmt *statement = report_prepare(
+		reader, "SELECT s.text FROM threads t JOIN strings s ON s.id = t.name WHERE t.thread = ?1 "
+			"ORDER BY t.rowid DESC LIMIT 1");
+	bool named = false;
+
+	sqlite3_bind_int64(statement, 1, id);
+	while (report_next(reader, statement)) {
+		report_cell(table, H_NAME, statement, 0);
+		named = true;
+	}
+	if (!named && id == reader_meta_int(reader, "pid", -1))
+		table_set_text(table, H_NAME, "(main thread)");
+}
 
 struct table *report_threads(const struct reader *reader, const struct report_options *options)
 {
-	struct table *table = table_new(columns, sizeof columns / sizeof *columns);
-	bool torch = report_ran(reader, "torch");
+	struct table *table = table_new(columns, FIGURES);
+	bool torch = report_ran(reader, "torch"), gpu = report_gpu(reader);
 	bool ranges = torch || report_ran(reader, "nvtx") || report_ran(reader, "steps");
-	/* A later record of a thread replaces its name. A window of time is no thread's step but the agent's own. */
-	sqlite3_stmt *statement = report_prepare(
-		reader, "WITH o AS (SELECT thread, count(*) AS n, sum(self) AS self FROM operators WHERE ?1 = 0 OR "
-			"step = ?1 GROUP BY thread), "
-			"r AS (SELECT thread, count(*) AS n FROM ranges WHERE ?1 = 0 OR step = ?1 GROUP BY thread), "
-			"m AS (SELECT thread, count(*) AS n FROM marks WHERE ?1 = 0 OR step = ?1 GROUP BY thread), "
-			"n AS (SELECT thread, name FROM threads WHERE rowid IN (SELECT max(rowid) FROM threads GROUP "
-			"BY thread)), "
-			"a AS (SELECT thread FROM steps WHERE source <> ?2 UNION SELECT thread FROM o UNION SELECT "
-			"thread FROM r UNION SELECT "
-			"thread FROM m) "
-			"SELECT a.thread, coalesce(s.text, CASE WHEN a.thread = (SELECT value FROM meta WHERE key = "
-			"'pid') THEN '(main thread)' END), coalesce(o.n, 0), coalesce(o.self, 0), coalesce(r.n, 0), "
-			"coalesce(m.n, 0) FROM a "
-			"LEFT JOIN n ON n.thread = a.thread LEFT JOIN strings s ON s.id = n.name LEFT JOIN o ON "
-			"o.thread = a.thread "
-			"LEFT JOIN r ON r.thread = a.thread LEFT JOIN m ON m.thread = a.thread ORDER BY 4 DESC, 3 "
-			"DESC, 5 DESC, 1");
+	struct threads threads = {0};
 
-	sqlite3_bind_int64(statement, 1, options->step);
-	sqlite3_bind_int64(statement, 2, STEP_SOURCE_DURATION);
-	while (report_next(reader, statement)) {
+	/* A window of time is no thread's step but the agent's own. */
+	count(reader, &threads, "SELECT thread FROM steps WHERE source <> ?1", STEP_SOURCE_DURATION, 0, 0);
+	count(reader, &threads, "SELECT thread, self FROM operators WHERE" REPORT_STEP, options->step, H_OPERATORS,
+	      H_SELF);
+	count(reader, &threads, "SELECT thread FROM ranges WHERE" REPORT_STEP, options->step, H_RANGES, 0);
+	count(reader, &threads, "SELECT thread FROM marks WHERE" REPORT_STEP, options->step, H_MARKS, 0);
+	if (gpu)
+		count(reader, &threads, "SELECT thread, device_time FROM launches WHERE thread <> 0 AND" REPORT_STEP,
+		      options->step, H_LAUNCHES, H_DEVICE);
+	if (threads.count)
+		qsort(threads.table, threads.room, sizeof *threads.table, by_work);
+	for (size_t i = 0; i < threads.count; i++) {
+		const struct thread *thread = &threads.table[i];
+
 		table_add(table);
-		for (int c = 0; c <= H_MARKS; c++)
-			report_cell(table, (size_t)c, statement, c);
+		table_set(table, H_THREAD, thread->id);
+		set_name(reader, table, thread->id);
+		for (size_t c = H_OPERATORS; c <= (gpu ? H_DEVICE : H_MARKS); c++)
+			table_set(table, c, thread->figures[c]);
 		if (!torch) {
 			table_set_absent(table, H_OPERATORS);
 			table_set_absent(table, H_SELF);
@@ -55,5 +153,6 @@ struct table *report_threads(const struct reader *reader, const struct report_op
 			table_set_absent(table, H_MARKS);
 		}
 	}
+	free(threads.table);
 	return table;
 }

@@ -5,18 +5,40 @@
 
 #include <sqlite3.h>
 
-enum { T_WALL, T_STEPS, T_OPERATORS, T_SELF, T_NAMES, T_KERNELS, T_RANGES, T_MARKS, T_THREADS };
+enum {
+	T_WALL,
+	T_STEPS,
+	T_BUSY,
+	T_BUSY_SHARE,
+	T_KERNELS,
+	T_COPIES,
+	T_SETS,
+	T_GRAPHS,
+	T_DEVICE,
+	T_OPERATORS,
+	T_SELF,
+	T_NAMES,
+	T_RANGES,
+	T_MARKS,
+	T_THREADS
+};
 
 static const struct column columns[] = {
 	[T_WALL] = {"wall_ns", "WALL", COLUMN_DURATION, 0},
 	[T_STEPS] = {"steps", "STEPS", COLUMN_COUNT, 0},
-	[T_OPERATORS] = {"operators", "OPERATORS", COLUMN_COUNT, 0},
-	[T_SELF] = {"self_cpu_ns", "SELF CPU", COLUMN_DURATION, 0},
-	[T_NAMES] = {"operator_names", "NAMES", COLUMN_COUNT, 0},
+	[T_BUSY] = {"device_busy_ns", "DEVICE BUSY", COLUMN_DURATION, COLUMN_OPTIONAL},
+	[T_BUSY_SHARE] = {"device_busy_percent", "BUSY %", COLUMN_PERCENT, COLUMN_OPTIONAL},
 	[T_KERNELS] = {"kernels", "KERNELS", COLUMN_COUNT, 0},
-	[T_RANGES] = {"ranges", "RANGES", COLUMN_COUNT, 0},
-	[T_MARKS] = {"marks", "MARKS", COLUMN_COUNT, 0},
-	[T_THREADS] = {"threads", "THREADS", COLUMN_COUNT, 0},
+	[T_COPIES] = {"copies", "COPIES", COLUMN_COUNT, COLUMN_OPTIONAL},
+	[T_SETS] = {"sets", "SETS", COLUMN_COUNT, COLUMN_OPTIONAL | COLUMN_SPARE},
+	[T_GRAPHS] = {"graphs", "GRAPHS", COLUMN_COUNT, COLUMN_OPTIONAL},
+	[T_DEVICE] = {"device_ns", "DEVICE TIME", COLUMN_DURATION, COLUMN_OPTIONAL | COLUMN_SPARE},
+	[T_OPERATORS] = {"operators", "OPERATORS", COLUMN_COUNT, 0},
+	[T_SELF] = {"self_cpu_ns", "SELF CPU", COLUMN_DURATION, COLUMN_SPARE},
+	[T_NAMES] = {"operator_names", "NAMES", COLUMN_COUNT, COLUMN_SPARE},
+	[T_RANGES] = {"ranges", "RANGES", COLUMN_COUNT, COLUMN_SPARE},
+	[T_MARKS] = {"marks", "MARKS", COLUMN_COUNT, COLUMN_SPARE},
+	[T_THREADS] = {"threads", "THREADS", COLUMN_COUNT, COLUMN_SPARE},
 };
 
 /* One number that a query with one parameter, mostly the step, gives. */
@@ -25,8 +47,31 @@ static void set(const struct reader *reader, struct table *table, size_t column,
 	sqlite3_stmt *statement = report_prepare(reader, sql);
 
 	sqlite3_bind_int64(statement, 1, value);
-	while (report_next(reader, statement))
-		report_cell(table, column, statement, 0);
+	while (report_next(reader, statement)) {
+		if (columns[column].kind == COLUMN_PERCENT && sqlite3_column_type(statement, 0) != SQLITE_NULL)
+			table_set_real(table, column, sqlite3_column_double(statement, 0));
+		else
+			report_cell(table, column, statement, 0);
+	}
+}
+
+#define CALLS(table) "SELECT coalesce(sum(calls), 0) FROM " table " WHERE" REPORT_STEP
+
+static void set_device(const struct reader *reader, struct table *table, const struct report_options *options)
+{
+	set(reader, table, T_BUSY, "SELECT coalesce(sum(busy), 0) FROM step_devices WHERE stream = -1 AND" REPORT_STEP,
+	    options->step);
+	set(reader, table, T_BUSY_SHARE,
+	    "SELECT (SELECT coalesce(sum(busy), 0) FROM step_devices WHERE stream = -1 AND" REPORT_STEP ") * 100.0 / "
+	    "nullif(sum(duration) * (SELECT max(count(DISTINCT device), 1) FROM step_devices), 0) FROM steps "
+	    "WHERE" REPORT_STEP,
+	    options->step);
+	set(reader, table, T_KERNELS, CALLS("kernel_totals"), options->step);
+	set(reader, table, T_COPIES, CALLS("copy_totals"), options->step);
+	set(reader, table, T_SETS, CALLS("set_totals"), options->step);
+	if (report_session_options(reader) & SESSION_GRAPHS_WHOLE)
+		set(reader, table, T_GRAPHS, CALLS("graph_totals"), options->step);
+	set(reader, table, T_DEVICE, "SELECT coalesce(" REPORT_DEVICE_TIME ", 0)", options->step);
 }
 
 struct table *report_totals(const struct reader *reader, const struct report_options *options)
@@ -56,8 +101,8 @@ struct table *report_totals(const struct reader *reader, const struct report_opt
 		table_set_absent(table, T_SELF);
 		table_set_absent(table, T_NAMES);
 	}
-	if (report_ran(reader, "cupti"))
-		set(reader, table, T_KERNELS, "SELECT count(*) FROM kernels WHERE ?1 = 0 OR step = ?1", step);
+	if (report_gpu(reader))
+		set_device(reader, table, options);
 	else
 		table_set_absent(table, T_KERNELS);
 	if (ranges) {

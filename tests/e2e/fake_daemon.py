@@ -48,11 +48,12 @@ class CaptureFile:
         self.db.execute("PRAGMA page_size = 4096")
         for statement in capture_schema():
             self.db.execute(statement)
-        self.db.execute("PRAGMA user_version = 1")
+        version = int(re.search(r"CAPTURE_SCHEMA_VERSION (\d+)", _expanded("version.h")).group(1))
+        self.db.execute("PRAGMA user_version = %d" % version)
         self.strings = {}
         self.ids = 0
         facts = {
-            "schema": 1, "profd_version": "0.1.0", "capture_id": "17", "trigger_id": "9", "cycle": 0, "pid": 4242,
+            "schema": version, "profd_version": "0.1.0", "capture_id": "17", "trigger_id": "9", "cycle": 0, "pid": 4242,
             "uid": 1000, "host": "node1", "name": "train.py", "command": "python3 train.py", "status": "complete",
             "steps_wanted": 3, "step_source": 2, "base_monotonic": 1000, "base_realtime": 1795000000000000000,
             "record_start": 0, "record_end": 30000000, "step_before": 10000000, "step_during": 10100000,
@@ -86,13 +87,13 @@ class CaptureFile:
             (step, start, duration, self_time, self.ids, parent, self.string(name), thread, inputs))
         return self.ids
 
-    def range(self, name, start, duration, step=1, domain=None, source=1, thread=4242):
+    def range(self, name, start, duration, step=1, domain=None, source=1, thread=4242, parent=None):
         self.ids += 1
         self.db.execute(
-            "INSERT INTO ranges (step, flags, start, duration, self, id, name, thread, depth, source, domain)"
-            " VALUES (?, 0, ?, ?, ?, ?, ?, ?, 0, ?, ?)",
+            "INSERT INTO ranges (step, flags, start, duration, self, id, name, thread, depth, source, domain, parent)"
+            " VALUES (?, 0, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?)",
             (step, start, duration, duration, self.ids, self.string(name), thread, source,
-             self.string(domain) if domain else None))
+             self.string(domain) if domain else None, parent))
 
     def inputs(self, dims):
         return self.db.execute("INSERT INTO inputs (dims, types, strides, concrete) VALUES (?, '[]', '[]', '[]')", (dims,)).lastrowid
@@ -105,7 +106,7 @@ class CaptureFile:
 
     def finish(self):
         self.db.execute(
-            "INSERT INTO operator_totals SELECT name, step, count(*), sum(self), sum(duration), min(duration), max(duration)"
+            "INSERT INTO operator_totals (name, step, calls, self, total, min, max) SELECT name, step, count(*), sum(self), sum(duration), min(duration), max(duration)"
             " FROM operators GROUP BY name, step")
         self.db.execute(
             "INSERT INTO range_totals (name, domain, source, step, calls, self, total, min, max) SELECT name, domain, source,"

@@ -45,7 +45,9 @@ def test_json(client, fake, capture):
     assert [o["name"] for o in answer["operators"]] == ["aten::mm", "aten::addmm"]
     assert names["aten::mm"]["self_cpu_percent"] == 66.667
     assert answer["ranges"][0] == {"name": "forward", "domain": "train", "source": "nvtx", "calls": 3, "total_ns": 15_000_000,
-                                   "self_ns": 15_000_000, "average_ns": 5_000_000, "min_ns": 5_000_000, "max_ns": 5_000_000}
+                                   "self_ns": 15_000_000, "average_ns": 5_000_000, "min_ns": 5_000_000, "max_ns": 5_000_000,
+                                   "self_device_ns": None, "device_ns": None, "device_percent": None, "device_average_ns": None,
+                                   "device_span_ns": None}
     assert answer["losses"] == [{"kind": "operator", "loss": "no_space", "count": 12, "is_loss": True, "sentence": "dropped: no free chunk"}]
     assert answer["cost"]["step_before_ns"] == 10_000_000 and answer["cost"]["step_after_ns"] == 10_000_000
     assert answer["threads"][0]["name"] == "python3" and answer["threads"][0]["operators"] == 6
@@ -74,12 +76,19 @@ def test_shapes_are_folded_as_torch_does(client, fake, capture):
     capture.operator("aten::to", 0, 500, 500, parent=outer, inputs=inside)
     outer = capture.operator("aten::add", 0, 900, 100, inputs=outside)
     capture.operator("aten::add", 0, 800, 800, parent=outer, inputs=inside, thread=99)
+    # A second child that takes no time at all is a child: a range, or an operator of the clock's grain.
+    outer = capture.operator("aten::mul", 0, 900, 100, inputs=outside)
+    capture.operator("aten::mul", 0, 800, 800, parent=outer, inputs=inside)
+    capture.range("mark", 800, 0, parent=outer)
+    outer = capture.operator("aten::sub", 0, 900, 900, inputs=outside)
+    capture.operator("aten::sub", 0, 0, 0, parent=outer, inputs=inside)
     fake.serve_file(capture.finish())
     rows = json.loads(client.run("show", "17", "--group-by-shapes", "--format", "json").stdout)["operators"]
     found = {(r["name"], r["input_shapes"]): (r["calls"], r["self_cpu_ns"], r["cpu_ns"]) for r in rows if r["input_shapes"]}
     small, large = "[[2, 2]]", "[[1024, 1024]]"
     assert found == {("aten::copy_", small): (1, 900, 900), ("aten::to", small): (1, 100, 900), ("aten::to", large): (2, 800, 800),
-                     ("aten::add", small): (1, 100, 900), ("aten::add", large): (1, 800, 800)}
+                     ("aten::add", small): (1, 100, 900), ("aten::add", large): (1, 800, 800),
+                     ("aten::mul", small): (1, 100, 900), ("aten::mul", large): (1, 800, 800), ("aten::sub", small): (1, 900, 900)}
 
 
 def test_tables(client, fake, capture):

@@ -47,7 +47,8 @@ def test_request(client, fake):
     request = fake.of("trigger")[0]
     assert request["targets"] == {"pids": [5, 6, 7]}
     assert request["schedule"] == {"skip_first": 1, "wait": 2, "warmup": 0, "active": 4, "repeat": 3}
-    assert request["collectors"] == ["steps", "nvtx", "torch", "shapes"]
+    assert request["collectors"] == ["steps", "nvtx", "torch", "cupti", "shapes"]
+    assert (request["graphs"], request["api"]) == ("nodes", "launches")
     assert (request["label"], request["max_events"], request["max_bytes"], request["timeout"]) == ("a b", 1000, 64 << 20, 90 * 10**9)
     assert request["follow"] is True and request["duration"] == 0 and request["major"] == 1
     client.run("trigger", "--name", "tr*", "--duration", "500ms", "--wait-for", "2s", "--no-wait")
@@ -56,7 +57,19 @@ def test_request(client, fake):
     assert request["follow"] is False and "shapes" not in request["collectors"]
     client.run("trigger", "--all", "--step-range", "it*", "--at-step", "900")
     request = fake.of("trigger")[2]
+    assert request["collectors"] == ["steps", "nvtx", "torch", "cupti"]
     assert request["targets"] == {"all": True} and request["step_range"] == "it*" and request["at_step"] == 900
+
+
+def test_request_for_the_gpu(client, fake):
+    fake.answers["trigger"] = [error("busy", "no")]
+    for words, collectors, graphs, api in (
+            (["--no-gpu"], ["steps", "nvtx", "torch"], "nodes", "launches"),
+            (["--memory"], ["steps", "nvtx", "torch", "cupti", "memory"], "nodes", "launches"),
+            (["--graphs", "whole", "--api=all"], ["steps", "nvtx", "torch", "cupti"], "whole", "all")):
+        client.run("trigger", "--pid", "5", *words)
+        request = fake.of("trigger")[-1]
+        assert (request["collectors"], request["graphs"], request["api"]) == (collectors, graphs, api)
 
 
 def test_one(client, fake):

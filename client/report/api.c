@@ -1,0 +1,84 @@
+/* api.c - what the host spent in CUDA: calls of the runtime and driver API by name, and waits for the device by kind. */
+#include "report.h"
+
+#include "proto/events.h"
+
+#include <sqlite3.h>
+
+#define FIGURES                                                                                                        \
+	{"calls", "CALLS", COLUMN_COUNT, 0}, {"total_ns", "TOTAL", COLUMN_DURATION, 0},                                \
+		{"percent", "SHARE", COLUMN_PERCENT, 0}, {"average_ns", "AVG", COLUMN_DURATION, 0},                    \
+		{"min_ns", "MIN", COLUMN_DURATION, COLUMN_SPARE}, {"max_ns", "MAX", COLUMN_DURATION, COLUMN_SPARE},    \
+	{                                                                                                              \
+		"failed", "FAILED", COLUMN_COUNT, 0                                                                    \
+	}
+
+enum { A_NAME, A_API };
+
+static const struct column api_columns[] = {
+	[A_NAME] = {"name", "CALL", COLUMN_TEXT, COLUMN_ELASTIC},
+	[A_API] = {"api", "API", COLUMN_TEXT, 0},
+	FIGURES,
+};
+
+static const struct column sync_columns[] = {
+	{"kind", "WAIT", COLUMN_TEXT, COLUMN_ELASTIC},
+	FIGURES,
+};
+
+/* Time of the host, whatever the key says. */
+static const struct report_key keys[] = {
+	{"cpu_time_total", "t.total DESC"},
+	{"cpu_time", "t.total * 1.0 / t.calls DESC"},
+	{"count", "t.calls DESC"},
+	{"name", "1"},
+};
+
+#define FIGURES_SQL                                                                                                    \
+	"t.calls, t.total, t.total * 100.0 / nullif((SELECT sum(total) FROM t), 0), t.total / t.calls, t.least, "      \
+	"t.most, t.failed"
+
+static void name_api(struct table *table, sqlite3_stmt *row)
+{
+	/* CUpti_CallbackDomain */
+	static const char *const apis[] = {"unknown", "driver", "runtime"};
+	int64_t domain = sqlite3_column_int64(row, A_API);
+
+	table_set_text(table, A_API, apis[domain == 1 || domain == 2 ? domain : 0]);
+}
+
+static void name_sync(struct table *table, sqlite3_stmt *row)
+{
+	const char *word = sync_kind_word((unsigned)sqlite3_column_int64(row, 0));
+
+	table_set_text(table, 0, word ? word : "Unknown");
+}
+
+struct table *report_api(const struct reader *reader, const struct report_options *options)
+{
+	static const struct report_shape shape = {api_columns, sizeof api_columns / sizeof *api_columns,
+						  keys,	       sizeof keys / sizeof *keys,
+						  "s.text",    "cupti",
+						  name_api};
+
+	return report_query(
+		reader, options, &shape,
+		"WITH t AS (SELECT name, domain, sum(calls) AS calls, sum(total) AS total, min(\"min\") AS least, "
+		"max(\"max\") AS most, sum(failed) AS failed FROM api_totals WHERE" REPORT_STEP
+		"GROUP BY name, domain) SELECT coalesce(s.text, '(nameless)'), t.domain, " FIGURES_SQL
+		" FROM t LEFT JOIN strings s ON s.id = t.name WHERE t.calls > 0");
+}
+
+struct table *report_syncs(const struct reader *reader, const struct report_options *options)
+{
+	static const struct report_shape shape = {sync_columns, sizeof sync_columns / sizeof *sync_columns,
+						  keys,		sizeof keys / sizeof *keys,
+						  "1",		"cupti",
+						  name_sync};
+
+	return report_query(
+		reader, options, &shape,
+		"WITH t AS (SELECT kind, count(*) AS calls, sum(duration) AS total, min(duration) AS least, "
+		"max(duration) AS most, sum(result <> 0) AS failed FROM syncs WHERE" REPORT_STEP
+		"GROUP BY kind) SELECT t.kind, " FIGURES_SQL " FROM t");
+}

@@ -1,0 +1,46 @@
+/* kernels.c - kernels by name, over all devices and streams. */
+#include "report.h"
+
+static const struct column columns[] = {
+	{"name", "KERNEL", COLUMN_TEXT, COLUMN_ELASTIC},   {"calls", "CALLS", COLUMN_COUNT, 0},
+	{"total_ns", "TOTAL", COLUMN_DURATION, 0},	   {"percent", "DEVICE %", COLUMN_PERCENT, 0},
+	{"average_ns", "AVG", COLUMN_DURATION, 0},	   {"min_ns", "MIN", COLUMN_DURATION, COLUMN_SPARE},
+	{"max_ns", "MAX", COLUMN_DURATION, COLUMN_SPARE},  {"devices", "DEVICES", COLUMN_LIST, COLUMN_SPARE},
+	{"streams", "STREAMS", COLUMN_LIST, COLUMN_SPARE}, {"short_name", "SHORT NAME", COLUMN_TEXT, COLUMN_DATA_ONLY},
+};
+
+static const struct report_key keys[] = {
+	{"device_time_total", "t.total DESC"},
+	{"device_time", "t.total * 1.0 / t.timed DESC"},
+	{"count", "t.calls DESC"},
+	{"name", "s.text"},
+};
+
+struct table *report_kernels(const struct reader *reader, const struct report_options *options)
+{
+	static const struct report_shape shape = {
+		columns, sizeof columns / sizeof *columns, keys, sizeof keys / sizeof *keys, "s.text", "cupti", NULL};
+
+	return report_query(
+		reader, options, &shape,
+		"SELECT coalesce(s.text, '(nameless)'), t.calls, t.total, t.total * 100.0 / w.total, t.total / "
+		"t.timed, t.least, t.most, t.devices, t.streams, (SELECT b.text FROM kernel_names n JOIN strings b ON "
+		"b.id = n.short WHERE n.name = t.name) FROM (SELECT name, sum(calls) AS calls, " REPORT_TIMED_TOTAL
+		" AS total, " REPORT_TIMED_CALLS " AS timed, min(\"min\") AS least, max(\"max\") AS most, "
+		"group_concat(DISTINCT device) AS devices, group_concat(DISTINCT stream) AS streams FROM (SELECT * "
+		"FROM "
+		"kernel_totals WHERE" REPORT_STEP
+		"ORDER BY device, stream) GROUP BY name) t JOIN (SELECT " REPORT_DEVICE_TIME
+		" AS total) w LEFT JOIN strings s ON s.id = t.name WHERE t.calls > 0");
+}
+
+struct table *report_kernels_summary(const cJSON *summary)
+{
+	static const struct column few[] = {
+		{"name", "KERNEL", COLUMN_TEXT, COLUMN_ELASTIC},  {"calls", "CALLS", COLUMN_COUNT, 0},
+		{"total_ns", "TOTAL", COLUMN_DURATION, 0},	  {"average_ns", "AVG", COLUMN_DURATION, 0},
+		{"min_ns", "MIN", COLUMN_DURATION, COLUMN_SPARE}, {"max_ns", "MAX", COLUMN_DURATION, COLUMN_SPARE},
+	};
+
+	return report_summary(few, sizeof few / sizeof *few, summary, "kernels", 2, 0);
+}

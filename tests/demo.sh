@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# demo.sh - the main job, as a person would do it by hand: a torch training loop runs; where do its next three steps go?
-# Called by `./dev demo`. PROFD_TORCH_NEWEST is a python that has torch, PROFD_BUILD the build folder.
+# demo.sh - the main job, as a person would do it by hand: where do the next steps of a running job go? Twice: a torch
+# training loop on the CPU, and the GPU work of a training job as it was recorded on an A100 (tests/data), performed again on
+# a simulated GPU. Called by `./dev demo`. PROFD_TORCH_NEWEST is a python that has torch, PROFD_BUILD the build folder,
+# PROFD_DEMO_RELEASE the CUDA release that is simulated.
 set -euo pipefail
 python=${PROFD_TORCH_NEWEST:?names a python with torch; ./dev demo sets it}
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${PROFD_BUILD:-$root/build}
+release=${PROFD_DEMO_RELEASE:?names a CUDA release; ./dev demo sets it}
 out=$build/demo
-PATH=$build/bin:$PATH
+PATH=$build/bin:$build/workloads:$PATH
 rm -rf "$out"
 mkdir -p "$out"
 dir=$(mktemp -d "${TMPDIR:-/tmp}/profd-demo.XXXXXX")
@@ -28,6 +31,20 @@ cleanup() {
 }
 trap cleanup EXIT
 
+# wait_for_steps N: until the job has ended so many.
+wait_for_steps() {
+	for _ in $(seq 1200); do
+		kill -0 "$job" 2>/dev/null || { cat "$out"/*.log >&2; exit 1; }
+		profd ps --format csv 2>/dev/null | awk -F, -v pid="$job" -v steps="$1" '
+			NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
+			$column["pid"] == pid && $column["step"] >= steps { found = 1 }
+			END { exit !found }' && return
+		sleep 0.1
+	done
+	printf 'the job has shown no steps\n' >&2
+	exit 1
+}
+
 printf '$ profd daemon --user &\n'
 profd daemon --user --dir "$dir/store" 2>"$out/daemon.log" &
 daemon=$!
@@ -36,24 +53,40 @@ for _ in $(seq 100); do
 	sleep 0.05
 done
 
-printf '$ profd run -- python3 train.py --model transformer --ranges &      # torch, on the CPU: no GPU is needed\n'
+printf '\n==== 1. torch, on the CPU\n\n'
+printf '$ profd run -- python3 train.py --model transformer --ranges &\n'
 profd run -- "$python" "$root/tests/workloads/train.py" --model transformer --ranges --batch 16 --steps 0 \
 	>"$out/job.log" 2>&1 &
 job=$!
-
 # Importing torch takes a while; then a few steps, so that it is known how fast they go.
-for _ in $(seq 1200); do
-	kill -0 "$job" 2>/dev/null || { cat "$out/job.log" >&2; exit 1; }
-	grep -q '^step 20 ' "$out/job.log" && break
-	sleep 0.1
-done
+wait_for_steps 20
 
 show profd ps
 show profd doctor --pid "$job"
 show profd trigger --pid "$job" --steps 3 --shapes --output "$out/trace.json.gz"
-
-cp "$dir"/store/captures/*.db "$out/capture.db"
 printf '\nThe job has gone on meanwhile: %s\n' "$(tail -n 1 "$out/job.log")"
-printf 'What it printed:       %s\n' "$out/job.log"
-printf 'The capture itself:    %s show %s   (or query it with any SQLite)\n' "$build/bin/profd" "$out/capture.db"
-printf 'Its three steps, as a trace to open in https://ui.perfetto.dev or chrome://tracing:\n%s\n' "$out/trace.json.gz"
+kill "$job"
+wait "$job" 2>/dev/null || true
+
+printf '\n==== 2. a GPU: SIMULATED. One rank of a training job, as it was recorded on an A100, performed again\n\n'
+timeline=$root/tests/data/a100_ddp_rank0of2_nccl_data.timeline.gz
+# shellcheck disable=SC2016 # it is shown, not run
+printf '$ eval "$(./dev sim %s)"      # a simulated driver, and the CUPTI of CUDA %s\n' "$release" "$release"
+printf '$ profd run -- replay --timeline=%s --repeat=0 &\n' "$(basename "$timeline")"
+SIMCUDA="driver=$release" LD_LIBRARY_PATH="$build/sim/$release${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+	profd run -- replay --timeline="$timeline" --repeat=0 >"$out/replay.log" 2>&1 &
+job=$!
+wait_for_steps 4
+
+show profd doctor --pid "$job"
+show profd trigger --pid "$job" --steps 3 --output "$out/gpu.json.gz"
+show profd show --by streams
+kill "$job"
+wait "$job" 2>/dev/null || true
+job=
+
+cp "$(find "$dir/store/captures" -name '*.db' | sort -V | head -n 1)" "$out/capture.db"
+printf '\nWhat the first job printed:   %s\n' "$out/job.log"
+printf 'Its capture:                  %s show %s   (or query it with any SQLite)\n' "$build/bin/profd" "$out/capture.db"
+printf 'Traces to open in https://ui.perfetto.dev or chrome://tracing (the second one is of the simulated GPU):\n%s\n%s\n' \
+	"$out/trace.json.gz" "$out/gpu.json.gz"

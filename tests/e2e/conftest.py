@@ -138,6 +138,23 @@ class Profd:
 
 
 @pytest.fixture
+def matrix(request):
+    """The table of layouts and behaviours that is printed at the end."""
+    import gpu
+    config = request.config
+    if not hasattr(config, "profd_matrix"):
+        config.profd_matrix = gpu.Matrix()
+    return config.profd_matrix
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    if hasattr(config, "profd_matrix"):
+        terminalreporter.section("simulated CUPTI: layouts and behaviours")
+        for line in config.profd_matrix.lines():
+            terminalreporter.write_line(line)
+
+
+@pytest.fixture
 def empty_profd():
     """Everything but a running daemon."""
     folder = tempfile.mkdtemp(prefix="profd-e2e-")

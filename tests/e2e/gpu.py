@@ -1,0 +1,141 @@
+"""A simulated GPU for a job of the tests, and what the job says it did beside what a capture of it holds.
+
+The simulator (tests/sim) is chosen by LD_LIBRARY_PATH and told what to do by SIMCUDA; the agent is the one that ships.
+"""
+import collections
+import json
+import os
+import pathlib
+import signal
+import sqlite3
+import subprocess
+
+import pytest
+
+from conftest import BUILD
+
+RELEASES = ["11.7", "11.8", "12.0", "12.3", "12.4", "12.6", "12.8", "13.0", "13.1", "13.2", "13.3", "13.4", "13.5"]
+OLDEST, MIDDLE, NEWEST = "11.7", "12.4", "13.5"
+WORKLOAD = BUILD / "workloads" / "cuda_steps"
+
+
+def environment(release, script=""):
+    """Variables that put the simulated GPU of a CUDA release before the real one."""
+    folder = BUILD / "sim" / release
+    if not folder.exists():
+        pytest.skip("the simulated GPU is not built; ./dev test fetches what it needs")
+    paths = [str(folder)] + [p for p in os.environ.get("LD_LIBRARY_PATH", "").split(":") if p]
+    return {"LD_LIBRARY_PATH": ":".join(paths), "SIMCUDA": ",".join(filter(None, [f"driver={release}", script]))}
+
+
+def start(profd, release, script="", *options, rate=200, program=WORKLOAD, steps_before=3):
+    """A job on the simulated GPU, registered and stepping."""
+    job = profd.job(program, f"--rate={rate}", *options, env=environment(release, script))
+    profd.wait_steps(job.pid, steps_before)
+    return job
+
+
+def finish(job, seconds=30):
+    """Ends the job as a user would; what it said of itself."""
+    job.send_signal(signal.SIGTERM)
+    try:
+        out, err = job.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        job.kill()
+        raise
+    assert job.returncode == 0, f"the job ended with {job.returncode}\n{out}\n{err}"
+    said = json.loads(out.strip().splitlines()[-1])
+    assert said["wrong"] == 0, "copies or sets came out wrong"
+    return said
+
+
+def open_file(path):
+    db = sqlite3.connect(f"file:{pathlib.Path(path)}?mode=ro", uri=True)
+    db.row_factory = sqlite3.Row
+    return db
+
+
+def rows(db, sql, *values):
+    return [tuple(row) for row in db.execute(sql, values)]
+
+
+def launched(said):
+    """{(name, stream): kernels of one step}, as the job counted them; the index of a stream becomes its id."""
+    ids, steps = said["stream_ids"], said["steps"]
+    counts = collections.Counter()
+    for name, streams in said["by_name"].items():
+        for index, count in streams.items():
+            assert count % steps == 0, said
+            counts[name, ids[int(index)]] += count // steps
+    return counts
+
+
+def losses(db):
+    """{loss: {kind: count}}"""
+    found = collections.defaultdict(dict)
+    for kind, loss, count in rows(db, "SELECT kind, loss, count FROM losses"):
+        found[loss][kind] = count
+    return found
+
+
+def recorded(db):
+    """{step: {(mangled name, stream): kernels}}; a kernel that has no step counts under None."""
+    found = collections.defaultdict(collections.Counter)
+    for step, name, stream, count in rows(
+            db, "SELECT k.step, s.text, k.stream, count(*) FROM kernels k LEFT JOIN strings s ON s.id = k.mangled "
+            "GROUP BY 1, 2, 3"):
+        found[step][name, stream] += count
+    return found
+
+
+def copies(db):
+    """{step: {kind as CUPTI numbers it: (count, bytes)}}"""
+    found = collections.defaultdict(dict)
+    for step, kind, count, size in rows(db, "SELECT step, kind, count(*), sum(bytes) FROM copies GROUP BY 1, 2"):
+        found[step][kind] = (count, size)
+    return found
+
+
+# CUpti_ActivityMemcpyKind
+COPY_KINDS = {"HtoD": 1, "DtoH": 2, "DtoD": 8, "HtoH": 9, "PtoP": 10}
+
+
+def check_exact(db, said, steps):
+    """Every kernel, copy and set that was launched in an active step is there, and no other."""
+    want = launched(said)
+    got = recorded(db)
+    assert set(got) == set(range(1, steps + 1)), dict(got)
+    for step in range(1, steps + 1):
+        assert got[step] == want, f"step {step}: {got[step] - want} too many, {want - got[step]} missing"
+    per_step = said["per_step"]
+    want_copies = {COPY_KINDS[kind]: (c["count"], c["bytes"]) for kind, c in per_step["copies"].items() if c["count"]}
+    got_copies = copies(db)
+    for step in range(1, steps + 1):
+        assert got_copies[step] == want_copies, step
+    got_sets = dict((step, (count, size)) for step, count, size in
+                    rows(db, "SELECT step, count(*), sum(bytes) FROM sets GROUP BY 1"))
+    if per_step["sets"]["count"]:
+        want_sets = (per_step["sets"]["count"], per_step["sets"]["bytes"])
+        assert got_sets == {step: want_sets for step in range(1, steps + 1)}
+    else:
+        assert not got_sets
+
+
+class Matrix:
+    """What became of each layout and behaviour, for the summary at the end of the run."""
+
+    def __init__(self):
+        self.cells = {}
+
+    def put(self, behaviour, release, text):
+        self.cells[behaviour, release] = text
+
+    def lines(self):
+        behaviours = list(dict.fromkeys(b for b, _ in self.cells))
+        releases = [r for r in RELEASES if any(r == release for _, release in self.cells)]
+        if not releases:
+            return
+        width = max(len(b) for b in behaviours)
+        yield " " * width + "".join(f"{r:>9}" for r in releases)
+        for behaviour in behaviours:
+            yield f"{behaviour:<{width}}" + "".join(f"{self.cells.get((behaviour, r), ''):>9}" for r in releases)

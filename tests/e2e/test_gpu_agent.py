@@ -1,0 +1,307 @@
+"""What the cupti collector is to the job that it lives in: nothing while idle, nothing left behind, no change of how the job ends,
+and room for others. The agent is the one that ships; driver and CUPTI are simulated (tests/sim).
+
+What the records hold is checked in test_gpu_matrix.py.
+"""
+import collections
+import json
+import pathlib
+import signal
+import subprocess
+import time
+
+import pytest
+
+import gpu
+from conftest import BUILD, WORKLOADS, wait_for
+
+STEPS = 3
+RELEASES = [gpu.OLDEST, gpu.MIDDLE, gpu.NEWEST]
+EXITS = BUILD / "workloads" / "cuda_exits"
+
+
+def collector(profd, capture, name="cupti"):
+    return next(row for row in profd.show(capture["capture_id"])["collectors"] if row["collector"] == name)
+
+
+def session(profd, capture):
+    with gpu.open_file(profd.file(capture["capture_id"])) as db:
+        return dict(db.execute("SELECT * FROM sessions").fetchone())
+
+
+def maps(job):
+    return pathlib.Path(f"/proc/{job.pid}/maps").read_text()
+
+
+def calls(path):
+    """[(time, thread, function, argument, result)] of the simulated CUPTI's log."""
+    if not path.exists():
+        return []
+    found = []
+    for line in path.read_text().splitlines():
+        time_, thread, function, argument, result = line.split()
+        found.append((int(time_), int(thread), function, int(argument), result))
+    return found
+
+
+def enabled_after(log):
+    """Kinds that are on, and subscribers that are there, after all these calls."""
+    kinds, subscribers = set(), 0
+    for _, _, function, argument, result in log:
+        if result != "0":
+            continue
+        if function.startswith("cuptiActivityEnable") and "Api" not in function:
+            kinds.add(argument)
+        elif function.startswith("cuptiActivityDisable"):
+            kinds.discard(argument)
+        elif function.startswith("cuptiSubscribe"):
+            subscribers += 1
+        elif function == "cuptiUnsubscribe":
+            subscribers -= 1
+    return kinds, subscribers
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_idle_is_untouched(profd, release):
+    """CUPTI is not even mapped before; afterwards nothing is on, nobody is subscribed, and nobody calls it."""
+    log = profd.folder / "cupti.log"
+    job = gpu.start(profd, release, f"log={log}")
+    assert "libcuda.so" in maps(job)
+    assert "libcupti" not in maps(job)
+    profd.run("doctor", "--pid", job.pid)
+    assert "libcupti" not in maps(job) and not calls(log)
+    threads = len(list(pathlib.Path(f"/proc/{job.pid}/task").iterdir()))
+    for count in (1, 2, 3):
+        capture = profd.trigger(job.pid, "--steps", STEPS)
+        assert capture["status"] == "complete" and capture["lost"] == 0
+        before = calls(log)
+        assert any(function.startswith("cuptiActivityEnable") for _, _, function, _, _ in before)
+        assert enabled_after(before) == (set(), 0), count
+        time.sleep(0.3)
+        assert calls(log) == before, "CUPTI is called while idle"
+    # One thread is CUPTI's own worker.
+    wait_for(lambda: len(list(pathlib.Path(f"/proc/{job.pid}/task").iterdir())) <= threads + 1, 5, "our threads to end")
+    # None of these calls was made by a thread of the job.
+    names = {thread for _, thread, *_ in calls(log)}
+    assert job.pid not in names
+    gpu.finish(job)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_memory_is_given_back(profd, release):
+    job = gpu.start(profd, release, "", "--kernels=40", rate=100)
+    if "libasan" in maps(job) or "libtsan" in maps(job):
+        pytest.skip("a sanitizer keeps memory for itself")
+
+    def resident():
+        text = pathlib.Path(f"/proc/{job.pid}/status").read_text()
+        return int(next(line for line in text.splitlines() if line.startswith("RssAnon")).split()[1])
+
+    profd.trigger(job.pid, "--steps", 20)
+    time.sleep(0.2)
+    first = resident()
+    for _ in range(4):
+        profd.trigger(job.pid, "--steps", 20)
+    time.sleep(0.2)
+    assert resident() < first + 4096, "KiB that captures left behind"
+    gpu.finish(job)
+
+
+def test_no_gpu_no_word_with_cupti(profd):
+    """A process without a driver is not asked for one."""
+    job = profd.job(BUILD / "workloads" / "steps", "--step-ms=5")
+    profd.wait_steps(job.pid, 2)
+    capture = profd.trigger(job.pid, "--steps", STEPS)
+    row = collector(profd, capture)
+    assert not row["on"] and "no CUDA driver" in row["sentence"], row
+    assert "no CUDA driver" in profd.run("doctor", "--pid", job.pid).stdout
+    assert "libcupti" not in maps(job)
+
+
+def test_a_cpu_only_torch_survives_twenty_triggers(profd, torch_newest):
+    """Its wheel brings CUPTI 13.2, which crashes when it is asked anything without a driver."""
+    job = profd.job(torch_newest, WORKLOADS / "train.py", "--model", "cnn", "--steps", 0, "--pad-ms", 5, "--quiet")
+    profd.wait_steps(job.pid, 2)
+    for _ in range(20):
+        capture = profd.trigger(job.pid, "--steps", 2)
+        row = collector(profd, capture)
+        assert capture["status"] == "complete" and not row["on"] and "no CUDA driver" in row["sentence"], row
+    assert "no CUDA driver" in profd.run("doctor", "--pid", job.pid).stdout
+    assert job.poll() is None
+
+
+def test_a_driver_that_is_not_up(profd):
+    """cuInit has failed: CUPTI is left alone."""
+    job = profd.job(BUILD / "workloads" / "steps", "--step-ms=5",
+                    env={**gpu.environment("13.5", "no_device"),
+                         "LD_PRELOAD": str(BUILD / "sim" / "libcuda.so.1")})
+    profd.wait_steps(job.pid, 2)
+    capture = profd.trigger(job.pid, "--steps", STEPS)
+    row = collector(profd, capture)
+    assert capture["status"] == "complete" and not row["on"] and "not initialised" in row["sentence"], row
+    assert "libcupti" not in maps(job)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_all_calls_and_memory(profd, release):
+    job = gpu.start(profd, release, "", "--async-alloc=2", "--threads=3")
+    few = profd.trigger(job.pid, "--steps", STEPS)
+    all_calls = profd.trigger(job.pid, "--steps", STEPS, "--api", "all", "--memory")
+    said = gpu.finish(job)
+
+    def names(capture):
+        with gpu.open_file(profd.file(capture["capture_id"])) as db:
+            found = gpu.rows(db, "SELECT s.text, count(*) FROM api_calls a JOIN strings s ON s.id = a.name GROUP BY 1")
+            threads = {row[0] for row in gpu.rows(db, "SELECT DISTINCT thread FROM api_calls")}
+            known = {row[0] for row in gpu.rows(db, "SELECT DISTINCT thread FROM threads")}
+            allocations = gpu.rows(db, "SELECT count(*) FROM allocations")[0][0]
+            assert len(gpu.rows(db, "SELECT * FROM devices")) == 1
+            assert gpu.rows(db, "SELECT count(*) FROM contexts")[0][0] >= 1
+            assert gpu.rows(db, "SELECT count(*) FROM streams")[0][0] >= 3
+        assert len(threads) == 3 and 0 not in threads and threads <= known, (threads, known)
+        return collections.Counter(dict(found)), allocations
+
+    chosen, none = names(few)
+    every, some = names(all_calls)
+    assert none == 0 and some >= 2 * 2 * 3 * STEPS
+    assert chosen["cuLaunchKernel"] == said["calls"]["cuLaunchKernel"] // said["steps"] * STEPS
+    assert all(every[name] == count for name, count in chosen.items()), (chosen, every)
+
+
+@pytest.mark.parametrize("release", ["12.4", "13.5"])
+def test_a_busy_cupti_is_named(profd, release):
+    job = gpu.start(profd, release, "subscriber=Kineto")
+    capture = profd.trigger(job.pid, "--steps", STEPS)
+    row = collector(profd, capture)
+    assert not row["on"] and "another tool" in row["sentence"], row
+    if release == "13.5":
+        assert "Kineto" in row["sentence"]
+    gpu.finish(job)
+
+
+def test_side_by_side_where_cupti_lets(profd):
+    job = gpu.start(profd, "13.5", "subscriber=multiple:other")
+    capture = profd.trigger(job.pid, "--steps", STEPS)
+    said = gpu.finish(job)
+    assert collector(profd, capture)["on"]
+    with gpu.open_file(profd.file(capture["capture_id"])) as db:
+        gpu.check_exact(db, said, STEPS)
+
+
+def test_a_driver_too_old_for_that_is_recorded_alone(profd):
+    job = gpu.start(profd, "13.5", "driver=13.2")
+    capture = profd.trigger(job.pid, "--steps", STEPS)
+    said = gpu.finish(job)
+    with gpu.open_file(profd.file(capture["capture_id"])) as db:
+        gpu.check_exact(db, said, STEPS)
+
+
+@pytest.mark.parametrize("when", ["before", "within", "during"])
+def test_the_jobs_own_profiler_loses_nothing(profd, when):
+    """A client that records without a subscriber, begun before our capture, around it, or in the middle of it: what it gets is what
+    it would have got; ours refuses, or says what it lost."""
+    release = "12.4"
+    library = next((BUILD / "sim" / release).glob("libcupti.so.*"))
+    report = profd.folder / "other.json"
+    env = gpu.environment(release)
+    job = profd.job(gpu.WORKLOAD, "--rate=100", "--kernels=4",
+                    env={**env, "LD_PRELOAD": str(BUILD / "workloads" / "libcupti_other.so"),
+                         "CUPTI_OTHER_LIBRARY": str(library), "CUPTI_OTHER_FILE": str(report)})
+    profd.wait_steps(job.pid, 3)
+
+    def other():
+        job.send_signal(signal.SIGUSR1)
+        time.sleep(0.3)
+
+    if when == "before":
+        other()
+        other()
+        wait_for(report.exists, 5, "the other client to end")
+        capture = profd.trigger(job.pid, "--steps", STEPS)
+    elif when == "within":
+        client = subprocess.Popen([str(profd.client), "trigger", "--pid", str(job.pid), "--steps", "150", "--format", "json"],
+                                  env=profd.env, stdout=subprocess.PIPE, text=True)
+        time.sleep(0.4)
+        other()
+        other()
+        capture = json.loads(client.communicate(timeout=30)[0])["captures"][0]
+    else:
+        client = subprocess.Popen([str(profd.client), "trigger", "--pid", str(job.pid), "--steps", "60", "--format", "json"],
+                                  env=profd.env, stdout=subprocess.PIPE, text=True)
+        time.sleep(0.3)
+        other()
+        capture = json.loads(client.communicate(timeout=30)[0])["captures"][0]
+        time.sleep(0.3)
+        other()
+    wait_for(report.exists, 5, "the other client to end")
+    said = gpu.finish(job)
+    got = json.loads(report.read_text())
+    assert got["errors"] == 0 and got["kernels"] > 0, got
+    # Nothing is missing in between: of each step 4 kernels, and a fixed number of ids.
+    per_step = sum(said["calls"].values()) / said["steps"]
+    steps = (got["last"] - got["first"]) / per_step
+    assert abs(got["kernels"] - 4 * steps) <= 8, (got, steps)
+    if when == "before":
+        with gpu.open_file(profd.file(capture["capture_id"])) as db:
+            gpu.check_exact(db, said, STEPS)
+        assert session(profd, capture)["options"] & 16 == 0
+    else:
+        assert session(profd, capture)["options"] & 16, "that another client took over is not said"
+
+
+MODES = {"exit": 3, "_exit": 3, "return": 3, "abort": -signal.SIGABRT, "signal": -signal.SIGTERM, "exec": 0, "fork": 3, "clone": 3,
+         "destroy": 3, "reset": 3, "error": 3, "threads": 3, "thread": None, "midstep": 3}
+
+
+@pytest.mark.parametrize("release", [gpu.OLDEST, gpu.NEWEST])
+@pytest.mark.parametrize("mode", MODES)
+def test_the_job_ends_as_it_would(profd, mode, release):
+    """Whatever the job does in mid-capture, it does as without us: status, output, and within half a second of the same time."""
+    options = [f"--mode={mode}", "--after=60", "--step-ms=10", "--code=3"]
+
+    def run(agent):
+        job = profd.job(EXITS, *options, agent=agent, env=gpu.environment(release))
+        capture = None
+        if agent:
+            profd.wait_steps(job.pid, 2)
+            capture = profd.trigger(job.pid, "--steps", 10000, codes=(0, 1, 5))
+        began = time.monotonic()
+        out, err = job.communicate(timeout=60)
+        return job.returncode, json.loads(out.strip().splitlines()[-1]) if out.strip() else {}, err, capture, began
+
+    code, bare, _, _, _ = run(False)
+    with_code, ours, err, capture, _ = run(True)
+    assert with_code == code, (with_code, code, err)
+    if MODES[mode] is not None:
+        assert code == MODES[mode]
+    for word in ("mode", "wrong", "first_error", "child_status", "child_call"):
+        assert ours.get(word) == bare.get(word), word
+    assert capture["status"] == "incomplete", capture
+    if mode in ("exit", "return", "threads", "destroy", "reset", "fork"):
+        with gpu.open_file(profd.file(capture["capture_id"])) as db:
+            kernels = gpu.rows(db, "SELECT count(*) FROM kernels")[0][0]
+            steps = gpu.rows(db, "SELECT count(*) FROM steps")[0][0]
+        assert steps > 20 and kernels >= 4 * steps, (steps, kernels)
+        assert session(profd, capture)["options"] & 32 == 0
+
+
+@pytest.mark.parametrize("call", ["cuptiActivityFlushAll", "cuptiActivityDisable"])
+def test_exit_does_not_wait_for_a_hung_cupti(profd, call):
+    job = profd.job(EXITS, "--mode=exit", "--after=40", "--step-ms=10", "--code=3",
+                    env=gpu.environment("12.4", f"hang={call}"))
+    profd.wait_steps(job.pid, 2)
+    client = subprocess.Popen([str(profd.client), "trigger", "--pid", str(job.pid), "--steps", "10000"], env=profd.env,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, _ = job.communicate(timeout=30)
+    client.communicate(timeout=30)
+    assert job.returncode == 3 and json.loads(out.strip().splitlines()[-1])["mode"] == "exit"
+
+
+def test_a_call_that_returns_late_is_forgiven(profd):
+    """It is cleaned up after, and the next capture works."""
+    log = profd.folder / "cupti.log"
+    job = gpu.start(profd, "12.4", f"log={log},slow=cuptiActivityFlushAll@2:2500ms,hang=cuptiActivityFlushAll@90", rate=100)
+    capture = profd.trigger(job.pid, "--steps", STEPS, codes=(0, 5))
+    assert session(profd, capture)["options"] & 32
+    wait_for(lambda: enabled_after(calls(log)) == (set(), 0), 10, "the kinds to be disabled")
+    gpu.finish(job)

@@ -1,0 +1,224 @@
+"""Every layout of CUPTI's records that the agent knows, and every unpleasant behaviour of the simulated one: what was launched
+in the active steps is in the capture, exactly; or what is missing is counted; or the capture says why there is nothing.
+
+The agent is the one that ships; CUPTI and driver are simulated (tests/sim). A table of what became of each is printed at the
+end of the run. PROFD_MATRIX_RUNS=100 repeats each layout so often; in CI the commit chooses one layout that is.
+"""
+import os
+import subprocess
+
+import pytest
+
+import gpu
+
+STEPS = 3
+MIXED = ("--kernels=6", "--streams=2", "--graph=3", "--copies=2", "--sets=1")
+
+
+def runs_of(release):
+    """How often a layout is tried in a row."""
+    if os.environ.get("PROFD_MATRIX_RUNS"):
+        return int(os.environ["PROFD_MATRIX_RUNS"])
+    if not os.environ.get("CI"):
+        return 3
+    done = subprocess.run(["git", "rev-parse", "--short=6", "HEAD"], capture_output=True, text=True, check=False,
+                          cwd=os.path.dirname(__file__))
+    turn = int(done.stdout.strip() or "0", 16)
+    return 100 if gpu.RELEASES[turn % len(gpu.RELEASES)] == release else 1
+
+
+def collector(profd, capture, name="cupti"):
+    shown = profd.show(capture["capture_id"])
+    return next(row for row in shown["collectors"] if row["collector"] == name)
+
+
+@pytest.mark.parametrize("release", gpu.RELEASES)
+def test_every_layout_is_exact(profd, matrix, release):
+    runs = runs_of(release)
+    job = gpu.start(profd, release, "", *MIXED)
+    captures = [profd.trigger(job.pid, "--steps", STEPS) for _ in range(runs)]
+    said = gpu.finish(job)
+    for capture in captures:
+        assert capture["status"] == "complete" and capture["simulated"] is True
+        with gpu.open_file(profd.file(capture["capture_id"])) as db:
+            gpu.check_exact(db, said, STEPS)
+            assert not gpu.losses(db), dict(gpu.losses(db))
+        profd.run("rm", capture["capture_id"])
+    matrix.put("as it should be", release, f"{runs} exact")
+
+
+# What CUPTI may do without anything being lost.
+HARMLESS = {
+    "late buffers": "late=50ms",
+    "out of order": "shuffle,seed=7",
+    "flush in the caller": "deliver=caller",
+    "foreign buffers": "foreign=3",
+    "ids wrap": "correlation=4294966300",
+    "TSC clock": "clock=tsc",
+    "clock drifts": "drift=200",
+    "device clock late": "skew=200us",
+    "unknown records": "unknown=5",
+    "longer records": "grow=10:64+1:32",
+    "long names": "long_name=3",
+    "names not UTF-8": "byte_name=3",
+    "kernels begin early": "early=4",
+    "slow to enable": "slow=cuptiActivityEnable:60ms",
+}
+
+
+@pytest.mark.parametrize("release", [gpu.OLDEST, gpu.MIDDLE, gpu.NEWEST])
+@pytest.mark.parametrize("behaviour", HARMLESS)
+def test_nothing_is_lost(profd, matrix, behaviour, release):
+    steps = 120 if behaviour == "ids wrap" else STEPS
+    job = gpu.start(profd, release, HARMLESS[behaviour], *MIXED)
+    capture = profd.trigger(job.pid, "--steps", steps)
+    said = gpu.finish(job)
+    assert capture["status"] == "complete", capture
+    with gpu.open_file(profd.file(capture["capture_id"])) as db:
+        if behaviour.endswith("names") or "UTF-8" in behaviour:
+            got = gpu.recorded(db)
+            want = sum(gpu.launched(said).values())
+            assert {step: sum(names.values()) for step, names in got.items()} == dict.fromkeys(range(1, STEPS + 1), want)
+        else:
+            gpu.check_exact(db, said, steps)
+        if behaviour == "ids wrap":
+            low, high = gpu.rows(db, "SELECT min(correlation), max(correlation) FROM kernels")[0]
+            assert low < 1 << 20 and high > 0xffffff00, "the ids did not wrap within the capture"
+        lost = gpu.losses(db)
+        assert not any(loss in lost for loss in ("driver", "no_space", "unreadable", "unlaunched")), dict(lost)
+        early = gpu.rows(db, "SELECT early FROM sessions")[0][0]
+        if behaviour == "kernels begin early":
+            assert early > 0
+        elif behaviour != "clock drifts":
+            assert early == 0
+    matrix.put(behaviour, release, "exact")
+
+
+# What loses events: recorded + lost + doubtful = launched.
+LOSSY = {
+    "records dropped": "dropped=2",
+    "no times": "zero=5",
+    "device buffer full": "device_records=1",
+    "API records lost": "lose_api=7",
+    "nameless": "null_name=3",
+}
+
+
+@pytest.mark.parametrize("release", [gpu.OLDEST, gpu.MIDDLE, gpu.NEWEST])
+@pytest.mark.parametrize("behaviour", LOSSY)
+def test_every_loss_is_counted(profd, matrix, behaviour, release):
+    # Buffers are asked for anew after each flush, some times a second.
+    steps = 150 if behaviour == "records dropped" else STEPS
+    job = gpu.start(profd, release, LOSSY[behaviour], *MIXED)
+    capture = profd.trigger(job.pid, "--steps", steps)
+    said = gpu.finish(job)
+    assert capture["status"] in ("complete", "incomplete"), capture
+    want = sum(gpu.launched(said).values()) * steps
+    with gpu.open_file(profd.file(capture["capture_id"])) as db:
+        got = sum(sum(names.values()) for names in gpu.recorded(db).values())
+        lost = gpu.losses(db)
+        if behaviour == "records dropped":
+            assert got <= want <= got + lost["driver"]["event"] and lost["driver"]["event"] > 0
+        elif behaviour == "API records lost":
+            # Its kernels are there, by their neighbours' step; at the very edge of the window they cannot be told.
+            assert sum(lost["unlaunched"].values()) > 0
+            assert abs(want - got) <= 2 * (max(gpu.launched(said).values()) + 3)
+        elif behaviour == "nameless":
+            assert got == want
+            assert gpu.rows(db, "SELECT count(*) FROM kernels WHERE mangled IS NULL")[0][0] > 0
+        else:
+            timeless = gpu.rows(db, "SELECT count(*) FROM kernels WHERE start IS NULL AND flags & 8")[0][0]
+            assert got == want
+            assert timeless > 0 and lost["timeless"]["kernel"] >= timeless
+            # In calls, not in times.
+            assert gpu.rows(db, "SELECT sum(calls) FROM kernel_totals")[0][0] == want
+    matrix.put(behaviour, release, "counted")
+
+
+# What leaves no GPU side at all: the capture says so, and the job and the rest of the capture are as ever.
+REFUSED = {
+    "another client": ("subscriber=nsys", "nsys"),
+    "enable: 15": ("fail=cuptiActivityEnable:15+cuptiActivityEnable_v2:15+cuptiActivityEnableAndDump:15", ""),
+    "enable: 35": ("fail=cuptiActivityEnable:35+cuptiActivityEnable_v2:35+cuptiActivityEnableAndDump:35", ""),
+    "enable: 999": ("fail=cuptiActivityEnable:999+cuptiActivityEnable_v2:999+cuptiActivityEnableAndDump:999", ""),
+    "register: 999": ("fail=cuptiActivityRegisterCallbacks:999+cuptiActivityRegisterCallbacks_v2:999", ""),
+}
+
+
+@pytest.mark.parametrize("release", [gpu.OLDEST, gpu.MIDDLE, gpu.NEWEST])
+@pytest.mark.parametrize("behaviour", REFUSED)
+def test_refusal_is_said(profd, matrix, behaviour, release):
+    script, word = REFUSED[behaviour]
+    if behaviour == "another client" and release != gpu.NEWEST:
+        word = "another"  # CUPTI before 13.0 does not tell whose it is
+    job = gpu.start(profd, release, script, *MIXED)
+    capture = profd.trigger(job.pid, "--steps", STEPS)
+    cupti = collector(profd, capture)
+    shown = profd.show(capture["capture_id"])
+    gpu.finish(job)
+    assert capture["status"] == "complete" and capture["steps_recorded"] == STEPS
+    assert cupti["wanted"] and not cupti["on"] and len(cupti["sentence"]) > 10 and word in cupti["sentence"], cupti
+    assert shown["kernels"] is None and shown["steps"][0]["device_busy_ns"] is None and shown["steps"][0]["kernels"] is None
+    matrix.put(behaviour, release, "said")
+
+
+@pytest.mark.parametrize("release", [gpu.OLDEST, gpu.MIDDLE, gpu.NEWEST])
+@pytest.mark.parametrize("call", ["cuptiActivityFlushAll", "cuptiActivityEnable", "cuptiActivityDisable"])
+def test_a_hung_call_leaves_the_job_alone(profd, matrix, call, release):
+    job = gpu.start(profd, release, f"hang={call}+{call}_v2" if release == gpu.NEWEST else f"hang={call}", *MIXED)
+    before = profd.process(job.pid)["step"]
+    capture = profd.trigger(job.pid, "--steps", STEPS, codes=(0, 5), timeout=60)
+    profd.wait_steps(job.pid, before + 20)
+    shown = profd.show(capture["capture_id"])
+    assert capture["steps_recorded"] == STEPS
+    text = " ".join(row["sentence"] for row in shown["collectors"]) + str(capture.get("reason"))
+    assert "CUPTI" in text
+    # The next one does not wait for it again, and says why.
+    second = profd.trigger(job.pid, "--steps", STEPS, codes=(0, 5), timeout=60)
+    assert not collector(profd, second)["on"]
+    gpu.finish(job)
+    matrix.put(f"hangs: {call[13:]}", release, "said")
+
+
+@pytest.mark.parametrize("release", [gpu.OLDEST, gpu.MIDDLE, gpu.NEWEST])
+def test_callbacks_taken_over_in_mid_capture(profd, matrix, release):
+    job = gpu.start(profd, release, "replace=2", *MIXED)
+    capture = profd.trigger(job.pid, "--steps", 20, codes=(0, 5))
+    said = gpu.finish(job)
+    want = sum(gpu.launched(said).values()) * 20
+    with gpu.open_file(profd.file(capture["capture_id"])) as db:
+        got = sum(sum(names.values()) for names in gpu.recorded(db).values())
+        astray, options = gpu.rows(db, "SELECT astray_buffers, options FROM sessions")[0]
+    assert got <= want
+    if got < want:
+        assert astray > 0 or options & 16
+    matrix.put("callbacks replaced", release, "said")
+
+
+@pytest.mark.parametrize("release", [gpu.OLDEST, gpu.MIDDLE, gpu.NEWEST])
+def test_work_that_is_not_over_at_the_end(profd, matrix, release):
+    """Kernels that outlast the drain come without an end, once, and are counted as unfinished."""
+    job = gpu.start(profd, release, "", "--kernels=1", "--copies=0", "--sets=0", "--duration-us=2500000", "--no-wait",
+                    rate=5)
+    capture = profd.trigger(job.pid, "--steps", 1)
+    job.kill()
+    with gpu.open_file(profd.file(capture["capture_id"])) as db:
+        kernels = gpu.rows(db, "SELECT step, flags & 16 FROM kernels")
+        lost = gpu.losses(db)
+    # A kernel that waits in its stream has begun nothing: CUPTI may tell of it without an end, or not at all.
+    assert all(step == 1 for step, _ in kernels)
+    assert len([1 for _, unfinished in kernels if unfinished]) == lost["unfinished"].get("kernel", 0)
+    matrix.put("still running", release, "counted")
+
+
+def test_whole_graphs_are_the_cheap_mode(profd, matrix):
+    for release in (gpu.OLDEST, gpu.MIDDLE, gpu.NEWEST):
+        job = gpu.start(profd, release, "", *MIXED)
+        capture = profd.trigger(job.pid, "--steps", STEPS, "--graphs", "whole")
+        gpu.finish(job)
+        with gpu.open_file(profd.file(capture["capture_id"])) as db:
+            graphs = gpu.rows(db, "SELECT step, count(*) FROM graph_launches GROUP BY 1")
+            nodes = gpu.rows(db, "SELECT count(*) FROM kernels WHERE graph_node IS NOT NULL AND graph_node != 0")
+        assert graphs == [(step, 1) for step in range(1, STEPS + 1)]
+        assert nodes == [(0,)]
+        matrix.put("graphs as a whole", release, "exact")

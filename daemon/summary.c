@@ -87,14 +87,6 @@ static void add_table(cJSON *object, const char *key, struct store *store, const
 		add_table(object, key, store, sql, true, columns_of, (int)(sizeof columns_of / sizeof *columns_of));   \
 	} while (0)
 
-/* CUpti_ActivityMemcpyKind. */
-static const char *copy_word(int64_t kind)
-{
-	static const char *const words[] = {"unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
-					    "AtoD",    "DtoA", "DtoD", "HtoH", "PtoP"};
-	return words[kind >= 0 && kind < (int64_t)(sizeof words / sizeof *words) ? kind : 0];
-}
-
 static void add_copies(cJSON *object, struct store *store)
 {
 	cJSON *rows = cJSON_AddArrayToObject(object, "copies");
@@ -103,7 +95,8 @@ static void add_copies(cJSON *object, struct store *store)
 		       "ORDER BY 4 DESC, kind LIMIT 16");
 	while (statement && sqlite3_step(statement) == SQLITE_ROW) {
 		cJSON *row = cJSON_CreateObject();
-		cJSON_AddStringToObject(row, "kind", copy_word(sqlite3_column_int64(statement, 0)));
+		const char *kind = copy_kind_word((unsigned)sqlite3_column_int64(statement, 0));
+		cJSON_AddStringToObject(row, "kind", kind ? kind : "unknown");
 		add_number(row, "calls", statement, 1);
 		add_number(row, "bytes", statement, 2);
 		add_number(row, "total_ns", statement, 3);

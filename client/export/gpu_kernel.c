@@ -3,6 +3,7 @@
 
 #include "event.h"
 #include "occupancy.h"
+#include "proto/events.h"
 
 #include <sqlite3.h>
 
@@ -141,21 +142,25 @@ void gpu_put_graph(const struct gpu_row *r)
 
 /* --- copies and sets --- */
 
-/* CUpti_ActivityMemcpyKind and CUpti_ActivityMemoryKind. */
-enum { COPY_PEER = 10 };
+/* CUpti_ActivityMemcpyKind, as enums.def has it. */
+enum {
+#define COPY_KIND(number, NAME, word) COPY_##NAME = (number),
+#include "proto/enums.def"
+};
+
+static const char *or_unknown(const char *word)
+{
+	return word ? word : "Unknown";
+}
 
 static const char *copy_kind(int64_t kind)
 {
-	static const char *const names[] = {"Unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
-					    "AtoD",    "DtoA", "DtoD", "HtoH", "PtoP"};
-	return kind >= 0 && kind < (int64_t)(sizeof names / sizeof *names) ? names[kind] : names[0];
+	return or_unknown(copy_kind_word((unsigned)kind));
 }
 
 static const char *memory_kind(int64_t kind)
 {
-	static const char *const names[] = {"Unknown", "Pageable", "Pinned",	    "Device",
-					    "Array",   "Managed",  "Device Static", "Managed Static"};
-	return kind >= 0 && kind < (int64_t)(sizeof names / sizeof *names) ? names[kind] : names[0];
+	return or_unknown(memory_kind_word((unsigned)kind));
 }
 
 static void put_word(struct buffer *b, const char *word)
@@ -210,7 +215,7 @@ void gpu_put_copy(const struct gpu_row *r)
 	put_copy_name(r);
 	gpu_place(r, &s);
 	gpu_arguments(r);
-	if (gpu_int(r, COPY_KIND) == COPY_PEER) {
+	if (gpu_int(r, COPY_KIND) == COPY_PTOP) {
 		EVENT_PUT_INT(b, "fromDevice", gpu_number(r, COPY_SOURCE_DEVICE));
 		EVENT_PUT_INT(b, "inDevice", gpu_number(r, GPU_DEVICE));
 		EVENT_PUT_INT(b, "toDevice", gpu_number(r, COPY_TARGET_DEVICE));

@@ -34,7 +34,7 @@ trap cleanup EXIT
 # wait_for_steps N: until the job has ended so many.
 wait_for_steps() {
 	for _ in $(seq 1200); do
-		kill -0 "$job" 2>/dev/null || { cat "$out"/*.log >&2; exit 1; }
+		kill -0 "$job" 2>/dev/null || { tail -n 5 "$out"/*.log >&2; exit 1; }
 		profd ps --format csv 2>/dev/null | awk -F, -v pid="$job" -v steps="$1" '
 			NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
 			$column["pid"] == pid && $column["step"] >= steps { found = 1 }
@@ -69,7 +69,8 @@ kill "$job"
 wait "$job" 2>/dev/null || true
 
 printf '\n==== 2. a GPU: SIMULATED. One rank of a training job, as it was recorded on an A100, performed again\n\n'
-timeline=$root/tests/data/a100_ddp_rank0of2_nccl_data.timeline.gz
+timeline=$out/a100_ddp_rank0of2_nccl_data.timeline
+gzip -dc "$root/tests/data/$(basename "$timeline").gz" >"$timeline"
 # shellcheck disable=SC2016 # it is shown, not run
 printf '$ eval "$(./dev sim %s)"      # a simulated driver, and the CUPTI of CUDA %s\n' "$release" "$release"
 printf '$ profd run -- replay --timeline=%s --repeat=0 &\n' "$(basename "$timeline")"

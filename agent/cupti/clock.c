@@ -22,6 +22,8 @@
 #define WIDE_NS 3000
 /* Readings are at least so far apart. */
 #define APART_NS 500000u
+/* Behind the last reading: time until the next one, about. */
+#define SPACING_NS 10000000u
 /* A rate is taken from readings this far apart, if there are any. */
 #define BASELINE_NS 200000000u
 /* Clocks that are disciplined may change their rate by this part of it without having stepped. */
@@ -196,6 +198,15 @@ static uint32_t run_of(uint64_t ticks, uint32_t n)
 }
 
 /* Points the cursor to the line that holds for `ticks`. */
+/* Most of CUPTI's clocks count ns. Where a stretch of so many ticks says nothing else, within its error, its ticks are
+ * ns: what two readings were off by is no rate. */
+static void count_ns(struct clock_cursor *cursor, uint64_t ticks)
+{
+	double off = (cursor->rate - 1) * (double)ticks;
+	if ((off < 0 ? -off : off) <= (double)cursor->error)
+		cursor->rate = 1;
+}
+
 static void find(struct clock_cursor *cursor, uint64_t ticks, uint32_t n)
 {
 	uint32_t last = run_of(ticks, n), first = readings[last].epoch, at = before(first, last, ticks);
@@ -207,11 +218,13 @@ static void find(struct clock_cursor *cursor, uint64_t ticks, uint32_t n)
 		cursor->to = b->ticks;
 		cursor->rate = (double)(b->time - a->time) / (double)(b->ticks - a->ticks);
 		cursor->error = b->stretch;
+		count_ns(cursor, b->ticks - a->ticks);
 		return;
 	}
 	cursor->rate = rate_known(last, &off);
 	if (cursor->rate == 0)
 		cursor->rate = 1;
+	count_ns(cursor, SPACING_NS);
 	if (ticks < a->ticks) {
 		cursor->from = cursor->to = ticks;
 		return;
@@ -232,6 +245,15 @@ uint64_t clock_convert(struct clock_cursor *cursor, uint64_t ticks)
 	if (ticks < cursor->from || ticks > cursor->to || cursor->count == 0 ||
 	    (cursor->to == UINT64_MAX && cursor->count != n))
 		find(cursor, ticks, n);
+	if (cursor->rate == 1)
+		return cursor->base + (ticks - cursor->base_ticks);
 	double elapsed = (double)(int64_t)(ticks - cursor->base_ticks) * cursor->rate;
 	return cursor->base + (uint64_t)(int64_t)elapsed;
+}
+
+uint64_t clock_between(const struct clock_cursor *cursor, uint64_t start, uint64_t end, uint64_t ticks)
+{
+	uint64_t converted = end > start ? end - start : 0;
+	uint64_t off = converted > ticks ? converted - ticks : ticks - converted;
+	return cursor->rate == 1 && off <= 2 * cursor->error ? ticks : converted;
 }

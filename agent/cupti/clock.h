@@ -30,6 +30,11 @@ struct clock_cursor {
 /* CLOCK_MONOTONIC ns of CUPTI's `ticks` (not 0). cursor->error: by how many ns it may be off. */
 uint64_t clock_convert(struct clock_cursor *cursor, uint64_t ticks);
 
+/* ns between two times that `cursor` has converted, the second one just before, and that lie `ticks` of CUPTI's clock apart:
+ * the ticks themselves where they are ns, for neighbouring stretches meet only within their error. 0 where they lie in the
+ * wrong order. */
+uint64_t clock_between(const struct clock_cursor *cursor, uint64_t start, uint64_t end, uint64_t ticks);
+
 /* Most ns by which any time of the session may be off. *ret_stepped: the clock jumped, or changed its rate. */
 uint64_t clock_error(int *ret_stepped);
 

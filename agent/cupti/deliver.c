@@ -122,7 +122,10 @@ static int device_times(struct decoder *d, struct event_head *head, const struct
 		sink_lost_many(LOSS_UNFINISHED, head->kind, 1);
 		end = d->now;
 	}
-	*ret_duration = end > *ret_start ? end - *ret_start : 0;
+	*ret_duration = times->end > times->start
+				? clock_between(&d->cursor, *ret_start, end, times->end - times->start)
+			: end > *ret_start ? end - *ret_start
+					   : 0;
 	return 1;
 }
 
@@ -228,7 +231,8 @@ static int host_step(struct decoder *d, struct event_head *head, uint64_t ticks,
 		head->flags |= EVENT_FLAG_DOUBTFUL;
 		sink_lost_many(LOSS_DOUBTFUL, head->kind, 1);
 	}
-	return head->step != 0;
+	/* A call that may lie in the first step or the last after all is told of: derive counts what it launched as doubtful. */
+	return head->step != 0 || (doubtful && head->kind == EVENT_API_CALL);
 }
 
 static uint64_t span(struct decoder *d, uint64_t start, uint64_t end_ticks)

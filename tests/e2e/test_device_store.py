@@ -18,6 +18,7 @@ from test_store import can_mount, fill, small  # noqa: F401 (small is a fixture)
 
 MASK = (1 << 32) - 1
 MS = 1_000_000
+CLOCK_ERROR = 800
 SPAN = 400 * MS  # of a capture: between 100 ms before the first step and 100 ms after the last
 
 
@@ -132,7 +133,7 @@ class Random:
                 told.append(d.graph(start, o["duration"], o["correlation"], **common))
         told += [d.sync(base + w["start"], w["duration"], w["correlation"]) for w in self.waits]
         r.shuffle(told)
-        told += [d.session(library=ids["loader"])]
+        told += [d.session(CLOCK_ERROR, ids["loader"])]
         by_thread[9].extend(told)
         by_thread[42].extend(d.step_of(step, base + start, end - start) for step, start, end in self.steps)
         for thread, records in by_thread.items():
@@ -181,7 +182,9 @@ class Random:
                 kept.append(dict(o, step=step))
                 if not call:
                     unlaunched[o["what"]] += 1
-            around = [f for f in self.frames if call and f["thread"] == call["thread"] and f["start"] <= call["start"] < f["end"]]
+            # An instant that surely lies in the call, however wrong its clock is.
+            at = call["start"] + min(CLOCK_ERROR, call["duration"] // 2) if call else None
+            around = [f for f in self.frames if call and f["thread"] == call["thread"] and f["start"] <= at < f["end"]]
             inner = max(around, key=lambda f: (f["start"], f["depth"])) if around else None
             launches[correlation] = dict(call=call, step=step, range=inner["id"] if inner else None, around=[f["id"] for f in around],
                                          time=sum(o["duration"] for o in operations), operations=operations)

@@ -109,7 +109,9 @@ LOSSY = {
 def test_every_loss_is_counted(profd, matrix, behaviour, release):
     # Buffers are asked for anew after each flush, some times a second.
     steps = 150 if behaviour == "records dropped" else STEPS
-    job = gpu.start(profd, release, LOSSY[behaviour], *MIXED)
+    # Long kernels on two streams: several are under way at a time on any machine.
+    more = ("--duration-us=2000",) if behaviour == "device buffer full" else ()
+    job = gpu.start(profd, release, LOSSY[behaviour], *MIXED, *more, rate=50 if more else 200)
     capture = profd.trigger(job.pid, "--steps", steps)
     said = gpu.finish(job)
     assert capture["status"] in ("complete", "incomplete"), capture

@@ -22,6 +22,7 @@ struct pass {
 	struct sorter by_thread, by_correlation, busy, changes;
 	bool by_time;	 /* no operation has a call at all: only its own start tells */
 	uint32_t nearby; /* step of the call, or the operation, with the id before this one; 0 = none yet */
+	uint64_t doubt;	 /* ns by which the calls' times may be off from those of ranges */
 };
 
 static void change(struct pass *pass, const struct device_item *item, enum device_what what, uint32_t step)
@@ -127,6 +128,7 @@ static const struct device_item *place_id(struct pass *pass, const struct device
 		launch.thread = call.thread;
 		launch.start = call.start;
 		launch.duration = call.duration;
+		launch.moment = call.start + (pass->doubt < call.duration / 2 ? pass->doubt : call.duration / 2);
 	}
 	for (; item && item->order == order; item = sorter_next(items)) {
 		if (!is_operation(item)) {
@@ -321,7 +323,11 @@ static uint64_t clock_error(struct store *store)
 int launches_run(struct store *store, struct device *device, const struct boundaries *boundaries, struct launches *ret)
 {
 	struct launches result = {0};
-	struct pass pass = {.store = store, .device = device, .boundaries = boundaries, .result = &result};
+	struct pass pass = {.store = store,
+			    .device = device,
+			    .boundaries = boundaries,
+			    .result = &result,
+			    .doubt = clock_error(store)};
 	sorter_init(&pass.by_thread, device->folder, sizeof(struct launch), MEMORY, frames_compare_launches);
 	sorter_init(&pass.by_correlation, device->folder, sizeof(struct launch), MEMORY, compare_correlations);
 	sorter_init(&pass.changes, device->folder, sizeof(struct device_change), MEMORY / 4, device_compare_changes);
@@ -335,7 +341,7 @@ int launches_run(struct store *store, struct device *device, const struct bounda
 	sorter_deinit(&device->items);
 	device->items.error = error;
 	if (!first_error(&pass))
-		frames_run(store, device, boundaries, &pass.by_thread, &pass.by_correlation, clock_error(store));
+		frames_run(store, device, boundaries, &pass.by_thread, &pass.by_correlation);
 	sorter_deinit(&pass.by_thread);
 	if (!first_error(&pass))
 		write_launches(&pass);

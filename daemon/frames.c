@@ -42,7 +42,7 @@ int frames_compare_launches(const void *a, const void *b)
 	const struct launch *x = a, *y = b;
 	int order = (x->thread > y->thread) - (x->thread < y->thread);
 	if (!order)
-		order = (x->start > y->start) - (x->start < y->start);
+		order = (x->moment > y->moment) - (x->moment < y->moment);
 	return order ? order : (x->row > y->row) - (x->row < y->row);
 }
 
@@ -167,16 +167,8 @@ static void locate(struct frames *frames, struct launch *launch)
 	add(&top->total, &launched);
 }
 
-/* An instant that surely lies in the call. Ranges open and close around calls, never in them, but a call's times have come
- * through another clock: its start may seem to lie before that of the range that was opened right before it. */
-static uint64_t moment(const struct launch *launch, uint64_t doubt)
-{
-	uint64_t half = launch->duration / 2;
-	return launch->start + (doubt < half ? doubt : half);
-}
-
 void frames_run(struct store *store, struct device *device, const struct boundaries *boundaries,
-		struct sorter *launches, struct sorter *located, uint64_t doubt)
+		struct sorter *launches, struct sorter *located)
 {
 	struct frames frames = {.store = store, .device = device, .boundaries = boundaries};
 	frames.stack = malloc(DEPTH_MAX * sizeof *frames.stack);
@@ -188,13 +180,13 @@ void frames_run(struct store *store, struct device *device, const struct boundar
 	uint32_t thread = 0;
 	while (frames.stack && launch && !store->error) {
 		/* A frame that begins with the call is around it. */
-		bool frame_first = frame && (frame->thread < launch->thread || (frame->thread == launch->thread &&
-										frame->start <= moment(launch, doubt)));
+		bool frame_first = frame && (frame->thread < launch->thread ||
+					     (frame->thread == launch->thread && frame->start <= launch->moment));
 		uint32_t now = frame_first ? frame->thread : launch->thread;
 		if (now != thread)
 			close_all(&frames);
 		thread = now;
-		close_until(&frames, frame_first ? frame->start : moment(launch, doubt));
+		close_until(&frames, frame_first ? frame->start : launch->moment);
 		if (frame_first) {
 			open_frame(&frames, frame);
 			frame = sorter_next(&device->frames);

@@ -26,9 +26,6 @@ static int begins(const char *name, const char *with)
 /* By what comes after "cuda" or "cu". */
 static int is_wanted(const char *name)
 {
-	/* The runtime's own, behind a launch by <<<>>>. */
-	while (*name == '_')
-		name++;
 	name += begins(name, "cuda") ? 4 : begins(name, "cu") ? 2 : 0;
 	static const char *const wanted[] = {
 		"Launch",
@@ -81,6 +78,9 @@ void calls_learn(void)
 			const char *name = NULL;
 			if (cupti_api.callback_name(domain, id, &name) || !name || !*name)
 				continue;
+			/* From CUDA 13 on a launch by <<<>>> is __cudaLaunchKernel; readers of traces know it by its name of before. */
+			while (*name == '_')
+				name++;
 			size_t bytes = without_version(name);
 			known[id] = (struct call){name, bytes < UINT16_MAX ? (uint16_t)bytes : UINT16_MAX,
 						  (uint16_t)is_wanted(name)};

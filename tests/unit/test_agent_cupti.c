@@ -376,7 +376,7 @@ static void test_calls(void **state)
 	assert_memory_equal(name, "cudaLaunchKernel", bytes);
 	assert_int_equal(bytes, strlen("cudaLaunchKernel"));
 	calls_name(CALLS_RUNTIME, 3, &bytes);
-	assert_int_equal(bytes, strlen("__cudaLaunchKernel_ptsz"));
+	assert_int_equal(bytes, strlen("cudaLaunchKernel_ptsz"));
 	calls_name(CALLS_DRIVER, 1, &bytes);
 	assert_int_equal(bytes, strlen("cuMemAlloc_v2"));
 	assert_null(calls_name(CALLS_DRIVER, 3, &bytes));

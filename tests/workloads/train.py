@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains a small real model on the CPU and says, to the last bit, what came of it.
+"""Trains a small real model on the CPU or a GPU and says, to the last bit, what came of it.
 
 Deterministic: two runs with the same options print the same lines, so a run with a profiler beside it can be compared
 with one without. The model is a CNN, a transformer or an LSTM; each step is forward, backward and AdamW. Needs torch
@@ -62,6 +62,7 @@ MODELS = {
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--model", choices=sorted(MODELS), default="cnn")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1; on a GPU by deterministic algorithms where there are any")
     parser.add_argument("--steps", type=int, default=20, help="0: until a signal ends it")
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--pad-ms", type=float, default=0, help="sleep in each step")
@@ -122,7 +123,7 @@ class NoRange:
 def digest(tensors):
     sha = hashlib.sha256()
     for tensor in tensors:
-        sha.update(tensor.detach().contiguous().numpy().tobytes())
+        sha.update(tensor.detach().cpu().contiguous().numpy().tobytes())
     return sha.hexdigest()
 
 
@@ -155,10 +156,13 @@ def main():
     torch.set_num_threads(options.threads)
     random.seed(1)
     torch.manual_seed(1)
+    if options.device != "cpu":
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True, warn_only=True)
     ended = []
     signal.signal(signal.SIGTERM, lambda *_: ended.append(1))
     make, shape = MODELS[options.model]
-    model = make()
+    model = make().to(options.device)
     parameters = list(model.parameters())
     share = (len(parameters) + options.optimizers - 1) // options.optimizers
     optimizers = [torch.optim.AdamW(parameters[first:first + share], lr=1e-3)
@@ -178,6 +182,8 @@ def main():
         step += 1
         for batch in range(options.accumulate):
             x, y = next(source)
+            if options.device != "cpu":
+                x, y = x.to(options.device), y.to(options.device)
             if not batch:
                 for optimizer in optimizers:
                     optimizer.zero_grad()

@@ -69,11 +69,12 @@ kill "$job"
 wait "$job" 2>/dev/null || true
 
 printf '\n==== 2. a GPU: SIMULATED. One rank of a training job, as it was recorded on an A100, performed again\n\n'
-timeline=$out/a100_ddp_rank0of2_nccl_data.timeline
-gzip -dc "$root/tests/data/$(basename "$timeline").gz" >"$timeline"
+recording=a100_ddp_rank0of2_nccl_data.timeline
+timeline=$out/$recording
+gzip -dc "$root/tests/data/$recording.gz" >"$timeline"
 # shellcheck disable=SC2016 # it is shown, not run
 printf '$ eval "$(./dev sim %s)"      # a simulated driver, and the CUPTI of CUDA %s\n' "$release" "$release"
-printf '$ profd run -- replay --timeline=%s --repeat=0 &\n' "$(basename "$timeline")"
+printf '$ profd run -- replay --timeline=%s --repeat=0 &\n' "$recording"
 SIMCUDA="driver=$release" LD_LIBRARY_PATH="$build/sim/$release${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
 	profd run -- replay --timeline="$timeline" --repeat=0 >"$out/replay.log" 2>&1 &
 job=$!

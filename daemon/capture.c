@@ -595,7 +595,7 @@ void capture_message(struct process *process, const union message_any *message, 
 
 void capture_process_gone(struct process *process)
 {
-	bool alive = process_start_time(process->who.pid) == process->who.start_time;
+	bool alive = !process_has_ended(process->who.pid, process->who.start_time);
 	for (struct capture *capture = process->server->captures, *next; capture; capture = next) {
 		next = capture->next;
 		if (capture->process != process)

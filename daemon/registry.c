@@ -15,34 +15,62 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-uint64_t process_start_time(pid_t pid)
+/* PF_EXITING of the kernel's include/linux/sched.h: set before a thread's files are closed. */
+#define FLAG_EXITING 4u
+
+struct process_stat {
+	char state;
+	unsigned long flags;
+	long threads;
+	uint64_t start_time;
+};
+
+static bool read_stat(pid_t pid, struct process_stat *ret)
 {
 	char path[32], text[1024];
 	snprintf(path, sizeof path, "/proc/%d/stat", pid);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return 0;
+		return false;
 	ssize_t n = read(fd, text, sizeof text - 1);
 	close(fd);
 	if (n <= 0)
-		return 0;
+		return false;
 	text[n] = 0;
 	/* The name may hold anything, parentheses too: the fields begin after the last one. */
 	char *at = strrchr(text, ')');
-	if (!at || at[1] != ' ' || at[2] == 'X')
-		return 0;
+	if (!at || at[1] != ' ')
+		return false;
 	at += 2;
-	bool zombie = *at == 'Z';
+	ret->state = *at;
 	for (int field = 3; field < 22; field++) {
-		/* The main thread may have ended before the others. */
-		if (field == 20 && zombie && strtol(at, NULL, 10) < 2)
-			return 0;
+		if (field == 9)
+			ret->flags = strtoul(at, NULL, 10);
+		if (field == 20)
+			ret->threads = strtol(at, NULL, 10);
 		at = strchr(at, ' ');
 		if (!at)
-			return 0;
+			return false;
 		at++;
 	}
-	return strtoull(at, NULL, 10);
+	ret->start_time = strtoull(at, NULL, 10);
+	return true;
+}
+
+uint64_t process_start_time(pid_t pid)
+{
+	struct process_stat stat;
+	/* The main thread may have ended before the others. */
+	if (!read_stat(pid, &stat) || stat.state == 'X' || (stat.state == 'Z' && stat.threads < 2))
+		return 0;
+	return stat.start_time;
+}
+
+bool process_has_ended(pid_t pid, uint64_t start_time)
+{
+	struct process_stat stat;
+	return !read_stat(pid, &stat) || stat.start_time != start_time || stat.state == 'X' || stat.state == 'Z' ||
+	       (stat.flags & FLAG_EXITING);
 }
 
 pid_t registry_visible_pid(const struct process *process, uint64_t pid_namespace)

@@ -35,5 +35,8 @@ enum step_source registry_step_source(const struct process *process);
 
 /* Start time in clock ticks of a living process, 0 where it is gone (or a zombie). */
 uint64_t process_start_time(pid_t pid);
+/* Of a process whose agent's connection has ended: is it because the process ends? Its files are closed while it still has an
+ * entry, and maybe other threads that have not ended yet. */
+bool process_has_ended(pid_t pid, uint64_t start_time);
 
 #endif

@@ -255,5 +255,7 @@ uint64_t clock_between(const struct clock_cursor *cursor, uint64_t start, uint64
 {
 	uint64_t converted = end > start ? end - start : 0;
 	uint64_t off = converted > ticks ? converted - ticks : ticks - converted;
-	return cursor->rate == 1 && off <= 2 * cursor->error ? ticks : converted;
+	/* A jump between the two is no time that passed. */
+	uint64_t most = 2 * cursor->error < STEP_NS ? 2 * cursor->error : STEP_NS;
+	return cursor->rate == 1 && off <= most ? ticks : converted;
 }

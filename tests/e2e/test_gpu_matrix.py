@@ -213,6 +213,42 @@ def test_work_that_is_not_over_at_the_end(profd, matrix, release):
     matrix.put("still running", release, "counted")
 
 
+@pytest.mark.parametrize("release", [gpu.OLDEST, gpu.MIDDLE, gpu.NEWEST])
+def test_a_clock_that_jumps(profd, matrix, release):
+    """By two seconds in mid-capture, as when somebody sets the machine's time."""
+    steps = 120
+    job = gpu.start(profd, release, "clock=step,step=2s,step_after=300ms", *MIXED)
+    capture = profd.trigger(job.pid, "--steps", steps)
+    said = gpu.finish(job)
+    assert capture["status"] == "complete"
+    want = sum(gpu.launched(said).values()) * steps
+    with gpu.open_file(profd.file(capture["capture_id"])) as db:
+        got = sum(sum(names.values()) for names in gpu.recorded(db).values())
+        lost = gpu.losses(db)
+        assert gpu.rows(db, "SELECT options & 64 FROM sessions") == [(64,)], "the jump is not told of"
+        # What it put beside its step is told of as doubtful, or as without its call.
+        doubtful = sum(lost["doubtful"].values()) + sum(lost["unlaunched"].values())
+        assert got <= want <= got + doubtful + sum(lost["driver"].values())
+        # No kernel took two seconds, and none lies two seconds off.
+        assert gpu.rows(db, "SELECT count(*) FROM kernels WHERE duration > 1000000000") == [(0,)]
+        end = gpu.rows(db, "SELECT value FROM meta WHERE key = 'record_end'")[0][0]
+        assert gpu.rows(db, "SELECT count(*) FROM kernels WHERE start > ? + 1000000000", end) == [(0,)]
+    matrix.put("clock jumps", release, "said")
+
+
+@pytest.mark.parametrize("release", [gpu.OLDEST, gpu.MIDDLE, gpu.NEWEST])
+def test_a_crash_inside_of_cupti(profd, matrix, release):
+    """Nobody can save the job from that; what it had recorded is kept, and the daemon goes on."""
+    call = "cuptiActivityFlushAll"
+    job = gpu.start(profd, release, f"crash={call}@3", *MIXED)
+    capture = profd.trigger(job.pid, "--steps", 400, codes=(1, 3, 5))
+    assert job.wait(20) == -11
+    profd.jobs.remove(job)
+    assert capture["status"] in ("incomplete", "failed") and capture["reason_code"] == "died", capture
+    assert profd.run("status").returncode == 0
+    matrix.put("crashes", release, "said")
+
+
 def test_whole_graphs_are_the_cheap_mode(profd, matrix):
     for release in (gpu.OLDEST, gpu.MIDDLE, gpu.NEWEST):
         job = gpu.start(profd, release, "", *MIXED)

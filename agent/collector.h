@@ -42,6 +42,9 @@ struct collector_ops {
 	 * (CLOCK_MONOTONIC ns). May be NULL. */
 	void (*drain)(uint64_t deadline);
 
+	/* Most bytes of the job's memory that it holds for the capture, the sink's apart; asked before disarm. May be NULL. */
+	uint64_t (*bytes)(void);
+
 	/* Gives back what arm took, as far as no foreign pointer leads there. */
 	void (*disarm)(void);
 };

@@ -183,6 +183,15 @@ static uint64_t collectors_poll(uint64_t now)
 	return due;
 }
 
+static uint64_t collectors_bytes(void)
+{
+	uint64_t bytes = 0;
+	for (size_t i = 0; i < COLLECTORS; i++)
+		if (control_run.on[i] && collectors[i]->bytes)
+			bytes += collectors[i]->bytes();
+	return bytes;
+}
+
 static void collectors_stop(uint64_t now, uint64_t time)
 {
 	for (size_t i = COLLECTORS; i-- > 0;)
@@ -252,6 +261,7 @@ static void drain(void)
 		write_spares();
 		stuck = sink_finish(last, sink_now() + LEAVE_NS);
 		sink_release();
+		done.agent_bytes += collectors_bytes();
 		collectors_disarm();
 	} else {
 		collectors_disarm();

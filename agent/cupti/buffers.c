@@ -273,6 +273,14 @@ uint64_t buffers_most(void)
 	return atomic_load_explicit(&bytes_most, memory_order_relaxed);
 }
 
+uint64_t buffers_bytes(void)
+{
+	uint64_t used = atomic_load_explicit(&opened[0], memory_order_relaxed) * LARGE_BYTES +
+			atomic_load_explicit(&opened[1], memory_order_relaxed) * SMALL_BYTES;
+	uint64_t most = buffers_most() + STOCK * LARGE_BYTES;
+	return most < used ? most : used;
+}
+
 void buffers_trim(void)
 {
 	static uint16_t trimmed[BUFFERS];

@@ -42,6 +42,9 @@ uint8_t *buffers_collect(uint32_t *at, size_t *ret_bytes, uint32_t *ret_generati
 /* Most bytes of buffers that were CUPTI's or read at a time since buffers_begin. */
 uint64_t buffers_most(void);
 
+/* Bytes of the job's memory that the pool took for this: at most. */
+uint64_t buffers_bytes(void);
+
 /* Gives the memory, not the addresses, of the free buffers back. */
 void buffers_trim(void);
 

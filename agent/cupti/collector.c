@@ -325,5 +325,6 @@ const struct collector_ops collector_cupti = {
 	.poll = cupti_poll,
 	.stop = cupti_stop,
 	.drain = cupti_drain,
+	.bytes = buffers_bytes,
 	.disarm = cupti_disarm,
 };

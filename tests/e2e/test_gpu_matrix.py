@@ -43,6 +43,9 @@ def test_every_layout_is_exact(profd, matrix, release):
         with gpu.open_file(profd.file(capture["capture_id"])) as db:
             gpu.check_exact(db, said, STEPS)
             assert not gpu.losses(db), dict(gpu.losses(db))
+            # What CUPTI was given is part of what the capture cost the job.
+            held = gpu.rows(db, "SELECT buffer_bytes, (SELECT value FROM meta WHERE key = 'agent_bytes') FROM sessions")
+            assert len(held) == 1 and 0 < held[0][0] < held[0][1], held
         profd.run("rm", capture["capture_id"])
     matrix.put("as it should be", release, f"{runs} exact")
 

@@ -136,6 +136,6 @@ class Matrix:
         if not releases:
             return
         width = max(len(b) for b in behaviours)
-        yield " " * width + "".join(f"{r:>9}" for r in releases)
+        yield " " * width + "".join(f"{r:>10}" for r in releases)
         for behaviour in behaviours:
-            yield f"{behaviour:<{width}}" + "".join(f"{self.cells.get((behaviour, r), ''):>9}" for r in releases)
+            yield f"{behaviour:<{width}}" + "".join(f"{self.cells.get((behaviour, r), ''):>10}" for r in releases)

@@ -70,7 +70,7 @@ static const struct option_row trigger_options[] = {
 	{"no-gpu", 0, OPTION_FLAG, NULL, "record nothing of CUDA (without a CUDA driver nothing is)", 0, 0},
 	{"memory", 0, OPTION_FLAG, NULL, "record allocations of device memory too", 0, 0},
 	{"graphs", 0, OPTION_CHOICE, "nodes|whole",
-	 "CUDA graphs: each kernel of a launch (default), or cheaper, each launch as a whole", 0, 0},
+	 "CUDA graphs: each kernel of a launch (default), or each launch as a whole", 0, 0},
 	{"api", 0, OPTION_CHOICE, "launches|all", "CUDA API: launches, copies and waits (default), or all calls", 0, 0},
 	{"label", 'l', OPTION_TEXT, "TEXT", "a word of yours to find the captures by", 0, 0},
 	{"max-events", 0, OPTION_NUMBER, "N",

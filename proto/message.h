@@ -47,7 +47,7 @@ enum library {
 };
 /* How a capture records the device: ARM.options. */
 enum arm_option {
-	ARM_GRAPHS_WHOLE = 1, /* CUDA graphs as a whole, which costs less than a record a node */
+	ARM_GRAPHS_WHOLE = 1, /* CUDA graphs as a whole: no record a node */
 	ARM_API_ALL = 2,      /* all calls of the CUDA API, not only launches, copies, sets, graphs and waits */
 };
 /* How an agent came in: HELLO.entry. */

@@ -5,6 +5,7 @@
  *   up                      the driver is initialised
  *   register BYTES MAX      buffer callbacks; buffers of so many bytes and records (0: any)
  *   enable K, dump K, disable K         cuptiActivityEnable, EnableAndDump, Disable
+ *   self                                         prints the calling thread's two ids
  *   attribute A V, thread_id T, call NAME N       SetAttribute (one byte), SetThreadIdType, any function of one number
  *   kernel N, copy N, peer N, set N, sync N, event N     so many, each in a call and finished at once
  *   memory                  an allocation, its end, and one from a pool
@@ -471,6 +472,8 @@ int main(int argc, char **argv)
 		} else if (strcmp(name, "thread_id") == 0) {
 			call_number("cuptiSetThreadIdType", (uint32_t)first);
 			i++;
+		} else if (strcmp(name, "self") == 0) {
+			printf("self %ld %" PRIu32 "\n", syscall(SYS_gettid), (uint32_t)(uintptr_t)pthread_self());
 		} else if (strcmp(name, "call") == 0) {
 			call_number(argv[i + 1], (uint32_t)second);
 			i += 2;

@@ -122,9 +122,10 @@ def test_external_correlation(release):
 
 
 def test_thread_ids(release):
-    default = good(feed(release, START + "enable 5 kernel 1 flush 0")).records(RUNTIME)[0]
-    system = good(feed(release, START + "thread_id 1 enable 5 kernel 1 flush 0")).records(RUNTIME)[0]
-    assert system.tid < 4_200_000 < default.tid
+    default = good(feed(release, START + "self enable 5 kernel 1 flush 0"))
+    system = good(feed(release, START + "self thread_id 1 enable 5 kernel 1 flush 0"))
+    assert default.records(RUNTIME)[0].tid == int(default.all("self")[0][2])  # pthread_self's low word
+    assert system.records(RUNTIME)[0].tid == int(system.all("self")[0][1])  # gettid
 
 
 def test_chosen_calls():

@@ -2,6 +2,7 @@
 #include "options.h"
 
 #include "failure.h"
+#include "proto/quantity.h"
 #include "text.h"
 
 #include <assert.h>
@@ -33,7 +34,7 @@ const char *verb_nearest(const char *name)
 	const struct verb *verbs = verb_table(&count);
 
 	for (size_t i = 0; i < count; i++) {
-		unsigned distance = text_distance(name, verbs[i].name, best);
+		unsigned distance = word_distance(name, verbs[i].name, best);
 
 		if (distance < best) {
 			best = distance;
@@ -49,7 +50,7 @@ static const struct option_row *nearest_option(const struct verb *verb, const ch
 	unsigned best = tolerance(name) + 1;
 
 	for (const struct option_row *row = verb->options; row->name; row++) {
-		unsigned distance = text_distance(name, row->name, best);
+		unsigned distance = word_distance(name, row->name, best);
 
 		/* --step for --steps, --max-event for --max-events, --dur for --duration. */
 		if (strlen(name) >= 3 && strncmp(name, row->name, strlen(name)) == 0)
@@ -106,7 +107,7 @@ static int add_pids(struct arguments *a, const struct option_row *row, const cha
 	while (error == ARGUMENTS_OK && (one = strsep(&rest, ","))) {
 		int64_t pid;
 
-		if (!text_parse_number(one, &pid) || pid < 1 || pid > INT32_MAX) {
+		if (!quantity_number(one, &pid) || pid < 1 || pid > INT32_MAX) {
 			error = bad_value(row, one, "a process id is wanted, as `profd ps` lists them");
 			break;
 		}
@@ -133,17 +134,17 @@ static int add(struct arguments *a, const struct option_row *row, const char *te
 	case OPTION_TEXT:
 		break;
 	case OPTION_NUMBER:
-		ok = text_parse_number(text, &given.number);
+		ok = quantity_number(text, &given.number);
 		if (!ok)
 			return bad_value(row, text, "a whole number is wanted");
 		break;
 	case OPTION_DURATION:
-		ok = text_parse_duration(text, &given.number);
+		ok = quantity_duration(text, &given.number);
 		if (!ok)
 			return bad_value(row, text, "a duration with its unit is wanted, such as 2s, 500ms or 1m30s");
 		break;
 	case OPTION_SIZE:
-		ok = text_parse_size(text, &given.number);
+		ok = quantity_size(text, &given.number);
 		if (!ok)
 			return bad_value(row, text, "a size is wanted, such as 64M or 1G");
 		break;

@@ -1,5 +1,5 @@
-/* text.h - what stands between bytes from elsewhere and a terminal or a JSON file, and between people's way of writing
- * durations and sizes and numbers. No state but the locale that wcwidth(3) reads. */
+/* text.h - what stands between bytes from elsewhere and a terminal or a JSON file, and what writes durations, sizes and
+ * counts for people. No state but the locale that wcwidth(3) reads. */
 #ifndef PROFD_CLIENT_TEXT_H
 #define PROFD_CLIENT_TEXT_H
 
@@ -32,15 +32,5 @@ char *text_cut(const char *text, size_t width);
 const char *text_duration(char to[TEXT_FIGURE_BYTES], int64_t ns);
 const char *text_bytes(char to[TEXT_FIGURE_BYTES], int64_t bytes);
 const char *text_count(char to[TEXT_FIGURE_BYTES], int64_t count);
-
-/* "2s", "500ms", "1m30s", "1.5h", "250us", "10ns"; "0". To ns. False where it is none, or too long for 63 bits. */
-bool text_parse_duration(const char *text, int64_t *ret_ns);
-/* "4096", "64k", "64M", "1G", "64MiB" (powers of 1024). False where it is none. */
-bool text_parse_size(const char *text, int64_t *ret_bytes);
-/* A decimal number without a sign. */
-bool text_parse_number(const char *text, int64_t *ret);
-
-/* How many single-character edits lie between two words; `limit` + 1 where more than `limit`. */
-unsigned text_distance(const char *a, const char *b, unsigned limit);
 
 #endif

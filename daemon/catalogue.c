@@ -1,8 +1,7 @@
 /* catalogue.c - see catalogue.h. Threads: the catalogue's own, but for submit, init and deinit. Lock: catalogue->lock for
  * the queue. */
-#include "catalogue.h"
+#include "catalogue_sql.h"
 #include "log.h"
-#include "proto/version.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,114 +14,44 @@
 
 /* More than this many pieces wait only where the disk is stuck. */
 #define WAITING_MAX 20000
-/* Rows kept of what nobody deletes by hand. */
-#define HISTORY_ROWS 100000
 
-static int failed(struct catalogue *catalogue)
+int catalogue_failed(struct catalogue *catalogue)
 {
 	log_line("catalogue: %s", sqlite3_errmsg(catalogue->db));
 	return sqlite3_errcode(catalogue->db) == SQLITE_FULL ? -ENOSPC : -EIO;
 }
 
-static int run_sql(struct catalogue *catalogue, const char *sql)
+int catalogue_run(struct catalogue *catalogue, const char *sql)
 {
-	return sqlite3_exec(catalogue->db, sql, NULL, NULL, NULL) ? failed(catalogue) : 0;
+	return sqlite3_exec(catalogue->db, sql, NULL, NULL, NULL) ? catalogue_failed(catalogue) : 0;
 }
 
-static sqlite3_stmt *prepare(struct catalogue *catalogue, const char *sql)
+sqlite3_stmt *catalogue_prepare(struct catalogue *catalogue, const char *sql)
 {
 	sqlite3_stmt *statement = NULL;
 	if (sqlite3_prepare_v2(catalogue->db, sql, -1, &statement, NULL))
-		failed(catalogue);
+		catalogue_failed(catalogue);
 	return statement;
 }
 
-/* Steps a statement without rows and finalizes it. */
-static int finish(struct catalogue *catalogue, sqlite3_stmt *statement)
+int catalogue_finish(struct catalogue *catalogue, sqlite3_stmt *statement)
 {
 	if (!statement)
 		return -EIO;
 	int code = sqlite3_step(statement), error = 0;
 	if (code != SQLITE_DONE && code != SQLITE_ROW)
-		error = failed(catalogue);
+		error = catalogue_failed(catalogue);
 	sqlite3_finalize(statement);
 	return error;
 }
 
-static uint64_t one_number(struct catalogue *catalogue, const char *sql)
+uint64_t catalogue_number(struct catalogue *catalogue, const char *sql)
 {
-	sqlite3_stmt *statement = prepare(catalogue, sql);
+	sqlite3_stmt *statement = catalogue_prepare(catalogue, sql);
 	uint64_t value =
 		statement && sqlite3_step(statement) == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(statement, 0) : 0;
 	sqlite3_finalize(statement);
 	return value;
-}
-
-static int create(struct catalogue *catalogue)
-{
-	static const char *const statements[] = {
-#define CATALOGUE_SQL(statement) statement,
-#include "proto/schema.def"
-	};
-	int error = run_sql(catalogue, "BEGIN IMMEDIATE");
-	for (size_t i = 0; i < sizeof statements / sizeof *statements && !error; i++)
-		error = run_sql(catalogue, statements[i]);
-	char version[64];
-	snprintf(version, sizeof version, "PRAGMA user_version=%d", CATALOGUE_SCHEMA_VERSION);
-	if (!error)
-		error = run_sql(catalogue, version);
-	if (!error)
-		error = run_sql(catalogue, "COMMIT");
-	return error;
-}
-
-int catalogue_init(struct catalogue *catalogue, const char *directory, int folder, const char *folder_path,
-		   char *sentence, size_t sentence_bytes)
-{
-	memset(catalogue, 0, sizeof *catalogue);
-	catalogue->folder = folder;
-	text_copy(catalogue->folder_path, sizeof catalogue->folder_path, folder_path);
-	char path[512];
-	snprintf(path, sizeof path, "%s/catalogue.db", directory);
-	int error = 0;
-	if (sqlite3_open_v2(path, &catalogue->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
-			    NULL)) {
-		snprintf(sentence, sentence_bytes, "cannot open %s: %s", path, sqlite3_errmsg(catalogue->db));
-		error = -EIO;
-	}
-	uint64_t version = 0;
-	if (!error) {
-		sqlite3_busy_timeout(catalogue->db, 2000);
-		error = run_sql(catalogue,
-				"PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA trusted_schema=OFF");
-		version = one_number(catalogue, "PRAGMA user_version");
-		snprintf(sentence, sentence_bytes, "cannot use %s: %s", path, sqlite3_errmsg(catalogue->db));
-	}
-	if (!error && version > CATALOGUE_SCHEMA_VERSION) {
-		snprintf(sentence, sentence_bytes,
-			 "%s was written by a newer release of profd (schema %llu, this one knows %d); use that "
-			 "release, or "
-			 "another folder with --dir",
-			 path, (unsigned long long)version, CATALOGUE_SCHEMA_VERSION);
-		error = -EPROTO;
-	}
-	if (!error && version == 0) {
-		error = create(catalogue);
-		snprintf(sentence, sentence_bytes, "cannot make %s: %s", path, sqlite3_errmsg(catalogue->db));
-	}
-	if (!error) {
-		char prune[256];
-		snprintf(prune, sizeof prune,
-			 "DELETE FROM processes WHERE id <= (SELECT max(id) FROM processes) - %d;"
-			 "DELETE FROM audit WHERE id <= (SELECT max(id) FROM audit) - %d",
-			 HISTORY_ROWS, HISTORY_ROWS);
-		run_sql(catalogue, prune);
-	}
-	if (error) {
-		sqlite3_close(catalogue->db);
-		catalogue->db = NULL;
-	}
-	return error;
 }
 
 /* All that waits in one transaction: its fsync is paid once. */
@@ -141,7 +70,7 @@ static void *catalogue_thread(void *argument)
 		catalogue->first = catalogue->last = NULL;
 		catalogue->waiting = 0;
 		pthread_mutex_unlock(&catalogue->lock);
-		int began = run_sql(catalogue, "BEGIN");
+		int began = catalogue_run(catalogue, "BEGIN");
 		struct work *finished = NULL, **end = &finished;
 		while (work) {
 			struct work *next = work->next;
@@ -154,7 +83,7 @@ static void *catalogue_thread(void *argument)
 			}
 			work = next;
 		}
-		bool failed = began || run_sql(catalogue, "COMMIT");
+		bool failed = began || catalogue_run(catalogue, "COMMIT");
 		if (failed && !sqlite3_get_autocommit(catalogue->db))
 			sqlite3_exec(catalogue->db, "ROLLBACK", NULL, NULL, NULL);
 		while (finished) {
@@ -220,18 +149,18 @@ bool catalogue_submit(struct catalogue *catalogue, struct work *work)
 
 uint64_t catalogue_last_capture(struct catalogue *catalogue)
 {
-	return one_number(catalogue, "SELECT seq FROM sqlite_sequence WHERE name = 'captures'");
+	return catalogue_number(catalogue, "SELECT seq FROM sqlite_sequence WHERE name = 'captures'");
 }
 
 uint64_t catalogue_last_trigger(struct catalogue *catalogue)
 {
-	return one_number(catalogue, "SELECT seq FROM sqlite_sequence WHERE name = 'triggers'");
+	return catalogue_number(catalogue, "SELECT seq FROM sqlite_sequence WHERE name = 'triggers'");
 }
 
 void catalogue_each_owner(struct catalogue *catalogue,
 			  void (*callback)(void *context, uid_t uid, uint64_t captures, uint64_t bytes), void *context)
 {
-	sqlite3_stmt *s = prepare(
+	sqlite3_stmt *s = catalogue_prepare(
 		catalogue, "SELECT uid, count(*), sum(bytes) FROM captures WHERE finished IS NOT NULL GROUP BY uid");
 	while (s && sqlite3_step(s) == SQLITE_ROW)
 		callback(context, (uid_t)sqlite3_column_int64(s, 0), (uint64_t)sqlite3_column_int64(s, 1),
@@ -259,7 +188,7 @@ static void bind_known(sqlite3_stmt *statement, int at, uint64_t value)
 
 int catalogue_put_capture(struct catalogue *catalogue, const struct capture_facts *facts)
 {
-	sqlite3_stmt *s = prepare(
+	sqlite3_stmt *s = catalogue_prepare(
 		catalogue,
 		"INSERT OR REPLACE INTO captures (id, trigger, cycle, pid, start_time, uid, host, name, command, job, "
 		"rank, world_size, label, status, reason, started, finished, steps_wanted, steps_recorded, events, "
@@ -293,12 +222,12 @@ int catalogue_put_capture(struct catalogue *catalogue, const struct capture_fact
 	bind_known(s, 24, facts->step_after);
 	sqlite3_bind_int(s, 25, facts->simulated);
 	sqlite3_bind_text(s, 26, cancel_reason_word(facts->reason_code), -1, SQLITE_STATIC);
-	return finish(catalogue, s);
+	return catalogue_finish(catalogue, s);
 }
 
 int catalogue_put_trigger(struct catalogue *catalogue, uint64_t number, uid_t uid, pid_t pid, const char *request)
 {
-	sqlite3_stmt *s = prepare(
+	sqlite3_stmt *s = catalogue_prepare(
 		catalogue, "INSERT OR REPLACE INTO triggers (id, at, by_uid, by_pid, request) VALUES (?,?,?,?,?)");
 	if (!s)
 		return -EIO;
@@ -307,14 +236,14 @@ int catalogue_put_trigger(struct catalogue *catalogue, uint64_t number, uid_t ui
 	sqlite3_bind_int64(s, 3, uid);
 	sqlite3_bind_int64(s, 4, pid);
 	sqlite3_bind_text(s, 5, request, -1, SQLITE_STATIC);
-	return finish(catalogue, s);
+	return catalogue_finish(catalogue, s);
 }
 
 int catalogue_put_process(struct catalogue *catalogue, const struct identity *who)
 {
-	sqlite3_stmt *s =
-		prepare(catalogue, "INSERT INTO processes (pid, start_time, uid, host, name, command, job, rank, "
-				   "world_size, registered) VALUES (?,?,?,?,?,?,?,?,?,?)");
+	sqlite3_stmt *s = catalogue_prepare(
+		catalogue, "INSERT INTO processes (pid, start_time, uid, host, name, command, job, rank, "
+			   "world_size, registered) VALUES (?,?,?,?,?,?,?,?,?,?)");
 	if (!s)
 		return -EIO;
 	sqlite3_bind_int64(s, 1, who->pid);
@@ -327,37 +256,37 @@ int catalogue_put_process(struct catalogue *catalogue, const struct identity *wh
 	bind_rank(s, 8, who->rank);
 	bind_rank(s, 9, who->world_size);
 	sqlite3_bind_int64(s, 10, (int64_t)clock_realtime());
-	return finish(catalogue, s);
+	return catalogue_finish(catalogue, s);
 }
 
 int catalogue_process_gone(struct catalogue *catalogue, pid_t pid, uint64_t start_time)
 {
-	sqlite3_stmt *s =
-		prepare(catalogue, "UPDATE processes SET gone = ? WHERE id = (SELECT max(id) FROM processes WHERE "
-				   "pid = ? AND start_time = ?)");
+	sqlite3_stmt *s = catalogue_prepare(
+		catalogue, "UPDATE processes SET gone = ? WHERE id = (SELECT max(id) FROM processes WHERE "
+			   "pid = ? AND start_time = ?)");
 	if (!s)
 		return -EIO;
 	sqlite3_bind_int64(s, 1, (int64_t)clock_realtime());
 	sqlite3_bind_int64(s, 2, pid);
 	sqlite3_bind_int64(s, 3, (int64_t)start_time);
-	return finish(catalogue, s);
+	return catalogue_finish(catalogue, s);
 }
 
 int catalogue_put_after(struct catalogue *catalogue, uint64_t number, uint64_t step_after)
 {
-	sqlite3_stmt *s = prepare(catalogue, "UPDATE captures SET step_after = ? WHERE id = ?");
+	sqlite3_stmt *s = catalogue_prepare(catalogue, "UPDATE captures SET step_after = ? WHERE id = ?");
 	if (!s)
 		return -EIO;
 	sqlite3_bind_int64(s, 1, (int64_t)(step_after & INT64_MAX));
 	sqlite3_bind_int64(s, 2, (int64_t)number);
-	return finish(catalogue, s);
+	return catalogue_finish(catalogue, s);
 }
 
 int catalogue_audit(struct catalogue *catalogue, uid_t uid, pid_t pid, const char *action, const char *subject,
 		    const char *outcome)
 {
-	sqlite3_stmt *s =
-		prepare(catalogue, "INSERT INTO audit (at, uid, pid, action, subject, outcome) VALUES (?,?,?,?,?,?)");
+	sqlite3_stmt *s = catalogue_prepare(
+		catalogue, "INSERT INTO audit (at, uid, pid, action, subject, outcome) VALUES (?,?,?,?,?,?)");
 	if (!s)
 		return -EIO;
 	sqlite3_bind_int64(s, 1, (int64_t)clock_realtime());
@@ -366,7 +295,7 @@ int catalogue_audit(struct catalogue *catalogue, uid_t uid, pid_t pid, const cha
 	sqlite3_bind_text(s, 4, action, -1, SQLITE_STATIC);
 	sqlite3_bind_text(s, 5, subject, -1, SQLITE_STATIC);
 	sqlite3_bind_text(s, 6, outcome, -1, SQLITE_STATIC);
-	return finish(catalogue, s);
+	return catalogue_finish(catalogue, s);
 }
 
 #define ROW_COLUMNS                                                                                                    \
@@ -445,7 +374,7 @@ static void read_row(sqlite3_stmt *s, struct capture_facts *ret)
 
 int catalogue_get(struct catalogue *catalogue, uint64_t number, struct capture_facts *ret)
 {
-	sqlite3_stmt *s = prepare(catalogue, "SELECT " ROW_COLUMNS " FROM captures WHERE id = ?");
+	sqlite3_stmt *s = catalogue_prepare(catalogue, "SELECT " ROW_COLUMNS " FROM captures WHERE id = ?");
 	if (!s)
 		return -EIO;
 	sqlite3_bind_int64(s, 1, (int64_t)number);
@@ -459,10 +388,10 @@ int catalogue_get(struct catalogue *catalogue, uint64_t number, struct capture_f
 int catalogue_list(struct catalogue *catalogue, const struct catalogue_filter *filter, struct capture_facts *rows,
 		   unsigned room)
 {
-	sqlite3_stmt *s = prepare(catalogue, "SELECT " ROW_COLUMNS
-					     " FROM captures WHERE (?1 OR uid = ?2) AND (?3 = 0 OR pid = ?3) "
-					     "AND (?4 = '' OR name GLOB ?4) AND (?5 = '' OR job GLOB ?5) AND "
-					     "(?6 = '' OR label GLOB ?6) AND id < ?7 ORDER BY id DESC LIMIT ?8");
+	sqlite3_stmt *s = catalogue_prepare(
+		catalogue, "SELECT " ROW_COLUMNS " FROM captures WHERE (?1 OR uid = ?2) AND (?3 = 0 OR pid = ?3) "
+			   "AND (?4 = '' OR name GLOB ?4) AND (?5 = '' OR job GLOB ?5) AND "
+			   "(?6 = '' OR label GLOB ?6) AND id < ?7 ORDER BY id DESC LIMIT ?8");
 	if (!s)
 		return -EIO;
 	sqlite3_bind_int(s, 1, filter->all);
@@ -489,11 +418,11 @@ int catalogue_remove(struct catalogue *catalogue, uint64_t number)
 		log_line("cannot delete %s/%s: %s", catalogue->folder_path, name, strerror(errno));
 		return -errno;
 	}
-	sqlite3_stmt *s = prepare(catalogue, "DELETE FROM captures WHERE id = ?");
+	sqlite3_stmt *s = catalogue_prepare(catalogue, "DELETE FROM captures WHERE id = ?");
 	if (!s)
 		return -EIO;
 	sqlite3_bind_int64(s, 1, (int64_t)number);
-	return finish(catalogue, s);
+	return catalogue_finish(catalogue, s);
 }
 
 char *catalogue_read_summary(struct catalogue *catalogue, uint64_t number)
@@ -547,9 +476,9 @@ static bool complete_from_file(struct catalogue *catalogue, struct capture_facts
 
 int catalogue_close_lost(struct catalogue *catalogue, bool (*has_file)(void *context, uint64_t number), void *context)
 {
-	sqlite3_stmt *s =
-		prepare(catalogue, "SELECT " ROW_COLUMNS
-				   " FROM captures WHERE status IN ('armed', 'warmup', 'recording', 'finishing')");
+	sqlite3_stmt *s = catalogue_prepare(
+		catalogue,
+		"SELECT " ROW_COLUMNS " FROM captures WHERE status IN ('armed', 'warmup', 'recording', 'finishing')");
 	if (!s)
 		return -EIO;
 	while (sqlite3_step(s) == SQLITE_ROW) {

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 static const char help[] =
-	"usage: profd-daemon [--user] [--dir DIR] [--socket PATH] [--foreground] [--verbose]\n"
+	"usage: profd-daemon [--user] [--dir DIR] [--socket PATH] [--config FILE] [--foreground] [--verbose]\n"
 	"\n"
 	"Keeps the registry of processes that carry the profd agent, records their steps when a\n"
 	"user triggers it, and stores the captures.\n"
@@ -27,6 +27,10 @@ static const char help[] =
 	"                  the socket to DIR/profd.sock\n"
 	"  --socket PATH   where to listen (PROFD_SOCKET in the environment does the same)\n"
 	"  --foreground    stay in the foreground, which it always does: for service managers that ask\n"
+	"  --config FILE   settings, instead of /etc/profd/profd.conf and /etc/profd/conf.d/*.conf, or with\n"
+	"                  --user of $XDG_CONFIG_HOME/profd/profd.conf\n"
+	"  --check-config  say what is wrong with the settings, or nothing, and exit\n"
+	"  --print-config  print all settings, with what they mean and their defaults, and exit\n"
 	"  --verbose       say more on stderr\n"
 	"  --version       print the release and exit\n"
 	"  --help          print this and exit\n";
@@ -102,13 +106,20 @@ static int serve(struct server *server, const char *directory, const char *socke
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"user", no_argument, NULL, 'u'},	  {"dir", required_argument, NULL, 'd'},
-		{"socket", required_argument, NULL, 's'}, {"foreground", no_argument, NULL, 'f'},
-		{"verbose", no_argument, NULL, 'v'},	  {"version", no_argument, NULL, 'V'},
-		{"help", no_argument, NULL, 'h'},	  {NULL, 0, NULL, 0},
+		{"user", no_argument, NULL, 'u'},
+		{"dir", required_argument, NULL, 'd'},
+		{"socket", required_argument, NULL, 's'},
+		{"foreground", no_argument, NULL, 'f'},
+		{"verbose", no_argument, NULL, 'v'},
+		{"version", no_argument, NULL, 'V'},
+		{"config", required_argument, NULL, 'c'},
+		{"check-config", no_argument, NULL, 'C'},
+		{"print-config", no_argument, NULL, 'P'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
 	};
-	const char *directory = NULL, *socket_path = NULL;
-	bool user = false;
+	const char *directory = NULL, *socket_path = NULL, *config_file = NULL;
+	bool user = false, check_config = false, print_config = false;
 	int option;
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (option) {
@@ -122,6 +133,15 @@ int main(int argc, char **argv)
 			socket_path = optarg;
 			break;
 		case 'f':
+			break;
+		case 'c':
+			config_file = optarg;
+			break;
+		case 'C':
+			check_config = true;
+			break;
+		case 'P':
+			print_config = true;
 			break;
 		case 'v':
 			log_is_verbose = 1;
@@ -141,13 +161,26 @@ int main(int argc, char **argv)
 		fprintf(stderr, "profd-daemon: what is %s? profd-daemon --help lists the options\n", argv[optind]);
 		return 2;
 	}
+	struct config config;
+	char sentence[CONFIG_SENTENCE_BYTES];
+	if (config_load(&config, user, config_file, sentence)) {
+		fprintf(stderr, "profd-daemon: %s\n", sentence);
+		return 1;
+	}
+	if (print_config)
+		config_print(&config, stdout);
+	if (check_config || print_config)
+		return 0;
 	/* What is large goes back to the system as soon as it is freed; the threshold would grow by itself otherwise. */
 	mallopt(M_MMAP_THRESHOLD, 1 << 20);
 	struct server *server = calloc(1, sizeof *server);
 	if (!server)
 		return 1;
 	server->user = user;
+	server->config = config;
+	server->config_file = config_file;
 	server->folder = -1;
+	log_is_verbose |= config.verbose;
 	int status = serve(server, directory, socket_path);
 	free(server);
 	return status;

@@ -4,6 +4,7 @@
 #define PROFD_DAEMON_SERVER_H
 
 #include "catalogue.h"
+#include "config.h"
 #include "proto/limits.h"
 #include "proto/message.h"
 #include "proto/socket.h"
@@ -71,6 +72,8 @@ struct server {
 	int listen_fd;
 
 	bool user; /* a user's own daemon */
+	struct config config;
+	const char *config_file; /* --config; NULL: the usual places */
 	bool stopping;
 	bool closing; /* the pools are going: nothing new begins */
 	uint64_t stop_at;

@@ -13,6 +13,6 @@
 
 /* PRAGMA user_version of capture files and of the catalogue. A newer one is refused with a sentence. */
 #define CAPTURE_SCHEMA_VERSION 2
-#define CATALOGUE_SCHEMA_VERSION 1
+#define CATALOGUE_SCHEMA_VERSION 2
 
 #endif

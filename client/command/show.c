@@ -6,6 +6,7 @@
 #include "../text.h"
 
 #include "proto/events.h"
+#include "proto/quantity.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +60,7 @@ static const char *step_source(struct reader *reader)
 	const char *text = reader_meta_text(reader, "step_source");
 	int64_t number;
 
-	return text && text_parse_number(text, &number) && number <= STEP_SOURCE_COUNT
+	return text && quantity_number(text, &number) && number <= STEP_SOURCE_COUNT
 		       ? step_source_word((unsigned)number)
 		       : text;
 }

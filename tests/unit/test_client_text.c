@@ -1,4 +1,4 @@
-/* test_client_text.c - texts from elsewhere on a terminal, and people's way of writing durations, sizes and numbers. */
+/* test_client_text.c - texts from elsewhere, and figures, on a terminal. */
 #include "client/text.h"
 
 #include <locale.h>
@@ -135,98 +135,11 @@ static void test_figures(void **state)
 	assert_string_equal(text_count(text, INT64_MIN), "-9,223,372,036,854,775,808");
 }
 
-static void test_numbers(void **state)
-{
-	static const char *const wrong[] = {"", "-1", "+1", " 1", "1 ", "0x10", "1.0", "1e3", "9223372036854775808"};
-	int64_t value = -7;
-
-	(void)state;
-	assert_true(text_parse_number("007", &value) && value == 7);
-	assert_true(text_parse_number("9223372036854775807", &value) && value == INT64_MAX);
-	value = -7;
-	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-		assert_false(text_parse_number(wrong[i], &value));
-	assert_int_equal(value, -7);
-}
-
-static void test_durations(void **state)
-{
-	static const struct {
-		const char *text;
-		int64_t ns;
-	} right[] = {
-		{"0", 0},
-		{"2s", 2000000000},
-		{"500ms", 500000000},
-		{"1m30s", 90000000000},
-		{"1.5h", 5400000000000},
-		{"250us", 250000},
-		{"10ns", 10},
-		{"1min", 60000000000},
-		{"1h1m1s1ms1us1ns", 3661001001001},
-		{".5s", 500000000},
-		{"0.1s", 100000000},
-	};
-	static const char *const wrong[] = {"",	     "2",  "s",	   "-1s",  "1 s",	  "1sec", "1m30",
-					    "1..5s", "1d", "soon", "1e3s", "9999999999h", "inf",  "nan"};
-	int64_t ns = -7;
-
-	(void)state;
-	for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
-		assert_true(text_parse_duration(right[i].text, &ns));
-		assert_int_equal(ns, right[i].ns);
-	}
-	ns = -7;
-	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-		assert_false(text_parse_duration(wrong[i], &ns));
-	assert_int_equal(ns, -7);
-}
-
-static void test_sizes(void **state)
-{
-	static const struct {
-		const char *text;
-		int64_t bytes;
-	} right[] = {
-		{"0", 0},	   {"4096", 4096},	  {"4096B", 4096},    {"64k", 65536},
-		{"64M", 67108864}, {"64MiB", 67108864},	  {"64MB", 67108864}, {"1G", 1073741824},
-		{"1.5K", 1536},	   {"1T", 1099511627776},
-	};
-	static const char *const wrong[] = {"", "M", "-1", "1Q", "1MM", "1 M", "1Mib", "1BB", "99999999T"};
-	int64_t bytes = -7;
-
-	(void)state;
-	for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
-		assert_true(text_parse_size(right[i].text, &bytes));
-		assert_int_equal(bytes, right[i].bytes);
-	}
-	bytes = -7;
-	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-		assert_false(text_parse_size(wrong[i], &bytes));
-	assert_int_equal(bytes, -7);
-}
-
-static void test_distance(void **state)
-{
-	char word[101] = {0};
-
-	(void)state;
-	assert_int_equal(text_distance("trigger", "trigger", 2), 0);
-	assert_int_equal(text_distance("triger", "trigger", 2), 1);
-	assert_int_equal(text_distance("shwo", "show", 2), 2);
-	assert_int_equal(text_distance("", "ps", 2), 2);
-	assert_int_equal(text_distance("export", "rm", 2), 3);
-	memset(word, 'a', sizeof word - 1);
-	assert_int_equal(text_distance(word, "a", 2), 3);
-	assert_int_equal(text_distance("a", word, 2), 3);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_decode),	  cmocka_unit_test(test_width),	  cmocka_unit_test(test_cut),
-		cmocka_unit_test(test_safe),	  cmocka_unit_test(test_figures), cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_durations), cmocka_unit_test(test_sizes),	  cmocka_unit_test(test_distance),
+		cmocka_unit_test(test_decode), cmocka_unit_test(test_width),   cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_safe),   cmocka_unit_test(test_figures),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);

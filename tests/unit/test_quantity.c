@@ -1,4 +1,4 @@
-/* How people write numbers, durations and sizes. */
+/* test_quantity.c - how people write numbers, durations and sizes. */
 #include "proto/quantity.h"
 
 #include <setjmp.h>

@@ -1,6 +1,7 @@
 /* main.c - profd-daemon: options, then server.c. */
 #include "capture.h"
 #include "log.h"
+#include "options.h"
 #include "places.h"
 #include "proto/version.h"
 
@@ -15,25 +16,31 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char help[] =
-	"usage: profd-daemon [--user] [--dir DIR] [--socket PATH] [--config FILE] [--foreground] [--verbose]\n"
-	"\n"
-	"Keeps the registry of processes that carry the profd agent, records their steps when a\n"
-	"user triggers it, and stores the captures.\n"
-	"\n"
-	"  --user          a daemon of your own, without root: captures go to $XDG_STATE_HOME/profd,\n"
-	"                  the socket to $XDG_RUNTIME_DIR/profd\n"
-	"  --dir DIR       captures and catalogue go to DIR, and without PROFD_SOCKET or --socket\n"
-	"                  the socket to DIR/profd.sock\n"
-	"  --socket PATH   where to listen (PROFD_SOCKET in the environment does the same)\n"
-	"  --foreground    stay in the foreground, which it always does: for service managers that ask\n"
-	"  --config FILE   settings, instead of /etc/profd/profd.conf and /etc/profd/conf.d/*.conf, or with\n"
-	"                  --user of $XDG_CONFIG_HOME/profd/profd.conf\n"
-	"  --check-config  say what is wrong with the settings, or nothing, and exit\n"
-	"  --print-config  print all settings, with what they mean and their defaults, and exit\n"
-	"  --verbose       say more on stderr\n"
-	"  --version       print the release and exit\n"
-	"  --help          print this and exit\n";
+/* The rows of options.def, broken at blanks. */
+static void print_help(void)
+{
+	enum { INDENT = 20, WIDTH = 100 };
+
+	puts("usage: profd-daemon [OPTIONS]\n\n"
+	     "Keeps the registry of processes that carry the profd agent, records their steps when a\n"
+	     "user triggers it, and stores the captures.\n");
+	for (size_t i = 0; i < DAEMON_OPTION_COUNT; i++) {
+		const struct daemon_option *row = &daemon_options[i];
+		int column =
+			printf("  --%s%s%s", row->name, row->argument ? " " : "", row->argument ? row->argument : "");
+		column += printf("%*s", column < INDENT ? INDENT - column : 2, "");
+		for (const char *word = row->help; *word; word += strspn(word, " ")) {
+			int n = (int)strcspn(word, " ");
+			if (word > row->help && column + 1 + n > WIDTH)
+				column = printf("\n%*s", INDENT, "") - 1;
+			else if (word > row->help)
+				column += printf(" ");
+			column += printf("%.*s", n, word);
+			word += n;
+		}
+		putchar('\n');
+	}
+}
 
 static void raise_descriptor_limit(void)
 {
@@ -105,19 +112,11 @@ static int serve(struct server *server, const char *directory, const char *socke
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"user", no_argument, NULL, 'u'},
-		{"dir", required_argument, NULL, 'd'},
-		{"socket", required_argument, NULL, 's'},
-		{"foreground", no_argument, NULL, 'f'},
-		{"verbose", no_argument, NULL, 'v'},
-		{"version", no_argument, NULL, 'V'},
-		{"config", required_argument, NULL, 'c'},
-		{"check-config", no_argument, NULL, 'C'},
-		{"print-config", no_argument, NULL, 'P'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
-	};
+	struct option options[DAEMON_OPTION_COUNT + 1] = {0};
+	for (size_t i = 0; i < DAEMON_OPTION_COUNT; i++)
+		options[i] = (struct option){daemon_options[i].name,
+					     daemon_options[i].argument ? required_argument : no_argument, NULL,
+					     daemon_options[i].code};
 	const char *directory = NULL, *socket_path = NULL, *config_file = NULL;
 	bool user = false, check_config = false, print_config = false;
 	int option;
@@ -150,7 +149,7 @@ int main(int argc, char **argv)
 			puts("profd-daemon " PROFD_VERSION);
 			return 0;
 		case 'h':
-			fputs(help, stdout);
+			print_help();
 			return 0;
 		default:
 			fputs("profd-daemon --help lists the options\n", stderr);

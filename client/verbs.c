@@ -129,8 +129,8 @@ static const struct option_row show_options[] = {
 };
 
 static const struct option_row export_options[] = {
-	{"format", 0, OPTION_TEXT, "FORMAT",
-	 "chrome (default, or by the suffix of --output), tensorboard or critical-path", 0, 0},
+	{"format", 0, OPTION_CHOICE, "chrome|tensorboard|critical-path",
+	 "for which program (default: by the suffix of --output, else chrome)", 0, 0},
 	{"output", 'o', OPTION_TEXT, "FILE",
 	 "where to; - is standard output (default: NAME_PID.CAPTURE.pt.trace.json.gz here)", 0, 0},
 	{"force", 'f', OPTION_FLAG, NULL, "overwrite the file", 0, 0},

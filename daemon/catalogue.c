@@ -75,6 +75,7 @@ static void *catalogue_thread(void *argument)
 		while (work) {
 			struct work *next = work->next;
 			bool reports = work->done != NULL;
+			work_beat_begin(&catalogue->beat);
 			work->run(work);
 			if (reports) {
 				work->next = NULL;
@@ -83,9 +84,11 @@ static void *catalogue_thread(void *argument)
 			}
 			work = next;
 		}
+		work_beat_begin(&catalogue->beat);
 		bool failed = began || catalogue_run(catalogue, "COMMIT");
 		if (failed && !sqlite3_get_autocommit(catalogue->db))
 			sqlite3_exec(catalogue->db, "ROLLBACK", NULL, NULL, NULL);
+		work_beat_end(&catalogue->beat);
 		while (finished) {
 			struct work *next = finished->next;
 			finished->failed = failed;

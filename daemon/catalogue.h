@@ -24,6 +24,7 @@ struct catalogue {
 	unsigned waiting;
 	bool stop;
 	struct work_outbox *outbox;
+	struct work_beat beat;
 };
 
 /* Opens or makes it. 0, or a negative errno with a sentence. */

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-int log_is_verbose;
+_Atomic int log_is_verbose;
 
 static void put(const char *format, va_list arguments)
 {

@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-/* Lines of log_verbose appear only with --verbose. Set once, before threads start. */
-extern int log_is_verbose;
+/* Lines of log_verbose appear only with --verbose, or where profd.conf says so. */
+extern _Atomic int log_is_verbose;
 
 void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_verbose(const char *format, ...) __attribute__((format(printf, 1, 2)));

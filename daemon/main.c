@@ -5,6 +5,7 @@
 #include "places.h"
 #include "proto/version.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <grp.h>
 #include <malloc.h>
@@ -66,7 +67,14 @@ static void count_owner(void *context, uid_t uid, uint64_t captures, uint64_t by
 
 static int serve(struct server *server, const char *directory, const char *socket_path)
 {
-	char sentence[PLACES_SENTENCE_BYTES];
+	char sentence[PLACES_SENTENCE_BYTES], handed_path[SERVICE_SENTENCE_BYTES];
+	int handed = service_init(&server->service, handed_path, sentence);
+	if (handed < 0 && handed != -ENOENT) {
+		log_line("%s", sentence);
+		return 1;
+	}
+	if (handed >= 0)
+		socket_path = handed_path;
 	umask(server->user ? 077 : 027);
 	signal(SIGPIPE, SIG_IGN);
 	raise_descriptor_limit();
@@ -76,6 +84,7 @@ static int serve(struct server *server, const char *directory, const char *socke
 		return 1;
 	}
 	store_temporary_folder(server->folder_path);
+	service_starting(&server->service, "Opening the catalogue");
 	if (catalogue_init(&server->catalogue, server->directory, server->folder, server->folder_path, sentence,
 			   sizeof sentence)) {
 		log_line("%s", sentence);
@@ -90,7 +99,7 @@ static int serve(struct server *server, const char *directory, const char *socke
 	server->next_trigger = catalogue_last_trigger(&server->catalogue) + 1;
 	orphans_scan(server);
 	catalogue_each_owner(&server->catalogue, count_owner, server);
-	server->listen_fd = places_listen(server, sentence);
+	server->listen_fd = handed >= 0 ? handed : places_listen(server, sentence);
 	if (server->listen_fd < 0) {
 		log_line("%s", sentence);
 		return 1;
@@ -179,7 +188,8 @@ int main(int argc, char **argv)
 	server->config = config;
 	server->config_file = config_file;
 	server->folder = -1;
-	log_is_verbose |= config.verbose;
+	server->verbose = log_is_verbose;
+	log_is_verbose = server->verbose || config.verbose;
 	int status = serve(server, directory, socket_path);
 	free(server);
 	return status;

@@ -408,6 +408,7 @@ static void tick(uv_timer_t *timer)
 void server_tick_adjust(struct server *server)
 {
 	uint64_t wanted = 0;
+	service_changed(server);
 	if (server->unidentified || server->triggers || server->probes || server->captures)
 		wanted = TICK_SLOW_NS;
 	if (server->probes || server->stopping)
@@ -423,6 +424,22 @@ void server_tick_adjust(struct server *server)
 		uv_timer_start(&server->tick, tick, wanted / 1000000u, wanted / 1000000u);
 	else
 		uv_timer_stop(&server->tick);
+}
+
+static void stop(uv_signal_t *signal, int number);
+
+static void hangup(uv_signal_t *signal, int number)
+{
+	struct server *server = signal->data;
+	/* Whoever started it in a terminal has left; for all others it is the word to read the settings again. */
+	int terminal = server->service.managed ? -1 : open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+	if (terminal >= 0) {
+		close(terminal);
+		stop(signal, number);
+		return;
+	}
+	if (!server->stopping)
+		service_reload(server);
 }
 
 static void stop(uv_signal_t *signal, int number)
@@ -482,12 +499,13 @@ int server_init(struct server *server)
 	uv_poll_init(&server->loop, &server->listener, server->listen_fd);
 	server->listener.data = server;
 	uv_poll_start(&server->listener, UV_READABLE, accept_ready);
-	static const int numbers[2] = {SIGTERM, SIGINT};
-	for (int i = 0; i < 2; i++) {
+	static const int numbers[3] = {SIGTERM, SIGINT, SIGHUP};
+	for (int i = 0; i < 3; i++) {
 		uv_signal_init(&server->loop, &server->signals[i]);
 		server->signals[i].data = server;
-		uv_signal_start(&server->signals[i], stop, numbers[i]);
+		uv_signal_start(&server->signals[i], numbers[i] == SIGHUP ? hangup : stop, numbers[i]);
 	}
+	service_ready(server);
 	return 0;
 }
 
@@ -515,8 +533,9 @@ void server_deinit(struct server *server)
 	uv_close((uv_handle_t *)&server->listener, NULL);
 	uv_close((uv_handle_t *)&server->async, NULL);
 	uv_close((uv_handle_t *)&server->tick, NULL);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 3; i++)
 		uv_close((uv_handle_t *)&server->signals[i], NULL);
+	service_deinit(server);
 	uv_run(&server->loop, UV_RUN_DEFAULT);
 	while (server->triggers)
 		trigger_free(server->triggers);
@@ -531,7 +550,8 @@ void server_deinit(struct server *server)
 	(void)error;
 	work_outbox_deinit(&server->outbox);
 	close(server->listen_fd);
-	unlink(server->socket_path);
+	if (!server->service.handed)
+		unlink(server->socket_path);
 }
 
 struct audit_work {

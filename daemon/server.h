@@ -9,6 +9,7 @@
 #include "proto/message.h"
 #include "proto/socket.h"
 #include "request.h"
+#include "service.h"
 #include "tally.h"
 #include "work.h"
 
@@ -67,13 +68,15 @@ struct server {
 	uv_poll_t listener;
 	uv_async_t async;
 	uv_timer_t tick;
-	uv_signal_t signals[2];
+	uv_signal_t signals[3];
 	uint64_t tick_ns; /* interval of the running tick; 0 = it does not run */
 	int listen_fd;
 
 	bool user; /* a user's own daemon */
 	struct config config;
 	const char *config_file; /* --config; NULL: the usual places */
+	bool verbose;		 /* --verbose */
+	struct service service;
 	bool stopping;
 	bool closing; /* the pools are going: nothing new begins */
 	uint64_t stop_at;
@@ -106,7 +109,8 @@ struct server {
 
 /* Starts pools, loop and handles on a listening socket, with the catalogue already open. 0 or a negative errno. */
 int server_init(struct server *server);
-/* Runs until SIGTERM or SIGINT, then ends the captures that run and closes everything. */
+/* Runs until SIGTERM or SIGINT. Where another daemon is to follow (SIGTERM of a service) what still records is left to its
+ * agent, which offers it to that one; else it is ended. */
 void server_run(struct server *server);
 void server_deinit(struct server *server);
 

@@ -3,8 +3,12 @@
 #include "log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -55,6 +59,55 @@ unsigned work_outbox_run(struct work_outbox *outbox)
 	return n;
 }
 
+/* Is the thread in an uninterruptible wait, as for a disk? */
+static bool waits_for_disk(int thread)
+{
+	char path[64], text[128];
+	snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = 0;
+	/* "ID (NAME) STATE ..."; the name may hold anything. */
+	const char *end = strrchr(text, ')');
+	return end && end[1] == ' ' && end[2] == 'D';
+}
+
+void work_beat_begin(struct work_beat *beat)
+{
+	atomic_store_explicit(&beat->thread, (int)syscall(SYS_gettid), memory_order_relaxed);
+	atomic_store_explicit(&beat->since, clock_monotonic(), memory_order_release);
+}
+
+void work_beat_end(struct work_beat *beat)
+{
+	atomic_store_explicit(&beat->since, 0, memory_order_release);
+}
+
+bool work_beat_hangs(struct work_beat *beat, uint64_t now, uint64_t most_ns)
+{
+	uint64_t since = atomic_load_explicit(&beat->since, memory_order_acquire);
+	if (!since)
+		return false;
+	if (since < beat->on_disk)
+		since = beat->on_disk;
+	if (now < since + most_ns)
+		return false;
+	if (!waits_for_disk(atomic_load_explicit(&beat->thread, memory_order_relaxed)))
+		return true;
+	beat->on_disk = now;
+	return false;
+}
+
+bool work_pool_hangs(struct work_pool *pool, uint64_t now, uint64_t most_ns)
+{
+	for (unsigned i = 0; i < pool->thread_count; i++)
+		if (work_beat_hangs(&pool->beats[i], now, most_ns))
+			return true;
+	return false;
+}
+
 static struct work *take_earliest(struct work_pool *pool)
 {
 	struct work **best = NULL;
@@ -81,6 +134,7 @@ static void *pool_thread(void *argument)
 	 * as Linux has it. */
 	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), WORK_NICE);
 	pthread_mutex_lock(&pool->lock);
+	struct work_beat *beat = &pool->beats[pool->beat_count++];
 	while (!pool->stop) {
 		struct work *work = take_earliest(pool);
 		if (!work) {
@@ -96,7 +150,9 @@ static void *pool_thread(void *argument)
 		work->kicked = false;
 		pthread_mutex_unlock(&pool->lock);
 		bool reports = work->done != NULL;
+		work_beat_begin(beat);
 		int64_t again = work->run(work);
+		work_beat_end(beat);
 		if (again == WORK_DONE) {
 			if (reports)
 				work_outbox_put(pool->outbox, work);

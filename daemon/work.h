@@ -38,19 +38,34 @@ void work_outbox_put(struct work_outbox *outbox, struct work *work);
 /* Loop's thread: calls `done` of all that has arrived. Returns how many. */
 unsigned work_outbox_run(struct work_outbox *outbox);
 
+/* What a thread leaves behind for whoever watches it. The fields are its own to write, the last the watcher's. */
+struct work_beat {
+	_Atomic uint64_t since; /* CLOCK_MONOTONIC ns at which the piece of work began that it is at; 0 = at none */
+	_Atomic int thread;	/* kernel's id */
+	uint64_t on_disk;	/* when it was last seen waiting for one */
+};
+/* The calling thread begins a piece of work, and has ended it. */
+void work_beat_begin(struct work_beat *beat);
+void work_beat_end(struct work_beat *beat);
+/* Has it been at one piece for longer than `most_ns`, not counting a wait for a disk? One watcher's thread. */
+bool work_beat_hangs(struct work_beat *beat, uint64_t now, uint64_t most_ns);
+
 struct work_pool {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct work *first; /* waiting, in no order: they are few */
 	struct work_outbox *outbox;
 	pthread_t threads[WORK_THREADS_MAX];
-	unsigned thread_count;
+	struct work_beat beats[WORK_THREADS_MAX];
+	unsigned thread_count, beat_count;
 	bool stop;
 };
 /* Starts the threads, with all signals blocked. 0 or a negative errno. */
 int work_pool_init(struct work_pool *pool, unsigned threads, struct work_outbox *outbox);
 /* Waits for what is running; what only waits is not run again. */
 void work_pool_deinit(struct work_pool *pool);
+/* Does one of its threads hang (work_beat_hangs)? */
+bool work_pool_hangs(struct work_pool *pool, uint64_t now, uint64_t most_ns);
 void work_submit(struct work_pool *pool, struct work *work);
 /* Makes submitted work run now rather than when it is due; if it is running, it runs once more at once. The caller knows
  * that it is not done yet. */

@@ -1,0 +1,34 @@
+"""Scenarios in a real systemd: ./dev service. `./dev test` runs those that are not marked long. The machine is booted once."""
+import pytest
+
+import machine as machines
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "long: takes long; only ./dev service runs it")
+
+
+@pytest.fixture(scope="session")
+def booted():
+    reason = machines.unavailable()
+    if reason:
+        pytest.skip(reason)
+    with machines.Machine() as machine:
+        yield machine
+
+
+@pytest.fixture
+def machine(booted):
+    """The machine, with profd installed, its socket there, and nothing running yet."""
+    yield booted
+    booted.clean()
+
+
+@pytest.fixture
+def bare_machine():
+    """Another machine, booted for this test alone, in which profd is not installed."""
+    reason = machines.unavailable()
+    if reason:
+        pytest.skip(reason)
+    with machines.Machine(install=False) as machine:
+        yield machine

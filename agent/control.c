@@ -31,6 +31,9 @@
 #define POPULATE_NS (SECOND / 100)
 /* A recording whose daemon is gone ends after this, if its steps have not ended it before: nobody else would. */
 #define ALONE_NS (60 * SECOND)
+/* What has not begun to record waits this long for the next daemon: a restart takes less than a second, a start of the machine's
+ * service after a crash a few. */
+#define RETURN_NS (20 * SECOND)
 /* Steps after a capture that are watched, and how long at most. */
 #define AFTER_STEPS 8
 #define AFTER_NS (20 * SECOND)
@@ -87,6 +90,9 @@ static void send_declined(uint64_t capture, uint32_t error, const char *sentence
 	link_send(&m, -1);
 }
 
+/* What has been told of the collectors of control_run.capture: another daemon is told again. */
+static struct message_collector told[COLLECTOR_COUNT];
+
 static void send_collector(uint64_t capture, uint32_t bit, uint32_t available, uint64_t enable, const char *sentence)
 {
 	struct message_collector m = MESSAGE_INIT(COLLECTOR, collector);
@@ -95,6 +101,8 @@ static void send_collector(uint64_t capture, uint32_t bit, uint32_t available, u
 	m.available = available;
 	m.enable = enable;
 	message_text(m.sentence, sizeof m.sentence, sentence);
+	if (capture)
+		told[bit] = m;
 	link_send(&m, -1);
 }
 
@@ -282,12 +290,12 @@ static void drain(void)
 	bool more = reason == REASON_NONE && !control_run.cancelled_all &&
 		    (control_run.schedule.repeat == 0 || control_run.cycle + 1 < control_run.schedule.repeat) &&
 		    control_run.duration == 0 && !control_run.at_step;
-	orphan_done(&control_run.segment, control_run.trigger, &done, stuck > 0);
+	orphan_done(&control_run.segment, control_run.trigger, told, &done, stuck > 0);
 	memset(&control_run.segment, 0, sizeof control_run.segment);
 	atomic_store(&control_ready, 0);
 	if (control_run.duration == 0 && control_run.recorded)
 		after = (struct after){control_run.capture, steps_count(), sink_now() + AFTER_NS};
-	if (more && orphan_connected()) {
+	if (more && (orphan_connected() || sink_now() < control_run.alone_until)) {
 		control_run.cycle++;
 		control_run.schedule.skip_first = 0;
 		if (control_run.next.header) {
@@ -313,9 +321,12 @@ static void cycle_begin(uint64_t capture, const struct segment *segment)
 	static uint32_t generation;
 	control_run.segment = *segment;
 	control_run.capture = capture;
+	memset(told, 0, sizeof told);
 	control_run.generation = ++generation ? generation : ++generation;
 	control_run.late = control_run.recorded = control_run.spares = 0;
 	control_run.first_step = control_run.enable = control_run.record_deadline = 0;
+	if (orphan_connected())
+		control_run.alone_until = 0;
 	control_run.cpu_at_start = cpu_now();
 	control_run.before_upto = steps_count();
 	atomic_store(&control_ready, 0);
@@ -483,20 +494,27 @@ void control_daemon_lost(void)
 	uint32_t phase = atomic_load(&control_phase);
 	if (phase == CONTROL_IDLE)
 		return;
-	control_run.cancelled_all = true;
-	/* What has not begun to record has nothing to save; what records goes on within the chunks it has. */
-	if (phase != CONTROL_RECORD && phase != CONTROL_TICK)
-		finish_now(REASON_DAEMON);
-	control_run.record_deadline = sink_now() + ALONE_NS;
+	control_run.alone_until = sink_now() + RETURN_NS;
+	/* What records goes on within the chunks it has; a window of time keeps its own end. */
+	if (!control_run.duration)
+		control_run.record_deadline = sink_now() + ALONE_NS;
 }
 
 void control_daemon_found(void)
 {
 	uint32_t phase = atomic_load(&control_phase);
-	bool recording = phase == CONTROL_RECORD || phase == CONTROL_TICK;
-	orphan_offer(recording ? &control_run.segment : NULL, control_run.capture, control_run.trigger);
-	if (recording && !control_run.duration)
+	bool under_way =
+		phase == CONTROL_ARMED || phase == CONTROL_WARMUP || phase == CONTROL_RECORD || phase == CONTROL_TICK;
+	bool prepared = phase != CONTROL_IDLE && control_run.next.header;
+	orphan_found();
+	if (under_way)
+		orphan_offer(&control_run.segment, control_run.capture, control_run.trigger, told);
+	if (prepared)
+		orphan_offer(&control_run.next, control_run.next_capture, control_run.trigger, NULL);
+	if (!control_run.duration)
 		control_run.record_deadline = 0;
+	/* Between two cycles it may not know of the schedule: it is not waited for much longer. */
+	control_run.alone_until = phase == CONTROL_BETWEEN ? sink_now() + RETURN_NS : 0;
 }
 
 uint32_t control_orphans(void)
@@ -554,6 +572,18 @@ uint64_t control_work(void)
 			}
 		} else {
 			due = control_run.record_deadline;
+		}
+	}
+	if (control_run.alone_until && phase != CONTROL_IDLE) {
+		now = sink_now();
+		if (now < control_run.alone_until) {
+			due = control_run.alone_until < due ? control_run.alone_until : due;
+		} else {
+			/* Nobody has come. A recording has its own end, after which nothing follows. */
+			control_run.alone_until = 0;
+			control_run.cancelled_all = true;
+			if (phase != CONTROL_RECORD && phase != CONTROL_TICK)
+				finish_now(REASON_DAEMON);
 		}
 	}
 	while (atomic_load_explicit(&control_phase, memory_order_acquire) == CONTROL_DRAIN) {

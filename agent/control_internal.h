@@ -44,6 +44,7 @@ struct run {
 	bool collectors_on, on[CONTROL_COLLECTORS], armed[CONTROL_COLLECTORS];
 	uint32_t collector_bits;
 	uint64_t enable, record_deadline;
+	uint64_t alone_until; /* what waits to record without a daemon gives up then; 0 = there is one */
 	uint64_t cpu_at_start;
 	bool cancelled_all; /* no further cycle */
 };

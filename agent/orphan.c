@@ -12,6 +12,7 @@
 static struct orphan {
 	struct segment segment; /* header NULL: free */
 	uint64_t trigger;
+	struct message_collector told[COLLECTOR_COUNT];
 	struct message_done done;
 	bool stuck;
 	uint64_t give_up; /* CLOCK_MONOTONIC ns; 0 = the daemon is there */
@@ -31,7 +32,8 @@ static uint64_t expiry(void)
 	return sink_now() + LIMIT_ORPHAN_SECONDS * 1000000000ull;
 }
 
-void orphan_done(const struct segment *segment, uint64_t trigger, const struct message_done *done, bool stuck)
+void orphan_done(const struct segment *segment, uint64_t trigger, const struct message_collector *told,
+		 const struct message_done *done, bool stuck)
 {
 	struct orphan *o = NULL;
 	for (unsigned i = 0; i < ORPHANS && !o; i++)
@@ -47,6 +49,7 @@ void orphan_done(const struct segment *segment, uint64_t trigger, const struct m
 	}
 	o->segment = *segment;
 	o->trigger = trigger;
+	memcpy(o->told, told, sizeof o->told);
 	o->done = *done;
 	o->stuck = stuck;
 	o->give_up = connected ? 0 : expiry();
@@ -68,25 +71,33 @@ void orphan_lost(void)
 			orphans[i].give_up = expiry();
 }
 
-static void offer(const struct segment *segment, uint64_t capture, uint64_t trigger, bool active)
+static void offer(const struct segment *segment, uint64_t capture, uint64_t trigger,
+		  const struct message_collector *told, bool active)
 {
 	struct message_offer m = MESSAGE_INIT(OFFER, offer);
 	m.capture = capture;
 	m.trigger = trigger;
 	m.active = active;
 	link_send(&m, segment->fd);
+	for (unsigned i = 0; told && i < COLLECTOR_COUNT; i++)
+		if (told[i].head.size)
+			link_send(&told[i], -1);
 }
 
-void orphan_offer(const struct segment *recording, uint64_t capture, uint64_t trigger)
+void orphan_offer(const struct segment *segment, uint64_t capture, uint64_t trigger,
+		  const struct message_collector *told)
+{
+	offer(segment, capture, trigger, told, true);
+}
+
+void orphan_found(void)
 {
 	connected = true;
-	if (recording)
-		offer(recording, capture, trigger, true);
 	for (unsigned i = 0; i < ORPHANS; i++) {
 		struct orphan *o = &orphans[i];
 		if (!o->segment.header || !o->give_up)
 			continue;
-		offer(&o->segment, o->done.capture, o->trigger, false);
+		offer(&o->segment, o->done.capture, o->trigger, o->told, false);
 		link_send(&o->done, -1);
 	}
 }

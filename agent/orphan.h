@@ -9,15 +9,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A recording has ended: sends DONE and keeps the segment (taken) until orphan_finish. `stuck`: a thread may still write
- * into it, so it is never unmapped. */
-void orphan_done(const struct segment *segment, uint64_t trigger, const struct message_done *done, bool stuck);
+/* A recording has ended: sends DONE and keeps the segment (taken) until orphan_finish. `told`: COLLECTOR_COUNT messages, those
+ * that were not sent have size 0. `stuck`: a thread may still write into it, so it is never unmapped. */
+void orphan_done(const struct segment *segment, uint64_t trigger, const struct message_collector *told,
+		 const struct message_done *done, bool stuck);
 void orphan_finish(uint64_t capture);
 
-/* The daemon is gone / a new one has answered: every kept segment is offered, and the one that is being recorded (NULL:
- * none). */
+/* The daemon is gone / a new one has answered: every kept segment is offered. */
 void orphan_lost(void);
-void orphan_offer(const struct segment *recording, uint64_t capture, uint64_t trigger);
+void orphan_found(void);
+/* Offers one that is being recorded, or is to be; `told` as above, or NULL. */
+void orphan_offer(const struct segment *segment, uint64_t capture, uint64_t trigger,
+		  const struct message_collector *told);
 
 /* Gives up what has waited too long; returns when that is next due (CLOCK_MONOTONIC ns), UINT64_MAX for never. */
 uint64_t orphan_work(uint64_t now);

@@ -81,6 +81,7 @@ enum capture_status capture_status_now(const struct capture *capture)
 		return capture->facts.status;
 	case STATE_ASKED:
 	case STATE_RUNNING:
+	case STATE_PARKING:
 	case STATE_DROPPED:
 		break;
 	}
@@ -238,6 +239,12 @@ static void ingested(struct work *work)
 		capture_remove(capture);
 		return;
 	}
+	if (capture->state == STATE_PARKING) {
+		log_verbose("capture %llu of pid %d is left to its agent and the next daemon",
+			    (unsigned long long)capture->facts.number, capture->facts.who.pid);
+		capture_remove(capture);
+		return;
+	}
 	capture->state = STATE_FINISHING;
 	fill_ending(capture);
 	ingest->work.run = ingest_finish;
@@ -250,6 +257,7 @@ void capture_submit(struct capture *capture)
 	if (capture->submitted)
 		return;
 	capture->submitted = true;
+	capture->ingest->parked = capture->parked;
 	capture->ingest->owner = capture;
 	capture->ingest->work.done = ingested;
 	work_submit(&capture->server->ingest_pool, &capture->ingest->work);
@@ -384,6 +392,11 @@ struct capture *capture_new(struct process *process, struct trigger *trigger, co
 	capture->time_limit = trigger->request.timeout ? trigger->request.timeout : LIMIT_DURATION_NS;
 	for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++)
 		capture->collectors[bit].wanted = arm->collectors >> bit & 1;
+	capture->parked = (struct parked){.arm = capture->arm,
+					  .deadline = capture->deadline,
+					  .time_limit = capture->time_limit,
+					  .max_bytes = trigger->request.max_bytes,
+					  .timeout = trigger->request.timeout};
 	/* A later cycle is not answered: the schedule has been accepted. */
 	capture->state = arm->cycle ? STATE_RUNNING : STATE_ASKED;
 	trigger->running++;
@@ -395,6 +408,15 @@ struct capture *capture_new(struct process *process, struct trigger *trigger, co
 	return capture;
 }
 
+static bool has_next_cycle(const struct capture *capture)
+{
+	for (const struct capture *other = capture->server->captures; other; other = other->next)
+		if (other->facts.trigger == capture->facts.trigger && other->facts.who.pid == capture->facts.who.pid &&
+		    other->facts.cycle == capture->facts.cycle + 1)
+			return true;
+	return false;
+}
+
 /* The next cycle's segment, in time. */
 static void follow_up(struct capture *capture)
 {
@@ -403,6 +425,9 @@ static void follow_up(struct capture *capture)
 	    arm->at_step || capture->server->stopping || (arm->repeat && capture->facts.cycle + 1 >= arm->repeat))
 		return;
 	capture->followed_up = true;
+	/* One that an earlier daemon has prepared. */
+	if (has_next_cycle(capture))
+		return;
 	struct message_arm next = *arm;
 	next.cycle = capture->facts.cycle + 1;
 	enum error error;
@@ -461,10 +486,11 @@ static void on_declined(struct capture *capture, const struct message_declined *
 	drop_later_cycles(capture);
 }
 
-static void on_collector(struct capture *capture, const struct message_collector *message)
+void capture_told(struct capture *capture, const struct message_collector *message)
 {
 	if (message->collector >= COLLECTOR_COUNT)
 		return;
+	capture->parked.collectors[message->collector] = *message;
 	struct ingest_collector *collector = &capture->collectors[message->collector];
 	collector->wanted = true;
 	collector->told = true;
@@ -571,7 +597,7 @@ void capture_message(struct process *process, const union message_any *message, 
 	case MESSAGE_COLLECTOR:
 		capture = of_agent(process, message->collector.capture);
 		if (capture)
-			on_collector(capture, &message->collector);
+			capture_told(capture, &message->collector);
 		break;
 	case MESSAGE_DONE:
 		capture = of_agent(process, message->done.capture);

@@ -1,7 +1,8 @@
 /* capture.h - one capture from ARM to its row in the catalogue. Loop's thread; the ingest it owns runs on the pools.
  *
  *     ASKED --ARMED--> RUNNING --DONE, death, deadline--> ENDING (ingest drains) -> FINISHING (derive) -> STORING (row)
- *     ASKED --DECLINED--> DROPPED                          ORPHAN (file of a dead daemon) --OFFER--> RUNNING, or ENDING */
+ *     ASKED --DECLINED--> DROPPED                          ORPHAN (file of an earlier daemon) --OFFER--> RUNNING, or ENDING
+ *     RUNNING --the daemon is to be followed by another--> PARKING (ingest closes the file) -> forgotten */
 #ifndef PROFD_DAEMON_CAPTURE_H
 #define PROFD_DAEMON_CAPTURE_H
 
@@ -14,6 +15,7 @@ enum capture_state {
 	STATE_RUNNING,
 	STATE_ORPHAN,
 	STATE_DROPPED,
+	STATE_PARKING,
 	STATE_ENDING,
 	STATE_FINISHING,
 	STATE_STORING,
@@ -29,6 +31,7 @@ struct capture {
 	struct message_arm arm;
 	struct ingest *ingest; /* NULL while ORPHAN */
 	struct ingest_collector collectors[COLLECTOR_COUNT];
+	struct parked parked; /* what its file is to remember of it */
 	struct message_done done;
 	bool has_done;
 	bool submitted;				   /* the ingest is on its pool */
@@ -71,6 +74,8 @@ void capture_describe(const struct server *server, const struct capture_facts *f
 
 /* Finds the partial files that an earlier daemon left. Before the loop runs. */
 void orphans_scan(struct server *server);
+/* Brings what has come into the file and leaves the rest to the agent and to the next daemon. Of one that is RUNNING. */
+void capture_park(struct capture *capture);
 /* OFFER: 0, or a negative errno where the segment is not wanted. */
 int orphan_offered(struct process *process, const struct message_offer *offer, int fd);
 /* Ends an orphan whose process is gone or whose time is over. */
@@ -81,5 +86,6 @@ struct capture *capture_add(struct server *server, const struct capture_facts *f
 void capture_end(struct capture *capture);
 void capture_submit(struct capture *capture);
 void capture_catalogue(struct capture *capture);
+void capture_told(struct capture *capture, const struct message_collector *message);
 
 #endif

@@ -159,6 +159,7 @@ static void open_store(struct ingest *ingest)
 	store_put_facts(store, &ingest->facts);
 	store_meta_int(store, "segment_device", (int64_t)device);
 	store_meta_int(store, "segment_inode", (int64_t)inode);
+	parked_write_begin(store, &ingest->parked);
 	store_commit(store);
 }
 
@@ -453,6 +454,18 @@ static int64_t ended(struct ingest *ingest)
 	return WORK_DONE;
 }
 
+static int64_t parked(struct ingest *ingest)
+{
+	if (ingest->store.error)
+		return WORK_DONE;
+	store_begin(&ingest->store);
+	put_strings(ingest);
+	parked_write_told(&ingest->store, &ingest->parked);
+	if (store_commit(&ingest->store))
+		store_rollback(&ingest->store);
+	return WORK_DONE;
+}
+
 int64_t ingest_run(struct work *work)
 {
 	struct ingest *ingest = (struct ingest *)work;
@@ -472,7 +485,8 @@ int64_t ingest_run(struct work *work)
 	if (!ingest->has_segment)
 		return WORK_DONE;
 	uint32_t taken = 0;
-	if (wish == INGEST_RUN)
+	/* Also for the agent that is to go on alone. */
+	if (wish != INGEST_END)
 		provide(ingest);
 	if (!ingest->store.error)
 		taken = pass(ingest, wish == INGEST_END);
@@ -484,6 +498,8 @@ int64_t ingest_run(struct work *work)
 		ingest->quiet = 0;
 		return 0;
 	}
+	if (wish == INGEST_PARK)
+		return parked(ingest);
 	if (wish != INGEST_RUN)
 		return ended(ingest);
 	if (ingest->quiet < 1000)

@@ -7,6 +7,7 @@
 #define PROFD_DAEMON_INGEST_H
 
 #include "device.h"
+#include "parked.h"
 #include "proto/segment.h"
 #include "store.h"
 #include "totals.h"
@@ -16,7 +17,8 @@
 
 enum ingest_wish {
 	INGEST_RUN = 0,
-	INGEST_END = 1, /* nobody will write again: take what is there, owned chunks too, and end */
+	INGEST_END = 1,	 /* nobody will write again: take what is there, owned chunks too, and end */
+	INGEST_PARK = 2, /* take what is full and close the file: another daemon goes on */
 };
 
 /* One collector's report, as COLLECTOR messages told it. */
@@ -41,6 +43,7 @@ struct ingest {
 	struct work work;
 	struct capture_facts facts; /* constant while submitted; the finish updates status, reason and figures */
 	struct ingest_ending ending;
+	struct parked parked; /* its collectors are written by the loop before the wish INGEST_PARK */
 
 	struct segment segment;
 	bool has_segment;

@@ -19,6 +19,8 @@ static void take_up(struct server *server, uint64_t number)
 		error = store_get_facts(&store, &facts);
 	uint64_t device = (uint64_t)store_get_int(&store, "segment_device");
 	uint64_t inode = (uint64_t)store_get_int(&store, "segment_inode");
+	struct parked parked;
+	parked_read(&store, &parked);
 	if (error || facts.number != number) {
 		log_line("%s: not a capture that can be taken up (%s): removed", store.path,
 			 *store.sentence ? store.sentence : "it has no facts");
@@ -35,6 +37,13 @@ static void take_up(struct server *server, uint64_t number)
 	capture->catalogued = true;
 	capture->segment_device = device;
 	capture->segment_inode = inode;
+	capture->arm = parked.arm;
+	capture->parked = parked;
+	for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++) {
+		capture->collectors[bit].wanted = parked.arm.collectors >> bit & 1;
+		if (parked.collectors[bit].head.size)
+			capture_told(capture, &parked.collectors[bit]);
+	}
 	log_line("capture %llu of pid %d was left by an earlier daemon; waiting for its agent",
 		 (unsigned long long)number, facts.who.pid);
 }
@@ -73,6 +82,29 @@ void orphans_scan(struct server *server)
 	server->orphans_until = clock_monotonic() + LIMIT_ORPHAN_SECONDS * 1000000000ull;
 }
 
+void capture_park(struct capture *capture)
+{
+	struct server *server = capture->server;
+	capture->state = STATE_PARKING;
+	memcpy(capture->ingest->parked.collectors, capture->parked.collectors, sizeof capture->parked.collectors);
+	atomic_store_explicit(&capture->ingest->wish, INGEST_PARK, memory_order_release);
+	work_kick(&server->ingest_pool, &capture->ingest->work);
+}
+
+/* With the schedule its trigger lives again, so that further cycles follow. */
+static void resume(struct capture *capture)
+{
+	const struct parked *parked = &capture->parked;
+	capture->time_limit = parked->time_limit ? parked->time_limit : LIMIT_ORPHAN_SECONDS * 1000000000ull;
+	capture->deadline = parked->deadline ? parked->deadline : clock_monotonic() + capture->time_limit;
+	if (!parked->arm.head.size)
+		return;
+	capture->trigger = trigger_resume(capture->server, capture->facts.trigger, capture->facts.who.uid, parked,
+					  capture->facts.label);
+	if (capture->trigger)
+		capture->trigger->running++;
+}
+
 int orphan_offered(struct process *process, const struct message_offer *offer, int fd)
 {
 	struct server *server = process->server;
@@ -101,8 +133,7 @@ int orphan_offered(struct process *process, const struct message_offer *offer, i
 	log_line("capture %llu: pid %d has offered its segment", (unsigned long long)offer->capture, process->who.pid);
 	capture->process = process;
 	capture->state = STATE_RUNNING;
-	capture->time_limit = LIMIT_ORPHAN_SECONDS * 1000000000ull;
-	capture->deadline = clock_monotonic() + capture->time_limit;
+	resume(capture);
 	capture_submit(capture);
 	return 0;
 }

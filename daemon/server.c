@@ -16,8 +16,11 @@
 
 /* Packets read of one connection before others have their turn. */
 #define READS_MAX 16
-/* How long captures may take to end when the daemon is told to. */
+/* How long captures may take to end when the daemon is told to; those that are derived when another is to follow. */
 #define STOP_NS 4000000000ull
+#define PARK_NS 10000000000ull
+/* What the threads behind the loop may take after that. */
+#define STOP_MORE_NS 10000000000ull
 #define TICK_FAST_NS 50000000ull
 #define TICK_SLOW_NS 1000000000ull
 
@@ -67,7 +70,9 @@ static void conn_poll_adjust(struct conn *conn)
 {
 	if (conn->closed)
 		return;
-	int events = conn->busy ? UV_DISCONNECT : UV_READABLE;
+	/* What a client asks from now on is for the next daemon: it finds the connection closed and the request not read. */
+	bool deaf = conn->busy || (conn->server->parking && conn->kind != CONN_AGENT);
+	int events = deaf ? UV_DISCONNECT : UV_READABLE;
 	if (conn->first)
 		events |= UV_WRITABLE;
 	if (events == conn->events)
@@ -296,7 +301,7 @@ static void conn_ready(uv_poll_t *poll, int status, int events)
 {
 	struct conn *conn = poll->data;
 	conn_ref(conn);
-	if (status < 0 || (events & UV_DISCONNECT && conn->busy)) {
+	if (status < 0 || (events & UV_DISCONNECT && !(conn->events & UV_READABLE))) {
 		conn_close(conn);
 	} else {
 		if (events & UV_READABLE)
@@ -400,9 +405,31 @@ static void tick(uv_timer_t *timer)
 		else if (conn->probing)
 			serve_tick(conn, now);
 	}
-	if (server->stopping && (!server->captures || now > server->stop_at))
-		uv_stop(&server->loop);
+	server_stop_if_done(server);
 	server_tick_adjust(server);
+}
+
+/* Is there something that is worth to be waited for? Orphans are the next daemon's as they were ours. */
+static bool has_work(const struct server *server)
+{
+	for (const struct capture *capture = server->captures; capture; capture = capture->next)
+		if (capture->state != STATE_ORPHAN)
+			return true;
+	for (const struct conn *conn = server->conns; conn && server->parking; conn = conn->next)
+		if (conn->busy && !conn->trigger)
+			return true;
+	return false;
+}
+
+void server_stop_if_done(struct server *server)
+{
+	if (!server->stopping)
+		return;
+	for (struct capture *capture = server->captures; capture && server->parking; capture = capture->next)
+		if (capture->state == STATE_RUNNING)
+			capture_park(capture);
+	if (!has_work(server) || clock_monotonic() > server->stop_at)
+		uv_stop(&server->loop);
 }
 
 void server_tick_adjust(struct server *server)
@@ -451,8 +478,18 @@ static void stop(uv_signal_t *signal, int number)
 	}
 	log_line("signal %d: ending", number);
 	server->stopping = true;
-	server->stop_at = clock_monotonic() + STOP_NS;
+	server->parking = number == SIGTERM && (server->service.managed || !server->user);
+	uint64_t most = server->parking ? PARK_NS : STOP_NS;
+	server->stop_at = clock_monotonic() + most;
 	uv_poll_stop(&server->listener);
+	service_stopping(server, most + STOP_MORE_NS);
+	if (server->parking) {
+		for (struct conn *conn = server->conns; conn; conn = conn->next)
+			conn_poll_adjust(conn);
+		server_stop_if_done(server);
+		server_tick_adjust(server);
+		return;
+	}
 	for (struct trigger *trigger = server->triggers; trigger; trigger = trigger->next)
 		trigger->wait_until = 0;
 	for (struct capture *capture = server->captures; capture; capture = capture->next)
@@ -473,6 +510,7 @@ static void outbox_ready(uv_async_t *async)
 {
 	struct server *server = async->data;
 	work_outbox_run(&server->outbox);
+	server_stop_if_done(server);
 	server_tick_adjust(server);
 }
 
@@ -526,6 +564,12 @@ void server_deinit(struct server *server)
 	while (server->conns)
 		conn_close(server->conns);
 	work_pool_deinit(&server->ingest_pool);
+	if (server->parking && work_pool_works(&server->finish_pool)) {
+		/* Its rows are all in its file, and the next daemon does it over: nobody waits for it in a restart. */
+		log_line("ended while a capture is put into order; the next daemon does that anew");
+		catalogue_deinit(&server->catalogue);
+		_exit(0);
+	}
 	work_pool_deinit(&server->finish_pool);
 	work_outbox_run(&server->outbox);
 	catalogue_deinit(&server->catalogue);

@@ -78,6 +78,7 @@ struct server {
 	bool verbose;		 /* --verbose */
 	struct service service;
 	bool stopping;
+	bool parking; /* another daemon is to follow: what runs is left to it, new requests too */
 	bool closing; /* the pools are going: nothing new begins */
 	uint64_t stop_at;
 	gid_t group; /* profd's; (gid_t)-1 where there is none */
@@ -116,6 +117,8 @@ void server_deinit(struct server *server);
 
 /* (Re)starts or stops the tick, as what is going on needs it. Call after anything that waits for time began. */
 void server_tick_adjust(struct server *server);
+/* While the daemon is ending: ends it as soon as nothing is left to wait for. */
+void server_stop_if_done(struct server *server);
 
 /* Queues a packet (copied; fd is duplicated where not -1). A peer that lets too much wait is closed. */
 void conn_send(struct conn *conn, const void *packet, size_t n, int fd);

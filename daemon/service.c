@@ -152,7 +152,8 @@ static void write_status(const struct server *server, char *text, size_t bytes)
 			 server->capture_count == 1 ? "" : "s", (unsigned long long)stored.captures, unit ? 1 : 0, size,
 			 units[unit]);
 	if (*service->refused && n > 0 && (size_t)n < bytes)
-		snprintf(text + n, bytes - (size_t)n, "; settings refused, the old ones hold: %s", service->refused);
+		snprintf(text + n, bytes - (size_t)n, "; settings refused, the old ones hold: %.400s",
+			 service->refused);
 }
 
 static void tell_status(struct server *server)

@@ -610,7 +610,7 @@ static int32_t get_small(struct store *store, const char *key)
 	return value;
 }
 
-static void get_text(struct store *store, const char *key, char *to, size_t to_bytes)
+void store_get_text(struct store *store, const char *key, char *to, size_t to_bytes)
 {
 	sqlite3_stmt *statement = meta_find(store, key);
 	const char *text = statement ? (const char *)sqlite3_column_text(statement, 0) : NULL;
@@ -633,14 +633,14 @@ int store_get_facts(struct store *store, struct capture_facts *ret)
 	who->rank = get_small(store, "rank");
 	who->local_rank = get_small(store, "local_rank");
 	who->world_size = get_small(store, "world_size");
-	get_text(store, "host", who->host, sizeof who->host);
-	get_text(store, "name", who->name, sizeof who->name);
-	get_text(store, "command", who->command, sizeof who->command);
-	get_text(store, "job", who->job, sizeof who->job);
-	get_text(store, "launcher", who->launcher, sizeof who->launcher);
-	get_text(store, "torch_version", who->torch_version, sizeof who->torch_version);
-	get_text(store, "agent_version", who->agent_version, sizeof who->agent_version);
-	get_text(store, "label", facts.label, sizeof facts.label);
+	store_get_text(store, "host", who->host, sizeof who->host);
+	store_get_text(store, "name", who->name, sizeof who->name);
+	store_get_text(store, "command", who->command, sizeof who->command);
+	store_get_text(store, "job", who->job, sizeof who->job);
+	store_get_text(store, "launcher", who->launcher, sizeof who->launcher);
+	store_get_text(store, "torch_version", who->torch_version, sizeof who->torch_version);
+	store_get_text(store, "agent_version", who->agent_version, sizeof who->agent_version);
+	store_get_text(store, "label", facts.label, sizeof facts.label);
 	if (store->error)
 		return store->error;
 	if (facts.number == 0)

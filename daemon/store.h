@@ -73,8 +73,9 @@ int store_meta_int(struct store *store, const char *key, int64_t value);
 /* What tells whose capture it is; in the file from the start. */
 int store_put_facts(struct store *store, const struct capture_facts *facts);
 int store_get_facts(struct store *store, struct capture_facts *ret);
-/* 0 where the key is absent. */
+/* 0, or "", where the key is absent. */
 int64_t store_get_int(struct store *store, const char *key);
+void store_get_text(struct store *store, const char *key, char *to, size_t to_bytes);
 /* Calls back with every sequence in `ingested`. */
 int store_each_ingested(struct store *store, void (*callback)(void *context, uint32_t sequence), void *context);
 /* Rows in all event tables. */

@@ -152,7 +152,7 @@ static void put_meta(struct ingest *ingest)
 	store_meta_int(store, "events", (int64_t)facts->events);
 	store_meta_int(store, "lost", (int64_t)facts->lost);
 	store_meta_int(store, "simulated", facts->simulated);
-	store_run(store, "DELETE FROM meta WHERE key IN ('segment_device', 'segment_inode')");
+	store_run(store, "DELETE FROM meta WHERE key IN ('segment_device', 'segment_inode') OR key GLOB 'parked_*'");
 }
 
 /* The status that the loop gave, corrected by what is really in the file. */

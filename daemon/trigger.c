@@ -2,6 +2,7 @@
 #include "trigger.h"
 #include "capture.h"
 #include "log.h"
+#include "parked.h"
 
 #include <fnmatch.h>
 #include <stdio.h>
@@ -300,6 +301,9 @@ void trigger_answered(struct trigger *trigger, struct capture *capture, enum err
 		char id[ID_BYTES];
 		capture_id_text(capture->facts.number, trigger->server->user, id);
 		cJSON *row = target_row(trigger, capture->process, capture->facts.who.pid, ERROR_NONE);
+		char trigger_id[ID_BYTES];
+		trigger_id_text(trigger->number, trigger->server->user, trigger_id);
+		cJSON_AddStringToObject(row, "trigger_id", trigger_id);
 		cJSON_AddStringToObject(row, "capture_id", id);
 		const struct request *request = &trigger->request;
 		enum step_source source = request->duration	    ? STEP_SOURCE_DURATION
@@ -332,6 +336,9 @@ void trigger_captured(struct trigger *trigger, const struct capture *capture)
 
 void trigger_tick(struct trigger *trigger, uint64_t now)
 {
+	/* Who waits for a process asks the next daemon. */
+	if (trigger->server->parking)
+		return;
 	if (trigger->wait_until) {
 		/* The last time, what has shown no step until now is told so. */
 		if (now > trigger->wait_until)
@@ -376,6 +383,38 @@ void trigger_free(struct trigger *trigger)
 	free(trigger);
 }
 
+static void add(struct trigger *trigger)
+{
+	struct server *server = trigger->server;
+	trigger->next = server->triggers;
+	if (trigger->next)
+		trigger->next->previous = trigger;
+	server->triggers = trigger;
+}
+
+struct trigger *trigger_resume(struct server *server, uint64_t number, uid_t uid, const struct parked *parked,
+			       const char *label)
+{
+	for (struct trigger *trigger = server->triggers; trigger; trigger = trigger->next)
+		if (trigger->number == number)
+			return trigger;
+	struct trigger *trigger = calloc(1, sizeof *trigger);
+	if (!trigger)
+		return NULL;
+	trigger->server = server;
+	trigger->number = number;
+	trigger->by.uid = uid;
+	trigger->began = clock_monotonic();
+	trigger->deadline = parked->deadline;
+	trigger->armed = 1;
+	trigger->accepted_told = true;
+	trigger->request.max_bytes = parked->max_bytes;
+	trigger->request.timeout = parked->timeout;
+	text_copy(trigger->request.label, sizeof trigger->request.label, label);
+	add(trigger);
+	return trigger;
+}
+
 static void arm_pids(struct trigger *trigger, const struct conn *conn)
 {
 	const struct request *request = &trigger->request;
@@ -413,10 +452,7 @@ void trigger_start(struct conn *conn, const char *text, size_t n)
 	/* A trigger without a deadline of its own has the longest one. */
 	trigger->deadline = now + request->wait_for + (request->timeout ? request->timeout : LIMIT_DURATION_NS);
 	trigger->wait_until = request->wait_for ? now + request->wait_for : 0;
-	trigger->next = server->triggers;
-	if (trigger->next)
-		trigger->next->previous = trigger;
-	server->triggers = trigger;
+	add(trigger);
 	conn->trigger = trigger;
 	prepare_note(trigger, text, n);
 	if (request->pid_count)

@@ -6,6 +6,7 @@
 #include "registry.h"
 
 struct capture;
+struct parked;
 
 struct trigger {
 	struct server *server;
@@ -37,6 +38,10 @@ void trigger_offer_process(struct process *process);
 void trigger_answered(struct trigger *trigger, struct capture *capture, enum error error, const char *sentence);
 /* A capture of it has its final row. */
 void trigger_captured(struct trigger *trigger, const struct capture *capture);
+/* The trigger of a capture that an earlier daemon has left: the one that has been made for another such capture, or a new one,
+ * whose caller is not there any more. NULL: out of memory. */
+struct trigger *trigger_resume(struct server *server, uint64_t number, uid_t uid, const struct parked *parked,
+			       const char *label);
 void trigger_progress(struct trigger *trigger, struct capture *capture, uint64_t now);
 void trigger_tick(struct trigger *trigger, uint64_t now);
 /* Its connection is gone: captures go on. */

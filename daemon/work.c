@@ -108,6 +108,14 @@ bool work_pool_hangs(struct work_pool *pool, uint64_t now, uint64_t most_ns)
 	return false;
 }
 
+bool work_pool_works(struct work_pool *pool)
+{
+	for (unsigned i = 0; i < pool->thread_count; i++)
+		if (atomic_load_explicit(&pool->beats[i].since, memory_order_acquire))
+			return true;
+	return false;
+}
+
 static struct work *take_earliest(struct work_pool *pool)
 {
 	struct work **best = NULL;

@@ -64,6 +64,8 @@ struct work_pool {
 int work_pool_init(struct work_pool *pool, unsigned threads, struct work_outbox *outbox);
 /* Waits for what is running; what only waits is not run again. */
 void work_pool_deinit(struct work_pool *pool);
+/* Is one of its threads at work? */
+bool work_pool_works(struct work_pool *pool);
 /* Does one of its threads hang (work_beat_hangs)? */
 bool work_pool_hangs(struct work_pool *pool, uint64_t now, uint64_t most_ns);
 void work_submit(struct work_pool *pool, struct work *work);

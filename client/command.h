@@ -11,6 +11,7 @@ int command_doctor(struct arguments *arguments);
 int command_env(struct arguments *arguments);
 int command_export(struct arguments *arguments);
 int command_help(struct arguments *arguments);
+int command_metrics(struct arguments *arguments);
 int command_ps(struct arguments *arguments);
 int command_rm(struct arguments *arguments);
 int command_run(struct arguments *arguments);

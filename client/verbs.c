@@ -216,6 +216,16 @@ static const struct verb verbs[] = {
 	{"rm", "delete captures", "CAPTURE...",
 	 "Deletes captures. One that is still being recorded is kept: cancel it first.", "  profd rm 17 18\n",
 	 format_options, 1, 100000, 0, command_rm},
+	{"metrics", "print what Prometheus is told of the daemon", "",
+	 "Prints the daemon's metrics in Prometheus' text format: of the system's daemon, or where that does not "
+	 "answer "
+	 "or does\n"
+	 "not permit it, of your own. They tell of all users' jobs, so the system's are for root and the group profd. "
+	 "For a\n"
+	 "Prometheus that asks by itself: metrics_textfile or metrics_port in profd.conf.",
+	 "  profd metrics | grep profd_captures_total\n  profd metrics >profd.prom.tmp && mv profd.prom.tmp "
+	 "/var/lib/prometheus/node-exporter/profd.prom\n",
+	 no_options, 0, 0, 0, command_metrics},
 	{"status", "say which daemons answer, and what they hold", "",
 	 "Lists the daemons that answer: the system's and your own.", NULL, format_options, 0, 0, 0, command_status},
 	{"doctor", "say what can be recorded, and what stands in the way", "[--pid PID]",

@@ -190,6 +190,7 @@ static void finished(struct work *work)
 	uint64_t step_after = capture->facts.step_after;
 	capture->facts = ingest->facts;
 	capture->facts.step_after = step_after;
+	metrics_captured(&capture->server->metrics, ingest);
 	ingest_free(ingest);
 	capture->ingest = NULL;
 	if (capture->process) {
@@ -227,6 +228,15 @@ static void fill_ending(struct capture *capture)
 	trigger_id_text(capture->facts.trigger, capture->server->user, ending->trigger_id);
 }
 
+static int64_t finish_run(struct work *work)
+{
+	struct ingest *ingest = (struct ingest *)work;
+	uint64_t began = clock_monotonic();
+	ingest_finish(work);
+	ingest->finish_ns = clock_monotonic() - began;
+	return WORK_DONE;
+}
+
 static void ingested(struct work *work)
 {
 	struct ingest *ingest = (struct ingest *)work;
@@ -247,7 +257,7 @@ static void ingested(struct work *work)
 	}
 	capture->state = STATE_FINISHING;
 	fill_ending(capture);
-	ingest->work.run = ingest_finish;
+	ingest->work.run = finish_run;
 	ingest->work.done = finished;
 	work_submit(&capture->server->finish_pool, &ingest->work);
 }
@@ -259,6 +269,7 @@ void capture_submit(struct capture *capture)
 	capture->submitted = true;
 	capture->ingest->parked = capture->parked;
 	capture->ingest->owner = capture;
+	capture->ingest->flow = &capture->server->metrics.flow;
 	capture->ingest->work.done = ingested;
 	work_submit(&capture->server->ingest_pool, &capture->ingest->work);
 }

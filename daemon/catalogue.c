@@ -150,6 +150,22 @@ bool catalogue_submit(struct catalogue *catalogue, struct work *work)
 	return taken;
 }
 
+unsigned catalogue_waiting(const struct catalogue *catalogue)
+{
+	pthread_mutex_t *lock = (pthread_mutex_t *)&catalogue->lock;
+	if (!catalogue->running)
+		return 0;
+	pthread_mutex_lock(lock);
+	unsigned waiting = catalogue->waiting;
+	pthread_mutex_unlock(lock);
+	return waiting;
+}
+
+const char *catalogue_sqlite(void)
+{
+	return sqlite3_libversion();
+}
+
 uint64_t catalogue_last_capture(struct catalogue *catalogue)
 {
 	return catalogue_number(catalogue, "SELECT seq FROM sqlite_sequence WHERE name = 'captures'");

@@ -36,6 +36,11 @@ void catalogue_deinit(struct catalogue *catalogue);
 /* Loop's thread. Takes the work; false (work not taken) where more waits than can be sane. */
 bool catalogue_submit(struct catalogue *catalogue, struct work *work);
 
+/* Loop's thread: how many pieces wait. */
+unsigned catalogue_waiting(const struct catalogue *catalogue);
+/* Any thread: the release of SQLite. */
+const char *catalogue_sqlite(void);
+
 uint64_t catalogue_last_capture(struct catalogue *catalogue);
 uint64_t catalogue_last_trigger(struct catalogue *catalogue);
 /* Finished captures and their bytes, user by user. */

@@ -277,6 +277,7 @@ static int parse_chunk(struct ingest *ingest, const void *bytes, size_t n, struc
 			unreadable(ingest, &event);
 			continue;
 		}
+		ingest->taking_events++;
 		if (time)
 			know_base(ingest, time);
 		int error = store_batch_add(batch, &event);
@@ -367,6 +368,15 @@ static uint32_t find_chunks(const struct ingest *ingest, bool last, struct candi
 	return count;
 }
 
+static void count_taken(struct ingest *ingest)
+{
+	ingest->events_taken += ingest->taking_events;
+	if (!ingest->flow)
+		return;
+	atomic_fetch_add_explicit(&ingest->flow->events, ingest->taking_events, memory_order_relaxed);
+	atomic_fetch_add_explicit(&ingest->flow->bytes, ingest->taking_bytes, memory_order_relaxed);
+}
+
 /* One transaction: rows, names and chunk numbers of at most PASS_CHUNKS chunks. Returns how many chunks it took (0: none
  * was there, or the store has failed). */
 static uint32_t pass(struct ingest *ingest, bool last)
@@ -378,6 +388,7 @@ static uint32_t pass(struct ingest *ingest, bool last)
 	uint32_t candidates = find_chunks(ingest, last, found, PASS_CHUNKS);
 	if (candidates == 0)
 		return 0;
+	ingest->taking_events = ingest->taking_bytes = 0;
 	uint64_t began = clock_monotonic(), began_cpu = clock_thread();
 	void *bytes = aligned_alloc(64, ingest->segment.chunk_bytes);
 	if (!bytes)
@@ -398,6 +409,7 @@ static uint32_t pass(struct ingest *ingest, bool last)
 		madvise(ingest->segment.chunks + (size_t)i * ingest->segment.chunk_bytes, ingest->segment.chunk_bytes,
 			MADV_DONTNEED);
 		totals_chunk(&ingest->totals, thread, sequence);
+		ingest->taking_bytes += n;
 		if (parse_chunk(ingest, bytes, n, &batch)) {
 			out_of_memory(ingest);
 			break;
@@ -418,6 +430,7 @@ static uint32_t pass(struct ingest *ingest, bool last)
 	} else {
 		for (uint32_t i = 0; i < count; i++)
 			segment_free_chunk(&ingest->segment, taken[i]);
+		count_taken(ingest);
 	}
 	ingest->inserted_ns += clock_monotonic() - began;
 	ingest->inserted_cpu += clock_thread() - began_cpu;

@@ -7,6 +7,7 @@
 #define PROFD_DAEMON_INGEST_H
 
 #include "device.h"
+#include "metrics.h"
 #include "parked.h"
 #include "proto/segment.h"
 #include "store.h"
@@ -71,7 +72,12 @@ struct ingest {
 	unsigned quiet; /* passes without data */
 	uint32_t *seen; /* sorted sequences that a dead daemon had committed */
 	size_t seen_count, seen_capacity;
-	uint64_t inserted_ns, inserted_cpu; /* time spent in passes, and that on a processor */
+	uint64_t events_taken;		      /* whose rows are committed */
+	uint64_t taking_events, taking_bytes; /* of this pass */
+	uint64_t lost[LOSS_COUNT];	      /* the finish's: over all kinds */
+	uint64_t finish_ns;		      /* the finish's: how long it took */
+	struct metrics_flow *flow;	      /* where what is taken in is counted; NULL: nowhere */
+	uint64_t inserted_ns, inserted_cpu;   /* time spent in passes, and that on a processor */
 
 	void *owner; /* the loop's: struct capture */
 };

@@ -134,6 +134,11 @@ static uint64_t page_median(const struct status_page *page, uint64_t steps)
 	return times[n / 2];
 }
 
+uint64_t registry_step_ns(const struct process *process)
+{
+	return page_median(process->page, atomic_load_explicit(&process->page->steps, memory_order_relaxed));
+}
+
 static void add_optional(cJSON *row, const char *key, int32_t value)
 {
 	if (value >= 0)

@@ -31,6 +31,8 @@ struct process *registry_find(struct server *server, pid_t pid, uint64_t pid_nam
 enum error registry_missing(const struct conn *conn, pid_t pid, uint64_t pid_namespace);
 /* Adds the members of PROCESS (requests.h). */
 void registry_describe(const struct process *process, uint64_t pid_namespace, cJSON *row);
+/* Median of its last 16 step times, ns; 0 where none is known. */
+uint64_t registry_step_ns(const struct process *process);
 enum step_source registry_step_source(const struct process *process);
 
 /* Start time in clock ticks of a living process, 0 where it is gone (or a zombie). */

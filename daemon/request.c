@@ -267,6 +267,7 @@ static void parse_op(struct parse *parse, const cJSON *object)
 		ids(parse, object);
 		break;
 	case REQUEST_status:
+	case REQUEST_metrics:
 	case REQUEST_NONE:
 		break;
 	}

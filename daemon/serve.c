@@ -459,8 +459,10 @@ static void remove_done(struct work *work)
 	struct server *server = query->server;
 	for (size_t i = 0; i < query->number_count; i++) {
 		enum error error = query->outcomes[i];
-		if (!error)
+		if (!error) {
 			tally_remove(&server->tally, query->owners[i].uid, 1, query->owners[i].bytes);
+			metrics_deleted(&server->metrics, "rm", 1, query->owners[i].bytes);
+		}
 		if (conn->closed)
 			continue;
 		const char *id = conn->request.ids[i];
@@ -611,6 +613,9 @@ void serve_packet(struct conn *conn, const char *packet, size_t n)
 		break;
 	case REQUEST_rm:
 		serve_rm(conn);
+		break;
+	case REQUEST_metrics:
+		metrics_serve(conn);
 		break;
 	case REQUEST_NONE:
 		conn_end(conn, NULL);

@@ -217,6 +217,9 @@ void conn_error(struct conn *conn, enum error error, const char *detail, int32_t
 	cJSON *end = cJSON_CreateObject(), *object = cJSON_AddObjectToObject(end, "error");
 	cJSON_AddStringToObject(object, "code", error_word(error));
 	cJSON_AddStringToObject(object, "message", sentence);
+	/* One that came to be a trigger has taken the request. */
+	if (conn->request.op == REQUEST_trigger)
+		metrics_triggered(&conn->server->metrics, error);
 	if (pid > 0)
 		cJSON_AddNumberToObject(object, "pid", pid);
 	conn_end(conn, end);
@@ -390,6 +393,7 @@ static void tick(uv_timer_t *timer)
 {
 	struct server *server = timer->data;
 	uint64_t now = clock_monotonic();
+	metrics_tick(&server->metrics, now, server->tick_ns);
 	for (struct capture *capture = server->captures, *next; capture; capture = next) {
 		next = capture->next;
 		capture_tick(capture, now);
@@ -447,6 +451,7 @@ void server_tick_adjust(struct server *server)
 	if (wanted == server->tick_ns)
 		return;
 	server->tick_ns = wanted;
+	server->metrics.tick_due = wanted ? clock_monotonic() + wanted : 0;
 	if (wanted)
 		uv_timer_start(&server->tick, tick, wanted / 1000000u, wanted / 1000000u);
 	else
@@ -509,7 +514,8 @@ static void wake(void *context)
 static void outbox_ready(uv_async_t *async)
 {
 	struct server *server = async->data;
-	work_outbox_run(&server->outbox);
+	if (work_outbox_run(&server->outbox))
+		metrics_late(&server->metrics, server->outbox.late);
 	server_stop_if_done(server);
 	server_tick_adjust(server);
 }
@@ -543,6 +549,7 @@ int server_init(struct server *server)
 		server->signals[i].data = server;
 		uv_signal_start(&server->signals[i], numbers[i] == SIGHUP ? hangup : stop, numbers[i]);
 	}
+	metrics_start(server);
 	service_ready(server);
 	return 0;
 }
@@ -561,6 +568,7 @@ void server_deinit(struct server *server)
 		capture->process = NULL;
 		capture->trigger = NULL;
 	}
+	metrics_stop(server);
 	while (server->conns)
 		conn_close(server->conns);
 	work_pool_deinit(&server->ingest_pool);
@@ -618,6 +626,7 @@ static int64_t audit_run(struct work *work)
 void server_audit(struct server *server, const struct ucred *by, const char *action, const char *subject,
 		  const char *outcome)
 {
+	metrics_audited(&server->metrics, outcome);
 	struct audit_work *audit = calloc(1, sizeof *audit);
 	if (!audit)
 		return;

@@ -5,6 +5,7 @@
 
 #include "catalogue.h"
 #include "config.h"
+#include "metrics.h"
 #include "proto/limits.h"
 #include "proto/message.h"
 #include "proto/socket.h"
@@ -105,6 +106,7 @@ struct server {
 	struct work_pool ingest_pool, finish_pool;
 	struct catalogue catalogue;
 	struct tally tally;
+	struct metrics metrics;
 	char packet[LIMIT_PACKET_BYTES];
 };
 

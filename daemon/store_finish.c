@@ -38,6 +38,7 @@ static uint64_t put_losses(struct ingest *ingest, const struct derived *derived)
 				count += derived->unlaunched[kind];
 			if (count == 0 || !loss_name(loss))
 				continue;
+			ingest->lost[loss] += count;
 			const char *name = event_name(kind);
 			sqlite3_bind_text(statement, 1, name ? name : "event", -1, SQLITE_STATIC);
 			sqlite3_bind_text(statement, 2, loss_name(loss), -1, SQLITE_STATIC);

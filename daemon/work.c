@@ -36,8 +36,10 @@ void work_outbox_put(struct work_outbox *outbox, struct work *work)
 	pthread_mutex_lock(&outbox->lock);
 	if (outbox->last)
 		outbox->last->next = work;
-	else
+	else {
 		outbox->first = work;
+		outbox->since = clock_monotonic();
+	}
 	outbox->last = work;
 	pthread_mutex_unlock(&outbox->lock);
 	outbox->wake(outbox->context);
@@ -48,7 +50,9 @@ unsigned work_outbox_run(struct work_outbox *outbox)
 	pthread_mutex_lock(&outbox->lock);
 	struct work *work = outbox->first;
 	outbox->first = outbox->last = NULL;
+	uint64_t since = outbox->since;
 	pthread_mutex_unlock(&outbox->lock);
+	outbox->late = work ? clock_monotonic() - since : 0;
 	unsigned n = 0;
 	while (work) {
 		struct work *next = work->next;

@@ -29,6 +29,8 @@ struct work {
 struct work_outbox {
 	pthread_mutex_t lock;
 	struct work *first, *last;
+	uint64_t since; /* CLOCK_MONOTONIC ns of the first that waits */
+	uint64_t late;	/* the loop's: how long it had waited when it was taken, ns */
 	void (*wake)(void *context);
 	void *context;
 };

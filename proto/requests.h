@@ -72,6 +72,9 @@
  *
  * op "rm"       {"capture_ids":[ID..]} -> {"row":"removed","capture_id"} | {"row":"kept","capture_id","error":{...}}
  *                for each, end.
+ *
+ * op "metrics"  -> {"row":"metrics","bytes":N} with one descriptor attached: N bytes of Prometheus' text format 0.0.4, end.
+ *                Root, the group profd and the owner of a user's daemon; else error not_permitted.
  */
 #ifndef PROFD_PROTO_REQUESTS_H
 #define PROFD_PROTO_REQUESTS_H
@@ -85,6 +88,7 @@
 	X(captures)                                                                                                    \
 	X(summary)                                                                                                     \
 	X(open)                                                                                                        \
-	X(rm)
+	X(rm)                                                                                                          \
+	X(metrics)
 
 #endif

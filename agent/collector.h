@@ -24,6 +24,10 @@ struct collector_ops {
 	 * 0 and in either case a sentence for `doctor` (what it records, or why it cannot). */
 	int (*probe)(char *sentence, size_t bytes);
 
+	/* Is another profiler at work in this process, as far as this collector can see without touching it? 1 with a clause
+	 * that names it, or 0. May be NULL. */
+	int (*others)(char *sentence, size_t bytes);
+
 	/* Makes ready what may take long (calibration, memory); nothing of the job is touched yet. 0, or a negative errno
 	 * with the reason in `sentence`; the capture then goes on without this collector and says so. */
 	int (*arm)(const struct collector_request *request, char *sentence, size_t bytes);

@@ -346,8 +346,17 @@ static void cycle_begin(uint64_t capture, const struct segment *segment)
 
 /* ---------------------------------------------------------------- messages */
 
+static bool profiled_by_others(char *sentence, size_t bytes)
+{
+	for (size_t i = 0; i < COLLECTORS; i++)
+		if (collectors[i]->others && collectors[i]->others(sentence, bytes))
+			return true;
+	return false;
+}
+
 static bool decline_reason(const struct message_arm *arm, uint32_t *ret_error, const char **ret_sentence)
 {
+	static char others[248];
 	struct schedule s = {arm->skip_first, arm->wait, arm->warmup, arm->active, arm->repeat};
 	if (atomic_load(&control_phase) != CONTROL_IDLE) {
 		*ret_error = ERROR_BUSY;
@@ -357,6 +366,11 @@ static bool decline_reason(const struct message_arm *arm, uint32_t *ret_error, c
 	*ret_sentence = arm->duration ? NULL : schedule_check(&s);
 	if (*ret_sentence) {
 		*ret_error = ERROR_USAGE;
+		return true;
+	}
+	if (arm->options & ARM_ALONE && profiled_by_others(others, sizeof others)) {
+		*ret_error = ERROR_PROFILED;
+		*ret_sentence = others;
 		return true;
 	}
 	if (arm->duration || *arm->step_range || *arm->step_operator)

@@ -183,6 +183,8 @@ static void trigger(struct parse *parse, const cJSON *object)
 	collectors(parse, object);
 	choice(parse, object, "graphs", "nodes", "whole", ARM_GRAPHS_WHOLE);
 	choice(parse, object, "api", "launches", "all", ARM_API_ALL);
+	if (truth(parse, object, "alone"))
+		request->options |= ARM_ALONE;
 	if (cJSON_IsObject(schedule)) {
 		request->schedule.skip_first = (uint32_t)number(parse, schedule, "skip_first", UINT32_MAX);
 		request->schedule.wait = (uint32_t)number(parse, schedule, "wait", UINT32_MAX);

@@ -49,6 +49,7 @@ enum library {
 enum arm_option {
 	ARM_GRAPHS_WHOLE = 1, /* CUDA graphs as a whole: no record a node */
 	ARM_API_ALL = 2,      /* all calls of the CUDA API, not only launches, copies, sets, graphs and waits */
+	ARM_ALONE = 4,	      /* declined where another profiler is at work in the process */
 };
 /* How an agent came in: HELLO.entry. */
 enum agent_entry {

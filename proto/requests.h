@@ -31,7 +31,8 @@
  *                "step_range":GLOB (""), "step_operator":GLOB (""), "collectors":["steps","nvtx","torch","cupti"?,
  *                "shapes"?,"memory"?], "graphs":"nodes"|"whole" ("nodes"), "api":"launches"|"all" ("launches"),
  *                "label":TEXT (""), "timeout":ns (deadline of the whole trigger; the daemon ends captures there),
- *                "max_events":N (0), "max_bytes":N (0 = default), "follow":bool}
+ *                "max_events":N (0), "max_bytes":N (0 = default), "follow":bool,
+ *                "alone":bool (false; true: "profiled" where another profiler is seen at work in the process)}
  *      -> {"row":"target","pid","name","rank","outcome":"armed"|ERROR WORD,"message"?,"capture_id"?,"step_source"?}
  *             one per target, as soon as each agent has answered
  *         {"row":"accepted","trigger_id":ID,"armed":N,"refused":N}

@@ -101,6 +101,8 @@ extern struct cupti_api cupti_api;
 int cupti_driver_mapped(void);
 /* Name of a tool's library that is mapped and has CUPTI, or the driver's hooks, for itself: a word for users; NULL where none. */
 const char *cupti_other_tool(void);
+/* Is a CUPTI mapped, and no torch? Torch links it and may hold it for life without recording: that says nothing. */
+int cupti_without_torch(void);
 /* The driver's functions above. 0, or -ENOENT. */
 int cupti_load_driver(void);
 /* Loads libcupti: the copy that is mapped already, else the one that goes with the mapped libcudart, else the one of this

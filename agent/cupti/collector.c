@@ -20,6 +20,8 @@
 #define MILLISECOND 1000000ull
 /* A first call may set up CUPTI in every context of the process. */
 #define ASK_NS (5000 * MILLISECOND)
+/* The same where somebody waits for the answer. */
+#define ASK_FIRST_NS (400 * MILLISECOND)
 #define START_NS (10000 * MILLISECOND)
 /* What a flush takes at most while we record, before it counts as hung. */
 #define TICK_NS (3000 * MILLISECOND)
@@ -107,7 +109,7 @@ static int cupti_probe(char *sentence, size_t bytes)
 	return !hung && !tool;
 }
 
-static int arm(void)
+static int arm(uint64_t patience)
 {
 	session.sentence[0] = 0;
 	if (!cupti_driver_mapped() || cupti_load_driver() < 0) {
@@ -125,7 +127,7 @@ static int arm(void)
 		return error;
 	}
 	hung = 0;
-	error = run(session_driver, NULL, sink_now() + ASK_NS);
+	error = run(session_driver, NULL, sink_now() + patience);
 	if (error)
 		return error;
 	error = cupti_load(session.driver);
@@ -139,8 +141,8 @@ static int arm(void)
 	}
 	/* Before the handlers of libraries that were there earlier: at exit we are done before the driver is. */
 	life_watch_exit();
-	error = run(session_learn, NULL, sink_now() + ASK_NS);
-	return error ? error : run(session_ask, NULL, sink_now() + ASK_NS);
+	error = run(session_learn, NULL, sink_now() + patience);
+	return error ? error : run(session_ask, NULL, sink_now() + patience);
 }
 
 /* Where it failed: the reason, for the user. */
@@ -153,10 +155,31 @@ static int conclude(int error, char *sentence, size_t bytes)
 	return error;
 }
 
+/* A tool that is known by its libraries; or any other that has brought CUPTI, which is then asked, as at every arming. */
+static int cupti_others(char *sentence, size_t bytes)
+{
+	const char *tool = cupti_other_tool();
+	int error = 0;
+	session.sentence[0] = 0;
+	session.shared = 0;
+	if (tool) {
+		session_say(tool);
+		session_say(" is in the process");
+	} else if (!hung && cupti_driver_mapped() && cupti_without_torch()) {
+		error = arm(ASK_FIRST_NS);
+		if (!hung)
+			guard_stop();
+		if (!error && session.shared)
+			session_say("another tool uses CUPTI there");
+	}
+	message_text(sentence, bytes, session.sentence);
+	return tool || error == -EBUSY || (!error && session.shared);
+}
+
 static int cupti_arm(const struct collector_request *request, char *sentence, size_t bytes)
 {
 	(void)request;
-	int error = arm();
+	int error = arm(ASK_NS);
 	/* A guard that is stuck ends by itself. */
 	if (error && !hung)
 		guard_stop();
@@ -320,6 +343,7 @@ const struct collector_ops collector_cupti = {
 	.bit = COLLECTOR_CUPTI,
 	.extra = 1u << COLLECTOR_MEMORY,
 	.probe = cupti_probe,
+	.others = cupti_others,
 	.arm = cupti_arm,
 	.start = cupti_start,
 	.poll = cupti_poll,

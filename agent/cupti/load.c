@@ -64,6 +64,12 @@ const char *cupti_other_tool(void)
 	return NULL;
 }
 
+int cupti_without_torch(void)
+{
+	struct search search;
+	return mapped("libcupti.so", &search) && !mapped("libtorch_cpu.so", &search);
+}
+
 int cupti_load_driver(void)
 {
 	struct search search;

@@ -115,6 +115,19 @@ static int nvtx_probe(char *sentence, size_t bytes)
 	return 1;
 }
 
+static int nvtx_others(char *sentence, size_t bytes)
+{
+	struct sentence s = {sentence, 0, bytes};
+	if (say_foreign(&s, ""))
+		return 1;
+	if (path_state != PATH_OTHER)
+		return 0;
+	say(&s, "NVTX_INJECTION64_PATH names another tool there (");
+	say(&s, path_name);
+	say(&s, ")");
+	return 1;
+}
+
 static int nvtx_arm(const struct collector_request *request, char *sentence, size_t bytes)
 {
 	(void)request;
@@ -160,6 +173,7 @@ static void nvtx_disarm(void)
 const struct collector_ops collector_nvtx = {
 	.bit = COLLECTOR_NVTX,
 	.probe = nvtx_probe,
+	.others = nvtx_others,
 	.arm = nvtx_arm,
 	.start = nvtx_start,
 	.stop = nvtx_stop,

@@ -210,7 +210,16 @@ static int torch_probe(char *sentence, size_t bytes)
 		return 0;
 	torch_version(version, sizeof version);
 	torch_join(sentence, bytes, "operators, user ranges and steps of torch", version[0] ? " " : "", version,
-		   "; its layout is checked when a capture is armed", NULL);
+		   "; its layout is checked when a capture is armed",
+		   torch_profiled() ? "; torch.profiler is at work there now" : "", NULL);
+	return 1;
+}
+
+static int torch_others(char *sentence, size_t bytes)
+{
+	if (!torch_profiled())
+		return 0;
+	torch_join(sentence, bytes, "torch.profiler is at work there", NULL);
 	return 1;
 }
 
@@ -272,6 +281,7 @@ const struct collector_ops collector_torch = {
 	.bit = COLLECTOR_TORCH,
 	.extra = 1u << COLLECTOR_SHAPES,
 	.probe = torch_probe,
+	.others = torch_others,
 	.arm = torch_arm,
 	.start = torch_start,
 	.stop = torch_stop,

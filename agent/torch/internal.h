@@ -32,6 +32,10 @@ struct torch_symbols {
 	void (*remove)(uint64_t handle);
 	const char *(*name)(const void *function);
 
+	/* Is torch's own profiler on: in the calling thread; in any (torch 2.5 and newer). NULL where this torch lacks it. */
+	uint8_t (*profiler_enabled)(void);
+	uint8_t (*profiler_anywhere)(void);
+
 	/* The rest is for calibration; NULL where this torch lacks it. */
 	uint64_t (*add_local)(struct torch_callback callback);
 	uint64_t (*thread_id)(void);

@@ -55,6 +55,8 @@ static int bind(void)
 		{&torch_symbols.add_global, "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE"},
 		{&torch_symbols.remove, "_ZN2at14removeCallbackEm"},
 		{&torch_symbols.name, "_ZNK2at14RecordFunction4nameEv"},
+		{&torch_symbols.profiler_enabled, "_ZN5torch8profiler4impl15profilerEnabledEv"},
+		{&torch_symbols.profiler_anywhere, "_ZN5torch8autograd8profiler29isProfilerEnabledInMainThreadEv"},
 		{&torch_symbols.add_local, "_ZN2at22addThreadLocalCallbackENS_22RecordFunctionCallbackE"},
 		{&torch_symbols.thread_id, "_ZN2at14RecordFunction15currentThreadIdEv"},
 		{&torch_symbols.sequence_next, "_ZN2at15sequence_number17get_and_incrementEv"},

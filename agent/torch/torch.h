@@ -13,6 +13,10 @@ int torch_find(void);
 /* torch's version ("2.15.0+cpu") from the version.py beside the library; "" where it cannot be found. */
 void torch_version(char *to, size_t bytes);
 
+/* Is torch.profiler (or autograd's older one) at work: as torch says, or as the thread that steps has seen at the end of its last
+ * Optimizer.step. Reads words, touches nothing. */
+int torch_profiled(void);
+
 /* Tells steps.h, from now on and for the life of the process, of each end of an Optimizer.step and of each DataLoader
  * `__next__`: one global callback for user scopes only, which operators do not notice. Idempotent. 0 or a negative errno
  * (-ENOENT: no torch here). */

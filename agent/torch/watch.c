@@ -10,11 +10,22 @@
 #include "torch.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 
 static const char optimizer_prefix[] = "Optimizer.step#";
 static const char loader_prefix[] = "enumerate(DataLoader)#";
 static const char loader_suffix[] = "__next__";
+
+/* Was torch's own profiler on in the step thread, where alone its state can be read in older releases? */
+static atomic_uchar profiled;
+
+int torch_profiled(void)
+{
+	if (torch_find() == 1 && torch_symbols.profiler_anywhere && torch_symbols.profiler_anywhere())
+		return 1;
+	return atomic_load_explicit(&profiled, memory_order_relaxed);
+}
 
 static void destroy_nothing(void *context)
 {
@@ -57,6 +68,9 @@ static void watch_end(const void *function, void *context)
 	if (matched)
 		steps_range_end(now);
 	steps_optimizer_end(now);
+	uint8_t on = torch_symbols.profiler_enabled ? torch_symbols.profiler_enabled() : 0;
+	if (on != atomic_load_explicit(&profiled, memory_order_relaxed))
+		atomic_store_explicit(&profiled, on, memory_order_relaxed);
 }
 
 int torch_watch(void)

@@ -64,6 +64,17 @@ void failure_set(struct failure *failure, enum error error, const char *detail)
 	failure->message[n] = 0;
 }
 
+int exit_worse(int one, int other)
+{
+	static const int order[] = {EXIT_CANCELLED,	EXIT_FAILED,   EXIT_TIMED_OUT, EXIT_INCOMPLETE,
+				    EXIT_NOT_PERMITTED, EXIT_NO_STEPS, EXIT_BUSY,      EXIT_NO_TARGET};
+
+	for (size_t i = 0; i < sizeof order / sizeof *order; i++)
+		if (one == order[i] || other == order[i])
+			return order[i];
+	return one ? one : other;
+}
+
 int failure_print(const struct failure *failure)
 {
 	return fail(error_exit_code(failure->error), "%s", failure->message);

@@ -22,6 +22,9 @@ enum exit_status {
 	EXIT_CANCELLED = 130,
 };
 
+/* Of two codes the one that a program which did several things ends with; verbs.c says the order to the user. */
+int exit_worse(int one, int other);
+
 #define FAILURE_TEXT_BYTES 768
 
 /* An error that is not printed yet: a daemon's, or our own about one. */

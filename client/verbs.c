@@ -137,6 +137,53 @@ static const struct option_row export_options[] = {
 	END_ROW,
 };
 
+static const struct option_row snapshot_options[] = {
+	{"all", 'a', OPTION_FLAG, NULL, "every job that you may trigger", 0, 0},
+	{"name", 'n', OPTION_TEXT, "GLOB", "only processes whose name matches (* and ?)", 0, 0},
+	{"user", 'u', OPTION_TEXT, "NAME", "only processes of this user (name or number)", 0, 0},
+	{"job", 'j', OPTION_TEXT, "JOB", "only processes of this job", 0, 0},
+	{"pid", 'p', OPTION_PIDS, "PID[,PID]", "only these processes", 0, 0},
+	{"min-step-time", 0, OPTION_DURATION, "TIME", "only processes whose steps take that long, or longer", 1,
+	 (int64_t)LIMIT_DURATION_NS},
+	{"ranks", 0, OPTION_TEXT, "N[,N]", "of a job with ranks only these, such as 0,3 or 0-7 (default: all)", 0, 0},
+	{"one-per-job", 0, OPTION_FLAG, NULL, "of each job only its lowest rank", 0, 0},
+	{"steps", 's', OPTION_NUMBER, "N", "steps to record (default: 3)", 1, LIMIT_STEPS},
+	{"warmup", 'w', OPTION_NUMBER, "N", "steps in which recording is on and thrown away (default: 1)", 0,
+	 LIMIT_SCHEDULE_STEPS},
+	{"no-gpu", 0, OPTION_FLAG, NULL, "record nothing of CUDA", 0, 0},
+	{"label", 'l', OPTION_TEXT, "TEXT", "the captures' label (default: snapshot)", 0, 0},
+	{"keep", 'k', OPTION_NUMBER, "N",
+	 "keep the newest N captures with this label of each job and rank that was picked, and delete older ones; "
+	 "pinned ones stay, and do not count",
+	 1, 1000000},
+	{"if-slower-than", 0, OPTION_TEXT, "FACTOR",
+	 "record only jobs of which a rank steps slower now than FACTOR (such as 1.2x) times the median of its "
+	 "earlier snapshots with this label (the newest 20; with fewer than 3 it is recorded)",
+	 0, 0},
+	{"stagger", 0, OPTION_DURATION, "TIME", "spread the jobs over this time, each at a random moment of its share",
+	 1, (int64_t)LIMIT_DURATION_NS},
+	{"max-parallel", 0, OPTION_NUMBER, "N", "jobs recorded at a time (default: 1)", 1, 64},
+	{"timeout", 't', OPTION_DURATION, "TIME",
+	 "end a job's captures after this time with what they have (default: 2m, more where steps are long)", 1000000,
+	 (int64_t)LIMIT_DURATION_NS},
+	{"allow-none", 0, OPTION_FLAG, NULL, "that nothing matches is no error", 0, 0},
+	{"quiet", 'q', OPTION_FLAG, NULL, "print only what went wrong", 0, 0},
+	FORMAT_ROW,
+	END_ROW,
+};
+
+static const struct option_row history_options[] = {
+	{"job", 'j', OPTION_TEXT, "JOB", "only this job", 0, 0},
+	{"name", 'n', OPTION_TEXT, "GLOB", "only processes whose name matches (* and ?)", 0, 0},
+	{"pid", 'p', OPTION_NUMBER, "PID", "only this process", 1, INT32_MAX},
+	{"rank", 'r', OPTION_NUMBER, "N", "only this rank", 0, INT32_MAX},
+	{"label", 'l', OPTION_TEXT, "TEXT", "only captures with this label (default: snapshot)", 0, 0},
+	{"any-label", 0, OPTION_FLAG, NULL, "all captures, whatever their label", 0, 0},
+	{"limit", 0, OPTION_NUMBER, "N", "the newest N of each (default: 20)", 1, 10000},
+	FORMAT_ROW,
+	END_ROW,
+};
+
 static const struct option_row format_options[] = {
 	FORMAT_ROW,
 	END_ROW,
@@ -226,6 +273,43 @@ static const struct verb verbs[] = {
 	 "  profd metrics | grep profd_captures_total\n  profd metrics >profd.prom.tmp && mv profd.prom.tmp "
 	 "/var/lib/prometheus/node-exporter/profd.prom\n",
 	 no_options, 0, 0, 0, command_metrics},
+	{"snapshot", "a short recording of every job, for cron and timers",
+	 "(--all | --name GLOB | --user NAME | --job JOB | --pid PID) [OPTIONS]",
+	 "Records a few steps of each job that is picked, one job after the other, and prints a line a job: what was "
+	 "recorded,\n"
+	 "or why it was skipped. All filters that are given must hold. All picked ranks of a job are recorded "
+	 "together: they wait\n"
+	 "for each other anyway. Processes without a job's id are a job each.\n"
+	 "\n"
+	 "A job is left in peace, and skipped, while profd records it, and while another profiler is at work in it: "
+	 "Nsight\n"
+	 "Systems, Nsight Compute and compute-sanitizer (by their libraries), torch.profiler (before torch 2.5: as of "
+	 "the last\n"
+	 "Optimizer.step), a tool that holds NVTX, and in programs without torch one that holds CUPTI. Not seen are "
+	 "perf, py-spy\n"
+	 "and others that look from outside, and tools beside torch that are none of these. Skipped is also what "
+	 "shows no steps,\n"
+	 "or has stood still for a minute.\n"
+	 "\n"
+	 "A second run with the same label ends at once while the first is on its way (exit code 8). Exit codes for "
+	 "cron: 0: all\n"
+	 "that was wanted is done, or was skipped; 3: nothing matched (--allow-none: 0); else the first that applies "
+	 "of 130, 1,\n"
+	 "4 timed out, 5 incomplete, 6, 9, 8. Jobs of the same user, name and rank without a job's id are told apart "
+	 "by pid where\n"
+	 "several live at a time; else they are one job that was started again.",
+	 "  profd snapshot --all --keep 50\n"
+	 "  profd snapshot --name 'train*' --min-step-time 50ms --if-slower-than 1.2x --quiet\n"
+	 "  */10 * * * * profd snapshot --all --keep 20 --stagger 2m --quiet --allow-none      # in a crontab\n",
+	 snapshot_options, 0, 0, 0, command_snapshot},
+	{"history", "how a job's snapshots have changed", "[--job JOB] [--name GLOB] [--pid PID] [--rank N] [OPTIONS]",
+	 "Prints step time, device busy time, and the top operators and kernels of a job over its snapshots, oldest to "
+	 "newest.\n"
+	 "Changes are against the median of those that are shown; more than 10 % is marked. Where several jobs or "
+	 "ranks match, a\n"
+	 "line for each; --job, --rank and --pid choose one. JSON and CSV hold all in full.",
+	 "  profd history --job 77 --rank 0\n  profd history --name 'train*' --format csv\n", history_options, 0, 0, 0,
+	 command_history},
 	{"status", "say which daemons answer, and what they hold", "",
 	 "Lists the daemons that answer: the system's and your own.", NULL, format_options, 0, 0, 0, command_status},
 	{"doctor", "say what can be recorded, and what stands in the way", "[--pid PID]",
@@ -352,6 +436,30 @@ static const struct topic topics[] = {
 	 "                 an operator that does nothing but come back to itself is one call with it. The threads' "
 	 "operators\n"
 	 "                 are all that were recorded.\n"
+	 "profd.snapshot/1 {\"label\", \"jobs\": [{\"job\", \"user\", \"daemon\", \"outcome\": \"recorded\" | "
+	 "\"incomplete\" | \"skipped\" |\n"
+	 "                 \"failed\", \"processes\": [{\"pid\", \"rank\", \"name\", \"outcome\", \"code\" (a word of "
+	 "errors, or \"stalled\",\n"
+	 "                 \"slow\", \"not_slower\"; null: recorded), \"reason\" (a clause), \"capture_id\", "
+	 "\"steps_recorded\",\n"
+	 "                 \"step_ns\" (while recorded), \"idle_step_ns\" (before it), \"device_busy_percent\", "
+	 "\"history\" (snapshots\n"
+	 "                 compared with), \"history_median_ns\" (of their idle steps)}]}], \"recorded\", "
+	 "\"incomplete\", \"skipped\",\n"
+	 "                 \"failed\" (jobs), \"deleted\": [ID]}\n"
+	 "profd.history/1  {\"label\" (null: any), \"series\": [{\"job\", \"name\", \"user\", \"rank\", \"pid\" "
+	 "(null: of any), \"step_median_ns\",\n"
+	 "                 \"device_busy_median_percent\", \"snapshots\": [{\"capture_id\", \"started_at\", "
+	 "\"status\", "
+	 "\"steps_recorded\",\n"
+	 "                 \"step_ns\", \"idle_step_ns\", \"step_change_percent\" (against the median), "
+	 "\"device_busy_percent\",\n"
+	 "                 \"operators\" (null: not recorded): [{\"name\", \"calls\", \"self_cpu_ns\", "
+	 "\"self_device_ns\"}], \"kernels\":\n"
+	 "                 [{\"name\", \"calls\", \"total_ns\"}], \"ranges\": [{\"name\", \"calls\", "
+	 "\"self_ns\"}]}]}]}; "
+	 "sums over the\n"
+	 "                 recorded steps, the capture's top 20\n"
 	 "profd.cancel/1   {\"cancelled\": [ID]}\n"
 	 "profd.rm/1       {\"removed\": [ID], \"kept\": [{\"capture_id\", \"code\", \"message\"}]}\n"
 	 "profd.status/1   {\"daemons\": [{\"version\", \"pid\", \"uid\", \"socket\", \"directory\", \"started_at\", "

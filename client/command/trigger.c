@@ -212,18 +212,6 @@ static int capture_code(const struct watched *watched)
 	return strcmp(watched->status, "incomplete") == 0 ? EXIT_INCOMPLETE : EXIT_FAILED;
 }
 
-/* Of several codes, the first that applies; verbs.c says so to the user. */
-static int worse(int one, int other)
-{
-	static const int order[] = {EXIT_CANCELLED,	EXIT_FAILED,   EXIT_TIMED_OUT, EXIT_INCOMPLETE,
-				    EXIT_NOT_PERMITTED, EXIT_NO_STEPS, EXIT_BUSY,      EXIT_NO_TARGET};
-
-	for (size_t i = 0; i < sizeof order / sizeof *order; i++)
-		if (one == order[i] || other == order[i])
-			return order[i];
-	return one ? one : other;
-}
-
 static int by_error(const void *a, const void *b)
 {
 	const struct failure *one = a, *other = b;
@@ -266,7 +254,7 @@ static int print_refused(const struct arguments *a, struct watch *watch)
 		if (first->error == ERROR_NO_STEPS && arguments_has(a, "all") && watch->count)
 			note("process %lld was left out: it has shown no steps", (long long)first->pid);
 		else
-			code = worse(code, failure_print(first));
+			code = exit_worse(code, failure_print(first));
 		for (n = 1; i + n < watch->refused_count && alike(first, &watch->refused[i + n]); n++) {
 			if (used + 24 >= sizeof others)
 				continue;
@@ -307,17 +295,17 @@ static int verdict(const struct arguments *a, struct watch *watch)
 			     strcmp(one->status, "failed") == 0 ? "failed" : "is incomplete",
 			     reason ? reason : "the daemon did not say why",
 			     own == EXIT_TIMED_OUT ? next_after_timeout(a) : "");
-		code = worse(code, own);
+		code = exit_worse(code, own);
 	}
 	if (watch->timed_out && !watch->cancelled)
-		code = worse(code, fail(EXIT_TIMED_OUT, "the daemon has not finished in time; the captures go on: "
-							"`profd captures` lists them, `profd cancel` ends them"));
+		code = exit_worse(code, fail(EXIT_TIMED_OUT, "the daemon has not finished in time; the captures go on: "
+							     "`profd captures` lists them, `profd cancel` ends them"));
 	if (watch->cut_off)
-		code = worse(code, failure_print(&watch->failure));
+		code = exit_worse(code, failure_print(&watch->failure));
 	else if (watch->failure.error != ERROR_NONE && !watch->count && !watch->refused_count)
-		code = worse(code, failure_print(&watch->failure));
+		code = exit_worse(code, failure_print(&watch->failure));
 	else if (watch->failure.error != ERROR_NONE && watch->failure.error != ERROR_NO_TARGET && !watch->refused_count)
-		code = worse(code, failure_print(&watch->failure));
+		code = exit_worse(code, failure_print(&watch->failure));
 	if (!code && !watch->count)
 		code = fail(EXIT_NO_TARGET, "nothing was triggered; `profd ps` lists the processes");
 	return watch->cancelled ? EXIT_CANCELLED : code;
@@ -390,7 +378,7 @@ static int export_all(const struct arguments *a, struct watch *watch)
 		}
 		if (own == EXIT_DONE)
 			json_add_text(one->captured, "output", path);
-		code = worse(code, own);
+		code = exit_worse(code, own);
 	}
 	return code;
 }
@@ -417,7 +405,7 @@ int command_trigger(struct arguments *arguments)
 		cJSON_Delete(requests[i]);
 	code = export_all(arguments, &watch);
 	trigger_print(&watch, arguments_format(arguments));
-	code = worse(verdict(arguments, &watch), code);
+	code = exit_worse(verdict(arguments, &watch), code);
 	watch_deinit(&watch);
 	daemons_deinit(&daemons);
 	return code;

@@ -1,20 +1,26 @@
 /* steps.c - a loop that steps, with deterministic work.
  *
- *     steps [--steps=N] [--step-ms=T] [--ranges=R] [--marks=M] [--seconds=S] [--no-step]
+ *     steps [--steps=N] [--step-ms=T] [--slow-ms=T] [--ranges=R] [--marks=M] [--seconds=S] [--no-step]
  *
- * Each step makes R profd ranges (`work 0`, `work 1`, ...) in one `step`, and M marks. --no-step leaves profd_step()
- * out. Without the agent the calls are left out. Prints one line of JSON: steps, ranges and marks of a step, and a
- * checksum of the work, which nothing that watches may change. */
+ * After SIGUSR1 a step takes --slow-ms. Each step makes R profd ranges (`work 0`, `work 1`, ...) in one `step`, and M marks.
+ * --no-step leaves profd_step() out. Without the agent the calls are left out. Prints one line of JSON: steps, ranges and
+ * marks of a step, and a checksum of the work, which nothing that watches may change. */
 #include "workload.h"
 
 #include <signal.h>
 
-static volatile sig_atomic_t enough;
+static volatile sig_atomic_t enough, slow;
 
 static void on_term(int signal)
 {
 	(void)signal;
 	enough = 1;
+}
+
+static void on_usr1(int signal)
+{
+	(void)signal;
+	slow = 1;
 }
 
 int main(int argc, char **argv)
@@ -30,7 +36,9 @@ int main(int argc, char **argv)
 	int agent = push && pop && mark;
 	for (int i = 1; i < argc; i++)
 		stepping &= strcmp(argv[i], "--no-step") != 0;
+	double slow_time = number(argv, "slow-ms", 5) * 1e-3;
 	signal(SIGTERM, on_term);
+	signal(SIGUSR1, on_usr1);
 	while (n < steps && !enough && seconds() < end) {
 		if (agent)
 			push("step");
@@ -49,7 +57,7 @@ int main(int argc, char **argv)
 		}
 		for (int m = 0; agent && m < marks; m++)
 			mark("mark");
-		wait_until(next += step_time);
+		wait_until(next += slow ? slow_time : step_time);
 		if (agent)
 			pop();
 		if (stepping)

@@ -1,0 +1,755 @@
+/* history.c - `profd history`: one job over its snapshots, oldest to newest. The figures are those of the captures'
+ * summaries. */
+#include "../capture.h"
+#include "../command.h"
+#include "../output.h"
+#include "../report/report.h"
+#include "../series.h"
+#include "../text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LIMIT_DEFAULT 20
+#define NAMES_SHOWN 8
+
+struct snapshot {
+	cJSON *capture;
+	cJSON *summary; /* NULL: not to be had (any more) */
+	double step;	/* ns; -1 = not known */
+	double idle;	/* ns; -1 = not known */
+	double busy;	/* percent; -1 = not recorded */
+};
+
+struct series {
+	struct who who; /* with a pid where only that tells it apart */
+	struct snapshot *list;
+	size_t count;
+	double step_median, busy_median; /* -1 = of nothing */
+};
+
+/* What the summaries' lists of names are called, and where the time stands in them. */
+struct kind {
+	const char *key, *title, *collector; /* NULL: none in particular */
+	const char *time;
+};
+static const struct kind by_device = {"operators", "Operators by self device time a step", "torch", "self_device_ns"};
+static const struct kind by_cpu = {"operators", "Operators by self CPU time a step", "torch", "self_cpu_ns"};
+static const struct kind by_kernel = {"kernels", "Kernels by time a step", "cupti", "total_ns"};
+static const struct kind by_range = {"ranges", "Ranges by self time a step", NULL, "self_ns"};
+
+enum {
+	CAPTURE,
+	STARTED,
+	STEPS,
+	STEP,
+	IDLE,
+	CHANGE,
+	BUSY,
+	OPERATOR,
+	OPERATOR_TIME,
+	KERNEL,
+	KERNEL_TIME,
+	STATUS,
+	COLUMNS
+};
+static const struct column snapshot_columns[] = {
+	[CAPTURE] = {"capture_id", "ID", COLUMN_TEXT, 0},
+	[STARTED] = {"started_at", "STARTED (UTC)", COLUMN_TEXT, 0},
+	[STEPS] = {"steps_recorded", "STEPS", COLUMN_COUNT, 0},
+	[STEP] = {"step_ns", "STEP", COLUMN_DURATION, 0},
+	[IDLE] = {"idle_step_ns", "IDLE STEP", COLUMN_DURATION, COLUMN_SPARE},
+	[CHANGE] = {"", "AGAINST MEDIAN", COLUMN_TEXT, 0},
+	[BUSY] = {"device_busy_percent", "DEVICE BUSY", COLUMN_PERCENT, 0},
+	[OPERATOR] = {"", "TOP OPERATOR", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_ELASTIC | COLUMN_SPARE},
+	[OPERATOR_TIME] = {"", "A STEP", COLUMN_DURATION, COLUMN_OPTIONAL | COLUMN_SPARE},
+	[KERNEL] = {"", "TOP KERNEL", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_ELASTIC | COLUMN_SPARE},
+	[KERNEL_TIME] = {"", "A STEP", COLUMN_DURATION, COLUMN_OPTIONAL | COLUMN_SPARE},
+	[STATUS] = {"status", "STATUS", COLUMN_TEXT, COLUMN_OPTIONAL},
+};
+
+enum { NAME, TREND, MEDIAN, NEWEST, NAME_CHANGE, NAME_COLUMNS };
+static const struct column name_columns[] = {
+	[NAME] = {"", "NAME", COLUMN_TEXT, COLUMN_ELASTIC},	[TREND] = {"", "TREND", COLUMN_TEXT, 0},
+	[MEDIAN] = {"", "MEDIAN", COLUMN_DURATION, 0},		[NEWEST] = {"", "NEWEST", COLUMN_DURATION, 0},
+	[NAME_CHANGE] = {"", "AGAINST MEDIAN", COLUMN_TEXT, 0},
+};
+
+static const struct column series_columns[] = {
+	{"", "JOB", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_ELASTIC},
+	{"", "NAME", COLUMN_TEXT, COLUMN_ELASTIC},
+	{"", "USER", COLUMN_TEXT, COLUMN_SPARE},
+	{"", "RANK", COLUMN_NUMBER, COLUMN_OPTIONAL},
+	{"", "PID", COLUMN_NUMBER, COLUMN_OPTIONAL},
+	{"", "SNAPSHOTS", COLUMN_COUNT, 0},
+	{"", "TREND OF STEP TIME", COLUMN_TEXT, 0},
+	{"", "MEDIAN", COLUMN_DURATION, 0},
+	{"", "NEWEST", COLUMN_DURATION, 0},
+	{"", "AGAINST MEDIAN", COLUMN_TEXT, 0},
+	{"", "DEVICE BUSY", COLUMN_PERCENT, 0},
+};
+
+static const struct column csv_columns[] = {
+	{"job", "", COLUMN_TEXT, 0},
+	{"name", "", COLUMN_TEXT, 0},
+	{"user", "", COLUMN_TEXT, 0},
+	{"rank", "", COLUMN_NUMBER, 0},
+	{"pid", "", COLUMN_NUMBER, 0},
+	{"capture_id", "", COLUMN_TEXT, 0},
+	{"label", "", COLUMN_TEXT, 0},
+	{"started_at", "", COLUMN_TEXT, 0},
+	{"status", "", COLUMN_TEXT, 0},
+	{"steps_recorded", "", COLUMN_COUNT, 0},
+	{"step_ns", "", COLUMN_DURATION, 0},
+	{"idle_step_ns", "", COLUMN_DURATION, 0},
+	{"step_change_percent", "", COLUMN_PERCENT, 0},
+	{"device_busy_percent", "", COLUMN_PERCENT, 0},
+	{"top_operator", "", COLUMN_TEXT, 0},
+	{"top_operator_step_ns", "", COLUMN_DURATION, 0},
+	{"top_kernel", "", COLUMN_TEXT, 0},
+	{"top_kernel_step_ns", "", COLUMN_DURATION, 0},
+};
+
+/* --- what the summaries say --- */
+
+static const cJSON *list_of(const struct snapshot *snapshot, const struct kind *kind)
+{
+	return cJSON_GetObjectItemCaseSensitive(snapshot->summary, kind->key);
+}
+
+/* Did what the list comes from run? */
+static bool recorded(const struct snapshot *snapshot, const struct kind *kind)
+{
+	const cJSON *row;
+
+	if (!snapshot->summary || !cJSON_IsArray(list_of(snapshot, kind)))
+		return false;
+	if (!kind->collector)
+		return true;
+	cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(snapshot->summary, "collectors"))
+	{
+		const char *name = reply_text(row, "collector");
+
+		if (name && strcmp(name, kind->collector) == 0)
+			return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(row, "on"));
+	}
+	return false;
+}
+
+/* ns a step of a name; -1 where it is not among those that the summary lists. */
+static double time_of(const struct snapshot *snapshot, const struct kind *kind, const char *name)
+{
+	double steps = reply_number(snapshot->capture, "steps_recorded", 0);
+	const cJSON *row;
+
+	cJSON_ArrayForEach(row, list_of(snapshot, kind))
+	{
+		const char *own = reply_text(row, "name");
+
+		if (own && strcmp(own, name) == 0 && steps > 0) {
+			double time = reply_number(row, kind->time, -1);
+
+			return time >= 0 ? time / steps : -1;
+		}
+	}
+	return -1;
+}
+
+/* The name with the most time; NULL where there is none. */
+static const char *top_of(const struct snapshot *snapshot, const struct kind *kind)
+{
+	const char *top = NULL;
+	double most = 0;
+	const cJSON *row;
+
+	cJSON_ArrayForEach(row, list_of(snapshot, kind))
+	{
+		double time = reply_number(row, kind->time, 0);
+
+		if (time > most) {
+			most = time;
+			top = reply_text(row, "name");
+		}
+	}
+	return recorded(snapshot, kind) ? top : NULL;
+}
+
+static const struct kind *operators_of(const struct snapshot *snapshot)
+{
+	return recorded(snapshot, &by_kernel) ? &by_device : &by_cpu;
+}
+
+/* --- series --- */
+
+static bool wanted(const struct arguments *a, const cJSON *capture)
+{
+	const char *glob = arguments_text(a, "name", NULL), *name = reply_text(capture, "name");
+
+	if (glob && !(name && glob_matches(glob, name)))
+		return false;
+	if (arguments_has(a, "pid") && (double)arguments_number(a, "pid", 0) != reply_number(capture, "pid", 0))
+		return false;
+	return !arguments_has(a, "rank") || (double)arguments_number(a, "rank", 0) == reply_number(capture, "rank", -1);
+}
+
+/* Do several processes live now that nothing but the pid tells apart? */
+static bool lives_twice(const cJSON *processes, const struct who *who)
+{
+	const cJSON *process;
+	unsigned n = 0;
+
+	cJSON_ArrayForEach(process, processes)
+	{
+		struct who one = who_of(process, false);
+
+		n += who_same(who, &one);
+	}
+	return n > 1;
+}
+
+static struct series *sort_out(const cJSON *captures, const cJSON *processes, size_t *ret_count)
+{
+	struct series *series = NULL;
+	size_t count = 0;
+	const cJSON *capture;
+
+	cJSON_ArrayForEach(capture, captures)
+	{
+		struct who who = who_of(capture, false), one = who_of(capture, true);
+		size_t s = 0;
+
+		while (s < count && !who_same(&series[s].who, &one))
+			s++;
+		if (s == count) {
+			series = need(reallocarray(series, ++count, sizeof *series));
+			series[s] = (struct series){.step_median = -1, .busy_median = -1};
+			series[s].who = series_needs_pid(captures, &who) || lives_twice(processes, &who) ? one : who;
+		}
+		series[s].list = need(reallocarray(series[s].list, series[s].count + 1, sizeof *series[s].list));
+		series[s].list[series[s].count++] = (struct snapshot){
+			.capture = need(cJSON_Duplicate(capture, true)), .step = -1, .idle = -1, .busy = -1};
+	}
+	*ret_count = count;
+	return series;
+}
+
+static void drop_older(struct series *series, int64_t limit)
+{
+	size_t over = series->count > (size_t)limit ? series->count - (size_t)limit : 0;
+
+	for (size_t i = 0; i < over; i++)
+		cJSON_Delete(series->list[i].capture);
+	memmove(series->list, series->list + over, (series->count - over) * sizeof *series->list);
+	series->count -= over;
+}
+
+static double median_of(const struct series *series, bool busy)
+{
+	double *values = need(calloc(series->count, sizeof *values)), median;
+	size_t n = 0;
+
+	for (size_t i = 0; i < series->count; i++) {
+		double value = busy ? series->list[i].busy : series->list[i].step;
+
+		if (value >= 0)
+			values[n++] = value;
+	}
+	median = n ? series_median(values, n) : -1;
+	free(values);
+	return median;
+}
+
+static void load(struct daemons *daemons, struct series *series)
+{
+	for (size_t i = 0; i < series->count; i++) {
+		struct snapshot *one = &series->list[i];
+		const char *id = reply_text(one->capture, "capture_id"), *path = reply_text(one->capture, "daemon");
+		struct failure failure;
+
+		one->step = reply_number(one->capture, "step_ns", -1);
+		for (unsigned d = 0; d < daemons->count && !one->summary; d++) {
+			struct daemons only = {.list = {daemons->list[d]}, .count = 1};
+
+			if (id && path && strcmp(path, daemons->list[d].path) == 0)
+				one->summary = capture_summary(&only, id, &failure);
+		}
+		if (!one->summary)
+			continue;
+		one->busy = report_busy_percent(one->summary, NULL);
+		one->idle = reply_number(cJSON_GetObjectItemCaseSensitive(one->summary, "cost"), "step_before_ns", -1);
+	}
+	series->step_median = median_of(series, false);
+	series->busy_median = median_of(series, true);
+}
+
+static void free_series(struct series *series, size_t count)
+{
+	for (size_t s = 0; s < count; s++) {
+		for (size_t i = 0; i < series[s].count; i++) {
+			cJSON_Delete(series[s].list[i].capture);
+			cJSON_Delete(series[s].list[i].summary);
+		}
+		free(series[s].list);
+	}
+	free(series);
+}
+
+/* --- for people --- */
+
+/* Sets a cell to "+50.1% slower"; words where the change is more than noise. Returns whether it is one for the worse. */
+static bool set_change(struct table *table, size_t column, double value, double median, const char *more,
+		       const char *less)
+{
+	char text[48];
+	double change;
+
+	if (value < 0 || median <= 0)
+		return false;
+	change = (value / median - 1) * 100;
+	/* No "-0.0%". */
+	if (fabs(change) < 0.05)
+		change = 0;
+	snprintf(text, sizeof text, "%+.1f%%%s%s", change, fabs(change) > SERIES_NOISE_PERCENT ? " " : "",
+		 change > SERIES_NOISE_PERCENT	  ? more
+		 : change < -SERIES_NOISE_PERCENT ? less
+						  : "");
+	table_set_text(table, column, text);
+	return change > SERIES_NOISE_PERCENT;
+}
+
+static char *trend(const struct series *series, bool busy)
+{
+	double *values = need(calloc(series->count, sizeof *values));
+	char *line;
+
+	for (size_t i = 0; i < series->count; i++)
+		values[i] = busy ? series->list[i].busy : series->list[i].step;
+	line = series_sparkline(values, series->count, series_unicode());
+	free(values);
+	return line;
+}
+
+/* "2026-11-21 14:03" of an RFC 3339 text; "" of none. */
+static void minute_of(const cJSON *capture, size_t characters, char to[24])
+{
+	const char *at = reply_text(capture, "started_at");
+
+	snprintf(to, 24, "%.*s", (int)characters, at ? at : "");
+	if (strlen(to) > 10 && to[10] == 'T')
+		to[10] = ' ';
+}
+
+static void print_heading(const struct screen *screen, const struct series *series, const char *label)
+{
+	char first[24], last[24], pid[32] = "", rank[32] = "";
+	char *name = text_safe(series->who.name), *job = text_safe(series->who.job), *safe = text_safe(label);
+
+	minute_of(series->list[0].capture, 16, first);
+	minute_of(series->list[series->count - 1].capture, 16, last);
+	if (series->who.pid)
+		snprintf(pid, sizeof pid, "%spid %lld", *job || series->who.rank >= 0 ? ", " : "",
+			 (long long)series->who.pid);
+	if (series->who.rank >= 0)
+		snprintf(rank, sizeof rank, "%srank %lld", *job ? ", " : "", (long long)series->who.rank);
+	printf("%s%s%s%s%s%s%s%s%s: %zu snapshot%s%s%s%s, %s to %s (UTC)\n\n", screen_bold(screen), name,
+	       *job || *rank || *pid ? " (" : "", *job ? "job " : "", job, rank, pid, *job || *rank || *pid ? ")" : "",
+	       screen_plain(screen), series->count, series->count == 1 ? "" : "s", label ? " with the label " : "",
+	       label ? safe : "", "", first, last);
+	free(name);
+	free(job);
+	free(safe);
+}
+
+static void print_trends(const struct series *series)
+{
+	const struct snapshot *newest = &series->list[series->count - 1];
+	char median[TEXT_FIGURE_BYTES], now[TEXT_FIGURE_BYTES];
+	char *line = trend(series, false);
+
+	if (series->step_median < 0)
+		puts("step time    not known");
+	else
+		printf("step time    %s  median %s, newest %s\n", line,
+		       text_duration(median, (int64_t)series->step_median),
+		       newest->step < 0 ? "not known" : text_duration(now, (int64_t)newest->step));
+	free(line);
+	if (series->busy_median < 0) {
+		puts("device busy  not recorded");
+		return;
+	}
+	line = trend(series, true);
+	snprintf(now, sizeof now, "%.1f%%", newest->busy);
+	printf("device busy  %s  median %.1f%%, newest %s\n", line, series->busy_median,
+	       newest->busy < 0 ? "not recorded" : now);
+	free(line);
+}
+
+static void set_top(struct table *table, size_t column, const struct snapshot *snapshot, const struct kind *kind)
+{
+	const char *name = top_of(snapshot, kind);
+
+	if (!name)
+		return;
+	table_set_text(table, column, name);
+	table_set(table, column + 1, (int64_t)time_of(snapshot, kind, name));
+}
+
+static void print_snapshots(const struct series *series, const struct screen *screen)
+{
+	struct table *table = table_new(snapshot_columns, COLUMNS);
+
+	for (size_t i = 0; i < series->count; i++) {
+		const struct snapshot *one = &series->list[i];
+		const char *status = reply_text(one->capture, "status");
+		char started[24];
+
+		table_add(table);
+		minute_of(one->capture, 19, started);
+		table_set_member(table, CAPTURE, one->capture, "capture_id");
+		table_set_text(table, STARTED, started);
+		table_set_member(table, STEPS, one->capture, "steps_recorded");
+		if (one->step >= 0)
+			table_set(table, STEP, (int64_t)one->step);
+		if (one->idle > 0)
+			table_set(table, IDLE, (int64_t)one->idle);
+		if (set_change(table, CHANGE, one->step, series->step_median, "slower", "faster"))
+			table_mark(table);
+		if (one->busy >= 0)
+			table_set_real(table, BUSY, one->busy);
+		else
+			table_set_absent(table, BUSY);
+		set_top(table, OPERATOR, one, operators_of(one));
+		set_top(table, KERNEL, one, &by_kernel);
+		if (status && strcmp(status, "complete") != 0)
+			table_set_text(table, STATUS, status);
+	}
+	putchar('\n');
+	table_print(table, screen, 0);
+	table_free(table);
+}
+
+struct named {
+	const char *name;
+	double median; /* ns a step, of the snapshots that list it */
+};
+
+static int by_median(const void *a, const void *b)
+{
+	const struct named *one = a, *other = b;
+	int order = (one->median < other->median) - (one->median > other->median);
+
+	return order ? order : strcmp(one->name, other->name);
+}
+
+/* Values of a name, -1 where a snapshot does not list it. Returns their median. */
+static double times_of(const struct series *series, const struct kind *kind, const char *name, double *values)
+{
+	double *known = need(calloc(series->count, sizeof *known)), median;
+	size_t n = 0;
+
+	for (size_t i = 0; i < series->count; i++) {
+		values[i] = recorded(&series->list[i], kind) ? time_of(&series->list[i], kind, name) : -1;
+		if (values[i] >= 0)
+			known[n++] = values[i];
+	}
+	median = series_median(known, n);
+	free(known);
+	return median;
+}
+
+/* All names of all snapshots, those with the most time first. To be freed. */
+static struct named *names_of(const struct series *series, const struct kind *kind, double *values, size_t *ret_count)
+{
+	struct named *names = NULL;
+	size_t count = 0;
+
+	for (size_t i = 0; i < series->count; i++) {
+		const cJSON *row;
+
+		cJSON_ArrayForEach(row, list_of(&series->list[i], kind))
+		{
+			const char *name = reply_text(row, "name");
+			size_t n = 0;
+
+			while (name && n < count && strcmp(names[n].name, name) != 0)
+				n++;
+			if (!name || n < count || reply_number(row, kind->time, 0) <= 0)
+				continue;
+			names = need(reallocarray(names, ++count, sizeof *names));
+			names[n] = (struct named){name, times_of(series, kind, name, values)};
+		}
+	}
+	if (count)
+		qsort(names, count, sizeof *names, by_median);
+	*ret_count = count;
+	return names;
+}
+
+/* Returns whether there was anything to print. */
+static bool print_names(const struct series *series, const struct kind *kind, const struct screen *screen)
+{
+	double *values = need(calloc(series->count, sizeof *values));
+	struct table *table = table_new(name_columns, NAME_COLUMNS);
+	size_t count;
+	struct named *names = names_of(series, kind, values, &count);
+
+	for (size_t n = 0; n < count && n < NAMES_SHOWN; n++) {
+		double median = times_of(series, kind, names[n].name, values), newest = values[series->count - 1];
+		char *line = series_sparkline(values, series->count, series_unicode());
+
+		table_add(table);
+		table_set_text(table, NAME, names[n].name);
+		table_set_text(table, TREND, line);
+		table_set(table, MEDIAN, (int64_t)median);
+		if (newest >= 0)
+			table_set(table, NEWEST, (int64_t)newest);
+		if (set_change(table, NAME_CHANGE, newest, median, "more", "less"))
+			table_mark(table);
+		free(line);
+	}
+	if (count) {
+		printf("\n%s%s%s\n", screen_bold(screen), kind->title, screen_plain(screen));
+		table_set_whole(table, count);
+		table_print(table, screen, 0);
+	}
+	table_free(table);
+	free(names);
+	free(values);
+	return count > 0;
+}
+
+static bool any_recorded(const struct series *series, const struct kind *kind)
+{
+	for (size_t i = 0; i < series->count; i++)
+		if (recorded(&series->list[i], kind))
+			return true;
+	return false;
+}
+
+static void print_one(const struct series *series, const char *label)
+{
+	struct screen screen = screen_output();
+	bool gpu = any_recorded(series, &by_kernel);
+
+	print_heading(&screen, series, label);
+	print_trends(series);
+	print_snapshots(series, &screen);
+	if (!print_names(series, gpu ? &by_device : &by_cpu, &screen)) {
+		if (!any_recorded(series, &by_cpu))
+			puts("\noperators: not recorded");
+		print_names(series, &by_range, &screen);
+	}
+	if (gpu)
+		print_names(series, &by_kernel, &screen);
+	else
+		puts("\nkernels: not recorded");
+}
+
+static void print_overview(const struct series *series, size_t count)
+{
+	struct screen screen = screen_output();
+	struct table *table = table_new(series_columns, sizeof series_columns / sizeof *series_columns);
+
+	for (size_t s = 0; s < count; s++) {
+		const struct snapshot *newest = &series[s].list[series[s].count - 1];
+		char *line = trend(&series[s], false);
+
+		table_add(table);
+		table_set_text(table, 0, *series[s].who.job ? series[s].who.job : NULL);
+		table_set_text(table, 1, series[s].who.name);
+		table_set_member(table, 2, newest->capture, "user");
+		if (series[s].who.rank >= 0)
+			table_set(table, 3, series[s].who.rank);
+		if (series[s].who.pid)
+			table_set(table, 4, series[s].who.pid);
+		table_set(table, 5, (int64_t)series[s].count);
+		table_set_text(table, 6, line);
+		if (series[s].step_median >= 0)
+			table_set(table, 7, (int64_t)series[s].step_median);
+		if (newest->step >= 0)
+			table_set(table, 8, (int64_t)newest->step);
+		if (set_change(table, 9, newest->step, series[s].step_median, "slower", "faster"))
+			table_mark(table);
+		if (newest->busy >= 0)
+			table_set_real(table, 10, newest->busy);
+		else
+			table_set_absent(table, 10);
+		free(line);
+	}
+	table_print(table, &screen, 0);
+	table_free(table);
+}
+
+/* --- for programs --- */
+
+static void print_csv(const struct series *series, size_t count)
+{
+	struct table *table = table_new(csv_columns, sizeof csv_columns / sizeof *csv_columns);
+
+	for (size_t s = 0; s < count; s++)
+		for (size_t i = 0; i < series[s].count; i++) {
+			const struct snapshot *one = &series[s].list[i];
+
+			table_add(table);
+			for (size_t c = 0; c < 10; c++)
+				table_set_member(table, c, one->capture, csv_columns[c].key);
+			if (one->step >= 0)
+				table_set(table, 10, (int64_t)one->step);
+			if (one->idle > 0)
+				table_set(table, 11, (int64_t)one->idle);
+			if (one->step >= 0 && series[s].step_median > 0)
+				table_set_real(table, 12, (one->step / series[s].step_median - 1) * 100);
+			if (one->busy >= 0)
+				table_set_real(table, 13, one->busy);
+			set_top(table, 14, one, operators_of(one));
+			set_top(table, 16, one, &by_kernel);
+		}
+	table_csv(table, stdout, 0);
+	table_free(table);
+}
+
+static void add_number(cJSON *object, const char *key, bool known, double value)
+{
+	if (known)
+		need(cJSON_AddNumberToObject(object, key, round(value * 1000) / 1000));
+	else
+		need(cJSON_AddNullToObject(object, key));
+}
+
+static void add_member(cJSON *object, const cJSON *from, const char *key)
+{
+	const cJSON *item = cJSON_GetObjectItemCaseSensitive(from, key);
+
+	cJSON_AddItemToObject(object, key, need(item ? cJSON_Duplicate(item, true) : cJSON_CreateNull()));
+}
+
+static void add_list(cJSON *object, const struct snapshot *snapshot, const struct kind *kind, const char *const *keys)
+{
+	cJSON *array;
+	const cJSON *row;
+
+	if (!recorded(snapshot, kind)) {
+		need(cJSON_AddNullToObject(object, kind->key));
+		return;
+	}
+	array = need(cJSON_AddArrayToObject(object, kind->key));
+	cJSON_ArrayForEach(row, list_of(snapshot, kind))
+	{
+		cJSON *one = need(cJSON_CreateObject());
+
+		for (size_t i = 0; keys[i]; i++)
+			add_member(one, row, keys[i]);
+		cJSON_AddItemToArray(array, one);
+	}
+}
+
+static cJSON *snapshot_json(const struct series *series, const struct snapshot *one)
+{
+	static const char *const operators[] = {"name", "calls", "self_cpu_ns", "self_device_ns", NULL};
+	static const char *const kernels[] = {"name", "calls", "total_ns", NULL};
+	static const char *const ranges[] = {"name", "calls", "self_ns", NULL};
+	static const char *const facts[] = {"capture_id", "trigger_id", "pid",	     "label",
+					    "started_at", "status",	"simulated", "steps_recorded"};
+	cJSON *object = need(cJSON_CreateObject());
+
+	for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+		add_member(object, one->capture, facts[i]);
+	add_number(object, "step_ns", one->step >= 0, one->step);
+	add_number(object, "idle_step_ns", one->idle > 0, one->idle);
+	add_number(object, "step_change_percent", one->step >= 0 && series->step_median > 0,
+		   series->step_median > 0 ? (one->step / series->step_median - 1) * 100 : 0);
+	add_number(object, "device_busy_percent", one->busy >= 0, one->busy);
+	add_list(object, one, &by_cpu, operators);
+	add_list(object, one, &by_kernel, kernels);
+	add_list(object, one, &by_range, ranges);
+	return object;
+}
+
+static void print_json(const struct series *series, size_t count, const char *label)
+{
+	cJSON *object = json_new("history"), *array;
+
+	json_add_text(object, "label", label);
+	array = need(cJSON_AddArrayToObject(object, "series"));
+	for (size_t s = 0; s < count; s++) {
+		cJSON *one = need(cJSON_CreateObject()), *list;
+		const cJSON *newest = series[s].list[series[s].count - 1].capture;
+
+		json_add_text(one, "job", series[s].who.job);
+		json_add_text(one, "name", series[s].who.name);
+		add_member(one, newest, "user");
+		add_member(one, newest, "uid");
+		add_number(one, "rank", series[s].who.rank >= 0, (double)series[s].who.rank);
+		add_number(one, "pid", series[s].who.pid != 0, (double)series[s].who.pid);
+		add_number(one, "step_median_ns", series[s].step_median >= 0, series[s].step_median);
+		add_number(one, "device_busy_median_percent", series[s].busy_median >= 0, series[s].busy_median);
+		list = need(cJSON_AddArrayToObject(one, "snapshots"));
+		for (size_t i = 0; i < series[s].count; i++)
+			cJSON_AddItemToArray(list, snapshot_json(&series[s], &series[s].list[i]));
+		cJSON_AddItemToArray(array, one);
+	}
+	json_print(object);
+}
+
+static int print_all(const struct arguments *a, struct daemons *daemons, const cJSON *captures, const char *label)
+{
+	enum output_format format = arguments_format(a);
+	cJSON *request = request_new("ps"), *processes = need(cJSON_CreateArray());
+	struct collect collect = {"process", processes};
+	struct failure failure;
+	struct series *series;
+	size_t count;
+	int code = EXIT_DONE;
+
+	daemons_query(daemons, request, collect_row, &collect, &failure);
+	series = sort_out(captures, processes, &count);
+	for (size_t s = 0; s < count; s++) {
+		drop_older(&series[s], arguments_number(a, "limit", LIMIT_DEFAULT));
+		load(daemons, &series[s]);
+	}
+	if (count == 0)
+		code = fail(EXIT_NO_TARGET,
+			    "no snapshot matches%s%s; `profd snapshot` takes one, `profd captures` lists what there is",
+			    label ? " with the label " : "", label ? label : "");
+	if (format == FORMAT_JSON)
+		print_json(series, count, label);
+	else if (format == FORMAT_CSV)
+		print_csv(series, count);
+	else if (count == 1)
+		print_one(&series[0], label);
+	else if (count > 1)
+		print_overview(series, count);
+	free_series(series, count);
+	cJSON_Delete(processes);
+	cJSON_Delete(request);
+	return code;
+}
+
+int command_history(struct arguments *arguments)
+{
+	const char *label =
+		arguments_has(arguments, "any-label") ? NULL : arguments_text(arguments, "label", "snapshot");
+	struct daemons daemons;
+	struct failure failure;
+	cJSON *captures;
+	int code;
+
+	if (arguments_has(arguments, "any-label") && arguments_has(arguments, "label"))
+		return fail(EXIT_USAGE, "give --label or --any-label, not both");
+	code = daemons_need(&daemons);
+	if (code)
+		return code;
+	captures = series_query(&daemons, label ? label : "", arguments_text(arguments, "job", NULL), &failure);
+	if (captures) {
+		for (int i = cJSON_GetArraySize(captures); i > 0; i--)
+			if (!wanted(arguments, cJSON_GetArrayItem(captures, i - 1)))
+				cJSON_DeleteItemFromArray(captures, i - 1);
+		code = print_all(arguments, &daemons, captures, label);
+	} else {
+		code = failure_print(&failure);
+	}
+	cJSON_Delete(captures);
+	daemons_deinit(&daemons);
+	return code;
+}

@@ -46,7 +46,7 @@ struct member {
 	char id[SNAPSHOT_ID_BYTES];   /* of the capture; "" = none */
 	cJSON *captured;	      /* CAPTURE, once finished */
 	int64_t step;		      /* ns, median of the recorded steps; 0 = not known */
-	int64_t idle_step;	      /* ns, without a recording; 0 = not known */
+	int64_t idle_step;	      /* ns, when its turn came; 0 = not known */
 	double busy;		      /* percent; -1 = not recorded */
 	int64_t history;	      /* earlier snapshots that it was compared with; -1 = it was not */
 	double median;		      /* ns, of these; 0 where there are too few */

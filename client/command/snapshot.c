@@ -251,6 +251,7 @@ static void look(struct run *run, struct member *member, const cJSON *processes)
 	capture = reply_text(now, "capture_id");
 	source = reply_text(now, "step_source");
 	step = (int64_t)reply_number(now, "step_ns", 0);
+	member->idle_step = step;
 	clock_gettime(CLOCK_REALTIME, &clock);
 	if (state && strcmp(state, "idle") != 0) {
 		snprintf(text, sizeof text, "is being recorded%s%.40s%s", capture ? " (capture " : "",
@@ -308,7 +309,6 @@ static void compare(struct run *run, struct unit *unit)
 	for (size_t i = 0; i < unit->count; i++) {
 		struct member *member = &unit->members[i];
 
-		member->idle_step = (int64_t)reply_number(member->process, "step_ns", 0);
 		if (member->outcome == OUTCOME_WAITING)
 			recall(run, unit, member);
 	}
@@ -343,7 +343,6 @@ static void measure(struct run *run, const struct unit *unit, struct member *mem
 		return;
 	member->step = (int64_t)reply_number(member->captured, "step_ns", 0);
 	summary = capture_summary(&only, member->id, &failure);
-	member->idle_step = series_idle_step(member->captured, summary);
 	if (summary)
 		member->busy = report_busy_percent(summary, NULL);
 	cJSON_Delete(summary);

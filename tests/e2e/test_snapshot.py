@@ -1,0 +1,311 @@
+"""`profd snapshot`: what is picked, left in peace, compared, kept and deleted, with real jobs; exit codes for cron."""
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+from conftest import BUILD, wait_for
+
+STEPS = BUILD / "workloads" / "steps"
+
+
+def start(profd, *options, job=None, name=None, rank=None):
+    """A job that steps; its pid."""
+    head = [str(profd.client), "run", *(["--job", job] if job else []), *(["--name", name] if name else []), "--"]
+    process = profd.job(*head, STEPS, *options, agent=False, env={"RANK": str(rank)} if rank is not None else None)
+    profd.wait_steps(process.pid, 3)
+    return process.pid
+
+
+def of(answer, pid):
+    """The row of a process in profd.snapshot/1."""
+    rows = [p for job in answer["jobs"] for p in job["processes"] if p["pid"] == pid]
+    assert len(rows) == 1, answer
+    return rows[0]
+
+
+def captures(profd, *filters):
+    done = profd.run("captures", "--limit", 1000, "--format", "json", *filters, check=False)
+    return json.loads(done.stdout)["captures"]
+
+
+def test_a_line_a_job(profd):
+    """Ranks of a job are one line and one trigger; what shows no steps is skipped with the reason."""
+    alone = start(profd, "--step-ms=10", name="alone")
+    first = start(profd, "--step-ms=20", job="77", name="llama", rank=0)
+    second = start(profd, "--step-ms=22", job="77", name="llama", rank=1)
+    still = profd.job(STEPS, "--no-step")
+    profd.wait_registered(still.pid)
+    done = profd.run("snapshot", "--all", "--steps", 2)
+    lines = sorted(done.stdout.splitlines())
+    assert len(lines) == 3 and done.stderr == "", done
+    assert re.fullmatch(rf"alone \(pid {alone}\): recorded, capture u\d+: step [\d.]+ ms, device busy not recorded", lines[0])
+    assert re.fullmatch(r"llama \(job 77, 2 ranks\): recorded, captures u\d+ and u\d+: step [\d.]+ ms "
+                        r"\(slowest: rank 1, [\d.]+ ms\), device busy not recorded", lines[1])
+    assert lines[2] == f"steps (pid {still.pid}): skipped: has shown no steps yet"
+    rows = {c["pid"]: c for c in captures(profd, "--label", "snapshot")}
+    assert set(rows) == {alone, first, second}
+    assert all(c["steps_recorded"] == 2 and c["status"] == "complete" for c in rows.values())
+    assert rows[first]["trigger_id"] == rows[second]["trigger_id"] != rows[alone]["trigger_id"]
+    # Only what goes wrong is said to cron.
+    quiet = profd.run("snapshot", "--all", "--quiet")
+    assert quiet.stdout == quiet.stderr == ""
+
+
+def test_json_and_csv(profd):
+    pid = start(profd, "--step-ms=10", job="9", name="a,b")
+    answer = profd.json("snapshot", "--job", "9", "--label", "mine")
+    assert answer["schema"] == "profd.snapshot/1" and answer["label"] == "mine"
+    assert (answer["recorded"], answer["skipped"], answer["failed"], answer["deleted"]) == (1, 0, 0, [])
+    row = of(answer, pid)
+    assert row["outcome"] == "recorded" and row["code"] is None and row["device_busy_percent"] is None
+    assert 5e6 < row["idle_step_ns"] < 20e6 and row["step_ns"] > 0
+    assert captures(profd, "--label", "mine")[0]["capture_id"] == row["capture_id"]
+    lines = profd.run("snapshot", "--job", "9", "--format", "csv").stdout.splitlines()
+    assert lines[0].startswith("job,name,user,uid,pid,rank,outcome") and lines[1].startswith('9,"a,b",')
+    assert profd.run("snapshot", "--job", "9", "--format", "csv", "--quiet", check=False).returncode == 2
+
+
+def test_picks(profd):
+    fast = start(profd, "--step-ms=2", name="fast")
+    slow = start(profd, "--step-ms=40", job="5", name="slow", rank=0)
+    other = start(profd, "--step-ms=40", job="5", name="slow", rank=1)
+
+    def picked(*options):
+        answer = profd.json("snapshot", *options, "--steps", 1)
+        return {p["pid"] for job in answer["jobs"] for p in job["processes"]}
+
+    assert picked("--all") == {fast, slow, other}
+    assert picked("--name", "sl*") == {slow, other}
+    assert picked("--user", os.getuid()) == {fast, slow, other}
+    assert picked("--all", "--min-step-time", "20ms") == {slow, other}
+    assert picked("--job", "5", "--ranks", "1") == {other}
+    assert picked("--job", "5", "--one-per-job") == {slow}
+    assert picked("--pid", f"{fast},{other}") == {fast, other}
+    assert picked("--pid", f"{fast},{other}", "--name", "slow") == {other}
+
+
+def test_nothing_matches(profd):
+    """Exit code 3, with a sentence; 0 and silence with --allow-none."""
+    for options in (["--all"], ["--name", "none*"], ["--user", "nobody"], ["--job", "1"]):
+        done = profd.run("snapshot", *options, check=False)
+        assert done.returncode == 3 and "no registered process matches" in done.stderr
+        done = profd.run("snapshot", *options, "--allow-none")
+        assert done.stdout == done.stderr == ""
+    pid = start(profd, "--step-ms=2")
+    done = profd.run("snapshot", "--all", "--min-step-time", "1s", check=False)
+    assert done.returncode == 3 and "1 process would match but steps in less than 1.000 s" in done.stderr
+    done = profd.run("snapshot", "--pid", f"{pid},1", check=False)
+    assert done.returncode == 3 and "process 1 is not registered" in done.stderr and "recorded" in done.stdout
+    answer = profd.json("snapshot", "--name", "none*", "--allow-none")
+    assert answer["jobs"] == [] and answer["recorded"] == 0
+
+
+def test_usage(empty_profd):
+    for options, sentence in (
+            ([], "--all, --name GLOB"),
+            (["--all", "--job", "1"], "--all means every process"),
+            (["--all", "--ranks", "3-1"], "ranks are wanted"),
+            (["--all", "--ranks", "1", "--one-per-job"], "not both"),
+            (["--all", "--if-slower-than", "fast"], "such as 1.2x"),
+            (["--all", "--if-slower-than", "1.2", "--keep", "2"], "--keep 3 or more"),
+            (["--all", "--label", ""], "needs a label"),
+            (["--all", "--keep", "0"], "at least 1"),
+            (["--all", "--max-parallel", "1000"], "at most 64")):
+        done = empty_profd.run("snapshot", *options, check=False)
+        assert done.returncode == 2 and sentence in done.stderr, (options, done.stderr)
+    assert empty_profd.run("snapshot", "--all", check=False).returncode == 7
+
+
+def test_keep(profd):
+    """The newest N of each job and rank; never another label's, another job's, or by hand."""
+    one = start(profd, "--step-ms=5", job="1", name="t")
+    two = start(profd, "--step-ms=5", job="2", name="t")
+    twin = start(profd, "--step-ms=5", name="same")
+    other_twin = start(profd, "--step-ms=5", name="same")
+    by_hand = profd.trigger(one, "--steps", 1)["capture_id"]
+    profd.json("snapshot", "--all", "--steps", 1, "--label", "weekly")
+    profd.json("snapshot", "--job", "2", "--steps", 1)
+    deleted = []
+    for i in range(4):
+        deleted.append(profd.json("snapshot", "--all", "--steps", 1, "--keep", 2)["deleted"])
+    assert [len(d) for d in deleted] == [0, 1, 4, 4]
+    left = captures(profd, "--label", "snapshot")
+    assert sorted(c["pid"] for c in left) == sorted([one, one, two, two, twin, twin, other_twin, other_twin])
+    newest = {c["capture_id"] for c in left}
+    assert not newest & {i for ids in deleted for i in ids}
+    assert len(captures(profd, "--label", "weekly")) == 4
+    assert by_hand in {c["capture_id"] for c in captures(profd)}
+
+
+def test_a_job_started_again(profd):
+    """Without a job's id the name is the job: a second run goes on where the first one ended."""
+    first = start(profd, "--step-ms=5", name="nightly")
+    for i in range(2):
+        profd.json("snapshot", "--name", "nightly", "--steps", 1)
+    os.kill(first, signal.SIGTERM)
+    wait_for(lambda: not profd.process(first))
+    second = start(profd, "--step-ms=5", name="nightly")
+    assert len(profd.json("snapshot", "--name", "nightly", "--steps", 1, "--keep", 2)["deleted"]) == 1
+    assert sorted(c["pid"] for c in captures(profd, "--label", "snapshot")) == sorted([first, second])
+
+
+def test_if_slower_than(profd):
+    """Recorded without a history, skipped while as fast as ever, recorded when it has become slow."""
+    pid = start(profd, "--step-ms=10", "--slow-ms=40", job="3", name="t")
+    options = ["snapshot", "--job", "3", "--if-slower-than", "1.5x", "--steps", 2]
+    for i in range(3):
+        row = of(profd.json(*options), pid)
+        assert (row["outcome"], row["history"], row["history_median_ns"]) == ("recorded", i, None)
+    row = of(profd.json(*options), pid)
+    assert (row["outcome"], row["code"], row["history"]) == ("skipped", "not_slower", 3)
+    assert 5e6 < row["history_median_ns"] < 20e6
+    line = profd.run(*options).stdout
+    assert re.fullmatch(r"t \(job 3\): skipped: steps in [\d.]+ ms, not slower than 1.5x the median of its 3 snapshots, "
+                        r"[\d.]+ ms\n", line)
+    os.kill(pid, signal.SIGUSR1)
+    wait_for(lambda: profd.process(pid)["step_ns"] > 35e6)
+    line = profd.run(*options).stdout
+    assert re.search(r"recorded, .*; [2-5]\.\d\dx the median of its 3 snapshots\n", line), line
+    # What it was then stays with the capture.
+    assert len(captures(profd, "--label", "snapshot")) == 4
+
+
+def test_is_being_recorded(profd):
+    """By profd itself: skipped, and the other recording is complete."""
+    pid = start(profd, "--step-ms=50", name="t")
+    trigger = subprocess.Popen([str(profd.client), "trigger", "--pid", str(pid), "--steps", "30", "--format", "json"],
+                               env=profd.env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    busy = wait_for(lambda: profd.process(pid)["capture_id"])
+    done = profd.run("snapshot", "--all")
+    assert done.stdout == f"t (pid {pid}): skipped: is being recorded (capture {busy})\n"
+    assert json.loads(trigger.communicate(timeout=30)[0])["captures"][0]["status"] == "complete"
+    assert trigger.returncode == 0
+
+
+def test_stands_still(profd):
+    """What is stopped would only run into the timeout."""
+    pid = start(profd, "--step-ms=200", name="t")
+    row = of(profd.json("snapshot", "--all", "--steps", 20, "--timeout", "2s"), pid)
+    assert (row["outcome"], row["code"]) == ("skipped", "slow") and "do not fit into --timeout" in row["reason"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        answer = profd.json("snapshot", "--all", "--steps", 1, "--timeout", "1s", codes=(1, 4))
+        assert of(answer, pid)["outcome"] in ("failed", "incomplete") and answer["recorded"] == 0
+        quiet = profd.run("snapshot", "--all", "--steps", 1, "--timeout", "1s", "--quiet", check=False)
+        assert quiet.returncode in (1, 4, 8) and quiet.stdout == ""
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_exits_in_mid_snapshot(profd):
+    pid = start(profd, "--step-ms=50", "--seconds=4", name="t")
+    done = profd.run("snapshot", "--all", "--steps", 500, check=False)
+    assert done.returncode == 5 and re.match(rf"t \(pid {pid}\): incomplete, capture u\d+: ", done.stdout), done
+
+
+def test_runs_do_not_pile_up(profd):
+    """The second says so and ends; another label is another matter; a killed run leaves no lock behind."""
+    pid = start(profd, "--step-ms=100", name="t")
+    line = [str(profd.client), "snapshot", "--all", "--steps", "20"]
+    first = subprocess.Popen(line, env=profd.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_for(lambda: profd.process(pid)["state"] != "idle")
+    began = time.monotonic()
+    second = profd.run("snapshot", "--all", "--quiet", check=False)
+    assert second.returncode == 8 and f"(pid {first.pid})" in second.stderr and time.monotonic() - began < 1
+    assert "is being recorded" in profd.run("snapshot", "--all", "--label", "other").stdout
+    first.kill()
+    first.wait()
+    wait_for(lambda: profd.process(pid)["state"] == "idle")
+    profd.run("snapshot", "--all", "--steps", "1")
+
+
+def test_stagger_and_parallel(profd):
+    """One after the other, spread over the time; at most so many at once; never two of one job."""
+    pids = [start(profd, "--step-ms=20", job=str(i), name="t") for i in range(3)]
+    began = time.monotonic()
+    profd.run("snapshot", "--all", "--steps", 2, "--stagger", "2s")
+    took = time.monotonic() - began
+    times = sorted((c["started_at"], c["finished_at"]) for c in captures(profd, "--label", "snapshot"))
+    assert len(times) == 3 and 1.2 < took < 6
+    assert all(times[i][0] >= times[i - 1][1] for i in (1, 2)), times
+    # All three at once: as long as one.
+    began = time.monotonic()
+    profd.run("snapshot", "--all", "--steps", 50, "--max-parallel", 3, "--label", "p")
+    times = sorted((c["started_at"], c["finished_at"]) for c in captures(profd, "--label", "p"))
+    assert max(start for start, _ in times) < min(end for _, end in times), times
+    assert time.monotonic() - began < 2.9
+    assert {c["pid"] for c in captures(profd, "--label", "p")} == set(pids)
+
+
+def test_ctrl_c(profd):
+    """Ends what is being recorded, keeps it, begins nothing new."""
+    for i in range(2):
+        start(profd, "--step-ms=50", job=str(i), name="t")
+    process = subprocess.Popen([str(profd.client), "snapshot", "--all", "--steps", "500"], env=profd.env,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
+    wait_for(lambda: any(c["status"] == "recording" for c in captures(profd)))
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 130 and out.count("\n") == 1 and "incomplete" in out, (out, err)
+    assert len(captures(profd)) == 1
+
+
+def test_bare_environment(profd, tmp_path):
+    """As cron runs it: no XDG_RUNTIME_DIR, a bare PATH, another folder."""
+    start(profd, "--step-ms=5", name="t")
+    bare = {"PATH": "/usr/bin:/bin", "HOME": "/", "SHELL": "/bin/sh", "PROFD_SOCKET": str(profd.socket)}
+    done = subprocess.run([str(profd.client), "snapshot", "--all"], env=bare, cwd="/", capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == "" and done.stdout.count(": recorded") == 1
+
+
+TORCH_JOB = """
+import sys, time, torch
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def step():
+    optimizer.zero_grad(); model(torch.ones(4, 8)).sum().backward(); optimizer.step(); time.sleep(0.02)
+for i in range(5):
+    step()
+open(sys.argv[1] + ".1", "w").close()
+with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+    step()
+    open(sys.argv[1] + ".2", "w").close()
+    import os
+    while not os.path.exists(sys.argv[1] + ".3"):
+        step()
+open(sys.argv[1] + ".4", "w").close()
+end = time.monotonic() + 60
+while time.monotonic() < end:
+    step()
+"""
+
+
+def test_torch_profiler_is_left_in_peace(profd, torch, tmp_path):
+    """While torch.profiler is at work: skipped; before and after: recorded."""
+    mark = tmp_path / "mark"
+    job = profd.job(torch, "-c", TORCH_JOB, mark, stderr=subprocess.DEVNULL)
+    wait_for(lambda: (tmp_path / "mark.2").exists(), 90, "torch.profiler")
+    profd.wait_steps(job.pid, 8)
+    row = of(profd.json("snapshot", "--pid", job.pid), job.pid)
+    assert (row["outcome"], row["code"], row["reason"]) == ("skipped", "profiled", "torch.profiler is at work there")
+    assert "torch.profiler is at work" in profd.run("doctor", "--pid", job.pid).stdout.replace("\n", " ")
+    (tmp_path / "mark.3").touch()
+    wait_for(lambda: (tmp_path / "mark.4").exists(), 60, "the end of torch.profiler")
+    step = profd.process(job.pid)["step"]
+    profd.wait_steps(job.pid, step + 3)
+    row = of(profd.json("snapshot", "--pid", job.pid), job.pid)
+    assert row["outcome"] == "recorded", row
+
+
+def test_nvtx_of_another_tool(profd):
+    """NVTX_INJECTION64_PATH names who the job is profiled by."""
+    process = profd.job(STEPS, "--step-ms=5", env={"NVTX_INJECTION64_PATH": "/opt/other/libOther.so"})
+    profd.wait_steps(process.pid, 3)
+    row = of(profd.json("snapshot", "--pid", process.pid), process.pid)
+    assert (row["outcome"], row["code"]) == ("skipped", "profiled") and "libOther.so" in row["reason"]
+    # A trigger by hand is somebody's own decision.
+    assert profd.trigger(process.pid, "--steps", 1)["status"] == "complete"

@@ -270,8 +270,7 @@ static const struct verb verbs[] = {
 	 "not permit it, of your own. They tell of all users' jobs, so the system's are for root and the group profd. "
 	 "For a\n"
 	 "Prometheus that asks by itself: metrics_textfile or metrics_port in profd.conf.",
-	 "  profd metrics | grep profd_captures_total\n  profd metrics >profd.prom.tmp && mv profd.prom.tmp "
-	 "/var/lib/prometheus/node-exporter/profd.prom\n",
+	 "  profd metrics | grep profd_captures_total\n  profd metrics | promtool check metrics\n",
 	 no_options, 0, 0, 0, command_metrics},
 	{"snapshot", "a short recording of every job, for cron and timers",
 	 "(--all | --name GLOB | --user NAME | --job JOB | --pid PID) [OPTIONS]",
@@ -299,8 +298,8 @@ static const struct verb verbs[] = {
 	 "by pid where\n"
 	 "several live at a time; else they are one job that was started again.",
 	 "  profd snapshot --all --keep 50\n"
-	 "  profd snapshot --name 'train*' --min-step-time 50ms --if-slower-than 1.2x --quiet\n"
-	 "  */10 * * * * profd snapshot --all --keep 20 --stagger 2m --quiet --allow-none      # in a crontab\n",
+	 "  profd snapshot --name 'train*' --if-slower-than 1.2x --quiet\n"
+	 "  */10 * * * * profd snapshot --all --keep 20 --quiet --allow-none\n",
 	 snapshot_options, 0, 0, 0, command_snapshot},
 	{"history", "how a job's snapshots have changed", "[--job JOB] [--name GLOB] [--pid PID] [--rank N] [OPTIONS]",
 	 "Prints step time, device busy time, and the top operators and kernels of a job over its snapshots, oldest to "

@@ -228,15 +228,6 @@ static void fill_ending(struct capture *capture)
 	trigger_id_text(capture->facts.trigger, capture->server->user, ending->trigger_id);
 }
 
-static int64_t finish_run(struct work *work)
-{
-	struct ingest *ingest = (struct ingest *)work;
-	uint64_t began = clock_monotonic();
-	ingest_finish(work);
-	ingest->finish_ns = clock_monotonic() - began;
-	return WORK_DONE;
-}
-
 static void ingested(struct work *work)
 {
 	struct ingest *ingest = (struct ingest *)work;
@@ -257,7 +248,7 @@ static void ingested(struct work *work)
 	}
 	capture->state = STATE_FINISHING;
 	fill_ending(capture);
-	ingest->work.run = finish_run;
+	ingest->work.run = metrics_finish;
 	ingest->work.done = finished;
 	work_submit(&capture->server->finish_pool, &ingest->work);
 }

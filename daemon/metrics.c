@@ -1,5 +1,5 @@
 /* metrics.c - see metrics.h. Thread: the loop's, but for slow_run and write_run, which have a thread of their own: a disk that
- * hangs then holds up neither the loop nor the catalogue. No locks. */
+ * hangs then holds up neither the loop nor the catalogue. metrics_finish runs on the finish pool. No locks. */
 #include "metrics.h"
 #include "ingest.h"
 #include "listener.h"
@@ -62,6 +62,15 @@ void metrics_captured(struct metrics *metrics, const struct ingest *ingest)
 	for (unsigned loss = 0; loss < LOSS_COUNT; loss++)
 		metrics->lost[loss] += ingest->lost[loss];
 	histogram_add(&metrics->derive, ingest->finish_ns);
+}
+
+int64_t metrics_finish(struct work *work)
+{
+	struct ingest *ingest = (struct ingest *)work;
+	uint64_t began = clock_monotonic();
+	ingest_finish(work);
+	ingest->finish_ns = clock_monotonic() - began;
+	return WORK_DONE;
 }
 
 void metrics_triggered(struct metrics *metrics, enum error error)
@@ -379,10 +388,15 @@ void metrics_stop(struct server *server)
 	uv_close((uv_handle_t *)&metrics->prepare, NULL);
 	uv_close((uv_handle_t *)&metrics->patience, NULL);
 	uv_close((uv_handle_t *)&metrics->interval, NULL);
+	answer_all(server, false);
+}
+
+void metrics_deinit(struct server *server)
+{
+	struct metrics *metrics = &server->metrics;
 	if (metrics->pool_runs)
 		work_pool_deinit(&metrics->pool);
 	metrics->pool_runs = false;
-	answer_all(server, false);
 	free(metrics->write_text);
 	metrics->write_text = NULL;
 	if (*metrics->old_path)

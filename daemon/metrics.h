@@ -95,8 +95,11 @@ struct metrics {
 void metrics_start(struct server *server);
 /* The configuration has changed: the file, its interval. */
 void metrics_reload(struct server *server);
-/* Answers whoever waits, removes the file, closes all handles. The loop then runs once more. */
+/* Answers whoever waits and closes all handles. The loop then runs once more. */
 void metrics_stop(struct server *server);
+/* Afterwards, when all that matters is safe: removes the file; waits for a disk where one hangs. The outbox is then run once
+ * more. */
+void metrics_deinit(struct server *server);
 
 /* Calls `ready` once, maybe before it returns. */
 void metrics_ask(struct server *server, metrics_ready *ready, void *context);
@@ -111,6 +114,8 @@ void metrics_tick(struct metrics *metrics, uint64_t now, uint64_t interval);
 void metrics_late(struct metrics *metrics, uint64_t ns);
 /* A capture is finished: its file is written, or there is none. */
 void metrics_captured(struct metrics *metrics, const struct ingest *ingest);
+/* work.run of the finish pool: ingest_finish, timed. */
+int64_t metrics_finish(struct work *work);
 /* A trigger is accepted (0), or refused as a whole. */
 void metrics_triggered(struct metrics *metrics, enum error error);
 /* An audit line was written; `outcome` is the word of an error where something was refused. */

@@ -576,11 +576,13 @@ void server_deinit(struct server *server)
 		/* Its rows are all in its file, and the next daemon does it over: nobody waits for it in a restart. */
 		log_line("ended while a capture is put into order; the next daemon does that anew");
 		catalogue_deinit(&server->catalogue);
+		metrics_deinit(server);
 		_exit(0);
 	}
 	work_pool_deinit(&server->finish_pool);
 	work_outbox_run(&server->outbox);
 	catalogue_deinit(&server->catalogue);
+	metrics_deinit(server);
 	work_outbox_run(&server->outbox);
 	uv_close((uv_handle_t *)&server->listener, NULL);
 	uv_close((uv_handle_t *)&server->async, NULL);

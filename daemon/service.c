@@ -252,6 +252,7 @@ void service_reload(struct server *server)
 		log_line("the settings are refused, the old ones hold: %s", sentence);
 	} else {
 		config_take(&server->config, &fresh, needs_restart, &waiting);
+		metrics_reload(server);
 		service->refused[0] = 0;
 		log_is_verbose = server->verbose || server->config.verbose;
 		log_line("settings read anew%s%s", waiting.n ? "; what takes a restart: " : "", waiting.keys);

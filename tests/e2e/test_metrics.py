@@ -262,6 +262,22 @@ def test_textfile(empty_profd):
     assert os.listdir(folder) == []
 
 
+def test_textfile_moves_with_the_settings(empty_profd):
+    """SIGHUP: the old file is removed, the new one written; without the key there is none, and nothing runs."""
+    profd = empty_profd
+    one, two = profd.folder / "one.prom", profd.folder / "two.prom"
+    configure(profd, metrics_textfile=one)
+    wait_for(one.exists, what="the file")
+    for path in (two, ""):
+        (profd.folder / "profd.conf").write_text(f"metrics_textfile = {path}\n")
+        profd.daemon.send_signal(signal.SIGHUP)
+        wait_for(lambda: two.exists() == bool(path) and not one.exists(), what="the files to change")
+    time.sleep(1.2)
+    before = switches(profd.daemon.pid)
+    time.sleep(1)
+    assert switches(profd.daemon.pid) == before
+
+
 def test_textfile_without_its_folder(empty_profd):
     """Said once, until it is there; the daemon does its work meanwhile."""
     profd = empty_profd

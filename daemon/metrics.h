@@ -18,7 +18,7 @@ struct ingest;
 struct listener;
 struct server;
 
-/* Why a capture was deleted: the configuration's key that asked for it, a snapshot's --keep, or a user. */
+/* Why a capture was deleted: the configuration's key that asked for it, or a user. */
 #define METRICS_DELETED(X)                                                                                             \
 	X(store_bytes)                                                                                                 \
 	X(store_bytes_user)                                                                                            \
@@ -26,7 +26,6 @@ struct server;
 	X(store_captures_user)                                                                                         \
 	X(store_age)                                                                                                   \
 	X(free_space)                                                                                                  \
-	X(keep)                                                                                                        \
 	X(rm)                                                                                                          \
 	X(other)
 enum metrics_deleted_by {

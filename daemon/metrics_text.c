@@ -274,9 +274,9 @@ static void write_store(const struct server *server, const struct metrics_slow *
 		if (floor)
 			exposition_count(to, floor, NULL);
 	}
-	exposition_family(
-		to, "profd_captures_deleted_total", COUNTER,
-		"Captures deleted, by what asked for it: a key of profd.conf, a snapshot's --keep, or a user's rm.");
+	exposition_family(to, "profd_captures_deleted_total", COUNTER,
+			  "Captures deleted, by what asked for it: a key of profd.conf, or a user's rm (by snapshots "
+			  "with --keep, too).");
 	for (unsigned i = 0; i < METRICS_DELETED_COUNT; i++)
 		exposition_count(to, metrics->deleted[i], "reason", words[i], NULL);
 	exposition_family(to, "profd_captures_deleted_bytes_total", COUNTER, "Bytes of the captures deleted.");

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define LIMIT_DEFAULT 20
+#define LABEL_DEFAULT "snapshot"
 #define NAMES_SHOWN 8
 
 struct snapshot {
@@ -60,8 +61,8 @@ static const struct column snapshot_columns[] = {
 	[STEPS] = {"steps_recorded", "STEPS", COLUMN_COUNT, 0},
 	[STEP] = {"step_ns", "STEP", COLUMN_DURATION, 0},
 	[IDLE] = {"idle_step_ns", "IDLE STEP", COLUMN_DURATION, COLUMN_SPARE},
-	[CHANGE] = {"", "AGAINST MEDIAN", COLUMN_TEXT, 0},
-	[BUSY] = {"device_busy_percent", "DEVICE BUSY", COLUMN_PERCENT, 0},
+	[CHANGE] = {"", "CHANGE", COLUMN_TEXT, 0},
+	[BUSY] = {"device_busy_percent", "DEVICE BUSY", COLUMN_PERCENT, COLUMN_OPTIONAL},
 	[OPERATOR] = {"", "TOP OPERATOR", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_ELASTIC | COLUMN_SPARE},
 	[OPERATOR_TIME] = {"", "A STEP", COLUMN_DURATION, COLUMN_OPTIONAL | COLUMN_SPARE},
 	[KERNEL] = {"", "TOP KERNEL", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_ELASTIC | COLUMN_SPARE},
@@ -69,11 +70,11 @@ static const struct column snapshot_columns[] = {
 	[STATUS] = {"status", "STATUS", COLUMN_TEXT, COLUMN_OPTIONAL},
 };
 
-enum { NAME, TREND, MEDIAN, NEWEST, NAME_CHANGE, NAME_COLUMNS };
+enum { NAME, TREND, LISTED, MEDIAN, NEWEST, NAME_CHANGE, NAME_COLUMNS };
 static const struct column name_columns[] = {
-	[NAME] = {"", "NAME", COLUMN_TEXT, COLUMN_ELASTIC},	[TREND] = {"", "TREND", COLUMN_TEXT, 0},
-	[MEDIAN] = {"", "MEDIAN", COLUMN_DURATION, 0},		[NEWEST] = {"", "NEWEST", COLUMN_DURATION, 0},
-	[NAME_CHANGE] = {"", "AGAINST MEDIAN", COLUMN_TEXT, 0},
+	[NAME] = {"", "NAME", COLUMN_TEXT, COLUMN_ELASTIC},	 [TREND] = {"", "TREND", COLUMN_TEXT, 0},
+	[LISTED] = {"", "AMONG TOP", COLUMN_TEXT, COLUMN_SPARE}, [MEDIAN] = {"", "MEDIAN", COLUMN_DURATION, 0},
+	[NEWEST] = {"", "NEWEST", COLUMN_DURATION, 0},		 [NAME_CHANGE] = {"", "CHANGE", COLUMN_TEXT, 0},
 };
 
 static const struct column series_columns[] = {
@@ -83,11 +84,11 @@ static const struct column series_columns[] = {
 	{"", "RANK", COLUMN_NUMBER, COLUMN_OPTIONAL},
 	{"", "PID", COLUMN_NUMBER, COLUMN_OPTIONAL},
 	{"", "SNAPSHOTS", COLUMN_COUNT, 0},
-	{"", "TREND OF STEP TIME", COLUMN_TEXT, 0},
+	{"", "STEP TIME", COLUMN_TEXT, 0},
 	{"", "MEDIAN", COLUMN_DURATION, 0},
 	{"", "NEWEST", COLUMN_DURATION, 0},
-	{"", "AGAINST MEDIAN", COLUMN_TEXT, 0},
-	{"", "DEVICE BUSY", COLUMN_PERCENT, 0},
+	{"", "CHANGE", COLUMN_TEXT, 0},
+	{"", "DEVICE BUSY", COLUMN_PERCENT, COLUMN_OPTIONAL},
 };
 
 static const struct column csv_columns[] = {
@@ -347,15 +348,19 @@ static void print_heading(const struct screen *screen, const struct series *seri
 
 	minute_of(series->list[0].capture, 16, first);
 	minute_of(series->list[series->count - 1].capture, 16, last);
+	/* Of one day the day is said once. */
+	if (strncmp(first, last, 11) == 0)
+		memmove(last, last + 11, strlen(last + 11) + 1);
 	if (series->who.pid)
 		snprintf(pid, sizeof pid, "%spid %lld", *job || series->who.rank >= 0 ? ", " : "",
 			 (long long)series->who.pid);
 	if (series->who.rank >= 0)
 		snprintf(rank, sizeof rank, "%srank %lld", *job ? ", " : "", (long long)series->who.rank);
-	printf("%s%s%s%s%s%s%s%s%s: %zu snapshot%s%s%s%s, %s to %s (UTC)\n\n", screen_bold(screen), name,
+	printf("%s%s%s%s%s%s%s%s%s: %zu %s%s%s%s, %s to %s (UTC)\n\n", screen_bold(screen), name,
 	       *job || *rank || *pid ? " (" : "", *job ? "job " : "", job, rank, pid, *job || *rank || *pid ? ")" : "",
-	       screen_plain(screen), series->count, series->count == 1 ? "" : "s", label ? " with the label " : "",
-	       label ? safe : "", "", first, last);
+	       screen_plain(screen), series->count, label ? "snapshot" : "capture", series->count == 1 ? "" : "s",
+	       label && strcmp(label, LABEL_DEFAULT) != 0 ? " labelled " : "",
+	       label && strcmp(label, LABEL_DEFAULT) != 0 ? safe : "", first, last);
 	free(name);
 	free(job);
 	free(safe);
@@ -405,7 +410,7 @@ static void print_snapshots(const struct series *series, const struct screen *sc
 		char started[24];
 
 		table_add(table);
-		minute_of(one->capture, 19, started);
+		minute_of(one->capture, 16, started);
 		table_set_member(table, CAPTURE, one->capture, "capture_id");
 		table_set_text(table, STARTED, started);
 		table_set_member(table, STEPS, one->capture, "steps_recorded");
@@ -417,7 +422,7 @@ static void print_snapshots(const struct series *series, const struct screen *sc
 			table_mark(table);
 		if (one->busy >= 0)
 			table_set_real(table, BUSY, one->busy);
-		else
+		else if (series->busy_median >= 0)
 			table_set_absent(table, BUSY);
 		set_top(table, OPERATOR, one, operators_of(one));
 		set_top(table, KERNEL, one, &by_kernel);
@@ -431,28 +436,34 @@ static void print_snapshots(const struct series *series, const struct screen *sc
 
 struct named {
 	const char *name;
-	double median; /* ns a step, of the snapshots that list it */
+	double sum; /* of all snapshots that list it; ns a step */
 };
 
-static int by_median(const void *a, const void *b)
+static int by_sum(const void *a, const void *b)
 {
 	const struct named *one = a, *other = b;
-	int order = (one->median < other->median) - (one->median > other->median);
+	int order = (one->sum < other->sum) - (one->sum > other->sum);
 
 	return order ? order : strcmp(one->name, other->name);
 }
 
-/* Values of a name, -1 where a snapshot does not list it. Returns their median. */
-static double times_of(const struct series *series, const struct kind *kind, const char *name, double *values)
+/* Values of a name, -1 where a snapshot does not list it. Returns their median, and their sum and number. */
+static double times_of(const struct series *series, const struct kind *kind, const char *name, double *values,
+		       double *ret_sum, size_t *ret_listed)
 {
 	double *known = need(calloc(series->count, sizeof *known)), median;
 	size_t n = 0;
 
+	*ret_sum = 0;
+
 	for (size_t i = 0; i < series->count; i++) {
 		values[i] = recorded(&series->list[i], kind) ? time_of(&series->list[i], kind, name) : -1;
-		if (values[i] >= 0)
-			known[n++] = values[i];
+		if (values[i] < 0)
+			continue;
+		known[n++] = values[i];
+		*ret_sum += values[i];
 	}
+	*ret_listed = n;
 	median = series_median(known, n);
 	free(known);
 	return median;
@@ -470,18 +481,19 @@ static struct named *names_of(const struct series *series, const struct kind *ki
 		cJSON_ArrayForEach(row, list_of(&series->list[i], kind))
 		{
 			const char *name = reply_text(row, "name");
-			size_t n = 0;
+			size_t n = 0, listed;
 
 			while (name && n < count && strcmp(names[n].name, name) != 0)
 				n++;
 			if (!name || n < count || reply_number(row, kind->time, 0) <= 0)
 				continue;
 			names = need(reallocarray(names, ++count, sizeof *names));
-			names[n] = (struct named){name, times_of(series, kind, name, values)};
+			names[n].name = name;
+			times_of(series, kind, name, values, &names[n].sum, &listed);
 		}
 	}
 	if (count)
-		qsort(names, count, sizeof *names, by_median);
+		qsort(names, count, sizeof *names, by_sum);
 	*ret_count = count;
 	return names;
 }
@@ -495,12 +507,16 @@ static bool print_names(const struct series *series, const struct kind *kind, co
 	struct named *names = names_of(series, kind, values, &count);
 
 	for (size_t n = 0; n < count && n < NAMES_SHOWN; n++) {
-		double median = times_of(series, kind, names[n].name, values), newest = values[series->count - 1];
-		char *line = series_sparkline(values, series->count, series_unicode());
+		size_t listed;
+		double sum, median = times_of(series, kind, names[n].name, values, &sum, &listed);
+		double newest = values[series->count - 1];
+		char *line = series_sparkline(values, series->count, series_unicode()), text[48];
 
 		table_add(table);
 		table_set_text(table, NAME, names[n].name);
 		table_set_text(table, TREND, line);
+		snprintf(text, sizeof text, "%zu of %zu", listed, series->count);
+		table_set_text(table, LISTED, text);
 		table_set(table, MEDIAN, (int64_t)median);
 		if (newest >= 0)
 			table_set(table, NEWEST, (int64_t)newest);
@@ -550,7 +566,10 @@ static void print_overview(const struct series *series, size_t count)
 {
 	struct screen screen = screen_output();
 	struct table *table = table_new(series_columns, sizeof series_columns / sizeof *series_columns);
+	bool any_busy = false;
 
+	for (size_t s = 0; s < count; s++)
+		any_busy = any_busy || series[s].list[series[s].count - 1].busy >= 0;
 	for (size_t s = 0; s < count; s++) {
 		const struct snapshot *newest = &series[s].list[series[s].count - 1];
 		char *line = trend(&series[s], false);
@@ -573,11 +592,13 @@ static void print_overview(const struct series *series, size_t count)
 			table_mark(table);
 		if (newest->busy >= 0)
 			table_set_real(table, 10, newest->busy);
-		else
+		else if (any_busy)
 			table_set_absent(table, 10);
 		free(line);
 	}
 	table_print(table, &screen, 0);
+	if (!any_busy)
+		puts("\ndevice busy: not recorded");
 	table_free(table);
 }
 
@@ -729,7 +750,7 @@ static int print_all(const struct arguments *a, struct daemons *daemons, const c
 int command_history(struct arguments *arguments)
 {
 	const char *label =
-		arguments_has(arguments, "any-label") ? NULL : arguments_text(arguments, "label", "snapshot");
+		arguments_has(arguments, "any-label") ? NULL : arguments_text(arguments, "label", LABEL_DEFAULT);
 	struct daemons daemons;
 	struct failure failure;
 	cJSON *captures;

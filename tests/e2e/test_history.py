@@ -37,7 +37,7 @@ def test_one_job(profd):
         profd.env.pop(word, None)
     profd.env["LC_ALL"] = "C"
     text = profd.run("history", "--job", "77").stdout
-    assert text.startswith("llama (job 77, rank 0): 7 snapshots with the label snapshot, ")
+    assert text.startswith("llama (job 77, rank 0): 7 snapshots, 20")
     assert text.count(" slower") >= 2 and "device busy  not recorded" in text and "kernels: not recorded" in text
     # Not a UTF-8 terminal: five low ones, two high ones.
     trend = [line for line in text.splitlines() if line.startswith("step time")][0].split()[2]

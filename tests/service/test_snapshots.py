@@ -52,7 +52,7 @@ def check_two_of_each(machine, label, jobs, all_triggers):
     everybody = sorted(jobs["alice"] + jobs["bob"])
     assert sorted(c["pid"] for c in kept) == sorted(everybody * 2), kept
     assert all(c["status"] == "complete" and c["label"] == label for c in kept)
-    newest = sorted(all_triggers, key=int)[-4:]
+    newest = sorted(all_triggers, key=lambda trigger: int(trigger.lstrip("ut")))[-4:]
     assert {c["trigger_id"] for c in kept} == set(newest), (kept, all_triggers)
     # The ranks of a job were recorded together.
     for trigger in newest:

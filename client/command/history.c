@@ -319,6 +319,14 @@ static bool set_change(struct table *table, size_t column, double value, double 
 	return change > SERIES_NOISE_PERCENT;
 }
 
+static bool is_simulated(const struct series *series)
+{
+	for (size_t i = 0; i < series->count; i++)
+		if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(series->list[i].capture, "simulated")))
+			return true;
+	return false;
+}
+
 static char *trend(const struct series *series, bool busy)
 {
 	double *values = need(calloc(series->count, sizeof *values));
@@ -385,8 +393,8 @@ static void print_trends(const struct series *series)
 	}
 	line = trend(series, true);
 	snprintf(now, sizeof now, "%.1f%%", newest->busy);
-	printf("device busy  %s  median %.1f%%, newest %s\n", line, series->busy_median,
-	       newest->busy < 0 ? "not recorded" : now);
+	printf("device busy  %s  median %.1f%%, newest %s%s\n", line, series->busy_median,
+	       newest->busy < 0 ? "not recorded" : now, is_simulated(series) ? " (simulated GPU)" : "");
 	free(line);
 }
 
@@ -503,6 +511,7 @@ static bool print_names(const struct series *series, const struct kind *kind, co
 {
 	double *values = need(calloc(series->count, sizeof *values));
 	struct table *table = table_new(name_columns, NAME_COLUMNS);
+	bool of_device = kind == &by_kernel || kind == &by_device;
 	size_t count;
 	struct named *names = names_of(series, kind, values, &count);
 
@@ -525,7 +534,8 @@ static bool print_names(const struct series *series, const struct kind *kind, co
 		free(line);
 	}
 	if (count) {
-		printf("\n%s%s%s\n", screen_bold(screen), kind->title, screen_plain(screen));
+		printf("\n%s%s%s%s\n", screen_bold(screen), kind->title,
+		       of_device && is_simulated(series) ? " (simulated GPU)" : "", screen_plain(screen));
 		table_set_whole(table, count);
 		table_print(table, screen, 0);
 	}

@@ -6,6 +6,9 @@ import signal
 import subprocess
 import time
 
+import pytest
+
+import gpu
 from conftest import BUILD, wait_for
 
 STEPS = BUILD / "workloads" / "steps"
@@ -309,3 +312,76 @@ def test_nvtx_of_another_tool(profd):
     assert (row["outcome"], row["code"]) == ("skipped", "profiled") and "libOther.so" in row["reason"]
     # A trigger by hand is somebody's own decision.
     assert profd.trigger(process.pid, "--steps", 1)["status"] == "complete"
+
+
+@pytest.mark.parametrize("release", ["12.4", gpu.NEWEST])
+def test_gpu(profd, release):
+    """Busy time and kernels of a (simulated) GPU, in the line and in the history."""
+    job = gpu.start(profd, release)
+    for _ in range(3):
+        line = profd.run("snapshot", "--pid", job.pid).stdout
+    busy = re.search(r": recorded, capture u\d+: step [\d.]+ m?u?s, device busy ([\d.]+)%\n", line)
+    assert busy and float(busy.group(1)) > 0, line
+    [series] = profd.json("history")["series"]
+    last = series["snapshots"][-1]
+    assert abs(last["device_busy_percent"] - float(busy.group(1))) < 0.06 and last["simulated"]
+    assert all(r["kernels"] and r["kernels"][0]["total_ns"] > 0 for r in series["snapshots"])
+    text = profd.run("history").stdout
+    assert "Kernels by time a step (simulated GPU)" in text and "device busy  " in text
+    assert "not recorded" not in text.split("Kernels by time")[0].split("operators:")[0]
+    gpu.finish(job)
+
+
+@pytest.mark.parametrize("release, script, name", [("12.4", "subscriber=nsys", "CUPTI is held by another tool"),
+                                                   ("13.5", "subscriber=other", "CUPTI is held by another tool (other)")])
+def test_cupti_of_another_tool(profd, release, script, name):
+    """In a program without torch, who has CUPTI is at work with it. By hand it is recorded, as far as that goes."""
+    # Somebody who has it has loaded it.
+    library = next((BUILD / "sim" / release).glob("libcupti.so.*")) if (BUILD / "sim" / release).exists() else ""
+    env = gpu.environment(release, script)
+    job = profd.job(gpu.WORKLOAD, "--rate=100", env={**env, "LD_PRELOAD": str(library)})
+    profd.wait_steps(job.pid, 3)
+    row = of(profd.json("snapshot", "--pid", job.pid), job.pid)
+    assert (row["outcome"], row["code"]) == ("skipped", "profiled") and name in row["reason"], row
+    assert profd.trigger(job.pid, "--steps", 1)["status"] == "complete"
+    # It is as before: neither held nor left open by having asked.
+    assert of(profd.json("snapshot", "--pid", job.pid), job.pid)["code"] == "profiled"
+    gpu.finish(job)
+
+
+def test_cupti_with_kinds_enabled(profd):
+    """A client of CUPTI that has no subscriber is seen, from 13.2 on, by what it has switched on, and only for so long."""
+    release = gpu.NEWEST
+    env = gpu.environment(release)
+    library = next((BUILD / "sim" / release).glob("libcupti.so.*"))
+    report = profd.folder / "other.json"
+    job = profd.job(gpu.WORKLOAD, "--rate=100", env={**env, "LD_PRELOAD": str(BUILD / "workloads" / "libcupti_other.so"),
+                                                     "CUPTI_OTHER_LIBRARY": str(library), "CUPTI_OTHER_FILE": str(report)})
+    profd.wait_steps(job.pid, 3)
+
+    def snapshot():
+        return of(profd.json("snapshot", "--pid", job.pid), job.pid)
+
+    assert snapshot()["outcome"] == "recorded"
+    job.send_signal(signal.SIGUSR1)
+    row = wait_for(lambda: (lambda r: r if r["outcome"] == "skipped" else None)(snapshot()), 10, "the other client")
+    assert row["code"] == "profiled" and "CUPTI" in row["reason"], row
+    job.send_signal(signal.SIGUSR1)
+    wait_for(report.exists, 5, "the other client's end")
+    assert snapshot()["outcome"] == "recorded"
+    gpu.finish(job)
+    got = json.loads(report.read_text())
+    assert got["errors"] == 0 and got["foreign"] == 0 and got["kernels"] > 0, got
+
+
+def test_cupti_that_nobody_uses(profd):
+    """A program that has loaded CUPTI, without more, is recorded; so is one whose first snapshot we took."""
+    if not (BUILD / "sim" / "12.4").exists():
+        gpu.environment("12.4")
+    library = next((BUILD / "sim" / "12.4").glob("libcupti.so.*"))
+    job = profd.job(gpu.WORKLOAD, "--rate=100", env={**gpu.environment("12.4"), "LD_PRELOAD": str(library)})
+    profd.wait_steps(job.pid, 3)
+    for _ in range(3):
+        row = of(profd.json("snapshot", "--pid", job.pid), job.pid)
+        assert row["outcome"] == "recorded" and row["device_busy_percent"] > 0, row
+    gpu.finish(job)

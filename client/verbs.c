@@ -480,7 +480,7 @@ static const struct topic topics[] = {
 	 "5    a capture is incomplete: it holds what was recorded until then\n"
 	 "6    not permitted\n"
 	 "7    no daemon answers\n"
-	 "8    busy: the process is being recorded already\n"
+	 "8    busy: the process is being recorded already, or (`profd snapshot`) another run is on its way\n"
 	 "9    no step source: the process shows no steps\n"
 	 "130  cancelled by Ctrl-C\n"
 	 "\n"

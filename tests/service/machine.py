@@ -214,7 +214,7 @@ class Machine:
         # The pid is told by the process itself, which then becomes the command.
         line = self.command(["sh", "-c", 'echo $$; exec "$@" 1>&3', "popen", *words], user, env)
         out_read, out_write = os.pipe()
-        popen = subprocess.Popen(["sh", "-c", f'exec "$@" 3>&{out_write}', "popen", *line], pass_fds=[out_write],
+        popen = subprocess.Popen(["bash", "-c", f'exec "$@" 3>&{out_write}', "popen", *line], pass_fds=[out_write],
                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/", text=True)
         os.close(out_write)
         pid = popen.stdout.readline().strip()

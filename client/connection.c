@@ -16,6 +16,8 @@
 
 /* A daemon that says nothing for so long in the middle of an answer is stuck. */
 #define ANSWER_TIMEOUT_MS 30000
+/* How long another daemon is waited for where one ended without having answered. A manager's restart takes less than one s. */
+#define FOLLOW_ON_MS 3000
 
 static bool known(const struct daemons *daemons, const char *path)
 {
@@ -183,9 +185,12 @@ int daemon_receive(struct daemon *daemon, int timeout_ms, cJSON **ret, int *ret_
 			break;
 	}
 	n = socket_receive(daemon->fd, packet, LIMIT_PACKET_BYTES, fds, &nfds, 0);
-	if (n <= 0) {
-		broken(daemon, failure,
-		       n == 0 || n == -ECONNRESET ? "closed the connection" : "sent something that cannot be read");
+	if (n == 0 || n == -ECONNRESET) {
+		broken(daemon, failure, "closed the connection");
+		return RECEIVE_CLOSED;
+	}
+	if (n < 0) {
+		broken(daemon, failure, "sent something that cannot be read");
 		return RECEIVE_BROKEN;
 	}
 	for (unsigned i = ret_fd ? 1 : 0; i < nfds; i++)
@@ -246,12 +251,40 @@ bool reply_error(const cJSON *packet, struct failure *failure)
 	return true;
 }
 
+bool daemon_reconnect(struct daemon *daemon)
+{
+	int fd = socket_trusted(daemon->path) == 0 ? socket_connect(daemon->path) : -1;
+
+	if (fd < 0)
+		return false;
+	close(daemon->fd);
+	daemon->fd = fd;
+	return true;
+}
+
+/* Waits a moment for the next daemon. */
+static bool follow_on(struct daemon *daemon, long long until)
+{
+	const struct timespec nap = {.tv_nsec = 50000000};
+
+	while (!daemon_reconnect(daemon)) {
+		if (now_ms() >= until)
+			return false;
+		nanosleep(&nap, NULL);
+	}
+	return true;
+}
+
 bool daemon_query(struct daemon *daemon, const cJSON *request, row_handler handler, void *context,
 		  struct failure *failure)
 {
-	*failure = (struct failure){0};
-	if (!daemon_send(daemon, request, failure))
+	long long until = now_ms() + FOLLOW_ON_MS;
+	bool begun = false;
+
+	if (!daemon_send(daemon, request, failure) &&
+	    (!follow_on(daemon, until) || !daemon_send(daemon, request, failure)))
 		return false;
+	*failure = (struct failure){0};
 	for (;;) {
 		cJSON *packet;
 		int fd;
@@ -262,8 +295,14 @@ bool daemon_query(struct daemon *daemon, const cJSON *request, row_handler handl
 			broken(daemon, failure, "did not answer in time");
 			failure->error = ERROR_TIMEOUT;
 		}
+		if (received == RECEIVE_CLOSED && !begun && now_ms() < until && follow_on(daemon, until) &&
+		    daemon_send(daemon, request, failure)) {
+			*failure = (struct failure){0};
+			continue;
+		}
 		if (received != RECEIVE_PACKET)
 			return false;
+		begun = true;
 		error = reply_error(packet, failure);
 		end = reply_is_end(packet);
 		if (!error && reply_text(packet, "row"))

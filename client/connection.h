@@ -39,10 +39,14 @@ cJSON *request_new(const char *op);
 /* Sends a request. False with *failure filled where that did not work. */
 bool daemon_send(struct daemon *daemon, const cJSON *request, struct failure *failure);
 
-enum { RECEIVE_PACKET = 0, RECEIVE_TIMEOUT = 1, RECEIVE_BROKEN = 2 };
+enum { RECEIVE_PACKET = 0, RECEIVE_TIMEOUT = 1, RECEIVE_BROKEN = 2, RECEIVE_CLOSED = 3 };
 /* Takes the next packet: *ret (to be deleted; its texts are valid UTF-8) and, where ret_fd is not NULL, its descriptor or
- * -1. Waits at most timeout_ms (-1: for ever). On RECEIVE_BROKEN *failure says why. */
+ * -1. Waits at most timeout_ms (-1: for ever). On RECEIVE_BROKEN, and RECEIVE_CLOSED (the daemon has ended), *failure says
+ * why. */
 int daemon_receive(struct daemon *daemon, int timeout_ms, cJSON **ret, int *ret_fd, struct failure *failure);
+
+/* Connects anew to the same daemon, or to the one that follows it. False where none answers now. */
+bool daemon_reconnect(struct daemon *daemon);
 
 /* Reads the error object of a packet. False where it has none. */
 bool reply_error(const cJSON *packet, struct failure *failure);
@@ -54,7 +58,8 @@ bool reply_is_row(const cJSON *packet, const char *row);
 
 /* One row of a reply, which the callee may detach from its packet. `fd` is -1, or the callee's to close. */
 typedef void (*row_handler)(struct daemon *daemon, const cJSON *row, int fd, void *context);
-/* Sends the request and hands over each row until the end. True where the reply ended without an error. */
+/* Sends the request and hands over each row until the end. True where the reply ended without an error. A daemon that ends
+ * before it has answered is followed by another in a moment where a service manager sees to it: that one is asked again. */
 bool daemon_query(struct daemon *daemon, const cJSON *request, row_handler handler, void *context,
 		  struct failure *failure);
 /* The same with every daemon. Returns how many answered without an error; *failure is the most telling error of the

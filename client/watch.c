@@ -16,6 +16,16 @@
 /* How long captures that were cancelled may take to come in. */
 #define CANCEL_WAIT_NS 10000000000ll
 #define REDRAW_NS 100000000ll
+/* A daemon that has ended: how long another is waited for (the system's may be in an upgrade; one of a user's own seldom comes
+ * back by itself), how often it is looked for, and how often that one is asked. */
+#define RETURN_NS 15000000000ll
+#define RETURN_USER_NS 3000000000ll
+#define LOOK_NS 50000000ll
+/* A hundred restarts are followed; a daemon that ends at every request is not asked for ever. */
+#define TRIES 500
+#define ASK_NS 250000000ll
+/* Captures of one trigger: beyond what a daemon arms. */
+#define TRIGGER_CAPTURES 100000
 
 static volatile sig_atomic_t interrupts;
 
@@ -167,9 +177,12 @@ static void take_target(struct watch *watch, unsigned daemon, const cJSON *row)
 
 	if (outcome && strcmp(outcome, "armed") == 0) {
 		struct watched *watched = capture_of(watch, daemon, row);
+		const char *id = reply_text(row, "trigger_id");
 
 		if (watched)
 			set_status(watched, "armed");
+		if (id)
+			snprintf(watch->trigger_id[daemon], WATCH_ID_BYTES, "%s", id);
 		return;
 	}
 	snprintf(detail, sizeof detail, "%.0f", reply_number(row, "pid", 0));
@@ -240,12 +253,144 @@ static void cancel_daemon(struct watch *watch, unsigned daemon)
 			ask_cancel(watch, daemon, "capture_id", watch->captures[i].id);
 }
 
+/* --- with the next daemon --- */
+
+static void lose(struct watch *watch, unsigned daemon, const struct failure *failure)
+{
+	struct watch_link *link = &watch->links[daemon];
+
+	if (link->state == LINK_FOLLOWS)
+		note("the daemon at %s has ended; waiting for it to come back", watch->daemons->list[daemon].path);
+	link->failure = *failure;
+	link->state = LINK_LOST;
+	if (link->tries++ >= TRIES)
+		link->at = 0;
+	else
+		link->at = now_ns() + (watch->daemons->list[daemon].user ? RETURN_USER_NS : RETURN_NS);
+}
+
+static void give_up(struct watch *watch, unsigned daemon)
+{
+	watch->open[daemon] = false;
+	watch->cut_off = true;
+	failure_merge(&watch->failure, &watch->links[daemon].failure);
+}
+
+static bool any_known(const struct watch *watch, unsigned daemon)
+{
+	for (size_t i = 0; i < watch->count; i++)
+		if (watch->captures[i].daemon == daemon)
+			return true;
+	return false;
+}
+
+/* The next daemon is there: nothing was armed, so all is asked for again, or what was armed is asked after. */
+static void rejoin(struct watch *watch, unsigned daemon)
+{
+	struct watch_link *link = &watch->links[daemon];
+	struct failure failure;
+
+	if (any_known(watch, daemon) && !watch->trigger_id[daemon][0]) {
+		/* A daemon of an older release has not told. */
+		give_up(watch, daemon);
+		return;
+	}
+	if (!any_known(watch, daemon)) {
+		if (!daemon_send(&watch->daemons->list[daemon], link->request, &failure)) {
+			lose(watch, daemon, &failure);
+			return;
+		}
+		link->state = LINK_FOLLOWS;
+		return;
+	}
+	if (!watch->follow) {
+		watch->open[daemon] = false;
+		return;
+	}
+	if (watch->cancelled)
+		cancel_daemon(watch, daemon);
+	link->state = LINK_RESTS;
+	link->at = now_ns();
+}
+
+static void ask(struct watch *watch, unsigned daemon)
+{
+	struct watch_link *link = &watch->links[daemon];
+	cJSON *request = request_new("captures");
+	struct failure failure;
+
+	json_add_text(request, "trigger_id", watch->trigger_id[daemon]);
+	cJSON_AddNumberToObject(request, "limit", TRIGGER_CAPTURES);
+	link->unfinished = false;
+	link->state = LINK_ASKED;
+	if (!daemon_send(&watch->daemons->list[daemon], request, &failure))
+		lose(watch, daemon, &failure);
+	cJSON_Delete(request);
+}
+
+/* What is due. Returns when it is next (CLOCK_MONOTONIC ns). */
+static int64_t pursue(struct watch *watch, unsigned daemon)
+{
+	struct watch_link *link = &watch->links[daemon];
+
+	if (link->state == LINK_LOST && now_ns() >= link->at)
+		give_up(watch, daemon);
+	else if (link->state == LINK_LOST && daemon_reconnect(&watch->daemons->list[daemon]))
+		rejoin(watch, daemon);
+	else if (link->state == LINK_RESTS && now_ns() >= link->at)
+		ask(watch, daemon);
+	if (watch->open[daemon] && link->state == LINK_LOST)
+		return now_ns() + LOOK_NS;
+	return watch->open[daemon] && link->state == LINK_RESTS ? link->at : INT64_MAX;
+}
+
+static void take_asked(struct watch *watch, unsigned daemon, const cJSON *row)
+{
+	struct watched *watched = capture_of(watch, daemon, row);
+	const char *status = reply_text(row, "status");
+	bool finished = status && (strcmp(status, "complete") == 0 || strcmp(status, "incomplete") == 0 ||
+				   strcmp(status, "failed") == 0);
+
+	if (!watched || !status || watched->captured)
+		return;
+	if (finished) {
+		take_captured(watch, daemon, row);
+		return;
+	}
+	watch->links[daemon].unfinished = true;
+	watched->step = (int64_t)reply_number(row, "steps_recorded", 0);
+	watched->of = (int64_t)reply_number(row, "steps_wanted", 0);
+	/* Until its agent has come back, that is all a daemon can say. */
+	if (strcmp(status, "finishing") != 0)
+		set_status(watched, status);
+}
+
+static void asked(struct watch *watch, unsigned daemon, const cJSON *end)
+{
+	struct watch_link *link = &watch->links[daemon];
+
+	if (link->unfinished || reply_number(end, "running", 0) > 0) {
+		link->state = LINK_RESTS;
+		link->at = now_ns() + ASK_NS;
+		return;
+	}
+	watch->open[daemon] = false;
+	/* One that the next daemon knows nothing of is lost. */
+	for (size_t i = 0; i < watch->count; i++)
+		if (watch->captures[i].daemon == daemon && !watch->captures[i].captured) {
+			give_up(watch, daemon);
+			return;
+		}
+}
+
 static void take_packet(struct watch *watch, unsigned daemon, const cJSON *packet)
 {
 	struct failure failure;
 	const char *id;
 
-	if (reply_is_row(packet, "target")) {
+	if (reply_is_row(packet, "capture")) {
+		take_asked(watch, daemon, packet);
+	} else if (reply_is_row(packet, "target")) {
 		take_target(watch, daemon, packet);
 	} else if (reply_is_row(packet, "accepted")) {
 		id = reply_text(packet, "trigger_id");
@@ -263,7 +408,11 @@ static void take_packet(struct watch *watch, unsigned daemon, const cJSON *packe
 			failure_merge(&watch->failure, &failure);
 		watch->open[daemon] = false;
 	}
-	if (reply_is_end(packet))
+	if (!reply_is_end(packet))
+		return;
+	if (watch->links[daemon].state == LINK_ASKED && watch->open[daemon])
+		asked(watch, daemon, packet);
+	else
 		watch->open[daemon] = false;
 }
 
@@ -273,7 +422,9 @@ static void receive(struct watch *watch, unsigned daemon)
 	struct failure failure;
 	int received = daemon_receive(&watch->daemons->list[daemon], 0, &packet, NULL, &failure);
 
-	if (received == RECEIVE_BROKEN) {
+	if (received == RECEIVE_CLOSED) {
+		lose(watch, daemon, &failure);
+	} else if (received == RECEIVE_BROKEN) {
 		watch->open[daemon] = false;
 		watch->cut_off = true;
 		failure_merge(&watch->failure, &failure);
@@ -291,26 +442,42 @@ static bool any_open(const struct watch *watch)
 	return false;
 }
 
+static bool is_heard(const struct watch *watch, unsigned daemon)
+{
+	return watch->open[daemon] &&
+	       (watch->links[daemon].state == LINK_FOLLOWS || watch->links[daemon].state == LINK_ASKED);
+}
+
 static void follow(struct watch *watch, const sigset_t *unblocked)
 {
-	int64_t give_up = now_ns() + watch->give_up_ns;
+	int64_t until = now_ns() + watch->give_up_ns;
 	int handled = 0;
 
 	while (any_open(watch)) {
 		struct pollfd pollers[DAEMONS_MAX];
-		int64_t left = give_up - now_ns();
-		struct timespec wait = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
+		int64_t left = until - now_ns(), due = INT64_MAX;
+		struct timespec wait;
 
 		if (left <= 0) {
 			watch->timed_out = true;
 			return;
 		}
+		for (unsigned i = 0; i < watch->daemons->count; i++) {
+			int64_t next = watch->open[i] ? pursue(watch, i) : INT64_MAX;
+
+			due = next < due ? next : due;
+		}
+		if (!any_open(watch))
+			return;
+		if (due != INT64_MAX && due - now_ns() < left)
+			left = due > now_ns() ? due - now_ns() : 0;
+		wait = (struct timespec){.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
 		draw(watch);
 		/* The daemon tells changes; that time passes is seen here. */
 		if (watch->window && progress_live() && left > REDRAW_NS)
 			wait = (struct timespec){.tv_nsec = REDRAW_NS};
 		for (unsigned i = 0; i < watch->daemons->count; i++)
-			pollers[i] = (struct pollfd){.fd = watch->open[i] ? watch->daemons->list[i].fd : -1,
+			pollers[i] = (struct pollfd){.fd = is_heard(watch, i) ? watch->daemons->list[i].fd : -1,
 						     .events = POLLIN};
 		if (ppoll(pollers, watch->daemons->count, &wait, unblocked) > 0)
 			for (unsigned i = 0; i < watch->daemons->count; i++)
@@ -321,7 +488,7 @@ static void follow(struct watch *watch, const sigset_t *unblocked)
 			if (watch->cancelled)
 				return;
 			watch->cancelled = true;
-			give_up = now_ns() + CANCEL_WAIT_NS;
+			until = now_ns() + CANCEL_WAIT_NS;
 			if (!progress_live())
 				note("cancelling; Ctrl-C again leaves at once");
 			for (unsigned i = 0; i < watch->daemons->count; i++)
@@ -348,6 +515,7 @@ void watch_run(struct watch *watch, cJSON *const request[DAEMONS_MAX])
 	for (unsigned i = 0; i < watch->daemons->count; i++) {
 		if (!request[i])
 			continue;
+		watch->links[i] = (struct watch_link){.request = request[i]};
 		if (daemon_send(&watch->daemons->list[i], request[i], &failure))
 			watch->open[i] = true;
 		else

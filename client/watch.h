@@ -23,6 +23,17 @@ struct watched {
 	cJSON *captured; /* CAPTURE, once it is finished */
 };
 
+/* The way to one daemon's answer. A daemon that ends is followed by another in a restart: that one is asked for the captures of
+ * the trigger until they are finished. */
+struct watch_link {
+	enum { LINK_FOLLOWS, LINK_LOST, LINK_RESTS, LINK_ASKED } state;
+	int64_t at; /* CLOCK_MONOTONIC ns: LOST, given up then; RESTS, asked again then */
+	const cJSON *request;
+	struct failure failure; /* what is said where no other daemon comes */
+	unsigned tries;
+	bool unfinished; /* the answer under way has told of a capture that is not finished */
+};
+
 struct watch {
 	struct daemons *daemons;
 	char wanted[96]; /* who is waited for, in words */
@@ -37,9 +48,10 @@ struct watch {
 	struct failure failure; /* of a whole daemon, where nothing came of it */
 	char trigger_id[DAEMONS_MAX][WATCH_ID_BYTES];
 	bool open[DAEMONS_MAX]; /* an answer is under way */
-	bool cancelled;		/* by Ctrl-C */
-	bool timed_out;		/* by give_up_ns */
-	bool cut_off;		/* a daemon closed the connection */
+	struct watch_link links[DAEMONS_MAX];
+	bool cancelled; /* by Ctrl-C */
+	bool timed_out; /* by give_up_ns */
+	bool cut_off;	/* a daemon closed the connection */
 };
 
 /* Sends request[i] to daemon i (NULL: not to this one) and works until all have ended. */

@@ -410,7 +410,8 @@ int catalogue_list(struct catalogue *catalogue, const struct catalogue_filter *f
 	sqlite3_stmt *s = catalogue_prepare(
 		catalogue, "SELECT " ROW_COLUMNS " FROM captures WHERE (?1 OR uid = ?2) AND (?3 = 0 OR pid = ?3) "
 			   "AND (?4 = '' OR name GLOB ?4) AND (?5 = '' OR job GLOB ?5) AND "
-			   "(?6 = '' OR label GLOB ?6) AND id < ?7 ORDER BY id DESC LIMIT ?8");
+			   "(?6 = '' OR label GLOB ?6) AND id < ?7 AND (?9 = 0 OR trigger = ?9) ORDER BY id DESC "
+			   "LIMIT ?8");
 	if (!s)
 		return -EIO;
 	sqlite3_bind_int(s, 1, filter->all);
@@ -421,6 +422,7 @@ int catalogue_list(struct catalogue *catalogue, const struct catalogue_filter *f
 	sqlite3_bind_text(s, 6, filter->label, -1, SQLITE_STATIC);
 	sqlite3_bind_int64(s, 7, (int64_t)filter->before);
 	sqlite3_bind_int64(s, 8, room);
+	sqlite3_bind_int64(s, 9, (int64_t)filter->trigger);
 	unsigned n = 0;
 	while (n < room && sqlite3_step(s) == SQLITE_ROW)
 		read_row(s, &rows[n++]);

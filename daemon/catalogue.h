@@ -68,7 +68,8 @@ struct catalogue_filter {
 	uid_t uid;
 	pid_t pid; /* 0 = any */
 	char name[128], job[128], label[128];
-	uint64_t before; /* only numbers below */
+	uint64_t before;  /* only numbers below */
+	uint64_t trigger; /* 0 = any */
 };
 /* Fills at most `room` rows, newest first; returns how many, or a negative errno. */
 int catalogue_list(struct catalogue *catalogue, const struct catalogue_filter *filter, struct capture_facts *rows,

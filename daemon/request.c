@@ -257,6 +257,7 @@ static void parse_op(struct parse *parse, const cJSON *object)
 		text(parse, object, "name", request->name, sizeof request->name);
 		text(parse, object, "job", request->job, sizeof request->job);
 		text(parse, object, "label", request->label, sizeof request->label);
+		text(parse, object, "trigger_id", request->trigger_id, sizeof request->trigger_id);
 		request->limit = number(parse, object, "limit", 1u << 30);
 		break;
 	case REQUEST_summary:

@@ -272,6 +272,22 @@ static int64_t list_run(struct work *work)
 	return WORK_DONE;
 }
 
+/* Of a trigger's captures it is also told whether more are to come. */
+static void end_list(struct conn *conn)
+{
+	cJSON *end = NULL;
+	uint64_t trigger = trigger_id_parse(conn->request.trigger_id, conn->server->user);
+	if (trigger) {
+		unsigned running = 0;
+		for (const struct capture *capture = conn->server->captures; capture; capture = capture->next)
+			running += capture->facts.trigger == trigger && capture->state != STATE_DROPPED &&
+				   conn_may(conn, capture->facts.who.uid);
+		end = cJSON_CreateObject();
+		cJSON_AddNumberToObject(end, "running", running);
+	}
+	conn_end(conn, end);
+}
+
 static void list_done(struct work *work)
 {
 	struct query *query = (struct query *)work;
@@ -293,7 +309,7 @@ static void list_done(struct work *work)
 	if (query->count < 0)
 		conn_error(conn, ERROR_FAILED, "the daemon cannot read its catalogue; its log says why", 0);
 	else if (query->count < (int)query->room || conn->left == 0)
-		conn_end(conn, NULL);
+		end_list(conn);
 	else if (conn->queued < SERVER_QUEUE_LOW)
 		conn->produce(conn);
 	query_free(query);
@@ -310,7 +326,8 @@ static void produce_captures(struct conn *conn)
 	query->filter = (struct catalogue_filter){.all = conn->admin,
 						  .uid = conn->peer.uid,
 						  .pid = request->pid_count ? request->pids[0] : 0,
-						  .before = conn->cursor};
+						  .before = conn->cursor,
+						  .trigger = trigger_id_parse(request->trigger_id, conn->server->user)};
 	text_copy(query->filter.name, sizeof query->filter.name, request->name);
 	text_copy(query->filter.job, sizeof query->filter.job, request->job);
 	text_copy(query->filter.label, sizeof query->filter.label, request->label);
@@ -321,6 +338,10 @@ static void produce_captures(struct conn *conn)
 
 static void serve_captures(struct conn *conn)
 {
+	if (*conn->request.trigger_id && !trigger_id_parse(conn->request.trigger_id, conn->server->user)) {
+		conn_error(conn, ERROR_NO_CAPTURE, conn->request.trigger_id, 0);
+		return;
+	}
 	conn->cursor = INT64_MAX;
 	conn->left = conn->request.limit ? conn->request.limit : CAPTURES_DEFAULT;
 	conn->produce = produce_captures;

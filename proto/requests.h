@@ -33,7 +33,8 @@
  *                "label":TEXT (""), "timeout":ns (deadline of the whole trigger; the daemon ends captures there),
  *                "max_events":N (0), "max_bytes":N (0 = default), "follow":bool,
  *                "alone":bool (false; true: "profiled" where another profiler is seen at work in the process)}
- *      -> {"row":"target","pid","name","rank","outcome":"armed"|ERROR WORD,"message"?,"capture_id"?,"step_source"?}
+ *      -> {"row":"target","pid","name","rank","outcome":"armed"|ERROR WORD,"message"?,"capture_id"?,"step_source"?,
+ *             "trigger_id"?}
  *             one per target, as soon as each agent has answered
  *         {"row":"accepted","trigger_id":ID,"armed":N,"refused":N}
  *         with follow, then until all is finished:
@@ -47,7 +48,9 @@
  * op "cancel"   {"capture_id"} | {"trigger_id"} | {"pid"} | {"all":true} -> {"row":"cancelled","capture_id"}*, end.
  *                Captures end with what they have (status incomplete, reason cancelled). None: error no_such_capture.
  *
- * op "captures" {"limit":N?, "pid"?, "job"?, "name"?, "label"?} -> {"row":"capture", CAPTURE}* newest first, end
+ * op "captures" {"limit":N?, "pid"?, "job"?, "name"?, "label"?, "trigger_id"?} -> {"row":"capture", CAPTURE}* newest first, end;
+ *                with trigger_id the end holds "running":N, how many of them are under way: whoever followed a trigger goes on
+ *                so with the next daemon, until all are finished and none is under way
  *   CAPTURE = "capture_id","trigger_id","cycle","pid","uid","user","name","command","job","rank","world_size","host",
  *             "label","status":WORD,"reason":TEXT|null,"reason_code":WORD,"started_at","finished_at"|null,"steps_recorded","steps_wanted",
  *             "events","lost" (sum of losses that are losses),"bytes" (of the file),"step_ns" (median recorded)|null,

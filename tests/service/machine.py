@@ -212,9 +212,9 @@ class Machine:
         """Starts a command that goes on: a Job. The machine ends it at the latest."""
         words = ["bash", "-c", command] if isinstance(command, str) else [str(word) for word in command]
         # The pid is told by the process itself, which then becomes the command.
-        line = self.command(["sh", "-c", 'echo $$; exec "$@" 1>&3', "popen", *words], user, env)
+        line = self.command(["sh", "-c", 'echo $$; exec "$@" 1>&3 3>&-', "popen", *words], user, env)
         out_read, out_write = os.pipe()
-        popen = subprocess.Popen(["bash", "-c", f'exec "$@" 3>&{out_write}', "popen", *line], pass_fds=[out_write],
+        popen = subprocess.Popen(["bash", "-c", f'exec "$@" 3>&{out_write} {out_write}>&-', "popen", *line], pass_fds=[out_write],
                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/", text=True)
         os.close(out_write)
         pid = popen.stdout.readline().strip()
@@ -284,11 +284,11 @@ class Machine:
         return self.run(line).stdout
 
     def clean(self):
-        """Between two tests: no jobs, no settings but the defaults, the socket there and no daemon."""
+        """Between two tests: no jobs, no captures, no settings but the defaults, the socket there and no daemon."""
         for job in self.jobs:
             job.kill()
         self.jobs.clear()
         if self.installs:
-            self.run("rm -rf /etc/profd/conf.d /etc/profd/profd.conf /run/systemd/system/profd.service.d;"
-                     "systemctl daemon-reload; systemctl stop profd.socket profd.service;"
-                     "systemctl reset-failed; systemctl start profd.socket", check=False)
+            self.run("systemctl stop profd.socket profd.service;"
+                     "rm -rf /etc/profd /var/lib/profd/* /run/systemd/system/profd.service.d;"
+                     "systemctl daemon-reload; systemctl reset-failed; systemctl start profd.socket", check=False)

@@ -38,11 +38,21 @@ void *dlopen_seen(const char *file) __attribute__((visibility("hidden"), used));
 
 static void *real_dlopen;
 
+/* For a program that holds a dlopen, this one, for the sign of a library that it does not have. */
+static void *no_dlopen(const char *file, int mode)
+{
+	(void)file, (void)mode;
+	return NULL;
+}
+
 void *dlopen_seen(const char *file)
 {
 	void *real = __atomic_load_n(&real_dlopen, __ATOMIC_RELAXED);
 	if (!real) {
-		real = dlsym(RTLD_NEXT, "dlopen");
+		void *(*const volatile find)(void *, const char *) = dlsym; /* weak: may not be there */
+		real = find ? find(RTLD_NEXT, "dlopen") : NULL;
+		if (!real)
+			real = (void *)no_dlopen;
 		__atomic_store_n(&real_dlopen, real, __ATOMIC_RELAXED);
 	}
 	life_library_seen(file);

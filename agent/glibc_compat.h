@@ -135,5 +135,17 @@ GLIBC_FIRST(timer_gettime, 2.3.3)
 GLIBC_FIRST(timer_settime, 2.3.3)
 /* clang-format on */
 
+/* What stood in libpthread and libdl until they came into libc is weak, and those two are not asked for by name: a container
+ * with a new glibc may have been made without their empty shells, and a program does not start without a library that a
+ * preloaded one names. Under an old glibc who has no threads has no agent; life.c looks. */
+#pragma weak dladdr
+#pragma weak dlsym
+#pragma weak pthread_attr_setstacksize
+#pragma weak pthread_create
+#pragma weak pthread_join
+#pragma weak pthread_key_create
+#pragma weak pthread_setspecific
+#pragma weak pthread_sigmask
+
 #undef GLIBC_FIRST
 #endif

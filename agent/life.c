@@ -174,9 +174,28 @@ static void look_at_nvtx(void)
 	nvtx_environment(path, file && other && !strcmp(file, other));
 }
 
+/* Under a glibc before 2.34 a program that was not linked with threads has none; see glibc_compat.h. */
+static int threads_are_there(void)
+{
+	const uintptr_t needed[] = {
+		(uintptr_t)&pthread_create,
+		(uintptr_t)&pthread_join,
+		(uintptr_t)&pthread_attr_setstacksize,
+		(uintptr_t)&pthread_key_create,
+		(uintptr_t)&pthread_setspecific,
+		(uintptr_t)&pthread_sigmask,
+		(uintptr_t)&dlsym,
+		(uintptr_t)&dladdr,
+	};
+	for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+		if (!needed[i])
+			return 0;
+	return 1;
+}
+
 static void __attribute__((constructor)) life_init(void)
 {
-	if (life_words)
+	if (life_words || !threads_are_there())
 		return;
 	look_at_nvtx();
 	const char *debug = getenv("PROFD_DEBUG");

@@ -6,6 +6,7 @@ lint.py --build DIR [--fix]   prints one line for each offence and a summary; ex
 import argparse
 import collections
 import concurrent.futures
+import functools
 import json
 import os
 import pathlib
@@ -21,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 LINES_MAX = 800
 GLIBC_MAX = (2, 17)
 CLANG_FORMAT = 14  # others format differently
-AGENT_NEEDED = {"libc.so.6", "libpthread.so.0", "libdl.so.2"}
+AGENT_NEEDED = {"libc.so.6"}  # a library that is missing keeps the program from starting
 AGENT_TLS_BYTES = 16
 
 offences = []
@@ -235,6 +236,18 @@ def dynamic_symbols(library):
             yield name, version, part[6] != "UND", part[4] == "WEAK"
 
 
+@functools.cache
+def moved_to_libc():
+    """What came into libc.so.6 from libpthread and libdl with 2.32 to 2.34: it is there in a newer and an older version."""
+    libc = re.search(r"libc\.so\.6 => (\S+)", output("ldd", sys.executable))
+    versions = collections.defaultdict(set)
+    for name, version, defined, _ in dynamic_symbols(libc.group(1)):
+        match = re.fullmatch(r"GLIBC_(\d+)\.(\d+)(?:\.\d+)?", version)
+        if defined and match:
+            versions[name].add((int(match.group(1)), int(match.group(2))))
+    return {name for name, found in versions.items() if min(found) <= GLIBC_MAX and any((2, 32) <= v <= (2, 34) for v in found)}
+
+
 def check_agent(build):
     library = build / "lib" / "libprofd_agent.so"
     if not library.exists():
@@ -258,8 +271,20 @@ def check_agent(build):
     needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic))
     for name in sorted(needed - AGENT_NEEDED):
         offence("needed", "libprofd_agent.so", f"needs {name}")
-    for name in sorted(AGENT_NEEDED - needed):
-        offence("needed", "libprofd_agent.so", f"does not name {name}, where an old glibc keeps what it calls")
+    if "RELR" in dynamic:
+        offence("glibc", "libprofd_agent.so", "packed relative relocations need glibc 2.36")
+    if "(GNU_HASH)" not in dynamic and "(HASH)" not in dynamic:
+        offence("glibc", "libprofd_agent.so", "has no hash table that an old loader knows")
+    # Versions that no symbol has stand here only: GLIBC_ABI_DT_RELR and its like.
+    for name in re.findall(r"Name: (\S+)", output("readelf", "--wide", "--version-info", library).partition("Version needs")[2]):
+        match = re.fullmatch(r"GLIBC_(\d+)\.(\d+)(?:\.\d+)?", name)
+        if not match or (int(match.group(1)), int(match.group(2))) > GLIBC_MAX:
+            offence("glibc", "libprofd_agent.so", f"needs {name}")
+    if "x86 ISA needed" in output("readelf", "--wide", "--notes", library):
+        offence("glibc", "libprofd_agent.so", "is for some processors only")
+    for name, version, defined, weak in symbols:
+        if not defined and not weak and name in moved_to_libc():
+            offence("weak", "libprofd_agent.so", f"{name} was not in libc.so.6 before 2.34; make it weak (agent/glibc_compat.h)")
     if "NODELETE" not in dynamic:
         offence("nodelete", "libprofd_agent.so", "could be unmapped under its own threads")
     tls = re.search(r"^\s*TLS\s+\S+\s+\S+\s+\S+\s+\S+\s+(0x[0-9a-f]+)", output("readelf", "--wide", "--segments", library), re.M)

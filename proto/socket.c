@@ -90,18 +90,25 @@ int socket_candidate(unsigned index, char ret[SOCKET_PATH_BYTES])
 	return 0;
 }
 
-/* Does this process's user namespace map `uid`? Reads lines "inside outside count" of /proc/self/uid_map. Taken as mapped
- * where it cannot be read: the stricter answer. */
-static int uid_is_mapped(uint32_t uid)
+/* What this process's user namespace maps. */
+struct uid_map {
+	int unmapped; /* UID_UNMAPPED is somebody's */
+	int all;      /* all are: it is the first one, or like it */
+};
+
+/* Reads lines "inside outside count" of /proc/self/uid_map. Where it cannot be read the stricter answers. */
+static struct uid_map read_uid_map(void)
 {
+	struct uid_map map = {1, 0};
 	char text[4096];
 	int fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return 1;
+		return map;
 	ssize_t n = read(fd, text, sizeof text);
 	close(fd);
 	if (n <= 0)
-		return 1;
+		return map;
+	map.unmapped = 0;
 	uint64_t field[3] = {0};
 	unsigned column = 0;
 	int in_number = 0;
@@ -117,13 +124,15 @@ static int uid_is_mapped(uint32_t uid)
 			column++;
 		in_number = 0;
 		if (c == '\n') {
-			if (column >= 3 && uid >= field[0] && uid - field[0] < field[2])
-				return 1;
+			if (column >= 3) {
+				map.unmapped |= UID_UNMAPPED >= field[0] && UID_UNMAPPED - field[0] < field[2];
+				map.all |= field[0] == 0 && field[2] == UINT32_MAX;
+			}
 			memset(field, 0, sizeof field);
 			column = 0;
 		}
 	}
-	return 0;
+	return map;
 }
 
 int socket_trusted(const char *path)
@@ -148,15 +157,18 @@ int socket_trusted(const char *path)
 		return -EPERM;
 
 	/* In /tmp anybody makes folders, and those of all strangers look alike: no excuse there. */
-	int unmapped_is_root = strncmp(path, "/tmp/", 5) != 0 && !uid_is_mapped(UID_UNMAPPED);
-	uid_t folder_owner = in.st_uid, owner = socket.st_uid;
+	struct uid_map map = read_uid_map();
+	int unmapped_is_root = strncmp(path, "/tmp/", 5) != 0 && !map.unmapped;
+	uid_t folder_owner = in.st_uid, owner = socket.st_uid, own = geteuid();
+	/* Who is nobody looks like all strangers. */
+	int own_is_known = own != UID_UNMAPPED || map.all;
 	if (unmapped_is_root && folder_owner == UID_UNMAPPED)
 		folder_owner = 0;
 	if (unmapped_is_root && owner == UID_UNMAPPED)
 		owner = 0;
 	if (folder_owner != owner && folder_owner != 0)
 		return -EPERM;
-	if (owner == 0 || owner == geteuid())
+	if (owner == 0 || (owner == own && own_is_known))
 		return 0;
 	/* Another user's daemon: the one that this user has named, or that root has put into /run. */
 	const char *chosen = chosen_socket();

@@ -14,6 +14,7 @@
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #define SOCKETS 6
@@ -110,6 +111,7 @@ static size_t read_file(const char *path, char *to, size_t bytes)
 {
 	size_t n = 0;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	to[0] = 0;
 	if (fd < 0)
 		return 0;
 	while (n < bytes - 1) {
@@ -231,7 +233,12 @@ void facts_hello(struct message_hello *hello)
 	message_text(hello->launcher, sizeof hello->launcher, facts.launcher);
 	message_text(hello->job, sizeof hello->job, facts.job);
 	size_t n = read_file("/proc/self/cmdline", arguments, sizeof arguments);
-	message_text(hello->name, sizeof hello->name, *facts.name ? facts.name : program_name(arguments, n));
+	/* A container may be without /proc; what it was started as is known all the same. */
+	const char *executed = n ? NULL : (const char *)getauxval(AT_EXECFN);
+	message_text(hello->name, sizeof hello->name,
+		     *facts.name ? facts.name
+		     : executed	 ? base_name(executed)
+				 : program_name(arguments, n));
 	for (size_t i = 0; i + 1 < n; i++)
 		if (!arguments[i])
 			arguments[i] = ' ';

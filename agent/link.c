@@ -10,6 +10,7 @@
 
 #include "../proto/limits.h"
 #include "../proto/socket.h"
+#include "../proto/system.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -102,7 +103,12 @@ static void hello(void)
 	if (welcome && !memcmp(&now, &told, sizeof now))
 		return;
 	told = now;
-	link_send(&now, -1);
+	/* The first time with a proof of the namespace that the pid is of. Too many descriptors under way: then without. */
+	int namespace = welcome ? -1 : system_pid_namespace();
+	if (link_send(&now, namespace) == -ETOOMANYREFS)
+		link_send(&now, -1);
+	if (namespace >= 0)
+		close(namespace);
 }
 
 static void retry_later(void)

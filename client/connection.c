@@ -2,6 +2,7 @@
 #include "connection.h"
 
 #include "proto/limits.h"
+#include "proto/system.h"
 #include "proto/version.h"
 #include "text.h"
 
@@ -95,16 +96,10 @@ void daemons_deinit(struct daemons *daemons)
 cJSON *request_new(const char *op)
 {
 	cJSON *request = need(cJSON_CreateObject());
-	struct stat namespace;
-	char inode[24];
 
 	need(cJSON_AddStringToObject(request, "op", op));
 	need(cJSON_AddNumberToObject(request, "major", PROTOCOL_MAJOR));
 	need(cJSON_AddNumberToObject(request, "minor", PROTOCOL_MINOR));
-	if (stat("/proc/self/ns/pid", &namespace) == 0) {
-		snprintf(inode, sizeof inode, "%llu", (unsigned long long)namespace.st_ino);
-		need(cJSON_AddStringToObject(request, "pid_namespace", inode));
-	}
 	return request;
 }
 
@@ -113,10 +108,14 @@ bool daemon_send(struct daemon *daemon, const cJSON *request, struct failure *fa
 	char *packet = need(cJSON_PrintUnformatted(request));
 	size_t n = strlen(packet);
 	char detail[SOCKET_PATH_BYTES + 160];
+	/* By which the daemon reads our pids, and tells us those that we can use. */
+	int namespace = system_pid_namespace();
 	int error = -EMSGSIZE;
 
 	if (n <= LIMIT_PACKET_BYTES)
-		error = socket_send(daemon->fd, packet, n, NULL, 0);
+		error = socket_send(daemon->fd, packet, n, &namespace, namespace >= 0 ? 1 : 0);
+	if (namespace >= 0)
+		close(namespace);
 	free(packet);
 	if (error == 0)
 		return true;

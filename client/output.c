@@ -41,6 +41,14 @@ void json_sort(cJSON *array, int (*order)(const void *, const void *))
 	free(items);
 }
 
+void json_add_pid(cJSON *object, int64_t pid)
+{
+	if (pid > 0)
+		need(cJSON_AddNumberToObject(object, "pid", (double)pid));
+	else
+		need(cJSON_AddNullToObject(object, "pid"));
+}
+
 void json_add_text(cJSON *object, const char *key, const char *text)
 {
 	char *clean;

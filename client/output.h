@@ -16,6 +16,8 @@ int json_print(cJSON *object);
 void json_sort(cJSON *array, int (*order)(const void *, const void *));
 /* Adds a text that may hold anything; NULL becomes null. */
 void json_add_text(cJSON *object, const char *key, const char *text);
+/* Adds "pid", null where it is 0: that of a process that cannot be seen from here. */
+void json_add_pid(cJSON *object, int64_t pid);
 
 /* Sets a cell of the newest row to a member of a daemon's row, whatever its type; missing or null: stays empty. */
 void table_set_member(struct table *table, size_t column, const cJSON *object, const char *key);

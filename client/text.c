@@ -225,3 +225,12 @@ const char *text_count(char to[TEXT_FIGURE_BYTES], int64_t count)
 	to[out] = 0;
 	return to;
 }
+
+const char *text_pid(char to[TEXT_FIGURE_BYTES], int64_t pid)
+{
+	if (pid > 0)
+		snprintf(to, TEXT_FIGURE_BYTES, "pid %lld", (long long)pid);
+	else
+		snprintf(to, TEXT_FIGURE_BYTES, "pid not seen from here");
+	return to;
+}

@@ -32,5 +32,7 @@ char *text_cut(const char *text, size_t width);
 const char *text_duration(char to[TEXT_FIGURE_BYTES], int64_t ns);
 const char *text_bytes(char to[TEXT_FIGURE_BYTES], int64_t bytes);
 const char *text_count(char to[TEXT_FIGURE_BYTES], int64_t count);
+/* "pid 42"; of one that lives outside of this container (0, in JSON null) "pid not seen from here". */
+const char *text_pid(char to[TEXT_FIGURE_BYTES], int64_t pid);
 
 #endif

@@ -83,7 +83,8 @@ static void refuse(struct watch *watch, const struct failure *failure)
 
 static void describe(const struct watched *watched, char *text, size_t bytes)
 {
-	int n = snprintf(text, bytes, "capture %s (pid %lld", watched->id, (long long)watched->pid);
+	char pid[TEXT_FIGURE_BYTES];
+	int n = snprintf(text, bytes, "capture %s (%s", watched->id, text_pid(pid, watched->pid));
 
 	if (watched->rank >= 0 && (size_t)n < bytes)
 		n += snprintf(text + n, bytes - (size_t)n, ", rank %lld", (long long)watched->rank);

@@ -1,6 +1,7 @@
 /* capture.c - see capture.h. Thread: the loop's. No locks. */
 #include "capture.h"
 #include "log.h"
+#include "namespaces.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -726,7 +727,8 @@ void trigger_progress(struct trigger *trigger, struct capture *capture, uint64_t
 	capture_id_text(capture->facts.number, trigger->server->user, id);
 	cJSON *row = conn_row_new("progress");
 	cJSON_AddStringToObject(row, "capture_id", id);
-	cJSON_AddNumberToObject(row, "pid", capture->facts.who.pid);
+	registry_add_pid(row,
+			 namespace_pid(&capture->facts.who, trigger->server->pid_namespace, trigger->pid_namespace));
 	if (capture->facts.who.rank >= 0)
 		cJSON_AddNumberToObject(row, "rank", capture->facts.who.rank);
 	else
@@ -752,7 +754,7 @@ static void add_rank(cJSON *row, const char *key, int32_t rank)
 		cJSON_AddNullToObject(row, key);
 }
 
-void capture_describe(const struct server *server, const struct capture_facts *facts, cJSON *row)
+void capture_describe(const struct server *server, uint64_t viewer, const struct capture_facts *facts, cJSON *row)
 {
 	char id[ID_BYTES], time[TIME_TEXT_BYTES];
 	capture_id_text(facts->number, server->user, id);
@@ -760,7 +762,7 @@ void capture_describe(const struct server *server, const struct capture_facts *f
 	trigger_id_text(facts->trigger, server->user, id);
 	add_text(row, "trigger_id", id);
 	cJSON_AddNumberToObject(row, "cycle", (double)facts->cycle);
-	cJSON_AddNumberToObject(row, "pid", facts->who.pid);
+	registry_add_pid(row, namespace_pid(&facts->who, server->pid_namespace, viewer));
 	cJSON_AddNumberToObject(row, "uid", facts->who.uid);
 	add_text(row, "user", facts->who.user);
 	add_text(row, "name", facts->who.name);

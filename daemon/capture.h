@@ -69,8 +69,8 @@ enum capture_status capture_status_now(const struct capture *capture);
 bool capture_is_running(const struct capture *capture);
 struct capture *capture_find(struct server *server, uint64_t number);
 
-/* Adds the members of CAPTURE (requests.h). */
-void capture_describe(const struct server *server, const struct capture_facts *facts, cJSON *row);
+/* Adds the members of CAPTURE (requests.h), with the pid by which `viewer`, a pid namespace, knew the process. */
+void capture_describe(const struct server *server, uint64_t viewer, const struct capture_facts *facts, cJSON *row);
 
 /* Finds the partial files that an earlier daemon left. Before the loop runs. */
 void orphans_scan(struct server *server);

@@ -211,8 +211,8 @@ int catalogue_put_capture(struct catalogue *catalogue, const struct capture_fact
 		catalogue,
 		"INSERT OR REPLACE INTO captures (id, trigger, cycle, pid, start_time, uid, host, name, command, job, "
 		"rank, world_size, label, status, reason, started, finished, steps_wanted, steps_recorded, events, "
-		"lost, bytes, step_ns, step_after, simulated, reason_code) "
-		"VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+		"lost, bytes, step_ns, step_after, simulated, reason_code, pids) "
+		"VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
 	if (!s)
 		return -EIO;
 	sqlite3_bind_int64(s, 1, (int64_t)facts->number);
@@ -241,6 +241,7 @@ int catalogue_put_capture(struct catalogue *catalogue, const struct capture_fact
 	bind_known(s, 24, facts->step_after);
 	sqlite3_bind_int(s, 25, facts->simulated);
 	sqlite3_bind_text(s, 26, cancel_reason_word(facts->reason_code), -1, SQLITE_STATIC);
+	bind_text(s, 27, facts->who.pids);
 	return catalogue_finish(catalogue, s);
 }
 
@@ -321,7 +322,7 @@ int catalogue_audit(struct catalogue *catalogue, uid_t uid, pid_t pid, const cha
 	"id, trigger, cycle, pid, start_time, uid, host, name, command, job, rank, world_size, label, status, "        \
 	"reason, "                                                                                                     \
 	"started, finished, steps_wanted, steps_recorded, events, lost, bytes, step_ns, step_after, simulated, "       \
-	"reason_code"
+	"reason_code, pids"
 
 static void column_text(sqlite3_stmt *s, int at, char *to, size_t to_bytes)
 {
@@ -387,6 +388,7 @@ static void read_row(sqlite3_stmt *s, struct capture_facts *ret)
 	ret->step_after = column_number(s, 23);
 	ret->simulated = sqlite3_column_int(s, 24) != 0;
 	ret->reason_code = reason_from_word((const char *)sqlite3_column_text(s, 25));
+	column_text(s, 26, ret->who.pids, sizeof ret->who.pids);
 	/* Names may come over a network: here, where waiting harms nobody. */
 	user_name(ret->who.uid, ret->who.user, sizeof ret->who.user);
 }
@@ -408,10 +410,11 @@ int catalogue_list(struct catalogue *catalogue, const struct catalogue_filter *f
 		   unsigned room)
 {
 	sqlite3_stmt *s = catalogue_prepare(
-		catalogue, "SELECT " ROW_COLUMNS " FROM captures WHERE (?1 OR uid = ?2) AND (?3 = 0 OR pid = ?3) "
-			   "AND (?4 = '' OR name GLOB ?4) AND (?5 = '' OR job GLOB ?5) AND "
-			   "(?6 = '' OR label GLOB ?6) AND id < ?7 AND (?9 = 0 OR trigger = ?9) ORDER BY id DESC "
-			   "LIMIT ?8");
+		catalogue,
+		"SELECT " ROW_COLUMNS
+		" FROM captures WHERE (?1 OR uid = ?2) AND (?3 = 0 OR iif(?10 = '', pid = ?3, instr(pids, ?10))) "
+		"AND (?4 = '' OR name GLOB ?4) AND (?5 = '' OR job GLOB ?5) AND "
+		"(?6 = '' OR label GLOB ?6) AND id < ?7 AND (?9 = 0 OR trigger = ?9) ORDER BY id DESC LIMIT ?8");
 	if (!s)
 		return -EIO;
 	sqlite3_bind_int(s, 1, filter->all);
@@ -423,6 +426,11 @@ int catalogue_list(struct catalogue *catalogue, const struct catalogue_filter *f
 	sqlite3_bind_int64(s, 7, (int64_t)filter->before);
 	sqlite3_bind_int64(s, 8, room);
 	sqlite3_bind_int64(s, 9, (int64_t)filter->trigger);
+	/* As namespaces.c writes them. */
+	char inner[40] = "";
+	if (!filter->own)
+		snprintf(inner, sizeof inner, " %" PRIu64 ":%d ", filter->pid_namespace, filter->pid);
+	sqlite3_bind_text(s, 10, inner, -1, SQLITE_STATIC);
 	unsigned n = 0;
 	while (n < room && sqlite3_step(s) == SQLITE_ROW)
 		read_row(s, &rows[n++]);

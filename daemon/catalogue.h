@@ -66,7 +66,9 @@ int catalogue_close_lost(struct catalogue *catalogue, bool (*has_file)(void *con
 struct catalogue_filter {
 	bool all; /* of every user */
 	uid_t uid;
-	pid_t pid; /* 0 = any */
+	pid_t pid;		/* 0 = any */
+	bool own;		/* it is one of the daemon's own pid namespace */
+	uint64_t pid_namespace; /* else of this one */
 	char name[128], job[128], label[128];
 	uint64_t before;  /* only numbers below */
 	uint64_t trigger; /* 0 = any */

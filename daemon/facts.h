@@ -11,12 +11,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* For all levels that the kernel lets nest. */
+#define PIDS_BYTES 640
+
 struct identity {
 	pid_t pid; /* as the daemon sees it */
 	uint64_t start_time;
 	uid_t uid;
-	pid_t agent_pid; /* in the agent's own pid namespace */
-	uint64_t pid_namespace;
+	pid_t agent_pid;       /* in the agent's own pid namespace */
+	char pids[PIDS_BYTES]; /* by pid namespace, from below the daemon's inwards: " 4026532210:7 4026532300:1 " */
 	int32_t rank, local_rank, world_size; /* -1 = none */
 	char user[32];
 	char host[64];

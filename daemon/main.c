@@ -1,6 +1,7 @@
 /* main.c - profd-daemon: options, then server.c. */
 #include "capture.h"
 #include "log.h"
+#include "namespaces.h"
 #include "options.h"
 #include "places.h"
 #include "proto/version.h"
@@ -53,12 +54,6 @@ static void raise_descriptor_limit(void)
 	}
 }
 
-static uint64_t own_pid_namespace(void)
-{
-	struct stat facts;
-	return stat("/proc/self/ns/pid", &facts) == 0 ? facts.st_ino : 0;
-}
-
 static void count_owner(void *context, uid_t uid, uint64_t captures, uint64_t bytes)
 {
 	struct server *server = context;
@@ -78,6 +73,11 @@ static int serve(struct server *server, const char *directory, const char *socke
 	umask(server->user ? 077 : 027);
 	signal(SIGPIPE, SIG_IGN);
 	raise_descriptor_limit();
+	server->pid_namespace = namespace_own(sentence, sizeof sentence);
+	if (!server->pid_namespace) {
+		log_line("%s", sentence);
+		return 1;
+	}
 	int lock = places_take(server, directory, socket_path, sentence);
 	if (lock < 0) {
 		log_line("%s", sentence);
@@ -92,7 +92,6 @@ static int serve(struct server *server, const char *directory, const char *socke
 	}
 	const struct group *group = getgrnam("profd");
 	server->group = !server->user && group ? group->gr_gid : (gid_t)-1;
-	server->pid_namespace = own_pid_namespace();
 	server->started_at = clock_realtime();
 	server->next_serial = 1;
 	server->next_capture = catalogue_last_capture(&server->catalogue) + 1;

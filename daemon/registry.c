@@ -2,6 +2,7 @@
 #include "registry.h"
 #include "capture.h"
 #include "log.h"
+#include "namespaces.h"
 #include "proto/version.h"
 #include "serve.h"
 #include "trigger.h"
@@ -73,34 +74,51 @@ bool process_has_ended(pid_t pid, uint64_t start_time)
 	       (stat.flags & FLAG_EXITING);
 }
 
-pid_t registry_visible_pid(const struct process *process, uint64_t pid_namespace)
+pid_t registry_visible_pid(const struct process *process, uint64_t viewer)
 {
-	if (pid_namespace && pid_namespace != process->server->pid_namespace &&
-	    pid_namespace == process->who.pid_namespace)
-		return process->who.agent_pid;
-	return process->who.pid;
+	return namespace_pid(&process->who, process->server->pid_namespace, viewer);
 }
 
-struct process *registry_find(struct server *server, pid_t pid, uint64_t pid_namespace)
+struct process *registry_find(struct server *server, pid_t pid)
 {
-	bool own = pid_namespace == 0 || pid_namespace == server->pid_namespace;
 	for (struct process *process = server->processes; process; process = process->next)
-		if (own ? process->who.pid == pid
-			: process->who.pid_namespace == pid_namespace && process->who.agent_pid == pid)
+		if (process->who.pid == pid)
 			return process;
 	return NULL;
 }
 
-enum error registry_missing(const struct conn *conn, pid_t pid, uint64_t pid_namespace)
+struct process *registry_find_for(const struct conn *conn, pid_t pid)
 {
-	const struct server *server = conn->server;
+	struct process *found = NULL;
+	for (struct process *process = conn->server->processes; process; process = process->next)
+		if (registry_visible_pid(process, conn->pid_namespace) == pid) {
+			found = process;
+			if (conn_may(conn, process->who.uid))
+				break;
+		}
+	return found;
+}
+
+enum error registry_missing(const struct conn *conn, pid_t pid)
+{
 	char path[32];
 	struct stat facts;
 	snprintf(path, sizeof path, "/proc/%d", pid);
-	/* What another pid namespace calls so cannot be looked up from here. A zombie is no process to a user. */
-	if ((pid_namespace && pid_namespace != server->pid_namespace) || stat(path, &facts) || !process_start_time(pid))
+	/* What another pid namespace calls so cannot be looked up from here. */
+	if (conn->pid_namespace != conn->server->pid_namespace)
+		return ERROR_NO_TARGET;
+	/* A zombie is no process to a user. */
+	if (stat(path, &facts) || !process_start_time(pid))
 		return ERROR_NO_PROCESS;
 	return conn_may(conn, facts.st_uid) ? ERROR_NO_AGENT : ERROR_NOT_YOURS;
+}
+
+void registry_add_pid(cJSON *row, pid_t pid)
+{
+	if (pid > 0)
+		cJSON_AddNumberToObject(row, "pid", pid);
+	else
+		cJSON_AddNullToObject(row, "pid");
 }
 
 enum step_source registry_step_source(const struct process *process)
@@ -163,7 +181,7 @@ static void add_libraries(cJSON *row, uint32_t libraries)
 			cJSON_AddItemToArray(list, cJSON_CreateString(names[i].word));
 }
 
-void registry_describe(const struct process *process, uint64_t pid_namespace, cJSON *row)
+void registry_describe(const struct process *process, uint64_t viewer, cJSON *row)
 {
 	const struct identity *who = &process->who;
 	const struct capture *capture = capture_of_process(process);
@@ -174,7 +192,7 @@ void registry_describe(const struct process *process, uint64_t pid_namespace, cJ
 	if (steps > 1ull << 53)
 		steps = 1ull << 53;
 	median = page_median(process->page, steps);
-	cJSON_AddNumberToObject(row, "pid", registry_visible_pid(process, pid_namespace));
+	registry_add_pid(row, registry_visible_pid(process, viewer));
 	cJSON_AddNumberToObject(row, "uid", who->uid);
 	cJSON_AddStringToObject(row, "user", who->user);
 	cJSON_AddStringToObject(row, "name", who->name);
@@ -326,8 +344,6 @@ static void take_facts(struct process *process, const struct message_hello *hell
 {
 	struct identity *who = &process->who;
 	process->hello = *hello;
-	who->agent_pid = hello->pid;
-	who->pid_namespace = hello->pid_namespace;
 	who->rank = hello->rank;
 	who->local_rank = hello->local_rank;
 	who->world_size = hello->world_size;
@@ -340,7 +356,31 @@ static void take_facts(struct process *process, const struct message_hello *hell
 	text_copy(who->agent_version, sizeof who->agent_version, hello->version);
 }
 
-static void hello_first(struct conn *conn, const struct message_hello *hello)
+/* Who says hello is who has connected, and can be told from others. Fills the pids in `who`. Returns NULL, or why not. */
+static const char *identify(const struct conn *conn, const struct message_hello *hello, int fd, struct identity *who)
+{
+	/* What the kernel cannot name in the daemon's namespaces it shows as nobody. */
+	if (conn->peer.pid <= 0)
+		return "the daemon runs in a pid namespace (a container) from which this process cannot be seen; run "
+		       "the "
+		       "daemon on the host, or in the host's pid namespace";
+	if (!namespace_knows_uid(conn->peer.uid))
+		return NAMESPACE_UID_SENTENCE;
+	who->pid = conn->peer.pid;
+	who->uid = conn->peer.uid;
+	who->start_time = process_start_time(conn->peer.pid);
+	if (!namespace_locate(who, conn->server->pid_namespace, hello->pid, fd))
+		return "the process that connected is not the one that says hello";
+	if (!who->start_time)
+		who->start_time = hello->start_time;
+	if (!hello->start_time || who->start_time == hello->start_time)
+		return NULL;
+	/* The pid is right and only the time is not: its clocks count from elsewhere. */
+	return "the process lives in a time namespace, so that its clocks and the daemon's do not agree; run it in the "
+	       "host's";
+}
+
+static void hello_first(struct conn *conn, const struct message_hello *hello, int fd)
 {
 	struct server *server = conn->server;
 	if (hello->major != PROTOCOL_MAJOR) {
@@ -356,15 +396,16 @@ static void hello_first(struct conn *conn, const struct message_hello *hello)
 	/* The pid and its start time as we see them: a process cannot register for another. Watched first, looked at then:
 	 * what is watched is what was looked at. */
 	struct watch *watch = watch_new(conn);
-	uint64_t start_time = process_start_time(conn->peer.pid);
-	if (conn->peer.pid <= 0 || (start_time && hello->start_time && start_time != hello->start_time)) {
+	struct identity who = {0};
+	const char *wrong = identify(conn, hello, fd, &who);
+	if (wrong) {
 		watch_stop(watch);
-		refuse(conn, ERROR_PROTOCOL, "the process that connected is not the one that says hello");
+		refuse(conn, ERROR_PROTOCOL, wrong);
 		return;
 	}
 	/* One connection a process: of two, the newer is the living one (another program after exec, or an agent that
 	 * connects again after trouble). What the older still had to say comes first. */
-	struct process *older = registry_find(server, conn->peer.pid, 0);
+	struct process *older = registry_find(server, conn->peer.pid);
 	if (older)
 		conn_drain(older->conn);
 	struct process *process = calloc(1, sizeof *process);
@@ -381,9 +422,7 @@ static void hello_first(struct conn *conn, const struct message_hello *hello)
 	process->watch = watch;
 	process->serial = server->next_serial++;
 	process->registered_at = clock_realtime();
-	process->who.pid = conn->peer.pid;
-	process->who.uid = conn->peer.uid;
-	process->who.start_time = start_time ? start_time : hello->start_time;
+	process->who = who;
 	snprintf(process->who.user, sizeof process->who.user, "%u", conn->peer.uid);
 	take_facts(process, hello);
 	process->next = server->processes;
@@ -410,7 +449,7 @@ void registry_message(struct conn *conn, const union message_any *message, int f
 			take_facts(process, &message->hello);
 			trigger_offer_process(process);
 		} else {
-			hello_first(conn, &message->hello);
+			hello_first(conn, &message->hello, fd);
 		}
 		return;
 	}

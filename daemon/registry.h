@@ -24,13 +24,18 @@ void registry_message(struct conn *conn, const union message_any *message, int f
 /* The agent's connection has ended. */
 void registry_gone(struct process *process);
 
-/* The pid by which a client in `pid_namespace` (0 = not stated) knows the process. */
-pid_t registry_visible_pid(const struct process *process, uint64_t pid_namespace);
-struct process *registry_find(struct server *server, pid_t pid, uint64_t pid_namespace);
-/* Why a pid cannot be served: NOT_YOURS, NO_AGENT or NO_PROCESS. */
-enum error registry_missing(const struct conn *conn, pid_t pid, uint64_t pid_namespace);
-/* Adds the members of PROCESS (requests.h). */
-void registry_describe(const struct process *process, uint64_t pid_namespace, cJSON *row);
+/* The process that the daemon's own pid namespace calls so. */
+struct process *registry_find(struct server *server, pid_t pid);
+/* The process that a client calls so. Of several (an agent may have shown another's namespace) one that it may see. */
+struct process *registry_find_for(const struct conn *conn, pid_t pid);
+/* The pid by which `viewer`, a pid namespace, knows the process; 0 where it cannot see it. */
+pid_t registry_visible_pid(const struct process *process, uint64_t viewer);
+/* Why a client's pid cannot be served: NOT_YOURS, NO_AGENT, NO_PROCESS or NO_TARGET. */
+enum error registry_missing(const struct conn *conn, pid_t pid);
+/* Adds the members of PROCESS (requests.h), for `viewer`. */
+void registry_describe(const struct process *process, uint64_t viewer, cJSON *row);
+/* Adds "pid", null where it is 0. */
+void registry_add_pid(cJSON *row, pid_t pid);
 /* Median of its last 16 step times, ns; 0 where none is known. */
 uint64_t registry_step_ns(const struct process *process);
 enum step_source registry_step_source(const struct process *process);

@@ -300,11 +300,8 @@ enum error request_parse(struct request *ret, const char *packet, size_t n, char
 		snprintf(sentence, sentence_bytes, "the request is not one JSON object");
 		return ERROR_USAGE;
 	}
-	char word[32] = "", namespace_text[32] = "";
+	char word[32] = "";
 	text(&parse, object, "op", word, sizeof word);
-	text(&parse, object, "pid_namespace", namespace_text, sizeof namespace_text);
-	if (strspn(namespace_text, "0123456789") == strlen(namespace_text))
-		ret->pid_namespace = strtoull(namespace_text, NULL, 10);
 	uint64_t major = number(&parse, object, "major", UINT32_MAX);
 	ret->op = op_from_word(word);
 	if (!parse.error && major != PROTOCOL_MAJOR) {

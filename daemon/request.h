@@ -24,7 +24,6 @@ enum request_op {
 
 struct request {
 	enum request_op op;
-	uint64_t pid_namespace; /* 0 = not stated */
 
 	int32_t *pids; /* targets.pids, or the one "pid"; owned */
 	size_t pid_count;

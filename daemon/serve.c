@@ -2,6 +2,7 @@
 #include "serve.h"
 #include "capture.h"
 #include "log.h"
+#include "namespaces.h"
 #include "proto/version.h"
 #include "trigger.h"
 
@@ -36,7 +37,7 @@ static void serve_status(struct conn *conn)
 	time_text(server->started_at, started);
 	cJSON *row = conn_row_new("daemon");
 	cJSON_AddStringToObject(row, "version", PROFD_VERSION);
-	cJSON_AddNumberToObject(row, "pid", getpid());
+	registry_add_pid(row, conn->pid_namespace == server->pid_namespace ? getpid() : 0);
 	cJSON_AddNumberToObject(row, "uid", getuid());
 	cJSON_AddStringToObject(row, "socket", server->socket_path);
 	cJSON_AddStringToObject(row, "directory", server->directory);
@@ -54,7 +55,7 @@ static void serve_status(struct conn *conn)
 static void process_row(struct conn *conn, const struct process *process)
 {
 	cJSON *row = conn_row_new("process");
-	registry_describe(process, conn->request.pid_namespace, row);
+	registry_describe(process, conn->pid_namespace, row);
 	conn_row(conn, row);
 }
 
@@ -83,16 +84,20 @@ static void produce_ps(struct conn *conn)
 static struct process *named_process(struct conn *conn)
 {
 	int32_t pid = conn->request.pids[0];
-	struct process *process = registry_find(conn->server, pid, conn->request.pid_namespace);
+	struct process *process = registry_find_for(conn, pid);
 	enum error error = ERROR_NONE;
 	if (!process)
-		error = registry_missing(conn, pid, conn->request.pid_namespace);
+		error = registry_missing(conn, pid);
 	else if (!conn_may(conn, process->who.uid))
 		error = ERROR_NOT_YOURS;
 	if (!error)
 		return process;
 	char detail[32];
-	snprintf(detail, sizeof detail, error == ERROR_NOT_YOURS ? "process %d" : "%d", pid);
+	snprintf(detail, sizeof detail,
+		 error == ERROR_NOT_YOURS   ? "process %d"
+		 : error == ERROR_NO_TARGET ? "pid %d"
+					    : "%d",
+		 pid);
 	conn_error(conn, error, detail, pid);
 	return NULL;
 }
@@ -176,10 +181,11 @@ void serve_probe_gone(struct process *process)
 		next = conn->next;
 		if (conn->probing != process)
 			continue;
-		char pid[16];
-		snprintf(pid, sizeof pid, "%d", process->who.pid);
+		char text[16];
+		int32_t pid = registry_visible_pid(process, conn->pid_namespace);
+		snprintf(text, sizeof text, "%d", pid);
 		probe_over(conn);
-		conn_error(conn, ERROR_GONE, pid, process->who.pid);
+		conn_error(conn, ERROR_GONE, text, pid);
 	}
 }
 
@@ -188,7 +194,7 @@ void serve_tick(struct conn *conn, uint64_t now)
 	if (now < conn->probe_deadline)
 		return;
 	char detail[128];
-	int32_t pid = registry_visible_pid(conn->probing, conn->request.pid_namespace);
+	int32_t pid = registry_visible_pid(conn->probing, conn->pid_namespace);
 	snprintf(detail, sizeof detail, "the agent of process %d does not answer; is the process stopped?", pid);
 	probe_over(conn);
 	conn_error(conn, ERROR_TIMEOUT, detail, pid);
@@ -303,7 +309,7 @@ static void list_done(struct work *work)
 		conn->left--;
 		freshen(conn->server, facts);
 		cJSON *row = conn_row_new("capture");
-		capture_describe(conn->server, facts, row);
+		capture_describe(conn->server, conn->pid_namespace, facts, row);
 		conn_row(conn, row);
 	}
 	if (query->count < 0)
@@ -326,6 +332,8 @@ static void produce_captures(struct conn *conn)
 	query->filter = (struct catalogue_filter){.all = conn->admin,
 						  .uid = conn->peer.uid,
 						  .pid = request->pid_count ? request->pids[0] : 0,
+						  .own = conn->pid_namespace == conn->server->pid_namespace,
+						  .pid_namespace = conn->pid_namespace,
 						  .before = conn->cursor,
 						  .trigger = trigger_id_parse(request->trigger_id, conn->server->user)};
 	text_copy(query->filter.name, sizeof query->filter.name, request->name);
@@ -386,7 +394,7 @@ static void send_summary(struct conn *conn, const struct query *query)
 		cJSON_AddNumberToObject(cost, "step_after_ns", (double)facts->step_after);
 	}
 	cJSON_AddStringToObject(row, "row", "summary");
-	capture_describe(conn->server, facts, cJSON_AddObjectToObject(row, "capture"));
+	capture_describe(conn->server, conn->pid_namespace, facts, cJSON_AddObjectToObject(row, "capture"));
 	conn_row(conn, row);
 	conn_end(conn, NULL);
 }
@@ -411,8 +419,11 @@ static void get_done(struct work *work)
 		conn_error(conn, ERROR_NOT_YOURS, detail, 0);
 	} else if (facts->status < CAPTURE_COMPLETE) {
 		/* errors.def speaks of a process: so does the detail. */
-		snprintf(detail, sizeof detail, "%d (capture %s)", facts->who.pid, id);
-		conn_error(conn, ERROR_BUSY, detail, facts->who.pid);
+		pid_t pid = namespace_pid(&facts->who, conn->server->pid_namespace, conn->pid_namespace);
+		snprintf(detail, sizeof detail, "%d (capture %s)", pid, id);
+		if (pid <= 0)
+			snprintf(detail, sizeof detail, "%s (capture %s)", facts->who.name, id);
+		conn_error(conn, ERROR_BUSY, detail, pid);
 	} else if (!open) {
 		send_summary(conn, query);
 	} else if (query->fd < 0) {
@@ -421,7 +432,7 @@ static void get_done(struct work *work)
 		conn_error(conn, ERROR_FAILED, detail, 0);
 	} else {
 		cJSON *row = conn_row_new("file");
-		capture_describe(conn->server, facts, row);
+		capture_describe(conn->server, conn->pid_namespace, facts, row);
 		cJSON_DeleteItemFromObject(row, "bytes");
 		cJSON_AddNumberToObject(row, "bytes", (double)query->bytes);
 		char *text = cJSON_PrintUnformatted(row);
@@ -551,8 +562,7 @@ static bool named_by_cancel(const struct conn *conn, const struct capture *captu
 	if (*request->trigger_id)
 		return capture->facts.trigger == trigger_id_parse(request->trigger_id, user);
 	if (request->pid_count)
-		return capture->process &&
-		       capture->process == registry_find(conn->server, request->pids[0], request->pid_namespace);
+		return capture->process && capture->process == registry_find_for(conn, request->pids[0]);
 	return true;
 }
 
@@ -600,7 +610,7 @@ static void serve_cancel(struct conn *conn)
 	}
 }
 
-void serve_packet(struct conn *conn, const char *packet, size_t n)
+void serve_packet(struct conn *conn, const char *packet, size_t n, int fd)
 {
 	char sentence[SENTENCE_BYTES];
 	conn->busy = true;
@@ -608,6 +618,14 @@ void serve_packet(struct conn *conn, const char *packet, size_t n)
 	if (error) {
 		conn_error(conn, error, sentence, 0);
 		return;
+	}
+	if (!namespace_knows_uid(conn->peer.uid)) {
+		conn_error(conn, ERROR_UNAVAILABLE, NAMESPACE_UID_SENTENCE, 0);
+		return;
+	}
+	if (!conn->located) {
+		conn->pid_namespace = namespace_of_caller(conn->server->pid_namespace, conn->peer.pid, fd);
+		conn->located = true;
 	}
 	switch (conn->request.op) {
 	case REQUEST_status:

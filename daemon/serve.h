@@ -4,8 +4,8 @@
 
 #include "registry.h"
 
-/* Serves one packet of a client. */
-void serve_packet(struct conn *conn, const char *packet, size_t n);
+/* Serves one packet of a client, with its descriptor (-1 = none; the caller's to close). */
+void serve_packet(struct conn *conn, const char *packet, size_t n, int fd);
 /* A COLLECTOR message that answers PROBE. */
 void serve_probe_answer(struct process *process, const struct message_collector *answer);
 /* The process that a doctor asked is gone. */

@@ -264,7 +264,7 @@ static bool conn_read(struct conn *conn)
 	if (conn->kind == CONN_AGENT)
 		agent_packet(conn, server->packet, (size_t)n, fds, nfds);
 	else
-		serve_packet(conn, server->packet, (size_t)n);
+		serve_packet(conn, server->packet, (size_t)n, nfds ? fds[0] : -1);
 	for (unsigned i = 0; i < nfds; i++)
 		close(fds[i]);
 	return !conn->closed && !conn->busy;

@@ -563,6 +563,8 @@ int store_put_facts(struct store *store, const struct capture_facts *facts)
 	store_meta_int(store, "trigger_id", (int64_t)facts->trigger);
 	store_meta_int(store, "cycle", (int64_t)facts->cycle);
 	store_meta_int(store, "pid", who->pid);
+	store_meta_int(store, "agent_pid", who->agent_pid);
+	store_meta_text(store, "pids", who->pids);
 	store_meta_int(store, "uid", (int64_t)who->uid);
 	store_meta_int(store, "start_time", (int64_t)who->start_time);
 	store_meta_text(store, "host", who->host);
@@ -628,6 +630,8 @@ int store_get_facts(struct store *store, struct capture_facts *ret)
 	facts.steps_wanted = (uint64_t)store_get_int(store, "steps_wanted");
 	facts.started = (uint64_t)store_get_int(store, "started");
 	who->pid = (pid_t)store_get_int(store, "pid");
+	who->agent_pid = (pid_t)store_get_int(store, "agent_pid");
+	get_text(store, "pids", who->pids, sizeof who->pids);
 	who->uid = (uid_t)store_get_int(store, "uid");
 	who->start_time = (uint64_t)store_get_int(store, "start_time");
 	who->rank = get_small(store, "rank");

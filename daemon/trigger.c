@@ -68,8 +68,7 @@ static void note(struct trigger *trigger)
 static cJSON *target_row(const struct trigger *trigger, const struct process *process, int32_t pid, enum error error)
 {
 	cJSON *row = conn_row_new("target");
-	cJSON_AddNumberToObject(row, "pid",
-				process ? registry_visible_pid(process, trigger->request.pid_namespace) : pid);
+	registry_add_pid(row, process ? registry_visible_pid(process, trigger->pid_namespace) : pid);
 	if (process) {
 		cJSON_AddStringToObject(row, "name", process->who.name);
 		if (process->who.rank >= 0)
@@ -93,9 +92,12 @@ static void tell(struct trigger *trigger, cJSON *row)
 static void refuse(struct trigger *trigger, const struct process *process, int32_t pid, enum error error,
 		   const char *detail)
 {
-	char text[SENTENCE_BYTES], number[16];
-	int32_t shown = process ? registry_visible_pid(process, trigger->request.pid_namespace) : pid;
-	snprintf(number, sizeof number, "%d", shown);
+	char text[SENTENCE_BYTES], number[80];
+	int32_t shown = process ? registry_visible_pid(process, trigger->pid_namespace) : pid;
+	if (shown > 0)
+		snprintf(number, sizeof number, error == ERROR_NO_TARGET ? "pid %d" : "%d", shown);
+	else
+		text_copy(number, sizeof number, process ? process->who.name : "?");
 	const char *format = error_sentence(error);
 	bool own = format && strcmp(format, "%s") == 0;
 	error_text(error, own ? detail : error == ERROR_NOT_YOURS ? "that process" : number, text);
@@ -297,11 +299,11 @@ void trigger_answered(struct trigger *trigger, struct capture *capture, enum err
 {
 	trigger->waiting--;
 	if (error) {
-		refuse(trigger, capture->process, capture->facts.who.pid, error, sentence);
+		refuse(trigger, capture->process, 0, error, sentence);
 	} else {
 		char id[ID_BYTES];
 		capture_id_text(capture->facts.number, trigger->server->user, id);
-		cJSON *row = target_row(trigger, capture->process, capture->facts.who.pid, ERROR_NONE);
+		cJSON *row = target_row(trigger, capture->process, 0, ERROR_NONE);
 		char trigger_id[ID_BYTES];
 		trigger_id_text(trigger->number, trigger->server->user, trigger_id);
 		cJSON_AddStringToObject(row, "trigger_id", trigger_id);
@@ -327,7 +329,7 @@ void trigger_answered(struct trigger *trigger, struct capture *capture, enum err
 void trigger_captured(struct trigger *trigger, const struct capture *capture)
 {
 	cJSON *row = conn_row_new("captured");
-	capture_describe(trigger->server, &capture->facts, row);
+	capture_describe(trigger->server, trigger->pid_namespace, &capture->facts, row);
 	tell(trigger, row);
 	trigger->running--;
 	trigger->stored++;
@@ -422,12 +424,11 @@ static void arm_pids(struct trigger *trigger, const struct conn *conn)
 {
 	const struct request *request = &trigger->request;
 	for (size_t i = 0; i < request->pid_count; i++) {
-		struct process *process = registry_find(trigger->server, request->pids[i], request->pid_namespace);
+		struct process *process = registry_find_for(conn, request->pids[i]);
 		if (process)
 			arm(trigger, process);
 		else
-			refuse(trigger, NULL, request->pids[i],
-			       registry_missing(conn, request->pids[i], request->pid_namespace), "");
+			refuse(trigger, NULL, request->pids[i], registry_missing(conn, request->pids[i]), "");
 	}
 }
 
@@ -450,6 +451,7 @@ void trigger_start(struct conn *conn, const char *text, size_t n)
 		request->schedule.active = 1;
 	trigger->by = conn->peer;
 	trigger->admin = conn->admin;
+	trigger->pid_namespace = conn->pid_namespace;
 	trigger->began = now;
 	trigger->follow = request->follow;
 	/* A trigger without a deadline of its own has the longest one. */

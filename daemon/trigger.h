@@ -16,6 +16,7 @@ struct trigger {
 	struct request request;
 	struct ucred by;
 	bool admin;
+	uint64_t pid_namespace;		      /* of who asked */
 	uint64_t began, deadline, wait_until; /* CLOCK_MONOTONIC ns; wait_until 0 = not waiting for processes */
 	unsigned waiting;		      /* ARMs without an answer */
 	unsigned running;		      /* captures that are not stored yet */

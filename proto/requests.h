@@ -2,8 +2,7 @@
  * and relative times are numbers of ns, absolute times RFC 3339 strings (UTC, microseconds), ids strings. What a peer
  * does not know it ignores; what it needs and does not find, or finds with the wrong type, is an error of code "usage".
  *
- * Every request: {"op": "...", "major": 1, "minor": 0, "pid_namespace": "4026531836" (inode of the caller's
- * /proc/self/ns/pid), ...}. Every reply is a row, or the end, or an error:
+ * Every request: {"op": "...", "major": 1, "minor": 0, ...}. Every reply is a row, or the end, or an error:
  *
  *   {"row": "...", ...}            any number of them
  *   {"end": true, ...}             the last packet of a reply
@@ -11,12 +10,17 @@
  *
  * A connection serves one request after the other. Who asks is told by SO_PEERCRED, never by the request.
  *
- * op "status"   -> {"row":"daemon","version","pid","uid","socket","directory","started_at","processes":N,"running":N,
+ * Pids, in requests and in replies, are those of the caller's own pid namespace. The first request of a connection shows
+ * it by one descriptor: its /proc/self/ns/pid, open. Without, the caller is taken to be in the daemon's namespace if the
+ * kernel says so, else it has none. In replies "pid" is null where the caller cannot see the process (it lives outside of the
+ * caller's container), in requests such a process has no pid. Uids are the daemon's.
+ *
+ * op "status"   -> {"row":"daemon","version","pid"|null,"uid","socket","directory","started_at","processes":N,"running":N,
  *                   "captures":N,"store_bytes":N,"user":bool (a user's own daemon)}, end. Counts: of what the caller may see.
  *
  * op "ps"       -> {"row":"process", PROCESS}*, end. With {"pid":N} only that one (NO_PROCESS / NO_AGENT / NOT_YOURS
- *                   when there is none).
- *   PROCESS = "pid" (as the caller's namespace sees it), "uid", "user", "name", "command", "host", "job", "launcher",
+ *                   when there is none; NO_TARGET in another pid namespace than the daemon's).
+ *   PROCESS = "pid" (null: see above), "uid", "user", "name", "command", "host", "job", "launcher",
  *             "rank","local_rank","world_size" (null where none), "torch_version", "libraries":["torch",...],
  *             "step":N (ended so far), "step_source":WORD, "step_ns":N|null (median of the last 16), "last_step_at":
  *             RFC3339|null, "registered_at", "state":"idle"|"armed"|"warmup"|"recording"|"finishing",

@@ -33,4 +33,11 @@ static inline int system_lstat(const char *path, struct stat *ret)
 	return (int)syscall(SYS_newfstatat, AT_FDCWD, path, ret, AT_SYMLINK_NOFOLLOW);
 }
 
+/* The caller's pid namespace: what a peer in another one needs to tell who is meant by a pid. -1 where /proc is not
+ * mounted. CLOEXEC. */
+static inline int system_pid_namespace(void)
+{
+	return open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
+}
+
 #endif

@@ -70,12 +70,13 @@ static int check_daemons(struct table *checks)
 	{
 		const char *version = reply_text(row, "version");
 		const char *socket = reply_text(row, "socket");
+		char pid[TEXT_FIGURE_BYTES];
 
-		snprintf(text, sizeof text, "%s answers at %.128s (pid %.0f; processes: %.0f, captures: %.0f)",
+		snprintf(text, sizeof text, "%s answers at %.128s (%s; processes: %.0f, captures: %.0f)",
 			 cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(row, "user")) ? "your own daemon"
 										     : "the system's daemon",
-			 socket ? socket : "?", reply_number(row, "pid", 0), reply_number(row, "processes", 0),
-			 reply_number(row, "captures", 0));
+			 socket ? socket : "?", text_pid(pid, (int64_t)reply_number(row, "pid", 0)),
+			 reply_number(row, "processes", 0), reply_number(row, "captures", 0));
 		doctor_check(checks, "daemon", "ok", text);
 		if (version && strcmp(version, PROFD_VERSION) == 0) {
 			snprintf(text, sizeof text, "client and daemon are both %.32s", version);

@@ -63,6 +63,18 @@ static int by_place(const void *a, const void *b)
 	return order;
 }
 
+static bool unseen(const cJSON *processes)
+{
+	const cJSON *process;
+
+	cJSON_ArrayForEach(process, processes)
+	{
+		if (reply_number(process, "pid", 0) <= 0)
+			return true;
+	}
+	return false;
+}
+
 static bool listed(const cJSON *processes, int64_t pid)
 {
 	const cJSON *process;
@@ -123,6 +135,9 @@ int command_ps(struct arguments *arguments)
 		if (filtered)
 			code = explain(&daemons, arguments, processes);
 		listing_print(&listing, processes, format);
+		if (unseen(processes) && format == FORMAT_TABLE)
+			note("where there is no pid the process lives outside of this container: --name and --job "
+			     "reach it");
 		if (cJSON_GetArraySize(processes) == 0 && !filtered && format == FORMAT_TABLE)
 			note("no process is registered; start one with `profd run -- COMMAND`, or put `eval "
 			     "\"$(profd env)\"` into its job script");

@@ -128,7 +128,7 @@ static void print_header(const struct show *show, const cJSON *about)
 	const char *id = reply_text(about, "capture_id");
 	double rank = reply_number(about, "rank", -1), world = reply_number(about, "world_size", -1);
 	bool complete = status && strcmp(status, "complete") == 0;
-	char text[1024], what[96], rank_text[64] = "", when[20];
+	char text[1024], what[96], rank_text[64] = "", when[20], pid[TEXT_FIGURE_BYTES];
 
 	printf("%scapture %s%s  %s%s%s%s%s\n", screen_bold(&show->screen), id ? id : "?", screen_plain(&show->screen),
 	       complete ? "" : screen_warn(&show->screen), status ? status : "?", reason && *reason ? ": " : "",
@@ -137,9 +137,13 @@ static void print_header(const struct show *show, const cJSON *about)
 		snprintf(rank_text, sizeof rank_text, ", rank %.0f of %.0f", rank, world);
 	else if (rank >= 0)
 		snprintf(rank_text, sizeof rank_text, ", rank %.0f", rank);
-	snprintf(text, sizeof text, "%.0f %.128s%s%s%.128s%s%.64s%s%.128s", reply_number(about, "pid", 0),
-		 name ? name : "", rank_text, user ? ", user " : "", user ? user : "", host ? ", host " : "",
-		 host ? host : "", job && *job ? ", job " : "", job && *job ? job : "");
+	if (reply_number(about, "pid", 0) > 0)
+		snprintf(pid, sizeof pid, "%.0f", reply_number(about, "pid", 0));
+	else
+		text_pid(pid, 0);
+	snprintf(text, sizeof text, "%s %.128s%s%s%.128s%s%.64s%s%.128s", pid, name ? name : "", rank_text,
+		 user ? ", user " : "", user ? user : "", host ? ", host " : "", host ? host : "",
+		 job && *job ? ", job " : "", job && *job ? job : "");
 	line("process", text);
 	if (command && *command)
 		line("command", command);

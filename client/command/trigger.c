@@ -247,22 +247,24 @@ static int print_refused(const struct arguments *a, struct watch *watch)
 		qsort(watch->refused, watch->refused_count, sizeof *watch->refused, by_error);
 	for (size_t i = 0, n; i < watch->refused_count; i += n) {
 		const struct failure *first = &watch->refused[i];
-		char others[256] = "";
+		char others[256] = "", pid[TEXT_FIGURE_BYTES];
 		size_t used = 0, named = 0;
 
 		/* Who names nobody means whoever steps: launchers carry the agent too. */
 		if (first->error == ERROR_NO_STEPS && arguments_has(a, "all") && watch->count)
-			note("process %lld was left out: it has shown no steps", (long long)first->pid);
+			note("a process (%s) was left out: it has shown no steps", text_pid(pid, first->pid));
 		else
 			code = exit_worse(code, failure_print(first));
 		for (n = 1; i + n < watch->refused_count && alike(first, &watch->refused[i + n]); n++) {
-			if (used + 24 >= sizeof others)
+			if (used + 24 >= sizeof others || watch->refused[i + n].pid <= 0)
 				continue;
 			used += (size_t)snprintf(others + used, sizeof others - used, "%s%lld", named ? ", " : "",
 						 (long long)watch->refused[i + n].pid);
 			named++;
 		}
-		if (n > 1)
+		if (n > 1 && !named)
+			note("the same goes for %zu more", n - 1);
+		else if (n > 1)
 			note("the same goes for process%s %s%s", n > 2 ? "es" : "", others,
 			     named < n - 1 ? " and others" : "");
 	}
@@ -285,13 +287,14 @@ static int verdict(const struct arguments *a, struct watch *watch)
 	for (size_t i = 0; i < watch->count && watch->follow; i++) {
 		const struct watched *one = &watch->captures[i];
 		const char *reason = one->captured ? reply_text(one->captured, "reason") : NULL;
+		char pid[TEXT_FIGURE_BYTES];
 		int own;
 
 		if (!one->captured)
 			continue;
 		own = capture_code(one);
 		if (own && !watch->cancelled)
-			fail(own, "capture %s (pid %lld) %s: %s%s", one->id, (long long)one->pid,
+			fail(own, "capture %s (%s) %s: %s%s", one->id, text_pid(pid, one->pid),
 			     strcmp(one->status, "failed") == 0 ? "failed" : "is incomplete",
 			     reason ? reason : "the daemon did not say why",
 			     own == EXIT_TIMED_OUT ? next_after_timeout(a) : "");

@@ -184,7 +184,7 @@ static void print_head(const struct result *result, const struct screen *screen)
 	const char *name = reply_text(captured, "name");
 	char *safe = text_safe(name ? name : "");
 	struct table *steps;
-	char what[128], busy[48] = "";
+	char what[128], busy[48] = "", pid[TEXT_FIGURE_BYTES];
 
 	if (result->busy >= 0)
 		snprintf(busy, sizeof busy, ", device busy %.1f%%", result->busy);
@@ -194,9 +194,9 @@ static void print_head(const struct result *result, const struct screen *screen)
 		snprintf(what, sizeof what, "%.0f of %.0f steps%s%s", reply_number(captured, "steps_recorded", 0),
 			 reply_number(captured, "steps_wanted", 0), result->median > 0 ? ", median " : "",
 			 result->median > 0 ? text_duration(median, result->median) : "");
-	printf("%scapture %s%s: %s, pid %lld %s, %s%s, %s events, %s lost%s\n", screen_bold(screen),
-	       result->watched->id, screen_plain(screen), result->watched->status, (long long)result->watched->pid,
-	       safe, what, busy, text_count(events, (int64_t)reply_number(captured, "events", 0)),
+	printf("%scapture %s%s: %s, %s %s, %s%s, %s events, %s lost%s\n", screen_bold(screen), result->watched->id,
+	       screen_plain(screen), result->watched->status, text_pid(pid, result->watched->pid), safe, what, busy,
+	       text_count(events, (int64_t)reply_number(captured, "events", 0)),
 	       text_count(lost, (int64_t)reply_number(captured, "lost", 0)),
 	       simulated(result) ? ", SIMULATED GPU" : "");
 	free(safe);
@@ -254,7 +254,8 @@ static struct table *rank_table(const struct result *results, size_t count, cons
 			if (c != A_SLOWEST && c != A_STEP && !(one->watched->window && (c == A_STEPS || c == A_MEDIAN)))
 				table_set_member(table, c, one->watched->captured, rank_columns[c].key);
 		table_set_text(table, A_CAPTURE, one->watched->id);
-		table_set(table, A_PID, one->watched->pid);
+		if (one->watched->pid > 0)
+			table_set(table, A_PID, one->watched->pid);
 		table_set_text(table, A_STATUS, one->watched->status);
 		if (one->slowest > 0) {
 			table_set(table, A_SLOWEST, one->slowest);
@@ -334,8 +335,10 @@ static void print_people(struct result *results, size_t count)
 		table = rank_table(results, count, slowest);
 		table_print(table, &screen, 0);
 		table_free(table);
-		printf("\n%scapture %s%s, pid %lld%s%s\n", screen_bold(&screen), chosen->watched->id,
-		       screen_plain(&screen), (long long)chosen->watched->pid, slowest ? ", the slowest" : "",
+		char pid[TEXT_FIGURE_BYTES];
+
+		printf("\n%scapture %s%s, %s%s%s\n", screen_bold(&screen), chosen->watched->id, screen_plain(&screen),
+		       text_pid(pid, chosen->watched->pid), slowest ? ", the slowest" : "",
 		       simulated(chosen) ? ", SIMULATED GPU:" : ":");
 	}
 	if (chosen->summary) {
@@ -380,7 +383,7 @@ static void print_json(const struct watch *watch)
 		} else {
 			row = need(cJSON_CreateObject());
 			json_add_text(row, "capture_id", one->id);
-			cJSON_AddNumberToObject(row, "pid", (double)one->pid);
+			json_add_pid(row, one->pid);
 			if (one->rank >= 0)
 				cJSON_AddNumberToObject(row, "rank", (double)one->rank);
 			else
@@ -397,10 +400,7 @@ static void print_json(const struct watch *watch)
 	for (size_t i = 0; i < watch->refused_count; i++) {
 		cJSON *row = need(cJSON_CreateObject());
 
-		if (watch->refused[i].pid)
-			cJSON_AddNumberToObject(row, "pid", (double)watch->refused[i].pid);
-		else
-			cJSON_AddNullToObject(row, "pid");
+		json_add_pid(row, watch->refused[i].pid);
 		json_add_text(row, "code", watch->refused[i].word);
 		json_add_text(row, "message", watch->refused[i].message);
 		cJSON_AddItemToArray(refused, row);

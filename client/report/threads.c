@@ -114,7 +114,8 @@ static void set_name(const struct reader *reader, struct table *table, int64_t i
 		report_cell(table, H_NAME, statement, 0);
 		named = true;
 	}
-	if (!named && id == reader_meta_int(reader, "pid", -1))
+	/* Threads are told by the process itself, whose pid in a container is another than the daemon's. */
+	if (!named && id == reader_meta_int(reader, "agent_pid", reader_meta_int(reader, "pid", -1)))
 		table_set_text(table, H_NAME, "(main thread)");
 }
 

@@ -117,8 +117,8 @@ uint64_t namespace_of_caller(uint64_t own, pid_t pid, int fd)
 	pid_t pids[LEVELS + 1];
 	if (shown)
 		return shown;
-	/* 0: it lives where the daemon cannot see. */
-	return pid > 0 && read_pids(pid, pids) < 2 ? own : NAMESPACE_UNKNOWN;
+	/* Pid 0: it lives where the daemon cannot see. */
+	return pid > 0 && read_pids(pid, pids) == 1 ? own : NAMESPACE_UNKNOWN;
 }
 
 bool namespace_locate(struct identity *who, uint64_t own, int32_t agent_pid, int fd)

@@ -626,6 +626,8 @@ void serve_packet(struct conn *conn, const char *packet, size_t n, int fd)
 	if (!conn->located) {
 		conn->pid_namespace = namespace_of_caller(conn->server->pid_namespace, conn->peer.pid, fd);
 		conn->located = true;
+		/* Root in a container, and groups that it has given itself, are the machine's own to the kernel: not to us. */
+		conn->admin = conn->admin && conn->pid_namespace == conn->server->pid_namespace;
 	}
 	switch (conn->request.op) {
 	case REQUEST_status:

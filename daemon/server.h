@@ -43,7 +43,7 @@ struct conn {
 	int fd;
 	int events; /* that are polled for */
 	struct ucred peer;
-	bool admin;		/* root, or of the group profd */
+	bool admin;		/* root, or of the group profd; from the daemon's own pid namespace alone */
 	uint64_t pid_namespace; /* of a client, by which it reads and is told pids; see namespaces.h */
 	bool located;		/* that is known */
 	enum conn_kind kind;

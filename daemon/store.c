@@ -631,7 +631,7 @@ int store_get_facts(struct store *store, struct capture_facts *ret)
 	facts.started = (uint64_t)store_get_int(store, "started");
 	who->pid = (pid_t)store_get_int(store, "pid");
 	who->agent_pid = (pid_t)store_get_int(store, "agent_pid");
-	get_text(store, "pids", who->pids, sizeof who->pids);
+	store_get_text(store, "pids", who->pids, sizeof who->pids);
 	who->uid = (uid_t)store_get_int(store, "uid");
 	who->start_time = (uint64_t)store_get_int(store, "start_time");
 	who->rank = get_small(store, "rank");

@@ -146,14 +146,16 @@ static void read_command(int64_t pid, char *text, size_t bytes)
 static void check_program(int64_t pid, const struct seen *seen, struct table *checks)
 {
 	char exe_link[64], exe[PATH_MAX], text[PATH_MAX + 200];
-	struct stat own, other, file;
+	struct stat file;
 	long long ids[4];
 	ssize_t n;
 
 	snprintf(exe_link, sizeof exe_link, "/proc/%lld/exe", (long long)pid);
 	n = readlink(exe_link, exe, sizeof exe - 1);
 	exe[n > 0 ? n : 0] = 0;
-	if (!seen->loader)
+	if (inspect_class(pid, checks))
+		; /* no more to be said */
+	else if (!seen->loader)
 		doctor_check(checks, "linking", "failed",
 			     "the program is linked statically: nothing can be preloaded into it; link it with profd.h "
 			     "instead");
@@ -170,11 +172,7 @@ static void check_program(int64_t pid, const struct seen *seen, struct table *ch
 		doctor_check(checks, "rights", "warning",
 			     "the process has changed its uid: it may not reach a user's own daemon");
 	}
-	snprintf(exe_link, sizeof exe_link, "/proc/%lld/ns/pid", (long long)pid);
-	if (stat("/proc/self/ns/pid", &own) == 0 && stat(exe_link, &other) == 0 && own.st_ino != other.st_ino)
-		doctor_check(checks, "container", "warning",
-			     "the process lives in another pid namespace (a container): make the daemon's socket "
-			     "folder visible there, and the agent's library");
+	inspect_container(pid, checks);
 }
 
 static void check_libraries(const struct seen *seen, struct table *checks)

@@ -176,6 +176,10 @@ static int pick(struct run *run)
 	for (unsigned i = 0; i < run->daemons.count; i++)
 		paths[i] = run->daemons.list[i].path;
 	if (code == EXIT_DONE) {
+		/* What has no pid here lives outside of this container, and is a snapshot's matter out there. */
+		for (int i = cJSON_GetArraySize(processes); i > 0; i--)
+			if (reply_number(cJSON_GetArrayItem(processes, i - 1), "pid", 0) <= 0)
+				cJSON_DeleteItemFromArray(processes, i - 1);
 		run->units = snapshot_pick(processes, paths, run->daemons.count, &criteria, &run->count, &fast);
 		missing = not_registered(run, processes);
 		if (run->count == 0 && missing == EXIT_DONE)

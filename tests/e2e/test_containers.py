@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -301,12 +302,33 @@ def test_another_place_for_the_socket(service):
     assert missing["code"] == 1 and "PROFD_AGENT names /nowhere/agent.so" in missing["err"], missing
 
 
+def seen(process, pid, text="/opt/profd/"):
+    """Is the folder in /proc that of `pid` in some container, with the text in its environment?"""
+    try:
+        return pids_of(process.name)[1:] == [pid] and text in (process / "environ").read_text()
+    except (OSError, AssertionError):
+        return False
+
+
 def test_the_agent_is_not_in_the_container(service):
     """The variables of outside, but not the library: the loader complains and the job runs."""
     container = service.container()
     done = container.run("/job/steps", "--steps=3", env={"LD_PRELOAD": "/opt/profd/libprofd_agent.so"})
     assert done["code"] == 0 and json.loads(done["out"])["steps"] == 3
     assert "cannot be preloaded" in done["err"]
+    pid = container.start("/job/steps", "--step-ms=5", env={"LD_PRELOAD": "/opt/profd/libprofd_agent.so"})
+    outside = wait_for(lambda: next((int(p.name) for p in pathlib.Path("/proc").glob("[0-9]*") if seen(p, pid)), None), 10, "the job")
+
+    def checks():
+        rows = service.profd("doctor", "--pid", outside, code=3)["checks"]
+        return {row["check"]: (row["result"], row["sentence"]) for row in rows}
+    found = wait_for(lambda: (lambda c: c if "preload" in c else None)(checks()), 10, "its environment")
+    assert found["preload"][0] == "failed" and "/opt/profd/libprofd_agent.so" in found["preload"][1]
+    assert found["container"] == ("ok", "the process lives in a container, and the daemon's socket is there: /run/profd/profd.sock")
+    pid = service.container(at="/mnt").start("/job/steps", "--step-ms=5", env={"LD_PRELOAD": AGENT})
+    outside = wait_for(lambda: next((int(p.name) for p in pathlib.Path("/proc").glob("[0-9]*") if seen(p, pid, AGENT)), None), 10, "the job")
+    found = checks()
+    assert found["container"][0] == "failed" and "mount the folder" in found["container"][1] and "preload" not in found
 
 
 def test_a_service_that_comes_later_and_goes(service):
@@ -399,3 +421,100 @@ def test_the_daemon_in_a_container(root, service):
     finally:
         daemon.kill()
         daemon.wait(10)
+
+
+def test_a_daemon_in_a_user_namespace(root, service):
+    """It sees all strangers as one nobody: neither their jobs nor their questions are taken."""
+    inside = service.folder / "inside"
+    for name in ("run", "store"):
+        (inside / name).mkdir(parents=True)
+    log = service.folder / "inside.log"
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PROFD_")}
+    with open(log, "wb") as to:
+        daemon = subprocess.Popen(["unshare", "--user", "--map-root-user", str(root / "profd-daemon"), "--dir", str(inside / "store"),
+                                   "--socket", str(inside / "run/profd.sock")], env=environment, stdout=to, stderr=to)
+    environment.update(PROFD_SOCKET=str(inside / "run/profd.sock"))
+    stranger = ["setpriv", "--reuid", "5000", "--regid", "5000", "--clear-groups"]
+    try:
+        wait_for(lambda: (inside / "run/profd.sock").exists(), 10, "the daemon")
+        asked = subprocess.run([*stranger, str(root / "usr/bin/profd"), "ps"], env=environment, capture_output=True, text=True)
+        assert asked.returncode == 1 and "cannot tell you from others" in asked.stderr, asked
+        assert subprocess.run([str(root / "usr/bin/profd"), "ps"], env=environment, capture_output=True).returncode == 0
+        environment["LD_PRELOAD"] = str(root / AGENT[1:])
+        done = subprocess.run([*stranger, str(root / "job/steps"), "--steps=100", "--step-ms=5"], env=environment, capture_output=True,
+                              text=True, timeout=20)
+        assert json.loads(done.stdout)["steps"] == 100 and "cannot tell you from others" in log.read_text()
+    finally:
+        daemon.kill()
+        daemon.wait(10)
+
+
+def test_a_time_namespace(service):
+    """Its clocks are not the daemon's: said, not recorded with wrong times."""
+    try:
+        container = service.container(time="boottime 100000 0\nmonotonic 100000 0\n")
+    except AssertionError:
+        pytest.skip("this kernel has no time namespaces")
+    done = container.run("/usr/bin/profd", "run", "--no-daemon-start", "--", "/job/steps", "--steps=100", "--step-ms=5")
+    assert json.loads(done["out"])["steps"] == 100
+    assert "lives in a time namespace" in service.log()
+    assert service.rows() == []
+
+
+def test_root_of_a_container_is_no_administrator(service):
+    """Without a user namespace it is uid 0: it has what is root's, and not what is others'. In the machine's own pid namespace
+    it is the machine's root."""
+    ann, plain, machine = service.container(), service.container(uids=None), service.container(uids=None, pids=False)
+    job(ann, "ann"), job(plain, "root")
+    outside = {name: service.row(name)["pid"] for name in ("ann", "root")}
+    assert [row["name"] for row in plain.profd("ps")["processes"]] == ["root"]
+    assert plain.run("/usr/bin/profd", "trigger", "--name", "ann")["code"] == 3
+    assert {row["name"]: row["pid"] for row in machine.profd("ps")["processes"]} == outside
+    assert captures(machine.profd("trigger", "--pid", outside["ann"], "--steps", 2)) == [(outside["ann"], "complete", 2, 0)]
+    assert [c["name"] for c in machine.profd("captures")["captures"]] == ["ann"]
+    assert plain.profd("captures")["captures"] == []
+
+
+def test_descriptors_that_show_nothing(service, tmp_path):
+    """What a client sends for its namespace is looked at by name alone; what is none leaves it where the kernel says it is."""
+    job(service.container(), "ann")
+    row = service.row("ann")
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "pid:[1]").touch()
+    pair = socket.socketpair()
+    nothing = [os.memfd_create("pid:[1]"), os.open(tmp_path / "pid:[1]", os.O_RDONLY), os.open(tmp_path / "fifo", os.O_RDWR),
+               os.open("/proc/self/ns/user", os.O_RDONLY), os.open("/proc/self/ns", os.O_RDONLY | os.O_DIRECTORY), pair[0].fileno(),
+               os.open("/dev/null", os.O_RDONLY), os.open(tmp_path, os.O_PATH), os.pidfd_open(os.getpid())]
+    for fd in nothing:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+            client.settimeout(10)
+            client.connect(str(service.socket))
+            socket.send_fds(client, [b'{"op":"ps","major":1,"minor":0}'], [fd])
+            assert json.loads(client.recv(65536))["pid"] == row["pid"]
+    # One of a namespace that the caller is not in is its own choice: it is told the pids from there, of what it may see.
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+        client.settimeout(10)
+        client.connect(str(service.socket))
+        socket.send_fds(client, [b'{"op":"ps","major":1,"minor":0}'], [os.open(f"/proc/{row['pid']}/ns/pid", os.O_RDONLY)])
+        answer = json.loads(client.recv(65536))
+        assert answer.get("end") or answer["pid"] == pids_of(row["pid"])[1]
+    for fd in nothing:
+        if fd != pair[0].fileno():
+            os.close(fd)
+    assert service.row("ann")
+
+
+PROGRAM = '#include <stdio.h>\n#include <stdlib.h>\nint main(void) { puts(getenv("LD_PRELOAD") ? "hello" : "bare"); return 7; }\n'
+
+
+@pytest.mark.parametrize("compiler, said", [("musl-gcc", ""), ("gcc -static", ""), ("gcc -m32", "wrong ELF class"), ("gcc", "")])
+def test_programs_that_a_preload_reaches(tmp_path, compiler, said):
+    """Whatever a job script starts gets LD_PRELOAD too: it starts, and at most the loader has a word on it."""
+    (tmp_path / "hello.c").write_text(PROGRAM)
+    words = compiler.split()
+    if not shutil.which(words[0]) or subprocess.run([*words, "-o", tmp_path / "hello", tmp_path / "hello.c"], capture_output=True).returncode:
+        pytest.skip(f"{compiler} makes no programs here")
+    done = subprocess.run([tmp_path / "hello"], env={**os.environ, "LD_PRELOAD": str(BUILD / "lib" / "libprofd_agent.so")},
+                          capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (7, "hello\n")
+    assert said in done.stderr and (said or not done.stderr)

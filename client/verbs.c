@@ -30,7 +30,8 @@ static const struct option_row run_options[] = {
 };
 
 static const struct option_row env_options[] = {
-	{"shell", 's', OPTION_CHOICE, "sh|fish|csh", "whose syntax (default: sh)", 0, 0},
+	{"shell", 's', OPTION_CHOICE, "sh|fish|csh|file",
+	 "whose syntax (default: sh); file: lines for --env-file of containers", 0, 0},
 	{"name", 'n', OPTION_TEXT, "NAME", "as in `profd run`", 0, 0},
 	{"job", 'j', OPTION_TEXT, "JOB", "as in `profd run`", 0, 0},
 	END_ROW,
@@ -206,8 +207,13 @@ static const struct verb verbs[] = {
 	 "signals and exit code are its own (127: there is no such command; 126: it cannot be run).",
 	 "  profd run -- python3 train.py\n  profd run --name llama -- torchrun --nproc-per-node 8 train.py\n",
 	 run_options, 1, 0, VERB_COMMAND, command_run},
-	{"env", "print what puts the agent into a job script", "[--shell sh|fish|csh]",
-	 "Prints the lines that set what `profd run` sets, for a shell to evaluate.", "  eval \"$(profd env)\"\n",
+	{"env", "print what puts the agent into a job script", "[--shell sh|fish|csh|file]",
+	 "Prints the lines that set what `profd run` sets, for a shell to evaluate, or for the --env-file of docker, "
+	 "podman and\n"
+	 "apptainer. The container needs the agent's library at the same place and the folder of the daemon's socket.",
+	 "  eval \"$(profd env)\"\n"
+	 "  docker run -v /run/profd:/run/profd -v /usr/lib/profd:/usr/lib/profd:ro --env-file <(profd env --shell "
+	 "file) ...\n",
 	 env_options, 0, 0, 0, command_env},
 	{"ps", "list the processes that can be triggered", "[--pid PID] [--name GLOB] [--job JOB]",
 	 "Lists the registered processes: yours, or everybody's if you are root or in the group profd. A filter that "
@@ -341,7 +347,11 @@ static const struct topic topics[] = {
 	 "Durations are\n"
 	 "numbers of ns, sizes bytes, absolute times RFC 3339 texts, capture and trigger ids texts. What was not "
 	 "recorded, or is\n"
-	 "not known (yet), is null, never 0. Texts are valid UTF-8: bytes that were not are U+FFFD.\n"
+	 "not known (yet), is null, never 0. Texts are valid UTF-8: bytes that were not are U+FFFD. Pids are those of "
+	 "the\n"
+	 "caller's own pid namespace, and null for what cannot be seen from there: in a container, what lives outside "
+	 "of it\n"
+	 "(--name and --job reach it). Uids are the machine's.\n"
 	 "\n"
 	 "profd.ps/1       {\"processes\": [{\"pid\", \"uid\", \"user\", \"name\", \"command\", \"host\", \"job\", "
 	 "\"launcher\", \"rank\",\n"

@@ -32,9 +32,20 @@ int command_env(struct arguments *arguments)
 	if (count < 0)
 		return EXIT_FAILED;
 	inject_make_folder();
+	/* Whoever reads such a file takes all to the line's end as it is. */
+	for (int i = 0; i < count && strcmp(shell, "file") == 0; i++) {
+		if (plan[i].value && strchr(plan[i].value, '\n')) {
+			inject_deinit(plan, count);
+			return fail(EXIT_USAGE, "a file of variables cannot hold a value of more than one line");
+		}
+	}
 	for (int i = 0; i < count; i++) {
 		if (!plan[i].value)
 			continue;
+		if (strcmp(shell, "file") == 0) {
+			printf("%s=%s\n", plan[i].name, plan[i].value);
+			continue;
+		}
 		if (strcmp(shell, "fish") == 0)
 			printf("set -gx %s ", plan[i].name);
 		else if (strcmp(shell, "csh") == 0)

@@ -294,6 +294,9 @@ def test_another_place_for_the_socket(service):
                                   env={"PROFD_SOCKET": "/mnt/profd/profd.sock", "PROFD_AGENT": "/mnt/agent/agent.so"})
     lines = container.run("/usr/bin/profd", "env")
     assert "export LD_PRELOAD='/mnt/agent/agent.so'" in lines["out"], lines
+    lines = container.run("/usr/bin/profd", "env", "--shell", "file", "--name", "a b")["out"].splitlines()
+    assert "LD_PRELOAD=/mnt/agent/agent.so" in lines and "PROFD_NAME=a b" in lines and all("=" in line for line in lines)
+    assert container.run("/usr/bin/profd", "env", "--shell", "file", "--name", "a\nb")["code"] == 2
     pid = job(container, "ann")
     row = service.row("ann")
     assert "/mnt/agent/agent.so" in pathlib.Path(f"/proc/{row['pid']}/maps").read_text()

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -163,6 +165,34 @@ static void trust_of_owners(void **state)
 	close(fd);
 }
 
+/* In a user namespace without a map all owners look like nobody, and so does one's own uid. */
+static void trust_of_nobody(void **state)
+{
+	(void)state;
+	char shared[] = "/tmp/profd-test-XXXXXX", elsewhere[SOCKET_PATH_BYTES];
+	assert_non_null(mkdtemp(shared));
+	snprintf(elsewhere, sizeof elsewhere, "%s/%s", shared, SOCKET_NAME);
+	int one = listen_at(path, 1), other = listen_at(elsewhere, 1);
+	pid_t child = fork();
+	if (child == 0) {
+		if (unshare(CLONE_NEWUSER) || geteuid() != 65534)
+			_exit(77);
+		/* Only where strangers can make folders is a folder of nobody's a stranger's. */
+		_exit(socket_trusted(path) == 0 && socket_trusted(elsewhere) == -EPERM ? 0 : 1);
+	}
+	int status;
+	assert_int_equal(waitpid(child, &status, 0), child);
+	close(one);
+	close(other);
+	unlink(elsewhere);
+	rmdir(shared);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+		print_message("skipped: no user namespace can be made here\n");
+		skip();
+	}
+	assert_int_equal(status, 0);
+}
+
 static void packets(void **state)
 {
 	(void)state;
@@ -248,6 +278,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(candidates, setup, teardown),
 		cmocka_unit_test_setup_teardown(trust, setup, teardown),
 		cmocka_unit_test_setup_teardown(trust_of_owners, setup, teardown),
+		cmocka_unit_test_setup_teardown(trust_of_nobody, setup, teardown),
 		cmocka_unit_test_setup_teardown(packets, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -106,7 +106,8 @@ static struct uid_map read_uid_map(void)
 		return map;
 	ssize_t n = read(fd, text, sizeof text);
 	close(fd);
-	if (n <= 0)
+	/* An empty one maps nobody. */
+	if (n < 0)
 		return map;
 	map.unmapped = 0;
 	uint64_t field[3] = {0};

@@ -212,8 +212,7 @@ static const struct verb verbs[] = {
 	 "podman and\n"
 	 "apptainer. The container needs the agent's library at the same place and the folder of the daemon's socket.",
 	 "  eval \"$(profd env)\"\n"
-	 "  docker run -v /run/profd:/run/profd -v /usr/lib/profd:/usr/lib/profd:ro --env-file <(profd env --shell "
-	 "file) ...\n",
+	 "  profd env --shell file >profd.env && docker run --env-file profd.env ...\n",
 	 env_options, 0, 0, 0, command_env},
 	{"ps", "list the processes that can be triggered", "[--pid PID] [--name GLOB] [--job JOB]",
 	 "Lists the registered processes: yours, or everybody's if you are root or in the group profd. A filter that "

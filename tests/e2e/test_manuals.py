@@ -111,7 +111,7 @@ def test_profd_1_has_topics_exit_codes_and_errors(tree):
     client = BUILD / "bin" / "profd"
     page = sections(rendered(tree, "profd"))
     for line in re.findall(r"^(\d+) {2,}(.+)$", run(client, "help", "exit-codes").stdout, re.M):
-        assert " ".join(line) in page["EXIT STATUS"]
+        assert re.sub("`(.*?)`", "‘\\1’", " ".join(line)) in page["EXIT STATUS"]
     for name in re.findall(r"^([A-Z_]+)[ ,]", run(client, "help", "environment").stdout, re.M):
         assert name in page["ENVIRONMENT"]
     whole = " ".join(page.values())

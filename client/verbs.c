@@ -212,7 +212,7 @@ static const struct verb verbs[] = {
 	 "podman and\n"
 	 "apptainer. The container needs the agent's library at the same place and the folder of the daemon's socket.",
 	 "  eval \"$(profd env)\"\n"
-	 "  profd env --shell file >profd.env && docker run --env-file profd.env ...\n",
+	 "  profd env --shell file >profd.env   # for docker run --env-file\n",
 	 env_options, 0, 0, 0, command_env},
 	{"ps", "list the processes that can be triggered", "[--pid PID] [--name GLOB] [--job JOB]",
 	 "Lists the registered processes: yours, or everybody's if you are root or in the group profd. A filter that "

@@ -8,6 +8,7 @@
 #include "steps/counter.h"
 #include "torch/torch.h"
 
+#include "../proto/errors.h"
 #include "../proto/limits.h"
 #include "../proto/socket.h"
 #include "../proto/system.h"
@@ -28,7 +29,7 @@ static struct message_hello told;  /* last HELLO */
 static int welcome;
 
 /* After a loss, and after a socket has appeared that did not answer yet, in ms; then only inotify tells. */
-static const unsigned retries[] = {20, 100, 500, 2000, 10000};
+static const unsigned retries[] = {20, 100, 500, 2000, 10000, 60000};
 #define RETRIES (sizeof retries / sizeof *retries)
 static unsigned retry;
 static uint64_t retry_at = UINT64_MAX;
@@ -177,7 +178,8 @@ static int handle(union message_any *m, int *fds, unsigned nfds)
 		return 0;
 	case MESSAGE_REFUSE:
 		life_debug("refused", m->refuse.sentence);
-		retry = RETRIES;
+		/* A quota has room again some time; all else stays as it is. */
+		retry = m->refuse.error == ERROR_QUOTA ? RETRIES - 1 : RETRIES;
 		return -ECONNRESET;
 	case MESSAGE_ARM:
 		if (nfds) {

@@ -4,6 +4,7 @@
 
 #include "options.h"
 
+int command_audit(struct arguments *arguments);
 int command_cancel(struct arguments *arguments);
 int command_captures(struct arguments *arguments);
 int command_daemon(struct arguments *arguments);

@@ -19,6 +19,9 @@
 #define ANSWER_TIMEOUT_MS 30000
 /* How long another daemon is waited for where one ended without having answered. A manager's restart takes less than one s. */
 #define FOLLOW_ON_MS 3000
+/* Its queue of new connections may be full for a moment; for so long it is tried again. */
+#define CONNECT_TRIES 100
+#define CONNECT_PAUSE_NS 20000000
 
 static bool known(const struct daemons *daemons, const char *path)
 {
@@ -31,6 +34,18 @@ static bool known(const struct daemons *daemons, const char *path)
 		    one.st_dev == other.st_dev)
 			return true;
 	return false;
+}
+
+static int connect_patiently(const char *path)
+{
+	const struct timespec pause = {.tv_nsec = CONNECT_PAUSE_NS};
+	int fd = socket_connect(path);
+
+	for (int i = 0; fd == -EAGAIN && i < CONNECT_TRIES; i++) {
+		nanosleep(&pause, NULL);
+		fd = socket_connect(path);
+	}
+	return fd;
 }
 
 void daemons_open(struct daemons *daemons)
@@ -55,7 +70,7 @@ void daemons_open(struct daemons *daemons)
 			snprintf(daemons->distrusted, sizeof daemons->distrusted, "%s", path);
 		if (error)
 			continue;
-		daemon->fd = socket_connect(path);
+		daemon->fd = connect_patiently(path);
 		if (daemon->fd < 0)
 			continue;
 		memcpy(daemon->path, path, sizeof daemon->path);
@@ -103,32 +118,6 @@ cJSON *request_new(const char *op)
 	return request;
 }
 
-bool daemon_send(struct daemon *daemon, const cJSON *request, struct failure *failure)
-{
-	char *packet = need(cJSON_PrintUnformatted(request));
-	size_t n = strlen(packet);
-	char detail[SOCKET_PATH_BYTES + 160];
-	/* By which the daemon reads our pids, and tells us those that we can use. */
-	int namespace = system_pid_namespace();
-	int error = -EMSGSIZE;
-
-	if (n <= LIMIT_PACKET_BYTES)
-		error = socket_send(daemon->fd, packet, n, &namespace, namespace >= 0 ? 1 : 0);
-	if (namespace >= 0)
-		close(namespace);
-	free(packet);
-	if (error == 0)
-		return true;
-	if (error == -EMSGSIZE)
-		snprintf(detail, sizeof detail, "the request is too long; name fewer targets or captures at once");
-	else
-		snprintf(detail, sizeof detail,
-			 "the daemon at %s took no request: %s; `profd status` says whether it lives", daemon->path,
-			 strerror(-error));
-	failure_set(failure, ERROR_PROTOCOL, detail);
-	return false;
-}
-
 /* A peer's texts go to terminals and into JSON: they are made valid UTF-8 here, once. */
 static void clean(cJSON *item)
 {
@@ -145,6 +134,55 @@ static void clean(cJSON *item)
 		}
 		clean(item->child);
 	}
+}
+
+/* What a daemon said before it closed the connection: that it takes no more of us. */
+static bool last_words(struct daemon *daemon, struct failure *failure)
+{
+	char packet[1024];
+	ssize_t n = socket_receive(daemon->fd, packet, sizeof packet, NULL, NULL, 0);
+	cJSON *object;
+	bool said;
+
+	/* The error of a connection that was closed unread comes first, and once. */
+	if (n == -ECONNRESET)
+		n = socket_receive(daemon->fd, packet, sizeof packet, NULL, NULL, 0);
+	if (n <= 0)
+		return false;
+	object = cJSON_ParseWithLength(packet, (size_t)n);
+	if (object)
+		clean(object->child);
+	said = reply_error(object, failure);
+	cJSON_Delete(object);
+	return said;
+}
+
+bool daemon_send(struct daemon *daemon, const cJSON *request, struct failure *failure)
+{
+	char *packet = need(cJSON_PrintUnformatted(request));
+	size_t n = strlen(packet);
+	char detail[SOCKET_PATH_BYTES + 160];
+	/* By which the daemon reads our pids, and tells us those that we can use. */
+	int namespace = system_pid_namespace();
+	int error = -EMSGSIZE;
+
+	if (n <= LIMIT_PACKET_BYTES)
+		error = socket_send(daemon->fd, packet, n, &namespace, namespace >= 0 ? 1 : 0);
+	if (namespace >= 0)
+		close(namespace);
+	free(packet);
+	if (error == 0)
+		return true;
+	if (error != -EMSGSIZE && last_words(daemon, failure))
+		return false;
+	if (error == -EMSGSIZE)
+		snprintf(detail, sizeof detail, "the request is too long; name fewer targets or captures at once");
+	else
+		snprintf(detail, sizeof detail,
+			 "the daemon at %s took no request: %s; `profd status` says whether it lives", daemon->path,
+			 strerror(-error));
+	failure_set(failure, ERROR_PROTOCOL, detail);
+	return false;
 }
 
 static long long now_ms(void)
@@ -184,6 +222,11 @@ int daemon_receive(struct daemon *daemon, int timeout_ms, cJSON **ret, int *ret_
 			break;
 	}
 	n = socket_receive(daemon->fd, packet, LIMIT_PACKET_BYTES, fds, &nfds, 0);
+	if (n == -ECONNRESET) {
+		/* What it said before it closed stands behind the error. */
+		nfds = LIMIT_PACKET_FDS;
+		n = socket_receive(daemon->fd, packet, LIMIT_PACKET_BYTES, fds, &nfds, 0);
+	}
 	if (n == 0 || n == -ECONNRESET) {
 		broken(daemon, failure, "closed the connection");
 		return RECEIVE_CLOSED;

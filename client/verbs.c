@@ -48,7 +48,10 @@ static const struct option_row trigger_options[] = {
 	{"pid", 'p', OPTION_PIDS, "PID[,PID]", "this process; may be given more than once", 0, 0},
 	{"name", 'n', OPTION_TEXT, "GLOB", "every process whose name matches (* and ?)", 0, 0},
 	{"job", 'j', OPTION_TEXT, "JOB", "every process of this job", 0, 0},
-	{"all", 'a', OPTION_FLAG, NULL, "every registered process that is yours", 0, 0},
+	{"all", 'a', OPTION_FLAG, NULL,
+	 "every registered process that is yours; as root or in the group profd: "
+	 "everybody's",
+	 0, 0},
 	{"wait-for", 0, OPTION_DURATION, "TIME", "with --name or --job: also processes that start within this time",
 	 1000000, (int64_t)LIMIT_DURATION_NS},
 	{"steps", 's', OPTION_NUMBER, "N", "steps to record (default: 3)", 1, LIMIT_STEPS},
@@ -95,7 +98,7 @@ static const struct option_row trigger_options[] = {
 static const struct option_row cancel_options[] = {
 	{"pid", 'p', OPTION_PIDS, "PID[,PID]", "whatever these processes record", 0, 0},
 	{"trigger", 0, OPTION_TEXT, "ID", "all captures of one trigger", 0, 0},
-	{"all", 'a', OPTION_FLAG, NULL, "all captures of yours", 0, 0},
+	{"all", 'a', OPTION_FLAG, NULL, "all captures of yours; as root or in the group profd: everybody's", 0, 0},
 	FORMAT_ROW,
 	END_ROW,
 };
@@ -186,6 +189,15 @@ static const struct option_row history_options[] = {
 };
 
 static const struct option_row format_options[] = {
+	FORMAT_ROW,
+	END_ROW,
+};
+
+static const struct option_row audit_options[] = {
+	{"limit", 'l', OPTION_NUMBER, "N", "the newest N (default: 20 in the table, all else)", 1, 0},
+	{"since", 's', OPTION_DURATION, "TIME", "only what is not older, such as 2h or 30d", 1, 0},
+	{"user", 'u', OPTION_TEXT, "USER", "only what this user did (a name or a number)", 0, 0},
+	{"action", 'a', OPTION_TEXT, "WORD", "only trigger, cancel, open, rm, pin, connection, ...", 0, 0},
 	FORMAT_ROW,
 	END_ROW,
 };
@@ -314,6 +326,17 @@ static const struct verb verbs[] = {
 	 "line for each; --job, --rank and --pid choose one. JSON and CSV hold all in full.",
 	 "  profd history --job 77 --rank 0\n  profd history --name 'train*' --format csv\n", history_options, 0, 0, 0,
 	 command_history},
+	{"audit", "list who did what to whose processes and captures",
+	 "[--since TIME] [--user USER] [--action WORD] [--limit N]",
+	 "Lists what was triggered, cancelled, opened (shown or exported) and deleted, and what was refused, newest "
+	 "first: all of\n"
+	 "it to root and the group profd; to others what they did, and what was done to their processes and captures. "
+	 "What one\n"
+	 "user does too often in a minute is counted, and told in one line (left_out). The same lines stand in the "
+	 "journal:\n"
+	 "`journalctl -u profd -g audit:`. Without a line that matches the exit code is 3.",
+	 "  profd audit --since 1d\n  profd audit --user alice --action rm --format csv\n", audit_options, 0, 0, 0,
+	 command_audit},
 	{"status", "say which daemons answer, and what they hold", "",
 	 "Lists the daemons that answer: the system's and your own.", NULL, format_options, 0, 0, 0, command_status},
 	{"doctor", "say what can be recorded, and what stands in the way", "[--pid PID]",
@@ -468,8 +491,15 @@ static const struct topic topics[] = {
 	 "\"self_ns\"}]}]}]}; "
 	 "sums over the\n"
 	 "                 recorded steps, the capture's top 20\n"
-	 "profd.cancel/1   {\"cancelled\": [ID]}\n"
+	 "profd.cancel/1   {\"cancelled\": [ID], \"captures\": [{\"capture_id\", \"pid\", \"uid\", \"user\", \"name\", "
+	 "\"daemon\"}]}\n"
 	 "profd.rm/1       {\"removed\": [ID], \"kept\": [{\"capture_id\", \"code\", \"message\"}]}\n"
+	 "profd.audit/1    {\"lines\": [{\"at\", \"uid\", \"user\", \"pid\" (who did it), \"action\", \"subject\", "
+	 "\"target_pid\", \"target_uid\",\n"
+	 "                 \"target_user\" (whose process or capture it is about), \"outcome\": \"armed\" | \"opened\" "
+	 "| "
+	 "\"removed\" | ... or the\n"
+	 "                 word of an error (\"not_permitted\", \"quota\", \"protocol\"), \"daemon\"}]}\n"
 	 "profd.status/1   {\"daemons\": [{\"version\", \"pid\", \"uid\", \"socket\", \"directory\", \"started_at\", "
 	 "\"processes\", \"running\",\n"
 	 "                 \"captures\", \"store_bytes\", \"user\"}]}\n"
@@ -489,7 +519,8 @@ static const struct topic topics[] = {
 	 "5    a capture is incomplete: it holds what was recorded until then\n"
 	 "6    not permitted\n"
 	 "7    no daemon answers\n"
-	 "8    busy: the process is being recorded already, or (`profd snapshot`) another run is on its way\n"
+	 "8    busy: the process is being recorded already, or (`profd snapshot`) another run is on its way; or you use\n"
+	 "     as much of the daemon as you may\n"
 	 "9    no step source: the process shows no steps\n"
 	 "130  cancelled by Ctrl-C\n"
 	 "\n"

@@ -34,6 +34,13 @@ struct capture *capture_add(struct server *server, const struct capture_facts *f
 	return capture;
 }
 
+void capture_charge(struct capture *capture, struct quota_user *user, uint64_t bytes)
+{
+	capture->user = quota_user_ref(user);
+	capture->memory = bytes;
+	quota_capture_begin(user, bytes);
+}
+
 static void capture_remove(struct capture *capture)
 {
 	struct server *server = capture->server;
@@ -44,6 +51,8 @@ static void capture_remove(struct capture *capture)
 	if (capture->next)
 		capture->next->previous = capture->previous;
 	server->capture_count--;
+	quota_capture_end(capture->user, capture->memory);
+	quota_user_unref(capture->user);
 	ingest_free(capture->ingest);
 	free(capture);
 }
@@ -229,6 +238,17 @@ static void fill_ending(struct capture *capture)
 	trigger_id_text(capture->facts.trigger, capture->server->user, ending->trigger_id);
 }
 
+/* On the finish pool: a segment of which all is in the file, or given up, takes nobody's memory any more. An agent that wakes
+ * up late finds it empty, and what it writes there is its own. */
+static int64_t finish_run(struct work *work)
+{
+	struct ingest *ingest = (struct ingest *)work;
+	int64_t again = metrics_finish(work);
+	if (ingest->has_segment)
+		segment_forget(&ingest->segment);
+	return again;
+}
+
 static void ingested(struct work *work)
 {
 	struct ingest *ingest = (struct ingest *)work;
@@ -236,6 +256,7 @@ static void ingested(struct work *work)
 	if (capture->server->closing)
 		return;
 	if (capture->state == STATE_DROPPED) {
+		segment_forget(&ingest->segment);
 		store_discard(&ingest->store);
 		ingest->store_open = false;
 		capture_remove(capture);
@@ -249,7 +270,7 @@ static void ingested(struct work *work)
 	}
 	capture->state = STATE_FINISHING;
 	fill_ending(capture);
-	ingest->work.run = metrics_finish;
+	ingest->work.run = finish_run;
 	ingest->work.done = finished;
 	work_submit(&capture->server->finish_pool, &ingest->work);
 }
@@ -263,6 +284,7 @@ void capture_submit(struct capture *capture)
 	capture->ingest->owner = capture;
 	capture->ingest->flow = &capture->server->metrics.flow;
 	capture->ingest->work.done = ingested;
+	capture->ingest->work.owner = capture->user ? capture->user->uid : capture->facts.who.uid;
 	work_submit(&capture->server->ingest_pool, &capture->ingest->work);
 }
 
@@ -366,6 +388,9 @@ struct capture *capture_new(struct process *process, struct trigger *trigger, co
 	uint64_t bytes = trigger->request.max_bytes ? trigger->request.max_bytes : LIMIT_SEGMENT_BYTES_DEFAULT;
 	struct segment segment;
 	struct capture *capture = NULL;
+	*ret_error = quota_capture(server, trigger->user, bytes, sentence);
+	if (*ret_error)
+		return NULL;
 	int error = segment_create(&segment, facts.number, bytes, chunk_bytes_for(bytes));
 	if (!error) {
 		struct ingest *ingest = ingest_new(&facts, &segment, false, server->folder, server->folder_path);
@@ -386,6 +411,7 @@ struct capture *capture_new(struct process *process, struct trigger *trigger, co
 			 strerror(-error));
 		return NULL;
 	}
+	capture_charge(capture, trigger->user, bytes);
 	capture->process = process;
 	capture->trigger = trigger;
 	capture->arm = *arm;
@@ -528,43 +554,10 @@ static void on_done(struct capture *capture, const struct message_done *message)
 				 why ? why : "the agent ended it");
 	}
 	bool over = message->reason != REASON_NONE;
+	capture->process->afters++;
 	capture_end(capture);
 	if (over)
 		drop_later_cycles(capture);
-}
-
-struct after_work {
-	struct work work;
-	struct server *server;
-	uint64_t number, step_after;
-	uid_t uid;
-};
-
-static int64_t after_run(struct work *work)
-{
-	struct after_work *after = (struct after_work *)work;
-	struct capture_facts facts;
-	if (catalogue_get(&after->server->catalogue, after->number, &facts) == 1 && facts.who.uid == after->uid)
-		catalogue_put_after(&after->server->catalogue, after->number, after->step_after);
-	free(after);
-	return WORK_DONE;
-}
-
-static void on_after(struct process *process, const struct message_after *message)
-{
-	struct capture *capture = capture_find(process->server, message->capture);
-	if (capture && capture->facts.who.uid == process->who.uid)
-		capture->facts.step_after = message->step_after & INT64_MAX;
-	struct after_work *after = calloc(1, sizeof *after);
-	if (!after)
-		return;
-	*after = (struct after_work){.work.run = after_run,
-				     .server = process->server,
-				     .number = message->capture,
-				     .step_after = message->step_after,
-				     .uid = process->who.uid};
-	if (!catalogue_submit(&process->server->catalogue, &after->work))
-		free(after);
 }
 
 static struct capture *of_agent(struct process *process, uint64_t number)
@@ -610,7 +603,7 @@ void capture_message(struct process *process, const union message_any *message, 
 			send_finish(process, message->done.capture, 0);
 		break;
 	case MESSAGE_AFTER:
-		on_after(process, &message->after);
+		capture_after(process, &message->after);
 		break;
 	case MESSAGE_OFFER:
 		if (orphan_offered(process, &message->offer, fd))
@@ -673,6 +666,9 @@ void capture_tick(struct capture *capture, uint64_t now)
 		if (capture->trigger)
 			trigger_answered(capture->trigger, capture, ERROR_FAILED,
 					 "its agent does not answer; is the process stopped?");
+		/* What it does not read waits in its socket, descriptors too: no more of it until it says something. */
+		if (capture->process)
+			capture->process->silent = true;
 		capture_drop(capture);
 		return;
 	}

@@ -26,6 +26,8 @@ struct capture {
 	struct capture *next, *previous;
 	struct process *process; /* NULL: gone, or not ours to talk to any more */
 	struct trigger *trigger; /* NULL: none that is known any more */
+	struct quota_user *user; /* who pays for it; NULL: nobody that is known */
+	uint64_t memory;	 /* bytes that it counts for there */
 	enum capture_state state;
 	struct capture_facts facts;
 	struct message_arm arm;
@@ -81,8 +83,11 @@ int orphan_offered(struct process *process, const struct message_offer *offer, i
 /* Ends an orphan whose process is gone or whose time is over. */
 void orphan_tick(struct capture *capture, uint64_t now);
 
-/* For capture.c and orphans.c. */
+/* For capture.c, capture_after.c and orphans.c. */
+void capture_after(struct process *process, const struct message_after *message);
 struct capture *capture_add(struct server *server, const struct capture_facts *facts);
+/* From now on it counts for this user. */
+void capture_charge(struct capture *capture, struct quota_user *user, uint64_t bytes);
 void capture_end(struct capture *capture);
 void capture_submit(struct capture *capture);
 void capture_catalogue(struct capture *capture);

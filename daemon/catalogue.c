@@ -1,5 +1,6 @@
 /* catalogue.c - see catalogue.h. Threads: the catalogue's own, but for submit, init and deinit. Lock: catalogue->lock for
  * the queue. */
+#include "catalogue_audit.h"
 #include "catalogue_sql.h"
 #include "log.h"
 
@@ -256,6 +257,7 @@ int catalogue_put_trigger(struct catalogue *catalogue, uint64_t number, uid_t ui
 	sqlite3_bind_int64(s, 3, uid);
 	sqlite3_bind_int64(s, 4, pid);
 	sqlite3_bind_text(s, 5, request, -1, SQLITE_STATIC);
+	catalogue_history_grown(catalogue);
 	return catalogue_finish(catalogue, s);
 }
 
@@ -276,6 +278,7 @@ int catalogue_put_process(struct catalogue *catalogue, const struct identity *wh
 	bind_rank(s, 8, who->rank);
 	bind_rank(s, 9, who->world_size);
 	sqlite3_bind_int64(s, 10, (int64_t)clock_realtime());
+	catalogue_history_grown(catalogue);
 	return catalogue_finish(catalogue, s);
 }
 
@@ -299,22 +302,6 @@ int catalogue_put_after(struct catalogue *catalogue, uint64_t number, uint64_t s
 		return -EIO;
 	sqlite3_bind_int64(s, 1, (int64_t)(step_after & INT64_MAX));
 	sqlite3_bind_int64(s, 2, (int64_t)number);
-	return catalogue_finish(catalogue, s);
-}
-
-int catalogue_audit(struct catalogue *catalogue, uid_t uid, pid_t pid, const char *action, const char *subject,
-		    const char *outcome)
-{
-	sqlite3_stmt *s = catalogue_prepare(
-		catalogue, "INSERT INTO audit (at, uid, pid, action, subject, outcome) VALUES (?,?,?,?,?,?)");
-	if (!s)
-		return -EIO;
-	sqlite3_bind_int64(s, 1, (int64_t)clock_realtime());
-	sqlite3_bind_int64(s, 2, uid);
-	sqlite3_bind_int64(s, 3, pid);
-	sqlite3_bind_text(s, 4, action, -1, SQLITE_STATIC);
-	sqlite3_bind_text(s, 5, subject, -1, SQLITE_STATIC);
-	sqlite3_bind_text(s, 6, outcome, -1, SQLITE_STATIC);
 	return catalogue_finish(catalogue, s);
 }
 
@@ -461,7 +448,8 @@ char *catalogue_read_summary(struct catalogue *catalogue, uint64_t number)
 	sqlite3 *db = NULL;
 	sqlite3_stmt *s = NULL;
 	char *copy = NULL;
-	if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK &&
+	if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_NOMUTEX, NULL) ==
+		    SQLITE_OK &&
 	    sqlite3_prepare_v2(db, "SELECT value FROM meta WHERE key = 'summary'", -1, &s, NULL) == SQLITE_OK &&
 	    sqlite3_step(s) == SQLITE_ROW && sqlite3_column_text(s, 0))
 		copy = strdup((const char *)sqlite3_column_text(s, 0));
@@ -478,8 +466,9 @@ static bool complete_from_file(struct catalogue *catalogue, struct capture_facts
 	snprintf(path, sizeof path, "%s/%" PRIu64 ".db", catalogue->folder_path, facts->number);
 	sqlite3 *db = NULL;
 	sqlite3_stmt *s = NULL;
-	bool good = stat(path, &status) == 0 &&
-		    sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK &&
+	bool good = lstat(path, &status) == 0 &&
+		    sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_NOMUTEX,
+				    NULL) == SQLITE_OK &&
 		    sqlite3_prepare_v2(
 			    db,
 			    "SELECT (SELECT value FROM meta WHERE key = 'status'), (SELECT value FROM meta WHERE "

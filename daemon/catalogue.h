@@ -23,6 +23,7 @@ struct catalogue {
 	struct work *first, *last;
 	unsigned waiting;
 	bool stop;
+	uint64_t audit_rows, history_rows; /* written since the start; its thread's */
 	struct work_outbox *outbox;
 	struct work_beat beat;
 };
@@ -52,8 +53,6 @@ int catalogue_put_trigger(struct catalogue *catalogue, uint64_t number, uid_t ui
 int catalogue_put_process(struct catalogue *catalogue, const struct identity *who);
 int catalogue_process_gone(struct catalogue *catalogue, pid_t pid, uint64_t start_time);
 int catalogue_put_after(struct catalogue *catalogue, uint64_t number, uint64_t step_after);
-int catalogue_audit(struct catalogue *catalogue, uid_t uid, pid_t pid, const char *action, const char *subject,
-		    const char *outcome);
 /* 1 with *ret, 0 where there is none, or a negative errno. */
 int catalogue_get(struct catalogue *catalogue, uint64_t number, struct capture_facts *ret);
 /* Deletes the row and the file. */

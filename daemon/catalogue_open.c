@@ -1,5 +1,6 @@
 /* catalogue_open.c - catalogue.db is opened, made, or brought to this release's schema. Before the catalogue's thread
  * exists; no locks. */
+#include "catalogue_audit.h"
 #include "catalogue_sql.h"
 #include "log.h"
 #include "proto/version.h"
@@ -8,9 +9,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-/* Rows kept of processes that were registered once. */
-#define HISTORY_ROWS 100000
 
 static int set_version(struct catalogue *catalogue)
 {
@@ -58,14 +56,6 @@ static int migrate(struct catalogue *catalogue, uint64_t version)
 	return error;
 }
 
-static void forget_old(struct catalogue *catalogue)
-{
-	char prune[256];
-	snprintf(prune, sizeof prune, "DELETE FROM processes WHERE id <= (SELECT max(id) FROM processes) - %d",
-		 HISTORY_ROWS);
-	catalogue_run(catalogue, prune);
-}
-
 int catalogue_init(struct catalogue *catalogue, const char *directory, int folder, const char *folder_path,
 		   char *sentence, size_t sentence_bytes)
 {
@@ -75,7 +65,8 @@ int catalogue_init(struct catalogue *catalogue, const char *directory, int folde
 	char path[512];
 	snprintf(path, sizeof path, "%s/catalogue.db", directory);
 	int error = 0;
-	if (sqlite3_open_v2(path, &catalogue->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+	if (sqlite3_open_v2(path, &catalogue->db,
+			    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_NOMUTEX,
 			    NULL)) {
 		snprintf(sentence, sentence_bytes, "cannot open %s: %s", path, sqlite3_errmsg(catalogue->db));
 		error = -EIO;
@@ -104,7 +95,7 @@ int catalogue_init(struct catalogue *catalogue, const char *directory, int folde
 			 CATALOGUE_SCHEMA_VERSION, sqlite3_errmsg(catalogue->db));
 	}
 	if (!error)
-		forget_old(catalogue);
+		catalogue_history_grown(catalogue);
 	if (error) {
 		sqlite3_close(catalogue->db);
 		catalogue->db = NULL;

@@ -3,21 +3,39 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 _Atomic int log_is_verbose;
 
-static void put(const char *format, va_list arguments)
+/* Is standard error the journal's? Then it says so (systemd.exec(5)), and reads priorities. */
+static bool is_journal(void)
+{
+	const char *stream = getenv("JOURNAL_STREAM");
+	unsigned long long device, inode;
+	struct stat facts;
+	return stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 && fstat(STDERR_FILENO, &facts) == 0 &&
+	       facts.st_dev == device && facts.st_ino == inode;
+}
+
+static void put(const char *priority, const char *format, va_list arguments)
 {
 	int saved = errno;
-	char line[1024] = "profd-daemon: ";
-	size_t at = strlen(line);
+	char line[1024];
+	size_t at = (size_t)snprintf(line, sizeof line, "%sprofd-daemon: ", *priority && is_journal() ? priority : "");
 	int n = vsnprintf(line + at, sizeof line - at - 1, format, arguments);
+	size_t begin = at;
 	if (n > 0)
 		at += (size_t)n < sizeof line - at - 1 ? (size_t)n : sizeof line - at - 2;
+	/* What a peer has said is in it: one line stays one line. */
+	for (size_t i = begin; i < at; i++)
+		if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
+			line[i] = '?';
 	line[at++] = '\n';
 	/* A log that cannot be written has nowhere to say so. */
 	ssize_t written = write(STDERR_FILENO, line, at);
@@ -29,7 +47,15 @@ void log_line(const char *format, ...)
 {
 	va_list arguments;
 	va_start(arguments, format);
-	put(format, arguments);
+	put("", format, arguments);
+	va_end(arguments);
+}
+
+void log_notice(const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	put("<5>", format, arguments);
 	va_end(arguments);
 }
 
@@ -39,7 +65,7 @@ void log_verbose(const char *format, ...)
 		return;
 	va_list arguments;
 	va_start(arguments, format);
-	put(format, arguments);
+	put("", format, arguments);
 	va_end(arguments);
 }
 

@@ -9,6 +9,8 @@
 extern _Atomic int log_is_verbose;
 
 void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same, for what an administrator looks for: in the journal its priority is "notice". */
+void log_notice(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_verbose(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 uint64_t clock_monotonic(void); /* ns */

@@ -130,6 +130,7 @@ int orphan_offered(struct process *process, const struct message_offer *offer, i
 		segment_deinit(&segment);
 		return -ENOMEM;
 	}
+	capture_charge(capture, process->conn->user, segment.map_bytes);
 	log_line("capture %llu: pid %d has offered its segment", (unsigned long long)offer->capture, process->who.pid);
 	capture->process = process;
 	capture->state = STATE_RUNNING;

@@ -213,7 +213,7 @@ int places_take(struct server *server, const char *directory, const char *socket
 	snprintf(server->folder_path, sizeof server->folder_path, "%s/captures", server->directory);
 	if (mkdir(server->folder_path, server->user ? 0700 : 0750) && errno != EEXIST)
 		error = -errno;
-	server->folder = error ? -1 : open(server->folder_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	server->folder = error ? -1 : open(server->folder_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (server->folder < 0) {
 		error = -errno;
 		close(lock);
@@ -246,7 +246,7 @@ int places_listen(const struct server *server, char *sentence)
 	mode_t before = umask(server->user ? 0177 : 0111);
 	int error = bind(fd, (const struct sockaddr *)&address, sizeof address) ? -errno : 0;
 	umask(before);
-	if (!error && listen(fd, 512))
+	if (!error && listen(fd, 4096))
 		error = -errno;
 	if (error) {
 		close(fd);

@@ -3,6 +3,7 @@
 #include "capture.h"
 #include "log.h"
 #include "namespaces.h"
+#include "peer.h"
 #include "proto/version.h"
 #include "serve.h"
 #include "trigger.h"
@@ -232,10 +233,6 @@ void registry_describe(const struct process *process, uint64_t viewer, cJSON *ro
 
 /* --- death --- */
 
-#ifndef SYS_pidfd_open
-#define SYS_pidfd_open 434 /* younger than some headers; the same on every architecture */
-#endif
-
 /* A child may hold a copy of the agent's socket, so that no EOF comes: the process itself is watched. */
 struct watch {
 	uv_poll_t poll;
@@ -266,10 +263,9 @@ static void process_died(uv_poll_t *poll, int status, int events)
 	conn_drain(watch->conn);
 }
 
-/* NULL where it cannot be watched. */
-static struct watch *watch_new(struct conn *conn)
+/* Takes fd, a pidfd or none. NULL where it cannot be watched. */
+static struct watch *watch_new(struct conn *conn, int fd)
 {
-	int fd = (int)syscall(SYS_pidfd_open, conn->peer.pid, 0);
 	struct watch *watch = fd >= 0 ? calloc(1, sizeof *watch) : NULL;
 	if (!watch || uv_poll_init(&conn->server->loop, &watch->poll, fd)) {
 		free(watch);
@@ -335,7 +331,7 @@ static void refuse(struct conn *conn, enum error error, const char *sentence)
 	struct message_refuse refusal = MESSAGE_INIT(REFUSE, refuse);
 	refusal.error = error;
 	message_text(refusal.sentence, sizeof refusal.sentence, sentence);
-	log_line("pid %d uid %u refused: %s", conn->peer.pid, conn->peer.uid, sentence);
+	audit_refused(conn, "agent", sentence, error, conn->peer.pid, conn->peer.uid);
 	conn_send(conn, &refusal, sizeof refusal, -1);
 	conn_close(conn);
 }
@@ -393,16 +389,27 @@ static void hello_first(struct conn *conn, const struct message_hello *hello, in
 		refuse(conn, ERROR_VERSION, sentence);
 		return;
 	}
-	/* The pid and its start time as we see them: a process cannot register for another. Watched first, looked at then:
-	 * what is watched is what was looked at. */
-	struct watch *watch = watch_new(conn);
+	char sentence[QUOTA_SENTENCE_BYTES];
+	enum error error = quota_agent(server, conn->user, sentence);
+	if (error) {
+		refuse(conn, error, sentence);
+		return;
+	}
+	conn->agent_counted = true;
+	/* The pid and its start time as we see them: a process cannot register for another, nor for one that has got its number
+	 * since. Held first, looked at then: while it lives nobody else has the number. */
+	int pidfd = peer_pidfd(conn->fd, &conn->peer);
 	struct identity who = {0};
 	const char *wrong = identify(conn, hello, fd, &who);
+	if (!wrong && (pidfd == -ESRCH || (pidfd >= 0 && peer_has_ended(pidfd))))
+		wrong = "the process that connected is not the one that says hello";
 	if (wrong) {
-		watch_stop(watch);
+		if (pidfd >= 0)
+			close(pidfd);
 		refuse(conn, ERROR_PROTOCOL, wrong);
 		return;
 	}
+	struct watch *watch = watch_new(conn, pidfd);
 	/* One connection a process: of two, the newer is the living one (another program after exec, or an agent that
 	 * connects again after trouble). What the older still had to say comes first. */
 	struct process *older = registry_find(server, conn->peer.pid);
@@ -418,7 +425,6 @@ static void hello_first(struct conn *conn, const struct message_hello *hello, in
 	}
 	process->server = server;
 	process->conn = conn;
-	process->page_fd = page;
 	process->watch = watch;
 	process->serial = server->next_serial++;
 	process->registered_at = clock_realtime();
@@ -436,6 +442,8 @@ static void hello_first(struct conn *conn, const struct message_hello *hello, in
 	welcome.minor = PROTOCOL_MINOR;
 	message_text(welcome.version, sizeof welcome.version, PROFD_VERSION);
 	conn_send(conn, &welcome, sizeof welcome, page);
+	close(page);
+	process->afters = 1;
 	log_verbose("pid %d (%s) uid %u registered", process->who.pid, process->who.name, process->who.uid);
 	put_in_catalogue(process, false);
 	trigger_offer_process(process);
@@ -444,6 +452,8 @@ static void hello_first(struct conn *conn, const struct message_hello *hello, in
 void registry_message(struct conn *conn, const union message_any *message, int fd)
 {
 	struct process *process = conn->process;
+	if (process)
+		process->silent = false;
 	if (message->head.type == MESSAGE_HELLO) {
 		if (process) {
 			take_facts(process, &message->hello);
@@ -454,8 +464,8 @@ void registry_message(struct conn *conn, const union message_any *message, int f
 		return;
 	}
 	if (!process) {
-		log_line("pid %d uid %u spoke before its hello: its connection is closed", conn->peer.pid,
-			 conn->peer.uid);
+		audit_refused(conn, "connection", "it spoke before its hello, and was closed", ERROR_PROTOCOL, 0,
+			      (uid_t)-1);
 		conn_close(conn);
 		return;
 	}
@@ -480,7 +490,6 @@ void registry_gone(struct process *process)
 		process->next->previous = process->previous;
 	server->process_count--;
 	watch_stop(process->watch);
-	status_unmap(process->page);
-	close(process->page_fd);
+	status_forget(process->page);
 	free(process);
 }

@@ -13,8 +13,9 @@ struct process {
 	struct identity who;
 	struct message_hello hello;
 	struct status_page *page;
-	int page_fd;
 	struct watch *watch;	/* of its death; NULL where the kernel has no pidfd (before 5.3): then EOF tells */
+	bool silent;		/* it has left an ARM unanswered, and said nothing since */
+	unsigned afters;	/* AFTER messages that may come */
 	uint64_t serial;	/* order of registration */
 	uint64_t registered_at; /* CLOCK_REALTIME ns */
 };

@@ -168,7 +168,7 @@ static void trigger(struct parse *parse, const cJSON *object)
 	request->all = truth(parse, targets, "all");
 	if ((request->pid_count > 0) + (*request->name != 0) + (*request->job != 0) + request->all != 1)
 		wrong(parse, "targets", "does not hold exactly one of pids, name, job, all");
-	request->wait_for = number(parse, object, "wait_for", 1ull << 53);
+	request->wait_for = number(parse, object, "wait_for", LIMIT_DURATION_NS);
 	if (request->wait_for && !*request->name && !*request->job)
 		wrong(parse, "wait_for", "needs targets by name or by job");
 	request->at_step = number(parse, object, "at_step", 1ull << 53);
@@ -268,6 +268,13 @@ static void parse_op(struct parse *parse, const cJSON *object)
 		break;
 	case REQUEST_rm:
 		ids(parse, object);
+		break;
+	case REQUEST_audit:
+		text(parse, object, "action", request->name, sizeof request->name);
+		request->limit = number(parse, object, "limit", 1u << 30);
+		request->since = number(parse, object, "since", 1ull << 62);
+		request->has_uid = find(object, "uid") && !cJSON_IsNull(find(object, "uid"));
+		request->uid = (uint32_t)number(parse, object, "uid", UINT32_MAX);
 		break;
 	case REQUEST_status:
 	case REQUEST_metrics:

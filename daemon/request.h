@@ -45,8 +45,13 @@ struct request {
 	char (*ids)[REQUEST_ID_BYTES]; /* owned */
 	size_t id_count;
 
-	/* captures */
+	/* captures, audit */
 	uint64_t limit;
+
+	/* audit; `name` is the action */
+	uint64_t since; /* ns ago; 0 = always */
+	bool has_uid;
+	uint32_t uid;
 };
 
 /* Parses a packet of n bytes. Returns 0, or the number of the error (USAGE, VERSION) with a sentence in `sentence`.

@@ -92,6 +92,11 @@ static struct process *named_process(struct conn *conn)
 		error = ERROR_NOT_YOURS;
 	if (!error)
 		return process;
+	static const char *const words[] = {
+		[REQUEST_ps] = "ps", [REQUEST_doctor] = "doctor", [REQUEST_cancel] = "cancel"};
+	if (error == ERROR_NOT_YOURS)
+		audit_refused(conn, words[conn->request.op], "", error, process ? process->who.pid : pid,
+			      process ? process->who.uid : audit_owner(pid));
 	char detail[32];
 	snprintf(detail, sizeof detail,
 		 error == ERROR_NOT_YOURS   ? "process %d"
@@ -220,8 +225,11 @@ struct query {
 	uint64_t *numbers;
 	enum error *outcomes;
 	struct tally_owner *owners; /* of what was removed */
+	pid_t *pids;		    /* whose captures they are */
 	size_t number_count;
 };
+
+static const char slow_disk[] = "the daemon's disk does not keep up; try again in a moment";
 
 static struct query *query_new(struct conn *conn, int64_t (*run)(struct work *work), void (*done)(struct work *work))
 {
@@ -239,21 +247,37 @@ static void query_free(struct query *query)
 {
 	if (query->fd >= 0)
 		close(query->fd);
+	quota_answered(query->server, query->conn->user);
 	conn_unref(query->conn);
 	free(query->rows);
 	free(query->text);
 	free(query->numbers);
 	free(query->outcomes);
 	free(query->owners);
+	free(query->pids);
 	free(query);
 }
 
 static void query_submit(struct query *query)
 {
-	if (catalogue_submit(&query->server->catalogue, &query->work))
+	struct conn *conn = query->conn;
+	if (quota_ask(query->server, conn->user, &query->work))
 		return;
-	conn_error(query->conn, ERROR_FAILED, "the daemon's disk does not keep up; try again in a moment", 0);
+	conn->fetching = false;
+	conn->user->queries++; /* which query_free takes back */
+	conn_error(conn, ERROR_FAILED, slow_disk, 0);
 	query_free(query);
+}
+
+/* Was the query never asked? Then that has been said. */
+static bool never_asked(struct query *query)
+{
+	if (query->work.run)
+		return false;
+	if (!query->conn->closed)
+		conn_error(query->conn, ERROR_FAILED, slow_disk, 0);
+	query_free(query);
+	return true;
 }
 
 /* A capture that is under way is further than its row. */
@@ -299,6 +323,8 @@ static void list_done(struct work *work)
 	struct query *query = (struct query *)work;
 	struct conn *conn = query->conn;
 	conn->fetching = false;
+	if (never_asked(query))
+		return;
 	if (conn->closed) {
 		query_free(query);
 		return;
@@ -361,7 +387,7 @@ static int64_t get_run(struct work *work)
 	struct query *query = (struct query *)work;
 	query->rows = calloc(1, sizeof *query->rows);
 	query->count = query->rows ? catalogue_get(&query->server->catalogue, query->number, query->rows) : -ENOMEM;
-	if (query->count != 1 || query->rows->status < CAPTURE_COMPLETE)
+	if (query->count != 1 || !conn_may(query->conn, query->rows->who.uid) || query->rows->status < CAPTURE_COMPLETE)
 		return WORK_DONE;
 	if (query->conn->request.op == REQUEST_summary) {
 		query->text = catalogue_read_summary(&query->server->catalogue, query->number);
@@ -407,6 +433,8 @@ static void get_done(struct work *work)
 	bool open = conn->request.op == REQUEST_open;
 	char id[ID_BYTES], detail[SENTENCE_BYTES];
 	capture_id_text(query->number, query->server->user, id);
+	if (never_asked(query))
+		return;
 	if (conn->closed) {
 		query_free(query);
 		return;
@@ -415,7 +443,7 @@ static void get_done(struct work *work)
 		conn_error(conn, ERROR_NO_CAPTURE, id, 0);
 	} else if (!conn_may(conn, facts->who.uid)) {
 		snprintf(detail, sizeof detail, "capture %s", id);
-		server_audit(conn->server, &conn->peer, open ? "open" : "summary", id, "not_permitted");
+		audit_refused(conn, open ? "open" : "summary", id, ERROR_NOT_YOURS, facts->who.pid, facts->who.uid);
 		conn_error(conn, ERROR_NOT_YOURS, detail, 0);
 	} else if (facts->status < CAPTURE_COMPLETE) {
 		/* errors.def speaks of a process: so does the detail. */
@@ -440,7 +468,7 @@ static void get_done(struct work *work)
 		if (text)
 			conn_send(conn, text, strlen(text), query->fd);
 		free(text);
-		server_audit(conn->server, &conn->peer, "open", id, "opened");
+		audit_done(conn, "open", id, "opened", facts->who.pid, facts->who.uid);
 		conn_end(conn, NULL);
 	}
 	query_free(query);
@@ -469,7 +497,12 @@ static int64_t remove_run(struct work *work)
 	for (size_t i = 0; i < query->number_count; i++) {
 		if (query->outcomes[i])
 			continue;
+		query->owners[i].uid = (uid_t)-1;
 		int found = catalogue_get(&query->server->catalogue, query->numbers[i], &facts);
+		if (found == 1) {
+			query->owners[i].uid = facts.who.uid;
+			query->pids[i] = facts.who.pid;
+		}
 		if (found != 1)
 			query->outcomes[i] = ERROR_NO_CAPTURE;
 		else if (!conn_may(query->conn, facts.who.uid))
@@ -489,18 +522,26 @@ static void remove_done(struct work *work)
 	struct query *query = (struct query *)work;
 	struct conn *conn = query->conn;
 	struct server *server = query->server;
+	if (never_asked(query))
+		return;
 	for (size_t i = 0; i < query->number_count; i++) {
 		enum error error = query->outcomes[i];
 		if (!error) {
 			tally_remove(&server->tally, query->owners[i].uid, 1, query->owners[i].bytes);
 			metrics_deleted(&server->metrics, "rm", 1, query->owners[i].bytes);
 		}
+		char id[ID_BYTES];
+		capture_id_text(query->numbers[i], server->user, id);
+		if (error == ERROR_NOT_YOURS)
+			audit_refused(conn, "rm", id, error, query->pids[i], query->owners[i].uid);
+		else if (!error)
+			audit_done(conn, "rm", id, "removed", query->pids[i], query->owners[i].uid);
 		if (conn->closed)
 			continue;
-		const char *id = conn->request.ids[i];
+		if (!query->numbers[i])
+			text_copy(id, sizeof id, conn->request.ids[i]);
 		cJSON *row = conn_row_new(error ? "kept" : "removed");
 		cJSON_AddStringToObject(row, "capture_id", id);
-		server_audit(server, &conn->peer, "rm", id, error ? error_word(error) : "removed");
 		if (error) {
 			char detail[128], sentence[SENTENCE_BYTES];
 			snprintf(detail, sizeof detail,
@@ -533,10 +574,13 @@ static void serve_rm(struct conn *conn)
 		query->numbers = calloc(n, sizeof *query->numbers);
 		query->outcomes = calloc(n, sizeof *query->outcomes);
 		query->owners = calloc(n, sizeof *query->owners);
+		query->pids = calloc(n, sizeof *query->pids);
 	}
-	if (!query || !query->numbers || !query->outcomes || !query->owners) {
-		if (query)
+	if (!query || !query->numbers || !query->outcomes || !query->owners || !query->pids) {
+		if (query) {
+			conn->user->queries++; /* which query_free takes back */
 			query_free(query);
+		}
 		conn_error(conn, ERROR_FAILED, "the daemon is out of memory", 0);
 		return;
 	}
@@ -545,15 +589,20 @@ static void serve_rm(struct conn *conn)
 		query->numbers[i] = capture_id_parse(conn->request.ids[i], conn->server->user);
 		if (!query->numbers[i])
 			query->outcomes[i] = ERROR_NO_CAPTURE;
-		else if (capture_find(conn->server, query->numbers[i]))
-			query->outcomes[i] = ERROR_BUSY;
+		const struct capture *capture = capture_find(conn->server, query->numbers[i]);
+		if (!capture)
+			continue;
+		bool mine = conn_may(conn, capture->facts.who.uid);
+		query->outcomes[i] = mine ? ERROR_BUSY : ERROR_NOT_YOURS;
+		query->owners[i].uid = capture->facts.who.uid;
+		query->pids[i] = capture->facts.who.pid;
 	}
 	query_submit(query);
 }
 
 /* --- cancel --- */
 
-static bool named_by_cancel(const struct conn *conn, const struct capture *capture)
+static bool named_by_cancel(const struct conn *conn, const struct capture *capture, const struct process *process)
 {
 	const struct request *request = &conn->request;
 	bool user = conn->server->user;
@@ -562,50 +611,68 @@ static bool named_by_cancel(const struct conn *conn, const struct capture *captu
 	if (*request->trigger_id)
 		return capture->facts.trigger == trigger_id_parse(request->trigger_id, user);
 	if (request->pid_count)
-		return capture->process && capture->process == registry_find_for(conn, request->pids[0]);
+		return capture->process == process;
+	/* All that one may end. */
+	return conn_may(conn, capture->facts.who.uid);
+}
+
+/* Returns whether it was a capture that anybody has seen. */
+static bool cancel(struct conn *conn, struct capture *capture)
+{
+	const struct identity *who = &capture->facts.who;
+	char id[ID_BYTES];
+	capture_id_text(capture->facts.number, conn->server->user, id);
+	capture_cancel(capture, REASON_CANCELLED);
+	if (capture->trigger)
+		capture->trigger->wait_until = 0;
+	/* A cycle that was only prepared is none. */
+	if (capture->facts.cycle && capture_status_now(capture) == CAPTURE_ARMED)
+		return false;
+	audit_done(conn, "cancel", id, "cancelled", who->pid, who->uid);
+	cJSON *row = conn_row_new("cancelled");
+	cJSON_AddStringToObject(row, "capture_id", id);
+	registry_add_pid(row, namespace_pid(who, conn->server->pid_namespace, conn->pid_namespace));
+	cJSON_AddNumberToObject(row, "uid", who->uid);
+	cJSON_AddStringToObject(row, "user", who->user);
+	cJSON_AddStringToObject(row, "name", who->name);
+	conn_row(conn, row);
 	return true;
 }
 
 static void serve_cancel(struct conn *conn)
 {
-	unsigned cancelled = 0, refused = 0;
+	unsigned cancelled = 0;
+	const struct capture *other = NULL;
+	const struct process *process = NULL;
+	const struct request *request = &conn->request;
+	/* Whether another's process is being recorded is not said either. */
+	if (request->pid_count && !(process = named_process(conn)))
+		return;
 	for (struct capture *capture = conn->server->captures; capture; capture = capture->next) {
-		if (!capture_is_running(capture) || !named_by_cancel(conn, capture))
+		if (!capture_is_running(capture) || !named_by_cancel(conn, capture, process))
 			continue;
-		if (!conn_may(conn, capture->facts.who.uid)) {
-			refused++;
-			continue;
-		}
-		char id[ID_BYTES];
-		capture_id_text(capture->facts.number, conn->server->user, id);
-		capture_cancel(capture, REASON_CANCELLED);
-		if (capture->trigger)
-			capture->trigger->wait_until = 0;
-		server_audit(conn->server, &conn->peer, "cancel", id, "cancelled");
-		/* A cycle that was only prepared is no capture that anybody has seen. */
-		if (capture->facts.cycle && capture_status_now(capture) == CAPTURE_ARMED)
-			continue;
-		cJSON *row = conn_row_new("cancelled");
-		cJSON_AddStringToObject(row, "capture_id", id);
-		conn_row(conn, row);
-		cancelled++;
+		if (conn_may(conn, capture->facts.who.uid))
+			cancelled += cancel(conn, capture);
+		else
+			other = capture;
 	}
 	/* A trigger that still waits for its process has no capture yet, but can be ended. */
 	for (struct trigger *trigger = conn->server->triggers; trigger; trigger = trigger->next)
-		if (*conn->request.trigger_id && conn_may(conn, trigger->by.uid) && trigger->wait_until &&
-		    trigger->number == trigger_id_parse(conn->request.trigger_id, conn->server->user)) {
+		if (*request->trigger_id && conn_may(conn, trigger->by.uid) && trigger->wait_until &&
+		    trigger->number == trigger_id_parse(request->trigger_id, conn->server->user)) {
 			trigger->wait_until = 0;
 			cancelled++;
+			audit_done(conn, "cancel", request->trigger_id, "cancelled", 0, trigger->by.uid);
 		}
+	const char *what = *request->capture_id	  ? request->capture_id
+			   : *request->trigger_id ? request->trigger_id
+						  : "under way";
 	if (cancelled) {
 		conn_end(conn, NULL);
-	} else if (refused) {
-		server_audit(conn->server, &conn->peer, "cancel", conn->request.capture_id, "not_permitted");
+	} else if (other) {
+		audit_refused(conn, "cancel", what, ERROR_NOT_YOURS, other->facts.who.pid, other->facts.who.uid);
 		conn_error(conn, ERROR_NOT_YOURS, "that capture", 0);
 	} else {
-		const char *what = *conn->request.capture_id   ? conn->request.capture_id
-				   : *conn->request.trigger_id ? conn->request.trigger_id
-							       : "under way";
 		conn_error(conn, ERROR_NO_CAPTURE, what, 0);
 	}
 }
@@ -657,6 +724,9 @@ void serve_packet(struct conn *conn, const char *packet, size_t n, int fd)
 		break;
 	case REQUEST_metrics:
 		metrics_serve(conn);
+		break;
+	case REQUEST_audit:
+		audit_serve(conn);
 		break;
 	case REQUEST_NONE:
 		conn_end(conn, NULL);

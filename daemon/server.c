@@ -1,5 +1,6 @@
 /* server.c - see server.h. Thread: the loop's. No locks. */
 #include "server.h"
+#include "accept.h"
 #include "capture.h"
 #include "log.h"
 #include "registry.h"
@@ -23,10 +24,6 @@
 #define STOP_MORE_NS 10000000000ull
 #define TICK_FAST_NS 50000000ull
 #define TICK_SLOW_NS 1000000000ull
-
-#ifndef SO_PEERGROUPS
-#define SO_PEERGROUPS 59
-#endif
 
 void error_text(enum error error, const char *detail, char ret[SENTENCE_BYTES])
 {
@@ -57,8 +54,11 @@ struct conn *conn_ref(struct conn *conn)
 
 void conn_unref(struct conn *conn)
 {
-	if (--conn->references == 0)
-		free(conn);
+	if (--conn->references)
+		return;
+	quota_user_unref(conn->user);
+	free(conn->refusal);
+	free(conn);
 }
 
 bool conn_may(const struct conn *conn, uid_t uid)
@@ -70,8 +70,10 @@ static void conn_poll_adjust(struct conn *conn)
 {
 	if (conn->closed)
 		return;
-	/* What a client asks from now on is for the next daemon: it finds the connection closed and the request not read. */
-	bool deaf = conn->busy || (conn->server->parking && conn->kind != CONN_AGENT);
+	/* A client that leaves its answers unread is not asked for more; nor is one whose request is served. What one asks while
+	 * the daemon ends is for the next: it finds the connection closed and the request not read. */
+	bool deaf = conn->busy || (conn->first && conn->kind == CONN_CLIENT) ||
+		    (conn->server->parking && conn->kind != CONN_AGENT);
 	int events = deaf ? UV_DISCONNECT : UV_READABLE;
 	if (conn->first)
 		events |= UV_WRITABLE;
@@ -88,6 +90,7 @@ static void drop_packet(struct conn *conn)
 	if (!conn->first)
 		conn->last = NULL;
 	conn->queued -= packet->n;
+	quota_queue(conn->user, -(int64_t)packet->n);
 	if (packet->fd >= 0)
 		close(packet->fd);
 	free(packet);
@@ -106,6 +109,12 @@ void conn_close(struct conn *conn)
 	if (conn->closed)
 		return;
 	conn->closed = true;
+	if (conn->counted)
+		quota_disconnect(conn->user);
+	else
+		quota_refused(server, conn->user);
+	if (conn->agent_counted)
+		conn->user->agents--;
 	if (conn->kind == CONN_UNKNOWN)
 		server->unidentified--;
 	if (conn->trigger)
@@ -140,11 +149,12 @@ void conn_send(struct conn *conn, const void *bytes, size_t n, int fd)
 		int error = socket_send(conn->fd, bytes, n, &fd, fd >= 0 ? 1 : 0);
 		if (error == 0)
 			return;
-		if (error != -EAGAIN && error != -EWOULDBLOCK && error != -ENOBUFS && error != -ETOOMANYREFS)
+		if (error != -EAGAIN && error != -EWOULDBLOCK && error != -ENOBUFS)
 			return; /* the peer is gone: its end is read next */
 	}
-	if (conn->queued + n > SERVER_QUEUE_BYTES) {
-		log_line("uid %u pid %d does not read: its connection is closed", conn->peer.uid, conn->peer.pid);
+	if (conn->queued + n > SERVER_QUEUE_BYTES || !quota_queue(conn->user, (int64_t)n)) {
+		audit_refused(conn, "connection", "it does not read what it is sent, and was closed", ERROR_PROTOCOL, 0,
+			      (uid_t)-1);
 		/* Not here, where callers still use it: the next event of the socket ends it. */
 		shutdown(conn->fd, SHUT_RDWR);
 		return;
@@ -155,6 +165,7 @@ void conn_send(struct conn *conn, const void *bytes, size_t n, int fd)
 		free(packet);
 		if (copy >= 0)
 			close(copy);
+		quota_queue(conn->user, -(int64_t)n);
 		shutdown(conn->fd, SHUT_RDWR);
 		return;
 	}
@@ -236,12 +247,28 @@ static void agent_packet(struct conn *conn, const char *packet, size_t n, const 
 	union message_any message;
 	const char *why = "";
 	if (message_check(packet, n, 1, &message, &why)) {
-		log_line("pid %d uid %u sent what no agent sends (%s): its connection is closed", conn->peer.pid,
-			 conn->peer.uid, why ? why : "malformed");
+		char subject[160];
+		snprintf(subject, sizeof subject, "it sent what no agent sends (%s), and was closed",
+			 why ? why : "malformed");
+		audit_refused(conn, "connection", subject, ERROR_PROTOCOL, 0, (uid_t)-1);
 		conn_close(conn);
 		return;
 	}
 	registry_message(conn, &message, nfds ? fds[0] : -1);
+}
+
+/* In the peer's own language, and that was all. */
+static void tell_refusal(struct conn *conn, bool client)
+{
+	if (client) {
+		conn_error(conn, conn->refusal_error, conn->refusal, 0);
+	} else {
+		struct message_refuse refusal = MESSAGE_INIT(REFUSE, refuse);
+		refusal.error = conn->refusal_error;
+		message_text(refusal.sentence, sizeof refusal.sentence, conn->refusal);
+		conn_send(conn, &refusal, sizeof refusal, -1);
+	}
+	conn_close(conn);
 }
 
 /* Returns false when there is nothing more to read, or nobody to read from. */
@@ -253,15 +280,21 @@ static bool conn_read(struct conn *conn)
 	ssize_t n = socket_receive(conn->fd, server->packet, sizeof server->packet, fds, &nfds, MSG_DONTWAIT);
 	if (n == -EAGAIN || n == -EWOULDBLOCK || n == -EINTR)
 		return false;
-	if (n == -EMSGSIZE && conn->kind != CONN_AGENT)
-		conn_error(conn, ERROR_PROTOCOL, "a request may have 65536 bytes", 0);
+	if (n == -EMSGSIZE) {
+		if (conn->kind != CONN_AGENT)
+			conn_error(conn, ERROR_PROTOCOL, "a request may have 65536 bytes", 0);
+		audit_refused(conn, "connection", "its packet was larger than any may be, and it was closed",
+			      ERROR_PROTOCOL, 0, (uid_t)-1);
+	}
 	if (n <= 0) {
 		conn_close(conn);
 		return false;
 	}
 	if (conn->kind == CONN_UNKNOWN)
 		identify(conn, server->packet[0] == '{' ? CONN_CLIENT : CONN_AGENT);
-	if (conn->kind == CONN_AGENT)
+	if (conn->refusal)
+		tell_refusal(conn, conn->kind == CONN_CLIENT);
+	else if (conn->kind == CONN_AGENT)
 		agent_packet(conn, server->packet, (size_t)n, fds, nfds);
 	else
 		serve_packet(conn, server->packet, (size_t)n, nfds ? fds[0] : -1);
@@ -287,7 +320,7 @@ static void conn_write(struct conn *conn)
 	while (conn->first) {
 		struct packet *packet = conn->first;
 		int error = socket_send(conn->fd, packet->data, packet->n, &packet->fd, packet->fd >= 0 ? 1 : 0);
-		if (error == -EAGAIN || error == -EWOULDBLOCK || error == -ENOBUFS || error == -ETOOMANYREFS)
+		if (error == -EAGAIN || error == -EWOULDBLOCK || error == -ENOBUFS)
 			break;
 		if (error) {
 			conn_close(conn);
@@ -307,84 +340,52 @@ static void conn_ready(uv_poll_t *poll, int status, int events)
 	if (status < 0 || (events & UV_DISCONNECT && !(conn->events & UV_READABLE))) {
 		conn_close(conn);
 	} else {
-		if (events & UV_READABLE)
+		/* A user whose share of this turn is used up is served in the next: the socket stays ready. */
+		bool turn = quota_turn(conn->server, conn->user);
+		uint64_t began = turn ? clock_monotonic() : 0;
+		if (turn && events & UV_READABLE)
 			for (int i = 0; i < READS_MAX && conn_read(conn); i++)
 				;
-		if (!conn->closed && events & UV_WRITABLE)
+		if (turn && !conn->closed && events & UV_WRITABLE)
 			conn_write(conn);
 		conn_poll_adjust(conn);
+		if (turn)
+			quota_spent(conn->user, clock_monotonic() - began);
 	}
 	conn_unref(conn);
 }
 
-static bool of_group(int fd, const struct ucred *peer, gid_t group)
+struct conn *conn_new(struct server *server, int fd, const struct ucred *peer, bool admin, struct quota_user *user,
+		      enum error error, const char *refusal)
 {
-	if (group == (gid_t)-1)
-		return false;
-	if (peer->gid == group)
-		return true;
-	gid_t groups[256];
-	socklen_t n = sizeof groups;
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &n))
-		return false;
-	for (size_t i = 0; i < n / sizeof *groups; i++)
-		if (groups[i] == group)
-			return true;
-	return false;
-}
-
-static unsigned connections_of(const struct server *server, uid_t uid)
-{
-	unsigned n = 0;
-	for (const struct conn *conn = server->conns; conn; conn = conn->next)
-		n += conn->peer.uid == uid;
-	return n;
-}
-
-static void accept_ready(uv_poll_t *poll, int status, int events)
-{
-	struct server *server = poll->data;
-	(void)status, (void)events;
-	for (int i = 0; i < READS_MAX; i++) {
-		int fd = accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		if (fd < 0) {
-			/* Out of descriptors: the peer waits in the backlog; without a pause this would spin. */
-			if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
-				usleep(1000);
-			return;
-		}
-		struct ucred peer;
-		socklen_t n = sizeof peer;
-		struct conn *conn = NULL;
-		if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 &&
-		    server->conn_count < SERVER_CONNECTIONS &&
-		    (peer.uid == 0 || connections_of(server, peer.uid) < SERVER_CONNECTIONS_USER))
-			conn = calloc(1, sizeof *conn);
-		if (!conn) {
-			close(fd);
-			continue;
-		}
-		conn->server = server;
-		conn->fd = fd;
-		conn->peer = peer;
-		conn->references = 1;
-		conn->since = clock_monotonic();
-		conn->admin = peer.uid == 0 || (!server->user && of_group(fd, &peer, server->group));
-		if (uv_poll_init(&server->loop, &conn->poll, fd)) {
-			close(fd);
-			free(conn);
-			continue;
-		}
-		conn->poll.data = conn;
-		conn->next = server->conns;
-		if (conn->next)
-			conn->next->previous = conn;
-		server->conns = conn;
-		server->conn_count++;
-		server->unidentified++;
-		conn_poll_adjust(conn);
-		server_tick_adjust(server);
+	struct conn *conn = calloc(1, sizeof *conn);
+	char *sentence = error ? strdup(refusal) : NULL;
+	if (!conn || (error && !sentence) || uv_poll_init(&server->loop, &conn->poll, fd)) {
+		close(fd);
+		free(sentence);
+		free(conn);
+		return NULL;
 	}
+	conn->server = server;
+	conn->fd = fd;
+	conn->peer = *peer;
+	conn->admin = admin;
+	conn->user = quota_user_ref(user);
+	conn->counted = !error;
+	conn->refusal_error = error;
+	conn->refusal = sentence;
+	conn->references = 1;
+	conn->since = clock_monotonic();
+	conn->poll.data = conn;
+	conn->next = server->conns;
+	if (conn->next)
+		conn->next->previous = conn;
+	server->conns = conn;
+	server->conn_count++;
+	server->unidentified++;
+	conn_poll_adjust(conn);
+	server_tick_adjust(server);
+	return conn;
 }
 
 /* --- time --- */
@@ -409,6 +410,8 @@ static void tick(uv_timer_t *timer)
 		else if (conn->probing)
 			serve_tick(conn, now);
 	}
+	accept_resume(server);
+	quota_tick(server, now);
 	server_stop_if_done(server);
 	server_tick_adjust(server);
 }
@@ -440,7 +443,8 @@ void server_tick_adjust(struct server *server)
 {
 	uint64_t wanted = 0;
 	service_changed(server);
-	if (server->unidentified || server->triggers || server->probes || server->captures)
+	if (server->unidentified || server->triggers || server->probes || server->captures || server->left_out ||
+	    server->accept_paused)
 		wanted = TICK_SLOW_NS;
 	if (server->probes || server->stopping)
 		wanted = TICK_FAST_NS;
@@ -487,6 +491,7 @@ static void stop(uv_signal_t *signal, int number)
 	uint64_t most = server->parking ? PARK_NS : STOP_NS;
 	server->stop_at = clock_monotonic() + most;
 	uv_poll_stop(&server->listener);
+	server->accept_paused = false;
 	service_stopping(server, most + STOP_MORE_NS);
 	if (server->parking) {
 		for (struct conn *conn = server->conns; conn; conn = conn->next)
@@ -520,6 +525,13 @@ static void outbox_ready(uv_async_t *async)
 	server_tick_adjust(server);
 }
 
+/* After each round of the loop everybody has their share again. */
+static void next_turn(uv_check_t *check)
+{
+	struct server *server = check->data;
+	server->quota.turn++;
+}
+
 int server_init(struct server *server)
 {
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -532,6 +544,11 @@ int server_init(struct server *server)
 	server->async.data = server;
 	uv_timer_init(&server->loop, &server->tick);
 	server->tick.data = server;
+	uv_check_init(&server->loop, &server->turned);
+	server->turned.data = server;
+	uv_check_start(&server->turned, next_turn);
+	uv_unref((uv_handle_t *)&server->turned);
+	quota_init(server);
 	work_outbox_init(&server->outbox, wake, server);
 	error = work_pool_init(&server->ingest_pool, ingest, &server->outbox);
 	if (!error)
@@ -542,7 +559,7 @@ int server_init(struct server *server)
 		return error;
 	uv_poll_init(&server->loop, &server->listener, server->listen_fd);
 	server->listener.data = server;
-	uv_poll_start(&server->listener, UV_READABLE, accept_ready);
+	accept_start(server);
 	static const int numbers[3] = {SIGTERM, SIGINT, SIGHUP};
 	for (int i = 0; i < 3; i++) {
 		uv_signal_init(&server->loop, &server->signals[i]);
@@ -587,6 +604,7 @@ void server_deinit(struct server *server)
 	uv_close((uv_handle_t *)&server->listener, NULL);
 	uv_close((uv_handle_t *)&server->async, NULL);
 	uv_close((uv_handle_t *)&server->tick, NULL);
+	uv_close((uv_handle_t *)&server->turned, NULL);
 	for (int i = 0; i < 3; i++)
 		uv_close((uv_handle_t *)&server->signals[i], NULL);
 	service_deinit(server);
@@ -603,42 +621,9 @@ void server_deinit(struct server *server)
 	assert(error == 0);
 	(void)error;
 	work_outbox_deinit(&server->outbox);
+	quota_deinit(server);
+	accept_stop(server);
 	close(server->listen_fd);
 	if (!server->service.handed)
 		unlink(server->socket_path);
-}
-
-struct audit_work {
-	struct work work;
-	struct server *server;
-	uid_t uid;
-	pid_t pid;
-	char action[16], subject[160], outcome[64];
-};
-
-static int64_t audit_run(struct work *work)
-{
-	struct audit_work *audit = (struct audit_work *)work;
-	catalogue_audit(&audit->server->catalogue, audit->uid, audit->pid, audit->action, audit->subject,
-			audit->outcome);
-	free(audit);
-	return WORK_DONE;
-}
-
-void server_audit(struct server *server, const struct ucred *by, const char *action, const char *subject,
-		  const char *outcome)
-{
-	metrics_audited(&server->metrics, outcome);
-	struct audit_work *audit = calloc(1, sizeof *audit);
-	if (!audit)
-		return;
-	audit->work.run = audit_run;
-	audit->server = server;
-	audit->uid = by->uid;
-	audit->pid = by->pid;
-	text_copy(audit->action, sizeof audit->action, action);
-	text_copy(audit->subject, sizeof audit->subject, subject);
-	text_copy(audit->outcome, sizeof audit->outcome, outcome);
-	if (!catalogue_submit(&server->catalogue, &audit->work))
-		free(audit);
 }

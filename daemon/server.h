@@ -3,12 +3,14 @@
 #ifndef PROFD_DAEMON_SERVER_H
 #define PROFD_DAEMON_SERVER_H
 
+#include "audit.h"
 #include "catalogue.h"
 #include "config.h"
 #include "metrics.h"
 #include "proto/limits.h"
 #include "proto/message.h"
 #include "proto/socket.h"
+#include "quota.h"
 #include "request.h"
 #include "service.h"
 #include "tally.h"
@@ -18,9 +20,6 @@
 #include <sys/socket.h>
 #include <uv.h>
 
-/* Connections, of all and of one user who is not root; agents of one job of eight ranks per node are far below. */
-#define SERVER_CONNECTIONS 4096
-#define SERVER_CONNECTIONS_USER 1024
 /* What may wait for a peer that does not read; a list is produced as it is read. */
 #define SERVER_QUEUE_BYTES (256u << 10)
 #define SERVER_QUEUE_LOW (32u << 10)
@@ -42,10 +41,16 @@ struct conn {
 	uv_poll_t poll;
 	int fd;
 	int events; /* that are polled for */
+	/* Who it is was decided when it connected, and stays. */
 	struct ucred peer;
 	bool admin;		/* root, or of the group profd; from the daemon's own pid namespace alone */
 	uint64_t pid_namespace; /* of a client, by which it reads and is told pids; see namespaces.h */
 	bool located;		/* that is known */
+	struct quota_user *user;
+	bool counted; /* as one of the user's connections; else it is only told why not: */
+	enum error refusal_error;
+	char *refusal;	    /* owned */
+	bool agent_counted; /* and as one of the user's agents */
 	enum conn_kind kind;
 	uint64_t since; /* CLOCK_MONOTONIC ns */
 	bool closed;	/* gone but for the references below */
@@ -70,10 +75,13 @@ struct server {
 	uv_loop_t loop;
 	uv_poll_t listener;
 	uv_async_t async;
+	uv_check_t turned;
 	uv_timer_t tick;
 	uv_signal_t signals[3];
 	uint64_t tick_ns; /* interval of the running tick; 0 = it does not run */
 	int listen_fd;
+	int spare_fd;	    /* given up for a moment where descriptors have run out */
+	bool accept_paused; /* until the next tick */
 
 	bool user; /* a user's own daemon */
 	struct config config;
@@ -109,6 +117,8 @@ struct server {
 	struct catalogue catalogue;
 	struct tally tally;
 	struct metrics metrics;
+	struct quota quota;
+	unsigned left_out; /* users of whom audit lines were left out */
 	char packet[LIMIT_PACKET_BYTES];
 };
 
@@ -124,6 +134,10 @@ void server_tick_adjust(struct server *server);
 /* While the daemon is ending: ends it as soon as nothing is left to wait for. */
 void server_stop_if_done(struct server *server);
 
+/* A connection that was accepted; takes fd. With an error it is only told why not (`refusal`, copied), in its own language, once
+ * it has spoken. NULL where that cannot be: fd is closed then. */
+struct conn *conn_new(struct server *server, int fd, const struct ucred *peer, bool admin, struct quota_user *user,
+		      enum error error, const char *refusal);
 /* Queues a packet (copied; fd is duplicated where not -1). A peer that lets too much wait is closed. */
 void conn_send(struct conn *conn, const void *packet, size_t n, int fd);
 /* Sends a row and deletes it. */
@@ -145,9 +159,5 @@ bool conn_may(const struct conn *conn, uid_t uid);
 /* The sentence of an error, %s replaced by `detail`. */
 #define SENTENCE_BYTES 512
 void error_text(enum error error, const char *detail, char ret[SENTENCE_BYTES]);
-
-/* Writes an audit line, some time. */
-void server_audit(struct server *server, const struct ucred *by, const char *action, const char *subject,
-		  const char *outcome);
 
 #endif

@@ -346,7 +346,8 @@ static void name_files(struct store *store, int folder, const char *folder_path,
 
 static int open_database(struct store *store, int flags)
 {
-	if (sqlite3_open_v2(store->path, &store->db, flags | SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL))
+	if (sqlite3_open_v2(store->path, &store->db,
+			    flags | SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_NOMUTEX, NULL))
 		return store_fail(store, "opening");
 	sqlite3_extended_result_codes(store->db, 0);
 	sqlite3_busy_timeout(store->db, 1000);
@@ -390,7 +391,7 @@ static int reserve(struct store *store)
 {
 	char name[64];
 	reserve_name(store, name);
-	int fd = openat(store->folder, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	int fd = openat(store->folder, name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	int error = fd < 0 || fallocate(fd, 0, 0, RESERVE_BYTES) ? errno : 0;
 	if (fd >= 0)
 		close(fd);

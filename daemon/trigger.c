@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Captures of one user that may be under way at a time. */
-#define RUNNING_USER 256
+/* How often a trigger that waits looks at the processes that there are. */
+#define LOOK_NS 900000000ull
 
 struct put_trigger {
 	struct work work;
@@ -48,6 +48,29 @@ static void prepare_note(struct trigger *trigger, const char *text, size_t n)
 	trigger->unnoted = put;
 }
 
+static void audit(const struct trigger *trigger, const struct identity *target, const char *subject,
+		  const char *outcome, bool refused)
+{
+	struct audit_entry entry = {.by = trigger->by,
+				    .user = trigger->user,
+				    .trusted = trigger->admin,
+				    .refused = refused,
+				    .action = "trigger",
+				    .outcome = outcome,
+				    .subject = subject,
+				    .target_pid = target ? target->pid : 0,
+				    .target_uid = target ? target->uid : (uid_t)-1};
+	audit_put(trigger->server, &entry);
+}
+
+/* A line of its own for one target of several. */
+static void audit_target(const struct trigger *trigger, const struct identity *target, enum error error)
+{
+	char id[ID_BYTES];
+	trigger_id_text(trigger->number, trigger->server->user, id);
+	audit(trigger, target, id, error ? error_word(error) : "armed", error != ERROR_NONE);
+}
+
 /* Catalogue and audit hear of it once the agents have answered: a disk at work would stand between ARM and ARMED. */
 static void note(struct trigger *trigger)
 {
@@ -57,12 +80,16 @@ static void note(struct trigger *trigger)
 	trigger->unnoted = NULL;
 	if (!catalogue_submit(&trigger->server->catalogue, &put->work))
 		free(put);
-	char id[ID_BYTES];
+	char id[ID_BYTES], subject[128];
 	trigger_id_text(trigger->number, trigger->server->user, id);
-	server_audit(trigger->server, &trigger->by, "trigger", id,
-		     trigger->armed	    ? "accepted"
-		     : trigger->first_error ? error_word(trigger->first_error)
-					    : "no target yet");
+	snprintf(subject, sizeof subject, "%s: %u armed, %u refused", id, trigger->armed, trigger->refused);
+	bool none = !trigger->armed && !trigger->wait_until;
+	audit(trigger, trigger->targets == 1 ? &trigger->target : NULL, subject,
+	      trigger->armed	     ? "armed"
+	      : trigger->first_error ? error_word(trigger->first_error)
+	      : trigger->wait_until  ? "waiting"
+				     : error_word(ERROR_NO_TARGET),
+	      none);
 }
 
 static cJSON *target_row(const struct trigger *trigger, const struct process *process, int32_t pid, enum error error)
@@ -101,8 +128,19 @@ static void refuse(struct trigger *trigger, const struct process *process, int32
 	const char *format = error_sentence(error);
 	bool own = format && strcmp(format, "%s") == 0;
 	error_text(error, own ? detail : error == ERROR_NOT_YOURS ? "that process" : number, text);
-	cJSON *row = target_row(trigger, process, pid, error);
+	cJSON *row = target_row(trigger, error == ERROR_NOT_YOURS ? NULL : process, shown, error);
 	cJSON_AddStringToObject(row, "message", text);
+	/* What only another namespace calls so has no number here. */
+	bool known = process || trigger->pid_namespace == trigger->server->pid_namespace;
+	struct identity target = {.uid = (uid_t)-1};
+	if (known) {
+		target.pid = process ? process->who.pid : pid;
+		target.uid = process ? process->who.uid : audit_owner(pid);
+	}
+	trigger->target = target;
+	trigger->targets++;
+	if (trigger->request.pid_count != 1 && (error == ERROR_NOT_YOURS || error == ERROR_QUOTA))
+		audit_target(trigger, &target, error);
 	tell(trigger, row);
 	trigger->refused++;
 	if (!trigger->first_error) {
@@ -110,14 +148,6 @@ static void refuse(struct trigger *trigger, const struct process *process, int32
 		text_copy(trigger->first_sentence, sizeof trigger->first_sentence, text);
 		trigger->first_pid = shown;
 	}
-}
-
-static unsigned running_of(const struct server *server, uid_t uid)
-{
-	unsigned n = 0;
-	for (const struct capture *capture = server->captures; capture; capture = capture->next)
-		n += capture->facts.who.uid == uid;
-	return n;
 }
 
 static enum error why_not(const struct trigger *trigger, const struct process *process, const char **ret_detail)
@@ -138,20 +168,31 @@ static enum error why_not(const struct trigger *trigger, const struct process *p
 		*ret_detail = "the daemon is going down";
 		return ERROR_FAILED;
 	}
-	if (running_of(trigger->server, process->who.uid) >= RUNNING_USER) {
-		*ret_detail =
-			"that user has 256 captures under way already; wait for one, or end one with `profd cancel`";
-		return ERROR_QUOTA;
+	if (process->silent) {
+		*ret_detail = "its agent has not answered the last time; is the process stopped?";
+		return ERROR_FAILED;
 	}
 	return ERROR_NONE;
 }
 
+/* Where the serial stands, or would. */
+static size_t tried_at(const struct trigger *trigger, uint64_t serial)
+{
+	size_t from = 0, to = trigger->tried_count;
+	while (from < to) {
+		size_t middle = (from + to) / 2;
+		if (trigger->tried[middle] < serial)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from;
+}
+
 static bool was_tried(const struct trigger *trigger, const struct process *process)
 {
-	for (size_t i = 0; i < trigger->tried_count; i++)
-		if (trigger->tried[i] == process->serial)
-			return true;
-	return false;
+	size_t at = tried_at(trigger, process->serial);
+	return at < trigger->tried_count && trigger->tried[at] == process->serial;
 }
 
 static bool remember_tried(struct trigger *trigger, const struct process *process)
@@ -164,7 +205,10 @@ static bool remember_tried(struct trigger *trigger, const struct process *proces
 		trigger->tried = grown;
 		trigger->tried_capacity = capacity;
 	}
-	trigger->tried[trigger->tried_count++] = process->serial;
+	size_t at = tried_at(trigger, process->serial);
+	memmove(trigger->tried + at + 1, trigger->tried + at, (trigger->tried_count - at) * sizeof *trigger->tried);
+	trigger->tried[at] = process->serial;
+	trigger->tried_count++;
 	return true;
 }
 
@@ -316,6 +360,12 @@ void trigger_answered(struct trigger *trigger, struct capture *capture, enum err
 		cJSON_AddStringToObject(row, "step_source", step_source_word(source));
 		tell(trigger, row);
 		trigger->armed++;
+		trigger->target = capture->facts.who;
+		trigger->targets++;
+		/* What is done to another's process stands by itself, where its owner finds it. */
+		bool another = trigger->by.uid != capture->facts.who.uid && request->pid_count != 1;
+		if (another || !trigger->unnoted)
+			audit_target(trigger, &capture->facts.who, ERROR_NONE);
 	}
 	/* The capture is the caller's still: what may free the trigger waits for the tick. A reply can go now. */
 	if (trigger->waiting)
@@ -346,7 +396,10 @@ void trigger_tick(struct trigger *trigger, uint64_t now)
 		/* The last time, what has shown no step until now is told so. */
 		if (now > trigger->wait_until)
 			trigger->wait_until = 0;
-		arm_matching(trigger);
+		if (!trigger->wait_until || now > trigger->looked_at + LOOK_NS) {
+			trigger->looked_at = now;
+			arm_matching(trigger);
+		}
 	}
 	settle(trigger);
 }
@@ -382,6 +435,9 @@ void trigger_free(struct trigger *trigger)
 		server->triggers = trigger->next;
 	if (trigger->next)
 		trigger->next->previous = trigger->previous;
+	if (trigger->waits)
+		trigger->user->waiting--;
+	quota_user_unref(trigger->user);
 	request_deinit(&trigger->request);
 	free(trigger->unnoted);
 	free(trigger->tried);
@@ -435,6 +491,13 @@ static void arm_pids(struct trigger *trigger, const struct conn *conn)
 void trigger_start(struct conn *conn, const char *text, size_t n)
 {
 	struct server *server = conn->server;
+	char sentence[QUOTA_SENTENCE_BYTES];
+	enum error refused = quota_trigger(server, conn->user, conn->request.wait_for != 0, sentence);
+	if (refused) {
+		audit_refused(conn, "trigger", sentence, refused, 0, (uid_t)-1);
+		conn_error(conn, refused, sentence, 0);
+		return;
+	}
 	struct trigger *trigger = calloc(1, sizeof *trigger);
 	if (!trigger) {
 		conn_error(conn, ERROR_FAILED, "the daemon is out of memory", 0);
@@ -452,11 +515,17 @@ void trigger_start(struct conn *conn, const char *text, size_t n)
 	trigger->by = conn->peer;
 	trigger->admin = conn->admin;
 	trigger->pid_namespace = conn->pid_namespace;
+	trigger->user = quota_user_ref(conn->user);
+	trigger->waits = conn->request.wait_for != 0;
+	trigger->user->waiting += trigger->waits;
 	trigger->began = now;
 	trigger->follow = request->follow;
 	/* A trigger without a deadline of its own has the longest one. */
-	trigger->deadline = now + request->wait_for + (request->timeout ? request->timeout : LIMIT_DURATION_NS);
+	if (request->timeout == 0 || request->timeout > 2 * LIMIT_DURATION_NS)
+		request->timeout = request->timeout ? 2 * LIMIT_DURATION_NS : LIMIT_DURATION_NS;
+	trigger->deadline = now + request->wait_for + request->timeout;
 	trigger->wait_until = request->wait_for ? now + request->wait_for : 0;
+	trigger->looked_at = now;
 	add(trigger);
 	conn->trigger = trigger;
 	prepare_note(trigger, text, n);

@@ -17,12 +17,17 @@ struct trigger {
 	struct ucred by;
 	bool admin;
 	uint64_t pid_namespace;		      /* of who asked */
+	struct quota_user *user;	      /* who pays */
+	bool waits;			      /* and is counted among the user's triggers that do */
+	uint64_t looked_at;		      /* CLOCK_MONOTONIC ns, for processes that it waits for */
 	uint64_t began, deadline, wait_until; /* CLOCK_MONOTONIC ns; wait_until 0 = not waiting for processes */
 	unsigned waiting;		      /* ARMs without an answer */
 	unsigned running;		      /* captures that are not stored yet */
 	unsigned armed, refused;
+	unsigned targets;	/* that have been told of */
+	struct identity target; /* the last of them; where it is no registered process only pid and uid */
 	unsigned stored;
-	uint64_t *tried; /* serials of processes that were armed or refused; owned */
+	uint64_t *tried; /* serials of processes that were armed or refused, ascending; owned */
 	size_t tried_count, tried_capacity;
 	bool accepted_told, follow;
 	struct put_trigger *unnoted; /* what the catalogue is still to be told; owned */

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -120,17 +121,41 @@ bool work_pool_works(struct work_pool *pool)
 	return false;
 }
 
-static struct work *take_earliest(struct work_pool *pool)
+static unsigned running_of(const struct work_pool *pool, uint32_t owner)
 {
+	unsigned n = 0;
+	for (unsigned i = 0; i < pool->running_count; i++)
+		n += pool->running[i] == owner;
+	return n;
+}
+
+/* Of what is due, the earliest of the owner of whom the least is running; else what is due next. */
+static struct work *take_next(struct work_pool *pool)
+{
+	uint64_t now = clock_monotonic();
 	struct work **best = NULL;
-	for (struct work **p = &pool->first; *p; p = &(*p)->next)
-		if (!best || (*p)->due < (*best)->due)
+	unsigned best_running = 0;
+	for (struct work **p = &pool->first; *p; p = &(*p)->next) {
+		bool due = (*p)->due <= now;
+		unsigned running = due ? running_of(pool, (*p)->owner) : UINT_MAX;
+		if (!best || running < best_running || (running == best_running && (*p)->due < (*best)->due)) {
 			best = p;
+			best_running = running;
+		}
+	}
 	if (!best)
 		return NULL;
 	struct work *work = *best;
 	*best = work->next;
 	return work;
+}
+
+static void forget_running(struct work_pool *pool, uint32_t owner)
+{
+	unsigned i = 0;
+	while (pool->running[i] != owner)
+		i++;
+	pool->running[i] = pool->running[--pool->running_count];
 }
 
 static void put_back(struct work_pool *pool, struct work *work)
@@ -148,7 +173,7 @@ static void *pool_thread(void *argument)
 	pthread_mutex_lock(&pool->lock);
 	struct work_beat *beat = &pool->beats[pool->beat_count++];
 	while (!pool->stop) {
-		struct work *work = take_earliest(pool);
+		struct work *work = take_next(pool);
 		if (!work) {
 			pthread_cond_wait(&pool->changed, &pool->lock);
 			continue;
@@ -160,6 +185,8 @@ static void *pool_thread(void *argument)
 			continue;
 		}
 		work->kicked = false;
+		uint32_t owner = work->owner;
+		pool->running[pool->running_count++] = owner;
 		pthread_mutex_unlock(&pool->lock);
 		bool reports = work->done != NULL;
 		work_beat_begin(beat);
@@ -169,10 +196,12 @@ static void *pool_thread(void *argument)
 			if (reports)
 				work_outbox_put(pool->outbox, work);
 			pthread_mutex_lock(&pool->lock);
+			forget_running(pool, owner);
 			continue;
 		}
 		uint64_t due = clock_monotonic() + (uint64_t)again;
 		pthread_mutex_lock(&pool->lock);
+		forget_running(pool, owner);
 		work->due = work->kicked ? 0 : due;
 		put_back(pool, work);
 	}
@@ -227,7 +256,7 @@ void work_pool_deinit(struct work_pool *pool)
 
 void work_submit(struct work_pool *pool, struct work *work)
 {
-	work->due = 0;
+	work->due = clock_monotonic();
 	work->kicked = false;
 	pthread_mutex_lock(&pool->lock);
 	put_back(pool, work);

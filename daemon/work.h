@@ -19,6 +19,9 @@ struct work {
 	/* On the loop's thread, after the last run. May free the work. NULL: nothing is to be done, run has freed it. */
 	void (*done)(struct work *work);
 
+	/* Whose it is: of several owners' work that waits, that comes first of whom the least is running. */
+	uint32_t owner;
+
 	/* The pool's. */
 	struct work *next;
 	uint64_t due;
@@ -59,6 +62,8 @@ struct work_pool {
 	struct work_outbox *outbox;
 	pthread_t threads[WORK_THREADS_MAX];
 	struct work_beat beats[WORK_THREADS_MAX];
+	uint32_t running[WORK_THREADS_MAX]; /* owners of what runs */
+	unsigned running_count;
 	unsigned thread_count, beat_count;
 	bool stop;
 };

@@ -49,7 +49,7 @@
  *      No target matched: error no_such_target (or no_agent, no_such_process, not_permitted for a pid). All targets
  *      refused: the rows, then an error with the first one's word. If the caller's connection closes, captures go on.
  *
- * op "cancel"   {"capture_id"} | {"trigger_id"} | {"pid"} | {"all":true} -> {"row":"cancelled","capture_id"}*, end.
+ * op "cancel"   {"capture_id"} | {"trigger_id"} | {"pid"} | {"all":true} -> {"row":"cancelled","capture_id","pid","uid","user","name"}*, end.
  *                Captures end with what they have (status incomplete, reason cancelled). None: error no_such_capture.
  *
  * op "captures" {"limit":N?, "pid"?, "job"?, "name"?, "label"?, "trigger_id"?} -> {"row":"capture", CAPTURE}* newest first, end;
@@ -83,6 +83,11 @@
  *
  * op "metrics"  -> {"row":"metrics","bytes":N} with one descriptor attached: N bytes of Prometheus' text format 0.0.4, end.
  *                Root, the group profd and the owner of a user's daemon; else error not_permitted.
+ *
+ * op "audit"    {"limit":N? (100), "since":ns? (not older than that), "uid":N? (what this user did), "action":WORD?}
+ *      -> {"row":"audit","at":RFC3339,"uid","user","pid" (who),"action","subject","outcome","target_pid":N|null,
+ *          "target_uid":N|null,"target_user":TEXT|null}* newest first, end. Of what the caller did, and of what was done to the
+ *          caller's processes and captures; to an administrator, of all.
  */
 #ifndef PROFD_PROTO_REQUESTS_H
 #define PROFD_PROTO_REQUESTS_H
@@ -97,6 +102,7 @@
 	X(summary)                                                                                                     \
 	X(open)                                                                                                        \
 	X(rm)                                                                                                          \
-	X(metrics)
+	X(metrics)                                                                                                     \
+	X(audit)
 
 #endif

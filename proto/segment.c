@@ -225,6 +225,11 @@ int segment_map(struct segment *segment, int fd)
 	return map_checked(segment, fd);
 }
 
+void segment_forget(struct segment *segment)
+{
+	madvise(segment->map, segment->map_bytes, MADV_REMOVE);
+}
+
 void segment_deinit(struct segment *segment)
 {
 	munmap(segment->map, segment->map_bytes);

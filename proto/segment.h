@@ -125,6 +125,10 @@ int segment_adopt(struct segment *segment, int fd);
  * Returns 0, a negative errno, or -EPROTO. */
 int segment_map(struct segment *segment, int fd);
 
+/* Daemon: gives the segment's memory back, whoever else keeps it mapped: what they write from now on is charged to them. Its
+ * contents are gone. */
+void segment_forget(struct segment *segment);
+
 /* Unmaps and closes. For the daemon; the agent keeps mappings (agent/sink.c tells why). */
 void segment_deinit(struct segment *segment);
 

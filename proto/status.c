@@ -46,6 +46,12 @@ int status_map(int fd, struct status_page **ret_page)
 	return 0;
 }
 
+void status_forget(struct status_page *page)
+{
+	madvise(page, STATUS_BYTES, MADV_REMOVE);
+	status_unmap(page);
+}
+
 void status_unmap(struct status_page *page)
 {
 	munmap(page, STATUS_BYTES);

@@ -32,5 +32,7 @@ int status_create(struct status_page **ret_page);
 /* Agent: maps a page from the daemon. 0 or a negative errno, -EPROTO where it is none. Does not take the descriptor. */
 int status_map(int fd, struct status_page **ret_page);
 void status_unmap(struct status_page *page);
+/* Daemon: unmaps it and gives its memory back, whoever else keeps it mapped: what they write from now on is charged to them. */
+void status_forget(struct status_page *page);
 
 #endif

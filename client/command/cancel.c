@@ -5,27 +5,28 @@
 
 #include <unistd.h>
 
-static void take(struct daemon *daemon, const cJSON *row, int fd, void *context)
-{
-	const char *id = reply_text(row, "capture_id");
-
-	(void)daemon;
-	if (fd >= 0)
-		close(fd);
-	if (reply_is_row(row, "cancelled") && id)
-		cJSON_AddItemToArray(context, need(cJSON_CreateString(id)));
-}
-
 /* Sends one request, whose member has been added; takes it. */
 static int cancel(struct daemons *daemons, cJSON *request, cJSON *cancelled)
 {
+	struct collect collect = {"cancelled", cancelled};
 	struct failure failure;
 	int code = EXIT_DONE;
 
-	if (!daemons_query(daemons, request, take, cancelled, &failure))
+	if (!daemons_query(daemons, request, collect_row, &collect, &failure))
 		code = failure_print(&failure);
 	cJSON_Delete(request);
 	return code;
+}
+
+/* Whose it was, where it was not one's own. */
+static void tell_owner(const cJSON *capture)
+{
+	const char *user = reply_text(capture, "user"), *name = reply_text(capture, "name");
+	double uid = reply_number(capture, "uid", -1);
+
+	if (uid >= 0 && uid != (double)getuid())
+		note("capture %s was of process %.0f (%s) of the user %s", reply_text(capture, "capture_id"),
+		     reply_number(capture, "pid", 0), name ? name : "?", user ? user : "?");
 }
 
 static int worse(int code, int other)
@@ -39,7 +40,7 @@ int command_cancel(struct arguments *arguments)
 	bool all = arguments_has(arguments, "all");
 	struct daemons daemons;
 	cJSON *cancelled, *request;
-	const cJSON *id;
+	const cJSON *capture;
 	int code;
 
 	if (!all && !trigger && !arguments->pid_count && !arguments->word_count)
@@ -75,12 +76,20 @@ int command_cancel(struct arguments *arguments)
 	if (arguments_format(arguments) == FORMAT_JSON) {
 		cJSON *object = json_new("cancel");
 
-		cJSON_AddItemToObject(object, "cancelled", cancelled);
+		cJSON *ids = need(cJSON_AddArrayToObject(object, "cancelled"));
+
+		cJSON_ArrayForEach(capture, cancelled)
+			cJSON_AddItemToArray(ids, need(cJSON_CreateString(reply_text(capture, "capture_id"))));
+		cJSON_AddItemToObject(object, "captures", cancelled);
 		json_print(object);
 	} else {
 		if (arguments_format(arguments) == FORMAT_CSV)
 			puts("capture_id");
-		cJSON_ArrayForEach(id, cancelled) printf("%s\n", id->valuestring);
+		cJSON_ArrayForEach(capture, cancelled)
+		{
+			printf("%s\n", reply_text(capture, "capture_id"));
+			tell_owner(capture);
+		}
 		cJSON_Delete(cancelled);
 	}
 	daemons_deinit(&daemons);

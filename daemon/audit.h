@@ -1,0 +1,60 @@
+/* audit.h - who did what to whose process or capture, when, and what came of it: a line in the journal, and one in the
+ * catalogue (`profd audit`). What one user makes too many of in a minute is counted, and told as one line. Loop's thread; the
+ * lines are written by the catalogue's. */
+#ifndef PROFD_DAEMON_AUDIT_H
+#define PROFD_DAEMON_AUDIT_H
+
+#include "proto/errors.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+struct conn;
+struct server;
+struct quota_user;
+
+#define AUDIT_KINDS 8
+
+/* What a user has left for this minute, and what was left out of it. */
+struct audit_budget {
+	uint64_t since; /* CLOCK_MONOTONIC ns */
+	unsigned done, refused;
+	uint64_t left_out;
+	struct {
+		const char *action, *outcome;
+		uint64_t count;
+	} kinds[AUDIT_KINDS];
+};
+
+struct audit_entry {
+	struct ucred by;
+	struct quota_user *user; /* NULL: not limited */
+	bool trusted;		 /* root, the group profd: not limited */
+	bool refused;
+	const char *action, *outcome; /* words that live for ever */
+	const char *subject;	      /* a capture, a trigger, a sentence; copied */
+	pid_t target_pid;	      /* as the daemon sees it; 0: none */
+	uid_t target_uid;	      /* its owner; (uid_t)-1: not known, or no target */
+};
+
+void audit_put(struct server *server, const struct audit_entry *entry);
+/* The same for what a connection's peer did. */
+void audit_done(struct conn *conn, const char *action, const char *subject, const char *outcome, pid_t target_pid,
+		uid_t target_uid);
+void audit_refused(struct conn *conn, const char *action, const char *subject, enum error error, pid_t target_pid,
+		   uid_t target_uid);
+/* The same for what somebody does of whom only the uid and pid are known; never left out. */
+void server_audit(struct server *server, const struct ucred *by, const char *action, const char *subject,
+		  const char *outcome);
+
+/* Tells what was left out, once the minute is over. */
+void audit_flush(struct server *server, uid_t uid, struct audit_budget *budget, uint64_t now);
+/* Who owns a process that is not registered; (uid_t)-1 where there is none of that number. */
+uid_t audit_owner(pid_t pid);
+
+/* Serves op "audit". */
+void audit_serve(struct conn *conn);
+
+#endif

@@ -169,6 +169,25 @@ static int absolute(const char *path, char *to, size_t to_bytes, char *sentence)
 	return 0;
 }
 
+/* What others can write they can replace, and a folder of somebody else's is theirs to change at any time. A user's own may be
+ * open to a group that they have chosen. */
+static int check_owner(const struct server *server, char *sentence)
+{
+	struct stat facts;
+	if (stat(server->directory, &facts))
+		return say(sentence, -errno, "cannot use the folder %s: %s", server->directory, strerror(errno));
+	if (facts.st_uid != geteuid() && facts.st_uid != 0)
+		return say(sentence, -EPERM,
+			   "%s belongs to another user (%u), and the daemon runs as %u; name another folder with --dir",
+			   server->directory, facts.st_uid, geteuid());
+	if (facts.st_mode & (server->user ? S_IWOTH : S_IWGRP | S_IWOTH))
+		return say(
+			sentence, -EPERM,
+			"others can write to %s; take that from them (chmod go-w), or name another folder with --dir",
+			server->directory);
+	return 0;
+}
+
 int places_take(struct server *server, const char *directory, const char *socket_path, char *sentence)
 {
 	char wanted[512];
@@ -187,6 +206,9 @@ int places_take(struct server *server, const char *directory, const char *socket
 			   server->user ? "name another with --dir"
 					: "run it as root or by systemd, or run your own with `profd daemon --user`");
 	error = absolute(wanted, server->directory, sizeof server->directory, sentence);
+	if (error)
+		return error;
+	error = check_owner(server, sentence);
 	if (error)
 		return error;
 	const char *network = network_file_system(server->directory);

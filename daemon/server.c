@@ -588,6 +588,8 @@ void server_deinit(struct server *server)
 	metrics_stop(server);
 	while (server->conns)
 		conn_close(server->conns);
+	/* What was left out of the audit log until now is told. */
+	quota_tick(server, UINT64_MAX);
 	work_pool_deinit(&server->ingest_pool);
 	if (server->parking && work_pool_works(&server->finish_pool)) {
 		/* Its rows are all in its file, and the next daemon does it over: nobody waits for it in a restart. */

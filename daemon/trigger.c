@@ -516,7 +516,7 @@ void trigger_start(struct conn *conn, const char *text, size_t n)
 	trigger->admin = conn->admin;
 	trigger->pid_namespace = conn->pid_namespace;
 	trigger->user = quota_user_ref(conn->user);
-	trigger->waits = conn->request.wait_for != 0;
+	trigger->waits = request->wait_for != 0;
 	trigger->user->waiting += trigger->waits;
 	trigger->began = now;
 	trigger->follow = request->follow;

@@ -162,6 +162,7 @@ def test_a_connection_that_is_handed_on(busy):
     as_user(BOB, of_bob, theirs)
     _, (fd,), _, _ = socket.recv_fds(ours, 1, 1)
     with socket.socket(fileno=fd) as connection:
+        connection.settimeout(20)  # the other holder's is one that does not block
         assert serve(connection) == 1  # root holds it
     with fake.connect(busy.socket) as connection:
         assert as_user(BOB, lambda: serve(connection)) == 2  # Bob holds root's

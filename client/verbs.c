@@ -224,7 +224,7 @@ static const struct verb verbs[] = {
 	 "podman and\n"
 	 "apptainer. The container needs the agent's library at the same place and the folder of the daemon's socket.",
 	 "  eval \"$(profd env)\"\n"
-	 "  profd env --shell file >profd.env   # for docker run --env-file\n",
+	 "  profd env --shell file >profd.env\n",
 	 env_options, 0, 0, 0, command_env},
 	{"ps", "list the processes that can be triggered", "[--pid PID] [--name GLOB] [--job JOB]",
 	 "Lists the registered processes: yours, or everybody's if you are root or in the group profd. A filter that "
@@ -334,7 +334,7 @@ static const struct verb verbs[] = {
 	 "What one\n"
 	 "user does too often in a minute is counted, and told in one line (left_out). The same lines stand in the "
 	 "journal:\n"
-	 "`journalctl -u profd -g audit:`. Without a line that matches the exit code is 3.",
+	 "`journalctl -u profd -g audit`. Without a line that matches the exit code is 3.",
 	 "  profd audit --since 1d\n  profd audit --user alice --action rm --format csv\n", audit_options, 0, 0, 0,
 	 command_audit},
 	{"status", "say which daemons answer, and what they hold", "",

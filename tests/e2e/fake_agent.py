@@ -31,7 +31,8 @@ def connect(path, timeout=20):
 
 
 def send(connection, op, **more):
-    connection.send(json.dumps({"op": op, "major": 1, "minor": 0, "pid_namespace": str(PID_NAMESPACE), **more}).encode())
+    with open("/proc/self/ns/pid") as namespace:  # read again: a child may have one of its own
+        socket.send_fds(connection, [json.dumps({"op": op, "major": 1, "minor": 0, **more}).encode()], [namespace.fileno()])
 
 
 def rows(connection, descriptors=None):
@@ -93,7 +94,8 @@ class Agent:
 
     def __init__(self, path, **more):
         self.connection = connect(path)
-        self.connection.send(hello(**more))
+        with open("/proc/self/ns/pid") as namespace:
+            socket.send_fds(self.connection, [hello(**more)], [namespace.fileno()])
         kind, _, fds = self.receive()
         assert kind == WELCOME and len(fds) == 1
         self.page = mmap.mmap(fds[0], 4096)

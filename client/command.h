@@ -14,6 +14,7 @@ int command_export(struct arguments *arguments);
 int command_help(struct arguments *arguments);
 int command_history(struct arguments *arguments);
 int command_metrics(struct arguments *arguments);
+int command_pin(struct arguments *arguments);
 int command_ps(struct arguments *arguments);
 int command_rm(struct arguments *arguments);
 int command_run(struct arguments *arguments);
@@ -21,6 +22,7 @@ int command_show(struct arguments *arguments);
 int command_snapshot(struct arguments *arguments);
 int command_status(struct arguments *arguments);
 int command_trigger(struct arguments *arguments);
+int command_unpin(struct arguments *arguments);
 int command_version(struct arguments *arguments);
 
 #endif

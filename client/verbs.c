@@ -108,6 +108,7 @@ static const struct option_row captures_options[] = {
 	{"pid", 'p', OPTION_NUMBER, "PID", "only captures of this process", 1, INT32_MAX},
 	FILTER_ROWS("captures of processes"),
 	{"label", 0, OPTION_TEXT, "TEXT", "only captures with this label", 0, 0},
+	{"deleted", 0, OPTION_FLAG, NULL, "those that were deleted: when, by whom, and why", 0, 0},
 	FORMAT_ROW,
 	END_ROW,
 };
@@ -249,11 +250,12 @@ static const struct verb verbs[] = {
 	 "Ends captures now. What they have recorded is kept, marked incomplete.",
 	 "  profd cancel 17\n  profd cancel --pid 4242\n", cancel_options, 0, 1000, 0, command_cancel},
 	{"captures", "list the captures, newest first",
-	 "[--limit N] [--pid PID] [--name GLOB] [--job JOB] [--label TEXT]",
+	 "[--limit N] [--pid PID] [--name GLOB] [--job JOB] [--label TEXT] [--deleted]",
 	 "Lists the captures of all daemons that answer, newest first. A filter that matches nothing ends with exit "
 	 "code "
 	 "3.\nIds of captures of a user's own daemon begin with u.",
-	 "  profd captures --label before-fix\n", captures_options, 0, 0, 0, command_captures},
+	 "  profd captures --label before-fix\n  profd captures --deleted\n", captures_options, 0, 0, 0,
+	 command_captures},
 	{"show", "print what a capture holds", "[CAPTURE | FILE] [--by TABLE] [--sort-by KEY] [--limit N] [--step N]",
 	 "Prints totals, steps, what the GPU did (kernels, copies, ...), operators, ranges, CUDA API calls, threads, "
 	 "losses and the\n"
@@ -278,8 +280,15 @@ static const struct verb verbs[] = {
 	 "logs/run\n",
 	 export_options, 0, 1, 0, command_export},
 	{"rm", "delete captures", "CAPTURE...",
-	 "Deletes captures. One that is still being recorded is kept: cancel it first.", "  profd rm 17 18\n",
-	 format_options, 1, 100000, 0, command_rm},
+	 "Deletes captures, pinned ones too. One that is still being recorded is kept: cancel it first.",
+	 "  profd rm 17 18\n", format_options, 1, 100000, 0, command_rm},
+	{"pin", "keep captures until they are unpinned", "CAPTURE...",
+	 "Pins captures: the daemon, which deletes the oldest ones where a budget is exceeded, a capture is too old or "
+	 "the "
+	 "disk\nis nearly full, lets them be. They count in their user's budget all the same.",
+	 "  profd pin 17\n", format_options, 1, 100000, 0, command_pin},
+	{"unpin", "let captures be deleted again when their time comes", "CAPTURE...",
+	 "Takes back what `profd pin` said.", "  profd unpin 17\n", format_options, 1, 100000, 0, command_unpin},
 	{"metrics", "print what Prometheus is told of the daemon", "",
 	 "Prints the daemon's metrics in Prometheus' text format: of the system's daemon, or where that does not "
 	 "answer "
@@ -396,7 +405,11 @@ static const struct topic topics[] = {
 	 "                 With two daemons \"trigger_id\" is the first one's; each capture says its own.\n"
 	 "profd.captures/1 {\"captures\": [as above, and \"uid\", \"user\", \"command\", \"job\", \"world_size\", "
 	 "\"host\", \"label\",\n"
-	 "                 \"started_at\", \"finished_at\", \"simulated\"]}\n"
+	 "                 \"started_at\", \"finished_at\", \"simulated\", \"pinned\"]}\n"
+	 "profd.deleted/1  {\"deleted\": [{\"capture_id\", \"deleted_at\", \"by\", \"by_uid\" (null: the daemon), "
+	 "\"reason\", \"pid\", \"uid\",\n"
+	 "                 \"user\", \"name\", \"job\", \"rank\", \"host\", \"label\", \"status\", "
+	 "\"started_at\", \"finished_at\", \"bytes\"}]}: captures --deleted\n"
 	 "profd.show/1     {\"capture\": as above, and \"step_source\", \"derive_ns\"; \"totals\": {\"wall_ns\", "
 	 "\"steps\", \"device_busy_ns\",\n"
 	 "                 \"device_busy_percent\", \"kernels\", \"copies\", \"sets\", \"graphs\", \"device_ns\" (of "
@@ -494,6 +507,8 @@ static const struct topic topics[] = {
 	 "profd.cancel/1   {\"cancelled\": [ID], \"captures\": [{\"capture_id\", \"pid\", \"uid\", \"user\", \"name\", "
 	 "\"daemon\"}]}\n"
 	 "profd.rm/1       {\"removed\": [ID], \"kept\": [{\"capture_id\", \"code\", \"message\"}]}\n"
+	 "profd.pin/1      {\"pinned\": [ID], \"kept\": as above}\n"
+	 "profd.unpin/1    {\"unpinned\": [ID], \"kept\": as above}\n"
 	 "profd.audit/1    {\"lines\": [{\"at\", \"uid\", \"user\", \"pid\" (who did it), \"action\", \"subject\", "
 	 "\"target_pid\", \"target_uid\",\n"
 	 "                 \"target_user\" (whose process or capture it is about), \"outcome\": \"armed\" | \"opened\" "

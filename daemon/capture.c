@@ -167,6 +167,8 @@ static void tell_stored(struct capture *capture)
 		 capture_status_word(capture->facts.status), *capture->facts.reason ? ": " : "", capture->facts.reason,
 		 (unsigned long long)capture->facts.steps_recorded, (unsigned long long)capture->facts.events,
 		 (unsigned long long)capture->facts.lost);
+	if (capture->trigger && capture->trigger->conn)
+		retention_hold(server, capture->facts.number, capture->facts.who.pid, capture->trigger->conn);
 	if (capture->trigger)
 		trigger_captured(capture->trigger, capture);
 	capture->trigger = NULL;
@@ -189,6 +191,7 @@ static void stored(struct work *work)
 		return;
 	}
 	capture_remove(capture);
+	retention_look(server);
 }
 
 /* --- the end --- */
@@ -377,6 +380,10 @@ struct capture *capture_new(struct process *process, struct trigger *trigger, co
 			    enum error *ret_error, char sentence[SENTENCE_BYTES])
 {
 	struct server *server = process->server;
+	if (!retention_allows(server, process->who.uid, sentence, SENTENCE_BYTES)) {
+		*ret_error = ERROR_NO_SPACE;
+		return NULL;
+	}
 	struct capture_facts facts = {.number = server->next_capture++,
 				      .trigger = arm->trigger,
 				      .cycle = arm->cycle,
@@ -403,6 +410,7 @@ struct capture *capture_new(struct process *process, struct trigger *trigger, co
 			error = -ENOMEM;
 		} else {
 			capture->ingest = ingest;
+			ingest->floor = &server->retention.floor;
 		}
 	}
 	if (error) {
@@ -480,6 +488,20 @@ void capture_cancel(struct capture *capture, enum cancel_reason reason)
 	conn_send(capture->process->conn, &cancel, sizeof cancel, -1);
 }
 
+void captures_out_of_space(struct server *server, const struct space *space)
+{
+	for (struct capture *capture = server->captures; capture; capture = capture->next) {
+		if (!capture_is_running(capture) || !capture->ingest || !atomic_load(&capture->ingest->low))
+			continue;
+		if (space && !capture->cancel) {
+			space_ended_sentence(space, capture->cancel_text, sizeof capture->cancel_text);
+			capture_cancel(capture, REASON_DAEMON);
+		} else if (!space) {
+			atomic_store(&capture->ingest->low, 0);
+		}
+	}
+}
+
 /* --- messages --- */
 
 static void on_armed(struct capture *capture)
@@ -549,7 +571,9 @@ static void on_done(struct capture *capture, const struct message_done *message)
 	} else if (message->reason == REASON_DEADLINE) {
 		incomplete_after(capture, REASON_DEADLINE, time_limit_text(capture, limit));
 	} else {
-		const char *why = cancel_reason_sentence(message->reason);
+		const char *why = message->reason == REASON_DAEMON && *capture->cancel_text
+					  ? capture->cancel_text
+					  : cancel_reason_sentence(message->reason);
 		incomplete_after(capture, why ? (enum cancel_reason)message->reason : REASON_AGENT,
 				 why ? why : "the agent ended it");
 	}
@@ -674,6 +698,8 @@ void capture_tick(struct capture *capture, uint64_t now)
 	}
 	if (atomic_load_explicit(&capture->ingest->trouble, memory_order_acquire))
 		capture_cancel(capture, REASON_DAEMON);
+	else if (atomic_load_explicit(&capture->ingest->low, memory_order_acquire) && !capture->cancel)
+		retention_press(capture->server);
 	if (capture->deadline && now > capture->deadline)
 		capture_cancel(capture, REASON_DEADLINE);
 	if (capture->cancelled_at && now > capture->cancelled_at + CANCEL_NS) {
@@ -681,9 +707,10 @@ void capture_tick(struct capture *capture, uint64_t now)
 			capture_drop(capture);
 			return;
 		}
-		char limit[TIME_LIMIT_TEXT_BYTES], what[128];
-		snprintf(what, sizeof what, "%s, and its agent did not answer (is the process stopped?),",
+		char limit[TIME_LIMIT_TEXT_BYTES], what[REASON_BYTES];
+		snprintf(what, sizeof what, "%.300s, and its agent did not answer (is the process stopped?),",
 			 capture->cancel == REASON_DEADLINE ? time_limit_text(capture, limit)
+			 : *capture->cancel_text	    ? capture->cancel_text
 							    : cancel_reason_sentence(capture->cancel));
 		incomplete_after(capture, capture->cancel, what);
 		capture_end(capture);
@@ -792,4 +819,5 @@ void capture_describe(const struct server *server, uint64_t viewer, const struct
 	else
 		cJSON_AddNullToObject(row, "step_ns");
 	cJSON_AddBoolToObject(row, "simulated", facts->simulated);
+	cJSON_AddBoolToObject(row, "pinned", facts->pinned);
 }

@@ -42,6 +42,7 @@ struct capture {
 	uint64_t asked_at, deadline, cancelled_at; /* CLOCK_MONOTONIC ns; 0 = none */
 	uint64_t time_limit;			   /* ns; what the deadline is called */
 	enum cancel_reason cancel;
+	char cancel_text[REASON_BYTES]; /* what is said of REASON_DAEMON; empty: what is always said */
 	uint64_t done_at;
 	uint64_t segment_device, segment_inode; /* of an ORPHAN */
 	/* What was last told to the follower. */
@@ -70,6 +71,9 @@ enum capture_status capture_status_now(const struct capture *capture);
 /* Is it still the agent's turn? */
 bool capture_is_running(const struct capture *capture);
 struct capture *capture_find(struct server *server, uint64_t number);
+
+/* What is recorded ends with what it has where it has seen the disk below the floor; `space` NULL: there is room again. */
+void captures_out_of_space(struct server *server, const struct space *space);
 
 /* Adds the members of CAPTURE (requests.h), with the pid by which `viewer`, a pid namespace, knew the process. */
 void capture_describe(const struct server *server, uint64_t viewer, const struct capture_facts *facts, cJSON *row);

@@ -18,8 +18,15 @@
 
 int catalogue_failed(struct catalogue *catalogue)
 {
-	log_line("catalogue: %s", sqlite3_errmsg(catalogue->db));
-	return sqlite3_errcode(catalogue->db) == SQLITE_FULL ? -ENOSPC : -EIO;
+	/* What cannot be written is tried again and again: said once a minute, not each time. */
+	int code = sqlite3_errcode(catalogue->db);
+	uint64_t now = clock_monotonic();
+	if (code != catalogue->failed_code || now > catalogue->failed_at + 60000000000u) {
+		log_line("catalogue: %s", sqlite3_errmsg(catalogue->db));
+		catalogue->failed_code = code;
+		catalogue->failed_at = now;
+	}
+	return code == SQLITE_FULL ? -ENOSPC : -EIO;
 }
 
 int catalogue_run(struct catalogue *catalogue, const char *sql)
@@ -174,33 +181,45 @@ uint64_t catalogue_last_capture(struct catalogue *catalogue)
 
 uint64_t catalogue_last_trigger(struct catalogue *catalogue)
 {
-	return catalogue_number(catalogue, "SELECT seq FROM sqlite_sequence WHERE name = 'triggers'");
+	/* Captures know theirs, where a catalogue that was damaged has forgotten them. */
+	return catalogue_number(catalogue,
+				"SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'triggers'), 0), "
+				"coalesce((SELECT max(trigger) FROM captures), 0))");
 }
 
-void catalogue_each_owner(struct catalogue *catalogue,
-			  void (*callback)(void *context, uid_t uid, uint64_t captures, uint64_t bytes), void *context)
+uint64_t catalogue_column_number(sqlite3_stmt *s, int at)
+{
+	return (uint64_t)sqlite3_column_int64(s, at);
+}
+
+void catalogue_each_owner(struct catalogue *catalogue, void (*callback)(void *context, const struct tally_owner *owner),
+			  void *context)
 {
 	sqlite3_stmt *s = catalogue_prepare(
-		catalogue, "SELECT uid, count(*), sum(bytes) FROM captures WHERE finished IS NOT NULL GROUP BY uid");
-	while (s && sqlite3_step(s) == SQLITE_ROW)
-		callback(context, (uid_t)sqlite3_column_int64(s, 0), (uint64_t)sqlite3_column_int64(s, 1),
-			 (uint64_t)sqlite3_column_int64(s, 2));
+		catalogue, "SELECT uid, count(*), sum(bytes), total(pinned), sum(bytes * pinned) FROM captures WHERE "
+			   "finished IS NOT NULL GROUP BY uid");
+	while (s && sqlite3_step(s) == SQLITE_ROW) {
+		struct tally_owner owner = {(uid_t)catalogue_column_number(s, 0), catalogue_column_number(s, 1),
+					    catalogue_column_number(s, 2), catalogue_column_number(s, 3),
+					    catalogue_column_number(s, 4)};
+		callback(context, &owner);
+	}
 	sqlite3_finalize(s);
 }
 
-static void bind_text(sqlite3_stmt *statement, int at, const char *text)
+void catalogue_bind_text(sqlite3_stmt *statement, int at, const char *text)
 {
 	if (*text)
 		sqlite3_bind_text(statement, at, text, -1, SQLITE_STATIC);
 }
 
-static void bind_rank(sqlite3_stmt *statement, int at, int32_t rank)
+void catalogue_bind_rank(sqlite3_stmt *statement, int at, int32_t rank)
 {
 	if (rank >= 0)
 		sqlite3_bind_int(statement, at, rank);
 }
 
-static void bind_known(sqlite3_stmt *statement, int at, uint64_t value)
+void catalogue_bind_known(sqlite3_stmt *statement, int at, uint64_t value)
 {
 	if (value)
 		sqlite3_bind_int64(statement, at, (int64_t)value);
@@ -212,8 +231,8 @@ int catalogue_put_capture(struct catalogue *catalogue, const struct capture_fact
 		catalogue,
 		"INSERT OR REPLACE INTO captures (id, trigger, cycle, pid, start_time, uid, host, name, command, job, "
 		"rank, world_size, label, status, reason, started, finished, steps_wanted, steps_recorded, events, "
-		"lost, bytes, step_ns, step_after, simulated, reason_code, pids) "
-		"VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+		"lost, bytes, step_ns, step_after, simulated, reason_code, pids, pinned) "
+		"VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
 	if (!s)
 		return -EIO;
 	sqlite3_bind_int64(s, 1, (int64_t)facts->number);
@@ -222,27 +241,28 @@ int catalogue_put_capture(struct catalogue *catalogue, const struct capture_fact
 	sqlite3_bind_int64(s, 4, facts->who.pid);
 	sqlite3_bind_int64(s, 5, (int64_t)facts->who.start_time);
 	sqlite3_bind_int64(s, 6, facts->who.uid);
-	bind_text(s, 7, facts->who.host);
-	bind_text(s, 8, facts->who.name);
-	bind_text(s, 9, facts->who.command);
-	bind_text(s, 10, facts->who.job);
-	bind_rank(s, 11, facts->who.rank);
-	bind_rank(s, 12, facts->who.world_size);
-	bind_text(s, 13, facts->label);
+	catalogue_bind_text(s, 7, facts->who.host);
+	catalogue_bind_text(s, 8, facts->who.name);
+	catalogue_bind_text(s, 9, facts->who.command);
+	catalogue_bind_text(s, 10, facts->who.job);
+	catalogue_bind_rank(s, 11, facts->who.rank);
+	catalogue_bind_rank(s, 12, facts->who.world_size);
+	catalogue_bind_text(s, 13, facts->label);
 	sqlite3_bind_text(s, 14, capture_status_word(facts->status), -1, SQLITE_STATIC);
-	bind_text(s, 15, facts->reason);
+	catalogue_bind_text(s, 15, facts->reason);
 	sqlite3_bind_int64(s, 16, (int64_t)facts->started);
-	bind_known(s, 17, facts->finished);
+	catalogue_bind_known(s, 17, facts->finished);
 	sqlite3_bind_int64(s, 18, (int64_t)facts->steps_wanted);
 	sqlite3_bind_int64(s, 19, (int64_t)facts->steps_recorded);
 	sqlite3_bind_int64(s, 20, (int64_t)facts->events);
 	sqlite3_bind_int64(s, 21, (int64_t)facts->lost);
 	sqlite3_bind_int64(s, 22, (int64_t)facts->bytes);
-	bind_known(s, 23, facts->step_ns);
-	bind_known(s, 24, facts->step_after);
+	catalogue_bind_known(s, 23, facts->step_ns);
+	catalogue_bind_known(s, 24, facts->step_after);
 	sqlite3_bind_int(s, 25, facts->simulated);
 	sqlite3_bind_text(s, 26, cancel_reason_word(facts->reason_code), -1, SQLITE_STATIC);
-	bind_text(s, 27, facts->who.pids);
+	catalogue_bind_text(s, 27, facts->who.pids);
+	sqlite3_bind_int(s, 28, facts->pinned);
 	return catalogue_finish(catalogue, s);
 }
 
@@ -271,12 +291,12 @@ int catalogue_put_process(struct catalogue *catalogue, const struct identity *wh
 	sqlite3_bind_int64(s, 1, who->pid);
 	sqlite3_bind_int64(s, 2, (int64_t)who->start_time);
 	sqlite3_bind_int64(s, 3, who->uid);
-	bind_text(s, 4, who->host);
-	bind_text(s, 5, who->name);
-	bind_text(s, 6, who->command);
-	bind_text(s, 7, who->job);
-	bind_rank(s, 8, who->rank);
-	bind_rank(s, 9, who->world_size);
+	catalogue_bind_text(s, 4, who->host);
+	catalogue_bind_text(s, 5, who->name);
+	catalogue_bind_text(s, 6, who->command);
+	catalogue_bind_text(s, 7, who->job);
+	catalogue_bind_rank(s, 8, who->rank);
+	catalogue_bind_rank(s, 9, who->world_size);
 	sqlite3_bind_int64(s, 10, (int64_t)clock_realtime());
 	catalogue_history_grown(catalogue);
 	return catalogue_finish(catalogue, s);
@@ -305,37 +325,26 @@ int catalogue_put_after(struct catalogue *catalogue, uint64_t number, uint64_t s
 	return catalogue_finish(catalogue, s);
 }
 
-#define ROW_COLUMNS                                                                                                    \
-	"id, trigger, cycle, pid, start_time, uid, host, name, command, job, rank, world_size, label, status, "        \
-	"reason, "                                                                                                     \
-	"started, finished, steps_wanted, steps_recorded, events, lost, bytes, step_ns, step_after, simulated, "       \
-	"reason_code, pids"
-
-static void column_text(sqlite3_stmt *s, int at, char *to, size_t to_bytes)
+void catalogue_column_text(sqlite3_stmt *s, int at, char *to, size_t to_bytes)
 {
 	const char *text = (const char *)sqlite3_column_text(s, at);
 	text_copy(to, to_bytes, text ? text : "");
 }
 
-static uint64_t column_number(sqlite3_stmt *s, int at)
-{
-	return (uint64_t)sqlite3_column_int64(s, at);
-}
-
-static int32_t column_rank(sqlite3_stmt *s, int at)
+int32_t catalogue_column_rank(sqlite3_stmt *s, int at)
 {
 	return sqlite3_column_type(s, at) == SQLITE_NULL ? -1 : sqlite3_column_int(s, at);
 }
 
-static enum capture_status status_from_word(const char *word)
+enum capture_status catalogue_status_from_word(const char *word)
 {
 	for (unsigned status = 0; status < CAPTURE_STATUS_COUNT; status++)
-		if (strcmp(capture_status_word(status), word) == 0)
+		if (word && strcmp(capture_status_word(status), word) == 0)
 			return (enum capture_status)status;
 	return CAPTURE_FAILED;
 }
 
-static enum cancel_reason reason_from_word(const char *word)
+enum cancel_reason catalogue_reason_from_word(const char *word)
 {
 	for (unsigned reason = 0; word && cancel_reason_word(reason); reason++)
 		if (strcmp(cancel_reason_word(reason), word) == 0)
@@ -343,52 +352,53 @@ static enum cancel_reason reason_from_word(const char *word)
 	return REASON_NONE;
 }
 
-static void read_row(sqlite3_stmt *s, struct capture_facts *ret)
+void catalogue_read_row(sqlite3_stmt *s, struct capture_facts *ret)
 {
 	char status[32];
 	memset(ret, 0, sizeof *ret);
-	ret->number = column_number(s, 0);
-	ret->trigger = column_number(s, 1);
-	ret->cycle = column_number(s, 2);
+	ret->number = catalogue_column_number(s, 0);
+	ret->trigger = catalogue_column_number(s, 1);
+	ret->cycle = catalogue_column_number(s, 2);
 	ret->who.pid = (pid_t)sqlite3_column_int64(s, 3);
-	ret->who.start_time = column_number(s, 4);
+	ret->who.start_time = catalogue_column_number(s, 4);
 	ret->who.uid = (uid_t)sqlite3_column_int64(s, 5);
-	column_text(s, 6, ret->who.host, sizeof ret->who.host);
-	column_text(s, 7, ret->who.name, sizeof ret->who.name);
-	column_text(s, 8, ret->who.command, sizeof ret->who.command);
-	column_text(s, 9, ret->who.job, sizeof ret->who.job);
-	ret->who.rank = column_rank(s, 10);
-	ret->who.world_size = column_rank(s, 11);
+	catalogue_column_text(s, 6, ret->who.host, sizeof ret->who.host);
+	catalogue_column_text(s, 7, ret->who.name, sizeof ret->who.name);
+	catalogue_column_text(s, 8, ret->who.command, sizeof ret->who.command);
+	catalogue_column_text(s, 9, ret->who.job, sizeof ret->who.job);
+	ret->who.rank = catalogue_column_rank(s, 10);
+	ret->who.world_size = catalogue_column_rank(s, 11);
 	ret->who.local_rank = -1;
-	column_text(s, 12, ret->label, sizeof ret->label);
-	column_text(s, 13, status, sizeof status);
-	ret->status = status_from_word(status);
-	column_text(s, 14, ret->reason, sizeof ret->reason);
-	ret->started = column_number(s, 15);
-	ret->finished = column_number(s, 16);
-	ret->steps_wanted = column_number(s, 17);
-	ret->steps_recorded = column_number(s, 18);
-	ret->events = column_number(s, 19);
-	ret->lost = column_number(s, 20);
-	ret->bytes = column_number(s, 21);
-	ret->step_ns = column_number(s, 22);
-	ret->step_after = column_number(s, 23);
+	catalogue_column_text(s, 12, ret->label, sizeof ret->label);
+	catalogue_column_text(s, 13, status, sizeof status);
+	ret->status = catalogue_status_from_word(status);
+	catalogue_column_text(s, 14, ret->reason, sizeof ret->reason);
+	ret->started = catalogue_column_number(s, 15);
+	ret->finished = catalogue_column_number(s, 16);
+	ret->steps_wanted = catalogue_column_number(s, 17);
+	ret->steps_recorded = catalogue_column_number(s, 18);
+	ret->events = catalogue_column_number(s, 19);
+	ret->lost = catalogue_column_number(s, 20);
+	ret->bytes = catalogue_column_number(s, 21);
+	ret->step_ns = catalogue_column_number(s, 22);
+	ret->step_after = catalogue_column_number(s, 23);
 	ret->simulated = sqlite3_column_int(s, 24) != 0;
-	ret->reason_code = reason_from_word((const char *)sqlite3_column_text(s, 25));
-	column_text(s, 26, ret->who.pids, sizeof ret->who.pids);
+	ret->reason_code = catalogue_reason_from_word((const char *)sqlite3_column_text(s, 25));
+	catalogue_column_text(s, 26, ret->who.pids, sizeof ret->who.pids);
+	ret->pinned = sqlite3_column_int(s, 27) != 0;
 	/* Names may come over a network: here, where waiting harms nobody. */
 	user_name(ret->who.uid, ret->who.user, sizeof ret->who.user);
 }
 
 int catalogue_get(struct catalogue *catalogue, uint64_t number, struct capture_facts *ret)
 {
-	sqlite3_stmt *s = catalogue_prepare(catalogue, "SELECT " ROW_COLUMNS " FROM captures WHERE id = ?");
+	sqlite3_stmt *s = catalogue_prepare(catalogue, "SELECT " CATALOGUE_ROW " FROM captures WHERE id = ?");
 	if (!s)
 		return -EIO;
 	sqlite3_bind_int64(s, 1, (int64_t)number);
 	int found = sqlite3_step(s) == SQLITE_ROW;
 	if (found)
-		read_row(s, ret);
+		catalogue_read_row(s, ret);
 	sqlite3_finalize(s);
 	return found;
 }
@@ -398,7 +408,7 @@ int catalogue_list(struct catalogue *catalogue, const struct catalogue_filter *f
 {
 	sqlite3_stmt *s = catalogue_prepare(
 		catalogue,
-		"SELECT " ROW_COLUMNS
+		"SELECT " CATALOGUE_ROW
 		" FROM captures WHERE (?1 OR uid = ?2) AND (?3 = 0 OR iif(?10 = '', pid = ?3, instr(pids, ?10))) "
 		"AND (?4 = '' OR name GLOB ?4) AND (?5 = '' OR job GLOB ?5) AND "
 		"(?6 = '' OR label GLOB ?6) AND id < ?7 AND (?9 = 0 OR trigger = ?9) ORDER BY id DESC LIMIT ?8");
@@ -420,25 +430,9 @@ int catalogue_list(struct catalogue *catalogue, const struct catalogue_filter *f
 	sqlite3_bind_text(s, 10, inner, -1, SQLITE_STATIC);
 	unsigned n = 0;
 	while (n < room && sqlite3_step(s) == SQLITE_ROW)
-		read_row(s, &rows[n++]);
+		catalogue_read_row(s, &rows[n++]);
 	sqlite3_finalize(s);
 	return (int)n;
-}
-
-int catalogue_remove(struct catalogue *catalogue, uint64_t number)
-{
-	/* The file first: where the disk is full, this makes the room that the row's end needs. */
-	char name[40];
-	snprintf(name, sizeof name, "%" PRIu64 ".db", number);
-	if (unlinkat(catalogue->folder, name, 0) && errno != ENOENT) {
-		log_line("cannot delete %s/%s: %s", catalogue->folder_path, name, strerror(errno));
-		return -errno;
-	}
-	sqlite3_stmt *s = catalogue_prepare(catalogue, "DELETE FROM captures WHERE id = ?");
-	if (!s)
-		return -EIO;
-	sqlite3_bind_int64(s, 1, (int64_t)number);
-	return catalogue_finish(catalogue, s);
 }
 
 char *catalogue_read_summary(struct catalogue *catalogue, uint64_t number)
@@ -456,63 +450,4 @@ char *catalogue_read_summary(struct catalogue *catalogue, uint64_t number)
 	sqlite3_finalize(s);
 	sqlite3_close(db);
 	return copy;
-}
-
-/* A capture whose daemon died between the renaming of its file and the writing of its row: the file knows the rest. */
-static bool complete_from_file(struct catalogue *catalogue, struct capture_facts *facts)
-{
-	char path[560];
-	struct stat status;
-	snprintf(path, sizeof path, "%s/%" PRIu64 ".db", catalogue->folder_path, facts->number);
-	sqlite3 *db = NULL;
-	sqlite3_stmt *s = NULL;
-	bool good = lstat(path, &status) == 0 &&
-		    sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_NOMUTEX,
-				    NULL) == SQLITE_OK &&
-		    sqlite3_prepare_v2(
-			    db,
-			    "SELECT (SELECT value FROM meta WHERE key = 'status'), (SELECT value FROM meta WHERE "
-			    "key = 'reason'), (SELECT value FROM meta WHERE key = 'events'), (SELECT value FROM "
-			    "meta WHERE key = 'lost'), (SELECT count(*) FROM steps), (SELECT value FROM meta WHERE key "
-			    "= 'reason_code')",
-			    -1, &s, NULL) == SQLITE_OK &&
-		    sqlite3_step(s) == SQLITE_ROW && sqlite3_column_text(s, 0);
-	if (good) {
-		facts->status = status_from_word((const char *)sqlite3_column_text(s, 0));
-		column_text(s, 1, facts->reason, sizeof facts->reason);
-		facts->events = column_number(s, 2);
-		facts->lost = column_number(s, 3);
-		facts->steps_recorded = column_number(s, 4);
-		facts->reason_code = reason_from_word((const char *)sqlite3_column_text(s, 5));
-		facts->bytes = (uint64_t)status.st_size;
-		facts->finished = (uint64_t)status.st_mtim.tv_sec * 1000000000u + (uint64_t)status.st_mtim.tv_nsec;
-	}
-	sqlite3_finalize(s);
-	sqlite3_close(db);
-	return good;
-}
-
-int catalogue_close_lost(struct catalogue *catalogue, bool (*has_file)(void *context, uint64_t number), void *context)
-{
-	sqlite3_stmt *s = catalogue_prepare(
-		catalogue,
-		"SELECT " ROW_COLUMNS " FROM captures WHERE status IN ('armed', 'warmup', 'recording', 'finishing')");
-	if (!s)
-		return -EIO;
-	while (sqlite3_step(s) == SQLITE_ROW) {
-		struct capture_facts facts;
-		read_row(s, &facts);
-		if (has_file(context, facts.number))
-			continue;
-		if (!complete_from_file(catalogue, &facts)) {
-			facts.status = CAPTURE_FAILED;
-			facts.finished = clock_realtime();
-			facts.reason_code = REASON_DAEMON;
-			text_copy(facts.reason, sizeof facts.reason,
-				  "the daemon ended before anything of it was stored");
-		}
-		catalogue_put_capture(catalogue, &facts);
-	}
-	sqlite3_finalize(s);
-	return 0;
 }

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static int set_version(struct catalogue *catalogue)
 {
@@ -56,14 +57,8 @@ static int migrate(struct catalogue *catalogue, uint64_t version)
 	return error;
 }
 
-int catalogue_init(struct catalogue *catalogue, const char *directory, int folder, const char *folder_path,
-		   char *sentence, size_t sentence_bytes)
+static int open_file(struct catalogue *catalogue, const char *path, char *sentence, size_t sentence_bytes)
 {
-	memset(catalogue, 0, sizeof *catalogue);
-	catalogue->folder = folder;
-	text_copy(catalogue->folder_path, sizeof catalogue->folder_path, folder_path);
-	char path[512];
-	snprintf(path, sizeof path, "%s/catalogue.db", directory);
 	int error = 0;
 	if (sqlite3_open_v2(path, &catalogue->db,
 			    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_NOMUTEX,
@@ -71,14 +66,80 @@ int catalogue_init(struct catalogue *catalogue, const char *directory, int folde
 		snprintf(sentence, sentence_bytes, "cannot open %s: %s", path, sqlite3_errmsg(catalogue->db));
 		error = -EIO;
 	}
-	uint64_t version = 0;
 	if (!error) {
 		sqlite3_busy_timeout(catalogue->db, 2000);
 		error = catalogue_run(catalogue,
 				      "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA trusted_schema=OFF");
-		version = catalogue_number(catalogue, "PRAGMA user_version");
 		snprintf(sentence, sentence_bytes, "cannot use %s: %s", path, sqlite3_errmsg(catalogue->db));
 	}
+	return error;
+}
+
+/* Empty where the file is sound; else what is wrong with it. About 0.1 s for 100,000 captures. */
+static void find_damage(struct catalogue *catalogue, char *ret, size_t ret_bytes)
+{
+	sqlite3_stmt *s = NULL;
+	*ret = 0;
+	int code = sqlite3_prepare_v2(catalogue->db, "PRAGMA quick_check(1)", -1, &s, NULL);
+	if (code == SQLITE_OK)
+		code = sqlite3_step(s);
+	const char *text = code == SQLITE_ROW ? (const char *)sqlite3_column_text(s, 0) : NULL;
+	if (text && strcmp(text, "ok") != 0)
+		text_copy(ret, ret_bytes, text);
+	else if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
+		text_copy(ret, ret_bytes, sqlite3_errmsg(catalogue->db));
+	ret[strcspn(ret, "\n")] = 0;
+	sqlite3_finalize(s);
+}
+
+/* Moves the file and its log aside, closed. 0, or a negative errno with a sentence. */
+static int put_aside(struct catalogue *catalogue, const char *directory, const char *path, const char *damage,
+		     char *sentence, size_t sentence_bytes)
+{
+	static const char *const suffixes[] = {"", "-wal", "-shm"};
+	char from[560], to[600], time[TIME_TEXT_BYTES];
+	sqlite3_db_config(catalogue->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+	sqlite3_close(catalogue->db);
+	catalogue->db = NULL;
+	snprintf(to, sizeof to, "%s/lost", directory);
+	int error = mkdir(to, 0750) && errno != EEXIST ? errno : 0;
+	time_text(clock_realtime(), time);
+	for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes && !error; i++) {
+		snprintf(from, sizeof from, "%s%s", path, suffixes[i]);
+		snprintf(to, sizeof to, "%s/lost/catalogue-%s.db%s", directory, time, suffixes[i]);
+		if (rename(from, to) && errno != ENOENT)
+			error = errno;
+	}
+	if (error) {
+		snprintf(sentence, sentence_bytes,
+			 "%s is damaged (%s) and cannot be moved to %s/lost (%s); move it away", path, damage,
+			 directory, strerror(error));
+		return -error;
+	}
+	log_line("%s was damaged (%s): it is now %s/lost/catalogue-%s.db, and a new one is made from the captures' "
+		 "files. Pins, "
+		 "the audit log and what was deleted are known to the old one alone",
+		 path, damage, directory, time);
+	return 0;
+}
+
+int catalogue_init(struct catalogue *catalogue, const char *directory, int folder, const char *folder_path,
+		   char *sentence, size_t sentence_bytes)
+{
+	memset(catalogue, 0, sizeof *catalogue);
+	catalogue->folder = folder;
+	text_copy(catalogue->folder_path, sizeof catalogue->folder_path, folder_path);
+	char path[512], damage[200] = "";
+	snprintf(path, sizeof path, "%s/catalogue.db", directory);
+	int error = open_file(catalogue, path, sentence, sentence_bytes);
+	if (catalogue->db)
+		find_damage(catalogue, damage, sizeof damage);
+	if (*damage) {
+		error = put_aside(catalogue, directory, path, damage, sentence, sentence_bytes);
+		if (!error)
+			error = open_file(catalogue, path, sentence, sentence_bytes);
+	}
+	uint64_t version = error ? 0 : catalogue_number(catalogue, "PRAGMA user_version");
 	if (!error && version > CATALOGUE_SCHEMA_VERSION) {
 		snprintf(sentence, sentence_bytes,
 			 "%s was written by a newer release of profd (schema %" PRIu64 ", this one knows %d); use that "
@@ -94,8 +155,10 @@ int catalogue_init(struct catalogue *catalogue, const char *directory, int folde
 		snprintf(sentence, sentence_bytes, "cannot bring %s from schema %" PRIu64 " to %d: %s", path, version,
 			 CATALOGUE_SCHEMA_VERSION, sqlite3_errmsg(catalogue->db));
 	}
-	if (!error)
+	if (!error) {
 		catalogue_history_grown(catalogue);
+		catalogue->deleted_at = catalogue_number(catalogue, "SELECT max(at) FROM deleted");
+	}
 	if (error) {
 		sqlite3_close(catalogue->db);
 		catalogue->db = NULL;

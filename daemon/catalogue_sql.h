@@ -15,4 +15,23 @@ int catalogue_finish(struct catalogue *catalogue, sqlite3_stmt *statement);
 /* The first column of the first row, 0 where there is none. */
 uint64_t catalogue_number(struct catalogue *catalogue, const char *sql);
 
+/* An empty text, no rank (negative) and 0 stay NULL. */
+void catalogue_bind_text(sqlite3_stmt *statement, int at, const char *text);
+void catalogue_bind_rank(sqlite3_stmt *statement, int at, int32_t rank);
+void catalogue_bind_known(sqlite3_stmt *statement, int at, uint64_t value);
+void catalogue_column_text(sqlite3_stmt *s, int at, char *to, size_t to_bytes);
+uint64_t catalogue_column_number(sqlite3_stmt *s, int at);
+int32_t catalogue_column_rank(sqlite3_stmt *s, int at);
+/* FAILED and NONE where the word (may be NULL) is none. */
+enum capture_status catalogue_status_from_word(const char *word);
+enum cancel_reason catalogue_reason_from_word(const char *word);
+
+/* The columns of `captures` that catalogue_read_row reads. */
+#define CATALOGUE_ROW                                                                                                  \
+	"id, trigger, cycle, pid, start_time, uid, host, name, command, job, rank, world_size, label, status, "        \
+	"reason, "                                                                                                     \
+	"started, finished, steps_wanted, steps_recorded, events, lost, bytes, step_ns, step_after, simulated, "       \
+	"reason_code, pids, pinned"
+void catalogue_read_row(sqlite3_stmt *s, struct capture_facts *ret);
+
 #endif

@@ -47,6 +47,7 @@ struct capture_facts {
 	uint64_t step_ns;    /* median of the recorded steps; 0 = none */
 	uint64_t step_after; /* ns; 0 = not known */
 	bool simulated;
+	bool pinned; /* as the catalogue has it: retention lets it be */
 };
 
 /* "17", or "u17" from a user's own daemon; with trigger "t17", "ut17". */

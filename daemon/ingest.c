@@ -479,6 +479,17 @@ static int64_t parked(struct ingest *ingest)
 	return WORK_DONE;
 }
 
+/* Once a pass, that is about once in 2 MiB. What is below the floor is not lost yet: the loop decides. */
+static void look_at_disk(struct ingest *ingest)
+{
+	struct space space;
+	if (!ingest->floor || load(&ingest->low))
+		return;
+	space_look(ingest->folder, ingest->floor, &space);
+	if (space_missing(&space))
+		atomic_store_explicit(&ingest->low, 1, memory_order_release);
+}
+
 int64_t ingest_run(struct work *work)
 {
 	struct ingest *ingest = (struct ingest *)work;
@@ -509,6 +520,7 @@ int64_t ingest_run(struct work *work)
 	}
 	if (taken) {
 		ingest->quiet = 0;
+		look_at_disk(ingest);
 		return 0;
 	}
 	if (wish == INGEST_PARK)

@@ -10,6 +10,7 @@
 #include "metrics.h"
 #include "parked.h"
 #include "proto/segment.h"
+#include "space.h"
 #include "store.h"
 #include "totals.h"
 #include "work.h"
@@ -58,6 +59,10 @@ struct ingest {
 	_Atomic uint32_t wish;
 	/* The loop's to read, any time: 1 once the store cannot take more; the sentence stands in store.sentence then. */
 	_Atomic uint32_t trouble;
+
+	/* 1 once the disk was seen below its floor; the loop may set it back. */
+	_Atomic uint32_t low;
+	const struct space_floor *floor; /* NULL: the disk is not looked at */
 
 	/* The ingest thread's. */
 	struct totals totals;

@@ -4,6 +4,7 @@
 #include "namespaces.h"
 #include "options.h"
 #include "places.h"
+#include "repairs.h"
 #include "proto/version.h"
 
 #include <errno.h>
@@ -54,10 +55,11 @@ static void raise_descriptor_limit(void)
 	}
 }
 
-static void count_owner(void *context, uid_t uid, uint64_t captures, uint64_t bytes)
+static void count_owner(void *context, const struct tally_owner *owner)
 {
 	struct server *server = context;
-	tally_add(&server->tally, uid, captures, bytes);
+	tally_add(&server->tally, owner->uid, owner->captures, owner->bytes);
+	tally_pin(&server->tally, owner->uid, owner->pinned_captures, owner->pinned_bytes, true);
 }
 
 static int serve(struct server *server, const char *directory, const char *socket_path)
@@ -95,6 +97,7 @@ static int serve(struct server *server, const char *directory, const char *socke
 	server->started_at = clock_realtime();
 	server->next_serial = 1;
 	server->next_capture = catalogue_last_capture(&server->catalogue) + 1;
+	repairs_run(server);
 	server->next_trigger = catalogue_last_trigger(&server->catalogue) + 1;
 	orphans_scan(server);
 	catalogue_each_owner(&server->catalogue, count_owner, server);

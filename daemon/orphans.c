@@ -2,13 +2,43 @@
  * are ended with what is in the file. Thread: the loop's (the scan: before it runs). No locks. */
 #include "capture.h"
 #include "log.h"
+#include "proto/version.h"
+#include "repairs.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* A partial file that cannot be gone on with: one in which nothing was recorded yet goes, all else stays somebody's data. */
+static void cannot_take_up(struct server *server, uint64_t number, struct store *store, uint64_t holds)
+{
+	char why[STORE_SENTENCE_BYTES + 64], reason[REASON_BYTES], path[REPAIRS_PATH_BYTES], journal[64];
+	int schema = store->schema;
+	if (schema == 0 || (schema == CAPTURE_SCHEMA_VERSION && !store->error && holds == 0)) {
+		log_line("%s: an earlier daemon ended before anything was recorded in it: removed", store->path);
+		store_discard(store);
+		return;
+	}
+	text_copy(why, sizeof why, *store->sentence ? store->sentence : "it does not say whose it is");
+	store_deinit(store);
+	if (schema > CAPTURE_SCHEMA_VERSION) {
+		log_line("%s: %s; it is left alone", store->path, why);
+		snprintf(reason, sizeof reason,
+			 "a newer release of profd began it, and can end it: %.300s is left alone", store->path);
+	} else if (repairs_put_aside(server, store->partial_name, why, path) == 0) {
+		snprintf(reason, sizeof reason, "its half-written file is damaged; what is left of it is %.300s", path);
+		snprintf(journal, sizeof journal, "%s-journal", store->partial_name);
+		if (faccessat(server->folder, journal, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+			repairs_put_aside(server, journal, "it belongs to that", path);
+	} else {
+		return;
+	}
+	catalogue_spoil(&server->catalogue, number, reason);
+}
 
 static void take_up(struct server *server, uint64_t number)
 {
@@ -22,9 +52,7 @@ static void take_up(struct server *server, uint64_t number)
 	struct parked parked;
 	parked_read(&store, &parked);
 	if (error || facts.number != number) {
-		log_line("%s: not a capture that can be taken up (%s): removed", store.path,
-			 *store.sentence ? store.sentence : "it has no facts");
-		store_discard(&store);
+		cannot_take_up(server, number, &store, facts.number);
 		return;
 	}
 	store_deinit(&store);
@@ -61,23 +89,18 @@ void orphans_scan(struct server *server)
 {
 	DIR *folder = opendir(server->folder_path);
 	struct dirent *entry;
-	uint64_t largest = 0;
 	while (folder && (entry = readdir(folder))) {
 		char *end;
 		unsigned long long number = strtoull(entry->d_name, &end, 10);
 		if (end == entry->d_name || number == 0 || number > INT64_MAX / 2)
 			continue;
-		if (number > largest)
-			largest = number;
-		if (strcmp(end, ".reserve") == 0)
-			unlinkat(server->folder, entry->d_name, 0);
+		if (number >= server->next_capture)
+			server->next_capture = number + 1;
 		if (strcmp(end, ".partial") == 0)
 			take_up(server, number);
 	}
 	if (folder)
 		closedir(folder);
-	if (largest >= server->next_capture)
-		server->next_capture = largest + 1;
 	catalogue_close_lost(&server->catalogue, has_file, server);
 	server->orphans_until = clock_monotonic() + LIMIT_ORPHAN_SECONDS * 1000000000ull;
 }

@@ -253,6 +253,7 @@ static void parse_op(struct parse *parse, const cJSON *object)
 			wrong(parse, "cancel", "does not name exactly one of capture_id, trigger_id, pid, all");
 		break;
 	case REQUEST_captures:
+	case REQUEST_deleted:
 		one_pid(parse, object, false);
 		text(parse, object, "name", request->name, sizeof request->name);
 		text(parse, object, "job", request->job, sizeof request->job);
@@ -267,6 +268,11 @@ static void parse_op(struct parse *parse, const cJSON *object)
 			wrong(parse, "capture_id", "is missing");
 		break;
 	case REQUEST_rm:
+		request->keep = truth(parse, object, "keep");
+		ids(parse, object);
+		break;
+	case REQUEST_pin:
+	case REQUEST_unpin:
 		ids(parse, object);
 		break;
 	case REQUEST_audit:

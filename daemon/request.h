@@ -40,12 +40,14 @@ struct request {
 	char label[REQUEST_TEXT_BYTES];
 	bool follow;
 
-	/* cancel, summary, open, rm */
+	/* cancel, summary, open, rm, pin, unpin */
 	char capture_id[REQUEST_ID_BYTES], trigger_id[REQUEST_ID_BYTES];
 	char (*ids)[REQUEST_ID_BYTES]; /* owned */
 	size_t id_count;
 
-	/* captures, audit */
+	bool keep; /* rm: for a snapshot's --keep */
+
+	/* captures, deleted, audit */
 	uint64_t limit;
 
 	/* audit; `name` is the action */

@@ -4,6 +4,7 @@
 #include "log.h"
 #include "namespaces.h"
 #include "proto/version.h"
+#include "serve_kept.h"
 #include "trigger.h"
 
 #include <errno.h>
@@ -221,12 +222,8 @@ struct query {
 	char *text;
 	int fd;
 	uint64_t bytes;
-	/* rm */
-	uint64_t *numbers;
-	enum error *outcomes;
-	struct tally_owner *owners; /* of what was removed */
-	pid_t *pids;		    /* whose captures they are */
-	size_t number_count;
+	bool was_deleted; /* and this is what is known of it */
+	struct deleted_facts deleted;
 };
 
 static const char slow_disk[] = "the daemon's disk does not keep up; try again in a moment";
@@ -251,10 +248,6 @@ static void query_free(struct query *query)
 	conn_unref(query->conn);
 	free(query->rows);
 	free(query->text);
-	free(query->numbers);
-	free(query->outcomes);
-	free(query->owners);
-	free(query->pids);
 	free(query);
 }
 
@@ -387,6 +380,9 @@ static int64_t get_run(struct work *work)
 	struct query *query = (struct query *)work;
 	query->rows = calloc(1, sizeof *query->rows);
 	query->count = query->rows ? catalogue_get(&query->server->catalogue, query->number, query->rows) : -ENOMEM;
+	if (query->count == 0)
+		query->was_deleted =
+			catalogue_get_deleted(&query->server->catalogue, query->number, &query->deleted) == 1;
 	if (query->count != 1 || !conn_may(query->conn, query->rows->who.uid) || query->rows->status < CAPTURE_COMPLETE)
 		return WORK_DONE;
 	if (query->conn->request.op == REQUEST_summary) {
@@ -439,7 +435,10 @@ static void get_done(struct work *work)
 		query_free(query);
 		return;
 	}
-	if (query->count != 1) {
+	if (query->was_deleted && conn_may(conn, query->deleted.uid)) {
+		deleted_detail(conn->server, &query->deleted, detail, sizeof detail);
+		conn_error(conn, ERROR_NO_CAPTURE, detail, 0);
+	} else if (query->count != 1) {
 		conn_error(conn, ERROR_NO_CAPTURE, id, 0);
 	} else if (!conn_may(conn, facts->who.uid)) {
 		snprintf(detail, sizeof detail, "capture %s", id);
@@ -487,116 +486,6 @@ static void serve_get(struct conn *conn)
 		return;
 	}
 	query->number = number;
-	query_submit(query);
-}
-
-static int64_t remove_run(struct work *work)
-{
-	struct query *query = (struct query *)work;
-	struct capture_facts facts;
-	for (size_t i = 0; i < query->number_count; i++) {
-		if (query->outcomes[i])
-			continue;
-		query->owners[i].uid = (uid_t)-1;
-		int found = catalogue_get(&query->server->catalogue, query->numbers[i], &facts);
-		if (found == 1) {
-			query->owners[i].uid = facts.who.uid;
-			query->pids[i] = facts.who.pid;
-		}
-		if (found != 1)
-			query->outcomes[i] = ERROR_NO_CAPTURE;
-		else if (!conn_may(query->conn, facts.who.uid))
-			query->outcomes[i] = ERROR_NOT_YOURS;
-		else if (facts.status < CAPTURE_COMPLETE)
-			query->outcomes[i] = ERROR_BUSY;
-		else if (catalogue_remove(&query->server->catalogue, query->numbers[i]))
-			query->outcomes[i] = ERROR_FAILED;
-		else
-			query->owners[i] = (struct tally_owner){facts.who.uid, 1, facts.bytes};
-	}
-	return WORK_DONE;
-}
-
-static void remove_done(struct work *work)
-{
-	struct query *query = (struct query *)work;
-	struct conn *conn = query->conn;
-	struct server *server = query->server;
-	if (never_asked(query))
-		return;
-	for (size_t i = 0; i < query->number_count; i++) {
-		enum error error = query->outcomes[i];
-		if (!error) {
-			tally_remove(&server->tally, query->owners[i].uid, 1, query->owners[i].bytes);
-			metrics_deleted(&server->metrics, "rm", 1, query->owners[i].bytes);
-		}
-		char id[ID_BYTES];
-		capture_id_text(query->numbers[i], server->user, id);
-		if (error == ERROR_NOT_YOURS)
-			audit_refused(conn, "rm", id, error, query->pids[i], query->owners[i].uid);
-		else if (!error)
-			audit_done(conn, "rm", id, "removed", query->pids[i], query->owners[i].uid);
-		if (conn->closed)
-			continue;
-		if (!query->numbers[i])
-			text_copy(id, sizeof id, conn->request.ids[i]);
-		cJSON *row = conn_row_new(error ? "kept" : "removed");
-		cJSON_AddStringToObject(row, "capture_id", id);
-		if (error) {
-			char detail[128], sentence[SENTENCE_BYTES];
-			snprintf(detail, sizeof detail,
-				 error == ERROR_FAILED ? "capture %s could not be deleted; the daemon's log says why"
-				 : error == ERROR_NO_CAPTURE ? "%s"
-							     : "capture %s",
-				 id);
-			if (error == ERROR_BUSY)
-				snprintf(sentence, sizeof sentence,
-					 "capture %s is under way; wait for it, or end it with `profd cancel %s`", id,
-					 id);
-			else
-				error_text(error, detail, sentence);
-			cJSON *object = cJSON_AddObjectToObject(row, "error");
-			cJSON_AddStringToObject(object, "code", error_word(error));
-			cJSON_AddStringToObject(object, "message", sentence);
-		}
-		conn_row(conn, row);
-	}
-	if (!conn->closed)
-		conn_end(conn, NULL);
-	query_free(query);
-}
-
-static void serve_rm(struct conn *conn)
-{
-	size_t n = conn->request.id_count;
-	struct query *query = query_new(conn, remove_run, remove_done);
-	if (query) {
-		query->numbers = calloc(n, sizeof *query->numbers);
-		query->outcomes = calloc(n, sizeof *query->outcomes);
-		query->owners = calloc(n, sizeof *query->owners);
-		query->pids = calloc(n, sizeof *query->pids);
-	}
-	if (!query || !query->numbers || !query->outcomes || !query->owners || !query->pids) {
-		if (query) {
-			conn->user->queries++; /* which query_free takes back */
-			query_free(query);
-		}
-		conn_error(conn, ERROR_FAILED, "the daemon is out of memory", 0);
-		return;
-	}
-	query->number_count = n;
-	for (size_t i = 0; i < n; i++) {
-		query->numbers[i] = capture_id_parse(conn->request.ids[i], conn->server->user);
-		if (!query->numbers[i])
-			query->outcomes[i] = ERROR_NO_CAPTURE;
-		const struct capture *capture = capture_find(conn->server, query->numbers[i]);
-		if (!capture)
-			continue;
-		bool mine = conn_may(conn, capture->facts.who.uid);
-		query->outcomes[i] = mine ? ERROR_BUSY : ERROR_NOT_YOURS;
-		query->owners[i].uid = capture->facts.who.uid;
-		query->pids[i] = capture->facts.who.pid;
-	}
 	query_submit(query);
 }
 
@@ -707,7 +596,8 @@ void serve_packet(struct conn *conn, const char *packet, size_t n, int fd)
 		serve_doctor(conn);
 		break;
 	case REQUEST_trigger:
-		trigger_start(conn, packet, n);
+		if (!retention_defers(conn, packet, n))
+			trigger_start(conn, packet, n);
 		break;
 	case REQUEST_cancel:
 		serve_cancel(conn);
@@ -720,7 +610,12 @@ void serve_packet(struct conn *conn, const char *packet, size_t n, int fd)
 		serve_get(conn);
 		break;
 	case REQUEST_rm:
-		serve_rm(conn);
+	case REQUEST_pin:
+	case REQUEST_unpin:
+		serve_change(conn);
+		break;
+	case REQUEST_deleted:
+		serve_deleted(conn);
 		break;
 	case REQUEST_metrics:
 		metrics_serve(conn);

@@ -555,6 +555,8 @@ int server_init(struct server *server)
 		error = work_pool_init(&server->finish_pool, finish, &server->outbox);
 	if (!error)
 		error = catalogue_start(&server->catalogue, &server->outbox);
+	if (!error)
+		error = retention_init(server);
 	if (error)
 		return error;
 	uv_poll_init(&server->loop, &server->listener, server->listen_fd);
@@ -603,6 +605,7 @@ void server_deinit(struct server *server)
 	catalogue_deinit(&server->catalogue);
 	metrics_deinit(server);
 	work_outbox_run(&server->outbox);
+	retention_deinit(server);
 	uv_close((uv_handle_t *)&server->listener, NULL);
 	uv_close((uv_handle_t *)&server->async, NULL);
 	uv_close((uv_handle_t *)&server->tick, NULL);

@@ -12,6 +12,7 @@
 #include "proto/socket.h"
 #include "quota.h"
 #include "request.h"
+#include "retention.h"
 #include "service.h"
 #include "tally.h"
 #include "work.h"
@@ -119,6 +120,7 @@ struct server {
 	struct metrics metrics;
 	struct quota quota;
 	unsigned left_out; /* users of whom audit lines were left out */
+	struct retention retention;
 	char packet[LIMIT_PACKET_BYTES];
 };
 

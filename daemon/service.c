@@ -256,6 +256,7 @@ void service_reload(struct server *server)
 		service->refused[0] = 0;
 		log_is_verbose = server->verbose || server->config.verbose;
 		log_line("settings read anew%s%s", waiting.n ? "; what takes a restart: " : "", waiting.keys);
+		retention_look(server);
 	}
 	tell(service, "READY=1");
 	tell_status(server);

@@ -2,6 +2,7 @@
 #include "store.h"
 #include "log.h"
 #include "proto/version.h"
+#include "space.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -249,7 +250,20 @@ static const struct table tables[] = {
 };
 #define TABLE_COUNT (sizeof tables / sizeof *tables)
 
-#define NO_SPACE_SENTENCE "no space is left on the disk of the store; delete captures with `profd rm`"
+/* Derive and summary need room when all else of the disk is taken. 512 KiB: totals of 5,000 names and steps, a summary of
+ * 48 KiB, and the journal's copies of pages. */
+#define RESERVE_BYTES (512 << 10)
+
+/* What the disk said, in words. False where it was not the disk. */
+static bool say(struct store *store, int cause, uint64_t needed)
+{
+	char folder[sizeof store->path];
+	text_copy(folder, sizeof folder, store->path);
+	char *slash = strrchr(folder, '/');
+	if (slash)
+		*slash = 0;
+	return space_error_sentence(store->folder, folder, cause, needed, store->sentence, sizeof store->sentence);
+}
 
 int store_fail(struct store *store, const char *doing)
 {
@@ -259,9 +273,12 @@ int store_fail(struct store *store, const char *doing)
 	int cause = store->db ? sqlite3_system_errno(store->db) : ENOMEM;
 	bool full = code == SQLITE_FULL || cause == ENOSPC || cause == EDQUOT;
 	store->error = full ? -ENOSPC : code == SQLITE_NOMEM ? -ENOMEM : -EIO;
-	if (full)
-		text_copy(store->sentence, sizeof store->sentence, NO_SPACE_SENTENCE);
-	else if (code == SQLITE_CANTOPEN || code == SQLITE_READONLY || code == SQLITE_IOERR)
+	if (code == SQLITE_FULL && cause != EDQUOT)
+		cause = ENOSPC;
+	if ((full || code == SQLITE_CANTOPEN || code == SQLITE_READONLY || code == SQLITE_IOERR) &&
+	    say(store, code == SQLITE_READONLY ? EROFS : cause, 0))
+		return store->error;
+	if (code == SQLITE_CANTOPEN || code == SQLITE_READONLY || code == SQLITE_IOERR)
 		snprintf(store->sentence, sizeof store->sentence,
 			 "the store cannot be written (%s: %s); `profd status` names it", sqlite3_errmsg(store->db),
 			 strerror(cause));
@@ -299,7 +316,7 @@ static void text_append(char *to, size_t to_bytes, const char *text)
 
 static int create_event_table(struct store *store, const struct table *table)
 {
-	char sql[2048] = "CREATE TABLE ";
+	char sql[2048] = "CREATE TABLE IF NOT EXISTS ";
 	text_append(sql, sizeof sql, table->table);
 	text_append(sql, sizeof sql, " (step INTEGER, flags INTEGER NOT NULL");
 	for (size_t i = 0; i < table->column_count; i++) {
@@ -378,10 +395,6 @@ static int prepare_all(struct store *store)
 	return store->error;
 }
 
-/* Derive and summary need room when all else of the disk is taken. 512 KiB: totals of 5,000 names and steps, a summary of
- * 48 KiB, and the journal's copies of pages. */
-#define RESERVE_BYTES (512 << 10)
-
 static void reserve_name(const struct store *store, char ret[64])
 {
 	snprintf(ret, 64, "%.*s.reserve", (int)strcspn(store->partial_name, "."), store->partial_name);
@@ -402,8 +415,8 @@ static int reserve(struct store *store)
 	store_release(store);
 	store->error = -error;
 	if (error == ENOSPC || error == EDQUOT)
-		text_copy(store->sentence, sizeof store->sentence, NO_SPACE_SENTENCE);
-	else
+		store->error = -ENOSPC;
+	if (!say(store, error, RESERVE_BYTES))
 		snprintf(store->sentence, sizeof store->sentence, "the store cannot be written: %s", strerror(error));
 	return store->error;
 }
@@ -417,6 +430,26 @@ void store_release(struct store *store)
 	store->reserved = false;
 }
 
+int store_make_tables(struct store *store)
+{
+	static const char *const statements[] = {
+#define CAPTURE_SQL(statement) statement,
+#include "proto/schema.def"
+	};
+	for (size_t i = 0; i < TABLE_COUNT; i++)
+		create_event_table(store, &tables[i]);
+	for (size_t i = 0; i < sizeof statements / sizeof *statements && !store->error; i++) {
+		/* "CREATE TABLE ..." or "CREATE VIEW ..." */
+		const char *name = strchr(statements[i] + sizeof "CREATE", ' ');
+		char *sql = sqlite3_mprintf("%.*s IF NOT EXISTS%s", (int)(name - statements[i]), statements[i], name);
+		store_run(store, sql ? sql : "");
+		sqlite3_free(sql);
+	}
+	char version[64];
+	snprintf(version, sizeof version, "PRAGMA user_version=%d", CAPTURE_SCHEMA_VERSION);
+	return store_run(store, version);
+}
+
 int store_create(struct store *store, int folder, const char *folder_path, uint64_t number)
 {
 	name_files(store, folder, folder_path, number);
@@ -424,17 +457,7 @@ int store_create(struct store *store, int folder, const char *folder_path, uint6
 		return store->error;
 	fchmodat(folder, store->partial_name, 0640, 0);
 	store_begin(store);
-	for (size_t i = 0; i < TABLE_COUNT; i++)
-		create_event_table(store, &tables[i]);
-	static const char *const statements[] = {
-#define CAPTURE_SQL(statement) statement,
-#include "proto/schema.def"
-	};
-	for (size_t i = 0; i < sizeof statements / sizeof *statements; i++)
-		store_run(store, statements[i]);
-	char version[64];
-	snprintf(version, sizeof version, "PRAGMA user_version=%d", CAPTURE_SCHEMA_VERSION);
-	store_run(store, version);
+	store_make_tables(store);
 	prepare_all(store);
 	return store_commit(store);
 }
@@ -442,16 +465,23 @@ int store_create(struct store *store, int folder, const char *folder_path, uint6
 int store_open(struct store *store, int folder, const char *folder_path, uint64_t number)
 {
 	name_files(store, folder, folder_path, number);
+	store->schema = -1;
 	if (open_database(store, 0))
 		return store->error;
 	sqlite3_stmt *statement = store_prepare(store, "PRAGMA user_version");
-	int version = statement && sqlite3_step(statement) == SQLITE_ROW ? sqlite3_column_int(statement, 0) : 0;
+	if (statement && sqlite3_step(statement) == SQLITE_ROW)
+		store->schema = sqlite3_column_int(statement, 0);
+	else
+		store_fail(store, "reading");
 	sqlite3_finalize(statement);
-	if (!store->error && version != CAPTURE_SCHEMA_VERSION) {
+	if (!store->error && (store->schema > CAPTURE_SCHEMA_VERSION || store->schema < 1)) {
 		snprintf(store->sentence, sizeof store->sentence,
-			 "the partial file has schema %d, this release knows %d", version, CAPTURE_SCHEMA_VERSION);
+			 "the partial file has schema %d, this release knows %d", store->schema,
+			 CAPTURE_SCHEMA_VERSION);
 		store->error = -EPROTO;
 	}
+	if (!store->error && store->schema < CAPTURE_SCHEMA_VERSION)
+		store_upgrade(store);
 	return prepare_all(store);
 }
 
@@ -681,8 +711,10 @@ static int to_disk(struct store *store, int error)
 {
 	if (error == 0)
 		return 0;
-	store->error = -error;
-	snprintf(store->sentence, sizeof store->sentence, "bringing the capture's file to disk: %s", strerror(error));
+	store->error = error == EDQUOT ? -ENOSPC : -error;
+	if (!say(store, error, 0))
+		snprintf(store->sentence, sizeof store->sentence, "bringing the capture's file to disk: %s",
+			 strerror(error));
 	return store->error;
 }
 
@@ -702,8 +734,9 @@ int store_finish(struct store *store, uint64_t *ret_bytes)
 	close(fd);
 	if (error == 0 && renameat(store->folder, store->partial_name, store->folder, store->final_name))
 		error = errno;
+	/* The file is whole and has its name. A machine that dies now may forget that; the next start's repairs would say so. */
 	if (error == 0 && fsync(store->folder))
-		error = errno;
+		log_line("%s: its folder cannot be brought to disk: %s", store->final_path, strerror(errno));
 	if (error == 0)
 		*ret_bytes = (uint64_t)facts.st_size;
 	return to_disk(store, error);

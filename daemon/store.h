@@ -15,7 +15,7 @@
 
 #include <sqlite3.h>
 
-#define STORE_SENTENCE_BYTES 256
+#define STORE_SENTENCE_BYTES REASON_BYTES
 
 /* Parsed records of one kind, that wait for store_put_batch. */
 struct store_rows {
@@ -37,6 +37,7 @@ struct store {
 	char path[512]; /* of the .partial file */
 	char final_path[512];
 	char final_name[40], partial_name[40];
+	int schema;    /* of the file that store_open found; -1 = it does not say */
 	bool reserved; /* <number>.reserve holds the room that ending the capture needs */
 	uint64_t base; /* CLOCK_MONOTONIC ns that TIME columns count from */
 	const struct store_batch *batch;
@@ -52,7 +53,8 @@ void store_temporary_folder(const char *folder_path);
 int store_without_disk(struct store *store);
 /* Makes a new partial file with the whole schema. `folder_path` is the path behind `folder`. */
 int store_create(struct store *store, int folder, const char *folder_path, uint64_t number);
-/* Opens a partial file that an earlier daemon left. -EPROTO where it is not one, or of a newer schema. */
+/* Opens a partial file that an earlier daemon left; one of an older schema is brought to this one's. -EPROTO where it is not one, or
+ * of a newer schema. */
 int store_open(struct store *store, int folder, const char *folder_path, uint64_t number);
 /* Gives back the room that was kept for the end: now is the end. */
 void store_release(struct store *store);
@@ -83,6 +85,10 @@ uint64_t store_count_events(struct store *store);
 
 /* Runs SQL without parameters or results. */
 int store_run(struct store *store, const char *sql);
+/* Makes the tables and views that are missing, and says that the file is of this schema. In a transaction. */
+int store_make_tables(struct store *store);
+/* store_upgrade.c: a partial file of an older schema becomes one of this. */
+int store_upgrade(struct store *store);
 /* Prepares a statement; NULL on error. The caller finalizes it. */
 sqlite3_stmt *store_prepare(struct store *store, const char *sql);
 /* Keeps the error of the last call and its sentence; returns it. */

@@ -167,7 +167,7 @@ static void judge(struct ingest *ingest, const struct derived *derived)
 	if (*derived->trouble && facts->status == CAPTURE_COMPLETE) {
 		facts->status = CAPTURE_INCOMPLETE;
 		facts->reason_code = REASON_DAEMON;
-		snprintf(facts->reason, sizeof facts->reason, "what the GPU did was not put into order: %s",
+		snprintf(facts->reason, sizeof facts->reason, "what the GPU did was not put into order: %.300s",
 			 derived->trouble);
 	}
 	if (facts->steps_recorded < facts->steps_wanted && facts->status == CAPTURE_COMPLETE) {
@@ -190,13 +190,31 @@ static uint64_t since_last(const struct ingest *ingest)
 	return end && end < now ? now - end : 0;
 }
 
-static void spoil(struct ingest *ingest)
+/* What was committed before the disk was full is good; what ends it needs little, and nothing that can grow. */
+static void end_without_disk(struct ingest *ingest)
+{
+	struct store *store = &ingest->store;
+	struct capture_facts *facts = &ingest->facts;
+	bool full = store->error == -ENOSPC;
+	facts->status = CAPTURE_INCOMPLETE;
+	facts->reason_code = REASON_DAEMON;
+	text_copy(facts->reason, sizeof facts->reason, store->sentence);
+	store_rollback(store);
+	store->error = 0;
+	*store->sentence = 0;
+	if (full)
+		store_without_disk(store);
+}
+
+/* `first`: what had gone wrong before, if anything; the rest followed from it. */
+static void spoil(struct ingest *ingest, bool first)
 {
 	struct capture_facts *facts = &ingest->facts;
 	facts->status = CAPTURE_FAILED;
 	facts->reason_code = REASON_DAEMON;
-	text_copy(facts->reason, sizeof facts->reason,
-		  *ingest->store.sentence ? ingest->store.sentence : "its file could not be written");
+	if (!first)
+		text_copy(facts->reason, sizeof facts->reason,
+			  *ingest->store.sentence ? ingest->store.sentence : "its file could not be written");
 	log_line("capture %s: %s", ingest->ending.id, facts->reason);
 	store_discard(&ingest->store);
 	ingest->store_open = false;
@@ -212,26 +230,23 @@ int64_t ingest_finish(struct work *work)
 	facts->finished = clock_realtime();
 	store_release(store);
 	if (!ingest->store_open || !store->db) {
-		spoil(ingest);
+		spoil(ingest, false);
 		return WORK_DONE;
 	}
-	bool full = store->error == -ENOSPC;
-	if (store->error) {
-		/* What was committed before the disk was full is good; what ends it needs little. */
-		char sentence[STORE_SENTENCE_BYTES];
-		text_copy(sentence, sizeof sentence, store->sentence);
-		store_rollback(store);
-		store->error = 0;
-		*store->sentence = 0;
-		if (full)
-			store_without_disk(store);
-		facts->status = CAPTURE_INCOMPLETE;
-		facts->reason_code = REASON_DAEMON;
-		text_copy(facts->reason, sizeof facts->reason, sentence);
+	bool full = store->error == -ENOSPC, cupti = ingest->ending.collectors[COLLECTOR_CUPTI].ran;
+	bool ended = store->error != 0;
+	if (ended)
+		end_without_disk(ingest);
+	int error = derive_run(store, &ingest->totals, &ingest->device, cupti, full, &derived);
+	if (error == -ENOSPC && !full) {
+		/* The rows are all there, and the room to put them into order is not. */
+		ended = true;
+		end_without_disk(ingest);
+		ingest->totals.incomplete = true;
+		error = derive_run(store, &ingest->totals, &ingest->device, cupti, true, &derived);
 	}
-	if (derive_run(store, &ingest->totals, &ingest->device, ingest->ending.collectors[COLLECTOR_CUPTI].ran, full,
-		       &derived)) {
-		spoil(ingest);
+	if (error) {
+		spoil(ingest, ended);
 		return WORK_DONE;
 	}
 	device_deinit(&ingest->device);
@@ -257,7 +272,7 @@ int64_t ingest_finish(struct work *work)
 		return WORK_DONE;
 	}
 	if (store_finish(store, &facts->bytes))
-		spoil(ingest);
+		spoil(ingest, ended);
 	ingest->store_open = false;
 	log_verbose("capture %s: inserts %.1f ms (%.1f on a processor), derive %.1f ms (%.1f; %llu moved), summary "
 		    "%.1f ms, to disk %.1f ms, "

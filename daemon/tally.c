@@ -42,6 +42,20 @@ void tally_remove(struct tally *tally, uid_t uid, uint64_t captures, uint64_t by
 	owner->bytes -= bytes < owner->bytes ? bytes : owner->bytes;
 }
 
+void tally_pin(struct tally *tally, uid_t uid, uint64_t captures, uint64_t bytes, bool pinned)
+{
+	struct tally_owner *owner = find(tally, uid);
+	if (!owner)
+		return;
+	if (pinned) {
+		owner->pinned_captures += captures;
+		owner->pinned_bytes += bytes;
+		return;
+	}
+	owner->pinned_captures -= captures < owner->pinned_captures ? captures : owner->pinned_captures;
+	owner->pinned_bytes -= bytes < owner->pinned_bytes ? bytes : owner->pinned_bytes;
+}
+
 struct tally_owner tally_sum(const struct tally *tally, bool all, uid_t uid)
 {
 	struct tally_owner sum = {.uid = uid};
@@ -50,6 +64,8 @@ struct tally_owner tally_sum(const struct tally *tally, bool all, uid_t uid)
 			continue;
 		sum.captures += tally->owners[i].captures;
 		sum.bytes += tally->owners[i].bytes;
+		sum.pinned_captures += tally->owners[i].pinned_captures;
+		sum.pinned_bytes += tally->owners[i].pinned_bytes;
 	}
 	return sum;
 }

@@ -58,7 +58,7 @@
  *   CAPTURE = "capture_id","trigger_id","cycle","pid","uid","user","name","command","job","rank","world_size","host",
  *             "label","status":WORD,"reason":TEXT|null,"reason_code":WORD,"started_at","finished_at"|null,"steps_recorded","steps_wanted",
  *             "events","lost" (sum of losses that are losses),"bytes" (of the file),"step_ns" (median recorded)|null,
- *             "simulated":bool. reason_code: "none" (runs, or complete), "cancelled", "deadline" (the trigger's timeout
+ *             "simulated":bool,"pinned":bool. reason_code: "none" (runs, or complete), "cancelled", "deadline" (the trigger's timeout
  *             came), "exit" (of the process), "limit" (--max-events), "missed" (--at-step had passed), "agent" (it gave
  *             up, or recorded less), "daemon" (it went down, or its disk was full), "died" (the process, in any other way)
  *
@@ -78,8 +78,8 @@
  * op "open"     {"capture_id"} -> {"row":"file","capture_id","bytes":N, CAPTURE fields} with one read-only descriptor
  *                attached, end. A running capture: error busy.
  *
- * op "rm"       {"capture_ids":[ID..]} -> {"row":"removed","capture_id"} | {"row":"kept","capture_id","error":{...}}
- *                for each, end.
+ * op "rm"       {"capture_ids":[ID..], "keep":bool (false; true: a snapshot's --keep asks for it)} -> {"row":"removed",
+ *                "capture_id"} | {"row":"kept","capture_id","error":{...}} for each, end.
  *
  * op "metrics"  -> {"row":"metrics","bytes":N} with one descriptor attached: N bytes of Prometheus' text format 0.0.4, end.
  *                Root, the group profd and the owner of a user's daemon; else error not_permitted.
@@ -88,6 +88,13 @@
  *      -> {"row":"audit","at":RFC3339,"uid","user","pid" (who),"action","subject","outcome","target_pid":N|null,
  *          "target_uid":N|null,"target_user":TEXT|null}* newest first, end. Of what the caller did, and of what was done to the
  *          caller's processes and captures; to an administrator, of all.
+ *
+ * op "pin", "unpin" {"capture_ids":[ID..]} -> {"row":"pinned"|"unpinned","capture_id"} | {"row":"kept","capture_id",
+ *                "error":{...}} for each, end. A pinned capture is not deleted by retention; rm deletes it.
+ *
+ * op "deleted"  {"limit":N?, "pid"?, "job"?, "name"?, "label"?} -> {"row":"deleted","capture_id","pid","uid","user","name",
+ *                "job","rank","host","label","status","started_at","finished_at","bytes","deleted_at","by_uid":N|null (the
+ *                daemon),"by":TEXT,"reason":TEXT}*, newest deletion first, end
  */
 #ifndef PROFD_PROTO_REQUESTS_H
 #define PROFD_PROTO_REQUESTS_H
@@ -103,6 +110,9 @@
 	X(open)                                                                                                        \
 	X(rm)                                                                                                          \
 	X(metrics)                                                                                                     \
-	X(audit)
+	X(audit)                                                                                                       \
+	X(pin)                                                                                                         \
+	X(unpin)                                                                                                       \
+	X(deleted)
 
 #endif

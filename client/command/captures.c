@@ -1,4 +1,4 @@
-/* captures.c - `profd captures`: the catalogues of all daemons, newest first. */
+/* captures.c - `profd captures`: the catalogues of all daemons, newest first; with --deleted what is in them no more. */
 #include "../command.h"
 #include "../output.h"
 #include "../text.h"
@@ -7,6 +7,8 @@
 #include <string.h>
 
 #define TABLE_LIMIT 20
+/* What a daemon takes for "all". */
+#define ALL (1 << 30)
 
 static const struct column columns[] = {
 	{"capture_id", "ID", COLUMN_TEXT, 0},
@@ -29,6 +31,8 @@ static const struct column columns[] = {
 	{"step_ns", "STEP", COLUMN_DURATION, 0},
 	{"gpu", "GPU", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_TABLE_ONLY},
 	{"simulated", "SIMULATED", COLUMN_FLAG, COLUMN_DATA_ONLY},
+	{"pin", "PINNED", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_TABLE_ONLY},
+	{"pinned", "PINNED", COLUMN_FLAG, COLUMN_DATA_ONLY},
 	{"host", "HOST", COLUMN_TEXT, COLUMN_DATA_ONLY},
 	{"command", "COMMAND", COLUMN_TEXT, COLUMN_DATA_ONLY},
 	{"reason", "REASON", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_WRAP},
@@ -36,11 +40,42 @@ static const struct column columns[] = {
 
 static const struct listing listing = {"captures", "captures", columns, sizeof columns / sizeof *columns};
 
+static const struct column deleted_columns[] = {
+	{"capture_id", "ID", COLUMN_TEXT, 0},
+	{"deleted_at", "DELETED (UTC)", COLUMN_TEXT, 0},
+	{"by", "BY", COLUMN_TEXT, 0},
+	{"by_uid", "BY UID", COLUMN_NUMBER, COLUMN_DATA_ONLY},
+	{"started_at", "STARTED (UTC)", COLUMN_TEXT, 0},
+	{"finished_at", "FINISHED", COLUMN_TEXT, COLUMN_DATA_ONLY},
+	{"pid", "PID", COLUMN_NUMBER, 0},
+	{"uid", "UID", COLUMN_NUMBER, COLUMN_DATA_ONLY},
+	{"user", "USER", COLUMN_TEXT, 0},
+	{"name", "NAME", COLUMN_TEXT, COLUMN_ELASTIC},
+	{"job", "JOB", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_ELASTIC},
+	{"rank", "RANK", COLUMN_NUMBER, COLUMN_OPTIONAL},
+	{"label", "LABEL", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_ELASTIC},
+	{"status", "STATUS", COLUMN_TEXT, 0},
+	{"bytes", "SIZE", COLUMN_BYTES, 0},
+	{"host", "HOST", COLUMN_TEXT, COLUMN_DATA_ONLY},
+	{"reason", "WHY", COLUMN_TEXT, COLUMN_WRAP},
+};
+
+static const struct listing deleted_listing = {"deleted", "deleted", deleted_columns,
+					       sizeof deleted_columns / sizeof *deleted_columns};
+
 /* Newest first, over daemons. RFC 3339 in UTC sorts as text. */
 static int by_start(const void *a, const void *b)
 {
 	const char *one = reply_text(*(cJSON *const *)a, "started_at");
 	const char *other = reply_text(*(cJSON *const *)b, "started_at");
+
+	return strcmp(other ? other : "", one ? one : "");
+}
+
+static int by_deletion(const void *a, const void *b)
+{
+	const char *one = reply_text(*(cJSON *const *)a, "deleted_at");
+	const char *other = reply_text(*(cJSON *const *)b, "deleted_at");
 
 	return strcmp(other ? other : "", one ? one : "");
 }
@@ -61,24 +96,40 @@ static void unset_running(cJSON *captures)
 }
 
 /* For a person: "2026-11-21 14:03:11" for "2026-11-21T14:03:11.123456Z", and which GPU was none. */
+static void shorten_time(cJSON *capture, const char *key)
+{
+	const char *at = reply_text(capture, key);
+	char text[20];
+
+	if (!at)
+		return;
+	snprintf(text, sizeof text, "%s", at);
+	if (strlen(text) > 10 && text[10] == 'T')
+		text[10] = ' ';
+	cJSON_ReplaceItemInObjectCaseSensitive(capture, key, need(cJSON_CreateString(text)));
+}
+
 static void make_readable(cJSON *captures)
 {
 	cJSON *capture;
 
 	cJSON_ArrayForEach(capture, captures)
 	{
-		const char *at = reply_text(capture, "started_at");
-		char text[20];
-
 		if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(capture, "simulated")))
 			need(cJSON_AddStringToObject(capture, "gpu", "simulated"));
-		if (!at)
-			continue;
-		snprintf(text, sizeof text, "%s", at);
-		if (strlen(text) > 10 && text[10] == 'T')
-			text[10] = ' ';
-		cJSON_ReplaceItemInObjectCaseSensitive(capture, "started_at", need(cJSON_CreateString(text)));
+		if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(capture, "pinned")))
+			need(cJSON_AddStringToObject(capture, "pin", "yes"));
+		shorten_time(capture, "started_at");
+		shorten_time(capture, "deleted_at");
 	}
+}
+
+static void print_empty(bool deleted)
+{
+	if (deleted)
+		note("no capture was deleted that the daemon remembers");
+	else
+		note("there is no capture yet; `profd trigger --pid PID` records one");
 }
 
 int command_captures(struct arguments *arguments)
@@ -88,15 +139,14 @@ int command_captures(struct arguments *arguments)
 	int64_t limit = arguments_number(arguments, "limit", format == FORMAT_TABLE ? TABLE_LIMIT : 0);
 	struct daemons daemons;
 	cJSON *request, *captures;
-	bool filtered = false, more = false;
+	bool filtered = false, more = false, deleted = arguments_has(arguments, "deleted");
 	int code = daemons_need(&daemons);
 
 	if (code)
 		return code;
-	request = request_new("captures");
+	request = request_new(deleted ? "deleted" : "captures");
 	/* One more than is shown tells whether there are more. */
-	if (limit)
-		need(cJSON_AddNumberToObject(request, "limit", (double)limit + 1));
+	need(cJSON_AddNumberToObject(request, "limit", limit && limit < ALL ? (double)limit + 1 : ALL));
 	if (arguments_has(arguments, "pid")) {
 		need(cJSON_AddNumberToObject(request, "pid", (double)arguments_number(arguments, "pid", 0)));
 		filtered = true;
@@ -108,10 +158,11 @@ int command_captures(struct arguments *arguments)
 			need(cJSON_AddStringToObject(request, filters[i], text));
 		filtered = filtered || text;
 	}
-	code = listing_query(&daemons, request, "capture", &captures);
+	code = listing_query(&daemons, request, deleted ? "deleted" : "capture", &captures);
 	if (code == EXIT_DONE) {
-		json_sort(captures, by_start);
-		unset_running(captures);
+		json_sort(captures, deleted ? by_deletion : by_start);
+		if (!deleted)
+			unset_running(captures);
 		while (limit && cJSON_GetArraySize(captures) > limit) {
 			more = true;
 			cJSON_DeleteItemFromArray(captures, (int)limit);
@@ -119,10 +170,11 @@ int command_captures(struct arguments *arguments)
 		if (format == FORMAT_TABLE)
 			make_readable(captures);
 		if (cJSON_GetArraySize(captures) == 0 && filtered)
-			code = fail(EXIT_NO_TARGET, "no capture matches; `profd captures` without a filter lists all");
-		listing_print(&listing, captures, format);
+			code = fail(EXIT_NO_TARGET, "no capture matches; `profd captures%s` without a filter lists all",
+				    deleted ? " --deleted" : "");
+		listing_print(deleted ? &deleted_listing : &listing, captures, format);
 		if (cJSON_GetArraySize(captures) == 0 && !filtered && format == FORMAT_TABLE)
-			note("there is no capture yet; `profd trigger --pid PID` records one");
+			print_empty(deleted);
 		if (more && format == FORMAT_TABLE)
 			note("there are more; --limit N shows the newest N");
 	}

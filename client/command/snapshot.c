@@ -385,6 +385,7 @@ static void retain(struct run *run, struct unit *unit)
 		request = request_new("rm");
 		if (cJSON_GetArraySize(ids)) {
 			cJSON_AddItemToObject(request, "capture_ids", ids);
+			need(cJSON_AddTrueToObject(request, "keep"));
 			if (!daemon_query(&only.list[0], request, take_removed, unit->deleted, &failure))
 				note("older snapshots could not be deleted: %s", failure.message);
 		} else {

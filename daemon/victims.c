@@ -1,0 +1,194 @@
+/* victims.c - see victims.h. Any thread; no state. */
+#include "victims.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NONE ((size_t)-1)
+
+struct user {
+	uid_t uid;
+	uint64_t bytes, captures;
+	size_t first, last; /* rows, oldest first, by kept.next; what went is no longer among them */
+};
+
+struct choice {
+	struct kept *rows;
+	struct user *users;
+	size_t user_count, user_capacity;
+	uint64_t bytes, captures, missing;
+	struct victim *victims;
+	size_t count, room;
+	struct victims_rest rest;
+};
+
+const char *victim_word(enum victim_reason reason)
+{
+	switch (reason) {
+	case VICTIM_AGE:
+		return "store_age";
+	case VICTIM_BYTES_USER:
+		return "store_bytes_user";
+	case VICTIM_CAPTURES_USER:
+		return "store_captures_user";
+	case VICTIM_BYTES:
+		return "store_bytes";
+	case VICTIM_CAPTURES:
+		return "store_captures";
+	case VICTIM_FREE_SPACE:
+		return "free_space";
+	}
+	return "";
+}
+
+static struct user *user_of(struct choice *choice, uid_t uid)
+{
+	for (size_t i = 0; i < choice->user_count; i++)
+		if (choice->users[i].uid == uid)
+			return &choice->users[i];
+	if (choice->user_count == choice->user_capacity) {
+		size_t capacity = choice->user_capacity ? choice->user_capacity * 2 : 16;
+		struct user *grown = realloc(choice->users, capacity * sizeof *grown);
+		if (!grown)
+			return NULL;
+		choice->users = grown;
+		choice->user_capacity = capacity;
+	}
+	struct user *user = &choice->users[choice->user_count++];
+	*user = (struct user){.uid = uid, .first = NONE, .last = NONE};
+	return user;
+}
+
+static bool load(struct choice *choice, size_t count)
+{
+	struct user *user = NULL;
+	for (size_t i = 0; i < count; i++) {
+		struct kept *row = &choice->rows[i];
+		if (!user || user->uid != row->uid)
+			user = user_of(choice, row->uid);
+		if (!user)
+			return false;
+		user->bytes += row->bytes;
+		user->captures++;
+		choice->bytes += row->bytes;
+		choice->captures++;
+		row->next = NONE;
+		if (row->pinned)
+			continue;
+		if (user->last == NONE)
+			user->first = i;
+		else
+			choice->rows[user->last].next = i;
+		user->last = i;
+	}
+	return true;
+}
+
+/* The user's oldest goes. False where there is none, where it is held, or where there is no room. */
+static bool take(struct choice *choice, struct user *user, enum victim_reason reason, uint64_t had)
+{
+	size_t index = user->first;
+	if (index == NONE)
+		return false;
+	struct kept *row = &choice->rows[index];
+	if (row->held) {
+		choice->rest.held = true;
+		return false;
+	}
+	if (choice->count == choice->room) {
+		choice->rest.more = true;
+		return false;
+	}
+	choice->victims[choice->count++] = (struct victim){index, reason, had};
+	user->first = row->next;
+	user->bytes -= row->bytes;
+	user->captures--;
+	choice->bytes -= row->bytes;
+	choice->captures--;
+	choice->missing -= row->bytes < choice->missing ? row->bytes : choice->missing;
+	return true;
+}
+
+static void by_age(struct choice *choice, const struct victim_limits *limits)
+{
+	for (size_t i = 0; i < choice->user_count; i++) {
+		struct user *user = &choice->users[i];
+		/* A clock that was set back makes nothing older. */
+		while (user->first != NONE && choice->rows[user->first].finished < limits->now &&
+		       limits->now - choice->rows[user->first].finished >= limits->age)
+			if (!take(choice, user, VICTIM_AGE, limits->now - choice->rows[user->first].finished))
+				break;
+		if (user->first == NONE || choice->rows[user->first].held)
+			continue;
+		uint64_t finished = choice->rows[user->first].finished;
+		uint64_t at = limits->age > UINT64_MAX - finished ? UINT64_MAX : finished + limits->age;
+		if (choice->rest.next_at == 0 || at < choice->rest.next_at)
+			choice->rest.next_at = at;
+	}
+}
+
+static void by_user(struct choice *choice, const struct victim_limits *limits)
+{
+	for (size_t i = 0; i < choice->user_count; i++) {
+		struct user *user = &choice->users[i];
+		while (limits->bytes_user && user->bytes > limits->bytes_user)
+			if (!take(choice, user, VICTIM_BYTES_USER, user->bytes))
+				break;
+		while (limits->captures_user && user->captures > limits->captures_user)
+			if (!take(choice, user, VICTIM_CAPTURES_USER, user->captures))
+				break;
+	}
+}
+
+/* Who has most, of those who have something that may go; of equals the one whose oldest is older. */
+static struct user *largest(struct choice *choice, bool by_captures)
+{
+	struct user *best = NULL;
+	for (size_t i = 0; i < choice->user_count; i++) {
+		struct user *user = &choice->users[i];
+		if (user->first == NONE)
+			continue;
+		uint64_t own = by_captures ? user->captures : user->bytes;
+		uint64_t most = !best ? 0 : by_captures ? best->captures : best->bytes;
+		if (!best || own > most || (own == most && user->first < best->first))
+			best = user;
+	}
+	return best;
+}
+
+static void by_whole(struct choice *choice, const struct victim_limits *limits)
+{
+	bool going = true;
+	while (going && limits->bytes && choice->bytes > limits->bytes) {
+		struct user *user = largest(choice, false);
+		going = user && take(choice, user, VICTIM_BYTES, choice->bytes);
+	}
+	going = true;
+	while (going && limits->captures && choice->captures > limits->captures) {
+		struct user *user = largest(choice, true);
+		going = user && take(choice, user, VICTIM_CAPTURES, choice->captures);
+	}
+	going = true;
+	while (going && choice->missing) {
+		struct user *user = largest(choice, false);
+		/* Where nothing is left but captures without a file, no room is to be had. */
+		going = user && user->bytes && take(choice, user, VICTIM_FREE_SPACE, choice->missing);
+	}
+}
+
+size_t victims_choose(struct kept *rows, size_t count, const struct victim_limits *limits, struct victim *ret,
+		      size_t room, struct victims_rest *ret_rest)
+{
+	struct choice choice = {.rows = rows, .missing = limits->missing, .victims = ret, .room = room};
+	if (load(&choice, count)) {
+		if (limits->age)
+			by_age(&choice, limits);
+		by_user(&choice, limits);
+		by_whole(&choice, limits);
+	} else {
+		choice.rest.more = true;
+	}
+	free(choice.users);
+	*ret_rest = choice.rest;
+	return choice.count;
+}

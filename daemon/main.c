@@ -87,6 +87,7 @@ static int serve(struct server *server, const char *directory, const char *socke
 	}
 	store_temporary_folder(server->folder_path);
 	service_starting(&server->service, "Opening the catalogue");
+	space_reserve_take(server->directory);
 	if (catalogue_init(&server->catalogue, server->directory, server->folder, server->folder_path, sentence,
 			   sizeof sentence)) {
 		log_line("%s", sentence);

@@ -4,6 +4,7 @@
 #include "log.h"
 #include "server.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +58,7 @@ struct retention_work {
 	struct gone gone[LOOK_VICTIMS];
 	size_t gone_count;
 	bool failed;
+	bool reserved;	  /* what the next start on a full disk needs is kept */
 	uint64_t missing; /* bytes below the floor, afterwards */
 	struct space space;
 };
@@ -157,6 +159,9 @@ static int64_t look_run(struct work *work)
 	if (look->exceeded || limits->missing || old)
 		choose_and_remove(look);
 	catalogue_trim_deleted(&server->catalogue, look->deleted_lines);
+	/* Tried once more as long as there was no room for it. */
+	if (!look->reserved)
+		look->reserved = space_reserve_keep(server->directory) != -ENOSPC;
 	if (look->gone_count)
 		space_look(server->folder, &server->retention.floor, &look->space);
 	look->missing = space_missing(&look->space);
@@ -258,6 +263,7 @@ static void looked(struct work *work)
 	struct retention *retention = &server->retention;
 	bool failed = look->failed || work->failed;
 	retention->running = NULL;
+	retention->reserved = look->reserved;
 	/* Where the transaction failed, rows that name deleted files are still there: the next look finds them. */
 	if (!work->failed)
 		tell_gone(server, look);
@@ -330,6 +336,7 @@ void retention_look(struct server *server)
 					      .age = config->store_age};
 	look->deleted_lines = config->deleted_lines;
 	look->exceeded = exceeded(server);
+	look->reserved = retention->reserved;
 	retention->running = look;
 	if (catalogue_submit(&server->catalogue, &look->work))
 		return;

@@ -23,6 +23,7 @@ struct retention {
 	struct retention_work *running;
 	bool again;	     /* look once more when the running one is back */
 	uint64_t pressed_at; /* CLOCK_MONOTONIC ns of the last look that a capture under way asked for; 0 = none */
+	bool reserved;	     /* space_reserve_keep has been done */
 	bool pressed;	     /* the next look ends what is under way where it does not help */
 	struct retention_hold *holds;
 	struct retention_deferred *deferred;

@@ -30,7 +30,7 @@ static void serve_status(struct conn *conn)
 	unsigned running = 0, unstored = 0, processes = 0;
 	for (const struct capture *capture = server->captures; capture; capture = capture->next) {
 		running += capture->state != STATE_DROPPED && conn_may(conn, capture->facts.who.uid);
-		unstored += capture->catalogued && conn_may(conn, capture->facts.who.uid);
+		unstored += capture->catalogued && !capture->told_stored && conn_may(conn, capture->facts.who.uid);
 	}
 	for (const struct process *process = server->processes; process; process = process->next)
 		processes += conn_may(conn, process->who.uid);

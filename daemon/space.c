@@ -2,8 +2,10 @@
 #include "space.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 void space_look(int folder, const struct space_floor *floor, struct space *ret)
 {
@@ -27,6 +29,49 @@ void space_look(int folder, const struct space_floor *floor, struct space *ret)
 uint64_t space_missing(const struct space *space)
 {
 	return space->known && space->free < space->floor ? space->floor - space->free : 0;
+}
+
+#define RESERVE_BYTES (256u << 10)
+
+static int open_folder(const char *directory, struct space *ret)
+{
+	int folder = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (folder < 0)
+		return -errno;
+	space_look(folder, NULL, ret);
+	return folder;
+}
+
+int space_reserve_take(const char *directory)
+{
+	struct space space;
+	int folder = open_folder(directory, &space);
+	if (folder < 0)
+		return folder;
+	int error = 0;
+	if (space.known && space.free < RESERVE_BYTES && unlinkat(folder, "reserve", 0) && errno != ENOENT)
+		error = -errno;
+	close(folder);
+	return error;
+}
+
+int space_reserve_keep(const char *directory)
+{
+	struct space space;
+	int folder = open_folder(directory, &space);
+	if (folder < 0)
+		return folder;
+	int error = -ENOSPC;
+	if (!space.known || space.free >= 4 * RESERVE_BYTES) {
+		int fd = openat(folder, "reserve", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		error = fd < 0 || fallocate(fd, 0, 0, RESERVE_BYTES) ? -errno : 0;
+		if (fd >= 0)
+			close(fd);
+		if (error)
+			unlinkat(folder, "reserve", 0);
+	}
+	close(folder);
+	return error;
 }
 
 const char *space_text(uint64_t bytes, char ret[SPACE_TEXT_BYTES])

@@ -26,6 +26,11 @@ void space_look(int folder, const struct space_floor *floor, struct space *ret);
 /* Bytes below the floor, 0 where there is room. */
 uint64_t space_missing(const struct space *space);
 
+/* A file of 256 KiB in the store's folder: what a daemon needs to open its catalogue when somebody has filled the disk. Taken, that is
+ * deleted, at the start where there is less room than that; kept, that is made, where there is plenty. 0 or a negative errno. */
+int space_reserve_take(const char *directory);
+int space_reserve_keep(const char *directory);
+
 /* "1.5 GiB" */
 #define SPACE_TEXT_BYTES 24
 const char *space_text(uint64_t bytes, char ret[SPACE_TEXT_BYTES]);

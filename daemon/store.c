@@ -262,6 +262,9 @@ static bool say(struct store *store, int cause, uint64_t needed)
 	char *slash = strrchr(folder, '/');
 	if (slash)
 		*slash = 0;
+	/* SQLite, which cannot open a file for writing, tries to read it, and tells of that. */
+	if (cause == ENOENT && access(folder, W_OK))
+		cause = errno;
 	return space_error_sentence(store->folder, folder, cause, needed, store->sentence, sizeof store->sentence);
 }
 

@@ -1,7 +1,15 @@
-"""A store that takes nothing: the capture says so, daemon and job live, and it goes on once there is room."""
+"""A store that takes nothing: the capture says so, daemon and job live, and it goes on once there is room.
+
+Full disks are small file systems that the daemon alone sees; what they cannot show (an I/O error in the n-th write) does
+tests/workloads/libfailing.c, preloaded into the daemon."""
+import errno
+import json
+import mmap
 import os
 import pathlib
 import shutil
+import sqlite3
+import struct
 import subprocess
 import time
 
@@ -9,6 +17,7 @@ import pytest
 
 import fake_agent as fake
 from conftest import BUILD, wait_for
+from recorder import Recorder
 
 STEPS = BUILD / "workloads" / "steps"
 
@@ -18,22 +27,32 @@ def can_mount():
         ["unshare", "-m", "sh", "-c", "mount -t tmpfs none /mnt"], stderr=subprocess.DEVNULL).returncode == 0
 
 
-pytestmark = pytest.mark.skipif(not can_mount(), reason="needs root that may mount")
+needs_mount = pytest.mark.skipif(not can_mount(), reason="needs root that may mount")
+DAEMON = os.environ.get("PROFD_DAEMON", str(BUILD / "bin" / "profd-daemon"))
+
+
+def settings(profd):
+    """No floor: the disk is to be full, not nearly."""
+    path = profd.folder / "profd.conf"
+    path.write_text("free_space = 0\n")
+    return ["--config", str(path)]
+
+
+def start_small(profd, options):
+    profd.store.mkdir(exist_ok=True)
+    with open(profd.daemon_log, "ab") as log:
+        profd.daemon = subprocess.Popen(["unshare", "-m", "sh", "-c", f'mount -t tmpfs -o {options} none "$1" && shift && exec "$@"',
+                                         "sh", str(profd.store), DAEMON, "--user", "--dir", str(profd.store), *settings(profd)],
+                                        env=profd.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    wait_for(lambda: profd.run("status", check=False).returncode == 0, 10, "the daemon")
+    profd.inside = pathlib.Path(f"/proc/{profd.daemon.pid}/root{profd.store}")
 
 
 @pytest.fixture
 def small(empty_profd):
     """A daemon whose store is a file system of 4 MiB that it alone sees; small.inside is the way there."""
-    profd = empty_profd
-    profd.store.mkdir()
-    daemon = os.environ.get("PROFD_DAEMON", str(BUILD / "bin" / "profd-daemon"))
-    with open(profd.daemon_log, "ab") as log:
-        profd.daemon = subprocess.Popen(["unshare", "-m", "sh", "-c", 'mount -t tmpfs -o size=4m none "$1" && shift && exec "$@"',
-                                         "sh", str(profd.store), daemon, "--user", "--dir", str(profd.store)], env=profd.env,
-                                        stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    wait_for(lambda: profd.run("status", check=False).returncode == 0, 10, "the daemon")
-    profd.inside = pathlib.Path(f"/proc/{profd.daemon.pid}/root{profd.store}")
-    yield profd
+    start_small(empty_profd, "size=4m")
+    yield empty_profd
 
 
 def fill(small, but=0):
@@ -58,6 +77,7 @@ def trigger(small, pid, **more):
         return [row for row in fake.rows(connection) if row.get("row") == "captured"][0]
 
 
+@needs_mount
 def test_full_from_the_start(small):
     job = small.job(STEPS, "--step-ms=5")
     small.wait_steps(job.pid, 2)
@@ -66,6 +86,8 @@ def test_full_from_the_start(small):
     captured = trigger(small, job.pid)
     assert captured["status"] == "failed" and captured["reason_code"] == "daemon"
     assert "no space" in captured["reason"] and "profd rm" in captured["reason"]
+    # What, where, how much.
+    assert str(small.store) in captured["reason"] and "(0 bytes free, 512.0 KiB needed)" in captured["reason"]
     stepping(small, job)
     # What the sentence says helps, even now.
     (small.inside / "filler").unlink()
@@ -77,6 +99,7 @@ def test_full_from_the_start(small):
     assert sorted(p.suffix for p in (small.inside / "captures").iterdir()) == [".db"]
 
 
+@needs_mount
 def test_full_in_mid_capture(small):
     """What was stored until then is kept, and what was not is counted."""
     agent = fake.Agent(small.socket)
@@ -113,6 +136,7 @@ def wait_until_free(agent, index):
     return False
 
 
+@needs_mount
 def test_read_only(small):
     job = small.job(STEPS, "--step-ms=5")
     small.wait_steps(job.pid, 2)
@@ -123,7 +147,206 @@ def test_read_only(small):
     inside("mount", "-o", "remount,bind,ro", captures)
     captured = trigger(small, job.pid)
     assert captured["status"] == "failed" and captured["reason_code"] == "daemon"
-    assert "cannot be written" in captured["reason"]
+    assert "cannot be written" in captured["reason"] and "read-only" in captured["reason"]
     stepping(small, job)
     inside("umount", captures)
     assert small.trigger(job.pid)["status"] == "complete"
+
+
+@needs_mount
+def test_no_inodes(empty_profd):
+    start_small(empty_profd, "size=16m,nr_inodes=24")
+    recorder = Recorder(empty_profd)
+    assert recorder.capture()["status"] == "complete"
+    fillers = []
+    try:
+        while True:
+            fillers.append(empty_profd.inside / f"filler{len(fillers)}")
+            fillers[-1].touch()
+    except OSError as error:
+        assert error.errno == errno.ENOSPC
+        fillers.pop()
+    captured = recorder.capture()
+    assert captured["status"] == "failed" and "has no inode for another file" in captured["reason"], captured["reason"]
+    for filler in fillers:
+        filler.unlink()
+    assert recorder.capture()["status"] == "complete"
+    recorder.close()
+
+
+@needs_mount
+def test_the_job_does_not_notice(small):
+    """Bit-identical output and the same exit code, with the disk full from before the trigger until the job's end."""
+    line = [STEPS, "--steps=600", "--step-ms=5"]
+    plain = small.job(*line, agent=False)
+    job = small.job(*line)
+    small.wait_steps(job.pid, 2)
+    fill(small)
+    captured = trigger(small, job.pid)
+    assert captured["status"] == "failed" and "no space" in captured["reason"]
+    fill(small, 700 << 10)
+    captured = trigger(small, job.pid)
+    assert captured["status"] in ("failed", "incomplete", "complete")
+    out, err = job.communicate(timeout=60)
+    plain_out, plain_err = plain.communicate(timeout=60)
+    strip = lambda text: json.dumps({k: v for k, v in json.loads(text).items() if k != "agent"})
+    assert strip(out) == strip(plain_out) and err == plain_err and job.returncode == plain.returncode == 0
+
+
+@needs_mount
+def test_start_on_a_full_disk(small):
+    """A daemon that starts there starts, serves what there is, deletes what it is told to, and goes on when there is room."""
+    recorder = Recorder(small)
+    first, second = recorder.capture()["capture_id"], recorder.capture()["capture_id"]
+    recorder.close()
+    holder = subprocess.Popen(["nsenter", "-t", str(small.daemon.pid), "-m", "sleep", "60"])
+    try:
+        wait_for(lambda: os.readlink(f"/proc/{holder.pid}/ns/mnt") == os.readlink(f"/proc/{small.daemon.pid}/ns/mnt"), 10, "nsenter")
+        small.stop_daemon()
+        small.inside = pathlib.Path(f"/proc/{holder.pid}/root{small.store}")
+        fill(small)
+        with open(small.daemon_log, "ab") as log:
+            small.daemon = subprocess.Popen(["nsenter", "-t", str(holder.pid), "-m", DAEMON, "--user", "--dir", str(small.store),
+                                             *settings(small)], env=small.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        wait_for(lambda: small.run("status", check=False).returncode == 0 or small.daemon.poll() is not None, 10, "the daemon")
+        assert small.daemon.poll() is None, small.daemon_log.read_text()
+        assert [c["capture_id"] for c in small.json("captures")["captures"]] == [second, first]
+        assert small.show(first)["capture"]["status"] == "complete"
+        small.run("rm", first)
+        recorder = Recorder(small)
+        (small.inside / "filler").unlink()
+        assert recorder.capture()["status"] == "complete"
+        recorder.close()
+    finally:
+        small.stop_daemon()
+        holder.kill()
+        holder.wait()
+
+
+WRITE, SYNC, RENAME, TRUNCATE, CREATE, ALLOCATE = 1, 2, 4, 8, 16, 32
+ALL = 63
+
+
+class Disk:
+    """The control block of libfailing.c."""
+
+    def __init__(self, path):
+        path.write_bytes(bytes(24))
+        with open(path, "r+b") as file:
+            self.map = mmap.mmap(file.fileno(), 24)
+
+    def fail(self, first, last, error, kinds=ALL):
+        struct.pack_into("<IIIIII", self.map, 0, 0, first, last, error, kinds, 0)
+
+    def heal(self):
+        struct.pack_into("<II", self.map, 4, 0, 0)
+
+    @property
+    def calls(self):
+        return struct.unpack_from("<I", self.map, 0)[0]
+
+    @property
+    def failed(self):
+        return struct.unpack_from("<I", self.map, 20)[0]
+
+
+@pytest.fixture
+def failing(empty_profd):
+    """A daemon on a disk that fails on demand: failing.disk.fail(...) says when. Only the folder of captures where the test's parameter is
+    "captures", else the whole store."""
+    profd = empty_profd
+    profd.disk = Disk(profd.folder / "control")
+
+    def start(folder):
+        profd.env.update(LD_PRELOAD=str(BUILD / "workloads" / "libfailing.so"), FAILING_FOLDER=str(folder),
+                         FAILING_CONTROL=str(profd.folder / "control"))
+        if os.environ.get("PROFD_DAEMON"):
+            profd.env["ASAN_OPTIONS"] = "verify_asan_link_order=0:detect_leaks=0"
+        profd.start_daemon(*settings(profd))
+        del profd.env["LD_PRELOAD"]
+        return profd
+
+    yield start
+
+
+def check_after(profd, recorder, captured, error, seen):
+    """Whatever came of one capture, it says so truly, and its file is what the row says."""
+    status, reason = captured["status"], captured["reason"] or ""
+    seen.add(status)
+    if status == "complete":
+        assert not reason and captured["events"] == 51
+    else:
+        assert captured["reason_code"] == "daemon" and reason, captured
+        assert any(word in reason for word in ("no space", "cannot be written", "disk", "reports an error")), reason
+    file = profd.file(captured["capture_id"])
+    assert file.exists() == (status in ("complete", "incomplete")), (captured, error)
+    if file.exists():
+        with sqlite3.connect(f"file:{file}?mode=ro", uri=True) as db:
+            assert db.execute("PRAGMA quick_check").fetchone() == ("ok",)
+            assert db.execute("SELECT value FROM meta WHERE key = 'status'").fetchone() == (status,)
+            if status == "complete":
+                assert db.execute("SELECT count(*) FROM operators").fetchone() == (50,)
+    left = [p.name for p in (profd.store / "captures").iterdir() if p.suffix != ".db"]
+    assert not left, (left, captured)
+    assert profd.daemon.poll() is None
+
+
+@pytest.mark.parametrize("error", ["ENOSPC", "EIO", "EDQUOT", "EROFS"])
+def test_each_call_of_a_capture_fails_once(failing, error):
+    """The n-th write, sync, rename, truncation or creation in the folder of captures, for every n, alone and with all that follow."""
+    profd = failing("/nowhere")
+    profd.stop_daemon()
+    profd = failing(profd.store / "captures")
+    recorder, number, seen = Recorder(profd, operators=50), getattr(errno, error), set()
+    profd.disk.fail(0, 0, 0)
+    recorder.capture()
+    calls = profd.disk.calls
+    assert 10 < calls < 400
+    # Most are writes of one transaction: of these each eighth, with an offset that differs from error to error.
+    offset = ["ENOSPC", "EIO", "EDQUOT", "EROFS"].index(error) * 2
+    for first in range(1, calls + 2):
+        if 8 < first < calls - 16 and first % 8 != offset:
+            continue
+        for last in (first, 2**32 - 1):
+            profd.disk.fail(first, last, number)
+            captured = recorder.capture()
+            profd.disk.heal()
+            check_after(profd, recorder, captured, error, seen)
+    assert seen >= {"complete", "failed"}
+    assert recorder.capture()["status"] == "complete"
+    recorder.close()
+
+
+def test_catalogue_that_cannot_be_written(failing):
+    """Rows wait until they can be written; what was answered is there then, after a restart too."""
+    profd = failing("/nowhere")
+    profd.stop_daemon()
+    profd = failing(profd.store / "catalogue.db")
+    recorder = Recorder(profd, operators=5)
+    made = []
+    profd.disk.fail(0, 0, 0)
+    made.append(recorder.capture()["capture_id"])
+    calls = profd.disk.calls
+    for number in (errno.ENOSPC, errno.EIO):
+        for first in range(1, calls + 1, 2):
+            profd.disk.fail(first, 2**32 - 1, number)
+            captured = recorder.capture()
+            assert captured["status"] == "complete"
+            profd.disk.heal()
+            made.append(captured["capture_id"])
+    wait_for(lambda: [(c["capture_id"], c["status"]) for c in profd.json("captures")["captures"]] ==
+             [(i, "complete") for i in made[::-1]], 20, "all rows")
+    assert profd.json("status")["daemons"][0]["captures"] == len(made)
+    # A deletion that cannot be written down says so; a second one finishes it.
+    profd.disk.fail(1, 2**32 - 1, errno.EIO)
+    refused = profd.run("rm", made[0], check=False)
+    assert refused.returncode == 1 and "could not be deleted" in refused.stderr
+    pinned = profd.run("pin", made[1], check=False)
+    assert pinned.returncode == 1 and "could not be pinned" in pinned.stderr
+    profd.disk.heal()
+    profd.run("rm", made[0])
+    assert profd.json("status")["daemons"][0]["captures"] == len(made) - 1
+    recorder.close()
+    assert profd.stop_daemon() == 0
+    profd.start_daemon(*settings(profd))
+    assert [c["capture_id"] for c in profd.json("captures")["captures"]] == made[:0:-1]

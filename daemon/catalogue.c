@@ -403,17 +403,8 @@ int catalogue_get(struct catalogue *catalogue, uint64_t number, struct capture_f
 	return found;
 }
 
-int catalogue_list(struct catalogue *catalogue, const struct catalogue_filter *filter, struct capture_facts *rows,
-		   unsigned room)
+void catalogue_bind_filter(sqlite3_stmt *s, const struct catalogue_filter *filter, unsigned room)
 {
-	sqlite3_stmt *s = catalogue_prepare(
-		catalogue,
-		"SELECT " CATALOGUE_ROW
-		" FROM captures WHERE (?1 OR uid = ?2) AND (?3 = 0 OR iif(?10 = '', pid = ?3, instr(pids, ?10))) "
-		"AND (?4 = '' OR name GLOB ?4) AND (?5 = '' OR job GLOB ?5) AND "
-		"(?6 = '' OR label GLOB ?6) AND id < ?7 AND (?9 = 0 OR trigger = ?9) ORDER BY id DESC LIMIT ?8");
-	if (!s)
-		return -EIO;
 	sqlite3_bind_int(s, 1, filter->all);
 	sqlite3_bind_int64(s, 2, filter->uid);
 	sqlite3_bind_int64(s, 3, filter->pid);
@@ -427,7 +418,18 @@ int catalogue_list(struct catalogue *catalogue, const struct catalogue_filter *f
 	char inner[40] = "";
 	if (!filter->own)
 		snprintf(inner, sizeof inner, " %" PRIu64 ":%d ", filter->pid_namespace, filter->pid);
-	sqlite3_bind_text(s, 10, inner, -1, SQLITE_STATIC);
+	sqlite3_bind_text(s, 10, inner, -1, SQLITE_TRANSIENT);
+}
+
+int catalogue_list(struct catalogue *catalogue, const struct catalogue_filter *filter, struct capture_facts *rows,
+		   unsigned room)
+{
+	sqlite3_stmt *s =
+		catalogue_prepare(catalogue, "SELECT " CATALOGUE_ROW " FROM captures WHERE " CATALOGUE_FILTER
+					     " AND id < ?7 AND (?9 = 0 OR trigger = ?9) ORDER BY id DESC LIMIT ?8");
+	if (!s)
+		return -EIO;
+	catalogue_bind_filter(s, filter, room);
 	unsigned n = 0;
 	while (n < room && sqlite3_step(s) == SQLITE_ROW)
 		catalogue_read_row(s, &rows[n++]);

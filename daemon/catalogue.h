@@ -127,6 +127,7 @@ struct deleted_facts {
 	uint64_t started, finished, at; /* CLOCK_REALTIME ns */
 	uint64_t bytes;
 	char user[32], by_user[32];
+	char pids[PIDS_BYTES]; /* as in struct identity */
 	char host[64], name[64], job[128], label[LABEL_BYTES], reason[REASON_BYTES];
 };
 /* Newest deletion first, filter->before being a time (at); else as catalogue_list. */

@@ -195,6 +195,7 @@ static int read_file(struct file *file, struct capture_facts *ret, char *why, si
 	who->rank = rank(file, "rank");
 	who->local_rank = rank(file, "local_rank");
 	who->world_size = rank(file, "world_size");
+	text(file, "pids", who->pids, sizeof who->pids);
 	text(file, "host", who->host, sizeof who->host);
 	text(file, "name", who->name, sizeof who->name);
 	text(file, "command", who->command, sizeof who->command);

@@ -72,8 +72,8 @@ int catalogue_forget(struct catalogue *catalogue, uint64_t number, const uid_t *
 	sqlite3_stmt *s = catalogue_prepare(
 		catalogue,
 		"INSERT OR REPLACE INTO deleted (id, uid, pid, host, name, job, rank, label, status, started, "
-		"finished, bytes, at, by_uid, reason) SELECT id, uid, pid, host, name, job, rank, label, status, "
-		"started, finished, bytes, ?2, ?3, ?4 FROM captures WHERE id = ?1");
+		"finished, bytes, at, by_uid, reason, pids) SELECT id, uid, pid, host, name, job, rank, label, status, "
+		"started, finished, bytes, ?2, ?3, ?4, pids FROM captures WHERE id = ?1");
 	if (!s)
 		return -EIO;
 	sqlite3_bind_int64(s, 1, (int64_t)number);
@@ -116,7 +116,8 @@ int catalogue_trim_deleted(struct catalogue *catalogue, uint64_t lines)
 	return catalogue_finish(catalogue, s);
 }
 
-#define DELETED_ROW "id, uid, pid, host, name, job, rank, label, status, started, finished, bytes, at, by_uid, reason"
+#define DELETED_ROW                                                                                                    \
+	"id, uid, pid, host, name, job, rank, label, status, started, finished, bytes, at, by_uid, reason, pids"
 
 static void read_deleted(sqlite3_stmt *s, struct deleted_facts *ret)
 {
@@ -137,6 +138,7 @@ static void read_deleted(sqlite3_stmt *s, struct deleted_facts *ret)
 	ret->by_daemon = sqlite3_column_type(s, 13) == SQLITE_NULL;
 	ret->by = (uid_t)catalogue_column_number(s, 13);
 	catalogue_column_text(s, 14, ret->reason, sizeof ret->reason);
+	catalogue_column_text(s, 15, ret->pids, sizeof ret->pids);
 	/* Names may come over a network: here, where waiting harms nobody. */
 	user_name(ret->uid, ret->user, sizeof ret->user);
 	if (!ret->by_daemon)
@@ -146,20 +148,11 @@ static void read_deleted(sqlite3_stmt *s, struct deleted_facts *ret)
 int catalogue_list_deleted(struct catalogue *catalogue, const struct catalogue_filter *filter,
 			   struct deleted_facts *rows, unsigned room)
 {
-	sqlite3_stmt *s = catalogue_prepare(
-		catalogue, "SELECT " DELETED_ROW " FROM deleted WHERE (?1 OR uid = ?2) AND (?3 = 0 OR pid = ?3) "
-			   "AND (?4 = '' OR name GLOB ?4) AND (?5 = '' OR job GLOB ?5) AND "
-			   "(?6 = '' OR label GLOB ?6) AND at < ?7 ORDER BY at DESC LIMIT ?8");
+	sqlite3_stmt *s = catalogue_prepare(catalogue, "SELECT " DELETED_ROW " FROM deleted WHERE " CATALOGUE_FILTER
+						       " AND at < ?7 ORDER BY at DESC LIMIT ?8");
 	if (!s)
 		return -EIO;
-	sqlite3_bind_int(s, 1, filter->all);
-	sqlite3_bind_int64(s, 2, filter->uid);
-	sqlite3_bind_int64(s, 3, filter->pid);
-	sqlite3_bind_text(s, 4, filter->name, -1, SQLITE_STATIC);
-	sqlite3_bind_text(s, 5, filter->job, -1, SQLITE_STATIC);
-	sqlite3_bind_text(s, 6, filter->label, -1, SQLITE_STATIC);
-	sqlite3_bind_int64(s, 7, (int64_t)filter->before);
-	sqlite3_bind_int64(s, 8, room);
+	catalogue_bind_filter(s, filter, room);
 	unsigned n = 0;
 	while (n < room && sqlite3_step(s) == SQLITE_ROW)
 		read_deleted(s, &rows[n++]);

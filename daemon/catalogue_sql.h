@@ -26,6 +26,12 @@ int32_t catalogue_column_rank(sqlite3_stmt *s, int at);
 enum capture_status catalogue_status_from_word(const char *word);
 enum cancel_reason catalogue_reason_from_word(const char *word);
 
+/* What of a filter `captures` and `deleted` have in common; ?7 is `before`, ?8 `room`, ?9 the trigger. */
+#define CATALOGUE_FILTER                                                                                               \
+	"(?1 OR uid = ?2) AND (?3 = 0 OR iif(?10 = '', pid = ?3, instr(pids, ?10))) AND (?4 = '' OR name GLOB ?4) "    \
+	"AND (?5 = '' OR job GLOB ?5) AND (?6 = '' OR label GLOB ?6)"
+void catalogue_bind_filter(sqlite3_stmt *s, const struct catalogue_filter *filter, unsigned room);
+
 /* The columns of `captures` that catalogue_read_row reads. */
 #define CATALOGUE_ROW                                                                                                  \
 	"id, trigger, cycle, pid, start_time, uid, host, name, command, job, rank, world_size, label, status, "        \

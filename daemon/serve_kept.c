@@ -2,6 +2,7 @@
 #include "serve_kept.h"
 #include "capture.h"
 #include "log.h"
+#include "namespaces.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +76,7 @@ static void count(const struct change_work *change, const struct change *one)
 	bool pin = change->op == REQUEST_pin;
 	if (change->op == REQUEST_rm) {
 		tally_remove(&server->tally, one->uid, 1, one->bytes);
-		metrics_deleted(&server->metrics, change->keep ? "keep" : "rm", 1, one->bytes);
+		metrics_deleted(&server->metrics, "rm", 1, one->bytes);
 		if (one->was_pinned)
 			tally_pin(&server->tally, one->uid, 1, one->bytes, false);
 	} else if (pin != one->was_pinned) {
@@ -195,13 +196,15 @@ static void add_time(cJSON *row, const char *key, uint64_t at)
 	}
 }
 
-static cJSON *deleted_row(const struct server *server, const struct deleted_facts *facts)
+static cJSON *deleted_row(const struct conn *conn, const struct deleted_facts *facts)
 {
 	char id[ID_BYTES];
 	cJSON *row = conn_row_new("deleted");
-	capture_id_text(facts->number, server->user, id);
+	struct identity who = {.pid = facts->pid};
+	memcpy(who.pids, facts->pids, sizeof who.pids);
+	capture_id_text(facts->number, conn->server->user, id);
 	cJSON_AddStringToObject(row, "capture_id", id);
-	cJSON_AddNumberToObject(row, "pid", facts->pid);
+	registry_add_pid(row, namespace_pid(&who, conn->server->pid_namespace, conn->pid_namespace));
 	cJSON_AddNumberToObject(row, "uid", facts->uid);
 	cJSON_AddStringToObject(row, "user", facts->user);
 	cJSON_AddStringToObject(row, "name", facts->name);
@@ -238,7 +241,7 @@ static void deleted_done(struct work *work)
 	for (int i = 0; i < query->count && !conn->closed; i++) {
 		conn->cursor = query->rows[i].at;
 		conn->left--;
-		conn_row(conn, deleted_row(conn->server, &query->rows[i]));
+		conn_row(conn, deleted_row(conn, &query->rows[i]));
 	}
 	if (conn->closed)
 		;
@@ -265,6 +268,8 @@ static void produce_deleted(struct conn *conn)
 	query->filter = (struct catalogue_filter){.all = conn->admin,
 						  .uid = conn->peer.uid,
 						  .pid = request->pid_count ? request->pids[0] : 0,
+						  .own = conn->pid_namespace == conn->server->pid_namespace,
+						  .pid_namespace = conn->pid_namespace,
 						  .before = conn->cursor};
 	text_copy(query->filter.name, sizeof query->filter.name, request->name);
 	text_copy(query->filter.job, sizeof query->filter.job, request->job);

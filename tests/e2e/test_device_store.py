@@ -14,7 +14,7 @@ import pytest
 import device_records as d
 import fake_agent as fake
 from conftest import wait_for
-from test_store import can_mount, fill, small  # noqa: F401 (small is a fixture)
+from test_disk_full import can_mount, fill, small  # noqa: F401 (small is a fixture)
 
 MASK = (1 << 32) - 1
 MS = 1_000_000

@@ -296,8 +296,8 @@ static const struct verb verbs[] = {
 	 "not permit it, of your own. They tell of all users' jobs, so the system's are for root and the group profd. "
 	 "For a\n"
 	 "Prometheus that asks by itself: metrics_textfile or metrics_port in profd.conf.",
-	 "  profd metrics | grep profd_captures_total\n  profd metrics | promtool check metrics\n",
-	 no_options, 0, 0, 0, command_metrics},
+	 "  profd metrics | grep profd_captures_total\n  profd metrics | promtool check metrics\n", no_options, 0, 0, 0,
+	 command_metrics},
 	{"snapshot", "a short recording of every job, for cron and timers",
 	 "(--all | --name GLOB | --user NAME | --job JOB | --pid PID) [OPTIONS]",
 	 "Records a few steps of each job that is picked, one job after the other, and prints a line a job: what was "

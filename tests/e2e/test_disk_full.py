@@ -41,7 +41,7 @@ def settings(profd):
 def start_small(profd, options):
     profd.store.mkdir(exist_ok=True)
     with open(profd.daemon_log, "ab") as log:
-        profd.daemon = subprocess.Popen(["unshare", "-m", "sh", "-c", f'mount -t tmpfs -o {options} none "$1" && shift && exec "$@"',
+        profd.daemon = subprocess.Popen(["unshare", "-m", "sh", "-c", f'mount -t tmpfs -o mode=0700,{options} none "$1" && shift && exec "$@"',
                                          "sh", str(profd.store), DAEMON, "--user", "--dir", str(profd.store), *settings(profd)],
                                         env=profd.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     wait_for(lambda: profd.run("status", check=False).returncode == 0, 10, "the daemon")

@@ -329,7 +329,7 @@ def small_store(profd, size, **settings):
     profd.store.mkdir(exist_ok=True)
     daemon = os.environ.get("PROFD_DAEMON", str(BUILD / "bin" / "profd-daemon"))
     with open(profd.daemon_log, "ab") as log:
-        profd.daemon = subprocess.Popen(["unshare", "-m", "sh", "-c", f'mount -t tmpfs -o size={size} none "$1" && shift && exec "$@"',
+        profd.daemon = subprocess.Popen(["unshare", "-m", "sh", "-c", f'mount -t tmpfs -o mode=0700,size={size} none "$1" && shift && exec "$@"',
                                          "sh", str(profd.store), daemon, "--user", "--dir", str(profd.store),
                                          *configure(profd, **settings)],
                                         env=profd.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)

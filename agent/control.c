@@ -509,6 +509,11 @@ void control_daemon_lost(void)
 	if (phase == CONTROL_IDLE)
 		return;
 	control_run.alone_until = sink_now() + RETURN_NS;
+	/* The segment of a cycle that has not begun: the next daemon sends another. */
+	if (control_run.next.header) {
+		segment_deinit(&control_run.next);
+		control_run.next.header = NULL;
+	}
 	/* What records goes on within the chunks it has; a window of time keeps its own end. */
 	if (!control_run.duration)
 		control_run.record_deadline = sink_now() + ALONE_NS;
@@ -519,12 +524,10 @@ void control_daemon_found(void)
 	uint32_t phase = atomic_load(&control_phase);
 	bool under_way =
 		phase == CONTROL_ARMED || phase == CONTROL_WARMUP || phase == CONTROL_RECORD || phase == CONTROL_TICK;
-	bool prepared = phase != CONTROL_IDLE && control_run.next.header;
-	orphan_found();
+	/* First what is under way: once the daemon knows of it, the end of the cycle before asks for no other. */
 	if (under_way)
 		orphan_offer(&control_run.segment, control_run.capture, control_run.trigger, told);
-	if (prepared)
-		orphan_offer(&control_run.next, control_run.next_capture, control_run.trigger, NULL);
+	orphan_found();
 	if (!control_run.duration)
 		control_run.record_deadline = 0;
 	/* Between two cycles it may not know of the schedule: it is not waited for much longer. */

@@ -53,7 +53,9 @@ void orphan_done(const struct segment *segment, uint64_t trigger, const struct m
 	o->done = *done;
 	o->stuck = stuck;
 	o->give_up = connected ? 0 : expiry();
-	link_send(&o->done, -1);
+	/* Between two daemons it goes with the offer. */
+	if (connected)
+		link_send(&o->done, -1);
 }
 
 void orphan_finish(uint64_t capture)

@@ -18,7 +18,7 @@ void orphan_finish(uint64_t capture);
 /* The daemon is gone / a new one has answered: every kept segment is offered. */
 void orphan_lost(void);
 void orphan_found(void);
-/* Offers one that is being recorded, or is to be; `told` as above, or NULL. */
+/* Offers the one that is being recorded; `told` as above. */
 void orphan_offer(const struct segment *segment, uint64_t capture, uint64_t trigger,
 		  const struct message_collector *told);
 

@@ -303,8 +303,7 @@ void capture_end(struct capture *capture)
 	work_kick(&capture->server->ingest_pool, &capture->ingest->work);
 }
 
-/* As if it had never been: the agent refused it, or its cycle never came. */
-static void capture_drop(struct capture *capture)
+void capture_drop(struct capture *capture)
 {
 	if (capture->state >= STATE_DROPPED)
 		return;
@@ -353,17 +352,6 @@ static const char *time_limit_text(const struct capture *capture, char ret[TIME_
 	snprintf(ret, TIME_LIMIT_TEXT_BYTES, "the time limit of %llu %s came",
 		 (unsigned long long)(seconds ? milliseconds / 1000 : milliseconds), seconds ? "s" : "ms");
 	return ret;
-}
-
-/* Cycles that were prepared for a schedule that has ended. */
-static void drop_later_cycles(const struct capture *ended)
-{
-	for (struct capture *capture = ended->server->captures, *next; capture; capture = next) {
-		next = capture->next;
-		if (capture != ended && capture_is_running(capture) && capture->process == ended->process &&
-		    capture->facts.trigger == ended->facts.trigger && capture->facts.cycle > ended->facts.cycle)
-			capture_drop(capture);
-	}
 }
 
 /* --- the beginning --- */
@@ -445,37 +433,10 @@ struct capture *capture_new(struct process *process, struct trigger *trigger, co
 	return capture;
 }
 
-static bool has_next_cycle(const struct capture *capture)
-{
-	for (const struct capture *other = capture->server->captures; other; other = other->next)
-		if (other->facts.trigger == capture->facts.trigger && other->facts.who.pid == capture->facts.who.pid &&
-		    other->facts.cycle == capture->facts.cycle + 1)
-			return true;
-	return false;
-}
-
-/* The next cycle's segment, in time. */
-static void follow_up(struct capture *capture)
-{
-	const struct message_arm *arm = &capture->arm;
-	if (capture->followed_up || !capture->process || !capture->trigger || capture->cancel || arm->duration ||
-	    arm->at_step || capture->server->stopping || (arm->repeat && capture->facts.cycle + 1 >= arm->repeat))
-		return;
-	capture->followed_up = true;
-	/* One that an earlier daemon has prepared. */
-	if (has_next_cycle(capture))
-		return;
-	struct message_arm next = *arm;
-	next.cycle = capture->facts.cycle + 1;
-	enum error error;
-	char sentence[SENTENCE_BYTES];
-	if (!capture_new(capture->process, capture->trigger, &next, &error, sentence))
-		log_line("pid %d: cycle %llu cannot be recorded: %s", capture->facts.who.pid,
-			 (unsigned long long)next.cycle, sentence);
-}
-
 void capture_cancel(struct capture *capture, enum cancel_reason reason)
 {
+	if (capture->state == STATE_ORPHAN && !capture->cancel)
+		capture->cancel = reason; /* its agent is told when it comes back */
 	if (!capture_is_running(capture) || capture->cancel)
 		return;
 	capture->cancel = reason;
@@ -534,7 +495,7 @@ static void on_declined(struct capture *capture, const struct message_declined *
 	incomplete(capture, REASON_AGENT,
 		   *message->sentence ? message->sentence : cancel_reason_sentence(REASON_AGENT));
 	capture_end(capture);
-	drop_later_cycles(capture);
+	cycles_drop(capture);
 }
 
 void capture_told(struct capture *capture, const struct message_collector *message)
@@ -560,7 +521,7 @@ static void on_done(struct capture *capture, const struct message_done *message)
 	capture->done_at = clock_monotonic();
 	if (message->reason == REASON_NONE) {
 		capture->facts.status = CAPTURE_COMPLETE;
-		follow_up(capture);
+		cycles_follow_up(capture);
 	} else if (capture->facts.cycle && message->steps == 0) {
 		/* Cancelled between two cycles: the next had not begun. */
 		capture_drop(capture);
@@ -581,7 +542,7 @@ static void on_done(struct capture *capture, const struct message_done *message)
 	capture->process->afters++;
 	capture_end(capture);
 	if (over)
-		drop_later_cycles(capture);
+		cycles_drop(capture);
 }
 
 static struct capture *of_agent(struct process *process, uint64_t number)
@@ -594,6 +555,9 @@ static struct capture *of_agent(struct process *process, uint64_t number)
 
 static void send_finish(struct process *process, uint64_t number, uint32_t wanted)
 {
+	/* What this daemon has parked it knows no more; the agent keeps it for the next. */
+	if (process->server->parking && !wanted)
+		return;
 	struct message_finish finish = MESSAGE_INIT(FINISH, finish);
 	finish.capture = number;
 	finish.wanted = wanted;
@@ -623,13 +587,16 @@ void capture_message(struct process *process, const union message_any *message, 
 		capture = of_agent(process, message->done.capture);
 		if (capture)
 			on_done(capture, &message->done);
-		else
+		else if (!capture_find(process->server, message->done.capture)) /* an orphan is still to be offered */
 			send_finish(process, message->done.capture, 0);
 		break;
 	case MESSAGE_AFTER:
 		capture_after(process, &message->after);
 		break;
 	case MESSAGE_OFFER:
+		/* While this daemon leaves, it is for the next: further cycles could not follow here. */
+		if (process->server->parking)
+			break;
 		if (orphan_offered(process, &message->offer, fd))
 			send_finish(process, message->offer.capture, 0);
 		break;
@@ -714,14 +681,14 @@ void capture_tick(struct capture *capture, uint64_t now)
 							    : cancel_reason_sentence(capture->cancel));
 		incomplete_after(capture, capture->cancel, what);
 		capture_end(capture);
-		drop_later_cycles(capture);
+		cycles_drop(capture);
 		return;
 	}
 	enum capture_status status = capture_status_now(capture);
 	if (!capture->catalogued && status >= CAPTURE_WARMUP && capture->state == STATE_RUNNING)
 		capture_catalogue(capture);
 	if (status >= CAPTURE_RECORDING)
-		follow_up(capture);
+		cycles_follow_up(capture);
 	if (capture->trigger)
 		trigger_progress(capture->trigger, capture, now);
 }

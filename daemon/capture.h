@@ -45,6 +45,7 @@ struct capture {
 	char cancel_text[REASON_BYTES]; /* what is said of REASON_DAEMON; empty: what is always said */
 	uint64_t done_at;
 	uint64_t segment_device, segment_inode; /* of an ORPHAN */
+	bool begun;				/* of an ORPHAN: there are rows in its file */
 	/* What was last told to the follower. */
 	uint64_t told_at;
 	uint32_t told_steps, told_warmup, told_status;
@@ -84,16 +85,27 @@ void orphans_scan(struct server *server);
 void capture_park(struct capture *capture);
 /* OFFER: 0, or a negative errno where the segment is not wanted. */
 int orphan_offered(struct process *process, const struct message_offer *offer, int fd);
+/* Deletes one of which nothing was ever recorded. */
+bool orphan_forget(struct capture *capture);
 /* Ends an orphan whose process is gone or whose time is over. */
 void orphan_tick(struct capture *capture, uint64_t now);
 
-/* For capture.c, capture_after.c and orphans.c. */
+/* --- cycles.c --- */
+
+/* The next cycle's segment, where there is to be one; once. */
+void cycles_follow_up(struct capture *capture);
+/* Cycles that were prepared for a schedule that has ended with this one. */
+void cycles_drop(const struct capture *ended);
+
+/* For capture.c, capture_after.c, cycles.c and orphans.c. */
 void capture_after(struct process *process, const struct message_after *message);
 struct capture *capture_add(struct server *server, const struct capture_facts *facts);
 /* From now on it counts for this user. */
 void capture_charge(struct capture *capture, struct quota_user *user, uint64_t bytes);
 void capture_end(struct capture *capture);
 void capture_submit(struct capture *capture);
+/* As if it had never been: the agent refused it, or its cycle never came. */
+void capture_drop(struct capture *capture);
 void capture_catalogue(struct capture *capture);
 void capture_told(struct capture *capture, const struct message_collector *message);
 

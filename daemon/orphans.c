@@ -13,6 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* How long an agent that is back may take to offer what it has. */
+#define OFFER_NS 1000000000ull
+
 /* A partial file that cannot be gone on with: one in which nothing was recorded yet goes, all else stays somebody's data. */
 static void cannot_take_up(struct server *server, uint64_t number, struct store *store, uint64_t holds)
 {
@@ -51,6 +54,7 @@ static void take_up(struct server *server, uint64_t number)
 	uint64_t inode = (uint64_t)store_get_int(&store, "segment_inode");
 	struct parked parked;
 	parked_read(&store, &parked);
+	bool begun = store_get_int(&store, "base_monotonic") != 0;
 	if (error || facts.number != number) {
 		cannot_take_up(server, number, &store, facts.number);
 		return;
@@ -65,6 +69,7 @@ static void take_up(struct server *server, uint64_t number)
 	capture->catalogued = true;
 	capture->segment_device = device;
 	capture->segment_inode = inode;
+	capture->begun = begun;
 	capture->arm = parked.arm;
 	capture->parked = parked;
 	for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++) {
@@ -132,6 +137,7 @@ int orphan_offered(struct process *process, const struct message_offer *offer, i
 {
 	struct server *server = process->server;
 	struct capture *capture = capture_find(server, offer->capture);
+	log_verbose("pid %d offers capture %llu", process->who.pid, (unsigned long long)offer->capture);
 	if (fd < 0 || !capture || capture->state != STATE_ORPHAN || capture->facts.who.uid != process->who.uid ||
 	    capture->facts.who.pid != process->who.pid || capture->facts.who.start_time != process->who.start_time)
 		return -ENOENT;
@@ -159,23 +165,81 @@ int orphan_offered(struct process *process, const struct message_offer *offer, i
 	capture->state = STATE_RUNNING;
 	resume(capture);
 	capture_submit(capture);
+	enum cancel_reason wish = capture->cancel;
+	capture->cancel = REASON_NONE;
+	if (wish)
+		capture_cancel(capture, wish);
 	return 0;
+}
+
+static struct process *owner_of(const struct capture *capture)
+{
+	for (struct process *process = capture->server->processes; process; process = process->next)
+		if (process->who.pid == capture->facts.who.pid &&
+		    process->who.start_time == capture->facts.who.start_time)
+			return process;
+	return NULL;
+}
+
+bool orphan_forget(struct capture *capture)
+{
+	capture->ingest =
+		ingest_new(&capture->facts, NULL, true, capture->server->folder, capture->server->folder_path);
+	if (!capture->ingest)
+		return false; /* another time */
+	capture_drop(capture);
+	return true;
+}
+
+/* The agent has been back for a while and has not offered the segment of a further cycle of which nothing is recorded: it has
+ * never begun. Where the agent is at nothing else, it waits between two cycles, and gets another segment. */
+static bool begin_anew(struct capture *capture, struct process *process)
+{
+	struct server *server = capture->server;
+	bool last = !server->stopping && !capture->cancel && !capture_of_process(process);
+	if (!capture->facts.cycle || capture->begun || !capture->parked.arm.head.size)
+		return false;
+	for (const struct capture *other = server->captures; other; other = other->next)
+		last &= other == capture || other->facts.trigger != capture->facts.trigger ||
+			other->facts.who.pid != capture->facts.who.pid || other->facts.cycle < capture->facts.cycle;
+	if (last)
+		resume(capture);
+	struct trigger *trigger = capture->trigger;
+	struct message_arm arm = capture->parked.arm;
+	enum error error;
+	char sentence[SENTENCE_BYTES];
+	if (!orphan_forget(capture))
+		return true;
+	if (trigger && !capture_new(process, trigger, &arm, &error, sentence))
+		log_line("pid %d: cycle %llu cannot be recorded: %s", process->who.pid, (unsigned long long)arm.cycle,
+			 sentence);
+	return true;
 }
 
 void orphan_tick(struct capture *capture, uint64_t now)
 {
 	struct server *server = capture->server;
+	if (server->stopping)
+		return; /* the next daemon's */
 	bool gone = process_start_time(capture->facts.who.pid) != capture->facts.who.start_time;
-	if (!gone && now < server->orphans_until)
+	struct process *process = gone ? NULL : owner_of(capture);
+	/* It offers all it has as soon as it is back. */
+	bool back = process && clock_realtime() > process->registered_at + OFFER_NS;
+	if (back && begin_anew(capture, process))
+		return;
+	if (!gone && !back && now < server->orphans_until)
 		return;
 	capture->ingest = ingest_new(&capture->facts, NULL, true, server->folder, server->folder_path);
 	if (!capture->ingest)
 		return; /* the next tick tries again */
 	capture->facts.status = CAPTURE_INCOMPLETE;
 	capture->facts.reason_code = REASON_DAEMON;
-	text_copy(capture->facts.reason, sizeof capture->facts.reason,
-		  gone ? "the daemon restarted and the process ended; what its segment still held is lost, how much is "
+	text_copy(
+		capture->facts.reason, sizeof capture->facts.reason,
+		gone   ? "the daemon restarted and the process ended; what its segment still held is lost, how much is "
 			 "not known"
+		: back ? "the daemon restarted and the agent came back without the capture; what was not stored yet is "
+			 "lost, how much is not known"
 		       : "the daemon restarted; what the segment still held is lost, how much is not known");
 	capture->state = STATE_RUNNING;
 	capture_submit(capture);

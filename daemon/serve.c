@@ -500,22 +500,30 @@ static bool named_by_cancel(const struct conn *conn, const struct capture *captu
 	if (*request->trigger_id)
 		return capture->facts.trigger == trigger_id_parse(request->trigger_id, user);
 	if (request->pid_count)
-		return capture->process == process;
+		return capture->facts.who.pid == process->who.pid &&
+		       capture->facts.who.start_time == process->who.start_time;
 	/* All that one may end. */
 	return conn_may(conn, capture->facts.who.uid);
+}
+
+/* By an earlier daemon; its agent has not come back yet. */
+static bool is_left(const struct capture *capture)
+{
+	return capture->state == STATE_ORPHAN;
 }
 
 /* Returns whether it was a capture that anybody has seen. */
 static bool cancel(struct conn *conn, struct capture *capture)
 {
 	const struct identity *who = &capture->facts.who;
+	bool left = is_left(capture);
 	char id[ID_BYTES];
 	capture_id_text(capture->facts.number, conn->server->user, id);
 	capture_cancel(capture, REASON_CANCELLED);
 	if (capture->trigger)
 		capture->trigger->wait_until = 0;
 	/* A cycle that was only prepared is none. */
-	if (capture->facts.cycle && capture_status_now(capture) == CAPTURE_ARMED)
+	if (capture->facts.cycle && !left && capture_status_now(capture) == CAPTURE_ARMED)
 		return false;
 	audit_done(conn, "cancel", id, "cancelled", who->pid, who->uid);
 	cJSON *row = conn_row_new("cancelled");
@@ -538,7 +546,7 @@ static void serve_cancel(struct conn *conn)
 	if (request->pid_count && !(process = named_process(conn)))
 		return;
 	for (struct capture *capture = conn->server->captures; capture; capture = capture->next) {
-		if (!capture_is_running(capture) || !named_by_cancel(conn, capture, process))
+		if ((!capture_is_running(capture) && !is_left(capture)) || !named_by_cancel(conn, capture, process))
 			continue;
 		if (conn_may(conn, capture->facts.who.uid))
 			cancelled += cancel(conn, capture);

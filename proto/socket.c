@@ -275,6 +275,10 @@ ssize_t socket_receive(int fd, void *packet, size_t size, int *fds, unsigned *nf
 	if (nfds)
 		*nfds = 0;
 	ssize_t n = recvmsg(fd, &message, flags | MSG_CMSG_CLOEXEC);
+	/* A peer that has closed without having read all that was sent to it: the kernel tells that first, and once, but what the
+	 * peer has sent before is there all the same. */
+	if (n < 0 && errno == ECONNRESET)
+		n = recvmsg(fd, &message, flags | MSG_CMSG_CLOEXEC);
 	if (n < 0)
 		return -errno;
 	if (message.msg_flags & MSG_TRUNC) {

@@ -204,3 +204,38 @@ def test_stop_with_captures_under_way(machine):
     assert {(row["steps_recorded"], row["lost"]) for row in rows} == {(150, 0)}
     for job in jobs:
         assert job.running()
+
+
+def test_a_daemon_of_ones_own(machine):
+    """Without root: units of the user's own manager; the system's daemon does not come into it."""
+    folder = "/run/user/7001"
+    machine.run("systemctl stop profd.socket profd.service")
+    machine.run(f"install -d -o alice -g alice -m 700 {folder}")
+    machine.run(["systemd-run", "--quiet", "--unit=alice", "--uid=alice", "--gid=alice", "--property=Delegate=yes",
+                 "--property=Type=notify", f"--setenv=XDG_RUNTIME_DIR={folder}", "--setenv=HOME=/home/alice",
+                 "/lib/systemd/systemd", "--user"])
+    env = {"XDG_RUNTIME_DIR": folder}
+    try:
+        machine.run("systemctl --user enable --now profd.socket", user="alice", env=env)
+        assert machine.json("ps", user="alice", env=env, codes=(0, 3))["processes"] == []
+        job = machine.popen(["profd", "run", "--", machine.workload("steps"), "--step-ms=10"], user="alice", env=env)
+
+        def row():
+            rows = machine.json("ps", user="alice", env=env, codes=(0, 3))["processes"]
+            return rows and rows[0]["step"] >= 2 and rows[0]
+
+        assert machine.wait(row, 20, "the job to register")["pid"] == job.pid
+        listed = machine.run(f"stat -c '%A %U %n' {folder}/profd {folder}/profd/profd.sock /home/alice/.local/state/profd")
+        assert listed.stdout.splitlines() == [f"drwx------ alice {folder}/profd", f"srw------- alice {folder}/profd/profd.sock",
+                                              "drwx------ alice /home/alice/.local/state/profd"]
+        client = machine.popen(["profd", "trigger", "--pid", str(job.pid), "--steps", "150", "--format", "json"], user="alice",
+                               env=env)
+        machine.wait(lambda: row()["state"] == "recording", 20, "the recording")
+        machine.run("systemctl --user restart profd.service", user="alice", env=env)
+        (capture,), _ = captured(client)
+        assert (capture["status"], capture["steps_recorded"], capture["lost"]) == ("complete", 150, 0)
+        # Nobody else, root left aside, is served, or even let through the door.
+        other = machine.run(["profd", "ps"], user="bob", env={"PROFD_SOCKET": f"{folder}/profd/profd.sock"}, check=False)
+        assert other.returncode == 7, other.stderr
+    finally:
+        machine.run("systemctl stop alice.service; rm -rf /home/alice/.config/systemd /home/alice/.local", check=False)

@@ -1,10 +1,10 @@
 /* compute.c - a job whose output says all that it computed.
  *
- *     compute [--steps=N] [--step-ms=T] [--seed=S] [--every=K]
+ *     compute [--steps=N] [--step-ms=T] [--seed=S] [--every=K] [--until=FILE]
  *
  * Each step moves sixteen bodies, inside a profd range `move` where the agent is there, and takes at least T ms. Every K steps
- * a line is printed: the step and the bits of the sum of all places. The output depends on N, S and K alone, so anything that
- * watches the job must leave it as it is, to the last bit. */
+ * a line is printed: the step and the bits of the sum of all places; where FILE is there by then, it is the last. The output
+ * depends on the number of steps, S and K alone, so anything that watches the job must leave it as it is, to the last bit. */
 #include "workload.h"
 
 #include <math.h>
@@ -31,6 +31,7 @@ int main(int argc, char **argv)
 {
 	(void)argc;
 	int steps = (int)number(argv, "steps", 1000), every = (int)number(argv, "every", 50);
+	const char *until = argument(argv, "until", "");
 	double step_time = number(argv, "step-ms", 5) * 1e-3, next = seconds();
 	uint64_t random = (uint64_t)number(argv, "seed", 1) * 0x9e3779b97f4a7c15ull + 1;
 	void (*push)(const char *), (*pop)(void);
@@ -55,6 +56,8 @@ int main(int argc, char **argv)
 			for (int i = 0; i < BODIES; i++)
 				sum += place[i];
 			printf("%d %a\n", n, sum);
+			if (*until && access(until, F_OK) == 0)
+				break;
 		}
 		wait_until(next += step_time);
 		step();

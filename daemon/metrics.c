@@ -280,6 +280,7 @@ void metrics_serve(struct conn *conn)
 	const struct server *server = conn->server;
 	/* Names and step times of everybody's jobs, and how full the disk is: not for other users. */
 	if (!conn->admin && !(server->user && conn->peer.uid == getuid())) {
+		audit_refused(conn, "metrics", "", ERROR_NOT_YOURS, 0, (uid_t)-1);
 		conn_error(conn, ERROR_NOT_YOURS, "the daemon that these metrics are of", 0);
 		return;
 	}

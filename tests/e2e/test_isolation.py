@@ -170,12 +170,15 @@ def test_a_connection_that_is_handed_on(busy):
 
 def unshared(node, user, *options):
     """What a process of the user sees in namespaces of its own: uid inside, rows of ps, and its own row after a hello."""
-    code = (f"import sys, json, os; sys.path.insert(0, {str(node.programs)!r})\nimport fake_agent as fake\n"
-            f"path = {str(node.socket)!r}\nagent = fake.Agent(path, name='inside')\n"
-            "rows = fake.ask(path, 'ps')[:-1]\nown = fake.ask(path, 'ps', pid=os.getpid())\n"
-            "print(json.dumps([os.getuid(), os.getpid(), rows, own]))")
+    code = (f"import sys, json, os, socket, subprocess; sys.path.insert(0, {str(node.programs)!r})\nimport fake_agent as fake\n"
+            f"connection = fake.connect({str(node.socket)!r})\n"
+            "place = os.open('/proc/self/ns/pid', os.O_RDONLY)\n"
+            "socket.send_fds(connection, [fake.hello(name='inside')], [place])\nassert connection.recv(4096)[4] == fake.WELCOME\n"
+            f"ps = lambda *words: json.loads(subprocess.run([{str(node.client)!r}, 'ps', '--format', 'json', *words],"
+            " capture_output=True).stdout)['processes']\n"
+            "print(json.dumps([os.getuid(), os.getpid(), ps(), ps('--pid', str(os.getpid()))]))")
     done = subprocess.run(["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "unshare", *options,
-                           sys.executable, "-c", code], capture_output=True, text=True, timeout=30, cwd="/")
+                           sys.executable, "-c", code], capture_output=True, text=True, timeout=30, cwd="/", env=node.env)
     if done.returncode and "unshare failed" in done.stderr:
         pytest.skip("this kernel gives users no user namespaces: " + done.stderr.strip())
     assert done.returncode == 0, done.stderr

@@ -1,0 +1,112 @@
+/* test_daemon_work_order.c - whose work a pool takes next. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "daemon/work.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MANY 8
+
+struct piece {
+	struct work work;
+	char name;
+};
+
+static _Atomic int held;
+static _Atomic unsigned began;
+static char order[2 * MANY + 1];
+
+/* Says that it has begun, and holds its thread until it may end. */
+static int64_t run(struct work *work)
+{
+	struct piece *piece = (struct piece *)work;
+	order[atomic_fetch_add(&began, 1)] = piece->name;
+	while (atomic_load(&held) > 0)
+		usleep(1000);
+	atomic_fetch_add(&held, 1);
+	return WORK_DONE;
+}
+
+static void wait_began(unsigned n)
+{
+	for (int i = 0; i < 5000 && atomic_load(&began) < n; i++)
+		usleep(1000);
+	assert_int_equal(atomic_load(&began), n);
+}
+
+static void wake(void *context)
+{
+	(void)context;
+}
+
+/* Two threads, both at the work of one owner of whom much more waits: the next is the other owner's, which came last. */
+static void test_who_comes_next(void **state)
+{
+	(void)state;
+	struct work_outbox outbox;
+	struct work_pool pool;
+	struct piece many[MANY], other = {.name = 'b', .work = {.run = run, .owner = 2}};
+	memset(many, 0, sizeof many);
+	atomic_store(&held, 1);
+	atomic_store(&began, 0);
+	work_outbox_init(&outbox, wake, NULL);
+	assert_int_equal(work_pool_init(&pool, 2, &outbox), 0);
+	for (int i = 0; i < MANY; i++) {
+		many[i] = (struct piece){.name = 'a', .work = {.run = run, .owner = 1}};
+		work_submit(&pool, &many[i].work);
+	}
+	wait_began(2);
+	work_submit(&pool, &other.work);
+	/* One of the two ends; it takes the hold of the others upon itself. */
+	atomic_store(&held, 0);
+	wait_began(3);
+	assert_string_equal(order, "aab");
+	while (atomic_load(&began) < MANY + 1)
+		atomic_store(&held, 0);
+	atomic_store(&held, -1000);
+	work_pool_deinit(&pool);
+	work_outbox_deinit(&outbox);
+}
+
+/* What is not due is not taken for its owner's sake, and of one owner what came first comes first. */
+static void test_in_order(void **state)
+{
+	(void)state;
+	struct work_outbox outbox;
+	struct work_pool pool;
+	struct piece pieces[3] = {{.name = '1', .work = {.run = run, .owner = 7}},
+				  {.name = '2', .work = {.run = run, .owner = 7}},
+				  {.name = '3', .work = {.run = run, .owner = 7}}};
+	memset(order, 0, sizeof order);
+	atomic_store(&held, 1);
+	atomic_store(&began, 0);
+	work_outbox_init(&outbox, wake, NULL);
+	assert_int_equal(work_pool_init(&pool, 1, &outbox), 0);
+	for (int i = 0; i < 3; i++) {
+		work_submit(&pool, &pieces[i].work);
+		usleep(2000);
+	}
+	wait_began(1);
+	atomic_store(&held, -1000);
+	wait_began(3);
+	assert_string_equal(order, "123");
+	work_pool_deinit(&pool);
+	work_outbox_deinit(&outbox);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_who_comes_next),
+		cmocka_unit_test(test_in_order),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -138,6 +138,9 @@ GLIBC_FIRST(timer_settime, 2.3.3)
 /* What stood in libpthread and libdl until they came into libc is weak, and those two are not asked for by name: a container
  * with a new glibc may have been made without their empty shells, and a program does not start without a library that a
  * preloaded one names. Under an old glibc who has no threads has no agent; life.c looks. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
 #pragma weak dladdr
 #pragma weak dlsym
 #pragma weak pthread_attr_setstacksize

@@ -6,12 +6,14 @@ import pathlib
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import time
 
 import pytest
 
+import fake_agent as fake
 from conftest import BUILD, WORKLOADS, wait_for
 from container import Container, make_root
 
@@ -94,7 +96,9 @@ class Service:
         except subprocess.TimeoutExpired:
             self.daemon.kill()
             self.daemon.wait(10)
+        log = self.log()
         shutil.rmtree(self.folder, ignore_errors=True)
+        assert "ERROR: AddressSanitizer" not in log and "runtime error:" not in log, log
 
 
 @pytest.fixture
@@ -505,6 +509,29 @@ def test_descriptors_that_show_nothing(service, tmp_path):
         if fd != pair[0].fileno():
             os.close(fd)
     assert service.row("ann")
+
+
+def test_agents_that_claim_to_be_elsewhere(service):
+    """Neither a pid that is not one's own nor another's namespace: nobody in a container is led to a process outside."""
+    container = service.container()
+    inner = job(container, "ann")
+    row = service.row("ann")
+    for pid in (os.getpid() + 1, inner, 1):
+        with fake.connect(service.socket) as agent:
+            packet = bytearray(fake.hello())
+            struct.pack_into("<i", packet, 12, pid)
+            agent.send(packet)
+            answer = agent.recv(4096)
+            assert struct.unpack_from("<IHH", answer)[1] == fake.REFUSE and b"not the one that says hello" in answer
+    for namespace in (os.open(f"/proc/{row['pid']}/ns/pid", os.O_RDONLY), os.open("/proc/self/ns/mnt", os.O_RDONLY), os.memfd_create("x")):
+        with fake.connect(service.socket) as agent:
+            socket.send_fds(agent, [fake.hello(name="liar")], [namespace])
+            assert struct.unpack_from("<IHH", agent.recv(4096))[1] == fake.WELCOME
+            assert {r["name"]: r["pid"] for r in service.rows()} == {"ann": row["pid"], "liar": os.getpid()}
+            assert {r["name"]: r["pid"] for r in container.profd("ps")["processes"]} == {"ann": inner}
+            assert container.run("/usr/bin/profd", "doctor", "--pid", str(os.getpid()))["code"] == 3
+        os.close(namespace)
+    assert captures(container.profd("trigger", "--pid", inner, "--steps", 2)) == [(inner, "complete", 2, 0)]
 
 
 PROGRAM = '#include <stdio.h>\n#include <stdlib.h>\nint main(void) { puts(getenv("LD_PRELOAD") ? "hello" : "bare"); return 7; }\n'

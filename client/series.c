@@ -29,10 +29,10 @@ struct who who_of(const cJSON *row, bool by_pid)
 	};
 }
 
-bool who_same(const struct who *one, const struct who *other)
+bool who_same(const struct who *wanted, const struct who *one)
 {
-	return one->uid == other->uid && one->rank == other->rank && strcmp(one->job, other->job) == 0 &&
-	       strcmp(one->name, other->name) == 0 && (!one->pid || !other->pid || one->pid == other->pid);
+	return wanted->uid == one->uid && wanted->rank == one->rank && strcmp(wanted->job, one->job) == 0 &&
+	       strcmp(wanted->name, one->name) == 0 && (!wanted->pid || wanted->pid == one->pid);
 }
 
 /* Oldest first. RFC 3339 in UTC sorts as text; of one moment, the smaller number. */

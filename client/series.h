@@ -20,8 +20,8 @@ struct who {
 
 /* `by_pid`: keeps the pid. */
 struct who who_of(const cJSON *row, bool by_pid);
-/* The same user, job, name and rank; and pid, where both have one. */
-bool who_same(const struct who *one, const struct who *other);
+/* The same user, job, name and rank; and pid, where `wanted` has one. */
+bool who_same(const struct who *wanted, const struct who *one);
 
 /* Captures with this label ("" = with any), of this job where it is not NULL, whose recording has ended and that hold
  * steps: oldest first, each once. To be deleted, NULL with *failure filled where no daemon answered. */

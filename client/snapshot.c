@@ -287,6 +287,12 @@ char *snapshot_describe(const struct unit *unit, int64_t uid)
 		snprintf(where, sizeof where, ", rank %lld", (long long)first->rank);
 	else if (*job && first->by_pid)
 		snprintf(where, sizeof where, ", pid %lld", (long long)first->pid);
+	if (!*job && first->pid <= 0) {
+		if (asprintf(&text, "%s%s%s", text_of(first->process, "name"), others ? " of " : "",
+			     others ? text_of(first->process, "user") : "") < 0)
+			need(NULL);
+		return text;
+	}
 	if (*job ? asprintf(&text, "%s%s%s (job %s%s)", text_of(first->process, "name"), others ? " of " : "",
 			    others ? text_of(first->process, "user") : "", job, where) < 0
 		 : asprintf(&text, "%s%s%s (pid %lld)", text_of(first->process, "name"), others ? " of " : "",

@@ -240,6 +240,10 @@ static void look(struct run *run, struct member *member, const cJSON *processes)
 	int64_t step, ago, wanted = run->options.warmup + run->options.steps;
 	struct timespec clock;
 
+	if (member->pid <= 0) {
+		skip(member, "outside", "lives outside of this pid namespace (a container's): ask from there");
+		return;
+	}
 	cJSON_ArrayForEach(process, processes)
 	{
 		if (reply_number(process, "pid", 0) == (double)member->pid)
@@ -377,6 +381,9 @@ static void retain(struct run *run, struct unit *unit)
 		struct who who = who_of(member->process, false);
 		cJSON *ids, *request;
 
+		/* Whose pid cannot be seen cannot be told from its twin. */
+		if (member->pid <= 0)
+			continue;
 		if (member->by_pid || series_needs_pid(captures, &who))
 			who = who_of(member->process, true);
 		ids = series_surplus(captures, &who, run->keep);

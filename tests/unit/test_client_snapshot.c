@@ -122,6 +122,9 @@ static void test_surplus(void **state)
 	surplus_is(list, &who, 3, "[]");
 	who.pid = 1;
 	surplus_is(list, &who, 1, "[\"1\"]");
+	/* A pid that is not to be seen is no pid that is wanted. */
+	who.pid = 5;
+	surplus_is(list, &who, 1, "[]");
 	who.pid = 0;
 	who.rank = 1;
 	surplus_is(list, &who, 1, "[]");
@@ -356,6 +359,9 @@ static void test_lines(void **state)
 	said(unit, 7, "train (job 77, 2 ranks)",
 	     "recorded, capture 3: step 20.00 ms, device busy 0.0%; no history to compare with yet: 2 of 3 snapshots; "
 	     "skipped: rank 1 is being recorded (capture 2); 1 older deleted");
+	struct member hidden[] = {
+		{.pid = 0, .rank = -1, .outcome = OUTCOME_SKIPPED, .busy = -1, .why = "lives outside"}};
+	said(unit_of(hidden, 1, ""), 7, "train", "skipped: lives outside");
 	said(unit_of(skipped, 2, "77"), 7, "train (job 77, 2 ranks)", "skipped: is being recorded");
 	said(unit_of(ended, 1, "77"), 7, "train (job 77, rank 3)", "incomplete, capture 8: the process exited");
 }

@@ -68,7 +68,10 @@ static void watch_end(const void *function, void *context)
 	if (matched)
 		steps_range_end(now);
 	steps_optimizer_end(now);
-	uint8_t on = torch_symbols.profiler_enabled ? torch_symbols.profiler_enabled() : 0;
+	/* 60 ns, which newer releases need not spend. */
+	if (torch_symbols.profiler_anywhere || !torch_symbols.profiler_enabled)
+		return;
+	uint8_t on = torch_symbols.profiler_enabled();
 	if (on != atomic_load_explicit(&profiled, memory_order_relaxed))
 		atomic_store_explicit(&profiled, on, memory_order_relaxed);
 }

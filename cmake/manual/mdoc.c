@@ -238,6 +238,21 @@ void mdoc_usage(FILE *file, const char *usage)
 	fputc('\n', file);
 }
 
+/* Columns that a literal line has on a terminal of 80. */
+#define LITERAL_WIDTH 62
+
+/* Where a shell's line that is too long can be continued on the next one; its own length where it fits, or cannot. */
+static size_t continued(const char *line, size_t length)
+{
+	size_t at = LITERAL_WIDTH - 2;
+
+	if (length <= LITERAL_WIDTH || memchr(line, '\'', length))
+		return length;
+	while (at && line[at] != ' ')
+		at--;
+	return at ? at : length;
+}
+
 void mdoc_literal(FILE *file, const char *text, unsigned strip)
 {
 	fputs(".Bd -literal -offset indent\n", file);
@@ -249,7 +264,13 @@ void mdoc_literal(FILE *file, const char *text, unsigned strip)
 		blanks = blanks > strip ? strip : blanks;
 		if (blanks < length && (text[blanks] == '.' || text[blanks] == '\''))
 			fputs("\\&", file);
+		size_t part = blanks + continued(text + blanks, length - blanks);
 		for (size_t i = blanks; i < length; i++) {
+			if (i == part) {
+				fputs(" \\e\n    ", file);
+				part = i + 1 + continued(text + i + 1, length - i - 1);
+				continue;
+			}
 			if (text[i] == '\\')
 				fputs("\\e", file);
 			else if (text[i] == '-')

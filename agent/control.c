@@ -29,6 +29,8 @@
 #define DRAIN_AT_EXIT_NS (SECOND / 10)
 /* While recording: how often newly provided chunks are mapped. */
 #define POPULATE_NS (SECOND / 100)
+/* As long as a recording uses less than what is mapped already: many processes may be recorded at a time. */
+#define POPULATE_MOST_NS (8 * POPULATE_NS)
 /* A recording whose daemon is gone ends after this, if its steps have not ended it before: nobody else would. */
 #define ALONE_NS (60 * SECOND)
 /* What has not begun to record waits this long for the next daemon: a restart takes less than a second, a start of the machine's
@@ -613,10 +615,15 @@ uint64_t control_work(void)
 	uint64_t other;
 	if (control_run.collectors_on &&
 	    (phase == CONTROL_WARMUP || phase == CONTROL_RECORD || phase == CONTROL_TICK)) {
-		if (sink_populate()) {
+		int more = sink_populate();
+		if (more) {
 			/* A window of time begins as soon as there is room; nobody's boundary will remind us. */
 			bool waits = phase == CONTROL_WARMUP && control_source == STEP_SOURCE_DURATION;
-			other = sink_now() + (waits ? POPULATE_NS / 10 : POPULATE_NS);
+			uint64_t pause = more > 1 ? POPULATE_NS : control_run.populate_pause * 2;
+			uint64_t most = phase == CONTROL_WARMUP ? 2 * POPULATE_NS : POPULATE_MOST_NS;
+			pause = pause < POPULATE_NS ? POPULATE_NS : pause > most ? most : pause;
+			control_run.populate_pause = pause;
+			other = sink_now() + (waits ? POPULATE_NS / 10 : pause);
 			due = other < due ? other : due;
 		}
 		other = collectors_poll(sink_now());

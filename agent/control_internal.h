@@ -41,6 +41,7 @@ struct run {
 	uint32_t spares;
 
 	/* The agent's thread's. */
+	uint64_t populate_pause; /* ns until the next look for memory to map */
 	bool collectors_on, on[CONTROL_COLLECTORS], armed[CONTROL_COLLECTORS];
 	uint32_t collector_bits;
 	uint64_t enable, record_deadline;

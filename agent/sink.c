@@ -407,7 +407,7 @@ int sink_populate(void)
 		for (size_t i = 0; i < bytes; i += 4096)
 			(void)from[i]; /* before Linux 5.14; a page of shared memory is mapped writable by a read */
 	sink_state.populated = ready;
-	return ready < s->chunk_count;
+	return ready < s->chunk_count ? 2 : 0;
 }
 
 /* Step thread. */

@@ -17,7 +17,7 @@ int sink_prepare(struct segment *segment, uint32_t generation, uint64_t max_even
 int sink_limited(void);
 
 /* Maps the pages of the chunks that have become ready since, so that the job's threads do not fault on them. 1 while
- * more can come. */
+ * more can come, 2 where that holds and some came now. */
 int sink_populate(void);
 
 /* Recording starts with step 1. Called by the step thread at a boundary (or by the agent's thread where there are no

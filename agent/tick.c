@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Chunks that must be there before a recording begins, and how long that is waited for. */
+/* Chunks that must be there before a recording begins, unless the daemon says less, and how long that is waited for. */
 #define ROOM_CHUNKS 128
 #define ROOM_NS SECOND
 
@@ -81,7 +81,11 @@ static enum schedule_state state_at(uint64_t position, uint64_t number)
 
 bool tick_has_room(uint64_t now)
 {
-	uint32_t want = control_run.segment.chunk_count < ROOM_CHUNKS ? control_run.segment.chunk_count : ROOM_CHUNKS;
+	uint32_t count = control_run.segment.chunk_count;
+	uint32_t room = atomic_load_explicit(&control_run.segment.header->chunks_room, memory_order_relaxed);
+	if (room == 0 || room > ROOM_CHUNKS)
+		room = ROOM_CHUNKS;
+	uint32_t want = count < room ? count : room;
 	return atomic_load_explicit(&control_run.segment.header->chunks_ready, memory_order_relaxed) >= want ||
 	       now > control_run.warmup_started + ROOM_NS;
 }

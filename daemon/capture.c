@@ -4,6 +4,9 @@
 #include "namespaces.h"
 
 #include <errno.h>
+#include <malloc.h>
+#include <poll.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +44,29 @@ void capture_charge(struct capture *capture, struct quota_user *user, uint64_t b
 	quota_capture_begin(user, bytes);
 }
 
+/* What many captures took at a time is in pieces all over the heap; the system has it back when the last has gone. */
+static int64_t trim_run(struct work *work)
+{
+	(void)work;
+	malloc_trim(0);
+	return WORK_DONE;
+}
+
+static void trimmed(struct work *work)
+{
+	struct server *server = (struct server *)((char *)work - offsetof(struct server, trim));
+	server->trimming = false;
+}
+
+static void trim(struct server *server)
+{
+	if (server->captures || server->trimming || server->closing)
+		return;
+	server->trimming = true;
+	server->trim = (struct work){.run = trim_run, .done = trimmed};
+	work_submit(&server->finish_pool, &server->trim);
+}
+
 static void capture_remove(struct capture *capture)
 {
 	struct server *server = capture->server;
@@ -55,6 +81,7 @@ static void capture_remove(struct capture *capture)
 	quota_user_unref(capture->user);
 	ingest_free(capture->ingest);
 	free(capture);
+	trim(server);
 }
 
 struct capture *capture_find(struct server *server, uint64_t number)
@@ -639,6 +666,16 @@ void capture_process_gone(struct process *process)
 
 /* --- time --- */
 
+/* Has its agent kept us waiting so long? What it has said already, and we have not come to read, is no fault of its own; one
+ * that never stops talking gains little by it. */
+static bool overdue(const struct capture *capture, uint64_t since, uint64_t patience, uint64_t now)
+{
+	if (now < since + patience)
+		return false;
+	struct pollfd unread = {capture->process ? capture->process->conn->fd : -1, POLLIN, 0};
+	return now > since + 4 * patience || poll(&unread, 1, 0) <= 0;
+}
+
 void capture_tick(struct capture *capture, uint64_t now)
 {
 	if (capture->state == STATE_ORPHAN) {
@@ -652,7 +689,7 @@ void capture_tick(struct capture *capture, uint64_t now)
 			trigger_progress(capture->trigger, capture, now);
 		return;
 	}
-	if (capture->state == STATE_ASKED && now > capture->asked_at + ANSWER_NS) {
+	if (capture->state == STATE_ASKED && overdue(capture, capture->asked_at, ANSWER_NS, now)) {
 		capture_cancel(capture, REASON_DEADLINE);
 		if (capture->trigger)
 			trigger_answered(capture->trigger, capture, ERROR_FAILED,
@@ -669,7 +706,7 @@ void capture_tick(struct capture *capture, uint64_t now)
 		retention_press(capture->server);
 	if (capture->deadline && now > capture->deadline)
 		capture_cancel(capture, REASON_DEADLINE);
-	if (capture->cancelled_at && now > capture->cancelled_at + CANCEL_NS) {
+	if (capture->cancelled_at && overdue(capture, capture->cancelled_at, CANCEL_NS, now)) {
 		if (capture->facts.cycle && capture_status_now(capture) == CAPTURE_ARMED) {
 			capture_drop(capture);
 			return;

@@ -15,10 +15,29 @@
 /* Memory ahead of need. Armed captures may be many and long: little; from the warm-up on for the highest rates seen. */
 #define AHEAD_ARMED (1u << 20)
 #define AHEAD_RUNNING (16u << 20)
+/* Of all captures together, and at least of each: a trigger on a thousand processes must not take the node's memory. An
+ * armed one has a quarter. */
+#define AHEAD_ALL (1u << 30)
+#define AHEAD_LEAST (1u << 20)
 #define PROVIDE_CHUNKS 64u
 #define STRINGS_AHEAD (256u << 10)
 
 #define MILLISECOND 1000000
+/* So many captures are looked at as often as one; of more, each less often, but at least this often. */
+#define CROWD 32
+#define PAUSE_MOST (50 * MILLISECOND)
+/* After so many passes without data the store's caches are given back. */
+#define QUIET_LONG 20
+
+/* Captures whose segments are being emptied, of the whole daemon. */
+static _Atomic uint32_t crowd;
+
+static void leave_crowd(struct ingest *ingest)
+{
+	if (ingest->counted)
+		atomic_fetch_sub_explicit(&crowd, 1, memory_order_relaxed);
+	ingest->counted = false;
+}
 
 struct ingest *ingest_new(const struct capture_facts *facts, const struct segment *segment, bool adopt, int folder,
 			  const char *folder_path)
@@ -36,6 +55,8 @@ struct ingest *ingest_new(const struct capture_facts *facts, const struct segmen
 	if (segment) {
 		ingest->segment = *segment;
 		ingest->has_segment = true;
+		ingest->counted = true;
+		atomic_fetch_add_explicit(&crowd, 1, memory_order_relaxed);
 	}
 	return ingest;
 }
@@ -44,6 +65,7 @@ void ingest_free(struct ingest *ingest)
 {
 	if (!ingest)
 		return;
+	leave_crowd(ingest);
 	if (ingest->store_open)
 		store_deinit(&ingest->store);
 	if (ingest->has_segment)
@@ -61,6 +83,15 @@ static uint32_t load(const _Atomic uint32_t *value)
 
 /* --- memory ahead of need --- */
 
+static uint32_t ahead_of_need(uint32_t phase)
+{
+	uint32_t share = AHEAD_ALL / (atomic_load_explicit(&crowd, memory_order_relaxed) + 1);
+	share = share > AHEAD_RUNNING ? AHEAD_RUNNING : share < AHEAD_LEAST ? AHEAD_LEAST : share;
+	if (phase != SEGMENT_ARMED)
+		return share;
+	return share / 4 < AHEAD_ARMED ? share / 4 : AHEAD_ARMED;
+}
+
 static void provide(struct ingest *ingest)
 {
 	struct segment *segment = &ingest->segment;
@@ -70,8 +101,10 @@ static void provide(struct ingest *ingest)
 	uint32_t phase = load(&segment->header->phase);
 	if (phase >= SEGMENT_DRAIN || ingest->provide_failed)
 		return;
+	atomic_store_explicit(&segment->header->chunks_room, ahead_of_need(SEGMENT_RECORD) / segment->chunk_bytes,
+			      memory_order_relaxed);
 	uint32_t used = ingest->ready_chunks - free_chunks;
-	uint32_t ahead = (phase == SEGMENT_ARMED ? AHEAD_ARMED : AHEAD_RUNNING) / segment->chunk_bytes;
+	uint32_t ahead = ahead_of_need(phase) / segment->chunk_bytes;
 	if (ahead < used)
 		ahead = used; /* geometrically, when the rows come faster than they can be inserted */
 	uint32_t chunks = ingest->ready_chunks;
@@ -457,6 +490,7 @@ static void count_unstored(struct ingest *ingest)
 
 static int64_t ended(struct ingest *ingest)
 {
+	leave_crowd(ingest);
 	if (ingest->store.error)
 		count_unstored(ingest);
 	else {
@@ -464,6 +498,8 @@ static int64_t ended(struct ingest *ingest)
 		put_strings(ingest);
 		store_commit(&ingest->store);
 	}
+	/* It may wait behind many others for its derive. */
+	store_rest(&ingest->store);
 	return WORK_DONE;
 }
 
@@ -490,6 +526,13 @@ static void look_at_disk(struct ingest *ingest)
 		atomic_store_explicit(&ingest->low, 1, memory_order_release);
 }
 
+/* ns until the next look; the processors are shared with all other captures. */
+static int64_t pause_of(int64_t alone)
+{
+	int64_t pause = alone * (1 + atomic_load_explicit(&crowd, memory_order_relaxed) / CROWD);
+	return pause < PAUSE_MOST ? pause : PAUSE_MOST;
+}
+
 int64_t ingest_run(struct work *work)
 {
 	struct ingest *ingest = (struct ingest *)work;
@@ -505,6 +548,7 @@ int64_t ingest_run(struct work *work)
 			provide(ingest);
 		}
 		open_store(ingest);
+		store_rest(&ingest->store);
 	}
 	if (!ingest->has_segment)
 		return WORK_DONE;
@@ -521,6 +565,8 @@ int64_t ingest_run(struct work *work)
 	if (taken) {
 		ingest->quiet = 0;
 		look_at_disk(ingest);
+		if (atomic_load_explicit(&crowd, memory_order_relaxed) > CROWD)
+			store_rest(&ingest->store);
 		return 0;
 	}
 	if (wish == INGEST_PARK)
@@ -529,8 +575,10 @@ int64_t ingest_run(struct work *work)
 		return ended(ingest);
 	if (ingest->quiet < 1000)
 		ingest->quiet++;
+	if (ingest->quiet == QUIET_LONG)
+		store_rest(&ingest->store);
 	uint32_t phase = load(&ingest->segment.header->phase);
 	if (phase == SEGMENT_DRAIN || phase == SEGMENT_RECORD)
-		return ingest->quiet < 20 ? 2 * MILLISECOND : 5 * MILLISECOND;
-	return ingest->quiet < 100 ? 2 * MILLISECOND : 10 * MILLISECOND;
+		return pause_of(ingest->quiet < 20 ? 2 * MILLISECOND : 5 * MILLISECOND);
+	return pause_of(ingest->quiet < 100 ? 2 * MILLISECOND : 10 * MILLISECOND);
 }

@@ -49,7 +49,8 @@ struct ingest {
 
 	struct segment segment;
 	bool has_segment;
-	bool adopt; /* the partial file is there already */
+	bool counted; /* among those that share the processors and the memory ahead */
+	bool adopt;   /* the partial file is there already */
 	int folder;
 	const char *folder_path;
 	struct store store;

@@ -115,6 +115,8 @@ struct server {
 
 	struct work_outbox outbox;
 	struct work_pool ingest_pool, finish_pool;
+	struct work trim; /* of the heap, when the last capture has gone */
+	bool trimming;
 	struct catalogue catalogue;
 	struct tally tally;
 	struct metrics metrics;

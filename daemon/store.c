@@ -388,8 +388,6 @@ int store_without_disk(struct store *store)
 
 static int prepare_all(struct store *store)
 {
-	for (size_t i = 0; i < TABLE_COUNT && !store->error; i++)
-		prepare_insert(store, &tables[i]);
 	store->insert_string = store_prepare(store, "INSERT OR IGNORE INTO strings (id, text) VALUES (?, ?)");
 	store->insert_inputs = store_prepare(store, "INSERT OR IGNORE INTO inputs (id, dims, types, strides, concrete) "
 						    "VALUES (?, ?, ?, ?, ?)");
@@ -488,6 +486,12 @@ int store_open(struct store *store, int folder, const char *folder_path, uint64_
 	return prepare_all(store);
 }
 
+void store_rest(struct store *store)
+{
+	if (store->db)
+		sqlite3_db_release_memory(store->db);
+}
+
 void store_deinit(struct store *store)
 {
 	for (unsigned kind = 0; kind < EVENT_KIND_COUNT; kind++)
@@ -530,9 +534,11 @@ static int run_bound(struct store *store, sqlite3_stmt *statement)
 int store_put_batch(struct store *store, const struct store_batch *batch)
 {
 	store->batch = batch;
-	for (size_t i = 0; i < TABLE_COUNT && !store->error; i++)
-		if (batch->kinds[tables[i].kind].count)
-			run_bound(store, store->insert[tables[i].kind]);
+	for (size_t i = 0; i < TABLE_COUNT && !store->error; i++) {
+		unsigned kind = tables[i].kind;
+		if (batch->kinds[kind].count && (store->insert[kind] || prepare_insert(store, &tables[i]) == 0))
+			run_bound(store, store->insert[kind]);
+	}
 	store->batch = NULL;
 	return store->error;
 }

@@ -41,7 +41,7 @@ struct store {
 	bool reserved; /* <number>.reserve holds the room that ending the capture needs */
 	uint64_t base; /* CLOCK_MONOTONIC ns that TIME columns count from */
 	const struct store_batch *batch;
-	sqlite3_stmt *insert[EVENT_KIND_COUNT];
+	sqlite3_stmt *insert[EVENT_KIND_COUNT]; /* NULL until the first row of the kind */
 	sqlite3_stmt *insert_string, *insert_inputs, *insert_ingested, *meta;
 	int error;
 	char sentence[STORE_SENTENCE_BYTES];
@@ -58,6 +58,8 @@ int store_create(struct store *store, int folder, const char *folder_path, uint6
 int store_open(struct store *store, int folder, const char *folder_path, uint64_t number);
 /* Gives back the room that was kept for the end: now is the end. */
 void store_release(struct store *store);
+/* Gives back what is only cached: nothing comes for a while. */
+void store_rest(struct store *store);
 /* Closes without finishing: the file stays as it is. */
 void store_deinit(struct store *store);
 

@@ -121,48 +121,104 @@ bool work_pool_works(struct work_pool *pool)
 	return false;
 }
 
-static unsigned running_of(const struct work_pool *pool, uint32_t owner)
-{
-	unsigned n = 0;
-	for (unsigned i = 0; i < pool->running_count; i++)
-		n += pool->running[i] == owner;
-	return n;
-}
+/* --- a pairing heap: no memory of its own, and what waits can be moved to the top --- */
 
-/* Of what is due, the earliest of the owner of whom the least is running; else what is due next. */
-static struct work *take_next(struct work_pool *pool)
+static struct work *meld(struct work *a, struct work *b)
 {
-	uint64_t now = clock_monotonic();
-	struct work **best = NULL;
-	unsigned best_running = 0;
-	for (struct work **p = &pool->first; *p; p = &(*p)->next) {
-		bool due = (*p)->due <= now;
-		unsigned running = due ? running_of(pool, (*p)->owner) : UINT_MAX;
-		if (!best || running < best_running || (running == best_running && (*p)->due < (*best)->due)) {
-			best = p;
-			best_running = running;
-		}
+	if (!a || !b)
+		return a ? a : b;
+	if (b->due < a->due) {
+		struct work *swap = a;
+		a = b;
+		b = swap;
 	}
-	if (!best)
-		return NULL;
-	struct work *work = *best;
-	*best = work->next;
-	return work;
+	b->previous = a;
+	b->sibling = a->child;
+	if (b->sibling)
+		b->sibling->previous = b;
+	a->child = b;
+	return a;
 }
 
-static void forget_running(struct work_pool *pool, uint32_t owner)
+/* Pairs from the left, then all from the right: the order that keeps it shallow. */
+static struct work *meld_children(struct work *first)
 {
-	unsigned i = 0;
-	while (pool->running[i] != owner)
-		i++;
-	pool->running[i] = pool->running[--pool->running_count];
+	struct work *pairs = NULL, *root = NULL;
+	while (first) {
+		struct work *a = first, *b = a->sibling;
+		first = b ? b->sibling : NULL;
+		a->sibling = a->previous = NULL;
+		if (b)
+			b->sibling = b->previous = NULL;
+		a = meld(a, b);
+		a->sibling = pairs;
+		pairs = a;
+	}
+	while (pairs) {
+		struct work *next = pairs->sibling;
+		pairs->sibling = NULL;
+		root = meld(root, pairs);
+		pairs = next;
+	}
+	return root;
+}
+
+static struct work_lane *lane_of(struct work_pool *pool, const struct work *work)
+{
+	return &pool->lanes[work->owner % WORK_LANES];
 }
 
 static void put_back(struct work_pool *pool, struct work *work)
 {
-	work->next = pool->first;
-	pool->first = work;
+	struct work_lane *lane = lane_of(pool, work);
+	work->child = work->sibling = work->previous = NULL;
+	work->waits = true;
+	lane->root = meld(lane->root, work);
 }
+
+static void take(struct work_pool *pool, struct work *work)
+{
+	lane_of(pool, work)->root = meld_children(work->child);
+	work->child = NULL;
+	work->waits = false;
+}
+
+static void move_to_top(struct work_pool *pool, struct work *work)
+{
+	struct work_lane *lane = lane_of(pool, work);
+	work->due = 0;
+	if (work == lane->root)
+		return;
+	if (work->previous->child == work)
+		work->previous->child = work->sibling;
+	else
+		work->previous->sibling = work->sibling;
+	if (work->sibling)
+		work->sibling->previous = work->previous;
+	work->sibling = work->previous = NULL;
+	lane->root = meld(lane->root, work);
+}
+
+/* Of what is due, the earliest of the owner of whom the least is running; else what is due next. It stays where it is. */
+static struct work *look_next(const struct work_pool *pool)
+{
+	uint64_t now = clock_monotonic();
+	struct work *best = NULL;
+	unsigned best_running = 0;
+	for (unsigned i = 0; i < WORK_LANES; i++) {
+		struct work *work = pool->lanes[i].root;
+		if (!work)
+			continue;
+		unsigned running = work->due <= now ? pool->lanes[i].running : UINT_MAX;
+		if (!best || running < best_running || (running == best_running && work->due < best->due)) {
+			best = work;
+			best_running = running;
+		}
+	}
+	return best;
+}
+
+/* --- the pool --- */
 
 static void *pool_thread(void *argument)
 {
@@ -173,20 +229,20 @@ static void *pool_thread(void *argument)
 	pthread_mutex_lock(&pool->lock);
 	struct work_beat *beat = &pool->beats[pool->beat_count++];
 	while (!pool->stop) {
-		struct work *work = take_next(pool);
+		struct work *work = look_next(pool);
 		if (!work) {
 			pthread_cond_wait(&pool->changed, &pool->lock);
 			continue;
 		}
 		if (work->due > clock_monotonic()) {
 			struct timespec until = {(time_t)(work->due / 1000000000u), (long)(work->due % 1000000000u)};
-			put_back(pool, work);
 			pthread_cond_timedwait(&pool->changed, &pool->lock, &until);
 			continue;
 		}
+		take(pool, work);
 		work->kicked = false;
-		uint32_t owner = work->owner;
-		pool->running[pool->running_count++] = owner;
+		struct work_lane *lane = lane_of(pool, work);
+		lane->running++;
 		pthread_mutex_unlock(&pool->lock);
 		bool reports = work->done != NULL;
 		work_beat_begin(beat);
@@ -196,12 +252,12 @@ static void *pool_thread(void *argument)
 			if (reports)
 				work_outbox_put(pool->outbox, work);
 			pthread_mutex_lock(&pool->lock);
-			forget_running(pool, owner);
+			lane->running--;
 			continue;
 		}
 		uint64_t due = clock_monotonic() + (uint64_t)again;
 		pthread_mutex_lock(&pool->lock);
-		forget_running(pool, owner);
+		lane->running--;
 		work->due = work->kicked ? 0 : due;
 		put_back(pool, work);
 	}
@@ -268,7 +324,8 @@ void work_kick(struct work_pool *pool, struct work *work)
 {
 	pthread_mutex_lock(&pool->lock);
 	work->kicked = true;
-	work->due = 0;
+	if (work->waits)
+		move_to_top(pool, work);
 	pthread_cond_broadcast(&pool->changed);
 	pthread_mutex_unlock(&pool->lock);
 }

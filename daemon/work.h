@@ -22,9 +22,11 @@ struct work {
 	/* Whose it is: of several owners' work that waits, that comes first of whom the least is running. */
 	uint32_t owner;
 
-	/* The pool's. */
+	/* The pool's, and the outbox's. */
 	struct work *next;
+	struct work *child, *sibling, *previous; /* of the pool's heap; previous: the sibling before, or the parent */
 	uint64_t due;
+	bool waits; /* in a heap */
 	bool kicked;
 };
 
@@ -55,15 +57,21 @@ void work_beat_end(struct work_beat *beat);
 /* Has it been at one piece for longer than `most_ns`, not counting a wait for a disk? One watcher's thread. */
 bool work_beat_hangs(struct work_beat *beat, uint64_t now, uint64_t most_ns);
 
+/* The work of some owners: what waits, a pairing heap with the earliest on top (there may be as many as captures run), and
+ * how many are running. */
+struct work_lane {
+	struct work *root;
+	unsigned running;
+};
+#define WORK_LANES 64 /* owners beyond so many share one */
+
 struct work_pool {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	struct work *first; /* waiting, in no order: they are few */
+	struct work_lane lanes[WORK_LANES];
 	struct work_outbox *outbox;
 	pthread_t threads[WORK_THREADS_MAX];
 	struct work_beat beats[WORK_THREADS_MAX];
-	uint32_t running[WORK_THREADS_MAX]; /* owners of what runs */
-	unsigned running_count;
 	unsigned thread_count, beat_count;
 	bool stop;
 };

@@ -4,7 +4,6 @@
 #include "namespaces.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -44,29 +43,6 @@ void capture_charge(struct capture *capture, struct quota_user *user, uint64_t b
 	quota_capture_begin(user, bytes);
 }
 
-/* What many captures took at a time is in pieces all over the heap; the system has it back when the last has gone. */
-static int64_t trim_run(struct work *work)
-{
-	(void)work;
-	malloc_trim(0);
-	return WORK_DONE;
-}
-
-static void trimmed(struct work *work)
-{
-	struct server *server = (struct server *)((char *)work - offsetof(struct server, trim));
-	server->trimming = false;
-}
-
-static void trim(struct server *server)
-{
-	if (server->captures || server->trimming || server->closing)
-		return;
-	server->trimming = true;
-	server->trim = (struct work){.run = trim_run, .done = trimmed};
-	work_submit(&server->finish_pool, &server->trim);
-}
-
 static void capture_remove(struct capture *capture)
 {
 	struct server *server = capture->server;
@@ -81,7 +57,7 @@ static void capture_remove(struct capture *capture)
 	quota_user_unref(capture->user);
 	ingest_free(capture->ingest);
 	free(capture);
-	trim(server);
+	server_trim(server);
 }
 
 struct capture *capture_find(struct server *server, uint64_t number)

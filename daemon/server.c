@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -506,6 +507,29 @@ static void stop(uv_signal_t *signal, int number)
 		if (capture_is_running(capture))
 			capture_cancel(capture, REASON_DAEMON);
 	server_tick_adjust(server);
+}
+
+/* What many captures took at a time is in pieces all over the heap; the system has it back when the last has gone. */
+static int64_t trim_run(struct work *work)
+{
+	(void)work;
+	malloc_trim(0);
+	return WORK_DONE;
+}
+
+static void trimmed(struct work *work)
+{
+	struct server *server = (struct server *)((char *)work - offsetof(struct server, trim));
+	server->trimming = false;
+}
+
+void server_trim(struct server *server)
+{
+	if (server->captures || server->trimming || server->closing)
+		return;
+	server->trimming = true;
+	server->trim = (struct work){.run = trim_run, .done = trimmed};
+	work_submit(&server->finish_pool, &server->trim);
 }
 
 /* --- life --- */

@@ -135,6 +135,8 @@ void server_deinit(struct server *server);
 
 /* (Re)starts or stops the tick, as what is going on needs it. Call after anything that waits for time began. */
 void server_tick_adjust(struct server *server);
+/* A capture has gone: the heap is given back where it was the last. */
+void server_trim(struct server *server);
 /* While the daemon is ending: ends it as soon as nothing is left to wait for. */
 void server_stop_if_done(struct server *server);
 

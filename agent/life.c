@@ -81,8 +81,9 @@ static void *thread_main(void *unused)
 
 static void in_child(void)
 {
-	/* The life page is empty already. What is left are descriptors: a daemon must see the parent's end when the parent
-	 * ends. */
+	/* The life page is empty already, but for emulators that take MADV_WIPEONFORK and do nothing (qemu-user). What is left
+	 * are descriptors: a daemon must see the parent's end when the parent ends. */
+	memset(life_words, 0, sizeof *life_words);
 	int saved = errno, fd = atomic_exchange(&wake_fd, -1);
 	if (fd >= 0)
 		close(fd);

@@ -1,15 +1,21 @@
 #!/usr/bin/env bash
 # boot.sh FOLDER - becomes systemd as PID 1 of a machine that shares nothing with this one but its packages: / is this
-# machine's below a tmpfs, /run, /tmp and /dev are new. machine.py runs it in fresh mount, pid, cgroup, ipc, uts and network
-# namespaces. FOLDER has: stage/ (copied over /), binds (lines SOURCE TARGET, read-only), console (systemd's output).
+# machine's below a tmpfs, or comes from a tarball; /run, /tmp and /dev are new. machine.py runs it in fresh mount, pid,
+# cgroup, ipc, uts and network namespaces. FOLDER has: tarball (of /, where one is used), stage/ (copied over /), binds (lines
+# SOURCE TARGET, read-only), console (systemd's output).
 set -eu
 folder=$1
 root=$folder/root
 
 mount --make-rprivate /
 mount -t tmpfs -o "size=${PROFD_MACHINE_BYTES:-2g},mode=755" machine "$folder/disk"
-mkdir "$folder/disk/upper" "$folder/disk/work"
-mount -t overlay -o "lowerdir=/,upperdir=$folder/disk/upper,workdir=$folder/disk/work" overlay "$root"
+if [ -e "$folder/tarball" ]; then
+	mount --bind "$folder/disk" "$root"
+	tar -C "$root" -xf "$folder/tarball" --exclude='./dev/*'
+else
+	mkdir "$folder/disk/upper" "$folder/disk/work"
+	mount -t overlay -o "lowerdir=/,upperdir=$folder/disk/upper,workdir=$folder/disk/work" overlay "$root"
+fi
 
 # What a kernel of its own would give; this machine's settings must not be touched by a systemd that takes them for its own.
 mount -t proc proc "$root/proc"

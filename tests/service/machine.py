@@ -71,7 +71,7 @@ class Job:
         return self.popen.poll() is None
 
     def signal(self, number=signal.SIGTERM):
-        self.machine.run(["kill", f"-{int(number)}", str(self.pid)], check=False)
+        self.machine.run(f"kill -{int(number)} {self.pid}", check=False)
 
     def finish(self, timeout=60):
         """Waits for its end: (exit status, standard output, standard error)."""
@@ -88,9 +88,11 @@ class Job:
 
 
 class Machine:
-    def __init__(self, install=True):
-        """`install`: with this build of profd in /usr, its users made and its socket enabled; else bare."""
+    def __init__(self, install=True, root=None, binds=()):
+        """`install`: with this build of profd in /usr, its users made and its socket enabled; else bare. `root`: a tarball
+        that becomes /, instead of this machine's own. `binds`: (folder, where it is seen in the machine, read-only)."""
         self.installs = install
+        self.root, self.binds = root, binds
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="profd-machine-"))
         self.folder.chmod(0o755)
         self.cgroup = None
@@ -118,7 +120,10 @@ class Machine:
         for name in ("root", "disk", "stage"):
             (self.folder / name).mkdir()
         (self.folder / "console").touch()
-        (self.folder / "binds").write_text(f"{BUILD} {self.build}\n{ROOT} {self.source}\n")
+        binds = [*self.binds] if self.root else [(BUILD, self.build), (ROOT, self.source), *self.binds]
+        (self.folder / "binds").write_text("".join(f"{source} {target}\n" for source, target in binds))
+        if self.root:
+            (self.folder / "tarball").symlink_to(self.root)
         if self.installs:
             # Not into this machine: `stage` is laid over the other one's /.
             self.host(["cmake", "--install", BUILD, "--prefix", "/usr"], DESTDIR=self.folder / "stage")

@@ -357,9 +357,6 @@ int sink_init(void)
 
 int sink_prepare(struct segment *segment, uint32_t generation, uint64_t max_events)
 {
-	int r = strings_prepare();
-	if (r < 0)
-		return r;
 	if (!sink_state.boundaries) {
 		void *map = mmap(NULL, BOUNDARIES * sizeof *sink_state.boundaries, PROT_READ | PROT_WRITE,
 				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -367,6 +364,10 @@ int sink_prepare(struct segment *segment, uint32_t generation, uint64_t max_even
 			return -ENOMEM;
 		sink_state.boundaries = map;
 	}
+	int r = strings_prepare(segment);
+	if (r < 0)
+		return r;
+	sink_state.stuck = 0;
 	atomic_store(&sink_state.boundary_count, 0);
 	atomic_store(&sink_state.record_end, 0);
 	sink_state.segment = *segment;
@@ -540,13 +541,15 @@ uint32_t sink_finish(uint64_t end, uint64_t deadline)
 	}
 	if (own)
 		thread_seal(own);
+	strings_finish();
+	sink_state.stuck = stuck;
 	return stuck;
 }
 
 void sink_release(void)
 {
 	atomic_store_explicit(&sink_state.header, NULL, memory_order_release);
-	strings_release();
+	strings_release(sink_state.stuck);
 	memset(&sink_state.segment, 0, sizeof sink_state.segment);
 	sink_state.generation = 0;
 }

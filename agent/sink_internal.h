@@ -57,6 +57,7 @@ struct sink_state {
 	struct segment segment;
 	_Atomic(struct segment_header *) header; /* NULL while nothing is prepared */
 	uint32_t generation;
+	uint32_t stuck; /* threads that were inside still when the last recording was finished */
 	uint64_t max_events;
 	_Atomic uint64_t events;
 	uint32_t populated;    /* chunks whose pages the agent's thread has mapped */
@@ -88,8 +89,11 @@ void frames_clip(struct sink_thread *thread, struct sink_thread *own, uint32_t g
 void frame_forget(struct sink_frame *frame);
 
 /* sink_string.c */
-int strings_prepare(void);
-void strings_release(void);
+int strings_prepare(const struct segment *segment);
+/* Nobody writes any more: what is in the arena is published, but for what was never finished. */
+void strings_finish(void);
+/* stuck: threads that did not leave in time. */
+void strings_release(uint32_t stuck);
 uint64_t strings_bytes(void);
 
 #endif

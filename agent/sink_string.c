@@ -1,9 +1,10 @@
 /* sink_string.c - names and inputs, each written once into the segment's arena.
  *
- * A thread first asks its own caches; on a miss it takes the lock, looks the text up in the process's table and appends it
- * where it is new. The lock is held for some tens of ns, and for about a microsecond when the text is new. A signal handler
- * cannot meet it held by its own thread: sink_enter has turned it away. A waiter that gets no turn in time goes on without
- * a name and counts that. */
+ * A thread first asks its own caches; on a miss it looks the text up in the process's table and appends it where it is new.
+ * No locks, so that a thread that is interrupted in the middle, for a signal handler or for a slice of the processor, costs
+ * no other a name: room in the arena is taken by the length that is written there, and a slot of the table, with the id of
+ * what is written, each by one compare-and-swap. Of two threads that write the same text at once the first to take the slot
+ * has named it; the other's copy is an entry that nobody refers to. */
 #include "sink_internal.h"
 
 #include <errno.h>
@@ -15,34 +16,20 @@
 #define TABLE_SLOTS (1u << 16)
 #define LOCK_SPINS 200
 #define LOCK_YIELDS 2000
+/* Tables that were left to threads that were stuck in them at the end of a capture; half a MiB of address space each. */
+#define ABANDONED_MAX 16
 
-struct slot {
-	uint64_t hash; /* 0 = empty */
-	uint32_t id;
-	uint32_t bytes;
+/* Never unmapped: between captures it is given back to the system, but can be touched. */
+struct table {
+	struct segment segment;	     /* of the capture; constant while it lasts */
+	_Atomic uint32_t tail, used; /* where the arena is free; slots taken */
+	/* The low half of the hash, and below it the id; 0 = empty. */
+	_Alignas(64) _Atomic uint64_t slots[TABLE_SLOTS];
 };
 
-static struct slot *table;
-static uint32_t table_used;
-static _Atomic uint32_t lock;
-
-static int lock_take(void)
-{
-	for (unsigned i = 0; i < LOCK_SPINS + LOCK_YIELDS; i++) {
-		uint32_t open = 0;
-		if (atomic_load_explicit(&lock, memory_order_relaxed) == 0 &&
-		    atomic_compare_exchange_weak_explicit(&lock, &open, 1, memory_order_acquire, memory_order_relaxed))
-			return 1;
-		if (i >= LOCK_SPINS)
-			sched_yield();
-	}
-	return 0;
-}
-
-static void lock_give(void)
-{
-	atomic_store_explicit(&lock, 0, memory_order_release);
-}
+static struct table *mapped;		/* the agent's thread's; NULL: none yet */
+static _Atomic(struct table *) current; /* NULL: no capture */
+static unsigned abandoned;
 
 static uint64_t mix(uint64_t a, uint64_t b)
 {
@@ -79,62 +66,63 @@ static uint64_t hash_bytes(const unsigned char *p, size_t n, uint64_t seed)
 	return h ? h : 1;
 }
 
-static int same(uint32_t id, uint32_t bytes, const void *text)
+/* Does the entry hold this text? Of the thread's cache it may be one of another capture's arena. */
+static int same(const struct table *table, uint32_t id, const void *text, uint32_t bytes, uint32_t type)
 {
-	return memcmp(sink_state.segment.strings + (size_t)id * 8 + 8, text, bytes) == 0;
+	const struct segment *s = &table->segment;
+	struct segment_string entry;
+	uint64_t at = (uint64_t)id * 8;
+	if (at + SEGMENT_STRING_SIZE(bytes) > s->strings_bytes)
+		return 0;
+	memcpy(&entry, s->strings + at, sizeof entry);
+	return entry.bytes == bytes && entry.type == type && memcmp(s->strings + at + sizeof entry, text, bytes) == 0;
 }
 
-/* Under the lock. 0 where there is no room. */
-static uint32_t append(const void *text, uint32_t bytes, uint32_t type)
+/* 0 where there is no room. */
+static uint32_t append(struct table *table, const void *text, uint32_t bytes, uint32_t type)
 {
-	struct segment *s = &sink_state.segment;
-	uint32_t ready = atomic_load_explicit(&s->header->strings_ready, memory_order_acquire);
-	if (ready > s->strings_bytes)
-		ready = s->strings_bytes;
-	uint32_t at = atomic_load_explicit(&s->header->strings_used, memory_order_relaxed);
-	if (at < SEGMENT_STRINGS_FIRST)
-		at = SEGMENT_STRINGS_FIRST;
-	uint32_t size = SEGMENT_STRING_SIZE(bytes);
-	if (at > ready || size > ready - at)
+	const struct segment *s = &table->segment;
+	uint32_t id = segment_string_claim(s, &table->tail, bytes);
+	if (!id)
 		return 0;
-	struct segment_string entry = {bytes, type};
-	memcpy(s->strings + at, &entry, sizeof entry);
-	memcpy(s->strings + at + sizeof entry, text, bytes);
-	atomic_store_explicit(&s->header->strings_used, at + size, memory_order_release);
-	return at / 8;
+	memcpy(s->strings + (size_t)id * 8 + sizeof(struct segment_string), text, bytes);
+	segment_string_finish(s, id, bytes, type);
+	segment_strings_publish(s, 0);
+	return id;
 }
 
-static uint32_t intern(const void *text, uint32_t bytes, uint64_t hash, uint32_t type)
+static uint32_t intern(struct table *table, const void *text, uint32_t bytes, uint64_t hash, uint32_t type)
 {
-	uint32_t id = 0;
-	if (!lock_take())
-		return 0;
-	if (table) {
-		uint32_t i = (uint32_t)(hash >> 32) & (TABLE_SLOTS - 1);
-		while (table[i].hash &&
-		       !(table[i].hash == hash && table[i].bytes == bytes && same(table[i].id, bytes, text)))
-			i = (i + 1) & (TABLE_SLOTS - 1);
-		if (table[i].hash) {
-			id = table[i].id;
-		} else if (table_used < TABLE_SLOTS / 4 * 3) {
-			id = append(text, bytes, type);
-			if (id) {
-				table[i] = (struct slot){hash, id, bytes};
-				table_used++;
+	uint32_t own = 0, i = (uint32_t)(hash >> 32);
+	for (uint32_t probes = 0; probes < TABLE_SLOTS; probes++, i++) {
+		_Atomic uint64_t *slot = &table->slots[i & (TABLE_SLOTS - 1)];
+		uint64_t there = atomic_load_explicit(slot, memory_order_acquire);
+		if (!there) {
+			if (atomic_load_explicit(&table->used, memory_order_relaxed) >= TABLE_SLOTS / 4 * 3 ||
+			    (!own && !(own = append(table, text, bytes, type))))
+				return 0;
+			if (atomic_compare_exchange_strong_explicit(slot, &there, hash << 32 | own,
+								    memory_order_acq_rel, memory_order_acquire)) {
+				atomic_fetch_add_explicit(&table->used, 1, memory_order_relaxed);
+				return own;
 			}
 		}
+		if (there >> 32 == (uint32_t)hash && same(table, (uint32_t)there, text, bytes, type))
+			return (uint32_t)there;
 	}
-	lock_give();
-	return id;
+	return 0;
 }
 
 static uint32_t lookup(struct sink_thread *t, const void *text, uint32_t bytes, uint64_t seed, uint32_t type)
 {
+	struct table *table = atomic_load_explicit(&current, memory_order_acquire);
+	if (!table)
+		return 0;
 	uint64_t hash = hash_bytes(text, bytes, seed);
 	struct sink_cached *c = &t->cache_text[hash & (SINK_CACHE - 1)];
-	if (c->key == hash && c->bytes == bytes && same(c->id, bytes, text))
+	if (c->key == hash && c->bytes == bytes && same(table, c->id, text, bytes, type))
 		return c->id;
-	uint32_t id = intern(text, bytes, hash, type);
+	uint32_t id = intern(table, text, bytes, hash, type);
 	if (id)
 		*c = (struct sink_cached){hash, id, bytes};
 	return id;
@@ -177,39 +165,79 @@ uint32_t sink_inputs(struct sink_thread *t, const uint32_t *words, size_t n)
 	return id;
 }
 
-int strings_prepare(void)
+int strings_prepare(const struct segment *segment)
 {
-	if (table)
-		return 0;
-	void *map = mmap(NULL, TABLE_SLOTS * sizeof(struct slot), PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (map == MAP_FAILED)
-		return -errno;
-	table_used = 0;
-	table = map;
+	if (!mapped) {
+		if (abandoned == ABANDONED_MAX)
+			return -EBUSY;
+		void *map = mmap(NULL, sizeof *mapped, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (map == MAP_FAILED)
+			return -errno;
+		mapped = map;
+	}
+	if (atomic_load_explicit(&current, memory_order_relaxed))
+		strings_release(0);
+	mapped->segment = *segment;
+	atomic_store_explicit(&mapped->tail, 0, memory_order_relaxed);
+	atomic_store_explicit(&mapped->used, 0, memory_order_relaxed);
+	atomic_store_explicit(&current, mapped, memory_order_release);
 	return 0;
 }
 
-void strings_release(void)
+void strings_finish(void)
 {
-	/* Under the lock: a thread that was stuck inside finds no table and goes on without a name. */
-	if (!table || !lock_take())
+	struct table *table = atomic_load_explicit(&current, memory_order_relaxed);
+	if (table)
+		segment_strings_publish(&table->segment, 1);
+}
+
+void strings_release(uint32_t stuck)
+{
+	if (!atomic_load_explicit(&current, memory_order_relaxed))
 		return;
-	struct slot *map = table;
-	table = NULL;
-	lock_give();
-	munmap(map, TABLE_SLOTS * sizeof(struct slot));
+	atomic_store_explicit(&current, NULL, memory_order_release);
+	if (stuck) {
+		/* Whoever is in it still goes on in it, and in its segment, which stays mapped for that. */
+		abandoned++;
+		mapped = NULL;
+		return;
+	}
+	madvise(mapped, sizeof *mapped, MADV_DONTNEED);
 }
 
 uint64_t strings_bytes(void)
 {
-	return table ? (uint64_t)table_used * sizeof(struct slot) : 0;
+	const struct table *table = atomic_load_explicit(&current, memory_order_relaxed);
+	return table ? (uint64_t)atomic_load_explicit(&table->used, memory_order_relaxed) * sizeof *table->slots : 0;
 }
 
 /* ---------------------------------------------------------------- names of threads */
 
-/* Given by nvtxNameOsThread, mostly long before any recording. */
+/* Given by nvtxNameOsThread, mostly long before any recording. Under a lock that is held for some us; who gets no turn in time
+ * takes the name that the kernel knows. A signal handler cannot meet it held by its own thread: sink_enter has turned it
+ * away. */
 #define NAMED_THREADS 1024
+static _Atomic uint32_t lock;
+
+static int lock_take(void)
+{
+	for (unsigned i = 0; i < LOCK_SPINS + LOCK_YIELDS; i++) {
+		uint32_t open = 0;
+		if (atomic_load_explicit(&lock, memory_order_relaxed) == 0 &&
+		    atomic_compare_exchange_weak_explicit(&lock, &open, 1, memory_order_acquire, memory_order_relaxed))
+			return 1;
+		if (i >= LOCK_SPINS)
+			sched_yield();
+	}
+	return 0;
+}
+
+static void lock_give(void)
+{
+	atomic_store_explicit(&lock, 0, memory_order_release);
+}
+
 static struct named {
 	uint32_t tid;
 	char name[60];

@@ -20,7 +20,8 @@
 #define AHEAD_ALL (1u << 30)
 #define AHEAD_LEAST (1u << 20)
 #define PROVIDE_CHUNKS 64u
-#define STRINGS_AHEAD (256u << 10)
+#define STRINGS_AHEAD_ARMED (256u << 10)
+#define STRINGS_AHEAD_RUNNING (1u << 20)
 
 #define MILLISECOND 1000000
 /* So many captures are looked at as often as one; of more, each less often, but at least this often. */
@@ -115,7 +116,8 @@ static void provide(struct ingest *ingest)
 	uint32_t strings = load(&segment->header->strings_used);
 	if (strings > segment->strings_bytes)
 		strings = segment->strings_bytes;
-	strings = strings + STRINGS_AHEAD < ingest->ready_strings ? ingest->ready_strings : strings * 2 + STRINGS_AHEAD;
+	uint32_t spare = phase == SEGMENT_ARMED ? STRINGS_AHEAD_ARMED : STRINGS_AHEAD_RUNNING;
+	strings = strings + spare < ingest->ready_strings ? ingest->ready_strings : strings * 2 + spare;
 	if (strings > segment->strings_bytes)
 		strings = segment->strings_bytes;
 	if (chunks == ingest->ready_chunks && strings <= ingest->ready_strings)
@@ -494,6 +496,8 @@ static int64_t ended(struct ingest *ingest)
 	if (ingest->store.error)
 		count_unstored(ingest);
 	else {
+		/* Names behind one that a thread was killed at. */
+		segment_strings_publish(&ingest->segment, 1);
 		store_begin(&ingest->store);
 		put_strings(ingest);
 		store_commit(&ingest->store);

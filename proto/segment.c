@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/vfs.h>
@@ -275,6 +276,85 @@ void segment_free_chunk(struct segment *segment, uint32_t i)
 	atomic_store_explicit(&chunk->thread, 0, memory_order_relaxed);
 	atomic_store_explicit(&chunk->state, CHUNK_FREE, memory_order_release);
 	atomic_fetch_add_explicit(&segment->header->chunks_free, 1, memory_order_release);
+}
+
+/* Length and type of an entry, as one word: whoever claims an entry says with it where the next one begins. */
+_Static_assert(offsetof(struct segment_string, bytes) == 0 && offsetof(struct segment_string, type) == 4 &&
+		       sizeof(struct segment_string) == 8,
+	       "a word of the arena");
+static _Atomic uint64_t *string_word(const struct segment *segment, uint32_t at)
+{
+	return (_Atomic uint64_t *)(void *)(segment->strings + at);
+}
+
+static uint64_t word_of(uint32_t bytes, uint32_t type)
+{
+	return bytes | (uint64_t)type << 32;
+}
+
+static uint32_t strings_end(const struct segment *segment)
+{
+	return smaller(atomic_load_explicit(&segment->header->strings_ready, memory_order_acquire),
+		       segment->strings_bytes);
+}
+
+uint32_t segment_string_claim(const struct segment *segment, _Atomic uint32_t *tail, uint32_t bytes)
+{
+	uint32_t end = strings_end(segment), size = SEGMENT_STRING_SIZE(bytes);
+	uint32_t at = atomic_load_explicit(tail, memory_order_relaxed);
+	if (at < SEGMENT_STRINGS_FIRST)
+		at = SEGMENT_STRINGS_FIRST;
+	/* Each turn passes an entry that another thread has claimed meanwhile. */
+	while (at < end && size <= end - at) {
+		uint64_t there = 0;
+		bool claimed = atomic_compare_exchange_strong_explicit(string_word(segment, at), &there,
+								       word_of(bytes, STRING_UNFINISHED),
+								       memory_order_acq_rel, memory_order_acquire);
+		uint32_t length = claimed ? bytes : (uint32_t)there;
+		if (length > LIMIT_STRING_BYTES)
+			return 0; /* nobody who obeys this file wrote that */
+		uint32_t next = at + SEGMENT_STRING_SIZE(length),
+			 seen = atomic_load_explicit(tail, memory_order_relaxed);
+		while (seen < next && !atomic_compare_exchange_weak_explicit(tail, &seen, next, memory_order_relaxed,
+									     memory_order_relaxed))
+			;
+		if (claimed)
+			return at / 8;
+		at = next;
+	}
+	return 0;
+}
+
+void segment_string_finish(const struct segment *segment, uint32_t id, uint32_t bytes, uint32_t type)
+{
+	/* Sequentially consistent, as the loads of segment_strings_publish: of two threads that finish neighbours one sees
+	 * both. Not where it was given up meanwhile. */
+	uint64_t unfinished = word_of(bytes, STRING_UNFINISHED);
+	atomic_compare_exchange_strong(string_word(segment, id * 8), &unfinished, word_of(bytes, type));
+}
+
+void segment_strings_publish(const struct segment *segment, int last)
+{
+	uint32_t end = strings_end(segment);
+	uint32_t at = atomic_load_explicit(&segment->header->strings_used, memory_order_acquire);
+	/* As many turns as there can be entries: a peer that moves strings_used to and fro keeps nobody here. */
+	for (uint32_t turns = 0; turns <= end / 8; turns++) {
+		uint32_t from = at < SEGMENT_STRINGS_FIRST ? SEGMENT_STRINGS_FIRST : at;
+		if (from % 8 || from >= end || end - from < sizeof(struct segment_string))
+			return;
+		uint64_t word = atomic_load(string_word(segment, from));
+		uint32_t bytes = (uint32_t)word, type = (uint32_t)(word >> 32);
+		if (type == 0 || bytes > LIMIT_STRING_BYTES || SEGMENT_STRING_SIZE(bytes) > end - from)
+			return;
+		if (type == STRING_UNFINISHED) {
+			if (!last)
+				return;
+			atomic_compare_exchange_strong(string_word(segment, from), &word, word_of(bytes, STRING_VOID));
+		}
+		uint32_t next = from + SEGMENT_STRING_SIZE(bytes);
+		if (atomic_compare_exchange_strong(&segment->header->strings_used, &at, next))
+			at = next;
+	}
 }
 
 int segment_next_string(const struct segment *segment, uint32_t *at, void *to, uint32_t *ret_id, uint32_t *ret_type,

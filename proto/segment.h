@@ -85,8 +85,10 @@ struct segment_header {
 	_Alignas(64) _Atomic uint64_t lost[LOSS_COUNT][EVENT_KIND_COUNT];
 };
 
-/* A text in the arena: at offset id * 8. */
-enum string_type { STRING_TEXT = 1, STRING_INPUTS = 2 };
+/* A text in the arena: at offset id * 8. What is UNFINISHED is being written, by a thread that may be interrupted at it: its
+ * place and length are known, so others go on behind it, but strings_used does not pass it. What never was finished becomes
+ * VOID, which readers pass over. Memory that nobody has claimed is zero. */
+enum string_type { STRING_TEXT = 1, STRING_INPUTS = 2, STRING_VOID = 3, STRING_UNFINISHED = 4 };
 struct segment_string {
 	uint32_t bytes; /* of what follows; the entry's size is 8 + bytes, rounded up to 8 */
 	uint32_t type;	/* enum string_type */
@@ -133,6 +135,17 @@ void segment_forget(struct segment *segment);
 
 /* Unmaps and closes. For the daemon; the agent keeps mappings (agent/sink.c tells why). */
 void segment_deinit(struct segment *segment);
+
+/* Agent, any thread: takes room for a text of `bytes` bytes, UNFINISHED, at or behind *tail, which is moved on (0 at first; it
+ * belongs to all threads). Never waits for another thread. Returns its id, 0 where there is no room. */
+uint32_t segment_string_claim(const struct segment *segment, _Atomic uint32_t *tail, uint32_t bytes);
+
+/* Agent: the text of a claimed entry is written. */
+void segment_string_finish(const struct segment *segment, uint32_t id, uint32_t bytes, uint32_t type);
+
+/* Moves strings_used over what is finished. last: nobody finishes anything any more; over what is not, too. Agent, any
+ * thread; daemon, with `last`, when its agent is gone. */
+void segment_strings_publish(const struct segment *segment, int last);
 
 /* The inode that tells a segment from any other. 0 or a negative errno. */
 int segment_identity(int fd, uint64_t *ret_device, uint64_t *ret_inode);

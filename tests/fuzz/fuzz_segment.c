@@ -52,6 +52,24 @@ static void read_chunk(struct segment *segment, uint32_t i)
 		abort();
 }
 
+static uint32_t walk_strings(const struct segment *segment, uint32_t at)
+{
+	static unsigned char text[LIMIT_STRING_BYTES];
+	uint32_t id, type, bytes;
+	int more;
+	for (;;) {
+		uint32_t before = at;
+		more = segment_next_string(segment, &at, text, &id, &type, &bytes);
+		if (more != 1)
+			break;
+		if (at <= before || at > segment->strings_bytes || bytes > LIMIT_STRING_BYTES || id == 0)
+			abort();
+	}
+	if (more != 0 && more != -EPROTO)
+		abort();
+	return at;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	struct segment made, segment;
@@ -67,19 +85,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		segment_deinit(&made);
 		return 0;
 	}
-	static unsigned char text[LIMIT_STRING_BYTES];
-	uint32_t at = 0, id, type, bytes;
-	int more;
-	for (;;) {
-		uint32_t before = at;
-		more = segment_next_string(&segment, &at, text, &id, &type, &bytes);
-		if (more != 1)
-			break;
-		if (at <= before || at > segment.strings_bytes || bytes > LIMIT_STRING_BYTES || id == 0)
-			abort();
-	}
-	if (more != 0 && more != -EPROTO)
-		abort();
+	/* As it was left, and with what its agent did not publish. */
+	uint32_t at = walk_strings(&segment, 0);
+	segment_strings_publish(&segment, 1);
+	walk_strings(&segment, at);
 	for (uint32_t i = 0; i < 4; i++)
 		read_chunk(&segment, i);
 	read_chunk(&segment, segment.chunk_count - 1);

@@ -9,9 +9,11 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -384,6 +386,133 @@ static void test_names_are_written_once(void **state)
 	done();
 }
 
+/* A thread that is taken off its processor in the middle of writing a name, here by a signal handler that waits, costs no
+ * other thread a name; two that write the same names agree on them. */
+#define ROUNDS 400
+#define NAMES_ROUND 40
+#define NAMES (ROUNDS * NAMES_ROUND)
+static uint32_t name_ids[2][NAMES];
+static _Atomic int stopped, resumed, enough;
+
+static void wait_until(_Atomic int *what, int value)
+{
+	struct timespec nap = {0, 20000};
+	for (int i = 0; i < 100000 && atomic_load(what) < value; i++)
+		nanosleep(&nap, NULL);
+}
+
+static void stop_here(int number)
+{
+	(void)number;
+	wait_until(&resumed, atomic_fetch_add(&stopped, 1) + 1);
+}
+
+/* Every other name is one that both threads have; the length differs from one to the next. */
+static size_t name_of(int who, unsigned i, char name[64])
+{
+	return (size_t)snprintf(name, 64, "%s %u %.*s",
+				i % 2 ? "both"
+				: who ? "second"
+				      : "first",
+				i, (int)(i % 24), "........................");
+}
+
+static void intern_one(int who, unsigned i)
+{
+	char name[64];
+	size_t n = name_of(who, i, name);
+	struct sink_thread *t = sink_enter(EVENT_RANGE);
+	uint32_t id = sink_string(t, name, n, EVENT_RANGE);
+	sink_leave(t);
+	if (name_ids[who][i] && name_ids[who][i] != id)
+		abort();
+	name_ids[who][i] = id;
+}
+
+static void *intern_for_ever(void *unused)
+{
+	for (unsigned i = 0; !atomic_load(&enough) || i < NAMES; i++)
+		intern_one(1, i % NAMES);
+	return unused;
+}
+
+static void test_an_interrupted_thread_costs_no_names(void **state)
+{
+	static unsigned char texts[LIMIT_STRINGS_BYTES / 8][64];
+	static unsigned char text[LIMIT_STRING_BYTES];
+	struct sigaction action = {.sa_handler = stop_here}, before;
+	uint32_t at = 0, id, type, bytes;
+	pthread_t other;
+	char name[64];
+	int more;
+	(void)state;
+	begin(1 << 20, LIMIT_CHUNK_BYTES, 0);
+	assert_int_equal(segment_provide(&consumer, consumer.chunk_count, 4 << 20), 0);
+	sink_begin(sink_now());
+	sigaction(SIGUSR1, &action, &before);
+	assert_int_equal(pthread_create(&other, NULL, intern_for_ever, NULL), 0);
+	for (int round = 1; round <= ROUNDS; round++) {
+		usleep(30);
+		pthread_kill(other, SIGUSR1);
+		wait_until(&stopped, round);
+		for (unsigned i = 0; i < NAMES_ROUND; i++)
+			intern_one(0, (unsigned)(round - 1) * NAMES_ROUND + i);
+		atomic_store(&resumed, round);
+	}
+	atomic_store(&enough, 1);
+	pthread_join(other, NULL);
+	sigaction(SIGUSR1, &before, NULL);
+	assert_int_equal(lost(LOSS_NAMELESS, EVENT_RANGE), 0);
+	while ((more = segment_next_string(&consumer, &at, text, &id, &type, &bytes)) == 1) {
+		assert_int_equal(type, STRING_TEXT);
+		assert_true(bytes < sizeof texts[0] && id < sizeof texts / sizeof *texts);
+		memcpy(texts[id], text, bytes);
+	}
+	assert_int_equal(more, 0);
+	for (unsigned i = 0; i < 2 * NAMES; i++) {
+		name_of((int)(i / NAMES), i % NAMES, name);
+		assert_string_equal((const char *)texts[name_ids[i / NAMES][i % NAMES]], name);
+	}
+	for (unsigned i = 1; i < NAMES; i += 2)
+		assert_int_equal(name_ids[0][i], name_ids[1][i]);
+	finish();
+	done();
+}
+
+/* What nobody finished is passed over at the end; what lies behind it is there. Room is taken by whoever comes. */
+static void test_an_entry_that_is_never_finished(void **state)
+{
+	static unsigned char text[LIMIT_STRING_BYTES];
+	_Atomic uint32_t tail = 0;
+	uint32_t at = 0, id, type, bytes;
+	(void)state;
+	assert_int_equal(segment_create(&consumer, 1, 1 << 20, LIMIT_CHUNK_BYTES), 0);
+	uint32_t first = segment_string_claim(&consumer, &tail, 5), second = segment_string_claim(&consumer, &tail, 3);
+	assert_int_equal(first, SEGMENT_STRINGS_FIRST / 8);
+	assert_int_equal(second, first + SEGMENT_STRING_SIZE(5) / 8);
+	memcpy(consumer.strings + second * 8 + 8, "abc", 3);
+	segment_string_finish(&consumer, second, 3, STRING_TEXT);
+	segment_strings_publish(&consumer, 0);
+	assert_int_equal(segment_next_string(&consumer, &at, text, &id, &type, &bytes), 0);
+	segment_strings_publish(&consumer, 1);
+	assert_int_equal(segment_next_string(&consumer, &at, text, &id, &type, &bytes), 1);
+	assert_int_equal(type, STRING_VOID);
+	assert_int_equal(segment_next_string(&consumer, &at, text, &id, &type, &bytes), 1);
+	assert_true(id == second && type == STRING_TEXT && bytes == 3 && memcmp(text, "abc", 3) == 0);
+	/* Too late. */
+	segment_string_finish(&consumer, first, 5, STRING_TEXT);
+	at = 0;
+	assert_int_equal(segment_next_string(&consumer, &at, text, &id, &type, &bytes), 1);
+	assert_int_equal(type, STRING_VOID);
+	/* A tail that lags behind finds its way; one that leads to nonsense ends. */
+	_Atomic uint32_t lagging = 0;
+	assert_int_equal(segment_string_claim(&consumer, &lagging, 1), second + SEGMENT_STRING_SIZE(3) / 8);
+	memset(consumer.strings + atomic_load(&lagging), 0xff, 8);
+	assert_int_equal(segment_string_claim(&consumer, &lagging, 1), 0);
+	segment_strings_publish(&consumer, 1);
+	done();
+}
+
 static void test_a_full_arena_costs_names_only(void **state)
 {
 	(void)state;
@@ -531,6 +660,8 @@ int main(void)
 		cmocka_unit_test(test_a_late_end_writes_nothing),
 		cmocka_unit_test(test_too_deep_is_counted),
 		cmocka_unit_test(test_names_are_written_once),
+		cmocka_unit_test(test_an_interrupted_thread_costs_no_names),
+		cmocka_unit_test(test_an_entry_that_is_never_finished),
 		cmocka_unit_test(test_a_full_arena_costs_names_only),
 		cmocka_unit_test(test_limit_is_exact),
 		cmocka_unit_test(test_a_signal_handler_inside_is_turned_away),

@@ -68,9 +68,9 @@ int64_t metrics_finish(struct work *work)
 {
 	struct ingest *ingest = (struct ingest *)work;
 	uint64_t began = clock_monotonic();
-	ingest_finish(work);
+	int64_t again = ingest_finish(work);
 	ingest->finish_ns = clock_monotonic() - began;
-	return WORK_DONE;
+	return again;
 }
 
 void metrics_triggered(struct metrics *metrics, enum error error)

@@ -382,7 +382,7 @@ static const struct topic topics[] = {
 	 "the\n"
 	 "caller's own pid namespace, and null for what cannot be seen from there: in a container, what lives outside "
 	 "of it\n"
-	 "(--name and --job reach it). Uids are the machine's.\n"
+	 "(--name and --job reach it). Uids are the machine's, and so are pids in the audit log.\n"
 	 "\n"
 	 "profd.ps/1       {\"processes\": [{\"pid\", \"uid\", \"user\", \"name\", \"command\", \"host\", \"job\", "
 	 "\"launcher\", \"rank\",\n"

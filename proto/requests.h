@@ -13,7 +13,8 @@
  * Pids, in requests and in replies, are those of the caller's own pid namespace. The first request of a connection shows
  * it by one descriptor: its /proc/self/ns/pid, open. Without, the caller is taken to be in the daemon's namespace if the
  * kernel says so, else it has none. In replies "pid" is null where the caller cannot see the process (it lives outside of the
- * caller's container), in requests such a process has no pid. Uids are the daemon's.
+ * caller's container), in requests such a process has no pid. Uids are the
+ * daemon's, and so are the pids of op audit, which is the machine's own log.
  *
  * op "status"   -> {"row":"daemon","version","pid"|null,"uid","socket","directory","started_at","processes":N,"running":N,
  *                   "captures":N,"store_bytes":N,"user":bool (a user's own daemon)}, end. Counts: of what the caller may see.

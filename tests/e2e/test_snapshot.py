@@ -143,6 +143,22 @@ def test_keep(profd):
     assert by_hand in {c["capture_id"] for c in captures(profd)}
 
 
+def test_keep_leaves_pinned_ones(profd):
+    """They stay, and do not count; and the list of what was deleted says why."""
+    start(profd, "--step-ms=5", job="1", name="t")
+
+    def snapshot(*options):
+        return profd.json("snapshot", "--all", "--steps", 1, *options)
+
+    first = snapshot()["jobs"][0]["processes"][0]["capture_id"]
+    profd.run("pin", first)
+    deleted = [i for _ in range(4) for i in snapshot("--keep", 2)["deleted"]]
+    left = captures(profd, "--label", "snapshot")
+    assert len(left) == 3 and first in {c["capture_id"] for c in left} and len(deleted) == 2
+    gone = profd.json("captures", "--deleted")["deleted"]
+    assert {c["capture_id"] for c in gone} == set(deleted) and all("--keep" in c["reason"] for c in gone), gone
+
+
 def test_a_job_started_again(profd):
     """Without a job's id the name is the job: a second run goes on where the first one ended."""
     first = start(profd, "--step-ms=5", name="nightly")

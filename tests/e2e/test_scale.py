@@ -129,8 +129,7 @@ def test_one_users_connections_keep_nobody_else_from_triggering(system):
     try:
         assert stranger.stdout.readline() == "ready\n"
         # What the daemon holds of them, beside the owner's and ours.
-        held = sum(os.readlink(f"/proc/{system.daemon.pid}/fd/{fd}").startswith("socket:")
-                   for fd in os.listdir(f"/proc/{system.daemon.pid}/fd"))
+        held = len(os.listdir(f"/proc/{system.daemon.pid}/fd"))
         assert 200 < held < STRANGERS
         for steps in (3, 5):
             done = subprocess.run([client, "trigger", "--pid", str(job.pid), "--steps", str(steps), "--format", "csv"],

@@ -300,6 +300,11 @@ static void end_list(struct conn *conn)
 {
 	cJSON *end = NULL;
 	uint64_t trigger = trigger_id_parse(conn->request.trigger_id, conn->server->user);
+	if (trigger && conn->server->parking) {
+		/* What is parked is not known here any more: the next daemon answers. */
+		conn_close(conn);
+		return;
+	}
 	if (trigger) {
 		unsigned running = 0;
 		for (const struct capture *capture = conn->server->captures; capture; capture = capture->next)

@@ -30,6 +30,10 @@ class Client(threading.Thread):
                 self.troubles.append(error)
                 return
             self.returns += "waiting for it to come back" in done.stderr
+            if not self.endless and done.returncode == 3 and self.job.running():
+                # Its agent is on its way back from a restart.
+                time.sleep(0.2)
+                continue
             rows = json.loads(done.stdout)["captures"] if done.stdout.startswith("{") else []
             if self.endless:
                 # It was ended by `profd cancel`, and its last cycle with it.

@@ -460,11 +460,16 @@ struct trigger *trigger_resume(struct server *server, uint64_t number, uid_t uid
 		if (trigger->number == number)
 			return trigger;
 	struct trigger *trigger = calloc(1, sizeof *trigger);
-	if (!trigger)
+	struct quota_user *user = quota_user(server, uid);
+	if (!trigger || !user) {
+		quota_user_unref(user);
+		free(trigger);
 		return NULL;
+	}
 	trigger->server = server;
 	trigger->number = number;
 	trigger->by.uid = uid;
+	trigger->user = user;
 	trigger->began = clock_monotonic();
 	trigger->deadline = parked->deadline;
 	trigger->armed = 1;

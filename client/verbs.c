@@ -198,7 +198,7 @@ static const struct option_row audit_options[] = {
 	{"limit", 'l', OPTION_NUMBER, "N", "the newest N (default: 20 in the table, all else)", 1, 0},
 	{"since", 's', OPTION_DURATION, "TIME", "only what is not older, such as 2h or 30d", 1, 0},
 	{"user", 'u', OPTION_TEXT, "USER", "only what this user did (a name or a number)", 0, 0},
-	{"action", 'a', OPTION_TEXT, "WORD", "only trigger, cancel, open, rm, pin, connection, ...", 0, 0},
+	{"action", 'a', OPTION_TEXT, "WORD", "only trigger, cancel, open, rm, pin, delete, connection, ...", 0, 0},
 	FORMAT_ROW,
 	END_ROW,
 };

@@ -177,14 +177,6 @@ void audit_refused(struct conn *conn, const char *action, const char *subject, e
 	audit_put(conn->server, &entry);
 }
 
-void server_audit(struct server *server, const struct ucred *by, const char *action, const char *subject,
-		  const char *outcome)
-{
-	struct audit_entry entry = {
-		.by = *by, .action = action, .subject = subject, .outcome = outcome, .target_uid = (uid_t)-1};
-	audit_put(server, &entry);
-}
-
 uid_t audit_owner(pid_t pid)
 {
 	char path[32];

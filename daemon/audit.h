@@ -45,9 +45,6 @@ void audit_done(struct conn *conn, const char *action, const char *subject, cons
 		uid_t target_uid);
 void audit_refused(struct conn *conn, const char *action, const char *subject, enum error error, pid_t target_pid,
 		   uid_t target_uid);
-/* The same for what somebody does of whom only the uid and pid are known; never left out. */
-void server_audit(struct server *server, const struct ucred *by, const char *action, const char *subject,
-		  const char *outcome);
 
 /* Tells what was left out, once the minute is over. */
 void audit_flush(struct server *server, uid_t uid, struct audit_budget *budget, uint64_t now);

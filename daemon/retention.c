@@ -250,7 +250,13 @@ static void tell_gone(struct server *server, const struct retention_work *look)
 		char id[ID_BYTES];
 		capture_id_text(gone->number, server->user, id);
 		log_line("capture %s of uid %u deleted: %s", id, gone->uid, gone->text);
-		server_audit(server, &self, "delete", id, victim_word(gone->reason));
+		struct audit_entry entry = {.by = self,
+					    .trusted = true,
+					    .action = "delete",
+					    .outcome = victim_word(gone->reason),
+					    .subject = id,
+					    .target_uid = gone->uid};
+		audit_put(server, &entry);
 		tally_remove(&server->tally, gone->uid, 1, gone->bytes);
 		metrics_deleted(&server->metrics, victim_word(gone->reason), 1, gone->bytes);
 	}

@@ -16,8 +16,9 @@
 struct change {
 	uint64_t number;
 	enum error error;
-	/* Of what was changed. */
+	/* Whose it is; (uid_t)-1: not known. */
 	uid_t uid;
+	pid_t pid;
 	uint64_t bytes;
 	bool was_pinned;
 };
@@ -41,6 +42,7 @@ static void change_one(struct change_work *change, struct change *one)
 		return;
 	}
 	one->uid = facts.who.uid;
+	one->pid = facts.who.pid;
 	one->bytes = facts.bytes;
 	one->was_pinned = facts.pinned;
 	if (!conn_may(change->conn, facts.who.uid))
@@ -103,13 +105,27 @@ static void add_error(cJSON *row, enum request_op op, enum error error, const ch
 	cJSON_AddStringToObject(object, "message", sentence);
 }
 
+/* What there is not, or not yet, is nobody's. */
+static void audit_change(struct conn *conn, const char *action, const char *id, const char *done,
+			 const struct change *one)
+{
+	if (!one->error)
+		audit_done(conn, action, id, done, one->pid, one->uid);
+	else if (one->error == ERROR_NOT_YOURS || one->error == ERROR_FAILED)
+		audit_refused(conn, action, id, one->error, one->pid, one->uid);
+}
+
+static const char slow_disk[] = "the daemon's disk does not keep up; try again in a moment";
+
 static void change_done(struct work *work)
 {
 	struct change_work *change = (struct change_work *)work;
 	struct conn *conn = change->conn;
 	struct server *server = change->server;
 	const char *action = change->op == REQUEST_rm ? "rm" : change->op == REQUEST_pin ? "pin" : "unpin";
-	for (size_t i = 0; i < change->count; i++) {
+	bool asked = work->run != NULL;
+	quota_answered(server, conn->user);
+	for (size_t i = 0; i < change->count && asked; i++) {
 		struct change *one = &change->changes[i];
 		char id[REQUEST_ID_BYTES];
 		if (!one->error && work->failed)
@@ -120,8 +136,7 @@ static void change_done(struct work *work)
 			capture_id_text(one->number, server->user, id);
 		else
 			text_copy(id, sizeof id, conn->request.ids[i]);
-		server_audit(server, &conn->peer, action, id,
-			     one->error ? error_word(one->error) : done_word(change->op));
+		audit_change(conn, action, id, done_word(change->op), one);
 		if (conn->closed)
 			continue;
 		cJSON *row = conn_row_new(one->error ? "kept" : done_word(change->op));
@@ -130,8 +145,10 @@ static void change_done(struct work *work)
 			add_error(row, change->op, one->error, id);
 		conn_row(conn, row);
 	}
-	if (!conn->closed)
+	if (!conn->closed && asked)
 		conn_end(conn, NULL);
+	else if (!conn->closed)
+		conn_error(conn, ERROR_FAILED, slow_disk, 0);
 	conn_unref(conn);
 	free(change);
 	retention_look(server);
@@ -153,15 +170,20 @@ void serve_change(struct conn *conn)
 	change->count = n;
 	for (size_t i = 0; i < n; i++) {
 		struct change *one = &change->changes[i];
+		const struct capture *capture;
 		one->number = capture_id_parse(conn->request.ids[i], conn->server->user);
-		if (!one->number)
+		one->uid = (uid_t)-1;
+		if (!one->number) {
 			one->error = ERROR_NO_CAPTURE;
-		else if (capture_find(conn->server, one->number))
-			one->error = ERROR_BUSY;
+		} else if ((capture = capture_find(conn->server, one->number))) {
+			one->uid = capture->facts.who.uid;
+			one->pid = capture->facts.who.pid;
+			one->error = conn_may(conn, one->uid) ? ERROR_BUSY : ERROR_NOT_YOURS;
+		}
 	}
-	if (catalogue_submit(&conn->server->catalogue, &change->work))
+	if (quota_ask(conn->server, conn->user, &change->work))
 		return;
-	conn_error(conn, ERROR_FAILED, "the daemon's disk does not keep up; try again in a moment", 0);
+	conn_error(conn, ERROR_FAILED, slow_disk, 0);
 	conn_unref(conn);
 	free(change);
 }
@@ -237,7 +259,9 @@ static void deleted_done(struct work *work)
 {
 	struct deleted_work *query = (struct deleted_work *)work;
 	struct conn *conn = query->conn;
+	bool asked = work->run != NULL;
 	conn->fetching = false;
+	quota_answered(query->server, conn->user);
 	for (int i = 0; i < query->count && !conn->closed; i++) {
 		conn->cursor = query->rows[i].at;
 		conn->left--;
@@ -245,6 +269,8 @@ static void deleted_done(struct work *work)
 	}
 	if (conn->closed)
 		;
+	else if (!asked)
+		conn_error(conn, ERROR_FAILED, slow_disk, 0);
 	else if (query->count < 0)
 		conn_error(conn, ERROR_FAILED, "the daemon cannot read its catalogue; its log says why", 0);
 	else if (query->count < (int)query->room || conn->left == 0)
@@ -277,10 +303,10 @@ static void produce_deleted(struct conn *conn)
 	query->room = conn->left < PAGE_ROWS ? (unsigned)conn->left : PAGE_ROWS;
 	query->conn = conn_ref(conn);
 	conn->fetching = true;
-	if (catalogue_submit(&conn->server->catalogue, &query->work))
+	if (quota_ask(conn->server, conn->user, &query->work))
 		return;
 	conn->fetching = false;
-	conn_error(conn, ERROR_FAILED, "the daemon's disk does not keep up; try again in a moment", 0);
+	conn_error(conn, ERROR_FAILED, slow_disk, 0);
 	conn_unref(conn);
 	free(query);
 }

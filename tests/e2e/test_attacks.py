@@ -319,18 +319,10 @@ def test_a_status_page_that_is_scribbled_on(node):
             json.loads(node.run("ps", "--format", "json").stdout)
 
 
-def shared_memory(node):
-    """Bytes of shared memory on the machine."""
-    for line in pathlib.Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("Shmem:"):
-            return int(line.split()[1]) << 10
-    return 0
-
-
 def test_memory_that_is_kept_from_the_daemon(node):
     """A process that keeps all segments it was ever given keeps no memory of the daemon's."""
     node.start()
-    rounds = 40
+    rounds = 10
 
     def then(agent, say):
         kept = []
@@ -344,15 +336,12 @@ def test_memory_that_is_kept_from_the_daemon(node):
             agent.done()
             kept.append((agent.fd, agent.map))
             agent.wait_for(fake.FINISH)
-        say("kept")
-    before = shared_memory(node)
+        say(sum(os.fstat(fd).st_blocks * 512 for fd, _ in kept))
     pid, line = agent_of(node, BOB, then)
     for _ in range(rounds):
         assert line() == "ready"
         fake.ask(node.socket, "trigger", **fake.trigger_fields(targets={"pids": [pid]}))
-    assert line() == "kept"
-    grown = shared_memory(node) - before
-    assert grown < rounds * (1 << 20) / 4, f"{grown >> 10} KiB"  # it was a MiB and more of each
+    assert int(line()) <= rounds * 4096  # it was more than 10 MiB of each
 
 
 # --- who it is ---

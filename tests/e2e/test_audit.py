@@ -53,12 +53,15 @@ def test_a_line_for_everything(shared):
     row = logged(shared, action="trigger", outcome="armed", **ended)[0]
     assert row["subject"] == "t1: 1 armed, 0 refused" and row["pid"] > 0
     shared.run("export", capture, "--output", "-", user=ALICE)
+    for op in ("pin", "unpin"):
+        shared.run(op, capture, user=ALICE)
+        logged(shared, action=op, outcome=op + "ned", subject=capture, **ended)
     logged(shared, action="open", outcome="opened", subject=capture, **ended)
 
     bob = {"uid": BOB, "user": "bob", "outcome": "not_permitted"}
     for op, fields in (("doctor", {"pid": pid}), ("cancel", {"pid": pid}), ("ps", {"pid": pid}),
                        ("open", {"capture_id": capture}), ("summary", {"capture_id": capture}),
-                       ("rm", {"capture_ids": [capture]}),
+                       ("rm", {"capture_ids": [capture]}), ("pin", {"capture_ids": [capture]}),
                        ("trigger", fake.trigger_fields(targets={"pids": [pid]}))):
         as_user(BOB, lambda: fake.ask(shared.socket, op, **fields))
         found = logged(shared, action=op, **bob, **target)

@@ -26,6 +26,8 @@ def busy(node):
                            env={"PROFD_NAME": SECRETS[0], "PROFD_JOB": SECRETS[2]})
     node.wait_steps(node.theirs.pid, 2)
     node.capture = record_once(node, node.theirs, SECRETS[1], ALICE)
+    gone = record_once(node, node.theirs, SECRETS[1], ALICE)
+    node.run("rm", gone, user=ALICE)
     node.mine = node.job(node.steps, "--step-ms=5", user=BOB)
     node.wait_steps(node.mine.pid, 2)
     node.long = subprocess.Popen([str(node.client), "trigger", "--pid", str(node.theirs.pid), "--steps", "2000", "--label",
@@ -44,12 +46,12 @@ def everything(node):
     trigger = lambda **targets: fake.trigger_fields(targets=targets, follow=False)
     asked = [("ps", {}), ("ps", {"pid": pid}), ("doctor", {"pid": pid}), ("captures", {}), ("captures", {"pid": pid}),
              ("captures", {"label": "*"}), ("captures", {"name": "*"}), ("captures", {"job": "*"}), ("status", {}),
-             ("audit", {}), ("audit", {"uid": ALICE}), ("cancel", {"all": True}), ("cancel", {"pid": pid}),
+             ("audit", {}), ("audit", {"uid": ALICE}), ("deleted", {}), ("cancel", {"all": True}), ("cancel", {"pid": pid}),
              ("trigger", trigger(pids=[pid])), ("trigger", trigger(name="alice*")), ("trigger", trigger(job=SECRETS[2])),
              ("trigger", trigger(pids=[pid, pid + 100000]))]
     for capture in (node.capture, node.running):
         asked += [("summary", {"capture_id": capture}), ("open", {"capture_id": capture}), ("rm", {"capture_ids": [capture]}),
-                  ("cancel", {"capture_id": capture})]
+                  ("pin", {"capture_ids": [capture]}), ("unpin", {"capture_ids": [capture]}), ("cancel", {"capture_id": capture})]
     asked += [("cancel", {"trigger_id": "t1"}), ("cancel", {"trigger_id": "t2"})]
     replies = []
     for op, fields in asked:
@@ -68,12 +70,12 @@ def test_a_user_sees_and_touches_only_their_own(busy):
             assert [row["pid"] for row in rows[:-1]] == [busy.mine.pid]
         elif op == "status":
             assert (rows[0]["processes"], rows[0]["running"], rows[0]["captures"], rows[0]["store_bytes"]) == (1, 0, 0, 0)
-        elif op == "captures":
+        elif op in ("captures", "deleted"):
             assert len(rows) == 1 and not error_of(rows), rows
         elif op == "audit":
             assert all(row["uid"] == BOB for row in rows[:-1]), rows
-        elif op == "rm":
-            assert rows[0]["row"] == "kept" and rows[0]["error"]["code"] in ("not_permitted", "busy")
+        elif op in ("rm", "pin", "unpin"):
+            assert rows[0]["row"] == "kept" and rows[0]["error"]["code"] == "not_permitted", rows
         elif op == "cancel" and "all" in fields:
             assert error_of(rows) == "no_such_capture"
         elif "targets" in fields and "pids" not in fields["targets"]:

@@ -226,7 +226,7 @@ int catalogue_from_file(struct catalogue *catalogue, uint64_t capture, struct ca
 	char path[560];
 	snprintf(path, sizeof path, "%s/%" PRIu64 ".db", catalogue->folder_path, capture);
 	struct file file = {0};
-	if (sqlite3_open_v2(path, &file.db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL)) {
+	if (sqlite3_open_v2(path, &file.db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_NOMUTEX, NULL)) {
 		snprintf(why, why_bytes, "it cannot be opened: %s", sqlite3_errmsg(file.db));
 		error = -EPROTO;
 	} else {

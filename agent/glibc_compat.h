@@ -17,9 +17,12 @@
 #define __GLIBC_USE_C23_STRTOL 0
 #endif
 
-#if defined(__GLIBC__) && defined(__x86_64__)
+/* Before 2.32 nothing had moved: there is one version of each, or none where the library is not linked (weak, see below). */
+#if !defined(__GLIBC__) || (__GLIBC__ == 2 && __GLIBC_MINOR__ < 32)
+#define GLIBC_FIRST(name, x86_64)
+#elif defined(__x86_64__)
 #define GLIBC_FIRST(name, x86_64) __asm__(".symver " #name "," #name "@GLIBC_" #x86_64);
-#elif defined(__GLIBC__) && defined(__aarch64__)
+#elif defined(__aarch64__)
 #define GLIBC_FIRST(name, x86_64) __asm__(".symver " #name "," #name "@GLIBC_2.17");
 #else
 #define GLIBC_FIRST(name, x86_64)

@@ -45,8 +45,8 @@ objects() {
 compile sqlite "$theirs -DSQLITE_THREADSAFE=1 -DSQLITE_USE_URI=1 -DSQLITE_ENABLE_COLUMN_METADATA -DSQLITE_ENABLE_DBSTAT_VTAB -DSQLITE_MAX_VARIABLE_NUMBER=250000" "$third"/sqlite/*.c
 compile proto "$agent" "$profd"/proto/*.c
 compile agent "$agent" "$profd"/agent/*.c "$profd"/agent/*/*.c
-compile daemon "$ours" "$profd"/daemon/*.c
-compile client "$ours" "$profd"/client/*.c "$profd"/client/*/*.c
+compile daemon "$ours -include $profd/cmake/old_glibc.h" "$profd"/daemon/*.c
+compile client "$ours -include $profd/cmake/old_glibc.h" "$profd"/client/*.c "$profd"/client/*/*.c
 compile uv "$theirs -I$third/uv -I$third/uv/src -D_FILE_OFFSET_BITS=64 -D_LARGEFILE_SOURCE" "$third"/uv/src/*.c "$third"/uv/src/unix/*.c
 compile cjson "$theirs -I$third/include/cjson" "$third"/cjson/*.c
 compile zlib "$theirs -DHAVE_UNISTD_H" "$third"/zlib/*.c
@@ -58,8 +58,7 @@ xargs -P "$processors" -I '{}' sh -c '{}' <"$jobs"
 	"$compiler" -o "$out/bin/profd-daemon" $(objects daemon proto uv sqlite cjson iberty) -lpthread -ldl -lrt -lm
 	"$compiler" -o "$out/bin/profd" $(objects client proto sqlite cjson zlib) -lpthread -ldl -lm
 	"$compiler" -shared -o "$out/lib/libprofd_agent.so" $(objects agent proto) -static-libgcc \
-		"-Wl,--version-script=$profd/agent/agent.map" -Wl,-z,nodelete -Wl,-z,now -Wl,-z,relro -Wl,-z,defs \
-		-Wl,--push-state,--no-as-needed -l:libpthread.so.0 -l:libdl.so.2 -Wl,--pop-state
+		"-Wl,--version-script=$profd/agent/agent.map" -Wl,-z,nodelete -Wl,-z,now -Wl,-z,relro -Wl,-z,defs
 }
 for source in "$profd"/tests/workloads/*.c; do
 	name=$(basename "$source" .c)

@@ -56,6 +56,7 @@ def pack_sources(to, libraries):
     copy(ROOT / "tests" / "gpu" / "build.sh", to / "build.sh")
     for part in ("proto", "agent", "daemon", "client"):
         copy(ROOT / part, to / "profd" / part, ("*.c", "*.h", "*.def", "*.map"))
+    copy(ROOT / "cmake" / "old_glibc.h", to / "profd" / "cmake" / "old_glibc.h")
     copy(ROOT / "LICENSE", to / "profd" / "LICENSE")
     for name in WORKLOADS:
         source = f"{name.split('.')[0]}.c"

@@ -2,6 +2,7 @@
 """The mechanical rules: format, what may include what, functions nobody may call, what the agent's library shows and needs.
 
 lint.py --build DIR [--fix]   prints one line for each offence and a summary; exit code 1 where there is any. --fix formats.
+lint.py --agent FILE          only the last of these rules, for an agent that was built elsewhere or otherwise.
 """
 import argparse
 import collections
@@ -24,6 +25,7 @@ GLIBC_MAX = (2, 17)
 CLANG_FORMAT = 14  # others format differently
 AGENT_NEEDED = {"libc.so.6"}  # a library that is missing keeps the program from starting
 AGENT_TLS_BYTES = 16
+MACHINES = {"x86_64": "X86-64", "aarch64": "AArch64"}  # as readelf calls them
 
 offences = []
 
@@ -181,7 +183,7 @@ def check_text():
 
 
 def check_shell():
-    scripts = [ROOT / f for f in files("dev", ".ci/run", "*.sh")]
+    scripts = [ROOT / f for f in files("dev", ".ci/run", "*.sh", "cmake/package/p*")]
     result = run("shellcheck", "--format=gcc", *scripts)
     for line in result.stdout.splitlines():
         offence("shellcheck", os.path.relpath(line.split(":", 1)[0], ROOT), line.split(":", 1)[1])
@@ -248,10 +250,9 @@ def moved_to_libc():
     return {name for name, found in versions.items() if min(found) <= GLIBC_MAX and any((2, 32) <= v <= (2, 34) for v in found)}
 
 
-def check_agent(build):
-    library = build / "lib" / "libprofd_agent.so"
+def check_agent(library):
     if not library.exists():
-        offence("agent", "build/lib/libprofd_agent.so", "is missing")
+        offence("agent", library, "is missing")
         return
     symbols = [s for s in dynamic_symbols(library) if s[0]]
     exported = sorted(name for name, _, defined, _ in symbols if defined)
@@ -295,6 +296,9 @@ def check_agent(build):
 
 def check_musl(library, wanted):
     """A preloaded agent must not keep a musl program from starting: every symbol is there, and one does start."""
+    if MACHINES.get(platform.machine(), "?") not in output("readelf", "--file-header", library):
+        print("musl: not checked, the library is another machine's")
+        return
     loader = pathlib.Path(f"/lib/ld-musl-{platform.machine()}.so.1")
     if not loader.exists():
         print("musl: not checked, its package is not installed")
@@ -316,13 +320,17 @@ def check_musl(library, wanted):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--build", type=pathlib.Path, required=True)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--build", type=pathlib.Path)
+    what.add_argument("--agent", type=pathlib.Path, help="only what this library, the agent of some build, shows and needs")
     parser.add_argument("--fix", action="store_true", help="format instead of checking the format")
     arguments = parser.parse_args()
-    build = arguments.build.resolve()
+    build = (arguments.build or arguments.agent.parent).resolve()
     checks = [("format", lambda: check_format(arguments.fix)), ("includes", check_includes), ("sql", check_sql), ("banned functions", check_banned),
               ("text", check_text), ("shell", check_shell), ("public header", check_public_header),
-              ("compilers", lambda: check_compilers(build)), ("agent library", lambda: check_agent(build))]
+              ("compilers", lambda: check_compilers(build)), ("agent library", lambda: check_agent(arguments.agent or build / "lib" / "libprofd_agent.so"))]
+    if arguments.agent:
+        checks = checks[-1:]
     for name, check in checks:
         before = len(offences)
         check()

@@ -157,3 +157,39 @@ test_aarch64() {
 	python3 tests/lint/lint.py --agent build-aarch64/lib/libprofd_agent.so || return 1
 	ctest --test-dir build-aarch64 -j "$(nproc)" --output-on-failure --no-tests=error
 }
+
+verb_package() {
+	local deb next root steps unit_folder names
+	# shellcheck disable=SC2086
+	need $BUILD_PACKAGES $PACKAGE_PACKAGES
+	unit_folder=$(pkg-config --variable=systemdsystemunitdir systemd 2>/dev/null) || unit_folder=
+	SOURCE_DATE_EPOCH=$(release_time)
+	export SOURCE_DATE_EPOCH
+	CFLAGS="$(dpkg-buildflags --get CFLAGS) $(dpkg-buildflags --get CPPFLAGS)" configure build-deb -DPROFD_PACKAGE=ON \
+		-DBUILD_TESTING=OFF -DCMAKE_INSTALL_PREFIX=/usr "-DPROFD_UNIT_FOLDER=${unit_folder:-lib/systemd/system}" \
+		"-DCMAKE_EXE_LINKER_FLAGS=$(dpkg-buildflags --get LDFLAGS) -Wl,-z,now"
+	compile build-deb
+	mkdir -p "$PACKAGES_FOLDER" build-deb/next
+	rm -f build-deb/*.deb build-deb/next/*.deb
+	{
+		cpack --config build-deb/CPackConfig.cmake -B build-deb &&
+			cpack --config build-deb/CPackConfig.cmake -B build-deb/next -D CPACK_DEBIAN_PACKAGE_RELEASE=2
+	} >build-deb/cpack.log 2>&1 || {
+		cat build-deb/cpack.log >&2
+		die "cpack failed"
+	}
+	deb=$(ls build-deb/profd_*.deb)
+	next=$(ls build-deb/next/profd_*.deb)
+	say "lintian"
+	lintian --fail-on error --tag-display-limit 0 "$deb" || die "lintian found errors in $deb"
+	# What it needs, by name: the bare root file system has it in apt's cache.
+	names=$(dpkg-deb -f "$deb" Depends | tr ',|' '\n' | sed 's/(.*//; s/[[:space:]]//g')
+	# shellcheck disable=SC2086
+	root=$(bare_root $names) || exit 1
+	steps=build-deb/steps
+	cc -std=gnu17 -O2 -D_GNU_SOURCE= -I. -o "$steps" tests/workloads/steps.c -lpthread -ldl -lm
+	package_tests tests/package/test_deb.py "PROFD_DEB=$ROOT/$deb" "PROFD_DEB_NEXT=$ROOT/$next" "PROFD_STEPS=$ROOT/$steps" \
+		"PROFD_BARE_ROOT=$root"
+	cp "$deb" "$PACKAGES_FOLDER/"
+	say "made $PACKAGES_FOLDER/${deb##*/}, $(stat -c %s "$deb" | numfmt --to=iec)"
+}

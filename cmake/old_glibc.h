@@ -32,6 +32,16 @@ static inline void *reallocarray(void *held, size_t count, size_t size)
 }
 #endif
 
+#if defined(__GLIBC__) && !__GLIBC_PREREQ(2, 28)
+#ifndef RENAME_NOREPLACE
+#define RENAME_NOREPLACE 1
+#endif
+static inline int renameat2(int from_folder, const char *from, int to_folder, const char *to, unsigned flags)
+{
+	return (int)syscall(SYS_renameat2, from_folder, from, to_folder, to, flags);
+}
+#endif
+
 #if defined(__GLIBC__) && !__GLIBC_PREREQ(2, 34)
 /* By the kernel's close_range (5.9), else by what /proc lists, else by number. */
 static inline void old_closefrom(int first)

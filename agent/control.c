@@ -246,7 +246,8 @@ static void write_spares(void)
 	struct sink_thread *own = sink_own();
 	for (uint32_t i = 0; own && i < control_run.spares; i++) {
 		while (!sink_write_spared(own, &control_run.spare[i])) {
-			if (sink_now() >= deadline) {
+			/* One that has given the capture up frees no more chunks. */
+			if (sink_now() >= deadline || link_has_finish(control_run.capture)) {
 				sink_lost(LOSS_NO_SPACE, EVENT_STEP);
 				break;
 			}
@@ -524,8 +525,8 @@ void control_daemon_lost(void)
 void control_daemon_found(void)
 {
 	uint32_t phase = atomic_load(&control_phase);
-	bool under_way =
-		phase == CONTROL_ARMED || phase == CONTROL_WARMUP || phase == CONTROL_RECORD || phase == CONTROL_TICK;
+	/* Also what has just ended and is drained next: its end must not come before its segment. */
+	bool under_way = phase != CONTROL_IDLE && phase != CONTROL_BETWEEN;
 	/* First what is under way: once the daemon knows of it, the end of the cycle before asks for no other. */
 	if (under_way)
 		orphan_offer(&control_run.segment, control_run.capture, control_run.trigger, told);

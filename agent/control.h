@@ -50,5 +50,7 @@ void control_exit(uint64_t wait);
 
 /* link.c: sends to the daemon; 0, or a negative errno where there is none or it does not read. */
 int link_send(const void *message, int fd);
+/* Is the next thing to be read that the daemon wants no more of this capture? It stays to be read. */
+int link_has_finish(uint64_t capture);
 
 #endif

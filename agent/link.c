@@ -61,6 +61,14 @@ int link_send(const void *message, int fd)
 	return socket_send(to, message, head->size, &fd, fd >= 0);
 }
 
+int link_has_finish(uint64_t capture)
+{
+	struct message_finish m;
+	int from = atomic_load(&daemon_fd);
+	return from >= 0 && recv(from, &m, sizeof m, MSG_PEEK | MSG_DONTWAIT) == (ssize_t)sizeof m &&
+	       m.head.type == MESSAGE_FINISH && m.capture == capture;
+}
+
 /* ---------------------------------------------------------------- finding a daemon */
 
 /* Watches the folders in which a socket can appear, or the folder above where that does not exist yet. /tmp is too busy to

@@ -386,7 +386,8 @@ struct capture *capture_new(struct process *process, struct trigger *trigger, co
 	uint64_t bytes = trigger->request.max_bytes ? trigger->request.max_bytes : LIMIT_SEGMENT_BYTES_DEFAULT;
 	struct segment segment;
 	struct capture *capture = NULL;
-	*ret_error = quota_capture(server, trigger->user, bytes, sentence);
+	/* With the first cycle the schedule was accepted: of each process two segments at most are under way. */
+	*ret_error = arm->cycle ? ERROR_NONE : quota_capture(server, trigger->user, bytes, sentence);
 	if (*ret_error)
 		return NULL;
 	int error = segment_create(&segment, facts.number, bytes, chunk_bytes_for(bytes));

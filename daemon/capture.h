@@ -39,6 +39,7 @@ struct capture {
 	bool submitted;				   /* the ingest is on its pool */
 	bool catalogued;			   /* it has a row */
 	bool followed_up;			   /* the next cycle's segment is under way */
+	bool follow_failed;			   /* it could not be made; once more when this cycle has ended */
 	uint64_t asked_at, deadline, cancelled_at; /* CLOCK_MONOTONIC ns; 0 = none */
 	uint64_t time_limit;			   /* ns; what the deadline is called */
 	enum cancel_reason cancel;

@@ -34,17 +34,28 @@ static bool has_next_cycle(const struct capture *capture)
 void cycles_follow_up(struct capture *capture)
 {
 	const struct message_arm *arm = &capture->arm;
+	bool last_chance = capture->has_done;
 	if (capture->followed_up || !capture->process || !capture->trigger || capture->cancel || arm->duration ||
-	    arm->at_step || capture->server->stopping || (arm->repeat && capture->facts.cycle + 1 >= arm->repeat))
+	    arm->at_step || capture->server->stopping || (arm->repeat && capture->facts.cycle + 1 >= arm->repeat) ||
+	    (capture->follow_failed && !last_chance))
 		return;
-	capture->followed_up = true;
-	if (has_next_cycle(capture))
+	capture->followed_up = has_next_cycle(capture);
+	if (capture->followed_up)
 		return;
 	struct message_arm next = *arm;
 	next.cycle = capture->facts.cycle + 1;
 	enum error error;
 	char sentence[SENTENCE_BYTES];
-	if (!capture_new(capture->process, capture->trigger, &next, &error, sentence))
-		log_line("pid %d: cycle %llu cannot be recorded: %s", capture->facts.who.pid,
-			 (unsigned long long)next.cycle, sentence);
+	capture->followed_up = capture_new(capture->process, capture->trigger, &next, &error, sentence) != NULL;
+	capture->follow_failed = !capture->followed_up;
+	if (capture->followed_up || !last_chance)
+		return;
+	log_line("pid %d: cycle %llu cannot be recorded: %s", capture->facts.who.pid, (unsigned long long)next.cycle,
+		 sentence);
+	trigger_cut_short(capture->trigger, capture->process, error, sentence);
+	/* The agent waits for it. */
+	struct message_cancel cancel = MESSAGE_INIT(CANCEL, cancel);
+	cancel.capture = capture->facts.number;
+	cancel.reason = REASON_DAEMON;
+	conn_send(capture->process->conn, &cancel, sizeof cancel, -1);
 }

@@ -376,6 +376,11 @@ void trigger_answered(struct trigger *trigger, struct capture *capture, enum err
 		finish_conn(trigger);
 }
 
+void trigger_cut_short(struct trigger *trigger, const struct process *process, enum error error, const char *sentence)
+{
+	refuse(trigger, process, 0, error, sentence);
+}
+
 void trigger_captured(struct trigger *trigger, const struct capture *capture)
 {
 	cJSON *row = conn_row_new("captured");

@@ -42,6 +42,8 @@ void trigger_start(struct conn *conn, const char *text, size_t n);
 void trigger_offer_process(struct process *process);
 /* The agent has answered (error 0 = armed) or has not in time. */
 void trigger_answered(struct trigger *trigger, struct capture *capture, enum error error, const char *sentence);
+/* A further cycle of what was accepted cannot be recorded: its follower is told. */
+void trigger_cut_short(struct trigger *trigger, const struct process *process, enum error error, const char *sentence);
 /* A capture of it has its final row. */
 void trigger_captured(struct trigger *trigger, const struct capture *capture);
 /* The trigger of a capture that an earlier daemon has left: the one that has been made for another such capture, or a new one,

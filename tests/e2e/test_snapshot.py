@@ -382,6 +382,8 @@ def test_cupti_with_kinds_enabled(profd):
     job.send_signal(signal.SIGUSR1)
     row = wait_for(lambda: (lambda r: r if r["outcome"] == "skipped" else None)(snapshot()), 10, "the other client")
     assert row["code"] == "profiled" and "CUPTI" in row["reason"], row
+    # It is to have recorded something meanwhile.
+    profd.wait_steps(job.pid, profd.process(job.pid)["step"] + 3)
     job.send_signal(signal.SIGUSR1)
     wait_for(report.exists, 5, "the other client's end")
     assert snapshot()["outcome"] == "recorded"

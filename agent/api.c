@@ -29,18 +29,26 @@ EXPORT void profd_step(void)
 	steps_program_step();
 }
 
+static int is_step(const struct sink_frame *frame)
+{
+	return frame->flags & FRAME_IS_STEP;
+}
+
 EXPORT void profd_range_push(const char *name)
 {
 	enter_life();
 	struct sink_thread *t = sink_enter(EVENT_RANGE);
 	if (!t)
 		return;
+	/* Of ranges that match and lie in each other the outermost is the step. */
+	int step = name && steps_match(control_step_range(), name, strlen(name)) &&
+		   !sink_within(t, EVENT_RANGE, RANGE_SOURCE_PROFD, is_step);
 	struct sink_frame *f = sink_open(t, EVENT_RANGE);
 	if (f) {
 		f->source = RANGE_SOURCE_PROFD;
 		f->key = API_KEY;
 		f->name = name ? sink_string(t, name, strlen(name), EVENT_RANGE) : 0;
-		f->flags = name && steps_match(control_step_range(), name, strlen(name)) ? FRAME_IS_STEP : 0;
+		f->flags = step ? FRAME_IS_STEP : 0;
 		f->start = sink_now();
 	}
 	sink_leave(t);

@@ -3,11 +3,14 @@
  * Two threads meet here. The step thread ticks (tick.c): it owns `control_run` while control_phase is CONTROL_TICK, which it
  * enters by compare-and-swap from the phase it found and leaves by a store. The agent's thread changes the phase by
  * compare-and-swap only, and waits where it finds CONTROL_TICK; so the step thread never waits for anybody. */
+#include "after.h"
 #include "collector.h"
 #include "control_internal.h"
 #include "facts.h"
+#include "keeper.h"
 #include "life.h"
 #include "orphan.h"
+#include "room.h"
 #include "sink_control.h"
 #include "steps/counter.h"
 
@@ -16,10 +19,17 @@
 #include <errno.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
+#include <sys/mman.h>
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000 /* Linux 4.17; before that, a wish */
+#endif
 
 /* How long the last open ranges get to close after the last boundary; only where there are any. */
 #define LINGER_NS (SECOND / 4)
+/* How long a boundary that is under way is waited for at a time, and how long until the next time. */
+#define TICK_NS (SECOND / 100)
+#define TICK_PAUSE_NS (SECOND / 5)
 /* How long hooks that are under way get to leave. */
 #define LEAVE_NS (SECOND / 20)
 /* How long steps that found no room wait for some. */
@@ -31,14 +41,13 @@
 #define POPULATE_NS (SECOND / 100)
 /* As long as a recording uses less than what is mapped already: many processes may be recorded at a time. */
 #define POPULATE_MOST_NS (8 * POPULATE_NS)
+/* While recording: how often threads that are no more are looked for. */
+#define SWEEP_NS (SECOND / 10)
 /* A recording whose daemon is gone ends after this, if its steps have not ended it before: nobody else would. */
 #define ALONE_NS (60 * SECOND)
 /* What has not begun to record waits this long for the next daemon: a restart takes less than a second, a start of the machine's
  * service after a crash a few. */
 #define RETURN_NS (20 * SECOND)
-/* Steps after a capture that are watched, and how long at most. */
-#define AFTER_STEPS 8
-#define AFTER_NS (20 * SECOND)
 /* Steps before it. */
 #define BEFORE_STEPS 64
 
@@ -46,15 +55,11 @@ static const struct collector_ops *const collectors[] = {&collector_nvtx, &colle
 #define COLLECTORS (sizeof collectors / sizeof *collectors)
 _Static_assert(COLLECTORS <= CONTROL_COLLECTORS, "room for every collector");
 
-static struct after {
-	uint64_t capture, from, until;
-} after;
-
 static uint64_t cpu_now(void)
 {
 	struct timespec t;
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
+	return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec + keeper_cpu();
 }
 
 const char *control_step_range(void)
@@ -65,13 +70,18 @@ const char *control_step_range(void)
 /* ---------------------------------------------------------------- the agent's thread: phases */
 
 /* Moves from one of the phases in `from` (bit set) to `to`. Returns the phase it came from, or CONTROL_TICK where the
- * phase is another. Waits for a tick that is under way: the step thread is running, or will be again. */
+ * phase is another. A tick that is under way is waited for, but not for long: its thread may get no processor, or have jumped
+ * out of it. */
 static uint32_t move(uint32_t from, uint32_t to)
 {
-	for (;;) {
+	for (uint64_t deadline = 0;;) {
 		uint32_t phase = atomic_load_explicit(&control_phase, memory_order_acquire);
 		if (phase == CONTROL_TICK) {
 			struct timespec nap = {0, 20000};
+			uint64_t now = sink_now();
+			deadline = deadline ? deadline : now + TICK_NS;
+			if (now >= deadline)
+				return CONTROL_TICK;
 			nanosleep(&nap, NULL);
 			continue;
 		}
@@ -145,6 +155,8 @@ static void collectors_arm(void)
 	}
 }
 
+static void finish_now(uint32_t reason);
+
 static void collectors_start(void)
 {
 	struct collector_request r = request();
@@ -176,8 +188,8 @@ static void collectors_start(void)
 	atomic_store_explicit(&control_run.segment.header->collectors, bits, memory_order_relaxed);
 	if (error == 0)
 		atomic_store_explicit(&control_ready, 1, memory_order_release);
-	else if (move(1u << CONTROL_WARMUP | 1u << CONTROL_ARMED, CONTROL_DRAIN) != CONTROL_TICK)
-		tick_end(sink_now(), REASON_AGENT);
+	else
+		finish_now(REASON_AGENT);
 }
 
 /* Returns when the collectors want to be looked after again. */
@@ -225,7 +237,8 @@ static void collectors_disarm(void)
 
 static uint64_t median_of_steps(uint64_t first, uint32_t n)
 {
-	return n && control_source != STEP_SOURCE_DURATION ? steps_median(first + n - 1, n, NULL) : 0;
+	/* Steps that only this capture counts are not on the status page. */
+	return n && control_source == steps_source() ? steps_median(first + n - 1, n, NULL) : 0;
 }
 
 /* Waits for ranges that are open across the last boundary; returns when none is, or the time is up. */
@@ -266,6 +279,7 @@ static void drain(void)
 	uint32_t stuck = 0;
 	done.agent_bytes = control_run.collectors_on ? sink_bytes() : 0;
 	if (control_run.collectors_on) {
+		sink_sweep(last);
 		if (reason != REASON_EXIT)
 			linger(sink_now());
 		collectors_stop(sink_now(), reason == REASON_EXIT ? DRAIN_AT_EXIT_NS : DRAIN_NS);
@@ -292,12 +306,12 @@ static void drain(void)
 	done.other_thread_steps = control_run.recorded ? steps_other_threads() - control_run.others_at_start : 0;
 	bool more = reason == REASON_NONE && !control_run.cancelled_all &&
 		    (control_run.schedule.repeat == 0 || control_run.cycle + 1 < control_run.schedule.repeat) &&
-		    control_run.duration == 0 && !control_run.at_step;
+		    control_run.duration == 0 && (!control_run.at_step || control_run.at_multiple);
 	orphan_done(&control_run.segment, control_run.trigger, told, &done, stuck > 0);
 	memset(&control_run.segment, 0, sizeof control_run.segment);
 	atomic_store(&control_ready, 0);
 	if (control_run.duration == 0 && control_run.recorded)
-		after = (struct after){control_run.capture, steps_count(), sink_now() + AFTER_NS};
+		after_begin(control_run.capture);
 	if (more && (orphan_connected() || sink_now() < control_run.alone_until)) {
 		control_run.cycle++;
 		control_run.schedule.skip_first = 0;
@@ -311,10 +325,10 @@ static void drain(void)
 		return;
 	}
 	if (control_run.next.header) {
-		segment_deinit(&control_run.next);
+		keeper_unmap(&control_run.next);
 		control_run.next.header = NULL;
 	}
-	steps_watch(STEP_SOURCE_NONE);
+	steps_watch(STEP_SOURCE_NONE, NULL);
 	atomic_store_explicit(&control_phase, CONTROL_IDLE, memory_order_release);
 }
 
@@ -332,6 +346,10 @@ static void cycle_begin(uint64_t capture, const struct segment *segment)
 		control_run.alone_until = 0;
 	control_run.cpu_at_start = cpu_now();
 	control_run.before_upto = steps_count();
+	if (control_run.cycle && control_run.at_step) {
+		control_run.at_step = control_run.first_at_step;
+		tick_next_at_step(steps_count() + 1 + control_run.schedule.warmup);
+	}
 	atomic_store(&control_ready, 0);
 	atomic_store(&control_want_start, 0);
 	atomic_store(&control_end_reason, REASON_NONE);
@@ -376,14 +394,14 @@ static bool decline_reason(const struct message_arm *arm, uint32_t *ret_error, c
 		*ret_sentence = others;
 		return true;
 	}
-	if (arm->duration || *arm->step_range || *arm->step_operator)
+	if (arm->duration || *arm->step_range || *arm->step_operator || *arm->step_optimizer)
 		return false;
 	if (steps_source() == STEP_SOURCE_NONE) {
 		*ret_error = ERROR_NO_STEPS;
 		*ret_sentence = "it has shown no steps yet";
 		return true;
 	}
-	if (arm->at_step && steps_count() + 1 + arm->warmup >= arm->at_step) {
+	if (arm->at_step && !arm->at_multiple && steps_count() + 1 + arm->warmup >= arm->at_step) {
 		*ret_error = ERROR_MISSED_STEP;
 		*ret_sentence = "that step has passed, or begins too soon to warm up before it; name a later one";
 		return true;
@@ -391,19 +409,17 @@ static bool decline_reason(const struct message_arm *arm, uint32_t *ret_error, c
 	return false;
 }
 
-void control_arm(const struct message_arm *arm, int segment_fd)
+void control_arm(const struct message_arm *arm, const struct segment *given, int error)
 {
-	struct segment segment;
-	int r = segment_map(&segment, segment_fd);
-	if (r < 0) {
-		close(segment_fd);
-		send_declined(arm->capture, ERROR_FAILED, "the agent could not map the segment");
+	struct segment segment = *given;
+	if (error < 0) {
+		send_declined(arm->capture, ERROR_FAILED, room_sentence(error));
 		return;
 	}
 	if (arm->cycle > 0) {
 		uint32_t phase = atomic_load(&control_phase);
 		if (phase == CONTROL_IDLE || arm->trigger != control_run.trigger || control_run.next.header) {
-			segment_deinit(&segment);
+			keeper_unmap(&segment);
 			send_declined(arm->capture, ERROR_CANCELLED, "the schedule has ended");
 			return;
 		}
@@ -415,43 +431,59 @@ void control_arm(const struct message_arm *arm, int segment_fd)
 		}
 		return;
 	}
-	uint32_t error;
+	uint32_t reason;
 	const char *sentence;
-	if (decline_reason(arm, &error, &sentence)) {
-		segment_deinit(&segment);
-		send_declined(arm->capture, error, sentence);
+	if (decline_reason(arm, &reason, &sentence)) {
+		keeper_unmap(&segment);
+		send_declined(arm->capture, reason, sentence);
 		return;
 	}
 	memset(&control_run, 0, sizeof control_run);
 	atomic_store(&control_ticks, 0);
 	control_run.trigger = arm->trigger;
 	control_run.schedule = (struct schedule){arm->skip_first, arm->wait, arm->warmup, arm->active, arm->repeat};
-	control_run.at_step = arm->at_step;
+	control_run.at_step = control_run.first_at_step = arm->at_step;
+	control_run.at_multiple = arm->at_multiple;
 	control_run.duration = arm->duration;
 	control_run.max_events = arm->max_events;
 	control_run.wanted = arm->collectors;
 	control_run.options = arm->options;
 	memcpy(control_run.step_range, arm->step_range, sizeof control_run.step_range);
 	memcpy(control_run.step_operator, arm->step_operator, sizeof control_run.step_operator);
+	memcpy(control_run.step_optimizer, arm->step_optimizer, sizeof control_run.step_optimizer);
 	if (control_run.duration)
 		control_source = STEP_SOURCE_DURATION;
 	else if (*control_run.step_range)
 		control_source = STEP_SOURCE_RANGE;
 	else if (*control_run.step_operator)
 		control_source = STEP_SOURCE_OPERATOR;
+	else if (*control_run.step_optimizer)
+		control_source = STEP_SOURCE_NAMED;
 	else
 		control_source = steps_source();
 	if (control_source == STEP_SOURCE_RANGE)
 		control_run.wanted |= 1u << COLLECTOR_NVTX;
 	if (control_source == STEP_SOURCE_OPERATOR)
 		control_run.wanted |= 1u << COLLECTOR_TORCH;
-	steps_watch(*control_run.step_range || *control_run.step_operator ? control_source : STEP_SOURCE_NONE);
+	steps_watch(control_source >= STEP_SOURCE_RANGE ? control_source : STEP_SOURCE_NONE,
+		    control_run.step_optimizer);
 	struct message_armed armed = MESSAGE_INIT(ARMED, armed);
 	armed.capture = arm->capture;
 	armed.step = steps_count();
 	armed.step_source = control_source;
 	link_send(&armed, -1);
 	cycle_begin(arm->capture, &segment);
+}
+
+void control_at_step(const struct message_at_step *m)
+{
+	uint32_t phase = move(1u << CONTROL_ARMED | 1u << CONTROL_WARMUP, CONTROL_TICK);
+	if (phase == CONTROL_TICK)
+		return;
+	/* As the step thread has it, which only counts meanwhile. */
+	if (m->capture == control_run.capture && control_run.at_multiple && m->at_step)
+		control_run.at_step = control_run.first_at_step = m->at_step;
+	atomic_store_explicit(&control_phase, phase, memory_order_release);
 }
 
 /* Ends what is armed or recording; the rest happens in drain(). */
@@ -464,8 +496,13 @@ static void finish_now(uint32_t reason)
 		tick_end(sink_now(), reason);
 		return;
 	}
+	if (atomic_load(&control_phase) == CONTROL_TICK && !tick_bury()) {
+		control_run.end_wish = reason;
+		control_run.end_at = sink_now() + TICK_PAUSE_NS;
+		return;
+	}
 	if (move(1u << CONTROL_BETWEEN, CONTROL_IDLE) != CONTROL_TICK)
-		steps_watch(STEP_SOURCE_NONE);
+		steps_watch(STEP_SOURCE_NONE, NULL);
 }
 
 void control_cancel(uint64_t capture, uint32_t reason)
@@ -484,13 +521,21 @@ void control_probe(void)
 {
 	char sentence[248];
 	uint32_t source = steps_source();
-	sentence[0] = 0;
+	uint32_t overruns = gate_overruns();
 	message_text(
 		sentence, sizeof sentence,
 		source != STEP_SOURCE_NONE
 			? step_source_sentence(source)
 			: "no steps seen yet: neither profd_step() nor torch's Optimizer.step has been called; use "
 			  "--step-range, --step-op or --duration");
+	if (overruns) {
+		char count[24];
+		facts_decimal(count, overruns);
+		const char *parts[] = {"; ", count,
+				       " forks did not wait until the agent had left the loader, torch or CUPTI"};
+		for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+			message_text(sentence + strlen(sentence), sizeof sentence - strlen(sentence), parts[i]);
+	}
 	send_collector(0, COLLECTOR_STEPS, source != STEP_SOURCE_NONE, 0, sentence);
 	for (size_t i = 0; i < COLLECTORS; i++) {
 		sentence[0] = 0;
@@ -514,7 +559,7 @@ void control_daemon_lost(void)
 	control_run.alone_until = sink_now() + RETURN_NS;
 	/* The segment of a cycle that has not begun: the next daemon sends another. */
 	if (control_run.next.header) {
-		segment_deinit(&control_run.next);
+		keeper_unmap(&control_run.next);
 		control_run.next.header = NULL;
 	}
 	/* What records goes on within the chunks it has; a window of time keeps its own end. */
@@ -537,32 +582,22 @@ void control_daemon_found(void)
 	control_run.alone_until = phase == CONTROL_BETWEEN ? sink_now() + RETURN_NS : 0;
 }
 
+void control_abandon(void)
+{
+	uint32_t any = 1u << CONTROL_ARMED | 1u << CONTROL_WARMUP | 1u << CONTROL_RECORD;
+	control_run.cancelled_all = true;
+	/* A tick that is under way may still record one step more, and no other. */
+	uint32_t phase = atomic_load(&control_phase);
+	if (any & 1u << phase && atomic_compare_exchange_strong(&control_phase, &phase, CONTROL_BETWEEN)) {
+		tick_end(sink_now(), REASON_AGENT);
+		atomic_store_explicit(&control_run.segment.header->phase, SEGMENT_DONE, memory_order_release);
+	}
+}
+
 uint32_t control_orphans(void)
 {
 	uint32_t phase = atomic_load(&control_phase);
 	return orphan_count() + (phase == CONTROL_RECORD || phase == CONTROL_TICK);
-}
-
-static uint64_t watch_after(uint64_t now)
-{
-	if (!after.capture)
-		return UINT64_MAX;
-	uint64_t steps = steps_count() - after.from;
-	if (steps <= AFTER_STEPS && now < after.until) {
-		/* Look again when enough steps should have passed, not more often than that. */
-		uint64_t median = steps_median(steps_count(), AFTER_STEPS, NULL);
-		uint64_t nap = median ? median * (AFTER_STEPS + 1 - steps) + SECOND / 100 : SECOND;
-		return nap < after.until - now ? now + nap : after.until;
-	}
-	struct message_after m = MESSAGE_INIT(AFTER, after);
-	m.capture = after.capture;
-	/* The first step after the capture still holds the drain. */
-	uint32_t most = steps > 1 ? (uint32_t)(steps - 1 < BEFORE_STEPS ? steps - 1 : BEFORE_STEPS) : 0;
-	m.step_after = most ? steps_median(steps_count(), most, &m.steps) : 0;
-	if (m.step_after)
-		link_send(&m, -1);
-	after.capture = 0;
-	return UINT64_MAX;
 }
 
 uint64_t control_work(void)
@@ -579,6 +614,16 @@ uint64_t control_work(void)
 		atomic_store_explicit(&control_phase, CONTROL_RECORD, memory_order_release);
 	}
 	uint32_t phase = atomic_load_explicit(&control_phase, memory_order_acquire);
+	if (control_run.end_wish && phase != CONTROL_IDLE) {
+		uint32_t reason = control_run.end_wish;
+		if (sink_now() >= control_run.end_at) {
+			control_run.end_wish = 0;
+			finish_now(reason);
+		}
+		if (control_run.end_wish)
+			due = control_run.end_at;
+		phase = atomic_load_explicit(&control_phase, memory_order_acquire);
+	}
 	if (control_run.record_deadline && (phase == CONTROL_RECORD || phase == CONTROL_TICK)) {
 		now = sink_now();
 		bool window = control_source == STEP_SOURCE_DURATION, full = window && sink_limited();
@@ -589,9 +634,11 @@ uint64_t control_work(void)
 				tick_end(now, full ? REASON_LIMIT : window ? REASON_NONE : REASON_DAEMON);
 				control_run.cancelled_all = true;
 				atomic_store_explicit(&control_phase, CONTROL_DRAIN, memory_order_release);
+			} else {
+				due = now + TICK_PAUSE_NS < due ? now + TICK_PAUSE_NS : due;
 			}
 		} else {
-			due = control_run.record_deadline;
+			due = control_run.record_deadline < due ? control_run.record_deadline : due;
 		}
 	}
 	if (control_run.alone_until && phase != CONTROL_IDLE) {
@@ -629,11 +676,28 @@ uint64_t control_work(void)
 		}
 		other = collectors_poll(sink_now());
 		due = other < due ? other : due;
+		now = sink_now();
+		if (now >= control_run.sweep_at) {
+			sink_sweep(now);
+			control_run.sweep_at = now + SWEEP_NS;
+		}
+		due = control_run.sweep_at < due ? control_run.sweep_at : due;
 	}
-	other = watch_after(sink_now());
+	other = after_work(sink_now());
 	due = other < due ? other : due;
 	other = orphan_work(sink_now());
 	return other < due ? other : due;
+}
+
+void control_in_child(void)
+{
+	steps_in_child();
+	/* A signal handler that interrupted this thread in mid-event and forks: the child finishes that event, and its
+	 * mapping is gone. */
+	const struct segment *s = &control_run.segment;
+	if (s->map && (sink_inside() || atomic_load(&control_phase) == CONTROL_TICK))
+		mmap(s->map, s->map_bytes, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 }
 
 void control_exit(uint64_t wait)

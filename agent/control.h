@@ -4,6 +4,7 @@
 #define PROFD_AGENT_CONTROL_H
 
 #include "../proto/message.h"
+#include "../proto/segment.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -28,8 +29,11 @@ const char *control_step_range(void);
 
 /* --- the rest: the agent's thread only --- */
 
-/* ARM has come with a segment's descriptor (taken). Sends ARMED or DECLINED through link_send. */
-void control_arm(const struct message_arm *arm, int segment_fd);
+/* ARM has come with a segment (taken), or `error` says why there is none (a negative errno). Sends ARMED or DECLINED through
+ * link_send. */
+void control_arm(const struct message_arm *arm, const struct segment *segment, int error);
+/* What is armed and does not record yet begins at another step. */
+void control_at_step(const struct message_at_step *m);
 void control_cancel(uint64_t capture, uint32_t reason);
 void control_probe(void);
 /* FINISH has come: the daemon has what it wants. */
@@ -42,13 +46,19 @@ uint64_t control_work(void);
 /* The connection to the daemon is lost / a daemon has answered WELCOME: offer what is left of earlier ones. */
 void control_daemon_lost(void);
 void control_daemon_found(void);
+/* The agent's thread stops for good, by no system call: nothing is recorded any more. */
+void control_abandon(void);
 /* How many segments would be offered. */
 uint32_t control_orphans(void);
 
 /* The process exits: end the recording, wait for the agent's thread at most `wait` ns. Called by the exiting thread. */
 void control_exit(uint64_t wait);
 
-/* link.c: sends to the daemon; 0, or a negative errno where there is none or it does not read. */
+/* In a fork child, by the thread that forked: what it may touch once more is there. */
+void control_in_child(void);
+
+/* link.c: sends to the daemon, with a segment's descriptor where fd is not -1; 0, or a negative errno where there is none or it
+ * does not read. */
 int link_send(const void *message, int fd);
 /* Is the next thing to be read that the daemon wants no more of this capture? It stays to be read. */
 int link_has_finish(uint64_t capture);

@@ -18,10 +18,13 @@
 struct run {
 	uint64_t capture, trigger, cycle;
 	struct schedule schedule;
-	uint64_t at_step, duration, max_events;
+	uint64_t at_step; /* number of the next first step; 0 = by the schedule alone. The step thread's, as `base` */
+	uint64_t first_at_step,
+		at_multiple; /* as ARM has them: where at_step began, and how far it moves when missed */
+	uint64_t duration, max_events;
 	uint32_t wanted;  /* bit set of enum collector */
 	uint32_t options; /* bit set of enum arm_option */
-	char step_range[128], step_operator[128];
+	char step_range[128], step_operator[128], step_optimizer[128];
 	struct segment segment;
 	struct segment next; /* of the next cycle; header NULL = has not come */
 	uint64_t next_capture;
@@ -42,12 +45,16 @@ struct run {
 
 	/* The agent's thread's. */
 	uint64_t populate_pause; /* ns until the next look for memory to map */
+	uint64_t sweep_at;	 /* the next look for threads that are no more */
 	bool collectors_on, on[CONTROL_COLLECTORS], armed[CONTROL_COLLECTORS];
 	uint32_t collector_bits;
 	uint64_t enable, record_deadline;
 	uint64_t alone_until; /* what waits to record without a daemon gives up then; 0 = there is one */
 	uint64_t cpu_at_start;
 	bool cancelled_all; /* no further cycle */
+	/* A wish to end it that met a CONTROL_TICK; its reason, 0 = none, and when it is tried again. */
+	uint32_t end_wish;
+	uint64_t end_at;
 };
 extern struct run control_run;
 
@@ -63,10 +70,18 @@ extern _Atomic uint64_t control_end_time;   /* CLOCK_MONOTONIC ns of the end of 
 /* The daemon has put enough memory behind the segment for a recording to begin, or has had time enough to do so. */
 bool tick_has_room(uint64_t now);
 
+/* Moves at_step, which has at_multiple, on to a step that is not before `least`. Returns by how many steps. In CONTROL_TICK, or
+ * while nothing ticks. */
+uint32_t tick_next_at_step(uint64_t least);
+
 /* The recording begins at `now`, a boundary after which the step `next_number` runs. In CONTROL_TICK. */
 void tick_begin(uint64_t now, uint64_t next_number);
 /* A recorded step (or the window of a --duration capture) has ended. In CONTROL_TICK. */
 void tick_write_step(uint64_t now, uint64_t number);
+/* The agent's thread, which has waited for the end of a CONTROL_TICK: 1 where its thread is no more and the recording has been
+ * ended in its place. */
+bool tick_bury(void);
+
 /* Nothing that starts from now on is recorded. In CONTROL_TICK, or by whoever has moved the phase to CONTROL_DRAIN. */
 void tick_end(uint64_t now, uint32_t reason);
 

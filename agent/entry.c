@@ -1,4 +1,5 @@
 /* entry.c - the ways in that others call: NVTX's and CUDA's injection, and the dlopen that shows torch arriving. */
+#include "claim.h"
 #include "life.h"
 #include "nvtx/nvtx.h"
 
@@ -22,8 +23,14 @@ EXPORT int InitializeInjection(void)
 /* Called by each object that carries NVTX, at its first NVTX call. */
 EXPORT int InitializeInjectionNvtx2(void *get_export_table)
 {
-	int r = nvtx_inject(get_export_table);
+	life_watch_forks();
 	life_enter(ENTRY_NVTX);
+	/* NVTX goes on without a tool. The copy that works here asks nobody for these ranges. */
+	if (claim_lost())
+		return 0;
+	int r = nvtx_inject(get_export_table);
+	/* What HELLO says of NVTX has changed. */
+	life_wake();
 	return r;
 }
 
@@ -45,18 +52,21 @@ static void *no_dlopen(const char *file, int mode)
 	return NULL;
 }
 
+/* At the beginning, when there is hardly a second thread that could fork while dlsym holds the loader's lock. */
+static void __attribute__((constructor)) find_dlopen(void)
+{
+	void *(*const volatile find)(void *, const char *) = dlsym; /* weak: may not be there */
+	void *real = find ? find(RTLD_NEXT, "dlopen") : NULL;
+	__atomic_store_n(&real_dlopen, real ? real : (void *)no_dlopen, __ATOMIC_RELAXED);
+}
+
 void *dlopen_seen(const char *file)
 {
-	void *real = __atomic_load_n(&real_dlopen, __ATOMIC_RELAXED);
-	if (!real) {
-		void *(*const volatile find)(void *, const char *) = dlsym; /* weak: may not be there */
-		real = find ? find(RTLD_NEXT, "dlopen") : NULL;
-		if (!real)
-			real = (void *)no_dlopen;
-		__atomic_store_n(&real_dlopen, real, __ATOMIC_RELAXED);
-	}
+	/* Constructors of other libraries may come before ours. */
+	if (!__atomic_load_n(&real_dlopen, __ATOMIC_RELAXED))
+		find_dlopen();
 	life_library_seen(file);
-	return real;
+	return __atomic_load_n(&real_dlopen, __ATOMIC_RELAXED);
 }
 
 #if defined(__x86_64__)

@@ -1,5 +1,6 @@
 /* facts.c - see facts.h. Reads /proc and the environment with plain system calls. */
 #include "facts.h"
+#include "keeper.h"
 #include "life.h"
 #include "nvtx/nvtx.h"
 #include "orphan.h"
@@ -10,7 +11,6 @@
 #include "../proto/version.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,31 +107,11 @@ size_t facts_decimal(char *to, uint64_t value)
 	return n;
 }
 
-static size_t read_file(const char *path, char *to, size_t bytes)
-{
-	size_t n = 0;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	to[0] = 0;
-	if (fd < 0)
-		return 0;
-	while (n < bytes - 1) {
-		ssize_t r = read(fd, to + n, bytes - 1 - n);
-		if (r < 0 && errno == EINTR)
-			continue;
-		if (r <= 0)
-			break;
-		n += (size_t)r;
-	}
-	close(fd);
-	to[n] = 0;
-	return n;
-}
-
 /* Field 22 of /proc/self/stat; the name in field 2 may hold anything, so count from its closing parenthesis. */
 static uint64_t start_time(void)
 {
 	char stat[1024];
-	read_file("/proc/self/stat", stat, sizeof stat);
+	keeper_read_file("/proc/self/stat", stat, sizeof stat);
 	const char *p = strrchr(stat, ')');
 	uint64_t value = 0;
 	if (!p)
@@ -208,7 +188,7 @@ static int look(struct dl_phdr_info *info, size_t size, void *pointer)
 uint32_t facts_libraries(void)
 {
 	struct found found = {0};
-	dl_iterate_phdr(look, &found);
+	gate_iterate(look, &found, life_alive() ? GATE_OWN_NS : GATE_JOB_NS);
 	return found.libraries | (nvtx_object_count() ? LIBRARY_NVTX : 0);
 }
 
@@ -227,12 +207,13 @@ void facts_hello(struct message_hello *hello)
 	hello->libraries = facts_libraries();
 	hello->nvtx_modules = nvtx_object_count();
 	hello->step_source = steps_source();
+	hello->step_optimizers = steps_optimizers(hello->optimizers, sizeof hello->optimizers, &hello->steps_unclear);
 	hello->entry = life_entries();
 	hello->orphans = control_orphans();
 	message_text(hello->version, sizeof hello->version, PROFD_VERSION);
 	message_text(hello->launcher, sizeof hello->launcher, facts.launcher);
 	message_text(hello->job, sizeof hello->job, facts.job);
-	size_t n = read_file("/proc/self/cmdline", arguments, sizeof arguments);
+	size_t n = keeper_read_file("/proc/self/cmdline", arguments, sizeof arguments);
 	/* A container may be without /proc; what it was started as is known all the same. */
 	const char *executed = n ? NULL : (const char *)getauxval(AT_EXECFN);
 	message_text(hello->name, sizeof hello->name,

@@ -149,8 +149,6 @@ GLIBC_FIRST(timer_settime, 2.3.3)
 #pragma weak pthread_attr_setstacksize
 #pragma weak pthread_create
 #pragma weak pthread_join
-#pragma weak pthread_key_create
-#pragma weak pthread_setspecific
 #pragma weak pthread_sigmask
 
 #undef GLIBC_FIRST

@@ -1,19 +1,24 @@
 /* life.c - see life.h. Fork, exit, the agent's thread. */
 #include "life.h"
+#include "claim.h"
 #include "control.h"
 #include "facts.h"
+#include "filter.h"
+#include "keeper.h"
 #include "nvtx/nvtx.h"
 #include "sink_control.h"
+#include "thread.h"
 #include "torch/torch.h"
+
+#include "../proto/system.h"
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -26,11 +31,30 @@
 #define EXIT_WAIT_NS 200000000ull
 /* The agent's thread calls into torch to add a callback; the rest needs a few KiB. Address space, not memory. */
 #define STACK_BYTES (512u << 10)
+/* How often a thread is asked for at most where there is none to be had. */
+#define TRIES 64
 
 struct life *life_words;
 static _Atomic uint32_t entries;
-static _Atomic int wake_fd = -1;
+static _Atomic uint32_t woken; /* bit set of enum life_wake; the futex that the agent's thread sleeps on */
 static char debug_path[256];
+
+struct line {
+	const char *text;
+	size_t bytes;
+};
+
+static long write_line(void *pointer)
+{
+	const struct line *line = pointer;
+	int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY;
+	int fd = (int)syscall(SYS_openat, AT_FDCWD, debug_path, flags, 0600);
+	if (fd >= 0) {
+		syscall(SYS_write, fd, line->text, line->bytes);
+		system_close(fd);
+	}
+	return 0;
+}
 
 void life_debug(const char *what, const char *detail)
 {
@@ -45,12 +69,7 @@ void life_debug(const char *what, const char *detail)
 		for (const char *p = parts[i]; *p && n < sizeof line - 1; p++)
 			line[n++] = *p;
 	line[n++] = '\n';
-	int fd = open(debug_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
-	if (fd >= 0) {
-		ssize_t written = write(fd, line, n);
-		(void)written;
-		close(fd);
-	}
+	keeper_run(write_line, &(struct line){line, n});
 	errno = saved;
 }
 
@@ -59,51 +78,88 @@ unsigned life_entries(void)
 	return atomic_load_explicit(&entries, memory_order_relaxed);
 }
 
+void life_wake_for(uint32_t why)
+{
+	/* Who has been woken and has not looked yet needs no second call. */
+	if (atomic_fetch_or(&woken, why))
+		return;
+	int saved = errno;
+	syscall(SYS_futex, &woken, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	errno = saved;
+}
+
 void life_wake(void)
 {
-	int saved = errno, fd = atomic_load_explicit(&wake_fd, memory_order_relaxed);
-	uint64_t one = 1;
-	if (fd >= 0) {
-		ssize_t n = write(fd, &one, sizeof one);
-		(void)n; /* EAGAIN: the counter is full, so it is awake */
-	}
-	errno = saved;
+	life_wake_for(WAKE_CALL);
+}
+
+uint32_t life_wait(uint64_t ns)
+{
+	struct timespec time = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+	uint32_t why = atomic_exchange(&woken, 0);
+	if (why || !ns)
+		return why;
+	syscall(SYS_futex, &woken, FUTEX_WAIT_PRIVATE, 0, ns == UINT64_MAX ? NULL : &time, NULL, 0);
+	return atomic_exchange(&woken, 0);
+}
+
+void life_stop(void)
+{
+	static uint32_t never;
+	for (;;)
+		syscall(SYS_futex, &never, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
 }
 
 static void *thread_main(void *unused)
 {
 	(void)unused;
+	thread_settle();
 	/* So that `top -H` and the job's owner see whose it is. */
 	prctl(PR_SET_NAME, "profd");
-	link_main(atomic_load(&wake_fd));
+	keeper_serve();
+	link_main();
 	return NULL;
 }
 
 static void in_child(void)
 {
-	/* The life page is empty already, but for emulators that take MADV_WIPEONFORK and do nothing (qemu-user). What is left
-	 * are descriptors: a daemon must see the parent's end when the parent ends. */
+	/* The life page is empty already, but for emulators that take MADV_WIPEONFORK and do nothing (qemu-user). What may be
+	 * left are descriptors: a daemon must see the parent's end when the parent ends. */
 	memset(life_words, 0, sizeof *life_words);
-	int saved = errno, fd = atomic_exchange(&wake_fd, -1);
-	if (fd >= 0)
-		close(fd);
-	link_close_in_child();
+	int saved = errno;
+	keeper_close_in_child();
+	control_in_child();
 	errno = saved;
 }
 
-/* By dlsym, because glibc's pthread_atfork refers to a symbol that musl does not have. */
-static void watch_forks(void)
+void life_watch_forks(void)
 {
-	int (*glibc)(void (*)(void), void (*)(void), void (*)(void), void *) = NULL;
-	int (*posix)(void (*)(void), void (*)(void), void (*)(void)) = NULL;
-	*(void **)&glibc = dlsym(RTLD_DEFAULT, "__register_atfork");
-	if (glibc) {
-		glibc(NULL, NULL, in_child, NULL);
-		return;
+	if (life_words && atomic_load_explicit(&life_words->loaded, memory_order_relaxed))
+		gate_watch(in_child);
+}
+
+/* What the agent's thread needs, and the thread. 0 or a negative errno. */
+static int start(void)
+{
+	static int ready;
+	if (filter_is_new())
+		return -EPERM;
+	if (!claim_process()) {
+		life_debug("another copy of the agent works in this process already; this one stays out", "");
+		return -EEXIST;
 	}
-	*(void **)&posix = dlsym(RTLD_DEFAULT, "pthread_atfork");
-	if (posix)
-		posix(NULL, NULL, in_child);
+	facts_read_environment();
+	if (!ready) {
+		int r = sink_init();
+		if (r < 0)
+			return r;
+		ready = 1;
+	}
+	/* A process at its limits may have room for one of them now, and for the other later. */
+	static int kept;
+	int r = kept ? 0 : thread_start(NULL, keeper_main, NULL, STACK_BYTES);
+	kept |= r == 0;
+	return r < 0 ? r : thread_start(NULL, thread_main, NULL, STACK_BYTES);
 }
 
 void life_enter(unsigned entry)
@@ -119,33 +175,21 @@ void life_enter(unsigned entry)
 			life_wake();
 		return;
 	}
+	static unsigned tries;
 	int saved = errno;
-	facts_read_environment();
-	int r = sink_init();
-	if (r == 0) {
-		int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-		r = fd < 0 ? -errno : 0;
-		atomic_store(&wake_fd, fd);
-	}
-	if (r == 0) {
-		watch_forks();
-		sigset_t all, before;
-		pthread_t thread;
-		pthread_attr_t attributes;
-		sigfillset(&all);
-		pthread_sigmask(SIG_SETMASK, &all, &before);
-		pthread_attr_init(&attributes);
-		pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-		pthread_attr_setstacksize(&attributes, STACK_BYTES);
-		r = -pthread_create(&thread, &attributes, thread_main, NULL);
-		pthread_attr_destroy(&attributes);
-		pthread_sigmask(SIG_SETMASK, &before, NULL);
-	}
+	life_watch_forks();
+	unsigned place = gate_enter(GATE_JOB_NS);
+	int r = start();
+	gate_leave(place);
 	if (r < 0) {
-		/* A kernel before 4.14 has no private membarrier, a process at its limits no thread for us: stay out. */
+		/* A kernel before 4.14 has no private membarrier: stay out. A process at its limits, or a thread that may start none
+		 * (SCHED_DEADLINE), has one for us later perhaps. */
+		char number[24];
+		facts_decimal(number, (uint64_t)-r);
+		if (r != -EAGAIN || ++tries == TRIES)
+			atomic_store(&life_words->loaded, 0);
 		atomic_store(&life_words->alive, 0);
-		atomic_store(&life_words->loaded, 0);
-		life_debug("the agent cannot run in this process", strerror(-r));
+		life_debug("the agent cannot run in this process; errno", number);
 	}
 	errno = saved;
 }
@@ -179,14 +223,8 @@ static void look_at_nvtx(void)
 static int threads_are_there(void)
 {
 	const uintptr_t needed[] = {
-		(uintptr_t)&pthread_create,
-		(uintptr_t)&pthread_join,
-		(uintptr_t)&pthread_attr_setstacksize,
-		(uintptr_t)&pthread_key_create,
-		(uintptr_t)&pthread_setspecific,
-		(uintptr_t)&pthread_sigmask,
-		(uintptr_t)&dlsym,
-		(uintptr_t)&dladdr,
+		(uintptr_t)&pthread_create,  (uintptr_t)&pthread_join, (uintptr_t)&pthread_attr_setstacksize,
+		(uintptr_t)&pthread_sigmask, (uintptr_t)&dlsym,	       (uintptr_t)&dladdr,
 	};
 	for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
 		if (!needed[i])
@@ -211,7 +249,10 @@ static void __attribute__((constructor)) life_init(void)
 		return;
 	}
 	life_words = page;
+	life_words->process = getpid();
 	atomic_store(&life_words->loaded, 1);
+	thread_remember();
+	filter_remember();
 	/* A program that is linked with torch or CUDA has them mapped before any constructor runs. */
 	uint32_t libraries = facts_libraries();
 	if (libraries & LIBRARY_TORCH)
@@ -222,18 +263,21 @@ static void __attribute__((constructor)) life_init(void)
 
 static void __attribute__((destructor)) life_exit(void)
 {
-	/* Comes twice where life_watch_exit was called; what the job waits is one and the same. */
-	static uint64_t deadline;
-	uint64_t now = sink_now();
-	if (!deadline)
-		deadline = now + EXIT_WAIT_NS;
-	if (now < deadline)
-		control_exit(deadline - now);
+	static _Atomic uint32_t once;
+	/* Comes again and again where life_watch_exit was called. A child that has its parent's memory (vfork) and calls exit() does
+	 * not end its parent. */
+	if (!life_alive() || life_words->process != getpid() || atomic_exchange(&once, 1))
+		return;
+	uint64_t deadline = sink_now() + EXIT_WAIT_NS;
+	control_exit(EXIT_WAIT_NS);
+	/* What comes now takes apart what the agent's threads call into. */
+	gate_shut(deadline);
 }
 
-void life_watch_exit(void)
+void life_watch_exit(unsigned *watched)
 {
-	static int watched;
-	if (!watched)
-		watched = atexit(life_exit) == 0;
+	unsigned place = gate_enter(GATE_OWN_NS);
+	if (!*watched)
+		*watched = atexit(life_exit) == 0;
+	gate_leave(place);
 }

@@ -2,6 +2,8 @@
 #ifndef PROFD_AGENT_LIFE_H
 #define PROFD_AGENT_LIFE_H
 
+#include "gate.h"
+
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,6 +15,8 @@ struct life {
 	_Atomic uint32_t
 		recording; /* generation of the recording that hooks may enter: from warm-up until its drain is over */
 	_Atomic uint32_t loaded; /* 1: the constructor has run here */
+	int process;		 /* getpid() of the process that was entered */
+	struct gate gate;
 };
 extern struct life *life_words;
 
@@ -27,26 +31,38 @@ static inline int life_alive(void)
 void life_enter(unsigned entry);
 unsigned life_entries(void);
 
+/* Forks mind the gate from now on (gate.h), if the agent may run here at all. life_enter() does it too. */
+void life_watch_forks(void);
+
 /* The preloaded agent saw a library with this name being opened (NULL: the program itself). */
 void life_library_seen(const char *name);
 
-/* Wakes the agent's thread. Async-signal-safe, keeps errno, never blocks. */
+/* Why the agent's thread is woken: there is something to do for it; the connection can be read or is gone. */
+enum life_wake { WAKE_CALL = 1, WAKE_SOCKET = 2 };
+/* Wakes the agent's thread (life_wake: WAKE_CALL). Async-signal-safe, keeps errno, never blocks, needs no descriptor: the
+ * thread that steps may have a table of its own. */
+void life_wake_for(uint32_t why);
 void life_wake(void);
+/* Sleeps until it is woken, so many ns at most (UINT64_MAX: for ever). Returns the reasons, 0 when the time is up. Agent's
+ * thread. */
+uint32_t life_wait(uint64_t ns);
+/* The calling thread of the agent's makes no system call any more: it waits for a futex that nobody wakes. */
+void life_stop(void) __attribute__((noreturn));
 
 /* From now on the end of a recording at exit() comes before the exit handlers of what is loaded now: a driver whose own have run
- * tells nothing more. Once in a process. */
-void life_watch_exit(void);
+ * tells nothing more, and torch complains of what it no longer has. The agent's thread; once for each `watched`. */
+void life_watch_exit(unsigned *watched);
 
 /* Appends a line to the file that PROFD_DEBUG names; nothing where it names none. */
 void life_debug(const char *what, const char *detail);
 
 /* Body of the agent's thread (link.c). Never returns. */
-void link_main(int wake_fd);
+void link_main(void);
+
+/* The agent's thread gives up what is under way, and stops (life_stop). */
+void link_stop(void) __attribute__((noreturn));
 
 /* A part of torch is being loaded: the agent's thread looks for the rest. Any thread. */
 void link_torch_coming(void);
-
-/* Closes what a fork child must not keep open: called in the child. */
-void link_close_in_child(void);
 
 #endif

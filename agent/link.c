@@ -1,8 +1,12 @@
-/* link.c - the agent's thread: the connection to one daemon, and the loop that everything else is driven from. It sleeps in
- * poll without a timeout unless something is due. */
+/* link.c - the agent's thread: the connection to one daemon, and the loop that everything else is driven from. It sleeps
+ * without a timeout unless something is due. The connection itself is the keeper's (keeper.h): what touches it is a function
+ * that runs there. */
 #include "control.h"
 #include "facts.h"
+#include "filter.h"
+#include "keeper.h"
 #include "life.h"
+#include "room.h"
 #include "sink.h"
 #include "sink_control.h"
 #include "steps/counter.h"
@@ -11,27 +15,28 @@
 #include "../proto/errors.h"
 #include "../proto/limits.h"
 #include "../proto/socket.h"
+#include "../proto/status.h"
 #include "../proto/system.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
-#include <sys/inotify.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #define MILLISECOND 1000000ull
 
-static _Atomic int daemon_fd = -1;
-static _Atomic int folder_fd = -1; /* inotify */
-static struct message_hello told;  /* last HELLO */
-static int welcome;
+static int daemon_fd = -1; /* the keeper's; touched only there */
+static bool connected;
+static struct message_hello told; /* last HELLO */
+static bool welcome, refused;
 
-/* After a loss, and after a socket has appeared that did not answer yet, in ms; then only inotify tells. */
-static const unsigned retries[] = {20, 100, 500, 2000, 10000, 60000};
-#define RETRIES (sizeof retries / sizeof *retries)
-static unsigned retry;
+/* When to look for a daemon again: after a quarter of the time that there has been none, so that one that returns is found
+ * soon, but once a minute in the end. A step source or a library that shows up is a reason to look, too. Nothing tells us of a
+ * socket at no cost: a user has 128 inotify instances, and a folder can be busy. */
+#define LOOK_FIRST (20 * MILLISECOND)
+#define LOOK_LAST (60000 * MILLISECOND)
+static uint64_t alone_since;
 static uint64_t retry_at = UINT64_MAX;
 
 /* Until torch, whose import has begun, stands ready: every 50 ms, for a minute after the last part of it was seen. */
@@ -41,68 +46,139 @@ static _Atomic unsigned torch_looks = TORCH_LOOKS;
 static uint64_t torch_at;
 static int torch_watched;
 
-void link_close_in_child(void)
+/* ---------------------------------------------------------------- the keeper's: the connection */
+
+struct packet {
+	const void *message;
+	size_t bytes;
+	int fd;
+	bool with_namespace; /* a proof of the namespace that our pid is of */
+};
+
+static long send_packet(void *pointer)
 {
-	int fd = atomic_exchange(&daemon_fd, -1);
-	if (fd >= 0)
-		close(fd);
-	fd = atomic_exchange(&folder_fd, -1);
-	if (fd >= 0)
-		close(fd);
+	const struct packet *p = pointer;
+	if (!keeper_has(daemon_fd))
+		return -ENOTCONN;
+	int fd = p->with_namespace ? system_pid_namespace() : p->fd;
+	/* An offer without what it offers is none. */
+	if (p->fd >= 0 && !keeper_has(fd))
+		return -EBADF;
+	/* The daemon reads as fast as it can; a full queue means that it hangs, and a training job must not wait for it. */
+	int r = socket_send(daemon_fd, p->message, p->bytes, &fd, fd >= 0);
+	/* Too many descriptors under way: then without. */
+	if (r == -ETOOMANYREFS && p->with_namespace)
+		r = socket_send(daemon_fd, p->message, p->bytes, NULL, 0);
+	if (p->with_namespace && fd >= 0)
+		system_close(fd);
+	return r;
 }
+
+static long peek(void *pointer)
+{
+	struct message_finish *m = pointer;
+	return keeper_has(daemon_fd) ? recv(daemon_fd, m, sizeof *m, MSG_PEEK | MSG_DONTWAIT) : -1;
+}
+
+static long disconnect(void *unused)
+{
+	(void)unused;
+	keeper_watch(-1);
+	keeper_close(daemon_fd);
+	daemon_fd = -1;
+	return 0;
+}
+
+/* Returns the socket that answered, NULL for none. */
+static long connect_any(void *pointer)
+{
+	const char **answered = pointer, *path;
+	*answered = NULL;
+	for (unsigned i = 0; (path = facts_socket(i)); i++) {
+		int r = socket_trusted(path);
+		if (r == -EPERM)
+			life_debug("not obeyed, others could write there", path);
+		if (r < 0)
+			continue;
+		int fd = socket_connect(path);
+		fd = fd < 0 ? fd : keeper_take(fd);
+		if (fd < 0)
+			continue;
+		daemon_fd = fd;
+		keeper_watch(fd);
+		*answered = path;
+		return 0;
+	}
+	return -ENOENT;
+}
+
+/* A packet, with what its descriptors have become: no other is kept. */
+struct received {
+	union message_any m;
+	const char *why; /* it was not understood */
+	struct segment segment;
+	int segment_error; /* a negative errno; -EBADF: it came without one */
+	struct status_page *status;
+};
+
+static void take_descriptor(struct received *r, int *fd)
+{
+	if (r->m.head.type == MESSAGE_WELCOME && status_map(*fd, &r->status) < 0)
+		r->status = NULL;
+	if (r->m.head.type != MESSAGE_ARM)
+		return;
+	r->segment_error = segment_map(&r->segment, *fd, room_space());
+	if (r->segment_error < 0)
+		return;
+	r->segment.fd = keeper_take(*fd);
+	*fd = -1;
+	if (r->segment.fd < 0) {
+		r->segment_error = r->segment.fd;
+		segment_unmap(&r->segment);
+	}
+}
+
+/* Returns 1 for a message, 0 for one that was not understood, or a negative errno: -EAGAIN where there is none. */
+static long receive_packet(void *pointer)
+{
+	static unsigned char packet[4096];
+	struct received *r = pointer;
+	int fds[LIMIT_PACKET_FDS];
+	unsigned nfds = LIMIT_PACKET_FDS;
+	if (!keeper_has(daemon_fd))
+		return -ENOTCONN;
+	ssize_t n = socket_receive(daemon_fd, packet, sizeof packet, fds, &nfds, MSG_DONTWAIT);
+	if (n == -EAGAIN || n == -EINTR) {
+		keeper_watch(daemon_fd);
+		return -EAGAIN;
+	}
+	if (n <= 0 && n != -EMSGSIZE)
+		return -ECONNRESET;
+	r->why = "it is longer than any message";
+	r->status = NULL;
+	r->segment = (struct segment){.fd = -1};
+	r->segment_error = -EBADF;
+	int known = n > 0 && message_check(packet, (size_t)n, 0, &r->m, &r->why) == 0;
+	if (known && nfds)
+		take_descriptor(r, &fds[0]);
+	for (unsigned i = 0; i < nfds; i++)
+		if (fds[i] >= 0)
+			system_close(fds[i]);
+	return known;
+}
+
+/* ---------------------------------------------------------------- the connection */
 
 int link_send(const void *message, int fd)
 {
 	const struct message_head *head = message;
-	int to = atomic_load(&daemon_fd);
-	if (to < 0)
-		return -ENOTCONN;
-	/* The daemon reads as fast as it can; a full queue means that it hangs, and a training job must not wait for it. */
-	return socket_send(to, message, head->size, &fd, fd >= 0);
+	return (int)keeper_run(send_packet, &(struct packet){message, head->size, fd, false});
 }
 
 int link_has_finish(uint64_t capture)
 {
 	struct message_finish m;
-	int from = atomic_load(&daemon_fd);
-	return from >= 0 && recv(from, &m, sizeof m, MSG_PEEK | MSG_DONTWAIT) == (ssize_t)sizeof m &&
-	       m.head.type == MESSAGE_FINISH && m.capture == capture;
-}
-
-/* ---------------------------------------------------------------- finding a daemon */
-
-/* Watches the folders in which a socket can appear, or the folder above where that does not exist yet. /tmp is too busy to
- * be watched for a folder that may never come: `profd run` makes it beforehand. */
-static void folders_watch(void)
-{
-	if (atomic_load(&folder_fd) >= 0)
-		return;
-	int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	if (fd < 0)
-		return;
-	const char *path;
-	for (unsigned i = 0; (path = facts_socket(i)); i++) {
-		char folder[SOCKET_PATH_BYTES];
-		memcpy(folder, path, sizeof folder);
-		for (int up = 0; up < 2; up++) {
-			char *slash = strrchr(folder, '/');
-			if (!slash || slash == folder)
-				break;
-			*slash = 0;
-			if (up && !strcmp(folder, "/tmp"))
-				break;
-			if (inotify_add_watch(fd, folder, IN_CREATE | IN_MOVED_TO | IN_ONLYDIR) >= 0)
-				break;
-		}
-	}
-	atomic_store(&folder_fd, fd);
-}
-
-static void folders_unwatch(void)
-{
-	int fd = atomic_exchange(&folder_fd, -1);
-	if (fd >= 0)
-		close(fd);
+	return keeper_run(peek, &m) == (long)sizeof m && m.head.type == MESSAGE_FINISH && m.capture == capture;
 }
 
 static void hello(void)
@@ -112,89 +188,63 @@ static void hello(void)
 	if (welcome && !memcmp(&now, &told, sizeof now))
 		return;
 	told = now;
-	/* The first time with a proof of the namespace that the pid is of. Too many descriptors under way: then without. */
-	int namespace = welcome ? -1 : system_pid_namespace();
-	if (link_send(&now, namespace) == -ETOOMANYREFS)
-		link_send(&now, -1);
-	if (namespace >= 0)
-		close(namespace);
-}
-
-static void retry_later(void)
-{
-	retry_at = retry < RETRIES ? sink_now() + retries[retry++] * MILLISECOND : UINT64_MAX;
+	keeper_run(send_packet, &(struct packet){&now, now.head.size, -1, !welcome});
 }
 
 static void connect_now(void)
 {
 	const char *path;
-	int refused = 0;
-	/* Watch first, then look: a socket that appears in between is seen. */
-	folders_watch();
-	retry_at = UINT64_MAX;
-	for (unsigned i = 0; (path = facts_socket(i)); i++) {
-		int r = socket_trusted(path);
-		if (r == -EPERM)
-			life_debug("not obeyed, others could write there", path);
-		if (r < 0)
-			continue;
-		int fd = socket_connect(path);
-		if (fd < 0) {
-			refused = 1;
-			continue;
-		}
-		life_debug("connected", path);
-		atomic_store(&daemon_fd, fd);
-		folders_unwatch();
-		welcome = 0;
-		hello();
+	keeper_run(connect_any, &path);
+	if (!path)
 		return;
-	}
-	if (refused)
-		retry_later();
+	life_debug("connected", path);
+	connected = true;
+	retry_at = UINT64_MAX;
+	welcome = false;
+	hello();
+}
+
+static void retry_later(void)
+{
+	uint64_t now = sink_now(), pause = (now - alone_since) / 4;
+	retry_at = now + (pause < LOOK_FIRST ? LOOK_FIRST : pause > LOOK_LAST ? LOOK_LAST : pause);
 }
 
 static void disconnected(void)
 {
-	int fd = atomic_exchange(&daemon_fd, -1);
-	if (fd >= 0)
-		close(fd);
-	welcome = 0;
+	keeper_run(disconnect, NULL);
+	connected = welcome = false;
 	life_debug("disconnected", "");
 	control_daemon_lost();
-	folders_watch();
+	/* One that has refused us does so again. */
+	alone_since = sink_now() - (refused ? 4 * LOOK_LAST : 0);
+	refused = false;
 	retry_later();
 }
 
 /* ---------------------------------------------------------------- messages */
 
 /* Returns 0, or -ECONNRESET where this daemon is not to be talked to any more. */
-static int handle(union message_any *m, int *fds, unsigned nfds)
+static int handle(const struct received *r)
 {
-	int status;
+	const union message_any *m = &r->m;
 	switch (m->head.type) {
 	case MESSAGE_WELCOME:
-		status = nfds ? fds[0] : -1;
-		if (status >= 0) {
-			steps_publish(status);
-			close(status);
-			fds[0] = -1;
-		}
-		welcome = 1;
-		retry = 0;
+		if (r->status)
+			steps_publish(r->status);
+		welcome = true;
 		control_daemon_found();
 		return 0;
 	case MESSAGE_REFUSE:
 		life_debug("refused", m->refuse.sentence);
-		/* A quota has room again some time; all else stays as it is. */
-		retry = m->refuse.error == ERROR_QUOTA ? RETRIES - 1 : RETRIES;
+		/* A quota has room again some time, and another release may come. */
+		refused = true;
 		return -ECONNRESET;
 	case MESSAGE_ARM:
-		if (nfds) {
-			int segment = fds[0];
-			fds[0] = -1;
-			control_arm(&m->arm, segment);
-		}
+		control_arm(&m->arm, &r->segment, r->segment_error);
+		return 0;
+	case MESSAGE_AT_STEP:
+		control_at_step(&m->at_step);
 		return 0;
 	case MESSAGE_CANCEL:
 		control_cancel(m->cancel.capture, m->cancel.reason);
@@ -213,28 +263,14 @@ static int handle(union message_any *m, int *fds, unsigned nfds)
 
 static void receive(void)
 {
-	static unsigned char packet[4096];
-	for (;;) {
-		int fds[LIMIT_PACKET_FDS], fd = atomic_load(&daemon_fd);
-		unsigned nfds = LIMIT_PACKET_FDS;
-		union message_any m;
-		const char *why = "";
-		if (fd < 0)
+	while (connected) {
+		static struct received r;
+		long n = keeper_run(receive_packet, &r);
+		if (n == -EAGAIN)
 			return;
-		ssize_t n = socket_receive(fd, packet, sizeof packet, fds, &nfds, MSG_DONTWAIT);
-		if (n == -EAGAIN || n == -EINTR)
-			return;
-		if (n == -EMSGSIZE)
-			continue;
-		int r = n > 0 ? 0 : -ECONNRESET;
-		if (r == 0 && message_check(packet, (size_t)n, 0, &m, &why) == 0)
-			r = handle(&m, fds, nfds);
-		else if (r == 0)
-			life_debug("not understood", why);
-		for (unsigned i = 0; n > 0 && i < nfds; i++)
-			if (fds[i] >= 0)
-				close(fds[i]);
-		if (r < 0) {
+		if (n == 0)
+			life_debug("not understood", r.why);
+		if (n < 0 || (n > 0 && handle(&r) < 0)) {
 			disconnected();
 			return;
 		}
@@ -273,58 +309,54 @@ static uint64_t torch_work(uint64_t now)
 
 /* ---------------------------------------------------------------- the loop */
 
-static int timeout_of(uint64_t due)
-{
-	if (due == UINT64_MAX)
-		return -1;
-	uint64_t now = sink_now();
-	if (due <= now)
-		return 0;
-	uint64_t ms = (due - now + MILLISECOND - 1) / MILLISECOND;
-	return ms > 3600000 ? 3600000 : (int)ms;
-}
-
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
 
-void link_main(int wake_fd)
+/* The job has installed a seccomp filter. What it forbids would end the job; a thread that waits for a futex is in any program. */
+void link_stop(void)
 {
+	control_abandon();
+	life_stop();
+}
+
+static uint64_t time_until(uint64_t due)
+{
+	uint64_t now = sink_now();
+	return due == UINT64_MAX ? UINT64_MAX : due > now ? due - now : 0;
+}
+
+void link_main(void)
+{
+	alone_since = sink_now();
 	connect_now();
+	if (!connected)
+		retry_later();
 	for (;;) {
 		uint64_t now = sink_now();
 		/* A process that torch has not begun to enter is not looked at again and again. */
 		uint64_t due = life_entries() & ENTRY_TORCH ? torch_work(now) : UINT64_MAX;
 		due = earlier(due, control_work());
-		if (now >= retry_at)
+		if (now >= retry_at) {
 			connect_now();
+			if (!connected)
+				retry_later();
+		}
 		due = earlier(due, retry_at);
-		struct pollfd fds[3] = {{wake_fd, POLLIN, 0},
-					{atomic_load(&daemon_fd), POLLIN, 0},
-					{atomic_load(&folder_fd), POLLIN, 0}};
-		int n = poll(fds, 3, timeout_of(due));
-		if (n <= 0)
-			continue;
-		if (fds[0].revents) {
-			uint64_t count;
-			if (read(wake_fd, &count, sizeof count) < 0 && errno != EAGAIN)
-				life_debug("eventfd", "");
+		uint32_t why = life_wait(time_until(due));
+		if (filter_is_new_by(sink_now()))
+			link_stop();
+		if (why & WAKE_CALL) {
 			/* Work first: a recording may wait for its collectors. */
 			control_work();
-			if (welcome && atomic_load(&control_phase) == CONTROL_IDLE)
+			bool idle = atomic_load(&control_phase) == CONTROL_IDLE;
+			if (idle && !connected)
+				connect_now();
+			else if (idle && welcome)
 				hello();
 		}
-		if (fds[1].revents)
+		if (why & WAKE_SOCKET)
 			receive();
-		if (fds[2].revents) {
-			unsigned char events[4096];
-			while (read(fds[2].fd, events, sizeof events) > 0)
-				;
-			/* A folder may have come, and has to be watched itself. */
-			folders_unwatch();
-			retry = 0;
-			connect_now();
-		}
 	}
 }

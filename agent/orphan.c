@@ -1,6 +1,7 @@
 /* orphan.c - see orphan.h. */
 #include "orphan.h"
 #include "control.h"
+#include "keeper.h"
 #include "sink.h"
 
 #include "../proto/limits.h"
@@ -23,7 +24,7 @@ static void forget(struct orphan *o)
 {
 	/* A thread that is stuck in the recorder may write into the mapping when it goes on: it stays, unused. */
 	if (!o->stuck)
-		segment_deinit(&o->segment);
+		keeper_unmap(&o->segment);
 	memset(o, 0, sizeof *o);
 }
 

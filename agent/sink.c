@@ -1,15 +1,15 @@
-/* sink.c - per-thread writers into the segment: entering and leaving, chunks, losses, the list of threads. The stack of
- * open ranges is in sink_frame.c, names in sink_string.c.
+/* sink.c - per-thread writers into the segment: entering and leaving, chunks, losses. The list of threads is in sink_thread.c, the
+ * stack of open ranges in sink_frame.c, names in sink_string.c.
  *
  * Any thread of the job. Who may touch what: a sink_thread belongs to its thread, which is `inside` while it does so; the
  * agent's thread reads it after it has switched recording off and seen `inside` 0. The store to `inside` and the load of
  * `recording` are ordered against the agent's store and load by membarrier, so that the job's threads pay for no fence. */
 #include "sink_internal.h"
-#include "life.h"
+
+#include "../proto/mapping.h"
 
 #include <errno.h>
 #include <linux/membarrier.h>
-#include <pthread.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -26,187 +26,103 @@
 
 struct sink_state sink_state;
 
-static __thread struct sink_thread *self __attribute__((tls_model("initial-exec")));
-static pthread_key_t exit_key;
-static int have_exit_key;
-
-static uint64_t own_bytes; /* atomic; bytes of sink_threads */
-
-/* ---------------------------------------------------------------- threads */
-
-static void thread_seal(struct sink_thread *t)
-{
-	if (t->chunk) {
-		atomic_store_explicit(&t->entry->state, CHUNK_FULL, memory_order_release);
-		t->chunk = NULL;
-		t->entry = NULL;
-	}
-	t->used = t->capacity = 0;
-}
-
-/* Runs in an exiting thread. A later hook of the same thread (another destructor) starts over with a new sink_thread. */
-static void thread_exit(void *pointer)
-{
-	struct sink_thread *t = pointer;
-	self = NULL;
-	atomic_store_explicit(&t->inside, 1, memory_order_relaxed);
-	atomic_signal_fence(memory_order_seq_cst);
-	if (life_words && t->generation &&
-	    t->generation == atomic_load_explicit(&life_words->recording, memory_order_acquire))
-		thread_seal(t);
-	/* Frames that a foreign library may still point to keep this sink_thread from being used again. */
-	int held = frames_abandon_all(t);
-	atomic_store_explicit(&t->inside, 0, memory_order_release);
-	atomic_store_explicit(&t->owned, held ? 2 : 0, memory_order_release);
-}
-
-static struct sink_thread *thread_take(void)
-{
-	struct sink_thread *t;
-	for (t = atomic_load_explicit(&sink_state.threads, memory_order_acquire); t; t = t->next) {
-		uint32_t free_mark = 0;
-		if (atomic_load_explicit(&t->owned, memory_order_relaxed) == 0 &&
-		    atomic_compare_exchange_strong(&t->owned, &free_mark, 1))
-			break;
-	}
-	if (!t) {
-		if (atomic_fetch_add_explicit(&sink_state.thread_count, 1, memory_order_relaxed) >= SINK_THREADS) {
-			atomic_fetch_sub_explicit(&sink_state.thread_count, 1, memory_order_relaxed);
-			return NULL;
-		}
-		t = mmap(NULL, sizeof *t, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (t == MAP_FAILED) {
-			atomic_fetch_sub_explicit(&sink_state.thread_count, 1, memory_order_relaxed);
-			return NULL;
-		}
-		atomic_store_explicit(&t->owned, 1, memory_order_relaxed);
-		__atomic_fetch_add(&own_bytes, sizeof *t, __ATOMIC_RELAXED);
-		struct sink_thread *head = atomic_load_explicit(&sink_state.threads, memory_order_relaxed);
-		do
-			t->next = head;
-		while (!atomic_compare_exchange_weak_explicit(&sink_state.threads, &head, t, memory_order_release,
-							      memory_order_relaxed));
-	}
-	t->tid = (uint32_t)syscall(SYS_gettid);
-	t->generation = 0;
-	return t;
-}
-
-static struct sink_thread *thread_self(void)
-{
-	struct sink_thread *t = self;
-	if (t)
-		return t;
-	int saved = errno;
-	t = thread_take();
-	if (t) {
-		self = t;
-		if (have_exit_key)
-			pthread_setspecific(exit_key, t);
-	}
-	errno = saved;
-	return t;
-}
-
-/* First time in this recording: everything of the last one is stale. */
-static void thread_join(struct sink_thread *t, uint32_t generation)
-{
-	t->chunk = NULL;
-	t->entry = NULL;
-	t->used = t->capacity = 0;
-	t->generation = generation;
-	t->next_id = t->last_id = 0;
-	memset(t->cache_static, 0, sizeof t->cache_static);
-	memset(t->cache_text, 0, sizeof t->cache_text);
-	frames_abandon_all(t);
-	t->described = 0;
-}
-
-void thread_describe(struct sink_thread *t)
-{
-	int saved = errno;
-	char name[64] = "";
-	size_t n = sink_name_of_thread(t->tid, name, sizeof name);
-	if (!n && prctl(PR_GET_NAME, name) == 0)
-		n = strlen(name);
-	struct event_thread record = {
-		.head = {sizeof record, EVENT_THREAD, 0, 0},
-		.pthread = (uint64_t)(uintptr_t)pthread_self(),
-		.thread = t->tid,
-		.name = sink_string(t, name, n, EVENT_THREAD),
-	};
-	sink_write(t, &record);
-	errno = saved;
-}
-
 /* ---------------------------------------------------------------- entering and leaving */
 
 uint32_t sink_recording(void)
 {
-	return life_words ? atomic_load_explicit(&life_words->recording, memory_order_relaxed) : 0;
+	return recording_now(memory_order_relaxed);
 }
 
-/* *ret_reentered: 1 where this thread is inside already. */
-static inline struct sink_thread *enter(int *ret_reentered)
+static inline void go_in(struct sink_thread *t, uintptr_t stack, uint8_t kind)
 {
-	*ret_reentered = 0;
-	if (!sink_recording())
-		return NULL;
-	struct sink_thread *t = thread_self();
-	if (!t)
-		return NULL;
-	if (__builtin_expect(atomic_load_explicit(&t->inside, memory_order_relaxed), 0)) {
-		*ret_reentered = 1;
-		return NULL;
-	}
-	atomic_store_explicit(&t->inside, 1, memory_order_relaxed);
+	atomic_store_explicit(&t->inside, stack, memory_order_relaxed);
 	/* The processor's half of this fence is the agent's membarrier (sink_finish). */
 	atomic_signal_fence(memory_order_seq_cst);
-	uint32_t generation = atomic_load_explicit(&life_words->recording, memory_order_acquire);
-	if (__builtin_expect(!generation, 0)) {
-		atomic_store_explicit(&t->inside, 0, memory_order_release);
+	t->entered = kind;
+}
+
+/* The thread that calls for the first time in its life or in this recording, or that is inside already. */
+static __attribute__((noinline)) struct sink_thread *enter_slowly(uintptr_t stack, uint8_t kind)
+{
+	struct sink_thread *t = thread_self();
+	/* More threads than the recorder follows. */
+	enum loss loss = LOSS_TOO_DEEP;
+	if (t && atomic_load_explicit(&t->inside, memory_order_relaxed)) {
+		t = thread_again(stack);
+		loss = LOSS_REENTERED;
+	}
+	if (!t) {
+		if (kind)
+			sink_lost(loss, kind);
 		return NULL;
 	}
-	if (__builtin_expect(t->generation != generation, 0))
+	go_in(t, stack, kind);
+	uint32_t generation = recording_now(memory_order_acquire);
+	if (!generation) {
+		sink_leave(t);
+		return NULL;
+	}
+	if (t->generation != generation)
 		thread_join(t, generation);
 	return t;
 }
 
+static inline struct sink_thread *enter(uint8_t kind)
+{
+	const struct life *life = life_words;
+	struct sink_thread *t = sink_self;
+	uintptr_t stack = stack_now();
+	if (!life || !atomic_load_explicit(&life->recording, memory_order_relaxed))
+		return NULL;
+	if (__builtin_expect(!t || atomic_load_explicit(&t->inside, memory_order_relaxed), 0))
+		return enter_slowly(stack, kind);
+	go_in(t, stack, kind);
+	uint32_t generation = atomic_load_explicit(&life->recording, memory_order_acquire);
+	if (__builtin_expect(generation && t->generation == generation, 1))
+		return t;
+	sink_leave(t);
+	return enter_slowly(stack, kind);
+}
+
 struct sink_thread *sink_enter(uint8_t kind)
 {
-	int reentered;
-	struct sink_thread *t = enter(&reentered);
-	if (__builtin_expect(!t, 0) && sink_recording()) {
-		/* More threads than the recorder follows, or a signal handler inside of it. */
-		if (reentered)
-			sink_lost(LOSS_REENTERED, kind);
-		else if (!self)
-			sink_lost(LOSS_TOO_DEEP, kind);
-	}
-	return t;
+	return enter(kind);
 }
 
 struct sink_thread *sink_enter_pop(void)
 {
-	int reentered;
-	return enter(&reentered);
+	return enter(0);
 }
 
-struct sink_thread *sink_enter_end(struct sink_frame *frame)
+static __attribute__((noinline)) struct sink_thread *enter_end_slowly(struct sink_frame *frame, uintptr_t stack)
 {
 	struct sink_thread *t = thread_self();
-	if (!t || atomic_load_explicit(&t->inside, memory_order_relaxed)) {
+	if (t && atomic_load_explicit(&t->inside, memory_order_relaxed))
+		t = thread_again(stack);
+	if (!t) {
 		if (frame->step && frame->generation == sink_recording())
 			count_loss(LOSS_REENTERED, frame->kind);
 		frame_forget(frame);
 		return NULL;
 	}
-	atomic_store_explicit(&t->inside, 1, memory_order_relaxed);
-	atomic_signal_fence(memory_order_seq_cst);
-	uint32_t generation = life_words ? atomic_load_explicit(&life_words->recording, memory_order_acquire) : 0;
+	go_in(t, stack, 0);
+	uint32_t generation = recording_now(memory_order_acquire);
 	if (generation && t->generation != generation && frame->generation == generation)
 		thread_join(t, generation);
 	return t;
+}
+
+struct sink_thread *sink_enter_end(struct sink_frame *frame)
+{
+	struct sink_thread *t = sink_self;
+	uintptr_t stack = stack_now();
+	if (__builtin_expect(!t || atomic_load_explicit(&t->inside, memory_order_relaxed), 0))
+		return enter_end_slowly(frame, stack);
+	go_in(t, stack, 0);
+	if (__builtin_expect(t->generation == recording_now(memory_order_acquire), 1))
+		return t;
+	sink_leave(t);
+	return enter_end_slowly(frame, stack);
 }
 
 void sink_leave(struct sink_thread *t)
@@ -216,22 +132,17 @@ void sink_leave(struct sink_thread *t)
 
 uint32_t sink_step(void)
 {
-	return atomic_load_explicit(&sink_state.step, memory_order_relaxed);
+	return step_now();
 }
 
 uint32_t sink_tid(struct sink_thread *t)
 {
-	return t->tid;
+	return tid_of(t);
 }
 
 uint64_t sink_id(struct sink_thread *t)
 {
-	/* Blocks of ids, so that threads do not meet at one counter and numbers stay small in the file. */
-	if (t->next_id == t->last_id) {
-		t->next_id = atomic_fetch_add_explicit(&sink_state.next_id, SINK_ID_BLOCK, memory_order_relaxed);
-		t->last_id = t->next_id + SINK_ID_BLOCK;
-	}
-	return t->next_id++;
+	return id_next(t);
 }
 
 /* ---------------------------------------------------------------- losses and chunks */
@@ -286,7 +197,7 @@ static int chunk_take(struct sink_thread *t)
 		if (at >= atomic_load_explicit(&sink_state.high, memory_order_relaxed))
 			atomic_store_explicit(&sink_state.high, at + 1, memory_order_relaxed);
 		atomic_store_explicit(&entry->used, 0, memory_order_relaxed);
-		atomic_store_explicit(&entry->thread, t->tid, memory_order_relaxed);
+		atomic_store_explicit(&entry->thread, tid_of(t), memory_order_relaxed);
 		atomic_store_explicit(&entry->sequence,
 				      atomic_fetch_add_explicit(&h->next_sequence, 1, memory_order_relaxed) + 1,
 				      memory_order_release);
@@ -297,11 +208,28 @@ static int chunk_take(struct sink_thread *t)
 		/* A thread that writes says who it is; one that only looks in does not. */
 		if (!t->described) {
 			t->described = 1;
-			thread_describe(t);
+			t->described = (uint32_t)thread_describe(t);
 		}
 		return 1;
 	}
 	return 0;
+}
+
+int sink_await_room(uint64_t deadline)
+{
+	const struct segment *s = &sink_state.segment;
+	if (!s->header)
+		return 0;
+	uint32_t wanted = (2u << 20) / s->chunk_bytes + 1;
+	if (wanted > s->chunk_count / 2)
+		wanted = s->chunk_count / 2;
+	while (atomic_load_explicit(&s->header->chunks_free, memory_order_relaxed) <= (int32_t)wanted) {
+		struct timespec nap = {0, 500000};
+		if (sink_now() >= deadline)
+			return 0;
+		nanosleep(&nap, NULL);
+	}
+	return 1;
 }
 
 static int over_limit(uint8_t kind)
@@ -349,7 +277,7 @@ int sink_write(struct sink_thread *t, const void *record)
 
 int sink_init(void)
 {
-	have_exit_key = pthread_key_create(&exit_key, thread_exit) == 0;
+	sink_state.pid = getpid();
 	if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) < 0)
 		return -errno;
 	return 0;
@@ -358,9 +286,9 @@ int sink_init(void)
 int sink_prepare(struct segment *segment, uint32_t generation, uint64_t max_events)
 {
 	if (!sink_state.boundaries) {
-		void *map = mmap(NULL, BOUNDARIES * sizeof *sink_state.boundaries, PROT_READ | PROT_WRITE,
-				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		if (map == MAP_FAILED)
+		void *map = mapping_new(NULL, BOUNDARIES * sizeof *sink_state.boundaries, PROT_READ | PROT_WRITE,
+					MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (!map)
 			return -ENOMEM;
 		sink_state.boundaries = map;
 	}
@@ -378,6 +306,7 @@ int sink_prepare(struct segment *segment, uint32_t generation, uint64_t max_even
 	atomic_store(&sink_state.hint, 0);
 	atomic_store(&sink_state.next_id, 1);
 	atomic_store(&sink_state.step, 0);
+	sink_sweep(0); /* of the time since the last one */
 	sink_state.generation = generation;
 	atomic_store_explicit(&sink_state.muted, 1, memory_order_relaxed);
 	atomic_store_explicit(&sink_state.header, segment->header, memory_order_release);
@@ -495,11 +424,18 @@ void sink_drain(void)
 	atomic_store_explicit(&sink_state.muted, 0, memory_order_relaxed);
 }
 
+/* Or had one that has died: others may end its ranges. */
+static int has_owner(const struct sink_thread *t)
+{
+	uint32_t state = atomic_load_explicit(&t->owned, memory_order_acquire);
+	return state == THREAD_OWNED || state == THREAD_DEAD;
+}
+
 uint32_t sink_open_count(void)
 {
 	uint32_t n = 0;
 	for (struct sink_thread *t = atomic_load_explicit(&sink_state.threads, memory_order_acquire); t; t = t->next)
-		if (atomic_load_explicit(&t->owned, memory_order_relaxed) && t->generation == sink_state.generation)
+		if (has_owner(t) && t->generation == sink_state.generation)
 			n += frames_open(t, sink_state.generation);
 	return n;
 }
@@ -524,7 +460,8 @@ uint32_t sink_finish(uint64_t end, uint64_t deadline)
 	for (struct sink_thread *t = atomic_load_explicit(&sink_state.threads, memory_order_acquire); t; t = t->next) {
 		if (t == own)
 			continue;
-		while (atomic_load_explicit(&t->inside, memory_order_acquire) && sink_now() < deadline) {
+		while (atomic_load_explicit(&t->inside, memory_order_acquire) && has_owner(t) &&
+		       sink_now() < deadline) {
 			struct timespec nap = {0, 50000};
 			nanosleep(&nap, NULL);
 		}
@@ -532,10 +469,11 @@ uint32_t sink_finish(uint64_t end, uint64_t deadline)
 			continue;
 		if (atomic_load_explicit(&t->inside, memory_order_acquire)) {
 			stuck++;
+			thread_count_left(t, generation);
 			chunk_cover(t);
 			continue;
 		}
-		if (own && atomic_load_explicit(&t->owned, memory_order_acquire))
+		if (own && has_owner(t))
 			frames_clip(t, own, generation, end);
 		thread_seal(t);
 	}
@@ -565,13 +503,7 @@ struct sink_thread *sink_own(void)
 		t->generation = sink_state.generation;
 		t->next_id = t->last_id = 0;
 		t->described = 0;
-		memset(t->cache_static, 0, sizeof t->cache_static);
 		memset(t->cache_text, 0, sizeof t->cache_text);
 	}
 	return t;
-}
-
-uint64_t sink_bytes(void)
-{
-	return __atomic_load_n(&own_bytes, __ATOMIC_RELAXED) + strings_bytes();
 }

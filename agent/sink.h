@@ -109,6 +109,10 @@ void sink_abandon(struct sink_thread *thread, struct sink_frame *frame);
  * name no range. */
 struct sink_frame *sink_find(struct sink_thread *thread, uint8_t source, uint64_t key);
 
+/* Does one of the thread's open frames of this kind and source (ranges: enum range_source; 0 = any) say yes? */
+int sink_within(const struct sink_thread *thread, uint8_t kind, uint8_t source,
+		int (*is)(const struct sink_frame *frame));
+
 /* The current step's ordinal within the capture, 0 outside. */
 uint32_t sink_step(void);
 
@@ -130,13 +134,21 @@ uint32_t sink_tid(struct sink_thread *thread);
  * is found later: of these the collector itself keeps back what cannot belong to the recording. */
 int sink_write(struct sink_thread *thread, const void *record);
 
+/* As sink_write, but a record that finds no room is not counted: the caller keeps it and tries again. */
+int sink_write_spared(struct sink_thread *thread, const void *record);
+
 /* Interns a text and returns its id, 0 where the arena is full (counted as nameless for `kind`). Texts longer than
  * LIMIT_STRING_BYTES are cut at a UTF-8 boundary and counted as truncated. `bytes` without NUL. */
 uint32_t sink_string(struct sink_thread *thread, const char *text, size_t bytes, uint8_t kind);
-/* The same for a text that lives, unchanged, as long as the process (an operator's schema name): cached by address. */
+/* The same for a text that ends with a NUL and is mostly found at the same address again (an operator's schema name): looked up
+ * by it, and compared. */
 uint32_t sink_string_static(struct sink_thread *thread, const char *text, uint8_t kind);
 /* The same for an inputs description (proto/inputs.h), n words. 0: counted as inputless. */
 uint32_t sink_inputs(struct sink_thread *thread, const uint32_t *words, size_t n);
+
+/* For what is written in one go after the recording: waits until the daemon has made room for some MiB, at most until `deadline`
+ * (CLOCK_MONOTONIC ns). 1, or 0 where there is not that much. Agent's thread. */
+int sink_await_room(uint64_t deadline);
 
 /* Counts a loss of an event of `kind`; nothing in warm-up and after the last boundary. */
 void sink_lost(enum loss loss, uint8_t kind);

@@ -3,7 +3,6 @@
  * A frame belongs to its thread. Another thread may end it (torch's asynchronous functions): it then writes the record and
  * marks the frame; the owner takes it off its stack when it comes by. A frame of torch's may be pointed to by torch long
  * after a recording is over, so it is taken back only by its own end, never by time. */
-#include "life.h"
 #include "sink_internal.h"
 
 #include <string.h>
@@ -80,9 +79,9 @@ struct sink_frame *sink_open(struct sink_thread *t, uint8_t kind)
 	f->below = below;
 	f->generation = t->generation;
 	f->kind = kind;
-	f->id = sink_id(t);
+	f->id = id_next(t);
 	f->parent = below && below->step ? below->id : 0;
-	f->step = sink_step();
+	f->step = step_now();
 	f->depth = (uint16_t)t->depth++;
 	f->sequence = -1;
 	t->top = f;
@@ -104,7 +103,7 @@ static void record(struct sink_thread *writer, const struct sink_frame *f, uint6
 			.id = f->id,
 			.parent = f->parent,
 			.name = f->name,
-			.thread = f->owner->tid,
+			.thread = tid_of(f->owner),
 			.depth = f->depth,
 			.scope = f->source,
 			.inputs = f->inputs,
@@ -112,7 +111,7 @@ static void record(struct sink_thread *writer, const struct sink_frame *f, uint6
 			.forward_thread = f->forward_thread,
 			.end_thread = end_thread,
 		};
-		sink_write(writer, &e);
+		write_whole(writer, &e, sizeof e);
 		return;
 	}
 	/* The tail is left out where it would hold zeros only: most ranges have neither colour, category nor payload. */
@@ -125,7 +124,7 @@ static void record(struct sink_thread *writer, const struct sink_frame *f, uint6
 		.id = f->id,
 		.parent = f->parent,
 		.name = f->name,
-		.thread = f->owner->tid,
+		.thread = tid_of(f->owner),
 		.depth = f->depth,
 		.source = f->source,
 		.payload_type = f->payload_type,
@@ -135,7 +134,18 @@ static void record(struct sink_thread *writer, const struct sink_frame *f, uint6
 		.payload = f->payload,
 		.end_thread = end_thread,
 	};
-	sink_write(writer, &e);
+	if (plain)
+		write_whole(writer, &e, 64);
+	else
+		write_whole(writer, &e, sizeof e);
+}
+
+/* Ended by a thread that is not its owner, or by its owner's thread after a jump out of the recorder. */
+static void record_elsewhere(struct sink_thread *t, const struct sink_frame *f, uint64_t end)
+{
+	uint32_t thread = tid_of(t);
+	int elsewhere = thread != tid_of(f->owner);
+	record(t, f, end, elsewhere ? EVENT_FLAG_ASYNC : 0, elsewhere ? thread : 0);
 }
 
 void sink_close(struct sink_thread *t, struct sink_frame *f, uint64_t end)
@@ -143,10 +153,10 @@ void sink_close(struct sink_thread *t, struct sink_frame *f, uint64_t end)
 	uint8_t state = state_of(f);
 	if (state == FRAME_FREE)
 		return;
-	int live = state == FRAME_OPEN && f->step && f->generation == sink_recording();
+	int live = state == FRAME_OPEN && f->step && f->generation == recording_now(memory_order_relaxed);
 	if (f->owner != t) {
 		if (live)
-			record(t, f, end, EVENT_FLAG_ASYNC, t->tid);
+			record_elsewhere(t, f, end);
 		frame_forget(f);
 		return;
 	}
@@ -188,6 +198,14 @@ struct sink_frame *sink_find(struct sink_thread *t, uint8_t source, uint64_t key
 	return NULL;
 }
 
+int sink_within(const struct sink_thread *t, uint8_t kind, uint8_t source, int (*is)(const struct sink_frame *frame))
+{
+	for (struct sink_frame *f = t->top; f; f = f->below)
+		if (f->kind == kind && (!source || f->source == source) && state_of(f) == FRAME_OPEN && is(f))
+			return 1;
+	return 0;
+}
+
 void frame_forget(struct sink_frame *f)
 {
 	/* A detached frame that another thread ends stays taken: its owner will not pass by it again. At most SINK_DEPTH
@@ -223,13 +241,46 @@ uint32_t frames_open(struct sink_thread *t, uint32_t generation)
 	return n;
 }
 
+static int is_open(struct sink_frame *f, uint32_t generation)
+{
+	return state_of(f) == FRAME_OPEN && f->generation == generation && f->step;
+}
+
+static void clip(struct sink_thread *own, const struct sink_frame *f, uint64_t end)
+{
+	if (!f->start)
+		return;
+	record(own, f, end, EVENT_FLAG_CLIPPED, 0);
+	count_loss(LOSS_CLIPPED, f->kind);
+}
+
 void frames_clip(struct sink_thread *t, struct sink_thread *own, uint32_t generation, uint64_t end)
 {
+	for (uint32_t i = 0; i < t->frames_used && i < SINK_DEPTH; i++)
+		if (is_open(&t->frames[i], generation))
+			clip(own, &t->frames[i], end);
+}
+
+uint32_t frames_bury(struct sink_thread *t, struct sink_thread *own, uint32_t generation, uint64_t end)
+{
+	uint32_t held = 0;
 	for (uint32_t i = 0; i < t->frames_used && i < SINK_DEPTH; i++) {
 		struct sink_frame *f = &t->frames[i];
-		if (state_of(f) != FRAME_OPEN || f->generation != generation || !f->step || !f->start)
+		if (!is_open(f, generation))
 			continue;
-		record(own, f, end, EVENT_FLAG_CLIPPED, 0);
-		count_loss(LOSS_CLIPPED, f->kind);
+		if (is_held(f)) {
+			held++;
+		} else {
+			clip(own, f, end);
+			set_state(f, FRAME_ENDED);
+		}
 	}
+	return held;
+}
+
+void frames_count_left(struct sink_thread *t, uint32_t generation)
+{
+	for (uint32_t i = 0; i < t->frames_used && i < SINK_DEPTH; i++)
+		if (is_open(&t->frames[i], generation))
+			count_loss(LOSS_LEFT, t->frames[i].kind);
 }

@@ -1,16 +1,18 @@
-/* sink_internal.h - what the files of the sink share: sink.c (threads, chunks), sink_frame.c (open ranges),
- * sink_string.c (names). */
+/* sink_internal.h - what the files of the sink share: sink.c (entering, chunks, losses), sink_thread.c (the list of threads),
+ * sink_frame.c (open ranges), sink_string.c (names). */
 #ifndef PROFD_AGENT_SINK_INTERNAL_H
 #define PROFD_AGENT_SINK_INTERNAL_H
 
 #include "../proto/limits.h"
 #include "../proto/segment.h"
+#include "life.h"
 #include "sink.h"
 #include "sink_control.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
-/* Threads of the job that can write in one process's life at a time; each costs about 80 KiB of address space, of which
+/* Threads of the job that can write in one process's life at a time; each costs about 90 KiB of address space, of which
  * it touches what it needs. */
 #define SINK_THREADS 16384
 /* Chunks at the start of the segment that are looked at first. */
@@ -24,16 +26,33 @@
 #define SINK_CACHE 256
 
 struct sink_cached {
-	uint64_t key; /* address of a static text; hash of another */
+	uint64_t hash;
 	uint32_t id;
 	uint32_t bytes;
 };
 
+/* A name as it was when its address was last seen: another may have come to lie there since. */
+struct sink_named {
+	uint32_t generation;
+	uint32_t id;
+	char text[56];
+};
+_Static_assert(sizeof(struct sink_named) == 64, "a cache line each");
+
+enum thread_state {
+	THREAD_FREE = 0,
+	THREAD_OWNED = 1,
+	THREAD_DEAD = 2, /* another thread has its tid now: the agent's thread takes it back */
+	THREAD_GONE = 3, /* dead, with frames that may still be pointed to: not used again */
+	THREAD_LEFT = 4, /* its thread jumped out of the recorder and has another one: not used again */
+};
+
 struct sink_thread {
-	_Atomic uint32_t inside; /* the thread is in the recorder */
-	_Atomic uint32_t owned;	 /* 0 free to take, 1 a thread's, 2 gone with frames that may still be pointed to */
+	_Atomic uintptr_t inside; /* address in the stack of whoever is in the recorder; 0: nobody */
+	_Atomic uint32_t owned;	  /* enum thread_state */
+	uint8_t entered;	  /* kind of the event that the last sink_enter was for */
 	struct sink_thread *next;
-	uint32_t tid;
+	_Atomic uint32_t tid;
 	uint32_t generation; /* of the chunk and caches */
 	unsigned char *chunk;
 	struct segment_chunk *entry;
@@ -46,7 +65,7 @@ struct sink_thread {
 	uint32_t frames_used; /* of frames[], the rest is untouched */
 	uint32_t depth;
 
-	struct sink_cached cache_static[SINK_CACHE];
+	struct sink_named cache_static[SINK_CACHE];
 	struct sink_cached cache_text[SINK_CACHE];
 	struct sink_frame frames[SINK_DEPTH];
 };
@@ -54,6 +73,7 @@ struct sink_thread {
 struct sink_state {
 	_Atomic(struct sink_thread *) threads; /* only ever grows */
 	_Atomic uint32_t thread_count;
+	int pid;
 	struct segment segment;
 	_Atomic(struct segment_header *) header; /* NULL while nothing is prepared */
 	uint32_t generation;
@@ -77,12 +97,76 @@ extern struct sink_state sink_state;
 /* sink.c */
 /* Counts a loss whatever the phase. */
 void count_loss(enum loss loss, uint8_t kind);
-void thread_describe(struct sink_thread *thread);
+/* Writes who the thread is. 1, or 0 where there was no room. */
+int thread_describe(struct sink_thread *thread);
+
+/* sink_thread.c */
+/* The calling thread's, where it has one. */
+extern __thread struct sink_thread *sink_self;
+/* Gives it one. NULL: more threads than the recorder follows. */
+struct sink_thread *thread_first(void);
+/* The calling thread, at `stack`, finds itself in the recorder already. If it was left by a jump it gets another sink_thread,
+ * which is returned; NULL where it may be in it still, below a signal handler. */
+struct sink_thread *thread_again(uintptr_t stack);
+/* First time in this recording: everything of the last one is stale. */
+void thread_join(struct sink_thread *thread, uint32_t generation);
+/* Its chunk is full. */
+void thread_seal(struct sink_thread *thread);
+/* What its thread left unwritten in this recording and will not write any more: counted. */
+void thread_count_left(struct sink_thread *thread, uint32_t generation);
+
+static inline struct sink_thread *thread_self(void)
+{
+	struct sink_thread *t = sink_self;
+	return __builtin_expect(t != NULL, 1) ? t : thread_first();
+}
+
+/* As sink_recording, sink_tid, sink_step and sink_id, for the sink's own files. */
+static inline uint32_t recording_now(memory_order order)
+{
+	return life_words ? atomic_load_explicit(&life_words->recording, order) : 0;
+}
+
+static inline uint32_t tid_of(const struct sink_thread *t)
+{
+	return atomic_load_explicit(&t->tid, memory_order_relaxed);
+}
+
+static inline uint32_t step_now(void)
+{
+	return atomic_load_explicit(&sink_state.step, memory_order_relaxed);
+}
+
+static inline uint64_t id_next(struct sink_thread *t)
+{
+	/* Blocks of ids, so that threads do not meet at one counter and numbers stay small in the file. */
+	if (__builtin_expect(t->next_id == t->last_id, 0)) {
+		t->next_id = atomic_fetch_add_explicit(&sink_state.next_id, SINK_ID_BLOCK, memory_order_relaxed);
+		t->last_id = t->next_id + SINK_ID_BLOCK;
+	}
+	return t->next_id++;
+}
+
+/* As sink_write, for a record of a step: inlined where its size is a constant. */
+static inline int write_whole(struct sink_thread *t, const void *record, uint32_t size)
+{
+	if (__builtin_expect(size > t->capacity - t->used || sink_state.max_events, 0))
+		return sink_write(t, record);
+	memcpy(t->chunk + t->used, record, size);
+	t->used += size;
+	atomic_store_explicit(&t->entry->used, t->used, memory_order_release);
+	return 1;
+}
 
 /* sink_frame.c */
 /* Empties the stack; returns 1 where a foreign library may still hold a pointer to one of the frames. */
 int frames_abandon_all(struct sink_thread *thread);
 uint32_t frames_open(struct sink_thread *thread, uint32_t generation);
+/* Of a thread that is dead: what nobody can end any more is written through `own`, clipped at `end`, as below. Returns how many
+ * are open still: those of torch's, which another thread may end. */
+uint32_t frames_bury(struct sink_thread *thread, struct sink_thread *own, uint32_t generation, uint64_t end);
+/* Counts the open frames of `thread` as lost, by kind. */
+void frames_count_left(struct sink_thread *thread, uint32_t generation);
 /* Writes the open frames of `thread` through `own`, clipped at `end`. */
 void frames_clip(struct sink_thread *thread, struct sink_thread *own, uint32_t generation, uint64_t end);
 /* A frame whose end could not be recorded: its owner takes it back later. */

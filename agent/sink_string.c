@@ -7,6 +7,8 @@
  * has named it; the other's copy is an entry that nobody refers to. */
 #include "sink_internal.h"
 
+#include "../proto/mapping.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
@@ -120,7 +122,7 @@ static uint32_t lookup(struct sink_thread *t, const void *text, uint32_t bytes, 
 		return 0;
 	uint64_t hash = hash_bytes(text, bytes, seed);
 	struct sink_cached *c = &t->cache_text[hash & (SINK_CACHE - 1)];
-	if (c->key == hash && c->bytes == bytes && same(table, c->id, text, bytes, type))
+	if (c->hash == hash && c->bytes == bytes && same(table, c->id, text, bytes, type))
 		return c->id;
 	uint32_t id = intern(table, text, bytes, hash, type);
 	if (id)
@@ -146,14 +148,17 @@ uint32_t sink_string(struct sink_thread *t, const char *text, size_t bytes, uint
 
 uint32_t sink_string_static(struct sink_thread *t, const char *text, uint8_t kind)
 {
-	uint64_t key = (uint64_t)(uintptr_t)text;
-	struct sink_cached *c = &t->cache_static[(key * 0x9e3779b97f4a7c15ull) >> 56];
+	struct sink_named *c = &t->cache_static[(uint64_t)(uintptr_t)text * 0x9e3779b97f4a7c15ull >> 56];
 	_Static_assert(SINK_CACHE == 256, "the index above has 8 bits");
-	if (c->key == key)
+	if (c->generation == t->generation && strcmp(c->text, text) == 0)
 		return c->id;
-	uint32_t id = sink_string(t, text, strlen(text), kind);
-	if (id)
-		*c = (struct sink_cached){key, id, 0};
+	size_t bytes = strlen(text);
+	uint32_t id = sink_string(t, text, bytes, kind);
+	if (id && bytes < sizeof c->text) {
+		c->generation = t->generation;
+		c->id = id;
+		memcpy(c->text, text, bytes + 1);
+	}
 	return id;
 }
 
@@ -170,9 +175,9 @@ int strings_prepare(const struct segment *segment)
 	if (!mapped) {
 		if (abandoned == ABANDONED_MAX)
 			return -EBUSY;
-		void *map = mmap(NULL, sizeof *mapped, PROT_READ | PROT_WRITE,
-				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		if (map == MAP_FAILED)
+		void *map = mapping_new(NULL, sizeof *mapped, PROT_READ | PROT_WRITE,
+					MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (!map)
 			return -errno;
 		mapped = map;
 	}
@@ -265,8 +270,9 @@ void sink_name_thread(uint32_t tid, const char *name, size_t bytes)
 	lock_give();
 	struct sink_thread *t = sink_enter(EVENT_THREAD);
 	if (t) {
-		if (t->tid == tid)
-			thread_describe(t);
+		/* One that has not said who it is yet does so with the first that it writes. */
+		if (sink_tid(t) == tid && t->described)
+			t->described = (uint32_t)thread_describe(t);
 		sink_leave(t);
 	}
 }

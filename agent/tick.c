@@ -90,23 +90,37 @@ bool tick_has_room(uint64_t now)
 	       now > control_run.warmup_started + ROOM_NS;
 }
 
+uint32_t tick_next_at_step(uint64_t least)
+{
+	uint64_t before = control_run.at_step;
+	/* Later cycles keep to the periods, so that the ranks of a job go on recording the same steps. */
+	uint64_t by = control_run.cycle ? schedule_period(&control_run.schedule) : control_run.at_multiple;
+	if (least > before)
+		control_run.at_step += (least - before + by - 1) / by * by;
+	return (uint32_t)(control_run.at_step - before);
+}
+
 static uint32_t tick_waiting(uint32_t phase, uint64_t tick, uint64_t now, uint64_t number)
 {
 	uint64_t position = tick - control_run.base - control_run.late;
 	enum schedule_state state = state_at(position, number);
 	if (state >= SCHEDULE_RECORD) {
 		bool missed = control_run.at_step && number + 1 > control_run.at_step;
+		bool exact = control_run.at_step && !control_run.at_multiple;
 		/* Who names a step wants that step, even if its first events find little room. */
-		bool room = control_run.at_step || tick_has_room(now);
+		bool room = exact || tick_has_room(now);
 		if (!missed && room && atomic_load_explicit(&control_ready, memory_order_acquire)) {
 			tick_begin(now, number + 1);
 			return CONTROL_RECORD;
 		}
-		if (control_run.at_step) {
+		if (exact) {
 			tick_end(now, REASON_MISSED);
 			return CONTROL_DRAIN;
 		}
-		control_run.late++;
+		if (control_run.at_step)
+			control_run.late += tick_next_at_step(number + 2);
+		else
+			control_run.late++;
 	}
 	atomic_fetch_add_explicit(&control_run.segment.header->steps_warmup, phase == CONTROL_WARMUP,
 				  memory_order_relaxed);
@@ -139,20 +153,62 @@ static uint32_t tick_record(uint64_t tick, uint64_t now, uint64_t number)
 	return CONTROL_RECORD;
 }
 
+/* Whose CONTROL_TICK it is, and where its stack stood; 0: nobody's, or the agent's. */
+static _Atomic uint32_t tick_tid;
+static _Atomic uintptr_t tick_stack;
+
+static void tick_leave(uint32_t next)
+{
+	atomic_store_explicit(&tick_tid, 0, memory_order_relaxed);
+	atomic_store_explicit(&control_phase, next, memory_order_release);
+}
+
+/* What the one that was left had done is not known, so the recording ends with what it has. */
+static void tick_give_up(uint64_t now)
+{
+	tick_end(now, REASON_LEFT);
+	tick_leave(CONTROL_DRAIN);
+}
+
+/* A boundary within a boundary: from a signal handler, from another thread, or after a jump out of the first one. */
+static void tick_again(uint64_t now)
+{
+	if (atomic_load_explicit(&tick_tid, memory_order_relaxed) != sink_own_tid() ||
+	    !sink_is_left(atomic_load_explicit(&tick_stack, memory_order_relaxed), stack_now()))
+		return;
+	tick_give_up(now);
+	life_wake();
+}
+
+bool tick_bury(void)
+{
+	uint32_t tid = atomic_load_explicit(&tick_tid, memory_order_acquire);
+	if (!tid || atomic_load_explicit(&control_phase, memory_order_acquire) != CONTROL_TICK || !sink_is_dead(tid))
+		return false;
+	tick_give_up(sink_now());
+	return true;
+}
+
 void control_tick(uint32_t source, uint64_t now, uint64_t number)
 {
 	uint32_t phase = atomic_load_explicit(&control_phase, memory_order_acquire);
 	if (phase == CONTROL_IDLE || source != control_source)
 		return;
+	if (__builtin_expect(phase == CONTROL_TICK, 0)) {
+		tick_again(now);
+		return;
+	}
 	uint64_t tick = atomic_fetch_add_explicit(&control_ticks, 1, memory_order_relaxed);
 	uint32_t busy = 1u << CONTROL_ARMED | 1u << CONTROL_WARMUP | 1u << CONTROL_RECORD;
 	if (!(busy & 1u << phase) ||
 	    !atomic_compare_exchange_strong_explicit(&control_phase, &phase, CONTROL_TICK, memory_order_acq_rel,
 						     memory_order_relaxed))
 		return;
+	atomic_store_explicit(&tick_stack, stack_now(), memory_order_relaxed);
+	atomic_store_explicit(&tick_tid, sink_own_tid(), memory_order_release);
 	uint32_t next =
 		phase == CONTROL_RECORD ? tick_record(tick, now, number) : tick_waiting(phase, tick, now, number);
-	atomic_store_explicit(&control_phase, next, memory_order_release);
+	tick_leave(next);
 	/* Only now: the agent's thread must find the phase it is woken for. */
 	if (next != phase && next != CONTROL_RECORD)
 		life_wake();

@@ -20,8 +20,12 @@ enum event_kind {
 #define EVENT(number, NAME, name, table, min_size, description) EVENT_##NAME = (number),
 #define RESERVED(number, NAME, name, table, description) EVENT_##NAME = (number),
 #include "events.def"
-	EVENT_KIND_COUNT = 32 /* kinds fit into the loss table of a segment */
+	EVENT_KIND_COUNT = 64 /* kinds fit into the loss table of a segment */
 };
+#define EVENT(number, NAME, name, table, min_size, description)                                                        \
+	_Static_assert((number) < EVENT_KIND_COUNT, "event_" #name " has a row in the loss table");
+#define RESERVED(number, NAME, name, table, description) EVENT(number, NAME, name, table, 0, description)
+#include "events.def"
 
 enum event_flag {
 	EVENT_FLAG_CLIPPED = 1,	    /* still open when the recording ended */
@@ -48,8 +52,11 @@ enum event_flag {
 enum loss {
 #define LOSS(number, NAME, name, is_loss, sentence) LOSS_##NAME = (number),
 #include "losses.def"
-	LOSS_COUNT = 16 /* room in the segment's loss table */
+	LOSS_COUNT = 32 /* room in the segment's loss table */
 };
+#define LOSS(number, NAME, name, is_loss, sentence)                                                                    \
+	_Static_assert((number) < LOSS_COUNT, "loss " #name " has a row in the loss table");
+#include "losses.def"
 
 /* Word and sentence of a loss, NULL for a number that is none. */
 const char *loss_name(unsigned loss);
@@ -93,6 +100,20 @@ enum session_option {
 	SESSION_REPLACED = 16,	    /* another client took the buffer callbacks over in mid-capture */
 	SESSION_HUNG = 32,	    /* a call of CUPTI did not return in time; the session was abandoned */
 	SESSION_CLOCK_STEPPED = 64, /* CUPTI's clock jumped or changed its rate */
+	SESSION_EXHAUSTED = 128,    /* CUPTI gave no buffers back: switched off before the end */
+	SESSION_NO_FLUSH = 256,	    /* CUPTI refused to hand its buffers out; they were read where they lie */
+	SESSION_LEFT_ON = 512,	    /* CUPTI refused to switch a kind off: the job pays for it still */
+	SESSION_CLOCK_SILENT = 1024 /* CUPTI's clock did not answer any more */
+};
+/* Activity kinds by CUPTI's numbers, as sessions.refused has a bit for each. */
+enum activity {
+	ACTIVITY_COPY = 1,
+	ACTIVITY_SET = 2,
+	ACTIVITY_DRIVER = 4,
+	ACTIVITY_RUNTIME = 5,
+	ACTIVITY_PEER_COPY = 22,
+	ACTIVITY_SYNC = 38,
+	ACTIVITY_MEMORY = 49,
 };
 enum capture_status {
 #define CAPTURE_STATUS(number, NAME, word) CAPTURE_##NAME = (number),

@@ -37,6 +37,8 @@ const char *cancel_reason_word(unsigned reason)
 		return "daemon";
 	case REASON_DIED:
 		return "died";
+	case REASON_LEFT:
+		return "left";
 	default:
 		return NULL;
 	}
@@ -63,6 +65,8 @@ const char *cancel_reason_sentence(unsigned reason)
 		return "the daemon went down";
 	case REASON_DIED:
 		return "the process died";
+	case REASON_LEFT:
+		return "a signal handler of the job jumped out of the recorder at a step's end (siglongjmp)";
 	default:
 		return NULL;
 	}

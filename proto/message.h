@@ -70,6 +70,7 @@ enum cancel_reason {
 	REASON_AGENT = 6,     /* the agent gave up; the sentence came in DECLINED or COLLECTOR */
 	REASON_DAEMON = 7,    /* the daemon is going down */
 	REASON_DIED = 8,      /* never sent: the daemon's word for a process that is gone */
+	REASON_LEFT = 9,      /* the step thread jumped out of a boundary (siglongjmp) and has come back to one */
 };
 const char *cancel_reason_word(unsigned reason);
 /* What a user is told: a clause that completes "incomplete: ...". */

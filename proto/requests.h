@@ -21,9 +21,9 @@
  *
  * op "ps"       -> {"row":"process", PROCESS}*, end. With {"pid":N} only that one (NO_PROCESS / NO_AGENT / NOT_YOURS
  *                   when there is none; NO_TARGET in another pid namespace than the daemon's).
- *   PROCESS = "pid" (null: see above), "uid", "user", "name", "command", "host", "job", "launcher",
+ *   PROCESS = "role": "launcher"|"worker"|null (family.h), "pid" (null: see above), "uid", "user", "name", "command", "host", "job", "launcher",
  *             "rank","local_rank","world_size" (null where none), "torch_version", "libraries":["torch",...],
- *             "step":N (ended so far), "step_source":WORD, "step_ns":N|null (median of the last 16), "last_step_at":
+ *             "step":N (ended so far), "step_source":WORD, "step_note":TEXT|null, "step_ns":N|null (median of the last 16), "last_step_at":
  *             RFC3339|null, "registered_at", "state":"idle"|"armed"|"warmup"|"recording"|"finishing",
  *             "capture_id":ID|null, "agent_version"
  *
@@ -32,15 +32,19 @@
  *
  * op "trigger"  {"targets": {"pids":[N..]} | {"name":GLOB} | {"job":TEXT} | {"all":true},
  *                "wait_for": ns (0 = no; else keep matching name/job for processes that register within that time),
- *                "schedule": {"skip_first","wait","warmup","active","repeat"}, "at_step":N (0), "duration":ns (0),
- *                "step_range":GLOB (""), "step_operator":GLOB (""), "collectors":["steps","nvtx","torch","cupti"?,
+ *                "schedule": {"skip_first","wait","warmup","active","repeat"}, "at_step":N (0), "at_multiple":N (0; the first
+ *                recorded step's number is to be divisible by it), "duration":ns (0),
+ *                "step_range":GLOB (""), "step_operator":GLOB (""), "step_optimizer":GLOB (""), "collectors":["steps","nvtx","torch","cupti"?,
  *                "shapes"?,"memory"?], "graphs":"nodes"|"whole" ("nodes"), "api":"launches"|"all" ("launches"),
  *                "label":TEXT (""), "timeout":ns (deadline of the whole trigger; the daemon ends captures there),
  *                "max_events":N (0), "max_bytes":N (0 = default), "follow":bool,
  *                "alone":bool (false; true: "profiled" where another profiler is seen at work in the process)}
  *      -> {"row":"target","pid","name","rank","outcome":"armed"|ERROR WORD,"message"?,"capture_id"?,"step_source"?,
  *             "trigger_id"?}
- *             one per target, as soon as each agent has answered
+ *             one per target, as soon as each agent has answered; "outcome":"left_out" where it launches or helps what is
+ *             meant, and shows no steps ("message": "launcher", "worker" or "helper")
+ *         {"row":"together","job","processes":N,"at_step":N|null,"message"}  several ranks of one job: the step with which all
+ *             begin, or null and why each begins by itself; again where one has begun with another step
  *         {"row":"accepted","trigger_id":ID,"armed":N,"refused":N}
  *         with follow, then until all is finished:
  *         {"row":"progress","capture_id","pid","rank","status":WORD of CAPTURE_STATUS,"step":k,"of":n,
@@ -65,14 +69,14 @@
  *
  * op "summary"  {"capture_id"} -> {"row":"summary", SUMMARY}, end. Computed once, when the capture was finished.
  *   SUMMARY = "capture":CAPTURE, "steps":[{"step","number","wall_ns","device_busy_ns"|null,"kernels"|null,"copies"|null,
- *             "largest_gap_ns"|null}] (the first 100; device_busy_ns is the sum over devices), "steps_total", "devices":N,
+ *             "largest_gap_ns"|null}] (the first 100; device_busy_ns is the sum over devices), "steps_total", "wall_ns" (of all), "devices":N,
  *             "operators":[{"name","calls","self_cpu_ns","cpu_ns","self_device_ns"|null,"device_ns"|null}] (top 20 by
- *             self_device_ns where cupti ran, else self), "operators_total" (names),
+ *             self_device_ns where cupti ran, else self), "operators_total" (names), "self_cpu_ns" (of all),
  *             "ranges":[{"name","calls","total_ns","self_ns","self_device_ns"|null,"device_ns"|null}] (top 20 by total),
  *             "ranges_total", "kernels":[{"name","calls","total_ns","average_ns","min_ns","max_ns"}] | null (cupti did not
  *             run; top 20 by total), "kernels_total" (names), "copies":[{"kind","calls","bytes","total_ns"}] | null,
  *             "sets":{"calls","bytes","total_ns"} | null, "gpu":{"cupti_version","driver_version","clock_error_ns"} | null,
- *             "losses":[{"kind","loss","count","is_loss":bool,"sentence"}], "collectors":[{"collector","on":bool,
+ *             "notes":[TEXT] (what the figures do not say by themselves), "losses":[{"kind","loss","count","is_loss":bool,"sentence"}], "collectors":[{"collector","on":bool,
  *             "sentence","enable_ns"}], "cost":{"step_before_ns"|null,"step_during_ns"|null,"step_after_ns"|null,
  *             "enable_ns","drain_ns","agent_cpu_ns","agent_bytes","late_steps"}, "derive_ns" (last event to summary)
  *

@@ -16,7 +16,7 @@ const char *schedule_check(const struct schedule *s)
 	return NULL;
 }
 
-static uint64_t cycle_steps(const struct schedule *s)
+uint64_t schedule_period(const struct schedule *s)
 {
 	return (uint64_t)s->wait + s->warmup + s->active;
 }
@@ -28,7 +28,7 @@ enum schedule_state schedule_state(const struct schedule *s, uint64_t position, 
 	if (position < s->skip_first)
 		return SCHEDULE_NONE;
 	position -= s->skip_first;
-	uint64_t steps = cycle_steps(s);
+	uint64_t steps = schedule_period(s);
 	if (steps == 0)
 		return SCHEDULE_NONE;
 	uint64_t cycle = position / steps, at = position % steps;
@@ -45,7 +45,7 @@ enum schedule_state schedule_state(const struct schedule *s, uint64_t position, 
 
 uint64_t schedule_warmup_at(const struct schedule *s, uint64_t cycle)
 {
-	return s->skip_first + cycle * cycle_steps(s) + s->wait;
+	return s->skip_first + cycle * schedule_period(s) + s->wait;
 }
 
 uint64_t schedule_record_at(const struct schedule *s, uint64_t cycle)

@@ -27,6 +27,9 @@ const char *schedule_check(const struct schedule *schedule);
  * that the position belongs to (0 before the first). */
 enum schedule_state schedule_state(const struct schedule *schedule, uint64_t position, uint64_t *ret_cycle);
 
+/* Steps of a cycle: from the first recorded step of one to that of the next. */
+uint64_t schedule_period(const struct schedule *schedule);
+
 /* First position of a cycle's warm-up (or of its recording where warmup is 0), and of its recording. */
 uint64_t schedule_warmup_at(const struct schedule *schedule, uint64_t cycle);
 uint64_t schedule_record_at(const struct schedule *schedule, uint64_t cycle);

@@ -2,6 +2,7 @@
  * half is in agent/sink.c. No state; a struct segment belongs to one thread at a time. */
 #include "segment.h"
 #include "limits.h"
+#include "mapping.h"
 #include "sealed.h"
 #include "system.h"
 #include "version.h"
@@ -20,6 +21,9 @@
 /* Offsets are multiples of it, so that memory is given to each part on its own. Also where pages are larger (aarch64). */
 #define SEGMENT_ALIGN 65536u
 #define STRINGS_READY_FIRST 65536u
+/* Of a segment that is mapped in part: less is not worth recording into. */
+#define STRINGS_LEAST (1u << 20)
+#define CHUNKS_LEAST 16u
 
 static uint64_t align(uint64_t offset)
 {
@@ -27,6 +31,11 @@ static uint64_t align(uint64_t offset)
 }
 
 static uint32_t smaller(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t smaller_size(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
@@ -183,8 +192,30 @@ static int header_check(const struct segment_header *header, uint64_t file_bytes
 	return 0;
 }
 
+/* Makes the view that `header` describes one of at most so many bytes: fewer chunks and names, and the chunks right behind the
+ * names. The file stays as it is; *ret_chunks_at is where they lie in it. */
+static int cut(struct segment_header *header, uint64_t most, uint64_t *ret_chunks_at)
+{
+	*ret_chunks_at = header->chunks_at;
+	if (header->total_bytes <= most)
+		return 0;
+	uint32_t strings = smaller(header->strings_bytes, (uint32_t)smaller_size(most / 8, LIMIT_STRINGS_BYTES));
+	strings = strings < STRINGS_LEAST ? smaller(header->strings_bytes, STRINGS_LEAST) : strings;
+	uint64_t chunks_at = align(header->strings_at + strings);
+	if (header->chunks_at % SEGMENT_ALIGN || chunks_at > header->chunks_at || chunks_at >= most)
+		return -ENOMEM;
+	uint64_t count = (most - chunks_at) / header->chunk_bytes;
+	if (count < CHUNKS_LEAST && count < header->chunk_count)
+		return -ENOMEM;
+	header->strings_bytes = strings;
+	header->chunk_count = smaller(header->chunk_count, (uint32_t)smaller_size(count, LIMIT_CHUNKS));
+	header->chunks_at = chunks_at;
+	header->total_bytes = chunks_at + (uint64_t)header->chunk_count * header->chunk_bytes;
+	return 0;
+}
+
 /* Both sides' map: nothing of the peer is believed. */
-static int map_checked(struct segment *segment, int fd)
+static int map_checked(struct segment *segment, int fd, uint64_t most)
 {
 	int error = sealed_check(fd);
 	if (error)
@@ -197,19 +228,26 @@ static int map_checked(struct segment *segment, int fd)
 		return -EPROTO;
 	if (status.st_size < (off_t)sizeof(struct segment_header))
 		return -EPROTO;
-	uint64_t bytes = (uint64_t)status.st_size;
+	uint64_t bytes = (uint64_t)status.st_size, chunks_at;
 	/* Everything that segment_create makes is smaller; bounds the address space that a peer can make us reserve. */
 	if (bytes > LIMIT_SEGMENT_BYTES_MAX + 2 * (uint64_t)LIMIT_STRINGS_BYTES)
 		return -EPROTO;
-	void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (map == MAP_FAILED)
-		return errno == EPERM || errno == EACCES ? -EPROTO : -errno;
 	struct segment_header header;
-	memcpy(&header, map, offsetof(struct segment_header, chunks_ready));
-	copied();
+	const ssize_t constant = offsetof(struct segment_header, chunks_ready);
+	if (pread(fd, &header, (size_t)constant, 0) != constant)
+		return -EPROTO;
 	error = header_check(&header, bytes);
-	if (error) {
-		munmap(map, bytes);
+	if (!error)
+		error = cut(&header, most, &chunks_at);
+	if (error)
+		return error;
+	unsigned char *map = mapping_new(NULL, header.total_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (!map)
+		return errno == EPERM || errno == EACCES ? -EPROTO : -errno;
+	if (chunks_at != header.chunks_at && !mapping_new(map + header.chunks_at, header.total_bytes - header.chunks_at,
+							  PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)chunks_at)) {
+		error = -errno;
+		munmap(map, header.total_bytes);
 		return error;
 	}
 	view(segment, fd, map, &header);
@@ -218,12 +256,16 @@ static int map_checked(struct segment *segment, int fd)
 
 int segment_adopt(struct segment *segment, int fd)
 {
-	return map_checked(segment, fd);
+	return map_checked(segment, fd, UINT64_MAX);
 }
 
-int segment_map(struct segment *segment, int fd)
+int segment_map(struct segment *segment, int fd, uint64_t most)
 {
-	return map_checked(segment, fd);
+	int error = map_checked(segment, fd, most);
+	/* A fork child of the job has no business with it, for all of its life. */
+	if (!error)
+		madvise(segment->map, segment->map_bytes, MADV_DONTFORK);
+	return error;
 }
 
 void segment_forget(struct segment *segment)
@@ -231,11 +273,17 @@ void segment_forget(struct segment *segment)
 	madvise(segment->map, segment->map_bytes, MADV_REMOVE);
 }
 
-void segment_deinit(struct segment *segment)
+void segment_unmap(struct segment *segment)
 {
 	munmap(segment->map, segment->map_bytes);
-	close(segment->fd);
 	*segment = (struct segment){.fd = -1};
+}
+
+void segment_deinit(struct segment *segment)
+{
+	int fd = segment->fd;
+	segment_unmap(segment);
+	close(fd);
 }
 
 int segment_identity(int fd, uint64_t *ret_device, uint64_t *ret_inode)

@@ -125,16 +125,20 @@ int segment_provide(struct segment *segment, uint32_t chunks, uint32_t strings_b
  * Takes the descriptor on success. Returns 0, a negative errno, or -EPROTO where it is not a segment of ours. */
 int segment_adopt(struct segment *segment, int fd);
 
-/* Agent: maps a descriptor from the daemon and checks seals, header and bounds. Takes the descriptor on success.
- * Returns 0, a negative errno, or -EPROTO. */
-int segment_map(struct segment *segment, int fd);
+/* Agent: maps a descriptor from the daemon and checks seals, header and bounds. No fork child inherits the mapping. Takes the
+ * descriptor on success. Of what does not fit into `most` bytes of address space fewer chunks and names are mapped. Returns 0, a
+ * negative errno (-ENOMEM also where `most` is too little, -EAGAIN where the process may lock no more memory and has all locked
+ * that it maps), or -EPROTO. */
+int segment_map(struct segment *segment, int fd, uint64_t most);
 
 /* Daemon: gives the segment's memory back, whoever else keeps it mapped: what they write from now on is charged to them. Its
  * contents are gone. */
 void segment_forget(struct segment *segment);
 
-/* Unmaps and closes. For the daemon; the agent keeps mappings (agent/sink.c tells why). */
+/* Unmaps and closes. For the daemon. */
 void segment_deinit(struct segment *segment);
+/* Unmaps only: the agent's descriptors are closed elsewhere (agent/keeper.h). */
+void segment_unmap(struct segment *segment);
 
 /* Agent, any thread: takes room for a text of `bytes` bytes, UNFINISHED, at or behind *tail, which is moved on (0 at first; it
  * belongs to all threads). Never waits for another thread. Returns its id, 0 where there is no room. */

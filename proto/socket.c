@@ -274,6 +274,11 @@ ssize_t socket_receive(int fd, void *packet, size_t size, int *fds, unsigned *nf
 	unsigned room = nfds ? *nfds : 0;
 	if (nfds)
 		*nfds = 0;
+	/* What nobody wants is not even received: to close it may take its time. */
+	if (room == 0) {
+		message.msg_control = NULL;
+		message.msg_controllen = 0;
+	}
 	ssize_t n = recvmsg(fd, &message, flags | MSG_CMSG_CLOEXEC);
 	/* A peer that has closed without having read all that was sent to it: the kernel tells that first, and once, but what the
 	 * peer has sent before is there all the same. */
@@ -281,12 +286,8 @@ ssize_t socket_receive(int fd, void *packet, size_t size, int *fds, unsigned *nf
 		n = recvmsg(fd, &message, flags | MSG_CMSG_CLOEXEC);
 	if (n < 0)
 		return -errno;
-	if (message.msg_flags & MSG_TRUNC) {
-		take_descriptors(&message, NULL, 0);
-		return -EMSGSIZE;
-	}
 	unsigned taken = take_descriptors(&message, fds, room);
 	if (nfds)
 		*nfds = taken;
-	return n;
+	return message.msg_flags & MSG_TRUNC ? -EMSGSIZE : n;
 }

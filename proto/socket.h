@@ -30,7 +30,7 @@ int socket_connect(const char *path);
 int socket_send(int fd, const void *packet, size_t n, const int *fds, unsigned nfds);
 
 /* Receives one packet. Returns its length, 0 at the end of the connection, or a negative errno (-EMSGSIZE: it was longer
- * than `size` and is lost). Descriptors are CLOEXEC; *nfds is the room in fds on entry, the number received on return; any
+ * than `size` and is lost, but for its descriptors). Descriptors are CLOEXEC; *nfds is the room in fds on entry, the number received on return; any
  * beyond that are closed. `flags` goes to recvmsg. */
 ssize_t socket_receive(int fd, void *packet, size_t size, int *fds, unsigned *nfds, int flags);
 

@@ -33,11 +33,17 @@ static inline int system_lstat(const char *path, struct stat *ret)
 	return (int)syscall(SYS_newfstatat, AT_FDCWD, path, ret, AT_SYMLINK_NOFOLLOW);
 }
 
+/* Not by the library that a job may have put over close(), which would take the number for one of its own. */
+static inline int system_close(int fd)
+{
+	return (int)syscall(SYS_close, fd);
+}
+
 /* The caller's pid namespace: what a peer in another one needs to tell who is meant by a pid. -1 where /proc is not
  * mounted. CLOEXEC. */
 static inline int system_pid_namespace(void)
 {
-	return open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
+	return (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/ns/pid", O_RDONLY | O_CLOEXEC, 0);
 }
 
 #endif

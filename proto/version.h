@@ -6,13 +6,13 @@
 
 /* Control protocol between daemon and agents or clients. Another major is refused; a peer with an older minor works. */
 #define PROTOCOL_MAJOR 1
-#define PROTOCOL_MINOR 1
+#define PROTOCOL_MINOR 2
 
 /* Layout of the segment. An agent refuses another major. */
-#define SEGMENT_VERSION 1
+#define SEGMENT_VERSION 2
 
 /* PRAGMA user_version of capture files and of the catalogue. A newer one is refused with a sentence. */
-#define CAPTURE_SCHEMA_VERSION 2
+#define CAPTURE_SCHEMA_VERSION 3
 #define CATALOGUE_SCHEMA_VERSION 2
 
 #endif

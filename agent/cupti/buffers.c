@@ -1,7 +1,12 @@
-/* buffers.c - see buffers.h. Two sizes in one piece of address space: large buffers, and when these are all in use small ones,
- * so that a job whose device is far behind goes on being recorded for a while. Free ones lie on two stacks; their heads carry
- * a count, so that a compare-and-swap cannot mistake one visit for another. */
+/* buffers.c - see buffers.h. Three sizes in one piece of address space: large buffers, when these are all in use small ones, and
+ * then tiny ones, so that a job whose device is far behind, or that has very many threads, goes on being recorded for a
+ * while. Free ones lie on a stack for each size; their heads carry a count, so that a compare-and-swap cannot mistake one
+ * visit for another. */
 #include "buffers.h"
+
+#include "../room.h"
+
+#include "../../proto/mapping.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -12,15 +17,22 @@
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
+enum { LARGE, SMALL, TINY, SIZES };
 /* 2 MiB hold about 8,000 launches, so that a job's thread asks for one a few times a second; NVIDIA recommends 1 to 10 MB. */
+static const struct {
+	size_t bytes;
+	uint32_t count, first;
+} sizes[SIZES] = {
+	[LARGE] = {2u << 20, 96, 0},
+	[SMALL] = {64u << 10, 512, 96},
+	[TINY] = {16u << 10, 4096, 608},
+};
 #define LARGE_BYTES ((size_t)2 << 20)
-#define LARGE 128u
-#define SMALL_BYTES ((size_t)64 << 10)
-#define SMALL 512u
-#define BUFFERS (LARGE + SMALL)
-#define POOL_BYTES (LARGE * LARGE_BYTES + SMALL * SMALL_BYTES)
+#define BUFFERS 4704u
 /* Free buffers with pages behind them that are kept ready. */
 #define STOCK 4u
+/* For who asks when there is none left: one record each, that nobody reads. */
+#define SCRATCH_BYTES 4096u
 
 enum { UNUSED, FREE, HELD, READING, COLLECTED };
 
@@ -31,85 +43,126 @@ static struct buffer {
 } buffers[BUFFERS];
 
 static uint8_t *pool;
+/* Buffers of each size that the pool has address space for, and that may be used in this recording: fewer where the process is
+ * near a limit. */
+static uint32_t mapped[SIZES], allowed[SIZES];
+static uint8_t scratch[SCRATCH_BYTES] __attribute__((aligned(64)));
 static uint32_t generation;
-static _Atomic uint64_t heads[2];  /* uses << 32 | index + 1 */
-static _Atomic uint32_t opened[2]; /* buffers of each size that have ever been used */
-static _Atomic int32_t stocked;	   /* large ones on the stack */
-static _Atomic uint64_t bytes_out, bytes_most;
+static _Atomic uint64_t heads[SIZES];  /* uses << 32 | index + 1 */
+static _Atomic uint32_t opened[SIZES]; /* buffers of each size that have ever been used */
+static _Atomic int32_t stacked[SIZES]; /* of these, on the stack */
+
+static unsigned class_of(uint32_t i)
+{
+	return i < sizes[SMALL].first ? LARGE : i < sizes[TINY].first ? SMALL : TINY;
+}
 
 static size_t size_of(uint32_t i)
 {
-	return i < LARGE ? LARGE_BYTES : SMALL_BYTES;
+	return sizes[class_of(i)].bytes;
+}
+
+/* Of the first of a size in the pool. */
+static size_t offset_of(unsigned c)
+{
+	size_t at = 0;
+	while (c-- > 0)
+		at += mapped[c] * sizes[c].bytes;
+	return at;
 }
 
 static uint8_t *data_of(uint32_t i)
 {
-	return i < LARGE ? pool + i * LARGE_BYTES : pool + LARGE * LARGE_BYTES + (i - LARGE) * SMALL_BYTES;
+	unsigned c = class_of(i);
+	return pool + offset_of(c) + (i - sizes[c].first) * sizes[c].bytes;
+}
+
+static size_t pool_bytes(void)
+{
+	return offset_of(SIZES);
 }
 
 static int index_of(const uint8_t *data, uint32_t *ret)
 {
-	if (!pool || data < pool || data >= pool + POOL_BYTES)
+	if (!pool || data < pool || data >= pool + pool_bytes())
 		return 0;
 	size_t at = (size_t)(data - pool);
-	*ret = at < LARGE * LARGE_BYTES ? (uint32_t)(at / LARGE_BYTES)
-					: LARGE + (uint32_t)((at - LARGE * LARGE_BYTES) / SMALL_BYTES);
+	unsigned c = at < offset_of(SMALL) ? LARGE : at < offset_of(TINY) ? SMALL : TINY;
+	*ret = sizes[c].first + (uint32_t)((at - offset_of(c)) / sizes[c].bytes);
 	return data_of(*ret) == data;
 }
 
 static void push(uint32_t i)
 {
-	_Atomic uint64_t *head = &heads[i >= LARGE];
+	unsigned c = class_of(i);
+	_Atomic uint64_t *head = &heads[c];
 	uint64_t seen = atomic_load_explicit(head, memory_order_relaxed);
 	do
 		atomic_store_explicit(&buffers[i].next, (uint32_t)seen, memory_order_relaxed);
 	while (!atomic_compare_exchange_weak_explicit(head, &seen, ((seen >> 32) + 1) << 32 | (i + 1),
 						      memory_order_release, memory_order_relaxed));
-	if (i < LARGE)
-		atomic_fetch_add_explicit(&stocked, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&stacked[c], 1, memory_order_relaxed);
 }
 
 /* Index + 1, or 0. */
-static uint32_t pop(int small)
+static uint32_t pop(unsigned c)
 {
-	uint64_t seen = atomic_load_explicit(&heads[small], memory_order_acquire), next;
+	uint64_t seen = atomic_load_explicit(&heads[c], memory_order_acquire), next;
 	do {
 		if (!(uint32_t)seen)
 			return 0;
 		next = atomic_load_explicit(&buffers[(uint32_t)seen - 1].next, memory_order_relaxed);
-	} while (!atomic_compare_exchange_weak_explicit(&heads[small], &seen, ((seen >> 32) + 1) << 32 | next,
+	} while (!atomic_compare_exchange_weak_explicit(&heads[c], &seen, ((seen >> 32) + 1) << 32 | next,
 							memory_order_acquire, memory_order_acquire));
-	if (!small)
-		atomic_fetch_sub_explicit(&stocked, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&stacked[c], 1, memory_order_relaxed);
 	return (uint32_t)seen;
 }
 
 /* One that was never used: its pages are made accessible. Index + 1, or 0. */
-static uint32_t open_one(int small)
+static uint32_t open_one(unsigned c)
 {
-	uint32_t most = small ? SMALL : LARGE, i = atomic_load_explicit(&opened[small], memory_order_relaxed);
+	uint32_t i = atomic_load_explicit(&opened[c], memory_order_relaxed);
 	do
-		if (i >= most)
+		if (i >= allowed[c])
 			return 0;
-	while (!atomic_compare_exchange_weak(&opened[small], &i, i + 1));
-	i += small ? LARGE : 0;
+	while (!atomic_compare_exchange_weak(&opened[c], &i, i + 1));
+	i += sizes[c].first;
 	int saved = errno;
 	int r = mprotect(data_of(i), size_of(i), PROT_READ | PROT_WRITE);
 	errno = saved;
 	return r < 0 ? 0 : i + 1;
 }
 
+/* As many of each size as so many bytes hold. */
+static void fit(uint64_t bytes, uint32_t ret_most[SIZES])
+{
+	static const uint8_t eighths[SIZES] = {[LARGE] = 5, [SMALL] = 1, [TINY] = 2};
+	for (unsigned c = 0; c < SIZES; c++) {
+		uint64_t n = bytes / 8 * eighths[c] / sizes[c].bytes;
+		ret_most[c] = n < sizes[c].count ? (uint32_t)n : sizes[c].count;
+	}
+}
+
 int buffers_begin(uint32_t number)
 {
 	if (!pool) {
 		/* Nothing behind it until it is used, so that it counts as address space alone. */
-		void *map = mmap(NULL, POOL_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		if (map == MAP_FAILED)
+		fit(room_space(), mapped);
+		void *map =
+			mapping_new(NULL, pool_bytes(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (!map)
 			return -ENOMEM;
 		pool = map;
 	}
+	fit(room_memory(), allowed);
+	for (unsigned c = 0; c < SIZES; c++) {
+		/* Those that have been used are the process's already. */
+		allowed[c] += atomic_load_explicit(&opened[c], memory_order_relaxed);
+		allowed[c] = allowed[c] < mapped[c] ? allowed[c] : mapped[c];
+	}
+	if (!allowed[LARGE] && !allowed[SMALL])
+		return -ENOMEM;
 	generation = number;
-	atomic_store(&bytes_most, atomic_load(&bytes_out));
 	return 0;
 }
 
@@ -123,13 +176,13 @@ void buffers_stock(int cold)
 {
 	uint32_t warm[STOCK], n = 0;
 	if (cold) {
-		while (n < STOCK && (warm[n] = pop(0)) != 0)
+		while (n < STOCK && (warm[n] = pop(LARGE)) != 0)
 			populate(warm[n++] - 1);
 		while (n > 0)
 			push(warm[--n] - 1);
 	}
-	while (atomic_load_explicit(&stocked, memory_order_relaxed) < (int32_t)STOCK) {
-		uint32_t i = open_one(0);
+	while (atomic_load_explicit(&stacked[LARGE], memory_order_relaxed) < (int32_t)STOCK) {
+		uint32_t i = open_one(LARGE);
 		if (!i)
 			return;
 		populate(i - 1);
@@ -141,10 +194,10 @@ void buffers_stock(int cold)
 uint8_t *buffers_take(size_t *ret_bytes)
 {
 	uint32_t i = 0;
-	for (int small = 0; !i && small < 2; small++) {
-		i = pop(small);
+	for (unsigned c = 0; !i && c < SIZES; c++) {
+		i = pop(c);
 		if (!i)
-			i = open_one(small);
+			i = open_one(c);
 	}
 	*ret_bytes = 0;
 	if (!i)
@@ -153,11 +206,20 @@ uint8_t *buffers_take(size_t *ret_bytes)
 	buffers[i].generation = generation;
 	atomic_store_explicit(&buffers[i].state, HELD, memory_order_release);
 	*ret_bytes = size_of(i);
-	uint64_t out = atomic_fetch_add_explicit(&bytes_out, *ret_bytes, memory_order_relaxed) + *ret_bytes;
-	/* Racy: of two threads the smaller one may win; the next request puts that right. */
-	if (out > atomic_load_explicit(&bytes_most, memory_order_relaxed))
-		atomic_store_explicit(&bytes_most, out, memory_order_relaxed);
 	return data_of(i);
+}
+
+uint8_t *buffers_scratch(size_t *ret_bytes)
+{
+	*ret_bytes = sizeof scratch;
+	return scratch;
+}
+
+int buffers_scarce(void)
+{
+	uint32_t out = atomic_load_explicit(&opened[TINY], memory_order_relaxed) -
+		       (uint32_t)atomic_load_explicit(&stacked[TINY], memory_order_relaxed);
+	return out > allowed[TINY] / 2;
 }
 
 static int move(uint32_t i, uint32_t from, uint32_t to)
@@ -169,6 +231,8 @@ static int move(uint32_t i, uint32_t from, uint32_t to)
 int buffers_receive(uint8_t *data, uint32_t *ret_generation)
 {
 	uint32_t i;
+	if (data == scratch)
+		return 0;
 	if (!index_of(data, &i))
 		return -1;
 	*ret_generation = buffers[i].generation;
@@ -192,7 +256,6 @@ void buffers_give(uint8_t *data, size_t used)
 		madvise(data, size_of(i), MADV_DONTNEED);
 	else
 		memset(data, 0, used);
-	atomic_fetch_sub_explicit(&bytes_out, size_of(i), memory_order_relaxed);
 	atomic_store_explicit(&buffers[i].state, FREE, memory_order_relaxed);
 	push(i);
 }
@@ -207,8 +270,8 @@ uint32_t buffers_held(uint32_t *ret_written)
 {
 	uint32_t held = 0;
 	*ret_written = 0;
-	for (int small = 0; small < 2; small++) {
-		uint32_t first = small ? LARGE : 0, n = atomic_load_explicit(&opened[small], memory_order_acquire);
+	for (unsigned c = 0; c < SIZES; c++) {
+		uint32_t first = sizes[c].first, n = atomic_load_explicit(&opened[c], memory_order_acquire);
 		for (uint32_t i = first; i < first + n; i++) {
 			uint32_t state = atomic_load_explicit(&buffers[i].state, memory_order_acquire);
 			held += state == HELD || state == READING;
@@ -247,9 +310,9 @@ uint8_t *buffers_collect(uint32_t *at, size_t *ret_bytes, uint32_t *ret_generati
 {
 	static void *copied;
 	if (!copied) {
-		void *map = mmap(NULL, LARGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-				 -1, 0);
-		if (map == MAP_FAILED)
+		void *map = mapping_new(NULL, LARGE_BYTES, PROT_READ | PROT_WRITE,
+					MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (!map)
 			return NULL;
 		copied = map;
 	}
@@ -268,17 +331,33 @@ uint8_t *buffers_collect(uint32_t *at, size_t *ret_bytes, uint32_t *ret_generati
 	return NULL;
 }
 
-uint64_t buffers_most(void)
+/* Pages of data_of(first) and the `bytes` behind it that are there. */
+static uint64_t resident(uint32_t first, size_t bytes)
 {
-	return atomic_load_explicit(&bytes_most, memory_order_relaxed);
+	unsigned char pages[512];
+	uint64_t n = 0;
+	uint8_t *at = data_of(first), *end = at + bytes;
+	while (at < end) {
+		size_t some = (size_t)(end - at) < sizeof pages * 4096 ? (size_t)(end - at) : sizeof pages * 4096;
+		/* Where that may not be asked: all of what was ever used. */
+		if (mincore(at, some, pages) < 0)
+			memset(pages, 1, sizeof pages);
+		for (size_t i = 0; i < some / 4096; i++)
+			n += pages[i] & 1;
+		at += some;
+	}
+	return n;
 }
 
 uint64_t buffers_bytes(void)
 {
-	uint64_t used = atomic_load_explicit(&opened[0], memory_order_relaxed) * LARGE_BYTES +
-			atomic_load_explicit(&opened[1], memory_order_relaxed) * SMALL_BYTES;
-	uint64_t most = buffers_most() + STOCK * LARGE_BYTES;
-	return most < used ? most : used;
+	uint64_t pages = 0;
+	int saved = errno;
+	for (unsigned c = 0; pool && c < SIZES; c++)
+		pages += resident(sizes[c].first,
+				  atomic_load_explicit(&opened[c], memory_order_relaxed) * sizes[c].bytes);
+	errno = saved;
+	return pages * 4096;
 }
 
 void buffers_trim(void)
@@ -286,8 +365,8 @@ void buffers_trim(void)
 	static uint16_t trimmed[BUFFERS];
 	uint32_t n = 0, i;
 	/* Off the stacks meanwhile, so that nobody takes one whose content is about to go. */
-	for (int small = 0; small < 2; small++)
-		while (n < BUFFERS && (i = pop(small)) != 0) {
+	for (unsigned c = 0; c < SIZES; c++)
+		while (n < BUFFERS && (i = pop(c)) != 0) {
 			madvise(data_of(i - 1), size_of(i - 1), MADV_DONTNEED);
 			trimmed[n++] = (uint16_t)(i - 1);
 		}

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Takes address space where there is none yet and counts from now on. 0 or -ENOMEM. Agent's thread. */
+/* Takes address space where there is none yet; buffers are of this generation from now on. 0 or -ENOMEM. Agent's thread. */
 int buffers_begin(uint32_t generation);
 
 /* Makes some free buffers' pages ready, so that the job's threads do not fault on them; with `cold` also those of buffers that
@@ -22,8 +22,14 @@ void buffers_stock(int cold);
  * up too. */
 uint8_t *buffers_take(size_t *ret_bytes);
 
+/* Where there is none, and CUPTI must get one all the same: always the same piece, for one record that nobody reads. */
+uint8_t *buffers_scratch(size_t *ret_bytes);
+
+/* Is the pool nearly used up? */
+int buffers_scarce(void);
+
 /* CUPTI has given back `data`. 1: it is ours and now the caller's to read, its generation in *ret_generation; 0: ours, but not
- * CUPTI's (it came twice, or was collected already); -1: not ours. Any thread. */
+ * CUPTI's (it came twice, or was collected already), or the scratch piece; -1: not ours. Any thread. */
 int buffers_receive(uint8_t *data, uint32_t *ret_generation);
 
 /* Ends reading: clears its first `used` bytes (all of it where SIZE_MAX) and makes it free. */
@@ -39,10 +45,7 @@ size_t buffers_filled(void);
  * writing. Good until the next call; NULL where there is none. Agent's thread. */
 uint8_t *buffers_collect(uint32_t *at, size_t *ret_bytes, uint32_t *ret_generation);
 
-/* Most bytes of buffers that were CUPTI's or read at a time since buffers_begin. */
-uint64_t buffers_most(void);
-
-/* Bytes of the job's memory that the pool took for this: at most. */
+/* Bytes of the job's memory that lie behind the pool now. */
 uint64_t buffers_bytes(void);
 
 /* Gives the memory, not the addresses, of the free buffers back. */

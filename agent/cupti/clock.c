@@ -7,6 +7,8 @@
 
 #include "../sink.h"
 
+#include "../../proto/mapping.h"
+
 #include <errno.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -43,21 +45,23 @@ static struct reading *readings;
 static _Atomic uint32_t count;
 static _Atomic uint32_t writing;
 static _Atomic uint32_t stepped;
+static _Atomic uint32_t silent; /* the last look at CUPTI's clock had no answer */
 static _Atomic uint64_t worst;
 static clock_reader read_ticks;
 
 int clock_begin(clock_reader reader)
 {
 	if (!readings) {
-		void *map = mmap(NULL, READINGS * sizeof *readings, PROT_READ | PROT_WRITE,
-				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		if (map == MAP_FAILED)
+		void *map = mapping_new(NULL, READINGS * sizeof *readings, PROT_READ | PROT_WRITE,
+					MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (!map)
 			return -ENOMEM;
 		readings = map;
 	}
 	atomic_store(&count, 0);
 	atomic_store(&writing, 0);
 	atomic_store(&stepped, 0);
+	atomic_store(&silent, 0);
 	atomic_store(&worst, 0);
 	read_ticks = reader;
 	return 0;
@@ -141,6 +145,7 @@ int clock_sample(uint64_t spacing)
 		return 0;
 	struct reading next = {0};
 	int error = take(&next);
+	atomic_store_explicit(&silent, error != 0, memory_order_relaxed);
 	if (error)
 		return error;
 	if (!atomic_compare_exchange_strong_explicit(&writing, &idle, 1, memory_order_acquire, memory_order_relaxed))
@@ -159,10 +164,16 @@ int clock_sample(uint64_t spacing)
 	return 0;
 }
 
-uint64_t clock_error(int *ret_stepped)
+uint64_t clock_error(int *ret_stepped, int *ret_silent)
 {
+	uint64_t error = atomic_load_explicit(&worst, memory_order_relaxed);
+	uint32_t n = atomic_load_explicit(&count, memory_order_acquire);
 	*ret_stepped = (int)atomic_load_explicit(&stepped, memory_order_relaxed);
-	return atomic_load_explicit(&worst, memory_order_relaxed);
+	*ret_silent = (int)atomic_load_explicit(&silent, memory_order_relaxed);
+	/* Nobody has seen since how it runs. */
+	if (*ret_silent && n)
+		error += (uint64_t)((double)(sink_now() - readings[n - 1].time) * RATE_CHANGE);
+	return error;
 }
 
 /* ---------------------------------------------------------------- conversion */

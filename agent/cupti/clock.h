@@ -35,7 +35,8 @@ uint64_t clock_convert(struct clock_cursor *cursor, uint64_t ticks);
  * wrong order. */
 uint64_t clock_between(const struct clock_cursor *cursor, uint64_t start, uint64_t end, uint64_t ticks);
 
-/* Most ns by which any time of the session may be off. *ret_stepped: the clock jumped, or changed its rate. */
-uint64_t clock_error(int *ret_stepped);
+/* Most ns by which any time of the session may be off. *ret_stepped: the clock jumped, or changed its rate. *ret_silent: it has
+ * ceased to answer. */
+uint64_t clock_error(int *ret_stepped, int *ret_silent);
 
 #endif

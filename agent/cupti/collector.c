@@ -109,8 +109,10 @@ static int cupti_probe(char *sentence, size_t bytes)
 	return !hung && !tool;
 }
 
-static int arm(uint64_t patience)
+/* others: is another client of CUPTI there? Else that is asked where the recording is switched on. */
+static int arm(uint64_t patience, int *others)
 {
+	static unsigned watched;
 	session.sentence[0] = 0;
 	if (!cupti_driver_mapped() || cupti_load_driver() < 0) {
 		session_say(no_driver);
@@ -140,9 +142,9 @@ static int arm(uint64_t patience)
 		return error;
 	}
 	/* Before the handlers of libraries that were there earlier: at exit we are done before the driver is. */
-	life_watch_exit();
+	life_watch_exit(&watched);
 	error = run(session_learn, NULL, sink_now() + patience);
-	return error ? error : run(session_ask, NULL, sink_now() + patience);
+	return error ? error : run(session_ask, others, sink_now() + patience);
 }
 
 /* Where it failed: the reason, for the user. */
@@ -166,7 +168,7 @@ static int cupti_others(char *sentence, size_t bytes)
 		session_say(tool);
 		session_say(" is in the process");
 	} else if (!hung && cupti_driver_mapped() && cupti_without_torch()) {
-		error = arm(ASK_FIRST_NS);
+		error = arm(ASK_FIRST_NS, &yes);
 		if (!hung)
 			guard_stop();
 		if (!error && session.shared)
@@ -179,7 +181,7 @@ static int cupti_others(char *sentence, size_t bytes)
 static int cupti_arm(const struct collector_request *request, char *sentence, size_t bytes)
 {
 	(void)request;
-	int error = arm(ASK_NS);
+	int error = arm(ASK_NS, NULL);
 	/* A guard that is stuck ends by itself. */
 	if (error && !hung)
 		guard_stop();
@@ -273,28 +275,44 @@ static void drain(uint64_t deadline)
 	run(session_end, NULL, call_until(deadline));
 }
 
-/* Reads what CUPTI did not give back; returns the number of buffers. */
-static uint32_t collect(void)
+/* Reads what CUPTI did not give back, as fast as the daemon takes it in; returns the number of buffers. Room is left for the facts
+ * that make the rest readable. */
+static uint32_t collect(uint64_t deadline)
 {
 	uint32_t at = 0, n = 0, generation;
 	size_t bytes;
-	for (uint8_t *data; (data = buffers_collect(&at, &bytes, &generation)); n++)
-		deliver_buffer(data, bytes, generation != session.generation);
+	unsigned place = gate_enter(GATE_OWN_NS);
+	for (uint8_t *data; (data = buffers_collect(&at, &bytes, &generation)); n++) {
+		if (sink_await_room(deadline))
+			deliver_buffer(data, bytes, generation != session.generation);
+		else
+			deliver_none(data, bytes);
+	}
+	gate_leave(place);
 	return n;
+}
+
+/* 0 where all was known before the recording began. */
+static uint64_t unknown_until(uint64_t known_from)
+{
+	uint64_t start = sink_record_start(), end = sink_record_end() ? sink_record_end() : sink_now();
+	if (!known_from || known_from > end)
+		return end;
+	return known_from > start ? known_from : 0;
 }
 
 static void write_session(const struct deliver_counts *counts, uint32_t collected)
 {
-	int stepped;
+	int stepped, silent;
 	uint32_t written, held = buffers_held(&written);
 	struct sink_thread *sink = sink_enter_pop();
 	if (!sink)
 		return;
 	struct event_session e = {
 		.head = {sizeof e, EVENT_SESSION, 0, 0},
-		.clock_error = clock_error(&stepped),
+		.clock_error = clock_error(&stepped, &silent),
 		.records = counts->records,
-		.buffer_bytes = buffers_most(),
+		.buffer_bytes = buffers_bytes(),
 		.foreign_buffers = session_foreign(),
 		.astray_buffers = collected + held,
 		.early = counts->early,
@@ -305,13 +323,26 @@ static void write_session(const struct deliver_counts *counts, uint32_t collecte
 		.library = sink_string(sink, cupti_api.path, strlen(cupti_api.path), EVENT_SESSION),
 		.kinds = session.kind_count,
 		.runtime_version = cupti_api.runtime,
+		.refused = session.refused,
+		.known_from = unknown_until(counts->known_from),
 	};
 	e.options = (session.graphs_whole ? SESSION_GRAPHS_WHOLE : 0) | (session.all_calls ? SESSION_API_ALL : 0) |
 		    (session.shared ? SESSION_SHARED : 0) | (forced ? SESSION_FORCED : 0) | (hung ? SESSION_HUNG : 0) |
-		    (stepped ? SESSION_CLOCK_STEPPED : 0);
+		    (stepped ? SESSION_CLOCK_STEPPED : 0) | (silent ? SESSION_CLOCK_SILENT : 0) |
+		    (session.exhausted ? SESSION_EXHAUSTED : 0) |
+		    (session.flush_result && collected ? SESSION_NO_FLUSH : 0) |
+		    (!hung && session.left_on ? SESSION_LEFT_ON : 0);
 	/* Everything was asked for and CUPTI said that it was done: somebody else got these. */
-	if (!hung && !session.shared && (collected || session.replaced))
+	if (!hung && !session.shared &&
+	    (session.replaced || (collected && !session.flush_result && !session.exhausted)))
 		e.options |= SESSION_REPLACED;
+	/* Our last record came while the callbacks were ours. */
+	if (session.exhausted)
+		e.missing_from = session.exhausted_at;
+	else if (session.replaced)
+		e.missing_from = counts->last ? counts->last : sink_record_start();
+	if (sink_record_end() && e.missing_from >= sink_record_end())
+		e.missing_from = 0;
 	sink_write(sink, &e);
 	sink_leave(sink);
 }
@@ -324,7 +355,9 @@ static void cupti_drain(uint64_t deadline)
 	uint64_t from = sink_now();
 	drain(deadline);
 	drain_ns = sink_now() - from;
-	uint32_t collected = collect();
+	/* What CUPTI did not give back takes time, too. */
+	uint64_t more = deadline > from ? (deadline - from) / 3 : 0;
+	uint32_t collected = collect(deadline + more);
 	deliver_end(deadline + 50 * MILLISECOND, &counts);
 	if (!hung)
 		sink_lost_many(LOSS_DRIVER, 0, session.dropped);

@@ -20,8 +20,13 @@
 #define DECODERS 6u
 /* A reading of the clock for each buffer, but not more often than this. */
 #define SAMPLE_NS 1000000u
-/* What began so long before the recording was launched before it. */
-#define BEFORE_NS 1000000u
+/* What ended so long before the recording is no part of it, unless the devices' clock is seen to be farther off, which the first records
+ * cannot show yet. What is kept in vain, derive takes out. */
+#define BEFORE_NS 100000000u
+/* And no clock is as far off as that. */
+#define SKEW_MOST_NS 1000000000u
+/* Devices of which it is known since when all of their work is. */
+#define DEVICES 64u
 /* Threads, of which a driver call may wait for the runtime call around it. */
 #define WAITING 64u
 #define WAITING_CALLS 4u
@@ -30,6 +35,8 @@
 #define THREAD_NUMBERS 4096u
 /* Names of kernels by address: direct-mapped. */
 #define NAMES 256u
+/* CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_CONTEXT_SYNCHRONIZE */
+#define SYNC_OF_CONTEXT 4u
 
 struct waiting {
 	uint32_t thread, correlation, count;
@@ -69,6 +76,11 @@ struct decoder {
 static struct decoder decoders[DECODERS];
 static struct deliver_settings settings;
 static _Atomic uint64_t records;
+/* Most ns by which an operation began before its call. */
+static _Atomic uint64_t skew;
+/* In CUPTI's ticks, 0 = none: the first operation of each device, the first end of a wait for all of a context's work, and
+ * the last call or operation of all. */
+static _Atomic uint64_t first_work[DEVICES], first_wait, last_record;
 /* pthread_self() cut to 32 bits << 32 | tid */
 static _Atomic uint64_t thread_numbers[THREAD_NUMBERS];
 
@@ -99,15 +111,31 @@ static uint32_t tid_of(uint32_t thread)
 
 /* ---------------------------------------------------------------- the device side */
 
-/* Times into `start` and `duration` of the event, losses counted; 0 where it is not the recording's. What still ran at its
- * beginning, or has no times, is written: whether its call lies in a step is found later. */
+static void earliest(_Atomic uint64_t *ret, uint64_t ticks)
+{
+	uint64_t seen = atomic_load_explicit(ret, memory_order_relaxed);
+	while ((!seen || ticks < seen) &&
+	       !atomic_compare_exchange_weak_explicit(ret, &seen, ticks, memory_order_relaxed, memory_order_relaxed))
+		;
+}
+
+static void latest(_Atomic uint64_t *ret, uint64_t ticks)
+{
+	uint64_t seen = atomic_load_explicit(ret, memory_order_relaxed);
+	while (ticks > seen &&
+	       !atomic_compare_exchange_weak_explicit(ret, &seen, ticks, memory_order_relaxed, memory_order_relaxed))
+		;
+}
+
+/* Times into `start` and `duration` of the event, losses counted; 0 where it is not the recording's. What may have been under way
+ * at its beginning, or has no times, is written: whether its call lies in a step, or its time, is found later. */
 static int device_times(struct decoder *d, struct event_head *head, const struct cupti_times *times,
 			uint64_t *ret_start, uint64_t *ret_duration)
 {
 	if (!d->from)
 		return 0;
 	uint64_t end = times->end ? clock_convert(&d->cursor, times->end) : 0;
-	if (times->end ? end < d->from : d->stale)
+	if (times->end ? end + BEFORE_NS + atomic_load_explicit(&skew, memory_order_relaxed) < d->from : d->stale)
 		return 0;
 	*ret_start = *ret_duration = 0;
 	if (!times->start) {
@@ -115,9 +143,6 @@ static int device_times(struct decoder *d, struct event_head *head, const struct
 		return 1;
 	}
 	*ret_start = clock_convert(&d->cursor, times->start);
-	/* It was launched in warm-up, whatever the clocks of host and device think of each other. */
-	if (*ret_start + BEFORE_NS < d->from)
-		return 0;
 	if (!times->end) {
 		sink_lost_many(LOSS_UNFINISHED, head->kind, 1);
 		end = d->now;
@@ -129,18 +154,33 @@ static int device_times(struct decoder *d, struct event_head *head, const struct
 	return 1;
 }
 
+/* The device's clock says that an operation began before its call. */
+static void note_early(struct decoder *d, uint64_t operation, uint64_t call)
+{
+	uint64_t by = clock_convert(&d->cursor, call) - clock_convert(&d->cursor, operation);
+	d->early += d->from != 0;
+	if (by < SKEW_MOST_NS)
+		latest(&skew, by);
+}
+
 /* Do the operation and its call, whichever came first, lie in the wrong order? Both in CUPTI's ticks, so that our own
  * conversion has no part in it. */
-static void pair_operation(struct decoder *d, uint32_t correlation, uint64_t start)
+static void pair_operation(struct decoder *d, uint32_t device, uint32_t correlation, uint64_t start)
 {
 	struct pair *p = &d->pairs[correlation & (PAIRS - 1)];
-	if (!start || !correlation)
+	if (!start)
+		return;
+	if (device < DEVICES)
+		earliest(&first_work[device], start);
+	latest(&last_record, start);
+	if (!correlation)
 		return;
 	if (p->correlation != correlation)
 		*p = (struct pair){correlation, 0, start};
 	else if (!p->operation)
 		p->operation = start;
-	d->early += p->call && start < p->call;
+	if (p->call && start < p->call)
+		note_early(d, start, p->call);
 }
 
 static void pair_call(struct decoder *d, uint32_t correlation, uint64_t start)
@@ -150,7 +190,8 @@ static void pair_call(struct decoder *d, uint32_t correlation, uint64_t start)
 		return;
 	if (p->correlation != correlation)
 		*p = (struct pair){correlation, 0, 0};
-	d->early += !p->call && p->operation && p->operation < start;
+	if (!p->call && p->operation && p->operation < start)
+		note_early(d, p->operation, start);
 	p->call = start;
 }
 
@@ -170,8 +211,10 @@ static void write_kernel(struct decoder *d, const void *record)
 	struct event_kernel e;
 	struct cupti_times times;
 	const char *name;
-	if (!cupti_decode_kernel(settings.layout, record, &e, &times, &name) ||
-	    !device_times(d, &e.head, &times, &e.start, &e.duration))
+	if (!cupti_decode_kernel(settings.layout, record, &e, &times, &name))
+		return;
+	pair_operation(d, e.device, e.correlation, times.start);
+	if (!device_times(d, &e.head, &times, &e.start, &e.duration))
 		return;
 	if (times.queued)
 		e.queued = clock_convert(&d->cursor, times.queued);
@@ -179,7 +222,6 @@ static void write_kernel(struct decoder *d, const void *record)
 		e.submitted = clock_convert(&d->cursor, times.submitted);
 	if (name)
 		e.name = kernel_name(d, name);
-	pair_operation(d, e.correlation, times.start);
 	sink_write(d->sink, &e);
 }
 
@@ -187,10 +229,11 @@ static void write_copy(struct decoder *d, const void *record, int peer)
 {
 	struct event_copy e;
 	struct cupti_times times;
-	if (!(peer ? cupti_decode_peer_copy : cupti_decode_copy)(settings.layout, record, &e, &times) ||
-	    !device_times(d, &e.head, &times, &e.start, &e.duration))
+	if (!(peer ? cupti_decode_peer_copy : cupti_decode_copy)(settings.layout, record, &e, &times))
 		return;
-	pair_operation(d, e.correlation, times.start);
+	pair_operation(d, e.device, e.correlation, times.start);
+	if (!device_times(d, &e.head, &times, &e.start, &e.duration))
+		return;
 	sink_write(d->sink, &e);
 }
 
@@ -198,10 +241,11 @@ static void write_set(struct decoder *d, const void *record)
 {
 	struct event_set e;
 	struct cupti_times times;
-	if (!cupti_decode_set(settings.layout, record, &e, &times) ||
-	    !device_times(d, &e.head, &times, &e.start, &e.duration))
+	if (!cupti_decode_set(settings.layout, record, &e, &times))
 		return;
-	pair_operation(d, e.correlation, times.start);
+	pair_operation(d, e.device, e.correlation, times.start);
+	if (!device_times(d, &e.head, &times, &e.start, &e.duration))
+		return;
 	sink_write(d->sink, &e);
 }
 
@@ -209,10 +253,11 @@ static void write_graph(struct decoder *d, const void *record)
 {
 	struct event_graph_launch e;
 	struct cupti_times times;
-	if (!cupti_decode_graph(settings.layout, record, &e, &times) ||
-	    !device_times(d, &e.head, &times, &e.start, &e.duration))
+	if (!cupti_decode_graph(settings.layout, record, &e, &times))
 		return;
-	pair_operation(d, e.correlation, times.start);
+	pair_operation(d, e.device, e.correlation, times.start);
+	if (!device_times(d, &e.head, &times, &e.start, &e.duration))
+		return;
 	sink_write(d->sink, &e);
 }
 
@@ -280,6 +325,7 @@ static void write_call(struct decoder *d, const void *record)
 	if (!wanted)
 		return;
 	pair_call(d, e.correlation, times.start);
+	latest(&last_record, times.start);
 	int kept = host_step(d, &e.head, times.start, &e.start);
 	e.duration = span(d, e.start, times.end);
 	e.name = kept ? call_name(d, e.domain, e.cbid) : 0;
@@ -301,7 +347,11 @@ static void write_sync(struct decoder *d, const void *record)
 {
 	struct event_sync e;
 	struct cupti_times times;
-	if (!cupti_decode_sync(settings.layout, record, &e, &times) || !host_step(d, &e.head, times.start, &e.start))
+	if (!cupti_decode_sync(settings.layout, record, &e, &times))
+		return;
+	if (e.kind == SYNC_OF_CONTEXT && times.end)
+		earliest(&first_wait, times.end);
+	if (!host_step(d, &e.head, times.start, &e.start))
 		return;
 	e.duration = span(d, e.start, times.end);
 	sink_write(d->sink, &e);
@@ -546,18 +596,52 @@ void deliver_buffer(uint8_t *data, size_t valid, int stale)
 		sink_leave(sink);
 }
 
+void deliver_none(uint8_t *data, size_t valid)
+{
+	sink_lost_many(LOSS_NO_SPACE, 0, walk(NULL, data, valid));
+}
+
 /* ---------------------------------------------------------------- a session */
 
 void deliver_begin(const struct deliver_settings *wanted)
 {
 	settings = *wanted;
 	atomic_store_explicit(&records, 0, memory_order_relaxed);
+	atomic_store_explicit(&skew, 0, memory_order_relaxed);
+	for (unsigned i = 0; i < DEVICES; i++)
+		atomic_store_explicit(&first_work[i], 0, memory_order_relaxed);
+	atomic_store_explicit(&first_wait, 0, memory_order_relaxed);
+	atomic_store_explicit(&last_record, 0, memory_order_relaxed);
 	known_begin();
+}
+
+/* CLOCK_MONOTONIC ns, 0 for 0. */
+static uint64_t time_of(_Atomic uint64_t *ticks)
+{
+	struct clock_cursor cursor = {0};
+	uint64_t value = atomic_load_explicit(ticks, memory_order_relaxed);
+	return value ? clock_convert(&cursor, value) : 0;
+}
+
+/* The work of a device that we know of waited for what was launched there before. */
+static uint64_t known_from(uint64_t waited)
+{
+	uint64_t from = 0;
+	for (unsigned i = 0; i < DEVICES; i++) {
+		uint64_t time = time_of(&first_work[i]);
+		if (time > from)
+			from = time;
+	}
+	return !waited || (from && from < waited) ? from : waited;
 }
 
 void deliver_end(uint64_t deadline, struct deliver_counts *ret)
 {
-	*ret = (struct deliver_counts){.records = atomic_load_explicit(&records, memory_order_relaxed)};
+	*ret = (struct deliver_counts){
+		.records = atomic_load_explicit(&records, memory_order_relaxed),
+		.known_from = known_from(time_of(&first_wait)),
+		.last = time_of(&last_record),
+	};
 	struct sink_thread *sink = sink_enter_pop();
 	if (!sink)
 		return;

@@ -19,6 +19,9 @@ struct deliver_settings {
 struct deliver_counts {
 	uint64_t records; /* all */
 	uint64_t early;	  /* device operations that begin before their call */
+	/* CLOCK_MONOTONIC ns: when what was launched before CUPTI was on had come to its end on all devices, as far as can be
+	 * told; and the start of the last record. 0 = nothing tells. */
+	uint64_t known_from, last;
 };
 
 /* A session begins. Late buffers of the last one may still be on their way. */
@@ -27,6 +30,9 @@ void deliver_begin(const struct deliver_settings *settings);
 /* Writes the records in data[0..valid). stale: the buffer was handed out in an earlier session, so that of what has no times
  * nothing is this one's. */
 void deliver_buffer(uint8_t *data, size_t valid, int stale);
+
+/* There is no room for the records: they are counted as lost. */
+void deliver_none(uint8_t *data, size_t valid);
 
 /* The calling thread is about to fill a buffer: its number is remembered, for sessions with pthread_numbers. */
 void deliver_thread_seen(void);

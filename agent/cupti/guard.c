@@ -1,12 +1,12 @@
 /* guard.c - see guard.h. Waits by futex: nothing here takes a lock that anybody else holds. */
 #include "guard.h"
 
+#include "../gate.h"
 #include "../sink.h"
+#include "../thread.h"
 
 #include <errno.h>
 #include <linux/futex.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -55,7 +55,9 @@ static void *guard_main(void *unused)
 		}
 		if (!atomic_compare_exchange_strong(&state, &seen, RUNNING))
 			continue;
+		unsigned place = gate_enter(GATE_OWN_NS);
 		result = current(current_argument);
+		gate_leave(place);
 		uint32_t running = RUNNING;
 		if (atomic_compare_exchange_strong(&state, &running, FINISHED))
 			wake();
@@ -80,22 +82,14 @@ int guard_start(void)
 		return -EBUSY;
 	if (seen != NONE)
 		return 0;
-	sigset_t all, before;
-	pthread_t thread;
-	pthread_attr_t attributes;
 	atomic_store_explicit(&since, 0, memory_order_relaxed);
 	atomic_store_explicit(&state, IDLE, memory_order_release);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attributes, STACK_BYTES);
-	int error = pthread_create(&thread, &attributes, guard_main, NULL);
-	pthread_attr_destroy(&attributes);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	unsigned place = gate_enter(GATE_OWN_NS);
+	int error = thread_start(NULL, guard_main, NULL, STACK_BYTES);
+	gate_leave(place);
 	if (error)
 		atomic_store_explicit(&state, NONE, memory_order_release);
-	return -error;
+	return error;
 }
 
 int guard_post(guard_job job, void *argument)

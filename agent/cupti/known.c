@@ -4,13 +4,12 @@
 #include "decode.h"
 
 #include "../facts.h"
+#include "../keeper.h"
 #include "../sink.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <unistd.h>
 
 #define FACTS 4096u
 #define FACT_NAME 96u
@@ -55,12 +54,20 @@ static void name_device(struct fact *fact, const char *name)
 	fact->event.device.name = i;
 }
 
+static uint8_t event_of(uint32_t kind)
+{
+	return kind == CUPTI_KIND_DEVICE    ? EVENT_DEVICE
+	       : kind == CUPTI_KIND_CONTEXT ? EVENT_CONTEXT
+	       : kind == CUPTI_KIND_STREAM  ? EVENT_STREAM
+					    : EVENT_MODULE;
+}
+
 void known_record(const struct cupti_layout *layout, const void *record)
 {
 	uint32_t i = atomic_fetch_add_explicit(&fact_count, 1, memory_order_relaxed);
 	if (i >= FACTS) {
 		atomic_store_explicit(&fact_count, FACTS, memory_order_relaxed);
-		sink_lost_many(LOSS_LIMIT, EVENT_MODULE, 1);
+		sink_lost_many(LOSS_FACTS, event_of(cupti_record_kind(record)), 1);
 		return;
 	}
 	struct fact *fact = &facts[i];
@@ -108,11 +115,8 @@ static size_t read_name(uint32_t tid, char *to, size_t bytes)
 	size_t n = strlen(path);
 	n += facts_decimal(path + n, tid);
 	memcpy(path + n, "/comm", 6);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t got = fd >= 0 ? read(fd, to, bytes) : 0;
-	if (fd >= 0)
-		close(fd);
-	return got > 0 ? (size_t)got - (to[got - 1] == '\n') : 0;
+	size_t got = keeper_read_file(path, to, bytes);
+	return got && to[got - 1] == '\n' ? got - 1 : got;
 }
 
 static void write_thread(struct sink_thread *sink, uint32_t tid)

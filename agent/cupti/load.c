@@ -2,6 +2,7 @@
 #include "api.h"
 
 #include "../facts.h"
+#include "../gate.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -36,7 +37,7 @@ static int search_one(struct dl_phdr_info *info, size_t size, void *context)
 static int mapped(const char *prefix, struct search *ret)
 {
 	*ret = (struct search){.prefix = prefix};
-	return dl_iterate_phdr(search_one, ret);
+	return gate_iterate(search_one, ret, GATE_OWN_NS);
 }
 
 int cupti_driver_mapped(void)
@@ -70,17 +71,25 @@ int cupti_without_torch(void)
 	return mapped("libcupti.so", &search) && !mapped("libtorch_cpu.so", &search);
 }
 
-int cupti_load_driver(void)
+static int bind_driver(void)
 {
 	struct search search;
-	if (cupti_api.device_count)
-		return 0;
 	void *driver = mapped("libcuda.so", &search) ? dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
 	if (!driver)
 		return -ENOENT;
 	*(void **)&cupti_api.driver_version = dlsym(driver, "cuDriverGetVersion");
 	*(void **)&cupti_api.device_count = dlsym(driver, "cuDeviceGetCount");
 	return cupti_api.driver_version && cupti_api.device_count ? 0 : -ENOENT;
+}
+
+int cupti_load_driver(void)
+{
+	if (cupti_api.device_count)
+		return 0;
+	unsigned place = gate_enter(GATE_OWN_NS);
+	int error = bind_driver();
+	gate_leave(place);
+	return error;
 }
 
 /* ---------------------------------------------------------------- which copy */
@@ -170,11 +179,8 @@ static void *open_library(int driver)
 	return library ? library : open_below("", 0, "", driver / 1000);
 }
 
-int cupti_load(int driver)
+static int bind_library(int driver)
 {
-	static void *library;
-	if (library)
-		return 0;
 	void *opened = open_library(driver);
 	struct search search;
 	cupti_api.path[0] = 0;
@@ -189,6 +195,17 @@ int cupti_load(int driver)
 		return -ENOSYS;
 	CUPTI_FUNCTIONS(LOOK_UP)
 #undef LOOK_UP
-	library = opened;
 	return 0;
+}
+
+int cupti_load(int driver)
+{
+	static int bound;
+	if (bound)
+		return 0;
+	unsigned place = gate_enter(GATE_OWN_NS);
+	int error = bind_library(driver);
+	gate_leave(place);
+	bound = !error;
+	return error;
 }

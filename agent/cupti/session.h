@@ -19,9 +19,15 @@ struct session {
 	int driver;			 /* cuDriverGetVersion */
 	uint64_t kinds;			 /* bit set of the activity kinds that are on */
 	uint32_t kind_count;		 /* how many were */
+	uint64_t refused;		 /* bit set of those that were wanted, and that CUPTI does not record */
 	int shared;			 /* another client is there, too */
-	uint64_t enable_ns, drain_ns;
-	int replaced;	  /* another client's callbacks have taken the place of ours */
+	uint64_t enable_ns;
+	uint64_t on_at; /* CLOCK_MONOTONIC ns when all was on */
+	int replaced;	/* another client's callbacks have taken the place of ours */
+	int exhausted;	/* switched off early: CUPTI kept nearly all buffers */
+	uint64_t exhausted_at;
+	int left_on;	  /* kinds that CUPTI refused to switch off */
+	int flush_result; /* the last answer to a flush that was not 0 */
 	uint64_t dropped; /* records, by CUPTI's count */
 };
 extern struct session session;
@@ -30,14 +36,17 @@ extern struct session session;
 void session_say(const char *text);
 void session_say_number(uint64_t number);
 
+/* A sentence, with CUPTI's answer where that is not 0. Returns `error`. */
+int session_refuse(int error, const char *what, int result);
+
 /* --- jobs: 0 or a negative errno, with the reason in session.sentence --- */
 
 /* Is the driver up? Loads nothing. */
 int session_driver(void *unused);
 /* After libcupti was loaded, once in a process: its version, names of calls, sizes of records. */
 int session_learn(void *unused);
-/* Would a session be possible now? */
-int session_ask(void *unused);
+/* Would a session be possible now? others: not NULL where CUPTI's other clients are to be asked for. */
+int session_ask(void *others);
 int session_start(void *unused);
 /* A reading of the clock, and buffers in stock. `flush`: not NULL where records are to be handed out, too. */
 int session_tick(void *flush);

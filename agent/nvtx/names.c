@@ -5,6 +5,7 @@
  * table, told apart by their scope; a handle is the address of a text. */
 #include "names.h"
 #include "../../proto/limits.h"
+#include "../../proto/mapping.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -57,9 +58,9 @@ int nvtx_names_init(void)
 {
 	if (atomic_load_explicit(&the_names, memory_order_acquire))
 		return 0;
-	struct names *fresh =
-		mmap(NULL, sizeof *fresh, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (fresh == MAP_FAILED)
+	struct names *fresh = mapping_new(NULL, sizeof *fresh, PROT_READ | PROT_WRITE,
+					  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (!fresh)
 		return -errno;
 	static const char many[] = "(more domains than are kept apart)";
 	fresh->many_domains.scope = SCOPE_DOMAINS;

@@ -7,6 +7,7 @@
  * compare-and-swap from a value that we know, so that what another tool has put there stays. */
 #include "objects.h"
 
+#include "../gate.h"
 #include "nvtx.h"
 
 #include <link.h>
@@ -185,7 +186,7 @@ void nvtx_objects_set(int on)
 	atomic_store(&hooks_on, on);
 	for (uint32_t i = 0; i < OBJECTS; i++)
 		pass.before[i] = atomic_load(&objects[i].state);
-	dl_iterate_phdr(pass_object, &pass);
+	gate_iterate(pass_object, &pass, GATE_OWN_NS);
 	for (uint32_t i = 0; i < OBJECTS; i++)
 		if ((pass.before[i] & ENTRY_STATES) == ENTRY_LIVE && !pass.seen[i])
 			atomic_compare_exchange_strong(&objects[i].state, &pass.before[i],
@@ -283,7 +284,7 @@ void nvtx_objects_add(nvtx_abi_get_export_table get)
 	module_get(callbacks, NVTX_ABI_MODULE_CORE2, &newcomer.object.core2);
 	if (!newcomer.object.core.table && !newcomer.object.core2.table)
 		return;
-	dl_iterate_phdr(enter_object, &newcomer);
+	gate_iterate(enter_object, &newcomer, GATE_JOB_NS);
 	if (!newcomer.found) {
 		atomic_fetch_add_explicit(&refused, 1, memory_order_relaxed);
 		return;
@@ -292,7 +293,7 @@ void nvtx_objects_add(nvtx_abi_get_export_table get)
 	newcomer.flip_only = 1;
 	while (newcomer.found && newcomer.on != atomic_load(&hooks_on)) {
 		newcomer.found = 0;
-		dl_iterate_phdr(enter_object, &newcomer);
+		gate_iterate(enter_object, &newcomer, GATE_JOB_NS);
 	}
 }
 
@@ -343,6 +344,6 @@ void nvtx_objects_describe(unsigned *ret_foreign, char *holder, size_t bytes)
 					holder, bytes};
 		holder[0] = 0;
 		if (*ret_foreign)
-			dl_iterate_phdr(search_object, &search);
+			gate_iterate(search_object, &search, GATE_OWN_NS);
 	}
 }

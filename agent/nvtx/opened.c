@@ -4,6 +4,7 @@
  * carries a counter against ABA; an entry belongs to whoever took it off the stack, then to whoever sets its handle to
  * 0 by compare-and-swap. */
 #include "opened.h"
+#include "../../proto/mapping.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -27,9 +28,9 @@ int nvtx_opened_init(void)
 {
 	if (atomic_load_explicit(&table, memory_order_acquire))
 		return 0;
-	void *map = mmap(NULL, sizeof(struct entry) * NVTX_OPENED, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (map == MAP_FAILED)
+	void *map = mapping_new(NULL, sizeof(struct entry) * NVTX_OPENED, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (!map)
 		return -errno;
 	atomic_store_explicit(&table, map, memory_order_release);
 	return 0;

@@ -26,7 +26,7 @@ static _Atomic uint64_t answers[ANSWERS];
 
 struct track {
 	_Atomic uint64_t key; /* 0 = free */
-	uint64_t bits;	      /* the innermost open range is bit 0; 1 = its end is a step's end */
+	uint64_t bits;	      /* the innermost open range is bit 0; 1 = its name matches */
 	uint32_t depth;
 	_Atomic uint32_t era;
 };
@@ -112,5 +112,6 @@ int step_range_pop(uint64_t domain)
 		return 0;
 	int matched = (int)(t->bits & 1);
 	t->bits >>= 1;
-	return matched;
+	/* Of those that lie in each other only the outermost. */
+	return matched && !t->bits;
 }

@@ -4,6 +4,7 @@
 
 #include "../../proto/status.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* A program's profd_step(). Any thread. */
@@ -18,10 +19,17 @@ uint64_t steps_other_threads(void);
  * where not NULL, gets how many went in. */
 uint64_t steps_median(uint64_t upto, uint32_t most, uint32_t *ret_count);
 
-/* The daemon's status page takes the place of the private one. Agent's thread. */
-void steps_publish(int status_fd);
+/* The daemon's status page takes the place of the private one (taken). Agent's thread. */
+void steps_publish(struct status_page *page);
+/* In a fork child: a page of its own again. */
+void steps_in_child(void);
 
-/* Sources that are seen only while armed: counting begins and ends. Agent's thread. */
-void steps_watch(uint32_t source);
+/* Sources that are seen only while armed: counting begins and ends. `optimizer`: glob of STEP_SOURCE_NAMED's class. Agent's
+ * thread. */
+void steps_watch(uint32_t source, const char *optimizer);
+
+/* Optimizers that step in one iteration (0 = not known), their classes in `text`, and whether it is clear what an iteration
+ * is. Agent's thread. */
+uint32_t steps_optimizers(char *text, size_t bytes, uint32_t *ret_unclear);
 
 #endif

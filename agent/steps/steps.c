@@ -8,14 +8,17 @@
 #include "../life.h"
 #include "../sink.h"
 #include "counter.h"
+#include "nest.h"
+#include "turns.h"
 
 #include <pthread.h>
+#include <string.h>
 #include <sys/mman.h>
 
 /* The step thread is replaced where another has stepped this often since its last step: it has gone, or moved. */
 #define STEPS_TAKEOVER 16
-/* Optimizer.step calls in a row without a DataLoader `__next__` between them that still count as one step (a GAN has two
- * optimizers, some have a few more). Past it the loader evidently is not asked once a step. */
+/* Optimizer.step calls in a row without a DataLoader `__next__` between them, after which the loader evidently is not asked
+ * once a step (a GAN has two optimizers, some have a few more). */
 #define STEPS_OPTIMIZERS 4
 
 /* A page of its own, so that the daemon's can be mapped over it without anybody's pointer changing. */
@@ -100,6 +103,22 @@ static void boundary(uint32_t from, uint64_t now)
 		control_tick(from, now, number);
 }
 
+/* An iteration that nobody has seen the end of. */
+static void missed(void)
+{
+	uint64_t number = atomic_load_explicit(&steps, memory_order_relaxed) + 1;
+	atomic_store_explicit(&page->ring[number % LIMIT_STATUS_RING], 0, memory_order_relaxed);
+	atomic_store_explicit(&steps, number, memory_order_relaxed);
+	atomic_store_explicit(&page->steps, number, memory_order_release);
+}
+
+/* The last iteration has ended only now. */
+static void moved(uint64_t now)
+{
+	atomic_store_explicit(&last, now, memory_order_relaxed);
+	atomic_store_explicit(&page->last, now, memory_order_relaxed);
+}
+
 void steps_program_step(void)
 {
 	boundary(STEP_SOURCE_PROFD_STEP, sink_now());
@@ -111,6 +130,42 @@ static _Atomic uint32_t loader_seen;   /* a DataLoader is asked about once a ste
 static _Atomic uint32_t loader_next;   /* `__next__` calls since the last step */
 static _Atomic uint32_t optimizer_run; /* Optimizer.step calls since the last `__next__` */
 
+/* The step thread's alone; begun anew where another thread has become it. */
+static struct turns turns;
+static _Atomic uintptr_t turns_thread;
+
+/* What the agent's thread reads of it: two texts in turn, the last one complete. */
+static struct {
+	uint32_t optimizers, unclear;
+	char text[128];
+} told[2];
+static _Atomic uint32_t told_last;
+
+/* The optimizer that a capture names; two in turn, always ended by a NUL. */
+static char named[2][128];
+static _Atomic(const char *) named_glob;
+
+static void tell(void)
+{
+	uint32_t next = atomic_load_explicit(&told_last, memory_order_relaxed) ^ 1;
+	int unclear;
+	told[next].optimizers = turns_tell(&turns, told[next].text, sizeof told[next].text, &unclear);
+	told[next].unclear = (uint32_t)unclear;
+	atomic_store_explicit(&told_last, next, memory_order_release);
+	life_wake(); /* HELLO tells it */
+}
+
+uint32_t steps_optimizers(char *text, size_t bytes, uint32_t *ret_unclear)
+{
+	uint32_t slot = atomic_load_explicit(&told_last, memory_order_acquire);
+	size_t n = strnlen(told[slot].text, sizeof told[slot].text - 1);
+	n = n < bytes ? n : bytes - 1;
+	memcpy(text, told[slot].text, n);
+	text[n] = 0;
+	*ret_unclear = told[slot].unclear;
+	return told[slot].optimizers;
+}
+
 void steps_loader_next(void)
 {
 	atomic_store_explicit(&loader_seen, 1, memory_order_relaxed);
@@ -118,18 +173,84 @@ void steps_loader_next(void)
 	atomic_store_explicit(&optimizer_run, 0, memory_order_relaxed);
 }
 
-void steps_optimizer_end(uint64_t now)
+/* Iterations are found in the step thread; another one's steps are only counted, as steps of another thread. */
+static int is_step_thread(void)
 {
-	if (atomic_load_explicit(&loader_seen, memory_order_relaxed)) {
-		uint32_t run = atomic_fetch_add_explicit(&optimizer_run, 1, memory_order_relaxed) + 1;
-		if (!atomic_load_explicit(&loader_next, memory_order_relaxed)) {
-			if (run <= STEPS_OPTIMIZERS)
-				return; /* a second optimizer of the same iteration */
-			atomic_store_explicit(&loader_seen, 0, memory_order_relaxed);
-		}
-		atomic_store_explicit(&loader_next, 0, memory_order_relaxed);
+	uintptr_t me = (uintptr_t)pthread_self(), owner = atomic_load_explicit(&turns_thread, memory_order_relaxed);
+	uint32_t current = atomic_load_explicit(&source, memory_order_acquire);
+	if (current == STEP_SOURCE_OPTIMIZER ? atomic_load_explicit(&step_thread, memory_order_relaxed) != me
+					     : owner && owner != me)
+		return 0;
+	if (owner != me) {
+		turns_init(&turns);
+		atomic_store_explicit(&turns_thread, me, memory_order_relaxed);
 	}
-	boundary(STEP_SOURCE_OPTIMIZER, now);
+	return 1;
+}
+
+static int named_matches(const char *class, size_t bytes)
+{
+	const char *glob = atomic_load_explicit(&named_glob, memory_order_acquire);
+	return glob && steps_match(glob, class, bytes);
+}
+
+uint64_t *steps_optimizer_begin(const char *class, size_t bytes)
+{
+	if (__builtin_expect(named_matches(class, bytes), 0))
+		nest_enter(NEST_NAMED);
+	return nest_enter(NEST_OPTIMIZER);
+}
+
+static void optimizer_end(struct turn *turn)
+{
+	struct turns_answer answer;
+	if (!is_step_thread()) {
+		boundary(STEP_SOURCE_OPTIMIZER, turn->now);
+		return;
+	}
+	turn->has_loader = atomic_load_explicit(&loader_seen, memory_order_relaxed) != 0;
+	if (turn->has_loader) {
+		turn->loaded = atomic_exchange_explicit(&loader_next, 0, memory_order_relaxed) != 0;
+		if (atomic_fetch_add_explicit(&optimizer_run, 1, memory_order_relaxed) >= STEPS_OPTIMIZERS)
+			atomic_store_explicit(&loader_seen, 0, memory_order_relaxed);
+	}
+	turns_step(&turns, turn, &answer);
+	for (; answer.more; answer.more--)
+		missed();
+	if (answer.late)
+		boundary(STEP_SOURCE_OPTIMIZER, answer.late);
+	if (answer.ends)
+		boundary(STEP_SOURCE_OPTIMIZER, turn->now);
+	else if (answer.moves)
+		moved(turn->now);
+	if (answer.news)
+		tell();
+}
+
+void steps_optimizer_end(uint64_t now, const char *class, size_t bytes, uint64_t sequence, int has_sequence)
+{
+	uint64_t nothing;
+	struct turn turn = {
+		.class = class, .class_bytes = bytes, .sequence = sequence, .has_sequence = has_sequence, .now = now};
+	if (__builtin_expect(named_matches(class, bytes), 0) && nest_leave(NEST_NAMED, &nothing))
+		boundary(STEP_SOURCE_NAMED, now);
+	if (nest_leave(NEST_OPTIMIZER, &turn.who))
+		optimizer_end(&turn);
+}
+
+void steps_zero_grad(uint64_t sequence, int has_sequence)
+{
+	if (atomic_load_explicit(&turns_thread, memory_order_relaxed) != (uintptr_t)pthread_self()) {
+		/* Before the first step the thread is not known: the one that steps first has most likely zeroed first. */
+		uintptr_t nobody = 0;
+		if (atomic_load_explicit(&source, memory_order_relaxed) != STEP_SOURCE_NONE ||
+		    !atomic_compare_exchange_strong_explicit(&turns_thread, &nobody, (uintptr_t)pthread_self(),
+							     memory_order_relaxed, memory_order_relaxed))
+			return;
+		turns_init(&turns);
+	}
+	if (!nest_inside(NEST_OPTIMIZER) && turns_zero(&turns, sequence, has_sequence))
+		boundary(STEP_SOURCE_OPTIMIZER, sink_now());
 }
 
 /* ---------------------------------------------------------------- what recurs */
@@ -185,8 +306,23 @@ uint64_t steps_other_threads(void)
 	return atomic_load_explicit(&others, memory_order_relaxed);
 }
 
-void steps_watch(uint32_t from)
+static void name_optimizer(const char *glob)
 {
+	static unsigned slot;
+	atomic_store_explicit(&named_glob, NULL, memory_order_release);
+	if (!glob || !*glob)
+		return;
+	slot ^= 1;
+	size_t n = strnlen(glob, sizeof named[slot] - 1);
+	memcpy(named[slot], glob, n);
+	named[slot][n] = 0;
+	nest_forget(NEST_NAMED);
+	atomic_store_explicit(&named_glob, named[slot], memory_order_release);
+}
+
+void steps_watch(uint32_t from, const char *optimizer)
+{
+	name_optimizer(from == STEP_SOURCE_NAMED ? optimizer : NULL);
 	atomic_store_explicit(&watched_thread, 0, memory_order_relaxed);
 	atomic_store_explicit(&watched_steps, 0, memory_order_relaxed);
 	atomic_store_explicit(&watched, from, memory_order_relaxed);
@@ -219,11 +355,8 @@ uint64_t steps_median(uint64_t upto, uint32_t most, uint32_t *ret_count)
 	return n ? sorted[n / 2] : 0;
 }
 
-void steps_publish(int status_fd)
+void steps_publish(struct status_page *fresh)
 {
-	struct status_page *fresh;
-	if (status_map(status_fd, &fresh) < 0)
-		return;
 	for (uint32_t i = 0; i < LIMIT_STATUS_RING; i++)
 		atomic_store_explicit(&fresh->ring[i], atomic_load(&page->ring[i]), memory_order_relaxed);
 	atomic_store(&fresh->source, steps_source());
@@ -233,4 +366,13 @@ void steps_publish(int status_fd)
 	/* On failure the private page stays in place and the daemon sees a process that does not step. */
 	if (mremap(fresh, STATUS_BYTES, STATUS_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, &own) == MAP_FAILED)
 		status_unmap(fresh);
+	else
+		madvise(&own, STATUS_BYTES, MADV_DONTFORK);
+}
+
+void steps_in_child(void)
+{
+	/* The daemon's page is the parent's. Where it has not been inherited a hole is left in our data. */
+	if (madvise(&own, STATUS_BYTES, MADV_DOFORK) < 0)
+		mmap(&own, STATUS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }

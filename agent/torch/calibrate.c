@@ -5,11 +5,12 @@
  * Runs once, on a private thread (its sequence numbers and thread-local callback are nobody else's) with all signals
  * blocked. The operators compute nothing to speak of: a convolution of an empty batch, and a 2x2 addmm; no thread pool
  * wakes, no random number is drawn. */
+#include "../gate.h"
+#include "../thread.h"
 #include "internal.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -276,23 +277,13 @@ static void *probe_thread(void *unused)
 
 static int run_thread(void)
 {
-	pthread_attr_t attributes;
 	pthread_t thread;
-	sigset_t all, before;
-	int error = pthread_attr_init(&attributes);
-	if (error)
-		return -error;
-	pthread_attr_setstacksize(&attributes, CALIBRATION_STACK);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	torch_fork_hold();
-	error = pthread_create(&thread, &attributes, probe_thread, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	unsigned place = gate_enter(GATE_OWN_NS);
+	int error = thread_start(&thread, probe_thread, NULL, CALIBRATION_STACK);
 	if (!error)
-		error = pthread_join(thread, NULL);
-	torch_fork_allow();
-	pthread_attr_destroy(&attributes);
-	return -error;
+		error = -pthread_join(thread, NULL);
+	gate_leave(place);
+	return error;
 }
 
 int torch_calibrate(char *reason, size_t bytes)

@@ -7,6 +7,7 @@
 #include "../../proto/events.h"
 #include "../../proto/limits.h"
 #include "../collector.h"
+#include "../life.h"
 #include "../steps/steps.h"
 #include "internal.h"
 #include "torch.h"
@@ -18,7 +19,8 @@
 #define OLDEST_MAJOR 2
 #define OLDEST_MINOR 4
 
-/* What frame->foreign[1] remembers: the name matched the capture's step_range or step_operator. */
+/* What frame->foreign[1] remembers: the name matched the capture's step_range or step_operator, and no function around it did
+ * so: an operator that calls itself (aten::sum with a type calls the one without) is one step. */
 #define MATCHED ((void *)1)
 
 /* Globs of one recording. A callback that was removed may still be running with the last one's; the slots go round, and
@@ -29,8 +31,8 @@
 struct globs {
 	char range[GLOB_BYTES], operator[GLOB_BYTES];
 	uint8_t shapes;
-	/* Names of operators live as long as the process: their address, and in its lowest bit whether they match.
-	 * Names begin at any address, so it is shifted by one. */
+	/* By string id: recording << 32 | id << 1 | whether it matches. Not by address: when an operator is taken away another can
+	 * come to have its name there. */
 	_Atomic uint64_t cache[GLOB_CACHE];
 };
 static struct globs slots[GLOB_SLOTS];
@@ -53,18 +55,18 @@ static const struct {
 	const void *vtable;
 } range_context = {frame_vtable}, operator_context = {frame_vtable};
 
-static int operator_matches(struct globs *globs, const char *name, int is_static)
+/* id: what the sink calls the name in this recording, 0 = nothing. */
+static int operator_matches(struct globs *globs, const char *name, uint32_t id)
 {
 	if (!globs->operator[0])
 		return 0;
-	if (!is_static)
-		return steps_match(globs->operator, name, strlen(name));
-	uint64_t address = (uint64_t)(uintptr_t)name << 1;
-	_Atomic uint64_t *cached = &globs->cache[(address * 0x9e3779b97f4a7c15u >> 32) & (GLOB_CACHE - 1)];
+	uint64_t key = (uint64_t)sink_recording() << 32 | (uint64_t)id << 1;
+	_Atomic uint64_t *cached = &globs->cache[id & (GLOB_CACHE - 1)];
 	uint64_t seen = atomic_load_explicit(cached, memory_order_relaxed);
-	if ((seen & ~1ull) != address) {
-		seen = address | (steps_match(globs->operator, name, strlen(name)) ? 1 : 0);
-		atomic_store_explicit(cached, seen, memory_order_relaxed);
+	if (!id || (seen & ~1ull) != key) {
+		seen = key | (uint64_t)steps_match(globs->operator, name, strlen(name));
+		if (id)
+			atomic_store_explicit(cached, seen, memory_order_relaxed);
 	}
 	return (int)(seen & 1);
 }
@@ -79,13 +81,19 @@ static void tell_thread(struct sink_thread *thread, const void *function)
 	/* Two threads whose numbers share a slot: the second one's is not told, rather than both again and again. */
 	if (__builtin_expect(seen >> 32 == generation, 1))
 		return;
-	atomic_store_explicit(slot, (uint64_t)generation << 32 | number, memory_order_relaxed);
 	struct event_thread record = {
 		.head = {sizeof record, EVENT_THREAD, 0, 0},
 		.thread = sink_tid(thread),
 		.torch_id = number,
 	};
-	sink_write(thread, &record);
+	/* In the first moments of warm-up there are fewer chunks than threads: the next operator tells it then. */
+	if (sink_write_spared(thread, &record))
+		atomic_store_explicit(slot, (uint64_t)generation << 32 | number, memory_order_relaxed);
+}
+
+static int is_matched(const struct sink_frame *frame)
+{
+	return frame->foreign[1] == MATCHED;
 }
 
 static void *record_start(void **to, const void *function)
@@ -101,11 +109,19 @@ static void *record_start(void **to, const void *function)
 		return to;
 
 	const char *name = torch_symbols.name(function);
-	/* A schema's name lives as long as its operator; that of a user range or an autograd node dies with it. */
+	/* A schema's name stays where it is as long as its operator; that of a user range or an autograd node dies with it. */
 	int is_static = TORCH_AT(uint8_t, function, o->function_index) == 1;
-	int matched = is_user ? globs->range[0] && steps_match(globs->range, name, strlen(name))
-			      : operator_matches(globs, name, is_static);
 	struct sink_frame *frame = thread ? sink_open(thread, kind) : NULL;
+	uint32_t id = 0;
+	if (frame)
+		id = is_static ? sink_string_static(thread, name, kind) : sink_string(thread, name, strlen(name), kind);
+	int matched = is_user ? globs->range[0] && steps_match(globs->range, name, strlen(name))
+			      : operator_matches(globs, name, id);
+	if (__builtin_expect(matched, 0) && thread) {
+		if (frame)
+			frame->foreign[1] = NULL;
+		matched = !sink_within(thread, kind, is_user ? RANGE_SOURCE_TORCH_USER : 0, is_matched);
+	}
 	if (frame) {
 		uint32_t words[LIMIT_INPUTS_WORDS];
 		uint32_t n = !is_user && globs->shapes ? torch_describe_inputs(function, words) : 0;
@@ -113,8 +129,7 @@ static void *record_start(void **to, const void *function)
 		frame->foreign[1] = matched ? MATCHED : NULL;
 		frame->key = (uint64_t)(uintptr_t)function;
 		frame->source = is_user ? RANGE_SOURCE_TORCH_USER : scope;
-		frame->name = is_static ? sink_string_static(thread, name, kind)
-					: sink_string(thread, name, strlen(name), kind);
+		frame->name = id;
 		frame->sequence = TORCH_AT(int64_t, function, o->function_sequence);
 		frame->forward_thread = (uint32_t)TORCH_AT(uint64_t, function, o->function_forward);
 		frame->inputs = n ? sink_inputs(thread, words, n) : 0;
@@ -211,7 +226,10 @@ static int torch_probe(char *sentence, size_t bytes)
 	torch_version(version, sizeof version);
 	torch_join(sentence, bytes, "operators, user ranges and steps of torch", version[0] ? " " : "", version,
 		   "; its layout is checked when a capture is armed",
-		   torch_profiled() ? "; torch.profiler is at work there now" : "", NULL);
+		   torch_profiled()	    ? "; torch.profiler is at work there now"
+		   : torch_profiler_waits() ? "; a torch.profiler there waits in its schedule, and is not at work now"
+					    : "",
+		   NULL);
 	return 1;
 }
 
@@ -243,6 +261,7 @@ static int torch_arm(const struct collector_request *request, char *sentence, si
 static int torch_start(const struct collector_request *request, char *sentence, size_t bytes)
 {
 	static uint32_t slot;
+	static unsigned watched;
 	struct globs *globs = &slots[slot++ % GLOB_SLOTS];
 	if (handle)
 		return 0;
@@ -258,6 +277,8 @@ static int torch_start(const struct collector_request *request, char *sentence, 
 		.start = record_start, .end = record_end, .sampling = 1.0, .needs_inputs = globs->shapes};
 	memset(callback.scopes, 1, sizeof callback.scopes);
 	handle = torch_add_callback(&callback);
+	/* Again: what calibration has set up in torch ends after us, too. */
+	life_watch_exit(&watched);
 	if (!handle) {
 		torch_join(sentence, bytes, "torch took no callback", NULL);
 		return -EIO;

@@ -104,6 +104,11 @@ _Static_assert(sizeof(struct torch_value) == 16, "c10::IValue");
  * errno with the reason as a sentence (without a full stop), both remembered. */
 int torch_calibrate(char *reason, size_t bytes);
 
+/* Looks for Python's layout (which.c), before the first call of the other. Agent's thread. */
+void torch_which_init(void);
+/* The object whose Optimizer.step the calling thread has entered, its class's name being `class`; 0 = not known. */
+uint64_t torch_which(const char *class, size_t bytes);
+
 /* Describes the inputs of `function` (proto/inputs.h) in `words`, LIMIT_INPUTS_WORDS long; returns how many it wrote. */
 uint32_t torch_describe_inputs(const void *function, uint32_t *words);
 
@@ -112,12 +117,9 @@ uint32_t torch_describe_inputs(const void *function, uint32_t *words);
  * steps.h once it has left the sink. */
 int torch_close_frame(struct sink_thread *thread, struct sink_frame *frame, uint64_t now);
 
-/* Adds and removes callbacks; forks of the job are held off meanwhile, so that no child inherits torch's lock taken. */
+/* Adds and removes callbacks, inside the gate: torch has a lock for them. */
 uint64_t torch_add_callback(const struct torch_callback *callback);
 void torch_remove_callback(uint64_t handle);
-/* The same for anything else that runs inside torch. */
-void torch_fork_hold(void);
-void torch_fork_allow(void);
 
 /* Puts the texts up to NULL together, cut at `bytes`. */
 void torch_join(char *to, size_t bytes, ...) __attribute__((sentinel));

@@ -1,16 +1,15 @@
-/* symbols.c - finds libtorch in this process, binds what the collector calls, reads its version, and keeps forks of the
- * job apart from our calls into it. Agent's thread only, but for the fork handler, which runs in the thread that forks. */
+/* symbols.c - finds libtorch in this process, binds what the collector calls, reads its version. Agent's thread only. */
+#include "../gate.h"
+#include "../keeper.h"
 #include "internal.h"
 #include "torch.h"
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <link.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 struct torch_symbols torch_symbols;
@@ -37,7 +36,7 @@ static int search_one(struct dl_phdr_info *info, size_t size, void *context)
 static void *open_library(const char *part)
 {
 	struct search search = {.part = part};
-	if (!dl_iterate_phdr(search_one, &search))
+	if (!gate_iterate(search_one, &search, GATE_OWN_NS))
 		return NULL;
 	return dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD);
 }
@@ -84,8 +83,11 @@ static int bind(void)
 
 int torch_find(void)
 {
-	if (!found)
+	if (!found) {
+		unsigned place = gate_enter(GATE_OWN_NS);
 		found = bind();
+		gate_leave(place);
+	}
 	return found;
 }
 
@@ -100,13 +102,10 @@ static int read_version(char *path, size_t path_bytes, char *to, size_t bytes)
 	if (!slash || (size_t)(slash - path) + sizeof file > path_bytes)
 		return 0;
 	memcpy(slash, file, sizeof file);
-	int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0);
+	size_t n = keeper_read_file(path, text, sizeof text);
 	*slash = 0;
-	if (fd < 0)
+	if (!n)
 		return 0;
-	ssize_t n = syscall(SYS_read, fd, text, sizeof text - 1);
-	syscall(SYS_close, fd);
-	text[n > 0 ? n : 0] = 0;
 	/* At the beginning of a line; __all__ names it too. */
 	const char *at = strncmp(text, "__version__", 11) == 0 ? text : strstr(text, "\n__version__");
 	const char *first = at ? strpbrk(at + 1, "'\"\n") : NULL;
@@ -126,10 +125,10 @@ void torch_version(char *to, size_t bytes)
 	/* A wheel has torch/version.py, torch/_C.*.so and torch/lib/libtorch_cpu.so; a distribution's library may lie
 	 * elsewhere, its _C.*.so does not. */
 	struct search search = {.part = "/torch/_C."};
-	if (dl_iterate_phdr(search_one, &search))
+	if (gate_iterate(search_one, &search, GATE_OWN_NS))
 		read_version(search.path, sizeof search.path, to, bytes);
 	search.part = "/libtorch_cpu.so";
-	if (!to[0] && dl_iterate_phdr(search_one, &search)) {
+	if (!to[0] && gate_iterate(search_one, &search, GATE_OWN_NS)) {
 		char *lib = strrchr(search.path, '/');
 		if (lib)
 			*lib = 0;
@@ -138,62 +137,21 @@ void torch_version(char *to, size_t bytes)
 	errno = saved;
 }
 
-/* ---------------------------------------------------------------- forks */
-
-/* A child that is forked while we are inside torch would find torch's locks taken for ever. So the forking thread waits for
- * us: microseconds for a callback, a millisecond for the calibration; bounded, in case we hang there. */
-#define FORK_WAIT_NS 50000000u
-
-static uint32_t inside; /* atomic */
-
-static void before_fork(void)
-{
-	if (!__atomic_load_n(&inside, __ATOMIC_ACQUIRE))
-		return;
-	int saved = errno;
-	uint64_t deadline = sink_now() + FORK_WAIT_NS;
-	while (__atomic_load_n(&inside, __ATOMIC_ACQUIRE) && sink_now() < deadline) {
-		struct timespec nap = {0, 20000};
-		nanosleep(&nap, NULL);
-	}
-	errno = saved;
-}
-
-static void after_fork_in_child(void)
-{
-	__atomic_store_n(&inside, 0, __ATOMIC_RELAXED);
-}
-
-void torch_fork_hold(void)
-{
-	static int registered;
-	if (!registered) {
-		/* By name: glibc has it in a static library only, and calls it otherwise inside. */
-		int (*add)(void (*)(void), void (*)(void), void (*)(void), void *);
-		*(void **)&add = dlsym(RTLD_DEFAULT, "__register_atfork");
-		registered = add && add(before_fork, NULL, after_fork_in_child, NULL) == 0;
-	}
-	__atomic_store_n(&inside, 1, __ATOMIC_SEQ_CST);
-}
-
-void torch_fork_allow(void)
-{
-	__atomic_store_n(&inside, 0, __ATOMIC_RELEASE);
-}
+/* ---------------------------------------------------------------- callbacks */
 
 uint64_t torch_add_callback(const struct torch_callback *callback)
 {
-	torch_fork_hold();
+	unsigned place = gate_enter(GATE_OWN_NS);
 	uint64_t handle = torch_symbols.add_global(*callback);
-	torch_fork_allow();
+	gate_leave(place);
 	return handle;
 }
 
 void torch_remove_callback(uint64_t handle)
 {
-	torch_fork_hold();
+	unsigned place = gate_enter(GATE_OWN_NS);
 	torch_symbols.remove(handle);
-	torch_fork_allow();
+	gate_leave(place);
 }
 
 /* ---------------------------------------------------------------- text */

@@ -17,6 +17,9 @@ void torch_version(char *to, size_t bytes);
  * Optimizer.step. Reads words, touches nothing. */
 int torch_profiled(void);
 
+/* Is there a torch.profiler that has begun and is not at work now, because its schedule lets it wait? */
+int torch_profiler_waits(void);
+
 /* Tells steps.h, from now on and for the life of the process, of each end of an Optimizer.step and of each DataLoader
  * `__next__`: one global callback for user scopes only, which operators do not notice. Idempotent. 0 or a negative errno
  * (-ENOENT: no torch here). */

@@ -1,0 +1,13 @@
+/* after.h - the step time after a capture, which is told to the daemon once a few steps have passed. The agent's thread only. */
+#ifndef PROFD_AGENT_AFTER_H
+#define PROFD_AGENT_AFTER_H
+
+#include <stdint.h>
+
+/* The capture's recording is over. */
+void after_begin(uint64_t capture);
+
+/* Tells it when it is due. Returns the CLOCK_MONOTONIC ns of the next look, UINT64_MAX for none. */
+uint64_t after_work(uint64_t now);
+
+#endif

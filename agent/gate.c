@@ -1,0 +1,216 @@
+/* gate.c - see gate.h. No lock and no memory of its own but a table in the life page: a place for each thread that is inside, or
+ * that forks. Who comes writes itself down first and looks at the others then, so of two that meet at least one sees the other.
+ *
+ * Forks may come from signal handlers, from inside the gate, from callbacks of the loader (then the agent's thread cannot get on,
+ * and the fork goes on after FORK_WAIT_NS) and from several threads at a time. */
+#include "gate.h"
+#include "life.h"
+#include "sink.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How long a fork waits for those inside. */
+#define FORK_WAIT_NS 50000000ull
+
+/* Of a place. A thread's number has 22 bits. */
+#define FORKS 0x80000000u
+#define OVERDUE 0x40000000u /* a fork has waited long enough for it, and no other need */
+#define THREAD 0x3fffffffu
+
+static struct gate *gate(void)
+{
+	return life_words ? &life_words->gate : NULL;
+}
+
+static void nap(void)
+{
+	struct timespec time = {0, 20000};
+	nanosleep(&time, NULL);
+}
+
+/* A place for the thread, numbered from 1; 0 where all are taken. */
+static unsigned take(struct gate *g, uint32_t word)
+{
+	for (unsigned i = 0; i < GATE_PLACES; i++) {
+		uint32_t none = 0;
+		if (!atomic_load_explicit(&g->places[i], memory_order_relaxed) &&
+		    atomic_compare_exchange_strong(&g->places[i], &none, word))
+			return i + 1;
+	}
+	return 0;
+}
+
+static int is_there(struct gate *g, uint32_t thread)
+{
+	for (unsigned i = 0; i < GATE_PLACES; i++)
+		if ((atomic_load(&g->places[i]) & THREAD) == thread)
+			return 1;
+	return 0;
+}
+
+/* Is another thread forking? */
+static int others_fork(struct gate *g, uint32_t thread)
+{
+	for (unsigned i = 0; i < GATE_PLACES; i++) {
+		uint32_t word = atomic_load(&g->places[i]);
+		if (word & FORKS && (word & THREAD) != thread)
+			return 1;
+	}
+	return 0;
+}
+
+/* Is another thread inside, that is still waited for? */
+static int others_inside(struct gate *g, uint32_t thread)
+{
+	for (unsigned i = 0; i < GATE_PLACES; i++) {
+		uint32_t word = atomic_load(&g->places[i]);
+		if (word && !(word & (FORKS | OVERDUE)) && (word & THREAD) != thread)
+			return 1;
+	}
+	return 0;
+}
+
+static void overrun(struct gate *g, const char *what)
+{
+	atomic_fetch_add_explicit(&g->overruns, 1, memory_order_relaxed);
+	life_debug(what, "");
+}
+
+static void wait_for_others(struct gate *g, uint32_t thread, uint64_t deadline)
+{
+	while (others_inside(g, thread) && sink_now() < deadline)
+		nap();
+}
+
+/* ---------------------------------------------------------------- forks */
+
+static void before_fork(void)
+{
+	struct gate *g = gate();
+	if (!g)
+		return;
+	int saved = errno;
+	uint32_t self = (uint32_t)syscall(SYS_gettid);
+	unsigned place = take(g, self | FORKS);
+	wait_for_others(g, self, sink_now() + FORK_WAIT_NS);
+	int late = !place;
+	for (unsigned i = 0; i < GATE_PLACES; i++) {
+		uint32_t word = atomic_load(&g->places[i]);
+		if (word && !(word & (FORKS | OVERDUE)) && (word & THREAD) != self)
+			late |= atomic_compare_exchange_strong(&g->places[i], &word, word | OVERDUE);
+	}
+	if (late)
+		overrun(g, "a fork of the job did not wait longer for the agent");
+	errno = saved;
+}
+
+static void after_fork(void)
+{
+	struct gate *g = gate();
+	if (!g)
+		return;
+	uint32_t mine = (uint32_t)syscall(SYS_gettid) | FORKS;
+	/* One place a fork: a handler of the job's may fork in a fork. */
+	for (unsigned i = GATE_PLACES; i-- > 0;) {
+		uint32_t word = mine;
+		if (atomic_compare_exchange_strong(&g->places[i], &word, 0))
+			return;
+	}
+}
+
+/* glibc's, which pthread_atfork there leads to by a symbol that musl does not have. */
+extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object)
+	__attribute__((weak));
+
+void gate_watch(void (*in_child)(void))
+{
+	static _Atomic uint32_t watched;
+	if (atomic_exchange(&watched, 1))
+		return;
+	int (*posix)(void (*)(void), void (*)(void), void (*)(void)) = NULL;
+	if (__register_atfork) {
+		__register_atfork(before_fork, after_fork, in_child, NULL);
+		return;
+	}
+	*(void **)&posix = dlsym(RTLD_DEFAULT, "pthread_atfork");
+	if (posix)
+		posix(before_fork, after_fork, in_child);
+}
+
+/* ---------------------------------------------------------------- inside */
+
+/* The process is about to be gone: the thread sleeps until then. */
+static void never_return(void)
+{
+	for (;;) {
+		struct timespec time = {3600, 0};
+		nanosleep(&time, NULL);
+	}
+}
+
+unsigned gate_enter(uint64_t patience)
+{
+	struct gate *g = gate();
+	uint32_t self = (uint32_t)syscall(SYS_gettid);
+	if (!g || is_there(g, self))
+		return 0;
+	int saved = errno;
+	uint64_t deadline = 0;
+	for (;;) {
+		unsigned place = take(g, self);
+		if (patience == GATE_OWN_NS && atomic_load(&g->shut)) {
+			gate_leave(place);
+			never_return();
+		}
+		if (place && !others_fork(g, self)) {
+			errno = saved;
+			return place;
+		}
+		uint64_t now = sink_now();
+		if (!deadline)
+			deadline = now + patience;
+		if (now >= deadline) {
+			overrun(g, "the agent did not wait longer for a fork of the job");
+			errno = saved;
+			return place;
+		}
+		gate_leave(place);
+		nap();
+	}
+}
+
+void gate_leave(unsigned place)
+{
+	struct gate *g = gate();
+	if (g && place)
+		atomic_store(&g->places[place - 1], 0);
+}
+
+int gate_iterate(int (*look)(struct dl_phdr_info *, size_t, void *), void *context, uint64_t patience)
+{
+	unsigned place = gate_enter(patience);
+	int r = dl_iterate_phdr(look, context);
+	gate_leave(place);
+	return r;
+}
+
+void gate_shut(uint64_t deadline)
+{
+	struct gate *g = gate();
+	if (!g)
+		return;
+	atomic_store(&g->shut, 1);
+	/* A process that may make few system calls (seccomp) makes no more here than it must. */
+	if (others_inside(g, 0))
+		wait_for_others(g, (uint32_t)syscall(SYS_gettid), deadline);
+}
+
+uint32_t gate_overruns(void)
+{
+	struct gate *g = gate();
+	return g ? atomic_load_explicit(&g->overruns, memory_order_relaxed) : 0;
+}

@@ -1,0 +1,381 @@
+/* keeper.c - see keeper.h. Raw system calls throughout: a library of the job that wraps close() keeps books by number, and ours
+ * are of another table. */
+#include "keeper.h"
+#include "facts.h"
+#include "filter.h"
+#include "life.h"
+#include "thread.h"
+#include "sink.h"
+
+#include "../proto/system.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef SYS_close_range
+#define SYS_close_range 436 /* Linux 5.9 */
+#endif
+#define RANGE_UNSHARE 2u /* CLOSE_RANGE_UNSHARE */
+#ifndef CLONE_FILES
+#define CLONE_FILES 0x400
+#endif
+
+/* What wakes the keeper out of poll without a descriptor: a signal to this one thread, which blocks it and sees it by a
+ * signalfd. The C library's own number: a program can neither handle, block, send nor wait for it, so nothing of the job's is
+ * ever taken for ours, or the other way round. No disposition is changed, and it is never delivered. */
+#define WAKE_SIGNAL 32
+
+/* The connection, and segments: the one that records, the next, and those that wait for a daemon (orphan.c). */
+#define KEPT 16
+/* Numbers of ours in the job's table lie below this, so that the table does not grow for them. */
+#define HIGH 1024u
+
+static struct kept {
+	int fd;
+	dev_t device;
+	ino_t inode;
+	mode_t mode;
+	bool used;
+} kept[KEPT];
+static bool shared; /* the table is the job's */
+static int watched = -1;
+static int signals = -1;
+
+static struct {
+	_Atomic uint32_t asked;
+	long (*work)(void *);
+	void *argument;
+	long result;
+} call;
+static _Atomic int keeper_tid;
+static _Atomic bool stopped; /* for good: see filter.h */
+static pthread_t agent_thread;
+static _Atomic int served;
+
+static uint64_t wake_set(void)
+{
+	return 1ull << (WAKE_SIGNAL - 1);
+}
+
+static void move_to(int *fd, int least)
+{
+	int moved = (int)syscall(SYS_fcntl, *fd, F_DUPFD_CLOEXEC, least);
+	if (moved < 0)
+		return;
+	system_close(*fd);
+	*fd = moved;
+}
+
+/* Away from the numbers that the job gets next; in a table of our own from those that the C library writes its last words to. */
+static int move(int fd)
+{
+	struct rlimit limit;
+	if (!shared) {
+		if (fd < 3)
+			move_to(&fd, 3);
+	} else if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+		rlim_t most = limit.rlim_cur < HIGH ? limit.rlim_cur : HIGH;
+		if (most > 2 * KEPT)
+			move_to(&fd, (int)most - 2 * KEPT);
+	}
+	return fd;
+}
+
+/* ---------------------------------------------------------------- what is ours */
+
+static struct kept *find(int fd)
+{
+	for (size_t i = 0; i < KEPT; i++)
+		if (kept[i].used && kept[i].fd == fd)
+			return &kept[i];
+	return NULL;
+}
+
+static bool same(const struct kept *k)
+{
+	struct stat now;
+	return system_fstat(k->fd, &now) == 0 && now.st_dev == k->device && now.st_ino == k->inode &&
+	       (now.st_mode & S_IFMT) == k->mode;
+}
+
+int keeper_take(int fd)
+{
+	struct stat is;
+	struct kept *k = NULL;
+	fd = move(fd);
+	for (size_t i = 0; i < KEPT && !k; i++)
+		if (!kept[i].used)
+			k = &kept[i];
+	if (!k || system_fstat(fd, &is) < 0) {
+		int error = k ? -errno : -EMFILE;
+		system_close(fd);
+		return error;
+	}
+	/* One that was lost without our knowledge may have had this number. */
+	struct kept *stale = find(fd);
+	*(stale ? stale : k) = (struct kept){fd, is.st_dev, is.st_ino, is.st_mode & S_IFMT, true};
+	return fd;
+}
+
+int keeper_has(int fd)
+{
+	struct kept *k = fd < 0 ? NULL : find(fd);
+	if (k && !same(k)) {
+		life_debug("a descriptor of the agent's was closed by the job", "");
+		k->used = false;
+		k = NULL;
+	}
+	return k != NULL;
+}
+
+void keeper_close(int fd)
+{
+	if (!keeper_has(fd))
+		return;
+	find(fd)->used = false;
+	system_close(fd);
+}
+
+void keeper_close_in_child(void)
+{
+	char path[64] = "/proc/self/fd/", name[64];
+	if (!shared)
+		return;
+	for (size_t i = 0; i < KEPT; i++)
+		if (kept[i].used)
+			keeper_close(kept[i].fd);
+	/* All anonymous inodes are one: its name tells. */
+	size_t n = strlen(path);
+	facts_decimal(path + n, (uint64_t)(signals < 0 ? 0 : signals));
+	ssize_t bytes = signals < 0 ? -1 : readlink(path, name, sizeof name - 1);
+	if (bytes > 0 && (name[bytes] = 0, strcmp(name, "anon_inode:[signalfd]") == 0))
+		system_close(signals);
+	signals = -1;
+}
+
+void keeper_watch(int fd)
+{
+	watched = fd;
+}
+
+/* ---------------------------------------------------------------- the table */
+
+/* Closes the descriptors that the list names, but for itself; returns whether there was any. */
+static bool close_listed(int list)
+{
+	static char entries[4096] __attribute__((aligned(8)));
+	bool any = false;
+	syscall(SYS_lseek, list, 0, SEEK_SET);
+	for (long n; (n = syscall(SYS_getdents64, list, entries, sizeof entries)) > 0;) {
+		/* struct linux_dirent64: inode, offset, length of the record, type, name. */
+		for (long at = 0; at < n;) {
+			unsigned short length;
+			int fd = 0;
+			memcpy(&length, entries + at + 16, sizeof length);
+			const char *name = entries + at + 19;
+			for (; *name >= '0' && *name <= '9'; name++)
+				fd = fd * 10 + (*name - '0');
+			at += length;
+			if (name[-1] < '0' || name[-1] > '9' || fd == list)
+				continue;
+			system_close(fd);
+			any = true;
+		}
+	}
+	return any;
+}
+
+/* For a kernel without close_range: a table of our own, and in it nothing of the job's, whose files would stay open with us. */
+static bool unshare_and_close(void)
+{
+	static const char path[] = "/proc/thread-self/fd";
+	/* Without the list nothing could be closed. */
+	if (syscall(SYS_faccessat, AT_FDCWD, path, R_OK, 0) < 0 || syscall(SYS_unshare, CLONE_FILES) < 0)
+		return false;
+	/* Room for the list: the copy may be full. */
+	system_close(0);
+	int list = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+	while (list >= 0 && close_listed(list))
+		;
+	system_close(list);
+	return true;
+}
+
+static void table_of_its_own(void)
+{
+	shared = syscall(SYS_close_range, 0u, ~0u, RANGE_UNSHARE) < 0 && !unshare_and_close();
+	if (shared)
+		life_debug("the agent's descriptors are in the job's table", strerror(errno));
+}
+
+/* ---------------------------------------------------------------- the thread */
+
+static long futex(_Atomic uint32_t *word, int operation, uint32_t value, const struct timespec *timeout)
+{
+	return syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, timeout, NULL, 0);
+}
+
+static void answer(void)
+{
+	call.result = call.work(call.argument);
+	atomic_store(&call.asked, 0);
+	futex(&call.asked, FUTEX_WAKE, 1, NULL);
+}
+
+/* Returns whether there was one. */
+static bool take_signals(void)
+{
+	const struct timespec none = {0, 0};
+	uint64_t set = wake_set();
+	bool any = false;
+	while (syscall(SYS_rt_sigtimedwait, &set, NULL, &none, sizeof set) == WAKE_SIGNAL)
+		any = true;
+	return any;
+}
+
+void *keeper_main(void *unused)
+{
+	uint64_t set = wake_set();
+	thread_settle();
+	prctl(PR_SET_NAME, "profd-keeper");
+	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &set, NULL, sizeof set);
+	table_of_its_own();
+	atomic_store(&keeper_tid, (int)syscall(SYS_gettid));
+	for (;;) {
+		if (atomic_load(&call.asked)) {
+			answer();
+			continue;
+		}
+		if (signals < 0) {
+			signals = (int)syscall(SYS_signalfd4, -1, &set, sizeof set, O_CLOEXEC | O_NONBLOCK);
+			if (signals >= 0)
+				signals = move(signals);
+		}
+		if (watched >= 0 && !keeper_has(watched)) {
+			watched = -1;
+			life_wake_for(WAKE_SOCKET);
+		}
+		struct pollfd fds[2] = {{signals, POLLIN, 0}, {watched, POLLIN, 0}};
+		/* Without a descriptor for the signals, of which the job has left us none, it looks now and then. */
+		int n = (int)syscall(SYS_ppoll, fds, 2, signals < 0 ? &(struct timespec){0, 50000000} : NULL, NULL, 0);
+		if (filter_is_new_by(sink_now())) {
+			atomic_store(&stopped, true);
+			life_stop();
+		}
+		bool woken = take_signals();
+		if (n <= 0)
+			continue;
+		/* It says that there is a signal, and there is none: the number is somebody else's by now. */
+		if (fds[0].revents && !woken)
+			signals = -1;
+		if (fds[1].revents) {
+			watched = -1;
+			life_wake_for(WAKE_SOCKET);
+		}
+	}
+	return unused;
+}
+
+void keeper_serve(void)
+{
+	agent_thread = pthread_self();
+	atomic_store(&served, 1);
+}
+
+static bool from_agent_thread(void)
+{
+	/* A fork child is not alive: its threads may have the identity of one that it did not inherit. */
+	return life_alive() && atomic_load(&served) && pthread_equal(agent_thread, pthread_self());
+}
+
+long keeper_run(long (*work)(void *argument), void *argument)
+{
+	if (!from_agent_thread())
+		return work(argument);
+	call.work = work;
+	call.argument = argument;
+	atomic_store(&call.asked, 1);
+	while (atomic_load(&call.asked)) {
+		if (atomic_load(&stopped))
+			link_stop();
+		/* A keeper that has not said its number yet looks before it sleeps. Where a user's signals have filled
+		 * their queue, the next turn gets through. */
+		int tid = atomic_load(&keeper_tid);
+		bool told = !tid || syscall(SYS_tgkill, getpid(), tid, WAKE_SIGNAL) == 0;
+		struct timespec time = {told, told ? 0 : 1000000};
+		futex(&call.asked, FUTEX_WAIT, 1, &time);
+	}
+	return call.result;
+}
+
+/* ---------------------------------------------------------------- what several need */
+
+struct file {
+	const char *path;
+	char *to;
+	size_t bytes;
+};
+
+static long read_file(void *pointer)
+{
+	const struct file *file = pointer;
+	size_t n = 0;
+	/* Not blocking: nobody knows what a path leads to. */
+	int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+	int fd = (int)syscall(SYS_openat, AT_FDCWD, file->path, flags, 0);
+	if (fd < 0)
+		return 0;
+	while (n < file->bytes - 1) {
+		long r = syscall(SYS_read, fd, file->to + n, file->bytes - 1 - n);
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r <= 0)
+			break;
+		n += (size_t)r;
+	}
+	system_close(fd);
+	return (long)n;
+}
+
+size_t keeper_read_file(const char *path, char *to, size_t bytes)
+{
+	struct file file = {path, to, bytes};
+	size_t n = (size_t)keeper_run(read_file, &file);
+	to[n] = 0;
+	return n;
+}
+
+static long close_segment(void *pointer)
+{
+	struct segment *segment = pointer;
+	keeper_close(segment->fd);
+	return 0;
+}
+
+void keeper_unmap(struct segment *segment)
+{
+	keeper_run(close_segment, segment);
+	segment_unmap(segment);
+}
+
+uint64_t keeper_cpu(void)
+{
+	struct timespec t = {0, 0};
+	int tid = atomic_load(&keeper_tid);
+	/* The kernel's clock of a thread by its number, as pthread_getcpuclockid makes it. */
+	if (!tid || clock_gettime((clockid_t)(~(unsigned)tid << 3 | 6u), &t) < 0)
+		return 0;
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}

@@ -1,0 +1,193 @@
+/* room.c - see room.h. The agent's thread only. */
+#include "room.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define SHARE 4
+#define PATH 512
+#define CGROUPS "/sys/fs/cgroup"
+
+/* The file's beginning, ended by a NUL; its bytes. */
+static size_t read_file(const char *path, char *to, size_t bytes)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	ssize_t n = fd >= 0 ? read(fd, to, bytes - 1) : 0;
+	if (fd >= 0)
+		close(fd);
+	to[n > 0 ? n : 0] = 0;
+	return n > 0 ? (size_t)n : 0;
+}
+
+/* UINT64_MAX where there is no number ("max"). */
+static uint64_t number_at(const char *text)
+{
+	uint64_t value = 0;
+	if (*text < '0' || *text > '9')
+		return UINT64_MAX;
+	for (; *text >= '0' && *text <= '9'; text++)
+		value = value * 10 + (uint64_t)(*text - '0');
+	return value;
+}
+
+/* The n-th number of /proc/self/statm, in bytes. */
+static uint64_t in_use(unsigned n)
+{
+	char text[128];
+	const char *at = text;
+	if (!read_file("/proc/self/statm", text, sizeof text))
+		return 0;
+	for (; n > 0 && at; n--)
+		at = strchr(at, ' ') ? strchr(at, ' ') + 1 : NULL;
+	uint64_t pages = at ? number_at(at) : UINT64_MAX;
+	return pages == UINT64_MAX ? 0 : pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static uint64_t left_of(uint64_t limit, uint64_t used)
+{
+	return limit > used ? limit - used : 0;
+}
+
+static uint64_t left_of_limit(int resource, unsigned n)
+{
+	struct rlimit limit;
+	if (getrlimit((__rlimit_resource_t)resource, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+		return UINT64_MAX;
+	return left_of(limit.rlim_cur, in_use(n));
+}
+
+/* ---------------------------------------------------------------- memory cgroups */
+
+struct version {
+	const char *mount, *limit, *usage, *files[2];
+};
+static const struct version versions[] = {
+	{CGROUPS, "memory.max", "memory.current", {"\ninactive_file ", "\nactive_file "}},
+	{CGROUPS "/memory",
+	 "memory.limit_in_bytes",
+	 "memory.usage_in_bytes",
+	 {"\ntotal_inactive_file ", "\ntotal_active_file "}},
+};
+
+static uint64_t number_in(const char *folder, const char *name)
+{
+	char path[PATH + 64], text[64];
+	size_t n = strlen(folder);
+	memcpy(path, folder, n);
+	path[n++] = '/';
+	memcpy(path + n, name, strlen(name) + 1);
+	return read_file(path, text, sizeof text) ? number_at(text) : UINT64_MAX;
+}
+
+/* What the kernel can take back from files at any time. */
+static uint64_t of_files(const struct version *version, const char *folder)
+{
+	char path[PATH + 64], text[8192];
+	uint64_t sum = 0;
+	size_t n = strlen(folder);
+	memcpy(path, folder, n);
+	memcpy(path + n, "/memory.stat", sizeof "/memory.stat");
+	if (!read_file(path, text, sizeof text))
+		return 0;
+	for (unsigned i = 0; i < 2; i++) {
+		const char *found = strstr(text, version->files[i]);
+		uint64_t value = found ? number_at(found + strlen(version->files[i])) : 0;
+		sum += value == UINT64_MAX ? 0 : value;
+	}
+	return sum;
+}
+
+/* The least that is left in the cgroup at `path` below the mount, and in those above it. A path that a container does not see
+ * leaves its own root. */
+static uint64_t left_in(const struct version *version, const char *path)
+{
+	char folder[PATH];
+	uint64_t least = UINT64_MAX;
+	size_t root = strlen(version->mount), n = strcspn(path, "\n");
+	if (root + n >= sizeof folder)
+		n = 0;
+	memcpy(folder, version->mount, root);
+	memcpy(folder + root, path, n);
+	folder[root + n] = 0;
+	for (;;) {
+		uint64_t limit = number_in(folder, version->limit), used = number_in(folder, version->usage);
+		if (limit != UINT64_MAX && used != UINT64_MAX) {
+			uint64_t left = left_of(limit, left_of(used, of_files(version, folder)));
+			least = left < least ? left : least;
+		}
+		char *slash = strrchr(folder + root, '/');
+		if (!slash)
+			return least;
+		*slash = 0;
+	}
+}
+
+static uint64_t left_of_cgroups(void)
+{
+	char text[4096];
+	uint64_t least = UINT64_MAX, left;
+	read_file("/proc/self/cgroup", text, sizeof text);
+	for (const char *line = text; *line;) {
+		const char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
+		if (!path)
+			break;
+		const char *memory = strstr(names, "memory");
+		if (path == names + 1)
+			left = left_in(&versions[0], path + 1);
+		else if (memory && memory < path)
+			left = left_in(&versions[1], path + 1);
+		else
+			left = UINT64_MAX;
+		least = left < least ? left : least;
+		line = strchr(path, '\n');
+		if (!line++)
+			break;
+	}
+	return least;
+}
+
+/* ---------------------------------------------------------------- */
+
+static uint64_t share_of(uint64_t left)
+{
+	return left == UINT64_MAX ? left : left / SHARE;
+}
+
+uint64_t room_space(void)
+{
+	int saved = errno;
+	uint64_t left = left_of_limit(RLIMIT_AS, 0);
+	errno = saved;
+	return share_of(left);
+}
+
+uint64_t room_memory(void)
+{
+	int saved = errno;
+	uint64_t data = left_of_limit(RLIMIT_DATA, 5), groups = left_of_cgroups();
+	errno = saved;
+	return share_of(data < groups ? data : groups);
+}
+
+const char *room_sentence(int error)
+{
+	switch (error) {
+	case -ENOMEM:
+		return "the process has reached its limit of address space (ulimit -v), and the job needs what is left "
+		       "of it: raise "
+		       "that limit";
+	case -EAGAIN:
+		return "the process has all locked that it maps (mlockall), and has locked as much as it may: raise "
+		       "that limit "
+		       "(ulimit -l)";
+	case -EPROTO:
+		return "the agent in this process is of another version than the daemon; start the job again with the "
+		       "agent of this "
+		       "version";
+	default:
+		return "the agent could not map the segment";
+	}
+}

@@ -1,0 +1,328 @@
+/* turns.c - which ends of Optimizer.step end an iteration.
+ *
+ * A loop may have several optimizers: side by side (Muon for matrices and AdamW for the rest, one for each parameter in
+ * hooks of the backward pass), or taking turns (a GAN's two). The caller leaves out a step inside of another (SAM, ZeRO's
+ * wrapper). Two rules decide about what is left, at some ns a step, without looking ahead:
+ *
+ * 1. Groups. Steps with no forward pass in between belong to one iteration. Autograd numbers the nodes of a forward pass,
+ *    so that an unchanged number says that there was none; where optimizers cannot be told apart (rule 2) and a DataLoader
+ *    is in use, its batches are the better sign. A group ends with as many steps as the smallest of the last few had.
+ *    Where it ends with fewer, because a loop has changed, its last step has ended the iteration, which is known only when
+ *    the next group begins; where it has more, the iteration has ended a few steps early. Nothing waits for either.
+ *
+ * 2. Turns. Of the optimizers that end groups, one leads: its steps end iterations. It is the one that steps most rarely
+ *    of those that take turns regularly, and of several such the last one of the first iteration. A group's end counts for
+ *    its optimizer: the object where the caller knows it, else the class. Where another has come once more often than it
+ *    does between two of the leader's steps, and again, the leader is gone: the loop has changed, and whoever steps now
+ *    leads. What was not counted meanwhile is made up for.
+ *
+ * A GradScaler that finds an overflow skips the step. Where every step had one zero_grad with a forward pass behind
+ * it, a second zero_grad after another forward pass and without a step says that one was skipped: an iteration all the same.
+ *
+ * What cannot be decided so is told: optimizers of one class that cannot be told apart, while forward passes of
+ * different kinds take turns. */
+#include "turns.h"
+
+#include <string.h>
+
+/* An optimizer that steps more rarely than this is beside the loop (a temperature that is tuned now and then). */
+#define RAREST 8
+#define PROBES 4
+/* Steps in a row that make a rule. */
+#define REGULAR 4
+#define DOUBLES 3
+/* Forward passes in a row that repeat what came some steps before, where the neighbours differ. */
+#define REPEATS 12
+
+void turns_init(struct turns *t)
+{
+	memset(t, 0, sizeof *t);
+	t->expected = 1;
+	t->gap_before = 1;
+}
+
+/* ---------------------------------------------------------------- rule 2: turns */
+
+/* The entry of a key; a new one has in_run 0. */
+static struct turns_key *key_of(struct turns *t, uint64_t key)
+{
+	struct turns_key *oldest = NULL;
+	uint64_t at = key * 0x9e3779b97f4a7c15ull >> 40;
+	for (uint32_t i = 0; i < PROBES; i++) {
+		struct turns_key *e = &t->table[(at + i) & (TURNS_KEYS - 1)];
+		if (e->key == key)
+			return e;
+		if (!oldest || e->votes < oldest->votes)
+			oldest = e;
+	}
+	*oldest = (struct turns_key){.key = key, .run = t->runs};
+	return oldest;
+}
+
+static void run_ends(struct turns *t)
+{
+	t->gap_before = t->gap;
+	t->gap = t->since;
+	t->repeats_usual = t->repeats > t->repeats_usual ? t->repeats : t->repeats_usual;
+	t->since = t->repeats = 0;
+	t->runs++;
+}
+
+/* The group that `key` has ended: does it end the iteration? */
+static void vote(struct turns *t, uint64_t key, struct turns_answer *ret)
+{
+	t->votes++;
+	t->since++;
+	if (key == t->lead) {
+		t->recurred = 1;
+		run_ends(t);
+		ret->ends = 1;
+		return;
+	}
+	struct turns_key *e = key_of(t, key);
+	uint32_t usual = t->gap > t->gap_before ? t->gap : t->gap_before;
+	int is_new = !e->votes;
+	e->votes = t->votes;
+	if (!t->recurred && is_new) {
+		/* The first iteration, which ends with the last of its optimizers. */
+		ret->ends = !t->lead;
+		ret->moves = !ret->ends;
+		t->runs = 1;
+		t->gap = ++t->keys;
+		t->since = 0;
+		t->lead = key;
+		e->run = t->runs;
+		return;
+	}
+	t->recurred = 1;
+	uint32_t between = t->runs - e->run;
+	e->in_run = between ? 1 : e->in_run + 1;
+	e->run = t->runs;
+	if (!is_new && between >= 2 && between <= RAREST && between == e->between) {
+		/* More rarely than the leader, and as regularly: the iteration that has just ended ends here. */
+		t->lead = key;
+		t->gap = t->gap_before = between * usual + 1;
+		t->repeats_usual = between * (t->repeats_usual ? t->repeats_usual : 1);
+		t->since = t->repeats = 0;
+		ret->moves = 1;
+	} else if (e->in_run > t->repeats_usual + 1 || t->since > 2 * usual + 2) {
+		t->lead = key;
+		ret->more += t->repeats;
+		run_ends(t);
+		t->repeats_usual = 0;
+		t->gap = t->gap_before = 1;
+		ret->ends = 1;
+	}
+	if (between)
+		e->between = between;
+	if (!ret->ends && e->in_run > t->repeats)
+		t->repeats = e->in_run;
+}
+
+/* ---------------------------------------------------------------- rule 1: groups */
+
+static void group_ends(struct turns *t)
+{
+	uint32_t known;
+	int alike = t->groups && t->position == t->expected && t->position == t->most;
+	t->sizes[t->groups % TURNS_GROUPS] = t->position;
+	known = ++t->groups < TURNS_GROUPS ? t->groups : TURNS_GROUPS;
+	if (alike) {
+		t->position = 0;
+		return;
+	}
+	t->expected = t->most = t->sizes[0];
+	for (uint32_t i = 1; i < known; i++) {
+		t->expected = t->sizes[i] < t->expected ? t->sizes[i] : t->expected;
+		t->most = t->sizes[i] > t->most ? t->sizes[i] : t->most;
+	}
+	t->position = 0;
+}
+
+/* Is there a forward pass between the last step and this one? */
+static int has_worked(const struct turns *t, const struct turn *turn)
+{
+	if (turn->has_loader && !turn->who)
+		return turn->loaded;
+	return !turn->has_sequence || turn->sequence != t->sequence;
+}
+
+/* ---------------------------------------------------------------- what is told */
+
+static uint32_t class_of(struct turns *t, const struct turn *turn)
+{
+	size_t bytes = turn->class_bytes < TURNS_CLASS_BYTES - 1 ? turn->class_bytes : TURNS_CLASS_BYTES - 1;
+	uint32_t i = 0;
+	for (; i < t->class_count; i++)
+		if (!memcmp(t->classes[i], turn->class, bytes) && !t->classes[i][bytes])
+			return i;
+	if (i == TURNS_CLASSES)
+		return i - 1;
+	memcpy(t->classes[i], turn->class, bytes);
+	t->classes[i][bytes] = 0;
+	return t->class_count++;
+}
+
+static void member(struct turns *t, const struct turn *turn, uint32_t class)
+{
+	/* Beyond the members that are remembered every step counts for another optimizer. */
+	for (uint32_t i = 0; turn->who && i < t->member_count; i++)
+		if (t->members[i] == turn->who)
+			return;
+	if (turn->who && t->member_count < TURNS_MEMBERS)
+		t->members[t->member_count++] = turn->who;
+	t->made.optimizers++;
+	t->made.of_class[class]++;
+	t->made.classes += (class + 1) * 0x9e3779b9u;
+}
+
+static int is_same(const struct turns_made *a, const struct turns_made *b)
+{
+	return a->optimizers == b->optimizers && a->classes == b->classes;
+}
+
+/* An iteration has ended: what stepped in it is told where that was so twice. */
+static int tell_later(struct turns *t)
+{
+	int news = is_same(&t->made, &t->before) && !is_same(&t->made, &t->told);
+	if (news)
+		t->told = t->made;
+	if (!is_same(&t->made, &t->before))
+		t->before = t->made;
+	t->member_count = t->made.optimizers = t->made.classes = 0;
+	for (uint32_t i = 0; i < t->class_count; i++)
+		t->made.of_class[i] = 0;
+	return news;
+}
+
+/* Where optimizers cannot be told apart: do forward passes of different kinds take turns? */
+static int doubt(struct turns *t, const struct turn *turn, uint64_t delta)
+{
+	int unclear = 0;
+	if (turn->who && !t->unclear)
+		return 0;
+	for (uint32_t lag = 1; lag <= TURNS_LAGS; lag++) {
+		int same = t->delta_count >= lag && t->deltas[(t->delta_count - lag) & (TURNS_DELTAS - 1)] == delta;
+		t->alike[lag] = same ? t->alike[lag] + 1 : 0;
+		unclear |= lag > 1 && t->alike[lag] >= REPEATS && t->alike[1] < lag;
+	}
+	t->deltas[t->delta_count++ & (TURNS_DELTAS - 1)] = delta;
+	if (turn->who || turn->has_loader || t->told.optimizers > 1)
+		unclear = 0;
+	if (!unclear == !t->unclear)
+		return 0;
+	/* Alike for a while is clear again, not alike twice. */
+	if (!unclear && t->told.optimizers <= 1 && t->alike[1] < REPEATS)
+		return 0;
+	t->unclear = unclear;
+	return 1;
+}
+
+/* ---------------------------------------------------------------- steps and zero_grads */
+
+/* Has every step one zero_grad with a forward pass behind it? Returns how many iterations before that was known had none. */
+static uint32_t zeros_before_step(struct turns *t)
+{
+	uint32_t held = 0;
+	t->doubles = t->doubled ? t->doubles + 1 : 0;
+	if (t->doubles >= DOUBLES || !t->zeros || t->expected > 1 || t->told.optimizers > 1)
+		t->regular = t->held = 0;
+	else if (!t->doubled)
+		t->regular++;
+	if (t->regular >= REGULAR) {
+		held = t->held;
+		t->held = 0;
+	}
+	t->doubled = 0;
+	t->zeros = 0;
+	return held;
+}
+
+void turns_step(struct turns *t, const struct turn *turn, struct turns_answer *ret)
+{
+	memset(ret, 0, sizeof *ret);
+	uint32_t class = class_of(t, turn);
+	uint64_t key = turn->who ? turn->who : class + 1;
+	uint64_t delta = turn->sequence - t->sequence;
+	if (has_worked(t, turn) && t->position) {
+		if (t->position < t->expected) {
+			vote(t, t->last_key, ret);
+			ret->late = ret->ends ? t->last_now : 0;
+			if (ret->ends)
+				ret->news = tell_later(t);
+			ret->ends = ret->moves = 0;
+		}
+		group_ends(t);
+	}
+	t->position++;
+	t->sequence = turn->sequence;
+	t->last_key = key;
+	t->last_now = turn->now;
+	member(t, turn, class);
+	if (turn->has_sequence && t->position == 1)
+		ret->news |= doubt(t, turn, delta);
+	ret->more += zeros_before_step(t);
+	/* Further ones of its group follow; or the group was as large before, and has been counted. */
+	if (t->position < t->expected || (t->position > t->expected && t->position <= t->most))
+		return;
+	/* One that is larger than any before has no end as long as it brings other optimizers; once they come again, there may be
+	 * no forward passes any more. */
+	uint32_t *last_group = key == t->lead ? &t->lead_group : &key_of(t, key)->group;
+	int again = *last_group == t->groups + 1;
+	*last_group = t->groups + 1;
+	if (t->groups && t->position > t->expected && !again)
+		return;
+	vote(t, key, ret);
+	if (ret->ends)
+		ret->news |= tell_later(t);
+}
+
+int turns_zero(struct turns *t, uint64_t sequence, int has_sequence)
+{
+	int skipped = 0;
+	if (!has_sequence)
+		return 0;
+	if (t->zeros && sequence != t->zero_sequence) {
+		t->doubled = 1;
+		if (t->regular >= REGULAR && t->told.optimizers == 1)
+			skipped = 1;
+		else
+			t->held++;
+	}
+	t->zeros = 1;
+	t->zero_sequence = sequence;
+	return skipped;
+}
+
+/* ---------------------------------------------------------------- for people */
+
+static void add(char *text, size_t bytes, size_t *used, const char *more)
+{
+	while (*more && *used + 1 < bytes)
+		text[(*used)++] = *more++;
+	text[*used] = 0;
+}
+
+uint32_t turns_tell(const struct turns *t, char *text, size_t bytes, int *ret_unclear)
+{
+	size_t used = 0;
+	text[0] = 0;
+	for (uint32_t i = 0; i < t->class_count; i++) {
+		char digits[12], *digit = digits + sizeof digits - 1;
+		uint32_t n = t->told.of_class[i];
+		if (!n)
+			continue;
+		add(text, bytes, &used, used ? ", " : "");
+		add(text, bytes, &used, t->classes[i]);
+		if (n == 1)
+			continue;
+		*digit = 0;
+		do
+			*--digit = (char)('0' + n % 10);
+		while (n /= 10);
+		add(text, bytes, &used, " x ");
+		add(text, bytes, &used, digit);
+	}
+	*ret_unclear = t->unclear;
+	return t->told.optimizers;
+}

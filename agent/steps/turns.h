@@ -1,0 +1,89 @@
+/* turns.h - of all ends of Optimizer.step, those that end an iteration. Knows no torch and no threads, so that it can be
+ * tested alone: one loop's optimizers, as the step thread sees them. */
+#ifndef PROFD_AGENT_STEPS_TURNS_H
+#define PROFD_AGENT_STEPS_TURNS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TURNS_CLASSES 16
+#define TURNS_CLASS_BYTES 48
+#define TURNS_KEYS 2048 /* optimizers of one loop that are told apart; a power of two */
+#define TURNS_GROUPS 4
+#define TURNS_MEMBERS 16
+#define TURNS_LAGS 4
+#define TURNS_DELTAS 8 /* a power of two, more than TURNS_LAGS */
+
+/* One end of an Optimizer.step that lies in no other. */
+struct turn {
+	uint64_t who;	   /* the optimizer, 0 = not known */
+	const char *class; /* its class's name, class_bytes long */
+	size_t class_bytes;
+	uint64_t sequence; /* autograd's sequence number in this thread: it grows with each node of a forward pass */
+	int has_sequence;  /* 0: this torch does not tell */
+	int loaded;	   /* a DataLoader has been asked for a batch since the last one */
+	int has_loader;	   /* a DataLoader is asked once an iteration, as far as is known */
+	uint64_t now;
+};
+
+struct turns_key {
+	uint64_t key;
+	uint64_t votes;	  /* when it came last: the oldest gives way */
+	uint32_t run;	  /* iterations that had ended then */
+	uint32_t in_run;  /* how often it has come since then */
+	uint32_t between; /* iterations between its last two */
+	uint32_t group;	  /* number of the group in which it came last */
+};
+
+/* What stepped in one iteration. */
+struct turns_made {
+	uint32_t optimizers; /* told apart; where they are not, ends of Optimizer.step */
+	uint32_t classes;    /* a sum over them, to compare by */
+	uint32_t of_class[TURNS_CLASSES];
+};
+
+struct turns {
+	/* Groups: steps with no forward pass in between. */
+	uint32_t position, expected, most, groups;
+	uint32_t sizes[TURNS_GROUPS];
+	uint64_t sequence, last_key, last_now;
+	/* Turns. */
+	uint64_t lead, votes;
+	uint32_t lead_group; /* number of the group in which it came last */
+	uint32_t runs, since, gap, gap_before, keys, repeats, repeats_usual;
+	int recurred;
+	struct turns_key table[TURNS_KEYS];
+	/* Skipped steps. */
+	uint32_t zeros, regular, doubles, held;
+	int doubled;
+	uint64_t zero_sequence;
+	/* What is told. */
+	char classes[TURNS_CLASSES][TURNS_CLASS_BYTES];
+	uint32_t class_count;
+	uint64_t members[TURNS_MEMBERS];
+	uint32_t member_count;
+	struct turns_made made, before, told;
+	uint64_t deltas[TURNS_DELTAS];
+	uint32_t delta_count, alike[TURNS_LAGS + 1];
+	int unclear;
+};
+
+struct turns_answer {
+	int ends;      /* an iteration ends here */
+	int moves;     /* the iteration that was said to have ended ends only here */
+	uint32_t more; /* and so many have ended before that were not seen to */
+	uint64_t late; /* one that had ended at this time is known to have only now; 0 = none */
+	int news;      /* turns_tell() has something new to say */
+};
+
+void turns_init(struct turns *t);
+/* An Optimizer.step has ended. */
+void turns_step(struct turns *t, const struct turn *turn, struct turns_answer *ret);
+/* An Optimizer.zero_grad outside of Optimizer.step begins. 1: the iteration that now ends has skipped its step. */
+int turns_zero(struct turns *t, uint64_t sequence, int has_sequence);
+
+/* How many optimizers step in one iteration (0: not known yet), their classes as "Muon, AdamW" or "SGD x 24" in `text`,
+ * and whether the iterations are in doubt. */
+uint32_t turns_tell(const struct turns *t, char *text, size_t bytes, int *ret_unclear);
+
+#endif

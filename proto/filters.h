@@ -1,0 +1,9 @@
+/* filters.h - seccomp filters: how many a process or thread has, as the kernel tells everybody. */
+#ifndef PROFD_PROTO_FILTERS_H
+#define PROFD_PROTO_FILTERS_H
+
+/* Reads a /proc/.../status. The number of filters (before Linux 5.9: 2 where there is any); a negative errno where it cannot be
+ * read. Opens, reads and closes by plain system calls; keeps errno. */
+int filters_of(const char *status_path);
+
+#endif

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* How long an agent may take to answer ARM, and to send DONE after CANCEL. */
 #define ANSWER_NS 2000000000ull
@@ -28,11 +29,14 @@ struct capture *capture_add(struct server *server, const struct capture_facts *f
 		return NULL;
 	capture->server = server;
 	capture->facts = *facts;
+	capture->kept_fd = -1;
 	capture->next = server->captures;
 	if (capture->next)
 		capture->next->previous = capture;
 	server->captures = capture;
 	server->capture_count++;
+	if (server->trim_peak < server->capture_count)
+		server->trim_peak = server->capture_count;
 	return capture;
 }
 
@@ -40,7 +44,7 @@ void capture_charge(struct capture *capture, struct quota_user *user, uint64_t b
 {
 	capture->user = quota_user_ref(user);
 	capture->memory = bytes;
-	quota_capture_begin(user, bytes);
+	quota_capture_begin(capture->server, user, bytes);
 }
 
 static void capture_remove(struct capture *capture)
@@ -53,9 +57,13 @@ static void capture_remove(struct capture *capture)
 	if (capture->next)
 		capture->next->previous = capture->previous;
 	server->capture_count--;
+	if (capture->kept_fd >= 0)
+		close(capture->kept_fd);
+	if (capture->kept && capture->state != STATE_PARKING)
+		service_unkeep(&server->service, capture->facts.number);
+	ingest_free(capture->ingest);
 	quota_capture_end(capture->user, capture->memory);
 	quota_user_unref(capture->user);
-	ingest_free(capture->ingest);
 	free(capture);
 	server_trim(server);
 }
@@ -225,6 +233,7 @@ static void fill_ending(struct capture *capture)
 	struct ingest_ending *ending = &ingest->ending;
 	const struct message_done *done = &capture->done;
 	ingest->facts = capture->facts;
+	ingest->finish_most = capture->server->config.finish_time;
 	memcpy(ending->collectors, capture->collectors, sizeof ending->collectors);
 	ending->done_at = capture->done_at;
 	ending->has_done = capture->has_done;
@@ -288,6 +297,7 @@ void capture_submit(struct capture *capture)
 	capture->submitted = true;
 	capture->ingest->parked = capture->parked;
 	capture->ingest->owner = capture;
+	capture->ingest->events_most = capture->server->config.capture_events;
 	capture->ingest->flow = &capture->server->metrics.flow;
 	capture->ingest->work.done = ingested;
 	capture->ingest->work.owner = capture->user ? capture->user->uid : capture->facts.who.uid;
@@ -392,7 +402,8 @@ struct capture *capture_new(struct process *process, struct trigger *trigger, co
 		return NULL;
 	int error = segment_create(&segment, facts.number, bytes, chunk_bytes_for(bytes));
 	if (!error) {
-		struct ingest *ingest = ingest_new(&facts, &segment, false, server->folder, server->folder_path);
+		struct ingest *ingest = ingest_new(&facts, &segment, false, server->folder, server->folder_path,
+						   &trigger->user->working);
 		capture = ingest ? capture_add(server, &facts) : NULL;
 		if (!capture) {
 			if (ingest)
@@ -453,6 +464,14 @@ void capture_cancel(struct capture *capture, enum cancel_reason reason)
 	conn_send(capture->process->conn, &cancel, sizeof cancel, -1);
 }
 
+bool capture_give_up(struct capture *capture)
+{
+	if (capture->state != STATE_ENDING && capture->state != STATE_FINISHING)
+		return false;
+	atomic_store_explicit(&capture->ingest->give_up, 1, memory_order_relaxed);
+	return true;
+}
+
 void captures_out_of_space(struct server *server, const struct space *space)
 {
 	for (struct capture *capture = server->captures; capture; capture = capture->next) {
@@ -469,10 +488,14 @@ void captures_out_of_space(struct server *server, const struct space *space)
 
 /* --- messages --- */
 
-static void on_armed(struct capture *capture)
+static void on_armed(struct capture *capture, const struct message_armed *message)
 {
+	struct server *server = capture->server;
+	uint64_t took = clock_monotonic() - capture->asked_at, usual = server->arm_ns / 8 * 7;
 	if (capture->state != STATE_ASKED)
 		return;
+	server->arm_ns = took > usual ? took : usual;
+	capture->armed_step = message->step;
 	capture->state = STATE_RUNNING;
 	if (capture->trigger)
 		trigger_answered(capture->trigger, capture, ERROR_NONE, "");
@@ -526,8 +549,8 @@ static void on_done(struct capture *capture, const struct message_done *message)
 	if (message->reason == REASON_NONE) {
 		capture->facts.status = CAPTURE_COMPLETE;
 		cycles_follow_up(capture);
-	} else if (capture->facts.cycle && message->steps == 0) {
-		/* Cancelled between two cycles: the next had not begun. */
+	} else if (capture->facts.cycle && message->steps == 0 && !capture->catalogued) {
+		/* Cancelled between two cycles: the next had not begun, and nobody has heard of it. */
 		capture_drop(capture);
 		return;
 	} else if (message->reason == REASON_CANCELLED || message->reason == REASON_LIMIT ||
@@ -575,7 +598,7 @@ void capture_message(struct process *process, const union message_any *message, 
 	case MESSAGE_ARMED:
 		capture = of_agent(process, message->armed.capture);
 		if (capture)
-			on_armed(capture);
+			on_armed(capture, &message->armed);
 		break;
 	case MESSAGE_DECLINED:
 		capture = of_agent(process, message->declined.capture);
@@ -679,6 +702,8 @@ void capture_tick(struct capture *capture, uint64_t now)
 	}
 	if (atomic_load_explicit(&capture->ingest->trouble, memory_order_acquire))
 		capture_cancel(capture, REASON_DAEMON);
+	else if (atomic_load_explicit(&capture->ingest->over, memory_order_acquire))
+		capture_cancel(capture, REASON_LIMIT);
 	else if (atomic_load_explicit(&capture->ingest->low, memory_order_acquire) && !capture->cancel)
 		retention_press(capture->server);
 	if (capture->deadline && now > capture->deadline)
@@ -698,6 +723,9 @@ void capture_tick(struct capture *capture, uint64_t now)
 		cycles_drop(capture);
 		return;
 	}
+	if (!capture->kept && capture->state == STATE_RUNNING)
+		capture->kept =
+			service_keep(&capture->server->service, capture->facts.number, capture->ingest->segment.fd);
 	enum capture_status status = capture_status_now(capture);
 	if (!capture->catalogued && status >= CAPTURE_WARMUP && capture->state == STATE_RUNNING)
 		capture_catalogue(capture);

@@ -24,10 +24,12 @@ enum capture_state {
 struct capture {
 	struct server *server;
 	struct capture *next, *previous;
-	struct process *process; /* NULL: gone, or not ours to talk to any more */
-	struct trigger *trigger; /* NULL: none that is known any more */
-	struct quota_user *user; /* who pays for it; NULL: nobody that is known */
-	uint64_t memory;	 /* bytes that it counts for there */
+	struct process *process;   /* NULL: gone, or not ours to talk to any more */
+	struct trigger *trigger;   /* NULL: none that is known any more */
+	struct together *together; /* while `trigger` is: with whom it begins; NULL = by itself */
+	uint64_t armed_step;	   /* steps that had ended when its agent answered */
+	struct quota_user *user;   /* who pays for it; NULL: nobody that is known */
+	uint64_t memory;	   /* bytes that it counts for there */
 	enum capture_state state;
 	struct capture_facts facts;
 	struct message_arm arm;
@@ -47,6 +49,8 @@ struct capture {
 	uint64_t done_at;
 	uint64_t segment_device, segment_inode; /* of an ORPHAN */
 	bool begun;				/* of an ORPHAN: there are rows in its file */
+	int kept_fd; /* of an ORPHAN: its segment, which the service manager has kept; -1 = none */
+	bool kept;   /* the service manager has its segment */
 	/* What was last told to the follower. */
 	uint64_t told_at;
 	uint32_t told_steps, told_warmup, told_status;
@@ -63,6 +67,8 @@ struct capture *capture_new(struct process *process, struct trigger *trigger, co
 void capture_message(struct process *process, const union message_any *message, int fd);
 /* Asks the agent to end it; `reason` is what the user will read. */
 void capture_cancel(struct capture *capture, enum cancel_reason reason);
+/* One that is being finished ends with its records as they came. False: it is not. */
+bool capture_give_up(struct capture *capture);
 void capture_process_gone(struct process *process);
 /* Deadlines, phases, progress. */
 void capture_tick(struct capture *capture, uint64_t now);

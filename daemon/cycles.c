@@ -36,8 +36,8 @@ void cycles_follow_up(struct capture *capture)
 	const struct message_arm *arm = &capture->arm;
 	bool last_chance = capture->has_done;
 	if (capture->followed_up || !capture->process || !capture->trigger || capture->cancel || arm->duration ||
-	    arm->at_step || capture->server->stopping || (arm->repeat && capture->facts.cycle + 1 >= arm->repeat) ||
-	    (capture->follow_failed && !last_chance))
+	    (arm->at_step && !arm->at_multiple) || capture->server->stopping ||
+	    (arm->repeat && capture->facts.cycle + 1 >= arm->repeat) || (capture->follow_failed && !last_chance))
 		return;
 	capture->followed_up = has_next_cycle(capture);
 	if (capture->followed_up)

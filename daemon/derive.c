@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Rows that wait in memory to be put into another step. */
+#define MOVES_BYTES (8u << 20)
+
 /* Do the spans of starts prove that every event of the kind lies in the step that it claims? */
 static bool membership_proved(const struct totals *totals, enum total_kind kind, const struct boundaries *boundaries,
 			      uint64_t base)
@@ -32,34 +35,26 @@ static bool membership_proved(const struct totals *totals, enum total_kind kind,
 
 struct move {
 	int64_t row;
-	uint32_t to;
+	uint32_t to, reserved;
 };
 
-/* Scans one table and puts right what claims the wrong step. `columns`: rowid, time, step, and for tables with totals
- * name, duration, self, domain, source. */
-static int put_right(struct store *store, struct totals *totals, unsigned kind, const char *select, const char *update,
-		     const struct boundaries *boundaries, uint64_t *moved)
+static int compare_moves(const void *a, const void *b)
 {
-	struct move *moves = NULL;
-	size_t count = 0, capacity = 0;
+	const struct move *x = a, *y = b;
+	return (x->row > y->row) - (x->row < y->row);
+}
+
+static void find_moves(struct store *store, struct totals *totals, unsigned kind, const char *select,
+		       const struct boundaries *boundaries, struct sorter *moves)
+{
 	sqlite3_stmt *statement = store_prepare(store, select);
-	int error = 0;
-	while (statement && sqlite3_step(statement) == SQLITE_ROW) {
+	while (statement && !moves->error && sqlite3_step(statement) == SQLITE_ROW) {
 		uint32_t claimed = (uint32_t)sqlite3_column_int64(statement, 2);
 		uint32_t step = boundaries_find(boundaries, sqlite3_column_int64(statement, 1));
 		if (step == claimed)
 			continue;
-		if (count == capacity) {
-			size_t wanted = capacity ? capacity * 2 : 256;
-			struct move *grown = realloc(moves, wanted * sizeof *grown);
-			if (!grown) {
-				error = -ENOMEM;
-				break;
-			}
-			moves = grown;
-			capacity = wanted;
-		}
-		moves[count++] = (struct move){sqlite3_column_int64(statement, 0), step};
+		struct move move = {.row = sqlite3_column_int64(statement, 0), .to = step};
+		sorter_add(moves, &move);
 		if (kind == EVENT_MARK)
 			continue;
 		struct total key = {.kind = (uint8_t)kind, .name = (uint32_t)sqlite3_column_int64(statement, 3)};
@@ -71,24 +66,37 @@ static int put_right(struct store *store, struct totals *totals, unsigned kind, 
 			    (uint64_t)sqlite3_column_int64(statement, 5));
 	}
 	sqlite3_finalize(statement);
-	statement = count ? store_prepare(store, update) : NULL;
-	for (size_t i = 0; statement && i < count && !store->error; i++) {
-		if (moves[i].to)
-			sqlite3_bind_int64(statement, 1, moves[i].to);
+}
+
+/* Scans one table and puts right what claims the wrong step. `columns`: rowid, time, step, and for tables with totals
+ * name, duration, self, domain, source. */
+static int put_right(struct store *store, struct totals *totals, unsigned kind, const char *select, const char *update,
+		     const struct boundaries *boundaries, uint64_t *moved)
+{
+	struct sorter moves;
+	const struct move *move;
+	sorter_init(&moves, store->folder, totals->memory, sizeof *move, MOVES_BYTES, compare_moves);
+	find_moves(store, totals, kind, select, boundaries, &moves);
+	sorter_rewind(&moves);
+	sqlite3_stmt *statement = moves.total ? store_prepare(store, update) : NULL;
+	while (statement && !store_over(store) && (move = sorter_next(&moves)) != NULL) {
+		if (move->to)
+			sqlite3_bind_int64(statement, 1, move->to);
 		else
 			sqlite3_bind_null(statement, 1);
-		sqlite3_bind_int64(statement, 2, moves[i].row);
+		sqlite3_bind_int64(statement, 2, move->row);
 		if (sqlite3_step(statement) != SQLITE_DONE)
 			store_fail(store, "writing");
 		sqlite3_reset(statement);
 	}
 	sqlite3_finalize(statement);
-	free(moves);
-	*moved += count;
-	if (error && !store->error) {
-		store->error = error;
-		snprintf(store->sentence, sizeof store->sentence, "the daemon is out of memory");
+	*moved += moves.total;
+	if (moves.error && !store->error) {
+		store->error = moves.error;
+		snprintf(store->sentence, sizeof store->sentence, "putting the records into their steps: %s",
+			 strerror(-moves.error));
 	}
+	sorter_deinit(&moves);
 	return store->error;
 }
 
@@ -188,6 +196,7 @@ static int write_totals(struct store *store, const struct totals *totals)
 /* Without totals from memory (a daemon that took over, or more groups than memory is given to, or operators that were
  * moved). total() does not overflow, whatever a hostile agent wrote.
  *
+ * ones: of several operators of one id, which no agent writes, the first; so that nothing is joined with more than one row.
  * folded: the operators that are one call with their parent (fold.h says when); unique ids make them paths without
  * branches, whatever was written. calls: the heads of these paths, with what the path adds to their own time. Flag 2 is
  * EVENT_FLAG_ASYNC, source 2 a range on no stack. */
@@ -196,8 +205,10 @@ static int write_totals_by_sql(struct store *store)
 	_Static_assert(EVENT_FLAG_ASYNC == 2 && RANGE_SOURCE_NVTX_START_END == 2, "as the statements below have them");
 	store_run(
 		store,
+		"CREATE TEMP TABLE ones (id INTEGER PRIMARY KEY, name INTEGER, thread INTEGER, flags INTEGER NOT NULL);"
+		"INSERT OR IGNORE INTO ones SELECT id, name, thread, flags FROM operators WHERE id IS NOT NULL;"
 		"CREATE TEMP TABLE folded (id INTEGER PRIMARY KEY, parent INTEGER, self INTEGER);"
-		"INSERT OR IGNORE INTO folded SELECT c.id, c.parent, c.self FROM operators c JOIN operators p "
+		"INSERT OR IGNORE INTO folded SELECT c.id, c.parent, c.self FROM operators c CROSS JOIN temp.ones p "
 		"ON p.id = c.parent AND p.name = c.name AND p.thread = c.thread "
 		"WHERE c.id IS NOT NULL AND NOT (c.flags | p.flags) & 2;"
 		"CREATE INDEX temp.folded_parent ON folded (parent);"
@@ -220,7 +231,7 @@ static int write_totals_by_sql(struct store *store)
 		"max(o.duration) FROM operators o LEFT JOIN calls c ON c.id = o.id "
 		"WHERE o.id IS NULL OR o.id NOT IN (SELECT id FROM folded) GROUP BY o.name, o.step");
 	return store_run(store,
-			 "DROP TABLE calls; DROP TABLE folded;"
+			 "DROP TABLE calls; DROP TABLE folded; DROP TABLE ones;"
 			 "INSERT INTO range_totals (name, domain, source, step, calls, self, total, min, max) SELECT "
 			 "coalesce(name, 0), domain, source, step, count(*), "
 			 "CAST(total(self) AS INTEGER), CAST(total(duration) AS INTEGER), min(duration), max(duration) "
@@ -295,17 +306,41 @@ static void derive_device(struct store *store, struct device *device, const stru
 	store_begin(store);
 	launches_run(store, device, boundaries, &found);
 	place_by_time(store, &found);
+	struct notes notes;
+	notes_find(&notes, store);
 	if (!store_commit(store)) {
 		derived->cupti = true;
+		derived->mangled = found.mangled;
+		derived->notes = notes;
 		derived->events -= found.removed < derived->events ? found.removed : derived->events;
 		memcpy(derived->doubtful, found.doubtful, sizeof derived->doubtful);
 		memcpy(derived->unlaunched, found.unlaunched, sizeof derived->unlaunched);
+		memcpy(derived->earlier, found.earlier, sizeof derived->earlier);
 		return;
 	}
 	text_copy(derived->trouble, sizeof derived->trouble, store->sentence);
 	store_rollback(store);
 	store->error = 0;
 	*store->sentence = 0;
+}
+
+int derive_nothing(struct store *store, const struct totals *totals, struct derived *ret)
+{
+	struct boundaries boundaries = {0};
+	struct derived derived = {.unordered = true};
+	store_begin(store);
+	boundaries_load(&boundaries, store);
+	derived.steps = boundaries.count;
+	derived.step_ns = boundaries_median(&boundaries);
+	free(boundaries.steps);
+	derived.events = totals->events ? totals->events : store_count_events(store);
+	store_run(store, "DROP TABLE IF EXISTS ingested");
+	if (store_commit(store)) {
+		store_rollback(store);
+		return store->error;
+	}
+	*ret = derived;
+	return 0;
 }
 
 int derive_run(struct store *store, struct totals *totals, struct device *device, bool cupti_ran, bool full,
@@ -334,9 +369,9 @@ int derive_run(struct store *store, struct totals *totals, struct device *device
 		store_rollback(store);
 		return store->error;
 	}
-	derived.simulated = any_row(store, "SELECT 1 FROM device_records d JOIN strings s ON s.id = d.name "
-					   "WHERE substr(s.text, 1, length('" SIMULATED_DEVICE
-					   "')) = '" SIMULATED_DEVICE "' LIMIT 1");
+	derived.simulated =
+		any_row(store, "SELECT 1 FROM strings WHERE id IN (SELECT name FROM device_records) AND "
+			       "substr(text, 1, length('" SIMULATED_DEVICE "')) = '" SIMULATED_DEVICE "' LIMIT 1");
 	_Static_assert(COLLECTOR_CUPTI == 4, "as the statement below has it");
 	if (cupti_ran || device->operations ||
 	    any_row(store, "SELECT 1 FROM sessions UNION ALL SELECT 1 FROM steps WHERE collectors & 16 "

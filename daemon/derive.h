@@ -5,6 +5,7 @@
 #define PROFD_DAEMON_DERIVE_H
 
 #include "device.h"
+#include "summary_notes.h"
 #include "store.h"
 #include "totals.h"
 
@@ -15,8 +16,11 @@ struct derived {
 	uint64_t events;  /* rows in all event tables */
 	bool cupti;	  /* the device side was recorded, and is derived */
 	bool simulated;	  /* a device says so */
+	bool unordered;	  /* nothing below, no totals: see derive_nothing */
 	/* Of the device's kinds: how often the stated defects were found. */
-	uint64_t doubtful[EVENT_KIND_COUNT], unlaunched[EVENT_KIND_COUNT];
+	uint64_t doubtful[EVENT_KIND_COUNT], unlaunched[EVENT_KIND_COUNT], earlier[EVENT_KIND_COUNT];
+	uint64_t mangled; /* names of kernels that could not be made readable */
+	struct notes notes;
 	char trouble[STORE_SENTENCE_BYTES]; /* why the device side could not be derived; empty = it could */
 };
 
@@ -24,5 +28,8 @@ struct derived {
  * 0 or a negative errno with store->sentence. Runs in a transaction of its own. */
 int derive_run(struct store *store, struct totals *totals, struct device *device, bool cupti_ran, bool full,
 	       struct derived *ret);
+
+/* In place of derive_run, where that took too long: rows and steps as they came, no totals, nothing of what launched what. */
+int derive_nothing(struct store *store, const struct totals *totals, struct derived *ret);
 
 #endif

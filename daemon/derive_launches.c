@@ -1,15 +1,16 @@
 /* derive_launches.c - see derive_launches.h. No locks.
  *
  * Four ordered passes, none of which needs more memory than its sorter has: by correlation id (who launched what), by
- * thread and time (in which range), and by correlation id again (the rows of `launches`); busy.c has the one by step. */
+ * thread and time (in which range), and by correlation id again (the rows of `launches`); derive_busy.c has the one by step. */
 #include "derive_launches.h"
-#include "busy.h"
+#include "derive_busy.h"
 #include "frames.h"
 #include "names.h"
 #include "store_rows.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MEMORY (32u << 20)
@@ -20,8 +21,10 @@ struct pass {
 	const struct boundaries *boundaries;
 	struct launches *result;
 	struct sorter by_thread, by_correlation, busy, changes;
-	bool by_time;	 /* no operation has a call at all: only its own start tells */
+	bool by_time; /* no operation has a call at all: only its own start tells */
+	struct busy_skews skews;
 	uint32_t nearby; /* step of the call, or the operation, with the id before this one; 0 = none yet */
+	uint32_t items;	 /* that have been looked at */
 	uint64_t doubt;	 /* ns by which the calls' times may be off from those of ranges */
 };
 
@@ -40,6 +43,24 @@ static bool is_operation(const struct device_item *item)
 static uint32_t step_by_time(const struct pass *pass, const struct device_item *item)
 {
 	return item->start ? boundaries_find(pass->boundaries, (int64_t)(item->start - pass->store->base)) : 0;
+}
+
+/* Was the operation, which no step launched, launched before the first one, and still at work in the recording? */
+static bool reaches_in(const struct pass *pass, const struct device_item *item, const struct device_item *call)
+{
+	const struct device *device = pass->device;
+	const struct boundaries *boundaries = pass->boundaries;
+	if (!item->start || !boundaries->count)
+		return false;
+	int64_t first = (int64_t)boundaries->steps[0].start,
+		last = (int64_t)boundaries->steps[boundaries->count - 1].end;
+	int64_t base = (int64_t)(pass->store->base - busy_skew(&pass->skews, item->device));
+	int64_t start = (int64_t)item->start - base, end = start + (int64_t)item->duration;
+	if (end <= first || start >= last)
+		return false;
+	if (call)
+		return (int64_t)(call->start - pass->store->base) < first;
+	return device->calls ? item->order < device->first_order : start < first;
 }
 
 /* The step of operations whose call is not there: ids grow with time, so that one among the ids of the window's calls was
@@ -142,8 +163,13 @@ static const struct device_item *place_id(struct pass *pass, const struct device
 		bool doubtful = has_call && call.flags & EVENT_FLAG_DOUBTFUL;
 		result->doubtful[item->kind] += doubtful;
 		if (!step) {
-			change(pass, item, CHANGE_REMOVE, 0);
-			result->removed++;
+			bool earlier = reaches_in(pass, item, has_call ? &call : NULL);
+			result->earlier[item->kind] += earlier;
+			if (earlier)
+				count_operation(pass, item, 0);
+			else
+				change(pass, item, CHANGE_REMOVE, 0);
+			result->removed += !earlier;
 			continue;
 		}
 		if (doubtful)
@@ -162,22 +188,75 @@ static const struct device_item *place_id(struct pass *pass, const struct device
 	return item;
 }
 
-/* Has any operation a call? */
-static bool any_launched(struct sorter *items)
+/* --- clocks --- */
+
+/* How far operations of a device seem to begin before their calls: the largest of these times, in falling order. */
+#define EARLIEST 64u
+struct early {
+	uint32_t device, count;
+	uint64_t launched;
+	uint64_t ns[EARLIEST];
+};
+/* What is farther off is no clock's error, but a wrong time. */
+#define SKEW_MOST_NS 1000000000u
+
+static struct early *early_of(struct early *early, uint32_t *count, uint32_t device)
 {
+	for (uint32_t i = 0; i < *count; i++)
+		if (early[i].device == device)
+			return &early[i];
+	if (*count == SKEWS_MOST)
+		return NULL;
+	early[*count] = (struct early){.device = device};
+	return &early[(*count)++];
+}
+
+static void add_early(struct early *early, uint64_t ns)
+{
+	if (early->count == EARLIEST && early->ns[EARLIEST - 1] >= ns)
+		return;
+	uint32_t i = early->count < EARLIEST ? early->count++ : EARLIEST - 1;
+	for (; i > 0 && early->ns[i - 1] < ns; i--)
+		early->ns[i] = early->ns[i - 1];
+	early->ns[i] = ns;
+}
+
+/* Looks through all once: has any operation a call, and is a device's clock ahead of the host's? One of 64 launches may be off
+ * by more than what is taken for the clock's, so that a few wrong times move nothing. */
+static void look(struct pass *pass)
+{
+	struct sorter *items = &pass->device->items;
+	struct early *early = calloc(SKEWS_MOST, sizeof *early);
 	const struct device_item *item;
-	uint32_t order = 0;
-	bool call = false, found = false;
+	struct device_item call = {0};
+	uint32_t count = 0;
+	pass->by_time = true;
 	sorter_rewind(items);
-	while (!found && (item = sorter_next(items)) != NULL) {
+	while ((item = sorter_next(items)) != NULL) {
 		if (item->kind == EVENT_API_CALL) {
-			order = item->order;
-			call = true;
-		} else {
-			found = call && item->order == order && is_operation(item);
+			if (call.kind != EVENT_API_CALL || call.order != item->order)
+				call = *item;
+			continue;
 		}
+		if (!is_operation(item) || call.kind != EVENT_API_CALL || call.order != item->order)
+			continue;
+		pass->by_time = false;
+		struct early *of = early && item->start ? early_of(early, &count, item->device) : NULL;
+		if (!of)
+			continue;
+		of->launched++;
+		if (item->start < call.start && call.start - item->start < SKEW_MOST_NS)
+			add_early(of, call.start - item->start);
 	}
-	return found;
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t rank = early[i].launched / EARLIEST;
+		rank = rank < EARLIEST ? rank : EARLIEST - 1;
+		if (rank >= early[i].count || early[i].ns[rank] <= pass->doubt)
+			continue;
+		pass->skews.of[pass->skews.count].device = early[i].device;
+		pass->skews.of[pass->skews.count++].ns = early[i].ns[rank];
+	}
+	free(early);
 }
 
 /* --- the rows --- */
@@ -255,16 +334,19 @@ static void apply_changes(struct pass *pass, struct sorter *changes)
 }
 
 static const char totals_sql[] =
-	"INSERT INTO kernel_totals SELECT coalesce(n.name, nullif(a, 0)), b, c, step, sum(calls), "
+	"INSERT INTO kernel_totals SELECT coalesce(n.name, nullif(a, 0)), b, c, nullif(step, 0), sum(calls), "
 	"CAST(total(s.total) AS INTEGER), min(min), max(max) FROM temp.sums s LEFT JOIN kernel_names n ON n.mangled = "
 	"a "
 	"WHERE tab = 1 GROUP BY coalesce(n.name, a), b, c, step;"
-	"INSERT INTO copy_totals SELECT a >> 16, a >> 8 & 255, a & 255, b, c, step, sum(calls), CAST(total(extra) AS "
+	"INSERT INTO copy_totals SELECT a >> 16, a >> 8 & 255, a & 255, b, c, nullif(step, 0), sum(calls), "
+	"CAST(total(extra) AS "
 	"INTEGER), "
 	"CAST(total(total) AS INTEGER), min(min), max(max) FROM temp.sums WHERE tab = 2 GROUP BY a, b, c, step;"
-	"INSERT INTO set_totals SELECT a, b, c, step, sum(calls), CAST(total(extra) AS INTEGER), CAST(total(total) AS "
+	"INSERT INTO set_totals SELECT a, b, c, nullif(step, 0), sum(calls), CAST(total(extra) AS INTEGER), "
+	"CAST(total(total) AS "
 	"INTEGER), min(min), max(max) FROM temp.sums WHERE tab = 3 GROUP BY a, b, c, step;"
-	"INSERT INTO graph_totals SELECT nullif(a, 0), b, c, step, sum(calls), CAST(total(total) AS INTEGER), "
+	"INSERT INTO graph_totals SELECT nullif(a, 0), b, c, nullif(step, 0), sum(calls), CAST(total(total) AS "
+	"INTEGER), "
 	"min(min), "
 	"max(max) FROM temp.sums WHERE tab = 4 GROUP BY a, b, c, step;"
 	"INSERT INTO api_totals SELECT nullif(a, 0), b, step, sum(calls), CAST(total(total) AS INTEGER), min(min), "
@@ -320,6 +402,12 @@ static uint64_t clock_error(struct store *store)
 	return error;
 }
 
+/* Every so many items a look at the clock. */
+static bool stops(struct pass *pass)
+{
+	return pass->store->error || ((++pass->items & 0xfff) == 0 && store_over(pass->store));
+}
+
 int launches_run(struct store *store, struct device *device, const struct boundaries *boundaries, struct launches *ret)
 {
 	struct launches result = {0};
@@ -328,13 +416,16 @@ int launches_run(struct store *store, struct device *device, const struct bounda
 			    .boundaries = boundaries,
 			    .result = &result,
 			    .doubt = clock_error(store)};
-	sorter_init(&pass.by_thread, device->folder, sizeof(struct launch), MEMORY, frames_compare_launches);
-	sorter_init(&pass.by_correlation, device->folder, sizeof(struct launch), MEMORY, compare_correlations);
-	sorter_init(&pass.changes, device->folder, sizeof(struct device_change), MEMORY / 4, device_compare_changes);
-	busy_init(&pass.busy, device->folder);
-	pass.by_time = !any_launched(&device->items);
+	sorter_init(&pass.by_thread, device->folder, device->memory, sizeof(struct launch), MEMORY,
+		    frames_compare_launches);
+	sorter_init(&pass.by_correlation, device->folder, device->memory, sizeof(struct launch), MEMORY,
+		    compare_correlations);
+	sorter_init(&pass.changes, device->folder, device->memory, sizeof(struct device_change), MEMORY / 4,
+		    device_compare_changes);
+	busy_init(&pass.busy, device->folder, device->memory);
+	look(&pass);
 	sorter_rewind(&device->items);
-	for (const struct device_item *item = sorter_next(&device->items); item && !store->error;)
+	for (const struct device_item *item = sorter_next(&device->items); item && !stops(&pass);)
 		item = place_id(&pass, item);
 	/* Memory is given back as soon as it can be. */
 	int error = device->items.error;
@@ -347,7 +438,7 @@ int launches_run(struct store *store, struct device *device, const struct bounda
 		write_launches(&pass);
 	sorter_deinit(&pass.by_correlation);
 	if (!first_error(&pass))
-		busy_write(&pass.busy, store);
+		busy_write(&pass.busy, boundaries, &pass.skews, store);
 	sorter_deinit(&pass.busy);
 	if (!first_error(&pass)) {
 		result.removed += device->rows_outside.total;
@@ -357,7 +448,7 @@ int launches_run(struct store *store, struct device *device, const struct bounda
 	if (!first_error(&pass))
 		sums_write(&device->sums, store);
 	if (!first_error(&pass)) {
-		names_write(store);
+		names_write(store, &result.mangled);
 		store_run(store, totals_sql);
 		store_run(store, attributed_sql);
 	}

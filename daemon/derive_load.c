@@ -102,8 +102,9 @@ static void fill(union event_any *event, const int64_t v[MEMBER_COLUMNS], uint64
 int device_load(struct device *device, struct store *store)
 {
 	int folder = device->folder;
+	struct memory *memory = device->memory;
 	device_deinit(device);
-	device_init(device, folder);
+	device_init(device, folder, memory);
 	device_want(device);
 	store_run(store, "DROP TABLE IF EXISTS temp.sums");
 	for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {

@@ -40,15 +40,16 @@ int device_compare_changes(const void *a, const void *b)
 	return order ? order : order_of(x->row, y->row);
 }
 
-void device_init(struct device *device, int folder)
+void device_init(struct device *device, int folder, struct memory *memory)
 {
 	memset(device, 0, sizeof *device);
 	device->folder = folder;
-	sorter_init(&device->items, folder, sizeof(struct device_item), DEVICE_MEMORY, compare_items);
-	sorter_init(&device->frames, folder, sizeof(struct device_frame), DEVICE_MEMORY, compare_frames);
-	sorter_init(&device->rows_outside, folder, sizeof(struct device_change), DEVICE_MEMORY / 4,
+	device->memory = memory;
+	sorter_init(&device->items, folder, memory, sizeof(struct device_item), DEVICE_MEMORY, compare_items);
+	sorter_init(&device->frames, folder, memory, sizeof(struct device_frame), DEVICE_MEMORY, compare_frames);
+	sorter_init(&device->rows_outside, folder, memory, sizeof(struct device_change), DEVICE_MEMORY / 4,
 		    device_compare_changes);
-	sums_init(&device->sums);
+	sums_init(&device->sums, memory);
 }
 
 void device_want(struct device *device)

@@ -48,9 +48,10 @@ struct device {
 	bool wanted;	 /* cupti is on: frames are worth the memory */
 	bool incomplete; /* not all of it went by here: device_load */
 	int folder;
-	uint64_t base_order; /* correlation id that stands in the middle of the order, + 1; 0 = none has come */
-	uint64_t operations; /* kernels, copies, sets, graphs */
-	uint64_t calls;	     /* API calls that were recorded in a step */
+	struct memory *memory; /* not owned */
+	uint64_t base_order;   /* correlation id that stands in the middle of the order, + 1; 0 = none has come */
+	uint64_t operations;   /* kernels, copies, sets, graphs */
+	uint64_t calls;	       /* API calls that were recorded in a step */
 	uint32_t first_order, last_order; /* of these */
 	struct sorter items, frames;
 	struct sums sums;
@@ -71,7 +72,7 @@ int device_compare_changes(const void *a, const void *b);
 /* Bytes that one sorter keeps in memory. */
 #define DEVICE_MEMORY (24u << 20)
 
-void device_init(struct device *device, int folder);
+void device_init(struct device *device, int folder, struct memory *memory);
 /* cupti is on, as the agent says: what comes from now on is gathered; where ranges and operators have gone by, derive reads
  * all from the file instead. */
 void device_want(struct device *device);

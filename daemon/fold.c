@@ -1,5 +1,6 @@
 /* fold.c - see fold.h. Thread: the ingest's, then derive's. No locks. */
 #include "fold.h"
+#include "hash.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,20 +22,20 @@ struct fold_node {
 struct fold_level {
 	uint64_t parent;
 	struct fold_call first;
+	uint16_t depth; /* of these children */
 	bool waits;
-	bool taken; /* false: an empty level */
 };
 
 struct fold_thread {
 	uint32_t thread, sequence;
 	bool taken;
-	struct fold_level *levels;  /* by depth of the children */
-	unsigned deepest, capacity; /* levels from `deepest` on are empty */
+	struct fold_level *levels; /* a stack, the deepest on top; of most depths there is none */
+	unsigned count, capacity;
 };
 
 static struct fold_thread *place(struct fold_thread *threads, size_t capacity, uint32_t thread)
 {
-	size_t i = (thread * 0x9e3779b1u >> 7) & (capacity - 1);
+	size_t i = (size_t)hash_of(thread, 0) & (capacity - 1);
 	while (threads[i].taken && threads[i].thread != thread)
 		i = (i + 1) & (capacity - 1);
 	return &threads[i];
@@ -44,7 +45,8 @@ static struct fold_thread *thread_of(struct fold *fold, uint32_t tid)
 {
 	if (fold->count * 2 >= fold->capacity) {
 		size_t capacity = fold->capacity ? fold->capacity * 2 : 64;
-		struct fold_thread *threads = capacity > THREADS_MAX * 2 ? NULL : calloc(capacity, sizeof *threads);
+		struct fold_thread *threads =
+			capacity > THREADS_MAX * 2 ? NULL : memory_get(fold->memory, capacity * sizeof *threads);
 		if (!threads) {
 			fold->broken = true;
 			return NULL;
@@ -52,7 +54,7 @@ static struct fold_thread *thread_of(struct fold *fold, uint32_t tid)
 		for (size_t i = 0; i < fold->capacity; i++)
 			if (fold->threads[i].taken)
 				*place(threads, capacity, fold->threads[i].thread) = fold->threads[i];
-		free(fold->threads);
+		memory_put(fold->memory, fold->threads, fold->capacity * sizeof *threads);
 		fold->threads = threads;
 		fold->capacity = capacity;
 	}
@@ -65,19 +67,17 @@ static struct fold_thread *thread_of(struct fold *fold, uint32_t tid)
 	return thread;
 }
 
-static bool room_for(struct fold *fold, struct fold_thread *thread, unsigned depth)
+static bool room_for_level(struct fold *fold, struct fold_thread *thread)
 {
-	if (depth < thread->capacity)
+	if (thread->count < thread->capacity)
 		return true;
-	unsigned capacity = thread->capacity ? thread->capacity : 16;
-	while (capacity <= depth)
-		capacity *= 2;
-	struct fold_level *levels = depth < DEPTH_MAX ? realloc(thread->levels, capacity * sizeof *levels) : NULL;
+	unsigned capacity = thread->capacity ? thread->capacity * 2 : 4;
+	struct fold_level *levels =
+		memory_grow(fold->memory, thread->levels, thread->capacity * sizeof *levels, capacity * sizeof *levels);
 	if (!levels) {
 		fold->broken = true;
 		return false;
 	}
-	memset(levels + thread->capacity, 0, (capacity - thread->capacity) * sizeof *levels);
 	thread->levels = levels;
 	thread->capacity = capacity;
 	return true;
@@ -91,54 +91,70 @@ static void release(struct fold *fold, struct fold_level *level)
 	level->waits = false;
 }
 
+/* Those of this depth and deeper ones. */
 static void close_levels(struct fold *fold, struct fold_thread *thread, unsigned from)
 {
-	while (thread->deepest > from) {
-		struct fold_level *level = &thread->levels[--thread->deepest];
-		release(fold, level);
-		level->taken = false;
-	}
+	while (thread->count && thread->levels[thread->count - 1].depth >= from)
+		release(fold, &thread->levels[--thread->count]);
+}
+
+static struct fold_level *level_at(struct fold_thread *thread, unsigned depth)
+{
+	struct fold_level *top = thread->count ? &thread->levels[thread->count - 1] : NULL;
+	return top && top->depth == depth ? top : NULL;
 }
 
 static void arrive(struct fold *fold, const struct fold_node *node)
 {
 	struct fold_thread *thread = thread_of(fold, node->thread);
 	unsigned depth = node->depth;
-	if (!thread || !room_for(fold, thread, depth))
+	if (!thread)
 		return;
+	if (depth >= DEPTH_MAX) {
+		fold->broken = true;
+		return;
+	}
 	struct fold_call call = node->call;
 	/* Deeper levels than that of this record's children wait for parents that will not come. */
 	close_levels(fold, thread, depth + 2);
-	if (thread->deepest == depth + 2) {
-		struct fold_level *children = &thread->levels[depth + 1];
-		if (children->waits && children->parent == node->id && node->is_operator && call.name &&
-		    children->first.name == call.name) {
-			call.self += children->first.self;
-			children->waits = false;
-		}
-		close_levels(fold, thread, depth + 1);
+	struct fold_level *children = level_at(thread, depth + 1);
+	if (children && children->waits && children->parent == node->id && node->is_operator && call.name &&
+	    children->first.name == call.name) {
+		call.self += children->first.self;
+		children->waits = false;
 	}
-	struct fold_level *level = &thread->levels[depth];
-	bool first = !level->taken || level->parent != node->parent;
-	release(fold, level);
-	level->taken = node->parent != 0;
-	level->parent = node->parent;
-	thread->deepest = depth + level->taken;
+	close_levels(fold, thread, depth + 1);
+	struct fold_level *level = level_at(thread, depth);
+	bool first = !level || level->parent != node->parent;
+	if (level)
+		release(fold, level);
+	if (level && !node->parent)
+		thread->count--;
+	if (!level && node->parent) {
+		if (!room_for_level(fold, thread))
+			return;
+		level = &thread->levels[thread->count++];
+	}
+	if (node->parent)
+		*level = (struct fold_level){.parent = node->parent, .depth = (uint16_t)depth};
 	if (!node->is_operator)
 		return;
-	level->waits = first && node->parent;
-	if (level->waits)
+	if (first && node->parent) {
+		level->waits = true;
 		level->first = call;
-	else
+	} else {
 		fold->call(fold->context, &call);
+	}
 }
 
 static void keep_clipped(struct fold *fold, const struct fold_node *node)
 {
 	if (fold->clipped_count == fold->clipped_capacity) {
 		size_t capacity = fold->clipped_capacity ? fold->clipped_capacity * 2 : 64;
-		struct fold_node *grown =
-			capacity > CLIPPED_MAX ? NULL : realloc(fold->clipped, capacity * sizeof *grown);
+		struct fold_node *grown = capacity > CLIPPED_MAX ? NULL
+								 : memory_grow(fold->memory, fold->clipped,
+									       fold->clipped_capacity * sizeof *grown,
+									       capacity * sizeof *grown);
 		if (!grown) {
 			fold->broken = true;
 			return;
@@ -207,8 +223,9 @@ void fold_end(struct fold *fold)
 void fold_deinit(struct fold *fold)
 {
 	for (size_t i = 0; i < fold->capacity; i++)
-		free(fold->threads[i].levels);
-	free(fold->threads);
-	free(fold->clipped);
+		memory_put(fold->memory, fold->threads[i].levels,
+			   fold->threads[i].capacity * sizeof *fold->threads[i].levels);
+	memory_put(fold->memory, fold->threads, fold->capacity * sizeof *fold->threads);
+	memory_put(fold->memory, fold->clipped, fold->clipped_capacity * sizeof *fold->clipped);
 	memset(fold, 0, sizeof *fold);
 }

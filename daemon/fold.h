@@ -4,11 +4,12 @@
  * that their records state; a record that was closed by another thread is neither parent nor child. The rows stay.
  *
  * Records of one thread come in the order of their ends, so children come before parents: per thread and depth one
- * undecided child waits for its parent. Clipped records come in any order and wait for the end. No locks: the totals'
+ * undecided child waits for its parent, and takes memory while it does. Clipped records come in any order and wait for the end. No locks: the totals'
  * owner. */
 #ifndef PROFD_DAEMON_FOLD_H
 #define PROFD_DAEMON_FOLD_H
 
+#include "memory.h"
 #include "proto/events.h"
 
 #include <stdbool.h>
@@ -32,7 +33,8 @@ struct fold {
 	/* Called once for each call, when it is decided. */
 	void (*call)(void *context, const struct fold_call *call);
 	void *context;
-	bool broken; /* out of bounds, or the records came in another order: nothing of it can be used */
+	struct memory *memory; /* not owned */
+	bool broken;	       /* out of bounds, or the records came in another order: nothing of it can be used */
 };
 
 void fold_deinit(struct fold *fold);

@@ -178,7 +178,9 @@ void frames_run(struct store *store, struct device *device, const struct boundar
 	const struct launch *launch = sorter_next(launches);
 	const struct device_frame *frame = sorter_next(&device->frames);
 	uint32_t thread = 0;
-	while (frames.stack && launch && !store->error) {
+	for (uint32_t items = 0; frames.stack && launch && !store->error; items++) {
+		if ((items & 0xfff) == 0xfff && store_over(store))
+			break;
 		/* A frame that begins with the call is around it. */
 		bool frame_first = frame && (frame->thread < launch->thread ||
 					     (frame->thread == launch->thread && frame->start <= launch->moment));

@@ -41,7 +41,7 @@ static void leave_crowd(struct ingest *ingest)
 }
 
 struct ingest *ingest_new(const struct capture_facts *facts, const struct segment *segment, bool adopt, int folder,
-			  const char *folder_path)
+			  const char *folder_path, struct memory *memory)
 {
 	struct ingest *ingest = calloc(1, sizeof *ingest);
 	if (!ingest)
@@ -51,8 +51,8 @@ struct ingest *ingest_new(const struct capture_facts *facts, const struct segmen
 	ingest->adopt = adopt;
 	ingest->folder = folder;
 	ingest->folder_path = folder_path;
-	totals_init(&ingest->totals);
-	device_init(&ingest->device, folder);
+	totals_init(&ingest->totals, memory);
+	device_init(&ingest->device, folder, memory);
 	if (segment) {
 		ingest->segment = *segment;
 		ingest->has_segment = true;
@@ -73,7 +73,6 @@ void ingest_free(struct ingest *ingest)
 		segment_deinit(&ingest->segment);
 	totals_deinit(&ingest->totals);
 	device_deinit(&ingest->device);
-	free(ingest->seen);
 	free(ingest);
 }
 
@@ -144,30 +143,10 @@ static void provide(struct ingest *ingest)
 
 /* --- the file --- */
 
-static int compare_sequences(const void *a, const void *b)
+/* A dead daemon had committed it. */
+static bool already_taken(struct ingest *ingest, uint32_t sequence)
 {
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-	return (x > y) - (x < y);
-}
-
-static bool already_taken(const struct ingest *ingest, uint32_t sequence)
-{
-	return ingest->seen_count &&
-	       bsearch(&sequence, ingest->seen, ingest->seen_count, sizeof sequence, compare_sequences);
-}
-
-static void remember_taken(void *context, uint32_t sequence)
-{
-	struct ingest *ingest = context;
-	if (ingest->seen_count == ingest->seen_capacity) {
-		size_t capacity = ingest->seen_capacity ? ingest->seen_capacity * 2 : 256;
-		uint32_t *grown = realloc(ingest->seen, capacity * sizeof *grown);
-		if (!grown)
-			return;
-		ingest->seen = grown;
-		ingest->seen_capacity = capacity;
-	}
-	ingest->seen[ingest->seen_count++] = sequence;
+	return ingest->adopt && store_has_ingested(&ingest->store, sequence);
 }
 
 static void open_store(struct ingest *ingest)
@@ -177,9 +156,6 @@ static void open_store(struct ingest *ingest)
 	if (ingest->adopt) {
 		if (store_open(store, ingest->folder, ingest->folder_path, ingest->facts.number))
 			return;
-		store_each_ingested(store, remember_taken, ingest);
-		if (ingest->seen_count)
-			qsort(ingest->seen, ingest->seen_count, sizeof *ingest->seen, compare_sequences);
 		store->base = (uint64_t)store_get_int(store, "base_monotonic");
 		ingest->base_known = store->base != 0;
 		/* The rows that are there have not gone by here. */
@@ -310,6 +286,11 @@ static int parse_chunk(struct ingest *ingest, const void *bytes, size_t n, struc
 		}
 		if (verdict == EVENT_UNKNOWN || !plausible(&event, &time)) {
 			unreadable(ingest, &event);
+			continue;
+		}
+		if (ingest->events_most && ingest->events_taken + ingest->taking_events >= ingest->events_most) {
+			ingest->beyond[event.head.kind]++;
+			atomic_store_explicit(&ingest->over, 1, memory_order_release);
 			continue;
 		}
 		ingest->taking_events++;

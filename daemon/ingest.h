@@ -65,19 +65,25 @@ struct ingest {
 	_Atomic uint32_t low;
 	const struct space_floor *floor; /* NULL: the disk is not looked at */
 
+	/* The loop's to write, any time: 1 = whoever may has had enough of the finish. */
+	_Atomic uint32_t give_up;
+	/* 1 once events_most have been taken in. */
+	_Atomic uint32_t over;
+	uint64_t events_most; /* records that it may have; 0 = no limit */
+	uint64_t finish_most; /* ns of a processor for putting them into order; 0 = no limit */
+
 	/* The ingest thread's. */
 	struct totals totals;
 	struct device device;
 	uint64_t unreadable[EVENT_KIND_COUNT];
 	uint64_t unstored[EVENT_KIND_COUNT]; /* records left in the segment because the store was full */
+	uint64_t beyond[EVENT_KIND_COUNT];   /* records beyond events_most */
 	uint32_t strings_at;
 	bool strings_broken;
 	bool provide_failed;
 	bool base_known;
 	uint32_t ready_chunks, ready_strings;
-	unsigned quiet; /* passes without data */
-	uint32_t *seen; /* sorted sequences that a dead daemon had committed */
-	size_t seen_count, seen_capacity;
+	unsigned quiet;			      /* passes without data */
 	uint64_t events_taken;		      /* whose rows are committed */
 	uint64_t taking_events, taking_bytes; /* of this pass */
 	uint64_t lost[LOSS_COUNT];	      /* the finish's: over all kinds */
@@ -88,9 +94,10 @@ struct ingest {
 	void *owner; /* the loop's: struct capture */
 };
 
-/* Makes an ingest over a segment (taken; NULL for a capture of which only the file is left). NULL where out of memory. */
+/* Makes an ingest over a segment (taken; NULL for a capture of which only the file is left). memory: of whoever pays; outlives it.
+ * NULL where out of memory. */
 struct ingest *ingest_new(const struct capture_facts *facts, const struct segment *segment, bool adopt, int folder,
-			  const char *folder_path);
+			  const char *folder_path, struct memory *memory);
 /* Unmaps the segment and closes what is open. Takes NULL. */
 void ingest_free(struct ingest *ingest);
 

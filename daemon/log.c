@@ -54,6 +54,8 @@ void log_line(const char *format, ...)
 void log_notice(const char *format, ...)
 {
 	va_list arguments;
+	if (!log_is_verbose && isatty(STDERR_FILENO))
+		return;
 	va_start(arguments, format);
 	put("<5>", format, arguments);
 	va_end(arguments);

@@ -9,7 +9,8 @@
 extern _Atomic int log_is_verbose;
 
 void log_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The same, for what an administrator looks for: in the journal its priority is "notice". */
+/* The same, for what an administrator looks for: in the journal its priority is "notice". On a terminal, where a person has
+ * started the daemon by hand, such lines appear only with --verbose. */
 void log_notice(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_verbose(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -1,6 +1,8 @@
 /* main.c - profd-daemon: options, then server.c. */
 #include "capture.h"
+#include "hash.h"
 #include "log.h"
+#include "names_reader.h"
 #include "namespaces.h"
 #include "options.h"
 #include "places.h"
@@ -124,6 +126,7 @@ static int serve(struct server *server, const char *directory, const char *socke
 
 int main(int argc, char **argv)
 {
+	names_reader(argc, argv);
 	struct option options[DAEMON_OPTION_COUNT + 1] = {0};
 	for (size_t i = 0; i < DAEMON_OPTION_COUNT; i++)
 		options[i] = (struct option){daemon_options[i].name,
@@ -184,6 +187,7 @@ int main(int argc, char **argv)
 		return 0;
 	/* What is large goes back to the system as soon as it is freed; the threshold would grow by itself otherwise. */
 	mallopt(M_MMAP_THRESHOLD, 1 << 20);
+	hash_init();
 	struct server *server = calloc(1, sizeof *server);
 	if (!server)
 		return 1;

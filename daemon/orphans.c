@@ -77,6 +77,8 @@ static void take_up(struct server *server, uint64_t number)
 		if (parked.collectors[bit].head.size)
 			capture_told(capture, &parked.collectors[bit]);
 	}
+	capture->kept_fd = service_take(&server->service, number);
+	capture->kept = capture->kept_fd >= 0;
 	log_line("capture %llu of pid %d was left by an earlier daemon; waiting for its agent",
 		 (unsigned long long)number, facts.who.pid);
 }
@@ -106,6 +108,7 @@ void orphans_scan(struct server *server)
 	}
 	if (folder)
 		closedir(folder);
+	service_release(&server->service);
 	catalogue_close_lost(&server->catalogue, has_file, server);
 	server->orphans_until = clock_monotonic() + LIMIT_ORPHAN_SECONDS * 1000000000ull;
 }
@@ -113,6 +116,8 @@ void orphans_scan(struct server *server)
 void capture_park(struct capture *capture)
 {
 	struct server *server = capture->server;
+	if (!capture->kept)
+		capture->kept = service_keep(&server->service, capture->facts.number, capture->ingest->segment.fd);
 	capture->state = STATE_PARKING;
 	memcpy(capture->ingest->parked.collectors, capture->parked.collectors, sizeof capture->parked.collectors);
 	atomic_store_explicit(&capture->ingest->wish, INGEST_PARK, memory_order_release);
@@ -133,19 +138,15 @@ static void resume(struct capture *capture)
 		capture->trigger->running++;
 }
 
-int orphan_offered(struct process *process, const struct message_offer *offer, int fd)
+/* Goes on with a segment, if it is the one that the file knows. fd stays the caller's. */
+static int adopt(struct capture *capture, int fd, struct quota_user *user)
 {
-	struct server *server = process->server;
-	struct capture *capture = capture_find(server, offer->capture);
-	log_verbose("pid %d offers capture %llu", process->who.pid, (unsigned long long)offer->capture);
-	if (fd < 0 || !capture || capture->state != STATE_ORPHAN || capture->facts.who.uid != process->who.uid ||
-	    capture->facts.who.pid != process->who.pid || capture->facts.who.start_time != process->who.start_time)
-		return -ENOENT;
+	struct server *server = capture->server;
 	uint64_t device, inode;
 	if (segment_identity(fd, &device, &inode) || device != capture->segment_device ||
 	    inode != capture->segment_inode)
 		return -EPERM;
-	int own = dup(fd);
+	int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (own < 0)
 		return -errno;
 	struct segment segment;
@@ -154,12 +155,30 @@ int orphan_offered(struct process *process, const struct message_offer *offer, i
 		close(own);
 		return error;
 	}
-	capture->ingest = ingest_new(&capture->facts, &segment, true, server->folder, server->folder_path);
+	capture->ingest =
+		ingest_new(&capture->facts, &segment, true, server->folder, server->folder_path, &user->working);
 	if (!capture->ingest) {
 		segment_deinit(&segment);
 		return -ENOMEM;
 	}
-	capture_charge(capture, process->conn->user, segment.map_bytes);
+	capture_charge(capture, user, segment.map_bytes);
+	if (capture->kept_fd >= 0)
+		close(capture->kept_fd);
+	capture->kept_fd = -1;
+	return 0;
+}
+
+int orphan_offered(struct process *process, const struct message_offer *offer, int fd)
+{
+	struct server *server = process->server;
+	struct capture *capture = capture_find(server, offer->capture);
+	log_verbose("pid %d offers capture %llu", process->who.pid, (unsigned long long)offer->capture);
+	if (fd < 0 || !capture || capture->state != STATE_ORPHAN || capture->facts.who.uid != process->who.uid ||
+	    capture->facts.who.pid != process->who.pid || capture->facts.who.start_time != process->who.start_time)
+		return -ENOENT;
+	int error = adopt(capture, fd, process->conn->user);
+	if (error)
+		return error;
 	log_line("capture %llu: pid %d has offered its segment", (unsigned long long)offer->capture, process->who.pid);
 	capture->process = process;
 	capture->state = STATE_RUNNING;
@@ -181,11 +200,28 @@ static struct process *owner_of(const struct capture *capture)
 	return NULL;
 }
 
+/* Of a capture only the file is left, and what the service manager has kept: its owner pays for what ends it. False where out of
+ * memory. */
+static bool take_file(struct capture *capture, bool with_segment)
+{
+	struct server *server = capture->server;
+	struct quota_user *user = quota_user(server, capture->facts.who.uid);
+	if (!user)
+		return false;
+	if (with_segment && capture->kept_fd >= 0 && adopt(capture, capture->kept_fd, user) == 0) {
+		quota_user_unref(user);
+		return true;
+	}
+	capture->ingest = ingest_new(&capture->facts, NULL, true, server->folder, server->folder_path, &user->working);
+	if (capture->ingest)
+		capture_charge(capture, user, 0);
+	quota_user_unref(user);
+	return capture->ingest != NULL;
+}
+
 bool orphan_forget(struct capture *capture)
 {
-	capture->ingest =
-		ingest_new(&capture->facts, NULL, true, capture->server->folder, capture->server->folder_path);
-	if (!capture->ingest)
+	if (!take_file(capture, false))
 		return false; /* another time */
 	capture_drop(capture);
 	return true;
@@ -216,6 +252,28 @@ static bool begin_anew(struct capture *capture, struct process *process)
 	return true;
 }
 
+/* Its agent will not come, and all that it has written is there. */
+static void end_kept(struct capture *capture, bool gone)
+{
+	const struct segment_header *header = capture->ingest->segment.header;
+	uint32_t steps = atomic_load(&header->steps_recorded);
+	bool whole = atomic_load(&header->phase) == SEGMENT_DONE && !capture->arm.duration &&
+		     steps >= capture->facts.steps_wanted;
+	log_line("capture %llu: its segment was kept by the service manager",
+		 (unsigned long long)capture->facts.number);
+	capture->facts.status = whole ? CAPTURE_COMPLETE : CAPTURE_INCOMPLETE;
+	if (!whole) {
+		capture->facts.reason_code = gone ? REASON_DIED : REASON_DAEMON;
+		snprintf(capture->facts.reason, sizeof capture->facts.reason, "%s after %u of %llu steps",
+			 gone ? "the process ended while no daemon ran"
+			      : "the daemon restarted, and the agent did not come back to it,",
+			 steps, (unsigned long long)capture->facts.steps_wanted);
+	}
+	capture->state = STATE_RUNNING;
+	capture_submit(capture);
+	capture_end(capture);
+}
+
 void orphan_tick(struct capture *capture, uint64_t now)
 {
 	struct server *server = capture->server;
@@ -229,9 +287,12 @@ void orphan_tick(struct capture *capture, uint64_t now)
 		return;
 	if (!gone && !back && now < server->orphans_until)
 		return;
-	capture->ingest = ingest_new(&capture->facts, NULL, true, server->folder, server->folder_path);
-	if (!capture->ingest)
+	if (!take_file(capture, true))
 		return; /* the next tick tries again */
+	if (capture->ingest->has_segment) {
+		end_kept(capture, gone);
+		return;
+	}
 	capture->facts.status = CAPTURE_INCOMPLETE;
 	capture->facts.reason_code = REASON_DAEMON;
 	text_copy(

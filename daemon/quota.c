@@ -25,10 +25,15 @@
 /* Connections that wait to be told why not. */
 #define REFUSED_ALL 64
 #define REFUSED_USER 4
+/* Descriptors of one user that nobody asked for, and that are not closed yet. */
+#define CLOSING_USER 512
 /* Triggers of one user that wait for processes: each looks at all of that user's processes, once a second. */
 #define WAITING_USER 64
 /* What may wait for all peers of one user that do not read. */
 #define QUEUED_USER (32u << 20)
+/* Of memory_user, the part that may be held beside the segments, and the most of it: what does not fit waits on the disk. */
+#define WORKING_PART 16
+#define WORKING_MOST (384u << 20)
 /* Of the loop's time, before others have their turn. */
 #define TURN_NS 2000000u
 /* Questions of one user that the catalogue has at a time. */
@@ -150,6 +155,12 @@ enum error quota_connect(struct server *server, struct quota_user *user, char se
 {
 	uint64_t most = connections_most(server, user->exempt), of_user = server->config.connections_user;
 	uint64_t taken = server->conn_count - server->quota.refused;
+	if (!quota_descriptors(user))
+		return refuse(sentence,
+			      "%u descriptors that processes of your user sent to the daemon cannot be closed; end "
+			      "what serves "
+			      "these files",
+			      user->closing);
 	if (!user->exempt && user->connections >= of_user)
 		return refuse(sentence,
 			      "your user has %u connections to the daemon, and connections_user = %" PRIu64
@@ -163,6 +174,11 @@ enum error quota_connect(struct server *server, struct quota_user *user, char se
 			      taken, server->config.connections, ask);
 	user->connections++;
 	return ERROR_NONE;
+}
+
+bool quota_descriptors(const struct quota_user *user)
+{
+	return user->closing < CLOSING_USER;
 }
 
 void quota_disconnect(struct quota_user *user)
@@ -234,17 +250,20 @@ enum error quota_capture(struct server *server, const struct quota_user *user, u
 			      "you have %u captures under way, and captures_user = %" PRIu64
 			      " allows no more; wait for one, end one with `profd cancel`, or %s",
 			      user->captures, config->captures_user, ask);
-	if (user->memory + bytes > config->memory_user)
+	uint64_t memory = user->memory + atomic_load_explicit(&user->working.used, memory_order_relaxed);
+	if (memory + bytes > config->memory_user)
 		return refuse(sentence,
 			      "your captures under way may take %" PRIu64 " MiB, this one %" PRIu64
 			      " more, and memory_user allows %" PRIu64
 			      "; wait for one, give a smaller --max-bytes, or %s",
-			      user->memory >> 20, bytes >> 20, config->memory_user >> 20, ask);
+			      memory >> 20, bytes >> 20, config->memory_user >> 20, ask);
 	return ERROR_NONE;
 }
 
-void quota_capture_begin(struct quota_user *user, uint64_t bytes)
+void quota_capture_begin(struct server *server, struct quota_user *user, uint64_t bytes)
 {
+	uint64_t most = server->config.memory_user / WORKING_PART;
+	atomic_store_explicit(&user->working.most, most < WORKING_MOST ? most : WORKING_MOST, memory_order_relaxed);
 	user->captures++;
 	user->memory += bytes;
 }

@@ -5,6 +5,7 @@
 #define PROFD_DAEMON_QUOTA_H
 
 #include "audit.h"
+#include "memory.h"
 #include "proto/errors.h"
 
 #include <stdbool.h>
@@ -27,11 +28,13 @@ struct quota_user {
 	unsigned references;
 	uint64_t idle_since; /* CLOCK_MONOTONIC ns */
 	unsigned connections, agents, refused;
-	size_t queued; /* bytes that wait for this user's peers */
+	unsigned closing; /* descriptors from this user that are being closed */
+	size_t queued;	  /* bytes that wait for this user's peers */
 	unsigned captures;
-	uint64_t memory;  /* bytes that these captures' segments may take */
-	unsigned waiting; /* triggers that wait for processes */
-	double triggers;  /* that may still come now */
+	uint64_t memory;       /* bytes that these captures' segments may take */
+	struct memory working; /* what is held beside, to put their records into order */
+	unsigned waiting;      /* triggers that wait for processes */
+	double triggers;       /* that may still come now */
 	uint64_t triggers_at;
 	uint64_t turn, turn_ns;
 	unsigned queries;
@@ -61,6 +64,8 @@ void quota_user_unref(struct quota_user *user); /* takes NULL */
 /* May this user have one connection more? ERROR_NONE and it is counted, or ERROR_QUOTA with a sentence. */
 enum error quota_connect(struct server *server, struct quota_user *user, char sentence[QUOTA_SENTENCE_BYTES]);
 void quota_disconnect(struct quota_user *user);
+/* False where so many descriptors from this user cannot be closed that nothing more is heard from them. */
+bool quota_descriptors(const struct quota_user *user);
 /* Is there a place among those that are only open to be told why not? Counted then. */
 bool quota_refuse(struct server *server, struct quota_user *user);
 void quota_refused(struct server *server, struct quota_user *user);
@@ -74,7 +79,7 @@ enum error quota_trigger(struct server *server, struct quota_user *user, bool wa
 /* One capture more, with a segment of so many bytes. Not counted: quota_capture_begin does. */
 enum error quota_capture(struct server *server, const struct quota_user *user, uint64_t bytes,
 			 char sentence[QUOTA_SENTENCE_BYTES]);
-void quota_capture_begin(struct quota_user *user, uint64_t bytes);
+void quota_capture_begin(struct server *server, struct quota_user *user, uint64_t bytes);
 void quota_capture_end(struct quota_user *user, uint64_t bytes); /* takes NULL */
 
 /* Bytes begin (or, negative, cease) to wait. False where the user has so many waiting that no more may. */

@@ -1,15 +1,18 @@
 /* registry.c - see registry.h. Thread: the loop's. No locks. */
 #include "registry.h"
 #include "capture.h"
+#include "family.h"
 #include "log.h"
 #include "namespaces.h"
 #include "peer.h"
+#include "proto/filters.h"
 #include "proto/version.h"
 #include "serve.h"
 #include "trigger.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,14 +20,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* PF_EXITING of the kernel's include/linux/sched.h: set before a thread's files are closed. */
+/* Of the kernel's include/linux/sched.h: PF_EXITING is set before a thread's files are closed, PF_SIGNALED before a thread that a
+ * signal ends writes a core. */
 #define FLAG_EXITING 4u
+#define FLAG_SIGNALED 0x400u
 
 struct process_stat {
 	char state;
+	pid_t parent;
 	unsigned long flags;
 	long threads;
 	uint64_t start_time;
+	unsigned long pending; /* signals, of the main thread alone */
 };
 
 static bool read_stat(pid_t pid, struct process_stat *ret)
@@ -45,17 +52,22 @@ static bool read_stat(pid_t pid, struct process_stat *ret)
 		return false;
 	at += 2;
 	ret->state = *at;
-	for (int field = 3; field < 22; field++) {
+	for (int field = 3; field <= 31; field++) {
+		if (field == 4)
+			ret->parent = (pid_t)strtol(at, NULL, 10);
 		if (field == 9)
 			ret->flags = strtoul(at, NULL, 10);
 		if (field == 20)
 			ret->threads = strtol(at, NULL, 10);
+		if (field == 22)
+			ret->start_time = strtoull(at, NULL, 10);
+		if (field == 31)
+			ret->pending = strtoul(at, NULL, 10);
 		at = strchr(at, ' ');
 		if (!at)
 			return false;
 		at++;
 	}
-	ret->start_time = strtoull(at, NULL, 10);
 	return true;
 }
 
@@ -68,11 +80,20 @@ uint64_t process_start_time(pid_t pid)
 	return stat.start_time;
 }
 
+pid_t process_parent(pid_t pid)
+{
+	struct process_stat stat;
+	return read_stat(pid, &stat) ? stat.parent : 0;
+}
+
 bool process_has_ended(pid_t pid, uint64_t start_time)
 {
 	struct process_stat stat;
-	return !read_stat(pid, &stat) || stat.start_time != start_time || stat.state == 'X' || stat.state == 'Z' ||
-	       (stat.flags & FLAG_EXITING);
+	if (!read_stat(pid, &stat) || stat.start_time != start_time || stat.state == 'X' || stat.state == 'Z')
+		return true;
+	/* The agent's descriptors are of a thread of its own, which may be gone before the main thread has begun to end: the kernel
+	 * sends SIGKILL to each thread of a process that ends. */
+	return stat.flags & (FLAG_EXITING | FLAG_SIGNALED) || stat.pending & 1ul << (SIGKILL - 1);
 }
 
 pid_t registry_visible_pid(const struct process *process, uint64_t viewer)
@@ -122,6 +143,22 @@ void registry_add_pid(cJSON *row, pid_t pid)
 		cJSON_AddNullToObject(row, "pid");
 }
 
+static int seccomp_filters(pid_t pid)
+{
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%d/status", pid);
+	return filters_of(path);
+}
+
+const char registry_filter_sentence[] = "it has installed a seccomp filter since it registered; what that forbids to "
+					"the agent would end the process, so it is left "
+					"alone. Record it before it does so, or start it inside of the filter";
+
+bool registry_has_new_filter(const struct process *process)
+{
+	return process->filters >= 0 && seccomp_filters(process->who.pid) > process->filters;
+}
+
 enum step_source registry_step_source(const struct process *process)
 {
 	uint32_t source = atomic_load_explicit(&process->page->source, memory_order_relaxed);
@@ -155,6 +192,9 @@ static uint64_t page_median(const struct status_page *page, uint64_t steps)
 
 uint64_t registry_step_ns(const struct process *process)
 {
+	/* What a capture alone has counted, by a range or an operator, is over with it. */
+	if (registry_step_source(process) == STEP_SOURCE_NONE)
+		return 0;
 	return page_median(process->page, atomic_load_explicit(&process->page->steps, memory_order_relaxed));
 }
 
@@ -182,6 +222,27 @@ static void add_libraries(cJSON *row, uint32_t libraries)
 			cJSON_AddItemToArray(list, cJSON_CreateString(names[i].word));
 }
 
+/* What is to be known of the steps that it counts, null where there is nothing: several optimizers in each, or doubt. */
+static void add_step_note(const struct process *process, cJSON *row)
+{
+	const struct message_hello *hello = &process->hello;
+	char note[256];
+	*note = 0;
+	if (registry_step_source(process) != STEP_SOURCE_OPTIMIZER)
+		;
+	else if (hello->steps_unclear)
+		snprintf(
+			note, sizeof note,
+			"not clear whether each step of %s is one: --step-optimizer NAME counts those of one optimizer",
+			*hello->optimizers ? hello->optimizers : "an optimizer");
+	else if (hello->step_optimizers > 1)
+		snprintf(note, sizeof note, "%u optimizers a step: %s", hello->step_optimizers, hello->optimizers);
+	if (*note)
+		cJSON_AddStringToObject(row, "step_note", note);
+	else
+		cJSON_AddNullToObject(row, "step_note");
+}
+
 void registry_describe(const struct process *process, uint64_t viewer, cJSON *row)
 {
 	const struct identity *who = &process->who;
@@ -192,7 +253,7 @@ void registry_describe(const struct process *process, uint64_t viewer, cJSON *ro
 	uint64_t now = clock_monotonic(), median;
 	if (steps > 1ull << 53)
 		steps = 1ull << 53;
-	median = page_median(process->page, steps);
+	median = registry_step_ns(process);
 	registry_add_pid(row, registry_visible_pid(process, viewer));
 	cJSON_AddNumberToObject(row, "uid", who->uid);
 	cJSON_AddStringToObject(row, "user", who->user);
@@ -204,10 +265,16 @@ void registry_describe(const struct process *process, uint64_t viewer, cJSON *ro
 	add_optional(row, "rank", who->rank);
 	add_optional(row, "local_rank", who->local_rank);
 	add_optional(row, "world_size", who->world_size);
+	const char *role = family_role_word(family_role(process));
+	if (role)
+		cJSON_AddStringToObject(row, "role", role);
+	else
+		cJSON_AddNullToObject(row, "role");
 	cJSON_AddStringToObject(row, "torch_version", who->torch_version);
 	add_libraries(row, process->hello.libraries);
 	cJSON_AddNumberToObject(row, "step", (double)steps);
 	cJSON_AddStringToObject(row, "step_source", step_source_word(registry_step_source(process)));
+	add_step_note(process, row);
 	if (median)
 		cJSON_AddNumberToObject(row, "step_ns", (double)median);
 	else
@@ -429,8 +496,10 @@ static void hello_first(struct conn *conn, const struct message_hello *hello, in
 	process->serial = server->next_serial++;
 	process->registered_at = clock_realtime();
 	process->who = who;
+	process->filters = seccomp_filters(who.pid);
 	snprintf(process->who.user, sizeof process->who.user, "%u", conn->peer.uid);
 	take_facts(process, hello);
+	family_trace(process);
 	process->next = server->processes;
 	if (process->next)
 		process->next->previous = process;

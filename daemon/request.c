@@ -172,12 +172,16 @@ static void trigger(struct parse *parse, const cJSON *object)
 	if (request->wait_for && !*request->name && !*request->job)
 		wrong(parse, "wait_for", "needs targets by name or by job");
 	request->at_step = number(parse, object, "at_step", 1ull << 53);
+	request->at_multiple = number(parse, object, "at_multiple", LIMIT_SCHEDULE_STEPS);
 	request->duration = number(parse, object, "duration", LIMIT_DURATION_NS);
+	if (request->at_multiple && (request->at_step || request->duration))
+		wrong(parse, "at_multiple", "goes neither with at_step nor with duration");
 	request->timeout = number(parse, object, "timeout", 1ull << 53);
 	request->max_events = number(parse, object, "max_events", 1ull << 53);
 	request->max_bytes = number(parse, object, "max_bytes", LIMIT_SEGMENT_BYTES_MAX);
 	text(parse, object, "step_range", request->step_range, sizeof request->step_range);
 	text(parse, object, "step_operator", request->step_operator, sizeof request->step_operator);
+	text(parse, object, "step_optimizer", request->step_optimizer, sizeof request->step_optimizer);
 	text(parse, object, "label", request->label, sizeof request->label);
 	request->follow = truth(parse, object, "follow");
 	collectors(parse, object);

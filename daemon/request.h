@@ -32,11 +32,11 @@ struct request {
 	char job[REQUEST_TEXT_BYTES];
 
 	/* trigger */
-	uint64_t wait_for, at_step, duration, timeout, max_events, max_bytes;
+	uint64_t wait_for, at_step, at_multiple, duration, timeout, max_events, max_bytes;
 	struct schedule schedule;
 	uint32_t collectors; /* bit set of enum collector */
 	uint32_t options;    /* bit set of enum arm_option */
-	char step_range[REQUEST_TEXT_BYTES], step_operator[REQUEST_TEXT_BYTES];
+	char step_range[REQUEST_TEXT_BYTES], step_operator[REQUEST_TEXT_BYTES], step_optimizer[REQUEST_TEXT_BYTES];
 	char label[REQUEST_TEXT_BYTES];
 	bool follow;
 

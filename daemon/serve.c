@@ -125,12 +125,19 @@ static void serve_ps(struct conn *conn)
 
 /* --- doctor --- */
 
+static void collector_row(struct conn *conn, uint32_t collector, bool available, const char *sentence);
+
 static void serve_doctor(struct conn *conn)
 {
 	struct process *process = named_process(conn);
 	if (!process)
 		return;
 	process_row(conn, process);
+	if (registry_has_new_filter(process)) {
+		collector_row(conn, COLLECTOR_STEPS, false, registry_filter_sentence);
+		conn_end(conn, NULL);
+		return;
+	}
 	conn->probing = process;
 	conn->probe_deadline = clock_monotonic() + PROBE_NS;
 	conn->server->probes++;
@@ -517,6 +524,12 @@ static bool is_left(const struct capture *capture)
 	return capture->state == STATE_ORPHAN;
 }
 
+/* Its records are being put into order, which takes moments; where it takes longer it can be ended by its own number. */
+static bool is_finishing(const struct capture *capture)
+{
+	return capture->state == STATE_ENDING || capture->state == STATE_FINISHING;
+}
+
 /* Returns whether it was a capture that anybody has seen. */
 static bool cancel(struct conn *conn, struct capture *capture)
 {
@@ -524,7 +537,8 @@ static bool cancel(struct conn *conn, struct capture *capture)
 	bool left = is_left(capture);
 	char id[ID_BYTES];
 	capture_id_text(capture->facts.number, conn->server->user, id);
-	capture_cancel(capture, REASON_CANCELLED);
+	if (!capture_give_up(capture))
+		capture_cancel(capture, REASON_CANCELLED);
 	if (capture->trigger)
 		capture->trigger->wait_until = 0;
 	/* A cycle that was only prepared is none. */
@@ -551,7 +565,9 @@ static void serve_cancel(struct conn *conn)
 	if (request->pid_count && !(process = named_process(conn)))
 		return;
 	for (struct capture *capture = conn->server->captures; capture; capture = capture->next) {
-		if ((!capture_is_running(capture) && !is_left(capture)) || !named_by_cancel(conn, capture, process))
+		bool can_end = capture_is_running(capture) || is_left(capture) ||
+			       (*request->capture_id && is_finishing(capture));
+		if (!can_end || !named_by_cancel(conn, capture, process))
 			continue;
 		if (conn_may(conn, capture->facts.who.uid))
 			cancelled += cancel(conn, capture);

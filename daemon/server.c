@@ -1,5 +1,6 @@
 /* server.c - see server.h. Thread: the loop's. No locks. */
 #include "server.h"
+#include "descriptors.h"
 #include "accept.h"
 #include "capture.h"
 #include "log.h"
@@ -277,10 +278,11 @@ static bool conn_read(struct conn *conn)
 {
 	struct server *server = conn->server;
 	int fds[LIMIT_PACKET_FDS];
-	unsigned nfds = LIMIT_PACKET_FDS;
+	unsigned nfds = conn->refusal ? 0 : LIMIT_PACKET_FDS;
 	ssize_t n = socket_receive(conn->fd, server->packet, sizeof server->packet, fds, &nfds, MSG_DONTWAIT);
 	if (n == -EAGAIN || n == -EWOULDBLOCK || n == -EINTR)
 		return false;
+	descriptors_sift(conn, fds, nfds);
 	if (n == -EMSGSIZE) {
 		if (conn->kind != CONN_AGENT)
 			conn_error(conn, ERROR_PROTOCOL, "a request may have 65536 bytes", 0);
@@ -300,7 +302,10 @@ static bool conn_read(struct conn *conn)
 	else
 		serve_packet(conn, server->packet, (size_t)n, nfds ? fds[0] : -1);
 	for (unsigned i = 0; i < nfds; i++)
-		close(fds[i]);
+		if (fds[i] >= 0)
+			close(fds[i]);
+	if (!quota_descriptors(conn->user))
+		conn_close(conn);
 	return !conn->closed && !conn->busy;
 }
 
@@ -509,7 +514,10 @@ static void stop(uv_signal_t *signal, int number)
 	server_tick_adjust(server);
 }
 
-/* What many captures took at a time is in pieces all over the heap; the system has it back when the last has gone. */
+/* So many captures leave something to give back while others go on: when a quarter of them is left. */
+#define TRIM_MANY 16u
+
+/* What many captures took at a time is in pieces all over the heap; the system has it back when they have gone. */
 static int64_t trim_run(struct work *work)
 {
 	(void)work;
@@ -521,13 +529,17 @@ static void trimmed(struct work *work)
 {
 	struct server *server = (struct server *)((char *)work - offsetof(struct server, trim));
 	server->trimming = false;
+	/* What has gone meanwhile. */
+	server_trim(server);
 }
 
 void server_trim(struct server *server)
 {
-	if (server->captures || server->trimming || server->closing)
+	unsigned peak = server->trim_peak, left = server->capture_count;
+	if (peak == 0 || (left && (peak < TRIM_MANY || left > peak / 4)) || server->trimming || server->closing)
 		return;
 	server->trimming = true;
+	server->trim_peak = left;
 	server->trim = (struct work){.run = trim_run, .done = trimmed};
 	work_submit(&server->finish_pool, &server->trim);
 }
@@ -578,6 +590,8 @@ int server_init(struct server *server)
 	if (!error)
 		error = work_pool_init(&server->finish_pool, finish, &server->outbox);
 	if (!error)
+		work_pool_may_grow(&server->finish_pool);
+	if (!error)
 		error = catalogue_start(&server->catalogue, &server->outbox);
 	if (!error)
 		error = retention_init(server);
@@ -625,6 +639,9 @@ void server_deinit(struct server *server)
 		_exit(0);
 	}
 	work_pool_deinit(&server->finish_pool);
+	/* Whoever serves a file that is never closed does not keep us from ending. */
+	if (server->closing_pool_runs && !work_pool_works(&server->closing_pool))
+		work_pool_deinit(&server->closing_pool);
 	work_outbox_run(&server->outbox);
 	catalogue_deinit(&server->catalogue);
 	metrics_deinit(server);

@@ -111,12 +111,16 @@ struct server {
 	unsigned capture_count;
 	uint64_t next_capture, next_trigger;
 	unsigned probes;
+	uint64_t arm_ns;	/* what the slowest of the last agents took to answer ARM */
 	uint64_t orphans_until; /* CLOCK_MONOTONIC ns */
 
 	struct work_outbox outbox;
 	struct work_pool ingest_pool, finish_pool;
+	struct work_pool closing_pool; /* from the first use on; see descriptors.h */
+	bool closing_pool_runs;
 	struct work trim; /* of the heap, when the last capture has gone */
 	bool trimming;
+	unsigned trim_peak; /* captures at a time, the most since the last trim */
 	struct catalogue catalogue;
 	struct tally tally;
 	struct metrics metrics;
@@ -135,7 +139,7 @@ void server_deinit(struct server *server);
 
 /* (Re)starts or stops the tick, as what is going on needs it. Call after anything that waits for time began. */
 void server_tick_adjust(struct server *server);
-/* A capture has gone: the heap is given back where it was the last. */
+/* A capture has gone: the heap is given back where it was the last, or the last of many but for a few that go on. */
 void server_trim(struct server *server);
 /* While the daemon is ending: ends it as soon as nothing is left to wait for. */
 void server_stop_if_done(struct server *server);

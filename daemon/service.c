@@ -14,6 +14,10 @@
 
 /* The first descriptor that is handed over. */
 #define LISTEN_FIRST 3
+/* More is not ours; the unit has FileDescriptorStoreMax=. */
+#define HANDED_MOST 65536
+/* Segments that the manager keeps are called so, with the capture's number behind it. */
+#define KEPT_NAME "capture-"
 /* Changes are told together: the manager logs nothing of them, but wakes for each. */
 #define STATUS_MS 1000
 /* A catalogue of millions of captures is migrated in minutes, and half a migration is worth nothing. */
@@ -45,10 +49,53 @@ static uint64_t number_of(const char *variable)
 	return end && *end == 0 ? value : 0;
 }
 
+/* The number in a name that service_keep() has given; 0 where it is another's. */
+static uint64_t kept_number(const char *name, size_t n)
+{
+	char text[64], *end = NULL;
+	size_t prefix = strlen(KEPT_NAME);
+	if (n >= sizeof text || n <= prefix || strncmp(name, KEPT_NAME, prefix) != 0)
+		return 0;
+	memcpy(text, name, n);
+	text[n] = 0;
+	unsigned long long number = strtoull(text + prefix, &end, 10);
+	return *end ? 0 : number;
+}
+
+/* Tells kept segments from sockets, by their names. Returns how many sockets there are, with the last one's descriptor. */
+static uint64_t sort_handed(struct service *service, uint64_t count, int *ret_fd)
+{
+	const char *names = getenv("LISTEN_FDNAMES");
+	uint64_t sockets = 0;
+	for (uint64_t i = 0; i < count; i++) {
+		size_t n = names ? strcspn(names, ":") : 0;
+		uint64_t number = n ? kept_number(names, n) : 0;
+		int fd = LISTEN_FIRST + (int)i;
+		names = names && names[n] ? names + n + 1 : NULL;
+		struct service_kept *grown =
+			number ? realloc(service->kept, (service->kept_count + 1) * sizeof *grown) : NULL;
+		if (grown) {
+			service->kept = grown;
+			grown[service->kept_count++] = (struct service_kept){number, fd};
+			fcntl(fd, F_SETFD, FD_CLOEXEC);
+		} else if (number) {
+			close(fd);
+		} else {
+			sockets++;
+			*ret_fd = fd;
+		}
+	}
+	return sockets;
+}
+
 static int take_socket(struct service *service, char *ret_path, char *sentence)
 {
 	uint64_t count = number_of("LISTEN_FDS");
-	if (!count || number_of("LISTEN_PID") != (uint64_t)getpid())
+	int fd = -1, type = 0, accepting = 0;
+	if (!count || count > HANDED_MOST || number_of("LISTEN_PID") != (uint64_t)getpid())
+		return -ENOENT;
+	count = sort_handed(service, count, &fd);
+	if (count == 0)
 		return -ENOENT;
 	if (count != 1)
 		return say(
@@ -56,7 +103,6 @@ static int take_socket(struct service *service, char *ret_path, char *sentence)
 			"the service manager has handed over %llu sockets, one is wanted: profd.socket must have one "
 			"line ListenSequentialPacket= and no other Listen...=",
 			(unsigned long long)count);
-	int fd = LISTEN_FIRST, type = 0, accepting = 0;
 	socklen_t n = sizeof type;
 	struct sockaddr_un address = {0};
 	socklen_t length = sizeof address;
@@ -128,6 +174,61 @@ static void tell(struct service *service, const char *format, ...)
 	ssize_t sent = sendto(service->notify_fd, text, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT,
 			      (const struct sockaddr *)&service->notify_address, service->notify_length);
 	(void)sent;
+}
+
+bool service_keep(struct service *service, uint64_t capture, int fd)
+{
+	char text[96];
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {0};
+	/* A memfd is nothing that is polled; its name tells the next daemon which one it is. */
+	int n = snprintf(text, sizeof text, "FDSTORE=1\nFDPOLL=0\nFDNAME=" KEPT_NAME "%llu",
+			 (unsigned long long)capture);
+	struct iovec part = {text, (size_t)n};
+	struct msghdr message = {.msg_name = &service->notify_address,
+				 .msg_namelen = service->notify_length,
+				 .msg_iov = &part,
+				 .msg_iovlen = 1,
+				 .msg_control = control.bytes,
+				 .msg_controllen = sizeof control.bytes};
+	if (service->notify_fd < 0)
+		return false;
+	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+	head->cmsg_level = SOL_SOCKET;
+	head->cmsg_type = SCM_RIGHTS;
+	head->cmsg_len = CMSG_LEN(sizeof fd);
+	memcpy(CMSG_DATA(head), &fd, sizeof fd);
+	return sendmsg(service->notify_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)n;
+}
+
+void service_unkeep(struct service *service, uint64_t capture)
+{
+	tell(service, "FDSTOREREMOVE=1\nFDNAME=" KEPT_NAME "%llu", (unsigned long long)capture);
+}
+
+int service_take(struct service *service, uint64_t capture)
+{
+	for (size_t i = 0; i < service->kept_count; i++)
+		if (service->kept[i].capture == capture && service->kept[i].fd >= 0) {
+			int fd = service->kept[i].fd;
+			service->kept[i].fd = -1;
+			return fd;
+		}
+	return -1;
+}
+
+void service_release(struct service *service)
+{
+	for (size_t i = 0; i < service->kept_count; i++)
+		if (service->kept[i].fd >= 0) {
+			close(service->kept[i].fd);
+			service_unkeep(service, service->kept[i].capture);
+		}
+	free(service->kept);
+	service->kept = NULL;
+	service->kept_count = 0;
 }
 
 void service_starting(struct service *service, const char *what)

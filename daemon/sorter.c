@@ -22,7 +22,7 @@ struct sorter_run {
 	bool in_memory;	   /* the last one: its window is all of it, and the sorter's buffer */
 };
 
-void sorter_init(struct sorter *sorter, int folder, size_t bytes, size_t memory,
+void sorter_init(struct sorter *sorter, int folder, struct memory *memory, size_t bytes, size_t most,
 		 int (*compare)(const void *a, const void *b))
 {
 	memset(sorter, 0, sizeof *sorter);
@@ -30,14 +30,15 @@ void sorter_init(struct sorter *sorter, int folder, size_t bytes, size_t memory,
 	sorter->bytes = bytes;
 	sorter->folder = folder;
 	sorter->fd = -1;
-	sorter->capacity_max = memory / bytes;
+	sorter->memory = memory;
+	sorter->capacity_max = most / bytes;
 }
 
 static void forget_reading(struct sorter *sorter)
 {
 	for (size_t i = 0; i < sorter->run_count; i++) {
-		if (!sorter->runs[i].in_memory)
-			free(sorter->runs[i].window);
+		if (!sorter->runs[i].in_memory && sorter->runs[i].window)
+			memory_put(sorter->memory, sorter->runs[i].window, sorter->window * sorter->bytes);
 		sorter->runs[i].window = NULL;
 	}
 	free(sorter->heap);
@@ -49,7 +50,7 @@ void sorter_deinit(struct sorter *sorter)
 {
 	forget_reading(sorter);
 	free(sorter->runs);
-	free(sorter->buffer);
+	memory_put(sorter->memory, sorter->buffer, sorter->capacity * sorter->bytes);
 	if (sorter->fd >= 0)
 		close(sorter->fd);
 	sorter->runs = NULL;
@@ -122,16 +123,22 @@ static int spill(struct sorter *sorter)
 	return 0;
 }
 
+/* Where its user's memory is used up, portions stay small: so many that the file of them can still be read back, then larger
+ * ones all the same. */
+#define RUNS_SMALL 64u
 static int make_room(struct sorter *sorter)
 {
-	if (sorter->capacity >= sorter->capacity_max)
-		return spill(sorter);
 	size_t capacity = sorter->capacity ? sorter->capacity * 2 : CAPACITY_FIRST;
 	if (capacity > sorter->capacity_max)
 		capacity = sorter->capacity_max;
-	unsigned char *grown = realloc(sorter->buffer, capacity * sorter->bytes);
+	if (capacity <= sorter->capacity)
+		return spill(sorter);
+	size_t from = sorter->capacity * sorter->bytes, to = capacity * sorter->bytes;
+	bool due = sorter->run_count >= (size_t)RUNS_SMALL * (sorter->capacity / CAPACITY_FIRST);
+	void *grown = due || !sorter->capacity ? memory_grow_anyway(sorter->memory, sorter->buffer, from, to)
+					       : memory_grow(sorter->memory, sorter->buffer, from, to);
 	if (!grown)
-		return fail(sorter, -ENOMEM);
+		return sorter->capacity ? spill(sorter) : fail(sorter, -ENOMEM);
 	sorter->buffer = grown;
 	sorter->capacity = capacity;
 	return 0;
@@ -246,7 +253,7 @@ int sorter_rewind(struct sorter *sorter)
 				sorter->heap[sorter->heap_count++] = i;
 			continue;
 		}
-		run->window = malloc(sorter->window * sorter->bytes);
+		run->window = memory_get_anyway(sorter->memory, sorter->window * sorter->bytes);
 		if (!run->window)
 			return fail(sorter, -ENOMEM);
 		run->at = run->first;

@@ -3,6 +3,8 @@
 #ifndef PROFD_DAEMON_SORTER_H
 #define PROFD_DAEMON_SORTER_H
 
+#include "memory.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,9 +13,10 @@ struct sorter_run;
 
 struct sorter {
 	int (*compare)(const void *a, const void *b);
-	size_t bytes; /* of a record */
-	int folder;   /* not owned */
-	int fd;	      /* of the portions; -1 = all is in memory still */
+	size_t bytes;	       /* of a record */
+	int folder;	       /* not owned */
+	struct memory *memory; /* not owned; NULL = not counted */
+	int fd;		       /* of the portions; -1 = all is in memory still */
 	unsigned char *buffer;
 	size_t count, capacity, capacity_max; /* records */
 	bool unsorted;			      /* the buffer is not in order */
@@ -29,8 +32,8 @@ struct sorter {
 	int error;     /* negative errno: nothing can be had of it */
 };
 
-/* `folder`: descriptor of a folder on disk. memory: most bytes that wait in memory. */
-void sorter_init(struct sorter *sorter, int folder, size_t bytes, size_t memory,
+/* `folder`: descriptor of a folder on disk. most: bytes that wait in memory; fewer where `memory` has no more. */
+void sorter_init(struct sorter *sorter, int folder, struct memory *memory, size_t bytes, size_t most,
 		 int (*compare)(const void *a, const void *b));
 void sorter_deinit(struct sorter *sorter);
 /* 0 or a negative errno, which stays. */

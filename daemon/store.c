@@ -499,9 +499,11 @@ void store_deinit(struct store *store)
 	sqlite3_finalize(store->insert_string);
 	sqlite3_finalize(store->insert_inputs);
 	sqlite3_finalize(store->insert_ingested);
+	sqlite3_finalize(store->find_ingested);
 	sqlite3_finalize(store->meta);
 	memset(store->insert, 0, sizeof store->insert);
-	store->insert_string = store->insert_inputs = store->insert_ingested = store->meta = NULL;
+	store->insert_string = store->insert_inputs = store->insert_ingested = store->find_ingested = store->meta =
+		NULL;
 	sqlite3_close(store->db);
 	store->db = NULL;
 }
@@ -693,13 +695,16 @@ int store_get_facts(struct store *store, struct capture_facts *ret)
 	return 0;
 }
 
-int store_each_ingested(struct store *store, void (*callback)(void *context, uint32_t sequence), void *context)
+bool store_has_ingested(struct store *store, uint32_t sequence)
 {
-	sqlite3_stmt *statement = store_prepare(store, "SELECT sequence FROM ingested");
-	while (statement && sqlite3_step(statement) == SQLITE_ROW)
-		callback(context, (uint32_t)sqlite3_column_int64(statement, 0));
-	sqlite3_finalize(statement);
-	return store->error;
+	if (!store->find_ingested)
+		store->find_ingested = store_prepare(store, "SELECT 1 FROM ingested WHERE sequence = ?");
+	if (!store->find_ingested)
+		return false;
+	sqlite3_bind_int64(store->find_ingested, 1, sequence);
+	bool has = sqlite3_step(store->find_ingested) == SQLITE_ROW;
+	sqlite3_reset(store->find_ingested);
+	return has;
 }
 
 uint64_t store_count_events(struct store *store)

@@ -14,6 +14,7 @@
 #include "proto/events.h"
 
 #include <sqlite3.h>
+#include <stdatomic.h>
 
 #define STORE_SENTENCE_BYTES REASON_BYTES
 
@@ -42,7 +43,11 @@ struct store {
 	uint64_t base; /* CLOCK_MONOTONIC ns that TIME columns count from */
 	const struct store_batch *batch;
 	sqlite3_stmt *insert[EVENT_KIND_COUNT]; /* NULL until the first row of the kind */
-	sqlite3_stmt *insert_string, *insert_inputs, *insert_ingested, *meta;
+	sqlite3_stmt *insert_string, *insert_inputs, *insert_ingested, *find_ingested, *meta;
+	/* What the work that is under way may take; see store_bound. */
+	uint64_t until; /* of its thread's processor time, ns; 0 = no bound */
+	uint64_t most;
+	const _Atomic uint32_t *cancelled;
 	int error;
 	char sentence[STORE_SENTENCE_BYTES];
 };
@@ -80,10 +85,15 @@ int store_get_facts(struct store *store, struct capture_facts *ret);
 /* 0, or "", where the key is absent. */
 int64_t store_get_int(struct store *store, const char *key);
 void store_get_text(struct store *store, const char *key, char *to, size_t to_bytes);
-/* Calls back with every sequence in `ingested`. */
-int store_each_ingested(struct store *store, void (*callback)(void *context, uint32_t sequence), void *context);
+bool store_has_ingested(struct store *store, uint32_t sequence);
 /* Rows in all event tables. */
 uint64_t store_count_events(struct store *store);
+
+/* From now on all that is done with the store, on this thread, may take so much of the processor (ns; 0 = no bound), and ends
+ * where *cancelled says so: with -ETIME, or -ECANCELED. most 0 and cancelled NULL: as long as it likes. */
+void store_bound(struct store *store, uint64_t most, const _Atomic uint32_t *cancelled);
+/* Is that over? The error stands in the store then. For loops that are not SQL's. */
+bool store_over(struct store *store);
 
 /* Runs SQL without parameters or results. */
 int store_run(struct store *store, const char *sql);

@@ -30,12 +30,18 @@ static uint64_t put_losses(struct ingest *ingest, const struct derived *derived)
 				count = COUNT_MAX;
 			if (loss == LOSS_UNREADABLE)
 				count += ingest->unreadable[kind];
+			if (loss == LOSS_LIMIT)
+				count += ingest->beyond[kind];
 			if (loss == LOSS_NO_SPACE)
 				count += ingest->unstored[kind];
 			if (loss == LOSS_DOUBTFUL)
 				count += derived->doubtful[kind];
 			if (loss == LOSS_UNLAUNCHED)
 				count += derived->unlaunched[kind];
+			if (loss == LOSS_MANGLED && kind == EVENT_KERNEL)
+				count += derived->mangled;
+			if (loss == LOSS_EARLIER)
+				count += derived->earlier[kind];
 			if (count == 0 || !loss_name(loss))
 				continue;
 			ingest->lost[loss] += count;
@@ -153,7 +159,8 @@ static void put_meta(struct ingest *ingest)
 	store_meta_int(store, "events", (int64_t)facts->events);
 	store_meta_int(store, "lost", (int64_t)facts->lost);
 	store_meta_int(store, "simulated", facts->simulated);
-	store_run(store, "DELETE FROM meta WHERE key IN ('segment_device', 'segment_inode') OR key GLOB 'parked_*'");
+	store_run(store, "DELETE FROM meta WHERE key IN ('segment_device', 'segment_inode', 'finish_attempts') OR key "
+			 "GLOB 'parked_*'");
 }
 
 /* The status that the loop gave, corrected by what is really in the file. */
@@ -169,6 +176,11 @@ static void judge(struct ingest *ingest, const struct derived *derived)
 		facts->reason_code = REASON_DAEMON;
 		snprintf(facts->reason, sizeof facts->reason, "what the GPU did was not put into order: %.300s",
 			 derived->trouble);
+	}
+	if (facts->status == CAPTURE_COMPLETE && derived->notes.missing_step) {
+		facts->status = CAPTURE_INCOMPLETE;
+		facts->reason_code = REASON_AGENT;
+		notes_missing(&derived->notes, facts->reason, sizeof facts->reason);
 	}
 	if (facts->steps_recorded < facts->steps_wanted && facts->status == CAPTURE_COMPLETE) {
 		facts->status = CAPTURE_INCOMPLETE;
@@ -220,6 +232,69 @@ static void spoil(struct ingest *ingest, bool first)
 	ingest->store_open = false;
 }
 
+/* Finishes of one capture that may end with the daemon itself: then it is the capture, and is not tried again. */
+#define ATTEMPTS_MOST 3
+
+/* Says in the file that another attempt begins. */
+static bool tried_too_often(struct store *store)
+{
+	int64_t attempts = store_get_int(store, "finish_attempts");
+	if (store_meta_int(store, "finish_attempts", attempts + 1) || attempts < ATTEMPTS_MOST)
+		return false;
+	store->error = -ETIME;
+	snprintf(store->sentence, sizeof store->sentence, "the daemon ended %d times while it was at it",
+		 ATTEMPTS_MOST);
+	return true;
+}
+
+/* Nobody waits for ever, and no other capture behind it: with the rows as they came. What is not summed is said to be so. */
+static int without_order(struct ingest *ingest, struct derived *derived)
+{
+	static const unsigned summed[] = {COLLECTOR_NVTX, COLLECTOR_TORCH, COLLECTOR_CUPTI, COLLECTOR_MEMORY};
+	struct store *store = &ingest->store;
+	struct capture_facts *facts = &ingest->facts;
+	facts->status = CAPTURE_INCOMPLETE;
+	facts->reason_code = store->error == -ECANCELED ? REASON_CANCELLED : REASON_DAEMON;
+	snprintf(facts->reason, sizeof facts->reason,
+		 "its records are there, but were not put into order, so that totals are missing: %.250s",
+		 store->sentence);
+	for (size_t i = 0; i < sizeof summed / sizeof *summed; i++) {
+		struct ingest_collector *collector = &ingest->ending.collectors[summed[i]];
+		if (collector->ran || (collector->wanted && !collector->told))
+			text_copy(collector->sentence, sizeof collector->sentence,
+				  "its records are in the file, but were not put into order");
+		collector->ran = false;
+	}
+	store_rollback(store);
+	store->error = 0;
+	*store->sentence = 0;
+	return derive_nothing(store, &ingest->totals, derived);
+}
+
+/* *ended: something had gone wrong before. */
+static int put_into_order(struct ingest *ingest, struct derived *derived, bool *ended)
+{
+	struct store *store = &ingest->store;
+	bool full = store->error == -ENOSPC, cupti = ingest->ending.collectors[COLLECTOR_CUPTI].ran;
+	*ended = store->error != 0;
+	if (*ended)
+		end_without_disk(ingest);
+	else if (tried_too_often(store))
+		return without_order(ingest, derived);
+	store_bound(store, ingest->finish_most, &ingest->give_up);
+	int error =
+		store->error ? store->error : derive_run(store, &ingest->totals, &ingest->device, cupti, full, derived);
+	if (error == -ENOSPC && !full) {
+		/* The rows are all there, and the room to put them into order is not. */
+		*ended = true;
+		end_without_disk(ingest);
+		ingest->totals.incomplete = true;
+		error = derive_run(store, &ingest->totals, &ingest->device, cupti, true, derived);
+	}
+	store_bound(store, 0, NULL);
+	return error == -ETIME || error == -ECANCELED ? without_order(ingest, derived) : error;
+}
+
 int64_t ingest_finish(struct work *work)
 {
 	struct ingest *ingest = (struct ingest *)work;
@@ -233,18 +308,8 @@ int64_t ingest_finish(struct work *work)
 		spoil(ingest, false);
 		return WORK_DONE;
 	}
-	bool full = store->error == -ENOSPC, cupti = ingest->ending.collectors[COLLECTOR_CUPTI].ran;
-	bool ended = store->error != 0;
-	if (ended)
-		end_without_disk(ingest);
-	int error = derive_run(store, &ingest->totals, &ingest->device, cupti, full, &derived);
-	if (error == -ENOSPC && !full) {
-		/* The rows are all there, and the room to put them into order is not. */
-		ended = true;
-		end_without_disk(ingest);
-		ingest->totals.incomplete = true;
-		error = derive_run(store, &ingest->totals, &ingest->device, cupti, true, &derived);
-	}
+	bool ended;
+	int error = put_into_order(ingest, &derived, &ended);
 	if (error) {
 		spoil(ingest, ended);
 		return WORK_DONE;
@@ -256,8 +321,9 @@ int64_t ingest_finish(struct work *work)
 	facts->lost = put_losses(ingest, &derived);
 	put_collectors(ingest);
 	put_meta(ingest);
+	notes_write(&derived.notes, store);
 	uint64_t derive_ns = since_last(ingest);
-	char *text = summary_text(store, &ingest->ending, derived.cupti, derive_ns);
+	char *text = summary_text(store, &ingest->ending, &derived, derive_ns);
 	if (text)
 		store_meta_text(store, "summary", text);
 	free(text);

@@ -136,7 +136,7 @@ int rows_begin(struct rows *rows, struct store *store, const char *table, unsign
 
 static void flush(struct rows *rows)
 {
-	if (rows->count && !rows->store->error) {
+	if (rows->count && !store_over(rows->store)) {
 		if (sqlite3_step(rows->insert) != SQLITE_DONE)
 			store_fail(rows->store, "writing");
 		sqlite3_reset(rows->insert);

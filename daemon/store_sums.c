@@ -1,5 +1,6 @@
 /* store_sums.c - see store_sums.h. */
 #include "store_sums.h"
+#include "hash.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,23 +9,23 @@
 /* 131,072 groups of 64 bytes: 16 MiB with the places that stay free. */
 #define GROUPS_MAX (1u << 17)
 
-void sums_init(struct sums *sums)
+void sums_init(struct sums *sums, struct memory *memory)
 {
 	memset(sums, 0, sizeof *sums);
+	sums->memory = memory;
 }
 
 void sums_deinit(struct sums *sums)
 {
-	free(sums->table);
+	memory_put(sums->memory, sums->table, sums->capacity * sizeof *sums->table);
 	sqlite3_finalize(sums->insert);
 	memset(sums, 0, sizeof *sums);
 }
 
 static struct sum *place(struct sum *table, size_t capacity, const struct sum *key)
 {
-	uint64_t h = ((uint64_t)key->a << 32 | key->step) * 0x9e3779b97f4a7c15ull;
-	h ^= ((uint64_t)key->b << 32 | key->c) * 0xc2b2ae3d27d4eb4full + key->table;
-	size_t i = (size_t)(h ^ h >> 31) & (capacity - 1);
+	uint64_t first = (uint64_t)key->a << 32 | key->step, second = (uint64_t)key->b << 32 | key->c;
+	size_t i = (size_t)hash_of(hash_of(first, second), key->table) & (capacity - 1);
 	while (table[i].table && (table[i].a != key->a || table[i].b != key->b || table[i].c != key->c ||
 				  table[i].step != key->step || table[i].table != key->table))
 		i = (i + 1) & (capacity - 1);
@@ -73,16 +74,18 @@ int sums_write(struct sums *sums, struct store *store)
 
 static int grow(struct sums *sums, struct store *store)
 {
-	if (sums->count >= GROUPS_MAX)
-		return store ? sums_write(sums, store) : -ENOMEM;
 	size_t capacity = sums->capacity ? sums->capacity * 2 : 1024;
-	struct sum *table = calloc(capacity, sizeof *table);
+	struct sum *table = NULL;
+	if (sums->count < GROUPS_MAX && !sums->capacity)
+		table = memory_get_anyway(sums->memory, capacity * sizeof *table);
+	else if (sums->count < GROUPS_MAX)
+		table = memory_get(sums->memory, capacity * sizeof *table);
 	if (!table)
-		return -ENOMEM;
+		return store && sums->capacity ? sums_write(sums, store) : -ENOMEM;
 	for (size_t i = 0; i < sums->capacity; i++)
 		if (sums->table[i].table)
 			*place(table, capacity, &sums->table[i]) = sums->table[i];
-	free(sums->table);
+	memory_put(sums->memory, sums->table, sums->capacity * sizeof *table);
 	sums->table = table;
 	sums->capacity = capacity;
 	return 0;

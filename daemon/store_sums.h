@@ -4,6 +4,7 @@
 #ifndef PROFD_DAEMON_STORE_SUMS_H
 #define PROFD_DAEMON_STORE_SUMS_H
 
+#include "memory.h"
 #include "store.h"
 
 /* What is summed; a, b and c of the key stand for */
@@ -27,11 +28,12 @@ struct sum {
 struct sums {
 	struct sum *table; /* open addressing, capacity a power of two */
 	size_t count, capacity;
+	struct memory *memory; /* not owned */
 	sqlite3_stmt *insert;
 	int error;
 };
 
-void sums_init(struct sums *sums);
+void sums_init(struct sums *sums, struct memory *memory);
 void sums_deinit(struct sums *sums);
 /* Adds one call. `timed`: it counts in total, min and max. `store`, where groups go that do not fit; NULL: the caller has
  * none now, and an error stays that sums_write tells. */

@@ -2,6 +2,7 @@
  * capture can be gone on with. Thread: the store's. No locks. */
 #include "store.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,11 +53,31 @@ static void drop_empty(struct store *store, const char *name)
 	sqlite3_free(sql);
 }
 
+/* Members that records have got since, of tables that are not empty. */
+static void add_columns(struct store *store)
+{
+	static const char *const columns[] = {"refused", "known_from", "missing_from"};
+	for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+		char sql[256];
+		snprintf(sql, sizeof sql,
+			 "SELECT 1 FROM pragma_table_info('sessions') WHERE name = 'options' AND NOT EXISTS (SELECT 1 "
+			 "FROM pragma_table_info('sessions') WHERE name = '%s')",
+			 columns[i]);
+		sqlite3_stmt *statement = store_prepare(store, sql);
+		bool missing = statement && sqlite3_step(statement) == SQLITE_ROW;
+		sqlite3_finalize(statement);
+		snprintf(sql, sizeof sql, "ALTER TABLE sessions ADD COLUMN %s INTEGER", columns[i]);
+		if (missing)
+			store_run(store, sql);
+	}
+}
+
 int store_upgrade(struct store *store)
 {
 	store_begin(store);
 	each(store, "view", drop_view);
 	each(store, "table", drop_empty);
+	add_columns(store);
 	store_make_tables(store);
 	if (store_commit(store))
 		store_rollback(store);

@@ -41,7 +41,7 @@ static void add_count(cJSON *object, const char *key, struct store *store, const
 }
 
 /* Of a step in which the GPU was not recorded there is nothing to say. */
-static void add_steps(cJSON *object, struct store *store, bool cupti)
+static void add_steps(cJSON *object, struct store *store, bool cupti, uint64_t refused)
 {
 	static const char *const keys[] = {"step",    "number", "wall_ns",	 "device_busy_ns",
 					   "kernels", "copies", "largest_gap_ns"};
@@ -49,11 +49,13 @@ static void add_steps(cJSON *object, struct store *store, bool cupti)
 	sqlite3_stmt *statement = store_prepare(
 		store,
 		"SELECT s.step, s.number, s.duration, CASE WHEN on_ THEN total(busy) END, CASE WHEN on_ THEN "
-		"total(kernels) END, CASE WHEN on_ THEN total(copies) END, max(gap) FROM (SELECT *, ?1 AND "
+		"total(kernels) END, CASE WHEN on_ AND NOT ?2 THEN total(copies) END, max(gap) FROM (SELECT *, ?1 AND "
 		"collectors & 16 AS on_ FROM steps ORDER BY step LIMIT 100) s LEFT JOIN step_devices d ON d.step = "
 		"s.step AND d.stream = -1 AND on_ GROUP BY s.step ORDER BY s.step");
 	if (statement)
 		sqlite3_bind_int(statement, 1, cupti);
+	if (statement)
+		sqlite3_bind_int(statement, 2, (refused & 1ull << ACTIVITY_COPY) != 0);
 	while (statement && sqlite3_step(statement) == SQLITE_ROW) {
 		cJSON *row = cJSON_CreateObject();
 		for (int i = 0; i < (int)(sizeof keys / sizeof *keys); i++)
@@ -62,6 +64,7 @@ static void add_steps(cJSON *object, struct store *store, bool cupti)
 	}
 	sqlite3_finalize(statement);
 	add_count(object, "steps_total", store, "SELECT count(*) FROM steps");
+	add_count(object, "wall_ns", store, "SELECT CAST(total(duration) AS INTEGER) FROM steps");
 	add_count(object, "devices", store, "SELECT count(DISTINCT device) FROM step_devices");
 }
 
@@ -120,7 +123,7 @@ static void add_object(cJSON *object, const char *key, struct store *store, cons
 	sqlite3_finalize(statement);
 }
 
-static void add_gpu(cJSON *object, struct store *store, bool cupti)
+static void add_gpu(cJSON *object, struct store *store, bool cupti, uint64_t refused)
 {
 	static const char *const set_columns[] = {"calls", "bytes", "total_ns"};
 	static const char *const gpu_columns[] = {"cupti_version", "driver_version", "clock_error_ns"};
@@ -136,12 +139,31 @@ static void add_gpu(cJSON *object, struct store *store, bool cupti)
 		  "kernel_totals GROUP BY name ORDER BY time DESC, name LIMIT 20",
 		  "calls", "total_ns", "average_ns", "min_ns", "max_ns");
 	add_count(object, "kernels_total", store, "SELECT count(DISTINCT coalesce(name, 0)) FROM kernel_totals");
-	add_copies(object, store);
-	add_object(object, "sets", store, "SELECT total(calls), total(bytes), total(total) FROM set_totals",
-		   set_columns, 3);
+	if (refused & 1ull << ACTIVITY_COPY)
+		cJSON_AddNullToObject(object, "copies");
+	else
+		add_copies(object, store);
+	if (refused & 1ull << ACTIVITY_SET)
+		cJSON_AddNullToObject(object, "sets");
+	else
+		add_object(object, "sets", store, "SELECT total(calls), total(bytes), total(total) FROM set_totals",
+			   set_columns, 3);
 	add_object(object, "gpu", store,
 		   "SELECT cupti_version, driver_version, clock_error FROM sessions ORDER BY rowid DESC LIMIT 1",
 		   gpu_columns, 3);
+}
+
+static void add_notes(cJSON *object, struct store *store)
+{
+	cJSON *rows = cJSON_AddArrayToObject(object, "notes");
+	sqlite3_stmt *statement = store_prepare(store, "SELECT value FROM meta WHERE key = 'notes'");
+	if (statement && sqlite3_step(statement) == SQLITE_ROW) {
+		char text[2048], *at = text, *line;
+		text_copy(text, sizeof text, (const char *)sqlite3_column_text(statement, 0));
+		while ((line = strsep(&at, "\n")) != NULL)
+			cJSON_AddItemToArray(rows, cJSON_CreateString(line));
+	}
+	sqlite3_finalize(statement);
 }
 
 static void add_losses(cJSON *object, struct store *store)
@@ -227,10 +249,11 @@ static char *print_within(cJSON *object)
 	}
 }
 
-char *summary_text(struct store *store, const struct ingest_ending *ending, bool cupti, uint64_t derive_ns)
+char *summary_text(struct store *store, const struct ingest_ending *ending, const struct derived *derived,
+		   uint64_t derive_ns)
 {
 	cJSON *object = cJSON_CreateObject();
-	add_steps(object, store, cupti);
+	add_steps(object, store, derived->cupti, derived->notes.refused);
 	ADD_TABLE(object, "operators", store,
 		  "SELECT (SELECT text FROM strings WHERE id = name), total(calls), total(self) AS own, total(total), "
 		  "CASE "
@@ -238,6 +261,7 @@ char *summary_text(struct store *store, const struct ingest_ending *ending, bool
 		  "FROM "
 		  "operator_totals GROUP BY name ORDER BY total(self_device) DESC, own DESC, name LIMIT 20",
 		  "calls", "self_cpu_ns", "cpu_ns", "self_device_ns", "device_ns");
+	add_count(object, "self_cpu_ns", store, "SELECT CAST(total(self) AS INTEGER) FROM operator_totals");
 	add_count(object, "operators_total", store, "SELECT count(DISTINCT name) FROM operator_totals");
 	ADD_TABLE(object, "ranges", store,
 		  "SELECT (SELECT text FROM strings WHERE id = name), total(calls), total(total) AS time, total(self), "
@@ -247,7 +271,8 @@ char *summary_text(struct store *store, const struct ingest_ending *ending, bool
 		  "range_totals GROUP BY name ORDER BY time DESC, name LIMIT 20",
 		  "calls", "total_ns", "self_ns", "self_device_ns", "device_ns");
 	add_count(object, "ranges_total", store, "SELECT count(DISTINCT name) FROM range_totals");
-	add_gpu(object, store, cupti);
+	add_gpu(object, store, derived->cupti, derived->notes.refused);
+	add_notes(object, store);
 	add_losses(object, store);
 	add_collectors(object, store);
 	add_cost(object, ending);

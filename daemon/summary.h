@@ -3,10 +3,12 @@
 #ifndef PROFD_DAEMON_SUMMARY_H
 #define PROFD_DAEMON_SUMMARY_H
 
+#include "derive.h"
 #include "ingest.h"
 
-/* Returns the text (free() it), NULL where out of memory or the file cannot be read. cupti: the device side was recorded and
- * derived; else what it would say is null. derive_ns is stated as given. */
-char *summary_text(struct store *store, const struct ingest_ending *ending, bool cupti, uint64_t derive_ns);
+/* Returns the text (free() it), NULL where out of memory or the file cannot be read. Where the device side was not recorded and
+ * derived, what it would say is null. derive_ns is stated as given. */
+char *summary_text(struct store *store, const struct ingest_ending *ending, const struct derived *derived,
+		   uint64_t derive_ns);
 
 #endif

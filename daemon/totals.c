@@ -1,5 +1,6 @@
 /* totals.c - see totals.h. */
 #include "totals.h"
+#include "hash.h"
 #include "proto/limits.h"
 
 #include <stdlib.h>
@@ -7,13 +8,6 @@
 
 /* 262,144 groups of 64 bytes: 16 MiB for a capture that has them. */
 #define GROUPS_MAX (1u << 18)
-
-static size_t hash(const struct total *key)
-{
-	uint64_t h = ((uint64_t)key->name << 32 | key->step) * 0x9e3779b97f4a7c15ull;
-	h ^= ((uint64_t)key->domain << 16 | (uint64_t)key->source << 8 | key->kind) * 0xc2b2ae3d27d4eb4full;
-	return (size_t)(h ^ h >> 29);
-}
 
 static bool same(const struct total *a, const struct total *b)
 {
@@ -23,7 +17,8 @@ static bool same(const struct total *a, const struct total *b)
 
 static struct total *place(struct total *table, size_t capacity, const struct total *key)
 {
-	size_t i = hash(key) & (capacity - 1);
+	uint64_t rest = (uint64_t)key->domain << 32 | (uint64_t)key->source << 8 | key->kind;
+	size_t i = (size_t)hash_of(hash_of(key->name, key->step), rest) & (capacity - 1);
 	while (table[i].kind && !same(&table[i], key))
 		i = (i + 1) & (capacity - 1);
 	return &table[i];
@@ -34,13 +29,13 @@ static bool grow(struct totals *totals)
 	size_t capacity = totals->capacity ? totals->capacity * 2 : 1024;
 	if (capacity > GROUPS_MAX * 2)
 		return false;
-	struct total *table = calloc(capacity, sizeof *table);
+	struct total *table = memory_get(totals->memory, capacity * sizeof *table);
 	if (!table)
 		return false;
 	for (size_t i = 0; i < totals->capacity; i++)
 		if (totals->table[i].kind)
 			*place(table, capacity, &totals->table[i]) = totals->table[i];
-	free(totals->table);
+	memory_put(totals->memory, totals->table, totals->capacity * sizeof *table);
 	totals->table = table;
 	totals->capacity = capacity;
 	return true;
@@ -85,16 +80,19 @@ static bool room_for_step(struct totals *totals, uint32_t ordinal)
 	size_t capacity = totals->step_capacity ? totals->step_capacity : 64;
 	while (capacity <= ordinal)
 		capacity *= 2;
-	struct total_step *steps = realloc(totals->steps, capacity * sizeof *steps);
+	size_t had = totals->step_capacity;
+	struct total_step *steps =
+		memory_grow(totals->memory, totals->steps, had * sizeof *steps, capacity * sizeof *steps);
 	if (!steps)
 		return false;
-	memset(steps + totals->step_capacity, 0, (capacity - totals->step_capacity) * sizeof *steps);
+	memset(steps + had, 0, (capacity - had) * sizeof *steps);
 	totals->steps = steps;
 	for (unsigned kind = 0; kind < TOTAL_KINDS; kind++) {
-		struct total_span *spans = realloc(totals->spans[kind], capacity * sizeof *spans);
+		struct total_span *spans = memory_grow_anyway(totals->memory, totals->spans[kind], had * sizeof *spans,
+							      capacity * sizeof *spans);
 		if (!spans)
 			return false;
-		for (size_t i = totals->step_capacity; i < capacity; i++)
+		for (size_t i = had; i < capacity; i++)
 			spans[i] = (struct total_span){UINT64_MAX, 0};
 		totals->spans[kind] = spans;
 	}
@@ -130,9 +128,10 @@ static void into_fold(struct totals *totals, const union event_any *event)
 		totals->incomplete = true;
 }
 
-void totals_init(struct totals *totals)
+void totals_init(struct totals *totals, struct memory *memory)
 {
 	memset(totals, 0, sizeof *totals);
+	totals->memory = totals->fold.memory = memory;
 	totals->fold.call = operator_call;
 	totals->fold.context = totals;
 }
@@ -223,10 +222,11 @@ void totals_move(struct totals *totals, struct total key, uint32_t from, uint32_
 
 void totals_deinit(struct totals *totals)
 {
+	struct memory *memory = totals->memory;
 	fold_deinit(&totals->fold);
-	free(totals->table);
-	free(totals->steps);
+	memory_put(memory, totals->table, totals->capacity * sizeof *totals->table);
+	memory_put(memory, totals->steps, totals->step_capacity * sizeof *totals->steps);
 	for (unsigned kind = 0; kind < TOTAL_KINDS; kind++)
-		free(totals->spans[kind]);
+		memory_put(memory, totals->spans[kind], totals->step_capacity * sizeof *totals->spans[kind]);
 	memset(totals, 0, sizeof *totals);
 }

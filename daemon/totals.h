@@ -6,6 +6,7 @@
 #define PROFD_DAEMON_TOTALS_H
 
 #include "fold.h"
+#include "memory.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,12 +40,13 @@ struct totals {
 	size_t step_capacity; /* of steps and of each spans */
 	uint32_t step_last;   /* largest ordinal of a STEP record */
 	uint64_t events;
+	struct memory *memory; /* not owned */
 	struct fold fold;
 	bool incomplete;
 };
 
 /* The address must stay as it is until deinit. */
-void totals_init(struct totals *totals);
+void totals_init(struct totals *totals, struct memory *memory);
 void totals_deinit(struct totals *totals);
 /* The events that follow come from this chunk. */
 void totals_chunk(struct totals *totals, uint32_t writer, uint32_t sequence);

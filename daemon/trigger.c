@@ -1,8 +1,10 @@
 /* trigger.c - see trigger.h. Thread: the loop's. No locks. */
 #include "trigger.h"
 #include "capture.h"
+#include "family.h"
 #include "log.h"
 #include "parked.h"
+#include "together.h"
 
 #include <fnmatch.h>
 #include <stdio.h>
@@ -159,14 +161,19 @@ static enum error why_not(const struct trigger *trigger, const struct process *p
 	if (capture_of_process(process))
 		return ERROR_BUSY;
 	enum step_source source = registry_step_source(process);
-	bool named = *request->step_range || *request->step_operator;
-	if (request->at_step && (named || source == STEP_SOURCE_RANGE || source == STEP_SOURCE_OPERATOR))
+	bool named = *request->step_range || *request->step_operator || *request->step_optimizer;
+	if ((request->at_step || request->at_multiple) &&
+	    (named || source == STEP_SOURCE_RANGE || source == STEP_SOURCE_OPERATOR))
 		return ERROR_AT_STEP_UNSEEN;
 	if (source == STEP_SOURCE_NONE && !request->duration && !named)
 		return ERROR_NO_STEPS;
 	if (trigger->server->stopping) {
 		*ret_detail = "the daemon is going down";
 		return ERROR_FAILED;
+	}
+	if (registry_has_new_filter(process)) {
+		*ret_detail = registry_filter_sentence;
+		return ERROR_UNAVAILABLE;
 	}
 	if (process->silent) {
 		*ret_detail = "its agent has not answered the last time; is the process stopped?";
@@ -212,7 +219,18 @@ static bool remember_tried(struct trigger *trigger, const struct process *proces
 	return true;
 }
 
-static void arm(struct trigger *trigger, struct process *process)
+/* It shows no steps, and nobody who names a job, or a name, means it. */
+static void leave_out(struct trigger *trigger, const struct process *process)
+{
+	const char *role = family_role_word(family_role(process));
+	cJSON *row = target_row(trigger, process, 0, ERROR_NO_STEPS);
+	cJSON_ReplaceItemInObjectCaseSensitive(row, "outcome", cJSON_CreateString("left_out"));
+	cJSON_AddStringToObject(row, "message", role ? role : "helper");
+	tell(trigger, row);
+	trigger->left_out++;
+}
+
+static void arm(struct trigger *trigger, struct process *process, struct together *together)
 {
 	const struct request *request = &trigger->request;
 	const char *detail;
@@ -227,28 +245,42 @@ static void arm(struct trigger *trigger, struct process *process)
 		error = ERROR_FAILED;
 		detail = "the daemon is out of memory";
 	}
+	if (error == ERROR_NO_STEPS && !request->pid_count && family_is_bystander(process)) {
+		leave_out(trigger, process);
+		return;
+	}
 	if (error) {
 		refuse(trigger, process, 0, error, detail);
 		return;
 	}
 	struct message_arm message = MESSAGE_INIT(ARM, arm);
 	message.trigger = trigger->number;
-	message.skip_first = request->schedule.skip_first;
-	message.wait = request->schedule.wait;
-	message.warmup = request->schedule.warmup;
-	message.active = request->schedule.active;
-	message.repeat = request->duration || request->at_step ? 1 : request->schedule.repeat;
+	together_fill(trigger, process, together, &message);
 	message.collectors = request->collectors;
-	message.at_step = request->at_step;
 	message.duration = request->duration;
 	message.max_events = request->max_events;
 	message.options = request->options;
 	message_text(message.step_range, sizeof message.step_range, request->step_range);
 	message_text(message.step_operator, sizeof message.step_operator, request->step_operator);
-	if (capture_new(process, trigger, &message, &error, sentence))
-		trigger->waiting++;
-	else
+	message_text(message.step_optimizer, sizeof message.step_optimizer, request->step_optimizer);
+	struct capture *capture = capture_new(process, trigger, &message, &error, sentence);
+	if (!capture) {
 		refuse(trigger, process, 0, error, sentence);
+		return;
+	}
+	capture->together = together;
+	trigger->waiting++;
+}
+
+/* Reorders them. */
+static void arm_all(struct trigger *trigger, struct process **processes, size_t count)
+{
+	struct together **together = calloc(count + 1, sizeof(struct together *));
+	if (together)
+		together_plan(trigger, processes, count, together);
+	for (size_t i = 0; i < count; i++)
+		arm(trigger, processes[i], together ? together[i] : NULL);
+	free(together);
 }
 
 static bool matches(const struct trigger *trigger, const struct process *process)
@@ -265,9 +297,14 @@ static bool matches(const struct trigger *trigger, const struct process *process
 
 static void arm_matching(struct trigger *trigger)
 {
-	for (struct process *process = trigger->server->processes; process; process = process->next)
-		if (matches(trigger, process))
-			arm(trigger, process);
+	struct process **found = calloc(trigger->server->process_count + 1, sizeof(struct process *));
+	size_t count = 0;
+	for (struct process *process = trigger->server->processes; process && found; process = process->next)
+		if (matches(trigger, process) && !was_tried(trigger, process))
+			found[count++] = process;
+	if (found)
+		arm_all(trigger, found, count);
+	free(found);
 }
 
 /* --- what follows of answers --- */
@@ -281,7 +318,9 @@ static void finish_conn(struct trigger *trigger)
 	conn->trigger = NULL;
 	if (trigger->armed == 0) {
 		cJSON *end = cJSON_CreateObject(), *object = cJSON_AddObjectToObject(end, "error");
-		enum error error = trigger->first_error ? trigger->first_error : ERROR_NO_TARGET;
+		enum error error = trigger->first_error ? trigger->first_error
+				   : trigger->left_out	? ERROR_NO_STEPS
+							: ERROR_NO_TARGET;
 		char text[SENTENCE_BYTES];
 		const struct request *request = &trigger->request;
 		char what[160];
@@ -291,6 +330,11 @@ static void finish_conn(struct trigger *trigger)
 					 : "you",
 			 *request->name ? request->name : request->job);
 		error_text(ERROR_NO_TARGET, what, text);
+		if (trigger->left_out)
+			text_copy(
+				text, sizeof text,
+				"what matches launches or helps other processes and shows no steps itself; name those "
+				"that step: `profd ps` lists them");
 		cJSON_AddStringToObject(object, "code", error_word(error));
 		cJSON_AddStringToObject(object, "message", trigger->first_error ? trigger->first_sentence : text);
 		if (trigger->first_pid)
@@ -353,10 +397,11 @@ void trigger_answered(struct trigger *trigger, struct capture *capture, enum err
 		cJSON_AddStringToObject(row, "trigger_id", trigger_id);
 		cJSON_AddStringToObject(row, "capture_id", id);
 		const struct request *request = &trigger->request;
-		enum step_source source = request->duration	    ? STEP_SOURCE_DURATION
-					  : *request->step_range    ? STEP_SOURCE_RANGE
-					  : *request->step_operator ? STEP_SOURCE_OPERATOR
-								    : registry_step_source(capture->process);
+		enum step_source source = request->duration	     ? STEP_SOURCE_DURATION
+					  : *request->step_range     ? STEP_SOURCE_RANGE
+					  : *request->step_operator  ? STEP_SOURCE_OPERATOR
+					  : *request->step_optimizer ? STEP_SOURCE_NAMED
+								     : registry_step_source(capture->process);
 		cJSON_AddStringToObject(row, "step_source", step_source_word(source));
 		tell(trigger, row);
 		trigger->armed++;
@@ -370,6 +415,7 @@ void trigger_answered(struct trigger *trigger, struct capture *capture, enum err
 	/* The capture is the caller's still: what may free the trigger waits for the tick. A reply can go now. */
 	if (trigger->waiting)
 		return;
+	together_answered(trigger);
 	tell_accepted(trigger);
 	note(trigger);
 	if (!trigger->wait_until && (!trigger->follow || trigger->armed == 0))
@@ -383,6 +429,7 @@ void trigger_cut_short(struct trigger *trigger, const struct process *process, e
 
 void trigger_captured(struct trigger *trigger, const struct capture *capture)
 {
+	together_ended(trigger, capture);
 	cJSON *row = conn_row_new("captured");
 	capture_describe(trigger->server, trigger->pid_namespace, &capture->facts, row);
 	tell(trigger, row);
@@ -420,7 +467,7 @@ void trigger_offer_process(struct process *process)
 {
 	for (struct trigger *trigger = process->server->triggers; trigger; trigger = trigger->next) {
 		if (trigger->wait_until && matches(trigger, process))
-			arm(trigger, process);
+			arm(trigger, process, NULL);
 	}
 }
 
@@ -444,6 +491,7 @@ void trigger_free(struct trigger *trigger)
 		trigger->user->waiting--;
 	quota_user_unref(trigger->user);
 	request_deinit(&trigger->request);
+	together_free(trigger);
 	free(trigger->unnoted);
 	free(trigger->tried);
 	free(trigger);
@@ -489,13 +537,23 @@ struct trigger *trigger_resume(struct server *server, uint64_t number, uid_t uid
 static void arm_pids(struct trigger *trigger, const struct conn *conn)
 {
 	const struct request *request = &trigger->request;
-	for (size_t i = 0; i < request->pid_count; i++) {
+	struct process **found = calloc(request->pid_count, sizeof(struct process *));
+	size_t count = 0;
+	for (size_t i = 0; found && i < request->pid_count; i++) {
 		struct process *process = registry_find_for(conn, request->pids[i]);
 		if (process)
-			arm(trigger, process);
-		else
-			refuse(trigger, NULL, request->pids[i], registry_missing(conn, request->pids[i]), "");
+			found[count++] = process;
 	}
+	/* What is there comes first: the first refusal is the reply's, and "not yours" says more than "no such process". */
+	arm_all(trigger, found, count);
+	for (size_t i = 0; i < request->pid_count; i++) {
+		pid_t pid = request->pids[i];
+		bool known = registry_find_for(conn, pid) != NULL;
+		if (!known || !found)
+			refuse(trigger, NULL, pid, known ? ERROR_FAILED : registry_missing(conn, pid),
+			       known ? "the daemon is out of memory" : "");
+	}
+	free(found);
 }
 
 void trigger_start(struct conn *conn, const char *text, size_t n)

@@ -7,6 +7,7 @@
 
 struct capture;
 struct parked;
+struct together;
 
 struct trigger {
 	struct server *server;
@@ -24,8 +25,10 @@ struct trigger {
 	unsigned waiting;		      /* ARMs without an answer */
 	unsigned running;		      /* captures that are not stored yet */
 	unsigned armed, refused;
-	unsigned targets;	/* that have been told of */
-	struct identity target; /* the last of them; where it is no registered process only pid and uid */
+	unsigned left_out;	   /* launchers and helpers of what is meant */
+	struct together *together; /* owned */
+	unsigned targets;	   /* that have been told of */
+	struct identity target;	   /* the last of them; where it is no registered process only pid and uid */
 	unsigned stored;
 	uint64_t *tried; /* serials of processes that were armed or refused, ascending; owned */
 	size_t tried_count, tried_capacity;

@@ -17,7 +17,7 @@
 
 /* Three parts in four of a contended processor are the job's. */
 #define WORK_NICE 5
-/* SQLite's and the demangler's worst (names.c) with room. */
+/* SQLite's worst, with room. */
 #define WORK_STACK_BYTES (8u << 20)
 
 void work_outbox_init(struct work_outbox *outbox, void (*wake)(void *context), void *context)
@@ -107,16 +107,16 @@ bool work_beat_hangs(struct work_beat *beat, uint64_t now, uint64_t most_ns)
 
 bool work_pool_hangs(struct work_pool *pool, uint64_t now, uint64_t most_ns)
 {
-	for (unsigned i = 0; i < pool->thread_count; i++)
-		if (work_beat_hangs(&pool->beats[i], now, most_ns))
+	for (unsigned i = 0; i < sizeof pool->threads / sizeof *pool->threads; i++)
+		if (work_beat_hangs(&pool->threads[i].beat, now, most_ns))
 			return true;
 	return false;
 }
 
 bool work_pool_works(struct work_pool *pool)
 {
-	for (unsigned i = 0; i < pool->thread_count; i++)
-		if (atomic_load_explicit(&pool->beats[i].since, memory_order_acquire))
+	for (unsigned i = 0; i < sizeof pool->threads / sizeof *pool->threads; i++)
+		if (atomic_load_explicit(&pool->threads[i].beat.since, memory_order_acquire))
 			return true;
 	return false;
 }
@@ -163,29 +163,43 @@ static struct work *meld_children(struct work *first)
 	return root;
 }
 
-static struct work_lane *lane_of(struct work_pool *pool, const struct work *work)
+/* Its owner's lane, or else one that nobody has, or else one that others have too. */
+static struct work_lane *lane_of(struct work_pool *pool, uint32_t owner)
 {
-	return &pool->lanes[work->owner % WORK_LANES];
+	struct work_lane *unused = NULL;
+	for (unsigned i = 0; i < WORK_LANES; i++) {
+		struct work_lane *lane = &pool->lanes[i];
+		bool used = lane->root || lane->running;
+		if (used && lane->owner == owner)
+			return lane;
+		if (!used && !unused)
+			unused = lane;
+	}
+	if (!unused)
+		return &pool->lanes[owner % WORK_LANES];
+	unused->owner = owner;
+	return unused;
 }
 
 static void put_back(struct work_pool *pool, struct work *work)
 {
-	struct work_lane *lane = lane_of(pool, work);
 	work->child = work->sibling = work->previous = NULL;
 	work->waits = true;
-	lane->root = meld(lane->root, work);
+	work->lane->root = meld(work->lane->root, work);
+	pool->waiting++;
 }
 
 static void take(struct work_pool *pool, struct work *work)
 {
-	lane_of(pool, work)->root = meld_children(work->child);
+	work->lane->root = meld_children(work->child);
 	work->child = NULL;
 	work->waits = false;
+	pool->waiting--;
 }
 
-static void move_to_top(struct work_pool *pool, struct work *work)
+static void move_to_top(struct work *work)
 {
-	struct work_lane *lane = lane_of(pool, work);
+	struct work_lane *lane = work->lane;
 	work->due = 0;
 	if (work == lane->root)
 		return;
@@ -220,18 +234,31 @@ static struct work *look_next(const struct work_pool *pool)
 
 /* --- the pool --- */
 
+/* One thread more than usual stays for owners of whom nothing is running, and for nobody else. */
+static bool may_leave(const struct work_pool *pool)
+{
+	if (pool->running <= pool->usual)
+		return false;
+	for (unsigned i = 0; i < WORK_LANES; i++)
+		if (pool->lanes[i].root && pool->lanes[i].running == 0)
+			return false;
+	return true;
+}
+
 static void *pool_thread(void *argument)
 {
-	struct work_pool *pool = argument;
+	struct work_thread *self = argument;
+	struct work_pool *pool = self->pool;
 	/* Where processors are scarce the job comes first; what does not fit meanwhile is counted. A thread's own priority,
 	 * as Linux has it. */
 	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), WORK_NICE);
 	pthread_mutex_lock(&pool->lock);
-	struct work_beat *beat = &pool->beats[pool->beat_count++];
-	while (!pool->stop) {
+	while (!pool->stop && !may_leave(pool)) {
 		struct work *work = look_next(pool);
 		if (!work) {
+			pool->idle++;
 			pthread_cond_wait(&pool->changed, &pool->lock);
+			pool->idle--;
 			continue;
 		}
 		if (work->due > clock_monotonic()) {
@@ -241,13 +268,13 @@ static void *pool_thread(void *argument)
 		}
 		take(pool, work);
 		work->kicked = false;
-		struct work_lane *lane = lane_of(pool, work);
+		struct work_lane *lane = work->lane;
 		lane->running++;
 		pthread_mutex_unlock(&pool->lock);
 		bool reports = work->done != NULL;
-		work_beat_begin(beat);
+		work_beat_begin(&self->beat);
 		int64_t again = work->run(work);
-		work_beat_end(beat);
+		work_beat_end(&self->beat);
 		if (again == WORK_DONE) {
 			if (reports)
 				work_outbox_put(pool->outbox, work);
@@ -257,12 +284,44 @@ static void *pool_thread(void *argument)
 		}
 		uint64_t due = clock_monotonic() + (uint64_t)again;
 		pthread_mutex_lock(&pool->lock);
-		lane->running--;
 		work->due = work->kicked ? 0 : due;
 		put_back(pool, work);
+		lane->running--;
 	}
+	pool->running--;
+	self->state = WORK_THREAD_ENDED;
 	pthread_mutex_unlock(&pool->lock);
 	return NULL;
+}
+
+/* Locked, but for the first threads. 0 or a positive errno. */
+static int begin_thread(struct work_pool *pool)
+{
+	struct work_thread *thread = NULL;
+	for (unsigned i = 0; i < sizeof pool->threads / sizeof *pool->threads && !thread; i++)
+		if (pool->threads[i].state != WORK_THREAD_RUNS)
+			thread = &pool->threads[i];
+	if (!thread)
+		return EAGAIN;
+	if (thread->state == WORK_THREAD_ENDED)
+		pthread_join(thread->thread, NULL);
+	thread->state = WORK_THREAD_NONE;
+	thread->pool = pool;
+	/* Not what the user's limit happens to be. */
+	sigset_t all, before;
+	pthread_attr_t attributes;
+	sigfillset(&all);
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, WORK_STACK_BYTES);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	int error = pthread_create(&thread->thread, &attributes, pool_thread, thread);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+	if (error)
+		return error;
+	thread->state = WORK_THREAD_RUNS;
+	pool->running++;
+	return 0;
 }
 
 int work_pool_init(struct work_pool *pool, unsigned threads, struct work_outbox *outbox)
@@ -274,27 +333,23 @@ int work_pool_init(struct work_pool *pool, unsigned threads, struct work_outbox 
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 	pthread_cond_init(&pool->changed, &attributes);
 	pthread_condattr_destroy(&attributes);
-	sigset_t all, before;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
 	int error = 0;
-	/* Not what the user's limit happens to be. */
-	pthread_attr_t thread_attributes;
-	pthread_attr_init(&thread_attributes);
-	pthread_attr_setstacksize(&thread_attributes, WORK_STACK_BYTES);
-	while (pool->thread_count < threads && pool->thread_count < WORK_THREADS_MAX) {
-		error = pthread_create(&pool->threads[pool->thread_count], &thread_attributes, pool_thread, pool);
-		if (error)
-			break;
-		pool->thread_count++;
+	pthread_mutex_lock(&pool->lock);
+	while (!error && pool->usual < threads && pool->usual < WORK_THREADS_MAX) {
+		error = begin_thread(pool);
+		pool->usual += !error;
 	}
-	pthread_attr_destroy(&thread_attributes);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (pool->thread_count == 0) {
+	pthread_mutex_unlock(&pool->lock);
+	if (pool->usual == 0) {
 		work_pool_deinit(pool);
 		return error ? -error : -EAGAIN;
 	}
 	return 0;
+}
+
+void work_pool_may_grow(struct work_pool *pool)
+{
+	pool->extra = WORK_EXTRA_MAX;
 }
 
 void work_pool_deinit(struct work_pool *pool)
@@ -303,9 +358,14 @@ void work_pool_deinit(struct work_pool *pool)
 	pool->stop = true;
 	pthread_cond_broadcast(&pool->changed);
 	pthread_mutex_unlock(&pool->lock);
-	for (unsigned i = 0; i < pool->thread_count; i++)
-		pthread_join(pool->threads[i], NULL);
-	pool->thread_count = 0;
+	for (unsigned i = 0; i < sizeof pool->threads / sizeof *pool->threads; i++) {
+		pthread_mutex_lock(&pool->lock);
+		bool begun = pool->threads[i].state != WORK_THREAD_NONE;
+		pthread_mutex_unlock(&pool->lock);
+		if (begun)
+			pthread_join(pool->threads[i].thread, NULL);
+		pool->threads[i].state = WORK_THREAD_NONE;
+	}
 	pthread_cond_destroy(&pool->changed);
 	pthread_mutex_destroy(&pool->lock);
 }
@@ -315,7 +375,11 @@ void work_submit(struct work_pool *pool, struct work *work)
 	work->due = clock_monotonic();
 	work->kicked = false;
 	pthread_mutex_lock(&pool->lock);
+	work->lane = lane_of(pool, work->owner);
+	bool first = !work->lane->root && work->lane->running == 0;
 	put_back(pool, work);
+	if (first && pool->waiting > pool->idle && pool->running < pool->usual + pool->extra)
+		begin_thread(pool);
 	pthread_cond_signal(&pool->changed);
 	pthread_mutex_unlock(&pool->lock);
 }
@@ -325,7 +389,7 @@ void work_kick(struct work_pool *pool, struct work *work)
 	pthread_mutex_lock(&pool->lock);
 	work->kicked = true;
 	if (work->waits)
-		move_to_top(pool, work);
+		move_to_top(work);
 	pthread_cond_broadcast(&pool->changed);
 	pthread_mutex_unlock(&pool->lock);
 }

@@ -11,6 +11,7 @@
 
 #define WORK_DONE ((int64_t)-1)
 #define WORK_THREADS_MAX 8
+#define WORK_EXTRA_MAX 16
 
 struct work {
 	bool failed; /* the catalogue's: its transaction could not be committed */
@@ -23,6 +24,7 @@ struct work {
 	uint32_t owner;
 
 	/* The pool's, and the outbox's. */
+	struct work_lane *lane;
 	struct work *next;
 	struct work *child, *sibling, *previous; /* of the pool's heap; previous: the sibling before, or the parent */
 	uint64_t due;
@@ -57,26 +59,37 @@ void work_beat_end(struct work_beat *beat);
 /* Has it been at one piece for longer than `most_ns`, not counting a wait for a disk? One watcher's thread. */
 bool work_beat_hangs(struct work_beat *beat, uint64_t now, uint64_t most_ns);
 
-/* The work of some owners: what waits, a pairing heap with the earliest on top (there may be as many as captures run), and
- * how many are running. */
+/* The work of one owner: what waits, a pairing heap with the earliest on top (there may be as many as captures run), and how
+ * many are running. Of more owners at a time than there are lanes some share one. */
 struct work_lane {
+	uint32_t owner;
 	struct work *root;
 	unsigned running;
 };
-#define WORK_LANES 64 /* owners beyond so many share one */
+#define WORK_LANES 64
+
+struct work_thread {
+	struct work_pool *pool;
+	pthread_t thread;
+	struct work_beat beat;
+	enum { WORK_THREAD_NONE, WORK_THREAD_RUNS, WORK_THREAD_ENDED } state;
+};
 
 struct work_pool {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct work_lane lanes[WORK_LANES];
 	struct work_outbox *outbox;
-	pthread_t threads[WORK_THREADS_MAX];
-	struct work_beat beats[WORK_THREADS_MAX];
-	unsigned thread_count, beat_count;
+	struct work_thread threads[WORK_THREADS_MAX + WORK_EXTRA_MAX];
+	unsigned usual, extra;	/* threads: always, and at most beside them */
+	unsigned running, idle; /* threads that there are, and those of them that wait for work */
+	unsigned waiting;	/* pieces of work */
 	bool stop;
 };
 /* Starts the threads, with all signals blocked. 0 or a negative errno. */
 int work_pool_init(struct work_pool *pool, unsigned threads, struct work_outbox *outbox);
+/* For a pool whose pieces may take minutes: where all threads are at work, an owner of whom none is running gets one more. */
+void work_pool_may_grow(struct work_pool *pool);
 /* Waits for what is running; what only waits is not run again. */
 void work_pool_deinit(struct work_pool *pool);
 /* Is one of its threads at work? */

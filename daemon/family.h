@@ -1,0 +1,24 @@
+/* family.h - which registered processes belong together: a job's ranks, what launched them, what they have started. Told from
+ * parents, ranks and steps, as far as these are seen. Loop's thread. */
+#ifndef PROFD_DAEMON_FAMILY_H
+#define PROFD_DAEMON_FAMILY_H
+
+#include "registry.h"
+
+enum role {
+	ROLE_NONE,
+	ROLE_LAUNCHER, /* shows no steps, and has started processes that do, or that are ranks */
+	ROLE_WORKER,   /* shows no steps, and was started by one that does */
+};
+
+/* Fills process->ancestors: a parent may be gone later. */
+void family_trace(struct process *process);
+enum role family_role(const struct process *process);
+/* NULL for ROLE_NONE. */
+const char *family_role_word(enum role role);
+/* Order by which the processes of one job stand side by side; 0: they are of one job. For qsort of pointers. */
+int family_by_job(const void *a, const void *b);
+/* Shows no steps beside others of its job, and is none of its ranks: nobody who means the job means it. */
+bool family_is_bystander(const struct process *process);
+
+#endif

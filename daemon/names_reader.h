@@ -1,0 +1,34 @@
+/* names_reader.h - the process that reads mangled names: the daemon's own program, started anew with one argument. It has a
+ * socket and nothing else: no other descriptor, no system call that could open one, no memory beyond its stack, no time without
+ * end. What a name does to it is its own affair: it is killed, the name stays mangled, and another is started. */
+#ifndef PROFD_DAEMON_NAMES_READER_H
+#define PROFD_DAEMON_NAMES_READER_H
+
+#include "proto/limits.h"
+
+#include <stdint.h>
+
+#define NAMES_READER_ARGUMENT "--read-names"
+
+/* The longest name that is read: all that an agent can send. */
+#define NAMES_MANGLED_BYTES LIMIT_STRING_BYTES
+/* Longer readable forms are none that anybody could be shown. */
+#define NAMES_TEXT_BYTES 16384
+
+enum names_verdict {
+	NAMES_NONE = 0,	   /* it is not a mangled name */
+	NAMES_READ = 1,	   /* text[0..n) is its readable form */
+	NAMES_REFUSED = 2, /* to read it takes too long, or too much */
+};
+
+/* The answer to a packet that is a name. */
+struct names_answer {
+	uint64_t spent_ns; /* of the processor */
+	uint32_t verdict, n;
+	char text[NAMES_TEXT_BYTES];
+};
+
+/* Where the arguments are those of a reader: is one, and never returns. First in main(). */
+void names_reader(int argc, char **argv);
+
+#endif

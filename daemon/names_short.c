@@ -1,0 +1,89 @@
+/* names_short.c - names_short of names.h. Any thread, no locks, no state. */
+#include "names.h"
+
+#include <string.h>
+
+/* The end of what begins with a bracket at `at`: behind its partner, or n. */
+static size_t behind_bracket(const char *text, size_t n, size_t at)
+{
+	size_t depth = 0;
+	for (; at < n; at++) {
+		if (strchr("<([{", text[at]))
+			depth++;
+		else if (strchr(">)]}", text[at]) && !(text[at] == '>' && at && text[at - 1] == '-') && --depth == 0)
+			return at + 1;
+	}
+	return n;
+}
+
+static bool follows(const char *text, size_t n, size_t at, const char *word)
+{
+	size_t length = strlen(word);
+	return n - at >= length && memcmp(text + at, word, length) == 0;
+}
+
+/* The end of an operator's name, whose brackets are part of it; `at` is behind the word. */
+static size_t behind_operator(const char *text, size_t n, size_t at)
+{
+	if (follows(text, n, at, "()") || follows(text, n, at, "[]"))
+		return at + 2;
+	if (at < n && text[at] == ' ') {
+		/* new, delete, or the type of a conversion. */
+		while (at < n && text[at] != '(' && text[at] != '<')
+			at++;
+		return at;
+	}
+	while (at < n && text[at] && strchr("+-*/%^&|~!=<>,", text[at]))
+		at++;
+	return at;
+}
+
+void names_short(const char *text, size_t n, size_t *ret_from, size_t *ret_n)
+{
+	static const char unnamed[] = "(anonymous namespace)";
+	size_t from = 0, end = 0, at = 0;
+	while (at < n) {
+		if (follows(text, n, at, "operator")) {
+			at = behind_operator(text, n, at + strlen("operator"));
+			end = at;
+		} else if (follows(text, n, at, "::")) {
+			at += 2;
+			from = end = at;
+		} else if (follows(text, n, at, unnamed)) {
+			at += sizeof unnamed - 1;
+			end = at;
+		} else if (text[at] == '{') {
+			at = behind_bracket(text, n, at);
+			end = at;
+		} else if (follows(text, n, at, " <")) {
+			at++; /* between an operator and its template arguments */
+		} else if (text[at] == ' ') {
+			/* Behind a return type; before "[clone ...]" or "const" the name is over. */
+			if (end < at && end > from)
+				break;
+			at++;
+			from = end = at;
+		} else if (text[at] == '<' || text[at] == '[' || text[at] == '(') {
+			char bracket = text[at];
+			size_t behind = behind_bracket(text, n, at);
+			/* Parameters end a name, unless they are those of a function that it lies in. */
+			if (bracket == '(' && !follows(text, n, behind, "::") && !follows(text, n, behind, " const::"))
+				break;
+			at = bracket == '(' && follows(text, n, behind, " const") ? behind + 6 : behind;
+			if (bracket == '<' && at < n && text[at] == ' ' && end > from) {
+				/* A template as a return type. */
+				at++;
+				from = end = at;
+			}
+		} else {
+			at++;
+			end = at;
+		}
+	}
+	*ret_from = from;
+	*ret_n = end - from;
+	if (end <= from) {
+		*ret_from = 0;
+		*ret_n = n;
+	}
+}

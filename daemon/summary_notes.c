@@ -1,0 +1,118 @@
+/* summary_notes.c - see summary_notes.h. No locks. */
+#include "summary_notes.h"
+
+#include "proto/events.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NOTES_BYTES 2048
+
+void notes_find(struct notes *ret, struct store *store)
+{
+	*ret = (struct notes){.known_from = -1, .missing_from = -1};
+	sqlite3_stmt *statement = store_prepare(
+		store, "SELECT refused, options, coalesce(known_from, -1), coalesce(missing_from, -1) FROM sessions "
+		       "ORDER BY rowid DESC LIMIT 1");
+	if (statement && sqlite3_step(statement) == SQLITE_ROW) {
+		ret->any = true;
+		ret->refused = (uint64_t)sqlite3_column_int64(statement, 0);
+		ret->options = (uint64_t)sqlite3_column_int64(statement, 1);
+		ret->known_from = sqlite3_column_int64(statement, 2);
+		ret->missing_from = sqlite3_column_int64(statement, 3);
+	}
+	sqlite3_finalize(statement);
+	if (ret->missing_from < 0)
+		return;
+	statement = store_prepare(store, "SELECT step FROM steps WHERE start + duration > ?1 ORDER BY start LIMIT 1");
+	if (statement) {
+		sqlite3_bind_int64(statement, 1, ret->missing_from);
+		if (sqlite3_step(statement) == SQLITE_ROW)
+			ret->missing_step = (uint32_t)sqlite3_column_int64(statement, 0);
+	}
+	sqlite3_finalize(statement);
+	_Static_assert(COLLECTOR_CUPTI == 4, "as the statement below has it");
+	statement = store_prepare(store, "UPDATE steps SET collectors = collectors & ~16 WHERE start >= ?1");
+	if (statement) {
+		sqlite3_bind_int64(statement, 1, ret->missing_from);
+		if (sqlite3_step(statement) != SQLITE_DONE)
+			store_fail(store, "writing");
+	}
+	sqlite3_finalize(statement);
+}
+
+void notes_missing(const struct notes *notes, char *to, size_t bytes)
+{
+	*to = 0;
+	if (!notes->missing_step)
+		return;
+	snprintf(to, bytes, "from %.1f ms on (step %" PRIu32 ") the GPU was not recorded: %s",
+		 (double)notes->missing_from / 1e6, notes->missing_step,
+		 notes->options & SESSION_EXHAUSTED ? "CUPTI held all of the agent's buffers"
+						    : "another client of CUPTI in the process took its records over");
+}
+
+static void say(char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(char *text, const char *format, ...)
+{
+	va_list arguments;
+	size_t n = strlen(text);
+	if (n && n < NOTES_BYTES - 1)
+		text[n++] = '\n';
+	va_start(arguments, format);
+	vsnprintf(text + n, NOTES_BYTES - n, format, arguments);
+	va_end(arguments);
+}
+
+static void say_refused(const struct notes *notes, char *text)
+{
+	static const struct {
+		uint64_t kinds;
+		const char *name;
+	} names[] = {
+		{1ull << ACTIVITY_COPY | 1ull << ACTIVITY_PEER_COPY, "copies"},
+		{1ull << ACTIVITY_SET, "memsets"},
+		{1ull << ACTIVITY_RUNTIME, "calls of the runtime API"},
+		{1ull << ACTIVITY_DRIVER, "calls of the driver API"},
+		{1ull << ACTIVITY_SYNC, "waits"},
+		{1ull << ACTIVITY_MEMORY, "memory"},
+	};
+	uint64_t device = names[0].kinds | names[1].kinds;
+	char list[160] = "";
+	size_t n = 0;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (notes->refused & names[i].kinds)
+			n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", names[i].name);
+	if (n)
+		say(text, "not recorded, since CUPTI refuses it: %s%s", list,
+		    notes->refused & device ? "; busy time is without that" : "");
+}
+
+void notes_write(const struct notes *notes, struct store *store)
+{
+	char text[NOTES_BYTES] = "", missing[256], first[32] = "";
+	if (!notes->any)
+		return;
+	say_refused(notes, text);
+	/* Below a microsecond it is the clocks' doing. */
+	if (notes->known_from >= 1000 && notes->known_from < 1000000)
+		snprintf(first, sizeof first, "%lld us", (long long)notes->known_from / 1000);
+	else if (notes->known_from >= 1000000)
+		snprintf(first, sizeof first, "%.1f ms", (double)notes->known_from / 1e6);
+	if (*first)
+		say(text,
+		    "for the first %s of the recording the device may have been busy with what was launched "
+		    "before CUPTI was switched on",
+		    first);
+	notes_missing(notes, missing, sizeof missing);
+	if (*missing)
+		say(text, "%s", missing);
+	if (notes->options & SESSION_LEFT_ON)
+		say(text, "CUPTI refused to switch the recording off again: it may cost the job time until it ends");
+	if (notes->options & SESSION_CLOCK_SILENT)
+		say(text, "CUPTI's clock ceased to answer: times of the device may be off by the clock error");
+	if (*text)
+		store_meta_text(store, "notes", text);
+}

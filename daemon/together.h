@@ -1,0 +1,36 @@
+/* together.h - the ranks of a job record the same steps: one number for all of them, ahead of each, and what is said of it.
+ * Loop's thread. */
+#ifndef PROFD_DAEMON_TOGETHER_H
+#define PROFD_DAEMON_TOGETHER_H
+
+#include "registry.h"
+
+struct trigger;
+struct capture;
+
+/* Processes of one trigger that begin with the same step, or a reason why they do not. */
+struct together {
+	struct together *next;
+	char job[128];
+	struct schedule schedule;
+	uint64_t at_step, at_multiple; /* as in ARM; at_step 0: each begins with its own next step */
+	char why_not[208];	       /* at_step 0: a clause */
+	uint64_t missed;	       /* the number that was chosen before; 0 = at_step is the first one */
+	/* Of the captures whose agents have answered. */
+	unsigned armed;
+	uint64_t furthest; /* steps that have ended in one of them */
+	bool told;
+};
+
+/* Groups the processes, sorts them for that, and chooses. ret[i] is the group of processes[i], or NULL. The trigger owns them. */
+void together_plan(struct trigger *trigger, struct process **processes, size_t count, struct together **ret);
+/* Fills into ARM what the process, with its group or NULL, is to begin with. */
+void together_fill(struct trigger *trigger, const struct process *process, const struct together *together,
+		   struct message_arm *arm);
+/* All agents have answered: a number that has been missed is replaced, once, and the follower is told. */
+void together_answered(struct trigger *trigger);
+/* A capture of it has ended: did it begin where it was to? */
+void together_ended(struct trigger *trigger, const struct capture *capture);
+void together_free(struct trigger *trigger);
+
+#endif

@@ -157,7 +157,8 @@ int capture_open(const char *which, struct capture *capture)
 
 	*capture = (struct capture){0};
 	if (which && is_file_name(which)) {
-		int fd = open(which, O_RDONLY | O_CLOEXEC);
+		/* Of a pipe nobody may ever open the other end. */
+		int fd = open(which, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
 		if (fd < 0)
 			return fail(errno == EACCES   ? EXIT_NOT_PERMITTED

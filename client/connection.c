@@ -1,16 +1,19 @@
 /* connection.c - see connection.h. */
 #include "connection.h"
 
+#include "presence.h"
 #include "proto/limits.h"
 #include "proto/system.h"
 #include "proto/version.h"
 #include "text.h"
 
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,6 +22,9 @@
 #define ANSWER_TIMEOUT_MS 30000
 /* How long another daemon is waited for where one ended without having answered. A manager's restart takes less than one s. */
 #define FOLLOW_ON_MS 3000
+/* Of one answer. A row of a list takes 4 KB where its capture or process has long names. */
+#define KEPT_ROWS 1000000
+#define KEPT_BYTES ((size_t)1 << 30)
 /* Its queue of new connections may be full for a moment; for so long it is tried again. */
 #define CONNECT_TRIES 100
 #define CONNECT_PAUSE_NS 20000000
@@ -195,7 +201,7 @@ static long long now_ms(void)
 
 static void broken(struct daemon *daemon, struct failure *failure, const char *what)
 {
-	char detail[SOCKET_PATH_BYTES + 200];
+	char detail[SOCKET_PATH_BYTES + 320];
 
 	snprintf(detail, sizeof detail,
 		 "the daemon at %s %s; `profd status` says whether it lives, `profd captures` what it has",
@@ -232,6 +238,8 @@ int daemon_receive(struct daemon *daemon, int timeout_ms, cJSON **ret, int *ret_
 		return RECEIVE_CLOSED;
 	}
 	if (n < 0) {
+		for (unsigned i = 0; i < nfds; i++)
+			close(fds[i]);
 		broken(daemon, failure, "sent something that cannot be read");
 		return RECEIVE_BROKEN;
 	}
@@ -261,7 +269,8 @@ double reply_number(const cJSON *object, const char *key, double otherwise)
 {
 	const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
 
-	return cJSON_IsNumber(item) ? item->valuedouble : otherwise;
+	/* What a 64-bit number cannot hold stands in no answer of a daemon of ours; whoever asks makes one of it. */
+	return !cJSON_IsNumber(item) ? otherwise : fmin(fmax(item->valuedouble, -9e18), 9e18);
 }
 
 bool reply_is_end(const cJSON *packet)
@@ -290,7 +299,41 @@ bool reply_error(const cJSON *packet, struct failure *failure)
 	snprintf(failure->message, sizeof failure->message, "%s",
 		 message ? message : "the daemon refused and did not say why");
 	failure->pid = (int64_t)reply_number(error, "pid", 0);
+	presence_explain(failure);
 	return true;
+}
+
+/* What an object takes in memory, and those beside and in it; allocations have their own costs. */
+static size_t weigh(const cJSON *item)
+{
+	const size_t allocation = 16;
+	size_t bytes = 0;
+
+	for (; item; item = item->next) {
+		bytes += sizeof *item + allocation;
+		bytes += item->string ? strlen(item->string) + allocation : 0;
+		bytes += item->valuestring ? strlen(item->valuestring) + allocation : 0;
+		bytes += weigh(item->child);
+	}
+	return bytes;
+}
+
+bool reply_keep(struct kept *kept, size_t most, const cJSON *packet, struct daemon *daemon, struct failure *failure)
+{
+	char what[160];
+
+	kept->rows++;
+	kept->bytes += weigh(packet);
+	if (kept->rows <= most && kept->bytes <= KEPT_BYTES)
+		return true;
+	/* What it still sends is nobody's answer. */
+	shutdown(daemon->fd, SHUT_RDWR);
+	snprintf(what, sizeof what,
+		 "sent a list without an end: %zu rows of %zu MiB, more than any may have; ask for less (--limit), or "
+		 "restart it",
+		 kept->rows, kept->bytes >> 20);
+	broken(daemon, failure, what);
+	return false;
 }
 
 bool daemon_reconnect(struct daemon *daemon)
@@ -321,6 +364,7 @@ bool daemon_query(struct daemon *daemon, const cJSON *request, row_handler handl
 		  struct failure *failure)
 {
 	long long until = now_ms() + FOLLOW_ON_MS;
+	struct kept kept = {0};
 	bool begun = false;
 
 	if (!daemon_send(daemon, request, failure) &&
@@ -345,6 +389,12 @@ bool daemon_query(struct daemon *daemon, const cJSON *request, row_handler handl
 		if (received != RECEIVE_PACKET)
 			return false;
 		begun = true;
+		if (!reply_keep(&kept, KEPT_ROWS, packet, daemon, failure)) {
+			if (fd >= 0)
+				close(fd);
+			cJSON_Delete(packet);
+			return false;
+		}
 		error = reply_error(packet, failure);
 		end = reply_is_end(packet);
 		if (!error && reply_text(packet, "row"))

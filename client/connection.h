@@ -56,9 +56,18 @@ const char *reply_text(const cJSON *object, const char *key);
 double reply_number(const cJSON *object, const char *key, double otherwise);
 bool reply_is_row(const cJSON *packet, const char *row);
 
+/* What a daemon makes the client keep. A daemon of ours needs a tenth of what it may take at the most; one that is broken, or not
+ * ours, would take all memory. */
+struct kept {
+	size_t rows, bytes;
+};
+/* Adds what a packet takes. False where it is too much, or there are more than `most` rows: *failure says so, and the connection
+ * is of no use any more. */
+bool reply_keep(struct kept *kept, size_t most, const cJSON *packet, struct daemon *daemon, struct failure *failure);
+
 /* One row of a reply, which the callee may detach from its packet. `fd` is -1, or the callee's to close. */
 typedef void (*row_handler)(struct daemon *daemon, const cJSON *row, int fd, void *context);
-/* Sends the request and hands over each row until the end. True where the reply ended without an error. A daemon that ends
+/* Sends the request and hands over each row until the end, or until it is too much for any list. True where the reply ended without an error. A daemon that ends
  * before it has answered is followed by another in a moment where a service manager sees to it: that one is asked again. */
 bool daemon_query(struct daemon *daemon, const cJSON *request, row_handler handler, void *context,
 		  struct failure *failure);

@@ -91,6 +91,8 @@ static int weight(const struct failure *failure)
 	case ERROR_NO_CAPTURE:
 		return 1;
 	case ERROR_NO_AGENT:
+	case ERROR_NOTHING_YET:
+	case ERROR_NOT_REGISTERED:
 		return 2;
 	case ERROR_GONE:
 		return 3;

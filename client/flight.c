@@ -47,6 +47,7 @@ static cJSON *request(const struct unit *unit, const struct flight_options *opti
 	need(cJSON_AddNumberToObject(schedule, "repeat", 1));
 	for (size_t i = 0; i < sizeof collectors / sizeof *collectors - options->no_gpu; i++)
 		cJSON_AddItemToArray(list, need(cJSON_CreateString(collectors[i])));
+	need(cJSON_AddNumberToObject(object, "at_multiple", (double)options->at_multiple));
 	json_add_text(object, "label", options->label);
 	need(cJSON_AddNumberToObject(object, "timeout", (double)timeout));
 	need(cJSON_AddTrueToObject(object, "alone"));
@@ -119,6 +120,8 @@ static void refuse(struct member *member, const char *word, const char *message)
 	case ERROR_GONE:
 	case ERROR_NO_PROCESS:
 	case ERROR_NO_AGENT:
+	case ERROR_NOTHING_YET:
+	case ERROR_NOT_REGISTERED:
 		conclude(member, OUTCOME_SKIPPED, EXIT_DONE, error_word(ERROR_GONE), "has exited");
 		break;
 	case ERROR_NO_STEPS:
@@ -177,13 +180,17 @@ void flight_receive(struct flight *flight)
 
 	if (received == RECEIVE_TIMEOUT)
 		return;
-	if (received == RECEIVE_BROKEN) {
+	if (received != RECEIVE_PACKET) {
 		flight->open = false;
 		fail_waiting(flight->unit, error_exit_code(failure.error), failure.word, failure.message);
 		return;
 	}
 	if (reply_is_row(packet, "target")) {
 		take_target(flight, packet);
+	} else if (reply_is_row(packet, "together")) {
+		flight->unit->at_step = (int64_t)reply_number(packet, "at_step", 0);
+		snprintf(flight->unit->together, sizeof flight->unit->together, "%s",
+			 reply_text(packet, "message") ? reply_text(packet, "message") : "");
 	} else if (reply_is_row(packet, "captured")) {
 		take_captured(flight, packet);
 	} else if (reply_is_row(packet, "accepted")) {

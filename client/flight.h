@@ -6,7 +6,7 @@
 #include "snapshot.h"
 
 struct flight_options {
-	int64_t steps, warmup;
+	int64_t steps, warmup, at_multiple;
 	int64_t timeout; /* ns; 0 = by the length of the steps */
 	const char *label;
 	bool no_gpu;

@@ -5,13 +5,9 @@
 #include "install.h"
 #include "text.h"
 
-#include "proto/socket.h"
-
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* Is `path` one of the entries of an LD_PRELOAD list? Blanks and colons separate. */
@@ -101,22 +97,4 @@ void inject_deinit(struct inject *plan, int count)
 {
 	for (int i = 0; i < count; i++)
 		free(plan[i].value);
-}
-
-void inject_make_folder(void)
-{
-	char path[SOCKET_PATH_BYTES];
-	bool chosen = getenv("PROFD_SOCKET") && *getenv("PROFD_SOCKET");
-	int error;
-
-	for (unsigned i = chosen ? 0 : 1; (error = socket_candidate(i, path)) != -ENOENT; i++) {
-		char *slash = error ? NULL : strrchr(path, '/');
-
-		if (!slash || slash == path)
-			continue;
-		*slash = 0;
-		/* The first whose parent exists is where a daemon of the user's would listen, too. */
-		if (mkdir(path, 0700) == 0 || errno == EEXIST)
-			return;
-	}
 }

@@ -18,8 +18,4 @@ struct inject {
 int inject_plan(struct inject plan[INJECT_MAX], const char *name, const char *job);
 void inject_deinit(struct inject *plan, int count);
 
-/* Makes the folder in which a daemon of the user's own would listen (0700), so that agents can watch it. Benign if it
- * cannot: agents look again when they connect. */
-void inject_make_folder(void);
-
 #endif

@@ -1,6 +1,8 @@
-/* inspect.c - see inspect.h. Reads /proc/PID/{exe,maps,status,cmdline,ns/pid} and version.py of a torch that is mapped. */
+/* inspect.c - see inspect.h. Reads /proc/PID/{exe,maps,status,cmdline,ns/pid} and, by inspect_open(), version.py of a torch
+ * that is mapped. */
 #include "inspect.h"
 
+#include "presence.h"
 #include "text.h"
 
 #include <errno.h>
@@ -74,36 +76,6 @@ static int read_maps(int64_t pid, struct seen *seen)
 	return 0;
 }
 
-/* `__version__ = '2.15.0+cpu'` of the package around libtorch_cpu.so; Debian's library has it in its own name. */
-static void torch_version(const char *library, char *version, size_t bytes)
-{
-	char path[PATH_MAX + 16], line[256];
-	const char *so = strstr(library, "libtorch_cpu.so.");
-	const char *lib = strstr(library, "/lib/libtorch_cpu.so");
-	FILE *file;
-
-	snprintf(version, bytes, "of a version that cannot be read");
-	if (so) {
-		snprintf(version, bytes, "%s", so + strlen("libtorch_cpu.so."));
-		return;
-	}
-	if (!lib)
-		return;
-	snprintf(path, sizeof path, "%.*s/version.py", (int)(lib - library), library);
-	file = fopen(path, "re");
-	if (!file)
-		return;
-	while (fgets(line, sizeof line, file)) {
-		char *quote = strpbrk(line, "'\"");
-
-		if (strncmp(line, "__version__", 11) != 0 || !quote)
-			continue;
-		quote[1 + strcspn(quote + 1, "'\"\n")] = 0;
-		snprintf(version, bytes, "%s", quote + 1);
-	}
-	fclose(file);
-}
-
 static bool status_number(int64_t pid, const char *key, long long values[4])
 {
 	char path[64], line[256];
@@ -120,6 +92,37 @@ static bool status_number(int64_t pid, const char *key, long long values[4])
 				       &values[3]) >= 2;
 	fclose(file);
 	return found;
+}
+
+/* `__version__ = '2.15.0+cpu'` of the package around libtorch_cpu.so; Debian's library has it in its own name. */
+static void torch_version(int64_t pid, const char *library, char *version, size_t bytes)
+{
+	char path[PATH_MAX + 16], line[256];
+	long long ids[4] = {-1};
+	const char *so = strstr(library, "libtorch_cpu.so.");
+	const char *lib = strstr(library, "/lib/libtorch_cpu.so");
+	FILE *file;
+
+	snprintf(version, bytes, "of a version that cannot be read");
+	if (so) {
+		snprintf(version, bytes, "%s", so + strlen("libtorch_cpu.so."));
+		return;
+	}
+	if (!lib)
+		return;
+	snprintf(path, sizeof path, "%.*s/version.py", (int)(lib - library), library);
+	file = status_number(pid, "Uid:", ids) ? inspect_open(pid, path, (uid_t)ids[1]) : NULL;
+	if (!file)
+		return;
+	for (int lines = 0; lines < 64 && fgets(line, sizeof line, file); lines++) {
+		char *quote = strpbrk(line, "'\"");
+
+		if (strncmp(line, "__version__", 11) != 0 || !quote)
+			continue;
+		quote[1 + strcspn(quote + 1, "'\"\n")] = 0;
+		snprintf(version, bytes, "%s", quote + 1);
+	}
+	fclose(file);
 }
 
 static void read_command(int64_t pid, char *text, size_t bytes)
@@ -175,12 +178,12 @@ static void check_program(int64_t pid, const struct seen *seen, struct table *ch
 	inspect_container(pid, checks);
 }
 
-static void check_libraries(const struct seen *seen, struct table *checks)
+static void check_libraries(int64_t pid, const struct seen *seen, struct table *checks)
 {
 	char text[PATH_MAX + 200], version[64];
 
 	if (seen->torch[0]) {
-		torch_version(seen->torch, version, sizeof version);
+		torch_version(pid, seen->torch, version, sizeof version);
 		snprintf(text, sizeof text,
 			 "torch %s (%s): operators, user ranges and optimizer steps could be recorded%s", version,
 			 seen->torch,
@@ -207,12 +210,45 @@ static void check_libraries(const struct seen *seen, struct table *checks)
 	}
 }
 
+bool inspect_copies(int64_t pid, char *sentence, size_t bytes)
+{
+	char path[64], *line = NULL, first[PATH_MAX] = "";
+	size_t room = 0;
+	bool copies = false;
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/%lld/maps", (long long)pid);
+	file = fopen(path, "re");
+	while (file && !copies && getline(&line, &room, file) > 0) {
+		char *at = strchr(line, '/'), *name = strrchr(line, '/');
+
+		/* Each copy has one part that begins its file. */
+		if (!at || strncmp(name + 1, "libprofd_agent", 14) != 0 || !strstr(line, " 00000000 "))
+			continue;
+		at[strcspn(at, "\n")] = 0;
+		copies = first[0];
+		if (!copies)
+			snprintf(first, sizeof first, "%s", at);
+		else
+			snprintf(sentence, bytes,
+				 "another copy of the agent is in this process (%s and %s); one of them works, the "
+				 "other "
+				 "stays out: keep one path to it",
+				 first, at);
+	}
+	if (file)
+		fclose(file);
+	free(line);
+	return copies;
+}
+
 int inspect_process(int64_t pid, struct table *checks)
 {
 	char path[64], command[512], text[768];
 	struct seen *seen;
 	struct stat found;
 	int error;
+	bool moved = inspect_clocks(pid);
 
 	snprintf(path, sizeof path, "/proc/%lld", (long long)pid);
 	if (stat(path, &found) < 0) {
@@ -233,18 +269,38 @@ int inspect_process(int64_t pid, struct table *checks)
 		doctor_check(checks, "libraries", "warning", text);
 	} else {
 		check_program(pid, seen, checks);
-		check_libraries(seen, checks);
-		if (seen->agent)
+		check_libraries(pid, seen, checks);
+		if (seen->agent && moved)
+			doctor_check(checks, "clocks", "failed",
+				     "the process lives in a time namespace whose clocks count from elsewhere, so the "
+				     "daemon refuses it; start it in the host's");
+		else if (seen->agent && presence_of(pid) == PRESENCE_AWAKE)
 			doctor_check(checks, "agent", "warning",
-				     "the agent is loaded but has not registered: it waits for CUDA, NVTX, torch or a "
-				     "profd_*() call to show up, or cannot reach the daemon's socket");
+				     "the agent runs but has not registered: it does not reach the daemon's socket, or "
+				     "that of another daemon");
+		else if (seen->agent)
+			doctor_check(
+				checks, "agent", "warning",
+				"the agent is loaded and sleeps: nothing that it records has shown up in the process "
+				"yet (torch, CUDA, NVTX, a call of profd.h); what other frameworks do on the CPU is "
+				"not recorded");
 		else
 			doctor_check(checks, "agent", "failed", "the agent is not loaded");
+	}
+	if (!error && seen->agent) {
+		if (!moved)
+			doctor_check(
+				checks, "how to", "ok",
+				"it need not be started anew: it registers by itself, once the above is mended or "
+				"something "
+				"shows up; profd_step() and the ranges of profd.h can be called from any language");
+		free(seen);
+		return 0;
 	}
 	snprintf(text, sizeof text,
 		 "start it as `profd run -- %.400s`, or put `eval \"$(profd env)\"` before it into its job script",
 		 command);
-	doctor_check(checks, "how to", error || !seen->agent ? "warning" : "ok", text);
+	doctor_check(checks, "how to", "warning", text);
 	free(seen);
 	return 0;
 }

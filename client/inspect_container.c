@@ -43,16 +43,6 @@ static void variable(int64_t pid, const char *name, char *to, size_t bytes)
 	fclose(file);
 }
 
-/* Is there such a file in the process's own root? */
-static bool is_there(int64_t pid, const char *file, mode_t kind)
-{
-	char path[PATH_MAX + 64];
-	struct stat found;
-
-	snprintf(path, sizeof path, "/proc/%lld/root%s", (long long)pid, file);
-	return stat(path, &found) == 0 && (found.st_mode & S_IFMT) == kind;
-}
-
 /* The first entry of LD_PRELOAD that is the agent's, by its name. */
 static bool preloaded(const char *list, char *to, size_t bytes)
 {
@@ -71,29 +61,56 @@ static bool preloaded(const char *list, char *to, size_t bytes)
 void inspect_container(int64_t pid, struct table *checks)
 {
 	char list[PATH_MAX], agent[PATH_MAX], socket[SOCKET_PATH_BYTES], text[2 * PATH_MAX + 256];
+	int there;
 
 	if (!elsewhere(pid, "pid") && !elsewhere(pid, "mnt"))
 		return;
 	variable(pid, "PROFD_SOCKET", socket, sizeof socket);
 	if (!socket[0])
 		snprintf(socket, sizeof socket, SOCKET_SYSTEM);
-	if (is_there(pid, socket, S_IFSOCK))
+	there = inspect_kind(pid, socket, S_IFSOCK);
+	if (there < 0)
+		snprintf(
+			text, sizeof text,
+			"the process lives in a container, and whether the daemon's socket is there cannot be seen: %s",
+			strerror(-there));
+	else if (there)
 		snprintf(text, sizeof text, "the process lives in a container, and the daemon's socket is there: %s",
 			 socket);
 	else
 		snprintf(text, sizeof text,
 			 "the process lives in a container in which there is no socket %s: mount the folder of the "
-			 "daemon's socket into it (README: Containers)",
+			 "daemon's socket into it (docs/containers.md)",
 			 socket);
-	doctor_check(checks, "container", is_there(pid, socket, S_IFSOCK) ? "ok" : "failed", text);
+	doctor_check(checks, "container", there < 0 ? "warning" : there ? "ok" : "failed", text);
 	variable(pid, "LD_PRELOAD", list, sizeof list);
-	if (preloaded(list, agent, sizeof agent) && agent[0] == '/' && !is_there(pid, agent, S_IFREG)) {
+	if (preloaded(list, agent, sizeof agent) && agent[0] == '/' && inspect_kind(pid, agent, S_IFREG) == 0) {
 		snprintf(text, sizeof text,
 			 "LD_PRELOAD names %s, which is not in the container: mount the agent's folder into it, at "
 			 "the same place",
 			 agent);
 		doctor_check(checks, "preload", "failed", text);
 	}
+}
+
+/* It is the time since boot that counts: the kernel tells by it when a process started, and the daemon knows it by that. */
+bool inspect_clocks(int64_t pid)
+{
+	char path[64], clock[32];
+	long long seconds, nanoseconds;
+	bool moved = false;
+	FILE *file;
+
+	if (!elsewhere(pid, "time"))
+		return false;
+	snprintf(path, sizeof path, "/proc/%lld/timens_offsets", (long long)pid);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	while (fscanf(file, "%31s %lld %lld", clock, &seconds, &nanoseconds) == 3)
+		moved |= strcmp(clock, "boottime") == 0 && (seconds || nanoseconds);
+	fclose(file);
+	return moved;
 }
 
 bool inspect_class(int64_t pid, struct table *checks)

@@ -1,13 +1,13 @@
-/* reader.c - opens capture files: a read-only VFS on a descriptor, and the questions that every view asks. Each reader
- * belongs to one thread at a time; the VFS itself has no state but its registration. */
+/* reader.c - opens capture files, and the questions that every view asks. Each reader belongs to one thread at a time. */
 #include "reader.h"
+
+#include "reader_schema.h"
 
 #include "proto/version.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define VFS_NAME "profd-descriptor"
 /* Pages that SQLite keeps of one file, in KiB: a scan reads each page once, lookups need the top of their trees. */
 #define CACHE_KIB 4096
 
@@ -24,190 +23,20 @@ struct reader_text {
 	char text[];
 };
 
-struct descriptor_file {
-	sqlite3_file base;
-	int fd;
-};
-
-static int file_close(sqlite3_file *file)
-{
-	(void)file; /* the descriptor is the reader's */
-	return SQLITE_OK;
-}
-
-static int file_read(sqlite3_file *file, void *bytes, int amount, sqlite3_int64 offset)
-{
-	const struct descriptor_file *f = (const struct descriptor_file *)file;
-	size_t have = 0, want = (size_t)amount;
-	while (have < want) {
-		ssize_t n = pread(f->fd, (char *)bytes + have, want - have, offset + (off_t)have);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return SQLITE_IOERR_READ;
-		if (n == 0) {
-			memset((char *)bytes + have, 0, want - have);
-			return SQLITE_IOERR_SHORT_READ;
-		}
-		have += (size_t)n;
-	}
-	return SQLITE_OK;
-}
-
-static int file_write(sqlite3_file *file, const void *bytes, int amount, sqlite3_int64 offset)
-{
-	(void)file, (void)bytes, (void)amount, (void)offset;
-	return SQLITE_READONLY;
-}
-
-static int file_truncate(sqlite3_file *file, sqlite3_int64 size)
-{
-	(void)file, (void)size;
-	return SQLITE_READONLY;
-}
-
-static int file_number(sqlite3_file *file, int flags)
-{
-	(void)file, (void)flags;
-	return SQLITE_OK;
-}
-
-static int file_size(sqlite3_file *file, sqlite3_int64 *ret_size)
-{
-	struct stat st;
-	if (fstat(((const struct descriptor_file *)file)->fd, &st) < 0)
-		return SQLITE_IOERR_FSTAT;
-	*ret_size = st.st_size;
-	return SQLITE_OK;
-}
-
-static int file_unlock(sqlite3_file *file, int level)
-{
-	(void)file, (void)level;
-	return SQLITE_OK;
-}
-
-static int file_reserved(sqlite3_file *file, int *ret_reserved)
-{
-	(void)file;
-	*ret_reserved = 0;
-	return SQLITE_OK;
-}
-
-static int file_control(sqlite3_file *file, int operation, void *argument)
-{
-	(void)file, (void)operation, (void)argument;
-	return SQLITE_NOTFOUND;
-}
-
-static int file_sector(sqlite3_file *file)
-{
-	(void)file;
-	return 4096;
-}
-
-/* A finished capture never changes: no locks to take, no journal to look for. */
-static int file_device(sqlite3_file *file)
-{
-	(void)file;
-	return SQLITE_IOCAP_IMMUTABLE;
-}
-
-static const sqlite3_io_methods file_methods = {
-	.iVersion = 1,
-	.xClose = file_close,
-	.xRead = file_read,
-	.xWrite = file_write,
-	.xTruncate = file_truncate,
-	.xSync = file_number,
-	.xFileSize = file_size,
-	.xLock = file_unlock,
-	.xUnlock = file_unlock,
-	.xCheckReservedLock = file_reserved,
-	.xFileControl = file_control,
-	.xSectorSize = file_sector,
-	.xDeviceCharacteristics = file_device,
-};
-
-/* The main file is named by its descriptor's number; everything else (a sorter's temporary files) is the default VFS's. */
-static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *ret_flags)
-{
-	sqlite3_vfs *system = vfs->pAppData;
-	if (!(flags & SQLITE_OPEN_MAIN_DB))
-		return system->xOpen(system, name, file, flags, ret_flags);
-	char *end;
-	long fd = name ? strtol(name, &end, 10) : -1;
-	if (fd < 0)
-		return SQLITE_CANTOPEN;
-	struct descriptor_file *f = (struct descriptor_file *)file;
-	f->base.pMethods = &file_methods;
-	f->fd = (int)fd;
-	if (ret_flags)
-		*ret_flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_MAIN_DB;
-	return SQLITE_OK;
-}
-
-static int vfs_delete(sqlite3_vfs *vfs, const char *name, int sync_directory)
-{
-	sqlite3_vfs *system = vfs->pAppData;
-	return system->xDelete(system, name, sync_directory);
-}
-
-/* Files beside the main one would belong to somebody else: there are none. */
-static int vfs_access(sqlite3_vfs *vfs, const char *name, int flags, int *ret_exists)
-{
-	(void)vfs, (void)name, (void)flags;
-	*ret_exists = 0;
-	return SQLITE_OK;
-}
-
-static int vfs_full_path(sqlite3_vfs *vfs, const char *name, int bytes, char *ret_path)
-{
-	(void)vfs;
-	sqlite3_snprintf(bytes, ret_path, "%s", name);
-	return SQLITE_OK;
-}
-
-static sqlite3_vfs descriptor_vfs;
-static int vfs_error = SQLITE_ERROR;
-
-static void vfs_register(void)
-{
-	sqlite3_vfs *system = sqlite3_vfs_find(NULL);
-	if (!system)
-		return;
-	descriptor_vfs = *system;
-	descriptor_vfs.iVersion = 1;
-	descriptor_vfs.pNext = NULL;
-	descriptor_vfs.zName = VFS_NAME;
-	descriptor_vfs.pAppData = system;
-	if (descriptor_vfs.szOsFile < (int)sizeof(struct descriptor_file))
-		descriptor_vfs.szOsFile = (int)sizeof(struct descriptor_file);
-	descriptor_vfs.xOpen = vfs_open;
-	descriptor_vfs.xDelete = vfs_delete;
-	descriptor_vfs.xAccess = vfs_access;
-	descriptor_vfs.xFullPathname = vfs_full_path;
-	vfs_error = sqlite3_vfs_register(&descriptor_vfs, 0);
-}
-
-/* Opens r->fd, with nothing checked. */
+/* Opens r->fd, with nothing checked but its bounds. */
 static int open_database(struct reader *r)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	pthread_once(&once, vfs_register);
-	if (vfs_error != SQLITE_OK)
-		return -ENOMEM;
-	char name[24];
-	snprintf(name, sizeof name, "%d", r->fd);
-	/* NOMUTEX: a reader belongs to one thread at a time. */
-	int error = sqlite3_open_v2(name, &r->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, VFS_NAME);
-	if (error != SQLITE_OK)
-		return error == SQLITE_NOMEM ? -ENOMEM : -EIO;
-	char pragma[64];
-	snprintf(pragma, sizeof pragma, "PRAGMA cache_size = -%d", CACHE_KIB);
-	sqlite3_exec(r->db, pragma, NULL, NULL, NULL);
-	/* The file's own views and triggers must not reach functions with side effects. */
+	int error = descriptor_open(r->file, r->fd, &r->db);
+	if (error)
+		return error;
+	/* What the file says is not to be trusted: its schema, nor the cells of its pages. */
 	sqlite3_db_config(r->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+	sqlite3_db_config(r->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	sqlite3_db_config(r->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+	bounds_watch(r->bounds, r->db);
+	char pragmas[96];
+	snprintf(pragmas, sizeof pragmas, "PRAGMA cell_size_check = ON; PRAGMA cache_size = -%d", CACHE_KIB);
+	sqlite3_exec(r->db, pragmas, NULL, NULL, NULL);
 	return 0;
 }
 
@@ -227,7 +56,17 @@ static int check_capture(const struct reader *r, char *why, size_t why_bytes)
 			 version, CAPTURE_SCHEMA_VERSION);
 		return -ENOTSUP;
 	}
-	if (version < 1 || reader_meta_int(r, "schema", -1) != version) {
+	if (version < 1) {
+		snprintf(why, why_bytes, "this is not a capture file of profd");
+		return -EINVAL;
+	}
+	/* Before anything is read from its tables. */
+	int error = schema_check(r->db, version, why, why_bytes);
+	if (error == -EIO)
+		reader_why(r, why, why_bytes);
+	if (error)
+		return error;
+	if (reader_meta_int(r, "schema", -1) != version) {
 		snprintf(why, why_bytes, "this is not a capture file of profd");
 		return -EINVAL;
 	}
@@ -239,10 +78,41 @@ static int check_capture(const struct reader *r, char *why, size_t why_bytes)
 	return 0;
 }
 
+/* Bytes that there are to be read. A file may say that it is larger than what is written of it; file systems that compress
+ * make it smaller. */
+static int64_t file_bytes(const struct stat *file)
+{
+	int64_t most = (int64_t)1 << 44, written = most;
+	if (file->st_blocks < written / (512 * 16))
+		written = file->st_blocks * 512 * 16 + (64 << 20);
+	if (file->st_size < written)
+		written = file->st_size;
+	return written;
+}
+
 int reader_open(struct reader *r, int fd, char *why, size_t why_bytes)
 {
+	struct stat file;
+	int error = 0;
 	*r = (struct reader){.fd = fd};
-	int error = open_database(r);
+	if (fstat(fd, &file) < 0)
+		error = -errno;
+	else if (!S_ISREG(file.st_mode))
+		error = -EINVAL;
+	if (error == -EINVAL) {
+		snprintf(why, why_bytes, "this is not a capture file of profd but %s",
+			 S_ISDIR(file.st_mode)	  ? "a folder"
+			 : S_ISFIFO(file.st_mode) ? "a pipe"
+						  : "a device or socket");
+		reader_close(r);
+		return error;
+	}
+	if (!error) {
+		r->bounds = bounds_new(file_bytes(&file));
+		r->file = r->bounds ? descriptor_new(r->bounds) : NULL;
+		r->owner = true;
+		error = r->file ? open_database(r) : -ENOMEM;
+	}
 	if (error)
 		snprintf(why, why_bytes, "cannot open the capture: %s", strerror(-error));
 	else
@@ -254,7 +124,7 @@ int reader_open(struct reader *r, int fd, char *why, size_t why_bytes)
 
 int reader_clone(struct reader *ret_clone, const struct reader *r)
 {
-	*ret_clone = (struct reader){.fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 3)};
+	*ret_clone = (struct reader){.fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 3), .file = r->file, .bounds = r->bounds};
 	if (ret_clone->fd < 0) {
 		int error = -errno;
 		*ret_clone = (struct reader){0};
@@ -274,12 +144,27 @@ void reader_close(struct reader *r)
 	} else if (r->fd > 0) {
 		close(r->fd);
 	}
+	if (r->owner) {
+		descriptor_free(r->file);
+		bounds_free(r->bounds);
+	}
 	while (r->texts) {
 		struct reader_text *next = r->texts->next;
 		free(r->texts);
 		r->texts = next;
 	}
 	*r = (struct reader){0};
+}
+
+void reader_why(const struct reader *r, char *why, size_t why_bytes)
+{
+	if (bounds_exceeded(r->bounds))
+		snprintf(why, why_bytes,
+			 "the capture file takes more work than one of its size can: it is damaged, or was made to be "
+			 "endless; it is not read any further");
+	else
+		snprintf(why, why_bytes, "the capture file cannot be read: %s; it may be damaged, record another",
+			 sqlite3_errmsg(r->db));
 }
 
 /* Runs the question for one key; NULL, or a statement that stands on the answer. */

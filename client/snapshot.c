@@ -339,28 +339,27 @@ static void say_captures(struct line *line, const struct unit *unit, enum outcom
 			fprintf(line->file, "%s%s", said++ ? said == n ? " and " : ", " : "", unit->members[i].id);
 }
 
+/* Which rank keeps the others waiting is not told by step times: in a job whose ranks wait for each other they are all alike. */
 static void say_step(struct line *line, const struct unit *unit)
 {
 	double *steps = need(calloc(unit->count, sizeof *steps));
-	const struct member *slowest = NULL;
-	char figure[TEXT_FIGURE_BYTES];
+	char figure[TEXT_FIGURE_BYTES], other[TEXT_FIGURE_BYTES];
+	int64_t least = 0, most = 0;
 	size_t n = 0;
 
 	for (size_t i = 0; i < unit->count; i++) {
-		if (unit->members[i].step <= 0)
+		int64_t step = unit->members[i].step;
+
+		if (step <= 0)
 			continue;
-		steps[n++] = (double)unit->members[i].step;
-		if (!slowest || unit->members[i].step > slowest->step)
-			slowest = &unit->members[i];
+		least = n == 0 || step < least ? step : least;
+		most = step > most ? step : most;
+		steps[n++] = (double)step;
 	}
-	if (slowest) {
+	if (n) {
 		fprintf(line->file, ": step %s", text_duration(figure, (int64_t)series_median(steps, n)));
-		if (n > 1 && slowest->rank >= 0)
-			fprintf(line->file, " (slowest: rank %lld, %s)", (long long)slowest->rank,
-				text_duration(figure, slowest->step));
-		else if (n > 1)
-			fprintf(line->file, " (slowest: pid %lld, %s)", (long long)slowest->pid,
-				text_duration(figure, slowest->step));
+		if (n > 1)
+			fprintf(line->file, " (%s to %s)", text_duration(figure, least), text_duration(other, most));
 	} else {
 		fputs(": step time not known", line->file);
 	}
@@ -459,6 +458,8 @@ char *snapshot_line(const struct unit *unit)
 	}
 	if (recorded) {
 		say_captures(&line, unit, OUTCOME_RECORDED);
+		if (unit->at_step)
+			fprintf(line.file, ", from step %lld on", (long long)unit->at_step);
 		say_step(&line, unit);
 		say_busy(&line, unit);
 		say_history(&line, unit);
@@ -467,6 +468,8 @@ char *snapshot_line(const struct unit *unit)
 		fputs(outcome == OUTCOME_SKIPPED ? ": " : "; skipped: ", line.file);
 		say_reasons(&line, unit, OUTCOME_SKIPPED, outcome == OUTCOME_SKIPPED);
 	}
+	if (!unit->at_step && *unit->together)
+		fprintf(line.file, "; %s", unit->together);
 	if (older)
 		fprintf(line.file, "; %d older deleted", older);
 	fclose(line.file);

@@ -56,8 +56,10 @@ struct unit {
 	unsigned daemon; /* index */
 	struct member *members;
 	size_t count;
-	int64_t at;	/* ns after the beginning: not earlier than that */
-	cJSON *deleted; /* ids of older snapshots */
+	int64_t at;			   /* ns after the beginning: not earlier than that */
+	cJSON *deleted;			   /* ids of older snapshots */
+	int64_t at_step;		   /* with which all members begin; 0 = each by itself */
+	char together[FAILURE_TEXT_BYTES]; /* what the daemon says of that; "" = nothing */
 	bool done;
 };
 

@@ -54,7 +54,7 @@ static const struct option_row trigger_options[] = {
 	 0, 0},
 	{"wait-for", 0, OPTION_DURATION, "TIME", "with --name or --job: also processes that start within this time",
 	 1000000, (int64_t)LIMIT_DURATION_NS},
-	{"steps", 's', OPTION_NUMBER, "N", "steps to record (default: 3)", 1, LIMIT_STEPS},
+	{"steps", 's', OPTION_NUMBER, "N", "steps to record (default: 3, at most 100000)", 1, LIMIT_STEPS},
 	{"duration", 'd', OPTION_DURATION, "TIME", "record a window of time instead of steps", 1000000,
 	 (int64_t)LIMIT_DURATION_NS},
 	{"skip-first", 0, OPTION_NUMBER, "N", "steps to let pass before the first cycle (default: 0)", 0,
@@ -67,8 +67,15 @@ static const struct option_row trigger_options[] = {
 	 LIMIT_SCHEDULE_STEPS},
 	{"at-step", 0, OPTION_NUMBER, "N",
 	 "the process's own number of the first step to record; refused if it has passed", 1, 0},
+	{"at-multiple", 0, OPTION_NUMBER, "N", "begin with a step whose number is a multiple of N", 1,
+	 LIMIT_SCHEDULE_STEPS},
 	{"step-range", 0, OPTION_TEXT, "GLOB", "a step ends where the NVTX or user range of this name ends", 0, 0},
 	{"step-op", 0, OPTION_TEXT, "GLOB", "a step ends where the framework operator of this name ends", 0, 0},
+	{"step-optimizer", 0, OPTION_TEXT, "GLOB", "a step ends where the step of an optimizer of this class ends", 0,
+	 0},
+	{"look", 0, OPTION_DURATION, "TIME",
+	 "record nothing; list what recurs within this time, and the option that takes it for the step", 1000000,
+	 (int64_t)LIMIT_DURATION_NS},
 	{"shapes", 0, OPTION_FLAG, NULL,
 	 "record shapes, types and scalars of operators' inputs too (torch 2.4 or newer)", 0, 0},
 	{"no-gpu", 0, OPTION_FLAG, NULL, "record nothing of CUDA (without a CUDA driver nothing is)", 0, 0},
@@ -78,7 +85,8 @@ static const struct option_row trigger_options[] = {
 	{"api", 0, OPTION_CHOICE, "launches|all", "CUDA API: launches, copies and waits (default), or all calls", 0, 0},
 	{"label", 'l', OPTION_TEXT, "TEXT", "a word of yours to find the captures by", 0, 0},
 	{"max-events", 0, OPTION_NUMBER, "N",
-	 "end a capture with the step in which it reaches this many events; what is too much is counted as lost", 1, 0},
+	 "end a capture with the step in which it reaches this many events; what is too much is counted as dropped", 1,
+	 0},
 	{"max-bytes", 0, OPTION_SIZE, "SIZE",
 	 "memory of the daemon that a capture's events may wait in (default: 256M)", LIMIT_CHUNK_BYTES_MIN,
 	 (int64_t)LIMIT_SEGMENT_BYTES_MAX},
@@ -88,8 +96,9 @@ static const struct option_row trigger_options[] = {
 	 1000000, (int64_t)LIMIT_DURATION_NS},
 	{"no-wait", 0, OPTION_FLAG, NULL, "print the captures' ids once they are armed, and leave", 0, 0},
 	{"output", 'o', OPTION_TEXT, "FILE",
-	 "export too; the format by the suffix (.json, .json.gz); several captures: rank or pid before the suffix", 0,
-	 0},
+	 "export too; the format by the suffix (.json, .json.gz); several captures: rank or pid before the suffix; a "
+	 "folder, which is made if / ends it: .json.gz with names of their own",
+	 0, 0},
 	{"force", 'f', OPTION_FLAG, NULL, "let --output overwrite files", 0, 0},
 	FORMAT_ROW,
 	END_ROW,
@@ -115,8 +124,8 @@ static const struct option_row captures_options[] = {
 
 static const struct option_row show_options[] = {
 	{"by", 'b', OPTION_CHOICE,
-	 "all|totals|steps|devices|kernels|copies|sets|graphs|streams|operators|ranges|api|syncs|memory|sessions|"
-	 "threads|losses|cost",
+	 "all|totals|steps|devices|kernels|copies|memsets|graphs|streams|operators|ranges|api|syncs|memory|sessions|"
+	 "threads|dropped|cost",
 	 "one table only (CSV: operators unless said otherwise):", 0, 0},
 	{"sort-by", 's', OPTION_CHOICE,
 	 "self_cpu_time_total|cpu_time_total|cpu_time|self_device_time_total|device_time_total|device_time|"
@@ -152,8 +161,10 @@ static const struct option_row snapshot_options[] = {
 	 (int64_t)LIMIT_DURATION_NS},
 	{"ranks", 0, OPTION_TEXT, "N[,N]", "of a job with ranks only these, such as 0,3 or 0-7 (default: all)", 0, 0},
 	{"one-per-job", 0, OPTION_FLAG, NULL, "of each job only its lowest rank", 0, 0},
-	{"steps", 's', OPTION_NUMBER, "N", "steps to record (default: 3)", 1, LIMIT_STEPS},
+	{"steps", 's', OPTION_NUMBER, "N", "steps to record (default: 3, at most 100000)", 1, LIMIT_STEPS},
 	{"warmup", 'w', OPTION_NUMBER, "N", "steps in which recording is on and thrown away (default: 1)", 0,
+	 LIMIT_SCHEDULE_STEPS},
+	{"at-multiple", 0, OPTION_NUMBER, "N", "begin with a step whose number is a multiple of N", 1,
 	 LIMIT_SCHEDULE_STEPS},
 	{"no-gpu", 0, OPTION_FLAG, NULL, "record nothing of CUDA", 0, 0},
 	{"label", 'l', OPTION_TEXT, "TEXT", "the captures' label (default: snapshot)", 0, 0},
@@ -240,7 +251,11 @@ static const struct verb verbs[] = {
 	 "Of several targets' exit codes the first that applies counts: 130 cancelled, 1 failed, 4 timed out, 5 "
 	 "incomplete,\n"
 	 "6 not permitted, 9 no step source, 8 busy, 3 no such target. With --all, processes that show no steps are "
-	 "left out.",
+	 "left out;\n"
+	 "with --name and --job launchers and workers of those that step are.\n"
+	 "Ranks of one job record the same steps: profd chooses a number that all of them have still before them, and "
+	 "says which,\n"
+	 "or why it cannot.",
 	 "  profd trigger --pid 4242 --steps 3\n"
 	 "  profd trigger --job 77 --steps 5 --warmup 2 --label before-fix\n"
 	 "  profd trigger --name 'train*' --wait-for 5m --skip-first 100\n"
@@ -256,26 +271,32 @@ static const struct verb verbs[] = {
 	 "3.\nIds of captures of a user's own daemon begin with u.",
 	 "  profd captures --label before-fix\n  profd captures --deleted\n", captures_options, 0, 0, 0,
 	 command_captures},
-	{"show", "print what a capture holds", "[CAPTURE | FILE] [--by TABLE] [--sort-by KEY] [--limit N] [--step N]",
+	{"show", "print what captures hold",
+	 "[CAPTURE... | FILE...] [--by TABLE] [--sort-by KEY] [--limit N] [--step N]",
 	 "Prints totals, steps, what the GPU did (kernels, copies, ...), operators, ranges, CUDA API calls, threads, "
-	 "losses and the\n"
+	 "dropped events and the\n"
 	 "capture's own cost. Without CAPTURE: the newest one. FILE, with a / in it or ending in .db, is a capture "
 	 "file "
 	 "that was\n"
 	 "copied away. Sort keys are torch.profiler's, and so is what they mean: device time of an operator or range "
 	 "is "
 	 "that of\n"
-	 "what was launched in it; its self time leaves out what its children launched.",
+	 "what was launched in it; its self time leaves out what its children launched. Of several captures each is "
+	 "printed, one\n"
+	 "below the other; with --format json an object a line each.",
 	 "  profd show\n  profd show 17 --by operators --sort-by cpu_time_total --limit 30\n  profd show 17 --step 2\n"
+	 "  profd show 17 18\n"
 	 "  profd show 17 --by kernels --format csv\n"
 	 "  profd show 17 --format json | jq '.operators[0]'\n",
-	 show_options, 0, 1, 0, command_show},
+	 show_options, 0, 1000, 0, command_show},
 	{"export", "write a capture in another program's format", "[CAPTURE | FILE] [--output FILE] [--format FORMAT]",
 	 "chrome: the JSON that torch.profiler writes; for ui.perfetto.dev, chrome://tracing and HTA.\n"
 	 "tensorboard: the same with the names that TensorBoard's plugin torch_tb_profiler knows; --output may be a "
 	 "folder "
 	 "of\nits log directory. critical-path: the same with waits as HTA's critical path analysis wants them.\n"
-	 "A file that exists is left alone unless --force is given. Without CAPTURE: the newest one.",
+	 "A file that exists is left alone unless --force is given; a folder with / at its end is made. Without "
+	 "CAPTURE: the\n"
+	 "newest one.",
 	 "  profd export 17\n  profd export 17 --output trace.json\n  profd export 17 --format tensorboard --output "
 	 "logs/run\n",
 	 export_options, 0, 1, 0, command_export},
@@ -388,21 +409,34 @@ static const struct topic topics[] = {
 	 "\"launcher\", \"rank\",\n"
 	 "                 \"local_rank\", \"world_size\", \"torch_version\", \"libraries\": [], \"step\" (ended so "
 	 "far), \"step_source\",\n"
-	 "                 \"step_ns\" (median of the last 16), \"last_step_at\", \"registered_at\", \"state\", "
+	 "                 \"step_note\" (several optimizers a step, or doubt), \"step_ns\" (median of the last 16), "
+	 "\"last_step_at\", \"registered_at\", \"state\", "
 	 "\"capture_id\",\n"
-	 "                 \"agent_version\", \"daemon\" (its socket)}]}\n"
+	 "                 \"role\" (\"launcher\": shows no steps, and has started processes that do, or that are "
+	 "ranks;\n"
+	 "                 \"worker\": shows no steps, and was started by one that does; null), \"agent_version\",\n"
+	 "                 \"daemon\" (its socket)}]}\n"
 	 "profd.trigger/1  {\"trigger_id\", \"captures\": [{\"capture_id\", \"trigger_id\", \"cycle\", \"pid\", "
 	 "\"rank\", \"name\", \"status\":\n"
 	 "                 \"complete\" | \"incomplete\" | \"failed\" (--no-wait: \"armed\"), \"reason\" (a sentence), "
 	 "\"reason_code\":\n"
 	 "                 \"none\" | \"cancelled\" | \"deadline\" (--timeout) | \"exit\" | \"died\" (the process) | "
 	 "\"limit\"\n"
-	 "                 (--max-events) | \"missed\" (--at-step) | \"agent\" | \"daemon\", \"steps_recorded\", "
+	 "                 (--max-events) | \"missed\" (--at-step) | \"left\" | \"agent\" | \"daemon\", "
+	 "\"steps_recorded\", "
 	 "\"steps_wanted\",\n"
 	 "                 \"events\", \"lost\", \"bytes\", \"step_ns\", \"output\" (with --output: the file written), "
 	 "...}],\n"
-	 "                 \"refused\": [{\"pid\", \"code\", \"message\"}]}\n"
+	 "                 \"refused\": [{\"pid\", \"code\", \"message\"}], \"left_out\": [{\"pid\", \"name\", "
+	 "\"message\": \"launcher\" |\n"
+	 "                 \"worker\" | \"helper\"}], \"together\": [{\"job\", \"processes\", \"at_step\" (with which "
+	 "all its ranks\n"
+	 "                 begin; null: each with its own), \"message\"}]}\n"
 	 "                 With two daemons \"trigger_id\" is the first one's; each capture says its own.\n"
+	 "profd.look/1     trigger --look: {\"recurring\": [{\"pid\", \"kind\": \"optimizer\" | \"range\" | "
+	 "\"batches\" | "
+	 "\"operator\", \"name\",\n"
+	 "                 \"calls\", \"period_ns\" (mean), \"variation_percent\" (standard deviation), \"option\"}]}\n"
 	 "profd.captures/1 {\"captures\": [as above, and \"uid\", \"user\", \"command\", \"job\", \"world_size\", "
 	 "\"host\", \"label\",\n"
 	 "                 \"started_at\", \"finished_at\", \"simulated\", \"pinned\"]}\n"
@@ -410,7 +444,9 @@ static const struct topic topics[] = {
 	 "\"reason\", \"pid\", \"uid\",\n"
 	 "                 \"user\", \"name\", \"job\", \"rank\", \"host\", \"label\", \"status\", "
 	 "\"started_at\", \"finished_at\", \"bytes\"}]}: captures --deleted\n"
-	 "profd.show/1     {\"capture\": as above, and \"step_source\", \"derive_ns\"; \"totals\": {\"wall_ns\", "
+	 "profd.show/1     (an object a line for each of several captures) {\"capture\": as above, and "
+	 "\"step_source\", \"derive_ns\"; \"notes\": [TEXT]; \"totals\": "
+	 "{\"wall_ns\", "
 	 "\"steps\", \"device_busy_ns\",\n"
 	 "                 \"device_busy_percent\", \"kernels\", \"copies\", \"sets\", \"graphs\", \"device_ns\" (of "
 	 "all that the devices did;\n"
@@ -424,13 +460,15 @@ static const struct topic topics[] = {
 	 "whole),\n"
 	 "                 \"largest_gap_ns\", \"operators\", \"self_cpu_ns\", \"ranges\", \"thread\"}]; "
 	 "\"operators\": [{\"name\",\n"
-	 "                 \"input_shapes\" (--group-by-shapes), \"calls\", \"self_cpu_ns\", \"self_cpu_percent\", "
-	 "\"cpu_ns\",\n"
+	 "                 \"input_shapes\" (--group-by-shapes), \"calls\", \"self_cpu_ns\", \"self_cpu_percent\" (of "
+	 "the totals'\n"
+	 "                 self_cpu_ns), \"cpu_ns\",\n"
 	 "                 \"cpu_percent\", \"cpu_average_ns\", \"self_device_ns\", \"self_device_percent\", "
 	 "\"device_ns\",\n"
 	 "                 \"device_percent\", \"device_average_ns\"}]; \"ranges\": [{\"name\", \"domain\", "
-	 "\"source\", \"calls\", \"total_ns\",\n"
-	 "                 \"self_ns\", \"average_ns\", \"min_ns\", \"max_ns\", \"self_device_ns\", \"device_ns\", "
+	 "\"source\", \"calls\", \"total_ns\", \"wall_percent\" (of\n"
+	 "                 the steps' wall time), \"self_ns\", \"average_ns\", \"min_ns\", \"max_ns\", "
+	 "\"self_device_ns\", \"device_ns\", "
 	 "\"device_percent\",\n"
 	 "                 \"device_average_ns\", \"device_span_ns\" (from the first to the last operation launched in "
 	 "it)}];\n"
@@ -480,7 +518,8 @@ static const struct topic topics[] = {
 	 "                 an operator that does nothing but come back to itself is one call with it. The threads' "
 	 "operators\n"
 	 "                 are all that were recorded.\n"
-	 "profd.snapshot/1 {\"label\", \"jobs\": [{\"job\", \"user\", \"daemon\", \"outcome\": \"recorded\" | "
+	 "profd.snapshot/1 {\"label\", \"jobs\": [{\"job\", \"user\", \"daemon\", \"at_step\", \"together\" (as in "
+	 "profd.trigger/1), \"outcome\": \"recorded\" | "
 	 "\"incomplete\" | \"skipped\" |\n"
 	 "                 \"failed\", \"processes\": [{\"pid\", \"rank\", \"name\", \"outcome\", \"code\" (a word of "
 	 "errors, or \"stalled\",\n"
@@ -530,7 +569,7 @@ static const struct topic topics[] = {
 	 "0    done\n"
 	 "1    failed\n"
 	 "2    the command line makes no sense\n"
-	 "3    no such process, capture or target; or it is gone, or runs without the agent\n"
+	 "3    no such process, capture or target; or it is gone, runs without the agent, or has not registered\n"
 	 "4    timed out\n"
 	 "5    a capture is incomplete: it holds what was recorded until then\n"
 	 "6    not permitted\n"

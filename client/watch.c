@@ -2,6 +2,7 @@
 #include "watch.h"
 
 #include "output.h"
+#include "presence.h"
 #include "progress.h"
 #include "text.h"
 
@@ -26,6 +27,8 @@
 #define ASK_NS 250000000ll
 /* Captures of one trigger: beyond what a daemon arms. */
 #define TRIGGER_CAPTURES 100000
+/* Rows that are kept of them: of each that it is armed, and that it is finished. */
+#define KEPT_CAPTURES (size_t)(2 * TRIGGER_CAPTURES)
 
 static volatile sig_atomic_t interrupts;
 
@@ -64,6 +67,7 @@ static struct watched *capture_of(struct watch *watch, unsigned daemon, const cJ
 		return watched;
 	watch->captures = need(reallocarray(watch->captures, watch->count + 1, sizeof *watch->captures));
 	watched = &watch->captures[watch->count++];
+	watch->kept_rows++;
 	*watched = (struct watched){.daemon = daemon, .window = watch->window};
 	snprintf(watched->id, sizeof watched->id, "%s", id);
 	watched->pid = (int64_t)reply_number(row, "pid", 0);
@@ -79,6 +83,7 @@ static void refuse(struct watch *watch, const struct failure *failure)
 			return;
 	watch->refused = need(reallocarray(watch->refused, watch->refused_count + 1, sizeof *watch->refused));
 	watch->refused[watch->refused_count++] = *failure;
+	watch->kept_rows++;
 }
 
 static void describe(const struct watched *watched, char *text, size_t bytes)
@@ -169,6 +174,20 @@ static void draw(const struct watch *watch)
 	progress_draw(text);
 }
 
+static void add_members(cJSON **array, const cJSON *row, const char *const *keys, size_t count)
+{
+	cJSON *object = need(cJSON_CreateObject());
+
+	if (!*array)
+		*array = need(cJSON_CreateArray());
+	for (size_t i = 0; i < count; i++) {
+		const cJSON *item = cJSON_GetObjectItemCaseSensitive(row, keys[i]);
+
+		cJSON_AddItemToObject(object, keys[i], need(item ? cJSON_Duplicate(item, true) : cJSON_CreateNull()));
+	}
+	cJSON_AddItemToArray(*array, object);
+}
+
 static void take_target(struct watch *watch, unsigned daemon, const cJSON *row)
 {
 	const char *outcome = reply_text(row, "outcome");
@@ -186,13 +205,32 @@ static void take_target(struct watch *watch, unsigned daemon, const cJSON *row)
 			snprintf(watch->trigger_id[daemon], WATCH_ID_BYTES, "%s", id);
 		return;
 	}
+	if (outcome && strcmp(outcome, "left_out") == 0) {
+		static const char *const keys[] = {"pid", "name", "message"};
+
+		watch->kept_rows++;
+		add_members(&watch->left_out, row, keys, sizeof keys / sizeof *keys);
+		return;
+	}
 	snprintf(detail, sizeof detail, "%.0f", reply_number(row, "pid", 0));
 	failure_set(&failure, error_from_word(outcome ? outcome : ""), detail);
 	snprintf(failure.word, sizeof failure.word, "%s", outcome ? outcome : "failed");
 	if (message)
 		snprintf(failure.message, sizeof failure.message, "%s", message);
 	failure.pid = (int64_t)reply_number(row, "pid", 0);
+	presence_explain(&failure);
 	refuse(watch, &failure);
+}
+
+static void take_together(struct watch *watch, const cJSON *row)
+{
+	static const char *const keys[] = {"job", "processes", "at_step", "message"};
+	const char *message = reply_text(row, "message");
+
+	watch->kept_rows++;
+	add_members(&watch->together, row, keys, sizeof keys / sizeof *keys);
+	if (message)
+		note("%s", message);
 }
 
 static void take_progress(struct watch *watch, unsigned daemon, const cJSON *row)
@@ -218,6 +256,7 @@ static void take_captured(struct watch *watch, unsigned daemon, const cJSON *row
 	if (!watched || watched->captured)
 		return;
 	watched->captured = need(cJSON_Duplicate(row, true));
+	watch->kept_rows++;
 	cJSON_DeleteItemFromObjectCaseSensitive(watched->captured, "row");
 	watched->pid = (int64_t)reply_number(row, "pid", (double)watched->pid);
 	watched->rank = (int64_t)reply_number(row, "rank", (double)watched->rank);
@@ -393,6 +432,8 @@ static void take_packet(struct watch *watch, unsigned daemon, const cJSON *packe
 		take_asked(watch, daemon, packet);
 	} else if (reply_is_row(packet, "target")) {
 		take_target(watch, daemon, packet);
+	} else if (reply_is_row(packet, "together")) {
+		take_together(watch, packet);
 	} else if (reply_is_row(packet, "accepted")) {
 		id = reply_text(packet, "trigger_id");
 		snprintf(watch->trigger_id[daemon], WATCH_ID_BYTES, "%s", id ? id : "");
@@ -421,6 +462,7 @@ static void receive(struct watch *watch, unsigned daemon)
 {
 	cJSON *packet;
 	struct failure failure;
+	size_t before = watch->kept_rows;
 	int received = daemon_receive(&watch->daemons->list[daemon], 0, &packet, NULL, &failure);
 
 	if (received == RECEIVE_CLOSED) {
@@ -431,6 +473,13 @@ static void receive(struct watch *watch, unsigned daemon)
 		failure_merge(&watch->failure, &failure);
 	} else if (received == RECEIVE_PACKET) {
 		take_packet(watch, daemon, packet);
+		/* What is told again and again (progress) is not kept. */
+		if (watch->kept_rows > before &&
+		    !reply_keep(&watch->kept[daemon], KEPT_CAPTURES, packet, &watch->daemons->list[daemon], &failure)) {
+			watch->open[daemon] = false;
+			watch->cut_off = true;
+			failure_merge(&watch->failure, &failure);
+		}
 		cJSON_Delete(packet);
 	}
 }
@@ -534,6 +583,9 @@ void watch_deinit(struct watch *watch)
 		cJSON_Delete(watch->captures[i].captured);
 	free(watch->captures);
 	free(watch->refused);
+	cJSON_Delete(watch->left_out);
+	cJSON_Delete(watch->together);
+	watch->left_out = watch->together = NULL;
 	watch->captures = NULL;
 	watch->refused = NULL;
 	watch->count = watch->refused_count = 0;

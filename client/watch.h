@@ -45,10 +45,14 @@ struct watch {
 	size_t count;
 	struct failure *refused;
 	size_t refused_count;
+	cJSON *left_out; /* launchers and helpers of what was meant: {"pid", "name", "role"} */
+	cJSON *together; /* which ranks record the same steps, and why not: {"job", "processes", "at_step", "message"} */
 	struct failure failure; /* of a whole daemon, where nothing came of it */
 	char trigger_id[DAEMONS_MAX][WATCH_ID_BYTES];
 	bool open[DAEMONS_MAX]; /* an answer is under way */
 	struct watch_link links[DAEMONS_MAX];
+	size_t kept_rows; /* of all answers, those that have not gone with their packets */
+	struct kept kept[DAEMONS_MAX];
 	bool cancelled; /* by Ctrl-C */
 	bool timed_out; /* by give_up_ns */
 	bool cut_off;	/* a daemon closed the connection */

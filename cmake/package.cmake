@@ -56,6 +56,8 @@ install(DIRECTORY DESTINATION /etc/profd/conf.d)
 set(documents ${CMAKE_INSTALL_DATADIR}/doc/profd)
 install(FILES ${package}/copyright ${CMAKE_SOURCE_DIR}/README.md ${made}/changelog.Debian.gz ${made}/changelog.gz
 	DESTINATION ${documents})
+file(GLOB pages CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/docs/*.md)
+install(FILES ${pages} DESTINATION ${documents}/docs)
 # Manuals are kept compressed, without the time at which that was done.
 install(CODE "
 	file(GLOB pages \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_MANDIR}/man*/*.[0-9]\")

@@ -26,7 +26,7 @@ static const struct column columns[] = {
 	{"steps_recorded", "STEPS", COLUMN_COUNT, 0},
 	{"steps_wanted", "OF", COLUMN_COUNT, COLUMN_DATA_ONLY},
 	{"events", "EVENTS", COLUMN_COUNT, 0},
-	{"lost", "LOST", COLUMN_COUNT, 0},
+	{"lost", "DROPPED", COLUMN_COUNT, 0},
 	{"bytes", "SIZE", COLUMN_BYTES, 0},
 	{"step_ns", "STEP", COLUMN_DURATION, 0},
 	{"gpu", "GPU", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_TABLE_ONLY},

@@ -3,6 +3,7 @@
 #include "../inspect.h"
 #include "../install.h"
 #include "../output.h"
+#include "../presence.h"
 #include "../text.h"
 
 #include "proto/events.h"
@@ -198,7 +199,10 @@ static void print_process(const cJSON *process)
 	char *safe = text_safe(name ? name : "?");
 
 	printf("process %.0f (%s) is registered, has ", reply_number(process, "pid", 0), safe);
-	if (reply_number(process, "step", 0) > 0)
+	if (reply_number(process, "step", 0) > 0 && source && strcmp(source, step_source_word(STEP_SOURCE_NONE)) == 0)
+		printf("no steps but the %s that captures have counted in it",
+		       text_count(count, (int64_t)reply_number(process, "step", 0)));
+	else if (reply_number(process, "step", 0) > 0)
 		printf("ended %s steps (told by: %s)", text_count(count, (int64_t)reply_number(process, "step", 0)),
 		       source ? source : "none");
 	else
@@ -225,10 +229,12 @@ static int process(int64_t pid, enum output_format format)
 	struct table *collectors;
 	const cJSON *one;
 	bool registered;
+	char copies[2 * PATH_MAX + 256];
 	int code = EXIT_DONE;
 
 	need(cJSON_AddNumberToObject(request, "pid", (double)pid));
 	daemons_open(&daemons);
+	presence_await(&daemons, &pid, 1);
 	if (daemons.count)
 		daemons_query(&daemons, request, take, &answer, &failure);
 	else
@@ -236,6 +242,8 @@ static int process(int64_t pid, enum output_format format)
 	one = cJSON_GetArrayItem(answer.process.array, 0);
 	registered = one != NULL;
 	/* What an unregistered process is can be seen from outside, as far as its owner allows. */
+	if (registered && inspect_copies(pid, copies, sizeof copies))
+		doctor_check(checks, "agent", "warning", copies);
 	if (!registered) {
 		code = error_exit_code(failure.error ? failure.error : ERROR_NO_AGENT);
 		if (inspect_process(pid, checks) == -ENOENT && code != EXIT_NO_DAEMON)
@@ -256,6 +264,10 @@ static int process(int64_t pid, enum output_format format)
 	} else if (registered) {
 		print_process(one);
 		table_print(collectors, &screen, 0);
+		if (table_rows(checks)) {
+			putchar('\n');
+			print_checks(checks, format);
+		}
 	} else {
 		print_checks(checks, format);
 	}

@@ -31,7 +31,6 @@ int command_env(struct arguments *arguments)
 
 	if (count < 0)
 		return EXIT_FAILED;
-	inject_make_folder();
 	/* Whoever reads such a file takes all to the line's end as it is. */
 	for (int i = 0; i < count && strcmp(shell, "file") == 0; i++) {
 		if (plan[i].value && strchr(plan[i].value, '\n')) {

@@ -146,7 +146,6 @@ int command_run(struct arguments *arguments)
 	count = inject_plan(plan, arguments_text(arguments, "name", NULL), arguments_text(arguments, "job", NULL));
 	if (count < 0)
 		return EXIT_FAILED;
-	inject_make_folder();
 	see_to_daemon(arguments);
 	for (int i = 0; i < count; i++)
 		if (plan[i].value)

@@ -1,5 +1,6 @@
 /* show.c - `profd show`: a capture file as tables. */
 #include "../capture.h"
+#include "../figure.h"
 #include "../command.h"
 #include "../output.h"
 #include "../report/report.h"
@@ -78,7 +79,7 @@ static cJSON *describe(struct capture *capture)
 	if (capture->row) {
 		object = need(cJSON_Duplicate(capture->row, true));
 	} else {
-		int64_t base = reader_meta_int(reader, "base_realtime", 0);
+		int64_t base = figure_time(reader_meta_int(reader, "base_realtime", 0));
 
 		object = need(cJSON_CreateObject());
 		for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
@@ -86,8 +87,8 @@ static cJSON *describe(struct capture *capture)
 		for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
 			add_number(object, reader, numbers[i], numbers[i]);
 		need(cJSON_AddNumberToObject(object, "steps_recorded", (double)report_step_count(reader)));
-		set_time(object, "started_at", base + reader_meta_int(reader, "record_start", 0));
-		set_time(object, "finished_at", base + reader_meta_int(reader, "record_end", 0));
+		set_time(object, "started_at", base + figure_time(reader_meta_int(reader, "record_start", 0)));
+		set_time(object, "finished_at", base + figure_time(reader_meta_int(reader, "record_end", 0)));
 		need(cJSON_AddBoolToObject(object, "simulated", report_simulated(reader)));
 		add_number(object, reader, "step_ns", "step_during");
 	}
@@ -170,30 +171,40 @@ static struct table *losses(const struct reader *reader, const struct report_opt
 
 /* A table of the capture and the collectors any of which fills it; none: it is always there. */
 struct section {
-	const char *name, *heading;
+	const char *name; /* --by takes it */
+	const char *key;  /* of JSON, where it is another; else NULL */
+	const char *heading;
 	struct table *(*table)(const struct reader *reader, const struct report_options *options);
 	const char *collectors[3];
-	bool device; /* what the devices did, or was done to them */
-	bool rare;   /* not worth a line among the others where it is empty */
+	bool device;	    /* what the devices did, or was done to them */
+	bool rare;	    /* not worth a line among the others where it is empty */
+	int64_t activities; /* that CUPTI may refuse to record, a bit each (enum activity): then there is nothing */
 };
 
 static const struct section sections[] = {
-	{"totals", "Totals", report_totals, {NULL}, false, false},
-	{"steps", "Steps", report_steps, {NULL}, false, false},
-	{"devices", "Devices", report_devices, {"cupti"}, true, false},
-	{"kernels", "Kernels", report_kernels, {"cupti"}, true, false},
-	{"copies", "Copies", report_copies, {"cupti"}, true, false},
-	{"sets", "Sets", report_sets, {"cupti"}, true, true},
-	{"graphs", "CUDA graphs", report_graphs, {"cupti"}, true, true},
-	{"streams", "Streams", report_streams, {"cupti"}, true, true},
-	{"operators", "Operators", report_operators, {"torch"}, false, false},
-	{"ranges", "Ranges", report_ranges, {"nvtx", "torch", "steps"}, false, false},
-	{"api", "CUDA API calls", report_api, {"cupti"}, true, false},
-	{"syncs", "Waits for a device", report_syncs, {"cupti"}, true, true},
-	{"memory", "Memory of the devices", report_memory, {"memory"}, true, true},
-	{"sessions", "CUPTI", report_sessions, {"cupti"}, true, true},
-	{"threads", "Threads", report_threads, {NULL}, false, false},
-	{"losses", "Losses", losses, {NULL}, false, false},
+	{"totals", NULL, "Totals", report_totals, {NULL}, false, false, 0},
+	{"steps", NULL, "Steps", report_steps, {NULL}, false, false, 0},
+	{"devices", NULL, "Devices", report_devices, {"cupti"}, true, false, 0},
+	{"kernels", NULL, "Kernels", report_kernels, {"cupti"}, true, false, 0},
+	{"copies", NULL, "Copies", report_copies, {"cupti"}, true, false, REPORT_COPIES},
+	{"memsets", "sets", "Memsets", report_sets, {"cupti"}, true, true, REPORT_SETS},
+	{"graphs", NULL, "CUDA graphs", report_graphs, {"cupti"}, true, true, 0},
+	{"streams", NULL, "Streams", report_streams, {"cupti"}, true, true, 0},
+	{"operators", NULL, "Operators", report_operators, {"torch"}, false, false, 0},
+	{"ranges", NULL, "Ranges", report_ranges, {"nvtx", "torch", "steps"}, false, false, 0},
+	{"api",
+	 NULL,
+	 "CUDA API calls",
+	 report_api,
+	 {"cupti"},
+	 true,
+	 false,
+	 1ll << ACTIVITY_RUNTIME | 1ll << ACTIVITY_DRIVER},
+	{"syncs", NULL, "Waits for a device", report_syncs, {"cupti"}, true, true, 1ll << ACTIVITY_SYNC},
+	{"memory", NULL, "Memory of the devices", report_memory, {"memory"}, true, true, 1ll << ACTIVITY_MEMORY},
+	{"sessions", NULL, "CUPTI", report_sessions, {"cupti"}, true, true, 0},
+	{"threads", NULL, "Threads", report_threads, {NULL}, false, false, 0},
+	{"dropped", "losses", "Dropped or incomplete events", losses, {NULL}, false, false, 0},
 };
 
 static const struct section *section_find(const char *name)
@@ -212,7 +223,7 @@ static bool recorded(const struct show *show, const struct section *section)
 	for (size_t i = 0; i < 3 && section->collectors[i] && !any; i++)
 		any = section->device ? report_device_ran(reader, section->collectors[i])
 				      : report_ran(reader, section->collectors[i]);
-	return any;
+	return any && !report_refused(reader, section->activities);
 }
 
 /* "not recorded", and why: what the first of its collectors said. To be freed. */
@@ -225,6 +236,8 @@ static char *absence(const struct show *show, const struct section *section)
 
 	if (section->device && reader_meta_int(&show->capture.reader, "schema", 0) < 2)
 		n = asprintf(&text, "not recorded: the release of profd that wrote the capture knew no CUDA activity");
+	else if (report_refused(&show->capture.reader, section->activities))
+		n = asprintf(&text, "not recorded: CUPTI refuses it in this process");
 	else
 		n = asprintf(&text, "not recorded%s%s", *safe ? ": " : "", safe);
 	free(safe);
@@ -264,10 +277,12 @@ static void print_section(struct show *show, const struct section *section, size
 	if (!wants(show, section->name))
 		return;
 	/* That there is nothing of the device is said once. */
-	if (whole && section->device && !recorded(show, section) && section->table != report_kernels)
+	if (whole && section->device && !recorded(show, section) && section->table != report_kernels &&
+	    !report_refused(&show->capture.reader, section->activities))
 		return;
 	table = section->table(&show->capture.reader, &show->options);
-	if (!(whole && section->rare && !table_rows(table))) {
+	if (!(whole && section->rare && !table_rows(table)) ||
+	    report_refused(&show->capture.reader, section->activities)) {
 		snprintf(heading, sizeof heading, "%s%s", section->heading,
 			 section->device && show->simulated ? " (simulated GPU)" : "");
 		title(show, heading);
@@ -286,6 +301,33 @@ static void print_section(struct show *show, const struct section *section, size
 	table_free(table);
 }
 
+/* What the figures do not say by themselves. */
+static cJSON *capture_notes(struct reader *reader)
+{
+	const char *text = reader_meta_text(reader, "notes");
+	cJSON *notes = need(cJSON_CreateArray());
+
+	for (const char *at = text ? text : ""; *at; at += strcspn(at, "\n"), at += *at == '\n') {
+		char *line = need(strndup(at, strcspn(at, "\n")));
+
+		cJSON_AddItemToArray(notes, need(cJSON_CreateString(line)));
+		free(line);
+	}
+	return notes;
+}
+
+static void print_capture_notes(struct reader *reader)
+{
+	cJSON *notes = capture_notes(reader);
+	const cJSON *note;
+
+	cJSON_ArrayForEach(note, notes)
+	{
+		line("note", note->valuestring);
+	}
+	cJSON_Delete(notes);
+}
+
 static void print_tables(struct show *show)
 {
 	cJSON *about = describe(&show->capture);
@@ -293,6 +335,7 @@ static void print_tables(struct show *show)
 	struct table *table;
 
 	print_header(show, about);
+	print_capture_notes(&show->capture.reader);
 	if (show->options.step) {
 		char text[64];
 
@@ -302,15 +345,16 @@ static void print_tables(struct show *show)
 	for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
 		if (sections[i].table != losses)
 			print_section(show, &sections[i], show->limit);
-	/* Losses and what was not recorded qualify whatever else is shown. */
+	/* What was dropped and what was not recorded qualify whatever else is shown. */
 	if (!cost_only) {
-		show->by = whole ? show->by : "losses";
-		print_section(show, section_find("losses"), 0);
+		show->by = whole ? show->by : "dropped";
+		print_section(show, section_find("dropped"), 0);
 	}
 	if (whole || cost_only) {
 		table = report_cost(&show->capture.reader, show->capture.summary);
 		title(show, "Cost of the capture to the job");
 		table_print(table, &show->screen, 0);
+		puts(REPORT_COST_NOTE);
 		table_free(table);
 	}
 	if (whole) {
@@ -344,14 +388,16 @@ static void print_json(struct show *show)
 	cJSON *object = json_new("show");
 
 	cJSON_AddItemToObject(object, "capture", describe(&show->capture));
+	cJSON_AddItemToObject(object, "notes", capture_notes(&show->capture.reader));
 	add_single(object, "totals", report_totals(reader, &show->options));
 	for (size_t i = 1; i < sizeof sections / sizeof *sections; i++) {
 		const struct section *section = &sections[i];
+		const char *key = section->key ? section->key : section->name;
 
 		if (section->device && !recorded(show, section))
-			need(cJSON_AddNullToObject(object, section->name));
+			need(cJSON_AddNullToObject(object, key));
 		else
-			add_rows(object, section->name, section->table(reader, &show->options),
+			add_rows(object, key, section->table(reader, &show->options),
 				 section->table == losses ? 0 : show->limit);
 	}
 	add_rows(object, "collectors", report_collectors(reader), 0);
@@ -379,12 +425,12 @@ static int print_csv(struct show *show)
 	return EXIT_DONE;
 }
 
-int command_show(struct arguments *arguments)
+static int show_one(struct arguments *arguments, const char *which, bool first)
 {
 	struct show show = {.screen = screen_output()};
 	enum output_format format = arguments_format(arguments);
 	int64_t step = arguments_number(arguments, "step", 0);
-	int code = capture_open(arguments->words[0], &show.capture);
+	int code = capture_open(which, &show.capture);
 
 	if (code)
 		return code;
@@ -397,8 +443,8 @@ int command_show(struct arguments *arguments)
 		show.options.step = report_step(&show.capture.reader, step);
 		if (!show.options.step)
 			code = fail(EXIT_NO_TARGET,
-				    "the capture has no step %lld; `profd show --by steps` lists its steps",
-				    (long long)step);
+				    "the capture%s%s has no step %lld; `profd show --by steps` lists its steps",
+				    which ? " " : "", which ? which : "", (long long)step);
 	}
 	if (code == EXIT_DONE && show.options.sort_by && report_key_is_device(show.options.sort_by) &&
 	    !report_gpu(&show.capture.reader)) {
@@ -409,6 +455,8 @@ int command_show(struct arguments *arguments)
 	if (code == EXIT_DONE) {
 		switch (format) {
 		case FORMAT_TABLE:
+			if (!first)
+				putchar('\n');
 			print_tables(&show);
 			break;
 		case FORMAT_JSON:
@@ -420,5 +468,18 @@ int command_show(struct arguments *arguments)
 		}
 	}
 	capture_close(&show.capture);
+	return code;
+}
+
+int command_show(struct arguments *arguments)
+{
+	int code = EXIT_DONE;
+
+	if (arguments->word_count > 1 && arguments_format(arguments) == FORMAT_CSV)
+		return fail(EXIT_USAGE, "CSV holds one table of one capture; name a single one");
+	if (arguments->word_count == 0)
+		return show_one(arguments, NULL, true);
+	for (size_t i = 0; i < arguments->word_count; i++)
+		code = exit_worse(code, show_one(arguments, arguments->words[i], i == 0));
 	return code;
 }

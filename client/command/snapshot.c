@@ -7,6 +7,7 @@
 #include "../flight.h"
 #include "../lock.h"
 #include "../output.h"
+#include "../presence.h"
 #include "../progress.h"
 #include "../report/report.h"
 #include "../text.h"
@@ -171,7 +172,10 @@ static int pick(struct run *run)
 	const char *paths[DAEMONS_MAX];
 	cJSON *request = request_new("ps"), *processes;
 	size_t fast = 0;
-	int code = listing_query(&run->daemons, request, "process", &processes), missing = EXIT_DONE;
+	int code, missing = EXIT_DONE;
+
+	presence_await(&run->daemons, a->pids, a->pid_count);
+	code = listing_query(&run->daemons, request, "process", &processes);
 
 	for (unsigned i = 0; i < run->daemons.count; i++)
 		paths[i] = run->daemons.list[i].path;
@@ -640,6 +644,11 @@ static void print_json(const struct run *run)
 		json_add_text(job, "job", reply_text(first, "job"));
 		json_add_text(job, "user", reply_text(first, "user"));
 		json_add_text(job, "daemon", run->daemons.list[unit->daemon].path);
+		if (unit->at_step)
+			cJSON_AddNumberToObject(job, "at_step", (double)unit->at_step);
+		else
+			cJSON_AddNullToObject(job, "at_step");
+		json_add_text(job, "together", *unit->together ? unit->together : NULL);
 		json_add_text(job, "outcome", snapshot_outcome_word(snapshot_outcome(unit)));
 		for (size_t i = 0; i < unit->count; i++)
 			add_row(table, &unit->members[i]);
@@ -718,6 +727,7 @@ int command_snapshot(struct arguments *arguments)
 		.arguments = arguments,
 		.options = {.steps = arguments_number(arguments, "steps", 3),
 			    .warmup = arguments_number(arguments, "warmup", 1),
+			    .at_multiple = arguments_number(arguments, "at-multiple", 0),
 			    .timeout = arguments_number(arguments, "timeout", 0),
 			    .label = arguments_text(arguments, "label", "snapshot"),
 			    .no_gpu = arguments_has(arguments, "no-gpu")},

@@ -1,9 +1,12 @@
 /* trigger.c - `profd trigger`: from the command line to the request, and from what came of it to the exit code. */
 #include "../capture.h"
 #include "../command.h"
+#include "../folder.h"
 #include "../output.h"
+#include "../presence.h"
 #include "../text.h"
 #include "../watch.h"
+#include "look.h"
 #include "trigger.h"
 
 #include "proto/limits.h"
@@ -40,12 +43,25 @@ static int check(const struct arguments *a)
 		return fail(EXIT_USAGE,
 			    "--wait-for goes with --name or --job: a process that has not started has no pid");
 	if (arguments_has(a, "duration")) {
-		static const char *const others[] = {"steps",	   "at-step",	 "step-range", "step-op",
-						     "skip-first", "wait-steps", "repeat",     "warmup"};
+		static const char *const others[] = {"steps",	"at-step",	  "at-multiple", "step-range",
+						     "step-op", "step-optimizer", "skip-first",	 "wait-steps",
+						     "repeat",	"warmup"};
 
 		for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 			if (arguments_has(a, others[i]))
 				return fail(EXIT_USAGE, "--duration records a window of time; it does not go with --%s",
+					    others[i]);
+	}
+	if (arguments_has(a, "look")) {
+		static const char *const others[] = {
+			"steps",      "at-step", "at-multiple", "step-range", "step-op", "step-optimizer", "skip-first",
+			"wait-steps", "repeat",	 "warmup",	"duration",   "shapes",	 "memory",	   "graphs",
+			"api",	      "no-gpu",	 "output",	"label",      "no-wait"};
+
+		for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+			if (arguments_has(a, others[i]))
+				return fail(EXIT_USAGE,
+					    "--look lists what recurs and keeps nothing; it does not go with --%s",
 					    others[i]);
 	}
 	if (arguments_has(a, "no-gpu")) {
@@ -56,8 +72,10 @@ static int check(const struct arguments *a)
 				return fail(EXIT_USAGE, "--no-gpu records nothing of CUDA; it does not go with --%s",
 					    others[i]);
 	}
-	if (arguments_has(a, "step-range") && arguments_has(a, "step-op"))
-		return fail(EXIT_USAGE, "give --step-range or --step-op, not both");
+	if (arguments_has(a, "step-range") + arguments_has(a, "step-op") + arguments_has(a, "step-optimizer") > 1)
+		return fail(EXIT_USAGE, "give one of --step-range, --step-op and --step-optimizer, not several");
+	if (arguments_has(a, "at-step") && arguments_has(a, "at-multiple"))
+		return fail(EXIT_USAGE, "give --at-step or --at-multiple, not both");
 	if (arguments_has(a, "at-step") && arguments_has(a, "skip-first"))
 		return fail(EXIT_USAGE, "give --at-step or --skip-first, not both");
 	refusal = schedule_check(&schedule);
@@ -71,6 +89,9 @@ static int check(const struct arguments *a)
 			return fail(
 				EXIT_USAGE,
 				"--output needs the finished capture; leave out --no-wait, or `profd export` it later");
+		/* Before anything is recorded for it. */
+		if (folder_named(output))
+			return folder_possible(output) ? folder_refuse(output, folder_possible(output)) : EXIT_DONE;
 		refusal = capture_export_refusal(NULL, output, arguments_has(a, "force"));
 		if (refusal)
 			return fail(EXIT_USAGE, "%s", refusal);
@@ -91,6 +112,12 @@ static void describe_wanted(const struct arguments *a, char *text, size_t bytes)
 		snprintf(text, bytes, "%s", a->pid_count == 1 ? "the process's agent" : "the processes' agents");
 }
 
+/* The window of time that is recorded; 0 = steps are. */
+static int64_t window(const struct arguments *a)
+{
+	return arguments_has(a, "look") ? arguments_number(a, "look", 0) : arguments_number(a, "duration", 0);
+}
+
 static int64_t timeout(const struct arguments *a)
 {
 	int64_t repeat = arguments_number(a, "repeat", 1);
@@ -101,7 +128,7 @@ static int64_t timeout(const struct arguments *a)
 	else if (repeat == 0 || repeat > 30)
 		total = (int64_t)LIMIT_DURATION_NS;
 	else
-		total = TIMEOUT_NS * repeat + arguments_number(a, "duration", 0);
+		total = TIMEOUT_NS * repeat + window(a);
 	total += arguments_number(a, "wait-for", 0);
 	return total < (int64_t)LIMIT_DURATION_NS ? total : (int64_t)LIMIT_DURATION_NS;
 }
@@ -117,26 +144,28 @@ static cJSON *request(const struct arguments *a)
 	} wanted[] = {{"steps", NULL, false},	 {"nvtx", NULL, false},	      {"torch", NULL, false},
 		      {"cupti", "no-gpu", true}, {"shapes", "shapes", false}, {"memory", "memory", false}};
 	cJSON *collectors;
-	bool window = arguments_has(a, "duration");
+	bool no_steps = window(a) != 0, look = arguments_has(a, "look");
 
 	cJSON_AddNumberToObject(schedule, "skip_first", (double)arguments_number(a, "skip-first", 0));
 	cJSON_AddNumberToObject(schedule, "wait", (double)arguments_number(a, "wait-steps", 0));
-	cJSON_AddNumberToObject(schedule, "warmup", (double)arguments_number(a, "warmup", window ? 0 : 1));
-	cJSON_AddNumberToObject(schedule, "active", (double)arguments_number(a, "steps", window ? 1 : 3));
+	cJSON_AddNumberToObject(schedule, "warmup", (double)arguments_number(a, "warmup", no_steps ? 0 : 1));
+	cJSON_AddNumberToObject(schedule, "active", (double)arguments_number(a, "steps", no_steps ? 1 : 3));
 	cJSON_AddNumberToObject(schedule, "repeat", (double)arguments_number(a, "repeat", 1));
 	cJSON_AddNumberToObject(object, "wait_for", (double)arguments_number(a, "wait-for", 0));
 	cJSON_AddNumberToObject(object, "at_step", (double)arguments_number(a, "at-step", 0));
-	cJSON_AddNumberToObject(object, "duration", (double)arguments_number(a, "duration", 0));
+	cJSON_AddNumberToObject(object, "at_multiple", (double)arguments_number(a, "at-multiple", 0));
+	cJSON_AddNumberToObject(object, "duration", (double)window(a));
 	json_add_text(object, "step_range", arguments_text(a, "step-range", ""));
 	json_add_text(object, "step_operator", arguments_text(a, "step-op", ""));
-	json_add_text(object, "label", arguments_text(a, "label", ""));
+	json_add_text(object, "step_optimizer", arguments_text(a, "step-optimizer", ""));
+	json_add_text(object, "label", look ? "look" : arguments_text(a, "label", ""));
 	cJSON_AddNumberToObject(object, "timeout", (double)timeout(a));
 	cJSON_AddNumberToObject(object, "max_events", (double)arguments_number(a, "max-events", 0));
 	cJSON_AddNumberToObject(object, "max_bytes", (double)arguments_number(a, "max-bytes", 0));
 	cJSON_AddBoolToObject(object, "follow", !arguments_has(a, "no-wait"));
 	collectors = need(cJSON_AddArrayToObject(object, "collectors"));
 	for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
-		if (!wanted[i].option || arguments_has(a, wanted[i].option) != wanted[i].unless)
+		if (!wanted[i].option || (!look && arguments_has(a, wanted[i].option) != wanted[i].unless))
 			cJSON_AddItemToArray(collectors, need(cJSON_CreateString(wanted[i].collector)));
 	json_add_text(object, "graphs", arguments_text(a, "graphs", "nodes"));
 	json_add_text(object, "api", arguments_text(a, "api", "launches"));
@@ -227,6 +256,8 @@ static bool alike(const struct failure *one, const struct failure *other)
 	switch (one->error) {
 	case ERROR_NO_PROCESS:
 	case ERROR_NO_AGENT:
+	case ERROR_NOTHING_YET:
+	case ERROR_NOT_REGISTERED:
 	case ERROR_GONE:
 	case ERROR_NOT_YOURS:
 	case ERROR_BUSY:
@@ -271,12 +302,29 @@ static int print_refused(const struct arguments *a, struct watch *watch)
 	return code;
 }
 
+static void print_left_out(const struct watch *watch)
+{
+	const cJSON *row;
+
+	cJSON_ArrayForEach(row, watch->left_out)
+	{
+		const char *name = reply_text(row, "name"), *role = reply_text(row, "message");
+		char pid[TEXT_FIGURE_BYTES], *safe = text_safe(name ? name : "?");
+
+		note("%s (%s) was left out: it shows no steps, and is a %s of those that do",
+		     text_pid(pid, (int64_t)reply_number(row, "pid", 0)), safe, role ? role : "helper");
+		free(safe);
+	}
+}
+
 static const char *next_after_timeout(const struct arguments *a)
 {
 	if (arguments_has(a, "step-range"))
 		return "; did a range match --step-range? --duration 2s instead of it shows which ranges there are";
 	if (arguments_has(a, "step-op"))
 		return "; did an operator match --step-op? --duration 2s instead of it shows which operators there are";
+	if (arguments_has(a, "step-optimizer"))
+		return "; did an optimizer's class match --step-optimizer? `profd ps` names those that step";
 	return "; does the job step (`profd ps`)? --timeout waits longer, --duration needs no steps";
 }
 
@@ -284,6 +332,7 @@ static int verdict(const struct arguments *a, struct watch *watch)
 {
 	int code = print_refused(a, watch);
 
+	print_left_out(watch);
 	for (size_t i = 0; i < watch->count && watch->follow; i++) {
 		const struct watched *one = &watch->captures[i];
 		const char *reason = one->captured ? reply_text(one->captured, "reason") : NULL;
@@ -350,6 +399,32 @@ static bool several_cycles(const struct watch *watch, const struct watched *one)
 	return false;
 }
 
+/* Where this one goes: into the folder by a name of its own, or to the file that was named, marked where there are several. */
+static int place(const struct watch *watch, const struct watched *one, struct capture *capture, const char *output,
+		 char *path, size_t bytes)
+{
+	char mark[96] = "";
+
+	if (folder_named(output)) {
+		int error = folder_make(output);
+
+		if (error)
+			return folder_refuse(output, error);
+		folder_file(output, capture, NULL, path, bytes);
+		return EXIT_DONE;
+	}
+	if (watch->count > 1) {
+		int n = one->rank >= 0 && !same_rank(watch, one)
+				? snprintf(mark, sizeof mark, ".rank%lld", (long long)one->rank)
+				: snprintf(mark, sizeof mark, ".%lld", (long long)one->pid);
+
+		if (several_cycles(watch, one))
+			snprintf(mark + n, sizeof mark - (size_t)n, ".%s", one->id);
+	}
+	insert(path, bytes, output, mark);
+	return EXIT_DONE;
+}
+
 static int export_all(const struct arguments *a, struct watch *watch)
 {
 	const char *output = arguments_text(a, "output", NULL);
@@ -360,23 +435,16 @@ static int export_all(const struct arguments *a, struct watch *watch)
 		struct watched *one = &watch->captures[i];
 		struct daemons only = {.list = {watch->daemons->list[one->daemon]}, .count = 1};
 		struct capture capture;
-		char path[4096], mark[96] = "";
+		char path[4096];
 		int own;
 
 		if (!one->captured || watch->open[one->daemon] || strcmp(one->status, "failed") == 0)
 			continue;
-		if (watch->count > 1) {
-			int n = one->rank >= 0 && !same_rank(watch, one)
-					? snprintf(mark, sizeof mark, ".rank%lld", (long long)one->rank)
-					: snprintf(mark, sizeof mark, ".%lld", (long long)one->pid);
-
-			if (several_cycles(watch, one))
-				snprintf(mark + n, sizeof mark - (size_t)n, ".%s", one->id);
-		}
-		insert(path, sizeof path, output, mark);
 		own = capture_open_id(&only, one->id, &capture);
 		if (own == EXIT_DONE) {
-			own = capture_export(&capture, NULL, path, force);
+			own = place(watch, one, &capture, output, path, sizeof path);
+			if (own == EXIT_DONE)
+				own = capture_export(&capture, NULL, path, force);
 			capture_close(&capture);
 		}
 		if (own == EXIT_DONE)
@@ -389,9 +457,8 @@ static int export_all(const struct arguments *a, struct watch *watch)
 int command_trigger(struct arguments *arguments)
 {
 	struct daemons daemons;
-	struct watch watch = {.daemons = &daemons,
-			      .follow = !arguments_has(arguments, "no-wait"),
-			      .window = arguments_has(arguments, "duration")};
+	struct watch watch = {
+		.daemons = &daemons, .follow = !arguments_has(arguments, "no-wait"), .window = window(arguments) != 0};
 	cJSON *requests[DAEMONS_MAX] = {0};
 	int code = check(arguments);
 
@@ -400,14 +467,19 @@ int command_trigger(struct arguments *arguments)
 	code = daemons_need(&daemons);
 	if (code)
 		return code;
+	presence_await(&daemons, arguments->pids, arguments->pid_count);
 	describe_wanted(arguments, watch.wanted, sizeof watch.wanted);
 	watch.give_up_ns = timeout(arguments) + GRACE_NS;
 	add_targets(arguments, &daemons, requests);
 	watch_run(&watch, requests);
 	for (unsigned i = 0; i < DAEMONS_MAX; i++)
 		cJSON_Delete(requests[i]);
-	code = export_all(arguments, &watch);
-	trigger_print(&watch, arguments_format(arguments));
+	if (arguments_has(arguments, "look")) {
+		code = look_print(&watch, arguments_format(arguments));
+	} else {
+		code = export_all(arguments, &watch);
+		trigger_print(&watch, arguments_format(arguments));
+	}
 	code = exit_worse(verdict(arguments, &watch), code);
 	watch_deinit(&watch);
 	daemons_deinit(&daemons);

@@ -57,9 +57,10 @@ static void measure(struct result *result)
 		}
 	}
 	result->busy = report_busy_percent(result->summary, NULL);
-	/* The summary lists the first steps only: their sum is not that of all. */
+	/* The summary lists the first steps only: their sum is not that of all, which a daemon of an older release does not tell. */
 	if (reply_number(result->summary, "steps_total", 0) > cJSON_GetArraySize(steps))
 		result->wall = 0;
+	result->wall = (int64_t)reply_number(result->summary, "wall_ns", (double)result->wall);
 }
 
 static void heading(const struct screen *screen, const char *text)
@@ -114,17 +115,29 @@ static void device_heading(const struct result *result, const struct screen *scr
 
 static void print_operators(const struct result *result, const struct screen *screen)
 {
-	struct table *table = report_operators_summary(result->summary, result->wall);
+	int64_t self = report_self_cpu_summary(result->summary);
+	char figure[TEXT_FIGURE_BYTES];
+	struct table *table = report_operators_summary(result->summary);
 
 	if (collector_on(result->summary, "cupti"))
 		device_heading(result, screen, "Operators by self device time");
 	else
 		heading(screen, "Operators by self CPU time");
-	if (table_rows(table))
-		table_print(table, screen, HEAD_OPERATORS);
-	else
+	if (!table_rows(table)) {
 		print_empty(result->summary, "torch");
+	} else {
+		table_print(table, screen, HEAD_OPERATORS);
+		if (self >= 0)
+			printf("Self CPU time total: %s\n", text_duration(figure, self));
+	}
 	table_free(table);
+}
+
+/* Is it null although the GPU was recorded? */
+static bool refused(const cJSON *summary, const char *key)
+{
+	return collector_on(summary, "cupti") && cJSON_IsArray(cJSON_GetObjectItemCaseSensitive(summary, "kernels")) &&
+	       cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(summary, key));
 }
 
 static void print_kernels(const struct result *result, const struct screen *screen)
@@ -138,9 +151,15 @@ static void print_kernels(const struct result *result, const struct screen *scre
 		print_empty(result->summary, "cupti");
 	table_free(table);
 	table = report_copies_summary(result->summary);
-	if (table_rows(table)) {
-		device_heading(result, screen, "Copies and sets");
-		table_print(table, screen, HEAD_COPIES);
+	bool copies = !refused(result->summary, "copies"), sets = !refused(result->summary, "sets");
+	if (table_rows(table) || !copies || !sets) {
+		device_heading(result, screen, "Copies and memsets");
+		if (table_rows(table))
+			table_print(table, screen, HEAD_COPIES);
+		if (!copies)
+			puts("  copies: not recorded, CUPTI refuses it");
+		if (!sets)
+			puts("  memsets: not recorded, CUPTI refuses it");
 	}
 	table_free(table);
 }
@@ -160,7 +179,7 @@ static void print_losses(const struct result *result, const struct screen *scree
 {
 	struct table *table = report_losses_summary(result->summary);
 
-	heading(screen, "Losses");
+	heading(screen, "Dropped or incomplete events");
 	if (table_rows(table))
 		table_print(table, screen, 0);
 	else
@@ -174,7 +193,22 @@ static void print_cost(const struct result *result, const struct screen *screen)
 
 	heading(screen, "Cost of the capture to the job");
 	table_print(table, screen, 0);
+	puts(REPORT_COST_NOTE);
 	table_free(table);
+}
+
+/* What the figures do not say by themselves. */
+static void print_notes(const struct result *result)
+{
+	const cJSON *note;
+
+	cJSON_ArrayForEach(note, cJSON_GetObjectItemCaseSensitive(result->summary, "notes"))
+	{
+		char *safe = text_safe(cJSON_IsString(note) ? note->valuestring : "");
+
+		printf("note: %s\n", safe);
+		free(safe);
+	}
 }
 
 static void print_head(const struct result *result, const struct screen *screen)
@@ -194,12 +228,13 @@ static void print_head(const struct result *result, const struct screen *screen)
 		snprintf(what, sizeof what, "%.0f of %.0f steps%s%s", reply_number(captured, "steps_recorded", 0),
 			 reply_number(captured, "steps_wanted", 0), result->median > 0 ? ", median " : "",
 			 result->median > 0 ? text_duration(median, result->median) : "");
-	printf("%scapture %s%s: %s, %s %s, %s%s, %s events, %s lost%s\n", screen_bold(screen), result->watched->id,
+	printf("%scapture %s%s: %s, %s %s, %s%s, %s events, %s dropped%s\n", screen_bold(screen), result->watched->id,
 	       screen_plain(screen), result->watched->status, text_pid(pid, result->watched->pid), safe, what, busy,
 	       text_count(events, (int64_t)reply_number(captured, "events", 0)),
 	       text_count(lost, (int64_t)reply_number(captured, "lost", 0)),
 	       simulated(result) ? ", SIMULATED GPU" : "");
 	free(safe);
+	print_notes(result);
 	if (result->watched->window)
 		return;
 	steps = report_steps_summary(result->summary);
@@ -210,21 +245,7 @@ static void print_head(const struct result *result, const struct screen *screen)
 	table_free(steps);
 }
 
-enum {
-	A_RANK,
-	A_PID,
-	A_NAME,
-	A_CAPTURE,
-	A_STATUS,
-	A_STEPS,
-	A_MEDIAN,
-	A_SLOWEST,
-	A_STEP,
-	A_BUSY,
-	A_EVENTS,
-	A_LOST,
-	A_NOTE
-};
+enum { A_RANK, A_PID, A_NAME, A_CAPTURE, A_STATUS, A_STEPS, A_MEDIAN, A_SLOWEST, A_STEP, A_BUSY, A_EVENTS, A_LOST };
 
 static const struct column rank_columns[] = {
 	[A_RANK] = {"rank", "RANK", COLUMN_NUMBER, COLUMN_OPTIONAL},
@@ -238,11 +259,10 @@ static const struct column rank_columns[] = {
 	[A_STEP] = {"slowest_step", "WHICH", COLUMN_NUMBER, COLUMN_OPTIONAL},
 	[A_BUSY] = {"device_busy_percent", "BUSY %", COLUMN_PERCENT, COLUMN_OPTIONAL},
 	[A_EVENTS] = {"events", "EVENTS", COLUMN_COUNT, 0},
-	[A_LOST] = {"lost", "LOST", COLUMN_COUNT, 0},
-	[A_NOTE] = {"", "", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_TABLE_ONLY},
+	[A_LOST] = {"lost", "DROPPED", COLUMN_COUNT, 0},
 };
 
-static struct table *rank_table(const struct result *results, size_t count, const struct result *slowest)
+static struct table *rank_table(const struct result *results, size_t count)
 {
 	struct table *table = table_new(rank_columns, sizeof rank_columns / sizeof *rank_columns);
 
@@ -250,7 +270,7 @@ static struct table *rank_table(const struct result *results, size_t count, cons
 		const struct result *one = &results[i];
 
 		table_add(table);
-		for (size_t c = 0; c < A_NOTE; c++)
+		for (size_t c = 0; c < sizeof rank_columns / sizeof *rank_columns; c++)
 			if (c != A_SLOWEST && c != A_STEP && !(one->watched->window && (c == A_STEPS || c == A_MEDIAN)))
 				table_set_member(table, c, one->watched->captured, rank_columns[c].key);
 		table_set_text(table, A_CAPTURE, one->watched->id);
@@ -263,9 +283,6 @@ static struct table *rank_table(const struct result *results, size_t count, cons
 		}
 		if (one->busy >= 0)
 			table_set_real(table, A_BUSY, one->busy);
-		table_set_text(table, A_NOTE, one == slowest ? "<- slowest" : "");
-		if (one == slowest)
-			table_mark(table);
 	}
 	return table;
 }
@@ -283,8 +300,8 @@ static void print_next(const struct result *result, size_t count)
 	puts("\nnext:");
 	snprintf(command, sizeof command, "profd show %s", id);
 	next_line(command, collector_on(result->summary, "cupti")
-				   ? "steps, kernels, copies, operators, ranges, API calls, threads, losses"
-				   : "steps, operators, ranges, threads, losses, cost");
+				   ? "steps, kernels, copies, operators, ranges, API calls, threads, dropped events"
+				   : "steps, operators, ranges, threads, dropped events, cost");
 	if (collector_on(result->summary, "shapes")) {
 		snprintf(command, sizeof command, "profd show %s --group-by-shapes", id);
 		next_line(command, "operators of different input shapes apart");
@@ -320,26 +337,27 @@ static void print_written(const struct result *results, size_t count)
 static void print_people(struct result *results, size_t count)
 {
 	struct screen screen = screen_output();
-	const struct result *slowest = NULL, *chosen;
+	/* Of several the first. Which rank is slow their step times do not tell: those that wait for it take as long. */
+	const struct result *chosen = &results[0];
 	struct table *table;
 
 	if (!count)
 		return;
-	for (size_t i = 0; i < count; i++)
-		if (results[i].median > 0 && (!slowest || results[i].median > slowest->median))
-			slowest = &results[i];
-	chosen = slowest ? slowest : &results[0];
+	for (size_t i = count; i-- > 0;)
+		chosen = results[i].summary ? &results[i] : chosen;
 	if (count == 1) {
 		print_head(chosen, &screen);
 	} else {
-		table = rank_table(results, count, slowest);
+		char pid[TEXT_FIGURE_BYTES], rank[32] = "";
+
+		table = rank_table(results, count);
 		table_print(table, &screen, 0);
 		table_free(table);
-		char pid[TEXT_FIGURE_BYTES];
-
+		if (chosen->watched->rank >= 0)
+			snprintf(rank, sizeof rank, ", rank %lld", (long long)chosen->watched->rank);
 		printf("\n%scapture %s%s, %s%s%s\n", screen_bold(&screen), chosen->watched->id, screen_plain(&screen),
-		       text_pid(pid, chosen->watched->pid), slowest ? ", the slowest" : "",
-		       simulated(chosen) ? ", SIMULATED GPU:" : ":");
+		       text_pid(pid, chosen->watched->pid), rank, simulated(chosen) ? ", SIMULATED GPU:" : ":");
+		print_notes(chosen);
 	}
 	if (chosen->summary) {
 		/* Where there is a GPU, what it did comes first. */
@@ -405,6 +423,10 @@ static void print_json(const struct watch *watch)
 		json_add_text(row, "message", watch->refused[i].message);
 		cJSON_AddItemToArray(refused, row);
 	}
+	cJSON_AddItemToObject(object, "left_out",
+			      need(watch->left_out ? cJSON_Duplicate(watch->left_out, true) : cJSON_CreateArray()));
+	cJSON_AddItemToObject(object, "together",
+			      need(watch->together ? cJSON_Duplicate(watch->together, true) : cJSON_CreateArray()));
 	json_print(object);
 }
 
@@ -443,7 +465,7 @@ void trigger_print(struct watch *watch, enum output_format format)
 		count++;
 	}
 	if (format == FORMAT_CSV) {
-		struct table *table = rank_table(results, count, NULL);
+		struct table *table = rank_table(results, count);
 
 		table_csv(table, stdout, 0);
 		table_free(table);

@@ -10,6 +10,7 @@
 
 #include "../../proto/events.h"
 #include "event.h"
+#include "../figure.h"
 #include "flows.h"
 #include "gpu.h"
 #include "inputs.h"
@@ -172,8 +173,7 @@ static void put_slice_end(const struct exporter *e, struct buffer *b, const stru
 
 static int64_t length_of(sqlite3_value *value)
 {
-	int64_t duration = sqlite3_value_int64(value);
-	return duration < 0 ? 0 : duration; /* in a broken file */
+	return figure_length(sqlite3_value_int64(value));
 }
 
 static int64_t sequence_of(sqlite3_value *value)
@@ -217,7 +217,7 @@ static int put_operator(struct exporter *e, struct worker *w, struct buffer *b, 
 	bool is_node = sqlite3_value_int64(row[11]) == 1; /* RecordScope::BACKWARD_FUNCTION */
 	struct slice s = {
 		.category = "cpu_op",
-		.start = sqlite3_value_int64(row[2]),
+		.start = figure_time(sqlite3_value_int64(row[2])),
 		.duration = length_of(row[3]),
 		.id = sqlite3_value_int64(row[4]),
 		.name = sqlite3_value_int64(row[5]),
@@ -330,11 +330,21 @@ static void put_annotation(const struct exporter *e, struct buffer *b, sqlite3_v
 		put_payload(b, sqlite3_value_int64(row[first + 4]), (uint64_t)sqlite3_value_int64(row[first + 5]));
 }
 
+/* The job's own name, where the event has another. */
+static void put_original(const struct exporter *e, struct buffer *b, int64_t name)
+{
+	if (!names_is_renamed(&e->chrome.names, name))
+		return;
+	BUFFER_PUT(b, ",\"Name\":\"");
+	names_put_original(&e->chrome.names, b, name);
+	BUFFER_PUT(b, "\"");
+}
+
 static int put_range(struct exporter *e, struct worker *w, struct buffer *b, sqlite3_value **row, int64_t index)
 {
 	struct slice s = {
 		.category = "user_annotation",
-		.start = sqlite3_value_int64(row[2]),
+		.start = figure_time(sqlite3_value_int64(row[2])),
 		.duration = length_of(row[3]),
 		.id = sqlite3_value_int64(row[4]),
 		.name = sqlite3_value_int64(row[5]),
@@ -347,6 +357,7 @@ static int put_range(struct exporter *e, struct worker *w, struct buffer *b, sql
 		s.lane = nesting_lane(&e->chrome.nesting, NESTING_RANGES, sqlite3_value_int64(row[0]),
 				      &w->moves_at[NESTING_RANGES]);
 	put_slice(e, b, &s);
+	put_original(e, b, s.name);
 	put_annotation(e, b, row, 7);
 	put_slice_end(e, b, &s, sqlite3_value_int64(row[1]), sqlite3_value_int64(row[13]), index);
 	return 0;
@@ -357,9 +368,11 @@ static int put_mark(struct exporter *e, struct worker *w, struct buffer *b, sqli
 	(void)w;
 	event_begin(b, 'i', "user_annotation");
 	names_put(&e->chrome.names, b, sqlite3_value_int64(row[2]));
-	event_place(&e->chrome, b, chrome_track((uint32_t)sqlite3_value_int64(row[3]), 0), sqlite3_value_int64(row[1]));
+	event_place(&e->chrome, b, chrome_track((uint32_t)sqlite3_value_int64(row[3]), 0),
+		    figure_time(sqlite3_value_int64(row[1])));
 	BUFFER_PUT(b, ",\"s\":\"t\",\"args\":{\"Ev Idx\":");
 	buffer_put_int(b, index);
+	put_original(e, b, sqlite3_value_int64(row[2]));
 	put_annotation(e, b, row, 4);
 	BUFFER_PUT(b, "}}");
 	return 0;
@@ -414,6 +427,31 @@ static int run_job(void *user, unsigned worker, struct block *block)
 	return error;
 }
 
+static void put_step(const struct exporter *e, struct buffer *b, int64_t number, uint32_t thread, int64_t start,
+		     int64_t duration, int64_t index)
+{
+	event_begin(b, 'X', "user_annotation");
+	BUFFER_PUT(b, "ProfilerStep#");
+	buffer_put_int(b, number);
+	event_place(&e->chrome, b, chrome_track(thread, 0), start);
+	BUFFER_PUT(b, ",\"dur\":");
+	buffer_put_micros(b, duration);
+	BUFFER_PUT(b, ",\"args\":{\"Ev Idx\":");
+	buffer_put_int(b, index);
+	BUFFER_PUT(b, "}}");
+}
+
+/* torch_tb_profiler reckons with the times of a step that it does not find: one around all that was recorded. */
+static void put_window(const struct exporter *e, struct buffer *b, int64_t *ret_count)
+{
+	const struct reader *r = e->chrome.reader;
+	int64_t start = figure_time(reader_meta_int(r, "record_start", 0)),
+		end = figure_time(reader_meta_int(r, "record_end", 0));
+	if (end > start)
+		put_step(e, b, 0, (uint32_t)reader_meta_int(r, "agent_pid", reader_meta_int(r, "pid", 0)), start,
+			 end - start, (*ret_count)++);
+}
+
 /* ProfilerStep#N around each step, on the thread that stepped. */
 static int put_steps(struct exporter *e, struct block *block, int64_t *ret_count)
 {
@@ -428,24 +466,18 @@ static int put_steps(struct exporter *e, struct block *block, int64_t *ret_count
 		return -EIO;
 	int64_t last_thread = -1, last_end = 0;
 	while (!error && (result = sqlite3_step(row)) == SQLITE_ROW) {
-		int64_t thread = sqlite3_column_int64(row, 0), start = sqlite3_column_int64(row, 1),
+		int64_t thread = sqlite3_column_int64(row, 0), start = figure_time(sqlite3_column_int64(row, 1)),
 			duration = length_of(sqlite3_column_value(row, 2));
 		if (thread == last_thread && start < last_end)
 			continue;
 		last_thread = thread;
 		last_end = start + duration;
-		event_begin(b, 'X', "user_annotation");
-		BUFFER_PUT(b, "ProfilerStep#");
-		buffer_put_int(b, sqlite3_column_int64(row, 3));
-		event_place(&e->chrome, b, chrome_track((uint32_t)thread, 0), start);
-		BUFFER_PUT(b, ",\"dur\":");
-		buffer_put_micros(b, duration);
-		BUFFER_PUT(b, ",\"args\":{\"Ev Idx\":");
-		buffer_put_int(b, (*ret_count)++);
-		BUFFER_PUT(b, "}}");
+		put_step(e, b, sqlite3_column_int64(row, 3), (uint32_t)thread, start, duration, (*ret_count)++);
 		error = block_flush_full(block);
 	}
 	sqlite3_finalize(row);
+	if (!*ret_count && e->chrome.shape == CHROME_TENSORBOARD)
+		put_window(e, b, ret_count);
 	return error ? error : result == SQLITE_DONE ? 0 : -EIO;
 }
 
@@ -597,9 +629,9 @@ static int write_trace(struct exporter *e, struct stream *stream)
 		step = reader_count(e->chrome.reader, "SELECT min(start) FROM steps", 0);
 	e->chrome.origin = e->chrome.nesting.earliest < 0 ? e->chrome.nesting.earliest : 0;
 	if (mark < e->chrome.origin)
-		e->chrome.origin = mark;
+		e->chrome.origin = figure_time(mark);
 	if (step < e->chrome.origin)
-		e->chrome.origin = step;
+		e->chrome.origin = figure_time(step);
 	chrome_put_head(&e->chrome, &head->text);
 	error = put_steps(e, head, &index);
 	if (!error)
@@ -627,7 +659,9 @@ static int write_shape(struct reader *r, struct stream *stream, enum chrome_shap
 	e->chrome.schema = reader_meta_int(r, "schema", 0);
 	e->chrome.shape = shape;
 	int error = write_trace(e, stream);
-	if (error == -EIO)
+	if (error == -EIO && bounds_exceeded(r->bounds))
+		reader_why(r, why, why_bytes);
+	else if (error == -EIO)
 		snprintf(why, why_bytes, "the capture file cannot be read: it is damaged, or was cut");
 	else if (error)
 		snprintf(why, why_bytes, "%s",

@@ -2,6 +2,7 @@
  * losses. Runs once, in the caller's thread. */
 #include "chrome.h"
 
+#include "../figure.h"
 #include "gpu.h"
 
 #include "../../proto/version.h"
@@ -25,8 +26,8 @@ const struct chrome_thread *chrome_thread(const struct chrome *c, uint32_t threa
 /* All threads that the capture names, and all that ran something. */
 int chrome_threads(struct chrome *c)
 {
-	int64_t named = reader_count(c->reader, "SELECT count(*) FROM threads", -1);
-	if (named < 0)
+	int64_t named = reader_count(c->reader, "SELECT count(*) FROM threads WHERE rowid > -1", -1);
+	if (named < 0 || named > bounds_rows(c->reader->bounds))
 		return -EIO;
 	size_t size = (size_t)named + c->nesting.track_count;
 	struct chrome_thread *all = calloc(size ? size : 1, sizeof *all);
@@ -128,6 +129,7 @@ static void put_profd(struct chrome *c, struct buffer *b)
 		{"status", "status"},	      {"reason", "reason"},
 		{"label", "label"},	      {"name", "name"},
 		{"command", "command"},	      {"job", "job"},
+		{"notes", "notes"},
 	};
 	static const char *const numbers[][2] = {
 		{"pid", "pid"},
@@ -219,7 +221,7 @@ void chrome_put_head(struct chrome *c, struct buffer *b)
 	BUFFER_PUT(b, ",\n");
 	put_profd(c, b);
 	BUFFER_PUT(b, "  \"displayTimeUnit\": \"ms\",\n  \"baseTimeNanoseconds\": ");
-	buffer_put_int(b, reader_meta_int(r, "base_realtime", 0) + c->origin);
+	buffer_put_int(b, figure_time(reader_meta_int(r, "base_realtime", 0)) + c->origin);
 	BUFFER_PUT(b, ",\n  \"traceEvents\": [");
 
 	size_t comma = b->used;
@@ -261,13 +263,13 @@ static void put_warning(const struct chrome *c, struct buffer *b, const char *te
 void chrome_put_warnings(struct chrome *c, struct buffer *b)
 {
 	struct buffer text = {0};
-	int64_t end = reader_meta_int(c->reader, "record_end", 0);
+	int64_t end = figure_time(reader_meta_int(c->reader, "record_end", 0));
 	int64_t lost = reader_count(c->reader, "SELECT sum(count) FROM losses WHERE is_loss <> 0", 0);
 	const char *status = reader_meta_text(c->reader, "status"), *reason = reader_meta_text(c->reader, "reason");
 	if (lost > 0) {
 		BUFFER_PUT(&text, "profd: ");
 		buffer_put_int(&text, lost);
-		BUFFER_PUT(&text, " events were lost; see \"profd\" in the metadata");
+		BUFFER_PUT(&text, " events were dropped; see \"profd\" in the metadata");
 		buffer_put(&text, "", 1);
 		if (!text.failed)
 			put_warning(c, b, text.bytes, end);
@@ -280,6 +282,15 @@ void chrome_put_warnings(struct chrome *c, struct buffer *b)
 			BUFFER_PUT(&text, ": ");
 			buffer_put(&text, reason, strlen(reason));
 		}
+		buffer_put(&text, "", 1);
+		if (!text.failed)
+			put_warning(c, b, text.bytes, end);
+	}
+	const char *notes = reader_meta_text(c->reader, "notes");
+	for (const char *at = notes ? notes : ""; *at; at += strcspn(at, "\n"), at += *at == '\n') {
+		text.used = 0;
+		BUFFER_PUT(&text, "profd: ");
+		buffer_put(&text, at, strcspn(at, "\n"));
 		buffer_put(&text, "", 1);
 		if (!text.failed)
 			put_warning(c, b, text.bytes, end);

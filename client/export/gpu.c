@@ -2,6 +2,7 @@
 #include "gpu.h"
 
 #include "event.h"
+#include "../figure.h"
 
 #include "../../proto/events.h"
 
@@ -34,8 +35,7 @@ int64_t gpu_process(const struct chrome *c, uint64_t track)
 
 static int64_t length_of(sqlite3_value *value)
 {
-	int64_t duration = sqlite3_value_int64(value);
-	return duration < 0 ? 0 : duration; /* in a broken file */
+	return figure_length(sqlite3_value_int64(value));
 }
 
 bool gpu_operation(const struct gpu_row *r, struct gpu_slice *ret_slice, enum nesting_table table, const char *category)
@@ -48,7 +48,7 @@ bool gpu_operation(const struct gpu_row *r, struct gpu_slice *ret_slice, enum ne
 		.table = table,
 		.category = category,
 		.track = nesting_device_track(gpu_number(r, GPU_DEVICE), gpu_number(r, GPU_STREAM)),
-		.start = gpu_int(r, GPU_START),
+		.start = figure_time(gpu_int(r, GPU_START)),
 		.duration = length_of(r->values[GPU_DURATION]),
 	};
 	return true;
@@ -172,7 +172,7 @@ void gpu_flow(const struct gpu_row *r, const struct gpu_slice *s)
 		return;
 	size_t at = 0;
 	uint8_t lane = nesting_lane(&r->chrome->nesting, NESTING_API_CALLS, gpu_int(r, GPU_API), &at);
-	int64_t start = gpu_int(r, GPU_API_START);
+	int64_t start = figure_time(gpu_int(r, GPU_API_START));
 	if (r->lane == NESTING_ASYNC || lane == NESTING_ASYNC || s->start < start || s->duration == 0 ||
 	    length_of(r->values[GPU_API_DURATION]) == 0) {
 		++*r->flows_left_out;
@@ -192,10 +192,12 @@ void gpu_flow(const struct gpu_row *r, const struct gpu_slice *s)
 
 /* --- API calls --- */
 
-enum { API_NAME = GPU_DURATION + 1, API_THREAD, API_DOMAIN, API_CBID, API_CORRELATION, API_RESULT, API_RANGE };
+enum { API_NAME = GPU_DURATION + 1, API_THREAD, API_DOMAIN, API_CBID, API_CORRELATION, API_RESULT, API_RANGE, API_OWN };
 const char gpu_api_call_query[] =
 	"SELECT profd_row(a.rowid, a.flags, a.start, a.duration, a.name, a.thread, a.domain, a.cbid, a.correlation, "
-	"a.result, l.range) FROM api_calls a LEFT JOIN launches l ON l.correlation = a.correlation AND l.api = a.rowid "
+	"a.result, CASE WHEN l.api = a.rowid THEN l.range END, l.api IS NULL OR l.api = a.rowid) FROM api_calls a LEFT "
+	"JOIN "
+	"launches l ON l.correlation = a.correlation "
 	"WHERE a.rowid BETWEEN ? AND ?";
 
 void gpu_put_api_call(const struct gpu_row *r)
@@ -206,7 +208,7 @@ void gpu_put_api_call(const struct gpu_row *r)
 	const char *category = c->shape == CHROME_TENSORBOARD		 ? "Runtime"
 			       : gpu_int(r, API_DOMAIN) == DOMAIN_DRIVER ? "cuda_driver"
 									 : "cuda_runtime";
-	int64_t start = gpu_int(r, GPU_START), duration = length_of(r->values[GPU_DURATION]);
+	int64_t start = figure_time(gpu_int(r, GPU_START)), duration = length_of(r->values[GPU_DURATION]);
 	int64_t id = ((int64_t)NESTING_API_CALLS << 32) + gpu_int(r, GPU_ROW);
 	uint32_t thread = gpu_number(r, API_THREAD);
 	event_begin(b, paired ? 'b' : 'X', category);
@@ -224,7 +226,10 @@ void gpu_put_api_call(const struct gpu_row *r)
 					      : operator_id(r, nesting_operator(&c->nesting, gpu_int(r, GPU_ROW))));
 	BUFFER_PUT(b, "\"cbid\":");
 	buffer_put_int(b, gpu_int(r, API_CBID));
-	EVENT_PUT_INT(b, "correlation", gpu_number(r, API_CORRELATION));
+	/* A call of the runtime and the driver's calls in it have one id: it is written at that which launched. Readers join
+	 * all calls of an id with all that it launched. */
+	if (gpu_int(r, API_OWN))
+		EVENT_PUT_INT(b, "correlation", gpu_number(r, API_CORRELATION));
 	if (gpu_int(r, API_RESULT))
 		EVENT_PUT_INT(b, "Result", gpu_int(r, API_RESULT));
 	put_flags(b, gpu_int(r, GPU_FLAGS));
@@ -286,7 +291,7 @@ void gpu_put_sync(const struct gpu_row *r)
 		.table = NESTING_SYNCS,
 		.category = "cuda_sync",
 		.track = nesting_device_track(device, stream) | NESTING_WAITS,
-		.start = gpu_int(r, GPU_START),
+		.start = figure_time(gpu_int(r, GPU_START)),
 		.duration = length_of(r->values[GPU_DURATION]),
 	};
 	gpu_begin(r, &s);
@@ -354,7 +359,7 @@ void gpu_put_overhead(const struct gpu_row *r)
 		.table = NESTING_OVERHEADS,
 		.category = "overhead",
 		.track = NESTING_OWN,
-		.start = gpu_int(r, GPU_START),
+		.start = figure_time(gpu_int(r, GPU_START)),
 		.duration = length_of(r->values[GPU_DURATION]),
 	};
 	gpu_begin(r, &s);
@@ -394,6 +399,11 @@ void gpu_put_projection(const struct chrome *c, struct buffer *b, size_t index, 
 		if (projection->id) {
 			BUFFER_PUT(b, "\"External id\":");
 			buffer_put_int(b, projection->id);
+			if (names_is_renamed(&c->names, projection->name)) {
+				BUFFER_PUT(b, ",\"Name\":\"");
+				names_put_original(&c->names, b, projection->name);
+				BUFFER_PUT(b, "\"");
+			}
 		}
 		BUFFER_PUT(b, "}}");
 	}

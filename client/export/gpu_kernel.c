@@ -2,6 +2,7 @@
 #include "gpu.h"
 
 #include "event.h"
+#include "../figure.h"
 #include "occupancy.h"
 #include "proto/events.h"
 
@@ -57,7 +58,7 @@ static int64_t product(const struct gpu_row *r, unsigned first)
 /* A ratio with six decimals, as Kineto rounds it. */
 static void put_ratio(struct buffer *b, double value)
 {
-	buffer_put_double(b, (double)(int64_t)(value * 1e6 + 0.5) / 1e6);
+	buffer_put_double(b, value < 1e12 ? (double)(int64_t)(value * 1e6 + 0.5) / 1e6 : value);
 }
 
 /* How it fills the device: only where the device is described. */
@@ -69,7 +70,7 @@ static void put_fill(const struct gpu_row *r)
 		.blocks = product(r, KERNEL_GRID),
 		.threads = product(r, KERNEL_BLOCK),
 		.registers = gpu_int(r, KERNEL_REGISTERS),
-		.shared = gpu_int(r, KERNEL_SHARED),
+		.shared = figure_time(gpu_int(r, KERNEL_SHARED)),
 	};
 	if (!device || !device->described || device->limits.multiprocessors <= 0 || device->limits.warp <= 0)
 		return;
@@ -95,7 +96,7 @@ void gpu_put_kernel(const struct gpu_row *r)
 	gpu_arguments(r);
 	BUFFER_PUT(b, ",\"queued\":");
 	if (gpu_has(r, KERNEL_QUEUED))
-		buffer_put_micros(b, gpu_int(r, KERNEL_QUEUED) - r->chrome->origin);
+		buffer_put_micros(b, figure_time(gpu_int(r, KERNEL_QUEUED)) - r->chrome->origin);
 	else
 		BUFFER_PUT(b, "0");
 	EVENT_PUT_INT(b, "registers per thread", gpu_int(r, KERNEL_REGISTERS));

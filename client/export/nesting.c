@@ -201,7 +201,7 @@ static int sweep_take(struct sweep *s, enum nesting_table table, int64_t row, ui
 	unsigned lane = crosses_step(s, start, end) ? 1 : 0;
 	while (lane < NESTING_LANES && !fits(&s->lanes[lane], start, end))
 		lane++;
-	if (table == NESTING_API_CALLS && n->call_operators)
+	if (table == NESTING_API_CALLS && n->call_operators && (uint64_t)row - (uint64_t)n->call_first < n->call_count)
 		n->call_operators[row - n->call_first] = operator_around(s, start, end);
 	if (lane < NESTING_LANES) {
 		struct lane *on = &s->lanes[lane];
@@ -259,7 +259,8 @@ int nesting_rows(const struct reader *r, const char *table, struct nesting_rows 
 {
 	char sql[96];
 	*ret_rows = (struct nesting_rows){.first = 0, .last = -1};
-	snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", table);
+	/* With a condition the rows are counted one by one: SQLite's own way to count is without bounds in a broken file. */
+	snprintf(sql, sizeof sql, "SELECT count(*) FROM %s WHERE rowid > -1", table);
 	ret_rows->count = reader_count(r, sql, -1);
 	if (ret_rows->count <= 0)
 		return ret_rows->count < 0 ? -EIO : 0;
@@ -268,7 +269,9 @@ int nesting_rows(const struct reader *r, const char *table, struct nesting_rows 
 	snprintf(sql, sizeof sql, "SELECT max(rowid) FROM %s", table);
 	ret_rows->last = reader_count(r, sql, -1);
 	/* Rows arrive with rising numbers and none is deleted. */
-	if (ret_rows->first < 0 || ret_rows->last - ret_rows->first >= INT32_MAX)
+	if (ret_rows->first < 0 || ret_rows->last < ret_rows->first || ret_rows->last > INT64_MAX / 2)
+		return -EIO;
+	if (ret_rows->last - ret_rows->first >= INT32_MAX)
 		return -EFBIG;
 	return 0;
 }
@@ -439,7 +442,7 @@ struct load {
 struct load_rows {
 	struct load *load;
 	struct span *spans;
-	int64_t first, earliest;
+	int64_t first, last, earliest;
 	uint64_t track; /* of the last row, and its group */
 	int64_t group;
 };
@@ -466,8 +469,11 @@ static int load_row(void *user, sqlite3_value **row)
 	int error = find_group(rows, (uint64_t)sqlite3_value_int64(row[1]));
 	if (error)
 		return error;
-	rows->spans[sqlite3_value_int64(row[0]) - rows->first] =
-		span_of(start, clamp(sqlite3_value_int64(row[3]), 0), (uint32_t)rows->group);
+	int64_t at = sqlite3_value_int64(row[0]);
+	/* In a broken file rows may come out of their order. */
+	if (at < rows->first || at > rows->last)
+		return -EIO;
+	rows->spans[at - rows->first] = span_of(start, clamp(sqlite3_value_int64(row[3]), 0), (uint32_t)rows->group);
 	return 0;
 }
 
@@ -487,6 +493,7 @@ static int load_job(void *user, unsigned worker, uint64_t job)
 	};
 	int64_t last =
 		rows.first + JOB_ROWS - 1 < load->rows[table].last ? rows.first + JOB_ROWS - 1 : load->rows[table].last;
+	rows.last = last;
 	for (int64_t i = 0; i <= last - rows.first; i++)
 		rows.spans[i] = (struct span){.group = NO_GROUP};
 	snprintf(sql, sizeof sql,

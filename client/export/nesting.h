@@ -105,7 +105,7 @@ void nesting_deinit(struct nesting *n);
 /* Row of the innermost operator that an API call lies in; 0 = none, or not kept. */
 static inline int64_t nesting_operator(const struct nesting *n, int64_t call)
 {
-	uint64_t at = (uint64_t)(call - n->call_first);
+	uint64_t at = (uint64_t)call - (uint64_t)n->call_first;
 	return at < n->call_count ? n->call_operators[at] : 0;
 }
 

@@ -2,6 +2,7 @@
  * scan over the operations finds the ranges that were open when each was launched. Runs in the caller's thread. */
 #include "projections.h"
 
+#include "../figure.h"
 #include "scan.h"
 
 #include <errno.h>
@@ -9,6 +10,12 @@
 #include <stdlib.h>
 
 #define NONE UINT32_MAX
+
+/* Ranges that are open at a time, and streams of one, are a few; a file from elsewhere may have as many as it has rows. So many
+ * steps are taken for each operation on the average, and so many extents are held; what is beyond is counted. */
+#define STEPS_FIRST (1u << 24)
+#define STEPS_OPERATION 256u
+#define EXTENTS_MAX (1u << 21)
 
 /* What a range did on one stream. */
 struct extent {
@@ -29,6 +36,8 @@ struct finder {
 	size_t count;
 	struct extent *further;
 	size_t further_count, further_size;
+	uint64_t steps; /* that may still be taken */
+	uint64_t left_out;
 };
 
 static int compare_opened(const void *left, const void *right)
@@ -60,11 +69,11 @@ static int load_ranges(struct finder *f, const struct reader *r, uint64_t *ret_l
 	if (sqlite3_prepare_v2(r->db, sql, -1, &row, NULL) != SQLITE_OK)
 		return -EIO;
 	while (f->count < size && (result = sqlite3_step(row)) == SQLITE_ROW) {
-		int64_t start = sqlite3_column_int64(row, 1), length = sqlite3_column_int64(row, 2);
+		int64_t start = figure_time(sqlite3_column_int64(row, 1));
 		f->ranges[f->count++] = (struct opened){
 			.thread = (uint32_t)sqlite3_column_int64(row, 0),
 			.start = start,
-			.end = length > 0 ? start + length : start,
+			.end = start + figure_length(sqlite3_column_int64(row, 2)),
 			.id = sqlite3_column_int64(row, 3),
 			.name = sqlite3_column_int64(row, 4),
 			.parent = sqlite3_column_int64(row, 5),
@@ -105,7 +114,14 @@ static int extend(struct finder *f, struct extent *extent, uint64_t track, int64
 		}
 		if (extent->next == NONE)
 			break;
+		if (!f->steps)
+			return 0;
+		f->steps--;
 		extent = &f->further[extent->next];
+	}
+	if (f->further_count == EXTENTS_MAX) {
+		f->left_out++;
+		return 0;
 	}
 	extent->next = (uint32_t)f->further_count;
 	if (f->further_count == f->further_size) {
@@ -127,7 +143,7 @@ static int take_operation(void *user, sqlite3_value **row)
 {
 	struct finder *f = user;
 	uint32_t thread = (uint32_t)sqlite3_value_int64(row[0]);
-	int64_t launched = sqlite3_value_int64(row[1]);
+	int64_t launched = figure_time(sqlite3_value_int64(row[1]));
 	size_t low = 0, high = f->count;
 	while (low < high) { /* the first range that begins after the launch */
 		size_t middle = low + (high - low) / 2;
@@ -141,11 +157,18 @@ static int take_operation(void *user, sqlite3_value **row)
 		return 0;
 	uint64_t track =
 		nesting_device_track((uint32_t)sqlite3_value_int64(row[2]), (uint32_t)sqlite3_value_int64(row[3]));
-	int64_t first = sqlite3_value_int64(row[4]), length = sqlite3_value_int64(row[5]);
+	int64_t first = figure_time(sqlite3_value_int64(row[4])),
+		last = first + figure_length(sqlite3_value_int64(row[5]));
+	f->steps += STEPS_OPERATION;
 	for (uint32_t i = (uint32_t)low - 1; i != NONE; i = f->ranges[i].around) {
+		if (!f->steps) {
+			f->left_out++;
+			return 0;
+		}
+		f->steps--;
 		if (launched >= f->ranges[i].end)
 			continue;
-		int error = extend(f, &f->ranges[i].extent, track, first, length > 0 ? first + length : first);
+		int error = extend(f, &f->ranges[i].extent, track, first, last);
 		if (error)
 			return error;
 	}
@@ -181,7 +204,8 @@ static int find_steps(struct projections *p, const struct reader *r)
 		    -1, &row, NULL) != SQLITE_OK)
 		return -EIO;
 	while (!error && (result = sqlite3_step(row)) == SQLITE_ROW) {
-		int64_t first = sqlite3_column_int64(row, 2), last = sqlite3_column_int64(row, 3);
+		int64_t first = figure_time(sqlite3_column_int64(row, 2)),
+			last = figure_time(sqlite3_column_int64(row, 3));
 		if (last >= first)
 			error = put(p,
 				    nesting_device_track((uint32_t)sqlite3_column_int64(row, 0),
@@ -248,7 +272,7 @@ int projections_find(struct projections *p, const struct reader *r, int64_t sche
 	*p = (struct projections){0};
 	if (schema < 2)
 		return 0;
-	struct finder f = {0};
+	struct finder f = {.steps = STEPS_FIRST};
 	int error = load_ranges(&f, r, &p->left_out);
 	if (!error)
 		error = keep_ranges(p, &f);
@@ -256,6 +280,7 @@ int projections_find(struct projections *p, const struct reader *r, int64_t sche
 		error = find_steps(p, r);
 	if (!error && draw)
 		error = find_ranges(p, &f, r);
+	p->left_out += f.left_out;
 	free(f.ranges);
 	free(f.further);
 	if (error)

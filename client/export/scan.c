@@ -6,6 +6,8 @@
 struct scan {
 	scan_row row;
 	void *user;
+	int64_t left; /* rows that there can be */
+	struct bounds *bounds;
 	int error;
 };
 
@@ -13,7 +15,12 @@ static void take(sqlite3_context *context, int count, sqlite3_value **values)
 {
 	(void)count;
 	struct scan *scan = sqlite3_user_data(context);
-	scan->error = scan->row(scan->user, values);
+	if (scan->left-- > 0) {
+		scan->error = scan->row(scan->user, values);
+	} else {
+		bounds_exceed(scan->bounds);
+		scan->error = -EIO;
+	}
 	if (scan->error)
 		sqlite3_result_error_code(context, SQLITE_ABORT);
 }
@@ -25,7 +32,10 @@ static void finish(sqlite3_context *context)
 
 int scan_rows(const struct reader *r, const char *sql, int64_t first, int64_t last, scan_row row, void *user)
 {
-	struct scan scan = {.row = row, .user = user};
+	struct scan scan = {.row = row, .user = user, .left = bounds_rows(r->bounds), .bounds = r->bounds};
+	/* No two rows have one number, but in a broken file. */
+	if (first >= 0 && last - first < scan.left)
+		scan.left = last - first + 1;
 	sqlite3_stmt *statement;
 	/* Not for the file's own views and triggers. */
 	if (sqlite3_create_function_v2(r->db, "profd_row", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, &scan, NULL, take,

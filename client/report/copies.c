@@ -36,7 +36,7 @@ static const struct column copy_columns[] = {
 enum { E_NAME, E_KIND };
 
 static const struct column set_columns[] = {
-	[E_NAME] = {"name", "SET", COLUMN_TEXT, 0},
+	[E_NAME] = {"name", "MEMSET", COLUMN_TEXT, 0},
 	[E_KIND] = {"memory", "MEMORY", COLUMN_TEXT, COLUMN_DATA_ONLY},
 	FIGURES,
 };
@@ -107,7 +107,7 @@ struct table *report_sets(const struct reader *reader, const struct report_optio
 enum { S_KIND, S_CALLS, S_BYTES, S_TOTAL, S_RATE };
 
 static const struct column few[] = {
-	[S_KIND] = {"kind", "COPY OR SET", COLUMN_TEXT, 0},
+	[S_KIND] = {"kind", "COPY OR MEMSET", COLUMN_TEXT, 0},
 	[S_CALLS] = {"calls", "CALLS", COLUMN_COUNT, 0},
 	[S_BYTES] = {"bytes", "BYTES", COLUMN_BYTES, 0},
 	[S_TOTAL] = {"total_ns", "TOTAL", COLUMN_DURATION, 0},

@@ -1,6 +1,10 @@
 /* devices.c - the devices of the process and their streams, and how busy they were. */
 #include "report.h"
 
+#include "../text.h"
+
+#include "proto/events.h"
+
 #include <sqlite3.h>
 #include <stdio.h>
 
@@ -10,7 +14,7 @@ enum { D_DEVICE, D_NAME, D_UUID };
 	{"busy_ns", "BUSY", COLUMN_DURATION, 0}, {"busy_percent", "BUSY %", COLUMN_PERCENT, 0},                        \
 		{"kernel_busy_ns", "BY KERNELS", COLUMN_DURATION, COLUMN_SPARE},                                       \
 		{"kernels", "KERNELS", COLUMN_COUNT, 0}, {"copies", "COPIES", COLUMN_COUNT, 0},                        \
-		{"sets", "SETS", COLUMN_COUNT, COLUMN_SPARE}, {"graphs", "GRAPHS", COLUMN_COUNT, COLUMN_OPTIONAL},     \
+		{"sets", "MEMSETS", COLUMN_COUNT, COLUMN_SPARE}, {"graphs", "GRAPHS", COLUMN_COUNT, COLUMN_OPTIONAL},  \
 	{                                                                                                              \
 		"largest_gap_ns", "LARGEST GAP", COLUMN_DURATION, 0                                                    \
 	}
@@ -36,12 +40,25 @@ static const struct column stream_columns[] = {
 /* `w` may lack a row of a device that did nothing. Only where graphs were recorded as a whole is there one to count. */
 #define BUSY                                                                                                           \
 	"coalesce(w.busy, 0), coalesce(w.busy, 0) * 100.0 / nullif((SELECT sum(duration) FROM steps WHERE" REPORT_STEP \
-	"), 0), coalesce(w.kernel_busy, 0), coalesce(w.kernels, 0), coalesce(w.copies, 0), coalesce(w.sets, 0), CASE " \
+	"), 0), coalesce(w.kernel_busy, 0), coalesce(w.kernels, 0), %s, %s, CASE "                                     \
 	"WHEN (SELECT sum(graphs) FROM step_devices) > 0 THEN coalesce(w.graphs, 0) END, w.gap"
 #define BUSY_OF(where)                                                                                                 \
 	"w AS (SELECT device, stream, max(context) AS context, sum(busy) AS busy, sum(kernel_busy) AS kernel_busy, "   \
 	"sum(kernels) AS kernels, sum(copies) AS copies, sum(sets) AS sets, sum(graphs) AS graphs, max(gap) AS gap "   \
 	"FROM step_devices WHERE " where " AND" REPORT_STEP "GROUP BY device, stream)"
+
+/* The query, whose two figures of copies and sets are none where these were not recorded. */
+static struct table *query(const struct reader *reader, const struct report_options *options,
+			   const struct report_shape *shape, const char *format)
+{
+	struct table *table;
+	char *sql = sqlite3_mprintf(format, report_refused(reader, REPORT_COPIES) ? "NULL" : "coalesce(w.copies, 0)",
+				    report_refused(reader, REPORT_SETS) ? "NULL" : "coalesce(w.sets, 0)");
+
+	table = report_query(reader, options, shape, need(sql));
+	sqlite3_free(sql);
+	return table;
+}
 
 static void name_device(struct table *table, sqlite3_stmt *row)
 {
@@ -70,14 +87,14 @@ struct table *report_devices(const struct reader *reader, const struct report_op
 	static const struct report_shape shape = {
 		device_columns, sizeof device_columns / sizeof *device_columns, NULL, 0, "a.id", "cupti", name_device};
 
-	return report_query(reader, options, &shape,
-			    "WITH " BUSY_OF("stream = -1") ", a AS (SELECT id FROM devices UNION SELECT device FROM w) "
-							   "SELECT a.id, s.text, d.uuid_low, " BUSY
-							   ", nullif(d.memory, 0), d.multiprocessors, "
-							   "d.capability_major || '.' || d.capability_minor, "
-							   "d.uuid_high FROM a LEFT JOIN devices d ON "
-							   "d.id = a.id LEFT JOIN w ON w.device = a.id LEFT JOIN "
-							   "strings s ON s.id = d.name");
+	return query(reader, options, &shape,
+		     "WITH " BUSY_OF("stream = -1") ", a AS (SELECT id FROM devices UNION SELECT device FROM w) "
+						    "SELECT a.id, s.text, d.uuid_low, " BUSY
+						    ", nullif(d.memory, 0), d.multiprocessors, "
+						    "d.capability_major || '.' || d.capability_minor, "
+						    "d.uuid_high FROM a LEFT JOIN devices d ON "
+						    "d.id = a.id LEFT JOIN w ON w.device = a.id LEFT JOIN "
+						    "strings s ON s.id = d.name");
 }
 
 struct table *report_streams(const struct reader *reader, const struct report_options *options)
@@ -90,10 +107,9 @@ struct table *report_streams(const struct reader *reader, const struct report_op
 						  "cupti",
 						  NULL};
 
-	return report_query(
-		reader, options, &shape,
-		"WITH " BUSY_OF(
-			"stream >= 0") " SELECT w.device, w.stream, n.text, s.priority, " BUSY
-				       " FROM w LEFT JOIN streams s ON s.context = w.context AND s.id = w.stream "
-				       "LEFT JOIN strings n ON n.id = s.name");
+	return query(reader, options, &shape,
+		     "WITH " BUSY_OF(
+			     "stream >= 0") " SELECT w.device, w.stream, n.text, s.priority, " BUSY
+					    " FROM w LEFT JOIN streams s ON s.context = w.context AND s.id = w.stream "
+					    "LEFT JOIN strings n ON n.id = s.name");
 }

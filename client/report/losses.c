@@ -10,7 +10,7 @@ static const struct column loss_columns[] = {
 	{"kind", "KIND", COLUMN_TEXT, 0},
 	{"loss", "LOSS", COLUMN_TEXT, COLUMN_DATA_ONLY},
 	{"count", "COUNT", COLUMN_COUNT, 0},
-	{"is_loss", "LOST", COLUMN_FLAG, 0},
+	{"is_loss", "DROPPED", COLUMN_FLAG, 0},
 	{"sentence", "WHAT HAPPENED", COLUMN_TEXT, COLUMN_WRAP},
 };
 
@@ -51,7 +51,7 @@ static const char *const records[][2] = {
 	{"nvtx", "NVTX ranges and marks"},
 	{"torch", "operators and user ranges"},
 	{"shapes", "shapes, types and scalars of operators' inputs"},
-	{"cupti", "kernels, copies, sets and CUDA's API"},
+	{"cupti", "kernels, copies, memsets and CUDA's API"},
 	{"memory", "memory of the devices, taken and given back"},
 };
 

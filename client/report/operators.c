@@ -3,6 +3,8 @@
  * (daemon/fold.h): an operator whose only child has its own name is one call with it, of the outer one's inputs. */
 #include "report.h"
 
+#include "../connection.h"
+
 #include <sqlite3.h>
 #include <stdio.h>
 
@@ -13,13 +15,14 @@
 /* Without a device its columns are empty, and the others have room. */
 #define FIGURES                                                                                                        \
 	{"calls", "CALLS", COLUMN_COUNT, 0}, {"self_cpu_ns", "SELF CPU", COLUMN_DURATION, 0},                          \
-		{"self_cpu_percent", "SELF %", COLUMN_PERCENT, COLUMN_SPARE},                                          \
-		{"cpu_ns", "CPU TOTAL", COLUMN_DURATION, 0}, {"cpu_percent", "TOTAL %", COLUMN_PERCENT, COLUMN_SPARE}, \
+		{"self_cpu_percent", "SELF CPU %", COLUMN_PERCENT, COLUMN_SPARE},                                      \
+		{"cpu_ns", "CPU TOTAL", COLUMN_DURATION, 0},                                                           \
+		{"cpu_percent", "CPU TOTAL %", COLUMN_PERCENT, COLUMN_SPARE},                                          \
 		{"cpu_average_ns", "CPU AVG", COLUMN_DURATION, COLUMN_SPARE},                                          \
 		{"self_device_ns", "SELF DEVICE", COLUMN_DURATION, COLUMN_OPTIONAL},                                   \
 		{"self_device_percent", "DEVICE %", COLUMN_PERCENT, COLUMN_OPTIONAL},                                  \
 		{"device_ns", "DEVICE TOTAL", COLUMN_DURATION, COLUMN_OPTIONAL},                                       \
-		{"device_percent", "TOTAL %", COLUMN_PERCENT, COLUMN_OPTIONAL | COLUMN_SPARE},                         \
+		{"device_percent", "DEVICE TOTAL %", COLUMN_PERCENT, COLUMN_OPTIONAL | COLUMN_SPARE},                  \
 	{                                                                                                              \
 		"device_average_ns", "DEVICE AVG", COLUMN_DURATION, COLUMN_OPTIONAL | COLUMN_SPARE                     \
 	}
@@ -34,21 +37,18 @@ static const struct column columns_shapes[] = {
 	"operator_totals "                                                                                             \
 	"WHERE" REPORT_STEP "GROUP BY name) "
 #define PLAIN_DEVICE "sum(self_device) AS self_device, sum(device) AS device"
-/* As derive does it: pairs of one name on one thread, less those of parents that have another child, ranges included.
- * Flag 2 is EVENT_FLAG_ASYNC, source 2 a range on no stack; "+" keeps the search for a parent on its id. */
 #define SQL_SHAPES                                                                                                     \
-	"WITH RECURSIVE pair AS MATERIALIZED (SELECT c.id AS id, c.parent AS parent, c.self AS self FROM operators c " \
-	"JOIN operators p ON p.id = c.parent WHERE +p.name = +c.name AND +p.thread = +c.thread AND c.id IS NOT NULL "  \
-	"AND NOT (c.flags | p.flags) & 2), "                                                                           \
-	"crowd AS MATERIALIZED (SELECT parent FROM (SELECT parent FROM operators WHERE parent IN (SELECT parent FROM " \
-	"pair) AND NOT flags & 2 UNION ALL SELECT parent FROM ranges WHERE parent IN (SELECT parent FROM pair) AND "   \
-	"NOT flags & 2 AND source <> 2) GROUP BY parent HAVING count(*) > 1), "                                        \
-	"folded AS MATERIALIZED (SELECT id, parent, self FROM pair WHERE parent NOT IN (SELECT parent FROM crowd)), "  \
-	"path (head, id, self) AS (SELECT parent, id, self FROM folded WHERE parent NOT IN (SELECT id FROM folded) "   \
-	"UNION ALL SELECT path.head, f.id, f.self FROM path JOIN folded f ON f.parent = path.id), "                    \
-	"%s t AS (SELECT o.name AS name, o.inputs AS dims, count(*) AS calls, sum(o.self + coalesce(i.self, 0)) AS "   \
-	"self, sum(o.duration) AS total, %s FROM operators o LEFT JOIN within i ON i.head = o.id %s WHERE (o.id IS "   \
-	"NULL OR o.id NOT IN (SELECT id FROM folded)) AND (?1 = 0 OR o.step = ?1) GROUP BY o.name, o.inputs) "
+	"WITH RECURSIVE " REPORT_FOLDED("operators") ", "                                                              \
+						     "path (head, id, self) AS (SELECT parent, id, self FROM folded "  \
+						     "WHERE parent NOT IN (SELECT id FROM folded) "                    \
+						     "UNION ALL SELECT path.head, f.id, f.self FROM path JOIN folded " \
+						     "f ON f.parent = path.id), "                                      \
+						     "%s t AS (SELECT o.name AS name, o.inputs AS dims, count(*) AS "  \
+						     "calls, sum(o.self + coalesce(i.self, 0)) AS "                    \
+						     "self, sum(o.duration) AS total, %s FROM operators o LEFT JOIN "  \
+						     "within i ON i.head = o.id %s WHERE (o.id IS "                    \
+						     "NULL OR o.id NOT IN (SELECT id FROM folded)) AND (?1 = 0 OR "    \
+						     "o.step = ?1) GROUP BY o.name, o.inputs) "
 #define SHAPES_WITHIN "within AS MATERIALIZED (SELECT head, sum(self) AS self FROM path GROUP BY head),"
 #define SHAPES_WITHIN_DEVICE                                                                                           \
 	"within AS MATERIALIZED (SELECT path.head AS head, sum(path.self) AS self, sum(d.self) AS device FROM path "   \
@@ -105,17 +105,23 @@ struct table *report_operators(const struct reader *reader, const struct report_
 	return report_query(reader, &own, &shape, sql);
 }
 
-struct table *report_operators_summary(const cJSON *summary, int64_t wall)
+/* A daemon of an older release did not tell. */
+int64_t report_self_cpu_summary(const cJSON *summary)
+{
+	return (int64_t)reply_number(summary, "self_cpu_ns", -1);
+}
+
+struct table *report_operators_summary(const cJSON *summary)
 {
 	static const struct column few[] = {
 		{"name", "OPERATOR", COLUMN_TEXT, COLUMN_ELASTIC},
 		{"calls", "CALLS", COLUMN_COUNT, 0},
 		{"self_cpu_ns", "SELF CPU", COLUMN_DURATION, 0},
-		{"", "OF STEPS", COLUMN_PERCENT, COLUMN_TABLE_ONLY},
+		{"", "SELF CPU %", COLUMN_PERCENT, COLUMN_OPTIONAL | COLUMN_TABLE_ONLY},
 		{"cpu_ns", "CPU TOTAL", COLUMN_DURATION, 0},
 		{"self_device_ns", "SELF DEVICE", COLUMN_DURATION, COLUMN_OPTIONAL},
 		{"device_ns", "DEVICE TOTAL", COLUMN_DURATION, COLUMN_OPTIONAL},
 	};
 
-	return report_summary(few, sizeof few / sizeof *few, summary, "operators", 2, wall);
+	return report_summary(few, sizeof few / sizeof *few, summary, "operators", 2, report_self_cpu_summary(summary));
 }

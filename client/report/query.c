@@ -15,8 +15,10 @@
 
 static void damaged(const struct reader *reader)
 {
-	exit(fail(EXIT_FAILED, "the capture file cannot be read: %s; it may be damaged, record another",
-		  sqlite3_errmsg(reader->db)));
+	char why[FAILURE_TEXT_BYTES];
+
+	reader_why(reader, why, sizeof why);
+	exit(fail(EXIT_FAILED, "%s", why));
 }
 
 sqlite3_stmt *report_prepare(const struct reader *reader, const char *sql)
@@ -32,7 +34,7 @@ bool report_next(const struct reader *reader, sqlite3_stmt *statement)
 {
 	int result = sqlite3_step(statement);
 
-	if (result == SQLITE_ROW)
+	if (result == SQLITE_ROW && bounds_row(reader->bounds))
 		return true;
 	if (result != SQLITE_DONE)
 		damaged(reader);
@@ -63,7 +65,7 @@ void report_whole(struct table *table, const cJSON *summary, const char *key)
 }
 
 struct table *report_summary(const struct column *columns, size_t count, const cJSON *summary, const char *key,
-			     size_t shared, int64_t wall)
+			     size_t shared, int64_t whole)
 {
 	struct table *table = table_new(columns, count);
 	char total[32];
@@ -76,8 +78,8 @@ struct table *report_summary(const struct column *columns, size_t count, const c
 		table_add(table);
 		for (size_t c = 0; c < count; c++)
 			table_set_member(table, c, row, columns[c].key);
-		if (wall > 0 && cJSON_IsNumber(part))
-			table_set_real(table, shared + 1, part->valuedouble * 100 / (double)wall);
+		if (whole > 0 && cJSON_IsNumber(part))
+			table_set_real(table, shared + 1, part->valuedouble * 100 / (double)whole);
 	}
 	snprintf(total, sizeof total, "%s_total", key);
 	report_whole(table, summary, total);
@@ -178,6 +180,13 @@ int64_t report_session_options(const struct reader *reader)
 	return report_gpu(reader) ? reader_count(reader, "SELECT options FROM sessions ORDER BY rowid DESC", 0) : 0;
 }
 
+bool report_refused(const struct reader *reader, int64_t kinds)
+{
+	if (!kinds || !report_gpu(reader) || reader_meta_int(reader, "schema", 0) < 3)
+		return false;
+	return (reader_count(reader, "SELECT refused FROM sessions ORDER BY rowid DESC", 0) & kinds) == kinds;
+}
+
 static int64_t single(const struct reader *reader, const char *sql, const struct report_options *options)
 {
 	sqlite3_stmt *statement = report_prepare(reader, sql);
@@ -230,5 +239,5 @@ int64_t report_step(const struct reader *reader, int64_t wanted)
 
 int64_t report_step_count(const struct reader *reader)
 {
-	return reader_count(reader, "SELECT count(*) FROM steps", 0);
+	return reader_count(reader, "SELECT count(*) FROM steps WHERE rowid > -1", 0);
 }

@@ -1,4 +1,5 @@
-/* ranges.c - named intervals of the host (NVTX, profd_range, record_function) by name, domain and source. */
+/* ranges.c - named intervals of the host (NVTX, profd_range, record_function) by name, domain and source. Their share is of
+ * the wall time of the steps: ranges of several threads, or one within the other, add up to more than all of it. */
 #include "report.h"
 
 #include "proto/events.h"
@@ -14,6 +15,7 @@ static const struct column columns[] = {
 	[R_SOURCE] = {"source", "FROM", COLUMN_TEXT, 0},
 	{"calls", "CALLS", COLUMN_COUNT, 0},
 	{"total_ns", "TOTAL", COLUMN_DURATION, 0},
+	{"wall_percent", "WALL %", COLUMN_PERCENT, COLUMN_SPARE},
 	{"self_ns", "SELF", COLUMN_DURATION, 0},
 	{"average_ns", "AVG", COLUMN_DURATION, 0},
 	{"min_ns", "MIN", COLUMN_DURATION, COLUMN_SPARE},
@@ -60,16 +62,17 @@ struct table *report_ranges(const struct reader *reader, const struct report_opt
 	bool gpu = report_gpu(reader);
 	char sql[2560];
 
-	snprintf(
-		sql, sizeof sql,
-		"SELECT coalesce(s.text, '(nameless)'), d.text, t.source, t.calls, t.total, t.self, t.total / t.calls, "
-		"t.least, t.most, t.self_device, t.device, t.device * 100.0 / w.device, t.device / t.calls, p.ns FROM "
-		"(SELECT name, domain, source, sum(calls) AS calls, sum(total) AS total, sum(self) AS self, "
-		"min(\"min\") AS least, max(\"max\") AS most, %s FROM range_totals WHERE" REPORT_STEP
-		"GROUP BY name, domain, source) t JOIN (SELECT nullif(%s, 0) AS device) w LEFT JOIN %s p ON p.name = "
-		"t.name AND p.domain IS t.domain AND p.source = t.source LEFT JOIN strings s ON s.id = t.name "
-		"LEFT JOIN strings d ON d.id = t.domain",
-		gpu ? DEVICE : NO_DEVICE, gpu ? REPORT_DEVICE_TIME : "NULL", gpu ? SPAN : NO_SPAN);
+	snprintf(sql, sizeof sql,
+		 "SELECT coalesce(s.text, '(nameless)'), d.text, t.source, t.calls, t.total, t.total * 100.0 / w.wall, "
+		 "t.self, t.total / t.calls, "
+		 "t.least, t.most, t.self_device, t.device, t.device * 100.0 / w.device, t.device / t.calls, p.ns FROM "
+		 "(SELECT name, domain, source, sum(calls) AS calls, sum(total) AS total, sum(self) AS self, "
+		 "min(\"min\") AS least, max(\"max\") AS most, %s FROM range_totals WHERE" REPORT_STEP
+		 "GROUP BY name, domain, source) t JOIN (SELECT nullif(%s, 0) AS device, (SELECT nullif(sum(duration), "
+		 "0) FROM steps WHERE" REPORT_STEP ") AS wall) w LEFT JOIN %s p ON p.name = "
+		 "t.name AND p.domain IS t.domain AND p.source = t.source LEFT JOIN strings s ON s.id = t.name "
+		 "LEFT JOIN strings d ON d.id = t.domain",
+		 gpu ? DEVICE : NO_DEVICE, gpu ? REPORT_DEVICE_TIME : "NULL", gpu ? SPAN : NO_SPAN);
 	return report_query(reader, options, &shape, sql);
 }
 
@@ -79,7 +82,7 @@ struct table *report_ranges_summary(const cJSON *summary, int64_t wall)
 		{"name", "RANGE", COLUMN_TEXT, COLUMN_ELASTIC},
 		{"calls", "CALLS", COLUMN_COUNT, 0},
 		{"total_ns", "TOTAL", COLUMN_DURATION, 0},
-		{"", "OF STEPS", COLUMN_PERCENT, COLUMN_TABLE_ONLY},
+		{"", "WALL %", COLUMN_PERCENT, COLUMN_OPTIONAL | COLUMN_TABLE_ONLY},
 		{"self_ns", "SELF", COLUMN_DURATION, 0},
 		{"self_device_ns", "SELF DEVICE", COLUMN_DURATION, COLUMN_OPTIONAL},
 		{"device_ns", "DEVICE TOTAL", COLUMN_DURATION, COLUMN_OPTIONAL},

@@ -25,6 +25,19 @@ struct report_options {
 	"copy_totals UNION ALL SELECT step, total FROM set_totals UNION ALL SELECT step, total FROM graph_totals) "    \
 	"WHERE" REPORT_STEP ")"
 
+/* The operators that are one call with their parent, by the rule that derive folds by (daemon/fold.h): pairs of one name on
+ * one thread, less those of parents that have another child, ranges included. `from`: a table of operators that has all
+ * that matter. Flag 2 is EVENT_FLAG_ASYNC, source 2 a range on no stack; "+" keeps the search for a parent on its id. */
+#define REPORT_FOLDED(from)                                                                                            \
+	"pair AS MATERIALIZED (SELECT c.id AS id, c.parent AS parent, c.self AS self, c.thread AS thread, c.step AS "  \
+	"step FROM " from " c JOIN " from " p ON p.id = c.parent WHERE +p.name = +c.name AND +p.thread = +c.thread "   \
+	"AND c.id IS NOT NULL AND NOT (c.flags | p.flags) & 2), "                                                      \
+	"crowd AS MATERIALIZED (SELECT parent FROM (SELECT parent FROM operators WHERE parent IN (SELECT parent FROM " \
+	"pair) AND NOT flags & 2 UNION ALL SELECT parent FROM ranges WHERE parent IN (SELECT parent FROM pair) AND "   \
+	"NOT flags & 2 AND source <> 2) GROUP BY parent HAVING count(*) > 1), "                                        \
+	"folded AS MATERIALIZED (SELECT id, parent, self, thread, step FROM pair WHERE parent NOT IN (SELECT parent "  \
+	"FROM crowd))"
+
 struct table *report_totals(const struct reader *reader, const struct report_options *options);
 struct table *report_steps(const struct reader *reader, const struct report_options *options);
 struct table *report_operators(const struct reader *reader, const struct report_options *options);
@@ -44,12 +57,18 @@ struct table *report_sessions(const struct reader *reader, const struct report_o
 struct table *report_losses(const struct reader *reader);
 struct table *report_collectors(const struct reader *reader);
 /* One row. `summary`, where there is one, knows the step time after the capture. */
+#define REPORT_COST_NOTE                                                                                               \
+	"  late steps: by how many the recording began later than asked,\n"                                            \
+	"  because not all of it was switched on in time"
 struct table *report_cost(const struct reader *reader, const cJSON *summary);
 /* The same from the summary alone. */
 struct table *report_cost_summary(const cJSON *summary);
-/* The rows of a summary. wall: ns of all recorded steps together, for the share of each; 0 = not known. */
-struct table *report_operators_summary(const cJSON *summary, int64_t wall);
+/* The rows of a summary, with the shares that the tables of the file have. wall: ns of all recorded steps together; 0 = not
+ * known. */
+struct table *report_operators_summary(const cJSON *summary);
 struct table *report_ranges_summary(const cJSON *summary, int64_t wall);
+/* Self time of all operators; -1: the summary does not tell. ns */
+int64_t report_self_cpu_summary(const cJSON *summary);
 struct table *report_steps_summary(const cJSON *summary);
 struct table *report_losses_summary(const cJSON *summary);
 
@@ -63,6 +82,10 @@ bool report_device_ran(const struct reader *reader, const char *collector);
 bool report_gpu(const struct reader *reader);
 /* Was a device simulated? */
 bool report_simulated(const struct reader *reader);
+/* Did CUPTI refuse to record all of these? kinds: a bit each, enum activity. */
+bool report_refused(const struct reader *reader, int64_t kinds);
+#define REPORT_COPIES (1ll << ACTIVITY_COPY)
+#define REPORT_SETS (1ll << ACTIVITY_SET)
 /* Bits of enum session_option of how CUPTI was used; 0 where it was not. */
 int64_t report_session_options(const struct reader *reader);
 /* Sums of all operators' self time on the host, and of all that the devices did; -1: not recorded. ns */
@@ -111,10 +134,10 @@ struct report_shape {
  * it has one, is the step. */
 struct table *report_query(const struct reader *reader, const struct report_options *options,
 			   const struct report_shape *shape, const char *sql);
-/* A table of a summary's list `key`, which tells how many there are in all where the list has but the first. Where `wall`
+/* A table of a summary's list `key`, which tells how many there are in all where the list has but the first. Where `whole`
  * (ns) is known, the column after `shared` shows the share of it that `shared` is. */
 struct table *report_summary(const struct column *columns, size_t count, const cJSON *summary, const char *key,
-			     size_t shared, int64_t wall);
+			     size_t shared, int64_t whole);
 /* A cell from a result column: integer, text, or empty for NULL. */
 void report_cell(struct table *table, size_t column, sqlite3_stmt *statement, int from);
 

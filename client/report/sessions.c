@@ -51,9 +51,13 @@ static void note_options(struct table *table, sqlite3_stmt *row)
 		{SESSION_REPLACED, "another client took the buffers over in mid-capture"},
 		{SESSION_HUNG, "a call of CUPTI did not return in time; the session was abandoned"},
 		{SESSION_CLOCK_STEPPED, "CUPTI's clock jumped or changed its rate"},
+		{SESSION_EXHAUSTED, "CUPTI gave no buffers back; switched off before the end"},
+		{SESSION_NO_FLUSH, "CUPTI refused to hand its buffers out; they were read where they lay"},
+		{SESSION_LEFT_ON, "CUPTI refused to switch it off"},
+		{SESSION_CLOCK_SILENT, "CUPTI's clock ceased to answer"},
 	};
 	int64_t options = sqlite3_column_int64(row, U_NOTES);
-	char text[512] = "";
+	char text[1024] = "";
 	size_t n = 0;
 
 	for (size_t i = 0; i < sizeof notes / sizeof *notes; i++)

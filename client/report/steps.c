@@ -39,7 +39,7 @@ static const struct column columns[] = {
 	[S_BUSY_SHARE] = {"device_busy_percent", "BUSY %", COLUMN_PERCENT, COLUMN_OPTIONAL},
 	[S_KERNELS] = {"kernels", "KERNELS", COLUMN_COUNT, COLUMN_OPTIONAL},
 	[S_COPIES] = {"copies", "COPIES", COLUMN_COUNT, COLUMN_OPTIONAL},
-	[S_SETS] = {"sets", "SETS", COLUMN_COUNT, COLUMN_OPTIONAL | COLUMN_SPARE},
+	[S_SETS] = {"sets", "MEMSETS", COLUMN_COUNT, COLUMN_OPTIONAL | COLUMN_SPARE},
 	[S_GRAPHS] = {"graphs", "GRAPHS", COLUMN_COUNT, COLUMN_OPTIONAL | COLUMN_SPARE},
 	[S_GAP] = {"largest_gap_ns", "LARGEST GAP", COLUMN_DURATION, COLUMN_OPTIONAL},
 	[S_OPERATORS] = {"operators", "OPERATORS", COLUMN_COUNT, COLUMN_SPARE},
@@ -61,6 +61,7 @@ struct table *report_steps(const struct reader *reader, const struct report_opti
 {
 	struct table *table = table_new(columns, S_COUNT);
 	bool gpu = report_gpu(reader);
+	bool copies = !report_refused(reader, REPORT_COPIES), sets = !report_refused(reader, REPORT_SETS);
 	bool graphs = gpu && report_session_options(reader) & SESSION_GRAPHS_WHOLE;
 	char sql[2048];
 	sqlite3_stmt *statement;
@@ -88,7 +89,8 @@ struct table *report_steps(const struct reader *reader, const struct report_opti
 				continue;
 			if (c == S_GRAPHS && !graphs)
 				continue;
-			if (device && !(collectors & 1 << COLLECTOR_CUPTI))
+			if ((device && !(collectors & 1 << COLLECTOR_CUPTI)) || (c == S_COPIES && !copies) ||
+			    (c == S_SETS && !sets))
 				table_set_absent(table, (size_t)c);
 			else if (c == S_BUSY_SHARE)
 				table_set_real(table, (size_t)c, sqlite3_column_double(statement, c));

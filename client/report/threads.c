@@ -1,5 +1,6 @@
 /* threads.c - who did it: what each thread of the process has recorded, and what it gave the devices to do. Counted here,
- * by a scan of each table: grouping a million rows by thread would sort them. */
+ * by a scan of each table: grouping a million rows by thread would sort them. Operators are counted as derive does, so that
+ * the threads' add up to those of the totals: one that is a call with its parent is not counted again. */
 #include "report.h"
 
 #include "../text.h"
@@ -7,6 +8,7 @@
 #include "proto/events.h"
 
 #include <sqlite3.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +27,7 @@ static const struct column columns[] = {
 
 #define FIGURES (sizeof columns / sizeof *columns)
 
+/* Or the operators of one name: of H_OPERATORS alone. */
 struct thread {
 	bool used;
 	int64_t id;
@@ -70,6 +73,13 @@ static struct thread *thread_of(struct threads *threads, int64_t id)
 	return thread;
 }
 
+/* In a broken file the sum may be none. */
+static void add(int64_t *sum, int64_t more)
+{
+	if (__builtin_add_overflow(*sum, more, sum))
+		*sum = more < 0 ? INT64_MIN : INT64_MAX;
+}
+
 /* Rows of a thread and a time: each counts in one column and, where there is one for it, adds its time to another. */
 static void count(const struct reader *reader, struct threads *threads, const char *sql, int64_t parameter, int column,
 		  int time)
@@ -83,8 +93,68 @@ static void count(const struct reader *reader, struct threads *threads, const ch
 		if (column)
 			thread->figures[column]++;
 		if (time)
-			thread->figures[time] += sqlite3_column_int64(statement, 1);
+			add(&thread->figures[time], sqlite3_column_int64(statement, 1));
 	}
+}
+
+/* Of the names more of which lie in `names` than the totals count, a list for SQL's IN; NULL where there are none. To be
+ * freed. They are few: that what is folded is looked for among them alone is what makes it quick. */
+static char *folded_names(const struct reader *reader, const struct report_options *options,
+			  const struct threads *names)
+{
+	sqlite3_stmt *statement = report_prepare(
+		reader, "SELECT name, sum(calls) FROM operator_totals WHERE" REPORT_STEP "GROUP BY name");
+	char *list = NULL;
+	size_t bytes;
+	FILE *text = NULL;
+
+	sqlite3_bind_int64(statement, 1, options->step);
+	while (report_next(reader, statement)) {
+		int64_t id = sqlite3_column_int64(statement, 0);
+		const struct thread *name = names->room ? slot(names, id) : NULL;
+
+		if (!name || !name->used || name->figures[H_OPERATORS] <= sqlite3_column_int64(statement, 1))
+			continue;
+		if (!text)
+			text = need(open_memstream(&list, &bytes));
+		else
+			fputc(',', text);
+		fprintf(text, "%lld", (long long)id);
+	}
+	if (text)
+		fclose(text);
+	return list;
+}
+
+static void count_operators(const struct reader *reader, struct threads *threads, const struct report_options *options)
+{
+	sqlite3_stmt *statement = report_prepare(reader, "SELECT thread, self, name FROM operators WHERE" REPORT_STEP);
+	struct threads names = {0};
+	char *list, *sql;
+
+	sqlite3_bind_int64(statement, 1, options->step);
+	while (report_next(reader, statement)) {
+		struct thread *thread = thread_of(threads, sqlite3_column_int64(statement, 0));
+
+		thread->figures[H_OPERATORS]++;
+		add(&thread->figures[H_SELF], sqlite3_column_int64(statement, 1));
+		thread_of(&names, sqlite3_column_int64(statement, 2))->figures[H_OPERATORS]++;
+	}
+	list = folded_names(reader, options, &names);
+	free(names.table);
+	if (!list)
+		return;
+	if (asprintf(&sql,
+		     "WITH few AS MATERIALIZED (SELECT step, flags, self, id, parent, name, thread FROM operators "
+		     "WHERE name IN (%s)), " REPORT_FOLDED("few") " SELECT thread FROM folded WHERE" REPORT_STEP,
+		     list) < 0)
+		need(NULL);
+	statement = report_prepare(reader, sql);
+	sqlite3_bind_int64(statement, 1, options->step);
+	while (report_next(reader, statement))
+		thread_of(threads, sqlite3_column_int64(statement, 0))->figures[H_OPERATORS]--;
+	free(sql);
+	free(list);
 }
 
 static int by_work(const void *a, const void *b)
@@ -128,8 +198,7 @@ struct table *report_threads(const struct reader *reader, const struct report_op
 
 	/* A window of time is no thread's step but the agent's own. */
 	count(reader, &threads, "SELECT thread FROM steps WHERE source <> ?1", STEP_SOURCE_DURATION, 0, 0);
-	count(reader, &threads, "SELECT thread, self FROM operators WHERE" REPORT_STEP, options->step, H_OPERATORS,
-	      H_SELF);
+	count_operators(reader, &threads, options);
 	count(reader, &threads, "SELECT thread FROM ranges WHERE" REPORT_STEP, options->step, H_RANGES, 0);
 	count(reader, &threads, "SELECT thread FROM marks WHERE" REPORT_STEP, options->step, H_MARKS, 0);
 	if (gpu)

@@ -30,7 +30,7 @@ static const struct column columns[] = {
 	[T_BUSY_SHARE] = {"device_busy_percent", "BUSY %", COLUMN_PERCENT, COLUMN_OPTIONAL},
 	[T_KERNELS] = {"kernels", "KERNELS", COLUMN_COUNT, 0},
 	[T_COPIES] = {"copies", "COPIES", COLUMN_COUNT, COLUMN_OPTIONAL},
-	[T_SETS] = {"sets", "SETS", COLUMN_COUNT, COLUMN_OPTIONAL | COLUMN_SPARE},
+	[T_SETS] = {"sets", "MEMSETS", COLUMN_COUNT, COLUMN_OPTIONAL | COLUMN_SPARE},
 	[T_GRAPHS] = {"graphs", "GRAPHS", COLUMN_COUNT, COLUMN_OPTIONAL},
 	[T_DEVICE] = {"device_ns", "DEVICE TIME", COLUMN_DURATION, COLUMN_OPTIONAL | COLUMN_SPARE},
 	[T_OPERATORS] = {"operators", "OPERATORS", COLUMN_COUNT, 0},
@@ -67,8 +67,14 @@ static void set_device(const struct reader *reader, struct table *table, const s
 	    "WHERE" REPORT_STEP,
 	    options->step);
 	set(reader, table, T_KERNELS, CALLS("kernel_totals"), options->step);
-	set(reader, table, T_COPIES, CALLS("copy_totals"), options->step);
-	set(reader, table, T_SETS, CALLS("set_totals"), options->step);
+	if (report_refused(reader, REPORT_COPIES))
+		table_set_absent(table, T_COPIES);
+	else
+		set(reader, table, T_COPIES, CALLS("copy_totals"), options->step);
+	if (report_refused(reader, REPORT_SETS))
+		table_set_absent(table, T_SETS);
+	else
+		set(reader, table, T_SETS, CALLS("set_totals"), options->step);
 	if (report_session_options(reader) & SESSION_GRAPHS_WHOLE)
 		set(reader, table, T_GRAPHS, CALLS("graph_totals"), options->step);
 	set(reader, table, T_DEVICE, "SELECT coalesce(" REPORT_DEVICE_TIME ", 0)", options->step);

@@ -1,0 +1,20 @@
+/* figure.h - times and lengths of a file, in a range in which the sum of a few is a number, too. What lies beyond stands in
+ * broken files alone: 73 years on either side of a capture. */
+#ifndef PROFD_CLIENT_FIGURE_H
+#define PROFD_CLIENT_FIGURE_H
+
+#include <stdint.h>
+
+#define FIGURE_LIMIT (INT64_C(1) << 61)
+
+static inline int64_t figure_time(int64_t ns)
+{
+	return ns < -FIGURE_LIMIT ? -FIGURE_LIMIT : ns > FIGURE_LIMIT ? FIGURE_LIMIT : ns;
+}
+
+static inline int64_t figure_length(int64_t ns)
+{
+	return ns < 0 ? 0 : figure_time(ns);
+}
+
+#endif

@@ -1,0 +1,21 @@
+/* folder.h - where --output names a folder: it is made, and the traces in it are named here. */
+#ifndef PROFD_CLIENT_FOLDER_H
+#define PROFD_CLIENT_FOLDER_H
+
+#include "capture.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Is it a folder, or would it be one? What is not there is where a / ends it. */
+bool folder_named(const char *output);
+/* Could it be made, and a file in it? 0 or a negative errno. Makes nothing. */
+int folder_possible(const char *output);
+/* Makes it where it is not there, and those above it. 0 or a negative errno. */
+int folder_make(const char *output);
+/* Says that it cannot be made, or written into. Returns the exit code. */
+int folder_refuse(const char *output, int error);
+/* The path of a capture's trace in it (NULL: in the current one), by the name that torch.profiler's handlers would give it. */
+void folder_file(const char *output, struct capture *capture, const char *format, char *path, size_t bytes);
+
+#endif

@@ -1,0 +1,107 @@
+/* recurring.c - see recurring.h. */
+#include "recurring.h"
+#include "report.h"
+
+#include "../text.h"
+
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What came more often in the window is no step, and sorting it takes long. */
+#define CALLS_MAX "50000"
+
+/* From a table: name, calls, first start, mean of the times between, mean of their squares; a name in several threads by the one
+ * with the most calls. */
+#define RECURRING_SQL(table, which)                                                                                    \
+	"WITH outer_ones AS (SELECT r.name, r.thread, r.start FROM " table " r LEFT JOIN " table                       \
+	" p ON p.id = r.parent WHERE r.name IN (SELECT name FROM " table " WHERE " which                               \
+	" GROUP BY name HAVING count(*) BETWEEN 3 AND " CALLS_MAX ") AND p.name IS NOT r.name), "                      \
+	"gaps AS (SELECT name, thread, start, start - lag(start) OVER (PARTITION BY name, thread ORDER BY start) AS "  \
+	"gap FROM outer_ones), each AS (SELECT name, count(*) AS calls, min(start) AS first, avg(gap) AS period, "     \
+	"avg(gap * 1.0 * gap) AS square FROM gaps GROUP BY name, thread HAVING count(*) >= 3) "                        \
+	"SELECT s.text, max(e.calls), e.first, e.period, e.square FROM each e JOIN strings s ON s.id = e.name "        \
+	"GROUP BY e.name"
+
+static bool begins(const char *name, const char *with)
+{
+	return strncmp(name, with, strlen(with)) == 0;
+}
+
+static enum recurring_kind kind_of_range(const char *name)
+{
+	static const char next[] = "__next__";
+	size_t n = strlen(name);
+
+	if (begins(name, "Optimizer.step#"))
+		return RECURRING_OPTIMIZER;
+	if (begins(name, "enumerate(DataLoader)#") && n >= sizeof next && strcmp(name + n - sizeof next + 1, next) == 0)
+		return RECURRING_BATCH;
+	return RECURRING_RANGE;
+}
+
+static void collect(const struct reader *reader, const char *sql, bool operators, struct recurrings *to)
+{
+	sqlite3_stmt *row = report_prepare(reader, sql);
+
+	while (report_next(reader, row)) {
+		const char *name = (const char *)sqlite3_column_text(row, 0);
+		struct recurring *one;
+
+		if (!name || !*name || begins(name, "Optimizer.zero_grad#"))
+			continue;
+		to->list = need(realloc(to->list, (to->count + 1) * sizeof *to->list));
+		one = &to->list[to->count++];
+		*one = (struct recurring){.kind = operators ? RECURRING_OPERATOR : kind_of_range(name),
+					  .name = need(strdup(name)),
+					  .calls = sqlite3_column_int64(row, 1),
+					  .first = sqlite3_column_int64(row, 2),
+					  .period = sqlite3_column_double(row, 3),
+					  .square = sqlite3_column_double(row, 4)};
+	}
+}
+
+/* How many names come as often as that, or a whole number of times as often? The window's edges may lie inside of an iteration,
+ * so that a large multiple of few says nothing. */
+static size_t explained(const struct recurrings *all, int64_t calls)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < all->count; i++) {
+		int64_t n = all->list[i].calls, k = (n + calls / 2) / calls;
+
+		count += k > 0 && llabs(n - k * calls) <= k && (k == 1 || 3 * k <= calls);
+	}
+	return count;
+}
+
+/* Most of what there is belongs to an iteration, once in each or several times. */
+static void find_usual(struct recurrings *all)
+{
+	size_t best = 0;
+
+	for (size_t i = 0; i < all->count; i++) {
+		int64_t calls = all->list[i].calls;
+		size_t count = explained(all, calls);
+
+		if (count > best || (count == best && calls > all->usual)) {
+			best = count;
+			all->usual = calls;
+		}
+	}
+}
+
+void recurring_find(const struct reader *reader, struct recurrings *ret)
+{
+	*ret = (struct recurrings){0};
+	collect(reader, RECURRING_SQL("ranges", "1"), false, ret);
+	collect(reader, RECURRING_SQL("operators", "scope = 0"), true, ret);
+	find_usual(ret);
+}
+
+void recurring_free(struct recurrings *recurrings)
+{
+	for (size_t i = 0; i < recurrings->count; i++)
+		free(recurrings->list[i].name);
+	free(recurrings->list);
+}

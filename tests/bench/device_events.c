@@ -305,7 +305,7 @@ int main(int argc, char **argv)
 	do
 		message = receive(connection, &fd);
 	while (message.head.type != MESSAGE_ARM);
-	if (segment_map(&segment, fd))
+	if (segment_map(&segment, fd, UINT64_MAX))
 		die("the segment cannot be mapped");
 	struct message_armed armed = MESSAGE_INIT(ARMED, armed);
 	armed.capture = message.arm.capture;

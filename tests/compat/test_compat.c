@@ -343,7 +343,7 @@ static void shared_memory(void **state)
 	LIES_AT(segment_header, record_start, 352);
 	LIES_AT(segment_header, record_end, 360);
 	LIES_AT(segment_header, lost, 384);
-	assert_int_equal(sizeof(((struct segment_header *)0)->lost), 16 * 32 * 8);
+	assert_int_equal(sizeof(((struct segment_header *)0)->lost), 32 * 64 * 8);
 	LIES_AT(segment_chunk, state, 0);
 	LIES_AT(segment_chunk, used, 4);
 	LIES_AT(segment_chunk, sequence, 8);

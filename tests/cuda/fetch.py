@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """fetch.py RELEASE... | all: CUPTI's headers and library of CUDA releases, from their PyPI wheels, into a cache.
 
-Prints one line a release: its name and a folder with include/ (cupti.h, cuda.h, generated_*_meta.h, ...) and lib/
+Prints one line a release: its name and a folder with include/ (cupti.h, cuda.h, generated_*_meta.h, crt/, ...) and lib/
 (libcupti.so.N). The folder is CACHE/cupti-RELEASE-VERSION, CACHE being $PROFD_CACHE, else ~/.cache/profd; whoever comes
-first makes it, the others wait. Needs pip only.
+first makes it, the others wait. Run it with the Python of a venv, as ./dev does: the system's Python may have no pip.
 """
 import fcntl
 import os
@@ -15,6 +15,9 @@ import tempfile
 import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+# crt/host_defines.h, which every release's headers include, is in a wheel of its own: macros for the compiler alone, the same
+# for all releases as far as a C compiler reads them. Before CUDA 13 it comes with nvcc, in wheels of 20 to 40 MB.
+CRT = "nvidia-cuda-crt==13.0.88"
 
 
 def cache_folder():
@@ -42,7 +45,7 @@ def wheel_suffix(release):
 def download(requirement, folder):
     command = [sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps",
                "--only-binary=:all:", "-d", str(folder), requirement]
-    for attempt in range(3):
+    for _ in range(3):
         if subprocess.run(command, stdout=sys.stderr, check=False).returncode == 0:
             return
     sys.exit(f"fetch.py: {requirement} could not be fetched from PyPI; is the network there?")
@@ -63,6 +66,20 @@ def unpack(wheel, target):
                     break
 
 
+def crt():
+    """The folder with include/crt/."""
+    folder = cache_folder() / CRT.replace("==", "-")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(f"{folder}.lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "include" / "crt" / "host_defines.h").exists():
+            with tempfile.TemporaryDirectory() as wheels:
+                download(CRT, wheels)
+                for wheel in pathlib.Path(wheels).glob("*.whl"):
+                    unpack(wheel, folder)
+    return folder
+
+
 def fetch(release):
     """The folder of one release."""
     cupti, runtime = releases()[release]
@@ -71,6 +88,8 @@ def fetch(release):
     with open(f"{folder}.lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if (folder / ".complete").exists():
+            if not (folder / "include" / "crt" / "host_defines.h").exists():  # a cache that was made without it
+                shutil.copytree(crt() / "include" / "crt", folder / "include" / "crt", dirs_exist_ok=True)
             return folder
         shutil.rmtree(folder, ignore_errors=True)
         with tempfile.TemporaryDirectory() as wheels:
@@ -79,6 +98,7 @@ def fetch(release):
             download(f"nvidia-cuda-runtime{suffix}=={runtime}", wheels)
             for wheel in pathlib.Path(wheels).glob("*.whl"):
                 unpack(wheel, folder)
+        shutil.copytree(crt() / "include" / "crt", folder / "include" / "crt", dirs_exist_ok=True)
         if not (folder / "include" / "cupti.h").exists() or not (folder / "include" / "cuda.h").exists():
             sys.exit(f"fetch.py: the wheels of {release} hold no cupti.h or cuda.h")
         (folder / ".complete").touch()

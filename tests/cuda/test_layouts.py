@@ -173,3 +173,17 @@ def test_releases_and_sizes_as_a_table(table, capsys):
             row = [f"{table.size(kind, name)}{'*' if name in ASKABLE else ' '}" for name in names]
             print(f"{kind:24}" + "".join(f"{cell:>6}" for cell in row))
         print(f"{len(table.fields)} fields of {len(table.read_kinds())} kinds, sizes of {len(table.kinds)} kinds")
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_headers_are_the_releases_own(release, tmp_path):
+    """A CUDA toolkit on this machine must not fill in for what the fetched folder lacks: another machine has none."""
+    folder = fetch.fetch(release)
+    source = tmp_path / "headers.c"
+    source.write_text("#include <cupti.h>\n#include <cuda.h>\n")
+    done = subprocess.run([os.environ.get("CC", "cc"), "-M", "-isystem", folder / "include", source], capture_output=True,
+                          text=True, check=True)
+    others = [path for path in done.stdout.replace("\\\n", " ").split()[1:]
+              if "cuda" in path and not path.startswith(str(folder)) or "/crt/" in path and not path.startswith(str(folder))]
+    assert not others, others
+    assert str(folder / "include" / "crt" / "host_defines.h") in done.stdout

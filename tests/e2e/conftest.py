@@ -14,6 +14,10 @@ import time
 
 import pytest
 
+# A shell that starts us in the background has SIGINT ignored, and whoever is started by us would inherit that.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("PROFD_BUILD", ROOT / "build"))
 WORKLOADS = ROOT / "tests" / "workloads"
@@ -42,6 +46,7 @@ class Profd:
         self.agent = BUILD / "lib" / "libprofd_agent.so"
         self.daemon_log = self.folder / "daemon.log"
         self.jobs = []
+        self.open_folders = []
         self.daemon = None
         # A user's own settings must not leak in, the sanitizers' must.
         self.env = {k: v for k, v in os.environ.items() if not k.startswith("PROFD_")}
@@ -125,6 +130,15 @@ class Profd:
         """The capture's SQLite file."""
         return self.store / "captures" / f"{capture_id.lstrip('u')}.db"
 
+    def for_all_users(self, *files):
+        """Copies of these files in a folder that every user can enter; where we are built they may be kept out of."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="profd-open-"))
+        self.open_folders.append(folder)
+        folder.chmod(0o755)
+        for file in files:
+            shutil.copy(file, folder)
+        return folder
+
     def close(self):
         crashed = []
         for job in self.jobs:
@@ -134,23 +148,31 @@ class Profd:
                 crashed.append(job.args)
             job.communicate()
         self.stop_daemon(signal.SIGTERM)
+        for folder in self.open_folders:
+            shutil.rmtree(folder, ignore_errors=True)
         assert not crashed, crashed
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "serial: measures, or fills the machine; runs alone, after those that share it")
 
 
 @pytest.fixture
 def matrix(request):
-    """The table of layouts and behaviours that is printed at the end."""
+    """put(behaviour, release, text) writes a cell of the table of layouts and behaviours that is printed at the end. Cells travel as
+    the test's properties: several processes may run the tests."""
     import gpu
-    config = request.config
-    if not hasattr(config, "profd_matrix"):
-        config.profd_matrix = gpu.Matrix()
-    return config.profd_matrix
+    return gpu.Matrix(lambda *cell: request.node.user_properties.append(("matrix", cell)))
 
 
-def pytest_terminal_summary(terminalreporter, config):
-    if hasattr(config, "profd_matrix"):
+def pytest_terminal_summary(terminalreporter):
+    reports = terminalreporter.stats.get("passed", []) + terminalreporter.stats.get("failed", [])
+    cells = [cell for report in reports if getattr(report, "when", "") == "call"
+             for name, cell in report.user_properties if name == "matrix"]
+    if cells:
+        import gpu
         terminalreporter.section("simulated CUPTI: layouts and behaviours")
-        for line in config.profd_matrix.lines():
+        for line in gpu.Matrix.lines(cells):
             terminalreporter.write_line(line)
 
 

@@ -124,18 +124,18 @@ def check_exact(db, said, steps):
 class Matrix:
     """What became of each layout and behaviour, for the summary at the end of the run."""
 
-    def __init__(self):
-        self.cells = {}
+    def __init__(self, put):
+        self.put = put
 
-    def put(self, behaviour, release, text):
-        self.cells[behaviour, release] = text
-
-    def lines(self):
-        behaviours = list(dict.fromkeys(b for b, _ in self.cells))
-        releases = [r for r in RELEASES if any(r == release for _, release in self.cells)]
+    @staticmethod
+    def lines(cells):
+        """The table's lines, of cells as (behaviour, release, text)."""
+        cells = {(behaviour, release): text for behaviour, release, text in cells}
+        behaviours = sorted({b for b, _ in cells})
+        releases = [r for r in RELEASES if any(r == release for _, release in cells)]
         if not releases:
             return
         width = max(len(b) for b in behaviours)
         yield " " * width + "".join(f"{r:>10}" for r in releases)
         for behaviour in behaviours:
-            yield f"{behaviour:<{width}}" + "".join(f"{self.cells.get((behaviour, r), ''):>10}" for r in releases)
+            yield f"{behaviour:<{width}}" + "".join(f"{cells.get((behaviour, r), ''):>10}" for r in releases)

@@ -3,14 +3,16 @@ import csv
 import io
 import json
 import os
+import pty
 import re
 import sqlite3
+import subprocess
 import time
 
 import pytest
 
 import fake_agent as fake
-from conftest import wait_for
+from conftest import BUILD, wait_for
 from shared_node import ALICE, BOB, CAROL, GROUP, as_user, error_of, needs_root, node, record_once
 
 pytestmark = needs_root
@@ -201,3 +203,29 @@ def test_the_priority_in_a_journal(node):
     node.start(environment=[("JOURNAL_STREAM", f"{facts.st_dev}:{facts.st_ino}")])
     as_user(BOB, lambda: fake.ask(node.socket, "trigger", **fake.trigger_fields(targets={"name": "none"})))
     wait_for(lambda: "<5>profd-daemon: audit: action=trigger outcome=no_such_target uid=61003" in node.journal(), 5, "the line")
+
+
+@pytest.mark.parametrize("options", [(), ("--verbose",)])
+def test_a_daemon_on_a_terminal(empty_profd, options):
+    """Who has started one by hand gets the audit lines on asking, not between their own; `profd audit` has them anyway."""
+    profd = empty_profd
+    ours, theirs = pty.openpty()
+    daemon = os.environ.get("PROFD_DAEMON", str(BUILD / "bin" / "profd-daemon"))
+    profd.daemon = subprocess.Popen([daemon, "--user", "--dir", str(profd.store), *options], env=profd.env,
+                                    stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    wait_for(lambda: profd.run("status", check=False).returncode == 0, 10, "the daemon")
+    job = profd.job(BUILD / "workloads" / "steps", "--step-ms=5")
+    profd.wait_steps(job.pid, 2)
+    profd.trigger(job.pid)
+    assert profd.run("audit").stdout.count("trigger") >= 1
+    profd.daemon.terminate()
+    profd.daemon.wait(20)
+    said = b""
+    try:
+        while part := os.read(ours, 65536):
+            said += part
+    except OSError:
+        pass  # the other end has been closed
+    os.close(ours)
+    assert (b"audit: action=trigger" in said) == bool(options), said

@@ -145,6 +145,11 @@ def test_steps_by_a_range(profd):
     # The step ends where the range ends, so the range is not cut.
     assert {r["name"]: r["calls"] for r in shown["ranges"]}["step"] == 3
     assert not [loss for loss in shown["losses"] if loss["count"]]
+    # When nobody looks for the range any more the process has no steps again, and no step time.
+    wait_for(lambda: profd.process(job.pid)["step_source"] == "none", 10, "the end of the range's steps")
+    row = profd.process(job.pid)
+    assert row["step"] >= 3 and row["step_ns"] is None, row
+    assert "has no steps but the" in profd.run("doctor", "--pid", job.pid).stdout
 
 
 def test_one_range_is_not_another(profd):
@@ -166,7 +171,7 @@ def test_several_processes_at_once(profd):
     for capture in answer["captures"]:
         check_steps(profd, capture)
     table = profd.run("trigger", "--job", "run7").stdout
-    assert "slowest" in table
+    assert "<-" not in table and "rank 0:" in table
 
 
 def test_triggers_again_and_again(profd):

@@ -1,5 +1,6 @@
 """The real client, daemon and agent over a program that steps: each way to say what is to be recorded, and when."""
 import json
+import re
 import signal
 import subprocess
 import time
@@ -62,7 +63,7 @@ def test_several_processes(profd):
         profd.wait_steps(job.pid)
     done = profd.run("trigger", "--job", "77", "--steps", 3)
     lines = done.stdout.splitlines()
-    assert [line.split()[0] for line in lines[1:4]] == ["0", "1", "2"] and lines[3].endswith("<- slowest")
+    assert [line.split()[0] for line in lines[1:4]] == ["0", "1", "2"]
     # One that is recorded already, one that is not there: the rest is recorded, and the exit code tells.
     held = profd.run("trigger", "--pid", jobs[0].pid, "--steps", 10000, "--no-wait").stdout.strip()
     answer = profd.json("trigger", "--pid", ",".join(str(j.pid) for j in jobs), codes=(8,))
@@ -152,3 +153,34 @@ def test_shapes_add_up(profd, torch_newest):
             so_far = added.setdefault(row["name"], [0, 0, 0])
             added[row["name"]] = [a + row[f] for a, f in zip(so_far, figures)]
         assert len(plain) > 50 and added == plain
+        answer = profd.show(capture, *step)
+        assert sum(t["operators"] for t in answer["threads"]) == answer["totals"]["operators"]
+
+
+def cells(text, heading):
+    """Of a table as people see it: the titles, and rows by name. Titles have two spaces between them."""
+    lines = text[text.index("\n" + heading):].splitlines()[2:]
+    titles = re.split(r"  +", lines[0].strip())
+    end = next(i for i, line in enumerate(lines) if not re.search(r"  +[0-9]", line) and i)
+    rows = [re.split(r"  +", line.strip()) for line in lines[1:end]]
+    return {row[0]: dict(zip(titles, row)) for row in rows}
+
+
+def test_one_share(profd, torch_newest):
+    """The share of an operator, and of a range, is the same one in `trigger` and in `show`, under the same title."""
+    job = profd.job(torch_newest, WORKLOADS / "train.py", "--model", "transformer", "--steps", 0, "--pad-ms", 20,
+                    stdout=subprocess.DEVNULL)
+    profd.wait_steps(job.pid, 3)
+    told = profd.run("trigger", "--pid", job.pid, "--steps", 2).stdout
+    shown = profd.run("show").stdout
+    for heading, title in (("Operators", "SELF CPU %"), ("Ranges", "WALL %")):
+        first, second = cells(told, heading), cells(shown, heading)
+        both = set(first) & set(second)
+        assert both and all(first[name][title] == second[name][title] for name in both), (told, shown)
+    line = re.search("Self CPU time total: .*", told)[0]
+    assert line in shown
+    answer = profd.json("show")
+    assert answer["totals"]["self_cpu_ns"] == sum(o["self_cpu_ns"] for o in answer["operators"])
+    shares = {o["name"]: o["self_cpu_percent"] for o in answer["operators"]}
+    for name, row in cells(told, "Operators").items():
+        assert abs(float(row["SELF CPU %"].rstrip("%")) - shares[name]) < 0.052

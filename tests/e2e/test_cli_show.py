@@ -44,7 +44,7 @@ def test_json(client, fake, capture):
     assert (names["aten::addmm"]["calls"], names["aten::addmm"]["self_cpu_ns"], names["aten::addmm"]["cpu_ns"]) == (3, 3000, 9000)
     assert [o["name"] for o in answer["operators"]] == ["aten::mm", "aten::addmm"]
     assert names["aten::mm"]["self_cpu_percent"] == 66.667
-    assert answer["ranges"][0] == {"name": "forward", "domain": "train", "source": "nvtx", "calls": 3, "total_ns": 15_000_000,
+    assert answer["ranges"][0] == {"name": "forward", "domain": "train", "source": "nvtx", "calls": 3, "total_ns": 15_000_000, "wall_percent": 50,
                                    "self_ns": 15_000_000, "average_ns": 5_000_000, "min_ns": 5_000_000, "max_ns": 5_000_000,
                                    "self_device_ns": None, "device_ns": None, "device_percent": None, "device_average_ns": None,
                                    "device_span_ns": None}
@@ -52,6 +52,23 @@ def test_json(client, fake, capture):
     assert answer["cost"]["step_before_ns"] == 10_000_000 and answer["cost"]["step_after_ns"] == 10_000_000
     assert answer["threads"][0]["name"] == "python3" and answer["threads"][0]["operators"] == 6
     assert {c["collector"]: c["on"] for c in answer["collectors"]} == {"steps": True, "nvtx": True, "torch": True, "shapes": False}
+
+
+def test_several(client, fake, lonely, folder, capture):
+    """Each in turn: tables one below the other, JSON an object a line; one that is not there does not hide the others."""
+    first = capture.finish()
+    other = CaptureFile(folder / "18.db", capture_id="18")
+    second = other.finish()
+    alone = [lonely.run("show", path) for path in (first, second)]
+    both = lonely.run("show", first, second)
+    assert both.returncode == 0, both.stderr
+    assert both.stdout == alone[0].stdout + "\n" + alone[1].stdout
+    lines = lonely.run("show", first, second, "--format", "json").stdout.splitlines()
+    assert [json.loads(line)["capture"]["capture_id"] for line in lines] == ["17", "18"]
+    assert lines[0] + "\n" == lonely.run("show", first, "--format", "json").stdout
+    done = lonely.run("show", folder / "none.db", second)
+    assert done.returncode == 3 and done.stderr.count("profd: ") == 1 and "capture 18" in done.stdout
+    assert lonely.run("show", first, second, "--format", "csv").returncode == 2
 
 
 def test_operators_are_the_totals_of_derive(client, fake, capture):
@@ -91,11 +108,32 @@ def test_shapes_are_folded_as_torch_does(client, fake, capture):
                      ("aten::mul", small): (1, 100, 900), ("aten::mul", large): (1, 800, 800), ("aten::sub", small): (1, 900, 900)}
 
 
+def test_threads_add_up_to_the_totals(client, fake, capture):
+    """An operator that is one call with its parent is no call of its thread either."""
+    for step, thread in ((1, 4242), (1, 7), (2, 7)):
+        outer = capture.operator("aten::copy_", 0, 900, 300, step, thread=thread)
+        middle = capture.operator("aten::copy_", 0, 600, 200, step, parent=outer, thread=thread)
+        capture.operator("aten::copy_", 0, 400, 400, step, parent=middle, thread=thread)
+        outer = capture.operator("aten::copy_", 0, 900, 100, step, thread=thread)
+        capture.operator("aten::copy_", 0, 300, 300, step, parent=outer, thread=thread)
+        capture.operator("aten::mm", 0, 500, 500, step, parent=outer, thread=thread)
+    name = capture.string("aten::copy_")
+    path = capture.finish()
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE operator_totals SET calls = calls * 3 / 5 WHERE name = ?", (name,))
+    fake.serve_file(path)
+    for line, counts in (([], {4242: 10, 7: 8}), (["--step", "1"], {4242: 6, 7: 4}), (["--step", "3"], {4242: 2, 7: 0})):
+        answer = json.loads(client.run("show", "17", "--format", "json", *line).stdout)
+        assert {t["thread"]: t["operators"] for t in answer["threads"] if t["operators"]} == {t: n for t, n in counts.items() if n}
+        assert sum(t["operators"] for t in answer["threads"]) == answer["totals"]["operators"]
+        assert sum(t["self_cpu_ns"] for t in answer["threads"]) == answer["totals"]["self_cpu_ns"]
+
+
 def test_tables(client, fake, capture):
     fake.serve_file(capture.finish())
     done = client.run("show", "17")
     assert done.returncode == 0 and done.stderr == ""
-    for text in ("Totals", "Steps", "Operators", "Ranges", "Threads", "Losses\n  none", "Cost of the capture", "aten::addmm", "told by optimizer"):
+    for text in ("Totals", "Steps", "Operators", "Ranges", "Threads", "Dropped or incomplete events\n  none", "Cost of the capture", "aten::addmm", "told by optimizer"):
         assert text in done.stdout, text
     assert len(client.run("show", "17", "--by", "operators", "--limit", "1").stdout) < len(done.stdout)
     assert "... and 1 more" in client.run("show", "17", "--by", "operators", "--limit", "1").stdout
@@ -207,3 +245,9 @@ def test_captures_are_sorted_and_limited(client, fake):
     lines = done.stdout.splitlines()
     assert len(lines) == 21 and lines[1].split()[0] == "29" and "--limit" in done.stderr
     assert len(json.loads(client.run("captures", "--format", "json").stdout)["captures"]) == 30
+
+
+def test_late_steps_are_explained(lonely, capture):
+    path = capture.finish()
+    for words in ((), ("--by", "cost")):
+        assert "late steps: by how many the recording began later" in lonely.run("show", path, *words).stdout

@@ -8,6 +8,7 @@ import pytest
 
 from cli import *  # noqa: F401,F403 (fixtures)
 from fake_daemon import END, Client, FakeDaemon, capture_row, error, process_row
+from make_capture import gpu_capture
 
 VERBS = "run env ps trigger cancel captures show export rm status doctor daemon help version".split()
 
@@ -69,7 +70,8 @@ def test_help_lists_every_verb(lonely):
     ("ps extra", ["extra"]),
     ("rm", ["usage"]),
     ("cancel", ["--all"]),
-    ("show 1 2", ["one word too many"]),
+    ("export 1 2", ["one word too many"]),
+    ("show 1 2 --format csv", ["CSV holds one table"]),
     ("show --sort-by speed", ["self_cpu_time_total", "cuda_time", "name is wanted"]),
     ("show --by kernel", ["kernels", "cost is wanted"]),
     ("run", ["usage"]),
@@ -230,3 +232,14 @@ def test_two_daemons_are_asked_and_merged(both):
     assert (done.returncode, done.stdout, done.stderr.count("matches")) == (0, "18\n", 0)
     system.answers["trigger"] = own.answers["trigger"]
     assert run("trigger", "--name", "x").returncode == 3
+
+
+def test_export_makes_the_folder(lonely, folder):
+    """As torch does; but not where there is nothing to be put there."""
+    gpu_capture(folder / "17.db")
+    done = lonely.run("export", folder / "17.db", "--output", f"{folder}/logs/job/")
+    assert done.returncode == 0 and os.path.dirname(done.stdout.strip()) == f"{folder}/logs/job" and os.path.exists(done.stdout.strip())
+    assert lonely.run("export", folder / "18.db", "--output", f"{folder}/more/job/").returncode == 3
+    assert not os.path.exists(folder / "more")
+    done = lonely.run("export", folder / "17.db", "--output", f"{folder}/17.db/job/")
+    assert done.returncode == 1 and "cannot be made or written: Not a directory" in done.stderr

@@ -158,7 +158,7 @@ def test_every_verb_and_option_is_offered(shell, empty_profd):
 
 def test_beginnings_and_choices(shell, empty_profd):
     assert set(shell.complete("profd tri")) == {"trigger"}
-    assert {re.sub("=$", "", w) for w in shell.complete("profd trigger --step")} == {"--steps", "--step-range", "--step-op"}
+    assert {re.sub("=$", "", w) for w in shell.complete("profd trigger --step")} == {"--steps", "--step-range", "--step-op", "--step-optimizer"}
     assert {"table", "json", "csv"} == values(shell.complete("profd ps --format "))
     assert {"kernels"} == values(shell.complete("profd show --by ker"))
     assert {"kernels"} == values(shell.complete("profd show --by=ker"))

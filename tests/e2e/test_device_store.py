@@ -160,6 +160,7 @@ class Random:
         any_launched = any(correlation in calls for correlation in groups)
         steps_by_order = sorted((order(correlation), c["step"]) for correlation, c in calls.items() if c["step"])
         launches, kept, unlaunched, doubtful = {}, [], collections.Counter(), collections.Counter()
+        first, last = self.steps[0][1], self.steps[-1][2]
         nearby = 0
         for correlation, operations in sorted(groups.items(), key=lambda item: order(item[0])):
             call = calls.get(correlation)
@@ -176,6 +177,13 @@ class Random:
                 if call and call["flags"] & d.DOUBTFUL:
                     doubtful[o["what"]] += 1
             if not step:
+                # What was launched before the recording, and reaches into it, is kept, and of no step.
+                for o in operations:
+                    if o["start"] is None or o["start"] + o["duration"] <= first or o["start"] >= last:
+                        continue
+                    before = (call["start"] < first if call else order(correlation) < inside[0] if inside else o["start"] < first)
+                    if before:
+                        kept.append(dict(o, step=None))
                 continue
             nearby = step
             for o in operations:
@@ -294,14 +302,15 @@ def check(db, capture):
             (row["step"], row["correlation"], row["device"], row["stream"], row["start"], row["duration"], row["range"])
             for row in db.execute(f"SELECT * FROM {view}"))
         expected = collections.Counter(
-            (o["step"], o["correlation"], o["device"], o["stream"], o["start"], o["duration"], launches[o["correlation"]]["range"])
-            for o in kept if o["what"] == what)
+            (o["step"], o["correlation"], o["device"], o["stream"], o["start"], o["duration"],
+             launches[o["correlation"]]["range"] if o["step"] else None) for o in kept if o["what"] == what)
         assert seen == expected, what
     check_ranges(db, capture, launches)
     check_totals(db, capture, kept)
-    check_steps(db, kept)
+    check_steps(db, capture, kept)
     losses = {(row["kind"], row["loss"]): row["count"] for row in db.execute("SELECT * FROM losses")}
-    for word, counted in (("unlaunched", unlaunched), ("doubtful", doubtful)):
+    earlier = collections.Counter(o["what"] for o in kept if not o["step"])
+    for word, counted in (("unlaunched", unlaunched), ("doubtful", doubtful), ("earlier", earlier)):
         assert {kind: n for (kind, loss), n in losses.items() if loss == word} == {KINDS[k]: n for k, n in counted.items() if n}
     flagged = sum(db.execute(f"SELECT count(*) FROM {view} WHERE flags & 4").fetchone()[0] for view in VIEWS.values())
     assert flagged == sum(len(l["operations"]) for l in launches.values() if l["call"] and l["call"]["flags"] & d.DOUBTFUL)
@@ -404,19 +413,25 @@ def check_totals(db, capture, kept):
     assert seen == expected
 
 
-def check_steps(db, kept):
+def check_steps(db, capture, kept):
+    """Time by interval, whenever it was launched; all else by launch."""
     rows = {(row["step"], row["device"], row["stream"]): row for row in db.execute("SELECT * FROM step_devices")}
-    groups = collections.defaultdict(list)
+    groups, inside = collections.defaultdict(list), collections.defaultdict(list)
     for o in kept:
-        groups[o["step"], o["device"], o["stream"]].append(o)
-        groups[o["step"], o["device"], -1].append(o)
-    assert rows.keys() == groups.keys()
-    for key, group in groups.items():
-        row = rows[key]
+        for stream in (o["stream"], -1):
+            if o["step"]:
+                groups[o["step"], o["device"], stream].append(o)
+            for step, start, end in capture.steps if o["start"] is not None else ():
+                first, last = o["start"], o["start"] + o["duration"]
+                if start <= first < end if first == last else first < end and last > start:
+                    inside[step, o["device"], stream].append((max(first, start), min(last, end), o["what"] in ("kernel", "graph")))
+    assert rows.keys() == groups.keys() | inside.keys()
+    for key in rows:
+        row, group, within = rows[key], groups[key], inside[key]
         intervals = [(o["start"], o["start"] + o["duration"]) for o in group if o["start"] is not None]
-        kernels = [(o["start"], o["start"] + o["duration"]) for o in group if o["start"] is not None and o["what"] in ("kernel", "graph")]
-        busy, gap, gap_start = union(intervals)
-        assert (row["busy"], row["gap"], row["gap_start"], row["kernel_busy"]) == (busy, gap, gap_start, union(kernels)[0]), key
+        busy, gap, gap_start = union([i[:2] for i in within])
+        kernel_busy = union([i[:2] for i in within if i[2]])[0]
+        assert (row["busy"], row["gap"], row["gap_start"], row["kernel_busy"]) == (busy, gap, gap_start, kernel_busy), key
         assert row["first"] == min((i[0] for i in intervals), default=None)
         assert row["last"] == max((i[1] for i in intervals), default=None)
         counts = [sum(o["what"] == what for o in group) for what in ("kernel", "copy", "set", "graph")]
@@ -616,7 +631,7 @@ def test_options(profd):
         with fake.connect(profd.socket) as connection:
             fake.send(connection, "trigger", **fake.trigger_fields(collectors=["steps", "cupti", "memory"], **more))
             packet, fds = agent.wait_for(fake.ARM)
-            assert len(packet) == 344 and struct.unpack_from("<II", packet, 336) == (bits, 0)
+            assert len(packet) == 480 and struct.unpack_from("<II", packet, 336) == (bits, 0)
             assert struct.unpack_from("<I", packet, 52)[0] == 0b110001
             agent.say(fake.DECLINED, struct.pack("<QII", struct.unpack_from("<Q", packet, 8)[0], 4, 0) + fake.text("no", 248))
             for fd in fds:

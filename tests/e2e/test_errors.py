@@ -97,10 +97,12 @@ def test_another_users_process(profd, tmp_path):
     for path in (profd.socket, profd.store):
         path.chmod(0o777)
 
+    client = profd.for_all_users(profd.client) / "profd"
+
     def other(*arguments):
-        return subprocess.run(["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups", str(profd.client),
+        return subprocess.run(["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups", str(client),
                                *map(str, arguments)], env={**profd.env, "HOME": "/nonexistent"}, capture_output=True,
-                              text=True)
+                              text=True, cwd="/")
     for line in (["trigger", "--pid", job.pid], ["show", capture], ["export", capture, "--output", "-"],
                  ["rm", capture], ["cancel", "--pid", job.pid]):
         done = other(*line)

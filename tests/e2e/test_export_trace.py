@@ -341,7 +341,7 @@ def test_losses_are_told(profd, tmp_path):
     ranges_lost = sum(row["count"] for row in exported["profd"]["losses"] if row["is_loss"] and row["kind"] == "range")
     assert recorded + ranges_lost == 2 * facts["ranges_per_step"]
     notes = [e["name"] for e in trace.events(exported, "i", "profd")]
-    assert f"profd: {lost} events were lost; see \"profd\" in the metadata" in notes
+    assert f"profd: {lost} events were dropped; see \"profd\" in the metadata" in notes
 
 
 def test_without_operators_it_says_why(profd, tmp_path):

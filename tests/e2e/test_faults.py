@@ -7,12 +7,9 @@ import sqlite3
 import subprocess
 import time
 
-import pytest
-
 from conftest import BUILD, wait_for
 
 STEPS = BUILD / "workloads" / "steps"
-EXITS = BUILD / "workloads" / "exits"
 THREADS = BUILD / "workloads" / "nvtx_threads"
 
 
@@ -132,36 +129,6 @@ def test_a_lost_client_loses_nothing(profd):
     found = wait_for(lambda: [c for c in profd.json("captures")["captures"] if c["status"] == "complete"], 20,
                      "the capture to complete without its client")
     assert found[0]["steps_recorded"] == 30
-
-
-ENDS = {"exit": 7, "_exit": 7, "return": 7, "abort": -signal.SIGABRT, "signal": -signal.SIGTERM,
-        "segv": -signal.SIGSEGV, "exec": 0, "fork": 7, "clone": 7, "vfork": 7, "thread": 7, "quit": 7}
-
-
-@pytest.mark.parametrize("mode", ENDS)
-def test_every_way_to_end_in_mid_capture(profd, mode):
-    """The same exit code and output as without us, in time; the capture keeps what it has."""
-    line = [EXITS, f"--mode={mode}", "--after=150", "--step-ms=10", "--code=7"]
-    plain = profd.job(*line, agent=False)
-    plain_out, plain_err = plain.communicate(timeout=60)
-    job = profd.job(*line)
-    profd.wait_steps(job.pid, 2)
-    client = follow(profd, "--pid", job.pid, "--steps", 100000, "--timeout", "20s")
-    out, err = job.communicate(timeout=60)
-    assert job.returncode == plain.returncode == ENDS[mode]
-    assert err == plain_err
-    drop = ("pid", "agent")
-    strip = lambda text: [{k: v for k, v in json.loads(line).items() if k not in drop} for line in text.splitlines()]
-    assert strip(out) == strip(plain_out)
-    answer, _ = client.communicate(timeout=30)
-    capture = json.loads(answer)["captures"][0]
-    assert capture["status"] == "incomplete", capture
-    assert capture["steps_recorded"] >= 10
-    calls = {r["name"]: r["calls"] for r in profd.show(capture["capture_id"])["ranges"]}
-    # A child steps on its own account, never into its parent's capture. Where another thread goes on stepping, its first
-    # steps are not yet taken for the process's: their ranges lie in one long step.
-    late = 17 if mode in ("thread", "quit") else 1
-    assert capture["steps_recorded"] <= calls["step"] <= capture["steps_recorded"] + late
 
 
 def test_dlclose_of_an_nvtx_user(profd):

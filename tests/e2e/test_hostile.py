@@ -14,7 +14,6 @@ import sqlite3
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
@@ -505,8 +504,7 @@ GROUP = 54321
 def system(empty_profd):
     """A daemon of the system's kind, whose socket everybody reaches. It alone sees a group profd of number GROUP."""
     profd = empty_profd
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="profd-open-"))
-    folder.chmod(0o755)
+    folder = profd.for_all_users(fake.__file__)
     groups = folder / "group"
     groups.write_text(pathlib.Path("/etc/group").read_text() + f"profd:x:{GROUP}:\n")
     profd.socket = folder / "profd.sock"
@@ -517,13 +515,12 @@ def system(empty_profd):
                                          str(groups), daemon, "--dir", str(profd.store), "--socket", str(profd.socket)],
                                         env=profd.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     wait_for(lambda: profd.run("status", check=False).returncode == 0, 10, "the daemon")
-    yield profd
-    shutil.rmtree(folder, ignore_errors=True)
+    return profd
 
 
 def as_stranger(profd, code, group=None):
     """What `code` gives in a process of the user nobody; last(op, **fields) asks the daemon."""
-    script = (f"import sys, json; sys.path.insert(0, {str(pathlib.Path(fake.__file__).parent)!r})\n"
+    script = (f"import sys, json; sys.path.insert(0, {str(profd.socket.parent)!r})\n"
               f"import fake_agent as fake\n"
               f"def last(op, **more): return fake.ask({str(profd.socket)!r}, op, **more)\nprint(json.dumps({code}))")
     groups = f"--groups={group}" if group else "--clear-groups"

@@ -223,7 +223,7 @@ def test_strangers(empty_profd):
                                             env=profd.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         wait_for(lambda: profd.run("status", check=False).returncode == 0, 10, "the daemon")
         assert metrics(profd).value("profd_processes") == 0
-        script = (f"import sys, json; sys.path.insert(0, {str(pathlib.Path(fake.__file__).parent)!r}); import fake_agent\n"
+        script = (f"import sys, json; sys.path.insert(0, {str(profd.for_all_users(fake.__file__))!r}); import fake_agent\n"
                   f"fds = []\nprint(json.dumps([fake_agent.ask({str(profd.socket)!r}, 'metrics', descriptors=fds), len(fds)]))")
         nobody = pwd.getpwnam("nobody").pw_uid
         done = subprocess.run(["setpriv", f"--reuid={nobody}", f"--regid={nobody}", "--clear-groups", sys.executable, "-c",

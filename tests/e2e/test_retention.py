@@ -91,8 +91,9 @@ def settle(profd, wanted, what="retention"):
 
 
 def as_user(profd, uid, *arguments):
-    return subprocess.run(["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups", str(profd.client),
-                           *arguments], env=profd.env, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+    client = profd.for_all_users(profd.client) / "profd"
+    return subprocess.run(["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups", str(client), *arguments],
+                          env=profd.env, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, cwd="/")
 
 
 def audit(profd):

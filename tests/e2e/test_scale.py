@@ -12,6 +12,8 @@ import pytest
 import fake_agent as fake
 from conftest import BUILD, wait_for
 
+pytestmark = pytest.mark.serial
+
 AGENTS = 200
 STRANGERS = 1500  # more than one user may have
 STRANGER = 61999
@@ -148,3 +150,25 @@ def test_one_users_connections_keep_nobody_else_from_triggering(system):
     wait_for(lambda: len(os.listdir(f"/proc/{system.daemon.pid}/fd")) < 100, 20, "the connections to be closed")
     os.kill(job.pid, signal.SIGTERM)
     assert job.wait(20) == 0
+
+
+def anonymous(pid):
+    """KiB of memory that is nobody else's."""
+    with open(f"/proc/{pid}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("RssAnon:"))
+
+
+def test_memory_of_many_captures_is_given_back_beside_one_that_goes_on(profd):
+    """A job that is always recorded does not make the daemon keep what fifty others took."""
+    steady = profd.job(BUILD / "workloads" / "steps", "--step-ms=20")
+    profd.wait_steps(steady.pid, 2)
+    profd.run("trigger", "--pid", steady.pid, "--steps", 100000, "--no-wait")
+    jobs = [profd.job(BUILD / "workloads" / "steps", "--step-ms=20") for _ in range(50)]
+    for job in jobs:
+        profd.wait_steps(job.pid, 2)
+    before = anonymous(profd.daemon.pid)
+    answer = profd.json("trigger", "--pid", ",".join(str(job.pid) for job in jobs), "--steps", 5)
+    assert all(capture["status"] == "complete" for capture in answer["captures"]) and len(answer["captures"]) == 50
+    wait_for(lambda: anonymous(profd.daemon.pid) < before + 4096, 10,
+             f"the heap: {anonymous(profd.daemon.pid) - before} KiB more than before it")
+    assert profd.process(steady.pid)["state"] == "recording"

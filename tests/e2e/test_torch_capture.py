@@ -269,7 +269,7 @@ def test_forked_workers_in_mid_capture(profd, torch):
     (["--loader", "--optimizers", 2], 40),
     (["--loader", "--accumulate", 4], 40),
     (["--accumulate", 4], 40),
-    (["--optimizers", 2], 80),  # nothing tells two optimizers from two steps but a loader
+    (["--optimizers", 2], 40),
 ], ids=lambda value: "-".join(map(str, value)).replace("--", "") or "plain" if isinstance(value, list) else str(value))
 def test_steps_are_counted(profd, torch, options, steps):
     hold = profd.folder / "hold"
@@ -375,3 +375,18 @@ def test_compiled_model(profd, torch_newest):
     counts = names(recorded(profd, capture))
     assert sum(n for name, n in counts.items() if name.startswith("Torch-Compiled Region")) == 3, counts
     assert counts["CompiledFunctionBackward"] == 3 and counts["aten::convolution"] >= 3
+
+
+def test_ranges_that_torch_makes_for_its_profiler_alone(profd, torch_newest):
+    """What docs/reading.md says of _RecordFunctionFast: no callback sees them while torch.profiler is not on."""
+    job = profd.job(torch_newest, WORKLOADS / "operators.py", "fast", "--step-ms=20", stderr=None)
+    profd.wait_steps(job.pid, 3, 90)
+
+    def names(at):
+        capture = profd.trigger(job.pid, "--at-step", at, "--steps", 5)
+        with sqlite3.connect(f"file:{profd.file(capture['capture_id'])}?mode=ro", uri=True) as db:
+            return dict(db.execute("SELECT text, count(*) FROM operators JOIN strings ON strings.id = operators.name "
+                                   "GROUP BY text"))
+
+    assert names(60) == {"aten::add": 5}
+    assert names(150) == {"aten::add": 5, "a fast range": 5}

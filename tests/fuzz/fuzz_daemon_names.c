@@ -6,14 +6,24 @@
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	names_reader(*argc, *argv);
+	return 0;
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	static struct names names;
 	static struct names_text text;
-	if (!names.timer)
+	static bool begun;
+	if (!begun)
 		names_begin(&names);
-	names.spent_ns = 0;
+	begun = true;
+	names.spent_ns = names.until = 0;
+	names.readers = 0;
 	char *mangled = malloc(n + 1);
 	if (!mangled)
 		return 0;

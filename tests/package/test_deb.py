@@ -50,7 +50,8 @@ def test_what_is_in_it(deb, members):
     for library in ("libc6 (>=", "libuv1", "libsqlite3-0", "libcjson1", "zlib1g"):
         assert library in depends, depends
     for path in ("/usr/bin/profd", "/usr/bin/profd-daemon", "/usr/lib/profd/libprofd_agent.so", "/usr/include/profd.h", "/etc/profd/profd.conf",
-                 "/etc/profd/conf.d/", "/usr/share/doc/profd/copyright", "/usr/share/doc/profd/changelog.Debian.gz", "/usr/share/man/man1/profd.1.gz",
+                 "/etc/profd/conf.d/", "/usr/share/doc/profd/copyright", "/usr/share/doc/profd/docs/containers.md",
+                 "/usr/share/doc/profd/changelog.Debian.gz", "/usr/share/man/man1/profd.1.gz",
                  "/usr/share/man/man8/profd-daemon.8.gz", "/usr/share/man/man5/profd.conf.5.gz", "/usr/lib/sysusers.d/profd.conf",
                  "/usr/lib/tmpfiles.d/profd.conf", "/usr/share/bash-completion/completions/profd"):
         assert path in members, f"{path} is missing"

@@ -23,9 +23,10 @@ class Client(threading.Thread):
     def run(self):
         while not self.stop.is_set() and len(self.troubles) < 3:
             line = ["profd", "trigger", "--pid", str(self.job.pid), "--steps", str(STEPS[self.endless]), "--format", "json"]
-            line += ["--repeat", "0"] if self.endless else []
+            # All of them, with a second segment for each that goes on, fit into what one user may have.
+            line += ["--max-bytes", "64M", *(["--repeat", "0"] if self.endless else [])]
             try:
-                done = self.machine.run(line, user="alice", check=False, timeout=200)
+                done = self.machine.run(line, user="alice", check=False, timeout=900)
             except Exception as error:
                 self.troubles.append(error)
                 return
@@ -37,8 +38,9 @@ class Client(threading.Thread):
             rows = json.loads(done.stdout)["captures"] if done.stdout.startswith("{") else []
             if self.endless:
                 # It was ended by `profd cancel`, and its last cycle with it.
-                last = rows.pop() if done.returncode == 5 and rows[-1]["status"] != "complete" else None
-                good = self.stop.is_set() and last and last["reason_code"] == "cancelled"
+                last = rows.pop() if done.returncode in (1, 5) and rows[-1]["status"] != "complete" else None
+                # Between two cycles there is none.
+                good = self.stop.is_set() and (not last or last["reason_code"] == "cancelled")
             else:
                 good = done.returncode == 0 and len(rows) == 1
             if not good:

@@ -183,6 +183,49 @@ def test_restart_while_recording(machine):
             assert {row["collector"] for row in shown["collectors"] if row["on"]} == {"steps", "nvtx"}
 
 
+def leave(machine, job, kill):
+    """A job is recorded while the daemon is stopped, and ends; then the daemon is killed. Returns the capture as the next daemon
+    has it. `kill`: in mid-capture, else it has recorded all its steps."""
+    before = machine.unit("MainPID")
+    machine.run(["kill", "-STOP", before])
+    time.sleep(0.3 if kill else 2.5)
+    job.kill()
+    machine.run(["kill", "-KILL", before])
+    wait_restarted(machine, before)
+
+    def row():
+        (capture,) = machine.json("captures", user="alice")["captures"]
+        return capture if capture["status"] in ("complete", "incomplete") else None
+
+    return machine.wait(row, 20, "the capture to be taken in")
+
+
+def test_a_job_that_ends_while_no_daemon_runs(machine):
+    """The service manager keeps the segments: what lies there is nobody's loss."""
+    job = machine.job(machine.workload("steps"), "--step-ms=10", user="alice")
+    machine.run(["profd", "trigger", "--pid", str(job.pid), "--steps", "150", "--no-wait"], user="alice")
+    wait_recording(machine, [job])
+    machine.wait(lambda: machine.unit("NFileDescriptorStore") == "1", 10, "the segment to be kept")
+    capture = leave(machine, job, kill=False)
+    assert (capture["status"], capture["steps_recorded"], capture["lost"]) == ("complete", 150, 0), capture
+    shown = machine.json("show", capture["capture_id"], user="alice")
+    assert {row["name"]: row["calls"] for row in shown["ranges"]} == {"step": 150, **{f"work {i}": 150 for i in range(4)}}
+    machine.wait(lambda: machine.unit("NFileDescriptorStore") == "0", 10, "the segment to be given back")
+
+
+def test_a_job_that_is_killed_while_no_daemon_runs(machine):
+    job = machine.job(machine.workload("steps"), "--step-ms=10", user="alice")
+    machine.run(["profd", "trigger", "--pid", str(job.pid), "--steps", "10000", "--no-wait"], user="alice")
+    wait_recording(machine, [job])
+    machine.wait(lambda: machine.unit("NFileDescriptorStore") == "1", 10, "the segment to be kept")
+    capture = leave(machine, job, kill=True)
+    assert capture["status"] == "incomplete" and capture["reason_code"] == "died", capture
+    assert f"after {capture['steps_recorded']} of 10000 steps" in capture["reason"]
+    shown = machine.json("show", capture["capture_id"], user="alice")
+    calls = {row["name"]: row["calls"] for row in shown["ranges"]}
+    assert capture["steps_recorded"] > 20 and calls["step"] >= capture["steps_recorded"]
+
+
 def test_stop_with_captures_under_way(machine):
     """They are left to their agents; the daemon that somebody starts later takes them in."""
     jobs = [machine.job(machine.workload("steps"), "--step-ms=10", user="alice") for _ in range(3)]
@@ -231,6 +274,8 @@ def test_a_daemon_of_ones_own(machine):
         client = machine.popen(["profd", "trigger", "--pid", str(job.pid), "--steps", "150", "--format", "json"], user="alice",
                                env=env)
         machine.wait(lambda: row()["state"] == "recording", 20, "the recording")
+        machine.wait(lambda: "=1" in machine.run("systemctl --user show profd.service --property NFileDescriptorStore",
+                                                 user="alice", env=env).stdout, 10, "the segment to be kept")
         machine.run("systemctl --user restart profd.service", user="alice", env=env)
         (capture,), _ = captured(client)
         assert (capture["status"], capture["steps_recorded"], capture["lost"]) == ("complete", 150, 0)

@@ -40,6 +40,7 @@
  *   replace=N | 200ms       from the N-th request or completion on (or so long after the first) another client has registered its
  *                           callbacks: buffers that were ours go to it
  *   foreign=N               before each N-th buffer one is handed out that the client never gave
+ *   streams=N               EnableAndDump tells of N streams more than there are
  *   device_records=N        how many operations may be unfinished: others get start = end = 0
  *   zero=N                  each N-th kernel has start = end = 0
  *   early=N, early_by=5us   each N-th kernel begins so long before the call that launches it

@@ -118,7 +118,7 @@ static void begin(const char *step_range, uint64_t bytes, uint32_t chunk_bytes)
 	struct collector_request request = {1u << COLLECTOR_NVTX, ++generation, step_range, "", 0};
 	assert_int_equal(segment_create(&daemon_side, generation, bytes, chunk_bytes), 0);
 	assert_int_equal(segment_provide(&daemon_side, LIMIT_CHUNKS, LIMIT_STRINGS_BYTES), 0);
-	assert_int_equal(segment_map(&agent_side, dup(daemon_side.fd)), 0);
+	assert_int_equal(segment_map(&agent_side, dup(daemon_side.fd), UINT64_MAX), 0);
 	assert_int_equal(sink_prepare(&agent_side, generation, 0), 0);
 	assert_int_equal(collector_nvtx.arm(&request, sentence, sizeof sentence), 0);
 	assert_int_equal(collector_nvtx.start(&request, sentence, sizeof sentence), 0);
@@ -420,6 +420,13 @@ static void test_step_range(void **state)
 	assert_true(step_range_pop(5));
 	assert_true(step_range_pop(0));
 	assert_false(step_range_pop(0));
+	/* Of those that lie in each other the outermost. */
+	step_range_push(0, 1);
+	step_range_push(0, 1);
+	step_range_push(0, 0);
+	assert_false(step_range_pop(0));
+	assert_false(step_range_pop(0));
+	assert_true(step_range_pop(0));
 	/* Deeper than is followed: the outer one is still found. */
 	step_range_push(0, 1);
 	for (int i = 0; i < 1000; i++)

@@ -76,7 +76,7 @@ static void begin(uint64_t bytes, uint32_t chunk_bytes, uint64_t max_events)
 	assert_int_equal(segment_provide(&consumer, consumer.chunk_count, 1 << 20), 0);
 	int fd = dup(consumer.fd);
 	assert_true(fd >= 0);
-	assert_int_equal(segment_map(&producer, fd), 0);
+	assert_int_equal(segment_map(&producer, fd, UINT64_MAX), 0);
 	range_count = operator_count = mark_count = thread_count = step_count = 0;
 	assert_int_equal(sink_prepare(&producer, ++generation, max_events), 0);
 }
@@ -621,6 +621,52 @@ static void test_recorded_and_lost_is_produced(void **state)
 	done();
 }
 
+static void *leave_open(void *unused)
+{
+	(void)unused;
+	push("left open", 5);
+	push("closed", 6);
+	pop(8);
+	return NULL;
+}
+
+static void *sweep_thread(void *unused)
+{
+	(void)unused;
+	sink_sweep(20);
+	return NULL;
+}
+
+static void test_threads_that_are_no_more(void **state)
+{
+	(void)state;
+	begin(64 << 20, LIMIT_CHUNK_BYTES, 0);
+	sink_begin(1);
+	uint64_t bytes = 0;
+	for (int i = 0; i < 200; i++) {
+		pthread_t thread;
+		assert_int_equal(pthread_create(&thread, NULL, leave_open, NULL), 0);
+		pthread_join(thread, NULL);
+		assert_int_equal(pthread_create(&thread, NULL, sweep_thread, NULL), 0);
+		pthread_join(thread, NULL);
+		if (i == 0)
+			bytes = sink_bytes();
+	}
+	/* Nothing waits for ranges that nobody can end. */
+	assert_int_equal(sink_open_count(), 0);
+	assert_true(sink_bytes() < bytes * 2);
+	finish_at(30);
+	sink_release();
+	segment_deinit(&producer);
+	consume_full();
+	assert_int_equal(range_count, 400);
+	assert_int_equal(lost(LOSS_CLIPPED, EVENT_RANGE), 200);
+	assert_int_equal(find(5)->duration, 15);
+	assert_int_equal(find(5)->head.flags & EVENT_FLAG_CLIPPED, EVENT_FLAG_CLIPPED);
+	assert_int_equal(find(6)->duration, 2);
+	done();
+}
+
 static void test_a_fork_child_is_dead(void **state)
 {
 	(void)state;
@@ -668,6 +714,7 @@ int main(void)
 		cmocka_unit_test(test_step_of_a_time),
 		cmocka_unit_test(test_device_records_have_no_step_yet),
 		cmocka_unit_test(test_recorded_and_lost_is_produced),
+		cmocka_unit_test(test_threads_that_are_no_more),
 		cmocka_unit_test(test_a_fork_child_is_dead),
 	};
 	return cmocka_run_group_tests(tests, setup, NULL);

@@ -177,7 +177,7 @@ static void test_hard_capture(void **state)
 	assert_int_equal(count(json, "e"), 20 + 4);
 	assert_int_equal(count(json, "X"), 6 + 2 + 2 + 16);
 	assert_int_equal(count(json, "i"), 2);
-	find(json, "profd: 5 events were lost; see \"profd\" in the metadata", "i");
+	find(json, "profd: 5 events were dropped; see \"profd\" in the metadata", "i");
 	assert_true(number_of(cJSON_GetObjectItem(json, "distributedInfo"), "rank") == 3);
 	cJSON_Delete(json);
 }

@@ -94,8 +94,8 @@ static void test_summaries(void **state)
 		"\"kernels_total\":3,\"copies\":[{\"kind\":\"DtoH\",\"calls\":2,\"bytes\":2000,\"total_ns\":500},"
 		"{\"kind\":\"HtoD\",\"calls\":0,\"bytes\":0,\"total_ns\":0}],\"sets\":{\"calls\":1,\"bytes\":7,\"total_"
 		"ns\":0},"
-		"\"operators\":[{\"name\":\"o\",\"calls\":1,\"self_cpu_ns\":25,\"cpu_ns\":30,\"self_device_ns\":null}]"
-		"}");
+		"\"operators\":[{\"name\":\"o\",\"calls\":1,\"self_cpu_ns\":25,\"cpu_ns\":30,\"self_device_ns\":null}],"
+		"\"self_cpu_ns\":50}");
 	char *text;
 
 	(void)state;
@@ -105,14 +105,20 @@ static void test_summaries(void **state)
 	free(text);
 	/* What has taken no time has no bandwidth. */
 	text = printed(report_copies_summary(summary));
-	assert_string_equal(text, "COPY OR SET  CALLS      BYTES   TOTAL  BANDWIDTH\n"
-				  "DtoH             2  1.953 KiB  500 ns  4.00 GB/s\n"
-				  "Memset           1        7 B    0 ns          -\n");
+	assert_string_equal(text, "COPY OR MEMSET  CALLS      BYTES   TOTAL  BANDWIDTH\n"
+				  "DtoH                2  1.953 KiB  500 ns  4.00 GB/s\n"
+				  "Memset              1        7 B    0 ns          -\n");
 	free(text);
 	/* Without a device its columns are not there. */
-	text = printed(report_operators_summary(summary, 100));
-	assert_string_equal(text, "OPERATOR  CALLS  SELF CPU  OF STEPS  CPU TOTAL\n"
-				  "o             1     25 ns     25.0%      30 ns\n");
+	text = printed(report_operators_summary(summary));
+	assert_string_equal(text, "OPERATOR  CALLS  SELF CPU  SELF CPU %  CPU TOTAL\n"
+				  "o             1     25 ns       50.0%      30 ns\n");
+	free(text);
+	/* What a daemon of an older release does not tell has no share. */
+	cJSON_DeleteItemFromObject(summary, "self_cpu_ns");
+	text = printed(report_operators_summary(summary));
+	assert_string_equal(text, "OPERATOR  CALLS  SELF CPU  CPU TOTAL\n"
+				  "o             1     25 ns      30 ns\n");
 	free(text);
 	cJSON_Delete(summary);
 }

@@ -352,7 +352,7 @@ static void test_lines(void **state)
 	(void)state;
 	said(unit_of(one, 1, ""), 7, "train (pid 5)", "recorded, capture 17: step 20.00 ms, device busy not recorded");
 	said(unit_of(ranks, 3, "77"), 8, "train of ann (job 77, 3 ranks)",
-	     "recorded, captures u9 to u11: step 21.00 ms (slowest: rank 1, 24.00 ms), device busy 80.0% to 87.5%; "
+	     "recorded, captures u9 to u11: step 21.00 ms (20.00 ms to 24.00 ms), device busy 80.0% to 87.5%; "
 	     "1.20x the median of its 5 snapshots");
 	unit = unit_of(mixed, 2, "77");
 	cJSON_AddItemToArray(unit.deleted, cJSON_CreateString("1"));

@@ -178,8 +178,8 @@ static size_t derived_rows(struct store *store, const struct log *log, bool in_m
 	struct derived derived;
 	struct store_batch batch = {0};
 	assert_int_equal(store_create(store, folder_fd, folder, ++number), 0);
-	totals_init(&totals);
-	device_init(&device, folder_fd);
+	totals_init(&totals, NULL);
+	device_init(&device, folder_fd, NULL);
 	totals_chunk(&totals, 5, 1);
 	for (size_t i = 0; i < log->count; i++) {
 		assert_int_equal(store_batch_add(&batch, &log->events[i]), 0);
@@ -276,7 +276,7 @@ static void test_disorder_is_seen(void **state)
 {
 	struct totals totals;
 	(void)state;
-	totals_init(&totals);
+	totals_init(&totals, NULL);
 	totals_chunk(&totals, 5, 3);
 	totals_chunk(&totals, 6, 2);
 	totals_chunk(&totals, 5, 4);
@@ -297,11 +297,11 @@ static void test_bounds(void **state)
 					     .parent = 1,
 					     .depth = 60000} };
 	(void)state;
-	totals_init(&totals);
+	totals_init(&totals, NULL);
 	totals_add(&totals, &event);
 	assert_true(totals.incomplete);
 	totals_deinit(&totals);
-	totals_init(&totals);
+	totals_init(&totals, NULL);
 	event.operator.depth = 0;
 	for (uint32_t i = 0; i < 200000 && !totals.incomplete; i++) {
 		event.operator.thread = i;
@@ -330,8 +330,8 @@ static void test_threads_are_merged(void **state)
 	struct store_batch batch = {0};
 	(void)state;
 	assert_int_equal(store_create(&store, folder_fd, folder, ++number), 0);
-	totals_init(&totals);
-	device_init(&device, folder_fd);
+	totals_init(&totals, NULL);
+	device_init(&device, folder_fd, NULL);
 	put_thread(&batch, 7, 1, 0x1000, 0);
 	put_thread(&batch, 8, 2, 0x2000, 0);
 	put_thread(&batch, 7, 0, 0, 3);
@@ -374,6 +374,35 @@ static int remove_folder(void **state)
 	return rmdir(folder);
 }
 
+/* Threads of which each has one deep record take what one record takes; where even that is too much SQL is asked. */
+static void test_deep_threads(void **state)
+{
+	(void)state;
+	struct totals totals;
+	for (uint64_t most = 64u << 20; most; most = most == 64u << 20 ? 1 << 20 : 0) {
+		struct memory memory = {.most = most};
+		totals_init(&totals, &memory);
+		for (uint32_t i = 1; i <= 60000; i++) {
+			union event_any event = {.operator= {.head = {sizeof event.operator, EVENT_OPERATOR, 0, 1},
+							     .start = i,
+							     .duration = 10,
+							     .id = i,
+							     .parent = 7,
+							     .name = 1,
+							     .thread = i,
+							     .depth = 1023} };
+			totals_add(&totals, &event);
+		}
+		totals_end(&totals);
+		assert_true(memory.used <= most && memory.used < 32u << 20);
+		assert_true(totals.incomplete == (most == 1 << 20));
+		if (!totals.incomplete)
+			assert_true(totals.table && totals.count == 1);
+		totals_deinit(&totals);
+		assert_true(memory.used == 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -382,6 +411,7 @@ int main(void)
 		cmocka_unit_test(test_disorder_is_seen),
 		cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_threads_are_merged),
+		cmocka_unit_test(test_deep_threads),
 	};
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

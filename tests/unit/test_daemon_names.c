@@ -27,6 +27,13 @@ static void reads(const char *mangled, const char *whole, const char *brief)
 		fail_msg("%s: %.*s", whole, (int)n, text.text + from);
 }
 
+/* As for the next capture. */
+static void again(void)
+{
+	names_end(&names);
+	names_begin(&names);
+}
+
 static void test_names(void **state)
 {
 	(void)state;
@@ -109,18 +116,22 @@ static void test_endless(void **state)
 	(void)state;
 	char name[400];
 	endless(name);
-	uint64_t before = clock_thread();
+	uint64_t before = names.spent_ns, refused = names.refused;
 	assert_false(names_demangle(&names, name, &text));
-	uint64_t took = clock_thread() - before;
+	uint64_t took = names.spent_ns - before;
 	assert_true(took > 5000000 && took < 500000000);
-	/* And after it the next is read as ever. */
+	assert_true(names.refused == refused + 1);
+	/* And after it the next is read as ever, by the same reader. */
 	reads("_Z4gemmPf", "gemm(float*)", "gemm");
+	assert_int_equal(names.readers, 1);
 	/* One capture's names have a second in all. */
 	for (int i = 0; i < 200 && names.spent_ns < NAMES_BUDGET_NS; i++)
 		names_demangle(&names, name, &text);
 	assert_true(names.spent_ns < NAMES_BUDGET_NS + 500000000u);
+	refused = names.refused;
 	assert_false(names_demangle(&names, "_Z4gemmPf", &text));
-	names.spent_ns = 0;
+	assert_true(names.refused == refused + 1);
+	again();
 }
 
 static void test_deep(void **state)
@@ -128,15 +139,77 @@ static void test_deep(void **state)
 	(void)state;
 	static const char *const parts[] = {"P",  "F",	"FP",	"I1aI", "N1aI", "X",   "LZ1f",	"DTcl", "St",
 					    "cv", "Dp", "1AIN", "A_",	"nx",	"PFv", "Z1fIJ", "S_",	"ng"};
-	char name[4200];
+	static char name[NAMES_MANGLED_BYTES + 100];
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-		repeat(name, 4096, "_Z1f", parts[i], "i");
+		repeat(name, NAMES_MANGLED_BYTES, "_Z1f", parts[i], "i");
 		names_demangle(&names, name, &text);
-		repeat(name, 4096, "_Z1fIX", parts[i], "E");
+		repeat(name, NAMES_MANGLED_BYTES, "_Z1fIX", parts[i], "E");
 		names_demangle(&names, name, &text);
 		repeat(name, sizeof name, "_Z1f", parts[i], "i");
 		assert_false(names_demangle(&names, name, &text));
+		again();
 	}
+}
+
+/* A right name for which the demangler wants an array of (references to template parameters) x (templates) on its stack. The
+ * substitution at its end counts all of them twice. */
+static void overflowing(char to[NAMES_MANGLED_BYTES], int references, int templates)
+{
+	static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+	char number[16] = "";
+	size_t at = sizeof number - 1;
+	for (int rest = 2 * references + 2 * templates; rest; rest /= 36)
+		number[--at] = digits[rest % 36];
+	struct {
+		const char *text;
+		int times;
+	} parts[] = {{"_Z1fIiEvPFv", 1}, {"RT_", references}, {"1aI", templates}, {"i", 1},
+		     {"E", templates},	 {"ES", 1},	      {number + at, 1},	  {"_", 1}};
+	size_t n = 0;
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		for (int k = 0; k < parts[i].times; k++)
+			n += (size_t)snprintf(to + n, NAMES_MANGLED_BYTES - n, "%s", parts[i].text);
+}
+
+static void test_stack(void **state)
+{
+	(void)state;
+	static char name[NAMES_MANGLED_BYTES];
+	overflowing(name, 80, 60);
+	assert_true(names_demangle(&names, name, &text));
+	static const int sizes[][2] = {{450, 320}, {500, 330}, {633, 475}};
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		uint64_t refused = names.refused;
+		unsigned readers = names.readers;
+		overflowing(name, sizes[i][0], sizes[i][1]);
+		assert_false(names_demangle(&names, name, &text));
+		assert_true(names.refused == refused + 1);
+		/* It cost a reader, and nothing else. */
+		reads("_Z4gemmPf", "gemm(float*)", "gemm");
+		assert_int_equal(names.readers, readers + 1);
+	}
+	/* No capture has readers without end. */
+	for (int i = 0; i < 20; i++)
+		assert_false(names_demangle(&names, name, &text));
+	assert_true(names.readers < 20);
+	assert_false(names_demangle(&names, "_Z4gemmPf", &text));
+	again();
+}
+
+/* A reader that was stopped, or killed, costs time and a name. */
+static void test_reader_that_ends(void **state)
+{
+	(void)state;
+	reads("_Z4gemmPf", "gemm(float*)", "gemm");
+	kill(names.reader, SIGSTOP);
+	uint64_t began = clock_monotonic();
+	assert_false(names_demangle(&names, "_Z4gemmPf", &text));
+	assert_true(clock_monotonic() - began < 20000000000u);
+	reads("_Z4gemmPf", "gemm(float*)", "gemm");
+	kill(names.reader, SIGKILL);
+	assert_false(names_demangle(&names, "_Z4gemmPf", &text));
+	reads("_Z4gemmPf", "gemm(float*)", "gemm");
+	again();
 }
 
 /* Output that doubles with every six bytes ends where no name is that long. */
@@ -189,7 +262,7 @@ static int begin(void **state)
 {
 	(void)state;
 	names_begin(&names);
-	return names.timer ? 0 : -1;
+	return 0;
 }
 
 static int end(void **state)
@@ -199,14 +272,17 @@ static int end(void **state)
 	return 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	names_reader(argc, argv);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_not_mangled),
 		cmocka_unit_test(test_short_of_anything),
 		cmocka_unit_test(test_endless),
 		cmocka_unit_test(test_deep),
+		cmocka_unit_test(test_stack),
+		cmocka_unit_test(test_reader_that_ends),
 		cmocka_unit_test(test_swelling),
 		cmocka_unit_test(test_threads),
 	};

@@ -59,7 +59,7 @@ static void sort(uint32_t count, uint32_t spread, size_t memory, int ascending)
 	uint32_t seed = 12345;
 	uint64_t sum = 0;
 	int fd = folder();
-	sorter_init(&sorter, fd, sizeof(struct record), memory, compare);
+	sorter_init(&sorter, fd, NULL, sizeof(struct record), memory, compare);
 	for (uint32_t i = 0; i < count; i++) {
 		seed = seed * 1664525u + 1013904223u;
 		uint32_t key = ascending ? i * (spread / (count + 1)) : (seed >> 8) % spread;
@@ -77,6 +77,32 @@ static void sort(uint32_t count, uint32_t spread, size_t memory, int ascending)
 	check_order(&sorter, count, spread, sum);
 	sorter_deinit(&sorter);
 	close(fd);
+}
+
+/* Where a user's memory is used up, by this or by other captures, portions are smaller, and the order is the same. */
+static void test_memory_used_up(void **state)
+{
+	(void)state;
+	for (uint64_t most = 0; most <= 400000; most += 200000) {
+		struct memory memory = {.most = most};
+		struct sorter sorter;
+		uint64_t sum = 0, largest = 0;
+		int fd = folder();
+		sorter_init(&sorter, fd, &memory, sizeof(struct record), 8 << 20, compare);
+		for (uint32_t i = 0; i < 300000; i++) {
+			uint32_t key = (i * 2654435761u) >> 8;
+			struct record record = {key, i, key * 31ull + i};
+			sum += record.check;
+			assert_int_equal(sorter_add(&sorter, &record), 0);
+			largest = memory.used > largest ? memory.used : largest;
+		}
+		assert_true(sorter.fd >= 0 && largest < 1000000);
+		assert_int_equal(sorter_rewind(&sorter), 0);
+		check_order(&sorter, 300000, 1u << 24, sum);
+		sorter_deinit(&sorter);
+		assert_true(memory.used == 0);
+		close(fd);
+	}
 }
 
 static void test_in_memory(void **state)
@@ -104,7 +130,7 @@ static void test_no_disk(void **state)
 	(void)state;
 	struct sorter sorter;
 	struct record record = {0};
-	sorter_init(&sorter, -1, sizeof record, 1024, compare);
+	sorter_init(&sorter, -1, NULL, sizeof record, 1024, compare);
 	int error = 0;
 	for (int i = 0; i < 1000 && !error; i++)
 		error = sorter_add(&sorter, &record);
@@ -120,6 +146,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_in_memory),
 		cmocka_unit_test(test_on_disk),
+		cmocka_unit_test(test_memory_used_up),
 		cmocka_unit_test(test_no_disk),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

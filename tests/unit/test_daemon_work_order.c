@@ -22,7 +22,7 @@ struct piece {
 
 static _Atomic int held;
 static _Atomic unsigned began;
-static char order[2 * MANY + 1];
+static char order[2 * MANY + 1]; /* and room for what ends it */
 
 /* Says that it has begun, and holds its thread until it may end. */
 static int64_t run(struct work *work)
@@ -76,6 +76,44 @@ static void test_who_comes_next(void **state)
 	work_outbox_deinit(&outbox);
 }
 
+/* All threads at the work of one owner, which does not end: each other owner's begins all the same, and it alone. */
+static void test_nobody_waits_for_another(void **state)
+{
+	(void)state;
+	struct work_outbox outbox;
+	struct work_pool pool;
+	struct piece many[MANY], others[4] = {{.name = 'b', .work = {.run = run, .owner = 2}},
+					      {.name = 'c', .work = {.run = run, .owner = 66}},
+					      {.name = 'B', .work = {.run = run, .owner = 2}},
+					      {.name = 'd', .work = {.run = run, .owner = 130}}};
+	memset(order, 0, sizeof order);
+	atomic_store(&held, 1);
+	atomic_store(&began, 0);
+	work_outbox_init(&outbox, wake, NULL);
+	assert_int_equal(work_pool_init(&pool, 2, &outbox), 0);
+	work_pool_may_grow(&pool);
+	for (int i = 0; i < MANY; i++) {
+		many[i] = (struct piece){.name = 'a', .work = {.run = run, .owner = 1}};
+		work_submit(&pool, &many[i].work);
+	}
+	wait_began(2);
+	for (unsigned i = 0, expected = 2; i < 4; i++) {
+		work_submit(&pool, &others[i].work);
+		expected += i != 2; /* who has one running waits for that, or for another thread */
+		wait_began(expected);
+	}
+	assert_string_equal(order, "aabcd");
+	usleep(50000);
+	assert_int_equal(atomic_load(&began), 5);
+	atomic_store(&held, -1000);
+	wait_began(MANY + 4);
+	for (int i = 0; i < 5000 && pool.running > 2; i++)
+		usleep(1000);
+	assert_int_equal(pool.running, 2);
+	work_pool_deinit(&pool);
+	work_outbox_deinit(&outbox);
+}
+
 /* What is not due is not taken for its owner's sake, and of one owner what came first comes first. */
 static void test_in_order(void **state)
 {
@@ -106,6 +144,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_who_comes_next),
+		cmocka_unit_test(test_nobody_waits_for_another),
 		cmocka_unit_test(test_in_order),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

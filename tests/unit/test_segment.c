@@ -89,7 +89,7 @@ static void sizes(void **state)
 	assert_int_equal(s.chunk_count, LIMIT_CHUNKS);
 	struct segment other;
 	int fd = dup(s.fd);
-	assert_int_equal(segment_map(&other, fd), 0);
+	assert_int_equal(segment_map(&other, fd, UINT64_MAX), 0);
 	segment_deinit(&other);
 	segment_deinit(&s);
 }
@@ -271,7 +271,7 @@ static void refuse(int fd)
 {
 	struct segment s = {.fd = -7};
 	assert_int_equal(segment_adopt(&s, fd), -EPROTO);
-	assert_int_equal(segment_map(&s, fd), -EPROTO);
+	assert_int_equal(segment_map(&s, fd, UINT64_MAX), -EPROTO);
 	assert_int_equal(s.fd, -7);
 	/* Not taken. */
 	assert_int_equal(close(fd), 0);
@@ -282,7 +282,7 @@ static void hostile_segments(void **state)
 	(void)state;
 	struct segment good;
 	create(&good, 8 * CHUNK);
-	_Alignas(64) unsigned char page[8192];
+	_Alignas(64) unsigned char page[32768];
 	memcpy(page, good.map, sizeof page);
 	struct segment_header *header = (struct segment_header *)page;
 	int64_t size = (int64_t)good.map_bytes;
@@ -380,7 +380,7 @@ static void two_processes(void **state)
 		int got[4];
 		unsigned n = 4;
 		if (socket_receive(pair[1], packet, sizeof packet, got, &n, 0) != 3 || n != 2 ||
-		    segment_map(&mine, got[0]) != 0 || status_map(got[1], &my_page) != 0)
+		    segment_map(&mine, got[0], UINT64_MAX) != 0 || status_map(got[1], &my_page) != 0)
 			_exit(1);
 		atomic_store(&my_page->steps, 123);
 		struct event_thread record = {.head = {sizeof record, EVENT_THREAD, 0, 0}, .thread = 7};

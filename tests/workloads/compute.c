@@ -59,7 +59,7 @@ int main(int argc, char **argv)
 			if (*until && access(until, F_OK) == 0)
 				break;
 		}
-		wait_until(next += step_time);
+		pace(&next, step_time);
 		step();
 	}
 	return 0;

@@ -2,14 +2,15 @@
  *
  *     cuda_steps [--steps=N] [--seconds=T] [--rate=R] [--kernels=K] [--streams=S] [--threads=T] [--duration-us=D]
  *                [--copies=C] [--copy-bytes=B] [--sets=M] [--async-alloc=A] [--graph=N] [--child=N] [--peer] [--sync=W]
- *                [--no-wait] [--lines] [--no-step]
+ *                [--no-wait] [--every=E] [--lines] [--no-step]
  *
  * Every step each of T threads (1) opens the NVTX range "step", and in "kernels" launches K kernels (4) on each of its S
  * streams (1), by turns of each kind, spin for D us (20); in "copies" C copies (1) of B bytes (4096) of each kind on its first
  * stream and M sets (1); A times (0) memory taken and given back in stream order; a captured graph of N kernels, one set and
  * one copy (0: none), of which a child graph holds --child more kernels; with --peer a copy to a second device. It ends with
  * waiting for its streams (--sync=stream), an event of each (event), or the context (context); or, with --no-wait, without:
- * then work of one step runs into the next ones, and what was copied is not checked. The step ends when all threads have come
+ * then work of one step runs into the next ones, and what was copied is not checked; --every=E: only each E-th step has
+ * kernels. The step ends when all threads have come
  * so far. R steps a second (0: as fast as it goes), until N (1e12), T seconds or SIGTERM. Thread 0 is the main thread.
  *
  * Prints a line of JSON at the end: steps, per_step and total (kernels, copies by kind with bytes, sets), by_name (kernels of
@@ -25,7 +26,7 @@
 enum { STREAMS_OF_THREAD = 16, MAX_THREADS = 32 };
 
 static struct options {
-	int kernels, streams, threads, copies, sets, async_alloc, graph, child, peer, wait, lines, stepping;
+	int kernels, streams, threads, copies, sets, async_alloc, graph, child, peer, wait, lines, stepping, every;
 	const char *sync;
 	size_t bytes;
 	uint64_t ns;
@@ -129,7 +130,7 @@ static void one_step(struct worker *w)
 	memset(calls, 0, sizeof calls);
 	nvtxRangePushA("step");
 	nvtxRangePushA("kernels");
-	for (int k = 0; k < options.kernels; k++)
+	for (int k = 0; k < options.kernels && w->step % (uint64_t)options.every == 0; k++)
 		for (int s = 0; s < w->stream_count; s++)
 			launch(w, k % KERNELS, s);
 	nvtxRangePop();
@@ -233,6 +234,7 @@ static void read_options(char **argv)
 				   .graph = (int)number(argv, "graph", 0),
 				   .child = (int)number(argv, "child", 0),
 				   .wait = 1,
+				   .every = (int)number(argv, "every", 1),
 				   .stepping = 1,
 				   .sync = argument(argv, "sync", "stream"),
 				   .bytes = (size_t)number(argv, "copy-bytes", 4096) & ~(size_t)3,

@@ -33,7 +33,7 @@ static void steps(long n)
 	for (long i = 0; i < n; i++) {
 		if (push)
 			push("step");
-		wait_until(next += step_time);
+		pace(&next, step_time);
 		if (pop)
 			pop();
 		step();

@@ -5,8 +5,10 @@
  *   CUPTI_OTHER_FILE=FILE      written when it ends: one line of JSON, kernels (that came), launches (API records), first, last
  *                              (smallest and largest correlation id of a kernel), foreign (buffers that are not its own), errors
  *
- * It registers callbacks, enables kernels and both APIs, and at the end flushes by force and disables what it enabled: without a
- * subscriber, and without clearing its buffers. */
+ *   CUPTI_OTHER_SUBSCRIBES=1   it subscribes first, and unsubscribes at the end
+ *
+ * It registers callbacks, enables kernels and both APIs, and at the end flushes by force and disables what it enabled: by the calls
+ * without a subscriber, as all profilers before CUDA 13.2, and without clearing its buffers. */
 #include "workload.h"
 
 #include <pthread.h>
@@ -22,7 +24,10 @@ static struct {
 	int (*cuptiActivityDisable)(int);
 	int (*cuptiActivityFlushAll)(uint32_t);
 	int (*cuptiActivityGetNextRecord)(uint8_t *, size_t, uint32_t **);
+	int (*cuptiSubscribe)(void **, void (*)(void *, int, uint32_t, const void *), void *);
+	int (*cuptiUnsubscribe)(void *);
 } cupti;
+static void *subscriber;
 
 static uint8_t *own[MOST];
 static atomic_uint own_count, foreign, errors;
@@ -70,6 +75,14 @@ static void completed(void *context, uint32_t stream, uint8_t *buffer, size_t by
 	}
 }
 
+static void called(void *data, int domain, uint32_t id, const void *what)
+{
+	(void)data;
+	(void)domain;
+	(void)id;
+	(void)what;
+}
+
 static void check(int result)
 {
 	errors += result != 0;
@@ -91,6 +104,10 @@ static void *work(void *library)
 	*(void **)&cupti.cuptiActivityDisable = dlsym(handle, "cuptiActivityDisable");
 	*(void **)&cupti.cuptiActivityFlushAll = dlsym(handle, "cuptiActivityFlushAll");
 	*(void **)&cupti.cuptiActivityGetNextRecord = dlsym(handle, "cuptiActivityGetNextRecord");
+	*(void **)&cupti.cuptiSubscribe = dlsym(handle, "cuptiSubscribe");
+	*(void **)&cupti.cuptiUnsubscribe = dlsym(handle, "cuptiUnsubscribe");
+	if (getenv("CUPTI_OTHER_SUBSCRIBES"))
+		check(cupti.cuptiSubscribe(&subscriber, called, NULL));
 	check(cupti.cuptiActivityRegisterCallbacks(requested, completed));
 	for (int i = 0; i < 3; i++)
 		check(cupti.cuptiActivityEnable(kinds[i]));
@@ -100,6 +117,8 @@ static void *work(void *library)
 	struct timespec nap = {0, 50000000};
 	nanosleep(&nap, NULL);
 	check(cupti.cuptiActivityFlushAll(1));
+	if (subscriber)
+		check(cupti.cuptiUnsubscribe(subscriber));
 	FILE *file = fopen(getenv("CUPTI_OTHER_FILE"), "w");
 	fprintf(file,
 		"{\"kernels\": %llu, \"launches\": %llu, \"first\": %u, \"last\": %u, \"foreign\": %u, \"errors\": "

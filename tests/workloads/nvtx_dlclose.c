@@ -53,7 +53,7 @@ int main(int argc, char **argv)
 			dlclose(library);
 		else
 			unmapped++;
-		wait_until(next += step_time);
+		pace(&next, step_time);
 		step();
 		n++;
 	}

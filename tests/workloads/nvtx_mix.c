@@ -133,7 +133,7 @@ int main(int argc, char **argv)
 	double next = seconds(), n = 0;
 	while (n < steps && !enough && seconds() < end) {
 		round_of_calls();
-		wait_until(next += step_time);
+		pace(&next, step_time);
 		step();
 		n++;
 	}

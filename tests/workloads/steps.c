@@ -1,8 +1,10 @@
 /* steps.c - a loop that steps, with deterministic work.
  *
- *     steps [--steps=N] [--step-ms=T] [--slow-ms=T] [--ranges=R] [--marks=M] [--seconds=S] [--no-step]
+ *     steps [--steps=N] [--step-ms=T] [--slow-ms=T] [--ranges=R] [--marks=M] [--seconds=S] [--begin=S]
+ *           [--no-step]
  *
  * After SIGUSR1 a step takes --slow-ms. Each step makes R profd ranges (`work 0`, `work 1`, ...) in one `step`, and M marks.
+ * --begin is the second of CLOCK_MONOTONIC at which the first step begins, so that several jobs step in time with each other.
  * --no-step leaves profd_step() out. Without the agent the calls are left out. Prints one line of JSON: steps, ranges and
  * marks of a step, and a checksum of the work, which nothing that watches may change. */
 #include "workload.h"
@@ -26,7 +28,7 @@ static void on_usr1(int signal)
 int main(int argc, char **argv)
 {
 	double steps = number(argv, "steps", 1e12), step_time = number(argv, "step-ms", 5) * 1e-3;
-	double end = seconds() + number(argv, "seconds", 1e9), next = seconds(), n = 0;
+	double end = seconds() + number(argv, "seconds", 1e9), next, n = 0;
 	int ranges = (int)number(argv, "ranges", 4), marks = (int)number(argv, "marks", 1), stepping = 1;
 	uint64_t sum = 88172645463325252ull;
 	void (*push)(const char *), (*pop)(void), (*mark)(const char *);
@@ -37,6 +39,8 @@ int main(int argc, char **argv)
 	for (int i = 1; i < argc; i++)
 		stepping &= strcmp(argv[i], "--no-step") != 0;
 	double slow_time = number(argv, "slow-ms", 5) * 1e-3;
+	wait_until(number(argv, "begin", 0));
+	next = seconds();
 	signal(SIGTERM, on_term);
 	signal(SIGUSR1, on_usr1);
 	while (n < steps && !enough && seconds() < end) {
@@ -57,7 +61,7 @@ int main(int argc, char **argv)
 		}
 		for (int m = 0; agent && m < marks; m++)
 			mark("mark");
-		wait_until(next += slow ? slow_time : step_time);
+		pace(&next, slow ? slow_time : step_time);
 		if (agent)
 			pop();
 		if (stepping)

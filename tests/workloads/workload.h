@@ -47,6 +47,14 @@ static inline void wait_until(double when)
 	}
 }
 
+/* Waits until the next step is due. A step that comes late on a busy machine is not made up for by shorter ones after it. */
+static inline void pace(double *next, double step_time)
+{
+	double now = seconds();
+	*next = (*next + step_time > now ? *next : now - step_time) + step_time;
+	wait_until(*next);
+}
+
 static inline int thread_id(void)
 {
 	return (int)syscall(SYS_gettid);

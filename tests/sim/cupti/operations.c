@@ -401,6 +401,9 @@ void operations_dump(struct client *client, uint32_t kind)
 	dumped_kind = kind;
 	pthread_mutex_unlock(&sim_lock);
 	dump(device);
+	/* Streams of a program that makes very many. */
+	for (uint32_t n = (uint32_t)script_number("streams", 0); n > 0 && kind == CUPTI_ACTIVITY_KIND_STREAM; n--)
+		stream(&(struct sim_stream){.id = 100000 + n, .context = 1}, 1);
 	pthread_mutex_lock(&sim_lock);
 	dumped_client = NULL;
 }

@@ -1,0 +1,25 @@
+"""Schedules of several cycles: what becomes of the one that is under way when they are ended."""
+from conftest import BUILD, wait_for
+
+STEPS = BUILD / "workloads" / "steps"
+
+
+def test_cancelled_while_a_later_cycle_warms_up(profd):
+    """It has a row by then, and who has seen it waits for its end."""
+    job = profd.job(STEPS, "--step-ms=10")
+    profd.wait_steps(job.pid, 3)
+    first = profd.run("trigger", "--pid", job.pid, "--steps", 2, "--warmup", 100, "--repeat", 0, "--no-wait").stdout.strip()
+
+    def rows():
+        return {r["capture_id"]: r for r in profd.json("captures")["captures"]}
+
+    def second():
+        return next((r for r in rows().values() if r["capture_id"] != first and r["status"] == "warmup"), None)
+
+    capture = wait_for(second, what="the second cycle's warm-up")["capture_id"]
+    profd.run("cancel", "--pid", job.pid)
+    wait_for(lambda: profd.process(job.pid)["state"] == "idle", what="its end")
+    wait_for(lambda: rows()[capture]["status"] in ("incomplete", "failed"), 5, "the cycle that was cancelled")
+    row = rows()[capture]
+    assert (row["reason_code"], row["steps_recorded"]) == ("cancelled", 0)
+    assert rows()[first]["status"] == "complete"

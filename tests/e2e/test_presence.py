@@ -1,0 +1,107 @@
+"""Processes that carry the agent and are not registered: those that are about to be are waited for, of the others is said what is
+true."""
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import BUILD, wait_for
+
+STEPS = BUILD / "workloads" / "steps"
+# The agent wakes up with the first call of profd.h.
+LATE = "import ctypes, time\ntime.sleep({})\nctypes.CDLL(None).profd_mark(b'here')\ntime.sleep(100)\n"
+SLEEP = "import time\ntime.sleep(100)\n"
+
+
+def python(profd, script, agent=True):
+    return profd.job("/usr/bin/python3", "-c", script, agent=agent)
+
+
+def mapped(pid):
+    with open(f"/proc/{pid}/maps") as maps:
+        return "libprofd_agent" in maps.read()
+
+
+def test_just_started(profd):
+    job = python(profd, LATE.format(0.4))
+    wait_for(lambda: mapped(job.pid), what="the agent's library")
+    assert profd.process(job.pid) is None
+    assert profd.trigger(job.pid, "--duration", "100ms")["status"] == "complete"
+    for verb in (["doctor"], ["snapshot", "--allow-none"]):
+        job = python(profd, LATE.format(0.4))
+        wait_for(lambda: mapped(job.pid), what="the agent's library")
+        done = profd.run(*verb, "--pid", job.pid)
+        assert "registered, has shown no steps yet" in done.stdout or "skipped: has shown no steps yet" in done.stdout
+
+
+def test_while_the_agent_comes_back(profd):
+    """After a restart the client may be there before the agent is."""
+    job = profd.job(STEPS, "--step-ms=10")
+    profd.wait_steps(job.pid, 3)
+    os.kill(job.pid, signal.SIGSTOP)
+    profd.stop_daemon()
+    profd.start_daemon()
+    assert profd.process(job.pid) is None
+    trigger = subprocess.Popen([profd.client, "trigger", "--pid", str(job.pid), "--duration", "100ms"], env=profd.env,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(0.5)
+    os.kill(job.pid, signal.SIGCONT)
+    out, err = trigger.communicate(timeout=60)
+    assert trigger.returncode == 0, err
+
+
+def test_without_the_agent_nobody_waits(profd):
+    job = python(profd, SLEEP, agent=False)
+    time.sleep(0.6)
+    before = time.monotonic()
+    done = profd.run("trigger", "--pid", job.pid, check=False)
+    assert done.returncode == 3 and "runs without the profd agent" in done.stderr
+    plain = time.monotonic() - before
+    assert plain < 0.5, f"it took {plain} s"
+
+
+def test_nothing_that_is_recorded(profd):
+    """numpy, JAX on the CPU: the agent is there, sleeps, and says nothing else."""
+    job = python(profd, SLEEP)
+    wait_for(lambda: mapped(job.pid), what="the agent's library")
+    sentence = f"the agent is loaded in process {job.pid}, but nothing that it records has shown up there yet"
+    for verb in ("trigger", "ps"):
+        done = profd.run(verb, "--pid", job.pid, check=False)
+        assert done.returncode == 3 and sentence in done.stderr and "profd run" not in done.stderr
+    answer = profd.json("trigger", "--pid", job.pid, codes=(3,))
+    assert [r["code"] for r in answer["refused"]] == ["nothing_to_record"]
+    done = profd.run("doctor", "--pid", job.pid, check=False)
+    assert done.returncode == 3 and "profd run" not in done.stdout + done.stderr
+    assert "it need not be started anew" in " ".join(done.stdout.split()) and "sleeps" in done.stdout
+
+
+def test_an_agent_that_talks_to_another_daemon(profd, tmp_path):
+    job = profd.job(STEPS, "--step-ms=10", env={"PROFD_SOCKET": str(tmp_path / "other.sock")})
+    time.sleep(0.5)
+    done = profd.run("ps", "--pid", job.pid, check=False)
+    assert done.returncode == 3 and f"the agent runs in process {job.pid}, but has not registered" in done.stderr
+
+
+def test_doctor_in_a_time_namespace(profd):
+    """The daemon refuses a process whose clocks count from elsewhere, and `doctor` says that, not that no socket is reached."""
+    line = ["unshare", "--time", "--boottime", "1000", "--fork"]
+    if subprocess.run([*line, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("no time namespace can be made here")
+    profd.job(*line, profd.client, "run", "--", STEPS, "--step-ms=20", agent=False)
+    def child():
+        for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                if path.read_bytes().startswith(str(STEPS).encode()) and str(profd.socket) in (path.parent / "environ").read_text():
+                    return int(path.parent.name)
+            except OSError:
+                pass
+        return None
+    pid = wait_for(child, what="the job")
+    wait_for(lambda: "time namespace" in profd.daemon_log.read_text(), what="the refusal")
+    done = profd.run("doctor", "--pid", pid, check=False)
+    os.kill(pid, signal.SIGTERM)
+    assert done.returncode == 3 and "time namespace" in done.stdout, done
+    assert "does not reach" not in done.stdout and "need not be started anew" not in done.stdout, done

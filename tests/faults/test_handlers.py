@@ -1,0 +1,66 @@
+"""Signal handlers that meet the recorder: below malloc, and out of it by a jump."""
+import json
+import sqlite3
+
+from house import BUILD, wait_for
+
+HANDLERS = BUILD / "workloads" / "handlers"
+JUMPS = BUILD / "workloads" / "jumps"
+
+
+def counted(profd, capture, name):
+    """How often a range of this name is in the capture, and the losses as {(loss, kind): count}."""
+    with sqlite3.connect(f"file:{profd.file(capture['capture_id'])}?mode=ro", uri=True) as db:
+        ranges, = db.execute("SELECT count(*) FROM ranges WHERE name = (SELECT id FROM strings WHERE text = ?)",
+                             (name,)).fetchone()
+        losses = {(loss, kind): count for loss, kind, count in
+                  db.execute("SELECT loss, kind, count FROM losses WHERE is_loss")}
+    return ranges, losses
+
+
+def test_nvtx_in_a_handler_below_malloc(row, profd):
+    row.does("calls NVTX first from a signal handler that interrupted malloc")
+
+    def during(job):
+        profd.wait_steps(job.pid, 2)
+        return profd.trigger(job.pid, "--steps", 20)
+
+    capture = row.twice(profd, [HANDLERS, "--steps=200", "--step-ms=10"], during)
+    assert capture["status"] == "complete", capture
+    ranges, losses = counted(profd, capture, "in a handler")
+    row.counts(ranges, sum(losses.values()), 20)
+    assert not losses
+
+
+def test_a_jump_out_of_a_hook(row, profd):
+    row.does("leaves a hook by siglongjmp, in each step")
+
+    def during(job):
+        profd.wait_steps(job.pid, 2)
+        return [profd.trigger(job.pid, "--steps", 10) for _ in range(2)]
+
+    captures = row.twice(profd, [JUMPS, "--mode=push", "--steps=200", "--step-ms=10"], during)
+    for capture in captures:
+        assert capture["status"] == "complete", capture
+        ranges, losses = counted(profd, capture, "work")
+        # The range whose push was left is lost, and nothing else.
+        assert list(losses) == [("left", "range")], losses
+        row.counts(ranges, losses["left", "range"], 10 * (10 + 1))
+
+
+def test_a_jump_out_of_a_boundary(row, profd):
+    row.does("leaves a step's boundary by siglongjmp")
+
+    def during(job):
+        profd.wait_steps(job.pid, 2)
+        first = profd.trigger(job.pid, "--steps", 100, "--timeout", "5s", codes=(5,))
+        wait_for(lambda: profd.process(job.pid)["state"] == "idle", 5, "the agent to be idle")
+        return first, profd.trigger(job.pid, "--steps", 3)
+
+    first, second = row.twice(profd, [JUMPS, "--mode=tick", "--steps=600", "--step-ms=10"], during)
+    assert first["status"] == "incomplete" and first["reason_code"] == "left", first
+    ranges, losses = counted(profd, first, "work")
+    assert losses == {("left", "step"): 1}
+    # The steps that were recorded, the one that was left, and the one at whose end that was seen: it is part of none.
+    row.counts(first["steps_recorded"], losses["left", "step"], ranges // 10 - 1)
+    assert second["status"] == "complete", second

@@ -1,0 +1,101 @@
+"""Jobs that forbid themselves system calls, of which the agent needs more than they do."""
+import sqlite3
+
+import pytest
+
+from house import BUILD, wait_for
+
+SANDBOX = BUILD / "workloads" / "sandbox"
+HOWS = {"kill": "a seccomp filter over all threads that ends the process", "errno": "the same, that refuses",
+        "alone": "the same, over its main thread only"}
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_seccomp_filter(row, profd, how):
+    row.does(f"installs {HOWS[how]}; is triggered then")
+    row.nothing_recorded("nothing is armed")
+    go, end = profd.folder / "go", profd.folder / "end"
+
+    def during(job):
+        go.unlink()
+        end.unlink(missing_ok=True)
+        profd.wait_steps(job.pid, 5)
+        assert profd.trigger(job.pid, "--steps", "3")["status"] == "complete"
+        go.touch()
+        wait_for(lambda: "Seccomp:\t2" in (open(f"/proc/{job.pid}/status").read()), 20, "the filter")
+        refused = profd.run("trigger", "--pid", job.pid, "--steps", "3", check=False)
+        assert refused.returncode == 1 and "seccomp filter" in refused.stderr, refused
+        # It asks nobody there.
+        assert "seccomp filter" in profd.run("doctor", "--pid", job.pid, check=False).stdout
+        assert profd.process(job.pid)
+        end.touch()
+
+    go.touch()
+    end.touch()
+    row.twice(profd, [SANDBOX, f"--how={how}", "--after=4000", f"--go={go}", f"--end={end}"], during)
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_seccomp_filter_before_the_agent_starts(row, profd, how):
+    row.does(f"installs {HOWS[how]}, before its first step")
+    row.nothing_recorded("the agent stays out")
+
+    def during(job):
+        wait_for(lambda: job.poll() is not None or "Seccomp:\t2" in open(f"/proc/{job.pid}/status").read(), 20, "the filter")
+        assert profd.process(job.pid) is None
+
+    row.twice(profd, [SANDBOX, f"--how={how}", "--before=0"], during)
+
+
+def test_seccomp_filter_without_a_daemon(row, empty_profd):
+    row.does("installs a seccomp filter; a daemon comes afterwards")
+    row.nothing_recorded("nothing is armed")
+
+    def during(job):
+        wait_for(lambda: job.poll() is not None or "Seccomp:\t2" in open(f"/proc/{job.pid}/status").read(), 20, "the filter")
+        empty_profd.start_daemon()
+
+    row.twice(empty_profd, [SANDBOX, "--after=600"], during,
+              lambda text: [line for line in text.splitlines() if "no daemon answers yet" not in line])
+
+
+def test_seccomp_filter_and_the_daemon_ends(row, profd):
+    row.does("installs a seccomp filter; the daemon ends and returns")
+    row.nothing_recorded("nothing is armed")
+
+    def during(job):
+        profd.wait_steps(job.pid, 5)
+        wait_for(lambda: job.poll() is not None or "Seccomp:\t2" in open(f"/proc/{job.pid}/status").read(), 20, "the filter")
+        profd.stop_daemon()
+        profd.start_daemon()
+
+    row.twice(profd, [SANDBOX, "--before=100", "--after=600"], during)
+
+
+# Not "kill": what the agent is at in that very moment is the exception that docs/job.md names.
+@pytest.mark.parametrize("how", ["errno", "alone"])
+def test_seccomp_filter_in_mid_capture(row, profd, how):
+    row.does(f"installs {HOWS[how]}, in mid-capture")
+    go, end = profd.folder / "go", profd.folder / "end"
+
+    def during(job):
+        go.unlink()
+        end.unlink(missing_ok=True)
+        profd.wait_steps(job.pid, 5)
+        profd.run("trigger", "--pid", job.pid, "--steps", "100000", "--no-wait")
+        wait_for(lambda: profd.process(job.pid)["state"] == "recording", 20, "the recording")
+        go.touch()
+        wait_for(lambda: profd.process(job.pid)["state"] == "finishing", 20, "the agent to give up")
+        profd.run("cancel", "--pid", job.pid)
+        capture = wait_for(lambda: next((c for c in profd.json("captures")["captures"] if c["status"] == "incomplete"), None), 30,
+                           "the capture to end")
+        assert capture["steps_recorded"] > 0
+        with sqlite3.connect(f"file:{profd.file(capture['capture_id'])}?mode=ro", uri=True) as db:
+            first, last, steps = db.execute("SELECT min(number), max(number), count(*) FROM steps").fetchone()
+            lost, = db.execute("SELECT coalesce(sum(count), 0) FROM losses WHERE is_loss").fetchone()
+        row.counts(steps, lost, last - first + 1)
+        end.touch()
+
+    go.touch()
+    end.touch()
+    row.twice(profd, [SANDBOX, f"--how={how}", "--after=4000", f"--go={go}", f"--end={end}"], during)

@@ -1,0 +1,102 @@
+"""A step is an iteration of the user's loop: counted as the loop counts them, and recorded one iteration a step."""
+import os
+import pathlib
+import sqlite3
+import statistics
+import time
+
+import pytest
+
+from conftest import house
+
+LOOPS = pathlib.Path(__file__).with_name("loops.py")
+RECORDED = 6
+ITERATIONS = 30  # before something is recorded
+# Loops of torch alone, those of frameworks, and those that a short run leaves out.
+OWN = ["plain", "plain_loader", "no_backward", "muon_adamw", "two_adamw", "sam", "sam_two_steps", "zero", "gan", "gan_loader",
+       "gan_alike", "two_tasks", "lbfgs", "hooks", "scaler_skips", "changes"]
+MORE = [f"accumulate_{n}{how}" for n in (1, 4, 8) for how in ("", "_loader")]
+FRAMEWORKS = ["schedule_free", "hf_trainer", "lightning_automatic", "lightning_manual", "accelerate"]
+FOUND = {"muon_adamw": "2 optimizers a step: Muon, AdamW", "two_adamw": "2 optimizers a step: AdamW x 2",
+         "gan": "2 optimizers a step: Adam x 2", "gan_loader": "2 optimizers a step: Adam x 2",
+         "gan_alike": "2 optimizers a step: Adam x 2", "lightning_manual": "2 optimizers a step: Adam x 2",
+         "hooks": "24 optimizers a step: SGD x 24"}
+# The recorded steps of a loop that leaves steps out: each iteration is one all the same, whichever the first is.
+SHORT = {"plain_loader", "muon_adamw", "sam", "gan", "hooks", "scaler_skips"}
+
+
+class Running:
+    """loops.py, held before its first iteration and after its last one."""
+
+    def __init__(self, profd, python, loop, **more):
+        self.profd, self.folder = profd, profd.folder / loop
+        self.folder.mkdir()
+        self.out = self.folder / "out"
+        with open(self.out, "w") as out, open(self.folder / "err", "w") as err:
+            self.job = profd.job(python, LOOPS, loop, self.folder, stdout=out, stderr=err, **more)
+        self.pid = self.job.pid
+
+    def wait_for(self, word, seconds=120):
+        def look():
+            assert self.job.poll() is None, (self.folder / "err").read_text()[-3000:]
+            return next((line for line in self.out.read_text().splitlines() if line.startswith(word)), None)
+        return house.wait_for(look, seconds, word)
+
+    def go(self):
+        self.wait_for("ready")
+        self.profd.wait_registered(self.pid)
+        time.sleep(0.3)  # the agent has found torch: every step counts
+        (self.folder / "start").touch()
+        return self
+
+    def stop(self):
+        """Ends its training; how many iterations there were."""
+        (self.folder / "stop").touch()
+        return int(self.wait_for("count").split()[1])
+
+    def leave(self):
+        (self.folder / "leave").touch()
+        assert self.job.wait(60) == 0, (self.folder / "err").read_text()[-3000:]
+
+
+def marks(profd, capture):
+    """How many iterations began in each recorded step, and the steps' walls in ns."""
+    with sqlite3.connect(f"file:{profd.file(capture['capture_id'])}?mode=ro", uri=True) as db:
+        steps = [row[0] for row in db.execute("SELECT step FROM steps ORDER BY step")]
+        walls = [row[0] for row in db.execute("SELECT duration FROM steps ORDER BY step")]
+        begun = dict(db.execute("""SELECT r.step, count(*) FROM ranges r JOIN strings s ON s.id = r.name
+                                   WHERE s.text = 'iteration' GROUP BY r.step"""))
+    return [begun.get(step, 0) for step in steps], walls
+
+
+def check(profd, python, loop, record_property, env=None):
+    running = Running(profd, python, loop, env=env or {}).go()
+    profd.wait_steps(running.pid, ITERATIONS)
+    capture = profd.trigger(running.pid, "--steps", RECORDED, "--no-gpu")
+    assert capture["status"] == "complete" and capture["steps_recorded"] == RECORDED, capture
+    count = running.stop()
+    row = profd.process(running.pid)
+    begun, walls = marks(profd, capture)
+    running.leave()
+    record_property("loop", [loop, count, row["step"], f"{statistics.median(walls) / 1e6:.1f} ms", " ".join(map(str, begun)),
+                             row["step_note"] or ""])
+    return count, row, begun, walls
+
+
+@pytest.mark.parametrize("loop", OWN + MORE + FRAMEWORKS)
+def test_loop(profd, torch_newest, loop, record_property):
+    python = torch_newest
+    if loop in FRAMEWORKS:
+        python = os.environ.get("PROFD_LOOPS") or pytest.skip("PROFD_LOOPS is not set; ./dev test steps sets it")
+    if os.environ.get("PROFD_STEPS_SHORT") and loop not in SHORT:
+        pytest.skip("./dev test steps runs it")
+    count, row, begun, walls = check(profd, python, loop, record_property)
+    assert abs(row["step"] - count) <= 1, f"{row['step']} steps of {count} iterations"
+    if loop == "changes":  # one that falls into a change may hold two
+        assert all(n in (1, 2) for n in begun), begun
+    elif loop == "scaler_skips":  # a step that is left out ends where the next gradients are cleared, after its range
+        assert RECORDED - 1 <= sum(begun) <= RECORDED + 1 and max(begun) <= 2, begun
+    else:
+        assert begun == [1] * RECORDED, begun
+    assert row["step_source"] == "optimizer"
+    assert row["step_note"] == FOUND.get(loop), row["step_note"]

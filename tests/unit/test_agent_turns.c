@@ -1,0 +1,317 @@
+/* test_agent_turns.c - which ends of Optimizer.step end an iteration: loops as the counter sees them, without torch. */
+#include "agent/steps/nest.h"
+#include "agent/steps/turns.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct turns turns;
+static uint64_t sequence, now, count, last_end;
+static int loader, loaded;
+
+static void begin(void)
+{
+	turns_init(&turns);
+	sequence = 100;
+	now = 1000;
+	count = last_end = 0;
+	loader = loaded = 0;
+}
+
+/* A forward pass that makes so many nodes. */
+static void forward(unsigned nodes)
+{
+	sequence += nodes;
+	now += 1000;
+}
+
+static void step(uint64_t who, const char *class)
+{
+	struct turns_answer answer;
+	struct turn turn = {who, class, strlen(class), sequence, 1, loaded, loader, ++now};
+	turns_step(&turns, &turn, &answer);
+	loaded = 0;
+	count += answer.more + (answer.late != 0) + (answer.ends != 0);
+	if (answer.late)
+		assert_true(answer.late > last_end && answer.late < now);
+	if (answer.ends || answer.moves)
+		last_end = now;
+}
+
+static void zero(void)
+{
+	count += (uint64_t)turns_zero(&turns, sequence, 1);
+}
+
+static void told(uint32_t wanted, const char *text)
+{
+	char said[128];
+	int unclear;
+	assert_int_equal(turns_tell(&turns, said, sizeof said, &unclear), wanted);
+	assert_string_equal(said, text);
+	assert_false(unclear);
+}
+
+static void test_one(void **state)
+{
+	(void)state;
+	for (int known = 0; known < 2; known++) {
+		begin();
+		for (uint64_t i = 1; i <= 50; i++) {
+			forward(7);
+			step(known ? 0x1000 : 0, "AdamW");
+			assert_int_equal(count, i);
+		}
+		told(1, "AdamW");
+	}
+}
+
+/* Nothing that autograd numbers: gradients from elsewhere. */
+static void test_no_forward(void **state)
+{
+	(void)state;
+	begin();
+	for (uint64_t i = 1; i <= 50; i++) {
+		now += 1000;
+		step(0, "SGD");
+		assert_int_equal(count, i);
+	}
+	/* A loop that had forward passes and has none any more goes on being counted. */
+	begin();
+	for (uint64_t i = 1; i <= 100; i++) {
+		if (i < 50)
+			forward(3);
+		step(0x1000, "SGD");
+	}
+	assert_in_range(count, 98, 101);
+}
+
+static void test_side_by_side(void **state)
+{
+	(void)state;
+	for (int known = 0; known < 2; known++) {
+		begin();
+		for (uint64_t i = 1; i <= 50; i++) {
+			forward(9);
+			step(known ? 0x1000 : 0, "Muon");
+			step(known ? 0x2000 : 0, "AdamW");
+			assert_int_equal(count, i);
+			assert_int_equal(last_end, now);
+		}
+		told(2, "Muon, AdamW");
+		begin();
+		for (uint64_t i = 1; i <= 50; i++) {
+			forward(9);
+			step(known ? 0x1000 : 0, "AdamW");
+			step(known ? 0x2000 : 0, "AdamW");
+			assert_in_range(count, i, i + 1);
+		}
+		assert_int_equal(last_end, now);
+		told(2, "AdamW x 2");
+	}
+}
+
+static void test_turns(void **state)
+{
+	(void)state;
+	begin();
+	for (uint64_t i = 1; i <= 50; i++) {
+		forward(20);
+		step(0x1000, "Adam");
+		forward(12);
+		step(0x2000, "Adam");
+		assert_int_equal(count, i);
+		assert_int_equal(last_end, now);
+	}
+	told(2, "Adam x 2");
+	/* Told apart by nothing but their batches. */
+	begin();
+	loader = 1;
+	for (uint64_t i = 1; i <= 50; i++) {
+		loaded = 1;
+		forward(20);
+		step(0, "Adam");
+		forward(12);
+		step(0, "Adam");
+		assert_in_range(count, i, i + 1);
+	}
+	/* By nothing at all: it is said. */
+	begin();
+	for (uint64_t i = 1; i <= 50; i++) {
+		forward(20);
+		step(0, "Adam");
+		forward(12);
+		step(0, "Adam");
+	}
+	char said[128];
+	int unclear;
+	turns_tell(&turns, said, sizeof said, &unclear);
+	assert_true(unclear);
+	/* And taken back. */
+	for (uint64_t i = 1; i <= 50; i++) {
+		forward(20);
+		step(0, "Adam");
+	}
+	turns_tell(&turns, said, sizeof said, &unclear);
+	assert_false(unclear);
+}
+
+/* Five steps of one to one of the other: the rarer one leads, once that is a rule. */
+static void test_rarer(void **state)
+{
+	(void)state;
+	begin();
+	for (int i = 0; i < 10; i++) {
+		for (int k = 0; k < 5; k++) {
+			forward(20);
+			step(0x1000, "Adam");
+		}
+		forward(12);
+		step(0x2000, "Adam");
+	}
+	count = 0;
+	for (uint64_t i = 1; i <= 50; i++) {
+		for (int k = 0; k < 5; k++) {
+			forward(20);
+			step(0x1000, "Adam");
+		}
+		forward(12);
+		step(0x2000, "Adam");
+		assert_int_equal(count, i);
+		assert_int_equal(last_end, now);
+	}
+	/* What steps once in a while is beside the loop. */
+	begin();
+	for (uint64_t i = 1; i <= 200; i++) {
+		forward(20);
+		step(0x1000, "Adam");
+		if (i % 50 == 0)
+			step(0x2000, "SGD");
+		assert_int_equal(count, i);
+	}
+}
+
+/* One for each parameter, in the backward pass: known or not, in one thread with the forward pass or in another. */
+static void test_hooks(void **state)
+{
+	(void)state;
+	for (int known = 0; known < 2; known++) {
+		for (int there = known ? 0 : 1; there < 2; there++) {
+			begin();
+			for (uint64_t i = 1; i <= 20; i++) {
+				if (there)
+					forward(300);
+				for (uint64_t k = 1; k <= 300; k++)
+					step(known ? k * 0x1000 : 0, "SGD");
+				if (known)
+					assert_int_equal(count, i);
+				assert_int_equal(last_end, now);
+			}
+			told(300, "SGD x 300");
+			uint64_t before = count;
+			for (uint64_t i = 1; i <= 20; i++) {
+				if (there)
+					forward(300);
+				for (uint64_t k = 1; k <= 300; k++)
+					step(known ? k * 0x1000 : 0, "SGD");
+				assert_int_equal(count, before + i);
+			}
+		}
+	}
+}
+
+/* A loop that becomes another one is counted on, and no iteration is lost for long. */
+static void test_changes(void **state)
+{
+	(void)state;
+	static const struct {
+		unsigned optimizers;
+		uint64_t base;
+		int forwards; /* one before each step, or one an iteration */
+	} phases[] = {{1, 0x1000, 0},  {1, 0x2000, 0},	{2, 0x3000, 1},	  {1, 0x9000, 0}, {3, 0x10000, 0},
+		      {3, 0x20000, 1}, {1, 0x30000, 0}, {40, 0x40000, 0}, {1, 0x1000, 0}, {2, 0x3000, 0}};
+	begin();
+	for (size_t p = 0; p < sizeof phases / sizeof *phases; p++) {
+		uint64_t before = count;
+		for (unsigned i = 0; i < 60; i++)
+			for (unsigned k = 0; k < phases[p].optimizers; k++) {
+				if (k == 0 || phases[p].forwards)
+					forward(10);
+				step(phases[p].base + k * 0x100, "Adam");
+			}
+		assert_in_range(count - before, 59, 62);
+	}
+}
+
+static void test_skipped(void **state)
+{
+	(void)state;
+	begin();
+	for (uint64_t i = 1; i <= 100; i++) {
+		zero();
+		forward(10);
+		if (i > 3 && i % 7)
+			step(0x1000, "AdamW");
+		if (i > 10)
+			assert_in_range(count, i - 1, i);
+	}
+	/* Two zero_grads a step are SAM's, and no skipped ones. */
+	begin();
+	for (uint64_t i = 1; i <= 100; i++) {
+		forward(10);
+		zero();
+		forward(10);
+		step(0x1000, "SGD");
+		zero();
+		assert_int_equal(count, i);
+	}
+	/* Two optimizers that take turns. */
+	begin();
+	for (uint64_t i = 1; i <= 100; i++) {
+		zero();
+		forward(10);
+		step(0x1000, "Adam");
+		zero();
+		forward(10);
+		step(0x2000, "Adam");
+		assert_int_equal(count, i);
+	}
+}
+
+static void test_nest(void **state)
+{
+	uint64_t word, *kept;
+	(void)state;
+	kept = nest_enter(NEST_OPTIMIZER);
+	assert_non_null(kept);
+	*kept = 77;
+	assert_null(nest_enter(NEST_OPTIMIZER));
+	assert_true(nest_inside(NEST_OPTIMIZER));
+	assert_false(nest_inside(NEST_NAMED));
+	assert_false(nest_leave(NEST_OPTIMIZER, &word));
+	assert_true(nest_leave(NEST_OPTIMIZER, &word));
+	assert_int_equal(word, 77);
+	assert_false(nest_inside(NEST_OPTIMIZER));
+	/* One whose end is lost does not hide the others for ever. */
+	nest_enter(NEST_OPTIMIZER);
+	int seen = 0;
+	for (int i = 0; i < 200; i++) {
+		nest_enter(NEST_OPTIMIZER);
+		seen += nest_leave(NEST_OPTIMIZER, &word);
+	}
+	assert_true(seen > 100);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_one),	cmocka_unit_test(test_no_forward), cmocka_unit_test(test_side_by_side),
+		cmocka_unit_test(test_turns),	cmocka_unit_test(test_rarer),	   cmocka_unit_test(test_hooks),
+		cmocka_unit_test(test_changes), cmocka_unit_test(test_skipped),	   cmocka_unit_test(test_nest),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

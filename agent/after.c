@@ -1,7 +1,7 @@
 /* after.c - see after.h. */
 #include "after.h"
 #include "control.h"
-#include "sink.h"
+#include "agent/sink/sink.h"
 #include "steps/counter.h"
 
 #define SECOND 1000000000ull

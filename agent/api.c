@@ -4,7 +4,7 @@
 #include "../proto/version.h"
 #include "control.h"
 #include "life.h"
-#include "sink.h"
+#include "agent/sink/sink.h"
 #include "steps/counter.h"
 #include "steps/steps.h"
 

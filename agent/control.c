@@ -11,7 +11,7 @@
 #include "life.h"
 #include "orphan.h"
 #include "room.h"
-#include "sink_control.h"
+#include "agent/sink/control.h"
 #include "steps/counter.h"
 
 #include "../proto/errors.h"

@@ -5,7 +5,7 @@
  * and the fork goes on after FORK_WAIT_NS) and from several threads at a time. */
 #include "gate.h"
 #include "life.h"
-#include "sink.h"
+#include "agent/sink/sink.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -5,7 +5,7 @@
 #include "filter.h"
 #include "life.h"
 #include "thread.h"
-#include "sink.h"
+#include "agent/sink/sink.h"
 
 #include "../proto/system.h"
 

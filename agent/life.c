@@ -6,7 +6,7 @@
 #include "filter.h"
 #include "keeper.h"
 #include "nvtx/nvtx.h"
-#include "sink_control.h"
+#include "agent/sink/control.h"
 #include "thread.h"
 #include "torch/torch.h"
 

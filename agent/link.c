@@ -7,8 +7,8 @@
 #include "keeper.h"
 #include "life.h"
 #include "room.h"
-#include "sink.h"
-#include "sink_control.h"
+#include "agent/sink/sink.h"
+#include "agent/sink/control.h"
 #include "steps/counter.h"
 #include "torch/torch.h"
 

@@ -2,7 +2,7 @@
  * at the capture's own beginning and end; waits for nobody. */
 #include "control_internal.h"
 #include "life.h"
-#include "sink_control.h"
+#include "agent/sink/control.h"
 #include "steps/counter.h"
 
 #include <sys/syscall.h>

@@ -1,8 +1,8 @@
 /* main.c - finds the verb, reads its options, runs it. Everything else is in command/. */
 #include "command.h"
-#include "failure.h"
+#include "client/ui/failure.h"
 #include "options.h"
-#include "text.h"
+#include "client/ui/text.h"
 
 #include "proto/version.h"
 

@@ -1,9 +1,9 @@
 /* options.c - reading a command line by the table of verbs.c, and printing that table as help. */
 #include "options.h"
 
-#include "failure.h"
+#include "client/ui/failure.h"
 #include "proto/quantity.h"
-#include "text.h"
+#include "client/ui/text.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 # Manuals and completions, made during the build from the tables that the programs read themselves: by a small program
-# (manual/) that is linked with them. It runs on the machine that builds, so where that is not the one that is built for, a
+# (docs/manual/) that is linked with them. It runs on the machine that builds, so where that is not the one that is built for, a
 # compiler of its own is needed: PROFD_HOST_CC, else cc.
-set(manual_folder ${CMAKE_CURRENT_LIST_DIR}/manual)
+set(manual_folder ${CMAKE_SOURCE_DIR}/docs/manual)
 set(manual_made ${CMAKE_BINARY_DIR}/manual)
 file(MAKE_DIRECTORY ${manual_made})
 
@@ -20,7 +20,7 @@ file(GLOB manual_sources CONFIGURE_DEPENDS ${manual_folder}/*.c)
 list(APPEND manual_sources ${CMAKE_SOURCE_DIR}/client/verbs.c)
 if(CMAKE_CROSSCOMPILING)
 	find_program(PROFD_HOST_CC NAMES cc gcc clang NO_CMAKE_FIND_ROOT_PATH REQUIRED)
-	file(GLOB manual_headers CONFIGURE_DEPENDS ${manual_folder}/*.h client/*.h daemon/options.* daemon/config.def proto/*.h
+	file(GLOB manual_headers CONFIGURE_DEPENDS ${manual_folder}/*.h client/*.h daemon/setup/options.* daemon/setup/config.def proto/*.h
 		proto/*.def)
 	set(manual_program ${manual_made}/profd-manual)
 	add_custom_command(OUTPUT ${manual_program} VERBATIM

@@ -1,12 +1,12 @@
 /* main.c - profd-daemon: options, then server.c. */
-#include "capture.h"
-#include "hash.h"
-#include "log.h"
-#include "names_reader.h"
-#include "namespaces.h"
-#include "options.h"
-#include "places.h"
-#include "repairs.h"
+#include "daemon/capture/capture.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "store/names_reader.h"
+#include "daemon/core/namespaces.h"
+#include "daemon/setup/options.h"
+#include "daemon/setup/places.h"
+#include "daemon/catalogue/repairs.h"
 #include "proto/version.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
  * that ends with it is doubtful by that much. */
 #include "clock.h"
 
-#include "../sink.h"
+#include "agent/sink/sink.h"
 
 #include "../../proto/mapping.h"
 

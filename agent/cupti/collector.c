@@ -12,7 +12,7 @@
 
 #include "../../proto/message.h"
 #include "../life.h"
-#include "../sink.h"
+#include "agent/sink/sink.h"
 
 #include <errno.h>
 #include <string.h>

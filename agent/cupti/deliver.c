@@ -7,7 +7,7 @@
 #include "known.h"
 
 #include "../../proto/limits.h"
-#include "../sink.h"
+#include "agent/sink/sink.h"
 
 #include <pthread.h>
 #include <sched.h>

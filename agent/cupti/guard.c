@@ -2,7 +2,7 @@
 #include "guard.h"
 
 #include "../gate.h"
-#include "../sink.h"
+#include "agent/sink/sink.h"
 #include "../thread.h"
 
 #include <errno.h>

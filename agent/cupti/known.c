@@ -5,7 +5,7 @@
 
 #include "../facts.h"
 #include "../keeper.h"
-#include "../sink.h"
+#include "agent/sink/sink.h"
 
 #include <errno.h>
 #include <stdatomic.h>

@@ -11,7 +11,7 @@
 
 #include "../facts.h"
 #include "../life.h"
-#include "../sink.h"
+#include "agent/sink/sink.h"
 
 #include <errno.h>
 #include <stdatomic.h>

@@ -8,7 +8,7 @@
 #include "opened.h"
 #include "step_range.h"
 
-#include "../sink.h"
+#include "agent/sink/sink.h"
 
 #include <errno.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 #include "opened.h"
 #include "step_range.h"
 
-#include "../sink.h"
+#include "agent/sink/sink.h"
 #include "../steps/steps.h"
 
 #include <stdatomic.h>

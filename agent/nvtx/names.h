@@ -4,7 +4,7 @@
 #ifndef PROFD_AGENT_NVTX_NAMES_H
 #define PROFD_AGENT_NVTX_NAMES_H
 
-#include "../sink.h"
+#include "agent/sink/sink.h"
 
 #include <stddef.h>
 #include <stdint.h>

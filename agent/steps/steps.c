@@ -6,7 +6,7 @@
 #include "../../proto/events.h"
 #include "../control.h"
 #include "../life.h"
-#include "../sink.h"
+#include "agent/sink/sink.h"
 #include "counter.h"
 #include "nest.h"
 #include "turns.h"

@@ -1,7 +1,7 @@
 /* audit.c - `profd audit`: who did what to whose processes and captures. */
 #include "../command.h"
-#include "../output.h"
-#include "../text.h"
+#include "client/ui/output.h"
+#include "client/ui/text.h"
 
 #include "proto/quantity.h"
 

@@ -1,7 +1,7 @@
 /* cancel.c - `profd cancel`: ends captures that are under way, wherever they are. */
 #include "../command.h"
-#include "../output.h"
-#include "../text.h"
+#include "client/ui/output.h"
+#include "client/ui/text.h"
 
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 /* captures.c - `profd captures`: the catalogues of all daemons, newest first; with --deleted what is in them no more. */
 #include "../command.h"
-#include "../output.h"
-#include "../text.h"
+#include "client/ui/output.h"
+#include "client/ui/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* daemon.c - `profd daemon`: becomes profd-daemon. */
 #include "../command.h"
-#include "../failure.h"
-#include "../install.h"
-#include "../text.h"
+#include "client/ui/failure.h"
+#include "client/start/install.h"
+#include "client/ui/text.h"
 
 #include <errno.h>
 #include <stdlib.h>

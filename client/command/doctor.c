@@ -1,10 +1,10 @@
 /* doctor.c - `profd doctor`: what can be recorded, and what stands in the way. Looks, and touches nothing. */
 #include "../command.h"
-#include "../inspect.h"
-#include "../install.h"
-#include "../output.h"
-#include "../presence.h"
-#include "../text.h"
+#include "client/doctor/inspect.h"
+#include "client/start/install.h"
+#include "client/ui/output.h"
+#include "client/link/presence.h"
+#include "client/ui/text.h"
 
 #include "proto/events.h"
 #include "proto/version.h"

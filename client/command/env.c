@@ -1,7 +1,7 @@
 /* env.c - `profd env`: lines for a shell to evaluate. */
 #include "../command.h"
-#include "../failure.h"
-#include "../inject.h"
+#include "client/ui/failure.h"
+#include "client/start/inject.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* export.c - `profd export`: a capture as a file for other programs. */
-#include "../capture.h"
+#include "client/reader/capture.h"
 #include "../command.h"
-#include "../folder.h"
+#include "client/reader/folder.h"
 
 #include <limits.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* help.c - `profd help [VERB | TOPIC]`. */
 #include "../command.h"
-#include "../failure.h"
-#include "../text.h"
+#include "client/ui/failure.h"
+#include "client/ui/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* history.c - `profd history`: one job over its snapshots, oldest to newest. The figures are those of the captures'
  * summaries. */
-#include "../capture.h"
+#include "client/reader/capture.h"
 #include "../command.h"
-#include "../output.h"
+#include "client/ui/output.h"
 #include "../report/report.h"
-#include "../series.h"
-#include "../text.h"
+#include "client/snapshot/series.h"
+#include "client/ui/text.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* look.c - see look.h. */
 #include "look.h"
-#include "../capture.h"
-#include "../output.h"
+#include "client/reader/capture.h"
+#include "client/ui/output.h"
 #include "../report/recurring.h"
-#include "../text.h"
+#include "client/ui/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #define PROFD_CLIENT_COMMAND_LOOK_H
 
 #include "../options.h"
-#include "../watch.h"
+#include "client/link/follow.h"
 
 /* Prints what recurs in the captures of the watch, each a window of time, with the option that takes it for the step, and
  * deletes them: they were made for this. Its daemons must be idle. EXIT_DONE, or an exit code after its sentence. */

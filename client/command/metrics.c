@@ -1,6 +1,6 @@
 /* metrics.c - `profd metrics`: what Prometheus would be told, on standard output. */
 #include "../command.h"
-#include "../connection.h"
+#include "client/link/connection.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* pin.c - `profd pin CAPTURE...`: retention lets them be. */
-#include "../change.h"
+#include "client/link/change.h"
 #include "../command.h"
 
 int command_pin(struct arguments *arguments)

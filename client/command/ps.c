@@ -1,7 +1,7 @@
 /* ps.c - `profd ps`: the registered processes of all daemons. */
 #include "../command.h"
-#include "../output.h"
-#include "../text.h"
+#include "client/ui/output.h"
+#include "client/ui/text.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* rm.c - `profd rm CAPTURE...`. */
-#include "../change.h"
+#include "client/link/change.h"
 #include "../command.h"
 
 int command_rm(struct arguments *arguments)

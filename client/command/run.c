@@ -1,9 +1,9 @@
 /* run.c - `profd run -- COMMAND`: sets the stage and becomes the command. */
 #include "../command.h"
-#include "../connection.h"
-#include "../inject.h"
-#include "../install.h"
-#include "../text.h"
+#include "client/link/connection.h"
+#include "client/start/inject.h"
+#include "client/start/install.h"
+#include "client/ui/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,10 +1,10 @@
 /* show.c - `profd show`: a capture file as tables. */
-#include "../capture.h"
-#include "../figure.h"
+#include "client/reader/capture.h"
+#include "client/ui/figure.h"
 #include "../command.h"
-#include "../output.h"
+#include "client/ui/output.h"
 #include "../report/report.h"
-#include "../text.h"
+#include "client/ui/text.h"
 
 #include "proto/events.h"
 #include "proto/quantity.h"

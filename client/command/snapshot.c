@@ -1,16 +1,16 @@
 /* snapshot.c - `profd snapshot`: a short recording of every job that is picked, for cron and timers. What is picked and how
  * it is told stands in snapshot.h, one recording in flight.h. One thread; SIGINT is blocked but while it waits in ppoll. */
-#include "../snapshot.h"
+#include "client/snapshot/snapshot.h"
 
-#include "../capture.h"
+#include "client/reader/capture.h"
 #include "../command.h"
-#include "../flight.h"
-#include "../lock.h"
-#include "../output.h"
-#include "../presence.h"
-#include "../progress.h"
+#include "client/snapshot/flight.h"
+#include "client/snapshot/lock.h"
+#include "client/ui/output.h"
+#include "client/link/presence.h"
+#include "client/ui/progress.h"
 #include "../report/report.h"
-#include "../text.h"
+#include "client/ui/text.h"
 
 #include "proto/limits.h"
 #include "proto/schedule.h"

@@ -1,7 +1,7 @@
 /* status.c - `profd status`: the daemons that answer. */
 #include "../command.h"
-#include "../output.h"
-#include "../text.h"
+#include "client/ui/output.h"
+#include "client/ui/text.h"
 
 static const struct column columns[] = {
 	{"user", "YOUR OWN", COLUMN_FLAG, 0},

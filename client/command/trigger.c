@@ -1,11 +1,11 @@
 /* trigger.c - `profd trigger`: from the command line to the request, and from what came of it to the exit code. */
-#include "../capture.h"
+#include "client/reader/capture.h"
 #include "../command.h"
-#include "../folder.h"
-#include "../output.h"
-#include "../presence.h"
-#include "../text.h"
-#include "../watch.h"
+#include "client/reader/folder.h"
+#include "client/ui/output.h"
+#include "client/link/presence.h"
+#include "client/ui/text.h"
+#include "client/link/follow.h"
 #include "look.h"
 #include "trigger.h"
 

@@ -3,7 +3,7 @@
 #define PROFD_CLIENT_COMMAND_TRIGGER_H
 
 #include "../options.h"
-#include "../watch.h"
+#include "client/link/follow.h"
 
 /* The head of the summary (over all ranks where there are several) and the next commands to try; or JSON, or CSV. The
  * daemons of the watch must be idle. Sorts its captures by rank, pid and cycle. */

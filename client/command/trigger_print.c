@@ -1,10 +1,10 @@
 /* trigger_print.c - the answer of `profd trigger`. */
 #include "trigger.h"
 
-#include "../capture.h"
-#include "../output.h"
+#include "client/reader/capture.h"
+#include "client/ui/output.h"
 #include "../report/report.h"
-#include "../text.h"
+#include "client/ui/text.h"
 
 #include <stdlib.h>
 #include <string.h>

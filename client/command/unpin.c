@@ -1,5 +1,5 @@
 /* unpin.c - `profd unpin CAPTURE...`: retention may delete them again. */
-#include "../change.h"
+#include "client/link/change.h"
 #include "../command.h"
 
 int command_unpin(struct arguments *arguments)

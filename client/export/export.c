@@ -1,7 +1,7 @@
 /* export.c - the table of formats, and the frame in which each runs. */
 #include "export.h"
 
-#include "chrome.h"
+#include "client/export/chrome/chrome.h"
 #include "stream.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 #ifndef PROFD_CLIENT_EXPORT_EXPORT_H
 #define PROFD_CLIENT_EXPORT_EXPORT_H
 
-#include "../reader.h"
+#include "client/reader/reader.h"
 
 #include <stddef.h>
 

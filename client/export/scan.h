@@ -3,7 +3,7 @@
 #ifndef PROFD_CLIENT_EXPORT_SCAN_H
 #define PROFD_CLIENT_EXPORT_SCAN_H
 
-#include "../reader.h"
+#include "client/reader/reader.h"
 
 #include <sqlite3.h>
 

@@ -1,7 +1,7 @@
 /* copies.c - copies and sets of device memory, by what they were between; named as Kineto names them. */
 #include "report.h"
 
-#include "../output.h"
+#include "client/ui/output.h"
 
 #include "proto/events.h"
 

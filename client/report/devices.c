@@ -1,7 +1,7 @@
 /* devices.c - the devices of the process and their streams, and how busy they were. */
 #include "report.h"
 
-#include "../text.h"
+#include "client/ui/text.h"
 
 #include "proto/events.h"
 

@@ -1,9 +1,9 @@
 /* operators.c - operators by name, as torch.profiler's key_averages() counts them: from the totals that derive made, or,
  * to tell input shapes apart, from the operators themselves, folded here by the rule that derive folds by
- * (daemon/fold.h): an operator whose only child has its own name is one call with it, of the outer one's inputs. */
+ * (store/fold.h): an operator whose only child has its own name is one call with it, of the outer one's inputs. */
 #include "report.h"
 
-#include "../connection.h"
+#include "client/link/connection.h"
 
 #include <sqlite3.h>
 #include <stdio.h>

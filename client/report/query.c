@@ -1,9 +1,9 @@
 /* query.c - what the tables' queries share. */
 #include "report.h"
 
-#include "../failure.h"
-#include "../output.h"
-#include "../text.h"
+#include "client/ui/failure.h"
+#include "client/ui/output.h"
+#include "client/ui/text.h"
 
 #include "proto/events.h"
 #include "proto/limits.h"

@@ -2,7 +2,7 @@
 #include "recurring.h"
 #include "report.h"
 
-#include "../text.h"
+#include "client/ui/text.h"
 
 #include <sqlite3.h>
 #include <stdlib.h>

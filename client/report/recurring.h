@@ -2,7 +2,7 @@
 #ifndef PROFD_CLIENT_REPORT_RECURRING_H
 #define PROFD_CLIENT_REPORT_RECURRING_H
 
-#include "../reader.h"
+#include "client/reader/reader.h"
 
 #include <stddef.h>
 #include <stdint.h>

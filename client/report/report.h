@@ -3,8 +3,8 @@
 #ifndef PROFD_CLIENT_REPORT_H
 #define PROFD_CLIENT_REPORT_H
 
-#include "../reader.h"
-#include "../table.h"
+#include "client/reader/reader.h"
+#include "client/ui/table.h"
 
 #include <cjson/cJSON.h>
 
@@ -25,7 +25,7 @@ struct report_options {
 	"copy_totals UNION ALL SELECT step, total FROM set_totals UNION ALL SELECT step, total FROM graph_totals) "    \
 	"WHERE" REPORT_STEP ")"
 
-/* The operators that are one call with their parent, by the rule that derive folds by (daemon/fold.h): pairs of one name on
+/* The operators that are one call with their parent, by the rule that derive folds by (store/fold.h): pairs of one name on
  * one thread, less those of parents that have another child, ranges included. `from`: a table of operators that has all
  * that matter. Flag 2 is EVENT_FLAG_ASYNC, source 2 a range on no stack; "+" keeps the search for a parent on its id. */
 #define REPORT_FOLDED(from)                                                                                            \

@@ -3,7 +3,7 @@
  * the threads' add up to those of the totals: one that is a call with its parent is not counted again. */
 #include "report.h"
 
-#include "../text.h"
+#include "client/ui/text.h"
 
 #include "proto/events.h"
 

@@ -9,10 +9,10 @@
  *     pass      the daemon takes in what is there */
 #include "client/export/export.h"
 #include "client/report/report.h"
-#include "daemon/hash.h"
-#include "daemon/ingest.h"
-#include "daemon/log.h"
-#include "daemon/names_reader.h"
+#include "base/hash.h"
+#include "daemon/capture/ingest.h"
+#include "base/log.h"
+#include "store/names_reader.h"
 #include "proto/limits.h"
 
 #include <errno.h>

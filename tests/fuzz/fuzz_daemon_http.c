@@ -1,5 +1,5 @@
 /* fuzz_daemon_http.c - the head of an HTTP request, hostile, whole and in pieces. */
-#include "daemon/http.h"
+#include "daemon/metrics/http.h"
 
 #include <stdint.h>
 #include <stdlib.h>

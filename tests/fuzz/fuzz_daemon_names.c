@@ -1,6 +1,6 @@
 /* fuzz_daemon_names.c - readable forms of whatever an agent calls a kernel: they end in time, and the short one lies within the
  * whole. */
-#include "daemon/names.h"
+#include "store/names.h"
 
 #include <stdlib.h>
 #include <string.h>

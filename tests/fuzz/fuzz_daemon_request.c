@@ -1,5 +1,5 @@
 /* fuzz_daemon_request.c - the parser of clients' requests against hostile bytes. */
-#include "daemon/request.h"
+#include "daemon/ops/request.h"
 
 #include <stdlib.h>
 #include <string.h>

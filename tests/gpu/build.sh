@@ -45,8 +45,8 @@ objects() {
 compile sqlite "$theirs -DSQLITE_THREADSAFE=1 -DSQLITE_USE_URI=1 -DSQLITE_ENABLE_COLUMN_METADATA -DSQLITE_ENABLE_DBSTAT_VTAB -DSQLITE_MAX_VARIABLE_NUMBER=250000" "$third"/sqlite/*.c
 compile proto "$agent" "$profd"/proto/*.c
 compile agent "$agent" "$profd"/agent/*.c "$profd"/agent/*/*.c
-compile daemon "$ours -include $profd/cmake/old_glibc.h" "$profd"/daemon/*.c
-compile client "$ours -include $profd/cmake/old_glibc.h" "$profd"/client/*.c "$profd"/client/*/*.c
+compile daemon "$ours -include $profd/cmake/old_glibc.h" "$profd"/base/*.c "$profd"/store/*.c "$profd"/daemon/*.c "$profd"/daemon/*/*.c
+compile client "$ours -include $profd/cmake/old_glibc.h" "$profd"/client/*.c "$profd"/client/*/*.c "$profd"/client/*/*/*.c
 compile uv "$theirs -I$third/uv -I$third/uv/src -D_FILE_OFFSET_BITS=64 -D_LARGEFILE_SOURCE" "$third"/uv/src/*.c "$third"/uv/src/unix/*.c
 compile cjson "$theirs -I$third/include/cjson" "$third"/cjson/*.c
 compile zlib "$theirs -DHAVE_UNISTD_H" "$third"/zlib/*.c

@@ -54,7 +54,7 @@ def uv_sources(root):
 
 def pack_sources(to, libraries):
     copy(ROOT / "tests" / "gpu" / "build.sh", to / "build.sh")
-    for part in ("proto", "agent", "daemon", "client"):
+    for part in ("proto", "base", "store", "agent", "daemon", "client"):
         copy(ROOT / part, to / "profd" / part, ("*.c", "*.h", "*.def", "*.map"))
     copy(ROOT / "cmake" / "old_glibc.h", to / "profd" / "cmake" / "old_glibc.h")
     copy(ROOT / "LICENSE", to / "profd" / "LICENSE")

@@ -86,13 +86,14 @@ def check_format(fix):
 
 
 # What a folder may include with quotes: itself and these.
-FOLDERS = {"proto": {"proto"}, "agent": {"agent", "proto"}, "daemon": {"daemon", "proto"}, "client": {"client", "proto"}}
+FOLDERS = {"proto": {"proto"}, "agent": {"agent", "proto"}, "base": {"base", "proto"},
+           "store": {"store", "base", "proto", "daemon"}, "daemon": {"daemon", "store", "base", "proto"}, "client": {"client", "proto"}}
 # Headers of libraries and who may use them. Everything else in <> has to be the C library's.
 LIBRARIES = {
-    "uv.h": r"daemon/|tests/",
-    "sqlite3.h": r"daemon/(store|derive|summary|catalogue)[a-z_]*\.[ch]$|client/(reader|report|export)|tests/",
-    "cJSON.h": r"daemon/|client/|tests/",
-    "cjson/cJSON.h": r"daemon/|client/|tests/",
+    "uv.h": r"(base|store|daemon)/|tests/",
+    "sqlite3.h": r"store/|daemon/catalogue/|client/(reader|report|export)/|tests/",
+    "cJSON.h": r"(base|store|daemon|client)/|tests/",
+    "cjson/cJSON.h": r"(base|store|daemon|client)/|tests/",
     "zlib.h": r"client/|tests/",
     "cmocka.h": r"tests/",
     "nvtx3/": r"tests/",
@@ -123,11 +124,11 @@ def check_includes():
                 real = (ROOT / source.parent / name if inside else ROOT / name).resolve().relative_to(ROOT)
                 if top in FOLDERS and real.parts[0] not in FOLDERS[top]:
                     offence("includes", where, f"{top}/ knows nothing of {real.parts[0]}/")
-            elif match.group(1) == "<" and name.startswith(("proto/", "agent/", "daemon/", "client/")):
+            elif match.group(1) == "<" and name.startswith(("proto/", "agent/", "base/", "store/", "daemon/", "client/")):
                 offence("includes", where, "own headers stand in quotes")
 
 
-SQL_FILES = re.compile(r"daemon/(store|derive|summary|catalogue)[a-z_]*\.[ch]$|client/(reader|report|export)|proto/schema\.def$|tests/")
+SQL_FILES = re.compile(r"store/|daemon/catalogue/|client/(reader|report|export)/|proto/schema\.def$|tests/")
 SQL = re.compile(r"\"\s*(SELECT|INSERT|UPDATE|DELETE FROM|CREATE (TABLE|INDEX|VIEW|TEMP)|DROP|PRAGMA|ATTACH|WITH [a-z_]+ AS)\b")
 
 
@@ -137,13 +138,13 @@ def check_sql():
             continue
         for number, line in enumerate(text_of(source).splitlines(), 1):
             if SQL.search(line):
-                offence("sql", f"{source}:{number}", "SQL stands in daemon/{store,derive,summary,catalogue}* and client/{reader,report,export}")
+                offence("sql", f"{source}:{number}", "SQL stands in store/, daemon/catalogue/ and client/{reader,report,export}/")
 
 
 # Functions by folder: a regular expression of paths, the names, and why.
 BANNED = [
     (r"", "strcpy strcat stpcpy sprintf vsprintf gets strtok atoi atol atoll atof alloca mktemp tmpnam tempnam", "use the bounded one"),
-    (r"(agent|proto|daemon|client)/", "system popen", "no shell"),
+    (r"(agent|proto|base|store|daemon|client)/", "system popen", "no shell"),
     (r"agent/", "exit _exit _Exit quick_exit abort on_exit", "the job's end is the job's"),
     (r"agent/(?!life\.c)", "atexit", "life_watch_exit has the one that there is"),
     (r"agent/(?!gate\.c)", "dl_iterate_phdr", "gate_iterate() keeps forks apart from it"),

@@ -1,5 +1,5 @@
 /* script.c - reads SIMCUDA once and answers questions about it. Any thread; pthread_once is the only lock. */
-#include "tests/sim/script.h"
+#include "script.h"
 
 #include <pthread.h>
 #include <stdio.h>

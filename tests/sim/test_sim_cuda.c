@@ -4,8 +4,8 @@
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 
-#include "tests/sim/observer.h"
-#include "tests/sim/simcuda.h"
+#include "observer.h"
+#include "simcuda.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

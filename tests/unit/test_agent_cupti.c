@@ -7,7 +7,7 @@
 #include "agent/cupti/deliver.h"
 #include "agent/cupti/guard.h"
 #include "agent/life.h"
-#include "agent/sink_control.h"
+#include "agent/sink/control.h"
 #include "proto/limits.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
 #include "agent/nvtx/nvtx.h"
 #include "agent/nvtx/nvtx_abi.h"
 #include "agent/nvtx/step_range.h"
-#include "agent/sink_control.h"
+#include "agent/sink/control.h"
 #include "proto/limits.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* test_agent_sink.c - the recorder itself, without a job and without a daemon: threads, open ranges, names, losses. */
 #include "agent/life.h"
-#include "agent/sink_control.h"
+#include "agent/sink/control.h"
 #include "proto/limits.h"
 #include "proto/message.h"
 

@@ -1,7 +1,7 @@
 /* test_client_export_chrome.c - the Chrome export of a capture that holds what is hard: names that need escaping, ranges that overlap, cross a step or
  * were closed by another thread, times before the base, losses. The schema is expanded from proto/. */
 #include "client/export/export.h"
-#include "client/reader.h"
+#include "client/reader/reader.h"
 #include "proto/events.h"
 #include "proto/version.h"
 

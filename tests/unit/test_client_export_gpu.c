@@ -1,10 +1,10 @@
 /* test_client_export_gpu.c - what the export computes of devices: occupancy beside that of Kineto's own traces, tracks of
  * events that are sorted in memory and by SQLite, projections of ranges that cross, recordings of events. */
-#include "client/export/devices.h"
-#include "client/export/nesting.h"
-#include "client/export/occupancy.h"
-#include "client/export/projections.h"
-#include "client/reader.h"
+#include "client/export/chrome/devices.h"
+#include "client/export/chrome/nesting.h"
+#include "client/export/chrome/occupancy.h"
+#include "client/export/chrome/projections.h"
+#include "client/reader/reader.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* test_client_options.c - command lines: what the table of verbs makes of them, and what it refuses. */
-#include "client/failure.h"
+#include "client/ui/failure.h"
 #include "client/options.h"
 
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* test_client_snapshot.c - what snapshots and their history are made of: which captures belong together, which are too
  * many, medians, factors, sparklines; which processes are picked, and the line that is said of them. */
-#include "client/series.h"
-#include "client/snapshot.h"
+#include "client/snapshot/series.h"
+#include "client/snapshot/snapshot.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* test_client_text.c - texts from elsewhere, and figures, on a terminal. */
-#include "client/text.h"
+#include "client/ui/text.h"
 
 #include <locale.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* test_daemon_exposition.c - Prometheus' text format: headers, labels that hold anything, seconds, histograms. */
-#include "daemon/exposition.h"
+#include "daemon/metrics/exposition.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

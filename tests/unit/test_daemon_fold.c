@@ -1,7 +1,7 @@
 /* test_daemon_fold.c - operators that torch counts as one call with their parent: the totals gathered in memory, those that
  * SQL makes of the rows, and a reference that follows torch's own words give the same. Also the merging of threads. */
-#include "daemon/derive.h"
-#include "daemon/store.h"
+#include "store/derive.h"
+#include "store/store.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

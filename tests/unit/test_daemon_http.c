@@ -1,5 +1,5 @@
 /* test_daemon_http.c - which requests get the metrics, and what the others get; byte by byte, as they may come. */
-#include "daemon/http.h"
+#include "daemon/metrics/http.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

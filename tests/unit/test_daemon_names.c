@@ -1,6 +1,6 @@
 /* test_daemon_names.c - names of kernels are read as the tools read them, and hostile ones take no time and no memory. */
-#include "daemon/log.h"
-#include "daemon/names.h"
+#include "base/log.h"
+#include "store/names.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* test_daemon_sorter.c - any number of records come back in order, whatever goes to the disk; and what a disk that is full
  * leaves of it. */
-#include "daemon/sorter.h"
+#include "base/sorter.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* test_daemon_sums.c - more groups than memory is given to come out right, and sums that are too large stay at the largest. */
-#include "daemon/log.h"
-#include "daemon/store_rows.h"
-#include "daemon/store_sums.h"
+#include "base/log.h"
+#include "store/rows.h"
+#include "store/sums.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

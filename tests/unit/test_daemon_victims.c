@@ -1,6 +1,6 @@
 /* test_daemon_victims.c - who goes when a budget is exceeded: too old, over a user's budget, over the whole's; never what is
  * pinned or about to be read, and never one user's few captures for another's many. */
-#include "daemon/victims.h"
+#include "daemon/catalogue/victims.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* test_daemon_work.c - the pools of threads: what runs, and which thread is taken for one that hangs. */
-#include "daemon/log.h"
-#include "daemon/work.h"
+#include "base/log.h"
+#include "daemon/core/work.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/work.h"
+#include "daemon/core/work.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* capture.c - stream capture: what would be submitted becomes nodes of a graph. Any thread; graph_lock guards captures, which
  * streams and events belong to them, and what their next nodes depend on. Captures are never freed: events may name them. */
-#include "tests/sim/cuda/internal.h"
+#include "internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* context.c - contexts: primary ones and others, each thread's stack of them. Any thread; object_lock guards the list, whose
  * members are never freed, so that a thread may look at a context that another has destroyed. */
-#include "tests/sim/cuda/internal.h"
+#include "internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* copy.c - copies and sets. Any thread. They really happen, when the model's time for them has come. What a copy costs: the
  * script's least, or its bytes by the bandwidth between the two kinds of memory. */
-#include "tests/sim/cuda/internal.h"
+#include "internal.h"
 
 #include <stdlib.h>
 #include <string.h>

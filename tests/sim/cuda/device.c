@@ -1,5 +1,5 @@
 /* device.c - the simulated devices and what can be asked about them. Any thread; the devices do not change after cuInit. */
-#include "tests/sim/cuda/internal.h"
+#include "internal.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* entry.c - the other ways in: names for programs whose default stream is each thread's own (_ptsz, _ptds), and
  * cuGetProcAddress. Any thread, no state. */
-#include "tests/sim/cuda/internal.h"
+#include "internal.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

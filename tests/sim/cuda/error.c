@@ -1,5 +1,5 @@
 /* error.c - names and texts of the driver's errors. Any thread, no state. */
-#include "tests/sim/cuda/internal.h"
+#include "internal.h"
 
 static const struct {
 	CUresult code;

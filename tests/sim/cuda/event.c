@@ -1,6 +1,6 @@
 /* event.c - events, waiting for streams, callbacks. Any thread; what an event says is guarded by work_lock (its place in a
  * capture by graph_lock). Events are recycled and never freed, since an operation may still hold one that is destroyed. */
-#include "tests/sim/cuda/internal.h"
+#include "internal.h"
 
 #include <stdlib.h>
 

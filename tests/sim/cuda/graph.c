@@ -2,7 +2,7 @@
  * and launched: each node is an operation of the launching stream, one after another, under the launch's one correlation id.
  *
  * Any thread; graph_lock guards graphs and executable graphs. Nodes and graphs are freed with cuGraphDestroy. */
-#include "tests/sim/cuda/internal.h"
+#include "internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* hinted.c - operations whose times the test program has said (simcuda_hint): one thread finishes each once its end has come,
  * whatever its stream is busy with. A heap by end; hinted_lock guards it, and is never held with work_lock. */
-#include "tests/sim/cuda/internal.h"
+#include "internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

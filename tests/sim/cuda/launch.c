@@ -1,5 +1,5 @@
 /* launch.c - kernels. Any thread. A kernel computes nothing: it takes the time that its name or its first parameter says. */
-#include "tests/sim/cuda/internal.h"
+#include "internal.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* link.c - linking at run time: PTX texts are put one behind the other, any other input makes the result any image. Any thread,
  * a link state belongs to one. */
-#include "tests/sim/cuda/internal.h"
+#include "internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* memory.c - memory of devices, pinned and managed memory, pools. All of it is host memory; a table by address says what each
  * piece is. Any thread; memory_lock guards the table and the pools' figures. */
-#include "tests/sim/cuda/internal.h"
+#include "internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* module.c - modules, libraries and functions. A module is PTX text, whose entries and their parameters are read, or any other
  * image, which then has every function that is asked for. Any thread; object_lock guards the lists. Modules are unloaded but
  * never freed, because records name their functions for as long as the process lives. */
-#include "tests/sim/cuda/internal.h"
+#include "internal.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  *
  * Any thread. No lock: a call reads atomics and its own thread's state. `live` lies in a page that fork wipes, so a child
  * finds a driver that is not initialised, whatever made it. */
-#include "tests/sim/cuda/internal.h"
+#include "internal.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

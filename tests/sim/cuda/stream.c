@@ -5,7 +5,7 @@
  *
  * work_lock guards all of it and is held for a few instructions at a time. A stream's `wake` is for its own thread, `done` for
  * those who wait for its operations. Streams are never freed. */
-#include "tests/sim/cuda/internal.h"
+#include "internal.h"
 
 #include <signal.h>
 #include <stdlib.h>

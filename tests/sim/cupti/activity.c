@@ -1,5 +1,5 @@
 /* activity.c - the calls that collect without a subscriber: kinds, buffers, flushes, external ids. Any thread; sim_lock guards all. */
-#include "tests/sim/cupti/simcupti.h"
+#include "simcupti.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* activity_v2.c - the calls that collect for a subscriber, of releases that have them. Any thread; sim_lock guards all. */
-#include "tests/sim/cupti/simcupti.h"
+#include "simcupti.h"
 
 #ifdef HAS_cuptiActivityEnable_v2
 /* A subscriber's calls do not go with those of nobody's. */

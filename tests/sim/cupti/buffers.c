@@ -1,6 +1,6 @@
 /* buffers.c - the clients' buffers: requested in the thread whose record does not fit any more, filled, and handed out by one
  * worker thread when full and complete, or by a flush. Everything with sim_lock held; it is let go of around callbacks. */
-#include "tests/sim/cupti/simcupti.h"
+#include "simcupti.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* clock.c - CUPTI's clock. By itself CLOCK_REALTIME, of which CLOCK_MONOTONIC keeps a fixed distance here; the script may make
  * it ticks, let it jump, drift or tell other times of devices than of calls; a client may give it another by a callback. Any
  * thread; the callback is set under sim_lock, the rest is written once. */
-#include "tests/sim/cupti/simcupti.h"
+#include "simcupti.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* entry.c - what every exported function does first and last: the script's failures, the answers of the real library where no
  * driver is up, the last error, and the log of calls. Any thread; entry_lock guards the counts. */
-#include "tests/sim/cupti/simcupti.h"
+#include "simcupti.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

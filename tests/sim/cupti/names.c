@@ -7,7 +7,7 @@ struct callback_name {
 };
 
 #define SIM_WITH_NAMES
-#include "tests/sim/cupti/simcupti.h"
+#include "simcupti.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* operations.c - what the driver tells becomes records: calls when they end, operations when they are launched (incomplete, in the
  * launching thread's buffer) and again when they have finished. In the program's threads and the driver's; sim_lock guards all. */
-#include "tests/sim/cupti/simcupti.h"
+#include "simcupti.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* options.c - what may be set and asked: attributes, thread ids, clocks, ids of contexts and streams, texts. Any thread; sim_lock
  * guards what is set. */
-#include "tests/sim/cupti/simcupti.h"
+#include "simcupti.h"
 
 #include <string.h>
 

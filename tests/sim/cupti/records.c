@@ -1,6 +1,6 @@
 /* records.c - the release's records, filled with what the driver tells. Fields that a release does not have are left out by the
  * version of its struct. Any thread, sim_lock held. */
-#include "tests/sim/cupti/simcupti.h"
+#include "simcupti.h"
 
 #include <string.h>
 #include <sys/syscall.h>

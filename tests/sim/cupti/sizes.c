@@ -1,5 +1,5 @@
 /* sizes.c - how long each kind of record is in this release, and the walk through a buffer. Any thread; no state. */
-#include "tests/sim/cupti/simcupti.h"
+#include "simcupti.h"
 
 #define ROW(kind, type) [kind] = sizeof(type)
 

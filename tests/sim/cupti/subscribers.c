@@ -1,6 +1,6 @@
 /* subscribers.c - who is called back at API calls, and who may subscribe at all. Any thread; sim_lock guards all, and is let go of
  * around a client's callback. */
-#include "tests/sim/cupti/simcupti.h"
+#include "simcupti.h"
 
 #include <stdio.h>
 #include <stdlib.h>

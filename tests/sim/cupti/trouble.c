@@ -1,5 +1,5 @@
 /* trouble.c - what the script wants to go wrong with records and buffers. sim_lock held throughout. */
-#include "tests/sim/cupti/simcupti.h"
+#include "simcupti.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

@@ -3,7 +3,7 @@
 #ifndef PROFD_TESTS_WORKLOADS_CUDA_TALLY_H
 #define PROFD_TESTS_WORKLOADS_CUDA_TALLY_H
 
-#include "tests/workloads/cuda/driver.h"
+#include "driver.h"
 
 enum { TALLY_STREAMS = 64 };
 enum copy { HTOD, DTOH, DTOD, PTOP, COPIES };

@@ -1,0 +1,163 @@
+/* sink.h - how collectors write events: per-thread writers into the segment, a stack of open ranges per thread, interned
+ * names, exact loss counts. Called from any thread of the job, also inside hooks of foreign libraries; nothing here
+ * blocks, allocates from the job's heap, changes errno or makes a system call on the common path.
+ *
+ * Usage in a hook:
+ *
+ *     struct sink_thread *t = sink_enter();        // NULL: not recording, or this thread is inside already (counted)
+ *     if (!t) return;
+ *     struct sink_frame *f = sink_open(t, EVENT_OPERATOR);   // NULL: dropped, counted
+ *     if (f) { f->name = ...; f->start = sink_now(); }
+ *     sink_leave(t);
+ *
+ * and at the end of the range
+ *
+ *     struct sink_thread *t = sink_enter_end(f);   // any thread; also when the recording has ended meanwhile
+ *     ...
+ *     sink_close(t, f, sink_now());
+ *     sink_leave(t);
+ */
+#ifndef PROFD_AGENT_SINK_H
+#define PROFD_AGENT_SINK_H
+
+#include "proto/events.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+/* Open ranges and operators that one thread may have at a time; deeper ones are counted as too_deep. */
+#define SINK_DEPTH 512
+
+/* One open range or operator. Lives in private memory that is never unmapped and never given to another thread while a
+ * foreign library may hold a pointer to it. The first words are free for the collector: torch's ObserverContext wants a
+ * vtable pointer first. */
+struct sink_frame {
+	void *foreign[2]; /* the collector's; kept across uses of the frame as it left it */
+	struct sink_thread *owner;
+	struct sink_frame *below; /* next open frame down the stack */
+	uint32_t generation;
+	uint8_t kind; /* EVENT_RANGE or EVENT_OPERATOR */
+	uint8_t open;
+	uint8_t source; /* ranges: enum range_source; operators: at::RecordScope */
+	uint8_t payload_type;
+	uint64_t start;
+	uint64_t child; /* time of closed direct children */
+	uint64_t id, parent;
+	uint32_t step;
+	uint16_t depth;
+	uint16_t flags;
+	uint32_t name;	   /* string ids */
+	uint32_t domain;   /* ranges */
+	uint32_t category; /* ranges */
+	uint32_t color;	   /* ranges */
+	uint64_t payload;  /* ranges */
+	uint32_t inputs;   /* operators */
+	uint32_t forward_thread;
+	int64_t sequence;
+	uint64_t key;	 /* the collector's: NVTX domain or range id */
+	uint32_t level;	 /* the collector's (NVTX: open ranges of this domain below this one) */
+	uint32_t beyond; /* the collector's (NVTX: pushes above this one in its domain that were dropped) */
+};
+
+struct sink_thread; /* opaque: one per thread of the job that has written */
+
+/* CLOCK_MONOTONIC ns. */
+static inline uint64_t sink_now(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Generation of the recording that is on, 0 while none is. On means: from warm-up until the last open range had its
+ * chance to close. Within that, only what starts in a step is written: what starts in warm-up, or after the last boundary,
+ * has step 0 and is thrown away by sink_write and sink_close without being counted. So hooks need not know the phase. One
+ * relaxed load. */
+uint32_t sink_recording(void);
+
+/* Marks the calling thread as inside, so that disarming waits for it. NULL when nothing is being recorded, or when this
+ * thread is inside already (a signal handler interrupted the recorder; the event of `kind` is then counted as
+ * reentered). */
+struct sink_thread *sink_enter(uint8_t kind);
+
+/* Marks the calling thread as inside in order to close `frame`, which it got from sink_open earlier, maybe in a recording
+ * that is over. NULL where it cannot be closed here (re-entered); the frame is then counted and forgotten. */
+struct sink_thread *sink_enter_end(struct sink_frame *frame);
+
+/* Marks the calling thread as inside in order to end something that it cannot name by a frame yet: a pop (the frame is
+ * then looked up with sink_find), the end of a start/end range, what drain() reports from the agent's own thread. NULL when
+ * nothing is being recorded and where re-entered; counts nothing (of a range that a signal handler opens and closes in
+ * the recorder, the opening was counted). */
+struct sink_thread *sink_enter_pop(void);
+
+void sink_leave(struct sink_thread *thread);
+
+/* Opens a range or an operator on the thread's stack: id, parent, depth, step and generation are set, the rest is zero
+ * but for foreign[] and `start`, which the caller sets last (its own work then counts outside the range). NULL: too deep
+ * (counted). A frame that is opened must be closed or abandoned. */
+struct sink_frame *sink_open(struct sink_thread *thread, uint8_t kind);
+
+/* Closes it at `end` and writes its record, if its generation is still being recorded (or lingers after the last
+ * boundary); else forgets it. `thread` is the closing thread's. Never NULL arguments. */
+void sink_close(struct sink_thread *thread, struct sink_frame *frame, uint64_t end);
+
+/* Forgets an open frame without a record and without counting it. */
+void sink_abandon(struct sink_thread *thread, struct sink_frame *frame);
+
+/* Innermost open frame of this thread whose kind is EVENT_RANGE, with this source and key; NULL where none. For pops that
+ * name no range. */
+struct sink_frame *sink_find(struct sink_thread *thread, uint8_t source, uint64_t key);
+
+/* Does one of the thread's open frames of this kind and source (ranges: enum range_source; 0 = any) say yes? */
+int sink_within(const struct sink_thread *thread, uint8_t kind, uint8_t source,
+		int (*is)(const struct sink_frame *frame));
+
+/* The current step's ordinal within the capture, 0 outside. */
+uint32_t sink_step(void);
+
+/* For records that are told of later than they happen (a device's): which step began before `time` and had not ended then?
+ * Its ordinal, 0 where the time lies before the recording or behind its end. *ret_doubtful: 1 where the nearest boundary
+ * is no farther away than `doubt` ns, so that the answer may be the neighbour's. Any thread; valid until the collectors
+ * are disarmed. */
+uint32_t sink_step_at(uint64_t time, uint64_t doubt, int *ret_doubtful);
+/* CLOCK_MONOTONIC ns of the first and, once it has come, the last boundary of the recording; 0 = not yet. */
+uint64_t sink_record_start(void);
+uint64_t sink_record_end(void);
+
+/* A new id for a range that is not on a stack (start/end ranges); unique in the capture. */
+uint64_t sink_id(struct sink_thread *thread);
+uint32_t sink_tid(struct sink_thread *thread);
+
+/* Writes a finished record (head.size and head.kind set; head.step by the caller). 1, or 0 where it was dropped (and
+ * counted). A record of step 0 is thrown away, but for those of the device side (EVENT_SESSION and above), whose step
+ * is found later: of these the collector itself keeps back what cannot belong to the recording. */
+int sink_write(struct sink_thread *thread, const void *record);
+
+/* As sink_write, but a record that finds no room is not counted: the caller keeps it and tries again. */
+int sink_write_spared(struct sink_thread *thread, const void *record);
+
+/* Interns a text and returns its id, 0 where the arena is full (counted as nameless for `kind`). Texts longer than
+ * LIMIT_STRING_BYTES are cut at a UTF-8 boundary and counted as truncated. `bytes` without NUL. */
+uint32_t sink_string(struct sink_thread *thread, const char *text, size_t bytes, uint8_t kind);
+/* The same for a text that ends with a NUL and is mostly found at the same address again (an operator's schema name): looked up
+ * by it, and compared. */
+uint32_t sink_string_static(struct sink_thread *thread, const char *text, uint8_t kind);
+/* The same for an inputs description (proto/inputs.h), n words. 0: counted as inputless. */
+uint32_t sink_inputs(struct sink_thread *thread, const uint32_t *words, size_t n);
+
+/* For what is written in one go after the recording: waits until the daemon has made room for some MiB, at most until `deadline`
+ * (CLOCK_MONOTONIC ns). 1, or 0 where there is not that much. Agent's thread. */
+int sink_await_room(uint64_t deadline);
+
+/* Counts a loss of an event of `kind`; nothing in warm-up and after the last boundary. */
+void sink_lost(enum loss loss, uint8_t kind);
+/* The same for `count` events at once. kind 0: of whatever kind. */
+void sink_lost_many(enum loss loss, uint8_t kind, uint64_t count);
+
+/* Names the thread `tid` in the capture (NVTX's nvtxNameOsThread); also remembered for later captures (bounded). */
+void sink_name_thread(uint32_t tid, const char *name, size_t bytes);
+/* The name that the thread `tid` was given so; its bytes, 0 where none. */
+size_t sink_name_of_thread(uint32_t tid, char *to, size_t bytes);
+
+#endif

@@ -1,0 +1,306 @@
+/* inspect.c - see inspect.h. Reads /proc/PID/{exe,maps,status,cmdline,ns/pid} and, by inspect_open(), version.py of a torch
+ * that is mapped. */
+#include "inspect.h"
+
+#include "client/link/presence.h"
+#include "client/ui/text.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct seen {
+	bool agent, cuda, cupti, nvtx, musl, loader;
+	char torch[PATH_MAX]; /* path of libtorch_cpu.so */
+	char cudart[64];      /* file name */
+	char interpreter[64]; /* libpython's or the executable's name */
+};
+
+static void keep_name(char *to, size_t bytes, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (!to[0])
+		snprintf(to, bytes, "%s", slash ? slash + 1 : path);
+}
+
+static void look(const char *path, struct seen *seen)
+{
+	const char *slash = strrchr(path, '/');
+	const char *name = slash ? slash + 1 : path;
+
+	if (strncmp(name, "libprofd_agent", 14) == 0)
+		seen->agent = true;
+	else if (strncmp(name, "libtorch_cpu.so", 15) == 0 && !seen->torch[0])
+		snprintf(seen->torch, sizeof seen->torch, "%s", path);
+	else if (strncmp(name, "libcuda.so", 10) == 0)
+		seen->cuda = true;
+	else if (strncmp(name, "libcudart", 9) == 0)
+		keep_name(seen->cudart, sizeof seen->cudart, path);
+	else if (strncmp(name, "libcupti", 8) == 0)
+		seen->cupti = true;
+	else if (strncmp(name, "libnvToolsExt", 13) == 0)
+		seen->nvtx = true;
+	else if (strncmp(name, "libpython", 9) == 0)
+		keep_name(seen->interpreter, sizeof seen->interpreter, path);
+	else if (strncmp(name, "ld-musl", 7) == 0)
+		seen->musl = seen->loader = true;
+	else if (strncmp(name, "ld-linux", 8) == 0 || strncmp(name, "ld-2.", 5) == 0)
+		seen->loader = true;
+}
+
+static int read_maps(int64_t pid, struct seen *seen)
+{
+	char path[64], *line = NULL;
+	size_t room = 0;
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/%lld/maps", (long long)pid);
+	file = fopen(path, "re");
+	if (!file)
+		return -errno;
+	while (getline(&line, &room, file) > 0) {
+		char *at = strchr(line, '/');
+
+		if (!at)
+			continue;
+		at[strcspn(at, "\n")] = 0;
+		look(at, seen);
+	}
+	free(line);
+	fclose(file);
+	return 0;
+}
+
+static bool status_number(int64_t pid, const char *key, long long values[4])
+{
+	char path[64], line[256];
+	bool found = false;
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/%lld/status", (long long)pid);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	while (!found && fgets(line, sizeof line, file))
+		if (strncmp(line, key, strlen(key)) == 0)
+			found = sscanf(line + strlen(key), "%lld %lld %lld %lld", &values[0], &values[1], &values[2],
+				       &values[3]) >= 2;
+	fclose(file);
+	return found;
+}
+
+/* `__version__ = '2.15.0+cpu'` of the package around libtorch_cpu.so; Debian's library has it in its own name. */
+static void torch_version(int64_t pid, const char *library, char *version, size_t bytes)
+{
+	char path[PATH_MAX + 16], line[256];
+	long long ids[4] = {-1};
+	const char *so = strstr(library, "libtorch_cpu.so.");
+	const char *lib = strstr(library, "/lib/libtorch_cpu.so");
+	FILE *file;
+
+	snprintf(version, bytes, "of a version that cannot be read");
+	if (so) {
+		snprintf(version, bytes, "%s", so + strlen("libtorch_cpu.so."));
+		return;
+	}
+	if (!lib)
+		return;
+	snprintf(path, sizeof path, "%.*s/version.py", (int)(lib - library), library);
+	file = status_number(pid, "Uid:", ids) ? inspect_open(pid, path, (uid_t)ids[1]) : NULL;
+	if (!file)
+		return;
+	for (int lines = 0; lines < 64 && fgets(line, sizeof line, file); lines++) {
+		char *quote = strpbrk(line, "'\"");
+
+		if (strncmp(line, "__version__", 11) != 0 || !quote)
+			continue;
+		quote[1 + strcspn(quote + 1, "'\"\n")] = 0;
+		snprintf(version, bytes, "%s", quote + 1);
+	}
+	fclose(file);
+}
+
+static void read_command(int64_t pid, char *text, size_t bytes)
+{
+	char path[64];
+	FILE *file;
+	size_t n;
+
+	text[0] = 0;
+	snprintf(path, sizeof path, "/proc/%lld/cmdline", (long long)pid);
+	file = fopen(path, "re");
+	if (!file)
+		return;
+	n = fread(text, 1, bytes - 1, file);
+	fclose(file);
+	while (n && !text[n - 1])
+		n--;
+	text[n] = 0;
+	for (size_t i = 0; i < n; i++)
+		if (!text[i])
+			text[i] = ' ';
+}
+
+static void check_program(int64_t pid, const struct seen *seen, struct table *checks)
+{
+	char exe_link[64], exe[PATH_MAX], text[PATH_MAX + 200];
+	struct stat file;
+	long long ids[4];
+	ssize_t n;
+
+	snprintf(exe_link, sizeof exe_link, "/proc/%lld/exe", (long long)pid);
+	n = readlink(exe_link, exe, sizeof exe - 1);
+	exe[n > 0 ? n : 0] = 0;
+	if (inspect_class(pid, checks))
+		; /* no more to be said */
+	else if (!seen->loader)
+		doctor_check(checks, "linking", "failed",
+			     "the program is linked statically: nothing can be preloaded into it; link it with profd.h "
+			     "instead");
+	else if (seen->musl)
+		doctor_check(checks, "linking", "warning",
+			     "the program runs on musl's C library; the agent is built for glibc and stays out of the "
+			     "way there");
+	else
+		doctor_check(checks, "linking", "ok", "the program is linked dynamically: the agent can be preloaded");
+	if (n > 0 && stat(exe_link, &file) == 0 && (file.st_mode & (S_ISUID | S_ISGID))) {
+		snprintf(text, sizeof text, "%s is setuid or setgid: the loader ignores LD_PRELOAD for it", exe);
+		doctor_check(checks, "rights", "failed", text);
+	} else if (status_number(pid, "Uid:", ids) && ids[0] != ids[1]) {
+		doctor_check(checks, "rights", "warning",
+			     "the process has changed its uid: it may not reach a user's own daemon");
+	}
+	inspect_container(pid, checks);
+}
+
+static void check_libraries(int64_t pid, const struct seen *seen, struct table *checks)
+{
+	char text[PATH_MAX + 200], version[64];
+
+	if (seen->torch[0]) {
+		torch_version(pid, seen->torch, version, sizeof version);
+		snprintf(text, sizeof text,
+			 "torch %s (%s): operators, user ranges and optimizer steps could be recorded%s", version,
+			 seen->torch,
+			 strncmp(version, "1.", 2) == 0 || strncmp(version, "2.0", 3) == 0 ||
+					 strncmp(version, "2.1.", 4) == 0 || strncmp(version, "2.2.", 4) == 0 ||
+					 strncmp(version, "2.3.", 4) == 0
+				 ? "; input shapes not (torch 2.4 or newer)"
+				 : "; input shapes too");
+		doctor_check(checks, "torch", "ok", text);
+	} else {
+		doctor_check(checks, "torch", "warning", "libtorch is not mapped: there are no operators to record");
+	}
+	if (seen->cuda || seen->cudart[0]) {
+		snprintf(text, sizeof text, "%s%s%s mapped%s", seen->cuda ? "the CUDA driver" : "",
+			 seen->cuda && seen->cudart[0] ? " and " : "", seen->cudart,
+			 seen->cupti ? "; so is CUPTI: another profiler may hold it" : "");
+		doctor_check(checks, "cuda", seen->cupti ? "warning" : "ok", text);
+	} else {
+		doctor_check(checks, "cuda", "warning", "no CUDA library is mapped: the process uses no GPU yet");
+	}
+	if (seen->interpreter[0]) {
+		snprintf(text, sizeof text, "%s is mapped", seen->interpreter);
+		doctor_check(checks, "python", "ok", text);
+	}
+}
+
+bool inspect_copies(int64_t pid, char *sentence, size_t bytes)
+{
+	char path[64], *line = NULL, first[PATH_MAX] = "";
+	size_t room = 0;
+	bool copies = false;
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/%lld/maps", (long long)pid);
+	file = fopen(path, "re");
+	while (file && !copies && getline(&line, &room, file) > 0) {
+		char *at = strchr(line, '/'), *name = strrchr(line, '/');
+
+		/* Each copy has one part that begins its file. */
+		if (!at || strncmp(name + 1, "libprofd_agent", 14) != 0 || !strstr(line, " 00000000 "))
+			continue;
+		at[strcspn(at, "\n")] = 0;
+		copies = first[0];
+		if (!copies)
+			snprintf(first, sizeof first, "%s", at);
+		else
+			snprintf(sentence, bytes,
+				 "another copy of the agent is in this process (%s and %s); one of them works, the "
+				 "other "
+				 "stays out: keep one path to it",
+				 first, at);
+	}
+	if (file)
+		fclose(file);
+	free(line);
+	return copies;
+}
+
+int inspect_process(int64_t pid, struct table *checks)
+{
+	char path[64], command[512], text[768];
+	struct seen *seen;
+	struct stat found;
+	int error;
+	bool moved = inspect_clocks(pid);
+
+	snprintf(path, sizeof path, "/proc/%lld", (long long)pid);
+	if (stat(path, &found) < 0) {
+		snprintf(text, sizeof text, "there is no process %lld (any more)", (long long)pid);
+		doctor_check(checks, "process", "failed", text);
+		return -ENOENT;
+	}
+	read_command(pid, command, sizeof command);
+	snprintf(text, sizeof text, "process %lld of uid %u: %s", (long long)pid, (unsigned)found.st_uid,
+		 command[0] ? command : "(a kernel thread or a zombie: it has no command line)");
+	doctor_check(checks, "process", command[0] ? "ok" : "failed", text);
+	if (!command[0])
+		return 0;
+	seen = need(calloc(1, sizeof *seen));
+	error = read_maps(pid, seen);
+	if (error) {
+		snprintf(text, sizeof text, "its libraries cannot be seen: %s; ask as its owner", strerror(-error));
+		doctor_check(checks, "libraries", "warning", text);
+	} else {
+		check_program(pid, seen, checks);
+		check_libraries(pid, seen, checks);
+		if (seen->agent && moved)
+			doctor_check(checks, "clocks", "failed",
+				     "the process lives in a time namespace whose clocks count from elsewhere, so the "
+				     "daemon refuses it; start it in the host's");
+		else if (seen->agent && presence_of(pid) == PRESENCE_AWAKE)
+			doctor_check(checks, "agent", "warning",
+				     "the agent runs but has not registered: it does not reach the daemon's socket, or "
+				     "that of another daemon");
+		else if (seen->agent)
+			doctor_check(
+				checks, "agent", "warning",
+				"the agent is loaded and sleeps: nothing that it records has shown up in the process "
+				"yet (torch, CUDA, NVTX, a call of profd.h); what other frameworks do on the CPU is "
+				"not recorded");
+		else
+			doctor_check(checks, "agent", "failed", "the agent is not loaded");
+	}
+	if (!error && seen->agent) {
+		if (!moved)
+			doctor_check(
+				checks, "how to", "ok",
+				"it need not be started anew: it registers by itself, once the above is mended or "
+				"something "
+				"shows up; profd_step() and the ranges of profd.h can be called from any language");
+		free(seen);
+		return 0;
+	}
+	snprintf(text, sizeof text,
+		 "start it as `profd run -- %.400s`, or put `eval \"$(profd env)\"` before it into its job script",
+		 command);
+	doctor_check(checks, "how to", "warning", text);
+	free(seen);
+	return 0;
+}

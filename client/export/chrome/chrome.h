@@ -1,0 +1,71 @@
+/* chrome.h - the Chrome trace format, in the shape that Kineto (torch.profiler) gives it. See chrome.c. */
+#ifndef PROFD_CLIENT_EXPORT_CHROME_H
+#define PROFD_CLIENT_EXPORT_CHROME_H
+
+#include "client/reader/reader.h"
+#include "client/export/buffer.h"
+#include "devices.h"
+#include "names.h"
+#include "nesting.h"
+#include "projections.h"
+
+#include <stddef.h>
+
+struct stream;
+
+/* Readers want the same thing in different ways. */
+enum chrome_shape {
+	CHROME_PLAIN,
+	/* torch_tb_profiler: API calls of category Runtime, no projections of ranges, 0 for "External id" where none. */
+	CHROME_TENSORBOARD,
+	/* HolisticTraceAnalysis's critical path: waits carry the number of their stream. */
+	CHROME_CRITICAL_PATH,
+};
+
+/* Each an export_write. */
+int chrome_write(struct reader *r, struct stream *stream, char *why, size_t why_bytes);
+int chrome_write_tensorboard(struct reader *r, struct stream *stream, char *why, size_t why_bytes);
+int chrome_write_critical_path(struct reader *r, struct stream *stream, char *why, size_t why_bytes);
+
+/* What chrome.c and chrome_head.c share. */
+struct chrome_thread {
+	uint32_t thread;
+	uint32_t torch_id; /* 0 = not known */
+	int64_t name;	   /* id; 0 = none */
+	uint8_t lanes;
+};
+
+struct chrome {
+	struct reader *reader;
+	int64_t schema; /* of the file */
+	enum chrome_shape shape;
+	int64_t pid;
+	char place[48]; /* `","pid":4242,"tid":` */
+	size_t place_bytes;
+	int64_t origin; /* what times count from: 0, the capture's base, or what comes before it: readers drop negative times */
+	struct names names;
+	struct devices devices;
+	struct projections projections;
+	struct nesting nesting;
+	struct chrome_thread *threads; /* by number */
+	size_t thread_count;
+};
+
+/* Sibling tracks are threads with numbers that no thread has: kernels give at most 4194304. Perfetto takes thread 0 for the
+ * process's first one: a stream 0, and what is of no known thread, get a number of their own. */
+#define CHROME_LANE_STRIDE 10000000
+#define CHROME_TRACK_OF_0 (CHROME_LANE_STRIDE - 2)
+static inline int64_t chrome_track(uint32_t thread, unsigned lane)
+{
+	return (int64_t)lane * CHROME_LANE_STRIDE + (thread ? thread : CHROME_TRACK_OF_0);
+}
+
+/* Reads the threads' names and numbers, after nesting. 0 or a negative errno. */
+int chrome_threads(struct chrome *c);
+const struct chrome_thread *chrome_thread(const struct chrome *c, uint32_t thread);
+/* Everything before the first event: metadata, the opening of traceEvents, the tracks' names. */
+void chrome_put_head(struct chrome *c, struct buffer *b);
+/* What a reader of the trace must know about losses: instants over the whole trace; none where all is well. */
+void chrome_put_warnings(struct chrome *c, struct buffer *b);
+
+#endif

@@ -1,0 +1,166 @@
+/* presence.c - see presence.h. Reads /proc/PID/{maps,stat,task}. */
+#include "presence.h"
+
+#include "client/ui/output.h"
+#include "client/ui/text.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MILLISECOND 1000000ll
+/* How often it is looked. */
+#define LOOK_NS (20 * MILLISECOND)
+/* An agent that runs comes back within this after its daemon, or not for a while. */
+#define AWAKE_NS (3000 * MILLISECOND)
+/* One that sleeps in a young process wakes up when torch is imported: that may take longer than anybody likes to wait. */
+#define ASLEEP_NS (1000 * MILLISECOND)
+#define YOUNG_NS (10000 * MILLISECOND)
+/* Before that the loader may not have brought it yet. */
+#define LOADING_NS (500 * MILLISECOND)
+/* Of more processes each would be asked for. */
+#define AWAITED 16
+
+static int64_t clock_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (int64_t)now.tv_sec * 1000 * MILLISECOND + now.tv_nsec;
+}
+
+/* Is a thread of it the agent's? */
+static bool has_thread(int64_t pid)
+{
+	char path[64], name[32];
+	struct dirent *entry;
+	bool found = false;
+	DIR *folder;
+
+	snprintf(path, sizeof path, "/proc/%lld/task", (long long)pid);
+	folder = opendir(path);
+	while (folder && !found && (entry = readdir(folder))) {
+		FILE *file;
+
+		snprintf(path, sizeof path, "/proc/%lld/task/%.16s/comm", (long long)pid, entry->d_name);
+		file = *entry->d_name == '.' ? NULL : fopen(path, "re");
+		if (!file)
+			continue;
+		found = fgets(name, sizeof name, file) && strcmp(name, "profd\n") == 0;
+		fclose(file);
+	}
+	if (folder)
+		closedir(folder);
+	return found;
+}
+
+enum presence presence_of(int64_t pid)
+{
+	char path[64], *line = NULL;
+	bool loaded = false, any = false;
+	size_t room = 0;
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/%lld/maps", (long long)pid);
+	file = fopen(path, "re");
+	if (!file)
+		return PRESENCE_UNKNOWN;
+	while (!loaded && getline(&line, &room, file) > 0) {
+		any = true;
+		loaded = strstr(line, "/libprofd_agent") != NULL;
+	}
+	free(line);
+	fclose(file);
+	if (!any)
+		return PRESENCE_UNKNOWN;
+	if (!loaded)
+		return PRESENCE_ABSENT;
+	return has_thread(pid) ? PRESENCE_AWAKE : PRESENCE_ASLEEP;
+}
+
+/* Since the process was made; a long time where that cannot be read. */
+static int64_t age(int64_t pid)
+{
+	char path[64], text[1024], *at;
+	unsigned long long ticks = 0;
+	FILE *file;
+	size_t n;
+
+	snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
+	file = fopen(path, "re");
+	if (!file)
+		return INT64_MAX;
+	n = fread(text, 1, sizeof text - 1, file);
+	fclose(file);
+	text[n] = 0;
+	/* The name may hold anything: the fields are counted from behind it. */
+	at = strrchr(text, ')');
+	for (int field = 2; at && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	if (!at || sscanf(at, "%llu", &ticks) != 1)
+		return INT64_MAX;
+	return clock_ns(CLOCK_BOOTTIME) -
+	       (int64_t)(ticks * (unsigned long long)(1000 * MILLISECOND) / (unsigned long long)sysconf(_SC_CLK_TCK));
+}
+
+static bool is_registered(struct daemons *daemons, int64_t pid)
+{
+	cJSON *request = request_new("ps");
+	struct collect collect = {"process", need(cJSON_CreateArray())};
+	struct failure failure = {0};
+	bool settled;
+
+	need(cJSON_AddNumberToObject(request, "pid", (double)pid));
+	daemons_query(daemons, request, collect_row, &collect, &failure);
+	/* Any other answer than "not here" does not change by waiting. */
+	settled = cJSON_GetArraySize(collect.array) > 0 ||
+		  (failure.error != ERROR_NOTHING_YET && failure.error != ERROR_NOT_REGISTERED &&
+		   failure.error != ERROR_NO_AGENT && failure.error != ERROR_NO_TARGET);
+	cJSON_Delete(collect.array);
+	cJSON_Delete(request);
+	return settled;
+}
+
+/* How long it is worth to wait for it, from `began` on. */
+static int64_t patience(int64_t pid)
+{
+	switch (presence_of(pid)) {
+	case PRESENCE_AWAKE:
+		return AWAKE_NS;
+	case PRESENCE_ASLEEP:
+		return age(pid) < YOUNG_NS ? ASLEEP_NS : 0;
+	case PRESENCE_ABSENT:
+		return age(pid) < LOADING_NS ? LOADING_NS : 0;
+	case PRESENCE_UNKNOWN:
+		break;
+	}
+	return 0;
+}
+
+void presence_await(struct daemons *daemons, const int64_t *pids, size_t count)
+{
+	int64_t began = clock_ns(CLOCK_MONOTONIC);
+
+	for (size_t i = 0; i < count && count <= AWAITED; i++)
+		while (clock_ns(CLOCK_MONOTONIC) - began < patience(pids[i]) && !is_registered(daemons, pids[i])) {
+			struct timespec nap = {.tv_nsec = LOOK_NS};
+
+			nanosleep(&nap, NULL);
+		}
+}
+
+void presence_explain(struct failure *failure)
+{
+	int64_t pid = failure->pid;
+	char text[24];
+	enum presence presence = failure->error == ERROR_NO_AGENT && pid > 0 ? presence_of(pid) : PRESENCE_UNKNOWN;
+
+	if (presence != PRESENCE_ASLEEP && presence != PRESENCE_AWAKE)
+		return;
+	snprintf(text, sizeof text, "%lld", (long long)pid);
+	failure_set(failure, presence == PRESENCE_ASLEEP ? ERROR_NOTHING_YET : ERROR_NOT_REGISTERED, text);
+	failure->pid = pid;
+}

@@ -1,0 +1,477 @@
+/* snapshot.c - see snapshot.h. */
+#include "snapshot.h"
+
+#include "client/ui/output.h"
+#include "proto/limits.h"
+#include "client/ui/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* No step for so long, and for so many of its usual steps: it stands still. */
+#define STALLED_NS 60000000000ll
+#define STALLED_STEPS 20
+#define TIMEOUT_NS 120000000000ll
+
+static const char *text_of(const cJSON *row, const char *key)
+{
+	const char *text = reply_text(row, key);
+
+	return text ? text : "";
+}
+
+/* --- picking --- */
+
+/* Does "0,3,8-15" hold the rank? With rank -1: is it such a list? */
+static bool in_ranks(const char *ranks, int64_t rank, bool *ret_valid)
+{
+	bool found = false;
+
+	*ret_valid = true;
+	for (const char *at = ranks;;) {
+		char *end;
+		long from, to;
+
+		if (*at < '0' || *at > '9') {
+			*ret_valid = false;
+			return false;
+		}
+		from = to = strtol(at, &end, 10);
+		if (*end == '-' && end[1] >= '0' && end[1] <= '9')
+			to = strtol(end + 1, &end, 10);
+		found = found || (rank >= from && rank <= to);
+		if (to < from || (*end && *end != ',')) {
+			*ret_valid = false;
+			return false;
+		}
+		if (!*end)
+			return found;
+		at = end + 1;
+	}
+}
+
+const char *snapshot_ranks_refusal(const char *ranks)
+{
+	bool valid;
+
+	in_ranks(ranks, -1, &valid);
+	return valid ? NULL : "ranks are wanted with commas between, such as 0,3 or 0-7";
+}
+
+static bool is_user(const cJSON *process, const char *user)
+{
+	char number[24];
+
+	snprintf(number, sizeof number, "%.0f", reply_number(process, "uid", -1));
+	return strcmp(text_of(process, "user"), user) == 0 || strcmp(number, user) == 0;
+}
+
+/* Everything but the step time. */
+static bool meets(const cJSON *process, const struct criteria *criteria)
+{
+	int64_t rank = (int64_t)reply_number(process, "rank", -1);
+	bool valid, listed = criteria->pid_count == 0;
+
+	if (criteria->name && !glob_matches(criteria->name, text_of(process, "name")))
+		return false;
+	if (criteria->user && !is_user(process, criteria->user))
+		return false;
+	if (criteria->job && strcmp(criteria->job, text_of(process, "job")) != 0)
+		return false;
+	for (size_t i = 0; i < criteria->pid_count && !listed; i++)
+		listed = (double)criteria->pids[i] == reply_number(process, "pid", 0);
+	return listed && (!criteria->ranks || rank < 0 || in_ranks(criteria->ranks, rank, &valid));
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const cJSON *one = *(cJSON *const *)a, *other = *(cJSON *const *)b;
+	static const char *const texts[] = {"daemon", "user", "job", "name"};
+	static const char *const numbers[] = {"rank", "pid"};
+	int order = 0;
+
+	for (size_t i = 0; !order && i < sizeof texts / sizeof *texts; i++)
+		order = strcmp(text_of(one, texts[i]), text_of(other, texts[i]));
+	for (size_t i = 0; !order && i < sizeof numbers / sizeof *numbers; i++) {
+		double left = reply_number(one, numbers[i], -1), right = reply_number(other, numbers[i], -1);
+
+		order = (left > right) - (left < right);
+	}
+	return order;
+}
+
+static bool together(const struct unit *unit, unsigned daemon, const cJSON *process)
+{
+	const cJSON *first = unit->members[0].process;
+	const char *job = text_of(process, "job");
+
+	return unit->daemon == daemon && *job && strcmp(job, text_of(first, "job")) == 0 &&
+	       reply_number(process, "uid", -1) == reply_number(first, "uid", -1);
+}
+
+static bool shows_steps(const cJSON *process)
+{
+	return strcmp(text_of(process, "step_source"), "none") != 0;
+}
+
+/* In a job in which something steps, launchers and helpers are no part of it. */
+static void leave_out_helpers(struct unit *unit)
+{
+	size_t kept = 0;
+	bool any = false;
+
+	for (size_t i = 0; i < unit->count; i++)
+		any = any || shows_steps(unit->members[i].process);
+	for (size_t i = 0; any && i < unit->count; i++) {
+		if (shows_steps(unit->members[i].process))
+			unit->members[kept++] = unit->members[i];
+		else
+			cJSON_Delete(unit->members[i].process);
+	}
+	if (any)
+		unit->count = kept;
+}
+
+static void keep_one(struct unit *unit)
+{
+	while (unit->count > 1)
+		cJSON_Delete(unit->members[--unit->count].process);
+}
+
+static void add_member(struct unit *unit, const cJSON *process)
+{
+	struct member *member;
+
+	unit->members = need(reallocarray(unit->members, unit->count + 1, sizeof *unit->members));
+	member = &unit->members[unit->count++];
+	*member = (struct member){.process = need(cJSON_Duplicate(process, true)), .busy = -1, .history = -1};
+	member->pid = (int64_t)reply_number(process, "pid", 0);
+	member->rank = (int64_t)reply_number(process, "rank", -1);
+}
+
+/* Without regard to what is picked: another that lives is another. */
+static bool has_double(const cJSON *processes, const cJSON *process)
+{
+	struct who who = who_of(process, false);
+	const cJSON *other;
+
+	cJSON_ArrayForEach(other, processes)
+	{
+		struct who one = who_of(other, false);
+
+		if (other != process && shows_steps(other) && who_same(&who, &one) &&
+		    reply_number(other, "pid", 0) != reply_number(process, "pid", 0))
+			return true;
+	}
+	return false;
+}
+
+struct unit *snapshot_pick(const cJSON *processes, const char *const *paths, unsigned path_count,
+			   const struct criteria *criteria, size_t *ret_count, size_t *ret_fast)
+{
+	cJSON *sorted = need(cJSON_Duplicate(processes, true));
+	struct unit *units = NULL;
+	const cJSON *process;
+	size_t count = 0;
+
+	*ret_fast = 0;
+	json_sort(sorted, by_place);
+	cJSON_ArrayForEach(process, sorted)
+	{
+		unsigned daemon = 0;
+		size_t u = 0;
+
+		while (daemon < path_count && strcmp(paths[daemon], text_of(process, "daemon")) != 0)
+			daemon++;
+		if (daemon == path_count || !meets(process, criteria))
+			continue;
+		if (criteria->least_step && reply_number(process, "step_ns", 0) < (double)criteria->least_step) {
+			*ret_fast += shows_steps(process);
+			continue;
+		}
+		while (u < count && !together(&units[u], daemon, process))
+			u++;
+		if (u == count) {
+			units = need(reallocarray(units, ++count, sizeof *units));
+			units[u] = (struct unit){.daemon = daemon, .deleted = need(cJSON_CreateArray())};
+		}
+		add_member(&units[u], process);
+		units[u].members[units[u].count - 1].by_pid = has_double(sorted, process);
+	}
+	for (size_t u = 0; u < count; u++) {
+		leave_out_helpers(&units[u]);
+		if (criteria->one_per_job)
+			keep_one(&units[u]);
+	}
+	cJSON_Delete(sorted);
+	*ret_count = count;
+	return units;
+}
+
+void snapshot_free(struct unit *units, size_t count)
+{
+	for (size_t u = 0; u < count; u++) {
+		for (size_t i = 0; i < units[u].count; i++) {
+			cJSON_Delete(units[u].members[i].process);
+			cJSON_Delete(units[u].members[i].captured);
+		}
+		free(units[u].members);
+		cJSON_Delete(units[u].deleted);
+	}
+	free(units);
+}
+
+/* --- times --- */
+
+bool snapshot_is_stalled(const char *last_step_at, int64_t step, int64_t now_realtime, int64_t *ret_ago)
+{
+	struct tm broken = {0};
+	const char *rest = last_step_at ? strptime(last_step_at, "%Y-%m-%dT%H:%M:%S", &broken) : NULL;
+	int64_t least = step > 0 && step < INT64_MAX / STALLED_STEPS ? step * STALLED_STEPS : STALLED_NS;
+
+	*ret_ago = rest ? now_realtime - (int64_t)timegm(&broken) * 1000000000 : 0;
+	return rest && *ret_ago > (least > STALLED_NS ? least : STALLED_NS);
+}
+
+int64_t snapshot_timeout(int64_t timeout, int64_t steps, int64_t step)
+{
+	int64_t wanted;
+
+	if (timeout)
+		return timeout;
+	if (__builtin_mul_overflow(step, 3 * (steps + 1), &wanted) || wanted > (int64_t)LIMIT_DURATION_NS)
+		wanted = (int64_t)LIMIT_DURATION_NS;
+	return wanted > TIMEOUT_NS ? wanted : TIMEOUT_NS;
+}
+
+int64_t snapshot_start(size_t i, size_t n, int64_t stagger, double random)
+{
+	double share = n ? (double)stagger / (double)n : 0;
+
+	return (int64_t)(share * ((double)i + random));
+}
+
+/* --- what became of it --- */
+
+enum outcome snapshot_outcome(const struct unit *unit)
+{
+	static const enum outcome order[] = {OUTCOME_FAILED, OUTCOME_INCOMPLETE, OUTCOME_RECORDED, OUTCOME_SKIPPED};
+
+	for (size_t o = 0; o < sizeof order / sizeof *order; o++)
+		for (size_t i = 0; i < unit->count; i++)
+			if (unit->members[i].outcome == order[o])
+				return order[o];
+	return OUTCOME_WAITING;
+}
+
+const char *snapshot_outcome_word(enum outcome outcome)
+{
+	static const char *const words[] = {"waiting", "recorded", "incomplete", "skipped", "failed"};
+
+	return words[outcome];
+}
+
+char *snapshot_describe(const struct unit *unit, int64_t uid)
+{
+	const struct member *first = &unit->members[0];
+	const char *job = text_of(first->process, "job");
+	char where[96] = "", *text = NULL;
+	bool others = (int64_t)reply_number(first->process, "uid", -1) != uid;
+
+	if (unit->count > 1)
+		snprintf(where, sizeof where, ", %zu %s", unit->count, first->rank >= 0 ? "ranks" : "processes");
+	else if (*job && first->rank >= 0)
+		snprintf(where, sizeof where, ", rank %lld", (long long)first->rank);
+	else if (*job && first->by_pid)
+		snprintf(where, sizeof where, ", pid %lld", (long long)first->pid);
+	if (!*job && first->pid <= 0) {
+		if (asprintf(&text, "%s%s%s", text_of(first->process, "name"), others ? " of " : "",
+			     others ? text_of(first->process, "user") : "") < 0)
+			need(NULL);
+		return text;
+	}
+	if (*job ? asprintf(&text, "%s%s%s (job %s%s)", text_of(first->process, "name"), others ? " of " : "",
+			    others ? text_of(first->process, "user") : "", job, where) < 0
+		 : asprintf(&text, "%s%s%s (pid %lld)", text_of(first->process, "name"), others ? " of " : "",
+			    others ? text_of(first->process, "user") : "", (long long)first->pid) < 0)
+		need(NULL);
+	return text;
+}
+
+/* A text that grows. */
+struct line {
+	char *text;
+	size_t bytes;
+	FILE *file;
+};
+
+/* "17", "18 to 25", "18, 20 and 31" of the members with this outcome. */
+static void say_captures(struct line *line, const struct unit *unit, enum outcome outcome)
+{
+	const char *first = NULL, *last = NULL;
+	size_t n = 0, said = 0;
+	bool row = true;
+
+	for (size_t i = 0; i < unit->count; i++) {
+		const char *id = unit->members[i].id;
+
+		if (unit->members[i].outcome != outcome || !*id)
+			continue;
+		/* Ids of a user's own daemon begin with u. */
+		if (last && strtoll(id + (*id == 'u'), NULL, 10) != strtoll(last + (*last == 'u'), NULL, 10) + 1)
+			row = false;
+		first = first ? first : id;
+		last = id;
+		n++;
+	}
+	if (n == 0)
+		return;
+	fprintf(line->file, ", capture%s ", n > 1 ? "s" : "");
+	if (n > 2 && row) {
+		fprintf(line->file, "%s to %s", first, last);
+		return;
+	}
+	for (size_t i = 0; i < unit->count; i++)
+		if (unit->members[i].outcome == outcome && *unit->members[i].id)
+			fprintf(line->file, "%s%s", said++ ? said == n ? " and " : ", " : "", unit->members[i].id);
+}
+
+/* Which rank keeps the others waiting is not told by step times: in a job whose ranks wait for each other they are all alike. */
+static void say_step(struct line *line, const struct unit *unit)
+{
+	double *steps = need(calloc(unit->count, sizeof *steps));
+	char figure[TEXT_FIGURE_BYTES], other[TEXT_FIGURE_BYTES];
+	int64_t least = 0, most = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < unit->count; i++) {
+		int64_t step = unit->members[i].step;
+
+		if (step <= 0)
+			continue;
+		least = n == 0 || step < least ? step : least;
+		most = step > most ? step : most;
+		steps[n++] = (double)step;
+	}
+	if (n) {
+		fprintf(line->file, ": step %s", text_duration(figure, (int64_t)series_median(steps, n)));
+		if (n > 1)
+			fprintf(line->file, " (%s to %s)", text_duration(figure, least), text_duration(other, most));
+	} else {
+		fputs(": step time not known", line->file);
+	}
+	free(steps);
+}
+
+static void say_busy(struct line *line, const struct unit *unit)
+{
+	double least = 0, most = -1;
+
+	for (size_t i = 0; i < unit->count; i++) {
+		double busy = unit->members[i].busy;
+
+		if (busy < 0)
+			continue;
+		least = most < 0 || busy < least ? busy : least;
+		most = busy > most ? busy : most;
+	}
+	if (most < 0)
+		fputs(", device busy not recorded", line->file);
+	else if (most - least < 0.05)
+		fprintf(line->file, ", device busy %.1f%%", most);
+	else
+		fprintf(line->file, ", device busy %.1f%% to %.1f%%", least, most);
+}
+
+/* The reasons of the members with this outcome, each once, behind who it goes for. */
+static void say_reasons(struct line *line, const struct unit *unit, enum outcome outcome, bool all)
+{
+	bool begun = false;
+
+	for (size_t i = 0; i < unit->count; i++) {
+		const struct member *member = &unit->members[i];
+		size_t n = 0, before = 0;
+
+		for (size_t k = 0; k < unit->count; k++) {
+			bool same =
+				unit->members[k].outcome == outcome && strcmp(unit->members[k].why, member->why) == 0;
+
+			n += same;
+			before += same && k < i;
+		}
+		if (member->outcome != outcome || before || !*member->why)
+			continue;
+		fputs(begun ? "; " : "", line->file);
+		begun = true;
+		if (!(all && n == unit->count) && member->rank >= 0)
+			fprintf(line->file, "rank %lld%s ", (long long)member->rank, n > 1 ? " and others" : "");
+		else if (!(all && n == unit->count))
+			fprintf(line->file, "pid %lld%s ", (long long)member->pid, n > 1 ? " and others" : "");
+		fputs(member->why, line->file);
+	}
+}
+
+static void say_history(struct line *line, const struct unit *unit)
+{
+	const struct member *most = NULL;
+
+	for (size_t i = 0; i < unit->count; i++) {
+		const struct member *member = &unit->members[i];
+
+		if (member->history < 0)
+			continue;
+		if (member->median <= 0) {
+			fprintf(line->file, "; no history to compare with yet: %lld of %d snapshots",
+				(long long)member->history, SNAPSHOT_HISTORY);
+			return;
+		}
+		if (!most || (double)member->idle_step / member->median > (double)most->idle_step / most->median)
+			most = member;
+	}
+	if (most && most->idle_step > 0)
+		fprintf(line->file, "; %.2fx the median of its %lld snapshots", (double)most->idle_step / most->median,
+			(long long)most->history);
+}
+
+char *snapshot_line(const struct unit *unit)
+{
+	enum outcome outcome = snapshot_outcome(unit);
+	struct line line = {NULL, 0, NULL};
+	size_t recorded = 0, skipped = 0;
+	int older = cJSON_GetArraySize(unit->deleted);
+
+	for (size_t i = 0; i < unit->count; i++) {
+		recorded += unit->members[i].outcome == OUTCOME_RECORDED;
+		skipped += unit->members[i].outcome == OUTCOME_SKIPPED;
+	}
+	line.file = need(open_memstream(&line.text, &line.bytes));
+	fputs(snapshot_outcome_word(outcome), line.file);
+	if (outcome != OUTCOME_RECORDED && outcome != OUTCOME_SKIPPED) {
+		say_captures(&line, unit, outcome);
+		fputs(": ", line.file);
+		say_reasons(&line, unit, outcome, true);
+		if (recorded)
+			fputs("; recorded", line.file);
+	}
+	if (recorded) {
+		say_captures(&line, unit, OUTCOME_RECORDED);
+		if (unit->at_step)
+			fprintf(line.file, ", from step %lld on", (long long)unit->at_step);
+		say_step(&line, unit);
+		say_busy(&line, unit);
+		say_history(&line, unit);
+	}
+	if (skipped) {
+		fputs(outcome == OUTCOME_SKIPPED ? ": " : "; skipped: ", line.file);
+		say_reasons(&line, unit, OUTCOME_SKIPPED, outcome == OUTCOME_SKIPPED);
+	}
+	if (!unit->at_step && *unit->together)
+		fprintf(line.file, "; %s", unit->together);
+	if (older)
+		fprintf(line.file, "; %d older deleted", older);
+	fclose(line.file);
+	return need(line.text);
+}

@@ -1,0 +1,569 @@
+/* ingest.c - see ingest.h. Thread: one of the ingest pool at a time. No locks: the loop speaks through two atomics. */
+#include "ingest.h"
+#include "base/log.h"
+#include "proto/inputs.h"
+#include "proto/limits.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* Chunks of one pass: about 26,000 operators, 20 ms of inserting; then other captures have their turn and this one gets
+ * its free chunks back. */
+#define PASS_CHUNKS 32
+/* Memory ahead of need. Armed captures may be many and long: little; from the warm-up on for the highest rates seen. */
+#define AHEAD_ARMED (1u << 20)
+#define AHEAD_RUNNING (16u << 20)
+/* Of all captures together, and at least of each: a trigger on a thousand processes must not take the node's memory. An
+ * armed one has a quarter. */
+#define AHEAD_ALL (1u << 30)
+#define AHEAD_LEAST (1u << 20)
+#define PROVIDE_CHUNKS 64u
+#define STRINGS_AHEAD_ARMED (256u << 10)
+#define STRINGS_AHEAD_RUNNING (1u << 20)
+
+#define MILLISECOND 1000000
+/* So many captures are looked at as often as one; of more, each less often, but at least this often. */
+#define CROWD 32
+#define PAUSE_MOST (50 * MILLISECOND)
+/* After so many passes without data the store's caches are given back. */
+#define QUIET_LONG 20
+
+/* Captures whose segments are being emptied, of the whole daemon. */
+static _Atomic uint32_t crowd;
+
+static void leave_crowd(struct ingest *ingest)
+{
+	if (ingest->counted)
+		atomic_fetch_sub_explicit(&crowd, 1, memory_order_relaxed);
+	ingest->counted = false;
+}
+
+struct ingest *ingest_new(const struct capture_facts *facts, const struct segment *segment, bool adopt, int folder,
+			  const char *folder_path, struct memory *memory)
+{
+	struct ingest *ingest = calloc(1, sizeof *ingest);
+	if (!ingest)
+		return NULL;
+	ingest->facts = *facts;
+	ingest->work.run = ingest_run;
+	ingest->adopt = adopt;
+	ingest->folder = folder;
+	ingest->folder_path = folder_path;
+	totals_init(&ingest->totals, memory);
+	device_init(&ingest->device, folder, memory);
+	if (segment) {
+		ingest->segment = *segment;
+		ingest->has_segment = true;
+		ingest->counted = true;
+		atomic_fetch_add_explicit(&crowd, 1, memory_order_relaxed);
+	}
+	return ingest;
+}
+
+void ingest_free(struct ingest *ingest)
+{
+	if (!ingest)
+		return;
+	leave_crowd(ingest);
+	if (ingest->store_open)
+		store_deinit(&ingest->store);
+	if (ingest->has_segment)
+		segment_deinit(&ingest->segment);
+	totals_deinit(&ingest->totals);
+	device_deinit(&ingest->device);
+	free(ingest);
+}
+
+static uint32_t load(const _Atomic uint32_t *value)
+{
+	return atomic_load_explicit(value, memory_order_acquire);
+}
+
+/* --- memory ahead of need --- */
+
+static uint32_t ahead_of_need(uint32_t phase)
+{
+	uint32_t share = AHEAD_ALL / (atomic_load_explicit(&crowd, memory_order_relaxed) + 1);
+	share = share > AHEAD_RUNNING ? AHEAD_RUNNING : share < AHEAD_LEAST ? AHEAD_LEAST : share;
+	if (phase != SEGMENT_ARMED)
+		return share;
+	return share / 4 < AHEAD_ARMED ? share / 4 : AHEAD_ARMED;
+}
+
+static void provide(struct ingest *ingest)
+{
+	struct segment *segment = &ingest->segment;
+	uint32_t free_chunks = 0;
+	for (uint32_t i = 0; i < ingest->ready_chunks; i++)
+		free_chunks += atomic_load_explicit(&segment->table[i].state, memory_order_relaxed) == CHUNK_FREE;
+	uint32_t phase = load(&segment->header->phase);
+	if (phase >= SEGMENT_DRAIN || ingest->provide_failed)
+		return;
+	atomic_store_explicit(&segment->header->chunks_room, ahead_of_need(SEGMENT_RECORD) / segment->chunk_bytes,
+			      memory_order_relaxed);
+	uint32_t used = ingest->ready_chunks - free_chunks;
+	uint32_t ahead = ahead_of_need(phase) / segment->chunk_bytes;
+	if (ahead < used)
+		ahead = used; /* geometrically, when the rows come faster than they can be inserted */
+	uint32_t chunks = ingest->ready_chunks;
+	if (free_chunks < ahead)
+		chunks += ahead - free_chunks;
+	if (chunks > segment->chunk_count)
+		chunks = segment->chunk_count;
+	uint32_t strings = load(&segment->header->strings_used);
+	if (strings > segment->strings_bytes)
+		strings = segment->strings_bytes;
+	uint32_t spare = phase == SEGMENT_ARMED ? STRINGS_AHEAD_ARMED : STRINGS_AHEAD_RUNNING;
+	strings = strings + spare < ingest->ready_strings ? ingest->ready_strings : strings * 2 + spare;
+	if (strings > segment->strings_bytes)
+		strings = segment->strings_bytes;
+	if (chunks == ingest->ready_chunks && strings <= ingest->ready_strings)
+		return;
+	/* In portions, each published at once: a recording that is about to begin waits for the first. */
+	int error = 0;
+	while (!error && (ingest->ready_chunks < chunks || strings > ingest->ready_strings)) {
+		uint32_t next =
+			chunks - ingest->ready_chunks < PROVIDE_CHUNKS ? chunks : ingest->ready_chunks + PROVIDE_CHUNKS;
+		error = segment_provide(segment, next, strings);
+		if (!error) {
+			ingest->ready_chunks = next;
+			if (strings > ingest->ready_strings)
+				ingest->ready_strings = strings;
+		}
+	}
+	if (error) {
+		/* The agent goes on within what it has and counts what does not fit. */
+		log_line("capture %llu: no more memory for its segment: %s", (unsigned long long)ingest->facts.number,
+			 strerror(-error));
+		ingest->provide_failed = true;
+	}
+}
+
+/* --- the file --- */
+
+/* A dead daemon had committed it. */
+static bool already_taken(struct ingest *ingest, uint32_t sequence)
+{
+	return ingest->adopt && store_has_ingested(&ingest->store, sequence);
+}
+
+static void open_store(struct ingest *ingest)
+{
+	struct store *store = &ingest->store;
+	ingest->store_open = true;
+	if (ingest->adopt) {
+		if (store_open(store, ingest->folder, ingest->folder_path, ingest->facts.number))
+			return;
+		store->base = (uint64_t)store_get_int(store, "base_monotonic");
+		ingest->base_known = store->base != 0;
+		/* The rows that are there have not gone by here. */
+		ingest->totals.incomplete = ingest->device.incomplete = true;
+		return;
+	}
+	if (store_create(store, ingest->folder, ingest->folder_path, ingest->facts.number))
+		return;
+	uint64_t device = 0, inode = 0;
+	segment_identity(ingest->segment.fd, &device, &inode);
+	store_begin(store);
+	store_put_facts(store, &ingest->facts);
+	store_meta_int(store, "segment_device", (int64_t)device);
+	store_meta_int(store, "segment_inode", (int64_t)inode);
+	parked_write_begin(store, &ingest->parked);
+	store_commit(store);
+}
+
+/* TIME columns count from the agent's own base. One that it never set, or that no clock can show, is replaced by the
+ * first time that comes. */
+static void know_base(struct ingest *ingest, uint64_t first_time)
+{
+	if (ingest->base_known)
+		return;
+	uint64_t base = atomic_load_explicit(&ingest->segment.header->base_monotonic, memory_order_acquire);
+	uint64_t real = atomic_load_explicit(&ingest->segment.header->base_realtime, memory_order_acquire);
+	if (base == 0 || base > INT64_MAX || real > INT64_MAX) {
+		base = first_time;
+		real = clock_realtime() - (clock_monotonic() - first_time);
+	}
+	ingest->store.base = base;
+	ingest->base_known = true;
+	store_meta_int(&ingest->store, "base_monotonic", (int64_t)base);
+	store_meta_int(&ingest->store, "base_realtime", (int64_t)(real & INT64_MAX));
+}
+
+/* --- records --- */
+
+/* Longest interval and latest time that a record may claim: five hours, and 146 years of uptime. Sums over a capture's
+ * rows stay within 64 bits in practice and within doubles always. */
+#define SPAN_MAX (1ull << 44)
+#define TIME_MAX (1ull << 62)
+
+/* Bytes that a record may claim: 2^50 are a pebibyte. */
+#define BYTES_MAX (1ull << 50)
+
+static bool plausible_span(uint64_t start, uint64_t duration, uint64_t *ret_time)
+{
+	*ret_time = start;
+	return start < TIME_MAX && duration <= SPAN_MAX;
+}
+
+/* What runs on a device is found by its correlation id. */
+static bool plausible_operation(uint64_t start, uint64_t duration, uint32_t correlation, uint64_t bytes,
+				uint64_t *ret_time)
+{
+	return correlation && bytes <= BYTES_MAX && plausible_span(start, duration, ret_time);
+}
+
+static bool plausible(const union event_any *event, uint64_t *ret_time)
+{
+	switch (event->head.kind) {
+	case EVENT_RANGE:
+		return event->range.self <= event->range.duration &&
+		       plausible_span(event->range.start, event->range.duration, ret_time);
+	case EVENT_OPERATOR:
+		return event->operator.self <= event->operator.duration &&
+			plausible_span(event->operator.start, event->operator.duration, ret_time);
+	case EVENT_MARK:
+		return plausible_span(event->mark.time, 0, ret_time);
+	case EVENT_STEP:
+		return event->head.step <= LIMIT_STEPS &&
+		       plausible_span(event->step.start, event->step.duration, ret_time);
+	case EVENT_KERNEL: {
+		const struct event_kernel *k = &event->kernel;
+		return k->queued < TIME_MAX && k->submitted < TIME_MAX &&
+		       plausible_operation(k->start, k->duration, k->correlation, k->local_total, ret_time);
+	}
+	case EVENT_COPY:
+		return plausible_operation(event->copy.start, event->copy.duration, event->copy.correlation,
+					   event->copy.bytes, ret_time);
+	case EVENT_SET:
+		return plausible_operation(event->set.start, event->set.duration, event->set.correlation,
+					   event->set.bytes, ret_time);
+	case EVENT_GRAPH_LAUNCH:
+		return plausible_operation(event->graph_launch.start, event->graph_launch.duration,
+					   event->graph_launch.correlation, 0, ret_time);
+	case EVENT_API_CALL:
+		return event->head.step <= LIMIT_STEPS && event->api_call.start &&
+		       plausible_span(event->api_call.start, event->api_call.duration, ret_time);
+	case EVENT_SYNC:
+		return plausible_span(event->sync.start, event->sync.duration, ret_time);
+	case EVENT_CUDA_EVENT:
+		return plausible_span(event->cuda_event.time, 0, ret_time);
+	case EVENT_ALLOCATION: {
+		const struct event_allocation *a = &event->allocation;
+		return a->bytes <= BYTES_MAX && a->total <= BYTES_MAX && a->reserved <= BYTES_MAX &&
+		       plausible_span(a->time, 0, ret_time);
+	}
+	case EVENT_UNIFIED_MEMORY:
+		return event->unified_memory.value <= INT64_MAX &&
+		       plausible_span(event->unified_memory.start, event->unified_memory.duration, ret_time);
+	case EVENT_OVERHEAD:
+		return plausible_span(event->overhead.start, event->overhead.duration, ret_time);
+	default:
+		return true;
+	}
+}
+
+static void unreadable(struct ingest *ingest, const union event_any *event)
+{
+	ingest->unreadable[event->head.kind < EVENT_KIND_COUNT ? event->head.kind : 0]++;
+}
+
+/* Parses one copied chunk into the batch. 0 or -ENOMEM. */
+static int parse_chunk(struct ingest *ingest, const void *bytes, size_t n, struct store_batch *batch)
+{
+	size_t at = 0;
+	union event_any event;
+	for (;;) {
+		enum event_verdict verdict = event_read(bytes, n, &at, &event);
+		if (verdict == EVENT_END)
+			return 0;
+		uint64_t time = 0;
+		if (verdict == EVENT_BROKEN) {
+			ingest->unreadable[0]++;
+			return 0;
+		}
+		if (verdict == EVENT_UNKNOWN || !plausible(&event, &time)) {
+			unreadable(ingest, &event);
+			continue;
+		}
+		if (ingest->events_most && ingest->events_taken + ingest->taking_events >= ingest->events_most) {
+			ingest->beyond[event.head.kind]++;
+			atomic_store_explicit(&ingest->over, 1, memory_order_release);
+			continue;
+		}
+		ingest->taking_events++;
+		if (time)
+			know_base(ingest, time);
+		int error = store_batch_add(batch, &event);
+		if (error)
+			return error;
+		totals_add(&ingest->totals, &event);
+		device_add(&ingest->device, &ingest->store, &event);
+	}
+}
+
+static void put_strings(struct ingest *ingest)
+{
+	if (ingest->strings_broken)
+		return;
+	struct {
+		_Alignas(8) char bytes[LIMIT_STRING_BYTES];
+		struct inputs_text text;
+	} *scratch = malloc(sizeof *scratch);
+	if (!scratch)
+		return; /* the next pass finds them */
+	uint32_t id, type, bytes;
+	for (;;) {
+		int more =
+			segment_next_string(&ingest->segment, &ingest->strings_at, scratch->bytes, &id, &type, &bytes);
+		if (more < 0) {
+			log_line("capture %llu: its arena of names is not well formed",
+				 (unsigned long long)ingest->facts.number);
+			ingest->strings_broken = true;
+		}
+		if (more <= 0)
+			break;
+		if (type == STRING_TEXT) {
+			text_clean(scratch->bytes, bytes);
+			if (store_put_string(&ingest->store, id, scratch->bytes, bytes))
+				break;
+		} else if (type == STRING_INPUTS) {
+			if (inputs_to_json((const uint32_t *)(const void *)scratch->bytes, bytes / 4, &scratch->text) ==
+				    0 &&
+			    store_put_inputs(&ingest->store, id, scratch->text.dims, scratch->text.types,
+					     scratch->text.strides, scratch->text.concrete))
+				break;
+		}
+	}
+	free(scratch);
+}
+
+static bool takeable(const struct ingest *ingest, uint32_t i, bool last)
+{
+	uint32_t state = load(&ingest->segment.table[i].state);
+	return state == CHUNK_FULL || (last && state == CHUNK_OWNED);
+}
+
+/* The pass cannot be finished: the capture ends as with a full disk, nothing half of a chunk is kept. */
+static void out_of_memory(struct ingest *ingest)
+{
+	ingest->store.error = -ENOMEM;
+	ingest->totals.incomplete = ingest->device.incomplete = true;
+	text_copy(ingest->store.sentence, sizeof ingest->store.sentence, "the daemon is out of memory");
+}
+
+struct candidate {
+	uint32_t index, sequence;
+};
+
+/* The chunks to be taken now, at most `room`, in the order in which the agent began them: so the records of each thread come
+ * in the order in which it wrote them. A chunk that was begun after the scan began waits for the next pass; of those
+ * before, a thread had filled all below the one that it has filled last. */
+static uint32_t find_chunks(const struct ingest *ingest, bool last, struct candidate *found, uint32_t room)
+{
+	uint32_t newest = load(&ingest->segment.header->next_sequence), count = 0;
+	for (uint32_t i = 0; i < ingest->ready_chunks; i++) {
+		if (!takeable(ingest, i, last))
+			continue;
+		uint32_t sequence = load(&ingest->segment.table[i].sequence);
+		if (sequence > newest && !last)
+			continue;
+		if (count == room) {
+			/* The largest goes where a smaller one comes; `found` is sorted. */
+			if (sequence >= found[count - 1].sequence)
+				continue;
+			count--;
+		}
+		uint32_t at = count++;
+		for (; at && found[at - 1].sequence > sequence; at--)
+			found[at] = found[at - 1];
+		found[at] = (struct candidate){i, sequence};
+	}
+	return count;
+}
+
+static void count_taken(struct ingest *ingest)
+{
+	ingest->events_taken += ingest->taking_events;
+	if (!ingest->flow)
+		return;
+	atomic_fetch_add_explicit(&ingest->flow->events, ingest->taking_events, memory_order_relaxed);
+	atomic_fetch_add_explicit(&ingest->flow->bytes, ingest->taking_bytes, memory_order_relaxed);
+}
+
+/* One transaction: rows, names and chunk numbers of at most PASS_CHUNKS chunks. Returns how many chunks it took (0: none
+ * was there, or the store has failed). */
+static uint32_t pass(struct ingest *ingest, bool last)
+{
+	struct candidate found[PASS_CHUNKS];
+	uint32_t taken[PASS_CHUNKS], sequences[PASS_CHUNKS], count = 0, known = 0;
+	struct store *store = &ingest->store;
+	struct store_batch batch = {0};
+	uint32_t candidates = find_chunks(ingest, last, found, PASS_CHUNKS);
+	if (candidates == 0)
+		return 0;
+	ingest->taking_events = ingest->taking_bytes = 0;
+	uint64_t began = clock_monotonic(), began_cpu = clock_thread();
+	void *bytes = aligned_alloc(64, ingest->segment.chunk_bytes);
+	if (!bytes)
+		out_of_memory(ingest);
+	if (store_begin(store))
+		candidates = 0;
+	if (load(&ingest->segment.header->collectors) & 1u << COLLECTOR_CUPTI)
+		device_want(&ingest->device);
+	for (uint32_t k = 0; k < candidates; k++) {
+		uint32_t i = found[k].index, sequence, thread;
+		uint32_t n = segment_copy_chunk(&ingest->segment, i, bytes, &sequence, &thread);
+		if (already_taken(ingest, sequence)) {
+			segment_free_chunk(&ingest->segment, i);
+			known++;
+			continue;
+		}
+		/* The segment keeps its memory; our page tables need not: what is resident stays small. */
+		madvise(ingest->segment.chunks + (size_t)i * ingest->segment.chunk_bytes, ingest->segment.chunk_bytes,
+			MADV_DONTNEED);
+		totals_chunk(&ingest->totals, thread, sequence);
+		ingest->taking_bytes += n;
+		if (parse_chunk(ingest, bytes, n, &batch)) {
+			out_of_memory(ingest);
+			break;
+		}
+		taken[count] = i;
+		sequences[count++] = sequence;
+	}
+	free(bytes);
+	put_strings(ingest);
+	store_put_batch(store, &batch);
+	for (uint32_t i = 0; i < count; i++)
+		store_put_ingested(store, sequences[i]);
+	if (store_commit(store)) {
+		/* The totals have seen rows that are not in the file. */
+		ingest->totals.incomplete = ingest->device.incomplete = true;
+		store_rollback(store);
+		count = known = 0;
+	} else {
+		for (uint32_t i = 0; i < count; i++)
+			segment_free_chunk(&ingest->segment, taken[i]);
+		count_taken(ingest);
+	}
+	ingest->inserted_ns += clock_monotonic() - began;
+	ingest->inserted_cpu += clock_thread() - began_cpu;
+	store_batch_deinit(&batch);
+	return count + known;
+}
+
+/* Counts what stays in the segment because the store takes nothing any more. */
+static void count_unstored(struct ingest *ingest)
+{
+	void *bytes = aligned_alloc(64, ingest->segment.chunk_bytes);
+	for (uint32_t i = 0; bytes && i < ingest->ready_chunks; i++) {
+		if (!takeable(ingest, i, true))
+			continue;
+		uint32_t sequence, thread;
+		size_t n = segment_copy_chunk(&ingest->segment, i, bytes, &sequence, &thread), at = 0;
+		union event_any event;
+		enum event_verdict verdict;
+		while ((verdict = event_read(bytes, n, &at, &event)) == EVENT_OK || verdict == EVENT_UNKNOWN)
+			ingest->unstored[event.head.kind < EVENT_KIND_COUNT ? event.head.kind : 0]++;
+	}
+	free(bytes);
+}
+
+static int64_t ended(struct ingest *ingest)
+{
+	leave_crowd(ingest);
+	if (ingest->store.error)
+		count_unstored(ingest);
+	else {
+		/* Names behind one that a thread was killed at. */
+		segment_strings_publish(&ingest->segment, 1);
+		store_begin(&ingest->store);
+		put_strings(ingest);
+		store_commit(&ingest->store);
+	}
+	/* It may wait behind many others for its derive. */
+	store_rest(&ingest->store);
+	return WORK_DONE;
+}
+
+static int64_t parked(struct ingest *ingest)
+{
+	if (ingest->store.error)
+		return WORK_DONE;
+	store_begin(&ingest->store);
+	put_strings(ingest);
+	parked_write_told(&ingest->store, &ingest->parked);
+	if (store_commit(&ingest->store))
+		store_rollback(&ingest->store);
+	return WORK_DONE;
+}
+
+/* Once a pass, that is about once in 2 MiB. What is below the floor is not lost yet: the loop decides. */
+static void look_at_disk(struct ingest *ingest)
+{
+	struct space space;
+	if (!ingest->floor || load(&ingest->low))
+		return;
+	space_look(ingest->folder, ingest->floor, &space);
+	if (space_missing(&space))
+		atomic_store_explicit(&ingest->low, 1, memory_order_release);
+}
+
+/* ns until the next look; the processors are shared with all other captures. */
+static int64_t pause_of(int64_t alone)
+{
+	int64_t pause = alone * (1 + atomic_load_explicit(&crowd, memory_order_relaxed) / CROWD);
+	return pause < PAUSE_MOST ? pause : PAUSE_MOST;
+}
+
+int64_t ingest_run(struct work *work)
+{
+	struct ingest *ingest = (struct ingest *)work;
+	uint32_t wish = load(&ingest->wish);
+	if (ingest->ready_chunks == 0) {
+		if (ingest->has_segment) {
+			uint32_t ready = load(&ingest->segment.header->chunks_ready);
+			ingest->ready_chunks =
+				ready < ingest->segment.chunk_count ? ready : ingest->segment.chunk_count;
+			ready = load(&ingest->segment.header->strings_ready);
+			ingest->ready_strings =
+				ready < ingest->segment.strings_bytes ? ready : ingest->segment.strings_bytes;
+			provide(ingest);
+		}
+		open_store(ingest);
+		store_rest(&ingest->store);
+	}
+	if (!ingest->has_segment)
+		return WORK_DONE;
+	uint32_t taken = 0;
+	/* Also for the agent that is to go on alone. */
+	if (wish != INGEST_END)
+		provide(ingest);
+	if (!ingest->store.error)
+		taken = pass(ingest, wish == INGEST_END);
+	if (ingest->store.error && !load(&ingest->trouble)) {
+		log_line("capture %llu: %s", (unsigned long long)ingest->facts.number, ingest->store.sentence);
+		atomic_store_explicit(&ingest->trouble, 1, memory_order_release);
+	}
+	if (taken) {
+		ingest->quiet = 0;
+		look_at_disk(ingest);
+		if (atomic_load_explicit(&crowd, memory_order_relaxed) > CROWD)
+			store_rest(&ingest->store);
+		return 0;
+	}
+	if (wish == INGEST_PARK)
+		return parked(ingest);
+	if (wish != INGEST_RUN)
+		return ended(ingest);
+	if (ingest->quiet < 1000)
+		ingest->quiet++;
+	if (ingest->quiet == QUIET_LONG)
+		store_rest(&ingest->store);
+	uint32_t phase = load(&ingest->segment.header->phase);
+	if (phase == SEGMENT_DRAIN || phase == SEGMENT_RECORD)
+		return pause_of(ingest->quiet < 20 ? 2 * MILLISECOND : 5 * MILLISECOND);
+	return pause_of(ingest->quiet < 100 ? 2 * MILLISECOND : 10 * MILLISECOND);
+}

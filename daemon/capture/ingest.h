@@ -1,0 +1,109 @@
+/* ingest.h - brings the events of one running capture from its segment into its file, on a thread of the ingest pool,
+ * while the capture runs; then closes the capture (derive, summary, rename) on a thread of the finish pool.
+ *
+ * The loop's thread makes an ingest, submits it, and meanwhile touches only what is marked so below. When `done` is
+ * called the whole of it is the loop's again. */
+#ifndef PROFD_DAEMON_INGEST_H
+#define PROFD_DAEMON_INGEST_H
+
+#include "store/device.h"
+#include "daemon/metrics/metrics.h"
+#include "parked.h"
+#include "proto/segment.h"
+#include "base/space.h"
+#include "store/store.h"
+#include "store/totals.h"
+#include "daemon/core/work.h"
+
+#include <stdatomic.h>
+
+enum ingest_wish {
+	INGEST_RUN = 0,
+	INGEST_END = 1,	 /* nobody will write again: take what is there, owned chunks too, and end */
+	INGEST_PARK = 2, /* take what is full and close the file: another daemon goes on */
+};
+
+/* One collector's report, as COLLECTOR messages told it. */
+struct ingest_collector {
+	bool wanted, told, ran;
+	uint64_t enable; /* ns */
+	char sentence[248];
+};
+
+/* What the finish pool needs to know beside the rows; filled by the loop before it submits the finish. */
+struct ingest_ending {
+	struct ingest_collector collectors[COLLECTOR_COUNT];
+	uint64_t done_at; /* CLOCK_MONOTONIC ns when the end was known */
+	uint64_t step_before, step_during, enable, drain, agent_cpu, agent_bytes, other_thread_steps;
+	uint32_t late, step_source;
+	bool has_done; /* the values of DONE above are there */
+	char step_range[128];
+	char id[ID_BYTES], trigger_id[ID_BYTES];
+};
+
+struct ingest {
+	struct work work;
+	struct capture_facts facts; /* constant while submitted; the finish updates status, reason and figures */
+	struct ingest_ending ending;
+	struct parked parked; /* its collectors are written by the loop before the wish INGEST_PARK */
+
+	struct segment segment;
+	bool has_segment;
+	bool counted; /* among those that share the processors and the memory ahead */
+	bool adopt;   /* the partial file is there already */
+	int folder;
+	const char *folder_path;
+	struct store store;
+	bool store_open;
+
+	/* The loop's to write, any time. */
+	_Atomic uint32_t wish;
+	/* The loop's to read, any time: 1 once the store cannot take more; the sentence stands in store.sentence then. */
+	_Atomic uint32_t trouble;
+
+	/* 1 once the disk was seen below its floor; the loop may set it back. */
+	_Atomic uint32_t low;
+	const struct space_floor *floor; /* NULL: the disk is not looked at */
+
+	/* The loop's to write, any time: 1 = whoever may has had enough of the finish. */
+	_Atomic uint32_t give_up;
+	/* 1 once events_most have been taken in. */
+	_Atomic uint32_t over;
+	uint64_t events_most; /* records that it may have; 0 = no limit */
+	uint64_t finish_most; /* ns of a processor for putting them into order; 0 = no limit */
+
+	/* The ingest thread's. */
+	struct totals totals;
+	struct device device;
+	uint64_t unreadable[EVENT_KIND_COUNT];
+	uint64_t unstored[EVENT_KIND_COUNT]; /* records left in the segment because the store was full */
+	uint64_t beyond[EVENT_KIND_COUNT];   /* records beyond events_most */
+	uint32_t strings_at;
+	bool strings_broken;
+	bool provide_failed;
+	bool base_known;
+	uint32_t ready_chunks, ready_strings;
+	unsigned quiet;			      /* passes without data */
+	uint64_t events_taken;		      /* whose rows are committed */
+	uint64_t taking_events, taking_bytes; /* of this pass */
+	uint64_t lost[LOSS_COUNT];	      /* the finish's: over all kinds */
+	uint64_t finish_ns;		      /* the finish's: how long it took */
+	struct metrics_flow *flow;	      /* where what is taken in is counted; NULL: nowhere */
+	uint64_t inserted_ns, inserted_cpu;   /* time spent in passes, and that on a processor */
+
+	void *owner; /* the loop's: struct capture */
+};
+
+/* Makes an ingest over a segment (taken; NULL for a capture of which only the file is left). memory: of whoever pays; outlives it.
+ * NULL where out of memory. */
+struct ingest *ingest_new(const struct capture_facts *facts, const struct segment *segment, bool adopt, int folder,
+			  const char *folder_path, struct memory *memory);
+/* Unmaps the segment and closes what is open. Takes NULL. */
+void ingest_free(struct ingest *ingest);
+
+/* work.run of the ingest pool. */
+int64_t ingest_run(struct work *work);
+/* work.run of the finish pool. */
+int64_t ingest_finish(struct work *work);
+
+#endif

@@ -1,0 +1,308 @@
+/* orphans.c - captures that a dead daemon left as partial files: their agents come back and offer the segments, or they
+ * are ended with what is in the file. Thread: the loop's (the scan: before it runs). No locks. */
+#include "capture.h"
+#include "base/log.h"
+#include "proto/version.h"
+#include "daemon/catalogue/repairs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* How long an agent that is back may take to offer what it has. */
+#define OFFER_NS 1000000000ull
+
+/* A partial file that cannot be gone on with: one in which nothing was recorded yet goes, all else stays somebody's data. */
+static void cannot_take_up(struct server *server, uint64_t number, struct store *store, uint64_t holds)
+{
+	char why[STORE_SENTENCE_BYTES + 64], reason[REASON_BYTES], path[REPAIRS_PATH_BYTES], journal[64];
+	int schema = store->schema;
+	if (schema == 0 || (schema == CAPTURE_SCHEMA_VERSION && !store->error && holds == 0)) {
+		log_line("%s: an earlier daemon ended before anything was recorded in it: removed", store->path);
+		store_discard(store);
+		return;
+	}
+	text_copy(why, sizeof why, *store->sentence ? store->sentence : "it does not say whose it is");
+	store_deinit(store);
+	if (schema > CAPTURE_SCHEMA_VERSION) {
+		log_line("%s: %s; it is left alone", store->path, why);
+		snprintf(reason, sizeof reason,
+			 "a newer release of profd began it, and can end it: %.300s is left alone", store->path);
+	} else if (repairs_put_aside(server, store->partial_name, why, path) == 0) {
+		snprintf(reason, sizeof reason, "its half-written file is damaged; what is left of it is %.300s", path);
+		snprintf(journal, sizeof journal, "%s-journal", store->partial_name);
+		if (faccessat(server->folder, journal, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+			repairs_put_aside(server, journal, "it belongs to that", path);
+	} else {
+		return;
+	}
+	catalogue_spoil(&server->catalogue, number, reason);
+}
+
+static void take_up(struct server *server, uint64_t number)
+{
+	struct store store;
+	struct capture_facts facts = {0};
+	int error = store_open(&store, server->folder, server->folder_path, number);
+	if (!error)
+		error = store_get_facts(&store, &facts);
+	uint64_t device = (uint64_t)store_get_int(&store, "segment_device");
+	uint64_t inode = (uint64_t)store_get_int(&store, "segment_inode");
+	struct parked parked;
+	parked_read(&store, &parked);
+	bool begun = store_get_int(&store, "base_monotonic") != 0;
+	if (error || facts.number != number) {
+		cannot_take_up(server, number, &store, facts.number);
+		return;
+	}
+	store_deinit(&store);
+	user_name(facts.who.uid, facts.who.user, sizeof facts.who.user);
+	facts.status = CAPTURE_FINISHING;
+	struct capture *capture = capture_add(server, &facts);
+	if (!capture)
+		return;
+	capture->state = STATE_ORPHAN;
+	capture->catalogued = true;
+	capture->segment_device = device;
+	capture->segment_inode = inode;
+	capture->begun = begun;
+	capture->arm = parked.arm;
+	capture->parked = parked;
+	for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++) {
+		capture->collectors[bit].wanted = parked.arm.collectors >> bit & 1;
+		if (parked.collectors[bit].head.size)
+			capture_told(capture, &parked.collectors[bit]);
+	}
+	capture->kept_fd = service_take(&server->service, number);
+	capture->kept = capture->kept_fd >= 0;
+	log_line("capture %llu of pid %d was left by an earlier daemon; waiting for its agent",
+		 (unsigned long long)number, facts.who.pid);
+}
+
+static bool has_file(void *context, uint64_t number)
+{
+	const struct server *server = context;
+	for (const struct capture *capture = server->captures; capture; capture = capture->next)
+		if (capture->facts.number == number)
+			return true;
+	return false;
+}
+
+void orphans_scan(struct server *server)
+{
+	DIR *folder = opendir(server->folder_path);
+	struct dirent *entry;
+	while (folder && (entry = readdir(folder))) {
+		char *end;
+		unsigned long long number = strtoull(entry->d_name, &end, 10);
+		if (end == entry->d_name || number == 0 || number > INT64_MAX / 2)
+			continue;
+		if (number >= server->next_capture)
+			server->next_capture = number + 1;
+		if (strcmp(end, ".partial") == 0)
+			take_up(server, number);
+	}
+	if (folder)
+		closedir(folder);
+	service_release(&server->service);
+	catalogue_close_lost(&server->catalogue, has_file, server);
+	server->orphans_until = clock_monotonic() + LIMIT_ORPHAN_SECONDS * 1000000000ull;
+}
+
+void capture_park(struct capture *capture)
+{
+	struct server *server = capture->server;
+	if (!capture->kept)
+		capture->kept = service_keep(&server->service, capture->facts.number, capture->ingest->segment.fd);
+	capture->state = STATE_PARKING;
+	memcpy(capture->ingest->parked.collectors, capture->parked.collectors, sizeof capture->parked.collectors);
+	atomic_store_explicit(&capture->ingest->wish, INGEST_PARK, memory_order_release);
+	work_kick(&server->ingest_pool, &capture->ingest->work);
+}
+
+/* With the schedule its trigger lives again, so that further cycles follow. */
+static void resume(struct capture *capture)
+{
+	const struct parked *parked = &capture->parked;
+	capture->time_limit = parked->time_limit ? parked->time_limit : LIMIT_ORPHAN_SECONDS * 1000000000ull;
+	capture->deadline = parked->deadline ? parked->deadline : clock_monotonic() + capture->time_limit;
+	if (!parked->arm.head.size)
+		return;
+	capture->trigger = trigger_resume(capture->server, capture->facts.trigger, capture->facts.who.uid, parked,
+					  capture->facts.label);
+	if (capture->trigger)
+		capture->trigger->running++;
+}
+
+/* Goes on with a segment, if it is the one that the file knows. fd stays the caller's. */
+static int adopt(struct capture *capture, int fd, struct quota_user *user)
+{
+	struct server *server = capture->server;
+	uint64_t device, inode;
+	if (segment_identity(fd, &device, &inode) || device != capture->segment_device ||
+	    inode != capture->segment_inode)
+		return -EPERM;
+	int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (own < 0)
+		return -errno;
+	struct segment segment;
+	int error = segment_adopt(&segment, own);
+	if (error) {
+		close(own);
+		return error;
+	}
+	capture->ingest =
+		ingest_new(&capture->facts, &segment, true, server->folder, server->folder_path, &user->working);
+	if (!capture->ingest) {
+		segment_deinit(&segment);
+		return -ENOMEM;
+	}
+	capture_charge(capture, user, segment.map_bytes);
+	if (capture->kept_fd >= 0)
+		close(capture->kept_fd);
+	capture->kept_fd = -1;
+	return 0;
+}
+
+int orphan_offered(struct process *process, const struct message_offer *offer, int fd)
+{
+	struct server *server = process->server;
+	struct capture *capture = capture_find(server, offer->capture);
+	log_verbose("pid %d offers capture %llu", process->who.pid, (unsigned long long)offer->capture);
+	if (fd < 0 || !capture || capture->state != STATE_ORPHAN || capture->facts.who.uid != process->who.uid ||
+	    capture->facts.who.pid != process->who.pid || capture->facts.who.start_time != process->who.start_time)
+		return -ENOENT;
+	int error = adopt(capture, fd, process->conn->user);
+	if (error)
+		return error;
+	log_line("capture %llu: pid %d has offered its segment", (unsigned long long)offer->capture, process->who.pid);
+	capture->process = process;
+	capture->state = STATE_RUNNING;
+	resume(capture);
+	capture_submit(capture);
+	enum cancel_reason wish = capture->cancel;
+	capture->cancel = REASON_NONE;
+	if (wish)
+		capture_cancel(capture, wish);
+	return 0;
+}
+
+static struct process *owner_of(const struct capture *capture)
+{
+	for (struct process *process = capture->server->processes; process; process = process->next)
+		if (process->who.pid == capture->facts.who.pid &&
+		    process->who.start_time == capture->facts.who.start_time)
+			return process;
+	return NULL;
+}
+
+/* Of a capture only the file is left, and what the service manager has kept: its owner pays for what ends it. False where out of
+ * memory. */
+static bool take_file(struct capture *capture, bool with_segment)
+{
+	struct server *server = capture->server;
+	struct quota_user *user = quota_user(server, capture->facts.who.uid);
+	if (!user)
+		return false;
+	if (with_segment && capture->kept_fd >= 0 && adopt(capture, capture->kept_fd, user) == 0) {
+		quota_user_unref(user);
+		return true;
+	}
+	capture->ingest = ingest_new(&capture->facts, NULL, true, server->folder, server->folder_path, &user->working);
+	if (capture->ingest)
+		capture_charge(capture, user, 0);
+	quota_user_unref(user);
+	return capture->ingest != NULL;
+}
+
+bool orphan_forget(struct capture *capture)
+{
+	if (!take_file(capture, false))
+		return false; /* another time */
+	capture_drop(capture);
+	return true;
+}
+
+/* The agent has been back for a while and has not offered the segment of a further cycle of which nothing is recorded: it has
+ * never begun. Where the agent is at nothing else, it waits between two cycles, and gets another segment. */
+static bool begin_anew(struct capture *capture, struct process *process)
+{
+	struct server *server = capture->server;
+	bool last = !server->stopping && !capture->cancel && !capture_of_process(process);
+	if (!capture->facts.cycle || capture->begun || !capture->parked.arm.head.size)
+		return false;
+	for (const struct capture *other = server->captures; other; other = other->next)
+		last &= other == capture || other->facts.trigger != capture->facts.trigger ||
+			other->facts.who.pid != capture->facts.who.pid || other->facts.cycle < capture->facts.cycle;
+	if (last)
+		resume(capture);
+	struct trigger *trigger = capture->trigger;
+	struct message_arm arm = capture->parked.arm;
+	enum error error;
+	char sentence[SENTENCE_BYTES];
+	if (!orphan_forget(capture))
+		return true;
+	if (trigger && !capture_new(process, trigger, &arm, &error, sentence))
+		log_line("pid %d: cycle %llu cannot be recorded: %s", process->who.pid, (unsigned long long)arm.cycle,
+			 sentence);
+	return true;
+}
+
+/* Its agent will not come, and all that it has written is there. */
+static void end_kept(struct capture *capture, bool gone)
+{
+	const struct segment_header *header = capture->ingest->segment.header;
+	uint32_t steps = atomic_load(&header->steps_recorded);
+	bool whole = atomic_load(&header->phase) == SEGMENT_DONE && !capture->arm.duration &&
+		     steps >= capture->facts.steps_wanted;
+	log_line("capture %llu: its segment was kept by the service manager",
+		 (unsigned long long)capture->facts.number);
+	capture->facts.status = whole ? CAPTURE_COMPLETE : CAPTURE_INCOMPLETE;
+	if (!whole) {
+		capture->facts.reason_code = gone ? REASON_DIED : REASON_DAEMON;
+		snprintf(capture->facts.reason, sizeof capture->facts.reason, "%s after %u of %llu steps",
+			 gone ? "the process ended while no daemon ran"
+			      : "the daemon restarted, and the agent did not come back to it,",
+			 steps, (unsigned long long)capture->facts.steps_wanted);
+	}
+	capture->state = STATE_RUNNING;
+	capture_submit(capture);
+	capture_end(capture);
+}
+
+void orphan_tick(struct capture *capture, uint64_t now)
+{
+	struct server *server = capture->server;
+	if (server->stopping)
+		return; /* the next daemon's */
+	bool gone = process_start_time(capture->facts.who.pid) != capture->facts.who.start_time;
+	struct process *process = gone ? NULL : owner_of(capture);
+	/* It offers all it has as soon as it is back. */
+	bool back = process && clock_realtime() > process->registered_at + OFFER_NS;
+	if (back && begin_anew(capture, process))
+		return;
+	if (!gone && !back && now < server->orphans_until)
+		return;
+	if (!take_file(capture, true))
+		return; /* the next tick tries again */
+	if (capture->ingest->has_segment) {
+		end_kept(capture, gone);
+		return;
+	}
+	capture->facts.status = CAPTURE_INCOMPLETE;
+	capture->facts.reason_code = REASON_DAEMON;
+	text_copy(
+		capture->facts.reason, sizeof capture->facts.reason,
+		gone   ? "the daemon restarted and the process ended; what its segment still held is lost, how much is "
+			 "not known"
+		: back ? "the daemon restarted and the agent came back without the capture; what was not stored yet is "
+			 "lost, how much is not known"
+		       : "the daemon restarted; what the segment still held is lost, how much is not known");
+	capture->state = STATE_RUNNING;
+	capture_submit(capture);
+	capture_end(capture);
+}

@@ -1,0 +1,564 @@
+/* registry.c - see registry.h. Thread: the loop's. No locks. */
+#include "registry.h"
+#include "capture.h"
+#include "family.h"
+#include "base/log.h"
+#include "daemon/core/namespaces.h"
+#include "daemon/core/peer.h"
+#include "proto/filters.h"
+#include "proto/version.h"
+#include "daemon/ops/serve.h"
+#include "trigger.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Of the kernel's include/linux/sched.h: PF_EXITING is set before a thread's files are closed, PF_SIGNALED before a thread that a
+ * signal ends writes a core. */
+#define FLAG_EXITING 4u
+#define FLAG_SIGNALED 0x400u
+
+struct process_stat {
+	char state;
+	pid_t parent;
+	unsigned long flags;
+	long threads;
+	uint64_t start_time;
+	unsigned long pending; /* signals, of the main thread alone */
+};
+
+static bool read_stat(pid_t pid, struct process_stat *ret)
+{
+	char path[32], text[1024];
+	snprintf(path, sizeof path, "/proc/%d/stat", pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	ssize_t n = read(fd, text, sizeof text - 1);
+	close(fd);
+	if (n <= 0)
+		return false;
+	text[n] = 0;
+	/* The name may hold anything, parentheses too: the fields begin after the last one. */
+	char *at = strrchr(text, ')');
+	if (!at || at[1] != ' ')
+		return false;
+	at += 2;
+	ret->state = *at;
+	for (int field = 3; field <= 31; field++) {
+		if (field == 4)
+			ret->parent = (pid_t)strtol(at, NULL, 10);
+		if (field == 9)
+			ret->flags = strtoul(at, NULL, 10);
+		if (field == 20)
+			ret->threads = strtol(at, NULL, 10);
+		if (field == 22)
+			ret->start_time = strtoull(at, NULL, 10);
+		if (field == 31)
+			ret->pending = strtoul(at, NULL, 10);
+		at = strchr(at, ' ');
+		if (!at)
+			return false;
+		at++;
+	}
+	return true;
+}
+
+uint64_t process_start_time(pid_t pid)
+{
+	struct process_stat stat;
+	/* The main thread may have ended before the others. */
+	if (!read_stat(pid, &stat) || stat.state == 'X' || (stat.state == 'Z' && stat.threads < 2))
+		return 0;
+	return stat.start_time;
+}
+
+pid_t process_parent(pid_t pid)
+{
+	struct process_stat stat;
+	return read_stat(pid, &stat) ? stat.parent : 0;
+}
+
+bool process_has_ended(pid_t pid, uint64_t start_time)
+{
+	struct process_stat stat;
+	if (!read_stat(pid, &stat) || stat.start_time != start_time || stat.state == 'X' || stat.state == 'Z')
+		return true;
+	/* The agent's descriptors are of a thread of its own, which may be gone before the main thread has begun to end: the kernel
+	 * sends SIGKILL to each thread of a process that ends. */
+	return stat.flags & (FLAG_EXITING | FLAG_SIGNALED) || stat.pending & 1ul << (SIGKILL - 1);
+}
+
+pid_t registry_visible_pid(const struct process *process, uint64_t viewer)
+{
+	return namespace_pid(&process->who, process->server->pid_namespace, viewer);
+}
+
+struct process *registry_find(struct server *server, pid_t pid)
+{
+	for (struct process *process = server->processes; process; process = process->next)
+		if (process->who.pid == pid)
+			return process;
+	return NULL;
+}
+
+struct process *registry_find_for(const struct conn *conn, pid_t pid)
+{
+	struct process *found = NULL;
+	for (struct process *process = conn->server->processes; process; process = process->next)
+		if (registry_visible_pid(process, conn->pid_namespace) == pid) {
+			found = process;
+			if (conn_may(conn, process->who.uid))
+				break;
+		}
+	return found;
+}
+
+enum error registry_missing(const struct conn *conn, pid_t pid)
+{
+	char path[32];
+	struct stat facts;
+	snprintf(path, sizeof path, "/proc/%d", pid);
+	/* What another pid namespace calls so cannot be looked up from here. */
+	if (conn->pid_namespace != conn->server->pid_namespace)
+		return ERROR_NO_TARGET;
+	/* A zombie is no process to a user. */
+	if (stat(path, &facts) || !process_start_time(pid))
+		return ERROR_NO_PROCESS;
+	return conn_may(conn, facts.st_uid) ? ERROR_NO_AGENT : ERROR_NOT_YOURS;
+}
+
+void registry_add_pid(cJSON *row, pid_t pid)
+{
+	if (pid > 0)
+		cJSON_AddNumberToObject(row, "pid", pid);
+	else
+		cJSON_AddNullToObject(row, "pid");
+}
+
+static int seccomp_filters(pid_t pid)
+{
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%d/status", pid);
+	return filters_of(path);
+}
+
+const char registry_filter_sentence[] = "it has installed a seccomp filter since it registered; what that forbids to "
+					"the agent would end the process, so it is left "
+					"alone. Record it before it does so, or start it inside of the filter";
+
+bool registry_has_new_filter(const struct process *process)
+{
+	return process->filters >= 0 && seccomp_filters(process->who.pid) > process->filters;
+}
+
+enum step_source registry_step_source(const struct process *process)
+{
+	uint32_t source = atomic_load_explicit(&process->page->source, memory_order_relaxed);
+	if (source == STEP_SOURCE_NONE || !step_source_word(source))
+		source = process->hello.step_source;
+	return step_source_word(source) ? (enum step_source)source : STEP_SOURCE_NONE;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return (x > y) - (x < y);
+}
+
+/* Median of the last 16 step times on the page; 0 where there are none. */
+static uint64_t page_median(const struct status_page *page, uint64_t steps)
+{
+	uint64_t times[16];
+	size_t n = 0;
+	for (uint64_t i = 0; i < 16 && i < steps; i++) {
+		uint64_t time =
+			atomic_load_explicit(&page->ring[(steps - i) % LIMIT_STATUS_RING], memory_order_relaxed);
+		if (time && time < LIMIT_DURATION_NS)
+			times[n++] = time;
+	}
+	if (n == 0)
+		return 0;
+	qsort(times, n, sizeof *times, compare_numbers);
+	return times[n / 2];
+}
+
+uint64_t registry_step_ns(const struct process *process)
+{
+	/* What a capture alone has counted, by a range or an operator, is over with it. */
+	if (registry_step_source(process) == STEP_SOURCE_NONE)
+		return 0;
+	return page_median(process->page, atomic_load_explicit(&process->page->steps, memory_order_relaxed));
+}
+
+static void add_optional(cJSON *row, const char *key, int32_t value)
+{
+	if (value >= 0)
+		cJSON_AddNumberToObject(row, key, value);
+	else
+		cJSON_AddNullToObject(row, key);
+}
+
+static void add_libraries(cJSON *row, uint32_t libraries)
+{
+	static const struct {
+		uint32_t bit;
+		const char *word;
+	} names[] = {{LIBRARY_TORCH, "torch"},
+		     {LIBRARY_CUDA, "cuda"},
+		     {LIBRARY_CUPTI, "cupti"},
+		     {LIBRARY_NVTX, "nvtx"},
+		     {LIBRARY_PYTHON, "python"}};
+	cJSON *list = cJSON_AddArrayToObject(row, "libraries");
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (libraries & names[i].bit)
+			cJSON_AddItemToArray(list, cJSON_CreateString(names[i].word));
+}
+
+/* What is to be known of the steps that it counts, null where there is nothing: several optimizers in each, or doubt. */
+static void add_step_note(const struct process *process, cJSON *row)
+{
+	const struct message_hello *hello = &process->hello;
+	char note[256];
+	*note = 0;
+	if (registry_step_source(process) != STEP_SOURCE_OPTIMIZER)
+		;
+	else if (hello->steps_unclear)
+		snprintf(
+			note, sizeof note,
+			"not clear whether each step of %s is one: --step-optimizer NAME counts those of one optimizer",
+			*hello->optimizers ? hello->optimizers : "an optimizer");
+	else if (hello->step_optimizers > 1)
+		snprintf(note, sizeof note, "%u optimizers a step: %s", hello->step_optimizers, hello->optimizers);
+	if (*note)
+		cJSON_AddStringToObject(row, "step_note", note);
+	else
+		cJSON_AddNullToObject(row, "step_note");
+}
+
+void registry_describe(const struct process *process, uint64_t viewer, cJSON *row)
+{
+	const struct identity *who = &process->who;
+	const struct capture *capture = capture_of_process(process);
+	char text[TIME_TEXT_BYTES];
+	uint64_t steps = atomic_load_explicit(&process->page->steps, memory_order_relaxed);
+	uint64_t last = atomic_load_explicit(&process->page->last, memory_order_relaxed);
+	uint64_t now = clock_monotonic(), median;
+	if (steps > 1ull << 53)
+		steps = 1ull << 53;
+	median = registry_step_ns(process);
+	registry_add_pid(row, registry_visible_pid(process, viewer));
+	cJSON_AddNumberToObject(row, "uid", who->uid);
+	cJSON_AddStringToObject(row, "user", who->user);
+	cJSON_AddStringToObject(row, "name", who->name);
+	cJSON_AddStringToObject(row, "command", who->command);
+	cJSON_AddStringToObject(row, "host", who->host);
+	cJSON_AddStringToObject(row, "job", who->job);
+	cJSON_AddStringToObject(row, "launcher", who->launcher);
+	add_optional(row, "rank", who->rank);
+	add_optional(row, "local_rank", who->local_rank);
+	add_optional(row, "world_size", who->world_size);
+	const char *role = family_role_word(family_role(process));
+	if (role)
+		cJSON_AddStringToObject(row, "role", role);
+	else
+		cJSON_AddNullToObject(row, "role");
+	cJSON_AddStringToObject(row, "torch_version", who->torch_version);
+	add_libraries(row, process->hello.libraries);
+	cJSON_AddNumberToObject(row, "step", (double)steps);
+	cJSON_AddStringToObject(row, "step_source", step_source_word(registry_step_source(process)));
+	add_step_note(process, row);
+	if (median)
+		cJSON_AddNumberToObject(row, "step_ns", (double)median);
+	else
+		cJSON_AddNullToObject(row, "step_ns");
+	if (last && last <= now) {
+		time_text(clock_realtime() - (now - last), text);
+		cJSON_AddStringToObject(row, "last_step_at", text);
+	} else {
+		cJSON_AddNullToObject(row, "last_step_at");
+	}
+	time_text(process->registered_at, text);
+	cJSON_AddStringToObject(row, "registered_at", text);
+	cJSON_AddStringToObject(row, "state", capture ? capture_status_word(capture_status_now(capture)) : "idle");
+	if (capture) {
+		char id[ID_BYTES];
+		capture_id_text(capture->facts.number, process->server->user, id);
+		cJSON_AddStringToObject(row, "capture_id", id);
+	} else {
+		cJSON_AddNullToObject(row, "capture_id");
+	}
+	cJSON_AddStringToObject(row, "agent_version", who->agent_version);
+}
+
+/* --- death --- */
+
+/* A child may hold a copy of the agent's socket, so that no EOF comes: the process itself is watched. */
+struct watch {
+	uv_poll_t poll;
+	int fd;
+	struct conn *conn;
+};
+
+static void watch_closed(uv_handle_t *handle)
+{
+	struct watch *watch = handle->data;
+	close(watch->fd);
+	free(watch);
+}
+
+static void watch_stop(struct watch *watch)
+{
+	if (!watch)
+		return;
+	uv_poll_stop(&watch->poll);
+	uv_close((uv_handle_t *)&watch->poll, watch_closed);
+}
+
+static void process_died(uv_poll_t *poll, int status, int events)
+{
+	struct watch *watch = poll->data;
+	(void)status, (void)events;
+	/* Ends the registration, and this watch with it. */
+	conn_drain(watch->conn);
+}
+
+/* Takes fd, a pidfd or none. NULL where it cannot be watched. */
+static struct watch *watch_new(struct conn *conn, int fd)
+{
+	struct watch *watch = fd >= 0 ? calloc(1, sizeof *watch) : NULL;
+	if (!watch || uv_poll_init(&conn->server->loop, &watch->poll, fd)) {
+		free(watch);
+		if (fd >= 0)
+			close(fd);
+		return NULL;
+	}
+	watch->fd = fd;
+	watch->conn = conn;
+	watch->poll.data = watch;
+	uv_poll_start(&watch->poll, UV_READABLE, process_died);
+	return watch;
+}
+
+/* --- registration --- */
+
+struct register_work {
+	struct work work;
+	struct server *server;
+	uint64_t serial;
+	bool gone;
+	struct identity who;
+};
+
+static int64_t register_run(struct work *work)
+{
+	struct register_work *registration = (struct register_work *)work;
+	struct catalogue *catalogue = &registration->server->catalogue;
+	if (registration->gone) {
+		catalogue_process_gone(catalogue, registration->who.pid, registration->who.start_time);
+	} else {
+		user_name(registration->who.uid, registration->who.user, sizeof registration->who.user);
+		catalogue_put_process(catalogue, &registration->who);
+	}
+	return WORK_DONE;
+}
+
+static void registered(struct work *work)
+{
+	struct register_work *registration = (struct register_work *)work;
+	for (struct process *process = registration->server->processes; process; process = process->next)
+		if (process->serial == registration->serial)
+			text_copy(process->who.user, sizeof process->who.user, registration->who.user);
+	free(registration);
+}
+
+static void put_in_catalogue(const struct process *process, bool gone)
+{
+	struct register_work *registration = calloc(1, sizeof *registration);
+	if (!registration)
+		return;
+	registration->work = (struct work){.run = register_run, .done = registered};
+	registration->server = process->server;
+	registration->serial = process->serial;
+	registration->gone = gone;
+	registration->who = process->who;
+	if (!catalogue_submit(&process->server->catalogue, &registration->work))
+		free(registration);
+}
+
+static void refuse(struct conn *conn, enum error error, const char *sentence)
+{
+	struct message_refuse refusal = MESSAGE_INIT(REFUSE, refuse);
+	refusal.error = error;
+	message_text(refusal.sentence, sizeof refusal.sentence, sentence);
+	audit_refused(conn, "agent", sentence, error, conn->peer.pid, conn->peer.uid);
+	conn_send(conn, &refusal, sizeof refusal, -1);
+	conn_close(conn);
+}
+
+static void take_facts(struct process *process, const struct message_hello *hello)
+{
+	struct identity *who = &process->who;
+	process->hello = *hello;
+	who->rank = hello->rank;
+	who->local_rank = hello->local_rank;
+	who->world_size = hello->world_size;
+	text_copy(who->host, sizeof who->host, hello->host);
+	text_copy(who->name, sizeof who->name, hello->name);
+	text_copy(who->command, sizeof who->command, hello->command);
+	text_copy(who->job, sizeof who->job, hello->job);
+	text_copy(who->launcher, sizeof who->launcher, hello->launcher);
+	text_copy(who->torch_version, sizeof who->torch_version, hello->torch_version);
+	text_copy(who->agent_version, sizeof who->agent_version, hello->version);
+}
+
+/* Who says hello is who has connected, and can be told from others. Fills the pids in `who`. Returns NULL, or why not. */
+static const char *identify(const struct conn *conn, const struct message_hello *hello, int fd, struct identity *who)
+{
+	/* What the kernel cannot name in the daemon's namespaces it shows as nobody. */
+	if (conn->peer.pid <= 0)
+		return "the daemon runs in a pid namespace (a container) from which this process cannot be seen; run "
+		       "the "
+		       "daemon on the host, or in the host's pid namespace";
+	if (!namespace_knows_uid(conn->peer.uid))
+		return NAMESPACE_UID_SENTENCE;
+	who->pid = conn->peer.pid;
+	who->uid = conn->peer.uid;
+	who->start_time = process_start_time(conn->peer.pid);
+	if (!namespace_locate(who, conn->server->pid_namespace, hello->pid, fd))
+		return "the process that connected is not the one that says hello";
+	if (!who->start_time)
+		who->start_time = hello->start_time;
+	if (!hello->start_time || who->start_time == hello->start_time)
+		return NULL;
+	/* The pid is right and only the time is not: its clocks count from elsewhere. */
+	return "the process lives in a time namespace, so that its clocks and the daemon's do not agree; run it in the "
+	       "host's";
+}
+
+static void hello_first(struct conn *conn, const struct message_hello *hello, int fd)
+{
+	struct server *server = conn->server;
+	if (hello->major != PROTOCOL_MAJOR) {
+		char sentence[200];
+		snprintf(sentence, sizeof sentence,
+			 "the agent speaks protocol %u, this daemon (profd %s) protocol %d; start the job with the "
+			 "agent of "
+			 "the daemon's release",
+			 hello->major, PROFD_VERSION, PROTOCOL_MAJOR);
+		refuse(conn, ERROR_VERSION, sentence);
+		return;
+	}
+	char sentence[QUOTA_SENTENCE_BYTES];
+	enum error error = quota_agent(server, conn->user, sentence);
+	if (error) {
+		refuse(conn, error, sentence);
+		return;
+	}
+	conn->agent_counted = true;
+	/* The pid and its start time as we see them: a process cannot register for another, nor for one that has got its number
+	 * since. Held first, looked at then: while it lives nobody else has the number. */
+	int pidfd = peer_pidfd(conn->fd, &conn->peer);
+	struct identity who = {0};
+	const char *wrong = identify(conn, hello, fd, &who);
+	if (!wrong && (pidfd == -ESRCH || (pidfd >= 0 && peer_has_ended(pidfd))))
+		wrong = "the process that connected is not the one that says hello";
+	if (wrong) {
+		if (pidfd >= 0)
+			close(pidfd);
+		refuse(conn, ERROR_PROTOCOL, wrong);
+		return;
+	}
+	struct watch *watch = watch_new(conn, pidfd);
+	/* One connection a process: of two, the newer is the living one (another program after exec, or an agent that
+	 * connects again after trouble). What the older still had to say comes first. */
+	struct process *older = registry_find(server, conn->peer.pid);
+	if (older)
+		conn_drain(older->conn);
+	struct process *process = calloc(1, sizeof *process);
+	int page = process ? status_create(&process->page) : -ENOMEM;
+	if (page < 0) {
+		free(process);
+		watch_stop(watch);
+		refuse(conn, ERROR_NO_SPACE, "the daemon has no memory for another process");
+		return;
+	}
+	process->server = server;
+	process->conn = conn;
+	process->watch = watch;
+	process->serial = server->next_serial++;
+	process->registered_at = clock_realtime();
+	process->who = who;
+	process->filters = seccomp_filters(who.pid);
+	snprintf(process->who.user, sizeof process->who.user, "%u", conn->peer.uid);
+	take_facts(process, hello);
+	family_trace(process);
+	process->next = server->processes;
+	if (process->next)
+		process->next->previous = process;
+	server->processes = process;
+	server->process_count++;
+	conn->process = process;
+	struct message_welcome welcome = MESSAGE_INIT(WELCOME, welcome);
+	welcome.major = PROTOCOL_MAJOR;
+	welcome.minor = PROTOCOL_MINOR;
+	message_text(welcome.version, sizeof welcome.version, PROFD_VERSION);
+	conn_send(conn, &welcome, sizeof welcome, page);
+	close(page);
+	process->afters = 1;
+	log_verbose("pid %d (%s) uid %u registered", process->who.pid, process->who.name, process->who.uid);
+	put_in_catalogue(process, false);
+	trigger_offer_process(process);
+}
+
+void registry_message(struct conn *conn, const union message_any *message, int fd)
+{
+	struct process *process = conn->process;
+	if (process)
+		process->silent = false;
+	if (message->head.type == MESSAGE_HELLO) {
+		if (process) {
+			take_facts(process, &message->hello);
+			trigger_offer_process(process);
+		} else {
+			hello_first(conn, &message->hello, fd);
+		}
+		return;
+	}
+	if (!process) {
+		audit_refused(conn, "connection", "it spoke before its hello, and was closed", ERROR_PROTOCOL, 0,
+			      (uid_t)-1);
+		conn_close(conn);
+		return;
+	}
+	if (message->head.type == MESSAGE_COLLECTOR && message->collector.capture == 0)
+		serve_probe_answer(process, &message->collector);
+	else
+		capture_message(process, message, fd);
+}
+
+void registry_gone(struct process *process)
+{
+	struct server *server = process->server;
+	serve_probe_gone(process);
+	capture_process_gone(process);
+	put_in_catalogue(process, true);
+	log_verbose("pid %d (%s) is gone", process->who.pid, process->who.name);
+	if (process->previous)
+		process->previous->next = process->next;
+	else
+		server->processes = process->next;
+	if (process->next)
+		process->next->previous = process->previous;
+	server->process_count--;
+	watch_stop(process->watch);
+	status_forget(process->page);
+	free(process);
+}

@@ -1,0 +1,60 @@
+/* registry.h - the processes that carry an agent and are connected. Key: pid as the daemon sees it, and start time. Loop's
+ * thread. */
+#ifndef PROFD_DAEMON_REGISTRY_H
+#define PROFD_DAEMON_REGISTRY_H
+
+#include "proto/status.h"
+#include "daemon/core/server.h"
+
+/* Of how many generations the registry knows the pids. */
+#define FAMILY_ANCESTORS 8
+
+struct process {
+	struct server *server;
+	struct process *next, *previous;
+	struct conn *conn;
+	struct identity who;
+	struct message_hello hello;
+	struct status_page *page;
+	struct watch *watch;	/* of its death; NULL where the kernel has no pidfd (before 5.3): then EOF tells */
+	int filters;		/* seccomp filters when it registered; negative: not known */
+	bool silent;		/* it has left an ARM unanswered, and said nothing since */
+	unsigned afters;	/* AFTER messages that may come */
+	uint64_t serial;	/* order of registration */
+	uint64_t registered_at; /* CLOCK_REALTIME ns */
+	pid_t ancestors[FAMILY_ANCESTORS]; /* as they were then, the parent first; 0 ends them */
+};
+
+/* A packet of an agent, already checked; fds are the caller's to close. */
+void registry_message(struct conn *conn, const union message_any *message, int fd);
+/* The agent's connection has ended. */
+void registry_gone(struct process *process);
+
+/* The process that the daemon's own pid namespace calls so. */
+struct process *registry_find(struct server *server, pid_t pid);
+/* The process that a client calls so. Of several (an agent may have shown another's namespace) one that it may see. */
+struct process *registry_find_for(const struct conn *conn, pid_t pid);
+/* The pid by which `viewer`, a pid namespace, knows the process; 0 where it cannot see it. */
+pid_t registry_visible_pid(const struct process *process, uint64_t viewer);
+/* Why a client's pid cannot be served: NOT_YOURS, NO_AGENT, NO_PROCESS or NO_TARGET. */
+enum error registry_missing(const struct conn *conn, pid_t pid);
+/* Adds the members of PROCESS (requests.h), for `viewer`. */
+void registry_describe(const struct process *process, uint64_t viewer, cJSON *row);
+/* Adds "pid", null where it is 0. */
+void registry_add_pid(cJSON *row, pid_t pid);
+/* Median of its last 16 step times, ns; 0 where none is known, or it has no steps now. */
+uint64_t registry_step_ns(const struct process *process);
+enum step_source registry_step_source(const struct process *process);
+/* Has it installed a seccomp filter since it registered? Then its agent must not be woken: any system call may end the process. */
+bool registry_has_new_filter(const struct process *process);
+extern const char registry_filter_sentence[];
+
+/* Start time in clock ticks of a living process, 0 where it is gone (or a zombie). */
+uint64_t process_start_time(pid_t pid);
+/* Its parent's pid, 0 where it is not known. */
+pid_t process_parent(pid_t pid);
+/* Of a process whose agent's connection has ended: is it because the process ends? Its files are closed while it still has an
+ * entry, and maybe other threads that have not ended yet. */
+bool process_has_ended(pid_t pid, uint64_t start_time);
+
+#endif

@@ -1,0 +1,444 @@
+/* retention.c - see retention.h. Thread: the loop's; look_run on the catalogue's. No locks. */
+#include "retention.h"
+#include "daemon/capture/capture.h"
+#include "base/log.h"
+#include "daemon/core/server.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Others who want the catalogue have their turn after so long, or so many. */
+#define LOOK_NS 100000000ull
+#define LOOK_VICTIMS 256
+/* How long a follower may take to read what it was told of. */
+#define HOLD_NS 60000000000ull
+/* A capture under way asks so often at most. */
+#define PRESS_NS 1000000000ull
+#define RETRY_MS 5000
+#define HELD_MS 1000
+/* CLOCK_REALTIME may be set: no sleep is longer. */
+#define SLEEP_MS_MAX 3600000ull
+
+struct retention_hold {
+	struct retention_hold *next;
+	uint64_t number;
+	pid_t pid;
+	uint64_t until;	   /* CLOCK_MONOTONIC ns; 0 = the connection follows still */
+	struct conn *conn; /* a reference */
+};
+
+struct retention_deferred {
+	struct retention_deferred *next;
+	struct conn *conn; /* a reference */
+	size_t n;
+	char packet[];
+};
+
+struct gone {
+	uint64_t number, bytes;
+	uid_t uid;
+	enum victim_reason reason;
+	char text[160];
+};
+
+struct retention_work {
+	struct work work;
+	struct server *server;
+	struct victim_limits limits;
+	uint64_t deleted_lines;
+	bool exceeded; /* by the tally: rows are needed */
+	uint64_t *held;
+	size_t held_count;
+	/* What came of it. */
+	struct victims_rest rest;
+	struct gone gone[LOOK_VICTIMS];
+	size_t gone_count;
+	bool failed;
+	bool reserved;	  /* what the next start on a full disk needs is kept */
+	uint64_t missing; /* bytes below the floor, afterwards */
+	struct space space;
+};
+
+/* --- on the catalogue's thread --- */
+
+static void say_why(const struct retention_work *look, const struct victim *victim, char *to, size_t to_bytes)
+{
+	char had[SPACE_TEXT_BYTES], limit[SPACE_TEXT_BYTES];
+	const struct victim_limits *limits = &look->limits;
+	switch (victim->reason) {
+	case VICTIM_AGE:
+		snprintf(to, to_bytes, "it was finished %.1f days ago, which is more than store_age",
+			 (double)victim->had / 86400e9);
+		break;
+	case VICTIM_BYTES_USER:
+		snprintf(to, to_bytes, "its user's captures took %s, store_bytes_user is %s",
+			 space_text(victim->had, had), space_text(limits->bytes_user, limit));
+		break;
+	case VICTIM_CAPTURES_USER:
+		snprintf(to, to_bytes, "its user had %" PRIu64 " captures, store_captures_user is %" PRIu64,
+			 victim->had, limits->captures_user);
+		break;
+	case VICTIM_BYTES:
+		snprintf(to, to_bytes, "all captures took %s, store_bytes is %s, and its user had most",
+			 space_text(victim->had, had), space_text(limits->bytes, limit));
+		break;
+	case VICTIM_CAPTURES:
+		snprintf(to, to_bytes,
+			 "there were %" PRIu64 " captures, store_captures is %" PRIu64 ", and its user had most",
+			 victim->had, limits->captures);
+		break;
+	case VICTIM_FREE_SPACE:
+		snprintf(to, to_bytes, "%s were missing to free_space on the file system, and its user had most",
+			 space_text(victim->had, had));
+		break;
+	}
+}
+
+static void remove_victims(struct retention_work *look, const struct kept *rows, const struct victim *victims,
+			   size_t count)
+{
+	struct catalogue *catalogue = &look->server->catalogue;
+	uint64_t began = clock_monotonic();
+	for (size_t i = 0; i < count; i++) {
+		const struct kept *row = &rows[victims[i].index];
+		struct gone *gone = &look->gone[look->gone_count];
+		if (clock_monotonic() - began > LOOK_NS) {
+			look->rest.more = true;
+			break;
+		}
+		*gone = (struct gone){row->number, row->bytes, row->uid, victims[i].reason, ""};
+		say_why(look, &victims[i], gone->text, sizeof gone->text);
+		if (catalogue_remove(catalogue, row->number, NULL, gone->text)) {
+			look->failed = true;
+			break;
+		}
+		look->gone_count++;
+	}
+}
+
+static bool is_held(const struct retention_work *look, uint64_t number)
+{
+	for (size_t i = 0; i < look->held_count; i++)
+		if (look->held[i] == number)
+			return true;
+	return false;
+}
+
+static void choose_and_remove(struct retention_work *look)
+{
+	struct kept *rows = NULL;
+	size_t count = 0;
+	struct victim victims[LOOK_VICTIMS];
+	if (catalogue_kept(&look->server->catalogue, &rows, &count)) {
+		look->failed = true;
+		return;
+	}
+	for (size_t i = 0; i < count; i++)
+		rows[i].held = is_held(look, rows[i].number);
+	count = victims_choose(rows, count, &look->limits, victims, LOOK_VICTIMS, &look->rest);
+	remove_victims(look, rows, victims, count);
+	free(rows);
+}
+
+static int64_t look_run(struct work *work)
+{
+	struct retention_work *look = (struct retention_work *)work;
+	struct server *server = look->server;
+	struct victim_limits *limits = &look->limits;
+	limits->now = clock_realtime();
+	space_look(server->folder, &server->retention.floor, &look->space);
+	limits->missing = space_missing(&look->space);
+	uint64_t oldest = limits->age ? catalogue_oldest(&server->catalogue) : 0;
+	bool old = oldest && oldest < limits->now && limits->now - oldest >= limits->age;
+	if (oldest && !old)
+		look->rest.next_at = limits->age > UINT64_MAX - oldest ? UINT64_MAX : oldest + limits->age;
+	if (look->exceeded || limits->missing || old)
+		choose_and_remove(look);
+	catalogue_trim_deleted(&server->catalogue, look->deleted_lines);
+	/* Tried once more as long as there was no room for it. */
+	if (!look->reserved)
+		look->reserved = space_reserve_keep(server->directory) != -ENOSPC;
+	if (look->gone_count)
+		space_look(server->folder, &server->retention.floor, &look->space);
+	look->missing = space_missing(&look->space);
+	return WORK_DONE;
+}
+
+/* --- on the loop's --- */
+
+static void drop_hold(struct retention_hold **at)
+{
+	struct retention_hold *hold = *at;
+	*at = hold->next;
+	conn_unref(hold->conn);
+	free(hold);
+}
+
+static void forget_holds(struct retention *retention, uint64_t now)
+{
+	for (struct retention_hold **at = &retention->holds; *at;) {
+		struct retention_hold *hold = *at;
+		if (!hold->conn->trigger && !hold->until)
+			hold->until = now + HOLD_NS;
+		if (hold->conn->closed || (hold->until && now > hold->until))
+			drop_hold(at);
+		else
+			at = &hold->next;
+	}
+}
+
+void retention_hold(struct server *server, uint64_t number, pid_t pid, struct conn *conn)
+{
+	for (struct retention_hold **at = &server->retention.holds; *at;) {
+		if ((*at)->conn == conn && (*at)->pid == pid)
+			drop_hold(at);
+		else
+			at = &(*at)->next;
+	}
+	struct retention_hold *hold = calloc(1, sizeof *hold);
+	if (!hold)
+		return;
+	*hold = (struct retention_hold){server->retention.holds, number, pid, 0, conn_ref(conn)};
+	server->retention.holds = hold;
+}
+
+static void timer_ready(uv_timer_t *timer)
+{
+	retention_look(timer->data);
+}
+
+static void sleep_until_next(struct server *server, const struct retention_work *look, bool failed)
+{
+	uint64_t wait = 0, now = clock_realtime();
+	if (look->rest.next_at)
+		wait = look->rest.next_at > now ? (look->rest.next_at - now) / 1000000u + 1 : 1;
+	if (wait > SLEEP_MS_MAX)
+		wait = SLEEP_MS_MAX;
+	if (failed)
+		wait = RETRY_MS;
+	else if (look->rest.held && (wait == 0 || wait > HELD_MS))
+		wait = HELD_MS;
+	if (wait && !server->stopping)
+		uv_timer_start(&server->retention.timer, timer_ready, wait, 0);
+	else
+		uv_timer_stop(&server->retention.timer);
+}
+
+static void serve_deferred(struct server *server)
+{
+	struct retention_deferred *list = server->retention.deferred;
+	server->retention.deferred = NULL;
+	while (list) {
+		struct retention_deferred *next = list->next;
+		if (!list->conn->closed && !server->closing)
+			trigger_start(list->conn, list->packet, list->n);
+		conn_unref(list->conn);
+		free(list);
+		list = next;
+	}
+}
+
+static void tell_gone(struct server *server, const struct retention_work *look)
+{
+	struct ucred self = {.pid = getpid(), .uid = getuid(), .gid = getgid()};
+	for (size_t i = 0; i < look->gone_count; i++) {
+		const struct gone *gone = &look->gone[i];
+		char id[ID_BYTES];
+		capture_id_text(gone->number, server->user, id);
+		log_line("capture %s of uid %u deleted: %s", id, gone->uid, gone->text);
+		struct audit_entry entry = {.by = self,
+					    .trusted = true,
+					    .action = "delete",
+					    .outcome = victim_word(gone->reason),
+					    .subject = id,
+					    .target_uid = gone->uid};
+		audit_put(server, &entry);
+		tally_remove(&server->tally, gone->uid, 1, gone->bytes);
+		metrics_deleted(&server->metrics, victim_word(gone->reason), 1, gone->bytes);
+	}
+}
+
+static void looked(struct work *work)
+{
+	struct retention_work *look = (struct retention_work *)work;
+	struct server *server = look->server;
+	struct retention *retention = &server->retention;
+	bool failed = look->failed || work->failed;
+	retention->running = NULL;
+	retention->reserved = look->reserved;
+	/* Where the transaction failed, rows that name deleted files are still there: the next look finds them. */
+	if (!work->failed)
+		tell_gone(server, look);
+	if (!server->closing) {
+		bool more = look->rest.more && !failed && look->gone_count;
+		if (!more && retention->pressed) {
+			retention->pressed = false;
+			captures_out_of_space(server, look->missing ? &look->space : NULL);
+		}
+		sleep_until_next(server, look, failed);
+		if (retention->again || more)
+			retention_look(server);
+		if (!more)
+			serve_deferred(server);
+	}
+	free(look->held);
+	free(look);
+}
+
+static bool over(uint64_t value, uint64_t limit)
+{
+	return limit && value > limit;
+}
+
+static bool exceeded(const struct server *server)
+{
+	const struct config *config = &server->config;
+	struct tally_owner all = tally_sum(&server->tally, true, 0);
+	bool any = over(all.bytes, config->store_bytes) || over(all.captures, config->store_captures);
+	for (size_t i = 0; i < server->tally.count && !any; i++) {
+		const struct tally_owner *owner = &server->tally.owners[i];
+		any = over(owner->bytes, config->store_bytes_user) ||
+		      over(owner->captures, config->store_captures_user);
+	}
+	return any;
+}
+
+static void list_holds(const struct retention *retention, struct retention_work *look)
+{
+	size_t count = 0;
+	for (const struct retention_hold *hold = retention->holds; hold; hold = hold->next)
+		count++;
+	look->held = count ? calloc(count, sizeof *look->held) : NULL;
+	for (const struct retention_hold *hold = retention->holds; hold && look->held; hold = hold->next)
+		look->held[look->held_count++] = hold->number;
+}
+
+void retention_look(struct server *server)
+{
+	struct retention *retention = &server->retention;
+	const struct config *config = &server->config;
+	if (server->closing)
+		return;
+	atomic_store(&retention->floor.bytes, config->free_space);
+	atomic_store(&retention->floor.percent, (uint32_t)config->free_space_percent);
+	retention->again = retention->running != NULL;
+	if (retention->again)
+		return;
+	struct retention_work *look = calloc(1, sizeof *look);
+	if (!look)
+		return; /* the next stored capture brings another */
+	forget_holds(retention, clock_monotonic());
+	list_holds(retention, look);
+	look->work = (struct work){.run = look_run, .done = looked};
+	look->server = server;
+	look->limits = (struct victim_limits){.bytes = config->store_bytes,
+					      .bytes_user = config->store_bytes_user,
+					      .captures = config->store_captures,
+					      .captures_user = config->store_captures_user,
+					      .age = config->store_age};
+	look->deleted_lines = config->deleted_lines;
+	look->exceeded = exceeded(server);
+	look->reserved = retention->reserved;
+	retention->running = look;
+	if (catalogue_submit(&server->catalogue, &look->work))
+		return;
+	retention->running = NULL;
+	free(look->held);
+	free(look);
+	uv_timer_start(&retention->timer, timer_ready, RETRY_MS, 0);
+}
+
+void retention_press(struct server *server)
+{
+	uint64_t now = clock_monotonic();
+	if (server->retention.pressed_at && now < server->retention.pressed_at + PRESS_NS)
+		return;
+	server->retention.pressed_at = now;
+	server->retention.pressed = true;
+	retention_look(server);
+}
+
+bool retention_defers(struct conn *conn, const char *packet, size_t n)
+{
+	struct server *server = conn->server;
+	struct space space;
+	space_look(server->folder, &server->retention.floor, &space);
+	/* Where nothing can go, waiting would not help. */
+	struct tally_owner all = tally_sum(&server->tally, true, 0);
+	if (!space_missing(&space) || all.bytes <= all.pinned_bytes)
+		return false;
+	struct retention_deferred *deferred = calloc(1, sizeof *deferred + n + 1);
+	if (!deferred)
+		return false;
+	deferred->conn = conn_ref(conn);
+	deferred->n = n;
+	memcpy(deferred->packet, packet, n);
+	deferred->next = server->retention.deferred;
+	server->retention.deferred = deferred;
+	retention_look(server);
+	/* No look could be begun: nobody would come back. */
+	if (!server->retention.running)
+		serve_deferred(server);
+	return true;
+}
+
+/* Is a budget taken by pinned captures alone? */
+static bool pinned_out(uint64_t pinned, uint64_t limit)
+{
+	return limit && pinned >= limit;
+}
+
+bool retention_allows(const struct server *server, uid_t uid, char *sentence, size_t sentence_bytes)
+{
+	const struct config *config = &server->config;
+	struct tally_owner own = tally_sum(&server->tally, false, uid), all = tally_sum(&server->tally, true, 0);
+	struct space space;
+	char pinned[SPACE_TEXT_BYTES], limit[SPACE_TEXT_BYTES];
+	static const char advice[] =
+		"what is recorded now would be deleted at once; `profd unpin` some, or `profd rm` them";
+	if (pinned_out(own.pinned_bytes, config->store_bytes_user)) {
+		snprintf(sentence, sentence_bytes,
+			 "pinned captures of that user take %s of the %s that one user may have: %s",
+			 space_text(own.pinned_bytes, pinned), space_text(config->store_bytes_user, limit), advice);
+		return false;
+	}
+	if (pinned_out(own.pinned_captures, config->store_captures_user)) {
+		snprintf(sentence, sentence_bytes,
+			 "that user has pinned %" PRIu64 " captures of the %" PRIu64 " that one user may have: %s",
+			 own.pinned_captures, config->store_captures_user, advice);
+		return false;
+	}
+	if (pinned_out(all.pinned_bytes, config->store_bytes) ||
+	    pinned_out(all.pinned_captures, config->store_captures)) {
+		snprintf(sentence, sentence_bytes, "pinned captures take the whole budget of the store (%s): %s",
+			 space_text(all.pinned_bytes, pinned), advice);
+		return false;
+	}
+	space_look(server->folder, &server->retention.floor, &space);
+	if (!space_missing(&space))
+		return true;
+	space_low_sentence(&space, server->folder_path, sentence, sentence_bytes);
+	return false;
+}
+
+int retention_init(struct server *server)
+{
+	int error = uv_timer_init(&server->loop, &server->retention.timer);
+	if (error)
+		return error;
+	server->retention.timer.data = server;
+	retention_look(server);
+	return 0;
+}
+
+void retention_deinit(struct server *server)
+{
+	while (server->retention.holds)
+		drop_hold(&server->retention.holds);
+	serve_deferred(server);
+	uv_close((uv_handle_t *)&server->retention.timer, NULL);
+}

@@ -1,0 +1,53 @@
+/* retention.h - keeps the store within its budgets and the disk above its floor. The loop decides when to look: at the
+ * start, after each stored or deleted capture, after pins, after new settings, and, where an age is set, when the next capture is
+ * too old. The look itself (victims.h) and what it deletes are work of the catalogue's thread. Idle, nothing runs.
+ *
+ * Loop's thread, but for what is atomic. */
+#ifndef PROFD_DAEMON_RETENTION_H
+#define PROFD_DAEMON_RETENTION_H
+
+#include "base/space.h"
+
+#include <sys/types.h>
+#include <uv.h>
+
+struct server;
+struct conn;
+struct retention_work;
+struct retention_hold;
+struct retention_deferred;
+
+struct retention {
+	uv_timer_t timer;
+	struct space_floor floor; /* what profd.conf says: read by ingest too */
+	struct retention_work *running;
+	bool again;	     /* look once more when the running one is back */
+	uint64_t pressed_at; /* CLOCK_MONOTONIC ns of the last look that a capture under way asked for; 0 = none */
+	bool reserved;	     /* space_reserve_keep has been done */
+	bool pressed;	     /* the next look ends what is under way where it does not help */
+	struct retention_hold *holds;
+	struct retention_deferred *deferred;
+};
+
+/* Before the loop runs; takes over the settings and looks. */
+int retention_init(struct server *server);
+/* While the loop still runs its closing handles; after the catalogue has ended. */
+void retention_deinit(struct server *server);
+/* Takes over the settings, and sees to it that they hold. Cheap where nothing is exceeded. */
+void retention_look(struct server *server);
+
+/* Whoever follows on `conn` is told of the capture and will read it: it stays while they follow and for a minute more, or until
+ * the connection closes, or the next capture of the same process is there. */
+void retention_hold(struct server *server, uint64_t number, pid_t pid, struct conn *conn);
+
+/* A capture under way has seen the disk below the floor: older ones go for it, else it ends with what it has. */
+void retention_press(struct server *server);
+
+/* Before a trigger: where the disk is below its floor and something can be deleted for it, the request waits for that (true),
+ * and is served then. `packet` is copied. */
+bool retention_defers(struct conn *conn, const char *packet, size_t n);
+
+/* May a capture of this user begin? False with a sentence: below the floor, or the budget is taken by what is pinned. */
+bool retention_allows(const struct server *server, uid_t uid, char *sentence, size_t sentence_bytes);
+
+#endif

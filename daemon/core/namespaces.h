@@ -1,0 +1,35 @@
+/* namespaces.h - who is called what where. A process has a pid in its own pid namespace and in each one around it; the
+ * daemon sees those of its own namespace and of what lies below. Nothing of this is taken on trust: pids come from the
+ * kernel (SO_PEERCRED, /proc/PID/status), namespaces from descriptors of /proc/self/ns/pid that peers send along. Loop's
+ * thread; no locks. */
+#ifndef PROFD_DAEMON_NAMESPACES_H
+#define PROFD_DAEMON_NAMESPACES_H
+
+#include "store/facts.h"
+
+/* No namespace has it: that of a caller who did not show theirs. */
+#define NAMESPACE_UNKNOWN 0
+
+/* Looks at the daemon's own place. Returns the inode of its pid namespace, or 0 with a sentence where /proc is not mounted,
+ * or is another namespace's: the daemon cannot work so. Before the loop runs. */
+uint64_t namespace_own(char *sentence, size_t sentence_bytes);
+
+/* Is `uid`, of SO_PEERCRED, one person's? Not where the daemon runs in a user namespace that does not map it: strangers all
+ * look alike there. */
+bool namespace_knows_uid(uid_t uid);
+#define NAMESPACE_UID_SENTENCE                                                                                         \
+	"the daemon runs in a user namespace (a container) that does not know your uid, and cannot tell you from "     \
+	"others; run the daemon on the host"
+
+/* The pid namespace of a caller: what `fd` shows (a hostile one shows nothing; -1 = none was sent), else the daemon's `own`
+ * where the kernel says that `pid` lives there. NAMESPACE_UNKNOWN otherwise. */
+uint64_t namespace_of_caller(uint64_t own, pid_t pid, int fd);
+
+/* Fills who->pids of the process who->pid, whose agent has sent `fd` (-1 = none) and says that it calls itself `agent_pid`.
+ * Returns false where that is not so: another process says hello. */
+bool namespace_locate(struct identity *who, uint64_t own, int32_t agent_pid, int fd);
+
+/* The pid by which `viewer`, a pid namespace, knows the process; 0 where it cannot see it. */
+pid_t namespace_pid(const struct identity *who, uint64_t own, uint64_t viewer);
+
+#endif

@@ -1,0 +1,98 @@
+/* quota.h - what one user may take of the daemon, and whose turn it is: connections, captures under way, their memory,
+ * triggers, questions to the catalogue, time of the loop. The limits are profd.conf's and may change while it runs. Root, and
+ * the owner of a daemon of their own, are not limited. Loop's thread. */
+#ifndef PROFD_DAEMON_QUOTA_H
+#define PROFD_DAEMON_QUOTA_H
+
+#include "daemon/catalogue/audit.h"
+#include "base/memory.h"
+#include "proto/errors.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct server;
+struct work;
+
+/* Room for the sentence of a refusal; it fits into a REFUSE. */
+#define QUOTA_SENTENCE_BYTES 248
+
+/* All that hangs on one uid. Lives as long as something refers to it, and a minute longer: whoever comes back finds the
+ * triggers that they have used up. */
+struct quota_user {
+	struct quota_user *next; /* of its bucket */
+	uid_t uid;
+	bool exempt;
+	unsigned references;
+	uint64_t idle_since; /* CLOCK_MONOTONIC ns */
+	unsigned connections, agents, refused;
+	unsigned closing; /* descriptors from this user that are being closed */
+	size_t queued;	  /* bytes that wait for this user's peers */
+	unsigned captures;
+	uint64_t memory;       /* bytes that these captures' segments may take */
+	struct memory working; /* what is held beside, to put their records into order */
+	unsigned waiting;      /* triggers that wait for processes */
+	double triggers;       /* that may still come now */
+	uint64_t triggers_at;
+	uint64_t turn, turn_ns;
+	unsigned queries;
+	struct work *first_query, *last_query;
+	struct audit_budget audit;
+};
+
+#define QUOTA_BUCKETS 256
+struct quota {
+	struct quota_user *buckets[QUOTA_BUCKETS];
+	uint64_t turn;
+	uint64_t descriptors; /* that the process may have open */
+	unsigned refused;     /* connections that are only open to be told why not */
+	uint64_t swept_at;
+};
+
+void quota_init(struct server *server);
+void quota_deinit(struct server *server);
+/* Forgets users who have nothing here any more. For the tick. */
+void quota_tick(struct server *server, uint64_t now);
+
+/* The user, with a reference; NULL where out of memory. */
+struct quota_user *quota_user(struct server *server, uid_t uid);
+struct quota_user *quota_user_ref(struct quota_user *user);
+void quota_user_unref(struct quota_user *user); /* takes NULL */
+
+/* May this user have one connection more? ERROR_NONE and it is counted, or ERROR_QUOTA with a sentence. */
+enum error quota_connect(struct server *server, struct quota_user *user, char sentence[QUOTA_SENTENCE_BYTES]);
+void quota_disconnect(struct quota_user *user);
+/* False where so many descriptors from this user cannot be closed that nothing more is heard from them. */
+bool quota_descriptors(const struct quota_user *user);
+/* Is there a place among those that are only open to be told why not? Counted then. */
+bool quota_refuse(struct server *server, struct quota_user *user);
+void quota_refused(struct server *server, struct quota_user *user);
+/* A connection turns out to be an agent's. A few places are kept for clients, so that a user with a great many processes can
+ * still see and end what they do. */
+enum error quota_agent(struct server *server, struct quota_user *user, char sentence[QUOTA_SENTENCE_BYTES]);
+
+/* One trigger more; it is counted where the answer is ERROR_NONE. `waits`: for processes that are not there yet. */
+enum error quota_trigger(struct server *server, struct quota_user *user, bool waits,
+			 char sentence[QUOTA_SENTENCE_BYTES]);
+/* One capture more, with a segment of so many bytes. Not counted: quota_capture_begin does. */
+enum error quota_capture(struct server *server, const struct quota_user *user, uint64_t bytes,
+			 char sentence[QUOTA_SENTENCE_BYTES]);
+void quota_capture_begin(struct server *server, struct quota_user *user, uint64_t bytes);
+void quota_capture_end(struct quota_user *user, uint64_t bytes); /* takes NULL */
+
+/* Bytes begin (or, negative, cease) to wait. False where the user has so many waiting that no more may. */
+bool quota_queue(struct quota_user *user, int64_t bytes);
+
+/* Whether this user may be served in this turn of the loop, and that it took so long. */
+bool quota_turn(struct server *server, struct quota_user *user);
+void quota_spent(struct quota_user *user, uint64_t ns);
+
+/* Gives the catalogue a question of a client, or keeps it until enough of the same user's are answered. False (not taken) where
+ * the catalogue does not keep up. The work's `done` calls quota_answered; it finds work->run
+ * NULL where the catalogue did not keep up meanwhile, and nothing was asked. */
+bool quota_ask(struct server *server, struct quota_user *user, struct work *work);
+void quota_answered(struct server *server, struct quota_user *user);
+
+#endif

@@ -1,0 +1,408 @@
+/* metrics.c - see metrics.h. Thread: the loop's, but for slow_run and write_run, which have a thread of their own: a disk that
+ * hangs then holds up neither the loop nor the catalogue. metrics_finish runs on the finish pool. No locks. */
+#include "metrics.h"
+#include "daemon/capture/ingest.h"
+#include "listener.h"
+#include "base/log.h"
+#include "proto/sealed.h"
+#include "daemon/core/server.h"
+#include "textfile.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+/* How long an answer waits for what a disk has to tell; then it goes out without. */
+#define PATIENCE_MS 1000
+/* Facts of this age are as good as new: many that ask at once cost one look. */
+#define FRESH_NS 500000000ull
+
+#define MICROSECOND 1000ull
+#define MILLISECOND 1000000ull
+#define SECOND 1000000000ull
+static const uint64_t loop_bounds[] = {100 * MICROSECOND, MILLISECOND,	     5 * MILLISECOND,	10 * MILLISECOND,
+				       50 * MILLISECOND,  100 * MILLISECOND, 500 * MILLISECOND, SECOND,
+				       5 * SECOND,	  10 * SECOND};
+static const uint64_t derive_bounds[] = {10 * MILLISECOND, 50 * MILLISECOND, 100 * MILLISECOND, 500 * MILLISECOND,
+					 SECOND,	   2 * SECOND,	     5 * SECOND,	10 * SECOND,
+					 30 * SECOND,	   60 * SECOND,	     300 * SECOND};
+#define BOUNDS(array) array, sizeof array / sizeof *array
+
+/* --- counting --- */
+
+void metrics_tick(struct metrics *metrics, uint64_t now, uint64_t interval)
+{
+	if (metrics->tick_due)
+		histogram_add(&metrics->latency, now > metrics->tick_due ? now - metrics->tick_due : 0);
+	metrics->tick_due = interval ? now + interval : 0;
+}
+
+void metrics_late(struct metrics *metrics, uint64_t ns)
+{
+	histogram_add(&metrics->latency, ns);
+}
+
+void metrics_captured(struct metrics *metrics, const struct ingest *ingest)
+{
+	const struct capture_facts *facts = &ingest->facts;
+	if (facts->status < CAPTURE_STATUS_COUNT && facts->reason_code < METRICS_REASONS)
+		metrics->captures[facts->status][facts->reason_code]++;
+	if (facts->status == CAPTURE_FAILED) {
+		/* No file: what had come in went with it. */
+		metrics->unwritten += ingest->events_taken;
+	} else {
+		metrics->events += facts->events;
+		metrics->steps += facts->steps_recorded;
+	}
+	for (unsigned loss = 0; loss < LOSS_COUNT; loss++)
+		metrics->lost[loss] += ingest->lost[loss];
+	histogram_add(&metrics->derive, ingest->finish_ns);
+}
+
+int64_t metrics_finish(struct work *work)
+{
+	struct ingest *ingest = (struct ingest *)work;
+	uint64_t began = clock_monotonic();
+	int64_t again = ingest_finish(work);
+	ingest->finish_ns = clock_monotonic() - began;
+	return again;
+}
+
+void metrics_triggered(struct metrics *metrics, enum error error)
+{
+	if ((unsigned)error < METRICS_ERRORS)
+		metrics->triggers[error]++;
+}
+
+void metrics_audited(struct metrics *metrics, const char *outcome)
+{
+	/* What is not the word of an error is FAILED to error_from_word. */
+	enum error error = error_from_word(outcome);
+	if ((unsigned)error < METRICS_ERRORS && error_word(error) && strcmp(error_word(error), outcome) == 0)
+		metrics->refusals[error]++;
+}
+
+void metrics_deleted(struct metrics *metrics, const char *reason, uint64_t captures, uint64_t bytes)
+{
+	static const char *const words[] = {
+#define ROW(word) #word,
+		METRICS_DELETED(ROW)
+#undef ROW
+	};
+	unsigned i = 0;
+	while (i < METRICS_DELETED_other && strcmp(words[i], reason) != 0)
+		i++;
+	metrics->deleted[i] += captures;
+	metrics->deleted_bytes[i] += bytes;
+}
+
+/* Before each wait: how long the loop was at work since the last one. Whatever becomes ready meanwhile waits for that. */
+static void turned(uv_prepare_t *prepare)
+{
+	struct server *server = prepare->data;
+	struct metrics *metrics = &server->metrics;
+	uint64_t now = clock_monotonic(), idle = uv_metrics_idle_time(&server->loop);
+	if (metrics->turned_at) {
+		uint64_t all = now - metrics->turned_at, slept = idle - metrics->idle_before;
+		histogram_add(&metrics->turn, all > slept ? all - slept : 0);
+	}
+	metrics->turned_at = now;
+	metrics->idle_before = idle;
+}
+
+/* --- what may take time --- */
+
+/* The number after `key` in a file of /proc, 0 where there is none. */
+static uint64_t proc_number(const char *path, const char *key)
+{
+	char text[4096];
+	FILE *file = fopen(path, "re");
+	size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
+	if (file)
+		fclose(file);
+	text[n] = 0;
+	const char *at = strstr(text, key);
+	return at ? strtoull(at + strlen(key), NULL, 10) : 0;
+}
+
+static uint64_t open_descriptors(void)
+{
+	DIR *folder = opendir("/proc/self/fd");
+	uint64_t n = 0;
+	for (const struct dirent *entry; folder && (entry = readdir(folder));)
+		n += *entry->d_name != '.';
+	if (folder)
+		closedir(folder);
+	return n ? n - 1 : 0; /* the folder's own */
+}
+
+static int64_t slow_run(struct work *work)
+{
+	struct metrics *metrics = (struct metrics *)((char *)work - offsetof(struct metrics, slow_work));
+	struct server *server = (struct server *)((char *)metrics - offsetof(struct server, metrics));
+	struct metrics_slow *slow = &metrics->slow_next;
+	struct statvfs disk;
+	memset(slow, 0, sizeof *slow);
+	slow->resident_bytes = proc_number("/proc/self/status", "\nVmRSS:") * 1024;
+	slow->threads = proc_number("/proc/self/status", "\nThreads:");
+	slow->descriptors = open_descriptors();
+	slow->disk_known = fstatvfs(server->folder, &disk) == 0;
+	if (slow->disk_known) {
+		slow->free_bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
+		slow->size_bytes = (uint64_t)disk.f_blocks * disk.f_frsize;
+	}
+	slow->at = clock_monotonic();
+	return WORK_DONE;
+}
+
+struct metrics_waiter {
+	struct metrics_waiter *next;
+	metrics_ready *ready;
+	void *context;
+};
+
+/* known: the slow facts are new. */
+static void answer(struct server *server, bool known, metrics_ready *ready, void *context)
+{
+	struct metrics_slow unknown = {0};
+	struct exposition exposition;
+	if (server->closing) {
+		ready(context, NULL, 0);
+		return;
+	}
+	exposition_init(&exposition);
+	metrics_write(server, known ? &server->metrics.slow : &unknown, &exposition);
+	ready(context, exposition.failed ? NULL : exposition.text, exposition.n);
+	exposition_deinit(&exposition);
+}
+
+static void answer_all(struct server *server, bool known)
+{
+	struct metrics *metrics = &server->metrics;
+	if (!uv_is_closing((uv_handle_t *)&metrics->patience))
+		uv_timer_stop(&metrics->patience);
+	for (struct metrics_waiter *waiter; (waiter = metrics->waiters);) {
+		metrics->waiters = waiter->next;
+		answer(server, known, waiter->ready, waiter->context);
+		free(waiter);
+	}
+}
+
+static void slow_done(struct work *work)
+{
+	struct metrics *metrics = (struct metrics *)((char *)work - offsetof(struct metrics, slow_work));
+	struct server *server = (struct server *)((char *)metrics - offsetof(struct server, metrics));
+	metrics->slow = metrics->slow_next;
+	metrics->slow_runs = metrics->slow_late = false;
+	answer_all(server, true);
+}
+
+static void patience_over(uv_timer_t *timer)
+{
+	struct server *server = timer->data;
+	server->metrics.slow_late = true;
+	answer_all(server, false);
+}
+
+static bool pool_there(struct server *server)
+{
+	struct metrics *metrics = &server->metrics;
+	if (!metrics->pool_runs && !server->closing)
+		metrics->pool_runs = work_pool_init(&metrics->pool, 1, &server->outbox) == 0;
+	return metrics->pool_runs;
+}
+
+void metrics_ask(struct server *server, metrics_ready *ready, void *context)
+{
+	struct metrics *metrics = &server->metrics;
+	bool fresh = metrics->slow.at && clock_monotonic() < metrics->slow.at + FRESH_NS;
+	struct metrics_waiter *waiter =
+		fresh || metrics->slow_late || !pool_there(server) ? NULL : calloc(1, sizeof *waiter);
+	if (!waiter) {
+		answer(server, fresh, ready, context);
+		return;
+	}
+	*waiter = (struct metrics_waiter){metrics->waiters, ready, context};
+	metrics->waiters = waiter;
+	if (!uv_is_active((uv_handle_t *)&metrics->patience))
+		uv_timer_start(&metrics->patience, patience_over, PATIENCE_MS, 0);
+	if (metrics->slow_runs)
+		return;
+	metrics->slow_runs = true;
+	metrics->slow_work = (struct work){.run = slow_run, .done = slow_done};
+	work_submit(&metrics->pool, &metrics->slow_work);
+}
+
+void metrics_forget(struct server *server, const void *context)
+{
+	for (struct metrics_waiter **at = &server->metrics.waiters; *at;) {
+		struct metrics_waiter *waiter = *at;
+		if (waiter->context != context) {
+			at = &waiter->next;
+			continue;
+		}
+		*at = waiter->next;
+		free(waiter);
+	}
+}
+
+/* --- op "metrics" --- */
+
+static void serve_ready(void *context, const char *text, size_t n)
+{
+	struct conn *conn = context;
+	/* As a descriptor: with a thousand jobs it is larger than a packet, and than what may wait for a peer. */
+	int fd = conn->closed || !text ? -1 : sealed_create("profd-metrics", n);
+	if (conn->closed) {
+		conn_unref(conn);
+		return;
+	}
+	if (fd < 0 || pwrite(fd, text, n, 0) != (ssize_t)n) {
+		conn_error(conn, ERROR_FAILED, "the daemon is out of memory, or going down", 0);
+	} else {
+		char row[64];
+		snprintf(row, sizeof row, "{\"row\":\"metrics\",\"bytes\":%zu}", n);
+		conn_send(conn, row, strlen(row), fd);
+		conn_end(conn, NULL);
+	}
+	if (fd >= 0)
+		close(fd);
+	conn_unref(conn);
+}
+
+void metrics_serve(struct conn *conn)
+{
+	const struct server *server = conn->server;
+	/* Names and step times of everybody's jobs, and how full the disk is: not for other users. */
+	if (!conn->admin && !(server->user && conn->peer.uid == getuid())) {
+		audit_refused(conn, "metrics", "", ERROR_NOT_YOURS, 0, (uid_t)-1);
+		conn_error(conn, ERROR_NOT_YOURS, "the daemon that these metrics are of", 0);
+		return;
+	}
+	metrics_ask(conn->server, serve_ready, conn_ref(conn));
+}
+
+/* --- the file --- */
+
+static int64_t write_run(struct work *work)
+{
+	struct metrics *metrics = (struct metrics *)((char *)work - offsetof(struct metrics, write_work));
+	if (*metrics->remove_path)
+		textfile_remove(metrics->remove_path);
+	int error = 0;
+	if (*metrics->write_path)
+		error = textfile_write(metrics->write_path, metrics->write_text, metrics->write_bytes);
+	/* Nobody else looks at it while `writing`. */
+	if (error && error != metrics->write_error)
+		log_line("metrics_textfile: cannot write %s: %s; trying again every metrics_interval",
+			 metrics->write_path, strerror(-error));
+	else if (!error && metrics->write_error)
+		log_line("metrics_textfile: %s is written again", metrics->write_path);
+	metrics->write_error = error;
+	return WORK_DONE;
+}
+
+static void written(struct work *work)
+{
+	struct metrics *metrics = (struct metrics *)((char *)work - offsetof(struct metrics, write_work));
+	free(metrics->write_text);
+	metrics->write_text = NULL;
+	metrics->writing = false;
+}
+
+static void file_ready(void *context, const char *text, size_t n)
+{
+	struct server *server = context;
+	struct metrics *metrics = &server->metrics;
+	/* A folder that hangs: the file ages, and its own timestamp says so. */
+	if (metrics->writing || server->closing || !text || !pool_there(server))
+		return;
+	metrics->write_text = malloc(n);
+	if (!metrics->write_text)
+		return;
+	memcpy(metrics->write_text, text, n);
+	metrics->write_bytes = n;
+	text_copy(metrics->write_path, sizeof metrics->write_path, metrics->path);
+	text_copy(metrics->remove_path, sizeof metrics->remove_path, metrics->old_path);
+	*metrics->old_path = 0;
+	metrics->writing = true;
+	metrics->write_work = (struct work){.run = write_run, .done = written};
+	work_submit(&metrics->pool, &metrics->write_work);
+}
+
+static void interval_over(uv_timer_t *timer)
+{
+	struct server *server = timer->data;
+	metrics_ask(server, file_ready, server);
+	/* Without a file it ran for the sake of removing the old one. */
+	if (!*server->metrics.path)
+		uv_timer_stop(timer);
+}
+
+void metrics_reload(struct server *server)
+{
+	struct metrics *metrics = &server->metrics;
+	const char *path = server->config.metrics_textfile;
+	if (strcmp(path, metrics->path) != 0) {
+		if (*metrics->path)
+			text_copy(metrics->old_path, sizeof metrics->old_path, metrics->path);
+		text_copy(metrics->path, sizeof metrics->path, path);
+		size_t n = strlen(path);
+		if (n && (n < 5 || strcmp(path + n - 5, ".prom") != 0))
+			log_line("metrics_textfile: %s does not end in .prom: node_exporter reads no other", path);
+	}
+	uint64_t interval = server->config.metrics_interval / MILLISECOND;
+	if (*path || *metrics->old_path)
+		uv_timer_start(&metrics->interval, interval_over, 0, interval);
+	else
+		uv_timer_stop(&metrics->interval);
+}
+
+/* --- life --- */
+
+void metrics_start(struct server *server)
+{
+	struct metrics *metrics = &server->metrics;
+	metrics->derive = (struct histogram){BOUNDS(derive_bounds), {0}, 0};
+	metrics->latency = metrics->turn = (struct histogram){BOUNDS(loop_bounds), {0}, 0};
+	uv_loop_configure(&server->loop, UV_METRICS_IDLE_TIME);
+	uv_prepare_init(&server->loop, &metrics->prepare);
+	uv_timer_init(&server->loop, &metrics->patience);
+	uv_timer_init(&server->loop, &metrics->interval);
+	metrics->prepare.data = metrics->patience.data = metrics->interval.data = server;
+	uv_prepare_start(&metrics->prepare, turned);
+	if (server->config.metrics_port)
+		metrics->listener = listener_new(server, (uint16_t)server->config.metrics_port);
+	metrics_reload(server);
+}
+
+void metrics_stop(struct server *server)
+{
+	struct metrics *metrics = &server->metrics;
+	listener_free(metrics->listener);
+	metrics->listener = NULL;
+	uv_close((uv_handle_t *)&metrics->prepare, NULL);
+	uv_close((uv_handle_t *)&metrics->patience, NULL);
+	uv_close((uv_handle_t *)&metrics->interval, NULL);
+	answer_all(server, false);
+}
+
+void metrics_deinit(struct server *server)
+{
+	struct metrics *metrics = &server->metrics;
+	if (metrics->pool_runs)
+		work_pool_deinit(&metrics->pool);
+	metrics->pool_runs = false;
+	free(metrics->write_text);
+	metrics->write_text = NULL;
+	if (*metrics->old_path)
+		textfile_remove(metrics->old_path);
+	/* Figures of a daemon that is not there would stay as they are for ever. */
+	if (*metrics->path)
+		textfile_remove(metrics->path);
+}

@@ -1,0 +1,331 @@
+/* derive_busy.c - see derive_busy.h. No locks.
+ *
+ * One sweep over the operations of a device in order of time. A track (the device, or a stream of it) knows until when it is
+ * busy, so that each operation adds what lies beyond, cut at the boundaries of steps; a cell gathers what one track has in one
+ * step. Cells go to the table when there are many, and add to what is there. */
+#include "derive_busy.h"
+#include "base/hash.h"
+#include "proto/limits.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Streams of one device that have rows of their own. */
+#define STREAMS_MAX 65536u
+#define CELLS_MAX 65536u
+/* How often operations may reach from one step into another, so that a few of hours on very many streams, which no device
+ * runs, do not keep everybody waiting. */
+#define CUTS_MAX (4u << 20)
+#define DEVICE_ITSELF (-1)
+
+struct track {
+	bool taken;
+	uint32_t stream, context;
+	int64_t end, kernel_end; /* of all until now; ns since the base */
+	size_t last;		 /* index + 1 of the step into which it went last */
+};
+#define NEVER INT64_MIN
+
+struct cell {
+	uint32_t step; /* 0 = free */
+	bool timed;
+	int64_t stream;
+	uint32_t context;
+	uint64_t busy, kernel_busy, gap, gap_start, first, last;
+	uint64_t kernels, copies, sets, graphs;
+};
+
+struct sweep {
+	struct store *store;
+	struct memory *memory;
+	const struct boundaries *boundaries;
+	sqlite3_stmt *insert;
+	uint32_t device;
+	struct track itself;
+	struct track *streams; /* open addressing, capacity a power of two */
+	size_t count, capacity;
+	struct cell *cells; /* likewise; CELLS_MAX places, of which half are used at most */
+	uint32_t *used_cells;
+	size_t used;
+	uint32_t cuts;
+	int error;
+};
+
+static int order_of(uint64_t a, uint64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+static int compare_operations(const void *a, const void *b)
+{
+	const struct busy_operation *x = a, *y = b;
+	int order = order_of(x->device, y->device);
+	_Static_assert(LIMIT_STEPS < 1u << 24, "steps fit");
+	return order ? order : order_of(x->start, y->start);
+}
+
+void busy_init(struct sorter *operations, int folder, struct memory *memory)
+{
+	sorter_init(operations, folder, memory, sizeof(struct busy_operation), BUSY_MEMORY, compare_operations);
+}
+
+uint64_t busy_skew(const struct busy_skews *skews, uint32_t device)
+{
+	for (uint32_t i = 0; i < skews->count; i++)
+		if (skews->of[i].device == device)
+			return skews->of[i].ns;
+	return 0;
+}
+
+/* ---------------------------------------------------------------- tracks */
+
+static struct track *place(struct track *streams, size_t capacity, uint32_t stream)
+{
+	size_t i = (size_t)hash_of(stream, 0) & (capacity - 1);
+	while (streams[i].taken && streams[i].stream != stream)
+		i = (i + 1) & (capacity - 1);
+	return &streams[i];
+}
+
+/* NULL where there are too many. */
+static struct track *track_of(struct sweep *sweep, const struct busy_operation *operation)
+{
+	if (sweep->count * 2 >= sweep->capacity) {
+		size_t capacity = sweep->capacity ? sweep->capacity * 2 : 64;
+		struct track *grown =
+			capacity > 2 * STREAMS_MAX ? NULL : memory_get_anyway(sweep->memory, capacity * sizeof *grown);
+		if (!grown)
+			return NULL;
+		for (size_t i = 0; i < sweep->capacity; i++)
+			if (sweep->streams[i].taken)
+				*place(grown, capacity, sweep->streams[i].stream) = sweep->streams[i];
+		memory_put(sweep->memory, sweep->streams, sweep->capacity * sizeof *grown);
+		sweep->streams = grown;
+		sweep->capacity = capacity;
+	}
+	struct track *track = place(sweep->streams, sweep->capacity, operation->stream);
+	if (!track->taken) {
+		*track = (struct track){.taken = true,
+					.stream = operation->stream,
+					.context = operation->context,
+					.end = NEVER,
+					.kernel_end = NEVER};
+		sweep->count++;
+	}
+	return track;
+}
+
+static int64_t row_of(const struct sweep *sweep, const struct track *track)
+{
+	return track == &sweep->itself ? DEVICE_ITSELF : (int64_t)track->stream;
+}
+
+/* ---------------------------------------------------------------- cells */
+
+static const char insert_sql[] =
+	"INSERT INTO step_devices (step, device, stream, context, busy, kernel_busy, gap, gap_start, first, last, "
+	"kernels, copies, sets, graphs) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) "
+	"ON CONFLICT (step, device, stream) DO UPDATE SET busy = busy + ?5, kernel_busy = kernel_busy + ?6, "
+	"gap_start = CASE WHEN ?7 > gap THEN ?8 ELSE gap_start END, gap = max(gap, ?7), "
+	"first = min(coalesce(first, ?9), coalesce(?9, first)), last = max(coalesce(last, ?10), coalesce(?10, last)), "
+	"kernels = kernels + ?11, copies = copies + ?12, sets = sets + ?13, graphs = graphs + ?14";
+
+static void bind_known(sqlite3_stmt *statement, int at, uint64_t value, bool known)
+{
+	if (known)
+		sqlite3_bind_int64(statement, at, (int64_t)value);
+	else
+		sqlite3_bind_null(statement, at);
+}
+
+static void flush(struct sweep *sweep)
+{
+	sqlite3_stmt *insert = sweep->insert;
+	for (size_t i = 0; i < sweep->used; i++) {
+		struct cell *c = &sweep->cells[sweep->used_cells[i]];
+		const uint64_t counts[] = {c->kernels, c->copies, c->sets, c->graphs};
+		sqlite3_bind_int64(insert, 1, c->step);
+		sqlite3_bind_int64(insert, 2, sweep->device);
+		sqlite3_bind_int64(insert, 3, c->stream);
+		bind_known(insert, 4, c->context, c->stream != DEVICE_ITSELF);
+		sqlite3_bind_int64(insert, 5, (int64_t)c->busy);
+		sqlite3_bind_int64(insert, 6, (int64_t)c->kernel_busy);
+		sqlite3_bind_int64(insert, 7, (int64_t)c->gap);
+		bind_known(insert, 8, c->gap_start, c->gap != 0);
+		bind_known(insert, 9, c->first, c->timed);
+		bind_known(insert, 10, c->last, c->timed);
+		for (int k = 0; k < 4; k++)
+			sqlite3_bind_int64(insert, 11 + k, (int64_t)counts[k]);
+		if (sqlite3_step(insert) != SQLITE_DONE)
+			store_fail(sweep->store, "writing");
+		sqlite3_reset(insert);
+		c->step = 0;
+	}
+	sweep->used = 0;
+}
+
+static struct cell *cell_of(struct sweep *sweep, uint32_t step, const struct track *track)
+{
+	int64_t stream = row_of(sweep, track);
+	if (sweep->used * 2 >= CELLS_MAX)
+		flush(sweep);
+	size_t i = (size_t)hash_of(step, (uint64_t)stream) & (CELLS_MAX - 1);
+	while (sweep->cells[i].step && (sweep->cells[i].step != step || sweep->cells[i].stream != stream))
+		i = (i + 1) & (CELLS_MAX - 1);
+	struct cell *cell = &sweep->cells[i];
+	if (!cell->step) {
+		*cell = (struct cell){.step = step, .stream = stream, .context = track->context};
+		sweep->used_cells[sweep->used++] = (uint32_t)i;
+	}
+	return cell;
+}
+
+/* ---------------------------------------------------------------- the sweep */
+
+/* Ends where the next one begins, whatever the rows say. */
+static int64_t end_of(const struct boundaries *b, size_t i)
+{
+	uint64_t end = b->steps[i].end;
+	if (i + 1 < b->count && b->steps[i + 1].start < end)
+		end = b->steps[i + 1].start;
+	return (int64_t)end;
+}
+
+/* The first step that has not ended by `time`. */
+static size_t first_after(const struct boundaries *b, int64_t time)
+{
+	size_t low = 0, high = b->count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (end_of(b, middle) <= time)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Puts [start, end), which the track has not had yet, into the steps that it lies in. `reached`: where it was busy until. */
+static void put(struct sweep *sweep, struct track *track, int64_t start, int64_t end, int64_t reached, bool kernel)
+{
+	const struct boundaries *b = sweep->boundaries;
+	unsigned parts = 0;
+	for (size_t i = first_after(b, start); i < b->count && !sweep->error; i++, parts++) {
+		int64_t from = (int64_t)b->steps[i].start, to = end_of(b, i);
+		if (from >= end && !(start == end && from == start))
+			break;
+		if (parts > 0 && ++sweep->cuts > CUTS_MAX)
+			sweep->error = -E2BIG;
+		from = start > from ? start : from;
+		to = end < to ? end : to;
+		struct cell *cell = cell_of(sweep, b->steps[i].ordinal, track);
+		if (kernel) {
+			cell->kernel_busy += (uint64_t)(to - from);
+			continue;
+		}
+		cell->busy += (uint64_t)(to - from);
+		if (track->last == i + 1 && from > reached && (uint64_t)(from - reached) > cell->gap) {
+			cell->gap = (uint64_t)(from - reached);
+			cell->gap_start = (uint64_t)reached;
+		}
+		track->last = i + 1;
+	}
+}
+
+static void count(struct cell *cell, const struct busy_operation *operation, int64_t start, int64_t end)
+{
+	switch (operation->kind) {
+	case EVENT_KERNEL:
+		cell->kernels++;
+		break;
+	case EVENT_COPY:
+		cell->copies++;
+		break;
+	case EVENT_SET:
+		cell->sets++;
+		break;
+	default:
+		cell->graphs++;
+		break;
+	}
+	if (!operation->start)
+		return;
+	if (!cell->timed || start < (int64_t)cell->first)
+		cell->first = (uint64_t)start;
+	if (!cell->timed || end > (int64_t)cell->last)
+		cell->last = (uint64_t)end;
+	cell->timed = true;
+}
+
+/* skew: ns that the device's clock is ahead. */
+static void extend(struct sweep *sweep, struct track *track, const struct busy_operation *operation, uint64_t skew)
+{
+	int64_t start = (int64_t)(operation->start - sweep->store->base);
+	int64_t end = (int64_t)(operation->end - sweep->store->base);
+	if (operation->step)
+		count(cell_of(sweep, operation->step, track), operation, start, end);
+	if (!operation->start)
+		return;
+	start += (int64_t)skew;
+	end += (int64_t)skew;
+	bool kernel = operation->kind == EVENT_KERNEL || operation->kind == EVENT_GRAPH_LAUNCH;
+	if (end > track->end || (start == end && start == track->end)) {
+		put(sweep, track, start > track->end ? start : track->end, end, track->end, false);
+		track->end = end;
+	}
+	if (kernel && end > track->kernel_end) {
+		put(sweep, track, start > track->kernel_end ? start : track->kernel_end, end, NEVER, true);
+		track->kernel_end = end;
+	}
+}
+
+static void next_device(struct sweep *sweep, uint32_t device)
+{
+	flush(sweep);
+	/* Not the room that the one before needed, for each of very many devices. */
+	memory_put(sweep->memory, sweep->streams, sweep->capacity * sizeof *sweep->streams);
+	sweep->streams = NULL;
+	sweep->count = sweep->capacity = 0;
+	sweep->itself = (struct track){.end = NEVER, .kernel_end = NEVER};
+	sweep->device = device;
+}
+
+int busy_write(struct sorter *operations, const struct boundaries *boundaries, const struct busy_skews *skews,
+	       struct store *store)
+{
+	struct sweep sweep = {.store = store, .memory = operations->memory, .boundaries = boundaries};
+	const struct busy_operation *operation;
+	uint64_t skew = 0;
+	bool any = false;
+	sweep.cells = calloc(CELLS_MAX, sizeof *sweep.cells);
+	sweep.used_cells = calloc(CELLS_MAX / 2, sizeof *sweep.used_cells);
+	sweep.insert = sweep.cells && sweep.used_cells ? store_prepare(store, insert_sql) : NULL;
+	sweep.error = sweep.insert ? 0 : -ENOMEM;
+	sorter_rewind(operations);
+	while (!sweep.error && !store->error && (operation = sorter_next(operations)) != NULL) {
+		if (!any || operation->device != sweep.device) {
+			next_device(&sweep, operation->device);
+			skew = busy_skew(skews, operation->device);
+			any = true;
+		}
+		extend(&sweep, &sweep.itself, operation, skew);
+		struct track *track = track_of(&sweep, operation);
+		if (track)
+			extend(&sweep, track, operation, skew);
+	}
+	if (!sweep.error)
+		flush(&sweep);
+	sqlite3_finalize(sweep.insert);
+	memory_put(sweep.memory, sweep.streams, sweep.capacity * sizeof *sweep.streams);
+	free(sweep.cells);
+	free(sweep.used_cells);
+	if (sweep.error && !store->error) {
+		store->error = sweep.error;
+		snprintf(store->sentence, sizeof store->sentence, "%s",
+			 sweep.error == -E2BIG ? "operations run over more steps than a device can have at work"
+					       : "the daemon is out of memory");
+	}
+	return operations->error ? operations->error : store->error;
+}

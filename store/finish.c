@@ -1,0 +1,351 @@
+/* finish.c - ends a capture whose rows are all in: derive, losses, facts, summary, rename. Thread: one of the finish pool;
+ * the ingest is nobody else's meanwhile. No locks. */
+#include "derive.h"
+#include "daemon/capture/ingest.h"
+#include "base/log.h"
+#include "proto/message.h"
+#include "summary.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A count that a hostile agent wrote: what no capture can have lost is cut to what JSON can carry. */
+#define COUNT_MAX (1ull << 53)
+
+static uint64_t put_losses(struct ingest *ingest, const struct derived *derived)
+{
+	struct store *store = &ingest->store;
+	sqlite3_stmt *statement = store_prepare(
+		store, "INSERT INTO losses (kind, loss, count, is_loss, sentence) VALUES (?, ?, ?, ?, ?)");
+	uint64_t lost = 0;
+	for (unsigned loss = 0; statement && loss < LOSS_COUNT; loss++) {
+		for (unsigned kind = 0; kind < EVENT_KIND_COUNT && !store->error; kind++) {
+			uint64_t count = 0;
+			if (ingest->has_segment)
+				count = atomic_load_explicit(&ingest->segment.header->lost[loss][kind],
+							     memory_order_relaxed);
+			if (count > COUNT_MAX)
+				count = COUNT_MAX;
+			if (loss == LOSS_UNREADABLE)
+				count += ingest->unreadable[kind];
+			if (loss == LOSS_LIMIT)
+				count += ingest->beyond[kind];
+			if (loss == LOSS_NO_SPACE)
+				count += ingest->unstored[kind];
+			if (loss == LOSS_DOUBTFUL)
+				count += derived->doubtful[kind];
+			if (loss == LOSS_UNLAUNCHED)
+				count += derived->unlaunched[kind];
+			if (loss == LOSS_MANGLED && kind == EVENT_KERNEL)
+				count += derived->mangled;
+			if (loss == LOSS_EARLIER)
+				count += derived->earlier[kind];
+			if (count == 0 || !loss_name(loss))
+				continue;
+			ingest->lost[loss] += count;
+			const char *name = event_name(kind);
+			sqlite3_bind_text(statement, 1, name ? name : "event", -1, SQLITE_STATIC);
+			sqlite3_bind_text(statement, 2, loss_name(loss), -1, SQLITE_STATIC);
+			sqlite3_bind_int64(statement, 3, (int64_t)count);
+			sqlite3_bind_int(statement, 4, loss_is_loss(loss));
+			sqlite3_bind_text(statement, 5, loss_sentence(loss), -1, SQLITE_STATIC);
+			if (sqlite3_step(statement) != SQLITE_DONE)
+				store_fail(store, "writing");
+			sqlite3_reset(statement);
+			if (loss_is_loss(loss))
+				lost = lost + count > COUNT_MAX ? COUNT_MAX : lost + count;
+		}
+	}
+	sqlite3_finalize(statement);
+	return lost;
+}
+
+/* What a collector that ran and said nothing has recorded; why one that nobody wanted has not. */
+static const char *collector_sentence(unsigned bit, const struct ingest_collector *collector)
+{
+	if (*collector->sentence)
+		return collector->sentence;
+	if (collector->wanted && !collector->told)
+		return "the agent did not say whether it ran";
+	if (collector->wanted && !collector->ran)
+		return "the agent did not say why it did not run";
+	switch (bit) {
+	case COLLECTOR_STEPS:
+		return collector->ran ? "steps, profd's own ranges and marks" : "not asked for";
+	case COLLECTOR_NVTX:
+		return collector->ran ? "NVTX ranges and marks" : "not asked for";
+	case COLLECTOR_TORCH:
+		return collector->ran ? "operators, user annotations and steps of torch" : "not asked for";
+	case COLLECTOR_SHAPES:
+		return collector->ran ? "shapes, types and scalars of operators' inputs" : "not asked for (--shapes)";
+	case COLLECTOR_CUPTI:
+		return collector->ran ? "kernels, copies and sets of the GPU, and the CUDA calls that launched them"
+				      : "not asked for (--no-gpu)";
+	case COLLECTOR_MEMORY:
+		return collector->ran ? "memory taken and given back on the GPU" : "not asked for (--memory)";
+	default:
+		return "this release of profd does not record it";
+	}
+}
+
+static void put_collectors(struct ingest *ingest)
+{
+	struct store *store = &ingest->store;
+	sqlite3_stmt *statement = store_prepare(
+		store, "INSERT INTO collectors (collector, wanted, ran, enable, sentence) VALUES (?, ?, ?, ?, ?)");
+	for (unsigned bit = 0; statement && bit < COLLECTOR_COUNT && !store->error; bit++) {
+		const struct ingest_collector *collector = &ingest->ending.collectors[bit];
+		const char *word = collector_word(bit);
+		if (!word)
+			continue;
+		const char *sentence = collector_sentence(bit, collector);
+		sqlite3_bind_text(statement, 1, word, -1, SQLITE_STATIC);
+		sqlite3_bind_int(statement, 2, collector->wanted);
+		sqlite3_bind_int(statement, 3, collector->ran);
+		if (collector->ran && collector->enable)
+			sqlite3_bind_int64(statement, 4, (int64_t)(collector->enable & INT64_MAX));
+		else
+			sqlite3_bind_null(statement, 4);
+		sqlite3_bind_text(statement, 5, sentence, -1, SQLITE_STATIC);
+		if (sqlite3_step(statement) != SQLITE_DONE)
+			store_fail(store, "writing");
+		sqlite3_reset(statement);
+	}
+	sqlite3_finalize(statement);
+}
+
+static void meta_known(struct store *store, const char *key, uint64_t value)
+{
+	if (value)
+		store_meta_int(store, key, (int64_t)(value & INT64_MAX));
+}
+
+static void put_meta(struct ingest *ingest)
+{
+	struct store *store = &ingest->store;
+	const struct capture_facts *facts = &ingest->facts;
+	const struct ingest_ending *ending = &ingest->ending;
+	store_put_facts(store, facts);
+	store_meta_text(store, "capture_id", ending->id);
+	store_meta_text(store, "trigger_id", ending->trigger_id);
+	if (ingest->has_segment && ingest->base_known) {
+		uint64_t start = atomic_load(&ingest->segment.header->record_start);
+		uint64_t end = atomic_load(&ingest->segment.header->record_end);
+		if (start && start <= INT64_MAX)
+			store_meta_int(store, "record_start", (int64_t)(start - store->base));
+		if (end && end <= INT64_MAX)
+			store_meta_int(store, "record_end", (int64_t)(end - store->base));
+	}
+	store_meta_text(store, "status", capture_status_word(facts->status));
+	if (*facts->reason)
+		store_meta_text(store, "reason", facts->reason);
+	store_meta_text(store, "reason_code", cancel_reason_word(facts->reason_code));
+	if (ending->has_done) {
+		const char *source = step_source_word(ending->step_source);
+		store_meta_text(store, "step_source", source ? source : "");
+		store_meta_int(store, "other_thread_steps", (int64_t)(ending->other_thread_steps & INT64_MAX));
+		store_meta_int(store, "late_steps", (int64_t)ending->late);
+		store_meta_int(store, "enable", (int64_t)(ending->enable & INT64_MAX));
+		store_meta_int(store, "drain", (int64_t)(ending->drain & INT64_MAX));
+		store_meta_int(store, "agent_cpu", (int64_t)(ending->agent_cpu & INT64_MAX));
+		store_meta_int(store, "agent_bytes", (int64_t)(ending->agent_bytes & INT64_MAX));
+	}
+	if (*ending->step_range)
+		store_meta_text(store, "step_range", ending->step_range);
+	meta_known(store, "step_before", ending->step_before);
+	meta_known(store, "step_during", ending->step_during);
+	store_meta_int(store, "events", (int64_t)facts->events);
+	store_meta_int(store, "lost", (int64_t)facts->lost);
+	store_meta_int(store, "simulated", facts->simulated);
+	store_run(store, "DELETE FROM meta WHERE key IN ('segment_device', 'segment_inode', 'finish_attempts') OR key "
+			 "GLOB 'parked_*'");
+}
+
+/* The status that the loop gave, corrected by what is really in the file. */
+static void judge(struct ingest *ingest, const struct derived *derived)
+{
+	struct capture_facts *facts = &ingest->facts;
+	facts->steps_recorded = derived->steps;
+	facts->step_ns = derived->step_ns;
+	facts->events = derived->events;
+	facts->simulated = derived->simulated;
+	if (*derived->trouble && facts->status == CAPTURE_COMPLETE) {
+		facts->status = CAPTURE_INCOMPLETE;
+		facts->reason_code = REASON_DAEMON;
+		snprintf(facts->reason, sizeof facts->reason, "what the GPU did was not put into order: %.300s",
+			 derived->trouble);
+	}
+	if (facts->status == CAPTURE_COMPLETE && derived->notes.missing_step) {
+		facts->status = CAPTURE_INCOMPLETE;
+		facts->reason_code = REASON_AGENT;
+		notes_missing(&derived->notes, facts->reason, sizeof facts->reason);
+	}
+	if (facts->steps_recorded < facts->steps_wanted && facts->status == CAPTURE_COMPLETE) {
+		facts->status = CAPTURE_INCOMPLETE;
+		facts->reason_code = REASON_AGENT;
+		snprintf(facts->reason, sizeof facts->reason, "%llu of %llu steps were recorded",
+			 (unsigned long long)facts->steps_recorded, (unsigned long long)facts->steps_wanted);
+	}
+	if (facts->events == 0 && facts->steps_recorded == 0)
+		facts->status = CAPTURE_FAILED;
+}
+
+/* ns from the last boundary (or, where that is not known, from DONE) until now. */
+static uint64_t since_last(const struct ingest *ingest)
+{
+	uint64_t now = clock_monotonic();
+	uint64_t end = ingest->has_segment ? atomic_load(&ingest->segment.header->record_end) : 0;
+	if (end == 0 || end > now || end + 3600ull * 1000000000u < now)
+		end = ingest->ending.done_at;
+	return end && end < now ? now - end : 0;
+}
+
+/* What was committed before the disk was full is good; what ends it needs little, and nothing that can grow. */
+static void end_without_disk(struct ingest *ingest)
+{
+	struct store *store = &ingest->store;
+	struct capture_facts *facts = &ingest->facts;
+	bool full = store->error == -ENOSPC;
+	facts->status = CAPTURE_INCOMPLETE;
+	facts->reason_code = REASON_DAEMON;
+	text_copy(facts->reason, sizeof facts->reason, store->sentence);
+	store_rollback(store);
+	store->error = 0;
+	*store->sentence = 0;
+	if (full)
+		store_without_disk(store);
+}
+
+/* `first`: what had gone wrong before, if anything; the rest followed from it. */
+static void spoil(struct ingest *ingest, bool first)
+{
+	struct capture_facts *facts = &ingest->facts;
+	facts->status = CAPTURE_FAILED;
+	facts->reason_code = REASON_DAEMON;
+	if (!first)
+		text_copy(facts->reason, sizeof facts->reason,
+			  *ingest->store.sentence ? ingest->store.sentence : "its file could not be written");
+	log_line("capture %s: %s", ingest->ending.id, facts->reason);
+	store_discard(&ingest->store);
+	ingest->store_open = false;
+}
+
+/* Finishes of one capture that may end with the daemon itself: then it is the capture, and is not tried again. */
+#define ATTEMPTS_MOST 3
+
+/* Says in the file that another attempt begins. */
+static bool tried_too_often(struct store *store)
+{
+	int64_t attempts = store_get_int(store, "finish_attempts");
+	if (store_meta_int(store, "finish_attempts", attempts + 1) || attempts < ATTEMPTS_MOST)
+		return false;
+	store->error = -ETIME;
+	snprintf(store->sentence, sizeof store->sentence, "the daemon ended %d times while it was at it",
+		 ATTEMPTS_MOST);
+	return true;
+}
+
+/* Nobody waits for ever, and no other capture behind it: with the rows as they came. What is not summed is said to be so. */
+static int without_order(struct ingest *ingest, struct derived *derived)
+{
+	static const unsigned summed[] = {COLLECTOR_NVTX, COLLECTOR_TORCH, COLLECTOR_CUPTI, COLLECTOR_MEMORY};
+	struct store *store = &ingest->store;
+	struct capture_facts *facts = &ingest->facts;
+	facts->status = CAPTURE_INCOMPLETE;
+	facts->reason_code = store->error == -ECANCELED ? REASON_CANCELLED : REASON_DAEMON;
+	snprintf(facts->reason, sizeof facts->reason,
+		 "its records are there, but were not put into order, so that totals are missing: %.250s",
+		 store->sentence);
+	for (size_t i = 0; i < sizeof summed / sizeof *summed; i++) {
+		struct ingest_collector *collector = &ingest->ending.collectors[summed[i]];
+		if (collector->ran || (collector->wanted && !collector->told))
+			text_copy(collector->sentence, sizeof collector->sentence,
+				  "its records are in the file, but were not put into order");
+		collector->ran = false;
+	}
+	store_rollback(store);
+	store->error = 0;
+	*store->sentence = 0;
+	return derive_nothing(store, &ingest->totals, derived);
+}
+
+/* *ended: something had gone wrong before. */
+static int put_into_order(struct ingest *ingest, struct derived *derived, bool *ended)
+{
+	struct store *store = &ingest->store;
+	bool full = store->error == -ENOSPC, cupti = ingest->ending.collectors[COLLECTOR_CUPTI].ran;
+	*ended = store->error != 0;
+	if (*ended)
+		end_without_disk(ingest);
+	else if (tried_too_often(store))
+		return without_order(ingest, derived);
+	store_bound(store, ingest->finish_most, &ingest->give_up);
+	int error =
+		store->error ? store->error : derive_run(store, &ingest->totals, &ingest->device, cupti, full, derived);
+	if (error == -ENOSPC && !full) {
+		/* The rows are all there, and the room to put them into order is not. */
+		*ended = true;
+		end_without_disk(ingest);
+		ingest->totals.incomplete = true;
+		error = derive_run(store, &ingest->totals, &ingest->device, cupti, true, derived);
+	}
+	store_bound(store, 0, NULL);
+	return error == -ETIME || error == -ECANCELED ? without_order(ingest, derived) : error;
+}
+
+int64_t ingest_finish(struct work *work)
+{
+	struct ingest *ingest = (struct ingest *)work;
+	struct capture_facts *facts = &ingest->facts;
+	struct store *store = &ingest->store;
+	struct derived derived = {0};
+	uint64_t began = clock_monotonic(), began_cpu = clock_thread();
+	facts->finished = clock_realtime();
+	store_release(store);
+	if (!ingest->store_open || !store->db) {
+		spoil(ingest, false);
+		return WORK_DONE;
+	}
+	bool ended;
+	int error = put_into_order(ingest, &derived, &ended);
+	if (error) {
+		spoil(ingest, ended);
+		return WORK_DONE;
+	}
+	device_deinit(&ingest->device);
+	judge(ingest, &derived);
+	uint64_t derived_at = clock_monotonic(), derived_cpu = clock_thread() - began_cpu;
+	store_begin(store);
+	facts->lost = put_losses(ingest, &derived);
+	put_collectors(ingest);
+	put_meta(ingest);
+	notes_write(&derived.notes, store);
+	uint64_t derive_ns = since_last(ingest);
+	char *text = summary_text(store, &ingest->ending, &derived, derive_ns);
+	if (text)
+		store_meta_text(store, "summary", text);
+	free(text);
+	store_meta_int(store, "derive", (int64_t)derive_ns);
+	if (store_commit(store))
+		store_rollback(store);
+	uint64_t summed_at = clock_monotonic();
+	if (facts->status == CAPTURE_FAILED && !store->error) {
+		/* Nothing was recorded: there is nothing to open. */
+		store_discard(store);
+		ingest->store_open = false;
+		return WORK_DONE;
+	}
+	if (store_finish(store, &facts->bytes))
+		spoil(ingest, ended);
+	ingest->store_open = false;
+	log_verbose("capture %s: inserts %.1f ms (%.1f on a processor), derive %.1f ms (%.1f; %llu moved), summary "
+		    "%.1f ms, to disk %.1f ms, "
+		    "%.1f ms since the last boundary",
+		    ingest->ending.id, (double)ingest->inserted_ns / 1e6, (double)ingest->inserted_cpu / 1e6,
+		    (double)(derived_at - began) / 1e6, (double)derived_cpu / 1e6, (unsigned long long)derived.moved,
+		    (double)(summed_at - derived_at) / 1e6, (double)(clock_monotonic() - summed_at) / 1e6,
+		    (double)derive_ns / 1e6);
+	return WORK_DONE;
+}

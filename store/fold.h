@@ -1,0 +1,48 @@
+/* fold.h - decides, while records go by, which operators count as calls of their own. An operator that is its parent's only
+ * child and has its parent's name is one call with it, as in torch.profiler's tables (a dispatcher that comes back to
+ * the same operator); chains fold into their head. Children are operators and ranges of the same thread, with the parent
+ * that their records state; a record that was closed by another thread is neither parent nor child. The rows stay.
+ *
+ * Records of one thread come in the order of their ends, so children come before parents: per thread and depth one
+ * undecided child waits for its parent, and takes memory while it does. Clipped records come in any order and wait for the end. No locks: the totals'
+ * owner. */
+#ifndef PROFD_DAEMON_FOLD_H
+#define PROFD_DAEMON_FOLD_H
+
+#include "base/memory.h"
+#include "proto/events.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One call, with what was folded into it in `self`. */
+struct fold_call {
+	uint32_t name, step;
+	uint64_t duration, self;
+};
+
+struct fold_node; /* what a record says of its place */
+struct fold_thread;
+
+struct fold {
+	struct fold_thread *threads; /* open addressing, capacity a power of two */
+	size_t count, capacity;
+	struct fold_node *clipped;
+	size_t clipped_count, clipped_capacity;
+	/* Called once for each call, when it is decided. */
+	void (*call)(void *context, const struct fold_call *call);
+	void *context;
+	struct memory *memory; /* not owned */
+	bool broken;	       /* out of bounds, or the records came in another order: nothing of it can be used */
+};
+
+void fold_deinit(struct fold *fold);
+/* The records that follow were written by this thread into the chunk of that sequence. */
+void fold_chunk(struct fold *fold, uint32_t writer, uint32_t sequence);
+/* Takes an operator or a range. */
+void fold_add(struct fold *fold, const union event_any *event);
+/* Nothing comes any more: decides what waits. */
+void fold_end(struct fold *fold);
+
+#endif

@@ -6,7 +6,10 @@
 #include "daemon/core/namespaces.h"
 #include "daemon/setup/options.h"
 #include "daemon/setup/places.h"
-#include "daemon/catalogue/repairs.h"
+#include "daemon/catalogue/captures.h"
+#include "daemon/catalogue/history.h"
+#include "daemon/catalogue/open.h"
+#include "daemon/catalogue/recovery.h"
 #include "proto/version.h"
 
 #include <errno.h>
@@ -57,11 +60,11 @@ static void raise_descriptor_limit(void)
 	}
 }
 
-static void count_owner(void *context, const struct tally_owner *owner)
+static void count_owner(void *context, const struct usage_owner *owner)
 {
 	struct server *server = context;
-	tally_add(&server->tally, owner->uid, owner->captures, owner->bytes);
-	tally_pin(&server->tally, owner->uid, owner->pinned_captures, owner->pinned_bytes, true);
+	usage_add(&server->usage, owner->uid, owner->captures, owner->bytes);
+	usage_pin(&server->usage, owner->uid, owner->pinned_captures, owner->pinned_bytes, true);
 }
 
 static int serve(struct server *server, const char *directory, const char *socket_path)
@@ -90,7 +93,7 @@ static int serve(struct server *server, const char *directory, const char *socke
 	store_temporary_folder(server->folder_path);
 	service_starting(&server->service, "Opening the catalogue");
 	space_reserve_take(server->directory);
-	if (catalogue_init(&server->catalogue, server->directory, server->folder, server->folder_path, sentence,
+	if (catalogue_open(&server->catalogue, server->directory, server->folder, server->folder_path, sentence,
 			   sizeof sentence)) {
 		log_line("%s", sentence);
 		return 1;
@@ -100,7 +103,7 @@ static int serve(struct server *server, const char *directory, const char *socke
 	server->started_at = clock_realtime();
 	server->next_serial = 1;
 	server->next_capture = catalogue_last_capture(&server->catalogue) + 1;
-	repairs_run(server);
+	recovery_run(server);
 	server->next_trigger = catalogue_last_trigger(&server->catalogue) + 1;
 	orphans_scan(server);
 	catalogue_each_owner(&server->catalogue, count_owner, server);
@@ -117,7 +120,7 @@ static int serve(struct server *server, const char *directory, const char *socke
 	log_line("profd %s listens on %s, captures in %s", PROFD_VERSION, server->socket_path, server->directory);
 	server_run(server);
 	server_deinit(server);
-	tally_deinit(&server->tally);
+	usage_deinit(&server->usage);
 	close(server->folder);
 	close(lock);
 	log_line("ended");

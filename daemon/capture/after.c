@@ -1,6 +1,7 @@
 /* after.c - some steps after a capture its agent says whether the job is as fast as before. Thread: the loop's; what
  * asks the catalogue runs on its thread. No locks. */
 #include "capture.h"
+#include "daemon/catalogue/captures.h"
 
 #include <stdlib.h>
 

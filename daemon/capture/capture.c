@@ -1,5 +1,6 @@
 /* capture.c - see capture.h. Thread: the loop's. No locks. */
 #include "capture.h"
+#include "daemon/catalogue/captures.h"
 #include "base/log.h"
 #include "daemon/core/namespaces.h"
 
@@ -172,7 +173,7 @@ static void store_row(struct capture *capture)
 static void tell_stored(struct capture *capture)
 {
 	struct server *server = capture->server;
-	tally_add(&server->tally, capture->facts.who.uid, 1, capture->facts.bytes);
+	usage_add(&server->usage, capture->facts.who.uid, 1, capture->facts.bytes);
 	log_line("capture %s%llu of pid %d: %s%s%s, %llu steps, %llu events, %llu lost", server->user ? "u" : "",
 		 (unsigned long long)capture->facts.number, capture->facts.who.pid,
 		 capture_status_word(capture->facts.status), *capture->facts.reason ? ": " : "", capture->facts.reason,

@@ -3,7 +3,8 @@
 #include "capture.h"
 #include "base/log.h"
 #include "proto/version.h"
-#include "daemon/catalogue/repairs.h"
+#include "daemon/catalogue/recovery.h"
+#include "daemon/catalogue/recovery_rows.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -19,7 +20,7 @@
 /* A partial file that cannot be gone on with: one in which nothing was recorded yet goes, all else stays somebody's data. */
 static void cannot_take_up(struct server *server, uint64_t number, struct store *store, uint64_t holds)
 {
-	char why[STORE_SENTENCE_BYTES + 64], reason[REASON_BYTES], path[REPAIRS_PATH_BYTES], journal[64];
+	char why[STORE_SENTENCE_BYTES + 64], reason[REASON_BYTES], path[RECOVERY_PATH_BYTES], journal[64];
 	int schema = store->schema;
 	if (schema == 0 || (schema == CAPTURE_SCHEMA_VERSION && !store->error && holds == 0)) {
 		log_line("%s: an earlier daemon ended before anything was recorded in it: removed", store->path);
@@ -32,11 +33,11 @@ static void cannot_take_up(struct server *server, uint64_t number, struct store 
 		log_line("%s: %s; it is left alone", store->path, why);
 		snprintf(reason, sizeof reason,
 			 "a newer release of profd began it, and can end it: %.300s is left alone", store->path);
-	} else if (repairs_put_aside(server, store->partial_name, why, path) == 0) {
+	} else if (recovery_put_aside(server, store->partial_name, why, path) == 0) {
 		snprintf(reason, sizeof reason, "its half-written file is damaged; what is left of it is %.300s", path);
 		snprintf(journal, sizeof journal, "%s-journal", store->partial_name);
 		if (faccessat(server->folder, journal, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-			repairs_put_aside(server, journal, "it belongs to that", path);
+			recovery_put_aside(server, journal, "it belongs to that", path);
 	} else {
 		return;
 	}

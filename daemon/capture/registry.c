@@ -1,6 +1,7 @@
 /* registry.c - see registry.h. Thread: the loop's. No locks. */
 #include "registry.h"
 #include "capture.h"
+#include "daemon/catalogue/history.h"
 #include "family.h"
 #include "base/log.h"
 #include "daemon/core/namespaces.h"

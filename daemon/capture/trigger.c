@@ -1,6 +1,7 @@
 /* trigger.c - see trigger.h. Thread: the loop's. No locks. */
 #include "trigger.h"
 #include "capture.h"
+#include "daemon/catalogue/history.h"
 #include "family.h"
 #include "base/log.h"
 #include "parked.h"

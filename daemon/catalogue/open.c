@@ -1,6 +1,7 @@
-/* open.c - catalogue.db is opened, made, or brought to this release's schema. Before the catalogue's thread
- * exists; no locks. */
-#include "catalogue_audit.h"
+/* open.c - see open.h. Before the catalogue's thread exists; no locks. */
+#include "open.h"
+#include "catalogue.h"
+#include "history.h"
 #include "sql.h"
 #include "base/log.h"
 #include "proto/version.h"
@@ -123,7 +124,7 @@ static int put_aside(struct catalogue *catalogue, const char *directory, const c
 	return 0;
 }
 
-int catalogue_init(struct catalogue *catalogue, const char *directory, int folder, const char *folder_path,
+int catalogue_open(struct catalogue *catalogue, const char *directory, int folder, const char *folder_path,
 		   char *sentence, size_t sentence_bytes)
 {
 	memset(catalogue, 0, sizeof *catalogue);

@@ -1,5 +1,6 @@
 /* retention.c - see retention.h. Thread: the loop's; look_run on the catalogue's. No locks. */
 #include "retention.h"
+#include "deleted.h"
 #include "daemon/capture/capture.h"
 #include "base/log.h"
 #include "daemon/core/server.h"
@@ -13,7 +14,7 @@
 
 /* Others who want the catalogue have their turn after so long, or so many. */
 #define LOOK_NS 100000000ull
-#define LOOK_VICTIMS 256
+#define LOOK_EVICTIONS 256
 /* How long a follower may take to read what it was told of. */
 #define HOLD_NS 60000000000ull
 /* A capture under way asks so often at most. */
@@ -41,21 +42,21 @@ struct retention_deferred {
 struct gone {
 	uint64_t number, bytes;
 	uid_t uid;
-	enum victim_reason reason;
+	enum eviction_reason reason;
 	char text[160];
 };
 
 struct retention_work {
 	struct work work;
 	struct server *server;
-	struct victim_limits limits;
+	struct eviction_limits limits;
 	uint64_t deleted_lines;
-	bool exceeded; /* by the tally: rows are needed */
+	bool exceeded; /* a budget is, going by usage.h: rows are needed */
 	uint64_t *held;
 	size_t held_count;
 	/* What came of it. */
-	struct victims_rest rest;
-	struct gone gone[LOOK_VICTIMS];
+	struct eviction_rest rest;
+	struct gone gone[LOOK_EVICTIONS];
 	size_t gone_count;
 	bool failed;
 	bool reserved;	  /* what the next start on a full disk needs is kept */
@@ -65,53 +66,52 @@ struct retention_work {
 
 /* --- on the catalogue's thread --- */
 
-static void say_why(const struct retention_work *look, const struct victim *victim, char *to, size_t to_bytes)
+static void say_why(const struct retention_work *look, const struct eviction *eviction, char *to, size_t to_bytes)
 {
 	char had[SPACE_TEXT_BYTES], limit[SPACE_TEXT_BYTES];
-	const struct victim_limits *limits = &look->limits;
-	switch (victim->reason) {
-	case VICTIM_AGE:
+	const struct eviction_limits *limits = &look->limits;
+	switch (eviction->reason) {
+	case EVICTION_AGE:
 		snprintf(to, to_bytes, "it was finished %.1f days ago, which is more than store_age",
-			 (double)victim->had / 86400e9);
+			 (double)eviction->had / 86400e9);
 		break;
-	case VICTIM_BYTES_USER:
+	case EVICTION_BYTES_USER:
 		snprintf(to, to_bytes, "its user's captures took %s, store_bytes_user is %s",
-			 space_text(victim->had, had), space_text(limits->bytes_user, limit));
+			 space_text(eviction->had, had), space_text(limits->bytes_user, limit));
 		break;
-	case VICTIM_CAPTURES_USER:
+	case EVICTION_CAPTURES_USER:
 		snprintf(to, to_bytes, "its user had %" PRIu64 " captures, store_captures_user is %" PRIu64,
-			 victim->had, limits->captures_user);
+			 eviction->had, limits->captures_user);
 		break;
-	case VICTIM_BYTES:
+	case EVICTION_BYTES:
 		snprintf(to, to_bytes, "all captures took %s, store_bytes is %s, and its user had most",
-			 space_text(victim->had, had), space_text(limits->bytes, limit));
+			 space_text(eviction->had, had), space_text(limits->bytes, limit));
 		break;
-	case VICTIM_CAPTURES:
+	case EVICTION_CAPTURES:
 		snprintf(to, to_bytes,
 			 "there were %" PRIu64 " captures, store_captures is %" PRIu64 ", and its user had most",
-			 victim->had, limits->captures);
+			 eviction->had, limits->captures);
 		break;
-	case VICTIM_FREE_SPACE:
+	case EVICTION_FREE_SPACE:
 		snprintf(to, to_bytes, "%s were missing to free_space on the file system, and its user had most",
-			 space_text(victim->had, had));
+			 space_text(eviction->had, had));
 		break;
 	}
 }
 
-static void remove_victims(struct retention_work *look, const struct kept *rows, const struct victim *victims,
-			   size_t count)
+static void evict(struct retention_work *look, const struct kept *rows, const struct eviction *evictions, size_t count)
 {
 	struct catalogue *catalogue = &look->server->catalogue;
 	uint64_t began = clock_monotonic();
 	for (size_t i = 0; i < count; i++) {
-		const struct kept *row = &rows[victims[i].index];
+		const struct kept *row = &rows[evictions[i].index];
 		struct gone *gone = &look->gone[look->gone_count];
 		if (clock_monotonic() - began > LOOK_NS) {
 			look->rest.more = true;
 			break;
 		}
-		*gone = (struct gone){row->number, row->bytes, row->uid, victims[i].reason, ""};
-		say_why(look, &victims[i], gone->text, sizeof gone->text);
+		*gone = (struct gone){row->number, row->bytes, row->uid, evictions[i].reason, ""};
+		say_why(look, &evictions[i], gone->text, sizeof gone->text);
 		if (catalogue_remove(catalogue, row->number, NULL, gone->text)) {
 			look->failed = true;
 			break;
@@ -132,15 +132,15 @@ static void choose_and_remove(struct retention_work *look)
 {
 	struct kept *rows = NULL;
 	size_t count = 0;
-	struct victim victims[LOOK_VICTIMS];
+	struct eviction evictions[LOOK_EVICTIONS];
 	if (catalogue_kept(&look->server->catalogue, &rows, &count)) {
 		look->failed = true;
 		return;
 	}
 	for (size_t i = 0; i < count; i++)
 		rows[i].held = is_held(look, rows[i].number);
-	count = victims_choose(rows, count, &look->limits, victims, LOOK_VICTIMS, &look->rest);
-	remove_victims(look, rows, victims, count);
+	count = eviction_choose(rows, count, &look->limits, evictions, LOOK_EVICTIONS, &look->rest);
+	evict(look, rows, evictions, count);
 	free(rows);
 }
 
@@ -148,7 +148,7 @@ static int64_t look_run(struct work *work)
 {
 	struct retention_work *look = (struct retention_work *)work;
 	struct server *server = look->server;
-	struct victim_limits *limits = &look->limits;
+	struct eviction_limits *limits = &look->limits;
 	limits->now = clock_realtime();
 	space_look(server->folder, &server->retention.floor, &look->space);
 	limits->missing = space_missing(&look->space);
@@ -253,12 +253,12 @@ static void tell_gone(struct server *server, const struct retention_work *look)
 		struct audit_entry entry = {.by = self,
 					    .trusted = true,
 					    .action = "delete",
-					    .outcome = victim_word(gone->reason),
+					    .outcome = eviction_word(gone->reason),
 					    .subject = id,
 					    .target_uid = gone->uid};
 		audit_put(server, &entry);
-		tally_remove(&server->tally, gone->uid, 1, gone->bytes);
-		metrics_deleted(&server->metrics, victim_word(gone->reason), 1, gone->bytes);
+		usage_remove(&server->usage, gone->uid, 1, gone->bytes);
+		metrics_deleted(&server->metrics, eviction_word(gone->reason), 1, gone->bytes);
 	}
 }
 
@@ -297,10 +297,10 @@ static bool over(uint64_t value, uint64_t limit)
 static bool exceeded(const struct server *server)
 {
 	const struct config *config = &server->config;
-	struct tally_owner all = tally_sum(&server->tally, true, 0);
+	struct usage_owner all = usage_sum(&server->usage, true, 0);
 	bool any = over(all.bytes, config->store_bytes) || over(all.captures, config->store_captures);
-	for (size_t i = 0; i < server->tally.count && !any; i++) {
-		const struct tally_owner *owner = &server->tally.owners[i];
+	for (size_t i = 0; i < server->usage.count && !any; i++) {
+		const struct usage_owner *owner = &server->usage.owners[i];
 		any = over(owner->bytes, config->store_bytes_user) ||
 		      over(owner->captures, config->store_captures_user);
 	}
@@ -335,11 +335,11 @@ void retention_look(struct server *server)
 	list_holds(retention, look);
 	look->work = (struct work){.run = look_run, .done = looked};
 	look->server = server;
-	look->limits = (struct victim_limits){.bytes = config->store_bytes,
-					      .bytes_user = config->store_bytes_user,
-					      .captures = config->store_captures,
-					      .captures_user = config->store_captures_user,
-					      .age = config->store_age};
+	look->limits = (struct eviction_limits){.bytes = config->store_bytes,
+						.bytes_user = config->store_bytes_user,
+						.captures = config->store_captures,
+						.captures_user = config->store_captures_user,
+						.age = config->store_age};
 	look->deleted_lines = config->deleted_lines;
 	look->exceeded = exceeded(server);
 	look->reserved = retention->reserved;
@@ -368,7 +368,7 @@ bool retention_defers(struct conn *conn, const char *packet, size_t n)
 	struct space space;
 	space_look(server->folder, &server->retention.floor, &space);
 	/* Where nothing can go, waiting would not help. */
-	struct tally_owner all = tally_sum(&server->tally, true, 0);
+	struct usage_owner all = usage_sum(&server->usage, true, 0);
 	if (!space_missing(&space) || all.bytes <= all.pinned_bytes)
 		return false;
 	struct retention_deferred *deferred = calloc(1, sizeof *deferred + n + 1);
@@ -395,7 +395,7 @@ static bool pinned_out(uint64_t pinned, uint64_t limit)
 bool retention_allows(const struct server *server, uid_t uid, char *sentence, size_t sentence_bytes)
 {
 	const struct config *config = &server->config;
-	struct tally_owner own = tally_sum(&server->tally, false, uid), all = tally_sum(&server->tally, true, 0);
+	struct usage_owner own = usage_sum(&server->usage, false, uid), all = usage_sum(&server->usage, true, 0);
 	struct space space;
 	char pinned[SPACE_TEXT_BYTES], limit[SPACE_TEXT_BYTES];
 	static const char advice[] =

@@ -1,10 +1,10 @@
 /* retention.h - keeps the store within its budgets and the disk above its floor. The loop decides when to look: at the
  * start, after each stored or deleted capture, after pins, after new settings, and, where an age is set, when the next capture is
- * too old. The look itself (victims.h) and what it deletes are work of the catalogue's thread. Idle, nothing runs.
+ * too old. The look itself (eviction.h) and what it deletes are work of the catalogue's thread. Idle, nothing runs.
  *
  * Loop's thread, but for what is atomic. */
-#ifndef PROFD_DAEMON_RETENTION_H
-#define PROFD_DAEMON_RETENTION_H
+#ifndef PROFD_DAEMON_CATALOGUE_RETENTION_H
+#define PROFD_DAEMON_CATALOGUE_RETENTION_H
 
 #include "base/space.h"
 

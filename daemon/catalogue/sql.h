@@ -1,8 +1,12 @@
-/* sql.h - what the catalogue's files share. On its thread, or before it exists. */
+/* sql.h - statements of catalogue.db: what the files of rows share. On the catalogue's thread, or before it exists. */
 #ifndef PROFD_DAEMON_CATALOGUE_SQL_H
 #define PROFD_DAEMON_CATALOGUE_SQL_H
 
-#include "catalogue.h"
+#include "store/facts.h"
+
+#include <sqlite3.h>
+
+struct catalogue;
 
 /* Logs the last error; -ENOSPC where the disk is full, else -EIO. */
 int catalogue_failed(struct catalogue *catalogue);
@@ -14,6 +18,15 @@ sqlite3_stmt *catalogue_prepare(struct catalogue *catalogue, const char *sql);
 int catalogue_finish(struct catalogue *catalogue, sqlite3_stmt *statement);
 /* The first column of the first row, 0 where there is none. */
 uint64_t catalogue_number(struct catalogue *catalogue, const char *sql);
+/* All rows of a query in one array, to be freed; `fill` makes of each the array's next `row_bytes`. *ret_error: 0, or a negative
+ * errno and NULL is returned. */
+void *catalogue_collect(struct catalogue *catalogue, const char *sql, size_t row_bytes,
+			void (*fill)(sqlite3_stmt *s, void *row), size_t *ret_count, int *ret_error);
+/* Deletes what is beyond `keep` rows of a table: the oldest of whoever has most. `table` and `owner` (a column) are words of
+ * ours. */
+void catalogue_prune(struct catalogue *catalogue, const char *table, const char *owner, uint64_t keep);
+/* Rows that are written between two calls of catalogue_prune. */
+#define CATALOGUE_PRUNE_EVERY 256
 
 /* An empty text, no rank (negative) and 0 stay NULL. */
 void catalogue_bind_text(sqlite3_stmt *statement, int at, const char *text);
@@ -25,19 +38,5 @@ int32_t catalogue_column_rank(sqlite3_stmt *s, int at);
 /* FAILED and NONE where the word (may be NULL) is none. */
 enum capture_status catalogue_status_from_word(const char *word);
 enum cancel_reason catalogue_reason_from_word(const char *word);
-
-/* What of a filter `captures` and `deleted` have in common; ?7 is `before`, ?8 `room`, ?9 the trigger. */
-#define CATALOGUE_FILTER                                                                                               \
-	"(?1 OR uid = ?2) AND (?3 = 0 OR iif(?10 = '', pid = ?3, instr(pids, ?10))) AND (?4 = '' OR name GLOB ?4) "    \
-	"AND (?5 = '' OR job GLOB ?5) AND (?6 = '' OR label GLOB ?6)"
-void catalogue_bind_filter(sqlite3_stmt *s, const struct catalogue_filter *filter, unsigned room);
-
-/* The columns of `captures` that catalogue_read_row reads. */
-#define CATALOGUE_ROW                                                                                                  \
-	"id, trigger, cycle, pid, start_time, uid, host, name, command, job, rank, world_size, label, status, "        \
-	"reason, "                                                                                                     \
-	"started, finished, steps_wanted, steps_recorded, events, lost, bytes, step_ns, step_after, simulated, "       \
-	"reason_code, pids, pinned"
-void catalogue_read_row(sqlite3_stmt *s, struct capture_facts *ret);
 
 #endif

@@ -1,6 +1,6 @@
 /* accept.h - new connections: who it is, what they may, whether there is a place. Loop's thread. */
-#ifndef PROFD_DAEMON_ACCEPT_H
-#define PROFD_DAEMON_ACCEPT_H
+#ifndef PROFD_DAEMON_CORE_ACCEPT_H
+#define PROFD_DAEMON_CORE_ACCEPT_H
 
 struct server;
 

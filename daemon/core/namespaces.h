@@ -2,8 +2,8 @@
  * daemon sees those of its own namespace and of what lies below. Nothing of this is taken on trust: pids come from the
  * kernel (SO_PEERCRED, /proc/PID/status), namespaces from descriptors of /proc/self/ns/pid that peers send along. Loop's
  * thread; no locks. */
-#ifndef PROFD_DAEMON_NAMESPACES_H
-#define PROFD_DAEMON_NAMESPACES_H
+#ifndef PROFD_DAEMON_CORE_NAMESPACES_H
+#define PROFD_DAEMON_CORE_NAMESPACES_H
 
 #include "store/facts.h"
 

@@ -1,7 +1,7 @@
 /* peer.h - who is at the other end of a connection. All of it is what the kernel noted when the peer connected: what the peer
  * says, becomes, or hands its socket to later changes nothing. No state. */
-#ifndef PROFD_DAEMON_PEER_H
-#define PROFD_DAEMON_PEER_H
+#ifndef PROFD_DAEMON_CORE_PEER_H
+#define PROFD_DAEMON_CORE_PEER_H
 
 #include <stdbool.h>
 #include <sys/socket.h>

@@ -1,8 +1,8 @@
 /* quota.h - what one user may take of the daemon, and whose turn it is: connections, captures under way, their memory,
  * triggers, questions to the catalogue, time of the loop. The limits are profd.conf's and may change while it runs. Root, and
  * the owner of a daemon of their own, are not limited. Loop's thread. */
-#ifndef PROFD_DAEMON_QUOTA_H
-#define PROFD_DAEMON_QUOTA_H
+#ifndef PROFD_DAEMON_CORE_QUOTA_H
+#define PROFD_DAEMON_CORE_QUOTA_H
 
 #include "daemon/catalogue/audit.h"
 #include "base/memory.h"

@@ -1,7 +1,7 @@
 /* server.h - the daemon's one loop: its listening socket, its connections, its clock. All of it, and all that hangs on it
  * (processes, triggers, captures), belongs to the loop's thread; other threads speak through server->outbox. */
-#ifndef PROFD_DAEMON_SERVER_H
-#define PROFD_DAEMON_SERVER_H
+#ifndef PROFD_DAEMON_CORE_SERVER_H
+#define PROFD_DAEMON_CORE_SERVER_H
 
 #include "daemon/catalogue/audit.h"
 #include "daemon/catalogue/catalogue.h"
@@ -14,7 +14,7 @@
 #include "daemon/ops/request.h"
 #include "daemon/catalogue/retention.h"
 #include "daemon/setup/service.h"
-#include "daemon/catalogue/tally.h"
+#include "daemon/catalogue/usage.h"
 #include "work.h"
 
 #include <cjson/cJSON.h>
@@ -122,7 +122,7 @@ struct server {
 	bool trimming;
 	unsigned trim_peak; /* captures at a time, the most since the last trim */
 	struct catalogue catalogue;
-	struct tally tally;
+	struct usage usage;
 	struct metrics metrics;
 	struct quota quota;
 	unsigned left_out; /* users of whom audit lines were left out */

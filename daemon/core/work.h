@@ -2,8 +2,8 @@
  * back to the loop's thread. Not libuv's pool of four, where a long derive would starve what is short.
  *
  * A piece of work is owned by the pool from work_submit until its `done` is called on the loop's thread. */
-#ifndef PROFD_DAEMON_WORK_H
-#define PROFD_DAEMON_WORK_H
+#ifndef PROFD_DAEMON_CORE_WORK_H
+#define PROFD_DAEMON_CORE_WORK_H
 
 #include <pthread.h>
 #include <stdbool.h>

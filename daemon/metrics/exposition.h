@@ -4,8 +4,8 @@
  *     exposition_count(&e, 3, "job_id", hostile_text, NULL);
  *
  * A family without a sample leaves no trace: what is not known is absent. */
-#ifndef PROFD_DAEMON_EXPOSITION_H
-#define PROFD_DAEMON_EXPOSITION_H
+#ifndef PROFD_DAEMON_METRICS_EXPOSITION_H
+#define PROFD_DAEMON_METRICS_EXPOSITION_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  *
  * Own code, as the daemon has its loop already: a library for HTTP servers brings threads, and hundreds of features that a
  * single page in plain text does without. */
-#ifndef PROFD_DAEMON_HTTP_H
-#define PROFD_DAEMON_HTTP_H
+#ifndef PROFD_DAEMON_METRICS_HTTP_H
+#define PROFD_DAEMON_METRICS_HTTP_H
 
 #include <stdbool.h>
 #include <stddef.h>

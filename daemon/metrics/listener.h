@@ -1,7 +1,7 @@
 /* listener.h - GET /metrics on 127.0.0.1, where an administrator has asked for it: one page, nothing that could be set off,
  * a few connections, each with a deadline. Loop's thread. */
-#ifndef PROFD_DAEMON_LISTENER_H
-#define PROFD_DAEMON_LISTENER_H
+#ifndef PROFD_DAEMON_METRICS_LISTENER_H
+#define PROFD_DAEMON_METRICS_LISTENER_H
 
 #include <stdint.h>
 

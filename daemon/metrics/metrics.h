@@ -1,8 +1,8 @@
 /* metrics.h - what Prometheus is told of the daemon: counters that the rest of it adds to, and three ways out (op "metrics",
  * a file for node_exporter, a page on loopback). While none of them is used nothing runs. Loop's thread, but for what says
  * otherwise. */
-#ifndef PROFD_DAEMON_METRICS_H
-#define PROFD_DAEMON_METRICS_H
+#ifndef PROFD_DAEMON_METRICS_METRICS_H
+#define PROFD_DAEMON_METRICS_METRICS_H
 
 #include "daemon/setup/config.h"
 #include "exposition.h"

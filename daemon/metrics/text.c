@@ -248,7 +248,7 @@ static void write_store(const struct server *server, const struct metrics_slow *
 	};
 	const struct metrics *metrics = &server->metrics;
 	const struct config *config = &server->config;
-	struct tally_owner stored = tally_sum(&server->tally, true, 0);
+	struct usage_owner stored = usage_sum(&server->usage, true, 0);
 	exposition_family(to, "profd_store_captures", GAUGE, "Finished captures in the store.");
 	exposition_count(to, stored.captures, NULL);
 	exposition_family(to, "profd_store_bytes", GAUGE, "Bytes of the finished captures in the store.");

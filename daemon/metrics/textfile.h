@@ -1,7 +1,7 @@
 /* textfile.h - a file that node_exporter's textfile collector reads: whole at any time, whoever reads or dies. Any thread that
  * may wait for a disk. */
-#ifndef PROFD_DAEMON_TEXTFILE_H
-#define PROFD_DAEMON_TEXTFILE_H
+#ifndef PROFD_DAEMON_METRICS_TEXTFILE_H
+#define PROFD_DAEMON_METRICS_TEXTFILE_H
 
 #include <stddef.h>
 

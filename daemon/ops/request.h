@@ -1,7 +1,7 @@
 /* request.h - one request of a client, parsed from hostile JSON (proto/requests.h says what stands in it). Knows no
  * sockets and no loop, so that it can be fuzzed alone. */
-#ifndef PROFD_DAEMON_REQUEST_H
-#define PROFD_DAEMON_REQUEST_H
+#ifndef PROFD_DAEMON_OPS_REQUEST_H
+#define PROFD_DAEMON_OPS_REQUEST_H
 
 #include "proto/errors.h"
 #include "proto/limits.h"

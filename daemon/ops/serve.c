@@ -1,5 +1,7 @@
 /* serve.c - see serve.h. Thread: the loop's; what asks the catalogue runs on the catalogue's thread and comes back. */
 #include "serve.h"
+#include "daemon/catalogue/captures.h"
+#include "daemon/catalogue/deleted.h"
 #include "daemon/capture/capture.h"
 #include "base/log.h"
 #include "daemon/core/namespaces.h"
@@ -45,7 +47,7 @@ static void serve_status(struct conn *conn)
 	cJSON_AddStringToObject(row, "started_at", started);
 	cJSON_AddNumberToObject(row, "processes", processes);
 	cJSON_AddNumberToObject(row, "running", running);
-	struct tally_owner stored = tally_sum(&server->tally, conn->admin, conn->peer.uid);
+	struct usage_owner stored = usage_sum(&server->usage, conn->admin, conn->peer.uid);
 	cJSON_AddNumberToObject(row, "captures", (double)(stored.captures + unstored));
 	cJSON_AddNumberToObject(row, "store_bytes", (double)stored.bytes);
 	cJSON_AddBoolToObject(row, "user", server->user);

@@ -1,6 +1,6 @@
 /* serve.h - the ops of clients that are not triggers. Loop's thread. */
-#ifndef PROFD_DAEMON_SERVE_H
-#define PROFD_DAEMON_SERVE_H
+#ifndef PROFD_DAEMON_OPS_SERVE_H
+#define PROFD_DAEMON_OPS_SERVE_H
 
 #include "daemon/capture/registry.h"
 

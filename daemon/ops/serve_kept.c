@@ -77,12 +77,12 @@ static void count(const struct change_work *change, const struct change *one)
 	struct server *server = change->server;
 	bool pin = change->op == REQUEST_pin;
 	if (change->op == REQUEST_rm) {
-		tally_remove(&server->tally, one->uid, 1, one->bytes);
+		usage_remove(&server->usage, one->uid, 1, one->bytes);
 		metrics_deleted(&server->metrics, "rm", 1, one->bytes);
 		if (one->was_pinned)
-			tally_pin(&server->tally, one->uid, 1, one->bytes, false);
+			usage_pin(&server->usage, one->uid, 1, one->bytes, false);
 	} else if (pin != one->was_pinned) {
-		tally_pin(&server->tally, one->uid, 1, one->bytes, pin);
+		usage_pin(&server->usage, one->uid, 1, one->bytes, pin);
 	}
 }
 

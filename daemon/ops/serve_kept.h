@@ -1,8 +1,9 @@
 /* serve_kept.h - ops that change what is kept, or tell of what is kept no more: rm, pin, unpin, deleted. Loop's thread. */
-#ifndef PROFD_DAEMON_SERVE_KEPT_H
-#define PROFD_DAEMON_SERVE_KEPT_H
+#ifndef PROFD_DAEMON_OPS_SERVE_KEPT_H
+#define PROFD_DAEMON_OPS_SERVE_KEPT_H
 
 #include "daemon/core/server.h"
+#include "daemon/catalogue/deleted.h"
 
 /* rm, pin or unpin, by conn->request.op. */
 void serve_change(struct conn *conn);

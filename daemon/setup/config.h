@@ -1,7 +1,7 @@
 /* config.h - the values of profd.conf. Read at the start and on SIGHUP: before the loop runs, or on its thread (a few small
  * local files). Lines are `key = value`; # begins a comment line; later files win over earlier ones. */
-#ifndef PROFD_DAEMON_CONFIG_H
-#define PROFD_DAEMON_CONFIG_H
+#ifndef PROFD_DAEMON_SETUP_CONFIG_H
+#define PROFD_DAEMON_SETUP_CONFIG_H
 
 #include <stdbool.h>
 #include <stdint.h>

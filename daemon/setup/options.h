@@ -1,6 +1,6 @@
 /* options.h - the rows of options.def as a table. No code. */
-#ifndef PROFD_DAEMON_OPTIONS_H
-#define PROFD_DAEMON_OPTIONS_H
+#ifndef PROFD_DAEMON_SETUP_OPTIONS_H
+#define PROFD_DAEMON_SETUP_OPTIONS_H
 
 #include <stddef.h>
 

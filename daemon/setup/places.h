@@ -1,6 +1,6 @@
 /* places.h - where a daemon lives: store, socket, lock. Before the loop runs. */
-#ifndef PROFD_DAEMON_PLACES_H
-#define PROFD_DAEMON_PLACES_H
+#ifndef PROFD_DAEMON_SETUP_PLACES_H
+#define PROFD_DAEMON_SETUP_PLACES_H
 
 #include "daemon/core/server.h"
 

@@ -242,7 +242,7 @@ static void write_status(const struct server *server, char *text, size_t bytes)
 {
 	const struct service *service = &server->service;
 	static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-	struct tally_owner stored = tally_sum(&server->tally, true, 0);
+	struct usage_owner stored = usage_sum(&server->usage, true, 0);
 	double size = (double)stored.bytes;
 	unsigned unit = 0;
 	for (; size >= 1024 && unit + 1 < sizeof units / sizeof *units; unit++)
@@ -265,7 +265,7 @@ static void tell_status(struct server *server)
 	service->status_waits = false;
 	service->processes = server->process_count;
 	service->captures = server->capture_count;
-	service->stored = tally_sum(&server->tally, true, 0).captures;
+	service->stored = usage_sum(&server->usage, true, 0).captures;
 	if (strcmp(text, service->told) == 0)
 		return;
 	memcpy(service->told, text, sizeof text);
@@ -282,7 +282,7 @@ void service_changed(struct server *server)
 	struct service *service = &server->service;
 	if (service->notify_fd < 0 || !service->timers || service->status_waits ||
 	    (service->processes == server->process_count && service->captures == server->capture_count &&
-	     service->stored == tally_sum(&server->tally, true, 0).captures))
+	     service->stored == usage_sum(&server->usage, true, 0).captures))
 		return;
 	service->status_waits = true;
 	uv_timer_start(&service->status, status_due, STATUS_MS, 0);

@@ -3,8 +3,8 @@
  *
  * The protocols are systemd's documented ones (sd_listen_fds(3), sd_notify(3)), a few lines each: libsystemd cannot go into
  * a program that is to run as one file anywhere. */
-#ifndef PROFD_DAEMON_SERVICE_H
-#define PROFD_DAEMON_SERVICE_H
+#ifndef PROFD_DAEMON_SETUP_SERVICE_H
+#define PROFD_DAEMON_SETUP_SERVICE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,8 +1,12 @@
-/* catalogue_audit.h - the audit log in catalogue.db, and how much of it and of what was is kept. The catalogue's thread. */
-#ifndef PROFD_DAEMON_CATALOGUE_AUDIT_H
-#define PROFD_DAEMON_CATALOGUE_AUDIT_H
+/* audit_rows.h - the audit log in catalogue.db, and how much of it is kept. The catalogue's thread. */
+#ifndef PROFD_DAEMON_CATALOGUE_AUDIT_ROWS_H
+#define PROFD_DAEMON_CATALOGUE_AUDIT_ROWS_H
 
-#include "catalogue.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct catalogue;
 
 #define AUDIT_SUBJECT_BYTES 160
 
@@ -32,7 +36,4 @@ int catalogue_audit_put(struct catalogue *catalogue, const struct audit_row *row
 /* Newest first; how many, or a negative errno. */
 int catalogue_audit_list(struct catalogue *catalogue, const struct audit_filter *filter, struct audit_row *rows,
 			 unsigned room);
-/* A row has come into `processes` or `triggers`: every now and then the same for these. */
-void catalogue_history_grown(struct catalogue *catalogue);
-
 #endif

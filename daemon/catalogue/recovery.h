@@ -1,16 +1,16 @@
-/* repairs.h - at the start the store's files and the catalogue's rows are brought together, whatever ended the last daemon or
+/* recovery.h - at the start the store's files and the catalogue's rows are brought together, whatever ended the last daemon or
  * the machine in between. What may be somebody's data is never deleted: it is put aside, into <store>/lost, and said. */
-#ifndef PROFD_DAEMON_REPAIRS_H
-#define PROFD_DAEMON_REPAIRS_H
+#ifndef PROFD_DAEMON_CATALOGUE_RECOVERY_H
+#define PROFD_DAEMON_CATALOGUE_RECOVERY_H
 
 #include "daemon/core/server.h"
 
 /* With the catalogue open, before the loop runs and before orphans_scan, which sees to partial files. */
-void repairs_run(struct server *server);
+void recovery_run(struct server *server);
 
 /* Moves captures/<name> to <store>/lost, under a name that is free there. *ret_path: where it is now. 0, or a negative errno and the file
  * stays where it is; `why` is for the log, which is told in either case. */
-#define REPAIRS_PATH_BYTES 600
-int repairs_put_aside(struct server *server, const char *name, const char *why, char ret_path[REPAIRS_PATH_BYTES]);
+#define RECOVERY_PATH_BYTES 600
+int recovery_put_aside(struct server *server, const char *name, const char *why, char ret_path[RECOVERY_PATH_BYTES]);
 
 #endif

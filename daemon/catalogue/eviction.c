@@ -1,5 +1,5 @@
-/* victims.c - see victims.h. Any thread; no state. */
-#include "victims.h"
+/* eviction.c - see eviction.h. Any thread; no state. */
+#include "eviction.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,25 +17,25 @@ struct choice {
 	struct user *users;
 	size_t user_count, user_capacity;
 	uint64_t bytes, captures, missing;
-	struct victim *victims;
+	struct eviction *evictions;
 	size_t count, room;
-	struct victims_rest rest;
+	struct eviction_rest rest;
 };
 
-const char *victim_word(enum victim_reason reason)
+const char *eviction_word(enum eviction_reason reason)
 {
 	switch (reason) {
-	case VICTIM_AGE:
+	case EVICTION_AGE:
 		return "store_age";
-	case VICTIM_BYTES_USER:
+	case EVICTION_BYTES_USER:
 		return "store_bytes_user";
-	case VICTIM_CAPTURES_USER:
+	case EVICTION_CAPTURES_USER:
 		return "store_captures_user";
-	case VICTIM_BYTES:
+	case EVICTION_BYTES:
 		return "store_bytes";
-	case VICTIM_CAPTURES:
+	case EVICTION_CAPTURES:
 		return "store_captures";
-	case VICTIM_FREE_SPACE:
+	case EVICTION_FREE_SPACE:
 		return "free_space";
 	}
 	return "";
@@ -85,7 +85,7 @@ static bool load(struct choice *choice, size_t count)
 }
 
 /* The user's oldest goes. False where there is none, where it is held, or where there is no room. */
-static bool take(struct choice *choice, struct user *user, enum victim_reason reason, uint64_t had)
+static bool take(struct choice *choice, struct user *user, enum eviction_reason reason, uint64_t had)
 {
 	size_t index = user->first;
 	if (index == NONE)
@@ -99,7 +99,7 @@ static bool take(struct choice *choice, struct user *user, enum victim_reason re
 		choice->rest.more = true;
 		return false;
 	}
-	choice->victims[choice->count++] = (struct victim){index, reason, had};
+	choice->evictions[choice->count++] = (struct eviction){index, reason, had};
 	user->first = row->next;
 	user->bytes -= row->bytes;
 	user->captures--;
@@ -109,14 +109,14 @@ static bool take(struct choice *choice, struct user *user, enum victim_reason re
 	return true;
 }
 
-static void by_age(struct choice *choice, const struct victim_limits *limits)
+static void by_age(struct choice *choice, const struct eviction_limits *limits)
 {
 	for (size_t i = 0; i < choice->user_count; i++) {
 		struct user *user = &choice->users[i];
 		/* A clock that was set back makes nothing older. */
 		while (user->first != NONE && choice->rows[user->first].finished < limits->now &&
 		       limits->now - choice->rows[user->first].finished >= limits->age)
-			if (!take(choice, user, VICTIM_AGE, limits->now - choice->rows[user->first].finished))
+			if (!take(choice, user, EVICTION_AGE, limits->now - choice->rows[user->first].finished))
 				break;
 		if (user->first == NONE || choice->rows[user->first].held)
 			continue;
@@ -127,15 +127,15 @@ static void by_age(struct choice *choice, const struct victim_limits *limits)
 	}
 }
 
-static void by_user(struct choice *choice, const struct victim_limits *limits)
+static void by_user(struct choice *choice, const struct eviction_limits *limits)
 {
 	for (size_t i = 0; i < choice->user_count; i++) {
 		struct user *user = &choice->users[i];
 		while (limits->bytes_user && user->bytes > limits->bytes_user)
-			if (!take(choice, user, VICTIM_BYTES_USER, user->bytes))
+			if (!take(choice, user, EVICTION_BYTES_USER, user->bytes))
 				break;
 		while (limits->captures_user && user->captures > limits->captures_user)
-			if (!take(choice, user, VICTIM_CAPTURES_USER, user->captures))
+			if (!take(choice, user, EVICTION_CAPTURES_USER, user->captures))
 				break;
 	}
 }
@@ -156,30 +156,30 @@ static struct user *largest(struct choice *choice, bool by_captures)
 	return best;
 }
 
-static void by_whole(struct choice *choice, const struct victim_limits *limits)
+static void by_whole(struct choice *choice, const struct eviction_limits *limits)
 {
 	bool going = true;
 	while (going && limits->bytes && choice->bytes > limits->bytes) {
 		struct user *user = largest(choice, false);
-		going = user && take(choice, user, VICTIM_BYTES, choice->bytes);
+		going = user && take(choice, user, EVICTION_BYTES, choice->bytes);
 	}
 	going = true;
 	while (going && limits->captures && choice->captures > limits->captures) {
 		struct user *user = largest(choice, true);
-		going = user && take(choice, user, VICTIM_CAPTURES, choice->captures);
+		going = user && take(choice, user, EVICTION_CAPTURES, choice->captures);
 	}
 	going = true;
 	while (going && choice->missing) {
 		struct user *user = largest(choice, false);
 		/* Where nothing is left but captures without a file, no room is to be had. */
-		going = user && user->bytes && take(choice, user, VICTIM_FREE_SPACE, choice->missing);
+		going = user && user->bytes && take(choice, user, EVICTION_FREE_SPACE, choice->missing);
 	}
 }
 
-size_t victims_choose(struct kept *rows, size_t count, const struct victim_limits *limits, struct victim *ret,
-		      size_t room, struct victims_rest *ret_rest)
+size_t eviction_choose(struct kept *rows, size_t count, const struct eviction_limits *limits, struct eviction *ret,
+		       size_t room, struct eviction_rest *ret_rest)
 {
-	struct choice choice = {.rows = rows, .missing = limits->missing, .victims = ret, .room = room};
+	struct choice choice = {.rows = rows, .missing = limits->missing, .evictions = ret, .room = room};
 	if (load(&choice, count)) {
 		if (limits->age)
 			by_age(&choice, limits);

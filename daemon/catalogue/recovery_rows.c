@@ -1,5 +1,6 @@
-/* repair.c - rows and files are brought together again, where a daemon or a machine ended in between. Before the
- * catalogue's thread exists; no locks. */
+/* recovery_rows.c - see recovery_rows.h. Before the catalogue's thread exists; no locks. */
+#include "recovery_rows.h"
+#include "catalogue.h"
 #include "sql.h"
 #include "base/log.h"
 #include "proto/version.h"
@@ -13,49 +14,33 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-void catalogue_repair_begin(struct catalogue *catalogue)
+void catalogue_recovery_begin(struct catalogue *catalogue)
 {
 	catalogue_run(catalogue, "BEGIN");
 }
 
-void catalogue_repair_end(struct catalogue *catalogue)
+void catalogue_recovery_end(struct catalogue *catalogue)
 {
 	if (!sqlite3_get_autocommit(catalogue->db) && catalogue_run(catalogue, "COMMIT"))
 		sqlite3_exec(catalogue->db, "ROLLBACK", NULL, NULL, NULL);
 }
 
+static void read_row(sqlite3_stmt *s, void *row)
+{
+	*(struct catalogue_row *)row = (struct catalogue_row){.number = catalogue_column_number(s, 0),
+							      .bytes = catalogue_column_number(s, 1),
+							      .finished = sqlite3_column_int(s, 2) != 0,
+							      .failed = sqlite3_column_int(s, 3) != 0};
+}
+
 int catalogue_rows(struct catalogue *catalogue, struct catalogue_row **ret, size_t *ret_count)
 {
-	struct catalogue_row *rows = NULL;
-	size_t count = 0, capacity = 0;
-	sqlite3_stmt *s =
-		catalogue_prepare(catalogue, "SELECT id, bytes, finished IS NOT NULL AND status IN ('complete', "
-					     "'incomplete', 'failed'), status = 'failed' FROM captures ORDER BY id");
-	if (!s)
-		return -EIO;
-	int code;
-	while ((code = sqlite3_step(s)) == SQLITE_ROW) {
-		if (count == capacity) {
-			capacity = capacity ? capacity * 2 : 256;
-			struct catalogue_row *grown = realloc(rows, capacity * sizeof *grown);
-			if (!grown)
-				break;
-			rows = grown;
-		}
-		rows[count++] = (struct catalogue_row){.number = catalogue_column_number(s, 0),
-						       .bytes = catalogue_column_number(s, 1),
-						       .finished = sqlite3_column_int(s, 2) != 0,
-						       .failed = sqlite3_column_int(s, 3) != 0};
-	}
-	int error = code == SQLITE_DONE ? 0 : code == SQLITE_ROW ? -ENOMEM : catalogue_failed(catalogue);
-	sqlite3_finalize(s);
-	if (error) {
-		free(rows);
-		return error;
-	}
-	*ret = rows;
-	*ret_count = count;
-	return 0;
+	int error;
+	*ret = catalogue_collect(catalogue,
+				 "SELECT id, bytes, finished IS NOT NULL AND status IN ('complete', 'incomplete', "
+				 "'failed'), status = 'failed' FROM captures ORDER BY id",
+				 sizeof **ret, read_row, ret_count, &error);
+	return error;
 }
 
 static uint64_t big_endian(const unsigned char *bytes, unsigned n)

@@ -1,31 +1,9 @@
-/* catalogue_audit.c - see catalogue_audit.h. Thread: the catalogue's. No locks. */
-#include "catalogue_audit.h"
+/* audit_rows.c - see audit_rows.h. Thread: the catalogue's. No locks. */
+#include "audit_rows.h"
+#include "catalogue.h"
 #include "sql.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-
-/* Rows between two looks at how many there are. */
-#define LOOK_EVERY 256
-/* Rows kept of processes that were registered once, and of triggers (with their requests). */
-#define PROCESS_ROWS 100000
-#define TRIGGER_ROWS 20000
-
-/* `table` and `owner` are words of ours. */
-static void prune(struct catalogue *catalogue, const char *table, const char *owner, uint64_t keep)
-{
-	char sql[400];
-	snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", table);
-	uint64_t rows = catalogue_number(catalogue, sql);
-	if (rows <= keep)
-		return;
-	snprintf(sql, sizeof sql,
-		 "DELETE FROM %s WHERE id IN (SELECT id FROM %s WHERE %s = (SELECT %s FROM %s GROUP BY %s ORDER BY "
-		 "count(*) DESC LIMIT 1) ORDER BY id LIMIT %" PRIu64 ")",
-		 table, table, owner, owner, table, owner, rows - keep);
-	catalogue_run(catalogue, sql);
-}
 
 int catalogue_audit_put(struct catalogue *catalogue, const struct audit_row *row, uint64_t keep)
 {
@@ -44,23 +22,9 @@ int catalogue_audit_put(struct catalogue *catalogue, const struct audit_row *row
 	if (row->target_uid != (uid_t)-1)
 		sqlite3_bind_int64(s, 8, row->target_uid);
 	int error = catalogue_finish(catalogue, s);
-	if (catalogue->audit_rows++ % LOOK_EVERY == 0)
-		prune(catalogue, "audit", "uid", keep);
+	if (catalogue->audit_rows++ % CATALOGUE_PRUNE_EVERY == 0)
+		catalogue_prune(catalogue, "audit", "uid", keep);
 	return error;
-}
-
-void catalogue_history_grown(struct catalogue *catalogue)
-{
-	if (catalogue->history_rows++ % LOOK_EVERY)
-		return;
-	prune(catalogue, "processes", "uid", PROCESS_ROWS);
-	prune(catalogue, "triggers", "by_uid", TRIGGER_ROWS);
-}
-
-static void column_text(sqlite3_stmt *s, int at, char *to, size_t to_bytes)
-{
-	const char *text = (const char *)sqlite3_column_text(s, at);
-	text_copy(to, to_bytes, text ? text : "");
 }
 
 int catalogue_audit_list(struct catalogue *catalogue, const struct audit_filter *filter, struct audit_row *rows,
@@ -86,9 +50,9 @@ int catalogue_audit_list(struct catalogue *catalogue, const struct audit_filter 
 		row->at = (uint64_t)sqlite3_column_int64(s, 1);
 		row->uid = (uid_t)sqlite3_column_int64(s, 2);
 		row->pid = (pid_t)sqlite3_column_int64(s, 3);
-		column_text(s, 4, row->action, sizeof row->action);
-		column_text(s, 5, row->subject, sizeof row->subject);
-		column_text(s, 6, row->outcome, sizeof row->outcome);
+		catalogue_column_text(s, 4, row->action, sizeof row->action);
+		catalogue_column_text(s, 5, row->subject, sizeof row->subject);
+		catalogue_column_text(s, 6, row->outcome, sizeof row->outcome);
 		row->target_pid = (pid_t)sqlite3_column_int64(s, 7);
 		bool known = sqlite3_column_type(s, 8) != SQLITE_NULL;
 		row->target_uid = known ? (uid_t)sqlite3_column_int64(s, 8) : (uid_t)-1;

@@ -1,5 +1,8 @@
-/* repairs.c - see repairs.h. Thread: the one that starts the daemon, before the loop runs. No locks. */
-#include "repairs.h"
+/* recovery.c - see recovery.h. Thread: the one that starts the daemon, before the loop runs. No locks. */
+#include "recovery.h"
+#include "captures.h"
+#include "deleted.h"
+#include "recovery_rows.h"
 #include "base/log.h"
 
 #include <dirent.h>
@@ -15,7 +18,7 @@
 /* Names that are tried in lost/ before giving up. */
 #define LOST_NAMES 1000
 
-int repairs_put_aside(struct server *server, const char *name, const char *why, char ret_path[REPAIRS_PATH_BYTES])
+int recovery_put_aside(struct server *server, const char *name, const char *why, char ret_path[RECOVERY_PATH_BYTES])
 {
 	char folder[440];
 	int error = -EEXIST;
@@ -24,9 +27,9 @@ int repairs_put_aside(struct server *server, const char *name, const char *why, 
 		error = -errno;
 	for (unsigned i = 0; i < LOST_NAMES && error == -EEXIST; i++) {
 		if (i == 0)
-			snprintf(ret_path, REPAIRS_PATH_BYTES, "%s/%.100s", folder, name);
+			snprintf(ret_path, RECOVERY_PATH_BYTES, "%s/%.100s", folder, name);
 		else
-			snprintf(ret_path, REPAIRS_PATH_BYTES, "%s/%.100s.%u", folder, name, i);
+			snprintf(ret_path, RECOVERY_PATH_BYTES, "%s/%.100s.%u", folder, name, i);
 		error = renameat2(server->folder, name, AT_FDCWD, ret_path, RENAME_NOREPLACE) ? -errno : 0;
 	}
 	if (error)
@@ -62,12 +65,12 @@ static void adopt(struct scan *scan, const char *name, uint64_t number)
 {
 	struct server *server = scan->server;
 	struct capture_facts facts;
-	char why[200], path[REPAIRS_PATH_BYTES];
+	char why[200], path[RECOVERY_PATH_BYTES];
 	int error = catalogue_from_file(&server->catalogue, number, &facts, why, sizeof why);
 	if (error == -EOPNOTSUPP) {
 		log_line("%s/%s: %s; it is left alone", server->folder_path, name, why);
 	} else if (error) {
-		scan->put_aside += repairs_put_aside(server, name, why, path) == 0;
+		scan->put_aside += recovery_put_aside(server, name, why, path) == 0;
 	} else if (catalogue_put_capture(&server->catalogue, &facts) == 0) {
 		scan->adopted++;
 	}
@@ -77,11 +80,11 @@ static void check(struct scan *scan, const char *name, struct catalogue_row *row
 {
 	struct server *server = scan->server;
 	struct stat facts;
-	char why[200], path[REPAIRS_PATH_BYTES], reason[REASON_BYTES];
+	char why[200], path[RECOVERY_PATH_BYTES], reason[REASON_BYTES];
 	row->seen = true;
 	if (catalogue_check_file(&server->catalogue, row->number, &facts, why, sizeof why) == 0)
 		return;
-	if (repairs_put_aside(server, name, why, path))
+	if (recovery_put_aside(server, name, why, path))
 		return;
 	scan->put_aside++;
 	snprintf(reason, sizeof reason, "its file is damaged: %.120s; what is left of it is %.200s", why, path);
@@ -115,7 +118,7 @@ static void see(struct scan *scan, const char *name)
 {
 	struct server *server = scan->server;
 	struct stat facts;
-	char path[REPAIRS_PATH_BYTES], *end;
+	char path[RECOVERY_PATH_BYTES], *end;
 	if (fstatat(server->folder, name, &facts, AT_SYMLINK_NOFOLLOW))
 		return;
 	if (!S_ISREG(facts.st_mode)) {
@@ -144,7 +147,7 @@ static void see(struct scan *scan, const char *name)
 	else if (ours &&
 		 (strcmp(end, ".db-journal") == 0 || strcmp(end, ".db-wal") == 0 || strcmp(end, ".db-shm") == 0))
 		scan->put_aside +=
-			repairs_put_aside(server, name, "a finished capture has none of its kind", path) == 0;
+			recovery_put_aside(server, name, "a finished capture has none of its kind", path) == 0;
 	else
 		log_line("%s/%s is no file of profd's: it is left alone", server->folder_path, name);
 }
@@ -161,7 +164,7 @@ static void find_missing(struct scan *scan)
 	}
 }
 
-void repairs_run(struct server *server)
+void recovery_run(struct server *server)
 {
 	struct scan scan = {.server = server};
 	DIR *folder = opendir(server->folder_path);
@@ -172,7 +175,7 @@ void repairs_run(struct server *server)
 			closedir(folder);
 		return;
 	}
-	catalogue_repair_begin(&server->catalogue);
+	catalogue_recovery_begin(&server->catalogue);
 	/* Names first: what is moved while a folder is read may be seen twice, or hide others. */
 	char **names = NULL;
 	size_t count = 0, capacity = 0;
@@ -198,7 +201,7 @@ void repairs_run(struct server *server)
 	}
 	free(names);
 	find_missing(&scan);
-	catalogue_repair_end(&server->catalogue);
+	catalogue_recovery_end(&server->catalogue);
 	free(scan.rows);
 	if (scan.adopted)
 		log_line("%u captures had a file and no row: they have one again", scan.adopted);

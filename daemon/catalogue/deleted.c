@@ -1,5 +1,6 @@
-/* catalogue_retention.c - what the catalogue knows of captures that may go, that must stay, and that are gone. Thread: the
- * catalogue's. No locks. */
+/* deleted.c - see deleted.h. Thread: the catalogue's. No locks. */
+#include "deleted.h"
+#include "catalogue.h"
 #include "sql.h"
 #include "base/log.h"
 
@@ -10,39 +11,24 @@
 #include <string.h>
 #include <unistd.h>
 
+static void read_kept(sqlite3_stmt *s, void *row)
+{
+	*(struct kept *)row = (struct kept){.number = catalogue_column_number(s, 0),
+					    .uid = (uid_t)catalogue_column_number(s, 1),
+					    .bytes = catalogue_column_number(s, 2),
+					    .finished = catalogue_column_number(s, 3),
+					    .pinned = sqlite3_column_int(s, 4) != 0};
+}
+
 int catalogue_kept(struct catalogue *catalogue, struct kept **ret, size_t *ret_count)
 {
-	struct kept *rows = NULL;
-	size_t count = 0, capacity = 0;
 	/* All of it stands in the index captures_kept. */
-	sqlite3_stmt *s = catalogue_prepare(catalogue, "SELECT id, uid, bytes, finished, pinned FROM captures WHERE "
-						       "finished IS NOT NULL ORDER BY finished, id");
-	if (!s)
-		return -EIO;
-	int code;
-	while ((code = sqlite3_step(s)) == SQLITE_ROW) {
-		if (count == capacity) {
-			capacity = capacity ? capacity * 2 : 256;
-			struct kept *grown = realloc(rows, capacity * sizeof *grown);
-			if (!grown)
-				break;
-			rows = grown;
-		}
-		rows[count++] = (struct kept){.number = catalogue_column_number(s, 0),
-					      .uid = (uid_t)catalogue_column_number(s, 1),
-					      .bytes = catalogue_column_number(s, 2),
-					      .finished = catalogue_column_number(s, 3),
-					      .pinned = sqlite3_column_int(s, 4) != 0};
-	}
-	int error = code == SQLITE_DONE ? 0 : code == SQLITE_ROW ? -ENOMEM : catalogue_failed(catalogue);
-	sqlite3_finalize(s);
-	if (error) {
-		free(rows);
-		return error;
-	}
-	*ret = rows;
-	*ret_count = count;
-	return 0;
+	int error;
+	*ret = catalogue_collect(catalogue,
+				 "SELECT id, uid, bytes, finished, pinned FROM captures WHERE finished IS NOT NULL "
+				 "ORDER BY finished, id",
+				 sizeof **ret, read_kept, ret_count, &error);
+	return error;
 }
 
 uint64_t catalogue_oldest(struct catalogue *catalogue)

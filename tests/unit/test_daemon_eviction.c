@@ -1,6 +1,6 @@
-/* test_daemon_victims.c - who goes when a budget is exceeded: too old, over a user's budget, over the whole's; never what is
+/* test_daemon_eviction.c - who goes when a budget is exceeded: too old, over a user's budget, over the whole's; never what is
  * pinned or about to be read, and never one user's few captures for another's many. */
-#include "daemon/catalogue/victims.h"
+#include "daemon/catalogue/eviction.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,58 +20,58 @@ static void fill(struct kept *rows, size_t count, const uid_t *uids, uint64_t by
 			.number = i + 1, .uid = uids[i], .bytes = bytes, .finished = (i + 1) * 1000000000u};
 }
 
-static size_t choose(struct kept *rows, size_t count, struct victim_limits limits, struct victim victims[ROOM],
-		     struct victims_rest *rest)
+static size_t choose(struct kept *rows, size_t count, struct eviction_limits limits, struct eviction evictions[ROOM],
+		     struct eviction_rest *rest)
 {
 	if (!limits.now)
 		limits.now = (count + 1) * 1000000000u;
-	return victims_choose(rows, count, &limits, victims, ROOM, rest);
+	return eviction_choose(rows, count, &limits, evictions, ROOM, rest);
 }
 
-static void check(const struct kept *rows, const struct victim *victims, size_t n, const uint64_t *numbers,
+static void check(const struct kept *rows, const struct eviction *evictions, size_t n, const uint64_t *numbers,
 		  size_t count)
 {
 	assert_int_equal(n, count);
 	for (size_t i = 0; i < n; i++)
-		assert_int_equal(rows[victims[i].index].number, numbers[i]);
+		assert_int_equal(rows[evictions[i].index].number, numbers[i]);
 }
 #define CHECK(...)                                                                                                     \
-	check(rows, victims, n, (const uint64_t[]){__VA_ARGS__},                                                       \
+	check(rows, evictions, n, (const uint64_t[]){__VA_ARGS__},                                                     \
 	      sizeof(const uint64_t[]){__VA_ARGS__} / sizeof(uint64_t))
 
-static void no_limit_no_victim(void **state)
+static void no_limit_no_eviction(void **state)
 {
 	(void)state;
 	struct kept rows[3];
-	struct victim victims[ROOM];
-	struct victims_rest rest;
+	struct eviction evictions[ROOM];
+	struct eviction_rest rest;
 	fill(rows, 3, (const uid_t[]){1, 1, 2}, 100);
-	assert_int_equal(choose(rows, 3, (struct victim_limits){0}, victims, &rest), 0);
+	assert_int_equal(choose(rows, 3, (struct eviction_limits){0}, evictions, &rest), 0);
 	assert_false(rest.held || rest.more || rest.next_at);
-	assert_int_equal(choose(rows, 0, (struct victim_limits){.bytes = 1, .age = 1, .missing = 5}, victims, &rest),
-			 0);
 	assert_int_equal(
-		choose(rows, 3, (struct victim_limits){.bytes = 300, .captures = 3, .bytes_user = 200}, victims, &rest),
-		0);
+		choose(rows, 0, (struct eviction_limits){.bytes = 1, .age = 1, .missing = 5}, evictions, &rest), 0);
+	assert_int_equal(choose(rows, 3, (struct eviction_limits){.bytes = 300, .captures = 3, .bytes_user = 200},
+				evictions, &rest),
+			 0);
 }
 
 static void oldest_of_a_user_over_budget(void **state)
 {
 	(void)state;
 	struct kept rows[5];
-	struct victim victims[ROOM];
-	struct victims_rest rest;
+	struct eviction evictions[ROOM];
+	struct eviction_rest rest;
 	fill(rows, 5, (const uid_t[]){2, 1, 1, 1, 1}, 100);
-	size_t n = choose(rows, 5, (struct victim_limits){.bytes_user = 250}, victims, &rest);
+	size_t n = choose(rows, 5, (struct eviction_limits){.bytes_user = 250}, evictions, &rest);
 	CHECK(2, 3);
-	assert_int_equal(victims[0].reason, VICTIM_BYTES_USER);
-	assert_int_equal(victims[0].had, 400);
-	assert_int_equal(victims[1].had, 300);
+	assert_int_equal(evictions[0].reason, EVICTION_BYTES_USER);
+	assert_int_equal(evictions[0].had, 400);
+	assert_int_equal(evictions[1].had, 300);
 	fill(rows, 5, (const uid_t[]){2, 1, 1, 1, 1}, 100);
-	n = choose(rows, 5, (struct victim_limits){.captures_user = 1}, victims, &rest);
+	n = choose(rows, 5, (struct eviction_limits){.captures_user = 1}, evictions, &rest);
 	CHECK(2, 3, 4);
-	assert_int_equal(victims[2].reason, VICTIM_CAPTURES_USER);
-	assert_int_equal(victims[2].had, 2);
+	assert_int_equal(evictions[2].reason, EVICTION_CAPTURES_USER);
+	assert_int_equal(evictions[2].had, 2);
 }
 
 /* User 2 has the two oldest captures; user 1's flood pays for itself until it is down to the same size. */
@@ -79,22 +79,22 @@ static void a_flood_pays_for_itself(void **state)
 {
 	(void)state;
 	struct kept rows[10];
-	struct victim victims[ROOM];
-	struct victims_rest rest;
+	struct eviction evictions[ROOM];
+	struct eviction_rest rest;
 	static const uid_t uids[] = {2, 2, 1, 1, 1, 1, 1, 1, 1, 1};
 	fill(rows, 10, uids, 100);
-	size_t n = choose(rows, 10, (struct victim_limits){.bytes = 500}, victims, &rest);
+	size_t n = choose(rows, 10, (struct eviction_limits){.bytes = 500}, evictions, &rest);
 	CHECK(3, 4, 5, 6, 7);
-	assert_int_equal(victims[0].reason, VICTIM_BYTES);
+	assert_int_equal(evictions[0].reason, EVICTION_BYTES);
 	/* Of equals the one whose oldest is older. */
 	fill(rows, 10, uids, 100);
-	n = choose(rows, 10, (struct victim_limits){.captures = 2}, victims, &rest);
+	n = choose(rows, 10, (struct eviction_limits){.captures = 2}, evictions, &rest);
 	CHECK(3, 4, 5, 6, 7, 8, 1, 9);
-	assert_int_equal(victims[7].reason, VICTIM_CAPTURES);
+	assert_int_equal(evictions[7].reason, EVICTION_CAPTURES);
 	/* By bytes it is who has most bytes, not who has most captures. */
 	fill(rows, 10, uids, 1);
 	rows[0].bytes = 1000;
-	n = choose(rows, 10, (struct victim_limits){.bytes = 900}, victims, &rest);
+	n = choose(rows, 10, (struct eviction_limits){.bytes = 900}, evictions, &rest);
 	CHECK(1);
 }
 
@@ -102,51 +102,51 @@ static void room_for_the_disk(void **state)
 {
 	(void)state;
 	struct kept rows[6];
-	struct victim victims[ROOM];
-	struct victims_rest rest;
+	struct eviction evictions[ROOM];
+	struct eviction_rest rest;
 	fill(rows, 6, (const uid_t[]){2, 1, 1, 1, 1, 1}, 100);
-	size_t n = choose(rows, 6, (struct victim_limits){.missing = 150}, victims, &rest);
+	size_t n = choose(rows, 6, (struct eviction_limits){.missing = 150}, evictions, &rest);
 	CHECK(2, 3);
-	assert_int_equal(victims[0].reason, VICTIM_FREE_SPACE);
-	assert_int_equal(victims[0].had, 150);
-	assert_int_equal(victims[1].had, 50);
+	assert_int_equal(evictions[0].reason, EVICTION_FREE_SPACE);
+	assert_int_equal(evictions[0].had, 150);
+	assert_int_equal(evictions[1].had, 50);
 	/* All that there is, and no more than that; what has no file makes no room. */
 	fill(rows, 6, (const uid_t[]){2, 1, 1, 1, 1, 1}, 0);
 	rows[3].bytes = 10;
-	n = choose(rows, 6, (struct victim_limits){.missing = 1000}, victims, &rest);
+	n = choose(rows, 6, (struct eviction_limits){.missing = 1000}, evictions, &rest);
 	CHECK(2, 3, 4);
 	/* What goes for another reason makes room as well. */
 	fill(rows, 6, (const uid_t[]){2, 1, 1, 1, 1, 1}, 100);
-	n = choose(rows, 6, (struct victim_limits){.missing = 150, .captures_user = 3}, victims, &rest);
+	n = choose(rows, 6, (struct eviction_limits){.missing = 150, .captures_user = 3}, evictions, &rest);
 	CHECK(2, 3);
-	assert_int_equal(victims[1].reason, VICTIM_CAPTURES_USER);
+	assert_int_equal(evictions[1].reason, EVICTION_CAPTURES_USER);
 }
 
 static void age(void **state)
 {
 	(void)state;
 	struct kept rows[4];
-	struct victim victims[ROOM];
-	struct victims_rest rest;
+	struct eviction evictions[ROOM];
+	struct eviction_rest rest;
 	fill(rows, 4, (const uid_t[]){1, 2, 1, 2}, 100);
-	struct victim_limits limits = {.age = 2000000000u, .now = 4500000000u};
-	size_t n = choose(rows, 4, limits, victims, &rest);
+	struct eviction_limits limits = {.age = 2000000000u, .now = 4500000000u};
+	size_t n = choose(rows, 4, limits, evictions, &rest);
 	CHECK(1, 2);
-	assert_int_equal(victims[0].reason, VICTIM_AGE);
-	assert_int_equal(victims[0].had, 3500000000u);
+	assert_int_equal(evictions[0].reason, EVICTION_AGE);
+	assert_int_equal(evictions[0].had, 3500000000u);
 	assert_int_equal(rest.next_at, 5000000000u);
 	/* To the nanosecond; and a clock that was set back deletes nothing. */
 	fill(rows, 4, (const uid_t[]){1, 2, 1, 2}, 100);
 	limits.now = 3000000000u;
-	n = choose(rows, 4, limits, victims, &rest);
+	n = choose(rows, 4, limits, evictions, &rest);
 	CHECK(1);
 	fill(rows, 4, (const uid_t[]){1, 2, 1, 2}, 100);
 	limits.now = 1;
-	assert_int_equal(choose(rows, 4, limits, victims, &rest), 0);
+	assert_int_equal(choose(rows, 4, limits, evictions, &rest), 0);
 	assert_int_equal(rest.next_at, 3000000000u);
 	fill(rows, 4, (const uid_t[]){1, 2, 1, 2}, 100);
-	limits = (struct victim_limits){.age = UINT64_MAX - 5, .now = UINT64_MAX - 1};
-	assert_int_equal(choose(rows, 4, limits, victims, &rest), 0);
+	limits = (struct eviction_limits){.age = UINT64_MAX - 5, .now = UINT64_MAX - 1};
+	assert_int_equal(choose(rows, 4, limits, evictions, &rest), 0);
 	assert_int_equal(rest.next_at, UINT64_MAX);
 }
 
@@ -154,20 +154,20 @@ static void pinned_ones_stay_and_count(void **state)
 {
 	(void)state;
 	struct kept rows[5];
-	struct victim victims[ROOM];
-	struct victims_rest rest;
+	struct eviction evictions[ROOM];
+	struct eviction_rest rest;
 	static const uid_t uids[] = {1, 1, 1, 1, 1};
 	fill(rows, 5, uids, 100);
 	rows[0].pinned = rows[2].pinned = true;
-	size_t n = choose(rows, 5, (struct victim_limits){.bytes_user = 300}, victims, &rest);
+	size_t n = choose(rows, 5, (struct eviction_limits){.bytes_user = 300}, evictions, &rest);
 	CHECK(2, 4);
 	for (size_t i = 0; i < 5; i++) {
 		fill(rows, 5, uids, 100);
 		for (size_t k = 0; k < 5; k++)
 			rows[k].pinned = true;
-		struct victim_limits limits = {
+		struct eviction_limits limits = {
 			.bytes = 1, .bytes_user = 1, .captures = 1, .captures_user = 1, .age = 1, .missing = 1000};
-		assert_int_equal(choose(rows, 5, limits, victims, &rest), 0);
+		assert_int_equal(choose(rows, 5, limits, evictions, &rest), 0);
 		assert_int_equal(rest.next_at, 0);
 	}
 }
@@ -176,22 +176,23 @@ static void held_ones_wait(void **state)
 {
 	(void)state;
 	struct kept rows[3];
-	struct victim victims[ROOM];
-	struct victims_rest rest;
+	struct eviction evictions[ROOM];
+	struct eviction_rest rest;
 	static const uid_t uids[] = {1, 1, 1};
 	fill(rows, 3, uids, 100);
 	rows[0].held = true;
 	assert_int_equal(
-		choose(rows, 3, (struct victim_limits){.captures = 1, .age = 1, .bytes_user = 1}, victims, &rest), 0);
+		choose(rows, 3, (struct eviction_limits){.captures = 1, .age = 1, .bytes_user = 1}, evictions, &rest),
+		0);
 	assert_true(rest.held);
 	fill(rows, 3, uids, 100);
 	rows[2].held = true;
-	size_t n = choose(rows, 3, (struct victim_limits){.bytes = 1}, victims, &rest);
+	size_t n = choose(rows, 3, (struct eviction_limits){.bytes = 1}, evictions, &rest);
 	CHECK(1, 2);
 	assert_true(rest.held);
 	fill(rows, 3, uids, 100);
 	rows[2].held = true;
-	n = choose(rows, 3, (struct victim_limits){.bytes = 100}, victims, &rest);
+	n = choose(rows, 3, (struct eviction_limits){.bytes = 100}, evictions, &rest);
 	CHECK(1, 2);
 	assert_false(rest.held);
 }
@@ -202,22 +203,22 @@ static void no_room_for_more(void **state)
 	enum { COUNT = 5 * ROOM };
 	static struct kept rows[COUNT];
 	static uid_t uids[COUNT];
-	struct victim victims[ROOM];
-	struct victims_rest rest;
+	struct eviction evictions[ROOM];
+	struct eviction_rest rest;
 	for (size_t i = 0; i < COUNT; i++)
 		uids[i] = (uid_t)(i % 7);
 	fill(rows, COUNT, uids, 3);
-	assert_int_equal(choose(rows, COUNT, (struct victim_limits){.captures = 10}, victims, &rest), ROOM);
+	assert_int_equal(choose(rows, COUNT, (struct eviction_limits){.captures = 10}, evictions, &rest), ROOM);
 	assert_true(rest.more);
 	for (size_t i = 0; i < ROOM; i++)
 		for (size_t k = 0; k < i; k++)
-			assert_int_not_equal(victims[i].index, victims[k].index);
+			assert_int_not_equal(evictions[i].index, evictions[k].index);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(no_limit_no_victim),
+		cmocka_unit_test(no_limit_no_eviction),
 		cmocka_unit_test(oldest_of_a_user_over_budget),
 		cmocka_unit_test(a_flood_pays_for_itself),
 		cmocka_unit_test(room_for_the_disk),

@@ -1,0 +1,13 @@
+/* open.h - catalogue.db is opened, made, or brought to this release's schema. Before the catalogue's thread exists. */
+#ifndef PROFD_DAEMON_CATALOGUE_OPEN_H
+#define PROFD_DAEMON_CATALOGUE_OPEN_H
+
+#include <stddef.h>
+
+struct catalogue;
+
+/* Opens or makes it. A damaged one is moved to <directory>/lost and made anew. 0, or a negative errno with a sentence. */
+int catalogue_open(struct catalogue *catalogue, const char *directory, int folder, const char *folder_path,
+		   char *sentence, size_t sentence_bytes);
+
+#endif

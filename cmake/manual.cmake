@@ -20,7 +20,7 @@ file(GLOB manual_sources CONFIGURE_DEPENDS ${manual_folder}/*.c)
 list(APPEND manual_sources ${CMAKE_SOURCE_DIR}/client/verbs.c)
 if(CMAKE_CROSSCOMPILING)
 	find_program(PROFD_HOST_CC NAMES cc gcc clang NO_CMAKE_FIND_ROOT_PATH REQUIRED)
-	file(GLOB manual_headers CONFIGURE_DEPENDS ${manual_folder}/*.h client/*.h daemon/setup/options.* daemon/setup/config.def proto/*.h
+	file(GLOB manual_headers CONFIGURE_DEPENDS ${manual_folder}/*.h client/*.h daemon/setup/options.* daemon/core/config.def proto/*.h
 		proto/*.def)
 	set(manual_program ${manual_made}/profd-manual)
 	add_custom_command(OUTPUT ${manual_program} VERBATIM

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "store/names_reader.h"
 #include "daemon/core/namespaces.h"
+#include "daemon/setup/config_file.h"
 #include "daemon/setup/options.h"
 #include "daemon/setup/places.h"
 #include "daemon/catalogue/captures.h"
@@ -69,8 +70,8 @@ static void count_owner(void *context, const struct usage_owner *owner)
 
 static int serve(struct server *server, const char *directory, const char *socket_path)
 {
-	char sentence[PLACES_SENTENCE_BYTES], handed_path[SERVICE_SENTENCE_BYTES];
-	int handed = service_init(&server->service, handed_path, sentence);
+	char sentence[PLACES_SENTENCE_BYTES], handed_path[MANAGER_SENTENCE_BYTES];
+	int handed = manager_init(&server->manager, handed_path, sentence);
 	if (handed < 0 && handed != -ENOENT) {
 		log_line("%s", sentence);
 		return 1;
@@ -91,7 +92,7 @@ static int serve(struct server *server, const char *directory, const char *socke
 		return 1;
 	}
 	store_temporary_folder(server->folder_path);
-	service_starting(&server->service, "Opening the catalogue");
+	service_starting(server, "Opening the catalogue");
 	space_reserve_take(server->directory);
 	if (catalogue_open(&server->catalogue, server->directory, server->folder, server->folder_path, sentence,
 			   sizeof sentence)) {

@@ -61,7 +61,7 @@ static void capture_remove(struct capture *capture)
 	if (capture->kept_fd >= 0)
 		close(capture->kept_fd);
 	if (capture->kept && capture->state != STATE_PARKING)
-		service_unkeep(&server->service, capture->facts.number);
+		manager_unkeep(&server->manager, capture->facts.number);
 	ingest_free(capture->ingest);
 	quota_capture_end(capture->user, capture->memory);
 	quota_user_unref(capture->user);
@@ -215,7 +215,8 @@ static void finished(struct work *work)
 	uint64_t step_after = capture->facts.step_after;
 	capture->facts = ingest->facts;
 	capture->facts.step_after = step_after;
-	metrics_captured(&capture->server->metrics, ingest);
+	counters_captured(&capture->server->counters, &ingest->facts, ingest->lost, ingest->events_taken,
+			  ingest->finish_ns);
 	ingest_free(ingest);
 	capture->ingest = NULL;
 	if (capture->process) {
@@ -259,7 +260,9 @@ static void fill_ending(struct capture *capture)
 static int64_t finish_run(struct work *work)
 {
 	struct ingest *ingest = (struct ingest *)work;
-	int64_t again = metrics_finish(work);
+	uint64_t began = clock_monotonic();
+	int64_t again = ingest_finish(work);
+	ingest->finish_ns = clock_monotonic() - began;
 	if (ingest->has_segment)
 		segment_forget(&ingest->segment);
 	return again;
@@ -299,7 +302,7 @@ void capture_submit(struct capture *capture)
 	capture->ingest->parked = capture->parked;
 	capture->ingest->owner = capture;
 	capture->ingest->events_most = capture->server->config.capture_events;
-	capture->ingest->flow = &capture->server->metrics.flow;
+	capture->ingest->flow = &capture->server->counters.flow;
 	capture->ingest->work.done = ingested;
 	capture->ingest->work.owner = capture->user ? capture->user->uid : capture->facts.who.uid;
 	work_submit(&capture->server->ingest_pool, &capture->ingest->work);
@@ -726,7 +729,7 @@ void capture_tick(struct capture *capture, uint64_t now)
 	}
 	if (!capture->kept && capture->state == STATE_RUNNING)
 		capture->kept =
-			service_keep(&capture->server->service, capture->facts.number, capture->ingest->segment.fd);
+			manager_keep(&capture->server->manager, capture->facts.number, capture->ingest->segment.fd);
 	enum capture_status status = capture_status_now(capture);
 	if (!capture->catalogued && status >= CAPTURE_WARMUP && capture->state == STATE_RUNNING)
 		capture_catalogue(capture);

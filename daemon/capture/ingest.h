@@ -7,7 +7,7 @@
 #define PROFD_DAEMON_INGEST_H
 
 #include "store/device.h"
-#include "daemon/metrics/metrics.h"
+#include "daemon/core/counters.h"
 #include "parked.h"
 #include "proto/segment.h"
 #include "base/space.h"
@@ -88,7 +88,7 @@ struct ingest {
 	uint64_t taking_events, taking_bytes; /* of this pass */
 	uint64_t lost[LOSS_COUNT];	      /* the finish's: over all kinds */
 	uint64_t finish_ns;		      /* the finish's: how long it took */
-	struct metrics_flow *flow;	      /* where what is taken in is counted; NULL: nowhere */
+	struct counters_flow *flow;	      /* where what is taken in is counted; NULL: nowhere */
 	uint64_t inserted_ns, inserted_cpu;   /* time spent in passes, and that on a processor */
 
 	void *owner; /* the loop's: struct capture */

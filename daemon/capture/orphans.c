@@ -78,7 +78,7 @@ static void take_up(struct server *server, uint64_t number)
 		if (parked.collectors[bit].head.size)
 			capture_told(capture, &parked.collectors[bit]);
 	}
-	capture->kept_fd = service_take(&server->service, number);
+	capture->kept_fd = manager_take(&server->manager, number);
 	capture->kept = capture->kept_fd >= 0;
 	log_line("capture %llu of pid %d was left by an earlier daemon; waiting for its agent",
 		 (unsigned long long)number, facts.who.pid);
@@ -109,7 +109,7 @@ void orphans_scan(struct server *server)
 	}
 	if (folder)
 		closedir(folder);
-	service_release(&server->service);
+	manager_release(&server->manager);
 	catalogue_close_lost(&server->catalogue, has_file, server);
 	server->orphans_until = clock_monotonic() + LIMIT_ORPHAN_SECONDS * 1000000000ull;
 }
@@ -118,7 +118,7 @@ void capture_park(struct capture *capture)
 {
 	struct server *server = capture->server;
 	if (!capture->kept)
-		capture->kept = service_keep(&server->service, capture->facts.number, capture->ingest->segment.fd);
+		capture->kept = manager_keep(&server->manager, capture->facts.number, capture->ingest->segment.fd);
 	capture->state = STATE_PARKING;
 	memcpy(capture->ingest->parked.collectors, capture->parked.collectors, sizeof capture->parked.collectors);
 	atomic_store_explicit(&capture->ingest->wish, INGEST_PARK, memory_order_release);

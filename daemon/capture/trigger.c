@@ -355,7 +355,7 @@ static void tell_accepted(struct trigger *trigger)
 	if (trigger->accepted_told || !trigger->armed)
 		return;
 	trigger->accepted_told = true;
-	metrics_triggered(&trigger->server->metrics, ERROR_NONE);
+	counters_triggered(&trigger->server->counters, ERROR_NONE);
 	char id[ID_BYTES];
 	trigger_id_text(trigger->number, trigger->server->user, id);
 	cJSON *row = conn_row_new("accepted");
@@ -476,7 +476,7 @@ void trigger_free(struct trigger *trigger)
 {
 	struct server *server = trigger->server;
 	if (!trigger->accepted_told)
-		metrics_triggered(&server->metrics, trigger->first_error ? trigger->first_error : ERROR_NO_TARGET);
+		counters_triggered(&server->counters, trigger->first_error ? trigger->first_error : ERROR_NO_TARGET);
 	if (trigger->conn)
 		trigger->conn->trigger = NULL;
 	for (struct capture *capture = server->captures; capture; capture = capture->next)

@@ -128,7 +128,7 @@ void audit_flush(struct server *server, uid_t uid, struct audit_budget *budget, 
 
 void audit_put(struct server *server, const struct audit_entry *entry)
 {
-	metrics_audited(&server->metrics, entry->outcome);
+	counters_audited(&server->counters, entry->outcome);
 	if (!entry->user || entry->trusted) {
 		submit(server, entry);
 		return;

@@ -258,7 +258,7 @@ static void tell_gone(struct server *server, const struct retention_work *look)
 					    .target_uid = gone->uid};
 		audit_put(server, &entry);
 		usage_remove(&server->usage, gone->uid, 1, gone->bytes);
-		metrics_deleted(&server->metrics, eviction_word(gone->reason), 1, gone->bytes);
+		counters_deleted(&server->counters, eviction_word(gone->reason), 1, gone->bytes);
 	}
 }
 

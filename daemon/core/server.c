@@ -232,7 +232,7 @@ void conn_error(struct conn *conn, enum error error, const char *detail, int32_t
 	cJSON_AddStringToObject(object, "message", sentence);
 	/* One that came to be a trigger has taken the request. */
 	if (conn->request.op == REQUEST_trigger)
-		metrics_triggered(&conn->server->metrics, error);
+		counters_triggered(&conn->server->counters, error);
 	if (pid > 0)
 		cJSON_AddNumberToObject(object, "pid", pid);
 	conn_end(conn, end);
@@ -400,7 +400,7 @@ static void tick(uv_timer_t *timer)
 {
 	struct server *server = timer->data;
 	uint64_t now = clock_monotonic();
-	metrics_tick(&server->metrics, now, server->tick_ns);
+	counters_tick(&server->counters, now, server->tick_ns);
 	for (struct capture *capture = server->captures, *next; capture; capture = next) {
 		next = capture->next;
 		capture_tick(capture, now);
@@ -461,7 +461,7 @@ void server_tick_adjust(struct server *server)
 	if (wanted == server->tick_ns)
 		return;
 	server->tick_ns = wanted;
-	server->metrics.tick_due = wanted ? clock_monotonic() + wanted : 0;
+	server->counters.tick_due = wanted ? clock_monotonic() + wanted : 0;
 	if (wanted)
 		uv_timer_start(&server->tick, tick, wanted / 1000000u, wanted / 1000000u);
 	else
@@ -474,7 +474,7 @@ static void hangup(uv_signal_t *signal, int number)
 {
 	struct server *server = signal->data;
 	/* Whoever started it in a terminal has left; for all others it is the word to read the settings again. */
-	int terminal = server->service.managed ? -1 : open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+	int terminal = server->manager.managed ? -1 : open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
 	if (terminal >= 0) {
 		close(terminal);
 		stop(signal, number);
@@ -493,7 +493,7 @@ static void stop(uv_signal_t *signal, int number)
 	}
 	log_line("signal %d: ending", number);
 	server->stopping = true;
-	server->parking = number == SIGTERM && (server->service.managed || !server->user);
+	server->parking = number == SIGTERM && (server->manager.managed || !server->user);
 	uint64_t most = server->parking ? PARK_NS : STOP_NS;
 	server->stop_at = clock_monotonic() + most;
 	uv_poll_stop(&server->listener);
@@ -556,7 +556,7 @@ static void outbox_ready(uv_async_t *async)
 {
 	struct server *server = async->data;
 	if (work_outbox_run(&server->outbox))
-		metrics_late(&server->metrics, server->outbox.late);
+		counters_late(&server->counters, server->outbox.late);
 	server_stop_if_done(server);
 	server_tick_adjust(server);
 }
@@ -584,6 +584,7 @@ int server_init(struct server *server)
 	server->turned.data = server;
 	uv_check_start(&server->turned, next_turn);
 	uv_unref((uv_handle_t *)&server->turned);
+	counters_init(&server->counters);
 	quota_init(server);
 	work_outbox_init(&server->outbox, wake, server);
 	error = work_pool_init(&server->ingest_pool, ingest, &server->outbox);
@@ -670,6 +671,6 @@ void server_deinit(struct server *server)
 	quota_deinit(server);
 	accept_stop(server);
 	close(server->listen_fd);
-	if (!server->service.handed)
+	if (!server->manager.handed)
 		unlink(server->socket_path);
 }

@@ -5,7 +5,9 @@
 
 #include "daemon/catalogue/audit.h"
 #include "daemon/catalogue/catalogue.h"
-#include "daemon/setup/config.h"
+#include "config.h"
+#include "counters.h"
+#include "manager.h"
 #include "daemon/metrics/metrics.h"
 #include "proto/limits.h"
 #include "proto/message.h"
@@ -88,6 +90,7 @@ struct server {
 	struct config config;
 	const char *config_file; /* --config; NULL: the usual places */
 	bool verbose;		 /* --verbose */
+	struct manager manager;
 	struct service service;
 	bool stopping;
 	bool parking; /* another daemon is to follow: what runs is left to it, new requests too */
@@ -123,6 +126,7 @@ struct server {
 	unsigned trim_peak; /* captures at a time, the most since the last trim */
 	struct catalogue catalogue;
 	struct usage usage;
+	struct counters counters;
 	struct metrics metrics;
 	struct quota quota;
 	unsigned left_out; /* users of whom audit lines were left out */

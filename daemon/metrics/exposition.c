@@ -1,5 +1,6 @@
 /* exposition.c - see exposition.h. Any thread; no locks. */
 #include "exposition.h"
+#include "daemon/core/histogram.h"
 #include "store/facts.h"
 
 #include <inttypes.h>
@@ -11,15 +12,6 @@
 #define SECOND 1000000000u
 /* Longest label value; a job's name has 128 bytes. */
 #define VALUE_BYTES 512
-
-void histogram_add(struct histogram *histogram, uint64_t ns)
-{
-	unsigned i = 0;
-	while (i < histogram->bound_count && ns > histogram->bounds[i])
-		i++;
-	histogram->counts[i]++;
-	histogram->sum += ns;
-}
 
 void exposition_init(struct exposition *exposition)
 {

@@ -19,14 +19,7 @@ struct exposition {
 	bool announced; /* HELP and TYPE of the family are written */
 };
 
-#define HISTOGRAM_BUCKETS_MAX 12
-/* Counts durations; zero-initialised but for `bounds`. */
-struct histogram {
-	const uint64_t *bounds; /* ns, ascending */
-	unsigned bound_count;	/* at most HISTOGRAM_BUCKETS_MAX */
-	uint64_t counts[HISTOGRAM_BUCKETS_MAX + 1], sum;
-};
-void histogram_add(struct histogram *histogram, uint64_t ns);
+struct histogram;
 
 void exposition_init(struct exposition *exposition);
 void exposition_deinit(struct exposition *exposition);

@@ -1,7 +1,7 @@
 /* metrics.c - see metrics.h. Thread: the loop's, but for slow_run and write_run, which have a thread of their own: a disk that
- * hangs then holds up neither the loop nor the catalogue. metrics_finish runs on the finish pool. No locks. */
+ * hangs then holds up neither the loop nor the catalogue. No locks. */
 #include "metrics.h"
-#include "daemon/capture/ingest.h"
+#include "exposition.h"
 #include "listener.h"
 #include "base/log.h"
 #include "proto/sealed.h"
@@ -22,84 +22,9 @@
 /* Facts of this age are as good as new: many that ask at once cost one look. */
 #define FRESH_NS 500000000ull
 
-#define MICROSECOND 1000ull
 #define MILLISECOND 1000000ull
-#define SECOND 1000000000ull
-static const uint64_t loop_bounds[] = {100 * MICROSECOND, MILLISECOND,	     5 * MILLISECOND,	10 * MILLISECOND,
-				       50 * MILLISECOND,  100 * MILLISECOND, 500 * MILLISECOND, SECOND,
-				       5 * SECOND,	  10 * SECOND};
-static const uint64_t derive_bounds[] = {10 * MILLISECOND, 50 * MILLISECOND, 100 * MILLISECOND, 500 * MILLISECOND,
-					 SECOND,	   2 * SECOND,	     5 * SECOND,	10 * SECOND,
-					 30 * SECOND,	   60 * SECOND,	     300 * SECOND};
-#define BOUNDS(array) array, sizeof array / sizeof *array
 
-/* --- counting --- */
-
-void metrics_tick(struct metrics *metrics, uint64_t now, uint64_t interval)
-{
-	if (metrics->tick_due)
-		histogram_add(&metrics->latency, now > metrics->tick_due ? now - metrics->tick_due : 0);
-	metrics->tick_due = interval ? now + interval : 0;
-}
-
-void metrics_late(struct metrics *metrics, uint64_t ns)
-{
-	histogram_add(&metrics->latency, ns);
-}
-
-void metrics_captured(struct metrics *metrics, const struct ingest *ingest)
-{
-	const struct capture_facts *facts = &ingest->facts;
-	if (facts->status < CAPTURE_STATUS_COUNT && facts->reason_code < METRICS_REASONS)
-		metrics->captures[facts->status][facts->reason_code]++;
-	if (facts->status == CAPTURE_FAILED) {
-		/* No file: what had come in went with it. */
-		metrics->unwritten += ingest->events_taken;
-	} else {
-		metrics->events += facts->events;
-		metrics->steps += facts->steps_recorded;
-	}
-	for (unsigned loss = 0; loss < LOSS_COUNT; loss++)
-		metrics->lost[loss] += ingest->lost[loss];
-	histogram_add(&metrics->derive, ingest->finish_ns);
-}
-
-int64_t metrics_finish(struct work *work)
-{
-	struct ingest *ingest = (struct ingest *)work;
-	uint64_t began = clock_monotonic();
-	int64_t again = ingest_finish(work);
-	ingest->finish_ns = clock_monotonic() - began;
-	return again;
-}
-
-void metrics_triggered(struct metrics *metrics, enum error error)
-{
-	if ((unsigned)error < METRICS_ERRORS)
-		metrics->triggers[error]++;
-}
-
-void metrics_audited(struct metrics *metrics, const char *outcome)
-{
-	/* What is not the word of an error is FAILED to error_from_word. */
-	enum error error = error_from_word(outcome);
-	if ((unsigned)error < METRICS_ERRORS && error_word(error) && strcmp(error_word(error), outcome) == 0)
-		metrics->refusals[error]++;
-}
-
-void metrics_deleted(struct metrics *metrics, const char *reason, uint64_t captures, uint64_t bytes)
-{
-	static const char *const words[] = {
-#define ROW(word) #word,
-		METRICS_DELETED(ROW)
-#undef ROW
-	};
-	unsigned i = 0;
-	while (i < METRICS_DELETED_other && strcmp(words[i], reason) != 0)
-		i++;
-	metrics->deleted[i] += captures;
-	metrics->deleted_bytes[i] += bytes;
-}
+/* --- the loop --- */
 
 /* Before each wait: how long the loop was at work since the last one. Whatever becomes ready meanwhile waits for that. */
 static void turned(uv_prepare_t *prepare)
@@ -109,7 +34,7 @@ static void turned(uv_prepare_t *prepare)
 	uint64_t now = clock_monotonic(), idle = uv_metrics_idle_time(&server->loop);
 	if (metrics->turned_at) {
 		uint64_t all = now - metrics->turned_at, slept = idle - metrics->idle_before;
-		histogram_add(&metrics->turn, all > slept ? all - slept : 0);
+		histogram_add(&server->counters.turn, all > slept ? all - slept : 0);
 	}
 	metrics->turned_at = now;
 	metrics->idle_before = idle;
@@ -368,8 +293,6 @@ void metrics_reload(struct server *server)
 void metrics_start(struct server *server)
 {
 	struct metrics *metrics = &server->metrics;
-	metrics->derive = (struct histogram){BOUNDS(derive_bounds), {0}, 0};
-	metrics->latency = metrics->turn = (struct histogram){BOUNDS(loop_bounds), {0}, 0};
 	uv_loop_configure(&server->loop, UV_METRICS_IDLE_TIME);
 	uv_prepare_init(&server->loop, &metrics->prepare);
 	uv_timer_init(&server->loop, &metrics->patience);

@@ -1,48 +1,20 @@
-/* metrics.h - what Prometheus is told of the daemon: counters that the rest of it adds to, and three ways out (op "metrics",
- * a file for node_exporter, a page on loopback). While none of them is used nothing runs. Loop's thread, but for what says
- * otherwise. */
+/* metrics.h - what Prometheus is told of the daemon, in three ways: op "metrics", a file for node_exporter, a page on loopback.
+ * While none of them is used nothing runs. Loop's thread. */
 #ifndef PROFD_DAEMON_METRICS_METRICS_H
 #define PROFD_DAEMON_METRICS_METRICS_H
 
-#include "daemon/setup/config.h"
-#include "exposition.h"
-#include "store/facts.h"
-#include "proto/errors.h"
+#include "daemon/core/config.h"
 #include "daemon/core/work.h"
 
-#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <uv.h>
 
 struct conn;
-struct ingest;
+struct exposition;
 struct listener;
 struct server;
-
-/* Why a capture was deleted: the configuration's key that asked for it, or a user. */
-#define METRICS_DELETED(X)                                                                                             \
-	X(store_bytes)                                                                                                 \
-	X(store_bytes_user)                                                                                            \
-	X(store_captures)                                                                                              \
-	X(store_captures_user)                                                                                         \
-	X(store_age)                                                                                                   \
-	X(free_space)                                                                                                  \
-	X(rm)                                                                                                          \
-	X(other)
-enum metrics_deleted_by {
-#define ROW(word) METRICS_DELETED_##word,
-	METRICS_DELETED(ROW)
-#undef ROW
-		METRICS_DELETED_COUNT
-};
-
-/* Rows of proto/errors.def and of enum cancel_reason, with room. */
-#define METRICS_ERRORS 40
-#define METRICS_REASONS 16
-
-/* What ingest threads add to. */
-struct metrics_flow {
-	_Atomic uint64_t events, bytes;
-};
 
 /* What may have to wait for a disk: found out on a thread of its own. */
 struct metrics_slow {
@@ -56,17 +28,9 @@ struct metrics_slow {
 typedef void metrics_ready(void *context, const char *text, size_t n);
 
 struct metrics {
-	uint64_t captures[CAPTURE_STATUS_COUNT][METRICS_REASONS];
-	uint64_t steps, events, lost[LOSS_COUNT], unwritten;
-	uint64_t triggers[METRICS_ERRORS], refusals[METRICS_ERRORS]; /* triggers[0]: accepted */
-	uint64_t deleted[METRICS_DELETED_COUNT], deleted_bytes[METRICS_DELETED_COUNT];
-	struct histogram derive, latency, turn;
-	struct metrics_flow flow;
-
 	/* The loop's own times. */
 	uv_prepare_t prepare;
 	uint64_t turned_at, idle_before; /* ns */
-	uint64_t tick_due;		 /* CLOCK_MONOTONIC ns; 0 = none */
 
 	/* Whoever waits for a text, until the slow facts are there, or their time is over. */
 	struct metrics_waiter *waiters;
@@ -106,21 +70,6 @@ void metrics_ask(struct server *server, metrics_ready *ready, void *context);
 void metrics_forget(struct server *server, const void *context);
 /* Serves op "metrics". */
 void metrics_serve(struct conn *conn);
-
-/* The tick runs, which wants to run again in `interval` ns (0: not). */
-void metrics_tick(struct metrics *metrics, uint64_t now, uint64_t interval);
-/* Finished work has come back, so late. */
-void metrics_late(struct metrics *metrics, uint64_t ns);
-/* A capture is finished: its file is written, or there is none. */
-void metrics_captured(struct metrics *metrics, const struct ingest *ingest);
-/* work.run of the finish pool: ingest_finish, timed. */
-int64_t metrics_finish(struct work *work);
-/* A trigger is accepted (0), or refused as a whole. */
-void metrics_triggered(struct metrics *metrics, enum error error);
-/* An audit line was written; `outcome` is the word of an error where something was refused. */
-void metrics_audited(struct metrics *metrics, const char *outcome);
-/* Captures were deleted, because of `reason`: a word of METRICS_DELETED. */
-void metrics_deleted(struct metrics *metrics, const char *reason, uint64_t captures, uint64_t bytes);
 
 /* Writes all of it. slow->at 0: what it would tell is left out. */
 void metrics_write(const struct server *server, const struct metrics_slow *slow, struct exposition *to);

@@ -3,6 +3,7 @@
  * Names follow Prometheus' conventions. What is not known is absent. The daemon's own resources are profd_process_*, not
  * process_*: a textfile's would clash with node_exporter's own. A job's label is job_id: `job` is Prometheus' for the
  * scrape and would arrive as exported_job. */
+#include "exposition.h"
 #include "daemon/capture/capture.h"
 #include "base/log.h"
 #include "proto/version.h"
@@ -146,19 +147,19 @@ static void write_daemon(const struct server *server, struct exposition *to)
 	exposition_count(to, server->process_count, NULL);
 }
 
-static void write_triggers(const struct metrics *metrics, struct exposition *to)
+static void write_triggers(const struct counters *counters, struct exposition *to)
 {
 	exposition_family(
 		to, "profd_triggers_total", COUNTER,
 		"Triggers by outcome: accepted (at least one process was armed), or the word of the error that "
 		"its user was told.");
-	for (unsigned i = 0; i < METRICS_ERRORS; i++)
+	for (unsigned i = 0; i < COUNTERS_ERRORS; i++)
 		if (i == 0 || error_word(i))
-			exposition_count(to, metrics->triggers[i], "outcome", i ? error_word(i) : "accepted", NULL);
+			exposition_count(to, counters->triggers[i], "outcome", i ? error_word(i) : "accepted", NULL);
 	exposition_family(to, "profd_audit_refusals_total", COUNTER, "Audit lines of what was refused, by error.");
-	for (unsigned i = 1; i < METRICS_ERRORS; i++)
-		if (error_word(i) && (metrics->refusals[i] || i == ERROR_NOT_YOURS || i == ERROR_QUOTA))
-			exposition_count(to, metrics->refusals[i], "error", error_word(i), NULL);
+	for (unsigned i = 1; i < COUNTERS_ERRORS; i++)
+		if (error_word(i) && (counters->refusals[i] || i == ERROR_NOT_YOURS || i == ERROR_QUOTA))
+			exposition_count(to, counters->refusals[i], "error", error_word(i), NULL);
 }
 
 /* --- captures --- */
@@ -197,44 +198,44 @@ static void write_running(const struct server *server, struct exposition *to)
 	exposition_count(to, chunks, NULL);
 }
 
-static void write_captured(const struct metrics *metrics, struct exposition *to)
+static void write_captured(const struct counters *counters, struct exposition *to)
 {
 	exposition_family(to, "profd_captures_total", COUNTER,
 			  "Captures that have ended since the daemon started, by status and by the reason for what is "
 			  "missing.");
 	for (unsigned status = CAPTURE_COMPLETE; status < CAPTURE_STATUS_COUNT; status++)
-		for (unsigned reason = 0; reason < METRICS_REASONS && cancel_reason_word(reason); reason++)
+		for (unsigned reason = 0; reason < COUNTERS_REASONS && cancel_reason_word(reason); reason++)
 			if ((status == CAPTURE_COMPLETE) == (reason == REASON_NONE) ||
-			    metrics->captures[status][reason])
-				exposition_count(to, metrics->captures[status][reason], "status",
+			    counters->captures[status][reason])
+				exposition_count(to, counters->captures[status][reason], "status",
 						 capture_status_word(status), "reason", cancel_reason_word(reason),
 						 NULL);
 	exposition_family(to, "profd_steps_recorded_total", COUNTER, "Steps in the captures that have ended.");
-	exposition_count(to, metrics->steps, NULL);
+	exposition_count(to, counters->steps, NULL);
 	exposition_family(to, "profd_events_total", COUNTER, "Events in the captures that have ended.");
-	exposition_count(to, metrics->events, NULL);
+	exposition_count(to, counters->events, NULL);
 	exposition_family(
 		to, "profd_events_lost_total", COUNTER,
 		"Events that are in no capture although they happened while it was recorded, by what became of "
 		"them; unwritten: the capture's file could not be written.");
 	for (unsigned loss = 0; loss < LOSS_COUNT; loss++)
 		if (loss_name(loss) && loss_is_loss(loss))
-			exposition_count(to, metrics->lost[loss], "loss", loss_name(loss), NULL);
-	exposition_count(to, metrics->unwritten, "loss", "unwritten", NULL);
+			exposition_count(to, counters->lost[loss], "loss", loss_name(loss), NULL);
+	exposition_count(to, counters->unwritten, "loss", "unwritten", NULL);
 	exposition_family(
 		to, "profd_events_flawed_total", COUNTER,
 		"Events that are in a capture with a flaw: without their name, cut at the end of the recording, ...");
 	for (unsigned loss = 0; loss < LOSS_COUNT; loss++)
 		if (loss_name(loss) && !loss_is_loss(loss))
-			exposition_count(to, metrics->lost[loss], "flaw", loss_name(loss), NULL);
+			exposition_count(to, counters->lost[loss], "flaw", loss_name(loss), NULL);
 	exposition_family(to, "profd_ingest_events_total", COUNTER, "Events taken in from running captures.");
-	exposition_count(to, atomic_load_explicit(&metrics->flow.events, memory_order_relaxed), NULL);
+	exposition_count(to, atomic_load_explicit(&counters->flow.events, memory_order_relaxed), NULL);
 	exposition_family(to, "profd_ingest_bytes_total", COUNTER, "Bytes of events taken in from running captures.");
-	exposition_count(to, atomic_load_explicit(&metrics->flow.bytes, memory_order_relaxed), NULL);
+	exposition_count(to, atomic_load_explicit(&counters->flow.bytes, memory_order_relaxed), NULL);
 	exposition_family(
 		to, "profd_derive_seconds", HISTOGRAM,
 		"From a capture's last event taken in to its finished file: attribution, summary, sync to disk.");
-	exposition_histogram(to, &metrics->derive);
+	exposition_histogram(to, &counters->derive);
 }
 
 /* --- store --- */
@@ -243,10 +244,10 @@ static void write_store(const struct server *server, const struct metrics_slow *
 {
 	static const char *const words[] = {
 #define ROW(word) #word,
-		METRICS_DELETED(ROW)
+		COUNTERS_DELETED(ROW)
 #undef ROW
 	};
-	const struct metrics *metrics = &server->metrics;
+	const struct counters *counters = &server->counters;
 	const struct config *config = &server->config;
 	struct usage_owner stored = usage_sum(&server->usage, true, 0);
 	exposition_family(to, "profd_store_captures", GAUGE, "Finished captures in the store.");
@@ -277,11 +278,11 @@ static void write_store(const struct server *server, const struct metrics_slow *
 	exposition_family(to, "profd_captures_deleted_total", COUNTER,
 			  "Captures deleted, by what asked for it: a key of profd.conf, or a user's rm (by snapshots "
 			  "with --keep, too).");
-	for (unsigned i = 0; i < METRICS_DELETED_COUNT; i++)
-		exposition_count(to, metrics->deleted[i], "reason", words[i], NULL);
+	for (unsigned i = 0; i < COUNTERS_DELETED_COUNT; i++)
+		exposition_count(to, counters->deleted[i], "reason", words[i], NULL);
 	exposition_family(to, "profd_captures_deleted_bytes_total", COUNTER, "Bytes of the captures deleted.");
-	for (unsigned i = 0; i < METRICS_DELETED_COUNT; i++)
-		exposition_count(to, metrics->deleted_bytes[i], "reason", words[i], NULL);
+	for (unsigned i = 0; i < COUNTERS_DELETED_COUNT; i++)
+		exposition_count(to, counters->deleted_bytes[i], "reason", words[i], NULL);
 	exposition_family(to, "profd_catalogue_waiting", GAUGE,
 			  "Rows and questions that wait for the catalogue: many where the disk does not keep up.");
 	exposition_count(to, catalogue_waiting(&server->catalogue), NULL);
@@ -294,17 +295,17 @@ static uint64_t timeval_ns(struct timeval time)
 	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_usec * 1000u;
 }
 
-static void write_process(const struct metrics *metrics, const struct metrics_slow *slow, struct exposition *to)
+static void write_process(const struct counters *counters, const struct metrics_slow *slow, struct exposition *to)
 {
 	struct rusage usage;
 	struct rlimit descriptors;
 	exposition_family(to, "profd_loop_latency_seconds", HISTOGRAM,
 			  "How late the daemon's loop came to a timer that was due or to work that was done.");
-	exposition_histogram(to, &metrics->latency);
+	exposition_histogram(to, &counters->latency);
 	exposition_family(
 		to, "profd_loop_turn_seconds", HISTOGRAM,
 		"How long the daemon's loop was at work between two waits: what became ready meanwhile waited.");
-	exposition_histogram(to, &metrics->turn);
+	exposition_histogram(to, &counters->turn);
 	exposition_family(to, "profd_process_cpu_seconds_total", COUNTER, "Processor time of the daemon.");
 	if (getrusage(RUSAGE_SELF, &usage) == 0)
 		exposition_seconds(to, timeval_ns(usage.ru_utime) + timeval_ns(usage.ru_stime), NULL);
@@ -328,9 +329,9 @@ void metrics_write(const struct server *server, const struct metrics_slow *slow,
 {
 	write_daemon(server, to);
 	write_jobs(server, to);
-	write_triggers(&server->metrics, to);
+	write_triggers(&server->counters, to);
 	write_running(server, to);
-	write_captured(&server->metrics, to);
+	write_captured(&server->counters, to);
 	write_store(server, slow, to);
-	write_process(&server->metrics, slow, to);
+	write_process(&server->counters, slow, to);
 }

@@ -1,6 +1,6 @@
 /* textfile.c - see textfile.h. Thread: the metrics' own. No locks. */
 #include "textfile.h"
-#include "daemon/setup/config.h"
+#include "daemon/core/config.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -78,7 +78,7 @@ static void count(const struct change_work *change, const struct change *one)
 	bool pin = change->op == REQUEST_pin;
 	if (change->op == REQUEST_rm) {
 		usage_remove(&server->usage, one->uid, 1, one->bytes);
-		metrics_deleted(&server->metrics, "rm", 1, one->bytes);
+		counters_deleted(&server->counters, "rm", 1, one->bytes);
 		if (one->was_pinned)
 			usage_pin(&server->usage, one->uid, 1, one->bytes, false);
 	} else if (pin != one->was_pinned) {

@@ -60,7 +60,7 @@ static const struct key keys[] = {
 #define CONFIG_FLAG(key, initial, live, help) {#key, "yes|no", FIGURE_COUNT, initial, 0, 0, live, help},
 #define CONFIG_PATH(key, initial, live, help) {#key, "PATH", FIGURE_COUNT, initial, 0, 0, live, help},
 #define CONFIG_GROUP(title) {title, NULL, FIGURE_COUNT, "", 0, 0, false, ""},
-#include "daemon/setup/config.def"
+#include "daemon/core/config.def"
 };
 
 /* "Title: what is to be known about the keys" */

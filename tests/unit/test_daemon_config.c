@@ -1,5 +1,5 @@
 /* test_daemon_config.c - profd.conf: what is read, what is refused and where, and that what is printed can be read. */
-#include "daemon/setup/config.h"
+#include "daemon/setup/config_file.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

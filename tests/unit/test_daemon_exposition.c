@@ -1,4 +1,5 @@
 /* test_daemon_exposition.c - Prometheus' text format: headers, labels that hold anything, seconds, histograms. */
+#include "daemon/core/histogram.h"
 #include "daemon/metrics/exposition.h"
 
 #include <setjmp.h>

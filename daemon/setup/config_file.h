@@ -1,23 +1,14 @@
-/* config.h - the values of profd.conf. Read at the start and on SIGHUP: before the loop runs, or on its thread (a few small
+/* config_file.h - reads and writes profd.conf. At the start and on SIGHUP: before the loop runs, or on its thread (a few small
  * local files). Lines are `key = value`; # begins a comment line; later files win over earlier ones. */
-#ifndef PROFD_DAEMON_SETUP_CONFIG_H
-#define PROFD_DAEMON_SETUP_CONFIG_H
+#ifndef PROFD_DAEMON_SETUP_CONFIG_FILE_H
+#define PROFD_DAEMON_SETUP_CONFIG_FILE_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "daemon/core/config.h"
+
+#include <stddef.h>
 #include <stdio.h>
 
-#define CONFIG_PATH_BYTES 256
 #define CONFIG_SENTENCE_BYTES 640
-
-struct config {
-#define CONFIG_NUMBER(key, initial, least, most, live, help) uint64_t key;
-#define CONFIG_SIZE(key, initial, least, most, live, help) uint64_t key;
-#define CONFIG_DURATION(key, initial, least, most, live, help) uint64_t key;
-#define CONFIG_FLAG(key, initial, live, help) bool key;
-#define CONFIG_PATH(key, initial, live, help) char key[CONFIG_PATH_BYTES];
-#include "config.def"
-};
 
 /* The defaults. */
 void config_init(struct config *ret);

@@ -1,5 +1,5 @@
-/* config.c - see config.h. Any thread; no state, no locks. */
-#include "config.h"
+/* config_file.c - see config_file.h. Any thread; no state, no locks. */
+#include "config_file.h"
 #include "store/facts.h"
 #include "proto/quantity.h"
 
@@ -41,7 +41,7 @@ static const struct key keys[] = {
 #define CONFIG_FLAG(key, initial, live, help) {FLAG, #key, initial, 0, 0, live, help, PLACE(key)},
 #define CONFIG_PATH(key, initial, live, help) {PATH, #key, initial, 0, 0, live, help, PLACE(key)},
 #define CONFIG_GROUP(title) {GROUP, title, "", 0, 0, false, "", 0, 0},
-#include "config.def"
+#include "daemon/core/config.def"
 };
 #define KEYS (sizeof keys / sizeof *keys)
 

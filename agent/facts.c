@@ -146,7 +146,7 @@ static const char *base_name(const char *path)
 static const char *program_name(const char *arguments, size_t n)
 {
 	const char *program = base_name(arguments);
-	if (strncmp(program, "python", 6) && strncmp(program, "pypy", 4))
+	if (strncmp(program, "python", 6) != 0 && strncmp(program, "pypy", 4) != 0)
 		return program;
 	for (const char *a = arguments + strlen(arguments) + 1; a < arguments + n; a += strlen(a) + 1) {
 		if (!strcmp(a, "-m")) {

@@ -87,7 +87,7 @@ static int move(int fd)
 			move_to(&fd, 3);
 	} else if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
 		rlim_t most = limit.rlim_cur < HIGH ? limit.rlim_cur : HIGH;
-		if (most > 2 * KEPT)
+		if (most > (rlim_t)2 * KEPT)
 			move_to(&fd, (int)most - 2 * KEPT);
 	}
 	return fd;
@@ -129,7 +129,8 @@ int keeper_take(int fd)
 	return fd;
 }
 
-int keeper_has(int fd)
+/* NULL where it is not ours, or the job has closed it. */
+static struct kept *held(int fd)
 {
 	struct kept *k = fd < 0 ? NULL : find(fd);
 	if (k && !same(k)) {
@@ -137,14 +138,20 @@ int keeper_has(int fd)
 		k->used = false;
 		k = NULL;
 	}
-	return k != NULL;
+	return k;
+}
+
+int keeper_has(int fd)
+{
+	return held(fd) != NULL;
 }
 
 void keeper_close(int fd)
 {
-	if (!keeper_has(fd))
+	struct kept *k = held(fd);
+	if (!k)
 		return;
-	find(fd)->used = false;
+	k->used = false;
 	system_close(fd);
 }
 

@@ -62,7 +62,7 @@ int space_reserve_keep(const char *directory)
 	if (folder < 0)
 		return folder;
 	int error = -ENOSPC;
-	if (!space.known || space.free >= 4 * RESERVE_BYTES) {
+	if (!space.known || space.free >= 4ull * RESERVE_BYTES) {
 		int fd = openat(folder, "reserve", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 		error = fd < 0 || fallocate(fd, 0, 0, RESERVE_BYTES) ? -errno : 0;
 		if (fd >= 0)

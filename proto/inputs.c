@@ -73,7 +73,7 @@ struct text {
 static void text_put(struct text *text, const char *from)
 {
 	size_t bytes = strlen(from);
-	if (bytes >= INPUTS_TEXT_BYTES - text->n) {
+	if (bytes >= (size_t)INPUTS_TEXT_BYTES - text->n) {
 		text->overflow = 1;
 		return;
 	}

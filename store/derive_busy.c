@@ -94,8 +94,9 @@ static struct track *track_of(struct sweep *sweep, const struct busy_operation *
 {
 	if (sweep->count * 2 >= sweep->capacity) {
 		size_t capacity = sweep->capacity ? sweep->capacity * 2 : 64;
-		struct track *grown =
-			capacity > 2 * STREAMS_MAX ? NULL : memory_get_anyway(sweep->memory, capacity * sizeof *grown);
+		struct track *grown = capacity > 2ull * STREAMS_MAX
+					      ? NULL
+					      : memory_get_anyway(sweep->memory, capacity * sizeof *grown);
 		if (!grown)
 			return NULL;
 		for (size_t i = 0; i < sweep->capacity; i++)

@@ -46,7 +46,7 @@ static struct fold_thread *thread_of(struct fold *fold, uint32_t tid)
 	if (fold->count * 2 >= fold->capacity) {
 		size_t capacity = fold->capacity ? fold->capacity * 2 : 64;
 		struct fold_thread *threads =
-			capacity > THREADS_MAX * 2 ? NULL : memory_get(fold->memory, capacity * sizeof *threads);
+			capacity > 2ull * THREADS_MAX ? NULL : memory_get(fold->memory, capacity * sizeof *threads);
 		if (!threads) {
 			fold->broken = true;
 			return NULL;

@@ -122,7 +122,7 @@ int rows_begin(struct rows *rows, struct store *store, const char *table, unsign
 	rows->columns = columns;
 	if (store->error)
 		return store->error;
-	rows->values = malloc(ROWS_MAX * columns * sizeof *rows->values);
+	rows->values = malloc((size_t)ROWS_MAX * columns * sizeof *rows->values);
 	snprintf(name, sizeof name, "rows_%s", table);
 	if (!rows->values || sqlite3_create_module(store->db, name, &rows_module, rows))
 		return store_fail(store, "writing");

@@ -27,7 +27,7 @@ static struct total *place(struct total *table, size_t capacity, const struct to
 static bool grow(struct totals *totals)
 {
 	size_t capacity = totals->capacity ? totals->capacity * 2 : 1024;
-	if (capacity > GROUPS_MAX * 2)
+	if (capacity > 2ull * GROUPS_MAX)
 		return false;
 	struct total *table = memory_get(totals->memory, capacity * sizeof *table);
 	if (!table)

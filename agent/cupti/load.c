@@ -28,7 +28,7 @@ static int search_one(struct dl_phdr_info *info, size_t size, void *context)
 	(void)size;
 	const char *path = info->dlpi_name ? info->dlpi_name : "";
 	size_t bytes = strlen(path);
-	if (strncmp(base_name(path), search->prefix, strlen(search->prefix)) || bytes >= sizeof search->path)
+	if (strncmp(base_name(path), search->prefix, strlen(search->prefix)) != 0 || bytes >= sizeof search->path)
 		return 0;
 	memcpy(search->path, path, bytes + 1);
 	return 1;

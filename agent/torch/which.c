@@ -45,7 +45,7 @@ static _Atomic uint32_t looks;
 static int described(struct layout *to)
 {
 	const uint64_t *words = dlsym(RTLD_DEFAULT, "_PyRuntime");
-	if (!words || memcmp(words, "xdebugpy", 8) || words[2])
+	if (!words || memcmp(words, "xdebugpy", 8) != 0 || words[2])
 		return 0;
 	const uint64_t *thread = words + 3 + 3 + 13, *frame = thread + 9;
 	for (int i = 0; i < 9 + 6; i++)

@@ -83,7 +83,7 @@ static int check_capture(const struct reader *r, char *why, size_t why_bytes)
 static int64_t file_bytes(const struct stat *file)
 {
 	int64_t most = (int64_t)1 << 44, written = most;
-	if (file->st_blocks < written / (512 * 16))
+	if (file->st_blocks < written / (512ll * 16))
 		written = file->st_blocks * 512 * 16 + (64 << 20);
 	if (file->st_size < written)
 		written = file->st_size;

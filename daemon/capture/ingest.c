@@ -26,7 +26,7 @@
 #define MILLISECOND 1000000
 /* So many captures are looked at as often as one; of more, each less often, but at least this often. */
 #define CROWD 32
-#define PAUSE_MOST (50 * MILLISECOND)
+#define PAUSE_MOST (50ll * MILLISECOND)
 /* After so many passes without data the store's caches are given back. */
 #define QUIET_LONG 20
 

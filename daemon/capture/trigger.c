@@ -300,11 +300,12 @@ static void arm_matching(struct trigger *trigger)
 {
 	struct process **found = calloc(trigger->server->process_count + 1, sizeof(struct process *));
 	size_t count = 0;
-	for (struct process *process = trigger->server->processes; process && found; process = process->next)
+	if (!found)
+		return;
+	for (struct process *process = trigger->server->processes; process; process = process->next)
 		if (matches(trigger, process) && !was_tried(trigger, process))
 			found[count++] = process;
-	if (found)
-		arm_all(trigger, found, count);
+	arm_all(trigger, found, count);
 	free(found);
 }
 

@@ -12,7 +12,7 @@ static const uint64_t loop_bounds[] = {100 * MICROSECOND, MILLISECOND,	     5 * 
 static const uint64_t derive_bounds[] = {10 * MILLISECOND, 50 * MILLISECOND, 100 * MILLISECOND, 500 * MILLISECOND,
 					 SECOND,	   2 * SECOND,	     5 * SECOND,	10 * SECOND,
 					 30 * SECOND,	   60 * SECOND,	     300 * SECOND};
-#define BOUNDS(array) array, sizeof array / sizeof *array
+#define BOUNDS(array) (array), sizeof(array) / sizeof *(array)
 
 void counters_init(struct counters *counters)
 {

@@ -197,7 +197,7 @@ static const struct evaluated *find_evaluated(struct worker *w, int64_t id)
 				  "AND scope = 1 AND parent <> 0";
 	if (!w->nodes && sqlite3_prepare_v2(w->reader.db, sql, -1, &w->nodes, NULL) != SQLITE_OK)
 		return NULL;
-	sqlite3_bind_int64(w->nodes, 1, w->from - 2 * EVALUATED);
+	sqlite3_bind_int64(w->nodes, 1, w->from - INT64_C(2) * EVALUATED);
 	sqlite3_bind_int64(w->nodes, 2, w->from - 1);
 	while (sqlite3_step(w->nodes) == SQLITE_ROW) {
 		int64_t around = sqlite3_column_int64(w->nodes, 0);

@@ -44,7 +44,7 @@ static CUptiResult configure(struct client *client, uint32_t kind, const CUpti_A
 	return CUPTI_SUCCESS;
 }
 
-static CUptiResult enable(CUpti_SubscriberHandle subscriber, uint32_t kind, const CUpti_ActivityConfig *configuration,
+static CUptiResult enable_v2(CUpti_SubscriberHandle subscriber, uint32_t kind, const CUpti_ActivityConfig *configuration,
 			  bool on, bool dump)
 {
 	struct client *client;
@@ -67,21 +67,21 @@ CUptiResult cuptiActivityEnable_v2(CUpti_SubscriberHandle subscriber, CUpti_Acti
 				   CUpti_ActivityConfig *configuration)
 {
 	ENTER(kind);
-	LEAVE(kind, enable(subscriber, kind, configuration, true, false));
+	LEAVE(kind, enable_v2(subscriber, kind, configuration, true, false));
 }
 
 CUptiResult cuptiActivityEnableAndDump_v2(CUpti_SubscriberHandle subscriber, CUpti_ActivityKind kind,
 					  CUpti_ActivityConfig *configuration)
 {
 	ENTER(kind);
-	LEAVE(kind, enable(subscriber, kind, configuration, true, true));
+	LEAVE(kind, enable_v2(subscriber, kind, configuration, true, true));
 }
 
 CUptiResult cuptiActivityDisable_v2(CUpti_SubscriberHandle subscriber, CUpti_ActivityKind kind,
 				    CUpti_ActivityConfig *configuration)
 {
 	ENTER(kind);
-	LEAVE(kind, enable(subscriber, kind, configuration, false, false));
+	LEAVE(kind, enable_v2(subscriber, kind, configuration, false, false));
 }
 
 CUptiResult cuptiActivityRegisterCallbacks_v2(CUpti_SubscriberHandle subscriber,
@@ -229,7 +229,7 @@ CUptiResult cuptiGetTimestamp_v2(CUpti_SubscriberHandle subscriber, uint64_t *ti
 	return CUPTI_SUCCESS;
 }
 
-static CUptiResult enable_call(CUpti_SubscriberHandle subscriber, uint32_t domain, uint32_t cbid, bool on)
+static CUptiResult enable_call_v2(CUpti_SubscriberHandle subscriber, uint32_t domain, uint32_t cbid, bool on)
 {
 	struct client *client;
 	if (cbid == 0 || cbid >= CALLBACKS_MAX || !sim_callback_name(domain, cbid))
@@ -246,13 +246,13 @@ static CUptiResult enable_call(CUpti_SubscriberHandle subscriber, uint32_t domai
 CUptiResult cuptiActivityEnableRuntimeApi_v2(CUpti_SubscriberHandle subscriber, CUpti_CallbackId cbid, uint8_t on)
 {
 	ENTER(cbid);
-	LEAVE(cbid, enable_call(subscriber, SIM_RUNTIME, cbid, on));
+	LEAVE(cbid, enable_call_v2(subscriber, SIM_RUNTIME, cbid, on));
 }
 
 CUptiResult cuptiActivityEnableDriverApi_v2(CUpti_SubscriberHandle subscriber, CUpti_CallbackId cbid, uint8_t on)
 {
 	ENTER(cbid);
-	LEAVE(cbid, enable_call(subscriber, SIM_DRIVER, cbid, on));
+	LEAVE(cbid, enable_call_v2(subscriber, SIM_DRIVER, cbid, on));
 }
 
 CUptiResult cuptiActivityPushExternalCorrelationId_v2(CUpti_SubscriberHandle subscriber,

@@ -15,7 +15,7 @@ static struct {
 	CUpti_TimestampCallbackFunc callback;
 	uint64_t callback_start, callback_value;
 } clock_state;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_once_t load_once = PTHREAD_ONCE_INIT;
 
 static uint64_t read_clock(clockid_t clock)
 {
@@ -69,7 +69,7 @@ static void load(void)
 
 void sim_clock_start(void)
 {
-	pthread_once(&once, load);
+	pthread_once(&load_once, load);
 	uint64_t none = 0;
 	__atomic_compare_exchange_n(&clock_state.start, &none, sim_monotonic(), false, __ATOMIC_RELAXED,
 				    __ATOMIC_RELAXED);
@@ -96,7 +96,7 @@ static uint64_t by_callback(uint64_t monotonic)
 
 uint64_t sim_time(uint64_t monotonic, bool host)
 {
-	pthread_once(&once, load);
+	pthread_once(&load_once, load);
 	int64_t start = (int64_t)__atomic_load_n(&clock_state.start, __ATOMIC_RELAXED), time = (int64_t)monotonic;
 	if (!host)
 		time += clock_state.skew;

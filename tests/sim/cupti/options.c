@@ -364,20 +364,20 @@ CUptiResult cuptiGetStreamIdEx(CUcontext context, CUstream stream, uint8_t per_t
 CUptiResult cuptiGetDeviceId(CUcontext context, uint32_t *id)
 {
 	ENTER(0);
-	CUresult (*push)(CUcontext), (*pop)(CUcontext *), (*device)(CUdevice *);
+	CUresult (*push)(CUcontext), (*pop)(CUcontext *), (*device_of)(CUdevice *);
 	void *found = sim_driver_function("cuCtxPushCurrent_v2");
 	memcpy(&push, &found, sizeof push);
 	found = sim_driver_function("cuCtxPopCurrent_v2");
 	memcpy(&pop, &found, sizeof pop);
 	found = sim_driver_function("cuCtxGetDevice");
-	memcpy(&device, &found, sizeof device);
+	memcpy(&device_of, &found, sizeof device_of);
 	CUdevice number;
 	CUcontext popped;
 	if (!id)
 		LEAVE(0, CUPTI_ERROR_INVALID_PARAMETER);
-	if (!push || !pop || !device || push(context) != CUDA_SUCCESS)
+	if (!push || !pop || !device_of || push(context) != CUDA_SUCCESS)
 		LEAVE(0, CUPTI_ERROR_INVALID_CONTEXT);
-	CUresult result = device(&number);
+	CUresult result = device_of(&number);
 	pop(&popped);
 	*id = (uint32_t)number;
 	LEAVE(0, result == CUDA_SUCCESS ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_CONTEXT);

@@ -171,7 +171,7 @@ void subscribers_forget(void)
 }
 
 /* Of one callback (cbid), or of all of a domain (cbid 0). */
-static CUptiResult enable(CUpti_SubscriberHandle subscriber, uint32_t domain, uint32_t cbid, bool on)
+static CUptiResult enable_callback(CUpti_SubscriberHandle subscriber, uint32_t domain, uint32_t cbid, bool on)
 {
 	CUptiResult result = CUPTI_ERROR_INVALID_PARAMETER;
 	sim_observe(true);
@@ -194,13 +194,13 @@ CUptiResult cuptiEnableCallback(uint32_t on, CUpti_SubscriberHandle subscriber, 
 				CUpti_CallbackId cbid)
 {
 	ENTER(cbid);
-	LEAVE(cbid, cbid ? enable(subscriber, domain, cbid, on != 0) : CUPTI_ERROR_INVALID_PARAMETER);
+	LEAVE(cbid, cbid ? enable_callback(subscriber, domain, cbid, on != 0) : CUPTI_ERROR_INVALID_PARAMETER);
 }
 
 CUptiResult cuptiEnableDomain(uint32_t on, CUpti_SubscriberHandle subscriber, CUpti_CallbackDomain domain)
 {
 	ENTER(domain);
-	LEAVE(domain, enable(subscriber, domain, 0, on != 0));
+	LEAVE(domain, enable_callback(subscriber, domain, 0, on != 0));
 }
 
 CUptiResult cuptiEnableAllDomains(uint32_t on, CUpti_SubscriberHandle subscriber)
@@ -208,7 +208,7 @@ CUptiResult cuptiEnableAllDomains(uint32_t on, CUpti_SubscriberHandle subscriber
 	ENTER(0);
 	CUptiResult result = CUPTI_SUCCESS;
 	for (uint32_t domain = 1; result == CUPTI_SUCCESS && domain < DOMAINS; domain++)
-		result = enable(subscriber, domain, 0, on != 0);
+		result = enable_callback(subscriber, domain, 0, on != 0);
 	LEAVE(0, result);
 }
 

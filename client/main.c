@@ -1,8 +1,9 @@
 /* main.c - finds the verb, reads its options, runs it. Everything else is in command/. */
-#include "command.h"
 #include "client/ui/failure.h"
-#include "options.h"
 #include "client/ui/text.h"
+#include "client/verbs/arguments.h"
+#include "client/verbs/commands.h"
+#include "client/verbs/help.h"
 
 #include "proto/version.h"
 

@@ -6,9 +6,9 @@ set(manual_made ${CMAKE_BINARY_DIR}/manual)
 file(MAKE_DIRECTORY ${manual_made})
 
 # The verbs' table points to their functions, which the manual has no use for.
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/client/command.h)
-file(STRINGS client/command.h manual_commands REGEX "^int command_[a-z_]+\\(")
-set(manual_stubs "/* functions.c - made by cmake/manual.cmake: the verbs' functions, which do nothing here. */\n#include \"client/command.h\"\n")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/client/verbs/commands.h)
+file(STRINGS client/verbs/commands.h manual_commands REGEX "^int command_[a-z_]+\\(")
+set(manual_stubs "/* functions.c - made by cmake/manual.cmake: the verbs' functions, which do nothing here. */\n#include \"client/verbs/commands.h\"\n")
 foreach(line ${manual_commands})
 	string(REGEX MATCH "command_[a-z_]+" name "${line}")
 	string(APPEND manual_stubs
@@ -17,10 +17,10 @@ endforeach()
 file(GENERATE OUTPUT ${manual_made}/functions.c CONTENT "${manual_stubs}")
 
 file(GLOB manual_sources CONFIGURE_DEPENDS ${manual_folder}/*.c)
-list(APPEND manual_sources ${CMAKE_SOURCE_DIR}/client/verbs.c)
+list(APPEND manual_sources ${CMAKE_SOURCE_DIR}/client/verbs/verbs.c)
 if(CMAKE_CROSSCOMPILING)
 	find_program(PROFD_HOST_CC NAMES cc gcc clang NO_CMAKE_FIND_ROOT_PATH REQUIRED)
-	file(GLOB manual_headers CONFIGURE_DEPENDS ${manual_folder}/*.h client/*.h daemon/setup/options.* daemon/core/config.def proto/*.h
+	file(GLOB manual_headers CONFIGURE_DEPENDS ${manual_folder}/*.h client/verbs/*.h daemon/setup/options.* daemon/core/config.def proto/*.h
 		proto/*.def)
 	set(manual_program ${manual_made}/profd-manual)
 	add_custom_command(OUTPUT ${manual_program} VERBATIM

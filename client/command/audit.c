@@ -1,7 +1,10 @@
 /* audit.c - `profd audit`: who did what to whose processes and captures. */
-#include "../command.h"
-#include "client/ui/output.h"
+#include "client/link/collect.h"
+#include "client/ui/json.h"
+#include "client/ui/listing.h"
 #include "client/ui/text.h"
+#include "client/verbs/arguments.h"
+#include "client/verbs/commands.h"
 
 #include "proto/quantity.h"
 
@@ -31,8 +34,8 @@ static const struct listing listing = {"audit", "lines", columns, sizeof columns
 /* Newest first, over daemons; of one daemon in its own order, which is that already. */
 static int by_time(const void *a, const void *b)
 {
-	const char *one = reply_text(*(cJSON *const *)a, "at");
-	const char *other = reply_text(*(cJSON *const *)b, "at");
+	const char *one = json_text(*(cJSON *const *)a, "at");
+	const char *other = json_text(*(cJSON *const *)b, "at");
 
 	return strcmp(other ? other : "", one ? one : "");
 }
@@ -44,7 +47,7 @@ static void make_readable(cJSON *lines)
 
 	cJSON_ArrayForEach(line, lines)
 	{
-		const char *at = reply_text(line, "at");
+		const char *at = json_text(line, "at");
 		char text[20];
 
 		if (!at)
@@ -99,7 +102,7 @@ int command_audit(struct arguments *arguments)
 		need(cJSON_AddNumberToObject(request, "uid", (double)uid));
 	if (action)
 		json_add_text(request, "action", action);
-	code = listing_query(&daemons, request, "audit", &lines);
+	code = collect_rows(&daemons, request, "audit", &lines);
 	if (code == EXIT_DONE) {
 		if (daemons.count > 1)
 			json_sort(lines, by_time);

@@ -1,7 +1,9 @@
 /* cancel.c - `profd cancel`: ends captures that are under way, wherever they are. */
-#include "../command.h"
-#include "client/ui/output.h"
+#include "client/link/collect.h"
+#include "client/ui/json.h"
 #include "client/ui/text.h"
+#include "client/verbs/arguments.h"
+#include "client/verbs/commands.h"
 
 #include <unistd.h>
 
@@ -21,12 +23,12 @@ static int cancel(struct daemons *daemons, cJSON *request, cJSON *cancelled)
 /* Whose it was, where it was not one's own. */
 static void tell_owner(const cJSON *capture)
 {
-	const char *user = reply_text(capture, "user"), *name = reply_text(capture, "name");
-	double uid = reply_number(capture, "uid", -1);
+	const char *user = json_text(capture, "user"), *name = json_text(capture, "name");
+	double uid = json_number(capture, "uid", -1);
 
 	if (uid >= 0 && uid != (double)getuid())
-		note("capture %s was of process %.0f (%s) of the user %s", reply_text(capture, "capture_id"),
-		     reply_number(capture, "pid", 0), name ? name : "?", user ? user : "?");
+		note("capture %s was of process %.0f (%s) of the user %s", json_text(capture, "capture_id"),
+		     json_number(capture, "pid", 0), name ? name : "?", user ? user : "?");
 }
 
 static int worse(int code, int other)
@@ -79,7 +81,7 @@ int command_cancel(struct arguments *arguments)
 		cJSON *ids = need(cJSON_AddArrayToObject(object, "cancelled"));
 
 		cJSON_ArrayForEach(capture, cancelled)
-			cJSON_AddItemToArray(ids, need(cJSON_CreateString(reply_text(capture, "capture_id"))));
+			cJSON_AddItemToArray(ids, need(cJSON_CreateString(json_text(capture, "capture_id"))));
 		cJSON_AddItemToObject(object, "captures", cancelled);
 		json_print(object);
 	} else {
@@ -87,7 +89,7 @@ int command_cancel(struct arguments *arguments)
 			puts("capture_id");
 		cJSON_ArrayForEach(capture, cancelled)
 		{
-			printf("%s\n", reply_text(capture, "capture_id"));
+			printf("%s\n", json_text(capture, "capture_id"));
 			tell_owner(capture);
 		}
 		cJSON_Delete(cancelled);

@@ -1,7 +1,10 @@
 /* captures.c - `profd captures`: the catalogues of all daemons, newest first; with --deleted what is in them no more. */
-#include "../command.h"
-#include "client/ui/output.h"
+#include "client/link/collect.h"
+#include "client/ui/json.h"
+#include "client/ui/listing.h"
 #include "client/ui/text.h"
+#include "client/verbs/arguments.h"
+#include "client/verbs/commands.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -66,16 +69,16 @@ static const struct listing deleted_listing = {"deleted", "deleted", deleted_col
 /* Newest first, over daemons. RFC 3339 in UTC sorts as text. */
 static int by_start(const void *a, const void *b)
 {
-	const char *one = reply_text(*(cJSON *const *)a, "started_at");
-	const char *other = reply_text(*(cJSON *const *)b, "started_at");
+	const char *one = json_text(*(cJSON *const *)a, "started_at");
+	const char *other = json_text(*(cJSON *const *)b, "started_at");
 
 	return strcmp(other ? other : "", one ? one : "");
 }
 
 static int by_deletion(const void *a, const void *b)
 {
-	const char *one = reply_text(*(cJSON *const *)a, "deleted_at");
-	const char *other = reply_text(*(cJSON *const *)b, "deleted_at");
+	const char *one = json_text(*(cJSON *const *)a, "deleted_at");
+	const char *other = json_text(*(cJSON *const *)b, "deleted_at");
 
 	return strcmp(other ? other : "", one ? one : "");
 }
@@ -88,7 +91,7 @@ static void unset_running(cJSON *captures)
 
 	cJSON_ArrayForEach(capture, captures)
 	{
-		for (size_t i = 0; !reply_text(capture, "finished_at") && i < sizeof counts / sizeof *counts; i++) {
+		for (size_t i = 0; !json_text(capture, "finished_at") && i < sizeof counts / sizeof *counts; i++) {
 			cJSON_DeleteItemFromObjectCaseSensitive(capture, counts[i]);
 			need(cJSON_AddNullToObject(capture, counts[i]));
 		}
@@ -98,7 +101,7 @@ static void unset_running(cJSON *captures)
 /* For a person: "2026-11-21 14:03:11" for "2026-11-21T14:03:11.123456Z", and which GPU was none. */
 static void shorten_time(cJSON *capture, const char *key)
 {
-	const char *at = reply_text(capture, key);
+	const char *at = json_text(capture, key);
 	char text[20];
 
 	if (!at)
@@ -158,7 +161,7 @@ int command_captures(struct arguments *arguments)
 			need(cJSON_AddStringToObject(request, filters[i], text));
 		filtered = filtered || text;
 	}
-	code = listing_query(&daemons, request, deleted ? "deleted" : "capture", &captures);
+	code = collect_rows(&daemons, request, deleted ? "deleted" : "capture", &captures);
 	if (code == EXIT_DONE) {
 		json_sort(captures, deleted ? by_deletion : by_start);
 		if (!deleted)

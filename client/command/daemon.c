@@ -1,8 +1,9 @@
 /* daemon.c - `profd daemon`: becomes profd-daemon. */
-#include "../command.h"
-#include "client/ui/failure.h"
 #include "client/start/install.h"
+#include "client/ui/failure.h"
 #include "client/ui/text.h"
+#include "client/verbs/arguments.h"
+#include "client/verbs/commands.h"
 
 #include <errno.h>
 #include <stdlib.h>

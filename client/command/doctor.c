@@ -1,10 +1,15 @@
 /* doctor.c - `profd doctor`: what can be recorded, and what stands in the way. Looks, and touches nothing. */
-#include "../command.h"
+#include "client/doctor/check.h"
+#include "client/doctor/driver.h"
 #include "client/doctor/inspect.h"
-#include "client/start/install.h"
-#include "client/ui/output.h"
+#include "client/link/collect.h"
 #include "client/link/presence.h"
+#include "client/start/install.h"
+#include "client/ui/json.h"
+#include "client/ui/print.h"
 #include "client/ui/text.h"
+#include "client/verbs/arguments.h"
+#include "client/verbs/commands.h"
 
 #include "proto/events.h"
 #include "proto/version.h"
@@ -24,16 +29,6 @@ static const struct column collector_columns[] = {
 	{"available", "CAN RECORD", COLUMN_FLAG, 0},
 	{"sentence", "WHAT, OR WHY NOT", COLUMN_TEXT, COLUMN_WRAP},
 };
-
-void doctor_check(struct table *table, const char *check, const char *result, const char *sentence)
-{
-	table_add(table);
-	table_set_text(table, 0, check);
-	table_set_text(table, 1, result);
-	table_set_text(table, 2, sentence);
-	if (strcmp(result, "ok") != 0)
-		table_mark(table);
-}
 
 static void print_checks(struct table *checks, enum output_format format)
 {
@@ -69,15 +64,15 @@ static int check_daemons(struct table *checks)
 	}
 	cJSON_ArrayForEach(row, collect.array)
 	{
-		const char *version = reply_text(row, "version");
-		const char *socket = reply_text(row, "socket");
+		const char *version = json_text(row, "version");
+		const char *socket = json_text(row, "socket");
 		char pid[TEXT_FIGURE_BYTES];
 
 		snprintf(text, sizeof text, "%s answers at %.128s (%s; processes: %.0f, captures: %.0f)",
 			 cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(row, "user")) ? "your own daemon"
 										     : "the system's daemon",
-			 socket ? socket : "?", text_pid(pid, (int64_t)reply_number(row, "pid", 0)),
-			 reply_number(row, "processes", 0), reply_number(row, "captures", 0));
+			 socket ? socket : "?", text_pid(pid, (int64_t)json_number(row, "pid", 0)),
+			 json_number(row, "processes", 0), json_number(row, "captures", 0));
 		doctor_check(checks, "daemon", "ok", text);
 		if (version && strcmp(version, PROFD_VERSION) == 0) {
 			snprintf(text, sizeof text, "client and daemon are both %.32s", version);
@@ -155,7 +150,7 @@ static struct table *collector_table(const cJSON *rows)
 
 	cJSON_ArrayForEach(row, rows)
 	{
-		const char *collector = reply_text(row, "collector");
+		const char *collector = json_text(row, "collector");
 
 		told_cuda = told_cuda || (collector && strcmp(collector, collector_word(COLLECTOR_CUPTI)) == 0);
 		table_add(table);
@@ -191,19 +186,19 @@ static void take(struct daemon *daemon, const cJSON *row, int fd, void *context)
 
 static void print_process(const cJSON *process)
 {
-	const char *name = reply_text(process, "name");
-	const char *source = reply_text(process, "step_source");
-	const char *torch = reply_text(process, "torch_version");
+	const char *name = json_text(process, "name");
+	const char *source = json_text(process, "step_source");
+	const char *torch = json_text(process, "torch_version");
 	char median[TEXT_FIGURE_BYTES], count[TEXT_FIGURE_BYTES];
-	double step = reply_number(process, "step_ns", 0);
+	double step = json_number(process, "step_ns", 0);
 	char *safe = text_safe(name ? name : "?");
 
-	printf("process %.0f (%s) is registered, has ", reply_number(process, "pid", 0), safe);
-	if (reply_number(process, "step", 0) > 0 && source && strcmp(source, step_source_word(STEP_SOURCE_NONE)) == 0)
+	printf("process %.0f (%s) is registered, has ", json_number(process, "pid", 0), safe);
+	if (json_number(process, "step", 0) > 0 && source && strcmp(source, step_source_word(STEP_SOURCE_NONE)) == 0)
 		printf("no steps but the %s that captures have counted in it",
-		       text_count(count, (int64_t)reply_number(process, "step", 0)));
-	else if (reply_number(process, "step", 0) > 0)
-		printf("ended %s steps (told by: %s)", text_count(count, (int64_t)reply_number(process, "step", 0)),
+		       text_count(count, (int64_t)json_number(process, "step", 0)));
+	else if (json_number(process, "step", 0) > 0)
+		printf("ended %s steps (told by: %s)", text_count(count, (int64_t)json_number(process, "step", 0)),
 		       source ? source : "none");
 	else
 		printf("shown no steps yet");

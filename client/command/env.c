@@ -1,7 +1,8 @@
 /* env.c - `profd env`: lines for a shell to evaluate. */
-#include "../command.h"
-#include "client/ui/failure.h"
 #include "client/start/inject.h"
+#include "client/ui/failure.h"
+#include "client/verbs/arguments.h"
+#include "client/verbs/commands.h"
 
 #include <stdio.h>
 #include <string.h>

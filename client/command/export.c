@@ -1,7 +1,10 @@
 /* export.c - `profd export`: a capture as a file for other programs. */
+#include "client/export/folder.h"
+#include "client/export/target.h"
 #include "client/reader/capture.h"
-#include "../command.h"
-#include "client/reader/folder.h"
+#include "client/ui/failure.h"
+#include "client/verbs/arguments.h"
+#include "client/verbs/commands.h"
 
 #include <limits.h>
 #include <string.h>
@@ -26,7 +29,7 @@ int command_export(struct arguments *arguments)
 				    "export: a trace is not for a terminal; name a file with --output, or pipe it on");
 	}
 	if (output && !into_folder) {
-		refusal = capture_export_refusal(format, output, force);
+		refusal = target_refusal(format, output, force);
 		if (refusal)
 			return fail(EXIT_USAGE, "%s", refusal);
 	}
@@ -43,7 +46,7 @@ int command_export(struct arguments *arguments)
 		folder_file(output, &capture, format, path, sizeof path);
 		output = path;
 	}
-	code = capture_export(&capture, format, output, force);
+	code = target_write(&capture, format, output, force);
 	/* The path is the answer, but not where the trace itself goes to standard output. */
 	if (code == EXIT_DONE && strcmp(output, "-") != 0)
 		printf("%s\n", output);

@@ -1,7 +1,9 @@
 /* help.c - `profd help [VERB | TOPIC]`. */
-#include "../command.h"
 #include "client/ui/failure.h"
 #include "client/ui/text.h"
+#include "client/verbs/arguments.h"
+#include "client/verbs/commands.h"
+#include "client/verbs/help.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,14 @@
 /* history.c - `profd history`: one job over its snapshots, oldest to newest. The figures are those of the captures'
  * summaries. */
+#include "client/link/collect.h"
 #include "client/reader/capture.h"
-#include "../command.h"
-#include "client/ui/output.h"
-#include "../report/report.h"
+#include "client/report/report.h"
 #include "client/snapshot/series.h"
+#include "client/ui/json.h"
+#include "client/ui/print.h"
 #include "client/ui/text.h"
+#include "client/verbs/arguments.h"
+#include "client/verbs/commands.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -130,7 +133,7 @@ static bool recorded(const struct snapshot *snapshot, const struct kind *kind)
 		return true;
 	cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(snapshot->summary, "collectors"))
 	{
-		const char *name = reply_text(row, "collector");
+		const char *name = json_text(row, "collector");
 
 		if (name && strcmp(name, kind->collector) == 0)
 			return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(row, "on"));
@@ -141,15 +144,15 @@ static bool recorded(const struct snapshot *snapshot, const struct kind *kind)
 /* ns a step of a name; -1 where it is not among those that the summary lists. */
 static double time_of(const struct snapshot *snapshot, const struct kind *kind, const char *name)
 {
-	double steps = reply_number(snapshot->capture, "steps_recorded", 0);
+	double steps = json_number(snapshot->capture, "steps_recorded", 0);
 	const cJSON *row;
 
 	cJSON_ArrayForEach(row, list_of(snapshot, kind))
 	{
-		const char *own = reply_text(row, "name");
+		const char *own = json_text(row, "name");
 
 		if (own && strcmp(own, name) == 0 && steps > 0) {
-			double time = reply_number(row, kind->time, -1);
+			double time = json_number(row, kind->time, -1);
 
 			return time >= 0 ? time / steps : -1;
 		}
@@ -166,11 +169,11 @@ static const char *top_of(const struct snapshot *snapshot, const struct kind *ki
 
 	cJSON_ArrayForEach(row, list_of(snapshot, kind))
 	{
-		double time = reply_number(row, kind->time, 0);
+		double time = json_number(row, kind->time, 0);
 
 		if (time > most) {
 			most = time;
-			top = reply_text(row, "name");
+			top = json_text(row, "name");
 		}
 	}
 	return recorded(snapshot, kind) ? top : NULL;
@@ -185,13 +188,13 @@ static const struct kind *operators_of(const struct snapshot *snapshot)
 
 static bool wanted(const struct arguments *a, const cJSON *capture)
 {
-	const char *glob = arguments_text(a, "name", NULL), *name = reply_text(capture, "name");
+	const char *glob = arguments_text(a, "name", NULL), *name = json_text(capture, "name");
 
 	if (glob && !(name && glob_matches(glob, name)))
 		return false;
-	if (arguments_has(a, "pid") && (double)arguments_number(a, "pid", 0) != reply_number(capture, "pid", 0))
+	if (arguments_has(a, "pid") && (double)arguments_number(a, "pid", 0) != json_number(capture, "pid", 0))
 		return false;
-	return !arguments_has(a, "rank") || (double)arguments_number(a, "rank", 0) == reply_number(capture, "rank", -1);
+	return !arguments_has(a, "rank") || (double)arguments_number(a, "rank", 0) == json_number(capture, "rank", -1);
 }
 
 /* Do several processes live now that nothing but the pid tells apart? */
@@ -265,10 +268,10 @@ static void load(struct daemons *daemons, struct series *series)
 {
 	for (size_t i = 0; i < series->count; i++) {
 		struct snapshot *one = &series->list[i];
-		const char *id = reply_text(one->capture, "capture_id"), *path = reply_text(one->capture, "daemon");
+		const char *id = json_text(one->capture, "capture_id"), *path = json_text(one->capture, "daemon");
 		struct failure failure;
 
-		one->step = reply_number(one->capture, "step_ns", -1);
+		one->step = json_number(one->capture, "step_ns", -1);
 		for (unsigned d = 0; d < daemons->count && !one->summary; d++) {
 			struct daemons only = {.list = {daemons->list[d]}, .count = 1};
 
@@ -278,7 +281,7 @@ static void load(struct daemons *daemons, struct series *series)
 		if (!one->summary)
 			continue;
 		one->busy = report_busy_percent(one->summary, NULL);
-		one->idle = reply_number(cJSON_GetObjectItemCaseSensitive(one->summary, "cost"), "step_before_ns", -1);
+		one->idle = json_number(cJSON_GetObjectItemCaseSensitive(one->summary, "cost"), "step_before_ns", -1);
 	}
 	series->step_median = median_of(series, false);
 	series->busy_median = median_of(series, true);
@@ -342,7 +345,7 @@ static char *trend(const struct series *series, bool busy)
 /* "2026-11-21 14:03" of an RFC 3339 text; "" of none. */
 static void minute_of(const cJSON *capture, size_t characters, char to[24])
 {
-	const char *at = reply_text(capture, "started_at");
+	const char *at = json_text(capture, "started_at");
 
 	snprintf(to, 24, "%.*s", (int)characters, at ? at : "");
 	if (strlen(to) > 10 && to[10] == 'T')
@@ -414,7 +417,7 @@ static void print_snapshots(const struct series *series, const struct screen *sc
 
 	for (size_t i = 0; i < series->count; i++) {
 		const struct snapshot *one = &series->list[i];
-		const char *status = reply_text(one->capture, "status");
+		const char *status = json_text(one->capture, "status");
 		char started[24];
 
 		table_add(table);
@@ -488,12 +491,12 @@ static struct named *names_of(const struct series *series, const struct kind *ki
 
 		cJSON_ArrayForEach(row, list_of(&series->list[i], kind))
 		{
-			const char *name = reply_text(row, "name");
+			const char *name = json_text(row, "name");
 			size_t n = 0, listed;
 
 			while (name && n < count && strcmp(names[n].name, name) != 0)
 				n++;
-			if (!name || n < count || reply_number(row, kind->time, 0) <= 0)
+			if (!name || n < count || json_number(row, kind->time, 0) <= 0)
 				continue;
 			names = need(reallocarray(names, ++count, sizeof *names));
 			names[n].name = name;

@@ -1,8 +1,10 @@
 /* look.c - see look.h. */
 #include "look.h"
+
 #include "client/reader/capture.h"
-#include "client/ui/output.h"
-#include "../report/recurring.h"
+#include "client/report/recurring.h"
+#include "client/ui/json.h"
+#include "client/ui/listing.h"
 #include "client/ui/text.h"
 
 #include <stdlib.h>
@@ -130,7 +132,7 @@ static void add_rows(cJSON *rows, int64_t pid, struct recurrings *candidates)
 	}
 }
 
-static int look_at(struct daemons *only, const struct watched *one, cJSON *rows)
+static int look_at(struct daemons *only, const struct followed *one, cJSON *rows)
 {
 	struct recurrings candidates;
 	struct capture capture;
@@ -161,17 +163,17 @@ static void forget(struct daemon *daemon, const char *id)
 	cJSON_Delete(request);
 }
 
-int look_print(const struct watch *watch, enum output_format format)
+int look_print(const struct follow *follow, enum output_format format)
 {
 	cJSON *rows = need(cJSON_CreateArray());
 	int code = EXIT_DONE;
 	size_t looked = 0;
 
-	for (size_t i = 0; i < watch->count; i++) {
-		const struct watched *one = &watch->captures[i];
-		struct daemons only = {.list = {watch->daemons->list[one->daemon]}, .count = 1};
+	for (size_t i = 0; i < follow->count; i++) {
+		const struct followed *one = &follow->captures[i];
+		struct daemons only = {.list = {follow->daemons->list[one->daemon]}, .count = 1};
 
-		if (!one->captured || watch->open[one->daemon] || strcmp(one->status, "failed") == 0)
+		if (!one->captured || follow->open[one->daemon] || strcmp(one->status, "failed") == 0)
 			continue;
 		code = exit_worse(code, look_at(&only, one, rows));
 		forget(&only.list[0], one->id);

@@ -1,6 +1,7 @@
 /* metrics.c - `profd metrics`: what Prometheus would be told, on standard output. */
-#include "../command.h"
 #include "client/link/connection.h"
+#include "client/verbs/arguments.h"
+#include "client/verbs/commands.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* pin.c - `profd pin CAPTURE...`: retention lets them be. */
-#include "client/link/change.h"
-#include "../command.h"
+#include "client/verbs/arguments.h"
+#include "client/verbs/commands.h"
+#include "change.h"
 
 int command_pin(struct arguments *arguments)
 {

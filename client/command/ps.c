@@ -1,7 +1,10 @@
 /* ps.c - `profd ps`: the registered processes of all daemons. */
-#include "../command.h"
-#include "client/ui/output.h"
+#include "client/link/collect.h"
+#include "client/ui/json.h"
+#include "client/ui/listing.h"
 #include "client/ui/text.h"
+#include "client/verbs/arguments.h"
+#include "client/verbs/commands.h"
 
 #include <string.h>
 
@@ -29,9 +32,9 @@ static bool wanted(const struct arguments *arguments, const cJSON *process)
 {
 	const char *glob = arguments_text(arguments, "name", NULL);
 	const char *job = arguments_text(arguments, "job", NULL);
-	const char *name = reply_text(process, "name");
-	const char *own_job = reply_text(process, "job");
-	double pid = reply_number(process, "pid", 0);
+	const char *name = json_text(process, "name");
+	const char *own_job = json_text(process, "job");
+	double pid = json_number(process, "pid", 0);
 
 	if (glob && !(name && glob_matches(glob, name)))
 		return false;
@@ -45,7 +48,7 @@ static bool wanted(const struct arguments *arguments, const cJSON *process)
 
 static const char *text_of(const cJSON *process, const char *key)
 {
-	const char *text = reply_text(process, key);
+	const char *text = json_text(process, key);
 
 	return text ? text : "";
 }
@@ -58,7 +61,7 @@ static int by_place(const void *a, const void *b)
 	int order = strcmp(text_of(one, "job"), text_of(other, "job"));
 
 	for (size_t i = 0; !order && i < sizeof numbers / sizeof *numbers; i++) {
-		double left = reply_number(one, numbers[i], -1), right = reply_number(other, numbers[i], -1);
+		double left = json_number(one, numbers[i], -1), right = json_number(other, numbers[i], -1);
 
 		order = (left > right) - (left < right);
 	}
@@ -71,7 +74,7 @@ static bool unseen(const cJSON *processes)
 
 	cJSON_ArrayForEach(process, processes)
 	{
-		if (reply_number(process, "pid", 0) <= 0)
+		if (json_number(process, "pid", 0) <= 0)
 			return true;
 	}
 	return false;
@@ -83,7 +86,7 @@ static bool listed(const cJSON *processes, int64_t pid)
 
 	cJSON_ArrayForEach(process, processes)
 	{
-		if (reply_number(process, "pid", 0) == (double)pid)
+		if (json_number(process, "pid", 0) == (double)pid)
 			return true;
 	}
 	return false;
@@ -128,7 +131,7 @@ int command_ps(struct arguments *arguments)
 	if (code)
 		return code;
 	request = request_new("ps");
-	code = listing_query(&daemons, request, "process", &processes);
+	code = collect_rows(&daemons, request, "process", &processes);
 	if (code == EXIT_DONE) {
 		for (int i = cJSON_GetArraySize(processes); i > 0; i--)
 			if (!wanted(arguments, cJSON_GetArrayItem(processes, i - 1)))

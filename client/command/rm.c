@@ -1,6 +1,7 @@
 /* rm.c - `profd rm CAPTURE...`. */
-#include "client/link/change.h"
-#include "../command.h"
+#include "client/verbs/arguments.h"
+#include "client/verbs/commands.h"
+#include "change.h"
 
 int command_rm(struct arguments *arguments)
 {

@@ -1,9 +1,10 @@
 /* run.c - `profd run -- COMMAND`: sets the stage and becomes the command. */
-#include "../command.h"
 #include "client/link/connection.h"
 #include "client/start/inject.h"
 #include "client/start/install.h"
 #include "client/ui/text.h"
+#include "client/verbs/arguments.h"
+#include "client/verbs/commands.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,10 +1,13 @@
 /* show.c - `profd show`: a capture file as tables. */
 #include "client/reader/capture.h"
+#include "client/report/report.h"
+#include "client/ui/failure.h"
 #include "client/ui/figure.h"
-#include "../command.h"
-#include "client/ui/output.h"
-#include "../report/report.h"
+#include "client/ui/json.h"
+#include "client/ui/print.h"
 #include "client/ui/text.h"
+#include "client/verbs/arguments.h"
+#include "client/verbs/commands.h"
 
 #include "proto/events.h"
 #include "proto/quantity.h"
@@ -115,19 +118,19 @@ static void line(const char *key, const char *text)
 
 static void print_header(const struct show *show, const cJSON *about)
 {
-	const char *status = reply_text(about, "status");
-	const char *reason = reply_text(about, "reason");
-	const char *job = reply_text(about, "job");
-	const char *label = reply_text(about, "label");
-	const char *source = reply_text(about, "step_source");
-	const char *torch = reply_text(about, "torch_version");
-	const char *started = reply_text(about, "started_at");
-	const char *user = reply_text(about, "user");
-	const char *name = reply_text(about, "name");
-	const char *host = reply_text(about, "host");
-	const char *command = reply_text(about, "command");
-	const char *id = reply_text(about, "capture_id");
-	double rank = reply_number(about, "rank", -1), world = reply_number(about, "world_size", -1);
+	const char *status = json_text(about, "status");
+	const char *reason = json_text(about, "reason");
+	const char *job = json_text(about, "job");
+	const char *label = json_text(about, "label");
+	const char *source = json_text(about, "step_source");
+	const char *torch = json_text(about, "torch_version");
+	const char *started = json_text(about, "started_at");
+	const char *user = json_text(about, "user");
+	const char *name = json_text(about, "name");
+	const char *host = json_text(about, "host");
+	const char *command = json_text(about, "command");
+	const char *id = json_text(about, "capture_id");
+	double rank = json_number(about, "rank", -1), world = json_number(about, "world_size", -1);
 	bool complete = status && strcmp(status, "complete") == 0;
 	char text[1024], what[96], rank_text[64] = "", when[20], pid[TEXT_FIGURE_BYTES];
 
@@ -138,8 +141,8 @@ static void print_header(const struct show *show, const cJSON *about)
 		snprintf(rank_text, sizeof rank_text, ", rank %.0f of %.0f", rank, world);
 	else if (rank >= 0)
 		snprintf(rank_text, sizeof rank_text, ", rank %.0f", rank);
-	if (reply_number(about, "pid", 0) > 0)
-		snprintf(pid, sizeof pid, "%.0f", reply_number(about, "pid", 0));
+	if (json_number(about, "pid", 0) > 0)
+		snprintf(pid, sizeof pid, "%.0f", json_number(about, "pid", 0));
 	else
 		text_pid(pid, 0);
 	snprintf(text, sizeof text, "%s %.128s%s%s%.128s%s%.64s%s%.128s", pid, name ? name : "", rank_text,
@@ -155,8 +158,8 @@ static void print_header(const struct show *show, const cJSON *about)
 	if (source && strcmp(source, "duration") == 0)
 		snprintf(what, sizeof what, "a window of time");
 	else
-		snprintf(what, sizeof what, "%.0f of %.0f steps%s%.32s", reply_number(about, "steps_recorded", 0),
-			 reply_number(about, "steps_wanted", 0), source ? ", told by " : "", source ? source : "");
+		snprintf(what, sizeof what, "%.0f of %.0f steps%s%.32s", json_number(about, "steps_recorded", 0),
+			 json_number(about, "steps_wanted", 0), source ? ", told by " : "", source ? source : "");
 	snprintf(text, sizeof text, "%s UTC, %s%s%.32s%s%.128s%s", when, what, torch && *torch ? ", torch " : "",
 		 torch && *torch ? torch : "", label && *label ? ", label " : "", label && *label ? label : "",
 		 show->simulated ? ", SIMULATED GPU" : "");

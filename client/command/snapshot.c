@@ -1,16 +1,18 @@
 /* snapshot.c - `profd snapshot`: a short recording of every job that is picked, for cron and timers. What is picked and how
  * it is told stands in snapshot.h, one recording in flight.h. One thread; SIGINT is blocked but while it waits in ppoll. */
-#include "client/snapshot/snapshot.h"
-
+#include "client/link/collect.h"
+#include "client/link/presence.h"
 #include "client/reader/capture.h"
-#include "../command.h"
+#include "client/report/report.h"
 #include "client/snapshot/flight.h"
 #include "client/snapshot/lock.h"
-#include "client/ui/output.h"
-#include "client/link/presence.h"
+#include "client/snapshot/snapshot.h"
+#include "client/ui/clock.h"
+#include "client/ui/json.h"
 #include "client/ui/progress.h"
-#include "../report/report.h"
 #include "client/ui/text.h"
+#include "client/verbs/arguments.h"
+#include "client/verbs/commands.h"
 
 #include "proto/limits.h"
 #include "proto/schedule.h"
@@ -130,7 +132,7 @@ static int not_registered(const struct run *run, const cJSON *processes)
 
 		cJSON_ArrayForEach(process, processes)
 		{
-			found = found || reply_number(process, "pid", 0) == (double)run->arguments->pids[i];
+			found = found || json_number(process, "pid", 0) == (double)run->arguments->pids[i];
 		}
 		if (!found && !arguments_has(run->arguments, "allow-none"))
 			code = fail(EXIT_NO_TARGET,
@@ -175,14 +177,14 @@ static int pick(struct run *run)
 	int code, missing = EXIT_DONE;
 
 	presence_await(&run->daemons, a->pids, a->pid_count);
-	code = listing_query(&run->daemons, request, "process", &processes);
+	code = collect_rows(&run->daemons, request, "process", &processes);
 
 	for (unsigned i = 0; i < run->daemons.count; i++)
 		paths[i] = run->daemons.list[i].path;
 	if (code == EXIT_DONE) {
 		/* What has no pid here lives outside of this container, and is a snapshot's matter out there. */
 		for (int i = cJSON_GetArraySize(processes); i > 0; i--)
-			if (reply_number(cJSON_GetArrayItem(processes, i - 1), "pid", 0) <= 0)
+			if (json_number(cJSON_GetArrayItem(processes, i - 1), "pid", 0) <= 0)
 				cJSON_DeleteItemFromArray(processes, i - 1);
 		run->units = snapshot_pick(processes, paths, run->daemons.count, &criteria, &run->count, &fast);
 		missing = not_registered(run, processes);
@@ -199,7 +201,7 @@ static double random_part(void)
 	uint32_t bits = 0;
 
 	if (getrandom(&bits, sizeof bits, GRND_NONBLOCK) != sizeof bits)
-		bits = (uint32_t)flight_now();
+		bits = (uint32_t)clock_now();
 	return (double)bits / 4294967296.0;
 }
 
@@ -219,7 +221,7 @@ static const cJSON *processes_now(struct run *run, unsigned daemon, struct failu
 	cJSON *request;
 
 	*failure = (struct failure){0};
-	if (run->processes[daemon] && flight_now() - run->fresh[daemon] < FRESH_NS)
+	if (run->processes[daemon] && clock_now() - run->fresh[daemon] < FRESH_NS)
 		return run->processes[daemon];
 	cJSON_Delete(run->processes[daemon]);
 	run->processes[daemon] = NULL;
@@ -227,7 +229,7 @@ static const cJSON *processes_now(struct run *run, unsigned daemon, struct failu
 	collect.array = need(cJSON_CreateArray());
 	if (daemon_query(&run->daemons.list[daemon], request, collect_row, &collect, failure)) {
 		run->processes[daemon] = collect.array;
-		run->fresh[daemon] = flight_now();
+		run->fresh[daemon] = clock_now();
 	} else {
 		cJSON_Delete(collect.array);
 	}
@@ -250,7 +252,7 @@ static void look(struct run *run, struct member *member, const cJSON *processes)
 	}
 	cJSON_ArrayForEach(process, processes)
 	{
-		if (reply_number(process, "pid", 0) == (double)member->pid)
+		if (json_number(process, "pid", 0) == (double)member->pid)
 			now = process;
 	}
 	if (!now) {
@@ -259,10 +261,10 @@ static void look(struct run *run, struct member *member, const cJSON *processes)
 	}
 	cJSON_Delete(member->process);
 	member->process = need(cJSON_Duplicate(now, true));
-	state = reply_text(now, "state");
-	capture = reply_text(now, "capture_id");
-	source = reply_text(now, "step_source");
-	step = (int64_t)reply_number(now, "step_ns", 0);
+	state = json_text(now, "state");
+	capture = json_text(now, "capture_id");
+	source = json_text(now, "step_source");
+	step = (int64_t)json_number(now, "step_ns", 0);
 	member->idle_step = step;
 	clock_gettime(CLOCK_REALTIME, &clock);
 	if (state && strcmp(state, "idle") != 0) {
@@ -271,7 +273,7 @@ static void look(struct run *run, struct member *member, const cJSON *processes)
 		skip(member, error_word(ERROR_BUSY), text);
 	} else if (!source || strcmp(source, "none") == 0) {
 		skip(member, error_word(ERROR_NO_STEPS), "has shown no steps yet");
-	} else if (snapshot_is_stalled(reply_text(now, "last_step_at"), step,
+	} else if (snapshot_is_stalled(json_text(now, "last_step_at"), step,
 				       (int64_t)clock.tv_sec * 1000000000 + clock.tv_nsec, &ago)) {
 		snprintf(text, sizeof text, "has not stepped for %s", text_duration(ago_text, ago));
 		skip(member, "stalled", text);
@@ -294,7 +296,7 @@ static void recall(struct run *run, const struct unit *unit, struct member *memb
 		who = who_of(member->process, true);
 	for (int i = cJSON_GetArraySize(run->history); i > 0 && n < HISTORY_MOST; i--) {
 		const cJSON *capture = cJSON_GetArrayItem(run->history, i - 1);
-		const char *path = reply_text(capture, "daemon"), *id = reply_text(capture, "capture_id");
+		const char *path = json_text(capture, "daemon"), *id = json_text(capture, "capture_id");
 		struct who one = who_of(capture, true);
 		struct failure failure;
 		cJSON *summary;
@@ -353,7 +355,7 @@ static void measure(struct run *run, const struct unit *unit, struct member *mem
 
 	if (!member->captured)
 		return;
-	member->step = (int64_t)reply_number(member->captured, "step_ns", 0);
+	member->step = (int64_t)json_number(member->captured, "step_ns", 0);
 	summary = capture_summary(&only, member->id, &failure);
 	if (summary)
 		member->busy = report_busy_percent(summary, NULL);
@@ -362,7 +364,7 @@ static void measure(struct run *run, const struct unit *unit, struct member *mem
 
 static void take_removed(struct daemon *daemon, const cJSON *row, int fd, void *context)
 {
-	const char *id = reply_text(row, "capture_id");
+	const char *id = json_text(row, "capture_id");
 
 	(void)daemon;
 	if (fd >= 0)
@@ -376,7 +378,7 @@ static void take_removed(struct daemon *daemon, const cJSON *row, int fd, void *
 static void retain(struct run *run, struct unit *unit)
 {
 	struct daemons only = {.list = {run->daemons.list[unit->daemon]}, .count = 1};
-	const char *job = reply_text(unit->members[0].process, "job");
+	const char *job = json_text(unit->members[0].process, "job");
 	struct failure failure;
 	cJSON *captures = series_query(&only, run->options.label, job && *job ? job : NULL, &failure);
 
@@ -491,7 +493,7 @@ static void land_what_ended(struct run *run)
 	for (size_t i = run->flying; i-- > 0;) {
 		if (!run->flights[i].open)
 			land(run, i, EXIT_FAILED, "the daemon said nothing of it");
-		else if (flight_now() > run->flights[i].give_up)
+		else if (clock_now() > run->flights[i].give_up)
 			land(run, i, EXIT_TIMED_OUT,
 			     "the daemon has not finished in time; `profd captures` says what becomes of it");
 	}
@@ -511,7 +513,7 @@ static void draw(const struct run *run)
 			 who);
 		free(who);
 	} else if (run->next < run->count) {
-		int64_t left = run->began + run->units[run->next].at - flight_now();
+		int64_t left = run->began + run->units[run->next].at - clock_now();
 
 		snprintf(text, sizeof text, "snapshot %zu of %zu begins in %s", run->next + 1, run->count,
 			 text_duration(wait, left > 0 ? left / 1000000000 * 1000000000 : 0));
@@ -525,7 +527,7 @@ static void draw(const struct run *run)
 static void wait_for_news(struct run *run, const sigset_t *unblocked)
 {
 	struct pollfd pollers[PARALLEL_MOST];
-	int64_t now = flight_now(), until = INT64_MAX, left;
+	int64_t now = clock_now(), until = INT64_MAX, left;
 	struct timespec wait;
 
 	draw(run);
@@ -553,7 +555,7 @@ static void cancel(struct run *run)
 		note("cancelling; Ctrl-C again leaves at once");
 	for (size_t i = 0; i < run->flying; i++) {
 		flight_cancel(&run->flights[i]);
-		run->flights[i].give_up = flight_now() + CANCEL_NS;
+		run->flights[i].give_up = clock_now() + CANCEL_NS;
 	}
 }
 
@@ -570,14 +572,14 @@ static void record_all(struct run *run)
 	/* In the background of a shell without job control Ctrl-C is for somebody else. */
 	if (before.sa_handler != SIG_IGN)
 		sigaction(SIGINT, &action, NULL);
-	run->began = flight_now();
+	run->began = clock_now();
 	while (run->flying || (run->next < run->count && !run->cancelled)) {
 		while (run->next < run->count && run->flying < run->parallel && !run->cancelled &&
-		       flight_now() >= run->began + run->units[run->next].at)
+		       clock_now() >= run->began + run->units[run->next].at)
 			begin(run, &run->units[run->next++]);
 		land_what_ended(run);
 		if (run->flying ||
-		    (run->next < run->count && !run->cancelled && flight_now() < run->began + run->units[run->next].at))
+		    (run->next < run->count && !run->cancelled && clock_now() < run->began + run->units[run->next].at))
 			wait_for_news(run, &unblocked);
 		land_what_ended(run);
 		if (interrupts && !run->cancelled)
@@ -641,8 +643,8 @@ static void print_json(const struct run *run)
 		cJSON *job = need(cJSON_CreateObject());
 		struct table *table = table_new(columns, COLUMNS);
 
-		json_add_text(job, "job", reply_text(first, "job"));
-		json_add_text(job, "user", reply_text(first, "user"));
+		json_add_text(job, "job", json_text(first, "job"));
+		json_add_text(job, "user", json_text(first, "user"));
 		json_add_text(job, "daemon", run->daemons.list[unit->daemon].path);
 		if (unit->at_step)
 			cJSON_AddNumberToObject(job, "at_step", (double)unit->at_step);

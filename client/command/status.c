@@ -1,7 +1,9 @@
 /* status.c - `profd status`: the daemons that answer. */
-#include "../command.h"
-#include "client/ui/output.h"
+#include "client/link/collect.h"
+#include "client/ui/listing.h"
 #include "client/ui/text.h"
+#include "client/verbs/arguments.h"
+#include "client/verbs/commands.h"
 
 static const struct column columns[] = {
 	{"user", "YOUR OWN", COLUMN_FLAG, 0},

@@ -1,13 +1,16 @@
 /* trigger.c - `profd trigger`: from the command line to the request, and from what came of it to the exit code. */
-#include "client/reader/capture.h"
-#include "../command.h"
-#include "client/reader/folder.h"
-#include "client/ui/output.h"
-#include "client/link/presence.h"
-#include "client/ui/text.h"
+#include "client/export/folder.h"
+#include "client/export/target.h"
+#include "client/link/collect.h"
 #include "client/link/follow.h"
+#include "client/link/presence.h"
+#include "client/reader/capture.h"
+#include "client/ui/json.h"
+#include "client/ui/text.h"
+#include "client/verbs/arguments.h"
+#include "client/verbs/commands.h"
 #include "look.h"
-#include "trigger.h"
+#include "trigger_print.h"
 
 #include "proto/limits.h"
 #include "proto/message.h"
@@ -92,7 +95,7 @@ static int check(const struct arguments *a)
 		/* Before anything is recorded for it. */
 		if (folder_named(output))
 			return folder_possible(output) ? folder_refuse(output, folder_possible(output)) : EXIT_DONE;
-		refusal = capture_export_refusal(NULL, output, arguments_has(a, "force"));
+		refusal = target_refusal(NULL, output, arguments_has(a, "force"));
 		if (refusal)
 			return fail(EXIT_USAGE, "%s", refusal);
 	}
@@ -230,15 +233,15 @@ static void add_targets(const struct arguments *a, struct daemons *daemons, cJSO
 }
 
 /* The exit code of one finished capture. */
-static int capture_code(const struct watched *watched)
+static int capture_code(const struct followed *followed)
 {
-	const char *reason = watched->captured ? reply_text(watched->captured, "reason_code") : NULL;
+	const char *reason = followed->captured ? json_text(followed->captured, "reason_code") : NULL;
 
-	if (strcmp(watched->status, "complete") == 0)
+	if (strcmp(followed->status, "complete") == 0)
 		return EXIT_DONE;
 	if (reason && strcmp(reason, cancel_reason_word(REASON_DEADLINE)) == 0)
 		return EXIT_TIMED_OUT;
-	return strcmp(watched->status, "incomplete") == 0 ? EXIT_INCOMPLETE : EXIT_FAILED;
+	return strcmp(followed->status, "incomplete") == 0 ? EXIT_INCOMPLETE : EXIT_FAILED;
 }
 
 static int by_error(const void *a, const void *b)
@@ -270,27 +273,27 @@ static bool alike(const struct failure *one, const struct failure *other)
 }
 
 /* A sentence for each kind of refusal, with the other processes that it goes for: a job may have many ranks. */
-static int print_refused(const struct arguments *a, struct watch *watch)
+static int print_refused(const struct arguments *a, struct follow *follow)
 {
 	int code = EXIT_DONE;
 
-	if (watch->refused_count)
-		qsort(watch->refused, watch->refused_count, sizeof *watch->refused, by_error);
-	for (size_t i = 0, n; i < watch->refused_count; i += n) {
-		const struct failure *first = &watch->refused[i];
+	if (follow->refused_count)
+		qsort(follow->refused, follow->refused_count, sizeof *follow->refused, by_error);
+	for (size_t i = 0, n; i < follow->refused_count; i += n) {
+		const struct failure *first = &follow->refused[i];
 		char others[256] = "", pid[TEXT_FIGURE_BYTES];
 		size_t used = 0, named = 0;
 
 		/* Who names nobody means whoever steps: launchers carry the agent too. */
-		if (first->error == ERROR_NO_STEPS && arguments_has(a, "all") && watch->count)
+		if (first->error == ERROR_NO_STEPS && arguments_has(a, "all") && follow->count)
 			note("a process (%s) was left out: it has shown no steps", text_pid(pid, first->pid));
 		else
 			code = exit_worse(code, failure_print(first));
-		for (n = 1; i + n < watch->refused_count && alike(first, &watch->refused[i + n]); n++) {
-			if (used + 24 >= sizeof others || watch->refused[i + n].pid <= 0)
+		for (n = 1; i + n < follow->refused_count && alike(first, &follow->refused[i + n]); n++) {
+			if (used + 24 >= sizeof others || follow->refused[i + n].pid <= 0)
 				continue;
 			used += (size_t)snprintf(others + used, sizeof others - used, "%s%lld", named ? ", " : "",
-						 (long long)watch->refused[i + n].pid);
+						 (long long)follow->refused[i + n].pid);
 			named++;
 		}
 		if (n > 1 && !named)
@@ -302,17 +305,17 @@ static int print_refused(const struct arguments *a, struct watch *watch)
 	return code;
 }
 
-static void print_left_out(const struct watch *watch)
+static void print_left_out(const struct follow *follow)
 {
 	const cJSON *row;
 
-	cJSON_ArrayForEach(row, watch->left_out)
+	cJSON_ArrayForEach(row, follow->left_out)
 	{
-		const char *name = reply_text(row, "name"), *role = reply_text(row, "message");
+		const char *name = json_text(row, "name"), *role = json_text(row, "message");
 		char pid[TEXT_FIGURE_BYTES], *safe = text_safe(name ? name : "?");
 
 		note("%s (%s) was left out: it shows no steps, and is a %s of those that do",
-		     text_pid(pid, (int64_t)reply_number(row, "pid", 0)), safe, role ? role : "helper");
+		     text_pid(pid, (int64_t)json_number(row, "pid", 0)), safe, role ? role : "helper");
 		free(safe);
 	}
 }
@@ -328,39 +331,40 @@ static const char *next_after_timeout(const struct arguments *a)
 	return "; does the job step (`profd ps`)? --timeout waits longer, --duration needs no steps";
 }
 
-static int verdict(const struct arguments *a, struct watch *watch)
+static int verdict(const struct arguments *a, struct follow *follow)
 {
-	int code = print_refused(a, watch);
+	int code = print_refused(a, follow);
 
-	print_left_out(watch);
-	for (size_t i = 0; i < watch->count && watch->follow; i++) {
-		const struct watched *one = &watch->captures[i];
-		const char *reason = one->captured ? reply_text(one->captured, "reason") : NULL;
+	print_left_out(follow);
+	for (size_t i = 0; i < follow->count && follow->follow; i++) {
+		const struct followed *one = &follow->captures[i];
+		const char *reason = one->captured ? json_text(one->captured, "reason") : NULL;
 		char pid[TEXT_FIGURE_BYTES];
 		int own;
 
 		if (!one->captured)
 			continue;
 		own = capture_code(one);
-		if (own && !watch->cancelled)
+		if (own && !follow->cancelled)
 			fail(own, "capture %s (%s) %s: %s%s", one->id, text_pid(pid, one->pid),
 			     strcmp(one->status, "failed") == 0 ? "failed" : "is incomplete",
 			     reason ? reason : "the daemon did not say why",
 			     own == EXIT_TIMED_OUT ? next_after_timeout(a) : "");
 		code = exit_worse(code, own);
 	}
-	if (watch->timed_out && !watch->cancelled)
+	if (follow->timed_out && !follow->cancelled)
 		code = exit_worse(code, fail(EXIT_TIMED_OUT, "the daemon has not finished in time; the captures go on: "
 							     "`profd captures` lists them, `profd cancel` ends them"));
-	if (watch->cut_off)
-		code = exit_worse(code, failure_print(&watch->failure));
-	else if (watch->failure.error != ERROR_NONE && !watch->count && !watch->refused_count)
-		code = exit_worse(code, failure_print(&watch->failure));
-	else if (watch->failure.error != ERROR_NONE && watch->failure.error != ERROR_NO_TARGET && !watch->refused_count)
-		code = exit_worse(code, failure_print(&watch->failure));
-	if (!code && !watch->count)
+	if (follow->cut_off)
+		code = exit_worse(code, failure_print(&follow->failure));
+	else if (follow->failure.error != ERROR_NONE && !follow->count && !follow->refused_count)
+		code = exit_worse(code, failure_print(&follow->failure));
+	else if (follow->failure.error != ERROR_NONE && follow->failure.error != ERROR_NO_TARGET &&
+		 !follow->refused_count)
+		code = exit_worse(code, failure_print(&follow->failure));
+	if (!code && !follow->count)
 		code = fail(EXIT_NO_TARGET, "nothing was triggered; `profd ps` lists the processes");
-	return watch->cancelled ? EXIT_CANCELLED : code;
+	return follow->cancelled ? EXIT_CANCELLED : code;
 }
 
 /* "trace.json.gz" and ".rank3" make "trace.rank3.json.gz". */
@@ -383,24 +387,24 @@ static void insert(char *to, size_t bytes, const char *path, const char *mark)
 	snprintf(to, bytes, "%.*s%s%s", (int)(dot - path), path, mark, dot);
 }
 
-static bool same_rank(const struct watch *watch, const struct watched *one)
+static bool same_rank(const struct follow *follow, const struct followed *one)
 {
-	for (size_t i = 0; i < watch->count; i++)
-		if (watch->captures[i].rank == one->rank && watch->captures[i].pid != one->pid)
+	for (size_t i = 0; i < follow->count; i++)
+		if (follow->captures[i].rank == one->rank && follow->captures[i].pid != one->pid)
 			return true;
 	return false;
 }
 
-static bool several_cycles(const struct watch *watch, const struct watched *one)
+static bool several_cycles(const struct follow *follow, const struct followed *one)
 {
-	for (size_t i = 0; i < watch->count; i++)
-		if (watch->captures[i].pid == one->pid && &watch->captures[i] != one)
+	for (size_t i = 0; i < follow->count; i++)
+		if (follow->captures[i].pid == one->pid && &follow->captures[i] != one)
 			return true;
 	return false;
 }
 
 /* Where this one goes: into the folder by a name of its own, or to the file that was named, marked where there are several. */
-static int place(const struct watch *watch, const struct watched *one, struct capture *capture, const char *output,
+static int place(const struct follow *follow, const struct followed *one, struct capture *capture, const char *output,
 		 char *path, size_t bytes)
 {
 	char mark[96] = "";
@@ -413,38 +417,38 @@ static int place(const struct watch *watch, const struct watched *one, struct ca
 		folder_file(output, capture, NULL, path, bytes);
 		return EXIT_DONE;
 	}
-	if (watch->count > 1) {
-		int n = one->rank >= 0 && !same_rank(watch, one)
+	if (follow->count > 1) {
+		int n = one->rank >= 0 && !same_rank(follow, one)
 				? snprintf(mark, sizeof mark, ".rank%lld", (long long)one->rank)
 				: snprintf(mark, sizeof mark, ".%lld", (long long)one->pid);
 
-		if (several_cycles(watch, one))
+		if (several_cycles(follow, one))
 			snprintf(mark + n, sizeof mark - (size_t)n, ".%s", one->id);
 	}
 	insert(path, bytes, output, mark);
 	return EXIT_DONE;
 }
 
-static int export_all(const struct arguments *a, struct watch *watch)
+static int export_all(const struct arguments *a, struct follow *follow)
 {
 	const char *output = arguments_text(a, "output", NULL);
 	bool force = arguments_has(a, "force");
 	int code = EXIT_DONE;
 
-	for (size_t i = 0; output && i < watch->count; i++) {
-		struct watched *one = &watch->captures[i];
-		struct daemons only = {.list = {watch->daemons->list[one->daemon]}, .count = 1};
+	for (size_t i = 0; output && i < follow->count; i++) {
+		struct followed *one = &follow->captures[i];
+		struct daemons only = {.list = {follow->daemons->list[one->daemon]}, .count = 1};
 		struct capture capture;
 		char path[4096];
 		int own;
 
-		if (!one->captured || watch->open[one->daemon] || strcmp(one->status, "failed") == 0)
+		if (!one->captured || follow->open[one->daemon] || strcmp(one->status, "failed") == 0)
 			continue;
 		own = capture_open_id(&only, one->id, &capture);
 		if (own == EXIT_DONE) {
-			own = place(watch, one, &capture, output, path, sizeof path);
+			own = place(follow, one, &capture, output, path, sizeof path);
 			if (own == EXIT_DONE)
-				own = capture_export(&capture, NULL, path, force);
+				own = target_write(&capture, NULL, path, force);
 			capture_close(&capture);
 		}
 		if (own == EXIT_DONE)
@@ -457,7 +461,7 @@ static int export_all(const struct arguments *a, struct watch *watch)
 int command_trigger(struct arguments *arguments)
 {
 	struct daemons daemons;
-	struct watch watch = {
+	struct follow follow = {
 		.daemons = &daemons, .follow = !arguments_has(arguments, "no-wait"), .window = window(arguments) != 0};
 	cJSON *requests[DAEMONS_MAX] = {0};
 	int code = check(arguments);
@@ -468,20 +472,20 @@ int command_trigger(struct arguments *arguments)
 	if (code)
 		return code;
 	presence_await(&daemons, arguments->pids, arguments->pid_count);
-	describe_wanted(arguments, watch.wanted, sizeof watch.wanted);
-	watch.give_up_ns = timeout(arguments) + GRACE_NS;
+	describe_wanted(arguments, follow.wanted, sizeof follow.wanted);
+	follow.give_up_ns = timeout(arguments) + GRACE_NS;
 	add_targets(arguments, &daemons, requests);
-	watch_run(&watch, requests);
+	follow_run(&follow, requests);
 	for (unsigned i = 0; i < DAEMONS_MAX; i++)
 		cJSON_Delete(requests[i]);
 	if (arguments_has(arguments, "look")) {
-		code = look_print(&watch, arguments_format(arguments));
+		code = look_print(&follow, arguments_format(arguments));
 	} else {
-		code = export_all(arguments, &watch);
-		trigger_print(&watch, arguments_format(arguments));
+		code = export_all(arguments, &follow);
+		trigger_print(&follow, arguments_format(arguments));
 	}
-	code = exit_worse(verdict(arguments, &watch), code);
-	watch_deinit(&watch);
+	code = exit_worse(verdict(arguments, &follow), code);
+	follow_deinit(&follow);
 	daemons_deinit(&daemons);
 	return code;
 }

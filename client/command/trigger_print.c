@@ -1,9 +1,10 @@
 /* trigger_print.c - the answer of `profd trigger`. */
-#include "trigger.h"
+#include "trigger_print.h"
 
 #include "client/reader/capture.h"
-#include "client/ui/output.h"
-#include "../report/report.h"
+#include "client/report/report.h"
+#include "client/ui/json.h"
+#include "client/ui/print.h"
 #include "client/ui/text.h"
 
 #include <stdlib.h>
@@ -16,7 +17,7 @@
 #define HEAD_STEPS 10
 
 struct result {
-	const struct watched *watched;
+	const struct followed *followed;
 	cJSON *summary;
 	int64_t wall;	 /* of all steps; 0 = not known */
 	int64_t slowest; /* wall of the slowest step; 0 = not known */
@@ -27,7 +28,7 @@ struct result {
 
 static int by_place(const void *a, const void *b)
 {
-	const struct watched *one = a, *other = b;
+	const struct followed *one = a, *other = b;
 
 	if (one->rank != other->rank)
 		return one->rank < other->rank ? -1 : 1;
@@ -44,23 +45,23 @@ static void measure(struct result *result)
 	const cJSON *steps = cJSON_GetObjectItemCaseSensitive(result->summary, "steps");
 	const cJSON *step;
 
-	if (!result->watched->window)
-		result->median = (int64_t)reply_number(result->watched->captured, "step_ns", 0);
+	if (!result->followed->window)
+		result->median = (int64_t)json_number(result->followed->captured, "step_ns", 0);
 	cJSON_ArrayForEach(step, steps)
 	{
-		int64_t wall = (int64_t)reply_number(step, "wall_ns", 0);
+		int64_t wall = (int64_t)json_number(step, "wall_ns", 0);
 
 		result->wall += wall;
-		if (wall > result->slowest && !result->watched->window) {
+		if (wall > result->slowest && !result->followed->window) {
 			result->slowest = wall;
-			result->slowest_step = (int64_t)reply_number(step, "step", 0);
+			result->slowest_step = (int64_t)json_number(step, "step", 0);
 		}
 	}
 	result->busy = report_busy_percent(result->summary, NULL);
 	/* The summary lists the first steps only: their sum is not that of all, which a daemon of an older release does not tell. */
-	if (reply_number(result->summary, "steps_total", 0) > cJSON_GetArraySize(steps))
+	if (json_number(result->summary, "steps_total", 0) > cJSON_GetArraySize(steps))
 		result->wall = 0;
-	result->wall = (int64_t)reply_number(result->summary, "wall_ns", (double)result->wall);
+	result->wall = (int64_t)json_number(result->summary, "wall_ns", (double)result->wall);
 }
 
 static void heading(const struct screen *screen, const char *text)
@@ -74,7 +75,7 @@ static const cJSON *collector_of(const cJSON *summary, const char *name)
 
 	cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(summary, "collectors"))
 	{
-		const char *collector = reply_text(row, "collector");
+		const char *collector = json_text(row, "collector");
 
 		if (collector && strcmp(collector, name) == 0)
 			return row;
@@ -90,7 +91,7 @@ static bool collector_on(const cJSON *summary, const char *name)
 /* Why a table has no rows. */
 static void print_empty(const cJSON *summary, const char *collector)
 {
-	const char *sentence = reply_text(collector_of(summary, collector), "sentence");
+	const char *sentence = json_text(collector_of(summary, collector), "sentence");
 	char *safe = text_safe(sentence ? sentence : "");
 
 	if (collector_on(summary, collector))
@@ -102,7 +103,7 @@ static void print_empty(const cJSON *summary, const char *collector)
 
 static bool simulated(const struct result *result)
 {
-	return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(result->watched->captured, "simulated"));
+	return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(result->followed->captured, "simulated"));
 }
 
 static void device_heading(const struct result *result, const struct screen *screen, const char *text)
@@ -213,29 +214,28 @@ static void print_notes(const struct result *result)
 
 static void print_head(const struct result *result, const struct screen *screen)
 {
-	const cJSON *captured = result->watched->captured;
+	const cJSON *captured = result->followed->captured;
 	char median[TEXT_FIGURE_BYTES], events[TEXT_FIGURE_BYTES], lost[TEXT_FIGURE_BYTES];
-	const char *name = reply_text(captured, "name");
+	const char *name = json_text(captured, "name");
 	char *safe = text_safe(name ? name : "");
 	struct table *steps;
 	char what[128], busy[48] = "", pid[TEXT_FIGURE_BYTES];
 
 	if (result->busy >= 0)
 		snprintf(busy, sizeof busy, ", device busy %.1f%%", result->busy);
-	if (result->watched->window)
+	if (result->followed->window)
 		snprintf(what, sizeof what, "a window of %s", text_duration(median, result->wall));
 	else
-		snprintf(what, sizeof what, "%.0f of %.0f steps%s%s", reply_number(captured, "steps_recorded", 0),
-			 reply_number(captured, "steps_wanted", 0), result->median > 0 ? ", median " : "",
+		snprintf(what, sizeof what, "%.0f of %.0f steps%s%s", json_number(captured, "steps_recorded", 0),
+			 json_number(captured, "steps_wanted", 0), result->median > 0 ? ", median " : "",
 			 result->median > 0 ? text_duration(median, result->median) : "");
-	printf("%scapture %s%s: %s, %s %s, %s%s, %s events, %s dropped%s\n", screen_bold(screen), result->watched->id,
-	       screen_plain(screen), result->watched->status, text_pid(pid, result->watched->pid), safe, what, busy,
-	       text_count(events, (int64_t)reply_number(captured, "events", 0)),
-	       text_count(lost, (int64_t)reply_number(captured, "lost", 0)),
-	       simulated(result) ? ", SIMULATED GPU" : "");
+	printf("%scapture %s%s: %s, %s %s, %s%s, %s events, %s dropped%s\n", screen_bold(screen), result->followed->id,
+	       screen_plain(screen), result->followed->status, text_pid(pid, result->followed->pid), safe, what, busy,
+	       text_count(events, (int64_t)json_number(captured, "events", 0)),
+	       text_count(lost, (int64_t)json_number(captured, "lost", 0)), simulated(result) ? ", SIMULATED GPU" : "");
 	free(safe);
 	print_notes(result);
-	if (result->watched->window)
+	if (result->followed->window)
 		return;
 	steps = report_steps_summary(result->summary);
 	if (table_rows(steps)) {
@@ -271,12 +271,13 @@ static struct table *rank_table(const struct result *results, size_t count)
 
 		table_add(table);
 		for (size_t c = 0; c < sizeof rank_columns / sizeof *rank_columns; c++)
-			if (c != A_SLOWEST && c != A_STEP && !(one->watched->window && (c == A_STEPS || c == A_MEDIAN)))
-				table_set_member(table, c, one->watched->captured, rank_columns[c].key);
-		table_set_text(table, A_CAPTURE, one->watched->id);
-		if (one->watched->pid > 0)
-			table_set(table, A_PID, one->watched->pid);
-		table_set_text(table, A_STATUS, one->watched->status);
+			if (c != A_SLOWEST && c != A_STEP &&
+			    !(one->followed->window && (c == A_STEPS || c == A_MEDIAN)))
+				table_set_member(table, c, one->followed->captured, rank_columns[c].key);
+		table_set_text(table, A_CAPTURE, one->followed->id);
+		if (one->followed->pid > 0)
+			table_set(table, A_PID, one->followed->pid);
+		table_set_text(table, A_STATUS, one->followed->status);
 		if (one->slowest > 0) {
 			table_set(table, A_SLOWEST, one->slowest);
 			table_set(table, A_STEP, one->slowest_step);
@@ -294,7 +295,7 @@ static void next_line(const char *command, const char *text)
 
 static void print_next(const struct result *result, size_t count)
 {
-	const char *id = result->watched->id;
+	const char *id = result->followed->id;
 	char command[128];
 
 	puts("\nnext:");
@@ -306,11 +307,11 @@ static void print_next(const struct result *result, size_t count)
 		snprintf(command, sizeof command, "profd show %s --group-by-shapes", id);
 		next_line(command, "operators of different input shapes apart");
 	}
-	if (result->slowest_step && reply_number(result->summary, "steps_total", 0) > 1) {
+	if (result->slowest_step && json_number(result->summary, "steps_total", 0) > 1) {
 		snprintf(command, sizeof command, "profd show %s --step %lld", id, (long long)result->slowest_step);
 		next_line(command, "the slowest step alone");
 	}
-	if (!reply_text(result->watched->captured, "output")) {
+	if (!json_text(result->followed->captured, "output")) {
 		snprintf(command, sizeof command, "profd export %s", id);
 		next_line(command, "a trace for ui.perfetto.dev or chrome://tracing");
 	}
@@ -324,7 +325,7 @@ static void print_written(const struct result *results, size_t count)
 	bool any = false;
 
 	for (size_t i = 0; i < count; i++) {
-		const char *path = reply_text(results[i].watched->captured, "output");
+		const char *path = json_text(results[i].followed->captured, "output");
 		char *safe = text_safe(path ? path : "");
 
 		if (path)
@@ -353,10 +354,10 @@ static void print_people(struct result *results, size_t count)
 		table = rank_table(results, count);
 		table_print(table, &screen, 0);
 		table_free(table);
-		if (chosen->watched->rank >= 0)
-			snprintf(rank, sizeof rank, ", rank %lld", (long long)chosen->watched->rank);
-		printf("\n%scapture %s%s, %s%s%s\n", screen_bold(&screen), chosen->watched->id, screen_plain(&screen),
-		       text_pid(pid, chosen->watched->pid), rank, simulated(chosen) ? ", SIMULATED GPU:" : ":");
+		if (chosen->followed->rank >= 0)
+			snprintf(rank, sizeof rank, ", rank %lld", (long long)chosen->followed->rank);
+		printf("\n%scapture %s%s, %s%s%s\n", screen_bold(&screen), chosen->followed->id, screen_plain(&screen),
+		       text_pid(pid, chosen->followed->pid), rank, simulated(chosen) ? ", SIMULATED GPU:" : ":");
 		print_notes(chosen);
 	}
 	if (chosen->summary) {
@@ -374,26 +375,26 @@ static void print_people(struct result *results, size_t count)
 	print_written(results, count);
 }
 
-static void print_ids(const struct watch *watch, enum output_format format)
+static void print_ids(const struct follow *follow, enum output_format format)
 {
 	if (format == FORMAT_CSV)
 		puts("capture_id");
-	for (size_t i = 0; i < watch->count; i++)
-		printf("%s\n", watch->captures[i].id);
+	for (size_t i = 0; i < follow->count; i++)
+		printf("%s\n", follow->captures[i].id);
 }
 
-static void print_json(const struct watch *watch)
+static void print_json(const struct follow *follow)
 {
 	cJSON *object = json_new("trigger");
 	cJSON *captures, *refused;
 	const char *trigger = NULL;
 
-	for (unsigned i = 0; i < watch->daemons->count && !trigger; i++)
-		trigger = watch->trigger_id[i][0] ? watch->trigger_id[i] : NULL;
+	for (unsigned i = 0; i < follow->daemons->count && !trigger; i++)
+		trigger = follow->trigger_id[i][0] ? follow->trigger_id[i] : NULL;
 	json_add_text(object, "trigger_id", trigger);
 	captures = need(cJSON_AddArrayToObject(object, "captures"));
-	for (size_t i = 0; i < watch->count; i++) {
-		const struct watched *one = &watch->captures[i];
+	for (size_t i = 0; i < follow->count; i++) {
+		const struct followed *one = &follow->captures[i];
 		cJSON *row;
 
 		if (one->captured) {
@@ -415,50 +416,50 @@ static void print_json(const struct watch *watch)
 		cJSON_AddItemToArray(captures, row);
 	}
 	refused = need(cJSON_AddArrayToObject(object, "refused"));
-	for (size_t i = 0; i < watch->refused_count; i++) {
+	for (size_t i = 0; i < follow->refused_count; i++) {
 		cJSON *row = need(cJSON_CreateObject());
 
-		json_add_pid(row, watch->refused[i].pid);
-		json_add_text(row, "code", watch->refused[i].word);
-		json_add_text(row, "message", watch->refused[i].message);
+		json_add_pid(row, follow->refused[i].pid);
+		json_add_text(row, "code", follow->refused[i].word);
+		json_add_text(row, "message", follow->refused[i].message);
 		cJSON_AddItemToArray(refused, row);
 	}
 	cJSON_AddItemToObject(object, "left_out",
-			      need(watch->left_out ? cJSON_Duplicate(watch->left_out, true) : cJSON_CreateArray()));
+			      need(follow->left_out ? cJSON_Duplicate(follow->left_out, true) : cJSON_CreateArray()));
 	cJSON_AddItemToObject(object, "together",
-			      need(watch->together ? cJSON_Duplicate(watch->together, true) : cJSON_CreateArray()));
+			      need(follow->together ? cJSON_Duplicate(follow->together, true) : cJSON_CreateArray()));
 	json_print(object);
 }
 
-void trigger_print(struct watch *watch, enum output_format format)
+void trigger_print(struct follow *follow, enum output_format format)
 {
 	struct result *results;
 	size_t count = 0;
 
-	if (watch->count)
-		qsort(watch->captures, watch->count, sizeof *watch->captures, by_place);
+	if (follow->count)
+		qsort(follow->captures, follow->count, sizeof *follow->captures, by_place);
 	if (format == FORMAT_JSON) {
-		print_json(watch);
+		print_json(follow);
 		return;
 	}
-	if (!watch->follow) {
-		print_ids(watch, format);
+	if (!follow->follow) {
+		print_ids(follow, format);
 		return;
 	}
-	results = need(calloc(watch->count + 1, sizeof *results));
-	for (size_t i = 0; i < watch->count; i++) {
-		const struct watched *one = &watch->captures[i];
+	results = need(calloc(follow->count + 1, sizeof *results));
+	for (size_t i = 0; i < follow->count; i++) {
+		const struct followed *one = &follow->captures[i];
 		struct failure failure;
 
 		if (!one->captured)
 			continue;
-		results[count].watched = one;
+		results[count].followed = one;
 		/* A connection whose answer was left unfinished answers nothing else. */
-		if (strcmp(one->status, "failed") != 0 && !watch->open[one->daemon] && !watch->cut_off) {
-			struct daemons only = {.list = {watch->daemons->list[one->daemon]}, .count = 1};
+		if (strcmp(one->status, "failed") != 0 && !follow->open[one->daemon] && !follow->cut_off) {
+			struct daemons only = {.list = {follow->daemons->list[one->daemon]}, .count = 1};
 
 			results[count].summary = capture_summary(&only, one->id, &failure);
-			if (!results[count].summary && !watch->cancelled)
+			if (!results[count].summary && !follow->cancelled)
 				failure_print(&failure);
 		}
 		measure(&results[count]);

@@ -1,6 +1,7 @@
 /* unpin.c - `profd unpin CAPTURE...`: retention may delete them again. */
-#include "client/link/change.h"
-#include "../command.h"
+#include "client/verbs/arguments.h"
+#include "client/verbs/commands.h"
+#include "change.h"
 
 int command_unpin(struct arguments *arguments)
 {

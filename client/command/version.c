@@ -1,5 +1,6 @@
 /* version.c - `profd version`. */
-#include "../command.h"
+#include "client/verbs/arguments.h"
+#include "client/verbs/commands.h"
 
 #include "proto/version.h"
 

@@ -1,6 +1,9 @@
-/* container.c - see inspect.h: a process in a container, as far as it can be seen from outside. Reads
+/* container.c - see container.h: a process in a container, as far as it can be seen from outside. Reads
  * /proc/PID/{ns,environ,root,exe}; touches nothing there. */
-#include "inspect.h"
+#include "container.h"
+
+#include "check.h"
+#include "root.h"
 
 #include "client/ui/text.h"
 

@@ -2,6 +2,10 @@
  * that is mapped. */
 #include "inspect.h"
 
+#include "check.h"
+#include "container.h"
+#include "root.h"
+
 #include "client/link/presence.h"
 #include "client/ui/text.h"
 

@@ -1,11 +1,12 @@
-/* root.c - see inspect.h: files by paths that another process says. It may be hostile, and we may be root: a path is
+/* root.c - see root.h: files by paths that another process says. It may be hostile, and we may be root: a path is
  * looked up below the process's own root, leads over no link that a reader of its contents must not follow, and what it
  * names is told from its inode before it is opened. */
-#include "inspect.h"
+#include "root.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -1,11 +1,14 @@
 /* connection.c - see connection.h. */
 #include "connection.h"
 
+#include "client/ui/clock.h"
+#include "client/ui/json.h"
+#include "client/ui/text.h"
 #include "presence.h"
+
 #include "proto/limits.h"
 #include "proto/system.h"
 #include "proto/version.h"
-#include "client/ui/text.h"
 
 #include <errno.h>
 #include <math.h>
@@ -191,14 +194,6 @@ bool daemon_send(struct daemon *daemon, const cJSON *request, struct failure *fa
 	return false;
 }
 
-static long long now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static void broken(struct daemon *daemon, struct failure *failure, const char *what)
 {
 	char detail[SOCKET_PATH_BYTES + 320];
@@ -212,14 +207,14 @@ static void broken(struct daemon *daemon, struct failure *failure, const char *w
 int daemon_receive(struct daemon *daemon, int timeout_ms, cJSON **ret, int *ret_fd, struct failure *failure)
 {
 	static char packet[LIMIT_PACKET_BYTES + 1];
-	long long deadline = now_ms() + timeout_ms;
+	long long deadline = clock_now() / 1000000 + timeout_ms;
 	int fds[LIMIT_PACKET_FDS];
 	unsigned nfds = LIMIT_PACKET_FDS;
 	ssize_t n;
 
 	for (;;) {
 		struct pollfd poller = {.fd = daemon->fd, .events = POLLIN};
-		long long left = timeout_ms < 0 ? -1 : deadline - now_ms();
+		long long left = timeout_ms < 0 ? -1 : deadline - clock_now() / 1000000;
 		int ready = poll(&poller, 1, timeout_ms >= 0 && left < 0 ? 0 : (int)left);
 
 		if (ready == 0)
@@ -260,19 +255,6 @@ int daemon_receive(struct daemon *daemon, int timeout_ms, cJSON **ret, int *ret_
 	return RECEIVE_PACKET;
 }
 
-const char *reply_text(const cJSON *object, const char *key)
-{
-	return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
-}
-
-double reply_number(const cJSON *object, const char *key, double otherwise)
-{
-	const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-
-	/* What a 64-bit number cannot hold stands in no answer of a daemon of ours; whoever asks makes one of it. */
-	return !cJSON_IsNumber(item) ? otherwise : fmin(fmax(item->valuedouble, -9e18), 9e18);
-}
-
 bool reply_is_end(const cJSON *packet)
 {
 	return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(packet, "end"));
@@ -280,7 +262,7 @@ bool reply_is_end(const cJSON *packet)
 
 bool reply_is_row(const cJSON *packet, const char *row)
 {
-	const char *word = reply_text(packet, "row");
+	const char *word = json_text(packet, "row");
 
 	return word && strcmp(word, row) == 0;
 }
@@ -292,13 +274,13 @@ bool reply_error(const cJSON *packet, struct failure *failure)
 
 	if (!cJSON_IsObject(error))
 		return false;
-	word = reply_text(error, "code");
-	message = reply_text(error, "message");
+	word = json_text(error, "code");
+	message = json_text(error, "message");
 	failure->error = error_from_word(word ? word : "");
 	snprintf(failure->word, sizeof failure->word, "%s", word ? word : error_word(failure->error));
 	snprintf(failure->message, sizeof failure->message, "%s",
 		 message ? message : "the daemon refused and did not say why");
-	failure->pid = (int64_t)reply_number(error, "pid", 0);
+	failure->pid = (int64_t)json_number(error, "pid", 0);
 	presence_explain(failure);
 	return true;
 }
@@ -353,7 +335,7 @@ static bool follow_on(struct daemon *daemon, long long until)
 	const struct timespec nap = {.tv_nsec = 50000000};
 
 	while (!daemon_reconnect(daemon)) {
-		if (now_ms() >= until)
+		if (clock_now() / 1000000 >= until)
 			return false;
 		nanosleep(&nap, NULL);
 	}
@@ -363,7 +345,7 @@ static bool follow_on(struct daemon *daemon, long long until)
 bool daemon_query(struct daemon *daemon, const cJSON *request, row_handler handler, void *context,
 		  struct failure *failure)
 {
-	long long until = now_ms() + FOLLOW_ON_MS;
+	long long until = clock_now() / 1000000 + FOLLOW_ON_MS;
 	struct kept kept = {0};
 	bool begun = false;
 
@@ -381,7 +363,7 @@ bool daemon_query(struct daemon *daemon, const cJSON *request, row_handler handl
 			broken(daemon, failure, "did not answer in time");
 			failure->error = ERROR_TIMEOUT;
 		}
-		if (received == RECEIVE_CLOSED && !begun && now_ms() < until && follow_on(daemon, until) &&
+		if (received == RECEIVE_CLOSED && !begun && clock_now() / 1000000 < until && follow_on(daemon, until) &&
 		    daemon_send(daemon, request, failure)) {
 			*failure = (struct failure){0};
 			continue;
@@ -397,7 +379,7 @@ bool daemon_query(struct daemon *daemon, const cJSON *request, row_handler handl
 		}
 		error = reply_error(packet, failure);
 		end = reply_is_end(packet);
-		if (!error && reply_text(packet, "row"))
+		if (!error && json_text(packet, "row"))
 			handler(daemon, packet, fd, context);
 		else if (fd >= 0)
 			close(fd);

@@ -1,7 +1,7 @@
 /* connection.h - talking to the daemons: the system's and the user's own, or only PROFD_SOCKET's. One request at a time
  * on a connection; blocking, with bounds. */
-#ifndef PROFD_CLIENT_CONNECTION_H
-#define PROFD_CLIENT_CONNECTION_H
+#ifndef PROFD_CLIENT_LINK_CONNECTION_H
+#define PROFD_CLIENT_LINK_CONNECTION_H
 
 #include "client/ui/failure.h"
 #include "proto/socket.h"
@@ -51,9 +51,6 @@ bool daemon_reconnect(struct daemon *daemon);
 /* Reads the error object of a packet. False where it has none. */
 bool reply_error(const cJSON *packet, struct failure *failure);
 bool reply_is_end(const cJSON *packet);
-/* Members of a packet; NULL, or `otherwise`, where missing, null or of another type. */
-const char *reply_text(const cJSON *object, const char *key);
-double reply_number(const cJSON *object, const char *key, double otherwise);
 bool reply_is_row(const cJSON *packet, const char *row);
 
 /* What a daemon makes the client keep. A daemon of ours needs a tenth of what it may take at the most; one that is broken, or not

@@ -1,7 +1,7 @@
 /* follow.h - a trigger from its request to the last capture: sends it to the daemons, shows what goes on, cancels on
  * Ctrl-C, and holds what came of it. */
-#ifndef PROFD_CLIENT_WATCH_H
-#define PROFD_CLIENT_WATCH_H
+#ifndef PROFD_CLIENT_LINK_FOLLOW_H
+#define PROFD_CLIENT_LINK_FOLLOW_H
 
 #include "connection.h"
 
@@ -9,10 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WATCH_ID_BYTES 64
+#define FOLLOW_ID_BYTES 64
 
-struct watched {
-	char id[WATCH_ID_BYTES];
+struct followed {
+	char id[FOLLOW_ID_BYTES];
 	unsigned daemon; /* index */
 	int64_t pid;
 	int64_t rank; /* -1 = none */
@@ -25,7 +25,7 @@ struct watched {
 
 /* The way to one daemon's answer. A daemon that ends is followed by another in a restart: that one is asked for the captures of
  * the trigger until they are finished. */
-struct watch_link {
+struct follow_link {
 	enum { LINK_FOLLOWS, LINK_LOST, LINK_RESTS, LINK_ASKED } state;
 	int64_t at; /* CLOCK_MONOTONIC ns: LOST, given up then; RESTS, asked again then */
 	const cJSON *request;
@@ -34,23 +34,23 @@ struct watch_link {
 	bool unfinished; /* the answer under way has told of a capture that is not finished */
 };
 
-struct watch {
+struct follow {
 	struct daemons *daemons;
 	char wanted[96]; /* who is waited for, in words */
 	bool follow;
 	bool window;	    /* a window of time is recorded, no steps */
 	int64_t give_up_ns; /* from now; then the daemon is taken for stuck */
 
-	struct watched *captures;
+	struct followed *captures;
 	size_t count;
 	struct failure *refused;
 	size_t refused_count;
 	cJSON *left_out; /* launchers and helpers of what was meant: {"pid", "name", "role"} */
 	cJSON *together; /* which ranks record the same steps, and why not: {"job", "processes", "at_step", "message"} */
 	struct failure failure; /* of a whole daemon, where nothing came of it */
-	char trigger_id[DAEMONS_MAX][WATCH_ID_BYTES];
+	char trigger_id[DAEMONS_MAX][FOLLOW_ID_BYTES];
 	bool open[DAEMONS_MAX]; /* an answer is under way */
-	struct watch_link links[DAEMONS_MAX];
+	struct follow_link links[DAEMONS_MAX];
 	size_t kept_rows; /* of all answers, those that have not gone with their packets */
 	struct kept kept[DAEMONS_MAX];
 	bool cancelled; /* by Ctrl-C */
@@ -59,7 +59,7 @@ struct watch {
 };
 
 /* Sends request[i] to daemon i (NULL: not to this one) and works until all have ended. */
-void watch_run(struct watch *watch, cJSON *const request[DAEMONS_MAX]);
-void watch_deinit(struct watch *watch);
+void follow_run(struct follow *follow, cJSON *const request[DAEMONS_MAX]);
+void follow_deinit(struct follow *follow);
 
 #endif

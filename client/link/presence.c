@@ -1,8 +1,9 @@
 /* presence.c - see presence.h. Reads /proc/PID/{maps,stat,task}. */
 #include "presence.h"
 
-#include "client/ui/output.h"
+#include "client/ui/clock.h"
 #include "client/ui/text.h"
+#include "collect.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -23,14 +24,6 @@
 #define LOADING_NS (500 * MILLISECOND)
 /* Of more processes each would be asked for. */
 #define AWAITED 16
-
-static int64_t clock_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (int64_t)now.tv_sec * 1000 * MILLISECOND + now.tv_nsec;
-}
 
 /* Is a thread of it the agent's? */
 static bool has_thread(int64_t pid)
@@ -102,7 +95,7 @@ static int64_t age(int64_t pid)
 		at = strchr(at + 1, ' ');
 	if (!at || sscanf(at, "%llu", &ticks) != 1)
 		return INT64_MAX;
-	return clock_ns(CLOCK_BOOTTIME) -
+	return clock_of(CLOCK_BOOTTIME) -
 	       (int64_t)(ticks * (unsigned long long)(1000 * MILLISECOND) / (unsigned long long)sysconf(_SC_CLK_TCK));
 }
 
@@ -142,10 +135,10 @@ static int64_t patience(int64_t pid)
 
 void presence_await(struct daemons *daemons, const int64_t *pids, size_t count)
 {
-	int64_t began = clock_ns(CLOCK_MONOTONIC);
+	int64_t began = clock_now();
 
 	for (size_t i = 0; i < count && count <= AWAITED; i++)
-		while (clock_ns(CLOCK_MONOTONIC) - began < patience(pids[i]) && !is_registered(daemons, pids[i])) {
+		while (clock_now() - began < patience(pids[i]) && !is_registered(daemons, pids[i])) {
 			struct timespec nap = {.tv_nsec = LOOK_NS};
 
 			nanosleep(&nap, NULL);

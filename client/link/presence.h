@@ -1,6 +1,6 @@
 /* presence.h - is the agent in a process that is not registered? Seen through /proc, as far as its owner allows. */
-#ifndef PROFD_CLIENT_PRESENCE_H
-#define PROFD_CLIENT_PRESENCE_H
+#ifndef PROFD_CLIENT_LINK_PRESENCE_H
+#define PROFD_CLIENT_LINK_PRESENCE_H
 
 #include "connection.h"
 

@@ -1,15 +1,15 @@
 /* capture.c - see capture.h. */
 #include "capture.h"
 
-#include "client/export/export.h"
-#include "client/ui/output.h"
+#include "client/link/collect.h"
+#include "client/ui/json.h"
 #include "client/ui/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 struct found {
@@ -86,9 +86,9 @@ static int newest_id(struct daemons *daemons, char *id, size_t bytes)
 		code = failure_print(&failure);
 	cJSON_ArrayForEach(row, collect.array)
 	{
-		const char *started = reply_text(row, "started_at");
-		const char *status = reply_text(row, "status");
-		const char *row_id = reply_text(row, "capture_id");
+		const char *started = json_text(row, "started_at");
+		const char *status = json_text(row, "status");
+		const char *row_id = json_text(row, "capture_id");
 
 		/* RFC 3339 in UTC sorts as text. One that is still being recorded cannot be read. */
 		if (!started || !row_id || !status || strcmp(started, latest) <= 0 ||
@@ -184,53 +184,4 @@ void capture_close(struct capture *capture)
 	cJSON_Delete(capture->row);
 	cJSON_Delete(capture->summary);
 	*capture = (struct capture){0};
-}
-
-const char *capture_export_refusal(const char *format, const char *path, bool force)
-{
-	static char sentence[1024];
-	char known[256] = "";
-	size_t count, n = 0;
-	const struct export_format *formats = export_formats(&count);
-	struct stat found;
-
-	for (size_t i = 0; i < count && n < sizeof known; i++)
-		n += (size_t)snprintf(known + n, sizeof known - n, "%s%s (%s)", i ? ", " : "", formats[i].name,
-				      formats[i].suffixes);
-	if (format) {
-		size_t i = 0;
-
-		while (i < count && strcmp(formats[i].name, format) != 0)
-			i++;
-		if (i == count) {
-			snprintf(sentence, sizeof sentence, "there is no export format \"%.64s\"; there are: %s",
-				 format, known);
-			return sentence;
-		}
-	} else if (!export_format_by_suffix(path)) {
-		snprintf(sentence, sizeof sentence, "the suffix of %.512s tells no format; end it in one of: %s", path,
-			 known);
-		return sentence;
-	}
-	if (!force && strcmp(path, "-") != 0 && stat(path, &found) == 0 && S_ISREG(found.st_mode)) {
-		snprintf(sentence, sizeof sentence, "%.512s exists; choose another name, or overwrite it with --force",
-			 path);
-		return sentence;
-	}
-	return NULL;
-}
-
-int capture_export(struct capture *capture, const char *format, const char *path, bool force)
-{
-	const struct export_options options = {0};
-	const char *refusal = capture_export_refusal(format, path, force);
-	char why[FAILURE_TEXT_BYTES] = "";
-
-	if (refusal)
-		return fail(EXIT_USAGE, "%s", refusal);
-	if (!format)
-		format = export_format_by_suffix(path);
-	if (export_run(&capture->reader, format, path, &options, why, sizeof why) != 0)
-		return fail(EXIT_FAILED, "%s", why);
-	return EXIT_DONE;
 }

@@ -1,6 +1,6 @@
 /* capture.h - from what a user calls a capture to an open file. */
-#ifndef PROFD_CLIENT_CAPTURE_H
-#define PROFD_CLIENT_CAPTURE_H
+#ifndef PROFD_CLIENT_READER_CAPTURE_H
+#define PROFD_CLIENT_READER_CAPTURE_H
 
 #include "client/link/connection.h"
 #include "reader.h"
@@ -20,11 +20,5 @@ void capture_close(struct capture *capture);
 
 /* SUMMARY of a capture, to be deleted; NULL with *failure filled. */
 cJSON *capture_summary(struct daemons *daemons, const char *id, struct failure *failure);
-
-/* Exports to `path` ("-" = standard output) in `format`, or the one of the suffix where NULL; refuses to overwrite unless
- * `force`. EXIT_DONE, or prints a sentence and returns its exit code. */
-int capture_export(struct capture *capture, const char *format, const char *path, bool force);
-/* Can a file of this name be written? NULL, or a sentence (in a static buffer). */
-const char *capture_export_refusal(const char *format, const char *path, bool force);
 
 #endif

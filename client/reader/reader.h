@@ -3,8 +3,8 @@
  * The descriptor comes from the daemon: the file may belong to another uid, so SQLite cannot open it by a path
  * (reader_descriptor.h). A file may also come from anybody: its schema must be ours (reader_schema.h), and what reading it
  * costs has bounds (reader_bounds.h). One thread at a time may use a reader. */
-#ifndef PROFD_CLIENT_READER_H
-#define PROFD_CLIENT_READER_H
+#ifndef PROFD_CLIENT_READER_READER_H
+#define PROFD_CLIENT_READER_READER_H
 
 #include "descriptor.h"
 

@@ -1,8 +1,6 @@
 /* copies.c - copies and sets of device memory, by what they were between; named as Kineto names them. */
 #include "report.h"
 
-#include "client/ui/output.h"
-
 #include "proto/events.h"
 
 #include <sqlite3.h>

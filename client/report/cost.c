@@ -1,8 +1,6 @@
 /* cost.c - what the capture itself cost the job, as measured in the job. */
 #include "report.h"
 
-#include "client/ui/output.h"
-
 enum { K_BEFORE, K_DURING, K_AFTER, K_ENABLE, K_DRAIN, K_CPU, K_BYTES, K_LATE, K_COUNT };
 
 static const struct column columns[] = {

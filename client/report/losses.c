@@ -1,8 +1,6 @@
 /* losses.c - what is missing or not whole, and which collectors ran at all. */
 #include "report.h"
 
-#include "client/ui/output.h"
-
 #include <sqlite3.h>
 #include <string.h>
 

@@ -1,9 +1,8 @@
 /* operators.c - operators by name, as torch.profiler's key_averages() counts them: from the totals that derive made, or,
  * to tell input shapes apart, from the operators themselves, folded here by the rule that derive folds by
  * (store/fold.h): an operator whose only child has its own name is one call with it, of the outer one's inputs. */
+#include "client/ui/json.h"
 #include "report.h"
-
-#include "client/link/connection.h"
 
 #include <sqlite3.h>
 #include <stdio.h>
@@ -108,7 +107,7 @@ struct table *report_operators(const struct reader *reader, const struct report_
 /* A daemon of an older release did not tell. */
 int64_t report_self_cpu_summary(const cJSON *summary)
 {
-	return (int64_t)reply_number(summary, "self_cpu_ns", -1);
+	return (int64_t)json_number(summary, "self_cpu_ns", -1);
 }
 
 struct table *report_operators_summary(const cJSON *summary)

@@ -1,9 +1,7 @@
 /* query.c - what the tables' queries share. */
-#include "report.h"
-
 #include "client/ui/failure.h"
-#include "client/ui/output.h"
 #include "client/ui/text.h"
+#include "report.h"
 
 #include "proto/events.h"
 #include "proto/limits.h"

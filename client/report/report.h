@@ -1,7 +1,7 @@
 /* report.h - the tables that show what a capture holds, a file each. All read the finished capture file; what they show
  * of a single step is told by the options. The tables are the caller's to free. */
-#ifndef PROFD_CLIENT_REPORT_H
-#define PROFD_CLIENT_REPORT_H
+#ifndef PROFD_CLIENT_REPORT_REPORT_H
+#define PROFD_CLIENT_REPORT_REPORT_H
 
 #include "client/reader/reader.h"
 #include "client/ui/table.h"

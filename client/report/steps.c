@@ -1,8 +1,6 @@
 /* steps.c - a row for each recorded step. What its own bit set of collectors does not hold was not recorded in it. */
 #include "report.h"
 
-#include "client/ui/output.h"
-
 #include "proto/events.h"
 
 #include <sqlite3.h>

@@ -1,11 +1,14 @@
 /* flight.c - see flight.h. */
 #include "flight.h"
 
-#include "client/ui/output.h"
+#include "client/link/collect.h"
+#include "client/ui/clock.h"
+#include "client/ui/json.h"
 #include "client/ui/text.h"
 
 #include "proto/message.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -13,14 +16,6 @@
 
 /* After the trigger's own deadline: time to derive what was recorded until then. */
 #define GRACE_NS 60000000000ll
-
-int64_t flight_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static void conclude(struct member *member, enum outcome outcome, int code, const char *word, const char *why)
 {
@@ -77,13 +72,13 @@ void flight_begin(struct flight *flight, const struct daemon *daemon, struct uni
 		return;
 	}
 	for (size_t i = 0; i < unit->count; i++) {
-		int64_t own = (int64_t)reply_number(unit->members[i].process, "step_ns", 0);
+		int64_t own = (int64_t)json_number(unit->members[i].process, "step_ns", 0);
 
 		step = own > step ? own : step;
 	}
 	timeout = snapshot_timeout(options->timeout, options->warmup + options->steps, step);
 	object = request(unit, options, timeout);
-	flight->give_up = flight_now() + timeout + GRACE_NS;
+	flight->give_up = clock_now() + timeout + GRACE_NS;
 	flight->open = daemon_send(&flight->daemon, object, &failure);
 	cJSON_Delete(object);
 	if (!flight->open)
@@ -92,8 +87,8 @@ void flight_begin(struct flight *flight, const struct daemon *daemon, struct uni
 
 static struct member *member_of(struct flight *flight, const cJSON *row)
 {
-	const char *id = reply_text(row, "capture_id");
-	double pid = reply_number(row, "pid", 0);
+	const char *id = json_text(row, "capture_id");
+	double pid = json_number(row, "pid", 0);
 
 	for (size_t i = 0; i < flight->unit->count; i++) {
 		struct member *member = &flight->unit->members[i];
@@ -135,7 +130,7 @@ static void refuse(struct member *member, const char *word, const char *message)
 
 static void take_target(struct flight *flight, const cJSON *row)
 {
-	const char *outcome = reply_text(row, "outcome"), *id = reply_text(row, "capture_id");
+	const char *outcome = json_text(row, "outcome"), *id = json_text(row, "capture_id");
 	struct member *member = member_of(flight, row);
 
 	if (!member || member->outcome != OUTCOME_WAITING)
@@ -143,13 +138,13 @@ static void take_target(struct flight *flight, const cJSON *row)
 	if (outcome && strcmp(outcome, "armed") == 0)
 		snprintf(member->id, sizeof member->id, "%s", id ? id : "");
 	else
-		refuse(member, outcome ? outcome : "failed", reply_text(row, "message"));
+		refuse(member, outcome ? outcome : "failed", json_text(row, "message"));
 }
 
 static void take_captured(struct flight *flight, const cJSON *row)
 {
-	const char *status = reply_text(row, "status"), *reason = reply_text(row, "reason");
-	const char *word = reply_text(row, "reason_code"), *id = reply_text(row, "capture_id");
+	const char *status = json_text(row, "status"), *reason = json_text(row, "reason");
+	const char *word = json_text(row, "reason_code"), *id = json_text(row, "capture_id");
 	struct member *member = member_of(flight, row);
 	bool failed;
 
@@ -188,13 +183,13 @@ void flight_receive(struct flight *flight)
 	if (reply_is_row(packet, "target")) {
 		take_target(flight, packet);
 	} else if (reply_is_row(packet, "together")) {
-		flight->unit->at_step = (int64_t)reply_number(packet, "at_step", 0);
+		flight->unit->at_step = (int64_t)json_number(packet, "at_step", 0);
 		snprintf(flight->unit->together, sizeof flight->unit->together, "%s",
-			 reply_text(packet, "message") ? reply_text(packet, "message") : "");
+			 json_text(packet, "message") ? json_text(packet, "message") : "");
 	} else if (reply_is_row(packet, "captured")) {
 		take_captured(flight, packet);
 	} else if (reply_is_row(packet, "accepted")) {
-		id = reply_text(packet, "trigger_id");
+		id = json_text(packet, "trigger_id");
 		snprintf(flight->trigger_id, sizeof flight->trigger_id, "%s", id ? id : "");
 	} else if (reply_error(packet, &failure)) {
 		/* Each member's own row has come before, if the daemon knew of it. */

@@ -1,7 +1,7 @@
 /* flight.h - one unit of `profd snapshot` while it is recorded: a trigger on a connection of its own, so that several can be
  * under way. One thread. */
-#ifndef PROFD_CLIENT_FLIGHT_H
-#define PROFD_CLIENT_FLIGHT_H
+#ifndef PROFD_CLIENT_SNAPSHOT_FLIGHT_H
+#define PROFD_CLIENT_SNAPSHOT_FLIGHT_H
 
 #include "snapshot.h"
 
@@ -20,8 +20,6 @@ struct flight {
 	bool open;
 	bool cancelled;
 };
-
-int64_t flight_now(void); /* CLOCK_MONOTONIC ns */
 
 /* Triggers the members of the unit that are still waiting. Where that does not work they have failed, and the flight is not
  * open. flight_end in every case. */

@@ -1,6 +1,6 @@
 /* lock.h - one run at a time: a locked file in the user's own folder, given back by the kernel however a run ends. */
-#ifndef PROFD_CLIENT_LOCK_H
-#define PROFD_CLIENT_LOCK_H
+#ifndef PROFD_CLIENT_SNAPSHOT_LOCK_H
+#define PROFD_CLIENT_SNAPSHOT_LOCK_H
 
 #include <limits.h>
 

@@ -1,7 +1,8 @@
 /* series.c - see series.h. */
 #include "series.h"
 
-#include "client/ui/output.h"
+#include "client/link/collect.h"
+#include "client/ui/json.h"
 #include "client/ui/text.h"
 
 #include <math.h>
@@ -13,7 +14,7 @@
 
 static const char *text_of(const cJSON *row, const char *key)
 {
-	const char *text = reply_text(row, key);
+	const char *text = json_text(row, key);
 
 	return text ? text : "";
 }
@@ -21,11 +22,11 @@ static const char *text_of(const cJSON *row, const char *key)
 struct who who_of(const cJSON *row, bool by_pid)
 {
 	return (struct who){
-		.uid = (int64_t)reply_number(row, "uid", -1),
+		.uid = (int64_t)json_number(row, "uid", -1),
 		.job = text_of(row, "job"),
 		.name = text_of(row, "name"),
-		.rank = (int64_t)reply_number(row, "rank", -1),
-		.pid = by_pid ? (int64_t)reply_number(row, "pid", 0) : 0,
+		.rank = (int64_t)json_number(row, "rank", -1),
+		.pid = by_pid ? (int64_t)json_number(row, "pid", 0) : 0,
 	};
 }
 
@@ -49,7 +50,7 @@ static int by_start(const void *a, const void *b)
 
 static bool holds_steps(const cJSON *capture)
 {
-	return reply_text(capture, "finished_at") && reply_number(capture, "steps_recorded", 0) > 0;
+	return json_text(capture, "finished_at") && json_number(capture, "steps_recorded", 0) > 0;
 }
 
 cJSON *series_query(struct daemons *daemons, const char *label, const char *job, struct failure *failure)
@@ -125,9 +126,9 @@ cJSON *series_surplus(const cJSON *captures, const struct who *who, int64_t keep
 int64_t series_idle_step(const cJSON *capture, const cJSON *summary)
 {
 	const cJSON *cost = cJSON_GetObjectItemCaseSensitive(summary, "cost");
-	double before = cost ? reply_number(cost, "step_before_ns", 0) : 0;
+	double before = cost ? json_number(cost, "step_before_ns", 0) : 0;
 
-	return (int64_t)(before > 0 ? before : reply_number(capture, "step_ns", 0));
+	return (int64_t)(before > 0 ? before : json_number(capture, "step_ns", 0));
 }
 
 static int by_value(const void *a, const void *b)

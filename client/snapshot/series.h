@@ -1,7 +1,7 @@
 /* series.h - the captures of one job over time: which of them belong together, medians, changes, sparklines, and which
  * are too many. Pure but for series_query. One thread. */
-#ifndef PROFD_CLIENT_SERIES_H
-#define PROFD_CLIENT_SERIES_H
+#ifndef PROFD_CLIENT_SNAPSHOT_SERIES_H
+#define PROFD_CLIENT_SNAPSHOT_SERIES_H
 
 #include "client/link/connection.h"
 

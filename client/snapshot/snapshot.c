@@ -1,9 +1,10 @@
 /* snapshot.c - see snapshot.h. */
 #include "snapshot.h"
 
-#include "client/ui/output.h"
-#include "proto/limits.h"
+#include "client/ui/json.h"
 #include "client/ui/text.h"
+
+#include "proto/limits.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@
 
 static const char *text_of(const cJSON *row, const char *key)
 {
-	const char *text = reply_text(row, key);
+	const char *text = json_text(row, key);
 
 	return text ? text : "";
 }
@@ -65,14 +66,14 @@ static bool is_user(const cJSON *process, const char *user)
 {
 	char number[24];
 
-	snprintf(number, sizeof number, "%.0f", reply_number(process, "uid", -1));
+	snprintf(number, sizeof number, "%.0f", json_number(process, "uid", -1));
 	return strcmp(text_of(process, "user"), user) == 0 || strcmp(number, user) == 0;
 }
 
 /* Everything but the step time. */
 static bool meets(const cJSON *process, const struct criteria *criteria)
 {
-	int64_t rank = (int64_t)reply_number(process, "rank", -1);
+	int64_t rank = (int64_t)json_number(process, "rank", -1);
 	bool valid, listed = criteria->pid_count == 0;
 
 	if (criteria->name && !glob_matches(criteria->name, text_of(process, "name")))
@@ -82,7 +83,7 @@ static bool meets(const cJSON *process, const struct criteria *criteria)
 	if (criteria->job && strcmp(criteria->job, text_of(process, "job")) != 0)
 		return false;
 	for (size_t i = 0; i < criteria->pid_count && !listed; i++)
-		listed = (double)criteria->pids[i] == reply_number(process, "pid", 0);
+		listed = (double)criteria->pids[i] == json_number(process, "pid", 0);
 	return listed && (!criteria->ranks || rank < 0 || in_ranks(criteria->ranks, rank, &valid));
 }
 
@@ -96,7 +97,7 @@ static int by_place(const void *a, const void *b)
 	for (size_t i = 0; !order && i < sizeof texts / sizeof *texts; i++)
 		order = strcmp(text_of(one, texts[i]), text_of(other, texts[i]));
 	for (size_t i = 0; !order && i < sizeof numbers / sizeof *numbers; i++) {
-		double left = reply_number(one, numbers[i], -1), right = reply_number(other, numbers[i], -1);
+		double left = json_number(one, numbers[i], -1), right = json_number(other, numbers[i], -1);
 
 		order = (left > right) - (left < right);
 	}
@@ -109,7 +110,7 @@ static bool together(const struct unit *unit, unsigned daemon, const cJSON *proc
 	const char *job = text_of(process, "job");
 
 	return unit->daemon == daemon && *job && strcmp(job, text_of(first, "job")) == 0 &&
-	       reply_number(process, "uid", -1) == reply_number(first, "uid", -1);
+	       json_number(process, "uid", -1) == json_number(first, "uid", -1);
 }
 
 static bool shows_steps(const cJSON *process)
@@ -148,8 +149,8 @@ static void add_member(struct unit *unit, const cJSON *process)
 	unit->members = need(reallocarray(unit->members, unit->count + 1, sizeof *unit->members));
 	member = &unit->members[unit->count++];
 	*member = (struct member){.process = need(cJSON_Duplicate(process, true)), .busy = -1, .history = -1};
-	member->pid = (int64_t)reply_number(process, "pid", 0);
-	member->rank = (int64_t)reply_number(process, "rank", -1);
+	member->pid = (int64_t)json_number(process, "pid", 0);
+	member->rank = (int64_t)json_number(process, "rank", -1);
 }
 
 /* Without regard to what is picked: another that lives is another. */
@@ -163,7 +164,7 @@ static bool has_double(const cJSON *processes, const cJSON *process)
 		struct who one = who_of(other, false);
 
 		if (other != process && shows_steps(other) && who_same(&who, &one) &&
-		    reply_number(other, "pid", 0) != reply_number(process, "pid", 0))
+		    json_number(other, "pid", 0) != json_number(process, "pid", 0))
 			return true;
 	}
 	return false;
@@ -188,7 +189,7 @@ struct unit *snapshot_pick(const cJSON *processes, const char *const *paths, uns
 			daemon++;
 		if (daemon == path_count || !meets(process, criteria))
 			continue;
-		if (criteria->least_step && reply_number(process, "step_ns", 0) < (double)criteria->least_step) {
+		if (criteria->least_step && json_number(process, "step_ns", 0) < (double)criteria->least_step) {
 			*ret_fast += shows_steps(process);
 			continue;
 		}
@@ -279,7 +280,7 @@ char *snapshot_describe(const struct unit *unit, int64_t uid)
 	const struct member *first = &unit->members[0];
 	const char *job = text_of(first->process, "job");
 	char where[96] = "", *text = NULL;
-	bool others = (int64_t)reply_number(first->process, "uid", -1) != uid;
+	bool others = (int64_t)json_number(first->process, "uid", -1) != uid;
 
 	if (unit->count > 1)
 		snprintf(where, sizeof where, ", %zu %s", unit->count, first->rank >= 0 ? "ranks" : "processes");

@@ -1,7 +1,7 @@
 /* snapshot.h - what `profd snapshot` picks and what becomes of it: units (a job's processes, recorded together) and their
  * members (a process each). snapshot.c here is pure; flight.c records a unit; command/snapshot.c runs it all. One thread. */
-#ifndef PROFD_CLIENT_SNAPSHOT_H
-#define PROFD_CLIENT_SNAPSHOT_H
+#ifndef PROFD_CLIENT_SNAPSHOT_SNAPSHOT_H
+#define PROFD_CLIENT_SNAPSHOT_SNAPSHOT_H
 
 #include "client/link/connection.h"
 #include "series.h"

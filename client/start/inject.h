@@ -1,6 +1,6 @@
 /* inject.h - the environment that brings the agent into a program. */
-#ifndef PROFD_CLIENT_INJECT_H
-#define PROFD_CLIENT_INJECT_H
+#ifndef PROFD_CLIENT_START_INJECT_H
+#define PROFD_CLIENT_START_INJECT_H
 
 #include <limits.h>
 #include <stdbool.h>

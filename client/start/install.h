@@ -1,6 +1,6 @@
 /* install.h - where this program's companions lie, in a build tree and where a distribution put them. */
-#ifndef PROFD_CLIENT_INSTALL_H
-#define PROFD_CLIENT_INSTALL_H
+#ifndef PROFD_CLIENT_START_INSTALL_H
+#define PROFD_CLIENT_START_INSTALL_H
 
 #include <limits.h>
 #include <stdbool.h>

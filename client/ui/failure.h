@@ -1,7 +1,7 @@
 /* failure.h - how the program ends, and how it says so. Exit codes other than 0, 2 and those below are those of
  * proto/errors.def. */
-#ifndef PROFD_CLIENT_FAILURE_H
-#define PROFD_CLIENT_FAILURE_H
+#ifndef PROFD_CLIENT_UI_FAILURE_H
+#define PROFD_CLIENT_UI_FAILURE_H
 
 #include "proto/errors.h"
 

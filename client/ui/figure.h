@@ -1,7 +1,7 @@
 /* figure.h - times and lengths of a file, in a range in which the sum of a few is a number, too. What lies beyond stands in
  * broken files alone: 73 years on either side of a capture. */
-#ifndef PROFD_CLIENT_FIGURE_H
-#define PROFD_CLIENT_FIGURE_H
+#ifndef PROFD_CLIENT_UI_FIGURE_H
+#define PROFD_CLIENT_UI_FIGURE_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* progress.h - what goes on, on standard error: one line that is redrawn on a terminal, a line per news elsewhere. */
-#ifndef PROFD_CLIENT_PROGRESS_H
-#define PROFD_CLIENT_PROGRESS_H
+#ifndef PROFD_CLIENT_UI_PROGRESS_H
+#define PROFD_CLIENT_UI_PROGRESS_H
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 /* table.h - rows and columns, once, in three dresses: aligned text for people, CSV, and JSON objects. Values are kept as
  * what they are (ns, bytes, counts); only the text table rounds them. One thread. */
-#ifndef PROFD_CLIENT_TABLE_H
-#define PROFD_CLIENT_TABLE_H
+#ifndef PROFD_CLIENT_UI_TABLE_H
+#define PROFD_CLIENT_UI_TABLE_H
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -51,6 +51,8 @@ void table_unset(struct table *table, size_t column);
 void table_set_text(struct table *table, size_t column, const char *text); /* NULL: stays empty */
 /* "not recorded": the input of this figure was not collected. null in JSON, empty in CSV. */
 void table_set_absent(struct table *table, size_t column);
+/* A cell from a member of an object, whatever its type; missing or null: stays empty. */
+void table_set_member(struct table *table, size_t column, const cJSON *object, const char *key);
 /* Makes the newest row stand out on a terminal. */
 void table_mark(struct table *table);
 
@@ -59,22 +61,10 @@ void table_set_whole(struct table *table, size_t rows);
 
 size_t table_rows(const struct table *table);
 
-/* What is known of the place that text goes to. */
-struct screen {
-	FILE *file;
-	bool color;
-	unsigned width; /* columns; 0 = not a terminal */
-};
-/* Standard output: its width if it is a terminal, colour unless NO_COLOR or TERM=dumb say otherwise. */
-struct screen screen_output(void);
-/* Escape sequences, or nothing where there is no colour. */
-const char *screen_bold(const struct screen *screen);
-const char *screen_warn(const struct screen *screen);
-const char *screen_dim(const struct screen *screen);
-const char *screen_plain(const struct screen *screen);
+/* What a verb's --format can say. */
+enum output_format { FORMAT_TABLE, FORMAT_JSON, FORMAT_CSV };
 
-/* At most `limit` rows (0 = all); says how many it left out. */
-void table_print(const struct table *table, const struct screen *screen, size_t limit);
+/* At most `limit` rows (0 = all). */
 void table_csv(const struct table *table, FILE *file, size_t limit);
 cJSON *table_json(const struct table *table, size_t limit);
 

@@ -1,6 +1,7 @@
 /* text.c - see text.h. */
 #include "text.h"
 
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -233,4 +234,9 @@ const char *text_pid(char to[TEXT_FIGURE_BYTES], int64_t pid)
 	else
 		snprintf(to, TEXT_FIGURE_BYTES, "pid not seen from here");
 	return to;
+}
+
+bool glob_matches(const char *glob, const char *name)
+{
+	return fnmatch(glob, name, 0) == 0;
 }

@@ -1,7 +1,7 @@
 /* text.h - what stands between bytes from elsewhere and a terminal or a JSON file, and what writes durations, sizes and
  * counts for people. No state but the locale that wcwidth(3) reads. */
-#ifndef PROFD_CLIENT_TEXT_H
-#define PROFD_CLIENT_TEXT_H
+#ifndef PROFD_CLIENT_UI_TEXT_H
+#define PROFD_CLIENT_UI_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +34,8 @@ const char *text_bytes(char to[TEXT_FIGURE_BYTES], int64_t bytes);
 const char *text_count(char to[TEXT_FIGURE_BYTES], int64_t count);
 /* "pid 42"; of one that lives outside of this container (0, in JSON null) "pid not seen from here". */
 const char *text_pid(char to[TEXT_FIGURE_BYTES], int64_t pid);
+
+/* Does a name match a pattern with * and ?, as a daemon's --name means it? */
+bool glob_matches(const char *glob, const char *name);
 
 #endif

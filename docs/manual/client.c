@@ -1,5 +1,5 @@
 /* client.c - the client's tables as parts of profd(1): verbs, topics, errors, exit codes. */
-#include "client/options.h"
+#include "client/verbs/verbs.h"
 #include "figure.h"
 #include "mdoc.h"
 #include "parts.h"

@@ -1,5 +1,6 @@
 /* test_client_report.c - what the tables of a capture share: sort keys, and the rows of a summary. */
 #include "client/report/report.h"
+#include "client/ui/print.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

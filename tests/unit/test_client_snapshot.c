@@ -1,5 +1,6 @@
 /* test_client_snapshot.c - what snapshots and their history are made of: which captures belong together, which are too
  * many, medians, factors, sparklines; which processes are picked, and the line that is said of them. */
+#include "client/ui/json.h"
 #include "client/snapshot/series.h"
 #include "client/snapshot/snapshot.h"
 
@@ -193,7 +194,7 @@ static void picked(const struct criteria *criteria, const char *wanted, size_t w
 
 	for (size_t u = 0; u < count; u++) {
 		n += (size_t)snprintf(text + n, sizeof text - n, "%s%s:", u ? " | " : "",
-				      reply_text(units[u].members[0].process, "job"));
+				      json_text(units[u].members[0].process, "job"));
 		for (size_t i = 0; i < units[u].count; i++)
 			n += (size_t)snprintf(text + n, sizeof text - n, " %lld%s", (long long)units[u].members[i].pid,
 					      units[u].members[i].by_pid ? "!" : "");

@@ -1,5 +1,5 @@
 /* test_client_table.c - one table in its three dresses: text for people, CSV, JSON. */
-#include "client/ui/table.h"
+#include "client/ui/print.h"
 
 #include <locale.h>
 #include <setjmp.h>

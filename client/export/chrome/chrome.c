@@ -8,11 +8,14 @@
  * tenth of the time. */
 #include "chrome.h"
 
+#include "chrome_head.h"
+
 #include "proto/events.h"
 #include "event.h"
 #include "client/ui/figure.h"
 #include "flows.h"
 #include "gpu.h"
+#include "gpu_kernel.h"
 #include "inputs.h"
 #include "client/export/scan.h"
 #include "client/export/stream.h"

@@ -1,6 +1,6 @@
 /* chrome.h - the Chrome trace format, in the shape that Kineto (torch.profiler) gives it. See chrome.c. */
-#ifndef PROFD_CLIENT_EXPORT_CHROME_H
-#define PROFD_CLIENT_EXPORT_CHROME_H
+#ifndef PROFD_CLIENT_EXPORT_CHROME_CHROME_H
+#define PROFD_CLIENT_EXPORT_CHROME_CHROME_H
 
 #include "client/reader/reader.h"
 #include "client/export/buffer.h"
@@ -27,7 +27,7 @@ int chrome_write(struct reader *r, struct stream *stream, char *why, size_t why_
 int chrome_write_tensorboard(struct reader *r, struct stream *stream, char *why, size_t why_bytes);
 int chrome_write_critical_path(struct reader *r, struct stream *stream, char *why, size_t why_bytes);
 
-/* What chrome.c and chrome_head.c share. */
+/* What all events of a trace are written by. */
 struct chrome_thread {
 	uint32_t thread;
 	uint32_t torch_id; /* 0 = not known */
@@ -59,13 +59,5 @@ static inline int64_t chrome_track(uint32_t thread, unsigned lane)
 {
 	return (int64_t)lane * CHROME_LANE_STRIDE + (thread ? thread : CHROME_TRACK_OF_0);
 }
-
-/* Reads the threads' names and numbers, after nesting. 0 or a negative errno. */
-int chrome_threads(struct chrome *c);
-const struct chrome_thread *chrome_thread(const struct chrome *c, uint32_t thread);
-/* Everything before the first event: metadata, the opening of traceEvents, the tracks' names. */
-void chrome_put_head(struct chrome *c, struct buffer *b);
-/* What a reader of the trace must know about losses: instants over the whole trace; none where all is well. */
-void chrome_put_warnings(struct chrome *c, struct buffer *b);
 
 #endif

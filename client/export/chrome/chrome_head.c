@@ -1,9 +1,10 @@
 /* chrome_head.c - what stands around the events of a Chrome trace: metadata as Kineto writes it, names of the tracks,
  * losses. Runs once, in the caller's thread. */
-#include "chrome.h"
+#include "chrome_head.h"
 
 #include "client/ui/figure.h"
 #include "gpu.h"
+#include "gpu_head.h"
 
 #include "proto/version.h"
 

@@ -1,7 +1,7 @@
 /* devices.h - what a capture knows of its devices, contexts, streams and events of CUDA, in memory. Read once, then only
  * looked up: no locks. */
-#ifndef PROFD_CLIENT_EXPORT_DEVICES_H
-#define PROFD_CLIENT_EXPORT_DEVICES_H
+#ifndef PROFD_CLIENT_EXPORT_CHROME_DEVICES_H
+#define PROFD_CLIENT_EXPORT_CHROME_DEVICES_H
 
 #include "client/reader/reader.h"
 #include "occupancy.h"

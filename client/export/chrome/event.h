@@ -1,6 +1,6 @@
 /* event.h - the parts that trace events are put together from. No state but the buffer. */
-#ifndef PROFD_CLIENT_EXPORT_EVENT_H
-#define PROFD_CLIENT_EXPORT_EVENT_H
+#ifndef PROFD_CLIENT_EXPORT_CHROME_EVENT_H
+#define PROFD_CLIENT_EXPORT_CHROME_EVENT_H
 
 #include "client/export/buffer.h"
 #include "chrome.h"

@@ -1,7 +1,7 @@
-/* gpu.h - the events of the device side as Kineto writes them: API calls, kernels, copies, sets, waits, the projections
- * of ranges, and flows from a launch to what it launched. See gpu.c, gpu_kernel.c and gpu_head.c. */
-#ifndef PROFD_CLIENT_EXPORT_GPU_H
-#define PROFD_CLIENT_EXPORT_GPU_H
+/* gpu.h - the events of the device side as Kineto writes them: API calls, waits, the projections of ranges, flows from a
+ * launch to what it launched; and the parts that gpu_kernel.c makes its events of. */
+#ifndef PROFD_CLIENT_EXPORT_CHROME_GPU_H
+#define PROFD_CLIENT_EXPORT_CHROME_GPU_H
 
 #include "chrome.h"
 
@@ -22,21 +22,16 @@ struct gpu_row {
 typedef void (*gpu_put)(const struct gpu_row *r);
 
 void gpu_put_api_call(const struct gpu_row *r);
-void gpu_put_kernel(const struct gpu_row *r);
-void gpu_put_copy(const struct gpu_row *r);
-void gpu_put_set(const struct gpu_row *r);
-void gpu_put_graph(const struct gpu_row *r);
 void gpu_put_sync(const struct gpu_row *r);
 void gpu_put_overhead(const struct gpu_row *r);
 
 /* Queries of the rows: profd_row() with column 0 the row's number, 1 its flags. */
-extern const char gpu_api_call_query[], gpu_kernel_query[], gpu_copy_query[], gpu_set_query[], gpu_graph_query[],
-	gpu_sync_query[], gpu_overhead_query[];
+extern const char gpu_api_call_query[], gpu_sync_query[], gpu_overhead_query[];
 
 /* One projection of a range or a step; *move as nesting_lane's. */
 void gpu_put_projection(const struct chrome *c, struct buffer *b, size_t index, size_t *move);
 
-/* What gpu.c and gpu_kernel.c share. Values that all operations of a device begin with. */
+/* Values that all operations of a device begin with. */
 enum gpu_value {
 	GPU_ROW,
 	GPU_FLAGS,
@@ -95,11 +90,6 @@ void gpu_arguments(const struct gpu_row *r);
 void gpu_end(const struct gpu_row *r, const struct gpu_slice *s, gpu_put put_name);
 /* The flow from the call that launched an operation. */
 void gpu_flow(const struct gpu_row *r, const struct gpu_slice *s);
-
-/* In the metadata: the devices, versions; the devices' and streams' names and places. */
-void gpu_put_properties(const struct chrome *c, struct buffer *b);
-void gpu_put_versions(const struct chrome *c, struct buffer *b);
-void gpu_put_tracks(const struct chrome *c, struct buffer *b);
 
 /* The track as a thread of its process: number, and process. */
 int64_t gpu_track(uint64_t track, unsigned lane);

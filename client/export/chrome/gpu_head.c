@@ -1,8 +1,9 @@
 /* gpu_head.c - the devices in a trace's metadata, and the names and places of their tracks. Runs once, in the caller's
  * thread. */
-#include "gpu.h"
+#include "gpu_head.h"
 
 #include "event.h"
+#include "gpu.h"
 
 #include <sqlite3.h>
 

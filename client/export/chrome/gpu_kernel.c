@@ -1,5 +1,5 @@
 /* gpu_kernel.c - what a device did: kernels, copies, sets, whole graphs. Called as gpu.c is. */
-#include "gpu.h"
+#include "gpu_kernel.h"
 
 #include "event.h"
 #include "client/ui/figure.h"

@@ -1,7 +1,7 @@
 /* inputs.h - operators' inputs as arguments of a trace event. Calls repeat their inputs: what was looked up is kept in a
  * small cache. One thread a cache. */
-#ifndef PROFD_CLIENT_EXPORT_INPUTS_H
-#define PROFD_CLIENT_EXPORT_INPUTS_H
+#ifndef PROFD_CLIENT_EXPORT_CHROME_INPUTS_H
+#define PROFD_CLIENT_EXPORT_CHROME_INPUTS_H
 
 #include "client/reader/reader.h"
 #include "client/export/buffer.h"

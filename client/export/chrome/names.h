@@ -1,6 +1,6 @@
 /* names.h - the texts of a capture's table `strings`, escaped for JSON once, looked up by many threads at a time. */
-#ifndef PROFD_CLIENT_EXPORT_NAMES_H
-#define PROFD_CLIENT_EXPORT_NAMES_H
+#ifndef PROFD_CLIENT_EXPORT_CHROME_NAMES_H
+#define PROFD_CLIENT_EXPORT_CHROME_NAMES_H
 
 #include "client/reader/reader.h"
 #include "client/export/buffer.h"

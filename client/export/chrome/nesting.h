@@ -5,8 +5,8 @@
  *
  * Steps come first, then what ends later and starts earlier. Memory: 20 bytes an event while it runs;
  * captures of more than NESTING_ROWS_IN_MEMORY events of the host, or of devices, are sorted by SQLite in a temporary file instead. */
-#ifndef PROFD_CLIENT_EXPORT_NESTING_H
-#define PROFD_CLIENT_EXPORT_NESTING_H
+#ifndef PROFD_CLIENT_EXPORT_CHROME_NESTING_H
+#define PROFD_CLIENT_EXPORT_CHROME_NESTING_H
 
 #include "client/reader/reader.h"
 

@@ -1,6 +1,6 @@
 /* occupancy.h - how much of a multiprocessor a kernel can fill. No state. */
-#ifndef PROFD_CLIENT_EXPORT_OCCUPANCY_H
-#define PROFD_CLIENT_EXPORT_OCCUPANCY_H
+#ifndef PROFD_CLIENT_EXPORT_CHROME_OCCUPANCY_H
+#define PROFD_CLIENT_EXPORT_CHROME_OCCUPANCY_H
 
 #include <stdint.h>
 

@@ -3,8 +3,8 @@
  *
  * A range has the launches of its own thread between its ends; a step those of all threads. Start/end ranges have none:
  * they are not a thread's. Memory: 100 bytes a range that launched something, PROJECTION_RANGES_MAX of them at most. */
-#ifndef PROFD_CLIENT_EXPORT_PROJECTIONS_H
-#define PROFD_CLIENT_EXPORT_PROJECTIONS_H
+#ifndef PROFD_CLIENT_EXPORT_CHROME_PROJECTIONS_H
+#define PROFD_CLIENT_EXPORT_CHROME_PROJECTIONS_H
 
 #include "client/reader/reader.h"
 #include "nesting.h"

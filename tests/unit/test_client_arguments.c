@@ -1,6 +1,6 @@
-/* test_client_options.c - command lines: what the table of verbs makes of them, and what it refuses. */
+/* test_client_arguments.c - command lines: what the table of verbs makes of them, and what it refuses. */
 #include "client/ui/failure.h"
-#include "client/options.h"
+#include "client/verbs/arguments.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

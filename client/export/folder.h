@@ -1,8 +1,8 @@
 /* folder.h - where --output names a folder: it is made, and the traces in it are named here. */
-#ifndef PROFD_CLIENT_FOLDER_H
-#define PROFD_CLIENT_FOLDER_H
+#ifndef PROFD_CLIENT_EXPORT_FOLDER_H
+#define PROFD_CLIENT_EXPORT_FOLDER_H
 
-#include "capture.h"
+#include "client/reader/capture.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,8 @@
 /* verbs.c - the table of verbs, options and help topics. A new verb: a row here, its function in command.h and a file in
  * command/. No code. */
-#include "command.h"
-#include "options.h"
+#include "verbs.h"
+
+#include "commands.h"
 
 #include "proto/limits.h"
 

@@ -2,6 +2,7 @@
 #include "folder.h"
 
 #include "client/ui/failure.h"
+#include "client/ui/json.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -77,7 +78,7 @@ static void name_file(struct capture *capture, const char *format, char *to, siz
 {
 	const char *name = reader_meta_text(&capture->reader, "name");
 	const char *id = reader_meta_text(&capture->reader, "capture_id");
-	const char *own = capture->row ? reply_text(capture->row, "capture_id") : NULL;
+	const char *own = capture->row ? json_text(capture->row, "capture_id") : NULL;
 
 	if (format && strcmp(format, "tensorboard") == 0) {
 		const char *host = reader_meta_text(&capture->reader, "host");

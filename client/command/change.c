@@ -1,7 +1,8 @@
 /* change.c - see change.h. */
-#include "change.h"
-#include "client/ui/output.h"
+#include "client/link/connection.h"
+#include "client/ui/json.h"
 #include "client/ui/text.h"
+#include "client/verbs/arguments.h"
 
 #include <stdlib.h>
 #include <string.h>

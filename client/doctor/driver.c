@@ -1,5 +1,7 @@
-/* cuda.c - what of CUDA can be seen on this machine and in this environment: files, never a call into a library. */
-#include "inspect.h"
+/* driver.c - what of CUDA can be seen on this machine and in this environment: files, never a call into a library. */
+#include "driver.h"
+
+#include "check.h"
 
 #include "client/start/install.h"
 #include "client/ui/text.h"

@@ -1,8 +1,8 @@
-/* command.h - the verbs' functions, command/<verb>.c each. They return the program's exit code. */
-#ifndef PROFD_CLIENT_COMMAND_H
-#define PROFD_CLIENT_COMMAND_H
+/* commands.h - the verbs' functions, client/command/VERB.c each. They return the program's exit code. */
+#ifndef PROFD_CLIENT_VERBS_COMMANDS_H
+#define PROFD_CLIENT_VERBS_COMMANDS_H
 
-#include "options.h"
+struct arguments;
 
 int command_audit(struct arguments *arguments);
 int command_cancel(struct arguments *arguments);

@@ -1,6 +1,6 @@
 /* hash.c - see hash.h. */
 #include "hash.h"
-#include "log.h"
+#include "clock.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* hash.h - where a key lies in a table with open addressing. Keys come from agents, which must not know where: two numbers of
  * the daemon's own decide. */
-#ifndef PROFD_DAEMON_HASH_H
-#define PROFD_DAEMON_HASH_H
+#ifndef PROFD_BASE_HASH_H
+#define PROFD_BASE_HASH_H
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* memory.h - what ingest and derive hold of one user's captures, beside their segments: counted, and bounded for all of them
  * together. Whoever is refused goes on with less: sorts in smaller portions, or asks the file instead. Any thread. */
-#ifndef PROFD_DAEMON_MEMORY_H
-#define PROFD_DAEMON_MEMORY_H
+#ifndef PROFD_BASE_MEMORY_H
+#define PROFD_BASE_MEMORY_H
 
 #include <stdatomic.h>
 #include <stddef.h>

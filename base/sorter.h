@@ -1,7 +1,7 @@
 /* sorter.h - puts any number of records of one size into order with bounded memory: sorted portions go to a file without a
  * name in the store's folder, and are merged while they are read back. One thread at a time, no locks. */
-#ifndef PROFD_DAEMON_SORTER_H
-#define PROFD_DAEMON_SORTER_H
+#ifndef PROFD_BASE_SORTER_H
+#define PROFD_BASE_SORTER_H
 
 #include "memory.h"
 

@@ -1,7 +1,7 @@
 /* space.h - how much room the store's file system has, beside the floor that profd.conf sets (free_space). Any thread: one
  * system call that reads the kernel's own counters; it waits for no disk, which is why the loop may ask too. */
-#ifndef PROFD_DAEMON_SPACE_H
-#define PROFD_DAEMON_SPACE_H
+#ifndef PROFD_BASE_SPACE_H
+#define PROFD_BASE_SPACE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

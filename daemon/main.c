@@ -1,8 +1,9 @@
 /* main.c - profd-daemon: options, then server.c. */
 #include "daemon/capture/capture.h"
 #include "base/hash.h"
+#include "base/clock.h"
 #include "base/log.h"
-#include "store/names_reader.h"
+#include "daemon/capture/names_reader.h"
 #include "daemon/core/namespaces.h"
 #include "daemon/setup/config_file.h"
 #include "daemon/setup/options.h"

@@ -1,8 +1,8 @@
 /* derive.h - the one pass after the last event: step membership put right by the boundaries that the STEP records state,
  * totals by name and step written, threads reduced to one row each; then the device side (derive_launches.h). Finish pool's
  * thread. */
-#ifndef PROFD_DAEMON_DERIVE_H
-#define PROFD_DAEMON_DERIVE_H
+#ifndef PROFD_STORE_DERIVE_H
+#define PROFD_STORE_DERIVE_H
 
 #include "device.h"
 #include "summary_notes.h"

@@ -1,7 +1,7 @@
 /* derive_boundaries.h - the steps of a capture as its STEP records state them, and which of them a time lies in. No state beyond
  * the struct. */
-#ifndef PROFD_DAEMON_DERIVE_BOUNDARIES_H
-#define PROFD_DAEMON_DERIVE_BOUNDARIES_H
+#ifndef PROFD_STORE_DERIVE_BOUNDARIES_H
+#define PROFD_STORE_DERIVE_BOUNDARIES_H
 
 #include "store.h"
 

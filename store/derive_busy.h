@@ -1,8 +1,8 @@
 /* derive_busy.h - table step_devices: what each device, and each of its streams, did in each step. Time goes by interval: a step has what
  * lies in it of the operations, whenever they were launched. Counts, and the first and the last of them, go by launch. Takes
  * device operations in any order; memory is bounded by the sorter's and by the streams of one device. Finish pool's thread. */
-#ifndef PROFD_DAEMON_DERIVE_BUSY_H
-#define PROFD_DAEMON_DERIVE_BUSY_H
+#ifndef PROFD_STORE_DERIVE_BUSY_H
+#define PROFD_STORE_DERIVE_BUSY_H
 
 #include "derive_boundaries.h"
 #include "base/sorter.h"

@@ -1,8 +1,8 @@
 /* derive_launches.h - the device side's part of derive: finds for each device operation the call that launched it, and by it its step,
  * thread and range; removes what no step of the capture launched and what was over before it; writes launches, range_devices, step_devices and the
  * totals by name. Finish pool's thread. */
-#ifndef PROFD_DAEMON_DERIVE_LAUNCHES_H
-#define PROFD_DAEMON_DERIVE_LAUNCHES_H
+#ifndef PROFD_STORE_DERIVE_LAUNCHES_H
+#define PROFD_STORE_DERIVE_LAUNCHES_H
 
 #include "derive_boundaries.h"
 #include "device.h"

@@ -1,8 +1,8 @@
 /* device.h - what derive needs of the device side, gathered while the rows go by (or, where they have not gone by here, read
  * from the file): API calls and device operations in the order of their correlation ids, ranges and operators in the
  * order in which each thread opened them. In bounded memory: see sorter.h. Ingest's thread, then derive's. */
-#ifndef PROFD_DAEMON_DEVICE_H
-#define PROFD_DAEMON_DEVICE_H
+#ifndef PROFD_STORE_DEVICE_H
+#define PROFD_STORE_DEVICE_H
 
 #include "base/sorter.h"
 #include "store.h"

@@ -1,8 +1,7 @@
-/* finish.c - ends a capture whose rows are all in: derive, losses, facts, summary, rename. Thread: one of the finish pool;
- * the ingest is nobody else's meanwhile. No locks. */
+/* finish.c - see finish.h. No locks. */
+#include "finish.h"
+#include "base/clock.h"
 #include "derive.h"
-#include "daemon/capture/ingest.h"
-#include "base/log.h"
 #include "proto/message.h"
 #include "summary.h"
 
@@ -11,29 +10,40 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A count that a hostile agent wrote: what no capture can have lost is cut to what JSON can carry. */
+/* A count may be a hostile agent's: what no capture can have lost is cut to what JSON can carry. */
 #define COUNT_MAX (1ull << 53)
 
-static uint64_t put_losses(struct ingest *ingest, const struct derived *derived)
+static uint64_t bounded(uint64_t count)
 {
-	struct store *store = &ingest->store;
+	return count > COUNT_MAX ? COUNT_MAX : count;
+}
+
+void store_count_lost(struct store_ending *ending, unsigned loss, unsigned kind, uint64_t count)
+{
+	uint64_t *lost = &ending->lost[loss][kind];
+	*lost = bounded(*lost) + bounded(count);
+}
+
+/* What is being finished. */
+struct finish {
+	struct store *store;
+	struct totals *totals;
+	struct device *device;
+	struct store_ending *ending;
+	struct capture_facts *facts;
+	const struct store_watch *watch;
+	struct store_finished *result;
+};
+
+static uint64_t put_losses(struct finish *finish, const struct derived *derived)
+{
+	struct store *store = finish->store;
 	sqlite3_stmt *statement = store_prepare(
 		store, "INSERT INTO losses (kind, loss, count, is_loss, sentence) VALUES (?, ?, ?, ?, ?)");
 	uint64_t lost = 0;
 	for (unsigned loss = 0; statement && loss < LOSS_COUNT; loss++) {
 		for (unsigned kind = 0; kind < EVENT_KIND_COUNT && !store->error; kind++) {
-			uint64_t count = 0;
-			if (ingest->has_segment)
-				count = atomic_load_explicit(&ingest->segment.header->lost[loss][kind],
-							     memory_order_relaxed);
-			if (count > COUNT_MAX)
-				count = COUNT_MAX;
-			if (loss == LOSS_UNREADABLE)
-				count += ingest->unreadable[kind];
-			if (loss == LOSS_LIMIT)
-				count += ingest->beyond[kind];
-			if (loss == LOSS_NO_SPACE)
-				count += ingest->unstored[kind];
+			uint64_t count = bounded(finish->ending->lost[loss][kind]);
 			if (loss == LOSS_DOUBTFUL)
 				count += derived->doubtful[kind];
 			if (loss == LOSS_UNLAUNCHED)
@@ -44,7 +54,7 @@ static uint64_t put_losses(struct ingest *ingest, const struct derived *derived)
 				count += derived->earlier[kind];
 			if (count == 0 || !loss_name(loss))
 				continue;
-			ingest->lost[loss] += count;
+			finish->result->lost[loss] += count;
 			const char *name = event_name(kind);
 			sqlite3_bind_text(statement, 1, name ? name : "event", -1, SQLITE_STATIC);
 			sqlite3_bind_text(statement, 2, loss_name(loss), -1, SQLITE_STATIC);
@@ -63,7 +73,7 @@ static uint64_t put_losses(struct ingest *ingest, const struct derived *derived)
 }
 
 /* What a collector that ran and said nothing has recorded; why one that nobody wanted has not. */
-static const char *collector_sentence(unsigned bit, const struct ingest_collector *collector)
+static const char *collector_sentence(unsigned bit, const struct store_collector *collector)
 {
 	if (*collector->sentence)
 		return collector->sentence;
@@ -90,13 +100,13 @@ static const char *collector_sentence(unsigned bit, const struct ingest_collecto
 	}
 }
 
-static void put_collectors(struct ingest *ingest)
+static void put_collectors(struct finish *finish)
 {
-	struct store *store = &ingest->store;
+	struct store *store = finish->store;
 	sqlite3_stmt *statement = store_prepare(
 		store, "INSERT INTO collectors (collector, wanted, ran, enable, sentence) VALUES (?, ?, ?, ?, ?)");
 	for (unsigned bit = 0; statement && bit < COLLECTOR_COUNT && !store->error; bit++) {
-		const struct ingest_collector *collector = &ingest->ending.collectors[bit];
+		const struct store_collector *collector = &finish->ending->collectors[bit];
 		const char *word = collector_word(bit);
 		if (!word)
 			continue;
@@ -122,22 +132,22 @@ static void meta_known(struct store *store, const char *key, uint64_t value)
 		store_meta_int(store, key, (int64_t)(value & INT64_MAX));
 }
 
-static void put_meta(struct ingest *ingest)
+static void put_boundary(struct store *store, const char *key, uint64_t time)
 {
-	struct store *store = &ingest->store;
-	const struct capture_facts *facts = &ingest->facts;
-	const struct ingest_ending *ending = &ingest->ending;
+	if (store->base && time && time <= INT64_MAX)
+		store_meta_int(store, key, (int64_t)(time - store->base));
+}
+
+static void put_meta(struct finish *finish)
+{
+	struct store *store = finish->store;
+	const struct capture_facts *facts = finish->facts;
+	const struct store_ending *ending = finish->ending;
 	store_put_facts(store, facts);
 	store_meta_text(store, "capture_id", ending->id);
 	store_meta_text(store, "trigger_id", ending->trigger_id);
-	if (ingest->has_segment && ingest->base_known) {
-		uint64_t start = atomic_load(&ingest->segment.header->record_start);
-		uint64_t end = atomic_load(&ingest->segment.header->record_end);
-		if (start && start <= INT64_MAX)
-			store_meta_int(store, "record_start", (int64_t)(start - store->base));
-		if (end && end <= INT64_MAX)
-			store_meta_int(store, "record_end", (int64_t)(end - store->base));
-	}
+	put_boundary(store, "record_start", ending->record_start);
+	put_boundary(store, "record_end", ending->record_end);
 	store_meta_text(store, "status", capture_status_word(facts->status));
 	if (*facts->reason)
 		store_meta_text(store, "reason", facts->reason);
@@ -163,10 +173,9 @@ static void put_meta(struct ingest *ingest)
 			 "GLOB 'parked_*'");
 }
 
-/* The status that the loop gave, corrected by what is really in the file. */
-static void judge(struct ingest *ingest, const struct derived *derived)
+/* The status that the caller gave, corrected by what is really in the file. */
+static void judge(struct capture_facts *facts, const struct derived *derived)
 {
-	struct capture_facts *facts = &ingest->facts;
 	facts->steps_recorded = derived->steps;
 	facts->step_ns = derived->step_ns;
 	facts->events = derived->events;
@@ -193,20 +202,19 @@ static void judge(struct ingest *ingest, const struct derived *derived)
 }
 
 /* ns from the last boundary (or, where that is not known, from DONE) until now. */
-static uint64_t since_last(const struct ingest *ingest)
+static uint64_t since_last(const struct store_ending *ending)
 {
-	uint64_t now = clock_monotonic();
-	uint64_t end = ingest->has_segment ? atomic_load(&ingest->segment.header->record_end) : 0;
+	uint64_t now = clock_monotonic(), end = ending->record_end;
 	if (end == 0 || end > now || end + 3600ull * 1000000000u < now)
-		end = ingest->ending.done_at;
+		end = ending->done_at;
 	return end && end < now ? now - end : 0;
 }
 
 /* What was committed before the disk was full is good; what ends it needs little, and nothing that can grow. */
-static void end_without_disk(struct ingest *ingest)
+static void end_without_disk(struct finish *finish)
 {
-	struct store *store = &ingest->store;
-	struct capture_facts *facts = &ingest->facts;
+	struct store *store = finish->store;
+	struct capture_facts *facts = finish->facts;
 	bool full = store->error == -ENOSPC;
 	facts->status = CAPTURE_INCOMPLETE;
 	facts->reason_code = REASON_DAEMON;
@@ -218,18 +226,19 @@ static void end_without_disk(struct ingest *ingest)
 		store_without_disk(store);
 }
 
-/* `first`: what had gone wrong before, if anything; the rest followed from it. */
-static void spoil(struct ingest *ingest, bool first)
+/* first: nothing had gone wrong before; otherwise the rest followed from what had, and the reason stands already. */
+static int spoil(struct finish *finish, bool first)
 {
-	struct capture_facts *facts = &ingest->facts;
+	struct store *store = finish->store;
+	struct capture_facts *facts = finish->facts;
+	int error = store->error ? store->error : -EIO;
 	facts->status = CAPTURE_FAILED;
 	facts->reason_code = REASON_DAEMON;
-	if (!first)
+	if (first)
 		text_copy(facts->reason, sizeof facts->reason,
-			  *ingest->store.sentence ? ingest->store.sentence : "its file could not be written");
-	log_line("capture %s: %s", ingest->ending.id, facts->reason);
-	store_discard(&ingest->store);
-	ingest->store_open = false;
+			  *store->sentence ? store->sentence : "its file could not be written");
+	store_discard(store);
+	return error;
 }
 
 /* Finishes of one capture that may end with the daemon itself: then it is the capture, and is not tried again. */
@@ -248,18 +257,18 @@ static bool tried_too_often(struct store *store)
 }
 
 /* Nobody waits for ever, and no other capture behind it: with the rows as they came. What is not summed is said to be so. */
-static int without_order(struct ingest *ingest, struct derived *derived)
+static int without_order(struct finish *finish, struct derived *derived)
 {
 	static const unsigned summed[] = {COLLECTOR_NVTX, COLLECTOR_TORCH, COLLECTOR_CUPTI, COLLECTOR_MEMORY};
-	struct store *store = &ingest->store;
-	struct capture_facts *facts = &ingest->facts;
+	struct store *store = finish->store;
+	struct capture_facts *facts = finish->facts;
 	facts->status = CAPTURE_INCOMPLETE;
 	facts->reason_code = store->error == -ECANCELED ? REASON_CANCELLED : REASON_DAEMON;
 	snprintf(facts->reason, sizeof facts->reason,
 		 "its records are there, but were not put into order, so that totals are missing: %.250s",
 		 store->sentence);
 	for (size_t i = 0; i < sizeof summed / sizeof *summed; i++) {
-		struct ingest_collector *collector = &ingest->ending.collectors[summed[i]];
+		struct store_collector *collector = &finish->ending->collectors[summed[i]];
 		if (collector->ran || (collector->wanted && !collector->told))
 			text_copy(collector->sentence, sizeof collector->sentence,
 				  "its records are in the file, but were not put into order");
@@ -268,84 +277,82 @@ static int without_order(struct ingest *ingest, struct derived *derived)
 	store_rollback(store);
 	store->error = 0;
 	*store->sentence = 0;
-	return derive_nothing(store, &ingest->totals, derived);
+	return derive_nothing(store, finish->totals, derived);
 }
 
 /* *ended: something had gone wrong before. */
-static int put_into_order(struct ingest *ingest, struct derived *derived, bool *ended)
+static int put_into_order(struct finish *finish, struct derived *derived, bool *ended)
 {
-	struct store *store = &ingest->store;
-	bool full = store->error == -ENOSPC, cupti = ingest->ending.collectors[COLLECTOR_CUPTI].ran;
+	struct store *store = finish->store;
+	bool full = store->error == -ENOSPC, cupti = finish->ending->collectors[COLLECTOR_CUPTI].ran;
 	*ended = store->error != 0;
 	if (*ended)
-		end_without_disk(ingest);
+		end_without_disk(finish);
 	else if (tried_too_often(store))
-		return without_order(ingest, derived);
-	store_bound(store, ingest->finish_most, &ingest->give_up);
+		return without_order(finish, derived);
+	store_watch_begin(store, finish->watch);
 	int error =
-		store->error ? store->error : derive_run(store, &ingest->totals, &ingest->device, cupti, full, derived);
+		store->error ? store->error : derive_run(store, finish->totals, finish->device, cupti, full, derived);
 	if (error == -ENOSPC && !full) {
 		/* The rows are all there, and the room to put them into order is not. */
 		*ended = true;
-		end_without_disk(ingest);
-		ingest->totals.incomplete = true;
-		error = derive_run(store, &ingest->totals, &ingest->device, cupti, true, derived);
+		end_without_disk(finish);
+		finish->totals->incomplete = true;
+		error = derive_run(store, finish->totals, finish->device, cupti, true, derived);
 	}
-	store_bound(store, 0, NULL);
-	return error == -ETIME || error == -ECANCELED ? without_order(ingest, derived) : error;
+	store_watch_end(store);
+	return error == -ETIME || error == -ECANCELED ? without_order(finish, derived) : error;
 }
 
-int64_t ingest_finish(struct work *work)
+static void put_all(struct finish *finish, const struct derived *derived)
 {
-	struct ingest *ingest = (struct ingest *)work;
-	struct capture_facts *facts = &ingest->facts;
-	struct store *store = &ingest->store;
-	struct derived derived = {0};
-	uint64_t began = clock_monotonic(), began_cpu = clock_thread();
-	facts->finished = clock_realtime();
-	store_release(store);
-	if (!ingest->store_open || !store->db) {
-		spoil(ingest, false);
-		return WORK_DONE;
-	}
-	bool ended;
-	int error = put_into_order(ingest, &derived, &ended);
-	if (error) {
-		spoil(ingest, ended);
-		return WORK_DONE;
-	}
-	device_deinit(&ingest->device);
-	judge(ingest, &derived);
-	uint64_t derived_at = clock_monotonic(), derived_cpu = clock_thread() - began_cpu;
+	struct store *store = finish->store;
 	store_begin(store);
-	facts->lost = put_losses(ingest, &derived);
-	put_collectors(ingest);
-	put_meta(ingest);
-	notes_write(&derived.notes, store);
-	uint64_t derive_ns = since_last(ingest);
-	char *text = summary_text(store, &ingest->ending, &derived, derive_ns);
+	finish->facts->lost = put_losses(finish, derived);
+	put_collectors(finish);
+	put_meta(finish);
+	notes_write(&derived->notes, store);
+	finish->result->since_last = since_last(finish->ending);
+	char *text = summary_text(store, finish->ending, derived, finish->result->since_last);
 	if (text)
 		store_meta_text(store, "summary", text);
 	free(text);
-	store_meta_int(store, "derive", (int64_t)derive_ns);
+	store_meta_int(store, "derive", (int64_t)finish->result->since_last);
 	if (store_commit(store))
 		store_rollback(store);
+}
+
+int store_complete(struct store *store, struct totals *totals, struct device *device, struct store_ending *ending,
+		   struct capture_facts *facts, const struct store_watch *watch, struct store_finished *ret)
+{
+	struct finish finish = {store, totals, device, ending, facts, watch, ret};
+	struct derived derived = {0};
+	uint64_t began = clock_monotonic(), began_cpu = clock_thread();
+	bool ended = false;
+	memset(ret, 0, sizeof *ret);
+	facts->finished = clock_realtime();
+	store_release(store);
+	if (!store->db)
+		return spoil(&finish, true);
+	if (put_into_order(&finish, &derived, &ended))
+		return spoil(&finish, !ended);
+	device_deinit(device);
+	judge(facts, &derived);
+	uint64_t derived_at = clock_monotonic();
+	ret->moved = derived.moved;
+	ret->derive_ns = derived_at - began;
+	ret->derive_cpu = clock_thread() - began_cpu;
+	put_all(&finish, &derived);
 	uint64_t summed_at = clock_monotonic();
+	ret->summary_ns = summed_at - derived_at;
 	if (facts->status == CAPTURE_FAILED && !store->error) {
 		/* Nothing was recorded: there is nothing to open. */
 		store_discard(store);
-		ingest->store_open = false;
-		return WORK_DONE;
+		return 0;
 	}
-	if (store_finish(store, &facts->bytes))
-		spoil(ingest, ended);
-	ingest->store_open = false;
-	log_verbose("capture %s: inserts %.1f ms (%.1f on a processor), derive %.1f ms (%.1f; %llu moved), summary "
-		    "%.1f ms, to disk %.1f ms, "
-		    "%.1f ms since the last boundary",
-		    ingest->ending.id, (double)ingest->inserted_ns / 1e6, (double)ingest->inserted_cpu / 1e6,
-		    (double)(derived_at - began) / 1e6, (double)derived_cpu / 1e6, (unsigned long long)derived.moved,
-		    (double)(summed_at - derived_at) / 1e6, (double)(clock_monotonic() - summed_at) / 1e6,
-		    (double)derive_ns / 1e6);
-	return WORK_DONE;
+	if (store_finish(store, &facts->bytes, ret->warning))
+		return spoil(&finish, !ended);
+	ret->kept = true;
+	ret->disk_ns = clock_monotonic() - summed_at;
+	return 0;
 }

@@ -6,8 +6,8 @@
  * Records of one thread come in the order of their ends, so children come before parents: per thread and depth one
  * undecided child waits for its parent, and takes memory while it does. Clipped records come in any order and wait for the end. No locks: the totals'
  * owner. */
-#ifndef PROFD_DAEMON_FOLD_H
-#define PROFD_DAEMON_FOLD_H
+#ifndef PROFD_STORE_FOLD_H
+#define PROFD_STORE_FOLD_H
 
 #include "base/memory.h"
 #include "proto/events.h"

@@ -1,8 +1,8 @@
 /* frames.h - in which range or operator a launch was made: one pass over launches, ranges and operators in the order of their
  * threads and times, with the stack of what is open. Writes range_devices; sums device time by name and step, with the
  * folding of fold.h. Finish pool's thread. */
-#ifndef PROFD_DAEMON_FRAMES_H
-#define PROFD_DAEMON_FRAMES_H
+#ifndef PROFD_STORE_FRAMES_H
+#define PROFD_STORE_FRAMES_H
 
 #include "derive_boundaries.h"
 #include "device.h"

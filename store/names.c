@@ -1,135 +1,111 @@
-/* names.c - see names.h. Thread: one of the finish pool; several at a time, each with a reader of its own. No locks. */
+/* names.c - see names.h. No locks. */
 #include "names.h"
-#include "base/log.h"
-#include "names_reader.h"
+#include "names_short.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-/* A reader ends a name by its own clock long before this; one that does not answer is stopped, or worse. */
-#define ANSWER_MS 2000
-/* Readers that one capture may use up. */
-#define READERS_MAX 8
-/* By the wall's clock, on a machine that has no processor to spare. */
-#define ALL_NS 10000000000u
-
-void names_begin(struct names *names)
+/* Adds a text where it is not there yet, and returns its id. */
+static int64_t intern(struct store *store, sqlite3_stmt *find, sqlite3_stmt *insert, const char *text, size_t n,
+		      int64_t *next)
 {
-	memset(names, 0, sizeof *names);
-	names->socket = -1;
+	int64_t id = 0;
+	sqlite3_bind_text(find, 1, text, (int)n, SQLITE_STATIC);
+	if (sqlite3_step(find) == SQLITE_ROW)
+		id = sqlite3_column_int64(find, 0);
+	sqlite3_reset(find);
+	if (id || store->error)
+		return id;
+	id = (*next)++;
+	sqlite3_bind_text(insert, 1, text, (int)n, SQLITE_STATIC);
+	sqlite3_bind_int64(insert, 2, id);
+	if (sqlite3_step(insert) != SQLITE_DONE)
+		store_fail(store, "writing");
+	sqlite3_reset(insert);
+	return id;
 }
 
-/* Ends the reader, whatever it is doing. */
-static void end_reader(struct names *names)
-{
-	if (names->socket < 0)
-		return;
-	close(names->socket);
-	names->socket = -1;
-	kill(names->reader, SIGKILL);
-	while (waitpid(names->reader, NULL, 0) < 0 && errno == EINTR)
-		;
-}
+/* What the pass over the names needs. */
+struct pass {
+	struct store *store;
+	void *reader; /* of the demangler's; NULL: the names come readable */
+	sqlite3_stmt *find, *insert, *row;
+	int64_t next; /* id of the next new text */
+	char text[STORE_NAME_BYTES];
+};
 
-void names_end(struct names *names)
+static void add_name(struct pass *pass, int64_t id, const char *name)
 {
-	end_reader(names);
-}
-
-/* A program of its own, not a fork: it is to find nothing of what the daemon holds. */
-static int spawn_reader(int end, pid_t *ret)
-{
-	char program[] = "/proc/self/exe", argument[] = NAMES_READER_ARGUMENT;
-	char *arguments[] = {program, argument, NULL}, libraries[4096] = "", *environment[] = {NULL, NULL};
-	const char *path = getenv("LD_LIBRARY_PATH");
-	if (path && snprintf(libraries, sizeof libraries, "LD_LIBRARY_PATH=%s", path) < (int)sizeof libraries)
-		environment[0] = libraries;
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attributes;
-	sigset_t none, all;
-	sigemptyset(&none);
-	sigfillset(&all);
-	posix_spawn_file_actions_init(&actions);
-	posix_spawnattr_init(&attributes);
-	posix_spawn_file_actions_adddup2(&actions, end, 0);
-	posix_spawnattr_setsigmask(&attributes, &none);
-	posix_spawnattr_setsigdefault(&attributes, &all);
-	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	int error = posix_spawn(ret, program, &actions, &attributes, arguments, environment);
-	posix_spawnattr_destroy(&attributes);
-	posix_spawn_file_actions_destroy(&actions);
-	return error;
-}
-
-static bool begin_reader(struct names *names)
-{
-	int ends[2];
-	if (names->socket >= 0)
-		return true;
-	if (names->readers == READERS_MAX)
-		return false;
-	names->readers++;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)) {
-		log_line("names of kernels stay mangled: %s", strerror(errno));
-		return false;
+	const struct store_demangler *demangler = pass->store->demangler;
+	int64_t name_id = id, short_id = id;
+	size_t n = strlen(name), at, length;
+	const char *readable = NULL;
+	if (!demangler)
+		readable = name;
+	else if (demangler->read(pass->reader, name, pass->text, &n))
+		readable = pass->text;
+	if (readable) {
+		names_short(readable, n, &at, &length);
+		if (readable != name)
+			name_id = intern(pass->store, pass->find, pass->insert, readable, n, &pass->next);
+		if (readable != name || length != n)
+			short_id = intern(pass->store, pass->find, pass->insert, readable + at, length, &pass->next);
 	}
-	int error = spawn_reader(ends[1], &names->reader);
-	close(ends[1]);
-	if (error) {
-		close(ends[0]);
-		log_line("names of kernels stay mangled: no process can be had to read them: %s", strerror(error));
-		names->readers = READERS_MAX;
-		return false;
+	sqlite3_bind_int64(pass->row, 1, id);
+	sqlite3_bind_int64(pass->row, 2, name_id);
+	sqlite3_bind_int64(pass->row, 3, short_id);
+	if (sqlite3_step(pass->row) != SQLITE_DONE)
+		store_fail(pass->store, "writing");
+	sqlite3_reset(pass->row);
+}
+
+static void add_all(struct pass *pass)
+{
+	struct store *store = pass->store;
+	store_run(store, "CREATE TEMP TABLE texts (text TEXT PRIMARY KEY, id INTEGER NOT NULL)");
+	pass->find = store_prepare(store, "SELECT id FROM temp.texts WHERE text = ?");
+	pass->insert = store_prepare(store, "INSERT INTO temp.texts VALUES (?, ?)");
+	pass->row = store_prepare(store, "INSERT OR IGNORE INTO kernel_names VALUES (?, ?, ?)");
+	sqlite3_stmt *last = store_prepare(store, "SELECT coalesce(max(id), 0) + 1 FROM strings");
+	sqlite3_stmt *names = store_prepare(store, "SELECT id, text FROM strings WHERE id IN (SELECT a FROM temp.sums "
+						   "WHERE tab = 1)");
+	pass->next = last && sqlite3_step(last) == SQLITE_ROW ? sqlite3_column_int64(last, 0) : 0;
+	while (names && pass->next && !store->error && sqlite3_step(names) == SQLITE_ROW) {
+		const char *name = (const char *)sqlite3_column_text(names, 1);
+		if (name)
+			add_name(pass, sqlite3_column_int64(names, 0), name);
 	}
-	names->socket = ends[0];
-	return true;
+	sqlite3_finalize(pass->find);
+	sqlite3_finalize(pass->insert);
+	sqlite3_finalize(pass->row);
+	sqlite3_finalize(last);
+	sqlite3_finalize(names);
+	store_run(store, "INSERT INTO strings SELECT id, text FROM temp.texts; DROP TABLE temp.texts");
 }
 
-/* The reader's answer to one name. False: there is none, and no reader any more. */
-static bool ask(struct names *names, const char *mangled, size_t n, struct names_answer *answer)
+static int out_of_memory(struct store *store)
 {
-	struct pollfd readable = {names->socket, POLLIN, 0};
-	ssize_t got = -1;
-	if (send(names->socket, mangled, n, MSG_NOSIGNAL) == (ssize_t)n && poll(&readable, 1, ANSWER_MS) == 1)
-		got = recv(names->socket, answer, sizeof *answer, MSG_DONTWAIT);
-	if (got >= (ssize_t)offsetof(struct names_answer, text) &&
-	    answer->n == (size_t)got - offsetof(struct names_answer, text))
-		return true;
-	end_reader(names);
-	return false;
+	store->error = -ENOMEM;
+	snprintf(store->sentence, sizeof store->sentence, "out of memory while names of kernels were read");
+	return store->error;
 }
 
-static bool has_time(struct names *names, uint64_t now)
+int names_write(struct store *store, uint64_t *ret_refused)
 {
-	if (!names->until)
-		names->until = now + ALL_NS;
-	return names->spent_ns < NAMES_BUDGET_NS && now < names->until;
-}
-
-bool names_demangle(struct names *names, const char *mangled, struct names_text *ret)
-{
-	struct names_answer *answer = &names->answer;
-	size_t n = strnlen(mangled, NAMES_MANGLED_BYTES + 1);
-	if (n < 3 || memcmp(mangled, "_Z", 2) != 0)
-		return false;
-	if (n > NAMES_MANGLED_BYTES || !has_time(names, clock_monotonic()) || !begin_reader(names) ||
-	    !ask(names, mangled, n, answer)) {
-		names->refused++;
-		return false;
-	}
-	names->spent_ns += answer->spent_ns;
-	names->refused += answer->verdict == NAMES_REFUSED;
-	if (answer->verdict != NAMES_READ || answer->n == 0)
-		return false;
-	memcpy(ret->text, answer->text, answer->n);
-	ret->n = answer->n;
-	return true;
+	const struct store_demangler *demangler = store->demangler;
+	struct pass *pass = malloc(sizeof *pass);
+	*ret_refused = 0;
+	if (!pass)
+		return out_of_memory(store);
+	*pass = (struct pass){.store = store, .reader = demangler ? demangler->begin() : NULL};
+	if (demangler && !pass->reader)
+		out_of_memory(store);
+	else
+		add_all(pass);
+	if (pass->reader)
+		*ret_refused = demangler->end(pass->reader);
+	free(pass);
+	return store->error;
 }

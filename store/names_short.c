@@ -1,6 +1,7 @@
-/* names_short.c - names_short of names.h. Any thread, no locks, no state. */
-#include "names.h"
+/* names_short.c - see names_short.h. */
+#include "names_short.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 /* The end of what begins with a bracket at `at`: behind its partner, or n. */

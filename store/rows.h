@@ -1,7 +1,7 @@
 /* rows.h - many rows of integers into one table, as fast as the rows of a batch enter (store.h): through a virtual table over
  * some thousand of them. One thread at a time, no locks. */
-#ifndef PROFD_DAEMON_STORE_ROWS_H
-#define PROFD_DAEMON_STORE_ROWS_H
+#ifndef PROFD_STORE_ROWS_H
+#define PROFD_STORE_ROWS_H
 
 #include "store.h"
 

@@ -1,6 +1,5 @@
 /* store.c - see store.h. Threads: one at a time for each store (SQLite without its own locks). */
 #include "store.h"
-#include "base/log.h"
 #include "proto/version.h"
 #include "base/space.h"
 
@@ -732,7 +731,7 @@ static int to_disk(struct store *store, int error)
 	return store->error;
 }
 
-int store_finish(struct store *store, uint64_t *ret_bytes)
+int store_finish(struct store *store, uint64_t *ret_bytes, char warning[STORE_SENTENCE_BYTES])
 {
 	if (store->error)
 		return store->error;
@@ -750,7 +749,7 @@ int store_finish(struct store *store, uint64_t *ret_bytes)
 		error = errno;
 	/* The file is whole and has its name. A machine that dies now may forget that; the next start's repairs would say so. */
 	if (error == 0 && fsync(store->folder))
-		log_line("%s: its folder cannot be brought to disk: %s", store->final_path, strerror(errno));
+		snprintf(warning, STORE_SENTENCE_BYTES, "its folder cannot be brought to disk: %s", strerror(errno));
 	if (error == 0)
 		*ret_bytes = (uint64_t)facts.st_size;
 	return to_disk(store, error);

@@ -7,10 +7,10 @@
  * the batch (0.73 s against 1.5 s for one INSERT a row).
  *
  * Errors: 0 or a negative errno; store->sentence then says what happened, and everything after fails alike. */
-#ifndef PROFD_DAEMON_STORE_H
-#define PROFD_DAEMON_STORE_H
+#ifndef PROFD_STORE_STORE_H
+#define PROFD_STORE_STORE_H
 
-#include "facts.h"
+#include "base/facts.h"
 #include "proto/events.h"
 
 #include <sqlite3.h>
@@ -32,6 +32,24 @@ int store_batch_add(struct store_batch *batch, const union event_any *event);
 void store_batch_clear(struct store_batch *batch);
 void store_batch_deinit(struct store_batch *batch);
 
+/* Asked every millisecond or so while work that may take long is under way. doing: what it is at, in words ("finding what
+ * launched what"). 0: go on. -ETIME or -ECANCELED: it is enough, and the sentence says why. */
+struct store_watch {
+	int (*look)(void *context, const char *doing, char sentence[STORE_SENTENCE_BYTES]);
+	void *context;
+};
+
+/* Makes mangled names of kernels readable; whoever has such names brings it along, since they may be hostile. */
+#define STORE_NAME_BYTES 16384
+struct store_demangler {
+	/* For one capture, whose names then are read one by one. NULL: out of memory. */
+	void *(*begin)(void);
+	/* The readable form: text[0..*ret_n). false: `mangled` is no mangled name, or it was refused. */
+	bool (*read)(void *names, const char *mangled, char text[STORE_NAME_BYTES], size_t *ret_n);
+	/* How many were refused. Frees. */
+	uint64_t (*end)(void *names);
+};
+
 struct store {
 	sqlite3 *db;
 	int folder;	/* descriptor of captures/, not owned */
@@ -44,10 +62,9 @@ struct store {
 	const struct store_batch *batch;
 	sqlite3_stmt *insert[EVENT_KIND_COUNT]; /* NULL until the first row of the kind */
 	sqlite3_stmt *insert_string, *insert_inputs, *insert_ingested, *find_ingested, *meta;
-	/* What the work that is under way may take; see store_bound. */
-	uint64_t until; /* of its thread's processor time, ns; 0 = no bound */
-	uint64_t most;
-	const _Atomic uint32_t *cancelled;
+	const struct store_watch *watch; /* of the work that is under way; NULL = it may take as long as it likes */
+	const char *doing;		 /* what that is at, for the watch */
+	const struct store_demangler *demangler; /* NULL: names of kernels come readable */
 	int error;
 	char sentence[STORE_SENTENCE_BYTES];
 };
@@ -89,10 +106,12 @@ bool store_has_ingested(struct store *store, uint32_t sequence);
 /* Rows in all event tables. */
 uint64_t store_count_events(struct store *store);
 
-/* From now on all that is done with the store, on this thread, may take so much of the processor (ns; 0 = no bound), and ends
- * where *cancelled says so: with -ETIME, or -ECANCELED. most 0 and cancelled NULL: as long as it likes. */
-void store_bound(struct store *store, uint64_t most, const _Atomic uint32_t *cancelled);
-/* Is that over? The error stands in the store then. For loops that are not SQL's. */
+/* From now on `watch` is asked, on this thread, in whatever is done with the store. NULL: nobody is. */
+void store_watch_begin(struct store *store, const struct store_watch *watch);
+void store_watch_end(struct store *store);
+/* Says what is being done from now on. */
+void store_doing(struct store *store, const char *doing);
+/* Has the watch had enough? The error stands in the store then. For loops that are not SQL's. */
 bool store_over(struct store *store);
 
 /* Runs SQL without parameters or results. */
@@ -106,8 +125,9 @@ sqlite3_stmt *store_prepare(struct store *store, const char *sql);
 /* Keeps the error of the last call and its sentence; returns it. */
 int store_fail(struct store *store, const char *doing);
 
-/* Ends the partial life: no journal, all on disk, closed, renamed, the folder on disk. *ret_bytes: size of the file. */
-int store_finish(struct store *store, uint64_t *ret_bytes);
+/* Ends the partial life: no journal, all on disk, closed, renamed, the folder on disk. *ret_bytes: size of the file. warning:
+ * what went wrong though the file is good; left alone where nothing did. */
+int store_finish(struct store *store, uint64_t *ret_bytes, char warning[STORE_SENTENCE_BYTES]);
 /* Closes and deletes the partial file. */
 void store_discard(struct store *store);
 

@@ -206,7 +206,7 @@ static void add_known(cJSON *object, const char *key, uint64_t value)
 		cJSON_AddNullToObject(object, key);
 }
 
-static void add_cost(cJSON *object, const struct ingest_ending *ending)
+static void add_cost(cJSON *object, const struct store_ending *ending)
 {
 	cJSON *cost = cJSON_AddObjectToObject(object, "cost");
 	add_known(cost, "step_before_ns", ending->step_before);
@@ -249,7 +249,7 @@ static char *print_within(cJSON *object)
 	}
 }
 
-char *summary_text(struct store *store, const struct ingest_ending *ending, const struct derived *derived,
+char *summary_text(struct store *store, const struct store_ending *ending, const struct derived *derived,
 		   uint64_t derive_ns)
 {
 	cJSON *object = cJSON_CreateObject();

@@ -1,6 +1,6 @@
 /* summary_notes.h - what a capture's figures do not say by themselves: what could not be recorded, or be known. Finish pool's thread. */
-#ifndef PROFD_DAEMON_SUMMARY_NOTES_H
-#define PROFD_DAEMON_SUMMARY_NOTES_H
+#ifndef PROFD_STORE_SUMMARY_NOTES_H
+#define PROFD_STORE_SUMMARY_NOTES_H
 
 #include "store.h"
 

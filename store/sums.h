@@ -1,8 +1,8 @@
 /* sums.h - calls and times by key, gathered in bounded memory: what does not fit goes to a table of the capture's file for
  * the time being, and one GROUP BY puts the parts together. For what devices and their API do (totals.h: operators and
  * ranges). One thread at a time, no locks. */
-#ifndef PROFD_DAEMON_STORE_SUMS_H
-#define PROFD_DAEMON_STORE_SUMS_H
+#ifndef PROFD_STORE_SUMS_H
+#define PROFD_STORE_SUMS_H
 
 #include "base/memory.h"
 #include "store.h"

@@ -2,8 +2,8 @@
  * themselves, and per step and kind the first and last start, by which derive sees without a scan whether each event lies in the step
  * it claims. Bounded: when a bound is reached `incomplete` is set and derive asks SQL instead. Ingest's thread, then
  * derive's. */
-#ifndef PROFD_DAEMON_TOTALS_H
-#define PROFD_DAEMON_TOTALS_H
+#ifndef PROFD_STORE_TOTALS_H
+#define PROFD_STORE_TOTALS_H
 
 #include "fold.h"
 #include "base/memory.h"

@@ -1,6 +1,7 @@
 /* capture.c - see capture.h. Thread: the loop's. No locks. */
 #include "capture.h"
 #include "daemon/catalogue/captures.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "daemon/core/namespaces.h"
 
@@ -232,7 +233,7 @@ static void finished(struct work *work)
 static void fill_ending(struct capture *capture)
 {
 	struct ingest *ingest = capture->ingest;
-	struct ingest_ending *ending = &ingest->ending;
+	struct store_ending *ending = &ingest->ending;
 	const struct message_done *done = &capture->done;
 	ingest->facts = capture->facts;
 	ingest->finish_most = capture->server->config.finish_time;
@@ -534,7 +535,7 @@ void capture_told(struct capture *capture, const struct message_collector *messa
 	if (message->collector >= COLLECTOR_COUNT)
 		return;
 	capture->parked.collectors[message->collector] = *message;
-	struct ingest_collector *collector = &capture->collectors[message->collector];
+	struct store_collector *collector = &capture->collectors[message->collector];
 	collector->wanted = true;
 	collector->told = true;
 	collector->ran = message->available == 1;

@@ -34,7 +34,7 @@ struct capture {
 	struct capture_facts facts;
 	struct message_arm arm;
 	struct ingest *ingest; /* NULL while ORPHAN */
-	struct ingest_collector collectors[COLLECTOR_COUNT];
+	struct store_collector collectors[COLLECTOR_COUNT];
 	struct parked parked; /* what its file is to remember of it */
 	struct message_done done;
 	bool has_done;

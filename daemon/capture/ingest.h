@@ -6,13 +6,11 @@
 #ifndef PROFD_DAEMON_INGEST_H
 #define PROFD_DAEMON_INGEST_H
 
-#include "store/device.h"
+#include "store/finish.h"
 #include "daemon/core/counters.h"
 #include "parked.h"
 #include "proto/segment.h"
 #include "base/space.h"
-#include "store/store.h"
-#include "store/totals.h"
 #include "daemon/core/work.h"
 
 #include <stdatomic.h>
@@ -23,28 +21,11 @@ enum ingest_wish {
 	INGEST_PARK = 2, /* take what is full and close the file: another daemon goes on */
 };
 
-/* One collector's report, as COLLECTOR messages told it. */
-struct ingest_collector {
-	bool wanted, told, ran;
-	uint64_t enable; /* ns */
-	char sentence[248];
-};
-
-/* What the finish pool needs to know beside the rows; filled by the loop before it submits the finish. */
-struct ingest_ending {
-	struct ingest_collector collectors[COLLECTOR_COUNT];
-	uint64_t done_at; /* CLOCK_MONOTONIC ns when the end was known */
-	uint64_t step_before, step_during, enable, drain, agent_cpu, agent_bytes, other_thread_steps;
-	uint32_t late, step_source;
-	bool has_done; /* the values of DONE above are there */
-	char step_range[128];
-	char id[ID_BYTES], trigger_id[ID_BYTES];
-};
-
 struct ingest {
 	struct work work;
 	struct capture_facts facts; /* constant while submitted; the finish updates status, reason and figures */
-	struct ingest_ending ending;
+	/* What COLLECTOR and DONE have told: the loop writes it before it submits the finish, which adds what was lost. */
+	struct store_ending ending;
 	struct parked parked; /* its collectors are written by the loop before the wish INGEST_PARK */
 
 	struct segment segment;

@@ -3,6 +3,7 @@
 #include "capture.h"
 #include "daemon/catalogue/history.h"
 #include "family.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "daemon/core/namespaces.h"
 #include "daemon/core/peer.h"

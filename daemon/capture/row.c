@@ -1,6 +1,6 @@
 /* row.c - CAPTURE of requests.h: what clients are told of a capture. Thread: the loop's. No locks. */
 #include "capture.h"
-#include "base/log.h"
+#include "base/clock.h"
 #include "daemon/core/namespaces.h"
 
 static void add_text(cJSON *row, const char *key, const char *text)

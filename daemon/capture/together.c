@@ -2,7 +2,7 @@
 #include "together.h"
 #include "capture.h"
 #include "family.h"
-#include "base/log.h"
+#include "base/clock.h"
 #include "trigger.h"
 
 #include <inttypes.h>

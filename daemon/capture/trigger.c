@@ -3,7 +3,7 @@
 #include "capture.h"
 #include "daemon/catalogue/history.h"
 #include "family.h"
-#include "base/log.h"
+#include "base/clock.h"
 #include "parked.h"
 #include "together.h"
 

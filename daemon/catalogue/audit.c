@@ -1,6 +1,7 @@
 /* audit.c - see audit.h. Thread: the loop's; the functions named _run are the catalogue's. No locks. */
 #include "audit.h"
 #include "audit_rows.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "daemon/core/server.h"
 

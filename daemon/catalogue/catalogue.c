@@ -2,6 +2,7 @@
  * the queue. */
 #include "catalogue.h"
 #include "sql.h"
+#include "base/clock.h"
 #include "base/log.h"
 
 #include <signal.h>

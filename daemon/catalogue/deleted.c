@@ -2,6 +2,7 @@
 #include "deleted.h"
 #include "catalogue.h"
 #include "sql.h"
+#include "base/clock.h"
 #include "base/log.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 #ifndef PROFD_DAEMON_CATALOGUE_HISTORY_H
 #define PROFD_DAEMON_CATALOGUE_HISTORY_H
 
-#include "store/facts.h"
+#include "base/facts.h"
 
 struct catalogue;
 

@@ -3,6 +3,7 @@
 #include "catalogue.h"
 #include "history.h"
 #include "sql.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "proto/version.h"
 

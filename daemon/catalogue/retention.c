@@ -2,6 +2,7 @@
 #include "retention.h"
 #include "deleted.h"
 #include "daemon/capture/capture.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "daemon/core/server.h"
 

@@ -1,6 +1,7 @@
 /* sql.c - see sql.h. Thread: the catalogue's. No locks. */
 #include "sql.h"
 #include "catalogue.h"
+#include "base/clock.h"
 #include "base/log.h"
 
 #include <errno.h>

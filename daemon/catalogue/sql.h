@@ -2,7 +2,7 @@
 #ifndef PROFD_DAEMON_CATALOGUE_SQL_H
 #define PROFD_DAEMON_CATALOGUE_SQL_H
 
-#include "store/facts.h"
+#include "base/facts.h"
 
 #include <sqlite3.h>
 

@@ -5,7 +5,7 @@
 #ifndef PROFD_DAEMON_CORE_NAMESPACES_H
 #define PROFD_DAEMON_CORE_NAMESPACES_H
 
-#include "store/facts.h"
+#include "base/facts.h"
 
 /* No namespace has it: that of a caller who did not show theirs. */
 #define NAMESPACE_UNKNOWN 0

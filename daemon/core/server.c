@@ -3,6 +3,7 @@
 #include "descriptors.h"
 #include "accept.h"
 #include "daemon/capture/capture.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "daemon/capture/registry.h"
 #include "daemon/ops/serve.h"

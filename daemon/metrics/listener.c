@@ -4,6 +4,7 @@
  * says is thrown away until it closes, as a reset could take the answer back). */
 #include "listener.h"
 #include "http.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "daemon/core/server.h"
 

@@ -3,6 +3,7 @@
 #include "metrics.h"
 #include "exposition.h"
 #include "listener.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "proto/sealed.h"
 #include "daemon/core/server.h"

@@ -5,7 +5,7 @@
  * scrape and would arrive as exported_job. */
 #include "exposition.h"
 #include "daemon/capture/capture.h"
-#include "base/log.h"
+#include "base/clock.h"
 #include "proto/version.h"
 #include "daemon/core/server.h"
 

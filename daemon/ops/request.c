@@ -1,6 +1,6 @@
 /* request.c - see request.h. Any thread; no state. */
 #include "request.h"
-#include "store/facts.h"
+#include "base/facts.h"
 #include "proto/message.h"
 #include "proto/version.h"
 

@@ -3,7 +3,7 @@
 #include "daemon/catalogue/captures.h"
 #include "daemon/catalogue/deleted.h"
 #include "daemon/capture/capture.h"
-#include "base/log.h"
+#include "base/clock.h"
 #include "daemon/core/namespaces.h"
 #include "proto/version.h"
 #include "serve_kept.h"

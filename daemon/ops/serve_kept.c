@@ -1,7 +1,7 @@
 /* serve_kept.c - see serve_kept.h. Thread: the loop's; *_run on the catalogue's. No locks. */
 #include "serve_kept.h"
 #include "daemon/capture/capture.h"
-#include "base/log.h"
+#include "base/clock.h"
 #include "daemon/core/namespaces.h"
 
 #include <stdio.h>

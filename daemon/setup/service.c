@@ -2,6 +2,7 @@
 #include "service.h"
 #include "daemon/capture/capture.h"
 #include "config_file.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "daemon/core/server.h"
 

@@ -11,8 +11,8 @@
 #include "client/report/report.h"
 #include "base/hash.h"
 #include "daemon/capture/ingest.h"
-#include "base/log.h"
-#include "store/names_reader.h"
+#include "base/clock.h"
+#include "daemon/capture/names_reader.h"
 #include "proto/limits.h"
 
 #include <errno.h>
@@ -281,7 +281,7 @@ static void finish(struct ingest *ingest, unsigned flags)
 	ingest->ending.has_done = flags & 1;
 	ingest->ending.done_at = clock_monotonic();
 	for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++)
-		ingest->ending.collectors[bit] = (struct ingest_collector){.wanted = true, .told = true, .ran = true};
+		ingest->ending.collectors[bit] = (struct store_collector){.wanted = true, .told = true, .ran = true};
 	ingest->facts.status = CAPTURE_COMPLETE;
 	atomic_store(&ingest->wish, INGEST_END);
 	uint64_t began = clock_thread();

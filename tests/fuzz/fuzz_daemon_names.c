@@ -1,6 +1,7 @@
 /* fuzz_daemon_names.c - readable forms of whatever an agent calls a kernel: they end in time, and the short one lies within the
  * whole. */
-#include "store/names.h"
+#include "daemon/capture/names.h"
+#include "store/names_short.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -45,7 +45,9 @@ objects() {
 compile sqlite "$theirs -DSQLITE_THREADSAFE=1 -DSQLITE_USE_URI=1 -DSQLITE_ENABLE_COLUMN_METADATA -DSQLITE_ENABLE_DBSTAT_VTAB -DSQLITE_MAX_VARIABLE_NUMBER=250000" "$third"/sqlite/*.c
 compile proto "$agent" "$profd"/proto/*.c
 compile agent "$agent" "$profd"/agent/*.c "$profd"/agent/*/*.c
-compile daemon "$ours -include $profd/cmake/old_glibc.h" "$profd"/base/*.c "$profd"/store/*.c "$profd"/daemon/*.c "$profd"/daemon/*/*.c
+compile base "$ours -include $profd/cmake/old_glibc.h" "$profd"/base/*.c
+compile store "$ours -include $profd/cmake/old_glibc.h" "$profd"/store/*.c
+compile daemon "$ours -include $profd/cmake/old_glibc.h" "$profd"/daemon/*.c "$profd"/daemon/*/*.c
 compile client "$ours -include $profd/cmake/old_glibc.h" "$profd"/client/*.c "$profd"/client/*/*.c "$profd"/client/*/*/*.c
 compile uv "$theirs -I$third/uv -I$third/uv/src -D_FILE_OFFSET_BITS=64 -D_LARGEFILE_SOURCE" "$third"/uv/src/*.c "$third"/uv/src/unix/*.c
 compile cjson "$theirs -I$third/include/cjson" "$third"/cjson/*.c
@@ -55,7 +57,7 @@ xargs -P "$processors" -I '{}' sh -c '{}' <"$jobs"
 
 # shellcheck disable=SC2046 # the names of the objects have no blanks
 {
-	"$compiler" -o "$out/bin/profd-daemon" $(objects daemon proto uv sqlite cjson iberty) -lpthread -ldl -lrt -lm
+	"$compiler" -o "$out/bin/profd-daemon" $(objects daemon store base proto uv sqlite cjson iberty) -lpthread -ldl -lrt -lm
 	"$compiler" -o "$out/bin/profd" $(objects client proto sqlite cjson zlib) -lpthread -ldl -lm
 	"$compiler" -shared -o "$out/lib/libprofd_agent.so" $(objects agent proto) -static-libgcc \
 		"-Wl,--version-script=$profd/agent/agent.map" -Wl,-z,nodelete -Wl,-z,now -Wl,-z,relro -Wl,-z,defs

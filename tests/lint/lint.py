@@ -87,7 +87,7 @@ def check_format(fix):
 
 # What a folder may include with quotes: itself and these.
 FOLDERS = {"proto": {"proto"}, "agent": {"agent", "proto"}, "base": {"base", "proto"},
-           "store": {"store", "base", "proto", "daemon"}, "daemon": {"daemon", "store", "base", "proto"}, "client": {"client", "proto"}}
+           "store": {"store", "base", "proto"}, "daemon": {"daemon", "store", "base", "proto"}, "client": {"client", "store", "base", "proto"}}
 # Headers of libraries and who may use them. Everything else in <> has to be the C library's.
 LIBRARIES = {
     "uv.h": r"(base|store|daemon)/|tests/",

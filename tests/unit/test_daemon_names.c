@@ -1,6 +1,7 @@
 /* test_daemon_names.c - names of kernels are read as the tools read them, and hostile ones take no time and no memory. */
-#include "base/log.h"
-#include "store/names.h"
+#include "base/clock.h"
+#include "daemon/capture/names.h"
+#include "store/names_short.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -7,7 +7,7 @@
  * gpu: host and device. host: the same without CUPTI. adopted: as gpu, but another daemon goes on in the middle. */
 #include "daemon/capture/ingest.h"
 #include "proto/inputs.h"
-#include "store/names_reader.h"
+#include "daemon/capture/names_reader.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -328,14 +328,14 @@ static void until_done(struct ingest *ingest, enum ingest_wish wish)
 
 static void tell(struct ingest *ingest, bool gpu)
 {
-	struct ingest_ending *ending = &ingest->ending;
+	struct store_ending *ending = &ingest->ending;
 	for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++) {
 		bool device = bit == COLLECTOR_CUPTI || bit == COLLECTOR_MEMORY;
 		ending->collectors[bit] =
-			(struct ingest_collector){.wanted = collector_word(bit) && bit <= COLLECTOR_MEMORY,
-						  .told = true,
-						  .ran = !device || gpu,
-						  .enable = 1000 * bit};
+			(struct store_collector){.wanted = collector_word(bit) && bit <= COLLECTOR_MEMORY,
+						 .told = true,
+						 .ran = !device || gpu,
+						 .enable = 1000 * bit};
 		if (device && !gpu)
 			snprintf(ending->collectors[bit].sentence, sizeof ending->collectors[bit].sentence,
 				 "no CUDA in this process");

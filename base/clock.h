@@ -1,0 +1,15 @@
+/* clock.h - the clocks that rows and lines carry, and a time as text. Any thread, no locks. */
+#ifndef PROFD_BASE_CLOCK_H
+#define PROFD_BASE_CLOCK_H
+
+#include <stdint.h>
+
+uint64_t clock_monotonic(void); /* ns */
+uint64_t clock_thread(void);	/* ns that the calling thread has had a processor */
+uint64_t clock_realtime(void);	/* ns */
+
+/* RFC 3339, UTC, microseconds: 27 characters and a NUL. */
+#define TIME_TEXT_BYTES 40
+void time_text(uint64_t realtime_ns, char ret[TIME_TEXT_BYTES]);
+
+#endif

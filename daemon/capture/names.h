@@ -1,0 +1,36 @@
+/* names.h - readable names of kernels out of mangled ones, which are as hostile as whatever else an agent sends: they are read
+ * in a process that can do nothing else (names_reader.h). */
+#ifndef PROFD_DAEMON_NAMES_H
+#define PROFD_DAEMON_NAMES_H
+
+#include "names_reader.h"
+#include "store/store.h"
+
+#include <sys/types.h>
+
+struct names_text {
+	size_t n;
+	char text[NAMES_TEXT_BYTES];
+};
+
+/* Time on the processor that the names of one capture may take, ns. */
+#define NAMES_BUDGET_NS 1000000000u
+
+/* One capture's names. One thread at a time. */
+struct names {
+	uint64_t spent_ns, until;
+	uint64_t refused; /* names that are mangled, and were not read: too long, or their reading took too much */
+	int socket;	  /* to the reader; -1 = none runs */
+	pid_t reader;
+	unsigned readers; /* that were started */
+	struct names_answer answer;
+};
+void names_begin(struct names *names);
+void names_end(struct names *names);
+/* The readable form of `mangled`. false: it is none that can be read, or it was refused. */
+bool names_demangle(struct names *names, const char *mangled, struct names_text *ret);
+
+/* All of this for the store, which calls it while it finishes a capture. */
+extern const struct store_demangler names_demangler;
+
+#endif

@@ -39,7 +39,12 @@ enum cupti_result {
 	CUPTI_RESULT_TAKEN = 39, /* another subscriber is there */
 	CUPTI_RESULT_UNKNOWN = 999,
 };
-enum cupti_attribute { CUPTI_ATTRIBUTE_ZEROED_OUT = 5, CUPTI_ATTRIBUTE_THREAD_ID_TYPE = 21 };
+enum cupti_attribute {
+	CUPTI_ATTRIBUTE_ZEROED_OUT = 5,
+	CUPTI_ATTRIBUTE_MULTIPLE = 12, /* CUPTI_ACTIVITY_ATTR_MULTIPLE_SUBSCRIBER_STATE, since 13.2 */
+	CUPTI_ATTRIBUTE_THREAD_ID_TYPE = 21,
+};
+enum { CUPTI_MULTIPLE_ALLOWED = 1 };
 enum { CUPTI_THREAD_ID_SYSTEM = 1 };
 enum { CUPTI_FLUSH_FORCED = 1 };
 
@@ -47,7 +52,6 @@ enum { CUPTI_FLUSH_FORCED = 1 };
 #define CUPTI_FUNCTIONS(X)                                                                                             \
 	X(1, version, cuptiGetVersion, (uint32_t * ret))                                                               \
 	X(1, timestamp, cuptiGetTimestamp, (uint64_t * ret))                                                           \
-	X(1, subscribe, cuptiSubscribe, (cupti_subscriber * ret, cupti_callback, void *user))                          \
 	X(1, unsubscribe, cuptiUnsubscribe, (cupti_subscriber))                                                        \
 	X(1, callback_name, cuptiGetCallbackName, (unsigned domain, uint32_t cbid, const char **ret))                  \
 	X(1, enable, cuptiActivityEnable, (uint32_t kind))                                                             \

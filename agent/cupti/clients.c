@@ -1,8 +1,11 @@
 /* clients.c - see clients.h.
  *
- * As long as nobody else is there we are CUPTI's client without a subscriber: a profiler that the job starts meanwhile finds
- * CUPTI free, whichever calls it uses. From 13.3 on there may be several clients, if all of them subscribe by the newer calls;
- * these shut out whoever uses the older ones, so that we do it only beside somebody who has begun so. */
+ * We are CUPTI's client without a subscriber, and never ask for one, not even for a moment: a profiler that the job starts finds
+ * CUPTI free at any time, whichever calls it uses. From 13.2 on there may be several clients, if all of them subscribe by the
+ * newer calls. These shut out whoever uses the older ones, so we subscribe only beside somebody who has begun so.
+ *
+ * What matters is who records: callbacks for buffers and activity kinds are the process's before 13.2, and ours would come in the
+ * place of theirs. A subscriber that records nothing is in nobody's way. */
 #include "clients.h"
 
 #include "buffers.h"
@@ -18,17 +21,20 @@
 #define NAME_BYTES 128
 
 static cupti_subscriber subscriber;
-static char holder[NAME_BYTES]; /* beside whom we are */
-static int registered;		/* our callbacks have been, in this process */
+static int registered; /* our callbacks have been, in this process */
+static uint64_t left;  /* kinds that an earlier session of ours could not switch off */
+static size_t device_bytes;
 static cupti_requested on_requested;
 static cupti_completed on_completed;
 static uint64_t (*times_asked)(void);
 
-void clients_callbacks(cupti_requested requested, cupti_completed completed, uint64_t (*asked)(void))
+void clients_callbacks(cupti_requested requested, cupti_completed completed, uint64_t (*asked)(void),
+		       size_t device_record)
 {
 	on_requested = requested;
 	on_completed = completed;
 	times_asked = asked;
+	device_bytes = device_record;
 }
 
 cupti_subscriber clients_own(void)
@@ -59,15 +65,10 @@ int clients_register(void)
 
 /* ---------------------------------------------------------------- who is there */
 
-static int refuse_for(const char *who, const char *why)
+static int refuse_for(const char *why)
 {
 	session.sentence[0] = 0;
 	session_say("CUPTI is held by another tool");
-	if (*who) {
-		session_say(" (");
-		session_say(who);
-		session_say(")");
-	}
 	session_say(why);
 	session_say("; kernels can be recorded when that has ended");
 	return -EBUSY;
@@ -81,22 +82,6 @@ static void ignore(void *user, unsigned domain, uint32_t cbid, const void *data)
 	(void)data;
 }
 
-/* other[NAME_BYTES]: name of whoever is there, as far as CUPTI says. */
-static int subscribe_v2(cupti_subscriber *ret, int multiple, char *other)
-{
-	struct cupti_subscription wish = {
-		.bytes = session.version >= VERSION_MULTIPLE ? sizeof wish
-							     : offsetof(struct cupti_subscription, multiple),
-		.name = "profd",
-		.other = other,
-		.other_bytes = NAME_BYTES - 1,
-		.multiple = (uint8_t)multiple,
-	};
-	memset(other, 0, NAME_BYTES);
-	*ret = NULL;
-	return cupti_api.subscribe_v2(ret, ignore, NULL, &wish);
-}
-
 static int has_multiple(void)
 {
 	return cupti_api.subscribe_v2 && cupti_api.enable_v2 && cupti_api.disable_v2 &&
@@ -104,37 +89,77 @@ static int has_multiple(void)
 	       cupti_api.attribute_get_v2 && cupti_api.attribute_set_v2;
 }
 
-int clients_record(void)
+/* Do the others let further clients in? Where several may be there, the older calls are refused. */
+static int others_are_several(void)
 {
-	uint32_t on = 0;
-	return cupti_api.enabled_kinds && !cupti_api.enabled_kinds(NULL, NULL, NULL, &on) && on;
+	uint8_t state = 0;
+	size_t bytes = sizeof state;
+	if (!has_multiple() || !cupti_api.attribute_get)
+		return 0;
+	int result = cupti_api.attribute_get(CUPTI_ATTRIBUTE_MULTIPLE, &bytes, &state);
+	return result == CUPTI_RESULT_NOT_COMPATIBLE || (!result && state == CUPTI_MULTIPLE_ALLOWED);
 }
 
-/* A record that we provoke is written into a buffer of ours as long as our callbacks are CUPTI's. */
-int clients_replaced(void)
+uint64_t clients_dropped(void)
 {
+	size_t n = 0;
+	int result = subscriber ? cupti_api.dropped_v2(subscriber, NULL, 0, &n) : cupti_api.dropped(NULL, 0, &n);
+	return result ? 0 : n;
+}
+
+/* Where does a record go that we provoke? Into a buffer of ours as long as our callbacks are CUPTI's: then we are asked for a
+ * buffer, or one that CUPTI has is filled further. A record that CUPTI drops says nothing, and is provoked again. */
+enum clients_answer clients_replaced(uint64_t *dropped)
+{
+	enum { TRIES = 8 };
 	if (subscriber || !registered || !cupti_api.enable_dump)
-		return 0;
-	cupti_api.flush(0);
-	uint64_t before = times_asked();
-	size_t filled = buffers_filled();
-	if (cupti_api.enable_dump(CUPTI_KIND_DEVICE))
-		return 0;
-	return times_asked() == before && buffers_filled() == filled;
+		return CLIENTS_UNKNOWN;
+	for (unsigned i = 0; i < TRIES; i++) {
+		cupti_api.flush(0);
+		*dropped += clients_dropped();
+		uint64_t before = times_asked();
+		size_t filled = buffers_filled();
+		if (cupti_api.enable_dump(CUPTI_KIND_DEVICE))
+			return CLIENTS_UNKNOWN;
+		/* The end of an operation changes its record, which lies there already: by less. */
+		size_t now = buffers_filled();
+		if (times_asked() != before || (now > filled && now - filled >= device_bytes / 2))
+			return CLIENTS_OURS;
+		uint64_t lost = clients_dropped();
+		*dropped += lost;
+		if (!lost)
+			return CLIENTS_REPLACED;
+	}
+	return CLIENTS_UNKNOWN;
 }
 
-/* Does somebody record without a subscriber? From 13.2 on CUPTI says so. Before, it says whether anybody has registered callbacks
- * at all; whether their kernels are on shows in that the kind which excludes these cannot be. */
-static int others_without_subscriber(void)
+/* Has anybody but us activity kinds on? 1 or 0, -1 where CUPTI does not say so: before 13.2. */
+static int others_have_kinds(void)
 {
-	if (cupti_api.enabled_kinds)
-		return clients_record();
+	enum { MOST = 64 };
+	uint32_t kinds[MOST], bytes = sizeof kinds, n = 0;
+	if (!cupti_api.enabled_kinds || cupti_api.enabled_kinds(NULL, kinds, &bytes, &n))
+		return -1;
+	for (uint32_t i = 0; i < n; i++)
+		if (i >= MOST || kinds[i] >= 64 || !(left >> kinds[i] & 1))
+			return 1;
+	return 0;
+}
+
+/* Does somebody record? Before 13.2 CUPTI says whether anybody has registered callbacks at all; whether their kernels are on
+ * shows in that the kind which excludes these cannot be. */
+static int others_record(void)
+{
+	int on = others_have_kinds();
+	if (on >= 0)
+		return on;
 	if (registered) {
-		int replaced = !cupti_api.enable_dump || clients_replaced();
+		uint64_t dropped = 0;
+		enum clients_answer answer = cupti_api.enable_dump ? clients_replaced(&dropped) : CLIENTS_UNKNOWN;
 		cupti_api.disable(CUPTI_KIND_DEVICE);
 		/* What was provoked is no part of a recording. */
 		cupti_api.flush(0);
-		if (!replaced)
+		if (answer == CLIENTS_OURS || left >> CUPTI_KIND_CONCURRENT_KERNEL & 1)
 			return 0;
 	} else if (cupti_api.flush(0)) {
 		return 0;
@@ -147,39 +172,20 @@ static int others_without_subscriber(void)
 
 /* ---------------------------------------------------------------- our place */
 
-/* CUPTI for us alone: asked for by subscribing, which is undone at once. 0, or -EBUSY or another errno with a sentence. */
-static int be_alone(void)
-{
-	cupti_subscriber mine = NULL;
-	int result = CUPTI_RESULT_UNKNOWN;
-	holder[0] = 0;
-	/* First what takes nothing from anybody: whoever subscribes while we do is told that CUPTI is taken. */
-	if (cupti_api.enabled_kinds && clients_record())
-		return refuse_for("", ": it has activity kinds enabled");
-	if (cupti_api.subscribe_v2)
-		result = subscribe_v2(&mine, 0, holder);
-	if (result && result != CUPTI_RESULT_TAKEN)
-		result = cupti_api.subscribe(&mine, ignore, NULL);
-	if (!result)
-		cupti_api.unsubscribe(mine);
-	if (result == CUPTI_RESULT_TAKEN)
-		return refuse_for(holder, ", and serves one at a time");
-	if (result == CUPTI_RESULT_NOT_INITIALIZED || result == CUPTI_RESULT_UNKNOWN)
-		return session_refuse(-ENODEV, "CUPTI cannot work in this process: no matching CUDA driver", result);
-	if (result)
-		return session_refuse(-EIO, "CUPTI cannot be used in this process", result);
-	if (others_without_subscriber())
-		return refuse_for("", ": it records kernels without a subscriber, and ours would come in the place of "
-				      "its records");
-	return 0;
-}
-
 /* A subscriber beside which others can be; 0 where it is there. */
 static int join_others(void)
 {
-	cupti_subscriber mine;
-	char other[NAME_BYTES];
-	int result = subscribe_v2(&mine, 1, other);
+	cupti_subscriber mine = NULL;
+	char other[NAME_BYTES] = "";
+	struct cupti_subscription wish = {
+		.bytes = session.version >= VERSION_MULTIPLE ? sizeof wish
+							     : offsetof(struct cupti_subscription, multiple),
+		.name = "profd",
+		.other = other,
+		.other_bytes = NAME_BYTES - 1,
+		.multiple = 1,
+	};
+	int result = cupti_api.subscribe_v2(&mine, ignore, NULL, &wish);
 	if (result || !mine)
 		return result ? result : CUPTI_RESULT_UNKNOWN;
 	subscriber = mine;
@@ -187,26 +193,39 @@ static int join_others(void)
 	return 0;
 }
 
+int clients_look(void)
+{
+	session.shared = others_are_several();
+	if (!session.shared && others_record())
+		return refuse_for(": it records, and our callbacks would come in the place of its own");
+	return 0;
+}
+
 int clients_find_place(void)
 {
-	int error = be_alone();
-	if (error == -EBUSY && has_multiple() && join_others() == 0) {
-		session.sentence[0] = 0;
-		error = 0;
-	}
+	int error = clients_look();
+	if (session.shared && join_others())
+		error = clients_refuse();
 	return error;
 }
 
-void clients_leave(void)
+void clients_leave(uint64_t kinds)
 {
+	/* With its subscriber all that it had on goes. */
+	left = subscriber ? 0 : kinds;
 	if (subscriber)
 		cupti_api.unsubscribe(subscriber);
 	subscriber = NULL;
 }
 
+uint64_t clients_left(void)
+{
+	return left;
+}
+
 int clients_refuse(void)
 {
-	clients_leave();
+	clients_leave(left);
 	session.shared = 0;
-	return refuse_for(holder, ", and lets no other in");
+	return refuse_for(", and it lets no other in");
 }

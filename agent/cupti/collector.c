@@ -52,32 +52,34 @@ static void give_up(void)
 	}
 }
 
-/* As guard_wait, but behind the deadline it goes on as long as buffers come in: then the call is slow and not stuck. */
-static int wait_for_guard(uint64_t deadline, int *ret_result)
+/* As guard_wait, but it goes on as long as buffers come in: then the call is slow and not stuck. */
+static int wait_for_guard(uint64_t patience, int *ret_result)
 {
-	uint64_t received = session_received(), patience = deadline + PATIENCE_NS;
+	uint64_t received = session_received(), more = PATIENCE_NS;
 	int error;
-	while ((error = guard_wait(deadline, ret_result)) == -ETIMEDOUT) {
+	while ((error = guard_wait(patience, ret_result)) == -ETIMEDOUT && more) {
 		uint64_t now = session_received();
-		if (now == received || deadline >= patience)
+		if (now == received)
 			break;
 		received = now;
-		deadline += CALL_NS;
+		patience = CALL_NS;
+		more -= CALL_NS;
 	}
 	return error;
 }
+_Static_assert(PATIENCE_NS % CALL_NS == 0, "it counts down to 0");
 
-/* Runs a job to its end; where that does not come before `deadline` the session is given up: -ETIMEDOUT. */
-static int run(guard_job job, void *argument, uint64_t deadline)
+/* Runs a job to its end; where that does not come within `patience` the session is given up: -ETIMEDOUT. */
+static int run(guard_job job, void *argument, uint64_t patience)
 {
 	int result = 0;
 	if (hung)
 		return -ETIMEDOUT;
-	int error = wait_for_guard(deadline, NULL);
+	int error = wait_for_guard(patience, NULL);
 	if (error == 0)
 		error = guard_post(job, argument);
 	if (error == 0)
-		error = wait_for_guard(deadline, &result);
+		error = wait_for_guard(patience, &result);
 	if (error == -ETIMEDOUT)
 		give_up();
 	return error ? error : result;
@@ -129,7 +131,7 @@ static int arm(uint64_t patience, int *others)
 		return error;
 	}
 	hung = 0;
-	error = run(session_driver, NULL, sink_now() + patience);
+	error = run(session_driver, NULL, patience);
 	if (error)
 		return error;
 	error = cupti_load(session.driver);
@@ -143,8 +145,8 @@ static int arm(uint64_t patience, int *others)
 	}
 	/* Before the handlers of libraries that were there earlier: at exit we are done before the driver is. */
 	life_watch_exit(&watched);
-	error = run(session_learn, NULL, sink_now() + patience);
-	return error ? error : run(session_ask, others, sink_now() + patience);
+	error = run(session_learn, NULL, patience);
+	return error ? error : run(session_ask, others, patience);
 }
 
 /* Where it failed: the reason, for the user. */
@@ -196,7 +198,7 @@ static int cupti_start(const struct collector_request *request, char *sentence, 
 	session.memory = request->wanted >> COLLECTOR_MEMORY & 1;
 	stopping = forced = 0;
 	drain_ns = 0;
-	int error = run(session_start, NULL, sink_now() + START_NS);
+	int error = run(session_start, NULL, START_NS);
 	on = !error;
 	flush_at = sink_now() + FLUSH_NS;
 	return conclude(error, sentence, bytes);
@@ -204,11 +206,11 @@ static int cupti_start(const struct collector_request *request, char *sentence, 
 
 static void cupti_poll(uint64_t now)
 {
-	uint64_t since = guard_busy_since();
 	if (!on || hung)
 		return;
-	if (since) {
-		if (now > since + TICK_NS)
+	uint64_t busy = guard_busy();
+	if (busy) {
+		if (busy > TICK_NS)
 			give_up();
 	} else if (now < flush_at) {
 		guard_post(session_tick, NULL);
@@ -231,21 +233,14 @@ static void nap(uint64_t *ns)
 	*ns = *ns * 2 < NAP_MOST ? *ns * 2 : NAP_MOST;
 }
 
-/* Until when a call that is part of the drain may take: all the time that there is, and a little in any case. */
-static uint64_t call_until(uint64_t deadline)
-{
-	uint64_t least = sink_now() + CALL_NS;
-	return deadline > least ? deadline : least;
-}
-
 /* Waits until CUPTI has given back what holds records, at most until `until`; with `flush` asks it to each time. Returns how many
  * buffers it has. */
-static uint32_t wait_for_buffers(int flush, uint64_t until, uint64_t deadline)
+static uint32_t wait_for_buffers(int flush, uint64_t until, uint64_t patience)
 {
 	uint32_t written;
 	for (uint64_t ns = NAP_LEAST;; nap(&ns)) {
 		if (flush)
-			run(session_flush, NULL, call_until(deadline));
+			run(session_flush, NULL, patience);
 		buffers_held(&written);
 		if (!written || hung || sink_now() >= until)
 			return written;
@@ -255,24 +250,26 @@ static uint32_t wait_for_buffers(int flush, uint64_t until, uint64_t deadline)
 /* Switches off and waits for what still runs on the devices: their records alone, no device. */
 static void drain(uint64_t deadline)
 {
-	uint64_t now = sink_now(), until = deadline - (deadline > now ? (deadline - now) / 3 : 0);
+	uint64_t now = sink_now(), time = deadline > now ? deadline - now : 0, until = deadline - time / 3;
+	/* Each call may take as long as all of them should: a deadline that has passed says nothing of a call that begins then. */
+	uint64_t patience = time > CALL_NS ? time : CALL_NS;
 	if (!stopping)
-		run(session_stop, NULL, call_until(deadline));
-	else if (wait_for_guard(call_until(deadline), NULL))
+		run(session_stop, NULL, patience);
+	else if (wait_for_guard(patience, NULL))
 		give_up();
 	if (hung)
 		return;
 	/* What another client took over does not come back; and by force everybody's records would come without their end. */
 	if (session.replaced) {
-		wait_for_buffers(0, sink_now() + CALL_NS / 2, deadline);
+		wait_for_buffers(0, sink_now() + CALL_NS / 2, patience);
 	} else {
-		forced = wait_for_buffers(1, until, deadline) != 0 && !session.shared;
+		forced = wait_for_buffers(1, until, patience) != 0 && !session.shared;
 		if (!session.shared) {
-			run(session_flush, &yes, call_until(deadline));
-			wait_for_buffers(0, deadline, deadline);
+			run(session_flush, &yes, patience);
+			wait_for_buffers(0, deadline, patience);
 		}
 	}
-	run(session_end, NULL, call_until(deadline));
+	run(session_end, NULL, patience);
 }
 
 /* Reads what CUPTI did not give back, as fast as the daemon takes it in; returns the number of buffers. Room is left for the facts
@@ -332,9 +329,7 @@ static void write_session(const struct deliver_counts *counts, uint32_t collecte
 		    (session.exhausted ? SESSION_EXHAUSTED : 0) |
 		    (session.flush_result && collected ? SESSION_NO_FLUSH : 0) |
 		    (!hung && session.left_on ? SESSION_LEFT_ON : 0);
-	/* Everything was asked for and CUPTI said that it was done: somebody else got these. */
-	if (!hung && !session.shared &&
-	    (session.replaced || (collected && !session.flush_result && !session.exhausted)))
+	if (!hung && session.replaced)
 		e.options |= SESSION_REPLACED;
 	/* Our last record came while the callbacks were ours. */
 	if (session.exhausted)

@@ -14,6 +14,8 @@
 
 /* The driver is called on it, and whole buffers are decoded there. Address space, not memory. */
 #define STACK_BYTES (2u << 20)
+/* How long the agent's thread sleeps at a time while it waits for the guard. */
+#define LOOK_NS 10000000u
 
 enum { NONE, IDLE, POSTED, RUNNING, FINISHED, ABANDONED, LEAVE };
 
@@ -107,7 +109,14 @@ int guard_post(guard_job job, void *argument)
 	return 0;
 }
 
-int guard_wait(uint64_t deadline, int *ret_result)
+/* Of what passed between two looks of ours at the guard, as much as counts. The rest is time in which this thread did not run: the
+ * process was stopped, or the machine has no processor for it. Nor did the guard, then, and it is not its fault. */
+static uint64_t counted(uint64_t passed)
+{
+	return passed < 2 * LOOK_NS ? passed : 2 * LOOK_NS;
+}
+
+int guard_wait(uint64_t patience, int *ret_result)
 {
 	for (;;) {
 		uint32_t seen = atomic_load_explicit(&state, memory_order_acquire);
@@ -116,18 +125,30 @@ int guard_wait(uint64_t deadline, int *ret_result)
 				*ret_result = seen == FINISHED ? result : 0;
 			return 0;
 		}
-		if (sink_now() >= deadline)
+		if (!patience)
 			return -ETIMEDOUT;
-		sleep_on(seen, deadline);
+		uint64_t from = sink_now();
+		sleep_on(seen, from + (patience < LOOK_NS ? patience : LOOK_NS));
+		uint64_t passed = counted(sink_now() - from);
+		patience = patience > passed ? patience - passed : 0;
 	}
 }
 
-uint64_t guard_busy_since(void)
+uint64_t guard_busy(void)
 {
+	static uint64_t of, looked, sum;
 	uint32_t seen = atomic_load_explicit(&state, memory_order_acquire);
-	return seen == POSTED || seen == RUNNING || seen == ABANDONED
-		       ? atomic_load_explicit(&since, memory_order_relaxed)
-		       : 0;
+	uint64_t started = atomic_load_explicit(&since, memory_order_relaxed), now = sink_now();
+	if (seen != POSTED && seen != RUNNING && seen != ABANDONED)
+		return 0;
+	if (started != of) {
+		of = started;
+		looked = now;
+		sum = 1;
+	}
+	sum += counted(now - looked);
+	looked = now;
+	return sum;
 }
 
 int guard_abandon(void (*cleanup)(void))

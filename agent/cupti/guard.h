@@ -16,12 +16,12 @@ int guard_start(void);
 /* Hands the guard a job; `argument` must live until it has returned. -EBUSY where it has one, -ESRCH where there is no guard. */
 int guard_post(guard_job job, void *argument);
 
-/* Waits until the job that was posted has ended, at most until `deadline` (CLOCK_MONOTONIC ns). 0, also where there was none,
- * with its result in *ret_result (may be NULL); -ETIMEDOUT. */
-int guard_wait(uint64_t deadline, int *ret_result);
+/* Waits until the job that was posted has ended, so many ns at most; time in which the waiting thread itself did not run does not
+ * count. 0, also where there was none, with its result in *ret_result (may be NULL); -ETIMEDOUT. */
+int guard_wait(uint64_t patience, int *ret_result);
 
-/* Since when a job has been running (CLOCK_MONOTONIC ns); 0 = none is. */
-uint64_t guard_busy_since(void);
+/* How long a job has been running, 0 = none is: ns between the calls of this function, counted as above. It is to be called often. */
+uint64_t guard_busy(void);
 
 /* Gives up on the job that is running: from now on there is no guard, and `cleanup` (may be NULL) runs on its thread when the
  * job returns. 1, or 0 where the job has ended after all and nothing was given up. */

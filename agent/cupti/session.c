@@ -223,10 +223,7 @@ int session_ask(void *others)
 		session_say(cupti_layout_sentence(&layout, CUPTI_KIND_CONCURRENT_KERNEL));
 		return -ENOTSUP;
 	}
-	/* To ask CUPTI who is there takes it for a moment: once for each capture, as late as can be. */
-	int error = others ? clients_find_place() : 0;
-	clients_leave();
-	return error;
+	return others ? clients_look() : 0;
 }
 
 /* ---------------------------------------------------------------- on */
@@ -435,15 +432,16 @@ static void undo(void)
 {
 	disable_kinds();
 	return_attributes();
-	clients_leave();
+	clients_leave(session.kinds);
 }
 
 int session_start(void *unused)
 {
 	(void)unused;
 	uint64_t from = sink_now();
-	clients_callbacks(requested, completed, session_asked);
-	session.kinds = session.kind_count = 0;
+	clients_callbacks(requested, completed, session_asked, cupti_layout_size(&layout, CUPTI_KIND_DEVICE));
+	session.kinds = clients_left();
+	session.kind_count = 0;
 	session.refused = 0;
 	session.shared = session.replaced = session.exhausted = 0;
 	session.flush_result = session.left_on = 0;
@@ -462,7 +460,8 @@ int session_start(void *unused)
 		buffers_stock(1);
 		session.sentence[0] = 0;
 		error = start_here(&result);
-		if (error == -EIO && clients_own())
+		if (error == -EIO &&
+		    (clients_own() || result == CUPTI_RESULT_TAKEN || result == CUPTI_RESULT_NOT_COMPATIBLE))
 			error = clients_refuse();
 		else if (error == -EIO)
 			session_refuse(error, "CUPTI does not record kernels in this process", result);
@@ -483,13 +482,6 @@ int session_start(void *unused)
 
 /* ---------------------------------------------------------------- while it is on, and off */
 
-static size_t dropped(void)
-{
-	size_t n = 0;
-	int result = clients_own() ? cupti_api.dropped_v2(clients_own(), NULL, 0, &n) : cupti_api.dropped(NULL, 0, &n);
-	return result ? 0 : n;
-}
-
 /* CUPTI keeps what it has, and asks for more: what would come is lost in any case, and the job is not to run into the end of
  * the pool. What is in the buffers comes with the drain. */
 static void stop_early(void)
@@ -507,7 +499,7 @@ int session_tick(void *flush)
 		stop_early();
 	/* What is dropped in warm-up is not this recording's; CUPTI counts anew when it is asked. */
 	if (!sink_record_start()) {
-		size_t n = dropped();
+		uint64_t n = clients_dropped();
 		session.dropped = sink_record_start() ? n : 0;
 	}
 	return flush ? session_flush(NULL) : 0;
@@ -527,7 +519,8 @@ int session_stop(void *unused)
 	(void)unused;
 	/* Kinds are the process's, not a client's: switched off by us they are off for a profiler of the job that has begun
 	 * since, and has put its own callbacks in the place of ours. CUPTI does not say so. */
-	session.replaced = session.kinds >> CUPTI_KIND_DEVICE & 1 ? clients_replaced() : 0;
+	session.replaced =
+		session.kinds >> CUPTI_KIND_DEVICE & 1 && clients_replaced(&session.dropped) == CLIENTS_REPLACED;
 	/* What a profiler wants stays on for it; it knows to switch that off. */
 	uint64_t kept = 1ull << CUPTI_KIND_CONCURRENT_KERNEL | 1ull << CUPTI_KIND_MEMCPY | 1ull << CUPTI_KIND_MEMCPY2 |
 			1ull << CUPTI_KIND_MEMSET | 1ull << CUPTI_KIND_RUNTIME | 1ull << CUPTI_KIND_DRIVER |
@@ -541,7 +534,7 @@ int session_stop(void *unused)
 int session_end(void *unused)
 {
 	(void)unused;
-	session.dropped += dropped();
+	session.dropped += clients_dropped();
 	undo();
 	return 0;
 }

@@ -66,6 +66,7 @@ HARMLESS = {
     "names not UTF-8": "byte_name=3",
     "kernels begin early": "early=4",
     "slow to enable": "slow=cuptiActivityEnable:60ms",
+    "a subscriber": "subscriber=tool",
 }
 
 
@@ -140,9 +141,30 @@ def test_every_loss_is_counted(profd, matrix, behaviour, release):
     matrix.put(behaviour, release, "counted")
 
 
+@pytest.mark.parametrize("release", [gpu.OLDEST, gpu.MIDDLE, gpu.NEWEST])
+@pytest.mark.parametrize("behaviour, script, exact", [("all records dropped", "dropped=1", False), ("very late buffers", "late=4s", True)])
+def test_absence_is_no_other_client(profd, matrix, behaviour, script, exact, release):
+    """Records that CUPTI drops, or that come after the end, say nothing of another client."""
+    job = gpu.start(profd, release, script, *MIXED)
+    capture = profd.trigger(job.pid, "--steps", STEPS)
+    said = gpu.finish(job)
+    [found] = profd.show(capture["capture_id"])["sessions"]
+    assert "another client" not in f"{found['notes']} {capture.get('reason')}", (found, capture)
+    assert capture["status"] == "complete", capture
+    with gpu.open_file(profd.file(capture["capture_id"])) as db:
+        assert gpu.rows(db, "SELECT options & 16, missing_from FROM sessions") == [(0, None)]
+        want, lost = sum(gpu.launched(said).values()) * STEPS, gpu.losses(db)
+        if exact:
+            gpu.check_exact(db, said, STEPS)
+            assert "driver" not in lost, dict(lost)
+        else:
+            assert not gpu.recorded(db) and lost["driver"]["event"] >= want, dict(lost)
+    matrix.put(behaviour, release, "counted" if not exact else "exact")
+
+
 # What leaves no GPU side at all: the capture says so, and the job and the rest of the capture are as ever.
 REFUSED = {
-    "another client": ("subscriber=nsys", "nsys"),
+    "another client": ("fail=cuptiActivityRegisterCallbacks:39+cuptiActivityRegisterCallbacks_v2:39", "another tool"),
     "enable: 15": ("fail=cuptiActivityEnable:15+cuptiActivityEnable_v2:15+cuptiActivityEnableAndDump:15", ""),
     "enable: 35": ("fail=cuptiActivityEnable:35+cuptiActivityEnable_v2:35+cuptiActivityEnableAndDump:35", ""),
     "enable: 999": ("fail=cuptiActivityEnable:999+cuptiActivityEnable_v2:999+cuptiActivityEnableAndDump:999", ""),
@@ -154,8 +176,6 @@ REFUSED = {
 @pytest.mark.parametrize("behaviour", REFUSED)
 def test_refusal_is_said(profd, matrix, behaviour, release):
     script, word = REFUSED[behaviour]
-    if behaviour == "another client" and release != gpu.NEWEST:
-        word = "another"  # CUPTI before 13.0 does not tell whose it is
     job = gpu.start(profd, release, script, *MIXED)
     capture = profd.trigger(job.pid, "--steps", STEPS)
     cupti = collector(profd, capture)

@@ -196,8 +196,8 @@ def test_killed_in_mid_capture(gpu):
 
 
 def test_idle_and_afterwards_cupti_is_free(gpu):
-    """Idle: libcupti is not even mapped. After a capture another client can subscribe; while it holds CUPTI a capture goes without
-    and says so, or (13.3 and later) records beside it; once it has let go, it records again."""
+    """Idle: libcupti is not even mapped. After a capture another client can subscribe; while it is there, and records nothing, a
+    capture records, or says why it does not; once it has let go, it records again."""
     said = gpu.run_python("client_job.py", gpu.profd.client)
     assert said["idle"] == []
     assert len(said["mapped"]) == 1 and said["subscribe"] == 0 and said["unsubscribe"] == 0, said

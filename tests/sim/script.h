@@ -30,7 +30,8 @@
  *   lenient                 what CUPTI forbids (a used or unzeroed buffer given, a flush inside of a callback) goes by unseen;
  *                           else the program is aborted with a line on stderr
  *   version=N | overflow    what cuptiGetVersion answers | it overflows the stack where no driver is up, as 13.2 always does
- *   subscriber=NAME         somebody has subscribed: error 39, and cuptiSubscribe_v2 gives NAME; multiple:NAME lets others in
+ *   subscriber=NAME         somebody has subscribed: error 39, and cuptiSubscribe_v2 gives NAME; multiple:NAME lets others in,
+ *                           and shuts the older calls out
  *   enabled_kinds=MASK      others have these kinds enabled, a bit each (cuptiActivityGetEnabledKinds)
  *   late=50ms               buffers are handed out so long after they are complete, and flushes do not wait for them
  *   deliver=caller          a flush hands buffers out itself (else the worker thread does, and the flush waits)

@@ -328,7 +328,7 @@ static void test_the_guard_runs_jobs(void **state)
 	assert_int_equal(guard_start(), 0);
 	for (int i = 0; i < 1000; i++) {
 		assert_int_equal(guard_post(answer, &forty), 0);
-		assert_int_equal(guard_wait(sink_now() + 5000000000u, &result), 0);
+		assert_int_equal(guard_wait(5000000000u, &result), 0);
 		assert_int_equal(result, 40);
 	}
 	guard_stop();
@@ -344,9 +344,12 @@ static void test_a_job_that_hangs(void **state)
 	assert_int_equal(guard_post(hang, NULL), 0);
 	assert_int_equal(guard_post(hang, NULL), -EBUSY);
 	uint64_t from = sink_now();
-	assert_int_equal(guard_wait(from + 20 * MS, NULL), -ETIMEDOUT);
+	assert_true(guard_busy() > 0 && guard_busy() < 20 * MS);
+	assert_int_equal(guard_wait(20 * MS, NULL), -ETIMEDOUT);
 	assert_true(sink_now() - from >= 20 * MS);
-	assert_true(guard_busy_since() >= from - 1000 * MS);
+	/* Nobody looked meanwhile: that the machine was slow is not the call's fault. */
+	rest(100 * MS);
+	assert_true(guard_busy() <= 50 * MS);
 	assert_int_equal(guard_abandon(clean), 1);
 	assert_int_equal(guard_start(), -EBUSY);
 	assert_int_equal(guard_post(hang, NULL), -ESRCH);

@@ -6,6 +6,8 @@
  *                              (smallest and largest correlation id of a kernel), foreign (buffers that are not its own), errors
  *
  *   CUPTI_OTHER_SUBSCRIBES=1   it subscribes first, and unsubscribes at the end
+ *   CUPTI_OTHER_LOOPS=1        between the two signals it begins and ends without a pause, all the time; "rounds" says how often;
+ *                              with "subscribe" it then subscribes and unsubscribes alone
  *
  * It registers callbacks, enables kernels and both APIs, and at the end flushes by force and disables what it enabled: by the calls
  * without a subscriber, as all profilers before CUDA 13.2, and without clearing its buffers. */
@@ -14,6 +16,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
 enum { BUFFER = 1 << 20, MOST = 256, KERNEL = 10, RUNTIME = 5, DRIVER = 4 };
 
@@ -32,6 +35,8 @@ static void *subscriber;
 static uint8_t *own[MOST];
 static atomic_uint own_count, foreign, errors;
 static atomic_ullong kernels, launches;
+static atomic_bool asked_to_end;
+static unsigned long long rounds;
 static atomic_uint first = UINT32_MAX, last;
 
 static void requested(uint8_t **buffer, size_t *bytes, size_t *most)
@@ -88,11 +93,55 @@ static void check(int result)
 	errors += result != 0;
 }
 
+static const int kinds[] = {KERNEL, RUNTIME, DRIVER};
+
+static void start(void)
+{
+	if (getenv("CUPTI_OTHER_SUBSCRIBES"))
+		check(cupti.cuptiSubscribe(&subscriber, called, NULL));
+	check(cupti.cuptiActivityRegisterCallbacks(requested, completed));
+	for (int i = 0; i < 3; i++)
+		check(cupti.cuptiActivityEnable(kinds[i]));
+}
+
+static void switch_off(void)
+{
+	for (int i = 0; i < 3; i++)
+		check(cupti.cuptiActivityDisable(kinds[i]));
+}
+
+static void *wait_for_signal(void *set)
+{
+	int got;
+	sigwait(set, &got);
+	asked_to_end = true;
+	return NULL;
+}
+
+/* Begins and ends until the next signal. */
+static void loop(sigset_t *set)
+{
+	pthread_t waiter;
+	bool subscribe_only = strcmp(getenv("CUPTI_OTHER_LOOPS"), "subscribe") == 0;
+	check(pthread_create(&waiter, NULL, wait_for_signal, set));
+	for (; !asked_to_end && subscribe_only; rounds++) {
+		check(cupti.cuptiSubscribe(&subscriber, called, NULL));
+		check(cupti.cuptiUnsubscribe(subscriber));
+	}
+	for (; !asked_to_end; rounds++) {
+		start();
+		switch_off();
+		if (subscriber)
+			check(cupti.cuptiUnsubscribe(subscriber));
+	}
+	pthread_join(waiter, NULL);
+	start();
+}
+
 static void *work(void *library)
 {
-	sigset_t set;
+	static sigset_t set;
 	int got;
-	static const int kinds[] = {KERNEL, RUNTIME, DRIVER};
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
 	sigwait(&set, &got);
@@ -106,14 +155,13 @@ static void *work(void *library)
 	*(void **)&cupti.cuptiActivityGetNextRecord = dlsym(handle, "cuptiActivityGetNextRecord");
 	*(void **)&cupti.cuptiSubscribe = dlsym(handle, "cuptiSubscribe");
 	*(void **)&cupti.cuptiUnsubscribe = dlsym(handle, "cuptiUnsubscribe");
-	if (getenv("CUPTI_OTHER_SUBSCRIBES"))
-		check(cupti.cuptiSubscribe(&subscriber, called, NULL));
-	check(cupti.cuptiActivityRegisterCallbacks(requested, completed));
-	for (int i = 0; i < 3; i++)
-		check(cupti.cuptiActivityEnable(kinds[i]));
-	sigwait(&set, &got);
-	for (int i = 0; i < 3; i++)
-		check(cupti.cuptiActivityDisable(kinds[i]));
+	if (getenv("CUPTI_OTHER_LOOPS")) {
+		loop(&set);
+	} else {
+		start();
+		sigwait(&set, &got);
+	}
+	switch_off();
 	struct timespec nap = {0, 50000000};
 	nanosleep(&nap, NULL);
 	check(cupti.cuptiActivityFlushAll(1));
@@ -122,8 +170,8 @@ static void *work(void *library)
 	FILE *file = fopen(getenv("CUPTI_OTHER_FILE"), "w");
 	fprintf(file,
 		"{\"kernels\": %llu, \"launches\": %llu, \"first\": %u, \"last\": %u, \"foreign\": %u, \"errors\": "
-		"%u}\n",
-		kernels, launches, first, last, foreign, errors);
+		"%u, \"rounds\": %llu}\n",
+		kernels, launches, first, last, foreign, errors, rounds);
 	fclose(file);
 	return NULL;
 }

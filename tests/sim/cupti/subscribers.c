@@ -60,7 +60,8 @@ bool subscribers_multiple(void)
 	for (size_t i = 0; i < SUBSCRIBERS_MAX; i++)
 		if (subscribers[i].live && subscribers[i].multiple)
 			return true;
-	return false;
+	bool multiple;
+	return script_subscriber(&multiple) && multiple;
 }
 
 #ifdef HAS_allowMultipleSubscribers

@@ -4,10 +4,8 @@
 #ifndef PROFD_STORE_DERIVE_H
 #define PROFD_STORE_DERIVE_H
 
-#include "device.h"
+#include "file.h"
 #include "summary_notes.h"
-#include "store.h"
-#include "totals.h"
 
 struct derived {
 	uint64_t steps;	  /* STEP records */

@@ -3,7 +3,7 @@
 #ifndef PROFD_STORE_DERIVE_BOUNDARIES_H
 #define PROFD_STORE_DERIVE_BOUNDARIES_H
 
-#include "store.h"
+#include "file.h"
 
 struct boundary {
 	uint64_t start, end; /* as the rows have them: ns since the base */

@@ -6,7 +6,7 @@
 
 #include "derive_boundaries.h"
 #include "base/sorter.h"
-#include "store.h"
+#include "file.h"
 
 struct busy_operation {
 	uint64_t start, end; /* CLOCK_MONOTONIC ns; start 0 = without times */

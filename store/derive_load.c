@@ -1,6 +1,7 @@
 /* derive_load.c - device_load: gathers from the file what did not go by, see device.h. Thread: one of the finish pool. No
  * locks. */
 #include "device.h"
+#include "file.h"
 
 #define MEMBER_COLUMNS 13
 struct source {

@@ -5,7 +5,7 @@
 #define PROFD_STORE_DEVICE_H
 
 #include "base/sorter.h"
-#include "store.h"
+#include "proto/events.h"
 #include "sums.h"
 
 /* An API call, or something that is found by one: a kernel, copy, set, graph, or a wait or CUDA event whose step alone is

@@ -10,20 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A count may be a hostile agent's: what no capture can have lost is cut to what JSON can carry. */
-#define COUNT_MAX (1ull << 53)
-
-static uint64_t bounded(uint64_t count)
-{
-	return count > COUNT_MAX ? COUNT_MAX : count;
-}
-
-void store_count_lost(struct store_ending *ending, unsigned loss, unsigned kind, uint64_t count)
-{
-	uint64_t *lost = &ending->lost[loss][kind];
-	*lost = bounded(*lost) + bounded(count);
-}
-
 /* What is being finished. */
 struct finish {
 	struct store *store;
@@ -43,7 +29,9 @@ static uint64_t put_losses(struct finish *finish, const struct derived *derived)
 	uint64_t lost = 0;
 	for (unsigned loss = 0; statement && loss < LOSS_COUNT; loss++) {
 		for (unsigned kind = 0; kind < EVENT_KIND_COUNT && !store->error; kind++) {
-			uint64_t count = bounded(finish->ending->lost[loss][kind]);
+			uint64_t count = finish->ending->lost[loss][kind];
+			if (count > STORE_LOST_MOST)
+				count = STORE_LOST_MOST;
 			if (loss == LOSS_DOUBTFUL)
 				count += derived->doubtful[kind];
 			if (loss == LOSS_UNLAUNCHED)
@@ -65,7 +53,7 @@ static uint64_t put_losses(struct finish *finish, const struct derived *derived)
 				store_fail(store, "writing");
 			sqlite3_reset(statement);
 			if (loss_is_loss(loss))
-				lost = lost + count > COUNT_MAX ? COUNT_MAX : lost + count;
+				lost = lost + count > STORE_LOST_MOST ? STORE_LOST_MOST : lost + count;
 		}
 	}
 	sqlite3_finalize(statement);
@@ -223,7 +211,7 @@ static void end_without_disk(struct finish *finish)
 	store->error = 0;
 	*store->sentence = 0;
 	if (full)
-		store_without_disk(store);
+		file_without_disk(store);
 }
 
 /* first: nothing had gone wrong before; otherwise the rest followed from what had, and the reason stands already. */
@@ -237,7 +225,7 @@ static int spoil(struct finish *finish, bool first)
 	if (first)
 		text_copy(facts->reason, sizeof facts->reason,
 			  *store->sentence ? store->sentence : "its file could not be written");
-	store_discard(store);
+	file_discard(store);
 	return error;
 }
 
@@ -322,21 +310,21 @@ static void put_all(struct finish *finish, const struct derived *derived)
 		store_rollback(store);
 }
 
-int store_complete(struct store *store, struct totals *totals, struct device *device, struct store_ending *ending,
-		   struct capture_facts *facts, const struct store_watch *watch, struct store_finished *ret)
+int finish_run(struct store *store, struct store_ending *ending, struct capture_facts *facts,
+	       const struct store_watch *watch, struct store_finished *ret)
 {
-	struct finish finish = {store, totals, device, ending, facts, watch, ret};
+	struct finish finish = {store, &store->totals, &store->device, ending, facts, watch, ret};
 	struct derived derived = {0};
 	uint64_t began = clock_monotonic(), began_cpu = clock_thread();
 	bool ended = false;
 	memset(ret, 0, sizeof *ret);
 	facts->finished = clock_realtime();
-	store_release(store);
+	file_release(store);
 	if (!store->db)
 		return spoil(&finish, true);
 	if (put_into_order(&finish, &derived, &ended))
 		return spoil(&finish, !ended);
-	device_deinit(device);
+	device_deinit(finish.device);
 	judge(facts, &derived);
 	uint64_t derived_at = clock_monotonic();
 	ret->moved = derived.moved;
@@ -347,10 +335,10 @@ int store_complete(struct store *store, struct totals *totals, struct device *de
 	ret->summary_ns = summed_at - derived_at;
 	if (facts->status == CAPTURE_FAILED && !store->error) {
 		/* Nothing was recorded: there is nothing to open. */
-		store_discard(store);
+		file_discard(store);
 		return 0;
 	}
-	if (store_finish(store, &facts->bytes, ret->warning))
+	if (file_publish(store, &facts->bytes, ret->warning))
 		return spoil(&finish, !ended);
 	ret->kept = true;
 	ret->disk_ns = clock_monotonic() - summed_at;

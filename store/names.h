@@ -2,7 +2,7 @@
 #ifndef PROFD_STORE_NAMES_H
 #define PROFD_STORE_NAMES_H
 
-#include "store.h"
+#include "file.h"
 
 /* Fills kernel_names for the names that temp.sums has of kernels (sums.h), and adds their texts to strings. *ret_refused: how
  * many the demangler refused. 0 or a negative errno with store->sentence. */

@@ -3,7 +3,7 @@
 #ifndef PROFD_STORE_ROWS_H
 #define PROFD_STORE_ROWS_H
 
-#include "store.h"
+#include "file.h"
 
 #define ROWS_COLUMNS 14
 #define ROWS_NULL INT64_MIN

@@ -2,7 +2,7 @@
 #ifndef PROFD_STORE_SUMMARY_NOTES_H
 #define PROFD_STORE_SUMMARY_NOTES_H
 
-#include "store.h"
+#include "file.h"
 
 /* Of the session with CUPTI. 0 = there is nothing to say. */
 struct notes {

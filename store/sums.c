@@ -1,6 +1,7 @@
 /* sums.c - see store_sums.h. */
 #include "sums.h"
 #include "base/hash.h"
+#include "file.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -5,7 +5,12 @@
 #define PROFD_STORE_SUMS_H
 
 #include "base/memory.h"
-#include "store.h"
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct store;
 
 /* What is summed; a, b and c of the key stand for */
 enum sum_table {

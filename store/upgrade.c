@@ -1,6 +1,6 @@
-/* upgrade.c - the partial file that a daemon of an older release left becomes one of this release's schema, so that the
- * capture can be gone on with. Thread: the store's. No locks. */
-#include "store.h"
+/* upgrade.c - see upgrade.h. A daemon of an older release left the file, and its capture is gone on with. No locks. */
+#include "upgrade.h"
+#include "file.h"
 
 #include <stdio.h>
 #include <stdlib.h>

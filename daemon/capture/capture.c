@@ -277,7 +277,7 @@ static void ingested(struct work *work)
 		return;
 	if (capture->state == STATE_DROPPED) {
 		segment_forget(&ingest->segment);
-		store_discard(&ingest->store);
+		store_discard(ingest->store);
 		ingest->store_open = false;
 		capture_remove(capture);
 		return;

@@ -54,8 +54,11 @@ struct ingest *ingest_new(const struct capture_facts *facts, const struct segmen
 	ingest->adopt = adopt;
 	ingest->folder = folder;
 	ingest->folder_path = folder_path;
-	totals_init(&ingest->totals, memory);
-	device_init(&ingest->device, folder, memory);
+	ingest->store = store_new(memory);
+	if (!ingest->store) {
+		free(ingest);
+		return NULL;
+	}
 	if (segment) {
 		ingest->segment = *segment;
 		ingest->has_segment = true;
@@ -70,12 +73,9 @@ void ingest_free(struct ingest *ingest)
 	if (!ingest)
 		return;
 	leave_crowd(ingest);
-	if (ingest->store_open)
-		store_deinit(&ingest->store);
+	store_free(ingest->store);
 	if (ingest->has_segment)
 		segment_deinit(&ingest->segment);
-	totals_deinit(&ingest->totals);
-	device_deinit(&ingest->device);
 	free(ingest);
 }
 
@@ -149,27 +149,20 @@ static void provide(struct ingest *ingest)
 /* A dead daemon had committed it. */
 static bool already_taken(struct ingest *ingest, uint32_t sequence)
 {
-	return ingest->adopt && store_has_ingested(&ingest->store, sequence);
+	return ingest->adopt && store_has_ingested(ingest->store, sequence);
 }
 
 static void open_store(struct ingest *ingest)
 {
-	struct store *store = &ingest->store;
+	struct store *store = ingest->store;
 	ingest->store_open = true;
+	store_set_demangler(store, &names_demangler);
 	if (ingest->adopt) {
-		int error = store_open(store, ingest->folder, ingest->folder_path, ingest->facts.number);
-		store->demangler = &names_demangler;
-		if (error)
-			return;
-		store->base = (uint64_t)store_get_int(store, "base_monotonic");
-		ingest->base_known = store->base != 0;
-		/* The rows that are there have not gone by here. */
-		ingest->totals.incomplete = ingest->device.incomplete = true;
+		store_open(store, ingest->folder, ingest->folder_path, ingest->facts.number);
+		ingest->base_known = store_base(store) != 0;
 		return;
 	}
-	int error = store_create(store, ingest->folder, ingest->folder_path, ingest->facts.number);
-	store->demangler = &names_demangler;
-	if (error)
+	if (store_create(store, ingest->folder, ingest->folder_path, ingest->facts.number))
 		return;
 	uint64_t device = 0, inode = 0;
 	segment_identity(ingest->segment.fd, &device, &inode);
@@ -193,10 +186,8 @@ static void know_base(struct ingest *ingest, uint64_t first_time)
 		base = first_time;
 		real = clock_realtime() - (clock_monotonic() - first_time);
 	}
-	ingest->store.base = base;
 	ingest->base_known = true;
-	store_meta_int(&ingest->store, "base_monotonic", (int64_t)base);
-	store_meta_int(&ingest->store, "base_realtime", (int64_t)(real & INT64_MAX));
+	store_set_base(ingest->store, base, real);
 }
 
 /* --- records --- */
@@ -277,8 +268,8 @@ static void unreadable(struct ingest *ingest, const union event_any *event)
 	ingest->unreadable[event->head.kind < EVENT_KIND_COUNT ? event->head.kind : 0]++;
 }
 
-/* Parses one copied chunk into the batch. 0 or -ENOMEM. */
-static int parse_chunk(struct ingest *ingest, const void *bytes, size_t n, struct store_batch *batch)
+/* Puts the records of one copied chunk into the store. 0 or the store's error. */
+static int parse_chunk(struct ingest *ingest, const void *bytes, size_t n)
 {
 	size_t at = 0;
 	union event_any event;
@@ -303,11 +294,9 @@ static int parse_chunk(struct ingest *ingest, const void *bytes, size_t n, struc
 		ingest->taking_events++;
 		if (time)
 			know_base(ingest, time);
-		int error = store_batch_add(batch, &event);
+		int error = store_put_event(ingest->store, &event);
 		if (error)
 			return error;
-		totals_add(&ingest->totals, &event);
-		device_add(&ingest->device, &ingest->store, &event);
 	}
 }
 
@@ -334,12 +323,12 @@ static void put_strings(struct ingest *ingest)
 			break;
 		if (type == STRING_TEXT) {
 			text_clean(scratch->bytes, bytes);
-			if (store_put_string(&ingest->store, id, scratch->bytes, bytes))
+			if (store_put_string(ingest->store, id, scratch->bytes, bytes))
 				break;
 		} else if (type == STRING_INPUTS) {
 			if (inputs_to_json((const uint32_t *)(const void *)scratch->bytes, bytes / 4, &scratch->text) ==
 				    0 &&
-			    store_put_inputs(&ingest->store, id, scratch->text.dims, scratch->text.types,
+			    store_put_inputs(ingest->store, id, scratch->text.dims, scratch->text.types,
 					     scratch->text.strides, scratch->text.concrete))
 				break;
 		}
@@ -351,14 +340,6 @@ static bool takeable(const struct ingest *ingest, uint32_t i, bool last)
 {
 	uint32_t state = load(&ingest->segment.table[i].state);
 	return state == CHUNK_FULL || (last && state == CHUNK_OWNED);
-}
-
-/* The pass cannot be finished: the capture ends as with a full disk, nothing half of a chunk is kept. */
-static void out_of_memory(struct ingest *ingest)
-{
-	ingest->store.error = -ENOMEM;
-	ingest->totals.incomplete = ingest->device.incomplete = true;
-	text_copy(ingest->store.sentence, sizeof ingest->store.sentence, "the daemon is out of memory");
 }
 
 struct candidate {
@@ -406,20 +387,20 @@ static uint32_t pass(struct ingest *ingest, bool last)
 {
 	struct candidate found[PASS_CHUNKS];
 	uint32_t taken[PASS_CHUNKS], sequences[PASS_CHUNKS], count = 0, known = 0;
-	struct store *store = &ingest->store;
-	struct store_batch batch = {0};
+	struct store *store = ingest->store;
 	uint32_t candidates = find_chunks(ingest, last, found, PASS_CHUNKS);
 	if (candidates == 0)
 		return 0;
 	ingest->taking_events = ingest->taking_bytes = 0;
 	uint64_t began = clock_monotonic(), began_cpu = clock_thread();
 	void *bytes = aligned_alloc(64, ingest->segment.chunk_bytes);
+	/* The capture ends as with a full disk then; nothing half of a chunk is kept. */
 	if (!bytes)
-		out_of_memory(ingest);
+		store_set_error(store, -ENOMEM, "the daemon is out of memory");
 	if (store_begin(store))
 		candidates = 0;
 	if (load(&ingest->segment.header->collectors) & 1u << COLLECTOR_CUPTI)
-		device_want(&ingest->device);
+		store_expect_device(store);
 	for (uint32_t k = 0; k < candidates; k++) {
 		uint32_t i = found[k].index, sequence, thread;
 		uint32_t n = segment_copy_chunk(&ingest->segment, i, bytes, &sequence, &thread);
@@ -431,24 +412,18 @@ static uint32_t pass(struct ingest *ingest, bool last)
 		/* The segment keeps its memory; our page tables need not: what is resident stays small. */
 		madvise(ingest->segment.chunks + (size_t)i * ingest->segment.chunk_bytes, ingest->segment.chunk_bytes,
 			MADV_DONTNEED);
-		totals_chunk(&ingest->totals, thread, sequence);
+		store_chunk(store, thread, sequence);
 		ingest->taking_bytes += n;
-		if (parse_chunk(ingest, bytes, n, &batch)) {
-			out_of_memory(ingest);
+		if (parse_chunk(ingest, bytes, n))
 			break;
-		}
 		taken[count] = i;
 		sequences[count++] = sequence;
 	}
 	free(bytes);
 	put_strings(ingest);
-	store_put_batch(store, &batch);
 	for (uint32_t i = 0; i < count; i++)
 		store_put_ingested(store, sequences[i]);
 	if (store_commit(store)) {
-		/* The totals have seen rows that are not in the file. */
-		ingest->totals.incomplete = ingest->device.incomplete = true;
-		store_rollback(store);
 		count = known = 0;
 	} else {
 		for (uint32_t i = 0; i < count; i++)
@@ -457,7 +432,6 @@ static uint32_t pass(struct ingest *ingest, bool last)
 	}
 	ingest->inserted_ns += clock_monotonic() - began;
 	ingest->inserted_cpu += clock_thread() - began_cpu;
-	store_batch_deinit(&batch);
 	return count + known;
 }
 
@@ -481,29 +455,28 @@ static void count_unstored(struct ingest *ingest)
 static int64_t ended(struct ingest *ingest)
 {
 	leave_crowd(ingest);
-	if (ingest->store.error)
+	if (store_error(ingest->store))
 		count_unstored(ingest);
 	else {
 		/* Names behind one that a thread was killed at. */
 		segment_strings_publish(&ingest->segment, 1);
-		store_begin(&ingest->store);
+		store_begin(ingest->store);
 		put_strings(ingest);
-		store_commit(&ingest->store);
+		store_commit(ingest->store);
 	}
 	/* It may wait behind many others for its derive. */
-	store_rest(&ingest->store);
+	store_rest(ingest->store);
 	return WORK_DONE;
 }
 
 static int64_t parked(struct ingest *ingest)
 {
-	if (ingest->store.error)
+	if (store_error(ingest->store))
 		return WORK_DONE;
-	store_begin(&ingest->store);
+	store_begin(ingest->store);
 	put_strings(ingest);
-	parked_write_told(&ingest->store, &ingest->parked);
-	if (store_commit(&ingest->store))
-		store_rollback(&ingest->store);
+	parked_write_told(ingest->store, &ingest->parked);
+	store_commit(ingest->store);
 	return WORK_DONE;
 }
 
@@ -540,7 +513,7 @@ int64_t ingest_run(struct work *work)
 			provide(ingest);
 		}
 		open_store(ingest);
-		store_rest(&ingest->store);
+		store_rest(ingest->store);
 	}
 	if (!ingest->has_segment)
 		return WORK_DONE;
@@ -548,17 +521,17 @@ int64_t ingest_run(struct work *work)
 	/* Also for the agent that is to go on alone. */
 	if (wish != INGEST_END)
 		provide(ingest);
-	if (!ingest->store.error)
+	if (!store_error(ingest->store))
 		taken = pass(ingest, wish == INGEST_END);
-	if (ingest->store.error && !load(&ingest->trouble)) {
-		log_line("capture %llu: %s", (unsigned long long)ingest->facts.number, ingest->store.sentence);
+	if (store_error(ingest->store) && !load(&ingest->trouble)) {
+		log_line("capture %llu: %s", (unsigned long long)ingest->facts.number, store_sentence(ingest->store));
 		atomic_store_explicit(&ingest->trouble, 1, memory_order_release);
 	}
 	if (taken) {
 		ingest->quiet = 0;
 		look_at_disk(ingest);
 		if (atomic_load_explicit(&crowd, memory_order_relaxed) > CROWD)
-			store_rest(&ingest->store);
+			store_rest(ingest->store);
 		return 0;
 	}
 	if (wish == INGEST_PARK)
@@ -568,7 +541,7 @@ int64_t ingest_run(struct work *work)
 	if (ingest->quiet < 1000)
 		ingest->quiet++;
 	if (ingest->quiet == QUIET_LONG)
-		store_rest(&ingest->store);
+		store_rest(ingest->store);
 	uint32_t phase = load(&ingest->segment.header->phase);
 	if (phase == SEGMENT_DRAIN || phase == SEGMENT_RECORD)
 		return pause_of(ingest->quiet < 20 ? 2 * MILLISECOND : 5 * MILLISECOND);
@@ -632,8 +605,7 @@ int64_t ingest_finish(struct work *work)
 	struct store_finished finished;
 	tell_losses(ingest);
 	tell_boundaries(ingest);
-	int error = store_complete(&ingest->store, &ingest->totals, &ingest->device, &ingest->ending, &ingest->facts,
-				   &watch, &finished);
+	int error = store_finish(ingest->store, &ingest->ending, &ingest->facts, &watch, &finished);
 	ingest->store_open = false;
 	memcpy(ingest->lost, finished.lost, sizeof ingest->lost);
 	if (error)

@@ -6,7 +6,7 @@
 #ifndef PROFD_DAEMON_INGEST_H
 #define PROFD_DAEMON_INGEST_H
 
-#include "store/finish.h"
+#include "store/store.h"
 #include "daemon/core/counters.h"
 #include "parked.h"
 #include "proto/segment.h"
@@ -34,12 +34,12 @@ struct ingest {
 	bool adopt;   /* the partial file is there already */
 	int folder;
 	const char *folder_path;
-	struct store store;
+	struct store *store; /* owned */
 	bool store_open;
 
 	/* The loop's to write, any time. */
 	_Atomic uint32_t wish;
-	/* The loop's to read, any time: 1 once the store cannot take more; the sentence stands in store.sentence then. */
+	/* The loop's to read, any time: 1 once the store cannot take more; the store says why then. */
 	_Atomic uint32_t trouble;
 
 	/* 1 once the disk was seen below its floor; the loop may set it back. */
@@ -54,8 +54,6 @@ struct ingest {
 	uint64_t finish_most; /* ns of a processor for putting them into order; 0 = no limit */
 
 	/* The ingest thread's. */
-	struct totals totals;
-	struct device device;
 	uint64_t unreadable[EVENT_KIND_COUNT];
 	uint64_t unstored[EVENT_KIND_COUNT]; /* records left in the segment because the store was full */
 	uint64_t beyond[EVENT_KIND_COUNT];   /* records beyond events_most */

@@ -22,21 +22,21 @@
 static void cannot_take_up(struct server *server, uint64_t number, struct store *store, uint64_t holds)
 {
 	char why[STORE_SENTENCE_BYTES + 64], reason[REASON_BYTES], path[RECOVERY_PATH_BYTES], journal[64];
-	int schema = store->schema;
-	if (schema == 0 || (schema == CAPTURE_SCHEMA_VERSION && !store->error && holds == 0)) {
-		log_line("%s: an earlier daemon ended before anything was recorded in it: removed", store->path);
+	int schema = store_schema(store);
+	if (schema == 0 || (schema == CAPTURE_SCHEMA_VERSION && !store_error(store) && holds == 0)) {
+		log_line("%s: an earlier daemon ended before anything was recorded in it: removed", store_path(store));
 		store_discard(store);
 		return;
 	}
-	text_copy(why, sizeof why, *store->sentence ? store->sentence : "it does not say whose it is");
-	store_deinit(store);
+	text_copy(why, sizeof why, *store_sentence(store) ? store_sentence(store) : "it does not say whose it is");
+	store_close(store);
 	if (schema > CAPTURE_SCHEMA_VERSION) {
-		log_line("%s: %s; it is left alone", store->path, why);
+		log_line("%s: %s; it is left alone", store_path(store), why);
 		snprintf(reason, sizeof reason,
-			 "a newer release of profd began it, and can end it: %.300s is left alone", store->path);
-	} else if (recovery_put_aside(server, store->partial_name, why, path) == 0) {
+			 "a newer release of profd began it, and can end it: %.300s is left alone", store_path(store));
+	} else if (recovery_put_aside(server, store_partial_name(store), why, path) == 0) {
 		snprintf(reason, sizeof reason, "its half-written file is damaged; what is left of it is %.300s", path);
-		snprintf(journal, sizeof journal, "%s-journal", store->partial_name);
+		snprintf(journal, sizeof journal, "%s-journal", store_partial_name(store));
 		if (faccessat(server->folder, journal, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 			recovery_put_aside(server, journal, "it belongs to that", path);
 	} else {
@@ -47,21 +47,24 @@ static void cannot_take_up(struct server *server, uint64_t number, struct store 
 
 static void take_up(struct server *server, uint64_t number)
 {
-	struct store store;
+	struct store *store = store_new(NULL);
 	struct capture_facts facts = {0};
-	int error = store_open(&store, server->folder, server->folder_path, number);
+	if (!store)
+		return;
+	int error = store_open(store, server->folder, server->folder_path, number);
 	if (!error)
-		error = store_get_facts(&store, &facts);
-	uint64_t device = (uint64_t)store_get_int(&store, "segment_device");
-	uint64_t inode = (uint64_t)store_get_int(&store, "segment_inode");
+		error = store_get_facts(store, &facts);
+	uint64_t device = (uint64_t)store_get_int(store, "segment_device");
+	uint64_t inode = (uint64_t)store_get_int(store, "segment_inode");
 	struct parked parked;
-	parked_read(&store, &parked);
-	bool begun = store_get_int(&store, "base_monotonic") != 0;
+	parked_read(store, &parked);
+	bool begun = store_get_int(store, "base_monotonic") != 0;
 	if (error || facts.number != number) {
-		cannot_take_up(server, number, &store, facts.number);
+		cannot_take_up(server, number, store, facts.number);
+		store_free(store);
 		return;
 	}
-	store_deinit(&store);
+	store_free(store);
 	user_name(facts.who.uid, facts.who.user, sizeof facts.who.user);
 	facts.status = CAPTURE_FINISHING;
 	struct capture *capture = capture_add(server, &facts);

@@ -1,7 +1,6 @@
 /* test_daemon_fold.c - operators that torch counts as one call with their parent: the totals gathered in memory, those that
  * SQL makes of the rows, and a reference that follows torch's own words give the same. Also the merging of threads. */
 #include "store/derive.h"
-#include "store/store.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -229,7 +228,7 @@ static void test_memory_sql_and_reference_agree(void **state)
 {
 	static struct log log;
 	static struct row wanted[EVENTS_MAX], memory[EVENTS_MAX], sql[EVENTS_MAX];
-	struct store store;
+	struct store *store = store_new(NULL);
 	size_t folded = 0;
 	(void)state;
 	for (unsigned round = 0; round < 60; round++) {
@@ -243,12 +242,13 @@ static void test_memory_sql_and_reference_agree(void **state)
 		for (size_t i = 0; i < wanted_count; i++)
 			operators -= (size_t)wanted[i].calls;
 		folded += operators;
-		size_t count = derived_rows(&store, &log, true, memory);
+		size_t count = derived_rows(store, &log, true, memory);
 		assert_same(memory, count, wanted, wanted_count);
-		count = derived_rows(&store, &log, false, sql);
+		count = derived_rows(store, &log, false, sql);
 		assert_same(sql, count, wanted, wanted_count);
 	}
 	assert_true(folded > 1000);
+	store_free(store);
 }
 
 /* Clipped records come outermost first. */
@@ -256,7 +256,7 @@ static void test_clipped(void **state)
 {
 	static struct log log;
 	static struct row wanted[8], memory[8], sql[8];
-	struct store store;
+	struct store *store = store_new(NULL);
 	(void)state;
 	memset(&log, 0, sizeof log);
 	log.id = 4;
@@ -267,8 +267,9 @@ static void test_clipped(void **state)
 	size_t wanted_count = reference(&log, wanted);
 	assert_int_equal(wanted_count, 2);
 	assert_int_equal(wanted[0].calls, 1);
-	assert_same(memory, derived_rows(&store, &log, true, memory), wanted, wanted_count);
-	assert_same(sql, derived_rows(&store, &log, false, sql), wanted, wanted_count);
+	assert_same(memory, derived_rows(store, &log, true, memory), wanted, wanted_count);
+	assert_same(sql, derived_rows(store, &log, false, sql), wanted, wanted_count);
+	store_free(store);
 }
 
 /* Chunks of a thread that come in another order than they were written: the rows decide. */
@@ -323,28 +324,28 @@ static void put_thread(struct store_batch *batch, uint32_t tid, uint32_t name, u
 
 static void test_threads_are_merged(void **state)
 {
-	struct store store;
+	struct store *store = store_new(NULL);
 	struct totals totals;
 	struct device device;
 	struct derived derived;
 	struct store_batch batch = {0};
 	(void)state;
-	assert_int_equal(store_create(&store, folder_fd, folder, ++number), 0);
+	assert_int_equal(store_create(store, folder_fd, folder, ++number), 0);
 	totals_init(&totals, NULL);
 	device_init(&device, folder_fd, NULL);
 	put_thread(&batch, 7, 1, 0x1000, 0);
 	put_thread(&batch, 8, 2, 0x2000, 0);
 	put_thread(&batch, 7, 0, 0, 3);
 	put_thread(&batch, 7, 4, 0, 0);
-	assert_int_equal(store_begin(&store), 0);
-	put_strings(&store);
-	assert_int_equal(store_put_batch(&store, &batch), 0);
-	assert_int_equal(store_commit(&store), 0);
-	assert_int_equal(derive_run(&store, &totals, &device, false, false, &derived), 0);
+	assert_int_equal(store_begin(store), 0);
+	put_strings(store);
+	assert_int_equal(store_put_batch(store, &batch), 0);
+	assert_int_equal(store_commit(store), 0);
+	assert_int_equal(derive_run(store, &totals, &device, false, false, &derived), 0);
 	device_deinit(&device);
 	static const int64_t wanted[2][4] = {{7, 4, 0x1000, 3}, {8, 2, 0x2000, 0}};
 	sqlite3_stmt *statement =
-		store_prepare(&store, "SELECT thread, name, pthread, torch_id FROM threads ORDER BY thread");
+		store_prepare(store, "SELECT thread, name, pthread, torch_id FROM threads ORDER BY thread");
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
 		for (int k = 0; k < 4; k++)
@@ -352,7 +353,8 @@ static void test_threads_are_merged(void **state)
 	}
 	assert_int_equal(sqlite3_step(statement), SQLITE_DONE);
 	sqlite3_finalize(statement);
-	store_discard(&store);
+	store_discard(store);
+	store_free(store);
 	totals_deinit(&totals);
 	store_batch_deinit(&batch);
 }

@@ -44,8 +44,8 @@ static CUptiResult configure(struct client *client, uint32_t kind, const CUpti_A
 	return CUPTI_SUCCESS;
 }
 
-static CUptiResult enable_v2(CUpti_SubscriberHandle subscriber, uint32_t kind, const CUpti_ActivityConfig *configuration,
-			  bool on, bool dump)
+static CUptiResult enable_v2(CUpti_SubscriberHandle subscriber, uint32_t kind,
+			     const CUpti_ActivityConfig *configuration, bool on, bool dump)
 {
 	struct client *client;
 	if (on)

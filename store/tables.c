@@ -1,0 +1,336 @@
+/* tables.c - see tables.h. */
+#include "tables.h"
+#include "file.h"
+#include "proto/version.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- batches --- */
+
+static size_t row_bytes(unsigned kind)
+{
+	switch (kind) {
+#define EVENT(number, NAME, name, table, min_size, description)                                                        \
+	case number:                                                                                                   \
+		return sizeof(struct event_##name);
+#include "proto/events.def"
+	default:
+		return 0;
+	}
+}
+
+int store_batch_add(struct store_batch *batch, const union event_any *event)
+{
+	unsigned kind = event->head.kind;
+	size_t bytes = row_bytes(kind);
+	if (bytes == 0)
+		return -EPROTO;
+	struct store_rows *rows = &batch->kinds[kind];
+	if (rows->count == rows->capacity) {
+		size_t capacity = rows->capacity ? rows->capacity * 2 : 1024;
+		void *grown = realloc(rows->rows, capacity * bytes);
+		if (!grown)
+			return -ENOMEM;
+		rows->rows = grown;
+		rows->capacity = capacity;
+	}
+	memcpy((char *)rows->rows + rows->count++ * bytes, event, bytes);
+	return 0;
+}
+
+void store_batch_clear(struct store_batch *batch)
+{
+	for (unsigned kind = 0; kind < EVENT_KIND_COUNT; kind++)
+		batch->kinds[kind].count = 0;
+}
+
+void store_batch_deinit(struct store_batch *batch)
+{
+	for (unsigned kind = 0; kind < EVENT_KIND_COUNT; kind++)
+		free(batch->kinds[kind].rows);
+	memset(batch, 0, sizeof *batch);
+}
+
+/* --- the virtual tables source_<name>: the rows of the batch, with all members as columns --- */
+
+struct source {
+	sqlite3_vtab table;
+	struct store *store;
+};
+struct source_cursor {
+	sqlite3_vtab_cursor cursor;
+	const struct store *store;
+	size_t at, count;
+	const unsigned char *rows;
+};
+
+#define ROLE_TIME(value) sqlite3_result_int64(context, (sqlite3_int64)((uint64_t)(value)-cursor->store->base));
+#define ROLE_TIME_OR_NONE(value)                                                                                       \
+	if (value)                                                                                                     \
+	ROLE_TIME(value)
+#define ROLE_SPAN(value) sqlite3_result_int64(context, (sqlite3_int64)(value));
+#define ROLE_INT(value) sqlite3_result_int64(context, (sqlite3_int64)(value));
+#define ROLE_BITS(value) sqlite3_result_int64(context, (sqlite3_int64)(value));
+#define ROLE_THREAD(value) sqlite3_result_int64(context, (sqlite3_int64)(value));
+#define ROLE_ID(value)                                                                                                 \
+	if (value)                                                                                                     \
+		sqlite3_result_int64(context, (sqlite3_int64)(value));
+#define ROLE_STRING(value) ROLE_ID(value)
+#define ROLE_INPUTS(value) ROLE_ID(value)
+#define ROLE_SKIP(value)
+
+/* Column numbers of source_<name>. */
+#define EVENT(number, NAME, name, table, min_size, description) enum { SOURCE_##name##_step, SOURCE_##name##_flags,
+#define FIELD(NAME, name, offset, type, member, role, column, description) SOURCE_##name##_##member,
+#define END_EVENT(NAME, name, size)                                                                                    \
+	SOURCE_##name##_count                                                                                          \
+	}                                                                                                              \
+	;
+#include "proto/events.def"
+
+#define EVENT(number, NAME, name, table, min_size, description)                                                        \
+	static int source_##name##_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)             \
+	{                                                                                                              \
+		const struct source_cursor *cursor = (const struct source_cursor *)base;                               \
+		const struct event_##name *event =                                                                     \
+			(const struct event_##name *)(const void *)cursor->rows + cursor->at;                          \
+		switch (column) {                                                                                      \
+		case SOURCE_##name##_step:                                                                             \
+			ROLE_ID(event->head.step)                                                                      \
+			break;                                                                                         \
+		case SOURCE_##name##_flags:                                                                            \
+			ROLE_BITS(event->head.flags)                                                                   \
+			break;
+#define FIELD(NAME, name, offset, type, member, role, column, description)                                             \
+	case SOURCE_##name##_##member:                                                                                 \
+		ROLE_##role(event->member) break;
+#define END_EVENT(NAME, name, size)                                                                                    \
+	default:                                                                                                       \
+		break;                                                                                                 \
+		}                                                                                                      \
+		return SQLITE_OK;                                                                                      \
+		}
+#include "proto/events.def"
+
+static int source_connect(sqlite3 *db, struct store *store, const char *declaration, sqlite3_vtab **ret)
+{
+	int error = sqlite3_declare_vtab(db, declaration);
+	if (error)
+		return error;
+	struct source *source = sqlite3_malloc(sizeof *source);
+	if (!source)
+		return SQLITE_NOMEM;
+	memset(source, 0, sizeof *source);
+	source->store = store;
+	*ret = &source->table;
+	return SQLITE_OK;
+}
+
+static int source_disconnect(sqlite3_vtab *table)
+{
+	sqlite3_free(table);
+	return SQLITE_OK;
+}
+
+static int source_best_index(sqlite3_vtab *table, sqlite3_index_info *info)
+{
+	(void)table;
+	info->estimatedCost = 1000;
+	return SQLITE_OK;
+}
+
+static int source_open(sqlite3_vtab *table, sqlite3_vtab_cursor **ret)
+{
+	struct source_cursor *cursor = sqlite3_malloc(sizeof *cursor);
+	if (!cursor)
+		return SQLITE_NOMEM;
+	memset(cursor, 0, sizeof *cursor);
+	cursor->store = ((struct source *)table)->store;
+	*ret = &cursor->cursor;
+	return SQLITE_OK;
+}
+
+static int source_close(sqlite3_vtab_cursor *cursor)
+{
+	sqlite3_free(cursor);
+	return SQLITE_OK;
+}
+
+static int source_next(sqlite3_vtab_cursor *base)
+{
+	((struct source_cursor *)base)->at++;
+	return SQLITE_OK;
+}
+
+static int source_eof(sqlite3_vtab_cursor *base)
+{
+	const struct source_cursor *cursor = (const struct source_cursor *)base;
+	return cursor->at >= cursor->count;
+}
+
+static int source_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
+{
+	*ret = (sqlite3_int64)((struct source_cursor *)base)->at;
+	return SQLITE_OK;
+}
+
+static void source_rewind(struct source_cursor *cursor, unsigned kind)
+{
+	const struct store_rows *rows = &cursor->store->batch->kinds[kind];
+	cursor->rows = rows->rows;
+	cursor->count = rows->count;
+	cursor->at = 0;
+}
+
+#define EVENT(number, NAME, name, table, min_size, description)                                                        \
+	static const char source_##name##_declaration[] = "CREATE TABLE x(step,flags"
+#define FIELD(NAME, name, offset, type, member, role, column, description) "," #member
+#define END_EVENT(NAME, name, size) ")";
+#include "proto/events.def"
+
+#define EVENT(number, NAME, name, table_name, min_size, description)                                                   \
+	static int source_##name##_connect(sqlite3 *db, void *store, int argc, const char *const *argv,                \
+					   sqlite3_vtab **ret, char **ret_error)                                       \
+	{                                                                                                              \
+		(void)argc, (void)argv, (void)ret_error;                                                               \
+		return source_connect(db, store, source_##name##_declaration, ret);                                    \
+	}                                                                                                              \
+	static int source_##name##_filter(sqlite3_vtab_cursor *cursor, int index, const char *text, int argc,          \
+					  sqlite3_value **argv)                                                        \
+	{                                                                                                              \
+		(void)index, (void)text, (void)argc, (void)argv;                                                       \
+		source_rewind((struct source_cursor *)cursor, number);                                                 \
+		return SQLITE_OK;                                                                                      \
+	}                                                                                                              \
+	static const sqlite3_module source_##name##_module = {                                                         \
+		.xConnect = source_##name##_connect,                                                                   \
+		.xBestIndex = source_best_index,                                                                       \
+		.xDisconnect = source_disconnect,                                                                      \
+		.xOpen = source_open,                                                                                  \
+		.xClose = source_close,                                                                                \
+		.xFilter = source_##name##_filter,                                                                     \
+		.xNext = source_next,                                                                                  \
+		.xEof = source_eof,                                                                                    \
+		.xColumn = source_##name##_column,                                                                     \
+		.xRowid = source_rowid,                                                                                \
+	};
+#include "proto/events.def"
+
+/* --- the schema of the event tables --- */
+
+struct column {
+	const char *member, *column;
+};
+#define EVENT(number, NAME, name, table, min_size, description) static const struct column columns_##name[] = {
+#define FIELD(NAME, name, offset, type, member, role, column, description) {#member, column},
+#define END_EVENT(NAME, name, size)                                                                                    \
+	}                                                                                                              \
+	;
+#include "proto/events.def"
+
+struct table {
+	unsigned kind;
+	const char *name, *table;
+	const struct column *columns;
+	size_t column_count;
+	const sqlite3_module *module;
+};
+static const struct table tables[] = {
+#define EVENT(number, NAME, name, table, min_size, description)                                                        \
+	{number, #name, table, columns_##name, sizeof columns_##name / sizeof *columns_##name, &source_##name##_module},
+#include "proto/events.def"
+};
+#define TABLE_COUNT (sizeof tables / sizeof *tables)
+
+static void text_append(char *to, size_t to_bytes, const char *text)
+{
+	size_t at = strlen(to);
+	if (at < to_bytes)
+		snprintf(to + at, to_bytes - at, "%s", text);
+}
+
+static int create_event_table(struct store *store, const struct table *table)
+{
+	char sql[2048] = "CREATE TABLE IF NOT EXISTS ";
+	text_append(sql, sizeof sql, table->table);
+	text_append(sql, sizeof sql, " (step INTEGER, flags INTEGER NOT NULL");
+	for (size_t i = 0; i < table->column_count; i++) {
+		if (!*table->columns[i].column)
+			continue;
+		text_append(sql, sizeof sql, ", ");
+		text_append(sql, sizeof sql, table->columns[i].column);
+		text_append(sql, sizeof sql, " INTEGER");
+	}
+	text_append(sql, sizeof sql, ")");
+	return store_run(store, sql);
+}
+
+static int prepare_insert(struct store *store, const struct table *table)
+{
+	char name[64];
+	snprintf(name, sizeof name, "source_%s", table->name);
+	if (sqlite3_create_module(store->db, name, table->module, store))
+		return store_fail(store, "opening");
+	char sql[2048] = "INSERT INTO main.";
+	text_append(sql, sizeof sql, table->table);
+	text_append(sql, sizeof sql, " SELECT step, flags");
+	for (size_t i = 0; i < table->column_count; i++) {
+		if (!*table->columns[i].column)
+			continue;
+		text_append(sql, sizeof sql, ", ");
+		text_append(sql, sizeof sql, table->columns[i].member);
+	}
+	text_append(sql, sizeof sql, " FROM ");
+	text_append(sql, sizeof sql, name);
+	store->insert[table->kind] = store_prepare(store, sql);
+	return store->error;
+}
+
+int store_make_tables(struct store *store)
+{
+	static const char *const statements[] = {
+#define CAPTURE_SQL(statement) statement,
+#include "proto/schema.def"
+	};
+	for (size_t i = 0; i < TABLE_COUNT; i++)
+		create_event_table(store, &tables[i]);
+	for (size_t i = 0; i < sizeof statements / sizeof *statements && !store->error; i++) {
+		/* "CREATE TABLE ..." or "CREATE VIEW ..." */
+		const char *name = strchr(statements[i] + sizeof "CREATE", ' ');
+		char *sql = sqlite3_mprintf("%.*s IF NOT EXISTS%s", (int)(name - statements[i]), statements[i], name);
+		store_run(store, sql ? sql : "");
+		sqlite3_free(sql);
+	}
+	char version[64];
+	snprintf(version, sizeof version, "PRAGMA user_version=%d", CAPTURE_SCHEMA_VERSION);
+	return store_run(store, version);
+}
+
+int store_put_batch(struct store *store, const struct store_batch *batch)
+{
+	store->batch = batch;
+	for (size_t i = 0; i < TABLE_COUNT && !store->error; i++) {
+		unsigned kind = tables[i].kind;
+		if (batch->kinds[kind].count && (store->insert[kind] || prepare_insert(store, &tables[i]) == 0))
+			store_step(store, store->insert[kind]);
+	}
+	store->batch = NULL;
+	return store->error;
+}
+
+uint64_t store_count_events(struct store *store)
+{
+	uint64_t events = 0;
+	for (size_t i = 0; i < TABLE_COUNT; i++) {
+		char sql[128];
+		snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", tables[i].table);
+		sqlite3_stmt *statement = store_prepare(store, sql);
+		if (statement && sqlite3_step(statement) == SQLITE_ROW)
+			events += (uint64_t)sqlite3_column_int64(statement, 0);
+		sqlite3_finalize(statement);
+	}
+	return events;
+}

@@ -301,6 +301,7 @@ static void derive_device(struct store *store, struct device *device, const stru
 			  struct derived *derived)
 {
 	struct launches found = {0};
+	store_doing(store, "finding what launched what");
 	if (device->incomplete)
 		device_load(device, store);
 	store_begin(store);
@@ -353,8 +354,10 @@ int derive_run(struct store *store, struct totals *totals, struct device *device
 	boundaries_load(&boundaries, store);
 	derived.steps = boundaries.count;
 	derived.step_ns = boundaries_median(&boundaries);
+	store_doing(store, "putting records into their steps");
 	if (!full)
 		membership(store, totals, &boundaries, &derived.moved);
+	store_doing(store, "adding up operators and ranges");
 	if (!totals->incomplete)
 		refresh_stale(store, totals);
 	if (totals->incomplete)

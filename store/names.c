@@ -97,6 +97,7 @@ int names_write(struct store *store, uint64_t *ret_refused)
 	const struct store_demangler *demangler = store->demangler;
 	struct pass *pass = malloc(sizeof *pass);
 	*ret_refused = 0;
+	store_doing(store, "reading the names of kernels");
 	if (!pass)
 		return out_of_memory(store);
 	*pass = (struct pass){.store = store, .reader = demangler ? demangler->begin() : NULL};

@@ -1,42 +1,16 @@
 """A daemon that says what a test tells it to, for the client's sake: errors, races and hostile answers that a real one
-gives rarely or never. It speaks the contract of proto/requests.h over a real SEQPACKET socket, and makes capture files
-from proto/schema.def and proto/events.def, so that a column the contract loses is a test that fails."""
+gives rarely or never. It speaks the contract of proto/requests.h over a real SEQPACKET socket, and hands out
+capture files whose tables the build's own store makes."""
 
 import array
 import json
 import os
-import re
 import socket
-import sqlite3
 import subprocess
 import threading
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-
-def _expanded(name):
-    """A .def file without comments."""
-    with open(os.path.join(ROOT, "proto", name)) as file:
-        return re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
-
-
-def capture_schema():
-    """CREATE statements of a capture file: tables of events.def, then what schema.def says."""
-    statements = []
-    tables = {}
-    for match in re.finditer(r"^(EVENT|FIELD)\((.*)\)$", _expanded("events.def"), re.M):
-        parts = [part.strip() for part in match.group(2).split(",")]
-        if match.group(1) == "EVENT":
-            tables[parts[2]] = (parts[3].strip('"'), ["step INTEGER", "flags INTEGER NOT NULL"])
-        elif parts[5] != "SKIP":
-            tables[parts[1]][1].append('"%s" INTEGER' % parts[6].strip('"'))
-    for table, columns in tables.values():
-        statements.append("CREATE TABLE %s (%s)" % (table, ", ".join(columns)))
-    for match in re.finditer(r'CAPTURE_SQL\(((?:\s*"(?:[^"\\]|\\.)*")+)\)', _expanded("schema.def")):
-        pieces = re.findall(r'"((?:[^"\\]|\\.)*)"', match.group(1))
-        statements.append("".join(pieces).replace('\\"', '"'))
-    return [s for s in statements if " ingested " not in s]
+from make_capture import empty_capture
 
 
 class CaptureFile:
@@ -44,12 +18,9 @@ class CaptureFile:
 
     def __init__(self, path, **meta):
         self.path = str(path)
-        self.db = sqlite3.connect(self.path)
-        self.db.execute("PRAGMA page_size = 4096")
-        for statement in capture_schema():
-            self.db.execute(statement)
-        version = int(re.search(r"CAPTURE_SCHEMA_VERSION (\d+)", _expanded("version.h")).group(1))
-        self.db.execute("PRAGMA user_version = %d" % version)
+        self.db, version, _ = empty_capture(self.path)
+        self.db.execute("DROP TABLE ingested")
+        self.db.execute("BEGIN")
         self.strings = {}
         self.ids = 0
         facts = {

@@ -1,6 +1,6 @@
 """Writes capture files without a job, an agent or a daemon: what reads captures is tested on what is in them.
 
-The schema is expanded from proto/schema.def and proto/events.def, so it stands in one place. Use as a module:
+The build's own store makes the tables, so they stand in one place. Use as a module:
 
     with Capture(path, rank=0) as c:
         name = c.string("aten::addmm")
@@ -15,56 +15,33 @@ or as a program: make_capture.py OUT.db [--operators N] [--shapes] [--gpu]  writ
 the small capture of a GPU whose figures test_cli_gpu.py has by hand.
 """
 import argparse
+import os
 import pathlib
 import random
-import re
 import sqlite3
+import subprocess
 
-PROTO = pathlib.Path(__file__).resolve().parents[2] / "proto"
-STRING = r'"((?:[^"\\]|\\.)*)"'
-
-
-def _plain(path):
-    """Text of a .def file without its comments."""
-    return re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
+BUILD = pathlib.Path(os.environ.get("PROFD_BUILD", pathlib.Path(__file__).resolve().parents[2] / "build"))
 
 
-def capture_schema():
-    """(user_version, SQL statements of a capture file, {table: [columns of an event kind]})"""
-    events = _plain(PROTO / "events.def")
-    tables = {}
-    for name, table in re.findall(r'^EVENT\(\d+, (\w+), \w+, "(\w+)"', events, re.M):
-        columns = ["step", "flags"]
-        for role, column in re.findall(r'^FIELD\(%s, \w+, \d+, \w+, \w+, (\w+), "(\w*)"' % name, events, re.M):
-            if role != "SKIP":
-                columns.append(column)
-        tables[table] = columns
-    statements = []
-    for table, columns in tables.items():
-        rest = ", ".join('"%s" INTEGER' % c for c in columns[2:])
-        statements.append("CREATE TABLE %s (step INTEGER, flags INTEGER NOT NULL, %s)" % (table, rest))
-    schema = _plain(PROTO / "schema.def")
-    for body in re.findall(r"^CAPTURE_SQL\((.*?)\)$", schema, re.M | re.S):
-        sql = "".join(re.findall(STRING, body))
-        if sql:
-            statements.append(sql.replace('\\"', '"'))
-    version = int(re.search(r"CAPTURE_SCHEMA_VERSION (\d+)", (PROTO / "version.h").read_text()).group(1))
-    return version, statements, tables
+def empty_capture(path):
+    """A capture file with all tables and no rows, as this build makes them, in place of what was there. Returns (connection,
+    schema version, {table: [columns]})."""
+    subprocess.run([BUILD / "tests" / "empty_capture", path], check=True, stdin=subprocess.DEVNULL)
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute("PRAGMA journal_mode = OFF")
+    db.execute("PRAGMA synchronous = OFF")
+    tables = {name: [column[1] for column in db.execute('PRAGMA table_info("%s")' % name)]
+              for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()}
+    return db, db.execute("PRAGMA user_version").fetchone()[0], tables
 
 
 class Capture:
     """One capture file in the making. Keyword arguments are entries of `meta` over the usual ones; None: no entry."""
 
     def __init__(self, path, **meta):
-        pathlib.Path(path).unlink(missing_ok=True)
-        self.db = sqlite3.connect(path, isolation_level=None)
-        self.version, statements, self.tables = capture_schema()
-        self.db.execute("PRAGMA journal_mode = OFF")
-        self.db.execute("PRAGMA synchronous = OFF")
-        self.db.execute("PRAGMA user_version = %d" % self.version)
+        self.db, self.version, self.tables = empty_capture(path)
         self.db.execute("BEGIN")
-        for statement in statements:
-            self.db.execute(statement)
         self.meta = {
             "schema": self.version, "profd_version": "0.1.0", "agent_version": "0.1.0", "capture_id": 7,
             "trigger_id": 3, "cycle": 0, "base_monotonic": 123456789000, "base_realtime": 1767225600123456789,

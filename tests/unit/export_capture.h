@@ -3,11 +3,10 @@
 #define PROFD_TESTS_UNIT_EXPORT_CAPTURE_H
 
 #include "proto/version.h"
+#include "tests/empty_capture.h"
 
 #include <sqlite3.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
+#include <stdarg.h>
 
 static char folder[] = "/tmp/profd-export-XXXXXX";
 static char database[64];
@@ -33,24 +32,10 @@ static void run_format(sqlite3 *db, const char *format, ...)
 static sqlite3 *begin_capture(void)
 {
 	sqlite3 *db;
-	unlink(database);
+	assert_int_equal(empty_capture(database), 0);
 	assert_int_equal(sqlite3_open(database, &db), SQLITE_OK);
 	/* Nobody needs it after a crash, and a disk that others use makes each of hundreds of statements wait. */
-	assert_int_equal(sqlite3_exec(db, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF", NULL, NULL, NULL),
-			 SQLITE_OK);
-	char sql[2048];
-#define CREATE(table) snprintf(sql, sizeof sql, "CREATE TABLE %s (step INTEGER, flags INTEGER NOT NULL", table)
-#define EVENT(number, NAME, name, table, min_size, description) CREATE(table);
-#define FIELD(NAME, name, offset, type, member, role, column, description)                                             \
-	if (*column)                                                                                                   \
-		snprintf(sql + strlen(sql), sizeof sql - strlen(sql), ", \"%s\" INTEGER", column);
-#define END_EVENT(NAME, name, size)                                                                                    \
-	snprintf(sql + strlen(sql), sizeof sql - strlen(sql), ")");                                                    \
-	run(db, sql);
-#include "proto/events.def"
-#define CAPTURE_SQL(statement) run(db, statement);
-#include "proto/schema.def"
-	run_format(db, "PRAGMA user_version = %d", CAPTURE_SCHEMA_VERSION);
+	run(db, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF");
 	run_format(db,
 		   "INSERT INTO meta VALUES ('schema', %d), ('pid', 100), ('base_realtime', 1767225600000000000), "
 		   "('status', 'complete'), ('host', 'n')",

@@ -1,4 +1,4 @@
-/* test_daemon_sorter.c - any number of records come back in order, whatever goes to the disk; and what a disk that is full
+/* test_base_sorter.c - any number of records come back in order, whatever goes to the disk; and what a disk that is full
  * leaves of it. */
 #include "base/sorter.h"
 

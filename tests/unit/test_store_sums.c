@@ -1,4 +1,4 @@
-/* test_daemon_sums.c - more groups than memory is given to come out right, and sums that are too large stay at the largest. */
+/* test_store_sums.c - more groups than memory is given to come out right, and sums that are too large stay at the largest. */
 #include "base/clock.h"
 #include "store/file.h"
 #include "store/rows.h"
@@ -144,7 +144,7 @@ static void test_rows(void **state)
 static int make(void **state)
 {
 	(void)state;
-	snprintf(folder, sizeof folder, "/tmp/test_daemon_sums.XXXXXX");
+	snprintf(folder, sizeof folder, "/tmp/test_store_sums.XXXXXX");
 	if (!mkdtemp(folder) || (folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
 		return -1;
 	store = store_new(NULL);

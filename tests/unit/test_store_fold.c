@@ -1,4 +1,4 @@
-/* test_daemon_fold.c - operators that torch counts as one call with their parent: the totals gathered in memory, those that
+/* test_store_fold.c - operators that torch counts as one call with their parent: the totals gathered in memory, those that
  * SQL makes of the rows, and a reference that follows torch's own words give the same. Also the merging of threads. */
 #include "store/derive.h"
 

@@ -1,0 +1,278 @@
+/* fuzz_file.c - a hostile capture file: shown and exported, it is refused with a sentence, or read within its bounds.
+ *
+ * The input changes a file of ours, by operations: a byte that tells which, then what it needs:
+ *     a row in any table, a value a column; a value in `meta`; bytes anywhere in the file
+ * wrap: exit */
+#include "client/export/export.h"
+#include "client/report/report.h"
+#include "store/store.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int __lsan_is_turned_off(void);
+_Noreturn void __wrap_exit(int code);
+_Noreturn void __real_exit(int code);
+
+#define TABLES_MAX 128
+#define ROWS_MAX 512
+
+static unsigned char *template;
+static sqlite3_int64 template_bytes;
+static char *tables[TABLES_MAX];
+static size_t table_count;
+static jmp_buf out;
+static bool running;
+
+/* A report that cannot go on ends the program. What it had open is left, and so leaks are not looked for. */
+_Noreturn void __wrap_exit(int code)
+{
+	if (!running)
+		__real_exit(code);
+	longjmp(out, 1);
+}
+
+int __lsan_is_turned_off(void)
+{
+	return 1;
+}
+
+static void note_tables(sqlite3 *db)
+{
+	sqlite3_stmt *statement;
+	if (sqlite3_prepare_v2(db, "SELECT name FROM sqlite_master WHERE type = 'table'", -1, &statement, NULL))
+		abort();
+	while (sqlite3_step(statement) == SQLITE_ROW && table_count < TABLES_MAX)
+		tables[table_count++] = strdup((const char *)sqlite3_column_text(statement, 0));
+	sqlite3_finalize(statement);
+}
+
+/* A small capture of ours, with all tables. */
+static bool make_template(const char *path)
+{
+	struct store *store = store_new(NULL);
+	struct capture_facts facts = {.number = 1, .started = 1, .steps_wanted = 3, .status = CAPTURE_COMPLETE};
+	struct store_ending ending = {.has_done = true, .record_start = 1000, .record_end = 2000};
+	struct store_finished finished;
+	union event_any step = {
+		.step = {.head = {sizeof step.step, EVENT_STEP, 0, 1}, .start = 1000, .duration = 1000}};
+	for (unsigned i = 0; i < COLLECTOR_COUNT; i++)
+		ending.collectors[i] = (struct store_collector){.wanted = true, .told = true, .ran = true};
+	store_create_at(store, path);
+	store_begin(store);
+	store_put_facts(store, &facts);
+	store_set_base(store, 1000, 1000);
+	store_expect_device(store);
+	store_unordered(store);
+	store_put_string(store, 1, "aten::mm", 8);
+	store_put_event(store, &step);
+	store_commit(store);
+	int error = store_finish(store, &ending, &facts, NULL, &finished);
+	if (error)
+		fprintf(stderr, "%s\n", store_sentence(store));
+	store_free(store);
+	return !error && finished.kept;
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	char folder[] = "/tmp/fuzz_file.XXXXXX", path[64];
+	sqlite3 *db;
+	(void)argc, (void)argv;
+	snprintf(path, sizeof path, "%s/1.db", mkdtemp(folder) ? folder : "/nowhere");
+	if (!make_template(path) || sqlite3_open(path, &db))
+		return 1;
+	note_tables(db);
+	template = sqlite3_serialize(db, "main", &template_bytes, 0);
+	sqlite3_close(db);
+	unlink(path);
+	rmdir(folder);
+	/* libFuzzer has kept the real one. */
+	stderr = fopen("/dev/null", "w");
+	return template && stderr ? 0 : 1;
+}
+
+/* --- the input --- */
+
+struct input {
+	const uint8_t *at;
+	size_t left;
+};
+
+static unsigned take(struct input *input)
+{
+	if (!input->left)
+		return 0;
+	input->left--;
+	return *input->at++;
+}
+
+static uint64_t take_bytes(struct input *input, size_t bytes)
+{
+	uint64_t value = 0;
+	for (size_t i = 0; i < bytes; i++)
+		value |= (uint64_t)take(input) << 8 * i;
+	return value;
+}
+
+static void bind(sqlite3_stmt *statement, int column, struct input *input)
+{
+	static const int64_t odd[] = {INT64_MIN, INT64_MAX, -1, INT32_MAX, 1ll << 53, 4611686018427387904};
+	unsigned kind = take(input);
+	if (kind < 200) {
+		sqlite3_bind_int64(statement, column, kind);
+	} else if (kind < 210) {
+		sqlite3_bind_int64(statement, column, (int64_t)take_bytes(input, 8));
+	} else if (kind < 220) {
+		sqlite3_bind_int64(statement, column, odd[kind % (sizeof odd / sizeof *odd)]);
+	} else if (kind < 235) {
+		size_t n = take(input);
+		n = n < input->left ? n : input->left;
+		if (kind < 230)
+			sqlite3_bind_text(statement, column, (const char *)input->at, (int)n, SQLITE_TRANSIENT);
+		else
+			sqlite3_bind_blob(statement, column, input->at, (int)n, SQLITE_TRANSIENT);
+		input->at += n;
+		input->left -= n;
+	} else if (kind < 240) {
+		double value;
+		uint64_t bits = take_bytes(input, 8);
+		memcpy(&value, &bits, sizeof value);
+		sqlite3_bind_double(statement, column, value);
+	}
+}
+
+static void put_row(sqlite3 *db, struct input *input, unsigned rows)
+{
+	char sql[1024];
+	const char *table = tables[take(input) % table_count];
+	sqlite3_stmt *statement;
+	int columns = 0;
+	snprintf(sql, sizeof sql, "SELECT count(*) FROM pragma_table_info('%s')", table);
+	if (sqlite3_prepare_v2(db, sql, -1, &statement, NULL) == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW)
+		columns = sqlite3_column_int(statement, 0);
+	sqlite3_finalize(statement);
+	int n = snprintf(sql, sizeof sql, "INSERT OR REPLACE INTO \"%s\" VALUES (", table);
+	for (int i = 0; i < columns; i++)
+		n += snprintf(sql + n, sizeof sql - (size_t)n, i ? ",?" : "?");
+	snprintf(sql + n, sizeof sql - (size_t)n, ")");
+	if (sqlite3_prepare_v2(db, sql, -1, &statement, NULL))
+		return;
+	for (int i = 1; i <= columns; i++)
+		bind(statement, i, input);
+	for (unsigned i = 0; i < rows; i++) {
+		sqlite3_step(statement);
+		sqlite3_reset(statement);
+		/* Another time, and where the first column is an id another one. */
+		sqlite3_bind_int64(statement, 1, i + 2);
+	}
+	sqlite3_finalize(statement);
+}
+
+static void put_meta(sqlite3 *db, struct input *input)
+{
+	sqlite3_stmt *statement;
+	if (sqlite3_prepare_v2(db,
+			       "UPDATE meta SET value = ?2 WHERE rowid = (SELECT rowid FROM meta LIMIT 1 OFFSET ?1)",
+			       -1, &statement, NULL))
+		return;
+	sqlite3_bind_int64(statement, 1, take(input) % 64);
+	bind(statement, 2, input);
+	sqlite3_step(statement);
+	sqlite3_finalize(statement);
+}
+
+/* The changed file; -1 where there is none. */
+static int make_file(struct input *input)
+{
+	sqlite3 *db = NULL;
+	sqlite3_int64 bytes;
+	unsigned rows = 0;
+	unsigned char *own = sqlite3_malloc64((sqlite3_uint64)template_bytes), *whole;
+	uint64_t patches[16][2];
+	size_t patch_count = 0;
+	memcpy(own, template, (size_t)template_bytes);
+	if (sqlite3_open(":memory:", &db) ||
+	    sqlite3_deserialize(db, "main", own, template_bytes, template_bytes,
+				SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_RESIZEABLE))
+		abort();
+	sqlite3_exec(db, "BEGIN", NULL, NULL, NULL);
+	while (input->left) {
+		unsigned what = take(input);
+		if (what < 200 && rows < ROWS_MAX) {
+			unsigned times = what < 190 ? 1 : 1u << (what - 190) % 8;
+			rows += times;
+			put_row(db, input, times);
+		} else if (what < 240) {
+			put_meta(db, input);
+		} else if (patch_count < 16) {
+			patches[patch_count][0] = take_bytes(input, 3);
+			patches[patch_count++][1] = take_bytes(input, 8);
+		}
+	}
+	sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
+	whole = sqlite3_serialize(db, "main", &bytes, 0);
+	int fd = whole ? memfd_create("capture", MFD_CLOEXEC) : -1;
+	for (size_t i = 0; whole && i < patch_count; i++)
+		memcpy(whole + patches[i][0] % (uint64_t)(bytes - 8), &patches[i][1], 8);
+	if (fd >= 0 && write(fd, whole, (size_t)bytes) != bytes)
+		abort();
+	sqlite3_free(whole);
+	sqlite3_close(db);
+	return fd;
+}
+
+/* --- the client --- */
+
+static void show(const struct reader *reader, const struct report_options *options)
+{
+	static struct table *(*const reports[])(const struct reader *, const struct report_options *) = {
+		report_totals,	report_steps,	report_operators, report_ranges, report_threads,
+		report_kernels, report_copies,	report_sets,	  report_graphs, report_api,
+		report_syncs,	report_streams, report_devices,	  report_memory, report_sessions};
+	for (size_t i = 0; i < sizeof reports / sizeof *reports; i++) {
+		struct table *table = reports[i](reader, options);
+		cJSON_Delete(table_json(table, 100));
+		table_free(table);
+	}
+	table_free(report_losses(reader));
+	table_free(report_collectors(reader));
+	table_free(report_cost(reader, NULL));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+	static struct reader reader;
+	struct input input = {data, n};
+	char why[1024] = "";
+	struct report_options options = {.step = take(&input) % 3, .shapes = n & 1};
+	int fd = make_file(&input);
+	if (fd < 0 || reader_open(&reader, fd, why, sizeof why)) {
+		if (fd >= 0 && !*why)
+			abort();
+		return 0;
+	}
+	running = true;
+	if (!setjmp(out))
+		show(&reader, &options);
+	running = false;
+	size_t count;
+	const struct export_format *formats = export_formats(&count);
+	struct export_options how = {.threads = 2, .compression = EXPORT_COMPRESSION_NONE};
+	if (export_run(&reader, formats[n % count].name, "/dev/null", &how, why, sizeof why) && !*why)
+		abort();
+	for (sqlite3_stmt *left; (left = sqlite3_next_stmt(reader.db, NULL));)
+		sqlite3_finalize(left);
+	reader_close(&reader);
+	return 0;
+}

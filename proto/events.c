@@ -40,13 +40,37 @@ int loss_is_loss(unsigned loss)
 	}
 }
 
+unsigned event_side_of(unsigned kind)
+{
+	switch (kind) {
+#define EVENT(number, NAME, name, table, min_size, side, place, description)                                           \
+	case number:                                                                                                   \
+		return SIDE_##side;
+#include "events.def"
+	default:
+		return 0;
+	}
+}
+
+enum event_place event_place_of(unsigned kind)
+{
+	switch (kind) {
+#define EVENT(number, NAME, name, table, min_size, side, place, description)                                           \
+	case number:                                                                                                   \
+		return PLACE_##place;
+#include "events.def"
+	default:
+		return PLACE_NONE;
+	}
+}
+
 const char *event_name(unsigned kind)
 {
 	switch (kind) {
-#define EVENT(number, NAME, name, table, min_size, description)                                                        \
+#define EVENT(number, NAME, name, table, min_size, side, place, description)                                           \
 	case number:                                                                                                   \
 		return #name;
-#define RESERVED(number, NAME, name, table, description) EVENT(number, NAME, name, table, 0, description)
+#define RESERVED(number, NAME, name, table, description) EVENT(number, NAME, name, table, 0, HOST, NONE, description)
 #include "events.def"
 	default:
 		return NULL;
@@ -56,10 +80,10 @@ const char *event_name(unsigned kind)
 const char *event_table(unsigned kind)
 {
 	switch (kind) {
-#define EVENT(number, NAME, name, table, min_size, description)                                                        \
+#define EVENT(number, NAME, name, table, min_size, side, place, description)                                           \
 	case number:                                                                                                   \
 		return table;
-#define RESERVED(number, NAME, name, table, description) EVENT(number, NAME, name, table, 0, description)
+#define RESERVED(number, NAME, name, table, description) EVENT(number, NAME, name, table, 0, HOST, NONE, description)
 #include "events.def"
 	default:
 		return NULL;
@@ -146,7 +170,7 @@ enum event_verdict event_read(const void *bytes, size_t n, size_t *at, union eve
 		return EVENT_BROKEN;
 	size_t min_size, size;
 	switch (head.kind) {
-#define EVENT(number, NAME, name, table, min, description)                                                             \
+#define EVENT(number, NAME, name, table, min, side, place, description)                                                \
 	case number:                                                                                                   \
 		min_size = (min);                                                                                      \
 		size = sizeof(struct event_##name);                                                                    \

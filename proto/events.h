@@ -17,15 +17,43 @@ struct event_head {
 };
 
 enum event_kind {
-#define EVENT(number, NAME, name, table, min_size, description) EVENT_##NAME = (number),
+#define EVENT(number, NAME, name, table, min_size, side, place, description) EVENT_##NAME = (number),
 #define RESERVED(number, NAME, name, table, description) EVENT_##NAME = (number),
 #include "events.def"
 	EVENT_KIND_COUNT = 64 /* kinds fit into the loss table of a segment */
 };
-#define EVENT(number, NAME, name, table, min_size, description)                                                        \
+#define EVENT(number, NAME, name, table, min_size, side, place, description)                                           \
 	_Static_assert((number) < EVENT_KIND_COUNT, "event_" #name " has a row in the loss table");
-#define RESERVED(number, NAME, name, table, description) EVENT(number, NAME, name, table, 0, description)
+#define RESERVED(number, NAME, name, table, description)                                                               \
+	_Static_assert((number) < EVENT_KIND_COUNT, "event_" #name " has a row in the loss table");
 #include "events.def"
+
+/* Columns of EVENT; events.def says what they mean. */
+enum event_side { SIDE_HOST = 1, SIDE_DEVICE = 2, SIDE_BOTH = 3 };
+enum event_place { PLACE_NONE, PLACE_TIME, PLACE_TIME_OR_NONE, PLACE_CALL };
+
+/* Facts that make the other records readable: they are of no step, and no limit keeps them out. A constant's bit, because the
+ * agent asks for each record. */
+static inline int event_is_fact(unsigned kind)
+{
+	static const uint64_t facts = 0
+#define EVENT(number, NAME, name, table, min_size, side, place, description)                                           \
+	| (uint64_t)(PLACE_##place == PLACE_NONE) << (number)
+#include "events.def"
+		;
+	return kind < EVENT_KIND_COUNT && facts >> kind & 1;
+}
+
+/* Does its writer state the step, so that there is none outside of every step? */
+static inline int event_needs_step(unsigned kind)
+{
+	static const uint64_t needing = 0
+#define EVENT(number, NAME, name, table, min_size, side, place, description)                                           \
+	| (uint64_t)(SIDE_##side == SIDE_HOST && PLACE_##place == PLACE_TIME) << (number)
+#include "events.def"
+		;
+	return kind < EVENT_KIND_COUNT && needing >> kind & 1;
+}
 
 enum event_flag {
 	EVENT_FLAG_CLIPPED = 1,	    /* still open when the recording ended */
@@ -35,7 +63,7 @@ enum event_flag {
 	EVENT_FLAG_UNFINISHED = 16, /* of the device side: was still running at the drain */
 };
 
-#define EVENT(number, NAME, name, table, min_size, description)                                                        \
+#define EVENT(number, NAME, name, table, min_size, side, place, description)                                           \
 	struct event_##name {                                                                                          \
 		struct event_head head;
 #define FIELD(NAME, name, offset, type, member, role, column, description) type member;
@@ -64,13 +92,20 @@ const char *loss_sentence(unsigned loss);
 /* 1 where the event is not in the capture, 0 where it is but with a defect. */
 int loss_is_loss(unsigned loss);
 
+/* Columns of a kind's row; 0 and PLACE_NONE for a number that nothing writes. */
+unsigned event_side_of(unsigned kind);
+enum event_place event_place_of(unsigned kind);
 /* Name ("range") and table ("ranges") of a kind, NULL for a number that is none. */
 const char *event_name(unsigned kind);
 const char *event_table(unsigned kind);
+/* The statement that makes its table, NULL for a number that nothing writes. Where the file is of profd, its tables are made by
+ * this very text. */
+const char *event_create_table(unsigned kind);
 
 enum range_source {
 #define RANGE_SOURCE(number, NAME, word) RANGE_SOURCE_##NAME = (number),
 #include "enums.def"
+	RANGE_SOURCE_COUNT
 };
 enum step_source {
 #define STEP_SOURCE(number, NAME, word, sentence) STEP_SOURCE_##NAME = (number),
@@ -133,7 +168,7 @@ const char *sync_kind_word(unsigned kind);
 /* One record out of a buffer of hostile bytes. */
 union event_any {
 	struct event_head head;
-#define EVENT(number, NAME, name, table, min_size, description) struct event_##name name;
+#define EVENT(number, NAME, name, table, min_size, side, place, description) struct event_##name name;
 #include "events.def"
 };
 

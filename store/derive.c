@@ -2,119 +2,13 @@
 #include "derive.h"
 #include "derive_boundaries.h"
 #include "derive_launches.h"
+#include "place.h"
 #include "proto/limits.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Rows that wait in memory to be put into another step. */
-#define MOVES_BYTES (8u << 20)
-
-/* Do the spans of starts prove that every event of the kind lies in the step that it claims? */
-static bool membership_proved(const struct totals *totals, enum total_kind kind, const struct boundaries *boundaries,
-			      uint64_t base)
-{
-	if (totals->incomplete)
-		return false;
-	for (uint32_t step = 0; step < totals->step_capacity; step++) {
-		const struct total_span *span = &totals->spans[kind][step];
-		if (span->first > span->last)
-			continue;
-		int64_t first = (int64_t)(span->first - base), last = (int64_t)(span->last - base);
-		if (boundaries_find(boundaries, first) != step || boundaries_find(boundaries, last) != step)
-			return false;
-		/* Outside of all steps at both ends may still mean inside of one between them. */
-		if (step == 0 && boundaries->count && first < (int64_t)boundaries->steps[0].start &&
-		    last >= (int64_t)boundaries->steps[0].start)
-			return false;
-	}
-	return true;
-}
-
-struct move {
-	int64_t row;
-	uint32_t to, reserved;
-};
-
-static int compare_moves(const void *a, const void *b)
-{
-	const struct move *x = a, *y = b;
-	return (x->row > y->row) - (x->row < y->row);
-}
-
-static void find_moves(struct store *store, struct totals *totals, unsigned kind, const char *select,
-		       const struct boundaries *boundaries, struct sorter *moves)
-{
-	sqlite3_stmt *statement = store_prepare(store, select);
-	while (statement && !moves->error && sqlite3_step(statement) == SQLITE_ROW) {
-		uint32_t claimed = (uint32_t)sqlite3_column_int64(statement, 2);
-		uint32_t step = boundaries_find(boundaries, sqlite3_column_int64(statement, 1));
-		if (step == claimed)
-			continue;
-		struct move move = {.row = sqlite3_column_int64(statement, 0), .to = step};
-		sorter_add(moves, &move);
-		if (kind == EVENT_MARK)
-			continue;
-		struct total key = {.kind = (uint8_t)kind, .name = (uint32_t)sqlite3_column_int64(statement, 3)};
-		if (kind == EVENT_RANGE) {
-			key.domain = (uint32_t)sqlite3_column_int64(statement, 6);
-			key.source = (uint8_t)sqlite3_column_int64(statement, 7);
-		}
-		totals_move(totals, key, claimed, step, (uint64_t)sqlite3_column_int64(statement, 4),
-			    (uint64_t)sqlite3_column_int64(statement, 5));
-	}
-	sqlite3_finalize(statement);
-}
-
-/* Scans one table and puts right what claims the wrong step. `columns`: rowid, time, step, and for tables with totals
- * name, duration, self, domain, source. */
-static int put_right(struct store *store, struct totals *totals, unsigned kind, const char *select, const char *update,
-		     const struct boundaries *boundaries, uint64_t *moved)
-{
-	struct sorter moves;
-	const struct move *move;
-	sorter_init(&moves, store->folder, totals->memory, sizeof *move, MOVES_BYTES, compare_moves);
-	find_moves(store, totals, kind, select, boundaries, &moves);
-	sorter_rewind(&moves);
-	sqlite3_stmt *statement = moves.total ? store_prepare(store, update) : NULL;
-	while (statement && !store_over(store) && (move = sorter_next(&moves)) != NULL) {
-		if (move->to)
-			sqlite3_bind_int64(statement, 1, move->to);
-		else
-			sqlite3_bind_null(statement, 1);
-		sqlite3_bind_int64(statement, 2, move->row);
-		if (sqlite3_step(statement) != SQLITE_DONE)
-			store_fail(store, "writing");
-		sqlite3_reset(statement);
-	}
-	sqlite3_finalize(statement);
-	*moved += moves.total;
-	if (moves.error && !store->error) {
-		store->error = moves.error;
-		snprintf(store->sentence, sizeof store->sentence, "putting the records into their steps: %s",
-			 strerror(-moves.error));
-	}
-	sorter_deinit(&moves);
-	return store->error;
-}
-
-static int membership(struct store *store, struct totals *totals, const struct boundaries *boundaries, uint64_t *moved)
-{
-	if (!membership_proved(totals, TOTAL_OPERATORS, boundaries, store->base))
-		put_right(store, totals, EVENT_OPERATOR,
-			  "SELECT rowid, start, step, name, duration, self FROM operators",
-			  "UPDATE operators SET step = ? WHERE rowid = ?", boundaries, moved);
-	if (!membership_proved(totals, TOTAL_RANGES, boundaries, store->base))
-		put_right(store, totals, EVENT_RANGE,
-			  "SELECT rowid, start, step, name, duration, self, domain, source FROM ranges",
-			  "UPDATE ranges SET step = ? WHERE rowid = ?", boundaries, moved);
-	if (!membership_proved(totals, TOTAL_MARKS, boundaries, store->base))
-		put_right(store, totals, EVENT_MARK, "SELECT rowid, time, step FROM marks",
-			  "UPDATE marks SET step = ? WHERE rowid = ?", boundaries, moved);
-	return store->error;
-}
 
 /* A group of ranges that has lost its shortest or longest call is looked at again. More than a few of them are cheaper by one
  * GROUP BY over everything. */
@@ -264,53 +158,24 @@ static bool any_row(struct store *store, const char *sql)
 	return any;
 }
 
-/* Records that have no call are of the step in which they begin. Of memory that was taken outside of all steps the capture
- * does not speak; the profiler's own time stays. */
-static void place_by_time(struct store *store, struct launches *found)
-{
-	static const struct {
-		const char *table, *time;
-		bool stays;
-	} tables[] = {{"allocations", "time", false}, {"unified_memory", "start", false}, {"overheads", "start", true}};
-	char sql[512];
-	_Static_assert(EVENT_FLAG_DOUBTFUL == 4, "as statements have it");
-	for (size_t i = 0; i < sizeof tables / sizeof *tables && !store->error; i++) {
-		snprintf(sql, sizeof sql, "SELECT 1 FROM %s WHERE step IS NULL LIMIT 1", tables[i].table);
-		if (!any_row(store, sql))
-			continue;
-		snprintf(sql, sizeof sql,
-			 "UPDATE %s AS t SET step = (SELECT b.step FROM temp.bounds b WHERE b.start = (SELECT "
-			 "max(start) "
-			 "FROM temp.bounds WHERE start <= t.%s) AND t.%s < b.stop) WHERE step IS NULL",
-			 tables[i].table, tables[i].time, tables[i].time);
-		store_run(store,
-			  "CREATE TEMP TABLE IF NOT EXISTS bounds (start INTEGER PRIMARY KEY, stop INTEGER, step "
-			  "INTEGER); INSERT OR IGNORE INTO bounds SELECT start, start + duration, step FROM steps");
-		store_run(store, sql);
-		if (tables[i].stays)
-			continue;
-		snprintf(sql, sizeof sql, "DELETE FROM %s WHERE step IS NULL", tables[i].table);
-		store_run(store, sql);
-		found->removed += (uint64_t)sqlite3_changes64(store->db);
-	}
-	store_run(store, "DROP TABLE IF EXISTS temp.bounds");
-}
-
-/* In a transaction of its own: where it fails (it takes room on the disk) the host's side is whole all the same. */
-static void derive_device(struct store *store, struct device *device, const struct boundaries *boundaries,
-			  struct derived *derived)
+/* What found no step when it was written: by its call, where a device was recorded, and by its time. In a transaction of its own:
+ * where it fails (it takes room on the disk) the host's side is whole all the same. */
+static void derive_rest(struct store *store, struct device *device, bool cupti, const struct boundaries *boundaries,
+			struct derived *derived)
 {
 	struct launches found = {0};
+	struct notes notes = {0};
 	store_doing(store, "finding what launched what");
-	if (device->incomplete)
+	if (cupti && device->incomplete)
 		device_load(device, store);
 	store_begin(store);
-	launches_run(store, device, boundaries, &found);
-	place_by_time(store, &found);
-	struct notes notes;
-	notes_find(&notes, store);
+	if (cupti)
+		launches_run(store, device, boundaries, &found);
+	found.removed += place_by_time(store);
+	if (cupti)
+		notes_find(&notes, store);
 	if (!store_commit(store)) {
-		derived->cupti = true;
+		derived->cupti = cupti;
 		derived->mangled = found.mangled;
 		derived->notes = notes;
 		derived->events -= found.removed < derived->events ? found.removed : derived->events;
@@ -356,7 +221,7 @@ int derive_run(struct store *store, struct totals *totals, struct device *device
 	derived.step_ns = boundaries_median(&boundaries);
 	store_doing(store, "putting records into their steps");
 	if (!full)
-		membership(store, totals, &boundaries, &derived.moved);
+		place_stated(store, totals, &boundaries, &derived.moved);
 	store_doing(store, "adding up operators and ranges");
 	if (!totals->incomplete)
 		refresh_stale(store, totals);
@@ -376,15 +241,14 @@ int derive_run(struct store *store, struct totals *totals, struct device *device
 		any_row(store, "SELECT 1 FROM strings WHERE id IN (SELECT name FROM device_records) AND "
 			       "substr(text, 1, length('" SIMULATED_DEVICE "')) = '" SIMULATED_DEVICE "' LIMIT 1");
 	_Static_assert(COLLECTOR_CUPTI == 4, "as the statement below has it");
-	if (cupti_ran || device->operations ||
-	    any_row(store, "SELECT 1 FROM sessions UNION ALL SELECT 1 FROM steps WHERE collectors & 16 "
-			   "UNION ALL SELECT 1 FROM kernel_records LIMIT 1")) {
-		if (full)
-			text_copy(derived.trouble, sizeof derived.trouble,
-				  "no space is left on the disk of the store to find out what launched what");
-		else
-			derive_device(store, device, &boundaries, &derived);
-	}
+	bool cupti = cupti_ran || device->operations ||
+		     any_row(store, "SELECT 1 FROM sessions UNION ALL SELECT 1 FROM steps WHERE collectors & 16 "
+				    "UNION ALL SELECT 1 FROM kernel_records LIMIT 1");
+	if (!full)
+		derive_rest(store, device, cupti, &boundaries, &derived);
+	else if (cupti)
+		text_copy(derived.trouble, sizeof derived.trouble,
+			  "no space is left on the disk of the store to find out what launched what");
 	free(boundaries.steps);
 	if (store->error)
 		return store->error;

@@ -13,7 +13,7 @@
 static size_t row_bytes(unsigned kind)
 {
 	switch (kind) {
-#define EVENT(number, NAME, name, table, min_size, description)                                                        \
+#define EVENT(number, NAME, name, table, min_size, side, place, description)                                           \
 	case number:                                                                                                   \
 		return sizeof(struct event_##name);
 #include "proto/events.def"
@@ -80,10 +80,16 @@ struct source_cursor {
 		sqlite3_result_int64(context, (sqlite3_int64)(value));
 #define ROLE_STRING(value) ROLE_ID(value)
 #define ROLE_INPUTS(value) ROLE_ID(value)
+#define ROLE_SELF ROLE_SPAN
+#define ROLE_CORRELATION ROLE_INT
+#define ROLE_BYTES ROLE_INT
+#define ROLE_MOST(most) ROLE_INT
+#define ROLE_REAL(value) sqlite3_result_double(context, (value));
 #define ROLE_SKIP(value)
 
 /* Column numbers of source_<name>. */
-#define EVENT(number, NAME, name, table, min_size, description) enum { SOURCE_##name##_step, SOURCE_##name##_flags,
+#define EVENT(number, NAME, name, table, min_size, side, place, description)                                           \
+	enum { SOURCE_##name##_step, SOURCE_##name##_flags,
 #define FIELD(NAME, name, offset, type, member, role, column, description) SOURCE_##name##_##member,
 #define END_EVENT(NAME, name, size)                                                                                    \
 	SOURCE_##name##_count                                                                                          \
@@ -91,7 +97,7 @@ struct source_cursor {
 	;
 #include "proto/events.def"
 
-#define EVENT(number, NAME, name, table, min_size, description)                                                        \
+#define EVENT(number, NAME, name, table, min_size, side, place, description)                                           \
 	static int source_##name##_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)             \
 	{                                                                                                              \
 		const struct source_cursor *cursor = (const struct source_cursor *)base;                               \
@@ -185,13 +191,13 @@ static void source_rewind(struct source_cursor *cursor, unsigned kind)
 	cursor->at = 0;
 }
 
-#define EVENT(number, NAME, name, table, min_size, description)                                                        \
+#define EVENT(number, NAME, name, table, min_size, side, place, description)                                           \
 	static const char source_##name##_declaration[] = "CREATE TABLE x(step,flags"
 #define FIELD(NAME, name, offset, type, member, role, column, description) "," #member
 #define END_EVENT(NAME, name, size) ")";
 #include "proto/events.def"
 
-#define EVENT(number, NAME, name, table_name, min_size, description)                                                   \
+#define EVENT(number, NAME, name, table_name, min_size, side, place, description)                                      \
 	static int source_##name##_connect(sqlite3 *db, void *store, int argc, const char *const *argv,                \
 					   sqlite3_vtab **ret, char **ret_error)                                       \
 	{                                                                                                              \
@@ -224,7 +230,8 @@ static void source_rewind(struct source_cursor *cursor, unsigned kind)
 struct column {
 	const char *member, *column;
 };
-#define EVENT(number, NAME, name, table, min_size, description) static const struct column columns_##name[] = {
+#define EVENT(number, NAME, name, table, min_size, side, place, description)                                           \
+	static const struct column columns_##name[] = {
 #define FIELD(NAME, name, offset, type, member, role, column, description) {#member, column},
 #define END_EVENT(NAME, name, size)                                                                                    \
 	}                                                                                                              \
@@ -239,7 +246,7 @@ struct table {
 	const sqlite3_module *module;
 };
 static const struct table tables[] = {
-#define EVENT(number, NAME, name, table, min_size, description)                                                        \
+#define EVENT(number, NAME, name, table, min_size, side, place, description)                                           \
 	{number, #name, table, columns_##name, sizeof columns_##name / sizeof *columns_##name, &source_##name##_module},
 #include "proto/events.def"
 };
@@ -250,22 +257,6 @@ static void text_append(char *to, size_t to_bytes, const char *text)
 	size_t at = strlen(to);
 	if (at < to_bytes)
 		snprintf(to + at, to_bytes - at, "%s", text);
-}
-
-static int create_event_table(struct store *store, const struct table *table)
-{
-	char sql[2048] = "CREATE TABLE IF NOT EXISTS ";
-	text_append(sql, sizeof sql, table->table);
-	text_append(sql, sizeof sql, " (step INTEGER, flags INTEGER NOT NULL");
-	for (size_t i = 0; i < table->column_count; i++) {
-		if (!*table->columns[i].column)
-			continue;
-		text_append(sql, sizeof sql, ", ");
-		text_append(sql, sizeof sql, table->columns[i].column);
-		text_append(sql, sizeof sql, " INTEGER");
-	}
-	text_append(sql, sizeof sql, ")");
-	return store_run(store, sql);
 }
 
 static int prepare_insert(struct store *store, const struct table *table)
@@ -289,6 +280,15 @@ static int prepare_insert(struct store *store, const struct table *table)
 	return store->error;
 }
 
+/* statement: "CREATE TABLE ..." or "CREATE VIEW ..." */
+static void make(struct store *store, const char *statement)
+{
+	const char *name = strchr(statement + sizeof "CREATE", ' ');
+	char *sql = sqlite3_mprintf("%.*s IF NOT EXISTS%s", (int)(name - statement), statement, name);
+	store_run(store, sql ? sql : "");
+	sqlite3_free(sql);
+}
+
 int store_make_tables(struct store *store)
 {
 	static const char *const statements[] = {
@@ -296,14 +296,9 @@ int store_make_tables(struct store *store)
 #include "proto/schema.def"
 	};
 	for (size_t i = 0; i < TABLE_COUNT; i++)
-		create_event_table(store, &tables[i]);
-	for (size_t i = 0; i < sizeof statements / sizeof *statements && !store->error; i++) {
-		/* "CREATE TABLE ..." or "CREATE VIEW ..." */
-		const char *name = strchr(statements[i] + sizeof "CREATE", ' ');
-		char *sql = sqlite3_mprintf("%.*s IF NOT EXISTS%s", (int)(name - statements[i]), statements[i], name);
-		store_run(store, sql ? sql : "");
-		sqlite3_free(sql);
-	}
+		make(store, event_create_table(tables[i].kind));
+	for (size_t i = 0; i < sizeof statements / sizeof *statements && !store->error; i++)
+		make(store, statements[i]);
 	char version[64];
 	snprintf(version, sizeof version, "PRAGMA user_version=%d", CAPTURE_SCHEMA_VERSION);
 	return store_run(store, version);

@@ -2,6 +2,7 @@
 #include "totals.h"
 #include "base/hash.h"
 #include "proto/limits.h"
+#include "proto/plausible.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -87,7 +88,9 @@ static bool room_for_step(struct totals *totals, uint32_t ordinal)
 		return false;
 	memset(steps + had, 0, (capacity - had) * sizeof *steps);
 	totals->steps = steps;
-	for (unsigned kind = 0; kind < TOTAL_KINDS; kind++) {
+	for (unsigned kind = 0; kind < EVENT_KIND_COUNT; kind++) {
+		if (!event_needs_step(kind))
+			continue;
 		struct total_span *spans = memory_grow_anyway(totals->memory, totals->spans[kind], had * sizeof *spans,
 							      capacity * sizeof *spans);
 		if (!spans)
@@ -100,7 +103,7 @@ static bool room_for_step(struct totals *totals, uint32_t ordinal)
 	return true;
 }
 
-static void span(struct totals *totals, enum total_kind kind, uint32_t step, uint64_t start)
+static void span(struct totals *totals, unsigned kind, uint32_t step, uint64_t start)
 {
 	if (!room_for_step(totals, step)) {
 		totals->incomplete = true;
@@ -155,16 +158,14 @@ void totals_add(struct totals *totals, const union event_any *event)
 	if (totals->incomplete)
 		return;
 	struct total *total;
+	if (event_needs_step(event->head.kind))
+		span(totals, event->head.kind, event->head.step, event_time(event));
 	switch (event->head.kind) {
-	case EVENT_OPERATOR: {
-		const struct event_operator *o = &event->operator;
-		span(totals, TOTAL_OPERATORS, o->head.step, o->start);
+	case EVENT_OPERATOR:
 		into_fold(totals, event);
 		break;
-	}
 	case EVENT_RANGE: {
 		const struct event_range *r = &event->range;
-		span(totals, TOTAL_RANGES, r->head.step, r->start);
 		total = group(totals, &(struct total){.kind = EVENT_RANGE,
 						      .source = r->source,
 						      .name = r->name,
@@ -175,9 +176,6 @@ void totals_add(struct totals *totals, const union event_any *event)
 		into_fold(totals, event);
 		break;
 	}
-	case EVENT_MARK:
-		span(totals, TOTAL_MARKS, event->head.step, event->mark.time);
-		break;
 	case EVENT_STEP: {
 		uint32_t ordinal = event->head.step;
 		/* Two records of one ordinal are no agent's work: the rows decide. */
@@ -191,7 +189,7 @@ void totals_add(struct totals *totals, const union event_any *event)
 			totals->step_last = ordinal;
 		break;
 	}
-	default:
+	default: /* nothing of it is added up */
 		break;
 	}
 }
@@ -226,7 +224,8 @@ void totals_deinit(struct totals *totals)
 	fold_deinit(&totals->fold);
 	memory_put(memory, totals->table, totals->capacity * sizeof *totals->table);
 	memory_put(memory, totals->steps, totals->step_capacity * sizeof *totals->steps);
-	for (unsigned kind = 0; kind < TOTAL_KINDS; kind++)
-		memory_put(memory, totals->spans[kind], totals->step_capacity * sizeof *totals->spans[kind]);
+	for (unsigned kind = 0; kind < EVENT_KIND_COUNT; kind++)
+		if (totals->spans[kind])
+			memory_put(memory, totals->spans[kind], totals->step_capacity * sizeof *totals->spans[kind]);
 	memset(totals, 0, sizeof *totals);
 }

@@ -30,15 +30,14 @@ struct total_step {
 struct total_span {
 	uint64_t first, last;
 };
-enum total_kind { TOTAL_RANGES, TOTAL_OPERATORS, TOTAL_MARKS, TOTAL_KINDS };
 
 struct totals {
 	struct total *table; /* open addressing, capacity a power of two */
 	size_t count, capacity;
-	struct total_step *steps; /* [ordinal] */
-	struct total_span *spans[TOTAL_KINDS];
-	size_t step_capacity; /* of steps and of each spans */
-	uint32_t step_last;   /* largest ordinal of a STEP record */
+	struct total_step *steps;		    /* [ordinal] */
+	struct total_span *spans[EVENT_KIND_COUNT]; /* of kinds that state their step (event_needs_step) */
+	size_t step_capacity;			    /* of steps and of each spans */
+	uint32_t step_last;			    /* largest ordinal of a STEP record */
 	uint64_t events;
 	struct memory *memory; /* not owned */
 	struct fold fold;

@@ -234,9 +234,7 @@ int sink_await_room(uint64_t deadline)
 
 static int over_limit(uint8_t kind)
 {
-	/* Steps, threads and devices are what makes the rest readable. */
-	if (kind == EVENT_STEP || kind == EVENT_THREAD || kind == EVENT_SESSION || kind == EVENT_DEVICE ||
-	    kind == EVENT_CONTEXT || kind == EVENT_STREAM || kind == EVENT_MODULE)
+	if (event_is_fact(kind))
 		return 0;
 	uint64_t n = atomic_fetch_add_explicit(&sink_state.events, 1, memory_order_relaxed);
 	return n >= sink_state.max_events;
@@ -260,7 +258,7 @@ int sink_write_spared(struct sink_thread *t, const void *record)
 int sink_write(struct sink_thread *t, const void *record)
 {
 	const struct event_head *head = record;
-	if (__builtin_expect(head->step == 0, 0) && head->kind != EVENT_THREAD && head->kind < EVENT_SESSION)
+	if (__builtin_expect(head->step == 0, 0) && event_needs_step(head->kind))
 		return 0;
 	if (__builtin_expect(sink_state.max_events != 0, 0) && over_limit(head->kind)) {
 		count_loss(LOSS_LIMIT, head->kind);

@@ -130,8 +130,8 @@ uint64_t sink_id(struct sink_thread *thread);
 uint32_t sink_tid(struct sink_thread *thread);
 
 /* Writes a finished record (head.size and head.kind set; head.step by the caller). 1, or 0 where it was dropped (and
- * counted). A record of step 0 is thrown away, but for those of the device side (EVENT_SESSION and above), whose step
- * is found later: of these the collector itself keeps back what cannot belong to the recording. */
+ * counted). A record of step 0 is thrown away where its kind needs one (event_needs_step). Of the others the step is
+ * found later: the collector itself keeps back what cannot belong to the recording. */
 int sink_write(struct sink_thread *thread, const void *record);
 
 /* As sink_write, but a record that finds no room is not counted: the caller keeps it and tries again. */

@@ -1,6 +1,7 @@
 /* schema.c - see reader_schema.h. What profd makes stands in proto/schema.def and proto/events.def. No state. */
 #include "schema.h"
 
+#include "proto/events.h"
 #include "proto/version.h"
 
 #include <errno.h>
@@ -9,24 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* As store/store.c makes the tables of event kinds. */
-#define COLUMN_TIME(column) ", " column " INTEGER"
-#define COLUMN_TIME_OR_NONE COLUMN_TIME
-#define COLUMN_SPAN COLUMN_TIME
-#define COLUMN_ID COLUMN_TIME
-#define COLUMN_STRING COLUMN_TIME
-#define COLUMN_INPUTS COLUMN_TIME
-#define COLUMN_THREAD COLUMN_TIME
-#define COLUMN_INT COLUMN_TIME
-#define COLUMN_BITS COLUMN_TIME
-#define COLUMN_SKIP(column)
-
+/* Beside the tables of event kinds (event_create_table). */
 static const char *const statements[] = {
-#define EVENT(number, NAME, name, table, min_size, description)                                                        \
-	"CREATE TABLE " table " (step INTEGER, flags INTEGER NOT NULL"
-#define FIELD(NAME, name, offset, type, member, role, column, description) COLUMN_##role(column)
-#define END_EVENT(NAME, name, size) ")",
-#include "proto/events.def"
 #define CAPTURE_SQL(statement) statement,
 #include "proto/schema.def"
 };
@@ -72,6 +57,11 @@ static bool is_plain(const char *sql)
 	return strncmp(sql, "CREATE TABLE ", 13) == 0 && bracket && !strchr(bracket + 1, '(');
 }
 
+static bool is_same(const char *statement, const char *type, const char *name, const char *sql)
+{
+	return makes(statement, type, name) && is_statement(sql, statement, strcmp(type, "table") == 0);
+}
+
 static bool is_ours(const char *type, const char *name, const char *sql, int64_t version)
 {
 	bool table = strcmp(type, "table") == 0;
@@ -81,8 +71,14 @@ static bool is_ours(const char *type, const char *name, const char *sql, int64_t
 		return !sql;
 	if (!sql || (!table && strcmp(type, "view") != 0))
 		return false;
+	for (unsigned kind = 0; kind < EVENT_KIND_COUNT; kind++) {
+		const char *statement = event_create_table(kind);
+
+		if (statement && is_same(statement, type, name, sql))
+			return true;
+	}
 	for (size_t i = 0; i < sizeof statements / sizeof *statements; i++)
-		if (makes(statements[i], type, name) && is_statement(sql, statements[i], table))
+		if (is_same(statements[i], type, name, sql))
 			return true;
 	return table && version < CAPTURE_SCHEMA_VERSION && is_plain(sql);
 }

@@ -5,6 +5,7 @@
 #include "names.h"
 #include "proto/inputs.h"
 #include "proto/limits.h"
+#include "proto/plausible.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -175,7 +176,7 @@ static void open_store(struct ingest *ingest)
 }
 
 /* TIME columns count from the agent's own base. One that it never set, or that no clock can show, is replaced by the
- * first time that comes. */
+ * first time that comes (0: none has come yet). */
 static void know_base(struct ingest *ingest, uint64_t first_time)
 {
 	if (ingest->base_known)
@@ -183,6 +184,8 @@ static void know_base(struct ingest *ingest, uint64_t first_time)
 	uint64_t base = atomic_load_explicit(&ingest->segment.header->base_monotonic, memory_order_acquire);
 	uint64_t real = atomic_load_explicit(&ingest->segment.header->base_realtime, memory_order_acquire);
 	if (base == 0 || base > INT64_MAX || real > INT64_MAX) {
+		if (first_time == 0)
+			return;
 		base = first_time;
 		real = clock_realtime() - (clock_monotonic() - first_time);
 	}
@@ -192,80 +195,14 @@ static void know_base(struct ingest *ingest, uint64_t first_time)
 
 /* --- records --- */
 
-/* Longest interval and latest time that a record may claim: five hours, and 146 years of uptime. Sums over a capture's
- * rows stay within 64 bits in practice and within doubles always. */
-#define SPAN_MAX (1ull << 44)
-#define TIME_MAX (1ull << 62)
-
-/* Bytes that a record may claim: 2^50 are a pebibyte. */
-#define BYTES_MAX (1ull << 50)
-
-static bool plausible_span(uint64_t start, uint64_t duration, uint64_t *ret_time)
-{
-	*ret_time = start;
-	return start < TIME_MAX && duration <= SPAN_MAX;
-}
-
-/* What runs on a device is found by its correlation id. */
-static bool plausible_operation(uint64_t start, uint64_t duration, uint32_t correlation, uint64_t bytes,
-				uint64_t *ret_time)
-{
-	return correlation && bytes <= BYTES_MAX && plausible_span(start, duration, ret_time);
-}
-
-static bool plausible(const union event_any *event, uint64_t *ret_time)
-{
-	switch (event->head.kind) {
-	case EVENT_RANGE:
-		return event->range.self <= event->range.duration &&
-		       plausible_span(event->range.start, event->range.duration, ret_time);
-	case EVENT_OPERATOR:
-		return event->operator.self <= event->operator.duration &&
-			plausible_span(event->operator.start, event->operator.duration, ret_time);
-	case EVENT_MARK:
-		return plausible_span(event->mark.time, 0, ret_time);
-	case EVENT_STEP:
-		return event->head.step <= LIMIT_STEPS &&
-		       plausible_span(event->step.start, event->step.duration, ret_time);
-	case EVENT_KERNEL: {
-		const struct event_kernel *k = &event->kernel;
-		return k->queued < TIME_MAX && k->submitted < TIME_MAX &&
-		       plausible_operation(k->start, k->duration, k->correlation, k->local_total, ret_time);
-	}
-	case EVENT_COPY:
-		return plausible_operation(event->copy.start, event->copy.duration, event->copy.correlation,
-					   event->copy.bytes, ret_time);
-	case EVENT_SET:
-		return plausible_operation(event->set.start, event->set.duration, event->set.correlation,
-					   event->set.bytes, ret_time);
-	case EVENT_GRAPH_LAUNCH:
-		return plausible_operation(event->graph_launch.start, event->graph_launch.duration,
-					   event->graph_launch.correlation, 0, ret_time);
-	case EVENT_API_CALL:
-		return event->head.step <= LIMIT_STEPS && event->api_call.start &&
-		       plausible_span(event->api_call.start, event->api_call.duration, ret_time);
-	case EVENT_SYNC:
-		return plausible_span(event->sync.start, event->sync.duration, ret_time);
-	case EVENT_CUDA_EVENT:
-		return plausible_span(event->cuda_event.time, 0, ret_time);
-	case EVENT_ALLOCATION: {
-		const struct event_allocation *a = &event->allocation;
-		return a->bytes <= BYTES_MAX && a->total <= BYTES_MAX && a->reserved <= BYTES_MAX &&
-		       plausible_span(a->time, 0, ret_time);
-	}
-	case EVENT_UNIFIED_MEMORY:
-		return event->unified_memory.value <= INT64_MAX &&
-		       plausible_span(event->unified_memory.start, event->unified_memory.duration, ret_time);
-	case EVENT_OVERHEAD:
-		return plausible_span(event->overhead.start, event->overhead.duration, ret_time);
-	default:
-		return true;
-	}
-}
-
 static void unreadable(struct ingest *ingest, const union event_any *event)
 {
 	ingest->unreadable[event->head.kind < EVENT_KIND_COUNT ? event->head.kind : 0]++;
+}
+
+static struct plausible_bounds bounds_of(const struct ingest *ingest)
+{
+	return plausible_around(ingest->base_known ? store_base(ingest->store) : 0, ingest->segment.strings_bytes);
 }
 
 /* Puts the records of one copied chunk into the store. 0 or the store's error. */
@@ -273,16 +210,17 @@ static int parse_chunk(struct ingest *ingest, const void *bytes, size_t n)
 {
 	size_t at = 0;
 	union event_any event;
+	know_base(ingest, 0);
+	struct plausible_bounds bounds = bounds_of(ingest);
 	for (;;) {
 		enum event_verdict verdict = event_read(bytes, n, &at, &event);
 		if (verdict == EVENT_END)
 			return 0;
-		uint64_t time = 0;
 		if (verdict == EVENT_BROKEN) {
 			ingest->unreadable[0]++;
 			return 0;
 		}
-		if (verdict == EVENT_UNKNOWN || !plausible(&event, &time)) {
+		if (verdict == EVENT_UNKNOWN || !plausible(&event, &bounds)) {
 			unreadable(ingest, &event);
 			continue;
 		}
@@ -292,8 +230,10 @@ static int parse_chunk(struct ingest *ingest, const void *bytes, size_t n)
 			continue;
 		}
 		ingest->taking_events++;
-		if (time)
-			know_base(ingest, time);
+		if (!ingest->base_known) {
+			know_base(ingest, event_time(&event));
+			bounds = bounds_of(ingest);
+		}
 		int error = store_put_event(ingest->store, &event);
 		if (error)
 			return error;

@@ -34,7 +34,7 @@ static void write_file(const char *folder, const char *what, const char *name, c
 
 static void events(const char *folder)
 {
-#define EVENT(number, NAME, name, table, min_size, description)                                                        \
+#define EVENT(number, NAME, name, table, min_size, side, place, description)                                           \
 	{                                                                                                              \
 		struct event_##name record = {.head = {sizeof record, number, 5, 77}};                                 \
 		pattern(&record, sizeof record.head, sizeof record, number);                                           \

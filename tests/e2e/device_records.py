@@ -1,7 +1,8 @@
 """Records of the device side, packed as proto/events.def lays them out, for agents in Python."""
 import struct
 
-KERNEL, COPY, SET, API_CALL, SYNC, OVERHEAD, DEVICE, SESSION, CUDA_EVENT, ALLOCATION, GRAPH = 16, 17, 18, 19, 20, 24, 25, 15, 29, 21, 31
+KERNEL, COPY, SET, API_CALL, SYNC, OVERHEAD, DEVICE, SESSION, CUDA_EVENT, ALLOCATION, GRAPH, COUNTER = 16, 17, 18, 19, 20, 24, 25, 15, 29, 21, 31, 23
+MASK = 0xffffffff
 CLIPPED, ASYNC, DOUBTFUL, TIMELESS, UNFINISHED = 1, 2, 4, 8, 16
 RUNTIME, DRIVER = 2, 1
 
@@ -45,6 +46,10 @@ def cuda_event(time, correlation, context=1, stream=7):
 
 def allocation(time, bytes, thread=42):
     return head(80, ALLOCATION) + struct.pack("<QQQQQQIIIIIBBBB", time, 4096, bytes, 0, 0, 0, 0, 0, 1, 7, thread, 1, 1, 3, 0)
+
+
+def counter(time, value, name, device=MASK, thread=0):
+    return head(40, COUNTER) + struct.pack("<QdIIII", time, value, name, 0, device, thread)
 
 
 def overhead(start, duration):

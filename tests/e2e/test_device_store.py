@@ -208,11 +208,11 @@ class Random:
 class Recorder:
     """An agent that writes a capture's records and meanwhile is a client that waits for it."""
 
-    def __init__(self, profd, told=True, **more):
+    def __init__(self, profd, told=True, collectors=("steps", "nvtx", "torch", "cupti"), **more):
         self.profd, self.told = profd, told  # told: the segment says from the start that cupti is on
         self.agent = fake.Agent(profd.socket, **more)
         self.client = fake.connect(profd.socket, 60)
-        fake.send(self.client, "trigger", **fake.trigger_fields(collectors=["steps", "nvtx", "torch", "cupti"]))
+        fake.send(self.client, "trigger", **fake.trigger_fields(collectors=list(collectors)))
         self.agent.arm()
         self.sequence = 0
         self.index = 0
@@ -441,7 +441,8 @@ def check_steps(db, capture, kept):
 
 def count_rows(db):
     return sum(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in (
-        "ranges", "operators", "steps", "api_calls", "kernel_records", "copy_records", "set_records", "graph_records", "syncs", "sessions"))
+        "ranges", "operators", "steps", "api_calls", "kernel_records", "copy_records", "set_records", "graph_records", "syncs", "sessions",
+        "allocations", "overheads", "counters"))
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -586,26 +587,62 @@ def test_adopted(empty_profd, seed):
     again.close()
 
 
+@pytest.mark.parametrize("cupti", [False, True])
+def test_placed_by_time(profd, cupti):
+    """Records that have no call are of the step in which they begin, whether or not a GPU was recorded; only the profiler's own
+    time stays where it is outside of every step."""
+    recorder = Recorder(profd, told=cupti, collectors=["steps", "torch"] + ["cupti"] * cupti)
+    recorder.begin()
+    base = struct.unpack_from("<Q", recorder.agent.map, fake.BASE)[0] + 1000
+    collectors = 0b10101 if cupti else 0b00101
+    recorder.write(b"".join([
+        *[d.step_of(i, base + 1000 * i, 1000, collectors) for i in (1, 2, 3)],
+        *[d.allocation(base + at, at) for at in (999, 1000, 1999, 2000, 3999, 4000)],
+        *[d.overhead(base + at, 10) for at in (999, 3500)], *[d.counter(base + at, at / 10, 0) for at in (500, 2500)],
+        fake.operator(1, base + 2500, 1, 1, 1, 0, 0)]), 42)
+    captured = recorder.end()
+    assert captured["status"] == "complete", captured
+    db = open_capture(profd, captured)
+    placed = lambda table, value: [tuple(row) for row in db.execute(f"SELECT step, {value} FROM {table} ORDER BY rowid")]
+    assert placed("allocations", "bytes") == [(1, 1000), (1, 1999), (2, 2000), (3, 3999)]
+    assert placed("overheads", "duration") == [(None, 10), (3, 10)]
+    assert placed("counters", "value") == [(2, 250.0)]
+    # Its writer stated a step that the boundaries contradict.
+    assert placed("operators", "id") == [(2, 1)]
+    assert captured["events"] == count_rows(db)
+
+
 def test_hostile(profd):
     """Records that no CUPTI writes: what cannot be is dropped and counted, the rest is as it is, and sums do not overflow."""
     recorder = Recorder(profd)
     ids = recorder.begin(texts=["_ZN1AcvT_" + "IT_" * 60 + "E" * 60 + "Ev", "_Z1f" + "P" * 4000 + "i", b"\xff\xfe_Z", "_Z" + "S" * 5000])
     base = struct.unpack_from("<Q", recorder.agent.map, fake.BASE)[0]
     big, many = 1 << 44, 1 << 50
-    names = [*ids.values(), 7, 0xffffffff]
+    last_name, last_thread = (32 << 20) // 8 - 1, 1 << 22
+    earliest, latest = max(base - big, 1), base + big
+    names = [*ids.values(), 7, last_name]
     records = [d.kernel(base + 1, 1, 0), d.kernel(1 << 63, 1, 1), d.kernel(base, big + 1, 1), d.kernel(base, 1, 1, queued=1 << 62),
-               d.copy(base, 1, 1, bytes=many + 1), d.call(1, 0, 1, 1), d.call(1 << 31, base, 1, 1), d.call(1, base, big + 1, 1)]
+               d.copy(base, 1, 1, bytes=many + 1), d.call(1, 0, 1, 1), d.call(1 << 31, base, 1, 1), d.call(1, base, big + 1, 1),
+               # Hours before the recording, and after it; what no name, thread, id or step can be.
+               d.kernel(latest + 1, 1, 1), d.call(1, base - big - 1 if base > big else 0, 1, 1), d.allocation(latest + 1, 1),
+               d.kernel(base, 1, 1, name=last_name + 1), d.kernel(base, 1, 1, name=MASK), d.session(library=MASK), d.device(0, MASK),
+               d.call(1, base, 1, 1, thread=MASK), d.call(1, base, 1, 1, thread=last_thread + 1), d.allocation(base, 1, thread=MASK),
+               d.allocation(base, many + 1), d.range_of(1, base, 1, 1, 1, 0, 0, 0, MASK),
+               d.operator_of(MASK, base, 0, 0, 1, 1, 0, 3, 42), d.operator_of(1, base, 0, 0, (1 << 64) - 1, 1, 0, 3, 42),
+               d.range_of(1, base, 1, 1, 1, 0, 0, 0, 42, source=5), d.range_of(1, base, 1, 2, 1, 0, 0, 0, 42),
+               d.counter(base, float("nan"), 0), d.counter(base, float("inf"), 0), d.counter(0, 1.5, 0)]
     bad = len(records)
     good = []
     r = random.Random(1)
     for i in range(2000):
-        good.append(d.call(r.choice([1, 2, 3]), base + 100, big, i + 1, name=r.choice(names), thread=r.choice([0, 42, MASK]), domain=r.choice([0, 1, 2, 65535])))
-        good.append(d.kernel(r.choice([0, 1, base, base + 1000]), big, i + 1, device=r.choice([0, MASK]), stream=r.choice([0, MASK]),
+        good.append(d.call(r.choice([1, 2, 3]), base + 100, big, i + 1, name=r.choice(names), thread=r.choice([0, 42, last_thread]), domain=r.choice([0, 1, 2, 65535])))
+        good.append(d.kernel(r.choice([0, earliest, base, base + 1000]), big, i + 1, device=r.choice([0, MASK]), stream=r.choice([0, MASK]),
                              name=r.choice(names), flags=255))
         good.append(d.copy(base, big, i + 1, bytes=many, kind=r.choice([0, 255]), source=255, target=255))
     # One range around all, one that contains itself, and ids that are taken twice.
     good += [d.range_of(1, base, big, big, 1, 1, 0, 65535, 42), d.operator_of(1, base, big, big, 1, 2, 0, 0, 42),
-             d.operator_of(MASK, base, 0, 0, (1 << 64) - 1, 1, MASK, 3, MASK)]
+             d.operator_of(1, base, 0, 0, (1 << 63) - 1, 1, last_name, 3, last_thread),
+             d.counter(base + 1005, -0.1, ids["_Z" + "S" * 5000]), d.counter(base + 2005, 1e308, 0)]
     good += [d.step_of(i, base + 1000 * i, 1000) for i in (1, 2, 3)]
     r.shuffle(records)
     for at in range(0, len(good), 300):
@@ -619,6 +656,8 @@ def test_hostile(profd):
     assert sum(row["count"] for row in db.execute("SELECT * FROM losses WHERE loss = 'unreadable'")) == bad
     assert db.execute("SELECT count(*) FROM kernels").fetchone()[0] == 2000
     assert db.execute("SELECT count(*) FROM kernels WHERE typeof(step) = 'integer'").fetchone()[0] == 2000
+    assert [tuple(row) for row in db.execute("SELECT step, value, typeof(value) FROM counters ORDER BY time")] == [
+        (1, -0.1, "real"), (2, 1e308, "real")]
     summary = fake.ask(profd.socket, "summary", capture_id=captured["capture_id"])[0]
     assert sum(row["bytes"] for row in summary["copies"]) == pytest.approx(2000 * many)
     assert db.execute("PRAGMA integrity_check").fetchone()[0] == "ok"

@@ -247,10 +247,12 @@ def test_hostile_records(guarded):
     ids = agent.strings(["good", b"\xff\xfe\x00\x1b[2J", "x" * 16000])
     good = fake.operator(1, begun + 5, 10, 10, 1, 0, ids["good"])
     bad = [fake.operator(1, 2**64 - 1, 2**64 - 1, 2**64 - 1, 2, 0, 1), fake.operator(1, begun, 5, 6, 3, 0, 1),
+           fake.operator(1, begun, 3, 3, 4, 0, 1, thread=2**32 - 1), fake.operator(1, begun, 3, 3, 4, 0, 2**32 - 1),
+           fake.operator(2**32 - 1, begun, 3, 3, 4, 0, 1), fake.operator(1, begun + 2**45, 3, 3, 4, 0, 1),
            struct.pack("<HBBI", 8, 200, 0, 0), struct.pack("<HBBI", 16, 0, 255, 0) + b"\0" * 8]
     cycle = (fake.operator(1, begun + 6, 3, 3, 10, 11, ids["good"], 60000) +
-             fake.operator(1, begun + 6, 3, 3, 11, 10, ids["good"], 65535, thread=2**32 - 1) +
-             fake.operator(2**32 - 1, begun + 6, 3, 3, 11, 11, 2**32 - 1))
+             fake.operator(1, begun + 6, 3, 3, 11, 10, ids["good"], 65535, thread=2**22) +
+             fake.operator(100000, begun + 6, 3, 3, 11, 11, 2**21))
     agent.chunk(0, good + b"".join(bad) + good + cycle + b"".join(fake.step(i + 1, begun + i, 1) for i in range(3)), 1)
     for size in (0, 4, 9, 65535):  # what follows a broken length is lost with it
         wait_for(lambda: agent.state(0) == fake.FREE, what="the chunk to be taken")
@@ -263,7 +265,7 @@ def test_hostile_records(guarded):
     with sqlite3.connect(f"file:{guarded.file(captured['capture_id'])}?mode=ro", uri=True) as db:
         # A record that says it has 65535 bytes does not end within its chunk.
         assert db.execute("SELECT count(*) FROM operators WHERE id = 1").fetchone()[0] == 6
-        assert db.execute("SELECT count FROM losses WHERE loss = 'unreadable' AND kind = 'operator'").fetchone()[0] == 2
+        assert db.execute("SELECT count FROM losses WHERE loss = 'unreadable' AND kind = 'operator'").fetchone()[0] == 6
         texts = [row[0] for row in db.execute("SELECT text FROM strings")]
         assert "good" in texts and not any("\x1b" in t or "\0" in t for t in texts)
         assert db.execute("PRAGMA integrity_check").fetchone()[0] == "ok"

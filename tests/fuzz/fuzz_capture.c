@@ -79,7 +79,7 @@ struct member {
 	size_t at, bytes;
 };
 static const struct member members[] = {
-#define EVENT(number, NAME, name, table, min_size, description)
+#define EVENT(number, NAME, name, table, min_size, side, place, description)
 #define FIELD(NAME, name, offset, type, member, role, column, description) {EVENT_##NAME, (offset), sizeof(type)},
 #define END_EVENT(NAME, name, size)
 #include "proto/events.def"
@@ -90,7 +90,7 @@ static const struct {
 	unsigned kind;
 	uint16_t bytes;
 } kinds[] = {
-#define EVENT(number, NAME, name, table, min_size, description) {number, sizeof(struct event_##name)},
+#define EVENT(number, NAME, name, table, min_size, side, place, description) {number, sizeof(struct event_##name)},
 #include "proto/events.def"
 };
 

@@ -39,7 +39,7 @@ static void events(void)
 {
 	_Alignas(8) unsigned char all[4096];
 	size_t n = 0;
-#define EVENT(number, NAME, name, table, min_size, description)                                                        \
+#define EVENT(number, NAME, name, table, min_size, side, place, description)                                           \
 	{                                                                                                              \
 		struct event_##name record = {.head = {sizeof record, number, 0, 1}};                                  \
 		seed("fuzz_event", #name, &record, sizeof record);                                                     \

@@ -128,7 +128,7 @@ def check_includes():
                 offence("includes", where, "own headers stand in quotes")
 
 
-SQL_FILES = re.compile(r"store/|daemon/catalogue/|client/(reader|report|export)/|proto/schema\.def$|tests/")
+SQL_FILES = re.compile(r"store/|daemon/catalogue/|client/(reader|report|export)/|proto/(schema\.def|columns\.c)$|tests/")
 SQL = re.compile(r"\"\s*(SELECT|INSERT|UPDATE|DELETE FROM|CREATE (TABLE|INDEX|VIEW|TEMP)|DROP|PRAGMA|ATTACH|WITH [a-z_]+ AS)\b")
 
 

@@ -77,7 +77,8 @@ static void every_kind_at_every_length(void **state)
 		uint8_t kind;
 		uint16_t min, size;
 	} kinds[] = {
-#define EVENT(number, NAME, name, table, min_size, description) {number, min_size, sizeof(struct event_##name)},
+#define EVENT(number, NAME, name, table, min_size, side, place, description)                                           \
+	{number, min_size, sizeof(struct event_##name)},
 #include "proto/events.def"
 	};
 	union event_any event;
@@ -102,7 +103,7 @@ static void every_kind_at_every_length(void **state)
 static void unknown_kinds_are_skipped(void **state)
 {
 	(void)state;
-	static const uint8_t unknown[] = {0, 6, 14, EVENT_SAMPLE, EVENT_COUNTER, 32, 255};
+	static const uint8_t unknown[] = {0, 12, 14, EVENT_SAMPLE, EVENT_PHASE, EVENT_CODE_MODULE, 32, 63, 64, 255};
 	union event_any event;
 	for (size_t i = 0; i < sizeof unknown; i++) {
 		put(0, 16, unknown[i]);
@@ -158,6 +159,53 @@ static void names(void **state)
 	assert_null(range_source_word(0));
 }
 
+/* A number, a table's name: each stands for one thing. */
+static void names_are_their_own(void **state)
+{
+	(void)state;
+	static const char *const tables[] = {
+#define EVENT(number, NAME, name, table, min_size, side, place, description) table,
+#define RESERVED(number, NAME, name, table, description) table,
+#define RESERVED_TABLE(table, description) table,
+#include "proto/events.def"
+	};
+	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+		for (size_t j = 0; j < i; j++)
+			assert_string_not_equal(tables[i], tables[j]);
+	for (unsigned kind = 0; kind < EVENT_KIND_COUNT; kind++) {
+		const char *statement = event_create_table(kind);
+		char begin[64];
+		if (!statement)
+			continue;
+		snprintf(begin, sizeof begin, "CREATE TABLE %s (step INTEGER, ", event_table(kind));
+		assert_memory_equal(statement, begin, strlen(begin));
+	}
+	assert_non_null(strstr(event_create_table(EVENT_COUNTER), ", value REAL, name INTEGER, "));
+	/* Members that are not stored have no column. */
+	assert_null(strstr(event_create_table(EVENT_OPERATOR), "reserved"));
+	assert_null(event_create_table(EVENT_PHASE));
+}
+
+/* As the agent and the daemon ask. */
+static void meanings(void **state)
+{
+	(void)state;
+	static const uint8_t stated[] = {EVENT_RANGE, EVENT_OPERATOR, EVENT_MARK};
+	static const uint8_t facts[] = {EVENT_STEP,   EVENT_THREAD, EVENT_DEVICE, EVENT_CONTEXT,
+					EVENT_STREAM, EVENT_MODULE, EVENT_SESSION};
+	unsigned needing = 0, known = 0;
+	for (unsigned kind = 0; kind < 300; kind++) {
+		needing += event_needs_step(kind) != 0;
+		known += event_is_fact(kind) != 0;
+	}
+	for (size_t i = 0; i < sizeof stated; i++)
+		assert_true(event_needs_step(stated[i]));
+	for (size_t i = 0; i < sizeof facts; i++)
+		assert_true(event_is_fact(facts[i]));
+	assert_int_equal(needing, sizeof stated);
+	assert_int_equal(known, sizeof facts);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -167,6 +215,8 @@ int main(void)
 		cmocka_unit_test(unknown_kinds_are_skipped),
 		cmocka_unit_test(ends),
 		cmocka_unit_test(names),
+		cmocka_unit_test(names_are_their_own),
+		cmocka_unit_test(meanings),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

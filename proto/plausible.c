@@ -1,0 +1,97 @@
+/* plausible.c - see plausible.h. No state. */
+#include "plausible.h"
+#include "limits.h"
+
+#include <math.h>
+
+struct plausible_bounds plausible_around(uint64_t base, uint32_t strings_bytes)
+{
+	struct plausible_bounds bounds = {1, PLAUSIBLE_TIME_MAX, strings_bytes};
+	if (base > PLAUSIBLE_SPAN_MAX)
+		bounds.first = base - PLAUSIBLE_SPAN_MAX;
+	if (base && base < PLAUSIBLE_TIME_MAX - PLAUSIBLE_SPAN_MAX)
+		bounds.last = base + PLAUSIBLE_SPAN_MAX;
+	return bounds;
+}
+
+static bool is_time(uint64_t time, const struct plausible_bounds *bounds)
+{
+	return time >= bounds->first && time <= bounds->last;
+}
+
+/* An offset into the arena, that is. Whether a text begins there is seen later: names may come after the records. */
+static bool is_string(uint32_t id, const struct plausible_bounds *bounds)
+{
+	return id < bounds->strings_bytes / 8;
+}
+
+/* A macro a role; `record` and `bounds` are at hand. */
+#define IS_TIME(value) is_time(value, bounds)
+#define IS_TIME_OR_NONE(value) ((value) == 0 || is_time(value, bounds))
+#define IS_SPAN(value) ((value) <= PLAUSIBLE_SPAN_MAX)
+#define IS_SELF(value) ((value) <= record->duration)
+#define IS_ID(value) ((value) <= INT64_MAX)
+#define IS_STRING(value) is_string(value, bounds)
+#define IS_INPUTS(value) is_string(value, bounds)
+#define IS_THREAD(value) ((value) <= PLAUSIBLE_THREAD_MAX)
+#define IS_CORRELATION(value) ((value) != 0)
+#define IS_BYTES(value) ((value) <= PLAUSIBLE_BYTES_MAX)
+#define IS_INT(value) (sizeof(value) < 8 || (uint64_t)(value) <= INT64_MAX)
+#define IS_MOST(most) (most) >= (int)
+#define IS_BITS(value) true
+#define IS_REAL(value) isfinite(value)
+#define IS_SKIP(value) true
+
+#define EVENT(number, NAME, name, table, min_size, side, place, description)                                           \
+	static bool plausible_##name(const struct event_##name *record, const struct plausible_bounds *bounds)         \
+	{                                                                                                              \
+		(void)bounds;                                                                                          \
+		return record->head.step <= LIMIT_STEPS
+#define FIELD(NAME, name, offset, type, member, role, column, description) &&IS_##role(record->member)
+#define END_EVENT(NAME, name, size)                                                                                    \
+	;                                                                                                              \
+	}
+#include "events.def"
+
+bool plausible(const union event_any *event, const struct plausible_bounds *bounds)
+{
+	switch (event->head.kind) {
+#define EVENT(number, NAME, name, table, min_size, side, place, description)                                           \
+	case number:                                                                                                   \
+		return plausible_##name(&event->name, bounds);
+#include "events.def"
+	default:
+		return false; /* nobody can say */
+	}
+}
+
+/* The first that is not 0. */
+#define TIME_OF_TIME(value) time = time ? time : (value);
+#define TIME_OF_TIME_OR_NONE TIME_OF_TIME
+#define TIME_OF_SPAN(value)
+#define TIME_OF_SELF(value)
+#define TIME_OF_ID(value)
+#define TIME_OF_STRING(value)
+#define TIME_OF_INPUTS(value)
+#define TIME_OF_THREAD(value)
+#define TIME_OF_CORRELATION(value)
+#define TIME_OF_BYTES(value)
+#define TIME_OF_INT(value)
+#define TIME_OF_MOST(most) TIME_OF_INT
+#define TIME_OF_BITS(value)
+#define TIME_OF_REAL(value)
+#define TIME_OF_SKIP(value)
+
+uint64_t event_time(const union event_any *event)
+{
+	uint64_t time = 0;
+	switch (event->head.kind) {
+#define EVENT(number, NAME, name, table, min_size, side, place, description) case number:
+#define FIELD(NAME, name, offset, type, member, role, column, description) TIME_OF_##role(event->name.member)
+#define END_EVENT(NAME, name, size) break;
+#include "events.def"
+	default:
+		break;
+	}
+	return time;
+}

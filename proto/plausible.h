@@ -1,0 +1,34 @@
+/* plausible.h - may a record that is well formed be true? Whoever wrote it may be hostile: what passes here is safe to add up,
+ * to sort and to show. The bounds of each member come from its role in events.def. */
+#ifndef PROFD_PROTO_PLAUSIBLE_H
+#define PROFD_PROTO_PLAUSIBLE_H
+
+#include "events.h"
+
+#include <stdbool.h>
+
+/* The longest time that a record may claim: five hours. Sums over a capture's rows stay within 64 bits in practice and within
+ * doubles always. */
+#define PLAUSIBLE_SPAN_MAX (1ull << 44)
+/* The latest time: 146 years after the machine started. */
+#define PLAUSIBLE_TIME_MAX (1ull << 62)
+/* A pebibyte. */
+#define PLAUSIBLE_BYTES_MAX (1ull << 50)
+/* PID_MAX_LIMIT of the kernel. */
+#define PLAUSIBLE_THREAD_MAX (1u << 22)
+
+/* What is known of the capture that a record belongs to. */
+struct plausible_bounds {
+	uint64_t first, last;	/* times, both included; first > 0 */
+	uint32_t strings_bytes; /* of the arena of names */
+};
+
+/* `base`: a time within the recording; 0 = not known, any time will do. What began hours before the recording is not in it. */
+struct plausible_bounds plausible_around(uint64_t base, uint32_t strings_bytes);
+
+bool plausible(const union event_any *event, const struct plausible_bounds *bounds);
+
+/* The first time that a record tells, 0 where it tells none. */
+uint64_t event_time(const union event_any *event);
+
+#endif

@@ -1,0 +1,18 @@
+/* place.h - into which step an event belongs, where its time decides (the column `place` of proto/events.def). Finish pool's
+ * thread. */
+#ifndef PROFD_STORE_PLACE_H
+#define PROFD_STORE_PLACE_H
+
+#include "derive_boundaries.h"
+#include "file.h"
+#include "totals.h"
+
+/* Of kinds whose writers state the step: rows that the boundaries contradict are put right. Tables of which `totals` prove that
+ * there are none are not looked at. *moved: how many were. 0 or store->error. */
+int place_stated(struct store *store, struct totals *totals, const struct boundaries *boundaries, uint64_t *moved);
+
+/* Of all other kinds that are placed by time: rows without a step get that in which they begin; what begins outside of every
+ * step is deleted, or stays, as its kind says. Returns how many were deleted. */
+uint64_t place_by_time(struct store *store);
+
+#endif

@@ -696,6 +696,7 @@ void control_in_child(void)
 	 * mapping is gone. */
 	const struct segment *s = &control_run.segment;
 	if (s->map && (sink_inside() || atomic_load(&control_phase) == CONTROL_TICK))
+		/* NOLINTNEXTLINE(bugprone-unused-return-value): where it fails there is no other way */
 		mmap(s->map, s->map_bytes, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 }

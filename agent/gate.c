@@ -123,7 +123,7 @@ static void after_fork(void)
 }
 
 /* glibc's, which pthread_atfork there leads to by a symbol that musl does not have. */
-/* NOLINTNEXTLINE(bugprone-reserved-identifier): the C library gave it its name */
+/* NOLINTNEXTLINE(bugprone-reserved-identifier, cert-dcl37-c, cert-dcl51-cpp): the C library gave it its name */
 extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object)
 	__attribute__((weak));
 

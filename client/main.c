@@ -45,7 +45,7 @@ int main(int argc, char **argv)
 
 	/* Only the widths of characters; numbers and messages stay as they are. */
 	if (!setlocale(LC_CTYPE, "C.UTF-8"))
-		setlocale(LC_CTYPE, "");
+		(void)setlocale(LC_CTYPE, "");
 	if (argc < 2) {
 		help_print_all(stdout);
 		return flushed(EXIT_DONE);

@@ -80,7 +80,7 @@ static int serve(struct server *server, const char *directory, const char *socke
 	if (handed >= 0)
 		socket_path = handed_path;
 	umask(server->user ? 077 : 027);
-	signal(SIGPIPE, SIG_IGN);
+	(void)signal(SIGPIPE, SIG_IGN);
 	raise_descriptor_limit();
 	server->pid_namespace = namespace_own(sentence, sizeof sentence);
 	if (!server->pid_namespace) {

@@ -113,7 +113,7 @@ int guard_post(guard_job job, void *argument)
  * process was stopped, or the machine has no processor for it. Nor did the guard, then, and it is not its fault. */
 static uint64_t counted(uint64_t passed)
 {
-	return passed < 2 * LOOK_NS ? passed : 2 * LOOK_NS;
+	return passed < 2ull * LOOK_NS ? passed : 2ull * LOOK_NS;
 }
 
 int guard_wait(uint64_t patience, int *ret_result)

@@ -444,6 +444,7 @@ static void chunk_cover(struct sink_thread *t)
 {
 	unsigned char *at = t->chunk;
 	if (at)
+		/* NOLINTNEXTLINE(bugprone-unused-return-value): if it fails the daemon still checks what it reads */
 		mmap(at, sink_state.segment.chunk_bytes, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
 }

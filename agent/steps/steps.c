@@ -374,5 +374,6 @@ void steps_in_child(void)
 {
 	/* The daemon's page is the parent's. Where it has not been inherited a hole is left in our data. */
 	if (madvise(&own, STATUS_BYTES, MADV_DOFORK) < 0)
+		/* NOLINTNEXTLINE(bugprone-unused-return-value): as much as a child can do */
 		mmap(&own, STATUS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }

@@ -122,7 +122,7 @@ static char *folded_names(const struct reader *reader, const struct report_optio
 		fprintf(text, "%lld", (long long)id);
 	}
 	if (text)
-		fclose(text);
+		need(fclose(text) ? NULL : list);
 	return list;
 }
 

@@ -473,6 +473,5 @@ char *snapshot_line(const struct unit *unit)
 		fprintf(line.file, "; %s", unit->together);
 	if (older)
 		fprintf(line.file, "; %d older deleted", older);
-	fclose(line.file);
-	return need(line.text);
+	return need(fclose(line.file) ? NULL : line.text);
 }

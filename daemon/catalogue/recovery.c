@@ -191,6 +191,7 @@ void recovery_run(struct server *server)
 			capacity = wanted;
 		}
 		names[count] = strdup(entry->d_name);
+		/* NOLINTNEXTLINE(-Wanalyzer-malloc-leak): `names` has it */
 		if (names[count])
 			count++;
 	}

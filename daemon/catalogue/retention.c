@@ -382,6 +382,7 @@ bool retention_defers(struct conn *conn, const char *packet, size_t n)
 	server->retention.deferred = deferred;
 	retention_look(server);
 	/* No look could be begun: nobody would come back. */
+	/* NOLINTNEXTLINE(-Wanalyzer-malloc-leak): the list `deferred` has it */
 	if (!server->retention.running)
 		serve_deferred(server);
 	return true;

@@ -56,6 +56,7 @@ static void give(struct conn *conn, int fd)
 				    .user = quota_user_ref(conn->user),
 				    .fd = fd};
 	conn->user->closing++;
+	/* NOLINTNEXTLINE(-Wanalyzer-malloc-leak): the pool has it */
 	work_submit(&conn->server->closing_pool, &closing->work);
 }
 

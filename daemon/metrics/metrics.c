@@ -155,6 +155,7 @@ void metrics_ask(struct server *server, metrics_ready *ready, void *context)
 	}
 	*waiter = (struct metrics_waiter){metrics->waiters, ready, context};
 	metrics->waiters = waiter;
+	/* NOLINTNEXTLINE(-Wanalyzer-malloc-leak): the list `waiters` has it */
 	if (!uv_is_active((uv_handle_t *)&metrics->patience))
 		uv_timer_start(&metrics->patience, patience_over, PATIENCE_MS, 0);
 	if (metrics->slow_runs)
@@ -252,6 +253,7 @@ static void file_ready(void *context, const char *text, size_t n)
 	if (!metrics->write_text)
 		return;
 	memcpy(metrics->write_text, text, n);
+	/* NOLINTNEXTLINE(-Wanalyzer-malloc-leak): written() frees it */
 	metrics->write_bytes = n;
 	text_copy(metrics->write_path, sizeof metrics->write_path, metrics->path);
 	text_copy(metrics->remove_path, sizeof metrics->remove_path, metrics->old_path);

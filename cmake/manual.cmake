@@ -5,30 +5,19 @@ set(manual_folder ${CMAKE_SOURCE_DIR}/docs/manual)
 set(manual_made ${CMAKE_BINARY_DIR}/manual)
 file(MAKE_DIRECTORY ${manual_made})
 
-# The verbs' table points to their functions, which the manual has no use for.
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/client/verbs/commands.h)
-file(STRINGS client/verbs/commands.h manual_commands REGEX "^int command_[a-z_]+\\(")
-set(manual_stubs "/* functions.c - made by cmake/manual.cmake: the verbs' functions, which do nothing here. */\n#include \"client/verbs/commands.h\"\n")
-foreach(line ${manual_commands})
-	string(REGEX MATCH "command_[a-z_]+" name "${line}")
-	string(APPEND manual_stubs
-		"\nint ${name}(struct arguments *arguments)\n{\n\t(void)arguments;\n\treturn 0;\n}\n")
-endforeach()
-file(GENERATE OUTPUT ${manual_made}/functions.c CONTENT "${manual_stubs}")
-
 file(GLOB manual_sources CONFIGURE_DEPENDS ${manual_folder}/*.c)
-list(APPEND manual_sources ${CMAKE_SOURCE_DIR}/client/verbs/verbs.c)
+list(APPEND manual_sources ${CMAKE_SOURCE_DIR}/client/verbs/verbs.c ${CMAKE_SOURCE_DIR}/client/verbs/topics.c
+	${CMAKE_BINARY_DIR}/client/json_reference.c)
 if(CMAKE_CROSSCOMPILING)
 	find_program(PROFD_HOST_CC NAMES cc gcc clang NO_CMAKE_FIND_ROOT_PATH REQUIRED)
-	file(GLOB manual_headers CONFIGURE_DEPENDS ${manual_folder}/*.h client/verbs/*.h daemon/setup/options.* daemon/core/config.def proto/*.h
-		proto/*.def)
+	file(GLOB manual_headers CONFIGURE_DEPENDS ${manual_folder}/*.h client/verbs/*.h client/*/*.def daemon/setup/options.*
+		daemon/core/config.def proto/*.h proto/*.def)
 	set(manual_program ${manual_made}/profd-manual)
 	add_custom_command(OUTPUT ${manual_program} VERBATIM
 		COMMAND ${PROFD_HOST_CC} -std=gnu17 -D_GNU_SOURCE= -I${CMAKE_SOURCE_DIR} -o ${manual_program} ${manual_sources}
-			${manual_made}/functions.c
-		DEPENDS ${manual_sources} ${manual_headers} ${manual_made}/functions.c)
+		DEPENDS ${manual_sources} ${manual_headers})
 else()
-	add_executable(profd-manual ${manual_sources} ${manual_made}/functions.c)
+	add_executable(profd-manual ${manual_sources})
 	set_target_properties(profd-manual PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${manual_made})
 	set(manual_program profd-manual)
 endif()

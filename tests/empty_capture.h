@@ -15,7 +15,8 @@ static inline int empty_capture_shrink(const char *path)
 	sqlite3 *db;
 	int error = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL);
 	if (!error)
-		error = sqlite3_exec(db, "PRAGMA journal_mode = DELETE; PRAGMA page_size = 4096; VACUUM", NULL, NULL, NULL);
+		error = sqlite3_exec(db, "PRAGMA journal_mode = DELETE; PRAGMA page_size = 4096; VACUUM", NULL, NULL,
+				     NULL);
 	sqlite3_close(db);
 	return error;
 }

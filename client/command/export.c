@@ -1,4 +1,5 @@
 /* export.c - `profd export`: a capture as a file for other programs. */
+#include "client/export/export.h"
 #include "client/export/folder.h"
 #include "client/export/target.h"
 #include "client/reader/capture.h"
@@ -23,7 +24,7 @@ int command_export(struct arguments *arguments)
 
 	if (output && strcmp(output, "-") == 0) {
 		if (!format)
-			format = "chrome";
+			format = export_formats(&(size_t){0})->name;
 		if (isatty(STDOUT_FILENO))
 			return fail(EXIT_USAGE,
 				    "export: a trace is not for a terminal; name a file with --output, or pipe it on");

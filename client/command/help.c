@@ -29,7 +29,7 @@ int command_help(struct arguments *arguments)
 	for (size_t i = 0; i < count; i++) {
 		if (strcmp(topics[i].name, word) != 0)
 			continue;
-		fputs(topics[i].text, stdout);
+		help_print_topic(&topics[i], stdout);
 		return EXIT_DONE;
 	}
 	safe = text_safe(word);

@@ -2,7 +2,7 @@
  * summaries. */
 #include "client/link/collect.h"
 #include "client/reader/capture.h"
-#include "client/report/report.h"
+#include "client/report/summary.h"
 #include "client/snapshot/series.h"
 #include "client/ui/json.h"
 #include "client/ui/print.h"
@@ -280,7 +280,7 @@ static void load(struct daemons *daemons, struct series *series)
 		}
 		if (!one->summary)
 			continue;
-		one->busy = report_busy_percent(one->summary, NULL);
+		one->busy = summary_busy_percent(one->summary, NULL);
 		one->idle = json_number(cJSON_GetObjectItemCaseSensitive(one->summary, "cost"), "step_before_ns", -1);
 	}
 	series->step_median = median_of(series, false);

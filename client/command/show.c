@@ -1,6 +1,9 @@
 /* show.c - `profd show`: a capture file as tables. */
 #include "client/reader/capture.h"
-#include "client/report/report.h"
+#include "client/report/losses.h"
+#include "client/report/query.h"
+#include "client/report/recorded.h"
+#include "client/report/views.h"
 #include "client/ui/failure.h"
 #include "client/ui/figure.h"
 #include "client/ui/json.h"
@@ -22,15 +25,10 @@ struct show {
 	struct capture capture;
 	struct report_options options;
 	struct screen screen;
-	const char *by;
+	const struct view *chosen; /* --by; NULL: all */
 	size_t limit;
 	bool simulated; /* what the devices did was no device's doing */
 };
-
-static bool wants(const struct show *show, const char *section)
-{
-	return strcmp(show->by, "all") == 0 || strcmp(show->by, section) == 0;
-}
 
 static void set_time(cJSON *object, const char *key, int64_t realtime_ns)
 {
@@ -166,144 +164,6 @@ static void print_header(const struct show *show, const cJSON *about)
 	line("recorded", text);
 }
 
-static struct table *losses(const struct reader *reader, const struct report_options *options)
-{
-	(void)options;
-	return report_losses(reader);
-}
-
-/* A table of the capture and the collectors any of which fills it; none: it is always there. */
-struct section {
-	const char *name; /* --by takes it */
-	const char *key;  /* of JSON, where it is another; else NULL */
-	const char *heading;
-	struct table *(*table)(const struct reader *reader, const struct report_options *options);
-	const char *collectors[3];
-	bool device;	    /* what the devices did, or was done to them */
-	bool rare;	    /* not worth a line among the others where it is empty */
-	int64_t activities; /* that CUPTI may refuse to record, a bit each (enum activity): then there is nothing */
-};
-
-static const struct section sections[] = {
-	{"totals", NULL, "Totals", report_totals, {NULL}, false, false, 0},
-	{"steps", NULL, "Steps", report_steps, {NULL}, false, false, 0},
-	{"devices", NULL, "Devices", report_devices, {"cupti"}, true, false, 0},
-	{"kernels", NULL, "Kernels", report_kernels, {"cupti"}, true, false, 0},
-	{"copies", NULL, "Copies", report_copies, {"cupti"}, true, false, REPORT_COPIES},
-	{"memsets", "sets", "Memsets", report_sets, {"cupti"}, true, true, REPORT_SETS},
-	{"graphs", NULL, "CUDA graphs", report_graphs, {"cupti"}, true, true, 0},
-	{"streams", NULL, "Streams", report_streams, {"cupti"}, true, true, 0},
-	{"operators", NULL, "Operators", report_operators, {"torch"}, false, false, 0},
-	{"ranges", NULL, "Ranges", report_ranges, {"nvtx", "torch", "steps"}, false, false, 0},
-	{"api",
-	 NULL,
-	 "CUDA API calls",
-	 report_api,
-	 {"cupti"},
-	 true,
-	 false,
-	 1ll << ACTIVITY_RUNTIME | 1ll << ACTIVITY_DRIVER},
-	{"syncs", NULL, "Waits for a device", report_syncs, {"cupti"}, true, true, 1ll << ACTIVITY_SYNC},
-	{"memory", NULL, "Memory of the devices", report_memory, {"memory"}, true, true, 1ll << ACTIVITY_MEMORY},
-	{"sessions", NULL, "CUPTI", report_sessions, {"cupti"}, true, true, 0},
-	{"threads", NULL, "Threads", report_threads, {NULL}, false, false, 0},
-	{"dropped", "losses", "Dropped or incomplete events", losses, {NULL}, false, false, 0},
-};
-
-static const struct section *section_find(const char *name)
-{
-	for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
-		if (strcmp(sections[i].name, name) == 0)
-			return &sections[i];
-	return NULL;
-}
-
-static bool recorded(const struct show *show, const struct section *section)
-{
-	const struct reader *reader = &show->capture.reader;
-	bool any = !section->collectors[0];
-
-	for (size_t i = 0; i < 3 && section->collectors[i] && !any; i++)
-		any = section->device ? report_device_ran(reader, section->collectors[i])
-				      : report_ran(reader, section->collectors[i]);
-	return any && !report_refused(reader, section->activities);
-}
-
-/* "not recorded", and why: what the first of its collectors said. To be freed. */
-static char *absence(const struct show *show, const struct section *section)
-{
-	char *sentence = report_sentence(&show->capture.reader, section->collectors[0]);
-	char *safe = text_safe(sentence);
-	char *text = NULL;
-	int n;
-
-	if (section->device && reader_meta_int(&show->capture.reader, "schema", 0) < 2)
-		n = asprintf(&text, "not recorded: the release of profd that wrote the capture knew no CUDA activity");
-	else if (report_refused(&show->capture.reader, section->activities))
-		n = asprintf(&text, "not recorded: CUPTI refuses it in this process");
-	else
-		n = asprintf(&text, "not recorded%s%s", *safe ? ": " : "", safe);
-	free(safe);
-	free(sentence);
-	return need(n < 0 ? NULL : text);
-}
-
-/* What the figures of a table leave out, or sum up to. */
-static void print_notes(const struct show *show, const struct section *section)
-{
-	const struct reader *reader = &show->capture.reader;
-	int64_t session = report_session_options(reader);
-	char figure[TEXT_FIGURE_BYTES];
-	int64_t device = report_device_total(reader, &show->options);
-
-	if (section->table == report_kernels && session & SESSION_GRAPHS_WHOLE)
-		puts("  CUDA graphs were recorded as a whole: their kernels are not here (--by graphs)");
-	if (section->table == report_api && !(session & SESSION_API_ALL))
-		puts("  launches, copies and waits only; `profd trigger --api all` records all calls");
-	if (section->table == report_memory)
-		puts("  PEAK and KEPT count from what was held when it began");
-	if (section->table == report_operators)
-		printf("Self CPU time total: %s\n",
-		       text_duration(figure, report_self_cpu_total(reader, &show->options)));
-	/* Among the other tables it stands below the operators, once. */
-	if (device >= 0 &&
-	    (section->table == report_operators || (section->table == report_kernels && strcmp(show->by, "all") != 0)))
-		printf("Self CUDA time total: %s\n", text_duration(figure, device));
-}
-
-static void print_section(struct show *show, const struct section *section, size_t limit)
-{
-	bool whole = strcmp(show->by, "all") == 0;
-	struct table *table;
-	char heading[96];
-
-	if (!wants(show, section->name))
-		return;
-	/* That there is nothing of the device is said once. */
-	if (whole && section->device && !recorded(show, section) && section->table != report_kernels &&
-	    !report_refused(&show->capture.reader, section->activities))
-		return;
-	table = section->table(&show->capture.reader, &show->options);
-	if (!(whole && section->rare && !table_rows(table)) ||
-	    report_refused(&show->capture.reader, section->activities)) {
-		snprintf(heading, sizeof heading, "%s%s", section->heading,
-			 section->device && show->simulated ? " (simulated GPU)" : "");
-		title(show, heading);
-		if (table_rows(table)) {
-			table_print(table, &show->screen, limit);
-			print_notes(show, section);
-		} else if (recorded(show, section)) {
-			puts("  none");
-		} else {
-			char *text = absence(show, section);
-
-			printf("  %s\n", text);
-			free(text);
-		}
-	}
-	table_free(table);
-}
-
 /* What the figures do not say by themselves. */
 static cJSON *capture_notes(struct reader *reader)
 {
@@ -331,11 +191,49 @@ static void print_capture_notes(struct reader *reader)
 	cJSON_Delete(notes);
 }
 
+static void print_view(struct show *show, const struct view *view)
+{
+	const struct reader *reader = &show->capture.reader;
+	bool whole = !show->chosen, refused = report_refused(reader, view->activities);
+	struct table *table;
+	char heading[96];
+
+	/* That there is nothing of the device is said once. */
+	if (whole && view->flags & VIEW_DEVICE && !(view->flags & VIEW_TELLS) && !refused &&
+	    !view_recorded(reader, view))
+		return;
+	table = view->table(reader, &show->options);
+	if (table_rows(table) || refused || !(whole && view->flags & VIEW_RARE)) {
+		snprintf(heading, sizeof heading, "%s%s", view->heading,
+			 view->flags & VIEW_DEVICE && show->simulated ? " (simulated GPU)" : "");
+		title(show, heading);
+		if (table_rows(table)) {
+			table_print(table, &show->screen, view->flags & VIEW_ALWAYS ? 0 : show->limit);
+		} else if (view_recorded(reader, view)) {
+			puts("  none");
+		} else {
+			char *text = view_absence(reader, view);
+
+			printf("  %s\n", text);
+			free(text);
+		}
+	}
+	table_free(table);
+}
+
+/* What was dropped and what was not recorded qualify whatever else is shown. */
+static bool is_shown(const struct show *show, const struct view *view)
+{
+	if (!show->chosen || show->chosen == view)
+		return true;
+	return view->flags & VIEW_ALWAYS && !(show->chosen->flags & VIEW_APART);
+}
+
 static void print_tables(struct show *show)
 {
 	cJSON *about = describe(&show->capture);
-	bool whole = strcmp(show->by, "all") == 0, cost_only = strcmp(show->by, "cost") == 0;
-	struct table *table;
+	size_t count;
+	const struct view *views = view_table(&count);
 
 	print_header(show, about);
 	print_capture_notes(&show->capture.reader);
@@ -345,23 +243,12 @@ static void print_tables(struct show *show)
 		snprintf(text, sizeof text, "only step %lld", (long long)show->options.step);
 		line("shown", text);
 	}
-	for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
-		if (sections[i].table != losses)
-			print_section(show, &sections[i], show->limit);
-	/* What was dropped and what was not recorded qualify whatever else is shown. */
-	if (!cost_only) {
-		show->by = whole ? show->by : "dropped";
-		print_section(show, section_find("dropped"), 0);
-	}
-	if (whole || cost_only) {
-		table = report_cost(&show->capture.reader, show->capture.summary);
-		title(show, "Cost of the capture to the job");
-		table_print(table, &show->screen, 0);
-		puts(REPORT_COST_NOTE);
-		table_free(table);
-	}
-	if (whole) {
-		table = report_collectors(&show->capture.reader);
+	for (size_t i = 0; i < count; i++)
+		if (is_shown(show, &views[i]))
+			print_view(show, &views[i]);
+	if (!show->chosen) {
+		struct table *table = report_collectors(&show->capture.reader);
+
 		title(show, "Collectors");
 		table_print(table, &show->screen, 0);
 		table_free(table);
@@ -384,45 +271,51 @@ static void add_single(cJSON *object, const char *key, struct table *table)
 	table_free(table);
 }
 
-/* A table of the device side that was not recorded is null; the older ones are empty then. */
-static void print_json(struct show *show)
+static void add_view(cJSON *object, const struct show *show, const struct view *view)
 {
 	const struct reader *reader = &show->capture.reader;
+
+	/* A table of the device that was not recorded is null; one of the host is empty. */
+	if (view->flags & VIEW_DEVICE && !view_recorded(reader, view))
+		need(cJSON_AddNullToObject(object, view->key));
+	else if (view->flags & VIEW_SINGLE)
+		add_single(object, view->key, view->table(reader, &show->options));
+	else
+		add_rows(object, view->key, view->table(reader, &show->options),
+			 view->flags & VIEW_ALWAYS ? 0 : show->limit);
+}
+
+static void print_json(struct show *show)
+{
 	cJSON *object = json_new("show");
+	size_t count;
+	const struct view *views = view_table(&count);
 
 	cJSON_AddItemToObject(object, "capture", describe(&show->capture));
 	cJSON_AddItemToObject(object, "notes", capture_notes(&show->capture.reader));
-	add_single(object, "totals", report_totals(reader, &show->options));
-	for (size_t i = 1; i < sizeof sections / sizeof *sections; i++) {
-		const struct section *section = &sections[i];
-		const char *key = section->key ? section->key : section->name;
-
-		if (section->device && !recorded(show, section))
-			need(cJSON_AddNullToObject(object, key));
-		else
-			add_rows(object, key, section->table(reader, &show->options),
-				 section->table == losses ? 0 : show->limit);
+	for (size_t i = 0; i < count; i++) {
+		/* Which collectors ran stands before what they cost. */
+		if (views[i].flags & VIEW_APART)
+			add_rows(object, "collectors", report_collectors(&show->capture.reader), 0);
+		add_view(object, show, &views[i]);
 	}
-	add_rows(object, "collectors", report_collectors(reader), 0);
-	add_single(object, "cost", report_cost(reader, show->capture.summary));
 	json_print(object);
 }
 
 static int print_csv(struct show *show)
 {
-	const struct section *section = section_find(show->by);
+	const struct reader *reader = &show->capture.reader;
 	struct table *table;
 
-	if (strcmp(show->by, "all") == 0)
+	if (!show->chosen)
 		return fail(EXIT_USAGE, "CSV holds one table; name it with --by (operators, kernels, steps, ...)");
-	table = section ? section->table(&show->capture.reader, &show->options)
-			: report_cost(&show->capture.reader, show->capture.summary);
+	table = show->chosen->table(reader, &show->options);
 	table_csv(table, stdout, show->limit);
 	table_free(table);
-	if (section && !recorded(show, section)) {
-		char *text = absence(show, section);
+	if (!view_recorded(reader, show->chosen)) {
+		char *text = view_absence(reader, show->chosen);
 
-		note("%s: %s", section->name, text);
+		note("%s: %s", show->chosen->name, text);
 		free(text);
 	}
 	return EXIT_DONE;
@@ -437,7 +330,9 @@ static int show_one(struct arguments *arguments, const char *which, bool first)
 
 	if (code)
 		return code;
-	show.by = arguments_text(arguments, "by", format == FORMAT_CSV ? "operators" : "all");
+	show.chosen = view_find(arguments_text(arguments, "by", format == FORMAT_CSV ? "operators" : "all"));
+	show.options.alone = show.chosen;
+	show.options.summary = show.capture.summary;
 	show.limit = (size_t)arguments_number(arguments, "limit", format == FORMAT_TABLE ? TABLE_LIMIT : 0);
 	show.options.sort_by = arguments_text(arguments, "sort-by", NULL);
 	show.options.shapes = arguments_has(arguments, "group-by-shapes");

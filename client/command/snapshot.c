@@ -3,7 +3,7 @@
 #include "client/link/collect.h"
 #include "client/link/presence.h"
 #include "client/reader/capture.h"
-#include "client/report/report.h"
+#include "client/report/summary.h"
 #include "client/snapshot/flight.h"
 #include "client/snapshot/lock.h"
 #include "client/snapshot/snapshot.h"
@@ -358,7 +358,7 @@ static void measure(struct run *run, const struct unit *unit, struct member *mem
 	member->step = (int64_t)json_number(member->captured, "step_ns", 0);
 	summary = capture_summary(&only, member->id, &failure);
 	if (summary)
-		member->busy = report_busy_percent(summary, NULL);
+		member->busy = summary_busy_percent(summary, NULL);
 	cJSON_Delete(summary);
 }
 

@@ -2,7 +2,8 @@
 #include "trigger_print.h"
 
 #include "client/reader/capture.h"
-#include "client/report/report.h"
+#include "client/report/cost.h"
+#include "client/report/summary.h"
 #include "client/ui/json.h"
 #include "client/ui/print.h"
 #include "client/ui/text.h"
@@ -57,7 +58,7 @@ static void measure(struct result *result)
 			result->slowest_step = (int64_t)json_number(step, "step", 0);
 		}
 	}
-	result->busy = report_busy_percent(result->summary, NULL);
+	result->busy = summary_busy_percent(result->summary, NULL);
 	/* The summary lists the first steps only: their sum is not that of all, which a daemon of an older release does not tell. */
 	if (json_number(result->summary, "steps_total", 0) > cJSON_GetArraySize(steps))
 		result->wall = 0;
@@ -116,9 +117,9 @@ static void device_heading(const struct result *result, const struct screen *scr
 
 static void print_operators(const struct result *result, const struct screen *screen)
 {
-	int64_t self = report_self_cpu_summary(result->summary);
+	int64_t self = summary_self_cpu(result->summary);
 	char figure[TEXT_FIGURE_BYTES];
-	struct table *table = report_operators_summary(result->summary);
+	struct table *table = summary_operators(result->summary);
 
 	if (collector_on(result->summary, "cupti"))
 		device_heading(result, screen, "Operators by self device time");
@@ -143,7 +144,7 @@ static bool refused(const cJSON *summary, const char *key)
 
 static void print_kernels(const struct result *result, const struct screen *screen)
 {
-	struct table *table = report_kernels_summary(result->summary);
+	struct table *table = summary_kernels(result->summary);
 
 	device_heading(result, screen, "Kernels by total time");
 	if (table_rows(table))
@@ -151,7 +152,7 @@ static void print_kernels(const struct result *result, const struct screen *scre
 	else
 		print_empty(result->summary, "cupti");
 	table_free(table);
-	table = report_copies_summary(result->summary);
+	table = summary_copies(result->summary);
 	bool copies = !refused(result->summary, "copies"), sets = !refused(result->summary, "sets");
 	if (table_rows(table) || !copies || !sets) {
 		device_heading(result, screen, "Copies and memsets");
@@ -167,7 +168,7 @@ static void print_kernels(const struct result *result, const struct screen *scre
 
 static void print_ranges(const struct result *result, const struct screen *screen)
 {
-	struct table *table = report_ranges_summary(result->summary, result->wall);
+	struct table *table = summary_ranges(result->summary, result->wall);
 
 	if (table_rows(table)) {
 		heading(screen, "Ranges by total time");
@@ -178,7 +179,7 @@ static void print_ranges(const struct result *result, const struct screen *scree
 
 static void print_losses(const struct result *result, const struct screen *screen)
 {
-	struct table *table = report_losses_summary(result->summary);
+	struct table *table = summary_dropped(result->summary);
 
 	heading(screen, "Dropped or incomplete events");
 	if (table_rows(table))
@@ -194,7 +195,6 @@ static void print_cost(const struct result *result, const struct screen *screen)
 
 	heading(screen, "Cost of the capture to the job");
 	table_print(table, screen, 0);
-	puts(REPORT_COST_NOTE);
 	table_free(table);
 }
 
@@ -237,7 +237,7 @@ static void print_head(const struct result *result, const struct screen *screen)
 	print_notes(result);
 	if (result->followed->window)
 		return;
-	steps = report_steps_summary(result->summary);
+	steps = summary_steps(result->summary);
 	if (table_rows(steps)) {
 		heading(screen, "Steps");
 		table_print(steps, screen, HEAD_STEPS);

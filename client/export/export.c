@@ -1,21 +1,18 @@
 /* export.c - the table of formats, and the frame in which each runs. */
 #include "export.h"
 
-#include "client/export/chrome/chrome.h"
 #include "stream.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#define FORMAT(name, write, ...) export_write write;
+#include "formats.def"
+
 static const struct export_format formats[] = {
-	{"chrome", ".json .json.gz",
-	 "Chrome trace events, as torch.profiler writes them: Perfetto, chrome://tracing, HTA", chrome_write},
-	{"tensorboard", ".pt.trace.json .pt.trace.json.gz",
-	 "the same, with the names that TensorBoard's plugin torch_tb_profiler knows", chrome_write_tensorboard},
-	{"critical-path", ".json .json.gz",
-	 "the same, with waits as HolisticTraceAnalysis's critical path analysis wants them",
-	 chrome_write_critical_path},
+#define FORMAT(name, write, suffix, file, gzip, abilities, sentence) {name, suffix, file, gzip, abilities, write},
+#include "formats.def"
 };
 
 const struct export_format *export_formats(size_t *ret_count)
@@ -24,20 +21,7 @@ const struct export_format *export_formats(size_t *ret_count)
 	return formats;
 }
 
-const char *export_format_by_suffix(const char *path)
-{
-	size_t length = strlen(path);
-	for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-		for (const char *suffix = formats[i].suffixes; *suffix;) {
-			size_t n = strcspn(suffix, " ");
-			if (length > n && memcmp(path + length - n, suffix, n) == 0)
-				return formats[i].name;
-			suffix += n + (suffix[n] == ' ');
-		}
-	return NULL;
-}
-
-static const struct export_format *find_format(const char *name)
+const struct export_format *export_format_find(const char *name)
 {
 	for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
 		if (strcmp(formats[i].name, name) == 0)
@@ -45,24 +29,78 @@ static const struct export_format *find_format(const char *name)
 	return NULL;
 }
 
-int export_run(struct reader *r, const char *format, const char *output_path, const struct export_options *options,
-	       char *why, size_t why_bytes)
+static bool ends_in(const char *path, size_t length, const char *suffix)
 {
-	const struct export_format *found = find_format(format);
-	if (!found) {
-		snprintf(why, why_bytes, "there is no format \"%s\"", format);
-		return EXPORT_NO_SUCH_FORMAT;
+	size_t n = strlen(suffix);
+
+	return length >= n && memcmp(path + length - n, suffix, n) == 0;
+}
+
+const struct export_format *export_format_by_suffix(const char *path)
+{
+	size_t whole = strlen(path);
+	bool packed = ends_in(path, whole, ".gz");
+
+	for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+		/* A name that is a suffix alone has none. */
+		size_t length = packed && formats[i].gzip ? whole - 3 : whole;
+
+		if (length > strlen(formats[i].suffix) && ends_in(path, length, formats[i].suffix))
+			return &formats[i];
 	}
-	size_t length = strlen(output_path);
-	bool gzip = options->compression == EXPORT_COMPRESSION_GZIP ||
-		    (options->compression == EXPORT_COMPRESSION_BY_SUFFIX && length > 3 &&
-		     strcmp(output_path + length - 3, ".gz") == 0);
+	return NULL;
+}
+
+static bool is_packed(const struct export_options *options, const char *path)
+{
+	if (options->compression == EXPORT_COMPRESSION_BY_SUFFIX)
+		return strlen(path) > 3 && ends_in(path, strlen(path), ".gz");
+	return options->compression == EXPORT_COMPRESSION_GZIP;
+}
+
+const char *export_refusal(const struct export_format *format, size_t count, const struct export_options *options,
+			   const char *path)
+{
+	const struct {
+		bool wanted;
+		unsigned ability;
+		const char *what;
+	} wishes[] = {
+		{count != 1, EXPORT_SEVERAL, "one capture a file"},
+		{options->first_step || options->last_step, EXPORT_STEPS, "all steps of a capture"},
+		{options->begin || options->end, EXPORT_TIMES, "the whole time of a capture"},
+		{options->device_count, EXPORT_DEVICES, "all devices of a capture"},
+	};
+	static char sentence[400];
+
+	for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++) {
+		if (!wishes[i].wanted || format->abilities & wishes[i].ability)
+			continue;
+		snprintf(sentence, sizeof sentence, "the format %s holds %s", format->name, wishes[i].what);
+		return sentence;
+	}
+	if (!format->gzip && is_packed(options, path)) {
+		snprintf(sentence, sizeof sentence, "files of the format %s are not compressed; leave out .gz",
+			 format->name);
+		return sentence;
+	}
+	return NULL;
+}
+
+int export_run(const struct export_format *format, struct reader *readers, size_t count,
+	       const struct export_options *options, const char *path, char *why, size_t why_bytes)
+{
+	const char *refusal = export_refusal(format, count, options, path);
+	if (refusal) {
+		snprintf(why, why_bytes, "%s", refusal);
+		return -ENOTSUP;
+	}
 	struct stream *stream;
-	int error = stream_open(&stream, output_path, gzip, options->threads, why, why_bytes);
+	int error = stream_open(&stream, path, is_packed(options, path), options->threads, why, why_bytes);
 	if (error)
 		return error;
 	snprintf(why, why_bytes, "out of memory");
-	error = found->write(r, stream, why, why_bytes);
+	error = format->write(readers, count, options, stream, why, why_bytes);
 	/* What went wrong with the file itself is the better sentence: it is what the user can do something about. */
 	char file_why[512];
 	int closed = stream_close(stream, error == 0, file_why, sizeof file_why);

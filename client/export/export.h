@@ -1,6 +1,5 @@
-/* export.h - the formats in which a capture can be written to a file. "Start here" for a new one: a file <format>.c with
- * one function of type export_write, and a row in export.c's table. stream.h is what it writes to, buffer.h what it
- * writes with, names.h and inputs.h what it looks up.
+/* export.h - the formats in which captures can be written to a file (formats.def). stream.h is what a format writes to,
+ * buffer.h what it writes with.
  *
  * export_run returns when all threads that it started have ended. */
 #ifndef PROFD_CLIENT_EXPORT_EXPORT_H
@@ -8,7 +7,9 @@
 
 #include "client/reader/reader.h"
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct stream;
 
@@ -18,34 +19,52 @@ enum export_compression {
 	EXPORT_COMPRESSION_GZIP,
 };
 
-/* All zero is the default. */
+/* All zero is the default: everything. */
 struct export_options {
 	enum export_compression compression;
 	unsigned threads; /* that read, format and compress; 0 = as many as there are processors, at most 4 */
+	int64_t first_step, last_step; /* ordinals; 0 = all */
+	int64_t begin, end;	       /* ns from the capture's base; both 0 = all */
+	const uint32_t *devices;       /* only what these did */
+	size_t device_count;	       /* 0 = all */
 };
 
-/* Writes the whole capture into the stream. 0 or a negative errno with a sentence in `why`; what goes wrong with the file
+/* What a format can do besides one whole capture. */
+enum export_ability {
+	EXPORT_SEVERAL = 1, /* captures in one file */
+	EXPORT_STEPS = 2,
+	EXPORT_TIMES = 4,
+	EXPORT_DEVICES = 8,
+};
+
+/* Writes `count` captures into the stream. 0, or a negative errno with a sentence in `why`; what goes wrong with the file
  * itself is stream_close's to tell. */
-typedef int (*export_write)(struct reader *r, struct stream *stream, char *why, size_t why_bytes);
+typedef int export_write(struct reader *readers, size_t count, const struct export_options *options,
+			 struct stream *stream, char *why, size_t why_bytes);
 
 struct export_format {
 	const char *name;
-	const char *suffixes; /* in the order of preference, blanks between: ".json .json.gz" */
-	const char *description;
-	export_write write;
+	const char *suffix;
+	const char *file;
+	bool gzip;
+	unsigned abilities;
+	export_write *write;
 };
 
-/* The table, for help and completion. */
+/* The table, for those who name formats. */
 const struct export_format *export_formats(size_t *ret_count);
-/* Name of the format that a path's suffix asks for; NULL where no format has it. */
-const char *export_format_by_suffix(const char *path);
+/* NULL where there is none of this name. */
+const struct export_format *export_format_find(const char *name);
+/* The format that a path's suffix asks for; NULL where no format has it. */
+const struct export_format *export_format_by_suffix(const char *path);
+/* What the format cannot do of all this: NULL, or a sentence (in a static buffer). */
+const char *export_refusal(const struct export_format *format, size_t count, const struct export_options *options,
+			   const char *path);
 
-/* Positive results of export_run: conditions that the caller tells the user in its own words, too. */
-enum { EXPORT_NO_SUCH_FORMAT = 1 };
-
-/* Writes the capture as `format` to `output_path`, "-" being standard output. A file appears whole or not at all: it is
- * written as PATH.tmp in the same folder, which is removed on any error, and renamed. 0, a negative errno, or EXPORT_NO_SUCH_FORMAT; `why` has a sentence where it is not 0. */
-int export_run(struct reader *r, const char *format, const char *output_path, const struct export_options *options,
-	       char *why, size_t why_bytes);
+/* Writes captures to `path`, "-" being standard output. A file appears whole or not at all: it is written as PATH.tmp in the
+ * same folder, which is removed on any error, and renamed. 0, or a negative errno with a sentence in `why`: -ENOTSUP where the
+ * format cannot do what is asked. */
+int export_run(const struct export_format *format, struct reader *readers, size_t count,
+	       const struct export_options *options, const char *path, char *why, size_t why_bytes);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "client/ui/failure.h"
 #include "client/ui/json.h"
+#include "export.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -72,26 +73,47 @@ int folder_refuse(const char *output, int error)
 		    strerror(-error));
 }
 
-/* "train_4242.17.pt.trace.json.gz": what torch.profiler's own handler would call it, as far as readers look at names. For
- * TensorBoard "node_4242.1767225600123.pt.trace.json.gz": it takes the number for the time, in ms, and orders by it. */
-static void name_file(struct capture *capture, const char *format, char *to, size_t bytes)
+/* A word in braces of a format's file name. */
+static void fill_in(struct capture *capture, const char *word, size_t length, char *to, size_t bytes)
 {
-	const char *name = reader_meta_text(&capture->reader, "name");
+	const struct {
+		const char *word, *text, *otherwise;
+	} texts[] = {
+		{"name", reader_meta_text(&capture->reader, "name"), "process"},
+		{"host", reader_meta_text(&capture->reader, "host"), "host"},
+	};
 	const char *id = reader_meta_text(&capture->reader, "capture_id");
 	const char *own = capture->row ? json_text(capture->row, "capture_id") : NULL;
+	int64_t base = reader_meta_int(&capture->reader, "base_realtime", 0);
 
-	if (format && strcmp(format, "tensorboard") == 0) {
-		const char *host = reader_meta_text(&capture->reader, "host");
+	*to = 0;
+	if (strncmp(word, "pid", length) == 0)
+		snprintf(to, bytes, "%lld", (long long)reader_meta_int(&capture->reader, "pid", 0));
+	else if (strncmp(word, "time", length) == 0)
+		snprintf(to, bytes, "%lld", (long long)base / 1000000);
+	else if (strncmp(word, "capture", length) == 0)
+		snprintf(to, bytes, "%.32s", own ? own : id ? id : "0");
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+		if (strncmp(word, texts[i].word, length) == 0)
+			snprintf(to, bytes, "%.64s",
+				 texts[i].text && *texts[i].text ? texts[i].text : texts[i].otherwise);
+}
 
-		snprintf(to, bytes, "%.64s_%lld.%lld.pt.trace.json.gz", host && *host ? host : "host",
-			 (long long)reader_meta_int(&capture->reader, "pid", 0),
-			 (long long)reader_meta_int(&capture->reader, "base_realtime", 0) / 1000000);
-	} else {
-		snprintf(to, bytes, "%.64s_%lld.%.32s.pt.trace.json.gz", name && *name ? name : "process",
-			 (long long)reader_meta_int(&capture->reader, "pid", 0),
-			 own  ? own
-			 : id ? id
-			      : "0");
+/* The name of a capture's file, in characters that every file system and shell takes. */
+static void name_file(struct capture *capture, const struct export_format *format, char *to, size_t bytes)
+{
+	size_t n = 0;
+
+	for (const char *at = format->file; *at && n + 1 < bytes; at++) {
+		char text[80] = {*at, 0};
+
+		if (*at == '{') {
+			size_t length = strcspn(at + 1, "}");
+
+			fill_in(capture, at + 1, length, text, sizeof text);
+			at += length + 1;
+		}
+		n += (size_t)snprintf(to + n, bytes - n, "%s", text);
 	}
 	for (char *p = to; *p; p++)
 		if (!(*p >= 'a' && *p <= 'z') && !(*p >= 'A' && *p <= 'Z') && !(*p >= '0' && *p <= '9') && *p != '.' &&
@@ -99,11 +121,12 @@ static void name_file(struct capture *capture, const char *format, char *to, siz
 			*p = '_';
 }
 
-void folder_file(const char *output, struct capture *capture, const char *format, char *path, size_t bytes)
+void folder_file(const char *output, struct capture *capture, const char *name, char *path, size_t bytes)
 {
+	const struct export_format *format = name ? export_format_find(name) : export_formats(&(size_t){0});
 	bool slash = output && output[strlen(output) - 1] != '/';
-	char name[160];
+	char file[160];
 
-	name_file(capture, format, name, sizeof name);
-	snprintf(path, bytes, "%.3800s%s%s", output ? output : "", slash ? "/" : "", name);
+	name_file(capture, format, file, sizeof file);
+	snprintf(path, bytes, "%.3800s%s%s", output ? output : "", slash ? "/" : "", file);
 }

@@ -15,7 +15,8 @@ int folder_possible(const char *output);
 int folder_make(const char *output);
 /* Says that it cannot be made, or written into. Returns the exit code. */
 int folder_refuse(const char *output, int error);
-/* The path of a capture's trace in it (NULL: in the current one), by the name that torch.profiler's handlers would give it. */
-void folder_file(const char *output, struct capture *capture, const char *format, char *path, size_t bytes);
+/* The path of a capture's file in it (output NULL: in the current folder). Its name is that of the format `name` (NULL: of the
+ * first one), which must be there. */
+void folder_file(const char *output, struct capture *capture, const char *name, char *path, size_t bytes);
 
 #endif

@@ -1,5 +1,7 @@
 /* api.c - what the host spent in CUDA: calls of the runtime and driver API by name, and waits for the device by kind. */
-#include "report.h"
+#include "query.h"
+#include "recorded.h"
+#include "views.h"
 
 #include "proto/events.h"
 
@@ -61,12 +63,15 @@ struct table *report_api(const struct reader *reader, const struct report_option
 						  "s.text",    "cupti",
 						  name_api};
 
-	return report_query(
+	struct table *table = report_query(
 		reader, options, &shape,
 		"WITH t AS (SELECT name, domain, sum(calls) AS calls, sum(total) AS total, min(\"min\") AS least, "
 		"max(\"max\") AS most, sum(failed) AS failed FROM api_totals WHERE" REPORT_STEP
 		"GROUP BY name, domain) SELECT coalesce(s.text, '(nameless)'), t.domain, " FIGURES_SQL
 		" FROM t LEFT JOIN strings s ON s.id = t.name WHERE t.calls > 0");
+	if (!(report_session_options(reader) & SESSION_API_ALL))
+		table_note(table, "  launches, copies and waits only; `profd trigger --api all` records all calls");
+	return table;
 }
 
 struct table *report_syncs(const struct reader *reader, const struct report_options *options)

@@ -1,5 +1,6 @@
 /* copies.c - copies and sets of device memory, by what they were between; named as Kineto names them. */
-#include "report.h"
+#include "query.h"
+#include "views.h"
 
 #include "proto/events.h"
 
@@ -90,7 +91,7 @@ struct table *report_copies(const struct reader *reader, const struct report_opt
 			    "ORDER BY device, stream) GROUP BY kind, source_kind, target_kind HAVING sum(calls) > 0");
 }
 
-struct table *report_sets(const struct reader *reader, const struct report_options *options)
+struct table *report_memsets(const struct reader *reader, const struct report_options *options)
 {
 	static const struct report_shape shape = {
 		set_columns, sizeof set_columns / sizeof *set_columns, keys, sizeof keys / sizeof *keys, "1", "cupti",
@@ -100,45 +101,4 @@ struct table *report_sets(const struct reader *reader, const struct report_optio
 			    "SELECT memory_kind, memory_kind, " FIGURES_SQL
 			    " FROM (SELECT * FROM set_totals WHERE" REPORT_STEP
 			    "ORDER BY device, stream) GROUP BY memory_kind HAVING sum(calls) > 0");
-}
-
-enum { S_KIND, S_CALLS, S_BYTES, S_TOTAL, S_RATE };
-
-static const struct column few[] = {
-	[S_KIND] = {"kind", "COPY OR MEMSET", COLUMN_TEXT, 0},
-	[S_CALLS] = {"calls", "CALLS", COLUMN_COUNT, 0},
-	[S_BYTES] = {"bytes", "BYTES", COLUMN_BYTES, 0},
-	[S_TOTAL] = {"total_ns", "TOTAL", COLUMN_DURATION, 0},
-	[S_RATE] = {"", "BANDWIDTH", COLUMN_RATE, COLUMN_TABLE_ONLY},
-};
-
-static void add_summary(struct table *table, const cJSON *row, const char *name)
-{
-	const cJSON *bytes = cJSON_GetObjectItemCaseSensitive(row, few[S_BYTES].key);
-	const cJSON *total = cJSON_GetObjectItemCaseSensitive(row, few[S_TOTAL].key);
-	const cJSON *calls = cJSON_GetObjectItemCaseSensitive(row, few[S_CALLS].key);
-
-	if (!cJSON_IsNumber(calls) || calls->valuedouble <= 0)
-		return;
-	table_add(table);
-	for (size_t c = 0; c < S_RATE; c++)
-		table_set_member(table, c, row, few[c].key);
-	if (name)
-		table_set_text(table, S_KIND, name);
-	if (cJSON_IsNumber(bytes) && cJSON_IsNumber(total) && total->valuedouble > 0)
-		table_set_real(table, S_RATE, bytes->valuedouble / total->valuedouble);
-}
-
-/* Sets are one more row: a summary knows no more of them. */
-struct table *report_copies_summary(const cJSON *summary)
-{
-	struct table *table = table_new(few, sizeof few / sizeof *few);
-	const cJSON *row;
-
-	cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(summary, "copies"))
-	{
-		add_summary(table, row, NULL);
-	}
-	add_summary(table, cJSON_GetObjectItemCaseSensitive(summary, "sets"), "Memset");
-	return table;
 }

@@ -1,5 +1,8 @@
 /* cost.c - what the capture itself cost the job, as measured in the job. */
-#include "report.h"
+#include "cost.h"
+
+#include "client/ui/json.h"
+#include "views.h"
 
 enum { K_BEFORE, K_DURING, K_AFTER, K_ENABLE, K_DRAIN, K_CPU, K_BYTES, K_LATE, K_COUNT };
 
@@ -14,6 +17,16 @@ static const struct column columns[] = {
 	[K_LATE] = {"late_steps", "LATE STEPS", COLUMN_COUNT, 0},
 };
 
+/* Where warm-up took longer than asked. */
+static void explain(struct table *table, int64_t late)
+{
+	if (late <= 0)
+		return;
+	table_note(table, "  late steps: the recording began %lld step%s later than asked,", (long long)late,
+		   late == 1 ? "" : "s");
+	table_note(table, "  because not all collectors were on in time");
+}
+
 struct table *report_cost_summary(const cJSON *summary)
 {
 	struct table *table = table_new(columns, K_COUNT);
@@ -21,10 +34,11 @@ struct table *report_cost_summary(const cJSON *summary)
 	table_add(table);
 	for (size_t c = 0; c < K_COUNT; c++)
 		table_set_member(table, c, cJSON_GetObjectItemCaseSensitive(summary, "cost"), columns[c].key);
+	explain(table, (int64_t)json_number(cJSON_GetObjectItemCaseSensitive(summary, "cost"), columns[K_LATE].key, 0));
 	return table;
 }
 
-struct table *report_cost(const struct reader *reader, const cJSON *summary)
+struct table *report_cost(const struct reader *reader, const struct report_options *options)
 {
 	static const char *const keys[K_COUNT] = {
 		[K_BEFORE] = "step_before", [K_DURING] = "step_during", [K_AFTER] = "step_after",
@@ -42,8 +56,9 @@ struct table *report_cost(const struct reader *reader, const cJSON *summary)
 			table_set(table, c, value);
 	}
 	/* The steps after the capture were not over when the file was finished. */
-	if (summary)
-		table_set_member(table, K_AFTER, cJSON_GetObjectItemCaseSensitive(summary, "cost"),
+	if (options->summary)
+		table_set_member(table, K_AFTER, cJSON_GetObjectItemCaseSensitive(options->summary, "cost"),
 				 columns[K_AFTER].key);
+	explain(table, reader_meta_int(reader, keys[K_LATE], 0));
 	return table;
 }

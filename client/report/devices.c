@@ -1,5 +1,7 @@
 /* devices.c - the devices of the process and their streams, and how busy they were. */
-#include "report.h"
+#include "query.h"
+#include "recorded.h"
+#include "views.h"
 
 #include "client/ui/text.h"
 

@@ -1,6 +1,8 @@
 /* graphs.c - CUDA graphs: what their launches took on the device. Where a capture was recorded node by node, a launch is
  * what its operations have in common: the correlation id. */
-#include "report.h"
+#include "query.h"
+#include "recorded.h"
+#include "views.h"
 
 #include "proto/events.h"
 

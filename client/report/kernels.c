@@ -1,5 +1,9 @@
 /* kernels.c - kernels by name, over all devices and streams. */
-#include "report.h"
+#include "query.h"
+#include "recorded.h"
+#include "views.h"
+
+#include "proto/events.h"
 
 static const struct column columns[] = {
 	{"name", "KERNEL", COLUMN_TEXT, COLUMN_ELASTIC},   {"calls", "CALLS", COLUMN_COUNT, 0},
@@ -21,7 +25,7 @@ struct table *report_kernels(const struct reader *reader, const struct report_op
 	static const struct report_shape shape = {
 		columns, sizeof columns / sizeof *columns, keys, sizeof keys / sizeof *keys, "s.text", "cupti", NULL};
 
-	return report_query(
+	struct table *table = report_query(
 		reader, options, &shape,
 		"SELECT coalesce(s.text, '(nameless)'), t.calls, t.total, t.total * 100.0 / w.total, t.total / "
 		"t.timed, t.least, t.most, t.devices, t.streams, (SELECT b.text FROM kernel_names n JOIN strings b ON "
@@ -32,15 +36,10 @@ struct table *report_kernels(const struct reader *reader, const struct report_op
 		"kernel_totals WHERE" REPORT_STEP
 		"ORDER BY device, stream) GROUP BY name) t JOIN (SELECT " REPORT_DEVICE_TIME
 		" AS total) w LEFT JOIN strings s ON s.id = t.name WHERE t.calls > 0");
-}
-
-struct table *report_kernels_summary(const cJSON *summary)
-{
-	static const struct column few[] = {
-		{"name", "KERNEL", COLUMN_TEXT, COLUMN_ELASTIC},  {"calls", "CALLS", COLUMN_COUNT, 0},
-		{"total_ns", "TOTAL", COLUMN_DURATION, 0},	  {"average_ns", "AVG", COLUMN_DURATION, 0},
-		{"min_ns", "MIN", COLUMN_DURATION, COLUMN_SPARE}, {"max_ns", "MAX", COLUMN_DURATION, COLUMN_SPARE},
-	};
-
-	return report_summary(few, sizeof few / sizeof *few, summary, "kernels", 2, 0);
+	if (report_session_options(reader) & SESSION_GRAPHS_WHOLE)
+		table_note(table, "  CUDA graphs were recorded as a whole: their kernels are not here (--by graphs)");
+	/* Among the other tables it stands below the operators. */
+	if (options->alone)
+		report_note_device(table, reader, options);
+	return table;
 }

@@ -1,5 +1,8 @@
 /* losses.c - what is missing or not whole, and which collectors ran at all. */
-#include "report.h"
+#include "losses.h"
+
+#include "query.h"
+#include "views.h"
 
 #include <sqlite3.h>
 #include <string.h>
@@ -12,8 +15,9 @@ static const struct column loss_columns[] = {
 	{"sentence", "WHAT HAPPENED", COLUMN_TEXT, COLUMN_WRAP},
 };
 
-struct table *report_losses(const struct reader *reader)
+struct table *report_dropped(const struct reader *reader, const struct report_options *options)
 {
+	(void)options;
 	struct table *table = table_new(loss_columns, sizeof loss_columns / sizeof *loss_columns);
 	sqlite3_stmt *statement = report_prepare(reader, "SELECT kind, loss, count, is_loss, sentence FROM losses "
 							 "WHERE count > 0 ORDER BY is_loss DESC, count DESC");
@@ -22,24 +26,6 @@ struct table *report_losses(const struct reader *reader)
 		table_add(table);
 		for (int c = 0; c < (int)(sizeof loss_columns / sizeof *loss_columns); c++)
 			report_cell(table, (size_t)c, statement, c);
-	}
-	return table;
-}
-
-struct table *report_losses_summary(const cJSON *summary)
-{
-	struct table *table = table_new(loss_columns, sizeof loss_columns / sizeof *loss_columns);
-	const cJSON *row;
-
-	cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(summary, "losses"))
-	{
-		const cJSON *count = cJSON_GetObjectItemCaseSensitive(row, "count");
-
-		if (!cJSON_IsNumber(count) || count->valuedouble <= 0)
-			continue;
-		table_add(table);
-		for (size_t c = 0; c < sizeof loss_columns / sizeof *loss_columns; c++)
-			table_set_member(table, c, row, loss_columns[c].key);
 	}
 	return table;
 }

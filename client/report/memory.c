@@ -1,5 +1,6 @@
 /* memory.c - memory of the devices that was taken and given back while it was recorded (trigger --memory). */
-#include "report.h"
+#include "query.h"
+#include "views.h"
 
 #include "proto/events.h"
 
@@ -46,7 +47,7 @@ struct table *report_memory(const struct reader *reader, const struct report_opt
 		columns, sizeof columns / sizeof *columns, NULL, 0, "5 DESC", "memory", name};
 
 	_Static_assert(ALLOCATION_TAKEN == 1 && ALLOCATION_GIVEN_BACK == 2, "as the statement below has them");
-	return report_query(
+	struct table *table = report_query(
 		reader, options, &shape,
 		"WITH e AS (SELECT device, source, memory_kind, operation, bytes, sum(CASE operation WHEN 1 THEN "
 		"bytes ELSE -bytes END) OVER (PARTITION BY device, source, memory_kind ORDER BY time, rowid ROWS "
@@ -56,4 +57,6 @@ struct table *report_memory(const struct reader *reader, const struct report_opt
 		"2), sum((operation = 2) * bytes), max(max(level), 0), sum(CASE operation WHEN 1 THEN "
 		"bytes ELSE -bytes "
 		"END) FROM e GROUP BY device, source, memory_kind");
+	table_note(table, "  PEAK and KEPT count from what was held when it began");
+	return table;
 }

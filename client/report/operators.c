@@ -1,8 +1,11 @@
 /* operators.c - operators by name, as torch.profiler's key_averages() counts them: from the totals that derive made, or,
  * to tell input shapes apart, from the operators themselves, folded here by the rule that derive folds by
  * (store/fold.h): an operator whose only child has its own name is one call with it, of the outer one's inputs. */
-#include "client/ui/json.h"
-#include "report.h"
+#include "client/ui/text.h"
+#include "folded.h"
+#include "query.h"
+#include "recorded.h"
+#include "views.h"
 
 #include <sqlite3.h>
 #include <stdio.h>
@@ -86,7 +89,7 @@ struct table *report_operators(const struct reader *reader, const struct report_
 	struct report_options own = *options;
 	struct report_shape shape = {
 		columns, sizeof columns / sizeof *columns, keys, sizeof keys / sizeof *keys, "s.text", NULL, NULL};
-	char totals[3072], sql[6144];
+	char totals[3072], sql[6144], figure[TEXT_FIGURE_BYTES];
 
 	if (options->shapes) {
 		shape.columns = columns_shapes;
@@ -101,26 +104,8 @@ struct table *report_operators(const struct reader *reader, const struct report_
 		own.sort_by = "self_device_time_total";
 	snprintf(sql, sizeof sql, "%s" SQL_ROWS, totals, options->shapes ? ", i.dims" : "",
 		 options->shapes ? "LEFT JOIN inputs i ON i.id = t.dims" : "", gpu ? REPORT_DEVICE_TIME : "NULL");
-	return report_query(reader, &own, &shape, sql);
-}
-
-/* A daemon of an older release did not tell. */
-int64_t report_self_cpu_summary(const cJSON *summary)
-{
-	return (int64_t)json_number(summary, "self_cpu_ns", -1);
-}
-
-struct table *report_operators_summary(const cJSON *summary)
-{
-	static const struct column few[] = {
-		{"name", "OPERATOR", COLUMN_TEXT, COLUMN_ELASTIC},
-		{"calls", "CALLS", COLUMN_COUNT, 0},
-		{"self_cpu_ns", "SELF CPU", COLUMN_DURATION, 0},
-		{"", "SELF CPU %", COLUMN_PERCENT, COLUMN_OPTIONAL | COLUMN_TABLE_ONLY},
-		{"cpu_ns", "CPU TOTAL", COLUMN_DURATION, 0},
-		{"self_device_ns", "SELF DEVICE", COLUMN_DURATION, COLUMN_OPTIONAL},
-		{"device_ns", "DEVICE TOTAL", COLUMN_DURATION, COLUMN_OPTIONAL},
-	};
-
-	return report_summary(few, sizeof few / sizeof *few, summary, "operators", 2, report_self_cpu_summary(summary));
+	struct table *table = report_query(reader, &own, &shape, sql);
+	table_note(table, "Self CPU time total: %s", text_duration(figure, report_self_cpu_total(reader, options)));
+	report_note_device(table, reader, options);
+	return table;
 }

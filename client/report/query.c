@@ -1,10 +1,10 @@
-/* query.c - what the tables' queries share. */
+/* query.c - see query.h. */
+#include "query.h"
+
 #include "client/ui/failure.h"
 #include "client/ui/text.h"
-#include "report.h"
-
-#include "proto/events.h"
-#include "proto/limits.h"
+#include "recorded.h"
+#include "views.h"
 
 #include <sqlite3.h>
 #include <stdio.h>
@@ -52,36 +52,6 @@ void report_cell(struct table *table, size_t column, sqlite3_stmt *statement, in
 		table_set(table, column, sqlite3_column_int64(statement, from));
 		break;
 	}
-}
-
-void report_whole(struct table *table, const cJSON *summary, const char *key)
-{
-	const cJSON *total = cJSON_GetObjectItemCaseSensitive(summary, key);
-
-	if (cJSON_IsNumber(total) && total->valuedouble > 0 && total->valuedouble < 1e15)
-		table_set_whole(table, (size_t)total->valuedouble);
-}
-
-struct table *report_summary(const struct column *columns, size_t count, const cJSON *summary, const char *key,
-			     size_t shared, int64_t whole)
-{
-	struct table *table = table_new(columns, count);
-	char total[32];
-	const cJSON *row;
-
-	cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(summary, key))
-	{
-		const cJSON *part = cJSON_GetObjectItemCaseSensitive(row, columns[shared].key);
-
-		table_add(table);
-		for (size_t c = 0; c < count; c++)
-			table_set_member(table, c, row, columns[c].key);
-		if (whole > 0 && cJSON_IsNumber(part))
-			table_set_real(table, shared + 1, part->valuedouble * 100 / (double)whole);
-	}
-	snprintf(total, sizeof total, "%s_total", key);
-	report_whole(table, summary, total);
-	return table;
 }
 
 /* Is `key` this one, which may say device_ where torch.profiler's older releases say cuda_? */
@@ -143,48 +113,6 @@ bool report_key_is_device(const char *key)
 	return strstr(key, "device_") || strstr(key, "cuda_");
 }
 
-bool report_ran(const struct reader *reader, const char *collector)
-{
-	sqlite3_stmt *statement = report_prepare(reader, "SELECT ran FROM collectors WHERE collector = ?1");
-	bool ran = false;
-
-	sqlite3_bind_text(statement, 1, collector, -1, SQLITE_STATIC);
-	while (report_next(reader, statement))
-		ran = sqlite3_column_int(statement, 0) != 0;
-	return ran;
-}
-
-bool report_device_ran(const struct reader *reader, const char *collector)
-{
-	return reader_meta_int(reader, "schema", 0) >= 2 && report_ran(reader, collector);
-}
-
-bool report_gpu(const struct reader *reader)
-{
-	return report_device_ran(reader, collector_word(COLLECTOR_CUPTI));
-}
-
-bool report_simulated(const struct reader *reader)
-{
-	return reader_meta_int(reader, "simulated", 0) ||
-	       (report_gpu(reader) && reader_count(reader,
-						   "SELECT count(*) FROM devices d JOIN strings s ON s.id = d.name "
-						   "WHERE s.text GLOB '" SIMULATED_DEVICE "*'",
-						   0) > 0);
-}
-
-int64_t report_session_options(const struct reader *reader)
-{
-	return report_gpu(reader) ? reader_count(reader, "SELECT options FROM sessions ORDER BY rowid DESC", 0) : 0;
-}
-
-bool report_refused(const struct reader *reader, int64_t kinds)
-{
-	if (!kinds || !report_gpu(reader) || reader_meta_int(reader, "schema", 0) < 3)
-		return false;
-	return (reader_count(reader, "SELECT refused FROM sessions ORDER BY rowid DESC", 0) & kinds) == kinds;
-}
-
 static int64_t single(const struct reader *reader, const char *sql, const struct report_options *options)
 {
 	sqlite3_stmt *statement = report_prepare(reader, sql);
@@ -208,34 +136,11 @@ int64_t report_device_total(const struct reader *reader, const struct report_opt
 	return report_gpu(reader) ? single(reader, "SELECT " REPORT_DEVICE_TIME, options) : -1;
 }
 
-char *report_sentence(const struct reader *reader, const char *collector)
+void report_note_device(struct table *table, const struct reader *reader, const struct report_options *options)
 {
-	sqlite3_stmt *statement = report_prepare(reader, "SELECT sentence FROM collectors WHERE collector = ?1");
-	char *sentence = NULL;
+	int64_t device = report_device_total(reader, options);
+	char figure[TEXT_FIGURE_BYTES];
 
-	sqlite3_bind_text(statement, 1, collector, -1, SQLITE_STATIC);
-	while (report_next(reader, statement)) {
-		const char *text = (const char *)sqlite3_column_text(statement, 0);
-
-		free(sentence);
-		sentence = need(strdup(text ? text : ""));
-	}
-	return sentence ? sentence : need(strdup(""));
-}
-
-int64_t report_step(const struct reader *reader, int64_t wanted)
-{
-	sqlite3_stmt *statement = report_prepare(
-		reader, "SELECT step FROM steps WHERE step = ?1 OR number = ?1 ORDER BY step = ?1 DESC LIMIT 1");
-	int64_t step = 0;
-
-	sqlite3_bind_int64(statement, 1, wanted);
-	while (report_next(reader, statement))
-		step = sqlite3_column_int64(statement, 0);
-	return step;
-}
-
-int64_t report_step_count(const struct reader *reader)
-{
-	return reader_count(reader, "SELECT count(*) FROM steps WHERE rowid > -1", 0);
+	if (device >= 0)
+		table_note(table, "Self CUDA time total: %s", text_duration(figure, device));
 }

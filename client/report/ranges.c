@@ -1,6 +1,8 @@
 /* ranges.c - named intervals of the host (NVTX, profd_range, record_function) by name, domain and source. Their share is of
  * the wall time of the steps: ranges of several threads, or one within the other, add up to more than all of it. */
-#include "report.h"
+#include "query.h"
+#include "recorded.h"
+#include "views.h"
 
 #include "proto/events.h"
 
@@ -74,19 +76,4 @@ struct table *report_ranges(const struct reader *reader, const struct report_opt
 		 "LEFT JOIN strings d ON d.id = t.domain",
 		 gpu ? DEVICE : NO_DEVICE, gpu ? REPORT_DEVICE_TIME : "NULL", gpu ? SPAN : NO_SPAN);
 	return report_query(reader, options, &shape, sql);
-}
-
-struct table *report_ranges_summary(const cJSON *summary, int64_t wall)
-{
-	static const struct column few[] = {
-		{"name", "RANGE", COLUMN_TEXT, COLUMN_ELASTIC},
-		{"calls", "CALLS", COLUMN_COUNT, 0},
-		{"total_ns", "TOTAL", COLUMN_DURATION, 0},
-		{"", "WALL %", COLUMN_PERCENT, COLUMN_OPTIONAL | COLUMN_TABLE_ONLY},
-		{"self_ns", "SELF", COLUMN_DURATION, 0},
-		{"self_device_ns", "SELF DEVICE", COLUMN_DURATION, COLUMN_OPTIONAL},
-		{"device_ns", "DEVICE TOTAL", COLUMN_DURATION, COLUMN_OPTIONAL},
-	};
-
-	return report_summary(few, sizeof few / sizeof *few, summary, "ranges", 2, wall);
 }

@@ -1,6 +1,6 @@
 /* recurring.c - see recurring.h. */
 #include "recurring.h"
-#include "report.h"
+#include "query.h"
 
 #include "client/ui/text.h"
 

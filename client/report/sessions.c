@@ -1,5 +1,6 @@
 /* sessions.c - how CUPTI was used for a capture, and how far its times can be trusted. */
-#include "report.h"
+#include "query.h"
+#include "views.h"
 
 #include "proto/events.h"
 

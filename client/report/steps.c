@@ -1,5 +1,7 @@
 /* steps.c - a row for each recorded step. What its own bit set of collectors does not hold was not recorded in it. */
-#include "report.h"
+#include "query.h"
+#include "recorded.h"
+#include "views.h"
 
 #include "proto/events.h"
 
@@ -108,55 +110,4 @@ struct table *report_steps(const struct reader *reader, const struct report_opti
 			table_set_absent(table, S_RANGES);
 	}
 	return table;
-}
-
-struct table *report_steps_summary(const cJSON *summary)
-{
-	enum { BUSY = 3, SHARE };
-	static const struct column few[] = {
-		{"step", "STEP", COLUMN_NUMBER, 0},
-		{"number", "NUMBER", COLUMN_NUMBER, 0},
-		{"wall_ns", "WALL", COLUMN_DURATION, 0},
-		[BUSY] = {"device_busy_ns", "DEVICE BUSY", COLUMN_DURATION, COLUMN_OPTIONAL},
-		[SHARE] = {"", "BUSY %", COLUMN_PERCENT, COLUMN_OPTIONAL | COLUMN_TABLE_ONLY},
-		{"kernels", "KERNELS", COLUMN_COUNT, COLUMN_OPTIONAL},
-		{"copies", "COPIES", COLUMN_COUNT, COLUMN_OPTIONAL},
-		{"largest_gap_ns", "LARGEST GAP", COLUMN_DURATION, COLUMN_OPTIONAL},
-	};
-	struct table *table = table_new(few, sizeof few / sizeof *few);
-	const cJSON *row;
-
-	cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(summary, "steps"))
-	{
-		double share = report_busy_percent(summary, row);
-
-		table_add(table);
-		for (size_t c = 0; c < sizeof few / sizeof *few; c++)
-			table_set_member(table, c, row, few[c].key);
-		if (share >= 0)
-			table_set_real(table, SHARE, share);
-	}
-	report_whole(table, summary, "steps_total");
-	return table;
-}
-
-double report_busy_percent(const cJSON *summary, const cJSON *only)
-{
-	const cJSON *devices = cJSON_GetObjectItemCaseSensitive(summary, "devices");
-	double wall_total = 0, busy_total = 0;
-	const cJSON *row;
-
-	cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(summary, "steps"))
-	{
-		const cJSON *wall = cJSON_GetObjectItemCaseSensitive(row, "wall_ns");
-		const cJSON *busy = cJSON_GetObjectItemCaseSensitive(row, "device_busy_ns");
-
-		if ((only && row != only) || !cJSON_IsNumber(wall) || !cJSON_IsNumber(busy))
-			continue;
-		wall_total += wall->valuedouble;
-		busy_total += busy->valuedouble;
-	}
-	if (cJSON_IsNumber(devices) && devices->valuedouble > 1)
-		wall_total *= devices->valuedouble;
-	return wall_total > 0 ? busy_total * 100 / wall_total : -1;
 }

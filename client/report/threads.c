@@ -1,7 +1,10 @@
 /* threads.c - who did it: what each thread of the process has recorded, and what it gave the devices to do. Counted here,
  * by a scan of each table: grouping a million rows by thread would sort them. Operators are counted as derive does, so that
  * the threads' add up to those of the totals: one that is a call with its parent is not counted again. */
-#include "report.h"
+#include "folded.h"
+#include "query.h"
+#include "recorded.h"
+#include "views.h"
 
 #include "client/ui/text.h"
 

@@ -1,5 +1,7 @@
 /* totals.c - the capture in one row. */
-#include "report.h"
+#include "query.h"
+#include "recorded.h"
+#include "views.h"
 
 #include "proto/events.h"
 

@@ -23,6 +23,7 @@ struct table {
 	size_t rows;
 	size_t room;
 	size_t whole; /* more than `rows` where the rest is elsewhere */
+	char *notes;  /* lines; NULL: none */
 };
 
 /* How many rows are printed where `limit` are wanted (0 = all). */

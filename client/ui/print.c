@@ -217,6 +217,8 @@ void table_print(const struct table *table, const struct screen *screen, size_t 
 	if (rows < table->rows || rows < table->whole)
 		fprintf(screen->file, "%s... and %zu more%s\n", screen_dim(screen),
 			(table->rows < table->whole ? table->whole : table->rows) - rows, screen_plain(screen));
+	if (table->notes)
+		fputs(table->notes, screen->file);
 
 	for (size_t i = 0; i < rows * table->count; i++)
 		free(texts[i]);

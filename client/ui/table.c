@@ -5,6 +5,7 @@
 #include "text.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +27,7 @@ struct table *table_free(struct table *table)
 			free(table->cells[i].text);
 	free(table->cells);
 	free(table->marked);
+	free(table->notes);
 	free(table);
 	return NULL;
 }
@@ -92,6 +94,22 @@ void table_mark(struct table *table)
 void table_set_whole(struct table *table, size_t rows)
 {
 	table->whole = rows;
+}
+
+void table_note(struct table *table, const char *format, ...)
+{
+	char *line = NULL, *notes = NULL;
+	va_list arguments;
+	int n;
+
+	va_start(arguments, format);
+	n = vasprintf(&line, format, arguments);
+	va_end(arguments);
+	if (n < 0 || asprintf(&notes, "%s%s\n", table->notes ? table->notes : "", line) < 0)
+		need(NULL);
+	free(line);
+	free(table->notes);
+	table->notes = notes;
 }
 
 size_t table_rows(const struct table *table)

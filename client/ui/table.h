@@ -59,6 +59,9 @@ void table_mark(struct table *table);
 /* How many rows there are in all, where these are only the first ones. */
 void table_set_whole(struct table *table, size_t rows);
 
+/* Adds a line that stands below the text table: what its figures leave out, or sum up to. */
+void table_note(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 size_t table_rows(const struct table *table);
 
 /* What a verb's --format can say. */

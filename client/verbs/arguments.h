@@ -9,7 +9,7 @@
 
 /* NULL where there is none. */
 const struct verb *verb_find(const char *name);
-/* The verb or topic whose name is nearest to a word, NULL where none is near. */
+/* The verb whose name is nearest to a word, NULL where none is near. */
 const char *verb_nearest(const char *name);
 
 struct given {

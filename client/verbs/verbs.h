@@ -1,5 +1,4 @@
-/* verbs.h - the one table of verbs and their options (verbs.def), and that of help topics. --help, usage errors, manuals and
- * completions come from it. */
+/* verbs.h - the table of verbs and their options (verbs.def). --help, usage errors, manuals and completions come from it. */
 #ifndef PROFD_CLIENT_VERBS_VERBS_H
 #define PROFD_CLIENT_VERBS_VERBS_H
 
@@ -13,14 +12,17 @@ enum option_kind {
 	OPTION_DURATION, /* ns */
 	OPTION_SIZE,	 /* bytes */
 	OPTION_PIDS,	 /* a number, or several with commas between; given more than once they add up */
-	OPTION_CHOICE,	 /* one of the words of `argument`, with | between */
+	OPTION_CHOICE,	 /* one of the words of `argument` */
 };
 
 struct option_row {
 	const char *name; /* without the dashes; NULL ends a list */
 	char letter;	  /* short form, 0 = none */
 	enum option_kind kind;
-	const char *argument; /* what stands for the value in the help, NULL for a flag */
+	const char *
+		argument; /* what stands for the value in the help, NULL for a flag; of a choice its words, with | between */
+	const char *
+		meanings; /* of a choice: "WORD\tSENTENCE\n" for each of its words; NULL: the words say it themselves */
 	const char *help;
 	int64_t least; /* of numbers, durations and sizes */
 	int64_t most;  /* 0 = no bound */
@@ -35,9 +37,9 @@ struct arguments;
 
 struct verb {
 	const char *name;
-	const char *summary;  /* a line of `profd help` */
-	const char *synopsis; /* behind "profd VERB" */
-	const char *description;
+	const char *summary;	 /* a line of `profd help` */
+	const char *synopsis;	 /* behind "profd VERB" */
+	const char *description; /* \n ends a paragraph; to be wrapped */
 	const char *examples;
 	const struct option_row *options;
 	unsigned least, most; /* words that are no options; most 0 and least 0: none */
@@ -45,13 +47,6 @@ struct verb {
 	int (*run)(struct arguments *arguments);
 };
 
-struct topic {
-	const char *name;
-	const char *summary;
-	const char *text;
-};
-
 const struct verb *verb_table(size_t *ret_count);
-const struct topic *topic_table(size_t *ret_count);
 
 #endif

@@ -1,4 +1,5 @@
 /* client.c - the client's tables as parts of profd(1): verbs, topics, errors, exit codes. */
+#include "client/verbs/topics.h"
 #include "client/verbs/verbs.h"
 #include "figure.h"
 #include "mdoc.h"
@@ -59,9 +60,29 @@ static void print_bounds(FILE *file, const struct option_row *row)
 		fprintf(file, "At least %s.\n", least);
 }
 
+/* The words that an option takes, with what each means. */
+static void print_meanings(FILE *file, const char *meanings, const char *arguments)
+{
+	char sentence[400];
+
+	fputs(".Pp\n.Bl -tag -width critical-path -compact\n", file);
+	for (const char *at = meanings; *at;) {
+		size_t word = strcspn(at, "\t");
+		size_t length = strcspn(at + word + 1, "\n");
+
+		fputs(".It Cm ", file);
+		mdoc_word(file, at, word);
+		fputc('\n', file);
+		snprintf(sentence, sizeof sentence, "%.*s", (int)length, at + word + 1);
+		mdoc_phrase(file, sentence, arguments);
+		at += word + 1 + length + 1;
+	}
+	fputs(".El\n", file);
+}
+
 static void print_option(FILE *file, const struct option_row *row, const char *arguments)
 {
-	bool many = row->kind == OPTION_CHOICE && strlen(row->argument) > 48;
+	bool many = row->meanings || (row->kind == OPTION_CHOICE && strlen(row->argument) > 48);
 
 	fputs(".It", file);
 	if (row->letter)
@@ -79,7 +100,9 @@ static void print_option(FILE *file, const struct option_row *row, const char *a
 	}
 	fputc('\n', file);
 	mdoc_phrase(file, row->help, arguments);
-	if (many) {
+	if (row->meanings) {
+		print_meanings(file, row->meanings, arguments);
+	} else if (many) {
 		fputs(row->help[strlen(row->help) - 1] == ':' ? "one of\n." : "One of\n.", file);
 		for (const char *at = row->argument; *at; at += *at == '|') {
 			size_t n = strcspn(at, "|");
@@ -106,7 +129,16 @@ static void print_verbs(FILE *file)
 		fprintf(file, ".Ss profd %s: %s\n.D1 Nm Cm %s", verb->name, verb->summary, verb->name);
 		mdoc_usage(file, verb->synopsis);
 		fputs(".Pp\n", file);
-		mdoc_text(file, verb->description, arguments);
+		for (const char *at = verb->description; *at; at += *at == '\n') {
+			char paragraph[2000];
+			size_t length = strcspn(at, "\n");
+
+			snprintf(paragraph, sizeof paragraph, "%.*s", (int)length, at);
+			if (at != verb->description)
+				fputs(".Pp\n", file);
+			mdoc_text(file, paragraph, arguments);
+			at += length;
+		}
 		if (verb->options->name) {
 			fputs(".Bl -tag -width Ds\n", file);
 			for (const struct option_row *row = verb->options; row->name; row++)
@@ -126,18 +158,81 @@ static size_t term_width(const char *line)
 {
 	const char *gap;
 	size_t length = strcspn(line, "\n");
-	size_t word = strcspn(line, " \n");
 
 	if (*line == ' ' || *line == '\n')
 		return 0;
-	if (strncmp(line, "profd.", 6) == 0 && memchr(line, '/', word))
-		return word;
 	gap = strstr(line, "  ");
 	return gap && gap < line + length ? (size_t)(gap - line) : 0;
 }
 
+/* Of a document in Markdown: headings, paragraphs and lists. One paragraph, or one entry of a list, at `text`; returns what
+ * stands behind it. `strip`: what a line of a list begins with. */
+static const char *print_block(FILE *file, const char *text, size_t strip)
+{
+	char block[4000];
+	size_t n = 0;
+
+	for (;;) {
+		size_t length = strcspn(text, "\n");
+
+		if (n + length - strip + 2 < sizeof block) {
+			memcpy(block + n, text + strip, length - strip);
+			n += length - strip;
+			block[n++] = '\n';
+		}
+		text += length + (text[length] == '\n');
+		if (!*text || *text == '\n' || *text == '-' || *text == '#')
+			break;
+		/* Further lines of a list's entry may be indented, or not be broken at all. */
+		strip = *text == ' ' ? 2 : 0;
+	}
+	block[n] = 0;
+	mdoc_text(file, block, NULL);
+	return text;
+}
+
+static void print_markdown(FILE *file, const char *text)
+{
+	bool list = false, apart = false;
+
+	while (*text) {
+		bool entry = strncmp(text, "- ", 2) == 0;
+
+		if (list && !entry) {
+			fputs(".El\n", file);
+			list = false;
+		}
+		if (*text == '\n') {
+			apart = true;
+			text++;
+		} else if (strncmp(text, "# ", 2) == 0) {
+			/* The document's own title is the section's. */
+			text += strcspn(text, "\n") + 1;
+			text += *text == '\n';
+		} else if (strncmp(text, "## ", 3) == 0) {
+			fprintf(file, ".Ss %.*s\n", (int)strcspn(text + 3, "\n"), text + 3);
+			text += strcspn(text, "\n") + 1;
+			text += *text == '\n';
+			apart = false;
+		} else if (entry) {
+			if (!list)
+				fputs(".Bl -bullet -compact\n", file);
+			list = true;
+			fputs(".It\n", file);
+			text = print_block(file, text, 2);
+		} else {
+			if (apart)
+				fputs(".Pp\n", file);
+			apart = false;
+			text = print_block(file, text, 0);
+		}
+	}
+	if (list)
+		fputs(".El\n", file);
+}
+
 /* A topic's text: paragraphs, and lists of terms with what they mean indented beside them. `macro` is the terms' own. */
-static void print_topic(FILE *file, const char *text, const char *term_macro)
+static void print_terms(FILE *file, const char *text, const char *term_macro)
 {
 	bool list = false, apart = false;
 
@@ -204,12 +299,12 @@ static const struct topic *topic(const char *name)
 
 static void print_exit_codes(FILE *file)
 {
-	print_topic(file, topic("exit-codes")->text, "Er");
+	print_terms(file, topic("exit-codes")->parts[0], "Er");
 }
 
 static void print_environment(FILE *file)
 {
-	print_topic(file, topic("environment")->text, "Ev");
+	print_terms(file, topic("environment")->parts[0], "Ev");
 }
 
 /* The topics that have no section of their own name in every manual. */
@@ -224,7 +319,11 @@ static void print_topics(FILE *file)
 		if (strcmp(name, "exit-codes") == 0 || strcmp(name, "environment") == 0)
 			continue;
 		fprintf(file, ".Ss %c%s\n", toupper((unsigned char)topics[i].summary[0]), topics[i].summary + 1);
-		print_topic(file, topics[i].text, "Cm");
+		char text[20000] = "";
+
+		for (size_t k = 0; topics[i].parts[k]; k++)
+			strncat(text, topics[i].parts[k], sizeof text - strlen(text) - 1);
+		print_markdown(file, text);
 	}
 }
 

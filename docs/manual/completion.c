@@ -1,5 +1,6 @@
 /* completion.c - the verbs' table as parts of the shells' completions (profd.bash.in, profd.zsh.in, profd.fish.in). What a
  * value can be follows from the word that stands for it in the table. */
+#include "client/verbs/topics.h"
 #include "client/verbs/verbs.h"
 #include "daemon/setup/options.h"
 #include "parts.h"

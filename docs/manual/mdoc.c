@@ -131,13 +131,6 @@ static const char *one_word(struct flow *flow, const char *at)
 		return end;
 	}
 	plain(flow, at, (size_t)(end - at));
-	/* The next key of a JSON object's description, and what is said about it as a whole. */
-	if ((strchr(";", end[-1]) && (!strncmp(end, " \"", 2) || !strncmp(end, "\n", 1)) && strchr("}])", end[-2])) ||
-	    (end - at > 1 && strncmp(end - 2, "}}", 2) == 0 && *end == '\n')) {
-		end_line(flow);
-		fputs(".br\n", flow->file);
-		return end;
-	}
 	if (ends_sentence(at, (size_t)(end - at))) {
 		const char *next = end + strspn(end, " \n");
 

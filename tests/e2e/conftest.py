@@ -6,6 +6,7 @@ may name another daemon binary (a sanitizer build).
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -21,6 +22,24 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("PROFD_BUILD", ROOT / "build"))
 WORKLOADS = ROOT / "tests" / "workloads"
+
+
+def _help(*words):
+    return subprocess.run([BUILD / "bin" / "profd", *words], check=True, capture_output=True, text=True).stdout
+
+
+def verbs():
+    """The verbs of the command line, as its help lists them."""
+    return re.findall(r"^  ([a-z]+) {2,}", _help("help").split("\nVerbs:\n")[1].split("\n\n")[0], re.M)
+
+
+def topics():
+    return re.findall(r"^  help ([a-z-]+) ", _help("help"), re.M)
+
+
+def choices(verb, option):
+    """The words that an option takes, where the help says of each what it means."""
+    return re.findall(r"^  ([a-z_-]+) {2,}", _help(verb, "--help").split(f"\n--{option} takes:\n")[1].split("\n\n")[0], re.M)
 
 
 def wait_for(condition, seconds=20.0, what="condition"):

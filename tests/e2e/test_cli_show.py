@@ -9,6 +9,7 @@ import pytest
 
 from cli import *  # noqa: F401,F403 (fixtures)
 from fake_daemon import END, CaptureFile, capture_row, error, process_row
+from make_capture import gpu_capture
 
 
 @pytest.fixture
@@ -247,7 +248,9 @@ def test_captures_are_sorted_and_limited(client, fake):
     assert len(json.loads(client.run("captures", "--format", "json").stdout)["captures"]) == 30
 
 
-def test_late_steps_are_explained(lonely, capture):
-    path = capture.finish()
-    for words in ((), ("--by", "cost")):
-        assert "late steps: by how many the recording began later" in lonely.run("show", path, *words).stdout
+def test_late_steps_are_explained_where_there_are_any(lonely, folder):
+    for late, words in ((0, None), (1, "1 step later than asked"), (3, "3 steps later than asked")):
+        gpu_capture(folder / "17.db", late_steps=late)
+        for line in (("show",), ("show", "--by", "cost")):
+            text = lonely.run(line[0], folder / "17.db", *line[1:]).stdout
+            assert "LATE STEPS" in text and (words in text if words else "late steps:" not in text), (late, text)

@@ -7,10 +7,10 @@ import subprocess
 import pytest
 
 from cli import *  # noqa: F401,F403 (fixtures)
+from conftest import ROOT, choices, topics, verbs
 from fake_daemon import END, Client, FakeDaemon, capture_row, error, process_row
 from make_capture import gpu_capture
 
-VERBS = "run env ps trigger cancel captures show export rm status doctor daemon help version".split()
 
 
 def sentence(done, *words):
@@ -27,17 +27,46 @@ def sentence(done, *words):
 
 
 def test_help_lists_every_verb(lonely):
+    """Of each verb there is one function, in a file of its own."""
     done = lonely.run()
     assert done.returncode == 0
-    for verb in VERBS:
-        assert re.search(r"^  %s " % verb, done.stdout, re.M), verb
+    sources = [re.search(r"^int command_(\w+)\(", path.read_text(), re.M) for path in (ROOT / "client/command").glob("*.c")]
+    assert sorted(verbs()) == sorted(found.group(1) for found in sources if found)
+    for verb in verbs():
         one = lonely.run(verb, "--help")
         assert one.returncode == 0 and one.stdout.startswith("usage: profd " + verb) and one.stderr == ""
+        assert [line for line in one.stdout.splitlines() if len(line) > 80] == []
         assert lonely.run("help", verb).stdout == one.stdout
     assert lonely.run("--help").stdout == done.stdout
-    for topic in ("json", "exit-codes", "environment"):
-        assert lonely.run("help", topic).returncode == 0
+    for topic in topics():
+        text = lonely.run("help", topic).stdout
+        assert text and [line for line in text.splitlines() if len(line) > 80] == []
     assert re.fullmatch(r"profd \d+\.\d+\.\d+\n", lonely.run("--version").stdout)
+
+
+def keys_of(text):
+    """Names of the documented keys: what stands in parentheses explains them."""
+    while "(" in text:
+        text = re.sub(r"\([^()]*\)", "", text)
+    return [word.strip(" []") for word in text.split(",")]
+
+
+def test_the_documented_keys_are_those_of_the_tables(lonely, folder):
+    gpu_capture(folder / "17.db", graphs="whole", memory=True)
+    shown = json.loads(lonely.run("show", folder / "17.db", "--format", "json").stdout)
+    section = lonely.run("help", "json").stdout.split("## Tables of profd.show/1\n\n")[1].split("\n\n")[0]
+    documented = {}
+    for entry in re.sub(r"\n  ", " ", section).splitlines():
+        key, text = entry[2:].split(": ", 1)
+        documented[key] = keys_of(text)
+    assert set(shown) - set(documented) == {"schema", "capture", "notes", "collectors"}
+    for key, names in documented.items():
+        rows = shown[key] if isinstance(shown[key], list) else [shown[key]]
+        assert rows != [None], key
+        for row in rows:
+            # That of --group-by-shapes alone.
+            assert [name for name in names if name != "input_shapes"] == list(row), key
+    assert sum(bool(shown[key]) for key in documented) >= 15
 
 
 @pytest.mark.parametrize("line, words", [

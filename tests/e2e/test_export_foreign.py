@@ -7,6 +7,7 @@ import sqlite3
 
 import pytest
 
+from conftest import choices
 from gpu_capture import MAIN, gpu_loop
 from readers import trace
 from readers.tensorboard import TensorBoard
@@ -61,7 +62,7 @@ def no_steps(db):
 
 
 def test_names(plain, tmp_path):
-    for shape in ("chrome", "tensorboard", "critical-path"):
+    for shape in choices("export", "format"):
         path = export(changed(plain, tmp_path / "own.db", own_steps), tmp_path / f"{shape}.json", "--format", shape)
         exported = trace.load(path)
         steps = [e for e in exported["traceEvents"] if "ProfilerStep" in e["name"] and e["cat"] == "user_annotation"]

@@ -10,11 +10,11 @@ import subprocess
 import pytest
 
 from cli import *  # noqa: F401,F403 (fixtures)
-from conftest import BUILD
+from conftest import BUILD, choices
 from make_capture import Capture, gpu_capture
 
 PROFD = BUILD / "bin" / "profd"
-FORMATS = ["chrome", "tensorboard", "critical-path"]
+FORMATS = choices("export", "format")
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT "
 
 

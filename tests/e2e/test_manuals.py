@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from conftest import BUILD, ROOT
+from conftest import BUILD, ROOT, choices
 
 PAGES = {"profd": 1, "profd.h": 3, "profd.conf": 5, "profd-daemon": 8}
 
@@ -115,8 +115,13 @@ def test_profd_1_has_topics_exit_codes_and_errors(tree):
     for name in re.findall(r"^([A-Z_]+)[ ,]", run(client, "help", "environment").stdout, re.M):
         assert name in page["ENVIRONMENT"]
     whole = " ".join(page.values())
-    for schema in re.findall(r"^(profd\.[a-z_-]+/\d+)", run(client, "help", "json").stdout, re.M):
+    schemas = re.findall(r"^## (profd\.[a-z_-]+/\d+)", run(client, "help", "json").stdout, re.M)
+    assert len(schemas) >= 12
+    for schema in schemas:
         assert schema in whole
+    for verb, option in (("show", "by"), ("export", "format")):
+        for word in choices(verb, option):
+            assert re.search(rf" {word} ", page[next(name for name in page if name.startswith(f"DESCRIPTION/profd {verb}: "))]), word
     for word in re.findall(r'^ERROR\(\d+, \w+, "(\w+)"', (ROOT / "proto/errors.def").read_text(), re.M):
         assert word in page["DIAGNOSTICS"]
 
@@ -143,3 +148,8 @@ def test_profd_h_3_has_every_function(tree):
     assert len(functions) >= 5
     for function in functions:
         assert f"{function}(" in page["SYNOPSIS"] and f"{function}()" in page["DESCRIPTION"]
+
+
+def test_documents_say_what_the_tables_say():
+    done = run("python3", ROOT / "docs/manual/refresh.py", "--build", BUILD, "--check")
+    assert (done.returncode, done.stdout) == (0, ""), "python3 docs/manual/refresh.py --build build puts them right"

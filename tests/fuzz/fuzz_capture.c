@@ -8,7 +8,8 @@
  *     header    bytes anywhere in the segment's header
  *     pass      the daemon takes in what is there */
 #include "client/export/export.h"
-#include "client/report/report.h"
+#include "client/report/losses.h"
+#include "client/report/views.h"
 #include "base/hash.h"
 #include "daemon/capture/ingest.h"
 #include "base/clock.h"
@@ -222,20 +223,16 @@ static void obey(struct agent *agent, struct input *input)
 
 static void show(struct reader *reader)
 {
-	static struct table *(*const tables[])(const struct reader *, const struct report_options *) = {
-		report_totals,	report_steps,	report_operators, report_ranges, report_threads,
-		report_kernels, report_copies,	report_sets,	  report_graphs, report_api,
-		report_syncs,	report_streams, report_devices,	  report_memory, report_sessions};
+	size_t count;
+	const struct view *views = view_table(&count);
 	struct report_options options = {0};
 	for (options.step = 0; options.step < 2; options.step++)
-		for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-			struct table *table = tables[i](reader, &options);
+		for (size_t i = 0; i < count; i++) {
+			struct table *table = views[i].table(reader, &options);
 			cJSON_Delete(table_json(table, 100));
 			table_free(table);
 		}
-	table_free(report_losses(reader));
 	table_free(report_collectors(reader));
-	table_free(report_cost(reader, NULL));
 }
 
 static void export_all(struct reader *reader)
@@ -246,7 +243,7 @@ static void export_all(struct reader *reader)
 	snprintf(path, sizeof path, "%s/export", folder);
 	for (size_t i = 0; i < count; i++) {
 		struct export_options options = {.threads = 2, .compression = EXPORT_COMPRESSION_NONE};
-		if (export_run(reader, formats[i].name, path, &options, why, sizeof why)) {
+		if (export_run(&formats[i], reader, 1, &options, path, why, sizeof why)) {
 			fprintf(stderr, "%s: %s\n", formats[i].name, why);
 			abort();
 		}

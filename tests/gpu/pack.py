@@ -52,10 +52,12 @@ def uv_sources(root):
     return [root / name for name in dict.fromkeys(names + ["src/unix/proctitle.c"])]
 
 
-def pack_sources(to, libraries):
+def pack_sources(to, build, libraries):
     copy(ROOT / "tests" / "gpu" / "build.sh", to / "build.sh")
     for part in ("proto", "base", "store", "agent", "daemon", "client"):
         copy(ROOT / part, to / "profd" / part, ("*.c", "*.h", "*.def", "*.map"))
+    # What CMake makes of docs/json.md.
+    copy(build / "client" / "json_reference.c", to / "profd" / "client" / "json_reference.c")
     copy(ROOT / "cmake" / "old_glibc.h", to / "profd" / "cmake" / "old_glibc.h")
     copy(ROOT / "LICENSE", to / "profd" / "LICENSE")
     for name in WORKLOADS:
@@ -104,7 +106,7 @@ def main(arguments):
     for name in TESTS:
         copy(ROOT / "tests" / name, to / "tests" / name)
     copy(ROOT / "tests" / "gpu" / "run.sh", to / "run")
-    pack_sources(to / "sources", libraries)
+    pack_sources(to / "sources", build, libraries)
     os.chmod(to / "run", 0o755)
     total = sum(path.stat().st_size for path in to.rglob("*") if path.is_file())
     if total > MOST_BYTES:

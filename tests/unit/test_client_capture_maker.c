@@ -28,7 +28,8 @@ static struct store *begin(void)
 {
 	static const char *const texts[] = {"aten::mm", "aten::relu", "train", "void ns::gemm<float>(float*, int)",
 					    "cudaLaunchKernel"};
-	struct capture_facts facts = {.who = {.pid = 77, .rank = -1, .local_rank = -1, .world_size = -1, .name = "train.py"}};
+	struct capture_facts facts = {
+		.who = {.pid = 77, .rank = -1, .local_rank = -1, .world_size = -1, .name = "train.py"}};
 	struct store *store = store_new(NULL);
 	assert_non_null(store);
 	assert_int_equal(store_create_at(store, path), 0);
@@ -54,18 +55,19 @@ static void put_step(struct store *store, uint32_t ordinal)
 	store_put_event(store, &event);
 }
 
-static void put_operator(struct store *store, uint32_t name, uint64_t id, uint64_t parent, uint64_t start, uint64_t duration)
+static void put_operator(struct store *store, uint32_t name, uint64_t id, uint64_t parent, uint64_t start,
+			 uint64_t duration)
 {
 	const union event_any event = {.operator= {.head = {sizeof event.operator, EVENT_OPERATOR, 0, 0},
-						    .start = BASE + start,
-						    .duration = duration,
-						    .self = duration,
-						    .id = id,
-						    .parent = parent,
-						    .name = name,
-						    .thread = 77,
-						    .depth = parent != 0,
-						    .sequence = -1} };
+						   .start = BASE + start,
+						   .duration = duration,
+						   .self = duration,
+						   .id = id,
+						   .parent = parent,
+						   .name = name,
+						   .thread = 77,
+						   .depth = parent != 0,
+						   .sequence = -1} };
 	store_put_event(store, &event);
 }
 
@@ -100,8 +102,9 @@ static int finish(struct store *store, const struct store_watch *watch, struct c
 	ending.collectors[COLLECTOR_SHAPES] =
 		(struct store_collector){.wanted = true, .told = true, .sentence = "the trace has no shapes"};
 	store_count_lost(&ending, LOSS_UNREADABLE, EVENT_OPERATOR, 3);
-	*facts = (struct capture_facts){.status = CAPTURE_COMPLETE,
-					.who = {.pid = 77, .rank = -1, .local_rank = -1, .world_size = -1, .name = "train.py"}};
+	*facts = (struct capture_facts){
+		.status = CAPTURE_COMPLETE,
+		.who = {.pid = 77, .rank = -1, .local_rank = -1, .world_size = -1, .name = "train.py"}};
 	return store_finish(store, &ending, facts, watch, finished);
 }
 
@@ -172,8 +175,9 @@ static void test_a_whole_capture(void **state)
 	assert_int_equal(ask(&reader, "SELECT busy FROM step_devices WHERE step = 1 AND stream = -1"), 20000);
 	/* The names came readable; the short ones are made. */
 	assert_int_equal(ask(&reader, "SELECT name = 4 FROM kernel_names WHERE mangled = 4"), 1);
-	assert_int_equal(ask(&reader, "SELECT count(*) FROM kernel_names k JOIN strings s ON s.id = k.short WHERE s.text = "
-				      "'gemm'"),
+	assert_int_equal(ask(&reader,
+			     "SELECT count(*) FROM kernel_names k JOIN strings s ON s.id = k.short WHERE s.text = "
+			     "'gemm'"),
 			 1);
 	assert_int_equal(ask(&reader, "SELECT count(*) FROM collectors WHERE ran"), 2);
 	assert_int_equal(ask(&reader, "SELECT count(*) FROM collectors WHERE sentence = 'the trace has no shapes'"), 1);
@@ -345,8 +349,10 @@ static int remove_folder(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_whole_capture),	      cmocka_unit_test(test_no_other_file_is_harmed),
-		cmocka_unit_test(test_a_path_that_cannot_be), cmocka_unit_test(test_nothing_is_no_capture),
+		cmocka_unit_test(test_a_whole_capture),
+		cmocka_unit_test(test_no_other_file_is_harmed),
+		cmocka_unit_test(test_a_path_that_cannot_be),
+		cmocka_unit_test(test_nothing_is_no_capture),
 		cmocka_unit_test(test_whoever_waits_is_told_and_may_end_it),
 	};
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);

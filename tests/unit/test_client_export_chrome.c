@@ -40,7 +40,7 @@ static int export_to(const char *path, unsigned threads, char *why, size_t why_b
 	if (error)
 		return error;
 	const struct export_options options = {.threads = threads};
-	error = export_run(&r, "chrome", path, &options, why, why_bytes);
+	error = export_run(export_format_find("chrome"), &r, 1, &options, path, why, why_bytes);
 	reader_close(&r);
 	return error;
 }
@@ -242,7 +242,7 @@ static void test_refusals(void **state)
 	(void)state;
 	char why[512] = "", path[96];
 	struct stat st;
-	assert_string_equal(export_format_by_suffix("a.json.gz"), "chrome");
+	assert_string_equal(export_format_by_suffix("a.json.gz")->name, "chrome");
 	assert_null(export_format_by_suffix("a.txt"));
 	sqlite3 *db = begin_capture();
 	sqlite3_close(db);
@@ -266,12 +266,70 @@ static void test_refusals(void **state)
 	assert_int_equal(reader_open(&r, open(database, O_RDONLY | O_CLOEXEC), why, sizeof why), 0);
 	assert_int_equal(truncate(database, 100 * 1024), 0);
 	const struct export_options options = {0};
-	assert_int_equal(export_run(&r, "chrome", trace, &options, why, sizeof why), -EIO);
-	assert_int_equal(export_run(&r, "none", trace, &options, why, sizeof why), EXPORT_NO_SUCH_FORMAT);
+	assert_int_equal(export_run(export_format_find("chrome"), &r, 1, &options, trace, why, sizeof why), -EIO);
 	reader_close(&r);
 	assert_int_equal(stat(trace, &st), -1);
 	snprintf(path, sizeof path, "%s.tmp", trace);
 	assert_int_equal(stat(path, &st), -1);
+}
+
+static size_t written_count;
+static struct export_options written_options;
+
+static int write_nothing(struct reader *readers, size_t count, const struct export_options *options,
+			 struct stream *stream, char *why, size_t why_bytes)
+{
+	(void)readers, (void)stream, (void)why, (void)why_bytes;
+	written_count = count;
+	written_options = *options;
+	return 0;
+}
+
+/* What a format cannot do it refuses before a file is touched; the rest reaches it. */
+static void test_abilities(void **state)
+{
+	(void)state;
+	static const uint32_t device = 1;
+	static const struct {
+		unsigned ability;
+		size_t count;
+		struct export_options options;
+		const char *word;
+	} rows[] = {
+		{EXPORT_SEVERAL, 2, {0}, "one capture"},
+		{EXPORT_STEPS, 1, {.first_step = 2, .last_step = 3}, "all steps"},
+		{EXPORT_TIMES, 1, {.begin = 5, .end = 9}, "whole time"},
+		{EXPORT_DEVICES, 1, {.devices = &device, .device_count = 1}, "all devices"},
+	};
+	struct export_format format = {"none", ".none", "{name}.none", false, 0, write_nothing};
+	char why[512], path[96];
+	struct reader r[2] = {0};
+	struct stat st;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		snprintf(path, sizeof path, "%s/t.none", folder);
+		format.abilities = ~rows[i].ability;
+		assert_int_equal(export_run(&format, r, rows[i].count, &rows[i].options, path, why, sizeof why),
+				 -ENOTSUP);
+		assert_non_null(strstr(why, rows[i].word));
+		assert_int_equal(stat(path, &st), -1);
+		size_t formats;
+		const struct export_format *all = export_formats(&formats);
+		for (size_t k = 0; k < formats; k++)
+			assert_int_equal(!(all[k].abilities & rows[i].ability),
+					 export_refusal(&all[k], rows[i].count, &rows[i].options, "t") != NULL);
+		format.abilities = rows[i].ability;
+		assert_int_equal(export_run(&format, r, rows[i].count, &rows[i].options, path, why, sizeof why), 0);
+		assert_int_equal(written_count, rows[i].count);
+		assert_memory_equal(&written_options, &rows[i].options, sizeof written_options);
+		unlink(path);
+	}
+	const struct export_options all = {0}, packed = {.compression = EXPORT_COMPRESSION_GZIP};
+	assert_non_null(strstr(export_refusal(&format, 1, &all, "t.none.gz"), "leave out .gz"));
+	assert_non_null(export_refusal(&format, 1, &packed, "-"));
+	assert_null(export_refusal(&format, 1, &all, "t.none"));
+	format.gzip = true;
+	assert_null(export_refusal(&format, 1, &all, "t.none.gz"));
+	assert_null(export_format_find("none"));
 }
 
 static int set_up(void **state)
@@ -298,10 +356,8 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_hard_capture),
-		cmocka_unit_test(test_flows),
-		cmocka_unit_test(test_many),
-		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_hard_capture), cmocka_unit_test(test_flows),     cmocka_unit_test(test_many),
+		cmocka_unit_test(test_refusals),     cmocka_unit_test(test_abilities),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

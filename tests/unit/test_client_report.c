@@ -1,5 +1,6 @@
 /* test_client_report.c - what the tables of a capture share: sort keys, and the rows of a summary. */
-#include "client/report/report.h"
+#include "client/report/query.h"
+#include "client/report/summary.h"
 #include "client/ui/print.h"
 
 #include <setjmp.h>
@@ -49,8 +50,8 @@ static double busy(const char *summary, int step)
 	double percent;
 
 	assert_non_null(object);
-	percent = report_busy_percent(object,
-				      step < 0 ? NULL : cJSON_GetArrayItem(cJSON_GetObjectItem(object, "steps"), step));
+	percent = summary_busy_percent(
+		object, step < 0 ? NULL : cJSON_GetArrayItem(cJSON_GetObjectItem(object, "steps"), step));
 	cJSON_Delete(object);
 	return percent;
 }
@@ -100,24 +101,24 @@ static void test_summaries(void **state)
 	char *text;
 
 	(void)state;
-	text = printed(report_kernels_summary(summary));
+	text = printed(summary_kernels(summary));
 	assert_string_equal(text, "KERNEL  CALLS   TOTAL     AVG    MIN     MAX\n"
 				  "k           4  400 ns  100 ns  50 ns  150 ns\n... and 2 more\n");
 	free(text);
 	/* What has taken no time has no bandwidth. */
-	text = printed(report_copies_summary(summary));
+	text = printed(summary_copies(summary));
 	assert_string_equal(text, "COPY OR MEMSET  CALLS      BYTES   TOTAL  BANDWIDTH\n"
 				  "DtoH                2  1.953 KiB  500 ns  4.00 GB/s\n"
 				  "Memset              1        7 B    0 ns          -\n");
 	free(text);
 	/* Without a device its columns are not there. */
-	text = printed(report_operators_summary(summary));
+	text = printed(summary_operators(summary));
 	assert_string_equal(text, "OPERATOR  CALLS  SELF CPU  SELF CPU %  CPU TOTAL\n"
 				  "o             1     25 ns       50.0%      30 ns\n");
 	free(text);
 	/* What a daemon of an older release does not tell has no share. */
 	cJSON_DeleteItemFromObject(summary, "self_cpu_ns");
-	text = printed(report_operators_summary(summary));
+	text = printed(summary_operators(summary));
 	assert_string_equal(text, "OPERATOR  CALLS  SELF CPU  CPU TOTAL\n"
 				  "o             1     25 ns      30 ns\n");
 	free(text);

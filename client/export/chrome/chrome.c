@@ -17,6 +17,7 @@
 #include "gpu.h"
 #include "gpu_kernel.h"
 #include "inputs.h"
+#include "client/export/export.h"
 #include "client/export/scan.h"
 #include "client/export/stream.h"
 #include "client/export/workers.h"
@@ -680,17 +681,25 @@ static int write_shape(struct reader *r, struct stream *stream, enum chrome_shap
 	return error;
 }
 
-int chrome_write(struct reader *r, struct stream *stream, char *why, size_t why_bytes)
+export_write chrome_write, chrome_write_tensorboard, chrome_write_critical_path;
+
+int chrome_write(struct reader *readers, size_t count, const struct export_options *options, struct stream *stream,
+		 char *why, size_t why_bytes)
 {
-	return write_shape(r, stream, CHROME_PLAIN, why, why_bytes);
+	(void)count, (void)options; /* one whole capture */
+	return write_shape(readers, stream, CHROME_PLAIN, why, why_bytes);
 }
 
-int chrome_write_tensorboard(struct reader *r, struct stream *stream, char *why, size_t why_bytes)
+int chrome_write_tensorboard(struct reader *readers, size_t count, const struct export_options *options,
+			     struct stream *stream, char *why, size_t why_bytes)
 {
-	return write_shape(r, stream, CHROME_TENSORBOARD, why, why_bytes);
+	(void)count, (void)options;
+	return write_shape(readers, stream, CHROME_TENSORBOARD, why, why_bytes);
 }
 
-int chrome_write_critical_path(struct reader *r, struct stream *stream, char *why, size_t why_bytes)
+int chrome_write_critical_path(struct reader *readers, size_t count, const struct export_options *options,
+			       struct stream *stream, char *why, size_t why_bytes)
 {
-	return write_shape(r, stream, CHROME_CRITICAL_PATH, why, why_bytes);
+	(void)count, (void)options;
+	return write_shape(readers, stream, CHROME_CRITICAL_PATH, why, why_bytes);
 }

@@ -11,8 +11,6 @@
 
 #include <stddef.h>
 
-struct stream;
-
 /* Readers want the same thing in different ways. */
 enum chrome_shape {
 	CHROME_PLAIN,
@@ -21,11 +19,6 @@ enum chrome_shape {
 	/* HolisticTraceAnalysis's critical path: waits carry the number of their stream. */
 	CHROME_CRITICAL_PATH,
 };
-
-/* Each an export_write. */
-int chrome_write(struct reader *r, struct stream *stream, char *why, size_t why_bytes);
-int chrome_write_tensorboard(struct reader *r, struct stream *stream, char *why, size_t why_bytes);
-int chrome_write_critical_path(struct reader *r, struct stream *stream, char *why, size_t why_bytes);
 
 /* What all events of a trace are written by. */
 struct chrome_thread {

@@ -1,0 +1,59 @@
+/* query.h - what the tables' queries share: how they are run, and the parts that they have in common. */
+#ifndef PROFD_CLIENT_REPORT_QUERY_H
+#define PROFD_CLIENT_REPORT_QUERY_H
+
+#include "client/reader/reader.h"
+#include "client/ui/table.h"
+
+struct report_options;
+
+/* What a query's WHERE needs to show one step alone: parameter 1 is report_options.step. */
+#define REPORT_STEP " (?1 = 0 OR step = ?1) "
+/* Sums of calls over rows of which some may be of operations that CUPTI had no times for: these are in the calls only. */
+#define REPORT_TIMED_TOTAL "CASE WHEN count(\"max\") THEN sum(total) END"
+#define REPORT_TIMED_CALLS "nullif(sum(CASE WHEN \"max\" IS NOT NULL THEN calls END), 0)"
+/* ns that the devices worked: all operations, as torch.profiler's "Self CUDA time total" counts them. */
+#define REPORT_DEVICE_TIME                                                                                             \
+	"(SELECT sum(total) FROM (SELECT step, total FROM kernel_totals UNION ALL SELECT step, total FROM "            \
+	"copy_totals UNION ALL SELECT step, total FROM set_totals UNION ALL SELECT step, total FROM graph_totals) "    \
+	"WHERE" REPORT_STEP ")"
+
+/* A prepared statement, or the end of the program with a sentence: the schema was checked when the file was opened, so
+ * that only a damaged file comes here. */
+sqlite3_stmt *report_prepare(const struct reader *reader, const char *sql);
+/* sqlite3_step: true while there are rows; ends the program as above on an error; finalizes at the end. */
+bool report_next(const struct reader *reader, sqlite3_stmt *statement);
+/* A cell from a result column: integer, text, or empty for NULL. */
+void report_cell(struct table *table, size_t column, sqlite3_stmt *statement, int from);
+
+/* One of torch.profiler's sort keys, with device_ where it may say cuda_, and what it means in a table's SQL. */
+struct report_key {
+	const char *key, *sql;
+};
+/* The SQL of a key; that of the first of `keys` where the table has none such, or `key` is NULL. */
+const char *report_order(const struct report_key *keys, size_t count, const char *key);
+/* Does a key sort by times of the device? */
+bool report_key_is_device(const char *key);
+
+/* A table that one query makes. */
+struct report_shape {
+	const struct column *columns;
+	size_t count;
+	const struct report_key *keys;
+	size_t key_count;
+	const char *ties;      /* what orders rows that the key leaves equal; without keys: all of the order */
+	const char *collector; /* of the device side: without rows where it did not run; NULL: always there */
+	void (*finish)(struct table *table, sqlite3_stmt *row); /* puts the newest row right; NULL: nothing to do */
+};
+/* The rows of `sql` (without its order), whose result columns are those of the table, in their order; parameter 1, where
+ * it has one, is the step. */
+struct table *report_query(const struct reader *reader, const struct report_options *options,
+			   const struct report_shape *shape, const char *sql);
+
+/* Sums of all operators' self time on the host, and of all that the devices did; -1: not recorded. ns */
+int64_t report_self_cpu_total(const struct reader *reader, const struct report_options *options);
+int64_t report_device_total(const struct reader *reader, const struct report_options *options);
+/* Notes below a table what the devices did in all, where that was recorded. */
+void report_note_device(struct table *table, const struct reader *reader, const struct report_options *options);
+
+#endif

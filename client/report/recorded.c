@@ -1,0 +1,85 @@
+/* recorded.c - see recorded.h. */
+#include "recorded.h"
+
+#include "client/ui/text.h"
+#include "query.h"
+
+#include "proto/limits.h"
+
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool report_ran(const struct reader *reader, const char *collector)
+{
+	sqlite3_stmt *statement = report_prepare(reader, "SELECT ran FROM collectors WHERE collector = ?1");
+	bool ran = false;
+
+	sqlite3_bind_text(statement, 1, collector, -1, SQLITE_STATIC);
+	while (report_next(reader, statement))
+		ran = sqlite3_column_int(statement, 0) != 0;
+	return ran;
+}
+
+bool report_device_ran(const struct reader *reader, const char *collector)
+{
+	return reader_meta_int(reader, "schema", 0) >= 2 && report_ran(reader, collector);
+}
+
+bool report_gpu(const struct reader *reader)
+{
+	return report_device_ran(reader, collector_word(COLLECTOR_CUPTI));
+}
+
+bool report_simulated(const struct reader *reader)
+{
+	return reader_meta_int(reader, "simulated", 0) ||
+	       (report_gpu(reader) && reader_count(reader,
+						   "SELECT count(*) FROM devices d JOIN strings s ON s.id = d.name "
+						   "WHERE s.text GLOB '" SIMULATED_DEVICE "*'",
+						   0) > 0);
+}
+
+int64_t report_session_options(const struct reader *reader)
+{
+	return report_gpu(reader) ? reader_count(reader, "SELECT options FROM sessions ORDER BY rowid DESC", 0) : 0;
+}
+
+bool report_refused(const struct reader *reader, int64_t kinds)
+{
+	if (!kinds || !report_gpu(reader) || reader_meta_int(reader, "schema", 0) < 3)
+		return false;
+	return (reader_count(reader, "SELECT refused FROM sessions ORDER BY rowid DESC", 0) & kinds) == kinds;
+}
+
+char *report_sentence(const struct reader *reader, const char *collector)
+{
+	sqlite3_stmt *statement = report_prepare(reader, "SELECT sentence FROM collectors WHERE collector = ?1");
+	char *sentence = NULL;
+
+	sqlite3_bind_text(statement, 1, collector, -1, SQLITE_STATIC);
+	while (report_next(reader, statement)) {
+		const char *text = (const char *)sqlite3_column_text(statement, 0);
+
+		free(sentence);
+		sentence = need(strdup(text ? text : ""));
+	}
+	return sentence ? sentence : need(strdup(""));
+}
+
+int64_t report_step(const struct reader *reader, int64_t wanted)
+{
+	sqlite3_stmt *statement = report_prepare(
+		reader, "SELECT step FROM steps WHERE step = ?1 OR number = ?1 ORDER BY step = ?1 DESC LIMIT 1");
+	int64_t step = 0;
+
+	sqlite3_bind_int64(statement, 1, wanted);
+	while (report_next(reader, statement))
+		step = sqlite3_column_int64(statement, 0);
+	return step;
+}
+
+int64_t report_step_count(const struct reader *reader)
+{
+	return reader_count(reader, "SELECT count(*) FROM steps WHERE rowid > -1", 0);
+}

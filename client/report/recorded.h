@@ -1,0 +1,30 @@
+/* recorded.h - what a capture holds, and why it does not hold the rest. */
+#ifndef PROFD_CLIENT_REPORT_RECORDED_H
+#define PROFD_CLIENT_REPORT_RECORDED_H
+
+#include "client/reader/reader.h"
+
+#include "proto/events.h"
+
+/* Did this collector of the device side run in the capture, and does the file have its tables? Files of schema 1 do not. */
+bool report_device_ran(const struct reader *reader, const char *collector);
+/* The same of cupti. */
+bool report_gpu(const struct reader *reader);
+/* Was a device simulated? */
+bool report_simulated(const struct reader *reader);
+/* Did CUPTI refuse to record all of these? kinds: a bit each, enum activity. */
+bool report_refused(const struct reader *reader, int64_t kinds);
+#define REPORT_COPIES (INT64_C(1) << ACTIVITY_COPY)
+#define REPORT_SETS (INT64_C(1) << ACTIVITY_SET)
+/* Bits of enum session_option of how CUPTI was used; 0 where it was not. */
+int64_t report_session_options(const struct reader *reader);
+/* Did this collector run in the capture? */
+bool report_ran(const struct reader *reader, const char *collector);
+/* Its own sentence: what it recorded, or why it did not. To be freed. */
+char *report_sentence(const struct reader *reader, const char *collector);
+/* The step that a user means: an ordinal, or else the process's own number. 0 = there is none such. */
+int64_t report_step(const struct reader *reader, int64_t wanted);
+/* How many steps were recorded. */
+int64_t report_step_count(const struct reader *reader);
+
+#endif

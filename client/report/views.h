@@ -1,0 +1,44 @@
+/* views.h - the table of views (views.def): what `profd show` prints of a capture file. */
+#ifndef PROFD_CLIENT_REPORT_VIEWS_H
+#define PROFD_CLIENT_REPORT_VIEWS_H
+
+#include "client/reader/reader.h"
+#include "client/ui/table.h"
+
+struct report_options {
+	const char *sort_by;  /* one of torch.profiler's keys; NULL: the table's own default */
+	int64_t step;	      /* ordinal; 0 = all */
+	bool shapes;	      /* operators: tell input shapes apart */
+	bool alone;	      /* no other table is shown */
+	const cJSON *summary; /* the daemon's SUMMARY of the capture; NULL: there is none */
+};
+
+/* Each view's function. It reads the finished capture file. The table is the caller's to free. */
+#define VIEW(name, ...) struct table *report_##name(const struct reader *reader, const struct report_options *options);
+#include "views.def"
+
+enum view_flag {
+	VIEW_DEVICE = 1,  /* what the devices did, or was done to them */
+	VIEW_RARE = 2,	  /* not worth a line among the others where it is empty */
+	VIEW_SINGLE = 4,  /* one row: an object in JSON */
+	VIEW_TELLS = 8,	  /* among the others it tells, for all views of the device, that nothing was recorded */
+	VIEW_ALWAYS = 16, /* qualifies the others: shown below each of them, with all its rows */
+	VIEW_APART = 32,  /* is shown without those that qualify the others */
+};
+
+struct view {
+	const char *name, *key, *heading, *collectors;
+	unsigned flags;
+	int64_t activities;
+	struct table *(*table)(const struct reader *reader, const struct report_options *options);
+};
+
+const struct view *view_table(size_t *ret_count);
+/* NULL where there is none. */
+const struct view *view_find(const char *name);
+/* Has any of the view's collectors run, and has CUPTI recorded its kinds? */
+bool view_recorded(const struct reader *reader, const struct view *view);
+/* "not recorded", and why. To be freed. */
+char *view_absence(const struct reader *reader, const struct view *view);
+
+#endif

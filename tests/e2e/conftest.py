@@ -1,6 +1,6 @@
 """Real daemon, real jobs, real CLI.
 
-Environment (set by ./dev test): PROFD_BUILD, PROFD_TORCH_NEWEST, PROFD_TORCH_OLDEST, PROFD_TORCH_DEBIAN; PROFD_DAEMON
+Environment (set by ./dev test): PROFD_BUILD, PROFD_TORCH_NEWEST, PROFD_TORCH_OTHER, PROFD_TORCH_DEBIAN; PROFD_DAEMON
 may name another daemon binary (a sanitizer build).
 """
 import json
@@ -172,10 +172,6 @@ class Profd:
         assert not crashed, crashed
 
 
-def pytest_configure(config):
-    config.addinivalue_line("markers", "serial: measures, or fills the machine; runs alone, after those that share it")
-
-
 @pytest.fixture
 def matrix(request):
     """put(behaviour, release, text) writes a cell of the table of layouts and behaviours that is printed at the end. Cells travel as
@@ -230,7 +226,7 @@ def torch_debian():
     return _torch("PROFD_TORCH_DEBIAN", "python with Debian's torch")
 
 
-@pytest.fixture(params=["NEWEST", "OLDEST"])
+@pytest.fixture(params=["NEWEST"] + ["OTHER"] * ("PROFD_TORCH_OTHER" in os.environ))
 def torch(request):
-    """Python with the newest and with another torch that profd supports."""
+    """Python with the newest torch, and with another that profd supports where ./dev test long names one."""
     return _torch("PROFD_TORCH_" + request.param, "python with torch")

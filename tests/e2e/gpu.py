@@ -12,10 +12,27 @@ import subprocess
 
 import pytest
 
-from conftest import BUILD
+from house import BUILD
 
 RELEASES = ["11.7", "11.8", "12.0", "12.3", "12.4", "12.6", "12.8", "13.0", "13.1", "13.2", "13.3", "13.4", "13.5"]
 OLDEST, MIDDLE, NEWEST = "11.7", "12.4", "13.5"
+
+
+def in_turn(words):
+    """The one that the commit draws, so that all have their turn. MIDDLE where there is no commit."""
+    done = subprocess.run(["git", "rev-parse", "--short=6", "HEAD"], capture_output=True, text=True, check=False, cwd=pathlib.Path(__file__).parent)
+    return words[int(done.stdout, 16) % len(words)] if done.returncode == 0 else MIDDLE
+
+
+def behaving():
+    """Releases with which each behaviour is tried: the oldest, the newest and one that the commit draws, or PROFD_MATRIX=all or RELEASE,..."""
+    wanted = os.environ.get("PROFD_MATRIX")
+    if wanted == "all":
+        return RELEASES
+    return wanted.split(",") if wanted else [OLDEST, in_turn(RELEASES[1:-1]), NEWEST]
+
+
+BEHAVING = behaving()
 WORKLOAD = BUILD / "workloads" / "cuda_steps"
 
 

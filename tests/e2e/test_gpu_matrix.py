@@ -2,10 +2,9 @@
 in the active steps is in the capture, exactly; or what is missing is counted; or the capture says why there is nothing.
 
 The agent is the one that ships; CUPTI and driver are simulated (tests/sim). A table of what became of each is printed at the
-end of the run. PROFD_MATRIX_RUNS=100 repeats each layout so often; in CI the commit chooses one layout that is.
+end of the run. PROFD_REPEATS=100 repeats each layout so often, PROFD_MATRIX=all takes every release for each behaviour.
 """
 import os
-import subprocess
 
 import pytest
 
@@ -15,18 +14,6 @@ STEPS = 3
 MIXED = ("--kernels=6", "--streams=2", "--graph=3", "--copies=2", "--sets=1")
 
 
-def runs_of(release):
-    """How often a layout is tried in a row."""
-    if os.environ.get("PROFD_MATRIX_RUNS"):
-        return int(os.environ["PROFD_MATRIX_RUNS"])
-    if not os.environ.get("CI"):
-        return 3
-    done = subprocess.run(["git", "rev-parse", "--short=6", "HEAD"], capture_output=True, text=True, check=False,
-                          cwd=os.path.dirname(__file__))
-    turn = int(done.stdout.strip() or "0", 16)
-    return 100 if gpu.RELEASES[turn % len(gpu.RELEASES)] == release else 1
-
-
 def collector(profd, capture, name="cupti"):
     shown = profd.show(capture["capture_id"])
     return next(row for row in shown["collectors"] if row["collector"] == name)
@@ -34,7 +21,7 @@ def collector(profd, capture, name="cupti"):
 
 @pytest.mark.parametrize("release", gpu.RELEASES)
 def test_every_layout_is_exact(profd, matrix, release):
-    runs = runs_of(release)
+    runs = int(os.environ.get("PROFD_REPEATS", "2"))
     job = gpu.start(profd, release, "", *MIXED)
     captures = [profd.trigger(job.pid, "--steps", STEPS) for _ in range(runs)]
     said = gpu.finish(job)
@@ -70,7 +57,7 @@ HARMLESS = {
 }
 
 
-@pytest.mark.parametrize("release", [gpu.OLDEST, gpu.MIDDLE, gpu.NEWEST])
+@pytest.mark.parametrize("release", gpu.BEHAVING)
 @pytest.mark.parametrize("behaviour", HARMLESS)
 def test_nothing_is_lost(profd, matrix, behaviour, release):
     steps = 420 if behaviour == "ids wrap" else STEPS
@@ -108,7 +95,7 @@ LOSSY = {
 }
 
 
-@pytest.mark.parametrize("release", [gpu.OLDEST, gpu.MIDDLE, gpu.NEWEST])
+@pytest.mark.parametrize("release", gpu.BEHAVING)
 @pytest.mark.parametrize("behaviour", LOSSY)
 def test_every_loss_is_counted(profd, matrix, behaviour, release):
     # Buffers are asked for anew after each flush, some times a second.
@@ -141,7 +128,7 @@ def test_every_loss_is_counted(profd, matrix, behaviour, release):
     matrix.put(behaviour, release, "counted")
 
 
-@pytest.mark.parametrize("release", [gpu.OLDEST, gpu.MIDDLE, gpu.NEWEST])
+@pytest.mark.parametrize("release", gpu.BEHAVING)
 @pytest.mark.parametrize("behaviour, script, exact", [("all records dropped", "dropped=1", False), ("very late buffers", "late=4s", True)])
 def test_absence_is_no_other_client(profd, matrix, behaviour, script, exact, release):
     """Records that CUPTI drops, or that come after the end, say nothing of another client."""
@@ -172,7 +159,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("release", [gpu.OLDEST, gpu.MIDDLE, gpu.NEWEST])
+@pytest.mark.parametrize("release", gpu.BEHAVING)
 @pytest.mark.parametrize("behaviour", REFUSED)
 def test_refusal_is_said(profd, matrix, behaviour, release):
     script, word = REFUSED[behaviour]
@@ -187,10 +174,10 @@ def test_refusal_is_said(profd, matrix, behaviour, release):
     matrix.put(behaviour, release, "said")
 
 
-@pytest.mark.parametrize("release", [gpu.OLDEST, gpu.MIDDLE, gpu.NEWEST])
+@pytest.mark.parametrize("release", gpu.BEHAVING)
 @pytest.mark.parametrize("call", ["cuptiActivityFlushAll", "cuptiActivityEnable", "cuptiActivityDisable"])
 def test_a_hung_call_leaves_the_job_alone(profd, matrix, call, release):
-    job = gpu.start(profd, release, f"hang={call}+{call}_v2" if release == gpu.NEWEST else f"hang={call}", *MIXED)
+    job = gpu.start(profd, release, f"hang={call}+{call}_v2", *MIXED)
     before = profd.process(job.pid)["step"]
     capture = profd.trigger(job.pid, "--steps", STEPS, codes=(0, 5), timeout=60)
     profd.wait_steps(job.pid, before + 20)
@@ -205,7 +192,7 @@ def test_a_hung_call_leaves_the_job_alone(profd, matrix, call, release):
     matrix.put(f"hangs: {call[13:]}", release, "said")
 
 
-@pytest.mark.parametrize("release", [gpu.OLDEST, gpu.MIDDLE, gpu.NEWEST])
+@pytest.mark.parametrize("release", gpu.BEHAVING)
 def test_callbacks_taken_over_in_mid_capture(profd, matrix, release):
     job = gpu.start(profd, release, "replace=2", *MIXED)
     capture = profd.trigger(job.pid, "--steps", 20, codes=(0, 5))
@@ -220,7 +207,7 @@ def test_callbacks_taken_over_in_mid_capture(profd, matrix, release):
     matrix.put("callbacks replaced", release, "said")
 
 
-@pytest.mark.parametrize("release", [gpu.OLDEST, gpu.MIDDLE, gpu.NEWEST])
+@pytest.mark.parametrize("release", gpu.BEHAVING)
 def test_work_that_is_not_over_at_the_end(profd, matrix, release):
     """Kernels that outlast the drain come without an end, once, and are counted as unfinished."""
     job = gpu.start(profd, release, "", "--kernels=1", "--copies=0", "--sets=0", "--duration-us=2500000", "--no-wait",
@@ -236,7 +223,7 @@ def test_work_that_is_not_over_at_the_end(profd, matrix, release):
     matrix.put("still running", release, "counted")
 
 
-@pytest.mark.parametrize("release", [gpu.OLDEST, gpu.MIDDLE, gpu.NEWEST])
+@pytest.mark.parametrize("release", gpu.BEHAVING)
 def test_a_clock_that_jumps(profd, matrix, release):
     """By two seconds in mid-capture, as when somebody sets the machine's time."""
     steps = 120
@@ -259,7 +246,7 @@ def test_a_clock_that_jumps(profd, matrix, release):
     matrix.put("clock jumps", release, "said")
 
 
-@pytest.mark.parametrize("release", [gpu.OLDEST, gpu.MIDDLE, gpu.NEWEST])
+@pytest.mark.parametrize("release", gpu.BEHAVING)
 def test_a_crash_inside_of_cupti(profd, matrix, release):
     """Nobody can save the job from that; what it had recorded is kept, and the daemon goes on."""
     call = "cuptiActivityFlushAll"
@@ -273,7 +260,7 @@ def test_a_crash_inside_of_cupti(profd, matrix, release):
 
 
 def test_whole_graphs_are_the_cheap_mode(profd, matrix):
-    for release in (gpu.OLDEST, gpu.MIDDLE, gpu.NEWEST):
+    for release in gpu.BEHAVING:
         job = gpu.start(profd, release, "", *MIXED)
         capture = profd.trigger(job.pid, "--steps", STEPS, "--graphs", "whole")
         gpu.finish(job)

@@ -125,10 +125,6 @@ def row(request, empty_profd):
                                                      _word(it.counted), it.verdict]))
 
 
-def pytest_configure(config):
-    house.pytest_configure(config)
-
-
 def pytest_terminal_summary(terminalreporter):
     rows = {}
     for reports in terminalreporter.stats.values():

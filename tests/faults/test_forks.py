@@ -1,6 +1,10 @@
 """Jobs that fork while the agent's thread is where a lock is held."""
 import json
+import os
 import pathlib
+import shutil
+import sqlite3
+import subprocess
 
 import pytest
 
@@ -73,3 +77,45 @@ def test_fork_does_not_wait_for_ever(row, profd):
     out, err = job.communicate(timeout=30)
     assert json.loads(out)["hung"] == 0
     row.same((0, bare[0].replace("vfork", "callback"), bare[1]), (job.returncode, out, err), without_times)
+
+
+LIBRARIES, FORKS_A_STEP = 300, 10
+SECONDS = float(os.environ.get("PROFD_FORK_SECONDS", "5"))  # minutes in ./dev test long forks
+
+
+def many_libraries(folder):
+    """LIBRARIES and one more, each a file of its own."""
+    folder.mkdir()
+    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "/dev/null", "-o", str(folder / "0.so")], check=True)
+    for number in range(1, LIBRARIES + 1):
+        shutil.copy(folder / "0.so", folder / f"{number}.so")
+
+
+def test_forks_beside_recordings(row, profd):
+    row.does(f"forks all the time with {LIBRARIES} libraries loaded, beside one recording after the other")
+    libraries, told = profd.folder / "libraries", profd.folder / "told"
+    many_libraries(libraries)
+    line = [BUILD / "workloads" / "fork_many", f"--libraries={libraries}", f"--tell={told}"]
+    bare = profd.job(*line, "--seconds=0.2", agent=False)
+    bare_out, bare_err = bare.communicate(timeout=60)
+    told.unlink()
+    job = profd.job(*line, f"--seconds={SECONDS}")
+    profd.wait_steps(job.pid, 1)
+    captures = []
+    while job.poll() is None:
+        done = profd.run("trigger", "--pid", job.pid, "--steps", 5, "--format", "json", check=False)
+        found = json.loads(done.stdout)["captures"] if done.returncode == 0 else []
+        captures += found
+        if not found and job.poll() is None:
+            assert done.returncode in (3, 5), done  # it ended meanwhile
+    out, err = job.communicate(timeout=60)
+    row.same((bare.returncode, bare_out, bare_err), (job.returncode, out, err))
+    assert json.loads(out) == {"libraries": LIBRARIES, "hung": 0, "wrong": 0}
+    forks = int(told.read_text().split()[1])
+    assert captures and forks >= FORKS_A_STEP, (captures, forks)
+    recorded = 0
+    for capture in captures:
+        with sqlite3.connect(f"file:{profd.file(capture['capture_id'])}?mode=ro", uri=True) as db:
+            recorded += db.execute("SELECT count(*) FROM ranges").fetchone()[0]
+    row.counts(recorded, sum(capture["lost"] for capture in captures), len(captures) * 5 * FORKS_A_STEP)
+    row.does(f"forks {forks} times with {LIBRARIES} libraries loaded, beside {len(captures)} recordings")

@@ -14,7 +14,7 @@ import machine as machines
 
 sys.path.insert(0, str(machines.ROOT / "tests" / "e2e"))
 
-import conftest as e2e  # noqa: E402
+import house as e2e  # noqa: E402
 import gpu as counting  # noqa: E402
 
 profd, empty_profd = e2e.profd, e2e.empty_profd

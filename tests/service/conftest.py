@@ -4,10 +4,6 @@ import pytest
 import machine as machines
 
 
-def pytest_configure(config):
-    config.addinivalue_line("markers", "long: takes long; only ./dev service runs it")
-
-
 @pytest.fixture(scope="session")
 def booted():
     reason = machines.unavailable()

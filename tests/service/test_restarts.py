@@ -1,12 +1,13 @@
-"""A hundred restarts in a row, while twenty jobs are being recorded."""
+"""A hundred restarts in a row, or PROFD_RESTARTS, while twenty jobs are being recorded."""
 import collections
 import json
+import os
 import threading
 import time
 
 import pytest
 
-JOBS, RESTARTS = 20, 100
+JOBS, RESTARTS = 20, int(os.environ.get("PROFD_RESTARTS", "100"))
 # How many of the jobs are recorded by one trigger, cycle after cycle; the others by one trigger after the other.
 ENDLESS = 0
 STEPS = {True: 100, False: 200}
@@ -49,7 +50,7 @@ class Client(threading.Thread):
 
 
 @pytest.mark.long
-def test_a_hundred_restarts_lose_nothing(machine):
+def test_restarts_lose_nothing(machine):
     until = "/tmp/enough"
     lines = [[machine.workload("compute"), "--steps=1000000", "--step-ms=20", f"--seed={n}"] for n in range(JOBS)]
     jobs = [machine.job(*line, f"--until={until}", user="alice") for line in lines]

@@ -1,0 +1,74 @@
+"""The order in which tests run, wherever they stand: the slow ones first, and each process takes the next test when it is free. So no
+process is left with a slow test at the end.
+
+durations.txt says how many seconds tests take that are slow; `./dev test PART -- --keep-durations` writes there what it measured.
+"""
+import collections
+import os
+import pathlib
+
+import pytest
+
+DURATIONS = pathlib.Path(__file__).with_name("durations.txt")
+SLOW = 1.0  # seconds from which on a test is kept
+
+
+def kept():
+    """Seconds by test."""
+    lines = DURATIONS.read_text().splitlines() if DURATIONS.exists() else []
+    return {test: float(seconds) for seconds, test in (line.split(maxsplit=1) for line in lines)}
+
+
+def pytest_addoption(parser):
+    parser.addoption("--keep-durations", action="store_true", help=f"write to {DURATIONS.name} how long each test took")
+
+
+def pytest_collection_modifyitems(items):
+    seconds = kept()
+    items.sort(key=lambda item: -seconds.get(item.nodeid, 0))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    from xdist.scheduler import LoadScheduling
+
+    class NextWhenFree(LoadScheduling):
+        """Tests in their order, each process has the one that it runs and one more (it needs to know the next)."""
+
+        def check_schedule(self, node, duration=0):
+            if node.shutting_down:
+                return
+            if not self.pending:
+                node.shutdown()
+            elif len(self.node2pending[node]) < 2:
+                self._send_tests(node, 1)
+
+        def schedule(self):
+            assert self.collection_is_completed
+            if self.collection is None and self._check_nodes_have_same_collection():
+                self.collection = list(self.node2collection.values())[0]
+                self.pending[:] = range(len(self.collection))
+                for node in self.nodes + self.nodes[::-1]:  # who has the slowest has the least slow one next
+                    self._send_tests(node, 1)
+            if self.collection is not None:
+                for node in self.nodes:
+                    self.check_schedule(node)
+
+    return NextWhenFree(config, log) if config.getvalue("dist") == "load" else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter, config):
+    if hasattr(config, "workerinput"):
+        return
+    measured = collections.Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if hasattr(report, "duration") and hasattr(report, "when"):
+                measured[report.nodeid] += report.duration
+    if "PROFD_TEST_TIMES" in os.environ:  # ./dev test names the slowest of all parts
+        rows = "".join(f"{seconds:7.1f} s  {test}\n" for test, seconds in measured.items())
+        pathlib.Path(os.environ["PROFD_TEST_TIMES"], str(os.getpid())).write_text(rows)
+    if config.getoption("--keep-durations"):
+        slow = {test: seconds for test, seconds in {**kept(), **measured}.items() if seconds >= SLOW}
+        DURATIONS.write_text("".join(f"{slow[test]:.0f} {test}\n" for test in sorted(slow, key=lambda t: (-slow[t], t))))

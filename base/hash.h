@@ -1,5 +1,5 @@
-/* hash.h - where a key lies in a table with open addressing. Keys come from agents, which must not know where: two numbers of
- * the daemon's own decide. */
+/* hash.h - the hash for tables with open addressing. Keys may come from a hostile peer, who must not be able to choose keys that
+ * collide: the hash depends on two random numbers of this process. */
 #ifndef PROFD_BASE_HASH_H
 #define PROFD_BASE_HASH_H
 
@@ -7,7 +7,7 @@
 
 extern uint64_t hash_secret[2];
 
-/* Chooses the secret. Before any table and any thread. */
+/* Chooses the random numbers. Call it before any table is used and before any thread is started. */
 void hash_init(void);
 
 static inline uint64_t hash_of(uint64_t a, uint64_t b)

@@ -1,5 +1,5 @@
-/* memory.h - what ingest and derive hold of one user's captures, beside their segments: counted, and bounded for all of them
- * together. Whoever is refused goes on with less: sorts in smaller portions, or asks the file instead. Any thread. */
+/* memory.h - memory with a bound that several users share: the daemon has one bound for all captures of a user, beside their
+ * segments. A caller who is refused works with less: it sorts smaller portions, or reads the file instead. Any thread. */
 #ifndef PROFD_BASE_MEMORY_H
 #define PROFD_BASE_MEMORY_H
 
@@ -11,14 +11,14 @@ struct memory {
 	_Atomic uint64_t used, most; /* bytes */
 };
 
-/* `memory` may be NULL: nobody's, and not bounded. Zeroed bytes; NULL where there are no more. */
+/* Zeroed bytes, or NULL where the bound is reached or malloc fails. `memory` may be NULL: then nothing is counted or bounded. */
 void *memory_get(struct memory *memory, size_t bytes);
-/* Counted as well, but beyond the bound too: what nothing can be done without, and is small. */
+/* The same, but beyond the bound too. For what is small, and without which nothing can be done. */
 void *memory_get_anyway(struct memory *memory, size_t bytes);
-/* As realloc: NULL leaves the old as it is. */
+/* Like realloc: on NULL the old bytes stay as they are. */
 void *memory_grow(struct memory *memory, void *old, size_t from, size_t to);
 void *memory_grow_anyway(struct memory *memory, void *old, size_t from, size_t to);
-/* Takes NULL, with 0 bytes. */
+/* Frees and uncounts. `old` may be NULL with 0 bytes. */
 void memory_put(struct memory *memory, void *old, size_t bytes);
 
 #endif

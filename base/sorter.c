@@ -10,16 +10,16 @@
 #include <unistd.h>
 
 #define CAPACITY_FIRST 1024u
-/* Bytes for reading all portions back, and the least of one: so many that a disk reads in rows. */
+/* Bytes of memory for reading all portions back, and at least for each: so much that a disk reads in long stretches. */
 #define WINDOW_BYTES (8u << 20)
 #define WINDOW_BYTES_MIN (16u << 10)
 
 struct sorter_run {
-	uint64_t at, left; /* records in the file from its start, and not read yet */
+	uint64_t at, left; /* position in the file, in records; records that are not read yet */
 	uint64_t first, count;
 	unsigned char *window;
 	size_t used, have; /* records in the window */
-	bool in_memory;	   /* the last one: its window is all of it, and the sorter's buffer */
+	bool in_memory;	   /* the last portion never went to the file: its window is the sorter's buffer */
 };
 
 void sorter_init(struct sorter *sorter, int folder, struct memory *memory, size_t bytes, size_t most,
@@ -78,7 +78,7 @@ static int open_file(struct sorter *sorter)
 {
 	sorter->fd = openat(sorter->folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (sorter->fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT)) {
-		/* A file system without nameless files. */
+		/* The file system has no nameless files. */
 		char name[64];
 		snprintf(name, sizeof name, "sort-%d-%p.temporary", (int)getpid(), (void *)sorter);
 		sorter->fd = openat(sorter->folder, name, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
@@ -123,8 +123,8 @@ static int spill(struct sorter *sorter)
 	return 0;
 }
 
-/* Where its user's memory is used up, portions stay small: so many that the file of them can still be read back, then larger
- * ones all the same. */
+/* Where the memory is used up, portions stay small. Too many portions could not be read back, so from a certain number on the
+ * buffer grows beyond the bound. */
 #define RUNS_SMALL 64u
 static int make_room(struct sorter *sorter)
 {
@@ -167,7 +167,7 @@ static const unsigned char *head_of(const struct sorter *sorter, size_t run)
 	return r->window + r->used * sorter->bytes;
 }
 
-/* Reads the next window of a run. Returns whether there is one. */
+/* Reads the next window of a portion. Returns whether there was one. */
 static bool refill(struct sorter *sorter, struct sorter_run *run)
 {
 	size_t n = run->left < sorter->window ? (size_t)run->left : sorter->window, done = 0;
@@ -196,7 +196,7 @@ static bool before(const struct sorter *sorter, size_t a, size_t b)
 	return order ? order < 0 : a < b;
 }
 
-/* What is in memory still becomes the last portion without going to the disk. */
+/* The records that still are in memory become the last portion; they do not go to the disk. */
 static int add_last(struct sorter *sorter)
 {
 	if (sorter->run_count && sorter->runs[sorter->run_count - 1].in_memory)
@@ -273,7 +273,7 @@ const void *sorter_next(struct sorter *sorter)
 		return NULL;
 	if (sorter->fd < 0)
 		return sorter->at < sorter->count ? sorter->buffer + sorter->at++ * sorter->bytes : NULL;
-	/* The record that was given out last lies in its window until now. */
+	/* The caller has used the last record until now; only now may its window be refilled. */
 	if (!sorter->fresh && sorter->heap_count) {
 		struct sorter_run *run = &sorter->runs[sorter->heap[0]];
 		if (++run->used == run->have && !refill(sorter, run)) {

@@ -1,5 +1,5 @@
-/* sorter.h - puts any number of records of one size into order with bounded memory: sorted portions go to a file without a
- * name in the store's folder, and are merged while they are read back. One thread at a time, no locks. */
+/* sorter.h - sorts any number of records of one size in bounded memory. Sorted portions go to a nameless file in the given
+ * folder; reading merges them. One thread at a time, no locks. */
 #ifndef PROFD_BASE_SORTER_H
 #define PROFD_BASE_SORTER_H
 
@@ -16,7 +16,7 @@ struct sorter {
 	size_t bytes;	       /* of a record */
 	int folder;	       /* not owned */
 	struct memory *memory; /* not owned; NULL = not counted */
-	int fd;		       /* of the portions; -1 = all is in memory still */
+	int fd;		       /* of the portions; -1 = everything still is in memory */
 	unsigned char *buffer;
 	size_t count, capacity, capacity_max; /* records */
 	bool unsorted;			      /* the buffer is not in order */
@@ -29,18 +29,18 @@ struct sorter {
 	size_t heap_count;
 	size_t window; /* records that are read of a run at a time */
 	bool fresh;    /* the first of the heap has not been given out yet */
-	int error;     /* negative errno: nothing can be had of it */
+	int error;     /* negative errno: the sorter is of no use any more */
 };
 
-/* `folder`: descriptor of a folder on disk. most: bytes that wait in memory; fewer where `memory` has no more. */
+/* folder: descriptor of a folder on disk. most: bytes that may be in memory; fewer are where `memory` is used up. */
 void sorter_init(struct sorter *sorter, int folder, struct memory *memory, size_t bytes, size_t most,
 		 int (*compare)(const void *a, const void *b));
 void sorter_deinit(struct sorter *sorter);
 /* 0 or a negative errno, which stays. */
 int sorter_add(struct sorter *sorter, const void *record);
-/* Begins to read from the smallest record; as often as wished. Nothing is added afterwards. */
+/* Starts reading at the smallest record. May be called again to read once more; nothing may be added after the first call. */
 int sorter_rewind(struct sorter *sorter);
-/* The next record, valid until the next call; NULL at the end, and on an error. */
+/* The next record, or NULL at the end and after an error. It is valid until the next call. */
 const void *sorter_next(struct sorter *sorter);
 
 #endif

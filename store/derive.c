@@ -1,7 +1,8 @@
-/* derive.c - see derive.h. Thread: one of the finish pool. No locks. */
+/* derive.c - see derive.h. No locks. */
 #include "derive.h"
 #include "derive_boundaries.h"
 #include "derive_launches.h"
+#include "derive_load.h"
 #include "place.h"
 #include "proto/limits.h"
 
@@ -167,7 +168,7 @@ static void derive_rest(struct store *store, struct device *device, bool cupti, 
 	struct notes notes = {0};
 	store_doing(store, "finding what launched what");
 	if (cupti && device->incomplete)
-		device_load(device, store);
+		derive_load(device, store);
 	store_begin(store);
 	if (cupti)
 		launches_run(store, device, boundaries, &found);

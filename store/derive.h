@@ -1,11 +1,10 @@
 /* derive.h - the one pass after the last event: step membership put right by the boundaries that the STEP records state,
- * totals by name and step written, threads reduced to one row each; then the device side (derive_launches.h). Finish pool's
- * thread. */
+ * totals by name and step written, threads reduced to one row each; then the device side (derive_launches.h). */
 #ifndef PROFD_STORE_DERIVE_H
 #define PROFD_STORE_DERIVE_H
 
 #include "file.h"
-#include "summary_notes.h"
+#include "notes.h"
 
 struct derived {
 	uint64_t steps;	  /* STEP records */

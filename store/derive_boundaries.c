@@ -1,4 +1,4 @@
-/* derive_boundaries.c - see derive_boundaries.h. Thread: one of the finish pool. No locks. */
+/* derive_boundaries.c - see derive_boundaries.h. No locks. */
 #include "derive_boundaries.h"
 #include "proto/limits.h"
 

@@ -1,5 +1,4 @@
-/* derive_boundaries.h - the steps of a capture as its STEP records state them, and which of them a time lies in. No state beyond
- * the struct. */
+/* derive_boundaries.h - the steps of a capture, as its STEP records have them, and in which of them a time lies. */
 #ifndef PROFD_STORE_DERIVE_BOUNDARIES_H
 #define PROFD_STORE_DERIVE_BOUNDARIES_H
 
@@ -17,9 +16,9 @@ struct boundaries {
 
 /* 0 or a negative errno with store->sentence. free(steps) in either case. */
 int boundaries_load(struct boundaries *ret, struct store *store);
-/* The ordinal of the step in which `time` (ns since the base) lies, 0 where in none. */
+/* The ordinal of the step in which `time` (ns since the base) lies; 0 = in none. */
 uint32_t boundaries_find(const struct boundaries *boundaries, int64_t time);
-/* Median duration, 0 where there is none. */
+/* Median duration of the steps; 0 = there are none. */
 uint64_t boundaries_median(const struct boundaries *boundaries);
 
 #endif

@@ -1,8 +1,8 @@
 /* derive_busy.c - see derive_busy.h. No locks.
  *
- * One sweep over the operations of a device in order of time. A track (the device, or a stream of it) knows until when it is
- * busy, so that each operation adds what lies beyond, cut at the boundaries of steps; a cell gathers what one track has in one
- * step. Cells go to the table when there are many, and add to what is there. */
+ * It goes once over the operations of a device, in order of time. A track is the device or one of its streams; it knows until
+ * when it is busy. An operation adds to it the time that lies behind that, cut at the boundaries of steps. A cell has the sums of
+ * one track in one step. When there are many cells they are added to the rows of the table. */
 #include "derive_busy.h"
 #include "base/hash.h"
 #include "proto/limits.h"
@@ -15,15 +15,15 @@
 /* Streams of one device that have rows of their own. */
 #define STREAMS_MAX 65536u
 #define CELLS_MAX 65536u
-/* How often operations may reach from one step into another, so that a few of hours on very many streams, which no device
- * runs, do not keep everybody waiting. */
+/* How many times, in all, operations may reach from one step into the next. No real device comes near; a hostile file with
+ * operations of hours on very many streams would keep everybody waiting. */
 #define CUTS_MAX (4u << 20)
 #define DEVICE_ITSELF (-1)
 
 struct track {
 	bool taken;
 	uint32_t stream, context;
-	int64_t end, kernel_end; /* of all until now; ns since the base */
+	int64_t end, kernel_end; /* of all operations until now; ns since the base */
 	size_t last;		 /* index + 1 of the step into which it went last */
 };
 #define NEVER INT64_MIN
@@ -46,7 +46,7 @@ struct sweep {
 	struct track itself;
 	struct track *streams; /* open addressing, capacity a power of two */
 	size_t count, capacity;
-	struct cell *cells; /* likewise; CELLS_MAX places, of which half are used at most */
+	struct cell *cells; /* the same, with CELLS_MAX places, at most half of which are used */
 	uint32_t *used_cells;
 	size_t used;
 	uint32_t cuts;
@@ -185,7 +185,7 @@ static struct cell *cell_of(struct sweep *sweep, uint32_t step, const struct tra
 
 /* ---------------------------------------------------------------- the sweep */
 
-/* Ends where the next one begins, whatever the rows say. */
+/* A step ends where the next one begins, whatever its row says. */
 static int64_t end_of(const struct boundaries *b, size_t i)
 {
 	uint64_t end = b->steps[i].end;
@@ -208,7 +208,7 @@ static size_t first_after(const struct boundaries *b, int64_t time)
 	return low;
 }
 
-/* Puts [start, end), which the track has not had yet, into the steps that it lies in. `reached`: where it was busy until. */
+/* Adds [start, end), in which the track was not busy yet, to the steps in which it lies. reached: until when it was busy. */
 static void put(struct sweep *sweep, struct track *track, int64_t start, int64_t end, int64_t reached, bool kernel)
 {
 	const struct boundaries *b = sweep->boundaries;
@@ -260,7 +260,7 @@ static void count(struct cell *cell, const struct busy_operation *operation, int
 	cell->timed = true;
 }
 
-/* skew: ns that the device's clock is ahead. */
+/* skew: ns by which the device's clock is ahead. */
 static void extend(struct sweep *sweep, struct track *track, const struct busy_operation *operation, uint64_t skew)
 {
 	int64_t start = (int64_t)(operation->start - sweep->store->base);
@@ -285,7 +285,7 @@ static void extend(struct sweep *sweep, struct track *track, const struct busy_o
 static void next_device(struct sweep *sweep, uint32_t device)
 {
 	flush(sweep);
-	/* Not the room that the one before needed, for each of very many devices. */
+	/* With very many devices each would take the room of the largest one before it. */
 	memory_put(sweep->memory, sweep->streams, sweep->capacity * sizeof *sweep->streams);
 	sweep->streams = NULL;
 	sweep->count = sweep->capacity = 0;

@@ -1,6 +1,7 @@
-/* derive_busy.h - table step_devices: what each device, and each of its streams, did in each step. Time goes by interval: a step has what
- * lies in it of the operations, whenever they were launched. Counts, and the first and the last of them, go by launch. Takes
- * device operations in any order; memory is bounded by the sorter's and by the streams of one device. Finish pool's thread. */
+/* derive_busy.h - fills the table step_devices: what each device, and each stream of it, did in each step. Busy time counts where
+ * it lies: a step has those parts of the operations that lie in it, whichever step launched them. Numbers of operations, and the
+ * first and last of them, count in the step that launched them. Operations may come in any order. Memory is bounded: that of the
+ * sorter, and that of the streams of one device. */
 #ifndef PROFD_STORE_DERIVE_BUSY_H
 #define PROFD_STORE_DERIVE_BUSY_H
 
@@ -11,14 +12,16 @@
 struct busy_operation {
 	uint64_t start, end; /* CLOCK_MONOTONIC ns; start 0 = without times */
 	uint32_t device, stream, context;
-	uint32_t step : 24, kind : 8; /* LIMIT_STEPS is below 2^24, 0 = launched in none; enum event_kind */
+	uint32_t step : 24,
+		kind : 8; /* step: LIMIT_STEPS is below 2^24; 0 = no step launched it. kind: enum event_kind */
 };
 
 /* Memory that the sorter may take. */
 #define BUSY_MEMORY (16u << 20)
 void busy_init(struct sorter *operations, int folder, struct memory *memory);
 
-/* Devices whose clock runs ahead of the host's, so that operations seem to begin before their calls: ns that they are moved. */
+/* The clock of a device may be ahead of the host's, so that its operations seem to begin before their calls. These are the
+ * devices, and by how many ns their operations are moved. */
 #define SKEWS_MOST 64u
 struct busy_skews {
 	uint32_t count;

@@ -1,7 +1,8 @@
 /* derive_launches.c - see derive_launches.h. No locks.
  *
- * Four ordered passes, none of which needs more memory than its sorter has: by correlation id (who launched what), by
- * thread and time (in which range), and by correlation id again (the rows of `launches`); derive_busy.c has the one by step. */
+ * Four passes, each in an order of its own, and none needs more memory than its sorter has: by correlation id (which call
+ * launched what), by thread and time (in which range), by correlation id again (rows of `launches`), and by device and time
+ * (derive_busy.c). */
 #include "derive_launches.h"
 #include "derive_busy.h"
 #include "frames.h"
@@ -21,10 +22,10 @@ struct pass {
 	const struct boundaries *boundaries;
 	struct launches *result;
 	struct sorter by_thread, by_correlation, busy, changes;
-	bool by_time; /* no operation has a call at all: only its own start tells */
+	bool by_time; /* no operation has a call: only its own start tells its step */
 	struct busy_skews skews;
 	uint32_t nearby; /* step of the call, or the operation, with the id before this one; 0 = none yet */
-	uint32_t items;	 /* that have been looked at */
+	uint32_t items;	 /* how many have been looked at */
 	uint64_t doubt;	 /* ns by which the calls' times may be off from those of ranges */
 };
 
@@ -45,7 +46,7 @@ static uint32_t step_by_time(const struct pass *pass, const struct device_item *
 	return item->start ? boundaries_find(pass->boundaries, (int64_t)(item->start - pass->store->base)) : 0;
 }
 
-/* Was the operation, which no step launched, launched before the first one, and still at work in the recording? */
+/* No step launched the operation. Was it launched before the first step, and still running in the recording? */
 static bool reaches_in(const struct pass *pass, const struct device_item *item, const struct device_item *call)
 {
 	const struct device *device = pass->device;
@@ -63,8 +64,8 @@ static bool reaches_in(const struct pass *pass, const struct device_item *item, 
 	return device->calls ? item->order < device->first_order : start < first;
 }
 
-/* The step of operations whose call is not there: ids grow with time, so that one among the ids of the window's calls was
- * launched when its neighbours were. */
+/* The step of operations whose call is missing. Ids grow with time: an id between those of the recorded calls was launched when
+ * its neighbours were. */
 static uint32_t step_without_call(const struct pass *pass, const struct device_item *first)
 {
 	const struct device *device = pass->device;
@@ -77,7 +78,7 @@ static uint32_t step_without_call(const struct pass *pass, const struct device_i
 	return pass->nearby;
 }
 
-/* Waits and CUDA events have their own times, and no row in launches. */
+/* Waits and CUDA events have times of their own and no row in `launches`. */
 static void place_wait(struct pass *pass, const struct device_item *item, const struct device_item *call)
 {
 	uint32_t step = call ? call->step : step_by_time(pass, item);
@@ -127,7 +128,7 @@ static void add_to_launch(struct launch *launch, const struct device_item *item)
 		launch->last = end;
 }
 
-/* One correlation id: its call, if that is there, then its operations. Returns the first item of the next. */
+/* Handles one correlation id: its call, if there is one, then its operations. Returns the first item of the next id. */
 static const struct device_item *place_id(struct pass *pass, const struct device_item *item)
 {
 	struct sorter *items = &pass->device->items;
@@ -137,7 +138,7 @@ static const struct device_item *place_id(struct pass *pass, const struct device
 	struct launch launch = {.correlation = item->correlation};
 	uint32_t order = item->order, step = 0;
 	bool placed = false;
-	/* A second record of the same call says nothing new. */
+	/* A second record of the same call adds nothing. */
 	while (item && item->order == order && item->kind == EVENT_API_CALL)
 		item = sorter_next(items);
 	if (has_call) {
@@ -190,14 +191,14 @@ static const struct device_item *place_id(struct pass *pass, const struct device
 
 /* --- clocks --- */
 
-/* How far operations of a device seem to begin before their calls: the largest of these times, in falling order. */
+/* By how much operations of a device seem to begin before their calls: the largest of these times, falling. */
 #define EARLIEST 64u
 struct early {
 	uint32_t device, count;
 	uint64_t launched;
 	uint64_t ns[EARLIEST];
 };
-/* What is farther off is no clock's error, but a wrong time. */
+/* A larger difference is not an error of a clock but a wrong time. */
 #define SKEW_MOST_NS 1000000000u
 
 static struct early *early_of(struct early *early, uint32_t *count, uint32_t device)
@@ -221,8 +222,8 @@ static void add_early(struct early *early, uint64_t ns)
 	early->ns[i] = ns;
 }
 
-/* Looks through all once: has any operation a call, and is a device's clock ahead of the host's? One of 64 launches may be off
- * by more than what is taken for the clock's, so that a few wrong times move nothing. */
+/* Goes once over all items: does any operation have a call, and is a device's clock ahead of the host's? One launch in 64 may be
+ * off by more than the result, so that a few wrong times change nothing. */
 static void look(struct pass *pass)
 {
 	struct sorter *items = &pass->device->items;
@@ -285,7 +286,7 @@ static void write_launches(struct pass *pass)
 	rows_end(&rows);
 }
 
-/* Rows that follow each other go in one statement. */
+/* Rows with consecutive numbers are changed by one statement. */
 static void apply_changes(struct pass *pass, struct sorter *changes)
 {
 	struct store *store = pass->store;
@@ -353,7 +354,7 @@ static const char totals_sql[] =
 	"max(max), "
 	"CAST(total(extra) AS INTEGER) FROM temp.sums WHERE tab = 5 GROUP BY a, b, step;";
 
-/* Operators and ranges that launched nothing have 0, where cupti ran. */
+/* Where cupti ran, operators and ranges that launched nothing have 0, not NULL. */
 static const char attributed_sql[] =
 	"CREATE TEMP TABLE attributed AS SELECT tab, a, b, c, step, CAST(total(extra) AS INTEGER) AS self, "
 	"CAST(total(total) AS INTEGER) AS device FROM temp.sums WHERE tab >= 6 GROUP BY tab, a, b, c, step;"
@@ -391,7 +392,7 @@ static int compare_correlations(const void *a, const void *b)
 	return (x->correlation > y->correlation) - (x->correlation < y->correlation);
 }
 
-/* As the capture states it; 0 where it does not. */
+/* The clock error that the capture states; 0 where it states none. */
 static uint64_t clock_error(struct store *store)
 {
 	sqlite3_stmt *statement = store_prepare(store, "SELECT max(clock_error) FROM sessions");
@@ -402,7 +403,7 @@ static uint64_t clock_error(struct store *store)
 	return error;
 }
 
-/* Every so many items a look at the clock. */
+/* After so many items the watch is asked. */
 static bool stops(struct pass *pass)
 {
 	return pass->store->error || ((++pass->items & 0xfff) == 0 && store_over(pass->store));
@@ -427,7 +428,7 @@ int launches_run(struct store *store, struct device *device, const struct bounda
 	sorter_rewind(&device->items);
 	for (const struct device_item *item = sorter_next(&device->items); item && !stops(&pass);)
 		item = place_id(&pass, item);
-	/* Memory is given back as soon as it can be. */
+	/* Each sorter gives its memory back as soon as it has been read. */
 	int error = device->items.error;
 	sorter_deinit(&device->items);
 	device->items.error = error;

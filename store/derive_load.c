@@ -1,7 +1,5 @@
-/* derive_load.c - device_load: gathers from the file what did not go by, see device.h. Thread: one of the finish pool. No
- * locks. */
-#include "device.h"
-#include "file.h"
+/* derive_load.c - see derive_load.h. */
+#include "derive_load.h"
 
 #define MEMBER_COLUMNS 13
 struct source {
@@ -30,7 +28,7 @@ static const struct source sources[] = {
 	{EVENT_OPERATOR, "SELECT rowid, step, flags, start, duration, id, parent, thread, depth, name FROM operators"},
 };
 
-/* What the rows of kernels, copies, sets and graphs begin with. */
+/* Rows of kernels, copies, sets and graphs begin with these. */
 #define OPERATION(event)                                                                                               \
 	(event).start = start;                                                                                         \
 	(event).duration = (uint64_t)v[4];                                                                             \
@@ -38,7 +36,7 @@ static const struct source sources[] = {
 	(event).device = (uint32_t)v[6];                                                                               \
 	(event).context = (uint32_t)v[7];                                                                              \
 	(event).stream = (uint32_t)v[8]
-/* And those of ranges and operators. */
+/* Rows of ranges and operators begin with these. */
 #define FRAME(event)                                                                                                   \
 	(event).start = start;                                                                                         \
 	(event).duration = (uint64_t)v[4];                                                                             \
@@ -100,7 +98,7 @@ static void fill(union event_any *event, const int64_t v[MEMBER_COLUMNS], uint64
 	}
 }
 
-int device_load(struct device *device, struct store *store)
+int derive_load(struct device *device, struct store *store)
 {
 	int folder = device->folder;
 	struct memory *memory = device->memory;

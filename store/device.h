@@ -1,6 +1,6 @@
-/* device.h - what derive needs of the device side, gathered while the rows go by (or, where they have not gone by here, read
- * from the file): API calls and device operations in the order of their correlation ids, ranges and operators in the
- * order in which each thread opened them. In bounded memory: see sorter.h. Ingest's thread, then derive's. */
+/* device.h - what derive needs of the device side: API calls and device operations in the order of their correlation ids, ranges
+ * and operators in the order in which each thread opened them. It is gathered while the records are put in; where some of them
+ * were not put in by this process, derive_load.h reads it from the file instead. Memory is bounded (sorter.h). */
 #ifndef PROFD_STORE_DEVICE_H
 #define PROFD_STORE_DEVICE_H
 
@@ -8,10 +8,10 @@
 #include "proto/events.h"
 #include "sums.h"
 
-/* An API call, or something that is found by one: a kernel, copy, set, graph, or a wait or CUDA event whose step alone is
+/* An API call, or a record that belongs to one: a kernel, copy, set or graph; or a wait or CUDA event, of which only the step is
  * wanted. */
 struct device_item {
-	uint32_t order; /* of the correlation ids, wrapped ones behind the others */
+	uint32_t order; /* of the correlation id; ids that have wrapped come behind the others */
 	uint8_t rank;	/* within one id: the runtime's call, other calls, operations */
 	uint8_t kind, flags, source_kind;
 	uint64_t row;	/* rowid in its table */
@@ -45,14 +45,14 @@ struct device_frame {
 };
 
 struct device {
-	bool wanted;	 /* cupti is on: frames are worth the memory */
-	bool incomplete; /* not all of it went by here: device_load */
+	bool wanted;	 /* cupti is on: frames will be needed */
+	bool incomplete; /* not every record was put in here: derive_load */
 	int folder;
-	struct memory *memory; /* not owned */
-	uint64_t base_order;   /* correlation id that stands in the middle of the order, + 1; 0 = none has come */
-	uint64_t operations;   /* kernels, copies, sets, graphs */
-	uint64_t calls;	       /* API calls that were recorded in a step */
-	uint32_t first_order, last_order; /* of these */
+	struct memory *memory;		  /* not owned */
+	uint64_t base_order;		  /* 1 + the correlation id in the middle of the order; 0 = none has come yet */
+	uint64_t operations;		  /* kernels, copies, sets, graphs */
+	uint64_t calls;			  /* API calls that were recorded in a step */
+	uint32_t first_order, last_order; /* orders of the first and the last of these calls */
 	struct sorter items, frames;
 	struct sums sums;
 	struct sorter rows_outside; /* struct device_change: API calls of no step */
@@ -73,13 +73,11 @@ int device_compare_changes(const void *a, const void *b);
 #define DEVICE_MEMORY (24u << 20)
 
 void device_init(struct device *device, int folder, struct memory *memory);
-/* cupti is on, as the agent says: what comes from now on is gathered; where ranges and operators have gone by, derive reads
- * all from the file instead. */
+/* Device records will come: gathers from now on. Where ranges and operators were put in before, it changes nothing, and derive
+ * reads everything from the file. */
 void device_want(struct device *device);
 void device_deinit(struct device *device);
-/* An event that was put into the file as the next row of its kind. */
+/* An event that becomes the next row of its kind. */
 void device_add(struct device *device, struct store *store, const union event_any *event);
-/* Begins anew with what stands in the file. */
-int device_load(struct device *device, struct store *store);
 
 #endif

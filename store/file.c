@@ -21,7 +21,7 @@
 /* What the disk said, in words. False where it was not the disk. */
 static bool say(struct store *store, int cause, uint64_t needed)
 {
-	if (store->owns_folder && cause) {
+	if (store->elsewhere && cause) {
 		snprintf(store->sentence, sizeof store->sentence, "%.300s cannot be written: %s", store->path,
 			 strerror(cause));
 		return true;
@@ -227,7 +227,7 @@ static int name_files_at(struct store *store, const char *path)
 	store->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (store->folder < 0)
 		return cannot(store, path, errno);
-	store->owns_folder = true;
+	store->elsewhere = true;
 	text_copy(store->final_name, sizeof store->final_name, name);
 	snprintf(store->partial_name, sizeof store->partial_name, "%.*s.partial", NAME_MAX - 8, name);
 	snprintf(store->path, sizeof store->path, "%.*s.partial", PATH_MAX - 9, path);
@@ -236,9 +236,9 @@ static int name_files_at(struct store *store, const char *path)
 
 void file_leave(struct store *store)
 {
-	if (store->owns_folder)
+	if (store->elsewhere)
 		close(store->folder);
-	store->owns_folder = false;
+	store->elsewhere = false;
 }
 
 int file_create_at(struct store *store, const char *path)
@@ -304,7 +304,7 @@ void file_close(struct store *store)
 static int name_finally(struct store *store)
 {
 #define NO_REPLACE 1u
-	if (store->owns_folder) {
+	if (store->elsewhere) {
 		if (syscall(SYS_renameat2, store->folder, store->partial_name, store->folder, store->final_name,
 			    NO_REPLACE) == 0)
 			return 0;

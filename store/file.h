@@ -20,7 +20,7 @@
 struct store {
 	sqlite3 *db;
 	int folder;	     /* descriptor of the folder that it lies in */
-	bool owns_folder;    /* and closes it; the file is not one of the daemon's store */
+	bool elsewhere;	     /* and closes it; the file is not one of the daemon's store */
 	char path[PATH_MAX]; /* of the partial file */
 	char final_name[NAME_MAX + 1], partial_name[NAME_MAX + 1];
 	int schema;    /* of the file that was opened; -1 = it does not say */

@@ -1,4 +1,4 @@
-/* fold.c - see fold.h. Thread: the ingest's, then derive's. No locks. */
+/* fold.c - see fold.h. No locks. */
 #include "fold.h"
 #include "base/hash.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The agent follows 512 open ranges of a thread; deeper ones are nobody's, and take no time from their parents. */
+/* The agent follows 512 open ranges of a thread. Deeper ones are left out, and their time stays with their parents. */
 #define DEPTH_MAX 1024u
 
 /* Device time that was launched in a frame. */
@@ -14,7 +14,7 @@ struct launched {
 	uint64_t time, operations, first, last;
 };
 
-/* One call of an operator that may yet be folded into its parent: the parent's only child until now, of any name. */
+/* A call of an operator that may still be folded into its parent: until now it is the parent's only child. */
 struct child {
 	uint32_t name, step;
 	uint64_t self, total;
@@ -75,7 +75,7 @@ static uint32_t step_of(const struct frames *frames, const struct device_frame *
 	return boundaries_find(frames->boundaries, (int64_t)(frame->start - frames->store->base));
 }
 
-/* Sums the frame by name; an operator waits in its parent while it may be folded into it. */
+/* Adds the frame to the sums of its name. An operator that may still be folded waits in its parent. */
 static void count_frame(struct frames *frames, struct open_frame *open, struct open_frame *parent)
 {
 	const struct device_frame *frame = &open->frame;
@@ -97,7 +97,7 @@ static void count_frame(struct frames *frames, struct open_frame *open, struct o
 				  .step = call.step};
 		sums_add(&frames->device->sums, frames->store, &key, open->total.time, open->self.time, true);
 	}
-	/* As fold.c has it: what another thread closed is neither parent nor child. */
+	/* As in fold.c: a record that another thread closed is neither parent nor child. */
 	bool is_child = parent && frame->parent == parent->frame.id && !frame->asynchronous;
 	if (is_child && parent->children++ == 0 && is_operator) {
 		call.waits = true;
@@ -133,7 +133,7 @@ static void close_frame(struct frames *frames)
 		add(&parent->total, total);
 }
 
-/* Closes what has ended by `time`. */
+/* Closes the frames that have ended by `time`. */
 static void close_until(struct frames *frames, uint64_t time)
 {
 	while (frames->depth && frames->stack[frames->depth - 1].frame.end <= time)
@@ -181,7 +181,7 @@ void frames_run(struct store *store, struct device *device, const struct boundar
 	for (uint32_t items = 0; frames.stack && launch && !store->error; items++) {
 		if ((items & 0xfff) == 0xfff && store_over(store))
 			break;
-		/* A frame that begins with the call is around it. */
+		/* A frame that begins together with the call is around it. */
 		bool frame_first = frame && (frame->thread < launch->thread ||
 					     (frame->thread == launch->thread && frame->start <= launch->moment));
 		uint32_t now = frame_first ? frame->thread : launch->thread;
@@ -199,7 +199,7 @@ void frames_run(struct store *store, struct device *device, const struct boundar
 			launch = sorter_next(launches);
 		}
 	}
-	/* Of those that follow none launches; but of those that are open they may be children. */
+	/* The frames that are left launch nothing, but they may be children of those that are open. */
 	while (frames.depth && frame && !store->error) {
 		if (frame->thread != thread)
 			break;

@@ -1,4 +1,4 @@
-/* names.h - readable and short names of kernels, for the table kernel_names. Finish's thread. No locks. */
+/* names.h - readable and short names of kernels, for the table kernel_names. No locks. */
 #ifndef PROFD_STORE_NAMES_H
 #define PROFD_STORE_NAMES_H
 

@@ -1,5 +1,4 @@
-/* place.h - into which step an event belongs, where its time decides (the column `place` of proto/events.def). Finish pool's
- * thread. */
+/* place.h - into which step an event belongs, where its time decides (the column `place` of proto/events.def). */
 #ifndef PROFD_STORE_PLACE_H
 #define PROFD_STORE_PLACE_H
 

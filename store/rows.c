@@ -1,4 +1,4 @@
-/* rows.c - see store_rows.h. */
+/* rows.c - see rows.h. */
 #include "rows.h"
 
 #include <stdio.h>

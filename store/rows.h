@@ -1,5 +1,5 @@
-/* rows.h - many rows of integers into one table, as fast as the rows of a batch enter (store.h): through a virtual table over
- * some thousand of them. One thread at a time, no locks. */
+/* rows.h - puts many rows of integers into a table, some thousand at a time, through a virtual table over them (as tables.h does
+ * with events). No locks. */
 #ifndef PROFD_STORE_ROWS_H
 #define PROFD_STORE_ROWS_H
 
@@ -16,12 +16,12 @@ struct rows {
 	int64_t *values; /* [count][columns]; owned */
 };
 
-/* `table`: its name, of which the first `columns` columns are written. The address stays as it is until rows_end. 0 or a
- * negative errno with store->sentence. */
+/* Writes the first `columns` columns of the table. `rows` must not move until rows_end. 0 or a negative errno with
+ * store->sentence. */
 int rows_begin(struct rows *rows, struct store *store, const char *table, unsigned columns);
 /* ROWS_NULL is NULL. Errors stay in the store. */
 void rows_add(struct rows *rows, const int64_t *values);
-/* Writes what is left and frees all. */
+/* Writes the rest and frees everything. */
 int rows_end(struct rows *rows);
 
 #endif

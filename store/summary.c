@@ -1,4 +1,4 @@
-/* summary.c - see summary.h. Thread: one of the finish pool. No locks. */
+/* summary.c - see summary.h. No locks. */
 #include "summary.h"
 
 #include <cjson/cJSON.h>

@@ -1,4 +1,4 @@
-/* sums.c - see store_sums.h. */
+/* sums.c - see sums.h. */
 #include "sums.h"
 #include "base/hash.h"
 #include "file.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* 131,072 groups of 64 bytes: 16 MiB with the places that stay free. */
+/* 131,072 groups of 64 bytes: 16 MiB, since half of the places stay free. */
 #define GROUPS_MAX (1u << 17)
 
 void sums_init(struct sums *sums, struct memory *memory)

@@ -1,6 +1,5 @@
-/* sums.h - calls and times by key, gathered in bounded memory: what does not fit goes to a table of the capture's file for
- * the time being, and one GROUP BY puts the parts together. For what devices and their API do (totals.h: operators and
- * ranges). One thread at a time, no locks. */
+/* sums.h - adds up calls and times by key, in bounded memory: when it is full, the sums so far go to a temporary table, and in the
+ * end one GROUP BY puts the parts together. For devices and API calls; operators and ranges are totals.h's. No locks. */
 #ifndef PROFD_STORE_SUMS_H
 #define PROFD_STORE_SUMS_H
 
@@ -12,7 +11,7 @@
 
 struct store;
 
-/* What is summed; a, b and c of the key stand for */
+/* What is summed, and what a, b and c of its key are. */
 enum sum_table {
 	SUM_NONE,
 	SUM_KERNELS,   /* mangled name, device, stream */
@@ -27,7 +26,7 @@ enum sum_table {
 struct sum {
 	uint32_t table, a, b, c, step;
 	uint64_t calls, total, extra;
-	uint64_t min, max; /* of what had a time; min > max: nothing had */
+	uint64_t min, max; /* of calls with a time; min > max: there was none */
 };
 
 struct sums {
@@ -40,11 +39,11 @@ struct sums {
 
 void sums_init(struct sums *sums, struct memory *memory);
 void sums_deinit(struct sums *sums);
-/* Adds one call. `timed`: it counts in total, min and max. `store`, where groups go that do not fit; NULL: the caller has
- * none now, and an error stays that sums_write tells. */
+/* Adds one call. timed: it counts in total, min and max. Groups that do not fit go to `store`; where that is NULL, the error stays
+ * and sums_write returns it. */
 void sums_add(struct sums *sums, struct store *store, const struct sum *key, uint64_t time, uint64_t extra, bool timed);
-/* All of it becomes temp.sums (tab, a, b, c, step, calls, total, extra, min, max): several rows of one key at most where
- * groups did not fit. 0 or a negative errno. */
+/* Writes everything into temp.sums (tab, a, b, c, step, calls, total, extra, min, max). A key has several rows where groups did
+ * not fit. 0 or a negative errno. */
 int sums_write(struct sums *sums, struct store *store);
 
 #endif

@@ -1,5 +1,5 @@
-/* summary_notes.c - see summary_notes.h. No locks. */
-#include "summary_notes.h"
+/* notes.c - see notes.h. No locks. */
+#include "notes.h"
 
 #include "proto/events.h"
 

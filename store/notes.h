@@ -1,0 +1,22 @@
+/* notes.h - sentences about what a capture could not record, or could not know, which its figures do not show. */
+#ifndef PROFD_STORE_NOTES_H
+#define PROFD_STORE_NOTES_H
+
+#include "file.h"
+
+/* Of the last session with CUPTI. */
+struct notes {
+	bool any; /* there was a session */
+	uint64_t refused, options;
+	int64_t known_from, missing_from; /* ns since the base, -1 = none */
+	uint32_t missing_step;		  /* the step in which missing_from lies, or the first after it; 0 = none */
+};
+
+/* Reads them from the file. Steps after missing_from do not claim any more that devices were recorded in them. */
+void notes_find(struct notes *ret, struct store *store);
+/* Why the device side ends early, as a reason of the capture; "" = it does not. */
+void notes_missing(const struct notes *notes, char *to, size_t bytes);
+/* Writes the sentences into meta, one a line. */
+void notes_write(const struct notes *notes, struct store *store);
+
+#endif

@@ -1,6 +1,9 @@
 /* after.c - some steps after a capture its agent says whether the job is as fast as before. Thread: the loop's; what
  * asks the catalogue runs on its thread. No locks. */
 #include "capture.h"
+#include "daemon/catalogue/catalogue.h"
+#include "daemon/core/server.h"
+#include "live.h"
 #include "daemon/catalogue/captures.h"
 
 #include <stdlib.h>
@@ -16,8 +19,8 @@ static int64_t after_run(struct work *work)
 {
 	struct after_work *after = (struct after_work *)work;
 	struct capture_facts facts;
-	if (catalogue_get(&after->server->catalogue, after->number, &facts) == 1 && facts.who.uid == after->uid)
-		catalogue_put_after(&after->server->catalogue, after->number, after->step_after);
+	if (catalogue_get(catalogue_of(after->server), after->number, &facts) == 1 && facts.who.uid == after->uid)
+		catalogue_put_after(catalogue_of(after->server), after->number, after->step_after);
 	free(after);
 	return WORK_DONE;
 }
@@ -39,6 +42,6 @@ void capture_after(struct process *process, const struct message_after *message)
 				     .number = message->capture,
 				     .step_after = message->step_after,
 				     .uid = process->who.uid};
-	if (!catalogue_submit(&process->server->catalogue, &after->work))
+	if (!catalogue_submit(catalogue_of(process->server), &after->work))
 		free(after);
 }

@@ -1,5 +1,12 @@
 /* capture.c - see capture.h. Thread: the loop's. No locks. */
 #include "capture.h"
+#include "daemon/catalogue/audit.h"
+#include "daemon/catalogue/catalogue.h"
+#include "daemon/catalogue/retention.h"
+#include "daemon/catalogue/usage.h"
+#include "daemon/core/connection.h"
+#include "daemon/core/server.h"
+#include "live.h"
 #include "daemon/catalogue/captures.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -32,13 +39,13 @@ struct capture *capture_add(struct server *server, const struct capture_facts *f
 	capture->server = server;
 	capture->facts = *facts;
 	capture->kept_fd = -1;
-	capture->next = server->captures;
+	capture->next = live_of(server)->captures;
 	if (capture->next)
 		capture->next->previous = capture;
-	server->captures = capture;
-	server->capture_count++;
-	if (server->trim_peak < server->capture_count)
-		server->trim_peak = server->capture_count;
+	live_of(server)->captures = capture;
+	live_of(server)->capture_count++;
+	if (live_of(server)->trim_peak < live_of(server)->capture_count)
+		live_of(server)->trim_peak = live_of(server)->capture_count;
 	return capture;
 }
 
@@ -55,10 +62,10 @@ static void capture_remove(struct capture *capture)
 	if (capture->previous)
 		capture->previous->next = capture->next;
 	else
-		server->captures = capture->next;
+		live_of(server)->captures = capture->next;
 	if (capture->next)
 		capture->next->previous = capture->previous;
-	server->capture_count--;
+	live_of(server)->capture_count--;
 	if (capture->kept_fd >= 0)
 		close(capture->kept_fd);
 	if (capture->kept && capture->state != STATE_PARKING)
@@ -67,12 +74,12 @@ static void capture_remove(struct capture *capture)
 	quota_capture_end(capture->user, capture->memory);
 	quota_user_unref(capture->user);
 	free(capture);
-	server_trim(server);
+	live_trim(server);
 }
 
 struct capture *capture_find(struct server *server, uint64_t number)
 {
-	for (struct capture *capture = server->captures; capture; capture = capture->next)
+	for (struct capture *capture = live_of(server)->captures; capture; capture = capture->next)
 		if (capture->facts.number == number && capture->state != STATE_DROPPED)
 			return capture;
 	return NULL;
@@ -86,7 +93,7 @@ bool capture_is_running(const struct capture *capture)
 struct capture *capture_of_process(const struct process *process)
 {
 	struct capture *best = NULL;
-	for (struct capture *capture = process->server->captures; capture; capture = capture->next)
+	for (struct capture *capture = live_of(process->server)->captures; capture; capture = capture->next)
 		if (capture->process == process && capture_is_running(capture) &&
 		    (!best || capture->facts.number < best->facts.number))
 			best = capture;
@@ -133,7 +140,7 @@ struct put_work {
 static int64_t put_run(struct work *work)
 {
 	struct put_work *put = (struct put_work *)work;
-	catalogue_put_capture(&put->server->catalogue, &put->facts);
+	catalogue_put_capture(catalogue_of(put->server), &put->facts);
 	free(put);
 	return WORK_DONE;
 }
@@ -148,14 +155,14 @@ void capture_catalogue(struct capture *capture)
 	put->server = capture->server;
 	put->facts = capture->facts;
 	capture->catalogued = true;
-	if (!catalogue_submit(&capture->server->catalogue, &put->work))
+	if (!catalogue_submit(catalogue_of(capture->server), &put->work))
 		free(put);
 }
 
 static int64_t store_run_final(struct work *work)
 {
 	struct capture *capture = (struct capture *)((char *)work - offsetof(struct capture, store_work));
-	capture->unwritten = catalogue_put_capture(&capture->server->catalogue, &capture->facts) != 0;
+	capture->unwritten = catalogue_put_capture(catalogue_of(capture->server), &capture->facts) != 0;
 	return WORK_DONE;
 }
 
@@ -167,14 +174,14 @@ static void store_row(struct capture *capture)
 {
 	capture->retry_at = 0;
 	capture->store_work = (struct work){.run = store_run_final, .done = stored};
-	if (!catalogue_submit(&capture->server->catalogue, &capture->store_work))
+	if (!catalogue_submit(catalogue_of(capture->server), &capture->store_work))
 		capture->retry_at = clock_monotonic() + RETRY_NS;
 }
 
 static void tell_stored(struct capture *capture)
 {
 	struct server *server = capture->server;
-	usage_add(&server->usage, capture->facts.who.uid, 1, capture->facts.bytes);
+	usage_add(usage_of(server), capture->facts.who.uid, 1, capture->facts.bytes);
 	log_line("capture %s%llu of pid %d: %s%s%s, %llu steps, %llu events, %llu lost", server->user ? "u" : "",
 		 (unsigned long long)capture->facts.number, capture->facts.who.pid,
 		 capture_status_word(capture->facts.status), *capture->facts.reason ? ": " : "", capture->facts.reason,
@@ -292,7 +299,7 @@ static void ingested(struct work *work)
 	fill_ending(capture);
 	ingest->work.run = finish_run;
 	ingest->work.done = finished;
-	work_submit(&capture->server->finish_pool, &ingest->work);
+	work_submit(&live_of(capture->server)->finish_pool, &ingest->work);
 }
 
 void capture_submit(struct capture *capture)
@@ -306,7 +313,7 @@ void capture_submit(struct capture *capture)
 	capture->ingest->flow = &capture->server->counters.flow;
 	capture->ingest->work.done = ingested;
 	capture->ingest->work.owner = capture->user ? capture->user->uid : capture->facts.who.uid;
-	work_submit(&capture->server->ingest_pool, &capture->ingest->work);
+	work_submit(&live_of(capture->server)->ingest_pool, &capture->ingest->work);
 }
 
 void capture_end(struct capture *capture)
@@ -318,7 +325,7 @@ void capture_end(struct capture *capture)
 	capture->state = STATE_ENDING;
 	capture_submit(capture);
 	atomic_store_explicit(&capture->ingest->wish, INGEST_END, memory_order_release);
-	work_kick(&capture->server->ingest_pool, &capture->ingest->work);
+	work_kick(&live_of(capture->server)->ingest_pool, &capture->ingest->work);
 }
 
 void capture_drop(struct capture *capture)
@@ -333,7 +340,7 @@ void capture_drop(struct capture *capture)
 	capture->state = STATE_DROPPED;
 	capture_submit(capture);
 	atomic_store_explicit(&capture->ingest->wish, INGEST_END, memory_order_release);
-	work_kick(&capture->server->ingest_pool, &capture->ingest->work);
+	work_kick(&live_of(capture->server)->ingest_pool, &capture->ingest->work);
 }
 
 static void incomplete(struct capture *capture, enum cancel_reason code, const char *reason)
@@ -390,7 +397,7 @@ struct capture *capture_new(struct process *process, struct trigger *trigger, co
 		*ret_error = ERROR_NO_SPACE;
 		return NULL;
 	}
-	struct capture_facts facts = {.number = server->next_capture++,
+	struct capture_facts facts = {.number = live_of(server)->next_capture++,
 				      .trigger = arm->trigger,
 				      .cycle = arm->cycle,
 				      .who = process->who,
@@ -418,7 +425,7 @@ struct capture *capture_new(struct process *process, struct trigger *trigger, co
 			error = -ENOMEM;
 		} else {
 			capture->ingest = ingest;
-			ingest->floor = &server->retention.floor;
+			ingest->floor = &retention_of(server)->floor;
 		}
 	}
 	if (error) {
@@ -479,7 +486,7 @@ bool capture_give_up(struct capture *capture)
 
 void captures_out_of_space(struct server *server, const struct space *space)
 {
-	for (struct capture *capture = server->captures; capture; capture = capture->next) {
+	for (struct capture *capture = live_of(server)->captures; capture; capture = capture->next) {
 		if (!capture_is_running(capture) || !capture->ingest || !atomic_load(&capture->ingest->low))
 			continue;
 		if (space && !capture->cancel) {
@@ -496,10 +503,10 @@ void captures_out_of_space(struct server *server, const struct space *space)
 static void on_armed(struct capture *capture, const struct message_armed *message)
 {
 	struct server *server = capture->server;
-	uint64_t took = clock_monotonic() - capture->asked_at, usual = server->arm_ns / 8 * 7;
+	uint64_t took = clock_monotonic() - capture->asked_at, usual = live_of(server)->arm_ns / 8 * 7;
 	if (capture->state != STATE_ASKED)
 		return;
-	server->arm_ns = took > usual ? took : usual;
+	live_of(server)->arm_ns = took > usual ? took : usual;
 	capture->armed_step = message->step;
 	capture->state = STATE_RUNNING;
 	if (capture->trigger)
@@ -579,7 +586,7 @@ static void on_done(struct capture *capture, const struct message_done *message)
 
 static struct capture *of_agent(struct process *process, uint64_t number)
 {
-	for (struct capture *capture = process->server->captures; capture; capture = capture->next)
+	for (struct capture *capture = live_of(process->server)->captures; capture; capture = capture->next)
 		if (capture->facts.number == number && capture->process == process)
 			return capture;
 	return NULL;
@@ -641,7 +648,7 @@ void capture_message(struct process *process, const union message_any *message, 
 void capture_process_gone(struct process *process)
 {
 	bool alive = !process_has_ended(process->who.pid, process->who.start_time);
-	for (struct capture *capture = process->server->captures, *next; capture; capture = next) {
+	for (struct capture *capture = live_of(process->server)->captures, *next; capture; capture = next) {
 		next = capture->next;
 		if (capture->process != process)
 			continue;
@@ -743,7 +750,7 @@ void capture_tick(struct capture *capture, uint64_t now)
 void trigger_progress(struct trigger *trigger, struct capture *capture, uint64_t now)
 {
 	struct conn *conn = trigger->conn;
-	if (!conn || conn->queued > SERVER_QUEUE_BYTES / 2 || now < capture->told_at + PROGRESS_NS)
+	if (!conn || conn->queued > CONN_QUEUE_BYTES / 2 || now < capture->told_at + PROGRESS_NS)
 		return;
 	bool cycle_unbegun = capture->facts.cycle && capture_status_now(capture) == CAPTURE_ARMED;
 	if (capture->state == STATE_ASKED || capture->state == STATE_STORING || cycle_unbegun)

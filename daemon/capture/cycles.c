@@ -1,11 +1,14 @@
 /* cycles.c - a schedule's further cycles: the segment of the next one is there before the agent needs it. Thread: the loop's. No
  * locks. */
 #include "capture.h"
+#include "daemon/core/connection.h"
+#include "daemon/core/server.h"
+#include "live.h"
 #include "base/log.h"
 
 void cycles_drop(const struct capture *ended)
 {
-	for (struct capture *capture = ended->server->captures, *next; capture; capture = next) {
+	for (struct capture *capture = live_of(ended->server)->captures, *next; capture; capture = next) {
 		next = capture->next;
 		if (capture != ended && capture_is_running(capture) && capture->process == ended->process &&
 		    capture->facts.trigger == ended->facts.trigger && capture->facts.cycle > ended->facts.cycle)
@@ -19,7 +22,7 @@ void cycles_drop(const struct capture *ended)
 static bool has_next_cycle(const struct capture *capture)
 {
 	bool found = false;
-	for (struct capture *other = capture->server->captures, *next; other; other = next) {
+	for (struct capture *other = live_of(capture->server)->captures, *next; other; other = next) {
 		next = other->next;
 		if (other->facts.trigger != capture->facts.trigger || other->facts.who.pid != capture->facts.who.pid)
 			continue;

@@ -1,5 +1,7 @@
 /* family.c - see family.h. Thread: the loop's. No locks. */
 #include "family.h"
+#include "daemon/core/server.h"
+#include "live.h"
 
 #include <string.h>
 
@@ -38,7 +40,7 @@ enum role family_role(const struct process *process)
 	int32_t rank = -1;
 	if (steps(process))
 		return ROLE_NONE;
-	for (const struct process *other = process->server->processes; other; other = other->next) {
+	for (const struct process *other = live_of(process->server)->processes; other; other = other->next) {
 		if (descends(process, other) && steps(other))
 			return ROLE_WORKER;
 		if (!descends(other, process))
@@ -82,7 +84,7 @@ bool family_is_bystander(const struct process *process)
 		return false;
 	if (family_role(process) != ROLE_NONE)
 		return true;
-	for (const struct process *other = process->server->processes; other && has_job(&process->who);
+	for (const struct process *other = live_of(process->server)->processes; other && has_job(&process->who);
 	     other = other->next)
 		if (steps(other) && family_by_job(&process, &other) == 0 &&
 		    (process->who.rank < 0 || process->who.rank == other->who.rank))

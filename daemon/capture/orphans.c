@@ -1,6 +1,10 @@
 /* orphans.c - captures that a dead daemon left as partial files: their agents come back and offer the segments, or they
  * are ended with what is in the file. Thread: the loop's (the scan: before it runs). No locks. */
 #include "capture.h"
+#include "daemon/catalogue/catalogue.h"
+#include "daemon/core/connection.h"
+#include "daemon/core/server.h"
+#include "live.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "proto/version.h"
@@ -42,7 +46,7 @@ static void cannot_take_up(struct server *server, uint64_t number, struct store 
 	} else {
 		return;
 	}
-	catalogue_spoil(&server->catalogue, number, reason);
+	catalogue_spoil(catalogue_of(server), number, reason);
 }
 
 static void take_up(struct server *server, uint64_t number)
@@ -91,7 +95,7 @@ static void take_up(struct server *server, uint64_t number)
 static bool has_file(void *context, uint64_t number)
 {
 	const struct server *server = context;
-	for (const struct capture *capture = server->captures; capture; capture = capture->next)
+	for (const struct capture *capture = live_of(server)->captures; capture; capture = capture->next)
 		if (capture->facts.number == number)
 			return true;
 	return false;
@@ -106,16 +110,16 @@ void orphans_scan(struct server *server)
 		unsigned long long number = strtoull(entry->d_name, &end, 10);
 		if (end == entry->d_name || number == 0 || number > INT64_MAX / 2)
 			continue;
-		if (number >= server->next_capture)
-			server->next_capture = number + 1;
+		if (number >= live_of(server)->next_capture)
+			live_of(server)->next_capture = number + 1;
 		if (strcmp(end, ".partial") == 0)
 			take_up(server, number);
 	}
 	if (folder)
 		closedir(folder);
 	manager_release(&server->manager);
-	catalogue_close_lost(&server->catalogue, has_file, server);
-	server->orphans_until = clock_monotonic() + LIMIT_ORPHAN_SECONDS * 1000000000ull;
+	catalogue_close_lost(catalogue_of(server), has_file, server);
+	live_of(server)->orphans_until = clock_monotonic() + LIMIT_ORPHAN_SECONDS * 1000000000ull;
 }
 
 void capture_park(struct capture *capture)
@@ -126,7 +130,7 @@ void capture_park(struct capture *capture)
 	capture->state = STATE_PARKING;
 	memcpy(capture->ingest->parked.collectors, capture->parked.collectors, sizeof capture->parked.collectors);
 	atomic_store_explicit(&capture->ingest->wish, INGEST_PARK, memory_order_release);
-	work_kick(&server->ingest_pool, &capture->ingest->work);
+	work_kick(&live_of(server)->ingest_pool, &capture->ingest->work);
 }
 
 /* With the schedule its trigger lives again, so that further cycles follow. */
@@ -198,7 +202,7 @@ int orphan_offered(struct process *process, const struct message_offer *offer, i
 
 static struct process *owner_of(const struct capture *capture)
 {
-	for (struct process *process = capture->server->processes; process; process = process->next)
+	for (struct process *process = live_of(capture->server)->processes; process; process = process->next)
 		if (process->who.pid == capture->facts.who.pid &&
 		    process->who.start_time == capture->facts.who.start_time)
 			return process;
@@ -240,7 +244,7 @@ static bool begin_anew(struct capture *capture, struct process *process)
 	bool last = !server->stopping && !capture->cancel && !capture_of_process(process);
 	if (!capture->facts.cycle || capture->begun || !capture->parked.arm.head.size)
 		return false;
-	for (const struct capture *other = server->captures; other; other = other->next)
+	for (const struct capture *other = live_of(server)->captures; other; other = other->next)
 		last &= other == capture || other->facts.trigger != capture->facts.trigger ||
 			other->facts.who.pid != capture->facts.who.pid || other->facts.cycle < capture->facts.cycle;
 	if (last)
@@ -290,7 +294,7 @@ void orphan_tick(struct capture *capture, uint64_t now)
 	bool back = process && clock_realtime() > process->registered_at + OFFER_NS;
 	if (back && begin_anew(capture, process))
 		return;
-	if (!gone && !back && now < server->orphans_until)
+	if (!gone && !back && now < live_of(server)->orphans_until)
 		return;
 	if (!take_file(capture, true))
 		return; /* the next tick tries again */

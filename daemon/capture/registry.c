@@ -1,5 +1,10 @@
 /* registry.c - see registry.h. Thread: the loop's. No locks. */
 #include "registry.h"
+#include "daemon/catalogue/audit.h"
+#include "daemon/catalogue/catalogue.h"
+#include "daemon/core/connection.h"
+#include "daemon/core/server.h"
+#include "live.h"
 #include "capture.h"
 #include "daemon/catalogue/history.h"
 #include "family.h"
@@ -9,7 +14,7 @@
 #include "daemon/core/peer.h"
 #include "proto/filters.h"
 #include "proto/version.h"
-#include "daemon/ops/serve.h"
+#include "probe.h"
 #include "trigger.h"
 
 #include <errno.h>
@@ -105,7 +110,7 @@ pid_t registry_visible_pid(const struct process *process, uint64_t viewer)
 
 struct process *registry_find(struct server *server, pid_t pid)
 {
-	for (struct process *process = server->processes; process; process = process->next)
+	for (struct process *process = live_of(server)->processes; process; process = process->next)
 		if (process->who.pid == pid)
 			return process;
 	return NULL;
@@ -114,7 +119,7 @@ struct process *registry_find(struct server *server, pid_t pid)
 struct process *registry_find_for(const struct conn *conn, pid_t pid)
 {
 	struct process *found = NULL;
-	for (struct process *process = conn->server->processes; process; process = process->next)
+	for (struct process *process = live_of(conn->server)->processes; process; process = process->next)
 		if (registry_visible_pid(process, conn->pid_namespace) == pid) {
 			found = process;
 			if (conn_may(conn, process->who.uid))
@@ -362,7 +367,7 @@ struct register_work {
 static int64_t register_run(struct work *work)
 {
 	struct register_work *registration = (struct register_work *)work;
-	struct catalogue *catalogue = &registration->server->catalogue;
+	struct catalogue *catalogue = catalogue_of(registration->server);
 	if (registration->gone) {
 		catalogue_process_gone(catalogue, registration->who.pid, registration->who.start_time);
 	} else {
@@ -375,7 +380,7 @@ static int64_t register_run(struct work *work)
 static void registered(struct work *work)
 {
 	struct register_work *registration = (struct register_work *)work;
-	for (struct process *process = registration->server->processes; process; process = process->next)
+	for (struct process *process = live_of(registration->server)->processes; process; process = process->next)
 		if (process->serial == registration->serial)
 			text_copy(process->who.user, sizeof process->who.user, registration->who.user);
 	free(registration);
@@ -391,7 +396,7 @@ static void put_in_catalogue(const struct process *process, bool gone)
 	registration->serial = process->serial;
 	registration->gone = gone;
 	registration->who = process->who;
-	if (!catalogue_submit(&process->server->catalogue, &registration->work))
+	if (!catalogue_submit(catalogue_of(process->server), &registration->work))
 		free(registration);
 }
 
@@ -495,19 +500,19 @@ static void hello_first(struct conn *conn, const struct message_hello *hello, in
 	process->server = server;
 	process->conn = conn;
 	process->watch = watch;
-	process->serial = server->next_serial++;
+	process->serial = live_of(server)->next_serial++;
 	process->registered_at = clock_realtime();
 	process->who = who;
 	process->filters = seccomp_filters(who.pid);
 	snprintf(process->who.user, sizeof process->who.user, "%u", conn->peer.uid);
 	take_facts(process, hello);
 	family_trace(process);
-	process->next = server->processes;
+	process->next = live_of(server)->processes;
 	if (process->next)
 		process->next->previous = process;
-	server->processes = process;
-	server->process_count++;
-	conn->process = process;
+	live_of(server)->processes = process;
+	live_of(server)->process_count++;
+	conn->owner = process;
 	struct message_welcome welcome = MESSAGE_INIT(WELCOME, welcome);
 	welcome.major = PROTOCOL_MAJOR;
 	welcome.minor = PROTOCOL_MINOR;
@@ -522,7 +527,7 @@ static void hello_first(struct conn *conn, const struct message_hello *hello, in
 
 void registry_message(struct conn *conn, const union message_any *message, int fd)
 {
-	struct process *process = conn->process;
+	struct process *process = conn->owner;
 	if (process)
 		process->silent = false;
 	if (message->head.type == MESSAGE_HELLO) {
@@ -541,7 +546,7 @@ void registry_message(struct conn *conn, const union message_any *message, int f
 		return;
 	}
 	if (message->head.type == MESSAGE_COLLECTOR && message->collector.capture == 0)
-		serve_probe_answer(process, &message->collector);
+		probe_answered(process, &message->collector);
 	else
 		capture_message(process, message, fd);
 }
@@ -549,17 +554,17 @@ void registry_message(struct conn *conn, const union message_any *message, int f
 void registry_gone(struct process *process)
 {
 	struct server *server = process->server;
-	serve_probe_gone(process);
+	probe_gone(process);
 	capture_process_gone(process);
 	put_in_catalogue(process, true);
 	log_verbose("pid %d (%s) is gone", process->who.pid, process->who.name);
 	if (process->previous)
 		process->previous->next = process->next;
 	else
-		server->processes = process->next;
+		live_of(server)->processes = process->next;
 	if (process->next)
 		process->next->previous = process->previous;
-	server->process_count--;
+	live_of(server)->process_count--;
 	watch_stop(process->watch);
 	status_forget(process->page);
 	free(process);

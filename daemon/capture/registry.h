@@ -3,11 +3,17 @@
 #ifndef PROFD_DAEMON_REGISTRY_H
 #define PROFD_DAEMON_REGISTRY_H
 
+#include "proto/message.h"
 #include "proto/status.h"
-#include "daemon/core/server.h"
+#include "base/facts.h"
+
+#include <cjson/cJSON.h>
 
 /* Of how many generations the registry knows the pids. */
 #define FAMILY_ANCESTORS 8
+
+struct conn;
+struct server;
 
 struct process {
 	struct server *server;

@@ -1,5 +1,6 @@
 /* row.c - CAPTURE of requests.h: what clients are told of a capture. Thread: the loop's. No locks. */
 #include "capture.h"
+#include "daemon/core/server.h"
 #include "base/clock.h"
 #include "daemon/core/namespaces.h"
 

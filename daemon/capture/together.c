@@ -1,5 +1,8 @@
 /* together.c - see together.h. Thread: the loop's. No locks. */
 #include "together.h"
+#include "daemon/core/connection.h"
+#include "daemon/core/server.h"
+#include "live.h"
 #include "capture.h"
 #include "family.h"
 #include "base/clock.h"
@@ -42,7 +45,7 @@ static uint64_t expected(const struct process *process, uint64_t now, uint64_t r
 
 static uint64_t reach_of(const struct server *server, size_t targets, bool again)
 {
-	uint64_t reach = 2 * server->arm_ns + REACH_NS + targets * REACH_EACH_NS;
+	uint64_t reach = 2 * live_of(server)->arm_ns + REACH_NS + targets * REACH_EACH_NS;
 	return again ? REACH_AGAIN * reach : reach;
 }
 
@@ -54,7 +57,7 @@ static uint64_t first_step(const struct schedule *schedule, uint64_t ended, uint
 }
 
 /* A longer warm-up is taken from the wait before it, as far as there is any. */
-static struct schedule adapt(const struct request *request, uint64_t step, bool cuda)
+static struct schedule adapt(const struct trigger_request *request, uint64_t step, bool cuda)
 {
 	struct schedule schedule = request->schedule;
 	uint64_t enable = cuda ? ENABLE_CUDA_NS : ENABLE_NS;
@@ -88,7 +91,7 @@ static bool agree(const struct trigger *trigger, struct process *const *ranks, s
 		  uint64_t *ret_step, bool *ret_cuda)
 {
 	const struct process *least = ranks[0], *most = ranks[0];
-	const struct request *request = &trigger->request;
+	const struct trigger_request *request = &trigger->request;
 	uint64_t fastest = UINT64_MAX;
 	const char *why = NULL;
 	for (size_t i = 0; i < count; i++) {
@@ -148,7 +151,7 @@ static struct together *group(struct trigger *trigger, struct process *const *ra
 
 void together_plan(struct trigger *trigger, struct process **processes, size_t count, struct together **ret)
 {
-	const struct request *request = &trigger->request;
+	const struct trigger_request *request = &trigger->request;
 	if (count > 1)
 		qsort(processes, count, sizeof *processes, family_by_job);
 	for (size_t from = 0, to; from < count; from = to) {
@@ -175,7 +178,7 @@ void together_plan(struct trigger *trigger, struct process **processes, size_t c
 void together_fill(struct trigger *trigger, const struct process *process, const struct together *together,
 		   struct message_arm *arm)
 {
-	const struct request *request = &trigger->request;
+	const struct trigger_request *request = &trigger->request;
 	struct schedule schedule = request->schedule;
 	arm->at_step = request->at_step;
 	if (together && together->at_step) {
@@ -222,7 +225,7 @@ static void choose_again(struct trigger *trigger, struct together *together)
 {
 	uint64_t now = clock_monotonic(), reach = reach_of(trigger->server, together->armed, true),
 		 ended = together->furthest;
-	for (struct capture *capture = trigger->server->captures; capture; capture = capture->next)
+	for (struct capture *capture = live_of(trigger->server)->captures; capture; capture = capture->next)
 		if (capture->together == together && capture->trigger == trigger && capture->process) {
 			uint64_t one = expected(capture->process, now, reach);
 			ended = one > ended && one < STEPS_MOST ? one : ended;
@@ -231,7 +234,7 @@ static void choose_again(struct trigger *trigger, struct together *together)
 	together->at_step = first_step(&together->schedule, ended, trigger->request.at_multiple);
 	struct message_at_step message = MESSAGE_INIT(AT_STEP, at_step);
 	message.at_step = together->at_step;
-	for (struct capture *capture = trigger->server->captures; capture; capture = capture->next)
+	for (struct capture *capture = live_of(trigger->server)->captures; capture; capture = capture->next)
 		if (capture->together == together && capture->trigger == trigger && capture->process &&
 		    capture->state == STATE_RUNNING) {
 			message.capture = capture->facts.number;
@@ -258,7 +261,7 @@ void together_answered(struct trigger *trigger)
 {
 	if (!trigger->together)
 		return;
-	for (const struct capture *capture = trigger->server->captures; capture; capture = capture->next) {
+	for (const struct capture *capture = live_of(trigger->server)->captures; capture; capture = capture->next) {
 		struct together *together = capture->trigger == trigger ? capture->together : NULL;
 		if (!together || together->told || capture->state != STATE_RUNNING)
 			continue;

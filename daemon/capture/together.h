@@ -3,6 +3,7 @@
 #ifndef PROFD_DAEMON_TOGETHER_H
 #define PROFD_DAEMON_TOGETHER_H
 
+#include "proto/schedule.h"
 #include "registry.h"
 
 struct trigger;

@@ -1,5 +1,10 @@
 /* trigger.c - see trigger.h. Thread: the loop's. No locks. */
 #include "trigger.h"
+#include "daemon/catalogue/audit.h"
+#include "daemon/catalogue/catalogue.h"
+#include "daemon/core/connection.h"
+#include "daemon/core/server.h"
+#include "live.h"
 #include "capture.h"
 #include "daemon/catalogue/history.h"
 #include "family.h"
@@ -27,7 +32,7 @@ struct put_trigger {
 static int64_t put_trigger_run(struct work *work)
 {
 	struct put_trigger *put = (struct put_trigger *)work;
-	catalogue_put_trigger(&put->server->catalogue, put->number, put->uid, put->pid, put->text);
+	catalogue_put_trigger(catalogue_of(put->server), put->number, put->uid, put->pid, put->text);
 	free(put);
 	return WORK_DONE;
 }
@@ -81,7 +86,7 @@ static void note(struct trigger *trigger)
 	if (!put || trigger->waiting)
 		return;
 	trigger->unnoted = NULL;
-	if (!catalogue_submit(&trigger->server->catalogue, &put->work))
+	if (!catalogue_submit(catalogue_of(trigger->server), &put->work))
 		free(put);
 	char id[ID_BYTES], subject[128];
 	trigger_id_text(trigger->number, trigger->server->user, id);
@@ -155,7 +160,7 @@ static void refuse(struct trigger *trigger, const struct process *process, int32
 
 static enum error why_not(const struct trigger *trigger, const struct process *process, const char **ret_detail)
 {
-	const struct request *request = &trigger->request;
+	const struct trigger_request *request = &trigger->request;
 	*ret_detail = "";
 	if (!trigger->admin && trigger->by.uid != process->who.uid)
 		return ERROR_NOT_YOURS;
@@ -233,7 +238,7 @@ static void leave_out(struct trigger *trigger, const struct process *process)
 
 static void arm(struct trigger *trigger, struct process *process, struct together *together)
 {
-	const struct request *request = &trigger->request;
+	const struct trigger_request *request = &trigger->request;
 	const char *detail;
 	char sentence[SENTENCE_BYTES];
 	if (was_tried(trigger, process))
@@ -286,7 +291,7 @@ static void arm_all(struct trigger *trigger, struct process **processes, size_t 
 
 static bool matches(const struct trigger *trigger, const struct process *process)
 {
-	const struct request *request = &trigger->request;
+	const struct trigger_request *request = &trigger->request;
 	if (!trigger->admin && trigger->by.uid != process->who.uid)
 		return false;
 	if (*request->name)
@@ -298,11 +303,11 @@ static bool matches(const struct trigger *trigger, const struct process *process
 
 static void arm_matching(struct trigger *trigger)
 {
-	struct process **found = calloc(trigger->server->process_count + 1, sizeof(struct process *));
+	struct process **found = calloc(live_of(trigger->server)->process_count + 1, sizeof(struct process *));
 	size_t count = 0;
 	if (!found)
 		return;
-	for (struct process *process = trigger->server->processes; process; process = process->next)
+	for (struct process *process = live_of(trigger->server)->processes; process; process = process->next)
 		if (matches(trigger, process) && !was_tried(trigger, process))
 			found[count++] = process;
 	arm_all(trigger, found, count);
@@ -317,14 +322,14 @@ static void finish_conn(struct trigger *trigger)
 	trigger->conn = NULL;
 	if (!conn)
 		return;
-	conn->trigger = NULL;
+	conn->follows = false;
 	if (trigger->armed == 0) {
 		cJSON *end = cJSON_CreateObject(), *object = cJSON_AddObjectToObject(end, "error");
 		enum error error = trigger->first_error ? trigger->first_error
 				   : trigger->left_out	? ERROR_NO_STEPS
 							: ERROR_NO_TARGET;
 		char text[SENTENCE_BYTES];
-		const struct request *request = &trigger->request;
+		const struct trigger_request *request = &trigger->request;
 		char what[160];
 		snprintf(what, sizeof what, "%s%s",
 			 *request->name	 ? "the name "
@@ -398,7 +403,7 @@ void trigger_answered(struct trigger *trigger, struct capture *capture, enum err
 		trigger_id_text(trigger->number, trigger->server->user, trigger_id);
 		cJSON_AddStringToObject(row, "trigger_id", trigger_id);
 		cJSON_AddStringToObject(row, "capture_id", id);
-		const struct request *request = &trigger->request;
+		const struct trigger_request *request = &trigger->request;
 		enum step_source source = request->duration	     ? STEP_SOURCE_DURATION
 					  : *request->step_range     ? STEP_SOURCE_RANGE
 					  : *request->step_operator  ? STEP_SOURCE_OPERATOR
@@ -458,16 +463,22 @@ void trigger_tick(struct trigger *trigger, uint64_t now)
 	settle(trigger);
 }
 
-void trigger_unfollow(struct trigger *trigger)
+void trigger_unfollow(struct conn *conn)
 {
-	trigger->conn = NULL;
-	/* Nobody is left to be told of what starts later. */
-	trigger->wait_until = 0;
+	for (struct trigger *trigger = live_of(conn->server)->triggers; trigger && conn->follows;
+	     trigger = trigger->next) {
+		if (trigger->conn != conn)
+			continue;
+		trigger->conn = NULL;
+		conn->follows = false;
+		/* Nobody is left to be told of what starts later. */
+		trigger->wait_until = 0;
+	}
 }
 
 void trigger_offer_process(struct process *process)
 {
-	for (struct trigger *trigger = process->server->triggers; trigger; trigger = trigger->next) {
+	for (struct trigger *trigger = live_of(process->server)->triggers; trigger; trigger = trigger->next) {
 		if (trigger->wait_until && matches(trigger, process))
 			arm(trigger, process, NULL);
 	}
@@ -479,20 +490,20 @@ void trigger_free(struct trigger *trigger)
 	if (!trigger->accepted_told)
 		counters_triggered(&server->counters, trigger->first_error ? trigger->first_error : ERROR_NO_TARGET);
 	if (trigger->conn)
-		trigger->conn->trigger = NULL;
-	for (struct capture *capture = server->captures; capture; capture = capture->next)
+		trigger->conn->follows = false;
+	for (struct capture *capture = live_of(server)->captures; capture; capture = capture->next)
 		if (capture->trigger == trigger)
 			capture->trigger = NULL;
 	if (trigger->previous)
 		trigger->previous->next = trigger->next;
 	else
-		server->triggers = trigger->next;
+		live_of(server)->triggers = trigger->next;
 	if (trigger->next)
 		trigger->next->previous = trigger->previous;
 	if (trigger->waits)
 		trigger->user->waiting--;
 	quota_user_unref(trigger->user);
-	request_deinit(&trigger->request);
+	free(trigger->request.pids);
 	together_free(trigger);
 	free(trigger->unnoted);
 	free(trigger->tried);
@@ -502,16 +513,16 @@ void trigger_free(struct trigger *trigger)
 static void add(struct trigger *trigger)
 {
 	struct server *server = trigger->server;
-	trigger->next = server->triggers;
+	trigger->next = live_of(server)->triggers;
 	if (trigger->next)
 		trigger->next->previous = trigger;
-	server->triggers = trigger;
+	live_of(server)->triggers = trigger;
 }
 
 struct trigger *trigger_resume(struct server *server, uint64_t number, uid_t uid, const struct parked *parked,
 			       const char *label)
 {
-	for (struct trigger *trigger = server->triggers; trigger; trigger = trigger->next)
+	for (struct trigger *trigger = live_of(server)->triggers; trigger; trigger = trigger->next)
 		if (trigger->number == number)
 			return trigger;
 	struct trigger *trigger = calloc(1, sizeof *trigger);
@@ -538,7 +549,7 @@ struct trigger *trigger_resume(struct server *server, uint64_t number, uid_t uid
 
 static void arm_pids(struct trigger *trigger, const struct conn *conn)
 {
-	const struct request *request = &trigger->request;
+	const struct trigger_request *request = &trigger->request;
 	struct process **found = calloc(request->pid_count, sizeof(struct process *));
 	size_t count = 0;
 	for (size_t i = 0; found && i < request->pid_count; i++) {
@@ -558,28 +569,31 @@ static void arm_pids(struct trigger *trigger, const struct conn *conn)
 	free(found);
 }
 
-void trigger_start(struct conn *conn, const char *text, size_t n)
+void trigger_start(struct conn *conn, struct trigger_request *wanted, const char *text, size_t n)
 {
 	struct server *server = conn->server;
 	char sentence[QUOTA_SENTENCE_BYTES];
-	enum error refused = quota_trigger(server, conn->user, conn->request.wait_for != 0, sentence);
+	enum error refused = quota_trigger(server, conn->user, wanted->wait_for != 0, sentence);
 	if (refused) {
+		counters_triggered(&server->counters, refused);
 		audit_refused(conn, "trigger", sentence, refused, 0, (uid_t)-1);
 		conn_error(conn, refused, sentence, 0);
 		return;
 	}
 	struct trigger *trigger = calloc(1, sizeof *trigger);
 	if (!trigger) {
+		counters_triggered(&server->counters, ERROR_FAILED);
 		conn_error(conn, ERROR_FAILED, "the daemon is out of memory", 0);
 		return;
 	}
 	uint64_t now = clock_monotonic();
 	trigger->server = server;
-	trigger->number = server->next_trigger++;
+	trigger->number = live_of(server)->next_trigger++;
 	trigger->conn = conn;
-	trigger->request = conn->request;
-	memset(&conn->request, 0, sizeof conn->request);
-	struct request *request = &trigger->request;
+	trigger->request = *wanted;
+	wanted->pids = NULL;
+	wanted->pid_count = 0;
+	struct trigger_request *request = &trigger->request;
 	if (request->duration)
 		request->schedule.active = 1;
 	trigger->by = conn->peer;
@@ -597,7 +611,7 @@ void trigger_start(struct conn *conn, const char *text, size_t n)
 	trigger->wait_until = request->wait_for ? now + request->wait_for : 0;
 	trigger->looked_at = now;
 	add(trigger);
-	conn->trigger = trigger;
+	conn->follows = true;
 	prepare_note(trigger, text, n);
 	if (request->pid_count)
 		arm_pids(trigger, conn);

@@ -3,7 +3,11 @@
 #ifndef PROFD_DAEMON_TRIGGER_H
 #define PROFD_DAEMON_TRIGGER_H
 
+#include "daemon/core/reply.h"
 #include "registry.h"
+#include "trigger_request.h"
+
+#include <sys/socket.h>
 
 struct capture;
 struct parked;
@@ -14,7 +18,7 @@ struct trigger {
 	struct trigger *next, *previous;
 	uint64_t number;
 	struct conn *conn; /* NULL: nobody follows any more */
-	struct request request;
+	struct trigger_request request;
 	struct ucred by;
 	bool admin;
 	uint64_t pid_namespace;		      /* of who asked */
@@ -39,8 +43,8 @@ struct trigger {
 	int32_t first_pid;
 };
 
-/* Serves op "trigger" on conn->request. `text` is the request as it came. */
-void trigger_start(struct conn *conn, const char *text, size_t n);
+/* Serves op "trigger". Takes `wanted` over; `text` is the request as it came. */
+void trigger_start(struct conn *conn, struct trigger_request *wanted, const char *text, size_t n);
 /* A process has registered, or tells something new: does a waiting trigger want it? */
 void trigger_offer_process(struct process *process);
 /* The agent has answered (error 0 = armed) or has not in time. */
@@ -55,8 +59,8 @@ struct trigger *trigger_resume(struct server *server, uint64_t number, uid_t uid
 			       const char *label);
 void trigger_progress(struct trigger *trigger, struct capture *capture, uint64_t now);
 void trigger_tick(struct trigger *trigger, uint64_t now);
-/* Its connection is gone: captures go on. */
-void trigger_unfollow(struct trigger *trigger);
+/* A connection is gone that may have followed a trigger: captures go on. */
+void trigger_unfollow(struct conn *conn);
 /* Ends all of it. */
 void trigger_free(struct trigger *trigger);
 

@@ -15,19 +15,6 @@ struct conn;
 struct server;
 struct quota_user;
 
-#define AUDIT_KINDS 8
-
-/* What a user has left for this minute, and what was left out of it. */
-struct audit_budget {
-	uint64_t since; /* CLOCK_MONOTONIC ns */
-	unsigned done, refused;
-	uint64_t left_out;
-	struct {
-		const char *action, *outcome;
-		uint64_t count;
-	} kinds[AUDIT_KINDS];
-};
-
 struct audit_entry {
 	struct ucred by;
 	struct quota_user *user; /* NULL: not limited */
@@ -46,12 +33,11 @@ void audit_done(struct conn *conn, const char *action, const char *subject, cons
 void audit_refused(struct conn *conn, const char *action, const char *subject, enum error error, pid_t target_pid,
 		   uid_t target_uid);
 
-/* Tells what was left out, once the minute is over. */
-void audit_flush(struct server *server, uid_t uid, struct audit_budget *budget, uint64_t now);
+/* Tells what was left out, of each user whose minute is over. For the tick; at the end with `now` UINT64_MAX. */
+void audit_tick(struct server *server, uint64_t now);
+/* Is there something left out that the tick has to tell? */
+bool audit_waits(const struct server *server);
 /* Who owns a process that is not registered; (uid_t)-1 where there is none of that number. */
 uid_t audit_owner(pid_t pid);
-
-/* Serves op "audit". */
-void audit_serve(struct conn *conn);
 
 #endif

@@ -2,14 +2,18 @@
  * the queue. */
 #include "catalogue.h"
 #include "sql.h"
-#include "base/clock.h"
-#include "base/log.h"
+#include "daemon/core/rooms.h"
 
 #include <signal.h>
 #include <string.h>
 
 /* More than this many pieces wait only where the disk is stuck. */
 #define WAITING_MAX 20000
+
+struct catalogue *catalogue_of(const struct server *server)
+{
+	return room_state(server, ROOM_CATALOGUE);
+}
 
 /* All that waits in one transaction: its fsync is paid once. */
 static void *catalogue_thread(void *argument)

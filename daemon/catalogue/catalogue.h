@@ -9,6 +9,8 @@
 
 #include <sqlite3.h>
 
+struct server;
+
 struct catalogue {
 	sqlite3 *db;
 	int folder; /* captures/ */
@@ -27,6 +29,9 @@ struct catalogue {
 	uint64_t failed_at;
 	uint64_t deleted_at; /* CLOCK_REALTIME ns of the newest row of `deleted` */
 };
+
+/* Of this daemon. */
+struct catalogue *catalogue_of(const struct server *server);
 
 /* Starts the thread, with the file already open (open.h). 0 or a negative errno. */
 int catalogue_start(struct catalogue *catalogue, struct work_outbox *outbox);

@@ -1,9 +1,11 @@
 /* recovery.c - see recovery.h. Thread: the one that starts the daemon, before the loop runs. No locks. */
 #include "recovery.h"
 #include "captures.h"
+#include "catalogue.h"
 #include "deleted.h"
 #include "recovery_rows.h"
 #include "base/log.h"
+#include "daemon/core/server.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -44,6 +46,7 @@ struct scan {
 	struct server *server;
 	struct catalogue_row *rows; /* by number */
 	size_t row_count;
+	uint64_t last_capture;
 	unsigned adopted, put_aside, gone, removed;
 };
 
@@ -66,12 +69,12 @@ static void adopt(struct scan *scan, const char *name, uint64_t number)
 	struct server *server = scan->server;
 	struct capture_facts facts;
 	char why[200], path[RECOVERY_PATH_BYTES];
-	int error = catalogue_from_file(&server->catalogue, number, &facts, why, sizeof why);
+	int error = catalogue_from_file(catalogue_of(server), number, &facts, why, sizeof why);
 	if (error == -EOPNOTSUPP) {
 		log_line("%s/%s: %s; it is left alone", server->folder_path, name, why);
 	} else if (error) {
 		scan->put_aside += recovery_put_aside(server, name, why, path) == 0;
-	} else if (catalogue_put_capture(&server->catalogue, &facts) == 0) {
+	} else if (catalogue_put_capture(catalogue_of(server), &facts) == 0) {
 		scan->adopted++;
 	}
 }
@@ -82,13 +85,13 @@ static void check(struct scan *scan, const char *name, struct catalogue_row *row
 	struct stat facts;
 	char why[200], path[RECOVERY_PATH_BYTES], reason[REASON_BYTES];
 	row->seen = true;
-	if (catalogue_check_file(&server->catalogue, row->number, &facts, why, sizeof why) == 0)
+	if (catalogue_check_file(catalogue_of(server), row->number, &facts, why, sizeof why) == 0)
 		return;
 	if (recovery_put_aside(server, name, why, path))
 		return;
 	scan->put_aside++;
 	snprintf(reason, sizeof reason, "its file is damaged: %.120s; what is left of it is %.200s", why, path);
-	catalogue_spoil(&server->catalogue, row->number, reason);
+	catalogue_spoil(catalogue_of(server), row->number, reason);
 }
 
 static void see_capture(struct scan *scan, const char *name, uint64_t number)
@@ -132,8 +135,8 @@ static void see(struct scan *scan, const char *name)
 	}
 	uint64_t number = strtoull(name, &end, 10);
 	bool ours = end != name && *name != '0' && number <= INT64_MAX / 2;
-	if (ours && number >= server->next_capture)
-		server->next_capture = number + 1;
+	if (ours && number > scan->last_capture)
+		scan->last_capture = number;
 	if (ours && strcmp(end, ".db") == 0)
 		see_capture(scan, name, number);
 	else if (ours && strcmp(end, ".reserve") == 0)
@@ -158,24 +161,24 @@ static void find_missing(struct scan *scan)
 		const struct catalogue_row *row = &scan->rows[i];
 		if (!row->finished || row->failed || row->seen || exists(scan, row->number, ".db"))
 			continue;
-		if (catalogue_forget(&scan->server->catalogue, row->number, NULL,
+		if (catalogue_forget(catalogue_of(scan->server), row->number, NULL,
 				     "its file was not there any more when the daemon started") == 0)
 			scan->gone++;
 	}
 }
 
-void recovery_run(struct server *server)
+uint64_t recovery_run(struct server *server)
 {
 	struct scan scan = {.server = server};
 	DIR *folder = opendir(server->folder_path);
-	if (!folder || catalogue_rows(&server->catalogue, &scan.rows, &scan.row_count)) {
+	if (!folder || catalogue_rows(catalogue_of(server), &scan.rows, &scan.row_count)) {
 		log_line("%s cannot be looked through: %s", server->folder_path,
 			 folder ? "the catalogue fails" : strerror(errno));
 		if (folder)
 			closedir(folder);
-		return;
+		return 0;
 	}
-	catalogue_recovery_begin(&server->catalogue);
+	catalogue_recovery_begin(catalogue_of(server));
 	/* Names first: what is moved while a folder is read may be seen twice, or hide others. */
 	char **names = NULL;
 	size_t count = 0, capacity = 0;
@@ -202,7 +205,7 @@ void recovery_run(struct server *server)
 	}
 	free(names);
 	find_missing(&scan);
-	catalogue_recovery_end(&server->catalogue);
+	catalogue_recovery_end(catalogue_of(server));
 	free(scan.rows);
 	if (scan.adopted)
 		log_line("%u captures had a file and no row: they have one again", scan.adopted);
@@ -210,4 +213,5 @@ void recovery_run(struct server *server)
 		log_line("%u captures had a row and no file: `profd captures --deleted` lists them", scan.gone);
 	if (scan.removed)
 		log_verbose("%u temporary files of an earlier daemon were removed", scan.removed);
+	return scan.last_capture;
 }

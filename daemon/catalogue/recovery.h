@@ -3,10 +3,13 @@
 #ifndef PROFD_DAEMON_CATALOGUE_RECOVERY_H
 #define PROFD_DAEMON_CATALOGUE_RECOVERY_H
 
-#include "daemon/core/server.h"
+#include <stdint.h>
 
-/* With the catalogue open, before the loop runs and before orphans_scan, which sees to partial files. */
-void recovery_run(struct server *server);
+struct server;
+
+/* With the catalogue open, before the loop runs and before orphans_scan, which sees to partial files. Returns the highest number of
+ * a capture among the files. */
+uint64_t recovery_run(struct server *server);
 
 /* Moves captures/<name> to <store>/lost, under a name that is free there. *ret_path: where it is now. 0, or a negative errno and the file
  * stays where it is; `why` is for the log, which is told in either case. */

@@ -1,10 +1,12 @@
 /* retention.c - see retention.h. Thread: the loop's; look_run on the catalogue's. No locks. */
 #include "retention.h"
-#include "deleted.h"
-#include "daemon/capture/capture.h"
 #include "base/clock.h"
+#include "audit.h"
 #include "base/log.h"
+#include "catalogue.h"
+#include "daemon/core/connection.h"
 #include "daemon/core/server.h"
+#include "deleted.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -36,6 +38,7 @@ struct retention_hold {
 struct retention_deferred {
 	struct retention_deferred *next;
 	struct conn *conn; /* a reference */
+	retention_resume *resume;
 	size_t n;
 	char packet[];
 };
@@ -64,6 +67,11 @@ struct retention_work {
 	uint64_t missing; /* bytes below the floor, afterwards */
 	struct space space;
 };
+
+struct retention *retention_of(const struct server *server)
+{
+	return room_state(server, ROOM_RETENTION);
+}
 
 /* --- on the catalogue's thread --- */
 
@@ -102,7 +110,7 @@ static void say_why(const struct retention_work *look, const struct eviction *ev
 
 static void evict(struct retention_work *look, const struct kept *rows, const struct eviction *evictions, size_t count)
 {
-	struct catalogue *catalogue = &look->server->catalogue;
+	struct catalogue *catalogue = catalogue_of(look->server);
 	uint64_t began = clock_monotonic();
 	for (size_t i = 0; i < count; i++) {
 		const struct kept *row = &rows[evictions[i].index];
@@ -134,7 +142,7 @@ static void choose_and_remove(struct retention_work *look)
 	struct kept *rows = NULL;
 	size_t count = 0;
 	struct eviction evictions[LOOK_EVICTIONS];
-	if (catalogue_kept(&look->server->catalogue, &rows, &count)) {
+	if (catalogue_kept(catalogue_of(look->server), &rows, &count)) {
 		look->failed = true;
 		return;
 	}
@@ -151,20 +159,20 @@ static int64_t look_run(struct work *work)
 	struct server *server = look->server;
 	struct eviction_limits *limits = &look->limits;
 	limits->now = clock_realtime();
-	space_look(server->folder, &server->retention.floor, &look->space);
+	space_look(server->folder, &retention_of(server)->floor, &look->space);
 	limits->missing = space_missing(&look->space);
-	uint64_t oldest = limits->age ? catalogue_oldest(&server->catalogue) : 0;
+	uint64_t oldest = limits->age ? catalogue_oldest(catalogue_of(server)) : 0;
 	bool old = oldest && oldest < limits->now && limits->now - oldest >= limits->age;
 	if (oldest && !old)
 		look->rest.next_at = limits->age > UINT64_MAX - oldest ? UINT64_MAX : oldest + limits->age;
 	if (look->exceeded || limits->missing || old)
 		choose_and_remove(look);
-	catalogue_trim_deleted(&server->catalogue, look->deleted_lines);
+	catalogue_trim_deleted(catalogue_of(server), look->deleted_lines);
 	/* Tried once more as long as there was no room for it. */
 	if (!look->reserved)
 		look->reserved = space_reserve_keep(server->directory) != -ENOSPC;
 	if (look->gone_count)
-		space_look(server->folder, &server->retention.floor, &look->space);
+		space_look(server->folder, &retention_of(server)->floor, &look->space);
 	look->missing = space_missing(&look->space);
 	return WORK_DONE;
 }
@@ -183,7 +191,7 @@ static void forget_holds(struct retention *retention, uint64_t now)
 {
 	for (struct retention_hold **at = &retention->holds; *at;) {
 		struct retention_hold *hold = *at;
-		if (!hold->conn->trigger && !hold->until)
+		if (!hold->conn->follows && !hold->until)
 			hold->until = now + HOLD_NS;
 		if (hold->conn->closed || (hold->until && now > hold->until))
 			drop_hold(at);
@@ -194,7 +202,7 @@ static void forget_holds(struct retention *retention, uint64_t now)
 
 void retention_hold(struct server *server, uint64_t number, pid_t pid, struct conn *conn)
 {
-	for (struct retention_hold **at = &server->retention.holds; *at;) {
+	for (struct retention_hold **at = &retention_of(server)->holds; *at;) {
 		if ((*at)->conn == conn && (*at)->pid == pid)
 			drop_hold(at);
 		else
@@ -203,8 +211,8 @@ void retention_hold(struct server *server, uint64_t number, pid_t pid, struct co
 	struct retention_hold *hold = calloc(1, sizeof *hold);
 	if (!hold)
 		return;
-	*hold = (struct retention_hold){server->retention.holds, number, pid, 0, conn_ref(conn)};
-	server->retention.holds = hold;
+	*hold = (struct retention_hold){retention_of(server)->holds, number, pid, 0, conn_ref(conn)};
+	retention_of(server)->holds = hold;
 }
 
 static void timer_ready(uv_timer_t *timer)
@@ -224,19 +232,19 @@ static void sleep_until_next(struct server *server, const struct retention_work 
 	else if (look->rest.held && (wait == 0 || wait > HELD_MS))
 		wait = HELD_MS;
 	if (wait && !server->stopping)
-		uv_timer_start(&server->retention.timer, timer_ready, wait, 0);
+		uv_timer_start(&retention_of(server)->timer, timer_ready, wait, 0);
 	else
-		uv_timer_stop(&server->retention.timer);
+		uv_timer_stop(&retention_of(server)->timer);
 }
 
 static void serve_deferred(struct server *server)
 {
-	struct retention_deferred *list = server->retention.deferred;
-	server->retention.deferred = NULL;
+	struct retention_deferred *list = retention_of(server)->deferred;
+	retention_of(server)->deferred = NULL;
 	while (list) {
 		struct retention_deferred *next = list->next;
 		if (!list->conn->closed && !server->closing)
-			trigger_start(list->conn, list->packet, list->n);
+			list->resume(list->conn, list->packet, list->n);
 		conn_unref(list->conn);
 		free(list);
 		list = next;
@@ -258,7 +266,7 @@ static void tell_gone(struct server *server, const struct retention_work *look)
 					    .subject = id,
 					    .target_uid = gone->uid};
 		audit_put(server, &entry);
-		usage_remove(&server->usage, gone->uid, 1, gone->bytes);
+		usage_remove(usage_of(server), gone->uid, 1, gone->bytes);
 		counters_deleted(&server->counters, eviction_word(gone->reason), 1, gone->bytes);
 	}
 }
@@ -267,7 +275,7 @@ static void looked(struct work *work)
 {
 	struct retention_work *look = (struct retention_work *)work;
 	struct server *server = look->server;
-	struct retention *retention = &server->retention;
+	struct retention *retention = retention_of(server);
 	bool failed = look->failed || work->failed;
 	retention->running = NULL;
 	retention->reserved = look->reserved;
@@ -278,7 +286,7 @@ static void looked(struct work *work)
 		bool more = look->rest.more && !failed && look->gone_count;
 		if (!more && retention->pressed) {
 			retention->pressed = false;
-			captures_out_of_space(server, look->missing ? &look->space : NULL);
+			retention->out_of_space(server, look->missing ? &look->space : NULL);
 		}
 		sleep_until_next(server, look, failed);
 		if (retention->again || more)
@@ -298,10 +306,10 @@ static bool over(uint64_t value, uint64_t limit)
 static bool exceeded(const struct server *server)
 {
 	const struct config *config = &server->config;
-	struct usage_owner all = usage_sum(&server->usage, true, 0);
+	struct usage_owner all = usage_sum(usage_of(server), true, 0);
 	bool any = over(all.bytes, config->store_bytes) || over(all.captures, config->store_captures);
-	for (size_t i = 0; i < server->usage.count && !any; i++) {
-		const struct usage_owner *owner = &server->usage.owners[i];
+	for (size_t i = 0; i < usage_of(server)->count && !any; i++) {
+		const struct usage_owner *owner = &usage_of(server)->owners[i];
 		any = over(owner->bytes, config->store_bytes_user) ||
 		      over(owner->captures, config->store_captures_user);
 	}
@@ -320,7 +328,7 @@ static void list_holds(const struct retention *retention, struct retention_work 
 
 void retention_look(struct server *server)
 {
-	struct retention *retention = &server->retention;
+	struct retention *retention = retention_of(server);
 	const struct config *config = &server->config;
 	if (server->closing)
 		return;
@@ -345,7 +353,7 @@ void retention_look(struct server *server)
 	look->exceeded = exceeded(server);
 	look->reserved = retention->reserved;
 	retention->running = look;
-	if (catalogue_submit(&server->catalogue, &look->work))
+	if (catalogue_submit(catalogue_of(server), &look->work))
 		return;
 	retention->running = NULL;
 	free(look->held);
@@ -356,34 +364,35 @@ void retention_look(struct server *server)
 void retention_press(struct server *server)
 {
 	uint64_t now = clock_monotonic();
-	if (server->retention.pressed_at && now < server->retention.pressed_at + PRESS_NS)
+	if (retention_of(server)->pressed_at && now < retention_of(server)->pressed_at + PRESS_NS)
 		return;
-	server->retention.pressed_at = now;
-	server->retention.pressed = true;
+	retention_of(server)->pressed_at = now;
+	retention_of(server)->pressed = true;
 	retention_look(server);
 }
 
-bool retention_defers(struct conn *conn, const char *packet, size_t n)
+bool retention_defers(struct conn *conn, retention_resume *resume, const char *packet, size_t n)
 {
 	struct server *server = conn->server;
 	struct space space;
-	space_look(server->folder, &server->retention.floor, &space);
+	space_look(server->folder, &retention_of(server)->floor, &space);
 	/* Where nothing can go, waiting would not help. */
-	struct usage_owner all = usage_sum(&server->usage, true, 0);
+	struct usage_owner all = usage_sum(usage_of(server), true, 0);
 	if (!space_missing(&space) || all.bytes <= all.pinned_bytes)
 		return false;
 	struct retention_deferred *deferred = calloc(1, sizeof *deferred + n + 1);
 	if (!deferred)
 		return false;
 	deferred->conn = conn_ref(conn);
+	deferred->resume = resume;
 	deferred->n = n;
 	memcpy(deferred->packet, packet, n);
-	deferred->next = server->retention.deferred;
-	server->retention.deferred = deferred;
+	deferred->next = retention_of(server)->deferred;
+	retention_of(server)->deferred = deferred;
 	retention_look(server);
 	/* No look could be begun: nobody would come back. */
 	/* NOLINTNEXTLINE(-Wanalyzer-malloc-leak): the list `deferred` has it */
-	if (!server->retention.running)
+	if (!retention_of(server)->running)
 		serve_deferred(server);
 	return true;
 }
@@ -397,7 +406,7 @@ static bool pinned_out(uint64_t pinned, uint64_t limit)
 bool retention_allows(const struct server *server, uid_t uid, char *sentence, size_t sentence_bytes)
 {
 	const struct config *config = &server->config;
-	struct usage_owner own = usage_sum(&server->usage, false, uid), all = usage_sum(&server->usage, true, 0);
+	struct usage_owner own = usage_sum(usage_of(server), false, uid), all = usage_sum(usage_of(server), true, 0);
 	struct space space;
 	char pinned[SPACE_TEXT_BYTES], limit[SPACE_TEXT_BYTES];
 	static const char advice[] =
@@ -420,27 +429,28 @@ bool retention_allows(const struct server *server, uid_t uid, char *sentence, si
 			 space_text(all.pinned_bytes, pinned), advice);
 		return false;
 	}
-	space_look(server->folder, &server->retention.floor, &space);
+	space_look(server->folder, &retention_of(server)->floor, &space);
 	if (!space_missing(&space))
 		return true;
 	space_low_sentence(&space, server->folder_path, sentence, sentence_bytes);
 	return false;
 }
 
-int retention_init(struct server *server)
+int retention_init(struct server *server, void (*out_of_space)(struct server *server, const struct space *space))
 {
-	int error = uv_timer_init(&server->loop, &server->retention.timer);
+	retention_of(server)->out_of_space = out_of_space;
+	int error = uv_timer_init(&server->loop, &retention_of(server)->timer);
 	if (error)
 		return error;
-	server->retention.timer.data = server;
+	retention_of(server)->timer.data = server;
 	retention_look(server);
 	return 0;
 }
 
 void retention_deinit(struct server *server)
 {
-	while (server->retention.holds)
-		drop_hold(&server->retention.holds);
+	while (retention_of(server)->holds)
+		drop_hold(&retention_of(server)->holds);
 	serve_deferred(server);
-	uv_close((uv_handle_t *)&server->retention.timer, NULL);
+	uv_close((uv_handle_t *)&retention_of(server)->timer, NULL);
 }

@@ -27,10 +27,15 @@ struct retention {
 	bool pressed;	     /* the next look ends what is under way where it does not help */
 	struct retention_hold *holds;
 	struct retention_deferred *deferred;
+	/* Captures that have seen the disk below its floor end with what they have; `space` NULL: there is room again. */
+	void (*out_of_space)(struct server *server, const struct space *space);
 };
 
+/* Of this daemon. */
+struct retention *retention_of(const struct server *server);
+
 /* Before the loop runs; takes over the settings and looks. */
-int retention_init(struct server *server);
+int retention_init(struct server *server, void (*out_of_space)(struct server *server, const struct space *space));
 /* While the loop still runs its closing handles; after the catalogue has ended. */
 void retention_deinit(struct server *server);
 /* Takes over the settings, and sees to it that they hold. Cheap where nothing is exceeded. */
@@ -44,8 +49,9 @@ void retention_hold(struct server *server, uint64_t number, pid_t pid, struct co
 void retention_press(struct server *server);
 
 /* Before a trigger: where the disk is below its floor and something can be deleted for it, the request waits for that (true),
- * and is served then. `packet` is copied. */
-bool retention_defers(struct conn *conn, const char *packet, size_t n);
+ * and `resume` serves it then. `packet` is copied. */
+typedef void retention_resume(struct conn *conn, const char *packet, size_t n);
+bool retention_defers(struct conn *conn, retention_resume *resume, const char *packet, size_t n);
 
 /* May a capture of this user begin? False with a sentence: below the floor, or the budget is taken by what is pinned. */
 bool retention_allows(const struct server *server, uid_t uid, char *sentence, size_t sentence_bytes);

@@ -1,8 +1,14 @@
 /* usage.c - see usage.h. Thread: the loop's. No locks. */
 #include "usage.h"
+#include "daemon/core/rooms.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+struct usage *usage_of(const struct server *server)
+{
+	return room_state(server, ROOM_USAGE);
+}
 
 static struct usage_owner *find(const struct usage *usage, uid_t uid)
 {

@@ -14,10 +14,14 @@ struct usage_owner {
 	uint64_t pinned_captures, pinned_bytes; /* of these */
 };
 
+struct server;
 struct usage {
 	struct usage_owner *owners;
 	size_t count;
 };
+
+/* Of this daemon. */
+struct usage *usage_of(const struct server *server);
 
 void usage_deinit(struct usage *usage);
 void usage_add(struct usage *usage, uid_t uid, uint64_t captures, uint64_t bytes);

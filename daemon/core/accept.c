@@ -1,7 +1,11 @@
 /* accept.c - see accept.h. Thread: the loop's. No locks. */
 #include "accept.h"
 #include "base/log.h"
+#include "calls.h"
+#include "connection.h"
 #include "peer.h"
+#include "proto/message.h"
+#include "proto/socket.h"
 #include "server.h"
 
 #include <errno.h>
@@ -46,16 +50,9 @@ static void take(struct server *server, int fd)
 		return;
 	}
 	bool admin = peer.uid == 0 || (!server->user && peer_of_group(fd, &peer, server->group));
-	struct audit_entry entry = {.by = peer,
-				    .user = user,
-				    .refused = true,
-				    .action = "connection",
-				    .outcome = error_word(ERROR_QUOTA),
-				    .subject = sentence,
-				    .target_uid = (uid_t)-1};
 	enum error error = quota_connect(server, user, sentence);
 	if (error)
-		audit_put(server, &entry);
+		server->calls->refused(server, &peer, user, error, sentence);
 	if (error && !quota_refuse(server, user)) {
 		refuse_now(fd, sentence);
 		close(fd);

@@ -1,5 +1,6 @@
 /* descriptors.c - see descriptors.h. Thread: the loop's; close_run has one of a pool. No locks. */
 #include "descriptors.h"
+#include "connection.h"
 #include "server.h"
 
 #include <fcntl.h>

@@ -36,8 +36,6 @@
 #define WORKING_MOST (384u << 20)
 /* Of the loop's time, before others have their turn. */
 #define TURN_NS 2000000u
-/* Questions of one user that the catalogue has at a time. */
-#define QUERIES_USER 8
 
 static const char ask[] = "ask an administrator for more";
 
@@ -64,7 +62,7 @@ void quota_init(struct server *server)
 
 static bool has_nothing(const struct quota_user *user, uint64_t now)
 {
-	return user->references == 0 && user->audit.left_out == 0 && now > user->idle_since + MINUTE;
+	return user->references == 0 && user->lines.left_out == 0 && now > user->idle_since + MINUTE;
 }
 
 static void sweep(struct quota_user **from, uint64_t now)
@@ -83,9 +81,6 @@ static void sweep(struct quota_user **from, uint64_t now)
 void quota_tick(struct server *server, uint64_t now)
 {
 	struct quota *quota = &server->quota;
-	for (size_t i = 0; i < QUOTA_BUCKETS; i++)
-		for (struct quota_user *user = quota->buckets[i]; user; user = user->next)
-			audit_flush(server, user->uid, &user->audit, now);
 	if (now < quota->swept_at + MINUTE)
 		return;
 	quota->swept_at = now;
@@ -298,36 +293,4 @@ bool quota_turn(struct server *server, struct quota_user *user)
 void quota_spent(struct quota_user *user, uint64_t ns)
 {
 	user->turn_ns += ns;
-}
-
-bool quota_ask(struct server *server, struct quota_user *user, struct work *work)
-{
-	if (user->queries < QUERIES_USER) {
-		if (!catalogue_submit(&server->catalogue, work))
-			return false;
-	} else {
-		work->next = NULL;
-		if (user->last_query)
-			user->last_query->next = work;
-		else
-			user->first_query = work;
-		user->last_query = work;
-	}
-	user->queries++;
-	return true;
-}
-
-void quota_answered(struct server *server, struct quota_user *user)
-{
-	user->queries--;
-	struct work *work = user->first_query;
-	if (!work)
-		return;
-	user->first_query = work->next;
-	if (!user->first_query)
-		user->last_query = NULL;
-	if (!catalogue_submit(&server->catalogue, work)) {
-		work->run = NULL;
-		work->done(work);
-	}
 }

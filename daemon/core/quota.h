@@ -1,10 +1,9 @@
 /* quota.h - what one user may take of the daemon, and whose turn it is: connections, captures under way, their memory,
- * triggers, questions to the catalogue, time of the loop. The limits are profd.conf's and may change while it runs. Root, and
+ * triggers, lines of the audit log, time of the loop. The limits are profd.conf's and may change while it runs. Root, and
  * the owner of a daemon of their own, are not limited. Loop's thread. */
 #ifndef PROFD_DAEMON_CORE_QUOTA_H
 #define PROFD_DAEMON_CORE_QUOTA_H
 
-#include "daemon/catalogue/audit.h"
 #include "base/memory.h"
 #include "proto/errors.h"
 
@@ -18,6 +17,18 @@ struct work;
 
 /* Room for the sentence of a refusal; it fits into a REFUSE. */
 #define QUOTA_SENTENCE_BYTES 248
+
+#define QUOTA_LINE_KINDS 8
+/* Lines that a user may still cause in the audit log this minute, and those that were left out of it. */
+struct quota_lines {
+	uint64_t since; /* CLOCK_MONOTONIC ns */
+	unsigned done, refused;
+	uint64_t left_out;
+	struct {
+		const char *action, *outcome;
+		uint64_t count;
+	} kinds[QUOTA_LINE_KINDS];
+};
 
 /* All that hangs on one uid. Lives as long as something refers to it, and a minute longer: whoever comes back finds the
  * triggers that they have used up. */
@@ -37,9 +48,9 @@ struct quota_user {
 	double triggers;       /* that may still come now */
 	uint64_t triggers_at;
 	uint64_t turn, turn_ns;
-	unsigned queries;
-	struct work *first_query, *last_query;
-	struct audit_budget audit;
+	unsigned questions; /* to the catalogue, which the user's others wait for: */
+	struct work *first_question, *last_question;
+	struct quota_lines lines;
 };
 
 #define QUOTA_BUCKETS 256
@@ -48,6 +59,7 @@ struct quota {
 	uint64_t turn;
 	uint64_t descriptors; /* that the process may have open */
 	unsigned refused;     /* connections that are only open to be told why not */
+	unsigned left_out;    /* users of whom audit lines were left out */
 	uint64_t swept_at;
 };
 
@@ -88,11 +100,5 @@ bool quota_queue(struct quota_user *user, int64_t bytes);
 /* Whether this user may be served in this turn of the loop, and that it took so long. */
 bool quota_turn(struct server *server, struct quota_user *user);
 void quota_spent(struct quota_user *user, uint64_t ns);
-
-/* Gives the catalogue a question of a client, or keeps it until enough of the same user's are answered. False (not taken) where
- * the catalogue does not keep up. The work's `done` calls quota_answered; it finds work->run
- * NULL where the catalogue did not keep up meanwhile, and nothing was asked. */
-bool quota_ask(struct server *server, struct quota_user *user, struct work *work);
-void quota_answered(struct server *server, struct quota_user *user);
 
 #endif

@@ -3,8 +3,9 @@
  * A connection: READING its request, WAITING for the text, WRITING the answer, CLOSING (all is sent; what the peer still
  * says is thrown away until it closes, as a reset could take the answer back). */
 #include "listener.h"
-#include "http.h"
 #include "base/clock.h"
+#include "http.h"
+#include "metrics.h"
 #include "base/log.h"
 #include "daemon/core/server.h"
 

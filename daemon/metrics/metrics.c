@@ -5,13 +5,12 @@
 #include "listener.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "proto/sealed.h"
 #include "daemon/core/server.h"
 #include "textfile.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,13 +24,18 @@
 
 #define MILLISECOND 1000000ull
 
+struct metrics *metrics_of(const struct server *server)
+{
+	return room_state(server, ROOM_METRICS);
+}
+
 /* --- the loop --- */
 
 /* Before each wait: how long the loop was at work since the last one. Whatever becomes ready meanwhile waits for that. */
 static void turned(uv_prepare_t *prepare)
 {
 	struct server *server = prepare->data;
-	struct metrics *metrics = &server->metrics;
+	struct metrics *metrics = metrics_of(server);
 	uint64_t now = clock_monotonic(), idle = uv_metrics_idle_time(&server->loop);
 	if (metrics->turned_at) {
 		uint64_t all = now - metrics->turned_at, slept = idle - metrics->idle_before;
@@ -70,7 +74,7 @@ static uint64_t open_descriptors(void)
 static int64_t slow_run(struct work *work)
 {
 	struct metrics *metrics = (struct metrics *)((char *)work - offsetof(struct metrics, slow_work));
-	struct server *server = (struct server *)((char *)metrics - offsetof(struct server, metrics));
+	struct server *server = metrics->server;
 	struct metrics_slow *slow = &metrics->slow_next;
 	struct statvfs disk;
 	memset(slow, 0, sizeof *slow);
@@ -102,14 +106,14 @@ static void answer(struct server *server, bool known, metrics_ready *ready, void
 		return;
 	}
 	exposition_init(&exposition);
-	metrics_write(server, known ? &server->metrics.slow : &unknown, &exposition);
+	metrics_write(server, known ? &metrics_of(server)->slow : &unknown, &exposition);
 	ready(context, exposition.failed ? NULL : exposition.text, exposition.n);
 	exposition_deinit(&exposition);
 }
 
 static void answer_all(struct server *server, bool known)
 {
-	struct metrics *metrics = &server->metrics;
+	struct metrics *metrics = metrics_of(server);
 	if (!uv_is_closing((uv_handle_t *)&metrics->patience))
 		uv_timer_stop(&metrics->patience);
 	for (struct metrics_waiter *waiter; (waiter = metrics->waiters);) {
@@ -122,7 +126,7 @@ static void answer_all(struct server *server, bool known)
 static void slow_done(struct work *work)
 {
 	struct metrics *metrics = (struct metrics *)((char *)work - offsetof(struct metrics, slow_work));
-	struct server *server = (struct server *)((char *)metrics - offsetof(struct server, metrics));
+	struct server *server = metrics->server;
 	metrics->slow = metrics->slow_next;
 	metrics->slow_runs = metrics->slow_late = false;
 	answer_all(server, true);
@@ -131,13 +135,13 @@ static void slow_done(struct work *work)
 static void patience_over(uv_timer_t *timer)
 {
 	struct server *server = timer->data;
-	server->metrics.slow_late = true;
+	metrics_of(server)->slow_late = true;
 	answer_all(server, false);
 }
 
 static bool pool_there(struct server *server)
 {
-	struct metrics *metrics = &server->metrics;
+	struct metrics *metrics = metrics_of(server);
 	if (!metrics->pool_runs && !server->closing)
 		metrics->pool_runs = work_pool_init(&metrics->pool, 1, &server->outbox) == 0;
 	return metrics->pool_runs;
@@ -145,7 +149,7 @@ static bool pool_there(struct server *server)
 
 void metrics_ask(struct server *server, metrics_ready *ready, void *context)
 {
-	struct metrics *metrics = &server->metrics;
+	struct metrics *metrics = metrics_of(server);
 	bool fresh = metrics->slow.at && clock_monotonic() < metrics->slow.at + FRESH_NS;
 	struct metrics_waiter *waiter =
 		fresh || metrics->slow_late || !pool_there(server) ? NULL : calloc(1, sizeof *waiter);
@@ -167,7 +171,7 @@ void metrics_ask(struct server *server, metrics_ready *ready, void *context)
 
 void metrics_forget(struct server *server, const void *context)
 {
-	for (struct metrics_waiter **at = &server->metrics.waiters; *at;) {
+	for (struct metrics_waiter **at = &metrics_of(server)->waiters; *at;) {
 		struct metrics_waiter *waiter = *at;
 		if (waiter->context != context) {
 			at = &waiter->next;
@@ -176,42 +180,6 @@ void metrics_forget(struct server *server, const void *context)
 		*at = waiter->next;
 		free(waiter);
 	}
-}
-
-/* --- op "metrics" --- */
-
-static void serve_ready(void *context, const char *text, size_t n)
-{
-	struct conn *conn = context;
-	/* As a descriptor: with a thousand jobs it is larger than a packet, and than what may wait for a peer. */
-	int fd = conn->closed || !text ? -1 : sealed_create("profd-metrics", n);
-	if (conn->closed) {
-		conn_unref(conn);
-		return;
-	}
-	if (fd < 0 || pwrite(fd, text, n, 0) != (ssize_t)n) {
-		conn_error(conn, ERROR_FAILED, "the daemon is out of memory, or going down", 0);
-	} else {
-		char row[64];
-		snprintf(row, sizeof row, "{\"row\":\"metrics\",\"bytes\":%zu}", n);
-		conn_send(conn, row, strlen(row), fd);
-		conn_end(conn, NULL);
-	}
-	if (fd >= 0)
-		close(fd);
-	conn_unref(conn);
-}
-
-void metrics_serve(struct conn *conn)
-{
-	const struct server *server = conn->server;
-	/* Names and step times of everybody's jobs, and how full the disk is: not for other users. */
-	if (!conn->admin && !(server->user && conn->peer.uid == getuid())) {
-		audit_refused(conn, "metrics", "", ERROR_NOT_YOURS, 0, (uid_t)-1);
-		conn_error(conn, ERROR_NOT_YOURS, "the daemon that these metrics are of", 0);
-		return;
-	}
-	metrics_ask(conn->server, serve_ready, conn_ref(conn));
 }
 
 /* --- the file --- */
@@ -245,7 +213,7 @@ static void written(struct work *work)
 static void file_ready(void *context, const char *text, size_t n)
 {
 	struct server *server = context;
-	struct metrics *metrics = &server->metrics;
+	struct metrics *metrics = metrics_of(server);
 	/* A folder that hangs: the file ages, and its own timestamp says so. */
 	if (metrics->writing || server->closing || !text || !pool_there(server))
 		return;
@@ -268,13 +236,13 @@ static void interval_over(uv_timer_t *timer)
 	struct server *server = timer->data;
 	metrics_ask(server, file_ready, server);
 	/* Without a file it ran for the sake of removing the old one. */
-	if (!*server->metrics.path)
+	if (!*metrics_of(server)->path)
 		uv_timer_stop(timer);
 }
 
 void metrics_reload(struct server *server)
 {
-	struct metrics *metrics = &server->metrics;
+	struct metrics *metrics = metrics_of(server);
 	const char *path = server->config.metrics_textfile;
 	if (strcmp(path, metrics->path) != 0) {
 		if (*metrics->path)
@@ -295,7 +263,8 @@ void metrics_reload(struct server *server)
 
 void metrics_start(struct server *server)
 {
-	struct metrics *metrics = &server->metrics;
+	struct metrics *metrics = metrics_of(server);
+	metrics->server = server;
 	uv_loop_configure(&server->loop, UV_METRICS_IDLE_TIME);
 	uv_prepare_init(&server->loop, &metrics->prepare);
 	uv_timer_init(&server->loop, &metrics->patience);
@@ -309,7 +278,7 @@ void metrics_start(struct server *server)
 
 void metrics_stop(struct server *server)
 {
-	struct metrics *metrics = &server->metrics;
+	struct metrics *metrics = metrics_of(server);
 	listener_free(metrics->listener);
 	metrics->listener = NULL;
 	uv_close((uv_handle_t *)&metrics->prepare, NULL);
@@ -320,7 +289,7 @@ void metrics_stop(struct server *server)
 
 void metrics_deinit(struct server *server)
 {
-	struct metrics *metrics = &server->metrics;
+	struct metrics *metrics = metrics_of(server);
 	if (metrics->pool_runs)
 		work_pool_deinit(&metrics->pool);
 	metrics->pool_runs = false;

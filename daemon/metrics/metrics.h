@@ -5,29 +5,21 @@
 
 #include "daemon/core/config.h"
 #include "daemon/core/work.h"
+#include "text.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
 
-struct conn;
-struct exposition;
 struct listener;
 struct server;
-
-/* What may have to wait for a disk: found out on a thread of its own. */
-struct metrics_slow {
-	uint64_t at; /* CLOCK_MONOTONIC ns; 0 = not known */
-	bool disk_known;
-	uint64_t free_bytes, size_bytes; /* of the store's file system */
-	uint64_t resident_bytes, descriptors, threads;
-};
 
 /* Takes the text as it is now; NULL: out of memory, or the daemon is going down. */
 typedef void metrics_ready(void *context, const char *text, size_t n);
 
 struct metrics {
+	struct server *server;
 	/* The loop's own times. */
 	uv_prepare_t prepare;
 	uint64_t turned_at, idle_before; /* ns */
@@ -54,6 +46,9 @@ struct metrics {
 	struct listener *listener; /* NULL: none */
 };
 
+/* Of this daemon. */
+struct metrics *metrics_of(const struct server *server);
+
 /* After uv_loop_init: begins to measure the loop, and what the configuration asks for. */
 void metrics_start(struct server *server);
 /* The configuration has changed: the file, its interval. */
@@ -68,10 +63,5 @@ void metrics_deinit(struct server *server);
 void metrics_ask(struct server *server, metrics_ready *ready, void *context);
 /* `ready` is not called any more for this context. */
 void metrics_forget(struct server *server, const void *context);
-/* Serves op "metrics". */
-void metrics_serve(struct conn *conn);
-
-/* Writes all of it. slow->at 0: what it would tell is left out. */
-void metrics_write(const struct server *server, const struct metrics_slow *slow, struct exposition *to);
 
 #endif

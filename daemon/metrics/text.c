@@ -1,13 +1,18 @@
-/* text.c - metrics_write: every metric, its help and its labels. Thread: the loop's. No locks.
+/* text.c - see text.h. Thread: the loop's. No locks.
  *
  * Names follow Prometheus' conventions. What is not known is absent. The daemon's own resources are profd_process_*, not
  * process_*: a textfile's would clash with node_exporter's own. A job's label is job_id: `job` is Prometheus' for the
  * scrape and would arrive as exported_job. */
-#include "exposition.h"
-#include "daemon/capture/capture.h"
+#include "text.h"
 #include "base/clock.h"
-#include "proto/version.h"
+#include "daemon/capture/capture.h"
+#include "daemon/capture/live.h"
+#include "daemon/catalogue/catalogue.h"
+#include "daemon/catalogue/usage.h"
+#include "daemon/core/connection.h"
 #include "daemon/core/server.h"
+#include "exposition.h"
+#include "proto/version.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -71,13 +76,13 @@ static void describe_job(const struct process *process, uint64_t now, struct job
 static size_t find_jobs(const struct server *server, struct job **ret_jobs)
 {
 	uint64_t now = clock_monotonic();
-	struct job *jobs = calloc(server->process_count + 1, sizeof *jobs);
+	struct job *jobs = calloc(live_of(server)->process_count + 1, sizeof *jobs);
 	struct job other = {.id = OTHER, .serial = UINT64_MAX};
 	size_t n = 0, kept = 0;
 	*ret_jobs = jobs;
 	if (!jobs)
 		return 0;
-	for (const struct process *process = server->processes; process && n < server->process_count;
+	for (const struct process *process = live_of(server)->processes; process && n < live_of(server)->process_count;
 	     process = process->next)
 		describe_job(process, now, &jobs[n++]);
 	qsort(jobs, n, sizeof *jobs, by_id);
@@ -144,7 +149,7 @@ static void write_daemon(const struct server *server, struct exposition *to)
 	for (unsigned i = 0; i < 3; i++)
 		exposition_count(to, kinds[i], "kind", words[i], NULL);
 	exposition_family(to, "profd_processes", GAUGE, "Registered processes: those that can be triggered.");
-	exposition_count(to, server->process_count, NULL);
+	exposition_count(to, live_of(server)->process_count, NULL);
 }
 
 static void write_triggers(const struct counters *counters, struct exposition *to)
@@ -182,7 +187,7 @@ static uint32_t queued_chunks(const struct capture *capture)
 static void write_running(const struct server *server, struct exposition *to)
 {
 	uint64_t running[CAPTURE_COMPLETE + 1] = {0}, chunks = 0;
-	for (const struct capture *capture = server->captures; capture; capture = capture->next) {
+	for (const struct capture *capture = live_of(server)->captures; capture; capture = capture->next) {
 		if (capture->state == STATE_DROPPED)
 			continue;
 		enum capture_status status = capture_status_now(capture);
@@ -249,7 +254,7 @@ static void write_store(const struct server *server, const struct metrics_slow *
 	};
 	const struct counters *counters = &server->counters;
 	const struct config *config = &server->config;
-	struct usage_owner stored = usage_sum(&server->usage, true, 0);
+	struct usage_owner stored = usage_sum(usage_of(server), true, 0);
 	exposition_family(to, "profd_store_captures", GAUGE, "Finished captures in the store.");
 	exposition_count(to, stored.captures, NULL);
 	exposition_family(to, "profd_store_bytes", GAUGE, "Bytes of the finished captures in the store.");
@@ -285,7 +290,7 @@ static void write_store(const struct server *server, const struct metrics_slow *
 		exposition_count(to, counters->deleted_bytes[i], "reason", words[i], NULL);
 	exposition_family(to, "profd_catalogue_waiting", GAUGE,
 			  "Rows and questions that wait for the catalogue: many where the disk does not keep up.");
-	exposition_count(to, catalogue_waiting(&server->catalogue), NULL);
+	exposition_count(to, catalogue_waiting(catalogue_of(server)), NULL);
 }
 
 /* --- loop and process --- */

@@ -1,56 +1,36 @@
-/* request.h - one request of a client, parsed from hostile JSON (proto/requests.h says what stands in it). Knows no
- * sockets and no loop, so that it can be fuzzed alone. */
+/* request.h - one request of a client, parsed from hostile JSON (proto/requests.h says what stands in each, the files of op/ what in
+ * theirs). Knows no sockets and no loop, so that it can be fuzzed alone. */
 #ifndef PROFD_DAEMON_OPS_REQUEST_H
 #define PROFD_DAEMON_OPS_REQUEST_H
 
+#include "daemon/capture/trigger_request.h"
 #include "proto/errors.h"
-#include "proto/limits.h"
-#include "proto/requests.h"
-#include "proto/schedule.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum request_op {
-	REQUEST_NONE = 0,
-#define OP(name) REQUEST_##name,
-	REQUEST_OPS(OP)
-#undef OP
-};
-
-#define REQUEST_TEXT_BYTES 128
 #define REQUEST_ID_BYTES 32
 
+struct op;
+
+/* Of an op only what its `parse` fills; the rest is 0. */
 struct request {
-	enum request_op op;
+	const struct op *op; /* NULL: none that is known */
+	struct trigger_request trigger;
 
-	int32_t *pids; /* targets.pids, or the one "pid"; owned */
-	size_t pid_count;
+	int32_t pid; /* 0 = none */
 	bool all;
-	char name[REQUEST_TEXT_BYTES]; /* glob; empty = none */
-	char job[REQUEST_TEXT_BYTES];
-
-	/* trigger */
-	uint64_t wait_for, at_step, at_multiple, duration, timeout, max_events, max_bytes;
-	struct schedule schedule;
-	uint32_t collectors; /* bit set of enum collector */
-	uint32_t options;    /* bit set of enum arm_option */
-	char step_range[REQUEST_TEXT_BYTES], step_operator[REQUEST_TEXT_BYTES], step_optimizer[REQUEST_TEXT_BYTES];
-	char label[REQUEST_TEXT_BYTES];
-	bool follow;
-
-	/* cancel, summary, open, rm, pin, unpin */
+	/* Globs; empty = none. */
+	char name[REQUEST_TEXT_BYTES], job[REQUEST_TEXT_BYTES], label[REQUEST_TEXT_BYTES];
 	char capture_id[REQUEST_ID_BYTES], trigger_id[REQUEST_ID_BYTES];
 	char (*ids)[REQUEST_ID_BYTES]; /* owned */
 	size_t id_count;
+	bool keep;	/* rm: for a snapshot's --keep */
+	uint64_t limit; /* of rows; 0 = the usual */
 
-	bool keep; /* rm: for a snapshot's --keep */
-
-	/* captures, deleted, audit */
-	uint64_t limit;
-
-	/* audit; `name` is the action */
+	/* audit */
+	char action[REQUEST_TEXT_BYTES];
 	uint64_t since; /* ns ago; 0 = always */
 	bool has_uid;
 	uint32_t uid;

@@ -1,6 +1,6 @@
 /* places.c - see places.h. */
 #include "places.h"
-#include "base/log.h"
+#include "daemon/core/server.h"
 
 #include <errno.h>
 #include <fcntl.h>

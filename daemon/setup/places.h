@@ -2,7 +2,7 @@
 #ifndef PROFD_DAEMON_SETUP_PLACES_H
 #define PROFD_DAEMON_SETUP_PLACES_H
 
-#include "daemon/core/server.h"
+struct server;
 
 #define PLACES_SENTENCE_BYTES 640
 

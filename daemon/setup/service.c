@@ -1,9 +1,10 @@
 /* service.c - see service.h. Thread: the loop's. No locks. */
 #include "service.h"
-#include "daemon/capture/capture.h"
-#include "config_file.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/capture/live.h"
+#include "daemon/catalogue/catalogue.h"
+#include "daemon/catalogue/usage.h"
 #include "daemon/core/server.h"
 
 #include <stdio.h>
@@ -22,6 +23,11 @@
  * by the next daemon and hang there again, while this one still serves all others. */
 #define PIECE_NS 120000000000ull
 
+struct service *service_of(const struct server *server)
+{
+	return room_state(server, ROOM_SERVICE);
+}
+
 void service_starting(struct server *server, const char *what)
 {
 	manager_tell(&server->manager, "STATUS=%s\nEXTEND_TIMEOUT_USEC=%llu", what, STARTING_US);
@@ -31,18 +37,18 @@ void service_starting(struct server *server, const char *what)
 
 static void write_status(const struct server *server, char *text, size_t bytes)
 {
-	const struct service *service = &server->service;
+	const struct service *service = service_of(server);
+	const struct live *live = live_of(server);
 	static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-	struct usage_owner stored = usage_sum(&server->usage, true, 0);
+	struct usage_owner stored = usage_sum(usage_of(server), true, 0);
 	double size = (double)stored.bytes;
 	unsigned unit = 0;
 	for (; size >= 1024 && unit + 1 < sizeof units / sizeof *units; unit++)
 		size /= 1024;
 	int n = snprintf(text, bytes, "%s%u process%s, %u capture%s under way, %llu stored (%.*f %s)",
-			 server->stopping ? "Ending: " : "", server->process_count,
-			 server->process_count == 1 ? "" : "es", server->capture_count,
-			 server->capture_count == 1 ? "" : "s", (unsigned long long)stored.captures, unit ? 1 : 0, size,
-			 units[unit]);
+			 server->stopping ? "Ending: " : "", live->process_count, live->process_count == 1 ? "" : "es",
+			 live->capture_count, live->capture_count == 1 ? "" : "s", (unsigned long long)stored.captures,
+			 unit ? 1 : 0, size, units[unit]);
 	if (*service->refused && n > 0 && (size_t)n < bytes)
 		snprintf(text + n, bytes - (size_t)n, "; settings refused, the old ones hold: %.400s",
 			 service->refused);
@@ -50,13 +56,14 @@ static void write_status(const struct server *server, char *text, size_t bytes)
 
 static void tell_status(struct server *server)
 {
-	struct service *service = &server->service;
+	struct service *service = service_of(server);
+	const struct live *live = live_of(server);
 	char text[sizeof service->told];
 	write_status(server, text, sizeof text);
 	service->status_waits = false;
-	service->processes = server->process_count;
-	service->captures = server->capture_count;
-	service->stored = usage_sum(&server->usage, true, 0).captures;
+	service->processes = live->process_count;
+	service->captures = live->capture_count;
+	service->stored = usage_sum(usage_of(server), true, 0).captures;
 	if (strcmp(text, service->told) == 0)
 		return;
 	memcpy(service->told, text, sizeof text);
@@ -70,10 +77,11 @@ static void status_due(uv_timer_t *timer)
 
 void service_changed(struct server *server)
 {
-	struct service *service = &server->service;
+	struct service *service = service_of(server);
+	const struct live *live = live_of(server);
 	if (server->manager.notify_fd < 0 || !service->timers || service->status_waits ||
-	    (service->processes == server->process_count && service->captures == server->capture_count &&
-	     service->stored == usage_sum(&server->usage, true, 0).captures))
+	    (service->processes == live->process_count && service->captures == live->capture_count &&
+	     service->stored == usage_sum(usage_of(server), true, 0).captures))
 		return;
 	service->status_waits = true;
 	uv_timer_start(&service->status, status_due, STATUS_MS, 0);
@@ -83,15 +91,15 @@ void service_changed(struct server *server)
 
 static bool is_healthy(struct server *server, uint64_t now)
 {
-	return !work_pool_hangs(&server->ingest_pool, now, PIECE_NS) &&
-	       !work_beat_hangs(&server->catalogue.beat, now, PIECE_NS);
+	return !work_pool_hangs(&live_of(server)->ingest_pool, now, PIECE_NS) &&
+	       !work_beat_hangs(&catalogue_of(server)->beat, now, PIECE_NS);
 }
 
 /* That this runs at all says that the loop does. */
 static void watchdog_due(uv_timer_t *timer)
 {
 	struct server *server = timer->data;
-	struct service *service = &server->service;
+	struct service *service = service_of(server);
 	bool healthy = is_healthy(server, clock_monotonic());
 	if (healthy)
 		manager_tell(&server->manager, "WATCHDOG=1");
@@ -106,7 +114,7 @@ static void watchdog_due(uv_timer_t *timer)
 
 void service_ready(struct server *server)
 {
-	struct service *service = &server->service;
+	struct service *service = service_of(server);
 	uv_timer_init(&server->loop, &service->status);
 	uv_timer_init(&server->loop, &service->watchdog);
 	service->status.data = service->watchdog.data = server;
@@ -119,38 +127,16 @@ void service_ready(struct server *server)
 	tell_status(server);
 }
 
-struct waiting {
-	char keys[256];
-	size_t n;
-};
-
-static void needs_restart(void *context, const char *key)
+void service_reloading(struct server *server)
 {
-	struct waiting *waiting = context;
-	if (waiting->n < sizeof waiting->keys)
-		waiting->n += (size_t)snprintf(waiting->keys + waiting->n, sizeof waiting->keys - waiting->n, "%s%s",
-					       waiting->n ? ", " : "", key);
-}
-
-void service_reload(struct server *server)
-{
-	struct service *service = &server->service;
-	struct config fresh;
-	struct waiting waiting = {.n = 0};
-	char sentence[CONFIG_SENTENCE_BYTES];
 	manager_tell(&server->manager, "RELOADING=1\nMONOTONIC_USEC=%llu",
 		     (unsigned long long)(clock_monotonic() / 1000));
-	if (config_load(&fresh, server->user, server->config_file, sentence)) {
-		text_copy(service->refused, sizeof service->refused, sentence);
-		log_line("the settings are refused, the old ones hold: %s", sentence);
-	} else {
-		config_take(&server->config, &fresh, needs_restart, &waiting);
-		metrics_reload(server);
-		service->refused[0] = 0;
-		log_is_verbose = server->verbose || server->config.verbose;
-		log_line("settings read anew%s%s", waiting.n ? "; what takes a restart: " : "", waiting.keys);
-		retention_look(server);
-	}
+}
+
+void service_reloaded(struct server *server, const char *refused)
+{
+	struct service *service = service_of(server);
+	text_copy(service->refused, sizeof service->refused, refused);
 	manager_tell(&server->manager, "READY=1");
 	tell_status(server);
 }
@@ -163,11 +149,10 @@ void service_stopping(struct server *server, uint64_t most_ns)
 
 void service_deinit(struct server *server)
 {
-	struct service *service = &server->service;
+	struct service *service = service_of(server);
 	if (service->timers) {
 		uv_close((uv_handle_t *)&service->status, NULL);
 		uv_close((uv_handle_t *)&service->watchdog, NULL);
 	}
 	service->timers = false;
-	manager_deinit(&server->manager);
 }

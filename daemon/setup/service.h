@@ -1,5 +1,5 @@
-/* service.h - the daemon as a service of systemd: what is told to the service manager (core/manager.h), the watchdog, and settings
- * that are read anew. Without a service manager nothing is told. Loop's thread, or before the loop runs. */
+/* service.h - the daemon as a service of systemd: what the service manager (core/manager.h) is told, and the watchdog. Without a
+ * service manager nothing is told. Loop's thread, or before the loop runs. */
 #ifndef PROFD_DAEMON_SETUP_SERVICE_H
 #define PROFD_DAEMON_SETUP_SERVICE_H
 
@@ -19,14 +19,18 @@ struct service {
 	uint64_t stored;
 };
 
+/* Of this daemon. */
+struct service *service_of(const struct server *server);
+
 /* What takes long before the daemon is ready: the manager waits longer than it would. */
 void service_starting(struct server *server, const char *what);
 /* The loop is about to run. Starts the timers. */
 void service_ready(struct server *server);
 /* Something may have changed that the status speaks of: it is told some time soon. Cheap. */
 void service_changed(struct server *server);
-/* SIGHUP: reads the settings again. Wrong ones are refused as a whole, the old ones stay. */
-void service_reload(struct server *server);
+/* The settings are being read anew, and have been: `refused` says why they were not taken, "" = they were. */
+void service_reloading(struct server *server);
+void service_reloaded(struct server *server, const char *refused);
 /* The end has begun and will take at most so long. */
 void service_stopping(struct server *server, uint64_t most_ns);
 /* Closes the timers' handles. */

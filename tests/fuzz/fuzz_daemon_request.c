@@ -1,5 +1,6 @@
 /* fuzz_daemon_request.c - the parser of clients' requests against hostile bytes. */
 #include "daemon/ops/request.h"
+#include "proto/limits.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +15,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	enum error error = request_parse(&request, (const char *)data, size, sentence, sizeof sentence);
 	/* An error always has its sentence, and what is accepted is within the bounds that the daemon counts on. */
 	if (error ? !*sentence
-		  : request.op == REQUEST_NONE || request.pid_count > LIMIT_TARGETS || request.id_count > LIMIT_TARGETS)
+		  : !request.op || request.trigger.pid_count > LIMIT_TARGETS || request.id_count > LIMIT_TARGETS)
 		abort();
-	if (!error && request.op == REQUEST_trigger && schedule_check(&request.schedule))
+	if (!error && request.trigger.collectors && schedule_check(&request.trigger.schedule))
 		abort();
 	request_deinit(&request);
 	return 0;

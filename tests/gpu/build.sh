@@ -47,7 +47,12 @@ compile proto "$agent" "$profd"/proto/*.c
 compile agent "$agent" "$profd"/agent/*.c "$profd"/agent/*/*.c
 compile base "$ours -include $profd/cmake/old_glibc.h" "$profd"/base/*.c
 compile store "$ours -include $profd/cmake/old_glibc.h" "$profd"/store/*.c
-compile daemon "$ours -include $profd/cmake/old_glibc.h" "$profd"/daemon/*.c "$profd"/daemon/*/*.c
+# As daemon/CMakeLists.txt: what clients may ask for.
+mkdir -p "$out/generated"
+for op in "$profd"/daemon/ops/op/*.c; do
+	echo "OP($(basename "$op" .c))"
+done >"$out/generated/ops.def"
+compile daemon "$ours -I$out/generated -include $profd/cmake/old_glibc.h" "$profd"/daemon/*.c "$profd"/daemon/*/*.c "$profd"/daemon/*/*/*.c
 compile client "$ours -include $profd/cmake/old_glibc.h" "$profd"/client/*.c "$profd"/client/*/*.c "$profd"/client/*/*/*.c
 compile uv "$theirs -I$third/uv -I$third/uv/src -D_FILE_OFFSET_BITS=64 -D_LARGEFILE_SOURCE" "$third"/uv/src/*.c "$third"/uv/src/unix/*.c
 compile cjson "$theirs -I$third/include/cjson" "$third"/cjson/*.c

@@ -1,0 +1,155 @@
+/* live.c - see live.h. Thread: the loop's; trim_run has one of the finish pool. No locks. */
+#include "live.h"
+#include "capture.h"
+#include "daemon/core/rooms.h"
+#include "daemon/core/server.h"
+#include "ingest.h"
+#include "probe.h"
+#include "trigger.h"
+
+#include <malloc.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct live *live_of(const struct server *server)
+{
+	return room_state(server, ROOM_LIVE);
+}
+
+int live_start(struct server *server)
+{
+	struct live *live = live_of(server);
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+	unsigned ingest = cores < 2 ? 2 : cores > WORK_THREADS_MAX ? WORK_THREADS_MAX : (unsigned)cores;
+	unsigned finish = cores < 4 ? 2 : 4;
+	int error = work_pool_init(&live->ingest_pool, ingest, &server->outbox);
+	if (!error)
+		error = work_pool_init(&live->finish_pool, finish, &server->outbox);
+	if (!error)
+		work_pool_may_grow(&live->finish_pool);
+	return error;
+}
+
+void live_tick(struct server *server, uint64_t now)
+{
+	struct live *live = live_of(server);
+	for (struct capture *capture = live->captures, *next; capture; capture = next) {
+		next = capture->next;
+		capture_tick(capture, now);
+	}
+	for (struct trigger *trigger = live->triggers, *next; trigger; trigger = next) {
+		next = trigger->next;
+		trigger_tick(trigger, now);
+	}
+	probes_tick(server, now);
+}
+
+/* Has the daemon something to do for one of them now? */
+static bool is_active(const struct live *live)
+{
+	for (const struct capture *capture = live->captures; capture; capture = capture->next)
+		if (capture->state != STATE_ORPHAN)
+			return true;
+	return false;
+}
+
+enum pace live_pace(const struct server *server)
+{
+	const struct live *live = live_of(server);
+	if (live->probes || is_active(live))
+		return PACE_FAST;
+	return live->triggers || live->captures ? PACE_SLOW : PACE_NONE;
+}
+
+void live_stopping(struct server *server)
+{
+	struct live *live = live_of(server);
+	if (server->parking)
+		return;
+	for (struct trigger *trigger = live->triggers; trigger; trigger = trigger->next)
+		trigger->wait_until = 0;
+	for (struct capture *capture = live->captures; capture; capture = capture->next)
+		if (capture_is_running(capture))
+			capture_cancel(capture, REASON_DAEMON);
+}
+
+bool live_has_work(struct server *server)
+{
+	struct live *live = live_of(server);
+	for (struct capture *capture = live->captures; capture && server->parking; capture = capture->next)
+		if (capture->state == STATE_RUNNING)
+			capture_park(capture);
+	return is_active(live);
+}
+
+/* --- the heap --- */
+
+/* So many captures leave something to give back while others go on: when a quarter of them is left. */
+#define TRIM_MANY 16u
+
+/* What many captures took at a time is in pieces all over the heap; the system has it back when they have gone. */
+static int64_t trim_run(struct work *work)
+{
+	(void)work;
+	malloc_trim(0);
+	return WORK_DONE;
+}
+
+static void trimmed(struct work *work)
+{
+	struct live *live = (struct live *)((char *)work - offsetof(struct live, trim));
+	live->trimming = false;
+	/* What has gone meanwhile. */
+	live_trim(live->server);
+}
+
+void live_trim(struct server *server)
+{
+	struct live *live = live_of(server);
+	unsigned peak = live->trim_peak, left = live->capture_count;
+	if (peak == 0 || (left && (peak < TRIM_MANY || left > peak / 4)) || live->trimming || server->closing)
+		return;
+	live->trimming = true;
+	live->trim_peak = left;
+	live->trim = (struct work){.run = trim_run, .done = trimmed};
+	work_submit(&live->finish_pool, &live->trim);
+}
+
+/* --- the end --- */
+
+void live_abandon(struct server *server)
+{
+	for (struct capture *capture = live_of(server)->captures; capture; capture = capture->next) {
+		capture->process = NULL;
+		capture->trigger = NULL;
+	}
+}
+
+bool live_is_finishing(struct server *server)
+{
+	return server->parking && work_pool_works(&live_of(server)->finish_pool);
+}
+
+void live_end_ingest(struct server *server)
+{
+	work_pool_deinit(&live_of(server)->ingest_pool);
+}
+
+void live_end_finish(struct server *server)
+{
+	work_pool_deinit(&live_of(server)->finish_pool);
+}
+
+void live_deinit(struct server *server)
+{
+	struct live *live = live_of(server);
+	while (live->triggers)
+		trigger_free(live->triggers);
+	while (live->captures) {
+		struct capture *capture = live->captures;
+		live->captures = capture->next;
+		ingest_free(capture->ingest);
+		free(capture);
+	}
+}

@@ -1,0 +1,63 @@
+/* live.h - what is under way: the processes that are connected, triggers, captures, questions to agents, and the threads that work
+ * on captures. Loop's thread. */
+#ifndef PROFD_DAEMON_CAPTURE_LIVE_H
+#define PROFD_DAEMON_CAPTURE_LIVE_H
+
+#include "daemon/core/calls.h"
+#include "daemon/core/work.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct capture;
+struct probe;
+struct process;
+struct server;
+struct trigger;
+
+struct live {
+	struct server *server;
+	struct process *processes;
+	unsigned process_count;
+	uint64_t next_serial;
+	struct trigger *triggers;
+	struct capture *captures; /* that are not in their final state */
+	unsigned capture_count;
+	uint64_t next_capture, next_trigger;
+	struct probe *probes;
+	uint64_t arm_ns;	/* what the slowest of the last agents took to answer ARM */
+	uint64_t orphans_until; /* CLOCK_MONOTONIC ns */
+
+	struct work_pool ingest_pool, finish_pool;
+	struct work trim; /* of the heap, when the last capture has gone */
+	bool trimming;
+	unsigned trim_peak; /* captures at a time, the most since the last trim */
+};
+
+/* Of this daemon. */
+struct live *live_of(const struct server *server);
+
+/* Starts the pools. 0 or a negative errno. */
+int live_start(struct server *server);
+void live_tick(struct server *server, uint64_t now);
+/* How often live_tick has to run. */
+enum pace live_pace(const struct server *server);
+/* The daemon begins to end: what runs is cancelled, unless another daemon takes it over. */
+void live_stopping(struct server *server);
+/* While it ends: leaves to the next daemon what can be left. Is there something under way that is waited for? Orphans are not: they
+ * are the next daemon's as they were this one's. */
+bool live_has_work(struct server *server);
+/* A capture has gone: the heap is given back where it was the last, or the last of many but for a few that go on. */
+void live_trim(struct server *server);
+
+/* The end, in this order. Captures that could not end in time stay as partial files, which the next daemon takes up: */
+void live_abandon(struct server *server);
+/* The thread that puts captures into order still works, and another daemon follows: that one does it over. */
+bool live_is_finishing(struct server *server);
+/* Waits for the threads. */
+void live_end_ingest(struct server *server);
+void live_end_finish(struct server *server);
+/* When the loop has closed its handles. */
+void live_deinit(struct server *server);
+
+#endif

@@ -1,0 +1,34 @@
+/* probe.h - asks an agent what it could record in its process. Nothing is switched on. Loop's thread. */
+#ifndef PROFD_DAEMON_CAPTURE_PROBE_H
+#define PROFD_DAEMON_CAPTURE_PROBE_H
+
+#include "proto/errors.h"
+
+#include <stdint.h>
+
+struct message_collector;
+struct process;
+struct server;
+
+/* A question; the caller's, filled in but for what is marked. */
+struct probe {
+	struct probe *next;	 /* ours */
+	struct process *process; /* who is asked; NULL: the question is not under way. Ours */
+	uint64_t deadline;	 /* CLOCK_MONOTONIC ns; ours */
+	/* The agent's word on one collector. */
+	void (*told)(struct probe *probe, const struct message_collector *answer);
+	/* It has told all (NONE), its process is gone (GONE), or it does not answer (TIMEOUT). probe->process is NULL already. */
+	void (*over)(struct probe *probe, const struct process *process, enum error error);
+};
+
+void probe_start(struct probe *probe, struct process *process);
+/* Neither `told` nor `over` is called any more. Of one that is not under way too. */
+void probe_cancel(struct probe *probe);
+
+/* A COLLECTOR message that answers a probe. */
+void probe_answered(struct process *process, const struct message_collector *answer);
+/* The process is gone. */
+void probe_gone(struct process *process);
+void probes_tick(struct server *server, uint64_t now);
+
+#endif

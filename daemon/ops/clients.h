@@ -1,0 +1,27 @@
+/* clients.h - connections of clients: what core calls for them (core/calls.h), and what each asks now. Loop's thread. */
+#ifndef PROFD_DAEMON_OPS_CLIENTS_H
+#define PROFD_DAEMON_OPS_CLIENTS_H
+
+#include "daemon/capture/probe.h"
+#include "request.h"
+
+struct conn;
+struct list_kind;
+
+struct client {
+	struct conn *conn;
+	struct request request;
+	struct probe probe; /* op "doctor": what it asks an agent */
+	/* Of a list: where its next page begins, and how many rows may come. */
+	const struct list_kind *list;
+	uint64_t cursor, left;
+};
+
+/* Of a connection that has asked something. It lives as long as the connection has a reference. */
+struct client *client_of(const struct conn *conn);
+
+void client_packet(struct conn *conn, const char *packet, size_t n, int fd);
+void client_answered(struct conn *conn);
+void client_closed(struct conn *conn);
+
+#endif

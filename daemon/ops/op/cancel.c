@@ -1,0 +1,123 @@
+/* cancel.c - op "cancel": what is under way ends.
+ *
+ * op "cancel"   {"capture_id"} | {"trigger_id"} | {"pid"} | {"all":true} -> {"row":"cancelled","capture_id","pid","uid","user","name"}*, end.
+ *                Captures end with what they have (status incomplete, reason cancelled). None: error no_such_capture.
+ */
+#include "daemon/capture/capture.h"
+#include "daemon/capture/live.h"
+#include "daemon/capture/trigger.h"
+#include "daemon/catalogue/audit.h"
+#include "daemon/core/connection.h"
+#include "daemon/core/json.h"
+#include "daemon/core/namespaces.h"
+#include "daemon/core/reply.h"
+#include "daemon/core/server.h"
+#include "daemon/ops/clients.h"
+#include "daemon/ops/named.h"
+#include "daemon/ops/ops.h"
+#include "daemon/ops/parse.h"
+
+static void parse_cancel(struct parse *parse, struct request *request, const cJSON *object)
+{
+	parse_text(parse, object, "capture_id", request->capture_id, sizeof request->capture_id);
+	parse_text(parse, object, "trigger_id", request->trigger_id, sizeof request->trigger_id);
+	parse_request_pid(parse, request, object);
+	request->all = parse_truth(parse, object, "all");
+	if ((*request->capture_id != 0) + (*request->trigger_id != 0) + (request->pid != 0) + request->all != 1)
+		parse_wrong(parse, "cancel", "does not name exactly one of capture_id, trigger_id, pid, all");
+}
+
+static bool named_by_cancel(const struct conn *conn, const struct capture *capture, const struct process *process)
+{
+	const struct request *request = &client_of(conn)->request;
+	bool user = conn->server->user;
+	if (*request->capture_id)
+		return capture->facts.number == capture_id_parse(request->capture_id, user);
+	if (*request->trigger_id)
+		return capture->facts.trigger == trigger_id_parse(request->trigger_id, user);
+	if (request->pid)
+		return capture->facts.who.pid == process->who.pid &&
+		       capture->facts.who.start_time == process->who.start_time;
+	/* All that one may end. */
+	return conn_may(conn, capture->facts.who.uid);
+}
+
+/* By an earlier daemon; its agent has not come back yet. */
+static bool is_left(const struct capture *capture)
+{
+	return capture->state == STATE_ORPHAN;
+}
+
+/* Its records are being put into order, which takes moments; where it takes longer it can be ended by its own number. */
+static bool is_finishing(const struct capture *capture)
+{
+	return capture->state == STATE_ENDING || capture->state == STATE_FINISHING;
+}
+
+/* Returns whether it was a capture that anybody has seen. */
+static bool cancel(struct conn *conn, struct capture *capture)
+{
+	const struct identity *who = &capture->facts.who;
+	bool left = is_left(capture);
+	char id[ID_BYTES];
+	capture_id_text(capture->facts.number, conn->server->user, id);
+	if (!capture_give_up(capture))
+		capture_cancel(capture, REASON_CANCELLED);
+	if (capture->trigger)
+		capture->trigger->wait_until = 0;
+	/* A cycle that was only prepared is none. */
+	if (capture->facts.cycle && !left && capture_status_now(capture) == CAPTURE_ARMED)
+		return false;
+	audit_done(conn, "cancel", id, "cancelled", who->pid, who->uid);
+	cJSON *row = conn_row_new("cancelled");
+	cJSON_AddStringToObject(row, "capture_id", id);
+	pid_t pid = namespace_pid(who, conn->server->pid_namespace, conn->pid_namespace);
+	json_add_number(row, "pid", pid > 0, pid);
+	cJSON_AddNumberToObject(row, "uid", who->uid);
+	cJSON_AddStringToObject(row, "user", who->user);
+	cJSON_AddStringToObject(row, "name", who->name);
+	conn_row(conn, row);
+	return true;
+}
+
+static void serve(struct conn *conn, struct request *request, const char *packet, size_t n)
+{
+	(void)packet, (void)n;
+	unsigned cancelled = 0;
+	const struct capture *other = NULL;
+	const struct process *process = NULL;
+	/* Whether another's process is being recorded is not said either. */
+	if (request->pid && !(process = named_process(conn, "cancel")))
+		return;
+	for (struct capture *capture = live_of(conn->server)->captures; capture; capture = capture->next) {
+		bool can_end = capture_is_running(capture) || is_left(capture) ||
+			       (*request->capture_id && is_finishing(capture));
+		if (!can_end || !named_by_cancel(conn, capture, process))
+			continue;
+		if (conn_may(conn, capture->facts.who.uid))
+			cancelled += cancel(conn, capture);
+		else
+			other = capture;
+	}
+	/* A trigger that still waits for its process has no capture yet, but can be ended. */
+	for (struct trigger *trigger = live_of(conn->server)->triggers; trigger; trigger = trigger->next)
+		if (*request->trigger_id && conn_may(conn, trigger->by.uid) && trigger->wait_until &&
+		    trigger->number == trigger_id_parse(request->trigger_id, conn->server->user)) {
+			trigger->wait_until = 0;
+			cancelled++;
+			audit_done(conn, "cancel", request->trigger_id, "cancelled", 0, trigger->by.uid);
+		}
+	const char *what = *request->capture_id	  ? request->capture_id
+			   : *request->trigger_id ? request->trigger_id
+						  : "under way";
+	if (cancelled) {
+		conn_end(conn, NULL);
+	} else if (other) {
+		audit_refused(conn, "cancel", what, ERROR_NOT_YOURS, other->facts.who.pid, other->facts.who.uid);
+		conn_error(conn, ERROR_NOT_YOURS, "that capture", 0);
+	} else {
+		conn_error(conn, ERROR_NO_CAPTURE, what, 0);
+	}
+}
+
+const struct op op_cancel = {"cancel", "ends captures that are under way", parse_cancel, serve, NULL};

@@ -1,0 +1,86 @@
+/* doctor.c - op "doctor": what could be recorded of a process.
+ *
+ * op "doctor"   {"pid":N} -> {"row":"process", PROCESS}, {"row":"collector","collector":WORD,"available":bool,
+ *                   "sentence":TEXT}*, end. Asks the agent by PROBE; touches nothing.
+ */
+#include "daemon/capture/probe.h"
+#include "daemon/capture/registry.h"
+#include "daemon/core/connection.h"
+#include "daemon/core/reply.h"
+#include "daemon/ops/clients.h"
+#include "daemon/ops/named.h"
+#include "daemon/ops/ops.h"
+#include "daemon/ops/parse.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+static void parse_doctor(struct parse *parse, struct request *request, const cJSON *object)
+{
+	parse_request_pid(parse, request, object);
+	if (!request->pid)
+		parse_wrong(parse, "pid", "is missing");
+}
+
+static void collector_row(struct conn *conn, unsigned collector, bool available, const char *sentence)
+{
+	const char *word = collector_word(collector);
+	if (!word)
+		return;
+	cJSON *row = conn_row_new("collector");
+	cJSON_AddStringToObject(row, "collector", word);
+	cJSON_AddBoolToObject(row, "available", available);
+	cJSON_AddStringToObject(row, "sentence", sentence);
+	conn_row(conn, row);
+}
+
+static struct conn *conn_of(struct probe *probe)
+{
+	return ((struct client *)((char *)probe - offsetof(struct client, probe)))->conn;
+}
+
+static void told(struct probe *probe, const struct message_collector *answer)
+{
+	struct conn *conn = conn_of(probe);
+	/* Shapes come with operators, wherever these do. */
+	if (answer->collector == COLLECTOR_SHAPES)
+		return;
+	collector_row(conn, answer->collector, answer->available == 1, answer->sentence);
+	if (answer->collector == COLLECTOR_TORCH)
+		collector_row(conn, COLLECTOR_SHAPES, answer->available == 1,
+			      answer->available == 1 ? "of operators' inputs, by --shapes" : answer->sentence);
+}
+
+static void over(struct probe *probe, const struct process *process, enum error error)
+{
+	struct conn *conn = conn_of(probe);
+	if (!error) {
+		conn_end(conn, NULL);
+		return;
+	}
+	char detail[128];
+	int32_t pid = registry_visible_pid(process, conn->pid_namespace);
+	snprintf(detail, sizeof detail,
+		 error == ERROR_GONE ? "%d" : "the agent of process %d does not answer; is the process stopped?", pid);
+	conn_error(conn, error, detail, pid);
+}
+
+static void serve(struct conn *conn, struct request *request, const char *packet, size_t n)
+{
+	(void)request, (void)packet, (void)n;
+	struct process *process = named_process(conn, "doctor");
+	if (!process)
+		return;
+	process_row(conn, process);
+	if (registry_has_new_filter(process)) {
+		collector_row(conn, COLLECTOR_STEPS, false, registry_filter_sentence);
+		conn_end(conn, NULL);
+		return;
+	}
+	struct probe *probe = &client_of(conn)->probe;
+	probe->told = told;
+	probe->over = over;
+	probe_start(probe, process);
+}
+
+const struct op op_doctor = {"doctor", "asks what can be recorded of a process", parse_doctor, serve, NULL};

@@ -1,0 +1,37 @@
+/* parse.h - reads members of a request's hostile JSON. The first that is wrong makes the error; what follows changes nothing. What is
+ * absent or null is 0, empty or false. Any thread; no state. */
+#ifndef PROFD_DAEMON_OPS_PARSE_H
+#define PROFD_DAEMON_OPS_PARSE_H
+
+#include "proto/errors.h"
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct request;
+
+struct parse {
+	char *sentence;
+	size_t sentence_bytes;
+	enum error error;
+};
+
+/* The request's member `key` is wrong; `what` follows the key's name in the sentence. */
+void parse_wrong(struct parse *parse, const char *key, const char *what);
+/* NULL where absent; the caller checks the type. */
+const cJSON *parse_find(const cJSON *object, const char *key);
+uint64_t parse_number(struct parse *parse, const cJSON *object, const char *key, uint64_t max);
+/* Control characters become '?'. */
+void parse_text(struct parse *parse, const cJSON *object, const char *key, char *to, size_t to_bytes);
+bool parse_truth(struct parse *parse, const cJSON *object, const char *key);
+/* A process id that is the whole item. */
+bool parse_pid(const cJSON *item, int32_t *ret);
+
+/* What several ops have in common: "pid"; "capture_ids"; "pid", "name", "job", "label" and "limit" of a list. */
+void parse_request_pid(struct parse *parse, struct request *request, const cJSON *object);
+void parse_request_ids(struct parse *parse, struct request *request, const cJSON *object);
+void parse_request_filter(struct parse *parse, struct request *request, const cJSON *object);
+
+#endif

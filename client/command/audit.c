@@ -29,7 +29,7 @@ static const struct column columns[] = {
 	{"daemon", "DAEMON", COLUMN_TEXT, COLUMN_DATA_ONLY},
 };
 
-static const struct listing listing = {"audit", "lines", columns, sizeof columns / sizeof *columns};
+static const struct listing listing = {"audit", "lines", COUNTED(columns)};
 
 /* Newest first, over daemons; of one daemon in its own order, which is that already. */
 static int by_time(const void *a, const void *b)

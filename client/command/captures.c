@@ -41,7 +41,7 @@ static const struct column columns[] = {
 	{"reason", "REASON", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_WRAP},
 };
 
-static const struct listing listing = {"captures", "captures", columns, sizeof columns / sizeof *columns};
+static const struct listing listing = {"captures", "captures", COUNTED(columns)};
 
 static const struct column deleted_columns[] = {
 	{"capture_id", "ID", COLUMN_TEXT, 0},
@@ -63,8 +63,7 @@ static const struct column deleted_columns[] = {
 	{"reason", "WHY", COLUMN_TEXT, COLUMN_WRAP},
 };
 
-static const struct listing deleted_listing = {"deleted", "deleted", deleted_columns,
-					       sizeof deleted_columns / sizeof *deleted_columns};
+static const struct listing deleted_listing = {"deleted", "deleted", COUNTED(deleted_columns)};
 
 /* Newest first, over daemons. RFC 3339 in UTC sorts as text. */
 static int by_start(const void *a, const void *b)

@@ -125,7 +125,7 @@ static int check_install(struct table *checks)
 
 static int environment(enum output_format format)
 {
-	struct table *checks = table_new(check_columns, sizeof check_columns / sizeof *check_columns);
+	struct table *checks = table_new(COUNTED(check_columns));
 	int install = check_install(checks);
 	int code = check_daemons(checks);
 
@@ -144,7 +144,7 @@ static int environment(enum output_format format)
 
 static struct table *collector_table(const cJSON *rows)
 {
-	struct table *table = table_new(collector_columns, sizeof collector_columns / sizeof *collector_columns);
+	struct table *table = table_new(COUNTED(collector_columns));
 	bool told_cuda = false;
 	const cJSON *row;
 
@@ -220,7 +220,7 @@ static int process(int64_t pid, enum output_format format)
 	cJSON *request = request_new("doctor");
 	cJSON *object = json_new("doctor");
 	struct screen screen = screen_output();
-	struct table *checks = table_new(check_columns, sizeof check_columns / sizeof *check_columns);
+	struct table *checks = table_new(COUNTED(check_columns));
 	struct table *collectors;
 	const cJSON *one;
 	bool registered;

@@ -578,7 +578,7 @@ static void print_one(const struct series *series, const char *label)
 static void print_overview(const struct series *series, size_t count)
 {
 	struct screen screen = screen_output();
-	struct table *table = table_new(series_columns, sizeof series_columns / sizeof *series_columns);
+	struct table *table = table_new(COUNTED(series_columns));
 	bool any_busy = false;
 
 	for (size_t s = 0; s < count; s++)
@@ -619,7 +619,7 @@ static void print_overview(const struct series *series, size_t count)
 
 static void print_csv(const struct series *series, size_t count)
 {
-	struct table *table = table_new(csv_columns, sizeof csv_columns / sizeof *csv_columns);
+	struct table *table = table_new(COUNTED(csv_columns));
 
 	for (size_t s = 0; s < count; s++)
 		for (size_t i = 0; i < series[s].count; i++) {

@@ -31,7 +31,7 @@ static const struct column columns[] = {
 	{"variation_percent", "VARIES", COLUMN_PERCENT, 0},
 	{"option", "OPTION", COLUMN_TEXT, 0},
 };
-static const struct listing listing = {"look", "recurring", columns, sizeof columns / sizeof *columns};
+static const struct listing listing = {"look", "recurring", COUNTED(columns)};
 
 static int64_t unusual(const struct recurrings *candidates, const struct recurring *one)
 {

@@ -26,7 +26,7 @@ static const struct column columns[] = {
 	{"command", "COMMAND", COLUMN_TEXT, COLUMN_ELASTIC},
 };
 
-static const struct listing listing = {"ps", "processes", columns, sizeof columns / sizeof *columns};
+static const struct listing listing = {"ps", "processes", COUNTED(columns)};
 
 static bool wanted(const struct arguments *arguments, const cJSON *process)
 {

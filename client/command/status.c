@@ -19,7 +19,7 @@ static const struct column columns[] = {
 	{"directory", "DIRECTORY", COLUMN_TEXT, 0},
 };
 
-static const struct listing listing = {"status", "daemons", columns, sizeof columns / sizeof *columns};
+static const struct listing listing = {"status", "daemons", COUNTED(columns)};
 
 int command_status(struct arguments *arguments)
 {

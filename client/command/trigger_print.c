@@ -264,7 +264,7 @@ static const struct column rank_columns[] = {
 
 static struct table *rank_table(const struct result *results, size_t count)
 {
-	struct table *table = table_new(rank_columns, sizeof rank_columns / sizeof *rank_columns);
+	struct table *table = table_new(COUNTED(rank_columns));
 
 	for (size_t i = 0; i < count; i++) {
 		const struct result *one = &results[i];

@@ -58,9 +58,7 @@ static void name_sync(struct table *table, sqlite3_stmt *row)
 
 struct table *report_api(const struct reader *reader, const struct report_options *options)
 {
-	static const struct report_shape shape = {api_columns, sizeof api_columns / sizeof *api_columns,
-						  keys,	       sizeof keys / sizeof *keys,
-						  "s.text",    "cupti",
+	static const struct report_shape shape = {COUNTED(api_columns), COUNTED(keys), "s.text", "cupti",
 						  name_api};
 
 	struct table *table = report_query(
@@ -76,9 +74,7 @@ struct table *report_api(const struct reader *reader, const struct report_option
 
 struct table *report_syncs(const struct reader *reader, const struct report_options *options)
 {
-	static const struct report_shape shape = {sync_columns, sizeof sync_columns / sizeof *sync_columns,
-						  keys,		sizeof keys / sizeof *keys,
-						  "1",		"cupti",
+	static const struct report_shape shape = {COUNTED(sync_columns), COUNTED(keys), "1", "cupti",
 						  name_sync};
 
 	return report_query(

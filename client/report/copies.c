@@ -80,9 +80,7 @@ static void name_set(struct table *table, sqlite3_stmt *row)
 
 struct table *report_copies(const struct reader *reader, const struct report_options *options)
 {
-	static const struct report_shape shape = {copy_columns, sizeof copy_columns / sizeof *copy_columns,
-						  keys,		sizeof keys / sizeof *keys,
-						  "1, 3, 4",	"cupti",
+	static const struct report_shape shape = {COUNTED(copy_columns), COUNTED(keys), "1, 3, 4", "cupti",
 						  name_copy};
 
 	return report_query(reader, options, &shape,
@@ -93,9 +91,7 @@ struct table *report_copies(const struct reader *reader, const struct report_opt
 
 struct table *report_memsets(const struct reader *reader, const struct report_options *options)
 {
-	static const struct report_shape shape = {
-		set_columns, sizeof set_columns / sizeof *set_columns, keys, sizeof keys / sizeof *keys, "1", "cupti",
-		name_set};
+	static const struct report_shape shape = {COUNTED(set_columns), COUNTED(keys), "1", "cupti", name_set};
 
 	return report_query(reader, options, &shape,
 			    "SELECT memory_kind, memory_kind, " FIGURES_SQL

@@ -86,8 +86,7 @@ static void name_device(struct table *table, sqlite3_stmt *row)
 
 struct table *report_devices(const struct reader *reader, const struct report_options *options)
 {
-	static const struct report_shape shape = {
-		device_columns, sizeof device_columns / sizeof *device_columns, NULL, 0, "a.id", "cupti", name_device};
+	static const struct report_shape shape = {COUNTED(device_columns), NULL, 0, "a.id", "cupti", name_device};
 
 	return query(reader, options, &shape,
 		     "WITH " BUSY_OF("stream = -1") ", a AS (SELECT id FROM devices UNION SELECT device FROM w) "
@@ -101,13 +100,8 @@ struct table *report_devices(const struct reader *reader, const struct report_op
 
 struct table *report_streams(const struct reader *reader, const struct report_options *options)
 {
-	static const struct report_shape shape = {stream_columns,
-						  sizeof stream_columns / sizeof *stream_columns,
-						  NULL,
-						  0,
-						  "w.busy DESC, w.device, w.stream",
-						  "cupti",
-						  NULL};
+	static const struct report_shape shape = {COUNTED(stream_columns),	     NULL,    0,
+						  "w.busy DESC, w.device, w.stream", "cupti", NULL};
 
 	return query(reader, options, &shape,
 		     "WITH " BUSY_OF(

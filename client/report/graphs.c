@@ -43,8 +43,7 @@ static const struct report_key keys[] = {
 
 struct table *report_graphs(const struct reader *reader, const struct report_options *options)
 {
-	static const struct report_shape shape = {
-		columns, sizeof columns / sizeof *columns, keys, sizeof keys / sizeof *keys, "graph", "cupti", NULL};
+	static const struct report_shape shape = {COUNTED(columns), COUNTED(keys), "graph", "cupti", NULL};
 	bool whole = report_session_options(reader) & SESSION_GRAPHS_WHOLE;
 
 	return report_query(reader, options, &shape, whole ? SUMS(WHOLE) : SUMS(BY_NODE));

@@ -22,8 +22,7 @@ static const struct report_key keys[] = {
 
 struct table *report_kernels(const struct reader *reader, const struct report_options *options)
 {
-	static const struct report_shape shape = {
-		columns, sizeof columns / sizeof *columns, keys, sizeof keys / sizeof *keys, "s.text", "cupti", NULL};
+	static const struct report_shape shape = {COUNTED(columns), COUNTED(keys), "s.text", "cupti", NULL};
 
 	struct table *table = report_query(
 		reader, options, &shape,

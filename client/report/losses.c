@@ -18,7 +18,7 @@ static const struct column loss_columns[] = {
 struct table *report_dropped(const struct reader *reader, const struct report_options *options)
 {
 	(void)options;
-	struct table *table = table_new(loss_columns, sizeof loss_columns / sizeof *loss_columns);
+	struct table *table = table_new(COUNTED(loss_columns));
 	sqlite3_stmt *statement = report_prepare(reader, "SELECT kind, loss, count, is_loss, sentence FROM losses "
 							 "WHERE count > 0 ORDER BY is_loss DESC, count DESC");
 
@@ -49,7 +49,7 @@ static const struct column collector_columns[] = {
 
 struct table *report_collectors(const struct reader *reader)
 {
-	struct table *table = table_new(collector_columns, sizeof collector_columns / sizeof *collector_columns);
+	struct table *table = table_new(COUNTED(collector_columns));
 	sqlite3_stmt *statement = report_prepare(
 		reader, "SELECT collector, wanted, ran, enable, sentence FROM collectors ORDER BY ran DESC, collector");
 

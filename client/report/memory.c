@@ -43,8 +43,7 @@ static void name(struct table *table, sqlite3_stmt *row)
 /* Peak and what was kept are counted from what was held when the recording, or the step, began. */
 struct table *report_memory(const struct reader *reader, const struct report_options *options)
 {
-	static const struct report_shape shape = {
-		columns, sizeof columns / sizeof *columns, NULL, 0, "5 DESC", "memory", name};
+	static const struct report_shape shape = {COUNTED(columns), NULL, 0, "5 DESC", "memory", name};
 
 	_Static_assert(ALLOCATION_TAKEN == 1 && ALLOCATION_GIVEN_BACK == 2, "as the statement below has them");
 	struct table *table = report_query(

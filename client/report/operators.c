@@ -87,8 +87,7 @@ struct table *report_operators(const struct reader *reader, const struct report_
 {
 	bool gpu = report_gpu(reader);
 	struct report_options own = *options;
-	struct report_shape shape = {
-		columns, sizeof columns / sizeof *columns, keys, sizeof keys / sizeof *keys, "s.text", NULL, NULL};
+	struct report_shape shape = {COUNTED(columns), COUNTED(keys), "s.text", NULL, NULL};
 	char totals[3072], sql[6144], figure[TEXT_FIGURE_BYTES];
 
 	if (options->shapes) {

@@ -59,8 +59,7 @@ static void name(struct table *table, sqlite3_stmt *row)
 
 struct table *report_ranges(const struct reader *reader, const struct report_options *options)
 {
-	static const struct report_shape shape = {
-		columns, sizeof columns / sizeof *columns, keys, sizeof keys / sizeof *keys, "s.text", NULL, name};
+	static const struct report_shape shape = {COUNTED(columns), COUNTED(keys), "s.text", NULL, name};
 	bool gpu = report_gpu(reader);
 	char sql[2560];
 

@@ -69,8 +69,7 @@ static void note_options(struct table *table, sqlite3_stmt *row)
 
 struct table *report_sessions(const struct reader *reader, const struct report_options *options)
 {
-	static const struct report_shape shape = {
-		columns, sizeof columns / sizeof *columns, NULL, 0, "c.rowid", "cupti", note_options};
+	static const struct report_shape shape = {COUNTED(columns), NULL, 0, "c.rowid", "cupti", note_options};
 
 	return report_query(
 		reader, options, &shape,

@@ -50,7 +50,7 @@ struct table *summary_steps(const cJSON *summary)
 		{"copies", "COPIES", COLUMN_COUNT, COLUMN_OPTIONAL},
 		{"largest_gap_ns", "LARGEST GAP", COLUMN_DURATION, COLUMN_OPTIONAL},
 	};
-	struct table *table = table_new(few, sizeof few / sizeof *few);
+	struct table *table = table_new(COUNTED(few));
 	const cJSON *row;
 
 	cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(summary, "steps"))
@@ -106,7 +106,7 @@ struct table *summary_operators(const cJSON *summary)
 		{"device_ns", "DEVICE TOTAL", COLUMN_DURATION, COLUMN_OPTIONAL},
 	};
 
-	return list_table(few, sizeof few / sizeof *few, summary, "operators", 2, summary_self_cpu(summary));
+	return list_table(COUNTED(few), summary, "operators", 2, summary_self_cpu(summary));
 }
 
 struct table *summary_ranges(const cJSON *summary, int64_t wall)
@@ -121,7 +121,7 @@ struct table *summary_ranges(const cJSON *summary, int64_t wall)
 		{"device_ns", "DEVICE TOTAL", COLUMN_DURATION, COLUMN_OPTIONAL},
 	};
 
-	return list_table(few, sizeof few / sizeof *few, summary, "ranges", 2, wall);
+	return list_table(COUNTED(few), summary, "ranges", 2, wall);
 }
 
 struct table *summary_kernels(const cJSON *summary)
@@ -132,7 +132,7 @@ struct table *summary_kernels(const cJSON *summary)
 		{"min_ns", "MIN", COLUMN_DURATION, COLUMN_SPARE}, {"max_ns", "MAX", COLUMN_DURATION, COLUMN_SPARE},
 	};
 
-	return list_table(few, sizeof few / sizeof *few, summary, "kernels", 2, 0);
+	return list_table(COUNTED(few), summary, "kernels", 2, 0);
 }
 
 enum { S_KIND, S_CALLS, S_BYTES, S_TOTAL, S_RATE };
@@ -165,7 +165,7 @@ static void add_summary(struct table *table, const cJSON *row, const char *name)
 /* Sets are one more row: a summary knows no more of them. */
 struct table *summary_copies(const cJSON *summary)
 {
-	struct table *table = table_new(copy_columns, sizeof copy_columns / sizeof *copy_columns);
+	struct table *table = table_new(COUNTED(copy_columns));
 	const cJSON *row;
 
 	cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(summary, "copies"))
@@ -184,7 +184,7 @@ struct table *summary_dropped(const cJSON *summary)
 		{"is_loss", "DROPPED", COLUMN_FLAG, 0},
 		{"sentence", "WHAT HAPPENED", COLUMN_TEXT, COLUMN_WRAP},
 	};
-	struct table *table = table_new(few, sizeof few / sizeof *few);
+	struct table *table = table_new(COUNTED(few));
 	const cJSON *row;
 
 	cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(summary, "losses"))

@@ -84,7 +84,7 @@ static void set_device(const struct reader *reader, struct table *table, const s
 
 struct table *report_totals(const struct reader *reader, const struct report_options *options)
 {
-	struct table *table = table_new(columns, sizeof columns / sizeof *columns);
+	struct table *table = table_new(COUNTED(columns));
 	int64_t step = options->step;
 	bool torch = report_ran(reader, "torch");
 	bool ranges = torch || report_ran(reader, "nvtx") || report_ran(reader, "steps");

@@ -37,6 +37,9 @@ struct column {
 	unsigned flags;
 };
 
+/* An array, and how many entries it has. */
+#define COUNTED(array) array, sizeof array / sizeof *array
+
 struct table;
 
 /* `columns` must live as long as the table. */

@@ -4,7 +4,8 @@
  *     a row in any table, a value a column; a value in `meta`; bytes anywhere in the file
  * wrap: exit */
 #include "client/export/export.h"
-#include "client/report/report.h"
+#include "client/report/losses.h"
+#include "client/report/views.h"
 #include "store/store.h"
 
 #include <fcntl.h>
@@ -236,18 +237,14 @@ static int make_file(struct input *input)
 
 static void show(const struct reader *reader, const struct report_options *options)
 {
-	static struct table *(*const reports[])(const struct reader *, const struct report_options *) = {
-		report_totals,	report_steps,	report_operators, report_ranges, report_threads,
-		report_kernels, report_copies,	report_sets,	  report_graphs, report_api,
-		report_syncs,	report_streams, report_devices,	  report_memory, report_sessions};
-	for (size_t i = 0; i < sizeof reports / sizeof *reports; i++) {
-		struct table *table = reports[i](reader, options);
+	size_t count;
+	const struct view *views = view_table(&count);
+	for (size_t i = 0; i < count; i++) {
+		struct table *table = views[i].table(reader, options);
 		cJSON_Delete(table_json(table, 100));
 		table_free(table);
 	}
-	table_free(report_losses(reader));
 	table_free(report_collectors(reader));
-	table_free(report_cost(reader, NULL));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
@@ -269,7 +266,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	size_t count;
 	const struct export_format *formats = export_formats(&count);
 	struct export_options how = {.threads = 2, .compression = EXPORT_COMPRESSION_NONE};
-	if (export_run(&reader, formats[n % count].name, "/dev/null", &how, why, sizeof why) && !*why)
+	if (export_run(&formats[n % count], &reader, 1, &how, "/dev/null", why, sizeof why) && !*why)
 		abort();
 	for (sqlite3_stmt *left; (left = sqlite3_next_stmt(reader.db, NULL));)
 		sqlite3_finalize(left);

@@ -1,4 +1,4 @@
-/* summary.h - makes the JSON text that op "summary" serves (proto/requests.h), out of the totals that derive has written. The
+/* summary.h - makes the JSON text that op "summary" serves (docs/protocol.md), out of the totals that derive has written. The
  * catalogue adds what only it knows. */
 #ifndef PROFD_STORE_SUMMARY_H
 #define PROFD_STORE_SUMMARY_H

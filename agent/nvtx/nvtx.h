@@ -1,6 +1,6 @@
 /* nvtx.h - what the rest of the agent calls of the NVTX collector, beside its vtable (collector_nvtx). */
-#ifndef PROFD_AGENT_NVTX_H
-#define PROFD_AGENT_NVTX_H
+#ifndef PROFD_AGENT_NVTX_NVTX_H
+#define PROFD_AGENT_NVTX_NVTX_H
 
 /* The body of InitializeInjectionNvtx2 (and of InitializeInjectionNvtx, which old copies of libnvToolsExt ask for where
  * they do not find the former): `get_export_table` is what NVTX passed. Called once per object that carries NVTX, from

@@ -2,8 +2,8 @@
  * built without NVIDIA's headers. Source of every number and layout: nvToolsExt.h and nvtxDetail/nvtxTypes.h of NVTX v3
  * (the headers that the PyPI wheel nvidia-nvtx carries under nvidia/nvtx/include/nvtx3); names follow theirs. The older
  * libnvToolsExt.so.1 speaks the same interface. tests/unit/test_nvtx_abi.c compares this file with the real headers. */
-#ifndef PROFD_AGENT_NVTX_ABI_H
-#define PROFD_AGENT_NVTX_ABI_H
+#ifndef PROFD_AGENT_NVTX_NVTX_ABI_H
+#define PROFD_AGENT_NVTX_NVTX_ABI_H
 
 #include <stddef.h>
 #include <stdint.h>

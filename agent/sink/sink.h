@@ -17,8 +17,8 @@
  *     sink_close(t, f, sink_now());
  *     sink_leave(t);
  */
-#ifndef PROFD_AGENT_SINK_H
-#define PROFD_AGENT_SINK_H
+#ifndef PROFD_AGENT_SINK_SINK_H
+#define PROFD_AGENT_SINK_SINK_H
 
 #include "proto/events.h"
 

@@ -1,6 +1,6 @@
 /* steps.h - what other collectors tell the step counter. Safe from any thread, inside or outside of a recording. */
-#ifndef PROFD_AGENT_STEPS_H
-#define PROFD_AGENT_STEPS_H
+#ifndef PROFD_AGENT_STEPS_STEPS_H
+#define PROFD_AGENT_STEPS_STEPS_H
 
 #include <stddef.h>
 #include <stdint.h>

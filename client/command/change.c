@@ -1,4 +1,5 @@
 /* change.c - see change.h. */
+#include "change.h"
 #include "client/link/connection.h"
 #include "client/ui/json.h"
 #include "client/ui/text.h"

@@ -3,8 +3,8 @@
  *     ASKED --ARMED--> RUNNING --DONE, death, deadline--> ENDING (ingest drains) -> FINISHING (derive) -> STORING (row)
  *     ASKED --DECLINED--> DROPPED                          ORPHAN (file of an earlier daemon) --OFFER--> RUNNING, or ENDING
  *     RUNNING --the daemon is to be followed by another--> PARKING (ingest closes the file) -> forgotten */
-#ifndef PROFD_DAEMON_CAPTURE_H
-#define PROFD_DAEMON_CAPTURE_H
+#ifndef PROFD_DAEMON_CAPTURE_CAPTURE_H
+#define PROFD_DAEMON_CAPTURE_CAPTURE_H
 
 #include "ingest.h"
 #include "registry.h"
@@ -83,7 +83,7 @@ struct capture *capture_find(struct server *server, uint64_t number);
 /* What is recorded ends with what it has where it has seen the disk below the floor; `space` NULL: there is room again. */
 void captures_out_of_space(struct server *server, const struct space *space);
 
-/* Adds the members of CAPTURE (requests.h), with the pid by which `viewer`, a pid namespace, knew the process. */
+/* Adds the members of CAPTURE (docs/protocol.md), with the pid by which `viewer`, a pid namespace, knew the process. */
 void capture_describe(const struct server *server, uint64_t viewer, const struct capture_facts *facts, cJSON *row);
 
 /* Finds the partial files that an earlier daemon left. Before the loop runs. */

@@ -1,7 +1,7 @@
 /* family.h - which registered processes belong together: a job's ranks, what launched them, what they have started. Told from
  * parents, ranks and steps, as far as these are seen. Loop's thread. */
-#ifndef PROFD_DAEMON_FAMILY_H
-#define PROFD_DAEMON_FAMILY_H
+#ifndef PROFD_DAEMON_CAPTURE_FAMILY_H
+#define PROFD_DAEMON_CAPTURE_FAMILY_H
 
 #include "registry.h"
 

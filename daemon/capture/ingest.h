@@ -3,8 +3,8 @@
  *
  * The loop's thread makes an ingest, submits it, and meanwhile touches only what is marked so below. When `done` is
  * called the whole of it is the loop's again. */
-#ifndef PROFD_DAEMON_INGEST_H
-#define PROFD_DAEMON_INGEST_H
+#ifndef PROFD_DAEMON_CAPTURE_INGEST_H
+#define PROFD_DAEMON_CAPTURE_INGEST_H
 
 #include "store/store.h"
 #include "daemon/core/counters.h"

@@ -1,7 +1,7 @@
 /* names.h - readable names of kernels out of mangled ones, which are as hostile as whatever else an agent sends: they are read
  * in a process that can do nothing else (names_reader.h). */
-#ifndef PROFD_DAEMON_NAMES_H
-#define PROFD_DAEMON_NAMES_H
+#ifndef PROFD_DAEMON_CAPTURE_NAMES_H
+#define PROFD_DAEMON_CAPTURE_NAMES_H
 
 #include "names_reader.h"
 #include "store/store.h"

@@ -1,8 +1,8 @@
 /* names_reader.h - the process that reads mangled names: the daemon's own program, started anew with one argument. It has a
  * socket and nothing else: no other descriptor, no system call that could open one, no memory beyond its stack, no time without
  * end. What a name does to it is its own affair: it is killed, the name stays mangled, and another is started. */
-#ifndef PROFD_DAEMON_NAMES_READER_H
-#define PROFD_DAEMON_NAMES_READER_H
+#ifndef PROFD_DAEMON_CAPTURE_NAMES_READER_H
+#define PROFD_DAEMON_CAPTURE_NAMES_READER_H
 
 #include "proto/limits.h"
 

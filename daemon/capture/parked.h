@@ -1,7 +1,7 @@
 /* parked.h - what a capture's partial file remembers beside its rows, so that another daemon can go on with it as if it had
  * begun it: the schedule, the time that is left, and what the agent has told. An ingest thread writes, the loop's reads. */
-#ifndef PROFD_DAEMON_PARKED_H
-#define PROFD_DAEMON_PARKED_H
+#ifndef PROFD_DAEMON_CAPTURE_PARKED_H
+#define PROFD_DAEMON_CAPTURE_PARKED_H
 
 #include "proto/events.h"
 #include "proto/message.h"

@@ -1,7 +1,7 @@
 /* registry.h - the processes that carry an agent and are connected. Key: pid as the daemon sees it, and start time. Loop's
  * thread. */
-#ifndef PROFD_DAEMON_REGISTRY_H
-#define PROFD_DAEMON_REGISTRY_H
+#ifndef PROFD_DAEMON_CAPTURE_REGISTRY_H
+#define PROFD_DAEMON_CAPTURE_REGISTRY_H
 
 #include "proto/message.h"
 #include "proto/status.h"
@@ -44,7 +44,7 @@ struct process *registry_find_for(const struct conn *conn, pid_t pid);
 pid_t registry_visible_pid(const struct process *process, uint64_t viewer);
 /* Why a client's pid cannot be served: NOT_YOURS, NO_AGENT, NO_PROCESS or NO_TARGET. */
 enum error registry_missing(const struct conn *conn, pid_t pid);
-/* Adds the members of PROCESS (requests.h), for `viewer`. */
+/* Adds the members of PROCESS (docs/protocol.md), for `viewer`. */
 void registry_describe(const struct process *process, uint64_t viewer, cJSON *row);
 /* Adds "pid", null where it is 0. */
 void registry_add_pid(cJSON *row, pid_t pid);

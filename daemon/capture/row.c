@@ -1,4 +1,4 @@
-/* row.c - CAPTURE of requests.h: what clients are told of a capture. Thread: the loop's. No locks. */
+/* row.c - CAPTURE of docs/protocol.md: what clients are told of a capture. Thread: the loop's. No locks. */
 #include "capture.h"
 #include "daemon/core/server.h"
 #include "base/clock.h"

@@ -1,7 +1,7 @@
 /* together.h - the ranks of a job record the same steps: one number for all of them, ahead of each, and what is said of it.
  * Loop's thread. */
-#ifndef PROFD_DAEMON_TOGETHER_H
-#define PROFD_DAEMON_TOGETHER_H
+#ifndef PROFD_DAEMON_CAPTURE_TOGETHER_H
+#define PROFD_DAEMON_CAPTURE_TOGETHER_H
 
 #include "proto/schedule.h"
 #include "registry.h"

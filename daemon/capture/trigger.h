@@ -1,7 +1,7 @@
 /* trigger.h - one request of a user to record: its targets, their answers, its deadline, and who follows it. Loop's
  * thread. */
-#ifndef PROFD_DAEMON_TRIGGER_H
-#define PROFD_DAEMON_TRIGGER_H
+#ifndef PROFD_DAEMON_CAPTURE_TRIGGER_H
+#define PROFD_DAEMON_CAPTURE_TRIGGER_H
 
 #include "daemon/core/reply.h"
 #include "registry.h"

@@ -1,4 +1,4 @@
-/* reply.h - what a client is answered: rows, then an end or an error (proto/requests.h). Loop's thread. */
+/* reply.h - what a client is answered: rows, then an end or an error (docs/protocol.md). Loop's thread. */
 #ifndef PROFD_DAEMON_CORE_REPLY_H
 #define PROFD_DAEMON_CORE_REPLY_H
 

@@ -1,5 +1,5 @@
 """A daemon that says what a test tells it to, for the client's sake: errors, races and hostile answers that a real one
-gives rarely or never. It speaks the contract of proto/requests.h over a real SEQPACKET socket, and hands out
+gives rarely or never. It speaks the contract of docs/protocol.md over a real SEQPACKET socket, and hands out
 capture files whose tables the build's own store makes."""
 
 import array

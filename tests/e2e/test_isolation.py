@@ -11,7 +11,7 @@ import time
 import pytest
 
 import fake_agent as fake
-from conftest import wait_for
+from conftest import BUILD, wait_for
 from shared_node import ALICE, BOB, CAROL, GROUP, as_user, error_of, needs_root, node, record_once, start_as
 
 pytestmark = needs_root
@@ -35,6 +35,9 @@ def busy(node):
                                  group=ALICE, extra_groups=[])
     wait_for(lambda: node.process(node.theirs.pid)["state"] == "recording", what="the recording")
     node.running = node.process(node.theirs.pid)["capture_id"]
+    listed = subprocess.run([os.environ.get("PROFD_DAEMON", BUILD / "bin" / "profd-daemon"), "--print-ops"], capture_output=True,
+                            text=True, check=True).stdout
+    node.ops = {line.split()[0] for line in listed.splitlines()}
     yield node
     node.long.kill()
     node.long.wait()
@@ -53,6 +56,9 @@ def everything(node):
         asked += [("summary", {"capture_id": capture}), ("open", {"capture_id": capture}), ("rm", {"capture_ids": [capture]}),
                   ("pin", {"capture_ids": [capture]}), ("unpin", {"capture_ids": [capture]}), ("cancel", {"capture_id": capture})]
     asked += [("cancel", {"trigger_id": "t1"}), ("cancel", {"trigger_id": "t2"})]
+    # Every other op of the daemon's table, asked for all of it, for the process and for the capture.
+    for op in sorted(node.ops - {op for op, _ in asked}):
+        asked += [(op, {}), (op, {"pid": pid}), (op, {"capture_id": node.capture, "capture_ids": [node.capture]})]
     replies = []
     for op, fields in asked:
         descriptors = []
@@ -63,7 +69,9 @@ def everything(node):
 
 def test_a_user_sees_and_touches_only_their_own(busy):
     """Every op, asked by Bob about what is Alice's: refused, and no word of hers comes back."""
-    for op, fields, rows in as_user(BOB, everything, busy):
+    replies = as_user(BOB, everything, busy)
+    assert {op for op, _, _ in replies} == busy.ops >= {"ps", "trigger", "metrics"}
+    for op, fields, rows in replies:
         text = json.dumps(rows)
         assert not any(secret in text for secret in SECRETS if secret not in json.dumps(fields)), (op, fields, rows)
         if op == "ps" and not fields:

@@ -19,6 +19,8 @@ import subprocess
 import sys
 import tempfile
 
+import rooms
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LINES_MAX = 800
 GLIBC_MAX = (2, 17)
@@ -102,6 +104,7 @@ LIBRARIES = {
     "cupti": r"agent/cupti/|tests/",
     "cuda": r"agent/cupti/|tests/",
 }
+GENERATED = ("ops.def",)  # by the build
 FOREIGN = re.compile(r"^(systemd/|Python|torch/|ATen/|c10/|lttng/|urcu|openssl/|curl/|json-c/|glib)")
 
 
@@ -118,7 +121,7 @@ def check_includes():
             for library, allowed in LIBRARIES.items():
                 if name.startswith(library) and not re.match(allowed, str(source)):
                     offence("includes", where, f"{name} is not for this file")
-            if match.group(1) == "\"" and name not in ("cJSON.h", "uv.h", "sqlite3.h", "zlib.h"):
+            if match.group(1) == "\"" and name not in ("cJSON.h", "uv.h", "sqlite3.h", "zlib.h") + GENERATED:
                 inside = (ROOT / source.parent / name).exists()
                 if not inside and not (ROOT / name).exists():
                     offence("includes", where, f"{name} does not exist")
@@ -131,6 +134,14 @@ def check_includes():
                     offence("includes", where, f"{name} is for {real.parts[0]}/ alone; others include {', '.join(DOORS[real.parts[0]])}")
             elif match.group(1) == "<" and name.startswith(("proto/", "agent/", "base/", "store/", "daemon/", "client/")):
                 offence("includes", where, "own headers stand in quotes")
+
+
+def check_rooms():
+    sources = [f for f in files("*.c", "*.h", "*.def") if f.parts[0] in FOLDERS]
+    text, code = functools.cache(text_of), functools.cache(code_of)
+    rooms.check_order(ROOT, sources, text, offence)
+    rooms.check_headers(sources, text, code, offence)
+    rooms.check_guards(sources, text, offence)
 
 
 SQL_FILES = re.compile(r"store/|daemon/catalogue/|client/(reader|report|export)/|proto/(schema\.def|columns\.c)$|tests/")
@@ -338,7 +349,7 @@ def main():
     parser.add_argument("--fix", action="store_true", help="format instead of checking the format")
     arguments = parser.parse_args()
     build = (arguments.build or arguments.agent.parent).resolve()
-    checks = [("format", lambda: check_format(arguments.fix)), ("includes", check_includes), ("sql", check_sql), ("banned functions", check_banned),
+    checks = [("format", lambda: check_format(arguments.fix)), ("includes", check_includes), ("rooms", check_rooms), ("sql", check_sql), ("banned functions", check_banned),
               ("text", check_text), ("shell", check_shell), ("public header", check_public_header),
               ("compilers", lambda: check_compilers(build)), ("agent library", lambda: check_agent(arguments.agent or build / "lib" / "libprofd_agent.so"))]
     if arguments.agent:

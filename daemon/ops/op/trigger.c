@@ -4,8 +4,8 @@
  *                "wait_for": ns (0 = no; else keep matching name/job for processes that register within that time),
  *                "schedule": {"skip_first","wait","warmup","active","repeat"}, "at_step":N (0), "at_multiple":N (0; the first
  *                recorded step's number is to be divisible by it), "duration":ns (0),
- *                "step_range":GLOB (""), "step_operator":GLOB (""), "step_optimizer":GLOB (""), "collectors":["steps","nvtx","torch","cupti"?,
- *                "shapes"?,"memory"?], "graphs":"nodes"|"whole" ("nodes"), "api":"launches"|"all" ("launches"),
+ *                "step_range":GLOB (""), "step_operator":GLOB (""), "step_optimizer":GLOB (""), "collectors":[WORD..] (of COLLECTOR
+ *                in enums.def), "graphs":"nodes"|"whole" ("nodes"), "api":"launches"|"all" ("launches"),
  *                "label":TEXT (""), "timeout":ns (deadline of the whole trigger; the daemon ends captures there),
  *                "max_events":N (0), "max_bytes":N (0 = default), "follow":bool,
  *                "alone":bool (false; true: "profiled" where another profiler is seen at work in the process)}

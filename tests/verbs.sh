@@ -6,7 +6,7 @@
 
 PYTEST_ARGUMENTS=() # the caller's own, after --
 # The parts of ./dev test, the longest first.
-PARTS=(e2e faults sanitize service fuzz replay steps cuda unit sim)
+PARTS=(e2e faults sanitize service fuzz replay steps cuda recipes unit sim)
 # What takes long: ./dev test long runs each as a whole, CI one of them, in short, on each commit.
 SLICES=(torch matrix hostile restarts fuzz steps forks threads repeats)
 
@@ -308,6 +308,12 @@ test_serial_sanitized() {
 	UBSAN_OPTIONS=print_stacktrace=1 PROFD_DAEMON=$ROOT/build-asan/bin/profd-daemon run_serial tests/e2e/test_hostile_capture.py "$@"
 }
 
+# The recipes of CONTRIBUTING.md, followed in a copy; one build, so one process.
+test_recipes() {
+	say "recipes"
+	run_pytest -n 0 tests/recipes "$@"
+}
+
 test_torch() { test_e2e -k torch "$@"; }
 test_matrix() { test_e2e -k gpu_matrix "$@"; }
 
@@ -417,7 +423,7 @@ verb_test() {
 		case $1 in
 		compat) wanted+=(unit) ;;
 		steps) wanted+=(all_steps) ;;
-		unit | sanitize | fuzz | cuda | sim | e2e | faults | torch | matrix | replay | service | short | aarch64) wanted+=("$1") ;;
+		unit | recipes | sanitize | fuzz | cuda | sim | e2e | faults | torch | matrix | replay | service | short | aarch64) wanted+=("$1") ;;
 		--)
 			shift
 			PYTEST_ARGUMENTS=("$@")

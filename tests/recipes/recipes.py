@@ -1,0 +1,59 @@
+"""What the recipes of CONTRIBUTING.md add, and how many places each may need. test_recipes.py follows them."""
+import collections
+
+# A recipe's new files lie in new/NAME; `rows` go into files that are there. `word` stands where the page has a word in capitals.
+Recipe = collections.namedtuple("Recipe", "name headings rows word", defaults=("dummy",))
+# Text that is put before or behind the first match of a pattern in a file.
+Row = collections.namedtuple("Row", "file before after text", defaults=(None, None, ""))
+
+# How many places each may need. It never goes up.
+MOST = {
+    "key": 1,
+    "verb": 2,
+    "asking": 3,
+    "view": 2,
+    "format": 2,
+    "collector": 5,
+    "event": 2,
+}
+
+RECIPES = [
+    Recipe("key", ["To add a configuration key"], [
+        Row("daemon/core/config.def", after=r"^CONFIG_NUMBER\(store_captures,.*\n",
+            text='CONFIG_NUMBER(dummy_key, "7", 0, 9, true, "does nothing, as a test of the recipes")\n'),
+    ]),
+    Recipe("verb", ["To add a verb"], [
+        Row("client/verbs/verbs.def", before=r"^VERB\(version,",
+            text='VERB(dummy, "does nothing, as a test", "", 0, 0, 0,\n\t"Prints a line.",\n\tNULL)\nEND_VERB(dummy)\n\n'),
+    ]),
+    Recipe("asking", ["To add a verb", "To add an op of the daemon"], [
+        Row("client/verbs/verbs.def", before=r"^VERB\(run,",
+            text='VERB(asking, "asks the daemon, as a test", "", 0, 0, 0,\n\t"Prints its answer.",\n\tNULL)\nEND_VERB(asking)\n\n'),
+    ], word="asking"),
+    Recipe("view", ["To add a view"], [
+        Row("client/report/views.def", before=r"^VIEW\(threads,",
+            text='VIEW(dummy, "dummy", "Dummy", "", 0, 0,\n\t"how many steps there are, as a test",\n\t"what, count")\n'),
+    ]),
+    Recipe("format", ["To add an export format"], [
+        Row("client/export/formats.def", before=r"^#undef FORMAT",
+            text='FORMAT("dummy", dummy_write, ".dummy", "{name}.dummy", false, 0,\n\t"the number of steps, as a test")\n'),
+    ]),
+    Recipe("collector", ["To add a collector"], [
+        Row("proto/enums.def", after=r"^COLLECTOR\(6,.*\n", text='COLLECTOR(7, DUMMY, "dummy")\n'),
+        Row("agent/collector.h", after=r"^extern const struct collector_ops collector_cupti;.*\n",
+            text="extern const struct collector_ops collector_dummy;\n"),
+        Row("agent/control.c", after=r"^static const struct collector_ops \*const collectors\[\].*&collector_cupti",
+            text=", &collector_dummy"),
+        Row("client/command/trigger.c", after=r'\{"memory", "memory", false\}', text=', {"dummy", NULL, false}'),
+    ]),
+    Recipe("event", ["To add an event kind"], [
+        Row("proto/events.def", before=r"^RESERVED\(",
+            text='EVENT(40, DUMMY, dummy, "dummies", 24, HOST, NONE, "nothing, as a test")\n'
+                 'FIELD(DUMMY, dummy, 8, uint64_t, time, TIME, "time", "")\n'
+                 'FIELD(DUMMY, dummy, 16, double, value, REAL, "value", "")\n'
+                 'END_EVENT(DUMMY, dummy, 24)\n'),
+        Row("agent/dummy/collector.c", before=r"^\tsink_leave\(sink\);",
+            text="\tstruct event_dummy event = {.head = {sizeof event, EVENT_DUMMY, 0, 0}, .time = sink_record_start(), .value = 2.5};\n"
+                 "\tsink_write(sink, &event);\n"),
+    ]),
+]

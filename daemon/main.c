@@ -104,7 +104,8 @@ int main(int argc, char **argv)
 		config_print(&config, stdout);
 	if (check_config || print_config)
 		return 0;
-	/* What is large goes back to the system as soon as it is freed; the threshold would grow by itself otherwise. */
+	/* Large blocks go back to the system as soon as they are freed. Without this call glibc raises the threshold by
+	 * itself. */
 	mallopt(M_MMAP_THRESHOLD, 1 << 20);
 	hash_init();
 	return run(&chosen, &config);

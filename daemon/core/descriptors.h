@@ -4,7 +4,6 @@
 #ifndef PROFD_DAEMON_CORE_DESCRIPTORS_H
 #define PROFD_DAEMON_CORE_DESCRIPTORS_H
 
-#include <stdbool.h>
 
 struct conn;
 

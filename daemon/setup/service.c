@@ -104,8 +104,9 @@ static void watchdog_due(uv_timer_t *timer)
 	if (healthy)
 		manager_tell(&server->manager, "WATCHDOG=1");
 	else if (!service->unhealthy)
-		log_line("a thread behind the loop has not come on for %llu s: the service manager is told no longer "
-			 "that all is well, and will start the daemon anew",
+		log_line("a thread of the daemon has been at one piece of work for %llu s: the service manager is not "
+			 "told "
+			 "any more that all is well, and will restart the daemon",
 			 PIECE_NS / 1000000000ull);
 	service->unhealthy = !healthy;
 }

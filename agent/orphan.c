@@ -96,13 +96,13 @@ void orphan_offer(const struct segment *segment, uint64_t capture, uint64_t trig
 void orphan_found(void)
 {
 	connected = true;
-	for (unsigned i = 0; i < ORPHANS; i++) {
-		struct orphan *o = &orphans[i];
-		if (!o->segment.header || !o->give_up)
-			continue;
-		offer(&o->segment, o->done.capture, o->trigger, o->told, false);
-		link_send(&o->done, -1);
-	}
+	for (unsigned i = 0; i < ORPHANS; i++)
+		if (orphans[i].segment.header && orphans[i].give_up)
+			offer(&orphans[i].segment, orphans[i].done.capture, orphans[i].trigger, orphans[i].told, false);
+	/* The end of one cycle makes the daemon begin the next, unless it has been offered that. So all offers come first. */
+	for (unsigned i = 0; i < ORPHANS; i++)
+		if (orphans[i].segment.header && orphans[i].give_up)
+			link_send(&orphans[i].done, -1);
 }
 
 uint64_t orphan_work(uint64_t now)

@@ -1,5 +1,6 @@
 /* run.c - see run.h. Thread: the main one, which is the loop's. No locks. */
 #include "run.h"
+#include "daemon/capture/orphans.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/space.h"
@@ -117,8 +118,8 @@ static void count_owner(void *context, const struct usage_owner *owner)
 	usage_pin(usage_of(server), owner->uid, owner->pinned_captures, owner->pinned_bytes, true);
 }
 
-/* Takes the folder and its lock, opens the catalogue, and takes up what an earlier daemon has left. Returns the lock's
- * descriptor, or a negative number; the log says why then. */
+/* The folder, the lock, the catalogue, what an earlier daemon has left. Returns the lock's descriptor, or a negative number where it
+ * cannot be, which has been said. */
 static int prepare(struct server *server, const char *directory, const char *socket_path)
 {
 	char sentence[PLACES_SENTENCE_BYTES];
@@ -146,6 +147,7 @@ static int prepare(struct server *server, const char *directory, const char *soc
 	struct live *live = live_of(server);
 	live->server = server;
 	live->next_serial = 1;
+	orphans_complete(server);
 	uint64_t last = catalogue_last_capture(catalogue), found = recovery_run(server);
 	live->next_capture = (last > found ? last : found) + 1;
 	live->next_trigger = catalogue_last_trigger(catalogue) + 1;
@@ -183,8 +185,7 @@ static void end(struct server *server)
 	audit_tick(server, UINT64_MAX);
 	live_end_ingest(server);
 	if (live_is_finishing(server)) {
-		/* All its rows are in its file, and the next daemon puts them into order again. A restart does not wait for
-		 * that. */
+		/* Its rows are all in its file, and the next daemon does it over: nobody waits for it in a restart. */
 		log_line("ended while a capture is put into order; the next daemon does that anew");
 		catalogue_deinit(catalogue_of(server));
 		metrics_deinit(server);

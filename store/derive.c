@@ -159,8 +159,7 @@ static bool any_row(struct store *store, const char *sql)
 	return any;
 }
 
-/* What found no step when it was written: by its call, where a device was recorded, and by its time. In a transaction of its own:
- * where it fails (it takes room on the disk) the host's side is whole all the same. */
+/* What found no step when it was written: by its call, where a device was recorded, and by its time. */
 static void derive_rest(struct store *store, struct device *device, bool cupti, const struct boundaries *boundaries,
 			struct derived *derived)
 {
@@ -169,26 +168,19 @@ static void derive_rest(struct store *store, struct device *device, bool cupti, 
 	store_doing(store, "finding what launched what");
 	if (cupti && device->incomplete)
 		derive_load(device, store);
-	store_begin(store);
 	if (cupti)
 		launches_run(store, device, boundaries, &found);
 	found.removed += place_by_time(store);
 	if (cupti)
 		notes_find(&notes, store);
-	if (!store_commit(store)) {
-		derived->cupti = cupti;
-		derived->mangled = found.mangled;
-		derived->notes = notes;
-		derived->events -= found.removed < derived->events ? found.removed : derived->events;
-		memcpy(derived->doubtful, found.doubtful, sizeof derived->doubtful);
-		memcpy(derived->unlaunched, found.unlaunched, sizeof derived->unlaunched);
-		memcpy(derived->earlier, found.earlier, sizeof derived->earlier);
-		return;
-	}
-	text_copy(derived->trouble, sizeof derived->trouble, store->sentence);
-	store_rollback(store);
-	store->error = 0;
-	*store->sentence = 0;
+	derived->rest_failed = store->error != 0;
+	derived->cupti = cupti;
+	derived->mangled = found.mangled;
+	derived->notes = notes;
+	derived->events -= found.removed < derived->events ? found.removed : derived->events;
+	memcpy(derived->doubtful, found.doubtful, sizeof derived->doubtful);
+	memcpy(derived->unlaunched, found.unlaunched, sizeof derived->unlaunched);
+	memcpy(derived->earlier, found.earlier, sizeof derived->earlier);
 }
 
 int derive_nothing(struct store *store, const struct totals *totals, struct derived *ret)
@@ -202,16 +194,12 @@ int derive_nothing(struct store *store, const struct totals *totals, struct deri
 	free(boundaries.steps);
 	derived.events = totals->events ? totals->events : store_count_events(store);
 	store_run(store, "DROP TABLE IF EXISTS ingested");
-	if (store_commit(store)) {
-		store_rollback(store);
-		return store->error;
-	}
 	*ret = derived;
-	return 0;
+	return store->error;
 }
 
 int derive_run(struct store *store, struct totals *totals, struct device *device, bool cupti_ran, bool full,
-	       struct derived *ret)
+	       const char *no_rest, struct derived *ret)
 {
 	struct boundaries boundaries = {0};
 	struct derived derived = {0};
@@ -233,11 +221,6 @@ int derive_run(struct store *store, struct totals *totals, struct device *device
 	derived.events = totals->incomplete ? store_count_events(store) : totals->events;
 	merge_threads(store);
 	store_run(store, "DROP TABLE ingested");
-	if (store_commit(store)) {
-		free(boundaries.steps);
-		store_rollback(store);
-		return store->error;
-	}
 	derived.simulated =
 		any_row(store, "SELECT 1 FROM strings WHERE id IN (SELECT name FROM device_records) AND "
 			       "substr(text, 1, length('" SIMULATED_DEVICE "')) = '" SIMULATED_DEVICE "' LIMIT 1");
@@ -245,14 +228,11 @@ int derive_run(struct store *store, struct totals *totals, struct device *device
 	bool cupti = cupti_ran || device->operations ||
 		     any_row(store, "SELECT 1 FROM sessions UNION ALL SELECT 1 FROM steps WHERE collectors & 16 "
 				    "UNION ALL SELECT 1 FROM kernel_records LIMIT 1");
-	if (!full)
+	if (!store->error && !no_rest)
 		derive_rest(store, device, cupti, &boundaries, &derived);
-	else if (cupti)
-		text_copy(derived.trouble, sizeof derived.trouble,
-			  "no space is left on the disk of the store to find out what launched what");
+	else if (no_rest && (cupti || !full))
+		text_copy(derived.trouble, sizeof derived.trouble, no_rest);
 	free(boundaries.steps);
-	if (store->error)
-		return store->error;
 	*ret = derived;
-	return 0;
+	return store->error;
 }

@@ -19,14 +19,19 @@ struct derived {
 	uint64_t mangled; /* names of kernels that could not be made readable */
 	struct notes notes;
 	char trouble[STORE_SENTENCE_BYTES]; /* why the device side could not be derived; empty = it could */
+	bool rest_failed;		    /* derive_run failed at what found no step when it was written */
 };
 
-/* cupti_ran: the agent said so; steps and sessions in the file say it too. full: the disk is, so that rows stay in the step that they claim (to change one takes room for a copy of its page).
- * 0 or a negative errno with store->sentence. Runs in a transaction of its own. */
+/* cupti_ran: the agent said so; steps and sessions in the file say it too. full: the disk is, so that rows stay in the step that they
+ * claim (to change one takes room for a copy of its page). no_rest: why that is left as it is which found no step when it was written; NULL: it is placed.
+ *
+ * Leaves its transaction open: the caller writes what else a finished capture has, and commits. So a file is as it was ingested,
+ * or finished, whenever the daemon ends. Otherwise a negative errno with store->sentence; the caller undoes the transaction. */
 int derive_run(struct store *store, struct totals *totals, struct device *device, bool cupti_ran, bool full,
-	       struct derived *ret);
+	       const char *no_rest, struct derived *ret);
 
-/* In place of derive_run, where that took too long: rows and steps as they came, no totals, nothing of what launched what. */
+/* In place of derive_run, where that took too long: rows and steps as they came, no totals, nothing of what launched what. Leaves its
+ * transaction open, too. */
 int derive_nothing(struct store *store, const struct totals *totals, struct derived *ret);
 
 #endif

@@ -349,6 +349,25 @@ int file_publish(struct store *store, uint64_t *ret_bytes, char warning[STORE_SE
 	return to_disk(store, error);
 }
 
+int file_rename_whole(struct store *store, int folder, const char *folder_path, uint64_t number)
+{
+	uint64_t bytes;
+	char warning[STORE_SENTENCE_BYTES] = ""; /* the next start would find what it speaks of */
+	name_files(store, folder, folder_path, number);
+	bool whole = false;
+	if (!open_database(store, 0)) {
+		/* The transaction that wrote `derive` has removed `ingested`. */
+		sqlite3_stmt *statement =
+			store_prepare(store, "SELECT 1 FROM meta WHERE key = 'derive' AND NOT EXISTS (SELECT 1 FROM "
+					     "sqlite_master WHERE name = 'ingested')");
+		whole = statement && sqlite3_step(statement) == SQLITE_ROW;
+		sqlite3_finalize(statement);
+	}
+	int error = whole ? file_publish(store, &bytes, warning) : 0;
+	file_close(store);
+	return error ? error : whole;
+}
+
 void file_discard(struct store *store)
 {
 	file_close(store);

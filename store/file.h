@@ -62,6 +62,9 @@ int file_without_disk(struct store *store);
  * what went wrong though the file is good; left alone where nothing did. */
 int file_publish(struct store *store, uint64_t *ret_bytes, char warning[STORE_SENTENCE_BYTES]);
 
+/* store_rename_whole. */
+int file_rename_whole(struct store *store, int folder, const char *folder_path, uint64_t number);
+
 /* Runs SQL without parameters or results. */
 int store_run(struct store *store, const char *sql);
 /* Prepares a statement; NULL on error. The caller finalizes it. */

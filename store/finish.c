@@ -61,7 +61,7 @@ static uint64_t put_losses(struct finish *finish, const struct derived *derived)
 }
 
 /* What a collector that ran and said nothing has recorded; why one that nobody wanted has not. */
-static const char *collector_sentence(unsigned bit, const struct store_collector *collector, char *text, size_t bytes)
+static const char *collector_sentence(unsigned bit, const struct store_collector *collector)
 {
 	if (*collector->sentence)
 		return collector->sentence;
@@ -69,13 +69,23 @@ static const char *collector_sentence(unsigned bit, const struct store_collector
 		return "the agent did not say whether it ran";
 	if (collector->wanted && !collector->ran)
 		return "the agent did not say why it did not run";
-	const struct collector_facts *facts = collector_facts(bit);
-	if (!*facts->records)
+	switch (bit) {
+	case COLLECTOR_STEPS:
+		return collector->ran ? "steps, profd's own ranges and marks" : "not asked for";
+	case COLLECTOR_NVTX:
+		return collector->ran ? "NVTX ranges and marks" : "not asked for";
+	case COLLECTOR_TORCH:
+		return collector->ran ? "operators, user annotations and steps of torch" : "not asked for";
+	case COLLECTOR_SHAPES:
+		return collector->ran ? "shapes, types and scalars of operators' inputs" : "not asked for (--shapes)";
+	case COLLECTOR_CUPTI:
+		return collector->ran ? "kernels, copies and sets of the GPU, and the CUDA calls that launched them"
+				      : "not asked for (--no-gpu)";
+	case COLLECTOR_MEMORY:
+		return collector->ran ? "memory taken and given back on the GPU" : "not asked for (--memory)";
+	default:
 		return "this release of profd does not record it";
-	if (collector->ran)
-		return facts->records;
-	snprintf(text, bytes, *facts->option ? "not asked for (--%s)" : "not asked for", facts->option);
-	return text;
+	}
 }
 
 static void put_collectors(struct finish *finish)
@@ -88,8 +98,7 @@ static void put_collectors(struct finish *finish)
 		const char *word = collector_word(bit);
 		if (!word)
 			continue;
-		char text[64];
-		const char *sentence = collector_sentence(bit, collector, text, sizeof text);
+		const char *sentence = collector_sentence(bit, collector);
 		sqlite3_bind_text(statement, 1, word, -1, SQLITE_STATIC);
 		sqlite3_bind_int(statement, 2, collector->wanted);
 		sqlite3_bind_int(statement, 3, collector->ran);
@@ -189,6 +198,15 @@ static uint64_t since_last(const struct store_ending *ending)
 	return end && end < now ? now - end : 0;
 }
 
+static const char disk_is_full[] = "no space is left on the disk of the store to find out what launched what";
+
+static void undo(struct store *store)
+{
+	store_rollback(store);
+	store->error = 0;
+	*store->sentence = 0;
+}
+
 /* What was committed before the disk was full is good; what ends it needs little, and nothing that can grow. */
 static void end_without_disk(struct finish *finish)
 {
@@ -198,9 +216,8 @@ static void end_without_disk(struct finish *finish)
 	facts->status = CAPTURE_INCOMPLETE;
 	facts->reason_code = REASON_DAEMON;
 	text_copy(facts->reason, sizeof facts->reason, store->sentence);
-	store_rollback(store);
-	store->error = 0;
-	*store->sentence = 0;
+	undo(store);
+	finish->totals->incomplete = true;
 	if (full)
 		file_without_disk(store);
 }
@@ -238,6 +255,7 @@ static bool tried_too_often(struct store *store)
 /* Nobody waits for ever, and no other capture behind it: with the rows as they came. What is not summed is said to be so. */
 static int without_order(struct finish *finish, struct derived *derived)
 {
+	static const unsigned summed[] = {COLLECTOR_NVTX, COLLECTOR_TORCH, COLLECTOR_CUPTI, COLLECTOR_MEMORY};
 	struct store *store = finish->store;
 	struct capture_facts *facts = finish->facts;
 	facts->status = CAPTURE_INCOMPLETE;
@@ -245,51 +263,63 @@ static int without_order(struct finish *finish, struct derived *derived)
 	snprintf(facts->reason, sizeof facts->reason,
 		 "its records are there, but were not put into order, so that totals are missing: %.250s",
 		 store->sentence);
-	for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++) {
-		struct store_collector *collector = &finish->ending->collectors[bit];
-		const struct collector_facts *known = collector_facts(bit);
-		/* Steps are whole as they came. */
-		if (!known || !known->fills || bit == COLLECTOR_STEPS)
-			continue;
+	for (size_t i = 0; i < sizeof summed / sizeof *summed; i++) {
+		struct store_collector *collector = &finish->ending->collectors[summed[i]];
 		if (collector->ran || (collector->wanted && !collector->told))
 			text_copy(collector->sentence, sizeof collector->sentence,
 				  "its records are in the file, but were not put into order");
 		collector->ran = false;
 	}
-	store_rollback(store);
-	store->error = 0;
-	*store->sentence = 0;
+	undo(store);
 	return derive_nothing(store, finish->totals, derived);
 }
 
-/* *ended: something had gone wrong before. */
+static int derive_bounded(struct finish *finish, bool full, const char *no_rest, struct derived *derived)
+{
+	bool cupti = finish->ending->collectors[COLLECTOR_CUPTI].ran;
+	store_watch_begin(finish->store, finish->watch);
+	int error = derive_run(finish->store, finish->totals, finish->device, cupti, full, no_rest, derived);
+	store_watch_end(finish->store);
+	return error;
+}
+
+/* Leaves its transaction open. *ended: something had gone wrong before. */
 static int put_into_order(struct finish *finish, struct derived *derived, bool *ended)
 {
 	struct store *store = finish->store;
-	bool full = store->error == -ENOSPC, cupti = finish->ending->collectors[COLLECTOR_CUPTI].ran;
+	bool full = store->error == -ENOSPC;
 	*ended = store->error != 0;
 	if (*ended)
 		end_without_disk(finish);
 	else if (tried_too_often(store))
 		return without_order(finish, derived);
-	store_watch_begin(store, finish->watch);
-	int error =
-		store->error ? store->error : derive_run(store, finish->totals, finish->device, cupti, full, derived);
-	if (error == -ENOSPC && !full) {
-		/* The rows are all there, and the room to put them into order is not. */
-		*ended = true;
-		end_without_disk(finish);
+	int error = store->error ? store->error : derive_bounded(finish, full, full ? disk_is_full : NULL, derived);
+	if (error && error != -ECANCELED && derived->rest_failed) {
+		/* The host's side once more, without what failed. */
+		char trouble[STORE_SENTENCE_BYTES];
+		text_copy(trouble, sizeof trouble, store->sentence);
+		undo(store);
 		finish->totals->incomplete = true;
-		error = derive_run(store, finish->totals, finish->device, cupti, true, derived);
+		error = derive_bounded(finish, false, trouble, derived);
 	}
-	store_watch_end(store);
 	return error == -ETIME || error == -ECANCELED ? without_order(finish, derived) : error;
 }
 
-static void put_all(struct finish *finish, const struct derived *derived)
+/* All that makes a finished capture of the rows, in one transaction: whenever the daemon ends, the file has either nothing of it or
+ * all. 0 or a negative errno. */
+static int put_all(struct finish *finish, struct derived *derived, bool *ended)
 {
 	struct store *store = finish->store;
-	store_begin(store);
+	uint64_t began = clock_monotonic(), began_cpu = clock_thread();
+	int error = put_into_order(finish, derived, ended);
+	if (error)
+		return error;
+	judge(finish->facts, derived);
+	uint64_t derived_at = clock_monotonic();
+	finish->result->moved = derived->moved;
+	finish->result->derive_ns = derived_at - began;
+	finish->result->derive_cpu = clock_thread() - began_cpu;
+	memset(finish->result->lost, 0, sizeof finish->result->lost);
 	finish->facts->lost = put_losses(finish, derived);
 	put_collectors(finish);
 	put_meta(finish);
@@ -300,8 +330,9 @@ static void put_all(struct finish *finish, const struct derived *derived)
 		store_meta_text(store, "summary", text);
 	free(text);
 	store_meta_int(store, "derive", (int64_t)finish->result->since_last);
-	if (store_commit(store))
-		store_rollback(store);
+	error = store_commit(store);
+	finish->result->summary_ns = clock_monotonic() - derived_at;
+	return error;
 }
 
 int finish_run(struct store *store, struct store_ending *ending, struct capture_facts *facts,
@@ -309,24 +340,20 @@ int finish_run(struct store *store, struct store_ending *ending, struct capture_
 {
 	struct finish finish = {store, &store->totals, &store->device, ending, facts, watch, ret};
 	struct derived derived = {0};
-	uint64_t began = clock_monotonic(), began_cpu = clock_thread();
 	bool ended = false;
 	memset(ret, 0, sizeof *ret);
 	facts->finished = clock_realtime();
 	file_release(store);
 	if (!store->db)
 		return spoil(&finish, true);
-	if (put_into_order(&finish, &derived, &ended))
-		return spoil(&finish, !ended);
+	int error = put_all(&finish, &derived, &ended);
+	/* The rows are all there, and the room to put them into order is not: as with a disk that was full before. */
+	if (error == -ENOSPC && !ended)
+		error = put_all(&finish, &derived, &ended);
 	device_deinit(finish.device);
-	judge(facts, &derived);
-	uint64_t derived_at = clock_monotonic();
-	ret->moved = derived.moved;
-	ret->derive_ns = derived_at - began;
-	ret->derive_cpu = clock_thread() - began_cpu;
-	put_all(&finish, &derived);
+	if (error)
+		return spoil(&finish, !ended);
 	uint64_t summed_at = clock_monotonic();
-	ret->summary_ns = summed_at - derived_at;
 	if (facts->status == CAPTURE_FAILED && !store->error) {
 		/* Nothing was recorded: there is nothing to open. */
 		file_discard(store);

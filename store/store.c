@@ -368,6 +368,11 @@ bool store_has_ingested(struct store *store, uint32_t sequence)
 	return has;
 }
 
+int store_rename_whole(struct store *store, int folder, const char *folder_path, uint64_t number)
+{
+	return file_rename_whole(store, folder, folder_path, number);
+}
+
 /* --- names, the end --- */
 
 void store_set_demangler(struct store *store, const struct store_demangler *demangler)

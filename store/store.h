@@ -55,6 +55,9 @@ int store_create_at(struct store *store, const char *path);
 /* A partial file that an earlier daemon left; one of an older schema is brought to this one's. -EPROTO where it is not one, or of
  * a newer schema. */
 int store_open(struct store *store, int folder, const char *folder_path, uint64_t number);
+/* A partial file in which all of a finished capture stands gets its final name: the daemon ended before it could do so. 1: it has it
+ * now; 0: it is no such file; or a negative errno. */
+int store_rename_whole(struct store *store, int folder, const char *folder_path, uint64_t number);
 /* Schema of the file that store_open found; -1 = it does not say. */
 int store_schema(const struct store *store);
 /* Of the partial file. */

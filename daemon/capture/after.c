@@ -1,5 +1,6 @@
 /* after.c - some steps after a capture its agent says whether the job is as fast as before. Thread: the loop's; what
  * asks the catalogue runs on its thread. No locks. */
+#include "after.h"
 #include "capture.h"
 #include "daemon/catalogue/catalogue.h"
 #include "daemon/core/server.h"

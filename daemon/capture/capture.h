@@ -38,10 +38,15 @@ struct capture {
 	struct parked parked; /* what its file is to remember of it */
 	struct message_done done;
 	bool has_done;
-	bool submitted;				   /* the ingest is on its pool */
-	bool catalogued;			   /* it has a row */
-	bool followed_up;			   /* the next cycle's segment is under way */
-	bool follow_failed;			   /* it could not be made; once more when this cycle has ended */
+	bool submitted;	      /* the ingest is on its pool */
+	bool catalogued;      /* it has a row */
+	bool followed_up;     /* the next cycle's segment is under way */
+	bool noting;	      /* a note of it is being written (armed.h) */
+	bool unanswered;      /* its trigger is still to be told whether it is armed */
+	bool held;	      /* its rows are in; it is finished once there is a note of the next cycle */
+	uint64_t follows;     /* the number of the cycle before it, 0 = none here */
+	uint64_t followed_by; /* the number of the cycle after it; 0 = none here */
+	bool follow_failed;   /* it could not be made; once more when this cycle has ended */
 	uint64_t asked_at, deadline, cancelled_at; /* CLOCK_MONOTONIC ns; 0 = none */
 	uint64_t time_limit;			   /* ns; what the deadline is called */
 	enum cancel_reason cancel;
@@ -49,8 +54,9 @@ struct capture {
 	uint64_t done_at;
 	uint64_t segment_device, segment_inode; /* of an ORPHAN */
 	bool begun;				/* of an ORPHAN: there are rows in its file */
-	int kept_fd; /* of an ORPHAN: its segment, which the service manager has kept; -1 = none */
-	bool kept;   /* the service manager has its segment */
+	bool forgotten; /* it was an ORPHAN of which nothing was recorded: its cycle begins anew as another capture */
+	int kept_fd;	/* of an ORPHAN: its segment, which the service manager has kept; -1 = none */
+	bool kept;	/* the service manager has its segment */
 	/* What was last told to the follower. */
 	uint64_t told_at;
 	uint32_t told_steps, told_warmup, told_status;
@@ -60,60 +66,29 @@ struct capture {
 	struct work store_work;
 };
 
-/* Makes a segment and sends ARM. NULL with an error and a sentence. */
-struct capture *capture_new(struct process *process, struct trigger *trigger, const struct message_arm *arm,
-			    enum error *ret_error, char sentence[SENTENCE_BYTES]);
-/* Messages of the agent that name a capture. */
-void capture_message(struct process *process, const union message_any *message, int fd);
+/* Takes it among those under way. NULL where out of memory. */
+struct capture *capture_add(struct server *server, const struct capture_facts *facts);
+/* Frees it, and whatever it still has. */
+void capture_remove(struct capture *capture);
+/* From now on it counts for this user. */
+void capture_charge(struct capture *capture, struct quota_user *user, uint64_t bytes);
+/* Hands its ingest to the pool, with what it is to do. */
+void capture_work(struct capture *capture, int64_t (*run)(struct work *work), void (*done)(struct work *work));
 /* Asks the agent to end it; `reason` is what the user will read. */
 void capture_cancel(struct capture *capture, enum cancel_reason reason);
-/* One that is being finished ends with its records as they came. False: it is not. */
-bool capture_give_up(struct capture *capture);
-void capture_process_gone(struct process *process);
 /* Deadlines, phases, progress. */
 void capture_tick(struct capture *capture, uint64_t now);
 /* The schedule that the process carries out now, NULL where none. */
 struct capture *capture_of_process(const struct process *process);
 /* The status word's number, with what the agent says of its phase. */
 enum capture_status capture_status_now(const struct capture *capture);
+/* Steps that are recorded by now. */
+unsigned capture_steps(const struct capture *capture);
 /* Is it still the agent's turn? */
 bool capture_is_running(const struct capture *capture);
 struct capture *capture_find(struct server *server, uint64_t number);
 
 /* What is recorded ends with what it has where it has seen the disk below the floor; `space` NULL: there is room again. */
 void captures_out_of_space(struct server *server, const struct space *space);
-
-/* Adds the members of CAPTURE (docs/protocol.md), with the pid by which `viewer`, a pid namespace, knew the process. */
-void capture_describe(const struct server *server, uint64_t viewer, const struct capture_facts *facts, cJSON *row);
-
-/* Finds the partial files that an earlier daemon left. Before the loop runs. */
-void orphans_scan(struct server *server);
-/* Brings what has come into the file and leaves the rest to the agent and to the next daemon. Of one that is RUNNING. */
-void capture_park(struct capture *capture);
-/* OFFER: 0, or a negative errno where the segment is not wanted. */
-int orphan_offered(struct process *process, const struct message_offer *offer, int fd);
-/* Deletes one of which nothing was ever recorded. */
-bool orphan_forget(struct capture *capture);
-/* Ends an orphan whose process is gone or whose time is over. */
-void orphan_tick(struct capture *capture, uint64_t now);
-
-/* --- cycles.c --- */
-
-/* The next cycle's segment, where there is to be one; once. */
-void cycles_follow_up(struct capture *capture);
-/* Cycles that were prepared for a schedule that has ended with this one. */
-void cycles_drop(const struct capture *ended);
-
-/* For capture.c, capture_after.c, cycles.c and orphans.c. */
-void capture_after(struct process *process, const struct message_after *message);
-struct capture *capture_add(struct server *server, const struct capture_facts *facts);
-/* From now on it counts for this user. */
-void capture_charge(struct capture *capture, struct quota_user *user, uint64_t bytes);
-void capture_end(struct capture *capture);
-void capture_submit(struct capture *capture);
-/* As if it had never been: the agent refused it, or its cycle never came. */
-void capture_drop(struct capture *capture);
-void capture_catalogue(struct capture *capture);
-void capture_told(struct capture *capture, const struct message_collector *message);
 
 #endif

@@ -1,6 +1,10 @@
 /* cycles.c - a schedule's further cycles: the segment of the next one is there before the agent needs it. Thread: the loop's. No
  * locks. */
+#include "cycles.h"
 #include "capture.h"
+#include "ending.h"
+#include "arming.h"
+#include "orphans.h"
 #include "daemon/core/connection.h"
 #include "daemon/core/server.h"
 #include "live.h"
@@ -28,7 +32,7 @@ static bool has_next_cycle(const struct capture *capture)
 			continue;
 		if (other->state == STATE_ORPHAN && other->facts.cycle > capture->facts.cycle)
 			orphan_forget(other);
-		else
+		else if (!other->forgotten && other->state != STATE_DROPPED)
 			found |= other->facts.cycle == capture->facts.cycle + 1;
 	}
 	return found;
@@ -49,8 +53,13 @@ void cycles_follow_up(struct capture *capture)
 	next.cycle = capture->facts.cycle + 1;
 	enum error error;
 	char sentence[SENTENCE_BYTES];
-	capture->followed_up = capture_new(capture->process, capture->trigger, &next, &error, sentence) != NULL;
-	capture->follow_failed = !capture->followed_up;
+	struct capture *following = capture_new(capture->process, capture->trigger, &next, &error, sentence);
+	if (following) {
+		following->follows = capture->facts.number;
+		capture->followed_by = following->facts.number;
+	}
+	capture->followed_up = following != NULL;
+	capture->follow_failed = !following;
 	if (capture->followed_up || !last_chance)
 		return;
 	log_line("pid %d: cycle %llu cannot be recorded: %s", capture->facts.who.pid, (unsigned long long)next.cycle,

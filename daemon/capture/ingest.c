@@ -1,5 +1,6 @@
 /* ingest.c - see ingest.h. Thread: one of the ingest pool at a time. No locks: the loop speaks through two atomics. */
 #include "ingest.h"
+#include "armed.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "names.h"
@@ -167,12 +168,7 @@ static void open_store(struct ingest *ingest)
 		return;
 	uint64_t device = 0, inode = 0;
 	segment_identity(ingest->segment.fd, &device, &inode);
-	store_begin(store);
-	store_put_facts(store, &ingest->facts);
-	store_meta_int(store, "segment_device", (int64_t)device);
-	store_meta_int(store, "segment_inode", (int64_t)inode);
-	parked_write_begin(store, &ingest->parked);
-	store_commit(store);
+	armed_begin_file(store, &ingest->facts, &ingest->parked, device, inode);
 }
 
 /* TIME columns count from the agent's own base. One that it never set, or that no clock can show, is replaced by the
@@ -438,6 +434,17 @@ static int64_t pause_of(int64_t alone)
 	return pause < PAUSE_MOST ? pause : PAUSE_MOST;
 }
 
+int64_t ingest_note(struct work *work)
+{
+	struct ingest *ingest = (struct ingest *)work;
+	int error = armed_write(ingest->folder, &ingest->facts, &ingest->parked, ingest->segment.fd);
+	ingest->noted = error == 0;
+	if (error)
+		log_line("capture %llu: no note of it can be written: %s", (unsigned long long)ingest->facts.number,
+			 strerror(-error));
+	return WORK_DONE;
+}
+
 int64_t ingest_run(struct work *work)
 {
 	struct ingest *ingest = (struct ingest *)work;
@@ -453,6 +460,8 @@ int64_t ingest_run(struct work *work)
 			provide(ingest);
 		}
 		open_store(ingest);
+		if (ingest->noted)
+			armed_remove(ingest->folder, ingest->facts.number);
 		store_rest(ingest->store);
 	}
 	if (!ingest->has_segment)

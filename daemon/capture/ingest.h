@@ -36,6 +36,7 @@ struct ingest {
 	const char *folder_path;
 	struct store *store; /* owned */
 	bool store_open;
+	bool noted; /* there is a note of it */
 
 	/* The loop's to write, any time. */
 	_Atomic uint32_t wish;
@@ -80,6 +81,8 @@ struct ingest *ingest_new(const struct capture_facts *facts, const struct segmen
 /* Unmaps the segment and closes what is open. Takes NULL. */
 void ingest_free(struct ingest *ingest);
 
+/* work.run of the ingest pool: writes a note (armed.h), so that the next daemon knows of the capture. Before ingest_run. */
+int64_t ingest_note(struct work *work);
 /* work.run of the ingest pool. */
 int64_t ingest_run(struct work *work);
 /* work.run of the finish pool. */

@@ -1,5 +1,6 @@
 /* live.c - see live.h. Thread: the loop's; trim_run has one of the finish pool. No locks. */
 #include "live.h"
+#include "orphans.h"
 #include "capture.h"
 #include "daemon/core/rooms.h"
 #include "daemon/core/server.h"

@@ -1,6 +1,11 @@
 /* orphans.c - captures that a dead daemon left as partial files: their agents come back and offer the segments, or they
  * are ended with what is in the file. Thread: the loop's (the scan: before it runs). No locks. */
+#include "orphans.h"
 #include "capture.h"
+#include "ending.h"
+#include "arming.h"
+#include "messages.h"
+#include "armed.h"
 #include "daemon/catalogue/catalogue.h"
 #include "daemon/core/connection.h"
 #include "daemon/core/server.h"
@@ -8,6 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "proto/version.h"
+#include "daemon/catalogue/captures.h"
 #include "daemon/catalogue/recovery.h"
 #include "daemon/catalogue/recovery_rows.h"
 
@@ -19,8 +25,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* How long an agent that is back may take to offer what it has. */
-#define OFFER_NS 1000000000ull
+/* How long an agent that is back may take to offer what it has said it would: it may get no processor for a while. */
+#define OFFER_NS 10000000000ull
+/* And what it has not said, before it is taken for lost. */
+#define LATE_NS 1000000000ull
 
 /* A partial file that cannot be gone on with: one in which nothing was recorded yet goes, all else stays somebody's data. */
 static void cannot_take_up(struct server *server, uint64_t number, struct store *store, uint64_t holds)
@@ -63,6 +71,9 @@ static void take_up(struct server *server, uint64_t number)
 	struct parked parked;
 	parked_read(store, &parked);
 	bool begun = store_get_int(store, "base_monotonic") != 0;
+	/* The catalogue hears of a trigger a moment after its agents. */
+	if (!error && facts.trigger >= live_of(server)->next_trigger && facts.trigger < INT64_MAX / 2)
+		live_of(server)->next_trigger = facts.trigger + 1;
 	if (error || facts.number != number) {
 		cannot_take_up(server, number, store, facts.number);
 		store_free(store);
@@ -75,7 +86,8 @@ static void take_up(struct server *server, uint64_t number)
 	if (!capture)
 		return;
 	capture->state = STATE_ORPHAN;
-	capture->catalogued = true;
+	struct capture_facts row;
+	capture->catalogued = catalogue_get(catalogue_of(server), number, &row) == 1;
 	capture->segment_device = device;
 	capture->segment_inode = inode;
 	capture->begun = begun;
@@ -101,22 +113,55 @@ static bool has_file(void *context, uint64_t number)
 	return false;
 }
 
-void orphans_scan(struct server *server)
+/* Each file that is named by a number, with the rest of its name. */
+static void each_file(struct server *server, void (*visit)(struct server *server, uint64_t number, const char *suffix))
 {
 	DIR *folder = opendir(server->folder_path);
 	struct dirent *entry;
 	while (folder && (entry = readdir(folder))) {
 		char *end;
 		unsigned long long number = strtoull(entry->d_name, &end, 10);
-		if (end == entry->d_name || number == 0 || number > INT64_MAX / 2)
-			continue;
-		if (number >= live_of(server)->next_capture)
-			live_of(server)->next_capture = number + 1;
-		if (strcmp(end, ".partial") == 0)
-			take_up(server, number);
+		if (end != entry->d_name && number && number <= INT64_MAX / 2)
+			visit(server, number, end);
 	}
 	if (folder)
 		closedir(folder);
+}
+
+static void complete(struct server *server, uint64_t number, const char *suffix)
+{
+	if (strcmp(suffix, ".armed") == 0 && armed_make_file(server->folder, server->folder_path, number))
+		log_line("capture %llu was armed, and no more, when an earlier daemon ended",
+			 (unsigned long long)number);
+	struct store *store = strcmp(suffix, ".partial") == 0 ? store_new(NULL) : NULL;
+	if (!store)
+		return;
+	int done = store_rename_whole(store, server->folder, server->folder_path, number);
+	if (done > 0)
+		log_line("capture %llu was whole when an earlier daemon ended; its file has its name now",
+			 (unsigned long long)number);
+	else if (done < 0)
+		log_line("capture %llu: its file cannot get its name: %s", (unsigned long long)number,
+			 store_sentence(store));
+	store_free(store);
+}
+
+void orphans_complete(struct server *server)
+{
+	each_file(server, complete);
+}
+
+static void visit(struct server *server, uint64_t number, const char *suffix)
+{
+	if (number >= live_of(server)->next_capture)
+		live_of(server)->next_capture = number + 1;
+	if (strcmp(suffix, ".partial") == 0)
+		take_up(server, number);
+}
+
+void orphans_scan(struct server *server)
+{
+	each_file(server, visit);
 	manager_release(&server->manager);
 	catalogue_close_lost(catalogue_of(server), has_file, server);
 	live_of(server)->orphans_until = clock_monotonic() + LIMIT_ORPHAN_SECONDS * 1000000000ull;
@@ -128,9 +173,12 @@ void capture_park(struct capture *capture)
 	if (!capture->kept)
 		capture->kept = manager_keep(&server->manager, capture->facts.number, capture->ingest->segment.fd);
 	capture->state = STATE_PARKING;
-	memcpy(capture->ingest->parked.collectors, capture->parked.collectors, sizeof capture->parked.collectors);
+	if (!capture->noting)
+		memcpy(capture->ingest->parked.collectors, capture->parked.collectors,
+		       sizeof capture->parked.collectors);
 	atomic_store_explicit(&capture->ingest->wish, INGEST_PARK, memory_order_release);
-	work_kick(&live_of(server)->ingest_pool, &capture->ingest->work);
+	if (!capture->noting)
+		work_kick(&live_of(server)->ingest_pool, &capture->ingest->work);
 }
 
 /* With the schedule its trigger lives again, so that further cycles follow. */
@@ -228,12 +276,18 @@ static bool take_file(struct capture *capture, bool with_segment)
 	return capture->ingest != NULL;
 }
 
-bool orphan_forget(struct capture *capture)
+void orphan_forget(struct capture *capture)
 {
 	if (!take_file(capture, false))
-		return false; /* another time */
+		return;
+	capture->forgotten = true;
+	if (capture->catalogued) {
+		capture->facts.status = CAPTURE_INCOMPLETE;
+		capture->facts.reason_code = REASON_DAEMON;
+		text_copy(capture->facts.reason, sizeof capture->facts.reason,
+			  "the daemon restarted before it began; its cycle has begun anew as another capture");
+	}
 	capture_drop(capture);
-	return true;
 }
 
 /* The agent has been back for a while and has not offered the segment of a further cycle of which nothing is recorded: it has
@@ -245,19 +299,18 @@ static bool begin_anew(struct capture *capture, struct process *process)
 	if (!capture->facts.cycle || capture->begun || !capture->parked.arm.head.size)
 		return false;
 	for (const struct capture *other = live_of(server)->captures; other; other = other->next)
-		last &= other == capture || other->facts.trigger != capture->facts.trigger ||
+		last &= other == capture || other->forgotten || other->facts.trigger != capture->facts.trigger ||
 			other->facts.who.pid != capture->facts.who.pid || other->facts.cycle < capture->facts.cycle;
-	if (last)
-		resume(capture);
-	struct trigger *trigger = capture->trigger;
 	struct message_arm arm = capture->parked.arm;
 	enum error error;
 	char sentence[SENTENCE_BYTES];
-	if (!orphan_forget(capture))
-		return true;
-	if (trigger && !capture_new(process, trigger, &arm, &error, sentence))
+	if (last && !capture->trigger)
+		resume(capture);
+	/* The new one first: what is forgotten must not be the last of its schedule. */
+	if (last && capture->trigger && !capture_new(process, capture->trigger, &arm, &error, sentence))
 		log_line("pid %d: cycle %llu cannot be recorded: %s", process->who.pid, (unsigned long long)arm.cycle,
 			 sentence);
+	orphan_forget(capture);
 	return true;
 }
 
@@ -290,10 +343,11 @@ void orphan_tick(struct capture *capture, uint64_t now)
 		return; /* the next daemon's */
 	bool gone = process_start_time(capture->facts.who.pid) != capture->facts.who.start_time;
 	struct process *process = gone ? NULL : owner_of(capture);
-	/* It offers all it has as soon as it is back. */
-	bool back = process && clock_realtime() > process->registered_at + OFFER_NS;
-	if (back && begin_anew(capture, process))
+	bool late = process && clock_realtime() > process->registered_at + OFFER_NS;
+	if (process && (late || process->offers_due == 0) && begin_anew(capture, process))
 		return;
+	bool back =
+		late || (process && process->offers_due == 0 && clock_realtime() > process->registered_at + LATE_NS);
 	if (!gone && !back && now < live_of(server)->orphans_until)
 		return;
 	if (!take_file(capture, true))
@@ -314,4 +368,16 @@ void orphan_tick(struct capture *capture, uint64_t now)
 	capture->state = STATE_RUNNING;
 	capture_submit(capture);
 	capture_end(capture);
+}
+
+void orphans_offered(struct process *process)
+{
+	if (process->offers_due)
+		return;
+	uint64_t now = clock_monotonic();
+	for (struct capture *capture = live_of(process->server)->captures, *next; capture; capture = next) {
+		next = capture->next;
+		if (capture->state == STATE_ORPHAN && capture->facts.who.pid == process->who.pid)
+			orphan_tick(capture, now);
+	}
 }

@@ -1,5 +1,7 @@
 /* registry.c - see registry.h. Thread: the loop's. No locks. */
 #include "registry.h"
+#include "messages.h"
+#include "orphans.h"
 #include "daemon/catalogue/audit.h"
 #include "daemon/catalogue/catalogue.h"
 #include "daemon/core/connection.h"
@@ -520,8 +522,10 @@ static void hello_first(struct conn *conn, const struct message_hello *hello, in
 	conn_send(conn, &welcome, sizeof welcome, page);
 	close(page);
 	process->afters = 1;
+	process->offers_due = hello->orphans;
 	log_verbose("pid %d (%s) uid %u registered", process->who.pid, process->who.name, process->who.uid);
 	put_in_catalogue(process, false);
+	orphans_offered(process);
 	trigger_offer_process(process);
 }
 

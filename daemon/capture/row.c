@@ -1,5 +1,7 @@
 /* row.c - CAPTURE of docs/protocol.md: what clients are told of a capture. Thread: the loop's. No locks. */
+#include "row.h"
 #include "capture.h"
+#include "registry.h"
 #include "daemon/core/server.h"
 #include "base/clock.h"
 #include "daemon/core/namespaces.h"

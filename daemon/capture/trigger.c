@@ -1,5 +1,8 @@
 /* trigger.c - see trigger.h. Thread: the loop's. No locks. */
 #include "trigger.h"
+#include "registry.h"
+#include "arming.h"
+#include "row.h"
 #include "daemon/catalogue/audit.h"
 #include "daemon/catalogue/catalogue.h"
 #include "daemon/core/connection.h"
@@ -408,7 +411,8 @@ void trigger_answered(struct trigger *trigger, struct capture *capture, enum err
 					  : *request->step_range     ? STEP_SOURCE_RANGE
 					  : *request->step_operator  ? STEP_SOURCE_OPERATOR
 					  : *request->step_optimizer ? STEP_SOURCE_NAMED
-								     : registry_step_source(capture->process);
+					  : capture->process	     ? registry_step_source(capture->process)
+								     : STEP_SOURCE_NONE;
 		cJSON_AddStringToObject(row, "step_source", step_source_word(source));
 		tell(trigger, row);
 		trigger->armed++;

@@ -57,7 +57,6 @@ void trigger_captured(struct trigger *trigger, const struct capture *capture);
  * whose caller is not there any more. NULL: out of memory. */
 struct trigger *trigger_resume(struct server *server, uint64_t number, uid_t uid, const struct parked *parked,
 			       const char *label);
-void trigger_progress(struct trigger *trigger, struct capture *capture, uint64_t now);
 void trigger_tick(struct trigger *trigger, uint64_t now);
 /* A connection is gone that may have followed a trigger: captures go on. */
 void trigger_unfollow(struct conn *conn);

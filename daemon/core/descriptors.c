@@ -14,8 +14,7 @@ struct closing {
 	int fd;
 };
 
-/* Neither call asks the file itself. A file of a file system has a path; so has memory, which is told from it by its
- * seals. */
+/* Neither question is put to the file itself. What has a path is some file system's; memory has one too, and seals. */
 static bool is_served(int fd)
 {
 	char path[40], text[2];

@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Changes within this time are told together, as the manager wakes for each message. */
+/* Changes are told together: the manager logs nothing of them, but wakes for each. */
 #define STATUS_MS 1000
-/* The migration of a catalogue with millions of captures takes minutes, and one that is killed starts anew. */
+/* A catalogue of millions of captures is migrated in minutes, and half a migration is worth nothing. */
 #define STARTING_US 900000000ull
 
 /* How long one piece of work may take on a thread that is watched. A pass of the ingest and a piece of the catalogue's work take
@@ -95,7 +95,7 @@ static bool is_healthy(struct server *server, uint64_t now)
 	       !work_beat_hangs(&catalogue_of(server)->beat, now, PIECE_NS);
 }
 
-/* This function runs on the loop, so the loop is alive. */
+/* That this runs at all says that the loop does. */
 static void watchdog_due(uv_timer_t *timer)
 {
 	struct server *server = timer->data;
@@ -104,9 +104,8 @@ static void watchdog_due(uv_timer_t *timer)
 	if (healthy)
 		manager_tell(&server->manager, "WATCHDOG=1");
 	else if (!service->unhealthy)
-		log_line("a thread of the daemon has been at one piece of work for %llu s: the service manager is not "
-			 "told "
-			 "any more that all is well, and will restart the daemon",
+		log_line("a thread behind the loop has not come on for %llu s: the service manager is told no longer "
+			 "that all is well, and will start the daemon anew",
 			 PIECE_NS / 1000000000ull);
 	service->unhealthy = !healthy;
 }

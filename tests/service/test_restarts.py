@@ -9,7 +9,7 @@ import pytest
 
 JOBS, RESTARTS = 20, int(os.environ.get("PROFD_RESTARTS", "100"))
 # How many of the jobs are recorded by one trigger, cycle after cycle; the others by one trigger after the other.
-ENDLESS = 0
+ENDLESS = JOBS // 2
 STEPS = {True: 100, False: 200}
 
 

@@ -200,7 +200,8 @@ static size_t derived_rows(struct store *store, const struct log *log, bool in_m
 	assert_false(totals.incomplete);
 	if (!in_memory)
 		totals.incomplete = true;
-	assert_int_equal(derive_run(store, &totals, &device, false, false, &derived), 0);
+	assert_int_equal(derive_run(store, &totals, &device, false, false, NULL, &derived), 0);
+	assert_int_equal(store_commit(store), 0);
 	device_deinit(&device);
 	totals_deinit(&totals);
 	size_t count = 0;
@@ -341,7 +342,8 @@ static void test_threads_are_merged(void **state)
 	put_strings(store);
 	assert_int_equal(store_put_batch(store, &batch), 0);
 	assert_int_equal(store_commit(store), 0);
-	assert_int_equal(derive_run(store, &totals, &device, false, false, &derived), 0);
+	assert_int_equal(derive_run(store, &totals, &device, false, false, NULL, &derived), 0);
+	assert_int_equal(store_commit(store), 0);
 	device_deinit(&device);
 	static const int64_t wanted[2][4] = {{7, 4, 0x1000, 3}, {8, 2, 0x2000, 0}};
 	sqlite3_stmt *statement =

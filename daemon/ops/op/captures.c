@@ -5,6 +5,7 @@
  *                so with the next daemon, until all are finished and none is under way
  */
 #include "daemon/capture/capture.h"
+#include "daemon/capture/row.h"
 #include "daemon/capture/live.h"
 #include "daemon/core/connection.h"
 #include "daemon/core/reply.h"
@@ -37,7 +38,7 @@ static int fetch(struct catalogue *catalogue, const void *question, void *rows, 
 	return catalogue_list(catalogue, question, rows, room);
 }
 
-/* A capture that is under way has come further than its row says. */
+/* A capture that is under way is further than its row. */
 static void freshen(struct server *server, struct capture_facts *facts)
 {
 	const struct capture *capture = capture_find(server, facts->number);

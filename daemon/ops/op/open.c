@@ -4,6 +4,7 @@
  *                attached, end. A running capture: error busy.
  */
 #include "daemon/capture/capture.h"
+#include "daemon/capture/row.h"
 #include "daemon/catalogue/audit.h"
 #include "daemon/core/connection.h"
 #include "daemon/core/reply.h"

@@ -3,6 +3,7 @@
  * op "summary"  {"capture_id"} -> {"row":"summary", SUMMARY}, end. Computed once, when the capture was finished.
  */
 #include "daemon/capture/capture.h"
+#include "daemon/capture/row.h"
 #include "daemon/catalogue/captures.h"
 #include "daemon/catalogue/catalogue.h"
 #include "daemon/core/connection.h"

@@ -1,0 +1,19 @@
+/* arming.h - the beginning of a capture: its segment, ARM, the note of it (armed.h), and the agent's answer. Loop's thread. */
+#ifndef PROFD_DAEMON_CAPTURE_ARMING_H
+#define PROFD_DAEMON_CAPTURE_ARMING_H
+
+#include "proto/errors.h"
+#include "proto/message.h"
+#include "daemon/core/reply.h"
+
+struct capture;
+struct process;
+struct trigger;
+
+/* Makes a segment and sends ARM. NULL with an error and a sentence. */
+struct capture *capture_new(struct process *process, struct trigger *trigger, const struct message_arm *arm,
+			    enum error *ret_error, char sentence[SENTENCE_BYTES]);
+/* The agent has answered. */
+void capture_armed(struct capture *capture, const struct message_armed *message);
+
+#endif

@@ -1,0 +1,29 @@
+/* orphans.h - captures that another daemon has begun, and this one leaves to the next. Loop's thread; the first two before it runs. */
+#ifndef PROFD_DAEMON_CAPTURE_ORPHANS_H
+#define PROFD_DAEMON_CAPTURE_ORPHANS_H
+
+#include "proto/message.h"
+
+#include <stdint.h>
+
+struct capture;
+struct process;
+struct server;
+
+/* Files that were finished but for their name when an earlier daemon ended get it, and captures of which there is only a note get a
+ * file. Before the catalogue is compared with the files. */
+void orphans_complete(struct server *server);
+/* Finds the partial files that an earlier daemon left. */
+void orphans_scan(struct server *server);
+/* OFFER: 0, or a negative errno where the segment is not wanted. */
+int orphan_offered(struct process *process, const struct message_offer *offer, int fd);
+/* The process has just come, or has offered a segment. Where it has offered all it had, no orphan of it waits any longer. */
+void orphans_offered(struct process *process);
+/* Ends an orphan of which nothing was recorded. Where out of memory, it stays one. */
+void orphan_forget(struct capture *capture);
+/* Ends an orphan whose process is gone or whose time is over. */
+void orphan_tick(struct capture *capture, uint64_t now);
+/* Brings what has come into the file and leaves the rest to the agent and to the next daemon. Of one that is RUNNING. */
+void capture_park(struct capture *capture);
+
+#endif

@@ -17,8 +17,7 @@ struct collector_request {
 };
 
 struct collector_ops {
-	uint32_t bit;	/* enum collector */
-	uint32_t extra; /* bit set of further ones that it serves: shapes are torch's, memory is CUPTI's */
+	uint32_t bit; /* enum collector; what it records besides is said in proto/collectors.def (part_of) */
 
 	/* Can it record here, now? Touches nothing: no call into a foreign library beyond looking symbols up. Returns 1 or
 	 * 0 and in either case a sentence for `doctor` (what it records, or why it cannot). */

@@ -120,17 +120,13 @@ static void send_collector(uint64_t capture, uint32_t bit, uint32_t available, u
 
 static bool is_wanted(const struct collector_ops *c)
 {
-	return control_run.wanted & (1u << c->bit | c->extra);
+	return control_run.wanted & (1u << c->bit | collector_parts(c->bit));
 }
 
-/* What became of collectors[i] in this capture. What it serves besides is a collector of its own to users. */
+/* What became of collectors[i] in this capture, and so of what it records besides. */
 static void tell(size_t i, uint32_t ran, uint64_t enable, const char *sentence)
 {
-	uint32_t extra = collectors[i]->extra & control_run.wanted;
 	send_collector(control_run.capture, collectors[i]->bit, ran, enable, sentence);
-	for (uint32_t bit = 0; bit < COLLECTOR_COUNT; bit++)
-		if (extra & 1u << bit)
-			send_collector(control_run.capture, bit, ran, 0, sentence);
 }
 
 static struct collector_request request(void)
@@ -175,7 +171,7 @@ static void collectors_start(void)
 			}
 			control_run.on[i] = true;
 			bits |= 1u << collectors[i]->bit;
-			bits |= control_run.wanted & collectors[i]->extra;
+			bits |= control_run.wanted & collector_parts(collectors[i]->bit);
 			tell(i, 1, sink_now() - from, sentence);
 		}
 		send_collector(control_run.capture, COLLECTOR_STEPS, 1, 0, step_source_sentence(control_source));

@@ -143,8 +143,9 @@ static uint64_t left_of_cgroups(void)
 			left = UINT64_MAX;
 		least = left < least ? left : least;
 		line = strchr(path, '\n');
-		if (!line++)
+		if (!line)
 			break;
+		line++;
 	}
 	return least;
 }

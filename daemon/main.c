@@ -38,9 +38,14 @@ static void print_help(void)
 	}
 }
 
-int main(int argc, char **argv)
+struct chosen {
+	struct run_options run;
+	bool check_config, print_config;
+};
+
+/* The exit code where there is nothing more to do; -1: go on. */
+static int take_options(int argc, char **argv, struct chosen *ret)
 {
-	names_reader(argc, argv);
 	/* One more, for the tests: --print-ops. */
 	struct option options[DAEMON_OPTION_COUNT + 2] = {0};
 	for (size_t i = 0; i < DAEMON_OPTION_COUNT; i++)
@@ -48,33 +53,31 @@ int main(int argc, char **argv)
 					     daemon_options[i].argument ? required_argument : no_argument, NULL,
 					     daemon_options[i].code};
 	options[DAEMON_OPTION_COUNT] = (struct option){"print-ops", no_argument, NULL, 'O'};
-	struct run_options chosen = {0};
-	bool check_config = false, print_config = false;
 	int option;
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (option) {
 		case 'u':
-			chosen.user = true;
+			ret->run.user = true;
 			break;
 		case 'd':
-			chosen.directory = optarg;
+			ret->run.directory = optarg;
 			break;
 		case 's':
-			chosen.socket_path = optarg;
+			ret->run.socket_path = optarg;
 			break;
 		case 'f':
 			break;
 		case 'c':
-			chosen.config_file = optarg;
+			ret->run.config_file = optarg;
 			break;
 		case 'C':
-			check_config = true;
+			ret->check_config = true;
 			break;
 		case 'P':
-			print_config = true;
+			ret->print_config = true;
 			break;
 		case 'v':
-			chosen.verbose = true;
+			ret->run.verbose = true;
 			break;
 		case 'O':
 			ops_print(stdout);
@@ -94,18 +97,29 @@ int main(int argc, char **argv)
 		fprintf(stderr, "profd-daemon: what is %s? profd-daemon --help lists the options\n", argv[optind]);
 		return 2;
 	}
+	return -1;
+}
+
+int main(int argc, char **argv)
+{
+	names_reader(argc, argv);
+	struct chosen chosen = {0};
+	int status = take_options(argc, argv, &chosen);
+	if (status >= 0)
+		return status;
 	struct config config;
 	char sentence[CONFIG_SENTENCE_BYTES];
-	if (config_load(&config, chosen.user, chosen.config_file, sentence)) {
+	if (config_load(&config, chosen.run.user, chosen.run.config_file, sentence)) {
 		fprintf(stderr, "profd-daemon: %s\n", sentence);
 		return 1;
 	}
-	if (print_config)
+	if (chosen.print_config)
 		config_print(&config, stdout);
-	if (check_config || print_config)
+	if (chosen.check_config || chosen.print_config)
 		return 0;
-	/* What is large goes back to the system as soon as it is freed; the threshold would grow by itself otherwise. */
+	/* Large blocks go back to the system as soon as they are freed. Without this call glibc raises the threshold by
+	 * itself. */
 	mallopt(M_MMAP_THRESHOLD, 1 << 20);
 	hash_init();
-	return run(&chosen, &config);
+	return run(&chosen.run, &config);
 }

@@ -118,8 +118,8 @@ static void count_owner(void *context, const struct usage_owner *owner)
 	usage_pin(usage_of(server), owner->uid, owner->pinned_captures, owner->pinned_bytes, true);
 }
 
-/* The folder, the lock, the catalogue, what an earlier daemon has left. Returns the lock's descriptor, or a negative number where it
- * cannot be, which has been said. */
+/* Takes the folder and its lock, opens the catalogue, and takes up what an earlier daemon has left. Returns the lock's
+ * descriptor, or a negative number; the log says why then. */
 static int prepare(struct server *server, const char *directory, const char *socket_path)
 {
 	char sentence[PLACES_SENTENCE_BYTES];
@@ -185,7 +185,8 @@ static void end(struct server *server)
 	audit_tick(server, UINT64_MAX);
 	live_end_ingest(server);
 	if (live_is_finishing(server)) {
-		/* Its rows are all in its file, and the next daemon does it over: nobody waits for it in a restart. */
+		/* All its rows are in its file, and the next daemon puts them into order again. A restart does not wait for
+		 * that. */
 		log_line("ended while a capture is put into order; the next daemon does that anew");
 		catalogue_deinit(catalogue_of(server));
 		metrics_deinit(server);

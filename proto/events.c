@@ -121,13 +121,6 @@ WORD_FUNCTION(step_source_sentence, source)
 #include "enums.def"
 WORD_END
 
-WORD_FUNCTION(collector_word, bit)
-#define COLLECTOR(number, NAME, word)                                                                                  \
-	case number:                                                                                                   \
-		return word;
-#include "enums.def"
-WORD_END
-
 WORD_FUNCTION(capture_status_word, status)
 #define CAPTURE_STATUS(number, NAME, word)                                                                             \
 	case number:                                                                                                   \

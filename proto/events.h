@@ -6,6 +6,8 @@
 #ifndef PROFD_PROTO_EVENTS_H
 #define PROFD_PROTO_EVENTS_H
 
+#include "collectors.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -112,11 +114,6 @@ enum step_source {
 #include "enums.def"
 	STEP_SOURCE_COUNT
 };
-enum collector {
-#define COLLECTOR(bit, NAME, word) COLLECTOR_##NAME = (bit),
-#include "enums.def"
-	COLLECTOR_COUNT
-};
 /* Who told of an allocation, and what happened. */
 enum allocation_source { ALLOCATION_CUPTI = 1, ALLOCATION_POOL = 2, ALLOCATION_TORCH = 3 };
 enum allocation_operation {
@@ -158,7 +155,6 @@ enum capture_status {
 const char *range_source_word(unsigned source);
 const char *step_source_word(unsigned source);
 const char *step_source_sentence(unsigned source);
-const char *collector_word(unsigned bit);
 const char *capture_status_word(unsigned status);
 /* As Kineto names them ("HtoD", "Pinned", "Stream Sync"); NULL for a number that CUPTI does not have (yet). */
 const char *copy_kind_word(unsigned kind);

@@ -1,4 +1,4 @@
-/* sealed.h - memory that two processes share and that neither can shrink under the other: a memfd with seals. */
+/* sealed.h - memory that two processes share: a memfd with seals, so that neither can shrink it while the other uses it. */
 #ifndef PROFD_PROTO_SEALED_H
 #define PROFD_PROTO_SEALED_H
 

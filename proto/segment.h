@@ -85,9 +85,9 @@ struct segment_header {
 	_Alignas(64) _Atomic uint64_t lost[LOSS_COUNT][EVENT_KIND_COUNT];
 };
 
-/* A text in the arena: at offset id * 8. What is UNFINISHED is being written, by a thread that may be interrupted at it: its
- * place and length are known, so others go on behind it, but strings_used does not pass it. What never was finished becomes
- * VOID, which readers pass over. Memory that nobody has claimed is zero. */
+/* A text in the arena: at offset id * 8. A thread is writing an UNFINISHED one, and may be interrupted while it does. Its place
+ * and length are known, so that other threads write behind it, but strings_used stops before it. A text that was never
+ * finished becomes VOID, and readers skip it. Memory that nobody has claimed is zero. */
 enum string_type { STRING_TEXT = 1, STRING_INPUTS = 2, STRING_VOID = 3, STRING_UNFINISHED = 4 };
 struct segment_string {
 	uint32_t bytes; /* of what follows; the entry's size is 8 + bytes, rounded up to 8 */
@@ -126,13 +126,13 @@ int segment_provide(struct segment *segment, uint32_t chunks, uint32_t strings_b
 int segment_adopt(struct segment *segment, int fd);
 
 /* Agent: maps a descriptor from the daemon and checks seals, header and bounds. No fork child inherits the mapping. Takes the
- * descriptor on success. Of what does not fit into `most` bytes of address space fewer chunks and names are mapped. Returns 0, a
- * negative errno (-ENOMEM also where `most` is too little, -EAGAIN where the process may lock no more memory and has all locked
- * that it maps), or -EPROTO. */
+ * descriptor on success. At most `most` bytes of address space are used: if the segment is larger, fewer chunks and names are mapped.
+ * Returns 0, -EPROTO, or another negative errno: -ENOMEM also where `most` is too little, -EAGAIN where mlockall() is in effect
+ * and the process may not lock more memory. */
 int segment_map(struct segment *segment, int fd, uint64_t most);
 
-/* Daemon: gives the segment's memory back, whoever else keeps it mapped: what they write from now on is charged to them. Its
- * contents are gone. */
+/* Daemon: gives the segment's memory back, even if others still have it mapped. Its contents are gone; pages that others write
+ * later count for them. */
 void segment_forget(struct segment *segment);
 
 /* Unmaps and closes. For the daemon. */

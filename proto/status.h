@@ -1,6 +1,6 @@
-/* status.h - the page that tells without a message where a process stands: created and sealed by the daemon (so it is
- * charged to the daemon), written by the agent with plain stores at each step, read by the daemon for `ps` and `top`
- * without waking the job. The reader trusts nothing in it: every value is a number that can only be wrong. */
+/* status.h - the page that tells how far a process is, without a message. The daemon creates and seals it, so that its memory
+ * counts for the daemon. The agent writes it with plain stores at each step. The daemon reads it for `ps`, without waking the
+ * job, and trusts nothing in it: a wrong value can only make a figure wrong. */
 #ifndef PROFD_PROTO_STATUS_H
 #define PROFD_PROTO_STATUS_H
 
@@ -27,12 +27,12 @@ struct status_page {
 };
 _Static_assert(sizeof(struct status_page) <= STATUS_BYTES, "status page fits its page");
 
-/* Daemon: makes a sealed page and maps it read-only-in-spirit. Returns the descriptor or a negative errno. */
+/* Daemon: makes a sealed page and maps it, to read it. Returns the descriptor or a negative errno. */
 int status_create(struct status_page **ret_page);
 /* Agent: maps a page from the daemon. 0 or a negative errno, -EPROTO where it is none. Does not take the descriptor. */
 int status_map(int fd, struct status_page **ret_page);
 void status_unmap(struct status_page *page);
-/* Daemon: unmaps it and gives its memory back, whoever else keeps it mapped: what they write from now on is charged to them. */
+/* Daemon: unmaps it and gives its memory back, even if others still have it mapped. Pages that they write later count for them. */
 void status_forget(struct status_page *page);
 
 #endif

@@ -33,7 +33,7 @@ static inline int system_lstat(const char *path, struct stat *ret)
 	return (int)syscall(SYS_newfstatat, AT_FDCWD, path, ret, AT_SYMLINK_NOFOLLOW);
 }
 
-/* Not by the library that a job may have put over close(), which would take the number for one of its own. */
+/* A job may have replaced close() by a function that would take the number for one of its own. This one calls the kernel. */
 static inline int system_close(int fd)
 {
 	return (int)syscall(SYS_close, fd);

@@ -61,7 +61,7 @@ static uint64_t put_losses(struct finish *finish, const struct derived *derived)
 }
 
 /* What a collector that ran and said nothing has recorded; why one that nobody wanted has not. */
-static const char *collector_sentence(unsigned bit, const struct store_collector *collector)
+static const char *collector_sentence(unsigned bit, const struct store_collector *collector, char *text, size_t bytes)
 {
 	if (*collector->sentence)
 		return collector->sentence;
@@ -69,23 +69,13 @@ static const char *collector_sentence(unsigned bit, const struct store_collector
 		return "the agent did not say whether it ran";
 	if (collector->wanted && !collector->ran)
 		return "the agent did not say why it did not run";
-	switch (bit) {
-	case COLLECTOR_STEPS:
-		return collector->ran ? "steps, profd's own ranges and marks" : "not asked for";
-	case COLLECTOR_NVTX:
-		return collector->ran ? "NVTX ranges and marks" : "not asked for";
-	case COLLECTOR_TORCH:
-		return collector->ran ? "operators, user annotations and steps of torch" : "not asked for";
-	case COLLECTOR_SHAPES:
-		return collector->ran ? "shapes, types and scalars of operators' inputs" : "not asked for (--shapes)";
-	case COLLECTOR_CUPTI:
-		return collector->ran ? "kernels, copies and sets of the GPU, and the CUDA calls that launched them"
-				      : "not asked for (--no-gpu)";
-	case COLLECTOR_MEMORY:
-		return collector->ran ? "memory taken and given back on the GPU" : "not asked for (--memory)";
-	default:
+	const struct collector_facts *facts = collector_facts(bit);
+	if (!*facts->records)
 		return "this release of profd does not record it";
-	}
+	if (collector->ran)
+		return facts->records;
+	snprintf(text, bytes, *facts->option ? "not asked for (--%s)" : "not asked for", facts->option);
+	return text;
 }
 
 static void put_collectors(struct finish *finish)
@@ -98,7 +88,8 @@ static void put_collectors(struct finish *finish)
 		const char *word = collector_word(bit);
 		if (!word)
 			continue;
-		const char *sentence = collector_sentence(bit, collector);
+		char text[64];
+		const char *sentence = collector_sentence(bit, collector, text, sizeof text);
 		sqlite3_bind_text(statement, 1, word, -1, SQLITE_STATIC);
 		sqlite3_bind_int(statement, 2, collector->wanted);
 		sqlite3_bind_int(statement, 3, collector->ran);
@@ -255,7 +246,6 @@ static bool tried_too_often(struct store *store)
 /* Nobody waits for ever, and no other capture behind it: with the rows as they came. What is not summed is said to be so. */
 static int without_order(struct finish *finish, struct derived *derived)
 {
-	static const unsigned summed[] = {COLLECTOR_NVTX, COLLECTOR_TORCH, COLLECTOR_CUPTI, COLLECTOR_MEMORY};
 	struct store *store = finish->store;
 	struct capture_facts *facts = finish->facts;
 	facts->status = CAPTURE_INCOMPLETE;
@@ -263,8 +253,12 @@ static int without_order(struct finish *finish, struct derived *derived)
 	snprintf(facts->reason, sizeof facts->reason,
 		 "its records are there, but were not put into order, so that totals are missing: %.250s",
 		 store->sentence);
-	for (size_t i = 0; i < sizeof summed / sizeof *summed; i++) {
-		struct store_collector *collector = &finish->ending->collectors[summed[i]];
+	for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++) {
+		struct store_collector *collector = &finish->ending->collectors[bit];
+		const struct collector_facts *known = collector_facts(bit);
+		/* Steps are whole as they came. */
+		if (!known || !known->fills || bit == COLLECTOR_STEPS)
+			continue;
 		if (collector->ran || (collector->wanted && !collector->told))
 			text_copy(collector->sentence, sizeof collector->sentence,
 				  "its records are in the file, but were not put into order");

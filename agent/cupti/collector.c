@@ -369,7 +369,6 @@ static void cupti_disarm(void)
 
 const struct collector_ops collector_cupti = {
 	.bit = COLLECTOR_CUPTI,
-	.extra = 1u << COLLECTOR_MEMORY,
 	.probe = cupti_probe,
 	.others = cupti_others,
 	.arm = cupti_arm,

@@ -300,7 +300,6 @@ static void torch_disarm(void)
 
 const struct collector_ops collector_torch = {
 	.bit = COLLECTOR_TORCH,
-	.extra = 1u << COLLECTOR_SHAPES,
 	.probe = torch_probe,
 	.others = torch_others,
 	.arm = torch_arm,

@@ -732,7 +732,7 @@ int command_snapshot(struct arguments *arguments)
 			    .at_multiple = arguments_number(arguments, "at-multiple", 0),
 			    .timeout = arguments_number(arguments, "timeout", 0),
 			    .label = arguments_text(arguments, "label", "snapshot"),
-			    .no_gpu = arguments_has(arguments, "no-gpu")},
+			    .collectors = arguments_collectors(arguments)},
 		.format = arguments_format(arguments),
 		.quiet = arguments_has(arguments, "quiet"),
 		.keep = arguments_number(arguments, "keep", 0),

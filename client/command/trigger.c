@@ -56,16 +56,24 @@ static int check(const struct arguments *a)
 					    others[i]);
 	}
 	if (arguments_has(a, "look")) {
-		static const char *const others[] = {
-			"steps",      "at-step", "at-multiple", "step-range", "step-op", "step-optimizer", "skip-first",
-			"wait-steps", "repeat",	 "warmup",	"duration",   "shapes",	 "memory",	   "graphs",
-			"api",	      "no-gpu",	 "output",	"label",      "no-wait"};
+		static const char *const others[] = {"steps",	"at-step",	  "at-multiple", "step-range",
+						     "step-op", "step-optimizer", "skip-first",	 "wait-steps",
+						     "repeat",	"warmup",	  "duration",	 "graphs",
+						     "api",	"output",	  "label",	 "no-wait"};
 
 		for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 			if (arguments_has(a, others[i]))
 				return fail(EXIT_USAGE,
 					    "--look lists what recurs and keeps nothing; it does not go with --%s",
 					    others[i]);
+		for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++) {
+			const struct collector_facts *collector = collector_facts(bit);
+
+			if (collector && arguments_has_collector(a, collector))
+				return fail(EXIT_USAGE,
+					    "--look lists what recurs and keeps nothing; it does not go with --%s",
+					    collector->option);
+		}
 	}
 	if (arguments_has(a, "no-gpu")) {
 		static const char *const others[] = {"memory", "graphs", "api"};
@@ -141,12 +149,6 @@ static cJSON *request(const struct arguments *a)
 {
 	cJSON *object = request_new("trigger");
 	cJSON *schedule = need(cJSON_AddObjectToObject(object, "schedule"));
-	static const struct {
-		const char *collector, *option;
-		bool unless; /* the option leaves it out */
-	} wanted[] = {{"steps", NULL, false},	 {"nvtx", NULL, false},	      {"torch", NULL, false},
-		      {"cupti", "no-gpu", true}, {"shapes", "shapes", false}, {"memory", "memory", false}};
-	cJSON *collectors;
 	bool no_steps = window(a) != 0, look = arguments_has(a, "look");
 
 	cJSON_AddNumberToObject(schedule, "skip_first", (double)arguments_number(a, "skip-first", 0));
@@ -166,10 +168,7 @@ static cJSON *request(const struct arguments *a)
 	cJSON_AddNumberToObject(object, "max_events", (double)arguments_number(a, "max-events", 0));
 	cJSON_AddNumberToObject(object, "max_bytes", (double)arguments_number(a, "max-bytes", 0));
 	cJSON_AddBoolToObject(object, "follow", !arguments_has(a, "no-wait"));
-	collectors = need(cJSON_AddArrayToObject(object, "collectors"));
-	for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
-		if (!wanted[i].option || (!look && arguments_has(a, wanted[i].option) != wanted[i].unless))
-			cJSON_AddItemToArray(collectors, need(cJSON_CreateString(wanted[i].collector)));
+	request_collectors(object, look ? collectors_asked(ASKED_ALWAYS) : arguments_collectors(a));
 	json_add_text(object, "graphs", arguments_text(a, "graphs", "nodes"));
 	json_add_text(object, "api", arguments_text(a, "api", "launches"));
 	return object;

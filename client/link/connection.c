@@ -6,6 +6,7 @@
 #include "client/ui/text.h"
 #include "presence.h"
 
+#include "proto/collectors.h"
 #include "proto/limits.h"
 #include "proto/system.h"
 #include "proto/version.h"
@@ -125,6 +126,15 @@ cJSON *request_new(const char *op)
 	need(cJSON_AddNumberToObject(request, "major", PROTOCOL_MAJOR));
 	need(cJSON_AddNumberToObject(request, "minor", PROTOCOL_MINOR));
 	return request;
+}
+
+void request_collectors(cJSON *request, uint32_t collectors)
+{
+	cJSON *list = need(cJSON_AddArrayToObject(request, "collectors"));
+
+	for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++)
+		if (collectors >> bit & 1 && collector_word(bit))
+			cJSON_AddItemToArray(list, need(cJSON_CreateString(collector_word(bit))));
 }
 
 /* A peer's texts go to terminals and into JSON: they are made valid UTF-8 here, once. */

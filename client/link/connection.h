@@ -35,6 +35,8 @@ void daemons_none(const struct daemons *daemons, struct failure *failure);
 
 /* A new request, to be given to cJSON_Delete. */
 cJSON *request_new(const char *op);
+/* Adds the words of a bit set of collectors to a trigger. */
+void request_collectors(cJSON *request, uint32_t collectors);
 
 /* Sends a request. False with *failure filled where that did not work. */
 bool daemon_send(struct daemon *daemon, const cJSON *request, struct failure *failure);

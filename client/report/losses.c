@@ -4,6 +4,8 @@
 #include "query.h"
 #include "views.h"
 
+#include "proto/collectors.h"
+
 #include <sqlite3.h>
 #include <string.h>
 
@@ -30,15 +32,6 @@ struct table *report_dropped(const struct reader *reader, const struct report_op
 	return table;
 }
 
-static const char *const records[][2] = {
-	{"steps", "the bounds of steps"},
-	{"nvtx", "NVTX ranges and marks"},
-	{"torch", "operators and user ranges"},
-	{"shapes", "shapes, types and scalars of operators' inputs"},
-	{"cupti", "kernels, copies, memsets and CUDA's API"},
-	{"memory", "memory of the devices, taken and given back"},
-};
-
 static const struct column collector_columns[] = {
 	{"collector", "COLLECTOR", COLUMN_TEXT, 0},
 	{"wanted", "WANTED", COLUMN_FLAG, 0},
@@ -61,9 +54,9 @@ struct table *report_collectors(const struct reader *reader)
 		for (int c = 0; c < (int)(sizeof collector_columns / sizeof *collector_columns); c++)
 			report_cell(table, (size_t)c, statement, c);
 		/* One that has run has nothing to explain. */
-		for (size_t i = 0; silent && i < sizeof records / sizeof *records; i++)
-			if (strcmp(collector, records[i][0]) == 0)
-				table_set_text(table, 4, records[i][1]);
+		for (unsigned bit = 0; silent && bit < COLLECTOR_COUNT; bit++)
+			if (collector_word(bit) && strcmp(collector, collector_word(bit)) == 0)
+				table_set_text(table, 4, collector_facts(bit)->records);
 	}
 	return table;
 }

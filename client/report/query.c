@@ -126,7 +126,7 @@ static int64_t single(const struct reader *reader, const char *sql, const struct
 
 int64_t report_self_cpu_total(const struct reader *reader, const struct report_options *options)
 {
-	return report_ran(reader, "torch")
+	return report_filled(reader, FILLS_OPERATORS)
 		       ? single(reader, "SELECT sum(self) FROM operator_totals WHERE" REPORT_STEP, options)
 		       : -1;
 }

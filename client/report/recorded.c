@@ -26,9 +26,33 @@ bool report_device_ran(const struct reader *reader, const char *collector)
 	return reader_meta_int(reader, "schema", 0) >= 2 && report_ran(reader, collector);
 }
 
+bool report_filled(const struct reader *reader, unsigned figures)
+{
+	uint32_t collectors = collectors_filling(figures);
+	bool ran = false;
+
+	for (unsigned bit = 0; bit < COLLECTOR_COUNT && !ran; bit++)
+		ran = collectors >> bit & 1 && report_ran(reader, collector_word(bit));
+	/* Files of schema 1 do not have the tables of the device. */
+	return ran && (!(figures & (FILLS_DEVICE | FILLS_MEMORY)) || reader_meta_int(reader, "schema", 0) >= 2);
+}
+
+char *report_unfilled(const struct reader *reader, unsigned figures)
+{
+	uint32_t collectors = collectors_filling(figures);
+	unsigned bit = 0;
+
+	/* Steps are always asked for: what they say explains nothing. */
+	if (collectors != 1u << COLLECTOR_STEPS)
+		collectors &= ~(1u << COLLECTOR_STEPS);
+	while (bit < COLLECTOR_COUNT && !(collectors >> bit & 1))
+		bit++;
+	return report_sentence(reader, bit < COLLECTOR_COUNT ? collector_word(bit) : "");
+}
+
 bool report_gpu(const struct reader *reader)
 {
-	return report_device_ran(reader, collector_word(COLLECTOR_CUPTI));
+	return report_filled(reader, FILLS_DEVICE);
 }
 
 bool report_simulated(const struct reader *reader)

@@ -18,6 +18,10 @@ bool report_refused(const struct reader *reader, int64_t kinds);
 #define REPORT_SETS (INT64_C(1) << ACTIVITY_SET)
 /* Bits of enum session_option of how CUPTI was used; 0 where it was not. */
 int64_t report_session_options(const struct reader *reader);
+/* Did a collector run that fills these figures (enum collector_figures), and does the file have their tables? */
+bool report_filled(const struct reader *reader, unsigned figures);
+/* What the first collector that would have filled them said: why it did not. To be freed. */
+char *report_unfilled(const struct reader *reader, unsigned figures);
 /* Did this collector run in the capture? */
 bool report_ran(const struct reader *reader, const char *collector);
 /* Its own sentence: what it recorded, or why it did not. To be freed. */

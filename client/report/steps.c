@@ -89,8 +89,8 @@ struct table *report_steps(const struct reader *reader, const struct report_opti
 				continue;
 			if (c == S_GRAPHS && !graphs)
 				continue;
-			if ((device && !(collectors & 1 << COLLECTOR_CUPTI)) || (c == S_COPIES && !copies) ||
-			    (c == S_SETS && !sets))
+			if ((device && !(collectors & collectors_filling(FILLS_DEVICE))) ||
+			    (c == S_COPIES && !copies) || (c == S_SETS && !sets))
 				table_set_absent(table, (size_t)c);
 			else if (c == S_BUSY_SHARE)
 				table_set_real(table, (size_t)c, sqlite3_column_double(statement, c));
@@ -102,11 +102,11 @@ struct table *report_steps(const struct reader *reader, const struct report_opti
 			table_unset(table, S_NUMBER);
 			table_unset(table, S_THREAD);
 		}
-		if (!(collectors & 1 << COLLECTOR_TORCH)) {
+		if (!(collectors & collectors_filling(FILLS_OPERATORS))) {
 			table_set_absent(table, S_OPERATORS);
 			table_set_absent(table, S_SELF);
 		}
-		if (!(collectors & (1 << COLLECTOR_NVTX | 1 << COLLECTOR_TORCH | 1 << COLLECTOR_STEPS)))
+		if (!(collectors & collectors_filling(FILLS_RANGES)))
 			table_set_absent(table, S_RANGES);
 	}
 	return table;

@@ -195,8 +195,8 @@ static void set_name(const struct reader *reader, struct table *table, int64_t i
 struct table *report_threads(const struct reader *reader, const struct report_options *options)
 {
 	struct table *table = table_new(columns, FIGURES);
-	bool torch = report_ran(reader, "torch"), gpu = report_gpu(reader);
-	bool ranges = torch || report_ran(reader, "nvtx") || report_ran(reader, "steps");
+	bool torch = report_filled(reader, FILLS_OPERATORS), gpu = report_gpu(reader);
+	bool ranges = report_filled(reader, FILLS_RANGES);
 	struct threads threads = {0};
 
 	/* A window of time is no thread's step but the agent's own. */

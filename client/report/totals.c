@@ -86,8 +86,7 @@ struct table *report_totals(const struct reader *reader, const struct report_opt
 {
 	struct table *table = table_new(COUNTED(columns));
 	int64_t step = options->step;
-	bool torch = report_ran(reader, "torch");
-	bool ranges = torch || report_ran(reader, "nvtx") || report_ran(reader, "steps");
+	bool torch = report_filled(reader, FILLS_OPERATORS), ranges = report_filled(reader, FILLS_RANGES);
 
 	table_add(table);
 	set(reader, table, T_WALL, "SELECT sum(duration) FROM steps WHERE ?1 = 0 OR step = ?1", step);

@@ -13,8 +13,8 @@
 #define VIEW_BIT(activity) (INT64_C(1) << (activity))
 
 static const struct view views[] = {
-#define VIEW(name, key, heading, collectors, flags, activities, sentence, json)                                        \
-	{#name, key, heading, collectors, flags, activities, report_##name},
+#define VIEW(name, key, heading, fills, flags, activities, sentence, json)                                             \
+	{#name, key, heading, fills, flags, activities, report_##name},
 #include "views.def"
 };
 
@@ -32,38 +32,17 @@ const struct view *view_find(const char *name)
 	return NULL;
 }
 
-/* The next of the view's collectors; moves *at. False behind the last one. */
-static bool next_collector(const char **at, char *word, size_t bytes)
-{
-	size_t length = strcspn(*at, " ");
-
-	snprintf(word, bytes, "%.*s", (int)length, *at);
-	*at += length;
-	*at += strspn(*at, " ");
-	return length > 0;
-}
-
 bool view_recorded(const struct reader *reader, const struct view *view)
 {
-	const char *at = view->collectors;
-	char collector[32];
-	bool any = !*at;
-
-	while (!any && next_collector(&at, collector, sizeof collector))
-		any = view->flags & VIEW_DEVICE ? report_device_ran(reader, collector) : report_ran(reader, collector);
-	return any && !report_refused(reader, view->activities);
+	return (!view->fills || report_filled(reader, view->fills)) && !report_refused(reader, view->activities);
 }
 
 char *view_absence(const struct reader *reader, const struct view *view)
 {
-	const char *at = view->collectors;
-	char collector[32];
-	char *sentence, *safe, *text = NULL;
+	char *sentence = report_unfilled(reader, view->fills);
+	char *safe, *text = NULL;
 	int n;
 
-	/* What the first of its collectors said. */
-	next_collector(&at, collector, sizeof collector);
-	sentence = report_sentence(reader, collector);
 	safe = text_safe(sentence);
 	if (view->flags & VIEW_DEVICE && reader_meta_int(reader, "schema", 0) < 2)
 		n = asprintf(&text, "not recorded: the release of profd that wrote the capture knew no CUDA activity");

@@ -27,8 +27,8 @@ enum view_flag {
 };
 
 struct view {
-	const char *name, *key, *heading, *collectors;
-	unsigned flags;
+	const char *name, *key, *heading;
+	unsigned fills, flags;
 	int64_t activities;
 	struct table *(*table)(const struct reader *reader, const struct report_options *options);
 };
@@ -36,7 +36,7 @@ struct view {
 const struct view *view_table(size_t *ret_count);
 /* NULL where there is none. */
 const struct view *view_find(const char *name);
-/* Has any of the view's collectors run, and has CUPTI recorded its kinds? */
+/* Has a collector run that fills the view, and has CUPTI recorded its kinds? */
 bool view_recorded(const struct reader *reader, const struct view *view);
 /* "not recorded", and why. To be freed. */
 char *view_absence(const struct reader *reader, const struct view *view);

@@ -27,12 +27,10 @@ static void conclude(struct member *member, enum outcome outcome, int code, cons
 
 static cJSON *request(const struct unit *unit, const struct flight_options *options, int64_t timeout)
 {
-	static const char *const collectors[] = {"steps", "nvtx", "torch", "cupti"};
 	cJSON *object = request_new("trigger");
 	cJSON *targets = need(cJSON_AddObjectToObject(object, "targets"));
 	cJSON *pids = need(cJSON_AddArrayToObject(targets, "pids"));
 	cJSON *schedule = need(cJSON_AddObjectToObject(object, "schedule"));
-	cJSON *list = need(cJSON_AddArrayToObject(object, "collectors"));
 
 	for (size_t i = 0; i < unit->count; i++)
 		if (unit->members[i].outcome == OUTCOME_WAITING)
@@ -40,8 +38,7 @@ static cJSON *request(const struct unit *unit, const struct flight_options *opti
 	need(cJSON_AddNumberToObject(schedule, "warmup", (double)options->warmup));
 	need(cJSON_AddNumberToObject(schedule, "active", (double)options->steps));
 	need(cJSON_AddNumberToObject(schedule, "repeat", 1));
-	for (size_t i = 0; i < sizeof collectors / sizeof *collectors - options->no_gpu; i++)
-		cJSON_AddItemToArray(list, need(cJSON_CreateString(collectors[i])));
+	request_collectors(object, options->collectors);
 	need(cJSON_AddNumberToObject(object, "at_multiple", (double)options->at_multiple));
 	json_add_text(object, "label", options->label);
 	need(cJSON_AddNumberToObject(object, "timeout", (double)timeout));

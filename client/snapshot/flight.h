@@ -9,7 +9,7 @@ struct flight_options {
 	int64_t steps, warmup, at_multiple;
 	int64_t timeout; /* ns; 0 = by the length of the steps */
 	const char *label;
-	bool no_gpu;
+	uint32_t collectors; /* bit set of enum collector */
 };
 
 struct flight {

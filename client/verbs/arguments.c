@@ -316,6 +316,31 @@ bool arguments_has(const struct arguments *a, const char *name)
 	return find(a, name) != NULL;
 }
 
+bool arguments_has_collector(const struct arguments *a, const struct collector_facts *collector)
+{
+	bool given = false;
+
+	for (size_t i = 0; i < a->given_count && *collector->option; i++)
+		given = given || strcmp(a->given[i].row->name, collector->option) == 0;
+	return given;
+}
+
+uint32_t arguments_collectors(const struct arguments *a)
+{
+	uint32_t bits = 0;
+
+	for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++) {
+		const struct collector_facts *collector = collector_facts(bit);
+
+		if (!collector || collector->asked == ASKED_NEVER)
+			continue;
+		if (collector->asked == ASKED_ALWAYS ||
+		    arguments_has_collector(a, collector) == (collector->asked == ASKED_WITH))
+			bits |= 1u << bit;
+	}
+	return bits;
+}
+
 const char *arguments_text(const struct arguments *a, const char *name, const char *otherwise)
 {
 	const struct given *given = find(a, name);

@@ -3,6 +3,7 @@
 #define PROFD_CLIENT_VERBS_ARGUMENTS_H
 
 #include "client/ui/table.h"
+#include "proto/collectors.h"
 #include "verbs.h"
 
 #include <stdbool.h>
@@ -43,6 +44,10 @@ bool arguments_has(const struct arguments *arguments, const char *name);
 const char *arguments_text(const struct arguments *arguments, const char *name, const char *otherwise);
 int64_t arguments_number(const struct arguments *arguments, const char *name, int64_t otherwise);
 
+/* The collectors that the options ask for, by proto/collectors.def: a bit set. A verb need not have all of these options. */
+uint32_t arguments_collectors(const struct arguments *arguments);
+/* Was the option given that asks for a collector, or leaves it out? */
+bool arguments_has_collector(const struct arguments *arguments, const struct collector_facts *collector);
 /* What --format says; the default is table. */
 enum output_format arguments_format(const struct arguments *arguments);
 

@@ -5,7 +5,7 @@
 extern const char json_head[], json_tail[];
 
 static const char json_views[] = ""
-#define VIEW(name, key, heading, collectors, flags, activities, sentence, json) "- " key ": " json "\n"
+#define VIEW(name, key, heading, fills, flags, activities, sentence, json) "- " key ": " json "\n"
 #include "client/report/views.def"
 	;
 

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "daemon/core/connection.h"
 #include "daemon/core/server.h"
+#include "proto/collectors.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -38,17 +39,27 @@ static void on_declined(struct capture *capture, const struct message_declined *
 	cycles_drop(capture);
 }
 
+static void hear(struct capture *capture, const struct message_collector *message, unsigned bit, uint64_t enable)
+{
+	struct store_collector *collector = &capture->collectors[bit];
+	collector->wanted = true;
+	collector->told = true;
+	collector->ran = message->available == 1;
+	collector->enable = enable;
+	text_copy(collector->sentence, sizeof collector->sentence, message->sentence);
+}
+
 void capture_told(struct capture *capture, const struct message_collector *message)
 {
 	if (message->collector >= COLLECTOR_COUNT)
 		return;
 	capture->parked.collectors[message->collector] = *message;
-	struct store_collector *collector = &capture->collectors[message->collector];
-	collector->wanted = true;
-	collector->told = true;
-	collector->ran = message->available == 1;
-	collector->enable = message->enable;
-	text_copy(collector->sentence, sizeof collector->sentence, message->sentence);
+	hear(capture, message, message->collector, message->enable);
+	/* It says so too of what it records besides. Agents of earlier builds do this themselves, which comes to the same. */
+	uint32_t parts = collector_parts(message->collector);
+	for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++)
+		if (parts >> bit & 1 && capture->collectors[bit].wanted)
+			hear(capture, message, bit, 0);
 }
 
 static void on_done(struct capture *capture, const struct message_done *message)

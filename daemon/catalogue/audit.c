@@ -81,7 +81,7 @@ static void submit(struct server *server, const struct audit_entry *entry)
 		put->keep = server->config.audit_lines;
 		put->row = row;
 	}
-	/* A catalogue that does not keep up takes nothing more: the journal has the line all the same. */
+	/* Where the catalogue does not keep up it takes no more lines. The journal has the line all the same. */
 	if (!put || !catalogue_submit(catalogue_of(server), &put->work)) {
 		write_line(&row);
 		free(put);
@@ -184,7 +184,7 @@ void audit_refused(struct conn *conn, const char *action, const char *subject, e
 	struct audit_entry entry = of_conn(conn, action, subject, target_pid, target_uid);
 	entry.outcome = error_word(error);
 	entry.refused = true;
-	/* Nobody is trusted with garbage. */
+	/* Lines about malformed packets are limited for everybody, root included. */
 	entry.trusted = conn->peer.uid == 0 && error != ERROR_PROTOCOL;
 	audit_put(conn->server, &entry);
 }

@@ -30,8 +30,8 @@ struct audit_filter {
 	uint64_t before; /* only numbers below */
 };
 
-/* Adds a line; every now and then forgets what is beyond `keep`: the oldest of whoever has most, so that nobody's noise
- * displaces what others did. 0 or a negative errno. */
+/* Adds a line. Every now and then deletes what is beyond `keep`: the oldest lines of the user who has most, so that one
+ * user's many lines do not displace those of others. 0 or a negative errno. */
 int catalogue_audit_put(struct catalogue *catalogue, const struct audit_row *row, uint64_t keep);
 /* Newest first; how many, or a negative errno. */
 int catalogue_audit_list(struct catalogue *catalogue, const struct audit_filter *filter, struct audit_row *rows,

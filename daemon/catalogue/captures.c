@@ -104,7 +104,7 @@ static void read_row(sqlite3_stmt *s, struct capture_facts *ret)
 	ret->reason_code = catalogue_reason_from_word((const char *)sqlite3_column_text(s, 25));
 	catalogue_column_text(s, 26, ret->who.pids, sizeof ret->who.pids);
 	ret->pinned = sqlite3_column_int(s, 27) != 0;
-	/* Names may come over a network: here, where waiting harms nobody. */
+	/* A user's name may come over a network. On this thread nobody is harmed by the wait. */
 	user_name(ret->who.uid, ret->who.user, sizeof ret->who.user);
 }
 

@@ -51,7 +51,7 @@ int catalogue_pin(struct catalogue *catalogue, uint64_t number, bool pinned)
 
 int catalogue_forget(struct catalogue *catalogue, uint64_t number, const uid_t *by, const char *reason)
 {
-	/* The time of each is its own: lists go on from there. */
+	/* No two have the same time: a list's next page begins at the time of its last row. */
 	uint64_t at = clock_realtime();
 	if (at <= catalogue->deleted_at)
 		at = catalogue->deleted_at + 1;
@@ -78,8 +78,8 @@ int catalogue_forget(struct catalogue *catalogue, uint64_t number, const uid_t *
 
 int catalogue_remove(struct catalogue *catalogue, uint64_t number, const uid_t *by, const char *reason)
 {
-	/* The file first: where the disk is full, this makes the room that the row's end needs. Whoever reads it has a
-	 * descriptor, and reads on. */
+	/* The file goes first: on a full disk this makes the room that deleting the row needs. Whoever reads the file has a
+	 * descriptor, and can read on. */
 	char name[40];
 	snprintf(name, sizeof name, "%" PRIu64 ".db", number);
 	if (unlinkat(catalogue->folder, name, 0) && errno != ENOENT) {
@@ -126,7 +126,7 @@ static void read_deleted(sqlite3_stmt *s, struct deleted_facts *ret)
 	ret->by = (uid_t)catalogue_column_number(s, 13);
 	catalogue_column_text(s, 14, ret->reason, sizeof ret->reason);
 	catalogue_column_text(s, 15, ret->pids, sizeof ret->pids);
-	/* Names may come over a network: here, where waiting harms nobody. */
+	/* A user's name may come over a network. On this thread nobody is harmed by the wait. */
 	user_name(ret->uid, ret->user, sizeof ret->user);
 	if (!ret->by_daemon)
 		user_name(ret->by, ret->by_user, sizeof ret->by_user);

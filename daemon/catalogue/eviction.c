@@ -9,7 +9,7 @@
 struct user {
 	uid_t uid;
 	uint64_t bytes, captures;
-	size_t first, last; /* rows, oldest first, by kept.next; what went is no longer among them */
+	size_t first, last; /* rows that are left, oldest first, linked by kept.next */
 };
 
 struct choice {
@@ -84,7 +84,7 @@ static bool load(struct choice *choice, size_t count)
 	return true;
 }
 
-/* The user's oldest goes. False where there is none, where it is held, or where there is no room. */
+/* Chooses the user's oldest capture. False where there is none, where it is held, or where `room` is used up. */
 static bool take(struct choice *choice, struct user *user, enum eviction_reason reason, uint64_t had)
 {
 	size_t index = user->first;
@@ -113,7 +113,7 @@ static void by_age(struct choice *choice, const struct eviction_limits *limits)
 {
 	for (size_t i = 0; i < choice->user_count; i++) {
 		struct user *user = &choice->users[i];
-		/* A clock that was set back makes nothing older. */
+		/* Where the clock was set back nothing is too old. */
 		while (user->first != NONE && choice->rows[user->first].finished < limits->now &&
 		       limits->now - choice->rows[user->first].finished >= limits->age)
 			if (!take(choice, user, EVICTION_AGE, limits->now - choice->rows[user->first].finished))
@@ -140,7 +140,8 @@ static void by_user(struct choice *choice, const struct eviction_limits *limits)
 	}
 }
 
-/* Who has most, of those who have something that may go; of equals the one whose oldest is older. */
+/* The user who has most, of those who have a capture that may be deleted. Of equals the one whose oldest capture is
+ * older. */
 static struct user *largest(struct choice *choice, bool by_captures)
 {
 	struct user *best = NULL;
@@ -171,7 +172,7 @@ static void by_whole(struct choice *choice, const struct eviction_limits *limits
 	going = true;
 	while (going && choice->missing) {
 		struct user *user = largest(choice, false);
-		/* Where nothing is left but captures without a file, no room is to be had. */
+		/* Captures without a file free no room: where only such are left, it ends. */
 		going = user && user->bytes && take(choice, user, EVICTION_FREE_SPACE, choice->missing);
 	}
 }

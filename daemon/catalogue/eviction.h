@@ -17,7 +17,7 @@ struct kept {
 	uint64_t finished; /* CLOCK_REALTIME ns */
 	uid_t uid;
 	bool pinned;
-	/* Somebody is about to read it: it stays for now, and nothing younger of its user goes in its place. */
+	/* Somebody is about to read it. It stays for now, and no younger one of its user is deleted in its place. */
 	bool held;
 	size_t next; /* eviction_choose's own */
 };

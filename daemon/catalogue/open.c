@@ -34,7 +34,7 @@ static int create(struct catalogue *catalogue)
 	return error ? error : catalogue_run(catalogue, "COMMIT");
 }
 
-/* All steps from `version` in one transaction: whoever dies on the way has changed nothing. */
+/* All steps from `version` are one transaction: a daemon that is killed meanwhile has changed nothing. */
 static int migrate(struct catalogue *catalogue, uint64_t version)
 {
 	static const struct {

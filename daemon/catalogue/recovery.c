@@ -63,7 +63,7 @@ static struct catalogue_row *row_of(const struct scan *scan, uint64_t number)
 	return low < scan->row_count && scan->rows[low].number == number ? &scan->rows[low] : NULL;
 }
 
-/* A finished file without a finished row gets one from what it says of itself. */
+/* A finished file without a finished row gets a row, from what the file says of itself. */
 static void adopt(struct scan *scan, const char *name, uint64_t number)
 {
 	struct server *server = scan->server;
@@ -128,7 +128,7 @@ static void see(struct scan *scan, const char *name)
 		log_line("%s/%s is no file of profd's: it is left alone", server->folder_path, name);
 		return;
 	}
-	/* Of sorts, SQLite's and derive's, that had no time to take back their names. */
+	/* Temporary files of sorts, SQLite's and the store's, whose names were not removed in time. */
 	if (strncmp(name, "etilqs_", 7) == 0 || (strncmp(name, "sort-", 5) == 0 && strstr(name, ".temporary"))) {
 		remove_leftover(scan, name);
 		return;
@@ -179,7 +179,7 @@ uint64_t recovery_run(struct server *server)
 		return 0;
 	}
 	catalogue_recovery_begin(catalogue_of(server));
-	/* Names first: what is moved while a folder is read may be seen twice, or hide others. */
+	/* The names are read first: a file that is moved while a folder is read may be seen twice, or hide others. */
 	char **names = NULL;
 	size_t count = 0, capacity = 0;
 	for (struct dirent *entry; (entry = readdir(folder));) {

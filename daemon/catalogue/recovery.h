@@ -1,5 +1,5 @@
-/* recovery.h - at the start the store's files and the catalogue's rows are brought together, whatever ended the last daemon or
- * the machine in between. What may be somebody's data is never deleted: it is put aside, into <store>/lost, and said. */
+/* recovery.h - at the start, makes the store's files and the catalogue's rows agree again, whatever ended the last daemon.
+ * What may be somebody's data is never deleted: it is moved into <store>/lost, and the log says so. */
 #ifndef PROFD_DAEMON_CATALOGUE_RECOVERY_H
 #define PROFD_DAEMON_CATALOGUE_RECOVERY_H
 

@@ -142,7 +142,7 @@ static uint64_t one_number(sqlite3 *db, const char *sql)
 	return value;
 }
 
-/* As boundaries_median of derive reckons it. */
+/* The median, as the store computes it for the summary. */
 #define MEDIAN_STEP                                                                                                    \
 	"SELECT avg(duration) FROM (SELECT duration FROM steps ORDER BY duration LIMIT 2 - (SELECT count(*) FROM "     \
 	"steps) % 2 OFFSET (SELECT (count(*) - 1) / 2 FROM steps))"

@@ -15,16 +15,16 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Others who want the catalogue have their turn after so long, or so many. */
+/* After so long, or so many captures, others who wait for the catalogue have their turn. */
 #define LOOK_NS 100000000ull
 #define LOOK_EVICTIONS 256
-/* How long a follower may take to read what it was told of. */
+/* How long a follower may take to open the capture that it was told of. */
 #define HOLD_NS 60000000000ull
-/* A capture under way asks so often at most. */
+/* Captures under way ask for a look at most so often. */
 #define PRESS_NS 1000000000ull
 #define RETRY_MS 5000
 #define HELD_MS 1000
-/* CLOCK_REALTIME may be set: no sleep is longer. */
+/* No sleep is longer, as CLOCK_REALTIME may be set meanwhile. */
 #define SLEEP_MS_MAX 3600000ull
 
 struct retention_hold {
@@ -279,7 +279,7 @@ static void looked(struct work *work)
 	bool failed = look->failed || work->failed;
 	retention->running = NULL;
 	retention->reserved = look->reserved;
-	/* Where the transaction failed, rows that name deleted files are still there: the next look finds them. */
+	/* Where the transaction failed the rows of deleted files are still there. The next look finds them. */
 	if (!work->failed)
 		tell_gone(server, look);
 	if (!server->closing) {
@@ -376,7 +376,7 @@ bool retention_defers(struct conn *conn, retention_resume *resume, const char *p
 	struct server *server = conn->server;
 	struct space space;
 	space_look(server->folder, &retention_of(server)->floor, &space);
-	/* Where nothing can go, waiting would not help. */
+	/* Where nothing can be deleted, waiting does not help. */
 	struct usage_owner all = usage_sum(usage_of(server), true, 0);
 	if (!space_missing(&space) || all.bytes <= all.pinned_bytes)
 		return false;
@@ -390,8 +390,7 @@ bool retention_defers(struct conn *conn, retention_resume *resume, const char *p
 	deferred->next = retention_of(server)->deferred;
 	retention_of(server)->deferred = deferred;
 	retention_look(server);
-	/* No look could be begun: nobody would come back. */
-	/* NOLINTNEXTLINE(-Wanalyzer-malloc-leak): the list `deferred` has it */
+	/* Where no look could be begun, nobody would serve the request later. */
 	if (!retention_of(server)->running)
 		serve_deferred(server);
 	return true;

@@ -45,7 +45,7 @@ void retention_look(struct server *server);
  * the connection closes, or the next capture of the same process is there. */
 void retention_hold(struct server *server, uint64_t number, pid_t pid, struct conn *conn);
 
-/* A capture under way has seen the disk below the floor: older ones go for it, else it ends with what it has. */
+/* A capture under way has seen the disk below its floor: older captures are deleted for it, or it ends with what it has. */
 void retention_press(struct server *server);
 
 /* Before a trigger: where the disk is below its floor and something can be deleted for it, the request waits for that (true),

@@ -30,7 +30,7 @@ void usage_add(struct usage *usage, uid_t uid, uint64_t captures, uint64_t bytes
 	if (!owner) {
 		struct usage_owner *grown = realloc(usage->owners, (usage->count + 1) * sizeof *grown);
 		if (!grown)
-			return; /* status tells less; nothing else hangs on it */
+			return; /* op "status" and budgets count less; nothing is lost */
 		usage->owners = grown;
 		owner = &grown[usage->count++];
 		*owner = (struct usage_owner){.uid = uid};

@@ -13,10 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Connections taken before others have their turn: most cost a few microseconds, those of a flood as well. */
+/* So many connections are taken before others have their turn. Each costs a few microseconds. */
 #define ACCEPTS_MAX 64
 
-/* Answers what the peer has said already, if it has: its connection is closed next. */
+/* Answers what the peer may have said already. The caller closes its connection then. */
 static void refuse_now(int fd, const char *sentence)
 {
 	char packet[2048];
@@ -28,7 +28,7 @@ static void refuse_now(int fd, const char *sentence)
 		socket_send(fd, &refusal, sizeof refusal, NULL, 0);
 		return;
 	}
-	/* A client, or one that says nothing: maybe it reads. */
+	/* A client, or a peer that has said nothing yet and may read this. */
 	char text[QUOTA_SENTENCE_BYTES + 100];
 	int length = snprintf(text, sizeof text, "{\"error\":{\"code\":\"%s\",\"message\":\"%s\"},\"end\":true}",
 			      error_word(ERROR_QUOTA), sentence);
@@ -65,7 +65,7 @@ static void take(struct server *server, int fd)
 	quota_user_unref(user);
 }
 
-/* Out of descriptors: one is kept for this, so that nobody is left in the queue unanswered. */
+/* The daemon is out of descriptors. One is kept for this case, so that who waits in the queue gets an answer. */
 static bool turn_away(struct server *server)
 {
 	if (server->spare_fd < 0)

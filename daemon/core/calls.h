@@ -36,7 +36,7 @@ struct calls {
 	void (*reload)(struct server *server);
 	/* The end has begun and will take `most_ns` at most. */
 	void (*stopping)(struct server *server, uint64_t most_ns);
-	/* Called until it returns false: is there something under way that the end waits for? */
+	/* While the daemon ends: is there something under way that it has to wait for? */
 	bool (*has_work)(struct server *server);
 };
 

@@ -53,8 +53,9 @@ void conn_poll_adjust(struct conn *conn)
 {
 	if (conn->closed)
 		return;
-	/* A client that leaves its answers unread is not asked for more; nor is one whose request is served. What one asks while
-	 * the daemon ends is for the next: it finds the connection closed and the request not read. */
+	/* A client is not read from while it leaves answers unread, or while its request is served. While the daemon ends
+	 * for another one to follow, no new request is read: the client finds the connection closed and asks the next
+	 * daemon. */
 	bool deaf = conn->busy || (conn->first && conn->kind == CONN_CLIENT) ||
 		    (conn->server->parking && conn->kind != CONN_AGENT);
 	int events = deaf ? UV_DISCONNECT : UV_READABLE;
@@ -133,7 +134,7 @@ void conn_send(struct conn *conn, const void *bytes, size_t n, int fd)
 	}
 	if (conn->queued + n > CONN_QUEUE_BYTES || !quota_queue(conn->user, (int64_t)n)) {
 		note_refusal(conn, "it does not read what it is sent, and was closed");
-		/* Not here, where callers still use it: the next event of the socket ends it. */
+		/* Callers still use it, so it is not closed here: the socket's next event closes it. */
 		shutdown(conn->fd, SHUT_RDWR);
 		return;
 	}
@@ -164,7 +165,7 @@ static void identify(struct conn *conn, enum conn_kind kind)
 	conn->server->unidentified--;
 }
 
-/* In the peer's own language, and that was all. */
+/* Tells a peer that has no place why, as its kind of program understands it, and closes the connection. */
 static void tell_refusal(struct conn *conn, bool client)
 {
 	if (client) {
@@ -250,7 +251,8 @@ static void conn_ready(uv_poll_t *poll, int status, int events)
 	if (status < 0 || (events & UV_DISCONNECT && !(conn->events & UV_READABLE))) {
 		conn_close(conn);
 	} else {
-		/* A user whose share of this turn is used up is served in the next: the socket stays ready. */
+		/* A user whose share of this turn is used up is served in the next turn. The socket stays ready until
+		 * then. */
 		bool turn = quota_turn(conn->server, conn->user);
 		uint64_t began = turn ? clock_monotonic() : 0;
 		if (turn && events & UV_READABLE)

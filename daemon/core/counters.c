@@ -38,7 +38,7 @@ void counters_captured(struct counters *counters, const struct capture_facts *fa
 	if (facts->status < CAPTURE_STATUS_COUNT && facts->reason_code < COUNTERS_REASONS)
 		counters->captures[facts->status][facts->reason_code]++;
 	if (facts->status == CAPTURE_FAILED) {
-		/* No file: what had come in went with it. */
+		/* There is no file: the records that had come in are lost with it. */
 		counters->unwritten += taken;
 	} else {
 		counters->events += facts->events;

@@ -14,7 +14,8 @@ struct closing {
 	int fd;
 };
 
-/* Neither question is put to the file itself. What has a path is some file system's; memory has one too, and seals. */
+/* Neither call asks the file itself. A file of a file system has a path; so has memory, which is told from it by its
+ * seals. */
 static bool is_served(int fd)
 {
 	char path[40], text[2];

@@ -1,15 +1,14 @@
-/* descriptors.h - descriptors that peers send. Nobody honest sends any but a pid namespace and a segment; a file of a file system
- * that a user serves (FUSE) makes whoever asks it anything, and even who closes it, wait for as long as that user likes.
- * Loop's thread. */
+/* descriptors.h - descriptors that peers send. An honest peer sends only a pid namespace or a segment. A hostile one may
+ * send a file of a file system that it serves itself (FUSE): any call for such a file, even close(), waits for as long as
+ * that peer likes. Loop's thread. */
 #ifndef PROFD_DAEMON_CORE_DESCRIPTORS_H
 #define PROFD_DAEMON_CORE_DESCRIPTORS_H
 
-#include <stdbool.h>
 
 struct conn;
 
-/* Takes those away that are neither memory nor anything of the kernel's own: in their place stands -1, and they are closed where
- * nobody waits for it. */
+/* Takes away descriptors that are neither memory nor the kernel's own: -1 stands in their place, and a thread of a pool
+ * closes them. */
 void descriptors_sift(struct conn *conn, int *fds, unsigned count);
 
 #endif

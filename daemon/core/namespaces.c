@@ -61,8 +61,8 @@ bool namespace_knows_uid(uid_t uid)
 	return !uids_partial || uid != UID_UNMAPPED;
 }
 
-/* What the descriptor is is read off its name in /proc: that asks no file system, and no file's path begins so. Anything
- * that asks the file itself could wait for whoever serves it. */
+/* The descriptor's name in /proc says what it is. Reading it asks no file system, and no file's path begins like that. A
+ * call for the file itself could wait for whoever serves its file system. */
 static uint64_t inode_of(int fd)
 {
 	char path[40], text[64];
@@ -76,7 +76,7 @@ static uint64_t inode_of(int fd)
  * mounted with hidepid, or the process is gone). */
 static unsigned read_pids(pid_t pid, pid_t pids[LEVELS + 1])
 {
-	/* Before the pids stand the groups, of which there may be thousands. */
+	/* The groups, of which there may be thousands, stand before the pids. */
 	static char text[1u << 16];
 	char path[32];
 	snprintf(path, sizeof path, "/proc/%d/status", pid);
@@ -117,7 +117,7 @@ uint64_t namespace_of_caller(uint64_t own, pid_t pid, int fd)
 	pid_t pids[LEVELS + 1];
 	if (shown)
 		return shown;
-	/* Pid 0: it lives where the daemon cannot see. */
+	/* Pid 0: the process lives in a namespace that the daemon cannot see. */
 	return pid > 0 && read_pids(pid, pids) == 1 ? own : NAMESPACE_UNKNOWN;
 }
 
@@ -132,7 +132,7 @@ bool namespace_locate(struct identity *who, uint64_t own, int32_t agent_pid, int
 	who->agent_pid = agent_pid;
 	if (known && pids[known - 1] != agent_pid)
 		return false;
-	/* Without the kernel's list the innermost is known all the same. One that does not fit is of no use. */
+	/* Without the kernel's list only the innermost pid is known. One that does not fit into the text is left out. */
 	if (!known && depth > 0)
 		n = (size_t)snprintf(who->pids, sizeof who->pids, " %" PRIu64 ":%d ", inodes[0], agent_pid);
 	else if (known && depth == (int)known - 1)

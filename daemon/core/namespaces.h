@@ -1,7 +1,7 @@
-/* namespaces.h - who is called what where. A process has a pid in its own pid namespace and in each one around it; the
- * daemon sees those of its own namespace and of what lies below. Nothing of this is taken on trust: pids come from the
- * kernel (SO_PEERCRED, /proc/PID/status), namespaces from descriptors of /proc/self/ns/pid that peers send along. Loop's
- * thread; no locks. */
+/* namespaces.h - the pids of a process in several pid namespaces. A process has a pid in its own namespace and in each one
+ * around it; the daemon sees those of its own namespace and of the namespaces below. No peer is believed: pids come from
+ * the kernel (SO_PEERCRED, /proc/PID/status), namespaces from descriptors of /proc/self/ns/pid that peers send along.
+ * Loop's thread; no locks. */
 #ifndef PROFD_DAEMON_CORE_NAMESPACES_H
 #define PROFD_DAEMON_CORE_NAMESPACES_H
 
@@ -10,12 +10,12 @@
 /* No namespace has it: that of a caller who did not show theirs. */
 #define NAMESPACE_UNKNOWN 0
 
-/* Looks at the daemon's own place. Returns the inode of its pid namespace, or 0 with a sentence where /proc is not mounted,
- * or is another namespace's: the daemon cannot work so. Before the loop runs. */
+/* Returns the inode of the daemon's own pid namespace. 0 with a sentence where /proc is not mounted, or is another
+ * namespace's: the daemon cannot work then. Before the loop runs. */
 uint64_t namespace_own(char *sentence, size_t sentence_bytes);
 
-/* Is `uid`, of SO_PEERCRED, one person's? Not where the daemon runs in a user namespace that does not map it: strangers all
- * look alike there. */
+/* Does `uid`, of SO_PEERCRED, stand for one user? Not where the daemon runs in a user namespace that does not map it: all
+ * unmapped users have the same uid there. */
 bool namespace_knows_uid(uid_t uid);
 #define NAMESPACE_UID_SENTENCE                                                                                         \
 	"the daemon runs in a user namespace (a container) that does not know your uid, and cannot tell you from "     \

@@ -33,7 +33,7 @@ bool peer_of_group(int fd, const struct ucred *peer, gid_t group)
 	gid_t few[64], *groups = few;
 	socklen_t n = sizeof few;
 	int error = getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &n);
-	/* More than that: the kernel says how many. */
+	/* There are more: the kernel has said how many. */
 	if (error && errno == ERANGE && n <= GROUPS_MAX * sizeof *groups) {
 		groups = malloc(n);
 		error = groups ? getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &n) : -1;
@@ -52,13 +52,13 @@ bool peer_has_ended(int pidfd)
 	return poll(&look, 1, 0) != 0;
 }
 
-/* Do any of the process's uids equal the peer's? A number that was given to somebody else's process shows none of them. */
+/* Is one of the process's uids the peer's? It is not where the pid now belongs to another user's process. */
 static bool is_of(pid_t pid, uid_t uid)
 {
 	char path[40], line[256];
 	snprintf(path, sizeof path, "/proc/%d/status", pid);
 	FILE *file = fopen(path, "re");
-	/* Where /proc is hidden from us nothing can be looked at. */
+	/* Where /proc is hidden from the daemon (hidepid) it cannot look. */
 	bool of = !file && errno != ENOENT;
 	unsigned long ids[4];
 	while (file && fgets(line, sizeof line, file))
@@ -84,7 +84,8 @@ int peer_pidfd(int fd, const struct ucred *peer)
 		return -errno;
 	if (errno != ENOPROTOOPT)
 		return -ESRCH;
-	/* An older kernel knows only the number. Opened first, looked at then: what is held is what was looked at. */
+	/* An older kernel knows only the pid. The pidfd is opened before the process is looked at, so both are the same
+	 * process. */
 	pidfd = (int)syscall(SYS_pidfd_open, peer->pid, 0);
 	int error = pidfd < 0 ? -errno : 0;
 	if (error == -ESRCH || !is_of(peer->pid, peer->uid) || (!error && peer_has_ended(pidfd))) {

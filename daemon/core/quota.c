@@ -14,13 +14,13 @@
 #define SECOND 1000000000ull
 #define MINUTE (60 * SECOND)
 
-/* An agent takes a connection and what watches its process. */
+/* Each agent needs one for its connection and one for the pidfd of its process. */
 #define DESCRIPTORS_CONNECTION 2
 /* Kept for files, captures and the daemon's own. */
 #define DESCRIPTORS_KEPT 256
-/* Connections that root finds free, whatever others do. */
+/* Connections that only root can use. */
 #define CONNECTIONS_ROOT 16
-/* Of one user's connections, those that no agent takes: at most an eighth. */
+/* Of one user's connections, so many are kept for clients: at most an eighth of them. */
 #define CONNECTIONS_CLIENTS 16
 /* Connections that wait to be told why not. */
 #define REFUSED_ALL 64
@@ -31,7 +31,8 @@
 #define WAITING_USER 64
 /* What may wait for all peers of one user that do not read. */
 #define QUEUED_USER (32u << 20)
-/* Of memory_user, the part that may be held beside the segments, and the most of it: what does not fit waits on the disk. */
+/* The part of memory_user that may be used beside the segments to put records into order, and its maximum. What does not
+ * fit goes to the disk. */
 #define WORKING_PART 16
 #define WORKING_MOST (384u << 20)
 /* Of the loop's time, before others have their turn. */
@@ -134,7 +135,7 @@ void quota_user_unref(struct quota_user *user)
 
 /* --- connections --- */
 
-/* Of all users; less where the process may not open so many files. */
+/* The limit for all users together. It is lower where the process may not open so many files. */
 static uint64_t connections_most(const struct server *server, bool exempt)
 {
 	uint64_t descriptors = server->quota.descriptors, most = server->config.connections;
@@ -161,7 +162,7 @@ enum error quota_connect(struct server *server, struct quota_user *user, char se
 			      "your user has %u connections to the daemon, and connections_user = %" PRIu64
 			      " allows no more; end processes or clients of yours, or %s",
 			      user->connections, of_user, ask);
-	/* The last eighth is for those who have little, so that a few users cannot keep the others out. */
+	/* The last eighth is for users who have few connections, so that a few users cannot keep the others out. */
 	if (taken >= most || (!user->exempt && taken >= most - most / 8 && user->connections >= of_user / 32 + 4))
 		return refuse(sentence,
 			      "the daemon has %" PRIu64 " connections, and connections = %" PRIu64

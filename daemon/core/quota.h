@@ -30,8 +30,8 @@ struct quota_lines {
 	} kinds[QUOTA_LINE_KINDS];
 };
 
-/* All that hangs on one uid. Lives as long as something refers to it, and a minute longer: whoever comes back finds the
- * triggers that they have used up. */
+/* What is counted of one uid. It lives as long as something refers to it, and a minute longer, so that who comes back does
+ * not find a fresh allowance of triggers. */
 struct quota_user {
 	struct quota_user *next; /* of its bucket */
 	uid_t uid;
@@ -48,7 +48,7 @@ struct quota_user {
 	double triggers;       /* that may still come now */
 	uint64_t triggers_at;
 	uint64_t turn, turn_ns;
-	unsigned questions; /* to the catalogue, which the user's others wait for: */
+	unsigned questions; /* that the catalogue has; the user's further ones wait here: */
 	struct work *first_question, *last_question;
 	struct quota_lines lines;
 };
@@ -81,8 +81,8 @@ bool quota_descriptors(const struct quota_user *user);
 /* Is there a place among those that are only open to be told why not? Counted then. */
 bool quota_refuse(struct server *server, struct quota_user *user);
 void quota_refused(struct server *server, struct quota_user *user);
-/* A connection turns out to be an agent's. A few places are kept for clients, so that a user with a great many processes can
- * still see and end what they do. */
+/* The connection is an agent's. A few places are kept for clients, so that a user with a great many processes can still
+ * list and cancel. */
 enum error quota_agent(struct server *server, struct quota_user *user, char sentence[QUOTA_SENTENCE_BYTES]);
 
 /* One trigger more; it is counted where the answer is ERROR_NONE. `waits`: for processes that are not there yet. */

@@ -27,7 +27,7 @@ static void stop_if_done(struct server *server)
 	if (!server->stopping)
 		return;
 	bool work = server->calls->has_work(server);
-	/* Where another daemon follows, whoever asks is answered by this one or by that one. */
+	/* Where another daemon follows, a request that this one has read is still answered by this one. */
 	for (const struct conn *conn = server->conns; conn && server->parking && !work; conn = conn->next)
 		work = conn->busy && !conn->follows;
 	if (!work || clock_monotonic() > server->stop_at)
@@ -73,7 +73,8 @@ static void stop(uv_signal_t *signal, int number);
 static void hangup(uv_signal_t *signal, int number)
 {
 	struct server *server = signal->data;
-	/* Whoever started it in a terminal has left; for all others it is the word to read the settings again. */
+	/* With a terminal, whoever started the daemon has closed it. Without one, SIGHUP asks for the settings to be read
+	 * again. */
 	int terminal = server->manager.managed ? -1 : open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
 	if (terminal >= 0) {
 		close(terminal);
@@ -124,7 +125,7 @@ static void outbox_ready(uv_async_t *async)
 	server_tick_adjust(server);
 }
 
-/* After each round of the loop everybody has their share again. */
+/* After each round of the loop each user has their full share again. */
 static void next_turn(uv_check_t *check)
 {
 	struct server *server = check->data;

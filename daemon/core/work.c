@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Three parts in four of a contended processor are the job's. */
+/* With this priority a job gets three quarters of a processor that both want. */
 #define WORK_NICE 5
 /* SQLite's worst, with room. */
 #define WORK_STACK_BYTES (8u << 20)
@@ -140,7 +140,7 @@ static struct work *meld(struct work *a, struct work *b)
 	return a;
 }
 
-/* Pairs from the left, then all from the right: the order that keeps it shallow. */
+/* Melds pairs from the left, then all of them from the right. That order keeps the heap shallow. */
 static struct work *meld_children(struct work *first)
 {
 	struct work *pairs = NULL, *root = NULL;
@@ -163,7 +163,7 @@ static struct work *meld_children(struct work *first)
 	return root;
 }
 
-/* Its owner's lane, or else one that nobody has, or else one that others have too. */
+/* Its owner's lane, else a free one, else one that is shared. */
 static struct work_lane *lane_of(struct work_pool *pool, uint32_t owner)
 {
 	struct work_lane *unused = NULL;
@@ -213,7 +213,8 @@ static void move_to_top(struct work *work)
 	lane->root = meld(lane->root, work);
 }
 
-/* Of what is due, the earliest of the owner of whom the least is running; else what is due next. It stays where it is. */
+/* Of the owners that have work due, looks at the one of whom the least is running, and returns its earliest piece. Where
+ * nothing is due: the piece that is due next. It stays in its heap. */
 static struct work *look_next(const struct work_pool *pool)
 {
 	uint64_t now = clock_monotonic();
@@ -234,7 +235,7 @@ static struct work *look_next(const struct work_pool *pool)
 
 /* --- the pool --- */
 
-/* One thread more than usual stays for owners of whom nothing is running, and for nobody else. */
+/* An extra thread works only for owners of whom nothing else is running. */
 static bool may_leave(const struct work_pool *pool)
 {
 	if (pool->running <= pool->usual)
@@ -249,8 +250,8 @@ static void *pool_thread(void *argument)
 {
 	struct work_thread *self = argument;
 	struct work_pool *pool = self->pool;
-	/* Where processors are scarce the job comes first; what does not fit meanwhile is counted. A thread's own priority,
-	 * as Linux has it. */
+	/* Where processors are scarce the job comes first; records that are lost by that are counted. On Linux the priority
+	 * is the thread's own. */
 	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), WORK_NICE);
 	pthread_mutex_lock(&pool->lock);
 	while (!pool->stop && !may_leave(pool)) {
@@ -307,7 +308,7 @@ static int begin_thread(struct work_pool *pool)
 		pthread_join(thread->thread, NULL);
 	thread->state = WORK_THREAD_NONE;
 	thread->pool = pool;
-	/* Not what the user's limit happens to be. */
+	/* The stack's size does not depend on the user's limit. */
 	sigset_t all, before;
 	pthread_attr_t attributes;
 	sigfillset(&all);

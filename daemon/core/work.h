@@ -20,7 +20,7 @@ struct work {
 	/* On the loop's thread, after the last run. May free the work. NULL: nothing is to be done, run has freed it. */
 	void (*done)(struct work *work);
 
-	/* Whose it is: of several owners' work that waits, that comes first of whom the least is running. */
+	/* Whose work it is. Of several owners whose work waits, the one of whom the least is running comes first. */
 	uint32_t owner;
 
 	/* The pool's, and the outbox's. */
@@ -47,7 +47,7 @@ void work_outbox_put(struct work_outbox *outbox, struct work *work);
 /* Loop's thread: calls `done` of all that has arrived. Returns how many. */
 unsigned work_outbox_run(struct work_outbox *outbox);
 
-/* What a thread leaves behind for whoever watches it. The fields are its own to write, the last the watcher's. */
+/* What a thread shows to whoever watches it. The thread writes all fields but the last, which is the watcher's. */
 struct work_beat {
 	_Atomic uint64_t since; /* CLOCK_MONOTONIC ns at which the piece of work began that it is at; 0 = at none */
 	_Atomic int thread;	/* kernel's id */

@@ -46,7 +46,7 @@ static bool cut(struct span *from, char end, struct span *ret)
 	return true;
 }
 
-/* A line and its CR LF; a bare LF, which others may read otherwise, is none. */
+/* A line ends with CR LF. A bare LF ends none, as other programs may read it otherwise. */
 static bool cut_line(struct span *from, struct span *ret)
 {
 	if (!cut(from, '\n', ret) || ret->n == 0 || ret->at[ret->n - 1] != '\r')
@@ -100,7 +100,7 @@ static int request_line(struct span line, struct http_request *ret, char *ret_mi
 			return 400;
 	*ret_minor = line.at[7];
 	ret->head_only = span_is(method, "HEAD");
-	/* What stands behind a ? is no part of the path; there is nothing here that it could choose. */
+	/* What stands behind a ? is no part of the path, and is ignored. */
 	struct span path = target;
 	cut(&target, '?', &path);
 	ret->metrics = span_is(path, "/metrics");
@@ -147,7 +147,7 @@ int http_parse(const char *bytes, size_t n, struct http_request *ret)
 	*ret = (struct http_request){0};
 	const char *end = memmem(bytes, n, "\r\n\r\n", 4);
 	if (!end)
-		/* What begins with no letter is no request, however long one waits. */
+		/* What does not begin with a letter never becomes a request. */
 		return n > HTTP_HEAD_BYTES ? 431 : n && !is_token(bytes[0]) ? 400 : 0;
 	size_t head = (size_t)(end - bytes) + 2;
 	if (head + 2 > HTTP_HEAD_BYTES)

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One Prometheus needs one. Whoever comes when all are taken pushes the one out that has been silent longest: a user who
- * opens many and says nothing keeps nobody away. */
+/* One Prometheus needs one. Where all are taken, a new one replaces the one that has been silent longest: a user who opens
+ * many and says nothing keeps nobody away. */
 #define CONNECTIONS 16
 #define READ_NS 5000000000ull
 #define WRITE_NS 10000000000ull
@@ -157,7 +157,7 @@ static void heard(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
 	(void)buffer;
 	if (n == 0)
 		return;
-	/* Who has only closed their own direction still gets the answer. */
+	/* A peer that has closed only its own direction still gets the answer. */
 	if (n < 0 && (n != UV_EOF || visitor->state == READING || visitor->state == CLOSING)) {
 		visitor_close(visitor);
 		return;

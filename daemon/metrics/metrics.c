@@ -31,7 +31,8 @@ struct metrics *metrics_of(const struct server *server)
 
 /* --- the loop --- */
 
-/* Before each wait: how long the loop was at work since the last one. Whatever becomes ready meanwhile waits for that. */
+/* Before each wait: measures how long the loop was at work since the last one. What became ready in that time had to
+ * wait. */
 static void turned(uv_prepare_t *prepare)
 {
 	struct server *server = prepare->data;
@@ -159,7 +160,6 @@ void metrics_ask(struct server *server, metrics_ready *ready, void *context)
 	}
 	*waiter = (struct metrics_waiter){metrics->waiters, ready, context};
 	metrics->waiters = waiter;
-	/* NOLINTNEXTLINE(-Wanalyzer-malloc-leak): the list `waiters` has it */
 	if (!uv_is_active((uv_handle_t *)&metrics->patience))
 		uv_timer_start(&metrics->patience, patience_over, PATIENCE_MS, 0);
 	if (metrics->slow_runs)
@@ -214,14 +214,13 @@ static void file_ready(void *context, const char *text, size_t n)
 {
 	struct server *server = context;
 	struct metrics *metrics = metrics_of(server);
-	/* A folder that hangs: the file ages, and its own timestamp says so. */
+	/* The folder hangs. The file is not written meanwhile, and its own timestamp shows its age. */
 	if (metrics->writing || server->closing || !text || !pool_there(server))
 		return;
 	metrics->write_text = malloc(n);
 	if (!metrics->write_text)
 		return;
 	memcpy(metrics->write_text, text, n);
-	/* NOLINTNEXTLINE(-Wanalyzer-malloc-leak): written() frees it */
 	metrics->write_bytes = n;
 	text_copy(metrics->write_path, sizeof metrics->write_path, metrics->path);
 	text_copy(metrics->remove_path, sizeof metrics->remove_path, metrics->old_path);
@@ -297,7 +296,7 @@ void metrics_deinit(struct server *server)
 	metrics->write_text = NULL;
 	if (*metrics->old_path)
 		textfile_remove(metrics->old_path);
-	/* Figures of a daemon that is not there would stay as they are for ever. */
+	/* Without a daemon the figures would stay as they are for ever. */
 	if (*metrics->path)
 		textfile_remove(metrics->path);
 }

@@ -55,8 +55,8 @@ void metrics_start(struct server *server);
 void metrics_reload(struct server *server);
 /* Answers whoever waits and closes all handles. The loop then runs once more. */
 void metrics_stop(struct server *server);
-/* Afterwards, when all that matters is safe: removes the file; waits for a disk where one hangs. The outbox is then run once
- * more. */
+/* After metrics_stop, when everything else is safe on disk: removes the file, and waits for a disk that hangs. The outbox
+ * has to be run once more. */
 void metrics_deinit(struct server *server);
 
 /* Calls `ready` once, maybe before it returns. */

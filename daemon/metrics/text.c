@@ -40,7 +40,7 @@ static int by_id(const void *a, const void *b)
 	return strcmp(((const struct job *)a)->id, ((const struct job *)b)->id);
 }
 
-/* The largest first; of equals the oldest: a job keeps its place while others come and go. */
+/* The largest first, of equals the oldest. So a job keeps its place while others come and go. */
 static int by_size(const void *a, const void *b)
 {
 	const struct job *x = a, *y = b;
@@ -65,7 +65,7 @@ static void describe_job(const struct process *process, uint64_t now, struct job
 	const struct identity *who = &process->who;
 	*ret = (struct job){.processes = 1, .serial = process->serial};
 	text_copy(ret->id, sizeof ret->id, *who->job ? who->job : *who->name ? who->name : OTHER);
-	/* Before they are compared: two that are written alike are one. */
+	/* Jobs whose names are written alike are one, so the names are cleaned before they are compared. */
 	text_clean(ret->id, strlen(ret->id));
 	ret->step_ns = registry_step_ns(process);
 	uint64_t last = atomic_load_explicit(&process->page->last, memory_order_relaxed);

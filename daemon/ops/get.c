@@ -68,7 +68,7 @@ static void answer(struct conn *conn, struct get *get)
 		audit_refused(conn, get->kind->action, id, ERROR_NOT_YOURS, facts->who.pid, facts->who.uid);
 		conn_error(conn, ERROR_NOT_YOURS, detail, 0);
 	} else if (facts->status < CAPTURE_COMPLETE) {
-		/* errors.def speaks of a process: so does the detail. */
+		/* The error's sentence speaks of a process, so the detail names one. */
 		pid_t pid = namespace_pid(&facts->who, conn->server->pid_namespace, conn->pid_namespace);
 		snprintf(detail, sizeof detail, "%d (capture %s)", pid, id);
 		if (pid <= 0)

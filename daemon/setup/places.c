@@ -105,7 +105,7 @@ static int user_socket(char *to, char *sentence)
 		   folders[2]);
 }
 
-/* File systems on which SQLite's locks and a crash's leftovers cannot be trusted. */
+/* File systems on which SQLite's locks do not work reliably, nor what it leaves behind at a crash. */
 static const char *network_file_system(const char *path)
 {
 	static const struct {
@@ -169,8 +169,8 @@ static int absolute(const char *path, char *to, size_t to_bytes, char *sentence)
 	return 0;
 }
 
-/* What others can write they can replace, and a folder of somebody else's is theirs to change at any time. A user's own may be
- * open to a group that they have chosen. */
+/* Whoever can write to the folder can replace what is in it, and its owner can change it at any time. A user may open their
+ * own folder to a group. */
 static int check_owner(const struct server *server, char *sentence)
 {
 	struct stat facts;

@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Changes are told together: the manager logs nothing of them, but wakes for each. */
+/* Changes within this time are told together, as the manager wakes for each message. */
 #define STATUS_MS 1000
-/* A catalogue of millions of captures is migrated in minutes, and half a migration is worth nothing. */
+/* The migration of a catalogue with millions of captures takes minutes, and one that is killed starts anew. */
 #define STARTING_US 900000000ull
 
 /* How long one piece of work may take on a thread that is watched. A pass of the ingest and a piece of the catalogue's work take
@@ -95,7 +95,7 @@ static bool is_healthy(struct server *server, uint64_t now)
 	       !work_beat_hangs(&catalogue_of(server)->beat, now, PIECE_NS);
 }
 
-/* That this runs at all says that the loop does. */
+/* This function runs on the loop, so the loop is alive. */
 static void watchdog_due(uv_timer_t *timer)
 {
 	struct server *server = timer->data;
@@ -104,8 +104,9 @@ static void watchdog_due(uv_timer_t *timer)
 	if (healthy)
 		manager_tell(&server->manager, "WATCHDOG=1");
 	else if (!service->unhealthy)
-		log_line("a thread behind the loop has not come on for %llu s: the service manager is told no longer "
-			 "that all is well, and will start the daemon anew",
+		log_line("a thread of the daemon has been at one piece of work for %llu s: the service manager is not "
+			 "told "
+			 "any more that all is well, and will restart the daemon",
 			 PIECE_NS / 1000000000ull);
 	service->unhealthy = !healthy;
 }

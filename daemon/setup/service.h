@@ -22,7 +22,7 @@ struct service {
 /* Of this daemon. */
 struct service *service_of(const struct server *server);
 
-/* What takes long before the daemon is ready: the manager waits longer than it would. */
+/* The daemon is not ready yet, and `what` may take long: the manager is asked to wait longer. */
 void service_starting(struct server *server, const char *what);
 /* The loop is about to run. Starts the timers. */
 void service_ready(struct server *server);

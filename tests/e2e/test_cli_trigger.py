@@ -49,7 +49,7 @@ def test_request(client, fake):
     request = fake.of("trigger")[0]
     assert request["targets"] == {"pids": [5, 6, 7]}
     assert request["schedule"] == {"skip_first": 1, "wait": 2, "warmup": 0, "active": 4, "repeat": 3}
-    assert request["collectors"] == ["steps", "nvtx", "torch", "cupti", "shapes"]
+    assert request["collectors"] == ["steps", "nvtx", "torch", "shapes", "cupti"]
     assert (request["graphs"], request["api"]) == ("nodes", "launches")
     assert (request["label"], request["max_events"], request["max_bytes"], request["timeout"]) == ("a b", 1000, 64 << 20, 90 * 10**9)
     assert request["follow"] is True and request["duration"] == 0 and request["major"] == 1

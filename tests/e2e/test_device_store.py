@@ -587,6 +587,38 @@ def test_adopted(empty_profd, seed):
     again.close()
 
 
+@pytest.mark.parametrize("told", [[(2, 1, "operators"), (4, 0, "no driver")], [(2, 1, "operators"), (3, 1, "operators"), (4, 0, "no driver"), (5, 0, "no driver")]],
+                         ids=["once a collector", "once a bit, as agents did before"])
+def test_collectors_report_for_their_parts(profd, told):
+    """What a collector says of itself holds for what it records besides, where that was asked for."""
+    recorder = Recorder(profd, collectors=["steps", "torch", "shapes", "cupti", "memory"])
+    recorder.begin()
+    base = struct.unpack_from("<Q", recorder.agent.map, fake.BASE)[0]
+    for bit, ran, sentence in told:
+        recorder.tell_collector(bit, ran, sentence)
+    recorder.write(b"".join(d.step_of(i, base + 1000 * i, 1000, 0b1101) for i in (1, 2, 3)), 42)
+    db = open_capture(profd, recorder.end())
+    said = {row["collector"]: (row["wanted"], row["ran"], row["enable"], row["sentence"]) for row in db.execute("SELECT * FROM collectors")}
+    assert said == {
+        "steps": (1, 0, None, "the agent did not say whether it ran"), "nvtx": (0, 0, None, "not asked for"),
+        "torch": (1, 1, 1000, "operators"), "shapes": (1, 1, 1000 if len(told) > 2 else None, "operators"), "cupti": (1, 0, None, "no driver"),
+        "memory": (1, 0, None, "no driver"), "python": (0, 0, None, "this release of profd does not record it")}
+
+
+def test_what_was_not_asked_for(profd):
+    """A collector that was left out says by which option it is asked for, or not; what is no part of it is not told by it."""
+    recorder = Recorder(profd, collectors=["steps", "torch"])
+    recorder.begin()
+    base = struct.unpack_from("<Q", recorder.agent.map, fake.BASE)[0]
+    recorder.tell_collector(2, 1, "")
+    recorder.write(b"".join(d.step_of(i, base + 1000 * i, 1000, 0b101) for i in (1, 2, 3)), 42)
+    db = open_capture(profd, recorder.end())
+    said = {row["collector"]: row["sentence"] for row in db.execute("SELECT * FROM collectors")}
+    assert said["torch"] == "operators, user annotations and steps of torch"
+    assert said["shapes"] == "not asked for (--shapes)" and said["cupti"] == "not asked for (--no-gpu)"
+    assert said["memory"] == "not asked for (--memory)" and said["nvtx"] == "not asked for"
+
+
 @pytest.mark.parametrize("cupti", [False, True])
 def test_placed_by_time(profd, cupti):
     """Records that have no call are of the step in which they begin, whether or not a GPU was recorded; only the profiler's own

@@ -13,7 +13,7 @@ MOST = {
     "asking": 3,
     "view": 2,
     "format": 2,
-    "collector": 5,
+    "collector": 4,
     "event": 2,
 }
 
@@ -32,19 +32,19 @@ RECIPES = [
     ], word="asking"),
     Recipe("view", ["To add a view"], [
         Row("client/report/views.def", before=r"^VIEW\(threads,",
-            text='VIEW(dummy, "dummy", "Dummy", "", 0, 0,\n\t"how many steps there are, as a test",\n\t"what, count")\n'),
+            text='VIEW(dummy, "dummy", "Dummy", 0, 0, 0,\n\t"how many steps there are, as a test",\n\t"what, count")\n'),
     ]),
     Recipe("format", ["To add an export format"], [
         Row("client/export/formats.def", before=r"^#undef FORMAT",
             text='FORMAT("dummy", dummy_write, ".dummy", "{name}.dummy", false, 0,\n\t"the number of steps, as a test")\n'),
     ]),
     Recipe("collector", ["To add a collector"], [
-        Row("proto/enums.def", after=r"^COLLECTOR\(6,.*\n", text='COLLECTOR(7, DUMMY, "dummy")\n'),
+        Row("proto/collectors.def", before=r"\n#undef COLLECTOR$",
+            text='COLLECTOR(11, DUMMY, "dummy", DUMMY, ALWAYS, "", "", 0, "nothing, as a test")\n'),
         Row("agent/collector.h", after=r"^extern const struct collector_ops collector_cupti;.*\n",
             text="extern const struct collector_ops collector_dummy;\n"),
         Row("agent/control.c", after=r"^static const struct collector_ops \*const collectors\[\].*&collector_cupti",
             text=", &collector_dummy"),
-        Row("client/command/trigger.c", after=r'\{"memory", "memory", false\}', text=', {"dummy", NULL, false}'),
     ]),
     Recipe("event", ["To add an event kind"], [
         Row("proto/events.def", before=r"^RESERVED\(",

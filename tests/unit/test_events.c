@@ -151,8 +151,6 @@ static void names(void **state)
 	assert_null(step_source_word(STEP_SOURCE_COUNT));
 	for (unsigned i = 0; i < STEP_SOURCE_COUNT; i++)
 		assert_non_null(step_source_sentence(i));
-	for (unsigned i = 0; i < COLLECTOR_COUNT; i++)
-		assert_non_null(collector_word(i));
 	for (unsigned i = 0; i < CAPTURE_STATUS_COUNT; i++)
 		assert_non_null(capture_status_word(i));
 	assert_string_equal(range_source_word(RANGE_SOURCE_NVTX_PUSH_POP), "nvtx");
@@ -206,6 +204,34 @@ static void meanings(void **state)
 	assert_int_equal(known, sizeof facts);
 }
 
+/* What collectors record besides, and which figures they fill: as the agent, the daemon and the client ask. */
+static void collectors(void **state)
+{
+	(void)state;
+	assert_int_equal(collector_parts(COLLECTOR_TORCH), 1u << COLLECTOR_SHAPES);
+	assert_int_equal(collector_parts(COLLECTOR_CUPTI), 1u << COLLECTOR_MEMORY);
+	assert_int_equal(collector_parts(COLLECTOR_NVTX), 0);
+	assert_int_equal(collector_parts(COLLECTOR_SHAPES), 0);
+	assert_int_equal(collectors_filling(FILLS_DEVICE), 1u << COLLECTOR_CUPTI);
+	assert_int_equal(collectors_filling(FILLS_OPERATORS), 1u << COLLECTOR_TORCH);
+	assert_int_equal(collectors_filling(FILLS_RANGES),
+			 1u << COLLECTOR_TORCH | 1u << COLLECTOR_NVTX | 1u << COLLECTOR_STEPS);
+	for (unsigned bit = 0; bit < 40; bit++) {
+		const struct collector_facts *facts = collector_facts(bit);
+		if (!facts) {
+			assert_null(collector_word(bit));
+			continue;
+		}
+		assert_string_equal(facts->word, collector_word(bit));
+		/* One that reports for others reports for itself. */
+		assert_int_equal(collector_facts(facts->part_of)->part_of, facts->part_of);
+		assert_int_equal(*facts->option != 0, facts->asked == ASKED_WITH || facts->asked == ASKED_UNLESS);
+		assert_int_equal(*facts->help != 0, *facts->option != 0);
+	}
+	assert_null(collector_facts(COLLECTOR_ALLOCATIONS));
+	assert_string_equal(collector_word(COLLECTOR_PYTHON), "python");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -217,6 +243,7 @@ int main(void)
 		cmocka_unit_test(names),
 		cmocka_unit_test(names_are_their_own),
 		cmocka_unit_test(meanings),
+		cmocka_unit_test(collectors),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

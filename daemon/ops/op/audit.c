@@ -70,7 +70,7 @@ static void serve(struct conn *conn, struct request *request, const char *packet
 					      .fetch = fetch,
 					      .send = send_row};
 	(void)packet, (void)n;
-	/* From an age to a time, once: pages do not slide. */
+	/* The age becomes a time once, before the first page, so that all pages have the same limit. */
 	uint64_t now = clock_realtime();
 	request->since = request->since && request->since < now ? now - request->since : 0;
 	list_serve(conn, &kind);

@@ -49,13 +49,14 @@ static bool is_left(const struct capture *capture)
 	return capture->state == STATE_ORPHAN;
 }
 
-/* Its records are being put into order, which takes moments; where it takes longer it can be ended by its own number. */
+/* Its records are being put into order. That mostly takes moments; where it takes longer, it can be ended by its own
+ * number. */
 static bool is_finishing(const struct capture *capture)
 {
 	return capture->state == STATE_ENDING || capture->state == STATE_FINISHING;
 }
 
-/* Returns whether it was a capture that anybody has seen. */
+/* Returns whether the capture was one that a user has seen. */
 static bool cancel(struct conn *conn, struct capture *capture)
 {
 	const struct identity *who = &capture->facts.who;
@@ -66,7 +67,7 @@ static bool cancel(struct conn *conn, struct capture *capture)
 		capture_cancel(capture, REASON_CANCELLED);
 	if (capture->trigger)
 		capture->trigger->wait_until = 0;
-	/* A cycle that was only prepared is none. */
+	/* A cycle that was only prepared has been shown to nobody. */
 	if (capture->facts.cycle && !left && capture_status_now(capture) == CAPTURE_ARMED)
 		return false;
 	audit_done(conn, "cancel", id, "cancelled", who->pid, who->uid);
@@ -87,7 +88,7 @@ static void serve(struct conn *conn, struct request *request, const char *packet
 	unsigned cancelled = 0;
 	const struct capture *other = NULL;
 	const struct process *process = NULL;
-	/* Whether another's process is being recorded is not said either. */
+	/* A user is not told whether another user's process is being recorded. */
 	if (request->pid && !(process = named_process(conn, "cancel")))
 		return;
 	for (struct capture *capture = live_of(conn->server)->captures; capture; capture = capture->next) {

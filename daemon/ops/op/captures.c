@@ -38,7 +38,7 @@ static int fetch(struct catalogue *catalogue, const void *question, void *rows, 
 	return catalogue_list(catalogue, question, rows, room);
 }
 
-/* A capture that is under way is further than its row. */
+/* A capture that is under way has come further than its row says. */
 static void freshen(struct server *server, struct capture_facts *facts)
 {
 	const struct capture *capture = capture_find(server, facts->number);

@@ -42,13 +42,20 @@ static struct conn *conn_of(struct probe *probe)
 static void told(struct probe *probe, const struct message_collector *answer)
 {
 	struct conn *conn = conn_of(probe);
-	/* Shapes come with operators, wherever these do. */
-	if (answer->collector == COLLECTOR_SHAPES)
+	const struct collector_facts *facts = collector_facts(answer->collector);
+	/* What a collector records besides it can record wherever it is. */
+	if (!facts || facts->part_of != answer->collector)
 		return;
 	collector_row(conn, answer->collector, answer->available == 1, answer->sentence);
-	if (answer->collector == COLLECTOR_TORCH)
-		collector_row(conn, COLLECTOR_SHAPES, answer->available == 1,
-			      answer->available == 1 ? "of operators' inputs, by --shapes" : answer->sentence);
+	uint32_t parts = collector_parts(answer->collector);
+	for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++) {
+		char sentence[256];
+		facts = parts >> bit & 1 ? collector_facts(bit) : NULL;
+		if (!facts)
+			continue;
+		snprintf(sentence, sizeof sentence, "%s, by --%s", facts->records, facts->option);
+		collector_row(conn, bit, answer->available == 1, answer->available == 1 ? sentence : answer->sentence);
+	}
 }
 
 static void over(struct probe *probe, const struct process *process, enum error error)

@@ -96,6 +96,15 @@ static void choice(struct parse *parse, struct trigger_request *request, const c
 	}
 }
 
+static void parse_schedule(struct parse *parse, const cJSON *from, struct schedule *ret)
+{
+	ret->skip_first = (uint32_t)parse_number(parse, from, "skip_first", UINT32_MAX);
+	ret->wait = (uint32_t)parse_number(parse, from, "wait", UINT32_MAX);
+	ret->warmup = (uint32_t)parse_number(parse, from, "warmup", UINT32_MAX);
+	ret->active = (uint32_t)parse_number(parse, from, "active", UINT32_MAX);
+	ret->repeat = (uint32_t)parse_number(parse, from, "repeat", UINT32_MAX);
+}
+
 static void parse_trigger(struct parse *parse, struct request *all, const cJSON *object)
 {
 	struct trigger_request *request = &all->trigger;
@@ -132,15 +141,10 @@ static void parse_trigger(struct parse *parse, struct request *all, const cJSON 
 	choice(parse, request, object, "api", "launches", "all", ARM_API_ALL);
 	if (parse_truth(parse, object, "alone"))
 		request->options |= ARM_ALONE;
-	if (cJSON_IsObject(schedule)) {
-		request->schedule.skip_first = (uint32_t)parse_number(parse, schedule, "skip_first", UINT32_MAX);
-		request->schedule.wait = (uint32_t)parse_number(parse, schedule, "wait", UINT32_MAX);
-		request->schedule.warmup = (uint32_t)parse_number(parse, schedule, "warmup", UINT32_MAX);
-		request->schedule.active = (uint32_t)parse_number(parse, schedule, "active", UINT32_MAX);
-		request->schedule.repeat = (uint32_t)parse_number(parse, schedule, "repeat", UINT32_MAX);
-	} else if (!request->duration) {
+	if (cJSON_IsObject(schedule))
+		parse_schedule(parse, schedule, &request->schedule);
+	else if (!request->duration)
 		parse_wrong(parse, "schedule", "is missing");
-	}
 	if (request->duration && request->schedule.active == 0)
 		request->schedule.active = 1;
 	const char *why = schedule_check(&request->schedule);

@@ -1,0 +1,54 @@
+/* collectors.h - what can be recorded, as collectors.def has it. */
+#ifndef PROFD_PROTO_COLLECTORS_H
+#define PROFD_PROTO_COLLECTORS_H
+
+#include <stdint.h>
+
+enum collector {
+#define COLLECTOR(bit, NAME, word, part_of, asked, option, help, fills, records) COLLECTOR_##NAME = (bit),
+#define RESERVED_COLLECTOR(bit, NAME, word, description) COLLECTOR_##NAME = (bit),
+#include "collectors.def"
+	COLLECTOR_COUNT
+};
+_Static_assert(COLLECTOR_COUNT <= 16, "STEP records have 16 bits for collectors");
+
+enum collector_asked { ASKED_NEVER, ASKED_ALWAYS, ASKED_WITH, ASKED_UNLESS };
+
+/* Figures that several collectors may fill: they are "not recorded" where none of these ran. */
+enum collector_figures {
+	FILLS_OPERATORS = 1,
+	FILLS_RANGES = 2, /* and marks */
+	FILLS_DEVICE = 4, /* kernels, copies, memsets, graphs, what called them */
+	FILLS_MEMORY = 8
+};
+
+struct collector_facts {
+	const char *word;
+	unsigned part_of; /* the collector that reports on it; itself where it is one */
+	enum collector_asked asked;
+	const char *option, *help; /* "" = none */
+	unsigned fills;		   /* enum collector_figures */
+	const char *records;	   /* "" = nothing, in this release */
+};
+
+/* NULL for a bit that nothing uses yet. */
+const struct collector_facts *collector_facts(unsigned bit);
+/* Its word; NULL as above. */
+const char *collector_word(unsigned bit);
+/* A bit set of those that are asked for in this way. */
+uint32_t collectors_asked(enum collector_asked asked);
+/* A bit set of those that fill any of the figures. */
+uint32_t collectors_filling(unsigned figures);
+
+/* A bit set of what a collector records besides, which has a bit of its own: shapes are torch's. */
+static inline uint32_t collector_parts(unsigned bit)
+{
+	uint32_t parts = 0;
+#define COLLECTOR(number, NAME, word, part_of, asked, option, help, fills, records)                                    \
+	if (COLLECTOR_##part_of == bit && (number) != bit)                                                             \
+		parts |= 1u << (number);
+#include "collectors.def"
+	return parts;
+}
+
+#endif

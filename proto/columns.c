@@ -1,5 +1,5 @@
-/* columns.c - the statement that makes each event kind's table, from the columns of events.def; what else a capture file has is
- * in schema.def. No state. */
+/* columns.c - see columns.h. The columns come from events.def; what else a capture file has is in schema.def. No state. */
+#include "columns.h"
 #include "events.h"
 
 /* The type of a column, by role. */

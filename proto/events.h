@@ -100,9 +100,6 @@ enum event_place event_place_of(unsigned kind);
 /* Name ("range") and table ("ranges") of a kind, NULL for a number that is none. */
 const char *event_name(unsigned kind);
 const char *event_table(unsigned kind);
-/* The statement that makes its table, NULL for a number that nothing writes. Where the file is of profd, its tables are made by
- * this very text. */
-const char *event_create_table(unsigned kind);
 
 enum range_source {
 #define RANGE_SOURCE(number, NAME, word) RANGE_SOURCE_##NAME = (number),

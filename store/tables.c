@@ -1,5 +1,6 @@
 /* tables.c - see tables.h. */
 #include "tables.h"
+#include "proto/columns.h"
 #include "file.h"
 #include "proto/version.h"
 

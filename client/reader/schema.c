@@ -1,6 +1,7 @@
-/* schema.c - see reader_schema.h. What profd makes stands in proto/schema.def and proto/events.def. No state. */
+/* schema.c - see schema.h. What profd makes stands in proto/schema.def and proto/events.def. No state. */
 #include "schema.h"
 
+#include "proto/columns.h"
 #include "proto/events.h"
 #include "proto/version.h"
 

@@ -1,5 +1,6 @@
 /* test_events.c - event_read on whole, short, long, truncated and senseless records. */
 #include "proto/events.h"
+#include "proto/columns.h"
 #include "proto/limits.h"
 
 #include <setjmp.h>

@@ -1,6 +1,7 @@
 /* test_plausible.c - what a hostile record may claim: each member of each kind is set to what its role forbids, and to the
  * last values that it allows. */
 #include "proto/limits.h"
+#include "proto/columns.h"
 #include "proto/plausible.h"
 
 #include <math.h>

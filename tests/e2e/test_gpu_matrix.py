@@ -218,7 +218,9 @@ def test_work_that_is_not_over_at_the_end(profd, matrix, release):
         kernels = gpu.rows(db, "SELECT step, flags & 16 FROM kernels")
         lost = gpu.losses(db)
     # A kernel that waits in its stream has begun nothing: CUPTI may tell of it without an end, or not at all.
-    assert all(step == 1 for step, _ in kernels)
+    # Where the machine is slow the clocks may not tell whether it was launched behind the step's beginning: that is counted.
+    unplaced = sum(lost[loss].get("kernel", 0) for loss in ("doubtful", "earlier", "unlaunched"))
+    assert [step for step, _ in kernels if step != 1] == [None] * unplaced, (kernels, dict(lost))
     assert len([1 for _, unfinished in kernels if unfinished]) == lost["unfinished"].get("kernel", 0)
     matrix.put("still running", release, "counted")
 

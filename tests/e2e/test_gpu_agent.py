@@ -168,6 +168,28 @@ def test_all_calls_and_memory(profd, release):
     assert all(every[name] == count for name, count in chosen.items()), (chosen, every)
 
 
+@pytest.mark.parametrize("more", [(), ("--api", "all")])
+def test_an_id_stands_at_one_call_in_exports(profd, more):
+    """A call of the runtime and the driver's calls in it have one correlation id, whether or not they launch something. Readers
+    join all calls of an id with all that has it."""
+    job = gpu.start(profd, "12.4", "", "--runtime", "--kernels=3", "--copies=1")
+    capture = profd.trigger(job.pid, "--steps", STEPS, *more)
+    gpu.finish(job)
+    with gpu.open_file(profd.file(capture["capture_id"])) as db:
+        shared = gpu.rows(db, "SELECT count(*) FROM (SELECT 1 FROM api_calls GROUP BY correlation HAVING count(*) > 1)")[0][0]
+        assert shared == (4 * STEPS if more else 0)
+    profd.run("export", capture["capture_id"], "--output", profd.folder / "trace.json")
+    events = json.loads((profd.folder / "trace.json").read_text())["traceEvents"]
+    calls = [e for e in events if e.get("cat") in ("cuda_runtime", "cuda_driver")]
+    found = collections.Counter(e["args"]["correlation"] for e in calls if "correlation" in e["args"])
+    assert found and set(found.values()) == {1}, {i: [e["name"] for e in calls if e["args"].get("correlation") == i]
+                                                  for i, n in found.items() if n > 1}
+    # Nothing is left without its call: neither what was launched nor what was waited for.
+    assert {e["args"]["correlation"] for e in events if e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset", "cuda_sync")} <= set(found)
+    waits = {e["name"] for e in calls if "Synchronize" in e["name"] and "correlation" in e["args"]}
+    assert "cudaStreamSynchronize" in waits and ("cuStreamSynchronize" not in waits or not more)
+
+
 def test_a_busy_cupti_is_named(profd):
     job = gpu.start(profd, "13.5", "enabled_kinds=1024")
     capture = profd.trigger(job.pid, "--steps", STEPS)

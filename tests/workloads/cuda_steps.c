@@ -2,7 +2,7 @@
  *
  *     cuda_steps [--steps=N] [--seconds=T] [--rate=R] [--kernels=K] [--streams=S] [--threads=T] [--duration-us=D]
  *                [--copies=C] [--copy-bytes=B] [--sets=M] [--async-alloc=A] [--graph=N] [--child=N] [--peer] [--sync=W]
- *                [--no-wait] [--every=E] [--lines] [--no-step]
+ *                [--no-wait] [--every=E] [--lines] [--no-step] [--runtime]
  *
  * Every step each of T threads (1) opens the NVTX range "step", and in "kernels" launches K kernels (4) on each of its S
  * streams (1), by turns of each kind, spin for D us (20); in "copies" C copies (1) of B bytes (4096) of each kind on its first
@@ -10,7 +10,8 @@
  * one copy (0: none), of which a child graph holds --child more kernels; with --peer a copy to a second device. It ends with
  * waiting for its streams (--sync=stream), an event of each (event), or the context (context); or, with --no-wait, without:
  * then work of one step runs into the next ones, and what was copied is not checked; --every=E: only each E-th step has
- * kernels. The step ends when all threads have come
+ * kernels. With --runtime, on the simulated driver alone, each launch of a kernel and each wait for a stream lies in a call of
+ * the CUDA runtime, as most programs have it. The step ends when all threads have come
  * so far. R steps a second (0: as fast as it goes), until N (1e12), T seconds or SIGTERM. Thread 0 is the main thread.
  *
  * Prints a line of JSON at the end: steps, per_step and total (kernels, copies by kind with bytes, sets), by_name (kernels of
@@ -18,6 +19,7 @@
  * calls (of all steps, by name), wrong (results that were not as they should be), device, driver; --lines: one a step before. */
 #include "tests/workloads/cuda/tally.h"
 #include "tests/workloads/cuda/ranges.h"
+#include "tests/sim/simcuda.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -26,7 +28,8 @@
 enum { STREAMS_OF_THREAD = 16, MAX_THREADS = 32 };
 
 static struct options {
-	int kernels, streams, threads, copies, sets, async_alloc, graph, child, peer, wait, lines, stepping, every;
+	int kernels, streams, threads, copies, sets, async_alloc, graph, child, peer, wait, lines, stepping, every,
+		runtime;
 	const char *sync;
 	size_t bytes;
 	uint64_t ns;
@@ -57,9 +60,27 @@ static void on_term(int signal)
 	enough = 1;
 }
 
+/* The simulator's, where the program is to look like one that uses the CUDA runtime; else nothing is called. */
+static simcuda_runtime_enter_fn *runtime_enter;
+static simcuda_runtime_leave_fn *runtime_leave;
+
+static void begin_runtime_call(const char *name)
+{
+	if (runtime_enter)
+		runtime_enter(name, 0, 0);
+}
+
+static void end_runtime_call(void)
+{
+	if (runtime_leave)
+		runtime_leave(0, 0);
+}
+
 static void launch(struct worker *w, int kind, int s)
 {
+	begin_runtime_call("cudaLaunchKernel");
 	result error = kernel_launch(kernels[kind], options.ns, w->streams[s]);
+	end_runtime_call();
 	if (error)
 		fail("cuLaunchKernel", error);
 	w->tally.kernels[kind][w->stream_index[s]]++;
@@ -119,7 +140,9 @@ static void wait_for_work(struct worker *w)
 			DO(cuEventRecord, w->events[s], w->streams[s]);
 			DO(cuEventSynchronize, w->events[s]);
 		} else {
+			begin_runtime_call("cudaStreamSynchronize");
 			DO(cuStreamSynchronize, w->streams[s]);
+			end_runtime_call();
 		}
 	}
 }
@@ -242,6 +265,7 @@ static void read_options(char **argv)
 	for (char **a = argv + 1; *a; a++) {
 		options.peer |= strcmp(*a, "--peer") == 0;
 		options.lines |= strcmp(*a, "--lines") == 0;
+		options.runtime |= strcmp(*a, "--runtime") == 0;
 		options.wait &= strcmp(*a, "--no-wait") != 0;
 		options.stepping &= strcmp(*a, "--no-step") != 0;
 	}
@@ -258,6 +282,11 @@ static void open_devices(void)
 	device first, second;
 	int count;
 	driver_open();
+	if (options.runtime) {
+		void *simulated = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
+		*(void **)&runtime_enter = dlsym(simulated, "simcuda_runtime_enter");
+		*(void **)&runtime_leave = dlsym(simulated, "simcuda_runtime_leave");
+	}
 	/* The first range makes NVTX look for who collects it: before there are threads. */
 	nvtxRangePushA("prepare");
 	nvtxRangePop();

@@ -91,6 +91,11 @@ static void take_event(sqlite3_stmt *row, void *element)
 	};
 }
 
+static void take_id(sqlite3_stmt *row, void *element)
+{
+	*(uint32_t *)element = number(row, 0);
+}
+
 static int compare_ids(uint32_t a, uint32_t b)
 {
 	return a < b ? -1 : a > b;
@@ -120,12 +125,17 @@ static int compare_events(const void *left, const void *right)
 					: compare_ids(a->correlation, b->correlation);
 }
 
+static int compare_runtime_ids(const void *left, const void *right)
+{
+	return compare_ids(*(const uint32_t *)left, *(const uint32_t *)right);
+}
+
 int devices_load(struct devices *d, const struct reader *r, int64_t schema)
 {
 	*d = (struct devices){0};
 	if (schema < 2)
 		return 0;
-	void *devices = NULL, *contexts = NULL, *streams = NULL, *events = NULL;
+	void *devices = NULL, *contexts = NULL, *streams = NULL, *events = NULL, *ids = NULL;
 	int error =
 		load(r,
 		     "SELECT id, name, memory, registers_block, max_threads_block, capability_major, "
@@ -142,10 +152,17 @@ int devices_load(struct devices *d, const struct reader *r, int64_t schema)
 	if (!error)
 		error = load(r, "SELECT context, event, correlation, stream FROM cuda_events", sizeof *d->events,
 			     DEVICE_EVENTS_MAX, take_event, &events, &d->event_count);
+	/* 1: the driver's, as CUPTI numbers them. */
+	if (!error)
+		error = load(r,
+			     "SELECT correlation FROM api_calls WHERE domain <> 1 AND EXISTS (SELECT 1 FROM api_calls "
+			     "WHERE domain = 1)",
+			     sizeof *d->runtime_ids, DEVICE_RUNTIME_IDS_MAX, take_id, &ids, &d->runtime_id_count);
 	d->all = devices;
 	d->contexts = contexts;
 	d->streams = streams;
 	d->events = events;
+	d->runtime_ids = ids;
 	if (error) {
 		devices_deinit(d);
 		return error;
@@ -160,6 +177,8 @@ int devices_load(struct devices *d, const struct reader *r, int64_t schema)
 		qsort(d->streams, d->stream_count, sizeof *d->streams, compare_streams);
 	if (d->event_count)
 		qsort(d->events, d->event_count, sizeof *d->events, compare_events);
+	if (d->runtime_id_count)
+		qsort(d->runtime_ids, d->runtime_id_count, sizeof *d->runtime_ids, compare_runtime_ids);
 	return 0;
 }
 
@@ -169,6 +188,7 @@ void devices_deinit(struct devices *d)
 	free(d->contexts);
 	free(d->streams);
 	free(d->events);
+	free(d->runtime_ids);
 	*d = (struct devices){0};
 }
 
@@ -226,6 +246,12 @@ const struct device_event *devices_event(const struct devices *d, uint32_t conte
 	}
 	const struct device_event *last = low ? &d->events[low - 1] : NULL;
 	return last && last->context == context && last->event == event ? last : NULL;
+}
+
+bool devices_runtime_call(const struct devices *d, uint32_t correlation)
+{
+	return d->runtime_id_count && bsearch(&correlation, d->runtime_ids, d->runtime_id_count, sizeof correlation,
+					      compare_runtime_ids) != NULL;
 }
 
 static void device_of(sqlite3_context *context, int count, sqlite3_value **values)

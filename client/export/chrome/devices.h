@@ -42,10 +42,15 @@ struct devices {
 	size_t stream_count;
 	struct device_event *events; /* by context, event, correlation */
 	size_t event_count;
+	/* Of calls of the runtime, where the capture has calls of the driver too, which may lie in them. Sorted. */
+	uint32_t *runtime_ids;
+	size_t runtime_id_count;
 };
 
 /* Recordings of events that are kept; waits for others do not say what they waited for. */
 #define DEVICE_EVENTS_MAX 1000000
+/* Correlation ids of the runtime's calls that are kept: 40 MB. */
+#define DEVICE_RUNTIME_IDS_MAX 10000000
 
 /* 0 or a negative errno; nothing where the file's schema is older than 2. */
 int devices_load(struct devices *d, const struct reader *r, int64_t schema);
@@ -62,6 +67,9 @@ int64_t devices_stream_name(const struct devices *d, uint32_t device, uint32_t s
 /* The recording that a wait with this correlation id is for: the event's last before it. NULL where it was not recorded. */
 const struct device_event *devices_event(const struct devices *d, uint32_t context, uint32_t event,
 					 uint32_t correlation);
+
+/* Has a call of the runtime this correlation id? */
+bool devices_runtime_call(const struct devices *d, uint32_t correlation);
 
 /* Makes profd_device(CONTEXT) known to queries on this connection; `d` must outlive it. 0 or -EIO. */
 int devices_register(const struct devices *d, const struct reader *r);

@@ -195,10 +195,20 @@ void gpu_flow(const struct gpu_row *r, const struct gpu_slice *s)
 enum { API_NAME = GPU_DURATION + 1, API_THREAD, API_DOMAIN, API_CBID, API_CORRELATION, API_RESULT, API_RANGE, API_OWN };
 const char gpu_api_call_query[] =
 	"SELECT profd_row(a.rowid, a.flags, a.start, a.duration, a.name, a.thread, a.domain, a.cbid, a.correlation, "
-	"a.result, CASE WHEN l.api = a.rowid THEN l.range END, l.api IS NULL OR l.api = a.rowid) FROM api_calls a LEFT "
+	"a.result, CASE WHEN l.api = a.rowid THEN l.range END, l.api = a.rowid) FROM api_calls a LEFT "
 	"JOIN "
 	"launches l ON l.correlation = a.correlation "
 	"WHERE a.rowid BETWEEN ? AND ?";
+
+/* A call of the runtime and the driver's calls in it have one id, and readers join all calls of an id with all that it launched
+ * or waited for. It is written at the call that launched; where none did, at the outer one. */
+static bool has_own_id(const struct gpu_row *r)
+{
+	if (gpu_has(r, API_OWN))
+		return gpu_int(r, API_OWN) != 0;
+	return gpu_int(r, API_DOMAIN) != DOMAIN_DRIVER ||
+	       !devices_runtime_call(&r->chrome->devices, gpu_number(r, API_CORRELATION));
+}
 
 void gpu_put_api_call(const struct gpu_row *r)
 {
@@ -226,9 +236,7 @@ void gpu_put_api_call(const struct gpu_row *r)
 					      : operator_id(r, nesting_operator(&c->nesting, gpu_int(r, GPU_ROW))));
 	BUFFER_PUT(b, "\"cbid\":");
 	buffer_put_int(b, gpu_int(r, API_CBID));
-	/* A call of the runtime and the driver's calls in it have one id: it is written at that which launched. Readers join
-	 * all calls of an id with all that it launched. */
-	if (gpu_int(r, API_OWN))
+	if (has_own_id(r))
 		EVENT_PUT_INT(b, "correlation", gpu_number(r, API_CORRELATION));
 	if (gpu_int(r, API_RESULT))
 		EVENT_PUT_INT(b, "Result", gpu_int(r, API_RESULT));

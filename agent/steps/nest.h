@@ -1,7 +1,11 @@
-/* nest.h - of calls that lie in each other on a thread, which is the outermost? A step is, the ones inside of it are not. */
+/* nest.h - of calls that lie in each other on a thread, which is the outermost? A step is, the ones inside of it are not.
+ *
+ * An entry for each thread and kind, which the thread alone writes to; no locks, nothing allocated. */
 #ifndef PROFD_AGENT_STEPS_NEST_H
 #define PROFD_AGENT_STEPS_NEST_H
 
+#include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum nest {
@@ -10,13 +14,72 @@ enum nest {
 	NEST_COUNT,
 };
 
+/* So many inside of one that never ends: its end was lost (a context switch of the job's own, a longjmp). */
+#define NEST_INSIDE_MOST 64u
+
+#define NEST_NAME_BYTES 64
+
+/* The names lie far from a page's end, where strcmp is slow. */
+struct nest_entry {
+	/* Of NEST_OPTIMIZER, for whoever enters it: the names that the thread's steps and zero_grads had last, "" = none. */
+	char step_name[NEST_NAME_BYTES], zero_name[NEST_NAME_BYTES];
+	uint32_t class_bytes; /* of the class's name in step_name */
+	uint32_t stepped;     /* a step came last, and not a zero_grad */
+	_Atomic uint64_t key; /* 0 = free */
+	uint64_t word;
+	uint32_t depth, inside, era;
+} __attribute__((aligned(256)));
+
+/* The calling thread's entry of NEST_OPTIMIZER; NULL: it has not looked for it. */
+extern __thread struct nest_entry *nest_own;
+extern _Atomic uint32_t nest_eras[NEST_COUNT];
+/* Finds the calling thread's entry; makes one, or returns NULL. */
+struct nest_entry *nest_find(enum nest kind, int make);
+/* Taken by threads for which there is no room: all that they do is outermost. */
+extern uint64_t nest_nowhere;
+
+static inline struct nest_entry *nest_entry(enum nest kind, int make)
+{
+	struct nest_entry *e = kind == NEST_OPTIMIZER ? nest_own : NULL;
+	return __builtin_expect(e && e->era == atomic_load_explicit(&nest_eras[kind], memory_order_relaxed), 1)
+		       ? e
+		       : nest_find(kind, make);
+}
+
 /* The calling thread enters one. Returns where it may keep a word until it leaves the outermost one; NULL where it is
  * inside of one already. */
-uint64_t *nest_enter(enum nest kind);
+static inline uint64_t *nest_enter(enum nest kind)
+{
+	struct nest_entry *e = nest_entry(kind, 1);
+	if (!e)
+		return &nest_nowhere;
+	return e->depth++ ? NULL : &e->word;
+}
+
 /* It leaves one: 1 and the word where that was the outermost. */
-int nest_leave(enum nest kind, uint64_t *ret_word);
+static inline int nest_leave(enum nest kind, uint64_t *ret_word)
+{
+	struct nest_entry *e = nest_entry(kind, 0);
+	*ret_word = 0;
+	if (!e || !e->depth)
+		return 1;
+	if (--e->depth == 0) {
+		*ret_word = e->word;
+		e->inside = 0;
+		return 1;
+	}
+	if (++e->inside >= NEST_INSIDE_MOST)
+		e->depth = e->inside = 0;
+	return 0;
+}
+
 /* Is the calling thread inside of one? */
-int nest_inside(enum nest kind);
+static inline int nest_inside(enum nest kind)
+{
+	struct nest_entry *e = nest_entry(kind, 0);
+	return e && e->depth;
+}
+
 /* What is open now is forgotten: another capture's. */
 void nest_forget(enum nest kind);
 

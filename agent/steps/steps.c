@@ -8,8 +8,7 @@
 #include "../life.h"
 #include "agent/sink/sink.h"
 #include "counter.h"
-#include "nest.h"
-#include "turns.h"
+#include "usual.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -39,12 +38,24 @@ static _Atomic uint32_t watched;      /* a source that is counted only while arm
 static _Atomic uintptr_t watched_thread;
 static _Atomic uint64_t watched_steps;
 
+struct turns steps_turns;
+static struct nest_entry nobody;
+_Atomic(struct nest_entry *) steps_usual = &nobody;
+
+/* After what has changed: whoever sets it meanwhile looks at that once more. */
+static void forget_usual(void)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	atomic_store_explicit(&steps_usual, &nobody, memory_order_relaxed);
+}
+
 static void take_over(uint32_t from, uintptr_t me)
 {
 	atomic_store_explicit(&step_thread, me, memory_order_relaxed);
 	atomic_store_explicit(&last, 0, memory_order_relaxed);
 	atomic_store_explicit(&source, from, memory_order_release);
 	atomic_store_explicit(&page->source, from, memory_order_relaxed);
+	forget_usual();
 }
 
 /* A source that is trusted less than the process's own steps only the capture that asked for it. */
@@ -61,6 +72,21 @@ static void watched_boundary(uint32_t from, uint64_t now, uintptr_t me)
 	control_tick(from, now, atomic_fetch_add_explicit(&watched_steps, 1, memory_order_relaxed) + 1);
 }
 
+/* The step thread's step ends. */
+static inline void count(uint32_t from, uint64_t now)
+{
+	uint64_t number = atomic_load_explicit(&steps, memory_order_relaxed) + 1;
+	uint64_t before = atomic_load_explicit(&last, memory_order_relaxed);
+	atomic_store_explicit(&page->ring[number % LIMIT_STATUS_RING], before && now > before ? now - before : 0,
+			      memory_order_relaxed);
+	atomic_store_explicit(&last, now, memory_order_relaxed);
+	atomic_store_explicit(&page->last, now, memory_order_relaxed);
+	atomic_store_explicit(&steps, number, memory_order_relaxed);
+	atomic_store_explicit(&page->steps, number, memory_order_release);
+	if (__builtin_expect(atomic_load_explicit(&control_phase, memory_order_relaxed) != CONTROL_IDLE, 0))
+		control_tick(from, now, number);
+}
+
 static void boundary(uint32_t from, uint64_t now)
 {
 	if (!life_alive())
@@ -72,11 +98,11 @@ static void boundary(uint32_t from, uint64_t now)
 			watched_boundary(from, now, me);
 			return;
 		}
-		uintptr_t nobody = 0;
+		uintptr_t no_thread = 0;
 		if (current == STEP_SOURCE_NONE &&
-		    !atomic_compare_exchange_strong_explicit(&step_thread, &nobody, me, memory_order_acq_rel,
+		    !atomic_compare_exchange_strong_explicit(&step_thread, &no_thread, me, memory_order_acq_rel,
 							     memory_order_relaxed) &&
-		    nobody != me) {
+		    no_thread != me) {
 			atomic_fetch_add_explicit(&others, 1, memory_order_relaxed);
 			return;
 		}
@@ -91,16 +117,7 @@ static void boundary(uint32_t from, uint64_t now)
 		take_over(from, me);
 	}
 	atomic_store_explicit(&others_since, 0, memory_order_relaxed);
-	uint64_t number = atomic_load_explicit(&steps, memory_order_relaxed) + 1;
-	uint64_t before = atomic_load_explicit(&last, memory_order_relaxed);
-	atomic_store_explicit(&page->ring[number % LIMIT_STATUS_RING], before && now > before ? now - before : 0,
-			      memory_order_relaxed);
-	atomic_store_explicit(&last, now, memory_order_relaxed);
-	atomic_store_explicit(&page->last, now, memory_order_relaxed);
-	atomic_store_explicit(&steps, number, memory_order_relaxed);
-	atomic_store_explicit(&page->steps, number, memory_order_release);
-	if (__builtin_expect(atomic_load_explicit(&control_phase, memory_order_relaxed) != CONTROL_IDLE, 0))
-		control_tick(from, now, number);
+	count(from, now);
 }
 
 /* An iteration that nobody has seen the end of. */
@@ -130,9 +147,7 @@ static _Atomic uint32_t loader_seen;   /* a DataLoader is asked about once a ste
 static _Atomic uint32_t loader_next;   /* `__next__` calls since the last step */
 static _Atomic uint32_t optimizer_run; /* Optimizer.step calls since the last `__next__` */
 
-/* The step thread's alone; begun anew where another thread has become it. */
-static struct turns turns;
-static _Atomic uintptr_t turns_thread;
+static _Atomic uintptr_t turns_thread; /* whose steps_turns is */
 
 /* What the agent's thread reads of it: two texts in turn, the last one complete. */
 static struct {
@@ -149,7 +164,7 @@ static void tell(void)
 {
 	uint32_t next = atomic_load_explicit(&told_last, memory_order_relaxed) ^ 1;
 	int unclear;
-	told[next].optimizers = turns_tell(&turns, told[next].text, sizeof told[next].text, &unclear);
+	told[next].optimizers = turns_tell(&steps_turns, told[next].text, sizeof told[next].text, &unclear);
 	told[next].unclear = (uint32_t)unclear;
 	atomic_store_explicit(&told_last, next, memory_order_release);
 	life_wake(); /* HELLO tells it */
@@ -182,7 +197,8 @@ static int is_step_thread(void)
 					     : owner && owner != me)
 		return 0;
 	if (owner != me) {
-		turns_init(&turns);
+		forget_usual();
+		turns_init(&steps_turns);
 		atomic_store_explicit(&turns_thread, me, memory_order_relaxed);
 	}
 	return 1;
@@ -198,7 +214,45 @@ uint64_t *steps_optimizer_begin(const char *class, size_t bytes)
 {
 	if (__builtin_expect(named_matches(class, bytes), 0))
 		nest_enter(NEST_NAMED);
-	return nest_enter(NEST_OPTIMIZER);
+	uint64_t *which = nest_enter(NEST_OPTIMIZER);
+	if (nest_own == atomic_load_explicit(&steps_usual, memory_order_relaxed))
+		steps_turns.usual_left = TURNS_UNSEEN - 1;
+	return which;
+}
+
+/* Is a DataLoader asked once a step, and has it been since the last one? */
+static inline int loader_asked(int *ret_loaded)
+{
+	*ret_loaded = 0;
+	if (!atomic_load_explicit(&loader_seen, memory_order_relaxed))
+		return 0;
+	*ret_loaded = atomic_exchange_explicit(&loader_next, 0, memory_order_relaxed) != 0;
+	if (atomic_fetch_add_explicit(&optimizer_run, 1, memory_order_relaxed) >= STEPS_OPTIMIZERS)
+		atomic_store_explicit(&loader_seen, 0, memory_order_relaxed);
+	return 1;
+}
+
+static int may_be_usual(uintptr_t me)
+{
+	return steps_turns.usual && !atomic_load_explicit(&named_glob, memory_order_relaxed) &&
+	       atomic_load_explicit(&source, memory_order_relaxed) == STEP_SOURCE_OPTIMIZER &&
+	       atomic_load_explicit(&step_thread, memory_order_relaxed) == me &&
+	       atomic_load_explicit(&turns_thread, memory_order_relaxed) == me;
+}
+
+/* The step thread: are its steps to go the short way from here on? */
+static void set_usual(void)
+{
+	uintptr_t me = (uintptr_t)pthread_self();
+	struct nest_entry *e = nest_own;
+	if (!e || !may_be_usual(me)) {
+		atomic_store_explicit(&steps_usual, &nobody, memory_order_relaxed);
+	} else if (atomic_load_explicit(&steps_usual, memory_order_relaxed) != e) {
+		atomic_store_explicit(&steps_usual, e, memory_order_relaxed);
+		atomic_thread_fence(memory_order_seq_cst);
+		if (!may_be_usual(me))
+			atomic_store_explicit(&steps_usual, &nobody, memory_order_relaxed);
+	}
 }
 
 static void optimizer_end(struct turn *turn)
@@ -208,13 +262,8 @@ static void optimizer_end(struct turn *turn)
 		boundary(STEP_SOURCE_OPTIMIZER, turn->now);
 		return;
 	}
-	turn->has_loader = atomic_load_explicit(&loader_seen, memory_order_relaxed) != 0;
-	if (turn->has_loader) {
-		turn->loaded = atomic_exchange_explicit(&loader_next, 0, memory_order_relaxed) != 0;
-		if (atomic_fetch_add_explicit(&optimizer_run, 1, memory_order_relaxed) >= STEPS_OPTIMIZERS)
-			atomic_store_explicit(&loader_seen, 0, memory_order_relaxed);
-	}
-	turns_step(&turns, turn, &answer);
+	turn->has_loader = loader_asked(&turn->loaded);
+	turns_step(&steps_turns, turn, &answer);
 	for (; answer.more; answer.more--)
 		missed();
 	if (answer.late)
@@ -225,6 +274,15 @@ static void optimizer_end(struct turn *turn)
 		moved(turn->now);
 	if (answer.news)
 		tell();
+	set_usual();
+}
+
+void steps_usual_count(uint64_t now)
+{
+	int loaded;
+	loader_asked(&loaded);
+	atomic_store_explicit(&others_since, 0, memory_order_relaxed);
+	count(STEP_SOURCE_OPTIMIZER, now);
 }
 
 void steps_optimizer_end(uint64_t now, const char *class, size_t bytes, uint64_t sequence, int has_sequence)
@@ -242,14 +300,15 @@ void steps_zero_grad(uint64_t sequence, int has_sequence)
 {
 	if (atomic_load_explicit(&turns_thread, memory_order_relaxed) != (uintptr_t)pthread_self()) {
 		/* Before the first step the thread is not known: the one that steps first has most likely zeroed first. */
-		uintptr_t nobody = 0;
+		uintptr_t no_thread = 0;
 		if (atomic_load_explicit(&source, memory_order_relaxed) != STEP_SOURCE_NONE ||
-		    !atomic_compare_exchange_strong_explicit(&turns_thread, &nobody, (uintptr_t)pthread_self(),
+		    !atomic_compare_exchange_strong_explicit(&turns_thread, &no_thread, (uintptr_t)pthread_self(),
 							     memory_order_relaxed, memory_order_relaxed))
 			return;
-		turns_init(&turns);
+		forget_usual();
+		turns_init(&steps_turns);
 	}
-	if (!nest_inside(NEST_OPTIMIZER) && turns_zero(&turns, sequence, has_sequence))
+	if (!nest_inside(NEST_OPTIMIZER) && turns_zero(&steps_turns, sequence, has_sequence))
 		boundary(STEP_SOURCE_OPTIMIZER, sink_now());
 }
 
@@ -318,6 +377,7 @@ static void name_optimizer(const char *glob)
 	named[slot][n] = 0;
 	nest_forget(NEST_NAMED);
 	atomic_store_explicit(&named_glob, named[slot], memory_order_release);
+	forget_usual();
 }
 
 void steps_watch(uint32_t from, const char *optimizer)

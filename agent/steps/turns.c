@@ -238,9 +238,34 @@ static uint32_t zeros_before_step(struct turns *t)
 	return held;
 }
 
-void turns_step(struct turns *t, const struct turn *turn, struct turns_answer *ret)
+/* Makes up for the steps that turns_usual() has counted: of all that turns_step() would have done, this is what stays. */
+static void catch_up(struct turns *t)
 {
-	memset(ret, 0, sizeof *ret);
+	uint32_t n = t->usual_count;
+	t->usual_count = 0;
+	t->groups += n;
+	t->runs += n;
+	t->votes += n;
+	if (n)
+		t->lead_group = t->groups + 1;
+}
+
+/* Is the loop at rest: would a step like this one, and a zero_grad before it where there was one, change nothing but the counts of
+ * catch_up()? */
+static int is_at_rest(const struct turns *t, const struct turn *turn)
+{
+	for (uint32_t i = 0; i < TURNS_GROUPS; i++)
+		if (t->sizes[i] != 1)
+			return 0;
+	int zeros = t->regular >= REGULAR || (!t->regular && !t->usual_zeros);
+	return zeros && !t->held && !t->doubles && !t->doubled && turn->who == t->lead && turn->has_sequence &&
+	       !t->unclear && t->recurred && t->position == 1 && t->expected == 1 && t->most == 1 && t->gap == 1 &&
+	       t->gap_before == 1 && !t->since && !t->repeats && t->told.optimizers == 1 && !t->made.optimizers &&
+	       is_same(&t->before, &t->told);
+}
+
+static void step(struct turns *t, const struct turn *turn, struct turns_answer *ret)
+{
 	uint32_t class = class_of(t, turn);
 	uint64_t key = turn->who ? turn->who : class + 1;
 	uint64_t delta = turn->sequence - t->sequence;
@@ -277,6 +302,17 @@ void turns_step(struct turns *t, const struct turn *turn, struct turns_answer *r
 		ret->news |= tell_later(t);
 }
 
+void turns_step(struct turns *t, const struct turn *turn, struct turns_answer *ret)
+{
+	memset(ret, 0, sizeof *ret);
+	catch_up(t);
+	t->usual_zeros = t->zeros;
+	t->usual_delta = turn->sequence - t->sequence;
+	step(t, turn, ret);
+	t->usual = is_at_rest(t, turn) ? turn->who : 0;
+	t->usual_left = TURNS_UNSEEN - 1;
+}
+
 int turns_zero(struct turns *t, uint64_t sequence, int has_sequence)
 {
 	int skipped = 0;
@@ -284,6 +320,7 @@ int turns_zero(struct turns *t, uint64_t sequence, int has_sequence)
 		return 0;
 	if (t->zeros && sequence != t->zero_sequence) {
 		t->doubled = 1;
+		t->usual = 0;
 		if (t->regular >= REGULAR && t->told.optimizers == 1)
 			skipped = 1;
 		else

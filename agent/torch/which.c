@@ -137,19 +137,26 @@ static uint64_t recognise(const char *const *frames, uint32_t n, const char *cla
 	return 0;
 }
 
-uint64_t torch_which(const char *class, size_t bytes)
+/* The first frames, with no more than a look at their code: mostly it is the one that was recognised first. Frames that C made
+ * have a word there, too. */
+static inline uint64_t usual(const char *frame)
+{
+	enum { NEAR = 4 };
+	uintptr_t wanted = atomic_load_explicit(&codes[0], memory_order_relaxed);
+	uint32_t code = layout.code, previous = layout.previous;
+	for (uint32_t n = 0; frame && n < NEAR; n++, frame = TORCH_AT(const char *, frame, previous))
+		if (TORCH_AT(uintptr_t, frame, code) == wanted && wanted) {
+			const char *arguments = TORCH_AT(const char *, frame, layout.locals);
+			return is_tuple(arguments) ? TORCH_AT(uint64_t, arguments, TUPLE_ITEMS) : 0;
+		}
+	return 0;
+}
+
+static __attribute__((noinline)) uint64_t look_for(const char *frame, const char *class, size_t bytes)
 {
 	const char *frames[FRAMES];
 	uint32_t n = 0;
-	if (!layout.known)
-		return 0;
-	const char *state = this_thread();
-	if (state && layout.has_c_frame)
-		state = TORCH_AT(const char *, state, layout.c_frame);
-	if (!state)
-		return 0;
-	for (const char *frame = TORCH_AT(const char *, state, layout.current); frame && n < FRAMES;
-	     frame = TORCH_AT(const char *, frame, layout.previous)) {
+	for (; frame && n < FRAMES; frame = TORCH_AT(const char *, frame, layout.previous)) {
 		if (TORCH_AT(uint8_t, frame, layout.owner) == OWNED_BY_C)
 			continue;
 		const char *code = TORCH_AT(const char *, frame, layout.code);
@@ -160,4 +167,18 @@ uint64_t torch_which(const char *class, size_t bytes)
 		frames[n++] = frame;
 	}
 	return recognise(frames, n, class, bytes);
+}
+
+uint64_t torch_which(const char *class, size_t bytes)
+{
+	if (!layout.known)
+		return 0;
+	const char *state = this_thread();
+	if (state && layout.has_c_frame)
+		state = TORCH_AT(const char *, state, layout.c_frame);
+	if (!state)
+		return 0;
+	const char *frame = TORCH_AT(const char *, state, layout.current);
+	uint64_t who = usual(frame);
+	return who ? who : look_for(frame, class, bytes);
 }

@@ -282,6 +282,85 @@ static void test_skipped(void **state)
 	}
 }
 
+/* The short way (usual.h) gives what the long one would have: random loops, the same for both. */
+static void test_usual(void **state)
+{
+	static struct turns slow, fast;
+	uint64_t seed = 1, short_ways = 0;
+	(void)state;
+	for (int loop = 0; loop < 300; loop++) {
+		uint64_t counts[2] = {0, 0}, at = 100;
+		unsigned second = 0, zeroes = 0, nodes = 10, every = 0;
+		turns_init(&slow);
+		turns_init(&fast);
+		for (int i = 0; i < 400; i++) {
+			seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+			unsigned dice = (unsigned)(seed >> 40);
+			/* Now and then the loop changes. */
+			if (i % 100 == 0) {
+				second = dice & 3;
+				zeroes = dice >> 2 & 3;
+				nodes = 10 + (dice >> 4 & 7);
+				every = dice >> 8 & 1 ? 5 + (dice >> 9 & 3) : 0;
+			}
+			if (zeroes && dice % 64 != 1) {
+				counts[0] += (uint64_t)turns_zero(&slow, at, 1);
+				if (!turns_usual_zero(&fast, at))
+					counts[1] += (uint64_t)turns_zero(&fast, at, 1);
+			}
+			if (dice % 32 != 7)
+				at += nodes;
+			/* A GradScaler skips a step. */
+			if (dice % 50 == 9)
+				continue;
+			for (unsigned k = 0; k <= (unsigned)((every && i % (int)every == 0) + (second == 3)); k++) {
+				struct turn turn = {0x1000 + k, "Adam", 4, at, 1, 0, 0, (uint64_t)i * 10 + k + 1};
+				struct turns_answer answer;
+				turns_step(&slow, &turn, &answer);
+				counts[0] += answer.more + (answer.late != 0) + (answer.ends != 0);
+				if (turns_usual(&fast, turn.who, at, turn.now)) {
+					counts[1]++;
+					short_ways++;
+				} else {
+					turns_step(&fast, &turn, &answer);
+					counts[1] += answer.more + (answer.late != 0) + (answer.ends != 0);
+				}
+				assert_int_equal(counts[1], counts[0]);
+				if (second == 2)
+					at += nodes;
+			}
+		}
+	}
+	assert_true(short_ways > 20000);
+}
+
+/* Of a second optimizer that comes later nothing is taken for the first one's for long: each of the two is looked at in turn. */
+static void test_usual_is_looked_at(void **state)
+{
+	(void)state;
+	begin();
+	for (int i = 0; i < 20; i++) {
+		forward(10);
+		step(0x1000, "Adam");
+	}
+	assert_int_equal(turns.usual, 0x1000);
+	unsigned looked[2] = {0, 0};
+	for (unsigned i = 0; i < 100; i++) {
+		forward(10);
+		if (turns_usual_begin(&turns, sequence)) {
+			assert_true(turns_usual(&turns, 0x1000, sequence, ++now));
+			continue;
+		}
+		looked[i & 1]++;
+		turns.usual_left = TURNS_UNSEEN - 1;
+		assert_true(turns_usual(&turns, 0x1000, sequence, ++now));
+	}
+	assert_true(looked[0] >= 6 && looked[1] >= 6);
+	/* More nodes, or fewer: looked at at once. */
+	forward(11);
+	assert_false(turns_usual_begin(&turns, sequence));
+}
+
 static void test_nest(void **state)
 {
 	uint64_t word, *kept;
@@ -309,9 +388,17 @@ static void test_nest(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_one),	cmocka_unit_test(test_no_forward), cmocka_unit_test(test_side_by_side),
-		cmocka_unit_test(test_turns),	cmocka_unit_test(test_rarer),	   cmocka_unit_test(test_hooks),
-		cmocka_unit_test(test_changes), cmocka_unit_test(test_skipped),	   cmocka_unit_test(test_nest),
+		cmocka_unit_test(test_one),
+		cmocka_unit_test(test_no_forward),
+		cmocka_unit_test(test_side_by_side),
+		cmocka_unit_test(test_turns),
+		cmocka_unit_test(test_rarer),
+		cmocka_unit_test(test_hooks),
+		cmocka_unit_test(test_changes),
+		cmocka_unit_test(test_skipped),
+		cmocka_unit_test(test_nest),
+		cmocka_unit_test(test_usual),
+		cmocka_unit_test(test_usual_is_looked_at),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

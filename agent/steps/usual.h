@@ -1,0 +1,55 @@
+/* usual.h - the short way for what an Optimizer.step nearly always is: the outermost of the step thread's one optimizer, after a
+ * forward pass, while nothing is recorded. Inlined into torch's callback, which every step of every job pays for.
+ *
+ * Where one of the functions returns 0 nothing is done, and steps.h has the long way. */
+#ifndef PROFD_AGENT_STEPS_USUAL_H
+#define PROFD_AGENT_STEPS_USUAL_H
+
+#include "nest.h"
+#include "turns.h"
+
+#include "agent/life.h"
+#include "agent/sink/sink.h"
+
+/* The step thread's alone; begun anew where another thread has become it. */
+extern struct turns steps_turns;
+/* The entry of the step thread while it steps by one optimizer. Else, and wherever who steps by what changes, one that is no
+ * thread's. The process has been entered then (life.h). */
+extern _Atomic(struct nest_entry *) steps_usual;
+
+/* The end of such a step is counted. */
+void steps_usual_count(uint64_t now);
+
+static inline int steps_is_usual(const struct nest_entry *e)
+{
+	return e == atomic_load_explicit(&steps_usual, memory_order_relaxed);
+}
+
+static inline int steps_usual_begin(struct nest_entry *e, uint64_t sequence)
+{
+	if (!steps_is_usual(e) || e->depth || !turns_usual_begin(&steps_turns, sequence))
+		return 0;
+	e->depth = 1;
+	e->word = steps_turns.usual;
+	return 1;
+}
+
+static inline int steps_usual_end(struct nest_entry *e, uint64_t sequence)
+{
+	if (!steps_is_usual(e) || e->depth != 1 || !atomic_load_explicit(&life_words->alive, memory_order_relaxed) ||
+	    atomic_load_explicit(&life_words->recording, memory_order_relaxed))
+		return 0;
+	uint64_t now = sink_now();
+	if (!turns_usual(&steps_turns, e->word, sequence, now))
+		return 0;
+	e->depth = 0;
+	steps_usual_count(now);
+	return 1;
+}
+
+static inline int steps_usual_zero(const struct nest_entry *e, uint64_t sequence)
+{
+	return steps_is_usual(e) && !e->depth && turns_usual_zero(&steps_turns, sequence);
+}
+
+#endif

@@ -35,6 +35,7 @@ static bool is_string(uint32_t id, const struct plausible_bounds *bounds)
 #define IS_INPUTS(value) is_string(value, bounds)
 #define IS_THREAD(value) ((value) <= PLAUSIBLE_THREAD_MAX)
 #define IS_CORRELATION(value) ((value) != 0)
+#define IS_CORRELATION_OR_NONE(value) true
 #define IS_BYTES(value) ((value) <= PLAUSIBLE_BYTES_MAX)
 #define IS_INT(value) (sizeof(value) < 8 || (uint64_t)(value) <= INT64_MAX)
 #define IS_MOST(most) (most) >= (int)
@@ -75,6 +76,7 @@ bool plausible(const union event_any *event, const struct plausible_bounds *boun
 #define TIME_OF_INPUTS(value)
 #define TIME_OF_THREAD(value)
 #define TIME_OF_CORRELATION(value)
+#define TIME_OF_CORRELATION_OR_NONE(value)
 #define TIME_OF_BYTES(value)
 #define TIME_OF_INT(value)
 #define TIME_OF_MOST(most) TIME_OF_INT
@@ -94,4 +96,35 @@ uint64_t event_time(const union event_any *event)
 		break;
 	}
 	return time;
+}
+
+#define CALL_OF_CORRELATION(value) correlation = (value);
+#define CALL_OF_CORRELATION_OR_NONE CALL_OF_CORRELATION
+#define CALL_OF_TIME(value)
+#define CALL_OF_TIME_OR_NONE(value)
+#define CALL_OF_SPAN(value)
+#define CALL_OF_SELF(value)
+#define CALL_OF_ID(value)
+#define CALL_OF_STRING(value)
+#define CALL_OF_INPUTS(value)
+#define CALL_OF_THREAD(value)
+#define CALL_OF_BYTES(value)
+#define CALL_OF_INT(value)
+#define CALL_OF_MOST(most) CALL_OF_INT
+#define CALL_OF_BITS(value)
+#define CALL_OF_REAL(value)
+#define CALL_OF_SKIP(value)
+
+uint32_t event_correlation(const union event_any *event)
+{
+	uint32_t correlation = 0;
+	switch (event->head.kind) {
+#define EVENT(number, NAME, name, table, min_size, side, place, description) case number:
+#define FIELD(NAME, name, offset, type, member, role, column, description) CALL_OF_##role(event->name.member)
+#define END_EVENT(NAME, name, size) break;
+#include "events.def"
+	default:
+		break;
+	}
+	return correlation;
 }

@@ -30,5 +30,7 @@ bool plausible(const union event_any *event, const struct plausible_bounds *boun
 
 /* The first time that a record tells, 0 where it tells none. */
 uint64_t event_time(const union event_any *event);
+/* The id by which its call is found, 0 where it has none. */
+uint32_t event_correlation(const union event_any *event);
 
 #endif

@@ -35,12 +35,6 @@ static void change(struct pass *pass, const struct device_item *item, enum devic
 	sorter_add(&pass->changes, &c);
 }
 
-static bool is_operation(const struct device_item *item)
-{
-	return item->kind == EVENT_KERNEL || item->kind == EVENT_COPY || item->kind == EVENT_SET ||
-	       item->kind == EVENT_GRAPH_LAUNCH;
-}
-
 static uint32_t step_by_time(const struct pass *pass, const struct device_item *item)
 {
 	return item->start ? boundaries_find(pass->boundaries, (int64_t)(item->start - pass->store->base)) : 0;
@@ -153,7 +147,7 @@ static const struct device_item *place_id(struct pass *pass, const struct device
 		launch.moment = call.start + (pass->doubt < call.duration / 2 ? pass->doubt : call.duration / 2);
 	}
 	for (; item && item->order == order; item = sorter_next(items)) {
-		if (!is_operation(item)) {
+		if (!device_is_operation(item->kind)) {
 			place_wait(pass, item, has_call ? &call : NULL);
 			continue;
 		}
@@ -239,7 +233,7 @@ static void look(struct pass *pass)
 				call = *item;
 			continue;
 		}
-		if (!is_operation(item) || call.kind != EVENT_API_CALL || call.order != item->order)
+		if (!device_is_operation(item->kind) || call.kind != EVENT_API_CALL || call.order != item->order)
 			continue;
 		pass->by_time = false;
 		struct early *of = early && item->start ? early_of(early, &count, item->device) : NULL;

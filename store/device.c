@@ -1,5 +1,6 @@
 /* device.c - see device.h. */
 #include "device.h"
+#include "proto/plausible.h"
 
 #include <errno.h>
 #include <string.h>
@@ -149,7 +150,7 @@ static void add_operation(struct device *device, struct device_item *item, const
 		item->flags |= EVENT_FLAG_TIMELESS;
 	if (item->flags & EVENT_FLAG_TIMELESS)
 		item->start = item->duration = 0;
-	device->operations += head->kind != EVENT_SYNC && head->kind != EVENT_CUDA_EVENT;
+	device->operations += device_is_operation(head->kind);
 	sorter_add(&device->items, item);
 }
 
@@ -193,23 +194,13 @@ void device_add(struct device *device, struct store *store, const union event_an
 		item = OPERATION(event->graph_launch, .name = event->graph_launch.graph);
 		add_operation(device, &item, &event->head, row);
 		break;
-	case EVENT_SYNC:
-		if (event->head.step)
-			return;
-		item = (struct device_item){.correlation = event->sync.correlation,
-					    .start = event->sync.start,
-					    .duration = event->sync.duration};
-		add_operation(device, &item, &event->head, row);
-		break;
-	case EVENT_CUDA_EVENT:
-		if (event->head.step)
-			return;
-		item = (struct device_item){.correlation = event->cuda_event.correlation,
-					    .start = event->cuda_event.time};
-		add_operation(device, &item, &event->head, row);
-		break;
 	default:
-		return;
+		/* Waits and the like: their step alone is wanted. */
+		if (event_place_of(event->head.kind) != PLACE_CALL || event->head.step)
+			return;
+		item = (struct device_item){.correlation = event_correlation(event), .start = event_time(event)};
+		add_operation(device, &item, &event->head, row);
+		break;
 	}
 	/* Without it ranges and operators have gone by unseen. */
 	if (!device->wanted)

@@ -72,6 +72,17 @@ int device_compare_changes(const void *a, const void *b);
 /* Bytes that one sorter keeps in memory. */
 #define DEVICE_MEMORY (24u << 20)
 
+/* What runs on a device by a launch, and is added up. */
+static inline bool device_is_operation(unsigned kind)
+{
+	return kind == EVENT_KERNEL || kind == EVENT_COPY || kind == EVENT_SET || kind == EVENT_GRAPH_LAUNCH;
+}
+/* What is gathered here. */
+static inline bool device_gathers(unsigned kind)
+{
+	return event_place_of(kind) == PLACE_CALL || kind == EVENT_RANGE || kind == EVENT_OPERATOR;
+}
+
 void device_init(struct device *device, int folder, struct memory *memory);
 /* Device records will come: gathers from now on. Where ranges and operators were put in before, it changes nothing, and derive
  * reads everything from the file. */

@@ -83,6 +83,7 @@ struct source_cursor {
 #define ROLE_INPUTS(value) ROLE_ID(value)
 #define ROLE_SELF ROLE_SPAN
 #define ROLE_CORRELATION ROLE_INT
+#define ROLE_CORRELATION_OR_NONE ROLE_INT
 #define ROLE_BYTES ROLE_INT
 #define ROLE_MOST(most) ROLE_INT
 #define ROLE_REAL(value) sqlite3_result_double(context, (value));
@@ -315,6 +316,95 @@ int store_put_batch(struct store *store, const struct store_batch *batch)
 	}
 	store->batch = NULL;
 	return store->error;
+}
+
+/* --- rows become records again --- */
+
+#define SELECT_INTEGER(column) ", " column
+#define SELECT_TIME SELECT_INTEGER
+#define SELECT_TIME_OR_NONE SELECT_INTEGER
+#define SELECT_SPAN SELECT_INTEGER
+#define SELECT_SELF SELECT_INTEGER
+#define SELECT_ID SELECT_INTEGER
+#define SELECT_STRING SELECT_INTEGER
+#define SELECT_INPUTS SELECT_INTEGER
+#define SELECT_THREAD SELECT_INTEGER
+#define SELECT_CORRELATION SELECT_INTEGER
+#define SELECT_CORRELATION_OR_NONE SELECT_INTEGER
+#define SELECT_BYTES SELECT_INTEGER
+#define SELECT_INT SELECT_INTEGER
+#define SELECT_MOST(most) SELECT_INTEGER
+#define SELECT_BITS SELECT_INTEGER
+#define SELECT_REAL SELECT_INTEGER
+#define SELECT_SKIP(column)
+
+static const char *columns_of(unsigned kind)
+{
+	switch (kind) {
+#define EVENT(number, NAME, name, table, min_size, side, place, description)                                           \
+	case number:                                                                                                   \
+		return "rowid, step, flags"
+#define FIELD(NAME, name, offset, type, member, role, column, description) SELECT_##role(column)
+#define END_EVENT(NAME, name, size) ;
+#include "proto/events.def"
+	default:
+		return NULL;
+	}
+}
+
+sqlite3_stmt *store_select_events(struct store *store, unsigned kind)
+{
+	const char *columns = columns_of(kind);
+	if (!columns) {
+		store_set_error(store, -EPROTO, "there is no such kind of event");
+		return NULL;
+	}
+	char sql[2048];
+	snprintf(sql, sizeof sql, "SELECT %s FROM %s ORDER BY rowid", columns, event_table(kind));
+	return store_prepare(store, sql);
+}
+
+/* NULL reads as 0. `at`, `statement` and `store` are at hand. */
+#define READ_INTEGER(value) (value) = (__typeof__(value))sqlite3_column_int64(statement, at++);
+#define READ_TIME(value) (value) = (uint64_t)sqlite3_column_int64(statement, at++) + store->base;
+#define READ_TIME_OR_NONE(value)                                                                                       \
+	(value) = sqlite3_column_type(statement, at) == SQLITE_NULL                                                    \
+			  ? 0                                                                                          \
+			  : (uint64_t)sqlite3_column_int64(statement, at) + store->base;                               \
+	at++;
+#define READ_SPAN READ_INTEGER
+#define READ_SELF READ_INTEGER
+#define READ_ID READ_INTEGER
+#define READ_STRING READ_INTEGER
+#define READ_INPUTS READ_INTEGER
+#define READ_THREAD READ_INTEGER
+#define READ_CORRELATION READ_INTEGER
+#define READ_CORRELATION_OR_NONE READ_INTEGER
+#define READ_BYTES READ_INTEGER
+#define READ_INT READ_INTEGER
+#define READ_MOST(most) READ_INTEGER
+#define READ_BITS READ_INTEGER
+#define READ_REAL(value) (value) = sqlite3_column_double(statement, at++);
+#define READ_SKIP(value)
+
+uint64_t store_read_event(const struct store *store, sqlite3_stmt *statement, unsigned kind, union event_any *ret)
+{
+	int at = 3;
+	memset(ret, 0, sizeof *ret);
+	ret->head.kind = (uint8_t)kind;
+	ret->head.step = (uint32_t)sqlite3_column_int64(statement, 1);
+	ret->head.flags = (uint8_t)sqlite3_column_int64(statement, 2);
+	switch (kind) {
+#define EVENT(number, NAME, name, table, min_size, side, place, description)                                           \
+	case number:                                                                                                   \
+		ret->head.size = sizeof(struct event_##name);
+#define FIELD(NAME, name, offset, type, member, role, column, description) READ_##role(ret->name.member)
+#define END_EVENT(NAME, name, size) break;
+#include "proto/events.def"
+	default:
+		break; /* store_select_events has no statement for it */
+	}
+	return (uint64_t)sqlite3_column_int64(statement, 0);
 }
 
 uint64_t store_count_events(struct store *store)

@@ -25,6 +25,10 @@ void store_batch_deinit(struct store_batch *batch);
 
 /* Puts the records into their tables, in their order. In a transaction. */
 int store_put_batch(struct store *store, const struct store_batch *batch);
+/* The other way: all rows of a kind, in the order in which they came. NULL on error; the caller finalizes it. */
+sqlite3_stmt *store_select_events(struct store *store, unsigned kind);
+/* The row at which that statement stands, as the record that it was made from. Returns its rowid. */
+uint64_t store_read_event(const struct store *store, sqlite3_stmt *statement, unsigned kind, union event_any *ret);
 /* Rows in all event tables. */
 uint64_t store_count_events(struct store *store);
 /* Makes the tables and views that are missing, and says that the file is of this schema. In a transaction. */

@@ -53,23 +53,41 @@ static void drop_empty(struct store *store, const char *name)
 	sqlite3_free(sql);
 }
 
-/* Members that records have got since, of tables that are not empty. */
-static void add_columns(struct store *store)
+static void add_column(struct store *store, const char *table, const char *column, const char *type)
 {
-	static const char *const columns[] = {"refused", "known_from", "missing_from"};
-	for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
-		char sql[256];
-		snprintf(sql, sizeof sql,
-			 "SELECT 1 FROM pragma_table_info('sessions') WHERE name = 'options' AND NOT EXISTS (SELECT 1 "
-			 "FROM pragma_table_info('sessions') WHERE name = '%s')",
-			 columns[i]);
-		sqlite3_stmt *statement = store_prepare(store, sql);
-		bool missing = statement && sqlite3_step(statement) == SQLITE_ROW;
-		sqlite3_finalize(statement);
-		snprintf(sql, sizeof sql, "ALTER TABLE sessions ADD COLUMN %s INTEGER", columns[i]);
-		if (missing)
-			store_run(store, sql);
+	char *sql = sqlite3_mprintf("ALTER TABLE main.%s ADD COLUMN %s %s", table, column, type);
+	store_run(store, sql ? sql : "");
+	sqlite3_free(sql);
+}
+
+/* Members that records of a kind have got since, where its table is not empty. `wanted` is how the table is made today. */
+static void add_columns(struct store *store, unsigned kind)
+{
+	const char *statement = event_create_table(kind);
+	if (!statement)
+		return;
+	char *sql = sqlite3_mprintf("DROP TABLE IF EXISTS temp.wanted; CREATE TEMP TABLE wanted %s",
+				    strchr(statement, '('));
+	store_run(store, sql ? sql : "");
+	sqlite3_free(sql);
+	sqlite3_stmt *row = store_prepare(
+		store,
+		"SELECT name, type FROM pragma_table_info('wanted', 'temp') WHERE EXISTS (SELECT 1 FROM "
+		"pragma_table_info(?1, 'main')) AND name NOT IN (SELECT name FROM pragma_table_info(?1, 'main'))");
+	struct {
+		char name[64], type[16];
+	} missing[64];
+	size_t count = 0;
+	if (row)
+		sqlite3_bind_text(row, 1, event_table(kind), -1, SQLITE_STATIC);
+	while (row && count < sizeof missing / sizeof *missing && sqlite3_step(row) == SQLITE_ROW) {
+		snprintf(missing[count].name, sizeof missing->name, "%s", (const char *)sqlite3_column_text(row, 0));
+		snprintf(missing[count++].type, sizeof missing->type, "%s", (const char *)sqlite3_column_text(row, 1));
 	}
+	sqlite3_finalize(row);
+	for (size_t i = 0; i < count; i++)
+		add_column(store, event_table(kind), missing[i].name, missing[i].type);
+	store_run(store, "DROP TABLE temp.wanted");
 }
 
 int store_upgrade(struct store *store)
@@ -77,7 +95,8 @@ int store_upgrade(struct store *store)
 	store_begin(store);
 	each(store, "view", drop_view);
 	each(store, "table", drop_empty);
-	add_columns(store);
+	for (unsigned kind = 0; kind < EVENT_KIND_COUNT; kind++)
+		add_columns(store, kind);
 	store_make_tables(store);
 	if (store_commit(store))
 		store_rollback(store);

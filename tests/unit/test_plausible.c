@@ -24,6 +24,7 @@
 #define MOST_INPUTS 0
 #define MOST_THREAD 0
 #define MOST_CORRELATION 0
+#define MOST_CORRELATION_OR_NONE 0
 #define MOST_BYTES 0
 #define MOST_INT 0
 #define MOST_MOST(most) (most)
@@ -133,7 +134,8 @@ static void every_member(void **state)
 				set_real(&event, m, bad[k]);
 				assert_false(plausible(&event, &bounds));
 			}
-		} else if (has_role(m, "INT") || has_role(m, "BITS") || has_role(m, "SKIP")) {
+		} else if (has_role(m, "INT") || has_role(m, "BITS") || has_role(m, "SKIP") ||
+			   has_role(m, "CORRELATION_OR_NONE")) {
 			check(m, all, true);
 		} else {
 			fail_msg("%s: nothing is said here of role %s", m->name, m->role);
@@ -179,13 +181,31 @@ static void times(void **state)
 	assert_int_equal(event_time(&event), 0);
 }
 
+/* A kind that is placed by its time has one, and one that is placed by its call has an id by which that is found. */
+static void places(void **state)
+{
+	(void)state;
+	for (unsigned kind = 0; kind < EVENT_KIND_COUNT; kind++) {
+		union event_any event = least(kind);
+		for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+			if (members[i].kind == kind && has_role(&members[i], "TIME_OR_NONE"))
+				set(&event, &members[i], BASE);
+			else if (members[i].kind == kind && has_role(&members[i], "CORRELATION_OR_NONE"))
+				set(&event, &members[i], 7);
+		enum event_place place = event_place_of(kind);
+		if (place != PLACE_NONE)
+			assert_int_equal(event_time(&event), BASE);
+		if (place == PLACE_CALL)
+			assert_true(event_correlation(&event) > 0);
+		assert_int_equal(event_is_fact(kind), event_create_table(kind) && place == PLACE_NONE);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_member),
-		cmocka_unit_test(steps),
-		cmocka_unit_test(bounds_of_time),
-		cmocka_unit_test(times),
+		cmocka_unit_test(every_member), cmocka_unit_test(steps),  cmocka_unit_test(bounds_of_time),
+		cmocka_unit_test(times),	cmocka_unit_test(places),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,8 +58,7 @@ static void name_sync(struct table *table, sqlite3_stmt *row)
 
 struct table *report_api(const struct reader *reader, const struct report_options *options)
 {
-	static const struct report_shape shape = {COUNTED(api_columns), COUNTED(keys), "s.text", "cupti",
-						  name_api};
+	static const struct report_shape shape = {COUNTED(api_columns), COUNTED(keys), "s.text", "cupti", name_api};
 
 	struct table *table = report_query(
 		reader, options, &shape,
@@ -74,8 +73,7 @@ struct table *report_api(const struct reader *reader, const struct report_option
 
 struct table *report_syncs(const struct reader *reader, const struct report_options *options)
 {
-	static const struct report_shape shape = {COUNTED(sync_columns), COUNTED(keys), "1", "cupti",
-						  name_sync};
+	static const struct report_shape shape = {COUNTED(sync_columns), COUNTED(keys), "1", "cupti", name_sync};
 
 	return report_query(
 		reader, options, &shape,

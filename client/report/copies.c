@@ -80,8 +80,7 @@ static void name_set(struct table *table, sqlite3_stmt *row)
 
 struct table *report_copies(const struct reader *reader, const struct report_options *options)
 {
-	static const struct report_shape shape = {COUNTED(copy_columns), COUNTED(keys), "1, 3, 4", "cupti",
-						  name_copy};
+	static const struct report_shape shape = {COUNTED(copy_columns), COUNTED(keys), "1, 3, 4", "cupti", name_copy};
 
 	return report_query(reader, options, &shape,
 			    "SELECT kind, kind, source_kind, target_kind, " FIGURES_SQL

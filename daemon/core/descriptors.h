@@ -4,7 +4,6 @@
 #ifndef PROFD_DAEMON_CORE_DESCRIPTORS_H
 #define PROFD_DAEMON_CORE_DESCRIPTORS_H
 
-
 struct conn;
 
 /* Takes away descriptors that are neither memory nor the kernel's own: -1 stands in their place, and a thread of a pool

@@ -18,6 +18,12 @@ def query(profd, capture_id, sql):
         return db.execute(sql).fetchall()
 
 
+def processor_seconds(pid):
+    """Time that a process has had a processor: on a busy machine it says what the wall's clock does not."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 # --- names ---
 
 def readers(pid):
@@ -109,11 +115,11 @@ def test_operators_of_one_id(profd):
     capture = Capture(profd.socket, max_bytes=64 << 20)
     capture.put(one_id(capture.begun, 20000) + steps(capture.begun))
     capture.drained()
-    began = time.monotonic()
+    began = processor_seconds(profd.daemon.pid)
     capture.done()
     row = capture.end()
     assert row["status"] == "complete" and row["events"] == 20004
-    assert time.monotonic() - began < 10
+    assert processor_seconds(profd.daemon.pid) - began < 10
     capture.close()
 
 
@@ -123,10 +129,10 @@ def test_colliding_names_of_streams(profd):
     capture = Capture(profd.socket, max_bytes=64 << 20)
     capture.put(colliding_kernels(capture.begun, 120000) + steps(capture.begun))
     capture.drained()
-    began = time.monotonic()
+    began = processor_seconds(profd.daemon.pid)
     capture.done()
     assert capture.end()["status"] == "complete"
-    assert time.monotonic() - began < 8
+    assert processor_seconds(profd.daemon.pid) - began < 8
     assert query(profd, capture.id(), "SELECT count(*) FROM kernel_totals") == [(120000,)]
     capture.close()
 

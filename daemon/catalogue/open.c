@@ -59,8 +59,26 @@ static int migrate(struct catalogue *catalogue, uint64_t version)
 	return error;
 }
 
+/* SQLite itself goes on where its log is a pipe or a device, and loses what is written there. */
+static bool are_files(const char *path, char *sentence, size_t sentence_bytes)
+{
+	static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
+	for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+		char one[560];
+		struct stat facts;
+		snprintf(one, sizeof one, "%s%s", path, suffixes[i]);
+		if (lstat(one, &facts) == 0 && !S_ISREG(facts.st_mode)) {
+			snprintf(sentence, sentence_bytes, "cannot use %s: it is no file; move it away", one);
+			return false;
+		}
+	}
+	return true;
+}
+
 static int open_file(struct catalogue *catalogue, const char *path, char *sentence, size_t sentence_bytes)
 {
+	if (!are_files(path, sentence, sentence_bytes))
+		return -EINVAL;
 	int error = 0;
 	if (sqlite3_open_v2(path, &catalogue->db,
 			    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_NOMUTEX,

@@ -54,6 +54,13 @@ static bool private_folder(const char *path)
 	       (facts.st_mode & 0777) == 0700;
 }
 
+static int too_long(const char *path, int bytes, char *sentence)
+{
+	return say(sentence, -ENAMETOOLONG,
+		   "the folder's path %.100s... is longer than %d bytes; name a shorter one with --dir", path,
+		   bytes - 1);
+}
+
 static int user_directory(char *to, size_t to_bytes, char *sentence)
 {
 	char machine[64] = "machine";
@@ -67,19 +74,21 @@ static int user_directory(char *to, size_t to_bytes, char *sentence)
 	if (!file || !*machine)
 		gethostname(machine, sizeof machine - 1);
 	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-	char base[300];
+	char base[512];
+	int length;
 	if (!home || *home != '/') {
 		const struct passwd *entry = getpwuid(geteuid());
 		home = entry ? entry->pw_dir : NULL;
 	}
 	if (state && *state == '/')
-		text_copy(base, sizeof base, state);
+		length = snprintf(base, sizeof base, "%s", state);
 	else if (home && *home == '/')
-		snprintf(base, sizeof base, "%s/.local/state", home);
+		length = snprintf(base, sizeof base, "%s/.local/state", home);
 	else
 		return say(sentence, -ENOENT,
 			   "neither XDG_STATE_HOME nor HOME says where captures go; name a folder with --dir");
-	snprintf(to, to_bytes, "%s/profd/%s", base, machine);
+	if (length >= (int)sizeof base || snprintf(to, to_bytes, "%s/profd/%s", base, machine) >= (int)to_bytes)
+		return too_long(base, (int)to_bytes, sentence);
 	return 0;
 }
 
@@ -162,7 +171,8 @@ static int absolute(const char *path, char *to, size_t to_bytes, char *sentence)
 	if (!real || strlen(real) >= to_bytes) {
 		int error = real ? ENAMETOOLONG : errno;
 		free(real);
-		return say(sentence, -error, "cannot use the folder %.300s: %s", path, strerror(error));
+		return say(sentence, -error, "cannot use the folder %.300s: %s; name another with --dir", path,
+			   strerror(error));
 	}
 	text_copy(to, to_bytes, real);
 	free(real);
@@ -190,8 +200,10 @@ static int check_owner(const struct server *server, char *sentence)
 
 int places_take(struct server *server, const char *directory, const char *socket_path, char *sentence)
 {
-	char wanted[512];
+	char wanted[sizeof server->directory];
 	int error = 0;
+	if (directory && strlen(directory) >= sizeof wanted)
+		return too_long(directory, sizeof wanted, sentence);
 	if (directory)
 		text_copy(wanted, sizeof wanted, directory);
 	else if (server->user)

@@ -133,7 +133,9 @@ class Agent:
         now = time.monotonic_ns()
         struct.pack_into("<QQQQ", self.map, BASE, now, time.time_ns(), now, 0)
         self.phase(RECORD, warmup=1)
+        until = time.monotonic() + 60
         while struct.unpack_from("<I", self.map, READY)[0] < ready:
+            assert time.monotonic() < until, "the daemon makes no chunk ready"
             time.sleep(0.001)
         return now
 

@@ -116,3 +116,6 @@ class Capture:
     def close(self):
         self.agent.close()
         self.connection.close()
+        if not self.agent.map.closed:
+            self.agent.map.close()
+            os.close(self.agent.fd)

@@ -39,7 +39,8 @@ def start_harm(node):
 
 
 def test_another_user_is_served(node):
-    """The daemon lives, stays below a gigabyte, and a trigger of three steps takes no more than twice its usual time."""
+    """The daemon lives, stays below a gigabyte, and a trigger of three steps takes no more than twice its usual time; of twenty
+    triggers one may take up to three times that."""
     node.start()
     job = node.job(node.steps, "--step-ms=100", user=ALICE)
     node.wait_steps(job.pid, 2)
@@ -59,10 +60,10 @@ def test_another_user_is_served(node):
         took.append(timed())
         assert node.daemon.poll() is None and peak(daemon) < PEAK_MAX
     did = finished()
-    most, median = max(took), statistics.median(took)
-    print(f"{len(took)} triggers: {usual:.2f} s before, meanwhile {median:.2f} s (median), {most:.2f} s (most); the daemon had "
-          f"{peak(daemon) >> 20} MiB at most; {dict(did)}")
-    assert median < 2 * usual, took
+    most, median, slow = max(took), statistics.median(took), statistics.quantiles(took, n=20)[-1]
+    print(f"{len(took)} triggers: {usual:.2f} s before, meanwhile {median:.2f} s (median), {slow:.2f} s (95 %), {most:.2f} s (most); "
+          f"the daemon had {peak(daemon) >> 20} MiB at most; {dict(did)}")
+    assert median < 2 * usual and slow < 3 * usual, took
     wait_for(lambda: fake.ask(node.socket, "status")[0]["running"] == 0, 120, "Bob's captures to be finished")
     assert node.daemon.poll() is None and node.daemon.pid == daemon and peak(daemon) < PEAK_MAX
     # He was at it.

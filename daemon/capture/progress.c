@@ -1,5 +1,6 @@
 /* progress.c - see progress.h. Thread: the loop's. No locks. */
 #include "progress.h"
+#include "daemon/core/json.h"
 #include "capture.h"
 #include "registry.h"
 #include "trigger.h"
@@ -37,12 +38,9 @@ void capture_progress(struct capture *capture, uint64_t now)
 	capture_id_text(capture->facts.number, trigger->server->user, id);
 	cJSON *row = conn_row_new("progress");
 	cJSON_AddStringToObject(row, "capture_id", id);
-	registry_add_pid(row,
-			 namespace_pid(&capture->facts.who, trigger->server->pid_namespace, trigger->pid_namespace));
-	if (capture->facts.who.rank >= 0)
-		cJSON_AddNumberToObject(row, "rank", capture->facts.who.rank);
-	else
-		cJSON_AddNullToObject(row, "rank");
+	pid_t pid = namespace_pid(&capture->facts.who, trigger->server->pid_namespace, trigger->pid_namespace);
+	json_add_number(row, "pid", pid > 0, pid);
+	json_add_number(row, "rank", capture->facts.who.rank >= 0, capture->facts.who.rank);
 	cJSON_AddStringToObject(row, "status", capture_status_word(status));
 	cJSON_AddNumberToObject(row, "step", steps);
 	cJSON_AddNumberToObject(row, "of", (double)capture->facts.steps_wanted);

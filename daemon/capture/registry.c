@@ -1,5 +1,6 @@
 /* registry.c - see registry.h. Thread: the loop's. No locks. */
 #include "registry.h"
+#include "daemon/core/json.h"
 #include "messages.h"
 #include "orphans.h"
 #include "daemon/catalogue/audit.h"
@@ -144,14 +145,6 @@ enum error registry_missing(const struct conn *conn, pid_t pid)
 	return conn_may(conn, facts.st_uid) ? ERROR_NO_AGENT : ERROR_NOT_YOURS;
 }
 
-void registry_add_pid(cJSON *row, pid_t pid)
-{
-	if (pid > 0)
-		cJSON_AddNumberToObject(row, "pid", pid);
-	else
-		cJSON_AddNullToObject(row, "pid");
-}
-
 static int seccomp_filters(pid_t pid)
 {
 	char path[64];
@@ -207,14 +200,6 @@ uint64_t registry_step_ns(const struct process *process)
 	return page_median(process->page, atomic_load_explicit(&process->page->steps, memory_order_relaxed));
 }
 
-static void add_optional(cJSON *row, const char *key, int32_t value)
-{
-	if (value >= 0)
-		cJSON_AddNumberToObject(row, key, value);
-	else
-		cJSON_AddNullToObject(row, key);
-}
-
 static void add_libraries(cJSON *row, uint32_t libraries)
 {
 	static const struct {
@@ -246,10 +231,7 @@ static void add_step_note(const struct process *process, cJSON *row)
 			*hello->optimizers ? hello->optimizers : "an optimizer");
 	else if (hello->step_optimizers > 1)
 		snprintf(note, sizeof note, "%u optimizers a step: %s", hello->step_optimizers, hello->optimizers);
-	if (*note)
-		cJSON_AddStringToObject(row, "step_note", note);
-	else
-		cJSON_AddNullToObject(row, "step_note");
+	json_add_text(row, "step_note", *note ? note : NULL);
 }
 
 void registry_describe(const struct process *process, uint64_t viewer, cJSON *row)
@@ -263,7 +245,8 @@ void registry_describe(const struct process *process, uint64_t viewer, cJSON *ro
 	if (steps > 1ull << 53)
 		steps = 1ull << 53;
 	median = registry_step_ns(process);
-	registry_add_pid(row, registry_visible_pid(process, viewer));
+	pid_t pid = registry_visible_pid(process, viewer);
+	json_add_number(row, "pid", pid > 0, pid);
 	cJSON_AddNumberToObject(row, "uid", who->uid);
 	cJSON_AddStringToObject(row, "user", who->user);
 	cJSON_AddStringToObject(row, "name", who->name);
@@ -271,23 +254,17 @@ void registry_describe(const struct process *process, uint64_t viewer, cJSON *ro
 	cJSON_AddStringToObject(row, "host", who->host);
 	cJSON_AddStringToObject(row, "job", who->job);
 	cJSON_AddStringToObject(row, "launcher", who->launcher);
-	add_optional(row, "rank", who->rank);
-	add_optional(row, "local_rank", who->local_rank);
-	add_optional(row, "world_size", who->world_size);
+	json_add_number(row, "rank", who->rank >= 0, who->rank);
+	json_add_number(row, "local_rank", who->local_rank >= 0, who->local_rank);
+	json_add_number(row, "world_size", who->world_size >= 0, who->world_size);
 	const char *role = family_role_word(family_role(process));
-	if (role)
-		cJSON_AddStringToObject(row, "role", role);
-	else
-		cJSON_AddNullToObject(row, "role");
+	json_add_text(row, "role", role);
 	cJSON_AddStringToObject(row, "torch_version", who->torch_version);
 	add_libraries(row, process->hello.libraries);
 	cJSON_AddNumberToObject(row, "step", (double)steps);
 	cJSON_AddStringToObject(row, "step_source", step_source_word(registry_step_source(process)));
 	add_step_note(process, row);
-	if (median)
-		cJSON_AddNumberToObject(row, "step_ns", (double)median);
-	else
-		cJSON_AddNullToObject(row, "step_ns");
+	json_add_number(row, "step_ns", median, (double)median);
 	if (last && last <= now) {
 		time_text(clock_realtime() - (now - last), text);
 		cJSON_AddStringToObject(row, "last_step_at", text);

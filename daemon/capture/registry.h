@@ -47,8 +47,6 @@ pid_t registry_visible_pid(const struct process *process, uint64_t viewer);
 enum error registry_missing(const struct conn *conn, pid_t pid);
 /* Adds the members of PROCESS (docs/protocol.md), for `viewer`. */
 void registry_describe(const struct process *process, uint64_t viewer, cJSON *row);
-/* Adds "pid", null where it is 0. */
-void registry_add_pid(cJSON *row, pid_t pid);
 /* Median of its last 16 step times, ns; 0 where none is known, or it has no steps now. */
 uint64_t registry_step_ns(const struct process *process);
 enum step_source registry_step_source(const struct process *process);

@@ -1,5 +1,6 @@
 /* together.c - see together.h. Thread: the loop's. No locks. */
 #include "together.h"
+#include "daemon/core/json.h"
 #include "daemon/core/connection.h"
 #include "daemon/core/server.h"
 #include "live.h"
@@ -207,10 +208,7 @@ static void tell(const struct trigger *trigger, const struct together *together,
 	cJSON *row = conn_row_new("together");
 	cJSON_AddStringToObject(row, "job", together->job);
 	cJSON_AddNumberToObject(row, "processes", together->armed);
-	if (together->at_step)
-		cJSON_AddNumberToObject(row, "at_step", (double)together->at_step);
-	else
-		cJSON_AddNullToObject(row, "at_step");
+	json_add_number(row, "at_step", together->at_step, (double)together->at_step);
 	cJSON_AddStringToObject(row, "message", text);
 	conn_row(trigger->conn, row);
 }

@@ -1,5 +1,6 @@
 /* trigger.c - see trigger.h. Thread: the loop's. No locks. */
 #include "trigger.h"
+#include "daemon/core/json.h"
 #include "registry.h"
 #include "arming.h"
 #include "row.h"
@@ -106,13 +107,11 @@ static void note(struct trigger *trigger)
 static cJSON *target_row(const struct trigger *trigger, const struct process *process, int32_t pid, enum error error)
 {
 	cJSON *row = conn_row_new("target");
-	registry_add_pid(row, process ? registry_visible_pid(process, trigger->pid_namespace) : pid);
+	int32_t shown = process ? registry_visible_pid(process, trigger->pid_namespace) : pid;
+	json_add_number(row, "pid", shown > 0, shown);
 	if (process) {
 		cJSON_AddStringToObject(row, "name", process->who.name);
-		if (process->who.rank >= 0)
-			cJSON_AddNumberToObject(row, "rank", process->who.rank);
-		else
-			cJSON_AddNullToObject(row, "rank");
+		json_add_number(row, "rank", process->who.rank >= 0, process->who.rank);
 	}
 	cJSON_AddStringToObject(row, "outcome", error ? error_word(error) : "armed");
 	return row;

@@ -360,7 +360,7 @@ static void print_heading(const struct screen *screen, const struct series *seri
 	minute_of(series->list[0].capture, 16, first);
 	minute_of(series->list[series->count - 1].capture, 16, last);
 	/* Of one day the day is said once. */
-	if (strncmp(first, last, 11) == 0)
+	if (strlen(last) > 11 && strncmp(first, last, 11) == 0)
 		memmove(last, last + 11, strlen(last + 11) + 1);
 	if (series->who.pid)
 		snprintf(pid, sizeof pid, "%spid %lld", *job || series->who.rank >= 0 ? ", " : "",

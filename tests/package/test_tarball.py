@@ -57,7 +57,9 @@ def test_what_is_in_it(tarball, unpacked):
     assert names == sorted(names), "sorted, so that the same commit makes the same bytes"
     assert {(member.uid, member.gid) for member in members} == {(0, 0)} and len({member.mtime for member in members}) == 1
     files = {member.name.split("/", 1)[1]: member for member in members if member.isfile()}
-    for name in (*PROGRAMS, AGENT, "include/profd.h", "README", "LICENSE", "THIRD-PARTY", "CHANGELOG.md"):
+    documents = [f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")]
+    assert "docs/reading.md" in documents
+    for name in (*PROGRAMS, AGENT, "include/profd.h", "README", "LICENSE", "THIRD-PARTY", "README.md", "CHANGELOG.md", *documents):
         assert name in files, f"{name} is missing"
     for name, member in files.items():
         assert member.mode in (0o644, 0o755), f"{name}: {member.mode:o}"

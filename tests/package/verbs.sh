@@ -78,7 +78,9 @@ static_tarball() {
 	mv "$folder/stage/usr/local" "$stage"
 	rmdir "$folder/stage/usr"
 	cp LICENSE "$stage/LICENSE"
-	cp CHANGELOG.md "$stage/CHANGELOG.md"
+	cp CHANGELOG.md README.md "$stage/"
+	mkdir "$stage/docs"
+	cp docs/*.md "$stage/docs/"
 	sed "s/@NAME@/$name/g" cmake/package/README.tarball >"$stage/README"
 	# shellcheck disable=SC2086
 	python3 cmake/package/notices.py $sources >"$stage/THIRD-PARTY"

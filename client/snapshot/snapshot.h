@@ -82,13 +82,4 @@ int64_t snapshot_timeout(int64_t timeout, int64_t steps, int64_t step);
 /* When unit i of n may begin: its share of `stagger` ns, and a random part (0 to 1) of that share. */
 int64_t snapshot_start(size_t i, size_t n, int64_t stagger, double random);
 
-/* What became of a unit: the best that a member of it has come to, but a failure before all else. */
-enum outcome snapshot_outcome(const struct unit *unit);
-const char *snapshot_outcome_word(enum outcome outcome);
-
-/* "train (job 77, 8 ranks)": to be freed. With the user's name where it is not `uid`. */
-char *snapshot_describe(const struct unit *unit, int64_t uid);
-/* The line of a unit behind that: "recorded, capture 17: step 20.01 ms, device busy not recorded". To be freed. */
-char *snapshot_line(const struct unit *unit);
-
 #endif

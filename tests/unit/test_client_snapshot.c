@@ -1,6 +1,7 @@
 /* test_client_snapshot.c - what snapshots and their history are made of: which captures belong together, which are too
  * many, medians, factors, sparklines; which processes are picked, and the line that is said of them. */
 #include "client/ui/json.h"
+#include "client/snapshot/outcome.h"
 #include "client/snapshot/series.h"
 #include "client/snapshot/snapshot.h"
 

@@ -31,7 +31,7 @@ static const struct column columns[] = {
 
 static const struct listing listing = {"audit", "lines", COUNTED(columns)};
 
-/* Newest first, over daemons; of one daemon in its own order, which is that already. */
+/* Newest first over all daemons. The lines of one daemon come in this order. */
 static int by_time(const void *a, const void *b)
 {
 	const char *one = json_text(*(cJSON *const *)a, "at");

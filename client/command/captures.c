@@ -1,4 +1,4 @@
-/* captures.c - `profd captures`: the catalogues of all daemons, newest first; with --deleted what is in them no more. */
+/* captures.c - `profd captures`: the captures of all daemons, newest first; with --deleted those that were deleted. */
 #include "client/link/collect.h"
 #include "client/ui/json.h"
 #include "client/ui/listing.h"

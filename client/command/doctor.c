@@ -1,4 +1,4 @@
-/* doctor.c - `profd doctor`: what can be recorded, and what stands in the way. Looks, and touches nothing. */
+/* doctor.c - `profd doctor`: what can be recorded, and what stands in the way. It only looks. */
 #include "client/doctor/check.h"
 #include "client/doctor/driver.h"
 #include "client/doctor/inspect.h"
@@ -159,7 +159,7 @@ static struct table *collector_table(const cJSON *rows)
 		if (!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(row, "available")))
 			table_mark(table);
 	}
-	/* A process that was started before an upgrade has the agent of then. */
+	/* A process that was started before an upgrade still has the old agent. */
 	if (cJSON_GetArraySize(rows) && !told_cuda) {
 		table_add(table);
 		table_set_text(table, 0, collector_word(COLLECTOR_CUPTI));
@@ -236,7 +236,7 @@ static int process(int64_t pid, enum output_format format)
 		daemons_none(&daemons, &failure);
 	one = cJSON_GetArrayItem(answer.process.array, 0);
 	registered = one != NULL;
-	/* What an unregistered process is can be seen from outside, as far as its owner allows. */
+	/* An unregistered process is looked at from outside, as far as its owner allows. */
 	if (registered && inspect_copies(pid, copies, sizeof copies))
 		doctor_check(checks, "agent", "warning", copies);
 	if (!registered) {

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* In single quotes nothing is special but the quote itself; fish knows the backslash there, csh expands "!" even there. */
+/* In single quotes only the quote itself is special; in fish the backslash is, too, and in csh "!". */
 static void quote(const char *text, const char *shell)
 {
 	putchar('\'');
@@ -32,7 +32,7 @@ int command_env(struct arguments *arguments)
 
 	if (count < 0)
 		return EXIT_FAILED;
-	/* Whoever reads such a file takes all to the line's end as it is. */
+	/* Programs that read such a file take everything up to the end of the line as it is. */
 	for (int i = 0; i < count && strcmp(shell, "file") == 0; i++) {
 		if (plan[i].value && strchr(plan[i].value, '\n')) {
 			inject_deinit(plan, count);

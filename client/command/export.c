@@ -37,7 +37,7 @@ int command_export(struct arguments *arguments)
 	code = capture_open(arguments->words[0], &capture);
 	if (code)
 		return code;
-	/* As torch's handlers for traces do; not before there is something to put there. */
+	/* The folder is made, as torch's handlers for traces do it, but only when there is a file to put into it. */
 	error = into_folder ? folder_make(output) : 0;
 	if (error) {
 		capture_close(&capture);
@@ -48,7 +48,7 @@ int command_export(struct arguments *arguments)
 		output = path;
 	}
 	code = target_write(&capture, format, output, force);
-	/* The path is the answer, but not where the trace itself goes to standard output. */
+	/* The path is printed, unless the trace itself goes to standard output. */
 	if (code == EXIT_DONE && strcmp(output, "-") != 0)
 		printf("%s\n", output);
 	capture_close(&capture);

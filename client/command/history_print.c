@@ -120,7 +120,7 @@ static bool recorded(const struct snapshot *snapshot, const struct kind *kind)
 	return false;
 }
 
-/* ns a step of a name; -1 where it is not among those that the summary lists. */
+/* ns that a name takes in a step; -1 if the summary does not list it. */
 static double time_of(const struct snapshot *snapshot, const struct kind *kind, const char *name)
 {
 	double steps = json_number(snapshot->capture, "steps_recorded", 0);
@@ -167,7 +167,8 @@ static const struct kind *operators_of(const struct snapshot *snapshot)
 
 /* --- for people --- */
 
-/* Sets a cell to "+50.1% slower"; words where the change is more than noise. Returns whether it is one for the worse. */
+/* Sets a cell to a change such as "+50.1% slower"; the word is left out if the change is noise. Returns true if it is
+ * for the worse. */
 static bool set_change(struct table *table, size_t column, double value, double median, const char *more,
 		       const char *less)
 {

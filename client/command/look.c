@@ -68,7 +68,7 @@ static char *quoted(char *to, char *end, const char *text)
 	return to;
 }
 
-/* What is to be typed to have it for the step. */
+/* The option that takes it for the step. */
 static void option(const struct recurring *one, char *text, size_t bytes)
 {
 	char pattern[NAME_MAX_BYTES + 2];
@@ -92,7 +92,7 @@ static void option(const struct recurring *one, char *text, size_t bytes)
 	quoted(text + n, text + bytes, pattern);
 }
 
-/* In percent of the period; 0 where it cannot be more than what rounding makes. */
+/* In percent of the period; 0 if rounding alone could explain it. */
 static double variation(const struct recurring *one)
 {
 	double variance = one->square - one->period * one->period, root;

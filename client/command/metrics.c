@@ -1,4 +1,4 @@
-/* metrics.c - `profd metrics`: what Prometheus would be told, on standard output. */
+/* metrics.c - `profd metrics`: prints what Prometheus would read. */
 #include "client/link/connection.h"
 #include "client/verbs/arguments.h"
 #include "client/verbs/commands.h"
@@ -62,7 +62,7 @@ int command_metrics(struct arguments *arguments)
 	if (code)
 		return code;
 	request = request_new("metrics");
-	/* Of one daemon only: two texts in one would name each metric twice. The system's comes first. */
+	/* Only one daemon is asked, the system's first: two texts together would name each metric twice. */
 	for (unsigned i = 0; i < daemons.count && !copy.done; i++) {
 		if (!daemon_query(&daemons.list[i], request, copy_row, &copy, &one)) {
 			failure_merge(&worst, &one);

@@ -1,4 +1,4 @@
-/* pin.c - `profd pin CAPTURE...`: retention lets them be. */
+/* pin.c - `profd pin CAPTURE...`: retention does not delete them. */
 #include "client/verbs/arguments.h"
 #include "client/verbs/commands.h"
 #include "change.h"

@@ -1,4 +1,4 @@
-/* run.c - `profd run -- COMMAND`: sets the stage and becomes the command. */
+/* run.c - `profd run -- COMMAND`: sets the environment and becomes the command. */
 #include "client/link/connection.h"
 #include "client/start/inject.h"
 #include "client/start/install.h"
@@ -17,7 +17,7 @@
 
 #define START_WAIT_MS 5000
 
-/* Where a daemon that is started here leaves its words: beside its socket. */
+/* The log of a daemon that is started here: beside its socket. */
 static void log_path(char *path, size_t bytes)
 {
 	char socket[SOCKET_PATH_BYTES];
@@ -38,7 +38,7 @@ static void log_path(char *path, size_t bytes)
 	}
 }
 
-/* The grandchild: a process of its own session that nothing of this one's holds open. */
+/* The grandchild: a process in a session of its own, which holds no file of this one open. */
 static void become_daemon(const char *daemon, const char *log)
 {
 	int null = open("/dev/null", O_RDWR);
@@ -51,7 +51,7 @@ static void become_daemon(const char *daemon, const char *log)
 	dup2(file >= 0 ? file : null, STDOUT_FILENO);
 	dup2(file >= 0 ? file : null, STDERR_FILENO);
 	closefrom(3);
-	/* It must not hold a folder that somebody wants to unmount. */
+	/* Its working folder must not keep a file system from being unmounted. */
 	if (chdir("/") < 0)
 		_exit(126);
 	execv(daemon, words);
@@ -127,7 +127,7 @@ static void see_to_daemon(const struct arguments *arguments)
 		start_daemon();
 		return;
 	}
-	/* Who asks from the background is stopped by the terminal. */
+	/* A program in the background that reads from the terminal is stopped. */
 	if (!arguments_has(arguments, "no-daemon-start") && isatty(STDERR_FILENO) &&
 	    tcgetpgrp(STDIN_FILENO) == getpgrp()) {
 		if (asked())

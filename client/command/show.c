@@ -27,7 +27,7 @@ struct show {
 	struct screen screen;
 	const struct view *chosen; /* --by; NULL: all */
 	size_t limit;
-	bool simulated; /* what the devices did was no device's doing */
+	bool simulated; /* the devices were simulated */
 };
 
 static void set_time(cJSON *object, const char *key, int64_t realtime_ns)
@@ -67,7 +67,7 @@ static const char *step_source(struct reader *reader)
 		       : text;
 }
 
-/* CAPTURE: as the catalogue has it, else (a file that was copied away) as the file itself says. */
+/* The capture as the catalogue has it, or, for a file that was copied away, as the file itself says. */
 static cJSON *describe(struct capture *capture)
 {
 	static const char *const texts[] = {"capture_id", "trigger_id", "name",	  "command", "host",
@@ -164,7 +164,7 @@ static void print_header(const struct show *show, const cJSON *about)
 	line("recorded", text);
 }
 
-/* What the figures do not say by themselves. */
+/* Sentences on what the figures do not show. */
 static cJSON *capture_notes(struct reader *reader)
 {
 	const char *text = reader_meta_text(reader, "notes");
@@ -198,7 +198,7 @@ static void print_view(struct show *show, const struct view *view)
 	struct table *table;
 	char heading[96];
 
-	/* That there is nothing of the device is said once. */
+	/* It is said only once that nothing of the device was recorded. */
 	if (whole && view->flags & VIEW_DEVICE && !(view->flags & VIEW_TELLS) && !refused &&
 	    !view_recorded(reader, view))
 		return;

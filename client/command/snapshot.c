@@ -1,5 +1,6 @@
-/* snapshot.c - `profd snapshot`: a short recording of every job that is picked, for cron and timers. What is picked and how
- * it is told stands in snapshot.h, one recording in flight.h. One thread; SIGINT is blocked but while it waits in ppoll. */
+/* snapshot.c - `profd snapshot`: a short recording of every job that is picked, for cron and timers. What is picked and
+ * how it is told stands in snapshot.h, one recording in flight.h. One thread; SIGINT is blocked but while it waits in
+ * ppoll. */
 #include "client/link/collect.h"
 #include "client/link/presence.h"
 #include "client/reader/capture.h"
@@ -29,9 +30,9 @@
 #include <unistd.h>
 
 #define PARALLEL_MOST 64
-/* Earlier snapshots that are compared with: the newest so many. */
+/* At most this many earlier snapshots are compared with, the newest ones. */
 #define HISTORY_MOST 20
-/* What `ps` said is looked at anew after that. */
+/* An answer of `ps` is used for this long. */
 #define FRESH_NS 500000000ll
 #define REDRAW_NS 1000000000ll
 /* How long recordings that were cancelled may take to come in. */
@@ -164,7 +165,8 @@ static int pick(struct run *run)
 	for (unsigned i = 0; i < run->daemons.count; i++)
 		paths[i] = run->daemons.list[i].path;
 	if (code == EXIT_DONE) {
-		/* What has no pid here lives outside of this container, and is a snapshot's matter out there. */
+		/* A process without a pid here lives outside of this container. A run of snapshots out there records
+		 * it. */
 		for (int i = cJSON_GetArraySize(processes); i > 0; i--)
 			if (json_number(cJSON_GetArrayItem(processes, i - 1), "pid", 0) <= 0)
 				cJSON_DeleteItemFromArray(processes, i - 1);
@@ -297,7 +299,7 @@ static void recall(struct run *run, const struct unit *unit, struct member *memb
 		member->median = series_median(values, n);
 }
 
-/* --if-slower-than: skips the whole unit where every member can be compared and none is slower. */
+/* --if-slower-than: skips the unit if all its members can be compared and none is slower. */
 static void compare(struct run *run, struct unit *unit)
 {
 	char now[TEXT_FIGURE_BYTES], usual[TEXT_FIGURE_BYTES], text[200];
@@ -351,7 +353,7 @@ static void take_removed(struct daemon *daemon, const cJSON *row, int fd, void *
 	(void)daemon;
 	if (fd >= 0)
 		close(fd);
-	/* What is kept is pinned, or somebody reads it, or another run has deleted it. */
+	/* A capture may be kept because it is pinned or being read, or because another run has deleted it. */
 	if (id && reply_is_row(row, "removed"))
 		cJSON_AddItemToArray(context, need(cJSON_CreateString(id)));
 }
@@ -369,7 +371,7 @@ static void retain(struct run *run, struct unit *unit)
 		struct who who = who_of(member->process, false);
 		cJSON *ids, *request;
 
-		/* Whose pid cannot be seen cannot be told from its twin. */
+		/* A process whose pid cannot be seen cannot be told from another of its name and rank. */
 		if (member->pid <= 0)
 			continue;
 		if (member->by_pid || series_needs_pid(captures, &who))
@@ -417,7 +419,7 @@ static void finish(struct run *run, struct unit *unit)
 		memcpy(whole + n + 2, line, strlen(line) + 1);
 		safe = text_safe(whole);
 		puts(safe);
-		/* Of a run that is spread over an hour one wants to see what is done. */
+		/* A run may be spread over an hour: each line is printed when its unit is done. */
 		fflush(stdout);
 		free(safe);
 		free(whole);
@@ -428,7 +430,7 @@ static void finish(struct run *run, struct unit *unit)
 	free(who);
 }
 
-/* Begins a unit; where nothing of it is to be recorded, that was it. */
+/* Begins a unit. If all its members are skipped, the unit is finished at once. */
 static void begin(struct run *run, struct unit *unit)
 {
 	struct failure failure;
@@ -551,7 +553,7 @@ static void record_all(struct run *run)
 	sigaddset(&interrupt, SIGINT);
 	sigprocmask(SIG_BLOCK, &interrupt, &unblocked);
 	sigaction(SIGINT, NULL, &before);
-	/* In the background of a shell without job control Ctrl-C is for somebody else. */
+	/* In the background of a shell without job control Ctrl-C is meant for another program. */
 	if (before.sa_handler != SIG_IGN)
 		sigaction(SIGINT, &action, NULL);
 	run->began = clock_now();
@@ -602,7 +604,7 @@ static int take_lock(const struct run *run, struct lock *lock)
 			    "another run with the label %s has not ended (pid %ld): this one ends; run it less often, "
 			    "or with a --label of its own",
 			    run->options.label, lock->holder);
-	/* The daemon refuses what is being recorded all the same: going on is right. */
+	/* Without the lock the daemon still refuses to record a process twice, so we go on. */
 	if (error)
 		note("runs are not kept apart: no lock at %s: %s", lock->path, strerror(-error));
 	return EXIT_DONE;

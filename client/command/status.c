@@ -35,7 +35,7 @@ int command_status(struct arguments *arguments)
 	collect.array = need(cJSON_CreateArray());
 	if (daemons_query(&daemons, request, collect_row, &collect, &failure))
 		listing_print(&listing, collect.array, arguments_format(arguments));
-	/* Also of one that did not answer while another did. */
+	/* Said even if another daemon has answered. */
 	if (failure.error != ERROR_NONE)
 		code = failure_print(&failure);
 	cJSON_Delete(collect.array);

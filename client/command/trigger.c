@@ -107,7 +107,7 @@ static int check(const struct arguments *a)
 	return EXIT_DONE;
 }
 
-/* Whom the daemon is to find: what is said until it has. */
+/* What is said while the daemon looks for the processes. */
 static void describe_wanted(const struct arguments *a, char *text, size_t bytes)
 {
 	const char *name = arguments_text(a, "name", NULL), *job = arguments_text(a, "job", NULL);

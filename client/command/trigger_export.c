@@ -44,7 +44,8 @@ static bool several_cycles(const struct follow *follow, const struct followed *o
 	return false;
 }
 
-/* Where this one goes: into the folder by a name of its own, or to the file that was named, marked where there are several. */
+/* The file of this capture: in the folder, under a name of its own, or the file that was named, with a mark if there
+ * are several captures. */
 static int place(const struct follow *follow, const struct followed *one, struct capture *capture, const char *output,
 		 char *path, size_t bytes)
 {

@@ -5,8 +5,8 @@
 #include "client/link/follow.h"
 #include "client/verbs/arguments.h"
 
-/* Exports what has finished, and adds "output", the path, to each capture. Does nothing without --output. Returns an exit
- * code, after its sentences. */
+/* Exports what has finished, and adds "output", the path, to each capture. Does nothing without --output. Returns an
+ * exit code, after its sentences. */
 int trigger_export(const struct arguments *a, struct follow *follow);
 
 #endif

@@ -59,7 +59,8 @@ static void measure(struct result *result)
 		}
 	}
 	result->busy = summary_busy_percent(result->summary, NULL);
-	/* The summary lists the first steps only: their sum is not that of all, which a daemon of an older release does not tell. */
+	/* The summary lists only the first steps, so their sum is not the whole. A daemon of an older release does not
+	 * tell the whole. */
 	if (json_number(result->summary, "steps_total", 0) > cJSON_GetArraySize(steps))
 		result->wall = 0;
 	result->wall = (int64_t)json_number(result->summary, "wall_ns", (double)result->wall);
@@ -198,7 +199,7 @@ static void print_cost(const struct result *result, const struct screen *screen)
 	table_free(table);
 }
 
-/* What the figures do not say by themselves. */
+/* Sentences on what the figures do not show. */
 static void print_notes(const struct result *result)
 {
 	const cJSON *note;
@@ -338,7 +339,7 @@ static void print_written(const struct result *results, size_t count)
 static void print_people(struct result *results, size_t count)
 {
 	struct screen screen = screen_output();
-	/* Of several the first. Which rank is slow their step times do not tell: those that wait for it take as long. */
+	/* The first of several. Step times do not tell which rank is slow: the ranks that wait for it take as long. */
 	const struct result *chosen = &results[0];
 	struct table *table;
 
@@ -454,7 +455,7 @@ void trigger_print(struct follow *follow, enum output_format format)
 		if (!one->captured)
 			continue;
 		results[count].followed = one;
-		/* A connection whose answer was left unfinished answers nothing else. */
+		/* A connection cannot be used again before its answer has been read to the end. */
 		if (strcmp(one->status, "failed") != 0 && !follow->open[one->daemon] && !follow->cut_off) {
 			struct daemons only = {.list = {follow->daemons->list[one->daemon]}, .count = 1};
 

@@ -59,7 +59,7 @@ static cJSON *request(const struct arguments *a)
 	return object;
 }
 
-/* The daemon with which a process is registered; the first one where it is with none, for its sentence. */
+/* The daemon with which a process is registered. If it is registered with none, the first one, which will say so. */
 static unsigned home(struct daemons *daemons, int64_t pid)
 {
 	cJSON *ask = request_new("ps");
@@ -73,7 +73,7 @@ static unsigned home(struct daemons *daemons, int64_t pid)
 			    cJSON_GetArraySize(collect.array) > 0;
 
 		cJSON_Delete(collect.array);
-		/* "Not yours" and "busy" are known only to the one that has it. */
+		/* Only the daemon that has the process says "not yours" or "busy". */
 		if (here || failure.error == ERROR_NOT_YOURS) {
 			found = i;
 			if (here)

@@ -9,7 +9,8 @@
 int64_t trigger_window(const struct arguments *a);
 /* After how many ns the daemon ends the captures. */
 int64_t trigger_timeout(const struct arguments *a);
-/* Makes the request for each daemon. Pids are asked of the daemon with which each is registered. What stays NULL is not sent. */
+/* Makes the request for each daemon. Pids are asked of the daemon with which each is registered. What stays NULL is not
+ * sent. */
 void trigger_requests(const struct arguments *a, struct daemons *daemons, cJSON *requests[DAEMONS_MAX]);
 
 #endif

@@ -50,7 +50,7 @@ static bool alike(const struct failure *one, const struct failure *other)
 	}
 }
 
-/* A sentence for each kind of refusal, with the other processes that it goes for: a job may have many ranks. */
+/* Prints one sentence for each kind of refusal, and the other processes to which it applies: a job may have many ranks. */
 static int print_refused(const struct arguments *a, struct follow *follow)
 {
 	int code = EXIT_DONE;
@@ -62,7 +62,7 @@ static int print_refused(const struct arguments *a, struct follow *follow)
 		char others[256] = "", pid[TEXT_FIGURE_BYTES];
 		size_t used = 0, named = 0;
 
-		/* Who names nobody means whoever steps: launchers carry the agent too. */
+		/* --all means the processes that step. Launchers have the agent, too. */
 		if (first->error == ERROR_NO_STEPS && arguments_has(a, "all") && follow->count)
 			note("a process (%s) was left out: it has shown no steps", text_pid(pid, first->pid));
 		else

@@ -96,7 +96,8 @@ void inspect_container(int64_t pid, struct table *checks)
 	}
 }
 
-/* It is the time since boot that counts: the kernel tells by it when a process started, and the daemon knows it by that. */
+/* The clock since boot is compared: by it the kernel tells when a process started, and the daemon identifies a process
+ * by that time. */
 bool inspect_clocks(int64_t pid)
 {
 	char path[64], clock[32];

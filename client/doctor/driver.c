@@ -1,4 +1,4 @@
-/* driver.c - what of CUDA can be seen on this machine and in this environment: files, never a call into a library. */
+/* driver.c - what can be seen of CUDA on this machine and in this environment. It looks at files and calls no library. */
 #include "driver.h"
 
 #include "check.h"
@@ -32,7 +32,7 @@ static bool in_folders(const char *folders, char path[PATH_MAX])
 	return false;
 }
 
-/* The loader's cache is a list of NUL-terminated paths behind a table: whichever ends in the driver's name and exists. */
+/* The loader's cache has NUL-terminated paths behind a table. Takes a path that ends in the driver's name and exists. */
 static bool in_cache(char path[PATH_MAX])
 {
 	static const char wanted[] = "/" DRIVER;

@@ -1,5 +1,5 @@
-/* inspect.c - see inspect.h. Reads /proc/PID/{exe,maps,status,cmdline,ns/pid} and, by inspect_open(), version.py of a torch
- * that is mapped. */
+/* inspect.c - see inspect.h. Reads /proc/PID/{exe,maps,status,cmdline,ns/pid} and, by inspect_open(), version.py of a
+ * torch that is mapped. */
 #include "inspect.h"
 
 #include "check.h"
@@ -226,7 +226,7 @@ bool inspect_copies(int64_t pid, char *sentence, size_t bytes)
 	while (file && !copies && getline(&line, &room, file) > 0) {
 		char *at = strchr(line, '/'), *name = strrchr(line, '/');
 
-		/* Each copy has one part that begins its file. */
+		/* Each copy of the agent has one mapping that begins at the file's start. */
 		if (!at || strncmp(name + 1, "libprofd_agent", 14) != 0 || !strstr(line, " 00000000 "))
 			continue;
 		at[strcspn(at, "\n")] = 0;

@@ -1,6 +1,6 @@
-/* root.c - see root.h: files by paths that another process says. It may be hostile, and we may be root: a path is
- * looked up below the process's own root, leads over no link that a reader of its contents must not follow, and what it
- * names is told from its inode before it is opened. */
+/* root.c - see root.h. The process that names a path may be hostile, and we may be root. So a path is looked up below
+ * the process's own root, no link is followed to a file whose contents are read, and the inode is checked before the
+ * file is opened. */
 #include "root.h"
 
 #include <errno.h>
@@ -86,7 +86,7 @@ int inspect_kind(int64_t pid, const char *path, mode_t kind)
 	return result;
 }
 
-/* Could its owner read it, too? Of root's files those that all can, and that nobody has linked to another place. */
+/* Could the process's user read it, too? Files of root count if everybody can read them and they have no second link. */
 static bool is_readable(const struct stat *file, uid_t uid)
 {
 	return S_ISREG(file->st_mode) &&
@@ -103,7 +103,7 @@ FILE *inspect_open(int64_t pid, const char *path, uid_t uid)
 	if (fd < 0)
 		return NULL;
 	if (fstat(fd, &found) == 0 && is_readable(&found, uid)) {
-		/* The same inode, whatever stands at the path by now. */
+		/* Opens the inode that was checked, whatever the path names by now. */
 		snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
 		open_fd = open(name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	}

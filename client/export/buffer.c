@@ -1,4 +1,4 @@
-/* buffer.c - text in the making. One thread a buffer, no locks. */
+/* buffer.c - see buffer.h. A buffer belongs to one thread; no locks. */
 #include "buffer.h"
 
 #include <math.h>

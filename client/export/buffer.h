@@ -1,5 +1,5 @@
-/* buffer.h - text in the making: numbers, times and JSON strings written into a growing buffer, without stdio, locale or
- * an allocation a row. A buffer belongs to one thread. Once memory has run out it takes nothing more and says so. */
+/* buffer.h - writes numbers, times and JSON strings into a growing buffer, without stdio, locale or an allocation for
+ * each row. A buffer belongs to one thread. Once memory has run out it takes nothing more and says so. */
 #ifndef PROFD_CLIENT_EXPORT_BUFFER_H
 #define PROFD_CLIENT_EXPORT_BUFFER_H
 

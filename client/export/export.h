@@ -37,8 +37,8 @@ enum export_ability {
 	EXPORT_DEVICES = 8,
 };
 
-/* Writes `count` captures into the stream. 0, or a negative errno with a sentence in `why`; what goes wrong with the file
- * itself is stream_close's to tell. */
+/* Writes `count` captures into the stream. 0, or a negative errno with a sentence in `why`; what goes wrong with the
+ * file itself is stream_close's to tell. */
 typedef int export_write(struct reader *readers, size_t count, const struct export_options *options,
 			 struct stream *stream, char *why, size_t why_bytes);
 
@@ -51,7 +51,7 @@ struct export_format {
 	export_write *write;
 };
 
-/* The table, for those who name formats. */
+/* The table of formats. */
 const struct export_format *export_formats(size_t *ret_count);
 /* NULL where there is none of this name. */
 const struct export_format *export_format_find(const char *name);
@@ -61,9 +61,9 @@ const struct export_format *export_format_by_suffix(const char *path);
 const char *export_refusal(const struct export_format *format, size_t count, const struct export_options *options,
 			   const char *path);
 
-/* Writes captures to `path`, "-" being standard output. A file appears whole or not at all: it is written as PATH.tmp in the
- * same folder, which is removed on any error, and renamed. 0, or a negative errno with a sentence in `why`: -ENOTSUP where the
- * format cannot do what is asked. */
+/* Writes captures to `path`, "-" being standard output. A file appears whole or not at all: it is written as PATH.tmp
+ * in the same folder, which is removed on any error, and renamed. 0, or a negative errno with a sentence in `why`:
+ * -ENOTSUP where the format cannot do what is asked. */
 int export_run(const struct export_format *format, struct reader *readers, size_t count,
 	       const struct export_options *options, const char *path, char *why, size_t why_bytes);
 

@@ -16,7 +16,7 @@ struct compressor *compressor_free(struct compressor *c);
 int compressor_run(struct compressor *c, const char *bytes, size_t n, const char **ret_piece, size_t *ret_bytes,
 		   uint32_t *ret_crc);
 
-/* What stands around the pieces; the trailer ends the deflate stream, too. */
+/* What stands before and behind the pieces. The trailer also ends the deflate stream. */
 extern const char gzip_header[10];
 #define GZIP_TRAILER_BYTES 10
 void gzip_trailer(char trailer[GZIP_TRAILER_BYTES], uint32_t crc, uint64_t bytes);

@@ -1,4 +1,4 @@
-/* scan.c - an aggregate function that never adds anything up. */
+/* scan.c - see scan.h: the aggregate function hands each row on and adds nothing up. */
 #include "scan.h"
 
 #include <errno.h>
@@ -33,11 +33,11 @@ static void finish(sqlite3_context *context)
 int scan_rows(const struct reader *r, const char *sql, int64_t first, int64_t last, scan_row row, void *user)
 {
 	struct scan scan = {.row = row, .user = user, .left = bounds_rows(r->bounds), .bounds = r->bounds};
-	/* No two rows have one number, but in a broken file. */
+	/* Only in a broken file two rows have the same number. */
 	if (first >= 0 && last - first < scan.left)
 		scan.left = last - first + 1;
 	sqlite3_stmt *statement;
-	/* Not for the file's own views and triggers. */
+	/* The file's own views and triggers cannot call it. */
 	if (sqlite3_create_function_v2(r->db, "profd_row", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, &scan, NULL, take,
 				       finish, NULL) != SQLITE_OK ||
 	    sqlite3_prepare_v2(r->db, sql, -1, &statement, NULL) != SQLITE_OK)

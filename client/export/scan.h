@@ -1,5 +1,5 @@
-/* scan.h - hands rows to a function from inside of SQLite: their values are the arguments of an aggregate. This takes two
- * thirds of the time of stepping through them. One thread a connection. */
+/* scan.h - hands the rows of a query to a function, as the arguments of an SQL aggregate. This takes two thirds of the
+ * time that stepping through the rows takes. One thread a connection. */
 #ifndef PROFD_CLIENT_EXPORT_SCAN_H
 #define PROFD_CLIENT_EXPORT_SCAN_H
 

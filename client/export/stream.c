@@ -51,7 +51,8 @@ static void block_deinit(struct block *block)
 	buffer_deinit(&block->text);
 }
 
-/* Opens the temporary file, alone. One that exists and that nobody holds a lock on was left behind. */
+/* Opens the temporary file, which only one program may write. One that exists and that nobody has locked was left
+ * behind. */
 static int open_temporary(const char *path)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
@@ -84,7 +85,7 @@ static int open_file(struct stream *s)
 		s->fd = S_ISDIR(st.st_mode) ? -1 : open(s->path, O_WRONLY | O_CLOEXEC);
 		return s->fd < 0 ? (S_ISDIR(st.st_mode) ? -EISDIR : -errno) : 0;
 	}
-	/* A link is written through: the file that it names is replaced, not the link. */
+	/* A link stays: the file that it names is replaced. */
 	s->target = realpath(s->path, NULL);
 	if (!s->target && errno == ENOENT)
 		s->target = strdup(s->path);
@@ -183,7 +184,7 @@ int block_flush(struct block *block)
 	size_t n = block->text.used, text = n;
 	uint32_t crc = 0;
 	int error = block->text.failed ? -ENOMEM : 0;
-	/* Before the turn comes: this is where the work is. */
+	/* Compressing is most of the work, so it is done before the turn comes. */
 	if (!error && n && block->compressor)
 		error = compressor_run(block->compressor, block->text.bytes, text, &bytes, &n, &crc);
 	int failed = block->in_turn ? s->error : block_wait(block);
@@ -212,7 +213,7 @@ static int run_job(void *user, unsigned worker, uint64_t job)
 	pthread_mutex_lock(&s->lock);
 	if (error && !s->error)
 		s->error = error;
-	/* Jobs that fail out of turn leave `turn` behind; the error wakes whoever waits for it. */
+	/* A job that fails out of turn does not move `turn`. The error wakes the threads that wait for it. */
 	if (s->turn == job)
 		s->turn = job + 1;
 	pthread_cond_broadcast(&s->moved);

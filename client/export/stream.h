@@ -24,11 +24,11 @@ struct block {
 /* A job hands its block on when it holds this much, so that no block grows with what is in it. */
 #define BLOCK_BYTES (1u << 20)
 
-/* Opens PATH.tmp, or standard output for "-", or a path that exists and is no regular file (a pipe, /dev/null) itself. A
- * PATH.tmp that an interrupted export has left behind is used again. 0 or a negative errno with a sentence. */
+/* Opens PATH.tmp, or standard output for "-", or a path that exists and is no regular file (a pipe, /dev/null) itself.
+ * A PATH.tmp that an interrupted export has left behind is used again. 0 or a negative errno with a sentence. */
 int stream_open(struct stream **ret_stream, const char *path, bool gzip, unsigned threads, char *why, size_t why_bytes);
-/* Ends the file and renames it, where `whole` and nothing has failed; else removes it. Frees the stream. 0, or a negative
- * errno with a sentence where the file could not be written. */
+/* Ends the file and renames it, where `whole` and nothing has failed; else removes it. Frees the stream. 0, or a
+ * negative errno with a sentence where the file could not be written. */
 int stream_close(struct stream *stream, bool whole, char *why, size_t why_bytes);
 
 unsigned stream_threads(const struct stream *stream);

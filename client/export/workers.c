@@ -50,7 +50,7 @@ int workers_run(unsigned threads, uint64_t jobs, worker_job run, void *user)
 	struct pool pool = {.run = run, .user = user, .jobs = jobs};
 	struct worker workers[WORKERS_MAX];
 	unsigned started = 1;
-	/* Signals are for the caller's thread: its handlers expect to interrupt it. */
+	/* Signals go to the caller's thread: their handlers are made to interrupt it. */
 	sigset_t all, before;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);

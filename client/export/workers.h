@@ -10,10 +10,10 @@
  * that have not begun are left out. */
 typedef int (*worker_job)(void *user, unsigned worker, uint64_t job);
 
-/* How many threads pay: `wanted`, or where that is 0 one a processor that we may run on, at most 4. */
+/* How many threads to use: `wanted`, or if that is 0 one for each processor that we may run on, at most 4. */
 unsigned workers_count(unsigned wanted);
-/* Runs jobs 0..jobs-1, begun in this order, in `threads` threads, the caller's being one of them; fewer where the system
- * gives no more. Returns when all have ended, with the first result that was not 0. */
+/* Runs jobs 0..jobs-1, begun in this order, in `threads` threads, the caller's being one of them; fewer where the
+ * system gives no more. Returns when all have ended, with the first result that was not 0. */
 int workers_run(unsigned threads, uint64_t jobs, worker_job run, void *user);
 
 #endif

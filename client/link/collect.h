@@ -11,8 +11,8 @@ struct collect {
 };
 void collect_row(struct daemon *daemon, const cJSON *row, int fd, void *context);
 
-/* Asks all daemons and collects the rows of one kind. *ret_rows is to be freed, whatever the code. Returns an exit code,
- * after its sentence. */
+/* Asks all daemons and collects the rows of one kind. *ret_rows is to be freed, whatever the code. Returns an exit
+ * code, after its sentence. */
 int collect_rows(struct daemons *daemons, const cJSON *request, const char *row, cJSON **ret_rows);
 
 #endif

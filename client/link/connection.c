@@ -22,14 +22,15 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A daemon that says nothing for so long in the middle of an answer is stuck. */
+/* A daemon that is silent for this long in the middle of an answer is taken for stuck. */
 #define ANSWER_TIMEOUT_MS 30000
-/* How long another daemon is waited for where one ended without having answered. A manager's restart takes less than one s. */
+/* A daemon may end before it has answered. For this long we wait for the next one: a service manager's restart takes
+ * less than a second. */
 #define FOLLOW_ON_MS 3000
-/* Of one answer. A row of a list takes 4 KB where its capture or process has long names. */
+/* Bounds of one answer. A row of a list takes 4 KB if its capture or process has long names. */
 #define KEPT_ROWS 1000000
 #define KEPT_BYTES ((size_t)1 << 30)
-/* Its queue of new connections may be full for a moment; for so long it is tried again. */
+/* The daemon's queue of new connections may be full for a moment. We try again for this long. */
 #define CONNECT_TRIES 100
 #define CONNECT_PAUSE_NS 20000000
 
@@ -155,7 +156,7 @@ static void clean(cJSON *item)
 	}
 }
 
-/* What a daemon said before it closed the connection: that it takes no more of us. */
+/* Reads what a daemon said before it closed the connection: that it takes no more connections of this user. */
 static bool last_words(struct daemon *daemon, struct failure *failure)
 {
 	char packet[1024];
@@ -163,7 +164,8 @@ static bool last_words(struct daemon *daemon, struct failure *failure)
 	cJSON *object;
 	bool said;
 
-	/* The error of a connection that was closed unread comes first, and once. */
+	/* The first read gives the error of a connection that was closed with our bytes unread; the next one gives what
+	 * it said. */
 	if (n == -ECONNRESET)
 		n = socket_receive(daemon->fd, packet, sizeof packet, NULL, NULL, 0);
 	if (n <= 0)
@@ -181,7 +183,7 @@ bool daemon_send(struct daemon *daemon, const cJSON *request, struct failure *fa
 	char *packet = need(cJSON_PrintUnformatted(request));
 	size_t n = strlen(packet);
 	char detail[SOCKET_PATH_BYTES + 160];
-	/* By which the daemon reads our pids, and tells us those that we can use. */
+	/* The daemon needs it to translate pids between its namespace and ours. */
 	int namespace = system_pid_namespace();
 	int error = -EMSGSIZE;
 
@@ -295,7 +297,7 @@ bool reply_error(const cJSON *packet, struct failure *failure)
 	return true;
 }
 
-/* What an object takes in memory, and those beside and in it; allocations have their own costs. */
+/* Bytes that an object takes in memory, with those beside it and in it, and with what the allocator adds. */
 static size_t weigh(const cJSON *item)
 {
 	const size_t allocation = 16;
@@ -318,7 +320,7 @@ bool reply_keep(struct kept *kept, size_t most, const cJSON *packet, struct daem
 	kept->bytes += weigh(packet);
 	if (kept->rows <= most && kept->bytes <= KEPT_BYTES)
 		return true;
-	/* What it still sends is nobody's answer. */
+	/* Nobody waits for what it still sends. */
 	shutdown(daemon->fd, SHUT_RDWR);
 	snprintf(what, sizeof what,
 		 "sent a list without an end: %zu rows of %zu MiB, more than any may have; ask for less (--limit), or "

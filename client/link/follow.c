@@ -21,17 +21,17 @@
 /* How long captures that were cancelled may take to come in. */
 #define CANCEL_WAIT_NS 10000000000ll
 #define REDRAW_NS 100000000ll
-/* A daemon that has ended: how long another is waited for (the system's may be in an upgrade; one of a user's own seldom comes
- * back by itself), how often it is looked for, and how often that one is asked. */
+/* A daemon has ended: for this long we wait for the next one. The system's may be in an upgrade; a user's own seldom
+ * comes back by itself. LOOK_NS: how often we look for it. ASK_NS: how often we ask it. */
 #define RETURN_NS 15000000000ll
 #define RETURN_USER_NS 3000000000ll
 #define LOOK_NS 50000000ll
-/* A hundred restarts are followed; a daemon that ends at every request is not asked for ever. */
+/* We follow a hundred restarts. A daemon that ends at every request is not asked for ever. */
 #define TRIES 500
 #define ASK_NS 250000000ll
 /* Captures of one trigger: beyond what a daemon arms. */
 #define TRIGGER_CAPTURES 100000
-/* Rows that are kept of them: of each that it is armed, and that it is finished. */
+/* Rows that are kept of them: two of each, that it is armed and that it is finished. */
 #define KEPT_CAPTURES (size_t)(2 * TRIGGER_CAPTURES)
 
 static volatile sig_atomic_t interrupts;
@@ -50,7 +50,7 @@ static struct followed *find(struct follow *follow, unsigned daemon, const char 
 	return NULL;
 }
 
-/* The capture of a row, known or new: those of later cycles come without a target row. */
+/* The capture that a row tells of. It may be new: captures of later cycles come without a target row. */
 static struct followed *capture_of(struct follow *follow, unsigned daemon, const cJSON *row)
 {
 	const char *id = json_text(row, "capture_id");
@@ -196,7 +196,8 @@ static void cancel_daemon(struct follow *follow, unsigned daemon)
 		ask_cancel(follow, daemon, "trigger_id", follow->trigger_id[daemon]);
 		return;
 	}
-	/* Not accepted yet: what is armed already is ended one by one, the rest when the trigger has a name. */
+	/* The trigger is not accepted yet and has no id. What is armed already is ended one by one, the rest when the
+	 * id comes. */
 	for (size_t i = 0; i < follow->count; i++)
 		if (follow->captures[i].daemon == daemon && !follow->captures[i].captured)
 			ask_cancel(follow, daemon, "capture_id", follow->captures[i].id);
@@ -233,7 +234,8 @@ static bool any_known(const struct follow *follow, unsigned daemon)
 	return false;
 }
 
-/* The next daemon is there: nothing was armed, so all is asked for again, or what was armed is asked after. */
+/* The next daemon is there. If nothing was armed, the request is sent again; else the daemon is asked what became of
+ * the captures. */
 static void rejoin(struct follow *follow, unsigned daemon)
 {
 	struct follow_link *link = &follow->links[daemon];
@@ -309,7 +311,7 @@ static void take_asked(struct follow *follow, unsigned daemon, const cJSON *row)
 	follow->links[daemon].unfinished = true;
 	followed->step = (int64_t)json_number(row, "steps_recorded", 0);
 	followed->of = (int64_t)json_number(row, "steps_wanted", 0);
-	/* Until its agent has come back, that is all a daemon can say. */
+	/* "finishing" says nothing new: it is all that a daemon knows until the agent has come back. */
 	if (strcmp(status, "finishing") != 0)
 		follow_set_status(followed, status);
 }
@@ -324,7 +326,7 @@ static void asked(struct follow *follow, unsigned daemon, const cJSON *end)
 		return;
 	}
 	follow->open[daemon] = false;
-	/* One that the next daemon knows nothing of is lost. */
+	/* A capture that the next daemon does not know is lost. */
 	for (size_t i = 0; i < follow->count; i++)
 		if (follow->captures[i].daemon == daemon && !follow->captures[i].captured) {
 			give_up(follow, daemon);
@@ -382,7 +384,7 @@ static void receive(struct follow *follow, unsigned daemon)
 		failure_merge(&follow->failure, &failure);
 	} else if (received == RECEIVE_PACKET) {
 		take_packet(follow, daemon, packet);
-		/* What is told again and again (progress) is not kept. */
+		/* Progress is told again and again, and is not kept. */
 		if (follow->kept_rows > before && !reply_keep(&follow->kept[daemon], KEPT_CAPTURES, packet,
 							      &follow->daemons->list[daemon], &failure)) {
 			follow->open[daemon] = false;
@@ -432,7 +434,7 @@ static void work(struct follow *follow, const sigset_t *unblocked)
 			left = due > clock_now() ? due - clock_now() : 0;
 		wait = (struct timespec){.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
 		follow_draw(follow);
-		/* The daemon tells changes; that time passes is seen here. */
+		/* The daemon tells only changes. The line shows the time that passes, so it is redrawn. */
 		if (follow->window && progress_live() && left > REDRAW_NS)
 			wait = (struct timespec){.tv_nsec = REDRAW_NS};
 		for (unsigned i = 0; i < follow->daemons->count; i++)
@@ -468,7 +470,7 @@ void follow_run(struct follow *follow, cJSON *const request[DAEMONS_MAX])
 	sigaddset(&interrupt, SIGINT);
 	sigprocmask(SIG_BLOCK, &interrupt, &unblocked);
 	sigaction(SIGINT, NULL, &before);
-	/* In the background of a shell without job control Ctrl-C is for somebody else. */
+	/* In the background of a shell without job control Ctrl-C is meant for another program. */
 	if (before.sa_handler != SIG_IGN)
 		sigaction(SIGINT, &action, NULL);
 	for (unsigned i = 0; i < follow->daemons->count; i++) {

@@ -1,5 +1,5 @@
-/* follow.h - a trigger from its request to the last capture: sends it to the daemons, shows what goes on, cancels on
- * Ctrl-C, and holds what came of it. */
+/* follow.h - follows a trigger from its request to its last capture: sends it to the daemons, shows what goes on,
+ * cancels on Ctrl-C, and keeps the results. */
 #ifndef PROFD_CLIENT_LINK_FOLLOW_H
 #define PROFD_CLIENT_LINK_FOLLOW_H
 
@@ -23,7 +23,7 @@ struct followed {
 	cJSON *captured; /* CAPTURE, once it is finished */
 };
 
-/* The way to one daemon's answer. A daemon that ends is followed by another in a restart: that one is asked for the captures of
+/* How the answer of one daemon is got. If a daemon ends, the next one (after a restart) is asked for the captures of
  * the trigger until they are finished. */
 struct follow_link {
 	enum { LINK_FOLLOWS, LINK_LOST, LINK_RESTS, LINK_ASKED } state;
@@ -45,7 +45,7 @@ struct follow {
 	size_t count;
 	struct failure *refused;
 	size_t refused_count;
-	cJSON *left_out; /* launchers and helpers of what was meant: {"pid", "name", "role"} */
+	cJSON *left_out; /* launchers and helpers that were left out: {"pid", "name", "role"} */
 	cJSON *together; /* which ranks record the same steps, and why not: {"job", "processes", "at_step", "message"} */
 	struct failure failure; /* of a whole daemon, where nothing came of it */
 	char trigger_id[DAEMONS_MAX][FOLLOW_ID_BYTES];

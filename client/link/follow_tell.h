@@ -1,5 +1,5 @@
-/* follow_tell.h - says on standard error how far the captures of a trigger are: one line that is redrawn on a terminal, a line
- * for each change elsewhere. */
+/* follow_tell.h - says on standard error how far the captures of a trigger are: one line that is redrawn on a terminal,
+ * a line for each change elsewhere. */
 #ifndef PROFD_CLIENT_LINK_FOLLOW_TELL_H
 #define PROFD_CLIENT_LINK_FOLLOW_TELL_H
 

@@ -15,14 +15,14 @@
 #define MILLISECOND 1000000ll
 /* How often it is looked. */
 #define LOOK_NS (20 * MILLISECOND)
-/* An agent that runs comes back within this after its daemon, or not for a while. */
+/* After a restart of the daemon an agent that runs registers within this time, or much later. */
 #define AWAKE_NS (3000 * MILLISECOND)
-/* One that sleeps in a young process wakes up when torch is imported: that may take longer than anybody likes to wait. */
+/* An agent sleeps in a young process until torch is imported. That may take longer than a user likes to wait. */
 #define ASLEEP_NS (1000 * MILLISECOND)
 #define YOUNG_NS (10000 * MILLISECOND)
-/* Before that the loader may not have brought it yet. */
+/* In a process that is younger than this the loader may not have loaded the agent yet. */
 #define LOADING_NS (500 * MILLISECOND)
-/* Of more processes each would be asked for. */
+/* We wait for no more processes than this: each is asked for by itself. */
 #define AWAITED 16
 
 /* Is a thread of it the agent's? */
@@ -108,7 +108,7 @@ static bool is_registered(struct daemons *daemons, int64_t pid)
 
 	need(cJSON_AddNumberToObject(request, "pid", (double)pid));
 	daemons_query(daemons, request, collect_row, &collect, &failure);
-	/* Any other answer than "not here" does not change by waiting. */
+	/* Waiting only changes the answer "not here". */
 	settled = cJSON_GetArraySize(collect.array) > 0 ||
 		  (failure.error != ERROR_NOTHING_YET && failure.error != ERROR_NOT_REGISTERED &&
 		   failure.error != ERROR_NO_AGENT && failure.error != ERROR_NO_TARGET);

@@ -1,4 +1,4 @@
-/* presence.h - is the agent in a process that is not registered? Seen through /proc, as far as its owner allows. */
+/* presence.h - is the agent in a process that is not registered? /proc tells it, as far as the process's owner allows. */
 #ifndef PROFD_CLIENT_LINK_PRESENCE_H
 #define PROFD_CLIENT_LINK_PRESENCE_H
 
@@ -16,11 +16,11 @@ enum presence {
 
 enum presence presence_of(int64_t pid);
 
-/* Waits a moment for those that are about to register: they have just started, or their daemon has. Returns at once where nothing
- * speaks for it. */
+/* Waits a moment for processes that are about to register, because they or their daemon have just started. Returns at
+ * once if there are none. */
 void presence_await(struct daemons *daemons, const int64_t *pids, size_t count);
 
-/* Says of a process "without the agent" what is true of it. */
+/* Puts the true reason into a failure that says "without the agent". */
 void presence_explain(struct failure *failure);
 
 #endif

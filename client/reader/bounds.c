@@ -1,4 +1,4 @@
-/* bounds.c - see reader_bounds.h. Counted by whichever thread works; atomics, no locks. */
+/* bounds.c - see bounds.h. Each thread counts what it spends; atomics, no locks. */
 #include "bounds.h"
 
 #include <sqlite3.h>
@@ -6,24 +6,24 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Steps of SQLite's machine between two looks, and how many are allowed. Operators told apart by their shapes need most: 2.3
- * a byte of the file. */
+/* Steps of SQLite's virtual machine between two looks, and how many are allowed. Telling operators apart by their
+ * shapes needs most: 2.3 steps a byte of the file. */
 #define LOOK 2000
 #define STEPS_BASE 20000000
 #define STEPS_BYTE 100
-/* Processor time, for steps that are long themselves: a broken file can have one long text in every row. An export takes
- * 0.06 s a MiB. */
+/* A bound of processor time, because one step can take long: a broken file can have a long text in every row. An export
+ * takes 0.06 s a MiB. */
 #define SECONDS_BASE 10
 #define SECOND_BYTES (1 << 20)
 /* The smallest row: its head, its number, a byte a column, its place in the page. */
 #define ROW_BYTES 8
-/* How often a row of the file may be among the answers: each table of a report asks for its own. */
+/* How often a row of the file may be read: each table of a report makes queries of its own. */
 #define ROW_ANSWERS 4
 /* Temporary files: sorts that were seen took a fifth of the file. */
 #define TEMPORARY_BASE (16 << 20)
 #define TEMPORARY_BYTE 4
-/* Memory that SQLite may have in the whole process, and the longest text or row: the longest that profd writes is a summary,
- * which fits into a packet. */
+/* Memory that SQLite may have in the whole process, and the longest text or row: the longest that profd writes is a
+ * summary, which fits into a packet. */
 #define HEAP_BYTES (512 << 20)
 #define LENGTH_BYTES (1 << 20)
 

@@ -1,5 +1,5 @@
-/* bounds.h - how much work and room a capture file may cost. Reading one is work in proportion to its size; a file that was
- * made to be endless is not. What is spent is counted over all connections to one file. */
+/* bounds.h - how much work and memory a capture file may cost: in proportion to its size. A file that was made to be
+ * endless is not read to its end. What is spent is counted over all connections to one file. */
 #ifndef PROFD_CLIENT_READER_BOUNDS_H
 #define PROFD_CLIENT_READER_BOUNDS_H
 
@@ -25,7 +25,7 @@ int64_t bounds_rows(const struct bounds *bounds);
 bool bounds_row(struct bounds *bounds);
 /* Bytes of temporary files that sorting it may take. */
 int64_t bounds_temporary(const struct bounds *bounds);
-/* Notes that more was wanted than that. */
+/* Notes that a bound was exceeded. */
 void bounds_exceed(struct bounds *bounds);
 
 #endif

@@ -137,7 +137,7 @@ int capture_open_id(struct daemons *daemons, const char *id, struct capture *cap
 		return fail(EXIT_FAILED,
 			    "the daemon handed over no file for capture %s; `profd doctor` checks the set-up", id);
 	capture->row = found.row;
-	/* What the catalogue learned after the file was finished stands in the summary; the file is enough without. */
+	/* The summary has what the catalogue learned after the file was finished. The file alone is enough. */
 	capture->summary = capture_summary(daemons, id, &failure);
 	return open_reader(found.fd, capture);
 }
@@ -157,7 +157,7 @@ int capture_open(const char *which, struct capture *capture)
 
 	*capture = (struct capture){0};
 	if (which && is_file_name(which)) {
-		/* Of a pipe nobody may ever open the other end. */
+		/* O_NONBLOCK: opening a pipe would wait until somebody opens its other end. */
 		int fd = open(which, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
 		if (fd < 0)

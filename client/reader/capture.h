@@ -11,8 +11,8 @@ struct capture {
 	cJSON *summary; /* SUMMARY; NULL where no daemon gave one */
 };
 
-/* Opens the capture with this id, or a file (a name with a slash in it, or ending in .db), or the newest where `which` is
- * NULL. Returns EXIT_DONE, or prints a sentence and returns its exit code. capture_close only after success. */
+/* Opens the capture with this id, or a file (a name with a slash in it, or ending in .db), or the newest where `which`
+ * is NULL. Returns EXIT_DONE, or prints a sentence and returns its exit code. capture_close only after success. */
 int capture_open(const char *which, struct capture *capture);
 /* The same for the captures of daemons that are connected already. */
 int capture_open_id(struct daemons *daemons, const char *id, struct capture *capture);

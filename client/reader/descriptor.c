@@ -1,4 +1,4 @@
-/* descriptor.c - see reader_descriptor.h. No state but that of the files, and the bytes that all temporary files have together. */
+/* descriptor.c - see descriptor.h. Its state is that of the files, and the bytes of all temporary files together. */
 #include "descriptor.h"
 
 #include <errno.h>
@@ -254,7 +254,7 @@ static int vfs_delete(sqlite3_vfs *vfs, const char *name, int sync_directory)
 	return system->xDelete(system, name, sync_directory);
 }
 
-/* Files beside the main one would belong to somebody else: there are none. */
+/* There is a main file alone. Files beside it would not be the capture's. */
 static int vfs_access(sqlite3_vfs *vfs, const char *name, int flags, int *ret_exists)
 {
 	(void)vfs, (void)name, (void)flags;

@@ -1,6 +1,6 @@
-/* descriptor.h - a database on a descriptor: a small read-only VFS of SQLite. It reads with pread(2): no locks, no journal,
- * no mapping, so that a file that is cut under us is an error and never a SIGBUS. Temporary files are the system's, in total
- * as large as the bounds say. */
+/* descriptor.h - a database on a descriptor: a small read-only VFS of SQLite. It reads with pread(2): no locks, no
+ * journal, no mapping, so that a file that is cut under us is an error and never a SIGBUS. Temporary files are the
+ * system's, in total as large as the bounds say. */
 #ifndef PROFD_CLIENT_READER_DESCRIPTOR_H
 #define PROFD_CLIENT_READER_DESCRIPTOR_H
 

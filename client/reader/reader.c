@@ -29,7 +29,7 @@ static int open_database(struct reader *r)
 	int error = descriptor_open(r->file, r->fd, &r->db);
 	if (error)
 		return error;
-	/* What the file says is not to be trusted: its schema, nor the cells of its pages. */
+	/* Neither the file's schema nor the cells of its pages are trusted. */
 	sqlite3_db_config(r->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
 	sqlite3_db_config(r->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	sqlite3_db_config(r->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
@@ -78,8 +78,8 @@ static int check_capture(const struct reader *r, char *why, size_t why_bytes)
 	return 0;
 }
 
-/* Bytes that there are to be read. A file may say that it is larger than what is written of it; file systems that compress
- * make it smaller. */
+/* Bytes that can be read. A sparse file says that it is larger than what was written; a file system that compresses
+ * takes less room than that. */
 static int64_t file_bytes(const struct stat *file)
 {
 	int64_t most = (int64_t)1 << 44, written = most;

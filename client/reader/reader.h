@@ -1,8 +1,8 @@
 /* reader.h - a finished capture file, opened read-only on a descriptor.
  *
  * The descriptor comes from the daemon: the file may belong to another uid, so SQLite cannot open it by a path
- * (reader_descriptor.h). A file may also come from anybody: its schema must be ours (reader_schema.h), and what reading it
- * costs has bounds (reader_bounds.h). One thread at a time may use a reader. */
+ * (descriptor.h). A file may also come from anybody: its schema must be ours (schema.h), and the cost of reading it has bounds
+ * (bounds.h). One thread at a time may use a reader. */
 #ifndef PROFD_CLIENT_READER_READER_H
 #define PROFD_CLIENT_READER_READER_H
 
@@ -23,9 +23,9 @@ struct reader {
 	bool owner;
 };
 
-/* Opens the capture file `fd`, which is taken over: closed by reader_close, or here on failure. Returns 0; -EINVAL where
- * it is no finished profd capture; -ENOTSUP where its schema is newer than this program; another negative errno. On
- * failure `why` has a sentence for the user and *r needs no close. */
+/* Opens the capture file `fd`, which is taken over: closed by reader_close, or here on failure. Returns 0; -EINVAL
+ * where it is no finished profd capture; -ENOTSUP where its schema is newer than this program; another negative errno.
+ * On failure `why` has a sentence for the user and *r needs no close. */
 int reader_open(struct reader *r, int fd, char *why, size_t why_bytes);
 /* Opens the same file once more, for another thread, no longer than *r is open. 0 or a negative errno. */
 int reader_clone(struct reader *ret_clone, const struct reader *r);

@@ -17,7 +17,7 @@ static const char *const statements[] = {
 #include "proto/schema.def"
 };
 
-/* The next character of a statement; quotes around names are the writer's taste. */
+/* The next character of a statement, without the quotes that may stand around names. */
 static char next(const char **at)
 {
 	while (**at == '"')
@@ -25,7 +25,7 @@ static char next(const char **at)
 	return **at ? *(*at)++ : '\0';
 }
 
-/* Is `text` this statement? `shorter`: a table that ends after some of the columns is, too. */
+/* Is `text` this statement? With `shorter` it may also be the table with only the first of its columns. */
 static bool is_statement(const char *text, const char *statement, bool shorter)
 {
 	for (;;) {
@@ -50,7 +50,7 @@ static bool makes(const char *statement, const char *type, const char *name)
 	return strncasecmp(statement, name, n) == 0 && statement[n] == ' ';
 }
 
-/* A table of columns alone: whatever computes something has another bracket. */
+/* A table with nothing but columns. Whatever computes something has a second bracket. */
 static bool is_plain(const char *sql)
 {
 	const char *bracket = strchr(sql, '(');
@@ -67,7 +67,7 @@ static bool is_ours(const char *type, const char *name, const char *sql, int64_t
 {
 	bool table = strcmp(type, "table") == 0;
 
-	/* What SQLite makes for the keys of a table has no statement. */
+	/* SQLite's own index for a table's key has no statement. */
 	if (strcmp(type, "index") == 0)
 		return !sql;
 	if (!sql || (!table && strcmp(type, "view") != 0))

@@ -1,4 +1,5 @@
-/* api.c - what the host spent in CUDA: calls of the runtime and driver API by name, and waits for the device by kind. */
+/* api.c - the time that the host spent in CUDA: calls of the runtime and driver API by name, waits for the device by
+ * kind. */
 #include "query.h"
 #include "recorded.h"
 #include "views.h"

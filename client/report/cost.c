@@ -55,7 +55,7 @@ struct table *report_cost(const struct reader *reader, const struct report_optio
 		if (value > 0 || (value == 0 && c > K_AFTER))
 			table_set(table, c, value);
 	}
-	/* The steps after the capture were not over when the file was finished. */
+	/* The file was finished before the steps behind the capture were over; the summary has their time. */
 	if (options->summary)
 		table_set_member(table, K_AFTER, cJSON_GetObjectItemCaseSensitive(options->summary, "cost"),
 				 columns[K_AFTER].key);

@@ -2,9 +2,10 @@
 #ifndef PROFD_CLIENT_REPORT_FOLDED_H
 #define PROFD_CLIENT_REPORT_FOLDED_H
 
-/* The operators that are one call with their parent, by the rule that derive folds by (store/fold.h): pairs of one name on
- * one thread, less those of parents that have another child, ranges included. `from`: a table of operators that has all
- * that matter. Flag 2 is EVENT_FLAG_ASYNC, source 2 a range on no stack; "+" keeps the search for a parent on its id. */
+/* The operators that are one call with their parent, by the rule that derive folds by (store/fold.h): pairs of one name
+ * on one thread, less those of parents that have another child, ranges included. `from`: a table of operators that has
+ * all that matter. Flag 2 is EVENT_FLAG_ASYNC, source 2 a range on no stack; "+" keeps the search for a parent on its
+ * id. */
 #define REPORT_FOLDED(from)                                                                                            \
 	"pair AS MATERIALIZED (SELECT c.id AS id, c.parent AS parent, c.self AS self, c.thread AS thread, c.step AS "  \
 	"step FROM " from " c JOIN " from " p ON p.id = c.parent WHERE +p.name = +c.name AND +p.thread = +c.thread "   \

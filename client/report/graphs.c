@@ -1,5 +1,5 @@
-/* graphs.c - CUDA graphs: what their launches took on the device. Where a capture was recorded node by node, a launch is
- * what its operations have in common: the correlation id. */
+/* graphs.c - CUDA graphs: what their launches took on the device. Where a capture was recorded node by node, a launch
+ * is what its operations have in common: the correlation id. */
 #include "query.h"
 #include "recorded.h"
 #include "views.h"
@@ -26,7 +26,7 @@ static const struct report_key keys[] = {
 	{"name", "graph"},
 };
 
-/* What the sums are made of: a row a launch, or more. */
+/* What is added up: one row or more for each launch. */
 #define WHOLE                                                                                                          \
 	"SELECT graph, calls, NULL AS operations, total, \"min\" AS least, \"max\" AS most, device, stream FROM "      \
 	"graph_totals WHERE" REPORT_STEP

@@ -1,5 +1,5 @@
-/* operators.c - operators by name, as torch.profiler's key_averages() counts them: from the totals that derive made, or,
- * to tell input shapes apart, from the operators themselves, folded here by the rule that derive folds by
+/* operators.c - operators by name, as torch.profiler's key_averages() counts them: from the totals that derive made,
+ * or, to tell input shapes apart, from the operators themselves, folded here by the rule that derive folds by
  * (store/fold.h): an operator whose only child has its own name is one call with it, of the outer one's inputs. */
 #include "client/ui/text.h"
 #include "folded.h"
@@ -76,7 +76,7 @@ static const struct report_key keys[] = {
 	{"name", "s.text"},
 };
 
-/* Shapes were asked for here, and not when it was recorded. */
+/* --group-by-shapes was given, but the capture has no shapes. */
 static void shapeless(struct table *table, sqlite3_stmt *row)
 {
 	(void)row;

@@ -9,7 +9,7 @@ struct report_options;
 
 /* What a query's WHERE needs to show one step alone: parameter 1 is report_options.step. */
 #define REPORT_STEP " (?1 = 0 OR step = ?1) "
-/* Sums of calls over rows of which some may be of operations that CUPTI had no times for: these are in the calls only. */
+/* Sums over rows. CUPTI has no times for some operations: they count in the calls, but not in the total. */
 #define REPORT_TIMED_TOTAL "CASE WHEN count(\"max\") THEN sum(total) END"
 #define REPORT_TIMED_CALLS "nullif(sum(CASE WHEN \"max\" IS NOT NULL THEN calls END), 0)"
 /* ns that the devices worked: all operations, as torch.profiler's "Self CUDA time total" counts them. */
@@ -18,8 +18,8 @@ struct report_options;
 	"copy_totals UNION ALL SELECT step, total FROM set_totals UNION ALL SELECT step, total FROM graph_totals) "    \
 	"WHERE" REPORT_STEP ")"
 
-/* A prepared statement, or the end of the program with a sentence: the schema was checked when the file was opened, so
- * that only a damaged file comes here. */
+/* Prepares a statement. If that fails, the program ends with a sentence: the schema was checked when the file was
+ * opened, so the file is damaged. */
 sqlite3_stmt *report_prepare(const struct reader *reader, const char *sql);
 /* sqlite3_step: true while there are rows; ends the program as above on an error; finalizes at the end. */
 bool report_next(const struct reader *reader, sqlite3_stmt *statement);
@@ -45,8 +45,8 @@ struct report_shape {
 	const char *collector; /* of the device side: without rows where it did not run; NULL: always there */
 	void (*finish)(struct table *table, sqlite3_stmt *row); /* puts the newest row right; NULL: nothing to do */
 };
-/* The rows of `sql` (without its order), whose result columns are those of the table, in their order; parameter 1, where
- * it has one, is the step. */
+/* The rows of `sql` (without its order), whose result columns are those of the table, in their order; parameter 1,
+ * where it has one, is the step. */
 struct table *report_query(const struct reader *reader, const struct report_options *options,
 			   const struct report_shape *shape, const char *sql);
 

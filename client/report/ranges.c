@@ -1,5 +1,5 @@
-/* ranges.c - named intervals of the host (NVTX, profd_range, record_function) by name, domain and source. Their share is of
- * the wall time of the steps: ranges of several threads, or one within the other, add up to more than all of it. */
+/* ranges.c - named intervals of the host (NVTX, profd_range, record_function) by name, domain and source. Their share
+ * is of the wall time of the steps: ranges of several threads, or one within the other, add up to more than all of it. */
 #include "query.h"
 #include "recorded.h"
 #include "views.h"

@@ -6,7 +6,8 @@
 
 #include "proto/events.h"
 
-/* Did this collector of the device side run in the capture, and does the file have its tables? Files of schema 1 do not. */
+/* Did this collector of the device side run in the capture, and does the file have its tables? Files of schema 1 do
+ * not. */
 bool report_device_ran(const struct reader *reader, const char *collector);
 /* The same of cupti. */
 bool report_gpu(const struct reader *reader);

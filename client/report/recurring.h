@@ -22,8 +22,8 @@ struct recurrings {
 	int64_t usual; /* what comes so often comes once an iteration, most likely */
 };
 
-/* Fills it: what came at least three times in one thread, those inside of one of the same name apart: --step-range and --step-op
- * count likewise. To be given to the other. */
+/* Fills it: what came at least three times in one thread, those inside of one of the same name apart: --step-range and
+ * --step-op count likewise. To be given to the other. */
 void recurring_find(const struct reader *reader, struct recurrings *ret);
 void recurring_free(struct recurrings *recurrings);
 

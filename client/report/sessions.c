@@ -1,4 +1,4 @@
-/* sessions.c - how CUPTI was used for a capture, and how far its times can be trusted. */
+/* sessions.c - how CUPTI was used for a capture, and how exact its times are. */
 #include "query.h"
 #include "views.h"
 

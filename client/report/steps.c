@@ -1,4 +1,5 @@
-/* steps.c - a row for each recorded step. What its own bit set of collectors does not hold was not recorded in it. */
+/* steps.c - a row for each recorded step. Each step has a set of the collectors that were on; the figures of the others
+ * were not recorded in it. */
 #include "query.h"
 #include "recorded.h"
 #include "views.h"
@@ -97,7 +98,7 @@ struct table *report_steps(const struct reader *reader, const struct report_opti
 			else
 				report_cell(table, (size_t)c, statement, c);
 		}
-		/* A window of time is kept as a step, which the process does not number, nor any thread end. */
+		/* A window of time is kept as a step. It has no number of the process, and no thread ends it. */
 		if (sqlite3_column_int(statement, S_SOURCE) == STEP_SOURCE_DURATION) {
 			table_unset(table, S_NUMBER);
 			table_unset(table, S_THREAD);

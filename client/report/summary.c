@@ -13,8 +13,8 @@ static void set_whole(struct table *table, const cJSON *summary, const char *key
 		table_set_whole(table, (size_t)total->valuedouble);
 }
 
-/* A table of a summary's list `key`, which tells how many rows there are in all. Where `whole` (ns) is known, the column after
- * `shared` shows what share of it `shared` is. */
+/* A table of a summary's list `key`, which tells how many rows there are in all. Where `whole` (ns) is known, the
+ * column after `shared` shows what share of it `shared` is. */
 static struct table *list_table(const struct column *columns, size_t count, const cJSON *summary, const char *key,
 				size_t shared, int64_t whole)
 {
@@ -88,7 +88,7 @@ double summary_busy_percent(const cJSON *summary, const cJSON *only)
 	return wall_total > 0 ? busy_total * 100 / wall_total : -1;
 }
 
-/* A daemon of an older release did not tell. */
+/* A daemon of an older release does not send it. */
 int64_t summary_self_cpu(const cJSON *summary)
 {
 	return (int64_t)json_number(summary, "self_cpu_ns", -1);
@@ -162,7 +162,7 @@ static void add_summary(struct table *table, const cJSON *row, const char *name)
 		table_set_real(table, S_RATE, bytes->valuedouble / total->valuedouble);
 }
 
-/* Sets are one more row: a summary knows no more of them. */
+/* Memsets are one more row: a summary has only their sum. */
 struct table *summary_copies(const cJSON *summary)
 {
 	struct table *table = table_new(COUNTED(copy_columns));

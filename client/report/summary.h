@@ -1,4 +1,5 @@
-/* summary.h - the tables of a daemon's SUMMARY of a capture: its first rows, with the shares that the tables of the file have. */
+/* summary.h - the tables of a daemon's SUMMARY of a capture: its first rows, with the shares that the tables of the
+ * file have. */
 #ifndef PROFD_CLIENT_REPORT_SUMMARY_H
 #define PROFD_CLIENT_REPORT_SUMMARY_H
 
@@ -14,8 +15,8 @@ struct table *summary_copies(const cJSON *summary);
 struct table *summary_dropped(const cJSON *summary);
 /* Self time of all operators; -1: the summary does not tell. ns */
 int64_t summary_self_cpu(const cJSON *summary);
-/* How busy the devices were in one of the summary's steps, or (NULL) in those that it lists: percent of the wall time times
- * the number of devices; -1: not recorded. */
+/* How busy the devices were in one of the summary's steps, or (NULL) in those that it lists: percent of the wall time
+ * times the number of devices; -1: not recorded. */
 double summary_busy_percent(const cJSON *summary, const cJSON *only);
 
 #endif

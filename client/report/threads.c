@@ -1,6 +1,6 @@
-/* threads.c - who did it: what each thread of the process has recorded, and what it gave the devices to do. Counted here,
- * by a scan of each table: grouping a million rows by thread would sort them. Operators are counted as derive does, so that
- * the threads' add up to those of the totals: one that is a call with its parent is not counted again. */
+/* threads.c - what each thread of the process did, and what it launched. It is counted by a scan of each table, because
+ * SQL would sort a million rows to group them by thread. Operators are counted as derive counts them: one that is one
+ * call with its parent is not counted again. So the threads add up to the totals. */
 #include "folded.h"
 #include "query.h"
 #include "recorded.h"
@@ -100,8 +100,8 @@ static void count(const struct reader *reader, struct threads *threads, const ch
 	}
 }
 
-/* Of the names more of which lie in `names` than the totals count, a list for SQL's IN; NULL where there are none. To be
- * freed. They are few: that what is folded is looked for among them alone is what makes it quick. */
+/* Of the names more of which lie in `names` than the totals count, a list for SQL's IN; NULL where there are none. To
+ * be freed. They are few: that what is folded is looked for among them alone is what makes it quick. */
 static char *folded_names(const struct reader *reader, const struct report_options *options,
 			  const struct threads *names)
 {
@@ -187,7 +187,7 @@ static void set_name(const struct reader *reader, struct table *table, int64_t i
 		report_cell(table, H_NAME, statement, 0);
 		named = true;
 	}
-	/* Threads are told by the process itself, whose pid in a container is another than the daemon's. */
+	/* Threads have the numbers that the process itself sees. In a container the daemon sees other ones. */
 	if (!named && id == reader_meta_int(reader, "agent_pid", reader_meta_int(reader, "pid", -1)))
 		table_set_text(table, H_NAME, "(main thread)");
 }
@@ -199,7 +199,7 @@ struct table *report_threads(const struct reader *reader, const struct report_op
 	bool ranges = report_filled(reader, FILLS_RANGES);
 	struct threads threads = {0};
 
-	/* A window of time is no thread's step but the agent's own. */
+	/* A window of time is the agent's own step, not a thread's. */
 	count(reader, &threads, "SELECT thread FROM steps WHERE source <> ?1", STEP_SOURCE_DURATION, 0, 0);
 	count_operators(reader, &threads, options);
 	count(reader, &threads, "SELECT thread FROM ranges WHERE" REPORT_STEP, options->step, H_RANGES, 0);

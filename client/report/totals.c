@@ -91,7 +91,7 @@ struct table *report_totals(const struct reader *reader, const struct report_opt
 	table_add(table);
 	set(reader, table, T_WALL, "SELECT sum(duration) FROM steps WHERE ?1 = 0 OR step = ?1", step);
 	set(reader, table, T_STEPS, "SELECT count(*) FROM steps WHERE ?1 = 0 OR step = ?1", step);
-	/* But for the agent's own, which tells of a window of time. */
+	/* Without the agent's own thread, which ends a window of time. */
 	set(reader, table, T_THREADS,
 	    "SELECT count(DISTINCT thread) FROM threads WHERE thread NOT IN (SELECT thread FROM steps WHERE source = "
 	    "?1)",

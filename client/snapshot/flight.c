@@ -189,7 +189,7 @@ void flight_receive(struct flight *flight)
 		id = json_text(packet, "trigger_id");
 		snprintf(flight->trigger_id, sizeof flight->trigger_id, "%s", id ? id : "");
 	} else if (reply_error(packet, &failure)) {
-		/* Each member's own row has come before, if the daemon knew of it. */
+		/* If the daemon knew a member, the row of the member has come before. */
 		for (size_t i = 0; i < flight->unit->count; i++)
 			if (flight->unit->members[i].outcome == OUTCOME_WAITING)
 				refuse(&flight->unit->members[i], failure.word, failure.message);

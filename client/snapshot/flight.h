@@ -1,5 +1,5 @@
-/* flight.h - one unit of `profd snapshot` while it is recorded: a trigger on a connection of its own, so that several can be
- * under way. One thread. */
+/* flight.h - one unit of `profd snapshot` while it is recorded: a trigger on a connection of its own, so that several
+ * can be under way. One thread. */
 #ifndef PROFD_CLIENT_SNAPSHOT_FLIGHT_H
 #define PROFD_CLIENT_SNAPSHOT_FLIGHT_H
 
@@ -21,8 +21,8 @@ struct flight {
 	bool cancelled;
 };
 
-/* Triggers the members of the unit that are still waiting. Where that does not work they have failed, and the flight is not
- * open. flight_end in every case. */
+/* Triggers the members of the unit that are still waiting. Where that does not work they have failed, and the flight is
+ * not open. flight_end in every case. */
 void flight_begin(struct flight *flight, const struct daemon *daemon, struct unit *unit,
 		  const struct flight_options *options);
 /* Takes what has come. */

@@ -82,7 +82,8 @@ int lock_take(struct lock *ret, const char *name)
 		ret->fd = -1;
 		return error;
 	}
-	/* For the sentence of whoever comes next. The file stays: two that made it anew could both have it. */
+	/* The pid is for the sentence of the next run. The file stays: if it were removed, two runs could make it anew
+	 * and both hold it. */
 	snprintf(text, sizeof text, "%ld\n", (long)getpid());
 	if (ftruncate(ret->fd, 0) < 0 || pwrite(ret->fd, text, strlen(text), 0) < 0)
 		ret->holder = 0;

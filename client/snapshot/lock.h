@@ -10,8 +10,8 @@ struct lock {
 	long holder; /* pid of who has it; 0 = not known */
 };
 
-/* Takes the lock `name` (any text). 0; -EWOULDBLOCK where another run has it (ret->holder); another negative errno where
- * there is no folder that is ours alone (ret->path says which was tried last). lock_release in every case. */
+/* Takes the lock `name` (any text). 0; -EWOULDBLOCK where another run has it (ret->holder); another negative errno
+ * where there is no folder that is ours alone (ret->path says which was tried last). lock_release in every case. */
 int lock_take(struct lock *ret, const char *name);
 void lock_release(struct lock *lock);
 

@@ -99,7 +99,8 @@ static void say_captures(struct line *line, const struct unit *unit, enum outcom
 			fprintf(line->file, "%s%s", said++ ? said == n ? " and " : ", " : "", unit->members[i].id);
 }
 
-/* Which rank keeps the others waiting is not told by step times: in a job whose ranks wait for each other they are all alike. */
+/* Step times do not tell which rank keeps the others waiting: in a job whose ranks wait for each other they are all
+ * alike. */
 static void say_step(struct line *line, const struct unit *unit)
 {
 	double *steps = need(calloc(unit->count, sizeof *steps));
@@ -146,7 +147,7 @@ static void say_busy(struct line *line, const struct unit *unit)
 		fprintf(line->file, ", device busy %.1f%% to %.1f%%", least, most);
 }
 
-/* The reasons of the members with this outcome, each once, behind who it goes for. */
+/* The reasons of the members with this outcome. Each reason stands once, behind the members that it applies to. */
 static void say_reasons(struct line *line, const struct unit *unit, enum outcome outcome, bool all)
 {
 	bool begun = false;

@@ -59,7 +59,7 @@ cJSON *series_query(struct daemons *daemons, const char *label, const char *job,
 	struct collect collect = {"capture", need(cJSON_CreateArray())};
 
 	need(cJSON_AddNumberToObject(request, "limit", ALL_CAPTURES));
-	/* The daemon's filters are patterns: what may be read as one is looked for here alone. */
+	/* The daemon's filters are patterns. A job whose name could be read as a pattern is compared here instead. */
 	if (*label && !strpbrk(label, "*?["))
 		json_add_text(request, "label", label);
 	if (job && !strpbrk(job, "*?["))
@@ -95,7 +95,7 @@ bool series_needs_pid(const cJSON *captures, const struct who *who)
 		if (!who_same(&any, &one) || one.pid == last)
 			continue;
 		last = one.pid;
-		/* Who comes back after another had been there was there all the time. */
+		/* This pid was there before another one: both lived at the same time. */
 		for (earlier = captures->child; earlier != capture; earlier = earlier->next) {
 			struct who other = who_of(earlier, true);
 

@@ -31,8 +31,8 @@ cJSON *series_query(struct daemons *daemons, const char *label, const char *job,
  * them apart. `captures` are oldest first. */
 bool series_needs_pid(const cJSON *captures, const struct who *who);
 
-/* Ids (to be deleted) of what is too many where the newest `keep` are kept: of this one only, and never what is pinned,
- * which does not count either. `captures` are oldest first. */
+/* Ids (to be deleted) of the captures of this one beyond the newest `keep`. Pinned captures are not among them and do
+ * not count. `captures` are oldest first. */
 cJSON *series_surplus(const cJSON *captures, const struct who *who, int64_t keep);
 
 /* ns a step without a recording: before its warm-up; where that is not known, while it was recorded. 0 = not known. */
@@ -47,8 +47,8 @@ bool series_parse_factor(const char *text, double *ret);
 /* Changes below that are taken for noise when they are marked. */
 #define SERIES_NOISE_PERCENT 10.0
 
-/* Values of which a negative one is a gap, as one line (to be freed): from the smallest to the largest, but a range that
- * is smaller than a tenth of the largest is not blown up. */
+/* The values as one line (to be freed); a negative value is a gap. The line goes from the smallest to the largest
+ * value, but small differences (less than a tenth of the largest value) are not blown up. */
 char *series_sparkline(const double *values, size_t count, bool unicode);
 /* Do the locale's variables say UTF-8? */
 bool series_unicode(void);

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-/* No step for so long, and for so many of its usual steps: it stands still. */
+/* A process stands still if it has shown no step for this long, and for this many of its usual steps. */
 #define STALLED_NS 60000000000ll
 #define STALLED_STEPS 20
 #define TIMEOUT_NS 120000000000ll
@@ -117,7 +117,7 @@ static bool shows_steps(const cJSON *process)
 	return strcmp(text_of(process, "step_source"), "none") != 0;
 }
 
-/* In a job in which something steps, launchers and helpers are no part of it. */
+/* If a process of a job steps, its launchers and helpers are left out. */
 static void leave_out_helpers(struct unit *unit)
 {
 	size_t kept = 0;
@@ -152,7 +152,7 @@ static void add_member(struct unit *unit, const cJSON *process)
 	member->rank = (int64_t)json_number(process, "rank", -1);
 }
 
-/* Without regard to what is picked: another that lives is another. */
+/* Counts all processes that live, not only those that are picked. */
 static bool has_double(const cJSON *processes, const cJSON *process)
 {
 	struct who who = who_of(process, false);

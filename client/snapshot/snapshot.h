@@ -1,5 +1,6 @@
-/* snapshot.h - what `profd snapshot` picks and what becomes of it: units (a job's processes, recorded together) and their
- * members (a process each). snapshot.c here is pure; flight.c records a unit; command/snapshot.c runs it all. One thread. */
+/* snapshot.h - what `profd snapshot` picks and what becomes of it: units (a job's processes, recorded together) and
+ * their members (a process each). snapshot.c here is pure; flight.c records a unit; command/snapshot.c runs it all. One
+ * thread. */
 #ifndef PROFD_CLIENT_SNAPSHOT_SNAPSHOT_H
 #define PROFD_CLIENT_SNAPSHOT_SNAPSHOT_H
 
@@ -15,7 +16,7 @@
 /* So many earlier snapshots make a history to compare with. */
 #define SNAPSHOT_HISTORY 3
 
-/* Which processes: all that is given must hold. */
+/* Which processes are picked: everything that is given must hold. */
 struct criteria {
 	const char *name; /* glob; NULL = any, as with the following */
 	const char *user; /* name or number */
@@ -38,7 +39,7 @@ enum outcome {
 struct member {
 	cJSON *process; /* PROCESS as it was last seen */
 	int64_t pid, rank;
-	bool by_pid; /* its job, name and rank do not tell it from another that lives now, or lived beside it */
+	bool by_pid; /* only its pid tells it from another process that lives now, or lived beside it */
 	enum outcome outcome;
 	int code;		      /* for the exit code; EXIT_DONE unless incomplete or failed */
 	char word[32];		      /* of an error or of a reason to skip; "" = none */
@@ -66,9 +67,9 @@ struct unit {
 /* NULL, or why such a list of ranks is none. */
 const char *snapshot_ranks_refusal(const char *ranks);
 
-/* Units of the processes (each with "daemon", a socket's path, of `paths`) that meet the criteria, in the order of user,
- * job, name; their members by rank and pid. *ret_fast counts those that only the least step left out. To be freed with
- * snapshot_free. */
+/* Units of the processes (each with "daemon", a socket's path, of `paths`) that meet the criteria, in the order of
+ * user, job, name; their members by rank and pid. *ret_fast counts those that only the least step left out. To be freed
+ * with snapshot_free. */
 struct unit *snapshot_pick(const cJSON *processes, const char *const *paths, unsigned path_count,
 			   const struct criteria *criteria, size_t *ret_count, size_t *ret_fast);
 void snapshot_free(struct unit *units, size_t count);

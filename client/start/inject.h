@@ -12,9 +12,9 @@ struct inject {
 	char *value; /* to be set; NULL: stays as it is */
 };
 
-/* What is to be set so that programs load the agent, in view of what is set already: a variable of somebody else's is
- * left alone (or added to, LD_PRELOAD) and its holder named on standard error. `name` and `job`, where not NULL, are set
- * too. Fills at most INJECT_MAX rows and returns their number, or -1 after a sentence. */
+/* Plans which variables to set so that programs load the agent. A variable that another tool has set is left alone, and
+ * the tool is named on standard error; LD_PRELOAD is added to. `name` and `job` are set too, unless they are NULL.
+ * Fills at most INJECT_MAX rows and returns their number, or -1 after a sentence. */
 int inject_plan(struct inject plan[INJECT_MAX], const char *name, const char *job);
 void inject_deinit(struct inject *plan, int count);
 

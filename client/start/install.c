@@ -59,7 +59,8 @@ bool install_agent(char path[PATH_MAX])
 
 	path[0] = 0;
 	if (chosen && *chosen) {
-		/* LD_PRELOAD takes no relative path that survives a chdir. */
+		/* The path must be absolute: in LD_PRELOAD a relative one would be lost when a program changes its
+		 * folder. */
 		if (access(chosen, R_OK) == 0 && realpath(chosen, path))
 			return true;
 		path[0] = 0;

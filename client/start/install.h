@@ -1,4 +1,4 @@
-/* install.h - where this program's companions lie, in a build tree and where a distribution put them. */
+/* install.h - finds the agent's library and the daemon, in a build tree and where a distribution put them. */
 #ifndef PROFD_CLIENT_START_INSTALL_H
 #define PROFD_CLIENT_START_INSTALL_H
 

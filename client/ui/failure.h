@@ -22,7 +22,8 @@ enum exit_status {
 	EXIT_CANCELLED = 130,
 };
 
-/* Of two codes the one that a program which did several things ends with; verbs.c says the order to the user. */
+/* A program that did several things ends with one of their codes: the one of these two that goes first. verbs.def tells
+ * the user the order. */
 int exit_worse(int one, int other);
 
 #define FAILURE_TEXT_BYTES 768
@@ -39,8 +40,8 @@ struct failure {
 void failure_set(struct failure *failure, enum error error, const char *detail);
 /* Prints it and returns its exit code. */
 int failure_print(const struct failure *failure);
-/* Of several answers to one question (from two daemons), the one that says most: "there is no such thing here" yields to
- * whatever another daemon knows. Copies `other` over *best if it is better. */
+/* Two daemons may answer one question. This keeps the answer that says most: copies `other` over *best if it is better.
+ * "There is no such thing here" yields to whatever another daemon knows. */
 void failure_merge(struct failure *best, const struct failure *other);
 
 /* "profd: SENTENCE" on standard error; returns `code`. */

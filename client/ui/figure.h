@@ -1,5 +1,5 @@
-/* figure.h - times and lengths of a file, in a range in which the sum of a few is a number, too. What lies beyond stands in
- * broken files alone: 73 years on either side of a capture. */
+/* figure.h - cuts times and lengths of a file to a range in which a few of them can be added without an overflow: 73
+ * years on either side of a capture. Only broken files have others. */
 #ifndef PROFD_CLIENT_UI_FIGURE_H
 #define PROFD_CLIENT_UI_FIGURE_H
 

@@ -71,6 +71,6 @@ double json_number(const cJSON *object, const char *key, double otherwise)
 {
 	const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
 
-	/* What a 64-bit number cannot hold stands in no answer of a daemon of ours; whoever asks makes one of it. */
+	/* Callers turn it into a 64-bit number. Our daemons send no larger ones. */
 	return !cJSON_IsNumber(item) ? otherwise : fmin(fmax(item->valuedouble, -9e18), 9e18);
 }

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Off a terminal nothing is cut but what no file should hold either. */
+/* Where the output is no terminal, only texts that are longer than this are cut. */
 #define CELL_WIDTH_MAX 400
 #define CELL_WIDTH_MIN 8
-/* What an elastic column wants before spare ones get any. */
+/* An elastic column gets this much before spare columns get anything. */
 #define CELL_WIDTH_FAIR 26
-/* A column narrower than that is no place for a sentence: it runs over the edge instead. */
+/* A sentence is not wrapped into a column that is narrower than this: it runs over the edge. */
 #define WRAP_WIDTH_MIN 24
 
 /* A cell as people read it, to be freed. */
@@ -62,7 +62,8 @@ static bool left_aligned(enum column_kind kind)
 	return kind == COLUMN_TEXT || kind == COLUMN_FLAG || kind == COLUMN_LIST;
 }
 
-/* Hides spare columns, the last ones first, until the elastic ones have what they want, or a fair share of it. */
+/* Hides spare columns, the last one first, until each elastic column has the width that it wants, or a fair share of
+ * it. */
 static void spare(const struct table *table, bool *shown, const size_t *widths, size_t room)
 {
 	for (;;) {

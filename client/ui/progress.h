@@ -1,4 +1,5 @@
-/* progress.h - what goes on, on standard error: one line that is redrawn on a terminal, a line per news elsewhere. */
+/* progress.h - says on standard error what goes on: on a terminal in one line that is redrawn, elsewhere in a line for
+ * each change. */
 #ifndef PROFD_CLIENT_UI_PROGRESS_H
 #define PROFD_CLIENT_UI_PROGRESS_H
 

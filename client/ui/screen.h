@@ -1,4 +1,4 @@
-/* screen.h - the terminal, or whatever else standard output is. */
+/* screen.h - what is known of the terminal, or of whatever else standard output is. */
 #ifndef PROFD_CLIENT_UI_SCREEN_H
 #define PROFD_CLIENT_UI_SCREEN_H
 

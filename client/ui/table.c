@@ -131,7 +131,7 @@ void table_set_member(struct table *table, size_t column, const cJSON *object, c
 
 static void csv_text(FILE *file, const char *text)
 {
-	/* It may well be looked at on a terminal. */
+	/* People look at CSV on terminals, too. */
 	char *clean = text_safe(text);
 
 	if (!strpbrk(clean, ",\"\r\n")) {

@@ -1,5 +1,5 @@
-/* table.h - rows and columns, once, in three dresses: aligned text for people, CSV, and JSON objects. Values are kept as
- * what they are (ns, bytes, counts); only the text table rounds them. One thread. */
+/* table.h - rows and columns that are printed in three ways: as aligned text for people (print.h), as CSV, and as JSON
+ * objects. Values are kept in their own units (ns, bytes, counts); only the text rounds them. One thread. */
 #ifndef PROFD_CLIENT_UI_TABLE_H
 #define PROFD_CLIENT_UI_TABLE_H
 

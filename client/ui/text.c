@@ -60,7 +60,7 @@ int32_t text_decode(const char **at)
 	return value;
 }
 
-/* Would it change more on a terminal than one cell or two? */
+/* Would this character do more on a terminal than fill its cells? */
 static bool harmful(int32_t c)
 {
 	return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
@@ -184,7 +184,7 @@ const char *text_duration(char to[TEXT_FIGURE_BYTES], int64_t ns)
 	if (ns < 0) {
 		char positive[TEXT_FIGURE_BYTES];
 
-		/* The smallest number has no positive twin; nothing that is shown comes near it. */
+		/* INT64_MIN cannot be negated. No figure that is shown comes near it. */
 		snprintf(to, TEXT_FIGURE_BYTES, "-%s", text_duration(positive, ns == INT64_MIN ? INT64_MAX : -ns));
 		return to;
 	}

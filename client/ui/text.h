@@ -1,5 +1,5 @@
-/* text.h - what stands between bytes from elsewhere and a terminal or a JSON file, and what writes durations, sizes and
- * counts for people. No state but the locale that wcwidth(3) reads. */
+/* text.h - makes bytes from elsewhere safe for a terminal and for JSON, and writes durations, sizes and counts for
+ * people. No state but the locale that wcwidth(3) reads. */
 #ifndef PROFD_CLIENT_UI_TEXT_H
 #define PROFD_CLIENT_UI_TEXT_H
 
@@ -9,8 +9,7 @@
 
 #define TEXT_FIGURE_BYTES 40
 
-/* The pointer, where it is not NULL; else the program ends with a sentence (exit code 1): a command line program has
- * nothing better to do without memory. */
+/* Returns the pointer. If it is NULL, memory has run out: the program ends with a sentence (exit code 1). */
 void *need(void *pointer);
 
 /* Next code point of a NUL-terminated text; moves *at. Returns -1 for a byte that is no valid UTF-8 (and skips one), 0

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two slips in a long word, one in a short one. */
+/* How many letters may be wrong: two in a long word, one in a short one. */
 static unsigned tolerance(const char *word)
 {
 	return strlen(word) >= 5 ? 2 : 1;

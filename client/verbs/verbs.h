@@ -1,4 +1,5 @@
-/* verbs.h - the table of verbs and their options (verbs.def). --help, usage errors, manuals and completions come from it. */
+/* verbs.h - the table of verbs and their options (verbs.def). --help, usage errors, manuals and completions come from
+ * it. */
 #ifndef PROFD_CLIENT_VERBS_VERBS_H
 #define PROFD_CLIENT_VERBS_VERBS_H
 

@@ -51,7 +51,7 @@ static void print_bounds(FILE *file, const struct option_row *row)
 		return;
 	figure(least, sizeof least, unit_of(row), row->least);
 	figure(most, sizeof most, unit_of(row), row->most);
-	/* A bound that nobody comes near says nothing. */
+	/* A very large bound is of no use to the reader. */
 	if (row->kind == OPTION_NUMBER && row->most > 1000000)
 		return;
 	if (row->most)
@@ -165,8 +165,8 @@ static size_t term_width(const char *line)
 	return gap && gap < line + length ? (size_t)(gap - line) : 0;
 }
 
-/* Of a document in Markdown: headings, paragraphs and lists. One paragraph, or one entry of a list, at `text`; returns what
- * stands behind it. `strip`: what a line of a list begins with. */
+/* Of a document in Markdown: headings, paragraphs and lists. One paragraph, or one entry of a list, at `text`; returns
+ * what stands behind it. `strip`: what a line of a list begins with. */
 static const char *print_block(FILE *file, const char *text, size_t strip)
 {
 	char block[4000];

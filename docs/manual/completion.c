@@ -1,5 +1,5 @@
-/* completion.c - the verbs' table as parts of the shells' completions (profd.bash.in, profd.zsh.in, profd.fish.in). What a
- * value can be follows from the word that stands for it in the table. */
+/* completion.c - the verbs' table as parts of the shells' completions (profd.bash.in, profd.zsh.in, profd.fish.in).
+ * What a value can be follows from the word that stands for it in the table. */
 #include "client/verbs/topics.h"
 #include "client/verbs/verbs.h"
 #include "daemon/setup/options.h"
@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-/* Where the shell finds values: `profd ps` (pids, names, jobs), `profd captures` (captures, triggers, labels), the system. */
+/* Where the shell finds values: `profd ps` (pids, names, jobs), `profd captures` (captures, triggers, labels), the
+ * system. */
 enum source {
 	SOURCE_NONE,
 	SOURCE_CHOICES,
@@ -63,7 +64,7 @@ static enum source option_source(const struct option_row *row)
 	return row->kind == OPTION_PIDS ? SOURCE_PIDS : source_of(row->name, row->argument);
 }
 
-/* What the words of a verb are that are no options: by its usage, without the values of the options in it. At most two. */
+/* Where the values of a verb's words come from (not of its options), by its usage. At most two. */
 static unsigned word_sources(const struct verb *verb, enum source sources[2])
 {
 	const char *last = "";
@@ -88,7 +89,7 @@ static unsigned word_sources(const struct verb *verb, enum source sources[2])
 	return count;
 }
 
-/* Everything that each shell writes down for itself. */
+/* What is written differently for each shell. */
 struct shell {
 	void (*verb)(FILE *file, const struct verb *verb);
 	void (*option)(FILE *file, const struct verb *verb, const struct option_row *row, enum source source);
@@ -108,7 +109,7 @@ static void each(FILE *file, const struct shell *shell)
 		shell->verb(file, &verbs[i]);
 		for (const struct option_row *row = verbs[i].options; row->name; row++)
 			shell->option(file, &verbs[i], row, option_source(row));
-		/* What is passed on to the daemon is the daemon's to explain. */
+		/* Words that are passed on to the daemon are the daemon's options. */
 		for (size_t k = 0; verbs[i].flags & VERB_RAW && k < DAEMON_OPTION_COUNT; k++) {
 			const struct option_row row = {
 				.name = daemon_options[k].name,
@@ -227,7 +228,7 @@ static void zsh_values(FILE *file, const char *word, enum source source, const c
 static void zsh_verb(FILE *file, const struct verb *verb)
 {
 	fprintf(file, "\t%s)\n\t\t_arguments -s -S", verb->name);
-	/* Without -S after a foreign command has begun nothing is an option of ours. */
+	/* -A: after the command has begun, nothing is an option of profd. */
 	if (verb->flags & VERB_COMMAND)
 		fputs(" -A '-*'", file);
 }

@@ -1,5 +1,5 @@
-/* header.c - agent/profd.h's own comments as parts of profd.h(3). A comment without blank line before the functions below
- * it is theirs; the first one is the page's introduction. */
+/* header.c - agent/profd.h's own comments as parts of profd.h(3). A comment without blank line before the functions
+ * below it is theirs; the first one is the page's introduction. */
 #include "mdoc.h"
 #include "parts.h"
 

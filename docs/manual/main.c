@@ -1,6 +1,6 @@
-/* main.c - profd-manual HEADER TEMPLATE OUTPUT: a program of the build that fills manuals and completions from the tables
- * that the programs themselves read (client/verbs/verbs.c, daemon/setup/options.def, proto/errors.def) and from agent/profd.h. A line
- * of the template that is one @word@ is replaced by the part of that name (parts.h). */
+/* main.c - profd-manual HEADER TEMPLATE OUTPUT: a program of the build that fills manuals and completions from the
+ * tables that the programs themselves read (client/verbs/verbs.c, daemon/setup/options.def, proto/errors.def) and from
+ * agent/profd.h. A line of the template that is one @word@ is replaced by the part of that name (parts.h). */
 #include "parts.h"
 
 #include <errno.h>

@@ -96,7 +96,7 @@ static bool ends_sentence(const char *word, size_t length)
 	return length && strchr(".!?", word[length - 1]);
 }
 
-/* One word with what clings to it; a span in backticks is one. Returns what follows it. */
+/* Prints one word with the punctuation around it; a span in backticks is one word. Returns what follows it. */
 static const char *one_word(struct flow *flow, const char *at)
 {
 	size_t before = strspn(at, "([");

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* A text that the formatter fills. `words` in backticks become literals, --options flags, and words in capitals that stand
- * in `arguments` (a text of words with blanks between, may be NULL) arguments. A sentence ends its line. */
+/* A text that the formatter fills. `words` in backticks become literals, --options flags, and words in capitals that
+ * stand in `arguments` (a text of words with blanks between, may be NULL) arguments. A sentence ends its line. */
 void mdoc_text(FILE *file, const char *text, const char *arguments);
 /* The same for a phrase of an option's help: with a capital and a full stop. */
 void mdoc_phrase(FILE *file, const char *phrase, const char *arguments);

@@ -1,4 +1,4 @@
-/* parts.h - what a template can ask for: each @word@ that stands alone on a line is replaced by what one of these prints. */
+/* parts.h - the parts of a template: each line that is @word@ is replaced by what the part of that name prints. */
 #ifndef PROFD_MANUAL_PARTS_H
 #define PROFD_MANUAL_PARTS_H
 

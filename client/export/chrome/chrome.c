@@ -48,8 +48,8 @@ enum kind {
 
 struct exporter;
 
-/* What the node says that an operator "autograd::engine::evaluate_function: <node>" runs: torch numbers the node only, and
- * Kineto's traces have its number at both. A row stands behind those that it holds, so the node's comes first. */
+/* What the node says that an operator "autograd::engine::evaluate_function: <node>" runs: torch numbers the node only,
+ * and Kineto's traces have its number at both. A row stands behind those that it holds, so the node's comes first. */
 struct evaluated {
 	int64_t id; /* of the operator around the node; 0 = a free place */
 	int64_t sequence, forward;
@@ -126,8 +126,8 @@ static const struct {
 	[KIND_SYNCS] = {"syncs", gpu_sync_query, .gpu = gpu_put_sync, .nesting = NESTING_SYNCS},
 };
 
-/* A named interval: a slice on a track, or a pair of asynchronous events that needs none. The arguments stand in `args`,
- * each behind a comma. */
+/* A named interval: a slice on a track, or a pair of asynchronous events that needs none. The arguments stand in
+ * `args`, each behind a comma. */
 struct slice {
 	const char *category;
 	int64_t name, start, duration, id;
@@ -135,7 +135,7 @@ struct slice {
 	uint8_t lane;
 };
 
-/* Everything of a slice up to and with its "External id"; further arguments follow, then put_slice_end. */
+/* A slice up to its "External id". Further arguments follow, then put_slice_end. */
 static void put_slice(const struct exporter *e, struct buffer *b, const struct slice *s)
 {
 	event_begin(b, s->lane == NESTING_ASYNC ? 'b' : 'X', s->category);
@@ -354,7 +354,7 @@ static int put_range(struct exporter *e, struct worker *w, struct buffer *b, sql
 		.name = sqlite3_value_int64(row[5]),
 		.thread = (uint32_t)sqlite3_value_int64(row[6]),
 	};
-	/* Start/end ranges overlap freely: they are not a thread's. */
+	/* Start/end ranges may overlap in any way: they belong to no thread. */
 	if (sqlite3_value_int64(row[7]) == RANGE_SOURCE_NVTX_START_END)
 		s.lane = NESTING_ASYNC;
 	else
@@ -567,7 +567,7 @@ static int find_tracks(struct exporter *e)
 {
 	struct reader readers[WORKERS_MAX];
 	unsigned count = 0;
-	/* The workers' connections, lent out: nobody else uses them yet. */
+	/* The workers do not use their connections yet, so they are used here. */
 	for (; count < e->worker_count; count++)
 		readers[count] = e->workers[count].reader;
 	struct chrome *c = &e->chrome;

@@ -11,7 +11,7 @@
 
 #include <stddef.h>
 
-/* Readers want the same thing in different ways. */
+/* The programs that read traces want some things differently. */
 enum chrome_shape {
 	CHROME_PLAIN,
 	/* torch_tb_profiler: API calls of category Runtime, no projections of ranges, 0 for "External id" where none. */
@@ -44,8 +44,8 @@ struct chrome {
 	size_t thread_count;
 };
 
-/* Sibling tracks are threads with numbers that no thread has: kernels give at most 4194304. Perfetto takes thread 0 for the
- * process's first one: a stream 0, and what is of no known thread, get a number of their own. */
+/* Sibling tracks are threads with numbers that no thread has: kernels give at most 4194304. Perfetto takes thread 0 for
+ * the process's first one: a stream 0, and what is of no known thread, get a number of their own. */
 #define CHROME_LANE_STRIDE 10000000
 #define CHROME_TRACK_OF_0 (CHROME_LANE_STRIDE - 2)
 static inline int64_t chrome_track(uint32_t thread, unsigned lane)

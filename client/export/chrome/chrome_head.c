@@ -122,7 +122,7 @@ static void put_rows(struct chrome *c, struct buffer *b, const char *sql)
 	BUFFER_PUT(b, "]");
 }
 
-/* How the capture came about, and what is missing from it. */
+/* How the capture was made, and what is missing from it. */
 static void put_profd(struct chrome *c, struct buffer *b)
 {
 	static const char *const texts[][2] = {

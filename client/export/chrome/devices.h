@@ -1,5 +1,5 @@
-/* devices.h - what a capture knows of its devices, contexts, streams and events of CUDA, in memory. Read once, then only
- * looked up: no locks. */
+/* devices.h - what a capture knows of its devices, contexts, streams and events of CUDA, in memory. Read once, then
+ * only looked up: no locks. */
 #ifndef PROFD_CLIENT_EXPORT_CHROME_DEVICES_H
 #define PROFD_CLIENT_EXPORT_CHROME_DEVICES_H
 
@@ -64,7 +64,8 @@ int devices_use(struct devices *d, uint32_t id);
 uint32_t devices_of_context(const struct devices *d, uint32_t context);
 /* Name that the program gave to a stream; 0 = none. */
 int64_t devices_stream_name(const struct devices *d, uint32_t device, uint32_t stream);
-/* The recording that a wait with this correlation id is for: the event's last before it. NULL where it was not recorded. */
+/* The recording that a wait with this correlation id is for: the event's last before it. NULL where it was not
+ * recorded. */
 const struct device_event *devices_event(const struct devices *d, uint32_t context, uint32_t event,
 					 uint32_t correlation);
 

@@ -13,8 +13,8 @@ enum { DOMAIN_DRIVER = 1 };
 enum { SYNC_EVENT = 1, SYNC_STREAM_WAIT = 2, SYNC_STREAM = 3, SYNC_CONTEXT = 4 };
 #define NO_STREAM UINT32_MAX
 
-/* Kineto gives waits for all streams the track -1, and the profiler's own work the process -1: Perfetto takes both for 0,
- * where the first stream of the first device may be. So they are tracks behind all streams, and behind all threads. */
+/* Kineto gives waits for all streams the track -1, and the profiler's own work the process -1: Perfetto takes both for
+ * 0, where the first stream of the first device may be. So they are tracks behind all streams, and behind all threads. */
 #define ALL_STREAMS (CHROME_LANE_STRIDE - 1)
 #define OWN_TRACK (CHROME_LANE_STRIDE - 1)
 
@@ -59,7 +59,7 @@ void gpu_begin(const struct gpu_row *r, const struct gpu_slice *s)
 	event_begin(r->buffer, r->lane == NESTING_ASYNC ? 'b' : 'X', s->category);
 }
 
-/* Kernels and copies have no ids of their own. */
+/* Kernels and copies have no ids. */
 static int64_t pair_id(const struct gpu_row *r, const struct gpu_slice *s)
 {
 	return ((int64_t)s->table << 32) + gpu_int(r, GPU_ROW);
@@ -84,7 +84,7 @@ void gpu_place(const struct gpu_row *r, const struct gpu_slice *s)
 	BUFFER_PUT(b, ",\"args\":{");
 }
 
-/* Ranges in ranges that are followed: more are in a broken file. */
+/* How deep ranges in ranges are followed. Only a broken file has deeper ones. */
 #define DEPTH_MAX 1000
 
 /* The operator that a range, or operator, lies in or is; 0 = none. */
@@ -92,7 +92,7 @@ static int64_t operator_of(const struct chrome *c, int64_t id)
 {
 	for (int depth = 0; depth < DEPTH_MAX; depth++) {
 		const struct projection_range *range = projections_range(&c->projections, id);
-		/* By its range torch_tb_profiler knows a kernel of NCCL's. */
+		/* torch_tb_profiler recognizes a kernel of NCCL by its range. */
 		if (!range || (c->shape == CHROME_TENSORBOARD && names_begins(&c->names, range->name, "nccl:")))
 			return id;
 		id = range->parent;
@@ -112,8 +112,8 @@ static int64_t operator_id(const struct gpu_row *r, int64_t row)
 	return id;
 }
 
-/* Id of the operator that launched, or called, as Kineto has it, with a comma behind. torch_tb_profiler knows the lack of
- * one as 0. */
+/* Id of the operator that launched, or called, as Kineto has it, with a comma behind. torch_tb_profiler knows the lack
+ * of one as 0. */
 static void put_external(const struct gpu_row *r, int64_t id)
 {
 	if (!id && r->chrome->shape != CHROME_TENSORBOARD)
@@ -163,9 +163,9 @@ void gpu_end(const struct gpu_row *r, const struct gpu_slice *s, gpu_put put_nam
 	}
 }
 
-/* Viewers look a flow's ends up by their times: an operation that seems to begin before its call, for the clocks' error,
- * and a slice of no length, cannot be ends. A launch of one operation has its correlation id as the flow's, as Kineto's
- * have; of several, which CUDA graphs are, each has a flow of its own: an id stands for one pair. */
+/* Viewers look a flow's ends up by their times: an operation that seems to begin before its call, for the clocks'
+ * error, and a slice of no length, cannot be ends. A launch of one operation has its correlation id as the flow's, as
+ * Kineto's have; of several, which CUDA graphs are, each has a flow of its own: an id stands for one pair. */
 void gpu_flow(const struct gpu_row *r, const struct gpu_slice *s)
 {
 	if (!gpu_has(r, GPU_API))
@@ -231,7 +231,7 @@ void gpu_put_api_call(const struct gpu_row *r)
 		buffer_put_micros(b, duration);
 	}
 	BUFFER_PUT(b, ",\"args\":{");
-	/* Calls that launched nothing are in no table of launches. */
+	/* The table of launches has only calls that launched something. */
 	put_external(r, gpu_has(r, API_RANGE) ? operator_of(c, gpu_int(r, API_RANGE))
 					      : operator_id(r, nesting_operator(&c->nesting, gpu_int(r, GPU_ROW))));
 	BUFFER_PUT(b, "\"cbid\":");
@@ -315,8 +315,8 @@ void gpu_put_sync(const struct gpu_row *r)
 		EVENT_PUT_INT(b, "wait_on_cuda_event_record_corr_id", recorded ? (int64_t)recorded->correlation : -1);
 		EVENT_PUT_INT(b, "wait_on_cuda_event_id", event);
 	}
-	/* HolisticTraceAnalysis takes whatever has a stream for work of that stream: a wait would count as computing. Its
-	 * critical path alone knows better, and needs the stream. */
+	/* HolisticTraceAnalysis takes whatever has a stream for work of that stream: a wait would count as computing.
+	 * Its critical path alone knows better, and needs the stream. */
 	if (r->chrome->shape == CHROME_CRITICAL_PATH) {
 		EVENT_PUT_INT(b, "stream", stream_number(stream));
 	} else {

@@ -1,5 +1,5 @@
-/* gpu.h - the events of the device side as Kineto writes them: API calls, waits, the projections of ranges, flows from a
- * launch to what it launched; and the parts that gpu_kernel.c makes its events of. */
+/* gpu.h - the events of the device side as Kineto writes them: API calls, waits, the projections of ranges, flows from
+ * a launch to what it launched; and the parts that gpu_kernel.c makes its events of. */
 #ifndef PROFD_CLIENT_EXPORT_CHROME_GPU_H
 #define PROFD_CLIENT_EXPORT_CHROME_GPU_H
 

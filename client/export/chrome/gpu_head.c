@@ -7,7 +7,7 @@
 
 #include <sqlite3.h>
 
-/* Kineto puts devices behind all processes. */
+/* Kineto sorts devices behind all processes. */
 #define DEVICE_SORT_INDEX 5000000
 
 static void put_fact(struct buffer *b, const char *key, int64_t value)

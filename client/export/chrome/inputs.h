@@ -1,5 +1,5 @@
-/* inputs.h - operators' inputs as arguments of a trace event. Calls repeat their inputs: what was looked up is kept in a
- * small cache. One thread a cache. */
+/* inputs.h - operators' inputs as arguments of a trace event. Calls repeat their inputs: what was looked up is kept in
+ * a small cache. One thread a cache. */
 #ifndef PROFD_CLIENT_EXPORT_CHROME_INPUTS_H
 #define PROFD_CLIENT_EXPORT_CHROME_INPUTS_H
 

@@ -10,8 +10,8 @@
 /* Ids are places in the segment's arena, in units of 8 bytes; room for a larger arena to come. */
 #define ID_LIMIT (16 * (int64_t)LIMIT_STRINGS_BYTES / 8)
 
-/* Readers take whatever is named so for a step of ours, and stop at one without a number: the job's own, of a torch.profiler
- * that waits in its schedule, is written otherwise. */
+/* Readers take whatever is named so for a step of ours, and stop at one without a number: the job's own, of a
+ * torch.profiler that waits in its schedule, is written otherwise. */
 static const char step[] = "ProfilerStep", other_step[] = "Profiler step";
 
 static void put_renamed(struct buffer *b, const char *text, size_t bytes)

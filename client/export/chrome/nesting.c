@@ -259,7 +259,8 @@ int nesting_rows(const struct reader *r, const char *table, struct nesting_rows 
 {
 	char sql[96];
 	*ret_rows = (struct nesting_rows){.first = 0, .last = -1};
-	/* With a condition the rows are counted one by one: SQLite's own way to count is without bounds in a broken file. */
+	/* With a condition the rows are counted one by one: SQLite's own way to count is without bounds in a broken
+	 * file. */
 	snprintf(sql, sizeof sql, "SELECT count(*) FROM %s WHERE rowid > -1", table);
 	ret_rows->count = reader_count(r, sql, -1);
 	if (ret_rows->count <= 0)

@@ -95,8 +95,8 @@ struct nesting_options {
 };
 
 /* Reads all slices: ranges (but start/end ones, which need no track), operators, steps, API calls and what the device
- * did, where it has times, and those of the options. readers[0..threads) are of one file, and know profd_device() where the
- * schema is not 1. 0 or a negative errno. */
+ * did, where it has times, and those of the options. readers[0..threads) are of one file, and know profd_device() where
+ * the schema is not 1. 0 or a negative errno. */
 int nesting_find(struct nesting *n, struct reader *readers, unsigned threads, const struct nesting_options *options);
 void nesting_deinit(struct nesting *n);
 

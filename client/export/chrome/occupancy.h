@@ -22,8 +22,9 @@ struct occupancy_kernel {
 int64_t occupancy_shared_most(const struct occupancy_device *d);
 /* Most blocks of the kernel that one multiprocessor runs at a time; -1 where it cannot be told. */
 int64_t occupancy_blocks(const struct occupancy_device *d, const struct occupancy_kernel *k);
-/* Threads on a multiprocessor beside the most that it can have, 0..1: of as many blocks as it gets of the grid on average,
- * or as many as it can run. This is Kineto's "est. achieved occupancy" (libkineto, KernelOccupancy). -1: cannot be told. */
+/* Threads on a multiprocessor beside the most that it can have, 0..1: of as many blocks as it gets of the grid on
+ * average, or as many as it can run. This is Kineto's "est. achieved occupancy" (libkineto, KernelOccupancy). -1:
+ * cannot be told. */
 double occupancy_achieved(const struct occupancy_device *d, const struct occupancy_kernel *k);
 
 #endif

@@ -1,5 +1,5 @@
-/* projections.c - see projections.h. Ranges that launched something are held in memory, in the order of their starts; one
- * scan over the operations finds the ranges that were open when each was launched. Runs in the caller's thread. */
+/* projections.c - see projections.h. Ranges that launched something are held in memory, in the order of their starts;
+ * one scan over the operations finds the ranges that were open when each was launched. Runs in the caller's thread. */
 #include "projections.h"
 
 #include "client/ui/figure.h"
@@ -11,8 +11,8 @@
 
 #define NONE UINT32_MAX
 
-/* Ranges that are open at a time, and streams of one, are a few; a file from elsewhere may have as many as it has rows. So many
- * steps are taken for each operation on the average, and so many extents are held; what is beyond is counted. */
+/* Ranges that are open at a time, and streams of one, are a few; a file from elsewhere may have as many as it has rows.
+ * So many steps are taken for each operation on the average, and so many extents are held; what is beyond is counted. */
 #define STEPS_FIRST (1u << 24)
 #define STEPS_OPERATION 256u
 #define EXTENTS_MAX (1u << 21)

@@ -1,7 +1,7 @@
 /* upgrade.c - see upgrade.h. A daemon of an older release left the file, and its capture is gone on with. No locks. */
 #include "upgrade.h"
 #include "file.h"
-#include "proto/events.h"
+#include "proto/columns.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -185,8 +185,8 @@ static void end(struct server *server)
 	audit_tick(server, UINT64_MAX);
 	live_end_ingest(server);
 	if (live_is_finishing(server)) {
-		/* All its rows are in its file, and the next daemon puts them into order again. A restart does not wait for
-		 * that. */
+		/* All its rows are in its file, and the next daemon puts them into order again. A restart does not wait
+		 * for that. */
 		log_line("ended while a capture is put into order; the next daemon does that anew");
 		catalogue_deinit(catalogue_of(server));
 		metrics_deinit(server);

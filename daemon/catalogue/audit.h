@@ -1,6 +1,6 @@
 /* audit.h - the audit log: who did what to whose process or capture, when, and what came of it. Each is a line in the
- * journal, and one in the catalogue (`profd audit`). Where one user causes too many lines in a minute, the rest are counted
- * and told as one line. Loop's thread; the catalogue's thread writes the lines. */
+ * journal, and one in the catalogue (`profd audit`). Where one user causes too many lines in a minute, the rest are
+ * counted and told as one line. Loop's thread; the catalogue's thread writes the lines. */
 #ifndef PROFD_DAEMON_CATALOGUE_AUDIT_H
 #define PROFD_DAEMON_CATALOGUE_AUDIT_H
 

@@ -1,7 +1,7 @@
-/* catalogue.h - catalogue.db: its thread, and the queue of what is to be done there. The loop never waits for a disk: pieces of
- * work run in order on that one thread, as many as wait in one transaction, and their `done` is called on the loop's thread after
- * the commit. What the rows are: captures.h, deleted.h, history.h, audit_rows.h, recovery_rows.h. Their functions are for work
- * that runs on that thread, or for the start, before the thread exists. */
+/* catalogue.h - catalogue.db: its thread, and the queue of what is to be done there. The loop never waits for a disk:
+ * pieces of work run in order on that one thread, as many as wait in one transaction, and their `done` is called on the
+ * loop's thread after the commit. What the rows are: captures.h, deleted.h, history.h, audit_rows.h, recovery_rows.h.
+ * Their functions are for work that runs on that thread, or for the start, before the thread exists. */
 #ifndef PROFD_DAEMON_CATALOGUE_CATALOGUE_H
 #define PROFD_DAEMON_CATALOGUE_CATALOGUE_H
 

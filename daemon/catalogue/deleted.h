@@ -1,5 +1,5 @@
-/* deleted.h - which captures may be deleted and which are pinned; deleting one; and what the catalogue remembers of those that
- * are deleted. The catalogue's thread. */
+/* deleted.h - which captures may be deleted and which are pinned; deleting one; and what the catalogue remembers of those
+ * that are deleted. The catalogue's thread. */
 #ifndef PROFD_DAEMON_CATALOGUE_DELETED_H
 #define PROFD_DAEMON_CATALOGUE_DELETED_H
 

@@ -1,5 +1,5 @@
-/* history.h - the catalogue's rows of triggers and of processes that have registered; the newest ones are kept. The catalogue's
- * thread. */
+/* history.h - the catalogue's rows of triggers and of processes that have registered; the newest ones are kept. The
+ * catalogue's thread. */
 #ifndef PROFD_DAEMON_CATALOGUE_HISTORY_H
 #define PROFD_DAEMON_CATALOGUE_HISTORY_H
 

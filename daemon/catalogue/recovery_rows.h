@@ -20,11 +20,12 @@ struct catalogue_row {
 };
 /* All captures by number; to be freed. 0 or a negative errno. */
 int catalogue_rows(struct catalogue *catalogue, struct catalogue_row **ret, size_t *ret_count);
-/* Is <number>.db a regular file, as long as its header says? One block is read. 0 with its facts, or -EPROTO with `why`. */
+/* Is <number>.db a regular file, as long as its header says? One block is read. 0 with its facts, or -EPROTO with
+ * `why`. */
 int catalogue_check_file(const struct catalogue *catalogue, uint64_t number, struct stat *ret, char *why,
 			 size_t why_bytes);
-/* What a finished capture's file <number>.db says of itself, without reading its rows. -EPROTO with `why` where it is damaged or
- * no capture, -EOPNOTSUPP where a newer release wrote it. */
+/* What a finished capture's file <number>.db says of itself, without reading its rows. -EPROTO with `why` where it is
+ * damaged or no capture, -EOPNOTSUPP where a newer release wrote it. */
 int catalogue_from_file(struct catalogue *catalogue, uint64_t number, struct capture_facts *ret, char *why,
 			size_t why_bytes);
 /* The row becomes one of a failed capture without a file. */

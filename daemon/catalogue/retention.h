@@ -41,15 +41,16 @@ void retention_deinit(struct server *server);
 /* Takes over the settings, and sees to it that they hold. Cheap where nothing is exceeded. */
 void retention_look(struct server *server);
 
-/* Whoever follows on `conn` is told of the capture and will read it: it stays while they follow and for a minute more, or until
- * the connection closes, or the next capture of the same process is there. */
+/* Whoever follows on `conn` is told of the capture and will read it: it stays while they follow and for a minute more, or
+ * until the connection closes, or the next capture of the same process is there. */
 void retention_hold(struct server *server, uint64_t number, pid_t pid, struct conn *conn);
 
-/* A capture under way has seen the disk below its floor: older captures are deleted for it, or it ends with what it has. */
+/* A capture under way has seen the disk below its floor: older captures are deleted for it, or it ends with what it
+ * has. */
 void retention_press(struct server *server);
 
-/* Before a trigger: where the disk is below its floor and something can be deleted for it, the request waits for that (true),
- * and `resume` serves it then. `packet` is copied. */
+/* Before a trigger: where the disk is below its floor and something can be deleted for it, the request waits for that
+ * (true), and `resume` serves it then. `packet` is copied. */
 typedef void retention_resume(struct conn *conn, const char *packet, size_t n);
 bool retention_defers(struct conn *conn, retention_resume *resume, const char *packet, size_t n);
 

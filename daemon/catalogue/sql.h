@@ -18,12 +18,12 @@ sqlite3_stmt *catalogue_prepare(struct catalogue *catalogue, const char *sql);
 int catalogue_finish(struct catalogue *catalogue, sqlite3_stmt *statement);
 /* The first column of the first row, 0 where there is none. */
 uint64_t catalogue_number(struct catalogue *catalogue, const char *sql);
-/* All rows of a query in one array, to be freed; `fill` makes of each the array's next `row_bytes`. *ret_error: 0, or a negative
- * errno and NULL is returned. */
+/* All rows of a query in one array, to be freed; `fill` makes of each the array's next `row_bytes`. *ret_error: 0, or a
+ * negative errno and NULL is returned. */
 void *catalogue_collect(struct catalogue *catalogue, const char *sql, size_t row_bytes,
 			void (*fill)(sqlite3_stmt *s, void *row), size_t *ret_count, int *ret_error);
-/* Deletes what is beyond `keep` rows of a table: the oldest of whoever has most. `table` and `owner` (a column) are words of
- * ours. */
+/* Deletes what is beyond `keep` rows of a table: the oldest of whoever has most. `table` and `owner` (a column) are words
+ * of ours. */
 void catalogue_prune(struct catalogue *catalogue, const char *table, const char *owner, uint64_t keep);
 /* Rows that are written between two calls of catalogue_prune. */
 #define CATALOGUE_PRUNE_EVERY 256

@@ -1,5 +1,5 @@
-/* usage.h - how many finished captures each user has, and their bytes, without asking the disk: for op "status", metrics and
- * retention's budgets. Loop's thread. */
+/* usage.h - how many finished captures each user has, and their bytes, without asking the disk: for op "status", metrics
+ * and retention's budgets. Loop's thread. */
 #ifndef PROFD_DAEMON_CATALOGUE_USAGE_H
 #define PROFD_DAEMON_CATALOGUE_USAGE_H
 

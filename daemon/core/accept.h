@@ -1,4 +1,5 @@
-/* accept.h - takes new connections: finds out who it is, what they may do, and whether there is a place. Loop's thread. */
+/* accept.h - takes new connections: finds out who it is, what they may do, and whether there is a place. Loop's
+ * thread. */
 #ifndef PROFD_DAEMON_CORE_ACCEPT_H
 #define PROFD_DAEMON_CORE_ACCEPT_H
 

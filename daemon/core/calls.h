@@ -1,4 +1,5 @@
-/* calls.h - what core calls of the rooms above it, which it knows nothing else of. daemon/run.c fills it in. Loop's thread. */
+/* calls.h - the functions of the rooms above that core calls. It knows nothing else of them. daemon/run.c fills it in.
+ * Loop's thread. */
 #ifndef PROFD_DAEMON_CORE_CALLS_H
 #define PROFD_DAEMON_CORE_CALLS_H
 

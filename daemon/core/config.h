@@ -1,5 +1,5 @@
-/* config.h - the values of profd.conf, by the names of their keys. They are filled by setup/config_file.h, before the loop runs and
- * on SIGHUP; the loop's thread reads them. */
+/* config.h - the values of profd.conf, by the names of their keys. They are filled by setup/config_file.h, before the
+ * loop runs and on SIGHUP; the loop's thread reads them. */
 #ifndef PROFD_DAEMON_CORE_CONFIG_H
 #define PROFD_DAEMON_CORE_CONFIG_H
 

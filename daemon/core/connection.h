@@ -1,5 +1,5 @@
-/* connection.h - one peer: an agent or a client. Packets are read and queued; what they say is for the rooms above (calls.h). Loop's
- * thread. */
+/* connection.h - one peer: an agent or a client. Packets are read and queued; what they say is for the rooms above
+ * (calls.h). Loop's thread. */
 #ifndef PROFD_DAEMON_CORE_CONNECTION_H
 #define PROFD_DAEMON_CORE_CONNECTION_H
 
@@ -56,8 +56,8 @@ struct conn {
 	bool fetching;			    /* it waits for them: `produce` is not called meanwhile */
 };
 
-/* A connection that was accepted; takes fd. With an error it is only told why not (`refusal`, copied), in its own language, once
- * it has spoken. NULL where that cannot be: fd is closed then. */
+/* A connection that was accepted; takes fd. With an error it is only told why not (`refusal`, copied), in its own
+ * language, once it has spoken. NULL where that cannot be: fd is closed then. */
 struct conn *conn_new(struct server *server, int fd, const struct ucred *peer, bool admin, struct quota_user *user,
 		      enum error error, const char *refusal);
 /* Queues a packet (copied; fd is duplicated where not -1). A peer that lets too much wait is closed. */

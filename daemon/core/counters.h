@@ -1,5 +1,5 @@
-/* counters.h - what the daemon counts of itself for its metrics. Whoever does something adds to them; metrics/ reads them. Loop's
- * thread, but for `flow`. */
+/* counters.h - what the daemon counts of itself for its metrics. Whoever does something adds to them; metrics/ reads
+ * them. Loop's thread, but for `flow`. */
 #ifndef PROFD_DAEMON_CORE_COUNTERS_H
 #define PROFD_DAEMON_CORE_COUNTERS_H
 
@@ -50,8 +50,8 @@ void counters_init(struct counters *counters);
 void counters_tick(struct counters *counters, uint64_t now, uint64_t interval);
 /* Finished work has come back, so late. */
 void counters_late(struct counters *counters, uint64_t ns);
-/* A capture is finished: its file is written, or there is none. `lost`: over all kinds; `taken`: records that had come in;
- * `finish_ns`: what putting them into order took. */
+/* A capture is finished: its file is written, or there is none. `lost`: over all kinds; `taken`: records that had come
+ * in; `finish_ns`: what putting them into order took. */
 void counters_captured(struct counters *counters, const struct capture_facts *facts, const uint64_t lost[LOSS_COUNT],
 		       uint64_t taken, uint64_t finish_ns);
 /* A trigger is accepted (0), or refused as a whole. */

@@ -49,7 +49,8 @@ static uint64_t kept_number(const char *name, size_t n)
 	return *end ? 0 : number;
 }
 
-/* Tells kept segments from sockets, by their names. Returns how many sockets there are, with the last one's descriptor. */
+/* Tells kept segments from sockets, by their names. Returns how many sockets there are, with the last one's
+ * descriptor. */
 static uint64_t sort_handed(struct manager *manager, uint64_t count, int *ret_fd)
 {
 	const char *names = getenv("LISTEN_FDNAMES");

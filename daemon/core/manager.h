@@ -31,17 +31,17 @@ struct manager {
 	uint64_t watchdog_ns; /* 0: none is kept */
 };
 
-/* Reads what the manager has put into the environment, and takes it out of there. Before anything else. Returns the listening
- * socket that was handed over, with its path in ret_path, -ENOENT where there is none, or another negative errno with a
- * sentence. */
+/* Reads what the manager has put into the environment, and takes it out of there. Before anything else. Returns the
+ * listening socket that was handed over, with its path in ret_path, -ENOENT where there is none, or another negative
+ * errno with a sentence. */
 int manager_init(struct manager *manager, char ret_path[MANAGER_SENTENCE_BYTES], char *sentence);
 void manager_deinit(struct manager *manager);
 
 /* One message of lines NAME=VALUE. It is lost where the manager does not listen. */
 void manager_tell(struct manager *manager, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Leaves the segment of a capture with the manager, so that what it holds outlives this daemon and the job too. False where that
- * cannot be now. */
+/* Leaves the segment of a capture with the manager, so that what it holds outlives this daemon and the job too. False
+ * where that cannot be now. */
 bool manager_keep(struct manager *manager, uint64_t capture, int fd);
 /* The capture needs it no more. */
 void manager_unkeep(struct manager *manager, uint64_t capture);

@@ -1,7 +1,7 @@
-/* namespaces.h - the pids of a process in several pid namespaces. A process has a pid in its own namespace and in each one
- * around it; the daemon sees those of its own namespace and of the namespaces below. No peer is believed: pids come from
- * the kernel (SO_PEERCRED, /proc/PID/status), namespaces from descriptors of /proc/self/ns/pid that peers send along.
- * Loop's thread; no locks. */
+/* namespaces.h - the pids of a process in several pid namespaces. A process has a pid in its own namespace and in each
+ * one around it; the daemon sees those of its own namespace and of the namespaces below. No peer is believed: pids come
+ * from the kernel (SO_PEERCRED, /proc/PID/status), namespaces from descriptors of /proc/self/ns/pid that peers send
+ * along. Loop's thread; no locks. */
 #ifndef PROFD_DAEMON_CORE_NAMESPACES_H
 #define PROFD_DAEMON_CORE_NAMESPACES_H
 
@@ -21,12 +21,12 @@ bool namespace_knows_uid(uid_t uid);
 	"the daemon runs in a user namespace (a container) that does not know your uid, and cannot tell you from "     \
 	"others; run the daemon on the host"
 
-/* The pid namespace of a caller: what `fd` shows (a hostile one shows nothing; -1 = none was sent), else the daemon's `own`
- * where the kernel says that `pid` lives there. NAMESPACE_UNKNOWN otherwise. */
+/* The pid namespace of a caller: what `fd` shows (a hostile one shows nothing; -1 = none was sent), else the daemon's
+ * `own` where the kernel says that `pid` lives there. NAMESPACE_UNKNOWN otherwise. */
 uint64_t namespace_of_caller(uint64_t own, pid_t pid, int fd);
 
-/* Fills who->pids of the process who->pid, whose agent has sent `fd` (-1 = none) and says that it calls itself `agent_pid`.
- * Returns false where that is not so: another process says hello. */
+/* Fills who->pids of the process who->pid, whose agent has sent `fd` (-1 = none) and says that it calls itself
+ * `agent_pid`. Returns false where that is not so: another process says hello. */
 bool namespace_locate(struct identity *who, uint64_t own, int32_t agent_pid, int fd);
 
 /* The pid by which `viewer`, a pid namespace, knows the process; 0 where it cannot see it. */

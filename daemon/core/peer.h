@@ -1,5 +1,5 @@
-/* peer.h - who is at the other end of a connection, as the kernel noted it when the peer connected. It does not change when
- * the peer changes its user, or hands its socket to another process. No state. */
+/* peer.h - who is at the other end of a connection, as the kernel noted it when the peer connected. It does not change
+ * when the peer changes its user, or hands its socket to another process. No state. */
 #ifndef PROFD_DAEMON_CORE_PEER_H
 #define PROFD_DAEMON_CORE_PEER_H
 

@@ -1,5 +1,5 @@
-/* rooms.h - where each room above core keeps its own state. `struct server` knows none of them: a room's header has a function
- * that returns its state as what it is (catalogue_of(), live_of(), ...). */
+/* rooms.h - where each room above core keeps its own state. `struct server` knows none of them: a room's header has a
+ * function that returns its state as what it is (catalogue_of(), live_of(), ...). */
 #ifndef PROFD_DAEMON_CORE_ROOMS_H
 #define PROFD_DAEMON_CORE_ROOMS_H
 

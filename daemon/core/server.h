@@ -1,5 +1,5 @@
-/* server.h - the daemon's one loop: its listening socket, its connections, its clock, its end. All of it, and all that hangs on it
- * (the rooms' state: rooms.h), belongs to the loop's thread; other threads speak through server->outbox. */
+/* server.h - the daemon's one loop: its listening socket, its connections, its clock, its end. All of it, and all that
+ * hangs on it (the rooms' state: rooms.h), belongs to the loop's thread; other threads speak through server->outbox. */
 #ifndef PROFD_DAEMON_CORE_SERVER_H
 #define PROFD_DAEMON_CORE_SERVER_H
 
@@ -63,11 +63,12 @@ struct server {
 int server_init(struct server *server);
 /* From now on connections are taken from server->listen_fd, and signals heard. */
 void server_listen(struct server *server);
-/* Runs until SIGTERM or SIGINT. Where another daemon is to follow (SIGTERM of a service) what still records is left to its
- * agent, which offers it to that one; else it is ended. */
+/* Runs until SIGTERM or SIGINT. Where another daemon is to follow (SIGTERM of a service) what still records is left to
+ * its agent, which offers it to that one; else it is ended. */
 void server_run(struct server *server);
 
-/* The end, in this order; between them the rooms end what is theirs (run.c). Nothing new begins, all connections are closed: */
+/* The end, in this order; between them the rooms end what is theirs (run.c). Nothing new begins, all connections are
+ * closed: */
 void server_disconnect(struct server *server);
 /* The pool that closes descriptors, where it does not hang: */
 void server_end_closing(struct server *server);

@@ -250,8 +250,8 @@ static void *pool_thread(void *argument)
 {
 	struct work_thread *self = argument;
 	struct work_pool *pool = self->pool;
-	/* Where processors are scarce the job comes first; records that are lost by that are counted. On Linux the priority
-	 * is the thread's own. */
+	/* Where processors are scarce the job comes first; records that are lost by that are counted. On Linux the
+	 * priority is the thread's own. */
 	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), WORK_NICE);
 	pthread_mutex_lock(&pool->lock);
 	while (!pool->stop && !may_leave(pool)) {

@@ -59,8 +59,8 @@ void work_beat_end(struct work_beat *beat);
 /* Has it been at one piece for longer than `most_ns`, not counting a wait for a disk? One watcher's thread. */
 bool work_beat_hangs(struct work_beat *beat, uint64_t now, uint64_t most_ns);
 
-/* The work of one owner: what waits, a pairing heap with the earliest on top (there may be as many as captures run), and how
- * many are running. Of more owners at a time than there are lanes some share one. */
+/* The work of one owner: what waits, a pairing heap with the earliest on top (there may be as many as captures run), and
+ * how many are running. Of more owners at a time than there are lanes some share one. */
 struct work_lane {
 	uint32_t owner;
 	struct work *root;
@@ -88,7 +88,8 @@ struct work_pool {
 };
 /* Starts the threads, with all signals blocked. 0 or a negative errno. */
 int work_pool_init(struct work_pool *pool, unsigned threads, struct work_outbox *outbox);
-/* For a pool whose pieces may take minutes: where all threads are at work, an owner of whom none is running gets one more. */
+/* For a pool whose pieces may take minutes: where all threads are at work, an owner of whom none is running gets one
+ * more. */
 void work_pool_may_grow(struct work_pool *pool);
 /* Waits for what is running; what only waits is not run again. */
 void work_pool_deinit(struct work_pool *pool);

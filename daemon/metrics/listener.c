@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One Prometheus needs one. Where all are taken, a new one replaces the one that has been silent longest: a user who opens
- * many and says nothing keeps nobody away. */
+/* One Prometheus needs one. Where all are taken, a new one replaces the one that has been silent longest: a user who
+ * opens many and says nothing keeps nobody away. */
 #define CONNECTIONS 16
 #define READ_NS 5000000000ull
 #define WRITE_NS 10000000000ull

@@ -1,5 +1,5 @@
-/* listener.h - GET /metrics on 127.0.0.1, where an administrator has asked for it: one page, nothing that could be set off,
- * a few connections, each with a deadline. Loop's thread. */
+/* listener.h - GET /metrics on 127.0.0.1, where an administrator has asked for it: one page, nothing that could be set
+ * off, a few connections, each with a deadline. Loop's thread. */
 #ifndef PROFD_DAEMON_METRICS_LISTENER_H
 #define PROFD_DAEMON_METRICS_LISTENER_H
 

@@ -1,5 +1,5 @@
-/* metrics.c - see metrics.h. Thread: the loop's, but for slow_run and write_run, which have a thread of their own: a disk that
- * hangs then holds up neither the loop nor the catalogue. No locks. */
+/* metrics.c - see metrics.h. Thread: the loop's, but for slow_run and write_run, which have a thread of their own: a disk
+ * that hangs then holds up neither the loop nor the catalogue. No locks. */
 #include "metrics.h"
 #include "exposition.h"
 #include "listener.h"

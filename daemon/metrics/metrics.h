@@ -1,5 +1,5 @@
-/* metrics.h - what Prometheus is told of the daemon, in three ways: op "metrics", a file for node_exporter, a page on loopback.
- * While none of them is used nothing runs. Loop's thread. */
+/* metrics.h - what Prometheus is told of the daemon, in three ways: op "metrics", a file for node_exporter, a page on
+ * loopback. While none of them is used nothing runs. Loop's thread. */
 #ifndef PROFD_DAEMON_METRICS_METRICS_H
 #define PROFD_DAEMON_METRICS_METRICS_H
 

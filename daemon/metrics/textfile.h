@@ -1,12 +1,12 @@
-/* textfile.h - a file that node_exporter's textfile collector reads: whole at any time, whoever reads or dies. Any thread that
- * may wait for a disk. */
+/* textfile.h - a file that node_exporter's textfile collector reads: whole at any time, whoever reads or dies. Any thread
+ * that may wait for a disk. */
 #ifndef PROFD_DAEMON_METRICS_TEXTFILE_H
 #define PROFD_DAEMON_METRICS_TEXTFILE_H
 
 #include <stddef.h>
 
-/* Replaces the file (0644) by way of one beside it whose name begins with a dot and does not end in .prom. A link at either
- * name is replaced, not followed. 0 or a negative errno; then the old file stands as it was. */
+/* Replaces the file (0644) by way of one beside it whose name begins with a dot and does not end in .prom. A link at
+ * either name is replaced, not followed. 0 or a negative errno; then the old file stands as it was. */
 int textfile_write(const char *path, const char *text, size_t n);
 /* Deletes it: without a daemon there is nothing to tell. */
 void textfile_remove(const char *path);

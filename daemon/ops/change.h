@@ -1,4 +1,5 @@
-/* change.h - ops that change finished captures, each named by its id: rm, pin, unpin. Loop's thread, but for what says otherwise. */
+/* change.h - ops that change finished captures, each named by its id: rm, pin, unpin. Loop's thread, but for what says
+ * otherwise. */
 #ifndef PROFD_DAEMON_OPS_CHANGE_H
 #define PROFD_DAEMON_OPS_CHANGE_H
 
@@ -33,7 +34,7 @@ struct change_kind {
 	void (*count)(struct server *server, const struct change *change);
 };
 
-/* Serves the client's request. `kind` lives for ever. */
+/* Serves the client's request. `kind` is static. */
 void change_serve(struct conn *conn, const struct change_kind *kind);
 
 #endif

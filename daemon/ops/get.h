@@ -21,7 +21,7 @@ struct get {
 	bool was_deleted; /* and this is what is known of it */
 	struct capture_facts facts;
 	struct deleted_facts deleted;
-	/* What `look` has found, and `send` sends. */
+	/* `look` fills these, `send` sends them. */
 	char *text;	/* owned */
 	int fd;		/* owned; -1 = none */
 	uint64_t bytes; /* of its file */
@@ -29,7 +29,7 @@ struct get {
 
 struct get_kind {
 	const char *action; /* the op's word */
-	/* The catalogue's thread; of a capture that the client may have. */
+	/* The catalogue's thread. Only called for a finished capture that the client may see. */
 	void (*look)(struct get *get);
 	/* Ends the reply. */
 	void (*send)(struct conn *conn, struct get *get);
@@ -37,7 +37,7 @@ struct get_kind {
 
 /* The request's "capture_id". */
 void get_parse(struct parse *parse, struct request *request, const cJSON *object);
-/* Serves the client's request. `kind` lives for ever. */
+/* Serves the client's request. `kind` is static. */
 void get_serve(struct conn *conn, const struct get_kind *kind);
 
 #endif

@@ -1,5 +1,5 @@
-/* list.h - ops that list rows of the catalogue, newest first: a page at a time, as the client reads. Loop's thread, but for what says
- * otherwise. */
+/* list.h - ops that list rows of the catalogue, newest first: a page at a time, as the client reads. Loop's thread, but
+ * for what says otherwise. */
 #ifndef PROFD_DAEMON_OPS_LIST_H
 #define PROFD_DAEMON_OPS_LIST_H
 
@@ -15,21 +15,22 @@ struct list_kind {
 	size_t row_bytes;
 	unsigned page;	/* rows that the catalogue is asked for at a time */
 	uint64_t usual; /* rows, where the request names no limit */
-	/* Makes, of the request and of where the page begins, what `fetch` needs: `question_bytes` of zeroes. */
+	/* Fills `question` (`question_bytes` of zeroes) with what `fetch` needs to know of the request. The page holds
+	 * only rows below `before`. */
 	size_t question_bytes;
 	void (*ask)(struct conn *conn, uint64_t before, void *question);
 	/* The catalogue's thread. Fills at most `room` rows; returns how many, or a negative errno. */
 	int (*fetch)(struct catalogue *catalogue, const void *question, void *rows, unsigned room);
-	/* Sends a row. Returns its place: the next page holds only what is below. */
+	/* Sends a row. Returns where it stands: the next page holds only rows below. */
 	uint64_t (*send)(struct conn *conn, void *row);
 	/* All rows are sent; NULL: conn_end without more. */
 	void (*end)(struct conn *conn);
 };
 
-/* Serves the client's request. `kind` lives for ever. */
+/* Serves the client's request. `kind` is static. */
 void list_serve(struct conn *conn, const struct list_kind *kind);
 
-/* What the catalogue is to be asked for by a request with "pid", "name", "job", "label". */
+/* The filter that a request with "pid", "name", "job" and "label" asks for. */
 void list_filter(struct conn *conn, uint64_t before, struct catalogue_filter *ret);
 
 /* What is said where so much waits for the catalogue that it takes no more. */

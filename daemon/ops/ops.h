@@ -1,6 +1,6 @@
-/* ops.h - what clients may ask for. Each op is one file of op/, called as the op's word, and found by the build: its comment says what
- * stands in the request and in the reply (docs/protocol.md says what is common to all), `parse` reads the request, `serve`
- * answers. Loop's thread. */
+/* ops.h - what clients may ask for. Each op is one file of op/, called as the op's word, and found by the build: its
+ * comment says what stands in the request and in the reply (docs/protocol.md says what is common to all), `parse` reads
+ * the request, `serve` answers. Loop's thread. */
 #ifndef PROFD_DAEMON_OPS_OPS_H
 #define PROFD_DAEMON_OPS_OPS_H
 

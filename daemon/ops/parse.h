@@ -1,5 +1,5 @@
-/* parse.h - reads members of a request's hostile JSON. The first that is wrong makes the error; what follows changes nothing. What is
- * absent or null is 0, empty or false. Any thread; no state. */
+/* parse.h - reads members of a request's hostile JSON. The first that is wrong makes the error; what follows changes
+ * nothing. What is absent or null is 0, empty or false. Any thread; no state. */
 #ifndef PROFD_DAEMON_OPS_PARSE_H
 #define PROFD_DAEMON_OPS_PARSE_H
 

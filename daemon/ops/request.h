@@ -1,4 +1,5 @@
-/* request.h - one request of a client, parsed from hostile JSON (docs/protocol.md). Knows no sockets and no loop, so that it can be fuzzed alone. */
+/* request.h - one request of a client, parsed from hostile JSON (docs/protocol.md). Knows no sockets and no loop, so that
+ * it can be fuzzed alone. */
 #ifndef PROFD_DAEMON_OPS_REQUEST_H
 #define PROFD_DAEMON_OPS_REQUEST_H
 

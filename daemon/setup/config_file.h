@@ -1,5 +1,5 @@
-/* config_file.h - reads and writes profd.conf. At the start and on SIGHUP: before the loop runs, or on its thread (a few small
- * local files). Lines are `key = value`; # begins a comment line; later files win over earlier ones. */
+/* config_file.h - reads and writes profd.conf. At the start and on SIGHUP: before the loop runs, or on its thread (a few
+ * small local files). Lines are `key = value`; # begins a comment line; later files win over earlier ones. */
 #ifndef PROFD_DAEMON_SETUP_CONFIG_FILE_H
 #define PROFD_DAEMON_SETUP_CONFIG_FILE_H
 
@@ -26,8 +26,8 @@ int config_parse(struct config *config, const char *name, const char *text, size
 void config_take(struct config *config, const struct config *fresh, void (*told)(void *context, const char *key),
 		 void *context);
 
-/* Writes a file that says what `config` holds, with the help, bounds and default of each key; as a comment where it is the
- * default. */
+/* Writes a file that says what `config` holds, with the help, bounds and default of each key; as a comment where it is
+ * the default. */
 void config_print(const struct config *config, FILE *to);
 
 #endif

@@ -179,8 +179,8 @@ static int absolute(const char *path, char *to, size_t to_bytes, char *sentence)
 	return 0;
 }
 
-/* Whoever can write to the folder can replace what is in it, and its owner can change it at any time. A user may open their
- * own folder to a group. */
+/* Whoever can write to the folder can replace what is in it, and its owner can change it at any time. A user may open
+ * their own folder to a group. */
 static int check_owner(const struct server *server, char *sentence)
 {
 	struct stat facts;

@@ -1,5 +1,5 @@
-/* service.h - the daemon as a service of systemd: what the service manager (core/manager.h) is told, and the watchdog. Without a
- * service manager nothing is told. Loop's thread, or before the loop runs. */
+/* service.h - the daemon as a service of systemd: what the service manager (core/manager.h) is told, and the watchdog.
+ * Without a service manager nothing is told. Loop's thread, or before the loop runs. */
 #ifndef PROFD_DAEMON_SETUP_SERVICE_H
 #define PROFD_DAEMON_SETUP_SERVICE_H
 

@@ -19,7 +19,7 @@ int command_daemon(struct arguments *arguments)
 		return fail(EXIT_USAGE, "daemon: the system's daemon is started by systemd (systemctl start "
 					"profd.socket); your own by `profd daemon --user`");
 	if (!install_daemon(path))
-		return fail(EXIT_FAILED, "profd-daemon lies neither beside this program nor in PATH; install profd's "
+		return fail(EXIT_FAILED, "profd-daemon is neither beside this program nor in PATH; install profd's "
 					 "daemon, or add its folder to PATH");
 	words = need(calloc(arguments->word_count + 2, sizeof *words));
 	words[0] = path;

@@ -111,14 +111,14 @@ static int check_install(struct table *checks)
 		doctor_check(checks, "agent", "ok", text);
 	} else {
 		doctor_check(checks, "agent", "failed",
-			     "libprofd_agent.so does not lie beside this program; name it with PROFD_AGENT");
+			     "libprofd_agent.so is not beside this program; name it with PROFD_AGENT");
 		code = EXIT_FAILED;
 	}
 	if (install_daemon(path))
 		doctor_check(checks, "profd-daemon", "ok", path);
 	else
 		doctor_check(checks, "profd-daemon", "warning",
-			     "profd-daemon lies neither beside this program nor in PATH; `profd daemon` and `profd run "
+			     "profd-daemon is neither beside this program nor in PATH; `profd daemon` and `profd run "
 			     "--daemon` cannot start it");
 	return code;
 }

@@ -76,7 +76,7 @@ static void start_daemon(void)
 	pid_t child;
 
 	if (!install_daemon(daemon)) {
-		note("no daemon was started: profd-daemon lies neither beside this program nor in PATH; the command "
+		note("no daemon was started: profd-daemon is neither beside this program nor in PATH; the command "
 		     "runs all the same");
 		return;
 	}

@@ -68,7 +68,7 @@ int inject_plan(struct inject plan[INJECT_MAX], const char *name, const char *jo
 			     "(libprofd_agent.so), or unset it",
 			     chosen);
 		else
-			fail(EXIT_FAILED, "the agent's library (libprofd_agent.so) does not lie beside this program; "
+			fail(EXIT_FAILED, "the agent's library (libprofd_agent.so) is not beside this program; "
 					  "name it with PROFD_AGENT");
 		return -1;
 	}

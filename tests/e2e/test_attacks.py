@@ -1,4 +1,4 @@
-"""What an attacker on the same machine would try, each thing tried. test_isolation.py asks in the daemon's own words for what is
+"""Attacks that a user of the same machine could try, each of them tried. test_isolation.py asks in the daemon's own words for what is
 another's, test_hostile.py sends what nobody sends; here is what the kernel and the file system offer beside.
 """
 import ctypes

@@ -1,4 +1,4 @@
-"""Each thing that can go wrong: a sentence that says what to do next, and design's exit code. Nothing matched is never 0."""
+"""Each thing that can go wrong: a sentence that says what to do next, and design's exit code. If nothing matches, the exit code is not 0."""
 import json
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""Budgets, pins, the floor of free space; what was deleted stays known; what is read is not pulled away."""
+"""Budgets, pins, the floor of free space; a list tells what was deleted; a capture that is being read can be read to the end."""
 import csv
 import io
 import json

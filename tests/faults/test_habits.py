@@ -1,4 +1,4 @@
-"""What some jobs do all the time, and what others run beside them: recorded for some steps, the job is as it would have been."""
+"""Unusual things that some jobs do all the time, or run beside them. A capture of some steps changes nothing for the job."""
 import glob
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Signal handlers that meet the recorder: below malloc, and out of it by a jump."""
+"""Signal handlers that interrupt malloc or the recorder, and may leave it by a jump."""
 import json
 import sqlite3
 

@@ -1,4 +1,4 @@
-"""Jobs near a limit of their process: what the agent takes is what they do not need."""
+"""Jobs near a limit of their process: the agent takes only memory that they do not need."""
 import json
 import pathlib
 import re

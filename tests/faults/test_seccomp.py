@@ -1,4 +1,4 @@
-"""Jobs that forbid themselves system calls, of which the agent needs more than they do."""
+"""Jobs that forbid themselves system calls that the agent needs."""
 import sqlite3
 
 import pytest

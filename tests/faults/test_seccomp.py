@@ -1,5 +1,8 @@
 """Jobs that forbid themselves system calls that the agent needs."""
+import pathlib
+import re
 import sqlite3
+import time
 
 import pytest
 
@@ -8,6 +11,18 @@ from house import BUILD, wait_for
 SANDBOX = BUILD / "workloads" / "sandbox"
 HOWS = {"kill": "a seccomp filter over all threads that ends the process", "errno": "the same, that refuses",
         "alone": "the same, over its main thread only"}
+
+
+def asleep(pid):
+    """Has the agent's thread not run for a while?"""
+    def switches():
+        for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+            if (task / "comm").read_text() == "profd\n":
+                return re.search(r"^voluntary_ctxt_switches:\s*(\d+)", (task / "status").read_text(), re.M)[1]
+        return None
+    before = switches()
+    time.sleep(0.3)
+    return before is not None and before == switches()
 
 
 @pytest.mark.parametrize("how", HOWS)
@@ -51,11 +66,18 @@ def test_seccomp_filter_without_a_daemon(row, empty_profd):
     row.does("installs a seccomp filter; a daemon comes afterwards")
     row.nothing_recorded("nothing is armed")
 
+    go = empty_profd.folder / "go"
+
     def during(job):
+        go.unlink()
+        # It looks for a daemon as it starts: what it does then is what the job's own threads do before they are confined.
+        wait_for(lambda: asleep(job.pid), 30, "the agent's thread to sleep")
+        go.touch()
         wait_for(lambda: job.poll() is not None or "Seccomp:\t2" in open(f"/proc/{job.pid}/status").read(), 20, "the filter")
         empty_profd.start_daemon()
 
-    row.twice(empty_profd, [SANDBOX, "--after=600"], during,
+    go.touch()
+    row.twice(empty_profd, [SANDBOX, "--after=600", f"--go={go}"], during,
               lambda text: [line for line in text.splitlines() if "no daemon answers yet" not in line])
 
 

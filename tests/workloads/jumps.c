@@ -3,7 +3,7 @@
  *     jumps --mode=push|tick [--steps=N] [--step-ms=T] [--pairs=M]
  *
  * push: in each step a range is pushed whose name cannot be read. Only who records reads it; the handler of SIGSEGV jumps back.
- * tick: in every 20th step the memory into which this thread's records go cannot be written while it steps.
+ * tick: once, in a 20th step that is recorded, the memory into which this thread's records go cannot be written while it steps.
  * Each step pushes and pops M ranges "work" besides. Prints {"steps": N}. */
 #include "workload.h"
 
@@ -18,12 +18,14 @@
 static sigjmp_buf back;
 static void *closed;
 static size_t closed_bytes;
+static volatile sig_atomic_t jumped;
 
 static void on_segv(int signal)
 {
 	(void)signal;
 	if (closed)
 		mprotect(closed, closed_bytes, PROT_READ | PROT_WRITE);
+	jumped = 1;
 	siglongjmp(back, 1);
 }
 
@@ -79,7 +81,7 @@ int main(int argc, char **argv)
 			nvtxRangePushA("work");
 			nvtxRangePop();
 		}
-		if (tick && n % 20 == 19)
+		if (tick && !jumped && n % 20 == 19)
 			closed = own_chunk(&closed_bytes);
 		if (sigsetjmp(back, 1) == 0) {
 			if (closed)

@@ -208,7 +208,7 @@ static void print_view(struct show *show, const struct view *view)
 			 view->flags & VIEW_DEVICE && show->simulated ? " (simulated GPU)" : "");
 		title(show, heading);
 		if (table_rows(table)) {
-			table_print(table, &show->screen, view->flags & VIEW_ALWAYS ? 0 : show->limit);
+			table_print(table, &show->screen, view->flags & (VIEW_ALWAYS | VIEW_WHOLE) ? 0 : show->limit);
 		} else if (view_recorded(reader, view)) {
 			puts("  none");
 		} else {
@@ -282,7 +282,7 @@ static void add_view(cJSON *object, const struct show *show, const struct view *
 		add_single(object, view->key, view->table(reader, &show->options));
 	else
 		add_rows(object, view->key, view->table(reader, &show->options),
-			 view->flags & VIEW_ALWAYS ? 0 : show->limit);
+			 view->flags & (VIEW_ALWAYS | VIEW_WHOLE) ? 0 : show->limit);
 }
 
 static void print_json(struct show *show)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void damaged(const struct reader *reader)
+void report_damaged(const struct reader *reader)
 {
 	char why[FAILURE_TEXT_BYTES];
 
@@ -24,7 +24,7 @@ sqlite3_stmt *report_prepare(const struct reader *reader, const char *sql)
 	sqlite3_stmt *statement = NULL;
 
 	if (sqlite3_prepare_v2(reader->db, sql, -1, &statement, NULL) != SQLITE_OK)
-		damaged(reader);
+		report_damaged(reader);
 	return statement;
 }
 
@@ -35,7 +35,7 @@ bool report_next(const struct reader *reader, sqlite3_stmt *statement)
 	if (result == SQLITE_ROW && bounds_row(reader->bounds))
 		return true;
 	if (result != SQLITE_DONE)
-		damaged(reader);
+		report_damaged(reader);
 	sqlite3_finalize(statement);
 	return false;
 }

@@ -18,6 +18,8 @@ struct report_options;
 	"copy_totals UNION ALL SELECT step, total FROM set_totals UNION ALL SELECT step, total FROM graph_totals) "    \
 	"WHERE" REPORT_STEP ")"
 
+/* Says what is wrong with the file, and ends the program. */
+_Noreturn void report_damaged(const struct reader *reader);
 /* Prepares a statement. If that fails, the program ends with a sentence: the schema was checked when the file was
  * opened, so the file is damaged. */
 sqlite3_stmt *report_prepare(const struct reader *reader, const char *sql);

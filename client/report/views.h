@@ -23,6 +23,7 @@ enum view_flag {
 	VIEW_SINGLE = 4,  /* one row: an object in JSON */
 	VIEW_TELLS = 8,	  /* among the others it tells, for all views of the device, that nothing was recorded */
 	VIEW_ALWAYS = 16, /* qualifies the others: shown below each of them, with all its rows */
+	VIEW_WHOLE = 64,  /* with all its rows, also where a table is cut otherwise */
 	VIEW_APART = 32,  /* is shown without those that qualify the others */
 };
 

@@ -1,0 +1,152 @@
+/* breakdown.c - where a step's time goes, row by row, on the host's side and on each device's (docs/breakdown.md). */
+#include "query.h"
+#include "views.h"
+
+#include "client/ui/text.h"
+
+#include "store/breakdown_load.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A bar of this many signs is a whole step. */
+#define BAR 20
+
+enum { B_SIDE, B_DEVICE, B_ROW, B_PARENT, B_TITLE, B_STEP, B_TOTAL, B_PERCENT, B_LEAST, B_MOST, B_BAR };
+
+static const struct column columns[] = {
+	[B_SIDE] = {"side", "SIDE", COLUMN_TEXT, 0},
+	[B_DEVICE] = {"device", "DEVICE", COLUMN_NUMBER, COLUMN_DATA_ONLY},
+	[B_ROW] = {"row", "ROW", COLUMN_TEXT, COLUMN_DATA_ONLY},
+	[B_PARENT] = {"parent", "PARENT", COLUMN_TEXT, COLUMN_DATA_ONLY},
+	[B_TITLE] = {"", "WHAT", COLUMN_TEXT, COLUMN_TABLE_ONLY},
+	[B_STEP] = {"step_ns", "A STEP", COLUMN_DURATION, 0},
+	[B_TOTAL] = {"total_ns", "TOTAL", COLUMN_DURATION, COLUMN_DATA_ONLY},
+	[B_PERCENT] = {"percent", "SHARE", COLUMN_PERCENT, 0},
+	[B_LEAST] = {"min_percent", "LEAST", COLUMN_PERCENT, COLUMN_SPARE},
+	[B_MOST] = {"max_percent", "MOST", COLUMN_PERCENT, COLUMN_SPARE},
+	[B_BAR] = {"", "", COLUMN_TEXT, COLUMN_TABLE_ONLY},
+};
+
+/* A row over the steps that are shown. */
+struct sum {
+	int64_t total;
+	double least, most; /* of a step's wall time, % */
+};
+
+struct breakdown_table {
+	struct table *table;
+	const struct breakdown *breakdown;
+	size_t first, last; /* of the steps */
+	int64_t wall;
+};
+
+static void add_to(struct sum *sum, int64_t ns, int64_t wall, bool first)
+{
+	double percent = wall > 0 ? (double)ns * 100 / (double)wall : 0;
+	sum->total += ns;
+	sum->least = first || percent < sum->least ? percent : sum->least;
+	sum->most = first || percent > sum->most ? percent : sum->most;
+}
+
+static void add_row(struct breakdown_table *to, const char *side, int64_t device, const struct breakdown_row *row,
+		    const char *parent, const struct sum *sum)
+{
+	struct table *table = to->table;
+	char text[96];
+	double percent = to->wall > 0 ? (double)sum->total * 100 / (double)to->wall : 0;
+	int signs = (int)(percent * BAR / 100 + 0.5);
+	table_add(table);
+	table_set_text(table, B_SIDE, side);
+	if (device >= 0)
+		table_set(table, B_DEVICE, device);
+	table_set_text(table, B_ROW, row->word);
+	table_set_text(table, B_PARENT, parent);
+	snprintf(text, sizeof text, "%s%s", parent ? "  " : "", row->title);
+	table_set_text(table, B_TITLE, text);
+	table_set(table, B_STEP, sum->total / (int64_t)(to->last - to->first));
+	table_set(table, B_TOTAL, sum->total);
+	table_set_real(table, B_PERCENT, percent);
+	table_set_real(table, B_LEAST, sum->least);
+	table_set_real(table, B_MOST, sum->most);
+	signs = signs < 0 ? 0 : signs > BAR ? BAR : signs;
+	memset(text, '#', (size_t)signs);
+	text[signs] = '\0';
+	table_set_text(table, B_BAR, text);
+}
+
+static int64_t wall_of(const struct breakdown_step *step)
+{
+	return step->end - step->start;
+}
+
+static void add_host(struct breakdown_table *to)
+{
+	for (size_t row = 0; row < HOST_ROWS; row++) {
+		struct sum sum = {0};
+		for (size_t i = to->first; i < to->last; i++)
+			add_to(&sum, to->breakdown->steps[i].host[row], wall_of(&to->breakdown->steps[i]),
+			       i == to->first);
+		if (sum.total)
+			add_row(to, "host", -1, &breakdown_host_rows[row], NULL, &sum);
+	}
+}
+
+static void add_device(struct breakdown_table *to, const struct breakdown_device *device)
+{
+	char side[40];
+	snprintf(side, sizeof side, "device %" PRId64, device->device);
+	for (size_t row = 0; row < DEVICE_ROWS; row++) {
+		struct sum sum = {0};
+		for (size_t i = to->first; i < to->last; i++)
+			add_to(&sum, device->steps[i].rows[row], wall_of(&to->breakdown->steps[i]), i == to->first);
+		if (sum.total || row == DEVICE_COMPUTE || row == DEVICE_IDLE)
+			add_row(to, side, device->device, &breakdown_device_rows[row], NULL, &sum);
+	}
+	for (size_t row = 0; row < IDLE_ROWS; row++) {
+		struct sum sum = {0};
+		for (size_t i = to->first; i < to->last; i++)
+			add_to(&sum, device->steps[i].idle[row], wall_of(&to->breakdown->steps[i]), i == to->first);
+		if (sum.total)
+			add_row(to, side, device->device, &breakdown_idle_rows[row],
+				breakdown_device_rows[DEVICE_IDLE].word, &sum);
+	}
+}
+
+static bool may_go_on(void *context)
+{
+	return bounds_row(context);
+}
+
+struct table *report_breakdown(const struct reader *reader, const struct report_options *options)
+{
+	struct breakdown_capture capture;
+	struct breakdown_table to = {.table = table_new(columns, sizeof columns / sizeof *columns),
+				     .breakdown = &capture.breakdown};
+	const struct breakdown_watch watch = {may_go_on, reader->bounds};
+	int error;
+	if (!breakdown_capture_load(reader->db, &watch, &capture, &error)) {
+		breakdown_capture_free(&capture);
+		if (error == SQLITE_NOMEM)
+			need(NULL);
+		report_damaged(reader);
+	}
+	to.last = capture.breakdown.step_count;
+	if (options->step) {
+		to.first = (size_t)(options->step - 1);
+		to.last = to.last > to.first ? to.first + 1 : to.first;
+	}
+	for (size_t i = to.first; i < to.last; i++)
+		to.wall += wall_of(&capture.breakdown.steps[i]);
+	if (to.last > to.first) {
+		for (size_t i = 0; capture.device && i < capture.breakdown.device_count; i++)
+			add_device(&to, &capture.breakdown.devices[i]);
+		add_host(&to);
+	}
+	if (capture.doubt[0] && capture.device && capture.breakdown.device_count)
+		table_note(to.table, "why the devices were idle is not known: %s", capture.doubt);
+	breakdown_capture_free(&capture);
+	return to.table;
+}

@@ -1,0 +1,138 @@
+/* breakdown.h - where each step's time goes: every nanosecond in exactly one row, on the host's side and on each device's. Times
+ * are ns, intervals half-open. docs/breakdown.md defines the rows. */
+#ifndef PROFD_STORE_BREAKDOWN_H
+#define PROFD_STORE_BREAKDOWN_H
+
+#include "activity.h"
+
+/* HOST_ROW(NAME, word, title): of the step thread. */
+#define BREAKDOWN_HOST_ROWS(ROW)                                                                                       \
+	ROW(INPUT, "input", "input")                                                                                   \
+	ROW(FORWARD, "forward", "forward")                                                                             \
+	ROW(BACKWARD, "backward", "backward")                                                                          \
+	ROW(OPTIMIZER, "optimizer", "optimizer")                                                                       \
+	ROW(ZERO_GRAD, "zero_grad", "zero_grad")                                                                       \
+	ROW(COMM, "comm", "communication")                                                                             \
+	ROW(SYNC, "sync", "waits for the device")                                                                      \
+	ROW(COPY, "copy", "pageable copies")                                                                           \
+	ROW(ALLOC, "alloc", "allocation")                                                                              \
+	ROW(COMPILE, "compile", "compilation")                                                                         \
+	ROW(SETUP, "setup", "set-up")                                                                                  \
+	ROW(CAPTURE, "capture", "the profiler itself")                                                                 \
+	ROW(OPERATORS, "operators", "other operators")                                                                 \
+	ROW(OUTSIDE, "outside", "outside of operators")                                                                \
+	ROW(BETWEEN, "between_steps", "between steps")                                                                 \
+	ROW(UNKNOWN, "unknown", "not known")
+
+#define BREAKDOWN_DEVICE_ROWS(ROW)                                                                                     \
+	ROW(COMPUTE, "compute", "compute")                                                                             \
+	ROW(COMMUNICATION, "communication", "exposed communication")                                                   \
+	ROW(COPIES, "copies", "exposed copies and memsets")                                                            \
+	ROW(IDLE, "idle", "idle")
+
+/* Why a device was idle. */
+#define BREAKDOWN_IDLE_ROWS(ROW)                                                                                       \
+	ROW(INPUT, "input", "waiting for input")                                                                       \
+	ROW(SYNC, "sync", "the host waits for the device")                                                             \
+	ROW(COPY, "copy", "a pageable copy")                                                                           \
+	ROW(ALLOC, "alloc", "the host allocates")                                                                      \
+	ROW(COMPILE, "compile", "the host compiles or loads")                                                          \
+	ROW(SETUP, "setup", "the host sets up")                                                                        \
+	ROW(COMM, "comm", "the host prepares a collective")                                                            \
+	ROW(OPERATOR, "op", "the host is in operators")                                                                \
+	ROW(LAUNCH, "launch", "the host launches")                                                                     \
+	ROW(CALL, "call", "the host is in another call")                                                               \
+	ROW(OUTSIDE, "outside", "the host is outside of operators")                                                    \
+	ROW(ARRIVAL, "arrival", "on the way to the device")                                                            \
+	ROW(CAPTURE, "capture", "the profiler itself")                                                                 \
+	ROW(GAP, "gap", "gaps with work queued, 10 us at most")                                                        \
+	ROW(DEVICE_WAIT, "device_wait", "idle with work queued")                                                       \
+	ROW(UNKNOWN, "unknown", "not known")
+
+#define ROW(NAME, word, title) HOST_##NAME,
+enum host_row { BREAKDOWN_HOST_ROWS(ROW) HOST_ROWS };
+#undef ROW
+#define ROW(NAME, word, title) DEVICE_##NAME,
+enum device_row { BREAKDOWN_DEVICE_ROWS(ROW) DEVICE_ROWS };
+#undef ROW
+#define ROW(NAME, word, title) IDLE_##NAME,
+enum idle_row { BREAKDOWN_IDLE_ROWS(ROW) IDLE_ROWS };
+#undef ROW
+
+struct breakdown_row {
+	const char *word, *title; /* of JSON; of tables */
+};
+extern const struct breakdown_row breakdown_host_rows[HOST_ROWS], breakdown_device_rows[DEVICE_ROWS],
+	breakdown_idle_rows[IDLE_ROWS];
+
+#define BREAKDOWN_NO_CALL SIZE_MAX
+
+/* A call of the driver's or the runtime's API that launched something. */
+struct breakdown_call {
+	int64_t start, end;
+	uint32_t thread;
+	bool pageable; /* a copy of pageable memory: the call returns when it is done */
+};
+
+/* What a device did. */
+struct breakdown_operation {
+	int64_t start, end;
+	int64_t device;
+	uint8_t row; /* enum device_row; not IDLE */
+	bool before; /* launched before the recording */
+	size_t call; /* index of its call; BREAKDOWN_NO_CALL: the record of it is missing */
+};
+
+struct breakdown_step {
+	int64_t start, end;
+	int64_t annotated; /* what comes after it is between two steps; `end` where there is no such thing */
+	int64_t host[HOST_ROWS];
+	int64_t matrix[PHASE_COUNT][DOING_COUNT]; /* of the step thread */
+};
+
+struct breakdown_device_step {
+	int64_t rows[DEVICE_ROWS];
+	int64_t hidden_communication, hidden_copies; /* under an earlier row */
+	int64_t idle[IDLE_ROWS];
+	int64_t after_sync; /* of idle: what comes after a wait of the host in which the device ran dry */
+};
+
+/* An idle interval of a device, not cut at steps. */
+struct breakdown_idle {
+	int64_t start, end;
+	size_t next; /* index of the operation that ended it; SIZE_MAX: the recording ended */
+	/* Where the device ran dry inside of a wait of the host, and nothing was launched between it and the next call: when that wait
+	 * began, and on which thread. */
+	bool after_sync;
+	uint32_t sync_thread;
+	int64_t sync_start;
+};
+
+struct breakdown_device {
+	int64_t device;
+	struct breakdown_device_step *steps; /* as many as steps */
+	struct breakdown_idle *idles;
+	size_t idle_count;
+};
+
+struct breakdown {
+	/* What the caller sets. Arrays are the caller's, but `operations` are sorted here. */
+	struct breakdown_step *steps; /* sorted, not overlapping */
+	size_t step_count;
+	uint32_t step_thread;
+	bool has_operators;		 /* they were recorded: time without any is outside of operators, not unknown */
+	const struct activity *activity; /* built */
+	const struct breakdown_call *calls;
+	size_t call_count;
+	struct breakdown_operation *operations;
+	size_t operation_count;
+	/* What comes out. */
+	struct breakdown_device *devices; /* by number */
+	size_t device_count;
+};
+
+/* Fills the steps and makes the devices. False: no memory. */
+bool breakdown_make(struct breakdown *breakdown);
+void breakdown_free(struct breakdown *breakdown);
+
+#endif

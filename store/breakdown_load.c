@@ -1,0 +1,523 @@
+/* breakdown_load.c - see breakdown_load.h. Reads names first: what a record means is told by its name, and there are few names. */
+#include "breakdown_load.h"
+
+#include "breakdown_names.h"
+#include "breakdown_phases.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A call that is none of the known ones sets something up where it takes this long and the device has nothing to do. */
+#define SETUP_NS 1000000
+
+/* What the text of one of `strings` means. */
+struct name {
+	int64_t id;
+	uint8_t phase, doing, call;
+	bool backward;
+};
+
+struct load {
+	sqlite3 *db;
+	struct breakdown_capture *capture;
+	const struct breakdown_watch *watch;
+	struct name *names; /* by id */
+	size_t name_count, name_room;
+	struct phases phases;
+	int64_t *pageable; /* rowids in api_calls, sorted */
+	size_t pageable_count, pageable_room;
+	size_t step_room, call_room, operation_room;
+	int64_t *launching; /* rowids in api_calls that launched something, sorted */
+	size_t launching_count, launching_room;
+	int64_t *busy;	 /* starts and ends in turn of the times at which any device worked, in order */
+	int64_t *worked; /* for each of them, how long devices had worked before it */
+	size_t busy_count;
+	int error;
+};
+
+/* Room for one more item of a list; false: no memory. */
+static bool grow(struct load *load, void **items, size_t count, size_t *room, size_t size)
+{
+	if (count < *room)
+		return true;
+	size_t wanted = *room ? *room * 2 : 256;
+	void *grown = realloc(*items, wanted * size);
+	if (!grown) {
+		load->error = SQLITE_NOMEM;
+		return false;
+	}
+	*items = grown;
+	*room = wanted;
+	return true;
+}
+
+/* Calls `take` for each row; stops at the first error. */
+static void each(struct load *load, const char *sql, void (*take)(struct load *load, sqlite3_stmt *row))
+{
+	sqlite3_stmt *statement = NULL;
+	if (load->error)
+		return;
+	load->error = sqlite3_prepare_v2(load->db, sql, -1, &statement, NULL);
+	while (!load->error) {
+		int result = sqlite3_step(statement);
+		if (result == SQLITE_ROW && load->watch && !load->watch->row(load->watch->context))
+			load->error = SQLITE_CORRUPT;
+		else if (result == SQLITE_ROW)
+			take(load, statement);
+		else if (result == SQLITE_DONE)
+			break;
+		else
+			load->error = result;
+	}
+	sqlite3_finalize(statement);
+}
+
+static int64_t integer(sqlite3_stmt *row, int column)
+{
+	return sqlite3_column_int64(row, column);
+}
+
+/* The end of what began at `start`: a hostile file's lengths overflow nothing. */
+static int64_t end_of(int64_t start, int64_t duration)
+{
+	int64_t end;
+	return duration < 0 || __builtin_add_overflow(start, duration, &end) ? start : end;
+}
+
+static void take_name(struct load *load, sqlite3_stmt *row)
+{
+	const char *text = (const char *)sqlite3_column_text(row, 1);
+	if (!text || !grow(load, (void **)&load->names, load->name_count, &load->name_room, sizeof *load->names))
+		return;
+	load->names[load->name_count++] = (struct name){.id = integer(row, 0),
+							.phase = (uint8_t)names_phase(text),
+							.doing = (uint8_t)names_operator(text),
+							.call = (uint8_t)names_call(text),
+							.backward = names_backward(text)};
+}
+
+static struct name name_of(const struct load *load, int64_t id)
+{
+	size_t low = 0, high = load->name_count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (load->names[middle].id < id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low < load->name_count && load->names[low].id == id)
+		return load->names[low];
+	return (struct name){.phase = PHASE_NONE, .doing = DOING_OPERATOR, .call = DOING_CALL};
+}
+
+static void take_step(struct load *load, sqlite3_stmt *row)
+{
+	struct breakdown_capture *capture = load->capture;
+	struct breakdown *breakdown = &capture->breakdown;
+	int64_t start = integer(row, 0), end = end_of(start, integer(row, 1)), annotated = end;
+	if (breakdown->step_count && start < breakdown->steps[breakdown->step_count - 1].end)
+		start = breakdown->steps[breakdown->step_count - 1].end;
+	if (end <= start)
+		return;
+	size_t room = load->step_room;
+	if (!grow(load, (void **)&capture->steps, breakdown->step_count, &load->step_room, sizeof *capture->steps))
+		return;
+	if (!grow(load, (void **)&capture->numbers, breakdown->step_count, &room, sizeof *capture->numbers))
+		return;
+	breakdown->steps = capture->steps;
+	if (!breakdown->step_count)
+		breakdown->step_thread = (uint32_t)integer(row, 3);
+	/* A file that was imported: what follows the framework's own annotation of the step lies between two steps. */
+	if (sqlite3_column_type(row, 4) != SQLITE_NULL) {
+		int64_t told = end_of(start, integer(row, 4));
+		annotated = told < end ? told : end;
+	}
+	capture->numbers[breakdown->step_count] = integer(row, 2);
+	capture->steps[breakdown->step_count++] =
+		(struct breakdown_step){.start = start, .end = end, .annotated = annotated};
+}
+
+static void take_operator(struct load *load, sqlite3_stmt *row)
+{
+	struct name name = name_of(load, integer(row, 2));
+	int64_t start = integer(row, 0), end = end_of(start, integer(row, 1));
+	uint32_t thread = (uint32_t)integer(row, 3);
+	load->capture->host = true;
+	if (name.phase != PHASE_NONE) {
+		activity_mark(&load->capture->activity, thread, start, end, (enum phase)name.phase);
+		return;
+	}
+	activity_add(&load->capture->activity, thread, start, end, (enum doing)name.doing);
+	phases_add(&load->phases, thread, start, end, name.backward || integer(row, 5) == 1, integer(row, 4));
+}
+
+static void take_range(struct load *load, sqlite3_stmt *row)
+{
+	struct name name = name_of(load, integer(row, 2));
+	if (name.phase != PHASE_NONE)
+		activity_mark(&load->capture->activity, (uint32_t)integer(row, 3), integer(row, 0),
+			      end_of(integer(row, 0), integer(row, 1)), (enum phase)name.phase);
+}
+
+static void take_pageable(struct load *load, sqlite3_stmt *row)
+{
+	if (grow(load, (void **)&load->pageable, load->pageable_count, &load->pageable_room, sizeof *load->pageable))
+		load->pageable[load->pageable_count++] = integer(row, 0);
+}
+
+static void take_launching(struct load *load, sqlite3_stmt *row)
+{
+	if (grow(load, (void **)&load->launching, load->launching_count, &load->launching_room,
+		 sizeof *load->launching))
+		load->launching[load->launching_count++] = integer(row, 0);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+static size_t find(const int64_t *items, size_t count, int64_t wanted)
+{
+	size_t low = 0, high = count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (items[middle] < wanted)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < count && items[low] == wanted ? low : SIZE_MAX;
+}
+
+/* ns of [start, end) in which any device worked. */
+static int64_t worked_before(const struct load *load, int64_t time)
+{
+	size_t low = 0, high = load->busy_count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (load->busy[2 * middle] < time)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low)
+		return 0;
+	int64_t start = load->busy[2 * (low - 1)], end = load->busy[2 * (low - 1) + 1];
+	return load->worked[low - 1] + (time < end ? time : end) - start;
+}
+
+static bool sets_up(const struct load *load, int64_t start, int64_t end)
+{
+	return end - start >= SETUP_NS && (worked_before(load, end) - worked_before(load, start)) * 2 < end - start;
+}
+
+static void take_call(struct load *load, sqlite3_stmt *row)
+{
+	struct breakdown_capture *capture = load->capture;
+	int64_t id = integer(row, 0), start = integer(row, 1), end = end_of(start, integer(row, 2));
+	uint32_t thread = (uint32_t)integer(row, 3);
+	enum doing doing = (enum doing)name_of(load, integer(row, 4)).call;
+	bool launched = find(load->launching, load->launching_count, id) != SIZE_MAX;
+	bool pageable = find(load->pageable, load->pageable_count, id) != SIZE_MAX;
+	bool graph = sqlite3_column_int(row, 5) != 0;
+	if (launched && doing == DOING_CALL)
+		doing = DOING_LAUNCH;
+	if (pageable && doing == DOING_LAUNCH)
+		doing = DOING_COPY;
+	if ((doing == DOING_LAUNCH || doing == DOING_CALL) && !graph && sets_up(load, start, end))
+		doing = DOING_SETUP;
+	if (thread)
+		activity_add(&capture->activity, thread, start, end, doing);
+	if (!launched)
+		return;
+	size_t count = capture->breakdown.call_count, room = load->call_room;
+	if (!grow(load, (void **)&capture->call_items, count, &load->call_room, sizeof *capture->call_items) ||
+	    !grow(load, (void **)&capture->calls, count, &room, sizeof *capture->calls))
+		return;
+	capture->calls[count] = id;
+	capture->call_items[count] = (struct breakdown_call){
+		.start = start, .end = end, .thread = thread, .pageable = pageable || doing == DOING_SYNC};
+	capture->breakdown.call_count++;
+}
+
+static void add_operation(struct load *load, sqlite3_stmt *row, enum device_row what)
+{
+	struct breakdown_capture *capture = load->capture;
+	if (sqlite3_column_type(row, 0) == SQLITE_NULL) {
+		capture->timeless++;
+		return;
+	}
+	if (!grow(load, (void **)&capture->operations, capture->breakdown.operation_count, &load->operation_room,
+		  sizeof *capture->operations))
+		return;
+	bool missing = sqlite3_column_type(row, 3) == SQLITE_NULL,
+	     before = missing && sqlite3_column_type(row, 4) == SQLITE_NULL;
+	capture->unlaunched += missing && !before;
+	/* The call's rowid for now; breakdown wants its index, which link_operations() puts in its place. */
+	capture->operations[capture->breakdown.operation_count++] =
+		(struct breakdown_operation){.start = integer(row, 0),
+					     .end = end_of(integer(row, 0), integer(row, 1)),
+					     .device = integer(row, 2),
+					     .row = (uint8_t)what,
+					     .before = before,
+					     .call = missing ? BREAKDOWN_NO_CALL : (size_t)integer(row, 3)};
+}
+
+static void take_kernel(struct load *load, sqlite3_stmt *row)
+{
+	add_operation(load, row, sqlite3_column_int(row, 5) ? DEVICE_COMMUNICATION : DEVICE_COMPUTE);
+}
+
+static void take_copy(struct load *load, sqlite3_stmt *row)
+{
+	add_operation(load, row, DEVICE_COPIES);
+}
+
+static void communicates(sqlite3_context *context, int count, sqlite3_value **values)
+{
+	const char *text = count == 1 ? (const char *)sqlite3_value_text(values[0]) : NULL;
+	sqlite3_result_int(context, text && names_communicates(text));
+}
+
+/* `table`'s operations with the call that launched them. A kernel's name is that of its text. */
+#define OPERATIONS(table, more)                                                                                        \
+	"SELECT r.start, r.duration, r.device, l.api, l.step" more " FROM " table                                      \
+	" r LEFT JOIN launches l ON l.correlation = r.correlation"
+
+static void read_operations(struct load *load)
+{
+	if (!load->error)
+		load->error =
+			sqlite3_create_function(load->db, "profd_communicates", 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC,
+						NULL, communicates, NULL, NULL);
+	each(load,
+	     "WITH communication AS MATERIALIZED (SELECT s.id AS id FROM strings s WHERE s.id IN (SELECT name FROM "
+	     "kernel_totals) "
+	     "AND profd_communicates(s.text)), mangled AS MATERIALIZED (SELECT mangled AS id FROM kernel_names WHERE "
+	     "name IN "
+	     "(SELECT id FROM communication) UNION SELECT id FROM communication) " OPERATIONS(
+		     "kernel_records", ", r.name IN (SELECT id FROM mangled)"),
+	     take_kernel);
+	each(load, OPERATIONS("graph_records", ", 0"), take_kernel);
+	each(load, OPERATIONS("copy_records", ""), take_copy);
+	each(load, OPERATIONS("set_records", ""), take_copy);
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct breakdown_operation *x = a, *y = b;
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/* When any device worked. */
+static void make_busy(struct load *load)
+{
+	struct breakdown_operation *items = load->capture->operations;
+	size_t count = load->capture->breakdown.operation_count;
+	load->busy = calloc(2 * count + 2, sizeof *load->busy);
+	load->worked = calloc(count + 1, sizeof *load->worked);
+	if (!load->busy || !load->worked) {
+		load->error = SQLITE_NOMEM;
+		return;
+	}
+	if (count)
+		qsort(items, count, sizeof *items, by_start);
+	for (size_t i = 0; i < count; i++) {
+		int64_t *last = load->busy_count ? &load->busy[2 * (load->busy_count - 1)] : NULL;
+		if (last && items[i].start <= last[1]) {
+			last[1] = items[i].end > last[1] ? items[i].end : last[1];
+			continue;
+		}
+		load->worked[load->busy_count] = last ? load->worked[load->busy_count - 1] + last[1] - last[0] : 0;
+		load->busy[2 * load->busy_count] = items[i].start;
+		load->busy[2 * load->busy_count + 1] = items[i].end;
+		load->busy_count++;
+	}
+}
+
+/* From a call's rowid to its index. */
+static void link_operations(struct breakdown_capture *capture)
+{
+	for (size_t i = 0; i < capture->breakdown.operation_count; i++) {
+		struct breakdown_operation *operation = &capture->operations[i];
+		if (operation->call != BREAKDOWN_NO_CALL)
+			operation->call = find(capture->calls, capture->breakdown.call_count, (int64_t)operation->call);
+	}
+}
+
+static void read_host(struct load *load)
+{
+	each(load, "SELECT start, duration, name, thread, sequence, scope FROM operators WHERE NOT flags & 2",
+	     take_operator);
+	each(load, "SELECT start, duration, name, thread FROM ranges WHERE NOT flags & 2 AND source <> 2", take_range);
+	struct breakdown *breakdown = &load->capture->breakdown;
+	if (!load->error && !phases_mark(&load->phases, breakdown, &load->capture->activity))
+		load->error = SQLITE_NOMEM;
+}
+
+static void read_calls(struct load *load)
+{
+	each(load,
+	     "SELECT l.api FROM copy_records r JOIN launches l ON l.correlation = r.correlation WHERE l.api IS NOT "
+	     "NULL AND "
+	     "(r.source_kind = 1 OR r.target_kind = 1)",
+	     take_pageable);
+	each(load, "SELECT api FROM launches WHERE api IS NOT NULL", take_launching);
+	if (load->error)
+		return;
+	if (load->pageable_count)
+		qsort(load->pageable, load->pageable_count, sizeof *load->pageable, by_value);
+	if (load->launching_count)
+		qsort(load->launching, load->launching_count, sizeof *load->launching, by_value);
+	each(load,
+	     "SELECT a.rowid, a.start, a.duration, a.thread, a.name, a.name IN (SELECT id FROM strings WHERE text LIKE "
+	     "'%GraphLaunch%') FROM api_calls a ORDER BY a.rowid",
+	     take_call);
+}
+
+static bool ran(struct load *load, const char *collector)
+{
+	sqlite3_stmt *statement = NULL;
+	if (load->error)
+		return false;
+	load->error =
+		sqlite3_prepare_v2(load->db, "SELECT ran FROM collectors WHERE collector = ?1", -1, &statement, NULL);
+	if (load->error)
+		return false;
+	sqlite3_bind_text(statement, 1, collector, -1, SQLITE_STATIC);
+	bool yes = sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_int(statement, 0) != 0;
+	sqlite3_finalize(statement);
+	return yes;
+}
+
+/* --- do the records suffice to say why a device was idle? --- */
+
+static void doubt(struct load *load, const char *what, int64_t count)
+{
+	if (!load->capture->doubt[0])
+		snprintf(load->capture->doubt, sizeof load->capture->doubt, "%lld %s", (long long)count, what);
+}
+
+static void take_loss(struct load *load, sqlite3_stmt *row)
+{
+	if (integer(row, 0) > 0)
+		doubt(load, "events of the devices, or calls, were dropped", integer(row, 0));
+}
+
+/* A graph's launches have as many operations as it has nodes, each time. */
+static void take_graphs(struct load *load, sqlite3_stmt *row)
+{
+	if (integer(row, 0) > 0)
+		doubt(load, "CUDA graphs have launches with fewer operations than others of the same graph",
+		      integer(row, 0));
+}
+
+/* By name: files of an older schema lack some of the columns. */
+static void take_session(struct load *load, sqlite3_stmt *row)
+{
+	for (int i = 0; i < sqlite3_column_count(row); i++) {
+		const char *name = sqlite3_column_name(row, i);
+		if (sqlite3_column_type(row, i) == SQLITE_NULL)
+			continue;
+		if (strcmp(name, "known_from") == 0)
+			doubt(load,
+			      "us long the devices may have been at work on what was launched before the recording",
+			      integer(row, i) / 1000);
+		if (strcmp(name, "missing_from") == 0)
+			doubt(load, "us from the beginning on records of the devices are missing",
+			      integer(row, i) / 1000);
+	}
+}
+
+static void look_for_doubt(struct load *load)
+{
+	if (load->capture->timeless)
+		doubt(load, "operations came without times", (int64_t)load->capture->timeless);
+	each(load,
+	     "SELECT sum(count) FROM losses WHERE is_loss AND kind IN ('kernel', 'copy', 'set', 'graph_launch', "
+	     "'api_call')",
+	     take_loss);
+	each(load, "SELECT * FROM sessions", take_session);
+	each(load,
+	     "SELECT count(*) FROM (SELECT 1 FROM (SELECT graph, count(*) AS operations FROM (SELECT graph, "
+	     "correlation FROM "
+	     "kernel_records WHERE graph <> 0 UNION ALL SELECT graph, correlation FROM copy_records WHERE graph <> 0 "
+	     "UNION ALL SELECT "
+	     "graph, correlation FROM set_records WHERE graph <> 0) GROUP BY graph, correlation) GROUP BY graph HAVING "
+	     "min(operations) < max(operations))",
+	     take_graphs);
+}
+
+/* Idle time stays what it is; its causes are not known. */
+static void withdraw_causes(struct breakdown *breakdown)
+{
+	for (size_t d = 0; d < breakdown->device_count; d++) {
+		for (size_t i = 0; i < breakdown->step_count; i++) {
+			struct breakdown_device_step *step = &breakdown->devices[d].steps[i];
+			memset(step->idle, 0, sizeof step->idle);
+			step->idle[IDLE_UNKNOWN] = step->rows[DEVICE_IDLE];
+			step->after_sync = 0;
+		}
+	}
+}
+
+bool breakdown_capture_load(sqlite3 *db, const struct breakdown_watch *watch, struct breakdown_capture *ret, int *ret_error)
+{
+	struct load load = {.db = db, .capture = ret, .watch = watch};
+	*ret = (struct breakdown_capture){0};
+	each(&load, "SELECT id, text FROM strings ORDER BY id", take_name);
+	each(&load,
+	     "WITH annotated AS MATERIALIZED (SELECT start, max(duration) AS duration FROM ranges WHERE name IN "
+	     "(SELECT id FROM strings "
+	     "WHERE text GLOB 'ProfilerStep#*') GROUP BY start) SELECT s.start, s.duration, s.number, s.thread, "
+	     "a.duration FROM steps s "
+	     "LEFT JOIN annotated a ON a.start = s.start ORDER BY s.start",
+	     take_step);
+	ret->breakdown.has_operators = ran(&load, "torch");
+	ret->device = ran(&load, "cupti");
+	/* Files of the oldest schema have no tables for the rest. */
+	if (ret->device) {
+		read_operations(&load);
+		if (!load.error)
+			make_busy(&load);
+		read_calls(&load);
+	}
+	read_host(&load);
+	if (!load.error) {
+		ret->breakdown.activity = &ret->activity;
+		ret->breakdown.steps = ret->steps;
+		ret->breakdown.calls = ret->call_items;
+		ret->breakdown.operations = ret->operations;
+		link_operations(ret);
+		if (!activity_build(&ret->activity) || !breakdown_make(&ret->breakdown))
+			load.error = SQLITE_NOMEM;
+	}
+	if (ret->device)
+		look_for_doubt(&load);
+	if (!load.error && ret->doubt[0])
+		withdraw_causes(&ret->breakdown);
+	phases_free(&load.phases);
+	free(load.names);
+	free(load.pageable);
+	free(load.launching);
+	free(load.busy);
+	free(load.worked);
+	*ret_error = load.error;
+	return !load.error;
+}
+
+void breakdown_capture_free(struct breakdown_capture *capture)
+{
+	breakdown_free(&capture->breakdown);
+	activity_free(&capture->activity);
+	free(capture->steps);
+	free(capture->numbers);
+	free(capture->calls);
+	free(capture->call_items);
+	free(capture->operations);
+	*capture = (struct breakdown_capture){0};
+}

@@ -1,0 +1,127 @@
+/* breakdown_rows.c - reads timelines from its standard input, a line for each thing, and prints the breakdown of each as a line of JSON: how
+ * tests reach store/breakdown.h.
+ *
+ *     thread T OPERATORS      step START END ANNOTATED     span T START END DOING     mark T START END PHASE
+ *     call START END T PAGEABLE     op START END DEVICE ROW BEFORE CALL (-1: none)
+ *     end */
+#include "store/breakdown.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST 200000 /* of each in a timeline */
+
+static struct breakdown_step *steps;
+static struct breakdown_call *calls;
+static struct breakdown_operation *operations;
+
+static void print_rows(const char *name, const int64_t *values, const struct breakdown_row *rows, size_t count)
+{
+	const char *comma = "";
+	printf("\"%s\": {", name);
+	for (size_t i = 0; i < count; i++) {
+		if (values[i]) {
+			printf("%s\"%s\": %" PRId64, comma, rows[i].word, values[i]);
+			comma = ", ";
+		}
+	}
+	printf("}");
+}
+
+static void print_device(const struct breakdown_device *device, size_t step)
+{
+	const struct breakdown_device_step *at = &device->steps[step];
+	printf("{\"device\": %" PRId64 ", ", device->device);
+	print_rows("rows", at->rows, breakdown_device_rows, DEVICE_ROWS);
+	printf(", \"hidden\": [%" PRId64 ", %" PRId64 "], ", at->hidden_communication, at->hidden_copies);
+	print_rows("idle", at->idle, breakdown_idle_rows, IDLE_ROWS);
+	printf(", \"after_sync\": %" PRId64 "}", at->after_sync);
+}
+
+static void print(const struct breakdown *breakdown)
+{
+	printf("[");
+	for (size_t i = 0; i < breakdown->step_count; i++) {
+		printf("%s{", i ? ", " : "");
+		print_rows("host", breakdown->steps[i].host, breakdown_host_rows, HOST_ROWS);
+		printf(", \"devices\": [");
+		for (size_t d = 0; d < breakdown->device_count; d++) {
+			printf("%s", d ? ", " : "");
+			print_device(&breakdown->devices[d], i);
+		}
+		printf("]}");
+	}
+	printf("]\n");
+}
+
+/* One line of the timeline. False: it is none. */
+static bool take(struct breakdown *breakdown, struct activity *activity, const char *line)
+{
+	char word[16];
+	int64_t a, b, c, d, e, f;
+	int n = sscanf(line, "%15s %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64, word, &a, &b,
+		       &c, &d, &e, &f);
+	if (n == 3 && strcmp(word, "thread") == 0) {
+		breakdown->step_thread = (uint32_t)a;
+		breakdown->has_operators = b != 0;
+	} else if (n == 4 && strcmp(word, "step") == 0 && breakdown->step_count < MOST) {
+		steps[breakdown->step_count++] = (struct breakdown_step){.start = a, .end = b, .annotated = c};
+	} else if (n == 5 && strcmp(word, "span") == 0 && d >= 0 && d < DOING_COUNT) {
+		activity_add(activity, (uint32_t)a, b, c, (enum doing)d);
+	} else if (n == 5 && strcmp(word, "mark") == 0 && d >= 0 && d < PHASE_COUNT) {
+		activity_mark(activity, (uint32_t)a, b, c, (enum phase)d);
+	} else if (n == 5 && strcmp(word, "call") == 0 && breakdown->call_count < MOST) {
+		calls[breakdown->call_count++] =
+			(struct breakdown_call){.start = a, .end = b, .thread = (uint32_t)c, .pageable = d != 0};
+	} else if (n == 7 && strcmp(word, "op") == 0 && d >= 0 && d < DEVICE_IDLE &&
+		   breakdown->operation_count < MOST) {
+		operations[breakdown->operation_count++] =
+			(struct breakdown_operation){.start = a,
+						     .end = b,
+						     .device = c,
+						     .row = (uint8_t)d,
+						     .before = e != 0,
+						     .call = f < 0 ? BREAKDOWN_NO_CALL : (size_t)f};
+	} else {
+		return false;
+	}
+	return true;
+}
+
+static bool finish(struct breakdown *breakdown, struct activity *activity)
+{
+	bool ok = activity_build(activity) && breakdown_make(breakdown);
+	if (ok)
+		print(breakdown);
+	breakdown_free(breakdown);
+	activity_free(activity);
+	breakdown->step_count = breakdown->call_count = breakdown->operation_count = 0;
+	return ok;
+}
+
+int main(void)
+{
+	struct activity activity = {0};
+	char line[256];
+	steps = calloc(MOST, sizeof *steps);
+	calls = calloc(MOST, sizeof *calls);
+	operations = calloc(MOST, sizeof *operations);
+	if (!steps || !calls || !operations)
+		return 1;
+	struct breakdown breakdown = {.steps = steps, .calls = calls, .operations = operations, .activity = &activity};
+	while (fgets(line, sizeof line, stdin)) {
+		if (strcmp(line, "end\n") == 0) {
+			if (!finish(&breakdown, &activity))
+				return 1;
+		} else if (!take(&breakdown, &activity, line)) {
+			fprintf(stderr, "breakdown_rows: not a line of a timeline: %s", line);
+			return 2;
+		}
+	}
+	free(steps);
+	free(calls);
+	free(operations);
+	return 0;
+}

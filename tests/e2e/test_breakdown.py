@@ -1,0 +1,66 @@
+"""A step's breakdown beside a slow reference: random timelines, row by row, and sums to the nanosecond."""
+import json
+import os
+import pathlib
+import random
+import subprocess
+
+import pytest
+import breakdown_reference as reference
+
+ROWS = pathlib.Path(os.environ["PROFD_BUILD"]) / "tests" / "breakdown_rows"
+
+
+def ours(timelines):
+    text = "".join(map(reference.text, timelines))
+    result = subprocess.run([ROWS], input=text, capture_output=True, text=True, check=True, timeout=120)
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def interval(draw, end, longest):
+    start = draw.randrange(0, end, reference.UNIT)
+    return start, min(end, start + draw.randrange(0, longest, reference.UNIT))
+
+
+def timeline(seed):
+    """Anything goes: nothing nests, threads launch for each other, operations begin before their call."""
+    draw = random.Random(seed)
+    end = draw.choice((20, 60, 120)) * reference.UNIT
+    threads = list(range(1, draw.randint(2, 4)))
+    cuts = sorted({draw.randrange(0, end, reference.UNIT) for _ in range(draw.randint(2, 5))})
+    steps = []
+    for start, stop in zip(cuts, cuts[1:]):
+        stop = stop if draw.random() < 0.7 else max(start + reference.UNIT, stop - 2 * reference.UNIT)
+        annotated = stop if draw.random() < 0.7 else draw.randrange(start, stop + 1, reference.UNIT)
+        steps.append((start, stop, annotated))
+    calls = []
+    for _ in range(draw.randint(0, 8)):
+        calls.append((*interval(draw, end, 8000), draw.choice(threads), draw.random() < 0.15))
+    spans = [(draw.choice(threads), *interval(draw, end, draw.choice((4000, 30000))), draw.randrange(10))
+             for _ in range(draw.randint(0, 14))]
+    spans += [(c[2], c[0], c[1], reference.DOING.index("launch")) for c in calls if draw.random() < 0.9]
+    marks = [(draw.choice(threads), *interval(draw, end, 30000), draw.randint(1, 5)) for _ in range(draw.randint(0, 5))]
+    ops = []
+    for _ in range(draw.randint(0, 10)):
+        call = draw.randrange(-1, len(calls)) if calls else -1
+        if call >= 0 and draw.random() < 0.7:  # as a device would: some time after the call began
+            start = calls[call][0] + draw.randrange(0, 25000, reference.UNIT)
+            ops.append((start, start + draw.randrange(0, 12000, reference.UNIT), draw.randrange(2), draw.randrange(3), 0, call))
+        else:
+            ops.append((*interval(draw, end, 12000), draw.randrange(2), draw.randrange(3), draw.random() < 0.2, call))
+    return {"thread": draw.choice(threads), "operators": draw.random() < 0.8, "steps": steps, "spans": spans, "marks": marks,
+            "calls": calls, "ops": ops, "end": max([end] + [o[1] for o in ops])}
+
+
+@pytest.mark.parametrize("part", range(10))
+def test_random_timelines_equal_the_reference(part):
+    seeds = range(part * 100, part * 100 + 100)
+    timelines = [timeline(seed) for seed in seeds]
+    for seed, given, got in zip(seeds, timelines, ours(timelines), strict=True):
+        assert got == reference.breakdown(given), (seed, given)
+        for step, bounds in zip(got, given["steps"]):
+            wall = bounds[1] - bounds[0]
+            assert sum(step["host"].values()) == wall
+            for device in step["devices"]:
+                assert sum(device["rows"].values()) == wall
+                assert sum(device["idle"].values()) == device["rows"].get("idle", 0)

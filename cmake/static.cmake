@@ -5,7 +5,7 @@ foreach(pair ${PROFD_SOURCES})
 		set(source_${CMAKE_MATCH_1} ${CMAKE_MATCH_2})
 	endif()
 endforeach()
-foreach(name cjson uv sqlite zlib iberty)
+foreach(name cjson uv sqlite zlib yajl iberty)
 	if(NOT IS_DIRECTORY "${source_${name}}")
 		message(FATAL_ERROR "PROFD_STATIC needs ${name}=DIR in PROFD_SOURCES, the folder of its sources; ./dev static has them")
 	endif()
@@ -15,7 +15,7 @@ endforeach()
 add_link_options(-Wl,--strip-debug)
 # In messages of assertions the libraries' files are called by the libraries' names, ours as in the repository.
 add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
-foreach(name cjson uv sqlite zlib iberty)
+foreach(name cjson uv sqlite zlib yajl iberty)
 	add_compile_options(-ffile-prefix-map=${source_${name}}=${name})
 endforeach()
 
@@ -51,6 +51,19 @@ third_library(SQLITE sqlite SOURCES ${source_sqlite}/sqlite3.c
 file(GLOB zlib_sources ${source_zlib}/*.c)
 third_library(ZLIB zlib SOURCES ${zlib_sources} HEADERS ${source_zlib}/zlib.h ${source_zlib}/zconf.h
 	DEFINITIONS HAVE_UNISTD_H)
+
+# Only what parses. Its headers lie in src/api, and are included as yajl/.
+file(MAKE_DIRECTORY ${third}/yajl)
+file(GLOB yajl_headers ${source_yajl}/src/api/*.h)
+foreach(header ${yajl_headers})
+	get_filename_component(file ${header} NAME)
+	configure_file(${header} ${third}/yajl/${file} COPYONLY)
+endforeach()
+set(yajl_sources "")
+foreach(part yajl yajl_alloc yajl_buf yajl_encode yajl_lex yajl_parser)
+	list(APPEND yajl_sources ${source_yajl}/src/${part}.c)
+endforeach()
+third_library(YAJL yajl SOURCES ${yajl_sources} INCLUDES ${source_yajl}/src ${third})
 
 # The demangler alone: it may be linked into anything, which is not so of all of libiberty.
 foreach(header ansidecl.h libiberty.h demangle.h)

@@ -11,6 +11,7 @@ LIBRARIES = {
     "sqlite": ("SQLite", "in both programs", "sqlite3.h"),
     "cjson": ("cJSON", "in both programs", "LICENSE"),
     "zlib": ("zlib", "in bin/profd", "zlib.h"),
+    "yajl": ("yajl", "in bin/profd", "COPYING"),
     "iberty": ("libiberty, its demangler (cp-demangle.c) alone", "in bin/profd-daemon", "libiberty/cp-demangle.c"),
 }
 MORE = """The programs and the agent were linked by zig's C compiler. What it adds to them is glibc's start of a program (GNU Lesser

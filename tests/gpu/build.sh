@@ -1,7 +1,7 @@
 #!/bin/sh
 # build.sh FOLDER - builds what ./dev gpu --pack has packed from its sources, with a C compiler alone: FOLDER/bin, FOLDER/lib and
 # FOLDER/workloads. For machines on which the packed programs do not start (an older glibc). The sources lie beside this file:
-# profd/ (the repository's) and third/ (cJSON, libuv, SQLite, zlib, libiberty's demangler).
+# profd/ (the repository's) and third/ (cJSON, libuv, SQLite, zlib, yajl, libiberty's demangler).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:?"build.sh FOLDER"}
@@ -57,13 +57,14 @@ compile client "$ours -include $profd/cmake/old_glibc.h" "$profd"/client/*.c "$p
 compile uv "$theirs -I$third/uv -I$third/uv/src -D_FILE_OFFSET_BITS=64 -D_LARGEFILE_SOURCE" "$third"/uv/src/*.c "$third"/uv/src/unix/*.c
 compile cjson "$theirs -I$third/include/cjson" "$third"/cjson/*.c
 compile zlib "$theirs -DHAVE_UNISTD_H" "$third"/zlib/*.c
+compile yajl "$theirs -I$third/yajl" "$third"/yajl/*.c
 compile iberty "$theirs -I$third/include/libiberty -DHAVE_STDLIB_H -DHAVE_STRING_H -DHAVE_LIMITS_H" "$third"/iberty/*.c
 xargs -P "$processors" -I '{}' sh -c '{}' <"$jobs"
 
 # shellcheck disable=SC2046 # the names of the objects have no blanks
 {
 	"$compiler" -o "$out/bin/profd-daemon" $(objects daemon store base proto uv sqlite cjson iberty) -lpthread -ldl -lrt -lm
-	"$compiler" -o "$out/bin/profd" $(objects client proto sqlite cjson zlib) -lpthread -ldl -lm
+	"$compiler" -o "$out/bin/profd" $(objects client store base proto sqlite cjson zlib yajl) -lpthread -ldl -lm
 	"$compiler" -shared -o "$out/lib/libprofd_agent.so" $(objects agent proto) -static-libgcc \
 		"-Wl,--version-script=$profd/agent/agent.map" -Wl,-z,nodelete -Wl,-z,now -Wl,-z,relro -Wl,-z,defs
 }

@@ -2,7 +2,7 @@
 """pack.py FOLDER BUILD NAME=SOURCE... - makes the folder of `./dev gpu --pack`, which is called here and nowhere else.
 
 BUILD is a build folder with PROFD_STATIC. NAME=SOURCE say where the libraries' sources lie: cjson (cJSON.c), uv (libuv's root),
-sqlite (sqlite3.c), zlib, iberty (libiberty's root). Everything is copied; the folder must not exist, or be one of these."""
+sqlite (sqlite3.c), zlib, yajl, iberty (libiberty's root). Everything is copied; the folder must not exist, or be one of these."""
 import os
 import pathlib
 import re
@@ -72,6 +72,12 @@ def pack_sources(to, build, libraries):
     copy(libraries["sqlite"] / "sqlite3.h", include / "sqlite3.h")
     copy_flat(libraries["zlib"], third / "zlib", "*.c", "*.h")
     copy_flat(libraries["zlib"], include, "zlib.h", "zconf.h")
+    yajl = libraries["yajl"]
+    for part in ("yajl", "yajl_alloc", "yajl_buf", "yajl_encode", "yajl_lex", "yajl_parser"):
+        copy(yajl / "src" / f"{part}.c", third / "yajl" / f"{part}.c")
+    copy_flat(yajl / "src", third / "yajl", "*.h")
+    copy_flat(yajl / "src" / "api", third / "yajl" / "api", "*.h")
+    copy_flat(yajl / "src" / "api", include / "yajl", "*.h")
     uv = libraries["uv"]
     copy(uv / "include", include, ("*.h",))
     copy_flat(uv / "src", third / "uv" / "src", "*.c", "*.h")

@@ -47,7 +47,7 @@ def test_what_is_in_it(deb, members):
 
     assert field("Package") == "profd" and field("Section") == "devel" and "<" in field("Maintainer")
     depends = field("Depends")
-    for library in ("libc6 (>=", "libuv1", "libsqlite3-0", "libcjson1", "zlib1g"):
+    for library in ("libc6 (>=", "libuv1", "libsqlite3-0", "libcjson1", "zlib1g", "libyajl2"):
         assert library in depends, depends
     for path in ("/usr/bin/profd", "/usr/bin/profd-daemon", "/usr/lib/profd/libprofd_agent.so", "/usr/include/profd.h", "/etc/profd/profd.conf",
                  "/etc/profd/conf.d/", "/usr/share/doc/profd/copyright", "/usr/share/doc/profd/docs/containers.md",

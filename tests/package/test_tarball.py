@@ -65,7 +65,7 @@ def test_what_is_in_it(tarball, unpacked):
         assert member.mode in (0o644, 0o755), f"{name}: {member.mode:o}"
     assert not [name for name in files if name.endswith((".a", ".cmake", ".pc"))]
     notices = (unpacked / "THIRD-PARTY").read_text()
-    for word in ("libuv", "SQLite", "cJSON", "zlib", "libiberty", "unlimited permission to link", "disclaims copyright"):
+    for word in ("libuv", "SQLite", "cJSON", "zlib", "yajl", "libiberty", "unlimited permission to link", "disclaims copyright"):
         assert word in notices
 
 

@@ -32,6 +32,7 @@ library_sources() {
 		folder=$(debian_source libuv1 uv-common.c) && printf 'uv=%s\n' "${folder%/src}" &&
 		folder=$(sqlite_amalgamation) && printf 'sqlite=%s\n' "$folder" &&
 		folder=$(debian_source zlib inflate.c) && printf 'zlib=%s\n' "$folder" &&
+		folder=$(debian_source yajl yajl_parser.c) && printf 'yajl=%s\n' "${folder%/src}" &&
 		folder=$(debian_source libiberty cp-demangle.c) && printf 'iberty=%s\n' "${folder%/libiberty}"
 }
 

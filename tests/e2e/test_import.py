@@ -1,0 +1,256 @@
+"""`profd import`: what torch.profiler wrote is what the capture file holds; what is no trace is refused, and leaves nothing behind."""
+import collections
+import contextlib
+import csv
+import gzip
+import io
+import json
+import os
+import pathlib
+import resource
+import sqlite3
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("PROFD_BUILD", ROOT / "build"))
+PROFD = BUILD / "bin" / "profd"
+TRACES = sorted((ROOT / "tests" / "data" / "traces").glob("*.json.gz"))
+TRACES += sorted(pathlib.Path(os.environ["PROFD_TRACES"]).glob("*.json.gz")) if os.environ.get("PROFD_TRACES") else []
+HOST = {"cpu_op", "Operator", "user_annotation"}
+CALLS = {"cuda_runtime", "cuda_driver", "Runtime"}
+DEVICE = {"kernel": "kernel_records", "Kernel": "kernel_records", "gpu_memcpy": "copy_records", "Memcpy": "copy_records",
+          "gpu_memset": "set_records", "Memset": "set_records"}
+
+
+def run(*words, code=0, **more):
+    done = subprocess.run([PROFD, *map(str, words)], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120,
+                          env={**os.environ, "NO_COLOR": "1"}, **more)
+    assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
+    return done
+
+
+def show(capture, view, *more):
+    text = run("show", capture, "--by", view, "--format", "csv", "--limit", 0, *more).stdout
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def events(trace):
+    with gzip.open(trace, "rt") as file:
+        data = json.load(file)
+    return data if isinstance(data, list) else data["traceEvents"]
+
+
+def imported(trace, folder):
+    capture = folder / "capture.db"
+    run("import", trace, "--output", capture)
+    return capture
+
+
+def total(rows, key="calls"):
+    return sum(int(row[key]) for row in rows)
+
+
+def sums_hold(capture):
+    """Both sides of the breakdown add up to the steps, and idle to its causes, to the nanosecond."""
+    for step in [None, *(row["step"] for row in show(capture, "steps"))]:
+        chosen = ["--step", step] if step else []
+        wall = total(show(capture, "steps", *chosen), "wall_ns")
+        sides = collections.defaultdict(int)
+        causes, idle = collections.Counter(), collections.Counter()
+        for row in show(capture, "breakdown", *chosen):
+            if row["parent"]:
+                causes[row["side"]] += int(row["total_ns"])
+            else:
+                sides[row["side"]] += int(row["total_ns"])
+                idle[row["side"]] += int(row["total_ns"]) if row["row"] == "idle" else 0
+        assert "host" in sides and set(sides.values()) == {wall}, (capture, step, sides, wall)
+        assert +causes == +idle, (capture, step)
+
+
+@pytest.mark.parametrize("trace", TRACES, ids=lambda path: path.name.split(".")[0])
+def test_a_recorded_trace(trace, tmp_path):
+    capture = imported(trace, tmp_path)
+    found = [e for e in events(trace) if e.get("ph") == "X"]
+    of = collections.Counter(e.get("cat") for e in found)
+    steps = [(e["ts"], e["ts"] + e["dur"]) for e in found if e["name"].startswith("ProfilerStep#") and e["cat"] in HOST]
+    begin, end = min([s[0] for s in steps], default=0), max([s[1] for s in steps], default=1e300)
+    with contextlib.closing(sqlite3.connect(capture)) as file:
+        rows = {table: file.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+                for table in ("operators", "ranges", "api_calls", *DEVICE.values())}
+    assert rows["operators"] + rows["ranges"] == sum(of[c] for c in HOST)
+    # Calls outside of all steps are not kept.
+    assert rows["api_calls"] == sum(begin <= e["ts"] < end for e in found if e["cat"] in CALLS)
+    for category, table in DEVICE.items():
+        assert rows[table] == of[category] or not of[category]
+    sums_hold(capture)
+
+
+def decimal_ns(text):
+    whole, _, part = str(text).partition(".")
+    return int(whole) * 1000 + int((part + "000")[:3])
+
+
+def union(intervals):
+    """Sorted and disjoint."""
+    joined = []
+    for start, end in sorted(intervals):
+        if joined and start <= joined[-1][1]:
+            joined[-1][1] = max(joined[-1][1], end)
+        else:
+            joined.append([start, end])
+    return joined
+
+
+def overlap(one, other):
+    return sum(max(0, min(a[1], b[1]) - max(a[0], b[0])) for a in one for b in other)
+
+
+@pytest.mark.parametrize("trace", TRACES[:3], ids=lambda path: path.name.split(".")[0])
+def test_the_devices_side_by_intervals(trace, tmp_path):
+    """Compute, copies and idle from the trace itself, read as decimals, without a line of ours."""
+    capture = imported(trace, tmp_path)
+    with gzip.open(trace, "rt") as file:
+        found = json.load(file, parse_float=str)["traceEvents"]
+    spans = [(e["cat"], decimal_ns(e["ts"]), decimal_ns(e["ts"]) + decimal_ns(e["dur"])) for e in found
+             if e.get("ph") == "X" and e.get("cat") in {*HOST, *CALLS, *DEVICE, "cuda_sync", "overhead"}]
+    window = [[min(s[1] for s in spans), max(s[2] for s in spans)]]
+    compute = union(s[1:] for s in spans if s[0] == "kernel")
+    copies = union(s[1:] for s in spans if s[0] in ("gpu_memcpy", "gpu_memset"))
+    both = union([tuple(i) for i in compute + copies])
+    rows = {row["row"]: int(row["total_ns"]) for row in show(capture, "breakdown") if row["device"] == "0" and not row["parent"]}
+    assert rows["compute"] == overlap(compute, window)
+    assert rows.get("copies", 0) == overlap(both, window) - overlap(compute, window)
+    assert rows["idle"] == window[0][1] - window[0][0] - overlap(both, window)
+
+
+@pytest.mark.parametrize("which", ["NEWEST", "OLDEST"])
+def test_torchs_own_trace(which, tmp_path):
+    python = os.environ.get(f"PROFD_TORCH_{which}")
+    if not python:
+        pytest.skip(f"no torch here (PROFD_TORCH_{which})")
+    trace = tmp_path / "trace.json.gz"
+    done = subprocess.run([python, ROOT / "tests" / "workloads" / "profile_torch.py", trace], capture_output=True, text=True,
+                          timeout=300, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    averages = json.loads(done.stdout)
+    capture = imported(trace, tmp_path)
+    steps = show(capture, "steps")
+    assert [int(row["number"]) for row in steps] == [2, 3, 4]
+    ours = {row["name"]: row for row in show(capture, "operators") + show(capture, "ranges")}
+    for name, row in averages.items():
+        if name == "ProfilerStep*":
+            continue
+        assert int(ours[name]["calls"]) == row["count"], name
+        time = int(ours[name].get("cpu_ns") or ours[name]["total_ns"])
+        assert time == pytest.approx(row["total_us"] * 1000, rel=0.001, abs=1000 * row["count"]), name
+    rows = {row["row"]: int(row["total_ns"]) for row in show(capture, "breakdown")}
+    assert all(rows[name] > 0 for name in ("input", "forward", "backward", "optimizer")), rows
+    sums_hold(capture)
+
+
+@pytest.mark.parametrize("trace", TRACES[:3], ids=lambda path: path.name.split(".")[0])
+def test_there_and_back(trace, tmp_path):
+    """Exported and imported again, each table is what it was."""
+    capture, again = imported(trace, tmp_path), tmp_path / "again.db"
+    run("export", capture, "--output", tmp_path / "back.json")
+    run("import", tmp_path / "back.json", "--output", again)
+    for view in ("kernels", "copies", "memsets", "api"):
+        assert show(capture, view) == show(again, view), view
+    # In whole microseconds two operators may begin and end together: which lies in which is told by the order in the file alone.
+    one, other = ({row["name"]: (row["calls"], row["cpu_ns"], row["device_ns"]) for row in show(file, "operators")}
+                  for file in (capture, again))
+    assert one == other
+
+
+def test_an_event_of_every_kind(tmp_path):
+    """The words of 2021 and those of today; times with fractions, texts for numbers."""
+    trace = tmp_path / "old.json"
+    trace.write_text(json.dumps({"traceEvents": [
+        {"ph": "X", "cat": "Operator", "name": "ProfilerStep#7", "pid": 5, "tid": "5", "ts": 1000, "dur": 100},
+        {"ph": "X", "cat": "Operator", "name": "ProfilerStep#8", "pid": 5, "tid": "5", "ts": 1100.25, "dur": 50.5},
+        {"ph": "X", "cat": "Operator", "name": "aten::mm", "pid": 5, "tid": "5", "ts": 1010, "dur": 20,
+         "args": {"Input Dims": [[2, 3], []], "Input type": ["float", "\"odd\""]}},
+        {"ph": "X", "cat": "Runtime", "name": "cudaLaunchKernel_v7000", "pid": 5, "tid": "5", "ts": 1012, "dur": 3,
+         "args": {"correlation": 9, "cbid": 211}},
+        {"ph": "X", "cat": "Runtime", "name": "cudaMemcpyAsync", "pid": 5, "tid": "5", "ts": 1016, "dur": 3,
+         "args": {"correlation": 11, "cbid": 41}},
+        {"ph": "X", "cat": "Kernel", "name": "gemm", "pid": 0, "tid": "stream 7", "ts": 1.02e3, "dur": 30,
+         "args": {"device": 0, "context": 1, "stream": 7, "correlation": 9, "grid": [4, 1, 1], "block": [32, 2, 1]}},
+        {"ph": "X", "cat": "Memcpy", "name": "Memcpy HtoD (Pageable -> Device)", "pid": 0, "tid": "stream 7", "ts": 1060, "dur": 5,
+         "args": {"device": 0, "stream": 7, "bytes": 64, "correlation": 11}},
+        {"ph": "X", "cat": "python_function", "name": "f", "pid": 5, "tid": 5, "ts": 1000, "dur": 5},
+        {"ph": "X", "cat": "from the future", "name": "f", "pid": 5, "tid": 5, "ts": 1000, "dur": 5},
+        {"ph": "X", "cat": "cpu_op", "name": "never", "pid": 5, "tid": 5, "ts": 1e300, "dur": 5},
+        {"ph": "M", "name": "process_name", "pid": 5, "args": {"name": "python"}},
+    ], "distributedInfo": {"rank": 3, "world_size": 8}}))
+    answer = json.loads(run("import", trace, "--output", tmp_path / "old.db", "--format", "json").stdout)["files"][0]
+    assert answer["steps"] == 2 and answer["python_frames_left_out"] == 1 and answer["unknown_left_out"] == 1
+    assert answer["untimed_left_out"] == 1
+    capture = json.loads(run("show", tmp_path / "old.db", "--format", "json", "--group-by-shapes").stdout)
+    assert capture["capture"]["rank"] == 3 and capture["capture"]["world_size"] == 8
+    assert [(s["number"], s["wall_ns"]) for s in capture["steps"]] == [(7, 100250), (8, 50500)]
+    assert [(o["name"], o["cpu_ns"], o["input_shapes"]) for o in capture["operators"]] == [("aten::mm", 20000, "[[2, 3], []]")]
+    assert [(k["name"], k["total_ns"]) for k in capture["kernels"]] == [("gemm", 30000)]
+    assert [(c["name"], c["bytes"]) for c in capture["copies"]] == [("Memcpy HtoD (Pageable -> Device)", 64)]
+    assert {a["name"] for a in capture["api"]} == {"cudaLaunchKernel", "cudaMemcpyAsync"}
+    rows = {(r["side"], r["row"]): r["total_ns"] for r in capture["breakdown"] if not r["parent"]}
+    assert rows[("device 0", "compute")] == 30000 and rows[("device 0", "copies")] == 5000
+
+
+BAD = {
+    "empty": (b"", "it is empty"),
+    "no JSON": (b"hello", "at byte 1 of its JSON"),
+    "cut off": (b'{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a', "at byte"),
+    "no events": (b'{"traceEvents": []}', "holds no events of torch.profiler"),
+    "other JSON": (b'{"a": [1, 2, {"b": null}]}', "holds no events of torch.profiler"),
+    "two values": (b'{"traceEvents": []} {}', "at byte"),
+    "cut off, compressed": (gzip.compress(b'{"traceEvents": []}' + b" " * 100000)[:-12], "ends too early"),
+    "deep": (b"[" * 100000, "at byte"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_no_trace_is_refused(name, tmp_path):
+    data, sentence = BAD[name]
+    (tmp_path / "bad.json").write_bytes(data)
+    done = run("import", "bad.json", code=1, cwd=tmp_path)
+    assert sentence in done.stderr and "bad.json" in done.stderr and not done.stdout
+    assert [p.name for p in tmp_path.iterdir()] == ["bad.json"]
+
+
+def test_files_of_odd_kinds(tmp_path):
+    os.mkfifo(tmp_path / "fifo.json")
+    for name, sentence in (("fifo.json", "no regular file"), (".", "no regular file"), ("absent.json", "cannot be opened")):
+        assert sentence in run("import", name, "--output", "x.db", code=1, cwd=tmp_path).stderr
+    trace = TRACES[0]
+    (tmp_path / "there.db").write_text("mine")
+    assert "there.db is there already" in run("import", trace, "--output", "there.db", code=2, cwd=tmp_path).stderr
+    assert (tmp_path / "there.db").read_text() == "mine"
+    run("import", trace, "--output", "there.db", "--force", cwd=tmp_path)
+    run("show", "./there.db", cwd=tmp_path)
+    assert "cannot be written" in run("import", trace, "--output", "none/x.db", code=1, cwd=tmp_path).stderr
+    assert "--output names one file" in run("import", trace, trace, "--output", "x.db", code=2, cwd=tmp_path).stderr
+
+
+def test_one_bad_file_among_good_ones(tmp_path):
+    (tmp_path / "bad.json").write_text("{")
+    done = run("import", TRACES[0], "bad.json", TRACES[1], code=1, cwd=tmp_path)
+    assert done.stdout.count(".db: ") == 2 and "bad.json" in done.stderr
+    assert sorted(p.suffix for p in tmp_path.iterdir()) == [".db", ".db", ".json"]
+
+
+def test_memory_does_not_grow_with_the_trace(tmp_path):
+    """300,000 operators, each with a name and shapes of its own now and then: far below what the events would take."""
+    trace = tmp_path / "large.json.gz"
+    with gzip.open(trace, "wt", compresslevel=1) as file:
+        file.write('{"traceEvents": [')
+        for i in range(300000):
+            file.write('%s{"ph": "X", "cat": "cpu_op", "name": "aten::op%d", "pid": 1, "tid": 1, "ts": %d.5, "dur": 0.25, '
+                       '"args": {"Input Dims": [[%d, 64]]}}' % ("," if i else "", i % 5000, 1000000 + i, i % 1000))
+        file.write("]}")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    run("import", trace, "--output", tmp_path / "large.db")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    assert total(show(tmp_path / "large.db", "operators")) == 300000
+    assert after <= max(before, 200 << 10), after  # KiB

@@ -1,6 +1,7 @@
 /* after.c - see after.h. */
 #include "after.h"
 #include "control.h"
+#include "link.h"
 #include "agent/sink/sink.h"
 #include "steps/counter.h"
 

@@ -6,11 +6,13 @@
 #include "after.h"
 #include "collector.h"
 #include "control_internal.h"
-#include "facts.h"
+#include "filter.h"
 #include "keeper.h"
 #include "life.h"
+#include "link.h"
 #include "orphan.h"
 #include "room.h"
+#include "sentence.h"
 #include "agent/sink/control.h"
 #include "steps/counter.h"
 
@@ -43,10 +45,10 @@
 #define POPULATE_MOST_NS (8 * POPULATE_NS)
 /* While recording: how often threads that are no more are looked for. */
 #define SWEEP_NS (SECOND / 10)
-/* A recording whose daemon is gone ends after this, if its steps have not ended it before: nobody else would. */
+/* A recording without a daemon ends after this, because nobody could end it otherwise. Mostly its steps end it before. */
 #define ALONE_NS (60 * SECOND)
-/* What has not begun to record waits this long for the next daemon: a restart takes less than a second, a start of the machine's
- * service after a crash a few. */
+/* A capture that has not begun to record waits this long for the next daemon. A restart takes less than a second; after a crash the
+ * service is started again within a few. */
 #define RETURN_NS (20 * SECOND)
 /* Steps before it. */
 #define BEFORE_STEPS 64
@@ -248,14 +250,14 @@ static void linger(uint64_t from)
 
 static void cycle_begin(uint64_t capture, const struct segment *segment);
 
-/* Without its steps a capture is worth little: they wait for the daemon to free a chunk. */
+/* A capture without its steps is worth little. So steps that found no room wait until the daemon frees a chunk. */
 static void write_spares(void)
 {
 	uint64_t deadline = sink_now() + (orphan_connected() ? SPARE_NS : 0);
 	struct sink_thread *own = sink_own();
 	for (uint32_t i = 0; own && i < control_run.spares; i++) {
 		while (!sink_write_spared(own, &control_run.spare[i])) {
-			/* One that has given the capture up frees no more chunks. */
+			/* A daemon that has given the capture up frees no more chunks. */
 			if (sink_now() >= deadline || link_has_finish(control_run.capture)) {
 				sink_lost(LOSS_NO_SPACE, EVENT_STEP);
 				break;
@@ -351,7 +353,7 @@ static void cycle_begin(uint64_t capture, const struct segment *segment)
 	atomic_store(&control_end_reason, REASON_NONE);
 	collectors_arm();
 	uint32_t from = 1u << CONTROL_IDLE | 1u << CONTROL_BETWEEN | 1u << CONTROL_DRAIN;
-	/* Sources that only the collectors see must be on to be counted at all, and a window of time begins when they are. */
+	/* Some step sources are seen by collectors alone, so these are switched on now. A window of time begins when they are on. */
 	bool now = control_source >= STEP_SOURCE_RANGE ||
 		   (!control_run.at_step && schedule_record_at(&control_run.schedule, 0) == 0);
 	control_run.warmup_started = sink_now();
@@ -525,12 +527,10 @@ void control_probe(void)
 			: "no steps seen yet: neither profd_step() nor torch's Optimizer.step has been called; use "
 			  "--step-range, --step-op or --duration");
 	if (overruns) {
-		char count[24];
-		facts_decimal(count, overruns);
-		const char *parts[] = {"; ", count,
-				       " forks did not wait until the agent had left the loader, torch or CUPTI"};
-		for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-			message_text(sentence + strlen(sentence), sizeof sentence - strlen(sentence), parts[i]);
+		struct sentence s = sentence_continue(sentence, sizeof sentence);
+		sentence_add(&s, "; ");
+		sentence_add_number(&s, overruns);
+		sentence_add(&s, " forks did not wait until the agent had left the loader, torch or CUPTI");
 	}
 	send_collector(0, COLLECTOR_STEPS, source != STEP_SOURCE_NONE, 0, sentence);
 	for (size_t i = 0; i < COLLECTORS; i++) {
@@ -566,9 +566,9 @@ void control_daemon_lost(void)
 void control_daemon_found(void)
 {
 	uint32_t phase = atomic_load(&control_phase);
-	/* Also what has just ended and is drained next: its end must not come before its segment. */
+	/* This includes a capture that has just ended and is drained next: the daemon must get its segment before its end. */
 	bool under_way = phase != CONTROL_IDLE && phase != CONTROL_BETWEEN;
-	/* First what is under way: once the daemon knows of it, the end of the cycle before asks for no other. */
+	/* The capture under way first: once the daemon knows of it, the end of the cycle before does not make it ask for another one. */
 	if (under_way)
 		orphan_offer(&control_run.segment, control_run.capture, control_run.trigger, told);
 	orphan_found();
@@ -586,8 +586,11 @@ void control_abandon(void)
 	uint32_t phase = atomic_load(&control_phase);
 	if (any & 1u << phase && atomic_compare_exchange_strong(&control_phase, &phase, CONTROL_BETWEEN)) {
 		tick_end(sink_now(), REASON_AGENT);
-		atomic_store_explicit(&control_run.segment.header->phase, SEGMENT_DONE, memory_order_release);
+		phase = CONTROL_DRAIN;
 	}
+	/* The daemon takes what is there. */
+	if (phase == CONTROL_DRAIN)
+		atomic_store_explicit(&control_run.segment.header->phase, SEGMENT_DONE, memory_order_release);
 }
 
 uint32_t control_orphans(void)
@@ -643,7 +646,7 @@ uint64_t control_work(void)
 		if (now < control_run.alone_until) {
 			due = control_run.alone_until < due ? control_run.alone_until : due;
 		} else {
-			/* Nobody has come. A recording has its own end, after which nothing follows. */
+			/* No daemon has come. A recording ends by itself, and nothing follows it. */
 			control_run.alone_until = 0;
 			control_run.cancelled_all = true;
 			if (phase != CONTROL_RECORD && phase != CONTROL_TICK)
@@ -651,6 +654,9 @@ uint64_t control_work(void)
 		}
 	}
 	while (atomic_load_explicit(&control_phase, memory_order_acquire) == CONTROL_DRAIN) {
+		/* Draining takes system calls that recording does not. */
+		if (filter_is_new())
+			link_stop();
 		drain();
 		/* The next cycle may have to begin at once. */
 		if (atomic_exchange_explicit(&control_want_start, 0, memory_order_acquire))

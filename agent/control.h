@@ -57,10 +57,4 @@ void control_exit(uint64_t wait);
 /* In a fork child, by the thread that forked: what it may touch once more is there. */
 void control_in_child(void);
 
-/* link.c: sends to the daemon, with a segment's descriptor where fd is not -1; 0, or a negative errno where there is none or it
- * does not read. */
-int link_send(const void *message, int fd);
-/* Is the next thing to be read that the daemon wants no more of this capture? It stays to be read. */
-int link_has_finish(uint64_t capture);
-
 #endif

@@ -4,6 +4,7 @@
 #include "facts.h"
 #include "filter.h"
 #include "life.h"
+#include "link.h"
 #include "thread.h"
 #include "agent/sink/sink.h"
 

@@ -7,6 +7,7 @@
 #include "keeper.h"
 #include "nvtx/nvtx.h"
 #include "agent/sink/control.h"
+#include "link.h"
 #include "thread.h"
 #include "torch/torch.h"
 

@@ -56,13 +56,4 @@ void life_watch_exit(unsigned *watched);
 /* Appends a line to the file that PROFD_DEBUG names; nothing where it names none. */
 void life_debug(const char *what, const char *detail);
 
-/* Body of the agent's thread (link.c). Never returns. */
-void link_main(void);
-
-/* The agent's thread gives up what is under way, and stops (life_stop). */
-void link_stop(void) __attribute__((noreturn));
-
-/* A part of torch is being loaded: the agent's thread looks for the rest. Any thread. */
-void link_torch_coming(void);
-
 #endif

@@ -1,6 +1,7 @@
 /* link.c - the agent's thread: the connection to one daemon, and the loop that everything else is driven from. It sleeps
  * without a timeout unless something is due. The connection itself is the keeper's (keeper.h): what touches it is a function
  * that runs there. */
+#include "link.h"
 #include "control.h"
 #include "facts.h"
 #include "filter.h"

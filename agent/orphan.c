@@ -2,6 +2,7 @@
 #include "orphan.h"
 #include "control.h"
 #include "keeper.h"
+#include "link.h"
 #include "agent/sink/sink.h"
 
 #include "../proto/limits.h"

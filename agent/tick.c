@@ -107,7 +107,7 @@ static uint32_t tick_waiting(uint32_t phase, uint64_t tick, uint64_t now, uint64
 	if (state >= SCHEDULE_RECORD) {
 		bool missed = control_run.at_step && number + 1 > control_run.at_step;
 		bool exact = control_run.at_step && !control_run.at_multiple;
-		/* Who names a step wants that step, even if its first events find little room. */
+		/* A user who names a step wants that step, even if its first events find little room. */
 		bool room = exact || tick_has_room(now);
 		if (!missed && room && atomic_load_explicit(&control_ready, memory_order_acquire)) {
 			tick_begin(now, number + 1);
@@ -163,7 +163,7 @@ static void tick_leave(uint32_t next)
 	atomic_store_explicit(&control_phase, next, memory_order_release);
 }
 
-/* What the one that was left had done is not known, so the recording ends with what it has. */
+/* Nobody knows how far the boundary that was left had come, so the recording ends with what it has. */
 static void tick_give_up(uint64_t now)
 {
 	tick_end(now, REASON_LEFT);
@@ -209,7 +209,7 @@ void control_tick(uint32_t source, uint64_t now, uint64_t number)
 	uint32_t next =
 		phase == CONTROL_RECORD ? tick_record(tick, now, number) : tick_waiting(phase, tick, now, number);
 	tick_leave(next);
-	/* Only now: the agent's thread must find the phase it is woken for. */
+	/* The wake-up comes last: the agent's thread must find the phase for which it is woken. */
 	if (next != phase && next != CONTROL_RECORD)
 		life_wake();
 }

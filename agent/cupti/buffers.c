@@ -31,7 +31,7 @@ static const struct {
 #define BUFFERS 4704u
 /* Free buffers with pages behind them that are kept ready. */
 #define STOCK 4u
-/* For who asks when there is none left: one record each, that nobody reads. */
+/* Given to CUPTI when no buffer is left: it holds one record, which nobody reads. */
 #define SCRATCH_BYTES 4096u
 
 enum { UNUSED, FREE, HELD, READING, COLLECTED };
@@ -43,8 +43,8 @@ static struct buffer {
 } buffers[BUFFERS];
 
 static uint8_t *pool;
-/* Buffers of each size that the pool has address space for, and that may be used in this recording: fewer where the process is
- * near a limit. */
+/* Buffers of each size: how many the pool has address space for, and how many may be used in this recording. Near a limit of the
+ * process these are fewer. */
 static uint32_t mapped[SIZES], allowed[SIZES];
 static uint8_t scratch[SCRATCH_BYTES] __attribute__((aligned(64)));
 static uint32_t generation;
@@ -146,7 +146,7 @@ static void fit(uint64_t bytes, uint32_t ret_most[SIZES])
 int buffers_begin(uint32_t number)
 {
 	if (!pool) {
-		/* Nothing behind it until it is used, so that it counts as address space alone. */
+		/* No memory lies behind it until it is used, so it counts as address space alone. */
 		fit(room_space(), mapped);
 		void *map =
 			mapping_new(NULL, pool_bytes(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -156,7 +156,7 @@ int buffers_begin(uint32_t number)
 	}
 	fit(room_memory(), allowed);
 	for (unsigned c = 0; c < SIZES; c++) {
-		/* Those that have been used are the process's already. */
+		/* Buffers that have been used before need no new memory. */
 		allowed[c] += atomic_load_explicit(&opened[c], memory_order_relaxed);
 		allowed[c] = allowed[c] < mapped[c] ? allowed[c] : mapped[c];
 	}
@@ -240,7 +240,7 @@ int buffers_receive(uint8_t *data, uint32_t *ret_generation)
 		return 1;
 	if (!move(i, COLLECTED, READING))
 		return 0;
-	/* Collected in an earlier session: what has come since is new. In this one all of it is written. */
+	/* One that was collected in an earlier session may hold new records. One that was collected in this session is done with. */
 	if (*ret_generation != generation)
 		return 1;
 	buffers_give(data, SIZE_MAX);

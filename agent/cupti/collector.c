@@ -18,7 +18,7 @@
 #include <string.h>
 
 #define MILLISECOND 1000000ull
-/* A first call may set up CUPTI in every context of the process. */
+/* The first call may take long: CUPTI may set itself up in every context of the process. */
 #define ASK_NS (5000 * MILLISECOND)
 /* The same where somebody waits for the answer. */
 #define ASK_FIRST_NS (400 * MILLISECOND)
@@ -221,7 +221,7 @@ static void cupti_poll(uint64_t now)
 
 static void cupti_stop(void)
 {
-	/* Where the guard is at something, drain() does it. */
+	/* Where the guard is busy, drain() posts it. */
 	stopping = on && !hung && guard_post(session_stop, NULL) == 0;
 }
 
@@ -259,7 +259,7 @@ static void drain(uint64_t deadline)
 		give_up();
 	if (hung)
 		return;
-	/* What another client took over does not come back; and by force everybody's records would come without their end. */
+	/* Buffers that another client took over do not come back. And a flush by force would hand out its unfinished records, too. */
 	if (session.replaced) {
 		wait_for_buffers(0, sink_now() + CALL_NS / 2, patience);
 	} else {
@@ -272,8 +272,8 @@ static void drain(uint64_t deadline)
 	run(session_end, NULL, patience);
 }
 
-/* Reads what CUPTI did not give back, as fast as the daemon takes it in; returns the number of buffers. Room is left for the facts
- * that make the rest readable. */
+/* Reads the buffers that CUPTI did not give back, as fast as the daemon takes their records in. Returns how many there were. Room is
+ * left for names and facts, without which the rest could not be read. */
 static uint32_t collect(uint64_t deadline)
 {
 	uint32_t at = 0, n = 0, generation;
@@ -289,7 +289,7 @@ static uint32_t collect(uint64_t deadline)
 	return n;
 }
 
-/* 0 where all was known before the recording began. */
+/* Until when work that we did not see launched may have run. 0: it had ended before the recording began. */
 static uint64_t unknown_until(uint64_t known_from)
 {
 	uint64_t start = sink_record_start(), end = sink_record_end() ? sink_record_end() : sink_now();
@@ -331,7 +331,7 @@ static void write_session(const struct deliver_counts *counts, uint32_t collecte
 		    (!hung && session.left_on ? SESSION_LEFT_ON : 0);
 	if (!hung && session.replaced)
 		e.options |= SESSION_REPLACED;
-	/* Our last record came while the callbacks were ours. */
+	/* The callbacks were ours at least until our last record. */
 	if (session.exhausted)
 		e.missing_from = session.exhausted_at;
 	else if (session.replaced)
@@ -350,7 +350,7 @@ static void cupti_drain(uint64_t deadline)
 	uint64_t from = sink_now();
 	drain(deadline);
 	drain_ns = sink_now() - from;
-	/* What CUPTI did not give back takes time, too. */
+	/* Reading what CUPTI did not give back takes time, too. */
 	uint64_t more = deadline > from ? (deadline - from) / 3 : 0;
 	uint32_t collected = collect(deadline + more);
 	deliver_end(deadline + 50 * MILLISECOND, &counts);

@@ -20,12 +20,12 @@
 #define DECODERS 6u
 /* A reading of the clock for each buffer, but not more often than this. */
 #define SAMPLE_NS 1000000u
-/* What ended so long before the recording is no part of it, unless the devices' clock is seen to be farther off, which the first records
- * cannot show yet. What is kept in vain, derive takes out. */
+/* Work that ended so long before the recording is left out, unless the device's clock turns out to be farther off. The first records
+ * cannot show that yet, so a little too much is kept; derive removes it. */
 #define BEFORE_NS 100000000u
-/* And no clock is as far off as that. */
+/* A difference as large as this is no clock error. */
 #define SKEW_MOST_NS 1000000000u
-/* Devices of which it is known since when all of their work is. */
+/* Devices for which we remember the first operation. */
 #define DEVICES 64u
 /* Threads, of which a driver call may wait for the runtime call around it. */
 #define WAITING 64u
@@ -49,8 +49,8 @@ struct pair {
 	uint64_t call, operation;
 };
 
-/* A name lies where it lies for as long as a record that points to it is being delivered, and maybe no longer: what is known of an
- * address holds for one buffer. */
+/* CUPTI keeps the text of a name as long as it delivers records that point to it, and maybe no longer. So what we know of an address
+ * holds for one buffer. */
 struct named {
 	const char *name;
 	uint32_t buffer, id;
@@ -127,8 +127,9 @@ static void latest(_Atomic uint64_t *ret, uint64_t ticks)
 		;
 }
 
-/* Times into `start` and `duration` of the event, losses counted; 0 where it is not the recording's. What may have been under way
- * at its beginning, or has no times, is written: whether its call lies in a step, or its time, is found later. */
+/* Converts the times into `start` and `duration`, and counts what is missing of them. Returns 0 where the operation is no part of the
+ * recording. An operation without times, or one that may have run at the recording's beginning, is kept: its step is found later, by
+ * its call or its time. */
 static int device_times(struct decoder *d, struct event_head *head, const struct cupti_times *times,
 			uint64_t *ret_start, uint64_t *ret_duration)
 {
@@ -154,7 +155,7 @@ static int device_times(struct decoder *d, struct event_head *head, const struct
 	return 1;
 }
 
-/* The device's clock says that an operation began before its call. */
+/* By the device's clock the operation began before its call. */
 static void note_early(struct decoder *d, uint64_t operation, uint64_t call)
 {
 	uint64_t by = clock_convert(&d->cursor, call) - clock_convert(&d->cursor, operation);
@@ -263,8 +264,8 @@ static void write_graph(struct decoder *d, const void *record)
 
 /* ---------------------------------------------------------------- the host side */
 
-/* Converts the start of what happened on the host and gives it its step. 0 where it began outside of the recording; where that
- * is so by less than the clock's error, it is counted. */
+/* Converts the start of a host event and finds its step. Returns 0 where it began outside of the recording. Where the clock's error
+ * leaves the step in doubt, the event is flagged and counted. */
 static int host_step(struct decoder *d, struct event_head *head, uint64_t ticks, uint64_t *ret_start)
 {
 	int doubtful;
@@ -276,7 +277,7 @@ static int host_step(struct decoder *d, struct event_head *head, uint64_t ticks,
 		head->flags |= EVENT_FLAG_DOUBTFUL;
 		sink_lost_many(LOSS_DOUBTFUL, head->kind, 1);
 	}
-	/* A call that may lie in the first step or the last after all is told of: derive counts what it launched as doubtful. */
+	/* A call that may belong to the first or the last step is kept: derive counts what it launched as doubtful. */
 	return head->step != 0 || (doubtful && head->kind == EVENT_API_CALL);
 }
 
@@ -316,7 +317,7 @@ static void write_call(struct decoder *d, const void *record)
 	struct waiting *w = &d->waiting[(e.thread * 0x9e3779b1u) >> 26];
 	_Static_assert(WAITING == 1u << 6, "the index above has 6 bits");
 	int wanted = settings.all_calls || calls_wanted(e.domain, e.cbid);
-	/* A thread's calls come in the order in which they end, so that one around others, which has their id, follows them. */
+	/* A thread's calls come in the order in which they end. A call that encloses others has their id, and comes after them. */
 	int inside = w->count && w->thread == e.thread && w->correlation == e.correlation;
 	if (inside && wanted && e.domain == CALLS_RUNTIME)
 		w->count = 0;
@@ -334,7 +335,7 @@ static void write_call(struct decoder *d, const void *record)
 	if (kept)
 		known_thread(e.thread);
 	if (e.domain == CALLS_DRIVER && !settings.all_calls && w->count < WAITING_CALLS) {
-		/* Also one that is not kept: a call around it may have begun before the boundary. */
+		/* One that is not kept waits as well: the call around it may have begun before the boundary. */
 		w->thread = number;
 		w->correlation = e.correlation;
 		w->calls[w->count++] = e;
@@ -363,7 +364,7 @@ static void write_event(struct decoder *d, const void *record)
 	struct cupti_times times;
 	if (!cupti_decode_cuda_event(settings.layout, record, &e, &times) || !d->from)
 		return;
-	/* Mostly without a time, and then its call alone tells the step. */
+	/* It mostly has no time. Then its call alone tells the step. */
 	if (times.start ? !host_step(d, &e.head, times.start, &e.time) : d->stale || sink_record_end() != 0)
 		return;
 	sink_write(d->sink, &e);
@@ -477,8 +478,8 @@ static int step_over(uint8_t *data, size_t valid, void **record)
 	return 0;
 }
 
-/* Is there a record at `at`? A place from which one leads to the next several times, or to the end of the buffer, is none by
- * chance. */
+/* Is there a record at `at`? We believe it where several records follow each other from there, or where they end exactly with the
+ * buffer: that does not happen by chance. */
 static int is_record(uint8_t *at, uint8_t *data, size_t valid)
 {
 	enum { SURE = 4 };
@@ -493,7 +494,7 @@ static int is_record(uint8_t *at, uint8_t *data, size_t valid)
 	return 1;
 }
 
-/* Where the records go on behind one that the library cannot read, which lies at `at` or shortly before; NULL: nowhere. */
+/* The next record that can be read, behind one that cannot, which lies at `at` or shortly before. NULL: there is none. */
 static uint8_t *find_record(uint8_t *at, uint8_t *data, size_t valid)
 {
 	enum { FAR = 1024 };
@@ -512,13 +513,13 @@ static uint64_t walk(struct decoder *d, uint8_t *data, size_t valid)
 	for (;; last = record) {
 		int result = next_record(data, valid, &record);
 		if (result) {
-			/* Releases differ in what they answer. Where the last one ends the layout knows, mostly. */
+			/* What the library answers differs between releases. The layout mostly knows where the last record ended. */
 			size_t size = last ? cupti_layout_size(settings.layout, cupti_record_kind(last)) : 0;
 			uint8_t *at = last ? (uint8_t *)last + (size ? size : sizeof(uint64_t)) : data;
 			if (result == CUPTI_RESULT_NO_MORE || at >= data + valid)
 				break;
 			record = find_record(at, data, valid);
-			/* Behind what was written so far of a buffer that CUPTI has yet, there is nothing. */
+			/* CUPTI may still be writing to this buffer: only zeros follow its last record then, which is no loss. */
 			int nothing = !record && !cupti_record_kind(at);
 			if (d && d->from && record != at && !nothing)
 				sink_lost_many(LOSS_DRIVER, 0, 1);
@@ -556,14 +557,14 @@ static void decoder_give(struct decoder *d)
 	atomic_store_explicit(&d->taken, 0, memory_order_release);
 }
 
-/* Everything of an earlier recording is forgotten. */
+/* Forgets what belongs to an earlier recording. */
 static void decoder_join(struct decoder *d, struct sink_thread *sink, uint32_t generation)
 {
 	d->sink = sink;
 	d->from = sink_record_start();
 	d->now = sink_now();
 	d->buffer++;
-	/* Readings may have come since that say more. */
+	/* There may be newer readings of the clock. */
 	d->cursor = (struct clock_cursor){0};
 	if (d->generation == generation)
 		return;
@@ -586,7 +587,7 @@ void deliver_buffer(uint8_t *data, size_t valid, int stale)
 		n = walk(d, data, valid);
 		decoder_give(d);
 	} else {
-		/* In a signal handler inside of the recorder, or with more threads than it follows; or nothing is recorded. */
+		/* No decoder: a signal handler interrupted the recorder, or there are more threads than it follows, or nothing is recorded. */
 		n = sink_recording() ? walk(NULL, data, valid) : 0;
 		if (n && sink_record_start())
 			sink_lost_many(LOSS_REENTERED, 0, n);
@@ -623,7 +624,7 @@ static uint64_t time_of(_Atomic uint64_t *ticks)
 	return value ? clock_convert(&cursor, value) : 0;
 }
 
-/* The work of a device that we know of waited for what was launched there before. */
+/* A device's first recorded operation waited for everything that was launched there before it. */
 static uint64_t known_from(uint64_t waited)
 {
 	uint64_t from = 0;

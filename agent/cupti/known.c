@@ -1,4 +1,4 @@
-/* known.c - see known.h. Whoever adds one takes a number first, so that nobody waits; what finds no room is counted. */
+/* known.c - see known.h. Each writer takes a slot's number first, so that nobody waits. Facts that find no slot are counted. */
 #include "known.h"
 
 #include "decode.h"
@@ -29,7 +29,7 @@ struct fact {
 
 static struct fact facts[FACTS];
 static _Atomic uint32_t fact_count;
-/* Of devices alone, by their place among all devices. */
+/* Names of devices, in the order in which the devices came. */
 static char device_names[64][FACT_NAME];
 static _Atomic uint32_t device_count;
 static _Atomic uint32_t threads[THREADS];

@@ -9,8 +9,8 @@
 #include "deliver.h"
 #include "layout.h"
 
-#include "../facts.h"
 #include "../life.h"
+#include "../sentence.h"
 #include "agent/sink/sink.h"
 
 #include <errno.h>
@@ -44,18 +44,14 @@ static _Atomic uint64_t foreign, received, asked, refused_buffers;
 
 void session_say(const char *text)
 {
-	size_t used = strlen(session.sentence), n = strlen(text);
-	if (n > sizeof session.sentence - 1 - used)
-		n = sizeof session.sentence - 1 - used;
-	memcpy(session.sentence + used, text, n);
-	session.sentence[used + n] = 0;
+	struct sentence s = sentence_continue(session.sentence, sizeof session.sentence);
+	sentence_add(&s, text);
 }
 
 void session_say_number(uint64_t number)
 {
-	char digits[24];
-	facts_decimal(digits, number);
-	session_say(digits);
+	struct sentence s = sentence_continue(session.sentence, sizeof session.sentence);
+	sentence_add_number(&s, number);
 }
 
 int session_refuse(int error, const char *what, int result)
@@ -258,7 +254,7 @@ static void return_attributes(void)
 	memset(&taken, 0, sizeof taken);
 }
 
-/* Of the calls of one domain only those that are wanted. Where the library will not, deliver.c sorts them out. */
+/* Leaves out the calls of a domain that nobody wants. Where the library refuses, deliver.c leaves them out. */
 static void leave_out_calls(unsigned domain)
 {
 	cupti_subscriber own = clients_own();
@@ -339,7 +335,7 @@ static int enable_kinds(void)
 	}
 	for (unsigned domain = CALLS_DRIVER; domain <= CALLS_RUNTIME; domain++) {
 		uint32_t kind = domain == CALLS_RUNTIME ? CUPTI_KIND_RUNTIME : CUPTI_KIND_DRIVER;
-		/* First all, then less: enabling the kind undoes what was said of single calls. */
+		/* The kind first, and single calls after it: enabling a kind enables all of its calls again. */
 		if (!cupti_layout_size(&layout, kind) || call_enable(kind, 0))
 			session.refused |= 1ull << kind;
 		else if (!session.all_calls)
@@ -359,7 +355,7 @@ static void disable_kinds(void)
 {
 	uint64_t calls = 1ull << CUPTI_KIND_RUNTIME | 1ull << CUPTI_KIND_DRIVER;
 	disable_among(~calls);
-	/* A call that has begun in the last step is told of when it ends, if its kind is on then. */
+	/* A call is recorded when it ends, if its kind is on then. Calls of the last step get a moment to end. */
 	if (session.kinds & calls) {
 		struct timespec nap = {0, 1000000};
 		nanosleep(&nap, NULL);
@@ -418,7 +414,7 @@ static int start_here(int *ret_result)
 	if (error < 0)
 		return error;
 	*ret_result = enable_kinds();
-	/* Two readings make a line; nothing that is recorded is older. */
+	/* Times are converted along a line between two readings, so that two are needed before anything is recorded. */
 	struct timespec nap = {0, 1000000};
 	if (clock_sample(0) < 0)
 		return -EPROTO;
@@ -482,8 +478,8 @@ int session_start(void *unused)
 
 /* ---------------------------------------------------------------- while it is on, and off */
 
-/* CUPTI keeps what it has, and asks for more: what would come is lost in any case, and the job is not to run into the end of
- * the pool. What is in the buffers comes with the drain. */
+/* CUPTI gives no buffers back and asks for more. Further records would be lost in any case, and the job should not reach the end of
+ * the pool, so the recording of the GPU ends here. What the buffers hold comes with the drain. */
 static void stop_early(void)
 {
 	session.exhausted = 1;
@@ -497,7 +493,7 @@ int session_tick(void *flush)
 	buffers_stock(0);
 	if ((buffers_scarce() || atomic_load(&refused_buffers)) && !session.exhausted)
 		stop_early();
-	/* What is dropped in warm-up is not this recording's; CUPTI counts anew when it is asked. */
+	/* Records that are dropped in warm-up are no loss of this recording. The question sets CUPTI's count to 0. */
 	if (!sink_record_start()) {
 		uint64_t n = clients_dropped();
 		session.dropped = sink_record_start() ? n : 0;
@@ -521,7 +517,7 @@ int session_stop(void *unused)
 	 * since, and has put its own callbacks in the place of ours. CUPTI does not say so. */
 	session.replaced =
 		session.kinds >> CUPTI_KIND_DEVICE & 1 && clients_replaced(&session.dropped) == CLIENTS_REPLACED;
-	/* What a profiler wants stays on for it; it knows to switch that off. */
+	/* The kinds that a profiler wants stay on for it. It switches them off itself. */
 	uint64_t kept = 1ull << CUPTI_KIND_CONCURRENT_KERNEL | 1ull << CUPTI_KIND_MEMCPY | 1ull << CUPTI_KIND_MEMCPY2 |
 			1ull << CUPTI_KIND_MEMSET | 1ull << CUPTI_KIND_RUNTIME | 1ull << CUPTI_KIND_DRIVER |
 			1ull << CUPTI_KIND_OVERHEAD | 1ull << CUPTI_KIND_SYNCHRONIZATION;

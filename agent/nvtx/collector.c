@@ -1,6 +1,7 @@
 /* collector.c - the NVTX collector's vtable and the body of NVTX's injection entry point. The agent's thread, but for
  * nvtx_inject. */
 #include "../collector.h"
+#include "../sentence.h"
 #include "hooks.h"
 #include "names.h"
 #include "nvtx.h"
@@ -41,35 +42,6 @@ void nvtx_environment(const char *path, int ours)
 	}
 }
 
-/* A sentence grown piece by piece: the agent does without stdio. */
-struct sentence {
-	char *text;
-	size_t used, bytes;
-};
-
-static void say(struct sentence *s, const char *text)
-{
-	size_t n = strlen(text);
-	if (!s->bytes)
-		return;
-	if (n > s->bytes - 1 - s->used)
-		n = s->bytes - 1 - s->used;
-	memcpy(s->text + s->used, text, n);
-	s->used += n;
-	s->text[s->used] = 0;
-}
-
-static void say_number(struct sentence *s, unsigned number)
-{
-	char digits[12];
-	size_t at = sizeof digits - 1;
-	digits[at] = 0;
-	do
-		digits[--at] = (char)('0' + number % 10);
-	while (number /= 10);
-	say(s, digits + at);
-}
-
 /* What is said of slots that another tool holds; returns their number. */
 static unsigned say_foreign(struct sentence *s, const char *before)
 {
@@ -77,54 +49,55 @@ static unsigned say_foreign(struct sentence *s, const char *before)
 	unsigned foreign;
 	nvtx_objects_describe(&foreign, holder, sizeof holder);
 	if (foreign) {
-		say(s, before);
-		say_number(s, foreign);
-		say(s, " NVTX functions are held by another tool (");
-		say(s, *holder ? holder : "unknown");
-		say(s, ") and left to it");
+		sentence_add(s, before);
+		sentence_add_number(s, foreign);
+		sentence_add(s, " NVTX functions are held by another tool (");
+		sentence_add(s, *holder ? holder : "unknown");
+		sentence_add(s, ") and left to it");
 	}
 	return foreign;
 }
 
 static int nvtx_probe(char *sentence, size_t bytes)
 {
-	struct sentence s = {sentence, 0, bytes};
+	struct sentence s = sentence_begin(sentence, bytes);
 	unsigned count = nvtx_object_count(), refused = nvtx_objects_refused();
 	if (count) {
-		say(&s, "ranges and marks of ");
-		say_number(&s, count);
-		say(&s, count == 1 ? " loaded object that uses NVTX" : " loaded objects that use NVTX");
+		sentence_add(&s, "ranges and marks of ");
+		sentence_add_number(&s, count);
+		sentence_add(&s, count == 1 ? " loaded object that uses NVTX" : " loaded objects that use NVTX");
 		if (!say_foreign(&s, "; ") && refused) {
-			say(&s, "; ");
-			say_number(&s, refused);
-			say(&s, " more could not be taken in");
+			sentence_add(&s, "; ");
+			sentence_add_number(&s, refused);
+			sentence_add(&s, " more could not be taken in");
 		}
 		return 1;
 	}
 	if (path_state == PATH_OTHER) {
-		say(&s, "NVTX_INJECTION64_PATH names another tool (");
-		say(&s, path_name);
-		say(&s, "), which gets this process's ranges");
+		sentence_add(&s, "NVTX_INJECTION64_PATH names another tool (");
+		sentence_add(&s, path_name);
+		sentence_add(&s, "), which gets this process's ranges");
 		return 0;
 	}
 	if (path_state == PATH_NONE) {
-		say(&s, "NVTX_INJECTION64_PATH was not set when the process started: start it with `profd run`");
+		sentence_add(&s,
+			     "NVTX_INJECTION64_PATH was not set when the process started: start it with `profd run`");
 		return 0;
 	}
-	say(&s, "no code that uses NVTX has run so far; ranges are recorded as soon as one does");
+	sentence_add(&s, "no code that uses NVTX has run so far; ranges are recorded as soon as one does");
 	return 1;
 }
 
 static int nvtx_others(char *sentence, size_t bytes)
 {
-	struct sentence s = {sentence, 0, bytes};
+	struct sentence s = sentence_begin(sentence, bytes);
 	if (say_foreign(&s, ""))
 		return 1;
 	if (path_state != PATH_OTHER)
 		return 0;
-	say(&s, "NVTX_INJECTION64_PATH names another tool there (");
-	say(&s, path_name);
-	say(&s, ")");
+	sentence_add(&s, "NVTX_INJECTION64_PATH names another tool there (");
+	sentence_add(&s, path_name);
+	sentence_add(&s, ")");
 	return 1;
 }
 
@@ -135,8 +108,8 @@ static int nvtx_arm(const struct collector_request *request, char *sentence, siz
 	if (r == 0)
 		r = nvtx_names_init();
 	if (r < 0) {
-		struct sentence s = {sentence, 0, bytes};
-		say(&s, "no memory for open ranges");
+		struct sentence s = sentence_begin(sentence, bytes);
+		sentence_add(&s, "no memory for open ranges");
 		return r;
 	}
 	nvtx_hooks_prepare();
@@ -145,7 +118,7 @@ static int nvtx_arm(const struct collector_request *request, char *sentence, siz
 
 static int nvtx_start(const struct collector_request *request, char *sentence, size_t bytes)
 {
-	struct sentence s = {sentence, 0, bytes};
+	struct sentence s = sentence_begin(sentence, bytes);
 	step_range_set(request->step_range);
 	nvtx_objects_set(1);
 	say_foreign(&s, "");

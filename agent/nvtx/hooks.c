@@ -42,7 +42,7 @@ static inline const struct nvtx_abi_attributes *attributes_of(const struct nvtx_
 		return copy;
 	size_t size = given->size;
 	memcpy(copy, given, size);
-	/* Of what is there only in part nothing is there. */
+	/* A field that the caller gave only a part of counts as not given. */
 	copy->message_type = 0;
 	if (size < offsetof(struct nvtx_abi_attributes, message_type))
 		copy->payload_type = 0;

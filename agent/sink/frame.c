@@ -49,7 +49,7 @@ static void unlink_frame(struct sink_thread *t, struct sink_frame *f)
 	}
 }
 
-/* What another thread has ended in the meantime leaves the stack. */
+/* Takes frames off the stack that another thread has ended in the meantime. */
 static void reap(struct sink_thread *t)
 {
 	while (t->top && state_of(t->top) == FRAME_ENDED) {
@@ -208,8 +208,8 @@ int sink_within(const struct sink_thread *t, uint8_t kind, uint8_t source, int (
 
 void frame_forget(struct sink_frame *f)
 {
-	/* A detached frame that another thread ends stays taken: its owner will not pass by it again. At most SINK_DEPTH
-	 * of them in a thread's life, and only where an asynchronous function outlives a whole recording. */
+	/* A detached frame that another thread ends stays taken, because its owner does not look at it again. That happens at most
+	 * SINK_DEPTH times in a thread's life, and only where an asynchronous function outlives a whole recording. */
 	if (state_of(f) == FRAME_OPEN)
 		set_state(f, FRAME_ENDED);
 }
@@ -233,7 +233,7 @@ int frames_abandon_all(struct sink_thread *t)
 
 uint32_t frames_open(struct sink_thread *t, uint32_t generation)
 {
-	/* Racy on purpose: a count that decides only how long to wait. frames_used and the frames never move. */
+	/* Racy on purpose: the count only decides how long to wait. frames_used never shrinks, and the frames do not move. */
 	uint32_t n = 0, used = __atomic_load_n(&t->frames_used, __ATOMIC_RELAXED);
 	for (uint32_t i = 0; i < used && i < SINK_DEPTH; i++)
 		if (state_of(&t->frames[i]) == FRAME_OPEN && t->frames[i].generation == generation && t->frames[i].step)

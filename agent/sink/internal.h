@@ -1,5 +1,5 @@
-/* internal.h - what the files of the sink share: sink.c (entering, chunks, losses), sink_thread.c (the list of threads),
- * sink_frame.c (open ranges), sink_string.c (names). */
+/* internal.h - what the files of the sink share: sink.c (entering, chunks, losses), thread.c (the list of threads),
+ * frame.c (open ranges), string.c (names). */
 #ifndef PROFD_AGENT_SINK_INTERNAL_H
 #define PROFD_AGENT_SINK_INTERNAL_H
 
@@ -100,7 +100,7 @@ void count_loss(enum loss loss, uint8_t kind);
 /* Writes who the thread is. 1, or 0 where there was no room. */
 int thread_describe(struct sink_thread *thread);
 
-/* sink_thread.c */
+/* thread.c */
 /* The calling thread's, where it has one. */
 extern __thread struct sink_thread *sink_self;
 /* Gives it one. NULL: more threads than the recorder follows. */
@@ -158,7 +158,7 @@ static inline int write_whole(struct sink_thread *t, const void *record, uint32_
 	return 1;
 }
 
-/* sink_frame.c */
+/* frame.c */
 /* Empties the stack; returns 1 where a foreign library may still hold a pointer to one of the frames. */
 int frames_abandon_all(struct sink_thread *thread);
 uint32_t frames_open(struct sink_thread *thread, uint32_t generation);
@@ -172,7 +172,7 @@ void frames_clip(struct sink_thread *thread, struct sink_thread *own, uint32_t g
 /* A frame whose end could not be recorded: its owner takes it back later. */
 void frame_forget(struct sink_frame *frame);
 
-/* sink_string.c */
+/* string.c */
 int strings_prepare(const struct segment *segment);
 /* Nobody writes any more: what is in the arena is published, but for what was never finished. */
 void strings_finish(void);

@@ -1,5 +1,5 @@
-/* sink.c - per-thread writers into the segment: entering and leaving, chunks, losses. The list of threads is in sink_thread.c, the
- * stack of open ranges in sink_frame.c, names in sink_string.c.
+/* sink.c - per-thread writers into the segment: entering and leaving, chunks, losses. The list of threads is in thread.c, the
+ * stack of open ranges in frame.c, names in string.c.
  *
  * Any thread of the job. Who may touch what: a sink_thread belongs to its thread, which is `inside` while it does so; the
  * agent's thread reads it after it has switched recording off and seen `inside` 0. The store to `inside` and the load of
@@ -177,7 +177,8 @@ static int chunk_take(struct sink_thread *t)
 		ready = s->chunk_count;
 	if (!ready)
 		return 0;
-	/* The first chunks again, where the daemon keeps up: their pages are mapped and warm. Else on from the last one. */
+	/* Where the daemon keeps up, the first chunks are free again, and their pages are mapped and warm. Else the search goes on behind
+	 * the last one. */
 	uint32_t at = 0;
 	while (at < SINK_WARM && at < ready &&
 	       atomic_load_explicit(&s->table[at].state, memory_order_relaxed) != CHUNK_FREE)
@@ -193,7 +194,7 @@ static int chunk_take(struct sink_thread *t)
 			continue;
 		atomic_fetch_sub_explicit(&h->chunks_free, 1, memory_order_relaxed);
 		atomic_store_explicit(&sink_state.hint, at + 1, memory_order_relaxed);
-		/* Racy: two threads may lose the larger one, which the next chunk brings back. */
+		/* Racy: of two threads the one with the smaller number may win. The next chunk puts that right. */
 		if (at >= atomic_load_explicit(&sink_state.high, memory_order_relaxed))
 			atomic_store_explicit(&sink_state.high, at + 1, memory_order_relaxed);
 		atomic_store_explicit(&entry->used, 0, memory_order_relaxed);
@@ -205,7 +206,7 @@ static int chunk_take(struct sink_thread *t)
 		t->chunk = s->chunks + (size_t)at * s->chunk_bytes;
 		t->capacity = s->chunk_bytes;
 		t->used = 0;
-		/* A thread that writes says who it is; one that only looks in does not. */
+		/* A thread says who it is when it writes for the first time. */
 		if (!t->described) {
 			t->described = 1;
 			t->described = (uint32_t)thread_describe(t);
@@ -453,7 +454,7 @@ uint32_t sink_finish(uint64_t end, uint64_t deadline)
 {
 	uint32_t generation = sink_state.generation, stuck = 0;
 	struct sink_thread *own = sink_own();
-	/* From here on a thread that enters finds nothing to write into; who is inside already is waited for. */
+	/* From here on threads that enter find nothing to write into. We wait for those that are inside already. */
 	atomic_store_explicit(&life_words->recording, 0, memory_order_release);
 	syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 	for (struct sink_thread *t = atomic_load_explicit(&sink_state.threads, memory_order_acquire); t; t = t->next) {

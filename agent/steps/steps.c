@@ -27,7 +27,7 @@ static union {
 } own __attribute__((aligned(STATUS_BYTES)));
 static struct status_page *const page = &own.page;
 
-/* The true values: the page can be swapped under a step and is then behind by one until the next. */
+/* The true values. The page can be exchanged during a step; until the next step it is behind by one then. */
 static _Atomic uint32_t source;
 static _Atomic uint64_t steps;
 static _Atomic uint64_t last;
@@ -40,7 +40,7 @@ static _Atomic uint64_t watched_steps;
 
 struct turns steps_turns;
 static struct nest_entry nobody;
-_Atomic(struct nest_entry *) steps_usual = &nobody;
+struct nest_entry *_Atomic steps_usual = &nobody;
 
 /* After what has changed: whoever sets it meanwhile looks at that once more. */
 static void forget_usual(void)
@@ -120,7 +120,7 @@ static void boundary(uint32_t from, uint64_t now)
 	count(from, now);
 }
 
-/* An iteration that nobody has seen the end of. */
+/* Counts an iteration whose end nobody has seen. */
 static void missed(void)
 {
 	uint64_t number = atomic_load_explicit(&steps, memory_order_relaxed) + 1;
@@ -423,7 +423,7 @@ void steps_publish(struct status_page *fresh)
 	atomic_store(&fresh->last, atomic_load(&last));
 	atomic_store(&fresh->other_thread_steps, steps_other_threads());
 	atomic_store(&fresh->steps, steps_count());
-	/* On failure the private page stays in place and the daemon sees a process that does not step. */
+	/* If it fails, the private page stays in place, and the daemon sees a process that does not step. */
 	if (mremap(fresh, STATUS_BYTES, STATUS_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, &own) == MAP_FAILED)
 		status_unmap(fresh);
 	else

@@ -165,7 +165,7 @@ static uint32_t class_of(struct turns *t, const struct turn *turn)
 
 static void member(struct turns *t, const struct turn *turn, uint32_t class)
 {
-	/* Beyond the members that are remembered every step counts for another optimizer. */
+	/* Where more optimizers step than are remembered, every further step counts as another optimizer. */
 	for (uint32_t i = 0; turn->who && i < t->member_count; i++)
 		if (t->members[i] == turn->who)
 			return;
@@ -211,7 +211,7 @@ static int doubt(struct turns *t, const struct turn *turn, uint64_t delta)
 		unclear = 0;
 	if (!unclear == !t->unclear)
 		return 0;
-	/* Alike for a while is clear again, not alike twice. */
+	/* It is clear again when forward passes have been alike for a while, not when two were. */
 	if (!unclear && t->told.optimizers <= 1 && t->alike[1] < REPEATS)
 		return 0;
 	t->unclear = unclear;

@@ -15,7 +15,7 @@
 extern struct turns steps_turns;
 /* The entry of the step thread while it steps by one optimizer. Else, and wherever who steps by what changes, one that is no
  * thread's. The process has been entered then (life.h). */
-extern _Atomic(struct nest_entry *) steps_usual;
+extern struct nest_entry *_Atomic steps_usual;
 
 /* The end of such a step is counted. */
 void steps_usual_count(uint64_t now);

@@ -6,6 +6,7 @@
  * blocked. The operators compute nothing to speak of: a convolution of an empty batch, and a 2x2 addmm; no thread pool
  * wakes, no random number is drawn. */
 #include "../gate.h"
+#include "../sentence.h"
 #include "../thread.h"
 #include "internal.h"
 
@@ -300,11 +301,11 @@ int torch_calibrate(char *reason, size_t bytes)
 		else
 			error = run_thread();
 		if (error) {
-			torch_join(reason, bytes, "no thread could be started to check torch's layout", NULL);
+			sentence_put(reason, bytes, "no thread could be started to check torch's layout", NULL);
 			return error;
 		}
 		state = probe.failure ? 2 : 1;
 	}
-	torch_join(reason, bytes, state == 1 ? "" : probe.failure, NULL);
+	sentence_put(reason, bytes, state == 1 ? "" : probe.failure, NULL);
 	return state == 1 ? 0 : -ENOTSUP;
 }

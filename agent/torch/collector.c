@@ -8,6 +8,7 @@
 #include "../../proto/limits.h"
 #include "../collector.h"
 #include "../life.h"
+#include "../sentence.h"
 #include "../steps/steps.h"
 #include "internal.h"
 #include "torch.h"
@@ -202,17 +203,17 @@ static int refuse(char *sentence, size_t bytes)
 	char version[64];
 	int there = torch_find();
 	if (there != 1) {
-		torch_join(sentence, bytes,
-			   there ? "this torch has no RecordFunction callbacks: neither its steps nor its operators "
-				   "can be seen"
-				 : "no torch in this process",
-			   NULL);
+		sentence_put(sentence, bytes,
+			     there ? "this torch has no RecordFunction callbacks: neither its steps nor its operators "
+				     "can be seen"
+				   : "no torch in this process",
+			     NULL);
 		return -ENOENT;
 	}
 	torch_version(version, sizeof version);
 	if (too_old(version)) {
-		torch_join(sentence, bytes, "operators need torch 2.4 or later; this is ", version,
-			   "; steps, NVTX ranges and profd's own ranges still work", NULL);
+		sentence_put(sentence, bytes, "operators need torch 2.4 or later; this is ", version,
+			     "; steps, NVTX ranges and profd's own ranges still work", NULL);
 		return -ENOTSUP;
 	}
 	return 0;
@@ -224,12 +225,12 @@ static int torch_probe(char *sentence, size_t bytes)
 	if (refuse(sentence, bytes))
 		return 0;
 	torch_version(version, sizeof version);
-	torch_join(sentence, bytes, "operators, user ranges and steps of torch", version[0] ? " " : "", version,
-		   "; its layout is checked when a capture is armed",
-		   torch_profiled()	    ? "; torch.profiler is at work there now"
-		   : torch_profiler_waits() ? "; a torch.profiler there waits in its schedule, and is not at work now"
-					    : "",
-		   NULL);
+	sentence_put(sentence, bytes, "operators, user ranges and steps of torch", version[0] ? " " : "", version,
+		     "; its layout is checked when a capture is armed",
+		     torch_profiled()	      ? "; torch.profiler is at work there now"
+		     : torch_profiler_waits() ? "; a torch.profiler there waits in its schedule, and is not at work now"
+					      : "",
+		     NULL);
 	return 1;
 }
 
@@ -237,7 +238,7 @@ static int torch_others(char *sentence, size_t bytes)
 {
 	if (!torch_profiled())
 		return 0;
-	torch_join(sentence, bytes, "torch.profiler is at work there", NULL);
+	sentence_put(sentence, bytes, "torch.profiler is at work there", NULL);
 	return 1;
 }
 
@@ -251,9 +252,9 @@ static int torch_arm(const struct collector_request *request, char *sentence, si
 	error = torch_calibrate(reason, sizeof reason);
 	if (error) {
 		torch_version(version, sizeof version);
-		torch_join(sentence, bytes, "operators of this torch", version[0] ? " (" : "", version,
-			   version[0] ? ")" : "", " cannot be recorded: ", reason,
-			   "; steps, NVTX ranges and profd's own ranges still work", NULL);
+		sentence_put(sentence, bytes, "operators of this torch", version[0] ? " (" : "", version,
+			     version[0] ? ")" : "", " cannot be recorded: ", reason,
+			     "; steps, NVTX ranges and profd's own ranges still work", NULL);
 	}
 	return error;
 }
@@ -267,8 +268,8 @@ static int torch_start(const struct collector_request *request, char *sentence, 
 		return 0;
 	for (size_t i = 0; i < GLOB_CACHE; i++)
 		atomic_store_explicit(&globs->cache[i], 0, memory_order_relaxed);
-	torch_join(globs->range, sizeof globs->range, request->step_range, NULL);
-	torch_join(globs->operator, sizeof globs->operator, request->step_operator, NULL);
+	sentence_put(globs->range, sizeof globs->range, request->step_range, NULL);
+	sentence_put(globs->operator, sizeof globs->operator, request->step_operator, NULL);
 	globs->shapes = request->wanted >> COLLECTOR_SHAPES & 1;
 	atomic_store_explicit(&current, globs, memory_order_release);
 
@@ -280,7 +281,7 @@ static int torch_start(const struct collector_request *request, char *sentence, 
 	/* Again: what calibration has set up in torch ends after us, too. */
 	life_watch_exit(&watched);
 	if (!handle) {
-		torch_join(sentence, bytes, "torch took no callback", NULL);
+		sentence_put(sentence, bytes, "torch took no callback", NULL);
 		return -EIO;
 	}
 	return 0;

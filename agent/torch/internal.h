@@ -121,7 +121,4 @@ int torch_close_frame(struct sink_thread *thread, struct sink_frame *frame, uint
 uint64_t torch_add_callback(const struct torch_callback *callback);
 void torch_remove_callback(uint64_t handle);
 
-/* Puts the texts up to NULL together, cut at `bytes`. */
-void torch_join(char *to, size_t bytes, ...) __attribute__((sentinel));
-
 #endif

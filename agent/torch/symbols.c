@@ -7,7 +7,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -152,20 +151,4 @@ void torch_remove_callback(uint64_t handle)
 	unsigned place = gate_enter(GATE_OWN_NS);
 	torch_symbols.remove(handle);
 	gate_leave(place);
-}
-
-/* ---------------------------------------------------------------- text */
-
-void torch_join(char *to, size_t bytes, ...)
-{
-	va_list parts;
-	size_t n = 0;
-	if (!bytes)
-		return;
-	va_start(parts, bytes);
-	for (const char *part; (part = va_arg(parts, const char *)) != NULL;)
-		while (*part && n + 1 < bytes)
-			to[n++] = *part++;
-	va_end(parts);
-	to[n] = 0;
 }

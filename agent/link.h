@@ -1,0 +1,22 @@
+/* link.h - the agent's thread, and its connection to one daemon. */
+#ifndef PROFD_AGENT_LINK_H
+#define PROFD_AGENT_LINK_H
+
+#include <stdint.h>
+
+/* Body of the agent's thread. Never returns. */
+void link_main(void);
+
+/* The agent's thread gives up what is under way, and stops (life_stop). */
+void link_stop(void) __attribute__((noreturn));
+
+/* A part of torch is being loaded: the agent's thread looks for the rest. Any thread. */
+void link_torch_coming(void);
+
+/* Sends to the daemon, with a segment's descriptor where fd is not -1; 0, or a negative errno where there is none or it does not
+ * read. Agent's thread. */
+int link_send(const void *message, int fd);
+/* Is the next thing to be read that the daemon wants no more of this capture? It stays to be read. Agent's thread. */
+int link_has_finish(uint64_t capture);
+
+#endif

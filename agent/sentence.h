@@ -1,0 +1,23 @@
+/* sentence.h - a sentence grown piece by piece, cut where it does not fit: the agent does without stdio. */
+#ifndef PROFD_AGENT_SENTENCE_H
+#define PROFD_AGENT_SENTENCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct sentence {
+	char *text;
+	size_t bytes, used;
+};
+
+/* An empty one, in `text`. */
+struct sentence sentence_begin(char *text, size_t bytes);
+/* Goes on with what `text` holds. */
+struct sentence sentence_continue(char *text, size_t bytes);
+
+void sentence_add(struct sentence *s, const char *text);
+void sentence_add_number(struct sentence *s, uint64_t number);
+/* Puts texts together, up to NULL, in `text`. */
+void sentence_put(char *text, size_t bytes, ...) __attribute__((sentinel));
+
+#endif

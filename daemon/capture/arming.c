@@ -22,12 +22,14 @@ static uint32_t chunk_bytes_for(uint64_t event_bytes)
 }
 
 /* Its agent has said that it is armed, and there is a note of it. */
-static void accepted(struct capture *capture)
+void capture_accepted(struct capture *capture)
 {
 	capture->unanswered = false;
 	if (capture->trigger)
 		trigger_answered(capture->trigger, capture, ERROR_NONE, "");
-	capture_submit(capture);
+	/* Its first work, which takes some ms, is not to stand before the answers of others: capture_tick begins it. */
+	if (capture->state != STATE_RUNNING || !capture->trigger || !capture->trigger->waiting)
+		capture_submit(capture);
 	if (capture->state == STATE_RUNNING)
 		capture_catalogue(capture);
 }
@@ -56,7 +58,7 @@ static void noted(struct work *work)
 	if (capture->facts.cycle)
 		begin_cycle(capture);
 	else if (capture->unanswered && capture->state != STATE_ASKED && capture->state != STATE_DROPPED)
-		accepted(capture);
+		capture_accepted(capture);
 	else if (capture->state != STATE_ASKED)
 		capture_submit(capture);
 }
@@ -107,7 +109,7 @@ struct capture *capture_new(struct process *process, struct trigger *trigger, co
 		return NULL;
 	}
 	capture_charge(capture, trigger->user, bytes);
-	capture->process = process;
+	capture_set_process(capture, process);
 	capture->trigger = trigger;
 	capture->arm = *arm;
 	capture->arm.capture = facts.number;
@@ -145,5 +147,5 @@ void capture_armed(struct capture *capture, const struct message_armed *message)
 	capture->armed_step = message->step;
 	capture->state = STATE_RUNNING;
 	if (!capture->noting)
-		accepted(capture);
+		capture_accepted(capture);
 }

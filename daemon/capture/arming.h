@@ -13,6 +13,8 @@ struct trigger;
 /* Makes a segment and sends ARM. NULL with an error and a sentence. */
 struct capture *capture_new(struct process *process, struct trigger *trigger, const struct message_arm *arm,
 			    enum error *ret_error, char sentence[SENTENCE_BYTES]);
+/* Its agent has said that it is armed, and there is a note of it, or has not been one for long: its follower is told. */
+void capture_accepted(struct capture *capture);
 /* The agent has answered. */
 void capture_armed(struct capture *capture, const struct message_armed *message);
 

@@ -22,15 +22,51 @@
 /* How long an agent may take to answer ARM, and to send DONE after CANCEL. */
 #define ANSWER_NS 2000000000ull
 #define CANCEL_NS 3000000000ull
+/* How long an answer waits for the note: with a disk that is slow, nobody waits for it. */
+#define NOTE_NS 200000000ull
+/* How long the ingest of a capture may wait for other agents to answer: a segment has room for some time. */
+#define OTHERS_NS 300000000ull
 
 static uint32_t header_load(const _Atomic uint32_t *value)
 {
 	return atomic_load_explicit(value, memory_order_acquire);
 }
 
+/* Numbers follow each other: the lowest bits spread them. */
+static struct capture **bucket_of(const struct live *live, uint64_t number)
+{
+	return &live->by_number[number & (live->buckets - 1)];
+}
+
+static void put_in_bucket(struct live *live, struct capture *capture)
+{
+	struct capture **bucket = bucket_of(live, capture->facts.number);
+	capture->same_bucket = *bucket;
+	*bucket = capture;
+}
+
+#define BUCKETS_FIRST 64
+
+/* Doubles the buckets where all are taken. False where out of memory. */
+static bool have_buckets(struct live *live)
+{
+	if (live->capture_count < live->buckets)
+		return true;
+	size_t count = live->buckets ? 2 * live->buckets : BUCKETS_FIRST;
+	struct capture **buckets = calloc(count, sizeof *buckets);
+	if (!buckets)
+		return live->buckets != 0;
+	free(live->by_number);
+	live->by_number = buckets;
+	live->buckets = count;
+	for (struct capture *capture = live->captures; capture; capture = capture->next)
+		put_in_bucket(live, capture);
+	return true;
+}
+
 struct capture *capture_add(struct server *server, const struct capture_facts *facts)
 {
-	struct capture *capture = calloc(1, sizeof *capture);
+	struct capture *capture = have_buckets(live_of(server)) ? calloc(1, sizeof *capture) : NULL;
 	if (!capture)
 		return NULL;
 	capture->server = server;
@@ -41,9 +77,27 @@ struct capture *capture_add(struct server *server, const struct capture_facts *f
 		capture->next->previous = capture;
 	live_of(server)->captures = capture;
 	live_of(server)->capture_count++;
+	put_in_bucket(live_of(server), capture);
 	if (live_of(server)->trim_peak < live_of(server)->capture_count)
 		live_of(server)->trim_peak = live_of(server)->capture_count;
 	return capture;
+}
+
+void capture_set_process(struct capture *capture, struct process *process)
+{
+	if (capture->previous_of_process)
+		capture->previous_of_process->next_of_process = capture->next_of_process;
+	else if (capture->process)
+		capture->process->captures = capture->next_of_process;
+	if (capture->next_of_process)
+		capture->next_of_process->previous_of_process = capture->previous_of_process;
+	capture->process = process;
+	capture->previous_of_process = NULL;
+	capture->next_of_process = process ? process->captures : NULL;
+	if (capture->next_of_process)
+		capture->next_of_process->previous_of_process = capture;
+	if (process)
+		process->captures = capture;
 }
 
 void capture_charge(struct capture *capture, struct quota_user *user, uint64_t bytes)
@@ -63,6 +117,11 @@ void capture_remove(struct capture *capture)
 	if (capture->next)
 		capture->next->previous = capture->previous;
 	live_of(server)->capture_count--;
+	struct capture **at = bucket_of(live_of(server), capture->facts.number);
+	while (*at != capture)
+		at = &(*at)->same_bucket;
+	*at = capture->same_bucket;
+	capture_set_process(capture, NULL);
 	if (capture->kept_fd >= 0)
 		close(capture->kept_fd);
 	if (capture->kept && capture->state != STATE_PARKING)
@@ -76,10 +135,11 @@ void capture_remove(struct capture *capture)
 
 struct capture *capture_find(struct server *server, uint64_t number)
 {
-	for (struct capture *capture = live_of(server)->captures; capture; capture = capture->next)
-		if (capture->facts.number == number && capture->state != STATE_DROPPED)
-			return capture;
-	return NULL;
+	const struct live *live = live_of(server);
+	struct capture *capture = live->buckets ? *bucket_of(live, number) : NULL;
+	while (capture && (capture->facts.number != number || capture->state == STATE_DROPPED))
+		capture = capture->same_bucket;
+	return capture;
 }
 
 bool capture_is_running(const struct capture *capture)
@@ -90,9 +150,8 @@ bool capture_is_running(const struct capture *capture)
 struct capture *capture_of_process(const struct process *process)
 {
 	struct capture *best = NULL;
-	for (struct capture *capture = live_of(process->server)->captures; capture; capture = capture->next)
-		if (capture->process == process && capture_is_running(capture) &&
-		    (!best || capture->facts.number < best->facts.number))
+	for (struct capture *capture = process->captures; capture; capture = capture->next_of_process)
+		if (capture_is_running(capture) && (!best || capture->facts.number < best->facts.number))
 			best = capture;
 	return best;
 }
@@ -208,6 +267,11 @@ void capture_tick(struct capture *capture, uint64_t now)
 		capture_drop(capture);
 		return;
 	}
+	if (capture->unanswered && capture->state == STATE_RUNNING && now > capture->asked_at + NOTE_NS)
+		capture_accepted(capture);
+	bool others = capture->trigger && capture->trigger->waiting && now < capture->asked_at + OTHERS_NS;
+	if (capture->state == STATE_RUNNING && !capture->unanswered && !others)
+		capture_submit(capture);
 	if (atomic_load_explicit(&capture->ingest->trouble, memory_order_acquire))
 		capture_cancel(capture, REASON_DAEMON);
 	else if (atomic_load_explicit(&capture->ingest->over, memory_order_acquire))

@@ -24,7 +24,9 @@ enum capture_state {
 struct capture {
 	struct server *server;
 	struct capture *next, *previous;
-	struct process *process;   /* NULL: gone, or not ours to talk to any more */
+	struct capture *same_bucket; /* of live->by_number */
+	struct process *process;     /* capture_set_process; NULL: gone, or not ours to talk to any more */
+	struct capture *next_of_process, *previous_of_process;
 	struct trigger *trigger;   /* NULL: none that is known any more */
 	struct together *together; /* while `trigger` is: with whom it begins; NULL = by itself */
 	uint64_t armed_step;	   /* steps that had ended when its agent answered */
@@ -70,6 +72,8 @@ struct capture {
 struct capture *capture_add(struct server *server, const struct capture_facts *facts);
 /* Frees it, and whatever it still has. */
 void capture_remove(struct capture *capture);
+/* From now on it is among this process's captures; NULL: among nobody's. */
+void capture_set_process(struct capture *capture, struct process *process);
 /* From now on it counts for this user. */
 void capture_charge(struct capture *capture, struct quota_user *user, uint64_t bytes);
 /* Hands its ingest to the pool, with what it is to do. */

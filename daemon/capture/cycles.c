@@ -12,28 +12,37 @@
 
 void cycles_drop(const struct capture *ended)
 {
-	for (struct capture *capture = live_of(ended->server)->captures, *next; capture; capture = next) {
-		next = capture->next;
-		if (capture != ended && capture_is_running(capture) && capture->process == ended->process &&
-		    capture->facts.trigger == ended->facts.trigger && capture->facts.cycle > ended->facts.cycle)
+	struct capture *first = ended->process ? ended->process->captures : NULL;
+	for (struct capture *capture = first, *next; capture; capture = next) {
+		next = capture->next_of_process;
+		if (capture != ended && capture_is_running(capture) && capture->facts.trigger == ended->facts.trigger &&
+		    capture->facts.cycle > ended->facts.cycle)
 			capture_drop(capture);
 	}
 }
 
-/* An agent that comes back offers first what it is at. So later cycles than that, which an earlier daemon has prepared, have never
- * begun: the agent has forgotten their segments, as this daemon does now. Returns whether the next cycle is under way all the
- * same. */
-static bool has_next_cycle(const struct capture *capture)
+/* An agent that comes back offers all it has before it tells the end of one. So files of later cycles that it has not offered, and in
+ * which there is nothing, are of cycles that never began: the agent has forgotten their segments, as this daemon does now. Returns
+ * whether a later cycle is under way all the same; else *ret_next is the one to begin. The cycle that follows may be finished already:
+ * cycles are finished in any order. */
+static bool has_later_cycle(const struct capture *capture, uint64_t *ret_next)
 {
 	bool found = false;
+	*ret_next = capture->facts.cycle + 1;
 	for (struct capture *other = live_of(capture->server)->captures, *next; other; other = next) {
 		next = other->next;
-		if (other->facts.trigger != capture->facts.trigger || other->facts.who.pid != capture->facts.who.pid)
+		uint64_t cycle = other->facts.cycle;
+		if (other->facts.trigger != capture->facts.trigger || other->facts.who.pid != capture->facts.who.pid ||
+		    cycle <= capture->facts.cycle || other->forgotten || other->state == STATE_DROPPED)
 			continue;
-		if (other->state == STATE_ORPHAN && other->facts.cycle > capture->facts.cycle)
+		if (other->state != STATE_ORPHAN) {
+			found = true;
+			continue;
+		}
+		uint64_t least = other->begun ? cycle + 1 : cycle;
+		*ret_next = *ret_next < least ? least : *ret_next;
+		if (!other->begun)
 			orphan_forget(other);
-		else if (!other->forgotten && other->state != STATE_DROPPED)
-			found |= other->facts.cycle == capture->facts.cycle + 1;
 	}
 	return found;
 }
@@ -46,11 +55,13 @@ void cycles_follow_up(struct capture *capture)
 	    (arm->at_step && !arm->at_multiple) || capture->server->stopping ||
 	    (arm->repeat && capture->facts.cycle + 1 >= arm->repeat) || (capture->follow_failed && !last_chance))
 		return;
-	capture->followed_up = has_next_cycle(capture);
-	if (capture->followed_up)
+	/* The next cycle may be among what its agent is still to offer. */
+	if (capture->process->offers_due && !last_chance)
 		return;
 	struct message_arm next = *arm;
-	next.cycle = capture->facts.cycle + 1;
+	capture->followed_up = has_later_cycle(capture, &next.cycle) || (arm->repeat && next.cycle >= arm->repeat);
+	if (capture->followed_up)
+		return;
 	enum error error;
 	char sentence[SENTENCE_BYTES];
 	struct capture *following = capture_new(capture->process, capture->trigger, &next, &error, sentence);

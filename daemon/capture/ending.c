@@ -246,7 +246,7 @@ void capture_drop(struct capture *capture)
 		capture->trigger->running--;
 		capture->trigger = NULL;
 	}
-	capture->process = NULL;
+	capture_set_process(capture, NULL);
 	capture->state = STATE_DROPPED;
 	wish_end(capture);
 }

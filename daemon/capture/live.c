@@ -122,7 +122,7 @@ void live_trim(struct server *server)
 void live_abandon(struct server *server)
 {
 	for (struct capture *capture = live_of(server)->captures; capture; capture = capture->next) {
-		capture->process = NULL;
+		capture_set_process(capture, NULL);
 		capture->trigger = NULL;
 	}
 }
@@ -153,4 +153,5 @@ void live_deinit(struct server *server)
 		ingest_free(capture->ingest);
 		free(capture);
 	}
+	free(live->by_number);
 }

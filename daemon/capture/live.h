@@ -23,6 +23,8 @@ struct live {
 	struct trigger *triggers;
 	struct capture *captures; /* that are not in their final state */
 	unsigned capture_count;
+	struct capture **by_number; /* buckets; a power of two, at least as many as captures */
+	size_t buckets;
 	uint64_t next_capture, next_trigger;
 	struct probe *probes;
 	uint64_t arm_ns;	/* what the slowest of the last agents took to answer ARM */

@@ -104,10 +104,10 @@ static void on_done(struct capture *capture, const struct message_done *message)
 
 static struct capture *of_agent(struct process *process, uint64_t number)
 {
-	for (struct capture *capture = live_of(process->server)->captures; capture; capture = capture->next)
-		if (capture->facts.number == number && capture->process == process)
-			return capture;
-	return NULL;
+	struct capture *capture = process->captures;
+	while (capture && capture->facts.number != number)
+		capture = capture->next_of_process;
+	return capture;
 }
 
 static void send_finish(struct process *process, uint64_t number, uint32_t wanted)
@@ -180,10 +180,8 @@ void capture_message(struct process *process, const union message_any *message, 
 void capture_process_gone(struct process *process)
 {
 	bool alive = !process_has_ended(process->who.pid, process->who.start_time);
-	for (struct capture *capture = live_of(process->server)->captures, *next; capture; capture = next) {
-		next = capture->next;
-		if (capture->process != process)
-			continue;
+	for (struct capture *capture = process->captures, *next; capture; capture = next) {
+		next = capture->next_of_process;
 		if (capture->state == STATE_ASKED) {
 			if (capture->trigger) {
 				char pid[16];
@@ -204,6 +202,6 @@ void capture_process_gone(struct process *process)
 				capture_end(capture);
 			}
 		}
-		capture->process = NULL;
+		capture_set_process(capture, NULL);
 	}
 }

@@ -107,10 +107,7 @@ static void take_up(struct server *server, uint64_t number)
 static bool has_file(void *context, uint64_t number)
 {
 	const struct server *server = context;
-	for (const struct capture *capture = live_of(server)->captures; capture; capture = capture->next)
-		if (capture->facts.number == number)
-			return true;
-	return false;
+	return capture_find((struct server *)server, number) != NULL;
 }
 
 /* Each file that is named by a number, with the rest of its name. */
@@ -177,7 +174,8 @@ void capture_park(struct capture *capture)
 		memcpy(capture->ingest->parked.collectors, capture->parked.collectors,
 		       sizeof capture->parked.collectors);
 	atomic_store_explicit(&capture->ingest->wish, INGEST_PARK, memory_order_release);
-	if (!capture->noting)
+	capture_submit(capture);
+	if (capture->submitted)
 		work_kick(&live_of(server)->ingest_pool, &capture->ingest->work);
 }
 
@@ -237,7 +235,7 @@ int orphan_offered(struct process *process, const struct message_offer *offer, i
 	if (error)
 		return error;
 	log_line("capture %llu: pid %d has offered its segment", (unsigned long long)offer->capture, process->who.pid);
-	capture->process = process;
+	capture_set_process(capture, process);
 	capture->state = STATE_RUNNING;
 	resume(capture);
 	capture_submit(capture);

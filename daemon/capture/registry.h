@@ -19,6 +19,7 @@ struct process {
 	struct server *server;
 	struct process *next, *previous;
 	struct conn *conn;
+	struct capture *captures; /* by next_of_process, the youngest first */
 	struct identity who;
 	struct message_hello hello;
 	struct status_page *page;

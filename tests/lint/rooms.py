@@ -103,6 +103,7 @@ DECLARED = re.compile(r"^(?!typedef|static|extern\s+const\s+\w+\s*\[)[A-Za-z_][\
 def declared(code):
     code = re.sub(r"^\s*#(?:[^\n]*\\\n)*[^\n]*$", "", code, flags=re.M)
     code = re.sub(r"\\\n", " ", code)
+    code = re.sub(r"\b_Atomic\s*\([^()]*\)", "atomic", code)
     return [match.group(1) for match in DECLARED.finditer(code)]
 
 

@@ -36,6 +36,8 @@ def test_seccomp_filter(row, profd, how):
         end.unlink(missing_ok=True)
         profd.wait_steps(job.pid, 5)
         assert profd.trigger(job.pid, "--steps", "3")["status"] == "complete"
+        # What the agent is at while it puts a capture away is the exception that docs/job.md names.
+        wait_for(lambda: asleep(job.pid), 30, "the agent to sleep")
         go.touch()
         wait_for(lambda: "Seccomp:\t2" in (open(f"/proc/{job.pid}/status").read()), 20, "the filter")
         refused = profd.run("trigger", "--pid", job.pid, "--steps", "3", check=False)

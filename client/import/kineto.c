@@ -212,7 +212,7 @@ static const struct known *find(const struct known *words, size_t count, const c
 	return NULL;
 }
 
-#define FIND(words, key, n) find(words, sizeof words / sizeof *words, key, n)
+#define FIND(words, key, n) find(words, sizeof(words) / sizeof *(words), key, n)
 
 /* --- events --- */
 
@@ -636,7 +636,7 @@ static void explain(yajl_handle handle, const unsigned char *chunk, size_t n, ui
 			   : strncmp(text, "parse error: ", 13) == 0 ? text + 13
 								     : text;
 	snprintf(sentence, KINETO_SENTENCE_BYTES, "at byte %llu of its JSON: %s",
-		 (unsigned long long)(before + yajl_get_bytes_consumed(handle)), what);
+		 (unsigned long long)before + yajl_get_bytes_consumed(handle), what);
 	yajl_free_error(handle, message);
 }
 

@@ -277,7 +277,7 @@ MODES = {"exit": 3, "_exit": 3, "return": 3, "abort": -signal.SIGABRT, "signal":
 @pytest.mark.parametrize("mode", MODES)
 def test_the_job_ends_as_it_would(profd, mode, release):
     """Whatever the job does in mid-capture, it does as without us: status, output, and within half a second of the same time."""
-    options = [f"--mode={mode}", "--after=60", "--step-ms=10", "--code=3"]
+    options = [f"--mode={mode}", "--after=150", "--step-ms=10", "--code=3"]
 
     def run(agent):
         job = profd.job(EXITS, *options, agent=agent, env=gpu.environment(release))

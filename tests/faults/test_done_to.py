@@ -204,7 +204,7 @@ def test_daemon_returns_ten_times(row, profd):
         scene.client.communicate()
         return scene.is_well()
 
-    row.twice(profd, [STEPS, "--steps=2500", "--step-ms=5"], during)
+    row.twice(profd, [STEPS, "--steps=4000", "--step-ms=5"], during)
     kept = wait_for(lambda: [c for c in profd.json("captures")["captures"] if c["status"] in ("complete", "incomplete")
                              and c["steps_recorded"] > 3], 20, "the capture to be taken in")
     assert len(kept) == 1, kept

@@ -70,8 +70,8 @@ void conn_error(struct conn *conn, enum error error, const char *detail, int32_t
 	char sentence[SENTENCE_BYTES];
 	error_text(error, detail, sentence);
 	cJSON *end = cJSON_CreateObject();
-	json_add_error(end, error_word(error), sentence);
+	cJSON *object = json_add_error(end, error_word(error), sentence);
 	if (pid > 0)
-		cJSON_AddNumberToObject(end, "pid", pid);
+		cJSON_AddNumberToObject(object, "pid", pid);
 	conn_end(conn, end);
 }

@@ -125,7 +125,7 @@ def test_the_devices_side_by_intervals(trace, tmp_path):
     assert rows["idle"] == window[0][1] - window[0][0] - overlap(both, window)
 
 
-@pytest.mark.parametrize("which", ["NEWEST", "OLDEST"])
+@pytest.mark.parametrize("which", ["NEWEST", "OTHER"])
 def test_torchs_own_trace(which, tmp_path):
     python = os.environ.get(f"PROFD_TORCH_{which}")
     if not python:

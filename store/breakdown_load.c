@@ -465,7 +465,8 @@ static void withdraw_causes(struct breakdown *breakdown)
 	}
 }
 
-bool breakdown_capture_load(sqlite3 *db, const struct breakdown_watch *watch, struct breakdown_capture *ret, int *ret_error)
+bool breakdown_capture_load(sqlite3 *db, const struct breakdown_watch *watch, struct breakdown_capture *ret,
+			    int *ret_error)
 {
 	struct load load = {.db = db, .capture = ret, .watch = watch};
 	*ret = (struct breakdown_capture){0};

@@ -30,7 +30,8 @@ struct breakdown_watch {
 
 /* Reads the capture and makes its breakdown. False: SQLite's error (sqlite3_errcode), or SQLITE_NOMEM in *ret_error. Only
  * reads. `watch` may be NULL. breakdown_capture_free() afterwards in either case. */
-bool breakdown_capture_load(sqlite3 *db, const struct breakdown_watch *watch, struct breakdown_capture *ret, int *ret_error);
+bool breakdown_capture_load(sqlite3 *db, const struct breakdown_watch *watch, struct breakdown_capture *ret,
+			    int *ret_error);
 void breakdown_capture_free(struct breakdown_capture *capture);
 
 #endif

@@ -144,7 +144,7 @@ static void print_header(const struct show *show, const cJSON *about)
 	else
 		text_pid(pid, 0);
 	snprintf(text, sizeof text, "%s %.128s%s%s%.128s%s%.64s%s%.128s", pid, name ? name : "", rank_text,
-		 user ? ", user " : "", user ? user : "", host ? ", host " : "", host ? host : "",
+		 user ? ", user " : "", user ? user : "", host && *host ? ", host " : "", host ? host : "",
 		 job && *job ? ", job " : "", job && *job ? job : "");
 	line("process", text);
 	if (command && *command)

@@ -29,7 +29,9 @@ def root():
     """The containers' root file system, and the client for other users outside."""
     folder = tempfile.mkdtemp(prefix="profd-root-")
     os.chmod(folder, 0o755)
-    yield make_root(folder, BUILD, [BUILD / "workloads" / "steps"])
+    made = make_root(folder, BUILD, [BUILD / "workloads" / "steps"])
+    shutil.copy(os.environ.get("PROFD_DAEMON", BUILD / "bin" / "profd-daemon"), made / "profd-daemon")
+    yield made
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -103,7 +105,6 @@ class Service:
 
 @pytest.fixture
 def service(root):
-    shutil.copy(os.environ.get("PROFD_DAEMON", BUILD / "bin" / "profd-daemon"), root / "profd-daemon")
     service = Service(root)
     yield service
     service.close()
@@ -309,10 +310,10 @@ def test_another_place_for_the_socket(service):
     assert missing["code"] == 1 and "PROFD_AGENT names /nowhere/agent.so" in missing["err"], missing
 
 
-def seen(process, pid, text="/opt/profd/"):
-    """Is the folder in /proc that of `pid` in some container, with the text in its environment?"""
+def seen(process, pid, *texts):
+    """Is the folder in /proc that of `pid` in some container, with these texts in its environment? Other tests have containers, too."""
     try:
-        return pids_of(process.name)[1:] == [pid] and text in (process / "environ").read_text()
+        return pids_of(process.name)[1:] == [pid] and all(text in (process / "environ").read_text() for text in texts)
     except (OSError, AssertionError):
         return False
 
@@ -323,8 +324,9 @@ def test_the_agent_is_not_in_the_container(service):
     done = container.run("/job/steps", "--steps=3", env={"LD_PRELOAD": "/opt/profd/libprofd_agent.so"})
     assert done["code"] == 0 and json.loads(done["out"])["steps"] == 3
     assert "cannot be preloaded" in done["err"]
-    pid = container.start("/job/steps", "--step-ms=5", env={"LD_PRELOAD": "/opt/profd/libprofd_agent.so"})
-    outside = wait_for(lambda: next((int(p.name) for p in pathlib.Path("/proc").glob("[0-9]*") if seen(p, pid)), None), 10, "the job")
+    here = str(service.folder)
+    pid = container.start("/job/steps", "--step-ms=5", env={"LD_PRELOAD": "/opt/profd/libprofd_agent.so", "HERE": here})
+    outside = wait_for(lambda: next((int(p.name) for p in pathlib.Path("/proc").glob("[0-9]*") if seen(p, pid, here, "/opt/profd/")), None), 10, "the job")
 
     def checks():
         rows = service.profd("doctor", "--pid", outside, code=3)["checks"]
@@ -332,8 +334,8 @@ def test_the_agent_is_not_in_the_container(service):
     found = wait_for(lambda: (lambda c: c if "preload" in c else None)(checks()), 10, "its environment")
     assert found["preload"][0] == "failed" and "/opt/profd/libprofd_agent.so" in found["preload"][1]
     assert found["container"] == ("ok", "the process lives in a container, and the daemon's socket is there: /run/profd/profd.sock")
-    pid = service.container(at="/mnt").start("/job/steps", "--step-ms=5", env={"LD_PRELOAD": AGENT})
-    outside = wait_for(lambda: next((int(p.name) for p in pathlib.Path("/proc").glob("[0-9]*") if seen(p, pid, AGENT)), None), 10, "the job")
+    pid = service.container(at="/mnt").start("/job/steps", "--step-ms=5", env={"LD_PRELOAD": AGENT, "HERE": here})
+    outside = wait_for(lambda: next((int(p.name) for p in pathlib.Path("/proc").glob("[0-9]*") if seen(p, pid, here, AGENT)), None), 10, "the job")
     found = checks()
     assert found["container"][0] == "failed" and "mount the folder" in found["container"][1] and "preload" not in found
 

@@ -58,14 +58,27 @@ static enum host_row host_row(const struct activity_segment *segment, bool has_o
 	return has_operators ? HOST_OUTSIDE : HOST_UNKNOWN;
 }
 
-static void add_host(struct breakdown_step *step, int64_t from, int64_t to, const struct activity_segment *segment,
-		     bool has_operators)
+void breakdown_tell(const struct breakdown *breakdown, const struct breakdown_piece *piece)
+{
+	if (breakdown->listener && piece->end > piece->start)
+		breakdown->listener->piece(breakdown->listener->context, piece);
+}
+
+static void put_host(const struct breakdown *breakdown, struct breakdown_step *step, enum host_row row, int64_t from,
+		     int64_t to)
+{
+	step->host[row] += to - from;
+	breakdown_tell(breakdown, &(struct breakdown_piece){from, to, -1, (int)row, -1});
+}
+
+static void add_host(const struct breakdown *breakdown, struct breakdown_step *step, int64_t from, int64_t to,
+		     const struct activity_segment *segment, bool has_operators)
 {
 	if (to <= from)
 		return;
 	int64_t cut = to < step->annotated ? to : step->annotated > from ? step->annotated : from;
-	step->host[host_row(segment, has_operators)] += cut - from;
-	step->host[HOST_BETWEEN] += to - cut;
+	put_host(breakdown, step, host_row(segment, has_operators), from, cut);
+	put_host(breakdown, step, HOST_BETWEEN, cut, to);
 	step->matrix[segment->phase][segment->doing] += to - from;
 }
 
@@ -84,14 +97,14 @@ static void host_side(struct breakdown *breakdown)
 		for (size_t j = at; thread && j < thread->count && thread->segments[j].start < step->end; j++) {
 			const struct activity_segment *segment = &thread->segments[j];
 			if (segment->start > now) {
-				add_host(step, now, segment->start, &nothing, breakdown->has_operators);
+				add_host(breakdown, step, now, segment->start, &nothing, breakdown->has_operators);
 				now = segment->start;
 			}
 			int64_t to = segment->end < step->end ? segment->end : step->end;
-			add_host(step, now, to, segment, breakdown->has_operators);
+			add_host(breakdown, step, now, to, segment, breakdown->has_operators);
 			now = to > now ? to : now;
 		}
-		add_host(step, now, step->end, &nothing, breakdown->has_operators && thread);
+		add_host(breakdown, step, now, step->end, &nothing, breakdown->has_operators && thread);
 	}
 }
 

@@ -115,8 +115,24 @@ struct breakdown_device {
 	size_t idle_count;
 };
 
+/* A stretch of time in one row. */
+struct breakdown_piece {
+	int64_t start, end;
+	int64_t device; /* -1: the step's thread */
+	int row;	/* enum device_row, or enum host_row */
+	int idle;	/* enum idle_row; -1 where the device was not idle */
+};
+
+/* Told of each piece as it is found; those of one side come in the order of time, cut at each step of the host's side, and not
+ * cut at steps of a device's. */
+struct breakdown_listener {
+	void (*piece)(void *context, const struct breakdown_piece *piece);
+	void *context;
+};
+
 struct breakdown {
 	/* What the caller sets. Arrays are the caller's, but `operations` are sorted here. */
+	const struct breakdown_listener *listener; /* NULL: none */
 	struct breakdown_step *steps; /* sorted, not overlapping */
 	size_t step_count;
 	uint32_t step_thread;
@@ -134,5 +150,7 @@ struct breakdown {
 /* Fills the steps and makes the devices. False: no memory. */
 bool breakdown_make(struct breakdown *breakdown);
 void breakdown_free(struct breakdown *breakdown);
+/* Tells the listener of a piece that is not empty. */
+void breakdown_tell(const struct breakdown *breakdown, const struct breakdown_piece *piece);
 
 #endif

@@ -56,6 +56,8 @@ static void put(const struct explanation *explanation, enum idle_row row, int64_
 		return;
 	FOR_EACH_PART(breakdown, from, to, i, part)
 	explanation->device->steps[i].idle[row] += part;
+	breakdown_tell(breakdown,
+		       &(struct breakdown_piece){from, to, explanation->device->device, DEVICE_IDLE, (int)row});
 }
 
 static enum idle_row row_of(const struct activity_segment *segment, bool has_operators)
@@ -221,6 +223,9 @@ static void add_rows(const struct explanation *explanation, int64_t from, int64_
 		if (open[DEVICE_COPIES] && row != DEVICE_COPIES)
 			step->hidden_copies += part;
 	}
+	if (row != DEVICE_IDLE)
+		breakdown_tell(breakdown,
+			       &(struct breakdown_piece){from, to, explanation->device->device, (int)row, -1});
 }
 
 /* Where the recording begins and ends. */

@@ -493,6 +493,7 @@ bool breakdown_capture_load(sqlite3 *db, const struct breakdown_watch *watch, st
 		ret->breakdown.steps = ret->steps;
 		ret->breakdown.calls = ret->call_items;
 		ret->breakdown.operations = ret->operations;
+		ret->breakdown.listener = watch ? watch->listener : NULL;
 		link_operations(ret);
 		if (!activity_build(&ret->activity) || !breakdown_make(&ret->breakdown))
 			load.error = SQLITE_NOMEM;

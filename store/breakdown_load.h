@@ -26,6 +26,8 @@ struct breakdown_capture {
 struct breakdown_watch {
 	bool (*row)(void *context);
 	void *context;
+	/* NULL: nobody is told of the pieces. Where the capture is in doubt afterwards, their causes of idle time mean nothing. */
+	const struct breakdown_listener *listener;
 };
 
 /* Reads the capture and makes its breakdown. False: SQLite's error (sqlite3_errcode), or SQLITE_NOMEM in *ret_error. Only

@@ -125,7 +125,7 @@ struct table *report_breakdown(const struct reader *reader, const struct report_
 	struct breakdown_capture capture;
 	struct breakdown_table to = {.table = table_new(columns, sizeof columns / sizeof *columns),
 				     .breakdown = &capture.breakdown};
-	const struct breakdown_watch watch = {may_go_on, reader->bounds};
+	const struct breakdown_watch watch = {may_go_on, reader->bounds, NULL};
 	int error;
 	if (!breakdown_capture_load(reader->db, &watch, &capture, &error)) {
 		breakdown_capture_free(&capture);

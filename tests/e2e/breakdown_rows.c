@@ -3,7 +3,9 @@
  *
  *     thread T OPERATORS      step START END ANNOTATED     span T START END DOING     mark T START END PHASE
  *     call START END T PAGEABLE     op START END DEVICE ROW BEFORE CALL (-1: none)
- *     end */
+ *     end
+ *
+ * It ends with 1 where the pieces that a listener is told of do not add up to the rows. */
 #include "store/breakdown.h"
 
 #include <inttypes.h>
@@ -56,6 +58,58 @@ static void print(const struct breakdown *breakdown)
 	printf("]\n");
 }
 
+static struct breakdown_piece *pieces;
+static size_t piece_count, piece_room;
+
+static void take_piece(void *context, const struct breakdown_piece *piece)
+{
+	(void)context;
+	if (piece_count == piece_room) {
+		piece_room = piece_room ? 2 * piece_room : 1024;
+		pieces = realloc(pieces, piece_room * sizeof *pieces);
+		if (!pieces)
+			exit(1);
+	}
+	pieces[piece_count++] = *piece;
+}
+
+static int64_t part_of(const struct breakdown_piece *piece, const struct breakdown_step *step)
+{
+	int64_t from = piece->start > step->start ? piece->start : step->start;
+	int64_t to = piece->end < step->end ? piece->end : step->end;
+	return to > from ? to - from : 0;
+}
+
+/* ns of a step in the pieces of one row; idle: -1, or the cause. */
+static int64_t told(const struct breakdown_step *step, int64_t device, int row, int idle)
+{
+	int64_t sum = 0;
+	for (size_t i = 0; i < piece_count; i++)
+		if (pieces[i].device == device && pieces[i].row == row && (idle < 0 || pieces[i].idle == idle))
+			sum += part_of(&pieces[i], step);
+	return sum;
+}
+
+static bool adds_up(const struct breakdown *breakdown)
+{
+	for (size_t i = 0; i < breakdown->step_count; i++) {
+		const struct breakdown_step *step = &breakdown->steps[i];
+		for (int row = 0; row < HOST_ROWS; row++)
+			if (told(step, -1, row, -1) != step->host[row])
+				return false;
+		for (size_t d = 0; d < breakdown->device_count; d++) {
+			const struct breakdown_device *device = &breakdown->devices[d];
+			for (int row = 0; row < DEVICE_ROWS; row++)
+				if (told(step, device->device, row, -1) != device->steps[i].rows[row])
+					return false;
+			for (int row = 0; row < IDLE_ROWS; row++)
+				if (told(step, device->device, DEVICE_IDLE, row) != device->steps[i].idle[row])
+					return false;
+		}
+	}
+	return true;
+}
+
 /* One line of the timeline. False: it is none. */
 static bool take(struct breakdown *breakdown, struct activity *activity, const char *line)
 {
@@ -92,7 +146,14 @@ static bool take(struct breakdown *breakdown, struct activity *activity, const c
 
 static bool finish(struct breakdown *breakdown, struct activity *activity)
 {
+	const struct breakdown_listener listener = {take_piece, NULL};
+	piece_count = 0;
+	breakdown->listener = &listener;
 	bool ok = activity_build(activity) && breakdown_make(breakdown);
+	if (ok && !adds_up(breakdown)) {
+		fprintf(stderr, "breakdown_rows: the pieces do not add up to the rows\n");
+		ok = false;
+	}
 	if (ok)
 		print(breakdown);
 	breakdown_free(breakdown);
@@ -120,6 +181,7 @@ int main(void)
 			return 2;
 		}
 	}
+	free(pieces);
 	free(steps);
 	free(calls);
 	free(operations);

@@ -133,7 +133,7 @@ struct breakdown_listener {
 struct breakdown {
 	/* What the caller sets. Arrays are the caller's, but `operations` are sorted here. */
 	const struct breakdown_listener *listener; /* NULL: none */
-	struct breakdown_step *steps; /* sorted, not overlapping */
+	struct breakdown_step *steps;		   /* sorted, not overlapping */
 	size_t step_count;
 	uint32_t step_thread;
 	bool has_operators;		 /* they were recorded: time without any is outside of operators, not unknown */

@@ -1,23 +1,19 @@
 /* show.c - `profd show`: a capture file as tables. */
 #include "client/reader/capture.h"
+#include "client/report/about.h"
 #include "client/report/losses.h"
 #include "client/report/query.h"
 #include "client/report/recorded.h"
 #include "client/report/views.h"
 #include "client/ui/failure.h"
-#include "client/ui/figure.h"
 #include "client/ui/json.h"
 #include "client/ui/print.h"
 #include "client/ui/text.h"
 #include "client/verbs/arguments.h"
 #include "client/verbs/commands.h"
 
-#include "proto/events.h"
-#include "proto/quantity.h"
-
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define TABLE_LIMIT 15
 
@@ -29,77 +25,6 @@ struct show {
 	size_t limit;
 	bool simulated; /* the devices were simulated */
 };
-
-static void set_time(cJSON *object, const char *key, int64_t realtime_ns)
-{
-	time_t seconds = (time_t)(realtime_ns / 1000000000);
-	struct tm parts;
-	char text[40];
-	size_t n;
-
-	if (realtime_ns <= 0 || !gmtime_r(&seconds, &parts)) {
-		json_add_text(object, key, NULL);
-		return;
-	}
-	n = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
-	snprintf(text + n, sizeof text - n, ".%06dZ", (int)(realtime_ns / 1000 % 1000000));
-	json_add_text(object, key, text);
-}
-
-static void add_number(cJSON *object, const struct reader *reader, const char *key, const char *meta)
-{
-	int64_t value = reader_meta_int(reader, meta, INT64_MIN);
-
-	if (value == INT64_MIN)
-		need(cJSON_AddNullToObject(object, key));
-	else
-		need(cJSON_AddNumberToObject(object, key, (double)value));
-}
-
-/* A file holds the word, or the number of enums.def. */
-static const char *step_source(struct reader *reader)
-{
-	const char *text = reader_meta_text(reader, "step_source");
-	int64_t number;
-
-	return text && quantity_number(text, &number) && number <= STEP_SOURCE_COUNT
-		       ? step_source_word((unsigned)number)
-		       : text;
-}
-
-/* The capture as the catalogue has it, or, for a file that was copied away, as the file itself says. */
-static cJSON *describe(struct capture *capture)
-{
-	static const char *const texts[] = {"capture_id", "trigger_id", "name",	  "command", "host",
-					    "job",	  "label",	"status", "reason"};
-	static const char *const numbers[] = {"cycle",	    "pid",	    "uid",    "rank",
-					      "world_size", "steps_wanted", "events", "lost"};
-	struct reader *reader = &capture->reader;
-	cJSON *object;
-
-	if (capture->row) {
-		object = need(cJSON_Duplicate(capture->row, true));
-	} else {
-		int64_t base = figure_time(reader_meta_int(reader, "base_realtime", 0));
-
-		object = need(cJSON_CreateObject());
-		for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-			json_add_text(object, texts[i], reader_meta_text(reader, texts[i]));
-		for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-			add_number(object, reader, numbers[i], numbers[i]);
-		need(cJSON_AddNumberToObject(object, "steps_recorded", (double)report_step_count(reader)));
-		set_time(object, "started_at", base + figure_time(reader_meta_int(reader, "record_start", 0)));
-		set_time(object, "finished_at", base + figure_time(reader_meta_int(reader, "record_end", 0)));
-		need(cJSON_AddBoolToObject(object, "simulated", report_simulated(reader)));
-		add_number(object, reader, "step_ns", "step_during");
-	}
-	if (!cJSON_HasObjectItem(object, "step_source"))
-		json_add_text(object, "step_source", step_source(reader));
-	if (!cJSON_HasObjectItem(object, "torch_version"))
-		json_add_text(object, "torch_version", reader_meta_text(reader, "torch_version"));
-	add_number(object, reader, "derive_ns", "derive");
-	return object;
-}
 
 static void title(const struct show *show, const char *text)
 {
@@ -164,24 +89,9 @@ static void print_header(const struct show *show, const cJSON *about)
 	line("recorded", text);
 }
 
-/* Sentences on what the figures do not show. */
-static cJSON *capture_notes(struct reader *reader)
-{
-	const char *text = reader_meta_text(reader, "notes");
-	cJSON *notes = need(cJSON_CreateArray());
-
-	for (const char *at = text ? text : ""; *at; at += strcspn(at, "\n"), at += *at == '\n') {
-		char *line = need(strndup(at, strcspn(at, "\n")));
-
-		cJSON_AddItemToArray(notes, need(cJSON_CreateString(line)));
-		free(line);
-	}
-	return notes;
-}
-
 static void print_capture_notes(struct reader *reader)
 {
-	cJSON *notes = capture_notes(reader);
+	cJSON *notes = about_notes(reader);
 	const cJSON *note;
 
 	cJSON_ArrayForEach(note, notes)
@@ -231,7 +141,7 @@ static bool is_shown(const struct show *show, const struct view *view)
 
 static void print_tables(struct show *show)
 {
-	cJSON *about = describe(&show->capture);
+	cJSON *about = about_capture(&show->capture);
 	size_t count;
 	const struct view *views = view_table(&count);
 
@@ -291,8 +201,8 @@ static void print_json(struct show *show)
 	size_t count;
 	const struct view *views = view_table(&count);
 
-	cJSON_AddItemToObject(object, "capture", describe(&show->capture));
-	cJSON_AddItemToObject(object, "notes", capture_notes(&show->capture.reader));
+	cJSON_AddItemToObject(object, "capture", about_capture(&show->capture));
+	cJSON_AddItemToObject(object, "notes", about_notes(&show->capture.reader));
 	for (size_t i = 0; i < count; i++) {
 		/* Which collectors ran stands before what they cost. */
 		if (views[i].flags & VIEW_APART)

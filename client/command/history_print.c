@@ -1,6 +1,8 @@
 /* history_print.c - see history_print.h. */
 #include "history_print.h"
 
+#include "history_data.h"
+
 #include "client/ui/json.h"
 #include "client/ui/print.h"
 #include "client/ui/text.h"
@@ -11,16 +13,6 @@
 #include <string.h>
 
 #define NAMES_SHOWN 8
-
-/* What the summaries' lists of names are called, and where the time stands in them. */
-struct kind {
-	const char *key, *title, *collector; /* NULL: none in particular */
-	const char *time;
-};
-static const struct kind by_device = {"operators", "Operators by self device time a step", "torch", "self_device_ns"};
-static const struct kind by_cpu = {"operators", "Operators by self CPU time a step", "torch", "self_cpu_ns"};
-static const struct kind by_kernel = {"kernels", "Kernels by time a step", "cupti", "total_ns"};
-static const struct kind by_range = {"ranges", "Ranges by self time a step", NULL, "self_ns"};
 
 enum {
 	CAPTURE,
@@ -72,100 +64,6 @@ static const struct column series_columns[] = {
 	{"", "CHANGE", COLUMN_TEXT, 0},
 	{"", "DEVICE BUSY", COLUMN_PERCENT, COLUMN_OPTIONAL},
 };
-
-static const struct column csv_columns[] = {
-	{"job", "", COLUMN_TEXT, 0},
-	{"name", "", COLUMN_TEXT, 0},
-	{"user", "", COLUMN_TEXT, 0},
-	{"rank", "", COLUMN_NUMBER, 0},
-	{"pid", "", COLUMN_NUMBER, 0},
-	{"capture_id", "", COLUMN_TEXT, 0},
-	{"label", "", COLUMN_TEXT, 0},
-	{"started_at", "", COLUMN_TEXT, 0},
-	{"status", "", COLUMN_TEXT, 0},
-	{"steps_recorded", "", COLUMN_COUNT, 0},
-	{"step_ns", "", COLUMN_DURATION, 0},
-	{"idle_step_ns", "", COLUMN_DURATION, 0},
-	{"step_change_percent", "", COLUMN_PERCENT, 0},
-	{"device_busy_percent", "", COLUMN_PERCENT, 0},
-	{"top_operator", "", COLUMN_TEXT, 0},
-	{"top_operator_step_ns", "", COLUMN_DURATION, 0},
-	{"top_kernel", "", COLUMN_TEXT, 0},
-	{"top_kernel_step_ns", "", COLUMN_DURATION, 0},
-};
-
-/* --- what the summaries say --- */
-
-static const cJSON *list_of(const struct snapshot *snapshot, const struct kind *kind)
-{
-	return cJSON_GetObjectItemCaseSensitive(snapshot->summary, kind->key);
-}
-
-/* Did what the list comes from run? */
-static bool recorded(const struct snapshot *snapshot, const struct kind *kind)
-{
-	const cJSON *row;
-
-	if (!snapshot->summary || !cJSON_IsArray(list_of(snapshot, kind)))
-		return false;
-	if (!kind->collector)
-		return true;
-	cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(snapshot->summary, "collectors"))
-	{
-		const char *name = json_text(row, "collector");
-
-		if (name && strcmp(name, kind->collector) == 0)
-			return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(row, "on"));
-	}
-	return false;
-}
-
-/* ns that a name takes in a step; -1 if the summary does not list it. */
-static double time_of(const struct snapshot *snapshot, const struct kind *kind, const char *name)
-{
-	double steps = json_number(snapshot->capture, "steps_recorded", 0);
-	const cJSON *row;
-
-	cJSON_ArrayForEach(row, list_of(snapshot, kind))
-	{
-		const char *own = json_text(row, "name");
-
-		if (own && strcmp(own, name) == 0 && steps > 0) {
-			double time = json_number(row, kind->time, -1);
-
-			return time >= 0 ? time / steps : -1;
-		}
-	}
-	return -1;
-}
-
-/* The name with the most time; NULL where there is none. */
-static const char *top_of(const struct snapshot *snapshot, const struct kind *kind)
-{
-	const char *top = NULL;
-	double most = 0;
-	const cJSON *row;
-
-	cJSON_ArrayForEach(row, list_of(snapshot, kind))
-	{
-		double time = json_number(row, kind->time, 0);
-
-		if (time > most) {
-			most = time;
-			top = json_text(row, "name");
-		}
-	}
-	return recorded(snapshot, kind) ? top : NULL;
-}
-
-static const struct kind *operators_of(const struct snapshot *snapshot)
-{
-	return recorded(snapshot, &by_kernel) ? &by_device : &by_cpu;
-}
-
-/* --- series --- */
-
-/* --- for people --- */
 
 /* Sets a cell to a change such as "+50.1% slower"; the word is left out if the change is noise. Returns true if it is
  * for the worse. */
@@ -268,16 +166,6 @@ static void print_trends(const struct series *series)
 	free(line);
 }
 
-static void set_top(struct table *table, size_t column, const struct snapshot *snapshot, const struct kind *kind)
-{
-	const char *name = top_of(snapshot, kind);
-
-	if (!name)
-		return;
-	table_set_text(table, column, name);
-	table_set(table, column + 1, (int64_t)time_of(snapshot, kind, name));
-}
-
 static void print_snapshots(const struct series *series, const struct screen *screen)
 {
 	struct table *table = table_new(snapshot_columns, COLUMNS);
@@ -302,8 +190,8 @@ static void print_snapshots(const struct series *series, const struct screen *sc
 			table_set_real(table, BUSY, one->busy);
 		else if (series->busy_median >= 0)
 			table_set_absent(table, BUSY);
-		set_top(table, OPERATOR, one, operators_of(one));
-		set_top(table, KERNEL, one, &by_kernel);
+		names_set_top(table, OPERATOR, one, names_operators(one));
+		names_set_top(table, KERNEL, one, &names_by_kernel);
 		if (status && strcmp(status, "complete") != 0)
 			table_set_text(table, STATUS, status);
 	}
@@ -312,82 +200,18 @@ static void print_snapshots(const struct series *series, const struct screen *sc
 	table_free(table);
 }
 
-struct named {
-	const char *name;
-	double sum; /* of all snapshots that list it; ns a step */
-};
-
-static int by_sum(const void *a, const void *b)
-{
-	const struct named *one = a, *other = b;
-	int order = (one->sum < other->sum) - (one->sum > other->sum);
-
-	return order ? order : strcmp(one->name, other->name);
-}
-
-/* Values of a name, -1 where a snapshot does not list it. Returns their median, and their sum and number. */
-static double times_of(const struct series *series, const struct kind *kind, const char *name, double *values,
-		       double *ret_sum, size_t *ret_listed)
-{
-	double *known = need(calloc(series->count, sizeof *known)), median;
-	size_t n = 0;
-
-	*ret_sum = 0;
-
-	for (size_t i = 0; i < series->count; i++) {
-		values[i] = recorded(&series->list[i], kind) ? time_of(&series->list[i], kind, name) : -1;
-		if (values[i] < 0)
-			continue;
-		known[n++] = values[i];
-		*ret_sum += values[i];
-	}
-	*ret_listed = n;
-	median = series_median(known, n);
-	free(known);
-	return median;
-}
-
-/* All names of all snapshots, those with the most time first. To be freed. */
-static struct named *names_of(const struct series *series, const struct kind *kind, double *values, size_t *ret_count)
-{
-	struct named *names = NULL;
-	size_t count = 0;
-
-	for (size_t i = 0; i < series->count; i++) {
-		const cJSON *row;
-
-		cJSON_ArrayForEach(row, list_of(&series->list[i], kind))
-		{
-			const char *name = json_text(row, "name");
-			size_t n = 0, listed;
-
-			while (name && n < count && strcmp(names[n].name, name) != 0)
-				n++;
-			if (!name || n < count || json_number(row, kind->time, 0) <= 0)
-				continue;
-			names = need(reallocarray(names, ++count, sizeof *names));
-			names[n].name = name;
-			times_of(series, kind, name, values, &names[n].sum, &listed);
-		}
-	}
-	if (count)
-		qsort(names, count, sizeof *names, by_sum);
-	*ret_count = count;
-	return names;
-}
-
 /* Returns whether there was anything to print. */
-static bool print_names(const struct series *series, const struct kind *kind, const struct screen *screen)
+static bool print_names(const struct series *series, const struct name_list *list, const struct screen *screen)
 {
 	double *values = need(calloc(series->count, sizeof *values));
 	struct table *table = table_new(name_columns, NAME_COLUMNS);
-	bool of_device = kind == &by_kernel || kind == &by_device;
+	bool of_device = list == &names_by_kernel || list == &names_by_device;
 	size_t count;
-	struct named *names = names_of(series, kind, values, &count);
+	struct named *names = names_all(series, list, values, &count);
 
 	for (size_t n = 0; n < count && n < NAMES_SHOWN; n++) {
 		size_t listed;
-		double sum, median = times_of(series, kind, names[n].name, values, &sum, &listed);
+		double sum, median = names_times(series, list, names[n].name, values, &sum, &listed);
 		double newest = values[series->count - 1];
 		char *line = series_sparkline(values, series->count, series_unicode()), text[48];
 
@@ -404,7 +228,7 @@ static bool print_names(const struct series *series, const struct kind *kind, co
 		free(line);
 	}
 	if (count) {
-		printf("\n%s%s%s%s\n", screen_bold(screen), kind->title,
+		printf("\n%s%s%s%s\n", screen_bold(screen), list->title,
 		       of_device && is_simulated(series) ? " (simulated GPU)" : "", screen_plain(screen));
 		table_set_whole(table, count);
 		table_print(table, screen, 0);
@@ -415,29 +239,21 @@ static bool print_names(const struct series *series, const struct kind *kind, co
 	return count > 0;
 }
 
-static bool any_recorded(const struct series *series, const struct kind *kind)
-{
-	for (size_t i = 0; i < series->count; i++)
-		if (recorded(&series->list[i], kind))
-			return true;
-	return false;
-}
-
 static void print_one(const struct series *series, const char *label)
 {
 	struct screen screen = screen_output();
-	bool gpu = any_recorded(series, &by_kernel);
+	bool gpu = names_recorded_once(series, &names_by_kernel);
 
 	print_heading(&screen, series, label);
 	print_trends(series);
 	print_snapshots(series, &screen);
-	if (!print_names(series, gpu ? &by_device : &by_cpu, &screen)) {
-		if (!any_recorded(series, &by_cpu))
+	if (!print_names(series, gpu ? &names_by_device : &names_by_cpu, &screen)) {
+		if (!names_recorded_once(series, &names_by_cpu))
 			puts("\noperators: not recorded");
-		print_names(series, &by_range, &screen);
+		print_names(series, &names_by_range, &screen);
 	}
 	if (gpu)
-		print_names(series, &by_kernel, &screen);
+		print_names(series, &names_by_kernel, &screen);
 	else
 		puts("\nkernels: not recorded");
 }
@@ -482,123 +298,12 @@ static void print_overview(const struct series *series, size_t count)
 	table_free(table);
 }
 
-/* --- for programs --- */
-
-static void print_csv(const struct series *series, size_t count)
-{
-	struct table *table = table_new(COUNTED(csv_columns));
-
-	for (size_t s = 0; s < count; s++)
-		for (size_t i = 0; i < series[s].count; i++) {
-			const struct snapshot *one = &series[s].list[i];
-
-			table_add(table);
-			for (size_t c = 0; c < 10; c++)
-				table_set_member(table, c, one->capture, csv_columns[c].key);
-			if (one->step >= 0)
-				table_set(table, 10, (int64_t)one->step);
-			if (one->idle > 0)
-				table_set(table, 11, (int64_t)one->idle);
-			if (one->step >= 0 && series[s].step_median > 0)
-				table_set_real(table, 12, (one->step / series[s].step_median - 1) * 100);
-			if (one->busy >= 0)
-				table_set_real(table, 13, one->busy);
-			set_top(table, 14, one, operators_of(one));
-			set_top(table, 16, one, &by_kernel);
-		}
-	table_csv(table, stdout, 0);
-	table_free(table);
-}
-
-static void add_number(cJSON *object, const char *key, bool known, double value)
-{
-	if (known)
-		need(cJSON_AddNumberToObject(object, key, round(value * 1000) / 1000));
-	else
-		need(cJSON_AddNullToObject(object, key));
-}
-
-static void add_member(cJSON *object, const cJSON *from, const char *key)
-{
-	const cJSON *item = cJSON_GetObjectItemCaseSensitive(from, key);
-
-	cJSON_AddItemToObject(object, key, need(item ? cJSON_Duplicate(item, true) : cJSON_CreateNull()));
-}
-
-static void add_list(cJSON *object, const struct snapshot *snapshot, const struct kind *kind, const char *const *keys)
-{
-	cJSON *array;
-	const cJSON *row;
-
-	if (!recorded(snapshot, kind)) {
-		need(cJSON_AddNullToObject(object, kind->key));
-		return;
-	}
-	array = need(cJSON_AddArrayToObject(object, kind->key));
-	cJSON_ArrayForEach(row, list_of(snapshot, kind))
-	{
-		cJSON *one = need(cJSON_CreateObject());
-
-		for (size_t i = 0; keys[i]; i++)
-			add_member(one, row, keys[i]);
-		cJSON_AddItemToArray(array, one);
-	}
-}
-
-static cJSON *snapshot_json(const struct series *series, const struct snapshot *one)
-{
-	static const char *const operators[] = {"name", "calls", "self_cpu_ns", "self_device_ns", NULL};
-	static const char *const kernels[] = {"name", "calls", "total_ns", NULL};
-	static const char *const ranges[] = {"name", "calls", "self_ns", NULL};
-	static const char *const facts[] = {"capture_id", "trigger_id", "pid",	     "label",
-					    "started_at", "status",	"simulated", "steps_recorded"};
-	cJSON *object = need(cJSON_CreateObject());
-
-	for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
-		add_member(object, one->capture, facts[i]);
-	add_number(object, "step_ns", one->step >= 0, one->step);
-	add_number(object, "idle_step_ns", one->idle > 0, one->idle);
-	add_number(object, "step_change_percent", one->step >= 0 && series->step_median > 0,
-		   series->step_median > 0 ? (one->step / series->step_median - 1) * 100 : 0);
-	add_number(object, "device_busy_percent", one->busy >= 0, one->busy);
-	add_list(object, one, &by_cpu, operators);
-	add_list(object, one, &by_kernel, kernels);
-	add_list(object, one, &by_range, ranges);
-	return object;
-}
-
-static void print_json(const struct series *series, size_t count, const char *label)
-{
-	cJSON *object = json_new("history"), *array;
-
-	json_add_text(object, "label", label);
-	array = need(cJSON_AddArrayToObject(object, "series"));
-	for (size_t s = 0; s < count; s++) {
-		cJSON *one = need(cJSON_CreateObject()), *list;
-		const cJSON *newest = series[s].list[series[s].count - 1].capture;
-
-		json_add_text(one, "job", series[s].who.job);
-		json_add_text(one, "name", series[s].who.name);
-		add_member(one, newest, "user");
-		add_member(one, newest, "uid");
-		add_number(one, "rank", series[s].who.rank >= 0, (double)series[s].who.rank);
-		add_number(one, "pid", series[s].who.pid != 0, (double)series[s].who.pid);
-		add_number(one, "step_median_ns", series[s].step_median >= 0, series[s].step_median);
-		add_number(one, "device_busy_median_percent", series[s].busy_median >= 0, series[s].busy_median);
-		list = need(cJSON_AddArrayToObject(one, "snapshots"));
-		for (size_t i = 0; i < series[s].count; i++)
-			cJSON_AddItemToArray(list, snapshot_json(&series[s], &series[s].list[i]));
-		cJSON_AddItemToArray(array, one);
-	}
-	json_print(object);
-}
-
 void history_print(const struct series *series, size_t count, const char *label, enum output_format format)
 {
 	if (format == FORMAT_JSON)
-		print_json(series, count, label);
+		history_print_json(series, count, label);
 	else if (format == FORMAT_CSV)
-		print_csv(series, count);
+		history_print_csv(series, count);
 	else if (count == 1)
 		print_one(&series[0], label);
 	else if (count > 1)

@@ -1,5 +1,6 @@
 /* derive_totals.c - see derive_totals.h. No locks. */
 #include "derive_totals.h"
+#include "fold_rule.h"
 
 /* A group of ranges may have lost its shortest or longest call to another step: these are looked up again. If there are more than
  * a few, one GROUP BY over everything is cheaper. */
@@ -78,49 +79,37 @@ static int write_gathered(struct store *store, const struct totals *totals)
 	return store->error;
 }
 
+#define FOLDED_ONES FOLD_SQL("operators", "temp.ones")
+
 /* Totals by SQL, where those in memory are not complete: some records were not put in by this process, or there were too many
  * groups, or operators were moved to another step. total() does not overflow, whatever a hostile agent wrote.
  *
  * ones: one operator of each id. No agent writes two of one id, but a hostile one could, and a join must find one row at most.
- * folded: operators that are one call with their parent (fold.h says when). Since ids are unique these form paths without
- * branches. calls: the heads of these paths, with the own time of the rest of the path. Flag 2 is EVENT_FLAG_ASYNC; ranges of
- * source 2 are on no stack. */
+ * folded: operators that are one call with their parent (fold_rule.h). Since ids are unique these form paths without
+ * branches. calls: the heads of these paths, with the own time of the rest of the path. */
 static int write_by_sql(struct store *store)
 {
-	_Static_assert(EVENT_FLAG_ASYNC == 2 && RANGE_SOURCE_NVTX_START_END == 2, "as the statements below have them");
 	store_run(
 		store,
 		"CREATE TEMP TABLE ones (id INTEGER PRIMARY KEY, name INTEGER, thread INTEGER, flags INTEGER NOT NULL);"
 		"INSERT OR IGNORE INTO ones SELECT id, name, thread, flags FROM operators WHERE id IS NOT NULL;"
 		"CREATE TEMP TABLE folded (id INTEGER PRIMARY KEY, parent INTEGER, self INTEGER);"
-		"INSERT OR IGNORE INTO folded SELECT c.id, c.parent, c.self FROM operators c CROSS JOIN temp.ones p "
-		"ON p.id = c.parent AND p.name = c.name AND p.thread = c.thread "
-		"WHERE c.id IS NOT NULL AND NOT (c.flags | p.flags) & 2;"
-		"CREATE INDEX temp.folded_parent ON folded (parent);"
-		"DELETE FROM folded WHERE parent IN (SELECT parent FROM ("
-		"SELECT parent FROM operators WHERE parent IN (SELECT parent FROM folded) AND NOT flags & 2 UNION ALL "
-		"SELECT parent FROM ranges WHERE parent IN (SELECT parent FROM folded) AND NOT flags & 2 AND source != "
-		"2) "
-		"GROUP BY parent HAVING count(*) > 1)");
+		"WITH " FOLDED_ONES " INSERT OR IGNORE INTO temp.folded SELECT id, parent, self FROM folded;"
+		"CREATE INDEX temp.folded_parent ON folded (parent)");
+	store_run(store, "CREATE TEMP TABLE calls (id INTEGER PRIMARY KEY, self INTEGER NOT NULL);"
+			 "WITH RECURSIVE " FOLD_SQL_PATH " INSERT INTO calls "
+			 "SELECT head, CAST(total(self) AS INTEGER) FROM path GROUP BY head");
 	store_run(store,
-		  "CREATE TEMP TABLE calls (id INTEGER PRIMARY KEY, self INTEGER NOT NULL);"
-		  "WITH RECURSIVE path (head, id, self) AS (SELECT parent, id, self FROM folded WHERE parent NOT IN "
-		  "(SELECT id FROM folded) UNION ALL SELECT path.head, f.id, f.self FROM path JOIN folded f ON "
-		  "f.parent = "
-		  "path.id) INSERT INTO calls SELECT head, CAST(total(self) AS INTEGER) FROM path GROUP BY head");
-	store_run(
-		store,
-		"INSERT INTO operator_totals (name, step, calls, self, total, min, max) SELECT coalesce(o.name, 0), "
-		"o.step, count(*), "
-		"CAST(total(o.self) + total(c.self) AS INTEGER), CAST(total(o.duration) AS INTEGER), min(o.duration), "
-		"max(o.duration) FROM operators o LEFT JOIN calls c ON c.id = o.id "
-		"WHERE o.id IS NULL OR o.id NOT IN (SELECT id FROM folded) GROUP BY o.name, o.step");
-	return store_run(store,
-			 "DROP TABLE calls; DROP TABLE folded; DROP TABLE ones;"
-			 "INSERT INTO range_totals (name, domain, source, step, calls, self, total, min, max) SELECT "
-			 "coalesce(name, 0), domain, source, step, count(*), "
-			 "CAST(total(self) AS INTEGER), CAST(total(duration) AS INTEGER), min(duration), max(duration) "
-			 "FROM ranges GROUP BY name, domain, source, step");
+		  "INSERT INTO operator_totals (name, step, calls, self, total, min, max) "
+		  "SELECT coalesce(o.name, 0), o.step, count(*), CAST(total(o.self) + total(c.self) AS INTEGER), "
+		  "CAST(total(o.duration) AS INTEGER), min(o.duration), max(o.duration) "
+		  "FROM operators o LEFT JOIN calls c ON c.id = o.id "
+		  "WHERE o.id IS NULL OR o.id NOT IN (SELECT id FROM folded) GROUP BY o.name, o.step");
+	store_run(store, "DROP TABLE calls; DROP TABLE folded; DROP TABLE ones");
+	return store_run(store, "INSERT INTO range_totals (name, domain, source, step, calls, self, total, min, max) "
+				"SELECT coalesce(name, 0), domain, source, step, count(*), "
+				"CAST(total(self) AS INTEGER), CAST(total(duration) AS INTEGER), "
+				"min(duration), max(duration) FROM ranges GROUP BY name, domain, source, step");
 }
 
 int derive_totals(struct store *store, struct totals *totals)

@@ -18,12 +18,11 @@ struct fold_node {
 	bool is_operator;
 };
 
-/* The children of `parent` so far; the first of them waits where it may yet be folded. */
+/* The children of `parent` so far. */
 struct fold_level {
 	uint64_t parent;
-	struct fold_call first;
+	struct fold_children children;
 	uint16_t depth; /* of these children */
-	bool waits;
 };
 
 struct fold_thread {
@@ -83,19 +82,11 @@ static bool room_for_level(struct fold *fold, struct fold_thread *thread)
 	return true;
 }
 
-/* The child that waits is a call of its own. */
-static void release(struct fold *fold, struct fold_level *level)
-{
-	if (level->waits)
-		fold->call(fold->context, &level->first);
-	level->waits = false;
-}
-
 /* Those of this depth and deeper ones. */
 static void close_levels(struct fold *fold, struct fold_thread *thread, unsigned from)
 {
 	while (thread->count && thread->levels[thread->count - 1].depth >= from)
-		release(fold, &thread->levels[--thread->count]);
+		fold_release(&thread->levels[--thread->count].children, fold->call, fold->context);
 }
 
 static struct fold_level *level_at(struct fold_thread *thread, unsigned depth)
@@ -117,34 +108,25 @@ static void arrive(struct fold *fold, const struct fold_node *node)
 	struct fold_call call = node->call;
 	/* Deeper levels than that of this record's children wait for parents that will not come. */
 	close_levels(fold, thread, depth + 2);
-	struct fold_level *children = level_at(thread, depth + 1);
-	if (children && children->waits && children->parent == node->id && node->is_operator && call.name &&
-	    children->first.name == call.name) {
-		call.self += children->first.self;
-		children->waits = false;
-	}
+	struct fold_level *inner = level_at(thread, depth + 1);
+	if (inner && inner->parent == node->id && node->is_operator)
+		fold_parent(&inner->children, &call);
 	close_levels(fold, thread, depth + 1);
+	if (!node->parent) {
+		close_levels(fold, thread, depth);
+		if (node->is_operator)
+			fold->call(fold->context, &call);
+		return;
+	}
 	struct fold_level *level = level_at(thread, depth);
-	bool first = !level || level->parent != node->parent;
-	if (level)
-		release(fold, level);
-	if (level && !node->parent)
-		thread->count--;
-	if (!level && node->parent) {
+	if (!level || level->parent != node->parent) {
+		close_levels(fold, thread, depth);
 		if (!room_for_level(fold, thread))
 			return;
 		level = &thread->levels[thread->count++];
-	}
-	if (node->parent)
 		*level = (struct fold_level){.parent = node->parent, .depth = (uint16_t)depth};
-	if (!node->is_operator)
-		return;
-	if (first && node->parent) {
-		level->waits = true;
-		level->first = call;
-	} else {
-		fold->call(fold->context, &call);
 	}
+	fold_child(&level->children, node->is_operator ? &call : NULL, fold->call, fold->context);
 }
 
 static void keep_clipped(struct fold *fold, const struct fold_node *node)

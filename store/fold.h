@@ -1,26 +1,19 @@
-/* fold.h - decides, while records go by, which operators count as calls of their own. An operator that is its parent's only
- * child and has its parent's name is one call with it, as in torch.profiler's tables (a dispatcher that comes back to
- * the same operator); chains fold into their head. Children are operators and ranges of the same thread, with the parent
- * that their records state; a record that was closed by another thread is neither parent nor child. The rows stay.
+/* fold.h - decides, while records go by, which operators count as calls of their own, by the rule of fold_rule.h. The rows
+ * stay.
  *
  * Records of one thread come in the order of their ends, so children come before parents: per thread and depth one
- * undecided child waits for its parent, and takes memory while it does. Clipped records come in any order and wait for the end. No locks: the totals'
- * owner. */
+ * undecided child waits for its parent, and takes memory while it does. Clipped records come in any order and wait for
+ * the end. No locks: the totals' owner. */
 #ifndef PROFD_STORE_FOLD_H
 #define PROFD_STORE_FOLD_H
 
 #include "base/memory.h"
+#include "fold_rule.h"
 #include "proto/events.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-/* One call, with what was folded into it in `self`. */
-struct fold_call {
-	uint32_t name, step;
-	uint64_t duration, self;
-};
 
 struct fold_node; /* what a record says of its place */
 struct fold_thread;
@@ -31,7 +24,7 @@ struct fold {
 	struct fold_node *clipped;
 	size_t clipped_count, clipped_capacity;
 	/* Called once for each call, when it is decided. */
-	void (*call)(void *context, const struct fold_call *call);
+	fold_decided *call;
 	void *context;
 	struct memory *memory; /* not owned */
 	bool broken;	       /* out of bounds, or the records came in another order: nothing of it can be used */

@@ -1,5 +1,6 @@
 /* frames.c - see frames.h. No locks. */
 #include "frames.h"
+#include "fold_rule.h"
 #include "rows.h"
 
 #include <errno.h>
@@ -14,18 +15,10 @@ struct launched {
 	uint64_t time, operations, first, last;
 };
 
-/* A call of an operator that may still be folded into its parent: until now it is the parent's only child. */
-struct child {
-	uint32_t name, step;
-	uint64_t self, total;
-	bool waits;
-};
-
 struct open_frame {
 	struct device_frame frame;
 	struct launched self, total;
-	uint64_t children;
-	struct child first;
+	struct fold_children children;
 };
 
 struct frames {
@@ -56,18 +49,12 @@ static void add(struct launched *to, const struct launched *from)
 		to->last = from->last;
 }
 
-static void count_call(struct frames *frames, const struct child *call)
+static void count_call(void *context, const struct fold_call *call)
 {
+	struct frames *frames = context;
 	struct sum key = {.table = SUM_OPERATORS, .a = call->name, .step = call->step};
-	if (call->total)
-		sums_add(&frames->device->sums, frames->store, &key, call->total, call->self, true);
-}
-
-static void release(struct frames *frames, struct child *child)
-{
-	if (child->waits)
-		count_call(frames, child);
-	child->waits = false;
+	if (call->duration)
+		sums_add(&frames->device->sums, frames->store, &key, call->duration, call->self, true);
 }
 
 static uint32_t step_of(const struct frames *frames, const struct device_frame *frame)
@@ -75,20 +62,18 @@ static uint32_t step_of(const struct frames *frames, const struct device_frame *
 	return boundaries_find(frames->boundaries, (int64_t)(frame->start - frames->store->base));
 }
 
-/* Adds the frame to the sums of its name. An operator that may still be folded waits in its parent. */
+/* Adds the frame to the sums of its name. Operators are counted by the rule of fold_rule.h; of a call, `duration` and `self`
+ * are device time here. */
 static void count_frame(struct frames *frames, struct open_frame *open, struct open_frame *parent)
 {
 	const struct device_frame *frame = &open->frame;
-	struct child call = {frame->name, 0, open->self.time, open->total.time, false};
+	struct fold_call call = {frame->name, 0, open->total.time, open->self.time};
 	bool is_operator = frame->kind == EVENT_OPERATOR;
 	if (open->total.operations)
 		call.step = step_of(frames, frame);
-	if (is_operator && !frame->asynchronous && open->children == 1 && open->first.waits && frame->name &&
-	    open->first.name == frame->name) {
-		call.self += open->first.self;
-		open->first.waits = false;
-	}
-	release(frames, &open->first);
+	if (is_operator && !frame->asynchronous)
+		fold_parent(&open->children, &call);
+	fold_release(&open->children, count_call, frames);
 	if (!is_operator && open->total.operations) {
 		struct sum key = {.table = SUM_RANGES,
 				  .a = frame->name,
@@ -97,18 +82,10 @@ static void count_frame(struct frames *frames, struct open_frame *open, struct o
 				  .step = call.step};
 		sums_add(&frames->device->sums, frames->store, &key, open->total.time, open->self.time, true);
 	}
-	/* As in fold.c: a record that another thread closed is neither parent nor child. */
-	bool is_child = parent && frame->parent == parent->frame.id && !frame->asynchronous;
-	if (is_child && parent->children++ == 0 && is_operator) {
-		call.waits = true;
-		parent->first = call;
-	} else if (is_child) {
-		release(frames, &parent->first);
-		if (is_operator)
-			count_call(frames, &call);
-	} else if (is_operator) {
+	if (parent && frame->parent == parent->frame.id && !frame->asynchronous)
+		fold_child(&parent->children, is_operator ? &call : NULL, count_call, frames);
+	else if (is_operator)
 		count_call(frames, &call);
-	}
 }
 
 static void close_frame(struct frames *frames)

@@ -1,11 +1,12 @@
 /* operators.c - operators by name, as torch.profiler's key_averages() counts them: from the totals that derive made,
- * or, to tell input shapes apart, from the operators themselves, folded here by the rule that derive folds by
- * (store/fold.h): an operator whose only child has its own name is one call with it, of the outer one's inputs. */
+ * or, to tell input shapes apart, from the operators themselves, folded by the rule that derive folds by
+ * (store/fold_rule.h): a call has the inputs of its outermost operator. */
 #include "client/ui/text.h"
-#include "folded.h"
 #include "query.h"
 #include "recorded.h"
 #include "views.h"
+
+#include "store/fold_rule.h"
 
 #include <sqlite3.h>
 #include <stdio.h>
@@ -39,18 +40,14 @@ static const struct column columns_shapes[] = {
 	"operator_totals "                                                                                             \
 	"WHERE" REPORT_STEP "GROUP BY name) "
 #define PLAIN_DEVICE "sum(self_device) AS self_device, sum(device) AS device"
+#define FOLDED FOLD_SQL("operators", "operators")
 #define SQL_SHAPES                                                                                                     \
-	"WITH RECURSIVE " REPORT_FOLDED("operators") ", "                                                              \
-						     "path (head, id, self) AS (SELECT parent, id, self FROM folded "  \
-						     "WHERE parent NOT IN (SELECT id FROM folded) "                    \
-						     "UNION ALL SELECT path.head, f.id, f.self FROM path JOIN folded " \
-						     "f ON f.parent = path.id), "                                      \
-						     "%s t AS (SELECT o.name AS name, o.inputs AS dims, count(*) AS "  \
-						     "calls, sum(o.self + coalesce(i.self, 0)) AS "                    \
-						     "self, sum(o.duration) AS total, %s FROM operators o LEFT JOIN "  \
-						     "within i ON i.head = o.id %s WHERE (o.id IS "                    \
-						     "NULL OR o.id NOT IN (SELECT id FROM folded)) AND (?1 = 0 OR "    \
-						     "o.step = ?1) GROUP BY o.name, o.inputs) "
+	"WITH RECURSIVE " FOLDED ", " FOLD_SQL_PATH ", %s "                                                            \
+	"t AS (SELECT o.name AS name, o.inputs AS dims, count(*) AS calls, "                                           \
+	"sum(o.self + coalesce(i.self, 0)) AS self, sum(o.duration) AS total, %s "                                     \
+	"FROM operators o LEFT JOIN within i ON i.head = o.id %s "                                                     \
+	"WHERE (o.id IS NULL OR o.id NOT IN (SELECT id FROM folded)) AND (?1 = 0 OR o.step = ?1) "                     \
+	"GROUP BY o.name, o.inputs) "
 #define SHAPES_WITHIN "within AS MATERIALIZED (SELECT head, sum(self) AS self FROM path GROUP BY head),"
 #define SHAPES_WITHIN_DEVICE                                                                                           \
 	"within AS MATERIALIZED (SELECT path.head AS head, sum(path.self) AS self, sum(d.self) AS device FROM path "   \

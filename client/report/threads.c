@@ -1,7 +1,6 @@
 /* threads.c - what each thread of the process did, and what it launched. It is counted by a scan of each table, because
  * SQL would sort a million rows to group them by thread. Operators are counted as derive counts them: one that is one
  * call with its parent is not counted again. So the threads add up to the totals. */
-#include "folded.h"
 #include "query.h"
 #include "recorded.h"
 #include "views.h"
@@ -9,6 +8,7 @@
 #include "client/ui/text.h"
 
 #include "proto/events.h"
+#include "store/fold_rule.h"
 
 #include <sqlite3.h>
 #include <stdio.h>
@@ -149,7 +149,7 @@ static void count_operators(const struct reader *reader, struct threads *threads
 		return;
 	if (asprintf(&sql,
 		     "WITH few AS MATERIALIZED (SELECT step, flags, self, id, parent, name, thread FROM operators "
-		     "WHERE name IN (%s)), " REPORT_FOLDED("few") " SELECT thread FROM folded WHERE" REPORT_STEP,
+		     "WHERE name IN (%s)), " FOLD_SQL("few", "few") " SELECT thread FROM folded WHERE" REPORT_STEP,
 		     list) < 0)
 		need(NULL);
 	statement = report_prepare(reader, sql);

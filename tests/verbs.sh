@@ -77,6 +77,14 @@ prometheus_programs() {
 	printf '%s/usr/bin\n' "$folder"
 }
 
+# Prints the python of an environment that has DuckDB with its extension for SQLite, and nsys-ai.
+duckdb_python() {
+	local folder
+	folder=$(venv "duckdb-$DUCKDB_VERSION" "duckdb==$DUCKDB_VERSION" "duckdb-extension-sqlite-scanner==$DUCKDB_VERSION" \
+		"duckdb-extensions==$DUCKDB_VERSION" "nsys-ai==$NSYS_AI_VERSION") || return 1
+	printf '%s/bin/python\n' "$folder"
+}
+
 # The programs of other people that read what is exported.
 fetch_readers() {
 	local found
@@ -87,6 +95,8 @@ fetch_readers() {
 	export PROFD_HTA=$found
 	found=$(tensorboard_python) || die "TensorBoard $TENSORBOARD_VERSION could not be fetched from PyPI"
 	export PROFD_TENSORBOARD=$found
+	found=$(duckdb_python) || die "DuckDB $DUCKDB_VERSION could not be fetched from PyPI"
+	export PROFD_DUCKDB=$found
 	found=$(prometheus_programs)
 	export PROFD_PROMETHEUS=$found
 }

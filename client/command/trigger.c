@@ -100,7 +100,7 @@ static int check(const struct arguments *a)
 		/* Before anything is recorded for it. */
 		if (folder_named(output))
 			return folder_possible(output) ? folder_refuse(output, folder_possible(output)) : EXIT_DONE;
-		refusal = target_refusal(NULL, output, arguments_has(a, "force"));
+		refusal = target_refusal(NULL, output, arguments_has(a, "force"), 1, NULL);
 		if (refusal)
 			return fail(EXIT_USAGE, "%s", refusal);
 	}

@@ -90,7 +90,7 @@ int trigger_export(const struct arguments *a, struct follow *follow)
 		if (own == EXIT_DONE) {
 			own = place(follow, one, &capture, output, path, sizeof path);
 			if (own == EXIT_DONE)
-				own = target_write(&capture, NULL, path, force);
+				own = target_write(&capture, 1, NULL, path, force, NULL);
 			capture_close(&capture);
 		}
 		if (own == EXIT_DONE)

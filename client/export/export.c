@@ -51,7 +51,7 @@ const struct export_format *export_format_by_suffix(const char *path)
 	return NULL;
 }
 
-static bool is_packed(const struct export_options *options, const char *path)
+bool export_is_packed(const struct export_options *options, const char *path)
 {
 	if (options->compression == EXPORT_COMPRESSION_BY_SUFFIX)
 		return strlen(path) > 3 && ends_in(path, strlen(path), ".gz");
@@ -67,9 +67,9 @@ const char *export_refusal(const struct export_format *format, size_t count, con
 		const char *what;
 	} wishes[] = {
 		{count != 1, EXPORT_SEVERAL, "one capture a file"},
-		{options->first_step || options->last_step, EXPORT_STEPS, "all steps of a capture"},
-		{options->begin || options->end, EXPORT_TIMES, "the whole time of a capture"},
-		{options->device_count, EXPORT_DEVICES, "all devices of a capture"},
+		{options->first_step || options->last_step, EXPORT_PART, "all steps of a capture"},
+		{options->begin || options->end || options->range, EXPORT_PART, "the whole time of a capture"},
+		{options->device_count, EXPORT_PART, "all devices of a capture"},
 	};
 	static char sentence[400];
 
@@ -79,7 +79,7 @@ const char *export_refusal(const struct export_format *format, size_t count, con
 		snprintf(sentence, sizeof sentence, "the format %s holds %s", format->name, wishes[i].what);
 		return sentence;
 	}
-	if (!format->gzip && is_packed(options, path)) {
+	if (!format->gzip && export_is_packed(options, path)) {
 		snprintf(sentence, sizeof sentence, "files of the format %s are not compressed; leave out .gz",
 			 format->name);
 		return sentence;
@@ -96,7 +96,7 @@ int export_run(const struct export_format *format, struct reader *readers, size_
 		return -ENOTSUP;
 	}
 	struct stream *stream;
-	int error = stream_open(&stream, path, is_packed(options, path), options->threads, why, why_bytes);
+	int error = stream_open(&stream, path, export_is_packed(options, path), options->threads, why, why_bytes);
 	if (error)
 		return error;
 	snprintf(why, why_bytes, "out of memory");

@@ -23,8 +23,9 @@ enum export_compression {
 struct export_options {
 	enum export_compression compression;
 	unsigned threads; /* that read, format and compress; 0 = as many as there are processors, at most 4 */
-	int64_t first_step, last_step; /* ordinals; 0 = all */
-	int64_t begin, end;	       /* ns from the capture's base; both 0 = all */
+	int64_t first_step, last_step; /* places in the capture, or the process's own numbers; 0 = all */
+	int64_t begin, end;	       /* ns from the beginning of the recording; both 0 = all */
+	const char *range;	       /* only while ranges or operators of this name (a GLOB) were open; NULL = all */
 	const uint32_t *devices;       /* only what these did */
 	size_t device_count;	       /* 0 = all */
 };
@@ -32,9 +33,8 @@ struct export_options {
 /* What a format can do besides one whole capture. */
 enum export_ability {
 	EXPORT_SEVERAL = 1, /* captures in one file */
-	EXPORT_STEPS = 2,
-	EXPORT_TIMES = 4,
-	EXPORT_DEVICES = 8,
+	EXPORT_PART = 2,    /* steps, times, ranges and devices that are chosen (slice.h) */
+	EXPORT_TABLES = 4,  /* it is no text but tables: for the estimate of its size */
 };
 
 /* Writes `count` captures into the stream. 0, or a negative errno with a sentence in `why`; what goes wrong with the
@@ -57,6 +57,8 @@ const struct export_format *export_formats(size_t *ret_count);
 const struct export_format *export_format_find(const char *name);
 /* The format that a path's suffix asks for; NULL where no format has it. */
 const struct export_format *export_format_by_suffix(const char *path);
+/* Is the file compressed, by the options and by its suffix? */
+bool export_is_packed(const struct export_options *options, const char *path);
 /* What the format cannot do of all this: NULL, or a sentence (in a static buffer). */
 const char *export_refusal(const struct export_format *format, size_t count, const struct export_options *options,
 			   const char *path);

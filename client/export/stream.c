@@ -153,6 +153,11 @@ int stream_open(struct stream **ret_stream, const char *path, bool gzip, unsigne
 	return 0;
 }
 
+const char *stream_path(const struct stream *stream)
+{
+	return stream->temporary;
+}
+
 unsigned stream_threads(const struct stream *stream)
 {
 	return stream->threads;

@@ -31,6 +31,9 @@ int stream_open(struct stream **ret_stream, const char *path, bool gzip, unsigne
  * negative errno with a sentence where the file could not be written. */
 int stream_close(struct stream *stream, bool whole, char *why, size_t why_bytes);
 
+/* The file that is being made, for a format that writes it by itself instead of by blocks; NULL where it is no regular one: then it
+ * goes by blocks. */
+const char *stream_path(const struct stream *stream);
 unsigned stream_threads(const struct stream *stream);
 /* The block of the thread that opened the stream; not to be touched while jobs run. */
 struct block *stream_head(struct stream *stream);

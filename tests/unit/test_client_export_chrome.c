@@ -297,9 +297,10 @@ static void test_abilities(void **state)
 		const char *word;
 	} rows[] = {
 		{EXPORT_SEVERAL, 2, {0}, "one capture"},
-		{EXPORT_STEPS, 1, {.first_step = 2, .last_step = 3}, "all steps"},
-		{EXPORT_TIMES, 1, {.begin = 5, .end = 9}, "whole time"},
-		{EXPORT_DEVICES, 1, {.devices = &device, .device_count = 1}, "all devices"},
+		{EXPORT_PART, 1, {.first_step = 2, .last_step = 3}, "all steps"},
+		{EXPORT_PART, 1, {.begin = 5, .end = 9}, "whole time"},
+		{EXPORT_PART, 1, {.range = "forward"}, "whole time"},
+		{EXPORT_PART, 1, {.devices = &device, .device_count = 1}, "all devices"},
 	};
 	struct export_format format = {"none", ".none", "{name}.none", false, 0, write_nothing};
 	char why[512], path[96];

@@ -3,6 +3,7 @@
 #ifndef PROFD_AGENT_CONTROL_H
 #define PROFD_AGENT_CONTROL_H
 
+#include "agent/own.h"
 #include "../proto/message.h"
 #include "../proto/segment.h"
 
@@ -18,7 +19,7 @@ enum control_phase {
 	CONTROL_DRAIN,	 /* the last boundary has passed */
 	CONTROL_BETWEEN, /* between two cycles, waiting for the next segment */
 };
-extern _Atomic uint32_t control_phase;
+OWN _Atomic uint32_t control_phase;
 
 /* The step thread is at a boundary of the given source: `number` steps of that source have ended. Called only while
  * control_phase is not CONTROL_IDLE. */

@@ -2,6 +2,7 @@
 #ifndef PROFD_AGENT_CONTROL_INTERNAL_H
 #define PROFD_AGENT_CONTROL_INTERNAL_H
 
+#include "agent/own.h"
 #include "control.h"
 
 #include "../proto/events.h"
@@ -56,14 +57,14 @@ struct run {
 	uint32_t end_wish;
 	uint64_t end_at;
 };
-extern struct run control_run;
+OWN struct run control_run;
 
-extern _Atomic uint32_t control_source;	    /* enum step_source that ticks */
-extern _Atomic uint64_t control_ticks;	    /* boundaries since arming; the step thread adds */
-extern _Atomic uint32_t control_ready;	    /* collectors are on: the next boundary may begin the recording */
-extern _Atomic uint32_t control_end_reason; /* enum cancel_reason of the recording that ended */
-extern _Atomic uint32_t control_want_start; /* warm-up has begun: switch collectors on */
-extern _Atomic uint64_t control_end_time;   /* CLOCK_MONOTONIC ns of the end of the recording */
+OWN _Atomic uint32_t control_source;	 /* enum step_source that ticks */
+OWN _Atomic uint64_t control_ticks;	 /* boundaries since arming; the step thread adds */
+OWN _Atomic uint32_t control_ready;	 /* collectors are on: the next boundary may begin the recording */
+OWN _Atomic uint32_t control_end_reason; /* enum cancel_reason of the recording that ended */
+OWN _Atomic uint32_t control_want_start; /* warm-up has begun: switch collectors on */
+OWN _Atomic uint64_t control_end_time;	 /* CLOCK_MONOTONIC ns of the end of the recording */
 
 /* --- tick.c --- */
 

@@ -2,27 +2,44 @@
 #ifndef PROFD_AGENT_LIFE_H
 #define PROFD_AGENT_LIFE_H
 
+#include "agent/own.h"
 #include "gate.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Lies in a page that the kernel wipes in every child with memory of its own, raw clone() included: such a child finds
  * all of it 0, so it is not alive, records nothing and touches nothing that it shares with its parent. */
 struct life {
-	_Atomic uint32_t alive; /* 1: entered and running in this very process */
-	_Atomic uint32_t
-		recording; /* generation of the recording that hooks may enter: from warm-up until its drain is over */
+	union {
+		struct {
+			_Atomic uint32_t alive; /* 1: entered and running in this very process */
+			/* Generation of the recording that hooks may enter: from warm-up until its drain is over. */
+			_Atomic uint32_t recording;
+		};
+		_Atomic uint64_t both;
+	};
 	_Atomic uint32_t loaded; /* 1: the constructor has run here */
 	int process;		 /* getpid() of the process that was entered */
 	struct gate gate;
 };
-extern struct life *life_words;
+OWN struct life *life_words;
 
 static inline int life_alive(void)
 {
 	return life_words && atomic_load_explicit(&life_words->alive, memory_order_relaxed);
+}
+
+/* Alive, and nothing is recorded: one look for a process that has been entered. */
+static inline int life_idles(void)
+{
+	static const struct {
+		uint32_t alive, recording;
+	} idle = {1, 0};
+	uint64_t both = atomic_load_explicit(&life_words->both, memory_order_relaxed);
+	return !memcmp(&both, &idle, sizeof both);
 }
 
 /* The way in: starts the agent's thread, once in a process; later calls only add to what HELLO says. `entry` is of enum

@@ -5,6 +5,7 @@
 #ifndef PROFD_AGENT_CUPTI_API_H
 #define PROFD_AGENT_CUPTI_API_H
 
+#include "agent/own.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -99,7 +100,7 @@ struct cupti_api {
 	char path[512];			 /* of libcupti */
 	int32_t runtime; /* release of the libcudart that is mapped, 1000 x major + 10 x minor; 0 = none, or not told */
 };
-extern struct cupti_api cupti_api;
+OWN struct cupti_api cupti_api;
 
 /* Is a CUDA driver mapped into this process? Looks only. */
 int cupti_driver_mapped(void);

@@ -3,6 +3,7 @@
 #ifndef PROFD_AGENT_CUPTI_SESSION_H
 #define PROFD_AGENT_CUPTI_SESSION_H
 
+#include "agent/own.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,7 +31,7 @@ struct session {
 	int flush_result; /* the last answer to a flush that was not 0 */
 	uint64_t dropped; /* records, by CUPTI's count */
 };
-extern struct session session;
+OWN struct session session;
 
 /* The rest of a sentence, cut where it does not fit. */
 void session_say(const char *text);

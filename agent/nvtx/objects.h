@@ -2,6 +2,7 @@
 #ifndef PROFD_AGENT_NVTX_OBJECTS_H
 #define PROFD_AGENT_NVTX_OBJECTS_H
 
+#include "agent/own.h"
 #include "nvtx_abi.h"
 
 #include <stddef.h>
@@ -14,8 +15,8 @@ struct nvtx_hook {
 	uint8_t always; /* also while nothing is armed: what makes handles and names */
 	nvtx_abi_function function;
 };
-extern const struct nvtx_hook nvtx_hooks[];
-extern const size_t nvtx_hook_count;
+OWN const struct nvtx_hook nvtx_hooks[];
+OWN const size_t nvtx_hook_count;
 
 /* Takes in the object that asks, from its own thread and before it makes its first call: hooks what is always hooked,
  * and the rest if ranges are on. Where the table is full, or the object cannot be found among those that are mapped, it

@@ -3,6 +3,7 @@
 #ifndef PROFD_AGENT_SINK_INTERNAL_H
 #define PROFD_AGENT_SINK_INTERNAL_H
 
+#include "agent/own.h"
 #include "proto/limits.h"
 #include "proto/segment.h"
 #include "agent/life.h"
@@ -92,7 +93,7 @@ struct sink_state {
 	_Atomic uint32_t step;	/* ordinal of the current step, 0 outside of the recording */
 	_Atomic uint32_t muted; /* losses do not count: warm-up, or after the last boundary */
 };
-extern struct sink_state sink_state;
+OWN struct sink_state sink_state;
 
 /* sink.c */
 /* Counts a loss whatever the phase. */
@@ -102,7 +103,7 @@ int thread_describe(struct sink_thread *thread);
 
 /* thread.c */
 /* The calling thread's, where it has one. */
-extern __thread struct sink_thread *sink_self;
+OWN __thread struct sink_thread *sink_self;
 /* Gives it one. NULL: more threads than the recorder follows. */
 struct sink_thread *thread_first(void);
 /* The calling thread, at `stack`, finds itself in the recorder already. If it was left by a jump it gets another sink_thread,

@@ -9,7 +9,6 @@
 static struct nest_entry entries[ENTRIES];
 __thread struct nest_entry *nest_own;
 _Atomic uint32_t nest_eras[NEST_COUNT];
-uint64_t nest_nowhere;
 
 struct nest_entry *nest_find(enum nest kind, int make)
 {

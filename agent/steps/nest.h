@@ -4,6 +4,7 @@
 #ifndef PROFD_AGENT_STEPS_NEST_H
 #define PROFD_AGENT_STEPS_NEST_H
 
+#include "agent/own.h"
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,24 +20,21 @@ enum nest {
 
 #define NEST_NAME_BYTES 64
 
-/* The names lie far from a page's end, where strcmp is slow. */
 struct nest_entry {
-	/* Of NEST_OPTIMIZER, for whoever enters it: the names that the thread's steps and zero_grads had last, "" = none. */
-	char step_name[NEST_NAME_BYTES], zero_name[NEST_NAME_BYTES];
-	uint32_t class_bytes; /* of the class's name in step_name */
-	uint32_t stepped;     /* a step came last, and not a zero_grad */
+	/* Of NEST_OPTIMIZER, for whoever enters it: the name that the thread's steps had last, where its last word begins, and which
+	 * bytes of that are the name's. */
+	char step_name[NEST_NAME_BYTES];
+	uint64_t name_last, name_mask;
+	uint32_t class_bytes; /* of the class's name in step_name; 0: there is none */
 	_Atomic uint64_t key; /* 0 = free */
-	uint64_t word;
 	uint32_t depth, inside, era;
-} __attribute__((aligned(256)));
+} __attribute__((aligned(128)));
 
 /* The calling thread's entry of NEST_OPTIMIZER; NULL: it has not looked for it. */
-extern __thread struct nest_entry *nest_own;
-extern _Atomic uint32_t nest_eras[NEST_COUNT];
+OWN __thread struct nest_entry *nest_own;
+OWN _Atomic uint32_t nest_eras[NEST_COUNT];
 /* Finds the calling thread's entry; makes one, or returns NULL. */
 struct nest_entry *nest_find(enum nest kind, int make);
-/* Taken by threads for which there is no room: all that they do is outermost. */
-extern uint64_t nest_nowhere;
 
 static inline struct nest_entry *nest_entry(enum nest kind, int make)
 {
@@ -46,25 +44,20 @@ static inline struct nest_entry *nest_entry(enum nest kind, int make)
 		       : nest_find(kind, make);
 }
 
-/* The calling thread enters one. Returns where it may keep a word until it leaves the outermost one; NULL where it is
- * inside of one already. */
-static inline uint64_t *nest_enter(enum nest kind)
+/* The calling thread enters one: 1 where that is the outermost. So is all that a thread does for which there is no room. */
+static inline int nest_enter(enum nest kind)
 {
 	struct nest_entry *e = nest_entry(kind, 1);
-	if (!e)
-		return &nest_nowhere;
-	return e->depth++ ? NULL : &e->word;
+	return !e || !e->depth++;
 }
 
-/* It leaves one: 1 and the word where that was the outermost. */
-static inline int nest_leave(enum nest kind, uint64_t *ret_word)
+/* It leaves one: 1 where that was the outermost. */
+static inline int nest_leave(enum nest kind)
 {
 	struct nest_entry *e = nest_entry(kind, 0);
-	*ret_word = 0;
 	if (!e || !e->depth)
 		return 1;
 	if (--e->depth == 0) {
-		*ret_word = e->word;
 		e->inside = 0;
 		return 1;
 	}

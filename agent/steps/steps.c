@@ -210,14 +210,11 @@ static int named_matches(const char *class, size_t bytes)
 	return glob && steps_match(glob, class, bytes);
 }
 
-uint64_t *steps_optimizer_begin(const char *class, size_t bytes)
+int steps_optimizer_begin(const char *class, size_t bytes)
 {
 	if (__builtin_expect(named_matches(class, bytes), 0))
 		nest_enter(NEST_NAMED);
-	uint64_t *which = nest_enter(NEST_OPTIMIZER);
-	if (nest_own == atomic_load_explicit(&steps_usual, memory_order_relaxed))
-		steps_turns.usual_left = TURNS_UNSEEN - 1;
-	return which;
+	return nest_enter(NEST_OPTIMIZER);
 }
 
 /* Is a DataLoader asked once a step, and has it been since the last one? */
@@ -285,14 +282,18 @@ void steps_usual_count(uint64_t now)
 	count(STEP_SOURCE_OPTIMIZER, now);
 }
 
-void steps_optimizer_end(uint64_t now, const char *class, size_t bytes, uint64_t sequence, int has_sequence)
+void steps_optimizer_end(uint64_t now, const char *class, size_t bytes, uint64_t which, uint64_t sequence,
+			 int has_sequence)
 {
-	uint64_t nothing;
-	struct turn turn = {
-		.class = class, .class_bytes = bytes, .sequence = sequence, .has_sequence = has_sequence, .now = now};
-	if (__builtin_expect(named_matches(class, bytes), 0) && nest_leave(NEST_NAMED, &nothing))
+	struct turn turn = {.who = which,
+			    .class = class,
+			    .class_bytes = bytes,
+			    .sequence = sequence,
+			    .has_sequence = has_sequence,
+			    .now = now};
+	if (__builtin_expect(named_matches(class, bytes), 0) && nest_leave(NEST_NAMED))
 		boundary(STEP_SOURCE_NAMED, now);
-	if (nest_leave(NEST_OPTIMIZER, &turn.who))
+	if (nest_leave(NEST_OPTIMIZER))
 		optimizer_end(&turn);
 }
 

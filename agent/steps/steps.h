@@ -5,11 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* torch: an Optimizer.step of an optimizer of this class (`bytes` long) begins in the calling thread. Returns where the
- * caller is to say which optimizer it is (0 = not known); NULL where it lies in another one. */
-uint64_t *steps_optimizer_begin(const char *class, size_t bytes);
-/* It has ended, at `now`, whether or not it lies in another one. `sequence`: autograd's number in this thread, if it has one. */
-void steps_optimizer_end(uint64_t now, const char *class, size_t bytes, uint64_t sequence, int has_sequence);
+/* torch: an Optimizer.step of an optimizer of this class (`bytes` long) begins in the calling thread. 1: it lies in no other. */
+int steps_optimizer_begin(const char *class, size_t bytes);
+/* It has ended, at `now`, whether or not it lies in another one. `which`: whose it was, 0 = not known. `sequence`: autograd's
+ * number in this thread, if it has one. */
+void steps_optimizer_end(uint64_t now, const char *class, size_t bytes, uint64_t which, uint64_t sequence,
+			 int has_sequence);
 /* An Optimizer.zero_grad / a DataLoader's `__next__` begins. */
 void steps_zero_grad(uint64_t sequence, int has_sequence);
 void steps_loader_next(void);

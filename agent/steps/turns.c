@@ -310,7 +310,7 @@ void turns_step(struct turns *t, const struct turn *turn, struct turns_answer *r
 	t->usual_delta = turn->sequence - t->sequence;
 	step(t, turn, ret);
 	t->usual = is_at_rest(t, turn) ? turn->who : 0;
-	t->usual_left = TURNS_UNSEEN - 1;
+	t->usual_left = t->usual && t->usual_delta ? TURNS_UNSEEN - 1 : 0;
 }
 
 int turns_zero(struct turns *t, uint64_t sequence, int has_sequence)
@@ -320,7 +320,7 @@ int turns_zero(struct turns *t, uint64_t sequence, int has_sequence)
 		return 0;
 	if (t->zeros && sequence != t->zero_sequence) {
 		t->doubled = 1;
-		t->usual = 0;
+		t->usual = t->usual_left = 0;
 		if (t->regular >= REGULAR && t->told.optimizers == 1)
 			skipped = 1;
 		else

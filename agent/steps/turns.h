@@ -70,9 +70,10 @@ struct turns {
 	 * have been since the last one that was looked at. */
 	uint64_t usual;
 	uint64_t usual_delta; /* by how much `sequence` grew to the last step */
-	uint32_t usual_zeros, usual_count;
-	uint32_t
-		usual_left; /* so many steps more are taken for its own where all else is as it was, before that is looked at */
+	uint32_t usual_zeros;
+	/* So many steps more are taken for its own where all else is as it was, before that is looked at; 0 where there is none. */
+	uint64_t usual_left;
+	uint32_t usual_count;
 };
 
 /* Odd, so that of two optimizers that take turns each is met. */
@@ -87,38 +88,42 @@ struct turns_answer {
 };
 
 void turns_init(struct turns *t);
-/* Is the step that begins here most likely the usual optimizer's, so that it need not be looked at whose it is? As many nodes were made
- * since the last step as before that one. Another optimizer of the same class that comes later shows by these, or else after
- * TURNS_UNSEEN steps. */
-static inline int turns_usual_begin(struct turns *t, uint64_t sequence)
+/* Has what nearly every Optimizer.step is ended here: one iteration more, after a forward pass, and most likely by the same optimizer
+ * as before? As many nodes were made since the last step as before that one. Another optimizer of the same class that comes
+ * later shows by these, or else after TURNS_UNSEEN steps. Then it need not be looked at whose it is. */
+static inline int turns_is_usual(const struct turns *t, uint64_t sequence)
 {
-	if (sequence - t->sequence != t->usual_delta || !t->usual_left)
-		return 0;
-	t->usual_left--;
-	return 1;
+	return sequence - t->sequence == t->usual_delta && t->usual_left && t->zeros == t->usual_zeros;
 }
-/* Has what nearly every Optimizer.step is ended here: one iteration more, by the same optimizer as before, after a forward pass?
- * Then it is counted, and turns_step() need not be called. */
+/* It is counted: turns_step() need not be called. */
+static inline void turns_count_usual(struct turns *t, uint64_t now)
+{
+	t->sequence += t->usual_delta;
+	t->last_now = now;
+	t->zeros = 0;
+	t->usual_left--;
+	t->usual_count++;
+}
+/* The same where it was looked at whose it is: counts it, or returns 0. */
 static inline int turns_usual(struct turns *t, uint64_t who, uint64_t sequence, uint64_t now)
 {
 	uint64_t delta = sequence - t->sequence;
 	if (who != t->usual || !delta || t->zeros != t->usual_zeros)
 		return 0;
-	t->sequence = sequence;
 	t->usual_delta = delta;
-	t->last_now = now;
-	t->zeros = 0;
-	t->usual_count++;
+	t->usual_left = TURNS_UNSEEN;
+	turns_count_usual(t, now);
 	return 1;
 }
 /* Is this the first zero_grad since the last step, as nearly always? Then turns_zero() need not be called. */
-static inline int turns_usual_zero(struct turns *t, uint64_t sequence)
+static inline int turns_is_usual_zero(const struct turns *t)
 {
-	if (t->zeros || !t->usual)
-		return 0;
+	return !t->zeros && t->usual;
+}
+static inline void turns_count_zero(struct turns *t, uint64_t sequence)
+{
 	t->zeros = 1;
 	t->zero_sequence = sequence;
-	return 1;
 }
 /* An Optimizer.step has ended. */
 void turns_step(struct turns *t, const struct turn *turn, struct turns_answer *ret);

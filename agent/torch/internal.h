@@ -6,6 +6,7 @@
 #ifndef PROFD_AGENT_TORCH_INTERNAL_H
 #define PROFD_AGENT_TORCH_INTERNAL_H
 
+#include "agent/own.h"
 #include "agent/sink/sink.h"
 
 #include <stddef.h>
@@ -60,7 +61,7 @@ struct torch_symbols {
 	const void *int_type_vtable, *tensor_type_vtable;
 	const void *undefined_tensor; /* c10::UndefinedTensorImpl::_singleton */
 };
-extern struct torch_symbols torch_symbols;
+OWN struct torch_symbols torch_symbols;
 
 /* Byte offsets into at::RecordFunction and c10::TensorImpl, and tags of c10::IValue. Valid once torch_calibrate() has
  * returned 0. */
@@ -70,7 +71,7 @@ struct torch_offsets {
 	uint32_t tag_tensor, tag_double, tag_int, tag_bool, tag_list;
 	const void *tensor_type; /* element type of a list of tensors */
 };
-extern struct torch_offsets torch_offsets;
+OWN struct torch_offsets torch_offsets;
 
 /* c10::IValue: 8 bytes of payload, then the tag. */
 struct torch_value {

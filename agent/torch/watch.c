@@ -67,15 +67,49 @@ static const char *class_of(const char *name, size_t *ret_bytes)
 	return class;
 }
 
-/* The names that a thread's Optimizer.step and Optimizer.zero_grad had last lie in its entry, so that they are taken apart once. They are
- * compared as texts: torch makes each anew. */
-static __attribute__((noinline)) int remember(char to[NEST_NAME_BYTES], const char *name)
+/* Names are compared by words that lie at multiples of their size, as a std::string's do: such a word is in one page, and may be read as a
+ * whole where its first byte may. The next one is read only where this one was as expected, and so had no NUL. */
+#define WORD sizeof(uint64_t)
+
+static inline int has_words(const char *name)
+{
+	return (uintptr_t)name % WORD == 0;
+}
+
+static inline __attribute__((no_sanitize("address"))) uint64_t word_at(const char *name)
+{
+	uint64_t word;
+	memcpy(&word, __builtin_assume_aligned(name, WORD), sizeof word);
+	return word;
+}
+
+/* The name that a thread's Optimizer.step had last lies in its entry, so that it is taken apart once. It is compared as a text: torch
+ * makes each anew. */
+static __attribute__((noinline)) void remember_step(struct nest_entry *e, const char *name, size_t class_bytes)
 {
 	size_t bytes = strlen(name) + 1;
+	memset(e->step_name, 0, sizeof e->step_name);
+	e->class_bytes = 0;
 	if (bytes > NEST_NAME_BYTES)
+		return;
+	memcpy(e->step_name, name, bytes);
+	e->name_last = (bytes - 1) / WORD * WORD;
+	e->name_mask = 0;
+	memset(&e->name_mask, 0xff, bytes - e->name_last);
+	e->class_bytes = (uint32_t)class_bytes;
+}
+
+/* Is it that name? The first word is known to be the prefix's; of a name that is remembered the second is not the last, since the prefix
+ * and the suffix alone are longer. Where none is, the second word is 0, and that of no name that has a second. */
+static inline int is_remembered(const struct nest_entry *e, const char *name)
+{
+	uint64_t second = word_at(name + WORD), last = e->name_last;
+	if (second != word_at(e->step_name + WORD) || !second)
 		return 0;
-	memcpy(to, name, bytes);
-	return 1;
+	for (uint64_t at = 2 * WORD; at < last; at += WORD)
+		if (word_at(name + at) != word_at(e->step_name + at))
+			return 0;
+	return ((word_at(name + last) ^ word_at(e->step_name + last)) & e->name_mask) == 0;
 }
 
 /* Autograd's number of the next node in this thread. */
@@ -84,30 +118,18 @@ static uint64_t sequence(void)
 	return torch_symbols.sequence_peek ? (uint64_t)torch_symbols.sequence_peek() : 0;
 }
 
-/* A step of this class begins. Returns 0 where it lies in another one. */
-static __attribute__((noinline)) int step_begins(const char *class, size_t bytes)
-{
-	uint64_t *which = steps_optimizer_begin(class, bytes);
-	if (which)
-		*which = torch_which(class, bytes);
-	return which != NULL;
-}
-
 /* What is no Optimizer.step of the name that this thread's last one had. */
 static __attribute__((noinline)) void *watch_other(const char *name)
 {
 	if (name[0] == 'O' && !strncmp(name, optimizer_prefix, sizeof optimizer_prefix - 1)) {
 		size_t bytes;
 		const char *class = class_of(name, &bytes);
-		struct nest_entry *e = step_begins(class, bytes) ? nest_own : NULL;
-		if (e && remember(e->step_name, name))
-			e->class_bytes = (uint32_t)bytes;
+		if (steps_optimizer_begin(class, bytes) && nest_own)
+			remember_step(nest_own, name, bytes);
 		return (void *)(uintptr_t)&optimizer_context;
 	}
 	if (name[0] == 'O' && !strncmp(name, zero_prefix, sizeof zero_prefix - 1)) {
 		steps_zero_grad(sequence(), torch_symbols.sequence_peek != NULL);
-		if (nest_own)
-			remember(nest_own->zero_name, name);
 	} else if (name[0] == 'P' && !strncmp(name, profiler_prefix, sizeof profiler_prefix - 1)) {
 		atomic_fetch_add_explicit(&profiler_steps, 1, memory_order_relaxed);
 		return (void *)(uintptr_t)&profiler_context;
@@ -119,26 +141,29 @@ static __attribute__((noinline)) void *watch_other(const char *name)
 	return NULL;
 }
 
+static __attribute__((noinline)) void watch_other_start(void **to, const char *name)
+{
+	if (name[0] == 'O' || name[0] == 'P' || name[0] == 'e')
+		*to = watch_other(name);
+}
+
 static void *watch_start(void **to, const void *function)
 {
 	const char *name = torch_symbols.name(function);
 	struct nest_entry *e = nest_own;
 	*to = NULL;
-	if (name[0] != 'O' && name[0] != 'P' && name[0] != 'e')
-		return to;
-	/* A step and a zero_grad take turns, mostly. */
-	if (e && e->stepped && e->zero_name[0] && !strcmp(name, e->zero_name)) {
-		e->stepped = 0;
-		uint64_t at = sequence();
-		if (!steps_usual_zero(e, at))
-			steps_zero_grad(at, torch_symbols.sequence_peek != NULL);
-	} else if (e && !strcmp(name, e->step_name)) {
-		e->stepped = 1;
-		if (!steps_usual_begin(e, sequence()))
-			step_begins(e->step_name + sizeof optimizer_prefix - 1, e->class_bytes);
+	if (!has_words(name) || word_at(name) != word_at(zero_prefix) || !e) {
+		watch_other_start(to, name);
+	} else if (word_at(name + WORD) == word_at(zero_prefix + WORD)) {
+		if (memcmp(name + 2 * WORD, zero_prefix + 2 * WORD, 4) != 0 ||
+		    !steps_usual_zero(e, torch_symbols.sequence_peek))
+			watch_other_start(to, name);
+	} else if (is_remembered(e, name)) {
+		if (!steps_usual_begin(e))
+			steps_optimizer_begin(e->step_name + sizeof optimizer_prefix - 1, e->class_bytes);
 		*to = (void *)(uintptr_t)&known_context;
 	} else {
-		*to = watch_other(name);
+		watch_other_start(to, name);
 	}
 	return to;
 }
@@ -166,31 +191,50 @@ static void look_for_profiler(void)
 		atomic_store_explicit(&profiled, on, memory_order_relaxed);
 }
 
-/* What steps_usual_end() does not do. */
-static __attribute__((noinline)) void step_ends(const void *function)
+/* What steps_usual_end() does not do. Whose step it was is looked at here, where it is still in the same frames as at its begin. */
+static void step_ends(const void *function, const char *class, size_t bytes)
 {
-	uint64_t now = sink_now();
-	size_t bytes;
-	const char *class = class_of(torch_symbols.name(function), &bytes);
+	uint64_t now = sink_now(), at = sequence(), which = torch_which(class, bytes);
+	if (steps_usual_end_of(nest_own, which, at, now))
+		return;
 	if (sink_recording())
 		close_step_range(function, now);
-	steps_optimizer_end(now, class, bytes, sequence(), torch_symbols.sequence_peek != NULL);
+	steps_optimizer_end(now, class, bytes, which, at, torch_symbols.sequence_peek != NULL);
+}
+
+static void named_ends(const void *function)
+{
+	size_t bytes;
+	const char *class = class_of(torch_symbols.name(function), &bytes);
+	step_ends(function, class, bytes);
+}
+
+/* One whose begin found the name that its thread remembers; that is kept until then. */
+static __attribute__((noinline)) void known_ends(const void *function)
+{
+	const struct nest_entry *e = nest_own;
+	if (e)
+		step_ends(function, e->step_name + sizeof optimizer_prefix - 1, e->class_bytes);
+	else
+		named_ends(function);
+}
+
+static __attribute__((noinline)) void other_ends(const void *function, const void *context)
+{
+	if (context == &profiler_context)
+		atomic_fetch_sub_explicit(&profiler_steps, 1, memory_order_relaxed);
+	else if (context == &optimizer_context)
+		named_ends(function);
 }
 
 static void watch_end(const void *function, void *context)
 {
 	if (!context)
 		return;
-	struct nest_entry *e = nest_own;
-	if (__builtin_expect(context != (const void *)&known_context, 0)) {
-		if (context == (const void *)&profiler_context)
-			atomic_fetch_sub_explicit(&profiler_steps, 1, memory_order_relaxed);
-		if (context != (const void *)&optimizer_context)
-			return;
-		step_ends(function);
-	} else if (!steps_usual_end(e, sequence())) {
-		step_ends(function);
-	}
+	if (context != (const void *)&known_context)
+		other_ends(function, context);
+	else if (!steps_usual_end(nest_own, torch_symbols.sequence_peek))
+		known_ends(function);
 	if (!torch_symbols.profiler_anywhere && torch_symbols.profiler_enabled)
 		look_for_profiler();
 }

@@ -15,9 +15,9 @@ ROUNDS = 3
 SECONDS = 2.0
 
 
-def compile_program(env, name, *flags):
-    """Builds HERE/name.c into the bench's own folder; None where the compiler or a library is missing."""
-    out = env.folder / name
+def compile_program(env, name, *flags, out=None):
+    """Builds HERE/name.c into the bench's own folder, as `out`; None where the compiler or a library is missing."""
+    out = env.folder / (out or name)
     command = [os.environ.get("CC", "cc"), "-std=gnu17", "-D_GNU_SOURCE", "-O2", "-I", str(HERE), str(HERE / f"{name}.c"),
                "-o", str(out), *flags]
     done = subprocess.run(command, capture_output=True, text=True)

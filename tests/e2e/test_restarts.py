@@ -108,7 +108,9 @@ def test_no_schedule_ends_by_itself(empty_profd, how):
     for row in rows:
         by_trigger[row["trigger_id"]][row["cycle"]].append(row)
     known = {row["capture_id"] for row in rows}
-    assert {row["capture_id"] for follower in followers for row in follower.captures} <= known
+    forgotten = [(row["capture_id"], row["status"], row["reason"]) for follower in followers for row in follower.captures
+                 if row["capture_id"] not in known]
+    assert not forgotten, forgotten
     for follower in endless:
         assert len({row["trigger_id"] for row in follower.captures}) == 1
         cycles = by_trigger[follower.captures[0]["trigger_id"]]

@@ -13,6 +13,7 @@
 #include "orphan.h"
 #include "room.h"
 #include "sentence.h"
+#include "thread_times.h"
 #include "agent/sink/control.h"
 #include "steps/counter.h"
 
@@ -162,6 +163,7 @@ static void collectors_start(void)
 	uint32_t bits = 1u << COLLECTOR_STEPS;
 	if (error == 0) {
 		sink_populate();
+		thread_times_begin();
 		for (size_t i = 0; i < COLLECTORS; i++) {
 			char sentence[248] = "";
 			uint64_t from = sink_now();
@@ -278,6 +280,7 @@ static void drain(void)
 	done.agent_bytes = control_run.collectors_on ? sink_bytes() : 0;
 	if (control_run.collectors_on) {
 		sink_sweep(last);
+		thread_times_end(atomic_load(&control_run.thread));
 		if (reason != REASON_EXIT)
 			linger(sink_now());
 		collectors_stop(sink_now(), reason == REASON_EXIT ? DRAIN_AT_EXIT_NS : DRAIN_NS);
@@ -685,6 +688,10 @@ uint64_t control_work(void)
 			control_run.sweep_at = now + SWEEP_NS;
 		}
 		due = control_run.sweep_at < due ? control_run.sweep_at : due;
+	}
+	if (control_run.collectors_on && phase == CONTROL_RECORD) {
+		other = thread_times_work(sink_now(), atomic_load(&control_run.thread));
+		due = other < due ? other : due;
 	}
 	other = after_work(sink_now());
 	due = other < due ? other : due;

@@ -40,6 +40,7 @@ struct run {
 	uint64_t before_upto;	 /* number of the last step before warm-up */
 	uint64_t warmup_started; /* also the agent's, while nothing ticks */
 	uint64_t others_at_start;
+	_Atomic uint32_t thread; /* that stepped last; 0 = not known, or a window of time */
 	/* Steps that found no room; the agent's thread writes them at the end. */
 	struct event_step spare[32];
 	uint32_t spares;

@@ -51,6 +51,8 @@ void tick_begin(uint64_t now, uint64_t next_number)
 	control_run.recorded = 0;
 	control_run.first_step = next_number;
 	control_run.others_at_start = steps_other_threads();
+	if (control_source != STEP_SOURCE_DURATION)
+		atomic_store_explicit(&control_run.thread, sink_own_tid(), memory_order_relaxed);
 	sink_begin(now);
 	atomic_store_explicit(&control_run.segment.header->phase, SEGMENT_RECORD, memory_order_release);
 }
@@ -209,7 +211,8 @@ void control_tick(uint32_t source, uint64_t now, uint64_t number)
 	uint32_t next =
 		phase == CONTROL_RECORD ? tick_record(tick, now, number) : tick_waiting(phase, tick, now, number);
 	tick_leave(next);
-	/* The wake-up comes last: the agent's thread must find the phase for which it is woken. */
-	if (next != phase && next != CONTROL_RECORD)
+	/* The wake-up comes last: the agent's thread must find the phase for which it is woken. At the beginning it looks how much
+	 * this thread has run so far. */
+	if (next != phase)
 		life_wake();
 }

@@ -1,5 +1,6 @@
 /* breakdown.c - where a step's time goes, row by row, on the host's side and on each device's (docs/breakdown.md). */
 #include "query.h"
+#include "use.h"
 #include "views.h"
 
 #include "client/ui/text.h"
@@ -145,6 +146,8 @@ struct table *report_breakdown(const struct reader *reader, const struct report_
 			add_device(&to, &capture.breakdown.devices[i]);
 		add_host(&to);
 	}
+	if (to.last > to.first)
+		report_note_use(to.table, reader, &capture.breakdown, to.first, to.last);
 	if (capture.doubt[0] && capture.device && capture.breakdown.device_count)
 		table_note(to.table, "why the devices were idle is not known: %s", capture.doubt);
 	breakdown_capture_free(&capture);

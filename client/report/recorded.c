@@ -107,3 +107,19 @@ int64_t report_step_count(const struct reader *reader)
 {
 	return reader_count(reader, "SELECT count(*) FROM steps WHERE rowid > -1", 0);
 }
+
+bool report_looked(const struct reader *reader)
+{
+	sqlite3_stmt *statement;
+	bool looked = false;
+
+	/* Files of earlier releases have no such tables. */
+	if (sqlite3_table_column_metadata(reader->db, "main", "thread_times", "children", NULL, NULL, NULL, NULL, NULL) !=
+		    SQLITE_OK ||
+	    sqlite3_table_column_metadata(reader->db, "main", "workers", "cpu", NULL, NULL, NULL, NULL, NULL) != SQLITE_OK)
+		return false;
+	statement = report_prepare(reader, "SELECT max(children) FROM thread_times");
+	while (report_next(reader, statement))
+		looked = sqlite3_column_int(statement, 0) != 0;
+	return looked;
+}

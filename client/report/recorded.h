@@ -27,6 +27,8 @@ char *report_unfilled(const struct reader *reader, unsigned figures);
 bool report_ran(const struct reader *reader, const char *collector);
 /* Its own sentence: what it recorded, or why it did not. To be freed. */
 char *report_sentence(const struct reader *reader, const char *collector);
+/* Did the agent look at the processes that the job had forked? */
+bool report_looked(const struct reader *reader);
 /* The step that a user means: an ordinal, or else the process's own number. 0 = there is none such. */
 int64_t report_step(const struct reader *reader, int64_t wanted);
 /* How many steps were recorded. */

@@ -5,6 +5,7 @@
 #include "views.h"
 
 #include "proto/events.h"
+#include "store/thread_times.h"
 
 #include <sqlite3.h>
 #include <stdio.h>
@@ -25,6 +26,11 @@ enum {
 	S_SELF,
 	S_RANGES,
 	S_THREAD,
+	S_CPU,
+	S_CPU_ERROR,
+	S_WAITED,
+	S_VOLUNTARY,
+	S_INVOLUNTARY,
 	S_COUNT,
 	/* In the query alone. */
 	S_COLLECTORS = S_COUNT,
@@ -47,6 +53,11 @@ static const struct column columns[] = {
 	[S_SELF] = {"self_cpu_ns", "SELF CPU", COLUMN_DURATION, COLUMN_SPARE},
 	[S_RANGES] = {"ranges", "RANGES", COLUMN_COUNT, COLUMN_SPARE},
 	[S_THREAD] = {"thread", "THREAD", COLUMN_NUMBER, COLUMN_SPARE},
+	[S_CPU] = {"thread_cpu_ns", "THREAD RAN", COLUMN_DURATION, COLUMN_OPTIONAL | COLUMN_SPARE},
+	[S_CPU_ERROR] = {"thread_cpu_error_ns", "", COLUMN_DURATION, COLUMN_DATA_ONLY},
+	[S_WAITED] = {"thread_waited_ns", "WAITED", COLUMN_DURATION, COLUMN_OPTIONAL | COLUMN_SPARE},
+	[S_VOLUNTARY] = {"voluntary_switches", "SLEPT", COLUMN_COUNT, COLUMN_OPTIONAL | COLUMN_SPARE},
+	[S_INVOLUNTARY] = {"involuntary_switches", "", COLUMN_COUNT, COLUMN_DATA_ONLY},
 };
 
 /* Of all devices that the process used while it was recorded: their busy times added up, as a share of what they had. */
@@ -58,6 +69,27 @@ static const struct column columns[] = {
 	"SELECT NULL AS step, NULL AS busy, NULL AS kernels, NULL AS copies, NULL AS sets, NULL AS graphs, NULL AS "   \
 	"gap"
 
+/* What the newest row's thread used of the processors. Looks are of one thread, the step's. */
+static void add_use(struct table *table, const struct reader *reader, struct thread_times *times, sqlite3_stmt *row)
+{
+	int64_t start = sqlite3_column_int64(row, S_START), end;
+	struct thread_use use;
+
+	if (!times->looks && !thread_times_load(reader->db, sqlite3_column_int64(row, S_THREAD), times))
+		report_damaged(reader);
+	if (__builtin_add_overflow(start, sqlite3_column_int64(row, S_WALL), &end) ||
+	    !thread_times_between(times, start, end, &use)) {
+		for (size_t c = S_CPU; c <= S_INVOLUNTARY; c++)
+			table_set_absent(table, c);
+		return;
+	}
+	table_set(table, S_CPU, use.ran);
+	table_set(table, S_CPU_ERROR, use.error);
+	table_set(table, S_WAITED, use.waited);
+	table_set(table, S_VOLUNTARY, use.voluntary);
+	table_set(table, S_INVOLUNTARY, use.involuntary);
+}
+
 struct table *report_steps(const struct reader *reader, const struct report_options *options)
 {
 	struct table *table = table_new(columns, S_COUNT);
@@ -66,12 +98,13 @@ struct table *report_steps(const struct reader *reader, const struct report_opti
 	bool graphs = gpu && report_session_options(reader) & SESSION_GRAPHS_WHOLE;
 	char sql[2048];
 	sqlite3_stmt *statement;
+	struct thread_times times = {0};
 
 	snprintf(sql, sizeof sql,
 		 "SELECT s.step, s.number, s.start, s.duration, coalesce(d.busy, 0), coalesce(d.busy, 0) * 100.0 / "
 		 "nullif(s.duration * %s, 0), coalesce(d.kernels, 0), coalesce(d.copies, 0), coalesce(d.sets, 0), "
 		 "coalesce(d.graphs, 0), d.gap, coalesce(o.calls, 0), coalesce(o.self, 0), coalesce(r.calls, 0), "
-		 "s.thread, s.collectors, s.source FROM steps s LEFT JOIN (%s) d ON d.step = s.step "
+		 "s.thread, NULL, NULL, NULL, NULL, NULL, s.collectors, s.source FROM steps s LEFT JOIN (%s) d ON d.step = s.step "
 		 "LEFT JOIN (SELECT step, sum(calls) AS calls, sum(self) AS self FROM operator_totals GROUP BY step) o "
 		 "ON o.step = s.step "
 		 "LEFT JOIN (SELECT step, sum(calls) AS calls FROM range_totals GROUP BY step) r ON r.step = s.step "
@@ -98,6 +131,7 @@ struct table *report_steps(const struct reader *reader, const struct report_opti
 			else
 				report_cell(table, (size_t)c, statement, c);
 		}
+		add_use(table, reader, &times, statement);
 		/* A window of time is kept as a step. It has no number of the process, and no thread ends it. */
 		if (sqlite3_column_int(statement, S_SOURCE) == STEP_SOURCE_DURATION) {
 			table_unset(table, S_NUMBER);
@@ -110,5 +144,6 @@ struct table *report_steps(const struct reader *reader, const struct report_opti
 		if (!(collectors & collectors_filling(FILLS_RANGES)))
 			table_set_absent(table, S_RANGES);
 	}
+	thread_times_free(&times);
 	return table;
 }

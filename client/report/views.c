@@ -34,6 +34,8 @@ const struct view *view_find(const char *name)
 
 bool view_recorded(const struct reader *reader, const struct view *view)
 {
+	if (view->flags & VIEW_LOOKED && !report_looked(reader))
+		return false;
 	return (!view->fills || report_filled(reader, view->fills)) && !report_refused(reader, view->activities);
 }
 
@@ -46,6 +48,8 @@ char *view_absence(const struct reader *reader, const struct view *view)
 	safe = text_safe(sentence);
 	if (view->flags & VIEW_DEVICE && reader_meta_int(reader, "schema", 0) < 2)
 		n = asprintf(&text, "not recorded: the release of profd that wrote the capture knew no CUDA activity");
+	else if (view->flags & VIEW_LOOKED)
+		n = asprintf(&text, "not recorded: nobody looked at the processes that the job had forked");
 	else if (report_refused(reader, view->activities))
 		n = asprintf(&text, "not recorded: CUPTI refuses it in this process");
 	else

@@ -24,6 +24,7 @@ enum view_flag {
 	VIEW_TELLS = 8,	  /* among the others it tells, for all views of the device, that nothing was recorded */
 	VIEW_ALWAYS = 16, /* qualifies the others: shown below each of them, with all its rows */
 	VIEW_WHOLE = 64,  /* with all its rows, also where a table is cut otherwise */
+	VIEW_LOOKED = 128, /* what the agent saw of the processes that the job had forked */
 	VIEW_APART = 32,  /* is shown without those that qualify the others */
 };
 

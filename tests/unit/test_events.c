@@ -191,7 +191,7 @@ static void meanings(void **state)
 	(void)state;
 	static const uint8_t stated[] = {EVENT_RANGE, EVENT_OPERATOR, EVENT_MARK};
 	static const uint8_t facts[] = {EVENT_STEP,   EVENT_THREAD, EVENT_DEVICE, EVENT_CONTEXT,
-					EVENT_STREAM, EVENT_MODULE, EVENT_SESSION};
+					EVENT_STREAM, EVENT_MODULE, EVENT_SESSION,	EVENT_THREAD_TIME, EVENT_WORKER};
 	unsigned needing = 0, known = 0;
 	for (unsigned kind = 0; kind < 300; kind++) {
 		needing += event_needs_step(kind) != 0;

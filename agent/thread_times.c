@@ -1,0 +1,273 @@
+/* thread_times.c - see thread_times.h. Looks are kept here until the recording is over. Where there are more than there is room for,
+ * every second one is forgotten, and they come half as often from then on. */
+#include "thread_times.h"
+#include "facts.h"
+#include "keeper.h"
+#include "agent/sink/control.h"
+
+#include <stdbool.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How often, at first, and how many are kept: those of some seconds. */
+#define EVERY_NS 10000000ull
+#define LOOKS 256
+/* Workers that are looked at. */
+#define WORKERS 64
+/* Looks at most so long from its start to its end can be laid over the steps. */
+#define SLOW_NS 1000000ull
+
+struct look {
+	uint64_t time, cpu, waited;
+	uint32_t voluntary, involuntary;
+};
+
+/* The process's first thread, and the step's where that is another. */
+struct watched {
+	uint32_t thread, count;
+	struct look looks[LOOKS];
+};
+
+struct worker {
+	uint32_t pid;
+	uint64_t cpu, waited;
+};
+
+static struct {
+	struct watched watched[2];
+	uint64_t every, next;
+	uint64_t workers_from; /* 0: they could not be listed */
+	struct worker workers[WORKERS];
+	uint32_t worker_count;
+} times;
+
+/* The n-th number of a text, 0 where there is none. */
+static uint64_t number_at(const char *text, unsigned n)
+{
+	uint64_t value = 0;
+	for (; text && n > 0; n--) {
+		text = strchr(text, ' ');
+		text += text != NULL;
+	}
+	for (; text && *text >= '0' && *text <= '9'; text++)
+		value = value * 10 + (uint64_t)(*text - '0');
+	return value;
+}
+
+/* The number behind a word of /proc/PID/status. */
+static uint32_t number_of(const char *status, const char *word)
+{
+	const char *at = strstr(status, word);
+	at = at ? strchr(at, ':') : NULL;
+	return at ? (uint32_t)number_at(at + 1 + strspn(at + 1, " \t"), 0) : 0;
+}
+
+/* "/proc/self/task/TID/FILE", or "/proc/PID/FILE". */
+static void make_path(char *to, const char *folder, uint32_t number, const char *file)
+{
+	size_t n = strlen(folder);
+	memcpy(to, folder, n);
+	n += facts_decimal(to + n, number);
+	memcpy(to + n, file, strlen(file) + 1);
+}
+
+#define TASK "/proc/self/task/"
+#define PATH 64
+
+/* By the kernel's clock of a thread by its number, as pthread_getcpuclockid() makes it. */
+static uint64_t cpu_of(uint32_t thread)
+{
+	struct timespec t;
+	if (clock_gettime((clockid_t)(~(unsigned)thread << 3 | 6), &t) < 0)
+		return 0;
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+struct looking {
+	uint32_t thread;
+	struct look look;
+	bool good;
+};
+
+static long look_at(void *pointer)
+{
+	struct looking *l = pointer;
+	char path[PATH], text[4096];
+	make_path(path, TASK, l->thread, "/schedstat");
+	size_t n = keeper_read_file(path, text, sizeof text);
+	l->look.waited = number_at(text, 1);
+	make_path(path, TASK, l->thread, "/status");
+	n = n ? keeper_read_file(path, text, sizeof text) : 0;
+	l->look.voluntary = number_of(text, "\nvoluntary_ctxt_switches");
+	l->look.involuntary = number_of(text, "\nnonvoluntary_ctxt_switches");
+	uint64_t before = sink_now();
+	l->look.cpu = cpu_of(l->thread);
+	l->look.time = sink_now();
+	l->good = n && l->look.cpu && l->look.time - before < SLOW_NS;
+	return 0;
+}
+
+static void forget_every_second(struct watched *watched)
+{
+	/* The first stays: all figures count from it. */
+	for (uint32_t i = 1; i < LOOKS / 2; i++)
+		watched->looks[i] = watched->looks[2 * i];
+	watched->count = LOOKS / 2;
+}
+
+static void take(uint32_t thread)
+{
+	struct watched *watched = &times.watched[thread != (uint32_t)getpid()];
+	struct looking l = {.thread = thread};
+	keeper_run(look_at, &l);
+	if (!l.good)
+		return;
+	if (watched->thread != thread)
+		*watched = (struct watched){.thread = thread};
+	if (watched->count == LOOKS) {
+		forget_every_second(watched);
+		times.every *= 2;
+	}
+	watched->looks[watched->count++] = l.look;
+}
+
+/* --- workers --- */
+
+/* A process that was forked has our command line, which says nothing of what it does. Whoever runs another program is none of ours. */
+static bool is_worker(uint32_t pid)
+{
+	static char own[512];
+	char path[PATH], other[512];
+	size_t n = keeper_read_file("/proc/self/cmdline", own, sizeof own);
+	make_path(path, "/proc/", pid, "/cmdline");
+	return keeper_read_file(path, other, sizeof other) == n && memcmp(own, other, n) == 0;
+}
+
+static bool read_worker(struct worker *worker)
+{
+	char path[PATH], text[128];
+	make_path(path, "/proc/", worker->pid, "/schedstat");
+	if (!keeper_read_file(path, text, sizeof text))
+		return false;
+	worker->cpu = number_at(text, 0);
+	worker->waited = number_at(text, 1);
+	return true;
+}
+
+struct listing {
+	struct worker workers[WORKERS];
+	uint32_t count;
+	bool listed;
+};
+
+static void add_children(struct listing *listing, uint32_t thread)
+{
+	char path[PATH], text[2048];
+	make_path(path, TASK, thread, "/children");
+	/* A thread without children has an empty file, so whether there is one is asked apart. */
+	listing->listed = access(path, R_OK) == 0;
+	keeper_read_file(path, text, sizeof text);
+	for (const char *at = text; *at >= '0' && *at <= '9' && listing->count < WORKERS;) {
+		struct worker *worker = &listing->workers[listing->count];
+		worker->pid = (uint32_t)number_at(at, 0);
+		listing->count += is_worker(worker->pid) && read_worker(worker);
+		at = strchr(at, ' ') ? strchr(at, ' ') + 1 : "";
+	}
+}
+
+static long list_workers(void *pointer)
+{
+	struct listing *listing = pointer;
+	uint32_t first = (uint32_t)getpid(), other = times.watched[1].thread;
+	listing->count = 0;
+	add_children(listing, first);
+	if (other)
+		add_children(listing, other);
+	return 0;
+}
+
+static struct listing now_listed;
+
+static const struct worker *before(uint32_t pid)
+{
+	for (uint32_t i = 0; i < times.worker_count; i++)
+		if (times.workers[i].pid == pid)
+			return &times.workers[i];
+	return NULL;
+}
+
+/* One that began meanwhile has all that it ran from then. */
+static void write_worker(struct sink_thread *own, const struct worker *worker, uint64_t now)
+{
+	const struct worker *first = before(worker->pid);
+	char path[PATH], name[32];
+	make_path(path, "/proc/", worker->pid, "/comm");
+	size_t n = keeper_read_file(path, name, sizeof name);
+	struct event_worker record = {
+		.head = {sizeof record, EVENT_WORKER, 0, 0},
+		.start = times.workers_from,
+		.duration = now - times.workers_from,
+		.cpu = worker->cpu - (first ? first->cpu : 0),
+		.waited = worker->waited - (first ? first->waited : 0),
+		.pid = worker->pid,
+		.name = n > 1 ? sink_string(own, name, n - 1, EVENT_WORKER) : 0,
+	};
+	sink_write(own, &record);
+}
+
+static void write_looks(struct sink_thread *own, const struct watched *watched)
+{
+	const struct look *first = watched->looks;
+	for (uint32_t i = 0; i < watched->count; i++) {
+		const struct look *look = &watched->looks[i];
+		struct event_thread_time record = {
+			.head = {sizeof record, EVENT_THREAD_TIME, 0, 0},
+			.time = look->time,
+			.cpu = look->cpu - first->cpu,
+			.waited = look->waited - first->waited,
+			.voluntary = look->voluntary - first->voluntary,
+			.involuntary = look->involuntary - first->involuntary,
+			.thread = watched->thread,
+			.children = times.workers_from != 0,
+		};
+		sink_write(own, &record);
+	}
+}
+
+void thread_times_begin(void)
+{
+	times.watched[0] = times.watched[1] = (struct watched){0};
+	times.every = EVERY_NS;
+	times.next = 0;
+	keeper_run(list_workers, &now_listed);
+	times.workers_from = now_listed.listed ? sink_now() : 0;
+	times.worker_count = now_listed.count;
+	memcpy(times.workers, now_listed.workers, sizeof times.workers);
+	take((uint32_t)getpid());
+}
+
+uint64_t thread_times_work(uint64_t now, uint32_t thread)
+{
+	if (now < times.next)
+		return times.next;
+	take(thread ? thread : (uint32_t)getpid());
+	times.next = sink_now() + times.every;
+	return times.next;
+}
+
+void thread_times_end(uint32_t thread)
+{
+	uint32_t of = thread ? thread : (uint32_t)getpid();
+	struct watched *watched = &times.watched[of != (uint32_t)getpid()];
+	struct sink_thread *own = sink_own();
+	take(of);
+	keeper_run(list_workers, &now_listed);
+	uint64_t now = sink_now();
+	if (!own)
+		return;
+	if (watched->thread == of)
+		write_looks(own, watched);
+	for (uint32_t i = 0; times.workers_from && now_listed.listed && i < now_listed.count; i++)
+		write_worker(own, &now_listed.workers[i], now);
+}

@@ -1,0 +1,110 @@
+/* thread_times.c - see thread_times.h. */
+#include "thread_times.h"
+
+#include <stdlib.h>
+
+/* Beyond this part of a stretch a figure says too little. */
+#define MOST_ERROR 4
+
+static bool add(struct thread_times *times, sqlite3_stmt *row)
+{
+	if (times->count == times->room) {
+		size_t room = times->room ? times->room * 2 : 256;
+		struct thread_look *grown = realloc(times->looks, room * sizeof *grown);
+		if (!grown)
+			return false;
+		times->looks = grown;
+		times->room = room;
+	}
+	struct thread_look look = {sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1),
+				   sqlite3_column_int64(row, 2), sqlite3_column_int64(row, 3),
+				   sqlite3_column_int64(row, 4)};
+	const struct thread_look *last = times->count ? &times->looks[times->count - 1] : NULL;
+	/* A file may say anything. What does not grow with time is left out. */
+	if (last && (look.time <= last->time || look.ran < last->ran || look.waited < last->waited))
+		return true;
+	times->looks[times->count++] = look;
+	return true;
+}
+
+bool thread_times_load(sqlite3 *db, int64_t thread, struct thread_times *ret)
+{
+	sqlite3_stmt *statement;
+	int result = SQLITE_ROW;
+	*ret = (struct thread_times){0};
+	/* Earlier files have no such table. */
+	if (sqlite3_prepare_v2(db,
+			       "SELECT time, cpu, waited, voluntary, involuntary FROM thread_times WHERE thread = ?1 "
+			       "ORDER BY time, rowid",
+			       -1, &statement, NULL) != SQLITE_OK)
+		return true;
+	sqlite3_bind_int64(statement, 1, thread);
+	while ((result = sqlite3_step(statement)) == SQLITE_ROW && add(ret, statement)) {
+	}
+	sqlite3_finalize(statement);
+	return result == SQLITE_DONE;
+}
+
+void thread_times_free(struct thread_times *times)
+{
+	free(times->looks);
+	*times = (struct thread_times){0};
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* What had happened by `time`, and how far `ran` may be off. The looks a and b lie around it. */
+static struct thread_use used_by(const struct thread_look *a, const struct thread_look *b, int64_t time)
+{
+	double part = (double)(time - a->time) / (double)(b->time - a->time);
+	int64_t ran = b->ran - a->ran, gone = time - a->time, left = b->time - time;
+	struct thread_use use = {.ran = a->ran + (int64_t)(part * (double)ran),
+				 .waited = a->waited + (int64_t)(part * (double)(b->waited - a->waited)),
+				 .voluntary = a->voluntary + (int64_t)(part * (double)(b->voluntary - a->voluntary)),
+				 .involuntary =
+					 a->involuntary + (int64_t)(part * (double)(b->involuntary - a->involuntary))};
+	/* It may have run as late, or as early, as there is room for. */
+	int64_t lowest = a->ran + (ran > left ? ran - left : 0), highest = a->ran + least(ran, gone);
+	use.error = use.ran - lowest > highest - use.ran ? use.ran - lowest : highest - use.ran;
+	return use;
+}
+
+/* False: there are no looks around it. */
+static bool used(const struct thread_times *times, int64_t time, struct thread_use *ret)
+{
+	size_t low = 0, high = times->count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (times->looks[middle].time <= time)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == 0 || low == times->count)
+		return false;
+	*ret = used_by(&times->looks[low - 1], &times->looks[low], time);
+	return true;
+}
+
+bool thread_times_add(const struct thread_times *times, int64_t start, int64_t end, struct thread_use *use)
+{
+	struct thread_use from, to;
+	if (end <= start || !used(times, start, &from) || !used(times, end, &to))
+		return false;
+	int64_t ran = least(to.ran - from.ran, end - start);
+	use->ran += ran;
+	use->waited += least(to.waited - from.waited, end - start - ran);
+	use->error += from.error + to.error;
+	use->voluntary += to.voluntary - from.voluntary;
+	use->involuntary += to.involuntary - from.involuntary;
+	return true;
+}
+
+bool thread_times_between(const struct thread_times *times, int64_t start, int64_t end, struct thread_use *ret)
+{
+	*ret = (struct thread_use){0};
+	return thread_times_add(times, start, end, ret) && ret->error <= (end - start) / MOST_ERROR;
+}

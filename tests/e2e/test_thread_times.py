@@ -1,0 +1,109 @@
+"""How much the step's thread and the workers that it forked ran while they were recorded, beside what the job says of itself."""
+import contextlib
+import json
+import sqlite3
+
+JOB = r'''
+import ctypes, json, os, sys, time
+step = ctypes.CDLL(None).profd_step
+folder, parent, children = sys.argv[1], os.getpid(), []
+for i in range(2):
+    child = os.fork()
+    if not child:
+        # One burns, the other sleeps.
+        while os.getppid() == parent:
+            if i:
+                time.sleep(0.05)
+        os._exit(0)
+    children.append(child)
+def schedstat(pid):
+    return int(open(f"/proc/{pid}/schedstat").read().split()[0])
+def switches():
+    return [int(line.split()[1]) for line in open(f"/proc/self/task/{parent}/status") if "ctxt_switches" in line]
+log, n = open(folder + "/log", "w"), 0
+while True:
+    row = [n, time.monotonic_ns(), time.thread_time_ns(), *switches(), *map(schedstat, children)]
+    log.write(json.dumps(row) + "\n")
+    log.flush()
+    if n % 2:
+        until = time.thread_time() + 0.05
+        while time.thread_time() < until:
+            pass
+    else:
+        for _ in range(5):
+            time.sleep(0.02)
+    n += 1
+    step()
+'''
+
+
+def open_file(profd, capture):
+    db = sqlite3.connect(f"file:{profd.file(capture['capture_id'])}?mode=ro", uri=True)
+    db.row_factory = sqlite3.Row
+    return contextlib.closing(db)
+
+
+def test_burning_sleeping_and_workers(profd):
+    job = profd.job("/usr/bin/python3", "-c", JOB, profd.folder)
+    profd.wait_steps(job.pid, 3)
+    capture = profd.trigger(job.pid, "--steps", 8)
+    assert capture["steps_recorded"] == 8 and capture["lost"] == 0
+    steps = profd.show(capture["capture_id"], "--by", "steps")["steps"]
+    profd.wait_steps(job.pid, steps[-1]["number"] + 2)
+    job.kill()
+    said = {row[0]: row[1:] for row in map(json.loads, (profd.folder / "log").read_text().splitlines()[:-1])}
+    known = 0
+    for step in steps:
+        # Row N was written at the beginning of the step N + 1.
+        begin, end = said[step["number"] - 1], said[step["number"]]
+        if step["thread_cpu_ns"] is None:
+            continue
+        known += 1
+        ran, error = step["thread_cpu_ns"], step["thread_cpu_error_ns"]
+        # The job writes its row a moment after the boundary.
+        assert abs(ran - (end[1] - begin[1])) <= error + 2e6, (step, begin, end)
+        assert 0 <= step["thread_waited_ns"] <= step["wall_ns"] - ran
+        assert (ran > 45e6) == bool((step["number"] - 1) % 2), step
+    assert known >= 4, steps
+    # From the first to the last step the looks' errors at the boundaries in between cancel out.
+    with open_file(profd, capture) as db:
+        looks = db.execute("SELECT * FROM thread_times ORDER BY time").fetchall()
+        workers = {row["pid"]: dict(row) for row in db.execute("SELECT * FROM workers")}
+        base, = db.execute("SELECT value FROM meta WHERE key = 'base_monotonic'").fetchone()
+    assert {look["thread"] for look in looks} == {job.pid} and looks[0]["cpu"] == 0 and all(look["children"] == 1 for look in looks)
+    first, last = said[steps[0]["number"] - 1], said[steps[-1]["number"]]
+    voluntary = sum(step["voluntary_switches"] or 0 for step in steps if step["thread_cpu_ns"] is not None)
+    assert 5 * (known // 2 - 1) <= voluntary <= last[2] - first[2] + known
+    assert looks[-1]["voluntary"] >= last[2] - first[2] - 12
+    # Workers: by their own schedstat, over about the same time.
+    rows = profd.show(capture["capture_id"], "--by", "workers")["workers"]
+    assert len(rows) == len(workers) == 2 and [row["cpu_ns"] for row in rows] == sorted((row["cpu_ns"] for row in rows), reverse=True)
+    burns, sleeps = rows
+    told = (last[4] - first[4]) / (last[0] - first[0]) * 100
+    assert abs(burns["cpu_percent"] - told) < 15 and sleeps["cpu_percent"] < 5 and burns["cpu_percent"] > 4 * sleeps["cpu_percent"]
+    assert burns["cpu_ns"] + burns["waited_ns"] <= burns["wall_ns"] * 1.02
+    assert workers[burns["pid"]]["start"] <= 0 and workers[burns["pid"]]["start"] + base <= first[0] + base
+    text = profd.run("show", capture["capture_id"], "--by", "breakdown").stdout
+    assert "a step's thread ran" in text and "2 workers" in text
+
+
+def test_nothing_said_of_what_was_not_recorded(profd):
+    """A file from which the looks are gone, as one of an earlier release."""
+    job = profd.job("/usr/bin/python3", "-c", JOB, profd.folder)
+    profd.wait_steps(job.pid, 3)
+    capture = profd.trigger(job.pid, "--steps", 2)
+    copy = profd.folder / "old.db"
+    copy.write_bytes(profd.file(capture["capture_id"]).read_bytes())
+    with contextlib.closing(sqlite3.connect(copy)) as db:
+        db.execute("DELETE FROM thread_times")
+        db.execute("DELETE FROM workers")
+        db.commit()
+    assert all(step["thread_cpu_ns"] is None and step["voluntary_switches"] is None for step in profd.show(copy, "--by", "steps")["steps"])
+    assert "not recorded" in profd.run("show", copy, "--by", "breakdown").stdout
+    assert "not recorded: nobody looked at" in profd.run("show", copy, "--by", "workers").stdout
+    with contextlib.closing(sqlite3.connect(copy)) as db:
+        db.execute("DROP TABLE thread_times")
+        db.execute("DROP TABLE workers")
+        db.commit()
+    assert all(step["thread_cpu_ns"] is None for step in profd.show(copy, "--by", "steps")["steps"])
+    assert profd.show(copy, "--by", "workers")["workers"] is None

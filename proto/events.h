@@ -135,7 +135,7 @@ enum session_option {
 	SESSION_CLOCK_SILENT = 1024 /* CUPTI's clock did not answer any more */
 };
 /* Activity kinds by CUPTI's numbers, as sessions.refused has a bit for each. */
-enum activity {
+enum activity_kind {
 	ACTIVITY_COPY = 1,
 	ACTIVITY_SET = 2,
 	ACTIVITY_DRIVER = 4,

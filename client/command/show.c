@@ -186,7 +186,7 @@ static void add_view(cJSON *object, const struct show *show, const struct view *
 	const struct reader *reader = &show->capture.reader;
 
 	/* A table of the device that was not recorded is null; one of the host is empty. */
-	if (view->flags & VIEW_DEVICE && !view_recorded(reader, view))
+	if (view->flags & (VIEW_DEVICE | VIEW_LOOKED) && !view_recorded(reader, view))
 		need(cJSON_AddNullToObject(object, view->key));
 	else if (view->flags & VIEW_SINGLE)
 		add_single(object, view->key, view->table(reader, &show->options));

@@ -110,15 +110,17 @@ int64_t report_step_count(const struct reader *reader)
 
 bool report_looked(const struct reader *reader)
 {
-	sqlite3_stmt *statement;
+	/* Files of earlier releases have no such tables. */
+	sqlite3_stmt *statement = report_prepare(
+		reader,
+		"SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('thread_times', 'workers')");
 	bool looked = false;
 
-	/* Files of earlier releases have no such tables. */
-	if (sqlite3_table_column_metadata(reader->db, "main", "thread_times", "children", NULL, NULL, NULL, NULL, NULL) !=
-		    SQLITE_OK ||
-	    sqlite3_table_column_metadata(reader->db, "main", "workers", "cpu", NULL, NULL, NULL, NULL, NULL) != SQLITE_OK)
+	while (report_next(reader, statement))
+		looked = sqlite3_column_int(statement, 0) == 2;
+	if (!looked)
 		return false;
-	statement = report_prepare(reader, "SELECT max(children) FROM thread_times");
+	statement = report_prepare(reader, "SELECT coalesce(max(children), 0) FROM thread_times");
 	while (report_next(reader, statement))
 		looked = sqlite3_column_int(statement, 0) != 0;
 	return looked;

@@ -13,7 +13,7 @@ bool report_device_ran(const struct reader *reader, const char *collector);
 bool report_gpu(const struct reader *reader);
 /* Was a device simulated? */
 bool report_simulated(const struct reader *reader);
-/* Did CUPTI refuse to record all of these? kinds: a bit each, enum activity. */
+/* Did CUPTI refuse to record all of these? kinds: a bit each, enum activity_kind. */
 bool report_refused(const struct reader *reader, int64_t kinds);
 #define REPORT_COPIES (INT64_C(1) << ACTIVITY_COPY)
 #define REPORT_SETS (INT64_C(1) << ACTIVITY_SET)

@@ -100,16 +100,17 @@ struct table *report_steps(const struct reader *reader, const struct report_opti
 	sqlite3_stmt *statement;
 	struct thread_times times = {0};
 
-	snprintf(sql, sizeof sql,
-		 "SELECT s.step, s.number, s.start, s.duration, coalesce(d.busy, 0), coalesce(d.busy, 0) * 100.0 / "
-		 "nullif(s.duration * %s, 0), coalesce(d.kernels, 0), coalesce(d.copies, 0), coalesce(d.sets, 0), "
-		 "coalesce(d.graphs, 0), d.gap, coalesce(o.calls, 0), coalesce(o.self, 0), coalesce(r.calls, 0), "
-		 "s.thread, NULL, NULL, NULL, NULL, NULL, s.collectors, s.source FROM steps s LEFT JOIN (%s) d ON d.step = s.step "
-		 "LEFT JOIN (SELECT step, sum(calls) AS calls, sum(self) AS self FROM operator_totals GROUP BY step) o "
-		 "ON o.step = s.step "
-		 "LEFT JOIN (SELECT step, sum(calls) AS calls FROM range_totals GROUP BY step) r ON r.step = s.step "
-		 "WHERE ?1 = 0 OR s.step = ?1 ORDER BY s.step",
-		 gpu ? DEVICE_COUNT : "1", gpu ? DEVICES : NO_DEVICES);
+	snprintf(
+		sql, sizeof sql,
+		"SELECT s.step, s.number, s.start, s.duration, coalesce(d.busy, 0), coalesce(d.busy, 0) * 100.0 / "
+		"nullif(s.duration * %s, 0), coalesce(d.kernels, 0), coalesce(d.copies, 0), coalesce(d.sets, 0), "
+		"coalesce(d.graphs, 0), d.gap, coalesce(o.calls, 0), coalesce(o.self, 0), coalesce(r.calls, 0), "
+		"s.thread, NULL, NULL, NULL, NULL, NULL, s.collectors, s.source FROM steps s LEFT JOIN (%s) d ON d.step = s.step "
+		"LEFT JOIN (SELECT step, sum(calls) AS calls, sum(self) AS self FROM operator_totals GROUP BY step) o "
+		"ON o.step = s.step "
+		"LEFT JOIN (SELECT step, sum(calls) AS calls FROM range_totals GROUP BY step) r ON r.step = s.step "
+		"WHERE ?1 = 0 OR s.step = ?1 ORDER BY s.step",
+		gpu ? DEVICE_COUNT : "1", gpu ? DEVICES : NO_DEVICES);
 	statement = report_prepare(reader, sql);
 	sqlite3_bind_int64(statement, 1, options->step);
 	while (report_next(reader, statement)) {

@@ -15,25 +15,29 @@ static void note_thread(struct table *table, const struct thread_use *use, int64
 {
 	char ran[TEXT_FIGURE_BYTES], waited[TEXT_FIGURE_BYTES], slept[TEXT_FIGURE_BYTES], error[TEXT_FIGURE_BYTES];
 
-	table_note(table,
-		   "a step's thread ran %s (%.0f %%, exact to %s), slept %s, waited %s for a processor; it went to sleep %.1f "
-		   "times, and lost its processor %.1f times",
-		   text_duration(ran, use->ran / steps), (double)use->ran * 100 / (double)wall,
-		   text_duration(error, use->error / steps),
-		   text_duration(slept, (wall - use->ran - use->waited) / steps), text_duration(waited, use->waited / steps),
-		   (double)use->voluntary / (double)steps, (double)use->involuntary / (double)steps);
+	table_note(
+		table,
+		"a step's thread ran %s (%.0f %%, exact to %s), slept %s, waited %s for a processor; it went to sleep %.1f "
+		"times, and lost its processor %.1f times",
+		text_duration(ran, use->ran / steps), (double)use->ran * 100 / (double)wall,
+		text_duration(error, use->error / steps), text_duration(slept, (wall - use->ran - use->waited) / steps),
+		text_duration(waited, use->waited / steps), (double)use->voluntary / (double)steps,
+		(double)use->involuntary / (double)steps);
 }
 
 static void note_workers(struct table *table, const struct reader *reader)
 {
 	sqlite3_stmt *statement = report_prepare(
-		reader, "SELECT count(*), min(cpu * 100.0 / duration), max(cpu * 100.0 / duration) FROM workers WHERE duration > 0");
+		reader,
+		"SELECT count(*), min(cpu * 100.0 / duration), max(cpu * 100.0 / duration) FROM workers WHERE duration > 0");
 
 	while (report_next(reader, statement)) {
 		if (sqlite3_column_int64(statement, 0) > 0)
-			table_note(table, "%lld workers (processes that it forked) ran %.0f to %.0f %% of the time: --by workers",
-				   (long long)sqlite3_column_int64(statement, 0), sqlite3_column_double(statement, 1),
-				   sqlite3_column_double(statement, 2));
+			table_note(
+				table,
+				"%lld workers (processes that it forked) ran %.0f to %.0f %% of the time: --by workers",
+				(long long)sqlite3_column_int64(statement, 0), sqlite3_column_double(statement, 1),
+				sqlite3_column_double(statement, 2));
 	}
 }
 
@@ -59,7 +63,9 @@ void report_note_use(struct table *table, const struct reader *reader, const str
 	else if (wall > 0 && use.error <= wall / 4)
 		note_thread(table, &use, wall, steps);
 	else
-		table_note(table, "how much the step's thread ran is not known: it was looked at too seldom for steps so short");
+		table_note(
+			table,
+			"how much the step's thread ran is not known: it was looked at too seldom for steps so short");
 	if (report_looked(reader))
 		note_workers(table, reader);
 	thread_times_free(&times);

@@ -18,14 +18,14 @@ struct report_options {
 #include "views.def"
 
 enum view_flag {
-	VIEW_DEVICE = 1,  /* what the devices did, or was done to them */
-	VIEW_RARE = 2,	  /* not worth a line among the others where it is empty */
-	VIEW_SINGLE = 4,  /* one row: an object in JSON */
-	VIEW_TELLS = 8,	  /* among the others it tells, for all views of the device, that nothing was recorded */
-	VIEW_ALWAYS = 16, /* qualifies the others: shown below each of them, with all its rows */
-	VIEW_WHOLE = 64,  /* with all its rows, also where a table is cut otherwise */
+	VIEW_DEVICE = 1,   /* what the devices did, or was done to them */
+	VIEW_RARE = 2,	   /* not worth a line among the others where it is empty */
+	VIEW_SINGLE = 4,   /* one row: an object in JSON */
+	VIEW_TELLS = 8,	   /* among the others it tells, for all views of the device, that nothing was recorded */
+	VIEW_ALWAYS = 16,  /* qualifies the others: shown below each of them, with all its rows */
+	VIEW_WHOLE = 64,   /* with all its rows, also where a table is cut otherwise */
 	VIEW_LOOKED = 128, /* what the agent saw of the processes that the job had forked */
-	VIEW_APART = 32,  /* is shown without those that qualify the others */
+	VIEW_APART = 32,   /* is shown without those that qualify the others */
 };
 
 struct view {

@@ -1,5 +1,6 @@
 /* workers.c - a row for each process that the job forked and that works for it. */
 #include "query.h"
+#include "recorded.h"
 #include "views.h"
 
 #include <sqlite3.h>
@@ -15,11 +16,13 @@ static const struct column columns[] = {
 
 struct table *report_workers(const struct reader *reader, const struct report_options *options)
 {
-	const struct report_shape shape = {.columns = columns,
-					   .count = sizeof columns / sizeof *columns,
-					   .ties = "w.cpu DESC, w.pid"};
+	const struct report_shape shape = {
+		.columns = columns, .count = sizeof columns / sizeof *columns, .ties = "w.cpu DESC, w.pid"};
 
-	return report_query(reader, options, &shape,
-			    "SELECT w.pid, (SELECT text FROM strings s WHERE s.id = w.name), w.duration, w.cpu, w.cpu * 100.0 / "
-			    "nullif(w.duration, 0), w.waited FROM workers w");
+	if (!report_looked(reader))
+		return table_new(columns, sizeof columns / sizeof *columns);
+	return report_query(
+		reader, options, &shape,
+		"SELECT w.pid, (SELECT text FROM strings s WHERE s.id = w.name), w.duration, w.cpu, w.cpu * 100.0 / "
+		"nullif(w.duration, 0), w.waited FROM workers w");
 }

@@ -128,6 +128,33 @@ static void step_event(void **state)
 	assert_true(r->collectors == 0x463fu);
 }
 
+static void thread_time_event(void **state)
+{
+	(void)state;
+	union event_any event = read_event("thread_time", EVENT_THREAD_TIME);
+	const struct event_thread_time *r = &event.thread_time;
+	assert_true(r->time == 0xa03fcf5eee7e0d9ull);
+	assert_true(r->cpu == 0x423b342d261f1811ull);
+	assert_true(r->waited == 0x7a736c655e575049ull);
+	assert_true(r->voluntary == 0x968f8881u);
+	assert_true(r->involuntary == 0xb2aba49du);
+	assert_true(r->thread == 0xcec7c0b9u);
+	assert_true(r->children == 0xeae3dcd5u);
+}
+
+static void worker_event(void **state)
+{
+	(void)state;
+	union event_any event = read_event("worker", EVENT_WORKER);
+	const struct event_worker *r = &event.worker;
+	assert_true(r->start == 0x17100902fbf4ede6ull);
+	assert_true(r->duration == 0x4f48413a332c251eull);
+	assert_true(r->cpu == 0x878079726b645d56ull);
+	assert_true(r->waited == 0xbfb8b1aaa39c958eull);
+	assert_true(r->pid == 0xdbd4cdc6u);
+	assert_true(r->name == 0xf7f0e9e2u);
+}
+
 static void thread_event(void **state)
 {
 	(void)state;
@@ -365,6 +392,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(range_event),	     cmocka_unit_test(operator_event),
 		cmocka_unit_test(mark_event),	     cmocka_unit_test(step_event),
+		cmocka_unit_test(thread_time_event), cmocka_unit_test(worker_event),
 		cmocka_unit_test(thread_event),	     cmocka_unit_test(hello_message),
 		cmocka_unit_test(welcome_message),   cmocka_unit_test(refuse_message),
 		cmocka_unit_test(arm_message),	     cmocka_unit_test(armed_message),

@@ -88,8 +88,8 @@ def check_format(fix):
 
 
 # What a folder may include with quotes: itself and these.
-FOLDERS = {"proto": {"proto"}, "agent": {"agent", "proto"}, "base": {"base", "proto"},
-           "store": {"store", "base", "proto"}, "daemon": {"daemon", "store", "base", "proto"}, "client": {"client", "store", "base", "proto"}}
+FOLDERS = {"proto": {"proto"}, "python": {"python"}, "agent": {"agent", "proto", "python"}, "base": {"base", "proto"},
+           "store": {"store", "base", "proto"}, "daemon": {"daemon", "store", "base", "proto"}, "client": {"client", "store", "base", "python", "proto"}}
 # What others include of a folder; its other headers are its own (and the tests').
 DOORS = {"store": {"store/store.h", "store/breakdown.h", "store/breakdown_load.h", "store/fold_rule.h", "store/thread_times.h"}}
 # Headers of libraries and who may use them. Everything else in <> has to be the C library's.
@@ -166,7 +166,7 @@ def check_sql():
 # Functions by folder: a regular expression of paths, the names, and why.
 BANNED = [
     (r"", "strcpy strcat stpcpy sprintf vsprintf gets strtok atoi atol atoll atof alloca mktemp tmpnam tempnam", "use the bounded one"),
-    (r"(agent|proto|base|store|daemon|client)/", "system popen", "no shell"),
+    (r"(agent|proto|base|store|daemon|client|python)/", "system popen", "no shell"),
     (r"agent/", "exit _exit _Exit quick_exit abort on_exit", "the job's end is the job's"),
     (r"agent/(?!life\.c)", "atexit", "life_watch_exit has the one that there is"),
     (r"agent/(?!gate\.c)", "dl_iterate_phdr", "gate_iterate() keeps forks apart from it"),
@@ -174,9 +174,9 @@ BANNED = [
      "has the loader's lock: inside the gate (gate.h), in the files that the rule names"),
     (r"agent/(?!thread\.c)", "pthread_create", "thread_start() knows what stack it needs"),
     (r"agent/", "signal sigaction raise setlocale uselocale chdir fchdir umask setenv putenv unsetenv", "the job's state is the job's"),
-    (r"(agent|proto)/", "printf fprintf dprintf vprintf vfprintf fopen fdopen fclose fread fwrite fputs puts putchar perror "
+    (r"(agent|proto|python)/", "printf fprintf dprintf vprintf vfprintf fopen fdopen fclose fread fwrite fputs puts putchar perror "
      "fflush fgets getline scanf sscanf fscanf syslog", "no stdio in the job"),
-    (r"(agent|proto)/", "malloc calloc realloc free strdup strndup asprintf vasprintf posix_memalign aligned_alloc", "no heap in the job"),
+    (r"(agent|proto|python)/", "malloc calloc realloc free strdup strndup asprintf vasprintf posix_memalign aligned_alloc", "no heap in the job"),
     (r"(agent|proto)/", "fstat stat lstat fstatat memfd_create gettid getrandom", "younger than glibc 2.17; see proto/system.h"),
     (r"agent/", "sleep usleep", "the agent waits for events"),
 ]

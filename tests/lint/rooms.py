@@ -10,6 +10,7 @@ import re
 ORDER = [
     ("proto", "what two programs must agree on; it needs nobody"),
     ("base", "what both programs' files need of the system: log, clock, memory, space"),
+    ("python", "reads the interpreter of a Python process; it needs nobody, so that the agent may use it"),
     ("store", "a capture's file; a library for the daemon, the client and tests"),
     ("daemon/core", "the loop and the connections; it calls upward through core/calls.h alone"),
     ("daemon/catalogue", "what is kept; it knows captures as rows"),

@@ -1,0 +1,39 @@
+/* stack.c - `profd stack`: where the Python threads of a process stand now, read from outside. */
+#include "client/stack/print.h"
+#include "client/stack/read.h"
+#include "client/stack/watched.h"
+#include "client/ui/failure.h"
+#include "client/ui/json.h"
+#include "client/ui/text.h"
+#include "client/verbs/arguments.h"
+#include "client/verbs/commands.h"
+
+#include <stdio.h>
+
+int command_stack(struct arguments *arguments)
+{
+	enum output_format format = arguments_format(arguments);
+	cJSON *object = json_new("stack");
+	cJSON *processes = need(cJSON_AddArrayToObject(object, "processes"));
+	int code = EXIT_DONE;
+
+	if (!arguments->pid_count)
+		code = fail(EXIT_USAGE, "of which process? Give --pid PID; `profd stack --help` explains it");
+	for (size_t i = 0; i < arguments->pid_count; i++) {
+		struct stack_process process;
+
+		stack_read_watched(arguments->pids[i], &process);
+		if (process.error)
+			code = exit_worse(code, fail(process.error, "%s", process.sentence));
+		if (format == FORMAT_JSON)
+			cJSON_AddItemToArray(processes, stack_json(&process));
+		else if (!process.error)
+			stack_print(&process);
+		stack_process_free(&process);
+	}
+	if (format == FORMAT_JSON && arguments->pid_count)
+		json_print(object);
+	else
+		cJSON_Delete(object);
+	return code;
+}

@@ -1,0 +1,20 @@
+/* task.h - the threads of a process, as /proc/PID/task has them. */
+#ifndef PROFD_CLIENT_PROCESS_TASK_H
+#define PROFD_CLIENT_PROCESS_TASK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct process_task {
+	int64_t tid;   /* as we see it */
+	int64_t inner; /* in the process's own pid namespace */
+	char state;    /* R, S, D, T, t, Z, ...; ? where it cannot be read */
+	char name[16];
+};
+
+/* Returns an array (to be freed) of *count threads, NULL where there are none: the process is gone. */
+struct process_task *process_tasks(int64_t pid, size_t *count);
+/* The state of one thread, ? where it is gone. */
+char process_task_state(int64_t pid, int64_t tid);
+
+#endif

@@ -1,0 +1,298 @@
+/* read.c - see read.h. The process runs on while it is read; it may be hostile. A thread of its own reads, since a process can make a
+ * read wait for ever (userfaultfd, FUSE): such a read ends only when the program ends. */
+#include "read.h"
+
+#include "client/process/interpreter.h"
+#include "client/process/memory.h"
+#include "client/process/task.h"
+#include "client/ui/failure.h"
+#include "client/ui/text.h"
+#include "python/code.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define THREADS_MOST 8192
+#define READS_MOST 2000000 /* some seconds at most */
+#define CODES 4096	   /* names that are kept, a power of two */
+/* glibc keeps the kernel's id of a thread in its pthread_t. */
+#define PTHREAD_TID 720
+#define ODD_TRIES 100 /* with 0.2 ms between them */
+
+struct known_code {
+	uint64_t code;
+	char *name, *file;
+};
+
+struct reader {
+	struct process_memory process;
+	struct python python;
+	struct process_task *tasks;
+	size_t task_count;
+	struct known_code *codes;
+	struct python_frame *frames, *scratch;
+};
+
+static int refuse(struct stack_process *ret, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static int refuse(struct stack_process *ret, int error, const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(ret->sentence, sizeof ret->sentence, format, list);
+	va_end(list);
+	ret->error = error;
+	return -1;
+}
+
+static void read_command(struct stack_process *ret)
+{
+	char path[64];
+	FILE *file;
+	size_t n;
+
+	snprintf(path, sizeof path, "/proc/%lld/cmdline", (long long)ret->pid);
+	file = fopen(path, "re");
+	if (!file)
+		return;
+	n = fread(ret->command, 1, sizeof ret->command - 1, file);
+	fclose(file);
+	while (n && !ret->command[n - 1])
+		n--;
+	ret->command[n] = 0;
+	for (size_t i = 0; i < n; i++)
+		if (!ret->command[i])
+			ret->command[i] = ' ';
+}
+
+static int open_interpreter(struct reader *reader, struct stack_process *ret)
+{
+	struct process_objects objects;
+	struct interpreter found;
+	int error = process_objects_read(&objects, ret->pid);
+	bool there;
+
+	if (error)
+		return refuse(ret, EXIT_NO_TARGET,
+			      "process %lld has no memory of its own: it has ended, or is the kernel's",
+			      (long long)ret->pid);
+	there = interpreter_find(&reader->process.memory, &objects, &found);
+	process_objects_free(&objects);
+	if (!there)
+		return refuse(ret, EXIT_NO_TARGET,
+			      "process %lld runs no Python: it has no _PyRuntime, which CPython shows from 3.7 on",
+			      (long long)ret->pid);
+	switch (python_open(&reader->python, &reader->process.memory, found.runtime, found.minor)) {
+	case PYTHON_OK:
+		break;
+	case PYTHON_UNREADABLE:
+		return refuse(ret, EXIT_FAILED,
+			      "the memory of process %lld cannot be read: it is ending, or not what it says",
+			      (long long)ret->pid);
+	case PYTHON_UNKNOWN:
+		return refuse(
+			ret, EXIT_FAILED,
+			"process %lld runs Python 3.%u, which this release does not know; it knows CPython 3.%d to "
+			"3.%d",
+			(long long)ret->pid, reader->python.minor, PYTHON_MINOR_LEAST, PYTHON_MINOR_MOST);
+	case PYTHON_FREE_THREADED:
+		return refuse(
+			ret, EXIT_FAILED,
+			"process %lld runs a free-threaded build of Python: its stacks cannot be read while it runs",
+			(long long)ret->pid);
+	case PYTHON_NOT_READY:
+		return refuse(ret, EXIT_FAILED,
+			      "the Python of process %lld has not started yet, or has ended: try again",
+			      (long long)ret->pid);
+	case PYTHON_FINALIZING:
+		return refuse(ret, EXIT_FAILED, "the Python of process %lld is ending", (long long)ret->pid);
+	}
+	ret->minor = reader->python.minor;
+	return 0;
+}
+
+/* The code's names, kept for the next frame that has it; NULL where it cannot be read. */
+static const struct known_code *describe(struct reader *reader, uint64_t code)
+{
+	size_t at = (size_t)(code >> 4) * 2654435761u & (CODES - 1);
+	struct known_code *known = &reader->codes[at];
+	struct python_code found;
+
+	if (known->code == code)
+		return known;
+	if (!python_describe(&reader->python, code, &found))
+		return NULL;
+	free(known->name);
+	free(known->file);
+	*known = (struct known_code){code, text_utf8(found.name), text_utf8(found.file)};
+	return known;
+}
+
+static bool describe_frames(struct reader *reader, struct stack_thread *thread)
+{
+	thread->frames = need(calloc(thread->count ? thread->count : 1, sizeof *thread->frames));
+	for (size_t i = 0; i < thread->count; i++) {
+		const struct python_frame *frame = &reader->frames[i];
+		const struct known_code *code = describe(reader, frame->code);
+
+		if (!code)
+			return false;
+		thread->frames[i].name = need(strdup(code->name));
+		thread->frames[i].file = need(strdup(code->file));
+		thread->frames[i].line = python_line(&reader->python, frame->code, frame->instruction);
+	}
+	return true;
+}
+
+static void forget_frames(struct stack_thread *thread)
+{
+	for (size_t i = 0; i < thread->count && thread->frames; i++) {
+		free(thread->frames[i].name);
+		free(thread->frames[i].file);
+	}
+	free(thread->frames);
+	thread->frames = NULL;
+	thread->count = 0;
+}
+
+static const struct process_task *task_of(const struct reader *reader, const struct python_thread *thread)
+{
+	uint32_t native = thread->native;
+
+	if (!native && thread->ident) {
+		uint64_t word =
+			python_word((struct python_memory *)&reader->python.memory, thread->ident + PTHREAD_TID);
+		native = (uint32_t)word;
+	}
+	for (size_t i = 0; native && i < reader->task_count; i++)
+		if (reader->tasks[i].inner == native)
+			return &reader->tasks[i];
+	return NULL;
+}
+
+static bool runs(const struct reader *reader, const struct process_task *task)
+{
+	char state = task ? process_task_state(reader->process.pid, task->tid) : '?';
+
+	return state == 'R' || state == '?';
+}
+
+/* A thread that was put aside in the middle of a call stays there for some ms. */
+static enum python_walk_result walk(struct reader *reader, const struct python_thread *found,
+				    const struct process_task *task, struct stack_process *process,
+				    struct stack_thread *ret)
+{
+	const struct timespec moment = {0, 200000};
+	enum python_walk_result result = WALK_TORN;
+	unsigned torn;
+
+	for (int i = 0; i < ODD_TRIES; i++) {
+		bool ran = runs(reader, task);
+
+		result = python_walk(&reader->python, found->state, reader->frames, reader->scratch, STACK_FRAMES_MOST,
+				     &ret->count, &ret->more, &torn);
+		process->torn += torn;
+		if (result != WALK_ODD)
+			return result;
+		if (!ran && !runs(reader, task))
+			return WALK_WHOLE;
+		process->torn++;
+		nanosleep(&moment, NULL);
+	}
+	return WALK_MOVING;
+}
+
+/* A code object may go away between its frame and its names: that too is a torn reading. */
+static void read_thread(struct reader *reader, const struct python_thread *found, struct stack_process *process,
+			struct stack_thread *ret)
+{
+	const struct process_task *task = task_of(reader, found);
+
+	*ret = (struct stack_thread){.state = '?', .holds_gil = found->holds_gil};
+	for (int i = 0; i < 8; i++) {
+		ret->reading = walk(reader, found, task, process, ret);
+		if (ret->reading == WALK_TORN || describe_frames(reader, ret))
+			break;
+		forget_frames(ret);
+		process->torn++;
+		ret->reading = WALK_TORN;
+	}
+	if (!task)
+		return;
+	ret->tid = task->tid;
+	ret->state = process_task_state(process->pid, task->tid);
+	snprintf(ret->name, sizeof ret->name, "%s", task->name);
+}
+
+static int by_id(const void *a, const void *b)
+{
+	const struct stack_thread *one = a, *other = b;
+
+	return one->tid < other->tid ? -1 : one->tid > other->tid;
+}
+
+static void read_threads(struct reader *reader, struct stack_process *ret)
+{
+	struct python_thread *found = need(calloc(THREADS_MOST, sizeof *found));
+	int count = python_threads(&reader->python, found, THREADS_MOST);
+
+	if (count <= 0) {
+		refuse(ret, EXIT_FAILED, "the Python of process %lld has no threads: it is starting, or ending",
+		       (long long)ret->pid);
+	} else {
+		reader->tasks = process_tasks(ret->pid, &reader->task_count);
+		ret->threads = need(calloc((size_t)count, sizeof *ret->threads));
+		for (int i = 0; i < count && reader->python.memory.reads_left; i++)
+			read_thread(reader, &found[i], ret, &ret->threads[ret->count++]);
+		ret->cut = !reader->python.memory.reads_left || count == THREADS_MOST;
+		qsort(ret->threads, ret->count, sizeof *ret->threads, by_id);
+	}
+	free(found);
+}
+
+void stack_read(int64_t pid, struct stack_process *ret)
+{
+	struct reader reader = {0};
+	int error;
+
+	*ret = (struct stack_process){.pid = pid};
+	error = process_memory_open(&reader.process, pid, READS_MOST);
+	if (error) {
+		process_refusal(pid, -error, ret->sentence, sizeof ret->sentence);
+		ret->error = error == -EACCES || error == -EPERM ? EXIT_NOT_PERMITTED : EXIT_NO_TARGET;
+		return;
+	}
+	read_command(ret);
+	reader.codes = need(calloc(CODES, sizeof *reader.codes));
+	reader.frames = need(calloc(STACK_FRAMES_MOST, sizeof *reader.frames));
+	reader.scratch = need(calloc(STACK_FRAMES_MOST, sizeof *reader.scratch));
+	if (open_interpreter(&reader, ret) == 0)
+		read_threads(&reader, ret);
+	for (size_t i = 0; i < CODES; i++) {
+		free(reader.codes[i].name);
+		free(reader.codes[i].file);
+	}
+	free(reader.codes);
+	free(reader.frames);
+	free(reader.scratch);
+	free(reader.tasks);
+	process_memory_close(&reader.process);
+}
+
+void stack_process_free(struct stack_process *process)
+{
+	for (size_t i = 0; i < process->count; i++)
+		forget_frames(&process->threads[i]);
+	free(process->threads);
+	process->threads = NULL;
+	process->count = 0;
+}
+
+bool stack_idle(const struct stack_thread *thread)
+{
+	return thread->state != 'R' && thread->state != '?';
+}

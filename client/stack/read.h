@@ -1,0 +1,49 @@
+/* read.h - the Python stacks of a process, as they stand now. */
+#ifndef PROFD_CLIENT_STACK_READ_H
+#define PROFD_CLIENT_STACK_READ_H
+
+#include "python/python.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Frames of a thread that are kept; of a deeper stack the innermost ones. */
+#define STACK_FRAMES_MOST 2048
+
+struct stack_frame {
+	char *name, *file;
+	int32_t line; /* 0: not known */
+};
+
+struct stack_thread {
+	int64_t tid; /* 0: not known */
+	char name[64];
+	char state; /* as /proc has it; ? not known */
+	bool holds_gil;
+	enum python_walk_result reading;
+	bool more; /* it has more frames than were kept */
+	size_t count;
+	struct stack_frame *frames; /* the innermost first */
+};
+
+struct stack_process {
+	int64_t pid;
+	int error;	    /* an exit code of failure.h; 0: it was read */
+	char sentence[512]; /* why not */
+	char command[256];
+	unsigned minor;
+	unsigned torn; /* readings that were thrown away */
+	bool cut;      /* the bound on reading was reached */
+	size_t count;
+	struct stack_thread *threads; /* the main thread first, then by id */
+};
+
+/* Always returns; what went wrong stands in *ret. stack_process_free() in every case. */
+void stack_read(int64_t pid, struct stack_process *ret);
+void stack_process_free(struct stack_process *process);
+
+/* Does it wait, as the kernel sees it? */
+bool stack_idle(const struct stack_thread *thread);
+
+#endif

@@ -1,0 +1,20 @@
+/* code.h - what a code object says of itself: its names, and the lines of its instructions. Bounds and distrust as in python.h. */
+#ifndef PROFD_PYTHON_CODE_H
+#define PROFD_PYTHON_CODE_H
+
+#include "python.h"
+
+#define PYTHON_NAME_BYTES 512
+struct python_code {
+	char name[PYTHON_NAME_BYTES]; /* with its class, from 3.11 on; UTF-8, cut where it is too long */
+	char file[PYTHON_NAME_BYTES];
+	int32_t line; /* of the definition */
+};
+bool python_describe(struct python *python, uint64_t code, struct python_code *ret);
+/* The line of an instruction; 0: it has none. */
+int32_t python_line(struct python *python, uint64_t code, int64_t instruction);
+
+/* A str object as UTF-8, cut to what fits; false where it is none. */
+bool python_text(struct python *python, uint64_t object, char *to, size_t bytes);
+
+#endif

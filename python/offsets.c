@@ -1,0 +1,204 @@
+/* offsets.c - see offsets.h. Up to 3.12 the offsets are those that the headers of each release give on 64-bit machines. From 3.13 on the
+ * runtime begins with a table of them, _Py_DebugOffsets, whose own layout differs by release. */
+#include "offsets.h"
+
+#include <string.h>
+
+static const struct python_offsets known[] = {
+	[9] = {.runtime_head = 32,
+	       .runtime_finalizing = 16,
+	       .gil_holder = 360,
+	       .gil_locked = 368,
+	       .interpreter_next = 0,
+	       .interpreter_threads = 8,
+	       .interpreter_modules = 856,
+	       .interpreter_gil = -1,
+	       .thread_next = 8,
+	       .thread_ident = 176,
+	       .thread_native = -1,
+	       .thread_frame = 24,
+	       .cframe_current = -1,
+	       .frame_previous = 24,
+	       .frame_code = 32,
+	       .frame_instruction = 104,
+	       .frame_owner = -1,
+	       .code_file = 104,
+	       .code_name = 112,
+	       .code_line = 40,
+	       .code_table = 120,
+	       .code_start = -1,
+	       .text_state = 32,
+	       .text_ascii = 48,
+	       .text_wide = 72,
+	       .bytes_data = 32,
+	       .debugger = -1},
+	[10] = {.runtime_head = 32,
+		.runtime_finalizing = 16,
+		.gil_holder = 360,
+		.gil_locked = 368,
+		.interpreter_next = 0,
+		.interpreter_threads = 8,
+		.interpreter_modules = 856,
+		.interpreter_gil = -1,
+		.thread_next = 8,
+		.thread_ident = 176,
+		.thread_native = -1,
+		.thread_frame = 24,
+		.cframe_current = -1,
+		.frame_previous = 24,
+		.frame_code = 32,
+		.frame_instruction = 96,
+		.frame_owner = -1,
+		.code_file = 104,
+		.code_name = 112,
+		.code_line = 40,
+		.code_table = 120,
+		.code_start = -1,
+		.text_state = 32,
+		.text_ascii = 48,
+		.text_wide = 72,
+		.bytes_data = 32,
+		.debugger = -1},
+	[11] = {.runtime_head = 40,
+		.runtime_finalizing = 24,
+		.gil_holder = 368,
+		.gil_locked = 376,
+		.interpreter_next = 0,
+		.interpreter_threads = 16,
+		.interpreter_modules = 888,
+		.interpreter_gil = -1,
+		.thread_next = 8,
+		.thread_ident = 152,
+		.thread_native = 160,
+		.thread_frame = 56,
+		.cframe_current = 8,
+		.frame_previous = 48,
+		.frame_code = 32,
+		.frame_instruction = 56,
+		.frame_owner = 69,
+		.code_file = 112,
+		.code_name = 128,
+		.code_line = 72,
+		.code_table = 136,
+		.code_start = 184,
+		.text_state = 32,
+		.text_ascii = 48,
+		.text_wide = 72,
+		.bytes_data = 32,
+		.debugger = -1},
+	[12] = {.runtime_head = 40,
+		.runtime_finalizing = 24,
+		.gil_holder = 8,
+		.gil_locked = 16,
+		.interpreter_next = 0,
+		.interpreter_threads = 72,
+		.interpreter_modules = 944,
+		.interpreter_gil = 384,
+		.thread_next = 8,
+		.thread_ident = 136,
+		.thread_native = 144,
+		.thread_frame = 56,
+		.cframe_current = 0,
+		.frame_previous = 8,
+		.frame_code = 0,
+		.frame_instruction = 56,
+		.frame_owner = 70,
+		.code_file = 112,
+		.code_name = 128,
+		.code_line = 68,
+		.code_table = 136,
+		.code_start = 192,
+		.text_state = 32,
+		.text_ascii = 40,
+		.text_wide = 56,
+		.bytes_data = 32,
+		.debugger = -1},
+};
+
+/* Words of _Py_DebugOffsets, by name. */
+enum { WORDS_MOST = 160 };
+
+/* The runtime's own figures are not believed: an offset lies within its structure. */
+static bool take(int32_t *to, uint64_t value)
+{
+	*to = (int32_t)value;
+	return value < 1u << 20;
+}
+
+/* `next` is the number of words that a group has in this release. */
+struct groups {
+	unsigned runtime, interpreter, thread, frame, code, text, bytes, debugger;
+};
+
+static struct groups groups_of(unsigned minor)
+{
+	bool newer = minor >= 14;
+	struct groups at;
+
+	at.runtime = 3;
+	at.interpreter = at.runtime + 3;
+	at.thread = at.interpreter + (newer ? 16 : 13);
+	at.frame = at.thread + 9;
+	at.code = at.frame + (newer ? 8 : 6);
+	/* object, type, tuple, list, 3.14's set, dict, float, long, bytes, text, gc, generator, list node */
+	at.bytes = at.code + (newer ? 11 : 10) + 2 + 4 + 3 + 3 + (newer ? 4 : 0) + 3 + 2 + 3;
+	at.text = at.bytes + 3;
+	at.debugger = newer ? at.text + 4 + 2 + 4 + 2 : 0;
+	return at;
+}
+
+static bool from_table(const uint64_t *words, unsigned minor, struct python_offsets *o)
+{
+	struct groups at = groups_of(minor);
+	const uint64_t *interpreter = words + at.interpreter, *thread = words + at.thread;
+	const uint64_t *frame = words + at.frame, *code = words + at.code, *debugger = words + at.debugger;
+	bool newer = minor >= 14;
+	unsigned gil = newer ? 9 : 8; /* 3.14 has threads_main before it */
+
+	memset(o, 0, sizeof *o);
+	o->cframe_current = o->debugger = -1;
+	bool fine =
+		take(&o->runtime_finalizing, words[at.runtime + 1]) && take(&o->runtime_head, words[at.runtime + 2]);
+	fine = fine && take(&o->interpreter_next, interpreter[2]) && take(&o->interpreter_threads, interpreter[3]);
+	fine = fine && take(&o->interpreter_modules, interpreter[newer ? 6 : 5]) &&
+	       take(&o->interpreter_gil, interpreter[gil]);
+	fine = fine && take(&o->gil_locked, interpreter[gil + 3] - interpreter[gil + 1]);
+	fine = fine && take(&o->gil_holder, interpreter[gil + 4] - interpreter[gil + 1]);
+	fine = fine && take(&o->thread_next, thread[2]) && take(&o->thread_frame, thread[4]);
+	fine = fine && take(&o->thread_ident, thread[5]) && take(&o->thread_native, thread[6]);
+	fine = fine && take(&o->frame_previous, frame[1]) && take(&o->frame_code, frame[2]);
+	fine = fine && take(&o->frame_instruction, frame[3]) && take(&o->frame_owner, frame[5]);
+	fine = fine && take(&o->code_file, code[1]) && take(&o->code_name, code[3]) && take(&o->code_table, code[4]);
+	fine = fine && take(&o->code_line, code[5]) && take(&o->code_start, code[9]);
+	fine = fine && take(&o->bytes_data, words[at.bytes + 2]);
+	fine = fine && take(&o->text_state, words[at.text + 1]) && take(&o->text_ascii, words[at.text + 3]);
+	o->text_wide = o->text_ascii + 16; /* the UTF-8 form and its length */
+	if (newer)
+		fine = fine && take(&o->breaker, debugger[0]) && take(&o->debugger, debugger[1]) &&
+		       take(&o->interpreter_debugger_enabled, debugger[2]) && take(&o->debugger_pending, debugger[3]) &&
+		       take(&o->debugger_path, debugger[4]) && take(&o->debugger_path_bytes, debugger[5]);
+	return fine;
+}
+
+enum python_offsets_result python_offsets_find(struct python_memory *memory, uint64_t runtime, unsigned *minor,
+					       struct python_offsets *ret)
+{
+	uint64_t words[WORDS_MOST];
+
+	if (*minor >= PYTHON_MINOR_LEAST && *minor <= 12) {
+		*ret = known[*minor];
+		return OFFSETS_KNOWN;
+	}
+	if (*minor && *minor < PYTHON_MINOR_LEAST)
+		return OFFSETS_UNKNOWN;
+	if (!python_read(memory, runtime, words, sizeof words))
+		return OFFSETS_UNREADABLE;
+	if (memcmp(words, "xdebugpy", 8) != 0 || words[1] >> 24 != 3)
+		return OFFSETS_UNKNOWN;
+	*minor = (unsigned)(words[1] >> 16 & 0xff);
+	if (*minor < 13 || *minor > PYTHON_MINOR_MOST)
+		return OFFSETS_UNKNOWN;
+	if (words[2])
+		return OFFSETS_FREE_THREADED;
+	return from_table(words, *minor, ret) ? OFFSETS_KNOWN : OFFSETS_UNKNOWN;
+}

@@ -1,0 +1,33 @@
+/* offsets.h - where the fields lie that are read, by release of CPython. */
+#ifndef PROFD_PYTHON_OFFSETS_H
+#define PROFD_PYTHON_OFFSETS_H
+
+#include "memory.h"
+
+#define PYTHON_MINOR_LEAST 9
+#define PYTHON_MINOR_MOST 14
+
+/* Offsets in bytes; -1: there is no such field. */
+struct python_offsets {
+	int32_t runtime_head, runtime_finalizing; /* of _PyRuntime */
+	int32_t gil_holder, gil_locked; /* of _PyRuntime, or of what interpreter_gil points to where there is that */
+	int32_t interpreter_next, interpreter_threads, interpreter_modules, interpreter_gil;
+	int32_t thread_next, thread_ident, thread_native, thread_frame;
+	int32_t cframe_current; /* thread_frame leads to this structure first (3.11, 3.12) */
+	int32_t frame_previous, frame_code, frame_instruction, frame_owner;
+	int32_t code_file, code_name, code_line, code_table, code_start; /* code_start: first instruction */
+	int32_t text_state, text_ascii, text_wide;			 /* of str: flags, data if ASCII, data if not */
+	int32_t bytes_data;
+	/* Of 3.14's PEP 768: from a thread's state, and within its slot. */
+	int32_t breaker, debugger, debugger_pending, debugger_path, debugger_path_bytes;
+	int32_t interpreter_debugger_enabled;
+};
+
+enum python_offsets_result { OFFSETS_KNOWN, OFFSETS_UNKNOWN, OFFSETS_FREE_THREADED, OFFSETS_UNREADABLE };
+
+/* Of the runtime at this address. *minor is the release, 3.MINOR; where it is 0 on entry the runtime has to say it itself, which it
+ * does from 3.13 on. */
+enum python_offsets_result python_offsets_find(struct python_memory *memory, uint64_t runtime, unsigned *minor,
+					       struct python_offsets *ret);
+
+#endif

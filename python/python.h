@@ -1,0 +1,57 @@
+/* python.h - the Python threads and frames of a process, read from its memory while it runs. Nothing is stopped and nothing is called,
+ * so what is read may be torn: the functions check that it hangs together, and say where it did not. No heap, no stdio, no lock; the
+ * memory may be hostile. CPython 3.9 to 3.14 on 64-bit machines. */
+#ifndef PROFD_PYTHON_PYTHON_H
+#define PROFD_PYTHON_PYTHON_H
+
+#include "memory.h"
+#include "offsets.h"
+
+enum python_result {
+	PYTHON_OK,
+	PYTHON_UNREADABLE,    /* memory that must be there is not */
+	PYTHON_UNKNOWN,	      /* a release whose layout is not known */
+	PYTHON_FREE_THREADED, /* a build without the GIL: its frames cannot be read while they run */
+	PYTHON_NOT_READY,     /* the interpreter is not there yet, or not any more */
+	PYTHON_FINALIZING,
+};
+
+struct python {
+	struct python_memory memory;
+	struct python_offsets offsets;
+	uint64_t runtime;
+	unsigned minor; /* 3.MINOR */
+};
+
+/* `runtime`: the address of _PyRuntime. `minor`: 0 where it is not known (python_offsets_find). */
+enum python_result python_open(struct python *python, const struct python_memory *memory, uint64_t runtime,
+			       unsigned minor);
+
+struct python_thread {
+	uint64_t state, interpreter;
+	uint64_t ident;	 /* pthread_t: threading.get_ident() */
+	uint32_t native; /* the kernel's id, in the process's own pid namespace; 0: 3.9 and 3.10 do not keep it */
+	bool holds_gil;
+};
+/* At most `room` threads of all interpreters, the newest first. Returns their number, or -1 where the list cannot be read. */
+int python_threads(struct python *python, struct python_thread *ret, size_t room);
+
+struct python_frame {
+	uint64_t address, code;
+	int64_t instruction; /* bytes from the first one; negative: none has run */
+};
+
+enum python_walk_result {
+	WALK_WHOLE, /* two readings were alike, and begin where programs and threads begin */
+	WALK_ODD, /* two readings were alike; the outermost frame is neither a module nor a thread's first. So it is where C code
+		     * calls Python on a thread of its own, and for a moment where a generator is left: read again a thread that runs */
+	WALK_MOVING, /* the thread runs: the frames hang together, but are perhaps of two moments */
+	WALK_TORN,   /* no reading hung together */
+};
+/* The frames of a thread, the innermost first. `room` is how many `frames` and `scratch` each take. *count may be 0; *more: there were
+ * more than fit. *torn: how many readings were thrown away. */
+enum python_walk_result python_walk(struct python *python, uint64_t state, struct python_frame *frames,
+				    struct python_frame *scratch, size_t room, size_t *count, bool *more,
+				    unsigned *torn);
+
+#endif

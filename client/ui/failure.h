@@ -19,6 +19,7 @@ enum exit_status {
 	EXIT_NO_DAEMON = 7,
 	EXIT_BUSY = 8,
 	EXIT_NO_STEPS = 9,
+	EXIT_DIFFERS = 10, /* what `profd diff` was asked to fail for */
 	EXIT_CANCELLED = 130,
 };
 

@@ -15,6 +15,15 @@
 /* A sentence is not wrapped into a column that is narrower than this: it runs over the edge. */
 #define WRAP_WIDTH_MIN 24
 
+static char *signed_duration(int64_t ns)
+{
+	char text[TEXT_FIGURE_BYTES], *figure = NULL;
+
+	if (asprintf(&figure, "%s%s", ns > 0 ? "+" : "", text_duration(text, ns)) < 0)
+		need(NULL);
+	return figure;
+}
+
 /* A cell as people read it, to be freed. */
 static char *figure(const struct cell *cell, enum column_kind kind)
 {
@@ -29,9 +38,10 @@ static char *figure(const struct cell *cell, enum column_kind kind)
 		return text_safe(cell->text);
 	case CELL_REAL:
 		snprintf(text, sizeof text,
-			 kind == COLUMN_PERCENT ? "%.1f%%"
-			 : kind == COLUMN_RATE	? "%.2f GB/s"
-						: "%g",
+			 kind == COLUMN_PERCENT	       ? "%.1f%%"
+			 : kind == COLUMN_MORE_PERCENT ? "%+.1f%%"
+			 : kind == COLUMN_RATE	       ? "%.2f GB/s"
+						       : "%g",
 			 cell->real);
 		return need(strdup(text));
 	case CELL_INTEGER:
@@ -40,6 +50,8 @@ static char *figure(const struct cell *cell, enum column_kind kind)
 	switch (kind) {
 	case COLUMN_DURATION:
 		return need(strdup(text_duration(text, cell->integer)));
+	case COLUMN_MORE:
+		return signed_duration(cell->integer);
 	case COLUMN_BYTES:
 		return need(strdup(text_bytes(text, cell->integer)));
 	case COLUMN_COUNT:
@@ -49,6 +61,7 @@ static char *figure(const struct cell *cell, enum column_kind kind)
 	case COLUMN_TEXT:
 	case COLUMN_NUMBER:
 	case COLUMN_PERCENT:
+	case COLUMN_MORE_PERCENT:
 	case COLUMN_RATE:
 	case COLUMN_LIST:
 		break;

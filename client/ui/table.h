@@ -15,10 +15,12 @@ enum column_kind {
 	COLUMN_COUNT,	 /* 1,234,567 */
 	COLUMN_DURATION, /* ns */
 	COLUMN_BYTES,
-	COLUMN_PERCENT, /* real, 0 to 100 */
-	COLUMN_FLAG,	/* yes or no; true or false */
-	COLUMN_RATE,	/* real, bytes a ns: GB/s */
-	COLUMN_LIST,	/* text of numbers with commas between; an array in JSON */
+	COLUMN_PERCENT,	     /* real, 0 to 100 */
+	COLUMN_FLAG,	     /* yes or no; true or false */
+	COLUMN_RATE,	     /* real, bytes a ns: GB/s */
+	COLUMN_MORE,	     /* ns, with its sign */
+	COLUMN_MORE_PERCENT, /* real, with its sign */
+	COLUMN_LIST,	     /* text of numbers with commas between; an array in JSON */
 };
 
 enum column_flag {

@@ -17,6 +17,17 @@ static const char view_meanings[] = WORD("all", "all tables, one below the other
 #include "client/report/views.def"
 	;
 
+static const char compare_choices[] = "all|breakdown"
+#define KIND(name, ...) "|" #name
+#include "client/compare/kinds.def"
+	;
+
+static const char compare_meanings[] = WORD("all", "where a step goes, and what has changed in the other tables")
+	WORD("breakdown", "where a step goes, in rows that add up to it")
+#define KIND(name, key, heading, fills, sql, sentence) WORD(#name, sentence)
+#include "client/compare/kinds.def"
+	;
+
 /* With a | before each. */
 static const char format_choices[] = ""
 #define FORMAT(name, ...) "|" name

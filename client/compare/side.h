@@ -1,0 +1,51 @@
+/* side.h - one side of a comparison: a capture, or several (the ranks of a job, repeated recordings), and the steps that count. What
+ * is compared is a unit: a step, averaged over the ranks that recorded it together. One thread. */
+#ifndef PROFD_CLIENT_COMPARE_SIDE_H
+#define PROFD_CLIENT_COMPARE_SIDE_H
+
+#include "client/reader/capture.h"
+#include "shift.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct side_step {
+	int64_t ordinal; /* in the capture, from 1 */
+	int64_t number;	 /* the process's own; 0: a window of time */
+	int64_t start, wall;
+	size_t unit; /* SIZE_MAX: was not chosen */
+};
+
+struct side_capture {
+	struct capture capture;
+	struct side_step *steps; /* by start */
+	size_t count;
+	struct side_step **by_ordinal;
+};
+
+struct side {
+	const char *word; /* as the user named it */
+	struct side_capture *captures;
+	size_t count;
+	size_t units;
+	double *ranks; /* of each unit: captures that have it */
+	double *walls; /* of each unit, ns */
+	bool window;   /* of time, and not steps */
+	struct shift_blocks blocks;
+};
+
+/* Opens what a word names. EXIT_DONE, or an exit code after its sentence. side_close in every case. */
+int side_open(const char *word, struct side *side);
+void side_close(struct side *side);
+
+/* Decides, once both are open, which of their units the tests get. */
+void side_pair(struct side *a, struct side *b);
+/* The unit of a step, by its ordinal; SIZE_MAX: none. */
+size_t side_unit(const struct side_capture *capture, int64_t ordinal);
+/* Mean of a step's wall time, ns. */
+double side_wall(const struct side *side);
+/* The values of its units for the test, in `to`: side->blocks.count of them. */
+void side_walls(const struct side *side, double *to);
+
+#endif

@@ -183,8 +183,8 @@ static void compare_shapes(const struct side *a, const struct side *b, cJSON *to
 		size_t only_a = alone(&of_a, &of_b, example_a), only_b = alone(&of_b, &of_a, example_b);
 		if (only_a || only_b) {
 			snprintf(sentence, sizeof sentence,
-				 "input shapes of operators differ: %zu in A alone%s%s%s, %zu in B alone%s%s%s",
-				 only_a, only_a ? " (" : "", example_a, only_a ? ")" : "", only_b, only_b ? " (" : "",
+				 "input shapes of operators differ: %zu in A alone%s%s%s, %zu in B alone%s%s%s", only_a,
+				 only_a ? " (" : "", example_a, only_a ? ")" : "", only_b, only_b ? " (" : "",
 				 example_b, only_b ? ")" : "");
 			add_difference(to, "input_shapes", only_a ? example_a : NULL, only_b ? example_b : NULL,
 				       sentence);

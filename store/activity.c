@@ -21,10 +21,17 @@ static void add(struct activity *activity, struct activity_spans *list, const st
 	list->items[list->count++] = *span;
 }
 
-void activity_add(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum doing doing)
+void activity_add_named(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum doing doing,
+			uint32_t name)
 {
 	add(activity, &activity->spans,
-	    &(struct activity_span){.start = start, .end = end, .thread = thread, .what = (uint8_t)doing});
+	    &(struct activity_span){
+		    .start = start, .end = end, .thread = thread, .name = name, .what = (uint8_t)doing});
+}
+
+void activity_add(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum doing doing)
+{
+	activity_add_named(activity, thread, start, end, doing, 0);
 }
 
 void activity_mark(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum phase phase)

@@ -34,7 +34,8 @@ struct activity_segment {
 struct activity_span {
 	int64_t start, end;
 	uint32_t thread;
-	uint8_t what; /* enum doing, of a mark enum phase */
+	uint32_t name; /* id in `strings`; 0: none */
+	uint8_t what;  /* enum doing, of a mark enum phase */
 };
 
 struct activity_spans {
@@ -58,6 +59,8 @@ struct activity {
 
 /* A span that ends before it starts is left out. */
 void activity_add(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum doing doing);
+void activity_add_named(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum doing doing,
+			uint32_t name);
 /* From `start` to `end` the thread is in this phase. Of several at one instant the one that began last holds; but nothing holds
  * against PHASE_INPUT. */
 void activity_mark(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum phase phase);

@@ -74,13 +74,26 @@ struct breakdown_call {
 	bool pageable; /* a copy of pageable memory: the call returns when it is done */
 };
 
+/* What an operation might do better; of several that run at one instant the first in this list: time is lost to one of the
+ * others only while nothing else runs. */
+enum operation_kind {
+	OPERATION_PLAIN,
+	OPERATION_NO_TENSOR_CORES, /* a matrix product or a convolution on a device that has them, in a kernel that does not use them */
+	OPERATION_FEW_BLOCKS, /* a kernel with blocks for half of the multiprocessors at most */
+	OPERATION_PAGEABLE,   /* a copy that reads or writes pageable memory, or of which the call blocks */
+	OPERATION_KINDS
+};
+
 /* What a device did. */
 struct breakdown_operation {
 	int64_t start, end;
 	int64_t device;
-	uint8_t row; /* enum device_row; not IDLE */
-	bool before; /* launched before the recording */
-	size_t call; /* index of its call; BREAKDOWN_NO_CALL: the record of it is missing */
+	uint8_t row;   /* enum device_row; not IDLE */
+	uint8_t kind;  /* enum operation_kind */
+	bool before;   /* launched before the recording */
+	uint8_t fill;  /* of a kernel with few blocks: blocks in 1/255 of the multiprocessors */
+	uint32_t name; /* of a kernel: its id in `strings`; 0: none */
+	size_t call;   /* index of its call; BREAKDOWN_NO_CALL: the record of it is missing */
 };
 
 struct breakdown_step {
@@ -105,7 +118,15 @@ struct breakdown_idle {
 	 * began, and on which thread. */
 	bool after_sync;
 	uint32_t sync_thread;
-	int64_t sync_start;
+	int64_t sync_start, sync_end;
+};
+
+/* A stretch of a device's time in one row. Pieces follow each other without holes, not cut at steps. */
+struct breakdown_piece {
+	int64_t start, end;
+	uint32_t idle; /* index in `idles`, where the row is DEVICE_IDLE */
+	uint8_t row;   /* enum device_row */
+	uint8_t cause; /* of DEVICE_IDLE enum idle_row; of the others enum operation_kind */
 };
 
 struct breakdown_device {
@@ -113,6 +134,10 @@ struct breakdown_device {
 	struct breakdown_device_step *steps; /* as many as steps */
 	struct breakdown_idle *idles;
 	size_t idle_count;
+	struct breakdown_piece *pieces;
+	size_t piece_count, piece_room;
+	size_t operations_from, operations_to; /* its operations, by start */
+	bool failed;			       /* no memory */
 };
 
 /* A stretch of time in one row. */

@@ -11,7 +11,7 @@
 
 struct ending {
 	int64_t time;
-	uint8_t row;
+	uint8_t row, kind;
 };
 
 static int by_time(const void *a, const void *b)
@@ -19,7 +19,9 @@ static int by_time(const void *a, const void *b)
 	const struct ending *x = a, *y = b;
 	if (x->time != y->time)
 		return x->time < y->time ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
+	if (x->row != y->row)
+		return x->row < y->row ? -1 : 1;
+	return x->kind < y->kind ? -1 : x->kind > y->kind;
 }
 
 /* The first step that ends after `time`, or the count. */
@@ -49,11 +51,35 @@ struct explanation {
 	struct breakdown_device *device;
 };
 
+static void add_piece(struct breakdown_device *device, int64_t from, int64_t to, enum device_row row, uint8_t cause,
+		      size_t idle)
+{
+	struct breakdown_piece *last = device->piece_count ? &device->pieces[device->piece_count - 1] : NULL;
+	if (last && last->end == from && last->row == row && last->cause == cause && last->idle == (uint32_t)idle) {
+		last->end = to;
+		return;
+	}
+	if (device->piece_count == device->piece_room) {
+		size_t room = device->piece_room ? device->piece_room * 2 : 256;
+		struct breakdown_piece *pieces = realloc(device->pieces, room * sizeof *pieces);
+		if (!pieces) {
+			device->failed = true;
+			return;
+		}
+		device->pieces = pieces;
+		device->piece_room = room;
+	}
+	device->pieces[device->piece_count++] = (struct breakdown_piece){
+		.start = from, .end = to, .idle = (uint32_t)idle, .row = (uint8_t)row, .cause = cause};
+}
+
+/* Of the newest idle interval. */
 static void put(const struct explanation *explanation, enum idle_row row, int64_t from, int64_t to)
 {
 	const struct breakdown *breakdown = explanation->shared->breakdown;
 	if (to <= from)
 		return;
+	add_piece(explanation->device, from, to, DEVICE_IDLE, (uint8_t)row, explanation->device->idle_count - 1);
 	FOR_EACH_PART(breakdown, from, to, i, part)
 	explanation->device->steps[i].idle[row] += part;
 	breakdown_tell(breakdown,
@@ -166,6 +192,7 @@ static bool ran_dry(const struct breakdown_shared *shared, const struct activity
 		idle->after_sync = true;
 		idle->sync_thread = thread->thread;
 		idle->sync_start = segment->start;
+		idle->sync_end = segment->end;
 		return true;
 	}
 	return false;
@@ -207,13 +234,35 @@ static void explain(const struct explanation *explanation, struct breakdown_idle
 	put(explanation, IDLE_DEVICE_WAIT, arrived, idle->end);
 }
 
-static void add_rows(const struct explanation *explanation, int64_t from, int64_t to, const size_t open[DEVICE_ROWS])
+/* What is open, by row and by kind. */
+struct open {
+	size_t rows[DEVICE_ROWS], kinds[OPERATION_KINDS];
+};
+
+static uint8_t kind_of(const struct open *open, enum device_row row)
 {
+	if (row == DEVICE_COPIES)
+		return open->rows[DEVICE_COPIES] == open->kinds[OPERATION_PAGEABLE] ? OPERATION_PAGEABLE
+										    : OPERATION_PLAIN;
+	if (row != DEVICE_COMPUTE)
+		return OPERATION_PLAIN;
+	/* Of the kernels that compute: all are of a kind, or some are plain. */
+	size_t slow = open->kinds[OPERATION_NO_TENSOR_CORES] + open->kinds[OPERATION_FEW_BLOCKS];
+	if (open->rows[DEVICE_COMPUTE] > slow)
+		return OPERATION_PLAIN;
+	return open->kinds[OPERATION_NO_TENSOR_CORES] ? OPERATION_NO_TENSOR_CORES : OPERATION_FEW_BLOCKS;
+}
+
+static void add_rows(const struct explanation *explanation, int64_t from, int64_t to, const struct open *now)
+{
+	const size_t *open = now->rows;
 	const struct breakdown *breakdown = explanation->shared->breakdown;
 	enum device_row row = open[DEVICE_COMPUTE]	   ? DEVICE_COMPUTE
 			      : open[DEVICE_COMMUNICATION] ? DEVICE_COMMUNICATION
 			      : open[DEVICE_COPIES]	   ? DEVICE_COPIES
 							   : DEVICE_IDLE;
+	if (row != DEVICE_IDLE)
+		add_piece(explanation->device, from, to, row, kind_of(now, row), 0);
 	FOR_EACH_PART(breakdown, from, to, i, part)
 	{
 		struct breakdown_device_step *step = &explanation->device->steps[i];
@@ -256,7 +305,8 @@ static void sweep(const struct explanation *explanation, uint32_t number, size_t
 {
 	const struct breakdown *breakdown = explanation->shared->breakdown;
 	uint32_t *started = explanation->shared->started;
-	size_t open[DEVICE_ROWS] = {0}, next = from, ended = 0;
+	struct open open = {0};
+	size_t next = from, ended = 0;
 	int64_t now, last;
 	bounds(breakdown, from, endings, to - from, &now, &last);
 	while (now < last) {
@@ -266,8 +316,9 @@ static void sweep(const struct explanation *explanation, uint32_t number, size_t
 		if (ended < to - from && endings[ended].time < until)
 			until = endings[ended].time;
 		if (until > now) {
-			add_rows(explanation, now, until, open);
-			if (!open[DEVICE_COMPUTE] && !open[DEVICE_COMMUNICATION] && !open[DEVICE_COPIES]) {
+			add_rows(explanation, now, until, &open);
+			if (!open.rows[DEVICE_COMPUTE] && !open.rows[DEVICE_COMMUNICATION] &&
+			    !open.rows[DEVICE_COPIES]) {
 				size_t call = next < to ? breakdown->operations[next].call : BREAKDOWN_NO_CALL;
 				add_idle(explanation, now, until, next < to ? next : SIZE_MAX,
 					 call < breakdown->call_count && started[call] == number);
@@ -275,12 +326,15 @@ static void sweep(const struct explanation *explanation, uint32_t number, size_t
 		}
 		now = until;
 		for (; next < to && breakdown->operations[next].start == now; next++) {
-			open[breakdown->operations[next].row]++;
+			open.rows[breakdown->operations[next].row]++;
+			open.kinds[breakdown->operations[next].kind]++;
 			if (breakdown->operations[next].call < breakdown->call_count)
 				started[breakdown->operations[next].call] = number;
 		}
-		for (; ended < to - from && endings[ended].time == now; ended++)
-			open[endings[ended].row]--;
+		for (; ended < to - from && endings[ended].time == now; ended++) {
+			open.rows[endings[ended].row]--;
+			open.kinds[endings[ended].kind]--;
+		}
 	}
 }
 
@@ -292,15 +346,18 @@ bool breakdown_device(const struct breakdown_shared *shared, size_t index, size_
 	device->steps = calloc(breakdown->step_count + 1, sizeof *device->steps);
 	/* One before each operation, and one at the end. */
 	device->idles = calloc(to - from + 1, sizeof *device->idles);
+	device->operations_from = from;
+	device->operations_to = to;
 	bool ok = endings && device->steps && device->idles;
 	if (ok) {
 		for (size_t i = from; i < to; i++)
 			endings[i - from] = (struct ending){.time = breakdown->operations[i].end,
-							    .row = breakdown->operations[i].row};
+							    .row = breakdown->operations[i].row,
+							    .kind = breakdown->operations[i].kind};
 		qsort(endings, to - from, sizeof *endings, by_time);
 		sweep(&(struct explanation){.shared = shared, .device = device}, (uint32_t)index + 1, from, to,
 		      endings);
 	}
 	free(endings);
-	return ok;
+	return ok && !device->failed;
 }

@@ -11,11 +11,21 @@
 /* A call that is none of the known ones sets something up where it takes this long and the device has nothing to do. */
 #define SETUP_NS 1000000
 
+/* Of more devices nobody is told whether their kernels could do better. */
+#define LOAD_DEVICES 64
+/* Kernels with tensor cores: devices of this capability and later. */
+#define TENSOR_CORES_MAJOR 7
+
 /* What the text of one of `strings` means. */
 struct name {
 	int64_t id;
 	uint8_t phase, doing, call;
-	bool backward;
+	bool backward, slow;
+};
+
+/* Of the devices that the file describes. */
+struct load_device {
+	int64_t id, multiprocessors, major;
 };
 
 struct load {
@@ -33,6 +43,8 @@ struct load {
 	int64_t *busy;	 /* starts and ends in turn of the times at which any device worked, in order */
 	int64_t *worked; /* for each of them, how long devices had worked before it */
 	size_t busy_count;
+	struct load_device devices[LOAD_DEVICES];
+	size_t device_count;
 	int error;
 };
 
@@ -94,7 +106,8 @@ static void take_name(struct load *load, sqlite3_stmt *row)
 							.phase = (uint8_t)names_phase(text),
 							.doing = (uint8_t)names_operator(text),
 							.call = (uint8_t)names_call(text),
-							.backward = names_backward(text)};
+							.backward = names_backward(text),
+							.slow = names_without_tensor_cores(text)};
 }
 
 static struct name name_of(const struct load *load, int64_t id)
@@ -149,7 +162,8 @@ static void take_operator(struct load *load, sqlite3_stmt *row)
 		activity_mark(&load->capture->activity, thread, start, end, (enum phase)name.phase);
 		return;
 	}
-	activity_add(&load->capture->activity, thread, start, end, (enum doing)name.doing);
+	activity_add_named(&load->capture->activity, thread, start, end, (enum doing)name.doing,
+			   (uint32_t)integer(row, 2));
 	phases_add(&load->phases, thread, start, end, name.backward || integer(row, 5) == 1, integer(row, 4));
 }
 
@@ -231,7 +245,8 @@ static void take_call(struct load *load, sqlite3_stmt *row)
 	if ((doing == DOING_LAUNCH || doing == DOING_CALL) && !graph && sets_up(load, start, end))
 		doing = DOING_SETUP;
 	if (thread)
-		activity_add(&capture->activity, thread, start, end, doing);
+		activity_add_named(&capture->activity, thread, start, end, doing, (uint32_t)integer(row, 4));
+	capture->graph_launches += graph;
 	if (!launched)
 		return;
 	size_t count = capture->breakdown.call_count, room = load->call_room;
@@ -244,7 +259,8 @@ static void take_call(struct load *load, sqlite3_stmt *row)
 	capture->breakdown.call_count++;
 }
 
-static void add_operation(struct load *load, sqlite3_stmt *row, enum device_row what)
+static void add_operation(struct load *load, sqlite3_stmt *row, enum device_row what,
+			  const struct breakdown_operation *more)
 {
 	struct breakdown_capture *capture = load->capture;
 	if (sqlite3_column_type(row, 0) == SQLITE_NULL) {
@@ -263,18 +279,59 @@ static void add_operation(struct load *load, sqlite3_stmt *row, enum device_row 
 					     .end = end_of(integer(row, 0), integer(row, 1)),
 					     .device = integer(row, 2),
 					     .row = (uint8_t)what,
+					     .kind = more->kind,
+					     .fill = more->fill,
+					     .name = more->name,
 					     .before = before,
 					     .call = missing ? BREAKDOWN_NO_CALL : (size_t)integer(row, 3)};
 }
 
+static void take_device(struct load *load, sqlite3_stmt *row)
+{
+	if (load->device_count < LOAD_DEVICES)
+		load->devices[load->device_count++] =
+			(struct load_device){integer(row, 0), integer(row, 1), integer(row, 2)};
+}
+
+/* What a kernel that computes might do better. */
+static struct breakdown_operation kernel_kind(const struct load *load, sqlite3_stmt *row)
+{
+	struct breakdown_operation kernel = {.kind = OPERATION_PLAIN, .name = (uint32_t)integer(row, 6)};
+	const struct load_device *device = NULL;
+	for (size_t i = 0; i < load->device_count; i++)
+		if (load->devices[i].id == integer(row, 2))
+			device = &load->devices[i];
+	if (!device)
+		return kernel;
+	double blocks = (double)integer(row, 7) * (double)integer(row, 8) * (double)integer(row, 9);
+	if (device->major >= TENSOR_CORES_MAJOR && name_of(load, integer(row, 6)).slow) {
+		kernel.kind = OPERATION_NO_TENSOR_CORES;
+	} else if (blocks > 0 && device->multiprocessors > 0 && blocks * 2 <= (double)device->multiprocessors) {
+		kernel.kind = OPERATION_FEW_BLOCKS;
+		kernel.fill = (uint8_t)(blocks * 255 / (double)device->multiprocessors);
+	}
+	return kernel;
+}
+
 static void take_kernel(struct load *load, sqlite3_stmt *row)
 {
-	add_operation(load, row, sqlite3_column_int(row, 5) ? DEVICE_COMMUNICATION : DEVICE_COMPUTE);
+	if (sqlite3_column_int(row, 5)) {
+		add_operation(load, row, DEVICE_COMMUNICATION,
+			      &(struct breakdown_operation){.name = (uint32_t)integer(row, 6)});
+		return;
+	}
+	struct breakdown_operation kernel = kernel_kind(load, row);
+	add_operation(load, row, DEVICE_COMPUTE, &kernel);
+}
+
+static void take_graph_launch(struct load *load, sqlite3_stmt *row)
+{
+	add_operation(load, row, DEVICE_COMPUTE, &(struct breakdown_operation){0});
 }
 
 static void take_copy(struct load *load, sqlite3_stmt *row)
 {
-	add_operation(load, row, DEVICE_COPIES);
+	add_operation(load, row, DEVICE_COPIES, &(struct breakdown_operation){0});
 }
 
 static void communicates(sqlite3_context *context, int count, sqlite3_value **values)
@@ -294,15 +351,16 @@ static void read_operations(struct load *load)
 		load->error =
 			sqlite3_create_function(load->db, "profd_communicates", 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC,
 						NULL, communicates, NULL, NULL);
+	each(load, "SELECT id, multiprocessors, capability_major FROM devices", take_device);
 	each(load,
 	     "WITH communication AS MATERIALIZED (SELECT s.id AS id FROM strings s WHERE s.id IN (SELECT name FROM "
 	     "kernel_totals) "
 	     "AND profd_communicates(s.text)), mangled AS MATERIALIZED (SELECT mangled AS id FROM kernel_names WHERE "
 	     "name IN "
 	     "(SELECT id FROM communication) UNION SELECT id FROM communication) " OPERATIONS(
-		     "kernel_records", ", r.name IN (SELECT id FROM mangled)"),
+		     "kernel_records", ", r.name IN (SELECT id FROM mangled), r.name, r.grid_x, r.grid_y, r.grid_z"),
 	     take_kernel);
-	each(load, OPERATIONS("graph_records", ", 0"), take_kernel);
+	each(load, OPERATIONS("graph_records", ""), take_graph_launch);
 	each(load, OPERATIONS("copy_records", ""), take_copy);
 	each(load, OPERATIONS("set_records", ""), take_copy);
 }
@@ -344,9 +402,21 @@ static void link_operations(struct breakdown_capture *capture)
 {
 	for (size_t i = 0; i < capture->breakdown.operation_count; i++) {
 		struct breakdown_operation *operation = &capture->operations[i];
-		if (operation->call != BREAKDOWN_NO_CALL)
-			operation->call = find(capture->calls, capture->breakdown.call_count, (int64_t)operation->call);
+		if (operation->call == BREAKDOWN_NO_CALL)
+			continue;
+		operation->call = find(capture->calls, capture->breakdown.call_count, (int64_t)operation->call);
+		if (operation->row == DEVICE_COPIES && operation->call != SIZE_MAX &&
+		    capture->call_items[operation->call].pageable)
+			operation->kind = OPERATION_PAGEABLE;
 	}
+}
+
+static void take_overhead(struct load *load, sqlite3_stmt *row)
+{
+	enum doing doing = names_overhead(integer(row, 3));
+	if (doing != DOING_OUTSIDE && integer(row, 2))
+		activity_add(&load->capture->activity, (uint32_t)integer(row, 2), integer(row, 0),
+			     end_of(integer(row, 0), integer(row, 1)), doing);
 }
 
 static void read_host(struct load *load)
@@ -377,6 +447,7 @@ static void read_calls(struct load *load)
 	     "SELECT a.rowid, a.start, a.duration, a.thread, a.name, a.name IN (SELECT id FROM strings WHERE text LIKE "
 	     "'%GraphLaunch%') FROM api_calls a ORDER BY a.rowid",
 	     take_call);
+	each(load, "SELECT start, duration, thread, kind FROM overheads", take_overhead);
 }
 
 static bool ran(struct load *load, const char *collector)
@@ -462,6 +533,12 @@ static void withdraw_causes(struct breakdown *breakdown)
 			step->idle[IDLE_UNKNOWN] = step->rows[DEVICE_IDLE];
 			step->after_sync = 0;
 		}
+		struct breakdown_device *device = &breakdown->devices[d];
+		for (size_t i = 0; i < device->piece_count; i++)
+			if (device->pieces[i].row == DEVICE_IDLE)
+				device->pieces[i].cause = IDLE_UNKNOWN;
+		for (size_t i = 0; i < device->idle_count; i++)
+			device->idles[i].after_sync = false;
 	}
 }
 

@@ -8,11 +8,12 @@
 
 struct breakdown_capture {
 	struct breakdown breakdown;
-	int64_t *numbers;    /* of the steps, the process's own count; 0 = a window */
-	int64_t *calls;	     /* rowids in api_calls, of breakdown.calls */
-	uint64_t timeless;   /* operations of which CUPTI had no times */
-	uint64_t unlaunched; /* operations in the recording of which the call is missing */
-	bool host, device;   /* that side was recorded */
+	int64_t *numbers;	 /* of the steps, the process's own count; 0 = a window */
+	int64_t *calls;		 /* rowids in api_calls, of breakdown.calls */
+	uint64_t timeless;	 /* operations of which CUPTI had no times */
+	uint64_t unlaunched;	 /* operations in the recording of which the call is missing */
+	bool host, device;	 /* that side was recorded */
+	uint64_t graph_launches; /* calls that launched a CUDA graph */
 	char doubt
 		[256]; /* why the causes of idle time are not known: then all of it is in IDLE_UNKNOWN; empty: they are */
 	/* Owned; breakdown points into these. */

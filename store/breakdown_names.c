@@ -156,3 +156,39 @@ bool names_communicates(const char *kernel)
 		"two_shot_all_reduce", "cross_device_reduce", "nvshmem"};
 	return contains_one(kernel, parts, COUNT(parts)) || (begins(kernel, "nccl") && strstr(kernel, "Kernel"));
 }
+
+bool names_without_tensor_cores(const char *kernel)
+{
+	static const char *const slow[] = {"sgemm", "hgemm", "scudnn", "hcudnn", "_simt_"};
+	static const char *const fast[] = {"tensorop", "tf32", "884",  "1688", "16816", "hmma",
+					   "xmma",     "bf16", "gmma", "wmma", "dgemm"};
+	return contains_one(kernel, slow, COUNT(slow)) && !contains_one(kernel, fast, COUNT(fast));
+}
+
+bool names_per_tensor(const char *name)
+{
+	static const char *const updates[] = {"aten::add_",    "aten::addcmul_", "aten::addcdiv_", "aten::mul_",
+					      "aten::lerp_",   "aten::sqrt",	 "aten::div",	   "aten::add",
+					      "aten::addcmul", "aten::addcdiv",	 "aten::mul",	   "aten::zero_",
+					      "aten::sub_",    "aten::copy_"};
+	for (size_t i = 0; i < COUNT(updates); i++)
+		if (strcmp(name, updates[i]) == 0)
+			return true;
+	return false;
+}
+
+enum doing names_overhead(int64_t kind)
+{
+	enum { DRIVER_COMPILER = 1, MODULE_LOADING = 4 << 16, LAZY_LOADING = 5 << 16, COMMAND_BUFFER_FULL = 6 << 16 };
+	switch (kind) {
+	case DRIVER_COMPILER:
+	case MODULE_LOADING:
+	case LAZY_LOADING:
+		return DOING_COMPILE;
+	case 0:
+	case COMMAND_BUFFER_FULL: /* waits for the device, in a launch */
+		return DOING_OUTSIDE;
+	default:
+		return DOING_CAPTURE;
+	}
+}

@@ -13,7 +13,15 @@ bool names_backward(const char *name);
 enum doing names_operator(const char *name);
 /* DOING_COMPILE, DOING_SYNC, DOING_ALLOC, DOING_LAUNCH, or DOING_CALL. */
 enum doing names_call(const char *name);
+/* What the profiler did for itself (CUpti_ActivityOverheadKind): DOING_CAPTURE; DOING_COMPILE: what it saw the driver load or compile;
+ * DOING_OUTSIDE: neither. */
+enum doing names_overhead(int64_t kind);
 /* Does the kernel move data between devices or processes? NCCL's and RCCL's, NVSHMEM's, torch's symmetric memory, vLLM's reduction. */
 bool names_communicates(const char *kernel);
+
+/* Is it a matrix product or a convolution in floating point of 32 or 16 bits that computes without tensor cores? */
+bool names_without_tensor_cores(const char *kernel);
+/* An operator that updates one tensor, or two, where there are others that take all tensors of an optimizer at once. */
+bool names_per_tensor(const char *name);
 
 #endif

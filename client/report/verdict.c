@@ -1,0 +1,121 @@
+/* verdict.c - see verdict.h. */
+#include "verdict.h"
+
+#include "query.h"
+
+#include "client/ui/json.h"
+#include "client/ui/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WIDTH 100
+#define INDENT 4
+
+static bool may_go_on(void *context)
+{
+	return bounds_row(context);
+}
+
+void verdict_load(const struct reader *reader, const struct report_options *options, struct breakdown_capture *capture,
+		  struct findings *ret)
+{
+	const struct breakdown_watch watch = {may_go_on, reader->bounds};
+	int error = 0;
+	bool ok = breakdown_capture_load(reader->db, &watch, capture, &error);
+	size_t step = options->step ? (size_t)(options->step - 1) : 0;
+	if (ok && options->step && step < capture->breakdown.step_count)
+		ok = findings_make_step(capture, reader->db, &watch, step, ret, &error);
+	else if (ok)
+		ok = findings_make(capture, reader->db, &watch, ret, &error);
+	if (ok)
+		return;
+	breakdown_capture_free(capture);
+	if (error == SQLITE_NOMEM)
+		need(NULL);
+	report_damaged(reader);
+}
+
+/* Words of `text`, indented, in lines of at most `width` columns; the first line begins where the stream is. */
+static void put_wrapped(FILE *file, const char *text, int width)
+{
+	int column = INDENT;
+	for (const char *at = text; *at;) {
+		int n = (int)strcspn(at, " ");
+		if (column > INDENT && column + 1 + n > width) {
+			fprintf(file, "\n%*s", INDENT, "");
+			column = INDENT;
+		} else if (column > INDENT) {
+			fputc(' ', file);
+			column++;
+		}
+		fprintf(file, "%.*s", n, at);
+		column += n;
+		at += n;
+		at += strspn(at, " ");
+	}
+	fputc('\n', file);
+}
+
+static void put_indented(FILE *file, const char *text, int width)
+{
+	char *safe = text_safe(text);
+	fprintf(file, "%*s", INDENT, "");
+	put_wrapped(file, safe, width);
+	free(safe);
+}
+
+static void put_finding(FILE *file, size_t number, const cJSON *finding, const char *capture, int width)
+{
+	double share = json_number(finding, "share", 0) * 100, least = json_number(finding, "min", 0) * 100,
+	       most = json_number(finding, "max", 0) * 100, win = json_number(finding, "win", 0) * 100;
+	const char *what = json_text(finding, "what"), *evidence = json_text(finding, "evidence"),
+		   *advice = json_text(finding, "try");
+	bool one_step = json_number(finding, "step", 0) > 0;
+	char head[1024], tail[1400];
+	if (one_step)
+		snprintf(head, sizeof head, "%s: %.0f %% of all the time.", what ? what : "", share);
+	else if (most - least >= 1)
+		snprintf(head, sizeof head, "%s: %.0f %% of a step (%.0f to %.0f %% in each).", what ? what : "", share,
+			 least, most);
+	else
+		snprintf(head, sizeof head, "%s: %.0f %% of a step.", what ? what : "", share);
+	char *safe = text_safe(head);
+	fprintf(file, "%3zu ", number);
+	put_wrapped(file, safe, width);
+	free(safe);
+	if (evidence && *evidence)
+		put_indented(file, evidence, width);
+	if (win > 0)
+		snprintf(tail, sizeof tail, "%s At most %.0f %% to win.", advice ? advice : "", win);
+	else
+		snprintf(tail, sizeof tail, "%s", advice ? advice : "");
+	put_indented(file, tail, width);
+	if (capture)
+		fprintf(file, "%*sevidence: profd show %s --finding %zu\n", INDENT, "", capture, number);
+}
+
+char *verdict_text(const cJSON *verdict, const char *capture, int width)
+{
+	char *text = NULL;
+	size_t size, number = 0;
+	FILE *file = need(open_memstream(&text, &size));
+	const cJSON *finding;
+	const char *abstains = json_text(verdict, "abstains"), *note = json_text(verdict, "note"),
+		   *line = json_text(verdict, "verdict");
+	width = width > 0 ? width : WIDTH;
+	cJSON_ArrayForEach(finding, cJSON_GetObjectItem(verdict, "findings"))
+	{
+		put_finding(file, ++number, finding, capture, width);
+	}
+	if (abstains && *abstains)
+		put_indented(file, abstains, width);
+	else if (!number && line)
+		put_indented(file, line, width);
+	if (note && *note)
+		put_indented(file, note, width);
+	fclose(file);
+	return need(text);
+}

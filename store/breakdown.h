@@ -121,8 +121,8 @@ struct breakdown_idle {
 	int64_t sync_start, sync_end;
 };
 
-/* A stretch of a device's time in one row. Pieces follow each other without holes, not cut at steps. */
-struct breakdown_piece {
+/* A stretch of a device's time in one row, kept. They follow each other without holes, not cut at steps. */
+struct breakdown_stretch {
 	int64_t start, end;
 	uint32_t idle; /* index in `idles`, where the row is DEVICE_IDLE */
 	uint8_t row;   /* enum device_row */
@@ -134,7 +134,7 @@ struct breakdown_device {
 	struct breakdown_device_step *steps; /* as many as steps */
 	struct breakdown_idle *idles;
 	size_t idle_count;
-	struct breakdown_piece *pieces;
+	struct breakdown_stretch *pieces;
 	size_t piece_count, piece_room;
 	size_t operations_from, operations_to; /* its operations, by start */
 	bool failed;			       /* no memory */

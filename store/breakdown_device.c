@@ -54,14 +54,14 @@ struct explanation {
 static void add_piece(struct breakdown_device *device, int64_t from, int64_t to, enum device_row row, uint8_t cause,
 		      size_t idle)
 {
-	struct breakdown_piece *last = device->piece_count ? &device->pieces[device->piece_count - 1] : NULL;
+	struct breakdown_stretch *last = device->piece_count ? &device->pieces[device->piece_count - 1] : NULL;
 	if (last && last->end == from && last->row == row && last->cause == cause && last->idle == (uint32_t)idle) {
 		last->end = to;
 		return;
 	}
 	if (device->piece_count == device->piece_room) {
 		size_t room = device->piece_room ? device->piece_room * 2 : 256;
-		struct breakdown_piece *pieces = realloc(device->pieces, room * sizeof *pieces);
+		struct breakdown_stretch *pieces = realloc(device->pieces, room * sizeof *pieces);
 		if (!pieces) {
 			device->failed = true;
 			return;
@@ -69,7 +69,7 @@ static void add_piece(struct breakdown_device *device, int64_t from, int64_t to,
 		device->pieces = pieces;
 		device->piece_room = room;
 	}
-	device->pieces[device->piece_count++] = (struct breakdown_piece){
+	device->pieces[device->piece_count++] = (struct breakdown_stretch){
 		.start = from, .end = to, .idle = (uint32_t)idle, .row = (uint8_t)row, .cause = cause};
 }
 

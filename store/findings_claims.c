@@ -194,7 +194,7 @@ static void claim_late(struct walk *walk, int64_t start, int64_t end, uint32_t t
 	claim(walk, kind, start, end, thread, 0);
 }
 
-static void claim_idle(struct walk *walk, const struct breakdown_piece *piece, uint32_t thread)
+static void claim_idle(struct walk *walk, const struct breakdown_stretch *piece, uint32_t thread)
 {
 	static const enum finding_kind kinds[IDLE_ROWS] = {
 		[IDLE_INPUT] = FINDING_INPUT,	  [IDLE_SYNC] = FINDING_SYNC,	    [IDLE_COPY] = FINDING_COPY,
@@ -221,7 +221,7 @@ static void claim_idle(struct walk *walk, const struct breakdown_piece *piece, u
 /* All pieces of one idle interval: [from, to). */
 static void walk_idle(struct walk *walk, size_t from, size_t to)
 {
-	const struct breakdown_piece *pieces = walk->device->pieces;
+	const struct breakdown_stretch *pieces = walk->device->pieces;
 	const struct breakdown_idle *idle = &walk->device->idles[pieces[from].idle];
 	uint32_t thread = launcher(walk, idle);
 	if (idle->after_sync) {
@@ -242,7 +242,7 @@ static void walk_idle(struct walk *walk, size_t from, size_t to)
 	}
 }
 
-static void walk_busy(struct walk *walk, const struct breakdown_piece *piece)
+static void walk_busy(struct walk *walk, const struct breakdown_stretch *piece)
 {
 	enum finding_kind kind = FINDING_KINDS;
 	if (piece->row == DEVICE_COMMUNICATION)

@@ -22,7 +22,7 @@ static bool may_go_on(void *context)
 void verdict_load(const struct reader *reader, const struct report_options *options, struct breakdown_capture *capture,
 		  struct findings *ret)
 {
-	const struct breakdown_watch watch = {may_go_on, reader->bounds};
+	const struct breakdown_watch watch = {.row = may_go_on, .context = reader->bounds};
 	int error = 0;
 	bool ok = breakdown_capture_load(reader->db, &watch, capture, &error);
 	size_t step = options->step ? (size_t)(options->step - 1) : 0;

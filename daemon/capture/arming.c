@@ -130,7 +130,7 @@ struct capture *capture_new(struct process *process, struct trigger *trigger, co
 	 * when there is a note; of a further one nobody hears before that. */
 	capture->noting = true;
 	capture->unanswered = arm->cycle == 0;
-	capture_work(capture, ingest_note, noted);
+	capture_work(capture, &live_of(server)->note_pool, ingest_note, noted);
 	if (!arm->cycle)
 		conn_send(process->conn, &capture->arm, sizeof capture->arm, segment.fd);
 	server_tick_adjust(server);

@@ -22,8 +22,8 @@
 /* How long an agent may take to answer ARM, and to send DONE after CANCEL. */
 #define ANSWER_NS 2000000000ull
 #define CANCEL_NS 3000000000ull
-/* How long an answer waits for the note: with a disk that is slow, nobody waits for it. */
-#define NOTE_NS 200000000ull
+/* How long an answer waits for the note, which takes some tens of us: with a disk that is slow, nobody waits for it. */
+#define NOTE_NS 1000000000ull
 /* How long the ingest of a capture may wait for other agents to answer: a segment has room for some time. */
 #define OTHERS_NS 300000000ull
 
@@ -193,7 +193,8 @@ unsigned capture_steps(const struct capture *capture)
 	return steps > capture->facts.steps_wanted ? (unsigned)capture->facts.steps_wanted : steps;
 }
 
-void capture_work(struct capture *capture, int64_t (*run)(struct work *work), void (*done)(struct work *work))
+void capture_work(struct capture *capture, struct work_pool *pool, int64_t (*run)(struct work *work),
+		  void (*done)(struct work *work))
 {
 	struct ingest *ingest = capture->ingest;
 	ingest->parked = capture->parked;
@@ -201,7 +202,7 @@ void capture_work(struct capture *capture, int64_t (*run)(struct work *work), vo
 	ingest->work.run = run;
 	ingest->work.done = done;
 	ingest->work.owner = capture->user ? capture->user->uid : capture->facts.who.uid;
-	work_submit(&live_of(capture->server)->ingest_pool, &ingest->work);
+	work_submit(pool, &ingest->work);
 }
 
 void capture_cancel(struct capture *capture, enum cancel_reason reason)

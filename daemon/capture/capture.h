@@ -77,7 +77,8 @@ void capture_set_process(struct capture *capture, struct process *process);
 /* From now on it counts for this user. */
 void capture_charge(struct capture *capture, struct quota_user *user, uint64_t bytes);
 /* Hands its ingest to the pool, with what it is to do. */
-void capture_work(struct capture *capture, int64_t (*run)(struct work *work), void (*done)(struct work *work));
+void capture_work(struct capture *capture, struct work_pool *pool, int64_t (*run)(struct work *work),
+		  void (*done)(struct work *work));
 /* Asks the agent to end it; `reason` is what the user will read. */
 void capture_cancel(struct capture *capture, enum cancel_reason reason);
 /* Deadlines, phases, progress. */

@@ -203,7 +203,7 @@ void capture_submit(struct capture *capture)
 	capture->submitted = true;
 	capture->ingest->events_most = capture->server->config.capture_events;
 	capture->ingest->flow = &capture->server->counters.flow;
-	capture_work(capture, ingest_run, ingested);
+	capture_work(capture, &live_of(capture->server)->ingest_pool, ingest_run, ingested);
 }
 
 static void wish_end(struct capture *capture)

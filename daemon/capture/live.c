@@ -24,9 +24,12 @@ int live_start(struct server *server)
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 	unsigned ingest = cores < 2 ? 2 : cores > WORK_THREADS_MAX ? WORK_THREADS_MAX : (unsigned)cores;
 	unsigned finish = cores < 4 ? 2 : 4;
-	int error = work_pool_init(&live->ingest_pool, ingest, &server->outbox);
+	/* Somebody waits for a note. */
+	int error = work_pool_init(&live->note_pool, 1, 0, &server->outbox);
 	if (!error)
-		error = work_pool_init(&live->finish_pool, finish, &server->outbox);
+		error = work_pool_init(&live->ingest_pool, ingest, WORK_NICE, &server->outbox);
+	if (!error)
+		error = work_pool_init(&live->finish_pool, finish, WORK_NICE, &server->outbox);
 	if (!error)
 		work_pool_may_grow(&live->finish_pool);
 	return error;
@@ -134,6 +137,7 @@ bool live_is_finishing(struct server *server)
 
 void live_end_ingest(struct server *server)
 {
+	work_pool_deinit(&live_of(server)->note_pool);
 	work_pool_deinit(&live_of(server)->ingest_pool);
 }
 

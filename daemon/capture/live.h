@@ -30,7 +30,7 @@ struct live {
 	uint64_t arm_ns;	/* what the slowest of the last agents took to answer ARM */
 	uint64_t orphans_until; /* CLOCK_MONOTONIC ns */
 
-	struct work_pool ingest_pool, finish_pool;
+	struct work_pool note_pool, ingest_pool, finish_pool;
 	struct work trim; /* of the heap, when the last capture has gone */
 	bool trimming;
 	unsigned trim_peak; /* captures at a time, the most since the last trim */

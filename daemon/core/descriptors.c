@@ -41,7 +41,7 @@ static bool pool_there(struct server *server)
 {
 	if (server->closing_pool_runs || server->closing)
 		return server->closing_pool_runs;
-	server->closing_pool_runs = work_pool_init(&server->closing_pool, 1, &server->outbox) == 0;
+	server->closing_pool_runs = work_pool_init(&server->closing_pool, 1, WORK_NICE, &server->outbox) == 0;
 	if (server->closing_pool_runs)
 		work_pool_may_grow(&server->closing_pool);
 	return server->closing_pool_runs;

@@ -15,8 +15,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* With this priority a job gets three quarters of a processor that both want. */
-#define WORK_NICE 5
 /* SQLite's worst, with room. */
 #define WORK_STACK_BYTES (8u << 20)
 
@@ -250,9 +248,9 @@ static void *pool_thread(void *argument)
 {
 	struct work_thread *self = argument;
 	struct work_pool *pool = self->pool;
-	/* Where processors are scarce the job comes first; records that are lost by that are counted. On Linux the
-	 * priority is the thread's own. */
-	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), WORK_NICE);
+	/* On Linux the priority is the thread's own. */
+	if (pool->nice)
+		setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), pool->nice);
 	pthread_mutex_lock(&pool->lock);
 	while (!pool->stop && !may_leave(pool)) {
 		struct work *work = look_next(pool);
@@ -325,9 +323,9 @@ static int begin_thread(struct work_pool *pool)
 	return 0;
 }
 
-int work_pool_init(struct work_pool *pool, unsigned threads, struct work_outbox *outbox)
+int work_pool_init(struct work_pool *pool, unsigned threads, int nice_by, struct work_outbox *outbox)
 {
-	*pool = (struct work_pool){.outbox = outbox};
+	*pool = (struct work_pool){.outbox = outbox, .nice = nice_by};
 	pthread_mutex_init(&pool->lock, NULL);
 	pthread_condattr_t attributes;
 	pthread_condattr_init(&attributes);

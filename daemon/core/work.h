@@ -84,10 +84,14 @@ struct work_pool {
 	unsigned usual, extra;	/* threads: always, and at most beside them */
 	unsigned running, idle; /* threads that there are, and those of them that wait for work */
 	unsigned waiting;	/* pieces of work */
+	int nice;
 	bool stop;
 };
-/* Starts the threads, with all signals blocked. 0 or a negative errno. */
-int work_pool_init(struct work_pool *pool, unsigned threads, struct work_outbox *outbox);
+/* With this priority a job gets three quarters of a processor that both want: where processors are scarce the job comes first, and records
+ * that are lost by that are counted. */
+#define WORK_NICE 5
+/* Starts the threads, with all signals blocked; their priority is that of the loop less `nice_by`. 0 or a negative errno. */
+int work_pool_init(struct work_pool *pool, unsigned threads, int nice_by, struct work_outbox *outbox);
 /* For a pool whose pieces may take minutes: where all threads are at work, an owner of whom none is running gets one
  * more. */
 void work_pool_may_grow(struct work_pool *pool);

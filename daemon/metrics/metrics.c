@@ -144,7 +144,7 @@ static bool pool_there(struct server *server)
 {
 	struct metrics *metrics = metrics_of(server);
 	if (!metrics->pool_runs && !server->closing)
-		metrics->pool_runs = work_pool_init(&metrics->pool, 1, &server->outbox) == 0;
+		metrics->pool_runs = work_pool_init(&metrics->pool, 1, WORK_NICE, &server->outbox) == 0;
 	return metrics->pool_runs;
 }
 

@@ -8,6 +8,7 @@ import mmap
 import os
 import pathlib
 import shutil
+import signal
 import sqlite3
 import struct
 import subprocess
@@ -289,6 +290,34 @@ def check_after(profd, recorder, captured, error, seen):
     left = [p.name for p in (profd.store / "captures").iterdir() if p.suffix != ".db"]
     assert not left, (left, captured)
     assert profd.daemon.poll() is None
+
+
+def test_killed_before_there_is_a_note(failing):
+    """While the disk has not taken the note of a capture nobody hears of it: whoever asked asks the next daemon again, and is not told of
+    a capture that this one does not know."""
+    profd = failing("/nowhere")
+    profd.stop_daemon()
+    profd = failing(profd.store / "captures")
+    job = profd.job(BUILD / "workloads" / "steps", "--step-ms=10", stdout=subprocess.DEVNULL)
+    profd.wait_steps(job.pid, 2)
+    profd.disk.fail(1, 10000, errno.EAGAIN, CREATE)
+    client = subprocess.Popen([profd.client, "trigger", "--pid", str(job.pid), "--steps", "50", "--format", "json"], env=profd.env,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def state():
+        return profd.process(job.pid)["state"]
+    wait_for(lambda: state() != "idle", 10, "the agent to be armed")
+    # Time enough for progress to be told, where it is.
+    assert "idle" not in [state() for _ in range(10)]
+    assert profd.disk.failed == 1
+    profd.stop_daemon(signal.SIGKILL)
+    profd.disk.heal()
+    profd.start_daemon(*settings(profd))
+    out, err = client.communicate(timeout=60)
+    assert client.returncode == 0, err
+    rows = json.loads(out)["captures"]
+    assert [(row["status"], row["steps_recorded"]) for row in rows] == [("complete", 50)], rows
+    assert {row["capture_id"] for row in profd.json("captures")["captures"]} == {rows[0]["capture_id"]}
 
 
 @pytest.mark.parametrize("error", ["ENOSPC", "EIO", "EDQUOT", "EROFS"])

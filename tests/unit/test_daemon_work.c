@@ -65,7 +65,7 @@ static void set_up(struct bench *bench, int64_t (*run)(struct work *work))
 {
 	atomic_store(&go, 0);
 	work_outbox_init(&bench->outbox, wake, NULL);
-	assert_int_equal(work_pool_init(&bench->pool, 2, &bench->outbox), 0);
+	assert_int_equal(work_pool_init(&bench->pool, 2, 0, &bench->outbox), 0);
 	bench->work = (struct work){.run = run, .done = nothing};
 	assert_false(work_pool_works(&bench->pool));
 	work_submit(&bench->pool, &bench->work);

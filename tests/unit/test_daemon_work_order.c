@@ -58,7 +58,7 @@ static void test_who_comes_next(void **state)
 	atomic_store(&held, 1);
 	atomic_store(&began, 0);
 	work_outbox_init(&outbox, wake, NULL);
-	assert_int_equal(work_pool_init(&pool, 2, &outbox), 0);
+	assert_int_equal(work_pool_init(&pool, 2, 0, &outbox), 0);
 	for (int i = 0; i < MANY; i++) {
 		many[i] = (struct piece){.name = 'a', .work = {.run = run, .owner = 1}};
 		work_submit(&pool, &many[i].work);
@@ -90,7 +90,7 @@ static void test_nobody_waits_for_another(void **state)
 	atomic_store(&held, 1);
 	atomic_store(&began, 0);
 	work_outbox_init(&outbox, wake, NULL);
-	assert_int_equal(work_pool_init(&pool, 2, &outbox), 0);
+	assert_int_equal(work_pool_init(&pool, 2, 0, &outbox), 0);
 	work_pool_may_grow(&pool);
 	for (int i = 0; i < MANY; i++) {
 		many[i] = (struct piece){.name = 'a', .work = {.run = run, .owner = 1}};
@@ -127,7 +127,7 @@ static void test_in_order(void **state)
 	atomic_store(&held, 1);
 	atomic_store(&began, 0);
 	work_outbox_init(&outbox, wake, NULL);
-	assert_int_equal(work_pool_init(&pool, 1, &outbox), 0);
+	assert_int_equal(work_pool_init(&pool, 1, 0, &outbox), 0);
 	for (int i = 0; i < 3; i++) {
 		work_submit(&pool, &pieces[i].work);
 		usleep(2000);

@@ -3,7 +3,7 @@
  *
  *     u32 calls    so many calls have been counted (the test may set it back)
  *     u32 from, to calls of these numbers fail, from 1 on; from 0 = none
- *     u32 error    with this errno
+ *     u32 error    with this errno; EAGAIN: they do not fail, but wait until from is 0
  *     u32 kinds    which calls are counted: bits WRITE, SYNC, RENAME, TRUNCATE, CREATE, ALLOCATE below
  *     u32 failed   so many have failed */
 #define _LARGEFILE64_SOURCE
@@ -52,7 +52,11 @@ static int fails(uint32_t kind, const char *path)
 		return 0;
 	atomic_fetch_add(&c->failed, 1);
 	errno = (int)atomic_load(&c->error);
-	return 1;
+	if (errno != EAGAIN)
+		return 1;
+	while (atomic_load(&c->from))
+		usleep(1000);
+	return 0;
 }
 
 static int fails_fd(uint32_t kind, int fd)

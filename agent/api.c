@@ -3,7 +3,8 @@
 #include "../proto/message.h"
 #include "../proto/version.h"
 #include "control.h"
-#include "life.h"
+#include "core/life.h"
+#include "enter.h"
 #include "agent/sink/sink.h"
 #include "steps/counter.h"
 #include "steps/steps.h"
@@ -20,7 +21,7 @@
 static inline void enter_life(void)
 {
 	if (__builtin_expect(!life_alive(), 0))
-		life_enter(ENTRY_API);
+		enter_process(ENTRY_API);
 }
 
 EXPORT void profd_step(void)

@@ -3,19 +3,20 @@
  * Two threads meet here. The step thread ticks (tick.c): it owns `control_run` while control_phase is CONTROL_TICK, which it
  * enters by compare-and-swap from the phase it found and leaves by a store. The agent's thread changes the phase by
  * compare-and-swap only, and waits where it finds CONTROL_TICK; so the step thread never waits for anybody. */
+#include "control.h"
 #include "after.h"
-#include "collector.h"
-#include "control_internal.h"
-#include "filter.h"
-#include "keeper.h"
-#include "life.h"
+#include "core/collector.h"
+#include "core/filter.h"
+#include "core/keeper.h"
+#include "core/life.h"
 #include "link.h"
 #include "orphan.h"
-#include "room.h"
-#include "sentence.h"
+#include "core/room.h"
+#include "core/sentence.h"
 #include "thread_times.h"
 #include "agent/sink/control.h"
 #include "steps/counter.h"
+#include "tick.h"
 
 #include "../proto/errors.h"
 
@@ -54,7 +55,12 @@
 /* Steps before it. */
 #define BEFORE_STEPS 64
 
-static const struct collector_ops *const collectors[] = {&collector_nvtx, &collector_torch, &collector_cupti};
+#define NO_OPS
+#define OPS(name) &collector_##name,
+static const struct collector_ops *const collectors[] = {
+#define COLLECTOR(bit, NAME, word, part_of, ops, asked, option, help, fills, records) ops
+#include "proto/collectors.def"
+};
 #define COLLECTORS (sizeof collectors / sizeof *collectors)
 _Static_assert(COLLECTORS <= CONTROL_COLLECTORS, "room for every collector");
 
@@ -330,6 +336,7 @@ static void drain(void)
 		control_run.next.header = NULL;
 	}
 	steps_watch(STEP_SOURCE_NONE, NULL);
+	steps_follow(NULL);
 	atomic_store_explicit(&control_phase, CONTROL_IDLE, memory_order_release);
 }
 
@@ -361,6 +368,7 @@ static void cycle_begin(uint64_t capture, const struct segment *segment)
 		   (!control_run.at_step && schedule_record_at(&control_run.schedule, 0) == 0);
 	control_run.warmup_started = sink_now();
 	atomic_store(&control_run.segment.header->phase, now ? SEGMENT_WARMUP : SEGMENT_ARMED);
+	steps_follow(tick_boundary);
 	move(from, now ? CONTROL_WARMUP : CONTROL_ARMED);
 	if (now)
 		collectors_start();
@@ -502,8 +510,10 @@ static void finish_now(uint32_t reason)
 		control_run.end_at = sink_now() + TICK_PAUSE_NS;
 		return;
 	}
-	if (move(1u << CONTROL_BETWEEN, CONTROL_IDLE) != CONTROL_TICK)
+	if (move(1u << CONTROL_BETWEEN, CONTROL_IDLE) != CONTROL_TICK) {
 		steps_watch(STEP_SOURCE_NONE, NULL);
+		steps_follow(NULL);
+	}
 }
 
 void control_cancel(uint64_t capture, uint32_t reason)

@@ -3,27 +3,10 @@
 #ifndef PROFD_AGENT_CONTROL_H
 #define PROFD_AGENT_CONTROL_H
 
-#include "agent/own.h"
 #include "../proto/message.h"
 #include "../proto/segment.h"
 
-#include <stdatomic.h>
 #include <stdint.h>
-
-enum control_phase {
-	CONTROL_IDLE = 0,
-	CONTROL_ARMED,	/* counting: skip_first and wait */
-	CONTROL_WARMUP, /* collectors are being switched on, or are on and what they see is thrown away */
-	CONTROL_RECORD,
-	CONTROL_TICK,	 /* the step thread is at a boundary; the agent's thread keeps its hands off */
-	CONTROL_DRAIN,	 /* the last boundary has passed */
-	CONTROL_BETWEEN, /* between two cycles, waiting for the next segment */
-};
-OWN _Atomic uint32_t control_phase;
-
-/* The step thread is at a boundary of the given source: `number` steps of that source have ended. Called only while
- * control_phase is not CONTROL_IDLE. */
-void control_tick(uint32_t source, uint64_t now, uint64_t number);
 
 /* Glob of the range whose ends are the steps of the capture that is armed; "" = none. Any thread while it is armed. */
 const char *control_step_range(void);

@@ -1,6 +1,7 @@
 /* entry.c - the ways in that others call: NVTX's and CUDA's injection, and the dlopen that shows torch arriving. */
 #include "claim.h"
-#include "life.h"
+#include "core/life.h"
+#include "enter.h"
 #include "nvtx/nvtx.h"
 
 #include "../proto/message.h"
@@ -16,15 +17,15 @@ EXPORT int InitializeInjectionNvtx(void *get_export_table);
 /* Called by the CUDA driver in cuInit. No CUDA call in here. */
 EXPORT int InitializeInjection(void)
 {
-	life_enter(ENTRY_CUDA);
+	enter_process(ENTRY_CUDA);
 	return 1;
 }
 
 /* Called by each object that carries NVTX, at its first NVTX call. */
 EXPORT int InitializeInjectionNvtx2(void *get_export_table)
 {
-	life_watch_forks();
-	life_enter(ENTRY_NVTX);
+	enter_watch_forks();
+	enter_process(ENTRY_NVTX);
 	/* NVTX goes on without a tool. The copy that works here asks nobody for these ranges. */
 	if (claim_lost())
 		return 0;
@@ -65,7 +66,7 @@ void *dlopen_seen(const char *file)
 	/* Constructors of other libraries may come before ours. */
 	if (!__atomic_load_n(&real_dlopen, __ATOMIC_RELAXED))
 		find_dlopen();
-	life_library_seen(file);
+	enter_library_seen(file);
 	return __atomic_load_n(&real_dlopen, __ATOMIC_RELAXED);
 }
 

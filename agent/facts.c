@@ -1,7 +1,9 @@
 /* facts.c - see facts.h. Reads /proc and the environment with plain system calls. */
 #include "facts.h"
-#include "keeper.h"
-#include "life.h"
+#include "core/sentence.h"
+#include "enter.h"
+#include "core/keeper.h"
+#include "core/life.h"
 #include "nvtx/nvtx.h"
 #include "orphan.h"
 #include "control.h"
@@ -92,19 +94,6 @@ int facts_read_environment(void)
 const char *facts_socket(unsigned index)
 {
 	return index < facts.socket_count ? facts.sockets[index] : NULL;
-}
-
-size_t facts_decimal(char *to, uint64_t value)
-{
-	char digits[20];
-	size_t n = 0;
-	do
-		digits[n++] = (char)('0' + value % 10);
-	while (value /= 10);
-	for (size_t i = 0; i < n; i++)
-		to[i] = digits[n - 1 - i];
-	to[n] = 0;
-	return n;
 }
 
 /* Field 22 of /proc/self/stat; the name in field 2 may hold anything, so count from its closing parenthesis. */
@@ -208,7 +197,7 @@ void facts_hello(struct message_hello *hello)
 	hello->nvtx_modules = nvtx_object_count();
 	hello->step_source = steps_source();
 	hello->step_optimizers = steps_optimizers(hello->optimizers, sizeof hello->optimizers, &hello->steps_unclear);
-	hello->entry = life_entries();
+	hello->entry = enter_ways();
 	hello->orphans = control_orphans();
 	message_text(hello->version, sizeof hello->version, PROFD_VERSION);
 	message_text(hello->launcher, sizeof hello->launcher, facts.launcher);

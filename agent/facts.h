@@ -18,7 +18,4 @@ const char *facts_socket(unsigned index);
 /* Bit set of enum library that are mapped now. */
 uint32_t facts_libraries(void);
 
-/* Decimal text of a number; returns its length. `to` holds at least 21 bytes. */
-size_t facts_decimal(char *to, uint64_t value);
-
 #endif

@@ -4,13 +4,15 @@
 #include "link.h"
 #include "control.h"
 #include "facts.h"
-#include "filter.h"
-#include "keeper.h"
-#include "life.h"
-#include "room.h"
+#include "core/filter.h"
+#include "core/keeper.h"
+#include "core/life.h"
+#include "core/room.h"
+#include "enter.h"
 #include "agent/sink/sink.h"
 #include "agent/sink/control.h"
 #include "steps/counter.h"
+#include "tick.h"
 #include "torch/torch.h"
 
 #include "../proto/errors.h"
@@ -337,7 +339,7 @@ void link_main(void)
 	for (;;) {
 		uint64_t now = sink_now();
 		/* A process that torch has not begun to enter is not looked at again and again. */
-		uint64_t due = life_entries() & ENTRY_TORCH ? torch_work(now) : UINT64_MAX;
+		uint64_t due = enter_ways() & ENTRY_TORCH ? torch_work(now) : UINT64_MAX;
 		due = earlier(due, control_work());
 		if (now >= retry_at) {
 			connect_now();

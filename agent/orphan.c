@@ -1,7 +1,7 @@
 /* orphan.c - see orphan.h. */
 #include "orphan.h"
 #include "control.h"
-#include "keeper.h"
+#include "core/keeper.h"
 #include "link.h"
 #include "agent/sink/sink.h"
 

@@ -1,8 +1,8 @@
 /* thread_times.c - see thread_times.h. Looks are kept here until the recording is over. Where there are more than there is room for,
  * every second one is forgotten, and they come half as often from then on. */
 #include "thread_times.h"
-#include "facts.h"
-#include "keeper.h"
+#include "core/keeper.h"
+#include "core/sentence.h"
 #include "agent/sink/control.h"
 
 #include <stdbool.h>
@@ -68,7 +68,7 @@ static void make_path(char *to, const char *folder, uint32_t number, const char 
 {
 	size_t n = strlen(folder);
 	memcpy(to, folder, n);
-	n += facts_decimal(to + n, number);
+	n += sentence_decimal(to + n, number);
 	memcpy(to + n, file, strlen(file) + 1);
 }
 

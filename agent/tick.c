@@ -1,9 +1,11 @@
 /* tick.c - the control's half on the step thread: what a boundary means to the capture that is armed. No system call but
  * at the capture's own beginning and end; waits for nobody. */
-#include "control_internal.h"
-#include "life.h"
+#include "tick.h"
+#include "core/life.h"
 #include "agent/sink/control.h"
 #include "steps/counter.h"
+
+#include "../proto/message.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -191,7 +193,7 @@ bool tick_bury(void)
 	return true;
 }
 
-void control_tick(uint32_t source, uint64_t now, uint64_t number)
+void tick_boundary(uint32_t source, uint64_t now, uint64_t number)
 {
 	uint32_t phase = atomic_load_explicit(&control_phase, memory_order_acquire);
 	if (phase == CONTROL_IDLE || source != control_source)

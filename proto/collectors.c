@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 static const struct collector_facts rows[COLLECTOR_COUNT] = {
-#define COLLECTOR(bit, NAME, word, part_of, asked, option, help, fills, records)                                       \
+#define COLLECTOR(bit, NAME, word, part_of, ops, asked, option, help, fills, records)                                  \
 	[bit] = {word, COLLECTOR_##part_of, ASKED_##asked, option, help, fills, records},
 #include "collectors.def"
 };

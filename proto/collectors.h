@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 enum collector {
-#define COLLECTOR(bit, NAME, word, part_of, asked, option, help, fills, records) COLLECTOR_##NAME = (bit),
+#define COLLECTOR(bit, NAME, word, part_of, ops, asked, option, help, fills, records) COLLECTOR_##NAME = (bit),
 #define RESERVED_COLLECTOR(bit, NAME, word, description) COLLECTOR_##NAME = (bit),
 #include "collectors.def"
 	COLLECTOR_COUNT
@@ -44,7 +44,7 @@ uint32_t collectors_filling(unsigned figures);
 static inline uint32_t collector_parts(unsigned bit)
 {
 	uint32_t parts = 0;
-#define COLLECTOR(number, NAME, word, part_of, asked, option, help, fills, records)                                    \
+#define COLLECTOR(number, NAME, word, part_of, ops, asked, option, help, fills, records)                               \
 	if (COLLECTOR_##part_of == bit && (number) != bit)                                                             \
 		parts |= 1u << (number);
 #include "collectors.def"

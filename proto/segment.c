@@ -1,5 +1,5 @@
 /* segment.c - the sealed shared memory of one capture: layout, checks and the daemon's half of its protocol; the agent's
- * half is in agent/sink/sink.c. No state; a struct segment belongs to one thread at a time. */
+ * half is in agent/sink/writer.c. No state; a struct segment belongs to one thread at a time. */
 #include "segment.h"
 #include "limits.h"
 #include "mapping.h"

@@ -137,7 +137,7 @@ void segment_forget(struct segment *segment);
 
 /* Unmaps and closes. For the daemon. */
 void segment_deinit(struct segment *segment);
-/* Unmaps only: the agent's descriptors are closed elsewhere (agent/keeper.h). */
+/* Unmaps only: the agent's descriptors are closed elsewhere (agent/core/keeper.h). */
 void segment_unmap(struct segment *segment);
 
 /* Agent, any thread: takes room for a text of `bytes` bytes, UNFINISHED, at or behind *tail, which is moved on (0 at first; it

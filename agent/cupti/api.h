@@ -5,7 +5,7 @@
 #ifndef PROFD_AGENT_CUPTI_API_H
 #define PROFD_AGENT_CUPTI_API_H
 
-#include "agent/own.h"
+#include "agent/core/own.h"
 #include <stddef.h>
 #include <stdint.h>
 

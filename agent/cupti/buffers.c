@@ -4,7 +4,7 @@
  * visit for another. */
 #include "buffers.h"
 
-#include "../room.h"
+#include "../core/room.h"
 
 #include "../../proto/mapping.h"
 

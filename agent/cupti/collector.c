@@ -1,7 +1,7 @@
 /* collector.c - the cupti collector's vtable: what the agent's thread does, and for how long it waits for CUPTI. All calls into
  * CUPTI and the driver are the guard's (guard.h); one that does not return in time ends the session for us, and the job and the
  * rest of the capture go on. */
-#include "../collector.h"
+#include "../core/collector.h"
 
 #include "api.h"
 #include "buffers.h"
@@ -11,7 +11,7 @@
 #include "session.h"
 
 #include "../../proto/message.h"
-#include "../life.h"
+#include "../core/life.h"
 #include "agent/sink/sink.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* guard.c - see guard.h. Waits by futex: nothing here takes a lock that anybody else holds. */
 #include "guard.h"
 
-#include "../gate.h"
+#include "../core/gate.h"
 #include "agent/sink/sink.h"
-#include "../thread.h"
+#include "../core/thread.h"
 
 #include <errno.h>
 #include <linux/futex.h>

@@ -3,8 +3,8 @@
 
 #include "decode.h"
 
-#include "../facts.h"
-#include "../keeper.h"
+#include "../core/keeper.h"
+#include "../core/sentence.h"
 #include "agent/sink/sink.h"
 
 #include <errno.h>
@@ -113,7 +113,7 @@ static size_t read_name(uint32_t tid, char *to, size_t bytes)
 {
 	char path[64] = "/proc/self/task/";
 	size_t n = strlen(path);
-	n += facts_decimal(path + n, tid);
+	n += sentence_decimal(path + n, tid);
 	memcpy(path + n, "/comm", 6);
 	size_t got = keeper_read_file(path, to, bytes);
 	return got && to[got - 1] == '\n' ? got - 1 : got;

@@ -1,8 +1,7 @@
 /* load.c - see api.h. The agent's thread. */
 #include "api.h"
 
-#include "../facts.h"
-#include "../gate.h"
+#include "../core/gate.h"
 
 #include <dlfcn.h>
 #include <errno.h>

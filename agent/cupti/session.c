@@ -9,8 +9,8 @@
 #include "deliver.h"
 #include "layout.h"
 
-#include "../life.h"
-#include "../sentence.h"
+#include "../core/life.h"
+#include "../core/sentence.h"
 #include "agent/sink/sink.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 #ifndef PROFD_AGENT_CUPTI_SESSION_H
 #define PROFD_AGENT_CUPTI_SESSION_H
 
-#include "agent/own.h"
+#include "agent/core/own.h"
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* collector.c - the NVTX collector's vtable and the body of NVTX's injection entry point. The agent's thread, but for
  * nvtx_inject. */
-#include "../collector.h"
-#include "../sentence.h"
+#include "../core/collector.h"
+#include "../core/sentence.h"
 #include "hooks.h"
 #include "names.h"
 #include "nvtx.h"

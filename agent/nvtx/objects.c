@@ -7,7 +7,7 @@
  * compare-and-swap from a value that we know, so that what another tool has put there stays. */
 #include "objects.h"
 
-#include "../gate.h"
+#include "../core/gate.h"
 #include "nvtx.h"
 
 #include <link.h>

@@ -2,7 +2,7 @@
 #ifndef PROFD_AGENT_NVTX_OBJECTS_H
 #define PROFD_AGENT_NVTX_OBJECTS_H
 
-#include "agent/own.h"
+#include "agent/core/own.h"
 #include "nvtx_abi.h"
 
 #include <stddef.h>

@@ -1,12 +1,12 @@
-/* internal.h - what the files of the sink share: sink.c (entering, chunks, losses), thread.c (the list of threads),
+/* internal.h - what the files of the sink share: writer.c (entering, chunks, losses), thread.c (the list of threads),
  * frame.c (open ranges), string.c (names). */
 #ifndef PROFD_AGENT_SINK_INTERNAL_H
 #define PROFD_AGENT_SINK_INTERNAL_H
 
-#include "agent/own.h"
+#include "agent/core/own.h"
 #include "proto/limits.h"
 #include "proto/segment.h"
-#include "agent/life.h"
+#include "agent/core/life.h"
 #include "sink.h"
 #include "control.h"
 
@@ -95,7 +95,7 @@ struct sink_state {
 };
 OWN struct sink_state sink_state;
 
-/* sink.c */
+/* writer.c */
 /* Counts a loss whatever the phase. */
 void count_loss(enum loss loss, uint8_t kind);
 /* Writes who the thread is. 1, or 0 where there was no room. */

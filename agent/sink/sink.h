@@ -20,11 +20,11 @@
 #ifndef PROFD_AGENT_SINK_SINK_H
 #define PROFD_AGENT_SINK_SINK_H
 
+#include "agent/core/clock.h"
 #include "proto/events.h"
 
 #include <stddef.h>
 #include <stdint.h>
-#include <time.h>
 
 /* Open ranges and operators that one thread may have at a time; deeper ones are counted as too_deep. */
 #define SINK_DEPTH 512
@@ -65,9 +65,7 @@ struct sink_thread; /* opaque: one per thread of the job that has written */
 /* CLOCK_MONOTONIC ns. */
 static inline uint64_t sink_now(void)
 {
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	return clock_now();
 }
 
 /* Generation of the recording that is on, 0 while none is. On means: from warm-up until the last open range had its

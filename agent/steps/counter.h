@@ -24,6 +24,11 @@ void steps_publish(struct status_page *page);
 /* In a fork child: a page of its own again. */
 void steps_in_child(void);
 
+/* Called by the step thread at each boundary of the source: `number` steps of that source have ended. */
+typedef void steps_tick(uint32_t source, uint64_t now, uint64_t number);
+/* Somebody follows the steps from now on, or nobody (NULL): a call that is under way may still come. Agent's thread. */
+void steps_follow(steps_tick *tick);
+
 /* Sources that are seen only while armed: counting begins and ends. `optimizer`: glob of STEP_SOURCE_NAMED's class. Agent's
  * thread. */
 void steps_watch(uint32_t source, const char *optimizer);

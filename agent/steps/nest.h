@@ -4,7 +4,7 @@
 #ifndef PROFD_AGENT_STEPS_NEST_H
 #define PROFD_AGENT_STEPS_NEST_H
 
-#include "agent/own.h"
+#include "agent/core/own.h"
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>

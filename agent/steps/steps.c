@@ -4,8 +4,7 @@
  * process until a daemon brings its own. Everybody else only reads. */
 #include "steps.h"
 #include "../../proto/events.h"
-#include "../control.h"
-#include "../life.h"
+#include "../core/life.h"
 #include "agent/sink/sink.h"
 #include "counter.h"
 #include "usual.h"
@@ -37,6 +36,7 @@ static _Atomic uint32_t others_since; /* steps of other threads since the step t
 static _Atomic uint32_t watched;      /* a source that is counted only while armed */
 static _Atomic uintptr_t watched_thread;
 static _Atomic uint64_t watched_steps;
+static _Atomic(steps_tick *) follower; /* NULL: nobody */
 
 struct turns steps_turns;
 static struct nest_entry nobody;
@@ -47,6 +47,11 @@ static void forget_usual(void)
 {
 	atomic_thread_fence(memory_order_seq_cst);
 	atomic_store_explicit(&steps_usual, &nobody, memory_order_relaxed);
+}
+
+void steps_follow(steps_tick *tick)
+{
+	atomic_store_explicit(&follower, tick, memory_order_release);
 }
 
 static void take_over(uint32_t from, uintptr_t me)
@@ -62,14 +67,15 @@ static void take_over(uint32_t from, uintptr_t me)
 static void watched_boundary(uint32_t from, uint64_t now, uintptr_t me)
 {
 	uintptr_t first = 0;
+	steps_tick *tick;
 	if (from != atomic_load_explicit(&watched, memory_order_relaxed) ||
-	    atomic_load_explicit(&control_phase, memory_order_relaxed) == CONTROL_IDLE)
+	    !(tick = atomic_load_explicit(&follower, memory_order_relaxed)))
 		return;
 	if (!atomic_compare_exchange_strong_explicit(&watched_thread, &first, me, memory_order_acq_rel,
 						     memory_order_relaxed) &&
 	    first != me)
 		return;
-	control_tick(from, now, atomic_fetch_add_explicit(&watched_steps, 1, memory_order_relaxed) + 1);
+	tick(from, now, atomic_fetch_add_explicit(&watched_steps, 1, memory_order_relaxed) + 1);
 }
 
 /* The step thread's step ends. */
@@ -83,8 +89,9 @@ static inline void count(uint32_t from, uint64_t now)
 	atomic_store_explicit(&page->last, now, memory_order_relaxed);
 	atomic_store_explicit(&steps, number, memory_order_relaxed);
 	atomic_store_explicit(&page->steps, number, memory_order_release);
-	if (__builtin_expect(atomic_load_explicit(&control_phase, memory_order_relaxed) != CONTROL_IDLE, 0))
-		control_tick(from, now, number);
+	steps_tick *tick = atomic_load_explicit(&follower, memory_order_relaxed);
+	if (__builtin_expect(tick != NULL, 0))
+		tick(from, now, number);
 }
 
 static void boundary(uint32_t from, uint64_t now)

@@ -5,11 +5,11 @@
 #ifndef PROFD_AGENT_STEPS_USUAL_H
 #define PROFD_AGENT_STEPS_USUAL_H
 
-#include "agent/own.h"
+#include "agent/core/own.h"
 #include "nest.h"
 #include "turns.h"
 
-#include "agent/life.h"
+#include "agent/core/life.h"
 #include "agent/sink/sink.h"
 
 /* The step thread's alone; begun anew where another thread has become it. */

@@ -5,9 +5,9 @@
  * Runs once, on a private thread (its sequence numbers and thread-local callback are nobody else's) with all signals
  * blocked. The operators compute nothing to speak of: a convolution of an empty batch, and a 2x2 addmm; no thread pool
  * wakes, no random number is drawn. */
-#include "../gate.h"
-#include "../sentence.h"
-#include "../thread.h"
+#include "../core/gate.h"
+#include "../core/sentence.h"
+#include "../core/thread.h"
 #include "internal.h"
 
 #include <errno.h>

@@ -6,9 +6,9 @@
  * never unmapped, and the end looks whether the frame is still this function's (frame->key). */
 #include "../../proto/events.h"
 #include "../../proto/limits.h"
-#include "../collector.h"
-#include "../life.h"
-#include "../sentence.h"
+#include "../core/collector.h"
+#include "../core/life.h"
+#include "../core/sentence.h"
 #include "../steps/steps.h"
 #include "internal.h"
 #include "torch.h"

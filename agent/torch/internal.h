@@ -6,7 +6,7 @@
 #ifndef PROFD_AGENT_TORCH_INTERNAL_H
 #define PROFD_AGENT_TORCH_INTERNAL_H
 
-#include "agent/own.h"
+#include "agent/core/own.h"
 #include "agent/sink/sink.h"
 
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* symbols.c - finds libtorch in this process, binds what the collector calls, reads its version. Agent's thread only. */
-#include "../gate.h"
-#include "../keeper.h"
+#include "../core/gate.h"
+#include "../core/keeper.h"
 #include "internal.h"
 #include "torch.h"
 

@@ -5,8 +5,8 @@
  * A step ends where Optimizer.step ends and cuts no range, so while recording the range of that very Optimizer.step must
  * be closed before the tick. In which order torch runs the ends of several callbacks is torch's matter; hence both can
  * close it: the range's frame is found by the address of its at::RecordFunction, which no other open range can have. */
-#include "../gate.h"
-#include "../life.h"
+#include "../core/gate.h"
+#include "../core/life.h"
 #include "../steps/steps.h"
 #include "../steps/usual.h"
 #include "internal.h"

@@ -1,6 +1,6 @@
 /* fuzz_agent_nvtx.c - what a job may pass to NVTX: names, wide names, attributes of any size and type, payloads, handles that are
  * not ours. The hooks run on the real sink and a real segment; what they wrote must be records that the daemon takes. */
-#include "agent/collector.h"
+#include "agent/core/collector.h"
 #include "agent/nvtx/nvtx.h"
 #include "agent/nvtx/nvtx_abi.h"
 #include "agent/sink/control.h"

@@ -1,7 +1,7 @@
 /* fuzz_agent_room.c - memory cgroups as the kernel, or a container's own file system, shows them to the agent: files by files the
  * input, with \xff between.
  * wrap: open */
-#include "agent/room.h"
+#include "agent/core/room.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

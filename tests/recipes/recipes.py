@@ -13,7 +13,7 @@ MOST = {
     "asking": 3,
     "view": 2,
     "format": 2,
-    "collector": 4,
+    "collector": 2,
     "event": 2,
 }
 
@@ -40,11 +40,7 @@ RECIPES = [
     ]),
     Recipe("collector", ["To add a collector"], [
         Row("proto/collectors.def", before=r"\n#undef COLLECTOR$",
-            text='COLLECTOR(11, DUMMY, "dummy", DUMMY, ALWAYS, "", "", 0, "nothing, as a test")\n'),
-        Row("agent/collector.h", after=r"^extern const struct collector_ops collector_cupti;.*\n",
-            text="extern const struct collector_ops collector_dummy;\n"),
-        Row("agent/control.c", after=r"^static const struct collector_ops \*const collectors\[\].*&collector_cupti",
-            text=", &collector_dummy"),
+            text='COLLECTOR(11, DUMMY, "dummy", DUMMY, OPS(dummy), ALWAYS, "", "", 0, "nothing, as a test")\n'),
     ]),
     Recipe("event", ["To add an event kind"], [
         Row("proto/events.def", before=r"^RESERVED\(",

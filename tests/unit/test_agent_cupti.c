@@ -6,7 +6,7 @@
 #include "agent/cupti/clock.h"
 #include "agent/cupti/deliver.h"
 #include "agent/cupti/guard.h"
-#include "agent/life.h"
+#include "agent/core/life.h"
 #include "agent/sink/control.h"
 #include "proto/limits.h"
 

@@ -1,7 +1,7 @@
 /* test_agent_nvtx.c - the NVTX collector on the real sink and a real segment. Objects with NVTX are played by this
  * file: tables of function pointers as nvtx_abi.h has them, and calls that go through them as NVTX's inline functions
  * do. */
-#include "agent/collector.h"
+#include "agent/core/collector.h"
 #include "agent/nvtx/nvtx.h"
 #include "agent/nvtx/nvtx_abi.h"
 #include "agent/nvtx/step_range.h"

@@ -1,6 +1,6 @@
 /* test_agent_room.c - the share of what a process's limits leave it that the agent takes. Each limit is a child's own. */
 #include "agent/cupti/buffers.h"
-#include "agent/room.h"
+#include "agent/core/room.h"
 #include "proto/segment.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* test_agent_sink.c - the recorder itself, without a job and without a daemon: threads, open ranges, names, losses. */
-#include "agent/life.h"
+#include "agent/core/life.h"
+#include "agent/enter.h"
 #include "agent/sink/control.h"
 #include "proto/limits.h"
 #include "proto/message.h"
@@ -693,7 +694,7 @@ static int setup(void **state)
 	(void)state;
 	/* No daemon: the agent's thread, if it starts, has nobody to obey. */
 	setenv("PROFD_SOCKET", "/nonexistent/profd.sock", 1);
-	life_enter(ENTRY_API);
+	enter_process(ENTRY_API);
 	return life_alive() ? 0 : -1;
 }
 

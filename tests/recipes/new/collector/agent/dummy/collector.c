@@ -1,5 +1,5 @@
 /* collector.c - a collector that has nothing to switch on, and whose events come when it is drained. The test of the recipes. */
-#include "agent/collector.h"
+#include "agent/core/collector.h"
 #include "agent/sink/sink.h"
 #include "proto/events.h"
 

@@ -1,7 +1,7 @@
 /* filter.c - see filter.h. */
 #include "filter.h"
 
-#include "../proto/filters.h"
+#include "../../proto/filters.h"
 
 #include <linux/seccomp.h>
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
 /* thread.h - how the agent starts threads of its own: all signals blocked, stacks that suffice whatever the job has in thread-local
  * storage, and on the processors and with the priority that the process began with, not those of the thread that happened to start
  * them. */
-#ifndef PROFD_AGENT_THREAD_H
-#define PROFD_AGENT_THREAD_H
+#ifndef PROFD_AGENT_CORE_THREAD_H
+#define PROFD_AGENT_CORE_THREAD_H
 
 #include <pthread.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
-/* life.h - is this process ours to watch? The words that a fork must wipe, and the way into life. */
-#ifndef PROFD_AGENT_LIFE_H
-#define PROFD_AGENT_LIFE_H
+/* life.h - is this process ours to watch? The words that a fork must wipe, waking the agent's thread, its end, the debug log. */
+#ifndef PROFD_AGENT_CORE_LIFE_H
+#define PROFD_AGENT_CORE_LIFE_H
 
-#include "agent/own.h"
+#include "own.h"
 #include "gate.h"
 
 #include <stdatomic.h>
@@ -42,17 +42,8 @@ static inline int life_idles(void)
 	return !memcmp(&both, &idle, sizeof both);
 }
 
-/* The way in: starts the agent's thread, once in a process; later calls only add to what HELLO says. `entry` is of enum
- * agent_entry. Cheap and silent; may be called from any thread, from constructors and from inside a foreign library's
- * initialisation. */
-void life_enter(unsigned entry);
-unsigned life_entries(void);
-
-/* Forks mind the gate from now on (gate.h), if the agent may run here at all. life_enter() does it too. */
-void life_watch_forks(void);
-
-/* The preloaded agent saw a library with this name being opened (NULL: the program itself). */
-void life_library_seen(const char *name);
+/* Once, when the agent is loaded: reads where the debug log is. `exiting` is what runs when the process ends. */
+void life_begin(void (*exiting)(void));
 
 /* Why the agent's thread is woken: there is something to do for it; the connection can be read or is gone. */
 enum life_wake { WAKE_CALL = 1, WAKE_SOCKET = 2 };

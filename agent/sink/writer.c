@@ -1,4 +1,4 @@
-/* sink.c - per-thread writers into the segment: entering and leaving, chunks, losses. The list of threads is in thread.c, the
+/* writer.c - per-thread writers into the segment: entering and leaving, chunks, losses. The list of threads is in thread.c, the
  * stack of open ranges in frame.c, names in string.c.
  *
  * Any thread of the job. Who may touch what: a sink_thread belongs to its thread, which is `inside` while it does so; the

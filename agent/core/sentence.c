@@ -1,9 +1,21 @@
 /* sentence.c - see sentence.h. */
 #include "sentence.h"
-#include "facts.h"
 
 #include <stdarg.h>
 #include <string.h>
+
+size_t sentence_decimal(char *to, uint64_t value)
+{
+	char digits[20];
+	size_t n = 0;
+	do
+		digits[n++] = (char)('0' + value % 10);
+	while (value /= 10);
+	for (size_t i = 0; i < n; i++)
+		to[i] = digits[n - 1 - i];
+	to[n] = 0;
+	return n;
+}
 
 struct sentence sentence_begin(char *text, size_t bytes)
 {
@@ -32,7 +44,7 @@ void sentence_add(struct sentence *s, const char *text)
 void sentence_add_number(struct sentence *s, uint64_t number)
 {
 	char digits[24];
-	facts_decimal(digits, number);
+	sentence_decimal(digits, number);
 	sentence_add(s, digits);
 }
 

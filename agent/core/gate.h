@@ -4,8 +4,8 @@
  * Whoever makes such a call is inside the gate for as long as it takes. A fork waits until nobody else is, and nobody enters while
  * one is under way. All waits are bounded, and what did not wait to the end is counted. A raw clone() without CLONE_VM goes by
  * without asking; vfork and posix_spawn have no need to. */
-#ifndef PROFD_AGENT_GATE_H
-#define PROFD_AGENT_GATE_H
+#ifndef PROFD_AGENT_CORE_GATE_H
+#define PROFD_AGENT_CORE_GATE_H
 
 #include <link.h>
 #include <stdatomic.h>

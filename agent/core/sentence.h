@@ -1,9 +1,12 @@
 /* sentence.h - a sentence grown piece by piece, cut where it does not fit: the agent does without stdio. */
-#ifndef PROFD_AGENT_SENTENCE_H
-#define PROFD_AGENT_SENTENCE_H
+#ifndef PROFD_AGENT_CORE_SENTENCE_H
+#define PROFD_AGENT_CORE_SENTENCE_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+/* Decimal text of a number; returns its length. `to` holds at least 21 bytes. */
+size_t sentence_decimal(char *to, uint64_t value);
 
 struct sentence {
 	char *text;

@@ -4,8 +4,8 @@
  * Forks may come from signal handlers, from inside the gate, from callbacks of the loader (then the agent's thread cannot get on,
  * and the fork goes on after FORK_WAIT_NS) and from several threads at a time. */
 #include "gate.h"
+#include "clock.h"
 #include "life.h"
-#include "agent/sink/sink.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -82,7 +82,7 @@ static void overrun(struct gate *g, const char *what)
 
 static void wait_for_others(struct gate *g, uint32_t thread, uint64_t deadline)
 {
-	while (others_inside(g, thread) && sink_now() < deadline)
+	while (others_inside(g, thread) && clock_now() < deadline)
 		nap();
 }
 
@@ -96,7 +96,7 @@ static void before_fork(void)
 	int saved = errno;
 	uint32_t self = (uint32_t)syscall(SYS_gettid);
 	unsigned place = take(g, self | FORKS);
-	wait_for_others(g, self, sink_now() + FORK_WAIT_NS);
+	wait_for_others(g, self, clock_now() + FORK_WAIT_NS);
 	int late = !place;
 	for (unsigned i = 0; i < GATE_PLACES; i++) {
 		uint32_t word = atomic_load(&g->places[i]);
@@ -171,7 +171,7 @@ unsigned gate_enter(uint64_t patience)
 			errno = saved;
 			return place;
 		}
-		uint64_t now = sink_now();
+		uint64_t now = clock_now();
 		if (!deadline)
 			deadline = now + patience;
 		if (now >= deadline) {

@@ -1,19 +1,30 @@
-/* control_internal.h - what the two halves of the control share: tick.c (the step thread) and control.c (the agent's). */
-#ifndef PROFD_AGENT_CONTROL_INTERNAL_H
-#define PROFD_AGENT_CONTROL_INTERNAL_H
+/* tick.h - the half of the control that runs on the step thread, and what it shares with the agent's half (control.c). */
+#ifndef PROFD_AGENT_TICK_H
+#define PROFD_AGENT_TICK_H
 
-#include "agent/own.h"
-#include "control.h"
-
+#include "core/own.h"
 #include "../proto/events.h"
 #include "../proto/schedule.h"
 #include "../proto/segment.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #define SECOND 1000000000ull
 /* More collectors than there will ever be. */
 #define CONTROL_COLLECTORS 8
+
+enum control_phase {
+	CONTROL_IDLE = 0,
+	CONTROL_ARMED,	/* counting: skip_first and wait */
+	CONTROL_WARMUP, /* collectors are being switched on, or are on and what they see is thrown away */
+	CONTROL_RECORD,
+	CONTROL_TICK,	 /* the step thread is at a boundary; the agent's thread keeps its hands off */
+	CONTROL_DRAIN,	 /* the last boundary has passed */
+	CONTROL_BETWEEN, /* between two cycles, waiting for the next segment */
+};
+OWN _Atomic uint32_t control_phase;
 
 /* The capture that is armed or recorded. Who may touch what, and when: head of control.c. */
 struct run {
@@ -67,7 +78,9 @@ OWN _Atomic uint32_t control_end_reason; /* enum cancel_reason of the recording 
 OWN _Atomic uint32_t control_want_start; /* warm-up has begun: switch collectors on */
 OWN _Atomic uint64_t control_end_time;	 /* CLOCK_MONOTONIC ns of the end of the recording */
 
-/* --- tick.c --- */
+/* The step thread is at a boundary of the given source: `number` steps of that source have ended. Called only while
+ * control_phase is not CONTROL_IDLE. */
+void tick_boundary(uint32_t source, uint64_t now, uint64_t number);
 
 /* The daemon has put enough memory behind the segment for a recording to begin, or has had time enough to do so. */
 bool tick_has_room(uint64_t now);

@@ -1,14 +1,13 @@
 /* keeper.c - see keeper.h. Raw system calls throughout: a library of the job that wraps close() keeps books by number, and ours
  * are of another table. */
 #include "keeper.h"
-#include "facts.h"
+#include "clock.h"
 #include "filter.h"
 #include "life.h"
-#include "link.h"
+#include "sentence.h"
 #include "thread.h"
-#include "agent/sink/sink.h"
 
-#include "../proto/system.h"
+#include "../../proto/system.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -63,6 +62,7 @@ static struct {
 static _Atomic int keeper_tid;
 static _Atomic bool stopped; /* for good: see filter.h */
 static pthread_t agent_thread;
+static void (*agent_stop)(void);
 static _Atomic int served;
 
 static uint64_t wake_set(void)
@@ -166,7 +166,7 @@ void keeper_close_in_child(void)
 			keeper_close(kept[i].fd);
 	/* All anonymous inodes are one: its name tells. */
 	size_t n = strlen(path);
-	facts_decimal(path + n, (uint64_t)(signals < 0 ? 0 : signals));
+	sentence_decimal(path + n, (uint64_t)(signals < 0 ? 0 : signals));
 	ssize_t bytes = signals < 0 ? -1 : readlink(path, name, sizeof name - 1);
 	if (bytes > 0 && (name[bytes] = 0, strcmp(name, "anon_inode:[signalfd]") == 0))
 		system_close(signals);
@@ -278,7 +278,7 @@ void *keeper_main(void *unused)
 		struct pollfd fds[2] = {{signals, POLLIN, 0}, {watched, POLLIN, 0}};
 		/* Without a descriptor for the signals, of which the job has left us none, it looks now and then. */
 		int n = (int)syscall(SYS_ppoll, fds, 2, signals < 0 ? &(struct timespec){0, 50000000} : NULL, NULL, 0);
-		if (filter_is_new_by(sink_now())) {
+		if (filter_is_new_by(clock_now())) {
 			atomic_store(&stopped, true);
 			life_stop();
 		}
@@ -296,9 +296,10 @@ void *keeper_main(void *unused)
 	return unused;
 }
 
-void keeper_serve(void)
+void keeper_serve(void (*stop)(void))
 {
 	agent_thread = pthread_self();
+	agent_stop = stop;
 	atomic_store(&served, 1);
 }
 
@@ -317,7 +318,7 @@ long keeper_run(long (*work)(void *argument), void *argument)
 	atomic_store(&call.asked, 1);
 	while (atomic_load(&call.asked)) {
 		if (atomic_load(&stopped))
-			link_stop();
+			agent_stop();
 		/* A keeper that has not said its number yet looks before it sleeps. Where a user's signals have filled
 		 * their queue, the next turn gets through. */
 		int tid = atomic_load(&keeper_tid);

@@ -7,10 +7,10 @@
  *
  * A kernel before 5.9, in a container that forbids unshare(), gives no table: then the numbers are the job's, high ones, and
  * each is held against what it was (device, inode, type) before every use and before it is closed. */
-#ifndef PROFD_AGENT_KEEPER_H
-#define PROFD_AGENT_KEEPER_H
+#ifndef PROFD_AGENT_CORE_KEEPER_H
+#define PROFD_AGENT_CORE_KEEPER_H
 
-#include "../proto/segment.h"
+#include "../../proto/segment.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -21,8 +21,9 @@ void *keeper_main(void *unused);
 /* Runs work(argument) on the keeper's thread and returns what it returns. From the agent's thread; any other runs it itself, as
  * the keeper's own does. What it may do: system calls on descriptors, nothing that takes a lock. */
 long keeper_run(long (*work)(void *argument), void *argument);
-/* The calling thread is the agent's from now on. */
-void keeper_serve(void);
+/* The calling thread is the agent's from now on. It calls `stop`, which does not return, once the keeper has stopped for
+ * good. */
+void keeper_serve(void (*stop)(void));
 
 /* For any thread: up to bytes - 1 bytes of the file, 0 where it cannot be read. Always ends `to` by a NUL. */
 size_t keeper_read_file(const char *path, char *to, size_t bytes);

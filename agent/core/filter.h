@@ -1,8 +1,8 @@
 /* filter.h - has the process taken system calls from itself since it began? What a seccomp filter forbids may end the whole process,
  * and nobody can ask it what it forbids; a job allows what it needs itself, and knows nothing of us. So from then on the agent makes
  * no calls. A filter that was there from the beginning (a container's, a service's) is meant for any program. */
-#ifndef PROFD_AGENT_FILTER_H
-#define PROFD_AGENT_FILTER_H
+#ifndef PROFD_AGENT_CORE_FILTER_H
+#define PROFD_AGENT_CORE_FILTER_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* room.h - how much memory the process may still take, and the share of it that the agent allows itself. */
-#ifndef PROFD_AGENT_ROOM_H
-#define PROFD_AGENT_ROOM_H
+#ifndef PROFD_AGENT_CORE_ROOM_H
+#define PROFD_AGENT_CORE_ROOM_H
 
 #include <stdint.h>
 

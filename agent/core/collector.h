@@ -1,8 +1,8 @@
 /* collector.h - what a source of events is to the agent: one vtable, called by the agent's own thread only (never by a
  * thread of the job), in the order probe, arm, start, stop, drain, disarm. A collector sees the sink (sink.h) and nothing
  * else of the agent: no socket, no segment, no schedule. */
-#ifndef PROFD_AGENT_COLLECTOR_H
-#define PROFD_AGENT_COLLECTOR_H
+#ifndef PROFD_AGENT_CORE_COLLECTOR_H
+#define PROFD_AGENT_CORE_COLLECTOR_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -52,8 +52,12 @@ struct collector_ops {
 	void (*disarm)(void);
 };
 
-extern const struct collector_ops collector_nvtx;
-extern const struct collector_ops collector_torch;
-extern const struct collector_ops collector_cupti;
+/* One for each row of the table that has its own, in the collector's folder. */
+#define NO_OPS
+#define OPS(name) extern const struct collector_ops collector_##name;
+#define COLLECTOR(bit, NAME, word, part_of, ops, asked, option, help, fills, records) ops
+#include "proto/collectors.def"
+#undef OPS
+#undef NO_OPS
 
 #endif

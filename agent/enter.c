@@ -1,14 +1,16 @@
-/* life.c - see life.h. Fork, exit, the agent's thread. */
-#include "life.h"
+/* enter.c - see enter.h. Fork, exit, the agent's thread. */
+#include "enter.h"
 #include "claim.h"
 #include "control.h"
 #include "facts.h"
-#include "filter.h"
-#include "keeper.h"
+#include "core/filter.h"
+#include "core/keeper.h"
+#include "core/life.h"
+#include "core/sentence.h"
 #include "nvtx/nvtx.h"
 #include "agent/sink/control.h"
 #include "link.h"
-#include "thread.h"
+#include "core/thread.h"
 #include "torch/torch.h"
 
 #include "../proto/system.h"
@@ -35,80 +37,11 @@
 /* How often a thread is asked for at most where there is none to be had. */
 #define TRIES 64
 
-struct life *life_words;
-static _Atomic uint32_t entries;
-static _Atomic uint32_t woken; /* bit set of enum life_wake; the futex that the agent's thread sleeps on */
-static char debug_path[256];
+static _Atomic uint32_t entries; /* bit set of enum agent_entry */
 
-struct line {
-	const char *text;
-	size_t bytes;
-};
-
-static long write_line(void *pointer)
-{
-	const struct line *line = pointer;
-	int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY;
-	int fd = (int)syscall(SYS_openat, AT_FDCWD, debug_path, flags, 0600);
-	if (fd >= 0) {
-		syscall(SYS_write, fd, line->text, line->bytes);
-		system_close(fd);
-	}
-	return 0;
-}
-
-void life_debug(const char *what, const char *detail)
-{
-	char line[512] = "profd[";
-	if (!debug_path[0])
-		return;
-	int saved = errno;
-	size_t n = strlen(line);
-	n += facts_decimal(line + n, (uint64_t)getpid());
-	const char *parts[] = {"]: ", what, detail && *detail ? ": " : "", detail ? detail : ""};
-	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-		for (const char *p = parts[i]; *p && n < sizeof line - 1; p++)
-			line[n++] = *p;
-	line[n++] = '\n';
-	keeper_run(write_line, &(struct line){line, n});
-	errno = saved;
-}
-
-unsigned life_entries(void)
+unsigned enter_ways(void)
 {
 	return atomic_load_explicit(&entries, memory_order_relaxed);
-}
-
-void life_wake_for(uint32_t why)
-{
-	/* Who has been woken and has not looked yet needs no second call. */
-	if (atomic_fetch_or(&woken, why))
-		return;
-	int saved = errno;
-	syscall(SYS_futex, &woken, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-	errno = saved;
-}
-
-void life_wake(void)
-{
-	life_wake_for(WAKE_CALL);
-}
-
-uint32_t life_wait(uint64_t ns)
-{
-	struct timespec time = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
-	uint32_t why = atomic_exchange(&woken, 0);
-	if (why || !ns)
-		return why;
-	syscall(SYS_futex, &woken, FUTEX_WAIT_PRIVATE, 0, ns == UINT64_MAX ? NULL : &time, NULL, 0);
-	return atomic_exchange(&woken, 0);
-}
-
-void life_stop(void)
-{
-	static uint32_t never;
-	for (;;)
-		syscall(SYS_futex, &never, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
 }
 
 static void *thread_main(void *unused)
@@ -117,7 +50,7 @@ static void *thread_main(void *unused)
 	thread_settle();
 	/* So that `top -H` and the job's owner see whose it is. */
 	prctl(PR_SET_NAME, "profd");
-	keeper_serve();
+	keeper_serve(link_stop);
 	link_main();
 	return NULL;
 }
@@ -133,7 +66,7 @@ static void in_child(void)
 	errno = saved;
 }
 
-void life_watch_forks(void)
+void enter_watch_forks(void)
 {
 	if (life_words && atomic_load_explicit(&life_words->loaded, memory_order_relaxed))
 		gate_watch(in_child);
@@ -163,7 +96,7 @@ static int start(void)
 	return r < 0 ? r : thread_start(NULL, thread_main, NULL, STACK_BYTES);
 }
 
-void life_enter(unsigned entry)
+void enter_process(unsigned entry)
 {
 	/* A fork child is not entered: its page is empty, `loaded` included. */
 	if (!life_words || !atomic_load_explicit(&life_words->loaded, memory_order_relaxed))
@@ -178,7 +111,7 @@ void life_enter(unsigned entry)
 	}
 	static unsigned tries;
 	int saved = errno;
-	life_watch_forks();
+	enter_watch_forks();
 	unsigned place = gate_enter(GATE_JOB_NS);
 	int r = start();
 	gate_leave(place);
@@ -186,7 +119,7 @@ void life_enter(unsigned entry)
 		/* A kernel before 4.14 has no private membarrier: stay out. A process at its limits, or a thread that may start none
 		 * (SCHED_DEADLINE), has one for us later perhaps. */
 		char number[24];
-		facts_decimal(number, (uint64_t)-r);
+		sentence_decimal(number, (uint64_t)-r);
 		if (r != -EAGAIN || ++tries == TRIES)
 			atomic_store(&life_words->loaded, 0);
 		atomic_store(&life_words->alive, 0);
@@ -195,18 +128,18 @@ void life_enter(unsigned entry)
 	errno = saved;
 }
 
-void life_library_seen(const char *name)
+void enter_library_seen(const char *name)
 {
 	if (!name || !life_words || !atomic_load_explicit(&life_words->loaded, memory_order_relaxed))
 		return;
 	/* Not any path with "torch" in it: people call their environments so. */
 	if (strstr(name, "/libtorch") || strstr(name, "/torch/_C")) {
 		link_torch_coming();
-		life_enter(ENTRY_TORCH);
+		enter_process(ENTRY_TORCH);
 		life_wake();
 	} else if (strstr(name, "libcuda.so")) {
-		if (!(life_entries() & ENTRY_CUDA))
-			life_enter(ENTRY_CUDA);
+		if (!(enter_ways() & ENTRY_CUDA))
+			enter_process(ENTRY_CUDA);
 	}
 }
 
@@ -233,14 +166,25 @@ static int threads_are_there(void)
 	return 1;
 }
 
-static void __attribute__((constructor)) life_init(void)
+static void __attribute__((destructor)) exiting(void)
+{
+	static _Atomic uint32_t once;
+	/* Comes again and again where life_watch_exit was called. A child that has its parent's memory (vfork) and calls exit() does
+	 * not end its parent. */
+	if (!life_alive() || life_words->process != getpid() || atomic_exchange(&once, 1))
+		return;
+	uint64_t deadline = sink_now() + EXIT_WAIT_NS;
+	control_exit(EXIT_WAIT_NS);
+	/* What comes now takes apart what the agent's threads call into. */
+	gate_shut(deadline);
+}
+
+static void __attribute__((constructor)) begin(void)
 {
 	if (life_words || !threads_are_there())
 		return;
 	look_at_nvtx();
-	const char *debug = getenv("PROFD_DEBUG");
-	if (debug && strlen(debug) < sizeof debug_path)
-		memcpy(debug_path, debug, strlen(debug) + 1);
+	life_begin(exiting);
 	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (page == MAP_FAILED)
 		return;
@@ -257,28 +201,7 @@ static void __attribute__((constructor)) life_init(void)
 	/* A program that is linked with torch or CUDA has them mapped before any constructor runs. */
 	uint32_t libraries = facts_libraries();
 	if (libraries & LIBRARY_TORCH)
-		life_enter(ENTRY_TORCH | ENTRY_PRELOAD);
+		enter_process(ENTRY_TORCH | ENTRY_PRELOAD);
 	else if (libraries & LIBRARY_CUDA)
-		life_enter(ENTRY_CUDA | ENTRY_PRELOAD);
-}
-
-static void __attribute__((destructor)) life_exit(void)
-{
-	static _Atomic uint32_t once;
-	/* Comes again and again where life_watch_exit was called. A child that has its parent's memory (vfork) and calls exit() does
-	 * not end its parent. */
-	if (!life_alive() || life_words->process != getpid() || atomic_exchange(&once, 1))
-		return;
-	uint64_t deadline = sink_now() + EXIT_WAIT_NS;
-	control_exit(EXIT_WAIT_NS);
-	/* What comes now takes apart what the agent's threads call into. */
-	gate_shut(deadline);
-}
-
-void life_watch_exit(unsigned *watched)
-{
-	unsigned place = gate_enter(GATE_OWN_NS);
-	if (!*watched)
-		*watched = atexit(life_exit) == 0;
-	gate_leave(place);
+		enter_process(ENTRY_CUDA | ENTRY_PRELOAD);
 }

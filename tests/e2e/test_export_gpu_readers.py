@@ -106,7 +106,7 @@ def test_trace_processor_takes_what_is_rare(query, tmp_path):
 
 def test_perfetto_shows_devices(web, chromium, two_devices):
     _, path = two_devices
-    titles = see(web, chromium, path, "gpu.png", expand=True)
+    titles = see(web, chromium, path, "gpu.png")
     shown = "\n".join(titles)
     assert "stream 7" in shown and "stream 20" in shown
 

@@ -168,7 +168,7 @@ def test_the_size_is_told_first(tmp_path):
     with Capture(tmp_path / "big.db") as c:
         name = c.string("aten::addmm")
         c.add("steps", step=1, start=0, duration=10**9, number=1, thread=4242, source=2, collectors=7)
-        c.add_operators([(1, 0, n * 100, 90, 90, n + 1, None, name, 4242, 0, 0, None, -1, 0, 0) for n in range(30000)])
+        c.add_operators([(1, 0, n * 100, 100, 100, n + 1, None, name, 4242, 0, 0, None, -1, 0, 0) for n in range(30000)])
     for name, suffix, *words in (("recorded", "sqlite"), ("recorded", "json"), ("recorded", "json.gz"), ("big", "sqlite"), ("big", "json"),
                                  ("big", "sqlite", "--time", "0-1ms")):
         source, path = tmp_path / f"{name}.db", tmp_path / f"{name}{len(words)}.{suffix}"

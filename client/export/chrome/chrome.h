@@ -4,6 +4,7 @@
 
 #include "client/reader/reader.h"
 #include "client/export/buffer.h"
+#include "client/export/slice.h"
 #include "devices.h"
 #include "names.h"
 #include "nesting.h"
@@ -32,6 +33,9 @@ struct chrome {
 	struct reader *reader;
 	int64_t schema; /* of the file */
 	enum chrome_shape shape;
+	size_t index;		  /* of the capture in the file, from 0 */
+	bool several;		  /* there are others in the file */
+	const struct slice *part; /* of it that is written */
 	int64_t pid;
 	char place[48]; /* `","pid":4242,"tid":` */
 	size_t place_bytes;
@@ -51,6 +55,18 @@ struct chrome {
 static inline int64_t chrome_track(uint32_t thread, unsigned lane)
 {
 	return (int64_t)lane * CHROME_LANE_STRIDE + (thread ? thread : CHROME_TRACK_OF_0);
+}
+
+/* The devices of the first capture have their ids as processes, as Kineto has them; those of others have numbers behind all pids. */
+static inline int64_t chrome_device_process(const struct chrome *c, uint32_t device)
+{
+	return c->index ? INT64_C(800000000) + (int64_t)c->index * 1000 + device : (int64_t)device;
+}
+
+/* Ids of flows are the file's, not a capture's. They stay below 2^53: some readers have no larger whole numbers. */
+static inline uint64_t chrome_flow_id(const struct chrome *c, uint64_t id)
+{
+	return ((uint64_t)c->index << 44) + id;
 }
 
 #endif

@@ -9,7 +9,9 @@
 #include "proto/version.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <sqlite3.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static int compare_threads(const void *left, const void *right)
@@ -141,7 +143,7 @@ static void put_profd(struct chrome *c, struct buffer *b)
 		{"events", "events"},
 		{"lost", "lost"},
 	};
-	BUFFER_PUT(b, "  \"profd\": {");
+	BUFFER_PUT(b, "{");
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		put_meta_text(c, b, texts[i][0], texts[i][1]);
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -152,7 +154,23 @@ static void put_profd(struct chrome *c, struct buffer *b)
 	put_rows(c, b, "SELECT collector, wanted, ran, sentence FROM collectors");
 	BUFFER_PUT(b, ",\n    \"losses\": ");
 	put_rows(c, b, "SELECT kind, loss, count, is_loss, sentence FROM losses WHERE count > 0");
-	BUFFER_PUT(b, "},\n");
+	BUFFER_PUT(b, "}");
+}
+
+static void put_all_profd(struct chrome *const *all, size_t count, struct buffer *b)
+{
+	BUFFER_PUT(b, "  \"profd\": ");
+	put_profd(all[0], b);
+	for (size_t i = 1; i < count; i++) {
+		if (i == 1)
+			BUFFER_PUT(b, ",\n  \"profd_others\": [");
+		else
+			BUFFER_PUT(b, ",\n    ");
+		put_profd(all[i], b);
+	}
+	if (count > 1)
+		BUFFER_PUT(b, "]");
+	BUFFER_PUT(b, ",\n");
 }
 
 static void put_track(const struct chrome *c, struct buffer *b, const char *record, int64_t tid)
@@ -193,8 +211,14 @@ static void put_thread(const struct chrome *c, struct buffer *b, const struct ch
 	BUFFER_PUT(b, "}}");
 }
 
-void chrome_put_head(struct chrome *c, struct buffer *b)
+void chrome_settle_place(struct chrome *c)
 {
+	c->place_bytes = (size_t)snprintf(c->place, sizeof c->place, "\",\"pid\":%" PRId64 ",\"tid\":", c->pid);
+}
+
+void chrome_put_head(struct chrome *const *all, size_t count, struct buffer *b)
+{
+	struct chrome *c = all[0];
 	struct reader *r = c->reader;
 	BUFFER_PUT(b, "{\n  \"schemaVersion\": 1,\n  ");
 	gpu_put_properties(c, b);
@@ -220,24 +244,39 @@ void chrome_put_head(struct chrome *c, struct buffer *b)
 	BUFFER_PUT(b, "\"with_stack\": 0, \"record_shapes\": ");
 	buffer_put_int(b, reader_count(r, "SELECT EXISTS (SELECT 1 FROM inputs)", 0));
 	BUFFER_PUT(b, ",\n");
-	put_profd(c, b);
+	put_all_profd(all, count, b);
 	BUFFER_PUT(b, "  \"displayTimeUnit\": \"ms\",\n  \"baseTimeNanoseconds\": ");
 	buffer_put_int(b, figure_time(reader_meta_int(r, "base_realtime", 0)) + c->origin);
 	BUFFER_PUT(b, ",\n  \"traceEvents\": [");
+}
 
+/* Ranks are told apart by what viewers show beside the process's name. */
+static void put_labels(const struct chrome *c, struct buffer *b)
+{
+	int64_t rank = reader_meta_int(c->reader, "rank", -1);
+	put_track(c, b, "process_labels", 0);
+	BUFFER_PUT(b, "\"labels\": \"CPU");
+	if (reader_meta_int(c->reader, "simulated", 0))
+		BUFFER_PUT(b, ", simulated");
+	if (c->several && rank >= 0) {
+		BUFFER_PUT(b, ", rank ");
+		buffer_put_int(b, rank);
+	}
+	BUFFER_PUT(b, "\"}}");
+}
+
+void chrome_put_tracks(struct chrome *c, struct buffer *b)
+{
+	struct reader *r = c->reader;
 	size_t comma = b->used;
 	put_track(c, b, "process_name", 0);
 	const char *name = reader_meta_text(r, "name");
 	put_key(b, "name");
 	buffer_put_string(b, name && *name ? name : reader_meta_text(r, "command"));
 	BUFFER_PUT(b, "}}");
-	if (!b->failed)
+	if (!b->failed && c->index == 0)
 		b->bytes[comma] = ' '; /* the first event follows no other */
-	put_track(c, b, "process_labels", 0);
-	if (reader_meta_int(r, "simulated", 0))
-		BUFFER_PUT(b, "\"labels\": \"CPU, simulated\"}}");
-	else
-		BUFFER_PUT(b, "\"labels\": \"CPU\"}}");
+	put_labels(c, b);
 	put_track(c, b, "process_sort_index", 0);
 	BUFFER_PUT(b, "\"sort_index\": ");
 	buffer_put_int(b, c->pid);

@@ -30,7 +30,7 @@ int64_t gpu_track(uint64_t track, unsigned lane)
 
 int64_t gpu_process(const struct chrome *c, uint64_t track)
 {
-	return track & NESTING_OWN ? c->pid : (int64_t)nesting_device(track);
+	return track & NESTING_OWN ? c->pid : chrome_device_process(c, nesting_device(track));
 }
 
 static int64_t length_of(sqlite3_value *value)
@@ -51,7 +51,10 @@ bool gpu_operation(const struct gpu_row *r, struct gpu_slice *ret_slice, enum ne
 		.start = figure_time(gpu_int(r, GPU_START)),
 		.duration = length_of(r->values[GPU_DURATION]),
 	};
-	return true;
+	bool called = gpu_has(r, GPU_API_START);
+	return slice_operation(r->chrome->part, gpu_number(r, GPU_DEVICE), ret_slice->start, ret_slice->duration,
+			       called ? figure_time(gpu_int(r, GPU_API_START)) : 0,
+			       called ? length_of(r->values[GPU_API_DURATION]) : -1);
 }
 
 void gpu_begin(const struct gpu_row *r, const struct gpu_slice *s)
@@ -173,6 +176,9 @@ void gpu_flow(const struct gpu_row *r, const struct gpu_slice *s)
 	size_t at = 0;
 	uint8_t lane = nesting_lane(&r->chrome->nesting, NESTING_API_CALLS, gpu_int(r, GPU_API), &at);
 	int64_t start = figure_time(gpu_int(r, GPU_API_START));
+	/* Its call is not in the trace. */
+	if (!slice_time(r->chrome->part, start, length_of(r->values[GPU_API_DURATION])))
+		return;
 	if (r->lane == NESTING_ASYNC || lane == NESTING_ASYNC || s->start < start || s->duration == 0 ||
 	    length_of(r->values[GPU_API_DURATION]) == 0) {
 		++*r->flows_left_out;
@@ -180,6 +186,7 @@ void gpu_flow(const struct gpu_row *r, const struct gpu_slice *s)
 	}
 	struct buffer *b = r->buffer;
 	uint64_t id = gpu_int(r, GPU_OPERATIONS) == 1 ? gpu_number(r, GPU_CORRELATION) : (uint64_t)pair_id(r, s);
+	id = chrome_flow_id(r->chrome, id);
 	event_begin(b, 's', "ac2g");
 	BUFFER_PUT(b, "ac2g");
 	event_place(r->chrome, b, chrome_track(gpu_number(r, GPU_API_THREAD), lane), start);
@@ -221,6 +228,8 @@ void gpu_put_api_call(const struct gpu_row *r)
 	int64_t start = figure_time(gpu_int(r, GPU_START)), duration = length_of(r->values[GPU_DURATION]);
 	int64_t id = ((int64_t)NESTING_API_CALLS << 32) + gpu_int(r, GPU_ROW);
 	uint32_t thread = gpu_number(r, API_THREAD);
+	if (!slice_time(c->part, start, duration))
+		return;
 	event_begin(b, paired ? 'b' : 'X', category);
 	names_put(&c->names, b, gpu_int(r, API_NAME));
 	event_place(c, b, chrome_track(thread, paired ? 0 : r->lane), start);
@@ -302,6 +311,8 @@ void gpu_put_sync(const struct gpu_row *r)
 		.start = figure_time(gpu_int(r, GPU_START)),
 		.duration = length_of(r->values[GPU_DURATION]),
 	};
+	if (!slice_device(r->chrome->part, device) || !slice_time(r->chrome->part, s.start, s.duration))
+		return;
 	gpu_begin(r, &s);
 	put_sync_name(r);
 	gpu_place(r, &s);
@@ -370,6 +381,8 @@ void gpu_put_overhead(const struct gpu_row *r)
 		.start = figure_time(gpu_int(r, GPU_START)),
 		.duration = length_of(r->values[GPU_DURATION]),
 	};
+	if (!slice_time(r->chrome->part, s.start, s.duration))
+		return;
 	gpu_begin(r, &s);
 	put_overhead_name(r);
 	gpu_place(r, &s);

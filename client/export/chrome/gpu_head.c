@@ -90,17 +90,22 @@ static void put_record(struct buffer *b, const char *record, const char *argumen
 	BUFFER_PUT(b, "\": ");
 }
 
-static void put_process(const struct chrome *c, struct buffer *b, int64_t process, bool simulated)
+static void put_process(const struct chrome *c, struct buffer *b, uint32_t device, bool simulated)
 {
+	int64_t process = chrome_device_process(c, device), rank = reader_meta_int(c->reader, "rank", -1);
 	put_record(b, "process_name", "name", process, 0);
 	const char *name = reader_meta_text(c->reader, "name");
 	buffer_put_string(b, name && *name ? name : reader_meta_text(c->reader, "command"));
 	BUFFER_PUT(b, "}}");
 	put_record(b, "process_labels", "labels", process, 0);
 	BUFFER_PUT(b, "\"GPU ");
-	buffer_put_int(b, process);
+	buffer_put_int(b, device);
 	if (simulated)
 		BUFFER_PUT(b, " (simulated)");
+	if (c->several && rank >= 0) {
+		BUFFER_PUT(b, ", rank ");
+		buffer_put_int(b, rank);
+	}
 	BUFFER_PUT(b, "\"}}");
 	put_record(b, "process_sort_index", "sort_index", process, 0);
 	buffer_put_int(b, DEVICE_SORT_INDEX + process);
@@ -119,7 +124,7 @@ static void put_track(const struct chrome *c, struct buffer *b, uint64_t track, 
 		BUFFER_PUT(b, "CUPTI's own work");
 	} else if (all) {
 		BUFFER_PUT(b, "Device ");
-		buffer_put_int(b, process);
+		buffer_put_int(b, nesting_device(track));
 		BUFFER_PUT(b, " ");
 	} else {
 		BUFFER_PUT(b, "stream ");
@@ -148,10 +153,13 @@ void gpu_put_tracks(const struct chrome *c, struct buffer *b)
 {
 	bool simulated = reader_meta_int(c->reader, "simulated", 0) != 0;
 	for (size_t i = 0; i < c->devices.count; i++)
-		if (c->devices.all[i].used)
+		if (c->devices.all[i].used && slice_device(c->part, c->devices.all[i].id))
 			put_process(c, b, c->devices.all[i].id, simulated);
 	for (size_t i = 0; i < c->nesting.track_count; i++) {
 		const struct nesting_track *track = &c->nesting.tracks[i];
+		if (!(track->track & NESTING_OWN) && !nesting_is_thread(track->track) &&
+		    !slice_device(c->part, nesting_device(track->track)))
+			continue;
 		for (unsigned lane = 0; lane < track->lanes && !nesting_is_thread(track->track); lane++)
 			put_track(c, b, track->track, lane);
 	}

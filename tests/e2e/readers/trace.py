@@ -4,6 +4,9 @@ import gzip
 import json
 
 
+TRACKS = 990000000  # the process of the breakdown's tracks
+
+
 def load(path):
     opened = gzip.open(path, "rt", encoding="utf-8") if str(path).endswith(".gz") else open(path, encoding="utf-8")
     with opened as file:
@@ -16,6 +19,11 @@ def events(trace, phase, category=None):
 
 def is_step(event):
     return event["name"].startswith("ProfilerStep#") and event["cat"] == "user_annotation"
+
+
+def is_track(event):
+    """Of the breakdown: a slice, a counter or the name of one, of any capture in the file."""
+    return event["pid"] >= TRACKS
 
 
 def nanoseconds(micros):

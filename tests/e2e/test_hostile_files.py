@@ -35,7 +35,7 @@ def read(capture, *words, seconds=60):
 
 
 EVERY = [("show",), ("diff",), ("show", "--group-by-shapes"), ("show", "--format", "json"),
-         *(("export", "--format", f, "--output", "-") for f in FORMATS)]
+         *(("export", "--format", f, "--output", "-") for f in FORMATS), ("report", "--output", "-")]
 
 
 def refused(capture, *sentences):

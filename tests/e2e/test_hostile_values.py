@@ -14,7 +14,7 @@ from make_capture import Capture, gpu_capture, training_loop
 CHECKED = BUILD / "tests" / "profd_checked"
 EXTREMES = [-2**63, 2**63 - 1, -1, 2**47, 2**62 + 1, 2**32, 1e308, "x", b"\xff\0\xff"]
 USES = [("show", "--format", "json"), ("show", "--group-by-shapes"), ("show", "--step", "1"),
-        *(("export", "--format", f, "--output", "-") for f in choices("export", "format"))]
+        *(("export", "--format", f, "--output", "-") for f in choices("export", "format")), ("report", "--output", "-")]
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,22 @@
+/* names.h - names of a capture that the page says more than once: each stands in it once, and is meant by its index. */
+#ifndef PROFD_CLIENT_PAGE_NAMES_H
+#define PROFD_CLIENT_PAGE_NAMES_H
+
+#include "client/reader/reader.h"
+
+#include <cjson/cJSON.h>
+
+struct page_names {
+	const struct reader *reader;
+	sqlite3_stmt *strings;
+	cJSON *array; /* whose file takes it over */
+	int64_t *ids; /* in strings, of what is in the array */
+	size_t count;
+};
+
+void page_names_init(struct page_names *names, const struct reader *reader);
+void page_names_deinit(struct page_names *names);
+/* The index of the string with this id. */
+size_t page_name(struct page_names *names, int64_t id);
+
+#endif

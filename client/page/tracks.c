@@ -6,6 +6,7 @@
 #include "strip.h"
 
 #include "client/report/query.h"
+#include "client/ui/figure.h"
 #include "client/ui/json.h"
 #include "client/ui/text.h"
 
@@ -69,9 +70,9 @@ static cJSON *labels_of(struct tracks *tracks, const char *sql, int64_t whose, s
 	sqlite3_bind_int64(statement, 2, (sqlite3_int64)most);
 	while (report_next(tracks->reader, statement)) {
 		if (count < most)
-			labels[count++] =
-				(struct label){sqlite3_column_int64(statement, 0), sqlite3_column_int64(statement, 1),
-					       sqlite3_column_int64(statement, 2), 0};
+			labels[count++] = (struct label){figure_time(sqlite3_column_int64(statement, 0)),
+							 figure_length(sqlite3_column_int64(statement, 1)),
+							 sqlite3_column_int64(statement, 2), 0};
 	}
 	set_lanes(labels, count);
 	for (size_t i = 0; i < count; i++) {

@@ -4,6 +4,7 @@
 
 #include "client/report/query.h"
 #include "client/report/recorded.h"
+#include "client/ui/figure.h"
 #include "client/ui/text.h"
 
 #include <sqlite3.h>
@@ -70,9 +71,9 @@ static void read_calls(struct tree *tree, const struct reader *reader, bool devi
 			.id = sqlite3_column_int64(statement, 0),
 			.parent = sqlite3_column_int64(statement, 1),
 			.name = sqlite3_column_int64(statement, 2),
-			.total = sqlite3_column_int64(statement, 3),
-			.self = sqlite3_column_int64(statement, 4),
-			.device = sqlite3_column_int64(statement, 5),
+			.total = figure_length(sqlite3_column_int64(statement, 3)),
+			.self = figure_length(sqlite3_column_int64(statement, 4)),
+			.device = figure_length(sqlite3_column_int64(statement, 5)),
 			.depth = (uint16_t)sqlite3_column_int(statement, 6),
 			.outside = sqlite3_column_int(statement, 7) != 0,
 			.node = NONE,
@@ -154,6 +155,13 @@ static size_t node_of(struct tree *tree, size_t parent, int64_t name)
 	return tree->node_count++;
 }
 
+/* Figures of a file that is not what it says may have a sum that no int64_t holds. */
+static void add(int64_t *to, int64_t value)
+{
+	if (__builtin_add_overflow(*to, value, to))
+		*to = INT64_MAX;
+}
+
 static void place(struct tree *tree)
 {
 	for (size_t i = 0; i < tree->count; i++) {
@@ -167,14 +175,14 @@ static void place(struct tree *tree)
 		call->node = node_of(tree, above ? above->node : NONE, call->name);
 		struct node *node = &tree->nodes[call->node];
 		node->calls++;
-		node->total += call->total;
-		node->self += call->self;
-		node->device += call->device;
+		add(&node->total, call->total);
+		add(&node->self, call->self);
+		add(&node->device, call->device);
 	}
 	/* Nodes stand behind those that they are in: from the last to the first, each hands its time on. */
 	for (size_t i = tree->node_count; i > 0; i--)
 		if (tree->nodes[i - 1].parent != NONE)
-			tree->nodes[tree->nodes[i - 1].parent].device += tree->nodes[i - 1].device;
+			add(&tree->nodes[tree->nodes[i - 1].parent].device, tree->nodes[i - 1].device);
 }
 
 static int64_t sum_of_roots(const struct tree *tree, bool device)
@@ -182,7 +190,7 @@ static int64_t sum_of_roots(const struct tree *tree, bool device)
 	int64_t sum = 0;
 	for (size_t i = 0; i < tree->node_count; i++)
 		if (tree->nodes[i].parent == NONE)
-			sum += device ? tree->nodes[i].device : tree->nodes[i].total;
+			add(&sum, device ? tree->nodes[i].device : tree->nodes[i].total);
 	return sum;
 }
 

@@ -228,4 +228,4 @@ def test_rows_out_of_their_order(tmp_path):
         done = read(capture, *words)
         assert done.returncode in (0, 1) or (words, done.returncode) == (("diff",), 3), (words, done)  # it has no step
         # What goes by the rows' numbers says so; the others do not need them.
-        assert words[0] in ("show", "diff") or "sqlite" in words or "the capture file cannot be read" in done.stderr, (words, done)
+        assert words[0] in ("show", "diff", "report") or "sqlite" in words or "the capture file cannot be read" in done.stderr, (words, done)

@@ -1,5 +1,6 @@
 /* history.c - `profd history`: one job over its snapshots, oldest to newest. The figures are those of the captures'
  * summaries. */
+#include "client/compare/shift.h"
 #include "client/link/collect.h"
 #include "client/reader/capture.h"
 #include "client/report/summary.h"
@@ -93,6 +94,38 @@ static double median_of(const struct series *series, bool busy)
 	return median;
 }
 
+static double median_between(const struct series *series, size_t from, size_t to)
+{
+	double *values = need(calloc(series->count, sizeof *values)), median;
+	size_t n = 0;
+
+	for (size_t i = from; i < to; i++)
+		if (series->list[i].step >= 0)
+			values[n++] = series->list[i].step;
+	median = n ? series_median(values, n) : -1;
+	free(values);
+	return median;
+}
+
+/* Where the series has moved, if it has. */
+static void find_change(struct series *series)
+{
+	double *values = need(calloc(series->count + 1, sizeof *values));
+	size_t *places = need(calloc(series->count + 1, sizeof *places)), n = 0, cut;
+
+	for (size_t i = 0; i < series->count; i++)
+		if (series->list[i].step >= 0) {
+			places[n] = i;
+			values[n++] = series->list[i].step;
+		}
+	cut = shift_since(values, n, &series->since_p);
+	series->since = cut && series->since_p <= SHIFT_LEVEL ? places[cut] : 0;
+	series->step_before = median_between(series, 0, series->since);
+	series->step_since = median_between(series, series->since, series->count);
+	free(values);
+	free(places);
+}
+
 static void load(struct daemons *daemons, struct series *series)
 {
 	for (size_t i = 0; i < series->count; i++) {
@@ -114,6 +147,7 @@ static void load(struct daemons *daemons, struct series *series)
 	}
 	series->step_median = median_of(series, false);
 	series->busy_median = median_of(series, true);
+	find_change(series);
 }
 
 static void free_series(struct series *series, size_t count)

@@ -54,6 +54,27 @@ void history_print_csv(const struct series *series, size_t count)
 	table_free(table);
 }
 
+static void add_change(cJSON *object, const struct series *series)
+{
+	cJSON *change;
+
+	if (isnan(series->since_p)) {
+		need(cJSON_AddNullToObject(object, "change_p"));
+		need(cJSON_AddNullToObject(object, "change"));
+		return;
+	}
+	need(cJSON_AddNumberToObject(object, "change_p", series->since_p));
+	if (!series->since) {
+		need(cJSON_AddNullToObject(object, "change"));
+		return;
+	}
+	change = need(cJSON_AddObjectToObject(object, "change"));
+	json_add_text(change, "since", json_text(series->list[series->since].capture, "capture_id"));
+	json_add_text(change, "word", series->step_since > series->step_before ? "slower" : "faster");
+	need(cJSON_AddNumberToObject(change, "before_ns", round(series->step_before)));
+	need(cJSON_AddNumberToObject(change, "since_ns", round(series->step_since)));
+}
+
 static void add_number(cJSON *object, const char *key, bool known, double value)
 {
 	if (known)
@@ -129,6 +150,7 @@ void history_print_json(const struct series *series, size_t count, const char *l
 		add_number(one, "rank", series[s].who.rank >= 0, (double)series[s].who.rank);
 		add_number(one, "pid", series[s].who.pid != 0, (double)series[s].who.pid);
 		add_number(one, "step_median_ns", series[s].step_median >= 0, series[s].step_median);
+		add_change(one, &series[s]);
 		add_number(one, "device_busy_median_percent", series[s].busy_median >= 0, series[s].busy_median);
 		list = need(cJSON_AddArrayToObject(one, "snapshots"));
 		for (size_t i = 0; i < series[s].count; i++)

@@ -23,6 +23,10 @@ struct series {
 	struct snapshot *list;
 	size_t count;
 	double step_median, busy_median; /* -1 = of nothing */
+	/* Since which snapshot steps take more or less, beyond the spread between snapshots; 0: they do not, or too few are known. */
+	size_t since;
+	double since_p;			/* NaN: too few to tell */
+	double step_before, step_since; /* ns, medians; -1 = of nothing */
 };
 
 /* What a list of names in a summary is called, and where the time stands in its rows. */

@@ -3,6 +3,8 @@
 
 #include "history_data.h"
 
+#include "client/compare/gather.h"
+#include "client/compare/shift.h"
 #include "client/ui/json.h"
 #include "client/ui/print.h"
 #include "client/ui/text.h"
@@ -65,26 +67,36 @@ static const struct column series_columns[] = {
 	{"", "DEVICE BUSY", COLUMN_PERCENT, COLUMN_OPTIONAL},
 };
 
-/* Sets a cell to a change such as "+50.1% slower"; the word is left out if the change is noise. Returns true if it is
- * for the worse. */
-static bool set_change(struct table *table, size_t column, double value, double median, const char *more,
-		       const char *less)
+/* Sets a cell to a change, such as "+50.1%", or "4.0x" where it has doubled; a word behind it says that it is beyond the spread. */
+static void set_change(struct table *table, size_t column, double value, double median, const char *word)
 {
-	char text[48];
+	char text[64];
 	double change;
 
 	if (value < 0 || median <= 0)
-		return false;
+		return;
 	change = (value / median - 1) * 100;
 	/* No "-0.0%". */
 	if (fabs(change) < 0.05)
 		change = 0;
-	snprintf(text, sizeof text, "%+.1f%%%s%s", change, fabs(change) > SERIES_NOISE_PERCENT ? " " : "",
-		 change > SERIES_NOISE_PERCENT	  ? more
-		 : change < -SERIES_NOISE_PERCENT ? less
-						  : "");
+	if (change >= 100)
+		snprintf(text, sizeof text, "%.1fx%s%s", value / median, word ? ", " : "", word ? word : "");
+	else
+		snprintf(text, sizeof text, "%+.1f%%%s%s", change, word ? ", " : "", word ? word : "");
 	table_set_text(table, column, text);
-	return change > SERIES_NOISE_PERCENT;
+}
+
+static bool is_slower(const struct series *series)
+{
+	return series->since && series->step_since > series->step_before;
+}
+
+/* What is said of the steps of a snapshot: it is one of those that are beyond the spread. */
+static const char *word_of(const struct series *series, size_t snapshot)
+{
+	if (!series->since || snapshot < series->since)
+		return NULL;
+	return is_slower(series) ? "slower" : "faster";
 }
 
 static bool is_simulated(const struct series *series)
@@ -142,6 +154,27 @@ static void print_heading(const struct screen *screen, const struct series *seri
 	free(safe);
 }
 
+/* "             slower since capture 23: 62.31 ms, 41.19 ms before (+51.3 %, p = 0.0003)" */
+static void print_change(const struct series *series)
+{
+	char before[TEXT_FIGURE_BYTES], since[TEXT_FIGURE_BYTES];
+	const char *id;
+
+	if (isnan(series->since_p)) {
+		printf("             too few to tell a change from the spread: %d with a step time are wanted\n",
+		       SHIFT_SERIES);
+		return;
+	}
+	if (!series->since) {
+		printf("             no change beyond the spread between them (p = %.2g)\n", series->since_p);
+		return;
+	}
+	id = json_text(series->list[series->since].capture, "capture_id");
+	printf("             %s since capture %s: %s, %s before (p = %.2g)\n", is_slower(series) ? "slower" : "faster",
+	       id ? id : "?", text_duration(since, (int64_t)series->step_since),
+	       text_duration(before, (int64_t)series->step_before), series->since_p);
+}
+
 static void print_trends(const struct series *series)
 {
 	const struct snapshot *newest = &series->list[series->count - 1];
@@ -155,6 +188,7 @@ static void print_trends(const struct series *series)
 		       text_duration(median, (int64_t)series->step_median),
 		       newest->step < 0 ? "not known" : text_duration(now, (int64_t)newest->step));
 	free(line);
+	print_change(series);
 	if (series->busy_median < 0) {
 		puts("device busy  not recorded");
 		return;
@@ -184,7 +218,11 @@ static void print_snapshots(const struct series *series, const struct screen *sc
 			table_set(table, STEP, (int64_t)one->step);
 		if (one->idle > 0)
 			table_set(table, IDLE, (int64_t)one->idle);
-		if (set_change(table, CHANGE, one->step, series->step_median, "slower", "faster"))
+		/* What is beyond the spread is shown against what was before it. */
+		set_change(table, CHANGE, one->step,
+			   series->since && i >= series->since ? series->step_before : series->step_median,
+			   word_of(series, i));
+		if (is_slower(series) && i >= series->since)
 			table_mark(table);
 		if (one->busy >= 0)
 			table_set_real(table, BUSY, one->busy);
@@ -198,6 +236,26 @@ static void print_snapshots(const struct series *series, const struct screen *sc
 	putchar('\n');
 	table_print(table, screen, 0);
 	table_free(table);
+}
+
+/* Has a name moved with the steps? Values are -1 where it is not among the top: then it cannot be told. */
+static enum compare_change change_since(const struct series *series, const double *values)
+{
+	double p, before = 0, since = 0;
+
+	if (!series->since)
+		return CHANGE_NONE;
+	for (size_t i = 0; i < series->count; i++) {
+		if (values[i] < 0)
+			return CHANGE_NONE;
+		*(i < series->since ? &before : &since) += values[i];
+	}
+	shift_test(values, 1, series->since, series->count - series->since, 0, SHIFT_EITHER, &p);
+	if (!(p <= SHIFT_LEVEL))
+		return CHANGE_NONE;
+	before /= (double)series->since;
+	since /= (double)(series->count - series->since);
+	return since > before ? CHANGE_MORE : CHANGE_LESS;
 }
 
 /* Returns whether there was anything to print. */
@@ -223,7 +281,9 @@ static bool print_names(const struct series *series, const struct name_list *lis
 		table_set(table, MEDIAN, (int64_t)median);
 		if (newest >= 0)
 			table_set(table, NEWEST, (int64_t)newest);
-		if (set_change(table, NAME_CHANGE, newest, median, "more", "less"))
+		enum compare_change change = change_since(series, values);
+		set_change(table, NAME_CHANGE, newest, median, compare_change_word(change));
+		if (change == CHANGE_MORE)
 			table_mark(table);
 		free(line);
 	}
@@ -284,7 +344,9 @@ static void print_overview(const struct series *series, size_t count)
 			table_set(table, 7, (int64_t)series[s].step_median);
 		if (newest->step >= 0)
 			table_set(table, 8, (int64_t)newest->step);
-		if (set_change(table, 9, newest->step, series[s].step_median, "slower", "faster"))
+		set_change(table, 9, newest->step, series[s].since ? series[s].step_before : series[s].step_median,
+			   word_of(&series[s], series[s].count - 1));
+		if (is_slower(&series[s]))
 			table_mark(table);
 		if (newest->busy >= 0)
 			table_set_real(table, 10, newest->busy);

@@ -44,23 +44,28 @@ bool shift_possible(size_t a, size_t b, enum shift_direction direction)
 	       extreme / ways(a + b, a < b ? a : b) <= (direction == SHIFT_EITHER ? SHIFT_LEVEL : SHIFT_LEVEL_ONE);
 }
 
-/* How far apart two groups are, in errors of their difference (Welch). */
-static double apart(const struct deal *deal, size_t row, double sum_a, double square_a)
+/* How far apart two groups are, in errors of their difference: each group's own (Welch), or, `pooled`, of their common spread. */
+static double distance(const struct deal *deal, size_t row, double sum_a, double square_a, bool pooled)
 {
 	double a = (double)deal->a, b = (double)deal->b;
 	double mean_a = sum_a / a, mean_b = (deal->sum[row] - sum_a) / b;
 	double within_a = fmax(square_a - sum_a * mean_a, 0);
 	double within_b = fmax(deal->square[row] - square_a - (deal->sum[row] - sum_a) * mean_b, 0);
 	double variance, error;
-	if (deal->a > 1 && deal->b > 1)
-		variance = within_a / (a - 1) / a + within_b / (b - 1) / b;
-	else
+	if (pooled)
 		variance = (within_a + within_b) / (a + b - 2) * (1 / a + 1 / b);
+	else
+		variance = within_a / (a - 1) / a + within_b / (b - 1) / b;
 	error = sqrt(variance) + deal->least;
 	double difference = mean_b - mean_a;
 	if (fabs(difference) <= SAME * (fabs(mean_a) + fabs(mean_b)))
 		return 0;
 	return (deal->direction == SHIFT_UP ? difference : fabs(difference)) / fmax(error, SAME * fabs(difference));
+}
+
+static double apart(const struct deal *deal, size_t row, double sum_a, double square_a)
+{
+	return distance(deal, row, sum_a, square_a, deal->a == 1 || deal->b == 1);
 }
 
 /* `group`: the indices of A. */
@@ -219,6 +224,58 @@ void shift_test(const double *values, size_t rows, size_t a, size_t b, double le
 	free(deal.now);
 	free(deal.order);
 	free(deal.above);
+}
+
+/* The largest distance of two parts of a series, and where it is cut. */
+static double farthest(double *values, size_t count, size_t *ret_cut)
+{
+	double sum = 0, square = 0, part = 0, part_square = 0, most = -1;
+	struct deal deal = {.sum = &sum, .square = &square, .rows = 1, .direction = SHIFT_EITHER};
+	for (size_t i = 0; i < count; i++) {
+		sum += values[i];
+		square += values[i] * values[i];
+	}
+	for (size_t cut = 1; cut < count; cut++) {
+		part += values[cut - 1];
+		part_square += values[cut - 1] * values[cut - 1];
+		deal.a = cut;
+		deal.b = count - cut;
+		/* Their common spread: of one or two values no other can be told. */
+		double now = distance(&deal, 0, part, part_square, true);
+		if (now > most * (1 + SAME)) {
+			most = now;
+			*ret_cut = cut;
+		}
+	}
+	return most;
+}
+
+size_t shift_since(const double *values, size_t count, double *p)
+{
+	size_t cut = 0, ignored, above = 1;
+	uint64_t state = 1;
+	double mean = 0;
+	*p = NAN;
+	if (count < SHIFT_SERIES)
+		return 0;
+	double *own = need(malloc(count * sizeof *own));
+	for (size_t i = 0; i < count; i++)
+		mean += values[i] / (double)count;
+	for (size_t i = 0; i < count; i++)
+		own[i] = values[i] - mean;
+	double found = farthest(own, count, &cut);
+	for (size_t i = 0; i < WAYS_DRAWN; i++) {
+		for (size_t k = 0; k + 1 < count; k++) {
+			size_t other = k + (size_t)(draw(&state) % (count - k));
+			double kept = own[k];
+			own[k] = own[other];
+			own[other] = kept;
+		}
+		above += farthest(own, count, &ignored) >= found * (1 - SAME);
+	}
+	free(own);
+	*p = (double)above / (WAYS_DRAWN + 1);
+	return cut;
 }
 
 struct shift_blocks shift_blocks_of(size_t units, size_t others)

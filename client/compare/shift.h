@@ -26,6 +26,12 @@ bool shift_possible(size_t a, size_t b, enum shift_direction direction);
 void shift_test(const double *values, size_t rows, size_t a, size_t b, double least, enum shift_direction direction,
 		double *p);
 
+/* Has a series moved, and since when? Of all places at which it can be cut in two the one where both parts lie farthest apart; *p:
+ * the part of all orders of the values that have a place where they lie as far apart (9,999 of them are drawn). Index of the first
+ * value after it; 0, with p NaN, of less than SHIFT_SERIES values, which can show nothing. */
+size_t shift_since(const double *values, size_t count, double *p);
+#define SHIFT_SERIES 7
+
 /* Which of `units` neighbouring values a group's test gets. Neighbours resemble each other: where both groups have many, they are
  * averaged, as many for each group, so that no group's values are steadier than the other's for that alone. */
 struct shift_blocks {

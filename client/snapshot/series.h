@@ -44,9 +44,6 @@ double series_median(double *values, size_t count);
 /* "1.2x" or "1.2": at least 1. False where it is none. */
 bool series_parse_factor(const char *text, double *ret);
 
-/* Changes below that are taken for noise when they are marked. */
-#define SERIES_NOISE_PERCENT 10.0
-
 /* The values as one line (to be freed); a negative value is a gap. The line goes from the smallest to the largest
  * value, but small differences (less than a tenth of the largest value) are not blown up. */
 char *series_sparkline(const double *values, size_t count, bool unicode);

@@ -51,6 +51,7 @@ struct member {
 	double busy;		      /* percent; -1 = not recorded */
 	int64_t history;	      /* earlier snapshots that it was compared with; -1 = it was not */
 	double median;		      /* ns, of these; 0 where there are too few */
+	bool beyond;		      /* its last steps take longer than these, by more than the spread */
 };
 
 struct unit {

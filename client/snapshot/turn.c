@@ -1,6 +1,7 @@
 /* turn.c - see turn.h. */
 #include "turn.h"
 
+#include "client/compare/shift.h"
 #include "client/link/collect.h"
 #include "client/reader/capture.h"
 #include "client/report/summary.h"
@@ -9,12 +10,15 @@
 #include "client/ui/text.h"
 #include "series.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 /* At most this many earlier snapshots are compared with, the newest ones. */
 #define HISTORY_MOST 20
+/* Of a process that is to be judged, its last steps: those before may be of another time. */
+#define STEPS_NOW 8
 /* An answer of `ps` is used for this long. */
 #define FRESH_NS 500000000ll
 
@@ -95,6 +99,25 @@ static void look(struct turn *turn, struct member *member, const cJSON *processe
 	}
 }
 
+/* Do its last steps take longer than those of its snapshots, beyond the spread of both? Where too few are known it cannot be told,
+ * and the factor decides. */
+static bool is_beyond(const struct member *member, const double *earlier, size_t count)
+{
+	const cJSON *times = cJSON_GetObjectItemCaseSensitive(member->process, "step_times_ns");
+	double values[HISTORY_MOST + STEPS_NOW], p;
+	size_t n = 0;
+
+	memcpy(values, earlier, count * sizeof *values);
+	for (int i = cJSON_GetArraySize(times); i > 0 && n < STEPS_NOW; i--) {
+		const cJSON *time = cJSON_GetArrayItem(times, i - 1);
+
+		if (cJSON_IsNumber(time))
+			values[count + n++] = time->valuedouble;
+	}
+	shift_test(values, 1, count, n, 0, SHIFT_UP, &p);
+	return isnan(p) || p <= SHIFT_LEVEL_ONE;
+}
+
 /* Fills what the member's step time is compared with. */
 static void recall(struct turn *turn, const struct unit *unit, struct member *member)
 {
@@ -122,8 +145,10 @@ static void recall(struct turn *turn, const struct unit *unit, struct member *me
 			values[n++] = (double)step;
 	}
 	member->history = (int64_t)n;
-	if (n >= SNAPSHOT_HISTORY)
+	if (n >= SNAPSHOT_HISTORY) {
 		member->median = series_median(values, n);
+		member->beyond = is_beyond(member, values, n);
+	}
 }
 
 /* --if-slower-than: skips the unit if all its members can be compared and none is slower. */
@@ -140,8 +165,9 @@ static void compare(struct turn *turn, struct unit *unit)
 	for (size_t i = 0; i < unit->count; i++) {
 		const struct member *member = &unit->members[i];
 
-		if (member->outcome == OUTCOME_WAITING && (member->median <= 0 || member->idle_step <= 0 ||
-							   (double)member->idle_step > turn->factor * member->median))
+		if (member->outcome == OUTCOME_WAITING &&
+		    (member->median <= 0 || member->idle_step <= 0 ||
+		     ((double)member->idle_step > turn->factor * member->median && member->beyond)))
 			return;
 	}
 	for (size_t i = 0; i < unit->count; i++) {
@@ -149,9 +175,11 @@ static void compare(struct turn *turn, struct unit *unit)
 
 		if (member->outcome != OUTCOME_WAITING)
 			continue;
-		snprintf(text, sizeof text, "steps in %s, not slower than %gx the median of its %lld snapshots, %s",
+		snprintf(text, sizeof text, "steps in %s, not slower than %gx the median of its %lld snapshots, %s%s",
 			 text_duration(now, member->idle_step), turn->factor, (long long)member->history,
-			 text_duration(usual, (int64_t)member->median));
+			 text_duration(usual, (int64_t)member->median),
+			 (double)member->idle_step > turn->factor * member->median ? ", beyond the spread of its steps"
+										   : "");
 		skip(member, "not_slower", text);
 	}
 }

@@ -175,17 +175,26 @@ static int compare_numbers(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Median of the last 16 step times on the page; 0 where there are none. */
-static uint64_t page_median(const struct status_page *page, uint64_t steps)
+#define STEPS_TOLD 16
+
+/* The last step times on the page, the newest first; how many that are. */
+static size_t page_times(const struct status_page *page, uint64_t steps, uint64_t times[STEPS_TOLD])
 {
-	uint64_t times[16];
 	size_t n = 0;
-	for (uint64_t i = 0; i < 16 && i < steps; i++) {
+	for (uint64_t i = 0; i < STEPS_TOLD && i < steps; i++) {
 		uint64_t time =
 			atomic_load_explicit(&page->ring[(steps - i) % LIMIT_STATUS_RING], memory_order_relaxed);
 		if (time && time < LIMIT_DURATION_NS)
 			times[n++] = time;
 	}
+	return n;
+}
+
+/* Their median; 0 where there are none. */
+static uint64_t page_median(const struct status_page *page, uint64_t steps)
+{
+	uint64_t times[STEPS_TOLD];
+	size_t n = page_times(page, steps, times);
 	if (n == 0)
 		return 0;
 	qsort(times, n, sizeof *times, compare_numbers);
@@ -198,6 +207,16 @@ uint64_t registry_step_ns(const struct process *process)
 	if (registry_step_source(process) == STEP_SOURCE_NONE)
 		return 0;
 	return page_median(process->page, atomic_load_explicit(&process->page->steps, memory_order_relaxed));
+}
+
+/* Oldest first. */
+static void add_step_times(const struct process *process, uint64_t steps, cJSON *row)
+{
+	uint64_t times[STEPS_TOLD];
+	size_t n = registry_step_source(process) == STEP_SOURCE_NONE ? 0 : page_times(process->page, steps, times);
+	cJSON *list = cJSON_AddArrayToObject(row, "step_times_ns");
+	while (n > 0)
+		cJSON_AddItemToArray(list, cJSON_CreateNumber((double)times[--n]));
 }
 
 static void add_libraries(cJSON *row, uint32_t libraries)
@@ -265,6 +284,7 @@ void registry_describe(const struct process *process, uint64_t viewer, cJSON *ro
 	cJSON_AddStringToObject(row, "step_source", step_source_word(registry_step_source(process)));
 	add_step_note(process, row);
 	json_add_number(row, "step_ns", median, (double)median);
+	add_step_times(process, steps, row);
 	if (last && last <= now) {
 		time_text(clock_realtime() - (now - last), text);
 		cJSON_AddStringToObject(row, "last_step_at", text);

@@ -31,6 +31,8 @@ def test_one_job(profd):
     assert [r["step_ns"] for r in rows] == [c["step_ns"] for c in reversed(captured)]
     assert 15e6 < series["step_median_ns"] < 40e6 and series["device_busy_median_percent"] is None
     assert all(r["device_busy_percent"] is None and r["kernels"] is None and r["operators"] is None for r in rows)
+    assert series["change"]["since"] == rows[5]["capture_id"] and series["change"]["word"] == "slower" and series["change_p"] <= 0.1
+    assert series["change"]["before_ns"] < 40e6 < series["change"]["since_ns"]
     assert {"step", "work 0"} <= {n["name"] for n in rows[0]["ranges"]}
     assert all(r["step_change_percent"] > 100 for r in rows[5:])
     for word in ("LANG", "LC_CTYPE"):
@@ -38,7 +40,7 @@ def test_one_job(profd):
     profd.env["LC_ALL"] = "C"
     text = profd.run("history", "--job", "77").stdout
     assert text.startswith("llama (job 77, rank 0): 7 snapshots, 20")
-    assert text.count(" slower") >= 2 and "device busy  not recorded" in text and "kernels: not recorded" in text
+    assert text.count("x, slower") == 2 and f"slower since capture {rows[5]['capture_id']}: " in text and "device busy  not recorded" in text and "kernels: not recorded" in text
     # Not a UTF-8 terminal: five low ones, two high ones.
     trend = [line for line in text.splitlines() if line.startswith("step time")][0].split()[2]
     assert len(trend) == 7 and trend[-1] in "+*#" and sum(c in "_.-" for c in trend[:5]) >= 3, trend
@@ -49,6 +51,8 @@ def test_one_job(profd):
     # Others on request; the newest only.
     assert len(profd.json("history", "--job", "77", "--any-label")["series"][0]["snapshots"]) == 8
     assert len(profd.json("history", "--label", "other")["series"][0]["snapshots"]) == 1
+    # Two cannot show a change.
+    assert "too few to tell a change" in profd.run("history", "--limit", 2).stdout
     limited = profd.json("history", "--limit", 2)["series"][0]["snapshots"]
     assert [r["capture_id"] for r in limited] == [r["capture_id"] for r in rows[5:]]
 

@@ -160,6 +160,29 @@ static void test_found(void **state)
 	}
 }
 
+/* Where a series moves, how sure that is, and that one that does not is said to move at its rate alone. */
+static void test_since(void **state)
+{
+	double values[20], p;
+	size_t n = 0;
+	(void)state;
+	for (size_t i = 0; i < 20; i++)
+		values[i] = 100 + (double)(i * 7 % 5) + (i >= 13 ? 20 : 0);
+	assert_int_equal(shift_since(values, 20, &p), 13);
+	assert_true(p < 0.01);
+	assert_int_equal(shift_since(values + 8, 7, &p), 5);
+	assert_true(p <= SHIFT_LEVEL);
+	assert_int_equal(shift_since(values, 6, &p), 0);
+	assert_true(isnan(p));
+	for (uint64_t seed = 1; seed <= SEEDS / 4; seed++) {
+		uint64_t random = seed;
+		fill(values, 12, 1, &random);
+		shift_since(values, 12, &p);
+		n += p <= SHIFT_LEVEL;
+	}
+	assert_true((double)n < SEEDS / 4 * 0.19);
+}
+
 static void test_blocks(void **state)
 {
 	struct shift_blocks few = shift_blocks_of(5, 7), many = shift_blocks_of(100, 33),
@@ -203,9 +226,11 @@ static void test_plain_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_possible), cmocka_unit_test(test_by_hand),      cmocka_unit_test(test_least),
-		cmocka_unit_test(test_found),	 cmocka_unit_test(test_false_alarms), cmocka_unit_test(test_neighbours),
-		cmocka_unit_test(test_blocks),	 cmocka_unit_test(test_plain_names),
+		cmocka_unit_test(test_possible),     cmocka_unit_test(test_by_hand),
+		cmocka_unit_test(test_least),	     cmocka_unit_test(test_found),
+		cmocka_unit_test(test_false_alarms), cmocka_unit_test(test_neighbours),
+		cmocka_unit_test(test_since),	     cmocka_unit_test(test_blocks),
+		cmocka_unit_test(test_plain_names),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,10 +47,9 @@ static cJSON *data_of(struct capture *capture, const struct page_options *option
 	cJSON_AddItemToObject(data, "about", about_capture(capture));
 	cJSON_AddItemToObject(data, "notes", about_notes(&capture->reader));
 	add_device_names(data, &capture->reader);
-	need(cJSON_AddArrayToObject(data, "findings"));
-	json_add_text(data, "verdict", NULL);
 	page_time_load(&time_rows, &capture->reader);
 	page_steps(data, &time_rows);
+	cJSON_AddItemToObject(data, "verdict", page_verdict(&time_rows, &capture->reader));
 	cJSON_AddItemToObject(data, "strip", page_strip(&time_rows, &capture->reader));
 	page_time_free(&time_rows);
 	cJSON_AddItemToObject(data, "tree", page_tree(&capture->reader));

@@ -146,15 +146,16 @@ const drawHead = () => {
   data.notes.forEach(note => head.append(make("p", {class: "faint"}, note)));
 };
 const drawVerdict = () => {
-  const to = body("verdict");
-  data.findings.forEach((finding, index) => {
+  const to = body("verdict"), verdict = data.verdict;
+  to.append(make("p", {class: "big"}, verdict.verdict));
+  verdict.findings.forEach((finding, index) => {
     const list = make("dl");
-    for (const [title, text] of [["evidence", finding.evidence], ["try", finding.try], ["at most to win", finding.win]])
+    const won = finding.win > 0 ? `${percent(finding.win * 100)} of a step, ${duration(finding.win_ns)}` : null;
+    for (const [title, text] of [["evidence", finding.evidence], ["try", finding.try], ["at most to win", won]])
       if (text) list.append(make("dt", {}, title), make("dd", {}, text));
     to.append(make("div", {class: "finding"}, make("div", {class: "number"}, String(index + 1)), make("div", {}, make("div", {class: "title"}, finding.what), list)));
   });
-  if (data.verdict) to.append(make("p", {}, data.verdict));
-  if (!to.childNodes.length) hide("verdict");
+  for (const text of [verdict.abstains, verdict.note]) if (text) to.append(make("p", {class: "faint"}, text));
 };
 
 // --- breakdown: the mean of the chosen steps ---

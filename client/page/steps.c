@@ -6,6 +6,8 @@
 #include "client/ui/text.h"
 #include "strip.h"
 
+#include "store/findings_json.h"
+
 #include <stdlib.h>
 
 /* More would make the page large, and columns that nobody can tell apart. */
@@ -39,6 +41,21 @@ void page_time_free(struct page_time *time)
 {
 	breakdown_capture_free(&time->capture);
 	time->strip = strip_free(time->strip);
+}
+
+cJSON *page_verdict(const struct page_time *time, const struct reader *reader)
+{
+	const struct breakdown_watch watch = {may_go_on, reader->bounds, NULL};
+	struct findings *findings = need(calloc(1, sizeof *findings));
+	int error = 0;
+	if (!findings_make(&time->capture, reader->db, &watch, findings, &error)) {
+		if (error == SQLITE_NOMEM)
+			need(NULL);
+		report_damaged(reader);
+	}
+	cJSON *verdict = need(findings_json(findings, NULL));
+	free(findings);
+	return verdict;
 }
 
 static void add_rows(cJSON *object, const char *key, const int64_t *values, size_t count)

@@ -19,6 +19,8 @@ struct page_time {
 void page_time_load(struct page_time *ret, const struct reader *reader);
 void page_time_free(struct page_time *time);
 
+/* The verdict (store/findings_json.h), without its intervals. To be deleted. */
+cJSON *page_verdict(const struct page_time *time, const struct reader *reader);
 /* Adds the breakdown of each step, and what its rows are called. */
 void page_steps(cJSON *data, const struct page_time *time);
 

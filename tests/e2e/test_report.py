@@ -89,6 +89,11 @@ def test_page(trace, tmp_path):
     shows = drawn(tmp_path)
     assert "capture import" in shows["text"]["head"] and "loads nothing from a network" in shows["text"]["foot"]
     assert shows["strip"][0]["rects"] and shows["after"]["strip"][0]["rects"]
+    verdict = json.loads(run("show", capture, "--format", "json").stdout)["findings"]
+    assert [one["what"] for one in data["verdict"]["findings"]] == [one["what"] for one in verdict]
+    assert data["verdict"]["verdict"] in shows["text"]["verdict"]
+    for finding in verdict:
+        assert finding["what"] in shows["text"]["verdict"] and finding["try"] in shows["text"]["verdict"]
     for row in rows:
         assert row["percent"] and {one["word"]: one["title"] for one in data["host_rows"]}[row["row"]] in shows["text"]["breakdown"]
     if len(data["steps"]) > 1:

@@ -191,6 +191,15 @@ def pytest_terminal_summary(terminalreporter):
             terminalreporter.write_line(line)
 
 
+    rows = [row for report in reports if getattr(report, "when", "") == "call"
+            for name, row in report.user_properties if name == "finding"]
+    if rows:
+        terminalreporter.section("what was planted, and what was found first (of a step)")
+        for workload, kind, planted, size, found, won in sorted(rows, key=lambda row: (row[1], row[0])):
+            sizes = [f"{ns / 1e6:9.3f} ms" if ns is not None else " " * 12 for ns in (size, won)]
+            terminalreporter.write_line(f"{workload:<44}{kind:<16}{planted:<22}{sizes[0]}   {found:<22}{sizes[1]}")
+
+
 @pytest.fixture
 def empty_profd():
     """Everything but a running daemon."""

@@ -1,0 +1,137 @@
+"""The verdict against loops of which the cause is known: the first finding names it, and its size is what the loop is shorter without
+it, within a tenth. Loops that are well, and such as only look ill, have no finding.
+
+Most run on paper (findings_machine.py) and come in by `profd import`; a few are real traces with a delay put into them; and some are
+live jobs, on the CPU and on the simulated GPU (findings_job.py), of which the sizes are what the job itself measured.
+"""
+import gzip
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+import findings_machine
+import findings_workloads
+from house import BUILD
+
+PROFD = BUILD / "bin" / "profd"
+TRACES = pathlib.Path(__file__).resolve().parents[1] / "data" / "traces"
+# Within which a size has to be right.
+EXACT = 0.10
+
+
+def run(*words):
+    done = subprocess.run([PROFD, *map(str, words)], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120,
+                          env={**os.environ, "NO_COLOR": "1"}, check=False)
+    assert done.returncode == 0, (words, done.returncode, done.stdout, done.stderr)
+    return done.stdout
+
+
+def verdict(text, folder):
+    """Of a trace."""
+    trace, capture = folder / "trace.json", folder / "trace.db"
+    trace.write_text(text)
+    run("import", trace, "--output", capture)
+    return json.loads(run("show", capture, "--by", "findings", "--format", "json"))
+
+
+@pytest.fixture
+def told(request):
+    """told(kind, planted, ns, finding): a row of the table that is printed at the end; ns of a step."""
+    def put(kind, planted, ns, found):
+        first = found[0] if found else None
+        request.node.user_properties.append(("finding", (request.node.name.split("[")[-1].rstrip("]"), kind, planted, ns,
+                                                         first["finding"] if first else "-", first["win_ns"] if first else None)))
+    return put
+
+
+def named(found, finding, ns):
+    """The first finding is this one, and of this size."""
+    assert found, "nothing was found"
+    assert found[0]["finding"] == finding, [(one["finding"], one["win_ns"], one["what"]) for one in found]
+    assert abs(found[0]["win_ns"] - ns) <= EXACT * ns, (found[0]["win_ns"], ns, found[0]["what"])
+    assert found[0]["what"] and found[0]["evidence"] and found[0]["try"]
+
+
+@pytest.mark.parametrize("finding, loop, how, size", [pytest.param(*case[1:], id=case[0]) for case in findings_workloads.CAUSES])
+def test_a_cause_is_named(told, tmp_path, finding, loop, how, size):
+    machine, steps = findings_machine.run(loop, True, **how)
+    without = findings_machine.run(loop, False, **how)[1]
+    lost = size(machine) if size else (sum(steps) - sum(without)) / len(steps)
+    assert lost > 0.05 * sum(without) / len(without), "the workload itself: what is planted costs nothing"
+    found = verdict(findings_machine.trace(machine), tmp_path)["findings"]
+    told("on paper", finding, lost, found)
+    named(found, finding, lost)
+    # Findings share no time: together they are no longer than the step.
+    assert sum(one["ns"] for one in found if one["finding"] != "step_unlike") <= sum(steps) / len(steps) * 1.001
+
+
+QUIET = [pytest.param("well", *case[1:], id=case[0]) for case in findings_workloads.HEALTHY]
+QUIET += [pytest.param("only looks ill", *case[1:], id=case[0]) for case in findings_workloads.DECOYS]
+
+
+@pytest.mark.parametrize("kind, loop, how", QUIET)
+def test_nothing_is_found(told, tmp_path, kind, loop, how):
+    machine, _ = findings_machine.run(loop, False, **how)
+    answer = verdict(findings_machine.trace(machine), tmp_path)
+    told(kind, "-", None, answer["findings"])
+    assert answer["findings"] == []
+
+
+def test_there_are_enough():
+    assert len(findings_workloads.CAUSES) >= 25 and len(findings_workloads.HEALTHY) >= 15 and len(findings_workloads.DECOYS) >= 10
+    names = [case[0] for case in findings_workloads.CAUSES + findings_workloads.HEALTHY + findings_workloads.DECOYS]
+    assert len(set(names)) == len(names)
+
+
+# ---------------------------------------------------------------- real traces, with a delay put into them
+
+def events_of(trace):
+    with gzip.open(TRACES / trace, "rt") as file:
+        return json.load(file)
+
+
+def delayed(data, at, ns):
+    """The trace with everything behind `at` so much later, as if the host had stood still there: what is under way on the host lasts
+    longer. Device work that was launched before `at` is not moved."""
+    launched = {e["args"]["correlation"]: e["ts"] for e in data["traceEvents"]
+                if e.get("cat") in ("cuda_runtime", "cuda_driver") and "correlation" in e.get("args", {})}
+    for event in data["traceEvents"]:
+        if "ts" not in event:
+            continue
+        host = event.get("cat") not in ("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync")
+        begun = event["ts"] if host else launched.get(event.get("args", {}).get("correlation"), event["ts"])
+        if begun >= at:
+            event["ts"] += ns // 1000
+        elif host and event["ts"] + event.get("dur", 0) > at:
+            event["dur"] += ns // 1000
+    return json.dumps(data)
+
+
+def times_of(data):
+    """A time at which the main thread is in no operator, and one in an operator that launches nothing from then on; both with work
+    before them and behind them."""
+    spans = sorted((e["ts"], e["ts"] + e["dur"], e["tid"]) for e in data["traceEvents"] if e.get("ph") == "X" and e.get("cat") == "cpu_op")
+    launches = sorted(e["ts"] for e in data["traceEvents"] if e.get("cat") == "cuda_runtime" and e["name"].startswith("cudaLaunch"))
+    outside, inside, last = [], [], spans[0][1]
+    for start, end, _ in spans:
+        if launches[len(launches) // 4] < start < launches[-len(launches) // 4]:
+            if start > last + 4:
+                outside.append(last + 2)
+            if end - start > 10 and not any(start <= launch < end for launch in launches):
+                inside.append(start + 5)
+        last = max(last, end)
+    return outside[0], inside[0]
+
+
+@pytest.mark.parametrize("ns", [40_000_000, 160_000_000])
+@pytest.mark.parametrize("where", ["outside", "inside"])
+def test_a_delay_in_a_real_trace(told, tmp_path, where, ns):
+    """A GP100's training step, one window of 10 ms, in which the host stands still once."""
+    data = events_of("gp100_gpu_user_annotation.json.gz")
+    outside, inside = times_of(data)
+    found = verdict(delayed(data, outside if where == "outside" else inside, ns), tmp_path)["findings"]
+    told("real trace", "stall", ns, found)
+    named(found, "stall", ns)

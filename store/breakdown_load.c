@@ -479,7 +479,8 @@ static void take_loss(struct load *load, sqlite3_stmt *row)
 		doubt(load, "events of the devices, or calls, were dropped", integer(row, 0));
 }
 
-/* A graph's launches have as many operations as it has nodes, each time. */
+/* A graph's launches have as many operations as it has nodes, each time. Of one from before the recording only the end is there, and of
+ * the last one perhaps only the beginning. */
 static void take_graphs(struct load *load, sqlite3_stmt *row)
 {
 	if (integer(row, 0) > 0)
@@ -514,12 +515,12 @@ static void look_for_doubt(struct load *load)
 	     take_loss);
 	each(load, "SELECT * FROM sessions", take_session);
 	each(load,
-	     "SELECT count(*) FROM (SELECT 1 FROM (SELECT graph, count(*) AS operations FROM (SELECT graph, "
-	     "correlation FROM "
-	     "kernel_records WHERE graph <> 0 UNION ALL SELECT graph, correlation FROM copy_records WHERE graph <> 0 "
-	     "UNION ALL SELECT "
-	     "graph, correlation FROM set_records WHERE graph <> 0) GROUP BY graph, correlation) GROUP BY graph HAVING "
-	     "min(operations) < max(operations))",
+	     "SELECT count(*) FROM (SELECT 1 FROM (SELECT graph, correlation, count(*) AS operations FROM (SELECT graph, "
+	     "correlation FROM kernel_records WHERE graph <> 0 UNION ALL SELECT graph, correlation FROM copy_records WHERE "
+	     "graph <> 0 UNION ALL SELECT graph, correlation FROM set_records WHERE graph <> 0) GROUP BY graph, correlation) g "
+	     "JOIN launches l ON l.correlation = g.correlation WHERE l.api IS NOT NULL AND g.correlation IS NOT (SELECT "
+	     "correlation FROM (SELECT correlation, max(start) FROM kernel_records WHERE graph <> 0)) GROUP BY graph HAVING "
+	     "min(g.operations) < max(g.operations))",
 	     take_graphs);
 }
 

@@ -149,7 +149,7 @@ static void put_meta(struct finish *finish)
 	store_meta_int(store, "lost", (int64_t)facts->lost);
 	store_meta_int(store, "simulated", facts->simulated);
 	store_run(store, "DELETE FROM meta WHERE key IN ('segment_device', 'segment_inode', 'finish_attempts') OR key "
-			 "GLOB 'parked_*'");
+			 "GLOB 'handoff_*'");
 }
 
 /* The status that the caller gave, corrected by what is really in the file. */

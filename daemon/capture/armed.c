@@ -16,7 +16,7 @@ struct note {
 	uint64_t bytes;
 	uint64_t device, inode; /* of the segment */
 	struct capture_facts facts;
-	struct parked parked;
+	struct handoff handoff;
 };
 
 static void name_note(uint64_t number, char name[32])
@@ -24,9 +24,9 @@ static void name_note(uint64_t number, char name[32])
 	snprintf(name, 32, "%" PRIu64 ".armed", number);
 }
 
-int armed_write(int folder, const struct capture_facts *facts, const struct parked *parked, int segment_fd)
+int armed_write(int folder, const struct capture_facts *facts, const struct handoff *handoff, int segment_fd)
 {
-	struct note note = {.version = PROFD_VERSION, .bytes = sizeof note, .facts = *facts, .parked = *parked};
+	struct note note = {.version = PROFD_VERSION, .bytes = sizeof note, .facts = *facts, .handoff = *handoff};
 	char name[32];
 	name_note(facts->number, name);
 	int error = segment_identity(segment_fd, &note.device, &note.inode);
@@ -61,14 +61,14 @@ static bool read_note(int folder, uint64_t number, struct note *ret)
 	       ret->facts.number == number;
 }
 
-void armed_begin_file(struct store *store, const struct capture_facts *facts, const struct parked *parked,
+void armed_begin_file(struct store *store, const struct capture_facts *facts, const struct handoff *handoff,
 		      uint64_t device, uint64_t inode)
 {
 	store_begin(store);
 	store_put_facts(store, facts);
 	store_meta_int(store, "segment_device", (int64_t)device);
 	store_meta_int(store, "segment_inode", (int64_t)inode);
-	parked_write_begin(store, parked);
+	handoff_write_begin(store, handoff);
 	store_commit(store);
 }
 
@@ -98,7 +98,7 @@ bool armed_make_file(int folder, const char *folder_path, uint64_t number)
 	bool wanted = read_note(folder, number, &note) && !has_file(folder, folder_path, number);
 	struct store *store = wanted ? store_new(NULL) : NULL;
 	if (store && !store_create(store, folder, folder_path, number))
-		armed_begin_file(store, &note.facts, &note.parked, note.device, note.inode);
+		armed_begin_file(store, &note.facts, &note.handoff, note.device, note.inode);
 	bool made = store && !store_error(store);
 	if (store && !made)
 		store_discard(store);

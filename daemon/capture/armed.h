@@ -5,15 +5,15 @@
 #define PROFD_DAEMON_CAPTURE_ARMED_H
 
 #include "base/facts.h"
-#include "parked.h"
+#include "handoff.h"
 
 /* Any thread. 0 or a negative errno. */
-int armed_write(int folder, const struct capture_facts *facts, const struct parked *parked, int segment_fd);
+int armed_write(int folder, const struct capture_facts *facts, const struct handoff *handoff, int segment_fd);
 void armed_remove(int folder, uint64_t number);
 /* Makes the partial file of which only this note is there, and removes the note. True where the file has been made. */
 bool armed_make_file(int folder, const char *folder_path, uint64_t number);
 /* Puts into a new file, in a transaction, what another daemon has to know to go on with it. */
-void armed_begin_file(struct store *store, const struct capture_facts *facts, const struct parked *parked,
+void armed_begin_file(struct store *store, const struct capture_facts *facts, const struct handoff *handoff,
 		      uint64_t device, uint64_t inode);
 
 #endif

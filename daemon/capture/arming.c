@@ -118,7 +118,7 @@ struct capture *capture_new(struct process *process, struct trigger *trigger, co
 	capture->time_limit = trigger->request.timeout ? trigger->request.timeout : LIMIT_DURATION_NS;
 	for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++)
 		capture->collectors[bit].wanted = arm->collectors >> bit & 1;
-	capture->parked = (struct parked){.arm = capture->arm,
+	capture->handoff = (struct handoff){.arm = capture->arm,
 					  .deadline = capture->deadline,
 					  .time_limit = capture->time_limit,
 					  .max_bytes = trigger->request.max_bytes,

@@ -124,7 +124,7 @@ void capture_remove(struct capture *capture)
 	capture_set_process(capture, NULL);
 	if (capture->kept_fd >= 0)
 		close(capture->kept_fd);
-	if (capture->kept && capture->state != STATE_PARKING)
+	if (capture->kept && capture->state != STATE_HANDOFF)
 		manager_unkeep(&server->manager, capture->facts.number);
 	ingest_free(capture->ingest);
 	quota_capture_end(capture->user, capture->memory);
@@ -167,7 +167,7 @@ enum capture_status capture_status_now(const struct capture *capture)
 		return capture->facts.status;
 	case STATE_ASKED:
 	case STATE_RUNNING:
-	case STATE_PARKING:
+	case STATE_HANDOFF:
 	case STATE_DROPPED:
 		break;
 	}
@@ -197,7 +197,7 @@ void capture_work(struct capture *capture, struct work_pool *pool, int64_t (*run
 		  void (*done)(struct work *work))
 {
 	struct ingest *ingest = capture->ingest;
-	ingest->parked = capture->parked;
+	ingest->handoff = capture->handoff;
 	ingest->owner = capture;
 	ingest->work.run = run;
 	ingest->work.done = done;

@@ -2,7 +2,7 @@
  *
  *     ASKED --ARMED--> RUNNING --DONE, death, deadline--> ENDING (ingest drains) -> FINISHING (derive) -> STORING (row)
  *     ASKED --DECLINED--> DROPPED                          ORPHAN (file of an earlier daemon) --OFFER--> RUNNING, or ENDING
- *     RUNNING --the daemon is to be followed by another--> PARKING (ingest closes the file) -> forgotten */
+ *     RUNNING --the daemon is to be followed by another--> HANDOFF (ingest closes the file) -> forgotten */
 #ifndef PROFD_DAEMON_CAPTURE_CAPTURE_H
 #define PROFD_DAEMON_CAPTURE_CAPTURE_H
 
@@ -15,7 +15,7 @@ enum capture_state {
 	STATE_RUNNING,
 	STATE_ORPHAN,
 	STATE_DROPPED,
-	STATE_PARKING,
+	STATE_HANDOFF,
 	STATE_ENDING,
 	STATE_FINISHING,
 	STATE_STORING,
@@ -37,7 +37,7 @@ struct capture {
 	struct message_arm arm;
 	struct ingest *ingest; /* NULL while ORPHAN */
 	struct store_collector collectors[COLLECTOR_COUNT];
-	struct parked parked; /* what its file is to remember of it */
+	struct handoff handoff; /* what its file is to remember of it */
 	struct message_done done;
 	bool has_done;
 	bool submitted;	      /* the ingest is on its pool */

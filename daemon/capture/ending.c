@@ -183,7 +183,7 @@ static void ingested(struct work *work)
 		capture_remove(capture);
 		return;
 	}
-	if (capture->state == STATE_PARKING) {
+	if (capture->state == STATE_HANDOFF) {
 		log_verbose("capture %llu of pid %d is left to its agent and the next daemon",
 			    (unsigned long long)capture->facts.number, capture->facts.who.pid);
 		capture_remove(capture);

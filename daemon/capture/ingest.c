@@ -168,7 +168,7 @@ static void open_store(struct ingest *ingest)
 		return;
 	uint64_t device = 0, inode = 0;
 	segment_identity(ingest->segment.fd, &device, &inode);
-	armed_begin_file(store, &ingest->facts, &ingest->parked, device, inode);
+	armed_begin_file(store, &ingest->facts, &ingest->handoff, device, inode);
 }
 
 /* TIME columns count from the agent's own base. One that it never set, or that no clock can show, is replaced by the
@@ -405,13 +405,13 @@ static int64_t ended(struct ingest *ingest)
 	return WORK_DONE;
 }
 
-static int64_t parked(struct ingest *ingest)
+static int64_t hand_off(struct ingest *ingest)
 {
 	if (store_error(ingest->store))
 		return WORK_DONE;
 	store_begin(ingest->store);
 	put_strings(ingest);
-	parked_write_told(ingest->store, &ingest->parked);
+	handoff_write_told(ingest->store, &ingest->handoff);
 	store_commit(ingest->store);
 	return WORK_DONE;
 }
@@ -437,7 +437,7 @@ static int64_t pause_of(int64_t alone)
 int64_t ingest_note(struct work *work)
 {
 	struct ingest *ingest = (struct ingest *)work;
-	int error = armed_write(ingest->folder, &ingest->facts, &ingest->parked, ingest->segment.fd);
+	int error = armed_write(ingest->folder, &ingest->facts, &ingest->handoff, ingest->segment.fd);
 	ingest->noted = error == 0;
 	if (error)
 		log_line("capture %llu: no note of it can be written: %s", (unsigned long long)ingest->facts.number,
@@ -483,8 +483,8 @@ int64_t ingest_run(struct work *work)
 			store_rest(ingest->store);
 		return 0;
 	}
-	if (wish == INGEST_PARK)
-		return parked(ingest);
+	if (wish == INGEST_HAND_OFF)
+		return hand_off(ingest);
 	if (wish != INGEST_RUN)
 		return ended(ingest);
 	if (ingest->quiet < 1000)

@@ -8,7 +8,7 @@
 
 #include "store/store.h"
 #include "daemon/core/counters.h"
-#include "parked.h"
+#include "handoff.h"
 #include "proto/segment.h"
 #include "base/space.h"
 #include "daemon/core/work.h"
@@ -17,8 +17,8 @@
 
 enum ingest_wish {
 	INGEST_RUN = 0,
-	INGEST_END = 1,	 /* nobody will write again: take what is there, owned chunks too, and end */
-	INGEST_PARK = 2, /* take what is full and close the file: another daemon goes on */
+	INGEST_END = 1,	     /* nobody will write again: take what is there, owned chunks too, and end */
+	INGEST_HAND_OFF = 2, /* take what is full and close the file: another daemon goes on */
 };
 
 struct ingest {
@@ -26,7 +26,7 @@ struct ingest {
 	struct capture_facts facts; /* constant while submitted; the finish updates status, reason and figures */
 	/* What COLLECTOR and DONE have told: the loop writes it before it submits the finish, which adds what was lost. */
 	struct store_ending ending;
-	struct parked parked; /* its collectors are written by the loop before the wish INGEST_PARK */
+	struct handoff handoff; /* its collectors are written by the loop before the wish INGEST_HAND_OFF */
 
 	struct segment segment;
 	bool has_segment;

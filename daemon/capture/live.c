@@ -69,7 +69,7 @@ enum pace live_pace(const struct server *server)
 void live_stopping(struct server *server)
 {
 	struct live *live = live_of(server);
-	if (server->parking)
+	if (server->handing_off)
 		return;
 	for (struct trigger *trigger = live->triggers; trigger; trigger = trigger->next)
 		trigger->wait_until = 0;
@@ -81,9 +81,9 @@ void live_stopping(struct server *server)
 bool live_has_work(struct server *server)
 {
 	struct live *live = live_of(server);
-	for (struct capture *capture = live->captures; capture && server->parking; capture = capture->next)
+	for (struct capture *capture = live->captures; capture && server->handing_off; capture = capture->next)
 		if (capture->state == STATE_RUNNING)
-			capture_park(capture);
+			capture_hand_off(capture);
 	return is_active(live);
 }
 
@@ -132,7 +132,7 @@ void live_abandon(struct server *server)
 
 bool live_is_finishing(struct server *server)
 {
-	return server->parking && work_pool_works(&live_of(server)->finish_pool);
+	return server->handing_off && work_pool_works(&live_of(server)->finish_pool);
 }
 
 void live_end_ingest(struct server *server)

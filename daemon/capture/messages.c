@@ -53,7 +53,7 @@ void capture_told(struct capture *capture, const struct message_collector *messa
 {
 	if (message->collector >= COLLECTOR_COUNT)
 		return;
-	capture->parked.collectors[message->collector] = *message;
+	capture->handoff.collectors[message->collector] = *message;
 	hear(capture, message, message->collector, message->enable);
 	/* It says so too of what it records besides. Agents of earlier builds do this themselves, which comes to the same. */
 	uint32_t parts = collector_parts(message->collector);
@@ -68,8 +68,8 @@ static void on_done(struct capture *capture, const struct message_done *message)
 	if (!capture_is_running(capture))
 		return;
 	/* Its agent tells the next daemon once more, and that one begins what follows. */
-	if (capture->server->parking && capture->state == STATE_RUNNING) {
-		capture_park(capture);
+	if (capture->server->handing_off && capture->state == STATE_RUNNING) {
+		capture_hand_off(capture);
 		return;
 	}
 	capture->done = *message;
@@ -112,8 +112,8 @@ static struct capture *of_agent(struct process *process, uint64_t number)
 
 static void send_finish(struct process *process, uint64_t number, uint32_t wanted)
 {
-	/* What this daemon has parked it knows no more; the agent keeps it for the next. */
-	if (process->server->parking && !wanted)
+	/* What this daemon has handed off it knows no more. The agent keeps it for the next daemon. */
+	if (process->server->handing_off && !wanted)
 		return;
 	struct message_finish finish = MESSAGE_INIT(FINISH, finish);
 	finish.capture = number;
@@ -164,7 +164,7 @@ void capture_message(struct process *process, const union message_any *message, 
 		break;
 	case MESSAGE_OFFER:
 		/* While this daemon leaves, it is for the next: further cycles could not follow here. */
-		if (process->server->parking)
+		if (process->server->handing_off)
 			break;
 		process->offers_due -= process->offers_due > 0;
 		if (orphan_offered(process, &message->offer, fd))

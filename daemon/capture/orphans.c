@@ -68,8 +68,8 @@ static void take_up(struct server *server, uint64_t number)
 		error = store_get_facts(store, &facts);
 	uint64_t device = (uint64_t)store_get_int(store, "segment_device");
 	uint64_t inode = (uint64_t)store_get_int(store, "segment_inode");
-	struct parked parked;
-	parked_read(store, &parked);
+	struct handoff handoff;
+	handoff_read(store, &handoff);
 	bool begun = store_get_int(store, "base_monotonic") != 0;
 	/* The catalogue hears of a trigger a moment after its agents. */
 	if (!error && facts.trigger >= live_of(server)->next_trigger && facts.trigger < INT64_MAX / 2)
@@ -91,12 +91,12 @@ static void take_up(struct server *server, uint64_t number)
 	capture->segment_device = device;
 	capture->segment_inode = inode;
 	capture->begun = begun;
-	capture->arm = parked.arm;
-	capture->parked = parked;
+	capture->arm = handoff.arm;
+	capture->handoff = handoff;
 	for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++) {
-		capture->collectors[bit].wanted = parked.arm.collectors >> bit & 1;
-		if (parked.collectors[bit].head.size)
-			capture_told(capture, &parked.collectors[bit]);
+		capture->collectors[bit].wanted = handoff.arm.collectors >> bit & 1;
+		if (handoff.collectors[bit].head.size)
+			capture_told(capture, &handoff.collectors[bit]);
 	}
 	capture->kept_fd = manager_take(&server->manager, number);
 	capture->kept = capture->kept_fd >= 0;
@@ -164,16 +164,16 @@ void orphans_scan(struct server *server)
 	live_of(server)->orphans_until = clock_monotonic() + LIMIT_ORPHAN_SECONDS * 1000000000ull;
 }
 
-void capture_park(struct capture *capture)
+void capture_hand_off(struct capture *capture)
 {
 	struct server *server = capture->server;
 	if (!capture->kept)
 		capture->kept = manager_keep(&server->manager, capture->facts.number, capture->ingest->segment.fd);
-	capture->state = STATE_PARKING;
+	capture->state = STATE_HANDOFF;
 	if (!capture->noting)
-		memcpy(capture->ingest->parked.collectors, capture->parked.collectors,
-		       sizeof capture->parked.collectors);
-	atomic_store_explicit(&capture->ingest->wish, INGEST_PARK, memory_order_release);
+		memcpy(capture->ingest->handoff.collectors, capture->handoff.collectors,
+		       sizeof capture->handoff.collectors);
+	atomic_store_explicit(&capture->ingest->wish, INGEST_HAND_OFF, memory_order_release);
 	capture_submit(capture);
 	if (capture->submitted)
 		work_kick(&live_of(server)->ingest_pool, &capture->ingest->work);
@@ -182,12 +182,12 @@ void capture_park(struct capture *capture)
 /* With the schedule its trigger lives again, so that further cycles follow. */
 static void resume(struct capture *capture)
 {
-	const struct parked *parked = &capture->parked;
-	capture->time_limit = parked->time_limit ? parked->time_limit : LIMIT_ORPHAN_SECONDS * 1000000000ull;
-	capture->deadline = parked->deadline ? parked->deadline : clock_monotonic() + capture->time_limit;
-	if (!parked->arm.head.size)
+	const struct handoff *handoff = &capture->handoff;
+	capture->time_limit = handoff->time_limit ? handoff->time_limit : LIMIT_ORPHAN_SECONDS * 1000000000ull;
+	capture->deadline = handoff->deadline ? handoff->deadline : clock_monotonic() + capture->time_limit;
+	if (!handoff->arm.head.size)
 		return;
-	capture->trigger = trigger_resume(capture->server, capture->facts.trigger, capture->facts.who.uid, parked,
+	capture->trigger = trigger_resume(capture->server, capture->facts.trigger, capture->facts.who.uid, handoff,
 					  capture->facts.label);
 	if (capture->trigger)
 		capture->trigger->running++;
@@ -294,12 +294,12 @@ static bool begin_anew(struct capture *capture, struct process *process)
 {
 	struct server *server = capture->server;
 	bool last = !server->stopping && !capture->cancel && !capture_of_process(process);
-	if (!capture->facts.cycle || capture->begun || !capture->parked.arm.head.size)
+	if (!capture->facts.cycle || capture->begun || !capture->handoff.arm.head.size)
 		return false;
 	for (const struct capture *other = live_of(server)->captures; other; other = other->next)
 		last &= other == capture || other->forgotten || other->facts.trigger != capture->facts.trigger ||
 			other->facts.who.pid != capture->facts.who.pid || other->facts.cycle < capture->facts.cycle;
-	struct message_arm arm = capture->parked.arm;
+	struct message_arm arm = capture->handoff.arm;
 	enum error error;
 	char sentence[SENTENCE_BYTES];
 	if (last && !capture->trigger)

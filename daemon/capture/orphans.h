@@ -24,6 +24,6 @@ void orphan_forget(struct capture *capture);
 /* Ends an orphan whose process is gone or whose time is over. */
 void orphan_tick(struct capture *capture, uint64_t now);
 /* Brings what has come into the file and leaves the rest to the agent and to the next daemon. Of one that is RUNNING. */
-void capture_park(struct capture *capture);
+void capture_hand_off(struct capture *capture);
 
 #endif

@@ -13,7 +13,7 @@
 #include "daemon/catalogue/history.h"
 #include "family.h"
 #include "base/clock.h"
-#include "parked.h"
+#include "handoff.h"
 #include "together.h"
 
 #include <fnmatch.h>
@@ -452,7 +452,7 @@ void trigger_captured(struct trigger *trigger, const struct capture *capture)
 void trigger_tick(struct trigger *trigger, uint64_t now)
 {
 	/* Who waits for a process asks the next daemon. */
-	if (trigger->server->parking)
+	if (trigger->server->handing_off)
 		return;
 	if (trigger->wait_until) {
 		/* The last time, what has shown no step until now is told so. */
@@ -522,7 +522,7 @@ static void add(struct trigger *trigger)
 	live_of(server)->triggers = trigger;
 }
 
-struct trigger *trigger_resume(struct server *server, uint64_t number, uid_t uid, const struct parked *parked,
+struct trigger *trigger_resume(struct server *server, uint64_t number, uid_t uid, const struct handoff *handoff,
 			       const char *label)
 {
 	for (struct trigger *trigger = live_of(server)->triggers; trigger; trigger = trigger->next)
@@ -540,11 +540,11 @@ struct trigger *trigger_resume(struct server *server, uint64_t number, uid_t uid
 	trigger->by.uid = uid;
 	trigger->user = user;
 	trigger->began = clock_monotonic();
-	trigger->deadline = parked->deadline;
+	trigger->deadline = handoff->deadline;
 	trigger->armed = 1;
 	trigger->accepted_told = true;
-	trigger->request.max_bytes = parked->max_bytes;
-	trigger->request.timeout = parked->timeout;
+	trigger->request.max_bytes = handoff->max_bytes;
+	trigger->request.timeout = handoff->timeout;
 	text_copy(trigger->request.label, sizeof trigger->request.label, label);
 	add(trigger);
 	return trigger;

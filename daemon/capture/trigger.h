@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 
 struct capture;
-struct parked;
+struct handoff;
 struct together;
 
 struct trigger {
@@ -55,7 +55,7 @@ void trigger_cut_short(struct trigger *trigger, const struct process *process, e
 void trigger_captured(struct trigger *trigger, const struct capture *capture);
 /* The trigger of a capture that an earlier daemon has left: the one that has been made for another such capture, or a new one,
  * whose caller is not there any more. NULL: out of memory. */
-struct trigger *trigger_resume(struct server *server, uint64_t number, uid_t uid, const struct parked *parked,
+struct trigger *trigger_resume(struct server *server, uint64_t number, uid_t uid, const struct handoff *handoff,
 			       const char *label);
 void trigger_tick(struct trigger *trigger, uint64_t now);
 /* A connection is gone that may have followed a trigger: captures go on. */

@@ -57,7 +57,7 @@ void conn_poll_adjust(struct conn *conn)
 	 * for another one to follow, no new request is read: the client finds the connection closed and asks the next
 	 * daemon. */
 	bool deaf = conn->busy || (conn->first && conn->kind == CONN_CLIENT) ||
-		    (conn->server->parking && conn->kind != CONN_AGENT);
+		    (conn->server->handing_off && conn->kind != CONN_AGENT);
 	int events = deaf ? UV_DISCONNECT : UV_READABLE;
 	if (conn->first)
 		events |= UV_WRITABLE;

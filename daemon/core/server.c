@@ -13,7 +13,7 @@
 
 /* How long captures may take to end when the daemon is told to; those that are derived when another is to follow. */
 #define STOP_NS 4000000000ull
-#define PARK_NS 10000000000ull
+#define HANDOFF_NS 10000000000ull
 /* What the threads behind the loop may take after that. */
 #define STOP_MORE_NS 10000000000ull
 #define TICK_FAST_NS 50000000ull
@@ -28,7 +28,7 @@ static void stop_if_done(struct server *server)
 		return;
 	bool work = server->calls->has_work(server);
 	/* Where another daemon follows, a request that this one has read is still answered by this one. */
-	for (const struct conn *conn = server->conns; conn && server->parking && !work; conn = conn->next)
+	for (const struct conn *conn = server->conns; conn && server->handing_off && !work; conn = conn->next)
 		work = conn->busy && !conn->follows;
 	if (!work || clock_monotonic() > server->stop_at)
 		uv_stop(&server->loop);
@@ -94,13 +94,13 @@ static void stop(uv_signal_t *signal, int number)
 	}
 	log_line("signal %d: ending", number);
 	server->stopping = true;
-	server->parking = number == SIGTERM && (server->manager.managed || !server->user);
-	uint64_t most = server->parking ? PARK_NS : STOP_NS;
+	server->handing_off = number == SIGTERM && (server->manager.managed || !server->user);
+	uint64_t most = server->handing_off ? HANDOFF_NS : STOP_NS;
 	server->stop_at = clock_monotonic() + most;
 	uv_poll_stop(&server->listener);
 	server->accept_paused = false;
 	server->calls->stopping(server, most + STOP_MORE_NS);
-	if (server->parking) {
+	if (server->handing_off) {
 		for (struct conn *conn = server->conns; conn; conn = conn->next)
 			conn_poll_adjust(conn);
 		stop_if_done(server);

@@ -38,7 +38,7 @@ struct server {
 	bool verbose;		 /* --verbose */
 	struct manager manager;
 	bool stopping;
-	bool parking; /* another daemon is to follow: what runs is left to it, new requests too */
+	bool handing_off; /* another daemon is to follow: what runs is left to it, new requests too */
 	bool closing; /* the pools are going: nothing new begins */
 	uint64_t stop_at;
 	gid_t group; /* profd's; (gid_t)-1 where there is none */

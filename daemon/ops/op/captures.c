@@ -66,7 +66,7 @@ static void end_list(struct conn *conn)
 {
 	cJSON *end = NULL;
 	uint64_t trigger = trigger_of(conn);
-	if (trigger && conn->server->parking) {
+	if (trigger && conn->server->handing_off) {
 		/* What is left to the next daemon is not known here any more: that one answers. */
 		conn_close(conn);
 		return;

@@ -403,7 +403,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof writers / sizeof *writers; i++)
 		close_chunk(&writers[i]);
 	if (adopted) {
-		until_done(ingest, INGEST_PARK);
+		until_done(ingest, INGEST_HAND_OFF);
 		struct segment again;
 		if (segment_adopt(&again, dup(segment->fd)))
 			return 1;

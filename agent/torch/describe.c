@@ -44,7 +44,7 @@ static void put_list(struct inputs_writer *writer, const void *list, int depth)
 {
 	const struct torch_value *begin = TORCH_AT(const struct torch_value *, list, TORCH_LIST_BEGIN);
 	const struct torch_value *end = TORCH_AT(const struct torch_value *, list, TORCH_LIST_END);
-	size_t count = (size_t)(end - begin), taken = 0, most = INPUTS_COUNT_MASK;
+	size_t count = end > begin ? (size_t)(end - begin) : 0, taken = 0, most = INPUTS_COUNT_MASK;
 	enum inputs_list type = INPUTS_LIST_GENERIC;
 	uint32_t start = writer->n;
 

@@ -156,7 +156,8 @@ static __attribute__((noinline)) uint64_t look_for(const char *frame, const char
 {
 	const char *frames[FRAMES];
 	uint32_t n = 0;
-	for (; frame && n < FRAMES; frame = TORCH_AT(const char *, frame, layout.previous)) {
+	for (uint32_t looked = 0; frame && n < FRAMES && looked < 4 * FRAMES;
+	     looked++, frame = TORCH_AT(const char *, frame, layout.previous)) {
 		if (TORCH_AT(uint8_t, frame, layout.owner) == OWNED_BY_C)
 			continue;
 		const char *code = TORCH_AT(const char *, frame, layout.code);

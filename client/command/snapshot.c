@@ -199,17 +199,19 @@ static int verdict(const struct run *run)
 /* One run at a time for each label, daemon and user: a slow job must not make cron's runs pile up. */
 static int take_lock(const struct run *run, struct lock *lock)
 {
-	char name[2048];
+	char name[2048], pid[40] = "";
 	int n = snprintf(name, sizeof name, "%s\n%s", run->round.options.label, run->daemons.tried), error;
 
 	if (n < 0)
 		name[0] = 0;
 	error = lock_take(lock, name);
+	if (lock->holder)
+		snprintf(pid, sizeof pid, " (pid %ld)", lock->holder);
 	if (error == -EWOULDBLOCK)
 		return fail(EXIT_BUSY,
-			    "another run with the label %s has not ended (pid %ld): this one ends; run it less often, "
+			    "another run with the label %s has not ended%s: this one ends; run it less often, "
 			    "or with a --label of its own",
-			    run->round.options.label, lock->holder);
+			    run->round.options.label, pid);
 	/* Without the lock the daemon still refuses to record a process twice, so we go on. */
 	if (error)
 		note("runs are not kept apart: no lock at %s: %s", lock->path, strerror(-error));

@@ -78,6 +78,8 @@ int lock_take(struct lock *ret, const char *name)
 		got = pread(ret->fd, text, sizeof text - 1, 0);
 		text[got > 0 ? got : 0] = 0;
 		ret->holder = strtol(text, NULL, 10);
+		if (ret->holder <= 0 || ret->holder > INT_MAX)
+			ret->holder = 0;
 		close(ret->fd);
 		ret->fd = -1;
 		return error;

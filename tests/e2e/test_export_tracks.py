@@ -76,8 +76,13 @@ def check_sums(capture, path):
 @pytest.mark.parametrize("recorded", TRACES, ids=lambda path: path.name.split(".")[0])
 def test_sums_of_a_recorded_trace(recorded, tmp_path):
     subprocess.run([PROFD, "import", recorded, "--output", tmp_path / "recorded.db"], check=True, stdout=subprocess.DEVNULL)
-    _, checked = check_sums(tmp_path / "recorded.db", export(tmp_path / "recorded.db", tmp_path / "again.json.gz"))
+    exported, checked = check_sums(tmp_path / "recorded.db", export(tmp_path / "recorded.db", tmp_path / "again.json.gz"))
     assert checked
+    # The verdict stands in the metadata, as `show` has it.
+    shown = json.loads(subprocess.run([PROFD, "show", tmp_path / "recorded.db", "--by", "findings", "--format", "json"],
+                                      capture_output=True, text=True, check=True).stdout)["findings"]
+    told = exported["profd"]["verdict"]
+    assert told["verdict"] and [f["what"] for f in told["findings"]] == [f["what"] for f in shown]
 
 
 @pytest.fixture(scope="module")

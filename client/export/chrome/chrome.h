@@ -36,6 +36,7 @@ struct chrome {
 	size_t index;		  /* of the capture in the file, from 0 */
 	bool several;		  /* there are others in the file */
 	const struct slice *part; /* of it that is written */
+	const char *verdict;	  /* on it, as JSON; NULL = none */
 	int64_t pid;
 	char place[48]; /* `","pid":4242,"tid":` */
 	size_t place_bytes;

@@ -13,6 +13,7 @@
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int compare_threads(const void *left, const void *right)
 {
@@ -150,6 +151,11 @@ static void put_profd(struct chrome *c, struct buffer *b)
 		put_meta_number(c, b, numbers[i][0], numbers[i][1]);
 	if (reader_meta_int(c->reader, "simulated", 0))
 		BUFFER_PUT(b, "\"simulated\": true, ");
+	if (c->verdict) {
+		BUFFER_PUT(b, "\n    \"verdict\": ");
+		buffer_put(b, c->verdict, strlen(c->verdict));
+		BUFFER_PUT(b, ",");
+	}
 	BUFFER_PUT(b, "\n    \"collectors\": ");
 	put_rows(c, b, "SELECT collector, wanted, ran, sentence FROM collectors");
 	BUFFER_PUT(b, ",\n    \"losses\": ");

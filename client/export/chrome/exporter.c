@@ -629,6 +629,7 @@ static int prepare(struct exporter *e, unsigned threads)
 	int error = e->chrome.shape == CHROME_PLAIN
 			    ? tracks_find(&e->tracks, e->chrome.reader, e->chrome.schema, &e->part)
 			    : 0;
+	e->chrome.verdict = e->tracks.verdict;
 	if (!error)
 		error = devices_load(&e->chrome.devices, e->chrome.reader, e->chrome.schema);
 	if (!error)

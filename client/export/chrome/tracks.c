@@ -5,6 +5,7 @@
 #include "tracks.h"
 
 #include "store/breakdown_load.h"
+#include "store/findings_json.h"
 
 #include "event.h"
 
@@ -287,6 +288,19 @@ static void forget_causes(struct tracks *tracks)
 	}
 }
 
+static bool keep_verdict(struct tracks *tracks, const struct breakdown_capture *capture, sqlite3 *db,
+			 const struct breakdown_watch *watch, int *ret_error)
+{
+	struct findings findings;
+	if (!findings_make(capture, db, watch, &findings, ret_error))
+		return false;
+	cJSON *json = findings_json(&findings, NULL);
+	tracks->verdict = json ? cJSON_PrintUnformatted(json) : NULL;
+	cJSON_Delete(json);
+	tracks->failed |= !tracks->verdict;
+	return true;
+}
+
 int tracks_find(struct tracks *tracks, const struct reader *r, int64_t schema, const struct slice *part)
 {
 	const struct breakdown_listener listener = {on_piece, tracks};
@@ -306,6 +320,8 @@ int tracks_find(struct tracks *tracks, const struct reader *r, int64_t schema, c
 			join_slices(tracks);
 		if (capture.device && capture.breakdown.operation_count)
 			count_devices(tracks, &capture.breakdown);
+		if (capture.breakdown.step_count)
+			ok = keep_verdict(tracks, &capture, r->db, &watch, &error);
 	}
 	breakdown_capture_free(&capture);
 	if (tracks->failed || error == SQLITE_NOMEM)
@@ -317,6 +333,7 @@ void tracks_deinit(struct tracks *tracks)
 {
 	free(tracks->slices);
 	free(tracks->values);
+	cJSON_free(tracks->verdict);
 	*tracks = (struct tracks){0};
 }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# demo.sh - the main job, as a person would do it by hand: where do the next steps of a running job go? Twice: a torch
-# training loop on the CPU, and the GPU work of a training job as it was recorded on an A100 (tests/data), performed again on
-# a simulated GPU. Called by `./dev demo`. PROFD_TORCH_NEWEST is a python that has torch, PROFD_BUILD the build folder,
-# PROFD_DEMO_RELEASE the CUDA release that is simulated.
+# demo.sh - the main job, as a person would do it by hand: where do the next steps of a running job go, and why? A torch training loop
+# on the CPU that waits for its data; the same, mended, and what that changed; a trace of a real A100; and the GPU work of a
+# training job as it was recorded on an A100 (tests/data), performed again on a simulated GPU. Called by `./dev demo`.
+# PROFD_TORCH_NEWEST is a python that has torch, PROFD_BUILD the build folder, PROFD_DEMO_RELEASE the CUDA release that is simulated.
 set -euo pipefail
 python=${PROFD_TORCH_NEWEST:?names a python with torch; ./dev demo sets it}
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -53,22 +53,40 @@ for _ in $(seq 100); do
 	sleep 0.05
 done
 
-printf '\n==== 1. torch, on the CPU\n\n'
-printf '$ profd run -- python3 train.py --model transformer --ranges &\n'
-profd run -- "$python" "$root/tests/workloads/train.py" --model transformer --ranges --batch 16 --steps 0 \
-	>"$out/job.log" 2>&1 &
-job=$!
-# Importing torch takes a while; then a few steps, so that it is known how fast they go.
-wait_for_steps 20
+# start OPTION...: the training job, with the agent in it; until its steps are known.
+start() {
+	printf '$ profd run -- python3 train.py %s &\n' "$*"
+	profd run -- "$python" "$root/tests/workloads/train.py" "$@" --steps 0 >"$out/job.log" 2>&1 &
+	job=$!
+	# Importing torch takes a while; then a few steps, so that it is known how fast they go.
+	wait_for_steps 20
+}
 
+stop() {
+	kill "$job"
+	wait "$job" 2>/dev/null || true
+	job=
+}
+
+printf '\n==== 1. A torch job on the CPU. Its data comes from a slow disk: each sample takes 3 ms\n\n'
+start --model transformer --ranges --batch 16 --loader --load-ms 3
 show profd ps
 show profd doctor --pid "$job"
-show profd trigger --pid "$job" --steps 3 --shapes --output "$out/trace.json.gz"
+show profd trigger --pid "$job" --steps 8 --shapes --output "$out/trace.json.gz"
 printf '\nThe job has gone on meanwhile: %s\n' "$(tail -n 1 "$out/job.log")"
-kill "$job"
-wait "$job" 2>/dev/null || true
+stop
 
-printf '\n==== 2. a GPU: SIMULATED. One rank of a training job, as it was recorded on an A100, performed again\n\n'
+printf '\n==== 2. The same job, mended as the verdict says: workers load\n\n'
+start --model transformer --ranges --batch 16 --loader --load-ms 3 --workers 4
+show profd trigger --pid "$job" --steps 8 --shapes
+show profd diff u1 u2
+stop
+
+printf '\n==== 3. A trace that torch.profiler wrote on an A100\n'
+show profd import "$root/tests/data/traces/a100_ddp_rank0of2_nccl_data.json.gz" --output "$out/a100.db"
+show profd show "$out/a100.db"
+
+printf '\n==== 4. A live GPU: SIMULATED. One rank of a training job, as it was recorded on an A100, performed again\n\n'
 recording=a100_ddp_rank0of2_nccl_data.timeline
 timeline=$out/$recording
 gzip -dc "$root/tests/data/$recording.gz" >"$timeline"
@@ -80,15 +98,13 @@ SIMCUDA="driver=$release" LD_LIBRARY_PATH="$build/sim/$release${LD_LIBRARY_PATH:
 job=$!
 wait_for_steps 4
 
-show profd doctor --pid "$job"
 show profd trigger --pid "$job" --steps 3 --output "$out/gpu.json.gz"
 show profd show --by streams
-kill "$job"
-wait "$job" 2>/dev/null || true
-job=
+show profd report --output "$out/gpu.html"
+stop
 
 cp "$(find "$dir/store/captures" -name '*.db' | sort -V | head -n 1)" "$out/capture.db"
-printf '\nWhat the first job printed:   %s\n' "$out/job.log"
-printf 'Its capture:                  %s show %s   (or query it with any SQLite)\n' "$build/bin/profd" "$out/capture.db"
+printf '\nThe capture of the first job:  %s show %s   (or query it with any SQLite)\n' "$build/bin/profd" "$out/capture.db"
 printf 'Traces to open in https://ui.perfetto.dev or chrome://tracing (the second one is of the simulated GPU):\n%s\n%s\n' \
 	"$out/trace.json.gz" "$out/gpu.json.gz"
+printf 'The page of the simulated GPU, for a browser: %s\n' "$out/gpu.html"

@@ -189,7 +189,7 @@ const drawBreakdown = () => {
   picker.append(make("option", {value: "-1"}, `all ${count(data.steps.length)} steps, the mean`));
   data.steps.forEach((step, index) => picker.append(make("option", {value: String(index)}, `step ${step.number ? count(step.number) : index + 1}`)));
   picker.value = String(chosen);
-  to.append(make("div", {class: "tools"}, picker));
+  if (data.steps.length > 1) to.append(make("div", {class: "tools"}, picker));
   const grid = make("div", {class: "sides"});
   for (const side of sideRows()) {
     const table = make("table", {class: "rows"});

@@ -68,6 +68,7 @@ def arguments():
     parser.add_argument("--pad-ms", type=float, default=0, help="sleep in each step")
     parser.add_argument("--loader", action="store_true", help="batches from a DataLoader")
     parser.add_argument("--workers", type=int, default=0, help="processes of the DataLoader")
+    parser.add_argument("--load-ms", type=float, default=0, help="how long each sample takes to load, as from a slow disk; with --loader")
     parser.add_argument("--optimizers", type=int, default=1, help="optimizers that step in each iteration")
     parser.add_argument("--ranges", action="store_true", help="record_function around forward and backward")
     parser.add_argument("--profile", type=int, default=0, metavar="N",
@@ -88,7 +89,8 @@ def arguments():
 
 
 class Data(torch.utils.data.Dataset):
-    def __init__(self, shape, length):
+    def __init__(self, shape, length, load_s):
+        self.load_s = load_s
         generator = torch.Generator().manual_seed(7)
         self.x = torch.randn(length, *shape, generator=generator)
         self.y = torch.randint(0, 10, (length,), generator=generator)
@@ -97,13 +99,16 @@ class Data(torch.utils.data.Dataset):
         return len(self.y)
 
     def __getitem__(self, index):
+        if self.load_s:
+            time.sleep(self.load_s)
         return self.x[index], self.y[index]
 
 
 def batches(options, shape):
-    data = Data(shape, options.batch * 8)
+    data = Data(shape, options.batch * 8, options.load_ms / 1000)
     if options.loader or options.workers:
-        loader = torch.utils.data.DataLoader(data, options.batch, num_workers=options.workers, shuffle=True)
+        loader = torch.utils.data.DataLoader(data, options.batch, num_workers=options.workers, shuffle=True,
+                                             persistent_workers=bool(options.workers and options.load_ms))
         while True:
             yield from loader
     else:

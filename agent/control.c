@@ -259,9 +259,8 @@ static void linger(uint64_t from)
 static void cycle_begin(uint64_t capture, const struct segment *segment);
 
 /* A capture without its steps is worth little. So steps that found no room wait until the daemon frees a chunk. */
-static void write_spares(void)
+static void write_spares(uint64_t deadline)
 {
-	uint64_t deadline = sink_now() + (orphan_connected() ? SPARE_NS : 0);
 	struct sink_thread *own = sink_own();
 	for (uint32_t i = 0; own && i < control_run.spares; i++) {
 		while (!sink_write_spared(own, &control_run.spare[i])) {
@@ -290,7 +289,9 @@ static void drain(void)
 		if (reason != REASON_EXIT)
 			linger(sink_now());
 		collectors_stop(sink_now(), reason == REASON_EXIT ? DRAIN_AT_EXIT_NS : DRAIN_NS);
-		write_spares();
+		uint64_t patience = sink_now() + (orphan_connected() ? SPARE_NS : 0);
+		write_spares(patience);
+		thread_times_write(reason == REASON_EXIT ? 0 : patience);
 		stuck = sink_finish(last, sink_now() + LEAVE_NS);
 		sink_release();
 		done.agent_bytes += collectors_bytes();

@@ -38,6 +38,8 @@ static struct {
 	struct watched watched[2];
 	uint64_t every, next;
 	uint64_t workers_from; /* 0: they could not be listed */
+	uint64_t ended;
+	uint32_t ended_of; /* the thread whose looks count */
 	struct worker workers[WORKERS];
 	uint32_t worker_count;
 } times;
@@ -197,8 +199,21 @@ static const struct worker *before(uint32_t pid)
 	return NULL;
 }
 
+/* A daemon that is busy with many captures frees a chunk late. */
+static void write_record(struct sink_thread *own, const void *record, uint64_t deadline)
+{
+	while (!sink_write_spared(own, record)) {
+		struct timespec nap = {0, 1000000};
+		if (sink_now() >= deadline) {
+			sink_write(own, record);
+			return;
+		}
+		nanosleep(&nap, NULL);
+	}
+}
+
 /* One that began meanwhile has all that it ran from then. */
-static void write_worker(struct sink_thread *own, const struct worker *worker, uint64_t now)
+static void write_worker(struct sink_thread *own, const struct worker *worker, uint64_t now, uint64_t deadline)
 {
 	const struct worker *first = before(worker->pid);
 	char path[PATH], name[32];
@@ -213,10 +228,10 @@ static void write_worker(struct sink_thread *own, const struct worker *worker, u
 		.pid = worker->pid,
 		.name = n > 1 ? sink_string(own, name, n - 1, EVENT_WORKER) : 0,
 	};
-	sink_write(own, &record);
+	write_record(own, &record, deadline);
 }
 
-static void write_looks(struct sink_thread *own, const struct watched *watched)
+static void write_looks(struct sink_thread *own, const struct watched *watched, uint64_t deadline)
 {
 	const struct look *first = watched->looks;
 	for (uint32_t i = 0; i < watched->count; i++) {
@@ -231,7 +246,7 @@ static void write_looks(struct sink_thread *own, const struct watched *watched)
 			.thread = watched->thread,
 			.children = times.workers_from != 0,
 		};
-		sink_write(own, &record);
+		write_record(own, &record, deadline);
 	}
 }
 
@@ -258,16 +273,20 @@ uint64_t thread_times_work(uint64_t now, uint32_t thread)
 
 void thread_times_end(uint32_t thread)
 {
-	uint32_t of = thread ? thread : (uint32_t)getpid();
-	struct watched *watched = &times.watched[of != (uint32_t)getpid()];
-	struct sink_thread *own = sink_own();
-	take(of);
+	times.ended_of = thread ? thread : (uint32_t)getpid();
+	take(times.ended_of);
 	keeper_run(list_workers, &now_listed);
-	uint64_t now = sink_now();
+	times.ended = sink_now();
+}
+
+void thread_times_write(uint64_t deadline)
+{
+	struct watched *watched = &times.watched[times.ended_of != (uint32_t)getpid()];
+	struct sink_thread *own = sink_own();
 	if (!own)
 		return;
-	if (watched->thread == of)
-		write_looks(own, watched);
+	if (watched->thread == times.ended_of)
+		write_looks(own, watched, deadline);
 	for (uint32_t i = 0; times.workers_from && now_listed.listed && i < now_listed.count; i++)
-		write_worker(own, &now_listed.workers[i], now);
+		write_worker(own, &now_listed.workers[i], times.ended, deadline);
 }

@@ -119,7 +119,8 @@ int segment_create(struct segment *segment, uint64_t capture, uint64_t event_byt
 	view(&made, fd, map, &header);
 	memcpy(made.header, &header, offsetof(struct segment_header, chunks_ready));
 	atomic_store_explicit(&made.header->strings_used, SEGMENT_STRINGS_FIRST, memory_order_relaxed);
-	error = segment_provide(&made, 1, STRINGS_READY_FIRST);
+	/* One for the thread that steps, one for the agent's own, before the daemon has had time for more. */
+	error = segment_provide(&made, 2, STRINGS_READY_FIRST);
 	if (error) {
 		segment_deinit(&made);
 		return error;

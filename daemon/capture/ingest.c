@@ -104,7 +104,7 @@ static void provide(struct ingest *ingest)
 	for (uint32_t i = 0; i < ingest->ready_chunks; i++)
 		free_chunks += atomic_load_explicit(&segment->table[i].state, memory_order_relaxed) == CHUNK_FREE;
 	uint32_t phase = load(&segment->header->phase);
-	if (phase >= SEGMENT_DRAIN || ingest->provide_failed)
+	if (phase > SEGMENT_DRAIN || ingest->provide_failed)
 		return;
 	atomic_store_explicit(&segment->header->chunks_room, ahead_of_need(SEGMENT_RECORD) / segment->chunk_bytes,
 			      memory_order_relaxed);
@@ -112,6 +112,8 @@ static void provide(struct ingest *ingest)
 	uint32_t ahead = ahead_of_need(phase) / segment->chunk_bytes;
 	if (ahead < used)
 		ahead = used; /* geometrically, when the rows come faster than they can be inserted */
+	if (phase == SEGMENT_DRAIN)
+		ahead = 1; /* for what is written behind the recording, by threads that had nothing to write before */
 	uint32_t chunks = ingest->ready_chunks;
 	if (free_chunks < ahead)
 		chunks += ahead - free_chunks;

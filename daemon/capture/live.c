@@ -87,6 +87,23 @@ bool live_has_work(struct server *server)
 	return is_active(live);
 }
 
+static void turn_has_come(struct work *work)
+{
+	struct live *live = (struct live *)((char *)work - offsetof(struct live, arm_more));
+	live->arming = false;
+	trigger_arm_more(live->server);
+}
+
+void live_arm_more(struct server *server)
+{
+	struct live *live = live_of(server);
+	if (live->arming)
+		return;
+	live->arming = true;
+	live->arm_more = (struct work){.done = turn_has_come};
+	work_outbox_put(&server->outbox, &live->arm_more);
+}
+
 /* --- the heap --- */
 
 /* So many captures leave something to give back while others go on: when a quarter of them is left. */

@@ -32,7 +32,8 @@ struct live {
 
 	struct work_pool note_pool, ingest_pool, finish_pool;
 	struct work trim; /* of the heap, when the last capture has gone */
-	bool trimming;
+	struct work arm_more;
+	bool trimming, arming;
 	unsigned trim_peak; /* captures at a time, the most since the last trim */
 };
 
@@ -49,6 +50,8 @@ void live_stopping(struct server *server);
 /* While it ends: leaves to the next daemon what can be left. Is there something under way that is waited for? Orphans are not: they
  * are the next daemon's as they were this one's. */
 bool live_has_work(struct server *server);
+/* There are ARMs to send in the next turn of the loop. */
+void live_arm_more(struct server *server);
 /* A capture has gone: the heap is given back where it was the last, or the last of many but for a few that go on. */
 void live_trim(struct server *server);
 

@@ -556,6 +556,7 @@ void registry_gone(struct process *process)
 {
 	struct server *server = process->server;
 	probe_gone(process);
+	trigger_process_gone(process);
 	capture_process_gone(process);
 	put_in_catalogue(process, true);
 	log_verbose("pid %d (%s) is gone", process->who.pid, process->who.name);

@@ -21,6 +21,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ARMs go out in portions, of which the loop makes one a turn and serves others in between: so many at least, and no more than there is time
+ * for; and so many at most wait for an answer, as agents share processors, too, and each has its time from its ARM on. */
+#define PORTION_LEAST 16
+#define PORTION_NS 3000000ull
+#define UNANSWERED_MOST 128
+
 /* How often a trigger that waits looks at the processes that there are. */
 #define LOOK_NS 900000000ull
 
@@ -280,15 +286,83 @@ static void arm(struct trigger *trigger, struct process *process, struct togethe
 	trigger->waiting++;
 }
 
-/* Reorders them. */
+/* Ranks of one job are armed at once: they are given one step. */
+static size_t portion_of(const struct trigger *trigger)
+{
+	struct process **at = trigger->to_arm + trigger->to_arm_from;
+	size_t left = trigger->to_arm_to - trigger->to_arm_from, n = left < PORTION_LEAST ? left : PORTION_LEAST;
+	while (n < left && at[n] && at[n - 1] && at[n]->who.rank >= 0 && family_by_job(&at[n - 1], &at[n]) == 0)
+		n++;
+	return n;
+}
+
+static void arm_portion(struct trigger *trigger)
+{
+	size_t count = portion_of(trigger), there = 0;
+	struct process **processes = trigger->to_arm + trigger->to_arm_from;
+	struct together **together = calloc(count + 1, sizeof(struct together *));
+	trigger->to_arm_from += count;
+	for (size_t i = 0; i < count; i++)
+		if (processes[i])
+			processes[there++] = processes[i];
+	if (together)
+		together_plan(trigger, processes, there, together);
+	for (size_t i = 0; i < there; i++)
+		arm(trigger, processes[i], together ? together[i] : NULL);
+	trigger->waiting -= (unsigned)count;
+	free(together);
+}
+
+static size_t to_arm(const struct trigger *trigger)
+{
+	return trigger->to_arm_to - trigger->to_arm_from;
+}
+
+static bool may_arm(const struct trigger *trigger)
+{
+	return to_arm(trigger) && (trigger->server->stopping || trigger->waiting - to_arm(trigger) < UNANSWERED_MOST);
+}
+
+/* The rest follows in later turns, or when agents have answered. */
+static void arm_some(struct trigger *trigger)
+{
+	uint64_t until = clock_monotonic() + PORTION_NS;
+	while (may_arm(trigger) && clock_monotonic() < until)
+		arm_portion(trigger);
+	if (may_arm(trigger))
+		live_arm_more(trigger->server);
+}
+
+/* Those are armed that are not on the way already. Takes over the list, and reorders it. */
 static void arm_all(struct trigger *trigger, struct process **processes, size_t count)
 {
-	struct together **together = calloc(count + 1, sizeof(struct together *));
-	if (together)
-		together_plan(trigger, processes, count, together);
-	for (size_t i = 0; i < count; i++)
-		arm(trigger, processes[i], together ? together[i] : NULL);
-	free(together);
+	if (to_arm(trigger)) {
+		free(processes);
+		return;
+	}
+	if (count > 1)
+		qsort(processes, count, sizeof(struct process *), family_by_job);
+	free(trigger->to_arm);
+	trigger->to_arm = processes;
+	trigger->to_arm_from = 0;
+	trigger->to_arm_to = count;
+	trigger->waiting += (unsigned)count;
+	arm_some(trigger);
+}
+
+void trigger_process_gone(const struct process *process)
+{
+	for (struct trigger *trigger = live_of(process->server)->triggers; trigger; trigger = trigger->next)
+		for (size_t i = trigger->to_arm_from; i < trigger->to_arm_to; i++)
+			if (trigger->to_arm[i] == process)
+				trigger->to_arm[i] = NULL;
+}
+
+void trigger_stop_arming(struct trigger *trigger)
+{
+	trigger->wait_until = 0;
+	trigger->waiting -= (unsigned)to_arm(trigger);
+	trigger->to_arm_from = trigger->to_arm_to;
 }
 
 static bool matches(const struct trigger *trigger, const struct process *process)
@@ -313,7 +387,6 @@ static void arm_matching(struct trigger *trigger)
 		if (matches(trigger, process) && !was_tried(trigger, process))
 			found[count++] = process;
 	arm_all(trigger, found, count);
-	free(found);
 }
 
 /* --- what follows of answers --- */
@@ -423,6 +496,8 @@ void trigger_answered(struct trigger *trigger, struct capture *capture, enum err
 			audit_target(trigger, &capture->facts.who, ERROR_NONE);
 	}
 	/* The capture is the caller's still: what may free the trigger waits for the tick. A reply can go now. */
+	if (may_arm(trigger))
+		live_arm_more(trigger->server);
 	if (trigger->waiting)
 		return;
 	together_answered(trigger);
@@ -449,6 +524,27 @@ void trigger_captured(struct trigger *trigger, const struct capture *capture)
 	settle(trigger);
 }
 
+/* Nobody is left who might answer. Returns true where the trigger is gone. */
+static bool answered(struct trigger *trigger)
+{
+	if (trigger->waiting)
+		return false;
+	together_answered(trigger);
+	note(trigger);
+	return settle(trigger);
+}
+
+void trigger_arm_more(struct server *server)
+{
+	for (struct trigger *trigger = live_of(server)->triggers, *next; trigger; trigger = next) {
+		next = trigger->next;
+		if (!to_arm(trigger))
+			continue;
+		arm_some(trigger);
+		answered(trigger);
+	}
+}
+
 void trigger_tick(struct trigger *trigger, uint64_t now)
 {
 	/* Who waits for a process asks the next daemon. */
@@ -463,7 +559,7 @@ void trigger_tick(struct trigger *trigger, uint64_t now)
 			arm_matching(trigger);
 		}
 	}
-	settle(trigger);
+	answered(trigger);
 }
 
 void trigger_unfollow(struct conn *conn)
@@ -509,6 +605,7 @@ void trigger_free(struct trigger *trigger)
 	free(trigger->request.pids);
 	together_free(trigger);
 	free(trigger->unnoted);
+	free(trigger->to_arm);
 	free(trigger->tried);
 	free(trigger);
 }
@@ -561,15 +658,16 @@ static void arm_pids(struct trigger *trigger, const struct conn *conn)
 			found[count++] = process;
 	}
 	/* What is there comes first: the first refusal is the reply's, and "not yours" says more than "no such process". */
-	arm_all(trigger, found, count);
+	bool out_of_memory = !found;
+	if (found)
+		arm_all(trigger, found, count);
 	for (size_t i = 0; i < request->pid_count; i++) {
 		pid_t pid = request->pids[i];
 		bool known = registry_find_for(conn, pid) != NULL;
-		if (!known || !found)
+		if (!known || out_of_memory)
 			refuse(trigger, NULL, pid, known ? ERROR_FAILED : registry_missing(conn, pid),
 			       known ? "the daemon is out of memory" : "");
 	}
-	free(found);
 }
 
 void trigger_start(struct conn *conn, struct trigger_request *wanted, const char *text, size_t n)

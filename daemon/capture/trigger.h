@@ -26,8 +26,10 @@ struct trigger {
 	bool waits;			      /* and is counted among the user's triggers that do */
 	uint64_t looked_at;		      /* CLOCK_MONOTONIC ns, for processes that it waits for */
 	uint64_t began, deadline, wait_until; /* CLOCK_MONOTONIC ns; wait_until 0 = not waiting for processes */
-	unsigned waiting;		      /* ARMs without an answer */
-	unsigned running;		      /* captures that are not stored yet */
+	unsigned waiting;		      /* ARMs without an answer, and those that are still to be sent: */
+	struct process **to_arm;	      /* by job; NULL = gone meanwhile; owned */
+	size_t to_arm_from, to_arm_to;
+	unsigned running; /* captures that are not stored yet */
 	unsigned armed, refused;
 	unsigned left_out;	   /* launchers and helpers of what is meant */
 	struct together *together; /* owned */
@@ -45,6 +47,12 @@ struct trigger {
 
 /* Serves op "trigger". Takes `wanted` over; `text` is the request as it came. */
 void trigger_start(struct conn *conn, struct trigger_request *wanted, const char *text, size_t n);
+/* Sends what ARMs there is time for in one turn of the loop. */
+void trigger_arm_more(struct server *server);
+/* It must not be armed any more. */
+void trigger_process_gone(const struct process *process);
+/* No further process is armed. */
+void trigger_stop_arming(struct trigger *trigger);
 /* A process has registered, or tells something new: does a waiting trigger want it? */
 void trigger_offer_process(struct process *process);
 /* The agent has answered (error 0 = armed) or has not in time. */

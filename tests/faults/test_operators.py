@@ -25,7 +25,7 @@ def test_operators_that_come_and_go(row, profd, torch_newest):
     row.does("takes operators away and registers others (torch.library)")
 
     def during(job):
-        profd.wait_steps(job.pid, 2, 90)
+        profd.wait_steps(job.pid, 2, 240)
         return profd.trigger(job.pid, "--steps", 4), profd.trigger(job.pid, "--steps", 10, "--step-op", "come::mark*")
 
     steps, marks = row.twice(profd, [torch_newest, SCRIPT, "library", "--steps=300", "--step-ms=20"], during, same)
@@ -42,7 +42,7 @@ def test_operators_of_several_threads(row, profd, torch_newest):
     row.does("calls operators from 16 threads, recorded again and again")
 
     def during(job):
-        profd.wait_steps(job.pid, 2, 90)
+        profd.wait_steps(job.pid, 2, 240)
         return [profd.trigger(job.pid, "--steps", 4, "--warmup", 0) for _ in range(8)]
 
     captures = row.twice(profd, [torch_newest, SCRIPT, "threads", "--steps=400", "--step-ms=20"], during, same)

@@ -66,7 +66,7 @@ static bool cancel(struct conn *conn, struct capture *capture)
 	if (!capture_give_up(capture))
 		capture_cancel(capture, REASON_CANCELLED);
 	if (capture->trigger)
-		capture->trigger->wait_until = 0;
+		trigger_stop_arming(capture->trigger);
 	/* A cycle that was only prepared has been shown to nobody. */
 	if (capture->facts.cycle && !left && capture_status_now(capture) == CAPTURE_ARMED)
 		return false;
@@ -103,9 +103,10 @@ static void serve(struct conn *conn, struct request *request, const char *packet
 	}
 	/* A trigger that still waits for its process has no capture yet, but can be ended. */
 	for (struct trigger *trigger = live_of(conn->server)->triggers; trigger; trigger = trigger->next)
-		if (*request->trigger_id && conn_may(conn, trigger->by.uid) && trigger->wait_until &&
+		if (*request->trigger_id && conn_may(conn, trigger->by.uid) &&
+		    (trigger->wait_until || trigger->to_arm_from < trigger->to_arm_to) &&
 		    trigger->number == trigger_id_parse(request->trigger_id, conn->server->user)) {
-			trigger->wait_until = 0;
+			trigger_stop_arming(trigger);
 			cancelled++;
 			audit_done(conn, "cancel", request->trigger_id, "cancelled", 0, trigger->by.uid);
 		}

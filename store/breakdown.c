@@ -141,6 +141,8 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+#define DEVICES_MOST 64
+
 static bool devices(struct breakdown_shared *shared)
 {
 	struct breakdown *breakdown = shared->breakdown;
@@ -157,6 +159,9 @@ static bool devices(struct breakdown_shared *shared)
 		while (to < breakdown->operation_count &&
 		       breakdown->operations[to].device == breakdown->operations[from].device)
 			to++;
+		/* A machine has fewer: the file is hostile. */
+		if (breakdown->device_count == DEVICES_MOST)
+			break;
 		if (breakdown->device_count == room) {
 			room = room ? room * 2 : 8;
 			struct breakdown_device *grown = realloc(breakdown->devices, room * sizeof *grown);

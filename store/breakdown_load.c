@@ -543,21 +543,26 @@ static void withdraw_causes(struct breakdown *breakdown)
 	}
 }
 
-bool breakdown_capture_load(sqlite3 *db, const struct breakdown_watch *watch, struct breakdown_capture *ret,
-			    int *ret_error)
+static void read_steps(struct load *load)
 {
-	struct load load = {.db = db, .capture = ret, .watch = watch};
-	*ret = (struct breakdown_capture){0};
-	each(&load, "SELECT id, text FROM strings ORDER BY id", take_name);
-	each(&load,
+	each(load,
 	     "WITH annotated AS MATERIALIZED (SELECT start, max(duration) AS duration FROM ranges WHERE name IN "
 	     "(SELECT id FROM strings "
 	     "WHERE text GLOB 'ProfilerStep#*') GROUP BY start) SELECT s.start, s.duration, s.number, s.thread, "
 	     "a.duration FROM steps s "
 	     "LEFT JOIN annotated a ON a.start = s.start ORDER BY s.start",
 	     take_step);
-	ret->breakdown.has_operators = ran(&load, "torch");
-	ret->device = ran(&load, "cupti");
+	load->capture->breakdown.has_operators = ran(load, "torch");
+	load->capture->device = ran(load, "cupti");
+}
+
+bool breakdown_capture_load(sqlite3 *db, const struct breakdown_watch *watch, struct breakdown_capture *ret,
+			    int *ret_error)
+{
+	struct load load = {.db = db, .capture = ret, .watch = watch};
+	*ret = (struct breakdown_capture){0};
+	each(&load, "SELECT id, text FROM strings ORDER BY id", take_name);
+	read_steps(&load);
 	/* Files of the oldest schema have no tables for the rest. */
 	if (ret->device) {
 		read_operations(&load);
@@ -586,6 +591,17 @@ bool breakdown_capture_load(sqlite3 *db, const struct breakdown_watch *watch, st
 	free(load.launching);
 	free(load.busy);
 	free(load.worked);
+	*ret_error = load.error;
+	return !load.error;
+}
+
+bool breakdown_capture_steps(sqlite3 *db, const struct breakdown_watch *watch, struct breakdown_capture *ret,
+			     int *ret_error)
+{
+	struct load load = {.db = db, .capture = ret, .watch = watch};
+	*ret = (struct breakdown_capture){0};
+	read_steps(&load);
+	ret->breakdown.steps = ret->steps;
 	*ret_error = load.error;
 	return !load.error;
 }

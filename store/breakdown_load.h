@@ -35,6 +35,9 @@ struct breakdown_watch {
  * reads. `watch` may be NULL. breakdown_capture_free() afterwards in either case. */
 bool breakdown_capture_load(sqlite3 *db, const struct breakdown_watch *watch, struct breakdown_capture *ret,
 			    int *ret_error);
+/* The steps alone, and which sides were recorded. */
+bool breakdown_capture_steps(sqlite3 *db, const struct breakdown_watch *watch, struct breakdown_capture *ret,
+			     int *ret_error);
 void breakdown_capture_free(struct breakdown_capture *capture);
 
 #endif

@@ -74,11 +74,11 @@ void texts_free(struct texts *texts)
 }
 
 /* Cut where it is long; never within a character. */
-void texts_get(const struct texts *texts, uint32_t id, char *to, size_t bytes)
+static void get(const struct texts *texts, const char *sql, uint32_t id, char *to, size_t bytes)
 {
 	sqlite3_stmt *statement = NULL;
 	*to = '\0';
-	if (!id || sqlite3_prepare_v2(texts->db, "SELECT text FROM strings WHERE id = ?1", -1, &statement, NULL))
+	if (!id || sqlite3_prepare_v2(texts->db, sql, -1, &statement, NULL))
 		return;
 	sqlite3_bind_int64(statement, 1, (int64_t)id);
 	if (sqlite3_step(statement) == SQLITE_ROW) {
@@ -91,6 +91,18 @@ void texts_get(const struct texts *texts, uint32_t id, char *to, size_t bytes)
 		to[n] = '\0';
 	}
 	sqlite3_finalize(statement);
+}
+
+void texts_get(const struct texts *texts, uint32_t id, char *to, size_t bytes)
+{
+	get(texts, "SELECT text FROM strings WHERE id = ?1", id, to, bytes);
+}
+
+/* Without arguments, templates and namespaces. */
+static void get_kernel(const struct texts *texts, uint32_t id, char *to, size_t bytes)
+{
+	get(texts, "SELECT text FROM strings WHERE id = coalesce((SELECT short FROM kernel_names WHERE mangled = ?1), ?1)", id, to,
+	    bytes);
 }
 
 /* --- what a finding is mostly about --- */
@@ -376,7 +388,7 @@ static void kernel_of(const struct telling *telling, enum operation_kind kind, s
 			found = sum;
 	}
 	free(list);
-	texts_get(telling->texts, found.id, finding->subject, sizeof finding->subject);
+	get_kernel(telling->texts, found.id, finding->subject, sizeof finding->subject);
 }
 
 static void tell_kernels(const struct telling *telling)

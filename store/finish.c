@@ -4,6 +4,7 @@
 #include "derive.h"
 #include "proto/message.h"
 #include "summary.h"
+#include "verdict.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -318,8 +319,9 @@ static int put_all(struct finish *finish, struct derived *derived, bool *ended)
 	put_collectors(finish);
 	put_meta(finish);
 	notes_write(&derived->notes, store);
+	cJSON *verdict = verdict_run(store, finish->watch, derived, *ended, finish->result->verdict);
 	finish->result->since_last = since_last(finish->ending);
-	char *text = summary_text(store, finish->ending, derived, finish->result->since_last);
+	char *text = summary_text(store, finish->ending, derived, finish->result->since_last, verdict);
 	if (text)
 		store_meta_text(store, "summary", text);
 	free(text);

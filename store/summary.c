@@ -250,7 +250,7 @@ static char *print_within(cJSON *object)
 }
 
 char *summary_text(struct store *store, const struct store_ending *ending, const struct derived *derived,
-		   uint64_t derive_ns)
+		   uint64_t derive_ns, cJSON *verdict)
 {
 	cJSON *object = cJSON_CreateObject();
 	add_steps(object, store, derived->cupti, derived->notes.refused);
@@ -276,6 +276,10 @@ char *summary_text(struct store *store, const struct store_ending *ending, const
 	add_losses(object, store);
 	add_collectors(object, store);
 	add_cost(object, ending);
+	if (verdict)
+		cJSON_AddItemToObject(object, "verdict", verdict);
+	else
+		cJSON_AddNullToObject(object, "verdict");
 	cJSON_AddNumberToObject(object, "derive_ns", (double)derive_ns);
 	char *text = store->error ? NULL : print_within(object);
 	cJSON_Delete(object);

@@ -1,6 +1,7 @@
 /* breakdown.c - where a step's time goes, row by row, on the host's side and on each device's (docs/breakdown.md). */
 #include "query.h"
 #include "use.h"
+#include "verdict.h"
 #include "views.h"
 
 #include "client/ui/text.h"
@@ -116,24 +117,12 @@ static void add_device(struct breakdown_table *to, const struct breakdown_device
 	}
 }
 
-static bool may_go_on(void *context)
-{
-	return bounds_row(context);
-}
-
 struct table *report_breakdown(const struct reader *reader, const struct report_options *options)
 {
 	struct breakdown_capture capture;
 	struct breakdown_table to = {.table = table_new(columns, sizeof columns / sizeof *columns),
 				     .breakdown = &capture.breakdown};
-	const struct breakdown_watch watch = {may_go_on, reader->bounds, NULL};
-	int error;
-	if (!breakdown_capture_load(reader->db, &watch, &capture, &error)) {
-		breakdown_capture_free(&capture);
-		if (error == SQLITE_NOMEM)
-			need(NULL);
-		report_damaged(reader);
-	}
+	verdict_rows(reader, &capture);
 	to.last = capture.breakdown.step_count;
 	if (options->step) {
 		to.first = (size_t)(options->step - 1);

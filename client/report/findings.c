@@ -62,7 +62,7 @@ struct table *report_findings(const struct reader *reader, const struct report_o
 	struct table *table = table_new(columns, sizeof columns / sizeof *columns);
 	struct breakdown_capture capture;
 	struct findings findings;
-	verdict_load(reader, options, &capture, &findings);
+	verdict_read(reader, options, &capture, &findings);
 	for (size_t i = 0; i < findings.count; i++)
 		add(table, i + 1, &findings.items[i]);
 	if (*findings.abstains)

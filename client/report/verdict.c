@@ -3,6 +3,8 @@
 
 #include "query.h"
 
+#include "store/findings_stored.h"
+
 #include "client/ui/json.h"
 #include "client/ui/text.h"
 
@@ -31,6 +33,36 @@ void verdict_load(const struct reader *reader, const struct report_options *opti
 	else if (ok)
 		ok = findings_make(capture, reader->db, &watch, ret, &error);
 	if (ok)
+		return;
+	breakdown_capture_free(capture);
+	if (error == SQLITE_NOMEM)
+		need(NULL);
+	report_damaged(reader);
+}
+
+void verdict_read(const struct reader *reader, const struct report_options *options, struct breakdown_capture *capture,
+		  struct findings *ret)
+{
+	const struct breakdown_watch watch = {.row = may_go_on, .context = reader->bounds};
+	int error = 0;
+	if (!options->step && findings_read(reader->db, &watch, capture, ret, &error))
+		return;
+	if (!options->step)
+		breakdown_capture_free(capture);
+	if (error)
+		report_damaged(reader);
+	verdict_load(reader, options, capture, ret);
+}
+
+void verdict_rows(const struct reader *reader, struct breakdown_capture *capture)
+{
+	const struct breakdown_watch watch = {.row = may_go_on, .context = reader->bounds};
+	struct findings findings;
+	int error = 0;
+	if (findings_read(reader->db, &watch, capture, &findings, &error))
+		return;
+	breakdown_capture_free(capture);
+	if (!error && breakdown_capture_load(reader->db, &watch, capture, &error))
 		return;
 	breakdown_capture_free(capture);
 	if (error == SQLITE_NOMEM)

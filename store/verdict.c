@@ -1,0 +1,129 @@
+/* verdict.c - see verdict.h. No locks. */
+#include "verdict.h"
+
+#include "findings_json.h"
+#include "findings_stored.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What reading a row, a thing of the device's or the host's, takes at most while the breakdown is made; measured: 102 for operators, 190
+ * for operations of a device. */
+#define BYTES_A_ROW 256
+/* Rows that are read between two looks at the watch. */
+#define LOOK_EVERY 1024
+
+struct verdict {
+	struct store *store;
+	uint64_t rows;
+};
+
+static bool may_go_on(void *context)
+{
+	struct verdict *verdict = context;
+	return ++verdict->rows % LOOK_EVERY || !store_over(verdict->store);
+}
+
+/* Rows that will be read: what was never deleted counts too, which is next to nothing. */
+static uint64_t count_rows(struct store *store)
+{
+	uint64_t rows = 0;
+	sqlite3_stmt *statement = store_prepare(
+		store, "SELECT coalesce((SELECT max(rowid) FROM operators), 0) + coalesce((SELECT max(rowid) FROM ranges), 0) + "
+		       "coalesce((SELECT max(rowid) FROM api_calls), 0) + coalesce((SELECT max(rowid) FROM kernel_records), 0) + "
+		       "coalesce((SELECT max(rowid) FROM copy_records), 0) + coalesce((SELECT max(rowid) FROM set_records), 0) + "
+		       "coalesce((SELECT max(rowid) FROM graph_records), 0) + coalesce((SELECT max(id) FROM strings), 0) + 1024");
+	if (statement && sqlite3_step(statement) == SQLITE_ROW)
+		rows = (uint64_t)sqlite3_column_int64(statement, 0);
+	sqlite3_finalize(statement);
+	return rows;
+}
+
+/* Nothing of what went wrong here spoils the capture: only the verdict is not there. */
+static void give_up(struct store *store, struct findings *findings, const char *why)
+{
+	memset(findings, 0, sizeof *findings);
+	findings->device = -1;
+	snprintf(findings->abstains, sizeof findings->abstains, "The verdict was not made with the capture: %.300s.", why);
+	snprintf(findings->verdict, sizeof findings->verdict, "%s", findings->abstains);
+	store->error = 0;
+	*store->sentence = 0;
+}
+
+/* Bytes are counted for whoever pays, not taken from there: SQLite and what is below allocate by themselves. */
+static bool count_memory(struct store *store, uint64_t bytes)
+{
+	struct memory *memory = store->memory;
+	if (!memory)
+		return true;
+	uint64_t used = atomic_fetch_add_explicit(&memory->used, bytes, memory_order_relaxed) + bytes;
+	if (used <= atomic_load_explicit(&memory->most, memory_order_relaxed))
+		return true;
+	atomic_fetch_sub_explicit(&memory->used, bytes, memory_order_relaxed);
+	return false;
+}
+
+static void discount_memory(struct store *store, uint64_t bytes)
+{
+	if (store->memory)
+		atomic_fetch_sub_explicit(&store->memory->used, bytes, memory_order_relaxed);
+}
+
+/* Reads alone: what is interrupted undoes nothing. */
+static bool compute(struct store *store, const struct store_watch *watch, struct breakdown_capture *capture,
+		    struct findings *findings)
+{
+	struct verdict verdict = {.store = store};
+	const struct breakdown_watch rows = {.row = may_go_on, .context = &verdict};
+	int error = 0;
+	store_watch_begin(store, watch);
+	store_doing(store, "finding where the time goes");
+	bool ok = breakdown_capture_load(store->db, &rows, capture, &error) &&
+		  findings_make(capture, store->db, &rows, findings, &error);
+	store_watch_end(store);
+	if (!ok && !store->error)
+		snprintf(store->sentence, sizeof store->sentence, "%s",
+			 error == SQLITE_NOMEM ? "there was no memory" : sqlite3_errmsg(store->db));
+	return ok && !store->error;
+}
+
+static void make(struct store *store, const struct store_watch *watch, struct breakdown_capture *capture,
+		 struct findings *findings)
+{
+	uint64_t bytes = count_rows(store) * BYTES_A_ROW;
+	if (!count_memory(store, bytes)) {
+		give_up(store, findings, "the memory that its user may take (memory_user) did not suffice");
+		return;
+	}
+	if (compute(store, watch, capture, findings)) {
+		findings_write(store, capture, findings);
+	} else {
+		char why[STORE_SENTENCE_BYTES];
+		text_copy(why, sizeof why, store->sentence);
+		give_up(store, findings, why);
+	}
+	breakdown_capture_free(capture);
+	discount_memory(store, bytes);
+}
+
+cJSON *verdict_run(struct store *store, const struct store_watch *watch, const struct derived *derived, bool cramped,
+		   char line[STORE_SENTENCE_BYTES])
+{
+	struct breakdown_capture *capture = calloc(1, sizeof *capture);
+	struct findings *findings = calloc(1, sizeof *findings);
+	cJSON *json = NULL;
+	if (capture && findings && !store->error) {
+		if (derived->unordered || *derived->trouble)
+			give_up(store, findings, "its records were not put into order");
+		else if (cramped)
+			give_up(store, findings, "no space was left on the disk of the store");
+		else
+			make(store, watch, capture, findings);
+		text_copy(line, STORE_SENTENCE_BYTES, findings->verdict);
+		json = findings_json(findings, NULL);
+	}
+	free(capture);
+	free(findings);
+	return json;
+}

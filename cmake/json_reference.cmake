@@ -1,16 +1,16 @@
-# json_reference(INPUT OUTPUT): docs/json.md as two C texts. The tables of profd.show/1 are left out: client/verbs/topics.c takes
+# json_reference(INPUT OUTPUT): docs/json.md as two C texts. The tables of profd.show/2 are left out: client/verbs/topics.c takes
 # them from client/report/views.def.
 function(json_reference input output)
 	set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${input})
 	file(READ ${input} text)
-	set(heading "## Tables of profd.show/1\n\n")
+	set(heading "## Tables of profd.show/2\n\n")
 	string(FIND "${text}" "${heading}" at)
 	string(LENGTH "${heading}" length)
 	math(EXPR behind "${at} + ${length}")
 	string(SUBSTRING "${text}" ${behind} -1 rest)
 	string(FIND "${rest}" "\n## " next)
 	if(at EQUAL -1 OR next EQUAL -1)
-		message(FATAL_ERROR "${input} has no section \"Tables of profd.show/1\" with another one behind it")
+		message(FATAL_ERROR "${input} has no section \"Tables of profd.show/2\" with another one behind it")
 	endif()
 	string(SUBSTRING "${text}" 0 ${behind} json_head)
 	string(SUBSTRING "${rest}" ${next} -1 json_tail)

@@ -196,7 +196,7 @@ void breakdown_free(struct breakdown *breakdown)
 	for (size_t i = 0; i < breakdown->device_count; i++) {
 		free(breakdown->devices[i].steps);
 		free(breakdown->devices[i].idles);
-		free(breakdown->devices[i].pieces);
+		free(breakdown->devices[i].stretches);
 	}
 	free(breakdown->devices);
 	breakdown->devices = NULL;

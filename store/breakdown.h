@@ -134,8 +134,8 @@ struct breakdown_device {
 	struct breakdown_device_step *steps; /* as many as steps */
 	struct breakdown_idle *idles;
 	size_t idle_count;
-	struct breakdown_stretch *pieces;
-	size_t piece_count, piece_room;
+	struct breakdown_stretch *stretches;
+	size_t stretch_count, stretch_room;
 	size_t operations_from, operations_to; /* its operations, by start */
 	bool failed;			       /* no memory */
 };

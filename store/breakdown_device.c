@@ -54,22 +54,22 @@ struct explanation {
 static void add_piece(struct breakdown_device *device, int64_t from, int64_t to, enum device_row row, uint8_t cause,
 		      size_t idle)
 {
-	struct breakdown_stretch *last = device->piece_count ? &device->pieces[device->piece_count - 1] : NULL;
+	struct breakdown_stretch *last = device->stretch_count ? &device->stretches[device->stretch_count - 1] : NULL;
 	if (last && last->end == from && last->row == row && last->cause == cause && last->idle == (uint32_t)idle) {
 		last->end = to;
 		return;
 	}
-	if (device->piece_count == device->piece_room) {
-		size_t room = device->piece_room ? device->piece_room * 2 : 256;
-		struct breakdown_stretch *pieces = realloc(device->pieces, room * sizeof *pieces);
-		if (!pieces) {
+	if (device->stretch_count == device->stretch_room) {
+		size_t room = device->stretch_room ? device->stretch_room * 2 : 256;
+		struct breakdown_stretch *stretches = realloc(device->stretches, room * sizeof *stretches);
+		if (!stretches) {
 			device->failed = true;
 			return;
 		}
-		device->pieces = pieces;
-		device->piece_room = room;
+		device->stretches = stretches;
+		device->stretch_room = room;
 	}
-	device->pieces[device->piece_count++] = (struct breakdown_stretch){
+	device->stretches[device->stretch_count++] = (struct breakdown_stretch){
 		.start = from, .end = to, .idle = (uint32_t)idle, .row = (uint8_t)row, .cause = cause};
 }
 

@@ -535,9 +535,9 @@ static void withdraw_causes(struct breakdown *breakdown)
 			step->after_sync = 0;
 		}
 		struct breakdown_device *device = &breakdown->devices[d];
-		for (size_t i = 0; i < device->piece_count; i++)
-			if (device->pieces[i].row == DEVICE_IDLE)
-				device->pieces[i].cause = IDLE_UNKNOWN;
+		for (size_t i = 0; i < device->stretch_count; i++)
+			if (device->stretches[i].row == DEVICE_IDLE)
+				device->stretches[i].cause = IDLE_UNKNOWN;
 		for (size_t i = 0; i < device->idle_count; i++)
 			device->idles[i].after_sync = false;
 	}

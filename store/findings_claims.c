@@ -211,6 +211,9 @@ static void claim_idle(struct walk *walk, const struct breakdown_stretch *piece,
 		/* What the loader takes is lost to the loader, also where a wait brought it to light. */
 		walk->credit = walk->credit > length ? walk->credit - length : 0;
 		claim(walk, FINDING_INPUT, piece->start, piece->end, walk->breakdown->step_thread, 0);
+		walk->claims->input += length;
+		if (walk->device->idles[piece->idle].after_sync)
+			walk->claims->input_after_wait += length;
 		return;
 	default:
 		claim(walk, kinds[piece->cause], piece->start, piece->end, thread, 0);
@@ -221,8 +224,8 @@ static void claim_idle(struct walk *walk, const struct breakdown_stretch *piece,
 /* All pieces of one idle interval: [from, to). */
 static void walk_idle(struct walk *walk, size_t from, size_t to)
 {
-	const struct breakdown_stretch *pieces = walk->device->pieces;
-	const struct breakdown_idle *idle = &walk->device->idles[pieces[from].idle];
+	const struct breakdown_stretch *stretches = walk->device->stretches;
+	const struct breakdown_idle *idle = &walk->device->idles[stretches[from].idle];
 	uint32_t thread = launcher(walk, idle);
 	if (idle->after_sync) {
 		walk->credit += idle->start > idle->sync_start ? idle->start - idle->sync_start : 0;
@@ -230,14 +233,14 @@ static void walk_idle(struct walk *walk, size_t from, size_t to)
 	}
 	for (size_t i = from; i < to;) {
 		size_t end = i;
-		while (end < to && is_late((enum idle_row)pieces[end].cause))
+		while (end < to && is_late((enum idle_row)stretches[end].cause))
 			end++;
 		if (end > i) {
-			claim_late(walk, pieces[i].start, pieces[end - 1].end, thread);
+			claim_late(walk, stretches[i].start, stretches[end - 1].end, thread);
 			i = end;
 			continue;
 		}
-		claim_idle(walk, &pieces[i], thread);
+		claim_idle(walk, &stretches[i], thread);
 		i++;
 	}
 }
@@ -260,15 +263,15 @@ static void walk_busy(struct walk *walk, const struct breakdown_stretch *piece)
 static void walk_device(struct walk *walk)
 {
 	const struct breakdown_device *device = walk->device;
-	for (size_t i = 0; i < device->piece_count;) {
+	for (size_t i = 0; i < device->stretch_count;) {
 		size_t end = i + 1;
-		if (device->pieces[i].row != DEVICE_IDLE) {
-			walk_busy(walk, &device->pieces[i]);
+		if (device->stretches[i].row != DEVICE_IDLE) {
+			walk_busy(walk, &device->stretches[i]);
 			i++;
 			continue;
 		}
-		while (end < device->piece_count && device->pieces[end].row == DEVICE_IDLE &&
-		       device->pieces[end].idle == device->pieces[i].idle)
+		while (end < device->stretch_count && device->stretches[end].row == DEVICE_IDLE &&
+		       device->stretches[end].idle == device->stretches[i].idle)
 			end++;
 		walk_idle(walk, i, end);
 		i = end;

@@ -35,8 +35,8 @@ static int64_t *beside_at(struct breakdown_device_step *step, size_t row)
 
 /* --- writing --- */
 
-static void write_row(struct store *store, sqlite3_stmt *statement, size_t step, enum side side, int64_t device, size_t row,
-		      int64_t ns)
+static void write_row(struct store *store, sqlite3_stmt *statement, size_t step, enum side side, int64_t device,
+		      size_t row, int64_t ns)
 {
 	if (!ns || store->error)
 		return;
@@ -133,7 +133,8 @@ static void write_findings(struct store *store, const struct findings *findings)
 		"INSERT INTO findings (number, finding, device, step, ns, min_ns, max_ns, share, min, max, win_ns, win, subject, what, "
 		"evidence, try, sql, intervals) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
 	sqlite3_stmt *intervals = store_prepare(
-		store, "INSERT INTO finding_intervals (finding, step, start, duration, thread, name, operator) VALUES (?, ?, ?, ?, ?, ?, ?)");
+		store,
+		"INSERT INTO finding_intervals (finding, step, start, duration, thread, name, operator) VALUES (?, ?, ?, ?, ?, ?, ?)");
 	for (size_t i = 0; rows && intervals && i < findings->count; i++) {
 		write_finding(store, rows, i + 1, &findings->items[i]);
 		write_intervals(store, intervals, i + 1, &findings->items[i]);
@@ -231,8 +232,8 @@ static void take_row(struct reading *reading, sqlite3_stmt *row)
 	while (word && side < SIDES && strcmp(side_words[side], word) != 0)
 		side++;
 	size_t found = word && name && side < SIDES ? row_at((enum side)side, name) : SIZE_MAX;
-	if (side >= SIDES || found >= sides[side].count || step < 1 || (uint64_t)step > breakdown->step_count || ns < 0 ||
-	    ns > breakdown->steps[step - 1].end - breakdown->steps[step - 1].start) {
+	if (side >= SIDES || found >= sides[side].count || step < 1 || (uint64_t)step > breakdown->step_count ||
+	    ns < 0 || ns > breakdown->steps[step - 1].end - breakdown->steps[step - 1].start) {
 		reading->error = SQLITE_CORRUPT;
 		return;
 	}
@@ -342,10 +343,11 @@ static void take_meta(struct reading *reading, sqlite3_stmt *row)
 static bool is_stored(struct reading *reading)
 {
 	sqlite3_stmt *statement = NULL;
-	reading->error = sqlite3_prepare_v2(reading->db,
-					    "SELECT 1 FROM meta WHERE key = 'verdict' AND (SELECT count(*) FROM sqlite_master WHERE "
-					    "name IN ('breakdown', 'findings', 'finding_intervals')) = 3",
-					    -1, &statement, NULL);
+	reading->error = sqlite3_prepare_v2(
+		reading->db,
+		"SELECT 1 FROM meta WHERE key = 'verdict' AND (SELECT count(*) FROM sqlite_master WHERE "
+		"name IN ('breakdown', 'findings', 'finding_intervals')) = 3",
+		-1, &statement, NULL);
 	bool stored = !reading->error && sqlite3_step(statement) == SQLITE_ROW;
 	sqlite3_finalize(statement);
 	return stored;
@@ -364,7 +366,8 @@ bool findings_read(sqlite3 *db, const struct breakdown_watch *watch, struct brea
 	}
 	if (!breakdown_capture_steps(db, watch, capture, ret_error))
 		return false;
-	each(&reading, "SELECT step, side, device, row, ns FROM breakdown ORDER BY device, step LIMIT 1000000", take_row);
+	each(&reading, "SELECT step, side, device, row, ns FROM breakdown ORDER BY device, step LIMIT 1000000",
+	     take_row);
 	each(&reading,
 	     "SELECT finding, device, step, ns, min_ns, max_ns, share, min, max, win_ns, win, subject, what, evidence, try, sql, "
 	     "intervals FROM findings ORDER BY number LIMIT 4",

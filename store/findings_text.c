@@ -101,8 +101,9 @@ void texts_get(const struct texts *texts, uint32_t id, char *to, size_t bytes)
 /* Without arguments, templates and namespaces. */
 static void get_kernel(const struct texts *texts, uint32_t id, char *to, size_t bytes)
 {
-	get(texts, "SELECT text FROM strings WHERE id = coalesce((SELECT short FROM kernel_names WHERE mangled = ?1), ?1)", id, to,
-	    bytes);
+	get(texts,
+	    "SELECT text FROM strings WHERE id = coalesce((SELECT short FROM kernel_names WHERE mangled = ?1), ?1)", id,
+	    to, bytes);
 }
 
 /* --- what a finding is mostly about --- */
@@ -263,6 +264,11 @@ static void tell_input(const struct telling *telling)
 	else
 		EVIDENCE("The step's thread gets its input for %s of a step, %s of that in operators.",
 			 duration(a, all), duration(b, operators));
+	size_t n = strlen(finding->evidence);
+	if (telling->claims->input_after_wait * 2 > telling->claims->input)
+		snprintf(finding->evidence + n, sizeof finding->evidence - n,
+			 " %.0f %% of it comes after a wait for the device, without which some of it would hide behind the device's work.",
+			 percent(telling->claims->input_after_wait, telling->claims->input));
 	if (single)
 		ADVICE("Try DataLoader(num_workers=2) or more, with persistent_workers=True%s.",
 		       finding->device >= 0 ? " and pin_memory=True" : "");

@@ -161,7 +161,7 @@ struct store_finished {
 	uint64_t lost[LOSS_COUNT]; /* over all kinds */
 	uint64_t moved;		   /* events whose step was put right */
 	uint64_t derive_ns, derive_cpu, summary_ns, disk_ns;
-	uint64_t since_last; /* ns from the last boundary until the summary was made */
+	uint64_t since_last;		    /* ns from the last boundary until the summary was made */
 	char verdict[STORE_SENTENCE_BYTES]; /* in one line */
 	/* What is worth an administrator's attention, though the file is good; empty = nothing. */
 	char warning[STORE_SENTENCE_BYTES];

@@ -30,10 +30,11 @@ static uint64_t count_rows(struct store *store)
 {
 	uint64_t rows = 0;
 	sqlite3_stmt *statement = store_prepare(
-		store, "SELECT coalesce((SELECT max(rowid) FROM operators), 0) + coalesce((SELECT max(rowid) FROM ranges), 0) + "
-		       "coalesce((SELECT max(rowid) FROM api_calls), 0) + coalesce((SELECT max(rowid) FROM kernel_records), 0) + "
-		       "coalesce((SELECT max(rowid) FROM copy_records), 0) + coalesce((SELECT max(rowid) FROM set_records), 0) + "
-		       "coalesce((SELECT max(rowid) FROM graph_records), 0) + coalesce((SELECT max(id) FROM strings), 0) + 1024");
+		store,
+		"SELECT coalesce((SELECT max(rowid) FROM operators), 0) + coalesce((SELECT max(rowid) FROM ranges), 0) + "
+		"coalesce((SELECT max(rowid) FROM api_calls), 0) + coalesce((SELECT max(rowid) FROM kernel_records), 0) + "
+		"coalesce((SELECT max(rowid) FROM copy_records), 0) + coalesce((SELECT max(rowid) FROM set_records), 0) + "
+		"coalesce((SELECT max(rowid) FROM graph_records), 0) + coalesce((SELECT max(id) FROM strings), 0) + 1024");
 	if (statement && sqlite3_step(statement) == SQLITE_ROW)
 		rows = (uint64_t)sqlite3_column_int64(statement, 0);
 	sqlite3_finalize(statement);
@@ -45,7 +46,8 @@ static void give_up(struct store *store, struct findings *findings, const char *
 {
 	memset(findings, 0, sizeof *findings);
 	findings->device = -1;
-	snprintf(findings->abstains, sizeof findings->abstains, "The verdict was not made with the capture: %.300s.", why);
+	snprintf(findings->abstains, sizeof findings->abstains, "The verdict was not made with the capture: %.300s.",
+		 why);
 	snprintf(findings->verdict, sizeof findings->verdict, "%s", findings->abstains);
 	store->error = 0;
 	*store->sentence = 0;

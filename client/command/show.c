@@ -4,6 +4,7 @@
 #include "client/report/losses.h"
 #include "client/report/query.h"
 #include "client/report/recorded.h"
+#include "client/report/verdict_json.h"
 #include "client/report/views.h"
 #include "client/ui/failure.h"
 #include "client/ui/json.h"
@@ -181,6 +182,13 @@ static void add_single(cJSON *object, const char *key, struct table *table)
 	table_free(table);
 }
 
+/* The findings under their key, and beside them what holds for all. */
+static void add_verdict(cJSON *object, const char *key, cJSON *verdict)
+{
+	cJSON_AddItemToObject(object, key, cJSON_DetachItemFromObject(verdict, "findings"));
+	cJSON_AddItemToObject(object, "verdict", verdict);
+}
+
 static void add_view(cJSON *object, const struct show *show, const struct view *view)
 {
 	const struct reader *reader = &show->capture.reader;
@@ -188,6 +196,10 @@ static void add_view(cJSON *object, const struct show *show, const struct view *
 	/* A table of the device that was not recorded is null; one of the host is empty. */
 	if (view->flags & (VIEW_DEVICE | VIEW_LOOKED) && !view_recorded(reader, view))
 		need(cJSON_AddNullToObject(object, view->key));
+	else if (strcmp(view->name, "breakdown") == 0)
+		cJSON_AddItemToObject(object, view->key, breakdown_json(reader, &show->options));
+	else if (strcmp(view->name, "findings") == 0)
+		add_verdict(object, view->key, verdict_json(reader, &show->options));
 	else if (view->flags & VIEW_SINGLE)
 		add_single(object, view->key, view->table(reader, &show->options));
 	else
@@ -201,6 +213,7 @@ static void print_json(struct show *show)
 	size_t count;
 	const struct view *views = view_table(&count);
 
+	cJSON_ReplaceItemInObject(object, "schema", need(cJSON_CreateString("profd.show/2")));
 	cJSON_AddItemToObject(object, "capture", about_capture(&show->capture));
 	cJSON_AddItemToObject(object, "notes", about_notes(&show->capture.reader));
 	for (size_t i = 0; i < count; i++) {
@@ -241,6 +254,9 @@ static int show_one(struct arguments *arguments, const char *which, bool first)
 	if (code)
 		return code;
 	show.chosen = view_find(arguments_text(arguments, "by", format == FORMAT_CSV ? "operators" : "all"));
+	show.options.finding = arguments_number(arguments, "finding", 0);
+	if (show.options.finding)
+		show.chosen = view_find("findings");
 	show.options.alone = show.chosen;
 	show.options.summary = show.capture.summary;
 	show.limit = (size_t)arguments_number(arguments, "limit", format == FORMAT_TABLE ? TABLE_LIMIT : 0);

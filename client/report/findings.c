@@ -2,7 +2,7 @@
 #include "query.h"
 #include "verdict.h"
 
-#include "store/findings_json.h"
+#include "client/ui/failure.h"
 
 #include <stdlib.h>
 
@@ -57,12 +57,72 @@ static void add(struct table *table, size_t number, const struct finding *findin
 	table_set_text(table, F_TRY, finding->advice);
 }
 
+/* --- --finding N: the intervals that make it --- */
+
+enum { V_STEP, V_START, V_END, V_LENGTH, V_THREAD, V_NAME, V_OPERATOR };
+
+static const struct column interval_columns[] = {
+	[V_STEP] = {"step", "STEP", COLUMN_NUMBER, 0},
+	[V_START] = {"start_ns", "START", COLUMN_DURATION, 0},
+	[V_END] = {"end_ns", "END", COLUMN_DURATION, COLUMN_DATA_ONLY},
+	[V_LENGTH] = {"duration_ns", "FOR", COLUMN_DURATION, 0},
+	[V_THREAD] = {"thread", "THREAD", COLUMN_NUMBER, 0},
+	[V_NAME] = {"name", "IN", COLUMN_TEXT, COLUMN_ELASTIC},
+	[V_OPERATOR] = {"operator", "OF", COLUMN_TEXT, COLUMN_ELASTIC},
+};
+
+static void set_name(struct table *table, size_t column, const struct reader *reader, uint32_t id)
+{
+	sqlite3_stmt *statement;
+
+	if (!id)
+		return;
+	statement = report_prepare(reader, "SELECT text FROM strings WHERE id = ?1");
+	sqlite3_bind_int64(statement, 1, (int64_t)id);
+	while (report_next(reader, statement))
+		report_cell(table, column, statement, 0);
+}
+
+static struct table *intervals(const struct reader *reader, const struct finding *finding)
+{
+	struct table *table = table_new(interval_columns, sizeof interval_columns / sizeof *interval_columns);
+
+	for (size_t i = 0; i < finding->interval_count; i++) {
+		const struct finding_interval *interval = &finding->intervals[i];
+
+		table_add(table);
+		table_set(table, V_STEP, interval->step);
+		table_set(table, V_START, interval->start);
+		table_set(table, V_END, interval->end);
+		table_set(table, V_LENGTH, interval->end - interval->start);
+		if (interval->thread)
+			table_set(table, V_THREAD, interval->thread);
+		set_name(table, V_NAME, reader, interval->name);
+		set_name(table, V_OPERATOR, reader, interval->outer);
+	}
+	table_set_whole(table, (size_t)finding->interval_total);
+	table_note(table, "%s: %.1f %% of a step", finding->what, finding->share * 100);
+	table_note(table, "%s", finding->evidence);
+	table_note(table, "%s", finding->advice);
+	if (*finding->sql)
+		table_note(table, "SQL that lists the records behind it: %s", finding->sql);
+	return table;
+}
+
 struct table *report_findings(const struct reader *reader, const struct report_options *options)
 {
-	struct table *table = table_new(columns, sizeof columns / sizeof *columns);
+	struct table *table;
 	struct breakdown_capture capture;
 	struct findings findings;
 	verdict_read(reader, options, &capture, &findings);
+	if (options->finding) {
+		breakdown_capture_free(&capture);
+		if ((uint64_t)options->finding > findings.count)
+			exit(fail(EXIT_NO_TARGET, "there is no finding %lld; the verdict has %zu: %s", (long long)options->finding,
+				  findings.count, findings.verdict));
+		return intervals(reader, &findings.items[options->finding - 1]);
+	}
+	table = table_new(columns, sizeof columns / sizeof *columns);
 	for (size_t i = 0; i < findings.count; i++)
 		add(table, i + 1, &findings.items[i]);
 	if (*findings.abstains)

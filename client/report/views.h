@@ -8,6 +8,7 @@
 struct report_options {
 	const char *sort_by;  /* one of torch.profiler's keys; NULL: the table's own default */
 	int64_t step;	      /* ordinal; 0 = all */
+	int64_t finding;      /* of the verdict: its intervals; 0 = the verdict itself */
 	bool shapes;	      /* operators: tell input shapes apart */
 	bool alone;	      /* no other table is shown */
 	const cJSON *summary; /* the daemon's SUMMARY of the capture; NULL: there is none */

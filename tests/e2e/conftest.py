@@ -142,7 +142,7 @@ class Profd:
 
     def show(self, capture_id, *arguments):
         answer = self.json("show", capture_id, *arguments)
-        assert answer["schema"] == "profd.show/1"
+        assert answer["schema"] == "profd.show/2"
         return answer
 
     def file(self, capture_id):

@@ -38,7 +38,7 @@ def served(client, fake, capture):
 def test_json(client, fake, capture):
     capture.loss("operator", "no_space", 12, 1, "dropped: no free chunk")
     answer = served(client, fake, capture)
-    assert answer["schema"] == "profd.show/1" and answer["capture"]["capture_id"] == "17"
+    assert answer["schema"] == "profd.show/2" and answer["capture"]["capture_id"] == "17"
     assert [(s["step"], s["number"], s["wall_ns"]) for s in answer["steps"]] == [(n, 100 + n, 10_000_000 + n) for n in (1, 2, 3)]
     assert [s["operators"] for s in answer["steps"]] == [2, 2, 2]
     names = {o["name"]: o for o in answer["operators"]}

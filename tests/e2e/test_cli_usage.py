@@ -54,12 +54,12 @@ def keys_of(text):
 def test_the_documented_keys_are_those_of_the_tables(lonely, folder):
     gpu_capture(folder / "17.db", graphs="whole", memory=True)
     shown = json.loads(lonely.run("show", folder / "17.db", "--format", "json").stdout)
-    section = lonely.run("help", "json").stdout.split("## Tables of profd.show/1\n\n")[1].split("\n\n")[0]
+    section = lonely.run("help", "json").stdout.split("## Tables of profd.show/2\n\n")[1].split("\n\n")[0]
     documented = {}
     for entry in re.sub(r"\n  ", " ", section).splitlines():
         key, text = entry[2:].split(": ", 1)
         documented[key] = keys_of(text)
-    assert set(shown) - set(documented) == {"schema", "capture", "notes", "collectors"}
+    assert set(shown) - set(documented) == {"schema", "capture", "notes", "collectors", "verdict"}
     for key, names in documented.items():
         rows = shown[key] if isinstance(shown[key], list) else [shown[key]]
         assert rows != [None], key

@@ -194,8 +194,8 @@ def test_an_event_of_every_kind(tmp_path):
     assert [(k["name"], k["total_ns"]) for k in capture["kernels"]] == [("gemm", 30000)]
     assert [(c["name"], c["bytes"]) for c in capture["copies"]] == [("Memcpy HtoD (Pageable -> Device)", 64)]
     assert {a["name"] for a in capture["api"]} == {"cudaLaunchKernel", "cudaMemcpyAsync"}
-    rows = {(r["side"], r["row"]): r["total_ns"] for r in capture["breakdown"] if not r["parent"]}
-    assert rows[("device 0", "compute")] == 30000 and rows[("device 0", "copies")] == 5000
+    devices = [device for step in capture["breakdown"]["steps"] for device in step["devices"]]
+    assert sum(d["rows"].get("compute", 0) for d in devices) == 30000 and sum(d["rows"].get("copies", 0) for d in devices) == 5000
 
 
 BAD = {

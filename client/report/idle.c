@@ -1,0 +1,181 @@
+/* idle.c - when a device was idle, and why: a row for each stretch of one cause (docs/breakdown.md). */
+#include "query.h"
+#include "verdict.h"
+#include "views.h"
+
+#include "client/ui/text.h"
+
+#include <stdlib.h>
+
+enum { I_STEP, I_START, I_END, I_LENGTH, I_DEVICE, I_ROW, I_TITLE, I_PHASE, I_NEXT, I_IN, I_AFTER, I_THREAD };
+
+static const struct column columns[] = {
+	[I_STEP] = {"step", "STEP", COLUMN_NUMBER, 0},
+	[I_START] = {"start_ns", "START", COLUMN_DURATION, 0},
+	[I_END] = {"end_ns", "END", COLUMN_DURATION, COLUMN_DATA_ONLY},
+	[I_LENGTH] = {"duration_ns", "IDLE", COLUMN_DURATION, 0},
+	[I_DEVICE] = {"device", "DEVICE", COLUMN_NUMBER, 0},
+	[I_ROW] = {"row", "ROW", COLUMN_TEXT, COLUMN_DATA_ONLY},
+	[I_TITLE] = {"", "WHY", COLUMN_TEXT, COLUMN_TABLE_ONLY},
+	[I_PHASE] = {"phase", "PHASE", COLUMN_TEXT, 0},
+	[I_IN] = {"in", "THE HOST WAS IN", COLUMN_TEXT, COLUMN_ELASTIC},
+	[I_AFTER] = {"after_sync", "AFTER THE WAIT", COLUMN_TEXT, COLUMN_ELASTIC | COLUMN_OPTIONAL},
+	[I_NEXT] = {"next", "ENDED BY", COLUMN_TEXT, COLUMN_ELASTIC},
+	[I_THREAD] = {"thread", "THREAD", COLUMN_NUMBER, COLUMN_DATA_ONLY},
+};
+
+static const char *const phases[PHASE_COUNT] = {NULL, "input", "forward", "backward", "optimizer", "zero_grad"};
+
+/* A stretch, and what stands beside it. */
+struct idle_row_of {
+	const struct breakdown_device *device;
+	const struct breakdown_stretch *stretch;
+};
+
+static int by_length(const void *a, const void *b)
+{
+	const struct breakdown_stretch *x = ((const struct idle_row_of *)a)->stretch,
+				       *y = ((const struct idle_row_of *)b)->stretch;
+	int64_t first = x->end - x->start, second = y->end - y->start;
+
+	if (first != second)
+		return first > second ? -1 : 1;
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+static void set_name(struct table *table, size_t column, const struct reader *reader, uint32_t id)
+{
+	sqlite3_stmt *statement;
+
+	if (!id)
+		return;
+	statement = report_prepare(reader, "SELECT text FROM strings WHERE id = coalesce((SELECT short FROM kernel_names WHERE "
+					   "mangled = ?1), ?1)");
+	sqlite3_bind_int64(statement, 1, (int64_t)id);
+	while (report_next(reader, statement))
+		report_cell(table, column, statement, 0);
+}
+
+/* The innermost operator or call of the thread at an instant; 0: none. Looks back over so many. */
+#define LOOK_BACK 4096
+static uint32_t name_at(const struct activity_spans *spans, uint32_t thread, int64_t time)
+{
+	size_t low = 0, high = spans->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct activity_span *span = &spans->items[middle];
+
+		if (span->thread < thread || (span->thread == thread && span->start <= time))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (size_t n = 0; low > 0 && n < LOOK_BACK; n++) {
+		const struct activity_span *span = &spans->items[--low];
+
+		if (span->thread != thread)
+			break;
+		if (span->end > time)
+			return span->name;
+	}
+	return 0;
+}
+
+static const char *phase_at(const struct breakdown *breakdown, int64_t time)
+{
+	const struct activity_thread *thread = activity_find(breakdown->activity, breakdown->step_thread);
+	size_t at = thread ? activity_at(thread, time) : 0;
+
+	return thread && at < thread->count && thread->segments[at].start <= time ? phases[thread->segments[at].phase] : NULL;
+}
+
+static size_t step_of(const struct breakdown *breakdown, int64_t time)
+{
+	size_t low = 0, high = breakdown->step_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (breakdown->steps[middle].end <= time)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < breakdown->step_count && breakdown->steps[low].start <= time ? low : SIZE_MAX;
+}
+
+static void add(struct table *table, const struct reader *reader, const struct breakdown_capture *capture,
+		const struct idle_row_of *row)
+{
+	const struct breakdown *breakdown = &capture->breakdown;
+	const struct breakdown_stretch *stretch = row->stretch;
+	const struct breakdown_idle *idle = &row->device->idles[stretch->idle];
+	int64_t middle = stretch->start + (stretch->end - stretch->start) / 2;
+	uint32_t thread = breakdown->step_thread;
+	size_t step = step_of(breakdown, stretch->start);
+
+	table_add(table);
+	if (step != SIZE_MAX)
+		table_set(table, I_STEP, (int64_t)step + 1);
+	table_set(table, I_START, stretch->start);
+	table_set(table, I_END, stretch->end);
+	table_set(table, I_LENGTH, stretch->end - stretch->start);
+	table_set(table, I_DEVICE, row->device->device);
+	table_set_text(table, I_ROW, breakdown_idle_rows[stretch->cause].word);
+	table_set_text(table, I_TITLE, breakdown_idle_rows[stretch->cause].title);
+	table_set_text(table, I_PHASE, phase_at(breakdown, middle));
+	if (idle->next < breakdown->operation_count) {
+		const struct breakdown_operation *next = &breakdown->operations[idle->next];
+
+		if (next->name)
+			set_name(table, I_NEXT, reader, next->name);
+		else
+			table_set_text(table, I_NEXT, next->row == DEVICE_COPIES ? "(copy or memset)" : "(CUDA graph)");
+		if (next->call < breakdown->call_count && breakdown->calls[next->call].thread)
+			thread = breakdown->calls[next->call].thread;
+	}
+	table_set(table, I_THREAD, thread);
+	set_name(table, I_IN, reader, name_at(&capture->activity.spans, thread, middle));
+	if (idle->after_sync)
+		set_name(table, I_AFTER, reader, name_at(&capture->activity.spans, idle->sync_thread, idle->sync_start));
+}
+
+static bool is_shown(const struct breakdown *breakdown, const struct report_options *options, int64_t time)
+{
+	size_t step = step_of(breakdown, time);
+
+	return !options->step || (step != SIZE_MAX && (int64_t)step + 1 == options->step);
+}
+
+/* More than anybody reads: the longest of them, and how many there are. */
+#define ROWS_MOST 10000
+
+struct table *report_idle(const struct reader *reader, const struct report_options *options)
+{
+	struct table *table = table_new(columns, sizeof columns / sizeof *columns);
+	struct breakdown_capture capture;
+	struct findings findings;
+	struct idle_row_of *rows = NULL;
+	size_t count = 0, all = 0;
+
+	verdict_load(reader, options, &capture, &findings);
+	for (size_t d = 0; d < capture.breakdown.device_count; d++)
+		all += capture.breakdown.devices[d].stretch_count;
+	rows = need(calloc(all + 1, sizeof *rows));
+	for (size_t d = 0; d < capture.breakdown.device_count; d++) {
+		const struct breakdown_device *device = &capture.breakdown.devices[d];
+
+		for (size_t i = 0; i < device->stretch_count; i++)
+			if (device->stretches[i].row == DEVICE_IDLE &&
+			    is_shown(&capture.breakdown, options, device->stretches[i].start))
+				rows[count++] = (struct idle_row_of){device, &device->stretches[i]};
+	}
+	qsort(rows, count, sizeof *rows, by_length);
+	for (size_t i = 0; i < count && i < ROWS_MOST; i++)
+		add(table, reader, &capture, &rows[i]);
+	table_set_whole(table, count);
+	free(rows);
+	breakdown_capture_free(&capture);
+	return table;
+}

@@ -1,0 +1,77 @@
+/* verdict_json.c - see verdict_json.h. */
+#include "verdict_json.h"
+
+#include "verdict.h"
+
+#include "client/ui/json.h"
+#include "client/ui/text.h"
+
+#include "store/findings_json.h"
+
+#include <stdlib.h>
+
+static void add_rows(cJSON *object, const char *key, const int64_t *values, const struct breakdown_row *rows, size_t count)
+{
+	cJSON *list = need(cJSON_AddObjectToObject(object, key));
+	for (size_t row = 0; row < count; row++)
+		if (values[row])
+			need(cJSON_AddNumberToObject(list, rows[row].word, (double)values[row]));
+}
+
+static void add_device(cJSON *list, const struct breakdown_device *device, size_t step)
+{
+	const struct breakdown_device_step *at = &device->steps[step];
+	cJSON *object = need(cJSON_CreateObject()), *hidden;
+	need(cJSON_AddNumberToObject(object, "device", (double)device->device));
+	add_rows(object, "rows", at->rows, breakdown_device_rows, DEVICE_ROWS);
+	hidden = need(cJSON_AddObjectToObject(object, "hidden"));
+	need(cJSON_AddNumberToObject(hidden, "communication", (double)at->hidden_communication));
+	need(cJSON_AddNumberToObject(hidden, "copies", (double)at->hidden_copies));
+	add_rows(object, "idle", at->idle, breakdown_idle_rows, IDLE_ROWS);
+	need(cJSON_AddNumberToObject(object, "after_sync_ns", (double)at->after_sync));
+	cJSON_AddItemToArray(list, object);
+}
+
+static cJSON *step_json(const struct breakdown_capture *capture, size_t step)
+{
+	const struct breakdown *breakdown = &capture->breakdown;
+	cJSON *object = need(cJSON_CreateObject()), *host, *devices;
+	need(cJSON_AddNumberToObject(object, "step", (double)step + 1));
+	need(cJSON_AddNumberToObject(object, "wall_ns",
+				     (double)(breakdown->steps[step].end - breakdown->steps[step].start)));
+	host = need(cJSON_AddObjectToObject(object, "host"));
+	need(cJSON_AddNumberToObject(host, "thread", breakdown->step_thread));
+	add_rows(host, "rows", breakdown->steps[step].host, breakdown_host_rows, HOST_ROWS);
+	if (!capture->device) {
+		need(cJSON_AddNullToObject(object, "devices"));
+		return object;
+	}
+	devices = need(cJSON_AddArrayToObject(object, "devices"));
+	for (size_t d = 0; d < breakdown->device_count; d++)
+		add_device(devices, &breakdown->devices[d], step);
+	return object;
+}
+
+cJSON *breakdown_json(const struct reader *reader, const struct report_options *options)
+{
+	struct breakdown_capture capture;
+	cJSON *object = need(cJSON_CreateObject()), *steps = need(cJSON_AddArrayToObject(object, "steps"));
+	verdict_rows(reader, &capture);
+	for (size_t i = 0; i < capture.breakdown.step_count; i++)
+		if (!options->step || (int64_t)i + 1 == options->step)
+			cJSON_AddItemToArray(steps, step_json(&capture, i));
+	json_add_text(object, "doubt", capture.doubt[0] ? capture.doubt : NULL);
+	breakdown_capture_free(&capture);
+	return object;
+}
+
+cJSON *verdict_json(const struct reader *reader, const struct report_options *options)
+{
+	struct breakdown_capture capture;
+	struct findings findings;
+	cJSON *json;
+	verdict_read(reader, options, &capture, &findings);
+	breakdown_capture_free(&capture);
+	json = need(findings_json(&findings, reader->db));
+	return json;
+}

@@ -1,0 +1,111 @@
+"""The verdict on real traces, and its evidence: intervals, SQL that runs, what is stored and what is computed."""
+import json
+import os
+import pathlib
+import shutil
+import sqlite3
+
+import pytest
+from test_import import PROFD, TRACES, imported, run, show  # noqa: F401
+
+# What the traces are known for: the first finding, and its share of a step in %.
+KNOWN = {
+    "a100_alexnet_critical_path": [("setup", 73, 82), ("allocation", 17, 22)],
+    "gp100_gpu_user_annotation": [("launch_bound", 65, 80)],
+    "v100_resnet50_nw0": [("input", 32, 40)],
+    "google_owlv2": [("input", 46, 56)],
+    "v100_rank0_ns_resolution": [("no_tensor_cores", 40, 55)],
+    "a100_ddp_rank0of2_nccl_data": [("launch_bound", 47, 57), ("stall", 20, 26)],
+    "a100_rank3of8_control": [("communication", 15, 23)],
+}
+
+
+def verdict(capture, *more):
+    return json.loads(run("show", capture, "--format", "json", *more).stdout)
+
+
+@pytest.fixture(params=TRACES, ids=[trace.name for trace in TRACES])
+def trace(request):
+    return request.param
+
+
+def test_real_traces_have_the_findings_that_they_are_known_for(trace, tmp_path):
+    capture = imported(trace, tmp_path)
+    answer = verdict(capture)
+    known = next((rows for name, rows in KNOWN.items() if trace.name.startswith(name)), [])
+    found = [(f["finding"], f["share"] * 100) for f in answer["findings"]]
+    for (kind, low, high), (got, share) in zip(known, found):
+        assert got == kind and low <= share <= high, (known, found)
+    assert len(found) >= len(known) and len(found) <= 3
+    wins = [f["win_ns"] for f in answer["findings"] if f["finding"] not in ("no_tensor_cores", "few_blocks", "capture")]
+    assert wins == sorted(wins, reverse=True)
+    assert sum(f["ns"] for f in answer["findings"] if f["finding"] != "step_unlike") <= answer["verdict"]["step_ns"]
+    with sqlite3.connect(capture) as db:
+        for number, finding in enumerate(answer["findings"], 1):
+            assert finding["what"] and finding["evidence"] and finding["try"]
+            assert finding["min"] <= finding["share"] <= finding["max"] + 1e-9 and finding["win"] <= finding["share"] + 1e-9
+            assert db.execute(finding["sql"]).fetchall(), finding["sql"]
+            for interval in finding["intervals"]:
+                assert interval["start_ns"] < interval["end_ns"] and interval["line"] is None
+            listed = run("show", capture, "--finding", number).stdout
+            assert finding["what"] in listed and finding["sql"][:40] in listed
+    assert "there is no finding" in run("show", capture, "--finding", 3, code=4).stderr if len(found) < 3 else True
+
+
+def test_what_is_stored_is_what_is_computed(trace, tmp_path):
+    capture = imported(trace, tmp_path)
+    without = tmp_path / "older.db"
+    shutil.copy(capture, without)
+    with sqlite3.connect(without) as db:
+        db.executescript("DELETE FROM breakdown; DELETE FROM findings; DELETE FROM finding_intervals; "
+                         "DELETE FROM meta WHERE key GLOB 'verdict*' OR key = 'breakdown_doubt'")
+    stored, computed = verdict(capture), verdict(without)
+    for key in ("findings", "breakdown", "verdict"):
+        assert stored[key] == computed[key]
+    with sqlite3.connect(capture) as db:
+        rows = db.execute("SELECT step, sum(ns) FROM breakdown WHERE side = 'host' GROUP BY step").fetchall()
+        assert rows == db.execute("SELECT step, duration FROM steps ORDER BY step").fetchall()
+        assert db.execute("SELECT count(*) FROM findings").fetchone()[0] == len(stored["findings"])
+
+
+def test_a_damaged_table_is_said_to_be_damaged(tmp_path):
+    capture = imported(TRACES[0], tmp_path)
+    for change in ("UPDATE breakdown SET ns = -1", "UPDATE breakdown SET step = 1000000", "UPDATE findings SET finding = 'x'",
+                   "UPDATE finding_intervals SET duration = -5", "UPDATE breakdown SET row = 'x'"):
+        copy = tmp_path / "damaged.db"
+        shutil.copy(capture, copy)
+        with sqlite3.connect(copy) as db:
+            db.execute(change)
+        assert run("show", copy, "--by", "findings", code=1).stderr.startswith("profd: "), change
+
+
+def test_idle_intervals_add_up_to_the_breakdown(trace, tmp_path):
+    capture = imported(trace, tmp_path)
+    steps = verdict(capture)["breakdown"]["steps"]
+    rows = show(capture, "idle")
+    if len(rows) >= 10000 or len(steps) > 1:
+        return
+    sums = {}
+    for row in rows:
+        key = (int(row["device"]), row["row"])
+        sums[key] = sums.get(key, 0) + int(row["duration_ns"])
+    for device in steps[0]["devices"]:
+        for row, ns in device["idle"].items():
+            assert sums[(device["device"], row)] == ns
+
+
+def test_a_cpu_job_with_a_slow_loader_waits_for_input(tmp_path):
+    """A trace as torch.profiler writes it of a CPU job: half of each step is in the loader."""
+    events = []
+    for step in range(3):
+        at = step * 10000
+        events += [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1, "tid": 1, "ts": at, "dur": 10000},
+                   {"ph": "X", "cat": "user_annotation", "pid": 1, "tid": 1, "ts": at + 10, "dur": 5000,
+                    "name": "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"},
+                   {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": at + 5100, "dur": 4800}]
+    (tmp_path / "cpu.json").write_text(json.dumps({"traceEvents": events}))
+    capture = imported(tmp_path / "cpu.json", tmp_path)
+    answer = verdict(capture)
+    assert [f["finding"] for f in answer["findings"]] == ["input"]
+    assert abs(answer["findings"][0]["share"] - 0.5) < 0.01 and "num_workers" in answer["findings"][0]["try"]
+    assert answer["verdict"]["device"] is None and answer["verdict"]["verdict"].startswith("The step's thread waits for input")

@@ -1,0 +1,291 @@
+/* test_store_findings.c - the verdict on timelines that are made up: small ones with a known answer, and random ones, in which findings never
+ * overlap and never add up to more than the step. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "store/findings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MS 1000000
+#define MOST 4096
+
+struct timeline {
+	struct breakdown_capture capture;
+	struct breakdown_step steps[64];
+	int64_t numbers[64];
+	struct breakdown_call calls[MOST];
+	struct breakdown_operation operations[MOST];
+};
+
+static sqlite3 *names(void)
+{
+	sqlite3 *db;
+	assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db,
+				      "CREATE TABLE strings (id INTEGER PRIMARY KEY, text TEXT); CREATE TABLE kernel_names (mangled "
+				      "INTEGER, name INTEGER, short INTEGER); INSERT INTO strings VALUES (1, 'aten::item'), (2, "
+				      "'cudaStreamSynchronize'), (3, 'aten::mul_'), (4, 'aten::mm')",
+				      NULL, NULL, NULL),
+			 SQLITE_OK);
+	return db;
+}
+
+static struct timeline *timeline(size_t steps, int64_t wall)
+{
+	struct timeline *made = calloc(1, sizeof *made);
+	struct breakdown *breakdown = &made->capture.breakdown;
+	made->capture.host = made->capture.device = true;
+	made->capture.numbers = made->numbers;
+	breakdown->steps = made->steps;
+	breakdown->calls = made->calls;
+	breakdown->operations = made->operations;
+	breakdown->step_thread = 1;
+	breakdown->has_operators = true;
+	breakdown->activity = &made->capture.activity;
+	for (size_t i = 0; i < steps; i++) {
+		int64_t start = (int64_t)i * wall;
+		made->steps[breakdown->step_count++] =
+			(struct breakdown_step){.start = start, .end = start + wall, .annotated = start + wall};
+		made->numbers[i] = (int64_t)i + 100;
+	}
+	return made;
+}
+
+/* A call from `start` to `end`, and what it launches. */
+static void launch(struct timeline *to, int64_t start, int64_t end, int64_t from, int64_t until)
+{
+	struct breakdown *breakdown = &to->capture.breakdown;
+	to->calls[breakdown->call_count] = (struct breakdown_call){.start = start, .end = end, .thread = 1};
+	to->operations[breakdown->operation_count++] =
+		(struct breakdown_operation){.start = from, .end = until, .call = breakdown->call_count++};
+	activity_add(&to->capture.activity, 1, start, end, DOING_LAUNCH);
+}
+
+static struct findings *judge(struct timeline *of)
+{
+	struct findings *findings = calloc(1, sizeof *findings);
+	sqlite3 *db = names();
+	int error;
+	assert_true(activity_build(&of->capture.activity));
+	assert_true(breakdown_make(&of->capture.breakdown));
+	assert_true(findings_make(&of->capture, db, NULL, findings, &error));
+	sqlite3_close(db);
+	return findings;
+}
+
+static void done(struct timeline *timeline, struct findings *findings)
+{
+	breakdown_free(&timeline->capture.breakdown);
+	activity_free(&timeline->capture.activity);
+	free(timeline);
+	free(findings);
+}
+
+/* Each step: 4 ms in the loader, then one launch of 6 ms of work. */
+static void test_input(void **state)
+{
+	(void)state;
+	struct timeline *timeline_ = timeline(4, 10 * MS);
+	for (int64_t i = 0; i < 4; i++) {
+		activity_mark(&timeline_->capture.activity, 1, i * 10 * MS, i * 10 * MS + 4 * MS, PHASE_INPUT);
+		launch(timeline_, i * 10 * MS + 4 * MS, i * 10 * MS + 4 * MS + 1000, i * 10 * MS + 4 * MS + 1000, (i + 1) * 10 * MS);
+	}
+	struct findings *findings = judge(timeline_);
+	assert_int_equal(findings->count, 1);
+	assert_int_equal(findings->items[0].kind, FINDING_INPUT);
+	assert_int_equal(findings->items[0].ns, 4 * MS);
+	assert_int_equal(findings->judged, 4);
+	done(timeline_, findings);
+}
+
+/* The same loader, but the device has work of the step before meanwhile: nothing is lost. */
+static void test_hidden_input(void **state)
+{
+	(void)state;
+	struct timeline *timeline_ = timeline(4, 10 * MS);
+	for (int64_t i = 0; i < 4; i++) {
+		activity_mark(&timeline_->capture.activity, 1, i * 10 * MS, i * 10 * MS + 4 * MS, PHASE_INPUT);
+		launch(timeline_, i * 10 * MS + 4 * MS, i * 10 * MS + 4 * MS + 1000, i * 10 * MS + 5 * MS, (i + 1) * 10 * MS + 5 * MS);
+	}
+	struct findings *findings = judge(timeline_);
+	/* The first step begins with an idle device. */
+	for (size_t i = 0; i < findings->count; i++)
+		assert_int_not_equal(findings->items[i].kind, FINDING_INPUT);
+	done(timeline_, findings);
+}
+
+/* Each step waits 6 ms for its work, and the host then takes 3 ms to launch the next. */
+static void test_wait(void **state)
+{
+	(void)state;
+	struct timeline *timeline_ = timeline(4, 10 * MS);
+	struct activity *activity = &timeline_->capture.activity;
+	for (int64_t i = 0; i < 4; i++) {
+		int64_t at = i * 10 * MS;
+		activity_add_named(activity, 1, at, at + 3 * MS, DOING_OPERATOR, 4);
+		launch(timeline_, at + 3 * MS, at + 3 * MS + 1000, at + 3 * MS + 1000, at + 9 * MS);
+		activity_add_named(activity, 1, at + 3 * MS + 2000, at + 10 * MS, DOING_OPERATOR, 1);
+		activity_add_named(activity, 1, at + 3 * MS + 3000, at + 9 * MS + 1000, DOING_SYNC, 2);
+	}
+	struct findings *findings = judge(timeline_);
+	assert_true(findings->count >= 1);
+	assert_int_equal(findings->items[0].kind, FINDING_SYNC);
+	assert_string_equal(findings->items[0].subject, "aten::item");
+	/* All of what is idle after it: 1 ms to the end of the step, and 3 ms of the next. */
+	assert_in_range(findings->items[0].ns, 39 * MS / 10, 41 * MS / 10);
+	done(timeline_, findings);
+}
+
+/* 1,000 short operations a step, each launched when the device has nothing to do. */
+static void test_launch_bound(void **state)
+{
+	(void)state;
+	struct timeline *timeline_ = timeline(3, 10 * MS);
+	for (int64_t i = 0; i < 3000; i++)
+		launch(timeline_, i * 10000, i * 10000 + 7000, i * 10000 + 6000, i * 10000 + 10000);
+	struct findings *findings = judge(timeline_);
+	assert_int_equal(findings->count, 1);
+	assert_int_equal(findings->items[0].kind, FINDING_LAUNCH);
+	assert_in_range(findings->items[0].ns, 59 * MS / 10, 6 * MS);
+	done(timeline_, findings);
+}
+
+/* One kernel that fills each step. */
+static void test_nothing(void **state)
+{
+	(void)state;
+	struct timeline *timeline_ = timeline(3, 10 * MS);
+	for (int64_t i = 0; i < 3; i++)
+		launch(timeline_, i * 10 * MS, i * 10 * MS + 5000, i * 10 * MS + 6000, (i + 1) * 10 * MS);
+	struct findings *findings = judge(timeline_);
+	assert_int_equal(findings->count, 0);
+	assert_string_equal(findings->abstains, "");
+	assert_string_equal(findings->verdict, "Nothing stands out.");
+	done(timeline_, findings);
+}
+
+/* The queue fills: each step launches twice as much as is done in it. */
+static void test_unbalanced(void **state)
+{
+	(void)state;
+	struct timeline *timeline_ = timeline(3, 10 * MS);
+	for (int64_t i = 0; i < 3; i++)
+		launch(timeline_, i * 10 * MS, i * 10 * MS + 5000, i * 20 * MS + 6000, (i + 1) * 20 * MS);
+	struct findings *findings = judge(timeline_);
+	assert_int_equal(findings->count, 0);
+	assert_non_null(strstr(findings->abstains, "Record more steps"));
+	done(timeline_, findings);
+}
+
+/* Five equal steps, and one that takes three times as long. */
+static void test_unlike(void **state)
+{
+	(void)state;
+	struct timeline *timeline_ = timeline(6, 10 * MS);
+	timeline_->capture.device = false;
+	timeline_->steps[5].end = timeline_->steps[5].annotated = timeline_->steps[5].start + 30 * MS;
+	for (size_t i = 0; i < 6; i++)
+		activity_add_named(&timeline_->capture.activity, 1, timeline_->steps[i].start, timeline_->steps[i].end,
+				   DOING_OPERATOR, 4);
+	struct findings *findings = judge(timeline_);
+	assert_int_equal(findings->count, 1);
+	assert_int_equal(findings->items[0].kind, FINDING_UNLIKE);
+	assert_int_equal(findings->items[0].step, 6);
+	assert_string_equal(findings->items[0].subject, "other operators");
+	assert_int_equal(findings->judged, 5);
+	done(timeline_, findings);
+}
+
+static int64_t draw(uint64_t *seed, int64_t below)
+{
+	*seed = *seed * 6364136223846793005u + 1442695040888963407u;
+	return (int64_t)((*seed >> 33) % (uint64_t)below);
+}
+
+static struct timeline *random_timeline(uint64_t seed)
+{
+	int64_t wall = 1000000 + draw(&seed, 9000000), steps = 1 + draw(&seed, 6), all = wall * steps;
+	struct timeline *made = timeline((size_t)steps, wall);
+	made->capture.device = draw(&seed, 5) != 0;
+	for (int64_t i = draw(&seed, 60); i > 0; i--) {
+		int64_t start = draw(&seed, all);
+		activity_add_named(&made->capture.activity, (uint32_t)(1 + draw(&seed, 2)), start, start + draw(&seed, wall),
+				   (enum doing)draw(&seed, DOING_OUTSIDE), (uint32_t)draw(&seed, 5));
+	}
+	for (int64_t i = draw(&seed, 6); i > 0; i--) {
+		int64_t start = draw(&seed, all);
+		activity_mark(&made->capture.activity, 1, start, start + draw(&seed, wall), (enum phase)draw(&seed, PHASE_COUNT));
+	}
+	for (int64_t i = made->capture.device ? draw(&seed, 80) : 0; i > 0; i--) {
+		int64_t start = draw(&seed, all), from = start + draw(&seed, 100000);
+		launch(made, start, start + draw(&seed, 20000), from, from + draw(&seed, wall / 4));
+		struct breakdown_operation *operation = &made->operations[made->capture.breakdown.operation_count - 1];
+		operation->row = (uint8_t)draw(&seed, DEVICE_IDLE);
+		operation->device = draw(&seed, 2);
+		operation->kind = operation->row == DEVICE_COMPUTE ? (uint8_t)draw(&seed, OPERATION_PAGEABLE) : OPERATION_PLAIN;
+		made->calls[made->capture.breakdown.call_count - 1].pageable = draw(&seed, 8) == 0;
+	}
+	return made;
+}
+
+static void check_intervals(const struct findings *findings)
+{
+	for (size_t a = 0; a < findings->count; a++) {
+		if (findings->items[a].kind == FINDING_UNLIKE)
+			continue;
+		for (size_t b = a + 1; b < findings->count; b++) {
+			for (size_t i = 0; i < findings->items[a].interval_count; i++) {
+				for (size_t j = 0; j < findings->items[b].interval_count; j++) {
+					const struct finding_interval *x = &findings->items[a].intervals[i],
+								      *y = &findings->items[b].intervals[j];
+					assert_true(x->end <= y->start || y->end <= x->start);
+				}
+			}
+		}
+	}
+}
+
+static void test_random(void **state)
+{
+	(void)state;
+	size_t found = 0, none = 0;
+	for (uint64_t seed = 1; seed <= 1000; seed++) {
+		struct timeline *timeline_ = random_timeline(seed * 7919);
+		struct findings *findings = judge(timeline_);
+		int64_t sum = 0;
+		double win = 0;
+		for (size_t i = 0; i < findings->count; i++) {
+			const struct finding *finding = &findings->items[i];
+			sum += finding->ns;
+			win += finding->kind == FINDING_UNLIKE ? 0 : finding->win;
+			assert_true(finding->ns >= 0 && finding->share >= 0 && finding->share <= 1.0000001);
+			assert_true(finding->win <= finding->share + 1e-9);
+			assert_true(*finding->what && *finding->evidence && *finding->advice && *finding->sql);
+		}
+		assert_true(sum <= timeline_->steps[0].end - timeline_->steps[0].start);
+		assert_true(win <= 1.0000001);
+		assert_true(*findings->verdict);
+		check_intervals(findings);
+		found += findings->count > 0;
+		none += findings->count == 0;
+		done(timeline_, findings);
+	}
+	/* The timelines are of both sorts. */
+	assert_true(found > 100 && none > 20);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_input),	   cmocka_unit_test(test_hidden_input), cmocka_unit_test(test_wait),
+		cmocka_unit_test(test_launch_bound), cmocka_unit_test(test_nothing),	cmocka_unit_test(test_unbalanced),
+		cmocka_unit_test(test_unlike),	   cmocka_unit_test(test_random),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

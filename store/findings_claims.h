@@ -23,8 +23,9 @@ struct claims {
 	size_t device_index;	   /* SIZE_MAX: none */
 	struct claims_step *steps; /* as many as the breakdown's */
 	bool optimizer_per_tensor;
-	int64_t input, input_after_wait; /* idle for input, and what of it a wait for the device has brought to light; over all steps */
-	double few_fill; /* of the multiprocessors, by time, that kernels with few blocks had blocks for */
+	int64_t input,
+		input_after_wait; /* idle for input, and what of it a wait for the device has brought to light; over all steps */
+	double few_fill;	  /* of the multiprocessors, by time, that kernels with few blocks had blocks for */
 	/* Intervals: the longest of each kind, and all that are told by name, up to a bound. */
 	struct claims_stretch longest[FINDING_KINDS][FINDING_INTERVALS];
 	size_t longest_count[FINDING_KINDS];

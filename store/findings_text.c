@@ -266,9 +266,10 @@ static void tell_input(const struct telling *telling)
 			 duration(a, all), duration(b, operators));
 	size_t n = strlen(finding->evidence);
 	if (telling->claims->input_after_wait * 2 > telling->claims->input)
-		snprintf(finding->evidence + n, sizeof finding->evidence - n,
-			 " %.0f %% of it comes after a wait for the device, without which some of it would hide behind the device's work.",
-			 percent(telling->claims->input_after_wait, telling->claims->input));
+		snprintf(
+			finding->evidence + n, sizeof finding->evidence - n,
+			" %.0f %% of it comes after a wait for the device, without which some of it would hide behind the device's work.",
+			percent(telling->claims->input_after_wait, telling->claims->input));
 	if (single)
 		ADVICE("Try DataLoader(num_workers=2) or more, with persistent_workers=True%s.",
 		       finding->device >= 0 ? " and pin_memory=True" : "");

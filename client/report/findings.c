@@ -118,8 +118,8 @@ struct table *report_findings(const struct reader *reader, const struct report_o
 	if (options->finding) {
 		breakdown_capture_free(&capture);
 		if ((uint64_t)options->finding > findings.count)
-			exit(fail(EXIT_NO_TARGET, "there is no finding %lld; the verdict has %zu: %s", (long long)options->finding,
-				  findings.count, findings.verdict));
+			exit(fail(EXIT_NO_TARGET, "there is no finding %lld; the verdict has %zu: %s",
+				  (long long)options->finding, findings.count, findings.verdict));
 		return intervals(reader, &findings.items[options->finding - 1]);
 	}
 	table = table_new(columns, sizeof columns / sizeof *columns);

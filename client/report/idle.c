@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-enum { I_STEP, I_START, I_END, I_LENGTH, I_DEVICE, I_ROW, I_TITLE, I_PHASE, I_NEXT, I_IN, I_AFTER, I_THREAD };
+enum { I_STEP, I_START, I_END, I_LENGTH, I_DEVICE, I_ROW, I_TITLE, I_PHASE, I_IN, I_AFTER, I_NEXT, I_THREAD };
 
 static const struct column columns[] = {
 	[I_STEP] = {"step", "STEP", COLUMN_NUMBER, 0},
@@ -49,8 +49,9 @@ static void set_name(struct table *table, size_t column, const struct reader *re
 
 	if (!id)
 		return;
-	statement = report_prepare(reader, "SELECT text FROM strings WHERE id = coalesce((SELECT short FROM kernel_names WHERE "
-					   "mangled = ?1), ?1)");
+	statement = report_prepare(reader,
+				   "SELECT text FROM strings WHERE id = coalesce((SELECT short FROM kernel_names WHERE "
+				   "mangled = ?1), ?1)");
 	sqlite3_bind_int64(statement, 1, (int64_t)id);
 	while (report_next(reader, statement))
 		report_cell(table, column, statement, 0);
@@ -87,7 +88,8 @@ static const char *phase_at(const struct breakdown *breakdown, int64_t time)
 	const struct activity_thread *thread = activity_find(breakdown->activity, breakdown->step_thread);
 	size_t at = thread ? activity_at(thread, time) : 0;
 
-	return thread && at < thread->count && thread->segments[at].start <= time ? phases[thread->segments[at].phase] : NULL;
+	return thread && at < thread->count && thread->segments[at].start <= time ? phases[thread->segments[at].phase]
+										  : NULL;
 }
 
 static size_t step_of(const struct breakdown *breakdown, int64_t time)
@@ -138,7 +140,8 @@ static void add(struct table *table, const struct reader *reader, const struct b
 	table_set(table, I_THREAD, thread);
 	set_name(table, I_IN, reader, name_at(&capture->activity.spans, thread, middle));
 	if (idle->after_sync)
-		set_name(table, I_AFTER, reader, name_at(&capture->activity.spans, idle->sync_thread, idle->sync_start));
+		set_name(table, I_AFTER, reader,
+			 name_at(&capture->activity.spans, idle->sync_thread, idle->sync_start));
 }
 
 static bool is_shown(const struct breakdown *breakdown, const struct report_options *options, int64_t time)

@@ -10,7 +10,8 @@
 
 #include <stdlib.h>
 
-static void add_rows(cJSON *object, const char *key, const int64_t *values, const struct breakdown_row *rows, size_t count)
+static void add_rows(cJSON *object, const char *key, const int64_t *values, const struct breakdown_row *rows,
+		     size_t count)
 {
 	cJSON *list = need(cJSON_AddObjectToObject(object, key));
 	for (size_t row = 0; row < count; row++)

@@ -27,12 +27,14 @@ static sqlite3 *names(void)
 {
 	sqlite3 *db;
 	assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
-	assert_int_equal(sqlite3_exec(db,
-				      "CREATE TABLE strings (id INTEGER PRIMARY KEY, text TEXT); CREATE TABLE kernel_names (mangled "
-				      "INTEGER, name INTEGER, short INTEGER); INSERT INTO strings VALUES (1, 'aten::item'), (2, "
-				      "'cudaStreamSynchronize'), (3, 'aten::mul_'), (4, 'aten::mm')",
-				      NULL, NULL, NULL),
-			 SQLITE_OK);
+	assert_int_equal(
+		sqlite3_exec(
+			db,
+			"CREATE TABLE strings (id INTEGER PRIMARY KEY, text TEXT); CREATE TABLE kernel_names (mangled "
+			"INTEGER, name INTEGER, short INTEGER); INSERT INTO strings VALUES (1, 'aten::item'), (2, "
+			"'cudaStreamSynchronize'), (3, 'aten::mul_'), (4, 'aten::mm')",
+			NULL, NULL, NULL),
+		SQLITE_OK);
 	return db;
 }
 
@@ -94,7 +96,8 @@ static void test_input(void **state)
 	struct timeline *timeline_ = timeline(4, 10 * MS);
 	for (int64_t i = 0; i < 4; i++) {
 		activity_mark(&timeline_->capture.activity, 1, i * 10 * MS, i * 10 * MS + 4 * MS, PHASE_INPUT);
-		launch(timeline_, i * 10 * MS + 4 * MS, i * 10 * MS + 4 * MS + 1000, i * 10 * MS + 4 * MS + 1000, (i + 1) * 10 * MS);
+		launch(timeline_, i * 10 * MS + 4 * MS, i * 10 * MS + 4 * MS + 1000, i * 10 * MS + 4 * MS + 1000,
+		       (i + 1) * 10 * MS);
 	}
 	struct findings *findings = judge(timeline_);
 	assert_int_equal(findings->count, 1);
@@ -111,7 +114,8 @@ static void test_hidden_input(void **state)
 	struct timeline *timeline_ = timeline(4, 10 * MS);
 	for (int64_t i = 0; i < 4; i++) {
 		activity_mark(&timeline_->capture.activity, 1, i * 10 * MS, i * 10 * MS + 4 * MS, PHASE_INPUT);
-		launch(timeline_, i * 10 * MS + 4 * MS, i * 10 * MS + 4 * MS + 1000, i * 10 * MS + 5 * MS, (i + 1) * 10 * MS + 5 * MS);
+		launch(timeline_, i * 10 * MS + 4 * MS, i * 10 * MS + 4 * MS + 1000, i * 10 * MS + 5 * MS,
+		       (i + 1) * 10 * MS + 5 * MS);
 	}
 	struct findings *findings = judge(timeline_);
 	/* The first step begins with an idle device. */
@@ -215,12 +219,14 @@ static struct timeline *random_timeline(uint64_t seed)
 	made->capture.device = draw(&seed, 5) != 0;
 	for (int64_t i = draw(&seed, 60); i > 0; i--) {
 		int64_t start = draw(&seed, all);
-		activity_add_named(&made->capture.activity, (uint32_t)(1 + draw(&seed, 2)), start, start + draw(&seed, wall),
-				   (enum doing)draw(&seed, DOING_OUTSIDE), (uint32_t)draw(&seed, 5));
+		activity_add_named(&made->capture.activity, (uint32_t)(1 + draw(&seed, 2)), start,
+				   start + draw(&seed, wall), (enum doing)draw(&seed, DOING_OUTSIDE),
+				   (uint32_t)draw(&seed, 5));
 	}
 	for (int64_t i = draw(&seed, 6); i > 0; i--) {
 		int64_t start = draw(&seed, all);
-		activity_mark(&made->capture.activity, 1, start, start + draw(&seed, wall), (enum phase)draw(&seed, PHASE_COUNT));
+		activity_mark(&made->capture.activity, 1, start, start + draw(&seed, wall),
+			      (enum phase)draw(&seed, PHASE_COUNT));
 	}
 	for (int64_t i = made->capture.device ? draw(&seed, 80) : 0; i > 0; i--) {
 		int64_t start = draw(&seed, all), from = start + draw(&seed, 100000);
@@ -228,7 +234,8 @@ static struct timeline *random_timeline(uint64_t seed)
 		struct breakdown_operation *operation = &made->operations[made->capture.breakdown.operation_count - 1];
 		operation->row = (uint8_t)draw(&seed, DEVICE_IDLE);
 		operation->device = draw(&seed, 2);
-		operation->kind = operation->row == DEVICE_COMPUTE ? (uint8_t)draw(&seed, OPERATION_PAGEABLE) : OPERATION_PLAIN;
+		operation->kind =
+			operation->row == DEVICE_COMPUTE ? (uint8_t)draw(&seed, OPERATION_PAGEABLE) : OPERATION_PLAIN;
 		made->calls[made->capture.breakdown.call_count - 1].pageable = draw(&seed, 8) == 0;
 	}
 	return made;
@@ -283,9 +290,10 @@ static void test_random(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_input),	   cmocka_unit_test(test_hidden_input), cmocka_unit_test(test_wait),
-		cmocka_unit_test(test_launch_bound), cmocka_unit_test(test_nothing),	cmocka_unit_test(test_unbalanced),
-		cmocka_unit_test(test_unlike),	   cmocka_unit_test(test_random),
+		cmocka_unit_test(test_input),	cmocka_unit_test(test_hidden_input),
+		cmocka_unit_test(test_wait),	cmocka_unit_test(test_launch_bound),
+		cmocka_unit_test(test_nothing), cmocka_unit_test(test_unbalanced),
+		cmocka_unit_test(test_unlike),	cmocka_unit_test(test_random),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

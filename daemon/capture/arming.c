@@ -119,10 +119,10 @@ struct capture *capture_new(struct process *process, struct trigger *trigger, co
 	for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++)
 		capture->collectors[bit].wanted = arm->collectors >> bit & 1;
 	capture->handoff = (struct handoff){.arm = capture->arm,
-					  .deadline = capture->deadline,
-					  .time_limit = capture->time_limit,
-					  .max_bytes = trigger->request.max_bytes,
-					  .timeout = trigger->request.timeout};
+					    .deadline = capture->deadline,
+					    .time_limit = capture->time_limit,
+					    .max_bytes = trigger->request.max_bytes,
+					    .timeout = trigger->request.timeout};
 	/* A later cycle is not answered: the schedule has been accepted. */
 	capture->state = arm->cycle ? STATE_RUNNING : STATE_ASKED;
 	trigger->running++;

@@ -39,7 +39,7 @@ struct server {
 	struct manager manager;
 	bool stopping;
 	bool handing_off; /* another daemon is to follow: what runs is left to it, new requests too */
-	bool closing; /* the pools are going: nothing new begins */
+	bool closing;	  /* the pools are going: nothing new begins */
 	uint64_t stop_at;
 	gid_t group; /* profd's; (gid_t)-1 where there is none */
 	uint64_t pid_namespace;

@@ -232,6 +232,21 @@ def gan_alike(loop):
             optimizer.step()
 
 
+def wgan(loop):
+    """A critic that steps five times for each step of the generator."""
+    generator, critic = net(depth=1), nn.Sequential(net(depth=3), nn.Linear(16, 1))
+    of_critic = torch.optim.RMSprop(critic.parameters())
+    of_generator = torch.optim.RMSprop(generator.parameters())
+    for _ in loop:
+        for _ in range(5):
+            of_critic.zero_grad()
+            (critic(generator(batch()).detach()).mean() - critic(batch()).mean()).backward()
+            of_critic.step()
+        of_generator.zero_grad()
+        (-critic(generator(batch())).mean()).backward()
+        of_generator.step()
+
+
 def two_tasks(loop):
     """One optimizer, two kinds of batches in turn: each is an iteration."""
     body, heads = net(), [net(depth=1), net(depth=3)]
@@ -434,8 +449,9 @@ def accelerate(loop):
 
 
 LOOPS = {f.__name__: f for f in (
-    plain, plain_loader, no_backward, muon_adamw, two_adamw, sam, sam_two_steps, zero, gan, gan_loader, gan_alike, two_tasks,
-    lbfgs, hooks, scaler_skips, changes, sums, serve, schedule_free, hf_trainer, lightning_automatic, lightning_manual, accelerate)}
+    plain, plain_loader, no_backward, muon_adamw, two_adamw, sam, sam_two_steps, zero, gan, gan_loader, gan_alike, wgan,
+    two_tasks, lbfgs, hooks, scaler_skips, changes, sums, serve, schedule_free, hf_trainer, lightning_automatic, lightning_manual,
+    accelerate)}
 for _n in (1, 4, 8):
     LOOPS[f"accumulate_{_n}"] = accumulate(_n, False)
     LOOPS[f"accumulate_{_n}_loader"] = accumulate(_n, True)

@@ -104,6 +104,15 @@ fetch_readers() {
 	export PROFD_PROMETHEUS=$found
 }
 
+# Recorded traces, imported and exported again, in every program that reads them.
+verb_readers() {
+	# shellcheck disable=SC2086
+	need $BUILD_PACKAGES python3 python3-venv nodejs
+	build_plain
+	fetch_readers
+	PROFD_BUILD=$ROOT/build exec /usr/bin/python3 tests/e2e/readers/readers.py "$@"
+}
+
 # ---- runners
 
 # run_pytest ARGUMENT...: the system's pytest, told where the builds and torch are. Runs those tests that may share the machine, more

@@ -152,7 +152,7 @@ static void set_calls(struct table *table, size_t column, double calls, size_t u
 {
 	double each = round(calls / (double)units * 10) / 10;
 	if (each == round(each))
-		table_set(table, column, llround(each));
+		table_set(table, column, gather_whole(each));
 	else
 		table_set_real(table, column, each);
 }

@@ -64,8 +64,8 @@ static void head(const struct screen *screen, size_t jobs)
 	time_t now = time(NULL);
 	struct tm parts;
 	char clock[16] = "";
-	if (localtime_r(&now, &parts))
-		strftime(clock, sizeof clock, "%H:%M:%S", &parts);
+	if (!localtime_r(&now, &parts) || !strftime(clock, sizeof clock, "%H:%M:%S", &parts))
+		*clock = '\0';
 	fprintf(screen->file, "%sprofd top%s  %s  %zu job%s\n\n", screen_bold(screen), screen_plain(screen), clock,
 		jobs, jobs == 1 ? "" : "s");
 }
@@ -106,7 +106,8 @@ static char *frame(struct top *top)
 	}
 	fprintf(screen.file, "\n%sq ends; j, t, r, n: by job, step time, rate, name%s\n", screen_dim(&screen),
 		screen_plain(&screen));
-	fclose(screen.file);
+	if (fclose(screen.file))
+		need(NULL);
 	cJSON_Delete(jobs);
 	return need(text);
 }

@@ -1,6 +1,7 @@
 /* gather.c - see gather.h. */
 #include "gather.h"
 
+#include "client/ui/figure.h"
 #include "client/ui/text.h"
 
 #include <math.h>
@@ -80,6 +81,12 @@ void gather_add(struct gather *gather, struct compare_row *row, const struct sid
 	to->seen += weight;
 	if (block != SIZE_MAX)
 		row->values[(first ? 0 : gather->a->blocks.count) + block] += ns * weight / (double)side->blocks.length;
+}
+
+int64_t gather_whole(double ns)
+{
+	double most = (double)(FIGURE_LIMIT / 8);
+	return llround(fmin(fmax(ns, -most), most));
 }
 
 /* --- the test --- */

@@ -60,6 +60,8 @@ void gather_end_names(struct gather *gather);
 /* Adds what a side's unit has. */
 void gather_add(struct gather *gather, struct compare_row *row, const struct side *side, size_t unit, double calls,
 		double ns);
+/* The nearest whole number; that of a broken file within what can be added up. */
+int64_t gather_whole(double ns);
 /* Tests the rows together. Their means are there. */
 void gather_test(struct gather *gather);
 

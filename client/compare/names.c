@@ -199,8 +199,8 @@ void compare_names(const struct side *a, const struct side *b, const struct comp
 		join_kernels(&gather);
 	compare_drop_empty(ret);
 	for (size_t i = 0; i < ret->count; i++) {
-		ret->rows[i].a.mean = llround(ret->rows[i].a.sum / (double)a->units);
-		ret->rows[i].b.mean = llround(ret->rows[i].b.sum / (double)b->units);
+		ret->rows[i].a.mean = gather_whole(ret->rows[i].a.sum / (double)a->units);
+		ret->rows[i].b.mean = gather_whole(ret->rows[i].b.sum / (double)b->units);
 	}
 	gather_test(&gather);
 	if (ret->count)

@@ -41,9 +41,12 @@ static void add_rows(struct gather *gather, const struct breakdown_row *rows, si
 /* The rows of a device: those of the sum, then the causes of the last of them, idle. */
 #define GROUP_ROWS (DEVICE_ROWS + IDLE_ROWS)
 
-static void add_groups(struct gather *gather, size_t groups)
+/* Room for the rows of so many devices of a process; of more, the rest are not compared. */
+#define GROUPS_MOST 16
+
+static void add_groups(struct gather *gather)
 {
-	for (size_t group = 0; group < groups; group++) {
+	for (size_t group = 0; group < GROUPS_MOST; group++) {
 		add_rows(gather, breakdown_device_rows, DEVICE_ROWS, (int)group, NULL);
 		add_rows(gather, breakdown_idle_rows, IDLE_ROWS, (int)group, breakdown_device_rows[DEVICE_IDLE].word);
 	}
@@ -53,40 +56,39 @@ static void add_groups(struct gather *gather, size_t groups)
 static void add_step(struct gather *gather, const struct side *side, const struct breakdown *breakdown, size_t step,
 		     size_t unit)
 {
-	struct compare_row *row = gather->table->rows;
-	for (size_t group = 0; group < gather->table->groups; group++) {
+	struct compare_row *rows = gather->table->rows, *host = rows + GROUPS_MOST * GROUP_ROWS;
+	for (size_t group = 0; group < GROUPS_MOST && group < breakdown->device_count; group++) {
 		const struct breakdown_device_step *device = &breakdown->devices[group].steps[step];
+		struct compare_row *row = rows + group * GROUP_ROWS;
 		for (size_t i = 0; i < DEVICE_ROWS; i++)
 			gather_add(gather, row++, side, unit, 0, (double)device->rows[i]);
 		for (size_t i = 0; i < IDLE_ROWS; i++)
 			gather_add(gather, row++, side, unit, 0, (double)device->idle[i]);
 	}
 	for (size_t i = 0; i < HOST_ROWS; i++)
-		gather_add(gather, row++, side, unit, 0, (double)breakdown->steps[step].host[i]);
+		gather_add(gather, &host[i], side, unit, 0, (double)breakdown->steps[step].host[i]);
 }
 
-struct loaded {
-	size_t devices; /* the fewest of any capture */
+/* What all captures of a side have. */
+struct common {
+	size_t devices; /* the fewest of any */
 	bool host, device;
 	char doubt[256];
 };
 
-/* Loads each capture's breakdown: to see what there is, then to add it up. */
-static void each_breakdown(struct gather *gather, const struct side *side, struct loaded *look)
+static void add_side(struct gather *gather, const struct side *side, struct common *ret)
 {
+	*ret = (struct common){.devices = GROUPS_MOST, .host = true, .device = true};
 	for (size_t c = 0; c < side->count; c++) {
 		const struct side_capture *capture = &side->captures[c];
 		struct breakdown_capture one;
 		load(&capture->capture.reader, &one);
-		if (look) {
-			look->devices =
-				one.breakdown.device_count < look->devices ? one.breakdown.device_count : look->devices;
-			look->device = look->device && one.device;
-			look->host = look->host && one.host;
-			if (one.doubt[0])
-				snprintf(look->doubt, sizeof look->doubt, "%s", one.doubt);
-		}
-		for (size_t i = 0; !look && i < capture->count && i < one.breakdown.step_count; i++)
+		ret->devices = one.breakdown.device_count < ret->devices ? one.breakdown.device_count : ret->devices;
+		ret->device = ret->device && one.device;
+		ret->host = ret->host && one.host;
+		if (one.doubt[0])
+			snprintf(ret->doubt, sizeof ret->doubt, "%s", one.doubt);
+		for (size_t i = 0; i < capture->count && i < one.breakdown.step_count; i++)
 			if (capture->steps[i].unit != SIZE_MAX)
 				add_step(gather, side, &one.breakdown, i, capture->steps[i].unit);
 		breakdown_capture_free(&one);
@@ -102,14 +104,14 @@ static void round_group(struct compare_row *rows, size_t count, const struct sid
 	for (size_t i = 0; i < count; i++) {
 		struct compare_figures *figures = first ? &rows[i].a : &rows[i].b;
 		sum += figures->sum;
-		int64_t now = llround(sum / (double)side->units);
+		int64_t now = gather_whole(sum / (double)side->units);
 		figures->mean = now - before;
 		before = now;
 		if (figures->mean > largest->mean)
 			largest = figures;
 	}
 	/* Averages over ranks are no whole numbers: the last ns may be missing. */
-	largest->mean += llround(side_wall(side)) - before;
+	largest->mean += gather_whole(side_wall(side)) - before;
 }
 
 /* A device's rows before idle, then the causes of idle; idle is their sum. */
@@ -139,15 +141,16 @@ static void round_all(struct gather *gather, const struct side *side)
 	bool first = side == gather->a;
 	for (size_t group = 0; group < table->groups; group++)
 		round_device(table->rows + group * GROUP_ROWS, side, first);
-	round_group(table->rows + table->groups * GROUP_ROWS, HOST_ROWS, side, first);
+	round_group(table->rows + GROUPS_MOST * GROUP_ROWS, HOST_ROWS, side, first);
 }
 
-/* Rows without any time, and those of a side that was not recorded. */
+/* Rows without any time, and those of what was not recorded on both sides. */
 static void drop_zero(struct compare_table *table)
 {
 	for (size_t i = 0; i < table->count; i++) {
 		struct compare_row *row = &table->rows[i];
-		if ((row->a.sum <= 0 && row->b.sum <= 0) || (row->group < 0 && !table->host))
+		bool compared = row->group < 0 ? table->host : (size_t)row->group < table->groups;
+		if ((row->a.sum <= 0 && row->b.sum <= 0) || !compared)
 			row->a.seen = row->b.seen = 0;
 	}
 	compare_drop_empty(table);
@@ -155,20 +158,18 @@ static void drop_zero(struct compare_table *table)
 
 void compare_breakdown(const struct side *a, const struct side *b, struct compare_table *ret)
 {
-	struct loaded of_a = {.devices = SIZE_MAX, .host = true, .device = true}, of_b = of_a;
+	struct common of_a, of_b;
 	*ret = (struct compare_table){0};
 	struct gather gather = {.a = a, .b = b, .table = ret};
-	each_breakdown(&gather, a, &of_a);
-	each_breakdown(&gather, b, &of_b);
+	add_groups(&gather);
+	add_side(&gather, a, &of_a);
+	add_side(&gather, b, &of_b);
 	ret->host = of_a.host && of_b.host;
 	if (of_a.device && of_b.device)
 		ret->groups = of_a.devices < of_b.devices ? of_a.devices : of_b.devices;
 	ret->recorded_a = of_a.host || of_a.device;
 	ret->recorded_b = of_b.host || of_b.device;
 	snprintf(ret->doubt, sizeof ret->doubt, "%s", of_a.doubt[0] ? of_a.doubt : of_b.doubt);
-	add_groups(&gather, ret->groups);
-	each_breakdown(&gather, a, NULL);
-	each_breakdown(&gather, b, NULL);
 	round_all(&gather, a);
 	round_all(&gather, b);
 	drop_zero(ret);

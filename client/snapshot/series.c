@@ -1,6 +1,7 @@
 /* series.c - see series.h. */
 #include "series.h"
 
+#include "client/compare/shift.h"
 #include "client/link/collect.h"
 #include "client/ui/json.h"
 #include "client/ui/text.h"
@@ -144,6 +145,24 @@ double series_median(double *values, size_t count)
 		return 0;
 	qsort(values, count, sizeof *values, by_value);
 	return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+bool series_is_beyond(const cJSON *steps, const double *earlier, size_t count)
+{
+	double values[SERIES_EARLIER + SERIES_NOW], p;
+	size_t n = 0;
+
+	if (count > SERIES_EARLIER)
+		count = SERIES_EARLIER;
+	memcpy(values, earlier, count * sizeof *values);
+	for (int i = cJSON_GetArraySize(steps); i > 0 && n < SERIES_NOW; i--) {
+		const cJSON *step = cJSON_GetArrayItem(steps, i - 1);
+
+		if (cJSON_IsNumber(step))
+			values[count + n++] = step->valuedouble;
+	}
+	shift_test(values, 1, count, n, 0, SHIFT_UP, &p);
+	return isnan(p) || p <= SHIFT_LEVEL_ONE;
 }
 
 bool series_parse_factor(const char *text, double *ret)

@@ -41,6 +41,14 @@ int64_t series_idle_step(const cJSON *capture, const cJSON *summary);
 /* Sorts the values; between two of them their mean. 0 of none. */
 double series_median(double *values, size_t count);
 
+/* Of a process that is judged, this many of its last steps count: those before may be of another time. */
+#define SERIES_NOW 8
+/* And at most this many earlier values. */
+#define SERIES_EARLIER 20
+/* Do the last steps (an array of ns, the newest last) take longer than `earlier` ones, beyond the spread of both? True also where
+ * too few are known to tell. */
+bool series_is_beyond(const cJSON *steps, const double *earlier, size_t count);
+
 /* "1.2x" or "1.2": at least 1. False where it is none. */
 bool series_parse_factor(const char *text, double *ret);
 

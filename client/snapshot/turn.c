@@ -1,7 +1,6 @@
 /* turn.c - see turn.h. */
 #include "turn.h"
 
-#include "client/compare/shift.h"
 #include "client/link/collect.h"
 #include "client/reader/capture.h"
 #include "client/report/summary.h"
@@ -10,15 +9,12 @@
 #include "client/ui/text.h"
 #include "series.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 /* At most this many earlier snapshots are compared with, the newest ones. */
-#define HISTORY_MOST 20
-/* Of a process that is to be judged, its last steps: those before may be of another time. */
-#define STEPS_NOW 8
+#define HISTORY_MOST SERIES_EARLIER
 /* An answer of `ps` is used for this long. */
 #define FRESH_NS 500000000ll
 
@@ -99,25 +95,6 @@ static void look(struct turn *turn, struct member *member, const cJSON *processe
 	}
 }
 
-/* Do its last steps take longer than those of its snapshots, beyond the spread of both? Where too few are known it cannot be told,
- * and the factor decides. */
-static bool is_beyond(const struct member *member, const double *earlier, size_t count)
-{
-	const cJSON *times = cJSON_GetObjectItemCaseSensitive(member->process, "step_times_ns");
-	double values[HISTORY_MOST + STEPS_NOW], p;
-	size_t n = 0;
-
-	memcpy(values, earlier, count * sizeof *values);
-	for (int i = cJSON_GetArraySize(times); i > 0 && n < STEPS_NOW; i--) {
-		const cJSON *time = cJSON_GetArrayItem(times, i - 1);
-
-		if (cJSON_IsNumber(time))
-			values[count + n++] = time->valuedouble;
-	}
-	shift_test(values, 1, count, n, 0, SHIFT_UP, &p);
-	return isnan(p) || p <= SHIFT_LEVEL_ONE;
-}
-
 /* Fills what the member's step time is compared with. */
 static void recall(struct turn *turn, const struct unit *unit, struct member *member)
 {
@@ -147,7 +124,8 @@ static void recall(struct turn *turn, const struct unit *unit, struct member *me
 	member->history = (int64_t)n;
 	if (n >= SNAPSHOT_HISTORY) {
 		member->median = series_median(values, n);
-		member->beyond = is_beyond(member, values, n);
+		member->beyond =
+			series_is_beyond(cJSON_GetObjectItemCaseSensitive(member->process, "step_times_ns"), values, n);
 	}
 }
 

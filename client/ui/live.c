@@ -22,7 +22,7 @@ static const int watched[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT
 
 static volatile sig_atomic_t ended, stopped, changed;
 static struct termios before;
-static bool has_keys;
+static bool has_keys, taken;
 static sigset_t mask_before;
 static struct sigaction actions_before[WATCHED];
 
@@ -70,10 +70,15 @@ static void take(void)
 		tcsetattr(STDIN_FILENO, TCSANOW, &raw);
 	}
 	put(ENTER, strlen(ENTER));
+	taken = true;
 }
 
+/* Also where the program ends in the middle, such as without memory. */
 static void give(void)
 {
+	if (!taken)
+		return;
+	taken = false;
 	put(LEAVE, strlen(LEAVE));
 	if (has_keys)
 		tcsetattr(STDIN_FILENO, TCSANOW, &before);
@@ -87,7 +92,8 @@ void live_begin(void)
 	sigemptyset(&action.sa_mask);
 	for (size_t i = 0; i < WATCHED; i++)
 		sigaddset(&mask, watched[i]);
-	fflush(stdout);
+	(void)fflush(stdout);
+	(void)atexit(give);
 	sigprocmask(SIG_BLOCK, &mask, &mask_before);
 	for (size_t i = 0; i < WATCHED; i++) {
 		sigaction(watched[i], &action, &actions_before[i]);
@@ -103,7 +109,7 @@ static void stop(void)
 {
 	stopped = 0;
 	give();
-	raise(SIGSTOP);
+	(void)raise(SIGSTOP);
 	take();
 }
 
@@ -154,6 +160,6 @@ void live_end(void)
 	for (size_t i = 0; i < WATCHED; i++)
 		sigaction(watched[i], &actions_before[i], NULL);
 	if (ended)
-		raise(ended);
+		(void)raise(ended);
 	sigprocmask(SIG_SETMASK, &mask_before, NULL);
 }

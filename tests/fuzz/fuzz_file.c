@@ -1,8 +1,11 @@
-/* fuzz_file.c - a hostile capture file: shown and exported, it is refused with a sentence, or read within its bounds.
+/* fuzz_file.c - a hostile capture file: shown, compared and exported, it is refused with a sentence, or read within its bounds.
  *
  * The input changes a file of ours, by operations: a byte that tells which, then what it needs:
  *     a row in any table, a value a column; a value in `meta`; bytes anywhere in the file
  * wrap: exit */
+#include "client/compare/names.h"
+#include "client/compare/setup.h"
+#include "client/compare/where.h"
 #include "client/export/export.h"
 #include "client/report/losses.h"
 #include "client/report/views.h"
@@ -247,6 +250,27 @@ static void show(const struct reader *reader, const struct report_options *optio
 	table_free(report_collectors(reader));
 }
 
+/* Against itself. */
+static void compare(int fd)
+{
+	static struct side a, b;
+	static struct compare_table table;
+	char path[64];
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	if (side_open(path, &a) == 0 && side_open(path, &b) == 0) {
+		side_pair(&a, &b);
+		cJSON_Delete(setup_differences(&a, &b));
+		compare_breakdown(&a, &b, &table);
+		compare_free(&table);
+		for (size_t i = 0; i < COMPARE_KINDS; i++) {
+			compare_names(&a, &b, &compare_kinds[i], &table);
+			compare_free(&table);
+		}
+	}
+	side_close(&a);
+	side_close(&b);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	static struct reader reader;
@@ -262,6 +286,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	running = true;
 	if (!setjmp(out))
 		show(&reader, &options);
+	if (!setjmp(out))
+		compare(reader.fd);
 	running = false;
 	size_t count;
 	const struct export_format *formats = export_formats(&count);

@@ -40,6 +40,28 @@ static void test_median(void **state)
 	assert_true(series_median(even, 4) == 2.5);
 }
 
+static bool beyond(const char *steps, const double *earlier, size_t count)
+{
+	cJSON *list = cJSON_Parse(steps);
+	bool is = series_is_beyond(list, earlier, count);
+
+	cJSON_Delete(list);
+	return is;
+}
+
+/* Slower than all of its snapshots; within a spread that is as large; only the last eight count; too few to tell. */
+static void test_beyond(void **state)
+{
+	static const double even[] = {10, 11, 10.5, 10.2}, wide[] = {5, 40, 12, 30, 8};
+
+	(void)state;
+	assert_true(beyond("[15, 15.5, 15.2, 14.8, 15, 15.1, 15.2, 15.3]", even, 4));
+	assert_false(beyond("[10.1, 10.6, 10.3, 10.9, 10.2, 10.4, 10.6, 10.8]", even, 4));
+	assert_false(beyond("[14, 33, 9, 38, 21, 10, 35, 28]", wide, 5));
+	assert_true(beyond("[10, 10, 10, 10, 10, 10, 10, 10, 15, 15.5, 15.2, 14.8, 15, 15.1, 15.2, 15.3]", even, 4));
+	assert_true(beyond("[15, 15]", even, 1) && beyond("[]", even, 4) && beyond("null", even, 4));
+}
+
 static void test_factor(void **state)
 {
 	static const char *const wrong[] = {"",	    "x",  ".",	   "0.9x",  "0",   "1.2y",
@@ -371,10 +393,10 @@ static void test_lines(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_median),	  cmocka_unit_test(test_factor),  cmocka_unit_test(test_sparkline),
-		cmocka_unit_test(test_unicode),	  cmocka_unit_test(test_surplus), cmocka_unit_test(test_needs_pid),
-		cmocka_unit_test(test_idle_step), cmocka_unit_test(test_pick),	  cmocka_unit_test(test_ranks),
-		cmocka_unit_test(test_times),	  cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_median),	  cmocka_unit_test(test_beyond),    cmocka_unit_test(test_factor),
+		cmocka_unit_test(test_sparkline), cmocka_unit_test(test_unicode),   cmocka_unit_test(test_surplus),
+		cmocka_unit_test(test_needs_pid), cmocka_unit_test(test_idle_step), cmocka_unit_test(test_pick),
+		cmocka_unit_test(test_ranks),	  cmocka_unit_test(test_times),	    cmocka_unit_test(test_lines),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

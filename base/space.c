@@ -90,9 +90,9 @@ void space_low_sentence(const struct space *space, const char *path, char *to, s
 {
 	char free_text[SPACE_TEXT_BYTES], floor_text[SPACE_TEXT_BYTES];
 	snprintf(to, to_bytes,
-		 "no space is left above the floor: %s are free where captures go, and %s are to stay free (free_space "
-		 "of "
-		 "profd.conf); delete captures with `profd rm`, or other files on the file system of %s",
+		 "no space is left above the floor: %s are free where captures go, and %s are to stay free "
+		 "(free_space of profd.conf); delete captures with `profd rm`, or other files on the file system of "
+		 "%s",
 		 space_text(space->free, free_text), space_text(space->floor, floor_text), path);
 }
 
@@ -120,28 +120,24 @@ bool space_error_sentence(int folder, const char *path, int error, uint64_t need
 		if (space.inodes == 0)
 			snprintf(to, to_bytes,
 				 "no space is left: the file system of %s has no inode for another file; delete "
-				 "captures with "
-				 "`profd rm`, or other files there",
+				 "captures with `profd rm`, or other files there",
 				 path);
 		else
 			snprintf(to, to_bytes,
 				 "no space is left on the disk of the store%s; delete captures with `profd rm`, or "
-				 "other files "
-				 "on the file system of %s",
+				 "other files on the file system of %s",
 				 room, path);
 		return true;
 	case EDQUOT:
 		snprintf(to, to_bytes,
 			 "no space is left in the disk quota of the daemon's user%s; delete captures with `profd rm`, "
-			 "or ask "
-			 "for a larger quota on the file system of %s",
+			 "or ask for a larger quota on the file system of %s",
 			 room, path);
 		return true;
 	case EROFS:
 		snprintf(to, to_bytes,
 			 "the store cannot be written: its file system is read-only (`dmesg` may say why); make it "
-			 "writable "
-			 "again, that of %s",
+			 "writable again, that of %s",
 			 path);
 		return true;
 	case EIO:

@@ -23,8 +23,7 @@ static int merge_threads(struct store *store)
 		"torch_id = CASE excluded.torch_id WHEN 0 THEN torch_id ELSE excluded.torch_id END;"
 		"DELETE FROM threads;"
 		"INSERT INTO threads (flags, thread, pthread, name, torch_id) SELECT 0, thread, pthread, name, "
-		"torch_id "
-		"FROM merged;"
+		"torch_id FROM merged;"
 		"DROP TABLE merged");
 }
 

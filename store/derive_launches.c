@@ -331,36 +331,28 @@ static void apply_changes(struct pass *pass, struct sorter *changes)
 static const char totals_sql[] =
 	"INSERT INTO kernel_totals SELECT coalesce(n.name, nullif(a, 0)), b, c, nullif(step, 0), sum(calls), "
 	"CAST(total(s.total) AS INTEGER), min(min), max(max) FROM temp.sums s LEFT JOIN kernel_names n ON n.mangled = "
-	"a "
-	"WHERE tab = 1 GROUP BY coalesce(n.name, a), b, c, step;"
+	"a WHERE tab = 1 GROUP BY coalesce(n.name, a), b, c, step;"
 	"INSERT INTO copy_totals SELECT a >> 16, a >> 8 & 255, a & 255, b, c, nullif(step, 0), sum(calls), "
-	"CAST(total(extra) AS "
-	"INTEGER), "
-	"CAST(total(total) AS INTEGER), min(min), max(max) FROM temp.sums WHERE tab = 2 GROUP BY a, b, c, step;"
+	"CAST(total(extra) AS INTEGER), CAST(total(total) AS INTEGER), min(min), max(max) FROM temp.sums WHERE tab = "
+	"2 GROUP BY a, b, c, step;"
 	"INSERT INTO set_totals SELECT a, b, c, nullif(step, 0), sum(calls), CAST(total(extra) AS INTEGER), "
-	"CAST(total(total) AS "
-	"INTEGER), min(min), max(max) FROM temp.sums WHERE tab = 3 GROUP BY a, b, c, step;"
+	"CAST(total(total) AS INTEGER), min(min), max(max) FROM temp.sums WHERE tab = 3 GROUP BY a, b, c, step;"
 	"INSERT INTO graph_totals SELECT nullif(a, 0), b, c, nullif(step, 0), sum(calls), CAST(total(total) AS "
-	"INTEGER), "
-	"min(min), "
-	"max(max) FROM temp.sums WHERE tab = 4 GROUP BY a, b, c, step;"
+	"INTEGER), min(min), max(max) FROM temp.sums WHERE tab = 4 GROUP BY a, b, c, step;"
 	"INSERT INTO api_totals SELECT nullif(a, 0), b, step, sum(calls), CAST(total(total) AS INTEGER), min(min), "
-	"max(max), "
-	"CAST(total(extra) AS INTEGER) FROM temp.sums WHERE tab = 5 GROUP BY a, b, step;";
+	"max(max), CAST(total(extra) AS INTEGER) FROM temp.sums WHERE tab = 5 GROUP BY a, b, step;";
 
 /* Where cupti ran, operators and ranges that launched nothing have 0, not NULL. */
 static const char attributed_sql[] =
 	"CREATE TEMP TABLE attributed AS SELECT tab, a, b, c, step, CAST(total(extra) AS INTEGER) AS self, "
 	"CAST(total(total) AS INTEGER) AS device FROM temp.sums WHERE tab >= 6 GROUP BY tab, a, b, c, step;"
 	"CREATE INDEX temp.attributed_key ON attributed (tab, a, step, b, c);"
-	"UPDATE operator_totals AS t SET (self_device, device) = (SELECT coalesce(max(self), 0), coalesce(max(device), "
-	"0) "
-	"FROM temp.attributed a WHERE a.tab = 6 AND a.a = t.name AND a.step = coalesce(t.step, 0));"
-	"UPDATE range_totals AS t SET (self_device, device) = (SELECT coalesce(max(self), 0), coalesce(max(device), 0) "
-	"FROM "
-	"temp.attributed a WHERE a.tab = 7 AND a.a = t.name AND a.step = coalesce(t.step, 0) AND a.b = "
-	"coalesce(t.domain, 0) "
-	"AND a.c = t.source);"
+	"UPDATE operator_totals AS t SET (self_device, device) = (SELECT coalesce(max(self), 0), "
+	"coalesce(max(device), 0) FROM temp.attributed a WHERE a.tab = 6 AND a.a = t.name AND a.step = "
+	"coalesce(t.step, 0));"
+	"UPDATE range_totals AS t SET (self_device, device) = (SELECT coalesce(max(self), 0), coalesce(max(device), "
+	"0) FROM temp.attributed a WHERE a.tab = 7 AND a.a = t.name AND a.step = coalesce(t.step, 0) AND a.b = "
+	"coalesce(t.domain, 0) AND a.c = t.source);"
 	"DROP TABLE temp.attributed; DROP TABLE temp.sums";
 
 static int first_error(struct pass *pass)

@@ -256,19 +256,16 @@ char *summary_text(struct store *store, const struct store_ending *ending, const
 	add_steps(object, store, derived->cupti, derived->notes.refused);
 	ADD_TABLE(object, "operators", store,
 		  "SELECT (SELECT text FROM strings WHERE id = name), total(calls), total(self) AS own, total(total), "
-		  "CASE "
-		  "WHEN count(self_device) THEN total(self_device) END, CASE WHEN count(device) THEN total(device) END "
-		  "FROM "
-		  "operator_totals GROUP BY name ORDER BY total(self_device) DESC, own DESC, name LIMIT 20",
+		  "CASE WHEN count(self_device) THEN total(self_device) END, CASE WHEN count(device) THEN "
+		  "total(device) END FROM operator_totals GROUP BY name ORDER BY total(self_device) DESC, own DESC, "
+		  "name LIMIT 20",
 		  "calls", "self_cpu_ns", "cpu_ns", "self_device_ns", "device_ns");
 	add_count(object, "self_cpu_ns", store, "SELECT CAST(total(self) AS INTEGER) FROM operator_totals");
 	add_count(object, "operators_total", store, "SELECT count(DISTINCT name) FROM operator_totals");
 	ADD_TABLE(object, "ranges", store,
-		  "SELECT (SELECT text FROM strings WHERE id = name), total(calls), total(total) AS time, total(self), "
-		  "CASE "
-		  "WHEN count(self_device) THEN total(self_device) END, CASE WHEN count(device) THEN total(device) END "
-		  "FROM "
-		  "range_totals GROUP BY name ORDER BY time DESC, name LIMIT 20",
+		  "SELECT (SELECT text FROM strings WHERE id = name), total(calls), total(total) AS time, "
+		  "total(self), CASE WHEN count(self_device) THEN total(self_device) END, CASE WHEN count(device) "
+		  "THEN total(device) END FROM range_totals GROUP BY name ORDER BY time DESC, name LIMIT 20",
 		  "calls", "total_ns", "self_ns", "self_device_ns", "device_ns");
 	add_count(object, "ranges_total", store, "SELECT count(DISTINCT name) FROM range_totals");
 	add_gpu(object, store, derived->cupti, derived->notes.refused);

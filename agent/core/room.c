@@ -177,17 +177,14 @@ const char *room_sentence(int error)
 {
 	switch (error) {
 	case -ENOMEM:
-		return "the process has reached its limit of address space (ulimit -v), and the job needs what is left "
-		       "of it: raise "
-		       "that limit";
+		return "the process has reached its limit of address space (ulimit -v), and the job needs what is "
+		       "left of it: raise that limit";
 	case -EAGAIN:
 		return "the process has all locked that it maps (mlockall), and has locked as much as it may: raise "
-		       "that limit "
-		       "(ulimit -l)";
+		       "that limit (ulimit -l)";
 	case -EPROTO:
 		return "the agent in this process is of another version than the daemon; start the job again with the "
-		       "agent of this "
-		       "version";
+		       "agent of this version";
 	default:
 		return "the agent could not map the segment";
 	}

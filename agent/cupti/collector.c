@@ -99,8 +99,7 @@ static int cupti_probe(char *sentence, size_t bytes)
 	session.sentence[0] = 0;
 	if (hung) {
 		session_say("a call into CUPTI did not return in an earlier capture; kernels cannot be recorded in "
-			    "this process "
-			    "until it does");
+			    "this process until it does");
 	} else if (tool) {
 		session_say(tool);
 		session_say(" is in this process and has CUPTI for itself");
@@ -137,8 +136,7 @@ static int arm(uint64_t patience, int *others)
 	error = cupti_load(session.driver);
 	if (error) {
 		session_say(error == -ENOENT ? "no libcupti of CUDA 11.7 or later was found: not in the process, not "
-					       "beside its CUDA "
-					       "runtime, not where the loader looks"
+					       "beside its CUDA runtime, not where the loader looks"
 					     : "this libcupti lacks calls that the recording needs: ");
 		session_say(error == -ENOENT ? "" : cupti_api.path);
 		return error;

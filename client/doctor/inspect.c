@@ -236,8 +236,7 @@ bool inspect_copies(int64_t pid, char *sentence, size_t bytes)
 		else
 			snprintf(sentence, bytes,
 				 "another copy of the agent is in this process (%s and %s); one of them works, the "
-				 "other "
-				 "stays out: keep one path to it",
+				 "other stays out: keep one path to it",
 				 first, at);
 	}
 	if (file)
@@ -296,8 +295,8 @@ int inspect_process(int64_t pid, struct table *checks)
 			doctor_check(
 				checks, "how to", "ok",
 				"it need not be started anew: it registers by itself, once the above is mended or "
-				"something "
-				"shows up; profd_step() and the ranges of profd.h can be called from any language");
+				"something shows up; profd_step() and the ranges of profd.h can be called from any "
+				"language");
 		free(seen);
 		return 0;
 	}

@@ -52,7 +52,7 @@ void live_stopping(struct server *server);
 bool live_has_work(struct server *server);
 /* There are ARMs to send in the next turn of the loop. */
 void live_arm_more(struct server *server);
-/* A capture has gone: the heap is given back where it was the last, or the last of many but for a few that go on. */
+/* A capture has gone. If it was the last one, or the last of many while only a few go on, the heap is given back. */
 void live_trim(struct server *server);
 
 /* The end, in this order. Captures that could not end in time stay as partial files, which the next daemon takes up: */

@@ -45,7 +45,7 @@ void names_end(struct names *names)
 	end_reader(names);
 }
 
-/* A program of its own, not a fork: it is to find nothing of what the daemon holds. */
+/* Another program, not a fork: nothing that the daemon holds is to be in its memory. */
 static int spawn_reader(int end, pid_t *ret)
 {
 	char program[] = "/proc/self/exe", argument[] = NAMES_READER_ARGUMENT;

@@ -28,7 +28,7 @@ struct names_answer {
 	char text[NAMES_TEXT_BYTES];
 };
 
-/* Where the arguments are those of a reader: is one, and never returns. First in main(). */
+/* If the arguments are a reader's, works as one and never returns. First in main(). */
 void names_reader(int argc, char **argv);
 
 #endif

@@ -10,7 +10,7 @@ struct message_collector;
 struct process;
 struct server;
 
-/* A question; the caller's, filled in but for what is marked. */
+/* A question. The caller owns it, and fills all that is not marked. */
 struct probe {
 	struct probe *next;	 /* ours */
 	struct process *process; /* who is asked; NULL: the question is not under way. Ours */

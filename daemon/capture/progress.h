@@ -1,4 +1,4 @@
-/* progress.h - tells whoever follows a capture how far it is. Loop's thread. */
+/* progress.h - tells those who follow a capture how far it is. Loop's thread. */
 #ifndef PROFD_DAEMON_CAPTURE_PROGRESS_H
 #define PROFD_DAEMON_CAPTURE_PROGRESS_H
 

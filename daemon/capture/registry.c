@@ -431,8 +431,7 @@ static const char *identify(const struct conn *conn, const struct message_hello 
 	/* What the kernel cannot name in the daemon's namespaces it shows as nobody. */
 	if (conn->peer.pid <= 0)
 		return "the daemon runs in a pid namespace (a container) from which this process cannot be seen; run "
-		       "the "
-		       "daemon on the host, or in the host's pid namespace";
+		       "the daemon on the host, or in the host's pid namespace";
 	if (!namespace_knows_uid(conn->peer.uid))
 		return NAMESPACE_UID_SENTENCE;
 	who->pid = conn->peer.pid;
@@ -456,8 +455,7 @@ static void hello_first(struct conn *conn, const struct message_hello *hello, in
 		char sentence[200];
 		snprintf(sentence, sizeof sentence,
 			 "the agent speaks protocol %u, this daemon (profd %s) protocol %d; start the job with the "
-			 "agent of "
-			 "the daemon's release",
+			 "agent of the daemon's release",
 			 hello->major, PROFD_VERSION, PROTOCOL_MAJOR);
 		refuse(conn, ERROR_VERSION, sentence);
 		return;

@@ -87,7 +87,7 @@ static void name_rank(const struct process *process, char *text, size_t bytes)
 	snprintf(text, bytes, "rank %" PRId32 " has ended %" PRIu64, process->who.rank, steps_of(process));
 }
 
-/* Fills why_not where no number is that of the same step in all of them. */
+/* Fills why_not if no number means the same step in all of them. */
 static bool agree(const struct trigger *trigger, struct process *const *ranks, size_t count, struct together *together,
 		  uint64_t *ret_step, bool *ret_cuda)
 {

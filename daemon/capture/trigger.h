@@ -57,7 +57,7 @@ void trigger_stop_arming(struct trigger *trigger);
 void trigger_offer_process(struct process *process);
 /* The agent has answered (error 0 = armed) or has not in time. */
 void trigger_answered(struct trigger *trigger, struct capture *capture, enum error error, const char *sentence);
-/* A further cycle of what was accepted cannot be recorded: its follower is told. */
+/* Another cycle of an accepted capture cannot be recorded: its follower is told. */
 void trigger_cut_short(struct trigger *trigger, const struct process *process, enum error error, const char *sentence);
 /* A capture of it has its final row. */
 void trigger_captured(struct trigger *trigger, const struct capture *capture);

@@ -15,7 +15,7 @@ int catalogue_pin(struct catalogue *catalogue, uint64_t number, bool pinned);
 int catalogue_remove(struct catalogue *catalogue, uint64_t number, const uid_t *by, const char *reason);
 /* The same where the file is gone already. */
 int catalogue_forget(struct catalogue *catalogue, uint64_t number, const uid_t *by, const char *reason);
-/* Only the newest `lines` of what was deleted stay known. */
+/* Forgets all deletions but the newest `lines`. */
 int catalogue_trim_deleted(struct catalogue *catalogue, uint64_t lines);
 
 struct deleted_facts {

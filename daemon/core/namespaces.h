@@ -7,7 +7,7 @@
 
 #include "base/facts.h"
 
-/* No namespace has it: that of a caller who did not show theirs. */
+/* For a caller who did not show a namespace. No namespace has this number. */
 #define NAMESPACE_UNKNOWN 0
 
 /* Returns the inode of the daemon's own pid namespace. 0 with a sentence where /proc is not mounted, or is another

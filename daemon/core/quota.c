@@ -154,8 +154,7 @@ enum error quota_connect(struct server *server, struct quota_user *user, char se
 	if (!quota_descriptors(user))
 		return refuse(sentence,
 			      "%u descriptors that processes of your user sent to the daemon cannot be closed; end "
-			      "what serves "
-			      "these files",
+			      "what serves these files",
 			      user->closing);
 	if (!user->exempt && user->connections >= of_user)
 		return refuse(sentence,

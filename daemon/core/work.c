@@ -233,7 +233,7 @@ static struct work *look_next(const struct work_pool *pool)
 
 /* --- the pool --- */
 
-/* An extra thread works only for owners of whom nothing else is running. */
+/* An extra thread works only for owners who have nothing else running. */
 static bool may_leave(const struct work_pool *pool)
 {
 	if (pool->running <= pool->usual)

@@ -47,7 +47,7 @@ void work_outbox_put(struct work_outbox *outbox, struct work *work);
 /* Loop's thread: calls `done` of all that has arrived. Returns how many. */
 unsigned work_outbox_run(struct work_outbox *outbox);
 
-/* What a thread shows to whoever watches it. The thread writes all fields but the last, which is the watcher's. */
+/* What a thread shows to its watcher. The watcher writes the last field, the thread all others. */
 struct work_beat {
 	_Atomic uint64_t since; /* CLOCK_MONOTONIC ns at which the piece of work began that it is at; 0 = at none */
 	_Atomic int thread;	/* kernel's id */

@@ -53,7 +53,7 @@ struct metrics *metrics_of(const struct server *server);
 void metrics_start(struct server *server);
 /* The configuration has changed: the file, its interval. */
 void metrics_reload(struct server *server);
-/* Answers whoever waits and closes all handles. The loop then runs once more. */
+/* Answers all who wait, and closes all handles. The loop then runs once more. */
 void metrics_stop(struct server *server);
 /* After metrics_stop, when everything else is safe on disk: removes the file, and waits for a disk that hangs. The outbox
  * has to be run once more. */

@@ -1,4 +1,4 @@
-/* textfile.h - a file that node_exporter's textfile collector reads: whole at any time, whoever reads or dies. Any thread
+/* textfile.h - a file that node_exporter's textfile collector reads: whole at any time, also while somebody reads it or the daemon dies. Any thread
  * that may wait for a disk. */
 #ifndef PROFD_DAEMON_METRICS_TEXTFILE_H
 #define PROFD_DAEMON_METRICS_TEXTFILE_H

@@ -226,9 +226,8 @@ int places_take(struct server *server, const char *directory, const char *socket
 	const char *network = network_file_system(server->directory);
 	if (network)
 		return say(sentence, -EOPNOTSUPP,
-			   "%s lies on a network file system (%s), where captures could be damaged; name a folder on a "
-			   "local disk "
-			   "with --dir",
+			   "%s lies on a network file system (%s), where captures could be damaged; name a folder on "
+			   "a local disk with --dir",
 			   server->directory, network);
 	error = choose_socket(server, directory, socket_path, sentence);
 	if (error)

@@ -105,8 +105,7 @@ static void watchdog_due(uv_timer_t *timer)
 		manager_tell(&server->manager, "WATCHDOG=1");
 	else if (!service->unhealthy)
 		log_line("a thread of the daemon has been at one piece of work for %llu s: the service manager is not "
-			 "told "
-			 "any more that all is well, and will restart the daemon",
+			 "told any more that all is well, and will restart the daemon",
 			 PIECE_NS / 1000000000ull);
 	service->unhealthy = !healthy;
 }

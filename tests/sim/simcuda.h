@@ -40,7 +40,7 @@ typedef void simcuda_runtime_enter_fn(const char *name, uint32_t correlation,
 				      uint64_t start);		     /* "simcuda_runtime_enter" */
 typedef void simcuda_runtime_leave_fn(int32_t result, uint64_t end); /* "simcuda_runtime_leave" */
 
-/* The process's own count of what it launched, per kind, to compare with: what records there should be. */
+/* How much the process itself has launched, by kind. A test compares the number of records with it. */
 struct simcuda_counts {
 	uint64_t kernels, copies, sets, calls_driver, calls_runtime;
 };

@@ -585,8 +585,8 @@ static void test_calls_inside_of_calls(void **state)
 	uint64_t start = sink_record_start() + 1000000;
 	run_clock(5);
 	uint8_t *at = buffer;
-	/* A driver call in a runtime call (other threads' in between), one of its own, one in a runtime call that nobody wants, and
-	 * one whose runtime call comes in the next buffer. */
+	/* Four driver calls: one inside a runtime call, with calls of other threads between the two records; one by itself; one
+	 * inside a runtime call that nobody wants; one inside a runtime call whose record comes in the next buffer. */
 	at = add_call(at, CUPTI_KIND_DRIVER, 4, 1, 10, ticks_at(start + 100), ticks_at(start + 200));
 	at = add_call(at, CUPTI_KIND_DRIVER, 4, 2, 11, ticks_at(start + 100), ticks_at(start + 200));
 	at = add_call(at, CUPTI_KIND_RUNTIME, 1, 1, 10, ticks_at(start + 50), ticks_at(start + 250));

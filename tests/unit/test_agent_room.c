@@ -1,4 +1,4 @@
-/* test_agent_room.c - the share of what a process's limits leave it that the agent takes. Each limit is a child's own. */
+/* test_agent_room.c - how much of the memory that a process's limits leave free the agent takes. Each limit is set in a child. */
 #include "agent/cupti/buffers.h"
 #include "agent/core/room.h"
 #include "proto/segment.h"

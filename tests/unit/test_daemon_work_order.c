@@ -47,7 +47,7 @@ static void wake(void *context)
 	(void)context;
 }
 
-/* Two threads, both at the work of one owner of whom much more waits: the next is the other owner's, which came last. */
+/* Two threads both work for one owner, who has much more to do. The next piece is the other owner's, although it came last. */
 static void test_who_comes_next(void **state)
 {
 	(void)state;

@@ -378,7 +378,7 @@ static int remove_folder(void **state)
 	return rmdir(folder);
 }
 
-/* Threads of which each has one deep record take what one record takes; where even that is too much SQL is asked. */
+/* Many threads with one deep record each take no more memory than one record each. Where that is too much, SQL does it. */
 static void test_deep_threads(void **state)
 {
 	(void)state;

@@ -370,7 +370,7 @@ void place_finish(struct place *place, const uint8_t *record)
 		buffer_queue(buffer);
 }
 
-/* Records of what has not finished yet keep what they have: a start where it began, and no end. */
+/* What has not finished yet keeps its record as it is: with a start, if it has begun, and without an end. */
 static void truncate_places(struct buffer *buffer)
 {
 	while (buffer->places) {

@@ -1,5 +1,5 @@
-/* clock.c - CUPTI's clock. By itself CLOCK_REALTIME, of which CLOCK_MONOTONIC keeps a fixed distance here; the script may make
- * it ticks, let it jump, drift or tell other times of devices than of calls; a client may give it another by a callback. Any
+/* clock.c - CUPTI's clock. It is CLOCK_REALTIME at first, always as far from CLOCK_MONOTONIC as at the start. The script can make
+ * it count ticks, jump, drift, or tell devices other times than calls. A client can set another clock by a callback. Any
  * thread; the callback is set under sim_lock, the rest is written once. */
 #include "simcupti.h"
 

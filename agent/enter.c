@@ -11,7 +11,6 @@
 #include "agent/sink/control.h"
 #include "link.h"
 #include "core/thread.h"
-#include "torch/torch.h"
 
 #include "../proto/system.h"
 

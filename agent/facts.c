@@ -5,7 +5,6 @@
 #include "core/keeper.h"
 #include "core/life.h"
 #include "nvtx/nvtx.h"
-#include "orphan.h"
 #include "control.h"
 #include "steps/counter.h"
 #include "torch/torch.h"

@@ -4,7 +4,6 @@
 #define PROFD_AGENT_SINK_INTERNAL_H
 
 #include "agent/core/own.h"
-#include "proto/limits.h"
 #include "proto/segment.h"
 #include "agent/core/life.h"
 #include "sink.h"

@@ -7,6 +7,7 @@
  * has named it; the other's copy is an entry that nobody refers to. */
 #include "internal.h"
 
+#include "proto/limits.h"
 #include "proto/mapping.h"
 
 #include <errno.h>

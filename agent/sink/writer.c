@@ -6,6 +6,7 @@
  * `recording` are ordered against the agent's store and load by membarrier, so that the job's threads pay for no fence. */
 #include "internal.h"
 
+#include "proto/limits.h"
 #include "proto/mapping.h"
 
 #include <errno.h>

@@ -1,6 +1,5 @@
 /* diff.c - `profd diff`: what a step of B takes more, or less, than one of A, and what has moved. */
 #include "client/compare/setup.h"
-#include "client/ui/json.h"
 #include "client/ui/text.h"
 #include "client/verbs/arguments.h"
 #include "client/verbs/commands.h"

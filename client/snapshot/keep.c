@@ -3,7 +3,6 @@
 
 #include "client/ui/json.h"
 #include "client/ui/text.h"
-#include "client/ui/progress.h"
 #include "series.h"
 
 #include "proto/limits.h"

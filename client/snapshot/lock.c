@@ -2,8 +2,6 @@
  * /run/user/UID/profd, else /tmp/profd-UID. */
 #include "lock.h"
 
-#include "client/ui/text.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,9 +17,9 @@ static char folder[] = "/tmp/fuzz_lock.XXXXXX";
 
 static void remove_folder(void)
 {
-	char path[64] = "";
+	char path[64];
 
-	strcat(strcat(path, folder), "/profd");
+	snprintf(path, sizeof path, "%s/profd", folder);
 	rmdir(path);
 	rmdir(folder);
 }

@@ -149,6 +149,7 @@ def check_rooms():
     rooms.check_order(ROOT, sources, text, offence)
     rooms.check_headers(sources, text, code, offence)
     rooms.check_guards(sources, text, offence)
+    rooms.check_unneeded(ROOT, sources, text, code, offence)
 
 
 SQL_FILES = re.compile(r"store/|daemon/catalogue/|client/(reader|report|export|compare|page)/|proto/(schema\.def|columns\.c)$|tests/")

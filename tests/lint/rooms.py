@@ -1,4 +1,5 @@
-"""The rules of rooms: which folder may include which, and that a header declares what the file of its name defines.
+"""The rules of rooms: which folder may include which, that a header declares what the file of its name defines, and that
+who includes a header uses it.
 
 A room is a folder that holds one subject: a folder of agent/, daemon/ or client/, and base/, store/, proto/. What stands in
 agent/, daemon/ or client/ itself joins the rooms below it.
@@ -142,3 +143,31 @@ def check_guards(sources, text_of, offence):
         found = re.search(r"^#ifndef (\w+)\n#define \1\n", text_of(header), re.M)
         if not found or found.group(1) != wanted:
             offence("headers", header, f"its guard is {found.group(1) if found else 'missing'}, and is to be {wanted}")
+
+
+# Words that stand in nearly every file: that two files have them in common says nothing.
+COMMON = set("""auto break case char const continue default do double else enum extern float for goto if inline int long register restrict
+    return short signed sizeof static struct switch typedef union unsigned void volatile while bool true false NULL define ifdef ifndef
+    endif include undef elif defined size_t ssize_t uid_t gid_t pid_t ret n i name path text value bytes data context""".split())
+IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+
+
+def check_unneeded(root, sources, text_of, code_of, offence):
+    """Who includes a header says at least one of the header's own words. Headers whose words a table or a macro makes are left out."""
+    words = {}
+
+    def words_of(source):
+        if source not in words:
+            tables = [path for _, path in included(root, source, text_of(source)) if path.suffix == ".def"]
+            code = "\n".join(code_of(text_of(path)) for path in [source, *tables])
+            code = re.sub(r"^\s*#\s*include[^\n]*$", "", code, flags=re.M)
+            words[source] = {word for word in IDENTIFIER.findall(code) if not re.fullmatch(r"u?int\d+_t|PROFD_\w+_H", word)} - COMMON
+        return words[source]
+
+    there = set(sources)
+    for source in (s for s in sources if s.suffix in (".c", ".h")):
+        for line, header in included(root, source, text_of(source)):
+            made = "##" in text_of(header) or '.def"' in text_of(header)
+            if header.suffix == ".h" and header in there and header.with_suffix(".c") != source and not made \
+                    and not words_of(header) & words_of(source):
+                offence("unneeded", f"{source}:{line}", f"uses nothing of {header}")

@@ -3,7 +3,6 @@
 #define PROFD_CLIENT_EXPORT_CHROME_CHROME_H
 
 #include "client/reader/reader.h"
-#include "client/export/buffer.h"
 #include "client/export/slice.h"
 #include "devices.h"
 #include "names.h"

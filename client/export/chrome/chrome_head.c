@@ -6,8 +6,6 @@
 #include "gpu.h"
 #include "gpu_head.h"
 
-#include "proto/version.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <sqlite3.h>

@@ -1,6 +1,8 @@
 /* activity.c - see activity.h. Each thread's spans and marks are swept once, by time. */
 #include "activity.h"
 
+#include "sorted.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -156,7 +158,7 @@ static struct ending *endings(const struct activity_span *spans, size_t count)
 		return NULL;
 	for (size_t i = 0; i < count; i++)
 		ends[i] = (struct ending){.time = spans[i].end, .index = i};
-	qsort(ends, count, sizeof *ends, by_time);
+	sort_if_needed(ends, count, sizeof *ends, by_time);
 	return ends;
 }
 
@@ -203,9 +205,9 @@ bool activity_build(struct activity *activity)
 	if (activity->failed)
 		return false;
 	if (spans->count)
-		qsort(spans->items, spans->count, sizeof *spans->items, by_start);
+		sort_if_needed(spans->items, spans->count, sizeof *spans->items, by_start);
 	if (marks->count)
-		qsort(marks->items, marks->count, sizeof *marks->items, by_start);
+		sort_if_needed(marks->items, marks->count, sizeof *marks->items, by_start);
 	size_t room = 0, span = 0, mark = 0;
 	while (span < spans->count || mark < marks->count) {
 		uint32_t thread = UINT32_MAX;

@@ -2,6 +2,7 @@
 #include "breakdown.h"
 
 #include "breakdown_device.h"
+#include "sorted.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -152,7 +153,7 @@ static bool devices(struct breakdown_shared *shared)
 		return false;
 	for (size_t i = 0; i < breakdown->call_count; i++)
 		shared->call_starts[i] = breakdown->calls[i].start;
-	qsort(shared->call_starts, breakdown->call_count, sizeof *shared->call_starts, by_value);
+	sort_if_needed(shared->call_starts, breakdown->call_count, sizeof *shared->call_starts, by_value);
 	size_t from = 0, room = 0;
 	while (from < breakdown->operation_count) {
 		size_t to = from;
@@ -182,7 +183,7 @@ bool breakdown_make(struct breakdown *breakdown)
 {
 	host_side(breakdown);
 	if (breakdown->operation_count)
-		qsort(breakdown->operations, breakdown->operation_count, sizeof *breakdown->operations, by_device);
+		sort_if_needed(breakdown->operations, breakdown->operation_count, sizeof *breakdown->operations, by_device);
 	struct breakdown_shared shared = {.breakdown = breakdown,
 					  .step_thread = activity_find(breakdown->activity, breakdown->step_thread)};
 	bool ok = devices(&shared);

@@ -2,6 +2,8 @@
  * which it did nothing is then explained by the call that ended it. */
 #include "breakdown_device.h"
 
+#include "sorted.h"
+
 #include <stdlib.h>
 
 /* From a call's return to the operation's start on an idle device: more than this is no way to the device. */
@@ -354,7 +356,7 @@ bool breakdown_device(const struct breakdown_shared *shared, size_t index, size_
 			endings[i - from] = (struct ending){.time = breakdown->operations[i].end,
 							    .row = breakdown->operations[i].row,
 							    .kind = breakdown->operations[i].kind};
-		qsort(endings, to - from, sizeof *endings, by_time);
+		sort_if_needed(endings, to - from, sizeof *endings, by_time);
 		sweep(&(struct explanation){.shared = shared, .device = device}, (uint32_t)index + 1, from, to,
 		      endings);
 	}

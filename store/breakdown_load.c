@@ -3,6 +3,7 @@
 
 #include "breakdown_names.h"
 #include "breakdown_phases.h"
+#include "sorted.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -383,7 +384,7 @@ static void make_busy(struct load *load)
 		return;
 	}
 	if (count)
-		qsort(items, count, sizeof *items, by_start);
+		sort_if_needed(items, count, sizeof *items, by_start);
 	for (size_t i = 0; i < count; i++) {
 		int64_t *last = load->busy_count ? &load->busy[2 * (load->busy_count - 1)] : NULL;
 		if (last && items[i].start <= last[1]) {
@@ -440,9 +441,9 @@ static void read_calls(struct load *load)
 	if (load->error)
 		return;
 	if (load->pageable_count)
-		qsort(load->pageable, load->pageable_count, sizeof *load->pageable, by_value);
+		sort_if_needed(load->pageable, load->pageable_count, sizeof *load->pageable, by_value);
 	if (load->launching_count)
-		qsort(load->launching, load->launching_count, sizeof *load->launching, by_value);
+		sort_if_needed(load->launching, load->launching_count, sizeof *load->launching, by_value);
 	each(load,
 	     "SELECT a.rowid, a.start, a.duration, a.thread, a.name, a.name IN (SELECT id FROM strings WHERE text LIKE "
 	     "'%GraphLaunch%') FROM api_calls a ORDER BY a.rowid",

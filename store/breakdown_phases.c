@@ -1,6 +1,8 @@
 /* breakdown_phases.c - see breakdown_phases.h. */
 #include "breakdown_phases.h"
 
+#include "sorted.h"
+
 #include <stdlib.h>
 
 void phases_add(struct phases *phases, uint32_t thread, int64_t start, int64_t end, bool backward, int64_t sequence)
@@ -56,7 +58,7 @@ static void find_borders(const struct phases *phases, const struct breakdown *br
 		else if (!item->backward && item->start >= inside)
 			ret->times[ret->count++] = item->start;
 	}
-	qsort(ret->times, ret->count, sizeof *ret->times, by_value);
+	sort_if_needed(ret->times, ret->count, sizeof *ret->times, by_value);
 }
 
 static int64_t border_after(const struct borders *borders, int64_t time)
@@ -121,7 +123,7 @@ bool phases_mark(struct phases *phases, const struct breakdown *breakdown, struc
 		return false;
 	if (!phases->count)
 		return true;
-	qsort(phases->items, phases->count, sizeof *phases->items, by_start);
+	sort_if_needed(phases->items, phases->count, sizeof *phases->items, by_start);
 	struct borders borders = {.times = calloc(phases->count + breakdown->step_count, sizeof *borders.times)};
 	int64_t *sequences = calloc(phases->count, sizeof *sequences);
 	bool ok = borders.times && sequences;
@@ -130,7 +132,7 @@ bool phases_mark(struct phases *phases, const struct breakdown *breakdown, struc
 		for (size_t i = 0; i < phases->count; i++)
 			if (phases->items[i].backward && phases->items[i].sequence >= 0)
 				sequences[count++] = phases->items[i].sequence;
-		qsort(sequences, count, sizeof *sequences, by_value);
+		sort_if_needed(sequences, count, sizeof *sequences, by_value);
 		find_borders(phases, breakdown, &borders);
 		mark(phases, breakdown, activity, &borders, sequences, count);
 	}

@@ -183,7 +183,8 @@ bool breakdown_make(struct breakdown *breakdown)
 {
 	host_side(breakdown);
 	if (breakdown->operation_count)
-		sort_if_needed(breakdown->operations, breakdown->operation_count, sizeof *breakdown->operations, by_device);
+		sort_if_needed(breakdown->operations, breakdown->operation_count, sizeof *breakdown->operations,
+			       by_device);
 	struct breakdown_shared shared = {.breakdown = breakdown,
 					  .step_thread = activity_find(breakdown->activity, breakdown->step_thread)};
 	bool ok = devices(&shared);

@@ -62,6 +62,9 @@ def test_the_documented_keys_are_those_of_the_tables(lonely, folder):
     assert set(shown) - set(documented) == {"schema", "capture", "notes", "collectors", "verdict"}
     for key, names in documented.items():
         rows = shown[key] if isinstance(shown[key], list) else [shown[key]]
+        # No process of the job was looked at.
+        if key == "workers" and rows == [None]:
+            continue
         assert rows != [None], key
         for row in rows:
             # That of --group-by-shapes alone.

@@ -25,7 +25,7 @@
  * for; and so many at most wait for an answer, as agents share processors, too, and each has its time from its ARM on. */
 #define PORTION_LEAST 16
 #define PORTION_NS 3000000ull
-#define UNANSWERED_MOST 128
+#define UNANSWERED_MOST 1024
 
 /* How often a trigger that waits looks at the processes that there are. */
 #define LOOK_NS 900000000ull

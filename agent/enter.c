@@ -178,12 +178,22 @@ static void __attribute__((destructor)) exiting(void)
 	gate_shut(deadline);
 }
 
+/* Was the library loaded by `profd attach`? Then other threads run, and may change the environment just now. */
+static int comes_late(void)
+{
+	static const char way[] = "/proc/self/fd/";
+	Dl_info own;
+	return dladdr(&life_words, &own) && own.dli_fname && strncmp(own.dli_fname, way, sizeof way - 1) == 0;
+}
+
 static void __attribute__((constructor)) begin(void)
 {
 	if (life_words || !threads_are_there())
 		return;
-	look_at_nvtx();
-	life_begin(exiting);
+	int late = comes_late();
+	if (!late)
+		look_at_nvtx();
+	life_begin(exiting, late ? NULL : getenv("PROFD_DEBUG"));
 	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (page == MAP_FAILED)
 		return;
@@ -197,10 +207,24 @@ static void __attribute__((constructor)) begin(void)
 	atomic_store(&life_words->loaded, 1);
 	thread_remember();
 	filter_remember();
+	/* enter_attached() comes next. */
+	if (late)
+		return;
 	/* A program that is linked with torch or CUDA has them mapped before any constructor runs. */
 	uint32_t libraries = facts_libraries();
 	if (libraries & LIBRARY_TORCH)
 		enter_process(ENTRY_TORCH | ENTRY_PRELOAD);
 	else if (libraries & LIBRARY_CUDA)
 		enter_process(ENTRY_CUDA | ENTRY_PRELOAD);
+}
+
+int enter_attached(const char *socket)
+{
+	if (life_alive() || !life_words)
+		return life_alive();
+	facts_attached(socket);
+	uint32_t libraries = facts_libraries();
+	enter_process(ENTRY_ATTACH | (libraries & LIBRARY_TORCH ? ENTRY_TORCH : 0) |
+		      (libraries & LIBRARY_CUDA ? ENTRY_CUDA : 0));
+	return life_alive();
 }

@@ -8,6 +8,9 @@
 void enter_process(unsigned entry);
 unsigned enter_ways(void);
 
+/* The way in for `profd attach`, which has loaded the library into a process that ran already. Returns 1 where the agent runs. */
+int enter_attached(const char *socket);
+
 /* Forks mind the gate from now on (gate.h), if the agent may run here at all. enter_process() does it too. */
 void enter_watch_forks(void);
 

@@ -13,6 +13,7 @@
 EXPORT int InitializeInjection(void);
 EXPORT int InitializeInjectionNvtx2(void *get_export_table);
 EXPORT int InitializeInjectionNvtx(void *get_export_table);
+EXPORT int profd_attach(const char *socket);
 
 /* Called by the CUDA driver in cuInit. No CUDA call in here. */
 EXPORT int InitializeInjection(void)
@@ -38,6 +39,12 @@ EXPORT int InitializeInjectionNvtx2(void *get_export_table)
 EXPORT int InitializeInjectionNvtx(void *get_export_table)
 {
 	return InitializeInjectionNvtx2(get_export_table);
+}
+
+/* Called by what `profd attach` makes the process run, once the loader is through. Returns 1 where the agent runs. */
+EXPORT int profd_attach(const char *socket)
+{
+	return enter_attached(socket);
 }
 
 /* dlopen is left by a jump, so that the loader sees the caller's own return address: it decides whose RUNPATH is searched.

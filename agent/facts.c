@@ -9,13 +9,18 @@
 #include "steps/counter.h"
 #include "torch/torch.h"
 
+#include "../proto/mapping.h"
+#include "../proto/system.h"
 #include "../proto/version.h"
 
 #include <errno.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
+#include <fcntl.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define SOCKETS 6
@@ -27,6 +32,53 @@ static struct {
 	char launcher[32], job[128], name[64];
 	int read;
 } facts = {.rank = -1, .local_rank = -1, .world_size = -1};
+
+/* The environment as it was at the process's start, NULL where the present one is asked. */
+static char *started_with;
+static size_t started_bytes;
+
+#define ENVIRONMENT_BYTES (1u << 20)
+
+/* Before the agent's threads are there: with a descriptor of the job's table, for a moment. */
+static void read_started(void)
+{
+	char *to = mapping_new(NULL, ENVIRONMENT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int fd = to ? (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/environ", O_RDONLY | O_CLOEXEC) : -1;
+	while (fd >= 0 && started_bytes < ENVIRONMENT_BYTES - 1) {
+		ssize_t n = syscall(SYS_read, fd, to + started_bytes, ENVIRONMENT_BYTES - 1 - started_bytes);
+		if (n <= 0)
+			break;
+		started_bytes += (size_t)n;
+	}
+	if (fd >= 0)
+		syscall(SYS_close, fd);
+	/* Without memory for it nothing of it is known. */
+	static char nothing[1];
+	started_with = to ? to : nothing;
+}
+
+static const char *variable(const char *name)
+{
+	if (!started_with)
+		return getenv(name);
+	size_t bytes = strlen(name);
+	for (const char *at = started_with; at < started_with + started_bytes; at += strlen(at) + 1)
+		if (strncmp(at, name, bytes) == 0 && at[bytes] == '=')
+			return at + bytes + 1;
+	return NULL;
+}
+
+void facts_attached(const char *socket)
+{
+	if (started_with)
+		return;
+	read_started();
+	if (strlen(socket) < sizeof facts.sockets[0])
+		memcpy(facts.sockets[facts.socket_count++], socket, strlen(socket) + 1);
+	const char *name = variable("PROFD_NAME");
+	message_text(facts.name, sizeof facts.name, name ? name : "");
+	facts.read = 1;
+}
 
 static int number(const char *text, int *ret)
 {
@@ -45,7 +97,7 @@ static int number(const char *text, int *ret)
 static int first_number(int *ret, const char *const *names)
 {
 	for (; *names; names++)
-		if (number(getenv(*names), ret))
+		if (number(variable(*names), ret))
 			return 1;
 	return 0;
 }
@@ -61,7 +113,7 @@ int facts_read_environment(void)
 			if (r == 0)
 				facts.socket_count++;
 		}
-		const char *name = getenv("PROFD_NAME");
+		const char *name = variable("PROFD_NAME");
 		message_text(facts.name, sizeof facts.name, name ? name : "");
 		facts.read = 1;
 	}
@@ -74,12 +126,12 @@ int facts_read_environment(void)
 		first_number(&facts.world_size,
 			     (const char *const[]){"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS", NULL});
 	}
-	const char *job = getenv("PROFD_JOB"), *launcher = "";
-	const char *slurm = getenv("SLURM_JOB_ID"), *torchrun = getenv("TORCHELASTIC_RUN_ID");
-	const char *mpi = getenv("PMIX_NAMESPACE");
+	const char *job = variable("PROFD_JOB"), *launcher = "";
+	const char *slurm = variable("SLURM_JOB_ID"), *torchrun = variable("TORCHELASTIC_RUN_ID");
+	const char *mpi = variable("PMIX_NAMESPACE");
 	if (torchrun)
 		launcher = "torchrun";
-	else if (getenv("OMPI_COMM_WORLD_RANK"))
+	else if (variable("OMPI_COMM_WORLD_RANK"))
 		launcher = "openmpi";
 	else if (slurm)
 		launcher = "slurm";

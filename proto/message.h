@@ -56,8 +56,9 @@ enum agent_entry {
 	ENTRY_PRELOAD = 1,
 	ENTRY_NVTX = 2,
 	ENTRY_CUDA = 4,
-	ENTRY_API = 8,	  /* a profd_*() call of the program */
-	ENTRY_TORCH = 16, /* a preloaded agent that saw torch arrive */
+	ENTRY_API = 8,	   /* a profd_*() call of the program */
+	ENTRY_TORCH = 16,  /* a preloaded agent that saw torch arrive */
+	ENTRY_ATTACH = 32, /* brought into a process that ran already */
 };
 /* Why a capture ended: CANCEL.reason and DONE.reason. */
 enum cancel_reason {

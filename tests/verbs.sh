@@ -8,7 +8,7 @@ PYTEST_ARGUMENTS=() # the caller's own, after --
 # The parts of ./dev test, the longest first.
 PARTS=(e2e faults sanitize service fuzz replay steps cuda recipes unit sim)
 # What takes long: ./dev test long runs each as a whole, CI one of them, in short, on each commit.
-SLICES=(torch matrix hostile restarts fuzz steps forks threads repeats)
+SLICES=(torch matrix hostile restarts fuzz steps forks threads repeats attach)
 
 # in_turn WORD...: prints the word that the commit draws. What takes turns so meets every commit in the long run.
 in_turn() {
@@ -276,6 +276,12 @@ test_short() {
 }
 
 # Some loops of torch alone.
+# Part of e2e; here with the table of targets: the way, how long a thread stood, whether the job's end was the same.
+test_attach() {
+	say "attach: processes that were started without anything"
+	run_pytest -n 0 -s tests/e2e/test_attach.py tests/e2e/test_stack.py "$@"
+}
+
 test_steps() {
 	say "steps: training loops beside what profd counts"
 	PROFD_STEPS_SHORT=1 run_pytest tests/steps "$@"
@@ -370,6 +376,9 @@ long_restarts() { PROFD_RESTARTS=$(by_form "$1" 20 100) run_service -m long; }
 long_fuzz() { build_fuzz && fuzz_all "$(by_form "$1" 30 300)"; }
 
 long_steps() { test_all_steps "${PYTEST_ARGUMENTS[@]}"; }
+
+# Attachments by the thousand.
+long_attach() { PROFD_ATTACHMENTS=$(by_form "$1" 100 1000) run_pytest -n 0 -s tests/e2e/test_attach.py; }
 
 # Forks beside a recording, by the ten thousand.
 long_forks() { PROFD_FORK_SECONDS=$(by_form "$1" 200 1200) run_pytest tests/faults/test_forks.py; }

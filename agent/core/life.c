@@ -19,9 +19,8 @@ static _Atomic uint32_t woken; /* bit set of enum life_wake; the futex that the 
 static char debug_path[256];
 static void (*at_exit)(void);
 
-void life_begin(void (*exiting)(void))
+void life_begin(void (*exiting)(void), const char *debug)
 {
-	const char *debug = getenv("PROFD_DEBUG");
 	if (debug && strlen(debug) < sizeof debug_path)
 		memcpy(debug_path, debug, strlen(debug) + 1);
 	at_exit = exiting;

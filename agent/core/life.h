@@ -42,8 +42,8 @@ static inline int life_idles(void)
 	return !memcmp(&both, &idle, sizeof both);
 }
 
-/* Once, when the agent is loaded: reads where the debug log is. `exiting` is what runs when the process ends. */
-void life_begin(void (*exiting)(void));
+/* Once, when the agent is loaded: `debug` names the debug log, NULL: none. `exiting` is what runs when the process ends. */
+void life_begin(void (*exiting)(void), const char *debug);
 
 /* Why the agent's thread is woken: there is something to do for it; the connection can be read or is gone. */
 enum life_wake { WAKE_CALL = 1, WAKE_SOCKET = 2 };

@@ -250,6 +250,9 @@ static void add_step_note(const struct process *process, cJSON *row)
 			*hello->optimizers ? hello->optimizers : "an optimizer");
 	else if (hello->step_optimizers > 1)
 		snprintf(note, sizeof note, "%u optimizers a step: %s", hello->step_optimizers, hello->optimizers);
+	if (hello->entry & ENTRY_ATTACH && strlen(note) < sizeof note / 2)
+		snprintf(note + strlen(note), sizeof note - strlen(note), "%scounted from its attachment on",
+			 *note ? "; " : "");
 	json_add_text(row, "step_note", *note ? note : NULL);
 }
 

@@ -1,0 +1,329 @@
+/* attach.c - see attach.h.
+ *
+ * A stopped thread makes a memfd, two pages, and one call: Py_AddPendingCall in a Python process, so that its main thread loads the library
+ * between two bytecodes; pthread_create in another, so that a new thread does. It never loads anything itself. The loader's code
+ * lies in the second page, what it works on in the first. */
+#include "attach.h"
+
+#include "choose.h"
+#include "client/ui/clock.h"
+#include "client/ui/failure.h"
+#include "stopped.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static int refuse(char *sentence, size_t bytes, int code, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+static int refuse(char *sentence, size_t bytes, int code, const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(sentence, bytes, format, list);
+	va_end(list);
+	return code;
+}
+
+#if defined(__x86_64__)
+
+#define PAGE 4096
+#define SOCKET_BYTES 256
+#define AFTER_CANCEL_NS 1000000000ll
+
+/* The first page, as the code in the second one sees it. */
+struct page {
+	uint32_t started, cancelled, done, fd;
+	uint64_t handle, result;
+	uint64_t dlopen, dlsym, close, detach; /* detach 0: no thread of our own */
+	char path[128], entry[32], socket[SOCKET_BYTES];
+	uint64_t answer; /* of the call that the stopped thread made */
+	uint64_t thread; /* pthread_t of the new one */
+};
+_Static_assert(offsetof(struct page, path) == 64 && offsetof(struct page, entry) == 192 &&
+		       offsetof(struct page, socket) == 224 && offsetof(struct page, answer) == 480,
+	       "the code below has these offsets");
+
+/* int load(struct page *) or void *load(struct page *):
+ *   push rbx; mov rbx, rdi
+ *   mov rax, [rbx+56]; test rax, rax; jz 1f; mov rdi, fs:[16]; call rax
+ * 1: mov dword [rbx], 1; mfence; cmp dword [rbx+4], 0; jne 3f
+ *   lea rdi, [rbx+64]; mov esi, 2; call [rbx+32]; mov [rbx+16], rax; test rax, rax; jz 3f
+ *   mov rdi, rax; lea rsi, [rbx+192]; call [rbx+40]; test rax, rax; jz 3f
+ *   lea rdi, [rbx+224]; call rax; mov [rbx+24], eax
+ * 3: mov edi, [rbx+12]; call [rbx+48]
+ *   mov dword [rbx+8], 1; xor eax, eax; pop rbx; ret */
+static const unsigned char load_code[] = {
+	0x53, 0x48, 0x89, 0xfb, 0x48, 0x8b, 0x43, 0x38, 0x48, 0x85, 0xc0, 0x74, 0x0b, 0x64, 0x48, 0x8b, 0x3c, 0x25,
+	0x10, 0x00, 0x00, 0x00, 0xff, 0xd0, 0xc7, 0x03, 0x01, 0x00, 0x00, 0x00, 0x0f, 0xae, 0xf0, 0x83, 0x7b, 0x04,
+	0x00, 0x75, 0x33, 0x48, 0x8d, 0x7b, 0x40, 0xbe, 0x02, 0x00, 0x00, 0x00, 0xff, 0x53, 0x20, 0x48, 0x89, 0x43,
+	0x10, 0x48, 0x85, 0xc0, 0x74, 0x1e, 0x48, 0x89, 0xc7, 0x48, 0x8d, 0xb3, 0xc0, 0x00, 0x00, 0x00, 0xff, 0x53,
+	0x28, 0x48, 0x85, 0xc0, 0x74, 0x0c, 0x48, 0x8d, 0xbb, 0xe0, 0x00, 0x00, 0x00, 0xff, 0xd0, 0x89, 0x43, 0x18,
+	0x8b, 0x7b, 0x0c, 0xff, 0x53, 0x30, 0xc7, 0x43, 0x08, 0x01, 0x00, 0x00, 0x00, 0x31, 0xc0, 0x5b, 0xc3,
+};
+/* What the stopped thread runs: call r13; mov [r12+480], rax; 1: mov eax, 15; syscall; jmp 1b */
+static const unsigned char call_code[] = {
+	0x41, 0xff, 0xd5, 0x49, 0x89, 0x84, 0x24, 0xe0, 0x01, 0x00,
+	0x00, 0xb8, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05, 0xeb, 0xf7,
+};
+#define CALL_AT 256 /* in the second page */
+_Static_assert(sizeof load_code <= CALL_AT, "they do not overlap");
+
+/* What the loader needs of a library: up to the end of its last segment. Symbols for debuggers stay behind. */
+static size_t needed_bytes(const unsigned char *library, size_t bytes)
+{
+	const Elf64_Ehdr *head = (const void *)library;
+	size_t most = 0;
+
+	if (bytes < sizeof *head || memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_machine != EM_X86_64 ||
+	    head->e_phoff + head->e_phnum * sizeof(Elf64_Phdr) > bytes)
+		return 0;
+	for (int i = 0; i < head->e_phnum; i++) {
+		const Elf64_Phdr *row = (const void *)(library + head->e_phoff + (size_t)i * sizeof *row);
+
+		if (row->p_type == PT_LOAD && row->p_offset + row->p_filesz > most)
+			most = row->p_offset + row->p_filesz;
+	}
+	return most <= bytes ? most : 0;
+}
+
+/* Writes into the file that the process has under this number, if it is the empty memfd that it has just made: a hostile one may put
+ * another file there, and we may be root. */
+static int fill_memfd(int64_t pid, int fd, const unsigned char *library, size_t bytes)
+{
+	char path[64];
+	struct stat facts;
+	int handle, file, error = -EBADF;
+
+	snprintf(path, sizeof path, "/proc/%lld/fd/%d", (long long)pid, fd);
+	handle = open(path, O_PATH | O_CLOEXEC);
+	if (handle < 0)
+		return -errno;
+	snprintf(path, sizeof path, "/proc/self/fd/%d", handle);
+	file = fstat(handle, &facts) == 0 && S_ISREG(facts.st_mode) && !facts.st_nlink && !facts.st_size
+		       ? open(path, O_RDWR | O_CLOEXEC)
+		       : -1;
+	/* Of all files only a memfd that may be sealed has no seal yet. */
+	if (file >= 0 && fcntl(file, F_GET_SEALS) == 0) {
+		error = 0;
+		for (size_t at = 0; at < bytes && !error;) {
+			ssize_t n = write(file, library + at, bytes - at);
+
+			if (n <= 0)
+				error = n < 0 ? -errno : -EIO;
+			else
+				at += (size_t)n;
+		}
+	}
+	if (file >= 0)
+		close(file);
+	close(handle);
+	return error;
+}
+
+static int make_pages(struct target *target, struct stopped *thread, uint64_t *pages)
+{
+	int64_t at;
+	const uint64_t map[6] = {0, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0};
+	int error = stopped_syscall(thread, target->mmap, SYS_mmap, map, &at);
+
+	if (error || at < 0)
+		return error ? error : (int)at;
+	*pages = (uint64_t)at;
+	if (!process_write(target->pid, *pages + PAGE, load_code, sizeof load_code) ||
+	    !process_write(target->pid, *pages + PAGE + CALL_AT, call_code, sizeof call_code))
+		return -EFAULT;
+	const uint64_t protect[6] = {*pages + PAGE, PAGE, PROT_READ | PROT_EXEC};
+	error = stopped_syscall(thread, target->mprotect, SYS_mprotect, protect, &at);
+	return error ? error : (int)at;
+}
+
+static int make_memfd(struct target *target, struct stopped *thread, uint64_t pages, int *fd)
+{
+	/* As a path it ends like the library's, by which others know it. */
+	static const char name[] = "profd/libprofd_agent.so";
+	int64_t at;
+
+	if (!process_write(target->pid, pages + offsetof(struct page, path), name, sizeof name))
+		return -EFAULT;
+	const uint64_t make[6] = {SYS_memfd_create, pages + offsetof(struct page, path),
+				  MFD_CLOEXEC | MFD_ALLOW_SEALING};
+	int error = stopped_syscall(thread, target->syscall, SYS_memfd_create, make, &at);
+	if (error || at < 0)
+		return error ? error : (int)at;
+	*fd = (int)at;
+	return 0;
+}
+
+static bool write_page(const struct target *target, uint64_t pages, int fd, const char *socket)
+{
+	struct page page = {.fd = (uint32_t)fd,
+			    .dlopen = target->dlopen,
+			    .dlsym = target->dlsym,
+			    .close = target->close,
+			    .detach = target->python ? 0 : target->pthread_detach,
+			    .entry = "profd_attach"};
+	char dots[64] = "";
+
+	/* The loader compares paths first: each load has its own spelling. */
+	for (int i = (int)(clock_now() / 1000 % 24); i > 0; i--)
+		strncat(dots, "./", sizeof dots - strlen(dots) - 1);
+	snprintf(page.path, sizeof page.path, "/proc/self/fd/%s%d", dots, fd);
+	snprintf(page.socket, sizeof page.socket, "%s", socket);
+	return process_write(target->pid, pages, &page, sizeof page);
+}
+
+/* With the thread standing. */
+static int prepare(struct target *target, struct stopped *thread, const unsigned char *library, size_t bytes,
+		   const char *socket, uint64_t *pages)
+{
+	int fd = -1, error = make_pages(target, thread, pages);
+	uint64_t stub = *pages + PAGE + CALL_AT;
+
+	error = error ? error : make_memfd(target, thread, *pages, &fd);
+	error = error ? error : fill_memfd(target->pid, fd, library, bytes);
+	if (!error && !write_page(target, *pages, fd, socket))
+		error = -EFAULT;
+	if (error)
+		return error;
+	const uint64_t queue[4] = {*pages + PAGE, *pages};
+	const uint64_t start[4] = {*pages + offsetof(struct page, thread), 0, *pages + PAGE, *pages};
+	int32_t answer;
+	error = stopped_call(thread, stub, stub + sizeof call_code,
+			     target->python ? target->add_pending_call : target->pthread_create, *pages,
+			     target->python ? queue : start);
+	if (!error &&
+	    (!python_read(&target->process.memory, *pages + offsetof(struct page, answer), &answer, sizeof answer) ||
+	     answer))
+		error = -EAGAIN;
+	return error;
+}
+
+static uint32_t word_of(struct target *target, uint64_t pages, size_t offset)
+{
+	uint32_t value = 0;
+
+	python_read(&target->process.memory, pages + offset, &value, sizeof value);
+	return value;
+}
+
+/* Until the library is there. False: it is not, and will not be loaded any more, unless *loading. */
+static bool await(struct target *target, uint64_t pages, int64_t patience, bool *loading)
+{
+	const struct timespec nap = {0, 200000};
+	const uint32_t yes = 1;
+	int64_t until = clock_now() + patience;
+	bool told = false;
+
+	*loading = false;
+	for (;;) {
+		if (word_of(target, pages, offsetof(struct page, done)))
+			return !told || word_of(target, pages, offsetof(struct page, handle));
+		if (!target_same(target))
+			return false;
+		if (clock_now() > until && told)
+			return false;
+		if (clock_now() > until) {
+			/* First the word, then a look whether it was too late. */
+			process_write(target->pid, pages + offsetof(struct page, cancelled), &yes, sizeof yes);
+			told = true;
+			*loading = word_of(target, pages, offsetof(struct page, started)) != 0;
+			if (!*loading)
+				return false;
+			until = clock_now() + AFTER_CANCEL_NS;
+		}
+		nanosleep(&nap, NULL);
+	}
+}
+
+static int told_of(const struct target *target, int error, char *sentence, size_t bytes)
+{
+	long long pid = target->pid;
+
+	if (error == -EPERM)
+		return refuse(
+			sentence, bytes, EXIT_NOT_PERMITTED,
+			"the kernel does not let you trace process %lld: somebody traces it, or a rule forbids it",
+			pid);
+	if (error == -ESRCH)
+		return refuse(sentence, bytes, EXIT_NO_TARGET, "process %lld has ended", pid);
+	if (error == -EAGAIN)
+		return refuse(
+			sentence, bytes, EXIT_BUSY,
+			"process %lld came to no place where it can be made to load the agent; nothing was changed: try again",
+			pid);
+	if (error == -ETIMEDOUT)
+		return refuse(
+			sentence, bytes, EXIT_TIMED_OUT,
+			"a thread of process %lld did not come back in time from what it was made to call; it was put "
+			"back to where it was",
+			pid);
+	return refuse(sentence, bytes, EXIT_FAILED, "process %lld could not be prepared: %s; it goes on as before", pid,
+		      strerror(-error));
+}
+
+int attach(struct target *target, const void *library, size_t library_bytes, const char *socket, int64_t patience,
+	   struct attachment *ret, char *sentence, size_t bytes)
+{
+	struct stopped thread;
+	uint64_t pages = 0;
+	long long pid = target->pid;
+	bool loading;
+	size_t needed = needed_bytes(library, library_bytes);
+
+	if (!needed || strlen(socket) >= SOCKET_BYTES)
+		return refuse(sentence, bytes, EXIT_FAILED,
+			      "the agent's library is none of this machine's, or the socket's path is too long");
+	int error = choose_thread(target, &thread);
+	if (error)
+		return told_of(target, error, sentence, bytes);
+	error = prepare(target, &thread, library, needed, socket, &pages);
+	stopped_end(&thread);
+	ret->way = target->python ? "pending call" : "thread";
+	ret->tid = thread.tid;
+	ret->stood_ns = thread.until - thread.since;
+	if (error)
+		return told_of(target, error, sentence, bytes);
+	if (!await(target, pages, patience, &loading))
+		return refuse(
+			sentence, bytes, EXIT_TIMED_OUT,
+			target_same(target)
+				? loading ? "process %lld is still loading the agent: `profd ps` shows when it is there"
+					  : "the main thread of process %lld did not come back to Python in time (it waits, or "
+					    "computes in one call); it was told not to load the agent any more: try again"
+				: "process %lld has ended",
+			pid);
+	ret->loaded_ns = clock_now() - thread.until;
+	if (!word_of(target, pages, offsetof(struct page, handle)))
+		return refuse(
+			sentence, bytes, EXIT_FAILED,
+			"the loader of process %lld refused the agent's library; the process goes on as before: start it with "
+			"`profd run`",
+			pid);
+	if (!word_of(target, pages, offsetof(struct page, result)))
+		return refuse(sentence, bytes, EXIT_FAILED, "the agent cannot run in process %lld; it stays idle there",
+			      pid);
+	return 0;
+}
+
+#else
+
+int attach(struct target *target, const void *library, size_t library_bytes, const char *socket, int64_t patience,
+	   struct attachment *ret, char *sentence, size_t bytes)
+{
+	(void)target, (void)library, (void)library_bytes, (void)socket, (void)patience, (void)ret;
+	return refuse(sentence, bytes, EXIT_FAILED,
+		      "attaching works on x86-64 alone: start the process with `profd run`");
+}
+
+#endif

@@ -1,0 +1,258 @@
+/* stopped.c - see stopped.h.
+ *
+ * The order is what keeps the job alive if we are killed in between. Registers are changed only once the frame lies in the stack; signals
+ * are blocked only after that, and unblocked before the registers are put back. A thread whose tracer is gone runs on with the
+ * registers that it has then: it comes out of what it calls into rt_sigreturn, which puts back all. */
+#include "stopped.h"
+
+#include "client/ui/clock.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+
+#define STOP_NS 1000000000ll
+#define CALL_NS 500000000ll
+#define SPIN_NS 300000ll
+/* Above the stop's signal: which event of ptrace's it is. */
+#define EVENT(status) ((unsigned)(status) >> 16)
+#define SYSCALL_STOP (SIGTRAP | 0x80)
+#define STEPS_MOST 4096 /* system calls that what we call may make */
+
+#ifndef PTRACE_GETSIGMASK
+#define PTRACE_GETSIGMASK 0x420a
+#define PTRACE_SETSIGMASK 0x420b
+#endif
+
+bool process_write(int64_t pid, uint64_t address, const void *from, size_t bytes)
+{
+	struct iovec local = {(void *)(uintptr_t)from, bytes}, remote = {(void *)(uintptr_t)address, bytes};
+
+	return process_vm_writev((pid_t)pid, &local, 1, &remote, 1, 0) == (ssize_t)bytes;
+}
+
+static long trace(int request, const struct stopped *thread, uint64_t address, const void *data)
+{
+	return ptrace((enum __ptrace_request)request, (pid_t)thread->tid, (void *)(uintptr_t)address, data);
+}
+
+/* Waits for the next stop. 0; -ETIMEDOUT; -ESRCH: the thread is gone. */
+static int wait_stop(const struct stopped *thread, int *status, int64_t most)
+{
+	const struct timespec nap = {0, 50000};
+	int64_t began = clock_of(CLOCK_MONOTONIC);
+
+	for (;;) {
+		pid_t found = waitpid((pid_t)thread->tid, status, __WALL | WNOHANG);
+
+		if (found == (pid_t)thread->tid)
+			return WIFSTOPPED(*status) ? 0 : -ESRCH;
+		if (found < 0 && errno != EINTR)
+			return -ESRCH;
+		int64_t waited = clock_of(CLOCK_MONOTONIC) - began;
+		if (waited > most)
+			return -ETIMEDOUT;
+		if (waited > SPIN_NS)
+			nanosleep(&nap, NULL);
+	}
+}
+
+/* Until it stands because of PTRACE_INTERRUPT, which has been asked for. What it is sent meanwhile it gets. */
+static int wait_interrupt(const struct stopped *thread)
+{
+	int status;
+
+	for (int i = 0; i < STEPS_MOST; i++) {
+		int error = wait_stop(thread, &status, STOP_NS);
+
+		if (error)
+			return error;
+		if (EVENT(status) == PTRACE_EVENT_STOP)
+			return WSTOPSIG(status) == SIGTRAP ? 0 : -EAGAIN; /* else the job is being stopped itself */
+		int signal = EVENT(status) || WSTOPSIG(status) == SYSCALL_STOP ? 0 : WSTOPSIG(status);
+		if (trace(PTRACE_CONT, thread, 0, (void *)(intptr_t)signal))
+			return -errno;
+	}
+	return -ETIMEDOUT;
+}
+
+static int read_state(struct stopped *thread)
+{
+	struct iovec xstate = {thread->state.xstate, sizeof thread->state.xstate};
+
+	if (trace(PTRACE_GETREGS, thread, 0, &thread->state.registers) ||
+	    trace(PTRACE_GETREGSET, thread, NT_X86_XSTATE, &xstate) ||
+	    trace(PTRACE_GETSIGMASK, thread, sizeof thread->state.mask, &thread->state.mask))
+		return -errno;
+	thread->state.xstate_bytes = xstate.iov_len;
+	return 0;
+}
+
+int stopped_begin(struct stopped *ret, int64_t pid, int64_t tid, struct python_memory *memory)
+{
+	*ret = (struct stopped){.pid = pid, .tid = tid, .memory = memory};
+	if (trace(PTRACE_SEIZE, ret, 0, (void *)(intptr_t)PTRACE_O_TRACESYSGOOD))
+		return -errno;
+	int error = trace(PTRACE_INTERRUPT, ret, 0, NULL) ? -errno : 0;
+	ret->since = clock_of(CLOCK_MONOTONIC);
+	error = error ? error : wait_interrupt(ret);
+	error = error ? error : read_state(ret);
+	if (error) {
+		/* It can be let go only while it stands; if it does not stand, our end lets it go. */
+		trace(PTRACE_DETACH, ret, 0, NULL);
+		return error;
+	}
+	return 0;
+}
+
+int stopped_lay(struct stopped *thread, uint64_t leave)
+{
+	unsigned char bytes[FRAME_BYTES_MOST], page;
+	uint64_t address;
+	size_t size = frame_build(&thread->state, bytes, &address);
+
+	if (!size)
+		return -ENOTSUP;
+	/* What is called needs stack below the frame. */
+	for (uint64_t at = address - FRAME_STACK_BYTES; at < address; at += 4096)
+		if (!python_read(thread->memory, at, &page, 1) || !process_write(thread->pid, at, &page, 1))
+			return -ENOMEM;
+	memcpy(bytes, &leave, sizeof leave);
+	if (!process_write(thread->pid, address, bytes, size))
+		return -ENOMEM;
+	thread->frame = address;
+	thread->leave = leave;
+	thread->laid = true;
+	return 0;
+}
+
+/* Signals that do not come from what we call wait until it is over. */
+static int block_signals(const struct stopped *thread)
+{
+	uint64_t mask = ~0ull;
+	const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP};
+
+	for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+		mask &= ~(1ull << (faults[i] - 1));
+	return trace(PTRACE_SETSIGMASK, thread, sizeof mask, &mask) ? -errno : 0;
+}
+
+/* Lets it run to its next system call, or out of it. */
+static int to_syscall(const struct stopped *thread, struct user_regs_struct *registers)
+{
+	int status, error, signal = 0;
+
+	for (int i = 0; i < STEPS_MOST; i++) {
+		if (trace(PTRACE_SYSCALL, thread, 0, (void *)(intptr_t)signal))
+			return -errno;
+		error = wait_stop(thread, &status, CALL_NS);
+		if (error)
+			return error;
+		signal = 0;
+		if (WSTOPSIG(status) == SYSCALL_STOP)
+			return trace(PTRACE_GETREGS, thread, 0, registers) ? -errno : 0;
+		if (!EVENT(status))
+			return -EFAULT; /* a fault in what we call; nothing else comes through the mask */
+	}
+	return -ETIMEDOUT;
+}
+
+static struct user_regs_struct begin_call(const struct stopped *thread)
+{
+	struct user_regs_struct r = thread->state.registers;
+
+	r.orig_rax = (unsigned long long)-1;
+	r.eflags &= ~0x500ull; /* single step, direction */
+	r.rbp = 0;
+	r.rax = 0;
+	return r;
+}
+
+int stopped_syscall(struct stopped *thread, uint64_t function, long number, const uint64_t arguments[6], int64_t *ret)
+{
+	struct user_regs_struct r = begin_call(thread), seen;
+	uint64_t leave = thread->leave;
+	int error;
+
+	/* The way back is its return address. */
+	r.rsp = thread->frame;
+	r.rip = function;
+	r.rdi = arguments[0], r.rsi = arguments[1], r.rdx = arguments[2];
+	r.rcx = arguments[3], r.r8 = arguments[4], r.r9 = arguments[5];
+	if (!process_write(thread->pid, thread->frame, &leave, sizeof leave))
+		return -EFAULT;
+	if (trace(PTRACE_SETREGS, thread, 0, &r))
+		return -errno;
+	error = block_signals(thread);
+	error = error ? error : to_syscall(thread, &seen);
+	if (!error && (long)seen.orig_rax != number)
+		error = -EFAULT;
+	error = error ? error : to_syscall(thread, &seen);
+	if (!error)
+		*ret = (int64_t)seen.rax;
+	return error;
+}
+
+int stopped_call(struct stopped *thread, uint64_t stub, uint64_t stub_end, uint64_t function, uint64_t data,
+		 const uint64_t arguments[4])
+{
+	struct user_regs_struct r = begin_call(thread), seen = {0};
+	int error;
+
+	r.rsp = thread->frame + 8;
+	r.rip = stub;
+	r.r12 = data;
+	r.r13 = function;
+	r.rdi = arguments[0], r.rsi = arguments[1], r.rdx = arguments[2], r.rcx = arguments[3];
+	if (trace(PTRACE_SETREGS, thread, 0, &r))
+		return -errno;
+	error = block_signals(thread);
+	for (int i = 0; !error && i < STEPS_MOST; i++) {
+		error = to_syscall(thread, &seen);
+		if (!error && seen.rip > stub && seen.rip <= stub_end && seen.orig_rax == SYS_rt_sigreturn)
+			break;
+	}
+	/* It stands before rt_sigreturn, which is left out: the registers are put back by us, with what was interrupted. */
+	if (!error) {
+		seen.orig_rax = (unsigned long long)-1;
+		if (trace(PTRACE_SETREGS, thread, 0, &seen))
+			return -errno;
+		error = to_syscall(thread, &seen);
+	}
+	return error;
+}
+
+void stopped_end(struct stopped *thread)
+{
+	struct iovec xstate = {thread->state.xstate, thread->state.xstate_bytes};
+	struct user_regs_struct now, again = frame_registers(&thread->state);
+
+	if (thread->laid) {
+		/* After a call that did not come back it still runs. */
+		if (trace(PTRACE_GETREGS, thread, 0, &now)) {
+			trace(PTRACE_INTERRUPT, thread, 0, NULL);
+			wait_interrupt(thread);
+		}
+		trace(PTRACE_SETREGSET, thread, NT_X86_XSTATE, &xstate);
+		trace(PTRACE_SETSIGMASK, thread, sizeof thread->state.mask, &thread->state.mask);
+		trace(PTRACE_SETREGS, thread, 0, &again);
+		/* To where the kernel decides how an interrupted system call goes on; it does so with the first registers. */
+		trace(PTRACE_INTERRUPT, thread, 0, NULL);
+		trace(PTRACE_CONT, thread, 0, NULL);
+		if (wait_interrupt(thread) != -ESRCH)
+			trace(PTRACE_SETREGS, thread, 0, &thread->state.registers);
+	}
+	thread->until = clock_of(CLOCK_MONOTONIC);
+	trace(PTRACE_DETACH, thread, 0, NULL);
+}
+
+#endif

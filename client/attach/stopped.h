@@ -1,0 +1,39 @@
+/* stopped.h - one thread of another process that stands still while we have it make calls. The other threads run. Whatever happens to
+ * us, the thread goes on where it was: what it calls returns through a signal frame (frame.h). x86-64. */
+#ifndef PROFD_CLIENT_ATTACH_STOPPED_H
+#define PROFD_CLIENT_ATTACH_STOPPED_H
+
+#include "frame.h"
+
+#include "client/process/memory.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct stopped {
+	int64_t pid, tid;
+	struct python_memory *memory;
+	struct frame_state state; /* as it was found */
+	uint64_t frame;		  /* where its signal frame lies */
+	uint64_t leave;		  /* libc's rt_sigreturn */
+	int64_t since, until;	  /* CLOCK_MONOTONIC ns: stood still from, to */
+	bool laid;		  /* the frame is there */
+};
+
+/* Stops a thread. 0, or a negative errno: EPERM no permission or another tracer, ESRCH gone, ETIMEDOUT. */
+int stopped_begin(struct stopped *ret, int64_t pid, int64_t tid, struct python_memory *memory);
+/* Lays the signal frame down; before that nothing can be called. -ENOMEM: its stack has no room. */
+int stopped_lay(struct stopped *thread, uint64_t leave);
+/* Has the thread call a function of libc that makes the system call `number` at once. *ret: what the kernel answers. 0 or a negative
+ * errno; then only stopped_end(). */
+int stopped_syscall(struct stopped *thread, uint64_t function, long number, const uint64_t arguments[6], int64_t *ret);
+/* Has it call the function whose address stands in r13, through a stub at `stub` that ends in rt_sigreturn. */
+int stopped_call(struct stopped *thread, uint64_t stub, uint64_t stub_end, uint64_t function, uint64_t data,
+		 const uint64_t arguments[4]);
+/* Puts everything back and lets it go. */
+void stopped_end(struct stopped *thread);
+
+/* Writes into its memory, as far as it may itself. */
+bool process_write(int64_t pid, uint64_t address, const void *from, size_t bytes);
+
+#endif

@@ -1,0 +1,275 @@
+/* target.c - see target.h. */
+#include "target.h"
+
+#include "client/process/interpreter.h"
+#include "client/process/task.h"
+#include "client/ui/failure.h"
+#include "client/ui/text.h"
+#include "python/python.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define READS_MOST 4000000
+#define CODE_MOST (64u << 20) /* of libc, that is searched */
+
+static int refuse(char *sentence, size_t bytes, int code, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+static int refuse(char *sentence, size_t bytes, int code, const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(sentence, bytes, format, list);
+	va_end(list);
+	return code;
+}
+
+static uint64_t start_time(int64_t pid)
+{
+	char path[64], text[1024], *at;
+	unsigned long long ticks = 0;
+	FILE *file;
+	size_t n;
+
+	snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	n = fread(text, 1, sizeof text - 1, file);
+	fclose(file);
+	text[n] = 0;
+	at = strrchr(text, ')');
+	for (int field = 2; at && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	return at && sscanf(at, "%llu", &ticks) == 1 ? ticks : 0;
+}
+
+/* A line of /proc/PID/status, behind its colon. */
+static bool status_text(int64_t pid, const char *key, char *to, size_t bytes)
+{
+	char path[64], line[256];
+	bool found = false;
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/%lld/status", (long long)pid);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	while (!found && fgets(line, sizeof line, file)) {
+		size_t n = strlen(key);
+
+		found = strncmp(line, key, n) == 0 && line[n] == ':';
+		line[strcspn(line, "\n")] = 0;
+		if (found)
+			snprintf(to, bytes, "%s", line + n + 1 + strspn(line + n + 1, " \t"));
+	}
+	fclose(file);
+	return found;
+}
+
+static int look_at_state(const struct target *target, char *sentence, size_t bytes)
+{
+	long long pid = target->pid;
+	char state = process_task_state(target->pid, target->pid), text[256];
+
+	if (state == 'T' || state == 't')
+		return refuse(sentence, bytes, EXIT_BUSY,
+			      "process %lld is stopped (by a signal, or a debugger): let it go on first", pid);
+	if (state == 'Z' || state == 'X' || state == '?')
+		return refuse(sentence, bytes, EXIT_NO_TARGET, "process %lld is ending", pid);
+	if (status_text(target->pid, "TracerPid", text, sizeof text) && strcmp(text, "0") != 0)
+		return refuse(sentence, bytes, EXIT_BUSY,
+			      "process %lld is traced by process %s (a debugger, strace, ...): end that first", pid,
+			      text);
+	if (status_text(target->pid, "Seccomp", text, sizeof text) && strcmp(text, "0") != 0)
+		return refuse(
+			sentence, bytes, EXIT_FAILED,
+			"process %lld has a filter of system calls (seccomp), which could kill it for what an agent does: "
+			"start it with `profd run`, where the agent meets the filter from the start",
+			pid);
+	if (status_text(target->pid, "x86_Thread_features", text, sizeof text) && strstr(text, "shstk"))
+		return refuse(sentence, bytes, EXIT_FAILED, "process %lld has shadow stacks: start it with `profd run`",
+			      pid);
+	return 0;
+}
+
+static int look_at_program(struct target *target, char *sentence, size_t bytes)
+{
+	long long pid = target->pid;
+	struct process_object *program = &target->objects.rows[0];
+	Elf64_Ehdr head;
+
+	if (!python_read(&target->process.memory, program->base, &head, sizeof head) ||
+	    memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
+		return refuse(sentence, bytes, EXIT_FAILED, "what process %lld runs cannot be read", pid);
+	if (head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_machine != EM_X86_64)
+		return refuse(sentence, bytes, EXIT_FAILED, "process %lld runs a program of another architecture", pid);
+	for (size_t i = 0; i < target->objects.count; i++) {
+		const char *name = process_object_name(&target->objects.rows[i]);
+
+		if (strstr(name, "libprofd_agent"))
+			return refuse(sentence, bytes, EXIT_BUSY,
+				      "process %lld has the agent already; `profd doctor --pid %lld` says how it is",
+				      pid, pid);
+		if (strncmp(name, "ld-musl", 7) == 0)
+			return refuse(
+				sentence, bytes, EXIT_FAILED,
+				"process %lld is built with musl, whose loader cannot be called from outside: start it "
+				"with `profd run`",
+				pid);
+	}
+	return 0;
+}
+
+static bool is_libc(const char *name)
+{
+	return strncmp(name, "libc.so.6", 9) == 0 || strncmp(name, "libc-2.", 7) == 0;
+}
+
+static bool has_libc_part(const char *name)
+{
+	return is_libc(name) || strncmp(name, "libdl", 5) == 0 || strncmp(name, "libpthread", 10) == 0;
+}
+
+static uint64_t find(struct target *target, const char *symbol)
+{
+	uint64_t found = 0;
+
+	for (size_t i = 0; i < target->objects.count && !found; i++)
+		if (has_libc_part(process_object_name(&target->objects.rows[i])))
+			found = process_symbol(&target->process.memory, &target->objects.rows[i], symbol);
+	return found;
+}
+
+/* Where libc's signal handlers return to: mov $15, %rax; syscall. */
+static uint64_t find_leave(struct target *target)
+{
+	static const unsigned char wanted[] = {0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 5};
+
+	for (size_t i = 0; i < target->objects.count; i++) {
+		const struct process_object *object = &target->objects.rows[i];
+		size_t size = (size_t)(object->end - object->begin);
+
+		if (!is_libc(process_object_name(object)) || !object->begin || size > CODE_MOST)
+			continue;
+		unsigned char *code = need(malloc(size)), *at = NULL;
+		if (python_read(&target->process.memory, object->begin, code, size))
+			at = memmem(code, size, wanted, sizeof wanted);
+		uint64_t found = at ? object->begin + (uint64_t)(at - code) : 0;
+		free(code);
+		if (found)
+			return found;
+	}
+	return 0;
+}
+
+static int find_all(struct target *target, char *sentence, size_t bytes)
+{
+	target->dlopen = find(target, "dlopen");
+	target->dlsym = find(target, "dlsym");
+	target->close = find(target, "close");
+	target->mmap = find(target, "mmap");
+	target->mprotect = find(target, "mprotect");
+	target->syscall = find(target, "syscall");
+	target->pthread_create = find(target, "pthread_create");
+	target->pthread_detach = find(target, "pthread_detach");
+	target->leave = find_leave(target);
+	if (!target->dlopen || !target->dlsym)
+		return refuse(
+			sentence, bytes, EXIT_FAILED,
+			"process %lld has no dlopen (it is linked statically, or loads nothing): start it with `profd run`",
+			(long long)target->pid);
+	if (!target->close || !target->mmap || !target->mprotect || !target->syscall || !target->leave ||
+	    !target->pthread_create || !target->pthread_detach)
+		return refuse(
+			sentence, bytes, EXIT_FAILED,
+			"process %lld has a C library that is not glibc as it is known, or no threads: start it with `profd run`",
+			(long long)target->pid);
+	return 0;
+}
+
+static int look_at_python(struct target *target, char *sentence, size_t bytes)
+{
+	struct interpreter found;
+	struct python python;
+	long long pid = target->pid;
+
+	if (!interpreter_find(&target->process.memory, &target->objects, &found))
+		return 0;
+	switch (python_open(&python, &target->process.memory, found.runtime, found.minor)) {
+	case PYTHON_OK:
+		break;
+	case PYTHON_FINALIZING:
+		return refuse(sentence, bytes, EXIT_NO_TARGET, "the Python of process %lld is ending", pid);
+	case PYTHON_NOT_READY:
+		return refuse(sentence, bytes, EXIT_FAILED,
+			      "the Python of process %lld has not started yet, or has ended", pid);
+	case PYTHON_UNREADABLE:
+	case PYTHON_UNKNOWN:
+	case PYTHON_FREE_THREADED:
+		return refuse(
+			sentence, bytes, EXIT_FAILED,
+			"process %lld runs a Python that is not known (CPython 3.%d to 3.%d with the GIL): start it with "
+			"`profd run`",
+			pid, PYTHON_MINOR_LEAST, PYTHON_MINOR_MOST);
+	}
+	target->python = true;
+	target->add_pending_call = process_symbol(&target->process.memory, found.object, "Py_AddPendingCall");
+	if (!target->add_pending_call)
+		return refuse(sentence, bytes, EXIT_FAILED, "the Python of process %lld has no Py_AddPendingCall", pid);
+	return 0;
+}
+
+int target_open(struct target *ret, int64_t pid, char *sentence, size_t bytes)
+{
+	int error, code;
+
+	*ret = (struct target){.pid = pid, .process.fd = -1};
+	error = process_memory_open(&ret->process, pid, READS_MOST);
+	if (error) {
+		process_refusal(pid, -error, sentence, bytes);
+		return error == -EACCES || error == -EPERM ? EXIT_NOT_PERMITTED : EXIT_NO_TARGET;
+	}
+	ret->born = start_time(pid);
+	if (process_objects_read(&ret->objects, pid))
+		return refuse(sentence, bytes, EXIT_NO_TARGET,
+			      "process %lld has no memory of its own: it has ended, or is the kernel's",
+			      (long long)pid);
+	code = look_at_state(ret, sentence, bytes);
+	code = code ? code : look_at_program(ret, sentence, bytes);
+	code = code ? code : find_all(ret, sentence, bytes);
+	return code ? code : look_at_python(ret, sentence, bytes);
+}
+
+void target_close(struct target *target)
+{
+	process_objects_free(&target->objects);
+	process_memory_close(&target->process);
+}
+
+bool target_same(const struct target *target)
+{
+	return target->born && start_time(target->pid) == target->born;
+}
+
+bool target_is_loader(const struct target *target, uint64_t address)
+{
+	const struct process_object *object = process_object_at(&target->objects, address);
+	const char *name = object ? process_object_name(object) : "";
+
+	return strncmp(name, "ld-linux", 8) == 0 || strncmp(name, "ld-2.", 5) == 0;
+}
+
+bool target_clean(const struct target *target, uint64_t address)
+{
+	const struct process_object *object = process_object_at(&target->objects, address);
+	const char *name = object ? process_object_name(object) : NULL;
+
+	return name && object->path[0] == '/' && !has_libc_part(name) && !target_is_loader(target, address) &&
+	       strncmp(name, "libstdc++", 9) != 0 && strncmp(name, "libgcc_s", 8) != 0 && !strstr(name, "malloc");
+}

@@ -1,0 +1,33 @@
+/* target.h - a process that is to get the agent: whether it can, looked at without touching it, and where in it what is needed lies. */
+#ifndef PROFD_CLIENT_ATTACH_TARGET_H
+#define PROFD_CLIENT_ATTACH_TARGET_H
+
+#include "client/process/memory.h"
+#include "client/process/object.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct target {
+	int64_t pid;
+	struct process_memory process;
+	struct process_objects objects;
+	uint64_t born; /* /proc/PID/stat's start time: the pid is still the same process */
+	bool python;
+	/* Addresses in it. */
+	uint64_t dlopen, dlsym, close, mmap, mprotect, syscall, leave; /* leave: libc's rt_sigreturn */
+	uint64_t pthread_create, pthread_detach, add_pending_call;
+};
+
+/* 0, or an exit code of failure.h with a sentence that says why nothing can be attached. target_close() in every case. */
+int target_open(struct target *ret, int64_t pid, char *sentence, size_t bytes);
+void target_close(struct target *target);
+
+/* Is it still the process that was opened? */
+bool target_same(const struct target *target);
+
+/* May a thread be stopped whose next instruction is at this address? Not inside of the loader, allocators, libc. */
+bool target_clean(const struct target *target, uint64_t address);
+bool target_is_loader(const struct target *target, uint64_t address);
+
+#endif

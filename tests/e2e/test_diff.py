@@ -233,6 +233,9 @@ def test_a_live_loop(profd, torch_newest, tmp_path):
     assert 6e6 < loader["difference_ns"] < 20e6 and "input +" in answer["answer"], answer["answer"]
     assert row_of(answer, "operators", "aten::cumsum")["change"] == "new"
     assert answer["a"]["captures"] == [before["capture_id"]] and answer["a"]["torch_version"]
+    # `profd top` has the verdict of the last capture.
+    [row] = profd.json("top")["jobs"]
+    assert row["verdict"] and row["verdict_of"] == after["capture_id"]
     # By label and by trigger; for scripts.
     named = profd.json("diff", "label:before", f"trigger:{after['trigger_id']}")
     assert named["step"] == answer["step"]

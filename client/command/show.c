@@ -1,36 +1,32 @@
-/* show.c - `profd show`: a capture file as tables. */
-#include "client/reader/capture.h"
+/* show.c - `profd show`: what a capture file holds. */
 #include "client/report/about.h"
 #include "client/report/losses.h"
 #include "client/report/query.h"
 #include "client/report/recorded.h"
 #include "client/report/verdict_json.h"
-#include "client/report/views.h"
 #include "client/ui/failure.h"
 #include "client/ui/json.h"
+#include "client/ui/pager.h"
 #include "client/ui/print.h"
 #include "client/ui/text.h"
 #include "client/verbs/arguments.h"
 #include "client/verbs/commands.h"
+#include "answer.h"
+#include "tables.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define TABLE_LIMIT 15
 
+/* What --by says besides the name of a view. */
+enum extent { EXTENT_ANSWER, EXTENT_VIEW, EXTENT_ALL };
+
 struct show {
 	struct capture capture;
-	struct report_options options;
-	struct screen screen;
-	const struct view *chosen; /* --by; NULL: all */
-	size_t limit;
-	bool simulated; /* the devices were simulated */
+	struct tables tables;
+	enum extent extent;
 };
-
-static void title(const struct show *show, const char *text)
-{
-	printf("\n%s%s%s\n", screen_bold(&show->screen), text, screen_plain(&show->screen));
-}
 
 static void line(const char *key, const char *text)
 {
@@ -40,7 +36,7 @@ static void line(const char *key, const char *text)
 	free(safe);
 }
 
-static void print_header(const struct show *show, const cJSON *about)
+static void print_header(const struct tables *tables, const cJSON *about)
 {
 	const char *status = json_text(about, "status");
 	const char *reason = json_text(about, "reason");
@@ -58,9 +54,9 @@ static void print_header(const struct show *show, const cJSON *about)
 	bool complete = status && strcmp(status, "complete") == 0;
 	char text[1024], what[96], rank_text[64] = "", when[20], pid[TEXT_FIGURE_BYTES];
 
-	printf("%scapture %s%s  %s%s%s%s%s\n", screen_bold(&show->screen), id ? id : "?", screen_plain(&show->screen),
-	       complete ? "" : screen_warn(&show->screen), status ? status : "?", reason && *reason ? ": " : "",
-	       reason ? reason : "", complete ? "" : screen_plain(&show->screen));
+	printf("%scapture %s%s  %s%s%s%s%s\n", screen_bold(&tables->screen), id ? id : "?",
+	       screen_plain(&tables->screen), complete ? "" : screen_warn(&tables->screen), status ? status : "?",
+	       reason && *reason ? ": " : "", reason ? reason : "", complete ? "" : screen_plain(&tables->screen));
 	if (rank >= 0 && world > 0)
 		snprintf(rank_text, sizeof rank_text, ", rank %.0f of %.0f", rank, world);
 	else if (rank >= 0)
@@ -86,7 +82,7 @@ static void print_header(const struct show *show, const cJSON *about)
 			 json_number(about, "steps_wanted", 0), source ? ", told by " : "", source ? source : "");
 	snprintf(text, sizeof text, "%s UTC, %s%s%.32s%s%.128s%s", when, what, torch && *torch ? ", torch " : "",
 		 torch && *torch ? torch : "", label && *label ? ", label " : "", label && *label ? label : "",
-		 show->simulated ? ", SIMULATED GPU" : "");
+		 tables->simulated ? ", SIMULATED GPU" : "");
 	line("recorded", text);
 }
 
@@ -102,67 +98,67 @@ static void print_capture_notes(struct reader *reader)
 	cJSON_Delete(notes);
 }
 
-static void print_view(struct show *show, const struct view *view)
-{
-	const struct reader *reader = &show->capture.reader;
-	bool whole = !show->chosen, refused = report_refused(reader, view->activities);
-	struct table *table;
-	char heading[96];
-
-	/* It is said only once that nothing of the device was recorded. */
-	if (whole && view->flags & VIEW_DEVICE && !(view->flags & VIEW_TELLS) && !refused &&
-	    !view_recorded(reader, view))
-		return;
-	table = view->table(reader, &show->options);
-	if (table_rows(table) || refused || !(whole && view->flags & VIEW_RARE)) {
-		snprintf(heading, sizeof heading, "%s%s", view->heading,
-			 view->flags & VIEW_DEVICE && show->simulated ? " (simulated GPU)" : "");
-		title(show, heading);
-		if (table_rows(table)) {
-			table_print(table, &show->screen, view->flags & (VIEW_ALWAYS | VIEW_WHOLE) ? 0 : show->limit);
-		} else if (view_recorded(reader, view)) {
-			puts("  none");
-		} else {
-			char *text = view_absence(reader, view);
-
-			printf("  %s\n", text);
-			free(text);
-		}
-	}
-	table_free(table);
-}
-
 /* What was dropped and what was not recorded qualify whatever else is shown. */
 static bool is_shown(const struct show *show, const struct view *view)
 {
-	if (!show->chosen || show->chosen == view)
+	const struct view *chosen = show->tables.chosen;
+
+	if (!chosen || chosen == view)
 		return true;
-	return view->flags & VIEW_ALWAYS && !(show->chosen->flags & VIEW_APART);
+	return view->flags & VIEW_ALWAYS && !(chosen->flags & VIEW_APART);
 }
 
-static void print_tables(struct show *show)
+/* What part of the capture is shown. */
+static void print_part(const struct tables *tables)
 {
-	cJSON *about = about_capture(&show->capture);
+	char text[320], part[256];
+
+	filter_text(&tables->filter, part, sizeof part);
+	if (!tables->options.step && !*part)
+		return;
+	if (tables->options.step)
+		snprintf(text, sizeof text, "only step %lld%s%s", (long long)tables->options.step, *part ? ", " : "",
+			 part);
+	else
+		snprintf(text, sizeof text, "only %s", part);
+	line("shown", text);
+}
+
+static void print_tables(struct show *show, const cJSON *about)
+{
+	struct tables *tables = &show->tables;
 	size_t count;
 	const struct view *views = view_table(&count);
 
-	print_header(show, about);
+	if (show->extent == EXTENT_ALL)
+		print_header(tables, about);
+	else
+		answer_line(tables, about);
 	print_capture_notes(&show->capture.reader);
-	if (show->options.step) {
-		char text[64];
-
-		snprintf(text, sizeof text, "only step %lld", (long long)show->options.step);
-		line("shown", text);
-	}
-	for (size_t i = 0; i < count; i++)
+	print_part(tables);
+	for (size_t i = 0; i < count && tables->code == EXIT_DONE; i++)
 		if (is_shown(show, &views[i]))
-			print_view(show, &views[i]);
-	if (!show->chosen) {
+			tables_print(tables, &views[i], tables->limit);
+	if (show->extent == EXTENT_ALL && tables->code == EXIT_DONE) {
 		struct table *table = report_collectors(&show->capture.reader);
 
-		title(show, "Collectors");
-		table_print(table, &show->screen, 0);
+		tables_title(tables, "Collectors");
+		table_print(table, &tables->screen, 0);
 		table_free(table);
+	}
+}
+
+static void print_people(struct show *show)
+{
+	cJSON *about = about_capture(&show->capture);
+
+	if (show->extent == EXTENT_ANSWER) {
+		answer_line(&show->tables, about);
+		print_capture_notes(&show->capture.reader);
+		print_part(&show->tables);
+		answer_print(&show->tables, about);
+	} else {
+		print_tables(show, about);
 	}
 	cJSON_Delete(about);
 }
@@ -176,8 +172,9 @@ static void add_rows(cJSON *object, const char *key, struct table *table, size_t
 static void add_single(cJSON *object, const char *key, struct table *table)
 {
 	cJSON *rows = table_json(table, 1);
+	cJSON *row = cJSON_DetachItemFromArray(rows, 0);
 
-	cJSON_AddItemToObject(object, key, cJSON_DetachItemFromArray(rows, 0));
+	cJSON_AddItemToObject(object, key, row ? row : need(cJSON_CreateNull()));
 	cJSON_Delete(rows);
 	table_free(table);
 }
@@ -189,22 +186,49 @@ static void add_verdict(cJSON *object, const char *key, cJSON *verdict)
 	cJSON_AddItemToObject(object, "verdict", verdict);
 }
 
-static void add_view(cJSON *object, const struct show *show, const struct view *view)
+static void add_view(cJSON *object, struct tables *tables, const struct view *view)
 {
-	const struct reader *reader = &show->capture.reader;
+	struct table *table;
 
 	/* A table of the device that was not recorded is null; one of the host is empty. */
-	if (view->flags & (VIEW_DEVICE | VIEW_LOOKED) && !view_recorded(reader, view))
+	if (view->flags & (VIEW_DEVICE | VIEW_LOOKED) && !view_recorded(&tables->capture->reader, view)) {
 		need(cJSON_AddNullToObject(object, view->key));
-	else if (strcmp(view->name, "breakdown") == 0)
-		cJSON_AddItemToObject(object, view->key, breakdown_json(reader, &show->options));
-	else if (strcmp(view->name, "findings") == 0)
-		add_verdict(object, view->key, verdict_json(reader, &show->options));
-	else if (view->flags & VIEW_SINGLE)
-		add_single(object, view->key, view->table(reader, &show->options));
+		return;
+	}
+	if (strcmp(view->name, "breakdown") == 0) {
+		cJSON_AddItemToObject(object, view->key,
+				      breakdown_json(&tables->capture->reader, &tables->options));
+		return;
+	}
+	if (strcmp(view->name, "findings") == 0) {
+		add_verdict(object, view->key, verdict_json(&tables->capture->reader, &tables->options));
+		return;
+	}
+	table = tables_make(tables, view);
+	if (!table)
+		return;
+	if (view->flags & VIEW_SINGLE)
+		add_single(object, view->key, table);
 	else
-		add_rows(object, view->key, view->table(reader, &show->options),
-			 view->flags & (VIEW_ALWAYS | VIEW_WHOLE) ? 0 : show->limit);
+		add_rows(object, view->key, table, view->flags & (VIEW_ALWAYS | VIEW_WHOLE) ? 0 : tables->limit);
+}
+
+/* Keys of the tables that tell of the whole capture although a part was asked for; null: all of it was. */
+static void add_uncut(cJSON *object, const struct tables *tables)
+{
+	size_t count;
+	const struct view *views = view_table(&count);
+	cJSON *uncut;
+	char text[64];
+
+	if (!tables->options.step && !filter_parts(&tables->filter)) {
+		need(cJSON_AddNullToObject(object, "uncut"));
+		return;
+	}
+	uncut = need(cJSON_AddArrayToObject(object, "uncut"));
+	for (size_t i = 0; i < count; i++)
+		if (*tables_uncut(tables, &views[i], text, sizeof text))
+			cJSON_AddItemToArray(uncut, need(cJSON_CreateString(views[i].key)));
 }
 
 static void print_json(struct show *show)
@@ -216,94 +240,149 @@ static void print_json(struct show *show)
 	cJSON_ReplaceItemInObject(object, "schema", need(cJSON_CreateString("profd.show/2")));
 	cJSON_AddItemToObject(object, "capture", about_capture(&show->capture));
 	cJSON_AddItemToObject(object, "notes", about_notes(&show->capture.reader));
-	for (size_t i = 0; i < count; i++) {
+	add_uncut(object, &show->tables);
+	for (size_t i = 0; i < count && show->tables.code == EXIT_DONE; i++) {
 		/* Which collectors ran stands before what they cost. */
 		if (views[i].flags & VIEW_APART)
 			add_rows(object, "collectors", report_collectors(&show->capture.reader), 0);
-		add_view(object, show, &views[i]);
+		add_view(object, &show->tables, &views[i]);
 	}
-	json_print(object);
+	if (show->tables.code == EXIT_DONE)
+		json_print(object);
+	else
+		cJSON_Delete(object);
 }
 
-static int print_csv(struct show *show)
+static void print_csv(struct show *show)
 {
+	struct tables *tables = &show->tables;
 	const struct reader *reader = &show->capture.reader;
-	struct table *table;
+	char *absence, uncut[64];
+	struct table *table = tables_make(tables, tables->chosen);
 
-	if (!show->chosen)
-		return fail(EXIT_USAGE, "CSV holds one table; name it with --by (operators, kernels, steps, ...)");
-	table = show->chosen->table(reader, &show->options);
-	table_csv(table, stdout, show->limit);
+	if (!table)
+		return;
+	table_csv(table, stdout, tables->limit);
 	table_free(table);
-	if (!view_recorded(reader, show->chosen)) {
-		char *text = view_absence(reader, show->chosen);
+	if (!view_recorded(reader, tables->chosen)) {
+		absence = view_absence(reader, tables->chosen);
+		note("%s: %s", tables->chosen->name, absence);
+		free(absence);
+	}
+	if (*tables_uncut(tables, tables->chosen, uncut, sizeof uncut))
+		note("%s: of the whole capture, %s cannot cut this table", tables->chosen->name, uncut);
+}
 
-		note("%s: %s", show->chosen->name, text);
-		free(text);
+/* What makes no sense, whatever the captures hold. */
+static int check(const struct arguments *arguments)
+{
+	enum output_format format = arguments_format(arguments);
+	const char *by = arguments_text(arguments, "by", format == FORMAT_CSV ? "operators" : "");
+	char why[FAILURE_TEXT_BYTES];
+	struct where *where;
+
+	if (arguments->word_count > 1 && format == FORMAT_CSV)
+		return fail(EXIT_USAGE, "CSV holds one table of one capture; name a single one");
+	if (format == FORMAT_CSV && !view_find(by))
+		return fail(EXIT_USAGE, "CSV holds one table; name it with --by (operators, kernels, steps, ...)");
+	if (!arguments_has(arguments, "where"))
+		return EXIT_DONE;
+	if (!view_find(by))
+		return fail(EXIT_USAGE, "--where names columns of one table; name the table with --by (operators, "
+					"kernels, steps, ...)");
+	where = where_read(arguments_text(arguments, "where", ""), why, sizeof why);
+	if (!where)
+		return fail(EXIT_USAGE, "%s", why);
+	where_free(where);
+	return EXIT_DONE;
+}
+
+/* Puts the options into what is printed. Returns EXIT_DONE, or says what is wrong. */
+static int choose(struct show *show, const struct arguments *arguments, const char *which)
+{
+	struct tables *tables = &show->tables;
+	enum output_format format = arguments_format(arguments);
+	const char *by = arguments_text(arguments, "by", format == FORMAT_CSV ? "operators" : "");
+	int64_t step = arguments_number(arguments, "step", 0);
+	char why[FAILURE_TEXT_BYTES];
+
+	tables->chosen = view_find(arguments_has(arguments, "finding") ? "findings" : by);
+	tables->options.finding = arguments_number(arguments, "finding", 0);
+	show->extent = tables->chosen ? EXTENT_VIEW : *by ? EXTENT_ALL : EXTENT_ANSWER;
+	tables->options.alone = tables->chosen;
+	tables->limit = (size_t)arguments_number(arguments, "limit", format == FORMAT_TABLE ? TABLE_LIMIT : 0);
+	tables->options.limit = tables->limit;
+	tables->options.sort_by = arguments_text(arguments, "sort-by", NULL);
+	tables->options.shapes = arguments_has(arguments, "group-by-shapes");
+	tables->filter =
+		(struct filter){arguments_text(arguments, "range", NULL), arguments_number(arguments, "thread", -1),
+				arguments_number(arguments, "device", -1), arguments_number(arguments, "stream", -1)};
+	if (arguments_has(arguments, "where"))
+		tables->where = where_read(arguments_text(arguments, "where", ""), why, sizeof why);
+	if (arguments_has(arguments, "full-names"))
+		tables->screen.width = 0;
+	if (step) {
+		tables->options.step = report_step(&show->capture.reader, step);
+		if (!tables->options.step)
+			return fail(EXIT_NO_TARGET,
+				    "the capture%s%s has no step %lld; `profd show --by steps` lists its steps",
+				    which ? " " : "", which ? which : "", (long long)step);
+	}
+	if (tables->options.sort_by && report_key_is_device(tables->options.sort_by) &&
+	    !report_gpu(&show->capture.reader)) {
+		note("times of the device were not recorded; --sort-by %s has nothing to sort by",
+		     tables->options.sort_by);
+		tables->options.sort_by = NULL;
 	}
 	return EXIT_DONE;
 }
 
-static int show_one(struct arguments *arguments, const char *which, bool first)
+static int show_one(struct arguments *arguments, const char *which, bool first, const struct screen *screen)
 {
-	struct show show = {.screen = screen_output()};
-	enum output_format format = arguments_format(arguments);
-	int64_t step = arguments_number(arguments, "step", 0);
+	struct show show = {0};
 	int code = capture_open(which, &show.capture);
 
 	if (code)
 		return code;
-	show.chosen = view_find(arguments_text(arguments, "by", format == FORMAT_CSV ? "operators" : "all"));
-	show.options.finding = arguments_number(arguments, "finding", 0);
-	if (show.options.finding)
-		show.chosen = view_find("findings");
-	show.options.alone = show.chosen;
-	show.options.summary = show.capture.summary;
-	show.limit = (size_t)arguments_number(arguments, "limit", format == FORMAT_TABLE ? TABLE_LIMIT : 0);
-	show.options.sort_by = arguments_text(arguments, "sort-by", NULL);
-	show.options.shapes = arguments_has(arguments, "group-by-shapes");
-	show.simulated = report_simulated(&show.capture.reader);
-	if (step) {
-		show.options.step = report_step(&show.capture.reader, step);
-		if (!show.options.step)
-			code = fail(EXIT_NO_TARGET,
-				    "the capture%s%s has no step %lld; `profd show --by steps` lists its steps",
-				    which ? " " : "", which ? which : "", (long long)step);
-	}
-	if (code == EXIT_DONE && show.options.sort_by && report_key_is_device(show.options.sort_by) &&
-	    !report_gpu(&show.capture.reader)) {
-		note("times of the device were not recorded; --sort-by %s has nothing to sort by",
-		     show.options.sort_by);
-		show.options.sort_by = NULL;
-	}
+	tables_init(&show.tables, &show.capture);
+	show.tables.screen = *screen;
+	show.tables.which = which;
+	code = choose(&show, arguments, which);
 	if (code == EXIT_DONE) {
-		switch (format) {
+		switch (arguments_format(arguments)) {
 		case FORMAT_TABLE:
 			if (!first)
 				putchar('\n');
-			print_tables(&show);
+			print_people(&show);
 			break;
 		case FORMAT_JSON:
 			print_json(&show);
 			break;
 		case FORMAT_CSV:
-			code = print_csv(&show);
+			print_csv(&show);
 			break;
 		}
+		code = show.tables.code;
 	}
+	tables_deinit(&show.tables);
 	capture_close(&show.capture);
 	return code;
 }
 
 int command_show(struct arguments *arguments)
 {
-	int code = EXIT_DONE;
+	/* Before standard output is the pager's. */
+	struct screen screen = screen_output();
+	int code = check(arguments);
 
-	if (arguments->word_count > 1 && arguments_format(arguments) == FORMAT_CSV)
-		return fail(EXIT_USAGE, "CSV holds one table of one capture; name a single one");
+	if (code)
+		return code;
+	if (arguments_format(arguments) == FORMAT_TABLE && !arguments_has(arguments, "no-pager"))
+		pager_begin();
 	if (arguments->word_count == 0)
-		return show_one(arguments, NULL, true);
+		code = show_one(arguments, NULL, true, &screen);
 	for (size_t i = 0; i < arguments->word_count; i++)
-		code = exit_worse(code, show_one(arguments, arguments->words[i], i == 0));
+		code = exit_worse(code, show_one(arguments, arguments->words[i], i == 0, &screen));
+	pager_end();
 	return code;
 }

@@ -1,7 +1,10 @@
 /* trigger_print.c - the answer of `profd trigger`. */
 #include "trigger_print.h"
 
+#include "answer.h"
+
 #include "client/reader/capture.h"
+#include "client/report/about.h"
 #include "client/report/cost.h"
 #include "client/report/summary.h"
 #include "client/ui/json.h"
@@ -336,7 +339,59 @@ static void print_written(const struct result *results, size_t count)
 	}
 }
 
-static void print_people(struct result *results, size_t count)
+/* Of several captures: which one it is that follows. */
+static void print_which(const struct result *chosen, const struct screen *screen)
+{
+	char pid[TEXT_FIGURE_BYTES], rank[32] = "";
+
+	if (chosen->followed->rank >= 0)
+		snprintf(rank, sizeof rank, ", rank %lld", (long long)chosen->followed->rank);
+	printf("\n%scapture %s%s, %s%s%s\n", screen_bold(screen), chosen->followed->id, screen_plain(screen),
+	       text_pid(pid, chosen->followed->pid), rank, simulated(chosen) ? ", SIMULATED GPU:" : ":");
+	print_notes(chosen);
+}
+
+/* The daemon's summary, a message: the head of each table. */
+static void print_summary(const struct result *chosen, size_t count, const struct screen *screen)
+{
+	/* Where there is a GPU, what it did comes first. */
+	if (collector_on(chosen->summary, "cupti"))
+		print_kernels(chosen, screen);
+	print_operators(chosen, screen);
+	if (!collector_on(chosen->summary, "cupti"))
+		print_kernels(chosen, screen);
+	print_ranges(chosen, screen);
+	print_losses(chosen, screen);
+	print_cost(chosen, screen);
+	print_next(chosen, count);
+}
+
+/* The answer, from the capture's file. False: the file cannot be had, and it was said why. */
+static bool print_answer(const struct follow *follow, const struct result *chosen, size_t count)
+{
+	struct daemons only = {.list = {follow->daemons->list[chosen->followed->daemon]}, .count = 1};
+	struct capture capture;
+	struct tables tables;
+	cJSON *about;
+
+	if (capture_open_id(&only, chosen->followed->id, &capture) != EXIT_DONE)
+		return false;
+	tables_init(&tables, &capture);
+	about = about_capture(&capture);
+	if (count > 1)
+		putchar('\n');
+	answer_line(&tables, about);
+	print_notes(chosen);
+	answer_print(&tables, about);
+	if (count > 1)
+		puts("  profd captures                        all captures, newest first");
+	cJSON_Delete(about);
+	tables_deinit(&tables);
+	capture_close(&capture);
+	return true;
+}
+
+static void print_people(const struct follow *follow, struct result *results, size_t count)
 {
 	struct screen screen = screen_output();
 	/* The first of several. Step times do not tell which rank is slow: the ranks that wait for it take as long. */
@@ -347,31 +402,20 @@ static void print_people(struct result *results, size_t count)
 		return;
 	for (size_t i = count; i-- > 0;)
 		chosen = results[i].summary ? &results[i] : chosen;
-	if (count == 1) {
-		print_head(chosen, &screen);
-	} else {
-		char pid[TEXT_FIGURE_BYTES], rank[32] = "";
-
+	if (count > 1) {
 		table = rank_table(results, count);
 		table_print(table, &screen, 0);
 		table_free(table);
-		if (chosen->followed->rank >= 0)
-			snprintf(rank, sizeof rank, ", rank %lld", (long long)chosen->followed->rank);
-		printf("\n%scapture %s%s, %s%s%s\n", screen_bold(&screen), chosen->followed->id, screen_plain(&screen),
-		       text_pid(pid, chosen->followed->pid), rank, simulated(chosen) ? ", SIMULATED GPU:" : ":");
-		print_notes(chosen);
 	}
-	if (chosen->summary) {
-		/* Where there is a GPU, what it did comes first. */
-		if (collector_on(chosen->summary, "cupti"))
-			print_kernels(chosen, &screen);
-		print_operators(chosen, &screen);
-		if (!collector_on(chosen->summary, "cupti"))
-			print_kernels(chosen, &screen);
-		print_ranges(chosen, &screen);
-		print_losses(chosen, &screen);
-		print_cost(chosen, &screen);
-		print_next(chosen, count);
+	if (chosen->summary && !print_answer(follow, chosen, count)) {
+		/* The file cannot be had: what the daemon itself says of it. */
+		if (count > 1)
+			print_which(chosen, &screen);
+		else
+			print_head(chosen, &screen);
+		print_summary(chosen, count, &screen);
+	} else if (!chosen->summary && count == 1) {
+		print_head(chosen, &screen);
 	}
 	print_written(results, count);
 }
@@ -472,7 +516,7 @@ void trigger_print(struct follow *follow, enum output_format format)
 		table_csv(table, stdout, 0);
 		table_free(table);
 	} else {
-		print_people(results, count);
+		print_people(follow, results, count);
 	}
 	for (size_t i = 0; i < count; i++)
 		cJSON_Delete(results[i].summary);

@@ -1,5 +1,4 @@
-/* api.c - the time that the host spent in CUDA: calls of the runtime and driver API by name, waits for the device by
- * kind. */
+/* api.c - the time that the host spent in CUDA: calls of the runtime and driver API by name. */
 #include "query.h"
 #include "recorded.h"
 #include "views.h"
@@ -10,7 +9,7 @@
 
 #define FIGURES                                                                                                        \
 	{"calls", "CALLS", COLUMN_COUNT, 0}, {"total_ns", "TOTAL", COLUMN_DURATION, 0},                                \
-		{"percent", "SHARE", COLUMN_PERCENT, 0}, {"average_ns", "AVG", COLUMN_DURATION, 0},                    \
+		{"percent", "SHARE", COLUMN_PERCENT, COLUMN_BARRED}, {"average_ns", "AVG", COLUMN_DURATION, 0},        \
 		{"min_ns", "MIN", COLUMN_DURATION, COLUMN_SPARE}, {"max_ns", "MAX", COLUMN_DURATION, COLUMN_SPARE},    \
 	{                                                                                                              \
 		"failed", "FAILED", COLUMN_COUNT, 0                                                                    \
@@ -21,11 +20,6 @@ enum { A_NAME, A_API };
 static const struct column api_columns[] = {
 	[A_NAME] = {"name", "CALL", COLUMN_TEXT, COLUMN_ELASTIC},
 	[A_API] = {"api", "API", COLUMN_TEXT, 0},
-	FIGURES,
-};
-
-static const struct column sync_columns[] = {
-	{"kind", "WAIT", COLUMN_TEXT, COLUMN_ELASTIC},
 	FIGURES,
 };
 
@@ -50,13 +44,6 @@ static void name_api(struct table *table, sqlite3_stmt *row)
 	table_set_text(table, A_API, apis[domain == 1 || domain == 2 ? domain : 0]);
 }
 
-static void name_sync(struct table *table, sqlite3_stmt *row)
-{
-	const char *word = sync_kind_word((unsigned)sqlite3_column_int64(row, 0));
-
-	table_set_text(table, 0, word ? word : "Unknown");
-}
-
 struct table *report_api(const struct reader *reader, const struct report_options *options)
 {
 	static const struct report_shape shape = {COUNTED(api_columns), COUNTED(keys), "s.text", "cupti", name_api};
@@ -70,15 +57,4 @@ struct table *report_api(const struct reader *reader, const struct report_option
 	if (!(report_session_options(reader) & SESSION_API_ALL))
 		table_note(table, "  launches, copies and waits only; `profd trigger --api all` records all calls");
 	return table;
-}
-
-struct table *report_syncs(const struct reader *reader, const struct report_options *options)
-{
-	static const struct report_shape shape = {COUNTED(sync_columns), COUNTED(keys), "1", "cupti", name_sync};
-
-	return report_query(
-		reader, options, &shape,
-		"WITH t AS (SELECT kind, count(*) AS calls, sum(duration) AS total, min(duration) AS least, "
-		"max(duration) AS most, sum(result <> 0) AS failed FROM syncs WHERE" REPORT_STEP
-		"GROUP BY kind) SELECT t.kind, " FIGURES_SQL " FROM t");
 }

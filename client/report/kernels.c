@@ -6,8 +6,8 @@
 #include "proto/events.h"
 
 static const struct column columns[] = {
-	{"name", "KERNEL", COLUMN_TEXT, COLUMN_ELASTIC},   {"calls", "CALLS", COLUMN_COUNT, 0},
-	{"total_ns", "TOTAL", COLUMN_DURATION, 0},	   {"percent", "DEVICE %", COLUMN_PERCENT, 0},
+	{"name", "KERNEL", COLUMN_TEXT, COLUMN_NAME},	   {"calls", "CALLS", COLUMN_COUNT, 0},
+	{"total_ns", "TOTAL", COLUMN_DURATION, 0},	   {"percent", "DEVICE %", COLUMN_PERCENT, COLUMN_BARRED},
 	{"average_ns", "AVG", COLUMN_DURATION, 0},	   {"min_ns", "MIN", COLUMN_DURATION, COLUMN_SPARE},
 	{"max_ns", "MAX", COLUMN_DURATION, COLUMN_SPARE},  {"devices", "DEVICES", COLUMN_LIST, COLUMN_SPARE},
 	{"streams", "STREAMS", COLUMN_LIST, COLUMN_SPARE}, {"short_name", "SHORT NAME", COLUMN_TEXT, COLUMN_DATA_ONLY},

@@ -13,12 +13,12 @@
 
 #define NAME                                                                                                           \
 	{                                                                                                              \
-		"name", "OPERATOR", COLUMN_TEXT, COLUMN_ELASTIC                                                        \
+		"name", "OPERATOR", COLUMN_TEXT, COLUMN_NAME                                                           \
 	}
 /* Without a device its columns are empty, and the others have room. */
 #define FIGURES                                                                                                        \
 	{"calls", "CALLS", COLUMN_COUNT, 0}, {"self_cpu_ns", "SELF CPU", COLUMN_DURATION, 0},                          \
-		{"self_cpu_percent", "SELF CPU %", COLUMN_PERCENT, COLUMN_SPARE},                                      \
+		{"self_cpu_percent", "SELF CPU %", COLUMN_PERCENT, COLUMN_SPARE | COLUMN_BARRED},                      \
 		{"cpu_ns", "CPU TOTAL", COLUMN_DURATION, 0},                                                           \
 		{"cpu_percent", "CPU TOTAL %", COLUMN_PERCENT, COLUMN_SPARE},                                          \
 		{"cpu_average_ns", "CPU AVG", COLUMN_DURATION, COLUMN_SPARE},                                          \

@@ -12,12 +12,12 @@
 enum { R_NAME, R_DOMAIN, R_SOURCE };
 
 static const struct column columns[] = {
-	[R_NAME] = {"name", "RANGE", COLUMN_TEXT, COLUMN_ELASTIC},
+	[R_NAME] = {"name", "RANGE", COLUMN_TEXT, COLUMN_NAME},
 	[R_DOMAIN] = {"domain", "DOMAIN", COLUMN_TEXT, COLUMN_ELASTIC | COLUMN_OPTIONAL},
 	[R_SOURCE] = {"source", "FROM", COLUMN_TEXT, 0},
 	{"calls", "CALLS", COLUMN_COUNT, 0},
 	{"total_ns", "TOTAL", COLUMN_DURATION, 0},
-	{"wall_percent", "WALL %", COLUMN_PERCENT, COLUMN_SPARE},
+	{"wall_percent", "WALL %", COLUMN_PERCENT, COLUMN_SPARE | COLUMN_BARRED},
 	{"self_ns", "SELF", COLUMN_DURATION, 0},
 	{"average_ns", "AVG", COLUMN_DURATION, 0},
 	{"min_ns", "MIN", COLUMN_DURATION, COLUMN_SPARE},

@@ -103,6 +103,12 @@ int64_t report_step(const struct reader *reader, int64_t wanted)
 	return step;
 }
 
+void report_step_numbers(const struct reader *reader, int64_t *ret_first, int64_t *ret_last)
+{
+	*ret_first = reader_count(reader, "SELECT min(number) FROM steps WHERE number > 0", 0);
+	*ret_last = reader_count(reader, "SELECT max(number) FROM steps WHERE number > 0", 0);
+}
+
 int64_t report_step_count(const struct reader *reader)
 {
 	return reader_count(reader, "SELECT count(*) FROM steps WHERE rowid > -1", 0);

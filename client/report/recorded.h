@@ -31,6 +31,8 @@ char *report_sentence(const struct reader *reader, const char *collector);
 bool report_looked(const struct reader *reader);
 /* The step that a user means: an ordinal, or else the process's own number. 0 = there is none such. */
 int64_t report_step(const struct reader *reader, int64_t wanted);
+/* The process's own numbers of the first and the last step; 0: they have none. */
+void report_step_numbers(const struct reader *reader, int64_t *ret_first, int64_t *ret_last);
 /* How many steps were recorded. */
 int64_t report_step_count(const struct reader *reader);
 

@@ -97,7 +97,7 @@ int64_t summary_self_cpu(const cJSON *summary)
 struct table *summary_operators(const cJSON *summary)
 {
 	static const struct column few[] = {
-		{"name", "OPERATOR", COLUMN_TEXT, COLUMN_ELASTIC},
+		{"name", "OPERATOR", COLUMN_TEXT, COLUMN_NAME},
 		{"calls", "CALLS", COLUMN_COUNT, 0},
 		{"self_cpu_ns", "SELF CPU", COLUMN_DURATION, 0},
 		{"", "SELF CPU %", COLUMN_PERCENT, COLUMN_OPTIONAL | COLUMN_TABLE_ONLY},
@@ -112,7 +112,7 @@ struct table *summary_operators(const cJSON *summary)
 struct table *summary_ranges(const cJSON *summary, int64_t wall)
 {
 	static const struct column few[] = {
-		{"name", "RANGE", COLUMN_TEXT, COLUMN_ELASTIC},
+		{"name", "RANGE", COLUMN_TEXT, COLUMN_NAME},
 		{"calls", "CALLS", COLUMN_COUNT, 0},
 		{"total_ns", "TOTAL", COLUMN_DURATION, 0},
 		{"", "WALL %", COLUMN_PERCENT, COLUMN_OPTIONAL | COLUMN_TABLE_ONLY},
@@ -127,7 +127,7 @@ struct table *summary_ranges(const cJSON *summary, int64_t wall)
 struct table *summary_kernels(const cJSON *summary)
 {
 	static const struct column few[] = {
-		{"name", "KERNEL", COLUMN_TEXT, COLUMN_ELASTIC},  {"calls", "CALLS", COLUMN_COUNT, 0},
+		{"name", "KERNEL", COLUMN_TEXT, COLUMN_NAME},	  {"calls", "CALLS", COLUMN_COUNT, 0},
 		{"total_ns", "TOTAL", COLUMN_DURATION, 0},	  {"average_ns", "AVG", COLUMN_DURATION, 0},
 		{"min_ns", "MIN", COLUMN_DURATION, COLUMN_SPARE}, {"max_ns", "MAX", COLUMN_DURATION, COLUMN_SPARE},
 	};

@@ -5,12 +5,16 @@
 #include "client/reader/reader.h"
 #include "client/ui/table.h"
 
+struct filter;
+
 struct report_options {
 	const char *sort_by;  /* one of torch.profiler's keys; NULL: the table's own default */
 	int64_t step;	      /* ordinal; 0 = all */
 	int64_t finding;      /* of the verdict: its intervals; 0 = the verdict itself */
-	bool shapes;	      /* operators: tell input shapes apart */
-	bool alone;	      /* no other table is shown */
+	bool shapes;		     /* operators: tell input shapes apart */
+	const struct filter *filter; /* for tables that cannot be cut before they are made; NULL: all */
+	bool alone;		     /* no other table is shown */
+	size_t limit;	      /* rows that are shown at the most; 0 = all: for tables that choose their rows by it */
 	const cJSON *summary; /* the daemon's SUMMARY of the capture; NULL: there is none */
 };
 
@@ -19,14 +23,17 @@ struct report_options {
 #include "views.def"
 
 enum view_flag {
-	VIEW_DEVICE = 1,   /* what the devices did, or was done to them */
-	VIEW_RARE = 2,	   /* not worth a line among the others where it is empty */
-	VIEW_SINGLE = 4,   /* one row: an object in JSON */
-	VIEW_TELLS = 8,	   /* among the others it tells, for all views of the device, that nothing was recorded */
-	VIEW_ALWAYS = 16,  /* qualifies the others: shown below each of them, with all its rows */
-	VIEW_WHOLE = 64,   /* with all its rows, also where a table is cut otherwise */
-	VIEW_LOOKED = 128, /* what the agent saw of the processes that the job had forked */
-	VIEW_APART = 32,   /* is shown without those that qualify the others */
+	VIEW_DEVICE = 1,      /* what the devices did, or was done to them */
+	VIEW_RARE = 2,	      /* not worth a line among the others where it is empty */
+	VIEW_SINGLE = 4,      /* one row: an object in JSON */
+	VIEW_TELLS = 8,	      /* among the others it tells, for all views of the device, that nothing was recorded */
+	VIEW_ALWAYS = 16,     /* qualifies the others: shown below each of them, with all its rows */
+	VIEW_WHOLE = 64,      /* with all its rows, also where a table is cut otherwise */
+	VIEW_LOOKED = 128,    /* what the agent saw of the processes that the job had forked */
+	VIEW_APART = 32,      /* is shown without those that qualify the others */
+	VIEW_BY_HOST = 256,   /* can be cut by thread and range (filter.h) */
+	VIEW_BY_DEVICE = 512, /* can be cut by device and stream */
+	VIEW_OF_ALL = 1024,   /* tells of the capture as a whole: no step is taken out */
 };
 
 struct view {

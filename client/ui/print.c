@@ -2,16 +2,19 @@
 #include "print.h"
 
 #include "cells.h"
+#include "name.h"
 #include "text.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the output is no terminal, only texts that are longer than this are cut. */
-#define CELL_WIDTH_MAX 400
 #define CELL_WIDTH_MIN 8
-/* An elastic column gets this much before spare columns get anything. */
+/* An elastic column gets this much before spare columns get anything. A name gets what it needs without its namespaces, up to
+ * this much. */
 #define CELL_WIDTH_FAIR 26
+#define NAME_WIDTH_FAIR 56
+/* Cells of a bar that stands for all of something. */
+#define BAR 10
 /* A sentence is not wrapped into a column that is narrower than this: it runs over the edge. */
 #define WRAP_WIDTH_MIN 24
 
@@ -75,46 +78,143 @@ static bool left_aligned(enum column_kind kind)
 	return kind == COLUMN_TEXT || kind == COLUMN_FLAG || kind == COLUMN_LIST;
 }
 
+/* How a table is laid out. Arrays have an entry a column, `texts` one a cell. */
+struct layout {
+	const struct table *table;
+	size_t rows;
+	bool *shown;
+	size_t *widths;
+	size_t *fair;  /* what an elastic column gets before spare columns get anything */
+	size_t barred; /* the column that bars stand behind; the count: none */
+	char **texts;
+};
+
+static size_t total_width(const struct layout *layout)
+{
+	size_t total = 0;
+
+	for (size_t c = 0; c < layout->table->count; c++)
+		if (layout->shown[c])
+			total += layout->widths[c] + (total ? 2 : 0);
+	return total;
+}
+
 /* Hides spare columns, the last one first, until each elastic column has the width that it wants, or a fair share of
  * it. */
-static void spare(const struct table *table, bool *shown, const size_t *widths, size_t room)
+static void spare(struct layout *layout, size_t room)
 {
+	const struct table *table = layout->table;
+
 	for (;;) {
 		size_t total = 0, last = table->count;
 
 		for (size_t c = 0; c < table->count; c++) {
-			bool elastic = table->columns[c].flags & COLUMN_ELASTIC;
+			bool elastic = table->columns[c].flags & (COLUMN_ELASTIC | COLUMN_NAME);
 
-			if (!shown[c])
+			if (!layout->shown[c])
 				continue;
-			total += elastic && widths[c] > CELL_WIDTH_FAIR ? CELL_WIDTH_FAIR : widths[c];
+			total += elastic && layout->widths[c] > layout->fair[c] ? layout->fair[c] : layout->widths[c];
 			total += 2;
 			if (table->columns[c].flags & COLUMN_SPARE)
 				last = c;
 		}
 		if (total <= room + 2 || last == table->count)
 			return;
-		shown[last] = false;
+		layout->shown[last] = false;
 	}
 }
 
 /* Takes columns from the widest elastic column, one at a time, until the table fits. */
-static void squeeze(const struct table *table, const bool *shown, size_t *widths, size_t room)
+static void squeeze(struct layout *layout, size_t room)
 {
-	for (;;) {
-		size_t total = 0, widest = table->count;
+	const struct table *table = layout->table;
 
-		for (size_t c = 0; c < table->count; c++) {
-			if (!shown[c])
-				continue;
-			total += widths[c] + (total ? 2 : 0);
-			if ((table->columns[c].flags & COLUMN_ELASTIC) && widths[c] > CELL_WIDTH_MIN &&
-			    (widest == table->count || widths[c] > widths[widest]))
+	while (total_width(layout) > room) {
+		size_t widest = table->count;
+
+		for (size_t c = 0; c < table->count; c++)
+			if (layout->shown[c] && (table->columns[c].flags & (COLUMN_ELASTIC | COLUMN_NAME)) &&
+			    layout->widths[c] > CELL_WIDTH_MIN &&
+			    (widest == table->count || layout->widths[c] > layout->widths[widest]))
 				widest = c;
-		}
-		if (total <= room || widest == table->count)
+		if (widest == table->count)
 			return;
-		widths[widest]--;
+		layout->widths[widest]--;
+	}
+}
+
+/* Texts of elastic columns get the width that there is, and their columns the width that is left of them. */
+static void fit_texts(struct layout *layout)
+{
+	const struct table *table = layout->table;
+	char **column = need(calloc(layout->rows + 1, sizeof *column));
+
+	for (size_t c = 0; c < table->count; c++) {
+		size_t widest = text_width(table->columns[c].title);
+
+		if (!layout->shown[c] || !(table->columns[c].flags & (COLUMN_ELASTIC | COLUMN_NAME)))
+			continue;
+		for (size_t r = 0; r < layout->rows; r++)
+			column[r] = layout->texts[r * table->count + c];
+		names_fit(column, layout->rows, layout->widths[c], table->columns[c].flags & COLUMN_NAME);
+		for (size_t r = 0; r < layout->rows; r++) {
+			size_t width = text_width(column[r]);
+
+			layout->texts[r * table->count + c] = column[r];
+			widest = width > widest ? width : widest;
+		}
+		layout->widths[c] = widest < layout->widths[c] ? widest : layout->widths[c];
+	}
+	free(column);
+}
+
+/* Where there is room for it, the first share that wants one gets a bar. */
+static void find_bars(struct layout *layout, const struct screen *screen)
+{
+	const struct table *table = layout->table;
+
+	layout->barred = table->count;
+	if (!screen->terminal || (screen->width && total_width(layout) + 2 + BAR > screen->width))
+		return;
+	for (size_t c = table->count; c-- > 0;)
+		if (layout->shown[c] && table->columns[c].flags & COLUMN_BARRED)
+			layout->barred = c;
+}
+
+static void measure_name(struct layout *layout, size_t c, size_t r)
+{
+	char *name = name_form(layout->texts[r * layout->table->count + c], NAME_LOCAL);
+	size_t width = text_width(name);
+
+	width = width < NAME_WIDTH_FAIR ? width : NAME_WIDTH_FAIR;
+	if (width > layout->fair[c])
+		layout->fair[c] = width;
+	free(name);
+}
+
+static void measure(struct layout *layout)
+{
+	const struct table *table = layout->table;
+
+	for (size_t c = 0; c < table->count; c++) {
+		const struct column *column = &table->columns[c];
+		bool used = !(column->flags & COLUMN_OPTIONAL);
+
+		layout->widths[c] = text_width(column->title);
+		layout->fair[c] = column->flags & COLUMN_NAME ? layout->widths[c] : CELL_WIDTH_FAIR;
+		for (size_t r = 0; r < layout->rows; r++) {
+			const struct cell *cell = &table->cells[r * table->count + c];
+			size_t width;
+
+			layout->texts[r * table->count + c] = figure(cell, column->kind);
+			width = text_width(layout->texts[r * table->count + c]);
+			used = used || (cell->type != CELL_EMPTY && !(cell->type == CELL_TEXT && !cell->text[0]));
+			if (width > layout->widths[c])
+				layout->widths[c] = width;
+			if (column->flags & COLUMN_NAME && layout->fair[c] < NAME_WIDTH_FAIR)
+				measure_name(layout, c, r);
+		}
+		layout->shown[c] = used && !(column->flags & COLUMN_DATA_ONLY);
 	}
 }
 
@@ -124,8 +224,7 @@ static void pad(FILE *file, size_t n)
 		fputc(' ', file);
 }
 
-/* Prints a sentence from column `indent` on, broken at blanks where it would leave `room` columns. */
-static void print_wrapped(FILE *file, const char *text, size_t indent, size_t room)
+void print_wrapped(FILE *file, const char *text, size_t indent, size_t room)
 {
 	size_t column = 0;
 
@@ -164,79 +263,105 @@ static void print_cell(FILE *file, const char *text, size_t width, bool left, bo
 		fputs("  ", file);
 }
 
-void table_print(const struct table *table, const struct screen *screen, size_t limit)
+static void print_bar(const struct layout *layout, const struct screen *screen, size_t r, bool last)
 {
-	size_t rows = table_shown(table, limit);
-	size_t *widths = need(calloc(table->count, sizeof *widths));
-	bool *shown = need(calloc(table->count, sizeof *shown));
-	char **texts = need(calloc(rows * table->count + 1, sizeof *texts));
-	size_t last = 0, indent = 0;
+	const struct cell *cell = &layout->table->cells[r * layout->table->count + layout->barred];
+	char bar[SCREEN_BAR_BYTES];
+	unsigned cells = screen_bar(screen, bar, cell->type == CELL_REAL ? cell->real : 0, BAR);
 
-	for (size_t c = 0; c < table->count; c++) {
-		const struct column *column = &table->columns[c];
-		bool used = !(column->flags & COLUMN_OPTIONAL);
+	fputs(bar, screen->file);
+	if (!last)
+		pad(screen->file, BAR + 1 - cells);
+}
 
-		widths[c] = text_width(column->title);
-		for (size_t r = 0; r < rows; r++) {
-			const struct cell *cell = &table->cells[r * table->count + c];
-			size_t width;
-
-			texts[r * table->count + c] = figure(cell, column->kind);
-			width = text_width(texts[r * table->count + c]);
-			used = used || (cell->type != CELL_EMPTY && !(cell->type == CELL_TEXT && !cell->text[0]));
-			if (width > CELL_WIDTH_MAX)
-				width = CELL_WIDTH_MAX;
-			if (width > widths[c])
-				widths[c] = width;
-		}
-		shown[c] = used && !(column->flags & COLUMN_DATA_ONLY);
-	}
-	if (screen->width) {
-		spare(table, shown, widths, screen->width);
-		squeeze(table, shown, widths, screen->width);
-	}
-
-	for (size_t c = 0; c < table->count; c++)
-		if (shown[c])
-			last = c;
-	for (size_t c = 0; c < last; c++)
-		indent += shown[c] ? widths[c] + 2 : 0;
+static void print_head(const struct layout *layout, const struct screen *screen, size_t last)
+{
+	const struct column *columns = layout->table->columns;
 
 	fputs(screen_bold(screen), screen->file);
-	for (size_t c = 0; c < table->count; c++)
-		if (shown[c])
-			print_cell(screen->file, table->columns[c].title, widths[c],
-				   left_aligned(table->columns[c].kind), c == last);
-	fprintf(screen->file, "%s\n", screen_plain(screen));
-	for (size_t r = 0; r < rows; r++) {
-		if (table->marked[r])
-			fputs(screen_warn(screen), screen->file);
-		for (size_t c = 0; c < table->count; c++) {
-			char *cut;
-
-			if (!shown[c])
-				continue;
-			if (c == last && (table->columns[c].flags & COLUMN_WRAP) &&
-			    screen->width > indent + WRAP_WIDTH_MIN) {
-				print_wrapped(screen->file, texts[r * table->count + c], indent,
-					      screen->width - indent);
-				continue;
-			}
-			cut = text_cut(texts[r * table->count + c], widths[c]);
-			print_cell(screen->file, cut, widths[c], left_aligned(table->columns[c].kind), c == last);
-			free(cut);
-		}
-		fprintf(screen->file, "%s\n", table->marked[r] ? screen_plain(screen) : "");
+	for (size_t c = 0; c < layout->table->count; c++) {
+		if (!layout->shown[c])
+			continue;
+		print_cell(screen->file, columns[c].title, layout->widths[c], left_aligned(columns[c].kind), c == last);
+		if (c == layout->barred && c != last)
+			pad(screen->file, BAR + 1);
 	}
-	if (rows < table->rows || rows < table->whole)
-		fprintf(screen->file, "%s... and %zu more%s\n", screen_dim(screen),
-			(table->rows < table->whole ? table->whole : table->rows) - rows, screen_plain(screen));
-	if (table->notes)
-		fputs(table->notes, screen->file);
+	fprintf(screen->file, "%s\n", screen_plain(screen));
+}
 
-	for (size_t i = 0; i < rows * table->count; i++)
-		free(texts[i]);
-	free(texts);
-	free(shown);
-	free(widths);
+static void print_row(const struct layout *layout, const struct screen *screen, size_t r, size_t last, size_t indent)
+{
+	const struct table *table = layout->table;
+
+	if (table->marked[r])
+		fputs(screen_warn(screen), screen->file);
+	for (size_t c = 0; c < table->count; c++) {
+		const char *text = layout->texts[r * table->count + c];
+		bool bar = c == layout->barred;
+
+		if (!layout->shown[c])
+			continue;
+		if (c == last && (table->columns[c].flags & COLUMN_WRAP) && screen->width > indent + WRAP_WIDTH_MIN) {
+			print_wrapped(screen->file, text, indent, screen->width - indent);
+			continue;
+		}
+		print_cell(screen->file, text, layout->widths[c], left_aligned(table->columns[c].kind),
+			   c == last && !bar);
+		if (bar)
+			print_bar(layout, screen, r, c == last);
+	}
+	fprintf(screen->file, "%s\n", table->marked[r] ? screen_plain(screen) : "");
+}
+
+static void print_notes(const char *notes, const struct screen *screen)
+{
+	while (*notes) {
+		size_t bytes = strcspn(notes, "\n"), indent = strspn(notes, " ");
+		char *line = need(strndup(notes + indent, bytes - indent));
+
+		pad(screen->file, indent);
+		print_wrapped(screen->file, line, indent,
+			      screen->width > indent + WRAP_WIDTH_MIN ? screen->width - indent : SIZE_MAX);
+		fputc('\n', screen->file);
+		free(line);
+		notes += bytes + (notes[bytes] == '\n');
+	}
+}
+
+void table_print(const struct table *table, const struct screen *screen, size_t limit)
+{
+	struct layout layout = {.table = table,
+				.rows = table_shown(table, limit),
+				.shown = need(calloc(table->count, sizeof *layout.shown)),
+				.widths = need(calloc(table->count, sizeof *layout.widths)),
+				.fair = need(calloc(table->count, sizeof *layout.fair))};
+	size_t last = 0, indent = 0;
+
+	layout.texts = need(calloc(layout.rows * table->count + 1, sizeof *layout.texts));
+	measure(&layout);
+	if (screen->width) {
+		spare(&layout, screen->width);
+		squeeze(&layout, screen->width);
+		fit_texts(&layout);
+	}
+	find_bars(&layout, screen);
+	for (size_t c = 0; c < table->count; c++)
+		if (layout.shown[c])
+			last = c;
+	for (size_t c = 0; c < last; c++)
+		indent += layout.shown[c] ? layout.widths[c] + 2 + (c == layout.barred ? BAR + 1 : 0) : 0;
+	print_head(&layout, screen, last);
+	for (size_t r = 0; r < layout.rows; r++)
+		print_row(&layout, screen, r, last, indent);
+	if (layout.rows < table->rows || layout.rows < table->whole)
+		fprintf(screen->file, "%s... and %zu more%s\n", screen_dim(screen),
+			(table->rows < table->whole ? table->whole : table->rows) - layout.rows, screen_plain(screen));
+	print_notes(table->notes ? table->notes : "", screen);
+
+	for (size_t i = 0; i < layout.rows * table->count; i++)
+		free(layout.texts[i]);
+	free(layout.texts);
+	free(layout.shown);
+	free(layout.widths);
+	free(layout.fair);
 }

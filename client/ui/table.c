@@ -117,6 +117,69 @@ size_t table_rows(const struct table *table)
 	return table->rows;
 }
 
+const char *table_notes(const struct table *table)
+{
+	return table->notes;
+}
+
+size_t table_columns(const struct table *table)
+{
+	return table->count;
+}
+
+const struct column *table_column(const struct table *table, size_t column)
+{
+	return &table->columns[column];
+}
+
+size_t table_find(const struct table *table, const char *key)
+{
+	size_t c = 0;
+
+	while (c < table->count && strcmp(table->columns[c].key, key) != 0)
+		c++;
+	return c;
+}
+
+const char *table_text(const struct table *table, size_t row, size_t column)
+{
+	const struct cell *cell = &table->cells[row * table->count + column];
+
+	return cell->type == CELL_TEXT ? cell->text : NULL;
+}
+
+bool table_figure(const struct table *table, size_t row, size_t column, double *ret)
+{
+	const struct cell *cell = &table->cells[row * table->count + column];
+
+	if (cell->type == CELL_INTEGER)
+		*ret = (double)cell->integer;
+	else if (cell->type == CELL_REAL)
+		*ret = cell->real;
+	return cell->type == CELL_INTEGER || cell->type == CELL_REAL;
+}
+
+void table_keep(struct table *table, bool (*keep)(const struct table *table, size_t row, void *context), void *context)
+{
+	size_t kept = 0;
+
+	for (size_t r = 0; r < table->rows; r++) {
+		struct cell *row = table->cells + r * table->count;
+
+		if (keep(table, r, context)) {
+			if (kept != r)
+				memcpy(table->cells + kept * table->count, row, table->count * sizeof *row);
+			table->marked[kept++] = table->marked[r];
+			continue;
+		}
+		for (size_t c = 0; c < table->count; c++)
+			if (row[c].type == CELL_TEXT)
+				free(row[c].text);
+	}
+	table->rows = kept;
+	table->whole = 0;
+}
+
 void table_set_member(struct table *table, size_t column, const cJSON *object, const char *key)
 {
 	const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);

@@ -28,8 +28,10 @@ enum column_flag {
 	COLUMN_TABLE_ONLY = 2, /* for people's eyes */
 	COLUMN_DATA_ONLY = 4,  /* for JSON and CSV */
 	COLUMN_OPTIONAL = 8,   /* left out of the text table where no row has a value */
-	COLUMN_WRAP = 16,  /* a sentence: the last column, which goes on below itself where the terminal is narrow */
-	COLUMN_SPARE = 32, /* left out of the text table where it would leave no room for what is elastic */
+	COLUMN_WRAP = 16,    /* a sentence: the last column, which goes on below itself where the terminal is narrow */
+	COLUMN_SPARE = 32,   /* left out of the text table where it would leave no room for what is elastic */
+	COLUMN_NAME = 64,    /* of a kernel, operator or range: shortened by meaning (name.h); elastic, too */
+	COLUMN_BARRED = 128, /* a share that a bar stands beside on a terminal, where there is room */
 };
 
 struct column {
@@ -68,6 +70,17 @@ void table_set_whole(struct table *table, size_t rows);
 void table_note(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 size_t table_rows(const struct table *table);
+/* The lines that stand below the table; NULL: none. */
+const char *table_notes(const struct table *table);
+/* The column with this key, or `table_columns()`: there is none. */
+size_t table_find(const struct table *table, const char *key);
+size_t table_columns(const struct table *table);
+const struct column *table_column(const struct table *table, size_t column);
+/* A cell of a row: its text (the table's; NULL where it is none), its figure, in the column's unit (false: it has none). */
+const char *table_text(const struct table *table, size_t row, size_t column);
+bool table_figure(const struct table *table, size_t row, size_t column, double *ret);
+/* Takes out the rows of which `keep` says false. The rows that are elsewhere (table_set_whole) are forgotten. */
+void table_keep(struct table *table, bool (*keep)(const struct table *table, size_t row, void *context), void *context);
 
 /* What a verb's --format can say. */
 enum output_format { FORMAT_TABLE, FORMAT_JSON, FORMAT_CSV };

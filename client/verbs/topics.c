@@ -35,6 +35,7 @@ static const char environment[] = "PROFD_SOCKET             the socket of the da
 				  "XDG_RUNTIME_DIR          your own daemon's socket is in its folder profd; else\n"
 				  "                         in /run/user/UID/profd, else in /tmp/profd-UID\n"
 				  "NO_COLOR                 no colours\n"
+				  "PROFD_PAGER, PAGER       the pager of `profd show` on a terminal; \"cat\": none\n"
 				  "\n"
 				  "`profd run` and `profd env` set LD_PRELOAD, CUDA_INJECTION64_PATH and\n"
 				  "NVTX_INJECTION64_PATH.\n";

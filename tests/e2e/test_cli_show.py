@@ -132,7 +132,7 @@ def test_threads_add_up_to_the_totals(client, fake, capture):
 
 def test_tables(client, fake, capture):
     fake.serve_file(capture.finish())
-    done = client.run("show", "17")
+    done = client.run("show", "17", "--by", "all")
     assert done.returncode == 0 and done.stderr == ""
     for text in ("Totals", "Steps", "Operators", "Ranges", "Threads", "Dropped or incomplete events\n  none", "Cost of the capture", "aten::addmm", "told by optimizer"):
         assert text in done.stdout, text
@@ -166,8 +166,9 @@ def test_not_recorded(client, fake, folder):
     assert answer["steps"][0]["operators"] is None and answer["steps"][0]["ranges"] == 1
     assert answer["totals"]["operators"] is None and answer["totals"]["self_cpu_ns"] is None and answer["totals"]["marks"] == 0
     assert answer["cost"]["step_before_ns"] is None
-    table = client.run("show", "17").stdout
+    table = client.run("show", "17", "--by", "all").stdout
     assert "Operators\n  not recorded" in table and "libtorch is not in the process" in table
+    assert "operators: not recorded: libtorch is not in the process" in client.run("show", "17").stdout
 
 
 def test_shapes(client, fake, capture):
@@ -251,6 +252,6 @@ def test_captures_are_sorted_and_limited(client, fake):
 def test_late_steps_are_explained_where_there_are_any(lonely, folder):
     for late, words in ((0, None), (1, "1 step later than asked"), (3, "3 steps later than asked")):
         gpu_capture(folder / "17.db", late_steps=late)
-        for line in (("show",), ("show", "--by", "cost")):
+        for line in (("show", "--by", "all"), ("show", "--by", "cost")):
             text = lonely.run(line[0], folder / "17.db", *line[1:]).stdout
             assert "LATE STEPS" in text and (words in text if words else "late steps:" not in text), (late, text)

@@ -59,7 +59,7 @@ def test_the_documented_keys_are_those_of_the_tables(lonely, folder):
     for entry in re.sub(r"\n  ", " ", section).splitlines():
         key, text = entry[2:].split(": ", 1)
         documented[key] = keys_of(text)
-    assert set(shown) - set(documented) == {"schema", "capture", "notes", "collectors", "verdict"}
+    assert set(shown) - set(documented) == {"schema", "capture", "notes", "uncut", "collectors", "verdict"}
     for key, names in documented.items():
         rows = shown[key] if isinstance(shown[key], list) else [shown[key]]
         # No process of the job was looked at.

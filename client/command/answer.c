@@ -1,0 +1,364 @@
+/* answer.c - see answer.h. It is made of the views' tables, so that it cannot say anything else than they do. */
+#include "answer.h"
+
+#include "answer_breakdown.h"
+
+#include "client/report/recorded.h"
+#include "client/ui/failure.h"
+#include "client/ui/json.h"
+#include "client/ui/print.h"
+#include "client/ui/text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of the tables that say most. */
+#define TABLES 3
+#define TABLE_ROWS 5
+/* Steps that differ by more than this share of their median are worth a table. */
+#define SPREAD 0.1
+
+static struct table *rows_of(struct tables *tables, const char *view)
+{
+	return tables_make(tables, view_find(view));
+}
+
+/* What the devices are called: "A100", "2 x A100"; of those that were busy, where any was. To be freed; NULL: none is known. */
+static char *device_names(struct tables *tables)
+{
+	struct table *table = rows_of(tables, "devices");
+	size_t name = table ? table_find(table, "name") : 0, busy = table ? table_find(table, "busy_ns") : 0, count = 0;
+	const char *first = NULL;
+	char *text = NULL;
+
+	for (int all = 0; table && all < 2 && !count; all++)
+		for (size_t r = 0; r < table_rows(table); r++) {
+			double ns = 0;
+			bool used = table_figure(table, r, busy, &ns) && ns > 0;
+
+			if (!used && !all)
+				continue;
+			count++;
+			if (!first)
+				first = table_text(table, r, name);
+		}
+	if (first && (count > 1 ? asprintf(&text, "%zu x %s", count, first) : asprintf(&text, "%s", first)) < 0)
+		need(NULL);
+	table_free(table);
+	return text;
+}
+
+/* "steps 4,012 to 4,014", by the process's own count. */
+static void describe_steps(const struct tables *tables, const cJSON *about, char *to, size_t bytes)
+{
+	const char *source = json_text(about, "step_source");
+	double recorded = json_number(about, "steps_recorded", 0), wanted = json_number(about, "steps_wanted", 0);
+	char first_text[TEXT_FIGURE_BYTES], last_text[TEXT_FIGURE_BYTES];
+	int64_t first, last;
+	size_t n = 0;
+
+	if (source && strcmp(source, "duration") == 0) {
+		snprintf(to, bytes, "a window of time");
+		return;
+	}
+	report_step_numbers(&tables->capture->reader, &first, &last);
+	n = (size_t)snprintf(to, bytes, "%.0f of %.0f steps", recorded, wanted);
+	if (first > 0 && n < bytes && first == last)
+		snprintf(to + n, bytes - n, " (%s)", text_count(first_text, first));
+	else if (first > 0 && n < bytes)
+		snprintf(to + n, bytes - n, " (%s to %s)", text_count(first_text, first), text_count(last_text, last));
+}
+
+static void add(char *to, size_t bytes, const char *before, const char *text)
+{
+	size_t n = strlen(to);
+
+	if (text && *text && n < bytes)
+		snprintf(to + n, bytes - n, "%s%.128s", before, text);
+}
+
+void answer_line(const struct tables *tables, const cJSON *about)
+{
+	struct tables whole = *tables;
+	const char *status = json_text(about, "status"), *reason = json_text(about, "reason");
+	const char *id = json_text(about, "capture_id"), *name = json_text(about, "name");
+	bool complete = status && strcmp(status, "complete") == 0;
+	double rank = json_number(about, "rank", -1), world = json_number(about, "world_size", -1);
+	size_t width = tables->screen.width ? tables->screen.width : SIZE_MAX;
+	char text[1024], pid[TEXT_FIGURE_BYTES], part[96], *devices, *safe;
+
+	/* The devices of all of it, whatever part is shown. */
+	whole.filter = (struct filter){NULL, -1, -1, -1};
+	devices = device_names(&whole);
+	snprintf(text, sizeof text, "%.128s (%s)", name && *name ? name : "a process",
+		 text_pid(pid, (int64_t)json_number(about, "pid", 0)));
+	if (rank >= 0) {
+		snprintf(part, sizeof part, world > 0 ? "%.0f of %.0f" : "%.0f", rank, world);
+		add(text, sizeof text, ", rank ", part);
+	}
+	describe_steps(tables, about, part, sizeof part);
+	add(text, sizeof text, ", ", part);
+	add(text, sizeof text, ", ", devices);
+	add(text, sizeof text, ", torch ", json_text(about, "torch_version"));
+	add(text, sizeof text, ", label ", json_text(about, "label"));
+	add(text, sizeof text, ", ", tables->simulated ? "SIMULATED GPU" : NULL);
+	safe = text_safe(text);
+	printf("%scapture %s%s  ", screen_bold(&tables->screen), id ? id : "?", screen_plain(&tables->screen));
+	print_wrapped(stdout, safe, 2, width - 2);
+	putchar('\n');
+	free(safe);
+	free(devices);
+	if (complete)
+		return;
+	snprintf(text, sizeof text, "%s%s%s", status ? status : "of an unknown state", reason && *reason ? ": " : "",
+		 reason ? reason : "");
+	safe = text_safe(text);
+	fputs(screen_warn(&tables->screen), stdout);
+	print_wrapped(stdout, safe, 0, width);
+	printf("%s\n", screen_plain(&tables->screen));
+	free(safe);
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const double *one = a, *other = b;
+
+	return (*one > *other) - (*one < *other);
+}
+
+struct pace {
+	double median, least, most;
+	size_t steps;
+	int64_t slowest; /* its ordinal */
+};
+
+static struct pace pace_of(struct tables *tables)
+{
+	struct table *table = rows_of(tables, "steps");
+	struct pace pace = {0};
+	size_t rows = table ? table_rows(table) : 0;
+	double *walls = need(calloc(rows + 1, sizeof *walls));
+
+	for (size_t r = 0; r < rows; r++) {
+		double step;
+
+		if (!table_figure(table, r, table_find(table, "wall_ns"), &walls[pace.steps]))
+			continue;
+		if (walls[pace.steps] > pace.most && table_figure(table, r, table_find(table, "step"), &step)) {
+			pace.slowest = (int64_t)step;
+			pace.most = walls[pace.steps];
+		}
+		pace.steps++;
+	}
+	if (pace.steps) {
+		qsort(walls, pace.steps, sizeof *walls, by_size);
+		pace.least = walls[0];
+		pace.median = (walls[(pace.steps - 1) / 2] + walls[pace.steps / 2]) / 2;
+	}
+	free(walls);
+	table_free(table);
+	return pace;
+}
+
+/* "device busy 51 %", or why that is not known. */
+static void describe_busy(struct tables *tables, char *to, size_t bytes)
+{
+	struct table *table = rows_of(tables, "totals");
+	double percent;
+
+	to[0] = '\0';
+	if (table && table_rows(table) && table_figure(table, 0, table_find(table, "device_busy_percent"), &percent))
+		snprintf(to, bytes, ", device busy %.0f %%", percent);
+	else if (!view_recorded(&tables->capture->reader, view_find("kernels")))
+		snprintf(to, bytes, ", device not recorded");
+	table_free(table);
+}
+
+static void print_pace(struct tables *tables, const struct pace *pace, const cJSON *about)
+{
+	const char *source = json_text(about, "step_source");
+	char median[TEXT_FIGURE_BYTES], least[TEXT_FIGURE_BYTES], most[TEXT_FIGURE_BYTES], busy[48];
+
+	describe_busy(tables, busy, sizeof busy);
+	text_duration(median, (int64_t)pace->median);
+	if (!pace->steps)
+		printf("no step was recorded%s\n", busy);
+	else if (source && strcmp(source, "duration") == 0)
+		printf("a window of %s%s\n", median, busy);
+	else if (pace->steps == 1)
+		printf("%s the step%s\n", median, busy);
+	else
+		printf("%s a step (%s to %s)%s\n", median, text_duration(least, (int64_t)pace->least),
+		       text_duration(most, (int64_t)pace->most), busy);
+}
+
+/* --- tables --- */
+
+static bool has_rows(struct tables *tables, const char *view)
+{
+	struct table *table = rows_of(tables, view);
+	bool any = table && table_rows(table);
+
+	table_free(table);
+	return any;
+}
+
+/* Are there ranges besides those that the profiler itself makes of each step? */
+static bool has_ranges(struct tables *tables)
+{
+	struct table *table = rows_of(tables, "ranges");
+	bool any = false;
+
+	for (size_t r = 0; table && r < table_rows(table) && !any; r++) {
+		const char *name = table_text(table, r, table_find(table, "name"));
+
+		any = name && strncmp(name, "ProfilerStep#", 13) != 0;
+	}
+	table_free(table);
+	return any;
+}
+
+/* The tables that say most, the best first. Returns how many. */
+static size_t choose_tables(struct tables *tables, const struct pace *pace, const char *chosen[TABLES])
+{
+	bool uneven = pace->steps > 1 && pace->most - pace->least > SPREAD * pace->median;
+	const struct {
+		const char *view;
+		bool wanted;
+	} candidates[] = {
+		{"kernels", has_rows(tables, "kernels")},
+		{"operators", has_rows(tables, "operators")},
+		{"steps", uneven},
+		{"ranges", has_ranges(tables)},
+		{"copies", has_rows(tables, "copies")},
+		{"steps", !uneven && pace->steps > 1},
+		{"threads", true},
+	};
+	size_t count = 0;
+
+	for (size_t i = 0; i < sizeof candidates / sizeof *candidates && count < TABLES; i++)
+		if (candidates[i].wanted)
+			chosen[count++] = candidates[i].view;
+	return count;
+}
+
+/* What nothing can be said of, and why: one line each. */
+static void print_absences(struct tables *tables)
+{
+	static const char *const views[] = {"operators", "ranges", "kernels"};
+	size_t width = tables->screen.width ? tables->screen.width : SIZE_MAX;
+	bool any = false;
+
+	for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
+		const struct view *view = view_find(views[i]);
+		char *why, *text;
+
+		if (view_recorded(&tables->capture->reader, view))
+			continue;
+		why = view_absence(&tables->capture->reader, view);
+		if (asprintf(&text, "%s: %s", view->name, why) < 0)
+			need(NULL);
+		printf("%s", any ? "" : "\n");
+		print_wrapped(stdout, text, 2, width - 2);
+		putchar('\n');
+		any = true;
+		free(text);
+		free(why);
+	}
+}
+
+/* Events that are missing, or not whole, qualify all else. */
+static void print_dropped(struct tables *tables)
+{
+	const struct view *view = view_find("dropped");
+	struct table *table = tables_make(tables, view);
+
+	if (table && table_rows(table)) {
+		tables_title(tables, view->heading);
+		table_print(table, &tables->screen, 0);
+	}
+	table_free(table);
+}
+
+static void print_cost(struct tables *tables, const cJSON *about)
+{
+	static const char *const keys[] = {"step_before_ns", "step_during_ns", "step_after_ns"}, *const words[] = {
+													 "before",
+													 "during",
+													 "after"};
+	struct table *table = rows_of(tables, "cost");
+	double events = json_number(about, "events", -1), lost = json_number(about, "lost", -1), ns;
+	char text[256] = "", figure[TEXT_FIGURE_BYTES], part[64];
+
+	for (size_t i = 0; table && table_rows(table) && i < sizeof keys / sizeof *keys; i++)
+		if (table_figure(table, 0, table_find(table, keys[i]), &ns)) {
+			snprintf(part, sizeof part, "%s %s", text_duration(figure, (int64_t)ns), words[i]);
+			add(text, sizeof text, *text ? ", " : "a step took ", part);
+		}
+	if (events >= 0) {
+		snprintf(part, sizeof part, "%s events", text_count(figure, (int64_t)events));
+		add(text, sizeof text, *text ? "; " : "", part);
+	}
+	if (lost >= 0) {
+		snprintf(part, sizeof part, "%s dropped", lost > 0 ? text_count(figure, (int64_t)lost) : "none");
+		add(text, sizeof text, *text ? ", " : "", part);
+	}
+	if (*text)
+		printf("\nthe recording: %s\n", text);
+	table_free(table);
+}
+
+/* What a command tells stands beside it, or below it where there is no room. */
+static void next_line(const struct tables *tables, const char *command, const char *text)
+{
+	size_t width = tables->screen.width ? tables->screen.width : SIZE_MAX;
+	bool beside = 2 + strlen(command) + 2 + strlen(text) <= width && 40 + strlen(text) <= width;
+
+	if (beside)
+		printf("  %-36s  %s\n", command, text);
+	else
+		printf("  %s\n      %s\n", command, text);
+}
+
+static void print_next(const struct tables *tables, const cJSON *about, const struct pace *pace)
+{
+	const char *id = json_text(about, "capture_id");
+	char command[512];
+
+	id = tables->which ? tables->which : id;
+	puts("\nnext:");
+	snprintf(command, sizeof command, "profd show %.400s --by all", id ? id : "");
+	next_line(tables, command, "every table; one alone: --by kernels, operators, steps, ...");
+	if (pace->steps > 1 && !tables->options.step) {
+		snprintf(command, sizeof command, "profd show %.400s --step %lld", id ? id : "",
+			 (long long)pace->slowest);
+		next_line(tables, command, "the slowest step alone");
+	}
+	if (report_ran(&tables->capture->reader, "shapes")) {
+		snprintf(command, sizeof command, "profd show %.400s --group-by-shapes --by all", id ? id : "");
+		next_line(tables, command, "operators of different input shapes apart");
+	}
+	snprintf(command, sizeof command, "profd export %.400s", id ? id : "");
+	next_line(tables, command, "a trace for ui.perfetto.dev or chrome://tracing");
+}
+
+void answer_print(struct tables *tables, const cJSON *about)
+{
+	struct pace pace = pace_of(tables);
+	const char *chosen[TABLES];
+	size_t count;
+
+	print_pace(tables, &pace, about);
+	answer_breakdown(tables, pace.median);
+	answer_verdict(tables);
+	count = choose_tables(tables, &pace, chosen);
+	for (size_t i = 0; i < count && tables->code == EXIT_DONE; i++)
+		tables_print(tables, view_find(chosen[i]), TABLE_ROWS);
+	if (tables->code != EXIT_DONE)
+		return;
+	print_absences(tables);
+	print_dropped(tables);
+	print_cost(tables, about);
+	print_next(tables, about, &pace);
+}

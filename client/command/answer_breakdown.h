@@ -1,0 +1,12 @@
+/* answer_breakdown.h - the breakdown as the answer shows it: with bars, and without the rows that are next to nothing. */
+#ifndef PROFD_CLIENT_COMMAND_ANSWER_BREAKDOWN_H
+#define PROFD_CLIENT_COMMAND_ANSWER_BREAKDOWN_H
+
+#include "tables.h"
+
+/* `step`: ns of a step, for the heading. */
+void answer_breakdown(struct tables *tables, double step);
+/* What stands out in it, or that nothing does. */
+void answer_verdict(const struct tables *tables);
+
+#endif

@@ -105,7 +105,7 @@ void answer_line(const struct tables *tables, const cJSON *about)
 	add(text, sizeof text, ", ", tables->simulated ? "SIMULATED GPU" : NULL);
 	safe = text_safe(text);
 	printf("%scapture %s%s  ", screen_bold(&tables->screen), id ? id : "?", screen_plain(&tables->screen));
-	print_wrapped(stdout, safe, 2, width - 2);
+	print_wrapped(stdout, safe, 2, width - 2, strlen("capture ") + strlen(id ? id : "?"));
 	putchar('\n');
 	free(safe);
 	free(devices);
@@ -115,7 +115,7 @@ void answer_line(const struct tables *tables, const cJSON *about)
 		 reason ? reason : "");
 	safe = text_safe(text);
 	fputs(screen_warn(&tables->screen), stdout);
-	print_wrapped(stdout, safe, 0, width);
+	print_wrapped(stdout, safe, 0, width, 0);
 	printf("%s\n", screen_plain(&tables->screen));
 	free(safe);
 }
@@ -260,7 +260,7 @@ static void print_absences(struct tables *tables)
 		if (asprintf(&text, "%s: %s", view->name, why) < 0)
 			need(NULL);
 		printf("%s", any ? "" : "\n");
-		print_wrapped(stdout, text, 2, width - 2);
+		print_wrapped(stdout, text, 2, width - 2, 0);
 		putchar('\n');
 		any = true;
 		free(text);

@@ -28,11 +28,13 @@ struct show {
 	enum extent extent;
 };
 
-static void line(const char *key, const char *text)
+static void line(const struct screen *screen, const char *key, const char *text)
 {
 	char *safe = text_safe(text);
 
-	printf("  %-9s %s\n", key, safe);
+	printf("  %-9s ", key);
+	print_wrapped(stdout, safe, 12, screen->width > 40 ? screen->width - 12 : SIZE_MAX, 0);
+	putchar('\n');
 	free(safe);
 }
 
@@ -68,9 +70,9 @@ static void print_header(const struct tables *tables, const cJSON *about)
 	snprintf(text, sizeof text, "%s %.128s%s%s%.128s%s%.64s%s%.128s", pid, name ? name : "", rank_text,
 		 user ? ", user " : "", user ? user : "", host && *host ? ", host " : "", host ? host : "",
 		 job && *job ? ", job " : "", job && *job ? job : "");
-	line("process", text);
+	line(&tables->screen, "process", text);
 	if (command && *command)
-		line("command", command);
+		line(&tables->screen, "command", command);
 	/* To the second; "T" and the fraction are for programs. */
 	snprintf(when, sizeof when, "%s", started ? started : "at an unknown time");
 	if (strlen(when) > 18 && when[10] == 'T')
@@ -83,17 +85,17 @@ static void print_header(const struct tables *tables, const cJSON *about)
 	snprintf(text, sizeof text, "%s UTC, %s%s%.32s%s%.128s%s", when, what, torch && *torch ? ", torch " : "",
 		 torch && *torch ? torch : "", label && *label ? ", label " : "", label && *label ? label : "",
 		 tables->simulated ? ", SIMULATED GPU" : "");
-	line("recorded", text);
+	line(&tables->screen, "recorded", text);
 }
 
-static void print_capture_notes(struct reader *reader)
+static void print_capture_notes(const struct tables *tables)
 {
-	cJSON *notes = about_notes(reader);
+	cJSON *notes = about_notes(&tables->capture->reader);
 	const cJSON *note;
 
 	cJSON_ArrayForEach(note, notes)
 	{
-		line("note", note->valuestring);
+		line(&tables->screen, "note", note->valuestring);
 	}
 	cJSON_Delete(notes);
 }
@@ -121,7 +123,7 @@ static void print_part(const struct tables *tables)
 			 part);
 	else
 		snprintf(text, sizeof text, "only %s", part);
-	line("shown", text);
+	line(&tables->screen, "shown", text);
 }
 
 static void print_tables(struct show *show, const cJSON *about)
@@ -134,7 +136,7 @@ static void print_tables(struct show *show, const cJSON *about)
 		print_header(tables, about);
 	else
 		answer_line(tables, about);
-	print_capture_notes(&show->capture.reader);
+	print_capture_notes(&show->tables);
 	print_part(tables);
 	for (size_t i = 0; i < count && tables->code == EXIT_DONE; i++)
 		if (is_shown(show, &views[i]))
@@ -154,7 +156,7 @@ static void print_people(struct show *show)
 
 	if (show->extent == EXTENT_ANSWER) {
 		answer_line(&show->tables, about);
-		print_capture_notes(&show->capture.reader);
+		print_capture_notes(&show->tables);
 		print_part(&show->tables);
 		answer_print(&show->tables, about);
 	} else {

@@ -124,7 +124,7 @@ static void print_rows(struct tables *tables, const struct view *view, const str
 	} else {
 		text = view_absence(&tables->capture->reader, view);
 		fputs("  ", stdout);
-		print_wrapped(stdout, text, 2, tables->screen.width ? tables->screen.width - 2 : SIZE_MAX);
+		print_wrapped(stdout, text, 2, tables->screen.width ? tables->screen.width - 2 : SIZE_MAX, 0);
 		putchar('\n');
 		free(text);
 	}

@@ -29,7 +29,7 @@ static const struct column columns[] = {
 	[B_PERCENT] = {"percent", "SHARE", COLUMN_PERCENT, 0},
 	[B_LEAST] = {"min_percent", "LEAST", COLUMN_PERCENT, COLUMN_SPARE},
 	[B_MOST] = {"max_percent", "MOST", COLUMN_PERCENT, COLUMN_SPARE},
-	[B_BAR] = {"", "", COLUMN_TEXT, COLUMN_TABLE_ONLY},
+	[B_BAR] = {"", "", COLUMN_TEXT, COLUMN_TABLE_ONLY | COLUMN_SPARE},
 };
 
 /* A row over the steps that are shown. */

@@ -224,9 +224,10 @@ static void pad(FILE *file, size_t n)
 		fputc(' ', file);
 }
 
-void print_wrapped(FILE *file, const char *text, size_t indent, size_t room)
+void print_wrapped(FILE *file, const char *text, size_t indent, size_t room, size_t begun)
 {
-	size_t column = 0;
+	size_t column = begun;
+	bool first = true;
 
 	while (*text) {
 		size_t bytes = strcspn(text, " ");
@@ -237,10 +238,11 @@ void print_wrapped(FILE *file, const char *text, size_t indent, size_t room)
 			fputc('\n', file);
 			pad(file, indent);
 			column = 0;
-		} else if (column) {
+		} else if (column && !first) {
 			fputc(' ', file);
 			column++;
 		}
+		first = false;
 		fputs(word, file);
 		column += width;
 		free(word);
@@ -302,7 +304,7 @@ static void print_row(const struct layout *layout, const struct screen *screen, 
 		if (!layout->shown[c])
 			continue;
 		if (c == last && (table->columns[c].flags & COLUMN_WRAP) && screen->width > indent + WRAP_WIDTH_MIN) {
-			print_wrapped(screen->file, text, indent, screen->width - indent);
+			print_wrapped(screen->file, text, indent, screen->width - indent, 0);
 			continue;
 		}
 		print_cell(screen->file, text, layout->widths[c], left_aligned(table->columns[c].kind),
@@ -321,7 +323,7 @@ static void print_notes(const char *notes, const struct screen *screen)
 
 		pad(screen->file, indent);
 		print_wrapped(screen->file, line, indent,
-			      screen->width > indent + WRAP_WIDTH_MIN ? screen->width - indent : SIZE_MAX);
+			      screen->width > indent + WRAP_WIDTH_MIN ? screen->width - indent : SIZE_MAX, 0);
 		fputc('\n', screen->file);
 		free(line);
 		notes += bytes + (notes[bytes] == '\n');

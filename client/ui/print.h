@@ -7,8 +7,8 @@
 
 /* At most `limit` rows (0 = all); says how many it left out. The notes stand below. */
 void table_print(const struct table *table, const struct screen *screen, size_t limit);
-/* Prints a sentence from column `indent` on, which is where the cursor stands, broken at blanks where it would leave `room`
- * columns. */
-void print_wrapped(FILE *file, const char *text, size_t indent, size_t room);
+/* Prints a sentence, broken at blanks where it would leave `room` columns; what follows begins in column `indent`. `begun`: columns
+ * behind that which are used already. */
+void print_wrapped(FILE *file, const char *text, size_t indent, size_t room, size_t begun);
 
 #endif

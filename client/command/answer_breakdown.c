@@ -160,7 +160,7 @@ static void print_rows(struct printed *printed, const struct table *table)
 			continue;
 		}
 		printed->inner = row.parent;
-		if (row.percent < SMALL) {
+		if (row.percent < SMALL && strcmp(row.word, "compute") != 0) {
 			printed->rests++;
 			printed->small = row;
 			printed->rest += row.step;

@@ -19,12 +19,12 @@
 #define FIGURES                                                                                                        \
 	{"calls", "CALLS", COLUMN_COUNT, 0}, {"self_cpu_ns", "SELF CPU", COLUMN_DURATION, 0},                          \
 		{"self_cpu_percent", "SELF CPU %", COLUMN_PERCENT, COLUMN_SPARE | COLUMN_BARRED},                      \
-		{"cpu_ns", "CPU TOTAL", COLUMN_DURATION, COLUMN_SPARE},                                                           \
+		{"cpu_ns", "CPU TOTAL", COLUMN_DURATION, COLUMN_SPARE},                                                \
 		{"cpu_percent", "CPU TOTAL %", COLUMN_PERCENT, COLUMN_SPARE},                                          \
 		{"cpu_average_ns", "CPU AVG", COLUMN_DURATION, COLUMN_SPARE},                                          \
 		{"self_device_ns", "SELF DEVICE", COLUMN_DURATION, COLUMN_OPTIONAL},                                   \
 		{"self_device_percent", "DEVICE %", COLUMN_PERCENT, COLUMN_OPTIONAL},                                  \
-		{"device_ns", "DEVICE TOTAL", COLUMN_DURATION, COLUMN_OPTIONAL | COLUMN_SPARE},                                       \
+		{"device_ns", "DEVICE TOTAL", COLUMN_DURATION, COLUMN_OPTIONAL | COLUMN_SPARE},                        \
 		{"device_percent", "DEVICE TOTAL %", COLUMN_PERCENT, COLUMN_OPTIONAL | COLUMN_SPARE},                  \
 	{                                                                                                              \
 		"device_average_ns", "DEVICE AVG", COLUMN_DURATION, COLUMN_OPTIONAL | COLUMN_SPARE                     \

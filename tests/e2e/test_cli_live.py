@@ -172,6 +172,9 @@ def test_one_share(profd, torch_newest):
     profd.wait_steps(job.pid, 3)
     told = profd.run("trigger", "--pid", job.pid, "--steps", 2).stdout
     shown = profd.run("show").stdout
+    # Both begin with the same screen.
+    for text in ("\nWhere a step goes", " a step (", ", device not recorded\n", "\n  host      ", "--by all", "the recording: a step took "):
+        assert text in told and text in shown, text
     for heading, title in (("Operators", "SELF CPU %"), ("Ranges", "WALL %")):
         first, second = cells(told, heading), cells(shown, heading)
         both = set(first) & set(second)

@@ -351,7 +351,7 @@ void answer_print(struct tables *tables, const cJSON *about)
 
 	print_pace(tables, &pace, about);
 	answer_breakdown(tables, pace.median);
-	answer_verdict(tables);
+	answer_verdict(tables, tables->which ? tables->which : json_text(about, "capture_id"));
 	count = choose_tables(tables, &pace, chosen);
 	for (size_t i = 0; i < count && tables->code == EXIT_DONE; i++)
 		tables_print(tables, view_find(chosen[i]), TABLE_ROWS);

@@ -209,16 +209,16 @@ void answer_breakdown(struct tables *tables, double step)
 	table_free(table);
 }
 
-void answer_verdict(const struct tables *tables)
+void answer_verdict(const struct tables *tables, const char *name)
 {
 	struct breakdown_capture capture;
 	struct findings findings;
 	cJSON *verdict;
 	char *text;
 
-	verdict_load(&tables->capture->reader, &tables->options, &capture, &findings);
+	verdict_read(&tables->capture->reader, &tables->options, &capture, &findings);
 	verdict = need(findings_json(&findings, NULL));
-	text = verdict_text(verdict, NULL, tables->screen.width < 1000 ? (int)tables->screen.width : 0);
+	text = verdict_text(verdict, name, tables->screen.width < 1000 ? (int)tables->screen.width : 0);
 	printf("\n%s", text);
 	free(text);
 	cJSON_Delete(verdict);

@@ -6,7 +6,7 @@
 
 /* `step`: ns of a step, for the heading. */
 void answer_breakdown(struct tables *tables, double step);
-/* What stands out in it, or that nothing does. */
-void answer_verdict(const struct tables *tables);
+/* What stands out in it, or that nothing does. `name`: what the user calls the capture. */
+void answer_verdict(const struct tables *tables, const char *name);
 
 #endif

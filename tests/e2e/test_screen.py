@@ -36,17 +36,17 @@ ENVIRONMENT = {**{k: v for k, v in os.environ.items() if k not in ("LC_ALL", "LC
                "NO_COLOR": "1", "TERM": "xterm"}
 
 
-def run(*words, code=0):
-    done = subprocess.run([PROFD, *map(str, words)], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120, env=ENVIRONMENT)
+def run(*words, code=0, cwd=None):
+    done = subprocess.run([PROFD, *map(str, words)], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120, env=ENVIRONMENT, cwd=cwd)
     assert done.returncode == code, (words, done)
     return done
 
 
-def on_terminal(width, *words, keyboard=False, **environment):
+def on_terminal(width, *words, keyboard=False, cwd=None, **environment):
     """What a terminal of this width gets."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
-    process = subprocess.Popen([PROFD, *map(str, words)], env={**ENVIRONMENT, **environment}, stdout=slave, stderr=slave,
+    process = subprocess.Popen([PROFD, *map(str, words)], env={**ENVIRONMENT, **environment}, stdout=slave, stderr=slave, cwd=cwd,
                                stdin=slave if keyboard else subprocess.DEVNULL)
     os.close(slave)
     text = b""
@@ -63,8 +63,8 @@ def on_terminal(width, *words, keyboard=False, **environment):
     return text.decode().replace("\r", "")
 
 
-def printed(width, *words):
-    return run(*words).stdout if width == PIPED else on_terminal(width, *words)
+def printed(width, *words, cwd=None):
+    return run(*words, cwd=cwd).stdout if width == PIPED else on_terminal(width, *words, cwd=cwd)
 
 
 def rows(capture, view, *more):
@@ -98,7 +98,7 @@ def without_verdict(text):
 @pytest.mark.parametrize("width", WIDTHS)
 def test_as_it_was(alexnet, width):
     """The answer and the tables with names, line for line."""
-    text = without_verdict(printed(width, "show", alexnet)).replace(str(alexnet), "alexnet.db")
+    text = without_verdict(printed(width, "show", "./alexnet.db", cwd=alexnet.parent))
     for view in ("kernels", "operators", "launches", "tree"):
         text += f"\n=== {view}\n" + printed(width, "show", alexnet, "--by", view)
     path = SCREENS / f"alexnet-{'piped' if width == PIPED else width}.txt"

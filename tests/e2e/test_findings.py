@@ -2,21 +2,24 @@
 it, within a tenth. Loops that are well, and such as only look ill, have no finding.
 
 Most run on paper (findings_machine.py) and come in by `profd import`; a few are real traces with a delay put into them; and some are
-live jobs, on the CPU and on the simulated GPU (findings_job.py), of which the sizes are what the job itself measured.
+live jobs, on the CPU and on the simulated GPU (planted.py), of which the sizes are what the job itself measured.
 """
 import gzip
 import json
 import os
 import pathlib
+import statistics
 import subprocess
 
 import pytest
 
 import findings_machine
 import findings_workloads
-from house import BUILD
+import gpu
+from house import BUILD, wait_for
 
 PROFD = BUILD / "bin" / "profd"
+WORKLOADS = pathlib.Path(__file__).resolve().parents[1] / "workloads"
 TRACES = pathlib.Path(__file__).resolve().parents[1] / "data" / "traces"
 # Within which a size has to be right.
 EXACT = 0.10
@@ -40,9 +43,9 @@ def verdict(text, folder):
 @pytest.fixture
 def told(request):
     """told(kind, planted, ns, finding): a row of the table that is printed at the end; ns of a step."""
-    def put(kind, planted, ns, found):
+    def put(kind, planted, ns, found, name=None):
         first = found[0] if found else None
-        request.node.user_properties.append(("finding", (request.node.name.split("[")[-1].rstrip("]"), kind, planted, ns,
+        request.node.user_properties.append(("finding", (name or request.node.name.split("[")[-1].rstrip("]"), kind, planted, ns,
                                                          first["finding"] if first else "-", first["win_ns"] if first else None)))
     return put
 
@@ -135,3 +138,59 @@ def test_a_delay_in_a_real_trace(told, tmp_path, where, ns):
     found = verdict(delayed(data, outside if where == "outside" else inside, ns), tmp_path)["findings"]
     told("real trace", "stall", ns, found)
     named(found, "stall", ns)
+
+
+# ---------------------------------------------------------------- live jobs
+
+class Planted:
+    """tests/workloads/planted.py under the agent."""
+
+    def __init__(self, profd, python, *options, env=None):
+        self.profd, self.mode, self.log = profd, profd.folder / "mode", profd.folder / "log"
+        self.mode.write_text("well")
+        self.job = profd.job(python, WORKLOADS / "planted.py", self.mode, self.log, *options, env={"PYTHONWARNINGS": "ignore", **(env or {})})
+        profd.wait_steps(self.job.pid, 3)
+
+    def rows(self):
+        return [json.loads(line) for line in self.log.read_text().splitlines(True) if line.endswith("\n")]
+
+    def find(self, mode, steps):
+        """What is found in so many steps of this mode, and the rows of these steps."""
+        self.mode.write_text(mode)
+        wait_for(lambda: [row["mode"] for row in self.rows()[-3:]] == [mode] * 3, 30, f"steps of {mode}")
+        capture = self.profd.trigger(self.job.pid, "--steps", steps)
+        assert capture["status"] == "complete" and capture["lost"] == 0, capture
+        shown = self.profd.show(capture["capture_id"], "--by", "findings")
+        numbers = {row["number"] for row in shown["steps"]}
+        wait_for(lambda: self.rows()[-1]["step"] >= max(numbers), 30, "the steps to be written")
+        rows = [row for row in self.rows() if row["step"] in numbers]
+        assert len(rows) == steps and {row["mode"] for row in rows} == {mode}
+        assert shown["findings"], self.profd.run("show", capture["capture_id"], "--by", "breakdown").stdout
+        return shown["findings"], rows
+
+
+def middle(values):
+    return statistics.median(values)
+
+
+CAUSES = {"loader": "input", "wait": "sync", "stall": "stall", "launches": "launch_bound", "save": "step_unlike"}
+
+
+def check_live(told, planted, kind, mode, steps=7):
+    found, rows = planted.find(mode, steps)
+    lost = sum(row["lost"] for row in rows) / len(rows) if mode == "save" else middle([row["lost"] for row in rows])
+    told(kind, CAUSES[mode], lost, found, mode)
+    named(found, CAUSES[mode], lost)
+
+
+def test_live_on_a_simulated_gpu(told, profd, torch_newest):
+    """Operators of torch launch kernels of the simulated GPU, in one process."""
+    planted = Planted(profd, torch_newest, "--gpu", env=gpu.environment(gpu.NEWEST))
+    for mode in CAUSES:
+        check_live(told, planted, "live, simulated", mode, 12 if mode == "save" else 7)
+
+
+def test_live_without_a_device(told, profd, torch_newest):
+    planted = Planted(profd, torch_newest)
+    for mode in ("loader", "save"):
+        check_live(told, planted, "live, host", mode, 12 if mode == "save" else 7)

@@ -75,8 +75,7 @@ static void add_piece(struct breakdown_device *device, int64_t from, int64_t to,
 		.start = from, .end = to, .idle = (uint32_t)idle, .row = (uint8_t)row, .cause = cause};
 }
 
-/* Of the newest idle interval. */
-static void put(const struct explanation *explanation, enum idle_row row, int64_t from, int64_t to)
+static void put_known(const struct explanation *explanation, enum idle_row row, int64_t from, int64_t to)
 {
 	const struct breakdown *breakdown = explanation->shared->breakdown;
 	if (to <= from)
@@ -86,6 +85,17 @@ static void put(const struct explanation *explanation, enum idle_row row, int64_
 	explanation->device->steps[i].idle[row] += part;
 	breakdown_tell(breakdown,
 		       &(struct breakdown_piece){from, to, explanation->device->device, DEVICE_IDLE, (int)row});
+}
+
+/* Of the newest idle interval. */
+static void put(const struct explanation *explanation, enum idle_row row, int64_t from, int64_t to)
+{
+	int64_t known = explanation->shared->breakdown->known_from;
+	if (from < known) {
+		put_known(explanation, IDLE_UNKNOWN, from, to < known ? to : known);
+		from = known;
+	}
+	put_known(explanation, row, from, to);
 }
 
 static enum idle_row row_of(const struct activity_segment *segment, bool has_operators)

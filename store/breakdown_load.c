@@ -496,14 +496,17 @@ static void take_session(struct load *load, sqlite3_stmt *row)
 		const char *name = sqlite3_column_name(row, i);
 		if (sqlite3_column_type(row, i) == SQLITE_NULL)
 			continue;
-		if (strcmp(name, "known_from") == 0)
-			doubt(load,
-			      "us long the devices may have been at work on what was launched before the recording",
-			      integer(row, i) / 1000);
 		if (strcmp(name, "missing_from") == 0)
 			doubt(load, "us from the beginning on records of the devices are missing",
 			      integer(row, i) / 1000);
 	}
+}
+
+static void take_known(struct load *load, sqlite3_stmt *row)
+{
+	for (int i = 0; i < sqlite3_column_count(row); i++)
+		if (strcmp(sqlite3_column_name(row, i), "known_from") == 0 && integer(row, i) > 0)
+			load->capture->breakdown.known_from = integer(row, i);
 }
 
 static void look_for_doubt(struct load *load)
@@ -566,6 +569,7 @@ bool breakdown_capture_load(sqlite3 *db, const struct breakdown_watch *watch, st
 	read_steps(&load);
 	/* Files of the oldest schema have no tables for the rest. */
 	if (ret->device) {
+		each(&load, "SELECT * FROM sessions", take_known);
 		read_operations(&load);
 		if (!load.error)
 			make_busy(&load);

@@ -4,10 +4,12 @@ it, within a tenth. Loops that are well, and such as only look ill, have no find
 Most run on paper (findings_machine.py) and come in by `profd import`; a few are real traces with a delay put into them; and some are
 live jobs, on the CPU and on the simulated GPU (planted.py), of which the sizes are what the job itself measured.
 """
+import contextlib
 import gzip
 import json
 import os
 import pathlib
+import sqlite3
 import statistics
 import subprocess
 
@@ -81,6 +83,24 @@ def test_nothing_is_found(told, tmp_path, kind, loop, how):
     answer = verdict(findings_machine.trace(machine), tmp_path)
     told(kind, "-", None, answer["findings"])
     assert answer["findings"] == []
+
+
+def test_the_beginning_alone_is_not_known(tmp_path):
+    """CUPTI was on a moment late: that moment's idle time has no cause, and the rest keeps its own."""
+    machine, steps = findings_machine.run(findings_workloads.loader_sleeps, True)
+    before = verdict(findings_machine.trace(machine), tmp_path)
+    capture = tmp_path / "trace.db"
+    with contextlib.closing(sqlite3.connect(capture)) as db:
+        db.execute("INSERT INTO sessions (flags, clock_error, records, known_from) VALUES (0, 0, 0, ?)", (steps[0] // 2,))
+        db.commit()
+    after = json.loads(run("show", capture, "--by", "findings", "--format", "json"))
+    assert [one["finding"] for one in after["findings"]] == ["input"]
+    assert abs(after["findings"][0]["ns"] - before["findings"][0]["ns"]) < 0.01 * before["findings"][0]["ns"]
+
+    def rows(step):
+        shown = json.loads(run("show", capture, "--by", "breakdown", "--step", step, "--format", "json"))["breakdown"]
+        return {row["row"]: row["total_ns"] for row in (shown if isinstance(shown, list) else shown["rows"]) if row["parent"]}
+    assert 0 < rows(1)["unknown"] <= steps[0] // 2 and rows(1)["input"] > 0 and "unknown" not in rows(2)
 
 
 def test_there_are_enough():
@@ -173,7 +193,8 @@ def middle(values):
     return statistics.median(values)
 
 
-CAUSES = {"loader": "input", "wait": "sync", "stall": "stall", "launches": "launch_bound", "save": "step_unlike"}
+# Not launches: on a machine that is full a call that loses its processor takes milliseconds.
+CAUSES = {"loader": "input", "wait": "sync", "stall": "stall", "save": "step_unlike"}
 
 
 def check_live(told, planted, kind, mode, steps=7):
@@ -183,6 +204,7 @@ def check_live(told, planted, kind, mode, steps=7):
     named(found, CAUSES[mode], lost)
 
 
+@pytest.mark.serial
 def test_live_on_a_simulated_gpu(told, profd, torch_newest):
     """Operators of torch launch kernels of the simulated GPU, in one process."""
     planted = Planted(profd, torch_newest, "--gpu", env=gpu.environment(gpu.NEWEST))
@@ -190,6 +212,7 @@ def test_live_on_a_simulated_gpu(told, profd, torch_newest):
         check_live(told, planted, "live, simulated", mode, 12 if mode == "save" else 7)
 
 
+@pytest.mark.serial
 def test_live_without_a_device(told, profd, torch_newest):
     planted = Planted(profd, torch_newest)
     for mode in ("loader", "save"):

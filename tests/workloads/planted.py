@@ -8,7 +8,6 @@ A line of LOG is JSON: {"step": number, "mode": word, "wall": ns, "lost": ns}. l
     loader    in the dataset's __getitem__
     wait      from the return of a wait for the device to the next launch
     stall     of the step, without what the device had to do
-    launches  the same
     save      in what is done in one step of six alone
     well      0
 """
@@ -125,10 +124,7 @@ def main():
         lost = device.asked = Data.took = 0
         Data.wanted = 25 * MS if mode == "loader" else 0
         x = next(batches)
-        if mode == "launches":
-            for _ in range(400):
-                x = torch.ops.planted.layer(x, 5_000)
-        elif mode == "wait":
+        if mode == "wait":
             x = torch.ops.planted.layer(x, 8 * MS)
             for _ in range(4):
                 device.wait()
@@ -154,7 +150,7 @@ def main():
         wall, last = now - last, now
         if mode == "loader":
             lost = Data.took
-        elif mode in ("stall", "launches"):
+        elif mode == "stall":
             lost = wall - device.asked
         log.write(json.dumps({"step": number, "mode": mode, "wall": wall, "lost": lost}) + "\n")
         log.flush()

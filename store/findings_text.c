@@ -1,6 +1,8 @@
 /* findings_text.c - see findings_text.h. Sentences for somebody who wants to know what to do about it. */
 #include "findings_text.h"
 
+#include "thread_times.h"
+
 #include "breakdown_names.h"
 #include "findings_sql.h"
 
@@ -312,6 +314,31 @@ static void tell_optimizer(const struct telling *telling)
 		 mean_per_tensor(telling->findings, telling->claims));
 }
 
+/* Did the step's thread work in the stretches of a finding, or wait? A sentence; empty: not recorded, or not exact enough. */
+static const char *how_it_ran(const struct telling *telling, char *to, size_t bytes)
+{
+	const struct finding *finding = telling->finding;
+	uint32_t step_thread = telling->capture->breakdown.step_thread;
+	struct thread_times times;
+	struct thread_use use = {0};
+	int64_t all = 0;
+	*to = '\0';
+	if (thread_times_load(telling->texts->db, step_thread, &times)) {
+		for (size_t i = 0; i < finding->interval_count; i++) {
+			const struct finding_interval *interval = &finding->intervals[i];
+			if ((interval->thread == 0 || interval->thread == step_thread) &&
+			    thread_times_add(&times, interval->start, interval->end, &use))
+				all += interval->end - interval->start;
+		}
+	}
+	thread_times_free(&times);
+	if (all > 0 && use.error <= all / 4)
+		snprintf(to, bytes,
+			 " The thread ran %.0f %% of that time, slept %.0f %%, and waited %.0f %% for a processor.",
+			 percent(use.ran, all), percent(all - use.ran - use.waited, all), percent(use.waited, all));
+	return to;
+}
+
 static void tell_stall(const struct telling *telling)
 {
 	struct finding *finding = telling->finding;
@@ -325,11 +352,13 @@ static void tell_stall(const struct telling *telling)
 		WHAT("The device waits while the host is busy elsewhere, a millisecond or more at a time");
 	else
 		WHAT("The step's thread is outside of operators, a millisecond or more at a time");
-	EVIDENCE("%.0f %% of it in %s; %llu times, the longest %s.", percent(most.ns, all), subject,
+	char ran[128];
+	EVIDENCE("%.0f %% of it in %s; %llu times, the longest %s.%s", percent(most.ns, all), subject,
 		 (unsigned long long)finding->interval_total,
 		 duration(text, finding->most_ns > 0 && finding->interval_count
 					? finding->intervals[0].end - finding->intervals[0].start
-					: 0));
+					: 0),
+		 how_it_ran(telling, ran, sizeof ran));
 }
 
 static void tell_wait(const struct telling *telling)

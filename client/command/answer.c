@@ -246,7 +246,8 @@ static size_t choose_tables(struct tables *tables, const struct pace *pace, cons
 /* What nothing can be said of, and why: one line each. */
 static void print_absences(struct tables *tables)
 {
-	static const char *const views[] = {"operators", "ranges", "kernels"};
+	static const char *const views[] = {"operators", "ranges", "kernels", "copies", "memsets"};
+	bool device = view_recorded(&tables->capture->reader, view_find("kernels"));
 	size_t width = tables->screen.width ? tables->screen.width : SIZE_MAX;
 	bool any = false;
 
@@ -254,7 +255,8 @@ static void print_absences(struct tables *tables)
 		const struct view *view = view_find(views[i]);
 		char *why, *text;
 
-		if (view_recorded(&tables->capture->reader, view))
+		/* That there is nothing of the device is said once. */
+		if (view_recorded(&tables->capture->reader, view) || (view->activities && !device))
 			continue;
 		why = view_absence(&tables->capture->reader, view);
 		if (asprintf(&text, "%s: %s", view->name, why) < 0)

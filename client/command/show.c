@@ -198,8 +198,7 @@ static void add_view(cJSON *object, struct tables *tables, const struct view *vi
 		return;
 	}
 	if (strcmp(view->name, "breakdown") == 0) {
-		cJSON_AddItemToObject(object, view->key,
-				      breakdown_json(&tables->capture->reader, &tables->options));
+		cJSON_AddItemToObject(object, view->key, breakdown_json(&tables->capture->reader, &tables->options));
 		return;
 	}
 	if (strcmp(view->name, "findings") == 0) {

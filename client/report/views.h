@@ -8,9 +8,9 @@
 struct filter;
 
 struct report_options {
-	const char *sort_by;  /* one of torch.profiler's keys; NULL: the table's own default */
-	int64_t step;	      /* ordinal; 0 = all */
-	int64_t finding;      /* of the verdict: its intervals; 0 = the verdict itself */
+	const char *sort_by;	     /* one of torch.profiler's keys; NULL: the table's own default */
+	int64_t step;		     /* ordinal; 0 = all */
+	int64_t finding;	     /* of the verdict: its intervals; 0 = the verdict itself */
 	bool shapes;		     /* operators: tell input shapes apart */
 	const struct filter *filter; /* for tables that cannot be cut before they are made; NULL: all */
 	bool alone;		     /* no other table is shown */

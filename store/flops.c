@@ -121,11 +121,11 @@ static int64_t batched(const struct call *call, size_t first)
 	return times(2, times(product_from(a, 0), b->sizes[2]));
 }
 
-/* One operation an element of the first input, as torch.profiler counts it. */
+/* One operation an element of the first input, as torch.profiler counts it; a tensor without dimensions has one. */
 static int64_t elements(const struct call *call, size_t unused)
 {
 	(void)unused;
-	return call->input_count && call->inputs[0].count ? product_from(&call->inputs[0], 0) : -1;
+	return call->input_count ? product_from(&call->inputs[0], 0) : -1;
 }
 
 static bool list(const struct call *call, size_t index, size_t count, int64_t *ret)

@@ -36,6 +36,7 @@ const figures = {
   duration, count, bytes, percent,
   number: String,
   flag: value => value ? "yes" : "no",
+  speed: value => `${value.toFixed(2)} GFLOP/s`,
   rate: value => `${value.toFixed(2)} GB/s`,
 };
 const show = (value, kind) => value === null || value === undefined ? "-" : figures[kind] && typeof value !== "string" ? figures[kind](value) : String(value);

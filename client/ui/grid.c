@@ -9,9 +9,18 @@
 #include <string.h>
 
 static const char *const kinds[] = {
-	[COLUMN_TEXT] = "text",		[COLUMN_NUMBER] = "number", [COLUMN_COUNT] = "count",
-	[COLUMN_DURATION] = "duration", [COLUMN_BYTES] = "bytes",   [COLUMN_PERCENT] = "percent",
-	[COLUMN_FLAG] = "flag",		[COLUMN_RATE] = "rate",	    [COLUMN_LIST] = "list",
+	[COLUMN_TEXT] = "text",
+	[COLUMN_NUMBER] = "number",
+	[COLUMN_COUNT] = "count",
+	[COLUMN_DURATION] = "duration",
+	[COLUMN_BYTES] = "bytes",
+	[COLUMN_PERCENT] = "percent",
+	[COLUMN_FLAG] = "flag",
+	[COLUMN_RATE] = "rate",
+	[COLUMN_SPEED] = "speed",
+	[COLUMN_MORE] = "duration",
+	[COLUMN_MORE_PERCENT] = "percent",
+	[COLUMN_LIST] = "list",
 };
 
 static bool has_value(const struct table *table, size_t column)

@@ -5,7 +5,8 @@
 #include "table.h"
 
 /* {"columns": [{"title", "kind"}], "rows": [[...]], "total", "notes": []}: at most `limit` rows (0 = all), and the columns that people
- * see of them. Kinds are text, number, count, duration (ns), bytes, percent, flag, rate (bytes a ns), list. To be deleted. */
+ * see of them. Kinds are text, number, count, duration (ns), bytes, percent, flag, rate (bytes a ns), speed (floating point operations
+ * a ns), list. To be deleted. */
 cJSON *table_grid(const struct table *table, size_t limit);
 
 #endif

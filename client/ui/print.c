@@ -44,6 +44,7 @@ static char *figure(const struct cell *cell, enum column_kind kind)
 			 kind == COLUMN_PERCENT	       ? "%.1f%%"
 			 : kind == COLUMN_MORE_PERCENT ? "%+.1f%%"
 			 : kind == COLUMN_RATE	       ? "%.2f GB/s"
+			 : kind == COLUMN_SPEED	       ? "%.2f GFLOP/s"
 						       : "%g",
 			 cell->real);
 		return need(strdup(text));
@@ -66,6 +67,7 @@ static char *figure(const struct cell *cell, enum column_kind kind)
 	case COLUMN_PERCENT:
 	case COLUMN_MORE_PERCENT:
 	case COLUMN_RATE:
+	case COLUMN_SPEED:
 	case COLUMN_LIST:
 		break;
 	}

@@ -18,6 +18,7 @@ enum column_kind {
 	COLUMN_PERCENT,	     /* real, 0 to 100 */
 	COLUMN_FLAG,	     /* yes or no; true or false */
 	COLUMN_RATE,	     /* real, bytes a ns: GB/s */
+	COLUMN_SPEED,	     /* real, floating point operations a ns: GFLOP/s */
 	COLUMN_MORE,	     /* ns, with its sign */
 	COLUMN_MORE_PERCENT, /* real, with its sign */
 	COLUMN_LIST,	     /* text of numbers with commas between; an array in JSON */

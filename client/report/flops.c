@@ -1,0 +1,98 @@
+/* flops.c - floating point operations of operators, by their input shapes, and how fast they were done (store/flops.h). */
+#include "query.h"
+#include "recorded.h"
+#include "views.h"
+
+#include "client/ui/figure.h"
+#include "client/ui/text.h"
+
+#include "store/flops.h"
+
+#include <sqlite3.h>
+#include <stdio.h>
+
+enum { F_NAME, F_SHAPES, F_CALLS, F_CALL, F_TOTAL, F_PERCENT, F_HOST, F_DEVICE, F_RATE };
+
+static const struct column columns[] = {
+	[F_NAME] = {"name", "OPERATOR", COLUMN_TEXT, COLUMN_NAME},
+	[F_SHAPES] = {"input_shapes", "INPUT SHAPES", COLUMN_TEXT, COLUMN_ELASTIC},
+	[F_CALLS] = {"calls", "CALLS", COLUMN_COUNT, 0},
+	[F_CALL] = {"flops", "FLOP A CALL", COLUMN_COUNT, 0},
+	[F_TOTAL] = {"total_flops", "FLOP", COLUMN_COUNT, 0},
+	[F_PERCENT] = {"percent", "SHARE", COLUMN_PERCENT, COLUMN_BARRED},
+	[F_HOST] = {"cpu_ns", "CPU TOTAL", COLUMN_DURATION, COLUMN_SPARE},
+	[F_DEVICE] = {"device_ns", "DEVICE TOTAL", COLUMN_DURATION, COLUMN_OPTIONAL},
+	[F_RATE] = {"gflop_per_s", "SPEED", COLUMN_SPEED, 0},
+};
+
+static const struct report_key keys[] = {
+	{"flops", "total DESC"},
+	{"count", "calls DESC"},
+	{"cpu_time_total", "host DESC"},
+	{"device_time_total", "device DESC, total DESC"},
+	{"name", "name"},
+};
+
+/* profd_flops(name, dims, concrete): NULL where there is no formula. profd_counted(...): does it add to the total? */
+static void flops(sqlite3_context *context, int count, sqlite3_value **values)
+{
+	const char *texts[3];
+	int64_t result;
+	bool counted;
+	(void)count;
+	for (int i = 0; i < 3; i++) {
+		texts[i] = (const char *)sqlite3_value_text(values[i]);
+		if (!texts[i])
+			return;
+	}
+	if (!flops_of(texts[0], texts[1], texts[2], &result, &counted))
+		return;
+	if (sqlite3_user_data(context))
+		sqlite3_result_int(context, counted);
+	else
+		sqlite3_result_int64(context, figure_time(result));
+}
+
+/* %s: time on the device, or NULL; how to find it. Sums are real: those of a broken file may be larger than an integer. */
+#define SQL                                                                                                                    \
+	"WITH t AS MATERIALIZED (SELECT o.name AS id, o.inputs AS inputs, count(*) AS calls, total(o.duration) AS "            \
+	"host, %s AS device FROM operators o %s WHERE (?1 = 0 OR o.step = ?1) GROUP BY o.name, o.inputs), f AS "               \
+	"MATERIALIZED (SELECT s.text AS name, i.dims AS dims, t.calls AS calls, t.host AS host, t.device AS device, "          \
+	"profd_flops(s.text, i.dims, i.concrete) AS flops, profd_counted(s.text, i.dims, i.concrete) AS counted FROM "         \
+	"t JOIN strings s ON s.id = t.id JOIN inputs i ON i.id = t.inputs), r AS (SELECT name, dims, calls, flops, "           \
+	"flops * 1.0 * calls AS total, counted, host, device FROM f WHERE flops IS NOT NULL) SELECT name, dims, "              \
+	"calls, flops, min(total, 9e18), CASE WHEN counted THEN total * 100.0 / (SELECT nullif(total(total), 0) FROM r WHERE " \
+	"counted) END, min(host, 9e18), min(device, 9e18), total / nullif(coalesce(nullif(device, 0), host), 0) FROM "         \
+	"r WHERE 1"
+
+static void note_total(struct table *table, const struct reader *reader, const struct report_options *options,
+		       const char *totals)
+{
+	sqlite3_stmt *statement = report_prepare(reader, totals);
+	sqlite3_bind_int64(statement, 1, options->step);
+	double sum = 0;
+	while (report_next(reader, statement))
+		if (sqlite3_column_type(statement, F_PERCENT) != SQLITE_NULL)
+			sum += sqlite3_column_double(statement, F_TOTAL);
+	int64_t steps = options->step ? 1 : report_step_count(reader);
+	if (sum > 0 && steps > 0)
+		table_note(table, "%.3f GFLOP a step", sum / 1e9 / (double)steps);
+}
+
+struct table *report_flops(const struct reader *reader, const struct report_options *options)
+{
+	static const struct report_shape shape = {COUNTED(columns), COUNTED(keys), "name, dims", NULL, NULL};
+	const int flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY;
+	bool gpu = report_gpu(reader);
+	char sql[3072];
+	if (!report_ran(reader, "shapes"))
+		return table_new(shape.columns, shape.count);
+	if (sqlite3_create_function_v2(reader->db, "profd_flops", 3, flags, NULL, flops, NULL, NULL, NULL) ||
+	    sqlite3_create_function_v2(reader->db, "profd_counted", 3, flags, (void *)reader, flops, NULL, NULL, NULL))
+		need(NULL);
+	snprintf(sql, sizeof sql, SQL, gpu ? "total(d.total)" : "NULL",
+		 gpu ? "LEFT JOIN range_devices d ON d.id = o.id" : "");
+	struct table *table = report_query(reader, options, &shape, sql);
+	note_total(table, reader, options, sql);
+	return table;
+}

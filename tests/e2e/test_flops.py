@@ -1,0 +1,64 @@
+"""`profd show --by flops`: equal to torch.profiler's figures (with_flops) for what it has formulas for, and to torch's flop counter in
+all, on the same trace and the same calls."""
+import csv
+import io
+import json
+import os
+import subprocess
+
+import pytest
+from test_import import imported, run
+
+PYTHON = os.environ.get("PROFD_TORCH_NEWEST")
+WORK = """
+import json, sys, torch
+from torch.profiler import ProfilerActivity, profile
+from torch.utils.flop_counter import FlopCounterMode
+torch.manual_seed(7)
+conv, line = torch.nn.Conv2d(8, 16, 3, stride=2, padding=1, groups=2), torch.nn.Conv1d(3, 4, 3)
+up, head = torch.nn.ConvTranspose2d(16, 4, 2, stride=2), torch.nn.Linear(8, 5)
+def step():
+    x = torch.randn(4, 8, 16, 16, requires_grad=True)
+    loss = conv(x).sum() + up(torch.randn(2, 16, 4, 4)).sum() + head(torch.randn(3, 8)).sum()
+    loss = loss + line(torch.randn(2, 3, 10)).sum() + torch.nn.functional.conv2d(torch.randn(1, 2, 9, 9), torch.randn(3, 2, 3, 3, requires_grad=True)).sum()
+    q = torch.randn(2, 4, 5, 8, requires_grad=True)
+    loss = loss + torch.nn.functional.scaled_dot_product_attention(q, q, q).sum()
+    loss = loss + torch.bmm(torch.randn(3, 5, 6), torch.randn(3, 6, 7)).sum() + torch.mm(torch.randn(5, 6), torch.randn(6, 7)).sum()
+    loss = loss + torch.baddbmm(torch.randn(3, 5, 7), torch.randn(3, 5, 6), torch.randn(3, 6, 7)).sum()
+    torch.add(torch.randn(5, 7), torch.randn(5, 7)); torch.randn(5, 7) * 2
+    loss.backward()
+step()
+with profile(activities=[ProfilerActivity.CPU], record_shapes=True, with_flops=True) as p:
+    step()
+p.export_chrome_trace(sys.argv[1])
+with FlopCounterMode(display=False) as counter:
+    step()
+print(json.dumps({"profiler": [[e.key, str(e.input_shapes), e.count, e.flops] for e in p.key_averages(group_by_input_shape=True) if e.flops],
+                  "counter": {str(op): flops for op, flops in counter.get_flop_counts()["Global"].items()}}))
+"""
+# The counter's name of an operator, and ours.
+NAMES = {"aten.convolution": "aten::convolution", "aten.convolution_backward": "aten::convolution_backward"}
+
+
+@pytest.mark.skipif(not PYTHON, reason="PROFD_TORCH_NEWEST is not set; ./dev test sets it")
+def test_torch(tmp_path):
+    trace = tmp_path / "t.json"
+    done = subprocess.run([PYTHON, "-c", WORK, trace], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    truth = json.loads(done.stdout.splitlines()[-1])
+    rows = list(csv.DictReader(io.StringIO(run("show", imported(trace, tmp_path), "--by", "flops", "--format", "csv", "--limit", 0).stdout)))
+    ours = {(row["name"], row["input_shapes"]): row for row in rows}
+    assert truth["profiler"]
+    for name, shapes, calls, flops in truth["profiler"]:
+        row = ours[name, shapes]
+        assert (int(row["calls"]), int(row["total_flops"])) == (calls, flops), (name, shapes)
+    ungrouped = 2 * 4 * 16 * 8 * 9 * 64  # what the counter makes of the weight's gradient of the grouped convolution
+    for name, flops in truth["counter"].items():
+        total = sum(int(row["total_flops"]) for row in rows if row["name"] == name.replace(".", "::"))
+        if name == "aten.convolution_backward":
+            # The counter does not divide the gradient of a grouped convolution's weight by the groups (2).
+            flops -= ungrouped // 2
+        assert total == flops, name
+    assert sum(float(row["percent"]) for row in rows if row["percent"]) == pytest.approx(100, abs=0.01)
+    assert not next(row for row in rows if row["name"] == "aten::conv2d")["percent"]
+    assert all(float(row["gflop_per_s"]) > 0 for row in rows)

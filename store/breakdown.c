@@ -59,21 +59,10 @@ static enum host_row host_row(const struct activity_segment *segment, bool has_o
 	return has_operators ? HOST_OUTSIDE : HOST_UNKNOWN;
 }
 
-/* 73 years on either side of a capture: of a file that is not what it says, lengths can still be added. */
-#define FARTHEST (INT64_C(1) << 61)
-
-static int64_t cut(int64_t time)
-{
-	return time < -FARTHEST ? -FARTHEST : time > FARTHEST ? FARTHEST : time;
-}
-
 void breakdown_tell(const struct breakdown *breakdown, const struct breakdown_piece *piece)
 {
-	struct breakdown_piece near = *piece;
-	near.start = cut(near.start);
-	near.end = cut(near.end);
-	if (breakdown->listener && near.end > near.start)
-		breakdown->listener->piece(breakdown->listener->context, &near);
+	if (breakdown->listener && piece->end > piece->start)
+		breakdown->listener->piece(breakdown->listener->context, piece);
 }
 
 static void put_host(const struct breakdown *breakdown, struct breakdown_step *step, enum host_row row, int64_t from,

@@ -177,7 +177,7 @@ struct breakdown {
 /* Fills the steps and makes the devices. False: no memory. */
 bool breakdown_make(struct breakdown *breakdown);
 void breakdown_free(struct breakdown *breakdown);
-/* Tells the listener of a piece that is not empty, within 2^61 ns of 0. */
+/* Tells the listener of a piece that is not empty. */
 void breakdown_tell(const struct breakdown *breakdown, const struct breakdown_piece *piece);
 
 #endif

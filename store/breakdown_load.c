@@ -91,11 +91,22 @@ static int64_t integer(sqlite3_stmt *row, int column)
 	return sqlite3_column_int64(row, column);
 }
 
-/* The end of what began at `start`: a hostile file's lengths overflow nothing. */
+/* 73 years on either side of a capture. Times of a file that is not what it says are cut to that: a few of them can be added. */
+#define FARTHEST (INT64_C(1) << 61)
+
+static int64_t time_of(sqlite3_stmt *row, int column)
+{
+	int64_t time = integer(row, column);
+	return time < -FARTHEST ? -FARTHEST : time > FARTHEST ? FARTHEST : time;
+}
+
+/* The end of what began at `start`. */
 static int64_t end_of(int64_t start, int64_t duration)
 {
 	int64_t end;
-	return duration < 0 || __builtin_add_overflow(start, duration, &end) ? start : end;
+	if (duration < 0 || __builtin_add_overflow(start, duration, &end))
+		return start;
+	return end > FARTHEST ? FARTHEST : end;
 }
 
 static void take_name(struct load *load, sqlite3_stmt *row)
@@ -130,7 +141,7 @@ static void take_step(struct load *load, sqlite3_stmt *row)
 {
 	struct breakdown_capture *capture = load->capture;
 	struct breakdown *breakdown = &capture->breakdown;
-	int64_t start = integer(row, 0), end = end_of(start, integer(row, 1)), annotated = end;
+	int64_t start = time_of(row, 0), end = end_of(start, integer(row, 1)), annotated = end;
 	if (breakdown->step_count && start < breakdown->steps[breakdown->step_count - 1].end)
 		start = breakdown->steps[breakdown->step_count - 1].end;
 	if (end <= start)
@@ -156,7 +167,7 @@ static void take_step(struct load *load, sqlite3_stmt *row)
 static void take_operator(struct load *load, sqlite3_stmt *row)
 {
 	struct name name = name_of(load, integer(row, 2));
-	int64_t start = integer(row, 0), end = end_of(start, integer(row, 1));
+	int64_t start = time_of(row, 0), end = end_of(start, integer(row, 1));
 	uint32_t thread = (uint32_t)integer(row, 3);
 	load->capture->host = true;
 	if (name.phase != PHASE_NONE) {
@@ -172,8 +183,8 @@ static void take_range(struct load *load, sqlite3_stmt *row)
 {
 	struct name name = name_of(load, integer(row, 2));
 	if (name.phase != PHASE_NONE)
-		activity_mark(&load->capture->activity, (uint32_t)integer(row, 3), integer(row, 0),
-			      end_of(integer(row, 0), integer(row, 1)), (enum phase)name.phase);
+		activity_mark(&load->capture->activity, (uint32_t)integer(row, 3), time_of(row, 0),
+			      end_of(time_of(row, 0), integer(row, 1)), (enum phase)name.phase);
 }
 
 static void take_pageable(struct load *load, sqlite3_stmt *row)
@@ -233,7 +244,7 @@ static bool sets_up(const struct load *load, int64_t start, int64_t end)
 static void take_call(struct load *load, sqlite3_stmt *row)
 {
 	struct breakdown_capture *capture = load->capture;
-	int64_t id = integer(row, 0), start = integer(row, 1), end = end_of(start, integer(row, 2));
+	int64_t id = integer(row, 0), start = time_of(row, 1), end = end_of(start, integer(row, 2));
 	uint32_t thread = (uint32_t)integer(row, 3);
 	enum doing doing = (enum doing)name_of(load, integer(row, 4)).call;
 	bool launched = find(load->launching, load->launching_count, id) != SIZE_MAX;
@@ -276,8 +287,8 @@ static void add_operation(struct load *load, sqlite3_stmt *row, enum device_row 
 	capture->unlaunched += missing && !before;
 	/* The call's rowid for now; breakdown wants its index, which link_operations() puts in its place. */
 	capture->operations[capture->breakdown.operation_count++] =
-		(struct breakdown_operation){.start = integer(row, 0),
-					     .end = end_of(integer(row, 0), integer(row, 1)),
+		(struct breakdown_operation){.start = time_of(row, 0),
+					     .end = end_of(time_of(row, 0), integer(row, 1)),
 					     .device = integer(row, 2),
 					     .row = (uint8_t)what,
 					     .kind = more->kind,
@@ -416,8 +427,8 @@ static void take_overhead(struct load *load, sqlite3_stmt *row)
 {
 	enum doing doing = names_overhead(integer(row, 3));
 	if (doing != DOING_OUTSIDE && integer(row, 2))
-		activity_add(&load->capture->activity, (uint32_t)integer(row, 2), integer(row, 0),
-			     end_of(integer(row, 0), integer(row, 1)), doing);
+		activity_add(&load->capture->activity, (uint32_t)integer(row, 2), time_of(row, 0),
+			     end_of(time_of(row, 0), integer(row, 1)), doing);
 }
 
 static void read_host(struct load *load)
@@ -506,7 +517,7 @@ static void take_known(struct load *load, sqlite3_stmt *row)
 {
 	for (int i = 0; i < sqlite3_column_count(row); i++)
 		if (strcmp(sqlite3_column_name(row, i), "known_from") == 0 && integer(row, i) > 0)
-			load->capture->breakdown.known_from = integer(row, i);
+			load->capture->breakdown.known_from = time_of(row, i);
 }
 
 static void look_for_doubt(struct load *load)

@@ -155,13 +155,6 @@ static size_t node_of(struct tree *tree, size_t parent, int64_t name)
 	return tree->node_count++;
 }
 
-/* Figures of a file that is not what it says may have a sum that no int64_t holds. */
-static void add(int64_t *to, int64_t value)
-{
-	if (__builtin_add_overflow(*to, value, to))
-		*to = INT64_MAX;
-}
-
 static void place(struct tree *tree)
 {
 	for (size_t i = 0; i < tree->count; i++) {
@@ -175,14 +168,14 @@ static void place(struct tree *tree)
 		call->node = node_of(tree, above ? above->node : NONE, call->name);
 		struct node *node = &tree->nodes[call->node];
 		node->calls++;
-		add(&node->total, call->total);
-		add(&node->self, call->self);
-		add(&node->device, call->device);
+		figure_add(&node->total, call->total);
+		figure_add(&node->self, call->self);
+		figure_add(&node->device, call->device);
 	}
 	/* Nodes stand behind those that they are in: from the last to the first, each hands its time on. */
 	for (size_t i = tree->node_count; i > 0; i--)
 		if (tree->nodes[i - 1].parent != NONE)
-			add(&tree->nodes[tree->nodes[i - 1].parent].device, tree->nodes[i - 1].device);
+			figure_add(&tree->nodes[tree->nodes[i - 1].parent].device, tree->nodes[i - 1].device);
 }
 
 static int64_t sum_of_roots(const struct tree *tree, bool device)
@@ -190,7 +183,7 @@ static int64_t sum_of_roots(const struct tree *tree, bool device)
 	int64_t sum = 0;
 	for (size_t i = 0; i < tree->node_count; i++)
 		if (tree->nodes[i].parent == NONE)
-			add(&sum, device ? tree->nodes[i].device : tree->nodes[i].total);
+			figure_add(&sum, device ? tree->nodes[i].device : tree->nodes[i].total);
 	return sum;
 }
 

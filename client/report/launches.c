@@ -173,20 +173,21 @@ static struct row *row_of(struct rows *rows, const struct operation *operation, 
 /* `before`: when its stream was done with what came earlier. */
 static void add(struct row *row, const struct operation *operation, int64_t before)
 {
-	int64_t delay = operation->start - operation->call_start, busy;
+	int64_t delay, busy;
 
 	row->calls++;
-	row->total += operation->end - operation->start;
+	figure_add(&row->total, operation->end - operation->start);
 	if (operation->call_start == INT64_MIN)
 		return;
+	delay = operation->start - operation->call_start;
 	/* Clocks may be off by a little. */
 	delay = delay < 0 ? 0 : delay;
 	busy = before < operation->start ? before : operation->start;
 	row->timed++;
-	row->call_time += operation->call_time;
-	row->delay += delay;
+	figure_add(&row->call_time, operation->call_time);
+	figure_add(&row->delay, delay);
 	row->delay_max = delay > row->delay_max ? delay : row->delay_max;
-	row->queue += busy > operation->call_start ? busy - operation->call_start : 0;
+	figure_add(&row->queue, busy > operation->call_start ? busy - operation->call_start : 0);
 }
 
 static bool is_shown(const struct operation *operation, const struct report_options *options)
@@ -312,7 +313,7 @@ static void fill(const struct reader *reader, struct table *table, struct rows *
 
 	for (size_t i = 0; i < rows->count; i++) {
 		rows->list[i].text = name_of(strings, &rows->list[i]);
-		whole += rows->list[i].total;
+		figure_add(&whole, rows->list[i].total);
 	}
 	sorted_by = report_order(keys, sizeof keys / sizeof *keys, options->sort_by);
 	if (rows->count)

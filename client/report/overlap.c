@@ -64,10 +64,10 @@ static void add_kinds(struct table *table, const struct breakdown_device *device
 	int64_t hidden[2] = {0}, exposed[2] = {0};
 
 	for (size_t i = first; i < last; i++) {
-		hidden[0] += device->steps[i].hidden_communication;
-		hidden[1] += device->steps[i].hidden_copies;
-		exposed[0] += device->steps[i].rows[DEVICE_COMMUNICATION];
-		exposed[1] += device->steps[i].rows[DEVICE_COPIES];
+		figure_add(&hidden[0], device->steps[i].hidden_communication);
+		figure_add(&hidden[1], device->steps[i].hidden_copies);
+		figure_add(&exposed[0], device->steps[i].rows[DEVICE_COMMUNICATION]);
+		figure_add(&exposed[1], device->steps[i].rows[DEVICE_COPIES]);
 	}
 	if (hidden[0] + exposed[0])
 		add_row(table, device->device, -1, "communication", "compute", hidden[0], exposed[0]);
@@ -183,8 +183,8 @@ static void pass(struct stream *streams, size_t count, size_t active, int64_t ns
 {
 	for (size_t s = 0; active && s < count; s++)
 		if (streams[s].active) {
-			streams[s].together += active > 1 ? ns : 0;
-			streams[s].alone += active > 1 ? 0 : ns;
+			figure_add(&streams[s].together, active > 1 ? ns : 0);
+			figure_add(&streams[s].alone, active > 1 ? 0 : ns);
 		}
 }
 

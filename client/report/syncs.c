@@ -202,7 +202,7 @@ static size_t add_up(const struct waits *waits, struct row *rows)
 						     .most = wait->duration};
 		struct row *row = &rows[count - 1];
 		row->calls++;
-		row->total += wait->duration;
+		figure_add(&row->total, wait->duration);
 		row->failed += wait->failed;
 		row->least = wait->duration < row->least ? wait->duration : row->least;
 		row->most = wait->duration > row->most ? wait->duration : row->most;
@@ -237,7 +237,7 @@ static void fill(const struct reader *reader, struct table *table, struct row *r
 	for (size_t i = 0; i < count; i++) {
 		rows[i].within_text = string(strings, rows[i].within);
 		rows[i].call_text = string(strings, rows[i].call);
-		whole += rows[i].total;
+		figure_add(&whole, rows[i].total);
 	}
 	sqlite3_finalize(strings);
 	sorted_by = report_order(keys, sizeof keys / sizeof *keys, options->sort_by);

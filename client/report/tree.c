@@ -188,10 +188,10 @@ static void add_up(struct tree *tree, struct calls *calls)
 		struct node *node = &tree->list[call->node];
 
 		node->calls++;
-		node->total += call->total;
-		node->self += call->self;
-		node->self_device += call->self_device;
-		node->device += call->device;
+		figure_add(&node->total, call->total);
+		figure_add(&node->self, call->self);
+		figure_add(&node->self_device, call->self_device);
+		figure_add(&node->device, call->device);
 	}
 	free(way);
 }

@@ -16,5 +16,11 @@ static inline int64_t figure_length(int64_t ns)
 {
 	return ns < 0 ? 0 : figure_time(ns);
 }
+/* A sum of many: it stays at the largest. */
+static inline void figure_add(int64_t *to, int64_t value)
+{
+	if (__builtin_add_overflow(*to, value, to))
+		*to = INT64_MAX;
+}
 
 #endif

@@ -87,8 +87,18 @@ def test_no_schedule_ends_by_itself(empty_profd, how):
             assert profd.stop_daemon(how) == (0 if how == signal.SIGTERM else -how)
             start(profd)
         wanted = {follower.job.pid for follower in endless}
-        wait_for(lambda: wanted <= recorded(profd), 30, "all endless schedules to go on")
-        assert not [follower.troubles for follower in followers if follower.troubles]
+        seen = set()
+
+        def go_on():
+            """Of each endless schedule something is under way, not of all at one moment; none has ended."""
+            assert not [follower.troubles for follower in followers if follower.troubles]
+            seen.update(recorded(profd))
+            return wanted <= seen
+        try:
+            wait_for(go_on, 30, "all endless schedules to go on")
+        except AssertionError as error:
+            last = {pid: [row for row in listed(profd) if row["pid"] == pid][:2] for pid in wanted - seen}
+            raise AssertionError(f"{error}: {last} {profd.json('ps')['processes']}") from error
         before = {row["capture_id"] for row in listed(profd)}
 
         def later():

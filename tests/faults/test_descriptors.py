@@ -9,10 +9,12 @@ import time
 
 import pytest
 
+from conftest import same_job
 from house import BUILD, wait_for
 
 DESCRIPTORS = BUILD / "workloads" / "descriptors"
 STEPS = 120
+OPENED = 64 - 3 - 24  # what the mode `exhaust` can open: its limit, without the standard ones and its own files
 
 # {mode: what the job does}
 MODES = {
@@ -76,12 +78,26 @@ def test_descriptors(row, profd, mode, deny):
     row.counts(ranges, lost, STEPS)
 
 
-@pytest.mark.parametrize("mode", ["close", "loop", "fork", "exhaust"])
-def test_in_the_jobs_table(row, profd, mode):
+# In the job's table the agent's numbers count towards the job's limit (docs/job.md): behind close_range() these are the signals'
+# descriptor, a new connection, and a file and a folder that are being read.
+OURS = 4
+
+
+def but_for_ours(text):
+    """What the job printed; of the descriptors that it could open, up to OURS may be missing."""
+    lines = same_job(text)
+    for line in lines:
+        if isinstance(line, dict) and line.get("mode") == "exhaust" and OPENED - OURS <= line["opened"] <= OPENED:
+            line["opened"] = OPENED
+    return lines
+
+
+@pytest.mark.parametrize("mode,pause", [("close", 0), ("loop", 0), ("fork", 0), ("exhaust", 0), ("exhaust", 5)])
+def test_in_the_jobs_table(row, profd, mode, pause):
     """Where there is no table of our own: the job's files are not touched, the capture tells what became of it, and the agent
-    comes back by a new connection."""
-    row.does(MODES[mode] + TABLES["table"])
-    line = [DESCRIPTORS, f"--mode={mode}", "--steps=900", "--step-ms=5", "--after=150", "--deny=table"]
+    comes back by a new connection. With a pause the agent takes its numbers while the job takes the others."""
+    row.does(MODES[mode] + TABLES["table"] + (", slowly" if pause else ""))
+    line = [DESCRIPTORS, f"--mode={mode}", "--steps=900", "--step-ms=5", "--after=150", f"--pause-ms={pause}", "--deny=table"]
     answers = []
 
     def during(job):
@@ -98,7 +114,7 @@ def test_in_the_jobs_table(row, profd, mode):
             wait_for(lambda: profd.process(job.pid), 10, "the agent to come back")
             return profd.trigger(job.pid)
 
-    row.twice(profd, line, during)
+    row.twice(profd, line, during, but_for_ours)
     complete = []
     for code, out in answers:
         assert code in (0, 1, 3, 4, 5), (code, out)

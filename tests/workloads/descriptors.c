@@ -1,13 +1,14 @@
 /* descriptors.c - a stepping process that deals with descriptors as launchers, daemons and servers do, and looks after each step
  * whether its own files are as it left them.
  *
- *     descriptors --mode=M [--steps=N] [--step-ms=T] [--after=N] [--deny=range|table] [--second=LIBRARY] [--how=dlopen|dlmopen]
+ *     descriptors --mode=M [--steps=N] [--step-ms=T] [--after=N] [--pause-ms=T] [--deny=range|table] [--second=LIBRARY]
+ *                 [--how=dlopen|dlmopen]
  *
  * Steps N times, each with one range `step`. From step --after on it does M:
  *   close     closes all descriptors from 3 on, once, then opens files of its own
  *   loop      the same at every step
  *   unshare   a thread with a descriptor table of its own does both, and steps from then on
- *   exhaust   opens files until there are no more numbers, and counts them
+ *   exhaust   opens files, one every --pause-ms, until there are no more numbers, and counts them
  *   fork      forks a child, which reports what it has inherited
  *   clone     the same by raw clone
  *   nothing   nothing
@@ -38,6 +39,7 @@
 static int files[FILES];
 static char pattern[FILES][512];
 static long wrong, opened, rounds;
+static double step_time, pause_time;
 static char folder[] = "/tmp/profd-descriptors-XXXXXX";
 
 static void open_files(void)
@@ -93,7 +95,7 @@ static void exhaust(void)
 	open_files();
 	int some[64];
 	for (opened = 0; opened < 64 && (some[opened] = open("/dev/null", O_RDONLY)) >= 0; opened++)
-		;
+		wait_until(seconds() + pause_time);
 	wrong += opened < 64 && errno != EMFILE;
 }
 
@@ -145,7 +147,6 @@ static int deny(const char *what)
 static void (*push)(const char *), (*pop)(void), (*second_step)(void);
 static const char *mode;
 static long after, steps;
-static double step_time;
 static int done;
 
 static void act(long n)
@@ -198,6 +199,7 @@ int main(int argc, char **argv)
 	steps = (long)number(argv, "steps", 400);
 	after = (long)number(argv, "after", 50);
 	step_time = number(argv, "step-ms", 5) * 1e-3;
+	pause_time = number(argv, "pause-ms", 0) * 1e-3;
 	/* As a container does it: the filter is there before the program. */
 	for (char **a = argv + 1; *denied && *a; a++) {
 		if (strncmp(*a, "--deny=", 7) != 0)

@@ -2,7 +2,7 @@
  * that forks. Who comes writes itself down first and looks at the others then, so of two that meet at least one sees the other.
  *
  * Forks may come from signal handlers, from inside the gate, from callbacks of the loader (then the agent's thread cannot get on,
- * and the fork goes on after FORK_WAIT_NS) and from several threads at a time. */
+ * and the fork goes on after SHORT_WAIT_NS) and from several threads at a time. */
 #include "gate.h"
 #include "clock.h"
 #include "life.h"
@@ -13,13 +13,17 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How long a fork waits for those inside. */
-#define FORK_WAIT_NS 50000000ull
+/* How long a fork waits for those inside. What they do takes microseconds, but on a busy machine they may have to wait for a
+ * processor meanwhile; and a child that is made too early hangs for ever. */
+#define SHORT_WAIT_NS 500000000ull
+/* For those who may be long by themselves. */
+#define LONG_WAIT_NS 50000000ull
 
 /* Of a place. A thread's number has 22 bits. */
 #define FORKS 0x80000000u
 #define OVERDUE 0x40000000u /* a fork has waited long enough for it, and no other need */
-#define THREAD 0x3fffffffu
+#define LONG 0x20000000u    /* gate_enter_for_long() */
+#define THREAD 0x1fffffffu
 
 static struct gate *gate(void)
 {
@@ -63,12 +67,12 @@ static int others_fork(struct gate *g, uint32_t thread)
 	return 0;
 }
 
-/* Is another thread inside, that is still waited for? */
-static int others_inside(struct gate *g, uint32_t thread)
+/* Is another thread inside, that is still waited for, and has none of these marks? */
+static int others_inside(struct gate *g, uint32_t thread, uint32_t marks)
 {
 	for (unsigned i = 0; i < GATE_PLACES; i++) {
 		uint32_t word = atomic_load(&g->places[i]);
-		if (word && !(word & (FORKS | OVERDUE)) && (word & THREAD) != thread)
+		if (word && !(word & (FORKS | OVERDUE | marks)) && (word & THREAD) != thread)
 			return 1;
 	}
 	return 0;
@@ -80,9 +84,9 @@ static void overrun(struct gate *g, const char *what)
 	life_debug(what, "");
 }
 
-static void wait_for_others(struct gate *g, uint32_t thread, uint64_t deadline)
+static void wait_for_others(struct gate *g, uint32_t thread, uint32_t marks, uint64_t deadline)
 {
-	while (others_inside(g, thread) && clock_now() < deadline)
+	while (others_inside(g, thread, marks) && clock_now() < deadline)
 		nap();
 }
 
@@ -96,7 +100,9 @@ static void before_fork(void)
 	int saved = errno;
 	uint32_t self = (uint32_t)syscall(SYS_gettid);
 	unsigned place = take(g, self | FORKS);
-	wait_for_others(g, self, clock_now() + FORK_WAIT_NS);
+	uint64_t from = clock_now();
+	wait_for_others(g, self, 0, from + LONG_WAIT_NS);
+	wait_for_others(g, self, LONG, from + SHORT_WAIT_NS);
 	int late = !place;
 	for (unsigned i = 0; i < GATE_PLACES; i++) {
 		uint32_t word = atomic_load(&g->places[i]);
@@ -153,7 +159,7 @@ static void never_return(void)
 	}
 }
 
-unsigned gate_enter(uint64_t patience)
+static unsigned enter(uint32_t mark, uint64_t patience)
 {
 	struct gate *g = gate();
 	uint32_t self = (uint32_t)syscall(SYS_gettid);
@@ -162,7 +168,7 @@ unsigned gate_enter(uint64_t patience)
 	int saved = errno;
 	uint64_t deadline = 0;
 	for (;;) {
-		unsigned place = take(g, self);
+		unsigned place = take(g, self | mark);
 		if (patience == GATE_OWN_NS && atomic_load(&g->shut)) {
 			gate_leave(place);
 			never_return();
@@ -182,6 +188,16 @@ unsigned gate_enter(uint64_t patience)
 		gate_leave(place);
 		nap();
 	}
+}
+
+unsigned gate_enter(uint64_t patience)
+{
+	return enter(0, patience);
+}
+
+unsigned gate_enter_for_long(uint64_t patience)
+{
+	return enter(LONG, patience);
 }
 
 void gate_leave(unsigned place)
@@ -206,8 +222,8 @@ void gate_shut(uint64_t deadline)
 		return;
 	atomic_store(&g->shut, 1);
 	/* A process that may make few system calls (seccomp) makes no more here than it must. */
-	if (others_inside(g, 0))
-		wait_for_others(g, (uint32_t)syscall(SYS_gettid), deadline);
+	if (others_inside(g, 0, 0))
+		wait_for_others(g, (uint32_t)syscall(SYS_gettid), 0, deadline);
 }
 
 uint32_t gate_overruns(void)

@@ -30,6 +30,8 @@ void gate_watch(void (*in_child)(void));
 /* Goes inside; the answer is for gate_leave(). Nests: who is inside already, or is forking, does not wait. Once the gate is shut
  * a thread of the agent's own does not come back from here. Keeps errno. */
 unsigned gate_enter(uint64_t patience);
+/* The same for what may take long by itself: a fork waits 50 ms for it, and for all others half a second. */
+unsigned gate_enter_for_long(uint64_t patience);
 void gate_leave(unsigned place);
 
 /* dl_iterate_phdr, inside the gate. */

@@ -276,7 +276,7 @@ static uint32_t collect(uint64_t deadline)
 {
 	uint32_t at = 0, n = 0, generation;
 	size_t bytes;
-	unsigned place = gate_enter(GATE_OWN_NS);
+	unsigned place = gate_enter_for_long(GATE_OWN_NS);
 	for (uint8_t *data; (data = buffers_collect(&at, &bytes, &generation)); n++) {
 		if (sink_await_room(deadline))
 			deliver_buffer(data, bytes, generation != session.generation);

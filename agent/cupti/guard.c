@@ -57,7 +57,7 @@ static void *guard_main(void *unused)
 		}
 		if (!atomic_compare_exchange_strong(&state, &seen, RUNNING))
 			continue;
-		unsigned place = gate_enter(GATE_OWN_NS);
+		unsigned place = gate_enter_for_long(GATE_OWN_NS);
 		result = current(current_argument);
 		gate_leave(place);
 		uint32_t running = RUNNING;

@@ -96,7 +96,7 @@ def test_no_schedule_ends_by_itself(empty_profd, how):
             return wanted <= seen
         try:
             wait_for(go_on, 30, "all endless schedules to go on")
-        except AssertionError as error:
+        except pytest.fail.Exception as error:
             last = {pid: [row for row in listed(profd) if row["pid"] == pid][:2] for pid in wanted - seen}
             raise AssertionError(f"{error}: {last} {profd.json('ps')['processes']}") from error
         before = {row["capture_id"] for row in listed(profd)}

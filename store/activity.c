@@ -261,6 +261,21 @@ size_t activity_at(const struct activity_thread *thread, int64_t time)
 	return low;
 }
 
+/* So many segments are passed by one by one. */
+#define NEAR 16
+
+size_t activity_near(const struct activity_thread *thread, int64_t time, size_t *near)
+{
+	size_t at = *near < thread->count ? *near : 0, until = at + NEAR;
+	bool behind = at && thread->segments[at - 1].end > time;
+	while (!behind && at < thread->count && at < until && thread->segments[at].end <= time)
+		at++;
+	if (behind || (at < thread->count && thread->segments[at].end <= time))
+		at = activity_at(thread, time);
+	*near = at;
+	return at;
+}
+
 void activity_free(struct activity *activity)
 {
 	for (size_t i = 0; i < activity->count; i++)

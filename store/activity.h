@@ -70,6 +70,8 @@ bool activity_build(struct activity *activity);
 const struct activity_thread *activity_find(const struct activity *activity, uint32_t thread);
 /* The first segment that ends after `time`, or the count. */
 size_t activity_at(const struct activity_thread *thread, int64_t time);
+/* The same. `near`, of which any value will do, is where it was for a time shortly before; the new place is put there. */
+size_t activity_near(const struct activity_thread *thread, int64_t time, size_t *near);
 void activity_free(struct activity *activity);
 
 #endif

@@ -138,7 +138,8 @@ static bool devices(struct breakdown_shared *shared)
 	struct breakdown *breakdown = shared->breakdown;
 	shared->call_starts = calloc(breakdown->call_count + 1, sizeof *shared->call_starts);
 	shared->started = calloc(breakdown->call_count + 1, sizeof *shared->started);
-	if (!shared->call_starts || !shared->started)
+	shared->near = calloc(breakdown->activity->count + 1, sizeof *shared->near);
+	if (!shared->call_starts || !shared->started || !shared->near)
 		return false;
 	for (size_t i = 0; i < breakdown->call_count; i++)
 		shared->call_starts[i] = breakdown->calls[i].start;
@@ -179,6 +180,7 @@ bool breakdown_make(struct breakdown *breakdown)
 	bool ok = devices(&shared);
 	free(shared.call_starts);
 	free(shared.started);
+	free(shared.near);
 	return ok;
 }
 

@@ -119,9 +119,15 @@ struct cursor {
 	size_t at;
 };
 
-static struct cursor cursor(const struct activity_thread *thread, int64_t time)
+/* The first segment of the thread that ends after `time`, or the count. */
+static size_t segment_at(const struct breakdown_shared *shared, const struct activity_thread *thread, int64_t time)
 {
-	return (struct cursor){.thread = thread, .at = thread ? activity_at(thread, time) : 0};
+	return activity_near(thread, time, &shared->near[thread - shared->breakdown->activity->threads]);
+}
+
+static struct cursor cursor(const struct breakdown_shared *shared, const struct activity_thread *thread, int64_t time)
+{
+	return (struct cursor){.thread = thread, .at = thread ? segment_at(shared, thread, time) : 0};
 }
 
 /* What the thread does at `time`, and, in *until, up to when it does so at least. */
@@ -146,7 +152,7 @@ static void put_late(const struct explanation *explanation, const struct activit
 		     int64_t to)
 {
 	const struct breakdown_shared *shared = explanation->shared;
-	struct cursor first = cursor(launcher, from), second = cursor(shared->step_thread, from);
+	struct cursor first = cursor(shared, launcher, from), second = cursor(shared, shared->step_thread, from);
 	bool known = shared->breakdown->has_operators && (launcher || shared->step_thread);
 	while (from < to) {
 		int64_t until = to;
@@ -162,7 +168,7 @@ static void put_late(const struct explanation *explanation, const struct activit
 static void put_launch(const struct explanation *explanation, const struct activity_thread *launcher, int64_t from,
 		       int64_t to)
 {
-	struct cursor at = cursor(launcher, from);
+	struct cursor at = cursor(explanation->shared, launcher, from);
 	while (from < to) {
 		int64_t until = to;
 		struct activity_segment segment = seen_at(&at, from, &until);
@@ -194,7 +200,7 @@ static bool ran_dry(const struct breakdown_shared *shared, const struct activity
 {
 	if (!thread)
 		return false;
-	for (size_t i = activity_at(thread, dry - SYNC_SLACK_NS - 1);
+	for (size_t i = segment_at(shared, thread, dry - SYNC_SLACK_NS - 1);
 	     i < thread->count && thread->segments[i].start <= dry; i++) {
 		const struct activity_segment *segment = &thread->segments[i];
 		if (segment->doing != DOING_SYNC && segment->doing != DOING_COPY)

@@ -9,6 +9,7 @@ struct breakdown_shared {
 	struct breakdown *breakdown;
 	const struct activity_thread *step_thread; /* NULL: nothing is known of it */
 	int64_t *call_starts;			   /* sorted */
+	size_t *near;				   /* by thread of the activity: the segment that was asked for last */
 	uint32_t *started; /* by call: 1 + index of the device on which an operation of it has started */
 };
 

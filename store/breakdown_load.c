@@ -21,7 +21,14 @@
 struct name {
 	int64_t id;
 	uint8_t phase, doing, call;
-	bool backward, slow;
+	bool backward, slow, graph;
+};
+
+/* A row of `launches`. */
+struct load_launch {
+	int64_t api; /* rowid in api_calls */
+	bool called; /* its call was recorded */
+	bool in_step;
 };
 
 /* Of the devices that the file describes. */
@@ -41,6 +48,13 @@ struct load {
 	size_t step_room, call_room, operation_room;
 	int64_t *launching; /* rowids in api_calls that launched something, sorted */
 	size_t launching_count, launching_room;
+	int64_t *correlations; /* of `launches`, sorted */
+	struct load_launch *launches;
+	size_t launch_count, launch_room;
+	int64_t *communication; /* ids of the names of kernels that communicate, sorted */
+	size_t communication_count, communication_room;
+	/* Where the last one was found. */
+	size_t near_launching, near_pageable, near_launch;
 	int64_t *busy;	 /* starts and ends in turn of the times at which any device worked, in order */
 	int64_t *worked; /* for each of them, how long devices had worked before it */
 	size_t busy_count;
@@ -119,12 +133,17 @@ static void take_name(struct load *load, sqlite3_stmt *row)
 							.doing = (uint8_t)names_operator(text),
 							.call = (uint8_t)names_call(text),
 							.backward = names_backward(text),
-							.slow = names_without_tensor_cores(text)};
+							.slow = names_without_tensor_cores(text),
+							.graph = strcasestr(text, "GraphLaunch") != NULL};
 }
 
 static struct name name_of(const struct load *load, int64_t id)
 {
 	size_t low = 0, high = load->name_count;
+	/* Most files number them without holes. */
+	uint64_t place = load->name_count ? (uint64_t)id - (uint64_t)load->names[0].id : 0;
+	if (place < load->name_count && load->names[place].id == id)
+		return load->names[place];
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 		if (load->names[middle].id < id)
@@ -187,17 +206,29 @@ static void take_range(struct load *load, sqlite3_stmt *row)
 			      end_of(time_of(row, 0), integer(row, 1)), (enum phase)name.phase);
 }
 
-static void take_pageable(struct load *load, sqlite3_stmt *row)
+static void push(struct load *load, int64_t **items, size_t *count, size_t *room, int64_t value)
 {
-	if (grow(load, (void **)&load->pageable, load->pageable_count, &load->pageable_room, sizeof *load->pageable))
-		load->pageable[load->pageable_count++] = integer(row, 0);
+	if (grow(load, (void **)items, *count, room, sizeof **items))
+		(*items)[(*count)++] = value;
 }
 
-static void take_launching(struct load *load, sqlite3_stmt *row)
+static void take_launch(struct load *load, sqlite3_stmt *row)
 {
-	if (grow(load, (void **)&load->launching, load->launching_count, &load->launching_room,
-		 sizeof *load->launching))
-		load->launching[load->launching_count++] = integer(row, 0);
+	bool called = sqlite3_column_type(row, 1) != SQLITE_NULL;
+	size_t room = load->launch_room;
+	if (called)
+		push(load, &load->launching, &load->launching_count, &load->launching_room, integer(row, 1));
+	if (!grow(load, (void **)&load->launches, load->launch_count, &load->launch_room, sizeof *load->launches) ||
+	    !grow(load, (void **)&load->correlations, load->launch_count, &room, sizeof *load->correlations))
+		return;
+	load->correlations[load->launch_count] = integer(row, 0);
+	load->launches[load->launch_count++] =
+		(struct load_launch){integer(row, 1), called, sqlite3_column_type(row, 2) != SQLITE_NULL};
+}
+
+static void take_communication(struct load *load, sqlite3_stmt *row)
+{
+	push(load, &load->communication, &load->communication_count, &load->communication_room, integer(row, 0));
 }
 
 static int by_value(const void *a, const void *b)
@@ -217,6 +248,19 @@ static size_t find(const int64_t *items, size_t count, int64_t wanted)
 			high = middle;
 	}
 	return low < count && items[low] == wanted ? low : SIZE_MAX;
+}
+
+/* As find(), for what mostly is asked for in order: looks first behind *near, where the last one was. */
+static size_t find_near(const int64_t *items, size_t count, size_t *near, int64_t wanted)
+{
+	for (size_t i = *near; i < count && i < *near + 3; i++)
+		if (items[i] == wanted) {
+			*near = i;
+			return i;
+		}
+	size_t found = find(items, count, wanted);
+	*near = found == SIZE_MAX ? *near : found;
+	return found;
 }
 
 /* ns of [start, end) in which any device worked. */
@@ -246,10 +290,11 @@ static void take_call(struct load *load, sqlite3_stmt *row)
 	struct breakdown_capture *capture = load->capture;
 	int64_t id = integer(row, 0), start = time_of(row, 1), end = end_of(start, integer(row, 2));
 	uint32_t thread = (uint32_t)integer(row, 3);
-	enum doing doing = (enum doing)name_of(load, integer(row, 4)).call;
-	bool launched = find(load->launching, load->launching_count, id) != SIZE_MAX;
-	bool pageable = find(load->pageable, load->pageable_count, id) != SIZE_MAX;
-	bool graph = sqlite3_column_int(row, 5) != 0;
+	struct name name = name_of(load, integer(row, 4));
+	enum doing doing = (enum doing)name.call;
+	bool launched = find_near(load->launching, load->launching_count, &load->near_launching, id) != SIZE_MAX;
+	bool pageable = find_near(load->pageable, load->pageable_count, &load->near_pageable, id) != SIZE_MAX;
+	bool graph = name.graph;
 	if (launched && doing == DOING_CALL)
 		doing = DOING_LAUNCH;
 	if (pageable && doing == DOING_LAUNCH)
@@ -271,6 +316,15 @@ static void take_call(struct load *load, sqlite3_stmt *row)
 	capture->breakdown.call_count++;
 }
 
+/* What launched the operation of this row; NULL: nobody knows. */
+static const struct load_launch *launch_of(struct load *load, sqlite3_stmt *row)
+{
+	if (sqlite3_column_type(row, 3) != SQLITE_INTEGER)
+		return NULL;
+	size_t found = find_near(load->correlations, load->launch_count, &load->near_launch, integer(row, 3));
+	return found == SIZE_MAX ? NULL : &load->launches[found];
+}
+
 static void add_operation(struct load *load, sqlite3_stmt *row, enum device_row what,
 			  const struct breakdown_operation *more)
 {
@@ -282,8 +336,8 @@ static void add_operation(struct load *load, sqlite3_stmt *row, enum device_row 
 	if (!grow(load, (void **)&capture->operations, capture->breakdown.operation_count, &load->operation_room,
 		  sizeof *capture->operations))
 		return;
-	bool missing = sqlite3_column_type(row, 3) == SQLITE_NULL,
-	     before = missing && sqlite3_column_type(row, 4) == SQLITE_NULL;
+	const struct load_launch *launch = launch_of(load, row);
+	bool missing = !launch || !launch->called, before = missing && !(launch && launch->in_step);
 	capture->unlaunched += missing && !before;
 	/* The call's rowid for now; breakdown wants its index, which link_operations() puts in its place. */
 	capture->operations[capture->breakdown.operation_count++] =
@@ -295,7 +349,7 @@ static void add_operation(struct load *load, sqlite3_stmt *row, enum device_row 
 					     .fill = more->fill,
 					     .name = more->name,
 					     .before = before,
-					     .call = missing ? BREAKDOWN_NO_CALL : (size_t)integer(row, 3)};
+					     .call = missing ? BREAKDOWN_NO_CALL : (size_t)launch->api};
 }
 
 static void take_device(struct load *load, sqlite3_stmt *row)
@@ -308,15 +362,15 @@ static void take_device(struct load *load, sqlite3_stmt *row)
 /* What a kernel that computes might do better. */
 static struct breakdown_operation kernel_kind(const struct load *load, sqlite3_stmt *row)
 {
-	struct breakdown_operation kernel = {.kind = OPERATION_PLAIN, .name = (uint32_t)integer(row, 6)};
+	struct breakdown_operation kernel = {.kind = OPERATION_PLAIN, .name = (uint32_t)integer(row, 4)};
 	const struct load_device *device = NULL;
 	for (size_t i = 0; i < load->device_count; i++)
 		if (load->devices[i].id == integer(row, 2))
 			device = &load->devices[i];
 	if (!device)
 		return kernel;
-	double blocks = (double)integer(row, 7) * (double)integer(row, 8) * (double)integer(row, 9);
-	if (device->major >= TENSOR_CORES_MAJOR && name_of(load, integer(row, 6)).slow) {
+	double blocks = (double)integer(row, 5) * (double)integer(row, 6) * (double)integer(row, 7);
+	if (device->major >= TENSOR_CORES_MAJOR && name_of(load, integer(row, 4)).slow) {
 		kernel.kind = OPERATION_NO_TENSOR_CORES;
 	} else if (blocks > 0 && device->multiprocessors > 0 && blocks * 2 <= (double)device->multiprocessors) {
 		kernel.kind = OPERATION_FEW_BLOCKS;
@@ -327,9 +381,9 @@ static struct breakdown_operation kernel_kind(const struct load *load, sqlite3_s
 
 static void take_kernel(struct load *load, sqlite3_stmt *row)
 {
-	if (sqlite3_column_int(row, 5)) {
+	if (find(load->communication, load->communication_count, integer(row, 4)) != SIZE_MAX) {
 		add_operation(load, row, DEVICE_COMMUNICATION,
-			      &(struct breakdown_operation){.name = (uint32_t)integer(row, 6)});
+			      &(struct breakdown_operation){.name = (uint32_t)integer(row, 4)});
 		return;
 	}
 	struct breakdown_operation kernel = kernel_kind(load, row);
@@ -341,8 +395,17 @@ static void take_graph_launch(struct load *load, sqlite3_stmt *row)
 	add_operation(load, row, DEVICE_COMPUTE, &(struct breakdown_operation){0});
 }
 
+static void take_set(struct load *load, sqlite3_stmt *row)
+{
+	add_operation(load, row, DEVICE_COPIES, &(struct breakdown_operation){0});
+}
+
+/* A copy from or to pageable memory; its call is told apart. */
 static void take_copy(struct load *load, sqlite3_stmt *row)
 {
+	const struct load_launch *launch = integer(row, 4) == 1 || integer(row, 5) == 1 ? launch_of(load, row) : NULL;
+	if (launch && launch->called)
+		push(load, &load->pageable, &load->pageable_count, &load->pageable_room, launch->api);
 	add_operation(load, row, DEVICE_COPIES, &(struct breakdown_operation){0});
 }
 
@@ -352,10 +415,7 @@ static void communicates(sqlite3_context *context, int count, sqlite3_value **va
 	sqlite3_result_int(context, text && names_communicates(text));
 }
 
-/* `table`'s operations with the call that launched them. A kernel's name is that of its text. */
-#define OPERATIONS(table, more)                                                                                        \
-	"SELECT r.start, r.duration, r.device, l.api, l.step" more " FROM " table                                      \
-	" r LEFT JOIN launches l ON l.correlation = r.correlation"
+#define OPERATIONS(table, more) "SELECT start, duration, device, correlation" more " FROM " table
 
 static void read_operations(struct load *load)
 {
@@ -364,17 +424,21 @@ static void read_operations(struct load *load)
 			sqlite3_create_function(load->db, "profd_communicates", 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC,
 						NULL, communicates, NULL, NULL);
 	each(load, "SELECT id, multiprocessors, capability_major FROM devices", take_device);
+	each(load, "SELECT correlation, api, step FROM launches ORDER BY correlation", take_launch);
+	/* A kernel's name is that of its text. */
 	each(load,
 	     "WITH communication AS MATERIALIZED (SELECT s.id AS id FROM strings s WHERE s.id IN (SELECT name FROM "
-	     "kernel_totals) "
-	     "AND profd_communicates(s.text)), mangled AS MATERIALIZED (SELECT mangled AS id FROM kernel_names WHERE "
-	     "name IN "
-	     "(SELECT id FROM communication) UNION SELECT id FROM communication) " OPERATIONS(
-		     "kernel_records", ", r.name IN (SELECT id FROM mangled), r.name, r.grid_x, r.grid_y, r.grid_z"),
-	     take_kernel);
+	     "kernel_totals) AND profd_communicates(s.text)) SELECT mangled AS id FROM kernel_names WHERE name IN "
+	     "(SELECT id FROM communication) UNION SELECT id FROM communication ORDER BY id",
+	     take_communication);
+	each(load, OPERATIONS("kernel_records", ", name, grid_x, grid_y, grid_z"), take_kernel);
 	each(load, OPERATIONS("graph_records", ""), take_graph_launch);
-	each(load, OPERATIONS("copy_records", ""), take_copy);
-	each(load, OPERATIONS("set_records", ""), take_copy);
+	each(load, OPERATIONS("copy_records", ", source_kind, target_kind"), take_copy);
+	each(load, OPERATIONS("set_records", ""), take_set);
+	if (load->error)
+		return;
+	sort_if_needed(load->pageable, load->pageable_count, sizeof *load->pageable, by_value);
+	sort_if_needed(load->launching, load->launching_count, sizeof *load->launching, by_value);
 }
 
 static int by_start(const void *a, const void *b)
@@ -412,11 +476,13 @@ static void make_busy(struct load *load)
 /* From a call's rowid to its index. */
 static void link_operations(struct breakdown_capture *capture)
 {
+	size_t near = 0;
 	for (size_t i = 0; i < capture->breakdown.operation_count; i++) {
 		struct breakdown_operation *operation = &capture->operations[i];
 		if (operation->call == BREAKDOWN_NO_CALL)
 			continue;
-		operation->call = find(capture->calls, capture->breakdown.call_count, (int64_t)operation->call);
+		operation->call =
+			find_near(capture->calls, capture->breakdown.call_count, &near, (int64_t)operation->call);
 		if (operation->row == DEVICE_COPIES && operation->call != SIZE_MAX &&
 		    capture->call_items[operation->call].pageable)
 			operation->kind = OPERATION_PAGEABLE;
@@ -443,22 +509,7 @@ static void read_host(struct load *load)
 
 static void read_calls(struct load *load)
 {
-	each(load,
-	     "SELECT l.api FROM copy_records r JOIN launches l ON l.correlation = r.correlation WHERE l.api IS NOT "
-	     "NULL AND "
-	     "(r.source_kind = 1 OR r.target_kind = 1)",
-	     take_pageable);
-	each(load, "SELECT api FROM launches WHERE api IS NOT NULL", take_launching);
-	if (load->error)
-		return;
-	if (load->pageable_count)
-		sort_if_needed(load->pageable, load->pageable_count, sizeof *load->pageable, by_value);
-	if (load->launching_count)
-		sort_if_needed(load->launching, load->launching_count, sizeof *load->launching, by_value);
-	each(load,
-	     "SELECT a.rowid, a.start, a.duration, a.thread, a.name, a.name IN (SELECT id FROM strings WHERE text LIKE "
-	     "'%GraphLaunch%') FROM api_calls a ORDER BY a.rowid",
-	     take_call);
+	each(load, "SELECT rowid, start, duration, thread, name FROM api_calls ORDER BY rowid", take_call);
 	each(load, "SELECT start, duration, thread, kind FROM overheads", take_overhead);
 }
 
@@ -605,6 +656,9 @@ bool breakdown_capture_load(sqlite3 *db, const struct breakdown_watch *watch, st
 	free(load.names);
 	free(load.pageable);
 	free(load.launching);
+	free(load.correlations);
+	free(load.launches);
+	free(load.communication);
 	free(load.busy);
 	free(load.worked);
 	*ret_error = load.error;

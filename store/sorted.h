@@ -2,17 +2,10 @@
 #ifndef PROFD_STORE_SORTED_H
 #define PROFD_STORE_SORTED_H
 
-#include <stdlib.h>
+#include <stddef.h>
 
-/* As qsort(); looks first whether there is anything to do. `items` may be NULL with a count of 0. */
-static inline void sort_if_needed(void *items, size_t count, size_t size, int (*order)(const void *, const void *))
-{
-	const char *at = items;
-	size_t i = 1;
-	while (i < count && order(at + (i - 1) * size, at + i * size) <= 0)
-		i++;
-	if (i < count)
-		qsort(items, count, size, order);
-}
+/* As qsort(), and items that are equal keep their order. What is sorted, or consists of a few sorted parts, takes about one look at
+ * each item. `items` may be NULL with a count of 0. */
+void sort_if_needed(void *items, size_t count, size_t size, int (*order)(const void *, const void *));
 
 #endif

@@ -1,0 +1,129 @@
+/* sorted.c - see sorted.h. A merge sort of the runs that are there already; of two runs only what overlaps is moved. */
+#include "sorted.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A run that is shorter is made longer, by insertion. */
+#define RUN_LEAST 16
+
+struct sort {
+	char *items, *spare; /* spare: room for all items, and one more */
+	size_t size;
+	int (*order)(const void *, const void *);
+	size_t *starts; /* of the runs; behind the last one, the count */
+	size_t runs;
+};
+
+static char *at(const struct sort *sort, size_t i)
+{
+	return sort->items + i * sort->size;
+}
+
+static bool in_order(const struct sort *sort, size_t i, size_t j)
+{
+	return sort->order(at(sort, i), at(sort, j)) <= 0;
+}
+
+/* Puts item `i` into the run [from, i). */
+static void insert(struct sort *sort, size_t from, size_t i)
+{
+	size_t to = i;
+	memcpy(sort->spare, at(sort, i), sort->size);
+	while (to > from && sort->order(at(sort, to - 1), sort->spare) > 0)
+		to--;
+	if (to == i)
+		return;
+	memmove(at(sort, to + 1), at(sort, to), (i - to) * sort->size);
+	memcpy(at(sort, to), sort->spare, sort->size);
+}
+
+static void find_runs(struct sort *sort, size_t count)
+{
+	size_t i = 0;
+	while (i < count) {
+		size_t from = i++;
+		while (i < count && in_order(sort, i - 1, i))
+			i++;
+		for (; i < count && i - from < RUN_LEAST; i++)
+			insert(sort, from, i);
+		sort->starts[sort->runs++] = from;
+	}
+	sort->starts[sort->runs] = count;
+}
+
+/* The first of [low, high) that comes after `item`; with `equal`, that does not come before it. */
+static size_t first_after(const struct sort *sort, size_t low, size_t high, const char *item, bool equal)
+{
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		int order = sort->order(at(sort, middle), item);
+		if (order < 0 || (order == 0 && !equal))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* [from, middle) and [middle, to) become one run. */
+static void merge(struct sort *sort, size_t from, size_t middle, size_t to)
+{
+	if (in_order(sort, middle - 1, middle))
+		return;
+	from = first_after(sort, from, middle, at(sort, middle), false);
+	to = first_after(sort, middle, to, at(sort, middle - 1), true);
+	size_t size = sort->size;
+	char *left = sort->spare, *left_end = left + (middle - from) * size, *right = at(sort, middle),
+	     *right_end = at(sort, to), *out = at(sort, from);
+	memcpy(left, out, (middle - from) * size);
+	for (; left < left_end && right < right_end; out += size) {
+		bool first = sort->order(left, right) <= 0;
+		memcpy(out, first ? left : right, size);
+		left += first ? size : 0;
+		right += first ? 0 : size;
+	}
+	/* What is left of the right run lies where it belongs. */
+	memcpy(out, left, (size_t)(left_end - left));
+}
+
+static void merge_runs(struct sort *sort)
+{
+	while (sort->runs > 1) {
+		size_t kept = 0, i = 0;
+		for (; i + 1 < sort->runs; i += 2) {
+			merge(sort, sort->starts[i], sort->starts[i + 1], sort->starts[i + 2]);
+			sort->starts[kept++] = sort->starts[i];
+		}
+		if (i < sort->runs)
+			sort->starts[kept++] = sort->starts[i];
+		sort->starts[kept] = sort->starts[sort->runs];
+		sort->runs = kept;
+	}
+}
+
+static bool is_sorted(const struct sort *sort, size_t count)
+{
+	size_t i = 1;
+	while (i < count && in_order(sort, i - 1, i))
+		i++;
+	return i >= count;
+}
+
+void sort_if_needed(void *items, size_t count, size_t size, int (*order)(const void *, const void *))
+{
+	struct sort sort = {.items = items, .size = size, .order = order};
+	if (is_sorted(&sort, count))
+		return;
+	sort.spare = malloc((count + 1) * size);
+	sort.starts = malloc((count / RUN_LEAST + 2) * sizeof *sort.starts);
+	if (sort.spare && sort.starts) {
+		find_runs(&sort, count);
+		merge_runs(&sort);
+	} else {
+		qsort(items, count, size, order);
+	}
+	free(sort.spare);
+	free(sort.starts);
+}

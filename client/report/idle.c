@@ -158,11 +158,10 @@ struct table *report_idle(const struct reader *reader, const struct report_optio
 {
 	struct table *table = table_new(columns, sizeof columns / sizeof *columns);
 	struct breakdown_capture capture;
-	struct findings findings;
 	struct idle_row_of *rows = NULL;
 	size_t count = 0, all = 0;
 
-	verdict_load(reader, options, &capture, &findings);
+	verdict_intervals(reader, &capture);
 	for (size_t d = 0; d < capture.breakdown.device_count; d++)
 		all += capture.breakdown.devices[d].stretch_count;
 	rows = need(calloc(all + 1, sizeof *rows));

@@ -1,6 +1,7 @@
 /* overlap.c - what ran at the same time on each device: communication and copies under compute (as the breakdown counts them), and
  * the streams beside each other. Times are unions of intervals, inside of the steps. */
 #include "query.h"
+#include "verdict.h"
 #include "views.h"
 
 #include "client/ui/figure.h"
@@ -218,24 +219,6 @@ static void add_streams(struct table *table, const struct interval *list, size_t
 	free(streams);
 }
 
-static bool may_go_on(void *context)
-{
-	return bounds_row(context);
-}
-
-static void load_breakdown(const struct reader *reader, struct breakdown_capture *capture)
-{
-	const struct breakdown_watch watch = {.row = may_go_on, .context = reader->bounds};
-	int error;
-
-	if (breakdown_capture_load(reader->db, &watch, capture, &error))
-		return;
-	breakdown_capture_free(capture);
-	if (error == SQLITE_NOMEM)
-		need(NULL);
-	report_damaged(reader);
-}
-
 #define LOAD(table) "SELECT device, stream, start, duration FROM " table " WHERE start IS NOT NULL"
 
 struct table *report_overlap(const struct reader *reader, const struct report_options *options)
@@ -248,7 +231,7 @@ struct table *report_overlap(const struct reader *reader, const struct report_op
 	struct window *windows;
 	size_t first = 0, last;
 
-	load_breakdown(reader, &capture);
+	verdict_rows(reader, &capture);
 	if (!capture.device) {
 		breakdown_capture_free(&capture);
 		return table;

@@ -21,6 +21,14 @@ static bool may_go_on(void *context)
 	return bounds_row(context);
 }
 
+/* Ends the program. */
+static void give_up(const struct reader *reader, int error)
+{
+	if (error == SQLITE_NOMEM)
+		need(NULL);
+	report_damaged(reader);
+}
+
 void verdict_load(const struct reader *reader, const struct report_options *options, struct breakdown_capture *capture,
 		  struct findings *ret)
 {
@@ -35,9 +43,7 @@ void verdict_load(const struct reader *reader, const struct report_options *opti
 	if (ok)
 		return;
 	breakdown_capture_free(capture);
-	if (error == SQLITE_NOMEM)
-		need(NULL);
-	report_damaged(reader);
+	give_up(reader, error);
 }
 
 void verdict_read(const struct reader *reader, const struct report_options *options, struct breakdown_capture *capture,
@@ -50,8 +56,18 @@ void verdict_read(const struct reader *reader, const struct report_options *opti
 	if (!options->step)
 		breakdown_capture_free(capture);
 	if (error)
-		report_damaged(reader);
+		give_up(reader, error);
 	verdict_load(reader, options, capture, ret);
+}
+
+void verdict_intervals(const struct reader *reader, struct breakdown_capture *capture)
+{
+	const struct breakdown_watch watch = {.row = may_go_on, .context = reader->bounds};
+	int error = 0;
+	if (breakdown_capture_load(reader->db, &watch, capture, &error))
+		return;
+	breakdown_capture_free(capture);
+	give_up(reader, error);
 }
 
 void verdict_rows(const struct reader *reader, struct breakdown_capture *capture)
@@ -62,12 +78,9 @@ void verdict_rows(const struct reader *reader, struct breakdown_capture *capture
 	if (findings_read(reader->db, &watch, capture, &findings, &error))
 		return;
 	breakdown_capture_free(capture);
-	if (!error && breakdown_capture_load(reader->db, &watch, capture, &error))
-		return;
-	breakdown_capture_free(capture);
-	if (error == SQLITE_NOMEM)
-		need(NULL);
-	report_damaged(reader);
+	if (error)
+		give_up(reader, error);
+	verdict_intervals(reader, capture);
 }
 
 /* Words of `text`, indented, in lines of at most `width` columns; the first line begins where the stream is. */

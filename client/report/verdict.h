@@ -14,6 +14,8 @@
 void verdict_load(const struct reader *reader, const struct report_options *options, struct breakdown_capture *capture,
 		  struct findings *ret);
 
+/* The breakdown alone, computed: with its intervals, and what each thread did. */
+void verdict_intervals(const struct reader *reader, struct breakdown_capture *capture);
 /* The breakdown alone: as it stands in the file, otherwise computed. capture: steps and rows alone. */
 void verdict_rows(const struct reader *reader, struct breakdown_capture *capture);
 /* The same as it stands in the file, where the release that wrote it put it there; otherwise computed. capture: steps and rows alone. */

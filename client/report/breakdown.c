@@ -136,7 +136,7 @@ struct table *report_breakdown(const struct reader *reader, const struct report_
 		add_host(&to);
 	}
 	if (to.last > to.first)
-		report_note_use(to.table, reader, &capture.breakdown, to.first, to.last);
+		report_note_use(to.table, reader, &capture.breakdown, to.first, to.last, options->alone);
 	if (capture.doubt[0] && capture.device && capture.breakdown.device_count)
 		table_note(to.table, "why the devices were idle is not known: %s", capture.doubt);
 	breakdown_capture_free(&capture);

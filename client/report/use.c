@@ -41,8 +41,18 @@ static void note_workers(struct table *table, const struct reader *reader)
 	}
 }
 
+static void note_use(struct table *table, const struct thread_use *use, int64_t wall, int64_t steps)
+{
+	if (wall > 0 && use->error <= wall / 4)
+		note_thread(table, use, wall, steps);
+	else
+		table_note(
+			table,
+			"how much the step's thread ran is not known: it was looked at too seldom for steps so short");
+}
+
 void report_note_use(struct table *table, const struct reader *reader, const struct breakdown *breakdown, size_t first,
-		     size_t last)
+		     size_t last, bool alone)
 {
 	struct thread_times times;
 	struct thread_use use = {0};
@@ -58,14 +68,10 @@ void report_note_use(struct table *table, const struct reader *reader, const str
 		wall += step->end - step->start;
 		steps++;
 	}
-	if (times.count == 0)
+	if (times.count)
+		note_use(table, &use, wall, steps);
+	else if (alone)
 		table_note(table, "%s", NONE_RECORDED);
-	else if (wall > 0 && use.error <= wall / 4)
-		note_thread(table, &use, wall, steps);
-	else
-		table_note(
-			table,
-			"how much the step's thread ran is not known: it was looked at too seldom for steps so short");
 	if (report_looked(reader))
 		note_workers(table, reader);
 	thread_times_free(&times);

@@ -7,8 +7,9 @@
 
 #include "store/breakdown.h"
 
-/* Lines below the table, of the steps from `first` to before `last`; where nothing was recorded they say that. */
+/* Lines below the table, of the steps from `first` to before `last`. Where nothing was recorded they say that if the table is shown `alone`:
+ * traces of others never have it. */
 void report_note_use(struct table *table, const struct reader *reader, const struct breakdown *breakdown, size_t first,
-		     size_t last);
+		     size_t last, bool alone);
 
 #endif

@@ -109,6 +109,13 @@ def test_as_it_was(alexnet, width):
     assert text == wanted, "".join(difflib.unified_diff(wanted.splitlines(1), text.splitlines(1), "was", "is"))
 
 
+def test_what_no_trace_has(alexnet):
+    """That a trace does not say how much the thread ran is no news on its first screen."""
+    sentence = "how much the step's thread ran, and workers of a loader, was not recorded"
+    assert sentence not in printed(PIPED, "show", alexnet)
+    assert sentence in printed(PIPED, "show", alexnet, "--by", "breakdown")
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_everything_fits(capture, width):
     for words in ([], ["--by", "all"]):

@@ -1,4 +1,4 @@
-/* Floating point operations of a call: torch.profiler's own figures (torch 2.15, with_flops), and those of its flop counter. */
+/* test_store_flops.c - floating point operations of a call: torch.profiler's own figures (torch 2.15, with_flops), and those of its flop counter. */
 #include "store/flops.h"
 
 #include <setjmp.h>

@@ -90,5 +90,5 @@ void findings_tell_sql(const struct texts *texts, const struct findings *finding
 	else if (finding->kind == FINDING_STALL && finding->interval_count)
 		tell_stall(finding);
 	else if (queries[finding->kind])
-		snprintf(finding->sql, sizeof finding->sql, queries[finding->kind], first, last); // NOLINT
+		snprintf(finding->sql, sizeof finding->sql, queries[finding->kind], first, last);
 }

@@ -211,6 +211,7 @@ static struct breakdown_device *device_of(struct reading *reading, int64_t numbe
 		return NULL;
 	}
 	if (!breakdown->devices)
+		/* NOLINTNEXTLINE(-Wanalyzer-malloc-leak): breakdown_free() frees it */
 		breakdown->devices = calloc(DEVICES_MOST, sizeof *breakdown->devices);
 	struct breakdown_device_step *steps = calloc(breakdown->step_count + 1, sizeof *steps);
 	if (!breakdown->devices || !steps) {

@@ -242,9 +242,9 @@ struct telling {
 	struct finding *finding;
 };
 
-#define WHAT(...) snprintf(telling->finding->what, sizeof telling->finding->what, __VA_ARGS__)
-#define EVIDENCE(...) snprintf(telling->finding->evidence, sizeof telling->finding->evidence, __VA_ARGS__)
-#define ADVICE(...) snprintf(telling->finding->advice, sizeof telling->finding->advice, __VA_ARGS__)
+#define WHAT(...) (void)snprintf(telling->finding->what, sizeof telling->finding->what, __VA_ARGS__)
+#define EVIDENCE(...) (void)snprintf(telling->finding->evidence, sizeof telling->finding->evidence, __VA_ARGS__)
+#define ADVICE(...) (void)snprintf(telling->finding->advice, sizeof telling->finding->advice, __VA_ARGS__)
 
 static void tell_input(const struct telling *telling)
 {

@@ -85,7 +85,8 @@ void gather_add(struct gather *gather, struct compare_row *row, const struct sid
 
 int64_t gather_whole(double ns)
 {
-	double most = (double)(FIGURE_LIMIT / 8);
+	int64_t limit = FIGURE_LIMIT / 8;
+	double most = (double)limit;
 	return llround(fmin(fmax(ns, -most), most));
 }
 

@@ -56,7 +56,7 @@ static void add_groups(struct gather *gather)
 static void add_step(struct gather *gather, const struct side *side, const struct breakdown *breakdown, size_t step,
 		     size_t unit)
 {
-	struct compare_row *rows = gather->table->rows, *host = rows + GROUPS_MOST * GROUP_ROWS;
+	struct compare_row *rows = gather->table->rows, *host = rows + (size_t)GROUPS_MOST * GROUP_ROWS;
 	for (size_t group = 0; group < GROUPS_MOST && group < breakdown->device_count; group++) {
 		const struct breakdown_device_step *device = &breakdown->devices[group].steps[step];
 		struct compare_row *row = rows + group * GROUP_ROWS;
@@ -141,7 +141,7 @@ static void round_all(struct gather *gather, const struct side *side)
 	bool first = side == gather->a;
 	for (size_t group = 0; group < table->groups; group++)
 		round_device(table->rows + group * GROUP_ROWS, side, first);
-	round_group(table->rows + GROUPS_MOST * GROUP_ROWS, HOST_ROWS, side, first);
+	round_group(table->rows + (size_t)GROUPS_MOST * GROUP_ROWS, HOST_ROWS, side, first);
 }
 
 /* Rows without any time, and those of what was not recorded on both sides. */

@@ -39,8 +39,8 @@ static cJSON *data_of(struct capture *capture, const struct page_options *option
 	char made[40] = "";
 	time_t now = time(NULL);
 	struct tm parts;
-	if (gmtime_r(&now, &parts))
-		strftime(made, sizeof made, "made %Y-%m-%d %H:%M UTC", &parts);
+	if (!gmtime_r(&now, &parts) || !strftime(made, sizeof made, "made %Y-%m-%d %H:%M UTC", &parts))
+		*made = '\0';
 	json_add_text(data, "generator", "profd " PROFD_VERSION);
 	json_add_text(data, "made", made);
 	need(cJSON_AddBoolToObject(data, "redacted", options->redact));

@@ -47,9 +47,9 @@ static bool can_run(const char *command)
 static _Noreturn void become(const char *command, int from)
 {
 	/* F: what fits is printed, R: with its colours, X: the screen stays as it is afterwards. */
-	setenv("LESS", "FRX", 0);
-	setenv("LV", "-c", 0);
-	signal(SIGPIPE, SIG_DFL);
+	(void)setenv("LESS", "FRX", 0);
+	(void)setenv("LV", "-c", 0);
+	(void)signal(SIGPIPE, SIG_DFL);
 	if (dup2(from, STDIN_FILENO) >= 0)
 		execl("/bin/sh", "sh", "-c", command, (char *)NULL);
 	_exit(127);
@@ -64,7 +64,7 @@ void pager_begin(void)
 	if (child || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO) || !*command || strcmp(command, "cat") == 0 ||
 	    !can_run(command))
 		return;
-	fflush(stdout);
+	(void)fflush(stdout);
 	if (pipe(ends) < 0)
 		return;
 	child = fork();
@@ -74,10 +74,10 @@ void pager_begin(void)
 	}
 	close(ends[0]);
 	if (child > 0 && dup2(ends[1], STDOUT_FILENO) >= 0) {
-		signal(SIGPIPE, SIG_DFL);
+		(void)signal(SIGPIPE, SIG_DFL);
 		/* A Ctrl-C is for the pager. */
-		signal(SIGINT, SIG_IGN);
-		atexit(pager_end);
+		(void)signal(SIGINT, SIG_IGN);
+		(void)atexit(pager_end);
 	} else {
 		child = 0;
 	}
@@ -88,7 +88,7 @@ void pager_end(void)
 {
 	if (child <= 0)
 		return;
-	fflush(stdout);
+	(void)fflush(stdout);
 	/* The pager learns by it that there is no more. */
 	close(STDOUT_FILENO);
 	while (waitpid(child, NULL, 0) < 0 && errno == EINTR)

@@ -213,10 +213,11 @@ static void keep_values(const struct counting *c)
 	for (size_t i = 0; i < c->intervals; i++) {
 		int64_t start = c->begin + (int64_t)i * tracks->interval;
 		int64_t length = c->end - start < tracks->interval ? c->end - start : tracks->interval;
+		int64_t permille = c->busy[i] * 1000 / (length > 0 ? length : 1);
 		struct tracks_value value = {.time = start,
 					     .device = (uint32_t)c->index,
 					     .queued = c->queued[i],
-					     .busy = (double)(c->busy[i] * 1000 / (length > 0 ? length : 1)) / 10};
+					     .busy = (double)permille / 10};
 		void *items = tracks->values;
 		if ((value.busy >= last.busy && value.busy <= last.busy && value.queued == last.queued) ||
 		    !slice_time(tracks->part, start, length))

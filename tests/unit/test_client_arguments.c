@@ -131,7 +131,6 @@ static void test_refused(void **state)
 		"trigger --stepss 3",
 		"trigger -z",
 		"trigger 17",
-		"export 1 2",
 		"show --sort-by speed",
 		"rm",
 		"run",

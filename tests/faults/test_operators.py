@@ -17,6 +17,21 @@ def operators(profd, capture):
     return calls, lost
 
 
+def twice(row, profd, torch, mode, record):
+    """The script bare and under profd; there it goes on, on however busy a machine, until record(job) has what it wants."""
+    stay = profd.folder / "stay"
+
+    def during(job):
+        # The script looks for it after its steps.
+        stay.touch()
+        profd.wait_steps(job.pid, 2, 240)
+        found = record(job)
+        stay.unlink()
+        return found
+
+    return row.twice(profd, [torch, SCRIPT, mode, "--steps=100", "--step-ms=20", f"--stay={stay}"], during, same, timeout=300)
+
+
 def same(text):
     return [line for line in text.splitlines() if not line.startswith("ready")]
 
@@ -24,11 +39,10 @@ def same(text):
 def test_operators_that_come_and_go(row, profd, torch_newest):
     row.does("takes operators away and registers others (torch.library)")
 
-    def during(job):
-        profd.wait_steps(job.pid, 2, 240)
+    def record(job):
         return profd.trigger(job.pid, "--steps", 4), profd.trigger(job.pid, "--steps", 10, "--step-op", "come::mark*")
 
-    steps, marks = row.twice(profd, [torch_newest, SCRIPT, "library", "--steps=300", "--step-ms=20"], during, same)
+    steps, marks = twice(row, profd, torch_newest, "library", record)
     calls, lost = operators(profd, steps)
     wanted = {f"come::{'mark' if n % 3 == 2 else 'work'}_{n:04d}": 4 * CALLS for n in range(OPERATORS)}
     assert {name: n for name, n in calls.items() if name.startswith("come::")} == wanted
@@ -41,11 +55,10 @@ def test_operators_that_come_and_go(row, profd, torch_newest):
 def test_operators_of_several_threads(row, profd, torch_newest):
     row.does("calls operators from 16 threads, recorded again and again")
 
-    def during(job):
-        profd.wait_steps(job.pid, 2, 240)
+    def record(job):
         return [profd.trigger(job.pid, "--steps", 4, "--warmup", 0) for _ in range(8)]
 
-    captures = row.twice(profd, [torch_newest, SCRIPT, "threads", "--steps=400", "--step-ms=20"], during, same)
+    captures = twice(row, profd, torch_newest, "threads", record)
     told = 0
     for capture in captures:
         assert capture["status"] == "complete" and capture["lost"] == 0, capture

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 """Operators that come and go, operators of several threads, and ranges that torch makes for its own profiler alone.
 
-    operators.py library|threads|fast [--steps N] [--step-ms T]
+    operators.py library|threads|fast [--steps N] [--step-ms T] [--stay FILE]
 
 library: each step defines operators one after the other, calls each CALLS times and takes it away before the next: their names
          lie at the same few addresses. Two of three are called work_*, the third mark_*.
 threads: THREADS threads call aten::add all the time.
 fast: aten::add in a range of _RecordFunctionFast, as compiled code makes them, in each step; from step PROFILED on torch.profiler
          is at work.
-Steps are profd_step()'s. Prints "ready" with its pid, and in the end the number of steps.
+Steps are profd_step()'s; after N they go on for as long as FILE is there. Prints "ready" with its pid, and in the end N.
 """
 import argparse
 import ctypes
+import itertools
 import os
 import sys
 import threading
@@ -41,6 +42,7 @@ def main():
     parser.add_argument("mode", choices=["library", "threads", "fast"])
     parser.add_argument("--steps", type=int, default=100000)
     parser.add_argument("--step-ms", type=float, default=20)
+    parser.add_argument("--stay", default="")
     wanted = parser.parse_args()
     torch.set_num_threads(1)
     sys.setswitchinterval(1e-5)
@@ -57,7 +59,9 @@ def main():
         thread.start()
     print("ready", os.getpid(), flush=True)
     profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
-    for number in range(1, wanted.steps + 1):
+    for number in itertools.count(1):
+        if number > wanted.steps and not os.path.exists(wanted.stay):
+            break
         until = time.monotonic() + wanted.step_ms / 1000
         if wanted.mode == "library":
             come_and_go(one)

@@ -3,6 +3,7 @@
 
 #include "intern.h"
 #include "nest.h"
+#include "number.h"
 
 #include "base/sorter.h"
 
@@ -24,6 +25,7 @@ struct item {
 	int64_t start, end;
 	uint64_t order;
 	uint32_t thread;
+	bool module; /* a call of a torch.nn.Module */
 	union event_any event;
 };
 
@@ -160,31 +162,6 @@ static uint32_t inputs_id(struct build *build, const struct kineto_event *event)
 	return id;
 }
 
-/* --- numbers: what a record has no room for is as good as none --- */
-
-static uint32_t small(int64_t value)
-{
-	return value < 0 || value > UINT32_MAX ? 0 : (uint32_t)value;
-}
-
-static uint32_t or_none(int64_t value)
-{
-	return value < 0 || value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
-}
-
-static uint64_t large(int64_t value)
-{
-	return value < 0 ? 0 : (uint64_t)value;
-}
-
-/* Thread ids of the oldest traces are addresses. */
-static uint32_t thread_id(int64_t thread)
-{
-	if (thread >= 0 && thread <= UINT32_MAX)
-		return (uint32_t)thread;
-	return (uint32_t)((uint64_t)thread ^ (uint64_t)thread >> 32) | 1u << 31;
-}
-
 static struct thread *thread_of(struct build *build, int64_t pid, uint32_t thread)
 {
 	for (size_t i = build->thread_count; i > 0; i--)
@@ -206,6 +183,15 @@ static struct thread *thread_of(struct build *build, int64_t pid, uint32_t threa
 
 /* --- records --- */
 
+static bool sort(struct build *build, struct sorter *sorter, const struct item *item)
+{
+	int error = sorter_add(sorter, item);
+	if (error)
+		store_set_error(build->store, error,
+				error == -ENOMEM ? "there is no memory left" : "the disk takes no more");
+	return !error;
+}
+
 static bool add(struct build *build, struct sorter *sorter, const struct kineto_event *event, uint32_t thread,
 		union event_any *record, uint8_t kind)
 {
@@ -217,11 +203,7 @@ static bool add(struct build *build, struct sorter *sorter, const struct kineto_
 	item.event.head.kind = kind;
 	build->lowest = item.start < build->lowest ? item.start : build->lowest;
 	build->highest = item.end > build->highest ? item.end : build->highest;
-	int error = sorter_add(sorter, &item);
-	if (error)
-		store_set_error(build->store, error,
-				error == -ENOMEM ? "there is no memory left" : "the disk takes no more");
-	return !error;
+	return sort(build, sorter, &item);
 }
 
 static bool add_step(struct build *build, const struct kineto_event *event, uint32_t thread)
@@ -271,6 +253,27 @@ static bool add_annotation(struct build *build, const struct kineto_event *event
 	record.range.thread = thread;
 	record.range.source = RANGE_SOURCE_TORCH_USER;
 	return add(build, &build->frames, event, thread, &record, EVENT_RANGE);
+}
+
+/* Frames of Python are left out, but for calls of modules: what a model's forward is. Of those the outermost are kept (put_frames). They say
+ * nothing of when the recording began. */
+static bool add_python(struct build *build, const struct kineto_event *event, uint32_t thread)
+{
+	static const char module[] = "nn.Module: ";
+	if (!event->timed || !event->name.text || strncmp(event->name.text, module, sizeof module - 1) != 0) {
+		build->counts.python++;
+		return true;
+	}
+	struct item item = {.start = event->start,
+			    .end = event->start + event->duration,
+			    .order = build->order++,
+			    .thread = thread,
+			    .module = true};
+	item.event.head.kind = EVENT_RANGE;
+	item.event.range.name = name_id(build, event->name);
+	item.event.range.thread = thread;
+	item.event.range.source = RANGE_SOURCE_TORCH_USER;
+	return sort(build, &build->frames, &item);
 }
 
 static bool add_call(struct build *build, const struct kineto_event *event, uint32_t thread)
@@ -479,8 +482,7 @@ bool build_event(struct build *build, const struct kineto_event *event)
 		take_names(build, event);
 		return !store_error(build->store);
 	case KINETO_PYTHON:
-		build->counts.python++;
-		return true;
+		return add_python(build, event, thread);
 	case KINETO_STRANGE:
 		build->counts.strange++;
 		return true;
@@ -646,12 +648,30 @@ static bool put_threads(struct build *build)
 	return true;
 }
 
+/* Is it a module that no other one has called? It is cut to the time in which something else was recorded. */
+static bool is_outermost(const struct build *build, struct item *item, struct item *module)
+{
+	if (module->thread == item->thread && item->start < module->end)
+		return false;
+	*module = *item;
+	item->start = item->start > build->lowest ? item->start : build->lowest;
+	item->end = item->end < build->highest ? item->end : build->highest;
+	item->event.range.duration = (uint64_t)(item->end - item->start);
+	return item->end > item->start;
+}
+
 static bool put_frames(struct build *build)
 {
 	struct nest nest = {.context = build, .closed = put};
-	const struct item *item;
+	struct item module = {.end = INT64_MIN};
+	const struct item *next;
 	bool ok = !sorter_rewind(&build->frames);
-	while (ok && (item = sorter_next(&build->frames))) {
+	while (ok && (next = sorter_next(&build->frames))) {
+		struct item copy = *next, *item = &copy;
+		if (item->module && !is_outermost(build, item, &module)) {
+			build->counts.python++;
+			continue;
+		}
 		union event_any event = item->event;
 		event.head.step = step_of(build, item->start);
 		if (event.head.kind == EVENT_OPERATOR)

@@ -165,6 +165,35 @@ def test_there_and_back(trace, tmp_path):
     assert one == other
 
 
+def test_modules_are_forward(tmp_path):
+    """Calls of modules are Python frames; the outermost are kept, as ranges that mark forward. Without them nothing says what was forward here."""
+    def frame(name, start, length, thread=5):
+        return {"ph": "X", "cat": "python_function", "name": name, "pid": 5, "tid": thread, "ts": start, "dur": length, "args": {"Python id": start}}
+
+    events = [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{n}", "pid": 5, "tid": 5, "ts": n * 1000, "dur": 1000} for n in (3, 4)]
+    events += [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 5, "tid": 5, "ts": n * 1000 + at, "dur": 50} for n in (3, 4) for at in (150, 600, 800)]
+    modules = [frame("nn.Module: Linear_0", 4120, 100), frame("nn.Module: Net_0", 4100, 300), frame("train.py(7): step", 4000, 900),
+               frame("nn.Module: Relu_0", 4250, 50), frame("nn.Module: Net_0", 4700, 200), frame("nn.Module: Early_0", 2000, 1100),
+               frame("nn.Module: Elsewhere_0", 4100, 100, 6)]
+
+    def rows(events, left_out):
+        trace = tmp_path / "modules.json"
+        trace.write_text(json.dumps({"traceEvents": events}))
+        answer = json.loads(run("import", trace, "--output", tmp_path / "modules.db", "--force", "--format", "json").stdout)["files"][0]
+        assert answer["python_frames_left_out"] == left_out
+        capture = json.loads(run("show", tmp_path / "modules.db", "--format", "json").stdout)
+        assert [s["wall_ns"] for s in capture["steps"]] == [1000000, 1000000]
+        return [step["host"]["rows"] for step in capture["breakdown"]["steps"]], {r["name"]: r["total_ns"] for r in capture["ranges"]}
+
+    without, ranges = rows(events, 0)
+    assert without == [{"operators": 150000, "outside": 850000}] * 2 and not any(name.startswith("nn.Module") for name in ranges)
+    found, ranges = rows(modules + events, 3)
+    # Early_0 began before anything else that was recorded: what lies before that is no part of a step.
+    assert found == [{"forward": 100000, "operators": 150000, "outside": 750000}, {"forward": 500000, "operators": 50000, "outside": 450000}]
+    assert {n: t for n, t in ranges.items() if n.startswith("nn.Module")} == {
+        "nn.Module: Net_0": 500000, "nn.Module: Early_0": 100000, "nn.Module: Elsewhere_0": 100000}
+
+
 def test_an_event_of_every_kind(tmp_path):
     """The words of 2021 and those of today; times with fractions, texts for numbers."""
     trace = tmp_path / "old.json"

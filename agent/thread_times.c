@@ -17,15 +17,21 @@
 #define WORKERS 64
 /* Looks at most so long from its start to its end can be laid over the steps. */
 #define SLOW_NS 1000000ull
+/* The first look, the last, and every so many between tell switches that the thread asked for from others: the file that does so is
+ * long. */
+#define TELL_EVERY 10
 
 struct look {
 	uint64_t time, cpu, waited;
+	uint64_t turns; /* how often it got a processor */
 	uint32_t voluntary, involuntary;
+	bool told; /* the two before are known */
 };
 
 /* The process's first thread, and the step's where that is another. */
 struct watched {
 	uint32_t thread, count;
+	uint32_t untold; /* looks since the last that told */
 	struct look looks[LOOKS];
 };
 
@@ -99,10 +105,13 @@ static long look_at(void *pointer)
 	make_path(path, TASK, l->thread, "/schedstat");
 	size_t n = keeper_read_file(path, text, sizeof text);
 	l->look.waited = number_at(text, 1);
-	make_path(path, TASK, l->thread, "/status");
-	n = n ? keeper_read_file(path, text, sizeof text) : 0;
-	l->look.voluntary = number_of(text, "\nvoluntary_ctxt_switches");
-	l->look.involuntary = number_of(text, "\nnonvoluntary_ctxt_switches");
+	l->look.turns = number_at(text, 2);
+	if (n && l->look.told) {
+		make_path(path, TASK, l->thread, "/status");
+		n = keeper_read_file(path, text, sizeof text);
+		l->look.voluntary = number_of(text, "\nvoluntary_ctxt_switches");
+		l->look.involuntary = number_of(text, "\nnonvoluntary_ctxt_switches");
+	}
 	uint64_t before = sink_now();
 	l->look.cpu = cpu_of(l->thread);
 	l->look.time = sink_now();
@@ -118,10 +127,11 @@ static void forget_every_second(struct watched *watched)
 	watched->count = LOOKS / 2;
 }
 
-static void take(uint32_t thread)
+static void take(uint32_t thread, bool last)
 {
 	struct watched *watched = &times.watched[thread != (uint32_t)getpid()];
-	struct looking l = {.thread = thread};
+	bool first = watched->thread != thread || watched->count == 0;
+	struct looking l = {.thread = thread, .look.told = first || last || watched->untold + 1 >= TELL_EVERY};
 	keeper_run(look_at, &l);
 	if (!l.good)
 		return;
@@ -131,7 +141,38 @@ static void take(uint32_t thread)
 		forget_every_second(watched);
 		times.every *= 2;
 	}
+	watched->untold = l.look.told ? 0 : watched->untold + 1;
 	watched->looks[watched->count++] = l.look;
+}
+
+/* Part of `whole` that falls to one of the looks between a and b: as many of the turns between them as had been by then. */
+static uint32_t share(uint32_t whole, const struct look *a, const struct look *look, const struct look *b)
+{
+	uint64_t all = b->turns - a->turns, some = look->turns - a->turns;
+	return all ? (uint32_t)(whole * some / all) : 0;
+}
+
+/* The looks from a to b, which tell, without them. */
+static void share_out(struct look *a, const struct look *b)
+{
+	for (struct look *look = a + 1; look < b; look++) {
+		look->voluntary = a->voluntary + share(b->voluntary - a->voluntary, a, look, b);
+		look->involuntary = a->involuntary + share(b->involuntary - a->involuntary, a, look, b);
+	}
+}
+
+/* Gives those that do not tell their share. What lies behind the last that does is forgotten. */
+static void complete(struct watched *watched)
+{
+	uint32_t told = 0;
+	for (uint32_t i = 1; i < watched->count; i++) {
+		if (!watched->looks[i].told)
+			continue;
+		share_out(&watched->looks[told], &watched->looks[i]);
+		told = i;
+	}
+	if (watched->count)
+		watched->count = told + 1;
 }
 
 /* --- workers --- */
@@ -259,14 +300,14 @@ void thread_times_begin(void)
 	times.workers_from = now_listed.listed ? sink_now() : 0;
 	times.worker_count = now_listed.count;
 	memcpy(times.workers, now_listed.workers, sizeof times.workers);
-	take((uint32_t)getpid());
+	take((uint32_t)getpid(), false);
 }
 
 uint64_t thread_times_work(uint64_t now, uint32_t thread)
 {
 	if (now < times.next)
 		return times.next;
-	take(thread ? thread : (uint32_t)getpid());
+	take(thread ? thread : (uint32_t)getpid(), false);
 	times.next = sink_now() + times.every;
 	return times.next;
 }
@@ -274,7 +315,7 @@ uint64_t thread_times_work(uint64_t now, uint32_t thread)
 void thread_times_end(uint32_t thread)
 {
 	times.ended_of = thread ? thread : (uint32_t)getpid();
-	take(times.ended_of);
+	take(times.ended_of, true);
 	keeper_run(list_workers, &now_listed);
 	times.ended = sink_now();
 }
@@ -285,6 +326,7 @@ void thread_times_write(uint64_t deadline)
 	struct sink_thread *own = sink_own();
 	if (!own)
 		return;
+	complete(watched);
 	if (watched->thread == times.ended_of)
 		write_looks(own, watched, deadline);
 	for (uint32_t i = 0; times.workers_from && now_listed.listed && i < now_listed.count; i++)

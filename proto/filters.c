@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -21,7 +22,7 @@ static int number_after(const char *text, const char *label)
 	return value;
 }
 
-int filters_of(const char *status_path)
+static int count_of(const char *status_path, bool living)
 {
 	/* The line comes behind that of the groups, of which there may be many. */
 	char text[16384];
@@ -40,6 +41,18 @@ int filters_of(const char *status_path)
 	if (error)
 		return error;
 	text[n] = 0;
+	if (living && (strstr(text, "\nState:\tZ") || strstr(text, "\nState:\tX")))
+		return -ESRCH;
 	int count = number_after(text, "\nSeccomp_filters:");
 	return count < 0 ? number_after(text, "\nSeccomp:") : count;
+}
+
+int filters_of(const char *status_path)
+{
+	return count_of(status_path, false);
+}
+
+int filters_of_living(const char *status_path)
+{
+	return count_of(status_path, true);
 }

@@ -24,6 +24,15 @@ int filter_is_new(void)
 	       (filters_of("/proc/thread-self/status") > at_first || filters_of("/proc/self/status") > at_first);
 }
 
+/* One that another thread lays over the agent's lies over all threads, the main one included unless it has ended. */
+static int is_new_over_all(void)
+{
+	if (at_first < 0)
+		return 0;
+	int main_thread = filters_of_living("/proc/self/status");
+	return (main_thread < 0 ? filters_of("/proc/thread-self/status") : main_thread) > at_first;
+}
+
 int filter_is_new_by(uint64_t now)
 {
 	static _Atomic uint64_t looked;
@@ -33,7 +42,7 @@ int filter_is_new_by(uint64_t now)
 	if (now < atomic_load(&looked) + LOOK_EVERY)
 		return 0;
 	atomic_store(&looked, now);
-	if (filter_is_new())
+	if (is_new_over_all())
 		atomic_store(&found, 1);
 	return atomic_load(&found);
 }

@@ -13,7 +13,8 @@ void filter_remember(void);
  * loads a library does; nothing else. */
 int filter_is_new(void);
 
-/* The same for threads that look again and again, at most every so often; what one has found holds for all, and for good. */
+/* The same for threads of the agent's, which look again and again, at most every so often; what one has found holds for all, and for
+ * good. They began with filter_is_new() false, and lay none over themselves. */
 int filter_is_new_by(uint64_t now);
 
 #endif

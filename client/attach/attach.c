@@ -134,7 +134,8 @@ static int fill_memfd(int64_t pid, int fd, const unsigned char *library, size_t 
 static int make_pages(struct target *target, struct stopped *thread, uint64_t *pages)
 {
 	int64_t at;
-	const uint64_t map[6] = {0, UINT64_C(2) * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0};
+	const uint64_t map[6] = {
+		0, UINT64_C(2) * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0};
 	int error = stopped_syscall(thread, target->mmap, SYS_mmap, map, &at);
 
 	if (error || at < 0)

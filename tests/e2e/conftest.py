@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -127,10 +128,17 @@ class Profd:
         return wait_for(lambda: self.process(pid), seconds, f"process {pid} to register")
 
     def wait_steps(self, pid, steps=2, seconds=60):
-        """Waits until the process has ended so many steps."""
+        """Waits until the process has ended so many steps. A job that ends before fails the test at once, with what it said."""
         def look():
+            ended = next((job for job in self.jobs if job.pid == pid and job.poll() is not None), None)
             row = self.process(pid)
-            return row if row and row["step"] >= steps else None
+            if row and row["step"] >= steps:
+                return row
+            if ended:
+                # Not all of it: a child may hold the other end.
+                said = os.read(ended.stderr.fileno(), 4096) if ended.stderr and select.select([ended.stderr], [], [], 0)[0] else b""
+                pytest.fail(f"process {pid} ended with {ended.returncode} before step {steps}: {said.decode(errors='replace')}")
+            return None
         return wait_for(look, seconds, f"step {steps} of process {pid}")
 
     def trigger(self, pid, *arguments, codes=(0,), timeout=120):

@@ -13,6 +13,7 @@ import pytest
 from conftest import BUILD, wait_for
 
 STEPS = BUILD / "workloads" / "steps"
+THREADS = BUILD / "workloads" / "nvtx_threads"
 RANGES = 5  # of a step: `step` and work 0 to 3
 
 
@@ -200,10 +201,11 @@ def test_the_agent_says_what_it_cost(profd):
     assert 4e6 < wait_for(after, 10, "the step time after the capture") < 20e6
 
 
+@pytest.mark.skipif(not THREADS.exists(), reason="workloads with NVTX were not built (PROFD_NVTX_INCLUDE)")
 @pytest.mark.parametrize("chunk", ["64K", "1M"])
 def test_recorded_and_lost_is_produced(profd, chunk):
     """Eight threads, a segment that is far too small: every range is either there or counted."""
-    job = profd.job(BUILD / "workloads" / "nvtx_threads", "--threads=8", "--pairs=20000", "--rounds=1000000")
+    job = profd.job(THREADS, "--threads=8", "--pairs=20000", "--rounds=1000000")
     profd.wait_steps(job.pid, 2)
     capture = profd.trigger(job.pid, "--steps", 3, "--max-bytes", chunk)
     shown = profd.show(capture["capture_id"])

@@ -75,6 +75,12 @@ def test_burning_sleeping_and_workers(profd):
     voluntary = sum(step["voluntary_switches"] or 0 for step in steps if step["thread_cpu_ns"] is not None)
     assert 5 * (known // 2 - 1) <= voluntary <= last[2] - first[2] + known
     assert looks[-1]["voluntary"] >= last[2] - first[2] - 12
+    # Not every look reads the switches; those between two that do have their share, so none goes back and some stand between.
+    assert len(looks) > 20
+    for kind in ("voluntary", "involuntary"):
+        assert all(before[kind] <= look[kind] for before, look in zip(looks, looks[1:]))
+    tenth = looks[::len(looks) // 10]
+    assert len({look["voluntary"] for look in tenth}) > 5
     # Workers: by their own schedstat, over about the same time.
     rows = profd.show(capture["capture_id"], "--by", "workers")["workers"]
     assert len(rows) == len(workers) == 2 and [row["cpu_ns"] for row in rows] == sorted((row["cpu_ns"] for row in rows), reverse=True)

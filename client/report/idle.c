@@ -1,5 +1,6 @@
 /* idle.c - when a device was idle, and why: a row for each stretch of one cause (docs/breakdown.md). */
 #include "query.h"
+#include "spans.h"
 #include "verdict.h"
 #include "views.h"
 
@@ -57,32 +58,6 @@ static void set_name(struct table *table, size_t column, const struct reader *re
 		report_cell(table, column, statement, 0);
 }
 
-/* The innermost operator or call of the thread at an instant; 0: none. Looks back over so many. */
-#define LOOK_BACK 4096
-static uint32_t name_at(const struct activity_spans *spans, uint32_t thread, int64_t time)
-{
-	size_t low = 0, high = spans->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct activity_span *span = &spans->items[middle];
-
-		if (span->thread < thread || (span->thread == thread && span->start <= time))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (size_t n = 0; low > 0 && n < LOOK_BACK; n++) {
-		const struct activity_span *span = &spans->items[--low];
-
-		if (span->thread != thread)
-			break;
-		if (span->end > time)
-			return span->name;
-	}
-	return 0;
-}
-
 static const char *phase_at(const struct breakdown *breakdown, int64_t time)
 {
 	const struct activity_thread *thread = activity_find(breakdown->activity, breakdown->step_thread);
@@ -138,10 +113,10 @@ static void add(struct table *table, const struct reader *reader, const struct b
 			thread = breakdown->calls[next->call].thread;
 	}
 	table_set(table, I_THREAD, thread);
-	set_name(table, I_IN, reader, name_at(&capture->activity.spans, thread, middle));
+	set_name(table, I_IN, reader, spans_name(&capture->activity.spans, thread, middle, SPANS_ANY));
 	if (idle->after_sync)
 		set_name(table, I_AFTER, reader,
-			 name_at(&capture->activity.spans, idle->sync_thread, idle->sync_start));
+			 spans_name(&capture->activity.spans, idle->sync_thread, idle->sync_start, SPANS_ANY));
 }
 
 static bool is_shown(const struct breakdown *breakdown, const struct report_options *options, int64_t time)

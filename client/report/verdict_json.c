@@ -2,6 +2,7 @@
 #include "verdict_json.h"
 
 #include "verdict.h"
+#include "waits.h"
 
 #include "client/ui/json.h"
 #include "client/ui/text.h"
@@ -19,8 +20,16 @@ static void add_rows(cJSON *object, const char *key, const int64_t *values, cons
 			need(cJSON_AddNumberToObject(list, rows[row].word, (double)values[row]));
 }
 
-static void add_device(cJSON *list, const struct breakdown_device *device, size_t step)
+/* What the JSON of steps is made of. */
+struct source {
+	const struct reader *reader;
+	struct breakdown_capture capture;
+	struct waits waits;
+};
+
+static void add_device(cJSON *list, const struct source *source, size_t index, size_t step)
 {
+	const struct breakdown_device *device = &source->capture.breakdown.devices[index];
 	const struct breakdown_device_step *at = &device->steps[step];
 	cJSON *object = need(cJSON_CreateObject()), *hidden;
 	need(cJSON_AddNumberToObject(object, "device", (double)device->device));
@@ -30,12 +39,13 @@ static void add_device(cJSON *list, const struct breakdown_device *device, size_
 	need(cJSON_AddNumberToObject(hidden, "copies", (double)at->hidden_copies));
 	add_rows(object, "idle", at->idle, breakdown_idle_rows, IDLE_ROWS);
 	need(cJSON_AddNumberToObject(object, "after_sync_ns", (double)at->after_sync));
+	cJSON_AddItemToObject(object, "after_sync", waits_json(&source->waits, source->reader, index, step));
 	cJSON_AddItemToArray(list, object);
 }
 
-static cJSON *step_json(const struct breakdown_capture *capture, size_t step)
+static cJSON *step_json(const struct source *source, size_t step)
 {
-	const struct breakdown *breakdown = &capture->breakdown;
+	const struct breakdown *breakdown = &source->capture.breakdown;
 	cJSON *object = need(cJSON_CreateObject()), *host, *devices;
 	need(cJSON_AddNumberToObject(object, "step", (double)step + 1));
 	need(cJSON_AddNumberToObject(object, "wall_ns",
@@ -43,26 +53,50 @@ static cJSON *step_json(const struct breakdown_capture *capture, size_t step)
 	host = need(cJSON_AddObjectToObject(object, "host"));
 	need(cJSON_AddNumberToObject(host, "thread", breakdown->step_thread));
 	add_rows(host, "rows", breakdown->steps[step].host, breakdown_host_rows, HOST_ROWS);
-	if (!capture->device) {
+	if (!source->capture.device) {
 		need(cJSON_AddNullToObject(object, "devices"));
 		return object;
 	}
 	devices = need(cJSON_AddArrayToObject(object, "devices"));
 	for (size_t d = 0; d < breakdown->device_count; d++)
-		add_device(devices, &breakdown->devices[d], step);
+		add_device(devices, source, d, step);
 	return object;
+}
+
+static bool has_waits(const struct breakdown *breakdown)
+{
+	for (size_t d = 0; d < breakdown->device_count; d++)
+		for (size_t i = 0; i < breakdown->step_count; i++)
+			if (breakdown->devices[d].steps[i].after_sync)
+				return true;
+	return false;
+}
+
+/* After which waits a device was idle is in no file: where there was such a wait, the breakdown is computed. */
+static void read_source(struct source *source)
+{
+	verdict_rows(source->reader, &source->capture);
+	if (!has_waits(&source->capture.breakdown))
+		return;
+	if (!source->capture.breakdown.activity) {
+		breakdown_capture_free(&source->capture);
+		verdict_intervals(source->reader, &source->capture);
+	}
+	source->waits = waits_of(&source->capture);
 }
 
 cJSON *breakdown_json(const struct reader *reader, const struct report_options *options)
 {
-	struct breakdown_capture capture;
+	struct source source = {.reader = reader};
+	const struct breakdown_capture *capture = &source.capture;
 	cJSON *object = need(cJSON_CreateObject()), *steps = need(cJSON_AddArrayToObject(object, "steps"));
-	verdict_rows(reader, &capture);
-	for (size_t i = 0; i < capture.breakdown.step_count; i++)
+	read_source(&source);
+	for (size_t i = 0; i < capture->breakdown.step_count; i++)
 		if (!options->step || (int64_t)i + 1 == options->step)
-			cJSON_AddItemToArray(steps, step_json(&capture, i));
-	json_add_text(object, "doubt", capture.doubt[0] ? capture.doubt : NULL);
-	breakdown_capture_free(&capture);
+			cJSON_AddItemToArray(steps, step_json(&source, i));
+	json_add_text(object, "doubt", capture->doubt[0] ? capture->doubt : NULL);
+	waits_free(&source.waits);
+	breakdown_capture_free(&source.capture);
 	return object;
 }
 

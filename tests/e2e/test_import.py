@@ -165,6 +165,38 @@ def test_there_and_back(trace, tmp_path):
     assert one == other
 
 
+def test_idle_after_which_waits(tmp_path):
+    """Idle time that came after a wait is told by the wait and its operator, and adds up; once from the file, once of one step."""
+    events = [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{n}", "pid": 5, "tid": 5, "ts": n * 1000, "dur": 1000} for n in (3, 4)]
+    number = 0
+
+    def launch(start, length, at, takes):
+        nonlocal number
+        number += 1
+        events.append({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 5, "tid": 5, "ts": start, "dur": length,
+                       "args": {"correlation": number}})
+        events.append({"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": at, "dur": takes,
+                       "args": {"device": 0, "stream": 7, "correlation": number}})
+
+    launch(3000, 10, 3020, 280)
+    events += [{"ph": "X", "cat": "cpu_op", "name": name, "pid": 5, "tid": 5, "ts": 3100, "dur": length} for name, length in (
+        ("aten::item", 210), ("aten::_local_scalar_dense", 205))]
+    events.append({"ph": "X", "cat": "cuda_runtime", "name": "cudaStreamSynchronize", "pid": 5, "tid": 5, "ts": 3102, "dur": 201})
+    launch(3400, 10, 3420, 280)
+    # In no operator; what was idle after it reaches into the next step.
+    events.append({"ph": "X", "cat": "cuda_runtime", "name": "cudaDeviceSynchronize", "pid": 5, "tid": 5, "ts": 3500, "dur": 205})
+    launch(4100, 10, 4120, 780)
+    trace = tmp_path / "waits.json"
+    trace.write_text(json.dumps({"traceEvents": events}))
+    run("import", trace, "--output", tmp_path / "waits.db")
+    item = {"call": "cudaStreamSynchronize", "operator": "aten::_local_scalar_dense", "ns": 120000}
+    device = {"call": "cudaDeviceSynchronize", "operator": None}
+    wanted = [(420000, [{**device, "ns": 300000}, item]), (120000, [{**device, "ns": 120000}])]
+    for words, expected in (([], wanted), (["--step", "2"], wanted[1:])):
+        steps = json.loads(run("show", tmp_path / "waits.db", "--format", "json", *words).stdout)["breakdown"]["steps"]
+        assert [(d["after_sync_ns"], d["after_sync"]) for s in steps for d in s["devices"]] == expected
+
+
 def test_modules_are_forward(tmp_path):
     """Calls of modules are Python frames; the outermost are kept, as ranges that mark forward. Without them nothing says what was forward here."""
     def frame(name, start, length, thread=5):

@@ -1,0 +1,15 @@
+/* spans.h - what a thread was in at an instant. */
+#ifndef PROFD_CLIENT_REPORT_SPANS_H
+#define PROFD_CLIENT_REPORT_SPANS_H
+
+#include "store/breakdown.h"
+
+/* Sets of enum doing, a bit each. */
+#define SPANS_ANY (~0u)
+#define SPANS_OPERATORS (1u << DOING_OPERATOR | 1u << DOING_COMM)
+#define SPANS_WAITS (1u << DOING_SYNC | 1u << DOING_COPY)
+
+/* The id of the name of the innermost operator or call that is one of these doings; 0: none. `spans` are sorted (activity_build). */
+uint32_t spans_name(const struct activity_spans *spans, uint32_t thread, int64_t time, unsigned doings);
+
+#endif

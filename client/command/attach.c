@@ -5,6 +5,7 @@
 #include "client/link/connection.h"
 #include "client/link/presence.h"
 #include "client/start/install.h"
+#include "client/ui/clock.h"
 #include "client/ui/failure.h"
 #include "client/ui/json.h"
 #include "client/ui/text.h"
@@ -73,6 +74,20 @@ static bool registered(struct daemons *daemons, int64_t pid)
 	return found;
 }
 
+/* The agent begins in a thread of its own, which a busy machine lets wait. */
+static bool await_registration(struct daemons *daemons, int64_t pid, int64_t patience)
+{
+	const struct timespec nap = {.tv_nsec = 20000000};
+	int64_t began = clock_now();
+
+	while (!registered(daemons, pid)) {
+		if (clock_now() - began > patience || (kill((pid_t)pid, 0) && errno == ESRCH))
+			return false;
+		nanosleep(&nap, NULL);
+	}
+	return true;
+}
+
 static void tell(int64_t pid, const struct attachment *done, enum output_format format)
 {
 	char stood[TEXT_FIGURE_BYTES], loaded[TEXT_FIGURE_BYTES];
@@ -119,10 +134,10 @@ static int attach_to(struct daemons *daemons, int64_t pid, int64_t patience, enu
 	target_close(&target);
 	if (code)
 		return code;
-	presence_await(daemons, &pid, 1);
-	if (kill((pid_t)pid, 0) && errno == ESRCH)
+	bool there = await_registration(daemons, pid, patience);
+	if (!there && kill((pid_t)pid, 0) && errno == ESRCH)
 		return fail(EXIT_NO_TARGET, "process %lld has ended", (long long)pid);
-	if (!registered(daemons, pid))
+	if (!there)
 		return fail(
 			EXIT_FAILED,
 			"process %lld has the agent now, but it has not registered: `profd doctor --pid %lld` says more",

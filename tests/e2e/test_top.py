@@ -28,7 +28,13 @@ class Terminal:
         self.output = b""
         self.process = subprocess.Popen([profd.client, "top", *words], stdin=self.slave, stdout=self.slave, stderr=self.slave,
                                         start_new_session=True, env={**profd.env, "TERM": "xterm"},
-                                        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+                                        preexec_fn=self.on_a_terminal)
+
+    @staticmethod
+    def on_a_terminal():
+        """In the child. Whoever runs the tests by nohup has it ignore SIGHUP."""
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
     def read(self):
         while select.select([self.master], [], [], 0)[0]:

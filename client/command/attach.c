@@ -3,7 +3,6 @@
 #include "client/doctor/root.h"
 #include "client/link/collect.h"
 #include "client/link/connection.h"
-#include "client/link/presence.h"
 #include "client/start/install.h"
 #include "client/ui/clock.h"
 #include "client/ui/failure.h"

@@ -230,8 +230,10 @@ def test_the_jobs_own_profiler_loses_nothing(profd, when):
     profd.wait_steps(job.pid, 3)
 
     def other():
+        """It begins, or ends, and the job works on for a while."""
         job.send_signal(signal.SIGUSR1)
-        time.sleep(0.3)
+        at = profd.process(job.pid)["step"]
+        wait_for(lambda: profd.process(job.pid)["step"] >= at + 30, 30, "30 further steps")
 
     if when == "before":
         other()

@@ -128,8 +128,10 @@ int64_t series_idle_step(const cJSON *capture, const cJSON *summary)
 {
 	const cJSON *cost = cJSON_GetObjectItemCaseSensitive(summary, "cost");
 	double before = cost ? json_number(cost, "step_before_ns", 0) : 0;
+	double ns = before > 0 ? before : json_number(capture, "step_ns", 0);
 
-	return (int64_t)(before > 0 ? before : json_number(capture, "step_ns", 0));
+	/* A daemon may tell anything. */
+	return ns > 0 && ns < 9e18 ? (int64_t)ns : 0;
 }
 
 static int by_value(const void *a, const void *b)

@@ -169,7 +169,6 @@ static void collectors_start(void)
 	uint32_t bits = 1u << COLLECTOR_STEPS;
 	if (error == 0) {
 		sink_populate();
-		thread_times_begin();
 		for (size_t i = 0; i < COLLECTORS; i++) {
 			char sentence[248] = "";
 			uint64_t from = sink_now();
@@ -192,10 +191,13 @@ static void collectors_start(void)
 	control_run.collectors_on = true;
 	control_run.enable = sink_now() - control_run.warmup_started;
 	atomic_store_explicit(&control_run.segment.header->collectors, bits, memory_order_relaxed);
-	if (error == 0)
-		atomic_store_explicit(&control_ready, 1, memory_order_release);
-	else
+	if (error) {
 		finish_now(REASON_AGENT);
+		return;
+	}
+	atomic_store_explicit(&control_ready, 1, memory_order_release);
+	/* Nobody waits for this look. */
+	thread_times_begin();
 }
 
 /* Returns when the collectors want to be looked after again. */

@@ -123,7 +123,7 @@ static void forget_every_second(struct watched *watched)
 {
 	/* The first stays: all figures count from it. */
 	for (uint32_t i = 1; i < LOOKS / 2; i++)
-		watched->looks[i] = watched->looks[2 * i];
+		watched->looks[i] = watched->looks[2 * (size_t)i];
 	watched->count = LOOKS / 2;
 }
 

@@ -59,7 +59,7 @@ def test_descriptors(row, profd, mode, deny):
     row.does(MODES[mode] + TABLES[deny])
     # A thread that steps in another's place is believed after 16 steps: it does so before the capture.
     after = 5 if mode == "unshare" else 150
-    line = [DESCRIPTORS, f"--mode={mode}", "--steps=700", "--step-ms=5", f"--after={after}", f"--deny={deny}"]
+    line = [DESCRIPTORS, f"--mode={mode}", "--steps=1100", "--step-ms=5", f"--after={after}", f"--deny={deny}"]
 
     def during(job):
         profd.wait_steps(job.pid, 90)

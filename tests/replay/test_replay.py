@@ -211,7 +211,7 @@ def test_the_comparison_finds(profd, tmp_path):
             "ranges and operators",
         "update range_devices set total = total + 5000 where rowid = (select max(rowid) from range_devices)": "device time of",
         "delete from ranges where rowid = 30": "ranges and operators",
-        "delete from api_calls where rowid = 7": "calls of the runtime",
+        "delete from api_calls where rowid = (select max(a.rowid) from api_calls a join kernel_records k using (correlation))": "calls of the runtime",
         "update api_calls set result = 1": "launching calls",
         "update step_devices set busy = busy + 5000": "device busy",
         "insert into losses values ('kernel', 'dropped', 1, 1, '')": "losses",

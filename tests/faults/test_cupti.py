@@ -149,7 +149,7 @@ def test_a_kernel_from_before_cupti_was_on(row, profd):
 
     def during(job):
         first = at_step(profd.process(job.pid)["step"], 40, 10)
-        return scene.trigger(job, "--at-step", first, "--warmup", 2, "--steps", 5)
+        return scene.trigger(job, "--at-step", first, "--warmup", 6, "--steps", 5)
 
     capture = scene.play(during, *LONG, steps=160, rate=20)
     shown = profd.show(capture["capture_id"])
@@ -164,7 +164,7 @@ def test_what_was_launched_in_one_step_works_in_others(row, profd):
 
     def during(job):
         first = at_step(profd.process(job.pid)["step"], 40, 0)
-        return scene.trigger(job, "--at-step", first, "--warmup", 3, "--steps", 8)
+        return scene.trigger(job, "--at-step", first, "--warmup", 8, "--steps", 8)
 
     capture = scene.play(during, *LONG, steps=160, rate=20)
     shown = profd.show(capture["capture_id"])

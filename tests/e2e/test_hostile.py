@@ -330,7 +330,7 @@ def test_a_flood_of_rows(guarded):
                 sequence += 1
         if sequence % 50 == 0:
             alive(guarded)
-    connection.settimeout(30)
+    connection.settimeout(120)
     captured = finish(connection)
     assert captured["status"] == "incomplete" and captured["reason_code"] == "deadline"
     agent.close()

@@ -3,7 +3,7 @@
 #ifndef PROFD_CLIENT_PROCESS_MEMORY_H
 #define PROFD_CLIENT_PROCESS_MEMORY_H
 
-#include "python/memory.h"
+#include "base/python/memory.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -2,118 +2,53 @@
  * runtime begins with a table of them, _Py_DebugOffsets, whose own layout differs by release. */
 #include "offsets.h"
 
+#include <stddef.h>
 #include <string.h>
 
-static const struct python_offsets known[] = {
-	[9] = {.runtime_head = 32,
-	       .runtime_finalizing = 16,
-	       .gil_holder = 360,
-	       .gil_locked = 368,
-	       .interpreter_next = 0,
-	       .interpreter_threads = 8,
-	       .interpreter_modules = 856,
-	       .interpreter_gil = -1,
-	       .thread_next = 8,
-	       .thread_ident = 176,
-	       .thread_native = -1,
-	       .thread_frame = 24,
-	       .cframe_current = -1,
-	       .frame_previous = 24,
-	       .frame_code = 32,
-	       .frame_instruction = 104,
-	       .frame_owner = -1,
-	       .code_file = 104,
-	       .code_name = 112,
-	       .code_line = 40,
-	       .code_table = 120,
-	       .code_start = -1,
-	       .text_state = 32,
-	       .text_ascii = 48,
-	       .text_wide = 72,
-	       .bytes_data = 32,
-	       .debugger = -1},
-	[10] = {.runtime_head = 32,
-		.runtime_finalizing = 16,
-		.gil_holder = 360,
-		.gil_locked = 368,
-		.interpreter_next = 0,
-		.interpreter_threads = 8,
-		.interpreter_modules = 856,
-		.interpreter_gil = -1,
-		.thread_next = 8,
-		.thread_ident = 176,
-		.thread_native = -1,
-		.thread_frame = 24,
-		.cframe_current = -1,
-		.frame_previous = 24,
-		.frame_code = 32,
-		.frame_instruction = 96,
-		.frame_owner = -1,
-		.code_file = 104,
-		.code_name = 112,
-		.code_line = 40,
-		.code_table = 120,
-		.code_start = -1,
-		.text_state = 32,
-		.text_ascii = 48,
-		.text_wide = 72,
-		.bytes_data = 32,
-		.debugger = -1},
-	[11] = {.runtime_head = 40,
-		.runtime_finalizing = 24,
-		.gil_holder = 368,
-		.gil_locked = 376,
-		.interpreter_next = 0,
-		.interpreter_threads = 16,
-		.interpreter_modules = 888,
-		.interpreter_gil = -1,
-		.thread_next = 8,
-		.thread_ident = 152,
-		.thread_native = 160,
-		.thread_frame = 56,
-		.cframe_current = 8,
-		.frame_previous = 48,
-		.frame_code = 32,
-		.frame_instruction = 56,
-		.frame_owner = 69,
-		.code_file = 112,
-		.code_name = 128,
-		.code_line = 72,
-		.code_table = 136,
-		.code_start = 184,
-		.text_state = 32,
-		.text_ascii = 48,
-		.text_wide = 72,
-		.bytes_data = 32,
-		.debugger = -1},
-	[12] = {.runtime_head = 40,
-		.runtime_finalizing = 24,
-		.gil_holder = 8,
-		.gil_locked = 16,
-		.interpreter_next = 0,
-		.interpreter_threads = 72,
-		.interpreter_modules = 944,
-		.interpreter_gil = 384,
-		.thread_next = 8,
-		.thread_ident = 136,
-		.thread_native = 144,
-		.thread_frame = 56,
-		.cframe_current = 0,
-		.frame_previous = 8,
-		.frame_code = 0,
-		.frame_instruction = 56,
-		.frame_owner = 70,
-		.code_file = 112,
-		.code_name = 128,
-		.code_line = 68,
-		.code_table = 136,
-		.code_start = 192,
-		.text_state = 32,
-		.text_ascii = 40,
-		.text_wide = 56,
-		.bytes_data = 32,
-		.debugger = -1},
+/* The last release whose offsets are those of its headers. */
+enum { PYTHON_MINOR_HEADERS = 12 };
+
+/* A row a field: its offsets in 3.9, 3.10, 3.11 and 3.12. Fields without a row are 0. */
+#define FIELD(name) offsetof(struct python_offsets, name)
+static const struct {
+	size_t field;
+	int32_t by_minor[PYTHON_MINOR_HEADERS - PYTHON_MINOR_LEAST + 1];
+} known[] = {
+	{FIELD(runtime_head), {32, 32, 40, 40}},
+	{FIELD(runtime_finalizing), {16, 16, 24, 24}},
+	{FIELD(gil_holder), {360, 360, 368, 8}},
+	{FIELD(gil_locked), {368, 368, 376, 16}},
+	{FIELD(interpreter_next), {0, 0, 0, 0}},
+	{FIELD(interpreter_threads), {8, 8, 16, 72}},
+	{FIELD(interpreter_modules), {856, 856, 888, 944}},
+	{FIELD(interpreter_gil), {-1, -1, -1, 384}},
+	{FIELD(thread_next), {8, 8, 8, 8}},
+	{FIELD(thread_ident), {176, 176, 152, 136}},
+	{FIELD(thread_native), {-1, -1, 160, 144}},
+	{FIELD(thread_frame), {24, 24, 56, 56}},
+	{FIELD(cframe_current), {-1, -1, 8, 0}},
+	{FIELD(frame_previous), {24, 24, 48, 8}},
+	{FIELD(frame_code), {32, 32, 32, 0}},
+	{FIELD(frame_instruction), {104, 96, 56, 56}},
+	{FIELD(frame_owner), {-1, -1, 69, 70}},
+	{FIELD(code_file), {104, 104, 112, 112}},
+	{FIELD(code_name), {112, 112, 128, 128}},
+	{FIELD(code_line), {40, 40, 72, 68}},
+	{FIELD(code_table), {120, 120, 136, 136}},
+	{FIELD(code_start), {-1, -1, 184, 192}},
+	{FIELD(text_state), {32, 32, 32, 32}},
+	{FIELD(text_ascii), {48, 48, 48, 40}},
+	{FIELD(text_wide), {72, 72, 72, 56}},
+	{FIELD(bytes_data), {32, 32, 32, 32}},
+	{FIELD(debugger), {-1, -1, -1, -1}},
 };
+
+static void from_headers(unsigned minor, struct python_offsets *o)
+{
+	memset(o, 0, sizeof *o);
+	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+		memcpy((char *)o + known[i].field, &known[i].by_minor[minor - PYTHON_MINOR_LEAST], sizeof(int32_t));
+}
 
 /* Words of _Py_DebugOffsets, by name. */
 enum { WORDS_MOST = 160 };
@@ -185,8 +120,8 @@ enum python_offsets_result python_offsets_find(struct python_memory *memory, uin
 {
 	uint64_t words[WORDS_MOST];
 
-	if (*minor >= PYTHON_MINOR_LEAST && *minor <= 12) {
-		*ret = known[*minor];
+	if (*minor >= PYTHON_MINOR_LEAST && *minor <= PYTHON_MINOR_HEADERS) {
+		from_headers(*minor, ret);
 		return OFFSETS_KNOWN;
 	}
 	if (*minor && *minor < PYTHON_MINOR_LEAST)
@@ -196,7 +131,7 @@ enum python_offsets_result python_offsets_find(struct python_memory *memory, uin
 	if (memcmp(words, "xdebugpy", 8) != 0 || words[1] >> 24 != 3)
 		return OFFSETS_UNKNOWN;
 	*minor = (unsigned)(words[1] >> 16 & 0xff);
-	if (*minor < 13 || *minor > PYTHON_MINOR_MOST)
+	if (*minor <= PYTHON_MINOR_HEADERS || *minor > PYTHON_MINOR_MOST)
 		return OFFSETS_UNKNOWN;
 	if (words[2])
 		return OFFSETS_FREE_THREADED;

@@ -71,7 +71,6 @@ cJSON *findings_json(const struct findings *findings, sqlite3 *db)
 	cJSON *object = cJSON_CreateObject();
 	cJSON_AddStringToObject(object, "verdict", findings->verdict);
 	add_text(object, "abstains", findings->abstains);
-	add_text(object, "note", findings->note);
 	add_known(object, "device", findings->device, findings->device >= 0);
 	cJSON_AddNumberToObject(object, "steps", (double)findings->judged);
 	cJSON_AddNumberToObject(object, "step_ns", (double)findings->step_ns);

@@ -150,7 +150,6 @@ void findings_write(struct store *store, const struct breakdown_capture *capture
 	write_findings(store, findings);
 	store_meta_text(store, "verdict", findings->verdict);
 	store_meta_text(store, "verdict_abstains", findings->abstains);
-	store_meta_text(store, "verdict_note", findings->note);
 	store_meta_text(store, "breakdown_doubt", capture->doubt);
 	store_meta_int(store, "verdict_first", (int64_t)findings->first);
 	store_meta_int(store, "verdict_last", (int64_t)findings->last);
@@ -321,8 +320,6 @@ static void take_meta(struct reading *reading, sqlite3_stmt *row)
 		copy_text(findings->verdict, sizeof findings->verdict, row, 1);
 	else if (strcmp(key, "verdict_abstains") == 0)
 		copy_text(findings->abstains, sizeof findings->abstains, row, 1);
-	else if (strcmp(key, "verdict_note") == 0)
-		copy_text(findings->note, sizeof findings->note, row, 1);
 	else if (strcmp(key, "breakdown_doubt") == 0)
 		copy_text(capture->doubt, sizeof capture->doubt, row, 1);
 	else if (strcmp(key, "verdict_first") == 0)

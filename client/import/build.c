@@ -51,6 +51,7 @@ struct build {
 	size_t thread_count, thread_room;
 	int64_t pid, lowest, highest; /* of what is kept */
 	char process[64];
+	bool stacks; /* it holds frames of Python */
 	struct build_counts counts;
 	uint32_t portion; /* records since the last commit */
 };
@@ -260,6 +261,7 @@ static bool add_annotation(struct build *build, const struct kineto_event *event
 static bool add_python(struct build *build, const struct kineto_event *event, uint32_t thread)
 {
 	static const char module[] = "nn.Module: ";
+	build->stacks = true;
 	if (!event->timed || !event->name.text || strncmp(event->name.text, module, sizeof module - 1) != 0) {
 		build->counts.python++;
 		return true;
@@ -723,6 +725,15 @@ static bool put_others(struct build *build)
 	return ok && !build->others.error;
 }
 
+/* torch.profiler's with_stack calls a hook at every call of Python, in the thread that it records. */
+static void note_stacks(const struct build *build)
+{
+	if (build->stacks)
+		store_meta_text(build->store, "notes",
+				"torch.profiler recorded Python stacks (with_stack): time in Python, and so launch-bound, "
+				"is longer than it is without them");
+}
+
 static void tell(const struct build *build, const struct kineto_about *about, struct capture_facts *facts,
 		 struct store_ending *ending)
 {
@@ -777,6 +788,7 @@ int build_finish(struct build *build, const struct kineto_about *about, struct c
 		tell(build, about, facts, ending);
 		store_set_base(store, CLOCK_START, facts->started);
 		store_put_facts(store, facts);
+		note_stacks(build);
 		if (put_steps(build, collectors) && put_threads(build) && put_frames(build))
 			put_others(build);
 		int error = build->frames.error ? build->frames.error : build->others.error;

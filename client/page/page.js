@@ -156,7 +156,7 @@ const drawVerdict = () => {
       if (text) list.append(make("dt", {}, title), make("dd", {}, text));
     to.append(make("div", {class: "finding"}, make("div", {class: "number"}, String(index + 1)), make("div", {}, make("div", {class: "title"}, finding.what), list)));
   });
-  for (const text of [verdict.abstains, verdict.note]) if (text) to.append(make("p", {class: "faint"}, text));
+  if (verdict.abstains) to.append(make("p", {class: "faint"}, verdict.abstains));
 };
 
 // --- breakdown: the mean of the chosen steps ---
@@ -474,7 +474,7 @@ const drawTable = table => {
   const box = make("details", table.open ? {open: ""} : {}, make("summary", {}, table.heading, " ", make("span", {class: "faint"}, table.absence || `${count(table.total)} ${table.total === 1 ? "row" : "rows"}${table.total > table.rows.length ? `, the first ${count(table.rows.length)} here` : ""}`)));
   if (table.absence || !table.rows.length) return box;
   let order = null, down = true, wanted = "";
-  const filter = make("input", {type: "search", placeholder: "filter", "aria-label": `filter ${table.heading}`, oninput: event => { wanted = event.target.value.toLowerCase(); fill(); }});
+  const filter = make("input", {type: "search", "aria-label": `only rows of ${table.heading} with`, oninput: event => { wanted = event.target.value.toLowerCase(); fill(); }});
   const lines = make("tbody"), heads = make("tr");
   const isText = column => column.kind === "text" || column.kind === "list";
   table.columns.forEach((column, index) => heads.append(make("th", isText(column) ? {} : {class: "figure"}, make("button", {onclick: () => { down = order === index ? !down : !isText(column); order = index; fill(); }}, column.title))));
@@ -489,7 +489,7 @@ const drawTable = table => {
     lines.replaceChildren(...rows.map(row => make("tr", {}, ...row.map((value, index) => make("td", {class: isText(table.columns[index]) ? "text" : "figure"}, show(value, table.columns[index].kind))))));
   };
   fill();
-  if (table.rows.length > 8) box.append(make("div", {class: "tools"}, filter));
+  if (table.rows.length > 8) box.append(make("label", {class: "tools faint"}, "only rows with ", filter));
   box.append(make("div", {class: "scroll"}, make("table", {class: "data"}, make("thead", {}, heads), lines)));
   table.notes.forEach(note => box.append(make("p", {class: "faint"}, note)));
   return box;

@@ -148,8 +148,7 @@ char *verdict_text(const cJSON *verdict, const char *capture, int width)
 	size_t size, number = 0;
 	FILE *file = need(open_memstream(&text, &size));
 	const cJSON *finding;
-	const char *abstains = json_text(verdict, "abstains"), *note = json_text(verdict, "note"),
-		   *line = json_text(verdict, "verdict");
+	const char *abstains = json_text(verdict, "abstains"), *line = json_text(verdict, "verdict");
 	width = width > 0 ? width : WIDTH;
 	cJSON_ArrayForEach(finding, cJSON_GetObjectItem(verdict, "findings"))
 	{
@@ -159,8 +158,6 @@ char *verdict_text(const cJSON *verdict, const char *capture, int width)
 		put_indented(file, abstains, width);
 	else if (!number && line)
 		put_indented(file, line, width);
-	if (note && *note)
-		put_indented(file, note, width);
 	fclose(file);
 	return need(text);
 }

@@ -215,6 +215,7 @@ def test_modules_are_forward(tmp_path):
         assert answer["python_frames_left_out"] == left_out
         capture = json.loads(run("show", tmp_path / "modules.db", "--format", "json").stdout)
         assert [s["wall_ns"] for s in capture["steps"]] == [1000000, 1000000]
+        assert [note for note in capture["notes"] if "with_stack" in note] == capture["notes"] and len(capture["notes"]) == (left_out > 0)
         return [step["host"]["rows"] for step in capture["breakdown"]["steps"]], {r["name"]: r["total_ns"] for r in capture["ranges"]}
 
     without, ranges = rows(events, 0)

@@ -25,6 +25,7 @@ if "--gpu" in sys.argv:
             ctypes.CDLL(library)
 
 import torch  # noqa: E402
+from torch.library import Library  # noqa: E402
 
 MS = 1_000_000
 PTX = b""".version 6.4
@@ -107,7 +108,7 @@ class Data(torch.utils.data.Dataset):
 def main():
     mode_file, log = pathlib.Path(sys.argv[1]), open(sys.argv[2], "w", encoding="utf-8")
     device = Device() if "--gpu" in sys.argv else Host()
-    library = torch.library.Library("planted", "DEF")
+    library = Library("planted", "DEF")
     library.define("layer(Tensor x, int ns) -> Tensor")
 
     def layer(x, ns):

@@ -7,6 +7,7 @@
 #include "daemon/capture/agents.h"
 #include "daemon/capture/capture.h"
 #include "daemon/capture/live.h"
+#include "daemon/capture/numbers.h"
 #include "daemon/catalogue/audit.h"
 #include "daemon/catalogue/captures.h"
 #include "daemon/catalogue/catalogue.h"
@@ -152,6 +153,7 @@ static int prepare(struct server *server, const char *directory, const char *soc
 	live->next_capture = (last > found ? last : found) + 1;
 	live->next_trigger = catalogue_last_trigger(catalogue) + 1;
 	orphans_scan(server);
+	numbers_begin(server);
 	catalogue_each_owner(catalogue, count_owner, server);
 	return lock;
 }
@@ -184,6 +186,7 @@ static void end(struct server *server)
 	/* What was left out of the audit log until now is told. */
 	audit_tick(server, UINT64_MAX);
 	live_end_ingest(server);
+	numbers_end(server);
 	if (live_is_finishing(server)) {
 		/* All its rows are in its file, and the next daemon puts them into order again. A restart does not wait
 		 * for that. */

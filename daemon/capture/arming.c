@@ -3,6 +3,7 @@
 #include "capture.h"
 #include "ending.h"
 #include "live.h"
+#include "numbers.h"
 #include "trigger.h"
 #include "base/clock.h"
 #include "daemon/catalogue/retention.h"
@@ -63,6 +64,42 @@ static void noted(struct work *work)
 		capture_submit(capture);
 }
 
+/* How long an agent that is back may take until it can be armed. */
+#define SETTLE_NS 10000000000ull
+
+static bool is_settled(const struct process *process)
+{
+	return (!process->offers_due && !process->letting_go) || process->server->stopping ||
+	       clock_realtime() > process->registered_at + SETTLE_NS;
+}
+
+static void send_arm(struct capture *capture)
+{
+	capture->unsent = false;
+	capture->asked_at = clock_monotonic();
+	conn_send(capture->process->conn, &capture->arm, sizeof capture->arm, capture->ingest->segment.fd);
+}
+
+void arming_work(struct capture *capture)
+{
+	if (!capture->unsent || capture->state != STATE_ASKED)
+		return;
+	if (capture->cancel == REASON_CANCELLED)
+		capture_refused(capture, ERROR_CANCELLED, "cancelled");
+	else if (capture->cancel)
+		capture_refused(capture, ERROR_FAILED, "its agent had not let go of an earlier capture in time");
+	else if (is_settled(capture->process))
+		send_arm(capture);
+}
+
+void arming_of_process(struct process *process)
+{
+	for (struct capture *capture = process->captures, *next; capture; capture = next) {
+		next = capture->next_of_process;
+		arming_work(capture);
+	}
+}
+
 struct capture *capture_new(struct process *process, struct trigger *trigger, const struct message_arm *arm,
 			    enum error *ret_error, char sentence[SENTENCE_BYTES])
 {
@@ -71,7 +108,7 @@ struct capture *capture_new(struct process *process, struct trigger *trigger, co
 		*ret_error = ERROR_NO_SPACE;
 		return NULL;
 	}
-	struct capture_facts facts = {.number = live_of(server)->next_capture++,
+	struct capture_facts facts = {.number = numbers_take(server),
 				      .trigger = arm->trigger,
 				      .cycle = arm->cycle,
 				      .who = process->who,
@@ -131,17 +168,24 @@ struct capture *capture_new(struct process *process, struct trigger *trigger, co
 	capture->noting = true;
 	capture->unanswered = arm->cycle == 0;
 	capture_work(capture, &live_of(server)->note_pool, ingest_note, noted);
-	if (!arm->cycle)
-		conn_send(process->conn, &capture->arm, sizeof capture->arm, segment.fd);
+	capture->unsent = arm->cycle == 0;
+	arming_work(capture);
 	server_tick_adjust(server);
 	return capture;
+}
+
+void capture_refused(struct capture *capture, enum error error, const char *sentence)
+{
+	if (capture->trigger)
+		trigger_answered(capture->trigger, capture, error, sentence);
+	capture_drop(capture);
 }
 
 void capture_armed(struct capture *capture, const struct message_armed *message)
 {
 	struct server *server = capture->server;
 	uint64_t took = clock_monotonic() - capture->asked_at, usual = live_of(server)->arm_ns / 8 * 7;
-	if (capture->state != STATE_ASKED)
+	if (capture->state != STATE_ASKED || capture->unsent)
 		return;
 	live_of(server)->arm_ns = took > usual ? took : usual;
 	capture->armed_step = message->step;

@@ -10,11 +10,17 @@ struct capture;
 struct process;
 struct trigger;
 
-/* Makes a segment and sends ARM. NULL with an error and a sentence. */
+/* Makes a segment and sends ARM, now or when its agent can take it (arming_work). NULL with an error and a sentence. */
 struct capture *capture_new(struct process *process, struct trigger *trigger, const struct message_arm *arm,
 			    enum error *ret_error, char sentence[SENTENCE_BYTES]);
+/* An ARM that waits is sent when its agent has offered what it has said it would, and let go of what nobody knows: before that it would
+ * decline, as it may still record. An agent that keeps neither word is asked all the same after some seconds. */
+void arming_work(struct capture *capture);
+void arming_of_process(struct process *process);
 /* Its agent has said that it is armed, and there is a note of it, or has not been one for long: its follower is told. */
 void capture_accepted(struct capture *capture);
+/* There will be nothing of a capture that is ASKED: its follower is told, and it is dropped. */
+void capture_refused(struct capture *capture, enum error error, const char *sentence);
 /* The agent has answered. */
 void capture_armed(struct capture *capture, const struct message_armed *message);
 

@@ -213,7 +213,7 @@ void capture_cancel(struct capture *capture, enum cancel_reason reason)
 		return;
 	capture->cancel = reason;
 	capture->cancelled_at = clock_monotonic();
-	if (!capture->process)
+	if (!capture->process || capture->unsent)
 		return;
 	struct message_cancel cancel = MESSAGE_INIT(CANCEL, cancel);
 	cancel.capture = capture->facts.number;
@@ -257,15 +257,18 @@ void capture_tick(struct capture *capture, uint64_t now)
 		capture_progress(capture, now);
 		return;
 	}
+	if (capture->unsent) {
+		if (capture->deadline && now > capture->deadline)
+			capture_cancel(capture, REASON_DEADLINE);
+		arming_work(capture);
+		return;
+	}
 	if (capture->state == STATE_ASKED && overdue(capture, capture->asked_at, ANSWER_NS, now)) {
 		capture_cancel(capture, REASON_DEADLINE);
-		if (capture->trigger)
-			trigger_answered(capture->trigger, capture, ERROR_FAILED,
-					 "its agent does not answer; is the process stopped?");
 		/* What it does not read waits in its socket, descriptors too: no more of it until it says something. */
 		if (capture->process)
 			capture->process->silent = true;
-		capture_drop(capture);
+		capture_refused(capture, ERROR_FAILED, "its agent does not answer; is the process stopped?");
 		return;
 	}
 	if (capture->unanswered && capture->state == STATE_RUNNING && now > capture->asked_at + NOTE_NS)

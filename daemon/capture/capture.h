@@ -45,6 +45,7 @@ struct capture {
 	bool followed_up;     /* the next cycle's segment is under way */
 	bool noting;	      /* a note of it is being written (armed.h) */
 	bool unanswered;      /* its trigger is still to be told whether it is armed */
+	bool unsent;	      /* ASKED, and ARM waits (arming_work) */
 	bool held;	      /* its rows are in; it is finished once there is a note of the next cycle */
 	uint64_t follows;     /* the number of the cycle before it, 0 = none here */
 	uint64_t followed_by; /* the number of the cycle after it; 0 = none here */

@@ -15,6 +15,14 @@ struct process;
 struct server;
 struct trigger;
 
+struct numbers {
+	int fd;		/* of the store's file "numbers"; -1 = there is none */
+	uint64_t limit; /* up to it numbers are set aside */
+	uint64_t wanted;
+	struct work work;
+	bool writing;
+};
+
 struct live {
 	struct server *server;
 	struct process *processes;
@@ -26,6 +34,7 @@ struct live {
 	struct capture **by_number; /* buckets; a power of two, at least as many as captures */
 	size_t buckets;
 	uint64_t next_capture, next_trigger;
+	struct numbers numbers;
 	struct probe *probes;
 	uint64_t arm_ns;	/* what the slowest of the last agents took to answer ARM */
 	uint64_t orphans_until; /* CLOCK_MONOTONIC ns */

@@ -21,10 +21,7 @@ static void on_declined(struct capture *capture, const struct message_declined *
 {
 	enum error error = error_word(message->error) ? (enum error)message->error : ERROR_FAILED;
 	if (capture->state == STATE_ASKED) {
-		struct trigger *trigger = capture->trigger;
-		if (trigger)
-			trigger_answered(trigger, capture, error, message->sentence);
-		capture_drop(capture);
+		capture_refused(capture, error, message->sentence);
 		return;
 	}
 	if (capture->state != STATE_RUNNING)
@@ -62,11 +59,28 @@ void capture_told(struct capture *capture, const struct message_collector *messa
 			hear(capture, message, bit, 0);
 }
 
+static void send_finish(struct process *process, uint64_t number, uint32_t wanted)
+{
+	/* What this daemon has handed off it knows no more. The agent keeps it for the next daemon. */
+	if (process->server->handing_off && !wanted)
+		return;
+	struct message_finish finish = MESSAGE_INIT(FINISH, finish);
+	finish.capture = number;
+	finish.wanted = wanted;
+	conn_send(process->conn, &finish, sizeof finish, -1);
+}
+
 static void on_done(struct capture *capture, const struct message_done *message)
 {
 	char limit[TIME_LIMIT_TEXT_BYTES];
 	if (!capture_is_running(capture))
 		return;
+	/* Its trigger waits for an answer. */
+	if (capture->state == STATE_ASKED) {
+		send_finish(capture->process, capture->facts.number, 0);
+		capture_refused(capture, ERROR_FAILED, "its agent ended the capture without a word of its beginning");
+		return;
+	}
 	/* Its agent tells the next daemon once more, and that one begins what follows. */
 	if (capture->server->handing_off && capture->state == STATE_RUNNING) {
 		capture_hand_off(capture);
@@ -110,23 +124,13 @@ static struct capture *of_agent(struct process *process, uint64_t number)
 	return capture;
 }
 
-static void send_finish(struct process *process, uint64_t number, uint32_t wanted)
-{
-	/* What this daemon has handed off it knows no more. The agent keeps it for the next daemon. */
-	if (process->server->handing_off && !wanted)
-		return;
-	struct message_finish finish = MESSAGE_INIT(FINISH, finish);
-	finish.capture = number;
-	finish.wanted = wanted;
-	conn_send(process->conn, &finish, sizeof finish, -1);
-}
-
 /* What is not known here is recorded for nobody. */
 static void refuse_offer(struct process *process, const struct message_offer *offer)
 {
 	send_finish(process, offer->capture, 0);
 	if (!offer->active)
 		return;
+	process->letting_go = offer->capture;
 	struct message_cancel cancel = MESSAGE_INIT(CANCEL, cancel);
 	cancel.capture = offer->capture;
 	cancel.reason = REASON_DAEMON;
@@ -158,6 +162,10 @@ void capture_message(struct process *process, const union message_any *message, 
 			on_done(capture, &message->done);
 		else if (!capture_find(process->server, message->done.capture)) /* an orphan is still to be offered */
 			send_finish(process, message->done.capture, 0);
+		if (process->letting_go == message->done.capture) {
+			process->letting_go = 0;
+			arming_of_process(process);
+		}
 		break;
 	case MESSAGE_AFTER:
 		capture_after(process, &message->after);
@@ -170,6 +178,7 @@ void capture_message(struct process *process, const union message_any *message, 
 		if (orphan_offered(process, &message->offer, fd))
 			refuse_offer(process, &message->offer);
 		orphans_offered(process);
+		arming_of_process(process);
 		break;
 	default:
 		break;
@@ -188,9 +197,10 @@ void capture_process_gone(struct process *process)
 				char sentence[SENTENCE_BYTES];
 				snprintf(pid, sizeof pid, "%d", process->who.pid);
 				error_text(ERROR_GONE, pid, sentence);
-				trigger_answered(capture->trigger, capture, ERROR_GONE, sentence);
+				capture_refused(capture, ERROR_GONE, sentence);
+			} else {
+				capture_drop(capture);
 			}
-			capture_drop(capture);
 		} else if (capture->state == STATE_RUNNING) {
 			if (capture->facts.cycle && capture_status_now(capture) == CAPTURE_ARMED) {
 				capture_drop(capture);

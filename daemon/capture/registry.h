@@ -28,6 +28,7 @@ struct process {
 	bool silent;		/* it has left an ARM unanswered, and said nothing since */
 	unsigned afters;	/* AFTER messages that may come */
 	uint32_t offers_due;	/* segments that it has said it will offer, and has not offered yet */
+	uint64_t letting_go;	/* the capture that it was told to end, as nobody knows it; 0 = none */
 	uint64_t serial;	/* order of registration */
 	uint64_t registered_at; /* CLOCK_REALTIME ns */
 	pid_t ancestors[FAMILY_ANCESTORS]; /* as they were then, the parent first; 0 ends them */

@@ -65,9 +65,9 @@ def text(value, size):
     return value[:size - 1].ljust(size, b"\0")
 
 
-def hello(name="fake", job="", rank=-1, source=2, start=None, major=1, minor=0):
+def hello(name="fake", job="", rank=-1, source=2, start=None, major=1, minor=0, orphans=0):
     fixed = struct.pack("<IHHHHiQQiiiIIIII", MAGIC, HELLO, 1440, major, minor, os.getpid(), PID_NAMESPACE,
-                        start_time() if start is None else start, rank, -1, -1, 1, 0, source, 1, 0)
+                        start_time() if start is None else start, rank, -1, -1, 1, 0, source, 1, orphans)
     return fixed + (text("0.1.0", 32) + text("", 32) + text(job, 128) + text(name, 64) + text("fake agent", 1024) +
                     text("", 32) + text("host", 64))
 

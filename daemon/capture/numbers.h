@@ -1,0 +1,17 @@
+/* numbers.h - numbers of captures are never given twice: neither where a daemon is killed before there is a note of one, nor where the
+ * catalogue is lost. The store's file "numbers" says up to which number daemons may have given them. Loop's thread. */
+#ifndef PROFD_DAEMON_CAPTURE_NUMBERS_H
+#define PROFD_DAEMON_CAPTURE_NUMBERS_H
+
+#include <stdint.h>
+
+struct server;
+
+/* Before the loop runs, with next_capture as the catalogue and the files have it: goes on behind what an earlier daemon may have
+ * given. A store that does not take the file is used without it. */
+void numbers_begin(struct server *server);
+uint64_t numbers_take(struct server *server);
+/* The daemon ends in order: its next number is the next daemon's first. After the pools. */
+void numbers_end(struct server *server);
+
+#endif

@@ -68,7 +68,7 @@ struct findings {
 	int64_t step_ns, least_step_ns, most_step_ns; /* wall time of these: median, and the spread */
 	int64_t device;			   /* the one that is judged; -1: none worked, the step's thread is */
 	char abstains[FINDING_TEXT_BYTES]; /* why there is no verdict, or not a whole one; empty: there is */
-	char verdict[FINDING_TEXT_BYTES]; /* one line */
+	char verdict[FINDING_TEXT_BYTES];  /* one line */
 };
 
 struct finding_facts {

@@ -729,9 +729,9 @@ static bool put_others(struct build *build)
 static void note_stacks(const struct build *build)
 {
 	if (build->stacks)
-		store_meta_text(build->store, "notes",
-				"torch.profiler recorded Python stacks (with_stack): time in Python, and so launch-bound, "
-				"is longer than it is without them");
+		store_meta_text(
+			build->store, "notes",
+			"Python stacks were recorded (with_stack): time in Python, and so launch-bound, is longer by it");
 }
 
 static void tell(const struct build *build, const struct kineto_about *about, struct capture_facts *facts,

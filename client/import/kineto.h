@@ -1,5 +1,5 @@
 /* kineto.h - reads a trace as torch.profiler (Kineto) writes it: Chrome's trace JSON, plain or compressed, event by event. Memory is
- * bounded by the largest event. Knows what the fields are called; what they become is build.c's matter. */
+ * bounded by the largest event. Knows what the fields are called; what they become is records.c's matter. */
 #ifndef PROFD_CLIENT_IMPORT_KINETO_H
 #define PROFD_CLIENT_IMPORT_KINETO_H
 

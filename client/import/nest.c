@@ -1,6 +1,8 @@
 /* nest.c - see nest.h. */
 #include "nest.h"
 
+#include "base/array.h"
+
 #include <stdlib.h>
 
 /* torch before 2.4 wrote whole microseconds: what lies inside may seem to end this much later. */
@@ -46,14 +48,10 @@ bool nest_open(struct nest *nest, const union event_any *event)
 	while (nest->count && nest->frames[nest->count - 1].end + ROUNDED_NS < end)
 		if (!close_one(nest))
 			return false;
-	if (nest->count == nest->room) {
-		size_t room = nest->room ? nest->room * 2 : 64;
-		struct nest_frame *frames = realloc(nest->frames, room * sizeof *frames);
-		if (!frames)
-			return false;
-		nest->frames = frames;
-		nest->room = room;
-	}
+	struct nest_frame *frames = array_grow(nest->frames, nest->count, &nest->room, sizeof *frames);
+	if (!frames)
+		return false;
+	nest->frames = frames;
 	struct nest_frame *frame = &nest->frames[nest->count], *parent = nest->count ? frame - 1 : NULL;
 	*frame = (struct nest_frame){.event = *event, .start = start, .end = end};
 	SET(frame, id, ++nest->last_id);

@@ -367,15 +367,6 @@ static bool put_others(struct build *build)
 	return ok && !build->others.error;
 }
 
-/* torch.profiler's with_stack calls a hook at every call of Python, in the thread that it records. */
-static void note_stacks(const struct build *build)
-{
-	if (build->stacks)
-		store_meta_text(
-			build->store, "notes",
-			"Python stacks were recorded (with_stack): time in Python, and so launch-bound, is longer by it");
-}
-
 static void tell(const struct build *build, const struct kineto_about *about, struct capture_facts *facts,
 		 struct store_ending *ending)
 {
@@ -430,7 +421,11 @@ int build_finish(struct build *build, const struct kineto_about *about, struct c
 		tell(build, about, facts, ending);
 		store_set_base(store, CLOCK_START, facts->started);
 		store_put_facts(store, facts);
-		note_stacks(build);
+		/* The hook is called at every call of Python. */
+		if (build->stacks)
+			store_meta_text(
+				store, "notes",
+				"Python stacks were recorded (with_stack): time in Python, and so launch-bound, is longer by it");
 		if (put_steps(build, collectors) && put_threads(build) && put_frames(build))
 			put_others(build);
 		int error = build->frames.error ? build->frames.error : build->others.error;

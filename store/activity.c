@@ -78,16 +78,26 @@ struct sweep {
 	bool *ended;
 	size_t stacked, inputs;
 	size_t open[DOING_COUNT];
+	unsigned doing; /* bits: which of them are not 0 */
 	struct activity_segment *segments;
 	size_t count;
 };
 
+static void enter(struct sweep *sweep, uint8_t doing)
+{
+	sweep->open[doing]++;
+	sweep->doing |= 1u << doing;
+}
+
+static void leave(struct sweep *sweep, uint8_t doing)
+{
+	if (--sweep->open[doing] == 0)
+		sweep->doing &= ~(1u << doing);
+}
+
 static uint8_t strongest(const struct sweep *sweep)
 {
-	uint8_t doing = 0;
-	while (doing < DOING_OUTSIDE && !sweep->open[doing])
-		doing++;
-	return doing;
+	return sweep->doing ? (uint8_t)__builtin_ctz(sweep->doing) : DOING_OUTSIDE;
 }
 
 static uint8_t phase_now(struct sweep *sweep)
@@ -133,9 +143,9 @@ static void run(struct sweep *sweep)
 		begun = true;
 		now = next;
 		for (; span < sweep->span_count && sweep->spans[span].start == now; span++)
-			sweep->open[sweep->spans[span].what]++;
+			enter(sweep, sweep->spans[span].what);
 		for (; span_end < sweep->span_count && sweep->span_ends[span_end].time == now; span_end++)
-			sweep->open[sweep->spans[sweep->span_ends[span_end].index].what]--;
+			leave(sweep, sweep->spans[sweep->span_ends[span_end].index].what);
 		for (; mark < sweep->mark_count && sweep->marks[mark].start == now; mark++) {
 			if (sweep->marks[mark].what == PHASE_INPUT)
 				sweep->inputs++;
@@ -153,7 +163,8 @@ static void run(struct sweep *sweep)
 
 static struct ending *endings(const struct activity_span *spans, size_t count)
 {
-	struct ending *ends = calloc(count + 1, sizeof *ends);
+	/* Not cleared: all of it is written. */
+	struct ending *ends = malloc((count + 1) * sizeof *ends);
 	if (!ends)
 		return NULL;
 	for (size_t i = 0; i < count; i++)

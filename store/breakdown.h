@@ -137,6 +137,7 @@ struct breakdown_device {
 	struct breakdown_stretch *stretches;
 	size_t stretch_count, stretch_room;
 	size_t operations_from, operations_to; /* its operations, by start */
+	size_t near_step;		       /* that was asked for last */
 	bool failed;			       /* no memory */
 };
 

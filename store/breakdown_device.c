@@ -26,10 +26,14 @@ static int by_time(const void *a, const void *b)
 	return x->kind < y->kind ? -1 : x->kind > y->kind;
 }
 
-/* The first step that ends after `time`, or the count. */
-static size_t step_at(const struct breakdown *breakdown, int64_t time)
+/* The first step that ends after `time`, or the count. Looks first where the last one was, and behind it. */
+static size_t step_at(const struct breakdown *breakdown, size_t *near, int64_t time)
 {
 	size_t low = 0, high = breakdown->step_count;
+	if (*near && breakdown->steps[*near - 1].end <= time)
+		low = *near;
+	if (low < high && breakdown->steps[low].end > time && low == *near)
+		high = low;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 		if (breakdown->steps[middle].end <= time)
@@ -37,13 +41,14 @@ static size_t step_at(const struct breakdown *breakdown, int64_t time)
 		else
 			high = middle;
 	}
+	*near = low;
 	return low;
 }
 
 /* Calls for each step that [from, to) has a part in. */
-#define FOR_EACH_PART(breakdown, from, to, i, part)                                                                    \
-	for (size_t i = step_at(breakdown, from); i < (breakdown)->step_count && (breakdown)->steps[i].start < (to);   \
-	     i++)                                                                                                      \
+#define FOR_EACH_PART(breakdown, near, from, to, i, part)                                                              \
+	for (size_t i = step_at(breakdown, near, from);                                                                \
+	     i < (breakdown)->step_count && (breakdown)->steps[i].start < (to); i++)                                   \
 		for (int64_t part = ((to) < (breakdown)->steps[i].end ? (to) : (breakdown)->steps[i].end) -            \
 				    ((from) > (breakdown)->steps[i].start ? (from) : (breakdown)->steps[i].start);     \
 		     part > 0; part = 0)
@@ -81,7 +86,7 @@ static void put_known(const struct explanation *explanation, enum idle_row row, 
 	if (to <= from)
 		return;
 	add_piece(explanation->device, from, to, DEVICE_IDLE, (uint8_t)row, explanation->device->idle_count - 1);
-	FOR_EACH_PART(breakdown, from, to, i, part)
+	FOR_EACH_PART(breakdown, &explanation->device->near_step, from, to, i, part)
 	explanation->device->steps[i].idle[row] += part;
 	breakdown_tell(breakdown,
 		       &(struct breakdown_piece){from, to, explanation->device->device, DEVICE_IDLE, (int)row});
@@ -281,7 +286,7 @@ static void add_rows(const struct explanation *explanation, int64_t from, int64_
 							   : DEVICE_IDLE;
 	if (row != DEVICE_IDLE)
 		add_piece(explanation->device, from, to, row, kind_of(now, row), 0);
-	FOR_EACH_PART(breakdown, from, to, i, part)
+	FOR_EACH_PART(breakdown, &explanation->device->near_step, from, to, i, part)
 	{
 		struct breakdown_device_step *step = &explanation->device->steps[i];
 		step->rows[row] += part;
@@ -314,7 +319,7 @@ static void add_idle(const struct explanation *explanation, int64_t start, int64
 	*idle = (struct breakdown_idle){.start = start, .end = end, .next = next};
 	explain(explanation, idle, queued);
 	if (idle->after_sync)
-		FOR_EACH_PART(explanation->shared->breakdown, start, end, i, part)
+		FOR_EACH_PART(explanation->shared->breakdown, &device->near_step, start, end, i, part)
 	device->steps[i].after_sync += part;
 }
 
@@ -360,10 +365,11 @@ bool breakdown_device(const struct breakdown_shared *shared, size_t index, size_
 {
 	struct breakdown *breakdown = shared->breakdown;
 	struct breakdown_device *device = &breakdown->devices[index];
-	struct ending *endings = calloc(to - from, sizeof *endings);
+	/* Not cleared: what is read was written before. */
+	struct ending *endings = malloc((to - from) * sizeof *endings);
 	device->steps = calloc(breakdown->step_count + 1, sizeof *device->steps);
 	/* One before each operation, and one at the end. */
-	device->idles = calloc(to - from + 1, sizeof *device->idles);
+	device->idles = malloc((to - from + 1) * sizeof *device->idles);
 	device->operations_from = from;
 	device->operations_to = to;
 	bool ok = endings && device->steps && device->idles;

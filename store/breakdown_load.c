@@ -3,6 +3,7 @@
 
 #include "breakdown_names.h"
 #include "breakdown_phases.h"
+#include "proto/events.h"
 #include "sorted.h"
 
 #include <stdio.h>
@@ -60,6 +61,8 @@ struct load {
 	size_t busy_count;
 	struct load_device devices[LOAD_DEVICES];
 	size_t device_count;
+	void (*take)(struct load *load, sqlite3_value **row); /* of scan() */
+	bool graphs;					      /* there are operations of CUDA graphs */
 	int error;
 };
 
@@ -100,18 +103,68 @@ static void each(struct load *load, const char *sql, void (*take)(struct load *l
 	sqlite3_finalize(statement);
 }
 
+#define LOAD "struct load"
+
+/* profd_row(), the WHERE of scan(): is given the load and the columns, and says that the row is not one of the result. */
+static void take_row(sqlite3_context *context, int count, sqlite3_value **row)
+{
+	struct load *load = count ? sqlite3_value_pointer(row[0], LOAD) : NULL;
+	if (!load)
+		return;
+	if (!load->error && load->watch && !load->watch->row(load->watch->context))
+		load->error = SQLITE_CORRUPT;
+	if (!load->error)
+		load->take(load, row + 1);
+	if (load->error)
+		sqlite3_result_error_code(context, load->error);
+	else
+		sqlite3_result_int(context, 0);
+}
+
+/* The same for tables of many rows, in two thirds of the time: SQLite calls, instead of being called for each row and each column. `sql`
+ * has profd_row(?1, COLUMNS) for its WHERE. */
+static void scan(struct load *load, const char *sql, void (*take)(struct load *load, sqlite3_value **row))
+{
+	sqlite3_stmt *statement = NULL;
+	load->take = take;
+	if (load->error)
+		return;
+	int result = sqlite3_prepare_v2(load->db, sql, -1, &statement, NULL);
+	if (!result)
+		result = sqlite3_bind_pointer(statement, 1, load, LOAD, NULL);
+	if (!result)
+		result = sqlite3_step(statement);
+	if (result != SQLITE_DONE && !load->error)
+		load->error = result;
+	sqlite3_finalize(statement);
+}
+
 static int64_t integer(sqlite3_stmt *row, int column)
 {
 	return sqlite3_column_int64(row, column);
 }
 
+static int64_t int_of(sqlite3_value *value)
+{
+	return sqlite3_value_int64(value);
+}
+
+static bool is_null(sqlite3_value *value)
+{
+	return sqlite3_value_type(value) == SQLITE_NULL;
+}
+
 /* 73 years on either side of a capture. Times of a file that is not what it says are cut to that: a few of them can be added. */
 #define FARTHEST (INT64_C(1) << 61)
 
-static int64_t time_of(sqlite3_stmt *row, int column)
+static int64_t bounded(int64_t time)
 {
-	int64_t time = integer(row, column);
 	return time < -FARTHEST ? -FARTHEST : time > FARTHEST ? FARTHEST : time;
+}
+
+static int64_t time_of(sqlite3_value *value)
+{
+	return bounded(sqlite3_value_int64(value));
 }
 
 /* The end of what began at `start`. */
@@ -160,7 +213,7 @@ static void take_step(struct load *load, sqlite3_stmt *row)
 {
 	struct breakdown_capture *capture = load->capture;
 	struct breakdown *breakdown = &capture->breakdown;
-	int64_t start = time_of(row, 0), end = end_of(start, integer(row, 1)), annotated = end;
+	int64_t start = bounded(integer(row, 0)), end = end_of(start, integer(row, 1)), annotated = end;
 	if (breakdown->step_count && start < breakdown->steps[breakdown->step_count - 1].end)
 		start = breakdown->steps[breakdown->step_count - 1].end;
 	if (end <= start)
@@ -183,27 +236,33 @@ static void take_step(struct load *load, sqlite3_stmt *row)
 		(struct breakdown_step){.start = start, .end = end, .annotated = annotated};
 }
 
-static void take_operator(struct load *load, sqlite3_stmt *row)
+static void take_operator(struct load *load, sqlite3_value **row)
 {
-	struct name name = name_of(load, integer(row, 2));
-	int64_t start = time_of(row, 0), end = end_of(start, integer(row, 1));
-	uint32_t thread = (uint32_t)integer(row, 3);
+	if (int_of(row[6]) & EVENT_FLAG_ASYNC)
+		return;
+	struct name name = name_of(load, int_of(row[2]));
+	int64_t start = time_of(row[0]), end = end_of(start, int_of(row[1]));
+	uint32_t thread = (uint32_t)int_of(row[3]);
 	load->capture->host = true;
 	if (name.phase != PHASE_NONE) {
 		activity_mark(&load->capture->activity, thread, start, end, (enum phase)name.phase);
 		return;
 	}
 	activity_add_named(&load->capture->activity, thread, start, end, (enum doing)name.doing,
-			   (uint32_t)integer(row, 2));
-	phases_add(&load->phases, thread, start, end, name.backward || integer(row, 5) == 1, integer(row, 4));
+			   (uint32_t)int_of(row[2]));
+	bool backward = name.backward || int_of(row[5]) == 1;
+	/* What other threads do says nothing of the step's phases, unless it is backward. */
+	if (backward || thread == load->capture->breakdown.step_thread)
+		phases_add(&load->phases, thread, start, end, backward, int_of(row[4]));
 }
 
-static void take_range(struct load *load, sqlite3_stmt *row)
+static void take_range(struct load *load, sqlite3_value **row)
 {
-	struct name name = name_of(load, integer(row, 2));
-	if (name.phase != PHASE_NONE)
-		activity_mark(&load->capture->activity, (uint32_t)integer(row, 3), time_of(row, 0),
-			      end_of(time_of(row, 0), integer(row, 1)), (enum phase)name.phase);
+	struct name name = name_of(load, int_of(row[2]));
+	if (name.phase != PHASE_NONE && int_of(row[4]) != RANGE_SOURCE_NVTX_START_END &&
+	    !(int_of(row[5]) & EVENT_FLAG_ASYNC))
+		activity_mark(&load->capture->activity, (uint32_t)int_of(row[3]), time_of(row[0]),
+			      end_of(time_of(row[0]), int_of(row[1])), (enum phase)name.phase);
 }
 
 static void push(struct load *load, int64_t **items, size_t *count, size_t *room, int64_t value)
@@ -212,18 +271,17 @@ static void push(struct load *load, int64_t **items, size_t *count, size_t *room
 		(*items)[(*count)++] = value;
 }
 
-static void take_launch(struct load *load, sqlite3_stmt *row)
+static void take_launch(struct load *load, sqlite3_value **row)
 {
-	bool called = sqlite3_column_type(row, 1) != SQLITE_NULL;
+	bool called = !is_null(row[1]);
 	size_t room = load->launch_room;
 	if (called)
-		push(load, &load->launching, &load->launching_count, &load->launching_room, integer(row, 1));
+		push(load, &load->launching, &load->launching_count, &load->launching_room, int_of(row[1]));
 	if (!grow(load, (void **)&load->launches, load->launch_count, &load->launch_room, sizeof *load->launches) ||
 	    !grow(load, (void **)&load->correlations, load->launch_count, &room, sizeof *load->correlations))
 		return;
-	load->correlations[load->launch_count] = integer(row, 0);
-	load->launches[load->launch_count++] =
-		(struct load_launch){integer(row, 1), called, sqlite3_column_type(row, 2) != SQLITE_NULL};
+	load->correlations[load->launch_count] = int_of(row[0]);
+	load->launches[load->launch_count++] = (struct load_launch){int_of(row[1]), called, !is_null(row[2])};
 }
 
 static void take_communication(struct load *load, sqlite3_stmt *row)
@@ -285,12 +343,12 @@ static bool sets_up(const struct load *load, int64_t start, int64_t end)
 	return end - start >= SETUP_NS && (worked_before(load, end) - worked_before(load, start)) * 2 < end - start;
 }
 
-static void take_call(struct load *load, sqlite3_stmt *row)
+static void take_call(struct load *load, sqlite3_value **row)
 {
 	struct breakdown_capture *capture = load->capture;
-	int64_t id = integer(row, 0), start = time_of(row, 1), end = end_of(start, integer(row, 2));
-	uint32_t thread = (uint32_t)integer(row, 3);
-	struct name name = name_of(load, integer(row, 4));
+	int64_t id = int_of(row[0]), start = time_of(row[1]), end = end_of(start, int_of(row[2]));
+	uint32_t thread = (uint32_t)int_of(row[3]);
+	struct name name = name_of(load, int_of(row[4]));
 	enum doing doing = (enum doing)name.call;
 	bool launched = find_near(load->launching, load->launching_count, &load->near_launching, id) != SIZE_MAX;
 	bool pageable = find_near(load->pageable, load->pageable_count, &load->near_pageable, id) != SIZE_MAX;
@@ -302,7 +360,7 @@ static void take_call(struct load *load, sqlite3_stmt *row)
 	if ((doing == DOING_LAUNCH || doing == DOING_CALL) && !graph && sets_up(load, start, end))
 		doing = DOING_SETUP;
 	if (thread)
-		activity_add_named(&capture->activity, thread, start, end, doing, (uint32_t)integer(row, 4));
+		activity_add_named(&capture->activity, thread, start, end, doing, (uint32_t)int_of(row[4]));
 	capture->graph_launches += graph;
 	if (!launched)
 		return;
@@ -317,19 +375,20 @@ static void take_call(struct load *load, sqlite3_stmt *row)
 }
 
 /* What launched the operation of this row; NULL: nobody knows. */
-static const struct load_launch *launch_of(struct load *load, sqlite3_stmt *row)
+static const struct load_launch *launch_of(struct load *load, sqlite3_value **row)
 {
-	if (sqlite3_column_type(row, 3) != SQLITE_INTEGER)
+	if (sqlite3_value_type(row[3]) != SQLITE_INTEGER)
 		return NULL;
-	size_t found = find_near(load->correlations, load->launch_count, &load->near_launch, integer(row, 3));
+	size_t found = find_near(load->correlations, load->launch_count, &load->near_launch, int_of(row[3]));
 	return found == SIZE_MAX ? NULL : &load->launches[found];
 }
 
-static void add_operation(struct load *load, sqlite3_stmt *row, enum device_row what,
+static void add_operation(struct load *load, sqlite3_value **row, enum device_row what,
 			  const struct breakdown_operation *more)
 {
 	struct breakdown_capture *capture = load->capture;
-	if (sqlite3_column_type(row, 0) == SQLITE_NULL) {
+	load->graphs = load->graphs || int_of(row[4]);
+	if (is_null(row[0])) {
 		capture->timeless++;
 		return;
 	}
@@ -341,9 +400,9 @@ static void add_operation(struct load *load, sqlite3_stmt *row, enum device_row 
 	capture->unlaunched += missing && !before;
 	/* The call's rowid for now; breakdown wants its index, which link_operations() puts in its place. */
 	capture->operations[capture->breakdown.operation_count++] =
-		(struct breakdown_operation){.start = time_of(row, 0),
-					     .end = end_of(time_of(row, 0), integer(row, 1)),
-					     .device = integer(row, 2),
+		(struct breakdown_operation){.start = time_of(row[0]),
+					     .end = end_of(time_of(row[0]), int_of(row[1])),
+					     .device = int_of(row[2]),
 					     .row = (uint8_t)what,
 					     .kind = more->kind,
 					     .fill = more->fill,
@@ -360,17 +419,17 @@ static void take_device(struct load *load, sqlite3_stmt *row)
 }
 
 /* What a kernel that computes might do better. */
-static struct breakdown_operation kernel_kind(const struct load *load, sqlite3_stmt *row)
+static struct breakdown_operation kernel_kind(const struct load *load, sqlite3_value **row)
 {
-	struct breakdown_operation kernel = {.kind = OPERATION_PLAIN, .name = (uint32_t)integer(row, 4)};
+	struct breakdown_operation kernel = {.kind = OPERATION_PLAIN, .name = (uint32_t)int_of(row[5])};
 	const struct load_device *device = NULL;
 	for (size_t i = 0; i < load->device_count; i++)
-		if (load->devices[i].id == integer(row, 2))
+		if (load->devices[i].id == int_of(row[2]))
 			device = &load->devices[i];
 	if (!device)
 		return kernel;
-	double blocks = (double)integer(row, 5) * (double)integer(row, 6) * (double)integer(row, 7);
-	if (device->major >= TENSOR_CORES_MAJOR && name_of(load, integer(row, 4)).slow) {
+	double blocks = (double)int_of(row[6]) * (double)int_of(row[7]) * (double)int_of(row[8]);
+	if (device->major >= TENSOR_CORES_MAJOR && name_of(load, int_of(row[5])).slow) {
 		kernel.kind = OPERATION_NO_TENSOR_CORES;
 	} else if (blocks > 0 && device->multiprocessors > 0 && blocks * 2 <= (double)device->multiprocessors) {
 		kernel.kind = OPERATION_FEW_BLOCKS;
@@ -379,31 +438,31 @@ static struct breakdown_operation kernel_kind(const struct load *load, sqlite3_s
 	return kernel;
 }
 
-static void take_kernel(struct load *load, sqlite3_stmt *row)
+static void take_kernel(struct load *load, sqlite3_value **row)
 {
-	if (find(load->communication, load->communication_count, integer(row, 4)) != SIZE_MAX) {
+	if (find(load->communication, load->communication_count, int_of(row[5])) != SIZE_MAX) {
 		add_operation(load, row, DEVICE_COMMUNICATION,
-			      &(struct breakdown_operation){.name = (uint32_t)integer(row, 4)});
+			      &(struct breakdown_operation){.name = (uint32_t)int_of(row[5])});
 		return;
 	}
 	struct breakdown_operation kernel = kernel_kind(load, row);
 	add_operation(load, row, DEVICE_COMPUTE, &kernel);
 }
 
-static void take_graph_launch(struct load *load, sqlite3_stmt *row)
+static void take_graph_launch(struct load *load, sqlite3_value **row)
 {
 	add_operation(load, row, DEVICE_COMPUTE, &(struct breakdown_operation){0});
 }
 
-static void take_set(struct load *load, sqlite3_stmt *row)
+static void take_set(struct load *load, sqlite3_value **row)
 {
 	add_operation(load, row, DEVICE_COPIES, &(struct breakdown_operation){0});
 }
 
 /* A copy from or to pageable memory; its call is told apart. */
-static void take_copy(struct load *load, sqlite3_stmt *row)
+static void take_copy(struct load *load, sqlite3_value **row)
 {
-	const struct load_launch *launch = integer(row, 4) == 1 || integer(row, 5) == 1 ? launch_of(load, row) : NULL;
+	const struct load_launch *launch = int_of(row[5]) == 1 || int_of(row[6]) == 1 ? launch_of(load, row) : NULL;
 	if (launch && launch->called)
 		push(load, &load->pageable, &load->pageable_count, &load->pageable_room, launch->api);
 	add_operation(load, row, DEVICE_COPIES, &(struct breakdown_operation){0});
@@ -415,7 +474,8 @@ static void communicates(sqlite3_context *context, int count, sqlite3_value **va
 	sqlite3_result_int(context, text && names_communicates(text));
 }
 
-#define OPERATIONS(table, more) "SELECT start, duration, device, correlation" more " FROM " table
+#define OPERATIONS(table, more)                                                                                        \
+	"SELECT 1 FROM " table " WHERE profd_row(?1, start, duration, device, correlation, graph" more ")"
 
 static void read_operations(struct load *load)
 {
@@ -424,17 +484,18 @@ static void read_operations(struct load *load)
 			sqlite3_create_function(load->db, "profd_communicates", 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC,
 						NULL, communicates, NULL, NULL);
 	each(load, "SELECT id, multiprocessors, capability_major FROM devices", take_device);
-	each(load, "SELECT correlation, api, step FROM launches ORDER BY correlation", take_launch);
+	scan(load, "SELECT 1 FROM launches WHERE profd_row(?1, correlation, api, step) ORDER BY correlation",
+	     take_launch);
 	/* A kernel's name is that of its text. */
 	each(load,
 	     "WITH communication AS MATERIALIZED (SELECT s.id AS id FROM strings s WHERE s.id IN (SELECT name FROM "
 	     "kernel_totals) AND profd_communicates(s.text)) SELECT mangled AS id FROM kernel_names WHERE name IN "
 	     "(SELECT id FROM communication) UNION SELECT id FROM communication ORDER BY id",
 	     take_communication);
-	each(load, OPERATIONS("kernel_records", ", name, grid_x, grid_y, grid_z"), take_kernel);
-	each(load, OPERATIONS("graph_records", ""), take_graph_launch);
-	each(load, OPERATIONS("copy_records", ", source_kind, target_kind"), take_copy);
-	each(load, OPERATIONS("set_records", ""), take_set);
+	scan(load, OPERATIONS("kernel_records", ", name, grid_x, grid_y, grid_z"), take_kernel);
+	scan(load, OPERATIONS("graph_records", ""), take_graph_launch);
+	scan(load, OPERATIONS("copy_records", ", source_kind, target_kind"), take_copy);
+	scan(load, OPERATIONS("set_records", ""), take_set);
 	if (load->error)
 		return;
 	sort_if_needed(load->pageable, load->pageable_count, sizeof *load->pageable, by_value);
@@ -452,8 +513,9 @@ static void make_busy(struct load *load)
 {
 	struct breakdown_operation *items = load->capture->operations;
 	size_t count = load->capture->breakdown.operation_count;
-	load->busy = calloc(2 * count + 2, sizeof *load->busy);
-	load->worked = calloc(count + 1, sizeof *load->worked);
+	/* Not cleared: what is read was written before. */
+	load->busy = malloc((2 * count + 2) * sizeof *load->busy);
+	load->worked = malloc((count + 1) * sizeof *load->worked);
 	if (!load->busy || !load->worked) {
 		load->error = SQLITE_NOMEM;
 		return;
@@ -489,19 +551,20 @@ static void link_operations(struct breakdown_capture *capture)
 	}
 }
 
-static void take_overhead(struct load *load, sqlite3_stmt *row)
+static void take_overhead(struct load *load, sqlite3_value **row)
 {
-	enum doing doing = names_overhead(integer(row, 3));
-	if (doing != DOING_OUTSIDE && integer(row, 2))
-		activity_add(&load->capture->activity, (uint32_t)integer(row, 2), time_of(row, 0),
-			     end_of(time_of(row, 0), integer(row, 1)), doing);
+	enum doing doing = names_overhead(int_of(row[3]));
+	if (doing != DOING_OUTSIDE && int_of(row[2]))
+		activity_add(&load->capture->activity, (uint32_t)int_of(row[2]), time_of(row[0]),
+			     end_of(time_of(row[0]), int_of(row[1])), doing);
 }
 
 static void read_host(struct load *load)
 {
-	each(load, "SELECT start, duration, name, thread, sequence, scope FROM operators WHERE NOT flags & 2",
+	scan(load, "SELECT 1 FROM operators WHERE profd_row(?1, start, duration, name, thread, sequence, scope, flags)",
 	     take_operator);
-	each(load, "SELECT start, duration, name, thread FROM ranges WHERE NOT flags & 2 AND source <> 2", take_range);
+	scan(load, "SELECT 1 FROM ranges WHERE profd_row(?1, start, duration, name, thread, source, flags)",
+	     take_range);
 	struct breakdown *breakdown = &load->capture->breakdown;
 	if (!load->error && !phases_mark(&load->phases, breakdown, &load->capture->activity))
 		load->error = SQLITE_NOMEM;
@@ -509,8 +572,9 @@ static void read_host(struct load *load)
 
 static void read_calls(struct load *load)
 {
-	each(load, "SELECT rowid, start, duration, thread, name FROM api_calls ORDER BY rowid", take_call);
-	each(load, "SELECT start, duration, thread, kind FROM overheads", take_overhead);
+	scan(load, "SELECT 1 FROM api_calls WHERE profd_row(?1, rowid, start, duration, thread, name) ORDER BY rowid",
+	     take_call);
+	scan(load, "SELECT 1 FROM overheads WHERE profd_row(?1, start, duration, thread, kind)", take_overhead);
 }
 
 static bool ran(struct load *load, const char *collector)
@@ -568,7 +632,7 @@ static void take_known(struct load *load, sqlite3_stmt *row)
 {
 	for (int i = 0; i < sqlite3_column_count(row); i++)
 		if (strcmp(sqlite3_column_name(row, i), "known_from") == 0 && integer(row, i) > 0)
-			load->capture->breakdown.known_from = time_of(row, i);
+			load->capture->breakdown.known_from = bounded(integer(row, i));
 }
 
 static void look_for_doubt(struct load *load)
@@ -580,6 +644,8 @@ static void look_for_doubt(struct load *load)
 	     "'api_call')",
 	     take_loss);
 	each(load, "SELECT * FROM sessions", take_session);
+	if (!load->graphs)
+		return;
 	each(load,
 	     "SELECT count(*) FROM (SELECT 1 FROM (SELECT graph, correlation, count(*) AS operations FROM (SELECT graph, "
 	     "correlation FROM kernel_records WHERE graph <> 0 UNION ALL SELECT graph, correlation FROM copy_records WHERE "
@@ -627,6 +693,8 @@ bool breakdown_capture_load(sqlite3 *db, const struct breakdown_watch *watch, st
 {
 	struct load load = {.db = db, .capture = ret, .watch = watch};
 	*ret = (struct breakdown_capture){0};
+	load.error = sqlite3_create_function(db, "profd_row", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, NULL, take_row, NULL,
+					     NULL);
 	each(&load, "SELECT id, text FROM strings ORDER BY id", take_name);
 	read_steps(&load);
 	/* Files of the oldest schema have no tables for the rest. */

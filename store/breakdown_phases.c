@@ -124,8 +124,9 @@ bool phases_mark(struct phases *phases, const struct breakdown *breakdown, struc
 	if (!phases->count)
 		return true;
 	sort_if_needed(phases->items, phases->count, sizeof *phases->items, by_start);
-	struct borders borders = {.times = calloc(phases->count + breakdown->step_count, sizeof *borders.times)};
-	int64_t *sequences = calloc(phases->count, sizeof *sequences);
+	/* Not cleared: most of it is not touched. */
+	struct borders borders = {.times = malloc((phases->count + breakdown->step_count) * sizeof *borders.times)};
+	int64_t *sequences = malloc(phases->count * sizeof *sequences);
 	bool ok = borders.times && sequences;
 	if (ok) {
 		size_t count = 0;

@@ -27,22 +27,26 @@ struct walk {
 	struct claims_stretch open;
 };
 
+static int64_t length_of(const struct claims_stretch *stretch)
+{
+	return stretch->interval.end - stretch->interval.start;
+}
+
 static void keep_longest(struct claims *claims, const struct claims_stretch *stretch)
 {
 	struct claims_stretch *list = claims->longest[stretch->kind];
-	size_t *count = &claims->longest_count[stretch->kind], shortest = 0;
-	int64_t length = stretch->interval.end - stretch->interval.start;
+	size_t *count = &claims->longest_count[stretch->kind], *shortest = &claims->shortest[stretch->kind];
 	claims->total[stretch->kind]++;
-	if (*count < FINDING_INTERVALS) {
+	if (*count < FINDING_INTERVALS)
 		list[(*count)++] = *stretch;
+	else if (length_of(stretch) > length_of(&list[*shortest]))
+		list[*shortest] = *stretch;
+	else
 		return;
-	}
+	*shortest = 0;
 	for (size_t i = 1; i < *count; i++)
-		if (list[i].interval.end - list[i].interval.start <
-		    list[shortest].interval.end - list[shortest].interval.start)
-			shortest = i;
-	if (length > list[shortest].interval.end - list[shortest].interval.start)
-		list[shortest] = *stretch;
+		if (length_of(&list[i]) < length_of(&list[*shortest]))
+			*shortest = i;
 }
 
 static void keep_named(struct claims *claims, const struct claims_stretch *stretch)

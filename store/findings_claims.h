@@ -28,7 +28,7 @@ struct claims {
 	double few_fill;	  /* of the multiprocessors, by time, that kernels with few blocks had blocks for */
 	/* Intervals: the longest of each kind, and all that are told by name, up to a bound. */
 	struct claims_stretch longest[FINDING_KINDS][FINDING_INTERVALS];
-	size_t longest_count[FINDING_KINDS];
+	size_t longest_count[FINDING_KINDS], shortest[FINDING_KINDS]; /* which of these is the shortest */
 	uint64_t total[FINDING_KINDS];
 	struct claims_stretch *named;
 	size_t named_count, named_room;

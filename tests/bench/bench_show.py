@@ -1,4 +1,5 @@
-"""Every view of `profd show` on a capture of a million events, the slowest of them by name, and all at once."""
+"""What a capture of a million events costs at its end for the breakdown and the verdict; every view of `profd show` on it, the slowest of
+them by name, and all at once."""
 import re
 import subprocess
 
@@ -7,10 +8,15 @@ from bench_export import run
 
 ROUNDS = 2
 VIEW_SECONDS = 1.0
+VERDICT_ROUNDS = 3
+VERDICT_SECONDS = 0.3  # of a processor, more than the summary without them
 
 
 def rows(env):
     _, events, capture = kineto_trace.capture(env)
+    cost = min(float(subprocess.run([env.build / "tests/verdict_cost", capture], check=True, capture_output=True, text=True).stdout)
+               for _ in range(VERDICT_ROUNDS))
+    yield (f"breakdown and verdict of {events:,} events, CPU", cost, "s", "promised at most", VERDICT_SECONDS, cost / VERDICT_SECONDS, 1.0)
     text = subprocess.run([env.client, "show", "--help"], check=True, capture_output=True, text=True).stdout
     views = re.findall(r"^  ([a-z]+) ", text.split("\n--by takes:\n")[1].split("\n\n")[0], re.M)
     took = {view: min(run(env.client, "show", capture, "--by", view)[0] for _ in range(ROUNDS)) for view in views}

@@ -8,4 +8,13 @@
  * may have moved; NULL: there is no memory, and the array is as it was. */
 void *array_grow(void *array, size_t count, size_t *room, size_t bytes);
 
+/* The same for a variable that holds an array, and one that holds its room. False: there is no memory. */
+#define ARRAY_GROW(array, count, room)                                                                                 \
+	((count) < (room) || ({                                                                                        \
+		 __typeof__(array) array_grown = array_grow(array, count, &(room), sizeof *(array));                   \
+		 if (array_grown)                                                                                      \
+			 (array) = array_grown;                                                                        \
+		 array_grown != NULL;                                                                                  \
+	 }))
+
 #endif

@@ -1,6 +1,8 @@
 /* sorter.c - see sorter.h. */
 #include "sorter.h"
 
+#include "array.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -90,14 +92,8 @@ static int open_file(struct sorter *sorter)
 
 static int room_for_run(struct sorter *sorter)
 {
-	if (sorter->run_count == sorter->run_capacity) {
-		size_t capacity = sorter->run_capacity ? sorter->run_capacity * 2 : 16;
-		struct sorter_run *grown = realloc(sorter->runs, capacity * sizeof *grown);
-		if (!grown)
-			return fail(sorter, -ENOMEM);
-		sorter->runs = grown;
-		sorter->run_capacity = capacity;
-	}
+	if (!ARRAY_GROW(sorter->runs, sorter->run_count, sorter->run_capacity))
+		return fail(sorter, -ENOMEM);
 	return 0;
 }
 

@@ -1,5 +1,6 @@
 /* derive_boundaries.c - see derive_boundaries.h. No locks. */
 #include "derive_boundaries.h"
+#include "base/array.h"
 #include "proto/limits.h"
 
 #include <stdlib.h>
@@ -54,14 +55,8 @@ int boundaries_load(struct boundaries *ret, struct store *store)
 	sqlite3_stmt *statement =
 		store_prepare(store, "SELECT step, start, duration FROM steps WHERE step IS NOT NULL AND start >= 0");
 	while (statement && sqlite3_step(statement) == SQLITE_ROW && boundaries.count < LIMIT_STEPS) {
-		if (boundaries.count == capacity) {
-			size_t wanted = capacity ? capacity * 2 : 64;
-			struct boundary *grown = realloc(boundaries.steps, wanted * sizeof *grown);
-			if (!grown)
-				break;
-			boundaries.steps = grown;
-			capacity = wanted;
-		}
+		if (!ARRAY_GROW(boundaries.steps, boundaries.count, capacity))
+			break;
 		uint64_t start = (uint64_t)sqlite3_column_int64(statement, 1);
 		boundaries.steps[boundaries.count++] =
 			(struct boundary){start, start + (uint64_t)sqlite3_column_int64(statement, 2),

@@ -1,5 +1,6 @@
 /* tables.c - see tables.h. */
 #include "tables.h"
+#include "base/array.h"
 #include "proto/columns.h"
 #include "file.h"
 #include "proto/version.h"
@@ -30,14 +31,10 @@ int store_batch_add(struct store_batch *batch, const union event_any *event)
 	if (bytes == 0)
 		return -EPROTO;
 	struct store_rows *rows = &batch->kinds[kind];
-	if (rows->count == rows->capacity) {
-		size_t capacity = rows->capacity ? rows->capacity * 2 : 1024;
-		void *grown = realloc(rows->rows, capacity * bytes);
-		if (!grown)
-			return -ENOMEM;
-		rows->rows = grown;
-		rows->capacity = capacity;
-	}
+	void *grown = array_grow(rows->rows, rows->count, &rows->capacity, bytes);
+	if (!grown)
+		return -ENOMEM;
+	rows->rows = grown;
 	memcpy((char *)rows->rows + rows->count++ * bytes, event, bytes);
 	return 0;
 }

@@ -1,6 +1,8 @@
 /* thread_times.c - see thread_times.h. */
 #include "thread_times.h"
 
+#include "base/array.h"
+
 #include <stdlib.h>
 
 /* Beyond this part of a stretch a figure says too little. */
@@ -8,14 +10,8 @@
 
 static bool add(struct thread_times *times, sqlite3_stmt *row)
 {
-	if (times->count == times->room) {
-		size_t room = times->room ? times->room * 2 : 256;
-		struct thread_look *grown = realloc(times->looks, room * sizeof *grown);
-		if (!grown)
-			return false;
-		times->looks = grown;
-		times->room = room;
-	}
+	if (!ARRAY_GROW(times->looks, times->count, times->room))
+		return false;
 	struct thread_look look = {sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1),
 				   sqlite3_column_int64(row, 2), sqlite3_column_int64(row, 3),
 				   sqlite3_column_int64(row, 4)};

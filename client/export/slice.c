@@ -1,6 +1,7 @@
 /* slice.c - see slice.h. */
 #include "slice.h"
 
+#include "base/array.h"
 #include "client/ui/figure.h"
 
 #include <errno.h>
@@ -84,14 +85,9 @@ static int read_spans(const struct reader *r, sqlite3_stmt *row, struct slice_sp
 	size_t room = *ret_count;
 	int result = SQLITE_DONE;
 	while (*ret_count < SPANS_MAX && (result = sqlite3_step(row)) == SQLITE_ROW) {
-		if (*ret_count == room) {
-			room = room ? room * 2 : 64;
-			struct slice_span *grown = realloc(*ret, room * sizeof *grown);
-			if (!grown) {
-				sqlite3_finalize(row);
-				return no_memory(why, why_bytes);
-			}
-			*ret = grown;
+		if (!ARRAY_GROW(*ret, *ret_count, room)) {
+			sqlite3_finalize(row);
+			return no_memory(why, why_bytes);
 		}
 		int64_t start = figure_time(sqlite3_column_int64(row, 0));
 		(*ret)[(*ret_count)++] =

@@ -112,10 +112,8 @@ static struct thread *thread_of(struct build *build, int64_t pid, uint32_t threa
 			return &build->threads[i - 1];
 	if (build->thread_count == THREADS_MAX)
 		return NULL;
-	struct thread *threads = array_grow(build->threads, build->thread_count, &build->thread_room, sizeof *threads);
-	if (!threads)
+	if (!ARRAY_GROW(build->threads, build->thread_count, build->thread_room))
 		return NULL;
-	build->threads = threads;
 	build->threads[build->thread_count] = (struct thread){.pid = pid, .thread = thread};
 	return &build->threads[build->thread_count++];
 }

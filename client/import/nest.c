@@ -48,10 +48,8 @@ bool nest_open(struct nest *nest, const union event_any *event)
 	while (nest->count && nest->frames[nest->count - 1].end + ROUNDED_NS < end)
 		if (!close_one(nest))
 			return false;
-	struct nest_frame *frames = array_grow(nest->frames, nest->count, &nest->room, sizeof *frames);
-	if (!frames)
+	if (!ARRAY_GROW(nest->frames, nest->count, nest->room))
 		return false;
-	nest->frames = frames;
 	struct nest_frame *frame = &nest->frames[nest->count], *parent = nest->count ? frame - 1 : NULL;
 	*frame = (struct nest_frame){.event = *event, .start = start, .end = end};
 	SET(frame, id, ++nest->last_id);

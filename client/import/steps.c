@@ -11,10 +11,8 @@
 
 static bool add(struct steps *steps, struct step step)
 {
-	struct step *rows = array_grow(steps->rows, steps->count, &steps->room, sizeof *rows);
-	if (!rows)
+	if (!ARRAY_GROW(steps->rows, steps->count, steps->room))
 		return false;
-	steps->rows = rows;
 	steps->rows[steps->count++] = step;
 	return true;
 }

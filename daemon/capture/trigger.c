@@ -1,5 +1,6 @@
 /* trigger.c - see trigger.h. Thread: the loop's. No locks. */
 #include "trigger.h"
+#include "base/array.h"
 #include "daemon/core/json.h"
 #include "registry.h"
 #include "arming.h"
@@ -218,14 +219,8 @@ static bool was_tried(const struct trigger *trigger, const struct process *proce
 
 static bool remember_tried(struct trigger *trigger, const struct process *process)
 {
-	if (trigger->tried_count == trigger->tried_capacity) {
-		size_t capacity = trigger->tried_capacity ? trigger->tried_capacity * 2 : 16;
-		uint64_t *grown = realloc(trigger->tried, capacity * sizeof *grown);
-		if (!grown)
-			return false;
-		trigger->tried = grown;
-		trigger->tried_capacity = capacity;
-	}
+	if (!ARRAY_GROW(trigger->tried, trigger->tried_count, trigger->tried_capacity))
+		return false;
 	size_t at = tried_at(trigger, process->serial);
 	memmove(trigger->tried + at + 1, trigger->tried + at, (trigger->tried_count - at) * sizeof *trigger->tried);
 	trigger->tried[at] = process->serial;

@@ -1,6 +1,8 @@
 /* eviction.c - see eviction.h. Any thread; no state. */
 #include "eviction.h"
 
+#include "base/array.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,14 +48,8 @@ static struct user *user_of(struct choice *choice, uid_t uid)
 	for (size_t i = 0; i < choice->user_count; i++)
 		if (choice->users[i].uid == uid)
 			return &choice->users[i];
-	if (choice->user_count == choice->user_capacity) {
-		size_t capacity = choice->user_capacity ? choice->user_capacity * 2 : 16;
-		struct user *grown = realloc(choice->users, capacity * sizeof *grown);
-		if (!grown)
-			return NULL;
-		choice->users = grown;
-		choice->user_capacity = capacity;
-	}
+	if (!ARRAY_GROW(choice->users, choice->user_count, choice->user_capacity))
+		return NULL;
 	struct user *user = &choice->users[choice->user_count++];
 	*user = (struct user){.uid = uid, .first = NONE, .last = NONE};
 	return user;

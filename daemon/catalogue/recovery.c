@@ -4,6 +4,7 @@
 #include "catalogue.h"
 #include "deleted.h"
 #include "recovery_rows.h"
+#include "base/array.h"
 #include "base/log.h"
 #include "daemon/core/server.h"
 
@@ -185,14 +186,8 @@ uint64_t recovery_run(struct server *server)
 	for (struct dirent *entry; (entry = readdir(folder));) {
 		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
 			continue;
-		if (count == capacity) {
-			size_t wanted = capacity ? capacity * 2 : 256;
-			char **grown = realloc(names, wanted * sizeof *grown);
-			if (!grown)
-				break;
-			names = grown;
-			capacity = wanted;
-		}
+		if (!ARRAY_GROW(names, count, capacity))
+			break;
 		names[count] = strdup(entry->d_name);
 		/* NOLINTNEXTLINE(-Wanalyzer-malloc-leak): `names` has it */
 		if (names[count])

@@ -1,6 +1,7 @@
 /* sql.c - see sql.h. Thread: the catalogue's. No locks. */
 #include "sql.h"
 #include "catalogue.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/log.h"
 
@@ -64,13 +65,10 @@ void *catalogue_collect(struct catalogue *catalogue, const char *sql, size_t row
 	int code = SQLITE_ERROR;
 	sqlite3_stmt *s = catalogue_prepare(catalogue, sql);
 	while (s && (code = sqlite3_step(s)) == SQLITE_ROW) {
-		if (count == capacity) {
-			capacity = capacity ? capacity * 2 : 256;
-			char *grown = realloc(rows, capacity * row_bytes);
-			if (!grown)
-				break;
-			rows = grown;
-		}
+		char *grown = array_grow(rows, count, &capacity, row_bytes);
+		if (!grown)
+			break;
+		rows = grown;
 		fill(s, rows + count++ * row_bytes);
 	}
 	*ret_error = !s ? -EIO : code == SQLITE_DONE ? 0 : code == SQLITE_ROW ? -ENOMEM : catalogue_failed(catalogue);

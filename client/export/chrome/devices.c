@@ -1,6 +1,8 @@
 /* devices.c - see devices.h. Runs in the caller's thread; profd_device() in that of each connection. */
 #include "devices.h"
 
+#include "base/array.h"
+
 #include <errno.h>
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -20,15 +22,12 @@ static int load(const struct reader *r, const char *sql, size_t element, size_t 
 	if (sqlite3_prepare_v2(r->db, sql, -1, &row, NULL) != SQLITE_OK)
 		return -EIO;
 	while (!error && count < most && (result = sqlite3_step(row)) == SQLITE_ROW) {
-		if (count == size) {
-			size = size ? size * 2 : 16;
-			char *grown = realloc(array, size * element);
-			if (!grown) {
-				error = -ENOMEM;
-				break;
-			}
-			array = grown;
+		char *grown = array_grow(array, count, &size, element);
+		if (!grown) {
+			error = -ENOMEM;
+			break;
 		}
+		array = grown;
 		memset(array + count * element, 0, element);
 		take(row, array + count++ * element);
 	}

@@ -1,6 +1,7 @@
 /* names.c - the capture's texts in memory. Written once, then only read: no locks. */
 #include "names.h"
 
+#include "base/array.h"
 #include "proto/limits.h"
 
 #include <errno.h>
@@ -44,14 +45,8 @@ static int append(struct names *n, const char *text, size_t bytes, void (*write)
 /* Keeps what a text was before it was renamed. */
 static int put_original(struct names *n, int64_t id, const char *text, size_t bytes)
 {
-	if (n->renamed_count == n->renamed_size) {
-		size_t size = n->renamed_size ? n->renamed_size * 2 : 16;
-		struct renamed *grown = realloc(n->renamed, size * sizeof *grown);
-		if (!grown)
-			return -ENOMEM;
-		n->renamed = grown;
-		n->renamed_size = size;
-	}
+	if (!ARRAY_GROW(n->renamed, n->renamed_count, n->renamed_size))
+		return -ENOMEM;
 	n->renamed[n->renamed_count++] = (struct renamed){.id = id, .offset = (uint32_t)n->texts.used};
 	return append(n, text, bytes, buffer_put_escaped);
 }

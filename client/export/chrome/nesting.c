@@ -5,6 +5,7 @@
  * order in which threads write their events, turned round, so that nothing needs sorting as a rule. */
 #include "nesting.h"
 
+#include "base/array.h"
 #include "proto/events.h"
 #include "client/export/buffer.h"
 #include "client/export/scan.h"
@@ -107,24 +108,10 @@ struct sweep {
 	struct lane lanes[NESTING_LANES];
 };
 
-/* Makes room for one more element in an array. */
-static bool grow(void **array, size_t *size, size_t used, size_t element)
-{
-	if (used < *size)
-		return true;
-	size_t larger = *size ? *size * 2 : 64;
-	void *grown = realloc(*array, larger * element);
-	if (!grown)
-		return false;
-	*array = grown;
-	*size = larger;
-	return true;
-}
-
 static int sweep_track(struct sweep *s, uint64_t track)
 {
 	struct nesting *n = s->nesting;
-	if (!grow((void **)&n->tracks, &s->track_size, n->track_count, sizeof *n->tracks))
+	if (!ARRAY_GROW(n->tracks, n->track_count, s->track_size))
 		return -ENOMEM;
 	n->tracks[n->track_count++] = (struct nesting_track){.track = track, .lanes = 1};
 	s->track = track;
@@ -207,7 +194,7 @@ static int sweep_take(struct sweep *s, enum nesting_table table, int64_t row, ui
 		struct lane *on = &s->lanes[lane];
 		uint32_t within = on->used ? on->all[on->used - 1].within : 0;
 		if (end > start) {
-			if (!grow((void **)&on->all, &on->size, on->used, sizeof *on->all))
+			if (!ARRAY_GROW(on->all, on->used, on->size))
 				return -ENOMEM;
 			on->all[on->used++] = (struct opened){
 				.start = start,
@@ -217,7 +204,7 @@ static int sweep_take(struct sweep *s, enum nesting_table table, int64_t row, ui
 	}
 	if (lane == 0)
 		return 0;
-	if (!grow((void **)&n->moves[table], &s->move_size[table], n->move_count[table], sizeof *n->moves[table]))
+	if (!ARRAY_GROW(n->moves[table], n->move_count[table], s->move_size[table]))
 		return -ENOMEM;
 	n->moves[table][n->move_count[table]++] = (struct nesting_move){
 		.row = row,
@@ -246,7 +233,7 @@ static int read_steps(struct sweep *s, const struct reader *r)
 		const struct step *last = s->step_count ? &s->steps[s->step_count - 1] : NULL;
 		if (last && last->thread == step.thread && last->end > step.start)
 			continue; /* in a broken file: it has no track to keep free */
-		if (!grow((void **)&s->steps, &size, s->step_count, sizeof *s->steps))
+		if (!ARRAY_GROW(s->steps, s->step_count, size))
 			error = -ENOMEM;
 		else
 			s->steps[s->step_count++] = step;
@@ -420,7 +407,7 @@ static int64_t group_of(struct groups *g, uint64_t track)
 	}
 	size_t slot = slot_of(g, track);
 	if (!g->table[slot]) {
-		if (!grow((void **)&g->all, &g->size, g->count, sizeof *g->all))
+		if (!ARRAY_GROW(g->all, g->count, g->size))
 			return -ENOMEM;
 		g->all[g->count++] = (struct group){.track = track};
 		g->table[slot] = (uint32_t)g->count;

@@ -2,6 +2,7 @@
  * one scan over the operations finds the ranges that were open when each was launched. Runs in the caller's thread. */
 #include "projections.h"
 
+#include "base/array.h"
 #include "client/ui/figure.h"
 #include "client/export/scan.h"
 
@@ -124,15 +125,9 @@ static int extend(struct finder *f, struct extent *extent, uint64_t track, int64
 		return 0;
 	}
 	extent->next = (uint32_t)f->further_count;
-	if (f->further_count == f->further_size) {
-		size_t size = f->further_size ? f->further_size * 2 : 256;
-		struct extent *grown = realloc(f->further, size * sizeof *grown);
-		if (!grown) {
-			extent->next = NONE;
-			return -ENOMEM;
-		}
-		f->further = grown;
-		f->further_size = size;
+	if (!ARRAY_GROW(f->further, f->further_count, f->further_size)) {
+		extent->next = NONE;
+		return -ENOMEM;
 	}
 	f->further[f->further_count++] = (struct extent){.track = track, .first = first, .last = last, .next = NONE};
 	return 0;

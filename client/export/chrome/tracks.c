@@ -4,6 +4,7 @@
  * these are no work of anybody. */
 #include "tracks.h"
 
+#include "base/array.h"
 #include "store/breakdown_load.h"
 #include "store/findings_json.h"
 
@@ -25,21 +26,6 @@
 /* The process of the tracks, behind all pids and all numbers that lanes take; and its place, behind the processes. */
 #define PROCESS INT64_C(990000000)
 #define SORT_INDEX 4999999
-
-static bool grow(struct tracks *tracks, void **items, size_t *room, size_t count, size_t size)
-{
-	if (count < *room)
-		return true;
-	size_t wanted = *room ? *room * 2 : 1024;
-	void *grown = tracks->failed ? NULL : realloc(*items, wanted * size);
-	if (!grown) {
-		tracks->failed = true;
-		return false;
-	}
-	*items = grown;
-	*room = wanted;
-	return true;
-}
 
 /* Index of a device; SIZE_MAX where there are too many. */
 static size_t device_index(struct tracks *tracks, int64_t device)
@@ -105,11 +91,9 @@ static void add_slice(struct tracks *tracks, const struct tracks_slice *slice)
 	}
 	if (tracks->slice_count == SLICES_MAX)
 		join_until_few(tracks);
-	void *items = tracks->slices;
-	if (!grow(tracks, &items, &tracks->slice_room, tracks->slice_count, sizeof *tracks->slices))
-		return;
-	tracks->slices = items;
-	tracks->slices[tracks->slice_count++] = *slice;
+	tracks->failed = tracks->failed || !ARRAY_GROW(tracks->slices, tracks->slice_count, tracks->slice_room);
+	if (!tracks->failed)
+		tracks->slices[tracks->slice_count++] = *slice;
 }
 
 static void on_piece(void *context, const struct breakdown_piece *piece)
@@ -218,13 +202,12 @@ static void keep_values(const struct counting *c)
 					     .device = (uint32_t)c->index,
 					     .queued = c->queued[i],
 					     .busy = (double)permille / 10};
-		void *items = tracks->values;
 		if ((value.busy >= last.busy && value.busy <= last.busy && value.queued == last.queued) ||
 		    !slice_time(tracks->part, start, length))
 			continue;
-		if (!grow(tracks, &items, &tracks->value_room, tracks->value_count, sizeof *tracks->values))
+		tracks->failed = tracks->failed || !ARRAY_GROW(tracks->values, tracks->value_count, tracks->value_room);
+		if (tracks->failed)
 			return;
-		tracks->values = items;
 		tracks->values[tracks->value_count++] = last = value;
 	}
 }

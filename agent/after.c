@@ -42,3 +42,8 @@ uint64_t after_work(uint64_t now)
 	after.capture = 0;
 	return UINT64_MAX;
 }
+
+void after_forget(void)
+{
+	after.capture = 0;
+}

@@ -9,5 +9,7 @@ void after_begin(uint64_t capture);
 
 /* Tells it when it is due. Returns the CLOCK_MONOTONIC ns of the next look, UINT64_MAX for none. */
 uint64_t after_work(uint64_t now);
+/* Nobody is told any more. */
+void after_forget(void);
 
 #endif

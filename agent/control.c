@@ -54,6 +54,8 @@
 #define RETURN_NS (20 * SECOND)
 /* Steps before it. */
 #define BEFORE_STEPS 64
+/* When the agent leaves: how long the daemon gets to take what was recorded. */
+#define TAKEN_NS (2 * SECOND)
 
 #define NO_OPS
 #define OPS(name) &collector_##name,
@@ -387,10 +389,18 @@ static bool profiled_by_others(char *sentence, size_t bytes)
 	return false;
 }
 
+/* The agent leaves the process: since when, 0 where it does not. */
+static uint64_t leaving_since;
+
 static bool decline_reason(const struct message_arm *arm, uint32_t *ret_error, const char **ret_sentence)
 {
 	static char others[248];
 	struct schedule s = {arm->skip_first, arm->wait, arm->warmup, arm->active, arm->repeat};
+	if (leaving_since) {
+		*ret_error = ERROR_FAILED;
+		*ret_sentence = "its agent is being detached";
+		return true;
+	}
 	if (atomic_load(&control_phase) != CONTROL_IDLE) {
 		*ret_error = ERROR_BUSY;
 		*ret_sentence = "it is being recorded already";
@@ -529,6 +539,35 @@ void control_cancel(uint64_t capture, uint32_t reason)
 	    atomic_load(&control_phase) != CONTROL_BETWEEN)
 		return;
 	finish_now(reason ? reason : REASON_CANCELLED);
+}
+
+void control_leave(void)
+{
+	if (leaving_since)
+		return;
+	leaving_since = sink_now();
+	control_cancel(0, REASON_DETACHED);
+}
+
+bool control_may_go(uint64_t *due)
+{
+	if (!leaving_since)
+		return false;
+	uint64_t now = sink_now();
+	bool idle = atomic_load_explicit(&control_phase, memory_order_acquire) == CONTROL_IDLE;
+	if (idle && (!orphan_any() || now >= leaving_since + TAKEN_NS))
+		return true;
+	*due = now + POPULATE_NS < *due ? now + POPULATE_NS : *due;
+	return false;
+}
+
+void control_forget(void)
+{
+	orphan_lost();
+	orphan_forget_all();
+	after_forget();
+	memset(&control_run, 0, sizeof control_run);
+	leaving_since = 0;
 }
 
 void control_probe(void)

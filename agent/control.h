@@ -6,6 +6,7 @@
 #include "../proto/message.h"
 #include "../proto/segment.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Glob of the range whose ends are the steps of the capture that is armed; "" = none. Any thread while it is armed. */
@@ -20,6 +21,12 @@ void control_arm(const struct message_arm *arm, const struct segment *segment, i
 void control_at_step(const struct message_at_step *m);
 void control_cancel(uint64_t capture, uint32_t reason);
 void control_probe(void);
+/* DETACH has come: what is recorded ends, and nothing begins any more. */
+void control_leave(void);
+/* Is the agent to leave the process now? Else *due is when to ask again, if that is sooner. */
+bool control_may_go(uint64_t *due);
+/* The last of it, before the agent leaves: as if nothing had been recorded. */
+void control_forget(void);
 /* FINISH has come: the daemon has what it wants. */
 void control_finish(uint64_t capture);
 

@@ -6,6 +6,7 @@
 #include "core/filter.h"
 #include "core/keeper.h"
 #include "core/life.h"
+#include "steps/counter.h"
 #include "core/sentence.h"
 #include "nvtx/nvtx.h"
 #include "agent/sink/control.h"
@@ -43,6 +44,21 @@ unsigned enter_ways(void)
 	return atomic_load_explicit(&entries, memory_order_relaxed);
 }
 
+static pthread_t keeper;
+/* The keeper runs. A process at its limits may have room for one of the agent's threads now, and for the other later. */
+static int kept;
+
+/* What the agent's thread does last. Whatever is called from here on finds no agent, until profd_attach() comes again. */
+static void leave(void)
+{
+	atomic_store(&life_words->loaded, 0);
+	keeper_end(keeper);
+	kept = 0;
+	steps_forget();
+	atomic_store(&entries, 0);
+	atomic_store(&life_words->alive, 0);
+}
+
 static void *thread_main(void *unused)
 {
 	(void)unused;
@@ -51,6 +67,7 @@ static void *thread_main(void *unused)
 	prctl(PR_SET_NAME, "profd");
 	keeper_serve(link_stop);
 	link_main();
+	leave();
 	return NULL;
 }
 
@@ -88,9 +105,7 @@ static int start(void)
 			return r;
 		ready = 1;
 	}
-	/* A process at its limits may have room for one of them now, and for the other later. */
-	static int kept;
-	int r = kept ? 0 : thread_start(NULL, keeper_main, NULL, STACK_BYTES);
+	int r = kept ? 0 : thread_start(&keeper, keeper_main, NULL, STACK_BYTES);
 	kept |= r == 0;
 	return r < 0 ? r : thread_start(NULL, thread_main, NULL, STACK_BYTES);
 }
@@ -220,8 +235,11 @@ static void __attribute__((constructor)) begin(void)
 
 int enter_attached(const char *socket)
 {
-	if (life_alive() || !life_words)
+	/* A forked child finds the page empty. */
+	if (life_alive() || !life_words || life_words->process != getpid())
 		return life_alive();
+	atomic_store(&life_words->loaded, 1);
+	steps_forget();
 	facts_attached(socket);
 	uint32_t libraries = facts_libraries();
 	enter_process(ENTRY_ATTACH | (libraries & LIBRARY_TORCH ? ENTRY_TORCH : 0) |

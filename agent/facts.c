@@ -9,6 +9,7 @@
 #include "steps/counter.h"
 #include "torch/torch.h"
 
+#include "../proto/launcher.h"
 #include "../proto/mapping.h"
 #include "../proto/system.h"
 #include "../proto/version.h"
@@ -28,10 +29,10 @@
 static struct {
 	char sockets[SOCKETS][SOCKET_PATH_BYTES];
 	unsigned socket_count;
-	int rank, local_rank, world_size;
+	struct launcher_ranks ranks;
 	char launcher[32], job[128], name[64];
 	int read;
-} facts = {.rank = -1, .local_rank = -1, .world_size = -1};
+} facts = {.ranks = {-1, -1, -1}};
 
 /* The environment as it was at the process's start, NULL where the present one is asked. */
 static char *started_with;
@@ -57,54 +58,27 @@ static void read_started(void)
 	started_with = to ? to : nothing;
 }
 
-static const char *variable(const char *name)
+static const char *variable(const char *name, void *unused)
 {
-	if (!started_with)
-		return getenv(name);
-	size_t bytes = strlen(name);
-	for (const char *at = started_with; at < started_with + started_bytes; at += strlen(at) + 1)
-		if (strncmp(at, name, bytes) == 0 && at[bytes] == '=')
-			return at + bytes + 1;
-	return NULL;
+	(void)unused;
+	return started_with ? launcher_find(started_with, started_bytes, name) : getenv(name);
 }
 
 void facts_attached(const char *socket)
 {
-	if (started_with)
-		return;
-	read_started();
+	if (!started_with)
+		read_started();
+	facts.socket_count = 0;
 	if (strlen(socket) < sizeof facts.sockets[0])
 		memcpy(facts.sockets[facts.socket_count++], socket, strlen(socket) + 1);
-	const char *name = variable("PROFD_NAME");
+	const char *name = variable("PROFD_NAME", NULL);
 	message_text(facts.name, sizeof facts.name, name ? name : "");
 	facts.read = 1;
 }
 
-static int number(const char *text, int *ret)
-{
-	if (!text || !*text)
-		return 0;
-	int value = 0;
-	for (const char *p = text; *p; p++) {
-		if (*p < '0' || *p > '9' || value > 100000000)
-			return 0;
-		value = value * 10 + (*p - '0');
-	}
-	*ret = value;
-	return 1;
-}
-
-static int first_number(int *ret, const char *const *names)
-{
-	for (; *names; names++)
-		if (number(variable(*names), ret))
-			return 1;
-	return 0;
-}
-
 int facts_read_environment(void)
 {
-	int before = facts.rank;
+	int before = facts.ranks.rank;
 	if (!facts.read) {
 		for (unsigned i = 0; i < SOCKETS; i++) {
 			int r = socket_candidate(i, facts.sockets[facts.socket_count]);
@@ -113,33 +87,16 @@ int facts_read_environment(void)
 			if (r == 0)
 				facts.socket_count++;
 		}
-		const char *name = variable("PROFD_NAME");
+		const char *name = variable("PROFD_NAME", NULL);
 		message_text(facts.name, sizeof facts.name, name ? name : "");
 		facts.read = 1;
 	}
-	if (facts.rank < 0) {
-		/* torchrun sets RANK for its workers, and so do scripts that follow its convention; Slurm and Open MPI have
-		 * words of their own. The more specific launcher names the job. */
-		first_number(&facts.rank, (const char *const[]){"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", NULL});
-		first_number(&facts.local_rank,
-			     (const char *const[]){"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", NULL});
-		first_number(&facts.world_size,
-			     (const char *const[]){"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS", NULL});
-	}
-	const char *job = variable("PROFD_JOB"), *launcher = "";
-	const char *slurm = variable("SLURM_JOB_ID"), *torchrun = variable("TORCHELASTIC_RUN_ID");
-	const char *mpi = variable("PMIX_NAMESPACE");
-	if (torchrun)
-		launcher = "torchrun";
-	else if (variable("OMPI_COMM_WORLD_RANK"))
-		launcher = "openmpi";
-	else if (slurm)
-		launcher = "slurm";
-	if (!job || !*job)
-		job = slurm ? slurm : torchrun ? torchrun : mpi ? mpi : "";
+	const char *launcher, *job = launcher_job(variable, NULL, &launcher);
+	if (facts.ranks.rank < 0)
+		launcher_ranks(variable, NULL, &facts.ranks);
 	message_text(facts.launcher, sizeof facts.launcher, launcher);
 	message_text(facts.job, sizeof facts.job, job);
-	return facts.rank != before;
+	return facts.ranks.rank != before;
 }
 
 const char *facts_socket(unsigned index)
@@ -182,27 +139,6 @@ static const char *base_name(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-/* The program, or the script that an interpreter runs: `python -m pkg.train`, `python train.py`. */
-static const char *program_name(const char *arguments, size_t n)
-{
-	const char *program = base_name(arguments);
-	if (strncmp(program, "python", 6) != 0 && strncmp(program, "pypy", 4) != 0)
-		return program;
-	for (const char *a = arguments + strlen(arguments) + 1; a < arguments + n; a += strlen(a) + 1) {
-		if (!strcmp(a, "-m")) {
-			a += strlen(a) + 1;
-			return a < arguments + n ? a : program;
-		}
-		if (!strcmp(a, "-c") || !strcmp(a, "-"))
-			return program;
-		if (*a != '-')
-			return base_name(a);
-		if (!strcmp(a, "-W") || !strcmp(a, "-X"))
-			a += strlen(a) + 1;
-	}
-	return program;
-}
-
 struct found {
 	uint32_t libraries;
 };
@@ -241,9 +177,9 @@ void facts_hello(struct message_hello *hello)
 	hello->pid = (int32_t)getpid();
 	hello->pid_namespace = pid_namespace();
 	hello->start_time = start_time();
-	hello->rank = facts.rank;
-	hello->local_rank = facts.local_rank;
-	hello->world_size = facts.world_size;
+	hello->rank = facts.ranks.rank;
+	hello->local_rank = facts.ranks.local_rank;
+	hello->world_size = facts.ranks.world_size;
 	hello->libraries = facts_libraries();
 	hello->nvtx_modules = nvtx_object_count();
 	hello->step_source = steps_source();
@@ -258,8 +194,8 @@ void facts_hello(struct message_hello *hello)
 	const char *executed = n ? NULL : (const char *)getauxval(AT_EXECFN);
 	message_text(hello->name, sizeof hello->name,
 		     *facts.name ? facts.name
-		     : executed	 ? base_name(executed)
-				 : program_name(arguments, n));
+		     : executed	 ? launcher_program(executed, 0)
+				 : launcher_program(arguments, n));
 	for (size_t i = 0; i + 1 < n; i++)
 		if (!arguments[i])
 			arguments[i] = ' ';

@@ -33,6 +33,7 @@ static int daemon_fd = -1; /* the keeper's; touched only there */
 static bool connected;
 static struct message_hello told; /* last HELLO */
 static bool welcome, refused;
+static bool welcomed; /* by any daemon, ever */
 
 /* When to look for a daemon again: after a quarter of the time that there has been none, so that one that returns is found
  * soon, but once a minute in the end. A step source or a library that shows up is a reason to look, too. Nothing tells us of a
@@ -188,6 +189,8 @@ static void hello(void)
 {
 	struct message_hello now;
 	facts_hello(&now);
+	if (!welcomed)
+		now.entry |= ENTRY_NEW;
 	if (welcome && !memcmp(&now, &told, sizeof now))
 		return;
 	told = now;
@@ -235,7 +238,7 @@ static int handle(const struct received *r)
 	case MESSAGE_WELCOME:
 		if (r->status)
 			steps_publish(r->status);
-		welcome = true;
+		welcome = welcomed = true;
 		control_daemon_found();
 		return 0;
 	case MESSAGE_REFUSE:
@@ -257,6 +260,9 @@ static int handle(const struct received *r)
 		return 0;
 	case MESSAGE_FINISH:
 		control_finish(m->finish.capture);
+		return 0;
+	case MESSAGE_DETACH:
+		control_leave();
 		return 0;
 	default:
 		/* A newer daemon's. */
@@ -330,6 +336,17 @@ static uint64_t time_until(uint64_t due)
 	return due == UINT64_MAX ? UINT64_MAX : due > now ? due - now : 0;
 }
 
+/* As it was before the first start: another may follow. */
+static void forget(void)
+{
+	keeper_run(disconnect, NULL);
+	connected = welcome = welcomed = refused = false;
+	retry_at = UINT64_MAX;
+	atomic_store(&torch_looks, TORCH_LOOKS);
+	torch_at = 0;
+	torch_watched = 0;
+}
+
 void link_main(void)
 {
 	alone_since = sink_now();
@@ -341,6 +358,12 @@ void link_main(void)
 		/* A process that torch has not begun to enter is not looked at again and again. */
 		uint64_t due = enter_ways() & ENTRY_TORCH ? torch_work(now) : UINT64_MAX;
 		due = earlier(due, control_work());
+		if (control_may_go(&due)) {
+			torch_unwatch();
+			control_forget();
+			forget();
+			return;
+		}
 		if (now >= retry_at) {
 			connect_now();
 			if (!connected)

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* Body of the agent's thread. Never returns. */
+/* Body of the agent's thread. Returns once the agent is to leave the process: nothing is recorded, hooked or connected any more. */
 void link_main(void);
 
 /* The agent's thread gives up what is under way, and stops (life_stop). */

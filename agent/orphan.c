@@ -133,3 +133,18 @@ bool orphan_connected(void)
 {
 	return connected;
 }
+
+bool orphan_any(void)
+{
+	for (unsigned i = 0; i < ORPHANS; i++)
+		if (orphans[i].segment.header)
+			return true;
+	return false;
+}
+
+void orphan_forget_all(void)
+{
+	for (unsigned i = 0; i < ORPHANS; i++)
+		if (orphans[i].segment.header)
+			forget(&orphans[i]);
+}

@@ -28,5 +28,9 @@ uint64_t orphan_work(uint64_t now);
 uint32_t orphan_count(void);
 /* 1 while a daemon is there. */
 bool orphan_connected(void);
+/* Are there any at all? */
+bool orphan_any(void);
+/* Gives up all of them. */
+void orphan_forget_all(void);
 
 #endif

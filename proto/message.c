@@ -39,6 +39,8 @@ const char *cancel_reason_word(unsigned reason)
 		return "died";
 	case REASON_LEFT:
 		return "left";
+	case REASON_DETACHED:
+		return "detached";
 	default:
 		return NULL;
 	}
@@ -67,6 +69,8 @@ const char *cancel_reason_sentence(unsigned reason)
 		return "the process died";
 	case REASON_LEFT:
 		return "a signal handler of the job jumped out of the recorder at a step's end (siglongjmp)";
+	case REASON_DETACHED:
+		return "the agent was detached";
 	default:
 		return NULL;
 	}

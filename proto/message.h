@@ -59,6 +59,7 @@ enum agent_entry {
 	ENTRY_API = 8,	   /* a profd_*() call of the program */
 	ENTRY_TORCH = 16,  /* a preloaded agent that saw torch arrive */
 	ENTRY_ATTACH = 32, /* brought into a process that ran already */
+	ENTRY_NEW = 64,	   /* it has had no daemon so far */
 };
 /* Why a capture ended: CANCEL.reason and DONE.reason. */
 enum cancel_reason {
@@ -72,6 +73,7 @@ enum cancel_reason {
 	REASON_DAEMON = 7,    /* the daemon is going down */
 	REASON_DIED = 8,      /* never sent: the daemon's word for a process that is gone */
 	REASON_LEFT = 9,      /* the step thread jumped out of a boundary (siglongjmp) and has come back to one */
+	REASON_DETACHED = 10, /* a user has detached the agent */
 };
 const char *cancel_reason_word(unsigned reason);
 /* What a user is told: a clause that completes "incomplete: ...". */

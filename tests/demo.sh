@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # demo.sh - the main job, as a person would do it by hand: where do the next steps of a running job go, and why? A torch training loop
 # on the CPU that waits for its data; the same, mended, and what that changed; a trace of a real A100; and the GPU work of a
-# training job as it was recorded on an A100 (tests/data), performed again on a simulated GPU. Called by `./dev demo`.
+# training job as it was recorded on an A100 (tests/data), performed again on a simulated GPU. Called by `./dev demo`. With the word
+# attach: a torch job that nobody prepared.
 # PROFD_TORCH_NEWEST is a python that has torch, PROFD_BUILD the build folder, PROFD_DEMO_RELEASE the CUDA release that is simulated.
 set -euo pipefail
 python=${PROFD_TORCH_NEWEST:?names a python with torch; ./dev demo sets it}
@@ -67,6 +68,32 @@ stop() {
 	wait "$job" 2>/dev/null || true
 	job=
 }
+
+# A job that nobody prepared.
+if [ "${1:-}" = attach ]; then
+	printf '\n==== A torch job that was started without anything\n\n$ python3 train.py --steps 0 &\n'
+	"$python" "$root/tests/workloads/train.py" --model transformer --batch 16 --steps 0 >"$out/job.log" 2>&1 &
+	job=$!
+	for _ in $(seq 1200); do
+		grep -q libtorch_cpu "/proc/$job/maps" && [ -s "$out/job.log" ] && break
+		sleep 0.1
+	done
+	printf '\n$ profd trigger --pid %s\n' "$job"
+	profd trigger --pid "$job" && exit 1
+	show profd stack --pid "$job"
+	show profd attach --pid "$job"
+	wait_for_steps 5
+	show profd ps
+	show profd trigger --pid "$job" --steps 5 --shapes
+	show profd detach --pid "$job"
+	threads=$(cat /proc/"$job"/task/*/comm)
+	case $threads in *profd*) exit 1 ;; esac
+	printf '\nIts threads: %s\n' "$(printf '%s\n' "$threads" | sort | uniq -c | tr -s ' \n' ' ')"
+	show profd audit
+	printf '\nThe job has gone on meanwhile: %s\n' "$(tail -n 1 "$out/job.log")"
+	stop
+	exit 0
+fi
 
 printf '\n==== 1. A torch job on the CPU. Its data comes from a slow disk: each sample takes 3 ms\n\n'
 start --model transformer --ranges --batch 16 --loader --load-ms 3

@@ -50,6 +50,7 @@ static struct kept {
 	bool used;
 } kept[KEPT];
 static bool shared; /* the table is the job's */
+static bool ending; /* the keeper's own */
 static int watched = -1;
 static int signals = -1;
 
@@ -156,11 +157,10 @@ void keeper_close(int fd)
 	system_close(fd);
 }
 
-void keeper_close_in_child(void)
+/* What is ours in the job's table. */
+static void close_shared(void)
 {
 	char path[64] = "/proc/self/fd/", name[64];
-	if (!shared)
-		return;
 	for (size_t i = 0; i < KEPT; i++)
 		if (kept[i].used)
 			keeper_close(kept[i].fd);
@@ -171,6 +171,12 @@ void keeper_close_in_child(void)
 	if (bytes > 0 && (name[bytes] = 0, strcmp(name, "anon_inode:[signalfd]") == 0))
 		system_close(signals);
 	signals = -1;
+}
+
+void keeper_close_in_child(void)
+{
+	if (shared)
+		close_shared();
 }
 
 void keeper_watch(int fd)
@@ -264,6 +270,8 @@ void *keeper_main(void *unused)
 	for (;;) {
 		if (atomic_load(&call.asked)) {
 			answer();
+			if (ending)
+				return unused;
 			continue;
 		}
 		if (signals < 0) {
@@ -293,7 +301,28 @@ void *keeper_main(void *unused)
 			life_wake_for(WAKE_SOCKET);
 		}
 	}
-	return unused;
+}
+
+static long end_it(void *unused)
+{
+	(void)unused;
+	/* A table of its own goes with its thread. */
+	if (shared)
+		close_shared();
+	ending = true;
+	return 0;
+}
+
+void keeper_end(pthread_t thread)
+{
+	keeper_run(end_it, NULL);
+	pthread_join(thread, NULL);
+	/* As it was before the first start: another may follow. */
+	memset(kept, 0, sizeof kept);
+	shared = ending = false;
+	watched = signals = -1;
+	atomic_store(&keeper_tid, 0);
+	atomic_store(&served, 0);
 }
 
 void keeper_serve(void (*stop)(void))

@@ -12,10 +12,11 @@
 
 #include "../../proto/segment.h"
 
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Body of the keeper's thread. Never returns. */
+/* Body of the keeper's thread. Returns after keeper_end(). */
 void *keeper_main(void *unused);
 
 /* Runs work(argument) on the keeper's thread and returns what it returns. From the agent's thread; any other runs it itself, as
@@ -24,6 +25,9 @@ long keeper_run(long (*work)(void *argument), void *argument);
 /* The calling thread is the agent's from now on. It calls `stop`, which does not return, once the keeper has stopped for
  * good. */
 void keeper_serve(void (*stop)(void));
+
+/* The keeper closes all that it has and ends; returns once its thread is gone. `thread` is what thread_start() gave. Agent's thread. */
+void keeper_end(pthread_t thread);
 
 /* For any thread: up to bytes - 1 bytes of the file, 0 where it cannot be read. Always ends `to` by a NUL. */
 size_t keeper_read_file(const char *path, char *to, size_t bytes);

@@ -23,6 +23,8 @@ uint64_t steps_median(uint64_t upto, uint32_t most, uint32_t *ret_count);
 void steps_publish(struct status_page *page);
 /* In a fork child: a page of its own again. */
 void steps_in_child(void);
+/* Lets go of the daemon's page, and counts from 0 again, when somebody looks. The agent's thread, or who starts it. */
+void steps_forget(void);
 
 /* Called by the step thread at each boundary of the source: `number` steps of that source have ended. */
 typedef void steps_tick(uint32_t source, uint64_t now, uint64_t number);

@@ -445,3 +445,24 @@ void steps_in_child(void)
 		/* NOLINTNEXTLINE(bugprone-unused-return-value): as much as a child can do */
 		mmap(&own, STATUS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
+
+void steps_forget(void)
+{
+	/* The daemon's page goes, and a step that is just being counted finds another in its place. */
+	/* NOLINTNEXTLINE(bugprone-unused-return-value): where it fails the page stays, which nobody reads any more */
+	mmap(&own, STATUS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	steps_follow(NULL);
+	steps_watch(STEP_SOURCE_NONE, NULL);
+	forget_usual();
+	atomic_store(&source, STEP_SOURCE_NONE);
+	atomic_store(&steps, 0);
+	atomic_store(&last, 0);
+	atomic_store(&others, 0);
+	atomic_store(&others_since, 0);
+	atomic_store(&step_thread, 0);
+	atomic_store(&turns_thread, 0);
+	atomic_store(&loader_seen, 0);
+	atomic_store(&loader_next, 0);
+	atomic_store(&optimizer_run, 0);
+	memset(told, 0, sizeof told);
+}

@@ -20,9 +20,11 @@ int torch_profiled(void);
 /* Is there a torch.profiler that has begun and is not at work now, because its schedule lets it wait? */
 int torch_profiler_waits(void);
 
-/* Tells steps.h, from now on and for the life of the process, of each end of an Optimizer.step and of each DataLoader
+/* Tells steps.h, from now on, of each end of an Optimizer.step and of each DataLoader
  * `__next__`: one global callback for user scopes only, which operators do not notice. Idempotent. 0 or a negative errno
  * (-ENOENT: no torch here). */
 int torch_watch(void);
+/* Takes that callback away again. Calls that are under way still end in it. */
+void torch_unwatch(void);
 
 #endif

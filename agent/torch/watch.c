@@ -239,9 +239,10 @@ static void watch_end(const void *function, void *context)
 		look_for_profiler();
 }
 
+static uint64_t handle;
+
 int torch_watch(void)
 {
-	static uint64_t handle;
 	static unsigned watched[2];
 	if (handle)
 		return 0;
@@ -258,4 +259,14 @@ int torch_watch(void)
 	handle = torch_add_callback(&callback);
 	life_watch_exit(&watched[1]);
 	return handle ? 0 : -EIO;
+}
+
+void torch_unwatch(void)
+{
+	if (handle)
+		torch_remove_callback(handle);
+	handle = 0;
+	/* What is open now ends without us. */
+	atomic_store(&profiler_steps, 0);
+	atomic_store(&profiled, 0);
 }

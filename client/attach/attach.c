@@ -39,6 +39,7 @@ static int refuse(char *sentence, size_t bytes, int code, const char *format, ..
 
 #define PAGE 4096
 #define SOCKET_BYTES 256
+#define SEAL_EXEC 0x20 /* F_SEAL_EXEC, Linux 6.3 */
 #define AFTER_CANCEL_NS 1000000000ll
 
 /* The first page, as the code in the second one sees it. */
@@ -49,27 +50,32 @@ struct page {
 	char path[128], entry[32], socket[SOCKET_BYTES];
 	uint64_t answer; /* of the call that the stopped thread made */
 	uint64_t thread; /* pthread_t of the new one */
+	uint64_t direct; /* profd_attach of a library that is there already; 0: it has to be loaded */
 };
 _Static_assert(offsetof(struct page, path) == 64 && offsetof(struct page, entry) == 192 &&
-		       offsetof(struct page, socket) == 224 && offsetof(struct page, answer) == 480,
+		       offsetof(struct page, socket) == 224 && offsetof(struct page, answer) == 480 &&
+		       offsetof(struct page, direct) == 496,
 	       "the code below has these offsets");
 
 /* int load(struct page *) or void *load(struct page *):
  *   push rbx; mov rbx, rdi
  *   mov rax, [rbx+56]; test rax, rax; jz 1f; mov rdi, fs:[16]; call rax
  * 1: mov dword [rbx], 1; mfence; cmp dword [rbx+4], 0; jne 3f
+ *   mov rax, [rbx+496]; test rax, rax; jnz 2f
  *   lea rdi, [rbx+64]; mov esi, 2; call [rbx+32]; mov [rbx+16], rax; test rax, rax; jz 3f
  *   mov rdi, rax; lea rsi, [rbx+192]; call [rbx+40]; test rax, rax; jz 3f
- *   lea rdi, [rbx+224]; call rax; mov [rbx+24], eax
- * 3: mov edi, [rbx+12]; call [rbx+48]
- *   mov dword [rbx+8], 1; xor eax, eax; pop rbx; ret */
+ * 2: mov [rbx+16], rax; lea rdi, [rbx+224]; call rax; mov [rbx+24], eax
+ * 3: mov edi, [rbx+12]; test edi, edi; js 4f; call [rbx+48]
+ * 4: mov dword [rbx+8], 1; xor eax, eax; pop rbx; ret */
 static const unsigned char load_code[] = {
-	0x53, 0x48, 0x89, 0xfb, 0x48, 0x8b, 0x43, 0x38, 0x48, 0x85, 0xc0, 0x74, 0x0b, 0x64, 0x48, 0x8b, 0x3c, 0x25,
-	0x10, 0x00, 0x00, 0x00, 0xff, 0xd0, 0xc7, 0x03, 0x01, 0x00, 0x00, 0x00, 0x0f, 0xae, 0xf0, 0x83, 0x7b, 0x04,
-	0x00, 0x75, 0x33, 0x48, 0x8d, 0x7b, 0x40, 0xbe, 0x02, 0x00, 0x00, 0x00, 0xff, 0x53, 0x20, 0x48, 0x89, 0x43,
-	0x10, 0x48, 0x85, 0xc0, 0x74, 0x1e, 0x48, 0x89, 0xc7, 0x48, 0x8d, 0xb3, 0xc0, 0x00, 0x00, 0x00, 0xff, 0x53,
-	0x28, 0x48, 0x85, 0xc0, 0x74, 0x0c, 0x48, 0x8d, 0xbb, 0xe0, 0x00, 0x00, 0x00, 0xff, 0xd0, 0x89, 0x43, 0x18,
-	0x8b, 0x7b, 0x0c, 0xff, 0x53, 0x30, 0xc7, 0x43, 0x08, 0x01, 0x00, 0x00, 0x00, 0x31, 0xc0, 0x5b, 0xc3,
+	0x53, 0x48, 0x89, 0xfb, 0x48, 0x8b, 0x43, 0x38, 0x48, 0x85, 0xc0, 0x74, 0x0b, 0x64, 0x48, 0x8b,
+	0x3c, 0x25, 0x10, 0x00, 0x00, 0x00, 0xff, 0xd0, 0xc7, 0x03, 0x01, 0x00, 0x00, 0x00, 0x0f, 0xae,
+	0xf0, 0x83, 0x7b, 0x04, 0x00, 0x75, 0x43, 0x48, 0x8b, 0x83, 0xf0, 0x01, 0x00, 0x00, 0x48, 0x85,
+	0xc0, 0x75, 0x27, 0x48, 0x8d, 0x7b, 0x40, 0xbe, 0x02, 0x00, 0x00, 0x00, 0xff, 0x53, 0x20, 0x48,
+	0x89, 0x43, 0x10, 0x48, 0x85, 0xc0, 0x74, 0x22, 0x48, 0x89, 0xc7, 0x48, 0x8d, 0xb3, 0xc0, 0x00,
+	0x00, 0x00, 0xff, 0x53, 0x28, 0x48, 0x85, 0xc0, 0x74, 0x10, 0x48, 0x89, 0x43, 0x10, 0x48, 0x8d,
+	0xbb, 0xe0, 0x00, 0x00, 0x00, 0xff, 0xd0, 0x89, 0x43, 0x18, 0x8b, 0x7b, 0x0c, 0x85, 0xff, 0x78,
+	0x03, 0xff, 0x53, 0x30, 0xc7, 0x43, 0x08, 0x01, 0x00, 0x00, 0x00, 0x31, 0xc0, 0x5b, 0xc3,
 };
 /* What the stopped thread runs: call r13; mov [r12+480], rax; 1: mov eax, 15; syscall; jmp 1b */
 static const unsigned char call_code[] = {
@@ -113,8 +119,9 @@ static int fill_memfd(int64_t pid, int fd, const unsigned char *library, size_t 
 	file = fstat(handle, &facts) == 0 && S_ISREG(facts.st_mode) && !facts.st_nlink && !facts.st_size
 		       ? open(path, O_RDWR | O_CLOEXEC)
 		       : -1;
-	/* Of all files only a memfd that may be sealed has no seal yet. */
-	if (file >= 0 && fcntl(file, F_GET_SEALS) == 0) {
+	/* Of all files only a memfd that may be sealed has no seal yet, but for the one that vm.memfd_noexec gives to each. */
+	int seals = file < 0 ? -1 : fcntl(file, F_GET_SEALS);
+	if (seals >= 0 && !(seals & ~SEAL_EXEC)) {
 		error = 0;
 		for (size_t at = 0; at < bytes && !error;) {
 			ssize_t n = write(file, library + at, bytes - at);
@@ -173,6 +180,7 @@ static bool write_page(const struct target *target, uint64_t pages, int fd, cons
 			    .dlsym = target->dlsym,
 			    .close = target->close,
 			    .detach = target->python ? 0 : target->pthread_detach,
+			    .direct = target->agent,
 			    .entry = "profd_attach"};
 	char dots[64] = "";
 
@@ -191,8 +199,10 @@ static int prepare(struct target *target, struct stopped *thread, const unsigned
 	int fd = -1, error = make_pages(target, thread, pages);
 	uint64_t stub = *pages + PAGE + CALL_AT;
 
-	error = error ? error : make_memfd(target, thread, *pages, &fd);
-	error = error ? error : fill_memfd(target->pid, fd, library, bytes);
+	if (!target->agent) {
+		error = error ? error : make_memfd(target, thread, *pages, &fd);
+		error = error ? error : fill_memfd(target->pid, fd, library, bytes);
+	}
 	if (!error && !write_page(target, *pages, fd, socket))
 		error = -EFAULT;
 	if (error)
@@ -312,8 +322,10 @@ int attach(struct target *target, const void *library, size_t library_bytes, con
 			"`profd run`",
 			pid);
 	if (!word_of(target, pages, offsetof(struct page, result)))
-		return refuse(sentence, bytes, EXIT_FAILED, "the agent cannot run in process %lld; it stays idle there",
-			      pid);
+		return refuse(
+			sentence, bytes, EXIT_FAILED,
+			"the agent cannot run in process %lld (a forked child of one that has it?); it stays idle there",
+			pid);
 	return 0;
 }
 
@@ -322,9 +334,10 @@ int attach(struct target *target, const void *library, size_t library_bytes, con
 int attach(struct target *target, const void *library, size_t library_bytes, const char *socket, int64_t patience,
 	   struct attachment *ret, char *sentence, size_t bytes)
 {
-	(void)target, (void)library, (void)library_bytes, (void)socket, (void)patience, (void)ret;
-	return refuse(sentence, bytes, EXIT_FAILED,
-		      "attaching works on x86-64 alone: start the process with `profd run`");
+	(void)library, (void)library_bytes, (void)socket, (void)patience, (void)ret;
+	/* target_open() has refused it already. */
+	return refuse(sentence, bytes, EXIT_FAILED, "process %lld runs on another machine than x86-64",
+		      (long long)target->pid);
 }
 
 #endif

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #if defined(__x86_64__)
 
@@ -83,7 +84,10 @@ static bool in_handler(const struct target *target, const struct stopped *thread
 
 	while (n >= 4096 && !python_read(thread->memory, from, stack, n))
 		n /= 2;
-	for (size_t i = 0; n >= 4096 && i < n / 8; i++)
+	/* What cannot be read is not known: it may be another process by now. */
+	if (n < 4096)
+		return true;
+	for (size_t i = 0; i < n / 8; i++)
 		if (stack[i] == target->leave ||
 		    (loader_too && i < LOADER_LOOK / 8 && returns_to_loader(target, thread, stack[i])))
 			return true;
@@ -98,6 +102,15 @@ static bool sleeps_still(const struct stopped *thread, long number)
 	       (result == -516 || (result <= -512 && result >= -514));
 }
 
+/* Is what stands a thread of the process that was looked at? Its memory, which is held, can still be read: in_handler(). */
+static bool is_ours(const struct stopped *thread)
+{
+	char path[64];
+
+	snprintf(path, sizeof path, "/proc/%lld/task/%lld", (long long)thread->pid, (long long)thread->tid);
+	return access(path, F_OK) == 0;
+}
+
 /* 0: it stands. */
 static int stop_sleeper(struct target *target, int64_t tid, long number, struct stopped *ret)
 {
@@ -105,7 +118,7 @@ static int stop_sleeper(struct target *target, int64_t tid, long number, struct 
 
 	if (error)
 		return error;
-	if (target_same(target) && sleeps_still(ret, number) && !in_handler(target, ret, false) &&
+	if (sleeps_still(ret, number) && is_ours(ret) && !in_handler(target, ret, false) &&
 	    !stopped_lay(ret, target->leave))
 		return 0;
 	stopped_end(ret);
@@ -146,7 +159,7 @@ static int try_running(struct target *target, struct stopped *ret)
 
 	if (error)
 		return error;
-	if (may_call(target, ret) && target_same(target) && !stopped_lay(ret, target->leave))
+	if (may_call(target, ret) && is_ours(ret) && !stopped_lay(ret, target->leave))
 		return 0;
 	stopped_end(ret);
 	return -EAGAIN;

@@ -114,20 +114,32 @@ int stopped_begin(struct stopped *ret, int64_t pid, int64_t tid, struct python_m
 	return 0;
 }
 
+#define STACK_PAGES (FRAME_STACK_BYTES / 4096)
+
+/* Writes the frame, and touches the stack below it, which what is called needs: by one system call each way. */
+static bool write_frame(const struct stopped *thread, uint64_t address, unsigned char *bytes, size_t size)
+{
+	unsigned char touched[STACK_PAGES];
+	struct iovec remote[STACK_PAGES + 1], local[2] = {{touched, sizeof touched}, {bytes, size}};
+
+	for (size_t i = 0; i < STACK_PAGES; i++)
+		remote[i] = (struct iovec){(void *)(uintptr_t)(address - FRAME_STACK_BYTES + i * 4096), 1};
+	remote[STACK_PAGES] = (struct iovec){(void *)(uintptr_t)address, size};
+	return process_vm_readv((pid_t)thread->pid, local, 1, remote, STACK_PAGES, 0) == (ssize_t)sizeof touched &&
+	       process_vm_writev((pid_t)thread->pid, local, 2, remote, STACK_PAGES + 1, 0) ==
+		       (ssize_t)(sizeof touched + size);
+}
+
 int stopped_lay(struct stopped *thread, uint64_t leave)
 {
-	unsigned char bytes[FRAME_BYTES_MOST], page;
+	unsigned char bytes[FRAME_BYTES_MOST];
 	uint64_t address;
 	size_t size = frame_build(&thread->state, bytes, &address);
 
 	if (!size)
 		return -ENOTSUP;
-	/* What is called needs stack below the frame. */
-	for (uint64_t at = address - FRAME_STACK_BYTES; at < address; at += 4096)
-		if (!python_read(thread->memory, at, &page, 1) || !process_write(thread->pid, at, &page, 1))
-			return -ENOMEM;
 	memcpy(bytes, &leave, sizeof leave);
-	if (!process_write(thread->pid, address, bytes, size))
+	if (!write_frame(thread, address, bytes, size))
 		return -ENOMEM;
 	thread->frame = address;
 	thread->leave = leave;
@@ -136,14 +148,17 @@ int stopped_lay(struct stopped *thread, uint64_t leave)
 }
 
 /* Signals that do not come from what we call wait until it is over. */
-static int block_signals(const struct stopped *thread)
+static int block_signals(struct stopped *thread)
 {
 	uint64_t mask = ~0ull;
 	const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP};
 
 	for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
 		mask &= ~(1ull << (faults[i] - 1));
-	return trace(PTRACE_SETSIGMASK, thread, sizeof mask, &mask) ? -errno : 0;
+	if (!thread->blocked && trace(PTRACE_SETSIGMASK, thread, sizeof mask, &mask))
+		return -errno;
+	thread->blocked = true;
+	return 0;
 }
 
 /* Lets it run to its next system call, or out of it. */
@@ -180,7 +195,6 @@ static struct user_regs_struct begin_call(const struct stopped *thread)
 int stopped_syscall(struct stopped *thread, uint64_t function, long number, const uint64_t arguments[6], int64_t *ret)
 {
 	struct user_regs_struct r = begin_call(thread), seen;
-	uint64_t leave = thread->leave;
 	int error;
 
 	/* The way back is its return address. */
@@ -188,8 +202,6 @@ int stopped_syscall(struct stopped *thread, uint64_t function, long number, cons
 	r.rip = function;
 	r.rdi = arguments[0], r.rsi = arguments[1], r.rdx = arguments[2];
 	r.rcx = arguments[3], r.r8 = arguments[4], r.r9 = arguments[5];
-	if (!process_write(thread->pid, thread->frame, &leave, sizeof leave))
-		return -EFAULT;
 	if (trace(PTRACE_SETREGS, thread, 0, &r))
 		return -errno;
 	error = block_signals(thread);

@@ -18,6 +18,7 @@ struct stopped {
 	uint64_t leave;		  /* libc's rt_sigreturn */
 	int64_t since, until;	  /* CLOCK_MONOTONIC ns: stood still from, to */
 	bool laid;		  /* the frame is there */
+	bool blocked;		  /* and its signals wait */
 };
 
 /* Stops a thread. 0, or a negative errno: EPERM no permission or another tracer, ESRCH gone, ETIMEDOUT. */

@@ -1,6 +1,8 @@
 /* target.c - see target.h. */
 #include "target.h"
 
+#include "client/link/presence.h"
+#include "client/process/facts.h"
 #include "client/process/interpreter.h"
 #include "client/process/task.h"
 #include "client/ui/failure.h"
@@ -14,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of the kernel's include/linux/sched.h. */
+#define FLAG_EXITING 4u
 #define READS_MOST 4000000
 #define CODE_MOST (64u << 20) /* of libc, that is searched */
 
@@ -29,49 +33,6 @@ static int refuse(char *sentence, size_t bytes, int code, const char *format, ..
 	return code;
 }
 
-static uint64_t start_time(int64_t pid)
-{
-	char path[64], text[1024], *at;
-	unsigned long long ticks = 0;
-	FILE *file;
-	size_t n;
-
-	snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
-	file = fopen(path, "re");
-	if (!file)
-		return 0;
-	n = fread(text, 1, sizeof text - 1, file);
-	fclose(file);
-	text[n] = 0;
-	at = strrchr(text, ')');
-	for (int field = 2; at && field < 22; field++)
-		at = strchr(at + 1, ' ');
-	return at && sscanf(at, "%llu", &ticks) == 1 ? ticks : 0;
-}
-
-/* A line of /proc/PID/status, behind its colon. */
-static bool status_text(int64_t pid, const char *key, char *to, size_t bytes)
-{
-	char path[64], line[256];
-	bool found = false;
-	FILE *file;
-
-	snprintf(path, sizeof path, "/proc/%lld/status", (long long)pid);
-	file = fopen(path, "re");
-	if (!file)
-		return false;
-	while (!found && fgets(line, sizeof line, file)) {
-		size_t n = strlen(key);
-
-		found = strncmp(line, key, n) == 0 && line[n] == ':';
-		line[strcspn(line, "\n")] = 0;
-		if (found)
-			snprintf(to, bytes, "%s", line + n + 1 + strspn(line + n + 1, " \t"));
-	}
-	fclose(file);
-	return found;
-}
-
 static int look_at_state(const struct target *target, char *sentence, size_t bytes)
 {
 	long long pid = target->pid;
@@ -80,21 +41,36 @@ static int look_at_state(const struct target *target, char *sentence, size_t byt
 	if (state == 'T' || state == 't')
 		return refuse(sentence, bytes, EXIT_BUSY,
 			      "process %lld is stopped (by a signal, or a debugger): let it go on first", pid);
-	if (state == 'Z' || state == 'X' || state == '?')
+	if (state == 'Z' || state == 'X' || state == '?' || process_number(target->pid, PROCESS_FLAGS) & FLAG_EXITING)
 		return refuse(sentence, bytes, EXIT_NO_TARGET, "process %lld is ending", pid);
-	if (status_text(target->pid, "TracerPid", text, sizeof text) && strcmp(text, "0") != 0)
+	if (process_status(target->pid, "TracerPid", text, sizeof text) && strcmp(text, "0") != 0)
 		return refuse(sentence, bytes, EXIT_BUSY,
 			      "process %lld is traced by process %s (a debugger, strace, ...): end that first", pid,
 			      text);
-	if (status_text(target->pid, "Seccomp", text, sizeof text) && strcmp(text, "0") != 0)
+	if (process_status(target->pid, "Seccomp", text, sizeof text) && strcmp(text, "0") != 0)
 		return refuse(
 			sentence, bytes, EXIT_FAILED,
 			"process %lld has a filter of system calls (seccomp), which could kill it for what an agent does: "
 			"start it with `profd run`, where the agent meets the filter from the start",
 			pid);
-	if (status_text(target->pid, "x86_Thread_features", text, sizeof text) && strstr(text, "shstk"))
+	if (process_status(target->pid, "x86_Thread_features", text, sizeof text) && strstr(text, "shstk"))
 		return refuse(sentence, bytes, EXIT_FAILED, "process %lld has shadow stacks: start it with `profd run`",
 			      pid);
+	return 0;
+}
+
+/* A library that is there is used again: each copy would take of the little thread-local storage that all libraries share. */
+static int look_at_agent(struct target *target, const struct process_object *object, char *sentence, size_t bytes)
+{
+	if (presence_of(target->pid) == PRESENCE_AWAKE)
+		return refuse(sentence, bytes, EXIT_BUSY,
+			      "process %lld has the agent already; `profd doctor --pid %lld` says how it is",
+			      (long long)target->pid, (long long)target->pid);
+	target->agent = process_symbol(&target->process.memory, object, "profd_attach");
+	if (!target->agent)
+		return refuse(sentence, bytes, EXIT_FAILED,
+			      "process %lld has an agent of another release, which cannot be woken from outside",
+			      (long long)target->pid);
 	return 0;
 }
 
@@ -112,10 +88,12 @@ static int look_at_program(struct target *target, char *sentence, size_t bytes)
 	for (size_t i = 0; i < target->objects.count; i++) {
 		const char *name = process_object_name(&target->objects.rows[i]);
 
-		if (strstr(name, "libprofd_agent"))
-			return refuse(sentence, bytes, EXIT_BUSY,
-				      "process %lld has the agent already; `profd doctor --pid %lld` says how it is",
-				      pid, pid);
+		if (strncmp(name, "libprofd_agent", 14) == 0 && !target->agent) {
+			int code = look_at_agent(target, &target->objects.rows[i], sentence, bytes);
+
+			if (code)
+				return code;
+		}
 		if (strncmp(name, "ld-musl", 7) == 0)
 			return refuse(
 				sentence, bytes, EXIT_FAILED,
@@ -230,12 +208,16 @@ int target_open(struct target *ret, int64_t pid, char *sentence, size_t bytes)
 	int error, code;
 
 	*ret = (struct target){.pid = pid, .process.fd = -1};
+#if !defined(__x86_64__)
+	return refuse(sentence, bytes, EXIT_FAILED,
+		      "attaching works on x86-64 alone: start process %lld with `profd run`", (long long)pid);
+#endif
 	error = process_memory_open(&ret->process, pid, READS_MOST);
 	if (error) {
 		process_refusal(pid, -error, sentence, bytes);
 		return error == -EACCES || error == -EPERM ? EXIT_NOT_PERMITTED : EXIT_NO_TARGET;
 	}
-	ret->born = start_time(pid);
+	ret->born = process_number(pid, PROCESS_START);
 	if (process_objects_read(&ret->objects, pid))
 		return refuse(sentence, bytes, EXIT_NO_TARGET,
 			      "process %lld has no memory of its own: it has ended, or is the kernel's",
@@ -254,7 +236,7 @@ void target_close(struct target *target)
 
 bool target_same(const struct target *target)
 {
-	return target->born && start_time(target->pid) == target->born;
+	return target->born && process_number(target->pid, PROCESS_START) == target->born;
 }
 
 bool target_is_loader(const struct target *target, uint64_t address)

@@ -14,12 +14,14 @@ struct target {
 	struct process_objects objects;
 	uint64_t born; /* /proc/PID/stat's start time: the pid is still the same process */
 	bool python;
+	uint64_t agent; /* profd_attach() of one that is mapped and does not run; 0: none is */
 	/* Addresses in it. */
 	uint64_t dlopen, dlsym, close, mmap, mprotect, syscall, leave; /* leave: libc's rt_sigreturn */
 	uint64_t pthread_create, pthread_detach, add_pending_call;
 };
 
-/* 0, or an exit code of failure.h with a sentence that says why nothing can be attached. target_close() in every case. */
+/* 0, or an exit code of failure.h with a sentence that says why nothing can be attached: `profd doctor` says the same. It only looks.
+ * target_close() in every case. */
 int target_open(struct target *ret, int64_t pid, char *sentence, size_t bytes);
 void target_close(struct target *target);
 

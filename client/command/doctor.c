@@ -1,9 +1,11 @@
 /* doctor.c - `profd doctor`: what can be recorded, and what stands in the way. It only looks. */
+#include "client/attach/target.h"
 #include "client/doctor/check.h"
 #include "client/doctor/driver.h"
 #include "client/doctor/inspect.h"
 #include "client/link/collect.h"
 #include "client/link/presence.h"
+#include "client/process/watched.h"
 #include "client/start/install.h"
 #include "client/ui/json.h"
 #include "client/ui/print.h"
@@ -212,6 +214,39 @@ static void print_process(const cJSON *process)
 	puts("\n");
 }
 
+struct look {
+	int64_t pid;
+	int code;
+	char sentence[512];
+};
+
+static void look(void *pointer)
+{
+	struct look *look = pointer;
+	struct target target;
+
+	look->code = target_open(&target, look->pid, look->sentence, sizeof look->sentence);
+	target_close(&target);
+}
+
+/* Could the agent be brought in? By what `profd attach` itself refuses. */
+static void check_attach(int64_t pid, struct table *checks)
+{
+	struct look *look_at = need(calloc(1, sizeof *look_at));
+	char text[160];
+
+	look_at->pid = pid;
+	if (!watched_run(look, look_at)) {
+		/* The look goes on, and so has to keep what it writes to. */
+		doctor_check(checks, "attach", "failed",
+			     "the process keeps whoever reads its memory waiting: nothing can be attached");
+		return;
+	}
+	snprintf(text, sizeof text, "`profd attach --pid %lld` brings the agent in while it runs", (long long)pid);
+	doctor_check(checks, "attach", look_at->code ? "failed" : "ok", look_at->code ? look_at->sentence : text);
+	free(look_at);
+}
+
 static int process(int64_t pid, enum output_format format)
 {
 	struct daemons daemons;
@@ -243,6 +278,8 @@ static int process(int64_t pid, enum output_format format)
 		code = error_exit_code(failure.error ? failure.error : ERROR_NO_AGENT);
 		if (inspect_process(pid, checks) == -ENOENT && code != EXIT_NO_DAEMON)
 			code = EXIT_NO_TARGET;
+		else if (presence_is_missing(pid))
+			check_attach(pid, checks);
 	}
 	collectors = collector_table(answer.collectors.array);
 	if (format == FORMAT_JSON) {

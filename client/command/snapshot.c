@@ -1,6 +1,7 @@
 /* snapshot.c - `profd snapshot`: a short recording of every job that is picked, for cron and timers: the command line,
  * and what is printed. What is picked and how it is told stands in snapshot.h, the recording of all of them in round.h.
  * One thread. */
+#include "client/attach/bring.h"
 #include "client/link/collect.h"
 #include "client/link/presence.h"
 #include "client/snapshot/lock.h"
@@ -54,6 +55,10 @@ static int check(const struct arguments *a, struct run *run)
 					"--pid");
 	if (arguments_has(a, "ranks") && arguments_has(a, "one-per-job"))
 		return fail(EXIT_USAGE, "give --ranks or --one-per-job, not both");
+	if (arguments_has(a, "attach") && !a->pid_count && !arguments_has(a, "name") && !arguments_has(a, "job"))
+		return fail(EXIT_USAGE,
+			    "--attach goes with --pid, --job or --name: nothing is brought into all processes at "
+			    "once");
 	refusal = ranks ? snapshot_ranks_refusal(ranks) : NULL;
 	if (refusal)
 		return fail(EXIT_USAGE, "--ranks %s: %s", ranks, refusal);
@@ -72,6 +77,18 @@ static int check(const struct arguments *a, struct run *run)
 
 /* --- picking --- */
 
+/* --attach. */
+static int bring(struct run *run)
+{
+	const struct arguments *a = run->arguments;
+	struct bring how = {&run->daemons, BRING_PATIENCE_NS};
+
+	if (!arguments_has(a, "attach"))
+		return EXIT_DONE;
+	return a->pid_count ? bring_missing(&how, a->pids, a->pid_count, true)
+			    : bring_found(&how, arguments_text(a, "job", NULL), arguments_text(a, "name", NULL), true);
+}
+
 static int not_registered(const struct run *run, const cJSON *processes)
 {
 	int code = EXIT_DONE;
@@ -85,9 +102,10 @@ static int not_registered(const struct run *run, const cJSON *processes)
 			found = found || json_number(process, "pid", 0) == (double)run->arguments->pids[i];
 		}
 		if (!found && !arguments_has(run->arguments, "allow-none"))
-			code = fail(EXIT_NO_TARGET,
-				    "process %lld is not registered; `profd doctor --pid %lld` says why",
-				    (long long)run->arguments->pids[i], (long long)run->arguments->pids[i]);
+			code = fail(
+				EXIT_NO_TARGET,
+				"process %lld is not registered; `profd doctor --pid %lld` says why, --attach brings the agent in",
+				(long long)run->arguments->pids[i], (long long)run->arguments->pids[i]);
 	}
 	return code;
 }
@@ -268,6 +286,8 @@ int command_snapshot(struct arguments *arguments)
 		code = daemons_need(&run->daemons);
 	if (code == EXIT_DONE)
 		code = take_lock(run, &lock);
+	if (code == EXIT_DONE)
+		code = bring(run);
 	if (code == EXIT_DONE) {
 		picked = pick(run);
 		code = exit_worse(picked,

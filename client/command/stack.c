@@ -1,7 +1,7 @@
 /* stack.c - `profd stack`: where the Python threads of a process stand now, read from outside. */
+#include "client/process/watched.h"
 #include "client/stack/print.h"
 #include "client/stack/read.h"
-#include "client/stack/watched.h"
 #include "client/ui/failure.h"
 #include "client/ui/json.h"
 #include "client/ui/text.h"
@@ -9,6 +9,13 @@
 #include "client/verbs/commands.h"
 
 #include <stdio.h>
+
+static void read_it(void *pointer)
+{
+	struct stack_process *process = pointer;
+
+	stack_read(process->pid, process);
+}
 
 int command_stack(struct arguments *arguments)
 {
@@ -20,9 +27,9 @@ int command_stack(struct arguments *arguments)
 	if (!arguments->pid_count)
 		code = fail(EXIT_USAGE, "of which process? Give --pid PID; `profd stack --help` explains it");
 	for (size_t i = 0; i < arguments->pid_count; i++) {
-		struct stack_process process;
+		struct stack_process process = {.pid = arguments->pids[i]};
 
-		stack_read_watched(arguments->pids[i], &process);
+		watched_or_end(process.pid, read_it, &process);
 		if (process.error)
 			code = exit_worse(code, fail(process.error, "%s", process.sentence));
 		if (format == FORMAT_JSON)

@@ -1,4 +1,5 @@
 /* trigger.c - `profd trigger`: from the command line to the request, and from what came of it to the exit code. */
+#include "client/attach/bring.h"
 #include "client/export/folder.h"
 #include "client/export/target.h"
 #include "client/link/follow.h"
@@ -39,6 +40,10 @@ static int check(const struct arguments *a)
 					"lists the processes");
 	if (kinds > 1)
 		return fail(EXIT_USAGE, "give one of --pid, --name, --job and --all, not several");
+	if (arguments_has(a, "attach") && arguments_has(a, "all"))
+		return fail(EXIT_USAGE,
+			    "--attach goes with --pid, --job or --name: nothing is brought into all processes at "
+			    "once");
 	if (arguments_has(a, "wait-for") && !arguments_has(a, "name") && !arguments_has(a, "job"))
 		return fail(EXIT_USAGE,
 			    "--wait-for goes with --name or --job: a process that has not started has no pid");
@@ -107,6 +112,19 @@ static int check(const struct arguments *a)
 	return EXIT_DONE;
 }
 
+/* --attach. What a window of time, a range or an operator ends needs no steps of the process's own. */
+static int bring(const struct arguments *a, struct daemons *daemons)
+{
+	struct bring how = {daemons, BRING_PATIENCE_NS};
+	bool steps = !trigger_window(a) && !arguments_has(a, "step-range") && !arguments_has(a, "step-op") &&
+		     !arguments_has(a, "step-optimizer");
+
+	if (!arguments_has(a, "attach"))
+		return EXIT_DONE;
+	return a->pid_count ? bring_missing(&how, a->pids, a->pid_count, steps)
+			    : bring_found(&how, arguments_text(a, "job", NULL), arguments_text(a, "name", NULL), steps);
+}
+
 /* What is said while the daemon looks for the processes. */
 static void describe_wanted(const struct arguments *a, char *text, size_t bytes)
 {
@@ -135,6 +153,11 @@ int command_trigger(struct arguments *arguments)
 	if (code)
 		return code;
 	presence_await(&daemons, arguments->pids, arguments->pid_count);
+	code = bring(arguments, &daemons);
+	if (code) {
+		daemons_deinit(&daemons);
+		return code;
+	}
 	describe_wanted(arguments, follow.wanted, sizeof follow.wanted);
 	follow.give_up_ns = trigger_timeout(arguments) + GRACE_NS;
 	trigger_requests(arguments, &daemons, requests);

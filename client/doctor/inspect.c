@@ -281,6 +281,9 @@ int inspect_process(int64_t pid, struct table *checks)
 			doctor_check(checks, "agent", "warning",
 				     "the agent runs but has not registered: it does not reach the daemon's socket, or "
 				     "that of another daemon");
+		else if (seen->agent && presence_of(pid) == PRESENCE_DETACHED)
+			doctor_check(checks, "agent", "warning",
+				     "the agent was detached: its library is mapped, and nothing of it runs");
 		else if (seen->agent)
 			doctor_check(
 				checks, "agent", "warning",
@@ -290,7 +293,7 @@ int inspect_process(int64_t pid, struct table *checks)
 		else
 			doctor_check(checks, "agent", "failed", "the agent is not loaded");
 	}
-	if (!error && seen->agent) {
+	if (!error && seen->agent && presence_of(pid) != PRESENCE_DETACHED) {
 		if (!moved)
 			doctor_check(
 				checks, "how to", "ok",

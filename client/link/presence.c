@@ -1,6 +1,7 @@
 /* presence.c - see presence.h. Reads /proc/PID/{maps,stat,task}. */
 #include "presence.h"
 
+#include "client/process/facts.h"
 #include "client/ui/clock.h"
 #include "client/ui/text.h"
 #include "collect.h"
@@ -22,6 +23,9 @@
 #define YOUNG_NS (10000 * MILLISECOND)
 /* In a process that is younger than this the loader may not have loaded the agent yet. */
 #define LOADING_NS (500 * MILLISECOND)
+/* The page by which an agent that runs, or has run, tells others of its process (agent/claim.c), as /proc/PID/maps has it. A forked
+ * child does not inherit it. */
+#define CLAIM_LINE "001b0000-001b1000 "
 /* We wait for no more processes than this: each is asked for by itself. */
 #define AWAITED 16
 
@@ -53,7 +57,7 @@ static bool has_thread(int64_t pid)
 enum presence presence_of(int64_t pid)
 {
 	char path[64], *line = NULL;
-	bool loaded = false, any = false;
+	bool loaded = false, any = false, claimed = false;
 	size_t room = 0;
 	FILE *file;
 
@@ -63,6 +67,7 @@ enum presence presence_of(int64_t pid)
 		return PRESENCE_UNKNOWN;
 	while (!loaded && getline(&line, &room, file) > 0) {
 		any = true;
+		claimed = claimed || strncmp(line, CLAIM_LINE, strlen(CLAIM_LINE)) == 0;
 		loaded = strstr(line, "/libprofd_agent") != NULL;
 	}
 	free(line);
@@ -71,32 +76,25 @@ enum presence presence_of(int64_t pid)
 		return PRESENCE_UNKNOWN;
 	if (!loaded)
 		return PRESENCE_ABSENT;
-	return has_thread(pid) ? PRESENCE_AWAKE : PRESENCE_ASLEEP;
+	return has_thread(pid) ? PRESENCE_AWAKE : claimed ? PRESENCE_DETACHED : PRESENCE_ASLEEP;
+}
+
+bool presence_is_missing(int64_t pid)
+{
+	enum presence presence = presence_of(pid);
+
+	return presence == PRESENCE_ABSENT || presence == PRESENCE_DETACHED;
 }
 
 /* Since the process was made; a long time where that cannot be read. */
 static int64_t age(int64_t pid)
 {
-	char path[64], text[1024], *at;
-	unsigned long long ticks = 0;
-	FILE *file;
-	size_t n;
+	uint64_t ticks = process_number(pid, PROCESS_START);
 
-	snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
-	file = fopen(path, "re");
-	if (!file)
-		return INT64_MAX;
-	n = fread(text, 1, sizeof text - 1, file);
-	fclose(file);
-	text[n] = 0;
-	/* The name may hold anything: the fields are counted from behind it. */
-	at = strrchr(text, ')');
-	for (int field = 2; at && field < 22; field++)
-		at = strchr(at + 1, ' ');
-	if (!at || sscanf(at, "%llu", &ticks) != 1)
+	if (!ticks)
 		return INT64_MAX;
 	return clock_of(CLOCK_BOOTTIME) -
-	       (int64_t)(ticks * (unsigned long long)(1000 * MILLISECOND) / (unsigned long long)sysconf(_SC_CLK_TCK));
+	       (int64_t)(ticks * (uint64_t)(1000 * MILLISECOND) / (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
 static bool is_registered(struct daemons *daemons, int64_t pid)
@@ -127,6 +125,7 @@ static int64_t patience(int64_t pid)
 		return age(pid) < YOUNG_NS ? ASLEEP_NS : 0;
 	case PRESENCE_ABSENT:
 		return age(pid) < LOADING_NS ? LOADING_NS : 0;
+	case PRESENCE_DETACHED:
 	case PRESENCE_UNKNOWN:
 		break;
 	}
@@ -151,9 +150,13 @@ void presence_explain(struct failure *failure)
 	char text[24];
 	enum presence presence = failure->error == ERROR_NO_AGENT && pid > 0 ? presence_of(pid) : PRESENCE_UNKNOWN;
 
-	if (presence != PRESENCE_ASLEEP && presence != PRESENCE_AWAKE)
+	if (presence != PRESENCE_ASLEEP && presence != PRESENCE_AWAKE && presence != PRESENCE_DETACHED)
 		return;
 	snprintf(text, sizeof text, "%lld", (long long)pid);
-	failure_set(failure, presence == PRESENCE_ASLEEP ? ERROR_NOTHING_YET : ERROR_NOT_REGISTERED, text);
+	failure_set(failure,
+		    presence == PRESENCE_ASLEEP	 ? ERROR_NOTHING_YET
+		    : presence == PRESENCE_AWAKE ? ERROR_NOT_REGISTERED
+						 : ERROR_DETACHED,
+		    text);
 	failure->pid = pid;
 }

@@ -10,11 +10,14 @@
 enum presence {
 	PRESENCE_UNKNOWN, /* it is gone, or not ours to look at */
 	PRESENCE_ABSENT,
-	PRESENCE_ASLEEP, /* loaded; nothing that it records has shown up */
-	PRESENCE_AWAKE,	 /* its thread runs: it registers, or tries to */
+	PRESENCE_ASLEEP,   /* loaded; nothing that it records has shown up */
+	PRESENCE_DETACHED, /* loaded; it has run, and has left */
+	PRESENCE_AWAKE,	   /* its thread runs: it registers, or tries to */
 };
 
 enum presence presence_of(int64_t pid);
+/* Is there no agent in it that runs, or that waits for something to record? */
+bool presence_is_missing(int64_t pid);
 
 /* Waits a moment for processes that are about to register, because they or their daemon have just started. Returns at
  * once if there are none. */

@@ -9,21 +9,36 @@
 
 /* How long an agent may take to answer. */
 #define PROBE_NS 2000000000ull
+/* How long it may take to end what is recorded, until the daemon has all of it, and to leave. */
+#define DETACH_NS 8000000000ull
 
-void probe_start(struct probe *probe, struct process *process)
+static void ask(struct probe *probe, struct process *process, const void *message, size_t bytes, uint64_t patience)
 {
 	struct live *live = live_of(process->server);
 	probe->process = process;
-	probe->deadline = clock_monotonic() + PROBE_NS;
+	probe->deadline = clock_monotonic() + patience;
 	/* Agents answer in the order of the questions. */
 	struct probe **end = &live->probes;
 	while (*end)
 		end = &(*end)->next;
 	probe->next = NULL;
 	*end = probe;
-	struct message_probe message = MESSAGE_INIT(PROBE, probe);
-	conn_send(process->conn, &message, sizeof message, -1);
+	conn_send(process->conn, message, bytes, -1);
 	server_tick_adjust(process->server);
+}
+
+void probe_start(struct probe *probe, struct process *process)
+{
+	struct message_probe message = MESSAGE_INIT(PROBE, probe);
+	probe->to_leave = false;
+	ask(probe, process, &message, sizeof message, PROBE_NS);
+}
+
+void probe_detach(struct probe *probe, struct process *process)
+{
+	struct message_detach message = MESSAGE_INIT(DETACH, detach);
+	probe->to_leave = true;
+	ask(probe, process, &message, sizeof message, DETACH_NS);
 }
 
 void probe_cancel(struct probe *probe)
@@ -49,7 +64,7 @@ static void end(struct probe *probe, enum error error)
 void probe_answered(struct process *process, const struct message_collector *answer)
 {
 	struct probe *probe = live_of(process->server)->probes;
-	while (probe && probe->process != process)
+	while (probe && (probe->process != process || probe->to_leave))
 		probe = probe->next;
 	if (!probe)
 		return;

@@ -1,9 +1,10 @@
-/* probe.h - asks an agent what it could record in its process. Nothing is switched on. Loop's thread. */
+/* probe.h - asks an agent what it could record in its process (nothing is switched on), or to leave it. Loop's thread. */
 #ifndef PROFD_DAEMON_CAPTURE_PROBE_H
 #define PROFD_DAEMON_CAPTURE_PROBE_H
 
 #include "proto/errors.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct message_collector;
@@ -15,6 +16,7 @@ struct probe {
 	struct probe *next;	 /* ours */
 	struct process *process; /* who is asked; NULL: the question is not under way. Ours */
 	uint64_t deadline;	 /* CLOCK_MONOTONIC ns; ours */
+	bool to_leave;		 /* asked by probe_detach; ours */
 	/* The agent's word on one collector. */
 	void (*told)(struct probe *probe, const struct message_collector *answer);
 	/* It has told all (NONE), its process is gone (GONE), or it does not answer (TIMEOUT). probe->process is NULL already. */
@@ -22,6 +24,8 @@ struct probe {
 };
 
 void probe_start(struct probe *probe, struct process *process);
+/* Asks the agent to leave its process: GONE, once it has closed its connection, or TIMEOUT; `told` is not called. */
+void probe_detach(struct probe *probe, struct process *process);
 /* Neither `told` nor `over` is called any more. Of one that is not under way too. */
 void probe_cancel(struct probe *probe);
 

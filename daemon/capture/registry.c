@@ -523,6 +523,8 @@ static void hello_first(struct conn *conn, const struct message_hello *hello, in
 	process->offers_due = hello->orphans;
 	log_verbose("pid %d (%s) uid %u registered", process->who.pid, process->who.name, process->who.uid);
 	put_in_catalogue(process, false);
+	if (hello->entry & ENTRY_ATTACH && hello->entry & ENTRY_NEW)
+		audit_done(conn, "attach", who.name, "attached", who.pid, who.uid);
 	orphans_offered(process);
 	trigger_offer_process(process);
 }

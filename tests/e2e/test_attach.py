@@ -159,6 +159,10 @@ def process(*command, ready=True, **more):
 def refused(profd, pid, code, words):
     done = profd.run("attach", "--pid", pid, check=False)
     assert done.returncode == code and words in done.stderr, done
+    # The doctor says so beforehand, with the same words.
+    if "has the agent already" not in words and "there is no process" not in words:
+        seen = profd.json("doctor", "--pid", pid, codes=range(10))["checks"]
+        assert [row["result"] for row in seen if row["check"] == "attach" and words in row["sentence"]] == ["failed"], seen
 
 
 IDLE = "import sys; print(flush=True); sys.stdin.read()"
@@ -194,6 +198,14 @@ def test_refusals(profd, tmp_path):
                 "assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, ctypes.byref(P(1, ctypes.pointer(allow)))) == 0\n")
     with process("/usr/bin/python3", "-c", filtered + IDLE) as job:
         refused(profd, job.pid, 1, "seccomp")
+    # Its modules are being taken apart.
+    ends = ("import os, time\nclass Late:\n    def __del__(self, write=os.write, sleep=time.sleep):\n"
+            "        write(1, b'\\n')\n        sleep(60)\nlate = Late()\n")
+    with process("/usr/bin/python3", "-c", ends) as job:
+        refused(profd, job.pid, 3, "is ending")
+    with process("/usr/bin/python3", "-c", "import time; print(flush=True); time.sleep(60)") as job:
+        seen = profd.json("doctor", "--pid", job.pid, codes=range(10))["checks"]
+        assert [row["result"] for row in seen if row["check"] == "attach"] == ["ok"], seen
 
 
 @pytest.mark.parametrize("how", ["frames", "threads", "huge", "nowhere", "negative", "random", "honest"])

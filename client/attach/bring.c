@@ -1,0 +1,242 @@
+/* bring.c - see bring.h. */
+#include "bring.h"
+
+#include "detach.h"
+
+#include "client/doctor/root.h"
+#include "client/link/collect.h"
+#include "client/link/presence.h"
+#include "client/process/watched.h"
+#include "client/start/install.h"
+#include "client/ui/clock.h"
+#include "client/ui/json.h"
+#include "client/ui/text.h"
+#include "find.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LIBRARY_MOST (64u << 20)
+/* How long the first step is waited for. A process that shows none by then is refused by the daemon, with its reason. */
+#define FIRST_STEP_NS 60000000000ll
+
+/* The agent's library as bytes, to be freed; NULL after a sentence. */
+static void *read_library(size_t *bytes)
+{
+	char path[PATH_MAX];
+	struct stat facts;
+	void *library = NULL;
+	int fd = install_agent(path) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+
+	if (fd >= 0 && fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size <= LIBRARY_MOST) {
+		*bytes = (size_t)facts.st_size;
+		library = need(malloc(*bytes + 1));
+		if (read(fd, library, *bytes) != (ssize_t)*bytes) {
+			free(library);
+			library = NULL;
+		}
+	}
+	if (fd >= 0)
+		close(fd);
+	if (!library)
+		fail(EXIT_FAILED,
+		     "libprofd_agent.so is not beside this program, or cannot be read; name it with PROFD_AGENT");
+	return library;
+}
+
+/* A daemon whose socket the process sees as well; NULL after a sentence. */
+static const char *reachable(const struct daemons *daemons, int64_t pid)
+{
+	for (unsigned i = 0; i < daemons->count; i++)
+		if (inspect_kind(pid, daemons->list[i].path, S_IFSOCK) == 1)
+			return daemons->list[i].path;
+	fail(EXIT_NO_DAEMON,
+	     "process %lld does not see the daemon's socket %s, as it lives in another root or container: mount it there",
+	     (long long)pid, daemons->list[0].path);
+	return NULL;
+}
+
+/* The row of `ps`, to be deleted; NULL where the process is not registered. */
+static cJSON *registered(struct daemons *daemons, int64_t pid)
+{
+	cJSON *request = request_new("ps"), *row;
+	struct collect collect = {"process", need(cJSON_CreateArray())};
+	struct failure failure = {0};
+
+	need(cJSON_AddNumberToObject(request, "pid", (double)pid));
+	daemons_query(daemons, request, collect_row, &collect, &failure);
+	row = cJSON_DetachItemFromArray(collect.array, 0);
+	cJSON_Delete(collect.array);
+	cJSON_Delete(request);
+	return row;
+}
+
+static bool has_ended(int64_t pid)
+{
+	return kill((pid_t)pid, 0) && errno == ESRCH;
+}
+
+static bool is_registered(struct daemons *daemons, int64_t pid)
+{
+	cJSON *row = registered(daemons, pid);
+	bool is = row != NULL;
+
+	cJSON_Delete(row);
+	return is;
+}
+
+/* What helps others shows no steps itself. */
+static bool has_steps(struct daemons *daemons, int64_t pid)
+{
+	cJSON *row = registered(daemons, pid);
+	const char *source = json_text(row, "step_source");
+	bool has = json_text(row, "role") || (source && strcmp(source, "none") != 0);
+
+	cJSON_Delete(row);
+	return has;
+}
+
+/* False: the process has ended, or the time is up. The agent begins in a thread of its own, which a busy machine lets wait. */
+static bool await(struct daemons *daemons, int64_t pid, bool (*is_it)(struct daemons *, int64_t), int64_t patience)
+{
+	const struct timespec nap = {.tv_nsec = 20000000};
+	int64_t began = clock_now();
+
+	while (!is_it(daemons, pid)) {
+		if (clock_now() - began > patience || has_ended(pid))
+			return false;
+		nanosleep(&nap, NULL);
+	}
+	return true;
+}
+
+struct goal {
+	int64_t pid;
+	struct target target;
+	const char *socket;
+	bool open;
+	int code; /* of target_open, with its sentence */
+	char sentence[512];
+};
+
+static void open_goal(void *pointer)
+{
+	struct goal *goal = pointer;
+
+	goal->code = target_open(&goal->target, goal->pid, goal->sentence, sizeof goal->sentence);
+}
+
+/* Untouched so far. */
+static int look_at_all(const struct bring *bring, const int64_t *pids, size_t count, struct goal *goals)
+{
+	int code = EXIT_DONE;
+
+	for (size_t i = 0; i < count && !code; i++) {
+		goals[i].pid = pids[i];
+		watched_or_end(pids[i], open_goal, &goals[i]);
+		goals[i].open = true;
+		code = goals[i].code;
+		if (code) {
+			fail(code, "%s", goals[i].sentence);
+			break;
+		}
+		goals[i].socket = reachable(bring->daemons, pids[i]);
+		code = goals[i].socket ? EXIT_DONE : EXIT_NO_DAEMON;
+	}
+	return code;
+}
+
+static int attach_one(const struct bring *bring, struct goal *goal, const void *library, size_t bytes,
+		      struct attachment *done)
+{
+	char sentence[512];
+	long long pid = goal->target.pid;
+	int code =
+		attach(&goal->target, library, bytes, goal->socket, bring->patience, done, sentence, sizeof sentence);
+
+	if (code)
+		return fail(code, "%s", sentence);
+	if (await(bring->daemons, pid, is_registered, bring->patience))
+		return EXIT_DONE;
+	if (has_ended(pid))
+		return fail(EXIT_NO_TARGET, "process %lld has ended", pid);
+	return fail(EXIT_FAILED,
+		    "process %lld has the agent now, but it has not registered: `profd doctor --pid %lld` says more",
+		    pid, pid);
+}
+
+/* One failed that could not be refused beforehand: the others get rid of theirs again. */
+static void take_back(const struct bring *bring, const int64_t *pids, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (detach_agent(bring->daemons, pids[i]) == EXIT_DONE)
+			note("process %lld had the agent already, which was detached again", (long long)pids[i]);
+}
+
+int bring_agents(const struct bring *bring, const int64_t *pids, size_t count, struct attachment *done)
+{
+	struct goal *goals = need(calloc(count + 1, sizeof *goals));
+	int code = look_at_all(bring, pids, count, goals);
+	size_t bytes;
+	void *library = code ? NULL : read_library(&bytes);
+
+	if (!code && !library)
+		code = EXIT_FAILED;
+	for (size_t i = 0; i < count && !code; i++) {
+		code = attach_one(bring, &goals[i], library, bytes, &done[i]);
+		if (code)
+			take_back(bring, pids, i);
+	}
+	for (size_t i = 0; i < count; i++)
+		if (goals[i].open)
+			target_close(&goals[i].target);
+	free(goals);
+	free(library);
+	return code;
+}
+
+static void tell(int64_t pid, const struct attachment *done)
+{
+	char stood[TEXT_FIGURE_BYTES];
+
+	note("process %lld has the agent now; its thread %lld stood still for %s", (long long)pid, (long long)done->tid,
+	     text_duration(stood, done->stood_ns));
+}
+
+int bring_missing(const struct bring *bring, const int64_t *pids, size_t count, bool steps)
+{
+	int64_t *without = need(calloc(count + 1, sizeof *without));
+	struct attachment *done = need(calloc(count + 1, sizeof *done));
+	size_t missing = 0;
+	int code;
+
+	for (size_t i = 0; i < count; i++)
+		if (presence_is_missing(pids[i]) && !is_registered(bring->daemons, pids[i]))
+			without[missing++] = pids[i];
+	code = missing ? bring_agents(bring, without, missing, done) : EXIT_DONE;
+	for (size_t i = 0; i < missing && !code; i++)
+		tell(without[i], &done[i]);
+	int64_t until = clock_now() + FIRST_STEP_NS;
+	for (size_t i = 0; i < missing && !code && steps; i++)
+		await(bring->daemons, without[i], has_steps, until - clock_now());
+	free(without);
+	free(done);
+	return code;
+}
+
+int bring_found(const struct bring *bring, const char *job, const char *name, bool steps)
+{
+	size_t count;
+	int64_t *pids = find_unprepared(job, name, &count);
+	int code = bring_missing(bring, pids, count, steps);
+
+	free(pids);
+	return code;
+}

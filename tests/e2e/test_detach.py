@@ -1,0 +1,142 @@
+"""`profd detach`: afterwards nothing of the agent runs in the process, which goes on as if it had never been there."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+
+import pytest
+
+from conftest import wait_for
+from test_attach import TRAIN, bare, begin, result
+
+TORCH = os.environ.get("PROFD_TORCH_NEWEST")
+pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="x86-64 alone")
+needs_torch = pytest.mark.skipif(not TORCH, reason="no torch")
+
+# What torch calls at each operator: it says so whenever that changes.
+HOOKED = TRAIN.replace("losses = []", """losses = []
+import ctypes, glob
+library = ctypes.CDLL(glob.glob(os.path.dirname(torch.__file__) + "/lib/libtorch_cpu.so")[0])
+has = library._ZN2at18hasGlobalCallbacksEv
+has.restype = ctypes.c_bool
+hooked = []
+""").replace("    losses.append", """    if not hooked or hooked[-1] != has():
+        hooked.append(has())
+        open(sys.argv[2], "a").write(f"{hooked[-1]}\\n")
+    losses.append""")
+
+
+def threads(pid):
+    names = [path.read_text().strip() for path in pathlib.Path(f"/proc/{pid}/task").glob("*/comm")]
+    return sorted(name for name in names if name.startswith("profd"))
+
+
+def descriptors(pid):
+    """Of all tables: a thread may have its own."""
+    return sorted({(path.name, os.readlink(path)) for path in pathlib.Path(f"/proc/{pid}/task").glob("*/fd/*")})
+
+
+def libraries(pid):
+    lines = pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()
+    return sum("libprofd_agent" in line and line.split()[2] == "00000000" for line in lines)
+
+
+def shared_pages(pid):
+    return [line for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()
+            if "/memfd:" in line and "libprofd_agent" not in line]
+
+
+def nothing_runs(profd, pid):
+    assert not threads(pid) and not shared_pages(pid)
+    done = profd.run("ps", "--pid", pid, check=False)
+    assert done.returncode == 3 and f"the agent of process {pid} was detached; `profd attach --pid {pid}`" in done.stderr, done
+    done = profd.run("doctor", "--pid", pid, check=False)
+    assert "the agent was detached: its library is mapped, and nothing of it runs" in " ".join(done.stdout.split()), done
+
+
+@needs_torch
+def test_nothing_is_left(profd, tmp_path):
+    (tmp_path / "train.py").write_text(HOOKED)
+    command = [TORCH, tmp_path / "train.py", "3000"]
+    wanted = result(begin(profd, [*command, tmp_path / "untouched"]))
+    job = begin(profd, [*command, tmp_path / "hooked"])
+    before = descriptors(job.pid)
+    for _ in range(2):
+        profd.run("attach", "--pid", job.pid)
+        row = profd.wait_steps(job.pid, 5)
+        assert row["step"] < 3000 and "counted from its attachment on" in row["step_note"]
+        captured = profd.trigger(job.pid, "--steps", "2")
+        assert captured["status"] == "complete"
+        assert threads(job.pid) and libraries(job.pid) == 1
+        assert "the agent has left" in profd.run("detach", "--pid", job.pid).stdout
+        nothing_runs(profd, job.pid)
+        assert descriptors(job.pid) == before
+    hooked = tmp_path / "hooked"
+    wait_for(lambda: hooked.read_text().split()[-1] == "False", what="a step without a callback")
+    assert hooked.read_text().split() == ["False", "True", "False", "True", "False"]
+    assert result(job) == wanted
+    lines = profd.json("audit")["lines"]
+    told = [(line["action"], line["outcome"], line["target_pid"]) for line in reversed(lines) if line["action"] in ("attach", "detach")]
+    assert told == 2 * [("attach", "attached", job.pid), ("detach", "asked", job.pid)]
+
+
+@needs_torch
+def test_in_the_middle_of_a_capture(profd, tmp_path):
+    (tmp_path / "train.py").write_text(TRAIN)
+    command = [TORCH, tmp_path / "train.py", "1200"]
+    wanted = result(begin(profd, command))
+    job = begin(profd, command)
+    profd.run("attach", "--pid", job.pid)
+    profd.wait_steps(job.pid, 3)
+    trigger = subprocess.Popen([profd.client, "trigger", "--pid", str(job.pid), "--steps", "90000", "--format", "json"],
+                               env=profd.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: (profd.process(job.pid) or {}).get("state") == "recording", what="the recording")
+    profd.run("detach", "--pid", job.pid)
+    out, err = trigger.communicate(timeout=60)
+    assert trigger.returncode == 5, err
+    captured = json.loads(out)["captures"][0]
+    assert (captured["status"], captured["reason_code"]) == ("incomplete", "detached"), captured
+    assert captured["steps_recorded"] > 0
+    nothing_runs(profd, job.pid)
+    assert result(job) == wanted
+
+
+@needs_torch
+def test_one_that_was_there_from_the_start(profd, tmp_path):
+    (tmp_path / "train.py").write_text(TRAIN)
+    job = profd.job(TORCH, tmp_path / "train.py", "4000")
+    profd.wait_steps(job.pid, 5)
+    profd.run("detach", "--pid", job.pid)
+    nothing_runs(profd, job.pid)
+    assert profd.trigger(job.pid, "--attach", "--steps", "2")["status"] == "complete"
+    assert libraries(job.pid) == 1
+    job.send_signal(signal.SIGTERM)
+    assert job.wait(20) == -signal.SIGTERM
+
+
+def test_what_cannot_be_detached(profd):
+    job = begin(profd, ["/usr/bin/python3", "-c", "print('ready', flush=True)\nimport time\ntime.sleep(60)"])
+    done = profd.run("detach", "--pid", job.pid, check=False)
+    assert done.returncode == 3 and "runs without the profd agent" in done.stderr
+    done = profd.run("detach", "--pid", "4194303", check=False)
+    assert done.returncode == 3
+    assert profd.run("detach", check=False).returncode == 2
+    job.kill()
+
+
+@needs_torch
+def test_again_and_again(profd, tmp_path):
+    """Each time all of it goes: neither threads, descriptors nor memory add up."""
+    (tmp_path / "train.py").write_text(TRAIN)
+    job = begin(profd, [TORCH, tmp_path / "train.py", "20000"])
+    profd.run("attach", "--pid", job.pid)
+    profd.run("detach", "--pid", job.pid)
+    before = pathlib.Path(f"/proc/{job.pid}/maps").read_text().count("\n"), descriptors(job.pid)
+    times = 20
+    for _ in range(times):
+        profd.run("attach", "--pid", job.pid)
+        profd.run("detach", "--pid", job.pid)
+    after = pathlib.Path(f"/proc/{job.pid}/maps").read_text().count("\n"), descriptors(job.pid)
+    assert after[1] == before[1] and after[0] - before[0] <= 2 * times, (before[0], after[0])
+    job.kill()

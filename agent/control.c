@@ -142,8 +142,8 @@ static void tell(size_t i, uint32_t ran, uint64_t enable, const char *sentence)
 
 static struct collector_request request(void)
 {
-	return (struct collector_request){control_run.wanted, control_run.generation, control_run.step_range,
-					  control_run.step_operator, control_run.options};
+	return (struct collector_request){control_run.wanted,	     control_run.generation, control_run.step_range,
+					  control_run.step_operator, control_run.options,    control_run.stacks_rate};
 }
 
 /* After ARMED has been sent: what may take long, so that it does not fall into a step that somebody waits for. */
@@ -209,8 +209,8 @@ static uint64_t collectors_poll(uint64_t now)
 	for (size_t i = 0; i < COLLECTORS; i++) {
 		if (!control_run.on[i] || !collectors[i]->poll)
 			continue;
-		collectors[i]->poll(now);
-		due = now + POPULATE_NS;
+		uint64_t wanted = collectors[i]->poll(now, atomic_load(&control_run.thread));
+		due = wanted < due ? wanted : due;
 	}
 	return due;
 }
@@ -470,6 +470,7 @@ void control_arm(const struct message_arm *arm, const struct segment *given, int
 	control_run.max_events = arm->max_events;
 	control_run.wanted = arm->collectors;
 	control_run.options = arm->options;
+	control_run.stacks_rate = arm->stacks_rate;
 	memcpy(control_run.step_range, arm->step_range, sizeof control_run.step_range);
 	memcpy(control_run.step_operator, arm->step_operator, sizeof control_run.step_operator);
 	memcpy(control_run.step_optimizer, arm->step_optimizer, sizeof control_run.step_optimizer);

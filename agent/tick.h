@@ -36,6 +36,7 @@ struct run {
 	uint64_t duration, max_events;
 	uint32_t wanted;  /* bit set of enum collector */
 	uint32_t options; /* bit set of enum arm_option */
+	uint32_t stacks_rate;
 	char step_range[128], step_operator[128], step_optimizer[128];
 	struct segment segment;
 	struct segment next; /* of the next cycle; header NULL = has not come */

@@ -19,7 +19,8 @@ enum collector_figures {
 	FILLS_OPERATORS = 1,
 	FILLS_RANGES = 2, /* and marks */
 	FILLS_DEVICE = 4, /* kernels, copies, memsets, graphs, what called them */
-	FILLS_MEMORY = 8
+	FILLS_MEMORY = 8,
+	FILLS_STACKS = 16
 };
 
 struct collector_facts {

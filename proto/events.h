@@ -111,6 +111,8 @@ enum step_source {
 #include "enums.def"
 	STEP_SOURCE_COUNT
 };
+/* What a thread did when its stack was sampled: it ran, it slept, or it could have run and had no processor. */
+enum sample_state { SAMPLE_UNKNOWN, SAMPLE_RUNNING, SAMPLE_WAITING, SAMPLE_READY, SAMPLE_STATE_COUNT };
 /* Who told of an allocation, and what happened. */
 enum allocation_source { ALLOCATION_CUPTI = 1, ALLOCATION_POOL = 2, ALLOCATION_TORCH = 3 };
 enum allocation_operation {

@@ -34,6 +34,14 @@
 /* Longest --duration, and the longest time a capture may take from its trigger. */
 #define LIMIT_DURATION_NS (3600ull * 1000000000ull)
 
+/* Samples of a thread's Python stack in a second (--stacks-rate), and how many where nobody says. A prime number: what a job does at
+ * a round rate does not keep step with it. */
+#define LIMIT_STACKS_RATE 1000u
+#define STACKS_RATE_USUAL 199u
+
+/* Different stacks of Python in one capture, counted with those of their callers. */
+#define LIMIT_STACKS 65535u
+
 /* Step times kept in the status page (a ring). */
 #define LIMIT_STATUS_RING 256
 

@@ -12,7 +12,7 @@
 #define SEGMENT_VERSION 2
 
 /* PRAGMA user_version of capture files and of the catalogue. A newer one is refused with a sentence. */
-#define CAPTURE_SCHEMA_VERSION 3
+#define CAPTURE_SCHEMA_VERSION 4
 #define CATALOGUE_SCHEMA_VERSION 2
 
 #endif

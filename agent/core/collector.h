@@ -14,6 +14,7 @@ struct collector_request {
 		step_range; /* glob, "" = none: the collector that sees ranges reports their ends by steps_range_end() */
 	const char *step_operator; /* glob, "" = none: likewise, by steps_operator_end() */
 	uint32_t options;	   /* bit set of enum arm_option */
+	uint32_t stacks_rate;	   /* samples of each thread's stack in a second; 0 = as is usual */
 };
 
 struct collector_ops {
@@ -35,8 +36,10 @@ struct collector_ops {
 	 * sink_recording() tells. 0 or a negative errno, as arm. */
 	int (*start)(const struct collector_request *request, char *sentence, size_t bytes);
 
-	/* Called every 10 ms or so while it is on, from start until stop. May be NULL. */
-	void (*poll)(uint64_t now);
+	/* Called from start until stop: when it wants to be, and whenever the agent's thread is awake anyway. `step_thread`: the
+	 * thread that steps, 0 = not known yet. Returns when it wants to be called again. Times of CLOCK_MONOTONIC in ns. May be
+	 * NULL. */
+	uint64_t (*poll)(uint64_t now, uint32_t step_thread);
 
 	/* Switches the hooks off. Ends of what is open may still come through pointers that a foreign library holds. */
 	void (*stop)(void);

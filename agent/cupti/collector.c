@@ -27,6 +27,8 @@
 #define TICK_NS (3000 * MILLISECOND)
 /* So often are complete records asked for, that buffers stay small and the daemon gets them early. */
 #define FLUSH_NS (100 * MILLISECOND)
+/* How often it is looked after while it records. */
+#define POLL_NS (10 * MILLISECOND)
 /* What a call may take at the least, and how much longer one may that brings records. */
 #define CALL_NS (100 * MILLISECOND)
 #define PATIENCE_NS (5000 * MILLISECOND)
@@ -202,10 +204,11 @@ static int cupti_start(const struct collector_request *request, char *sentence, 
 	return conclude(error, sentence, bytes);
 }
 
-static void cupti_poll(uint64_t now)
+static uint64_t cupti_poll(uint64_t now, uint32_t step_thread)
 {
+	(void)step_thread;
 	if (!on || hung)
-		return;
+		return UINT64_MAX;
 	uint64_t busy = guard_busy();
 	if (busy) {
 		if (busy > TICK_NS)
@@ -215,6 +218,7 @@ static void cupti_poll(uint64_t now)
 	} else if (guard_post(session_tick, &yes) == 0) {
 		flush_at = now + FLUSH_NS;
 	}
+	return now + POLL_NS;
 }
 
 static void cupti_stop(void)

@@ -153,6 +153,10 @@ void sink_lost(enum loss loss, uint8_t kind);
 /* The same for `count` events at once. kind 0: of whatever kind. */
 void sink_lost_many(enum loss loss, uint8_t kind, uint64_t count);
 
+/* Kernel tids of the threads that have written, or begun to, in this recording, the calling one apart: at most `room`. Returns their
+ * number. */
+size_t sink_writers(uint32_t *tids, size_t room);
+
 /* Names the thread `tid` in the capture (NVTX's nvtxNameOsThread); also remembered for later captures (bounded). */
 void sink_name_thread(uint32_t tid, const char *name, size_t bytes);
 /* The name that the thread `tid` was given so; its bytes, 0 where none. */

@@ -38,7 +38,8 @@ void thread_join(struct sink_thread *t, uint32_t generation)
 	t->chunk = NULL;
 	t->entry = NULL;
 	t->used = t->capacity = 0;
-	t->generation = generation;
+	/* sink_writers() reads it meanwhile. */
+	__atomic_store_n(&t->generation, generation, __ATOMIC_RELAXED);
 	t->next_id = t->last_id = 0;
 	memset(t->cache_text, 0, sizeof t->cache_text);
 	frames_abandon_all(t);
@@ -191,6 +192,17 @@ void sink_sweep(uint64_t now)
 		if (t != sink_self && (state == THREAD_DEAD || (state == THREAD_OWNED && sink_is_dead(tid_of(t)))))
 			bury(t, now);
 	}
+}
+
+size_t sink_writers(uint32_t *tids, size_t room)
+{
+	size_t count = 0;
+	struct sink_thread *t = atomic_load_explicit(&sink_state.threads, memory_order_acquire);
+	for (; t && count < room; t = t->next)
+		if (t != sink_self && atomic_load_explicit(&t->owned, memory_order_relaxed) == THREAD_OWNED &&
+		    __atomic_load_n(&t->generation, __ATOMIC_RELAXED) == sink_state.generation)
+			tids[count++] = tid_of(t);
+	return count;
 }
 
 uint64_t sink_bytes(void)

@@ -86,6 +86,26 @@ bool python_describe(struct python *python, uint64_t code, struct python_code *r
 	       python_text(python, file, ret->file, sizeof ret->file);
 }
 
+uint64_t python_code_print(struct python *python, uint64_t code)
+{
+	const struct python_offsets *o = &python->offsets;
+	const int32_t offsets[] = {o->code_name, o->code_file, o->code_table, o->code_line};
+	unsigned char bytes[256];
+	int32_t last = 0;
+	uint64_t print = 14695981039346656037u;
+
+	for (int i = 0; i < 4; i++)
+		last = offsets[i] > last ? offsets[i] : last;
+	if (last + 8 > (int32_t)sizeof bytes || !python_read(&python->memory, code, bytes, (size_t)last + 8))
+		return 0;
+	for (int i = 0; i < 4; i++) {
+		uint64_t word;
+		memcpy(&word, bytes + offsets[i], offsets[i] == o->code_line ? 4 : 8);
+		print = (print ^ (offsets[i] == o->code_line ? word & 0xffffffff : word)) * 1099511628211u;
+	}
+	return print ? print : 1;
+}
+
 /* A table of lines, read a piece at a time. */
 struct table {
 	struct python *python;

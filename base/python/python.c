@@ -13,7 +13,7 @@
 enum python_result python_open(struct python *python, const struct python_memory *memory, uint64_t runtime,
 			       unsigned minor)
 {
-	*python = (struct python){.memory = *memory, .runtime = runtime, .minor = minor};
+	*python = (struct python){.memory = *memory, .runtime = runtime, .minor = minor, .tries = WALK_TRIES};
 	switch (python_offsets_find(&python->memory, runtime, &python->minor, &python->offsets)) {
 	case OFFSETS_UNREADABLE:
 		return PYTHON_UNREADABLE;
@@ -168,7 +168,7 @@ static bool is_origin(struct python *python, uint64_t code)
 
 	return python_describe(python, code, &found) &&
 	       (strcmp(found.name, "<module>") == 0 || strcmp(found.name, "_bootstrap") == 0 ||
-		strcmp(found.name, "Thread._bootstrap") == 0);
+		strcmp(found.name, "Thread._bootstrap") == 0 || strcmp(found.name, "_run_module_as_main") == 0);
 }
 
 enum python_walk_result python_walk(struct python *python, uint64_t state, struct python_frame *frames,
@@ -180,7 +180,7 @@ enum python_walk_result python_walk(struct python *python, uint64_t state, struc
 
 	*torn = 0;
 	*count = 0;
-	for (int i = 0; i < WALK_TRIES && python->memory.reads_left; i++) {
+	for (unsigned i = 0; i < python->tries && python->memory.reads_left; i++) {
 		if (!read_frames(python, state, scratch, room, &others, &again) ||
 		    !read_frames(python, state, frames, room, count, more)) {
 			++*torn;
@@ -191,7 +191,7 @@ enum python_walk_result python_walk(struct python *python, uint64_t state, struc
 		++*torn;
 		moving = same_origin(frames, *count, scratch, others);
 		/* Busy for long: the last of the readings that at least begin alike. */
-		if (moving && i >= WALK_TRIES / 2)
+		if (moving && i >= python->tries / 2)
 			return WALK_MOVING;
 	}
 	*count = 0;

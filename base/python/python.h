@@ -21,6 +21,7 @@ struct python {
 	struct python_offsets offsets;
 	uint64_t runtime;
 	unsigned minor; /* 3.MINOR */
+	unsigned tries; /* readings of a stack before it is given up; python_open() sets what is usual */
 };
 
 /* `runtime`: the address of _PyRuntime. `minor`: 0 where it is not known (python_offsets_find). */

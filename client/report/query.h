@@ -43,8 +43,9 @@ struct report_shape {
 	size_t count;
 	const struct report_key *keys;
 	size_t key_count;
-	const char *ties;      /* what orders rows that the key leaves equal; without keys: all of the order */
-	const char *collector; /* of the device side: without rows where it did not run; NULL: always there */
+	const char *ties; /* what orders rows that the key leaves equal; without keys: all of the order */
+	const char *
+		collector; /* of the device side, or of stacks: without rows where it did not run; NULL: always there */
 	void (*finish)(struct table *table, sqlite3_stmt *row); /* puts the newest row right; NULL: nothing to do */
 };
 /* The rows of `sql` (without its order), whose result columns are those of the table, in their order; parameter 1,

@@ -269,6 +269,7 @@ static void arm(struct trigger *trigger, struct process *process, struct togethe
 	message.duration = request->duration;
 	message.max_events = request->max_events;
 	message.options = request->options;
+	message.stacks_rate = request->stacks_rate;
 	message_text(message.step_range, sizeof message.step_range, request->step_range);
 	message_text(message.step_operator, sizeof message.step_operator, request->step_operator);
 	message_text(message.step_optimizer, sizeof message.step_optimizer, request->step_optimizer);

@@ -20,8 +20,9 @@ struct trigger_request {
 
 	uint64_t wait_for, at_step, at_multiple, duration, timeout, max_events, max_bytes;
 	struct schedule schedule;
-	uint32_t collectors; /* bit set of enum collector */
-	uint32_t options;    /* bit set of enum arm_option */
+	uint32_t collectors;  /* bit set of enum collector */
+	uint32_t options;     /* bit set of enum arm_option */
+	uint32_t stacks_rate; /* 0 = as is usual */
 	char step_range[REQUEST_TEXT_BYTES], step_operator[REQUEST_TEXT_BYTES], step_optimizer[REQUEST_TEXT_BYTES];
 	char label[REQUEST_TEXT_BYTES];
 	bool follow;

@@ -26,7 +26,7 @@ def plain(tmp_path_factory):
     for name in ("gpu", "host"):
         with sqlite3.connect(folder / f"{name}.db") as db:
             strings = db.execute("SELECT max(id) FROM strings").fetchone()[0]
-            for word in ("torch", "cupti", "nvtx", "steps", "shapes", "memory"):
+            for word in ("torch", "cupti", "nvtx", "steps", "shapes", "memory", "python"):
                 db.execute("INSERT OR REPLACE INTO collectors VALUES (?, 1, 1, 1, '')", [word])
             for table, in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
                 columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]

@@ -178,7 +178,7 @@ BANNED = [
     (r"agent/", "exit _exit _Exit quick_exit abort on_exit", "the job's end is the job's"),
     (r"agent/(?!core/life\.c)", "atexit", "life_watch_exit has the one that there is"),
     (r"agent/(?!core/gate\.c)", "dl_iterate_phdr", "gate_iterate() keeps forks apart from it"),
-    (r"agent/(?!(core/gate|core/thread|torch/symbols|torch/which|cupti/load)\.c)", "dlsym dlvsym dlopen dlclose",
+    (r"agent/(?!(core/gate|core/thread|torch/symbols|torch/which|cupti/load|stacks/interpreter)\.c)", "dlsym dlvsym dlopen dlclose",
      "has the loader's lock: inside the gate (gate.h), in the files that the rule names"),
     (r"agent/(?!core/thread\.c)", "pthread_create", "thread_start() knows what stack it needs"),
     (r"agent/", "signal sigaction raise setlocale uselocale chdir fchdir umask setenv putenv unsetenv", "the job's state is the job's"),

@@ -104,7 +104,8 @@ static void every_kind_at_every_length(void **state)
 static void unknown_kinds_are_skipped(void **state)
 {
 	(void)state;
-	static const uint8_t unknown[] = {0, 12, 14, EVENT_SAMPLE, EVENT_PHASE, EVENT_CODE_MODULE, 40, 63, 64, 255};
+	static const uint8_t unknown[] = {0,  12, 14, EVENT_FRAMEWORK_ALLOCATION, EVENT_PHASE, EVENT_CODE_MODULE, 40,
+					  63, 64, 255};
 	union event_any event;
 	for (size_t i = 0; i < sizeof unknown; i++) {
 		put(0, 16, unknown[i]);
@@ -189,9 +190,9 @@ static void names_are_their_own(void **state)
 static void meanings(void **state)
 {
 	(void)state;
-	static const uint8_t stated[] = {EVENT_RANGE, EVENT_OPERATOR, EVENT_MARK};
+	static const uint8_t stated[] = {EVENT_RANGE, EVENT_OPERATOR, EVENT_MARK, EVENT_SAMPLE};
 	static const uint8_t facts[] = {EVENT_STEP,   EVENT_THREAD,  EVENT_DEVICE,	EVENT_CONTEXT, EVENT_STREAM,
-					EVENT_MODULE, EVENT_SESSION, EVENT_THREAD_TIME, EVENT_WORKER};
+					EVENT_MODULE, EVENT_SESSION, EVENT_THREAD_TIME, EVENT_WORKER,  EVENT_STACK};
 	unsigned needing = 0, known = 0;
 	for (unsigned kind = 0; kind < 300; kind++) {
 		needing += event_needs_step(kind) != 0;

@@ -6,7 +6,8 @@
  *                recorded step's number is to be divisible by it), "duration":ns (0),
  *                "step_range":GLOB (""), "step_operator":GLOB (""), "step_optimizer":GLOB (""), "collectors":[WORD..] (of COLLECTOR
  *                in enums.def), "graphs":"nodes"|"whole" ("nodes"), "api":"launches"|"all" ("launches"),
- *                "label":TEXT (""), "timeout":ns (deadline of the whole trigger; the daemon ends captures there),
+ *                "stacks_rate":N (0 = as is usual; samples of a thread's
+ *                Python stack in a second), "label":TEXT (""), "timeout":ns (deadline of the whole trigger; the daemon ends captures there),
  *                "max_events":N (0), "max_bytes":N (0 = default), "follow":bool,
  *                "alone":bool (false; true: "profiled" where another profiler is seen at work in the process)}
  *      -> {"row":"target","pid","name","rank","outcome":"armed"|ERROR WORD,"message"?,"capture_id"?,"step_source"?,
@@ -135,6 +136,7 @@ static void parse_trigger(struct parse *parse, struct request *all, const cJSON 
 	parse_text(parse, object, "step_operator", request->step_operator, sizeof request->step_operator);
 	parse_text(parse, object, "step_optimizer", request->step_optimizer, sizeof request->step_optimizer);
 	parse_text(parse, object, "label", request->label, sizeof request->label);
+	request->stacks_rate = (uint32_t)parse_number(parse, object, "stacks_rate", LIMIT_STACKS_RATE);
 	request->follow = parse_truth(parse, object, "follow");
 	collectors(parse, request, object);
 	choice(parse, request, object, "graphs", "nodes", "whole", ARM_GRAPHS_WHOLE);

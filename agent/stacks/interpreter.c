@@ -1,0 +1,129 @@
+/* interpreter.c - see interpreter.h. */
+#include "interpreter.h"
+#include "../core/gate.h"
+#include "../core/sentence.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* glibc keeps the kernel's id of a thread in its pthread_t. */
+#define PTHREAD_TID 720
+
+static bool read_own(void *context, uint64_t address, void *to, size_t bytes)
+{
+	struct iovec local = {to, bytes}, remote = {(void *)(uintptr_t)address, bytes};
+	(void)context;
+	return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)bytes;
+}
+
+/* "python3.11" in the name of a mapped file: before 3.11 no symbol tells the release. */
+static unsigned minor_in(const char *path)
+{
+	const char *at = path ? strstr(path, "python3.") : NULL;
+	unsigned minor = 0;
+	for (at = at ? at + 8 : ""; *at >= '0' && *at <= '9' && minor < 100; at++)
+		minor = minor * 10 + (unsigned)(*at - '0');
+	return minor;
+}
+
+static int look_for_minor(struct dl_phdr_info *info, size_t size, void *context)
+{
+	(void)size;
+	*(unsigned *)context = minor_in(info->dlpi_name);
+	return *(unsigned *)context != 0;
+}
+
+static unsigned minor_by_names(void)
+{
+	char path[512];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+	path[n > 0 ? n : 0] = 0;
+	unsigned minor = minor_in(path);
+	if (!minor)
+		gate_iterate(look_for_minor, &minor, GATE_OWN_NS);
+	return minor;
+}
+
+static int look_for_library(struct dl_phdr_info *info, size_t size, void *context)
+{
+	const char *path = info->dlpi_name ? info->dlpi_name : "";
+	size_t bytes = strlen(path);
+	(void)size;
+	if (!strstr(path, "/libpython3") || bytes >= 512)
+		return 0;
+	memcpy(context, path, bytes + 1);
+	return 1;
+}
+
+/* Where a program has loaded Python for itself alone, its symbols are not among those of all. Python is never unloaded: the handle is
+ * kept. */
+static void *symbol(const char *name)
+{
+	char path[512];
+	unsigned place = gate_enter(GATE_OWN_NS);
+	void *found = dlsym(RTLD_DEFAULT, name);
+	if (!found && gate_iterate(look_for_library, path, GATE_OWN_NS)) {
+		void *library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+		found = library ? dlsym(library, name) : NULL;
+	}
+	gate_leave(place);
+	return found;
+}
+
+static int refuse(enum python_result result, unsigned minor, char *sentence, size_t bytes)
+{
+	char number[24];
+	number[sentence_decimal(number, minor)] = 0;
+	switch (result) {
+	case PYTHON_OK:
+		return 0;
+	case PYTHON_UNREADABLE:
+		sentence_put(sentence, bytes,
+			     "process_vm_readv cannot read this process's own memory: a seccomp filter forbids it",
+			     NULL);
+		return -EPERM;
+	case PYTHON_UNKNOWN:
+		sentence_put(sentence, bytes, "how Python ", minor ? "3." : "", minor ? number : "of this process",
+			     " keeps its frames is not known to this release, which knows CPython 3.9 to 3.14", NULL);
+		return -ENOTSUP;
+	case PYTHON_FREE_THREADED:
+		sentence_put(sentence, bytes,
+			     "this is a free-threaded build of Python: its frames cannot be read while it runs", NULL);
+		return -ENOTSUP;
+	case PYTHON_NOT_READY:
+	case PYTHON_FINALIZING:
+		break;
+	}
+	sentence_put(sentence, bytes,
+		     result == PYTHON_NOT_READY ? "its Python has not started yet" : "its Python is ending", NULL);
+	return -EAGAIN;
+}
+
+int interpreter_find(struct python *ret, char *sentence, size_t bytes)
+{
+	const struct python_memory memory = {.read = read_own, .reads_left = 1000};
+	const unsigned long *version = symbol("Py_Version");
+	const void *runtime = symbol("_PyRuntime");
+	if (!runtime) {
+		sentence_put(sentence, bytes, "no Python in this process", NULL);
+		return -ENOENT;
+	}
+	unsigned minor = version ? (unsigned)(*version >> 16 & 0xff) : minor_by_names();
+	enum python_result result = python_open(ret, &memory, (uint64_t)(uintptr_t)runtime, minor);
+	return refuse(result, ret->minor, sentence, bytes);
+}
+
+bool interpreter_is_ending(struct python *python)
+{
+	return python_word(&python->memory, python->runtime + (uint64_t)python->offsets.runtime_finalizing) != 0;
+}
+
+uint32_t interpreter_tid(struct python *python, const struct python_thread *thread)
+{
+	if (thread->native || !thread->ident)
+		return thread->native;
+	return (uint32_t)python_word(&python->memory, thread->ident + PTHREAD_TID);
+}

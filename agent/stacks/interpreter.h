@@ -1,0 +1,19 @@
+/* interpreter.h - the Python of this very process, read as if it were another's: by copies that fail where there is no memory, without
+ * a call into it and without its lock. The agent's thread only. */
+#ifndef PROFD_AGENT_STACKS_INTERPRETER_H
+#define PROFD_AGENT_STACKS_INTERPRETER_H
+
+#include "base/python/code.h"
+
+#include <stddef.h>
+
+/* Finds it, and how it is laid out. 0, or a negative errno with the reason in `sentence`. */
+int interpreter_find(struct python *ret, char *sentence, size_t bytes);
+
+/* Has it ended, or does it? */
+bool interpreter_is_ending(struct python *python);
+
+/* The kernel's id of a thread, also where Python does not keep it; 0: not known. */
+uint32_t interpreter_tid(struct python *python, const struct python_thread *thread);
+
+#endif

@@ -1,0 +1,106 @@
+/* lines.c - where threads were when their Python stacks were sampled: by line of the user's own code, and by function. A line has
+ * the time of all that it called, down to the next line that is the user's own. */
+#include "query.h"
+#include "recorded.h"
+#include "views.h"
+
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Sums of the steps, and how long these were. */
+#define WALL " (SELECT nullif(sum(duration), 0) AS wall FROM steps WHERE" REPORT_STEP ") "
+#define SUMS "sum(samples) AS samples, sum(host) AS host, sum(waiting) AS waiting, sum(device) AS device"
+
+enum { WHERE, FILE_NAME, LINE, FUNCTION };
+
+#define PLACE(line_key)                                                                                                \
+	[WHERE] = {"where", "WHERE", COLUMN_TEXT, COLUMN_TABLE_ONLY | COLUMN_NAME},                                    \
+	[FILE_NAME] = {"file", "FILE", COLUMN_TEXT, COLUMN_DATA_ONLY},                                                 \
+	[LINE] = {line_key, "LINE", COLUMN_NUMBER, COLUMN_DATA_ONLY},                                                  \
+	[FUNCTION] = {"function", "FUNCTION", COLUMN_TEXT, COLUMN_ELASTIC}
+#define SAMPLES                                                                                                        \
+	{                                                                                                              \
+		"samples", "SAMPLES", COLUMN_COUNT, COLUMN_SPARE                                                       \
+	}
+#define DEVICE                                                                                                         \
+	{                                                                                                              \
+		"device_ns", "DEVICE", COLUMN_DURATION, COLUMN_OPTIONAL                                                \
+	}
+
+static const struct column line_columns[] = {
+	PLACE("line"),
+	SAMPLES,
+	{"host_ns", "HOST", COLUMN_DURATION, 0},
+	{"percent", "HOST %", COLUMN_PERCENT, COLUMN_BARRED},
+	{"share", "SHARE", COLUMN_PERCENT, COLUMN_DATA_ONLY},
+	{"waiting_ns", "WAITING", COLUMN_DURATION, 0},
+	DEVICE,
+};
+
+static const struct column function_columns[] = {
+	PLACE("line"),
+	SAMPLES,
+	{"self_ns", "SELF", COLUMN_DURATION, 0},
+	{"self_percent", "SELF %", COLUMN_PERCENT, COLUMN_BARRED},
+	{"host_ns", "HOST", COLUMN_DURATION, 0},
+	{"percent", "HOST %", COLUMN_PERCENT, COLUMN_SPARE},
+	{"waiting_ns", "WAITING", COLUMN_DURATION, 0},
+	DEVICE,
+};
+
+static const struct report_key line_keys[] = {
+	{"cpu_time_total", "t.host DESC"},
+	{"device_time_total", "t.device DESC, t.host DESC"},
+	{"count", "t.samples DESC"},
+	{"name", "f.text, t.line"},
+};
+
+static const struct report_key function_keys[] = {
+	{"self_cpu_time_total", "t.self DESC"},
+	{"cpu_time_total", "t.host DESC"},
+	{"device_time_total", "t.device DESC, t.host DESC"},
+	{"count", "t.samples DESC"},
+	{"name", "n.text"},
+};
+
+/* For people: the file without its folder, and the line. */
+static void name_place(struct table *table, sqlite3_stmt *row)
+{
+	const char *file = (const char *)sqlite3_column_text(row, FILE_NAME);
+	const char *slash = file ? strrchr(file, '/') : NULL;
+	char text[512];
+
+	if (file)
+		snprintf(text, sizeof text, "%s:%lld", slash ? slash + 1 : file,
+			 (long long)sqlite3_column_int64(row, LINE));
+	else
+		snprintf(text, sizeof text, "(no Python)");
+	table_set_text(table, WHERE, text);
+}
+
+struct table *report_lines(const struct reader *reader, const struct report_options *options)
+{
+	static const struct report_shape shape = {COUNTED(line_columns), COUNTED(line_keys),
+						  "t.file, t.line, t.function", "python", name_place};
+
+	return report_query(reader, options, &shape,
+			    "WITH t AS (SELECT file, line, function, " SUMS " FROM line_totals WHERE" REPORT_STEP
+			    "GROUP BY file, line, function) "
+			    "SELECT NULL, f.text, t.line, n.text, t.samples, t.host, t.host * 100.0 / w.wall, t.host * "
+			    "1.0 / w.wall, t.waiting, t.device FROM t LEFT JOIN strings f ON f.id = t.file LEFT JOIN "
+			    "strings n ON n.id = t.function JOIN" WALL "w WHERE true");
+}
+
+struct table *report_functions(const struct reader *reader, const struct report_options *options)
+{
+	static const struct report_shape shape = {COUNTED(function_columns), COUNTED(function_keys),
+						  "t.file, t.line, t.function", "python", name_place};
+
+	return report_query(reader, options, &shape,
+			    "WITH t AS (SELECT file, line, function, sum(self) AS self, " SUMS
+			    " FROM function_totals WHERE" REPORT_STEP "GROUP BY file, line, function) "
+			    "SELECT NULL, f.text, t.line, n.text, t.samples, t.self, t.self * 100.0 / w.wall, t.host, "
+			    "t.host * 100.0 / w.wall, t.waiting, t.device FROM t LEFT JOIN strings f ON f.id = t.file "
+			    "LEFT JOIN strings n ON n.id = t.function JOIN" WALL "w WHERE true");
+}

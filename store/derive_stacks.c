@@ -1,0 +1,342 @@
+/* derive_stacks.c - see derive_stacks.h. A stack is a number, its innermost frame and its caller's number, which is smaller. No
+ * locks. */
+#include "derive_stacks.h"
+#include "base/memory.h"
+#include "proto/events.h"
+#include "proto/limits.h"
+#include "rows.h"
+#include "stack_owner.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* No agent reads deeper stacks: a file that says otherwise would make each sample as long to add up as it likes. */
+#define DEPTH_MOST 1024
+/* What a sample stands for at each side where the thread has no other. */
+#define ALONE_NS 5000000
+
+struct frame {
+	uint32_t parent, function, file, line, first_line;
+	uint32_t shown;			 /* the frame that stands for the stack */
+	uint32_t line_key, function_key; /* of this frame: equal for equal lines, functions; from 1 on */
+	uint16_t depth;
+	uint8_t owner;
+	bool known;
+};
+
+struct sums_of {
+	int64_t samples, self, host, waiting;
+	uint32_t last; /* number of the last sample that counted for it */
+	bool states;   /* of any of the samples it is known what the thread did */
+};
+
+struct sample {
+	int64_t duration;
+	uint32_t stack, state;
+};
+
+struct stacks {
+	struct store *store;
+	struct frame *frames;		 /* by number, [0] is that of no Python */
+	uint32_t count;			 /* numbers up to this one */
+	uint32_t *by_line, *by_function; /* a frame of each key */
+	struct sums_of *lines, *functions;
+	uint32_t line_count, function_count;
+	uint32_t sample; /* its number */
+};
+
+/* ---------------------------------------------------------------- what each sample stands for */
+
+struct moment {
+	int64_t row, thread, time;
+};
+
+static int64_t at_most(int64_t value, int64_t most)
+{
+	return value < 0 ? 0 : value > most ? most : value;
+}
+
+static int64_t stands_for(const struct moment *before, const struct moment *moment, const struct moment *after,
+			  int64_t begin, int64_t end)
+{
+	bool first = before->row == 0 || before->thread != moment->thread;
+	bool last = after->row == 0 || after->thread != moment->thread;
+	int64_t left = first ? 0 : (moment->time - before->time) / 2;
+	int64_t right = last ? 0 : (after->time - moment->time) / 2;
+	if (first)
+		left = at_most(moment->time - begin, last ? ALONE_NS : 2 * right);
+	if (last)
+		right = at_most(end - moment->time, first ? ALONE_NS : 2 * left);
+	return left + right;
+}
+
+static void measure(struct store *store)
+{
+	struct moment window[3] = {0};
+	int64_t begin = 0, end = 0;
+	sqlite3_stmt *bounds = store_prepare(store, "SELECT min(start), max(start + duration) FROM steps");
+	if (bounds && sqlite3_step(bounds) == SQLITE_ROW) {
+		begin = sqlite3_column_int64(bounds, 0);
+		end = sqlite3_column_int64(bounds, 1);
+	}
+	sqlite3_finalize(bounds);
+	/* Sorted, so that all is read before any of it is written. */
+	sqlite3_stmt *read =
+		store_prepare(store, "SELECT rowid, thread, time FROM samples ORDER BY thread, time, rowid");
+	sqlite3_stmt *write = store_prepare(store, "UPDATE samples SET duration = ?1 WHERE rowid = ?2");
+	for (bool more = true; read && write && (more || window[2].row) && !store_over(store);) {
+		window[0] = window[1];
+		window[1] = window[2];
+		more = more && sqlite3_step(read) == SQLITE_ROW;
+		window[2] = more ? (struct moment){sqlite3_column_int64(read, 0), sqlite3_column_int64(read, 1),
+						   sqlite3_column_int64(read, 2)}
+				 : (struct moment){0};
+		if (!window[1].row)
+			continue;
+		sqlite3_bind_int64(write, 1, stands_for(&window[0], &window[1], &window[2], begin, end));
+		sqlite3_bind_int64(write, 2, window[1].row);
+		store_step(store, write);
+	}
+	sqlite3_finalize(read);
+	sqlite3_finalize(write);
+}
+
+/* ---------------------------------------------------------------- stacks */
+
+static void put_frame(struct stacks *stacks, sqlite3_stmt *row)
+{
+	int64_t id = sqlite3_column_int64(row, 0), parent = sqlite3_column_int64(row, 1);
+	const char *file = (const char *)sqlite3_column_text(row, 6);
+	if (id < 1 || id > stacks->count || stacks->frames[id].known)
+		return;
+	struct frame *frame = &stacks->frames[id];
+	const struct frame *caller = parent > 0 && parent < id ? &stacks->frames[parent] : NULL;
+	bool known = caller && caller->known && caller->depth < DEPTH_MOST;
+	*frame = (struct frame){
+		.parent = known ? (uint32_t)parent : 0,
+		.function = (uint32_t)sqlite3_column_int64(row, 2),
+		.file = (uint32_t)sqlite3_column_int64(row, 3),
+		.line = (uint32_t)sqlite3_column_int64(row, 4),
+		.first_line = (uint32_t)sqlite3_column_int64(row, 5),
+		.shown = (uint32_t)id,
+		.depth = known ? (uint16_t)(caller->depth + 1) : 1,
+		.owner = (uint8_t)stack_owner(file ? file : ""),
+		.known = true,
+	};
+	if (known && stacks->frames[caller->shown].owner > frame->owner)
+		frame->shown = caller->shown;
+}
+
+static bool load(struct stacks *stacks)
+{
+	struct store *store = stacks->store;
+	sqlite3_stmt *most = store_prepare(store, "SELECT coalesce(max(id), 0) FROM stacks");
+	if (most && sqlite3_step(most) == SQLITE_ROW)
+		stacks->count = (uint32_t)at_most(sqlite3_column_int64(most, 0), LIMIT_STACKS);
+	sqlite3_finalize(most);
+	stacks->frames = memory_get(store->memory, ((size_t)stacks->count + 1) * sizeof *stacks->frames);
+	if (!stacks->frames)
+		return false;
+	sqlite3_stmt *read = store_prepare(
+		store,
+		"SELECT s.id, s.parent, s.function, s.file, s.line, s.first_line, t.text FROM stacks s LEFT JOIN "
+		"strings t ON t.id = s.file ORDER BY s.id");
+	while (read && !store_over(store) && sqlite3_step(read) == SQLITE_ROW)
+		put_frame(stacks, read);
+	sqlite3_finalize(read);
+	return true;
+}
+
+/* ---------------------------------------------------------------- what is equal */
+
+static int compare_words(const uint32_t *a, const uint32_t *b, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (a[i] != b[i])
+			return a[i] < b[i] ? -1 : 1;
+	return 0;
+}
+
+static int compare_lines(const void *a, const void *b, void *frames)
+{
+	const struct frame *x = (struct frame *)frames + *(const uint32_t *)a;
+	const struct frame *y = (struct frame *)frames + *(const uint32_t *)b;
+	return compare_words((uint32_t[]){x->file, x->line, x->function}, (uint32_t[]){y->file, y->line, y->function},
+			     3);
+}
+
+static int compare_functions(const void *a, const void *b, void *frames)
+{
+	const struct frame *x = (struct frame *)frames + *(const uint32_t *)a;
+	const struct frame *y = (struct frame *)frames + *(const uint32_t *)b;
+	return compare_words((uint32_t[]){x->file, x->first_line, x->function},
+			     (uint32_t[]){y->file, y->first_line, y->function}, 3);
+}
+
+/* Sorts all frames, numbers those that differ from 1 on, and leaves one of each in its place. Returns how many there are. */
+static uint32_t number(struct stacks *stacks, uint32_t *order, int (*compare)(const void *, const void *, void *),
+		       void (*keep)(struct frame *frame, uint32_t key))
+{
+	uint32_t keys = 0;
+	for (uint32_t i = 0; i <= stacks->count; i++)
+		order[i] = i;
+	qsort_r(order, (size_t)stacks->count + 1, sizeof *order, compare, stacks->frames);
+	for (uint32_t i = 0; i <= stacks->count; i++) {
+		uint32_t frame = order[i];
+		if (i == 0 || compare(&order[keys], &frame, stacks->frames) != 0)
+			order[i ? ++keys : 0] = frame;
+		keep(&stacks->frames[frame], keys);
+	}
+	return keys + 1;
+}
+
+static void keep_line(struct frame *frame, uint32_t key)
+{
+	frame->line_key = key;
+}
+
+static void keep_function(struct frame *frame, uint32_t key)
+{
+	frame->function_key = key;
+}
+
+/* ---------------------------------------------------------------- sums */
+
+static void count_in(struct sums_of *sums, const struct sample *sample, uint32_t number, bool self)
+{
+	if (self)
+		sums->self += sample->duration;
+	/* A function that calls itself. */
+	if (sums->last == number)
+		return;
+	sums->last = number;
+	sums->samples++;
+	sums->host += sample->duration;
+	sums->states |= sample->state != SAMPLE_UNKNOWN;
+	sums->waiting += sample->state == SAMPLE_WAITING ? sample->duration : 0;
+}
+
+static void add(struct stacks *stacks, const struct sample *sample)
+{
+	uint32_t at = sample->stack <= stacks->count && stacks->frames[sample->stack].known ? sample->stack : 0;
+	stacks->sample++;
+	count_in(&stacks->lines[stacks->frames[stacks->frames[at].shown].line_key], sample, stacks->sample, true);
+	for (bool self = true; at; at = stacks->frames[at].parent, self = false)
+		count_in(&stacks->functions[stacks->frames[at].function_key], sample, stacks->sample, self);
+}
+
+/* Writes what has come together of a step and thread, and begins anew. */
+static void flush_lines(struct stacks *stacks, struct rows *rows, int64_t step, int64_t thread)
+{
+	for (uint32_t i = 0; i < stacks->line_count; i++) {
+		const struct sums_of *sums = &stacks->lines[i];
+		const struct frame *frame = &stacks->frames[stacks->by_line[i]];
+		if (sums->samples)
+			rows_add(rows,
+				 (int64_t[]){frame->file ? frame->file : ROWS_NULL, frame->line,
+					     frame->function ? frame->function : ROWS_NULL, step, thread, sums->samples,
+					     sums->host, sums->states ? sums->waiting : ROWS_NULL, ROWS_NULL});
+	}
+	memset(stacks->lines, 0, stacks->line_count * sizeof *stacks->lines);
+}
+
+static void flush_functions(struct stacks *stacks, struct rows *rows, int64_t step, int64_t thread)
+{
+	for (uint32_t i = 0; i < stacks->function_count; i++) {
+		const struct sums_of *sums = &stacks->functions[i];
+		const struct frame *frame = &stacks->frames[stacks->by_function[i]];
+		if (sums->samples)
+			rows_add(rows, (int64_t[]){frame->file ? frame->file : ROWS_NULL, frame->first_line,
+						   frame->function ? frame->function : ROWS_NULL, step, thread,
+						   sums->samples, sums->self, sums->host,
+						   sums->states ? sums->waiting : ROWS_NULL, ROWS_NULL});
+	}
+	memset(stacks->functions, 0, stacks->function_count * sizeof *stacks->functions);
+}
+
+static void sum_up(struct stacks *stacks)
+{
+	struct store *store = stacks->store;
+	struct rows lines, functions;
+	int64_t step = 0, thread = -1;
+	rows_begin(&lines, store, "line_totals", 9);
+	rows_begin(&functions, store, "function_totals", 10);
+	sqlite3_stmt *read = store_prepare(
+		store, "SELECT coalesce(step, 0), thread, stack, duration, state FROM samples ORDER BY 1, 2");
+	while (read && !store_over(store) && sqlite3_step(read) == SQLITE_ROW) {
+		if (sqlite3_column_int64(read, 0) != step || sqlite3_column_int64(read, 1) != thread) {
+			flush_lines(stacks, &lines, step ? step : ROWS_NULL, thread);
+			flush_functions(stacks, &functions, step ? step : ROWS_NULL, thread);
+			step = sqlite3_column_int64(read, 0);
+			thread = sqlite3_column_int64(read, 1);
+		}
+		add(stacks, &(struct sample){sqlite3_column_int64(read, 3), (uint32_t)sqlite3_column_int64(read, 2),
+					     (uint32_t)sqlite3_column_int64(read, 4)});
+	}
+	flush_lines(stacks, &lines, step ? step : ROWS_NULL, thread);
+	flush_functions(stacks, &functions, step ? step : ROWS_NULL, thread);
+	sqlite3_finalize(read);
+	rows_end(&lines);
+	rows_end(&functions);
+}
+
+static void write_shown(struct stacks *stacks)
+{
+	struct rows rows;
+	rows_begin(&rows, stacks->store, "stack_lines", 2);
+	for (uint32_t i = 1; i <= stacks->count; i++)
+		if (stacks->frames[i].known)
+			rows_add(&rows, (int64_t[]){i, stacks->frames[i].shown});
+	rows_end(&rows);
+}
+
+static bool prepare_sums(struct stacks *stacks)
+{
+	struct memory *memory = stacks->store->memory;
+	size_t count = (size_t)stacks->count + 1;
+	stacks->by_line = memory_get(memory, count * sizeof *stacks->by_line);
+	stacks->by_function = memory_get(memory, count * sizeof *stacks->by_function);
+	stacks->lines = memory_get(memory, count * sizeof *stacks->lines);
+	stacks->functions = memory_get(memory, count * sizeof *stacks->functions);
+	if (!stacks->by_line || !stacks->by_function || !stacks->lines || !stacks->functions)
+		return false;
+	stacks->line_count = number(stacks, stacks->by_line, compare_lines, keep_line);
+	stacks->function_count = number(stacks, stacks->by_function, compare_functions, keep_function);
+	return true;
+}
+
+static void deinit(struct stacks *stacks)
+{
+	struct memory *memory = stacks->store->memory;
+	size_t count = (size_t)stacks->count + 1;
+	memory_put(memory, stacks->frames, stacks->frames ? count * sizeof *stacks->frames : 0);
+	memory_put(memory, stacks->by_line, stacks->by_line ? count * sizeof *stacks->by_line : 0);
+	memory_put(memory, stacks->by_function, stacks->by_function ? count * sizeof *stacks->by_function : 0);
+	memory_put(memory, stacks->lines, stacks->lines ? count * sizeof *stacks->lines : 0);
+	memory_put(memory, stacks->functions, stacks->functions ? count * sizeof *stacks->functions : 0);
+}
+
+static bool any_sample(struct store *store)
+{
+	sqlite3_stmt *statement = store_prepare(store, "SELECT 1 FROM samples LIMIT 1");
+	bool any = statement && sqlite3_step(statement) == SQLITE_ROW;
+	sqlite3_finalize(statement);
+	return any;
+}
+
+void derive_stacks(struct store *store)
+{
+	struct stacks stacks = {.store = store};
+	if (store->error || !any_sample(store))
+		return;
+	store_doing(store, "adding up the stacks of Python");
+	measure(store);
+	if (load(&stacks) && prepare_sums(&stacks)) {
+		write_shown(&stacks);
+		sum_up(&stacks);
+	} else if (!store->error) {
+		store_set_error(store, -ENOMEM, "there was no memory to add up the stacks of Python");
+	}
+	deinit(&stacks);
+}

@@ -1,0 +1,69 @@
+"""A loop whose lines take known shares of the time: each goes on until its own time is up, however busy the machine is. After each
+iteration it calls profd_step() and puts what each part has taken so far into FILE: a JSON object {part: seconds}; "all" is the whole of the loop.
+
+    shares.py FILE
+"""
+import ctypes
+import hashlib
+import json
+import os
+import sys
+import time
+
+now = time.perf_counter
+BLOCK = b"x" * 200000
+
+
+def leaf(n):
+    return n + 1
+
+
+def calls(until):
+    n = 0
+    while now() < until:
+        n = leaf(leaf(leaf(leaf(n))))  # calls
+
+
+def spin(until):
+    n = 0
+    while now() < until: n += 1  # spin
+
+
+def let_go(until):
+    while now() < until:
+        hashlib.sha256(BLOCK)  # let_go: without the GIL
+
+
+def asleep(until):
+    time.sleep(max(0, until - now()))  # asleep
+
+
+def produce(until):
+    while now() < until: yield 1  # generator
+
+
+def generator(until):
+    for _ in produce(until):
+        pass
+
+
+PARTS = [(spin, 0.012), (calls, 0.010), (asleep, 0.009), (let_go, 0.007), (generator, 0.005)]
+
+
+def main(path):
+    step = getattr(ctypes.CDLL(None), "profd_step", lambda: None)
+    taken = {part.__name__: 0.0 for part, _ in PARTS}
+    begin = now()
+    while True:
+        for part, seconds in PARTS:
+            begun = now()
+            part(begun + seconds)
+            taken[part.__name__] += now() - begun
+        step()
+        taken["all"] = now() - begin
+        with open(path + ".new", "w") as file:
+            json.dump(taken, file)
+        os.replace(path + ".new", path)
+
+
+main(sys.argv[1])

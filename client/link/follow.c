@@ -2,6 +2,7 @@
 #include "follow.h"
 
 #include "client/ui/clock.h"
+#include "client/ui/interrupt.h"
 #include "client/ui/json.h"
 #include "client/ui/progress.h"
 #include "client/ui/text.h"
@@ -11,7 +12,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,14 +33,6 @@
 #define TRIGGER_CAPTURES 100000
 /* Rows that are kept of them: two of each, that it is armed and that it is finished. */
 #define KEPT_CAPTURES (size_t)(2 * TRIGGER_CAPTURES)
-
-static volatile sig_atomic_t interrupts;
-
-static void interrupted(int signal)
-{
-	(void)signal;
-	interrupts++;
-}
 
 static struct followed *find(struct follow *follow, unsigned daemon, const char *id)
 {
@@ -409,7 +401,7 @@ static bool is_heard(const struct follow *follow, unsigned daemon)
 	       (follow->links[daemon].state == LINK_FOLLOWS || follow->links[daemon].state == LINK_ASKED);
 }
 
-static void work(struct follow *follow, const sigset_t *unblocked)
+static void work(struct follow *follow, const sigset_t *waiting)
 {
 	int64_t until = clock_now() + follow->give_up_ns;
 	int handled = 0;
@@ -440,12 +432,12 @@ static void work(struct follow *follow, const sigset_t *unblocked)
 		for (unsigned i = 0; i < follow->daemons->count; i++)
 			pollers[i] = (struct pollfd){.fd = is_heard(follow, i) ? follow->daemons->list[i].fd : -1,
 						     .events = POLLIN};
-		if (ppoll(pollers, follow->daemons->count, &wait, unblocked) > 0)
+		if (ppoll(pollers, follow->daemons->count, &wait, waiting) > 0)
 			for (unsigned i = 0; i < follow->daemons->count; i++)
 				if (pollers[i].revents)
 					receive(follow, i);
-		if (interrupts > handled) {
-			handled = interrupts;
+		if (interrupt_count() > handled) {
+			handled = interrupt_count();
 			if (follow->cancelled)
 				return;
 			follow->cancelled = true;
@@ -461,18 +453,10 @@ static void work(struct follow *follow, const sigset_t *unblocked)
 
 void follow_run(struct follow *follow, cJSON *const request[DAEMONS_MAX])
 {
-	struct sigaction action = {.sa_handler = interrupted}, before;
-	sigset_t interrupt, unblocked;
+	struct interrupt interrupt;
 	struct failure failure;
 
-	sigemptyset(&action.sa_mask);
-	sigemptyset(&interrupt);
-	sigaddset(&interrupt, SIGINT);
-	sigprocmask(SIG_BLOCK, &interrupt, &unblocked);
-	sigaction(SIGINT, NULL, &before);
-	/* In the background of a shell without job control Ctrl-C is meant for another program. */
-	if (before.sa_handler != SIG_IGN)
-		sigaction(SIGINT, &action, NULL);
+	interrupt_begin(&interrupt);
 	for (unsigned i = 0; i < follow->daemons->count; i++) {
 		if (!request[i])
 			continue;
@@ -482,10 +466,9 @@ void follow_run(struct follow *follow, cJSON *const request[DAEMONS_MAX])
 		else
 			failure_merge(&follow->failure, &failure);
 	}
-	work(follow, &unblocked);
+	work(follow, &interrupt.waiting);
 	progress_clear();
-	sigaction(SIGINT, &before, NULL);
-	sigprocmask(SIG_SETMASK, &unblocked, NULL);
+	interrupt_end(&interrupt);
 }
 
 void follow_deinit(struct follow *follow)

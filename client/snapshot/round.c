@@ -5,6 +5,7 @@
 #include "client/reader/capture.h"
 #include "client/report/summary.h"
 #include "client/ui/clock.h"
+#include "client/ui/interrupt.h"
 #include "client/ui/json.h"
 #include "client/ui/progress.h"
 #include "client/ui/text.h"
@@ -12,7 +13,6 @@
 #include "outcome.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,14 +22,6 @@
 #define REDRAW_NS 1000000000ll
 /* How long recordings that were cancelled may take to come in. */
 #define CANCEL_NS 10000000000ll
-
-static volatile sig_atomic_t interrupts;
-
-static void interrupted(int signal)
-{
-	(void)signal;
-	interrupts++;
-}
 
 static void measure(struct round *round, const struct unit *unit, struct member *member)
 {
@@ -113,7 +105,7 @@ static void draw(const struct round *round)
 }
 
 /* Waits until something comes, the next unit is due, or a signal. */
-static void wait_for_news(struct round *round, const sigset_t *unblocked)
+static void wait_for_news(struct round *round, const sigset_t *waiting)
 {
 	struct pollfd pollers[ROUND_PARALLEL];
 	int64_t now = clock_now(), until = INT64_MAX, left;
@@ -131,7 +123,7 @@ static void wait_for_news(struct round *round, const sigset_t *unblocked)
 		until = now + REDRAW_NS;
 	left = until > now ? until - now : 0;
 	wait = (struct timespec){.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
-	if (ppoll(pollers, round->flying, &wait, unblocked) > 0)
+	if (ppoll(pollers, round->flying, &wait, waiting) > 0)
 		for (size_t i = 0; i < round->flying; i++)
 			if (pollers[i].revents)
 				flight_receive(&round->flights[i]);
@@ -150,17 +142,9 @@ static void cancel(struct round *round)
 
 void round_record(struct round *round)
 {
-	struct sigaction action = {.sa_handler = interrupted}, before;
-	sigset_t interrupt, unblocked;
+	struct interrupt interrupt;
 
-	sigemptyset(&action.sa_mask);
-	sigemptyset(&interrupt);
-	sigaddset(&interrupt, SIGINT);
-	sigprocmask(SIG_BLOCK, &interrupt, &unblocked);
-	sigaction(SIGINT, NULL, &before);
-	/* In the background of a shell without job control Ctrl-C is meant for another program. */
-	if (before.sa_handler != SIG_IGN)
-		sigaction(SIGINT, &action, NULL);
+	interrupt_begin(&interrupt);
 	round->began = clock_now();
 	while (round->flying || (round->next < round->count && !round->cancelled)) {
 		while (round->next < round->count && round->flying < round->parallel && !round->cancelled &&
@@ -169,16 +153,15 @@ void round_record(struct round *round)
 		land_what_ended(round);
 		if (round->flying || (round->next < round->count && !round->cancelled &&
 				      clock_now() < round->began + round->units[round->next].at))
-			wait_for_news(round, &unblocked);
+			wait_for_news(round, &interrupt.waiting);
 		land_what_ended(round);
-		if (interrupts && !round->cancelled)
+		if (interrupt_count() && !round->cancelled)
 			cancel(round);
-		if (interrupts > 1)
+		if (interrupt_count() > 1)
 			break;
 	}
 	while (round->flying)
 		land(round, 0, EXIT_CANCELLED, "left before it was finished");
 	progress_clear();
-	sigaction(SIGINT, &before, NULL);
-	sigprocmask(SIG_SETMASK, &unblocked, NULL);
+	interrupt_end(&interrupt);
 }

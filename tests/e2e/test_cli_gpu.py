@@ -6,21 +6,17 @@ to 7.0. Step 2: relu 0.6 ms from 11.5, a copy of 0.5 ms from 12.1. All operation
 """
 
 import csv
-import fcntl
 import io
 import json
-import os
 import pathlib
-import pty
 import re
 import sqlite3
-import struct
 import subprocess
-import termios
 
 import pytest
 
 import fake_agent
+import terminal
 import test_device_store
 from cli import *  # noqa: F401,F403 (fixtures)
 from cli import PROFD, ROOT
@@ -292,23 +288,7 @@ def test_a_step_in_which_it_was_off(lonely, folder):
 
 def on_terminal(client, width, *words):
     """The lines that a terminal of this width gets."""
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
-    process = subprocess.Popen([str(PROFD), *map(str, words)], env={**client.environment, "NO_COLOR": "1"}, stdout=slave,
-                               stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
-    os.close(slave)
-    text = b""
-    while True:
-        try:
-            more = os.read(master, 65536)
-        except OSError:
-            break
-        if not more:
-            break
-        text += more
-    os.close(master)
-    assert process.wait(20) == 0, text
-    return text.decode().replace("\r", "").splitlines()
+    return terminal.on_terminal([PROFD, *words], width, {**client.environment, "NO_COLOR": "1"}).splitlines()
 
 
 @pytest.mark.parametrize("width", [100, 80, 200])

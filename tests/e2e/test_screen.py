@@ -7,19 +7,17 @@ import bisect
 import collections
 import csv
 import difflib
-import fcntl
 import io
 import json
 import os
 import pathlib
-import pty
 import re
 import sqlite3
-import struct
 import subprocess
-import termios
 
 import pytest
+
+import terminal
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("PROFD_BUILD", ROOT / "build"))
@@ -43,24 +41,7 @@ def run(*words, code=0, cwd=None):
 
 
 def on_terminal(width, *words, keyboard=False, cwd=None, **environment):
-    """What a terminal of this width gets."""
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
-    process = subprocess.Popen([PROFD, *map(str, words)], env={**ENVIRONMENT, **environment}, stdout=slave, stderr=slave, cwd=cwd,
-                               stdin=slave if keyboard else subprocess.DEVNULL)
-    os.close(slave)
-    text = b""
-    while True:
-        try:
-            more = os.read(master, 65536)
-        except OSError:
-            break
-        if not more:
-            break
-        text += more
-    os.close(master)
-    assert process.wait(60) == 0, text
-    return text.decode().replace("\r", "")
+    return terminal.on_terminal([PROFD, *words], width, {**ENVIRONMENT, **environment}, keyboard, cwd)
 
 
 def printed(width, *words, cwd=None):

@@ -55,6 +55,21 @@ static inline void event_flow_end(struct buffer *b, char phase, uint64_t id)
 	BUFFER_PUT(b, "}");
 }
 
+/* A metadata record up to the value of its argument. */
+static inline void event_metadata(struct buffer *b, const char *record, const char *argument, int64_t process,
+				  int64_t track)
+{
+	BUFFER_PUT(b, ",\n{\"ph\": \"M\", \"name\": \"");
+	buffer_put(b, record, strlen(record));
+	BUFFER_PUT(b, "\", \"ts\": 0.000, \"pid\": ");
+	buffer_put_int(b, process);
+	BUFFER_PUT(b, ", \"tid\": ");
+	buffer_put_int(b, track);
+	BUFFER_PUT(b, ", \"args\": {\"");
+	buffer_put(b, argument, strlen(argument));
+	BUFFER_PUT(b, "\": ");
+}
+
 /* `,"KEY":VALUE` */
 #define EVENT_PUT_INT(b, key, value)                                                                                   \
 	do {                                                                                                           \

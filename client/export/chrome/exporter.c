@@ -1,5 +1,5 @@
-/* exporter.c - writes one capture's events as Chrome trace events, in the shape that Kineto gives them: steps, ranges, marks,
- * operators, and the flows from forward to backward; gpu.h has what concerns devices, tracks.h the breakdown.
+/* exporter.c - writes one capture's events as Chrome trace events, in the shape that Kineto gives them: steps and the
+ * flows from forward to backward; host_events.h has what else the host did, gpu.h what concerns devices, tracks.h the breakdown.
  *
  * A table is cut into jobs of some thousand rows. Each job reads its rows, in the order of arrival, and formats them in
  * a thread of its own with a connection of its own; the stream puts the jobs' texts in order. What is shared (names,
@@ -16,7 +16,7 @@
 #include "flows.h"
 #include "gpu.h"
 #include "gpu_kernel.h"
-#include "inputs.h"
+#include "host_events.h"
 #include "tracks.h"
 #include "client/export/export.h"
 #include "client/export/scan.h"
@@ -49,38 +49,16 @@ enum kind {
 
 struct exporter;
 
-/* What the node says that an operator "autograd::engine::evaluate_function: <node>" runs: torch numbers the node only,
- * and Kineto's traces have its number at both. A row stands behind those that it holds, so the node's comes first. */
-struct evaluated {
-	int64_t id; /* of the operator around the node; 0 = a free place */
-	int64_t sequence, forward;
-};
-#define EVALUATED 256
-
-/* An operator that may be one end of a flow, until its job's turn comes. */
-struct candidate {
-	uint64_t sequence;
-	uint32_t forward_thread;
-	bool backward, is_node;
-	struct flow_end end;
-};
-
 struct worker {
 	struct reader reader;
-	struct inputs inputs;
-	const struct chrome_thread *thread; /* of the last operator */
-	size_t moves_at[NESTING_TABLES];
-	struct candidate *candidates; /* JOB_ROWS */
-	size_t candidate_count;
-	sqlite3_stmt *nodes, *find_operator;
-	struct evaluated evaluated[EVALUATED]; /* of the last nodes, by `id` */
-	bool looked_back;		       /* `evaluated` has those before the job, too */
+	struct host_events host;
+	size_t moves_at[NESTING_TABLES]; /* of devices' tables */
+	sqlite3_stmt *find_operator;
 	uint64_t timeless, flows_left_out;
 	/* The job in hand */
 	struct exporter *export;
 	struct block *block;
 	enum kind kind;
-	int64_t from; /* first row */
 };
 
 struct exporter {
@@ -95,11 +73,8 @@ struct exporter {
 	struct flows flows;
 };
 
-typedef int (*put_event)(struct exporter *e, struct worker *w, struct buffer *b, sqlite3_value **row, int64_t index);
-
-static int put_range(struct exporter *e, struct worker *w, struct buffer *b, sqlite3_value **row, int64_t index);
-static int put_mark(struct exporter *e, struct worker *w, struct buffer *b, sqlite3_value **row, int64_t index);
-static int put_operator(struct exporter *e, struct worker *w, struct buffer *b, sqlite3_value **row, int64_t index);
+typedef int (*put_event)(const struct chrome *c, struct host_events *h, struct buffer *b, sqlite3_value **row,
+			 int64_t index);
 
 /* Column 0 is the row's number. Those of the device side, which have `gpu`, have no "Ev Idx", as in Kineto's traces. */
 static const struct {
@@ -108,18 +83,9 @@ static const struct {
 	gpu_put gpu;
 	enum nesting_table nesting;
 } kinds[KINDS] = {
-	[KIND_RANGES] = {"ranges",
-			 "SELECT profd_row(rowid, flags, start, duration, id, name, thread, source, domain, category, "
-			 "color, payload_type, payload, end_thread) FROM ranges WHERE rowid BETWEEN ? AND ?",
-			 .put = put_range},
-	[KIND_MARKS] = {"marks",
-			"SELECT profd_row(rowid, time, name, thread, source, domain, category, color, payload_type, "
-			"payload) FROM marks WHERE rowid BETWEEN ? AND ?",
-			.put = put_mark},
-	[KIND_OPERATORS] = {"operators",
-			    "SELECT profd_row(rowid, flags, start, duration, id, name, thread, inputs, sequence, "
-			    "forward_thread, end_thread, scope, parent) FROM operators WHERE rowid BETWEEN ? AND ?",
-			    .put = put_operator},
+	[KIND_RANGES] = {"ranges", host_range_query, .put = host_put_range},
+	[KIND_MARKS] = {"marks", host_mark_query, .put = host_put_mark},
+	[KIND_OPERATORS] = {"operators", host_operator_query, .put = host_put_operator},
 	[KIND_API_CALLS] = {"api_calls", gpu_api_call_query, .gpu = gpu_put_api_call, .nesting = NESTING_API_CALLS},
 	[KIND_OVERHEADS] = {"overheads", gpu_overhead_query, .gpu = gpu_put_overhead, .nesting = NESTING_OVERHEADS},
 	[KIND_KERNELS] = {"kernel_records", gpu_kernel_query, .gpu = gpu_put_kernel, .nesting = NESTING_KERNELS},
@@ -128,268 +94,6 @@ static const struct {
 	[KIND_GRAPHS] = {"graph_records", gpu_graph_query, .gpu = gpu_put_graph, .nesting = NESTING_GRAPHS},
 	[KIND_SYNCS] = {"syncs", gpu_sync_query, .gpu = gpu_put_sync, .nesting = NESTING_SYNCS},
 };
-
-/* A named interval: a slice on a track, or a pair of asynchronous events that needs none. The arguments stand in
- * `args`, each behind a comma. */
-struct named {
-	const char *category;
-	int64_t name, start, duration, id;
-	uint32_t thread;
-	uint8_t lane;
-};
-
-/* A slice up to its "External id". Further arguments follow, then put_slice_end. */
-static void put_slice(const struct exporter *e, struct buffer *b, const struct named *s)
-{
-	event_begin(b, s->lane == NESTING_ASYNC ? 'b' : 'X', s->category);
-	names_put(&e->chrome.names, b, s->name);
-	if (s->lane == NESTING_ASYNC) {
-		event_place(&e->chrome, b, chrome_track(s->thread, 0), s->start);
-		event_pair_id(b, s->id);
-	} else {
-		event_place(&e->chrome, b, chrome_track(s->thread, s->lane), s->start);
-		BUFFER_PUT(b, ",\"dur\":");
-		buffer_put_micros(b, s->duration);
-	}
-	BUFFER_PUT(b, ",\"args\":{\"External id\":");
-	buffer_put_int(b, s->id);
-}
-
-static void put_slice_end(const struct exporter *e, struct buffer *b, const struct named *s, int64_t flags,
-			  int64_t end_thread, int64_t index)
-{
-	if (flags & EVENT_FLAG_CLIPPED)
-		BUFFER_PUT(b, ",\"Clipped\":true");
-	if (flags & EVENT_FLAG_DOUBTFUL)
-		BUFFER_PUT(b, ",\"Doubtful\":true");
-	if (end_thread) {
-		BUFFER_PUT(b, ",\"End thread\":");
-		buffer_put_int(b, end_thread);
-	}
-	BUFFER_PUT(b, ",\"Ev Idx\":");
-	buffer_put_int(b, index);
-	BUFFER_PUT(b, "}}");
-	if (s->lane == NESTING_ASYNC) {
-		event_begin(b, 'e', s->category);
-		names_put(&e->chrome.names, b, s->name);
-		event_place(&e->chrome, b, chrome_track(s->thread, 0), s->start + s->duration);
-		event_pair_id(b, s->id);
-		BUFFER_PUT(b, "}");
-	}
-}
-
-static int64_t length_of(sqlite3_value *value)
-{
-	return figure_length(sqlite3_value_int64(value));
-}
-
-static int64_t sequence_of(sqlite3_value *value)
-{
-	return sqlite3_value_type(value) == SQLITE_NULL ? -1 : sqlite3_value_int64(value);
-}
-
-static void put_evaluated(struct worker *w, int64_t id, int64_t sequence, int64_t forward)
-{
-	w->evaluated[(uint64_t)id % EVALUATED] = (struct evaluated){.id = id, .sequence = sequence, .forward = forward};
-}
-
-/* The node that the operator `id` runs, where it is in the job or shortly before it; else NULL. */
-static const struct evaluated *find_evaluated(struct worker *w, int64_t id)
-{
-	const struct evaluated *found = &w->evaluated[(uint64_t)id % EVALUATED];
-	if (found->id == id || w->looked_back)
-		return found->id == id ? found : NULL;
-	w->looked_back = true;
-	static const char sql[] = "SELECT parent, sequence, forward_thread FROM operators WHERE rowid BETWEEN ? AND ? "
-				  "AND scope = 1 AND parent <> 0";
-	if (!w->nodes && sqlite3_prepare_v2(w->reader.db, sql, -1, &w->nodes, NULL) != SQLITE_OK)
-		return NULL;
-	sqlite3_bind_int64(w->nodes, 1, w->from - INT64_C(2) * EVALUATED);
-	sqlite3_bind_int64(w->nodes, 2, w->from - 1);
-	while (sqlite3_step(w->nodes) == SQLITE_ROW) {
-		int64_t around = sqlite3_column_int64(w->nodes, 0);
-		/* Never over one of the job's own. */
-		if (w->evaluated[(uint64_t)around % EVALUATED].id == 0 || around == id)
-			put_evaluated(w, around, sequence_of(sqlite3_column_value(w->nodes, 1)),
-				      sqlite3_column_int64(w->nodes, 2));
-	}
-	sqlite3_reset(w->nodes);
-	return found->id == id ? found : NULL;
-}
-
-static int put_operator(struct exporter *e, struct worker *w, struct buffer *b, sqlite3_value **row, int64_t index)
-{
-	int64_t flags = sqlite3_value_int64(row[1]), inputs = sqlite3_value_int64(row[7]);
-	int64_t sequence = sequence_of(row[8]), forward = sqlite3_value_int64(row[9]), parent;
-	bool is_node = sqlite3_value_int64(row[11]) == 1; /* RecordScope::BACKWARD_FUNCTION */
-	struct named s = {
-		.category = "cpu_op",
-		.start = figure_time(sqlite3_value_int64(row[2])),
-		.duration = length_of(row[3]),
-		.id = sqlite3_value_int64(row[4]),
-		.name = sqlite3_value_int64(row[5]),
-		.thread = (uint32_t)sqlite3_value_int64(row[6]),
-		.lane = nesting_lane(&e->chrome.nesting, NESTING_OPERATORS, sqlite3_value_int64(row[0]),
-				     &w->moves_at[NESTING_OPERATORS]),
-	};
-	int error = 0;
-	if (is_node && (parent = sqlite3_value_int64(row[12])) != 0)
-		put_evaluated(w, parent, sequence, forward);
-	if (sequence < 0 && names_begins(&e->chrome.names, s.name, "autograd::engine::evaluate_function: ")) {
-		const struct evaluated *node = find_evaluated(w, s.id);
-		sequence = node ? node->sequence : -1;
-		forward = node ? node->forward : 0;
-	}
-	bool numbered = sequence >= 0;
-	if (!slice_time(&e->part, s.start, s.duration))
-		return 0;
-	put_slice(e, b, &s);
-	if (numbered) {
-		BUFFER_PUT(b, ",\"Sequence number\":");
-		buffer_put_int(b, sequence);
-		BUFFER_PUT(b, ",\"Fwd thread id\":");
-		buffer_put_int(b, forward);
-	}
-	if (inputs)
-		error = inputs_put(&w->inputs, &w->reader, b, inputs);
-	put_slice_end(e, b, &s, flags, sqlite3_value_int64(row[10]), index);
-	if (!numbered || s.lane == NESTING_ASYNC)
-		return error;
-
-	if (!w->thread || w->thread->thread != s.thread)
-		w->thread = chrome_thread(&e->chrome, s.thread);
-	uint32_t forward_thread = forward ? (uint32_t)forward : w->thread ? w->thread->torch_id : 0;
-	if (forward_thread)
-		w->candidates[w->candidate_count++] = (struct candidate){
-			.sequence = (uint64_t)sequence,
-			.forward_thread = forward_thread,
-			.backward = forward != 0,
-			.is_node = is_node,
-			.end = {.start = s.start, .track = chrome_track(s.thread, s.lane)},
-		};
-	return error;
-}
-
-static void put_name_argument(const struct exporter *e, struct buffer *b, const char *key, int64_t id)
-{
-	if (!id)
-		return;
-	BUFFER_PUT(b, ",\"");
-	buffer_put(b, key, strlen(key));
-	BUFFER_PUT(b, "\":\"");
-	names_put(&e->chrome.names, b, id);
-	BUFFER_PUT(b, "\"");
-}
-
-/* nvtxPayloadType_t, as NVTX's header numbers it. */
-enum { PAYLOAD_UINT64 = 1, PAYLOAD_INT64, PAYLOAD_DOUBLE, PAYLOAD_UINT32, PAYLOAD_INT32, PAYLOAD_FLOAT };
-
-static void put_payload(struct buffer *b, int64_t type, uint64_t bits)
-{
-	double wide;
-	float narrow;
-	uint32_t low = (uint32_t)bits;
-	BUFFER_PUT(b, ",\"payload\":");
-	switch (type) {
-	case PAYLOAD_UINT64:
-		buffer_put_uint(b, bits);
-		break;
-	case PAYLOAD_INT64:
-		buffer_put_int(b, (int64_t)bits);
-		break;
-	case PAYLOAD_DOUBLE:
-		memcpy(&wide, &bits, sizeof wide);
-		buffer_put_double(b, wide);
-		break;
-	case PAYLOAD_UINT32:
-		buffer_put_uint(b, low);
-		break;
-	case PAYLOAD_INT32:
-		buffer_put_int(b, (int32_t)low);
-		break;
-	case PAYLOAD_FLOAT:
-		memcpy(&narrow, &low, sizeof narrow);
-		buffer_put_double(b, (double)narrow);
-		break;
-	default: /* of a later NVTX: its bits */
-		BUFFER_PUT(b, "\"0x");
-		buffer_put_hex(b, bits, 1);
-		BUFFER_PUT(b, "\"");
-	}
-}
-
-/* What ranges and marks share; the columns follow one another from `first`: source, domain, category, color,
- * payload_type, payload. */
-static void put_annotation(const struct exporter *e, struct buffer *b, sqlite3_value **row, int first)
-{
-	const char *source = range_source_word((unsigned)sqlite3_value_int(row[first]));
-	uint32_t color = (uint32_t)sqlite3_value_int64(row[first + 3]);
-	if (source) {
-		BUFFER_PUT(b, ",\"source\":");
-		buffer_put_string(b, source);
-	}
-	put_name_argument(e, b, "domain", sqlite3_value_int64(row[first + 1]));
-	put_name_argument(e, b, "category", sqlite3_value_int64(row[first + 2]));
-	if (color) {
-		char text[40];
-		int n = snprintf(text, sizeof text, ",\"color\":\"#%08" PRIX32 "\"", color);
-		buffer_put(b, text, (size_t)n);
-	}
-	if (sqlite3_value_int64(row[first + 4]))
-		put_payload(b, sqlite3_value_int64(row[first + 4]), (uint64_t)sqlite3_value_int64(row[first + 5]));
-}
-
-/* The job's own name, where the event has another. */
-static void put_original(const struct exporter *e, struct buffer *b, int64_t name)
-{
-	if (!names_is_renamed(&e->chrome.names, name))
-		return;
-	BUFFER_PUT(b, ",\"Name\":\"");
-	names_put_original(&e->chrome.names, b, name);
-	BUFFER_PUT(b, "\"");
-}
-
-static int put_range(struct exporter *e, struct worker *w, struct buffer *b, sqlite3_value **row, int64_t index)
-{
-	struct named s = {
-		.category = "user_annotation",
-		.start = figure_time(sqlite3_value_int64(row[2])),
-		.duration = length_of(row[3]),
-		.id = sqlite3_value_int64(row[4]),
-		.name = sqlite3_value_int64(row[5]),
-		.thread = (uint32_t)sqlite3_value_int64(row[6]),
-	};
-	if (!slice_time(&e->part, s.start, s.duration))
-		return 0;
-	/* Start/end ranges may overlap in any way: they belong to no thread. */
-	if (sqlite3_value_int64(row[7]) == RANGE_SOURCE_NVTX_START_END)
-		s.lane = NESTING_ASYNC;
-	else
-		s.lane = nesting_lane(&e->chrome.nesting, NESTING_RANGES, sqlite3_value_int64(row[0]),
-				      &w->moves_at[NESTING_RANGES]);
-	put_slice(e, b, &s);
-	put_original(e, b, s.name);
-	put_annotation(e, b, row, 7);
-	put_slice_end(e, b, &s, sqlite3_value_int64(row[1]), sqlite3_value_int64(row[13]), index);
-	return 0;
-}
-
-static int put_mark(struct exporter *e, struct worker *w, struct buffer *b, sqlite3_value **row, int64_t index)
-{
-	(void)w;
-	if (!slice_time(&e->part, figure_time(sqlite3_value_int64(row[1])), 0))
-		return 0;
-	event_begin(b, 'i', "user_annotation");
-	names_put(&e->chrome.names, b, sqlite3_value_int64(row[2]));
-	event_place(&e->chrome, b, chrome_track((uint32_t)sqlite3_value_int64(row[3]), 0),
-		    figure_time(sqlite3_value_int64(row[1])));
-	BUFFER_PUT(b, ",\"s\":\"t\",\"args\":{\"Ev Idx\":");
-	buffer_put_int(b, index);
-	put_original(e, b, sqlite3_value_int64(row[2]));
-	put_annotation(e, b, row, 4);
-	BUFFER_PUT(b, "}}");
-	return 0;
-}
 
 static int put_row(void *user, sqlite3_value **row)
 {
@@ -410,7 +114,7 @@ static int put_row(void *user, sqlite3_value **row)
 			.flows_left_out = &w->flows_left_out,
 		});
 	} else {
-		error = kinds[w->kind].put(e, w, &w->block->text, row,
+		error = kinds[w->kind].put(&e->chrome, &w->host, &w->block->text, row,
 					   e->index_at[w->kind] + at - e->rows[w->kind].first);
 	}
 	return error ? error : block_flush_full(w->block);
@@ -426,15 +130,13 @@ static int run_job(void *user, unsigned worker, struct block *block)
 	w->export = e;
 	w->block = block;
 	w->kind = kind;
-	w->from = e->rows[kind].first + (int64_t)(block->job - e->jobs_at[kind]) * JOB_ROWS;
-	w->candidate_count = 0;
-	w->looked_back = false;
-	memset(w->evaluated, 0, sizeof w->evaluated);
-	int error = scan_rows(&w->reader, kinds[kind].query, w->from, w->from + JOB_ROWS - 1, put_row, w);
+	int64_t from = e->rows[kind].first + (int64_t)(block->job - e->jobs_at[kind]) * JOB_ROWS;
+	host_events_begin(&w->host, from);
+	int error = scan_rows(&w->reader, kinds[kind].query, from, from + JOB_ROWS - 1, put_row, w);
 	if (!error)
 		error = block_flush(block);
-	for (size_t i = 0; i < w->candidate_count && !error; i++) {
-		const struct candidate *c = &w->candidates[i];
+	for (size_t i = 0; i < w->host.candidate_count && !error; i++) {
+		const struct candidate *c = &w->host.candidates[i];
 		error = flows_put(&e->flows, c->forward_thread, c->sequence, c->backward, c->is_node, c->end);
 	}
 	return error;
@@ -484,7 +186,7 @@ static int put_steps(struct exporter *e, struct block *block, int64_t *ret_count
 	int64_t last_thread = -1, last_end = 0;
 	while (!error && (result = sqlite3_step(row)) == SQLITE_ROW) {
 		int64_t thread = sqlite3_column_int64(row, 0), start = figure_time(sqlite3_column_int64(row, 1)),
-			duration = length_of(sqlite3_column_value(row, 2));
+			duration = figure_length(sqlite3_column_int64(row, 2));
 		if (thread == last_thread && start < last_end)
 			continue;
 		last_thread = thread;
@@ -538,10 +240,10 @@ static int open_workers(struct exporter *e, unsigned count)
 			reader_close(&w->reader);
 			return error;
 		}
-		w->candidates = malloc(JOB_ROWS * sizeof *w->candidates);
-		if (!w->candidates) {
+		error = host_events_init(&w->host, &w->reader, JOB_ROWS);
+		if (error) {
 			reader_close(&w->reader);
-			return -ENOMEM;
+			return error;
 		}
 	}
 	return 0;
@@ -551,10 +253,8 @@ static void close_workers(struct exporter *e)
 {
 	for (unsigned i = 0; i < e->worker_count; i++) {
 		struct worker *w = &e->workers[i];
-		sqlite3_finalize(w->nodes);
 		sqlite3_finalize(w->find_operator);
-		inputs_deinit(&w->inputs);
-		free(w->candidates);
+		host_events_deinit(&w->host);
 		reader_close(&w->reader);
 	}
 	free(e->workers);

@@ -76,28 +76,14 @@ void gpu_put_versions(const struct chrome *c, struct buffer *b)
 	sqlite3_finalize(row);
 }
 
-/* A metadata record up to the value of its argument. */
-static void put_record(struct buffer *b, const char *record, const char *argument, int64_t process, int64_t track)
-{
-	BUFFER_PUT(b, ",\n{\"ph\": \"M\", \"name\": \"");
-	buffer_put(b, record, strlen(record));
-	BUFFER_PUT(b, "\", \"ts\": 0.000, \"pid\": ");
-	buffer_put_int(b, process);
-	BUFFER_PUT(b, ", \"tid\": ");
-	buffer_put_int(b, track);
-	BUFFER_PUT(b, ", \"args\": {\"");
-	buffer_put(b, argument, strlen(argument));
-	BUFFER_PUT(b, "\": ");
-}
-
 static void put_process(const struct chrome *c, struct buffer *b, uint32_t device, bool simulated)
 {
 	int64_t process = chrome_device_process(c, device), rank = reader_meta_int(c->reader, "rank", -1);
-	put_record(b, "process_name", "name", process, 0);
+	event_metadata(b, "process_name", "name", process, 0);
 	const char *name = reader_meta_text(c->reader, "name");
 	buffer_put_string(b, name && *name ? name : reader_meta_text(c->reader, "command"));
 	BUFFER_PUT(b, "}}");
-	put_record(b, "process_labels", "labels", process, 0);
+	event_metadata(b, "process_labels", "labels", process, 0);
 	BUFFER_PUT(b, "\"GPU ");
 	buffer_put_int(b, device);
 	if (simulated)
@@ -107,7 +93,7 @@ static void put_process(const struct chrome *c, struct buffer *b, uint32_t devic
 		buffer_put_int(b, rank);
 	}
 	BUFFER_PUT(b, "\"}}");
-	put_record(b, "process_sort_index", "sort_index", process, 0);
+	event_metadata(b, "process_sort_index", "sort_index", process, 0);
 	buffer_put_int(b, DEVICE_SORT_INDEX + process);
 	BUFFER_PUT(b, "}}");
 }
@@ -118,7 +104,7 @@ static void put_track(const struct chrome *c, struct buffer *b, uint64_t track, 
 	int64_t process = gpu_process(c, track), number = gpu_track(track, lane), name = 0;
 	bool waits = (track & NESTING_WAITS) != 0, own = (track & NESTING_OWN) != 0,
 	     all = waits && stream == UINT32_MAX;
-	put_record(b, "thread_name", "name", process, number);
+	event_metadata(b, "thread_name", "name", process, number);
 	BUFFER_PUT(b, "\"");
 	if (own) {
 		BUFFER_PUT(b, "CUPTI's own work");
@@ -144,7 +130,7 @@ static void put_track(const struct chrome *c, struct buffer *b, uint64_t track, 
 		buffer_put_uint(b, lane);
 	}
 	BUFFER_PUT(b, "\"}}");
-	put_record(b, "thread_sort_index", "sort_index", process, number);
+	event_metadata(b, "thread_sort_index", "sort_index", process, number);
 	buffer_put_int(b, own ? number : all ? -1 : (int64_t)stream);
 	BUFFER_PUT(b, "}}");
 }

@@ -328,31 +328,18 @@ static int64_t process_of(const struct chrome *c)
 	return PROCESS + (int64_t)c->index * 1000;
 }
 
-static void put_record(struct buffer *b, const char *record, int64_t process, int64_t track, const char *argument)
-{
-	BUFFER_PUT(b, ",\n{\"ph\": \"M\", \"name\": \"");
-	buffer_put(b, record, strlen(record));
-	BUFFER_PUT(b, "\", \"ts\": 0.000, \"pid\": ");
-	buffer_put_int(b, process);
-	BUFFER_PUT(b, ", \"tid\": ");
-	buffer_put_int(b, track);
-	BUFFER_PUT(b, ", \"args\": {\"");
-	buffer_put(b, argument, strlen(argument));
-	BUFFER_PUT(b, "\": ");
-}
-
 static void put_names(const struct tracks *tracks, const struct chrome *c, struct buffer *b)
 {
 	char text[96];
 	int64_t process = process_of(c);
-	put_record(b, "process_name", process, 0, "name");
+	event_metadata(b, "process_name", "name", process, 0);
 	BUFFER_PUT(b, "\"profd: where the time goes\"}}");
-	put_record(b, "process_sort_index", process, 0, "sort_index");
+	event_metadata(b, "process_sort_index", "sort_index", process, 0);
 	buffer_put_int(b, SORT_INDEX);
 	BUFFER_PUT(b, "}}");
 	if (tracks->joined) {
 		snprintf(text, sizeof text, "stretches under %" PRId64 " us are joined", tracks->joined / 1000);
-		put_record(b, "process_labels", process, 0, "labels");
+		event_metadata(b, "process_labels", "labels", process, 0);
 		buffer_put_string(b, text);
 		BUFFER_PUT(b, "}}");
 	}
@@ -363,10 +350,10 @@ static void put_names(const struct tracks *tracks, const struct chrome *c, struc
 			snprintf(text, sizeof text, "device %" PRId64 " idle, by cause", tracks->devices[i - 1]);
 		else
 			snprintf(text, sizeof text, "step thread %" PRIu32 ", by phase", tracks->step_thread);
-		put_record(b, "thread_name", process, process + 1 + (int64_t)i, "name");
+		event_metadata(b, "thread_name", "name", process, process + 1 + (int64_t)i);
 		buffer_put_string(b, text);
 		BUFFER_PUT(b, "}}");
-		put_record(b, "thread_sort_index", process, process + 1 + (int64_t)i, "sort_index");
+		event_metadata(b, "thread_sort_index", "sort_index", process, process + 1 + (int64_t)i);
 		buffer_put_uint(b, i);
 		BUFFER_PUT(b, "}}");
 	}

@@ -733,12 +733,21 @@ bool breakdown_capture_load(sqlite3 *db, const struct breakdown_watch *watch, st
 	return !load.error;
 }
 
+static void take_host(struct load *load, sqlite3_stmt *row)
+{
+	(void)row;
+	load->capture->host = true;
+}
+_Static_assert(EVENT_FLAG_ASYNC == 2, "as in the query of breakdown_capture_steps");
+
 bool breakdown_capture_steps(sqlite3 *db, const struct breakdown_watch *watch, struct breakdown_capture *ret,
 			     int *ret_error)
 {
 	struct load load = {.db = db, .capture = ret, .watch = watch};
 	*ret = (struct breakdown_capture){0};
 	read_steps(&load);
+	/* As take_operator() has it: what other threads closed says nothing. */
+	each(&load, "SELECT 1 FROM operators WHERE flags & 2 = 0 LIMIT 1", take_host);
 	ret->breakdown.steps = ret->steps;
 	*ret_error = load.error;
 	return !load.error;

@@ -211,16 +211,14 @@ void answer_breakdown(struct tables *tables, double step)
 
 void answer_verdict(const struct tables *tables, const char *name)
 {
-	struct breakdown_capture capture;
 	struct findings findings;
 	cJSON *verdict;
 	char *text;
 
-	verdict_read(&tables->capture->reader, &tables->options, &capture, &findings);
+	verdict_read(&tables->capture->reader, &tables->options, &findings);
 	verdict = need(findings_json(&findings, NULL));
 	text = verdict_text(verdict, name, tables->screen.width < 1000 ? (int)tables->screen.width : 0);
 	printf("\n%s", text);
 	free(text);
 	cJSON_Delete(verdict);
-	breakdown_capture_free(&capture);
 }

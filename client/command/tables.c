@@ -14,6 +14,7 @@ void tables_init(struct tables *tables, struct capture *capture)
 {
 	*tables = (struct tables){.capture = capture, .filter = {NULL, -1, -1, -1}, .screen = screen_output()};
 	tables->options.summary = capture->summary;
+	tables->options.kept = &tables->kept;
 	tables->simulated = report_simulated(&capture->reader);
 }
 
@@ -23,6 +24,7 @@ void tables_deinit(struct tables *tables)
 		if (tables->opened[i])
 			filter_close(&tables->parts[i]);
 	where_free(tables->where);
+	verdict_forget(&tables->kept);
 	*tables = (struct tables){0};
 }
 

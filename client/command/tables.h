@@ -4,6 +4,7 @@
 
 #include "client/reader/capture.h"
 #include "client/report/filter.h"
+#include "client/report/verdict.h"
 #include "client/report/views.h"
 #include "client/ui/screen.h"
 #include "client/ui/where.h"
@@ -12,6 +13,7 @@ struct tables {
 	struct capture *capture;
 	const char *which; /* what the user calls it; NULL: its id */
 	struct report_options options;
+	struct verdict_kept kept;
 	struct screen screen;
 	struct filter filter;
 	struct where *where;	   /* of the chosen view; NULL: all rows */

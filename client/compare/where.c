@@ -1,7 +1,7 @@
 /* where.c - see where.h. */
 #include "where.h"
 
-#include "client/report/query.h"
+#include "client/report/verdict.h"
 #include "client/ui/text.h"
 
 #include "store/breakdown_load.h"
@@ -9,23 +9,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-static bool may_go_on(void *context)
-{
-	return bounds_row(context);
-}
-
-static void load(const struct reader *reader, struct breakdown_capture *ret)
-{
-	const struct breakdown_watch watch = {.row = may_go_on, .context = reader->bounds};
-	int error;
-	if (breakdown_capture_load(reader->db, &watch, ret, &error))
-		return;
-	breakdown_capture_free(ret);
-	if (error == SQLITE_NOMEM)
-		need(NULL);
-	report_damaged(reader);
-}
 
 static void add_rows(struct gather *gather, const struct breakdown_row *rows, size_t count, int group,
 		     const char *parent)
@@ -81,17 +64,18 @@ static void add_side(struct gather *gather, const struct side *side, struct comm
 	*ret = (struct common){.devices = GROUPS_MOST, .host = true, .device = true};
 	for (size_t c = 0; c < side->count; c++) {
 		const struct side_capture *capture = &side->captures[c];
-		struct breakdown_capture one;
-		load(&capture->capture.reader, &one);
-		ret->devices = one.breakdown.device_count < ret->devices ? one.breakdown.device_count : ret->devices;
-		ret->device = ret->device && one.device;
-		ret->host = ret->host && one.host;
-		if (one.doubt[0])
-			snprintf(ret->doubt, sizeof ret->doubt, "%s", one.doubt);
-		for (size_t i = 0; i < capture->count && i < one.breakdown.step_count; i++)
+		struct breakdown_capture own;
+		const struct breakdown_capture *one =
+			verdict_rows(&capture->capture.reader, &(struct report_options){0}, &own);
+		ret->devices = one->breakdown.device_count < ret->devices ? one->breakdown.device_count : ret->devices;
+		ret->device = ret->device && one->device;
+		ret->host = ret->host && one->host;
+		if (one->doubt[0])
+			snprintf(ret->doubt, sizeof ret->doubt, "%s", one->doubt);
+		for (size_t i = 0; i < capture->count && i < one->breakdown.step_count; i++)
 			if (capture->steps[i].unit != SIZE_MAX)
-				add_step(gather, side, &one.breakdown, i, capture->steps[i].unit);
-		breakdown_capture_free(&one);
+				add_step(gather, side, &one->breakdown, i, capture->steps[i].unit);
+		breakdown_capture_free(&own);
 	}
 }
 

@@ -7,6 +7,7 @@
 #include "strip.h"
 
 #include "store/findings_json.h"
+#include "store/findings_stored.h"
 
 #include <stdlib.h>
 
@@ -48,7 +49,12 @@ cJSON *page_verdict(const struct page_time *time, const struct reader *reader)
 	const struct breakdown_watch watch = {may_go_on, reader->bounds, NULL};
 	struct findings *findings = need(calloc(1, sizeof *findings));
 	int error = 0;
-	if (!findings_make(&time->capture, reader->db, &watch, findings, &error)) {
+	struct breakdown_capture stored;
+	bool made = findings_read(reader->db, &watch, &stored, findings, &error);
+	breakdown_capture_free(&stored);
+	if (!made && !error) /* an earlier release wrote the file */
+		made = findings_make(&time->capture, reader->db, &watch, findings, &error);
+	if (!made) {
 		if (error == SQLITE_NOMEM)
 			need(NULL);
 		report_damaged(reader);

@@ -119,26 +119,26 @@ static void add_device(struct breakdown_table *to, const struct breakdown_device
 
 struct table *report_breakdown(const struct reader *reader, const struct report_options *options)
 {
-	struct breakdown_capture capture;
+	struct breakdown_capture own;
+	const struct breakdown_capture *capture = verdict_rows(reader, options, &own);
 	struct breakdown_table to = {.table = table_new(columns, sizeof columns / sizeof *columns),
-				     .breakdown = &capture.breakdown};
-	verdict_rows(reader, &capture);
-	to.last = capture.breakdown.step_count;
+				     .breakdown = &capture->breakdown};
+	to.last = capture->breakdown.step_count;
 	if (options->step) {
 		to.first = (size_t)(options->step - 1);
 		to.last = to.last > to.first ? to.first + 1 : to.first;
 	}
 	for (size_t i = to.first; i < to.last; i++)
-		to.wall += wall_of(&capture.breakdown.steps[i]);
+		to.wall += wall_of(&capture->breakdown.steps[i]);
 	if (to.last > to.first) {
-		for (size_t i = 0; capture.device && i < capture.breakdown.device_count; i++)
-			add_device(&to, &capture.breakdown.devices[i]);
+		for (size_t i = 0; capture->device && i < capture->breakdown.device_count; i++)
+			add_device(&to, &capture->breakdown.devices[i]);
 		add_host(&to);
 	}
 	if (to.last > to.first)
-		report_note_use(to.table, reader, &capture.breakdown, to.first, to.last, options->alone);
-	if (capture.doubt[0] && capture.device && capture.breakdown.device_count)
-		table_note(to.table, "why the devices were idle is not known: %s", capture.doubt);
-	breakdown_capture_free(&capture);
+		report_note_use(to.table, reader, &capture->breakdown, to.first, to.last, options->alone);
+	if (capture->doubt[0] && capture->device && capture->breakdown.device_count)
+		table_note(to.table, "why the devices were idle is not known: %s", capture->doubt);
+	breakdown_capture_free(&own);
 	return to.table;
 }

@@ -112,11 +112,9 @@ static struct table *intervals(const struct reader *reader, const struct finding
 struct table *report_findings(const struct reader *reader, const struct report_options *options)
 {
 	struct table *table;
-	struct breakdown_capture capture;
 	struct findings findings;
-	verdict_read(reader, options, &capture, &findings);
+	verdict_read(reader, options, &findings);
 	if (options->finding) {
-		breakdown_capture_free(&capture);
 		if ((uint64_t)options->finding > findings.count)
 			exit(fail(EXIT_NO_TARGET, "there is no finding %lld; the verdict has %zu: %s",
 				  (long long)options->finding, findings.count, findings.verdict));
@@ -129,6 +127,5 @@ struct table *report_findings(const struct reader *reader, const struct report_o
 		table_note(table, "%s", findings.abstains);
 	else if (!findings.count)
 		table_note(table, "%s", findings.verdict);
-	breakdown_capture_free(&capture);
 	return table;
 }

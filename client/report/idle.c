@@ -132,27 +132,27 @@ static bool is_shown(const struct breakdown *breakdown, const struct report_opti
 struct table *report_idle(const struct reader *reader, const struct report_options *options)
 {
 	struct table *table = table_new(columns, sizeof columns / sizeof *columns);
-	struct breakdown_capture capture;
+	struct breakdown_capture own;
 	struct idle_row_of *rows = NULL;
 	size_t count = 0, all = 0;
 
-	verdict_intervals(reader, &capture);
-	for (size_t d = 0; d < capture.breakdown.device_count; d++)
-		all += capture.breakdown.devices[d].stretch_count;
+	const struct breakdown_capture *capture = verdict_intervals(reader, options, &own);
+	for (size_t d = 0; d < capture->breakdown.device_count; d++)
+		all += capture->breakdown.devices[d].stretch_count;
 	rows = need(calloc(all + 1, sizeof *rows));
-	for (size_t d = 0; d < capture.breakdown.device_count; d++) {
-		const struct breakdown_device *device = &capture.breakdown.devices[d];
+	for (size_t d = 0; d < capture->breakdown.device_count; d++) {
+		const struct breakdown_device *device = &capture->breakdown.devices[d];
 
 		for (size_t i = 0; i < device->stretch_count; i++)
 			if (device->stretches[i].row == DEVICE_IDLE &&
-			    is_shown(&capture.breakdown, options, device->stretches[i].start))
+			    is_shown(&capture->breakdown, options, device->stretches[i].start))
 				rows[count++] = (struct idle_row_of){device, &device->stretches[i]};
 	}
 	qsort(rows, count, sizeof *rows, by_length);
 	for (size_t i = 0; i < count && i < ROWS_MOST; i++)
-		add(table, reader, &capture, &rows[i]);
+		add(table, reader, capture, &rows[i]);
 	table_set_whole(table, count);
 	free(rows);
-	breakdown_capture_free(&capture);
+	breakdown_capture_free(&own);
 	return table;
 }

@@ -226,30 +226,31 @@ struct table *report_overlap(const struct reader *reader, const struct report_op
 	static const char *const loads[] = {LOAD("kernel_records"), LOAD("copy_records"), LOAD("set_records"),
 					    LOAD("graph_records")};
 	struct table *table = table_new(COUNTED(columns));
-	struct breakdown_capture capture;
+	struct breakdown_capture own;
 	struct intervals intervals = {0};
 	struct window *windows;
 	size_t first = 0, last;
 
-	verdict_rows(reader, &capture);
-	if (!capture.device) {
-		breakdown_capture_free(&capture);
+	const struct breakdown_capture *capture = verdict_rows(reader, options, &own);
+	if (!capture->device) {
+		breakdown_capture_free(&own);
 		return table;
 	}
-	last = capture.breakdown.step_count;
+	last = capture->breakdown.step_count;
 	if (options->step) {
 		first = (size_t)(options->step - 1) < last ? (size_t)(options->step - 1) : last;
 		last = first < last ? first + 1 : last;
 	}
 	windows = need(calloc(last - first + 1, sizeof *windows));
 	for (size_t i = first; i < last; i++)
-		windows[i - first] = (struct window){capture.breakdown.steps[i].start, capture.breakdown.steps[i].end};
+		windows[i - first] =
+			(struct window){capture->breakdown.steps[i].start, capture->breakdown.steps[i].end};
 	for (size_t i = 0; i < sizeof loads / sizeof *loads; i++)
 		load(reader, &intervals, loads[i]);
 	merge(&intervals);
 	clip(&intervals, windows, last - first);
-	for (size_t i = 0; i < capture.breakdown.device_count; i++) {
-		const struct breakdown_device *device = &capture.breakdown.devices[i];
+	for (size_t i = 0; i < capture->breakdown.device_count; i++) {
+		const struct breakdown_device *device = &capture->breakdown.devices[i];
 		size_t from = 0, to;
 
 		add_kinds(table, device, first, last);
@@ -262,6 +263,6 @@ struct table *report_overlap(const struct reader *reader, const struct report_op
 	}
 	free(windows);
 	free(intervals.list);
-	breakdown_capture_free(&capture);
+	breakdown_capture_free(&own);
 	return table;
 }

@@ -29,58 +29,68 @@ static void give_up(const struct reader *reader, int error)
 	report_damaged(reader);
 }
 
-void verdict_load(const struct reader *reader, const struct report_options *options, struct breakdown_capture *capture,
-		  struct findings *ret)
+void verdict_forget(struct verdict_kept *kept)
 {
-	const struct breakdown_watch watch = {.row = may_go_on, .context = reader->bounds};
-	int error = 0;
-	bool ok = breakdown_capture_load(reader->db, &watch, capture, &error);
-	size_t step = options->step ? (size_t)(options->step - 1) : 0;
-	if (ok && options->step && step < capture->breakdown.step_count)
-		ok = findings_make_step(capture, reader->db, &watch, step, ret, &error);
-	else if (ok)
-		ok = findings_make(capture, reader->db, &watch, ret, &error);
-	if (ok)
-		return;
-	breakdown_capture_free(capture);
-	give_up(reader, error);
+	if (kept->computed)
+		breakdown_capture_free(&kept->capture);
+	kept->computed = false;
 }
 
-void verdict_read(const struct reader *reader, const struct report_options *options, struct breakdown_capture *capture,
-		  struct findings *ret)
+const struct breakdown_capture *verdict_intervals(const struct reader *reader, const struct report_options *options,
+						  struct breakdown_capture *own)
+{
+	const struct breakdown_watch watch = {.row = may_go_on, .context = reader->bounds};
+	struct verdict_kept *kept = options->kept;
+	struct breakdown_capture *to = kept ? &kept->capture : own;
+	int error = 0;
+	*own = (struct breakdown_capture){0};
+	if (kept && kept->computed)
+		return to;
+	if (!breakdown_capture_load(reader->db, &watch, to, &error)) {
+		breakdown_capture_free(to);
+		give_up(reader, error);
+	}
+	if (kept)
+		kept->computed = true;
+	return to;
+}
+
+/* What stands in the file. NULL: an earlier release wrote it; then there is nothing to be freed. */
+static const struct breakdown_capture *read_stored(const struct reader *reader, struct breakdown_capture *own,
+						   struct findings *ret)
 {
 	const struct breakdown_watch watch = {.row = may_go_on, .context = reader->bounds};
 	int error = 0;
-	if (!options->step && findings_read(reader->db, &watch, capture, ret, &error))
-		return;
-	if (!options->step)
-		breakdown_capture_free(capture);
+	if (findings_read(reader->db, &watch, own, ret, &error))
+		return own;
+	breakdown_capture_free(own);
 	if (error)
 		give_up(reader, error);
-	verdict_load(reader, options, capture, ret);
+	return NULL;
 }
 
-void verdict_intervals(const struct reader *reader, struct breakdown_capture *capture)
+const struct breakdown_capture *verdict_rows(const struct reader *reader, const struct report_options *options,
+					     struct breakdown_capture *own)
 {
-	const struct breakdown_watch watch = {.row = may_go_on, .context = reader->bounds};
-	int error = 0;
-	if (breakdown_capture_load(reader->db, &watch, capture, &error))
-		return;
-	breakdown_capture_free(capture);
-	give_up(reader, error);
-}
-
-void verdict_rows(const struct reader *reader, struct breakdown_capture *capture)
-{
-	const struct breakdown_watch watch = {.row = may_go_on, .context = reader->bounds};
 	struct findings findings;
+	const struct breakdown_capture *stored = read_stored(reader, own, &findings);
+	return stored ? stored : verdict_intervals(reader, options, own);
+}
+
+void verdict_read(const struct reader *reader, const struct report_options *options, struct findings *ret)
+{
+	const struct breakdown_watch watch = {.row = may_go_on, .context = reader->bounds};
+	struct breakdown_capture own;
 	int error = 0;
-	if (findings_read(reader->db, &watch, capture, &findings, &error))
-		return;
-	breakdown_capture_free(capture);
-	if (error)
-		give_up(reader, error);
-	verdict_intervals(reader, capture);
+	if (options->step || !read_stored(reader, &own, ret)) {
+		const struct breakdown_capture *capture = verdict_intervals(reader, options, &own);
+		size_t step = options->step ? (size_t)(options->step - 1) : SIZE_MAX;
+		if (!(step < capture->breakdown.step_count
+			      ? findings_make_step(capture, reader->db, &watch, step, ret, &error)
+			      : findings_make(capture, reader->db, &watch, ret, &error)))
+			give_up(reader, error);
+	}
+	breakdown_capture_free(&own);
 }
 
 /* Words of `text`, indented, in lines of at most `width` columns; the first line begins where the stream is. */

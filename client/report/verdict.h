@@ -9,18 +9,25 @@
 
 #include <cjson/cJSON.h>
 
-/* The breakdown and the verdict: of one step where options->step is set. A damaged file ends the program with a sentence.
- * breakdown_capture_free() afterwards. */
-void verdict_load(const struct reader *reader, const struct report_options *options, struct breakdown_capture *capture,
-		  struct findings *ret);
+/* A breakdown that was computed: all tables of a capture share it. Zeroed at first, verdict_forget() at the end. */
+struct verdict_kept {
+	bool computed;
+	struct breakdown_capture capture;
+};
+void verdict_forget(struct verdict_kept *kept);
 
-/* The breakdown alone, computed: with its intervals, and what each thread did. */
-void verdict_intervals(const struct reader *reader, struct breakdown_capture *capture);
-/* The breakdown alone: as it stands in the file, otherwise computed. capture: steps and rows alone. */
-void verdict_rows(const struct reader *reader, struct breakdown_capture *capture);
-/* The same as it stands in the file, where the release that wrote it put it there; otherwise computed. capture: steps and rows alone. */
-void verdict_read(const struct reader *reader, const struct report_options *options, struct breakdown_capture *capture,
-		  struct findings *ret);
+/* Of these a damaged file ends the program with a sentence. What they return is options->kept, or *own, which
+ * breakdown_capture_free() takes in either case. */
+
+/* The breakdown, computed: with its intervals, and what each thread did. */
+const struct breakdown_capture *verdict_intervals(const struct reader *reader, const struct report_options *options,
+						  struct breakdown_capture *own);
+/* The breakdown as it stands in the file, steps and rows alone; computed where an earlier release wrote the file. */
+const struct breakdown_capture *verdict_rows(const struct reader *reader, const struct report_options *options,
+					     struct breakdown_capture *own);
+
+/* The verdict, in the same way; of one step where options->step is set. */
+void verdict_read(const struct reader *reader, const struct report_options *options, struct findings *ret);
 
 /* The verdict (store/findings_json.h; also `verdict` of a summary) as text: for each finding three or four lines, each with its newline, without
  * colour, at most `width` columns (0: 100). `capture`: its name in "profd show NAME --finding N"; NULL: no such hint. To be freed. */

@@ -23,13 +23,14 @@ static void add_rows(cJSON *object, const char *key, const int64_t *values, cons
 /* What the JSON of steps is made of. */
 struct source {
 	const struct reader *reader;
-	struct breakdown_capture capture;
+	const struct breakdown_capture *capture;
+	struct breakdown_capture own;
 	struct waits waits;
 };
 
 static void add_device(cJSON *list, const struct source *source, size_t index, size_t step)
 {
-	const struct breakdown_device *device = &source->capture.breakdown.devices[index];
+	const struct breakdown_device *device = &source->capture->breakdown.devices[index];
 	const struct breakdown_device_step *at = &device->steps[step];
 	cJSON *object = need(cJSON_CreateObject()), *hidden;
 	need(cJSON_AddNumberToObject(object, "device", (double)device->device));
@@ -45,7 +46,7 @@ static void add_device(cJSON *list, const struct source *source, size_t index, s
 
 static cJSON *step_json(const struct source *source, size_t step)
 {
-	const struct breakdown *breakdown = &source->capture.breakdown;
+	const struct breakdown *breakdown = &source->capture->breakdown;
 	cJSON *object = need(cJSON_CreateObject()), *host, *devices;
 	need(cJSON_AddNumberToObject(object, "step", (double)step + 1));
 	need(cJSON_AddNumberToObject(object, "wall_ns",
@@ -53,7 +54,7 @@ static cJSON *step_json(const struct source *source, size_t step)
 	host = need(cJSON_AddObjectToObject(object, "host"));
 	need(cJSON_AddNumberToObject(host, "thread", breakdown->step_thread));
 	add_rows(host, "rows", breakdown->steps[step].host, breakdown_host_rows, HOST_ROWS);
-	if (!source->capture.device) {
+	if (!source->capture->device) {
 		need(cJSON_AddNullToObject(object, "devices"));
 		return object;
 	}
@@ -73,40 +74,38 @@ static bool has_waits(const struct breakdown *breakdown)
 }
 
 /* After which waits a device was idle is in no file: where there was such a wait, the breakdown is computed. */
-static void read_source(struct source *source)
+static void read_source(struct source *source, const struct report_options *options)
 {
-	verdict_rows(source->reader, &source->capture);
-	if (!has_waits(&source->capture.breakdown))
+	source->capture = verdict_rows(source->reader, options, &source->own);
+	if (!has_waits(&source->capture->breakdown))
 		return;
-	if (!source->capture.breakdown.activity) {
-		breakdown_capture_free(&source->capture);
-		verdict_intervals(source->reader, &source->capture);
+	if (!source->capture->breakdown.activity) {
+		breakdown_capture_free(&source->own);
+		source->capture = verdict_intervals(source->reader, options, &source->own);
 	}
-	source->waits = waits_of(&source->capture);
+	source->waits = waits_of(source->capture);
 }
 
 cJSON *breakdown_json(const struct reader *reader, const struct report_options *options)
 {
 	struct source source = {.reader = reader};
-	const struct breakdown_capture *capture = &source.capture;
 	cJSON *object = need(cJSON_CreateObject()), *steps = need(cJSON_AddArrayToObject(object, "steps"));
-	read_source(&source);
+	read_source(&source, options);
+	const struct breakdown_capture *capture = source.capture;
 	for (size_t i = 0; i < capture->breakdown.step_count; i++)
 		if (!options->step || (int64_t)i + 1 == options->step)
 			cJSON_AddItemToArray(steps, step_json(&source, i));
 	json_add_text(object, "doubt", capture->doubt[0] ? capture->doubt : NULL);
 	waits_free(&source.waits);
-	breakdown_capture_free(&source.capture);
+	breakdown_capture_free(&source.own);
 	return object;
 }
 
 cJSON *verdict_json(const struct reader *reader, const struct report_options *options)
 {
-	struct breakdown_capture capture;
 	struct findings findings;
 	cJSON *json;
-	verdict_read(reader, options, &capture, &findings);
-	breakdown_capture_free(&capture);
+	verdict_read(reader, options, &findings);
 	json = need(findings_json(&findings, reader->db));
 	return json;
 }

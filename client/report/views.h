@@ -6,6 +6,7 @@
 #include "client/ui/table.h"
 
 struct filter;
+struct verdict_kept;
 
 struct report_options {
 	const char *sort_by;	     /* one of torch.profiler's keys; NULL: the table's own default */
@@ -16,6 +17,8 @@ struct report_options {
 	bool alone;		     /* no other table is shown */
 	size_t limit;	      /* rows that are shown at the most; 0 = all: for tables that choose their rows by it */
 	const cJSON *summary; /* the daemon's SUMMARY of the capture; NULL: there is none */
+	struct verdict_kept
+		*kept; /* a breakdown that was computed, for the next table (verdict.h); NULL: none is kept */
 };
 
 /* Each view's function. It reads the finished capture file. The table is the caller's to free. */

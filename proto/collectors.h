@@ -20,7 +20,8 @@ enum collector_figures {
 	FILLS_RANGES = 2, /* and marks */
 	FILLS_DEVICE = 4, /* kernels, copies, memsets, graphs, what called them */
 	FILLS_MEMORY = 8,
-	FILLS_STACKS = 16
+	FILLS_STACKS = 16,
+	FILLS_SHAPES = 32
 };
 
 struct collector_facts {

@@ -22,7 +22,7 @@
 struct name {
 	int64_t id;
 	uint8_t phase, doing, call;
-	bool backward, slow, graph;
+	bool backward, slow, graph, kernel; /* kernel: a call that launches one */
 };
 
 /* A row of `launches`. */
@@ -63,6 +63,7 @@ struct load {
 	size_t device_count;
 	void (*take)(struct load *load, sqlite3_value **row); /* of scan() */
 	bool graphs;					      /* there are operations of CUDA graphs */
+	int64_t kernel_calls, bare_calls;		      /* that launch kernels; of which there is no kernel */
 	int error;
 };
 
@@ -187,7 +188,8 @@ static void take_name(struct load *load, sqlite3_stmt *row)
 							.call = (uint8_t)names_call(text),
 							.backward = names_backward(text),
 							.slow = names_without_tensor_cores(text),
-							.graph = strcasestr(text, "GraphLaunch") != NULL};
+							.graph = strcasestr(text, "GraphLaunch") != NULL,
+							.kernel = strstr(text, "LaunchKernel") != NULL};
 }
 
 static struct name name_of(const struct load *load, int64_t id)
@@ -362,6 +364,8 @@ static void take_call(struct load *load, sqlite3_value **row)
 	if (thread)
 		activity_add_named(&capture->activity, thread, start, end, doing, (uint32_t)int_of(row[4]));
 	capture->graph_launches += graph;
+	load->kernel_calls += name.kernel;
+	load->bare_calls += name.kernel && !launched;
 	if (!launched)
 		return;
 	size_t count = capture->breakdown.call_count, room = load->call_room;
@@ -639,6 +643,9 @@ static void look_for_doubt(struct load *load)
 {
 	if (load->capture->timeless)
 		doubt(load, "operations came without times", (int64_t)load->capture->timeless);
+	/* Of the last ones a device may not have begun before the recording ended. */
+	if (load->bare_calls * 2 > load->kernel_calls)
+		doubt(load, "calls launched kernels that were not recorded", load->bare_calls);
 	each(load,
 	     "SELECT sum(count) FROM losses WHERE is_loss AND kind IN ('kernel', 'copy', 'set', 'graph_launch', "
 	     "'api_call')",

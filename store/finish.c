@@ -185,6 +185,9 @@ static void judge(struct capture_facts *facts, const struct derived *derived)
 static uint64_t since_last(const struct store_ending *ending)
 {
 	uint64_t now = clock_monotonic(), end = ending->record_end;
+	/* A trace that is imported ended at some time, of some clock. */
+	if (!ending->done_at)
+		return 0;
 	if (end == 0 || end > now || end + 3600ull * 1000000000u < now)
 		end = ending->done_at;
 	return end && end < now ? now - end : 0;
@@ -325,7 +328,7 @@ static int put_all(struct finish *finish, struct derived *derived, bool *ended)
 	if (text)
 		store_meta_text(store, "summary", text);
 	free(text);
-	store_meta_int(store, "derive", (int64_t)finish->result->since_last);
+	meta_known(store, "derive", finish->result->since_last);
 	error = store_commit(store);
 	finish->result->summary_ns = clock_monotonic() - derived_at;
 	return error;

@@ -160,7 +160,7 @@ static bool add_timed(struct build *build, const struct kineto_event *event)
 		return add(build, &build->frames, event, &record);
 	}
 	case EVENT_RANGE:
-		build->counts.operators = true;
+		build->counts.annotations = true;
 		if (!steps_add(&build->steps, event, record.range.thread))
 			return no_memory(build);
 		return add(build, &build->frames, event, &record);
@@ -169,6 +169,8 @@ static bool add_timed(struct build *build, const struct kineto_event *event)
 		return add(build, &build->others, event, &record);
 	default:
 		build->counts.device = true;
+		build->counts.calls = build->counts.calls || record.head.kind == EVENT_API_CALL;
+		build->counts.syncs = build->counts.syncs || record.head.kind == EVENT_SYNC;
 		return add(build, &build->others, event, &record);
 	}
 }
@@ -365,6 +367,22 @@ static bool put_others(struct build *build)
 	return ok && !build->others.error;
 }
 
+/* The profiler writes annotations, if there are any, where it writes operators. */
+static bool has_ranges(const struct build_counts *counts)
+{
+	return counts->operators || counts->annotations;
+}
+
+/* Kinds of CUPTI's records that were not asked for, as the trace shows: of calls there are some wherever a device works; waits are records of
+ * their own in newer releases of torch alone, and not by default. */
+static int64_t absent_kinds(const struct build_counts *counts)
+{
+	int64_t kinds = counts->syncs ? 0 : INT64_C(1) << ACTIVITY_SYNC;
+	if (!counts->calls)
+		kinds |= INT64_C(1) << ACTIVITY_RUNTIME | INT64_C(1) << ACTIVITY_DRIVER;
+	return kinds;
+}
+
 static void tell(const struct build *build, const struct kineto_about *about, struct capture_facts *facts,
 		 struct store_ending *ending)
 {
@@ -374,12 +392,14 @@ static void tell(const struct build *build, const struct kineto_about *about, st
 		bool ran;
 		const char *absent;
 	} parts[] = {
-		{COLLECTOR_STEPS, true, ""},
+		{COLLECTOR_STEPS, has_ranges(counts), "the trace holds no annotations"},
 		{COLLECTOR_TORCH, counts->operators, "the trace holds no operators"},
 		{COLLECTOR_SHAPES, counts->shapes, "the trace holds no shapes (record_shapes)"},
 		{COLLECTOR_CUPTI, counts->device, "the trace holds nothing of a GPU"},
 		{COLLECTOR_MEMORY, counts->memory, "the trace holds no allocations on a GPU (profile_memory)"},
-		{COLLECTOR_NVTX, false, "torch.profiler records no NVTX ranges"},
+		{COLLECTOR_PYTHON, false, "a trace holds no samples of Python stacks"},
+		{COLLECTOR_NVTX, false,
+		 has_ranges(counts) ? "torch.profiler records no NVTX ranges" : "the trace holds no annotations"},
 	};
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
 		struct store_collector *to = &ending->collectors[parts[i].collector];
@@ -409,16 +429,19 @@ int build_finish(struct build *build, const struct kineto_about *about, struct c
 		 struct store_ending *ending, struct build_counts *ret)
 {
 	struct store *store = build->store;
-	uint16_t collectors = 1u << COLLECTOR_STEPS;
+	uint16_t collectors = 0;
 	if (build->lowest > build->highest) {
 		store_set_error(store, -ENODATA,
 				"it holds no events of torch.profiler: no operator, no annotation, no CUDA activity");
 	} else if (settle_steps(build)) {
-		collectors |= (uint16_t)(build->counts.operators << COLLECTOR_TORCH | build->counts.device
-											      << COLLECTOR_CUPTI);
+		const struct build_counts *counts = &build->counts;
+		collectors |= (uint16_t)(has_ranges(counts) << COLLECTOR_STEPS | counts->operators << COLLECTOR_TORCH |
+					 counts->device << COLLECTOR_CUPTI);
 		tell(build, about, facts, ending);
 		store_set_base(store, CLOCK_START, facts->started);
 		store_put_facts(store, facts);
+		if (counts->device)
+			store_meta_int(store, "absent_kinds", absent_kinds(counts));
 		/* The hook is called at every call of Python. */
 		if (build->stacks)
 			store_meta_text(

@@ -14,7 +14,7 @@ struct build_counts {
 	uint64_t untimed;		       /* had no time that can be */
 	uint64_t python, memory_host, strange; /* that a capture has no place for */
 	uint64_t steps;
-	bool operators, device, shapes, memory;
+	bool operators, annotations, device, calls, syncs, shapes, memory; /* there were any */
 	char strange_category[32];
 };
 

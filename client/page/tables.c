@@ -36,7 +36,7 @@ static void add_view(cJSON *to, const struct reader *reader, const struct report
 {
 	bool recorded = view_recorded(reader, view);
 	/* It is said once, by the kernels, that nothing of the device was recorded. */
-	if (!recorded && view->flags & VIEW_DEVICE && !(view->flags & VIEW_TELLS))
+	if (!recorded && view->flags & VIEW_DEVICE && !(view->flags & VIEW_TELLS) && !report_gpu(reader))
 		return;
 	struct table *table = view->table(reader, options);
 	if (!table_rows(table) && view->flags & VIEW_RARE) {

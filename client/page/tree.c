@@ -219,7 +219,7 @@ cJSON *page_tree(const struct reader *reader)
 {
 	struct tree tree = {0};
 	cJSON *to = need(cJSON_CreateObject());
-	bool device = report_gpu(reader);
+	bool device = report_attributed(reader);
 	need(cJSON_AddBoolToObject(to, "device", device));
 	read_calls(&tree, reader, device);
 	sort_by_depth(&tree);

@@ -83,7 +83,7 @@ struct table *report_flops(const struct reader *reader, const struct report_opti
 {
 	static const struct report_shape shape = {COUNTED(columns), COUNTED(keys), "name, dims", NULL, NULL};
 	const int flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY;
-	bool gpu = report_gpu(reader);
+	bool gpu = report_attributed(reader);
 	char sql[3072];
 	if (!report_ran(reader, "shapes"))
 		return table_new(shape.columns, shape.count);

@@ -283,7 +283,7 @@ static char *name_of(sqlite3_stmt *strings, const struct row *row)
 
 static void put(struct table *table, sqlite3_stmt *strings, const struct row *row, int64_t whole)
 {
-	char *within = string(strings, row->within, "(no operator)"),
+	char *within = string(strings, row->within, row->timed ? "(no operator)" : "(not recorded)"),
 	     *call = string(strings, row->call, "(not recorded)");
 
 	table_add(table);

@@ -82,7 +82,7 @@ static void shapeless(struct table *table, sqlite3_stmt *row)
 
 struct table *report_operators(const struct reader *reader, const struct report_options *options)
 {
-	bool gpu = report_gpu(reader);
+	bool gpu = report_attributed(reader);
 	struct report_options own = *options;
 	struct report_shape shape = {COUNTED(columns), COUNTED(keys), "s.text", NULL, NULL};
 	char totals[3072], sql[6144], figure[TEXT_FIGURE_BYTES];
@@ -102,6 +102,7 @@ struct table *report_operators(const struct reader *reader, const struct report_
 		 options->shapes ? "LEFT JOIN inputs i ON i.id = t.dims" : "", gpu ? REPORT_DEVICE_TIME : "NULL");
 	struct table *table = report_query(reader, &own, &shape, sql);
 	table_note(table, "Self CPU time total: %s", text_duration(figure, report_self_cpu_total(reader, options)));
+	report_note_unattributed(table, reader);
 	report_note_device(table, reader, options);
 	return table;
 }

@@ -136,6 +136,12 @@ int64_t report_device_total(const struct reader *reader, const struct report_opt
 	return report_gpu(reader) ? single(reader, "SELECT " REPORT_DEVICE_TIME, options) : -1;
 }
 
+void report_note_unattributed(struct table *table, const struct reader *reader)
+{
+	if (report_gpu(reader) && !report_attributed(reader))
+		table_note(table, "What launched the work of the devices was not recorded: no calls of the CUDA API.");
+}
+
 void report_note_device(struct table *table, const struct reader *reader, const struct report_options *options)
 {
 	int64_t device = report_device_total(reader, options);

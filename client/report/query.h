@@ -56,6 +56,8 @@ struct table *report_query(const struct reader *reader, const struct report_opti
 /* Sums of all operators' self time on the host, and of all that the devices did; -1: not recorded. ns */
 int64_t report_self_cpu_total(const struct reader *reader, const struct report_options *options);
 int64_t report_device_total(const struct reader *reader, const struct report_options *options);
+/* Notes below a table that nobody knows what launched the work of the devices, where that is so. */
+void report_note_unattributed(struct table *table, const struct reader *reader);
 /* Notes below a table what the devices did in all, where that was recorded. */
 void report_note_device(struct table *table, const struct reader *reader, const struct report_options *options);
 

@@ -60,7 +60,7 @@ static void name(struct table *table, sqlite3_stmt *row)
 struct table *report_ranges(const struct reader *reader, const struct report_options *options)
 {
 	static const struct report_shape shape = {COUNTED(columns), COUNTED(keys), "s.text", NULL, name};
-	bool gpu = report_gpu(reader);
+	bool gpu = report_attributed(reader);
 	char sql[2560];
 
 	snprintf(sql, sizeof sql,
@@ -74,5 +74,7 @@ struct table *report_ranges(const struct reader *reader, const struct report_opt
 		 "t.name AND p.domain IS t.domain AND p.source = t.source LEFT JOIN strings s ON s.id = t.name "
 		 "LEFT JOIN strings d ON d.id = t.domain",
 		 gpu ? DEVICE : NO_DEVICE, gpu ? REPORT_DEVICE_TIME : "NULL", gpu ? SPAN : NO_SPAN);
-	return report_query(reader, options, &shape, sql);
+	struct table *table = report_query(reader, options, &shape, sql);
+	report_note_unattributed(table, reader);
+	return table;
 }

@@ -73,7 +73,19 @@ bool report_refused(const struct reader *reader, int64_t kinds)
 {
 	if (!kinds || !report_gpu(reader) || reader_meta_int(reader, "schema", 0) < 3)
 		return false;
-	return (reader_count(reader, "SELECT refused FROM sessions ORDER BY rowid DESC", 0) & kinds) == kinds;
+	int64_t missing = reader_count(reader, "SELECT refused FROM sessions ORDER BY rowid DESC", 0) |
+			  reader_meta_int(reader, "absent_kinds", 0);
+	return (missing & kinds) == kinds;
+}
+
+bool report_attributed(const struct reader *reader)
+{
+	return report_gpu(reader) && !report_refused(reader, REPORT_CALLS);
+}
+
+bool report_used_cupti(const struct reader *reader)
+{
+	return report_gpu(reader) && reader_count(reader, "SELECT count(*) FROM sessions", 0) > 0;
 }
 
 char *report_sentence(const struct reader *reader, const char *collector)

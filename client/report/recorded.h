@@ -13,10 +13,15 @@ bool report_device_ran(const struct reader *reader, const char *collector);
 bool report_gpu(const struct reader *reader);
 /* Was a device simulated? */
 bool report_simulated(const struct reader *reader);
-/* Did CUPTI refuse to record all of these? kinds: a bit each, enum activity_kind. */
+/* Did CUPTI refuse to record all of these, or was a trace imported that holds none of them? kinds: a bit each, enum activity_kind. */
 bool report_refused(const struct reader *reader, int64_t kinds);
 #define REPORT_COPIES (INT64_C(1) << ACTIVITY_COPY)
 #define REPORT_SETS (INT64_C(1) << ACTIVITY_SET)
+#define REPORT_CALLS (INT64_C(1) << ACTIVITY_RUNTIME | INT64_C(1) << ACTIVITY_DRIVER)
+/* Is it known what launched the work of the devices, so that it can be given to operators, ranges and threads? */
+bool report_attributed(const struct reader *reader);
+/* Was it profd that used CUPTI? An imported trace does not say how it was used. */
+bool report_used_cupti(const struct reader *reader);
 /* Bits of enum session_option of how CUPTI was used; 0 where it was not. */
 int64_t report_session_options(const struct reader *reader);
 /* Did a collector run that fills these figures (enum collector_figures), and does the file have their tables? */

@@ -195,7 +195,7 @@ static void set_name(const struct reader *reader, struct table *table, int64_t i
 struct table *report_threads(const struct reader *reader, const struct report_options *options)
 {
 	struct table *table = table_new(columns, FIGURES);
-	bool torch = report_filled(reader, FILLS_OPERATORS), gpu = report_gpu(reader);
+	bool torch = report_filled(reader, FILLS_OPERATORS), gpu = report_attributed(reader);
 	bool ranges = report_filled(reader, FILLS_RANGES);
 	struct threads threads = {0};
 

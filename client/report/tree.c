@@ -96,7 +96,7 @@ static void load(const struct reader *reader, struct calls *calls, const struct 
 	sqlite3_stmt *statement;
 	char sql[320], from[128];
 
-	snprintf(from, sizeof from, report_gpu(reader) ? DEVICE : NO_DEVICE, sources[source].table);
+	snprintf(from, sizeof from, report_attributed(reader) ? DEVICE : NO_DEVICE, sources[source].table);
 	snprintf(sql, sizeof sql, COLUMNS "%s%s", from, sources[source].condition);
 	statement = report_prepare(reader, sql);
 	sqlite3_bind_int64(statement, 1, step);
@@ -311,7 +311,8 @@ static int64_t wall_of(const struct reader *reader, int64_t step)
 
 struct table *report_tree(const struct reader *reader, const struct report_options *options)
 {
-	struct printing to = {.reader = reader, .table = table_new(COUNTED(columns)), .device = report_gpu(reader)};
+	struct printing to = {
+		.reader = reader, .table = table_new(COUNTED(columns)), .device = report_attributed(reader)};
 	struct calls calls = {0};
 	struct tree tree = {0};
 	size_t left_out;

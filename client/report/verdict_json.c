@@ -1,6 +1,7 @@
 /* verdict_json.c - see verdict_json.h. */
 #include "verdict_json.h"
 
+#include "recorded.h"
 #include "verdict.h"
 #include "waits.h"
 
@@ -39,8 +40,14 @@ static void add_device(cJSON *list, const struct source *source, size_t index, s
 	need(cJSON_AddNumberToObject(hidden, "communication", (double)at->hidden_communication));
 	need(cJSON_AddNumberToObject(hidden, "copies", (double)at->hidden_copies));
 	add_rows(object, "idle", at->idle, breakdown_idle_rows, IDLE_ROWS);
-	need(cJSON_AddNumberToObject(object, "after_sync_ns", (double)at->after_sync));
-	cJSON_AddItemToObject(object, "after_sync", waits_json(&source->waits, source->reader, index, step));
+	/* Which call a device waited for is known where calls are. */
+	if (*source->capture.doubt || !report_attributed(source->reader)) {
+		need(cJSON_AddNullToObject(object, "after_sync_ns"));
+		need(cJSON_AddNullToObject(object, "after_sync"));
+	} else {
+		need(cJSON_AddNumberToObject(object, "after_sync_ns", (double)at->after_sync));
+		cJSON_AddItemToObject(object, "after_sync", waits_json(&source->waits, source->reader, index, step));
+	}
 	cJSON_AddItemToArray(list, object);
 }
 
@@ -52,7 +59,10 @@ static cJSON *step_json(const struct source *source, size_t step)
 	need(cJSON_AddNumberToObject(object, "wall_ns",
 				     (double)(breakdown->steps[step].end - breakdown->steps[step].start)));
 	host = need(cJSON_AddObjectToObject(object, "host"));
-	need(cJSON_AddNumberToObject(host, "thread", breakdown->step_thread));
+	if (breakdown->step_thread)
+		need(cJSON_AddNumberToObject(host, "thread", breakdown->step_thread));
+	else
+		need(cJSON_AddNullToObject(host, "thread"));
 	add_rows(host, "rows", breakdown->steps[step].host, breakdown_host_rows, HOST_ROWS);
 	if (!source->capture->device) {
 		need(cJSON_AddNullToObject(object, "devices"));

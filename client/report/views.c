@@ -36,6 +36,8 @@ bool view_recorded(const struct reader *reader, const struct view *view)
 {
 	if (view->flags & VIEW_LOOKED && !report_looked(reader))
 		return false;
+	if (view->flags & VIEW_USED && !report_used_cupti(reader))
+		return false;
 	return (!view->fills || report_filled(reader, view->fills)) && !report_refused(reader, view->activities);
 }
 
@@ -51,7 +53,11 @@ char *view_absence(const struct reader *reader, const struct view *view)
 	else if (view->flags & VIEW_LOOKED)
 		n = asprintf(&text, "not recorded: nobody looked at the processes that the job had forked");
 	else if (report_refused(reader, view->activities))
-		n = asprintf(&text, "not recorded: CUPTI refuses it in this process");
+		n = asprintf(&text, "not recorded: %s",
+			     report_used_cupti(reader) ? "CUPTI refuses it in this process"
+						       : "the trace holds none of it");
+	else if (view->flags & VIEW_USED && report_gpu(reader))
+		n = asprintf(&text, "not recorded: the trace does not say how CUPTI was used");
 	else
 		n = asprintf(&text, "not recorded%s%s", *safe ? ": " : "", safe);
 	free(safe);

@@ -279,7 +279,7 @@ test_short() {
 # Part of e2e; here with the table of targets: the way, how long a thread stood, whether the job's end was the same.
 test_attach() {
 	say "attach: processes that were started without anything"
-	run_pytest -n 0 -s tests/e2e/test_attach.py tests/e2e/test_attach_trigger.py tests/e2e/test_detach.py tests/e2e/test_stack.py "$@"
+	run_pytest -n 0 -s tests/e2e/test_attach.py tests/e2e/test_attach_loops.py tests/e2e/test_attach_trigger.py tests/e2e/test_detach.py tests/e2e/test_stack.py "$@"
 }
 
 test_steps() {

@@ -153,7 +153,7 @@ static bool may_call(const struct target *target, const struct stopped *thread)
 	return target_clean(target, thread->state.registers.rip) && !in_handler(target, thread, true);
 }
 
-static int try_running(struct target *target, struct stopped *ret)
+int choose_main(struct target *target, struct stopped *ret)
 {
 	int error = stopped_begin(ret, target->pid, target->pid, &target->process.memory);
 
@@ -175,7 +175,7 @@ int choose_thread(struct target *target, struct stopped *ret)
 
 		error = try_sleepers(target, ret);
 		if (error == -EAGAIN)
-			error = try_running(target, ret);
+			error = choose_main(target, ret);
 		if (error == -EAGAIN)
 			nanosleep(&nap, NULL);
 	}

@@ -524,7 +524,7 @@ static void hello_first(struct conn *conn, const struct message_hello *hello, in
 	log_verbose("pid %d (%s) uid %u registered", process->who.pid, process->who.name, process->who.uid);
 	put_in_catalogue(process, false);
 	if (hello->entry & ENTRY_ATTACH && hello->entry & ENTRY_NEW)
-		audit_done(conn, "attach", who.name, "attached", who.pid, who.uid);
+		audit_done(conn, "attach", process->who.name, "attached", who.pid, who.uid);
 	orphans_offered(process);
 	trigger_offer_process(process);
 }

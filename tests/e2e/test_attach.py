@@ -236,6 +236,26 @@ def test_a_second_attachment_is_refused(profd, place):
     assert "counted from its attachment on" in profd.process(job.pid)["step_note"]
 
 
+BUSY = """
+import threading
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+print("ready", flush=True)
+x = 0
+while True:
+    for i in range(1000):
+        x = (x * 31 + i) % 1000003
+"""
+
+
+@pytest.mark.parametrize("version", sorted(PYTHONS))
+def test_a_main_thread_that_nobody_interrupts(profd, version):
+    """The thread that waits is the one to be stopped, and what it queues is not looked at by the one that computes."""
+    for _ in range(3):
+        job = begin(profd, [PYTHONS[version], "-c", BUSY])
+        assert profd.json("attach", "--pid", job.pid)["way"] == "pending call"
+        job.kill()
+
+
 TRAIN = """
 import os, sys, time, torch
 os.environ["RANK"] = "5"  # too late: the launcher said 3

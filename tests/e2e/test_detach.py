@@ -77,8 +77,8 @@ def test_nothing_is_left(profd, tmp_path):
     assert hooked.read_text().split() == ["False", "True", "False", "True", "False"]
     assert result(job) == wanted
     lines = profd.json("audit")["lines"]
-    told = [(line["action"], line["outcome"], line["target_pid"]) for line in reversed(lines) if line["action"] in ("attach", "detach")]
-    assert told == 2 * [("attach", "attached", job.pid), ("detach", "asked", job.pid)]
+    told = [(line["action"], line["outcome"], line["target_pid"], line["subject"]) for line in reversed(lines) if line["action"] in ("attach", "detach")]
+    assert told == 2 * [("attach", "attached", job.pid, "train.py"), ("detach", "asked", job.pid, "train.py")]
 
 
 @needs_torch

@@ -22,7 +22,10 @@
 
 #define STOP_NS 1000000000ll
 #define CALL_NS 500000000ll
-#define SPIN_NS 300000ll
+/* On a machine that is not full a stop comes sooner than a sleep would end. On a full one who sleeps makes room for the thread that is
+ * waited for. */
+#define SPIN_NS 20000ll
+#define SLICE_NS 2000000
 /* Above the stop's signal: which event of ptrace's it is. */
 #define EVENT(status) ((unsigned)(status) >> 16)
 #define SYSCALL_STOP (SIGTRAP | 0x80)
@@ -48,9 +51,12 @@ static long trace(int request, const struct stopped *thread, uint64_t address, c
 /* Waits for the next stop. 0; -ETIMEDOUT; -ESRCH: the thread is gone. */
 static int wait_stop(const struct stopped *thread, int *status, int64_t most)
 {
-	const struct timespec nap = {0, 50000};
+	const struct timespec slice = {0, SLICE_NS};
 	int64_t began = clock_of(CLOCK_MONOTONIC);
+	sigset_t child;
 
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
 	for (;;) {
 		pid_t found = waitpid((pid_t)thread->tid, status, __WALL | WNOHANG);
 
@@ -61,8 +67,9 @@ static int wait_stop(const struct stopped *thread, int *status, int64_t most)
 		int64_t waited = clock_of(CLOCK_MONOTONIC) - began;
 		if (waited > most)
 			return -ETIMEDOUT;
+		/* One that is left of an earlier stop costs a turn. */
 		if (waited > SPIN_NS)
-			nanosleep(&nap, NULL);
+			sigtimedwait(&child, NULL, &slice);
 	}
 }
 
@@ -99,9 +106,15 @@ static int read_state(struct stopped *thread)
 
 int stopped_begin(struct stopped *ret, int64_t pid, int64_t tid, struct python_memory *memory)
 {
+	sigset_t child;
+
 	*ret = (struct stopped){.pid = pid, .tid = tid, .memory = memory};
 	if (trace(PTRACE_SEIZE, ret, 0, (void *)(intptr_t)PTRACE_O_TRACESYSGOOD))
 		return -errno;
+	/* wait_stop() takes them. */
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	pthread_sigmask(SIG_BLOCK, &child, &ret->own);
 	int error = trace(PTRACE_INTERRUPT, ret, 0, NULL) ? -errno : 0;
 	ret->since = clock_of(CLOCK_MONOTONIC);
 	error = error ? error : wait_interrupt(ret);
@@ -109,6 +122,7 @@ int stopped_begin(struct stopped *ret, int64_t pid, int64_t tid, struct python_m
 	if (error) {
 		/* It can be let go only while it stands; if it does not stand, our end lets it go. */
 		trace(PTRACE_DETACH, ret, 0, NULL);
+		pthread_sigmask(SIG_SETMASK, &ret->own, NULL);
 		return error;
 	}
 	return 0;
@@ -265,6 +279,7 @@ void stopped_end(struct stopped *thread)
 	}
 	thread->until = clock_of(CLOCK_MONOTONIC);
 	trace(PTRACE_DETACH, thread, 0, NULL);
+	pthread_sigmask(SIG_SETMASK, &thread->own, NULL);
 }
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "client/process/memory.h"
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -19,6 +20,7 @@ struct stopped {
 	int64_t since, until;	  /* CLOCK_MONOTONIC ns: stood still from, to */
 	bool laid;		  /* the frame is there */
 	bool blocked;		  /* and its signals wait */
+	sigset_t own;		  /* the caller's mask, as it was */
 };
 
 /* Stops a thread. 0, or a negative errno: EPERM no permission or another tracer, ESRCH gone, ETIMEDOUT. */

@@ -41,7 +41,7 @@ static void add_device(cJSON *list, const struct source *source, size_t index, s
 	need(cJSON_AddNumberToObject(hidden, "copies", (double)at->hidden_copies));
 	add_rows(object, "idle", at->idle, breakdown_idle_rows, IDLE_ROWS);
 	/* Which call a device waited for is known where calls are. */
-	if (*source->capture.doubt || !report_attributed(source->reader)) {
+	if (*source->capture->doubt || !report_attributed(source->reader)) {
 		need(cJSON_AddNullToObject(object, "after_sync_ns"));
 		need(cJSON_AddNullToObject(object, "after_sync"));
 	} else {

@@ -136,6 +136,21 @@ static void missed(void)
 	atomic_store_explicit(&page->steps, number, memory_order_release);
 }
 
+static uint64_t owed; /* the step thread's: iterations too many that are to be taken back */
+
+/* While a capture follows the count it does not go back. Whose step times these were is not known any more. */
+static void take_back(void)
+{
+	uint64_t number = atomic_load_explicit(&steps, memory_order_relaxed);
+	if (owed >= number || atomic_load_explicit(&follower, memory_order_relaxed))
+		return;
+	for (uint32_t i = 0; i < LIMIT_STATUS_RING; i++)
+		atomic_store_explicit(&page->ring[i], 0, memory_order_relaxed);
+	atomic_store_explicit(&steps, number - owed, memory_order_relaxed);
+	atomic_store_explicit(&page->steps, number - owed, memory_order_release);
+	owed = 0;
+}
+
 /* The last iteration has ended only now. */
 static void moved(uint64_t now)
 {
@@ -276,6 +291,9 @@ static void optimizer_end(struct turn *turn)
 		boundary(STEP_SOURCE_OPTIMIZER, turn->now);
 	else if (answer.moves)
 		moved(turn->now);
+	owed += answer.less;
+	if (owed)
+		take_back();
 	if (answer.news)
 		tell();
 	set_usual();

@@ -11,7 +11,8 @@
  *    the next group begins; where it has more, the iteration has ended a few steps early. Nothing waits for either.
  *
  * 2. Turns. Of the optimizers that end groups, one leads: its steps end iterations. It is the one that steps most rarely
- *    of those that take turns regularly, and of several such the last one of the first iteration. A group's end counts for
+ *    of those that take turns regularly, and of several such the last one of the first iteration. The iterations by which that is
+ *    known, counted by another's steps until then, are taken back. A group's end counts for
  *    its optimizer: the object where the caller knows it, else the class. Where another has come once more often than it
  *    does between two of the leader's steps, and again, the leader is gone: the loop has changed, and whoever steps now
  *    leads. What was not counted meanwhile is made up for.
@@ -98,6 +99,9 @@ static void vote(struct turns *t, uint64_t key, struct turns_answer *ret)
 	uint32_t between = t->runs - e->run;
 	e->in_run = between ? 1 : e->in_run + 1;
 	e->run = t->runs;
+	/* The first iterations are those before its first step. */
+	if (is_new && t->runs <= RAREST)
+		e->between = t->runs;
 	if (!is_new && between >= 2 && between <= RAREST && between == e->between) {
 		/* More rarely than the leader, and as regularly: the iteration that has just ended ends here. */
 		t->lead = key;
@@ -105,6 +109,8 @@ static void vote(struct turns *t, uint64_t key, struct turns_answer *ret)
 		t->repeats_usual = between * (t->repeats_usual ? t->repeats_usual : 1);
 		t->since = t->repeats = 0;
 		ret->moves = 1;
+		/* Both its iterations were counted by the leader's steps. */
+		ret->less = 2 * (between - 1);
 	} else if (e->in_run > t->repeats_usual + 1 || t->since > 2 * usual + 2) {
 		t->lead = key;
 		ret->more += t->repeats;

@@ -83,6 +83,8 @@ struct turns_answer {
 	int ends;      /* an iteration ends here */
 	int moves;     /* the iteration that was said to have ended ends only here */
 	uint32_t more; /* and so many have ended before that were not seen to */
+	uint32_t
+		less; /* so many of those that were said to have ended were parts of others: the leader's steps of one iteration */
 	uint64_t late; /* one that had ended at this time is known to have only now; 0 = none */
 	int news;      /* turns_tell() has something new to say */
 };

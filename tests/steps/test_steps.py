@@ -15,8 +15,6 @@ ITERATIONS = 30  # before something is recorded
 # Loops of torch alone, those of frameworks, and those that a short run leaves out.
 OWN = ["plain", "plain_loader", "no_backward", "muon_adamw", "two_adamw", "sam", "sam_two_steps", "zero", "gan", "gan_loader",
        "gan_alike", "wgan", "two_tasks", "lbfgs", "hooks", "scaler_skips", "changes"]
-# So many steps more than iterations are counted before a loop is known: the first three of a critic's five each (docs/steps.md).
-EARLY = {"wgan": 12}
 MORE = [f"accumulate_{n}{how}" for n in (1, 4, 8) for how in ("", "_loader")]
 FRAMEWORKS = ["schedule_free", "hf_trainer", "lightning_automatic", "lightning_manual", "accelerate"]
 FOUND = {"muon_adamw": "2 optimizers a step: Muon, AdamW", "two_adamw": "2 optimizers a step: AdamW x 2",
@@ -93,7 +91,7 @@ def test_loop(profd, torch_newest, loop, record_property):
     if os.environ.get("PROFD_STEPS_SHORT") and loop not in SHORT:
         pytest.skip("./dev test steps runs it")
     count, row, begun, walls = check(profd, python, loop, record_property)
-    assert abs(row["step"] - EARLY.get(loop, 0) - count) <= 1, f"{row['step']} steps of {count} iterations"
+    assert abs(row["step"] - count) <= 1, f"{row['step']} steps of {count} iterations"
     if loop == "changes":  # one that falls into a change may hold two
         assert all(n in (1, 2) for n in begun), begun
     elif loop == "scaler_skips":  # a step that is left out ends where the next gradients are cleared, after its range

@@ -65,9 +65,9 @@ static long send_packet(void *pointer)
 	if (!keeper_has(daemon_fd))
 		return -ENOTCONN;
 	int fd = p->with_namespace ? system_pid_namespace() : p->fd;
-	/* An offer without what it offers is none. */
+	/* What the job has closed cannot be offered: an offer that comes without it says so, and the daemon waits no longer. */
 	if (p->fd >= 0 && !keeper_has(fd))
-		return -EBADF;
+		fd = -1;
 	/* The daemon reads as fast as it can; a full queue means that it hangs, and a training job must not wait for it. */
 	int r = socket_send(daemon_fd, p->message, p->bytes, &fd, fd >= 0);
 	/* Too many descriptors under way: then without. */

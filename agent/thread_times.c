@@ -13,10 +13,17 @@
 /* How often, at first, and how many are kept: those of some seconds. */
 #define EVERY_NS 10000000ull
 #define LOOKS 256
+/* A look takes a processor, from the job's threads too where there is no other: half a percent of one at most. What is measured is half
+ * of it: the thread that looks is woken besides. */
+#define COST_TIMES 500
+/* One that had to wait for a processor takes it from others who wait, of whom there may be a thousand like us. */
+#define LATE_TIMES 10
+#define PAUSE_MOST_NS 500000000ull
 /* Workers that are looked at. */
 #define WORKERS 64
-/* Looks at most so long from its start to its end can be laid over the steps. */
-#define SLOW_NS 1000000ull
+/* Looks at most so long from its start to its end can be laid over the steps; one that took longer is taken again at once. */
+#define SLOW_NS 200000ull
+#define TRIES 4
 /* The first look, the last, and every so many between tell switches that the thread asked for from others: the file that does so is
  * long. */
 #define TELL_EVERY 10
@@ -43,12 +50,15 @@ struct worker {
 static struct {
 	struct watched watched[2];
 	uint64_t every, next;
+	uint64_t cost;	       /* CPU time of a look, as the last ones had it; 0: not known */
 	uint64_t workers_from; /* 0: they could not be listed */
 	uint64_t ended;
 	uint32_t ended_of; /* the thread whose looks count */
 	struct worker workers[WORKERS];
 	uint32_t worker_count;
-} times;
+	int file;	  /* schedstat of file_of, while looks go on; the keeper's, negative: none */
+	uint32_t file_of; /* thread */
+} times = {.file = -1};
 
 /* The n-th number of a text, 0 where there is none. */
 static uint64_t number_at(const char *text, unsigned n)
@@ -92,18 +102,53 @@ static uint64_t cpu_of(uint32_t thread)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+static uint64_t own_cpu(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec + keeper_cpu();
+}
+
+static uint64_t most(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 struct looking {
 	uint32_t thread;
 	struct look look;
 	bool good;
 };
 
+/* To open it costs more than to read it. One that cannot be read is of a thread that is no more, and the next look tries anew. */
+static size_t read_schedstat(uint32_t thread, char *text, size_t bytes)
+{
+	char path[PATH];
+	if (times.file >= 0 && times.file_of == thread) {
+		size_t n = keeper_read_again(times.file, text, bytes);
+		if (n)
+			return n;
+	}
+	keeper_close(times.file);
+	make_path(path, TASK, thread, "/schedstat");
+	times.file = keeper_open(path);
+	times.file_of = thread;
+	return times.file < 0 ? keeper_read_file(path, text, bytes) : keeper_read_again(times.file, text, bytes);
+}
+
+static long close_file(void *unused)
+{
+	(void)unused;
+	keeper_close(times.file);
+	times.file = -1;
+	return 0;
+}
+
 static long look_at(void *pointer)
 {
 	struct looking *l = pointer;
 	char path[PATH], text[4096];
-	make_path(path, TASK, l->thread, "/schedstat");
-	size_t n = keeper_read_file(path, text, sizeof text);
+	size_t n = read_schedstat(l->thread, text, sizeof text);
 	l->look.waited = number_at(text, 1);
 	l->look.turns = number_at(text, 2);
 	if (n && l->look.told) {
@@ -112,9 +157,14 @@ static long look_at(void *pointer)
 		l->look.voluntary = number_of(text, "\nvoluntary_ctxt_switches");
 		l->look.involuntary = number_of(text, "\nnonvoluntary_ctxt_switches");
 	}
-	uint64_t before = sink_now();
-	l->look.cpu = cpu_of(l->thread);
-	l->look.time = sink_now();
+	uint64_t before;
+	for (unsigned tries = 0; tries < TRIES; tries++) {
+		before = sink_now();
+		l->look.cpu = cpu_of(l->thread);
+		l->look.time = sink_now();
+		if (l->look.time - before < SLOW_NS)
+			break;
+	}
 	l->good = n && l->look.cpu && l->look.time - before < SLOW_NS;
 	return 0;
 }
@@ -295,9 +345,10 @@ void thread_times_begin(void)
 {
 	times.watched[0] = times.watched[1] = (struct watched){0};
 	times.every = EVERY_NS;
-	times.next = 0;
+	times.next = times.cost = 0;
+	uint64_t now = sink_now();
 	keeper_run(list_workers, &now_listed);
-	times.workers_from = now_listed.listed ? sink_now() : 0;
+	times.workers_from = now_listed.listed ? now : 0;
 	times.worker_count = now_listed.count;
 	memcpy(times.workers, now_listed.workers, sizeof times.workers);
 	take((uint32_t)getpid(), false);
@@ -307,8 +358,12 @@ uint64_t thread_times_work(uint64_t now, uint32_t thread)
 {
 	if (now < times.next)
 		return times.next;
+	uint64_t due = times.next ? times.next : now, began = own_cpu();
 	take(thread ? thread : (uint32_t)getpid(), false);
-	times.next = sink_now() + times.every;
+	uint64_t cost = own_cpu() - began, end = sink_now();
+	times.cost = times.cost ? (3 * times.cost + cost) / 4 : cost;
+	uint64_t pause = most(times.cost * COST_TIMES, (end - due) * LATE_TIMES);
+	times.next = end + most(pause < PAUSE_MOST_NS ? pause : PAUSE_MOST_NS, times.every);
 	return times.next;
 }
 
@@ -316,6 +371,7 @@ void thread_times_end(uint32_t thread)
 {
 	times.ended_of = thread ? thread : (uint32_t)getpid();
 	take(times.ended_of, true);
+	keeper_run(close_file, NULL);
 	keeper_run(list_workers, &now_listed);
 	times.ended = sink_now();
 }

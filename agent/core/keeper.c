@@ -366,13 +366,31 @@ struct file {
 	size_t bytes;
 };
 
+static int open_file(const char *path)
+{
+	/* Not blocking: nobody knows what a path leads to. */
+	int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+	return (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0);
+}
+
+int keeper_open(const char *path)
+{
+	int fd = shared ? -1 : open_file(path);
+	return fd < 0 ? -EBADF : keeper_take(fd);
+}
+
+size_t keeper_read_again(int fd, char *to, size_t bytes)
+{
+	long n = keeper_has(fd) ? syscall(SYS_pread64, fd, to, bytes - 1, 0l) : 0;
+	to[n < 0 ? 0 : n] = 0;
+	return n < 0 ? 0 : (size_t)n;
+}
+
 static long read_file(void *pointer)
 {
 	const struct file *file = pointer;
 	size_t n = 0;
-	/* Not blocking: nobody knows what a path leads to. */
-	int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
-	int fd = (int)syscall(SYS_openat, AT_FDCWD, file->path, flags, 0);
+	int fd = open_file(file->path);
 	if (fd < 0)
 		return 0;
 	while (n < file->bytes - 1) {

@@ -43,6 +43,11 @@ uint64_t keeper_cpu(void);
 /* Takes a descriptor that has just been made; returns the number by which it is known from now on, or a negative errno, where
  * it is closed. */
 int keeper_take(int fd);
+/* Opens a file of /proc that is read again and again; as keeper_take(). Negative, too, where the table is the job's: there a descriptor
+ * that is lost unseen has its number taken by the next one. */
+int keeper_open(const char *path);
+/* Up to bytes - 1 bytes from its beginning, 0 where it cannot be read any more. Always ends `to` by a NUL. */
+size_t keeper_read_again(int fd, char *to, size_t bytes);
 /* Is it still what was taken? One that is not is forgotten, and the number is not touched any more. */
 int keeper_has(int fd);
 void keeper_close(int fd);

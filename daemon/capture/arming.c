@@ -65,7 +65,7 @@ static void noted(struct work *work)
 }
 
 /* How long an agent that is back may take until it can be armed. */
-#define SETTLE_NS 10000000000ull
+#define SETTLE_NS 5000000000ull
 
 static bool is_settled(const struct process *process)
 {

@@ -63,7 +63,8 @@ def test_burning_sleeping_and_workers(profd):
         # The job writes its row a moment after the boundary.
         assert abs(ran - (end[1] - begin[1])) <= error + 2e6, (step, begin, end)
         assert 0 <= step["thread_waited_ns"] <= step["wall_ns"] - ran
-        assert (ran > 45e6) == bool((step["number"] - 1) % 2), step
+        burns = (step["number"] - 1) % 2
+        assert ran + error > 45e6 if burns else ran - error < 5e6, step
     assert known >= 4, steps
     # From the first to the last step the looks' errors at the boundaries in between cancel out.
     with open_file(profd, capture) as db:
@@ -76,10 +77,10 @@ def test_burning_sleeping_and_workers(profd):
     assert 5 * (known // 2 - 1) <= voluntary <= last[2] - first[2] + known
     assert looks[-1]["voluntary"] >= last[2] - first[2] - 12
     # Not every look reads the switches; those between two that do have their share, so none goes back and some stand between.
-    assert len(looks) > 20
+    assert len(looks) > 10
     for kind in ("voluntary", "involuntary"):
         assert all(before[kind] <= look[kind] for before, look in zip(looks, looks[1:]))
-    tenth = looks[::len(looks) // 10]
+    tenth = looks[::max(1, len(looks) // 10)]
     assert len({look["voluntary"] for look in tenth}) > 5
     # Workers: by their own schedstat, over about the same time.
     rows = profd.show(capture["capture_id"], "--by", "workers")["workers"]

@@ -1,5 +1,6 @@
 """Descriptors: jobs that close those that they do not know, have a table of their own, run out of them, or fork."""
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -32,6 +33,15 @@ TABLES = {"": "", "range": ", no close_range()", "table": ", no table of our own
 def agent_threads(pid):
     tasks = (pathlib.Path("/proc") / str(pid) / "task").iterdir()
     return [t for t in tasks if (t / "comm").read_text().startswith("profd")]
+
+
+def open_files(pid):
+    """What the process has open; a job that opens and closes has closed some meanwhile."""
+    for file in (pathlib.Path("/proc") / str(pid) / "fd").iterdir():
+        try:
+            yield os.readlink(file)
+        except FileNotFoundError:
+            pass
 
 
 def cpu_ticks(pid):
@@ -68,8 +78,7 @@ def test_descriptors(row, profd, mode, deny):
         before = cpu_ticks(job.pid)
         time.sleep(0.5)
         assert cpu_ticks(job.pid) - before < 10, "a thread of the agent's does not sleep"
-        assert not [f for f in (pathlib.Path("/proc") / str(job.pid) / "fd").iterdir()
-                    if "profd" in str(f.readlink()) and "descriptors" not in str(f.readlink())]
+        assert not [name for name in open_files(job.pid) if "profd" in name and "descriptors" not in name]
         return capture, profd.trigger(job.pid)
 
     first, second = row.twice(profd, line, during)

@@ -15,7 +15,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,18 +22,6 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-static int refuse(char *sentence, size_t bytes, int code, const char *format, ...)
-	__attribute__((format(printf, 4, 5)));
-static int refuse(char *sentence, size_t bytes, int code, const char *format, ...)
-{
-	va_list list;
-
-	va_start(list, format);
-	vsnprintf(sentence, bytes, format, list);
-	va_end(list);
-	return code;
-}
 
 #if defined(__x86_64__)
 
@@ -285,25 +272,25 @@ static int told_of(const struct target *target, int error, char *sentence, size_
 	long long pid = target->pid;
 
 	if (error == -EPERM)
-		return refuse(
+		return refuse_with(
 			sentence, bytes, EXIT_NOT_PERMITTED,
 			"the kernel does not let you trace process %lld: somebody traces it, or a rule forbids it",
 			pid);
 	if (error == -ESRCH)
-		return refuse(sentence, bytes, EXIT_NO_TARGET, "process %lld has ended", pid);
+		return refuse_with(sentence, bytes, EXIT_NO_TARGET, "process %lld has ended", pid);
 	if (error == -EAGAIN)
-		return refuse(
+		return refuse_with(
 			sentence, bytes, EXIT_BUSY,
 			"process %lld came to no place where it can be made to load the agent; nothing was changed: try again",
 			pid);
 	if (error == -ETIMEDOUT)
-		return refuse(
+		return refuse_with(
 			sentence, bytes, EXIT_TIMED_OUT,
 			"a thread of process %lld did not come back in time from what it was made to call; it was put "
 			"back to where it was",
 			pid);
-	return refuse(sentence, bytes, EXIT_FAILED, "process %lld could not be prepared: %s; it goes on as before", pid,
-		      strerror(-error));
+	return refuse_with(sentence, bytes, EXIT_FAILED, "process %lld could not be prepared: %s; it goes on as before",
+			   pid, strerror(-error));
 }
 
 int attach(struct target *target, const void *library, size_t library_bytes, const char *socket, int64_t patience,
@@ -316,8 +303,8 @@ int attach(struct target *target, const void *library, size_t library_bytes, con
 	size_t needed = needed_bytes(library, library_bytes);
 
 	if (!needed || strlen(socket) >= SOCKET_BYTES)
-		return refuse(sentence, bytes, EXIT_FAILED,
-			      "the agent's library is none of this machine's, or the socket's path is too long");
+		return refuse_with(sentence, bytes, EXIT_FAILED,
+				   "the agent's library is none of this machine's, or the socket's path is too long");
 	int error = choose_thread(target, &thread);
 	if (error)
 		return told_of(target, error, sentence, bytes);
@@ -329,7 +316,7 @@ int attach(struct target *target, const void *library, size_t library_bytes, con
 	if (error)
 		return told_of(target, error, sentence, bytes);
 	if (!await(target, pages, patience, &loading))
-		return refuse(
+		return refuse_with(
 			sentence, bytes, EXIT_TIMED_OUT,
 			target_same(target)
 				? loading ? "process %lld is still loading the agent: `profd ps` shows when it is there"
@@ -339,13 +326,13 @@ int attach(struct target *target, const void *library, size_t library_bytes, con
 			pid);
 	ret->loaded_ns = clock_now() - thread.until;
 	if (!word_of(target, pages, offsetof(struct page, handle)))
-		return refuse(
+		return refuse_with(
 			sentence, bytes, EXIT_FAILED,
 			"the loader of process %lld refused the agent's library; the process goes on as before: start it with "
 			"`profd run`",
 			pid);
 	if (!word_of(target, pages, offsetof(struct page, result)))
-		return refuse(
+		return refuse_with(
 			sentence, bytes, EXIT_FAILED,
 			"the agent cannot run in process %lld (a forked child of one that has it?); it stays idle there",
 			pid);
@@ -359,8 +346,8 @@ int attach(struct target *target, const void *library, size_t library_bytes, con
 {
 	(void)library, (void)library_bytes, (void)socket, (void)patience, (void)ret;
 	/* target_open() has refused it already. */
-	return refuse(sentence, bytes, EXIT_FAILED, "process %lld runs on another machine than x86-64",
-		      (long long)target->pid);
+	return refuse_with(sentence, bytes, EXIT_FAILED, "process %lld runs on another machine than x86-64",
+			   (long long)target->pid);
 }
 
 #endif

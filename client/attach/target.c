@@ -11,7 +11,6 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,41 +20,29 @@
 #define READS_MOST 4000000
 #define CODE_MOST (64u << 20) /* of libc, that is searched */
 
-static int refuse(char *sentence, size_t bytes, int code, const char *format, ...)
-	__attribute__((format(printf, 4, 5)));
-static int refuse(char *sentence, size_t bytes, int code, const char *format, ...)
-{
-	va_list list;
-
-	va_start(list, format);
-	vsnprintf(sentence, bytes, format, list);
-	va_end(list);
-	return code;
-}
-
 static int look_at_state(const struct target *target, char *sentence, size_t bytes)
 {
 	long long pid = target->pid;
 	char state = process_task_state(target->pid, target->pid), text[256];
 
 	if (state == 'T' || state == 't')
-		return refuse(sentence, bytes, EXIT_BUSY,
-			      "process %lld is stopped (by a signal, or a debugger): let it go on first", pid);
+		return refuse_with(sentence, bytes, EXIT_BUSY,
+				   "process %lld is stopped (by a signal, or a debugger): let it go on first", pid);
 	if (state == 'Z' || state == 'X' || state == '?' || process_number(target->pid, PROCESS_FLAGS) & FLAG_EXITING)
-		return refuse(sentence, bytes, EXIT_NO_TARGET, "process %lld is ending", pid);
+		return refuse_with(sentence, bytes, EXIT_NO_TARGET, "process %lld is ending", pid);
 	if (process_status(target->pid, "TracerPid", text, sizeof text) && strcmp(text, "0") != 0)
-		return refuse(sentence, bytes, EXIT_BUSY,
-			      "process %lld is traced by process %s (a debugger, strace, ...): end that first", pid,
-			      text);
+		return refuse_with(sentence, bytes, EXIT_BUSY,
+				   "process %lld is traced by process %s (a debugger, strace, ...): end that first",
+				   pid, text);
 	if (process_status(target->pid, "Seccomp", text, sizeof text) && strcmp(text, "0") != 0)
-		return refuse(
+		return refuse_with(
 			sentence, bytes, EXIT_FAILED,
 			"process %lld has a filter of system calls (seccomp), which could kill it for what an agent does: "
 			"start it with `profd run`, where the agent meets the filter from the start",
 			pid);
 	if (process_status(target->pid, "x86_Thread_features", text, sizeof text) && strstr(text, "shstk"))
-		return refuse(sentence, bytes, EXIT_FAILED, "process %lld has shadow stacks: start it with `profd run`",
-			      pid);
+		return refuse_with(sentence, bytes, EXIT_FAILED,
+				   "process %lld has shadow stacks: start it with `profd run`", pid);
 	return 0;
 }
 
@@ -63,14 +50,14 @@ static int look_at_state(const struct target *target, char *sentence, size_t byt
 static int look_at_agent(struct target *target, const struct process_object *object, char *sentence, size_t bytes)
 {
 	if (presence_of(target->pid) == PRESENCE_AWAKE)
-		return refuse(sentence, bytes, EXIT_BUSY,
-			      "process %lld has the agent already; `profd doctor --pid %lld` says how it is",
-			      (long long)target->pid, (long long)target->pid);
+		return refuse_with(sentence, bytes, EXIT_BUSY,
+				   "process %lld has the agent already; `profd doctor --pid %lld` says how it is",
+				   (long long)target->pid, (long long)target->pid);
 	target->agent = process_symbol(&target->process.memory, object, "profd_attach");
 	if (!target->agent)
-		return refuse(sentence, bytes, EXIT_FAILED,
-			      "process %lld has an agent of another release, which cannot be woken from outside",
-			      (long long)target->pid);
+		return refuse_with(sentence, bytes, EXIT_FAILED,
+				   "process %lld has an agent of another release, which cannot be woken from outside",
+				   (long long)target->pid);
 	return 0;
 }
 
@@ -82,9 +69,10 @@ static int look_at_program(struct target *target, char *sentence, size_t bytes)
 
 	if (!python_read(&target->process.memory, program->base, &head, sizeof head) ||
 	    memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
-		return refuse(sentence, bytes, EXIT_FAILED, "what process %lld runs cannot be read", pid);
+		return refuse_with(sentence, bytes, EXIT_FAILED, "what process %lld runs cannot be read", pid);
 	if (head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_machine != EM_X86_64)
-		return refuse(sentence, bytes, EXIT_FAILED, "process %lld runs a program of another architecture", pid);
+		return refuse_with(sentence, bytes, EXIT_FAILED, "process %lld runs a program of another architecture",
+				   pid);
 	for (size_t i = 0; i < target->objects.count; i++) {
 		const char *name = process_object_name(&target->objects.rows[i]);
 
@@ -95,7 +83,7 @@ static int look_at_program(struct target *target, char *sentence, size_t bytes)
 				return code;
 		}
 		if (strncmp(name, "ld-musl", 7) == 0)
-			return refuse(
+			return refuse_with(
 				sentence, bytes, EXIT_FAILED,
 				"process %lld is built with musl, whose loader cannot be called from outside: start it "
 				"with `profd run`",
@@ -158,13 +146,13 @@ static int find_all(struct target *target, char *sentence, size_t bytes)
 	target->pthread_detach = find(target, "pthread_detach");
 	target->leave = find_leave(target);
 	if (!target->dlopen || !target->dlsym)
-		return refuse(
+		return refuse_with(
 			sentence, bytes, EXIT_FAILED,
 			"process %lld has no dlopen (it is linked statically, or loads nothing): start it with `profd run`",
 			(long long)target->pid);
 	if (!target->close || !target->mmap || !target->mprotect || !target->syscall || !target->leave ||
 	    !target->pthread_create || !target->pthread_detach)
-		return refuse(
+		return refuse_with(
 			sentence, bytes, EXIT_FAILED,
 			"process %lld has a C library that is not glibc as it is known, or no threads: start it with `profd run`",
 			(long long)target->pid);
@@ -183,14 +171,14 @@ static int look_at_python(struct target *target, char *sentence, size_t bytes)
 	case PYTHON_OK:
 		break;
 	case PYTHON_FINALIZING:
-		return refuse(sentence, bytes, EXIT_NO_TARGET, "the Python of process %lld is ending", pid);
+		return refuse_with(sentence, bytes, EXIT_NO_TARGET, "the Python of process %lld is ending", pid);
 	case PYTHON_NOT_READY:
-		return refuse(sentence, bytes, EXIT_FAILED,
-			      "the Python of process %lld has not started yet, or has ended", pid);
+		return refuse_with(sentence, bytes, EXIT_FAILED,
+				   "the Python of process %lld has not started yet, or has ended", pid);
 	case PYTHON_UNREADABLE:
 	case PYTHON_UNKNOWN:
 	case PYTHON_FREE_THREADED:
-		return refuse(
+		return refuse_with(
 			sentence, bytes, EXIT_FAILED,
 			"process %lld runs a Python that is not known (CPython 3.%d to 3.%d with the GIL): start it with "
 			"`profd run`",
@@ -199,7 +187,8 @@ static int look_at_python(struct target *target, char *sentence, size_t bytes)
 	target->python = true;
 	target->add_pending_call = process_symbol(&target->process.memory, found.object, "Py_AddPendingCall");
 	if (!target->add_pending_call)
-		return refuse(sentence, bytes, EXIT_FAILED, "the Python of process %lld has no Py_AddPendingCall", pid);
+		return refuse_with(sentence, bytes, EXIT_FAILED, "the Python of process %lld has no Py_AddPendingCall",
+				   pid);
 	return 0;
 }
 
@@ -209,8 +198,8 @@ int target_open(struct target *ret, int64_t pid, char *sentence, size_t bytes)
 
 	*ret = (struct target){.pid = pid, .process.fd = -1};
 #if !defined(__x86_64__)
-	return refuse(sentence, bytes, EXIT_FAILED,
-		      "attaching works on x86-64 alone: start process %lld with `profd run`", (long long)pid);
+	return refuse_with(sentence, bytes, EXIT_FAILED,
+			   "attaching works on x86-64 alone: start process %lld with `profd run`", (long long)pid);
 #endif
 	error = process_memory_open(&ret->process, pid, READS_MOST);
 	if (error) {
@@ -219,9 +208,9 @@ int target_open(struct target *ret, int64_t pid, char *sentence, size_t bytes)
 	}
 	ret->born = process_number(pid, PROCESS_START);
 	if (process_objects_read(&ret->objects, pid))
-		return refuse(sentence, bytes, EXIT_NO_TARGET,
-			      "process %lld has no memory of its own: it has ended, or is the kernel's",
-			      (long long)pid);
+		return refuse_with(sentence, bytes, EXIT_NO_TARGET,
+				   "process %lld has no memory of its own: it has ended, or is the kernel's",
+				   (long long)pid);
 	code = look_at_state(ret, sentence, bytes);
 	code = code ? code : look_at_program(ret, sentence, bytes);
 	code = code ? code : find_all(ret, sentence, bytes);

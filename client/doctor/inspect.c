@@ -7,6 +7,7 @@
 #include "root.h"
 
 #include "client/link/presence.h"
+#include "client/process/facts.h"
 #include "client/ui/text.h"
 
 #include <errno.h>
@@ -32,10 +33,13 @@ static void keep_name(char *to, size_t bytes, const char *path)
 		snprintf(to, bytes, "%s", slash ? slash + 1 : path);
 }
 
-static void look(const char *path, struct seen *seen)
+static bool look(void *context, char *line)
 {
-	const char *slash = strrchr(path, '/');
-	const char *name = slash ? slash + 1 : path;
+	struct seen *seen = context;
+	const char *path = strchr(line, '/');
+	if (!path)
+		return true;
+	const char *name = strrchr(path, '/') + 1;
 
 	if (strncmp(name, "libprofd_agent", 14) == 0)
 		seen->agent = true;
@@ -55,54 +59,21 @@ static void look(const char *path, struct seen *seen)
 		seen->musl = seen->loader = true;
 	else if (strncmp(name, "ld-linux", 8) == 0 || strncmp(name, "ld-2.", 5) == 0)
 		seen->loader = true;
+	return true;
 }
 
-static int read_maps(int64_t pid, struct seen *seen)
+static bool read_uids(int64_t pid, unsigned *real, unsigned *effective)
 {
-	char path[64], *line = NULL;
-	size_t room = 0;
-	FILE *file;
+	char text[128];
 
-	snprintf(path, sizeof path, "/proc/%lld/maps", (long long)pid);
-	file = fopen(path, "re");
-	if (!file)
-		return -errno;
-	while (getline(&line, &room, file) > 0) {
-		char *at = strchr(line, '/');
-
-		if (!at)
-			continue;
-		at[strcspn(at, "\n")] = 0;
-		look(at, seen);
-	}
-	free(line);
-	fclose(file);
-	return 0;
-}
-
-static bool status_number(int64_t pid, const char *key, long long values[4])
-{
-	char path[64], line[256];
-	bool found = false;
-	FILE *file;
-
-	snprintf(path, sizeof path, "/proc/%lld/status", (long long)pid);
-	file = fopen(path, "re");
-	if (!file)
-		return false;
-	while (!found && fgets(line, sizeof line, file))
-		if (strncmp(line, key, strlen(key)) == 0)
-			found = sscanf(line + strlen(key), "%lld %lld %lld %lld", &values[0], &values[1], &values[2],
-				       &values[3]) >= 2;
-	fclose(file);
-	return found;
+	return process_status(pid, "Uid", text, sizeof text) && sscanf(text, "%u %u", real, effective) == 2;
 }
 
 /* `__version__ = '2.15.0+cpu'` of the package around libtorch_cpu.so; Debian's library has it in its own name. */
 static void torch_version(int64_t pid, const char *library, char *version, size_t bytes)
 {
 	char path[PATH_MAX + 16], line[256];
-	long long ids[4] = {-1};
+	unsigned real, effective;
 	const char *so = strstr(library, "libtorch_cpu.so.");
 	const char *lib = strstr(library, "/lib/libtorch_cpu.so");
 	FILE *file;
@@ -115,7 +86,7 @@ static void torch_version(int64_t pid, const char *library, char *version, size_
 	if (!lib)
 		return;
 	snprintf(path, sizeof path, "%.*s/version.py", (int)(lib - library), library);
-	file = status_number(pid, "Uid:", ids) ? inspect_open(pid, path, (uid_t)ids[1]) : NULL;
+	file = read_uids(pid, &real, &effective) ? inspect_open(pid, path, effective) : NULL;
 	if (!file)
 		return;
 	for (int lines = 0; lines < 64 && fgets(line, sizeof line, file); lines++) {
@@ -129,32 +100,11 @@ static void torch_version(int64_t pid, const char *library, char *version, size_
 	fclose(file);
 }
 
-static void read_command(int64_t pid, char *text, size_t bytes)
-{
-	char path[64];
-	FILE *file;
-	size_t n;
-
-	text[0] = 0;
-	snprintf(path, sizeof path, "/proc/%lld/cmdline", (long long)pid);
-	file = fopen(path, "re");
-	if (!file)
-		return;
-	n = fread(text, 1, bytes - 1, file);
-	fclose(file);
-	while (n && !text[n - 1])
-		n--;
-	text[n] = 0;
-	for (size_t i = 0; i < n; i++)
-		if (!text[i])
-			text[i] = ' ';
-}
-
 static void check_program(int64_t pid, const struct seen *seen, struct table *checks)
 {
 	char exe_link[64], exe[PATH_MAX], text[PATH_MAX + 200];
 	struct stat file;
-	long long ids[4];
+	unsigned real, effective;
 	ssize_t n;
 
 	snprintf(exe_link, sizeof exe_link, "/proc/%lld/exe", (long long)pid);
@@ -175,7 +125,7 @@ static void check_program(int64_t pid, const struct seen *seen, struct table *ch
 	if (n > 0 && stat(exe_link, &file) == 0 && (file.st_mode & (S_ISUID | S_ISGID))) {
 		snprintf(text, sizeof text, "%s is setuid or setgid: the loader ignores LD_PRELOAD for it", exe);
 		doctor_check(checks, "rights", "failed", text);
-	} else if (status_number(pid, "Uid:", ids) && ids[0] != ids[1]) {
+	} else if (read_uids(pid, &real, &effective) && real != effective) {
 		doctor_check(checks, "rights", "warning",
 			     "the process has changed its uid: it may not reach a user's own daemon");
 	}
@@ -214,35 +164,38 @@ static void check_libraries(int64_t pid, const struct seen *seen, struct table *
 	}
 }
 
+struct copies {
+	char first[PATH_MAX];
+	bool several;
+	char *sentence;
+	size_t bytes;
+};
+
+/* Each copy of the agent has one mapping that begins at the file's start. */
+static bool take_copy(void *context, char *line)
+{
+	struct copies *copies = context;
+	const char *path = strchr(line, '/');
+
+	if (!path || strncmp(strrchr(path, '/') + 1, "libprofd_agent", 14) != 0 || !strstr(line, " 00000000 "))
+		return true;
+	copies->several = copies->first[0];
+	if (!copies->several)
+		snprintf(copies->first, sizeof copies->first, "%s", path);
+	else
+		snprintf(copies->sentence, copies->bytes,
+			 "another copy of the agent is in this process (%s and %s); one of them works, the "
+			 "other stays out: keep one path to it",
+			 copies->first, path);
+	return !copies->several;
+}
+
 bool inspect_copies(int64_t pid, char *sentence, size_t bytes)
 {
-	char path[64], *line = NULL, first[PATH_MAX] = "";
-	size_t room = 0;
-	bool copies = false;
-	FILE *file;
+	struct copies copies = {.sentence = sentence, .bytes = bytes};
 
-	snprintf(path, sizeof path, "/proc/%lld/maps", (long long)pid);
-	file = fopen(path, "re");
-	while (file && !copies && getline(&line, &room, file) > 0) {
-		char *at = strchr(line, '/'), *name = strrchr(line, '/');
-
-		/* Each copy of the agent has one mapping that begins at the file's start. */
-		if (!at || strncmp(name + 1, "libprofd_agent", 14) != 0 || !strstr(line, " 00000000 "))
-			continue;
-		at[strcspn(at, "\n")] = 0;
-		copies = first[0];
-		if (!copies)
-			snprintf(first, sizeof first, "%s", at);
-		else
-			snprintf(sentence, bytes,
-				 "another copy of the agent is in this process (%s and %s); one of them works, the "
-				 "other stays out: keep one path to it",
-				 first, at);
-	}
-	if (file)
-		fclose(file);
-	free(line);
-	return copies;
+	process_lines(pid, "maps", take_copy, &copies);
+	return copies.several;
 }
 
 int inspect_process(int64_t pid, struct table *checks)
@@ -259,14 +212,14 @@ int inspect_process(int64_t pid, struct table *checks)
 		doctor_check(checks, "process", "failed", text);
 		return -ENOENT;
 	}
-	read_command(pid, command, sizeof command);
+	process_command(pid, command, sizeof command);
 	snprintf(text, sizeof text, "process %lld of uid %u: %s", (long long)pid, (unsigned)found.st_uid,
 		 command[0] ? command : "(a kernel thread or a zombie: it has no command line)");
 	doctor_check(checks, "process", command[0] ? "ok" : "failed", text);
 	if (!command[0])
 		return 0;
 	seen = need(calloc(1, sizeof *seen));
-	error = read_maps(pid, seen);
+	error = process_lines(pid, "maps", look, seen);
 	if (error) {
 		snprintf(text, sizeof text, "its libraries cannot be seen: %s; ask as its owner", strerror(-error));
 		doctor_check(checks, "libraries", "warning", text);

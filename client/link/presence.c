@@ -54,29 +54,30 @@ static bool has_thread(int64_t pid)
 	return found;
 }
 
+struct mappings {
+	bool any, loaded, claimed;
+};
+
+static bool take_mapping(void *context, char *line)
+{
+	struct mappings *mappings = context;
+
+	mappings->any = true;
+	mappings->claimed = mappings->claimed || strncmp(line, CLAIM_LINE, strlen(CLAIM_LINE)) == 0;
+	mappings->loaded = strstr(line, "/libprofd_agent") != NULL;
+	return !mappings->loaded;
+}
+
 enum presence presence_of(int64_t pid)
 {
-	char path[64], *line = NULL;
-	bool loaded = false, any = false, claimed = false;
-	size_t room = 0;
-	FILE *file;
+	struct mappings mappings = {0};
 
-	snprintf(path, sizeof path, "/proc/%lld/maps", (long long)pid);
-	file = fopen(path, "re");
-	if (!file)
+	process_lines(pid, "maps", take_mapping, &mappings);
+	if (!mappings.any)
 		return PRESENCE_UNKNOWN;
-	while (!loaded && getline(&line, &room, file) > 0) {
-		any = true;
-		claimed = claimed || strncmp(line, CLAIM_LINE, strlen(CLAIM_LINE)) == 0;
-		loaded = strstr(line, "/libprofd_agent") != NULL;
-	}
-	free(line);
-	fclose(file);
-	if (!any)
-		return PRESENCE_UNKNOWN;
-	if (!loaded)
+	if (!mappings.loaded)
 		return PRESENCE_ABSENT;
-	return has_thread(pid) ? PRESENCE_AWAKE : claimed ? PRESENCE_DETACHED : PRESENCE_ASLEEP;
+	return has_thread(pid) ? PRESENCE_AWAKE : mappings.claimed ? PRESENCE_DETACHED : PRESENCE_ASLEEP;
 }
 
 bool presence_is_missing(int64_t pid)

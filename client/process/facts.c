@@ -3,6 +3,7 @@
 
 #include "client/ui/text.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,59 +48,82 @@ uint64_t process_number(int64_t pid, enum process_field field)
 	return number;
 }
 
-/* The first line of a file of /proc for which `is_it` is true, to be freed. */
-static char *find_line(int64_t pid, const char *name, bool (*is_it)(const char *line, const char *what),
-		       const char *what)
+void process_command(int64_t pid, char *to, size_t bytes)
+{
+	size_t n;
+	char *text = process_file(pid, "cmdline", bytes - 1, &n);
+
+	to[0] = 0;
+	if (!text)
+		return;
+	while (n && !text[n - 1])
+		n--;
+	for (size_t i = 0; i < n; i++)
+		to[i] = text[i] ? text[i] : ' ';
+	to[n] = 0;
+	free(text);
+}
+
+int process_lines(int64_t pid, const char *name, bool (*take)(void *context, char *line), void *context)
 {
 	char path[64], *line = NULL;
 	size_t room = 0;
-	bool found = false;
+	bool on = true;
 	FILE *file;
 
 	snprintf(path, sizeof path, "/proc/%lld/%s", (long long)pid, name);
 	file = fopen(path, "re");
-	while (file && !found && getline(&line, &room, file) > 0)
-		found = is_it(line, what);
-	if (file)
-		fclose(file);
-	if (found)
-		return line;
+	if (!file)
+		return -errno;
+	while (on && getline(&line, &room, file) > 0) {
+		line[strcspn(line, "\n")] = 0;
+		on = take(context, line);
+	}
 	free(line);
-	return NULL;
+	fclose(file);
+	return 0;
 }
 
-static bool has_key(const char *line, const char *key)
-{
-	size_t n = strlen(key);
+/* A line that is looked for. */
+struct wanted {
+	const char *what;
+	bool found;
+	char *to;
+	size_t bytes;
+};
 
-	return strncmp(line, key, n) == 0 && line[n] == ':';
+static bool take_status(void *context, char *line)
+{
+	struct wanted *wanted = context;
+	size_t n = strlen(wanted->what);
+
+	wanted->found = strncmp(line, wanted->what, n) == 0 && line[n] == ':';
+	if (wanted->found)
+		snprintf(wanted->to, wanted->bytes, "%s", line + n + 1 + strspn(line + n + 1, " \t"));
+	return !wanted->found;
 }
 
 bool process_status(int64_t pid, const char *key, char *to, size_t bytes)
 {
-	char *line = find_line(pid, "status", has_key, key), *at;
+	struct wanted wanted = {.what = key, .to = to, .bytes = bytes};
 
-	if (!line)
-		return false;
-	line[strcspn(line, "\n")] = 0;
-	at = line + strlen(key) + 1;
-	snprintf(to, bytes, "%s", at + strspn(at, " \t"));
-	free(line);
-	return true;
+	process_lines(pid, "status", take_status, &wanted);
+	return wanted.found;
 }
 
-static bool has_path(const char *line, const char *part)
+static bool take_path(void *context, char *line)
 {
+	struct wanted *wanted = context;
 	const char *path = strchr(line, '/');
 
-	return path && strstr(path, part);
+	wanted->found = path && strstr(path, wanted->what);
+	return !wanted->found;
 }
 
 bool process_maps(int64_t pid, const char *part)
 {
-	char *line = find_line(pid, "maps", has_path, part);
-	bool found = line != NULL;
+	struct wanted wanted = {.what = part};
 
-	free(line);
-	return found;
+	process_lines(pid, "maps", take_path, &wanted);
+	return wanted.found;
 }

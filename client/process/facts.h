@@ -17,6 +17,12 @@ bool process_status(int64_t pid, const char *key, char *to, size_t bytes);
 /* The start of /proc/PID/NAME, `most` bytes of it, to be freed; a NUL follows. NULL where it cannot be read. */
 char *process_file(int64_t pid, const char *name, size_t most, size_t *bytes);
 
+/* The command line, its words parted by blanks; empty where it cannot be read, and for the kernel's threads. */
+void process_command(int64_t pid, char *to, size_t bytes);
+
+/* Calls `take` for each line of /proc/PID/NAME, without its newline, until it returns false. 0 or a negative errno. */
+int process_lines(int64_t pid, const char *name, bool (*take)(void *context, char *line), void *context);
+
 /* Has it mapped a file whose path has this in it? */
 bool process_maps(int64_t pid, const char *part);
 

@@ -1,6 +1,8 @@
 /* object.c - see object.h. */
 #include "object.h"
 
+#include "facts.h"
+
 #include "client/ui/text.h"
 
 #include <elf.h>
@@ -43,31 +45,23 @@ static void add_mapping(struct process_objects *objects, uint64_t from, uint64_t
 		last->end = to;
 }
 
+static bool take_line(void *context, char *line)
+{
+	unsigned long long from, to, offset;
+	char flags[8];
+	int path = 0;
+
+	if (sscanf(line, "%llx-%llx %7s %llx %*s %*s %n", &from, &to, flags, &offset, &path) >= 4 && path &&
+	    (line[path] == '/' || strcmp(line + path, "[vdso]") == 0))
+		add_mapping(context, from, to, offset, flags[2] == 'x', line + path);
+	return true;
+}
+
 int process_objects_read(struct process_objects *ret, int64_t pid)
 {
-	char name[64], *line = NULL;
-	size_t room = 0;
-	FILE *file;
-
 	*ret = (struct process_objects){0};
-	snprintf(name, sizeof name, "/proc/%lld/maps", (long long)pid);
-	file = fopen(name, "re");
-	if (!file)
-		return -errno;
-	while (getline(&line, &room, file) > 0) {
-		unsigned long long from, to, offset;
-		char flags[8];
-		int path = 0;
-
-		line[strcspn(line, "\n")] = 0;
-		if (sscanf(line, "%llx-%llx %7s %llx %*s %*s %n", &from, &to, flags, &offset, &path) < 4 || !path)
-			continue;
-		if (line[path] == '/' || strcmp(line + path, "[vdso]") == 0)
-			add_mapping(ret, from, to, offset, flags[2] == 'x', line + path);
-	}
-	free(line);
-	fclose(file);
-	return ret->count ? 0 : -ESRCH;
+	int error = process_lines(pid, "maps", take_line, ret);
+	return error ? error : ret->count ? 0 : -ESRCH;
 }
 
 void process_objects_free(struct process_objects *objects)

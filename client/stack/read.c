@@ -2,6 +2,7 @@
  * read wait for ever (userfaultfd, FUSE): such a read ends only when the program ends. */
 #include "read.h"
 
+#include "client/process/facts.h"
 #include "client/process/interpreter.h"
 #include "client/process/memory.h"
 #include "client/process/task.h"
@@ -47,26 +48,6 @@ static int refuse(struct stack_process *ret, int error, const char *format, ...)
 	va_end(list);
 	ret->error = error;
 	return -1;
-}
-
-static void read_command(struct stack_process *ret)
-{
-	char path[64];
-	FILE *file;
-	size_t n;
-
-	snprintf(path, sizeof path, "/proc/%lld/cmdline", (long long)ret->pid);
-	file = fopen(path, "re");
-	if (!file)
-		return;
-	n = fread(ret->command, 1, sizeof ret->command - 1, file);
-	fclose(file);
-	while (n && !ret->command[n - 1])
-		n--;
-	ret->command[n] = 0;
-	for (size_t i = 0; i < n; i++)
-		if (!ret->command[i])
-			ret->command[i] = ' ';
 }
 
 static int open_interpreter(struct reader *reader, struct stack_process *ret)
@@ -266,7 +247,7 @@ void stack_read(int64_t pid, struct stack_process *ret)
 		ret->error = error == -EACCES || error == -EPERM ? EXIT_NOT_PERMITTED : EXIT_NO_TARGET;
 		return;
 	}
-	read_command(ret);
+	process_command(ret->pid, ret->command, sizeof ret->command);
 	reader.codes = need(calloc(CODES, sizeof *reader.codes));
 	reader.frames = need(calloc(STACK_FRAMES_MOST, sizeof *reader.frames));
 	reader.scratch = need(calloc(STACK_FRAMES_MOST, sizeof *reader.scratch));

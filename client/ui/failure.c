@@ -22,6 +22,16 @@ static void say(const char *format, va_list list)
 	free(safe);
 }
 
+int refuse_with(char *sentence, size_t bytes, int code, const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(sentence, bytes, format, list);
+	va_end(list);
+	return code;
+}
+
 int fail(int code, const char *format, ...)
 {
 	va_list list;

@@ -6,6 +6,7 @@
 #include "proto/errors.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum exit_status {
@@ -44,6 +45,9 @@ int failure_print(const struct failure *failure);
 /* Two daemons may answer one question. This keeps the answer that says most: copies `other` over *best if it is better.
  * "There is no such thing here" yields to whatever another daemon knows. */
 void failure_merge(struct failure *best, const struct failure *other);
+
+/* The sentence of a failure that its caller tells; returns `code`. */
+int refuse_with(char *sentence, size_t bytes, int code, const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* "profd: SENTENCE" on standard error; returns `code`. */
 int fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -110,7 +110,8 @@ static bool is_registered(struct daemons *daemons, int64_t pid)
 	/* Waiting only changes the answer "not here". */
 	settled = cJSON_GetArraySize(collect.array) > 0 ||
 		  (failure.error != ERROR_NOTHING_YET && failure.error != ERROR_NOT_REGISTERED &&
-		   failure.error != ERROR_NO_AGENT && failure.error != ERROR_NO_TARGET);
+		   failure.error != ERROR_NO_AGENT && failure.error != ERROR_NO_TARGET &&
+		   failure.error != ERROR_DETACHED);
 	cJSON_Delete(collect.array);
 	cJSON_Delete(request);
 	return settled;
@@ -123,10 +124,11 @@ static int64_t patience(int64_t pid)
 	case PRESENCE_AWAKE:
 		return AWAKE_NS;
 	case PRESENCE_ASLEEP:
+	/* An agent that begins claims its process before its thread runs: for a moment that looks as after detach. */
+	case PRESENCE_DETACHED:
 		return age(pid) < YOUNG_NS ? ASLEEP_NS : 0;
 	case PRESENCE_ABSENT:
 		return age(pid) < LOADING_NS ? LOADING_NS : 0;
-	case PRESENCE_DETACHED:
 	case PRESENCE_UNKNOWN:
 		break;
 	}

@@ -2,6 +2,7 @@
 #include "findings.h"
 
 #include "findings_claims.h"
+#include "findings_line.h"
 #include "findings_names.h"
 #include "findings_steps.h"
 #include "findings_text.h"
@@ -398,10 +399,12 @@ static bool make(const struct breakdown_capture *capture, sqlite3 *db, const str
 	judge.candidates = calloc(FINDING_KINDS + 1, sizeof *judge.candidates);
 	bool read = texts_load(&texts, db, watch, ret_error);
 	bool ok = read && judge.unlike && judge.values && judge.candidates && judge_steps(&judge, &texts);
-	if (ok)
+	if (ok) {
+		findings_line(db, ret);
 		findings_tell_line(ret);
-	else if (read)
+	} else if (read) {
 		*ret_error = SQLITE_NOMEM;
+	}
 	texts_free(&texts);
 	claims_free(&judge.claims);
 	free(judge.unlike);

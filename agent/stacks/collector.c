@@ -31,6 +31,7 @@ struct listed {
 	uint32_t tid;
 	uint64_t state;
 	bool was_whole; /* it was seen to begin where programs and threads begin */
+	uint64_t odd;	/* and its outermost frame where it last did not */
 };
 
 static struct {
@@ -92,10 +93,10 @@ static void read_list(uint64_t now)
 	stacks.list_count = 0;
 	for (int i = 0; i < found; i++) {
 		struct listed *to = &stacks.list[stacks.list_count];
-		*to = (struct listed){interpreter_tid(python, &stacks.threads[i]), stacks.threads[i].state, false};
+		*to = (struct listed){interpreter_tid(python, &stacks.threads[i]), stacks.threads[i].state, false, 0};
 		for (uint32_t k = 0; k < old_count; k++)
 			if (stacks.old[k].tid == to->tid && stacks.old[k].state == to->state)
-				to->was_whole = stacks.old[k].was_whole;
+				*to = stacks.old[k];
 		stacks.list_count += to->tid != 0;
 	}
 	stacks.list_at = now + LIST_NS;
@@ -146,6 +147,16 @@ static uint16_t state_of(uint32_t tid, uint64_t before)
 
 /* ---------------------------------------------------------------- a sample */
 
+/* Does a stack that begins in the middle begin so in truth? C code may call Python on its own, as at exit; but for a moment where a
+ * generator is left, the frames end early, and a thread that is put aside then stays so. What was seen at the sample before, too, is
+ * no such moment. */
+static bool is_odd(struct listed *thread, uint64_t outermost)
+{
+	bool again = thread->odd == outermost;
+	thread->odd = outermost;
+	return !thread->was_whole || again;
+}
+
 /* The number of the thread's stack, 0 where it has no frame. False: it is lost, and counted. */
 static bool read_stack(struct sink_thread *own, struct listed *thread, uint32_t *ret)
 {
@@ -157,8 +168,12 @@ static bool read_stack(struct sink_thread *own, struct listed *thread, uint32_t 
 	for (int i = 0; i < TRIES; i++) {
 		enum python_walk_result walked =
 			python_walk(python, thread->state, stacks.frames, stacks.scratch, FRAMES, &count, &more, &torn);
-		if (walked == WALK_TORN || (walked == WALK_ODD && thread->was_whole))
+		if (walked == WALK_TORN)
 			continue;
+		if (walked == WALK_ODD && i < TRIES - 1)
+			continue;
+		if (walked == WALK_ODD && !is_odd(thread, stacks.frames[count - 1].address))
+			break;
 		thread->was_whole |= walked == WALK_WHOLE && count;
 		enum known_result known = known_stack(python, own, stacks.frames, count, ret);
 		if (known == KNOWN_OK)

@@ -1,14 +1,11 @@
 """`profd trigger --stacks`: Python stacks of live jobs, sampled from inside without the GIL; `show --by lines` and `functions`,
 `export --format folded`."""
 import json
-import shutil
-import sqlite3
 import sys
-import time
 
 import pytest
 
-from conftest import WORKLOADS, wait_for
+from conftest import BUILD, WORKLOADS
 
 SHARES = WORKLOADS / "shares.py"
 POINTS = 0.03  # by which a share may be off
@@ -94,6 +91,27 @@ def test_torch(profd, torch_newest, tmp_path):
     assert "train.py:9" in text and "HOST %" in text
 
 
+def test_finding_names_the_line(profd, torch_newest, tmp_path):
+    script = tmp_path / "slow.py"
+    script.write_text("import time, torch\n"
+                      "model = torch.nn.Linear(64, 64)\n"
+                      "optimizer = torch.optim.SGD(model.parameters())\n"
+                      "def fetch():\n"
+                      "    time.sleep(0.04)  # 5\n"
+                      "    return torch.randn(8, 64)\n"
+                      "while True:\n"
+                      "    model(fetch()).sum().backward()\n"
+                      "    optimizer.step()\n")
+    job = profd.job(torch_newest, script)
+    profd.wait_steps(job.pid, 5)
+    capture = profd.trigger(job.pid, "--steps", 30, "--stacks")["capture_id"]
+    first = profd.show(capture)["findings"][0]
+    assert "of it at slow.py:5." in first["evidence"], first
+    # Without stacks nothing is made up.
+    capture = profd.trigger(job.pid, "--steps", 10)["capture_id"]
+    assert all("slow.py" not in finding["evidence"] for finding in profd.show(capture)["findings"])
+
+
 def test_not_asked_for(profd, tmp_path):
     job = profd.job(sys.executable, SHARES, tmp_path / "taken.json")
     profd.wait_steps(job.pid, 2)
@@ -106,7 +124,6 @@ def test_not_asked_for(profd, tmp_path):
 
 
 def test_no_python(profd, tmp_path):
-    from conftest import BUILD
     job = profd.job(BUILD / "workloads" / "steps")
     profd.wait_steps(job.pid, 2)
     capture = profd.trigger(job.pid, "--steps", 2, "--stacks")["capture_id"]

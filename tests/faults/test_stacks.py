@@ -1,0 +1,156 @@
+"""Jobs whose Python stacks are sampled 997 times a second while they do what makes frames come and go."""
+import shutil
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+from conftest import same_job
+
+# {name: (what the job does, Python)}; each calls step() now and then and prints what it computed.
+JOBS = {
+    "threads": ("starts and ends threads that call it", """
+import threading
+def work(n):
+    got.append(sum(deep(i % 30) for i in range(n)))
+def deep(n):
+    step()
+    return n and deep(n - 1) + 1
+got = []
+for i in range(150):
+    threads = [threading.Thread(target=work, args=(20,)) for _ in range(4)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+print(sum(got))
+"""),
+    "generators": ("runs generators, coroutines and exceptions", """
+import asyncio
+def tree(n):
+    if n:
+        yield from tree(n - 1)
+        yield n
+        yield from tree(n - 1)
+async def one(i):
+    await asyncio.sleep(0)
+    try:
+        raise ValueError(i)
+    except ValueError as e:
+        return e.args[0]
+async def many():
+    return sum(await asyncio.gather(*[one(i) for i in range(200)]))
+total = 0
+for i in range(100):
+    total += sum(tree(9)) + asyncio.run(many())
+    step()
+print(total)
+"""),
+    "code": ("makes and drops functions all the time", """
+import gc
+total = 0
+for i in range(3000):
+    space = {}
+    exec(compile(f"def made_{i % 7}(x):\\n" + "\\n" * (i % 300) + f"    return x + {i}", f"<made {i}>", "exec"), space)
+    total += space[f"made_{i % 7}"](1)
+    if i % 20 == 0:
+        gc.collect()
+        step()
+print(total)
+"""),
+    "fork": ("forks children that go on in Python", """
+import os
+total = 0
+for i in range(60):
+    child = os.fork()
+    if not child:
+        sum(range(20000))
+        step()
+        os._exit(i % 7)
+    total += os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    for _ in range(5):
+        sum(range(20000))
+        step()
+print(total)
+"""),
+    "exec": ("becomes another program", """
+import os, sys
+for i in range(200):
+    sum(range(20000))
+    step()
+sys.stdout.flush()
+os.execv(sys.executable, [sys.executable, "-c", "print(sum(range(1000)))"])
+"""),
+    "shutdown": ("ends its interpreter while a daemon thread runs on", """
+import threading, atexit
+def forever():
+    while True:
+        sum(range(100))
+threading.Thread(target=forever, daemon=True).start()
+for i in range(200):
+    sum(range(20000))
+    step()
+atexit.register(lambda: [sum(range(20000)) for _ in range(200)])
+print("ends")
+"""),
+    "recursion": ("goes as deep as it can", """
+import sys
+sys.setrecursionlimit(6000)
+def down(n):
+    return 1 + down(n + 1)
+hits = 0
+for i in range(100):
+    try:
+        down(0)
+    except RecursionError:
+        hits += 1
+    step()
+print(hits)
+"""),
+    "drops": ("runs C that lets the GIL go, and signals", """
+import hashlib, signal, threading
+ticks = []
+signal.signal(signal.SIGALRM, lambda *_: None)
+signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+total = 0
+for i in range(300):
+    total ^= hashlib.sha256(b"x" * 300000).digest()[i % 32]
+    step()
+signal.setitimer(signal.ITIMER_REAL, 0)
+print(total)
+"""),
+}
+HEAD = """
+import ctypes, time
+try:
+    step = ctypes.CDLL(None).profd_step
+except AttributeError:
+    step = lambda: None
+for _ in range(100):
+    time.sleep(0.01)
+    step()
+"""
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_sampled(row, profd, name):
+    what, text = JOBS[name]
+    row.does(f"{what}, and is sampled")
+
+    def during(job):
+        profd.wait_steps(job.pid, 2)
+        return subprocess.Popen([str(profd.client), "trigger", "--pid", str(job.pid), "--steps", "90000", "--timeout", "60s", "--stacks",
+                                 "--stacks-rate", "997", "--format", "json"], env=profd.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    client = row.twice(profd, [sys.executable, "-c", HEAD + text], during, same_job)
+    out, err = client.communicate(timeout=90)
+    assert client.returncode in (0, 5), (client.returncode, out, err)
+    capture = profd.json("captures")["captures"][0]["capture_id"]
+    shown = profd.show(capture)
+    recorded = sum(line["samples"] for line in shown["lines"])
+    torn = sum(loss["count"] for loss in shown["losses"] if loss["kind"] == "sample")
+    assert recorded > 20, (recorded, torn)
+    # Each sample that arrived stands in one line.
+    copy = shutil.copy(profd.file(capture), profd.folder / "counted.db")
+    with sqlite3.connect(copy) as db:
+        row.counts(recorded, 0, db.execute("SELECT count(*) FROM samples").fetchone()[0])
+    assert torn <= 0.05 * recorded + 3, (recorded, torn)

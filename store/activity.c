@@ -2,33 +2,34 @@
 #include "activity.h"
 
 #include "sorted.h"
+#include "base/array.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-static void add(struct activity *activity, struct activity_spans *list, const struct activity_span *span)
+_Static_assert((int)DOING_COUNT <= 16 && (int)PHASE_COUNT <= 16, "activity_pack() has 4 bits for each");
+
+static int64_t bounded(int64_t time)
 {
-	if (span->end <= span->start || activity->failed)
+	return time > ACTIVITY_TIME_MOST ? ACTIVITY_TIME_MOST : time < -ACTIVITY_TIME_MOST ? -ACTIVITY_TIME_MOST : time;
+}
+
+static void add(struct activity *activity, struct activity_spans *list, struct activity_span span)
+{
+	span.start = bounded(span.start);
+	span.end = bounded(span.end);
+	if (span.end <= span.start || activity->failed)
 		return;
-	if (list->count == list->room) {
-		size_t room = list->room ? list->room * 2 : 256;
-		struct activity_span *items = realloc(list->items, room * sizeof *items);
-		if (!items) {
-			activity->failed = true;
-			return;
-		}
-		list->items = items;
-		list->room = room;
-	}
-	list->items[list->count++] = *span;
+	activity->failed = !ARRAY_GROW(list->items, list->count, list->room);
+	if (!activity->failed)
+		list->items[list->count++] = span;
 }
 
 void activity_add_named(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum doing doing,
 			uint32_t name)
 {
 	add(activity, &activity->spans,
-	    &(struct activity_span){
-		    .start = start, .end = end, .thread = thread, .name = name, .what = (uint8_t)doing});
+	    (struct activity_span){
+		    .start = start, .end = end, .thread = thread, .name = name & 0xfffffff, .what = doing & 0xf});
 }
 
 void activity_add(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum doing doing)
@@ -39,7 +40,7 @@ void activity_add(struct activity *activity, uint32_t thread, int64_t start, int
 void activity_mark(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum phase phase)
 {
 	add(activity, &activity->marks,
-	    &(struct activity_span){.start = start, .end = end, .thread = thread, .what = (uint8_t)phase});
+	    (struct activity_span){.start = start, .end = end, .thread = thread, .what = phase & 0xf});
 }
 
 static int by_start(const void *a, const void *b)
@@ -55,32 +56,59 @@ static int by_start(const void *a, const void *b)
 	return x->what < y->what ? -1 : x->what > y->what;
 }
 
-/* The end of a span, and which one it is among its thread's. */
+/* The end of a span that has begun, and which one it is among its thread's. */
 struct ending {
 	int64_t time;
 	size_t index;
 };
 
-static int by_time(const void *a, const void *b)
+/* A heap: the first is the one that ends first. As many as are open at a time, which are few. */
+struct endings {
+	struct ending *items;
+	size_t count, room;
+};
+
+/* False: no memory. */
+static bool endings_push(struct endings *heap, int64_t time, size_t index)
 {
-	const struct ending *x = a, *y = b;
-	if (x->time != y->time)
-		return x->time < y->time ? -1 : 1;
-	return x->index < y->index ? -1 : x->index > y->index;
+	if (!ARRAY_GROW(heap->items, heap->count, heap->room))
+		return false;
+	size_t at = heap->count++;
+	for (; at && heap->items[(at - 1) / 2].time > time; at = (at - 1) / 2)
+		heap->items[at] = heap->items[(at - 1) / 2];
+	heap->items[at] = (struct ending){.time = time, .index = index};
+	return true;
+}
+
+/* The first of them; there must be one. */
+static size_t endings_pop(struct endings *heap)
+{
+	size_t index = heap->items[0].index, at = 0;
+	struct ending last = heap->items[--heap->count];
+	for (size_t child; (child = 2 * at + 1) < heap->count; at = child) {
+		if (child + 1 < heap->count && heap->items[child + 1].time < heap->items[child].time)
+			child++;
+		if (heap->items[child].time >= last.time)
+			break;
+		heap->items[at] = heap->items[child];
+	}
+	heap->items[at] = last;
+	return index;
 }
 
 /* One thread's sweep. */
 struct sweep {
 	const struct activity_span *spans, *marks;
 	size_t span_count, mark_count;
-	struct ending *span_ends, *mark_ends;
+	struct endings span_ends, mark_ends; /* of what has begun */
 	size_t *stack; /* marks in the order in which they began; those that have ended leave when they come to lie on top */
 	bool *ended;
 	size_t stacked, inputs;
 	size_t open[DOING_COUNT];
 	unsigned doing; /* bits: which of them are not 0 */
-	struct activity_segment *segments;
+	int64_t *segments;
 	size_t count;
+	int64_t end; /* of the last */
 };
 
 static void enter(struct sweep *sweep, uint8_t doing)
@@ -113,64 +141,67 @@ static void emit(struct sweep *sweep, int64_t from, int64_t to)
 {
 	if (to <= from)
 		return;
-	uint8_t phase = phase_now(sweep), doing = strongest(sweep);
-	struct activity_segment *last = sweep->count ? &sweep->segments[sweep->count - 1] : NULL;
-	if (last && last->phase == phase && last->doing == doing) {
-		last->end = to;
-		return;
-	}
-	sweep->segments[sweep->count++] =
-		(struct activity_segment){.start = from, .end = to, .phase = phase, .doing = doing};
+	int64_t segment = activity_pack(from, phase_now(sweep), strongest(sweep));
+	sweep->end = to;
+	/* One like it goes on. */
+	if (!sweep->count || ((sweep->segments[sweep->count - 1] ^ segment) & 0xff))
+		sweep->segments[sweep->count++] = segment;
 }
 
-static void run(struct sweep *sweep)
+/* When something begins or ends next. False: nothing does any more. */
+static bool next_border(const struct sweep *sweep, size_t span, size_t mark, int64_t *ret)
 {
-	size_t span = 0, mark = 0, span_end = 0, mark_end = 0;
-	int64_t now = 0;
-	bool begun = false;
-	while (span_end < sweep->span_count || mark_end < sweep->mark_count) {
-		int64_t next = INT64_MAX;
-		if (span < sweep->span_count && sweep->spans[span].start < next)
-			next = sweep->spans[span].start;
-		if (mark < sweep->mark_count && sweep->marks[mark].start < next)
-			next = sweep->marks[mark].start;
-		if (span_end < sweep->span_count && sweep->span_ends[span_end].time < next)
-			next = sweep->span_ends[span_end].time;
-		if (mark_end < sweep->mark_count && sweep->mark_ends[mark_end].time < next)
-			next = sweep->mark_ends[mark_end].time;
-		if (begun)
-			emit(sweep, now, next);
-		begun = true;
+	int64_t next = INT64_MAX;
+	if (span < sweep->span_count && sweep->spans[span].start < next)
+		next = sweep->spans[span].start;
+	if (mark < sweep->mark_count && sweep->marks[mark].start < next)
+		next = sweep->marks[mark].start;
+	if (sweep->span_ends.count && sweep->span_ends.items[0].time < next)
+		next = sweep->span_ends.items[0].time;
+	if (sweep->mark_ends.count && sweep->mark_ends.items[0].time < next)
+		next = sweep->mark_ends.items[0].time;
+	*ret = next;
+	return span < sweep->span_count || mark < sweep->mark_count || sweep->span_ends.count || sweep->mark_ends.count;
+}
+
+static bool begin_mark(struct sweep *sweep, size_t mark)
+{
+	if (sweep->marks[mark].what == PHASE_INPUT)
+		sweep->inputs++;
+	else
+		sweep->stack[sweep->stacked++] = mark;
+	return endings_push(&sweep->mark_ends, sweep->marks[mark].end, mark);
+}
+
+static void end_mark(struct sweep *sweep, size_t mark)
+{
+	if (sweep->marks[mark].what == PHASE_INPUT)
+		sweep->inputs--;
+	sweep->ended[mark] = true;
+}
+
+/* False: no memory. */
+static bool run(struct sweep *sweep)
+{
+	size_t span = 0, mark = 0;
+	int64_t now, next;
+	bool ok = true;
+	next_border(sweep, span, mark, &now);
+	while (ok && next_border(sweep, span, mark, &next)) {
+		emit(sweep, now, next);
 		now = next;
-		for (; span < sweep->span_count && sweep->spans[span].start == now; span++)
+		for (; ok && span < sweep->span_count && sweep->spans[span].start == now; span++) {
 			enter(sweep, sweep->spans[span].what);
-		for (; span_end < sweep->span_count && sweep->span_ends[span_end].time == now; span_end++)
-			leave(sweep, sweep->spans[sweep->span_ends[span_end].index].what);
-		for (; mark < sweep->mark_count && sweep->marks[mark].start == now; mark++) {
-			if (sweep->marks[mark].what == PHASE_INPUT)
-				sweep->inputs++;
-			else
-				sweep->stack[sweep->stacked++] = mark;
+			ok = endings_push(&sweep->span_ends, sweep->spans[span].end, span);
 		}
-		for (; mark_end < sweep->mark_count && sweep->mark_ends[mark_end].time == now; mark_end++) {
-			size_t index = sweep->mark_ends[mark_end].index;
-			if (sweep->marks[index].what == PHASE_INPUT)
-				sweep->inputs--;
-			sweep->ended[index] = true;
-		}
+		while (sweep->span_ends.count && sweep->span_ends.items[0].time == now)
+			leave(sweep, sweep->spans[endings_pop(&sweep->span_ends)].what);
+		for (; ok && mark < sweep->mark_count && sweep->marks[mark].start == now; mark++)
+			ok = begin_mark(sweep, mark);
+		while (sweep->mark_ends.count && sweep->mark_ends.items[0].time == now)
+			end_mark(sweep, endings_pop(&sweep->mark_ends));
 	}
-}
-
-static struct ending *endings(const struct activity_span *spans, size_t count)
-{
-	/* Not cleared: all of it is written. */
-	struct ending *ends = malloc((count + 1) * sizeof *ends);
-	if (!ends)
-		return NULL;
-	for (size_t i = 0; i < count; i++)
-		ends[i] = (struct ending){.time = spans[i].end, .index = i};
-	sort_if_needed(ends, count, sizeof *ends, by_time);
-	return ends;
+	return ok;
 }
 
 static bool build_thread(struct activity_thread *ret, uint32_t thread, const struct activity_span *spans,
@@ -180,25 +211,23 @@ static bool build_thread(struct activity_thread *ret, uint32_t thread, const str
 			      .marks = marks,
 			      .span_count = span_count,
 			      .mark_count = mark_count,
-			      .span_ends = endings(spans, span_count),
-			      .mark_ends = endings(marks, mark_count),
 			      .stack = calloc(mark_count + 1, sizeof *sweep.stack),
 			      .ended = calloc(mark_count + 1, sizeof *sweep.ended),
 			      .segments = calloc(2 * (span_count + mark_count) + 1, sizeof *sweep.segments)};
-	bool ok = sweep.span_ends && sweep.mark_ends && sweep.stack && sweep.ended && sweep.segments;
-	if (ok)
-		run(&sweep);
-	free(sweep.span_ends);
-	free(sweep.mark_ends);
+	bool ok = sweep.stack && sweep.ended && sweep.segments && run(&sweep);
+	free(sweep.span_ends.items);
+	free(sweep.mark_ends.items);
 	free(sweep.stack);
 	free(sweep.ended);
 	if (!ok) {
 		free(sweep.segments);
 		return false;
 	}
-	struct activity_segment *fitting = realloc(sweep.segments, (sweep.count + 1) * sizeof *fitting);
-	*ret = (struct activity_thread){
-		.thread = thread, .segments = fitting ? fitting : sweep.segments, .count = sweep.count};
+	int64_t *fitting = realloc(sweep.segments, (sweep.count + 1) * sizeof *fitting);
+	*ret = (struct activity_thread){.thread = thread,
+					.segments = fitting ? fitting : sweep.segments,
+					.count = sweep.count,
+					.end = sweep.end};
 	return true;
 }
 
@@ -226,13 +255,8 @@ bool activity_build(struct activity *activity)
 			thread = spans->items[span].thread;
 		if (mark < marks->count && marks->items[mark].thread < thread)
 			thread = marks->items[mark].thread;
-		if (activity->count == room) {
-			room = room ? room * 2 : 16;
-			struct activity_thread *threads = realloc(activity->threads, room * sizeof *threads);
-			if (!threads)
-				break;
-			activity->threads = threads;
-		}
+		if (!ARRAY_GROW(activity->threads, activity->count, room))
+			break;
 		size_t span_end = same_thread(spans, span, thread), mark_end = same_thread(marks, mark, thread);
 		if (!build_thread(&activity->threads[activity->count], thread,
 				  spans->items ? spans->items + span : NULL, span_end - span,
@@ -264,7 +288,7 @@ size_t activity_at(const struct activity_thread *thread, int64_t time)
 	size_t low = 0, high = thread->count;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		if (thread->segments[middle].end <= time)
+		if (activity_end(thread, middle) <= time)
 			low = middle + 1;
 		else
 			high = middle;
@@ -278,10 +302,10 @@ size_t activity_at(const struct activity_thread *thread, int64_t time)
 size_t activity_near(const struct activity_thread *thread, int64_t time, size_t *near)
 {
 	size_t at = *near < thread->count ? *near : 0, until = at + NEAR;
-	bool behind = at && thread->segments[at - 1].end > time;
-	while (!behind && at < thread->count && at < until && thread->segments[at].end <= time)
+	bool behind = at && activity_end(thread, at - 1) > time;
+	while (!behind && at < thread->count && at < until && activity_end(thread, at) <= time)
 		at++;
-	if (behind || (at < thread->count && thread->segments[at].end <= time))
+	if (behind || (at < thread->count && activity_end(thread, at) <= time))
 		at = activity_at(thread, time);
 	*near = at;
 	return at;

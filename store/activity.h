@@ -31,11 +31,12 @@ struct activity_segment {
 	uint8_t phase, doing;
 };
 
+/* 24 bytes: a capture may have many millions. */
 struct activity_span {
 	int64_t start, end;
 	uint32_t thread;
-	uint32_t name; /* id in `strings`; 0: none */
-	uint8_t what;  /* enum doing, of a mark enum phase */
+	uint32_t name : 28; /* id in `strings`; 0: none. There is no room for more of them (LIMIT_STRINGS_BYTES) */
+	uint32_t what : 4;  /* enum doing, of a mark enum phase */
 };
 
 struct activity_spans {
@@ -43,10 +44,13 @@ struct activity_spans {
 	size_t count, room;
 };
 
+/* Segments of one thread, without holes, from the first to the last that is known of it. Each is kept in 8 bytes: when it begins, and
+ * what it is. It ends where the next one begins. */
 struct activity_thread {
 	uint32_t thread;
-	struct activity_segment *segments; /* without holes, from the first to the last that is known of the thread */
+	int64_t *segments; /* activity_pack() */
 	size_t count;
+	int64_t end; /* of the last */
 };
 
 struct activity {
@@ -56,6 +60,32 @@ struct activity {
 	size_t count;
 	bool failed; /* there was no memory: nothing of it means anything */
 };
+
+/* Times beyond it (a year) are cut to it. */
+#define ACTIVITY_TIME_MOST ((INT64_C(1) << 55) - 1)
+
+static inline int64_t activity_pack(int64_t start, uint8_t phase, uint8_t doing)
+{
+	return start * 256 + (phase << 4 | doing);
+}
+
+static inline int64_t activity_start(const struct activity_thread *thread, size_t segment)
+{
+	return thread->segments[segment] >> 8;
+}
+
+static inline int64_t activity_end(const struct activity_thread *thread, size_t segment)
+{
+	return segment + 1 < thread->count ? activity_start(thread, segment + 1) : thread->end;
+}
+
+static inline struct activity_segment activity_segment(const struct activity_thread *thread, size_t segment)
+{
+	return (struct activity_segment){.start = activity_start(thread, segment),
+					 .end = activity_end(thread, segment),
+					 .phase = (uint8_t)(thread->segments[segment] >> 4 & 0xf),
+					 .doing = (uint8_t)(thread->segments[segment] & 0xf)};
+}
 
 /* A span that ends before it starts is left out. */
 void activity_add(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum doing doing);

@@ -93,16 +93,16 @@ static void host_side(struct breakdown *breakdown)
 		int64_t now = step->start;
 		memset(step->host, 0, sizeof step->host);
 		memset(step->matrix, 0, sizeof step->matrix);
-		while (thread && at < thread->count && thread->segments[at].end <= now)
+		while (thread && at < thread->count && activity_end(thread, at) <= now)
 			at++;
-		for (size_t j = at; thread && j < thread->count && thread->segments[j].start < step->end; j++) {
-			const struct activity_segment *segment = &thread->segments[j];
-			if (segment->start > now) {
-				add_host(breakdown, step, now, segment->start, &nothing, breakdown->has_operators);
-				now = segment->start;
+		for (size_t j = at; thread && j < thread->count && activity_start(thread, j) < step->end; j++) {
+			const struct activity_segment segment = activity_segment(thread, j);
+			if (segment.start > now) {
+				add_host(breakdown, step, now, segment.start, &nothing, breakdown->has_operators);
+				now = segment.start;
 			}
-			int64_t to = segment->end < step->end ? segment->end : step->end;
-			add_host(breakdown, step, now, to, segment, breakdown->has_operators);
+			int64_t to = segment.end < step->end ? segment.end : step->end;
+			add_host(breakdown, step, now, to, &segment, breakdown->has_operators);
 			now = to > now ? to : now;
 		}
 		add_host(breakdown, step, now, step->end, &nothing, breakdown->has_operators && thread);

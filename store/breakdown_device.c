@@ -139,17 +139,17 @@ static struct cursor cursor(const struct breakdown_shared *shared, const struct 
 static struct activity_segment seen_at(struct cursor *cursor, int64_t time, int64_t *until)
 {
 	const struct activity_thread *thread = cursor->thread;
-	while (thread && cursor->at < thread->count && thread->segments[cursor->at].end <= time)
+	while (thread && cursor->at < thread->count && activity_end(thread, cursor->at) <= time)
 		cursor->at++;
 	if (!thread || cursor->at == thread->count)
 		return (struct activity_segment){.phase = PHASE_NONE, .doing = DOING_OUTSIDE};
-	const struct activity_segment *segment = &thread->segments[cursor->at];
-	int64_t change = segment->start > time ? segment->start : segment->end;
+	struct activity_segment segment = activity_segment(thread, cursor->at);
+	int64_t change = segment.start > time ? segment.start : segment.end;
 	if (change < *until)
 		*until = change;
-	if (segment->start > time)
+	if (segment.start > time)
 		return (struct activity_segment){.phase = PHASE_NONE, .doing = DOING_OUTSIDE};
-	return *segment;
+	return segment;
 }
 
 /* The host was late: what the launching thread did then, and where that did nothing, the step thread. */
@@ -206,16 +206,16 @@ static bool ran_dry(const struct breakdown_shared *shared, const struct activity
 	if (!thread)
 		return false;
 	for (size_t i = segment_at(shared, thread, dry - SYNC_SLACK_NS - 1);
-	     i < thread->count && thread->segments[i].start <= dry; i++) {
-		const struct activity_segment *segment = &thread->segments[i];
-		if (segment->doing != DOING_SYNC && segment->doing != DOING_COPY)
+	     i < thread->count && activity_start(thread, i) <= dry; i++) {
+		const struct activity_segment segment = activity_segment(thread, i);
+		if (segment.doing != DOING_SYNC && segment.doing != DOING_COPY)
 			continue;
-		if (launched_between(shared, segment->end, next_call))
+		if (launched_between(shared, segment.end, next_call))
 			continue;
 		idle->after_sync = true;
 		idle->sync_thread = thread->thread;
-		idle->sync_start = segment->start;
-		idle->sync_end = segment->end;
+		idle->sync_start = segment.start;
+		idle->sync_end = segment.end;
 		return true;
 	}
 	return false;

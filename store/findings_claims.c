@@ -142,10 +142,10 @@ static void add_plain(struct walk *walk, int64_t start, int64_t end, bool queued
 static uint8_t phase_at(struct walk *walk, int64_t time)
 {
 	const struct activity_thread *thread = walk->step_thread;
-	while (thread && walk->phase < thread->count && thread->segments[walk->phase].end <= time)
+	while (thread && walk->phase < thread->count && activity_end(thread, walk->phase) <= time)
 		walk->phase++;
-	return thread && walk->phase < thread->count && thread->segments[walk->phase].start <= time
-		       ? thread->segments[walk->phase].phase
+	return thread && walk->phase < thread->count && activity_start(thread, walk->phase) <= time
+		       ? activity_segment(thread, walk->phase).phase
 		       : PHASE_NONE;
 }
 
@@ -329,7 +329,7 @@ static void walk_host(struct walk *walk)
 	for (size_t i = activity_at(thread, now); i <= thread->count && now < last; i++) {
 		struct activity_segment segment = {.start = last, .end = last};
 		if (i < thread->count)
-			segment = thread->segments[i];
+			segment = activity_segment(thread, i);
 		/* Nothing is known of the time before it: the thread was in nothing. */
 		struct activity_segment before = {.start = now,
 						  .end = segment.start < last ? segment.start : last,

@@ -63,8 +63,9 @@ static const char *phase_at(const struct breakdown *breakdown, int64_t time)
 	const struct activity_thread *thread = activity_find(breakdown->activity, breakdown->step_thread);
 	size_t at = thread ? activity_at(thread, time) : 0;
 
-	return thread && at < thread->count && thread->segments[at].start <= time ? phases[thread->segments[at].phase]
-										  : NULL;
+	return thread && at < thread->count && activity_start(thread, at) <= time
+		       ? phases[activity_segment(thread, at).phase]
+		       : NULL;
 }
 
 static size_t step_of(const struct breakdown *breakdown, int64_t time)

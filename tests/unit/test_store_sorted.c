@@ -69,18 +69,17 @@ static void test_sorted(void **state)
 
 static void test_near(void **state)
 {
-	static struct activity_segment segments[100];
-	const struct activity_thread thread = {.segments = segments, .count = 100};
+	static int64_t segments[100];
+	struct activity_thread thread = {.segments = segments, .count = 100};
 	uint64_t seed = 2;
 	size_t near = 0;
 	(void)state;
-	for (int64_t i = 0, now = 0; i < 100; i++) {
-		segments[i].start = now;
-		now += 1 + draw(&seed, 10);
-		segments[i].end = now;
+	for (int64_t i = 0; i < 100; i++) {
+		segments[i] = activity_pack(thread.end, PHASE_INPUT, DOING_LAUNCH);
+		thread.end += 1 + draw(&seed, 10);
 	}
 	for (size_t round = 0; round < 20000; round++) {
-		int64_t time = draw(&seed, segments[99].end + 20) - 10;
+		int64_t time = draw(&seed, thread.end + 20) - 10;
 		near = draw(&seed, 10) ? near : (size_t)draw(&seed, 200);
 		assert_int_equal(activity_near(&thread, time, &near), activity_at(&thread, time));
 		time += draw(&seed, 30);

@@ -275,13 +275,13 @@ test_short() {
 		run_pytest tests/faults/test_ends.py "$@"
 }
 
-# Some loops of torch alone.
 # Part of e2e; here with the table of targets: the way, how long a thread stood, whether the job's end was the same.
 test_attach() {
 	say "attach: processes that were started without anything"
-	run_pytest -n 0 -s tests/e2e/test_attach.py tests/e2e/test_attach_loops.py tests/e2e/test_attach_trigger.py tests/e2e/test_detach.py tests/e2e/test_stack.py "$@"
+	PROFD_ATTACH_LOOPS=all run_pytest -n 0 -s tests/e2e/test_attach*.py tests/e2e/test_detach.py tests/e2e/test_stack.py "$@"
 }
 
+# Some loops of torch alone.
 test_steps() {
 	say "steps: training loops beside what profd counts"
 	PROFD_STEPS_SHORT=1 run_pytest tests/steps "$@"

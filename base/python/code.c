@@ -218,7 +218,7 @@ static int32_t line_by_locations(struct table *table, int32_t line, int64_t inst
 		}
 		while (columns--)
 			table_byte(table);
-		at += ((byte & 7) + 1) * 2;
+		at += 2 * ((int64_t)(byte & 7) + 1);
 		if (instruction < at)
 			return kind == 15 ? 0 : line;
 	}

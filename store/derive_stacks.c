@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* No agent reads deeper stacks: a file that says otherwise would make each sample as long to add up as it likes. */
 #define DEPTH_MOST 1024
@@ -31,6 +30,12 @@ struct sums_of {
 	bool states;   /* of any of the samples it is known what the thread did */
 };
 
+/* By key. What is not 0 is listed, so that to write and clear it takes no look at all keys for each step of each thread. */
+struct by_key {
+	struct sums_of *all;
+	uint32_t *listed, listed_count;
+};
+
 struct sample {
 	int64_t duration;
 	uint32_t stack, state;
@@ -41,8 +46,7 @@ struct stacks {
 	struct frame *frames;		 /* by number, [0] is that of no Python */
 	uint32_t count;			 /* numbers up to this one */
 	uint32_t *by_line, *by_function; /* a frame of each key */
-	struct sums_of *lines, *functions;
-	uint32_t line_count, function_count;
+	struct by_key lines, functions;
 	uint32_t sample; /* its number */
 };
 
@@ -174,9 +178,9 @@ static int compare_functions(const void *a, const void *b, void *frames)
 			     (uint32_t[]){y->file, y->first_line, y->function}, 3);
 }
 
-/* Sorts all frames, numbers those that differ from 1 on, and leaves one of each in its place. Returns how many there are. */
-static uint32_t number(struct stacks *stacks, uint32_t *order, int (*compare)(const void *, const void *, void *),
-		       void (*keep)(struct frame *frame, uint32_t key))
+/* Sorts all frames, numbers those that differ, and leaves one of each in its place. */
+static void number(struct stacks *stacks, uint32_t *order, int (*compare)(const void *, const void *, void *),
+		   void (*keep)(struct frame *frame, uint32_t key))
 {
 	uint32_t keys = 0;
 	for (uint32_t i = 0; i <= stacks->count; i++)
@@ -188,7 +192,6 @@ static uint32_t number(struct stacks *stacks, uint32_t *order, int (*compare)(co
 			order[i ? ++keys : 0] = frame;
 		keep(&stacks->frames[frame], keys);
 	}
-	return keys + 1;
 }
 
 static void keep_line(struct frame *frame, uint32_t key)
@@ -203,8 +206,11 @@ static void keep_function(struct frame *frame, uint32_t key)
 
 /* ---------------------------------------------------------------- sums */
 
-static void count_in(struct sums_of *sums, const struct sample *sample, uint32_t number, bool self)
+static void count_in(struct by_key *of, uint32_t key, const struct sample *sample, uint32_t number, bool self)
 {
+	struct sums_of *sums = &of->all[key];
+	if (!sums->samples)
+		of->listed[of->listed_count++] = key;
 	if (self)
 		sums->self += sample->duration;
 	/* A function that calls itself. */
@@ -221,38 +227,37 @@ static void add(struct stacks *stacks, const struct sample *sample)
 {
 	uint32_t at = sample->stack <= stacks->count && stacks->frames[sample->stack].known ? sample->stack : 0;
 	stacks->sample++;
-	count_in(&stacks->lines[stacks->frames[stacks->frames[at].shown].line_key], sample, stacks->sample, true);
+	count_in(&stacks->lines, stacks->frames[stacks->frames[at].shown].line_key, sample, stacks->sample, true);
 	for (bool self = true; at; at = stacks->frames[at].parent, self = false)
-		count_in(&stacks->functions[stacks->frames[at].function_key], sample, stacks->sample, self);
+		count_in(&stacks->functions, stacks->frames[at].function_key, sample, stacks->sample, self);
 }
 
 /* Writes what has come together of a step and thread, and begins anew. */
 static void flush_lines(struct stacks *stacks, struct rows *rows, int64_t step, int64_t thread)
 {
-	for (uint32_t i = 0; i < stacks->line_count; i++) {
-		const struct sums_of *sums = &stacks->lines[i];
-		const struct frame *frame = &stacks->frames[stacks->by_line[i]];
-		if (sums->samples)
-			rows_add(rows,
-				 (int64_t[]){frame->file ? frame->file : ROWS_NULL, frame->line,
-					     frame->function ? frame->function : ROWS_NULL, step, thread, sums->samples,
-					     sums->host, sums->states ? sums->waiting : ROWS_NULL, ROWS_NULL});
+	while (stacks->lines.listed_count) {
+		uint32_t key = stacks->lines.listed[--stacks->lines.listed_count];
+		struct sums_of *sums = &stacks->lines.all[key];
+		const struct frame *frame = &stacks->frames[stacks->by_line[key]];
+		rows_add(rows, (int64_t[]){frame->file ? frame->file : ROWS_NULL, frame->line,
+					   frame->function ? frame->function : ROWS_NULL, step, thread, sums->samples,
+					   sums->host, sums->states ? sums->waiting : ROWS_NULL, ROWS_NULL});
+		*sums = (struct sums_of){0};
 	}
-	memset(stacks->lines, 0, stacks->line_count * sizeof *stacks->lines);
 }
 
 static void flush_functions(struct stacks *stacks, struct rows *rows, int64_t step, int64_t thread)
 {
-	for (uint32_t i = 0; i < stacks->function_count; i++) {
-		const struct sums_of *sums = &stacks->functions[i];
-		const struct frame *frame = &stacks->frames[stacks->by_function[i]];
-		if (sums->samples)
-			rows_add(rows, (int64_t[]){frame->file ? frame->file : ROWS_NULL, frame->first_line,
-						   frame->function ? frame->function : ROWS_NULL, step, thread,
-						   sums->samples, sums->self, sums->host,
-						   sums->states ? sums->waiting : ROWS_NULL, ROWS_NULL});
+	while (stacks->functions.listed_count) {
+		uint32_t key = stacks->functions.listed[--stacks->functions.listed_count];
+		struct sums_of *sums = &stacks->functions.all[key];
+		const struct frame *frame = &stacks->frames[stacks->by_function[key]];
+		rows_add(rows,
+			 (int64_t[]){frame->file ? frame->file : ROWS_NULL, frame->first_line,
+				     frame->function ? frame->function : ROWS_NULL, step, thread, sums->samples,
+				     sums->self, sums->host, sums->states ? sums->waiting : ROWS_NULL, ROWS_NULL});
+		*sums = (struct sums_of){0};
 	}
-	memset(stacks->functions, 0, stacks->function_count * sizeof *stacks->functions);
 }
 
 static void sum_up(struct stacks *stacks)
@@ -291,18 +296,31 @@ static void write_shown(struct stacks *stacks)
 	rows_end(&rows);
 }
 
+static bool by_key_init(struct by_key *sums, struct memory *memory, size_t count)
+{
+	sums->all = memory_get(memory, count * sizeof *sums->all);
+	sums->listed = memory_get(memory, count * sizeof *sums->listed);
+	return sums->all && sums->listed;
+}
+
+static void by_key_deinit(struct by_key *sums, struct memory *memory, size_t count)
+{
+	memory_put(memory, sums->all, sums->all ? count * sizeof *sums->all : 0);
+	memory_put(memory, sums->listed, sums->listed ? count * sizeof *sums->listed : 0);
+}
+
 static bool prepare_sums(struct stacks *stacks)
 {
 	struct memory *memory = stacks->store->memory;
 	size_t count = (size_t)stacks->count + 1;
 	stacks->by_line = memory_get(memory, count * sizeof *stacks->by_line);
 	stacks->by_function = memory_get(memory, count * sizeof *stacks->by_function);
-	stacks->lines = memory_get(memory, count * sizeof *stacks->lines);
-	stacks->functions = memory_get(memory, count * sizeof *stacks->functions);
-	if (!stacks->by_line || !stacks->by_function || !stacks->lines || !stacks->functions)
+	bool ok = by_key_init(&stacks->lines, memory, count);
+	ok = by_key_init(&stacks->functions, memory, count) && ok;
+	if (!stacks->by_line || !stacks->by_function || !ok)
 		return false;
-	stacks->line_count = number(stacks, stacks->by_line, compare_lines, keep_line);
-	stacks->function_count = number(stacks, stacks->by_function, compare_functions, keep_function);
+	number(stacks, stacks->by_line, compare_lines, keep_line);
+	number(stacks, stacks->by_function, compare_functions, keep_function);
 	return true;
 }
 
@@ -313,8 +331,8 @@ static void deinit(struct stacks *stacks)
 	memory_put(memory, stacks->frames, stacks->frames ? count * sizeof *stacks->frames : 0);
 	memory_put(memory, stacks->by_line, stacks->by_line ? count * sizeof *stacks->by_line : 0);
 	memory_put(memory, stacks->by_function, stacks->by_function ? count * sizeof *stacks->by_function : 0);
-	memory_put(memory, stacks->lines, stacks->lines ? count * sizeof *stacks->lines : 0);
-	memory_put(memory, stacks->functions, stacks->functions ? count * sizeof *stacks->functions : 0);
+	by_key_deinit(&stacks->lines, memory, count);
+	by_key_deinit(&stacks->functions, memory, count);
 }
 
 static bool any_sample(struct store *store)

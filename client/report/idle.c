@@ -44,18 +44,15 @@ static int by_length(const void *a, const void *b)
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
-static void set_name(struct table *table, size_t column, const struct reader *reader, uint32_t id)
+/* `names` is prepared once: there are three names in each of many rows. */
+static void set_name(struct table *table, size_t column, sqlite3_stmt *names, uint32_t id)
 {
-	sqlite3_stmt *statement;
-
 	if (!id)
 		return;
-	statement = report_prepare(reader,
-				   "SELECT text FROM strings WHERE id = coalesce((SELECT short FROM kernel_names WHERE "
-				   "mangled = ?1), ?1)");
-	sqlite3_bind_int64(statement, 1, (int64_t)id);
-	while (report_next(reader, statement))
-		report_cell(table, column, statement, 0);
+	sqlite3_bind_int64(names, 1, (int64_t)id);
+	if (sqlite3_step(names) == SQLITE_ROW)
+		report_cell(table, column, names, 0);
+	sqlite3_reset(names);
 }
 
 static const char *phase_at(const struct breakdown *breakdown, int64_t time)
@@ -83,7 +80,7 @@ static size_t step_of(const struct breakdown *breakdown, int64_t time)
 	return low < breakdown->step_count && breakdown->steps[low].start <= time ? low : SIZE_MAX;
 }
 
-static void add(struct table *table, const struct reader *reader, const struct breakdown_capture *capture,
+static void add(struct table *table, sqlite3_stmt *names, const struct breakdown_capture *capture,
 		const struct idle_row_of *row)
 {
 	const struct breakdown *breakdown = &capture->breakdown;
@@ -107,16 +104,16 @@ static void add(struct table *table, const struct reader *reader, const struct b
 		const struct breakdown_operation *next = &breakdown->operations[idle->next];
 
 		if (next->name)
-			set_name(table, I_NEXT, reader, next->name);
+			set_name(table, I_NEXT, names, next->name);
 		else
 			table_set_text(table, I_NEXT, next->row == DEVICE_COPIES ? "(copy or memset)" : "(CUDA graph)");
 		if (next->call < breakdown->call_count && breakdown->calls[next->call].thread)
 			thread = breakdown->calls[next->call].thread;
 	}
 	table_set(table, I_THREAD, thread);
-	set_name(table, I_IN, reader, spans_name(&capture->activity.spans, thread, middle, SPANS_ANY));
+	set_name(table, I_IN, names, spans_name(&capture->activity.spans, thread, middle, SPANS_ANY));
 	if (idle->after_sync)
-		set_name(table, I_AFTER, reader,
+		set_name(table, I_AFTER, names,
 			 spans_name(&capture->activity.spans, idle->sync_thread, idle->sync_start, SPANS_ANY));
 }
 
@@ -150,8 +147,11 @@ struct table *report_idle(const struct reader *reader, const struct report_optio
 				rows[count++] = (struct idle_row_of){device, &device->stretches[i]};
 	}
 	qsort(rows, count, sizeof *rows, by_length);
+	sqlite3_stmt *names = report_prepare(reader, "SELECT text FROM strings WHERE id = coalesce((SELECT short FROM "
+						     "kernel_names WHERE mangled = ?1), ?1)");
 	for (size_t i = 0; i < count && i < ROWS_MOST; i++)
-		add(table, reader, capture, &rows[i]);
+		add(table, names, capture, &rows[i]);
+	sqlite3_finalize(names);
 	table_set_whole(table, count);
 	free(rows);
 	breakdown_capture_free(&own);

@@ -114,7 +114,7 @@ def capture_window(profd, python, model, window, *options, trigger=()):
     job = Training(profd, python, "--model", model, "--steps", first + 3 * CYCLE, "--pad-ms", 10, "--profile", ACTIVE,
                    "--shapes", "--trace", profd.folder, "--trace-window", window, "--ranges", *options).go()
     profd.wait_steps(job.pid, 1)
-    capture = profd.trigger(job.pid, "--at-step", first, "--steps", ACTIVE, *trigger)
+    capture = profd.trigger(job.pid, "--at-step", first, "--warmup", 6, "--steps", ACTIVE, *trigger)
     assert capture["status"] == "complete" and capture["steps_recorded"] == ACTIVE and capture["lost"] == 0, capture
     _, _, lines = job.finish()
     return capture, lines, told_by_torch(profd.folder / f"window-{window}.json")
@@ -383,7 +383,7 @@ def test_ranges_that_torch_makes_for_its_profiler_alone(profd, torch_newest):
     profd.wait_steps(job.pid, 3, 90)
 
     def names(at):
-        capture = profd.trigger(job.pid, "--at-step", at, "--steps", 5)
+        capture = profd.trigger(job.pid, "--at-step", at, "--warmup", 6, "--steps", 5)
         with sqlite3.connect(f"file:{profd.file(capture['capture_id'])}?mode=ro", uri=True) as db:
             return dict(db.execute("SELECT text, count(*) FROM operators JOIN strings ON strings.id = operators.name "
                                    "GROUP BY text"))

@@ -1,5 +1,5 @@
 /* main.c - profd-daemon: its options; what they ask for is run.c's. */
-#include "base/hash.h"
+#include "proto/base/hash.h"
 #include "daemon/ops/ops.h"
 #include "daemon/run.h"
 #include "daemon/setup/config_file.h"

@@ -1,9 +1,9 @@
 /* run.c - see run.h. Thread: the main one, which is the loop's. No locks. */
 #include "run.h"
 #include "daemon/capture/orphans.h"
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/space.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+#include "proto/base/space.h"
 #include "daemon/capture/agents.h"
 #include "daemon/capture/capture.h"
 #include "daemon/capture/live.h"

@@ -2,7 +2,7 @@
 #include "activity.h"
 
 #include "sorted.h"
-#include "base/array.h"
+#include "proto/base/array.h"
 
 #include <stdlib.h>
 

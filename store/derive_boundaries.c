@@ -1,6 +1,6 @@
 /* derive_boundaries.c - see derive_boundaries.h. No locks. */
 #include "derive_boundaries.h"
-#include "base/array.h"
+#include "proto/base/array.h"
 #include "proto/limits.h"
 
 #include <stdlib.h>

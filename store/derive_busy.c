@@ -4,7 +4,7 @@
  * when it is busy. An operation adds to it the time that lies behind that, cut at the boundaries of steps. A cell has the sums of
  * one track in one step. When there are many cells they are added to the rows of the table. */
 #include "derive_busy.h"
-#include "base/hash.h"
+#include "proto/base/hash.h"
 #include "proto/limits.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 #define PROFD_STORE_DERIVE_BUSY_H
 
 #include "derive_boundaries.h"
-#include "base/sorter.h"
+#include "proto/base/sorter.h"
 #include "file.h"
 
 struct busy_operation {

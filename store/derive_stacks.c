@@ -1,7 +1,7 @@
 /* derive_stacks.c - see derive_stacks.h. A stack is a number, its innermost frame and its caller's number, which is smaller. No
  * locks. */
 #include "derive_stacks.h"
-#include "base/memory.h"
+#include "proto/base/memory.h"
 #include "proto/events.h"
 #include "proto/limits.h"
 #include "rows.h"

@@ -4,7 +4,7 @@
 #ifndef PROFD_STORE_DEVICE_H
 #define PROFD_STORE_DEVICE_H
 
-#include "base/sorter.h"
+#include "proto/base/sorter.h"
 #include "proto/events.h"
 #include "sums.h"
 

@@ -1,6 +1,6 @@
 /* file.c - see file.h. */
 #include "file.h"
-#include "base/space.h"
+#include "proto/base/space.h"
 #include "proto/version.h"
 #include "upgrade.h"
 

@@ -2,7 +2,7 @@
  * locks. */
 #include "findings_line.h"
 
-#include "base/facts.h"
+#include "proto/base/facts.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* finish.c - see finish.h. No locks. */
 #include "finish.h"
-#include "base/clock.h"
+#include "proto/base/clock.h"
 #include "derive.h"
 #include "proto/message.h"
 #include "summary.h"

@@ -1,6 +1,6 @@
 /* fold.c - see fold.h. No locks. */
 #include "fold.h"
-#include "base/hash.h"
+#include "proto/base/hash.h"
 
 #include <stdlib.h>
 #include <string.h>

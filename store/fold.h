@@ -7,7 +7,7 @@
 #ifndef PROFD_STORE_FOLD_H
 #define PROFD_STORE_FOLD_H
 
-#include "base/memory.h"
+#include "proto/base/memory.h"
 #include "fold_rule.h"
 #include "proto/events.h"
 

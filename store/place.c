@@ -1,6 +1,6 @@
 /* place.c - see place.h. No locks. */
 #include "place.h"
-#include "base/sorter.h"
+#include "proto/base/sorter.h"
 
 #include <stdio.h>
 #include <string.h>

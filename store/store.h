@@ -22,8 +22,8 @@
 #ifndef PROFD_STORE_STORE_H
 #define PROFD_STORE_STORE_H
 
-#include "base/facts.h"
-#include "base/memory.h"
+#include "proto/base/facts.h"
+#include "proto/base/memory.h"
 #include "proto/events.h"
 
 #define STORE_SENTENCE_BYTES REASON_BYTES

@@ -1,6 +1,6 @@
 /* sums.c - see sums.h. */
 #include "sums.h"
-#include "base/hash.h"
+#include "proto/base/hash.h"
 #include "file.h"
 
 #include <errno.h>

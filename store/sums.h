@@ -3,7 +3,7 @@
 #ifndef PROFD_STORE_SUMS_H
 #define PROFD_STORE_SUMS_H
 
-#include "base/memory.h"
+#include "proto/base/memory.h"
 
 #include <sqlite3.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* tables.c - see tables.h. */
 #include "tables.h"
-#include "base/array.h"
+#include "proto/base/array.h"
 #include "proto/columns.h"
 #include "file.h"
 #include "proto/version.h"

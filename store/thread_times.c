@@ -1,7 +1,7 @@
 /* thread_times.c - see thread_times.h. */
 #include "thread_times.h"
 
-#include "base/array.h"
+#include "proto/base/array.h"
 
 #include <stdlib.h>
 

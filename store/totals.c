@@ -1,6 +1,6 @@
 /* totals.c - see totals.h. */
 #include "totals.h"
-#include "base/hash.h"
+#include "proto/base/hash.h"
 #include "proto/limits.h"
 #include "proto/plausible.h"
 

@@ -6,7 +6,7 @@
 #define PROFD_STORE_TOTALS_H
 
 #include "fold.h"
-#include "base/memory.h"
+#include "proto/base/memory.h"
 
 #include <stdbool.h>
 #include <stddef.h>

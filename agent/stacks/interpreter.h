@@ -3,7 +3,7 @@
 #ifndef PROFD_AGENT_STACKS_INTERPRETER_H
 #define PROFD_AGENT_STACKS_INTERPRETER_H
 
-#include "base/python/code.h"
+#include "proto/python/code.h"
 
 #include <stddef.h>
 

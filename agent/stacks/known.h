@@ -3,7 +3,7 @@
 #ifndef PROFD_AGENT_STACKS_KNOWN_H
 #define PROFD_AGENT_STACKS_KNOWN_H
 
-#include "base/python/code.h"
+#include "proto/python/code.h"
 
 #include "agent/sink/sink.h"
 

@@ -7,7 +7,7 @@
 #include "client/process/task.h"
 #include "client/ui/failure.h"
 #include "client/ui/text.h"
-#include "base/python/python.h"
+#include "proto/python/python.h"
 
 #include <elf.h>
 #include <errno.h>

@@ -7,7 +7,7 @@
 #include "client/verbs/arguments.h"
 #include "client/verbs/commands.h"
 
-#include "base/hash.h"
+#include "proto/base/hash.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* slice.c - see slice.h. */
 #include "slice.h"
 
-#include "base/array.h"
+#include "proto/base/array.h"
 #include "client/ui/figure.h"
 
 #include <errno.h>

@@ -7,8 +7,8 @@
 #include "steps.h"
 #include "strings.h"
 
-#include "base/array.h"
-#include "base/sorter.h"
+#include "proto/base/array.h"
+#include "proto/base/sorter.h"
 
 #include <errno.h>
 #include <stdio.h>

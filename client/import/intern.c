@@ -1,7 +1,7 @@
 /* intern.c - see intern.h. */
 #include "intern.h"
 
-#include "base/hash.h"
+#include "proto/base/hash.h"
 
 #include <stdlib.h>
 #include <string.h>

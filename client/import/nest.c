@@ -1,7 +1,7 @@
 /* nest.c - see nest.h. */
 #include "nest.h"
 
-#include "base/array.h"
+#include "proto/base/array.h"
 
 #include <stdlib.h>
 

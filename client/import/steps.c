@@ -1,7 +1,7 @@
 /* steps.c - see steps.h. */
 #include "steps.h"
 
-#include "base/array.h"
+#include "proto/base/array.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef PROFD_CLIENT_PROCESS_MEMORY_H
 #define PROFD_CLIENT_PROCESS_MEMORY_H
 
-#include "base/python/memory.h"
+#include "proto/python/memory.h"
 
 #include <stddef.h>
 #include <stdint.h>

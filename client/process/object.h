@@ -3,7 +3,7 @@
 #ifndef PROFD_CLIENT_PROCESS_OBJECT_H
 #define PROFD_CLIENT_PROCESS_OBJECT_H
 
-#include "base/python/memory.h"
+#include "proto/python/memory.h"
 
 #include <limits.h>
 #include <stdbool.h>

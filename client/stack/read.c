@@ -8,7 +8,7 @@
 #include "client/process/task.h"
 #include "client/ui/failure.h"
 #include "client/ui/text.h"
-#include "base/python/code.h"
+#include "proto/python/code.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 #ifndef PROFD_CLIENT_STACK_READ_H
 #define PROFD_CLIENT_STACK_READ_H
 
-#include "base/python/python.h"
+#include "proto/python/python.h"
 
 #include <stdbool.h>
 #include <stddef.h>

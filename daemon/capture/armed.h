@@ -4,7 +4,7 @@
 #ifndef PROFD_DAEMON_CAPTURE_ARMED_H
 #define PROFD_DAEMON_CAPTURE_ARMED_H
 
-#include "base/facts.h"
+#include "proto/base/facts.h"
 #include "handoff.h"
 
 /* Any thread. 0 or a negative errno. */

@@ -5,7 +5,7 @@
 #include "live.h"
 #include "numbers.h"
 #include "trigger.h"
-#include "base/clock.h"
+#include "proto/base/clock.h"
 #include "daemon/catalogue/retention.h"
 #include "daemon/core/connection.h"
 #include "daemon/core/server.h"

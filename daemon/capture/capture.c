@@ -7,7 +7,7 @@
 #include "orphans.h"
 #include "progress.h"
 #include "trigger.h"
-#include "base/clock.h"
+#include "proto/base/clock.h"
 #include "daemon/catalogue/retention.h"
 #include "daemon/core/connection.h"
 #include "daemon/core/manager.h"

@@ -8,7 +8,7 @@
 #include "daemon/core/connection.h"
 #include "daemon/core/server.h"
 #include "live.h"
-#include "base/log.h"
+#include "proto/base/log.h"
 
 void cycles_drop(const struct capture *ended)
 {

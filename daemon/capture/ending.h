@@ -3,7 +3,7 @@
 #ifndef PROFD_DAEMON_CAPTURE_ENDING_H
 #define PROFD_DAEMON_CAPTURE_ENDING_H
 
-#include "base/facts.h"
+#include "proto/base/facts.h"
 
 #include <stdbool.h>
 

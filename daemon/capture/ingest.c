@@ -1,8 +1,8 @@
 /* ingest.c - see ingest.h. Thread: one of the ingest pool at a time. No locks: the loop speaks through two atomics. */
 #include "ingest.h"
 #include "armed.h"
-#include "base/clock.h"
-#include "base/log.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
 #include "names.h"
 #include "proto/inputs.h"
 #include "proto/limits.h"

@@ -10,7 +10,7 @@
 #include "daemon/core/counters.h"
 #include "handoff.h"
 #include "proto/segment.h"
-#include "base/space.h"
+#include "proto/base/space.h"
 #include "daemon/core/work.h"
 
 #include <stdatomic.h>

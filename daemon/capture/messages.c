@@ -9,7 +9,7 @@
 #include "ending.h"
 #include "orphans.h"
 #include "trigger.h"
-#include "base/clock.h"
+#include "proto/base/clock.h"
 #include "daemon/core/connection.h"
 #include "daemon/core/server.h"
 #include "proto/collectors.h"

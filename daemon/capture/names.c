@@ -1,7 +1,7 @@
 /* names.c - see names.h. Thread: one of the finish pool; several at a time, each with a reader of its own. No locks. */
 #include "names.h"
-#include "base/clock.h"
-#include "base/log.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
 #include "names_reader.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
  * twice on every level), and of 4 KB for which it wants an array of 15 MB on its stack. A clock of its own time ends a name by a
  * jump out of a signal's handler; a stack that is used up ends the process. */
 #include "names_reader.h"
-#include "base/clock.h"
+#include "proto/base/clock.h"
 
 #include <errno.h>
 #include <libiberty/demangle.h>

@@ -2,7 +2,7 @@
  * file is not synced: where the machine ends, so do all agents that could still speak of a number. No locks. */
 #include "numbers.h"
 #include "live.h"
-#include "base/log.h"
+#include "proto/base/log.h"
 #include "daemon/core/server.h"
 
 #include <errno.h>

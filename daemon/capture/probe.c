@@ -1,6 +1,6 @@
 /* probe.c - see probe.h. Thread: the loop's. No locks. */
 #include "probe.h"
-#include "base/clock.h"
+#include "proto/base/clock.h"
 #include "daemon/core/connection.h"
 #include "daemon/core/server.h"
 #include "live.h"

@@ -5,7 +5,7 @@
 
 #include "proto/message.h"
 #include "proto/status.h"
-#include "base/facts.h"
+#include "proto/base/facts.h"
 
 #include <cjson/cJSON.h>
 

@@ -1,6 +1,6 @@
 /* row.c - CAPTURE of docs/protocol.md: what clients are told of a capture. Thread: the loop's. No locks. */
 #include "row.h"
-#include "base/clock.h"
+#include "proto/base/clock.h"
 #include "daemon/core/json.h"
 #include "capture.h"
 #include "daemon/core/server.h"

@@ -2,7 +2,7 @@
 #ifndef PROFD_DAEMON_CAPTURE_ROW_H
 #define PROFD_DAEMON_CAPTURE_ROW_H
 
-#include "base/facts.h"
+#include "proto/base/facts.h"
 
 #include <cjson/cJSON.h>
 

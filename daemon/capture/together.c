@@ -6,7 +6,7 @@
 #include "live.h"
 #include "capture.h"
 #include "family.h"
-#include "base/clock.h"
+#include "proto/base/clock.h"
 #include "trigger.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* trigger.c - see trigger.h. Thread: the loop's. No locks. */
 #include "trigger.h"
-#include "base/array.h"
+#include "proto/base/array.h"
 #include "daemon/core/json.h"
 #include "registry.h"
 #include "arming.h"
@@ -13,7 +13,7 @@
 #include "capture.h"
 #include "daemon/catalogue/history.h"
 #include "family.h"
-#include "base/clock.h"
+#include "proto/base/clock.h"
 #include "handoff.h"
 #include "together.h"
 

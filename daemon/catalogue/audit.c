@@ -1,9 +1,9 @@
 /* audit.c - see audit.h. Thread: the loop's; the functions named _run are the catalogue's. No locks. */
 #include "audit.h"
-#include "base/clock.h"
+#include "proto/base/clock.h"
 #include "audit_rows.h"
 #include "catalogue.h"
-#include "base/log.h"
+#include "proto/base/log.h"
 #include "daemon/core/connection.h"
 #include "daemon/core/server.h"
 

@@ -2,8 +2,8 @@
 #include "deleted.h"
 #include "catalogue.h"
 #include "sql.h"
-#include "base/clock.h"
-#include "base/log.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* eviction.c - see eviction.h. Any thread; no state. */
 #include "eviction.h"
 
-#include "base/array.h"
+#include "proto/base/array.h"
 
 #include <stdlib.h>
 #include <string.h>

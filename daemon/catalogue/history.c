@@ -2,7 +2,7 @@
 #include "history.h"
 #include "catalogue.h"
 #include "sql.h"
-#include "base/clock.h"
+#include "proto/base/clock.h"
 
 #include <errno.h>
 

@@ -3,7 +3,7 @@
 #ifndef PROFD_DAEMON_CATALOGUE_HISTORY_H
 #define PROFD_DAEMON_CATALOGUE_HISTORY_H
 
-#include "base/facts.h"
+#include "proto/base/facts.h"
 
 struct catalogue;
 

@@ -3,8 +3,8 @@
 #include "catalogue.h"
 #include "history.h"
 #include "sql.h"
-#include "base/clock.h"
-#include "base/log.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
 #include "proto/version.h"
 
 #include <errno.h>

@@ -4,8 +4,8 @@
 #include "catalogue.h"
 #include "deleted.h"
 #include "recovery_rows.h"
-#include "base/array.h"
-#include "base/log.h"
+#include "proto/base/array.h"
+#include "proto/base/log.h"
 #include "daemon/core/server.h"
 
 #include <dirent.h>

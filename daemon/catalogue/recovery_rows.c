@@ -2,7 +2,7 @@
 #include "recovery_rows.h"
 #include "catalogue.h"
 #include "sql.h"
-#include "base/clock.h"
+#include "proto/base/clock.h"
 #include "proto/version.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 #ifndef PROFD_DAEMON_CATALOGUE_RECOVERY_ROWS_H
 #define PROFD_DAEMON_CATALOGUE_RECOVERY_ROWS_H
 
-#include "base/facts.h"
+#include "proto/base/facts.h"
 
 #include <sys/stat.h>
 

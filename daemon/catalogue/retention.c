@@ -1,8 +1,8 @@
 /* retention.c - see retention.h. Thread: the loop's; look_run on the catalogue's. No locks. */
 #include "retention.h"
-#include "base/clock.h"
+#include "proto/base/clock.h"
 #include "audit.h"
-#include "base/log.h"
+#include "proto/base/log.h"
 #include "catalogue.h"
 #include "daemon/core/connection.h"
 #include "daemon/core/server.h"

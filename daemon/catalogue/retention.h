@@ -6,7 +6,7 @@
 #ifndef PROFD_DAEMON_CATALOGUE_RETENTION_H
 #define PROFD_DAEMON_CATALOGUE_RETENTION_H
 
-#include "base/space.h"
+#include "proto/base/space.h"
 
 #include <sys/types.h>
 #include <uv.h>

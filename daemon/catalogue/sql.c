@@ -1,9 +1,9 @@
 /* sql.c - see sql.h. Thread: the catalogue's. No locks. */
 #include "sql.h"
 #include "catalogue.h"
-#include "base/array.h"
-#include "base/clock.h"
-#include "base/log.h"
+#include "proto/base/array.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 #ifndef PROFD_DAEMON_CATALOGUE_SQL_H
 #define PROFD_DAEMON_CATALOGUE_SQL_H
 
-#include "base/facts.h"
+#include "proto/base/facts.h"
 
 #include <sqlite3.h>
 

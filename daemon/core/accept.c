@@ -1,6 +1,6 @@
 /* accept.c - see accept.h. Thread: the loop's. No locks. */
 #include "accept.h"
-#include "base/log.h"
+#include "proto/base/log.h"
 #include "calls.h"
 #include "connection.h"
 #include "peer.h"

@@ -1,6 +1,6 @@
 /* connection.c - see connection.h. Thread: the loop's. No locks. */
 #include "connection.h"
-#include "base/clock.h"
+#include "proto/base/clock.h"
 #include "calls.h"
 #include "descriptors.h"
 #include "proto/limits.h"

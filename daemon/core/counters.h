@@ -5,7 +5,7 @@
 
 #include "histogram.h"
 #include "proto/errors.h"
-#include "base/facts.h"
+#include "proto/base/facts.h"
 
 #include <stdatomic.h>
 

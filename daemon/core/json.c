@@ -1,6 +1,6 @@
 /* json.c - see json.h. */
 #include "json.h"
-#include "base/clock.h"
+#include "proto/base/clock.h"
 
 void json_add_number(cJSON *object, const char *key, bool known, double value)
 {

@@ -5,7 +5,7 @@
 #ifndef PROFD_DAEMON_CORE_NAMESPACES_H
 #define PROFD_DAEMON_CORE_NAMESPACES_H
 
-#include "base/facts.h"
+#include "proto/base/facts.h"
 
 /* For a caller who did not show a namespace. No namespace has this number. */
 #define NAMESPACE_UNKNOWN 0

@@ -1,6 +1,6 @@
 /* quota.c - see quota.h. Thread: the loop's. No locks. */
 #include "quota.h"
-#include "base/clock.h"
+#include "proto/base/clock.h"
 #include "server.h"
 
 #include <inttypes.h>

@@ -4,7 +4,7 @@
 #ifndef PROFD_DAEMON_CORE_QUOTA_H
 #define PROFD_DAEMON_CORE_QUOTA_H
 
-#include "base/memory.h"
+#include "proto/base/memory.h"
 #include "proto/errors.h"
 
 #include <stdbool.h>

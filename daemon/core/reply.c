@@ -1,6 +1,6 @@
 /* reply.c - see reply.h. Thread: the loop's. No locks. */
 #include "reply.h"
-#include "base/log.h"
+#include "proto/base/log.h"
 #include "calls.h"
 #include "connection.h"
 #include "json.h"

@@ -1,8 +1,8 @@
 /* server.c - see server.h. Thread: the loop's. No locks. */
 #include "server.h"
-#include "base/clock.h"
+#include "proto/base/clock.h"
 #include "accept.h"
-#include "base/log.h"
+#include "proto/base/log.h"
 #include "calls.h"
 #include "connection.h"
 

@@ -1,6 +1,6 @@
 /* work.c - see work.h. Threads: all. Locks: pool->lock and outbox->lock, never both. */
 #include "work.h"
-#include "base/clock.h"
+#include "proto/base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>

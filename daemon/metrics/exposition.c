@@ -1,7 +1,7 @@
 /* exposition.c - see exposition.h. Any thread; no locks. */
 #include "exposition.h"
 #include "daemon/core/histogram.h"
-#include "base/facts.h"
+#include "proto/base/facts.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

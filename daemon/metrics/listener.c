@@ -3,10 +3,10 @@
  * A connection: READING its request, WAITING for the text, WRITING the answer, CLOSING (all is sent; what the peer still
  * says is thrown away until it closes, as a reset could take the answer back). */
 #include "listener.h"
-#include "base/clock.h"
+#include "proto/base/clock.h"
 #include "http.h"
 #include "metrics.h"
-#include "base/log.h"
+#include "proto/base/log.h"
 #include "daemon/core/server.h"
 
 #include <stdio.h>

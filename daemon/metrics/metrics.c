@@ -3,8 +3,8 @@
 #include "metrics.h"
 #include "exposition.h"
 #include "listener.h"
-#include "base/clock.h"
-#include "base/log.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
 #include "daemon/core/server.h"
 #include "textfile.h"
 

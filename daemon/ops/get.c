@@ -1,6 +1,6 @@
 /* get.c - see get.h. Thread: the loop's; get_run has the catalogue's. No locks. */
 #include "get.h"
-#include "base/clock.h"
+#include "proto/base/clock.h"
 #include "clients.h"
 #include "daemon/catalogue/ask.h"
 #include "daemon/catalogue/audit.h"

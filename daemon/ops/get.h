@@ -5,7 +5,7 @@
 #include "daemon/catalogue/deleted.h"
 #include "daemon/core/work.h"
 #include "parse.h"
-#include "base/facts.h"
+#include "proto/base/facts.h"
 
 struct conn;
 struct get_kind;

@@ -2,7 +2,7 @@
 #include "parse.h"
 #include "proto/limits.h"
 #include "request.h"
-#include "base/facts.h"
+#include "proto/base/facts.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* config_file.c - see config_file.h. Any thread; no state, no locks. */
 #include "config_file.h"
-#include "base/facts.h"
+#include "proto/base/facts.h"
 #include "proto/quantity.h"
 
 #include <dirent.h>

@@ -1,6 +1,6 @@
 /* reload.c - see reload.h. Thread: the loop's. No locks. */
 #include "reload.h"
-#include "base/log.h"
+#include "proto/base/log.h"
 #include "config_file.h"
 #include "daemon/catalogue/retention.h"
 #include "daemon/core/server.h"

@@ -1,7 +1,7 @@
 /* service.c - see service.h. Thread: the loop's. No locks. */
 #include "service.h"
-#include "base/clock.h"
-#include "base/log.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
 #include "daemon/capture/live.h"
 #include "daemon/catalogue/catalogue.h"
 #include "daemon/catalogue/usage.h"

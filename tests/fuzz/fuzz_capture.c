@@ -10,9 +10,9 @@
 #include "client/export/export.h"
 #include "client/report/losses.h"
 #include "client/report/views.h"
-#include "base/hash.h"
+#include "proto/base/hash.h"
 #include "daemon/capture/ingest.h"
-#include "base/clock.h"
+#include "proto/base/clock.h"
 #include "daemon/capture/names_reader.h"
 #include "proto/limits.h"
 

@@ -1,5 +1,5 @@
 /* fuzz_client_kineto.c - a trace of somebody else's, through the parser and into a capture file. */
-#include "base/hash.h"
+#include "proto/base/hash.h"
 #include "client/import/import.h"
 
 #include <fcntl.h>

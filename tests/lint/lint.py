@@ -87,10 +87,10 @@ def check_format(fix):
             offence("format", f"{source}:{line.group(1) if line else 1}", "not as .clang-format wants it; ./dev lint --fix")
 
 
-# What a folder may include with quotes: itself and these. base/python/ needs nobody, so the agent may use it, too.
-FOLDERS = {"proto": {"proto"}, "base/python": {"base/python"}, "agent": {"agent", "proto", "base/python"}, "base": {"base", "proto"},
-           "store": {"store", "base", "proto"}, "daemon": {"daemon", "store", "base", "proto"},
-           "client": {"client", "store", "base", "base/python", "proto"}}
+# What a folder may include with quotes: itself and these. proto/base/ is not for the agent: it uses the heap and stdio.
+FOLDERS = {"proto": {"proto"}, "proto/python": {"proto/python"}, "agent": {"agent", "proto", "proto/python"},
+           "proto/base": {"proto/base", "proto"}, "store": {"store", "proto/base", "proto"},
+           "daemon": {"daemon", "store", "proto/base", "proto"}, "client": {"client", "store", "proto/base", "proto/python", "proto"}}
 # What others include of a folder; its other headers are its own (and the tests').
 DOORS = {"store": {"store/store.h", "store/breakdown.h", "store/breakdown_load.h", "store/fold_rule.h", "store/thread_times.h",
                    "store/findings.h", "store/findings_json.h", "store/flops.h", "store/findings_stored.h"}}
@@ -145,7 +145,7 @@ def check_includes():
                 inner = real.parts[0] != top and str(real) not in DOORS.get(real.parts[0], {str(real)})
                 if inner and top != "tests":
                     offence("includes", where, f"{name} is for {real.parts[0]}/ alone; others include {', '.join(DOORS[real.parts[0]])}")
-            elif match.group(1) == "<" and name.startswith(("proto/", "agent/", "base/", "store/", "daemon/", "client/")):
+            elif match.group(1) == "<" and name.startswith(("proto/", "agent/", "store/", "daemon/", "client/")):
                 offence("includes", where, "own headers stand in quotes")
 
 
@@ -174,7 +174,7 @@ def check_sql():
 # Functions by folder: a regular expression of paths, the names, and why.
 BANNED = [
     (r"", "strcpy strcat stpcpy sprintf vsprintf gets strtok atoi atol atoll atof alloca mktemp tmpnam tempnam", "use the bounded one"),
-    (r"(agent|proto|base|store|daemon|client)/", "system popen", "no shell"),
+    (r"(agent|proto|store|daemon|client)/", "system popen", "no shell"),
     (r"agent/", "exit _exit _Exit quick_exit abort on_exit", "the job's end is the job's"),
     (r"agent/(?!core/life\.c)", "atexit", "life_watch_exit has the one that there is"),
     (r"agent/(?!core/gate\.c)", "dl_iterate_phdr", "gate_iterate() keeps forks apart from it"),
@@ -182,10 +182,10 @@ BANNED = [
      "has the loader's lock: inside the gate (gate.h), in the files that the rule names"),
     (r"agent/(?!core/thread\.c)", "pthread_create", "thread_start() knows what stack it needs"),
     (r"agent/", "signal sigaction raise setlocale uselocale chdir fchdir umask setenv putenv unsetenv", "the job's state is the job's"),
-    (r"(agent|proto|base/python)/", "printf fprintf dprintf vprintf vfprintf fopen fdopen fclose fread fwrite fputs puts putchar perror "
+    (r"(agent|proto(?!/base))/", "printf fprintf dprintf vprintf vfprintf fopen fdopen fclose fread fwrite fputs puts putchar perror "
      "fflush fgets getline scanf sscanf fscanf syslog", "no stdio in the job"),
-    (r"(agent|proto|base/python)/", "malloc calloc realloc free strdup strndup asprintf vasprintf posix_memalign aligned_alloc", "no heap in the job"),
-    (r"(agent|proto)/", "fstat stat lstat fstatat memfd_create gettid getrandom", "younger than glibc 2.17; see proto/system.h"),
+    (r"(agent|proto(?!/base))/", "malloc calloc realloc free strdup strndup asprintf vasprintf posix_memalign aligned_alloc", "no heap in the job"),
+    (r"(agent|proto(?!/base))/", "fstat stat lstat fstatat memfd_create gettid getrandom", "younger than glibc 2.17; see proto/system.h"),
     (r"agent/", "sleep usleep", "the agent waits for events"),
 ]
 

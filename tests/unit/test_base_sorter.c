@@ -1,6 +1,6 @@
 /* test_base_sorter.c - any number of records come back in order, whatever goes to the disk; and what a disk that is full
  * leaves of it. */
-#include "base/sorter.h"
+#include "proto/base/sorter.h"
 
 #include <errno.h>
 #include <fcntl.h>

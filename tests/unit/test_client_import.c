@@ -1,5 +1,5 @@
 /* test_client_import.c - what an import is made of: numbers as decimals, one number for each text, which operator lies in which. */
-#include "base/hash.h"
+#include "proto/base/hash.h"
 #include "client/import/decimal.h"
 #include "client/import/intern.h"
 #include "client/import/nest.h"

@@ -1,5 +1,5 @@
 /* test_daemon_names.c - names of kernels are read as the tools read them, and hostile ones take no time and no memory. */
-#include "base/clock.h"
+#include "proto/base/clock.h"
 #include "daemon/capture/names.h"
 #include "store/names_short.h"
 

@@ -1,5 +1,5 @@
 /* test_daemon_work.c - the pools of threads: what runs, and which thread is taken for one that hangs. */
-#include "base/clock.h"
+#include "proto/base/clock.h"
 #include "daemon/core/work.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* test_store_sums.c - more groups than memory is given to come out right, and sums that are too large stay at the largest. */
-#include "base/clock.h"
+#include "proto/base/clock.h"
 #include "store/file.h"
 #include "store/rows.h"
 #include "store/sums.h"

@@ -1,7 +1,7 @@
 /* devices.c - see devices.h. Runs in the caller's thread; profd_device() in that of each connection. */
 #include "devices.h"
 
-#include "base/array.h"
+#include "proto/base/array.h"
 
 #include <errno.h>
 #include <sqlite3.h>

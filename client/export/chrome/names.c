@@ -1,7 +1,7 @@
 /* names.c - the capture's texts in memory. Written once, then only read: no locks. */
 #include "names.h"
 
-#include "base/array.h"
+#include "proto/base/array.h"
 #include "proto/limits.h"
 
 #include <errno.h>

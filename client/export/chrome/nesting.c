@@ -5,7 +5,7 @@
  * order in which threads write their events, turned round, so that nothing needs sorting as a rule. */
 #include "nesting.h"
 
-#include "base/array.h"
+#include "proto/base/array.h"
 #include "proto/events.h"
 #include "client/export/buffer.h"
 #include "client/export/scan.h"

@@ -2,7 +2,7 @@
  * one scan over the operations finds the ranges that were open when each was launched. Runs in the caller's thread. */
 #include "projections.h"
 
-#include "base/array.h"
+#include "proto/base/array.h"
 #include "client/ui/figure.h"
 #include "client/export/scan.h"
 

@@ -4,7 +4,7 @@
  * these are no work of anybody. */
 #include "tracks.h"
 
-#include "base/array.h"
+#include "proto/base/array.h"
 #include "store/breakdown_load.h"
 #include "store/findings_json.h"
 

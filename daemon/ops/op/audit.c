@@ -5,7 +5,7 @@
  *          "target_uid":N|null,"target_user":TEXT|null}* newest first, end. Of what the caller did, and of what was done to the
  *          caller's processes and captures; to an administrator, of all.
  */
-#include "base/clock.h"
+#include "proto/base/clock.h"
 #include "daemon/catalogue/audit_rows.h"
 #include "daemon/core/connection.h"
 #include "daemon/core/json.h"

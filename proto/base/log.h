@@ -1,7 +1,7 @@
 /* log.h - the daemon's log: one line per fact to stderr (the journal adds the time). Any thread; no locks: a line is one
  * write. */
-#ifndef PROFD_BASE_LOG_H
-#define PROFD_BASE_LOG_H
+#ifndef PROFD_PROTO_BASE_LOG_H
+#define PROFD_PROTO_BASE_LOG_H
 
 /* Lines of log_verbose appear only with --verbose, or where profd.conf says so. */
 extern _Atomic int log_is_verbose;

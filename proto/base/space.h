@@ -1,8 +1,8 @@
 /* space.h - free space on the file system of the daemon's captures, and the floor below which it must not fall (free_space of
  * profd.conf). Any thread: it is one system call that reads counters of the kernel and waits for no disk, so that the loop may
  * ask too. */
-#ifndef PROFD_BASE_SPACE_H
-#define PROFD_BASE_SPACE_H
+#ifndef PROFD_PROTO_BASE_SPACE_H
+#define PROFD_PROTO_BASE_SPACE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

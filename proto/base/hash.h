@@ -1,7 +1,7 @@
 /* hash.h - the hash for tables with open addressing. Keys may come from a hostile peer, who must not be able to choose keys that
  * collide: the hash depends on two random numbers of this process. */
-#ifndef PROFD_BASE_HASH_H
-#define PROFD_BASE_HASH_H
+#ifndef PROFD_PROTO_BASE_HASH_H
+#define PROFD_PROTO_BASE_HASH_H
 
 #include <stdint.h>
 

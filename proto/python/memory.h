@@ -1,6 +1,6 @@
 /* memory.h - the memory that is read: another process's, or the reader's own. Each read is bounded, counted, and may fail. */
-#ifndef PROFD_BASE_PYTHON_MEMORY_H
-#define PROFD_BASE_PYTHON_MEMORY_H
+#ifndef PROFD_PROTO_PYTHON_MEMORY_H
+#define PROFD_PROTO_PYTHON_MEMORY_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* python.h - the Python threads and frames of a process, read from its memory while it runs. Nothing is stopped and nothing is called,
  * so what is read may be torn: the functions check that it hangs together, and say where it did not. No heap, no stdio, no lock; the
  * memory may be hostile. CPython 3.9 to 3.14 on 64-bit machines. */
-#ifndef PROFD_BASE_PYTHON_PYTHON_H
-#define PROFD_BASE_PYTHON_PYTHON_H
+#ifndef PROFD_PROTO_PYTHON_PYTHON_H
+#define PROFD_PROTO_PYTHON_PYTHON_H
 
 #include "memory.h"
 #include "offsets.h"

@@ -1,7 +1,7 @@
 /* facts.h - what is known of a process and of a capture: the plain values that registry, capture file, catalogue and
  * replies share. No behaviour beyond copying and naming. */
-#ifndef PROFD_BASE_FACTS_H
-#define PROFD_BASE_FACTS_H
+#ifndef PROFD_PROTO_BASE_FACTS_H
+#define PROFD_PROTO_BASE_FACTS_H
 
 #include "proto/events.h"
 #include "proto/message.h"

@@ -1,6 +1,6 @@
 /* array.h - arrays that grow, twice as large each time. Any thread, no locks. */
-#ifndef PROFD_BASE_ARRAY_H
-#define PROFD_BASE_ARRAY_H
+#ifndef PROFD_PROTO_BASE_ARRAY_H
+#define PROFD_PROTO_BASE_ARRAY_H
 
 #include <stddef.h>
 

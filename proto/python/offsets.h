@@ -1,6 +1,6 @@
 /* offsets.h - where the fields lie that are read, by release of CPython. */
-#ifndef PROFD_BASE_PYTHON_OFFSETS_H
-#define PROFD_BASE_PYTHON_OFFSETS_H
+#ifndef PROFD_PROTO_PYTHON_OFFSETS_H
+#define PROFD_PROTO_PYTHON_OFFSETS_H
 
 #include "memory.h"
 

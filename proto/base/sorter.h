@@ -1,7 +1,7 @@
 /* sorter.h - sorts any number of records of one size in bounded memory. Sorted portions go to a nameless file in the given
  * folder; reading merges them. One thread at a time, no locks. */
-#ifndef PROFD_BASE_SORTER_H
-#define PROFD_BASE_SORTER_H
+#ifndef PROFD_PROTO_BASE_SORTER_H
+#define PROFD_PROTO_BASE_SORTER_H
 
 #include "memory.h"
 

@@ -1,6 +1,6 @@
 /* code.h - what a code object says of itself: its names, and the lines of its instructions. Bounds and distrust as in python.h. */
-#ifndef PROFD_BASE_PYTHON_CODE_H
-#define PROFD_BASE_PYTHON_CODE_H
+#ifndef PROFD_PROTO_PYTHON_CODE_H
+#define PROFD_PROTO_PYTHON_CODE_H
 
 #include "python.h"
 

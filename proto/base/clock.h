@@ -1,6 +1,6 @@
 /* clock.h - the clocks that rows and lines carry, and a time as text. Any thread, no locks. */
-#ifndef PROFD_BASE_CLOCK_H
-#define PROFD_BASE_CLOCK_H
+#ifndef PROFD_PROTO_BASE_CLOCK_H
+#define PROFD_PROTO_BASE_CLOCK_H
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* memory.h - memory with a bound that several users share: the daemon has one bound for all captures of a user, beside their
  * segments. A caller who is refused works with less: it sorts smaller portions, or reads the file instead. Any thread. */
-#ifndef PROFD_BASE_MEMORY_H
-#define PROFD_BASE_MEMORY_H
+#ifndef PROFD_PROTO_BASE_MEMORY_H
+#define PROFD_PROTO_BASE_MEMORY_H
 
 #include <stdatomic.h>
 #include <stddef.h>

@@ -20,12 +20,12 @@ import time
 
 if "--gpu" in sys.argv:
     # Those that LD_LIBRARY_PATH names, and not those that come with torch: a simulated driver has its own.
-    for library in ("libcuda.so.1", "libcupti.so.13", "libcupti.so.12"):
+    for name in ("libcuda.so.1", "libcupti.so.13", "libcupti.so.12"):
         with contextlib.suppress(OSError):
-            ctypes.CDLL(library)
+            ctypes.CDLL(name)
 
 import torch  # noqa: E402
-from torch.library import Library  # noqa: E402
+from torch import library  # noqa: E402
 
 MS = 1_000_000
 PTX = b""".version 6.4
@@ -108,13 +108,13 @@ class Data(torch.utils.data.Dataset):
 def main():
     mode_file, log = pathlib.Path(sys.argv[1]), open(sys.argv[2], "w", encoding="utf-8")
     device = Device() if "--gpu" in sys.argv else Host()
-    library = Library("planted", "DEF")
-    library.define("layer(Tensor x, int ns) -> Tensor")
+    planted = library.Library("planted", "DEF")
+    planted.define("layer(Tensor x, int ns) -> Tensor")
 
     def layer(x, ns):
         device.launch(ns)
         return x + 1
-    library.impl("layer", layer, "CPU")
+    planted.impl("layer", layer, "CPU")
     step = ctypes.CDLL(None).profd_step
     batches = iter(torch.utils.data.DataLoader(Data(), batch_size=None))
     number, last = 0, time.monotonic_ns()

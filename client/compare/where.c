@@ -22,7 +22,7 @@ static void add_rows(struct gather *gather, const struct breakdown_row *rows, si
 }
 
 /* The rows of a device: those of the sum, then the causes of the last of them, idle. */
-#define GROUP_ROWS (DEVICE_ROWS + IDLE_ROWS)
+#define GROUP_ROWS ((int)DEVICE_ROWS + (int)IDLE_ROWS)
 
 /* Room for the rows of so many devices of a process; of more, the rest are not compared. */
 #define GROUPS_MOST 16

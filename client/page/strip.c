@@ -9,7 +9,7 @@
 
 /* Rows of a device's side: those of work, then the causes of idle time. */
 #define MOST_ROWS 24
-_Static_assert(DEVICE_IDLE + IDLE_ROWS <= MOST_ROWS && HOST_ROWS <= MOST_ROWS, "a letter for each row");
+_Static_assert((int)DEVICE_IDLE + (int)IDLE_ROWS <= MOST_ROWS && HOST_ROWS <= MOST_ROWS, "a letter for each row");
 
 struct stretch {
 	int64_t length;

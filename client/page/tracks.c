@@ -102,7 +102,7 @@ static void add_track(struct tracks *tracks, cJSON *to, const char *title, int64
 	cJSON *words = need(cJSON_AddArrayToObject(track, "rows_of")),
 	      *titles = need(cJSON_AddArrayToObject(track, "titles"));
 	bool doubt = tracks->time->capture.doubt[0];
-	size_t count = device < 0 ? HOST_ROWS : DEVICE_IDLE + IDLE_ROWS;
+	size_t count = device < 0 ? (size_t)HOST_ROWS : (size_t)DEVICE_IDLE + IDLE_ROWS;
 	for (size_t i = 0; i < count; i++) {
 		bool idle = device >= 0 && i >= DEVICE_IDLE;
 		size_t cause = doubt ? IDLE_UNKNOWN : i - DEVICE_IDLE;

@@ -44,8 +44,9 @@ objects() {
 
 compile sqlite "$theirs -DSQLITE_THREADSAFE=1 -DSQLITE_USE_URI=1 -DSQLITE_ENABLE_COLUMN_METADATA -DSQLITE_ENABLE_DBSTAT_VTAB -DSQLITE_MAX_VARIABLE_NUMBER=250000" "$third"/sqlite/*.c
 compile proto "$agent" "$profd"/proto/*.c
+compile python "$agent" "$profd"/proto/python/*.c
 compile agent "$agent" "$profd"/agent/*.c "$profd"/agent/*/*.c
-compile base "$ours -include $profd/cmake/old_glibc.h" "$profd"/base/*.c
+compile base "$ours -include $profd/cmake/old_glibc.h" "$profd"/proto/base/*.c
 compile store "$ours -include $profd/cmake/old_glibc.h" "$profd"/store/*.c
 # As daemon/CMakeLists.txt: what clients may ask for.
 mkdir -p "$out/generated"
@@ -64,8 +65,8 @@ xargs -P "$processors" -I '{}' sh -c '{}' <"$jobs"
 # shellcheck disable=SC2046 # the names of the objects have no blanks
 {
 	"$compiler" -o "$out/bin/profd-daemon" $(objects daemon store base proto uv sqlite cjson iberty) -lpthread -ldl -lrt -lm
-	"$compiler" -o "$out/bin/profd" $(objects client store base proto sqlite cjson zlib yajl) -lpthread -ldl -lm
-	"$compiler" -shared -o "$out/lib/libprofd_agent.so" $(objects agent proto) -static-libgcc \
+	"$compiler" -o "$out/bin/profd" $(objects client store base python proto sqlite cjson zlib yajl) -lpthread -ldl -lm
+	"$compiler" -shared -o "$out/lib/libprofd_agent.so" $(objects agent python proto) -static-libgcc \
 		"-Wl,--version-script=$profd/agent/agent.map" -Wl,-z,nodelete -Wl,-z,now -Wl,-z,relro -Wl,-z,defs
 }
 for source in "$profd"/tests/workloads/*.c; do

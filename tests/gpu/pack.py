@@ -54,16 +54,18 @@ def uv_sources(root):
 
 def pack_sources(to, build, libraries):
     copy(ROOT / "tests" / "gpu" / "build.sh", to / "build.sh")
-    for part in ("proto", "base", "store", "agent", "daemon", "client"):
+    for part in ("proto", "store", "agent", "daemon", "client"):
         copy(ROOT / part, to / "profd" / part, ("*.c", "*.h", "*.def", "*.map"))
-    # What CMake makes of docs/json.md.
-    copy(build / "client" / "json_reference.c", to / "profd" / "client" / "json_reference.c")
+    # What CMake makes of docs/json.md, and of the files of client/page/.
+    for made in ("json_reference.c", "template.c"):
+        copy(build / "client" / made, to / "profd" / "client" / made)
     copy(ROOT / "cmake" / "old_glibc.h", to / "profd" / "cmake" / "old_glibc.h")
     copy(ROOT / "LICENSE", to / "profd" / "LICENSE")
     for name in WORKLOADS:
         source = f"{name.split('.')[0]}.c"
         copy(ROOT / "tests" / "workloads" / source, to / "profd" / "tests" / "workloads" / source)
     copy(ROOT / "tests" / "workloads" / "workload.h", to / "profd" / "tests" / "workloads" / "workload.h")
+    copy(ROOT / "tests" / "sim" / "simcuda.h", to / "profd" / "tests" / "sim" / "simcuda.h")
     copy(ROOT / "tests" / "workloads" / "cuda", to / "profd" / "tests" / "workloads" / "cuda")
     third, include = to / "third", to / "third" / "include"
     copy(libraries["cjson"] / "cJSON.c", third / "cjson" / "cJSON.c")

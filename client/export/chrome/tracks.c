@@ -44,7 +44,7 @@ static size_t device_index(struct tracks *tracks, int64_t device)
 /* Slices from `at` on that are one stretch of a track and shorter than what is joined: as one slice. Returns the place behind them. */
 static size_t join_from(const struct tracks *tracks, size_t at, struct tracks_slice *ret)
 {
-	int64_t total[HOST_ROWS + IDLE_ROWS] = {0};
+	int64_t total[(int)HOST_ROWS + (int)IDLE_ROWS] = {0};
 	*ret = tracks->slices[at];
 	do {
 		const struct tracks_slice *slice = &tracks->slices[at++];

@@ -98,6 +98,38 @@ uint64_t event_time(const union event_any *event)
 	return time;
 }
 
+#define PLACE_OF_TIME(value) place = place ? place : &(value);
+#define PLACE_OF_TIME_OR_NONE PLACE_OF_TIME
+#define PLACE_OF_SPAN(value)
+#define PLACE_OF_SELF(value)
+#define PLACE_OF_ID(value)
+#define PLACE_OF_STRING(value)
+#define PLACE_OF_INPUTS(value)
+#define PLACE_OF_THREAD(value)
+#define PLACE_OF_CORRELATION(value)
+#define PLACE_OF_CORRELATION_OR_NONE(value)
+#define PLACE_OF_BYTES(value)
+#define PLACE_OF_INT(value)
+#define PLACE_OF_MOST(most) PLACE_OF_INT
+#define PLACE_OF_BITS(value)
+#define PLACE_OF_REAL(value)
+#define PLACE_OF_SKIP(value)
+
+void event_set_time(union event_any *event, uint64_t time)
+{
+	uint64_t *place = NULL;
+	switch (event->head.kind) {
+#define EVENT(number, NAME, name, table, min_size, side, place, description) case number:
+#define FIELD(NAME, name, offset, type, member, role, column, description) PLACE_OF_##role(event->name.member)
+#define END_EVENT(NAME, name, size) break;
+#include "events.def"
+	default:
+		break;
+	}
+	if (place)
+		*place = time;
+}
+
 #define CALL_OF_CORRELATION(value) correlation = (value);
 #define CALL_OF_CORRELATION_OR_NONE CALL_OF_CORRELATION
 #define CALL_OF_TIME(value)

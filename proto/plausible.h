@@ -30,6 +30,8 @@ bool plausible(const union event_any *event, const struct plausible_bounds *boun
 
 /* The first time that a record tells, 0 where it tells none. */
 uint64_t event_time(const union event_any *event);
+/* Sets the first of its times: when it began, or was. A record that has none stays as it is. */
+void event_set_time(union event_any *event, uint64_t time);
 /* The id by which its call is found, 0 where it has none. */
 uint32_t event_correlation(const union event_any *event);
 

@@ -9,6 +9,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/sorter.h"
+#include "proto/plausible.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -345,7 +346,7 @@ static bool put_frames(struct build *build)
 		}
 		union event_any event = item->event;
 		event.head.step = steps_at(&build->steps, item->start);
-		record_start(&event, clock_of(build, item->start));
+		event_set_time(&event, clock_of(build, item->start));
 		ok = nest_open(&nest, &event);
 	}
 	ok = ok && !build->frames.error && nest_end(&nest);
@@ -359,7 +360,7 @@ static bool put_others(struct build *build)
 	bool ok = !sorter_rewind(&build->others);
 	while (ok && (item = sorter_next(&build->others))) {
 		union event_any event = item->event;
-		record_start(&event, clock_of(build, item->start));
+		event_set_time(&event, clock_of(build, item->start));
 		if (event.head.kind == EVENT_API_CALL)
 			event.head.step = steps_at(&build->steps, item->start);
 		ok = put(build, &event);

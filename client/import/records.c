@@ -238,38 +238,3 @@ void record_device(const struct kineto_device *device, struct strings *strings, 
 	ret->device.shared_block = small(device->shared_block);
 	ret->device.shared_multiprocessor = small(device->shared_multiprocessor);
 }
-
-void record_start(union event_any *record, uint64_t start)
-{
-	switch (record->head.kind) {
-	case EVENT_OPERATOR:
-		record->operator.start = start;
-		break;
-	case EVENT_RANGE:
-		record->range.start = start;
-		break;
-	case EVENT_API_CALL:
-		record->api_call.start = start;
-		break;
-	case EVENT_KERNEL:
-		record->kernel.start = start;
-		break;
-	case EVENT_COPY:
-		record->copy.start = start;
-		break;
-	case EVENT_SET:
-		record->set.start = start;
-		break;
-	case EVENT_SYNC:
-		record->sync.start = start;
-		break;
-	case EVENT_OVERHEAD:
-		record->overhead.start = start;
-		break;
-	case EVENT_ALLOCATION:
-		record->allocation.time = start;
-		break;
-	default:
-		break;
-	}
-}

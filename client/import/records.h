@@ -12,7 +12,5 @@ bool record_of(const struct kineto_event *event, struct strings *strings, union 
 /* A call of a torch.nn.Module, which has no duration yet. */
 void record_module(const struct kineto_event *event, struct strings *strings, union event_any *ret);
 void record_device(const struct kineto_device *device, struct strings *strings, union event_any *ret);
-/* When it begins, on the capture's clock. */
-void record_start(union event_any *record, uint64_t start);
 
 #endif

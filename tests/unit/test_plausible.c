@@ -177,7 +177,11 @@ static void times(void **state)
 	assert_int_equal(event_time(&event), 9);
 	event = (union event_any){.kernel = {.head = {.kind = EVENT_KERNEL}, .start = 3, .queued = 2}};
 	assert_int_equal(event_time(&event), 3);
+	event_set_time(&event, 5);
+	assert_int_equal(event.kernel.start, 5);
+	assert_int_equal(event.kernel.queued, 2);
 	event = (union event_any){.thread = {.head = {.kind = EVENT_THREAD}, .pthread = 4}};
+	event_set_time(&event, 5);
 	assert_int_equal(event_time(&event), 0);
 }
 
@@ -195,6 +199,9 @@ static void places(void **state)
 		enum event_place place = event_place_of(kind);
 		if (place != PLACE_NONE)
 			assert_int_equal(event_time(&event), BASE);
+		event_set_time(&event, BASE + 1);
+		if (place != PLACE_NONE)
+			assert_int_equal(event_time(&event), BASE + 1);
 		if (place == PLACE_CALL)
 			assert_true(event_correlation(&event) > 0);
 		assert_int_equal(event_is_fact(kind), event_create_table(kind) && place == PLACE_NONE);

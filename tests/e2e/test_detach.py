@@ -91,7 +91,9 @@ def test_in_the_middle_of_a_capture(profd, tmp_path):
     profd.wait_steps(job.pid, 3)
     trigger = subprocess.Popen([profd.client, "trigger", "--pid", str(job.pid), "--steps", "90000", "--format", "json"],
                                env=profd.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    wait_for(lambda: (profd.process(job.pid) or {}).get("state") == "recording", what="the recording")
+    recording = wait_for(lambda: (row := profd.process(job.pid)) and row["state"] == "recording" and row, what="the recording")
+    # A detachment within the first step leaves no whole step.
+    profd.wait_steps(job.pid, recording["step"] + 3)
     profd.run("detach", "--pid", job.pid)
     out, err = trigger.communicate(timeout=60)
     assert trigger.returncode == 5, err

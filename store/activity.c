@@ -272,27 +272,13 @@ bool activity_build(struct activity *activity)
 
 const struct activity_thread *activity_find(const struct activity *activity, uint32_t thread)
 {
-	size_t low = 0, high = activity->count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (activity->threads[middle].thread < thread)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low = ARRAY_BEFORE(activity->count, middle, activity->threads[middle].thread < thread);
 	return low < activity->count && activity->threads[low].thread == thread ? &activity->threads[low] : NULL;
 }
 
 size_t activity_at(const struct activity_thread *thread, int64_t time)
 {
-	size_t low = 0, high = thread->count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (activity_end(thread, middle) <= time)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low = ARRAY_BEFORE(thread->count, middle, activity_end(thread, middle) <= time);
 	return low;
 }
 

@@ -3,6 +3,7 @@
 #include "breakdown_device.h"
 
 #include "sorted.h"
+#include "proto/base/array.h"
 
 #include <stdlib.h>
 
@@ -34,13 +35,7 @@ static size_t step_at(const struct breakdown *breakdown, size_t *near, int64_t t
 		low = *near;
 	if (low < high && breakdown->steps[low].end > time && low == *near)
 		high = low;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (breakdown->steps[middle].end <= time)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	low += ARRAY_BEFORE(high - low, middle, breakdown->steps[low + middle].end <= time);
 	*near = low;
 	return low;
 }
@@ -188,14 +183,7 @@ static void put_launch(const struct explanation *explanation, const struct activ
 /* Is there a call that began in [from, to)? */
 static bool launched_between(const struct breakdown_shared *shared, int64_t from, int64_t to)
 {
-	size_t low = 0, high = shared->breakdown->call_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (shared->call_starts[middle] < from)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low = ARRAY_BEFORE(shared->breakdown->call_count, middle, shared->call_starts[middle] < from);
 	return low < shared->breakdown->call_count && shared->call_starts[low] < to;
 }
 

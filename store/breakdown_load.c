@@ -5,6 +5,7 @@
 #include "breakdown_phases.h"
 #include "proto/events.h"
 #include "sorted.h"
+#include "proto/base/array.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -194,18 +195,11 @@ static void take_name(struct load *load, sqlite3_stmt *row)
 
 static struct name name_of(const struct load *load, int64_t id)
 {
-	size_t low = 0, high = load->name_count;
 	/* Most files number them without holes. */
 	uint64_t place = load->name_count ? (uint64_t)id - (uint64_t)load->names[0].id : 0;
 	if (place < load->name_count && load->names[place].id == id)
 		return load->names[place];
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (load->names[middle].id < id)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low = ARRAY_BEFORE(load->name_count, middle, load->names[middle].id < id);
 	if (low < load->name_count && load->names[low].id == id)
 		return load->names[low];
 	return (struct name){.phase = PHASE_NONE, .doing = DOING_OPERATOR, .call = DOING_CALL};
@@ -299,14 +293,7 @@ static int by_value(const void *a, const void *b)
 
 static size_t find(const int64_t *items, size_t count, int64_t wanted)
 {
-	size_t low = 0, high = count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (items[middle] < wanted)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low = ARRAY_BEFORE(count, middle, items[middle] < wanted);
 	return low < count && items[low] == wanted ? low : SIZE_MAX;
 }
 
@@ -326,14 +313,7 @@ static size_t find_near(const int64_t *items, size_t count, size_t *near, int64_
 /* ns of [start, end) in which any device worked. */
 static int64_t worked_before(const struct load *load, int64_t time)
 {
-	size_t low = 0, high = load->busy_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (load->busy[2 * middle] < time)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low = ARRAY_BEFORE(load->busy_count, middle, load->busy[2 * middle] < time);
 	if (!low)
 		return 0;
 	int64_t start = load->busy[2 * (low - 1)], end = load->busy[2 * (low - 1) + 1];

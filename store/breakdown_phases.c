@@ -2,6 +2,7 @@
 #include "breakdown_phases.h"
 
 #include "sorted.h"
+#include "proto/base/array.h"
 
 #include <stdlib.h>
 
@@ -63,14 +64,7 @@ static void find_borders(const struct phases *phases, const struct breakdown *br
 
 static int64_t border_after(const struct borders *borders, int64_t time)
 {
-	size_t low = 0, high = borders->count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (borders->times[middle] <= time)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low = ARRAY_BEFORE(borders->count, middle, borders->times[middle] <= time);
 	return low < borders->count ? borders->times[low] : INT64_MAX;
 }
 

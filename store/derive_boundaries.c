@@ -21,14 +21,7 @@ uint32_t boundaries_find(const struct boundaries *boundaries, int64_t time)
 {
 	if (time < 0)
 		return 0;
-	size_t low = 0, high = boundaries->count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (boundaries->steps[middle].start <= (uint64_t)time)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low = ARRAY_BEFORE(boundaries->count, middle, boundaries->steps[middle].start <= (uint64_t)time);
 	if (low == 0 || (uint64_t)time >= boundaries->steps[low - 1].end)
 		return 0;
 	return boundaries->steps[low - 1].ordinal;

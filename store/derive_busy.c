@@ -6,6 +6,7 @@
 #include "derive_busy.h"
 #include "proto/base/hash.h"
 #include "proto/limits.h"
+#include "proto/base/array.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -197,14 +198,7 @@ static int64_t end_of(const struct boundaries *b, size_t i)
 /* The first step that has not ended by `time`. */
 static size_t first_after(const struct boundaries *b, int64_t time)
 {
-	size_t low = 0, high = b->count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (end_of(b, middle) <= time)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low = ARRAY_BEFORE(b->count, middle, end_of(b, middle) <= time);
 	return low;
 }
 

@@ -1,6 +1,7 @@
 /* findings_claims.c - see findings_claims.h. The device's pieces are walked once, in the order of time; where no device worked, the
  * segments of the step's thread. */
 #include "findings_claims.h"
+#include "proto/base/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -353,14 +354,7 @@ static int by_value(const void *a, const void *b)
 
 static size_t first_span(const struct activity_spans *spans, uint32_t thread)
 {
-	size_t low = 0, high = spans->count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (spans->items[middle].thread < thread)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low = ARRAY_BEFORE(spans->count, middle, spans->items[middle].thread < thread);
 	return low;
 }
 

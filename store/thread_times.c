@@ -84,14 +84,7 @@ static struct thread_use used_by(const struct thread_look *a, const struct threa
 /* False: there are no looks around it. */
 static bool used(const struct thread_times *times, int64_t time, struct thread_use *ret)
 {
-	size_t low = 0, high = times->count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (times->looks[middle].time <= time)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low = ARRAY_BEFORE(times->count, middle, times->looks[middle].time <= time);
 	if (low == 0 || low == times->count)
 		return false;
 	*ret = used_by(&times->looks[low - 1], &times->looks[low], time);

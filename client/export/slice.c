@@ -222,17 +222,11 @@ void slice_deinit(struct slice *slice)
 
 bool slice_time(const struct slice *slice, int64_t start, int64_t duration)
 {
-	size_t low = 0, high = slice->count;
 	if (!slice->timed)
 		return true;
 	int64_t end = duration > 0 ? start + duration : start + 1;
-	while (low < high) { /* the first span that ends after `start` */
-		size_t middle = low + (high - low) / 2;
-		if (slice->spans[middle].end <= start)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	/* The first span that ends after `start`. */
+	size_t low = ARRAY_BEFORE(slice->count, middle, slice->spans[middle].end <= start);
 	return low < slice->count && slice->spans[low].start < end;
 }
 

@@ -64,14 +64,7 @@ void steps_settle(struct steps *steps)
 
 uint32_t steps_at(const struct steps *steps, int64_t time)
 {
-	size_t low = 0, high = steps->count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (steps->rows[middle].start <= time)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low = ARRAY_BEFORE(steps->count, middle, steps->rows[middle].start <= time);
 	return low && time < steps->rows[low - 1].end ? (uint32_t)low : 0;
 }
 

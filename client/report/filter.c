@@ -7,6 +7,7 @@
 #include "query.h"
 
 #include "store/fold_rule.h"
+#include "proto/base/array.h"
 
 #include <sqlite3.h>
 #include <stdio.h>
@@ -127,22 +128,14 @@ static bool find_spans(const struct reader *reader, const char *name, struct fil
 
 static bool inside(const struct filter_spans *spans, int64_t thread, int64_t start)
 {
-	size_t low = 0, high = spans->count;
-
 	if (spans->thread >= 0 && thread != spans->thread)
 		return false;
 	if (!spans->ranged)
 		return true;
 	/* The last that does not begin later. */
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct span *span = &spans->list[middle];
-
-		if (span->thread < thread || (span->thread == thread && span->start <= start))
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low = ARRAY_BEFORE(spans->count, middle,
+				  spans->list[middle].thread < thread ||
+					  (spans->list[middle].thread == thread && spans->list[middle].start <= start));
 	return low > 0 && spans->list[low - 1].thread == thread && start < spans->list[low - 1].end;
 }
 

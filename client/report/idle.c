@@ -5,6 +5,7 @@
 #include "views.h"
 
 #include "client/ui/text.h"
+#include "proto/base/array.h"
 
 #include <stdlib.h>
 
@@ -67,16 +68,7 @@ static const char *phase_at(const struct breakdown *breakdown, int64_t time)
 
 static size_t step_of(const struct breakdown *breakdown, int64_t time)
 {
-	size_t low = 0, high = breakdown->step_count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (breakdown->steps[middle].end <= time)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low = ARRAY_BEFORE(breakdown->step_count, middle, breakdown->steps[middle].end <= time);
 	return low < breakdown->step_count && breakdown->steps[low].start <= time ? low : SIZE_MAX;
 }
 

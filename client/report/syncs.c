@@ -9,6 +9,7 @@
 #include "client/ui/text.h"
 
 #include "proto/events.h"
+#include "proto/base/array.h"
 
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -107,18 +108,9 @@ static int by_place(const void *a, const void *b)
 /* The first wait of the thread that begins at this time or later; they are sorted. */
 static size_t first_from(const struct waits *waits, int64_t thread, int64_t start)
 {
-	size_t low = 0, high = waits->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct wait *wait = &waits->list[middle];
-
-		if (wait->thread < thread || (wait->thread == thread && wait->start < start))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return ARRAY_BEFORE(waits->count, middle,
+			    waits->list[middle].thread < thread ||
+				    (waits->list[middle].thread == thread && waits->list[middle].start < start));
 }
 
 /* The innermost is the deepest. */

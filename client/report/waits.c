@@ -5,6 +5,7 @@
 
 #include "client/ui/json.h"
 #include "client/ui/text.h"
+#include "proto/base/array.h"
 
 #include <stdlib.h>
 
@@ -104,18 +105,9 @@ static void add_name(cJSON *object, const char *key, const struct reader *reader
 /* The first of this device and step, or of what follows. */
 static size_t first_of(const struct waits *waits, size_t device, size_t step)
 {
-	size_t low = 0, high = waits->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct wait *wait = &waits->list[middle];
-
-		if (wait->device < device || (wait->device == device && wait->step < step))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return ARRAY_BEFORE(waits->count, middle,
+			    waits->list[middle].device < device ||
+				    (waits->list[middle].device == device && waits->list[middle].step < step));
 }
 
 cJSON *waits_json(const struct waits *waits, const struct reader *reader, size_t device, size_t step)

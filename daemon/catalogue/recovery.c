@@ -53,14 +53,7 @@ struct scan {
 
 static struct catalogue_row *row_of(const struct scan *scan, uint64_t number)
 {
-	size_t low = 0, high = scan->row_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (scan->rows[middle].number < number)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t low = ARRAY_BEFORE(scan->row_count, middle, scan->rows[middle].number < number);
 	return low < scan->row_count && scan->rows[low].number == number ? &scan->rows[low] : NULL;
 }
 

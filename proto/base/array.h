@@ -1,4 +1,4 @@
-/* array.h - arrays that grow, twice as large each time. Any thread, no locks. */
+/* array.h - arrays that grow, twice as large each time, and places in sorted ones. Any thread, no locks. */
 #ifndef PROFD_PROTO_BASE_ARRAY_H
 #define PROFD_PROTO_BASE_ARRAY_H
 
@@ -16,5 +16,20 @@ void *array_grow(void *array, size_t count, size_t *room, size_t bytes);
 			 (array) = array_grown;                                                                        \
 		 array_grown != NULL;                                                                                  \
 	 }))
+
+/* How many of `count` elements come first: those for which `before`, an expression of the index `at`, holds. It must hold for none behind
+ * one for which it does not. */
+#define ARRAY_BEFORE(count, at, before)                                                                                \
+	({                                                                                                             \
+		size_t array_low = 0, array_high = (count);                                                            \
+		while (array_low < array_high) {                                                                       \
+			size_t at = array_low + (array_high - array_low) / 2;                                          \
+			if (before)                                                                                    \
+				array_low = at + 1;                                                                    \
+			else                                                                                           \
+				array_high = at;                                                                       \
+		}                                                                                                      \
+		array_low;                                                                                             \
+	})
 
 #endif

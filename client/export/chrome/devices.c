@@ -236,14 +236,8 @@ const struct device_event *devices_event(const struct devices *d, uint32_t conte
 					 uint32_t correlation)
 {
 	const struct device_event key = {.context = context, .event = event, .correlation = correlation};
-	size_t low = 0, high = d->event_count;
-	while (low < high) { /* the first that comes after the wait */
-		size_t middle = low + (high - low) / 2;
-		if (compare_events(&d->events[middle], &key) <= 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	/* The first that comes after the wait. */
+	size_t low = ARRAY_BEFORE(d->event_count, middle, compare_events(&d->events[middle], &key) <= 0);
 	const struct device_event *last = low ? &d->events[low - 1] : NULL;
 	return last && last->context == context && last->event == event ? last : NULL;
 }

@@ -139,15 +139,10 @@ static int take_operation(void *user, sqlite3_value **row)
 	struct finder *f = user;
 	uint32_t thread = (uint32_t)sqlite3_value_int64(row[0]);
 	int64_t launched = figure_time(sqlite3_value_int64(row[1]));
-	size_t low = 0, high = f->count;
-	while (low < high) { /* the first range that begins after the launch */
-		size_t middle = low + (high - low) / 2;
-		const struct opened *range = &f->ranges[middle];
-		if (range->thread < thread || (range->thread == thread && range->start <= launched))
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	/* The first range that begins after the launch. */
+	size_t low = ARRAY_BEFORE(f->count, middle,
+				  f->ranges[middle].thread < thread ||
+					  (f->ranges[middle].thread == thread && f->ranges[middle].start <= launched));
 	if (!low || f->ranges[low - 1].thread != thread)
 		return 0;
 	uint64_t track =

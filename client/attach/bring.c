@@ -234,9 +234,14 @@ int bring_missing(const struct bring *bring, const int64_t *pids, size_t count, 
 int bring_found(const struct bring *bring, const char *job, const char *name, bool steps)
 {
 	size_t count;
-	int64_t *pids = find_unprepared(job, name, &count);
-	int code = bring_missing(bring, pids, count, steps);
+	struct found_process *found = find_unprepared(job, name, &count);
+	int64_t *pids = need(calloc(count + 1, sizeof *pids));
+	int code;
 
+	for (size_t i = 0; i < count; i++)
+		pids[i] = found[i].pid;
+	code = bring_missing(bring, pids, count, steps);
 	free(pids);
+	free(found);
 	return code;
 }

@@ -3,6 +3,8 @@
 
 #include "client/link/presence.h"
 #include "client/process/facts.h"
+#include "client/process/watched.h"
+#include "client/ui/failure.h"
 #include "client/ui/text.h"
 #include "proto/launcher.h"
 
@@ -15,13 +17,29 @@
 
 #define ENVIRONMENT_MOST (1u << 20)
 #define COMMAND_MOST 65536
+#define LOOK_SECONDS 3
+
+/* Variables that a launcher gives to each of the ranks that it starts, and has not itself. */
+static const char *const own_ranks[] = {"RANK", "OMPI_COMM_WORLD_RANK"};
 
 struct candidate {
 	int64_t pid, parent;
 	uint64_t arguments; /* where its arguments lie: a forked child has them where its parent has */
+	int rank;	    /* -1: not told */
+	int own_rank;	    /* the same, of own_ranks alone */
+	bool works;	    /* it has torch or CUDA */
 	bool of_pool;	    /* started by Python's multiprocessing */
-	bool launches;	    /* another candidate, started anew, descends from it */
+	bool launches;	    /* another candidate that works, started anew, descends from it */
+	bool helps;	    /* it descends from one that works, and has the same rank, or does no such work */
 	bool forked;
+};
+
+/* What is looked for, and one process of /proc. */
+struct look {
+	const char *job, *name;
+	bool python; /* whatever runs Python, else what works */
+	struct candidate found;
+	bool wanted;
 };
 
 struct text {
@@ -36,19 +54,38 @@ static const char *variable_of(const char *name, void *context)
 	return launcher_find(environment->bytes, environment->size, name);
 }
 
-static bool is_wanted(int64_t pid, const char *job, const char *name, bool *of_pool)
+static void read_ranks(struct text *environment, struct candidate *ret)
+{
+	struct launcher_ranks ranks;
+
+	launcher_ranks(variable_of, environment, &ranks);
+	ret->rank = ranks.rank;
+	ret->own_rank = -1;
+	for (size_t i = 0; i < sizeof own_ranks / sizeof *own_ranks && ret->own_rank < 0; i++)
+		ret->own_rank = variable_of(own_ranks[i], environment) ? ranks.rank : -1;
+}
+
+/* Torch compiles kernels in processes that a rank starts; they have its environment and its libraries. */
+static bool is_compiler(const struct text *command)
+{
+	return memmem(command->bytes, command->size, "torch/_inductor/compile_worker", 30) != NULL;
+}
+
+static bool is_wanted(const struct look *look, struct candidate *ret)
 {
 	struct text environment, command;
 	const char *launcher, *own;
 	bool wanted = false;
 
-	environment.bytes = process_file(pid, "environ", ENVIRONMENT_MOST, &environment.size);
-	command.bytes = process_file(pid, "cmdline", COMMAND_MOST, &command.size);
-	if (environment.bytes && command.bytes && command.size) {
+	environment.bytes = process_file(ret->pid, "environ", ENVIRONMENT_MOST, &environment.size);
+	command.bytes = process_file(ret->pid, "cmdline", COMMAND_MOST, &command.size);
+	if (environment.bytes && command.bytes && command.size && !is_compiler(&command)) {
 		own = variable_of("PROFD_NAME", &environment);
-		wanted = (!job || strcmp(launcher_job(variable_of, &environment, &launcher), job) == 0) &&
-			 (!name || glob_matches(name, own ? own : launcher_program(command.bytes, command.size)));
-		*of_pool = memmem(command.bytes, command.size, "--multiprocessing-fork", 22) != NULL;
+		wanted = (!look->job || strcmp(launcher_job(variable_of, &environment, &launcher), look->job) == 0) &&
+			 (!look->name ||
+			  glob_matches(look->name, own ? own : launcher_program(command.bytes, command.size)));
+		ret->of_pool = memmem(command.bytes, command.size, "--multiprocessing-fork", 22) != NULL;
+		read_ranks(&environment, ret);
 	}
 	free(environment.bytes);
 	free(command.bytes);
@@ -61,21 +98,49 @@ static bool has_work(int64_t pid)
 	return process_maps(pid, "/libtorch_cpu.so") || process_maps(pid, "/libcuda.so");
 }
 
-static struct candidate *candidates(const char *job, const char *name, size_t *count)
+static void look_at(void *pointer)
 {
-	struct candidate *rows = NULL;
+	struct look *look = pointer;
+	struct candidate *found = &look->found;
+
+	if (!is_wanted(look, found))
+		return;
+	found->works = has_work(found->pid);
+	look->wanted = found->works || (look->python && process_maps(found->pid, "python"));
+	found->parent = (int64_t)process_number(found->pid, PROCESS_PARENT);
+	found->arguments = process_number(found->pid, PROCESS_ARGUMENTS);
+}
+
+/* One that keeps its readers waiting is left out, with a line that says so. What its reader works on is left to that. */
+static bool look_in_time(const struct look *what, int64_t pid, struct candidate *ret)
+{
+	struct look *look = need(malloc(sizeof *look));
+	bool wanted;
+
+	*look = *what;
+	look->found.pid = pid;
+	if (!watched_run(look_at, look, LOOK_SECONDS)) {
+		note(WATCHED_SENTENCE, (long long)pid);
+		return false;
+	}
+	wanted = look->wanted;
+	*ret = look->found;
+	free(look);
+	return wanted;
+}
+
+static struct candidate *candidates(const struct look *look, size_t *count)
+{
+	struct candidate *rows = NULL, found;
 	struct dirent *entry;
 	DIR *folder = opendir("/proc");
 
 	*count = 0;
 	while (folder && (entry = readdir(folder))) {
-		struct candidate found = {.pid = strtoll(entry->d_name, NULL, 10)};
+		int64_t pid = strtoll(entry->d_name, NULL, 10);
 
-		if (found.pid <= 0 || found.pid == getpid() || !is_wanted(found.pid, job, name, &found.of_pool) ||
-		    !has_work(found.pid))
+		if (pid <= 0 || pid == getpid() || !look_in_time(look, pid, &found))
 			continue;
-		found.parent = (int64_t)process_number(found.pid, PROCESS_PARENT);
-		found.arguments = process_number(found.pid, PROCESS_ARGUMENTS);
 		rows = need(realloc(rows, (*count + 1) * sizeof *rows));
 		rows[(*count)++] = found;
 	}
@@ -92,6 +157,19 @@ static struct candidate *by_pid(struct candidate *rows, size_t count, int64_t pi
 	return NULL;
 }
 
+/* What one that was started anew is to one above it. */
+static void relate_to(struct candidate *row, struct candidate *above)
+{
+	bool same_rank = row->own_rank >= 0 && row->own_rank == above->own_rank;
+
+	if (!above->works)
+		return;
+	if (same_rank || !row->works)
+		row->helps = true;
+	else
+		above->launches = true;
+}
+
 /* Says of each what it is to the others. A launcher's shell may stand between it and what it launches. */
 static void relate(struct candidate *rows, size_t count)
 {
@@ -103,23 +181,33 @@ static void relate(struct candidate *rows, size_t count)
 		for (int depth = 0; depth < 16 && above > 1 && !row->forked && !row->of_pool; depth++) {
 			parent = by_pid(rows, count, above);
 			if (parent)
-				parent->launches = true;
+				relate_to(row, parent);
 			above = (int64_t)process_number(above, PROCESS_PARENT);
 		}
 	}
 }
 
-int64_t *find_unprepared(const char *job, const char *name, size_t *count)
+static struct found_process *find(const struct look *look, bool (*take)(int64_t pid), size_t *count)
 {
 	size_t rows;
-	struct candidate *found = candidates(job, name, &rows);
-	int64_t *pids = need(calloc(rows + 1, sizeof *pids));
+	struct candidate *found = candidates(look, &rows);
+	struct found_process *ret = need(calloc(rows + 1, sizeof *ret));
 
 	*count = 0;
 	relate(found, rows);
 	for (size_t i = 0; i < rows; i++)
-		if (!found[i].forked && !found[i].launches && presence_is_missing(found[i].pid))
-			pids[(*count)++] = found[i].pid;
+		if (!found[i].forked && !found[i].launches && !found[i].helps && (!take || take(found[i].pid)))
+			ret[(*count)++] = (struct found_process){found[i].pid, found[i].rank};
 	free(found);
-	return pids;
+	return ret;
+}
+
+struct found_process *find_unprepared(const char *job, const char *name, size_t *count)
+{
+	return find(&(struct look){.job = job, .name = name}, presence_is_missing, count);
+}
+
+struct found_process *find_python(const char *job, const char *name, size_t *count)
+{
+	return find(&(struct look){.job = job, .name = name, .python = true}, NULL, count);
 }

@@ -236,7 +236,7 @@ static void check_attach(int64_t pid, struct table *checks)
 	char text[160];
 
 	look_at->pid = pid;
-	if (!watched_run(look, look_at)) {
+	if (!watched_run(look, look_at, WATCHED_SECONDS)) {
 		/* The look goes on, and so has to keep what it writes to. */
 		doctor_check(checks, "attach", "failed",
 			     "the process keeps whoever reads its memory waiting: nothing can be attached");

@@ -1,6 +1,7 @@
-/* stack.c - `profd stack`: where the Python threads of a process stand now, read from outside. */
-#include "client/process/watched.h"
+/* stack.c - `profd stack`: where the Python threads of processes stand now, read from outside. */
+#include "client/attach/find.h"
 #include "client/stack/print.h"
+#include "client/stack/ranks.h"
 #include "client/stack/read.h"
 #include "client/ui/failure.h"
 #include "client/ui/json.h"
@@ -9,36 +10,75 @@
 #include "client/verbs/commands.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
-static void read_it(void *pointer)
+static int tell_failure(const struct stack_process *process, int code)
 {
-	struct stack_process *process = pointer;
+	return process->error ? exit_worse(code, fail(process->error, "%s", process->sentence)) : code;
+}
 
-	stack_read(process->pid, process);
+/* Each by itself, in the order in which they were named. */
+static int by_pid(const struct arguments *arguments, cJSON *processes)
+{
+	int code = EXIT_DONE;
+
+	for (size_t i = 0; i < arguments->pid_count; i++) {
+		struct stack_process *process = stack_read_in_time(arguments->pids[i]);
+
+		code = tell_failure(process, code);
+		if (processes)
+			cJSON_AddItemToArray(processes, stack_json(process, NULL));
+		else if (!process->error)
+			stack_print(process);
+		stack_process_free(process);
+	}
+	return code;
+}
+
+static int side_by_side(const char *job, const char *name, cJSON *processes)
+{
+	struct stack_ranks ranks = {0};
+	char whose[128];
+	size_t count;
+	struct found_process *found = find_python(job, name, &count);
+	int code = EXIT_DONE;
+
+	snprintf(whose, sizeof whose, job ? "job %.100s" : "%.100s", job ? job : name);
+	for (size_t i = 0; i < count; i++)
+		stack_ranks_add(&ranks, found[i].pid, found[i].rank);
+	free(found);
+	if (count)
+		stack_ranks_read(&ranks);
+	else
+		code = fail(EXIT_NO_TARGET, "%s: no process here that you may look into has this %s and runs Python",
+			    whose, job ? "job (of those that launchers name)" : "name");
+	for (size_t i = 0; i < ranks.count; i++) {
+		code = tell_failure(ranks.rows[i].process, code);
+		if (processes)
+			cJSON_AddItemToArray(processes, stack_json(ranks.rows[i].process, &ranks.rows[i]));
+	}
+	if (!processes)
+		stack_print_ranks(&ranks, whose);
+	stack_ranks_free(&ranks);
+	return code;
 }
 
 int command_stack(struct arguments *arguments)
 {
-	enum output_format format = arguments_format(arguments);
-	cJSON *object = json_new("stack");
-	cJSON *processes = need(cJSON_AddArrayToObject(object, "processes"));
-	int code = EXIT_DONE;
+	const char *job = arguments_text(arguments, "job", NULL), *name = arguments_text(arguments, "name", NULL);
+	bool json = arguments_format(arguments) == FORMAT_JSON;
+	cJSON *object, *processes;
+	int code;
 
-	if (!arguments->pid_count)
-		code = fail(EXIT_USAGE, "of which process? Give --pid PID; `profd stack --help` explains it");
-	for (size_t i = 0; i < arguments->pid_count; i++) {
-		struct stack_process process = {.pid = arguments->pids[i]};
-
-		watched_or_end(process.pid, read_it, &process);
-		if (process.error)
-			code = exit_worse(code, fail(process.error, "%s", process.sentence));
-		if (format == FORMAT_JSON)
-			cJSON_AddItemToArray(processes, stack_json(&process));
-		else if (!process.error)
-			stack_print(&process);
-		stack_process_free(&process);
-	}
-	if (format == FORMAT_JSON && arguments->pid_count)
+	if (0u + (arguments->pid_count > 0) + !!job + !!name != 1)
+		return fail(
+			EXIT_USAGE,
+			"of what? Give one of --pid PID, --job JOB and --name GLOB; `profd stack --help` explains it");
+	object = json_new("stack");
+	processes = need(cJSON_AddArrayToObject(object, "processes"));
+	code = arguments->pid_count ? by_pid(arguments, json ? processes : NULL)
+				    : side_by_side(job, name, json ? processes : NULL);
+	if (json)
 		json_print(object);
 	else
 		cJSON_Delete(object);

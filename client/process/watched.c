@@ -10,8 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SECONDS 20
-
 struct watched {
 	void (*work)(void *context);
 	void *context;
@@ -25,7 +23,7 @@ static void *run(void *pointer)
 	return watched;
 }
 
-bool watched_run(void (*work)(void *context), void *context)
+bool watched_run(void (*work)(void *context), void *context, unsigned seconds)
 {
 	struct watched *watched = need(calloc(1, sizeof *watched));
 	struct timespec until;
@@ -38,7 +36,7 @@ bool watched_run(void (*work)(void *context), void *context)
 		return true;
 	}
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += SECONDS;
+	until.tv_sec += seconds;
 	if (pthread_timedjoin_np(thread, NULL, &until))
 		return false;
 	free(watched);
@@ -47,9 +45,8 @@ bool watched_run(void (*work)(void *context), void *context)
 
 void watched_or_end(int64_t pid, void (*work)(void *context), void *context)
 {
-	if (watched_run(work, context))
+	if (watched_run(work, context, WATCHED_SECONDS))
 		return;
 	fflush(stdout);
-	_exit(fail(EXIT_TIMED_OUT, "process %lld keeps whoever reads its memory waiting: it was not looked into",
-		   (long long)pid));
+	_exit(fail(EXIT_TIMED_OUT, WATCHED_SENTENCE, (long long)pid));
 }

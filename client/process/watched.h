@@ -6,9 +6,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Runs work(context) on a thread of its own. False where it does not come back within 20 seconds: it may still run, so what it uses must
- * stay. */
-bool watched_run(void (*work)(void *context), void *context);
+/* What is told of such a process; its pid is a long long. */
+#define WATCHED_SENTENCE "process %lld keeps whoever reads its memory waiting: it was not looked into"
+
+/* For so long a process may keep its reader waiting. */
+#define WATCHED_SECONDS 20
+
+/* Runs work(context) on a thread of its own. False where it does not come back within so many seconds: it may still run, so what it uses
+ * must stay. */
+bool watched_run(void (*work)(void *context), void *context, unsigned seconds);
 /* The same; where it does not come back the program ends with a sentence. */
 void watched_or_end(int64_t pid, void (*work)(void *context), void *context);
 

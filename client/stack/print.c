@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NAMED_MOST 8 /* processes in a headline */
+
 static const char *const reading_words[] = {
 	[WALK_WHOLE] = "whole", [WALK_ODD] = "moving", [WALK_MOVING] = "moving", [WALK_TORN] = "torn"};
 
@@ -36,16 +38,8 @@ static void print_frame(const struct stack_frame *frame)
 	free(file);
 }
 
-static void print_thread(const struct stack_thread *thread)
+static void print_frames(const struct stack_thread *thread)
 {
-	char *name = text_safe(thread->name);
-
-	if (thread->tid)
-		printf("\nthread %lld \"%s\" %s", (long long)thread->tid, name, state_word(thread));
-	else
-		printf("\nthread whose id is not known");
-	puts(thread->holds_gil ? ", holds the GIL" : "");
-	free(name);
 	if (thread->reading == WALK_TORN)
 		puts("    (could not be read: it changed faster than it was read)");
 	else if (!thread->count)
@@ -56,6 +50,19 @@ static void print_thread(const struct stack_thread *thread)
 		printf("    (and more: only the innermost %d are shown)\n", STACK_FRAMES_MOST);
 	if (thread->reading == WALK_MOVING)
 		puts("    (it changed while it was read: the innermost frames may be of two moments)");
+}
+
+static void print_thread(const struct stack_thread *thread)
+{
+	char *name = text_safe(thread->name);
+
+	if (thread->tid)
+		printf("\nthread %lld \"%s\" %s", (long long)thread->tid, name, state_word(thread));
+	else
+		printf("\nthread whose id is not known");
+	puts(thread->holds_gil ? ", holds the GIL" : "");
+	free(name);
+	print_frames(thread);
 }
 
 void stack_print(const struct stack_process *process)
@@ -69,6 +76,88 @@ void stack_print(const struct stack_process *process)
 		print_thread(&process->threads[i]);
 	if (process->cut)
 		puts("\nThere is more: it was too much to read.");
+}
+
+/* How many of so many: "all", "some" or none. */
+static const char *share(size_t some, size_t all, const char *every, const char *several, const char *none)
+{
+	return some == all ? every : some ? several : none;
+}
+
+/* "ranks 0, 1, 3 (pids 17, 18, 20)" */
+static void print_names(const struct stack_rank *rows, size_t count)
+{
+	size_t named = count < NAMED_MOST ? count : NAMED_MOST;
+	const char *more = count > named ? ", ..." : "", *s = count == 1 ? "" : "s";
+
+	if (rows[0].rank < 0) {
+		printf("process%s ", count == 1 ? "" : "es");
+	} else {
+		printf("rank%s ", s);
+		for (size_t i = 0; i < named; i++)
+			printf(rows[i].rank < 0 ? "%s?" : "%s%d", i ? ", " : "", rows[i].rank);
+		printf("%s (pid%s ", more, s);
+	}
+	for (size_t i = 0; i < named; i++)
+		printf("%s%lld", i ? ", " : "", (long long)rows[i].process->pid);
+	printf("%s%s", more, rows[0].rank < 0 ? "" : ")");
+}
+
+/* Those that stand in the place of the first one. */
+static void print_place(const struct stack_ranks *ranks, const struct stack_rank *rows, size_t count)
+{
+	const char *s = count == 1 ? "s" : "";
+	size_t idle = 0, moved = 0;
+	char between[TEXT_FIGURE_BYTES];
+
+	for (size_t i = 0; i < count; i++) {
+		idle += stack_idle(&rows[i].process->threads[0]);
+		moved += rows[i].moved != 0;
+	}
+	putchar('\n');
+	print_names(rows, count);
+	printf(" %s%s, ", share(idle, count, "wait", "wait or run", "run"), idle && idle < count ? "" : s);
+	printf("%s %s:\n",
+	       share(moved, count, "stood elsewhere", "some of them stood elsewhere",
+		     count == 1 ? "has not moved for" : "have not moved for"),
+	       moved ? "a moment before" : text_duration(between, ranks->between));
+	print_frames(&rows[0].process->threads[0]);
+}
+
+static void print_unread(const struct stack_rank *row)
+{
+	putchar('\n');
+	print_names(row, 1);
+	puts(":");
+	if (row->process->count)
+		print_frames(&row->process->threads[0]);
+}
+
+void stack_print_ranks(const struct stack_ranks *ranks, const char *whose)
+{
+	char *safe = text_safe(whose);
+	size_t read = 0, next;
+
+	for (size_t i = 0; i < ranks->count; i++)
+		read += ranks->rows[i].place > 0;
+	if (read == 1)
+		printf("%s: 1 process\n", safe);
+	else if (read)
+		printf("%s: %zu processes, whose main threads stand in %zu place%s%s\n", safe, read, ranks->places,
+		       ranks->places == 1 ? "" : "s",
+		       ranks->places == 1 ? "" : "; what differs most from the others first");
+	free(safe);
+	for (size_t i = 0; i < ranks->count - read; i++)
+		if (!ranks->rows[i].process->error)
+			print_unread(&ranks->rows[i]);
+	for (size_t i = ranks->count - read; i < ranks->count; i = next) {
+		next = i;
+		while (next < ranks->count && ranks->rows[next].place == ranks->rows[i].place)
+			next++;
+		print_place(ranks, &ranks->rows[i], next - i);
+	}
+	if (ranks->count)
+		puts("\nOther threads: `profd stack --pid PID`.");
 }
 
 static cJSON *thread_json(const struct stack_thread *thread)
@@ -102,7 +191,24 @@ static cJSON *thread_json(const struct stack_thread *thread)
 	return object;
 }
 
-cJSON *stack_json(const struct stack_process *process)
+static void add_comparison(cJSON *object, const struct stack_rank *rank)
+{
+	if (rank && rank->rank >= 0)
+		cJSON_AddNumberToObject(object, "rank", rank->rank);
+	else
+		cJSON_AddNullToObject(object, "rank");
+	if (rank && rank->place) {
+		cJSON_AddNumberToObject(object, "place", (double)rank->place);
+	} else {
+		cJSON_AddNullToObject(object, "place");
+	}
+	if (rank && rank->moved >= 0)
+		cJSON_AddBoolToObject(object, "moved", rank->moved);
+	else
+		cJSON_AddNullToObject(object, "moved");
+}
+
+cJSON *stack_json(const struct stack_process *process, const struct stack_rank *rank)
 {
 	cJSON *object = need(cJSON_CreateObject());
 	cJSON *threads;
@@ -110,6 +216,7 @@ cJSON *stack_json(const struct stack_process *process)
 
 	snprintf(version, sizeof version, "3.%u", process->minor);
 	json_add_pid(object, process->pid);
+	add_comparison(object, rank);
 	json_add_text(object, "error", process->error ? process->sentence : NULL);
 	json_add_text(object, "command", process->command);
 	json_add_text(object, "python", process->error ? NULL : version);

@@ -6,6 +6,7 @@
 #include "client/process/interpreter.h"
 #include "client/process/memory.h"
 #include "client/process/task.h"
+#include "client/process/watched.h"
 #include "client/ui/failure.h"
 #include "client/ui/text.h"
 #include "proto/python/code.h"
@@ -205,6 +206,7 @@ static void read_thread(struct reader *reader, const struct python_thread *found
 	if (!task)
 		return;
 	ret->tid = task->tid;
+	ret->is_main = task->tid == process->pid;
 	ret->state = process_task_state(process->pid, task->tid);
 	snprintf(ret->name, sizeof ret->name, "%s", task->name);
 }
@@ -213,6 +215,8 @@ static int by_id(const void *a, const void *b)
 {
 	const struct stack_thread *one = a, *other = b;
 
+	if (one->is_main != other->is_main)
+		return one->is_main ? -1 : 1;
 	return one->tid < other->tid ? -1 : one->tid > other->tid;
 }
 
@@ -235,15 +239,15 @@ static void read_threads(struct reader *reader, struct stack_process *ret)
 	free(found);
 }
 
-void stack_read(int64_t pid, struct stack_process *ret)
+static void read_process(void *pointer)
 {
+	struct stack_process *ret = pointer;
 	struct reader reader = {0};
 	int error;
 
-	*ret = (struct stack_process){.pid = pid};
-	error = process_memory_open(&reader.process, pid, READS_MOST);
+	error = process_memory_open(&reader.process, ret->pid, READS_MOST);
 	if (error) {
-		process_refusal(pid, -error, ret->sentence, sizeof ret->sentence);
+		process_refusal(ret->pid, -error, ret->sentence, sizeof ret->sentence);
 		ret->error = error == -EACCES || error == -EPERM ? EXIT_NOT_PERMITTED : EXIT_NO_TARGET;
 		return;
 	}
@@ -264,13 +268,32 @@ void stack_read(int64_t pid, struct stack_process *ret)
 	process_memory_close(&reader.process);
 }
 
+struct stack_process *stack_process_new(int64_t pid)
+{
+	struct stack_process *process = need(calloc(1, sizeof *process));
+
+	process->pid = pid;
+	return process;
+}
+
+struct stack_process *stack_read_in_time(int64_t pid)
+{
+	struct stack_process *process = stack_process_new(pid);
+
+	if (watched_run(read_process, process, WATCHED_SECONDS))
+		return process;
+	/* Its reader still has it. */
+	process = stack_process_new(pid);
+	refuse(process, EXIT_TIMED_OUT, WATCHED_SENTENCE, (long long)pid);
+	return process;
+}
+
 void stack_process_free(struct stack_process *process)
 {
 	for (size_t i = 0; i < process->count; i++)
 		forget_frames(&process->threads[i]);
 	free(process->threads);
-	process->threads = NULL;
-	process->count = 0;
+	free(process);
 }
 
 bool stack_idle(const struct stack_thread *thread)

@@ -18,6 +18,7 @@ struct stack_frame {
 
 struct stack_thread {
 	int64_t tid; /* 0: not known */
+	bool is_main;
 	char name[64];
 	char state; /* as /proc has it; ? not known */
 	bool holds_gil;
@@ -36,11 +37,14 @@ struct stack_process {
 	unsigned torn; /* readings that were thrown away */
 	bool cut;      /* the bound on reading was reached */
 	size_t count;
-	struct stack_thread *threads; /* the main thread first, then by id */
+	struct stack_thread *threads; /* the main thread first, where it runs Python; then by id */
 };
 
-/* Always returns; what went wrong stands in *ret. stack_process_free() in every case. */
-void stack_read(int64_t pid, struct stack_process *ret);
+/* One that was not read yet. */
+struct stack_process *stack_process_new(int64_t pid);
+/* Always returns; what went wrong stands in the answer, which stack_process_free() frees. Where the process keeps its reader waiting, that
+ * reader, a thread, is left behind. */
+struct stack_process *stack_read_in_time(int64_t pid);
 void stack_process_free(struct stack_process *process);
 
 /* Does it wait, as the kernel sees it? */

@@ -1,0 +1,145 @@
+/* ranks.c - see ranks.h. */
+#include "ranks.h"
+
+#include "client/ui/clock.h"
+#include "client/ui/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* A rank that works does not stand in one place for so long; one that hangs does. */
+#define BETWEEN_NS 200000000ll
+
+void stack_ranks_add(struct stack_ranks *ranks, int64_t pid, int rank)
+{
+	ranks->rows = need(realloc(ranks->rows, (ranks->count + 1) * sizeof *ranks->rows));
+	ranks->rows[ranks->count++] = (struct stack_rank){.process = stack_process_new(pid), .rank = rank};
+}
+
+static bool process_was_read(const struct stack_process *process)
+{
+	return !process->error && process->count && process->threads[0].reading != WALK_TORN;
+}
+
+static bool was_read(const struct stack_rank *row)
+{
+	return process_was_read(row->process);
+}
+
+static bool same_frame(const struct stack_frame *one, const struct stack_frame *other)
+{
+	return one->line == other->line && strcmp(one->name, other->name) == 0 && strcmp(one->file, other->file) == 0;
+}
+
+/* How many frames two threads have in common, from the outermost one on. */
+static size_t common(const struct stack_thread *one, const struct stack_thread *other)
+{
+	size_t n = 0;
+
+	while (n < one->count && n < other->count &&
+	       same_frame(&one->frames[one->count - 1 - n], &other->frames[other->count - 1 - n]))
+		n++;
+	return n;
+}
+
+static bool same_stack(const struct stack_process *one, const struct stack_process *other)
+{
+	const struct stack_thread *a = &one->threads[0], *b = &other->threads[0];
+
+	return a->count == b->count && common(a, b) == a->count;
+}
+
+static double alike(const struct stack_process *one, const struct stack_process *other)
+{
+	const struct stack_thread *a = &one->threads[0], *b = &other->threads[0];
+	size_t most = a->count > b->count ? a->count : b->count;
+
+	return most ? (double)common(a, b) / (double)most : 1;
+}
+
+static void compare(struct stack_ranks *ranks)
+{
+	for (size_t i = 0; i < ranks->count; i++) {
+		struct stack_rank *row = &ranks->rows[i];
+		size_t others = 0;
+
+		for (size_t j = 0; was_read(row) && j < ranks->count; j++)
+			if (j != i && was_read(&ranks->rows[j])) {
+				row->alike += alike(row->process, ranks->rows[j].process);
+				others++;
+			}
+		row->alike = others ? row->alike / (double)others : 1;
+	}
+}
+
+static int by_likeness(const void *a, const void *b)
+{
+	const struct stack_rank *one = a, *other = b;
+
+	if (was_read(one) != was_read(other))
+		return was_read(one) ? 1 : -1;
+	if (one->alike < other->alike || one->alike > other->alike)
+		return one->alike < other->alike ? -1 : 1;
+	if (one->rank != other->rank)
+		return one->rank < other->rank ? -1 : 1;
+	return one->process->pid < other->process->pid ? -1 : 1;
+}
+
+/* Rows that stand in one place, one below the other: those of the same likeness may stand in several. */
+static void number_places(struct stack_ranks *ranks)
+{
+	size_t next = 0;
+
+	while (next < ranks->count && !was_read(&ranks->rows[next]))
+		next++;
+	while (next < ranks->count) {
+		struct stack_rank first = ranks->rows[next];
+
+		ranks->places++;
+		for (size_t i = next; i < ranks->count; i++)
+			if (same_stack(first.process, ranks->rows[i].process)) {
+				struct stack_rank row = ranks->rows[i];
+
+				memmove(&ranks->rows[next + 1], &ranks->rows[next], (i - next) * sizeof row);
+				row.place = ranks->places;
+				ranks->rows[next++] = row;
+			}
+	}
+}
+
+static void read_all(struct stack_ranks *ranks)
+{
+	for (size_t i = 0; i < ranks->count; i++) {
+		struct stack_rank *row = &ranks->rows[i];
+		struct stack_process *before = row->process;
+
+		row->process = stack_read_in_time(before->pid);
+		row->moved = was_read(row) && process_was_read(before) ? !same_stack(before, row->process) : -1;
+		stack_process_free(before);
+	}
+}
+
+void stack_ranks_read(struct stack_ranks *ranks)
+{
+	int64_t began = clock_now();
+	struct timespec pause = {0};
+
+	read_all(ranks);
+	if (clock_now() - began < BETWEEN_NS)
+		pause.tv_nsec = (long)(BETWEEN_NS - (clock_now() - began));
+	nanosleep(&pause, NULL);
+	ranks->between = clock_now() - began;
+	read_all(ranks);
+	compare(ranks);
+	qsort(ranks->rows, ranks->count, sizeof *ranks->rows, by_likeness);
+	number_places(ranks);
+}
+
+void stack_ranks_free(struct stack_ranks *ranks)
+{
+	for (size_t i = 0; i < ranks->count; i++)
+		stack_process_free(ranks->rows[i].process);
+	free(ranks->rows);
+	*ranks = (struct stack_ranks){0};
+}

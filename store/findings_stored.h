@@ -2,7 +2,7 @@
 #ifndef PROFD_STORE_FINDINGS_STORED_H
 #define PROFD_STORE_FINDINGS_STORED_H
 
-#include "findings.h"
+#include "store/findings/findings.h"
 
 struct store;
 

@@ -1,7 +1,7 @@
 /* verdict.c - see verdict.h. No locks. */
 #include "verdict.h"
 
-#include "findings_json.h"
+#include "store/findings/json.h"
 #include "findings_stored.h"
 
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include "client/ui/print.h"
 #include "client/ui/text.h"
 
-#include "store/findings_json.h"
+#include "store/findings/json.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "client/report/verdict.h"
 #include "client/ui/text.h"
 
-#include "store/breakdown_load.h"
+#include "store/breakdown/load.h"
 
 #include <math.h>
 #include <stdio.h>

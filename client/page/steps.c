@@ -6,7 +6,7 @@
 #include "client/ui/text.h"
 #include "strip.h"
 
-#include "store/findings_json.h"
+#include "store/findings/json.h"
 #include "store/findings_stored.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 
 #include "client/reader/reader.h"
 
-#include "store/breakdown_load.h"
+#include "store/breakdown/load.h"
 
 #include <cjson/cJSON.h>
 
@@ -19,7 +19,7 @@ struct page_time {
 void page_time_load(struct page_time *ret, const struct reader *reader);
 void page_time_free(struct page_time *time);
 
-/* The verdict (store/findings_json.h), without its intervals. To be deleted. */
+/* The verdict (store/findings/json.h), without its intervals. To be deleted. */
 cJSON *page_verdict(const struct page_time *time, const struct reader *reader);
 /* Adds the breakdown of each step, and what its rows are called. */
 void page_steps(cJSON *data, const struct page_time *time);

@@ -2,7 +2,7 @@
 #ifndef PROFD_CLIENT_PAGE_STRIP_H
 #define PROFD_CLIENT_PAGE_STRIP_H
 
-#include "store/breakdown.h"
+#include "store/breakdown/breakdown.h"
 
 struct strip;
 

@@ -6,7 +6,7 @@
 
 #include "client/ui/text.h"
 
-#include "store/breakdown_load.h"
+#include "store/breakdown/load.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include "client/ui/figure.h"
 #include "client/ui/text.h"
 
-#include "store/breakdown_load.h"
+#include "store/breakdown/load.h"
 
 #include <inttypes.h>
 #include <sqlite3.h>

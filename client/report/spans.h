@@ -2,7 +2,7 @@
 #ifndef PROFD_CLIENT_REPORT_SPANS_H
 #define PROFD_CLIENT_REPORT_SPANS_H
 
-#include "store/breakdown.h"
+#include "store/breakdown/breakdown.h"
 
 /* Sets of enum doing, a bit each. */
 #define SPANS_ANY (~0u)

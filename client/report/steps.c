@@ -5,7 +5,7 @@
 #include "views.h"
 
 #include "proto/events.h"
-#include "store/thread_times.h"
+#include "store/breakdown/thread_times.h"
 
 #include <sqlite3.h>
 #include <stdio.h>

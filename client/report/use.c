@@ -5,7 +5,7 @@
 
 #include "client/ui/text.h"
 
-#include "store/thread_times.h"
+#include "store/breakdown/thread_times.h"
 
 #include <sqlite3.h>
 

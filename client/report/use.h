@@ -5,7 +5,7 @@
 #include "client/reader/reader.h"
 #include "client/ui/table.h"
 
-#include "store/breakdown.h"
+#include "store/breakdown/breakdown.h"
 
 /* Lines below the table, of the steps from `first` to before `last`. Where nothing was recorded they say that if the table is shown `alone`:
  * traces of others never have it. */

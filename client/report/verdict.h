@@ -5,7 +5,7 @@
 #include "client/reader/reader.h"
 #include "views.h"
 
-#include "store/findings.h"
+#include "store/findings/findings.h"
 
 #include <cjson/cJSON.h>
 
@@ -29,7 +29,7 @@ const struct breakdown_capture *verdict_rows(const struct reader *reader, const 
 /* The verdict, in the same way; of one step where options->step is set. */
 void verdict_read(const struct reader *reader, const struct report_options *options, struct findings *ret);
 
-/* The verdict (store/findings_json.h; also `verdict` of a summary) as text: for each finding three or four lines, each with its newline, without
+/* The verdict (store/findings/json.h; also `verdict` of a summary) as text: for each finding three or four lines, each with its newline, without
  * colour, at most `width` columns (0: 100). `capture`: its name in "profd show NAME --finding N"; NULL: no such hint. To be freed. */
 char *verdict_text(const cJSON *verdict, const char *capture, int width);
 

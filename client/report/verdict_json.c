@@ -8,7 +8,7 @@
 #include "client/ui/json.h"
 #include "client/ui/text.h"
 
-#include "store/findings_json.h"
+#include "store/findings/json.h"
 
 #include <stdlib.h>
 

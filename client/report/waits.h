@@ -4,7 +4,7 @@
 
 #include "client/reader/reader.h"
 
-#include "store/breakdown_load.h"
+#include "store/breakdown/load.h"
 
 #include <cjson/cJSON.h>
 

@@ -1,5 +1,5 @@
 """The breakdown of a timeline, instant by instant: slow, and by the definitions (docs/breakdown.md) without any of
-the ways of store/breakdown.c, so that it can judge it. All times are multiples of UNIT ns: within a unit nothing changes."""
+the ways of store/breakdown/, so that it can judge it. All times are multiples of UNIT ns: within a unit nothing changes."""
 UNIT = 1000
 ARRIVAL = 10000
 SLACK = 5000

@@ -6,7 +6,7 @@
  *     end
  *
  * It ends with 1 where the pieces that a listener is told of do not add up to the rows. */
-#include "store/breakdown.h"
+#include "store/breakdown/breakdown.h"
 
 #include <inttypes.h>
 #include <stdio.h>

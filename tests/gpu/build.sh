@@ -47,7 +47,7 @@ compile proto "$agent" "$profd"/proto/*.c
 compile python "$agent" "$profd"/proto/python/*.c
 compile agent "$agent" "$profd"/agent/*.c "$profd"/agent/*/*.c
 compile base "$ours -include $profd/cmake/old_glibc.h" "$profd"/proto/base/*.c
-compile store "$ours -include $profd/cmake/old_glibc.h" "$profd"/store/*.c
+compile store "$ours -include $profd/cmake/old_glibc.h" "$profd"/store/*.c "$profd"/store/*/*.c
 # As daemon/CMakeLists.txt: what clients may ask for.
 mkdir -p "$out/generated"
 for op in "$profd"/daemon/ops/op/*.c; do

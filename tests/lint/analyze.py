@@ -38,7 +38,7 @@ EXPLAINED = [
     ("concurrency-mt-unsafe", r"", r"\breaddir\(", "safe for a folder that one thread alone has open"),
     ("concurrency-mt-unsafe", r"client/", r"", "only exports have threads, and those run workers.c's callbacks alone"),
     ("concurrency-mt-unsafe", r"daemon/(main|run|core/manager|setup/\w+)\.c", r"", "runs before the first thread starts"),
-    ("bugprone-macro-parentheses", r"store/breakdown_device\.c", r"\b(i|part)\b", "variables that a macro declares"),
+    ("bugprone-macro-parentheses", r"store/breakdown/devices\.c", r"\b(i|part)\b", "variables that a macro declares"),
     ("bugprone-macro-parentheses", r"proto/events\.c", r"\bfunction\b", "the name in a function's own definition"),
     ("-Wanalyzer-malloc-leak", r"", r"leak of '<unknown>'", "gcc 12 has lost sight of a pointer that lies in a list or an array"),
 ]

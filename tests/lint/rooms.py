@@ -1,7 +1,7 @@
 """The rules of rooms: which folder may include which, that a header declares what the file of its name defines, and that
 who includes a header uses it.
 
-A room is a folder that holds one subject: a folder of agent/, daemon/, client/ or proto/, and proto/, store/. What stands
+A room is a folder that holds one subject: a folder of agent/, daemon/, client/, proto/ or store/, and proto/, store/. What stands
 in agent/, daemon/ or client/ itself joins the rooms below it.
 """
 import collections
@@ -12,6 +12,8 @@ ORDER = [
     ("proto", "what two programs must agree on; it needs nobody"),
     ("proto/python", "reads the interpreter of a Python process; it needs nobody, so that the agent may use it"),
     ("proto/base", "what both programs' files need of the system: log, clock, memory, space"),
+    ("store/breakdown", "into what the time of a capture's steps went; it reads a capture's tables"),
+    ("store/findings", "the verdict, from the breakdown"),
     ("store", "a capture's file; a library for the daemon, the client and tests"),
     ("daemon/core", "the loop and the connections; it calls upward through core/calls.h alone"),
     ("daemon/catalogue", "what is kept; it knows captures as rows"),
@@ -32,7 +34,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 
 
 def room_of(path):
-    if path.parts[0] in ("agent", "daemon", "client", "proto") and len(path.parts) > 2:
+    if path.parts[0] in ("agent", "daemon", "client", "proto", "store") and len(path.parts) > 2:
         return "/".join(path.parts[:2])
     return path.parts[0]
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "store/findings.h"
+#include "store/findings/findings.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "store/activity.h"
-#include "store/sorted.h"
+#include "store/breakdown/activity.h"
+#include "store/breakdown/sorted.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,8 +5,8 @@
 #include "tracks.h"
 
 #include "proto/base/array.h"
-#include "store/breakdown_load.h"
-#include "store/findings_json.h"
+#include "store/breakdown/load.h"
+#include "store/findings/json.h"
 
 #include "event.h"
 

@@ -35,7 +35,7 @@ struct tracks {
 	int64_t interval;     /* of the counters, ns */
 	uint32_t step_thread; /* 0 = not known */
 	bool failed;	      /* no memory */
-	char *verdict; /* JSON, as findings_json.h has it, without SQL and intervals; NULL: there is no breakdown */
+	char *verdict; /* JSON, as store/findings/json.h has it, without SQL and intervals; NULL: there is no breakdown */
 	const struct slice *part;
 };
 

@@ -1,0 +1,107 @@
+/* activity.h - what each thread was doing at each instant, from intervals that may overlap in any way: no nesting is assumed.
+ * Times are ns, intervals half-open. */
+#ifndef PROFD_STORE_BREAKDOWN_ACTIVITY_H
+#define PROFD_STORE_BREAKDOWN_ACTIVITY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a thread does; of several at one instant the first in this list. */
+enum doing {
+	DOING_COMPILE, /* loads modules, instantiates graphs, compiles */
+	DOING_CAPTURE, /* the profiler's own work */
+	DOING_SYNC,    /* waits for the device; blocking copies too */
+	DOING_COPY,    /* a call that copies pageable memory */
+	DOING_ALLOC,   /* takes or gives back memory of a device, or memory that is pinned */
+	DOING_SETUP, /* a call of a millisecond or more that is none of the others, while the device has next to nothing to do */
+	DOING_COMM, /* the host's part of a collective */
+	DOING_LAUNCH,
+	DOING_CALL, /* any other call of the driver or the runtime */
+	DOING_OPERATOR,
+	DOING_OUTSIDE, /* none of these */
+	DOING_COUNT
+};
+
+enum phase { PHASE_NONE, PHASE_INPUT, PHASE_FORWARD, PHASE_BACKWARD, PHASE_OPTIMIZER, PHASE_ZERO_GRAD, PHASE_COUNT };
+
+/* A stretch of a thread's time with one phase and one doing. */
+struct activity_segment {
+	int64_t start, end;
+	uint8_t phase, doing;
+};
+
+/* 24 bytes: a capture may have many millions. */
+struct activity_span {
+	int64_t start, end;
+	uint32_t thread;
+	uint32_t name : 28; /* id in `strings`; 0: none. There is no room for more of them (LIMIT_STRINGS_BYTES) */
+	uint32_t what : 4;  /* enum doing, of a mark enum phase */
+};
+
+struct activity_spans {
+	struct activity_span *items;
+	size_t count, room;
+};
+
+/* Segments of one thread, without holes, from the first to the last that is known of it. Each is kept in 8 bytes: when it begins, and
+ * what it is. It ends where the next one begins. */
+struct activity_thread {
+	uint32_t thread;
+	int64_t *segments; /* activity_pack() */
+	size_t count;
+	int64_t end; /* of the last */
+};
+
+struct activity {
+	struct activity_spans spans; /* what was done */
+	struct activity_spans marks; /* of phases */
+	struct activity_thread *threads;
+	size_t count;
+	bool failed; /* there was no memory: nothing of it means anything */
+};
+
+/* Times beyond it (a year) are cut to it. */
+#define ACTIVITY_TIME_MOST ((INT64_C(1) << 55) - 1)
+
+static inline int64_t activity_pack(int64_t start, uint8_t phase, uint8_t doing)
+{
+	return start * 256 + (phase << 4 | doing);
+}
+
+static inline int64_t activity_start(const struct activity_thread *thread, size_t segment)
+{
+	return thread->segments[segment] >> 8;
+}
+
+static inline int64_t activity_end(const struct activity_thread *thread, size_t segment)
+{
+	return segment + 1 < thread->count ? activity_start(thread, segment + 1) : thread->end;
+}
+
+static inline struct activity_segment activity_segment(const struct activity_thread *thread, size_t segment)
+{
+	return (struct activity_segment){.start = activity_start(thread, segment),
+					 .end = activity_end(thread, segment),
+					 .phase = (uint8_t)(thread->segments[segment] >> 4 & 0xf),
+					 .doing = (uint8_t)(thread->segments[segment] & 0xf)};
+}
+
+/* A span that ends before it starts is left out. */
+void activity_add(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum doing doing);
+void activity_add_named(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum doing doing,
+			uint32_t name);
+/* From `start` to `end` the thread is in this phase. Of several at one instant the one that began last holds; but nothing holds
+ * against PHASE_INPUT. */
+void activity_mark(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum phase phase);
+/* Makes the threads' segments. False: no memory. Nothing may be added afterwards. */
+bool activity_build(struct activity *activity);
+/* NULL where nothing is known of the thread. */
+const struct activity_thread *activity_find(const struct activity *activity, uint32_t thread);
+/* The first segment that ends after `time`, or the count. */
+size_t activity_at(const struct activity_thread *thread, int64_t time);
+/* The same. `near`, of which any value will do, is where it was for a time shortly before; the new place is put there. */
+size_t activity_near(const struct activity_thread *thread, int64_t time, size_t *near);
+void activity_free(struct activity *activity);
+
+#endif

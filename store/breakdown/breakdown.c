@@ -1,0 +1,197 @@
+/* breakdown.c - see breakdown.h: rows, the host's side, and what is done for each device (devices.c). */
+#include "breakdown.h"
+
+#include "devices.h"
+#include "sorted.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ROW(NAME, word, title) {word, title},
+const struct breakdown_row breakdown_host_rows[HOST_ROWS] = {BREAKDOWN_HOST_ROWS(ROW)};
+const struct breakdown_row breakdown_device_rows[DEVICE_ROWS] = {BREAKDOWN_DEVICE_ROWS(ROW)};
+const struct breakdown_row breakdown_idle_rows[IDLE_ROWS] = {BREAKDOWN_IDLE_ROWS(ROW)};
+#undef ROW
+
+/* Input keeps all that is inside of it; what is done where nothing else helps comes next; then the phase. */
+static enum host_row host_row(const struct activity_segment *segment, bool has_operators)
+{
+	if (segment->phase == PHASE_INPUT)
+		return HOST_INPUT;
+	switch ((enum doing)segment->doing) {
+	case DOING_COMPILE:
+		return HOST_COMPILE;
+	case DOING_CAPTURE:
+		return HOST_CAPTURE;
+	case DOING_SYNC:
+		return HOST_SYNC;
+	case DOING_COPY:
+		return HOST_COPY;
+	case DOING_ALLOC:
+		return HOST_ALLOC;
+	case DOING_SETUP:
+		return HOST_SETUP;
+	case DOING_COMM:
+		return HOST_COMM;
+	case DOING_LAUNCH:
+	case DOING_CALL:
+	case DOING_OPERATOR:
+	case DOING_OUTSIDE:
+	case DOING_COUNT:
+		break;
+	}
+	switch ((enum phase)segment->phase) {
+	case PHASE_FORWARD:
+		return HOST_FORWARD;
+	case PHASE_BACKWARD:
+		return HOST_BACKWARD;
+	case PHASE_OPTIMIZER:
+		return HOST_OPTIMIZER;
+	case PHASE_ZERO_GRAD:
+		return HOST_ZERO_GRAD;
+	case PHASE_INPUT:
+	case PHASE_NONE:
+	case PHASE_COUNT:
+		break;
+	}
+	if (segment->doing != DOING_OUTSIDE)
+		return HOST_OPERATORS;
+	return has_operators ? HOST_OUTSIDE : HOST_UNKNOWN;
+}
+
+void breakdown_tell(const struct breakdown *breakdown, const struct breakdown_piece *piece)
+{
+	if (breakdown->listener && piece->end > piece->start)
+		breakdown->listener->piece(breakdown->listener->context, piece);
+}
+
+static void put_host(const struct breakdown *breakdown, struct breakdown_step *step, enum host_row row, int64_t from,
+		     int64_t to)
+{
+	step->host[row] += to - from;
+	breakdown_tell(breakdown, &(struct breakdown_piece){from, to, -1, (int)row, -1});
+}
+
+static void add_host(const struct breakdown *breakdown, struct breakdown_step *step, int64_t from, int64_t to,
+		     const struct activity_segment *segment, bool has_operators)
+{
+	if (to <= from)
+		return;
+	int64_t inside = to < step->annotated ? to : step->annotated > from ? step->annotated : from;
+	put_host(breakdown, step, host_row(segment, has_operators), from, inside);
+	put_host(breakdown, step, HOST_BETWEEN, inside, to);
+	step->matrix[segment->phase][segment->doing] += to - from;
+}
+
+static void host_side(struct breakdown *breakdown)
+{
+	static const struct activity_segment nothing = {.phase = PHASE_NONE, .doing = DOING_OUTSIDE};
+	const struct activity_thread *thread = activity_find(breakdown->activity, breakdown->step_thread);
+	size_t at = thread && breakdown->step_count ? activity_at(thread, breakdown->steps[0].start) : 0;
+	for (size_t i = 0; i < breakdown->step_count; i++) {
+		struct breakdown_step *step = &breakdown->steps[i];
+		int64_t now = step->start;
+		memset(step->host, 0, sizeof step->host);
+		memset(step->matrix, 0, sizeof step->matrix);
+		while (thread && at < thread->count && activity_end(thread, at) <= now)
+			at++;
+		for (size_t j = at; thread && j < thread->count && activity_start(thread, j) < step->end; j++) {
+			const struct activity_segment segment = activity_segment(thread, j);
+			if (segment.start > now) {
+				add_host(breakdown, step, now, segment.start, &nothing, breakdown->has_operators);
+				now = segment.start;
+			}
+			int64_t to = segment.end < step->end ? segment.end : step->end;
+			add_host(breakdown, step, now, to, &segment, breakdown->has_operators);
+			now = to > now ? to : now;
+		}
+		add_host(breakdown, step, now, step->end, &nothing, breakdown->has_operators && thread);
+	}
+}
+
+static int by_device(const void *a, const void *b)
+{
+	const struct breakdown_operation *x = a, *y = b;
+	if (x->device != y->device)
+		return x->device < y->device ? -1 : 1;
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	if (x->end != y->end)
+		return x->end < y->end ? -1 : 1;
+	if (x->call != y->call)
+		return x->call < y->call ? -1 : 1;
+	if (x->row != y->row)
+		return x->row < y->row ? -1 : 1;
+	return (int)x->before - (int)y->before;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+#define DEVICES_MOST 64
+
+static bool devices(struct breakdown_shared *shared)
+{
+	struct breakdown *breakdown = shared->breakdown;
+	shared->call_starts = calloc(breakdown->call_count + 1, sizeof *shared->call_starts);
+	shared->started = calloc(breakdown->call_count + 1, sizeof *shared->started);
+	shared->near = calloc(breakdown->activity->count + 1, sizeof *shared->near);
+	if (!shared->call_starts || !shared->started || !shared->near)
+		return false;
+	for (size_t i = 0; i < breakdown->call_count; i++)
+		shared->call_starts[i] = breakdown->calls[i].start;
+	sort_if_needed(shared->call_starts, breakdown->call_count, sizeof *shared->call_starts, by_value);
+	size_t from = 0, room = 0;
+	while (from < breakdown->operation_count) {
+		size_t to = from;
+		while (to < breakdown->operation_count &&
+		       breakdown->operations[to].device == breakdown->operations[from].device)
+			to++;
+		/* A machine has fewer: the file is hostile. */
+		if (breakdown->device_count == DEVICES_MOST)
+			break;
+		if (breakdown->device_count == room) {
+			room = room ? room * 2 : 8;
+			struct breakdown_device *grown = realloc(breakdown->devices, room * sizeof *grown);
+			if (!grown)
+				return false;
+			breakdown->devices = grown;
+		}
+		breakdown->devices[breakdown->device_count++] =
+			(struct breakdown_device){.device = breakdown->operations[from].device};
+		if (!breakdown_device(shared, breakdown->device_count - 1, from, to))
+			return false;
+		from = to;
+	}
+	return true;
+}
+
+bool breakdown_make(struct breakdown *breakdown)
+{
+	host_side(breakdown);
+	if (breakdown->operation_count)
+		sort_if_needed(breakdown->operations, breakdown->operation_count, sizeof *breakdown->operations,
+			       by_device);
+	struct breakdown_shared shared = {.breakdown = breakdown,
+					  .step_thread = activity_find(breakdown->activity, breakdown->step_thread)};
+	bool ok = devices(&shared);
+	free(shared.call_starts);
+	free(shared.started);
+	free(shared.near);
+	return ok;
+}
+
+void breakdown_free(struct breakdown *breakdown)
+{
+	for (size_t i = 0; i < breakdown->device_count; i++) {
+		free(breakdown->devices[i].steps);
+		free(breakdown->devices[i].idles);
+		free(breakdown->devices[i].stretches);
+	}
+	free(breakdown->devices);
+	breakdown->devices = NULL;
+	breakdown->device_count = 0;
+}

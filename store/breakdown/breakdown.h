@@ -1,0 +1,184 @@
+/* breakdown.h - where each step's time goes: every nanosecond in exactly one row, on the host's side and on each device's. Times
+ * are ns, intervals half-open. docs/breakdown.md defines the rows. */
+#ifndef PROFD_STORE_BREAKDOWN_BREAKDOWN_H
+#define PROFD_STORE_BREAKDOWN_BREAKDOWN_H
+
+#include "activity.h"
+
+/* HOST_ROW(NAME, word, title): of the step thread. */
+#define BREAKDOWN_HOST_ROWS(ROW)                                                                                       \
+	ROW(INPUT, "input", "input")                                                                                   \
+	ROW(FORWARD, "forward", "forward")                                                                             \
+	ROW(BACKWARD, "backward", "backward")                                                                          \
+	ROW(OPTIMIZER, "optimizer", "optimizer")                                                                       \
+	ROW(ZERO_GRAD, "zero_grad", "zero_grad")                                                                       \
+	ROW(COMM, "comm", "communication")                                                                             \
+	ROW(SYNC, "sync", "waits for the device")                                                                      \
+	ROW(COPY, "copy", "pageable copies")                                                                           \
+	ROW(ALLOC, "alloc", "allocation")                                                                              \
+	ROW(COMPILE, "compile", "compilation")                                                                         \
+	ROW(SETUP, "setup", "set-up")                                                                                  \
+	ROW(CAPTURE, "capture", "the profiler itself")                                                                 \
+	ROW(OPERATORS, "operators", "other operators")                                                                 \
+	ROW(OUTSIDE, "outside", "outside of operators")                                                                \
+	ROW(BETWEEN, "between_steps", "between steps")                                                                 \
+	ROW(UNKNOWN, "unknown", "not known")
+
+#define BREAKDOWN_DEVICE_ROWS(ROW)                                                                                     \
+	ROW(COMPUTE, "compute", "compute")                                                                             \
+	ROW(COMMUNICATION, "communication", "exposed communication")                                                   \
+	ROW(COPIES, "copies", "exposed copies and memsets")                                                            \
+	ROW(IDLE, "idle", "idle")
+
+/* Why a device was idle. */
+#define BREAKDOWN_IDLE_ROWS(ROW)                                                                                       \
+	ROW(INPUT, "input", "waiting for input")                                                                       \
+	ROW(SYNC, "sync", "the host waits for the device")                                                             \
+	ROW(COPY, "copy", "a pageable copy")                                                                           \
+	ROW(ALLOC, "alloc", "the host allocates")                                                                      \
+	ROW(COMPILE, "compile", "the host compiles or loads")                                                          \
+	ROW(SETUP, "setup", "the host sets up")                                                                        \
+	ROW(COMM, "comm", "the host prepares a collective")                                                            \
+	ROW(OPERATOR, "op", "the host is in operators")                                                                \
+	ROW(LAUNCH, "launch", "the host launches")                                                                     \
+	ROW(CALL, "call", "the host is in another call")                                                               \
+	ROW(OUTSIDE, "outside", "the host is outside of operators")                                                    \
+	ROW(ARRIVAL, "arrival", "on the way to the device")                                                            \
+	ROW(CAPTURE, "capture", "the profiler itself")                                                                 \
+	ROW(GAP, "gap", "gaps with work queued, 10 us at most")                                                        \
+	ROW(DEVICE_WAIT, "device_wait", "idle with work queued")                                                       \
+	ROW(UNKNOWN, "unknown", "not known")
+
+#define ROW(NAME, word, title) HOST_##NAME,
+enum host_row { BREAKDOWN_HOST_ROWS(ROW) HOST_ROWS };
+#undef ROW
+#define ROW(NAME, word, title) DEVICE_##NAME,
+enum device_row { BREAKDOWN_DEVICE_ROWS(ROW) DEVICE_ROWS };
+#undef ROW
+#define ROW(NAME, word, title) IDLE_##NAME,
+enum idle_row { BREAKDOWN_IDLE_ROWS(ROW) IDLE_ROWS };
+#undef ROW
+
+struct breakdown_row {
+	const char *word, *title; /* of JSON; of tables */
+};
+extern const struct breakdown_row breakdown_host_rows[HOST_ROWS], breakdown_device_rows[DEVICE_ROWS],
+	breakdown_idle_rows[IDLE_ROWS];
+
+#define BREAKDOWN_NO_CALL SIZE_MAX
+
+/* A call of the driver's or the runtime's API that launched something. */
+struct breakdown_call {
+	int64_t start, end;
+	uint32_t thread;
+	bool pageable; /* a copy of pageable memory: the call returns when it is done */
+};
+
+/* What an operation might do better; of several that run at one instant the first in this list: time is lost to one of the
+ * others only while nothing else runs. */
+enum operation_kind {
+	OPERATION_PLAIN,
+	OPERATION_NO_TENSOR_CORES, /* a matrix product or a convolution on a device that has them, in a kernel that does not use them */
+	OPERATION_FEW_BLOCKS, /* a kernel with blocks for half of the multiprocessors at most */
+	OPERATION_PAGEABLE,   /* a copy that reads or writes pageable memory, or of which the call blocks */
+	OPERATION_KINDS
+};
+
+/* What a device did. */
+struct breakdown_operation {
+	int64_t start, end;
+	int64_t device;
+	uint8_t row;   /* enum device_row; not IDLE */
+	uint8_t kind;  /* enum operation_kind */
+	bool before;   /* launched before the recording */
+	uint8_t fill;  /* of a kernel with few blocks: blocks in 1/255 of the multiprocessors */
+	uint32_t name; /* of a kernel: its id in `strings`; 0: none */
+	size_t call;   /* index of its call; BREAKDOWN_NO_CALL: the record of it is missing */
+};
+
+struct breakdown_step {
+	int64_t start, end;
+	int64_t annotated; /* what comes after it is between two steps; `end` where there is no such thing */
+	int64_t host[HOST_ROWS];
+	int64_t matrix[PHASE_COUNT][DOING_COUNT]; /* of the step thread */
+};
+
+struct breakdown_device_step {
+	int64_t rows[DEVICE_ROWS];
+	int64_t hidden_communication, hidden_copies; /* under an earlier row */
+	int64_t idle[IDLE_ROWS];
+	int64_t after_sync; /* of idle: what comes after a wait of the host in which the device ran dry */
+};
+
+/* An idle interval of a device, not cut at steps. */
+struct breakdown_idle {
+	int64_t start, end;
+	size_t next; /* index of the operation that ended it; SIZE_MAX: the recording ended */
+	/* Where the device ran dry inside of a wait of the host, and nothing was launched between it and the next call: when that wait
+	 * began, and on which thread. */
+	bool after_sync;
+	uint32_t sync_thread;
+	int64_t sync_start, sync_end;
+};
+
+/* A stretch of a device's time in one row, kept. They follow each other without holes, not cut at steps. */
+struct breakdown_stretch {
+	int64_t start, end;
+	uint32_t idle; /* index in `idles`, where the row is DEVICE_IDLE */
+	uint8_t row;   /* enum device_row */
+	uint8_t cause; /* of DEVICE_IDLE enum idle_row; of the others enum operation_kind */
+};
+
+struct breakdown_device {
+	int64_t device;
+	struct breakdown_device_step *steps; /* as many as steps */
+	struct breakdown_idle *idles;
+	size_t idle_count;
+	struct breakdown_stretch *stretches;
+	size_t stretch_count, stretch_room;
+	size_t operations_from, operations_to; /* its operations, by start */
+	size_t near_step;		       /* that was asked for last */
+	bool failed;			       /* no memory */
+};
+
+/* A stretch of time in one row. */
+struct breakdown_piece {
+	int64_t start, end;
+	int64_t device; /* -1: the step's thread */
+	int row;	/* enum device_row, or enum host_row */
+	int idle;	/* enum idle_row; -1 where the device was not idle */
+};
+
+/* Told of each piece as it is found; those of one side come in the order of time, cut at each step of the host's side, and not
+ * cut at steps of a device's. */
+struct breakdown_listener {
+	void (*piece)(void *context, const struct breakdown_piece *piece);
+	void *context;
+};
+
+struct breakdown {
+	/* What the caller sets. Arrays are the caller's, but `operations` are sorted here. */
+	const struct breakdown_listener *listener; /* NULL: none */
+	struct breakdown_step *steps;		   /* sorted, not overlapping */
+	size_t step_count;
+	uint32_t step_thread;
+	bool has_operators;		 /* they were recorded: time without any is outside of operators, not unknown */
+	const struct activity *activity; /* built */
+	const struct breakdown_call *calls;
+	size_t call_count;
+	struct breakdown_operation *operations;
+	size_t operation_count;
+	/* Until then devices may have been at work on what nobody recorded: idle time before it is unknown. 0: not so. */
+	int64_t known_from;
+	/* What comes out. */
+	struct breakdown_device *devices; /* by number */
+	size_t device_count;
+};
+
+/* Fills the steps and makes the devices. False: no memory. */
+bool breakdown_make(struct breakdown *breakdown);
+void breakdown_free(struct breakdown *breakdown);
+/* Tells the listener of a piece that is not empty. */
+void breakdown_tell(const struct breakdown *breakdown, const struct breakdown_piece *piece);
+
+#endif

@@ -1,0 +1,90 @@
+/* doubt.c - see doubt.h. */
+#include "doubt.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void doubt(struct breakdown_capture *capture, const char *what, int64_t count)
+{
+	if (!capture->doubt[0])
+		snprintf(capture->doubt, sizeof capture->doubt, "%lld %s", (long long)count, what);
+}
+
+static void take_loss(void *capture, sqlite3_stmt *row)
+{
+	if (row_int(row, 0) > 0)
+		doubt(capture, "events of the devices, or calls, were dropped", row_int(row, 0));
+}
+
+/* A graph's launches have as many operations as it has nodes, each time. Of one from before the recording only the end is there, and of
+ * the last one perhaps only the beginning. */
+static void take_graphs(void *capture, sqlite3_stmt *row)
+{
+	if (row_int(row, 0) > 0)
+		doubt(capture, "CUDA graphs have launches with fewer operations than others of the same graph",
+		      row_int(row, 0));
+}
+
+/* By name: files of an older schema lack some of the columns. */
+static void take_session(void *capture, sqlite3_stmt *row)
+{
+	for (int i = 0; i < sqlite3_column_count(row); i++) {
+		const char *name = sqlite3_column_name(row, i);
+		if (sqlite3_column_type(row, i) == SQLITE_NULL)
+			continue;
+		if (strcmp(name, "missing_from") == 0)
+			doubt(capture, "us from the beginning on records of the devices are missing",
+			      row_int(row, i) / 1000);
+	}
+}
+
+static void look_for_doubt(struct scan *scan, struct breakdown_capture *capture, const struct device_evidence *evidence)
+{
+	if (capture->timeless)
+		doubt(capture, "operations came without times", (int64_t)capture->timeless);
+	/* Of the last ones a device may not have begun before the recording ended. */
+	if (evidence->bare_calls * 2 > evidence->kernel_calls)
+		doubt(capture, "calls launched kernels that were not recorded", evidence->bare_calls);
+	scan_each(scan,
+		  "SELECT sum(count) FROM losses WHERE is_loss AND kind IN ('kernel', 'copy', 'set', 'graph_launch', "
+		  "'api_call')",
+		  take_loss, capture);
+	scan_each(scan, "SELECT * FROM sessions", take_session, capture);
+	if (!evidence->graphs)
+		return;
+	scan_each(
+		scan,
+		"SELECT count(*) FROM (SELECT 1 FROM (SELECT graph, correlation, count(*) AS operations FROM (SELECT graph, "
+		"correlation FROM kernel_records WHERE graph <> 0 UNION ALL SELECT graph, correlation FROM copy_records WHERE "
+		"graph <> 0 UNION ALL SELECT graph, correlation FROM set_records WHERE graph <> 0) GROUP BY graph, correlation) g "
+		"JOIN launches l ON l.correlation = g.correlation WHERE l.api IS NOT NULL AND g.correlation IS NOT (SELECT "
+		"correlation FROM (SELECT correlation, max(start) FROM kernel_records WHERE graph <> 0)) GROUP BY graph HAVING "
+		"min(g.operations) < max(g.operations))",
+		take_graphs, capture);
+}
+
+/* Idle time stays what it is; its causes are not known. */
+static void withdraw_causes(struct breakdown *breakdown)
+{
+	for (size_t d = 0; d < breakdown->device_count; d++) {
+		for (size_t i = 0; i < breakdown->step_count; i++) {
+			struct breakdown_device_step *step = &breakdown->devices[d].steps[i];
+			memset(step->idle, 0, sizeof step->idle);
+			step->idle[IDLE_UNKNOWN] = step->rows[DEVICE_IDLE];
+			step->after_sync = 0;
+		}
+		struct breakdown_device *device = &breakdown->devices[d];
+		for (size_t i = 0; i < device->stretch_count; i++)
+			if (device->stretches[i].row == DEVICE_IDLE)
+				device->stretches[i].cause = IDLE_UNKNOWN;
+		for (size_t i = 0; i < device->idle_count; i++)
+			device->idles[i].after_sync = false;
+	}
+}
+
+void breakdown_doubt(struct scan *scan, struct breakdown_capture *capture, const struct device_evidence *evidence)
+{
+	look_for_doubt(scan, capture, evidence);
+	if (!scan->error && capture->doubt[0])
+		withdraw_causes(&capture->breakdown);
+}

@@ -1,0 +1,193 @@
+/* load.c - see load.h. Reads names first: what a record means is told by its name, and there are few names. */
+#include "load.h"
+
+#include "doubt.h"
+#include "load_device.h"
+#include "phases.h"
+#include "proto/base/array.h"
+#include "proto/events.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct load {
+	struct scan scan;
+	struct meanings meanings;
+	struct breakdown_capture *capture;
+	struct phases phases;
+	size_t step_room;
+};
+
+static void take_step(void *context, sqlite3_stmt *row)
+{
+	struct load *load = context;
+	struct breakdown_capture *capture = load->capture;
+	struct breakdown *breakdown = &capture->breakdown;
+	int64_t start = bounded(row_int(row, 0)), end = end_of(start, row_int(row, 1)), annotated = end;
+	if (breakdown->step_count && start < breakdown->steps[breakdown->step_count - 1].end)
+		start = breakdown->steps[breakdown->step_count - 1].end;
+	if (end <= start)
+		return;
+	size_t room = load->step_room;
+	if (!ARRAY_GROW(capture->steps, breakdown->step_count, load->step_room) ||
+	    !ARRAY_GROW(capture->numbers, breakdown->step_count, room)) {
+		scan_no_memory(&load->scan);
+		return;
+	}
+	breakdown->steps = capture->steps;
+	if (!breakdown->step_count)
+		breakdown->step_thread = (uint32_t)row_int(row, 3);
+	/* A file that was imported: what follows the framework's own annotation of the step lies between two steps. */
+	if (sqlite3_column_type(row, 4) != SQLITE_NULL) {
+		int64_t told = end_of(start, row_int(row, 4));
+		annotated = told < end ? told : end;
+	}
+	capture->numbers[breakdown->step_count] = row_int(row, 2);
+	capture->steps[breakdown->step_count++] =
+		(struct breakdown_step){.start = start, .end = end, .annotated = annotated};
+}
+
+static void take_operator(void *context, sqlite3_value **row)
+{
+	struct load *load = context;
+	if (int_of(row[6]) & EVENT_FLAG_ASYNC)
+		return;
+	struct meaning name = meaning_of(&load->meanings, int_of(row[2]));
+	int64_t start = time_of(row[0]), end = end_of(start, int_of(row[1]));
+	uint32_t thread = (uint32_t)int_of(row[3]);
+	load->capture->host = true;
+	if (name.phase != PHASE_NONE) {
+		activity_mark(&load->capture->activity, thread, start, end, (enum phase)name.phase);
+		return;
+	}
+	activity_add_named(&load->capture->activity, thread, start, end, (enum doing)name.doing,
+			   (uint32_t)int_of(row[2]));
+	bool backward = name.backward || int_of(row[5]) == 1;
+	/* What other threads do says nothing of the step's phases, unless it is backward. */
+	if (backward || thread == load->capture->breakdown.step_thread)
+		phases_add(&load->phases, thread, start, end, backward, int_of(row[4]));
+}
+
+static void take_range(void *context, sqlite3_value **row)
+{
+	struct load *load = context;
+	struct meaning name = meaning_of(&load->meanings, int_of(row[2]));
+	if (name.phase != PHASE_NONE && int_of(row[4]) != RANGE_SOURCE_NVTX_START_END &&
+	    !(int_of(row[5]) & EVENT_FLAG_ASYNC))
+		activity_mark(&load->capture->activity, (uint32_t)int_of(row[3]), time_of(row[0]),
+			      end_of(time_of(row[0]), int_of(row[1])), (enum phase)name.phase);
+}
+
+static void read_host(struct load *load)
+{
+	scan_table(&load->scan,
+		   "SELECT 1 FROM operators WHERE profd_row(?1, start, duration, name, thread, sequence, scope, flags)",
+		   take_operator, load);
+	scan_table(&load->scan,
+		   "SELECT 1 FROM ranges WHERE profd_row(?1, start, duration, name, thread, source, flags)", take_range,
+		   load);
+	struct breakdown *breakdown = &load->capture->breakdown;
+	if (!load->scan.error && !phases_mark(&load->phases, breakdown, &load->capture->activity))
+		scan_no_memory(&load->scan);
+}
+
+static bool ran(struct load *load, const char *collector)
+{
+	sqlite3_stmt *statement = NULL;
+	if (load->scan.error)
+		return false;
+	load->scan.error = sqlite3_prepare_v2(load->scan.db, "SELECT ran FROM collectors WHERE collector = ?1", -1,
+					      &statement, NULL);
+	if (load->scan.error)
+		return false;
+	sqlite3_bind_text(statement, 1, collector, -1, SQLITE_STATIC);
+	bool yes = sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_int(statement, 0) != 0;
+	sqlite3_finalize(statement);
+	return yes;
+}
+
+static void take_known(void *context, sqlite3_stmt *row)
+{
+	struct load *load = context;
+	for (int i = 0; i < sqlite3_column_count(row); i++)
+		if (strcmp(sqlite3_column_name(row, i), "known_from") == 0 && row_int(row, i) > 0)
+			load->capture->breakdown.known_from = bounded(row_int(row, i));
+}
+
+static void read_steps(struct load *load)
+{
+	scan_each(&load->scan,
+		  "WITH annotated AS MATERIALIZED (SELECT start, max(duration) AS duration FROM ranges WHERE name IN "
+		  "(SELECT id FROM strings "
+		  "WHERE text GLOB 'ProfilerStep#*') GROUP BY start) SELECT s.start, s.duration, s.number, s.thread, "
+		  "a.duration FROM steps s "
+		  "LEFT JOIN annotated a ON a.start = s.start ORDER BY s.start",
+		  take_step, load);
+	load->capture->breakdown.has_operators = ran(load, "torch");
+	load->capture->device = ran(load, "cupti");
+}
+
+bool breakdown_capture_load(sqlite3 *db, const struct breakdown_watch *watch, struct breakdown_capture *ret,
+			    int *ret_error)
+{
+	struct load load = {.capture = ret};
+	struct device_evidence evidence = {0};
+	*ret = (struct breakdown_capture){0};
+	scan_begin(&load.scan, db, watch);
+	meanings_read(&load.meanings, &load.scan);
+	read_steps(&load);
+	/* Files of the oldest schema have no tables for the rest. */
+	if (ret->device) {
+		scan_each(&load.scan, "SELECT * FROM sessions", take_known, &load);
+		device_load(&load.scan, &load.meanings, ret, &evidence);
+	}
+	read_host(&load);
+	if (!load.scan.error) {
+		ret->breakdown.activity = &ret->activity;
+		ret->breakdown.steps = ret->steps;
+		ret->breakdown.calls = ret->call_items;
+		ret->breakdown.operations = ret->operations;
+		ret->breakdown.listener = watch ? watch->listener : NULL;
+		if (!activity_build(&ret->activity) || !breakdown_make(&ret->breakdown))
+			scan_no_memory(&load.scan);
+	}
+	if (ret->device)
+		breakdown_doubt(&load.scan, ret, &evidence);
+	phases_free(&load.phases);
+	meanings_free(&load.meanings);
+	*ret_error = load.scan.error;
+	return !load.scan.error;
+}
+
+static void take_host(void *context, sqlite3_stmt *row)
+{
+	struct load *load = context;
+	(void)row;
+	load->capture->host = true;
+}
+_Static_assert(EVENT_FLAG_ASYNC == 2, "as in the query of breakdown_capture_steps");
+
+bool breakdown_capture_steps(sqlite3 *db, const struct breakdown_watch *watch, struct breakdown_capture *ret,
+			     int *ret_error)
+{
+	struct load load = {.scan = {.db = db, .watch = watch}, .capture = ret};
+	*ret = (struct breakdown_capture){0};
+	read_steps(&load);
+	/* As take_operator() has it: what other threads closed says nothing. */
+	scan_each(&load.scan, "SELECT 1 FROM operators WHERE flags & 2 = 0 LIMIT 1", take_host, &load);
+	ret->breakdown.steps = ret->steps;
+	*ret_error = load.scan.error;
+	return !load.scan.error;
+}
+
+void breakdown_capture_free(struct breakdown_capture *capture)
+{
+	breakdown_free(&capture->breakdown);
+	activity_free(&capture->activity);
+	free(capture->steps);
+	free(capture->numbers);
+	free(capture->calls);
+	free(capture->call_items);
+	free(capture->operations);
+	*capture = (struct breakdown_capture){0};
+}

@@ -1,0 +1,43 @@
+/* load.h - the breakdown of a capture file. */
+#ifndef PROFD_STORE_BREAKDOWN_LOAD_H
+#define PROFD_STORE_BREAKDOWN_LOAD_H
+
+#include "breakdown.h"
+
+#include <sqlite3.h>
+
+struct breakdown_capture {
+	struct breakdown breakdown;
+	int64_t *numbers;	 /* of the steps, the process's own count; 0 = a window */
+	int64_t *calls;		 /* rowids in api_calls, of breakdown.calls */
+	uint64_t timeless;	 /* operations of which CUPTI had no times */
+	uint64_t unlaunched;	 /* operations in the recording of which the call is missing */
+	bool host, device;	 /* that side was recorded */
+	uint64_t graph_launches; /* calls that launched a CUDA graph */
+	char doubt
+		[256]; /* why the causes of idle time are not known: then all of it is in IDLE_UNKNOWN; empty: they are */
+	/* Owned; breakdown points into these. */
+	struct activity activity;
+	struct breakdown_step *steps;
+	struct breakdown_call *call_items;
+	struct breakdown_operation *operations;
+};
+
+/* Asked at every row that is read; false: it is enough, the file is not what it says (SQLITE_CORRUPT). */
+struct breakdown_watch {
+	bool (*row)(void *context);
+	void *context;
+	/* NULL: nobody is told of the pieces. Where the capture is in doubt afterwards, their causes of idle time mean nothing. */
+	const struct breakdown_listener *listener;
+};
+
+/* Reads the capture and makes its breakdown. False: SQLite's error (sqlite3_errcode), or SQLITE_NOMEM in *ret_error. Only
+ * reads. `watch` may be NULL. breakdown_capture_free() afterwards in either case. */
+bool breakdown_capture_load(sqlite3 *db, const struct breakdown_watch *watch, struct breakdown_capture *ret,
+			    int *ret_error);
+/* The steps alone, and which sides were recorded. */
+bool breakdown_capture_steps(sqlite3 *db, const struct breakdown_watch *watch, struct breakdown_capture *ret,
+			     int *ret_error);
+void breakdown_capture_free(struct breakdown_capture *capture);
+
+#endif

@@ -1,0 +1,375 @@
+/* load_device.c - see load_device.h. */
+#include "load_device.h"
+
+#include "names.h"
+#include "proto/base/array.h"
+#include "sorted.h"
+
+#include <stdlib.h>
+
+/* A call that is none of the known ones sets something up where it takes this long and the device has nothing to do. */
+#define SETUP_NS 1000000
+
+/* Of more devices nobody is told whether their kernels could do better. */
+#define LOAD_DEVICES 64
+/* Kernels with tensor cores: devices of this capability and later. */
+#define TENSOR_CORES_MAJOR 7
+
+/* A row of `launches`. */
+struct load_launch {
+	int64_t api; /* rowid in api_calls */
+	bool called; /* its call was recorded */
+	bool in_step;
+};
+
+/* Of the devices that the file describes. */
+struct load_device {
+	int64_t id, multiprocessors, major;
+};
+
+/* Rowids or other ids, sorted once they are all there. */
+struct ids {
+	int64_t *items;
+	size_t count, room;
+	size_t near; /* where the last one was found */
+};
+
+struct load {
+	struct scan *scan;
+	const struct meanings *meanings;
+	struct breakdown_capture *capture;
+	struct device_evidence *evidence;
+	struct ids pageable;	  /* rowids in api_calls of copies from or to pageable memory */
+	struct ids launching;	  /* rowids in api_calls that launched something */
+	struct ids correlations;  /* of `launches` */
+	struct ids communication; /* ids of the names of kernels that communicate */
+	struct load_launch *launches;
+	size_t launch_room, call_room, operation_room;
+	int64_t *busy;	 /* starts and ends in turn of the times at which any device worked, in order */
+	int64_t *worked; /* for each of them, how long devices had worked before it */
+	size_t busy_count;
+	struct load_device devices[LOAD_DEVICES];
+	size_t device_count;
+};
+
+static bool ids_add(struct load *load, struct ids *ids, int64_t value)
+{
+	if (!ARRAY_GROW(ids->items, ids->count, ids->room)) {
+		scan_no_memory(load->scan);
+		return false;
+	}
+	ids->items[ids->count++] = value;
+	return true;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+static void ids_sort(struct ids *ids)
+{
+	sort_if_needed(ids->items, ids->count, sizeof *ids->items, by_value);
+}
+
+/* Its place, SIZE_MAX: it is not there. Most are asked for in order: looks first behind where the last one was. */
+static size_t ids_find(struct ids *ids, int64_t wanted)
+{
+	for (size_t i = ids->near; i < ids->count && i < ids->near + 3; i++)
+		if (ids->items[i] == wanted)
+			return ids->near = i;
+	size_t found = ARRAY_BEFORE(ids->count, middle, ids->items[middle] < wanted);
+	return found < ids->count && ids->items[found] == wanted ? (ids->near = found) : SIZE_MAX;
+}
+
+static void take_launch(void *context, sqlite3_value **row)
+{
+	struct load *load = context;
+	bool called = !is_null(row[1]);
+	if (called)
+		ids_add(load, &load->launching, int_of(row[1]));
+	size_t count = load->correlations.count;
+	if (!ARRAY_GROW(load->launches, count, load->launch_room))
+		scan_no_memory(load->scan);
+	else if (ids_add(load, &load->correlations, int_of(row[0])))
+		load->launches[count] = (struct load_launch){int_of(row[1]), called, !is_null(row[2])};
+}
+
+static void take_communication(void *context, sqlite3_stmt *row)
+{
+	struct load *load = context;
+	ids_add(load, &load->communication, row_int(row, 0));
+}
+
+/* ns of [start, end) in which any device worked. */
+static int64_t worked_before(const struct load *load, int64_t time)
+{
+	size_t low = ARRAY_BEFORE(load->busy_count, middle, load->busy[2 * middle] < time);
+	if (!low)
+		return 0;
+	int64_t start = load->busy[2 * (low - 1)], end = load->busy[2 * (low - 1) + 1];
+	return load->worked[low - 1] + (time < end ? time : end) - start;
+}
+
+static bool sets_up(const struct load *load, int64_t start, int64_t end)
+{
+	return end - start >= SETUP_NS && (worked_before(load, end) - worked_before(load, start)) * 2 < end - start;
+}
+
+static void take_call(void *context, sqlite3_value **row)
+{
+	struct load *load = context;
+	struct breakdown_capture *capture = load->capture;
+	int64_t id = int_of(row[0]), start = time_of(row[1]), end = end_of(start, int_of(row[2]));
+	uint32_t thread = (uint32_t)int_of(row[3]);
+	struct meaning meaning = meaning_of(load->meanings, int_of(row[4]));
+	enum doing doing = (enum doing)meaning.call;
+	bool launched = ids_find(&load->launching, id) != SIZE_MAX;
+	bool pageable = ids_find(&load->pageable, id) != SIZE_MAX;
+	bool graph = meaning.graph;
+	if (launched && doing == DOING_CALL)
+		doing = DOING_LAUNCH;
+	if (pageable && doing == DOING_LAUNCH)
+		doing = DOING_COPY;
+	if ((doing == DOING_LAUNCH || doing == DOING_CALL) && !graph && sets_up(load, start, end))
+		doing = DOING_SETUP;
+	if (thread)
+		activity_add_named(&capture->activity, thread, start, end, doing, (uint32_t)int_of(row[4]));
+	capture->graph_launches += graph;
+	load->evidence->kernel_calls += meaning.kernel;
+	load->evidence->bare_calls += meaning.kernel && !launched;
+	if (!launched)
+		return;
+	size_t count = capture->breakdown.call_count, room = load->call_room;
+	if (!ARRAY_GROW(capture->call_items, count, load->call_room) || !ARRAY_GROW(capture->calls, count, room)) {
+		scan_no_memory(load->scan);
+		return;
+	}
+	capture->calls[count] = id;
+	capture->call_items[count] = (struct breakdown_call){
+		.start = start, .end = end, .thread = thread, .pageable = pageable || doing == DOING_SYNC};
+	capture->breakdown.call_count++;
+}
+
+/* What launched the operation of this row; NULL: nobody knows. */
+static const struct load_launch *launch_of(struct load *load, sqlite3_value **row)
+{
+	if (sqlite3_value_type(row[3]) != SQLITE_INTEGER)
+		return NULL;
+	size_t found = ids_find(&load->correlations, int_of(row[3]));
+	return found == SIZE_MAX ? NULL : &load->launches[found];
+}
+
+static void add_operation(struct load *load, sqlite3_value **row, enum device_row what,
+			  const struct breakdown_operation *more)
+{
+	struct breakdown_capture *capture = load->capture;
+	load->evidence->graphs = load->evidence->graphs || int_of(row[4]);
+	if (is_null(row[0])) {
+		capture->timeless++;
+		return;
+	}
+	if (!ARRAY_GROW(capture->operations, capture->breakdown.operation_count, load->operation_room)) {
+		scan_no_memory(load->scan);
+		return;
+	}
+	const struct load_launch *launch = launch_of(load, row);
+	bool missing = !launch || !launch->called, before = missing && !(launch && launch->in_step);
+	capture->unlaunched += missing && !before;
+	/* The call's rowid for now; breakdown wants its index, which link_operations() puts in its place. */
+	capture->operations[capture->breakdown.operation_count++] =
+		(struct breakdown_operation){.start = time_of(row[0]),
+					     .end = end_of(time_of(row[0]), int_of(row[1])),
+					     .device = int_of(row[2]),
+					     .row = (uint8_t)what,
+					     .kind = more->kind,
+					     .fill = more->fill,
+					     .name = more->name,
+					     .before = before,
+					     .call = missing ? BREAKDOWN_NO_CALL : (size_t)launch->api};
+}
+
+static void take_device(void *context, sqlite3_stmt *row)
+{
+	struct load *load = context;
+	if (load->device_count < LOAD_DEVICES)
+		load->devices[load->device_count++] =
+			(struct load_device){row_int(row, 0), row_int(row, 1), row_int(row, 2)};
+}
+
+/* What a kernel that computes might do better. */
+static struct breakdown_operation kernel_kind(const struct load *load, sqlite3_value **row)
+{
+	struct breakdown_operation kernel = {.kind = OPERATION_PLAIN, .name = (uint32_t)int_of(row[5])};
+	const struct load_device *device = NULL;
+	for (size_t i = 0; i < load->device_count; i++)
+		if (load->devices[i].id == int_of(row[2]))
+			device = &load->devices[i];
+	if (!device)
+		return kernel;
+	double blocks = (double)int_of(row[6]) * (double)int_of(row[7]) * (double)int_of(row[8]);
+	if (device->major >= TENSOR_CORES_MAJOR && meaning_of(load->meanings, int_of(row[5])).slow) {
+		kernel.kind = OPERATION_NO_TENSOR_CORES;
+	} else if (blocks > 0 && device->multiprocessors > 0 && blocks * 2 <= (double)device->multiprocessors) {
+		kernel.kind = OPERATION_FEW_BLOCKS;
+		kernel.fill = (uint8_t)(blocks * 255 / (double)device->multiprocessors);
+	}
+	return kernel;
+}
+
+static void take_kernel(void *context, sqlite3_value **row)
+{
+	struct load *load = context;
+	if (ids_find(&load->communication, int_of(row[5])) != SIZE_MAX) {
+		add_operation(load, row, DEVICE_COMMUNICATION,
+			      &(struct breakdown_operation){.name = (uint32_t)int_of(row[5])});
+		return;
+	}
+	struct breakdown_operation kernel = kernel_kind(load, row);
+	add_operation(load, row, DEVICE_COMPUTE, &kernel);
+}
+
+static void take_graph_launch(void *context, sqlite3_value **row)
+{
+	struct load *load = context;
+	add_operation(load, row, DEVICE_COMPUTE, &(struct breakdown_operation){0});
+}
+
+static void take_set(void *context, sqlite3_value **row)
+{
+	struct load *load = context;
+	add_operation(load, row, DEVICE_COPIES, &(struct breakdown_operation){0});
+}
+
+/* A copy from or to pageable memory; its call is told apart. */
+static void take_copy(void *context, sqlite3_value **row)
+{
+	struct load *load = context;
+	const struct load_launch *launch = int_of(row[5]) == 1 || int_of(row[6]) == 1 ? launch_of(load, row) : NULL;
+	if (launch && launch->called)
+		ids_add(load, &load->pageable, launch->api);
+	add_operation(load, row, DEVICE_COPIES, &(struct breakdown_operation){0});
+}
+
+static void communicates(sqlite3_context *context, int count, sqlite3_value **values)
+{
+	const char *text = count == 1 ? (const char *)sqlite3_value_text(values[0]) : NULL;
+	sqlite3_result_int(context, text && names_communicates(text));
+}
+
+#define OPERATIONS(table, more)                                                                                        \
+	"SELECT 1 FROM " table " WHERE profd_row(?1, start, duration, device, correlation, graph" more ")"
+
+static void read_operations(struct load *load)
+{
+	if (!load->scan->error)
+		load->scan->error =
+			sqlite3_create_function(load->scan->db, "profd_communicates", 1,
+						SQLITE_UTF8 | SQLITE_DETERMINISTIC, NULL, communicates, NULL, NULL);
+	scan_each(load->scan, "SELECT id, multiprocessors, capability_major FROM devices", take_device, load);
+	scan_table(load->scan,
+		   "SELECT 1 FROM launches WHERE profd_row(?1, correlation, api, step) ORDER BY correlation",
+		   take_launch, load);
+	/* A kernel's name is that of its text. */
+	scan_each(
+		load->scan,
+		"WITH communication AS MATERIALIZED (SELECT s.id AS id FROM strings s WHERE s.id IN (SELECT name FROM "
+		"kernel_totals) AND profd_communicates(s.text)) SELECT mangled AS id FROM kernel_names WHERE name IN "
+		"(SELECT id FROM communication) UNION SELECT id FROM communication ORDER BY id",
+		take_communication, load);
+	scan_table(load->scan, OPERATIONS("kernel_records", ", name, grid_x, grid_y, grid_z"), take_kernel, load);
+	scan_table(load->scan, OPERATIONS("graph_records", ""), take_graph_launch, load);
+	scan_table(load->scan, OPERATIONS("copy_records", ", source_kind, target_kind"), take_copy, load);
+	scan_table(load->scan, OPERATIONS("set_records", ""), take_set, load);
+	if (load->scan->error)
+		return;
+	ids_sort(&load->pageable);
+	ids_sort(&load->launching);
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct breakdown_operation *x = a, *y = b;
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/* When any device worked. */
+static void make_busy(struct load *load)
+{
+	struct breakdown_operation *items = load->capture->operations;
+	size_t count = load->capture->breakdown.operation_count;
+	/* Not cleared: what is read was written before. */
+	load->busy = malloc((2 * count + 2) * sizeof *load->busy);
+	load->worked = malloc((count + 1) * sizeof *load->worked);
+	if (!load->busy || !load->worked) {
+		scan_no_memory(load->scan);
+		return;
+	}
+	if (count)
+		sort_if_needed(items, count, sizeof *items, by_start);
+	for (size_t i = 0; i < count; i++) {
+		int64_t *last = load->busy_count ? &load->busy[2 * (load->busy_count - 1)] : NULL;
+		if (last && items[i].start <= last[1]) {
+			last[1] = items[i].end > last[1] ? items[i].end : last[1];
+			continue;
+		}
+		load->worked[load->busy_count] = last ? load->worked[load->busy_count - 1] + last[1] - last[0] : 0;
+		load->busy[2 * load->busy_count] = items[i].start;
+		load->busy[2 * load->busy_count + 1] = items[i].end;
+		load->busy_count++;
+	}
+}
+
+/* From a call's rowid to its index. */
+static void link_operations(struct breakdown_capture *capture)
+{
+	struct ids calls = {.items = capture->calls, .count = capture->breakdown.call_count};
+	for (size_t i = 0; i < capture->breakdown.operation_count; i++) {
+		struct breakdown_operation *operation = &capture->operations[i];
+		if (operation->call == BREAKDOWN_NO_CALL)
+			continue;
+		operation->call = ids_find(&calls, (int64_t)operation->call);
+		if (operation->row == DEVICE_COPIES && operation->call != SIZE_MAX &&
+		    capture->call_items[operation->call].pageable)
+			operation->kind = OPERATION_PAGEABLE;
+	}
+}
+
+static void take_overhead(void *context, sqlite3_value **row)
+{
+	struct load *load = context;
+	enum doing doing = names_overhead(int_of(row[3]));
+	if (doing != DOING_OUTSIDE && int_of(row[2]))
+		activity_add(&load->capture->activity, (uint32_t)int_of(row[2]), time_of(row[0]),
+			     end_of(time_of(row[0]), int_of(row[1])), doing);
+}
+
+static void read_calls(struct load *load)
+{
+	scan_table(load->scan,
+		   "SELECT 1 FROM api_calls WHERE profd_row(?1, rowid, start, duration, thread, name) ORDER BY rowid",
+		   take_call, load);
+	scan_table(load->scan, "SELECT 1 FROM overheads WHERE profd_row(?1, start, duration, thread, kind)",
+		   take_overhead, load);
+}
+
+void device_load(struct scan *scan, const struct meanings *meanings, struct breakdown_capture *capture,
+		 struct device_evidence *ret)
+{
+	*ret = (struct device_evidence){0};
+	struct load load = {.scan = scan, .meanings = meanings, .capture = capture, .evidence = ret};
+	read_operations(&load);
+	if (!scan->error)
+		make_busy(&load);
+	read_calls(&load);
+	if (!scan->error)
+		link_operations(capture);
+	free(load.pageable.items);
+	free(load.launching.items);
+	free(load.correlations.items);
+	free(load.communication.items);
+	free(load.launches);
+	free(load.busy);
+	free(load.worked);
+}

@@ -1,0 +1,19 @@
+/* load_device.h - reads the devices' side of a capture for its breakdown: operations, and the calls that launched them. */
+#ifndef PROFD_STORE_BREAKDOWN_LOAD_DEVICE_H
+#define PROFD_STORE_BREAKDOWN_LOAD_DEVICE_H
+
+#include "load.h"
+#include "meanings.h"
+
+/* By which it is judged whether the records are whole. */
+struct device_evidence {
+	bool graphs;	      /* there are operations of CUDA graphs */
+	int64_t kernel_calls; /* that launch kernels */
+	int64_t bare_calls;   /* of these, of which there is no kernel */
+};
+
+/* Into the capture's operations, calls and activity; its steps are there. Errors: scan->error. */
+void device_load(struct scan *scan, const struct meanings *meanings, struct breakdown_capture *capture,
+		 struct device_evidence *ret);
+
+#endif

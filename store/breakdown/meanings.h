@@ -1,0 +1,27 @@
+/* meanings.h - what the texts of a capture file mean to its breakdown, by the ids of its strings. */
+#ifndef PROFD_STORE_BREAKDOWN_MEANINGS_H
+#define PROFD_STORE_BREAKDOWN_MEANINGS_H
+
+#include "scan.h"
+
+#include <stddef.h>
+
+struct meaning {
+	int64_t id;
+	uint8_t phase, doing, call; /* enum phase, enum doing of an operator, of a call */
+	bool backward, slow, graph; /* slow: a kernel without tensor cores; graph: a call that launches a CUDA graph */
+	bool kernel;		    /* a call that launches a kernel */
+};
+
+struct meanings {
+	struct meaning *items; /* by id */
+	size_t count, room;
+};
+
+/* meanings_free() afterwards in any case. */
+void meanings_read(struct meanings *meanings, struct scan *scan);
+/* Of an id that is not there: an operator or a call like any other. */
+struct meaning meaning_of(const struct meanings *meanings, int64_t id);
+void meanings_free(struct meanings *meanings);
+
+#endif

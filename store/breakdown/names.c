@@ -1,0 +1,194 @@
+/* names.c - see names.h. The names are those of torch 1.8 to 2.15 and of CUDA 11 to 13. */
+#include "names.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static bool begins(const char *name, const char *with)
+{
+	return strncmp(name, with, strlen(with)) == 0;
+}
+
+static bool begins_with_one(const char *name, const char *const *list, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (begins(name, list[i]))
+			return true;
+	return false;
+}
+
+static bool contains_one(const char *name, const char *const *list, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strstr(name, list[i]))
+			return true;
+	return false;
+}
+
+/* What people call the phases of their loops; without blanks, punctuation and capitals. */
+static const struct {
+	const char *word;
+	enum phase phase;
+} user_words[] = {
+	{"data", PHASE_INPUT},
+	{"dataload", PHASE_INPUT},
+	{"dataloader", PHASE_INPUT},
+	{"dataloading", PHASE_INPUT},
+	{"datatime", PHASE_INPUT},
+	{"loaddata", PHASE_INPUT},
+	{"loadbatch", PHASE_INPUT},
+	{"getbatch", PHASE_INPUT},
+	{"getdata", PHASE_INPUT},
+	{"fetchbatch", PHASE_INPUT},
+	{"fetchdata", PHASE_INPUT},
+	{"nextbatch", PHASE_INPUT},
+	{"batchload", PHASE_INPUT},
+	{"batchloading", PHASE_INPUT},
+	{"input", PHASE_INPUT},
+	{"forward", PHASE_FORWARD},
+	{"forwardpass", PHASE_FORWARD},
+	{"fwd", PHASE_FORWARD},
+	{"modelforward", PHASE_FORWARD},
+	{"backward", PHASE_BACKWARD},
+	{"backwardpass", PHASE_BACKWARD},
+	{"bwd", PHASE_BACKWARD},
+	{"lossbackward", PHASE_BACKWARD},
+	{"optimizer", PHASE_OPTIMIZER},
+	{"optimizerstep", PHASE_OPTIMIZER},
+	{"optim", PHASE_OPTIMIZER},
+	{"optimstep", PHASE_OPTIMIZER},
+	{"optstep", PHASE_OPTIMIZER},
+	{"zerograd", PHASE_ZERO_GRAD},
+	{"optimizerzerograd", PHASE_ZERO_GRAD},
+};
+
+static enum phase user_phase(const char *name)
+{
+	char plain[24];
+	size_t n = 0;
+	for (; *name; name++) {
+		if (!isalnum((unsigned char)*name))
+			continue;
+		if (n == sizeof plain - 1)
+			return PHASE_NONE;
+		plain[n++] = (char)tolower((unsigned char)*name);
+	}
+	plain[n] = '\0';
+	for (size_t i = 0; i < COUNT(user_words); i++)
+		if (strcmp(plain, user_words[i].word) == 0)
+			return user_words[i].phase;
+	return PHASE_NONE;
+}
+
+enum phase names_phase(const char *name)
+{
+	if (begins(name, "enumerate(DataLoader)") || strstr(name, "DataLoaderIter.__next__"))
+		return PHASE_INPUT;
+	if (begins(name, "Optimizer.step#"))
+		return PHASE_OPTIMIZER;
+	if (begins(name, "Optimizer.zero_grad#"))
+		return PHASE_ZERO_GRAD;
+	if (begins(name, "nn.Module: "))
+		return PHASE_FORWARD;
+	return user_phase(name);
+}
+
+bool names_backward(const char *name)
+{
+	static const char suffix[] = "Backward";
+	size_t n = strlen(name);
+	if (begins(name, "autograd::engine::evaluate_function"))
+		return true;
+	while (n && isdigit((unsigned char)name[n - 1]))
+		n--;
+	return n >= sizeof suffix - 1 && memcmp(name + n - (sizeof suffix - 1), suffix, sizeof suffix - 1) == 0 &&
+	       user_phase(name) == PHASE_NONE;
+}
+
+enum doing names_operator(const char *name)
+{
+	static const char *const comm[] = {
+		"c10d::", "_c10d_functional::", "nccl:", "gloo:", "mpi:", "ucc:", "record_param_comms"};
+	static const char *const compile[] = {"TorchDynamo",	 "torch._dynamo", "Inductor",
+					      "torch._inductor", "Triton",	  "AOTAutograd"};
+	if (begins_with_one(name, comm, COUNT(comm)))
+		return DOING_COMM;
+	if (begins_with_one(name, compile, COUNT(compile)) || strstr(name, "(dynamo_timed)"))
+		return DOING_COMPILE;
+	return DOING_OPERATOR;
+}
+
+enum doing names_call(const char *name)
+{
+	static const char *const compile[] = {
+		"cuModuleLoad",	  "cuLibraryLoad", "cudaGraphInstantiate", "cuGraphInstantiate", "nvrtcCompile",
+		"cuLinkComplete", "cuLinkAdd",	   "cudaLibraryLoad",	   "cudaModuleLoad",	 "cuModuleGetLoading"};
+	static const char *const sync[] = {"cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize",
+					   "cudaThreadSynchronize", "cuCtxSynchronize",	     "cuStreamSynchronize",
+					   "cuEventSynchronize"};
+	static const char *const alloc[] = {
+		"cudaMalloc",	    "cudaFree",	      "cudaHostAlloc",	"cudaHostRegister",  "cudaHostUnregister",
+		"cuMemAlloc",	    "cuMemFree",      "cuMemHostAlloc", "cuMemHostRegister", "cuMemHostUnregister",
+		"cuMemCreate",	    "cuMemRelease",   "cuMemMap",	"cuMemUnmap",	     "cuMemAddressReserve",
+		"cuMemAddressFree", "cuMemSetAccess", "cuMemPool",	"cudaMemPool"};
+	static const char *const copies[] = {"cudaMemcpy", "cuMemcpy"};
+	static const char *const launches[] = {"cudaLaunch", "cuLaunch", "cudaGraphLaunch", "cuGraphLaunch",
+					       "cudaMemset", "cuMemset", "cudaMemPrefetch", "cuMemPrefetch"};
+	if (begins_with_one(name, compile, COUNT(compile)))
+		return DOING_COMPILE;
+	if (begins_with_one(name, sync, COUNT(sync)))
+		return DOING_SYNC;
+	if (begins_with_one(name, alloc, COUNT(alloc)))
+		return DOING_ALLOC;
+	if (begins_with_one(name, copies, COUNT(copies)))
+		return strstr(name, "Async") ? DOING_LAUNCH : DOING_SYNC;
+	return begins_with_one(name, launches, COUNT(launches)) ? DOING_LAUNCH : DOING_CALL;
+}
+
+bool names_communicates(const char *kernel)
+{
+	static const char *const parts[] = {
+		"ncclKernel",	       "ncclDevKernel",	      "nccl_Kernel",   "rcclKernel", "rcclDevKernel",
+		"rccl_main_kernel",    "ncclBcast",	      "ncclAllReduce", "multimem_",  "one_shot_all_reduce",
+		"two_shot_all_reduce", "cross_device_reduce", "nvshmem"};
+	return contains_one(kernel, parts, COUNT(parts)) || (begins(kernel, "nccl") && strstr(kernel, "Kernel"));
+}
+
+bool names_without_tensor_cores(const char *kernel)
+{
+	static const char *const slow[] = {"sgemm", "hgemm", "scudnn", "hcudnn", "_simt_"};
+	static const char *const fast[] = {"tensorop", "tf32", "884",  "1688", "16816", "hmma",
+					   "xmma",     "bf16", "gmma", "wmma", "dgemm"};
+	return contains_one(kernel, slow, COUNT(slow)) && !contains_one(kernel, fast, COUNT(fast));
+}
+
+bool names_per_tensor(const char *name)
+{
+	static const char *const updates[] = {"aten::add_",    "aten::addcmul_", "aten::addcdiv_", "aten::mul_",
+					      "aten::lerp_",   "aten::sqrt",	 "aten::div",	   "aten::add",
+					      "aten::addcmul", "aten::addcdiv",	 "aten::mul",	   "aten::zero_",
+					      "aten::sub_",    "aten::copy_"};
+	for (size_t i = 0; i < COUNT(updates); i++)
+		if (strcmp(name, updates[i]) == 0)
+			return true;
+	return false;
+}
+
+enum doing names_overhead(int64_t kind)
+{
+	enum { DRIVER_COMPILER = 1, MODULE_LOADING = 4 << 16, LAZY_LOADING = 5 << 16, COMMAND_BUFFER_FULL = 6 << 16 };
+	switch (kind) {
+	case DRIVER_COMPILER:
+	case MODULE_LOADING:
+	case LAZY_LOADING:
+		return DOING_COMPILE;
+	case 0:
+	case COMMAND_BUFFER_FULL: /* waits for the device, in a launch */
+		return DOING_OUTSIDE;
+	default:
+		return DOING_CAPTURE;
+	}
+}

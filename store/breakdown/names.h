@@ -1,0 +1,27 @@
+/* names.h - what a name tells: of an operator or a range, of a call of CUDA's APIs, of a kernel. */
+#ifndef PROFD_STORE_BREAKDOWN_NAMES_H
+#define PROFD_STORE_BREAKDOWN_NAMES_H
+
+#include "activity.h"
+
+/* The phase that a range or an operator of this name marks; PHASE_NONE: none. A user's own range counts by its whole name, without
+ * regard to case, blanks and punctuation: "## forward ##", "[backward]", "data_loading". */
+enum phase names_phase(const char *name);
+/* Is it an operator of autograd's? */
+bool names_backward(const char *name);
+/* DOING_COMM, DOING_COMPILE, or DOING_OPERATOR. */
+enum doing names_operator(const char *name);
+/* DOING_COMPILE, DOING_SYNC, DOING_ALLOC, DOING_LAUNCH, or DOING_CALL. */
+enum doing names_call(const char *name);
+/* What the profiler did for itself (CUpti_ActivityOverheadKind): DOING_CAPTURE; DOING_COMPILE: what it saw the driver load or compile;
+ * DOING_OUTSIDE: neither. */
+enum doing names_overhead(int64_t kind);
+/* Does the kernel move data between devices or processes? NCCL's and RCCL's, NVSHMEM's, torch's symmetric memory, vLLM's reduction. */
+bool names_communicates(const char *kernel);
+
+/* Is it a matrix product or a convolution in floating point of 32 or 16 bits that computes without tensor cores? */
+bool names_without_tensor_cores(const char *kernel);
+/* An operator that updates one tensor, or two, where there are others that take all tensors of an optimizer at once. */
+bool names_per_tensor(const char *name);
+
+#endif

@@ -1,0 +1,143 @@
+/* phases.c - see phases.h. */
+#include "phases.h"
+
+#include "sorted.h"
+#include "proto/base/array.h"
+
+#include <stdlib.h>
+
+void phases_add(struct phases *phases, uint32_t thread, int64_t start, int64_t end, bool backward, int64_t sequence)
+{
+	if (phases->failed)
+		return;
+	if (phases->count == phases->room) {
+		size_t room = phases->room ? phases->room * 2 : 1024;
+		struct phases_operator *items = realloc(phases->items, room * sizeof *items);
+		if (!items) {
+			phases->failed = true;
+			return;
+		}
+		phases->items = items;
+		phases->room = room;
+	}
+	phases->items[phases->count++] = (struct phases_operator){
+		.start = start, .end = end, .sequence = sequence, .thread = thread, .backward = backward};
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct phases_operator *x = a, *y = b;
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	/* What encloses comes first. */
+	return x->end > y->end ? -1 : x->end < y->end;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+/* Starts of steps, and of the step thread's operators that are not inside of one of autograd's: no backward goes on over these. */
+struct borders {
+	int64_t *times; /* sorted */
+	size_t count;
+};
+
+static void find_borders(const struct phases *phases, const struct breakdown *breakdown, struct borders *ret)
+{
+	int64_t inside = INT64_MIN;
+	for (size_t i = 0; i < breakdown->step_count; i++)
+		ret->times[ret->count++] = breakdown->steps[i].start;
+	for (size_t i = 0; i < phases->count; i++) {
+		const struct phases_operator *item = &phases->items[i];
+		if (item->thread != breakdown->step_thread)
+			continue;
+		if (item->backward && item->end > inside)
+			inside = item->end;
+		else if (!item->backward && item->start >= inside)
+			ret->times[ret->count++] = item->start;
+	}
+	sort_if_needed(ret->times, ret->count, sizeof *ret->times, by_value);
+}
+
+static int64_t border_after(const struct borders *borders, int64_t time)
+{
+	size_t low = ARRAY_BEFORE(borders->count, middle, borders->times[middle] <= time);
+	return low < borders->count ? borders->times[low] : INT64_MAX;
+}
+
+static bool returns(const int64_t *sequences, size_t count, int64_t wanted)
+{
+	return count && bsearch(&wanted, sequences, count, sizeof *sequences, by_value);
+}
+
+/* The operators of the step thread between two backwards whose numbers return, from the first to the last: forward. */
+static void mark_forward(const struct phases *phases, const struct breakdown *breakdown, struct activity *activity,
+			 int64_t from, int64_t to, const int64_t *sequences, size_t count, size_t *at)
+{
+	int64_t start = INT64_MAX, end = INT64_MIN;
+	for (; *at < phases->count && phases->items[*at].start < to; (*at)++) {
+		const struct phases_operator *item = &phases->items[*at];
+		if (item->start < from || item->backward || item->thread != breakdown->step_thread ||
+		    !returns(sequences, count, item->sequence))
+			continue;
+		start = item->start < start ? item->start : start;
+		end = item->end > end ? item->end : end;
+	}
+	if (start < end)
+		activity_mark(activity, breakdown->step_thread, start, end < to ? end : to, PHASE_FORWARD);
+}
+
+static void mark(const struct phases *phases, const struct breakdown *breakdown, struct activity *activity,
+		 const struct borders *borders, const int64_t *sequences, size_t count)
+{
+	int64_t before = INT64_MIN;
+	size_t forward = 0;
+	for (size_t i = 0; i < phases->count;) {
+		if (!phases->items[i].backward) {
+			i++;
+			continue;
+		}
+		int64_t start = phases->items[i].start, border = border_after(borders, start), end = start;
+		for (; i < phases->count && phases->items[i].start < border; i++)
+			if (phases->items[i].backward && phases->items[i].end > end)
+				end = phases->items[i].end;
+		end = end < border ? end : border;
+		activity_mark(activity, breakdown->step_thread, start, end, PHASE_BACKWARD);
+		mark_forward(phases, breakdown, activity, before, start, sequences, count, &forward);
+		before = end;
+	}
+}
+
+bool phases_mark(struct phases *phases, const struct breakdown *breakdown, struct activity *activity)
+{
+	if (phases->failed)
+		return false;
+	if (!phases->count)
+		return true;
+	sort_if_needed(phases->items, phases->count, sizeof *phases->items, by_start);
+	/* Not cleared: most of it is not touched. */
+	struct borders borders = {.times = malloc((phases->count + breakdown->step_count) * sizeof *borders.times)};
+	int64_t *sequences = malloc(phases->count * sizeof *sequences);
+	bool ok = borders.times && sequences;
+	if (ok) {
+		size_t count = 0;
+		for (size_t i = 0; i < phases->count; i++)
+			if (phases->items[i].backward && phases->items[i].sequence >= 0)
+				sequences[count++] = phases->items[i].sequence;
+		sort_if_needed(sequences, count, sizeof *sequences, by_value);
+		find_borders(phases, breakdown, &borders);
+		mark(phases, breakdown, activity, &borders, sequences, count);
+	}
+	free(borders.times);
+	free(sequences);
+	return ok;
+}
+
+void phases_free(struct phases *phases)
+{
+	free(phases->items);
+	*phases = (struct phases){0};
+}

@@ -1,0 +1,67 @@
+/* scan.h - rows of a capture file, as the breakdown's readers take them: watched, and up to the first error. */
+#ifndef PROFD_STORE_BREAKDOWN_SCAN_H
+#define PROFD_STORE_BREAKDOWN_SCAN_H
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct breakdown_watch;
+
+struct scan {
+	sqlite3 *db;
+	const struct breakdown_watch *watch; /* asked at every row; may be NULL */
+	int error;			     /* SQLite's; from the first one on nothing is read */
+	/* Of scan_table(). */
+	void (*take)(void *context, sqlite3_value **row);
+	void *context;
+};
+
+/* Before the first scan_table(). */
+void scan_begin(struct scan *scan, sqlite3 *db, const struct breakdown_watch *watch);
+/* Calls `take` for each row; stops at the first error. */
+void scan_each(struct scan *scan, const char *sql, void (*take)(void *context, sqlite3_stmt *row), void *context);
+/* The same for tables of many scan, in two thirds of the time: SQLite calls, instead of being called for each row and each column. `sql`
+ * has profd_row(?1, COLUMNS) for its WHERE. */
+void scan_table(struct scan *scan, const char *sql, void (*take)(void *context, sqlite3_value **row), void *context);
+/* There is no memory. */
+void scan_no_memory(struct scan *scan);
+
+static inline int64_t row_int(sqlite3_stmt *row, int column)
+{
+	return sqlite3_column_int64(row, column);
+}
+
+static inline int64_t int_of(sqlite3_value *value)
+{
+	return sqlite3_value_int64(value);
+}
+
+static inline bool is_null(sqlite3_value *value)
+{
+	return sqlite3_value_type(value) == SQLITE_NULL;
+}
+
+/* 73 years on either side of a capture. Times of a file that is not what it says are cut to that: a few of them can be added. */
+#define FARTHEST (INT64_C(1) << 61)
+
+static inline int64_t bounded(int64_t time)
+{
+	return time < -FARTHEST ? -FARTHEST : time > FARTHEST ? FARTHEST : time;
+}
+
+static inline int64_t time_of(sqlite3_value *value)
+{
+	return bounded(sqlite3_value_int64(value));
+}
+
+/* The end of what began at `start`. */
+static inline int64_t end_of(int64_t start, int64_t duration)
+{
+	int64_t end;
+	if (duration < 0 || __builtin_add_overflow(start, duration, &end))
+		return start;
+	return end > FARTHEST ? FARTHEST : end;
+}
+
+#endif

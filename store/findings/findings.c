@@ -1,0 +1,426 @@
+/* findings.c - see findings.h: which steps are judged, which claims are findings, and in what order they stand. */
+#include "findings.h"
+
+#include "claims.h"
+#include "line.h"
+#include "names.h"
+#include "steps.h"
+#include "text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Idle for no reason that records tell: from this share of a step on it is said. */
+#define UNEXPLAINED_SHARE 0.10
+
+#define FINDING(NAME, word, title, device, host, flags, advice) {word, title, advice, device, host, flags},
+static const struct finding_facts facts[FINDING_KINDS] = {
+#include "findings.def"
+};
+
+const struct finding_facts *finding_facts(enum finding_kind kind)
+{
+	return &facts[kind < FINDING_KINDS ? kind : 0];
+}
+
+enum finding_kind finding_kind(const char *word)
+{
+	size_t kind = 0;
+	while (kind < FINDING_KINDS && strcmp(facts[kind].word, word) != 0)
+		kind++;
+	return (enum finding_kind)kind;
+}
+
+/* A figure of each judged step. */
+struct value {
+	int64_t ns;
+	double share;
+};
+
+struct judge {
+	const struct breakdown_capture *capture;
+	const struct breakdown *breakdown;
+	struct findings *findings;
+	struct claims claims;
+	bool *unlike;
+	size_t unlike_count;
+	struct value *values; /* room for all steps */
+	struct finding *candidates;
+	size_t candidate_count;
+	bool mean; /* medians would add up to more than a step: means do not */
+};
+
+static int64_t wall_of(const struct breakdown_step *step)
+{
+	return step->end - step->start;
+}
+
+static bool is_judged(const struct judge *judge, size_t step)
+{
+	return !judge->unlike[step] && wall_of(&judge->breakdown->steps[step]) > 0;
+}
+
+static int by_ns(const void *a, const void *b)
+{
+	const struct value *x = a, *y = b;
+	return x->ns < y->ns ? -1 : x->ns > y->ns;
+}
+
+static int by_share(const void *a, const void *b)
+{
+	const struct value *x = a, *y = b;
+	return x->share < y->share ? -1 : x->share > y->share;
+}
+
+/* A figure over the judged steps: median (or mean) and the spread. Sorts the values. */
+static void spread(const struct judge *judge, size_t count, struct finding *ret)
+{
+	struct value *values = judge->values;
+	size_t low = (count - 1) / 2, high = count / 2;
+	double ns = 0, share = 0;
+	for (size_t i = 0; i < count; i++) {
+		ns += (double)values[i].ns / (double)count;
+		share += values[i].share / (double)count;
+	}
+	qsort(values, count, sizeof *values, by_ns);
+	ret->ns = judge->mean ? (int64_t)ns : values[low].ns + (values[high].ns - values[low].ns) / 2;
+	ret->least_ns = values[0].ns;
+	ret->most_ns = values[count - 1].ns;
+	qsort(values, count, sizeof *values, by_share);
+	ret->share = judge->mean ? share : (values[low].share + values[high].share) / 2;
+	ret->least = values[0].share;
+	ret->most = values[count - 1].share;
+}
+
+/* Takes a figure of the judged steps; returns how many there are. */
+static size_t gather(const struct judge *judge, int64_t (*figure)(const struct judge *judge, size_t step, size_t what),
+		     size_t what)
+{
+	size_t count = 0;
+	for (size_t i = judge->findings->first; i < judge->findings->last; i++) {
+		if (!is_judged(judge, i))
+			continue;
+		int64_t ns = figure(judge, i, what);
+		judge->values[count++] = (struct value){ns, (double)ns / (double)wall_of(&judge->breakdown->steps[i])};
+	}
+	return count;
+}
+
+static int64_t wall_figure(const struct judge *judge, size_t step, size_t what)
+{
+	(void)what;
+	return wall_of(&judge->breakdown->steps[step]);
+}
+
+static int64_t claimed(const struct judge *judge, size_t step, size_t kind)
+{
+	return judge->claims.steps[step].ns[kind];
+}
+
+static int64_t unexplained(const struct judge *judge, size_t step, size_t queued)
+{
+	return queued ? judge->claims.steps[step].queued : judge->claims.steps[step].unknown;
+}
+
+/* What only this finding could win back. */
+static void set_win(const struct judge *judge, struct finding *finding)
+{
+	double part = 1;
+	if (finding->kind == FINDING_FEW_BLOCKS)
+		part = 1 - judge->claims.few_fill;
+	/* Tensor cores compute eight times as much at most (V100: FP16 against FP32, A100: TF32 against FP32). */
+	if (finding->kind == FINDING_NO_TENSOR_CORES)
+		part = 7.0 / 8;
+	if (finding->kind == FINDING_CAPTURE)
+		part = 0;
+	finding->win = finding->share * part;
+	finding->win_ns = (int64_t)((double)finding->ns * part);
+}
+
+static void look_at(struct judge *judge, enum finding_kind kind)
+{
+	struct finding *finding = &judge->candidates[judge->candidate_count];
+	bool host = judge->claims.device_index == SIZE_MAX;
+	double least = host ? facts[kind].host : facts[kind].device;
+	size_t count = gather(judge, claimed, kind);
+	if (!count || least <= 0)
+		return;
+	*finding = (struct finding){.kind = kind, .device = judge->claims.device};
+	spread(judge, count, finding);
+	set_win(judge, finding);
+	/* A kernel that fills a part of the device loses what it leaves. */
+	double lost = kind == FINDING_FEW_BLOCKS ? finding->win : finding->share;
+	if (lost * 100 < least)
+		return;
+	finding->interval_total = judge->claims.total[kind];
+	judge->candidate_count++;
+}
+
+static int64_t row_of(const struct breakdown *breakdown, size_t device, size_t step, size_t row)
+{
+	return device == SIZE_MAX ? breakdown->steps[step].host[row] : breakdown->devices[device].steps[step].idle[row];
+}
+
+/* The row of the step that grew most beyond what it is in the others, by the mean of these. */
+static const char *grown_row(const struct judge *judge, size_t step, size_t device, int64_t *ret_ns)
+{
+	const struct breakdown *breakdown = judge->breakdown;
+	size_t rows = device == SIZE_MAX ? HOST_ROWS : IDLE_ROWS, found = SIZE_MAX;
+	*ret_ns = 0;
+	for (size_t row = 0; row < rows; row++) {
+		double usual = 0;
+		for (size_t i = judge->findings->first; i < judge->findings->last; i++)
+			if (is_judged(judge, i))
+				usual += (double)row_of(breakdown, device, i, row) / (double)judge->findings->judged;
+		int64_t grown = row_of(breakdown, device, step, row) - (int64_t)usual;
+		if (grown > *ret_ns) {
+			*ret_ns = grown;
+			found = row;
+		}
+	}
+	if (found == SIZE_MAX)
+		return NULL;
+	return device == SIZE_MAX ? breakdown_host_rows[found].title : breakdown_idle_rows[found].title;
+}
+
+static void look_at_unlike(struct judge *judge)
+{
+	const struct breakdown *breakdown = judge->breakdown;
+	struct findings *findings = judge->findings;
+	struct finding *finding = &judge->candidates[judge->candidate_count];
+	double all = 0, excess = 0;
+	size_t worst = findings->first, steps = 0;
+	*finding = (struct finding){.kind = FINDING_UNLIKE, .device = -1};
+	for (size_t i = findings->first; i < findings->last; i++) {
+		double wall = (double)wall_of(&breakdown->steps[i]), more = wall - (double)findings->step_ns;
+		all += wall;
+		steps++;
+		if (!judge->unlike[i])
+			continue;
+		excess += more;
+		finding->interval_total++;
+		if (finding->interval_count < FINDING_INTERVALS)
+			finding->intervals[finding->interval_count++] =
+				(struct finding_interval){.start = breakdown->steps[i].start,
+							  .end = breakdown->steps[i].end,
+							  .step = (int64_t)i + 1,
+							  .thread = breakdown->step_thread};
+		if (!judge->unlike[worst] || wall_of(&breakdown->steps[i]) > wall_of(&breakdown->steps[worst]))
+			worst = i;
+	}
+	if (!finding->interval_total || excess * 100 < facts[FINDING_UNLIKE].device * all)
+		return;
+	finding->step = (int64_t)worst + 1;
+	finding->ns = finding->win_ns = (int64_t)(excess / (double)steps);
+	finding->share = finding->win = excess / all;
+	finding->most_ns = wall_of(&breakdown->steps[worst]) - findings->step_ns;
+	finding->most = (double)finding->most_ns / (double)wall_of(&breakdown->steps[worst]);
+	int64_t grown;
+	const char *row = grown_row(judge, worst, SIZE_MAX, &grown);
+	snprintf(finding->subject, sizeof finding->subject, "%s", row ? row : "");
+	finding->least_ns = 0;
+	judge->candidate_count++;
+}
+
+static int by_win(const void *a, const void *b)
+{
+	const struct finding *x = a, *y = b;
+	unsigned hint_x = facts[x->kind].flags & FINDING_HINT, hint_y = facts[y->kind].flags & FINDING_HINT;
+	if (hint_x != hint_y)
+		return hint_x ? 1 : -1;
+	if (x->win_ns != y->win_ns)
+		return x->win_ns > y->win_ns ? -1 : 1;
+	return x->kind < y->kind ? -1 : x->kind > y->kind;
+}
+
+static void look_at_all(struct judge *judge)
+{
+	judge->candidate_count = 0;
+	for (size_t kind = 0; kind < FINDING_KINDS; kind++)
+		if (kind != FINDING_UNLIKE)
+			look_at(judge, (enum finding_kind)kind);
+	if (judge->unlike_count)
+		look_at_unlike(judge);
+	qsort(judge->candidates, judge->candidate_count, sizeof *judge->candidates, by_win);
+	if (judge->candidate_count > FINDINGS_MOST)
+		judge->candidate_count = FINDINGS_MOST;
+}
+
+static bool add_up_to_more(const struct judge *judge)
+{
+	double share = 0;
+	int64_t ns = 0;
+	for (size_t i = 0; i < judge->candidate_count; i++) {
+		if (judge->candidates[i].kind == FINDING_UNLIKE)
+			continue;
+		share += judge->candidates[i].share;
+		ns += judge->candidates[i].ns;
+	}
+	return share > 1 || ns > judge->findings->step_ns;
+}
+
+static void take_intervals(const struct claims *claims, struct finding *finding)
+{
+	if (finding->kind == FINDING_UNLIKE)
+		return;
+	finding->interval_count = claims->longest_count[finding->kind];
+	for (size_t i = 0; i < finding->interval_count; i++)
+		finding->intervals[i] = claims->longest[finding->kind][i].interval;
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct finding_interval *x = a, *y = b;
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/* Idle time of which nobody can say why keeps the verdict from being whole. */
+static void abstain(struct judge *judge)
+{
+	struct findings *findings = judge->findings;
+	struct finding figure = {0};
+	for (size_t queued = 0; queued < 2; queued++) {
+		size_t count = gather(judge, unexplained, queued);
+		if (!count)
+			continue;
+		spread(judge, count, &figure);
+		if (figure.share < UNEXPLAINED_SHARE || *findings->abstains)
+			continue;
+		if (judge->capture->doubt[0] && !queued)
+			snprintf(findings->abstains, sizeof findings->abstains,
+				 "Why device %lld was idle for %.0f %% of a step is not known: %s.",
+				 (long long)findings->device, figure.share * 100, judge->capture->doubt);
+		else if (queued)
+			snprintf(
+				findings->abstains, sizeof findings->abstains,
+				"Device %lld was idle for %.0f %% of a step with work queued. It waited for another stream, an "
+				"event, a host function or another process; the records do not tell which.",
+				(long long)findings->device, figure.share * 100);
+		else
+			snprintf(findings->abstains, sizeof findings->abstains,
+				 "Why device %lld was idle for %.0f %% of a step is not known: %s.",
+				 (long long)findings->device, figure.share * 100,
+				 judge->breakdown->has_operators
+					 ? "calls that launched its work are missing"
+					 : "operators were not recorded, so that nobody can say what the host did");
+	}
+}
+
+static bool give_verdict(struct judge *judge, const struct texts *texts)
+{
+	struct findings *findings = judge->findings;
+	if (!claims_name(judge->capture, &judge->claims))
+		return false;
+	look_at_all(judge);
+	if (add_up_to_more(judge)) {
+		judge->mean = true;
+		look_at_all(judge);
+	}
+	findings->count = judge->candidate_count;
+	for (size_t i = 0; i < findings->count; i++) {
+		struct finding *finding = &findings->items[i];
+		*finding = judge->candidates[i];
+		take_intervals(&judge->claims, finding);
+		int64_t grown = 0;
+		if (finding->kind == FINDING_UNLIKE)
+			grown_row(judge, (size_t)finding->step - 1, SIZE_MAX, &grown);
+		findings_tell(texts, judge->capture, findings, &judge->claims, grown, finding);
+		qsort(finding->intervals, finding->interval_count, sizeof *finding->intervals, by_start);
+	}
+	abstain(judge);
+	return true;
+}
+
+static void set_steps(struct judge *judge)
+{
+	struct findings *findings = judge->findings;
+	struct finding figure = {0};
+	findings->judged = gather(judge, wall_figure, 0);
+	if (!findings->judged)
+		return;
+	spread(judge, findings->judged, &figure);
+	findings->step_ns = figure.ns;
+	findings->least_step_ns = figure.least_ns;
+	findings->most_step_ns = figure.most_ns;
+}
+
+/* False: no memory. */
+static bool judge_steps(struct judge *judge, const struct texts *texts)
+{
+	struct findings *findings = judge->findings;
+	const struct breakdown *breakdown = judge->breakdown;
+	size_t device = claims_device(breakdown, findings->first, findings->last);
+	findings->device = device == SIZE_MAX ? -1 : breakdown->devices[device].device;
+	if (device == SIZE_MAX && !breakdown->has_operators) {
+		snprintf(findings->abstains, sizeof findings->abstains,
+			 "Neither operators nor work of a device were recorded: nobody can say where the time goes.");
+		return true;
+	}
+	if (device != SIZE_MAX && !steps_balanced(breakdown, device, &findings->first, &findings->last))
+		return false;
+	if (findings->first == findings->last) {
+		snprintf(
+			findings->abstains, sizeof findings->abstains,
+			"What is queued for device %lld grows or shrinks by more than a tenth of a step in every step, so that idle "
+			"time shows in other steps than its cause. Record more steps.",
+			(long long)findings->device);
+		return true;
+	}
+	if (!steps_unlike(breakdown, findings->first, findings->last, judge->unlike, &judge->unlike_count))
+		return false;
+	set_steps(judge);
+	if (!findings->judged)
+		return true;
+	const struct claims_wanted wanted = {.first = findings->first,
+					     .last = findings->last,
+					     .unlike = judge->unlike,
+					     .per_tensor = texts->per_tensor,
+					     .per_tensor_count = texts->per_tensor_count};
+	return claims_make(judge->capture, &wanted, &judge->claims) && give_verdict(judge, texts);
+}
+
+static bool make(const struct breakdown_capture *capture, sqlite3 *db, const struct breakdown_watch *watch,
+		 size_t first, size_t last, struct findings *ret, int *ret_error)
+{
+	size_t steps = capture->breakdown.step_count;
+	struct judge judge = {.capture = capture, .breakdown = &capture->breakdown, .findings = ret};
+	struct texts texts = {0};
+	*ret = (struct findings){.first = first, .last = last < steps ? last : steps, .device = -1};
+	*ret_error = 0;
+	if (ret->first >= ret->last) {
+		ret->first = ret->last;
+		snprintf(ret->abstains, sizeof ret->abstains, "No step was recorded.");
+		findings_tell_line(ret);
+		return true;
+	}
+	judge.unlike = calloc(steps + 1, sizeof *judge.unlike);
+	judge.values = calloc(steps + 1, sizeof *judge.values);
+	judge.candidates = calloc(FINDING_KINDS + 1, sizeof *judge.candidates);
+	bool read = texts_load(&texts, db, watch, ret_error);
+	bool ok = read && judge.unlike && judge.values && judge.candidates && judge_steps(&judge, &texts);
+	if (ok) {
+		findings_line(db, ret);
+		findings_tell_line(ret);
+	} else if (read) {
+		*ret_error = SQLITE_NOMEM;
+	}
+	texts_free(&texts);
+	claims_free(&judge.claims);
+	free(judge.unlike);
+	free(judge.values);
+	free(judge.candidates);
+	return ok;
+}
+
+bool findings_make(const struct breakdown_capture *capture, sqlite3 *db, const struct breakdown_watch *watch,
+		   struct findings *ret, int *ret_error)
+{
+	return make(capture, db, watch, 0, capture->breakdown.step_count, ret, ret_error);
+}
+
+bool findings_make_step(const struct breakdown_capture *capture, sqlite3 *db, const struct breakdown_watch *watch,
+			size_t step, struct findings *ret, int *ret_error)
+{
+	return make(capture, db, watch, step, step + 1, ret, ret_error);
+}

@@ -1,0 +1,94 @@
+/* sql.c - see sql.h. The SQL runs on the capture file as it is; times are ns since the capture's base. */
+#include "sql.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define NAMED(table, columns)                                                                                          \
+	"SELECT r.step, r.start, r.duration, " columns "s.text FROM " table                                            \
+	" r JOIN strings s ON s.id = r.name WHERE r.step "                                                             \
+	"BETWEEN %lld AND %lld "
+#define CALLS(names) NAMED("api_calls", "r.thread, ") "AND (" names ") ORDER BY r.duration DESC"
+
+static const char *const queries[FINDING_KINDS] = {
+	[FINDING_LAUNCH] =
+		"SELECT k.step, a.start AS launched, a.duration AS launch, k.start, k.duration, s.text FROM kernels k "
+		"JOIN strings s ON s.id = k.name LEFT JOIN api_calls a ON a.rowid = k.api WHERE k.step BETWEEN %lld "
+		"AND %lld ORDER BY k.start",
+	[FINDING_SMALL] =
+		"SELECT s.text, count(*) AS calls, sum(k.duration) AS total, avg(k.duration) AS average FROM kernels k JOIN "
+		"strings s ON s.id = k.name WHERE k.step BETWEEN %lld AND %lld GROUP BY s.text ORDER BY calls DESC",
+	[FINDING_SYNC] = CALLS("s.text GLOB 'cu*Synchronize*' OR s.text GLOB 'cu*Memcpy*'"),
+	[FINDING_COPY] =
+		"SELECT step, start, duration, bytes, kind, source_kind, target_kind, asynchronous FROM copies WHERE step "
+		"BETWEEN %lld AND %lld AND (source_kind = 1 OR target_kind = 1 OR NOT asynchronous) ORDER BY start",
+	[FINDING_COPIES] =
+		"SELECT step, start, duration, bytes, kind, stream FROM copies WHERE step BETWEEN %lld AND %lld ORDER BY start",
+	[FINDING_COMMUNICATION] =
+		"SELECT k.step, k.start, k.duration, k.stream, s.text FROM kernels k JOIN strings s ON s.id = k.name "
+		"WHERE k.step BETWEEN %lld AND %lld AND (s.text LIKE '%%nccl%%' OR s.text LIKE '%%all_reduce%%' OR "
+		"s.text LIKE '%%nvshmem%%') ORDER BY k.start",
+	[FINDING_ALLOC] =
+		CALLS("s.text GLOB 'cu*Malloc*' OR s.text GLOB 'cu*Free*' OR s.text GLOB 'cu*Alloc*' OR s.text GLOB "
+		      "'cuMem*' OR s.text GLOB 'cu*Host*egister*'"),
+	[FINDING_COMPILE] =
+		CALLS("s.text GLOB 'cu*Module*' OR s.text GLOB 'cu*Library*' OR s.text GLOB 'cu*Link*' OR s.text GLOB "
+		      "'cu*GraphInstantiate*' OR s.text GLOB 'nvrtc*'"),
+	[FINDING_SETUP] = NAMED("api_calls", "r.thread, ") "ORDER BY r.duration DESC LIMIT 100",
+	[FINDING_NO_TENSOR_CORES] =
+		"SELECT s.text, count(*) AS calls, sum(k.duration) AS total FROM kernels k JOIN strings s ON "
+		"s.id = k.name WHERE k.step BETWEEN %lld AND %lld AND (s.text LIKE '%%gemm%%' OR s.text LIKE "
+		"'%%cudnn%%') GROUP BY s.text ORDER BY total DESC",
+	[FINDING_FEW_BLOCKS] =
+		"SELECT s.text, k.grid_x * k.grid_y * k.grid_z AS blocks, count(*) AS calls, sum(k.duration) AS total FROM kernels k JOIN "
+		"strings s ON s.id = k.name WHERE k.step BETWEEN %lld AND %lld AND blocks * 2 <= (SELECT multiprocessors FROM devices d "
+		"WHERE d.id = k.device) GROUP BY s.text, blocks ORDER BY total DESC",
+	[FINDING_UNLIKE] =
+		"SELECT step, number, start, duration FROM steps WHERE step BETWEEN %lld AND %lld ORDER BY duration DESC",
+	[FINDING_CAPTURE] =
+		"SELECT step, start, duration, thread, kind FROM overheads WHERE step BETWEEN %lld AND %lld ORDER BY start",
+	[FINDING_OUTSIDE] =
+		"SELECT step, count(*) AS operators, sum(self) AS in_operators FROM operators WHERE step BETWEEN %lld AND "
+		"%lld GROUP BY step",
+	[FINDING_OPTIMIZER] = NAMED("operators", "r.thread, ") "AND s.text LIKE 'aten::%%' ORDER BY r.start",
+};
+
+/* Records of the marks of input, by their ids: an operator or a range. */
+static void tell_input(const struct texts *texts, long long first, long long last, struct finding *finding)
+{
+	char ids[TEXTS_IDS * 24] = "";
+	size_t n = 0;
+	for (size_t i = 0; i < texts->input_count; i++)
+		n += (size_t)snprintf(ids + n, sizeof ids - n, "%s%lld", i ? ", " : "", (long long)texts->input[i]);
+	snprintf(
+		finding->sql, sizeof finding->sql,
+		"SELECT r.step, r.start, r.duration, r.thread, s.text FROM (SELECT step, start, duration, thread, name FROM operators "
+		"UNION ALL SELECT step, start, duration, thread, name FROM ranges) r JOIN strings s ON s.id = r.name WHERE r.name IN "
+		"(%s) AND r.step BETWEEN %lld AND %lld ORDER BY r.start",
+		ids, first, last);
+}
+
+/* What the thread did in the longest of the stretches. */
+static void tell_stall(struct finding *finding)
+{
+	const struct finding_interval *longest = &finding->intervals[0];
+	for (size_t i = 1; i < finding->interval_count; i++)
+		if (finding->intervals[i].end - finding->intervals[i].start > longest->end - longest->start)
+			longest = &finding->intervals[i];
+	snprintf(
+		finding->sql, sizeof finding->sql,
+		"SELECT r.step, r.start, r.duration, s.text FROM operators r JOIN strings s ON s.id = r.name WHERE r.thread = %lld AND "
+		"r.start < %lld AND r.start + r.duration > %lld ORDER BY r.start",
+		(long long)longest->thread, (long long)longest->end + 1000000, (long long)longest->start - 1000000);
+}
+
+void findings_tell_sql(const struct texts *texts, const struct findings *findings, struct finding *finding)
+{
+	long long first = (long long)findings->first + 1, last = (long long)findings->last;
+	if (finding->kind == FINDING_INPUT)
+		tell_input(texts, first, last, finding);
+	else if (finding->kind == FINDING_STALL && finding->interval_count)
+		tell_stall(finding);
+	else if (queries[finding->kind])
+		snprintf(finding->sql, sizeof finding->sql, queries[finding->kind], first, last);
+}

@@ -1,0 +1,555 @@
+/* text.c - see text.h. Sentences for somebody who wants to know what to do about it. */
+#include "text.h"
+
+#include "store/breakdown/thread_times.h"
+
+#include "store/breakdown/names.h"
+#include "sql.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DURATION_BYTES 32
+/* So many operations, half of which are shorter than this: the device is not the one that is late. */
+#define SHORT_NS 10000
+
+static const char *duration(char text[DURATION_BYTES], int64_t ns)
+{
+	double value = (double)ns;
+	if (value < 1e3)
+		snprintf(text, DURATION_BYTES, "%.0f ns", value);
+	else if (value < 1e6)
+		snprintf(text, DURATION_BYTES, "%.1f us", value / 1e3);
+	else if (value < 1e9)
+		snprintf(text, DURATION_BYTES, "%.1f ms", value / 1e6);
+	else
+		snprintf(text, DURATION_BYTES, "%.2f s", value / 1e9);
+	return text;
+}
+
+/* --- texts --- */
+
+static void take_text(struct texts *texts, int64_t id, const char *text)
+{
+	if (names_phase(text) == PHASE_INPUT && texts->input_count < TEXTS_IDS)
+		texts->input[texts->input_count++] = id;
+	if (strstr(text, "_SingleProcessDataLoaderIter"))
+		texts->single_loader = true;
+	if (strstr(text, "_MultiProcessingDataLoaderIter"))
+		texts->workers_loader = true;
+	if (!names_per_tensor(text))
+		return;
+	if (texts->per_tensor_count == texts->per_tensor_room) {
+		size_t room = texts->per_tensor_room ? texts->per_tensor_room * 2 : 16;
+		int64_t *ids = realloc(texts->per_tensor, room * sizeof *ids);
+		if (!ids)
+			return;
+		texts->per_tensor = ids;
+		texts->per_tensor_room = room;
+	}
+	texts->per_tensor[texts->per_tensor_count++] = id;
+}
+
+bool texts_load(struct texts *texts, sqlite3 *db, const struct breakdown_watch *watch, int *ret_error)
+{
+	sqlite3_stmt *statement = NULL;
+	texts->db = db;
+	int result = sqlite3_prepare_v2(db, "SELECT id, text FROM strings ORDER BY id", -1, &statement, NULL);
+	while (result == SQLITE_OK || result == SQLITE_ROW) {
+		result = sqlite3_step(statement);
+		if (result == SQLITE_ROW && watch && !watch->row(watch->context))
+			result = SQLITE_CORRUPT;
+		const char *text = result == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 1) : NULL;
+		if (text)
+			take_text(texts, sqlite3_column_int64(statement, 0), text);
+	}
+	sqlite3_finalize(statement);
+	*ret_error = result == SQLITE_DONE ? 0 : result;
+	return result == SQLITE_DONE;
+}
+
+void texts_free(struct texts *texts)
+{
+	free(texts->per_tensor);
+	*texts = (struct texts){0};
+}
+
+/* Cut where it is long; never within a character. */
+static void get(const struct texts *texts, const char *sql, uint32_t id, char *to, size_t bytes)
+{
+	sqlite3_stmt *statement = NULL;
+	*to = '\0';
+	if (!id || sqlite3_prepare_v2(texts->db, sql, -1, &statement, NULL))
+		return;
+	sqlite3_bind_int64(statement, 1, (int64_t)id);
+	if (sqlite3_step(statement) == SQLITE_ROW) {
+		const char *text = (const char *)sqlite3_column_text(statement, 0);
+		size_t n = text ? strlen(text) : 0;
+		if (n > bytes - 1)
+			for (n = bytes - 1; n && ((unsigned char)text[n] & 0xc0) == 0x80; n--)
+				;
+		memcpy(to, text ? text : "", n);
+		to[n] = '\0';
+	}
+	sqlite3_finalize(statement);
+}
+
+void texts_get(const struct texts *texts, uint32_t id, char *to, size_t bytes)
+{
+	get(texts, "SELECT text FROM strings WHERE id = ?1", id, to, bytes);
+}
+
+/* Without arguments, templates and namespaces. */
+static void get_kernel(const struct texts *texts, uint32_t id, char *to, size_t bytes)
+{
+	get(texts,
+	    "SELECT text FROM strings WHERE id = coalesce((SELECT short FROM kernel_names WHERE mangled = ?1), ?1)", id,
+	    to, bytes);
+}
+
+/* --- what a finding is mostly about --- */
+
+struct share_of {
+	uint32_t id; /* the operator around it, else the call */
+	uint32_t call;
+	int64_t ns;
+	uint64_t count;
+};
+
+static int by_id(const void *a, const void *b)
+{
+	const struct share_of *x = a, *y = b;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Of all stretches of a kind: which name has most of the time, and how much. */
+static struct share_of biggest(const struct claims *claims, enum finding_kind kind, int64_t *ret_all)
+{
+	struct share_of found = {0}, *list = calloc(claims->named_count + 1, sizeof *list);
+	size_t count = 0;
+	*ret_all = 0;
+	for (size_t i = 0; list && i < claims->named_count; i++) {
+		const struct claims_stretch *stretch = &claims->named[i];
+		const struct finding_interval *interval = &stretch->interval;
+		if (stretch->kind != kind)
+			continue;
+		list[count++] = (struct share_of){.id = kind == FINDING_STALL || !interval->outer ? interval->name
+												  : interval->outer,
+						  .call = interval->name,
+						  .ns = interval->end - interval->start,
+						  .count = 1};
+		*ret_all += interval->end - interval->start;
+	}
+	if (list && count)
+		qsort(list, count, sizeof *list, by_id);
+	for (size_t i = 0; i < count;) {
+		struct share_of sum = list[i];
+		for (i++; i < count && list[i].id == sum.id; i++) {
+			sum.ns += list[i].ns;
+			sum.count += list[i].count;
+		}
+		if (sum.ns > found.ns)
+			found = sum;
+	}
+	free(list);
+	return found;
+}
+
+static double percent(int64_t part, int64_t whole)
+{
+	return whole > 0 ? (double)part * 100 / (double)whole : 0;
+}
+
+/* Means over the judged steps: those of which nothing is claimed count too. */
+static double mean_operations(const struct findings *findings, const struct claims *claims)
+{
+	double sum = 0;
+	for (size_t i = findings->first; i < findings->last; i++)
+		sum += (double)claims->steps[i].operations;
+	return findings->last > findings->first ? sum / (double)(findings->last - findings->first) : 0;
+}
+
+static double mean_per_tensor(const struct findings *findings, const struct claims *claims)
+{
+	double sum = 0;
+	for (size_t i = findings->first; i < findings->last; i++)
+		sum += (double)claims->steps[i].per_tensor;
+	return findings->last > findings->first ? sum / (double)(findings->last - findings->first) : 0;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+/* Median duration of the device's operations in the judged steps; -1: not known. */
+static int64_t median_operation(const struct breakdown *breakdown, const struct findings *findings,
+				const struct claims *claims)
+{
+	const struct breakdown_device *device = &breakdown->devices[claims->device_index];
+	size_t count = 0, room = device->operations_to - device->operations_from;
+	int64_t *values = calloc(room + 1, sizeof *values), median = -1;
+	int64_t from = breakdown->steps[findings->first].start, to = breakdown->steps[findings->last - 1].end;
+	for (size_t i = device->operations_from; values && i < device->operations_to; i++)
+		if (breakdown->operations[i].start >= from && breakdown->operations[i].start < to)
+			values[count++] = breakdown->operations[i].end - breakdown->operations[i].start;
+	if (count) {
+		qsort(values, count, sizeof *values, by_value);
+		median = values[count / 2];
+	}
+	free(values);
+	return median;
+}
+
+/* Do all judged steps launch as many operations? Then what they launch could be one CUDA graph. */
+static bool same_operations(const struct findings *findings, const struct claims *claims)
+{
+	for (size_t i = findings->first; i < findings->last; i++)
+		if (claims->steps[i].operations != claims->steps[findings->first].operations)
+			return false;
+	return findings->last > findings->first + 1;
+}
+
+/* ns of the judged steps in which the step thread was in a phase and did this. */
+static int64_t matrix(const struct breakdown *breakdown, const struct findings *findings, enum phase phase,
+		      enum doing doing)
+{
+	int64_t sum = 0;
+	for (size_t i = findings->first; i < findings->last; i++)
+		sum += breakdown->steps[i].matrix[phase][doing];
+	return sum;
+}
+
+static int64_t host_row(const struct breakdown *breakdown, const struct findings *findings, enum host_row row)
+{
+	int64_t sum = 0;
+	for (size_t i = findings->first; i < findings->last; i++)
+		sum += breakdown->steps[i].host[row];
+	return sum;
+}
+
+/* --- the sentences --- */
+
+struct telling {
+	const struct texts *texts;
+	const struct breakdown_capture *capture;
+	const struct breakdown *breakdown;
+	const struct findings *findings;
+	const struct claims *claims;
+	int64_t grown;
+	struct finding *finding;
+};
+
+#define WHAT(...) (void)snprintf(telling->finding->what, sizeof telling->finding->what, __VA_ARGS__)
+#define EVIDENCE(...) (void)snprintf(telling->finding->evidence, sizeof telling->finding->evidence, __VA_ARGS__)
+#define ADVICE(...) (void)snprintf(telling->finding->advice, sizeof telling->finding->advice, __VA_ARGS__)
+
+static void tell_input(const struct telling *telling)
+{
+	struct finding *finding = telling->finding;
+	const struct texts *texts = telling->texts;
+	char a[DURATION_BYTES], b[DURATION_BYTES];
+	int64_t steps = (int64_t)(telling->findings->last - telling->findings->first);
+	int64_t all = host_row(telling->breakdown, telling->findings, HOST_INPUT) / steps;
+	int64_t operators = matrix(telling->breakdown, telling->findings, PHASE_INPUT, DOING_OPERATOR) / steps;
+	bool single = texts->single_loader && !texts->workers_loader;
+	WHAT("%s for input", finding->device >= 0 ? "The device waits" : "The step's thread waits");
+	if (single)
+		EVIDENCE(
+			"The step's thread loads the batches itself: %s of a step in the DataLoader, %s of that in operators.",
+			duration(a, all), duration(b, operators));
+	else if (texts->workers_loader)
+		EVIDENCE("The step's thread is in the DataLoader for %s of a step: its workers do not keep up.",
+			 duration(a, all));
+	else
+		EVIDENCE("The step's thread gets its input for %s of a step, %s of that in operators.",
+			 duration(a, all), duration(b, operators));
+	size_t n = strlen(finding->evidence);
+	if (telling->claims->input_after_wait * 2 > telling->claims->input)
+		snprintf(
+			finding->evidence + n, sizeof finding->evidence - n,
+			" %.0f %% of it comes after a wait for the device, without which some of it would hide behind the device's work.",
+			percent(telling->claims->input_after_wait, telling->claims->input));
+	if (single)
+		ADVICE("Try DataLoader(num_workers=2) or more, with persistent_workers=True%s.",
+		       finding->device >= 0 ? " and pin_memory=True" : "");
+	else if (texts->workers_loader)
+		ADVICE("Try more workers (num_workers), a larger prefetch_factor, cheaper transforms, or data that is nearer.");
+}
+
+/* What a CUDA graph or a compiler would meet in the step. */
+static void tell_launch(const struct telling *telling)
+{
+	const struct claims *claims = telling->claims;
+	char text[DURATION_BYTES];
+	int64_t middle = median_operation(telling->breakdown, telling->findings, claims);
+	double operations = mean_operations(telling->findings, claims);
+	int64_t waits = host_row(telling->breakdown, telling->findings, HOST_SYNC) +
+			host_row(telling->breakdown, telling->findings, HOST_ALLOC);
+	bool same = same_operations(telling->findings, claims);
+	WHAT("Launch-bound: the device waits for the host to launch");
+	EVIDENCE(
+		"%.0f operations a step, half of them under %s; the host takes longer to launch them than the device to run "
+		"them.%s",
+		operations, duration(text, middle),
+		telling->capture->graph_launches ? " CUDA graphs are in use already." : "");
+	if (same && waits == 0)
+		ADVICE("Every step launches the same number of operations and nothing waits in between: CUDA graphs apply "
+		       "(torch.compile(mode=\"reduce-overhead\"), torch.cuda.make_graphed_callables). Or larger batches.");
+	else if (same)
+		ADVICE("Try torch.compile, which fuses operators. CUDA graphs apply once the step neither waits for the device nor "
+		       "allocates (see the rows of the host). Or larger batches.");
+	else
+		ADVICE("Try torch.compile, which fuses operators, or larger batches. Steps launch different numbers of operations: CUDA "
+		       "graphs apply to the parts that stay the same.");
+}
+
+static void tell_optimizer(const struct telling *telling)
+{
+	WHAT(telling->finding->device >= 0 ? "The device waits for the optimizer, which updates tensor by tensor"
+					   : "The optimizer updates tensor by tensor");
+	EVIDENCE("%.0f operators a step that update one tensor each.",
+		 mean_per_tensor(telling->findings, telling->claims));
+}
+
+/* Did the step's thread work in the stretches of a finding, or wait? A sentence; empty: not recorded, or not exact enough. */
+static const char *how_it_ran(const struct telling *telling, char *to, size_t bytes)
+{
+	const struct finding *finding = telling->finding;
+	uint32_t step_thread = telling->capture->breakdown.step_thread;
+	struct thread_times times;
+	struct thread_use use = {0};
+	int64_t all = 0;
+	*to = '\0';
+	if (thread_times_load(telling->texts->db, step_thread, &times)) {
+		for (size_t i = 0; i < finding->interval_count; i++) {
+			const struct finding_interval *interval = &finding->intervals[i];
+			if ((interval->thread == 0 || interval->thread == step_thread) &&
+			    thread_times_add(&times, interval->start, interval->end, &use))
+				all += interval->end - interval->start;
+		}
+	}
+	thread_times_free(&times);
+	if (all > 0 && use.error <= all / 4)
+		snprintf(to, bytes,
+			 " The thread ran %.0f %% of that time, slept %.0f %%, and waited %.0f %% for a processor.",
+			 percent(use.ran, all), percent(all - use.ran - use.waited, all), percent(use.waited, all));
+	return to;
+}
+
+static void tell_stall(const struct telling *telling)
+{
+	struct finding *finding = telling->finding;
+	char text[DURATION_BYTES];
+	int64_t all;
+	struct share_of most = biggest(telling->claims, FINDING_STALL, &all);
+	texts_get(telling->texts, most.id, finding->subject, sizeof finding->subject);
+	const char *subject =
+		*finding->subject ? finding->subject : "no operator: Python, or waiting for something else";
+	if (finding->device >= 0)
+		WHAT("The device waits while the host is busy elsewhere, a millisecond or more at a time");
+	else
+		WHAT("The step's thread is outside of operators, a millisecond or more at a time");
+	char ran[128];
+	EVIDENCE("%.0f %% of it in %s; %llu times, the longest %s.%s", percent(most.ns, all), subject,
+		 (unsigned long long)finding->interval_total,
+		 duration(text, finding->most_ns > 0 && finding->interval_count
+					? finding->intervals[0].end - finding->intervals[0].start
+					: 0),
+		 how_it_ran(telling, ran, sizeof ran));
+}
+
+static void tell_wait(const struct telling *telling)
+{
+	struct finding *finding = telling->finding;
+	char call[FINDING_NAME_BYTES];
+	int64_t all;
+	struct share_of most = biggest(telling->claims, finding->kind, &all);
+	texts_get(telling->texts, most.id, finding->subject, sizeof finding->subject);
+	texts_get(telling->texts, most.call, call, sizeof call);
+	if (finding->kind == FINDING_SYNC)
+		WHAT("A wait for the device leaves it idle: %s",
+		     *finding->subject ? finding->subject : "a synchronisation");
+	else if (finding->kind == FINDING_ALLOC)
+		WHAT("The device waits while memory is taken or given back: %s", *call ? call : "an allocation");
+	else
+		WHAT("The device waits for copies that block%s%s", *finding->subject ? ": " : "", finding->subject);
+	EVIDENCE("%.0f %% of it after %s%s%s; %.1f times a step.", percent(most.ns, all),
+		 *finding->subject ? finding->subject : "a call",
+		 *call && strcmp(call, finding->subject) != 0 ? ", in " : "",
+		 *call && strcmp(call, finding->subject) != 0 ? call : "",
+		 (double)finding->interval_total / (double)telling->findings->judged);
+	if (finding->kind != FINDING_SYNC)
+		return;
+	if (strstr(finding->subject, "item") || strstr(finding->subject, "local_scalar"))
+		ADVICE("A number is read from the device (.item(), float(), a condition on a tensor). Keep it on the device with detach(), and read it "
+		       "every so many steps.");
+	else if (strstr(finding->subject, "nonzero") || strstr(finding->subject, "index"))
+		ADVICE("Its result's size is known only when the device is done. Use torch.where, masks, or fixed sizes.");
+	else if (strstr(finding->subject, "aten::to") || strstr(finding->subject, "copy"))
+		ADVICE("Copy from pinned memory and do not wait (pin_memory=True, non_blocking=True); read results back every so many steps.");
+}
+
+static void tell_small(const struct telling *telling)
+{
+	char text[DURATION_BYTES];
+	WHAT("Many small kernels: the device is between them");
+	EVIDENCE("%.0f operations a step, half of them under %s; all were queued in time.",
+		 mean_operations(telling->findings, telling->claims),
+		 duration(text, median_operation(telling->breakdown, telling->findings, telling->claims)));
+}
+
+/* The kernel of a kind that took most. */
+static void kernel_of(const struct telling *telling, enum operation_kind kind, struct finding *finding)
+{
+	const struct breakdown *breakdown = telling->breakdown;
+	const struct breakdown_device *device = &breakdown->devices[telling->claims->device_index];
+	struct share_of found = {0}, *list = calloc(device->operations_to - device->operations_from + 1, sizeof *list);
+	size_t count = 0;
+	for (size_t i = device->operations_from; list && i < device->operations_to; i++) {
+		const struct breakdown_operation *operation = &breakdown->operations[i];
+		if (operation->kind == kind)
+			list[count++] =
+				(struct share_of){.id = operation->name, .ns = operation->end - operation->start};
+	}
+	if (list && count)
+		qsort(list, count, sizeof *list, by_id);
+	for (size_t i = 0; i < count;) {
+		struct share_of sum = list[i];
+		for (i++; i < count && list[i].id == sum.id; i++)
+			sum.ns += list[i].ns;
+		if (sum.ns > found.ns)
+			found = sum;
+	}
+	free(list);
+	get_kernel(telling->texts, found.id, finding->subject, sizeof finding->subject);
+}
+
+static void tell_kernels(const struct telling *telling)
+{
+	struct finding *finding = telling->finding;
+	bool few = finding->kind == FINDING_FEW_BLOCKS;
+	kernel_of(telling, few ? OPERATION_FEW_BLOCKS : OPERATION_NO_TENSOR_CORES, finding);
+	if (few) {
+		WHAT("Kernels fill a part of the device");
+		EVIDENCE(
+			"They have blocks for %.0f %% of its multiprocessors, and nothing else runs then; most in %.120s.",
+			telling->claims->few_fill * 100, finding->subject);
+	} else {
+		WHAT("Matrix products run without tensor cores");
+		EVIDENCE("Most in %.120s. \"At most\" is the peak of the hardware; precision changes.",
+			 finding->subject);
+	}
+}
+
+static void tell_unlike(const struct telling *telling)
+{
+	struct finding *finding = telling->finding;
+	const struct breakdown_step *step = &telling->breakdown->steps[finding->step - 1];
+	char a[DURATION_BYTES], b[DURATION_BYTES], c[DURATION_BYTES];
+	int64_t number = telling->capture->numbers[finding->step - 1];
+	WHAT("Step %lld takes %s, the others %s", (long long)(number ? number : finding->step),
+	     duration(a, step->end - step->start), duration(b, telling->findings->step_ns));
+	if (*finding->subject)
+		EVIDENCE("%llu of %llu steps. It is longer by %s of the row \"%s\".",
+			 (unsigned long long)finding->interval_total,
+			 (unsigned long long)(telling->findings->last - telling->findings->first),
+			 duration(c, telling->grown), finding->subject);
+	else
+		EVIDENCE("%llu of %llu steps.", (unsigned long long)finding->interval_total,
+			 (unsigned long long)(telling->findings->last - telling->findings->first));
+}
+
+static void tell_others(const struct telling *telling)
+{
+	struct finding *finding = telling->finding;
+	char text[DURATION_BYTES];
+	switch (finding->kind) {
+	case FINDING_COPIES:
+		WHAT("Copies run while nothing is computed");
+		break;
+	case FINDING_COMMUNICATION:
+		WHAT("Communication runs while nothing is computed");
+		break;
+	case FINDING_COMPILE:
+		WHAT("%s code is compiled or loaded", finding->device >= 0 ? "The device waits while" : "In the step");
+		break;
+	case FINDING_SETUP:
+		WHAT("The device waits for calls that set something up, a millisecond or more each");
+		break;
+	case FINDING_CAPTURE:
+		WHAT("The profiler itself takes time of the step");
+		break;
+	case FINDING_OUTSIDE:
+		WHAT("The step's thread is outside of operators: Python, or waiting for a processor");
+		break;
+	default:
+		WHAT("%s", finding_facts(finding->kind)->title);
+		break;
+	}
+	EVIDENCE("%.1f times a step, %s in all.", (double)finding->interval_total / (double)telling->findings->judged,
+		 duration(text, finding->ns));
+	if (finding->kind == FINDING_COMMUNICATION && finding->device >= 0)
+		EVIDENCE("%.1f times a step, %s in all; the wait for the other ranks is in it.",
+			 (double)finding->interval_total / (double)telling->findings->judged,
+			 duration(text, finding->ns));
+}
+
+void findings_tell(const struct texts *texts, const struct breakdown_capture *capture, const struct findings *findings,
+		   const struct claims *claims, int64_t grown, struct finding *finding)
+{
+	const struct telling telling = {.texts = texts,
+					.capture = capture,
+					.breakdown = &capture->breakdown,
+					.findings = findings,
+					.claims = claims,
+					.grown = grown,
+					.finding = finding};
+	snprintf(finding->advice, sizeof finding->advice, "%s", finding_facts(finding->kind)->advice);
+	switch (finding->kind) {
+	case FINDING_INPUT:
+		tell_input(&telling);
+		break;
+	case FINDING_LAUNCH:
+		tell_launch(&telling);
+		break;
+	case FINDING_OPTIMIZER:
+		tell_optimizer(&telling);
+		break;
+	case FINDING_STALL:
+		tell_stall(&telling);
+		break;
+	case FINDING_SYNC:
+	case FINDING_COPY:
+	case FINDING_ALLOC:
+		tell_wait(&telling);
+		break;
+	case FINDING_SMALL:
+		tell_small(&telling);
+		break;
+	case FINDING_NO_TENSOR_CORES:
+	case FINDING_FEW_BLOCKS:
+		tell_kernels(&telling);
+		break;
+	case FINDING_UNLIKE:
+		tell_unlike(&telling);
+		break;
+	default:
+		tell_others(&telling);
+		break;
+	}
+	findings_tell_sql(texts, findings, finding);
+}
+
+void findings_tell_line(struct findings *findings)
+{
+	const struct finding *first = &findings->items[0];
+	if (!findings->count)
+		snprintf(findings->verdict, sizeof findings->verdict, "%s",
+			 *findings->abstains ? findings->abstains : "Nothing stands out.");
+	else
+		snprintf(findings->verdict, sizeof findings->verdict, "%.*s, %.0f %% of a step",
+			 (int)sizeof findings->verdict - 40, first->what, first->share * 100);
+}

@@ -67,7 +67,9 @@ bool plausible(const union event_any *event, const struct plausible_bounds *boun
 }
 
 /* The first that is not 0. */
-#define TIME_OF_TIME(value) time = time ? time : (value);
+#define TIME_OF_TIME(value)                                                                                            \
+	if (!place && (!told || (value)))                                                                              \
+		place = &(value);
 #define TIME_OF_TIME_OR_NONE TIME_OF_TIME
 #define TIME_OF_SPAN(value)
 #define TIME_OF_SELF(value)
@@ -84,9 +86,10 @@ bool plausible(const union event_any *event, const struct plausible_bounds *boun
 #define TIME_OF_REAL(value)
 #define TIME_OF_SKIP(value)
 
-uint64_t event_time(const union event_any *event)
+/* Where its first time stands; with `told`, the first that is not 0. NULL: it has none. */
+static inline uint64_t *time_of(union event_any *event, bool told)
 {
-	uint64_t time = 0;
+	uint64_t *place = NULL;
 	switch (event->head.kind) {
 #define EVENT(number, NAME, name, table, min_size, side, place, description) case number:
 #define FIELD(NAME, name, offset, type, member, role, column, description) TIME_OF_##role(event->name.member)
@@ -95,37 +98,18 @@ uint64_t event_time(const union event_any *event)
 	default:
 		break;
 	}
-	return time;
+	return place;
 }
 
-#define PLACE_OF_TIME(value) place = place ? place : &(value);
-#define PLACE_OF_TIME_OR_NONE PLACE_OF_TIME
-#define PLACE_OF_SPAN(value)
-#define PLACE_OF_SELF(value)
-#define PLACE_OF_ID(value)
-#define PLACE_OF_STRING(value)
-#define PLACE_OF_INPUTS(value)
-#define PLACE_OF_THREAD(value)
-#define PLACE_OF_CORRELATION(value)
-#define PLACE_OF_CORRELATION_OR_NONE(value)
-#define PLACE_OF_BYTES(value)
-#define PLACE_OF_INT(value)
-#define PLACE_OF_MOST(most) PLACE_OF_INT
-#define PLACE_OF_BITS(value)
-#define PLACE_OF_REAL(value)
-#define PLACE_OF_SKIP(value)
+uint64_t event_time(const union event_any *event)
+{
+	const uint64_t *place = time_of((union event_any *)event, true);
+	return place ? *place : 0;
+}
 
 void event_set_time(union event_any *event, uint64_t time)
 {
-	uint64_t *place = NULL;
-	switch (event->head.kind) {
-#define EVENT(number, NAME, name, table, min_size, side, place, description) case number:
-#define FIELD(NAME, name, offset, type, member, role, column, description) PLACE_OF_##role(event->name.member)
-#define END_EVENT(NAME, name, size) break;
-#include "events.def"
-	default:
-		break;
-	}
+	uint64_t *place = time_of(event, false);
 	if (place)
 		*place = time;
 }

@@ -54,15 +54,9 @@ static void keep_named(struct claims *claims, const struct claims_stretch *stret
 {
 	if (claims->named_count == NAMED_MOST)
 		return;
-	if (claims->named_count == claims->named_room) {
-		size_t room = claims->named_room ? claims->named_room * 2 : 64;
-		struct claims_stretch *named = realloc(claims->named, room * sizeof *named);
-		if (!named) {
-			claims->failed = true;
-			return;
-		}
-		claims->named = named;
-		claims->named_room = room;
+	if (!ARRAY_GROW(claims->named, claims->named_count, claims->named_room)) {
+		claims->failed = true;
+		return;
 	}
 	claims->named[claims->named_count++] = *stretch;
 }
@@ -109,16 +103,33 @@ static bool is_judged(const struct walk *walk, size_t step)
 	       !(walk->wanted->unlike && walk->wanted->unlike[step]);
 }
 
-/* Time goes forwards. */
+/* What of [start, end) lies in step `i`; false: nothing. */
+static bool cut(const struct walk *walk, size_t i, int64_t start, int64_t end, int64_t *ret_from, int64_t *ret_to)
+{
+	const struct breakdown_step *step = &walk->breakdown->steps[i];
+	*ret_from = start > step->start ? start : step->start;
+	*ret_to = end < step->end ? end : step->end;
+	return *ret_to > *ret_from;
+}
+
+/* The first step that ends behind `start`. Time goes forwards. */
+static size_t walk_to(struct walk *walk, int64_t start)
+{
+	while (walk->step < walk->breakdown->step_count && walk->breakdown->steps[walk->step].end <= start)
+		walk->step++;
+	return walk->step;
+}
+
+static bool begins_before(const struct walk *walk, size_t step, int64_t end)
+{
+	return step < walk->breakdown->step_count && walk->breakdown->steps[step].start < end;
+}
+
 static void claim(struct walk *walk, enum finding_kind kind, int64_t start, int64_t end, uint32_t thread, int64_t asked)
 {
-	const struct breakdown *breakdown = walk->breakdown;
-	while (walk->step < breakdown->step_count && breakdown->steps[walk->step].end <= start)
-		walk->step++;
-	for (size_t i = walk->step; i < breakdown->step_count && breakdown->steps[i].start < end; i++) {
-		int64_t from = start > breakdown->steps[i].start ? start : breakdown->steps[i].start;
-		int64_t to = end < breakdown->steps[i].end ? end : breakdown->steps[i].end;
-		if (to <= from || !is_judged(walk, i))
+	for (size_t i = walk_to(walk, start); begins_before(walk, i, end); i++) {
+		int64_t from, to;
+		if (!cut(walk, i, start, end, &from, &to) || !is_judged(walk, i))
 			continue;
 		walk->claims->steps[i].ns[kind] += to - from;
 		add_interval(walk, i, kind, from, to, thread, asked ? asked : from + (to - from) / 2);
@@ -127,16 +138,12 @@ static void claim(struct walk *walk, enum finding_kind kind, int64_t start, int6
 
 static void add_plain(struct walk *walk, int64_t start, int64_t end, bool queued)
 {
-	const struct breakdown *breakdown = walk->breakdown;
-	while (walk->step < breakdown->step_count && breakdown->steps[walk->step].end <= start)
-		walk->step++;
-	for (size_t i = walk->step; i < breakdown->step_count && breakdown->steps[i].start < end; i++) {
-		int64_t from = start > breakdown->steps[i].start ? start : breakdown->steps[i].start;
-		int64_t to = end < breakdown->steps[i].end ? end : breakdown->steps[i].end;
-		if (to > from && queued)
-			walk->claims->steps[i].queued += to - from;
-		else if (to > from)
-			walk->claims->steps[i].unknown += to - from;
+	for (size_t i = walk_to(walk, start); begins_before(walk, i, end); i++) {
+		int64_t from, to;
+		if (!cut(walk, i, start, end, &from, &to))
+			continue;
+		struct claims_step *step = &walk->claims->steps[i];
+		*(queued ? &step->queued : &step->unknown) += to - from;
 	}
 }
 

@@ -61,10 +61,7 @@ static void append(struct side *side, int64_t length, int row)
 		side->stretches[side->count - 1].length += length;
 		return;
 	}
-	if (side->count == side->room) {
-		side->room = side->room ? 2 * side->room : 256;
-		side->stretches = need(reallocarray(side->stretches, side->room, sizeof *side->stretches));
-	}
+	NEED_ROOM(side->stretches, side->count, side->room);
 	side->stretches[side->count++] = (struct stretch){length, (int8_t)row};
 }
 

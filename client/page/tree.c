@@ -63,10 +63,7 @@ static void read_calls(struct tree *tree, const struct reader *reader, bool devi
 	while (report_next(reader, statement)) {
 		if (!bounds_row(reader->bounds))
 			report_damaged(reader);
-		if (tree->count == tree->room) {
-			tree->room = tree->room ? 2 * tree->room : 1024;
-			tree->calls = need(reallocarray(tree->calls, tree->room, sizeof *tree->calls));
-		}
+		NEED_ROOM(tree->calls, tree->count, tree->room);
 		tree->calls[tree->count++] = (struct call){
 			.id = sqlite3_column_int64(statement, 0),
 			.parent = sqlite3_column_int64(statement, 1),
@@ -145,10 +142,7 @@ static size_t node_of(struct tree *tree, size_t parent, int64_t name)
 	for (size_t i = tree->buckets[bucket]; i; i = tree->nodes[i - 1].next)
 		if (tree->nodes[i - 1].parent == parent && tree->nodes[i - 1].name == name)
 			return i - 1;
-	if (tree->node_count == tree->node_room) {
-		tree->node_room = tree->node_room ? 2 * tree->node_room : 1024;
-		tree->nodes = need(reallocarray(tree->nodes, tree->node_room, sizeof *tree->nodes));
-	}
+	NEED_ROOM(tree->nodes, tree->node_count, tree->node_room);
 	tree->nodes[tree->node_count] =
 		(struct node){.parent = parent, .name = name, .next = tree->buckets[bucket], .index = NONE};
 	tree->buckets[bucket] = tree->node_count + 1;

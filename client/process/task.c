@@ -88,10 +88,7 @@ struct process_task *process_tasks(int64_t pid, size_t *count)
 
 		if (tid <= 0)
 			continue;
-		if (*count == room) {
-			room = room ? 2 * room : 64;
-			rows = need(realloc(rows, room * sizeof *rows));
-		}
+		NEED_ROOM(rows, *count, room);
 		task = &rows[(*count)++];
 		task->tid = tid;
 		task->state = process_task_state(pid, tid);

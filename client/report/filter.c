@@ -89,10 +89,7 @@ static void add_spans(const struct reader *reader, struct filter_spans *spans, c
 
 		if (length < 0 || __builtin_add_overflow(start, length, &end))
 			continue;
-		if (spans->count == spans->room) {
-			spans->room = spans->room ? 2 * spans->room : 256;
-			spans->list = need(reallocarray(spans->list, spans->room, sizeof *spans->list));
-		}
+		NEED_ROOM(spans->list, spans->count, spans->room);
 		spans->list[spans->count++] = (struct span){sqlite3_column_int64(statement, 0), start, end};
 	}
 }

@@ -84,10 +84,7 @@ static void load(const struct reader *reader, struct operations *to, enum kind k
 		int64_t start = figure_time(sqlite3_column_int64(statement, 0));
 		bool called = sqlite3_column_type(statement, 6) != SQLITE_NULL;
 
-		if (to->count == to->room) {
-			to->room = to->room ? 2 * to->room : 1024;
-			to->list = need(reallocarray(to->list, to->room, sizeof *to->list));
-		}
+		NEED_ROOM(to->list, to->count, to->room);
 		to->list[to->count++] = (struct operation){
 			.start = start,
 			.end = start + figure_length(sqlite3_column_int64(statement, 1)),
@@ -158,11 +155,9 @@ static struct row *row_of(struct rows *rows, const struct operation *operation, 
 		    row->kind == operation->kind)
 			return row;
 	}
-	if (rows->count == rows->room) {
-		rows->room = rows->room ? 2 * rows->room : 256;
-		rows->list = need(reallocarray(rows->list, rows->room, sizeof *rows->list));
-		rows->next = need(reallocarray(rows->next, rows->room, sizeof *rows->next));
-	}
+	size_t same_room = rows->room;
+	NEED_ROOM(rows->list, rows->count, rows->room);
+	NEED_ROOM(rows->next, rows->count, same_room);
 	rows->next[rows->count] = (size_t)entry->value;
 	rows->list[rows->count] = (struct row){
 		.within = within, .call = operation->call, .name = operation->name, .kind = operation->kind};

@@ -92,10 +92,7 @@ static int by_stream(const void *a, const void *b)
 
 static void add_interval(struct intervals *to, struct interval interval)
 {
-	if (to->count == to->room) {
-		to->room = to->room ? 2 * to->room : 1024;
-		to->list = need(reallocarray(to->list, to->room, sizeof *to->list));
-	}
+	NEED_ROOM(to->list, to->count, to->room);
 	to->list[to->count++] = interval;
 }
 

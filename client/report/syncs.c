@@ -54,10 +54,7 @@ static void load(const struct reader *reader, struct waits *waits, int64_t step)
 
 	sqlite3_bind_int64(statement, 1, step);
 	while (report_next(reader, statement)) {
-		if (waits->count == waits->room) {
-			waits->room = waits->room ? 2 * waits->room : 256;
-			waits->list = need(reallocarray(waits->list, waits->room, sizeof *waits->list));
-		}
+		NEED_ROOM(waits->list, waits->count, waits->room);
 		waits->list[waits->count++] = (struct wait){
 			.kind = sqlite3_column_int64(statement, 0),
 			.duration = figure_length(sqlite3_column_int64(statement, 1)),

@@ -101,10 +101,7 @@ static void load(const struct reader *reader, struct calls *calls, const struct 
 	statement = report_prepare(reader, sql);
 	sqlite3_bind_int64(statement, 1, step);
 	while (report_next(reader, statement)) {
-		if (calls->count == calls->room) {
-			calls->room = calls->room ? 2 * calls->room : 1024;
-			calls->list = need(reallocarray(calls->list, calls->room, sizeof *calls->list));
-		}
+		NEED_ROOM(calls->list, calls->count, calls->room);
 		calls->list[calls->count++] = (struct call){
 			.id = sqlite3_column_int64(statement, 0),
 			.parent = sqlite3_column_int64(statement, 1),
@@ -129,11 +126,9 @@ static size_t node_of(struct tree *tree, size_t parent, int64_t name, int64_t th
 	for (size_t at = (size_t)entry->value; at; at = tree->same[at])
 		if (tree->list[at].parent == parent && tree->list[at].name == name && tree->list[at].thread == thread)
 			return at;
-	if (tree->count == tree->room) {
-		tree->room = tree->room ? 2 * tree->room : 256;
-		tree->list = need(reallocarray(tree->list, tree->room, sizeof *tree->list));
-		tree->same = need(reallocarray(tree->same, tree->room, sizeof *tree->same));
-	}
+	size_t same_room = tree->room;
+	NEED_ROOM(tree->list, tree->count, tree->room);
+	NEED_ROOM(tree->same, tree->count, same_room);
 	tree->same[tree->count] = (size_t)entry->value;
 	tree->list[tree->count] = (struct node){.parent = parent, .name = name, .thread = thread};
 	entry->value = (int64_t)tree->count;
@@ -160,10 +155,7 @@ static void place(struct tree *tree, const struct calls *calls, struct call *cal
 			node = at->node;
 			break;
 		}
-		if (length == *room) {
-			*room = *room ? 2 * *room : 64;
-			*way = need(reallocarray(*way, *room, sizeof **way));
-		}
+		NEED_ROOM(*way, length, *room);
 		at->waits = true;
 		(*way)[length++] = at;
 	}

@@ -42,10 +42,7 @@ static void add(struct waits *waits, const struct wait *wait)
 			return;
 		}
 	}
-	if (waits->count == waits->room) {
-		waits->room = waits->room ? 2 * waits->room : 64;
-		waits->list = need(reallocarray(waits->list, waits->room, sizeof *waits->list));
-	}
+	NEED_ROOM(waits->list, waits->count, waits->room);
 	waits->list[waits->count++] = *wait;
 }
 

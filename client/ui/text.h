@@ -3,6 +3,8 @@
 #ifndef PROFD_CLIENT_UI_TEXT_H
 #define PROFD_CLIENT_UI_TEXT_H
 
+#include "proto/base/array.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,6 +13,8 @@
 
 /* Returns the pointer. If it is NULL, memory has run out: the program ends with a sentence (exit code 1). */
 void *need(void *pointer);
+/* ARRAY_GROW() that ends the program where there is no memory. */
+#define NEED_ROOM(array, count, room) ((void)need(ARRAY_GROW(array, count, room) ? (array) : NULL))
 
 /* Next code point of a NUL-terminated text; moves *at. Returns -1 for a byte that is no valid UTF-8 (and skips one), 0
  * at the end (and stays). */

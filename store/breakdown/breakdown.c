@@ -2,6 +2,7 @@
 #include "breakdown.h"
 
 #include "devices.h"
+#include "proto/base/array.h"
 #include "sorted.h"
 
 #include <stdlib.h>
@@ -153,13 +154,8 @@ static bool devices(struct breakdown_shared *shared)
 		/* A machine has fewer: the file is hostile. */
 		if (breakdown->device_count == DEVICES_MOST)
 			break;
-		if (breakdown->device_count == room) {
-			room = room ? room * 2 : 8;
-			struct breakdown_device *grown = realloc(breakdown->devices, room * sizeof *grown);
-			if (!grown)
-				return false;
-			breakdown->devices = grown;
-		}
+		if (!ARRAY_GROW(breakdown->devices, breakdown->device_count, room))
+			return false;
 		breakdown->devices[breakdown->device_count++] =
 			(struct breakdown_device){.device = breakdown->operations[from].device};
 		if (!breakdown_device(shared, breakdown->device_count - 1, from, to))

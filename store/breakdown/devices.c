@@ -61,15 +61,9 @@ static void add_piece(struct breakdown_device *device, int64_t from, int64_t to,
 		last->end = to;
 		return;
 	}
-	if (device->stretch_count == device->stretch_room) {
-		size_t room = device->stretch_room ? device->stretch_room * 2 : 256;
-		struct breakdown_stretch *stretches = realloc(device->stretches, room * sizeof *stretches);
-		if (!stretches) {
-			device->failed = true;
-			return;
-		}
-		device->stretches = stretches;
-		device->stretch_room = room;
+	if (!ARRAY_GROW(device->stretches, device->stretch_count, device->stretch_room)) {
+		device->failed = true;
+		return;
 	}
 	device->stretches[device->stretch_count++] = (struct breakdown_stretch){
 		.start = from, .end = to, .idle = (uint32_t)idle, .row = (uint8_t)row, .cause = cause};

@@ -10,15 +10,9 @@ void phases_add(struct phases *phases, uint32_t thread, int64_t start, int64_t e
 {
 	if (phases->failed)
 		return;
-	if (phases->count == phases->room) {
-		size_t room = phases->room ? phases->room * 2 : 1024;
-		struct phases_operator *items = realloc(phases->items, room * sizeof *items);
-		if (!items) {
-			phases->failed = true;
-			return;
-		}
-		phases->items = items;
-		phases->room = room;
+	if (!ARRAY_GROW(phases->items, phases->count, phases->room)) {
+		phases->failed = true;
+		return;
 	}
 	phases->items[phases->count++] = (struct phases_operator){
 		.start = start, .end = end, .sequence = sequence, .thread = thread, .backward = backward};

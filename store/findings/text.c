@@ -5,6 +5,7 @@
 
 #include "store/breakdown/names.h"
 #include "sql.h"
+#include "proto/base/array.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,15 +41,8 @@ static void take_text(struct texts *texts, int64_t id, const char *text)
 		texts->workers_loader = true;
 	if (!names_per_tensor(text))
 		return;
-	if (texts->per_tensor_count == texts->per_tensor_room) {
-		size_t room = texts->per_tensor_room ? texts->per_tensor_room * 2 : 16;
-		int64_t *ids = realloc(texts->per_tensor, room * sizeof *ids);
-		if (!ids)
-			return;
-		texts->per_tensor = ids;
-		texts->per_tensor_room = room;
-	}
-	texts->per_tensor[texts->per_tensor_count++] = id;
+	if (ARRAY_GROW(texts->per_tensor, texts->per_tensor_count, texts->per_tensor_room))
+		texts->per_tensor[texts->per_tensor_count++] = id;
 }
 
 bool texts_load(struct texts *texts, sqlite3 *db, const struct breakdown_watch *watch, int *ret_error)

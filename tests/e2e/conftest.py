@@ -43,15 +43,18 @@ def choices(verb, option):
     return re.findall(r"^  ([a-z_-]+) {2,}", _help(verb, "--help").split(f"\n--{option} takes:\n")[1].split("\n\n")[0], re.M)
 
 
+BUSY = 4  # times as long as on a machine that has nothing else to do: what takes that long does not come
+
+
 def wait_for(condition, seconds=20.0, what="condition"):
-    """The condition's first true value; fails the test after so many seconds."""
-    deadline = time.monotonic() + seconds
+    """The condition's first true value; fails the test where it does not come in so many seconds of an idle machine."""
+    deadline = time.monotonic() + BUSY * seconds
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > deadline:
-            pytest.fail(f"waited {seconds} s for {what}")
+            pytest.fail(f"waited {BUSY * seconds:.0f} s for {what}")
         time.sleep(0.02)
 
 
@@ -140,6 +143,17 @@ class Profd:
                 pytest.fail(f"process {pid} ended with {ended.returncode} before step {steps}: {said.decode(errors='replace')}")
             return None
         return wait_for(look, seconds, f"step {steps} of process {pid}")
+
+    def wait_recorded(self, pid, steps=0, seconds=60):
+        """Waits until a capture of the process is recorded and has that many whole steps; returns the process's row."""
+        row = wait_for(lambda: (row := self.process(pid)) and row["state"] == "recording" and row, seconds, f"the recording of {pid}")
+        # The step in which it was seen was recorded from its begin on.
+        return self.wait_steps(pid, row["step"] + steps, seconds) if steps else row
+
+    def follow(self, *arguments):
+        """Starts `profd trigger ... --format json`, which prints its answer at the captures' end."""
+        return subprocess.Popen([str(self.client), "trigger", *map(str, arguments), "--format", "json"], env=self.env,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def trigger(self, pid, *arguments, codes=(0,), timeout=120):
         """`profd trigger --pid PID ...`; returns its only capture."""

@@ -1,12 +1,10 @@
 """A capture is exactly the steps that were asked for, with everything in them and nothing else."""
 import collections
 import json
-import math
 import os
 import signal
 import sqlite3
 import subprocess
-import time
 
 import pytest
 
@@ -59,7 +57,7 @@ def test_three_steps_exactly_when_they_take_two_seconds(profd):
     clients = [subprocess.Popen([str(profd.client), "trigger", "--pid", str(job.pid), "--format", "json"],
                                 env=profd.env, stdout=subprocess.PIPE, text=True) for job in jobs]
     for client in clients:
-        out, _ = client.communicate(timeout=60)
+        out, _ = client.communicate(timeout=120)
         assert client.returncode == 0
         check_steps(profd, json.loads(out)["captures"][0])
 
@@ -101,7 +99,7 @@ def test_endless_cycles_end_when_cancelled(profd):
     wait_for(lambda: len([c for c in profd.json("captures")["captures"] if c["status"] == "complete"]) >= 3, 20,
              "three cycles")
     client.send_signal(signal.SIGINT)
-    out, _ = client.communicate(timeout=30)
+    out, _ = client.communicate(timeout=120)
     assert client.returncode == 130
     wait_for(lambda: profd.process(job.pid)["state"] == "idle", 10, "the agent to be idle")
     assert job.poll() is None
@@ -110,8 +108,9 @@ def test_endless_cycles_end_when_cancelled(profd):
 def test_at_step(profd):
     job = profd.job(STEPS, "--step-ms=20")
     profd.wait_steps(job.pid, 2)
-    target = profd.process(job.pid)["step"] + 60
-    shown = check_steps(profd, profd.trigger(job.pid, "--at-step", target))
+    target = profd.process(job.pid)["step"] + 150
+    # Steps enough for a busy machine to switch the collectors on: a named step is not waited for.
+    shown = check_steps(profd, profd.trigger(job.pid, "--at-step", target, "--warmup", 30))
     assert [s["number"] for s in shown["steps"]] == [target, target + 1, target + 2]
     # A missed one is refused, not shifted.
     done = profd.run("trigger", "--pid", job.pid, "--at-step", 5, check=False)
@@ -128,11 +127,11 @@ def test_a_window_of_time(profd):
     assert capture["status"] == "complete"
     shown = profd.show(capture["capture_id"])
     ranges = {r["name"]: r["calls"] for r in shown["ranges"]}
-    assert 50 <= ranges["step"] <= 105
     wall = shown["steps"][0]["wall_ns"]
-    assert 0.5e9 <= wall < 0.7e9
+    assert 0.5e9 <= wall < 2e9 and ranges["step"] <= wall / 5e6 + 2
+    # The job is nearly all the time in a range: all of the window is there.
+    assert 0.8 * wall < next(r["total_ns"] for r in shown["ranges"] if r["name"] == "step") <= wall
     # The job lives on, and can be looked at again.
-    time.sleep(0.5)
     assert job.poll() is None
     assert profd.trigger(job.pid, "--duration", "100ms")["status"] == "complete"
 

@@ -3,7 +3,6 @@ import json
 import re
 import signal
 import subprocess
-import time
 
 from conftest import BUILD, WORKLOADS, wait_for
 
@@ -47,8 +46,8 @@ def test_cycles(profd):
 
 def test_at_step(profd):
     job = stepping(profd, "--step-ms=10")
-    at = profd.wait_steps(job.pid, 1)["step"] + 60
-    capture = profd.trigger(job.pid, "--at-step", at, "--steps", 2)
+    at = profd.wait_steps(job.pid, 1)["step"] + 250
+    capture = profd.trigger(job.pid, "--at-step", at, "--warmup", 50, "--steps", 2)
     assert [s["number"] for s in profd.show(capture["capture_id"])["steps"]] == [at, at + 1]
     done = profd.run("trigger", "--pid", job.pid, "--at-step", 1, check=False)
     assert done.returncode == 1 and "later" in done.stderr
@@ -102,12 +101,10 @@ def test_what_runs_is_not_counted_yet(profd):
 def test_ctrl_c(profd):
     job = stepping(profd, "--step-ms=10")
     profd.wait_steps(job.pid)
-    client = subprocess.Popen([str(profd.client), "trigger", "--pid", str(job.pid), "--steps", "100000", "--format", "json"],
-                              env=profd.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    wait_for(lambda: (profd.process(job.pid) or {}).get("state") == "recording")
-    time.sleep(0.1)
+    client = profd.follow("--pid", job.pid, "--steps", 100000)
+    profd.wait_recorded(job.pid, 3)
     client.send_signal(signal.SIGINT)
-    out, _ = client.communicate(timeout=20)
+    out, _ = client.communicate(timeout=120)
     capture = json.loads(out)["captures"][0]
     assert client.returncode == 130 and capture["status"] == "incomplete" and capture["steps_recorded"] > 0
     assert job.poll() is None and profd.process(job.pid)["state"] == "idle"

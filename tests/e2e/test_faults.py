@@ -1,10 +1,8 @@
 """Whatever dies, the job goes on as it would have, and what was recorded is kept."""
 import json
-import os
 import pathlib
 import signal
 import sqlite3
-import subprocess
 import time
 
 from conftest import BUILD, wait_for
@@ -13,24 +11,13 @@ STEPS = BUILD / "workloads" / "steps"
 THREADS = BUILD / "workloads" / "nvtx_threads"
 
 
-def follow(profd, *arguments):
-    return subprocess.Popen([str(profd.client), "trigger", *map(str, arguments), "--format", "json"], env=profd.env,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def recording(profd, pid):
-    row = profd.process(pid)
-    return row and row["state"] == "recording"
-
-
 def test_kill_the_job(profd):
     job = profd.job(STEPS, "--step-ms=50")
     profd.wait_steps(job.pid, 2)
-    client = follow(profd, "--pid", job.pid, "--steps", 1000)
-    wait_for(lambda: recording(profd, job.pid), what="the recording")
-    time.sleep(0.6)
+    client = profd.follow("--pid", job.pid, "--steps", 1000)
+    profd.wait_recorded(job.pid, 6)
     job.kill()
-    out, _ = client.communicate(timeout=30)
+    out, _ = client.communicate(timeout=120)
     capture = json.loads(out)["captures"][0]
     assert client.returncode == 5
     assert capture["status"] == "incomplete" and capture["reason"]
@@ -46,16 +33,17 @@ def test_kill_the_daemon(empty_profd):
     """The job's output is bit-identical to a run without us, the agent is idle again, and the next daemon takes the
     segment in, nothing twice."""
     profd = empty_profd
-    line = [STEPS, "--steps=2000", "--step-ms=5"]
+    line = [STEPS, "--steps=100", "--step-ms=5"]
     plain = profd.job(*line, agent=False)
     profd.start_daemon()
-    job = profd.job(*line)
+    stay = profd.folder / "stay"
+    stay.touch()
+    job = profd.job(*line, env={"STAY": str(stay)})
     profd.wait_steps(job.pid, 2)
-    client = follow(profd, "--pid", job.pid, "--steps", 100)
-    wait_for(lambda: recording(profd, job.pid), what="the recording")
-    time.sleep(0.1)
+    client = profd.follow("--pid", job.pid, "--steps", 200)
+    profd.wait_recorded(job.pid, 5)
     profd.stop_daemon(signal.SIGKILL)
-    client.communicate(timeout=30)
+    client.communicate(timeout=120)
     assert client.returncode != 0
     time.sleep(0.8)
     profd.start_daemon()
@@ -64,11 +52,12 @@ def test_kill_the_daemon(empty_profd):
     assert len(found) == 1
     shown = profd.show(found[0]["capture_id"])
     calls = {r["name"]: r["calls"] for r in shown["ranges"]}
-    assert found[0]["steps_recorded"] == 100
-    assert calls == {"step": 100, **{f"work {i}": 100 for i in range(4)}}
+    assert found[0]["steps_recorded"] == 200
+    assert calls == {"step": 200, **{f"work {i}": 200 for i in range(4)}}
     with sqlite3.connect(f"file:{profd.file(found[0]['capture_id'])}?mode=ro", uri=True) as db:
         assert db.execute("SELECT count(*) - count(DISTINCT id) FROM ranges").fetchone()[0] == 0
     assert wait_for(lambda: profd.process(job.pid), what="the job to register again")["state"] == "idle"
+    stay.unlink()
     out, err = job.communicate(timeout=60)
     plain_out, plain_err = plain.communicate(timeout=60)
     strip = lambda text: json.dumps({k: v for k, v in json.loads(text).items() if k != "agent"})
@@ -81,10 +70,10 @@ def test_the_daemon_does_not_come_back(empty_profd):
     profd.start_daemon()
     job = profd.job(STEPS, "--steps=400", "--step-ms=5")
     profd.wait_steps(job.pid, 2)
-    client = follow(profd, "--pid", job.pid, "--steps", 20)
-    wait_for(lambda: recording(profd, job.pid) or client.poll() is not None, what="the recording")
+    client = profd.follow("--pid", job.pid, "--steps", 200)
+    profd.wait_recorded(job.pid)
     profd.stop_daemon(signal.SIGKILL)
-    client.communicate(timeout=30)
+    client.communicate(timeout=120)
     out, _ = job.communicate(timeout=60)
     assert job.returncode == 0 and json.loads(out)["steps"] == 400
 
@@ -92,11 +81,11 @@ def test_the_daemon_does_not_come_back(empty_profd):
 def test_a_job_that_stops_stepping(profd):
     job = profd.job(STEPS, "--step-ms=20")
     profd.wait_steps(job.pid, 2)
-    client = follow(profd, "--pid", job.pid, "--steps", 1000, "--timeout", "1500ms")
-    wait_for(lambda: recording(profd, job.pid), what="the recording")
-    time.sleep(0.2)
+    # Longer than the recording takes to begin on a busy machine.
+    client = profd.follow("--pid", job.pid, "--steps", 1000, "--timeout", "4s")
+    profd.wait_recorded(job.pid, 3)
     job.send_signal(signal.SIGSTOP)
-    out, err = client.communicate(timeout=30)
+    out, err = client.communicate(timeout=120)
     job.send_signal(signal.SIGCONT)
     capture = json.loads(out)["captures"][0]
     assert client.returncode == 4, err
@@ -109,12 +98,12 @@ def test_a_job_that_stops_stepping(profd):
 def test_cancel(profd):
     job = profd.job(STEPS, "--step-ms=20")
     profd.wait_steps(job.pid, 2)
-    client = follow(profd, "--pid", job.pid, "--steps", 1000)
-    wait_for(lambda: recording(profd, job.pid), what="the recording")
+    client = profd.follow("--pid", job.pid, "--steps", 1000)
+    profd.wait_recorded(job.pid)
     busy = profd.run("trigger", "--pid", job.pid, check=False)
     assert busy.returncode == 8 and "profd cancel" in busy.stderr
     profd.run("cancel", "--pid", job.pid)
-    out, _ = client.communicate(timeout=30)
+    out, _ = client.communicate(timeout=120)
     assert json.loads(out)["captures"][0]["status"] == "incomplete"
     assert profd.trigger(job.pid)["status"] == "complete"
 
@@ -122,13 +111,13 @@ def test_cancel(profd):
 def test_a_lost_client_loses_nothing(profd):
     job = profd.job(STEPS, "--step-ms=20")
     profd.wait_steps(job.pid, 2)
-    client = follow(profd, "--pid", job.pid, "--steps", 30)
-    wait_for(lambda: recording(profd, job.pid), what="the recording")
+    client = profd.follow("--pid", job.pid, "--steps", 150)
+    profd.wait_recorded(job.pid)
     client.kill()
     client.wait()
     found = wait_for(lambda: [c for c in profd.json("captures")["captures"] if c["status"] == "complete"], 20,
                      "the capture to complete without its client")
-    assert found[0]["steps_recorded"] == 30
+    assert found[0]["steps_recorded"] == 150
 
 
 def test_dlclose_of_an_nvtx_user(profd):

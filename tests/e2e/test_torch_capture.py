@@ -34,8 +34,8 @@ class Training:
         self.folder.mkdir()
         self.out, self.start, self.hold = (self.folder / name for name in ("out", "start", "hold"))
         with open(self.out, "w") as out, open(self.folder / "err", "w") as err:
-            self.job = profd.job(python, TRAIN, *options, "--wait-for", self.start, agent=agent, stdout=out, stderr=err,
-                                 env={"PYTHONWARNINGS": "ignore", **(env or {})})
+            self.job = profd.job(python, TRAIN, *options, "--wait-for", self.start, "--hold", self.hold, agent=agent, stdout=out,
+                                 stderr=err, env={"PYTHONWARNINGS": "ignore", **(env or {})})
         self.pid = self.job.pid
 
     def text(self):
@@ -50,12 +50,21 @@ class Training:
         self.start.touch()
         return self
 
-    def finish(self, seconds=120):
-        """Its exit code, and what it printed but for its pid."""
+    def capture_held(self, *trigger):
+        """A capture that is armed while the job holds after a step (--hold, --hold-after): so it cannot miss the steps that it names."""
+        client = self.profd.follow("--pid", self.pid, *trigger)
+        wait_for(lambda: self.profd.process(self.pid)["state"] != "idle" or client.poll() is not None, what="the agent to be armed")
+        self.hold.touch()
+        out, err = client.communicate(timeout=240)
+        assert client.returncode == 0, err
+        return json.loads(out)["captures"][0]
+
+    def finish(self, seconds=240):
+        """What it wrote to its standard error, and what it printed but for its pid."""
         code = self.job.wait(seconds)
         errors = (self.folder / "err").read_text()
         assert code == 0, errors
-        return code, errors, [line for line in self.text().splitlines() if not line.startswith("ready")]
+        return errors, [line for line in self.text().splitlines() if not line.startswith("ready")]
 
 
 def database(profd, capture):
@@ -112,11 +121,11 @@ def capture_window(profd, python, model, window, *options, trigger=()):
     """Trains with windows of the job's own profiler and captures the steps of one of them."""
     first = window_starts(window)
     job = Training(profd, python, "--model", model, "--steps", first + 3 * CYCLE, "--pad-ms", 10, "--profile", ACTIVE,
-                   "--shapes", "--trace", profd.folder, "--trace-window", window, "--ranges", *options).go()
-    profd.wait_steps(job.pid, 1)
-    capture = profd.trigger(job.pid, "--at-step", first, "--warmup", 6, "--steps", ACTIVE, *trigger)
+                   "--shapes", "--trace", profd.folder, "--trace-window", window, "--ranges", "--hold-after", 3, *options).go()
+    profd.wait_steps(job.pid, 3)
+    capture = job.capture_held("--at-step", first, "--warmup", first - 8, "--steps", ACTIVE, *trigger)
     assert capture["status"] == "complete" and capture["steps_recorded"] == ACTIVE and capture["lost"] == 0, capture
-    _, _, lines = job.finish()
+    _, lines = job.finish()
     return capture, lines, told_by_torch(profd.folder / f"window-{window}.json")
 
 
@@ -182,25 +191,19 @@ def test_backward_operators_know_their_forward(profd, torch):
 def test_users_profiler_is_not_disturbed(profd, torch):
     """Our captures before, during and after windows of the job's own profiler; its counts are those of a run without
     us, and ours those of its windows."""
-    options = ["--model", "cnn", "--steps", 30 * CYCLE, "--pad-ms", 10, "--profile", ACTIVE, "--shapes", "--ranges"]
+    options = ["--model", "cnn", "--steps", 26 * CYCLE, "--pad-ms", 10, "--profile", ACTIVE, "--shapes", "--ranges"]
     alone = Training(profd, torch, *options, agent=False).go(watched=False)
-    _, _, expected = alone.finish()
-    job = Training(profd, torch, *options).go()
+    _, expected = alone.finish()
+    holds = range(10, 130, 30)
+    job = Training(profd, torch, *options, "--hold-after", *holds).go()
     captures = []
-    while job.job.poll() is None and len(captures) < 4:
-        step = profd.process(job.pid)
-        if not step or step["step"] < 1:
-            continue
-        # In turns: a window with waiting and warm-up, only its beginning, only its end, from one window to the next.
-        offset, steps = [(-2, 5), (-1, 2), (2, 2), (0, 5)][len(captures) % 4]
-        window = (step["step"] + 12) // CYCLE + 3
-        if window > 28:
-            break
-        at = window_starts(window) + offset
-        captures.append((profd.trigger(job.pid, "--at-step", at, "--steps", steps), steps))
-    code, errors, lines = job.finish()
+    # A window with waiting and warm-up, only its beginning, only its end, from one window to the next.
+    for held, (offset, steps) in zip(holds, [(-2, 5), (-1, 2), (2, 2), (0, 5)]):
+        profd.wait_steps(job.pid, held)
+        at = window_starts(held // CYCLE + 5) + offset
+        captures.append((job.capture_held("--at-step", at, "--warmup", 15, "--steps", steps), steps))
+    _, lines = job.finish()
     assert lines == expected
-    assert len(captures) == 4
     window = averages(lines, 5)
     for capture, steps in captures:
         assert capture["status"] == "complete" and capture["steps_recorded"] == steps and capture["lost"] == 0
@@ -212,50 +215,55 @@ def test_users_profiler_is_not_disturbed(profd, torch):
 
 # ---------------------------------------------------------------- the job is never harmed
 
-def train_twice(profd, python, *options, captures=20, steps=900):
-    """Output of a run without the agent and of one with so many captures."""
-    options = ["--model", "transformer", "--steps", steps, "--pad-ms", 3, *options]
-    _, errors, alone = Training(profd, python, *options, agent=False).go(watched=False).finish()
-    job = Training(profd, python, *options).go()
-    profd.wait_steps(job.pid, 1)
-    for i in range(captures):
-        more = ["--shapes"] if i % 2 else []
-        capture = profd.trigger(job.pid, *more)
-        assert capture["status"] == "complete" and capture["lost"] == 0, capture
-        assert capture["events"] > 1000
-    assert job.job.poll() is None, "the job was over before its captures: more steps"
-    _, with_errors, captured = job.finish()
+def train_twice(profd, python, act, *options):
+    """Trains until act(pid) has returned, then without the agent for as many steps. What both printed: alone, watched; their errors
+    are the same."""
+    job = Training(profd, python, *options, "--steps", 0).go()
+    profd.wait_steps(job.pid, 4)
+    act(job.pid)
+    assert job.job.poll() is None
+    job.job.terminate()  # it ends with the step that it is at
+    with_errors, watched = job.finish()
+    steps = sum(line.startswith("step ") for line in watched)
+    errors, alone = Training(profd, python, *options, "--steps", steps, agent=False).go(watched=False).finish()
     assert with_errors == errors
-    return alone, captured
+    assert len(alone) == steps + 2
+    return alone, watched
 
 
 def test_twenty_captures_change_no_bit(profd, torch):
     """Losses, random state, weights, output and exit code with 20 captures, and without the agent."""
-    alone, captured = train_twice(profd, torch)
-    assert len(alone) == 900 + 2
+    def capture(pid):
+        for i in range(20):
+            capture = profd.trigger(pid, *(["--shapes"] if i % 2 else []))
+            assert capture["status"] == "complete" and capture["lost"] == 0, capture
+            assert capture["events"] > 1000
+
+    alone, captured = train_twice(profd, torch, capture, "--model", "transformer", "--pad-ms", 3)
     assert alone == captured
 
 
 def test_a_planted_harm_is_seen(profd, torch_newest):
     """One random number drawn where the agent is in the process: the comparison above must notice."""
-    alone, captured = train_twice(profd, torch_newest, "--plant-harm", captures=1, steps=100)
+    alone, captured = train_twice(profd, torch_newest, profd.trigger, "--model", "transformer", "--plant-harm")
     assert alone != captured
     assert alone[:3] == captured[:3] and alone[-2] != captured[-2]
 
 
 def test_forked_workers_in_mid_capture(profd, torch):
     """DataLoader workers are forked every eight batches, while operators are recorded."""
-    options = ["--steps", 60, "--workers", 2, "--model", "cnn"]
-    _, errors, alone = Training(profd, torch, *options, agent=False).go(watched=False).finish()
-    job = Training(profd, torch, *options).go()
-    profd.wait_steps(job.pid, 2)
-    capture = profd.trigger(job.pid, "--steps", 24, "--shapes")
+    pids, captures = [], []
+
+    def record(pid):
+        pids.append(pid)
+        captures.append(profd.trigger(pid, "--steps", 24, "--shapes"))
+
+    alone, captured = train_twice(profd, torch, record, "--workers", 2, "--model", "cnn")
+    assert captured == alone
+    capture, = captures
     assert capture["status"] == "complete" and capture["steps_recorded"] == 24 and capture["lost"] == 0
-    _, with_errors, captured = job.finish()
-    assert captured == alone and with_errors == errors
     with database(profd, capture) as db:
-        threads = [row[0] for row in db.execute("SELECT thread FROM threads")]
-        assert job.pid in threads
+        assert set(pids) <= {row[0] for row in db.execute("SELECT thread FROM threads")}
     counts = names(recorded(profd, capture))
     assert counts["Optimizer.step#AdamW.step"] == 24
     assert sum(n for name, n in counts.items() if name.endswith("__next__")) >= 24
@@ -272,13 +280,12 @@ def test_forked_workers_in_mid_capture(profd, torch):
     (["--optimizers", 2], 40),
 ], ids=lambda value: "-".join(map(str, value)).replace("--", "") or "plain" if isinstance(value, list) else str(value))
 def test_steps_are_counted(profd, torch, options, steps):
-    hold = profd.folder / "hold"
-    job = Training(profd, torch, "--steps", 40, "--model", "cnn", *options, "--quiet", "--hold", hold).go()
+    job = Training(profd, torch, "--steps", 40, "--hold-after", 40, "--model", "cnn", *options, "--quiet").go()
     profd.wait_steps(job.pid, steps)
     time.sleep(0.2)
     row = profd.process(job.pid)
     assert row["step"] == steps and row["step_source"] == "optimizer"
-    hold.touch()
+    job.hold.touch()
     job.finish()
 
 
@@ -319,14 +326,17 @@ def test_steps_by_a_range_of_the_users(profd, torch):
 
 def test_debians_torch_steps_but_refuses_operators(profd, torch_debian):
     """Older than 2.4: steps count, operators are refused with the reason, and what was not recorded is not 0."""
-    options = ["--model", "cnn", "--steps", 400, "--pad-ms", 3]
-    _, errors, alone = Training(profd, torch_debian, *options, agent=False).go(watched=False).finish()
-    job = Training(profd, torch_debian, *options).go()
-    profd.wait_steps(job.pid, 2)
-    doctor = profd.json("doctor", "--pid", job.pid)
-    torch_row = next(c for c in doctor["collectors"] if c["collector"] == "torch")
-    assert not torch_row["available"] and "2.4" in torch_row["sentence"] and "1.13" in torch_row["sentence"], doctor
-    capture = profd.trigger(job.pid, "--shapes")
+    captures = []
+
+    def act(pid):
+        doctor = profd.json("doctor", "--pid", pid)
+        torch_row = next(c for c in doctor["collectors"] if c["collector"] == "torch")
+        assert not torch_row["available"] and "2.4" in torch_row["sentence"] and "1.13" in torch_row["sentence"], doctor
+        captures.append(profd.trigger(pid, "--shapes"))
+
+    alone, watched = train_twice(profd, torch_debian, act, "--model", "cnn", "--pad-ms", 3)
+    assert watched == alone
+    capture, = captures
     assert capture["status"] == "complete" and capture["steps_recorded"] == 3
     shown = profd.show(capture["capture_id"])
     rows = {c["collector"]: c for c in shown["collectors"]}
@@ -335,8 +345,6 @@ def test_debians_torch_steps_but_refuses_operators(profd, torch_debian):
     assert len(shown["steps"]) == 3 and not shown["operators"] and shown["totals"]["operators"] is None
     table = profd.run("show", capture["capture_id"]).stdout
     assert "2.4" in table, table
-    _, with_errors, captured = job.finish()
-    assert captured == alone and with_errors == errors
 
 
 def test_doctor_tells_of_torch(profd, torch):
@@ -348,7 +356,7 @@ def test_doctor_tells_of_torch(profd, torch):
 
 def test_torch_imported_late(profd, torch):
     """The agent is there long before torch; the steps are seen all the same, from the first."""
-    late = ("import runpy, sys, time; time.sleep(2); sys.argv = sys.argv[1:]; "
+    late = ("import runpy, sys, time; time.sleep(0.5); sys.argv = sys.argv[1:]; "
             "runpy.run_path(sys.argv[0], run_name='__main__')")
     start, out = profd.folder / "start", profd.folder / "out"
     job = profd.job(torch, "-c", late, TRAIN, "--model", "cnn", "--steps", 0, "--pad-ms", 5, "--wait-for", start,

@@ -57,15 +57,19 @@ class Row:
         assert self.identical, f"bare: {bare}\nwatched: {watched}"
 
     def twice(self, profd, command, during=None, mask=same_job, env=None, timeout=90, **more):
-        """Runs the job bare, then under `profd run` while during(job) acts. Returns what during returned."""
+        """Runs the job bare, then under `profd run` while during(job) acts. Returns what during returned. A workload that knows STAY
+        (workload.h) goes on after its steps until during() has returned, on however busy a machine."""
         asked = repr((command, env, sorted(more)))
         if asked not in BARE:
             plain = profd.job(*command, agent=False, env=env, **more)
             out, err = plain.communicate(timeout=timeout)
             BARE[asked] = (plain.returncode, out, err)
         bare = BARE[asked]
-        job = profd.job(*command, env=env, **more)
+        stay = profd.folder / "stay"
+        stay.touch()
+        job = profd.job(*command, env={"STAY": str(stay), **(env or {})}, **more)
         found = during(job) if during else None
+        stay.unlink()
         out, err = job.communicate(timeout=timeout)
         self.same(bare, (job.returncode, out, err), mask)
         return found

@@ -69,7 +69,7 @@ def test_descriptors(row, profd, mode, deny):
     row.does(MODES[mode] + TABLES[deny])
     # A thread that steps in another's place is believed after 16 steps: it does so before the capture.
     after = 5 if mode == "unshare" else 150
-    line = [DESCRIPTORS, f"--mode={mode}", "--steps=1100", "--step-ms=5", f"--after={after}", f"--deny={deny}"]
+    line = [DESCRIPTORS, f"--mode={mode}", "--steps=250", "--step-ms=5", f"--after={after}", f"--deny={deny}"]
 
     def during(job):
         profd.wait_steps(job.pid, 90)
@@ -106,7 +106,7 @@ def test_in_the_jobs_table(row, profd, mode, pause):
     """Where there is no table of our own: the job's files are not touched, the capture tells what became of it, and the agent
     comes back by a new connection. With a pause the agent takes its numbers while the job takes the others."""
     row.does(MODES[mode] + TABLES["table"] + (", slowly" if pause else ""))
-    line = [DESCRIPTORS, f"--mode={mode}", "--steps=900", "--step-ms=5", "--after=150", f"--pause-ms={pause}", "--deny=table"]
+    line = [DESCRIPTORS, f"--mode={mode}", "--steps=250", "--step-ms=5", "--after=150", f"--pause-ms={pause}", "--deny=table"]
     answers = []
 
     def during(job):
@@ -140,7 +140,7 @@ def test_two_copies(row, profd, tmp_path, how):
     row.does(f"carries a second copy of the agent by {how}()")
     second = tmp_path / "libprofd_agent.so"
     shutil.copy(profd.agent, second)
-    line = [DESCRIPTORS, "--mode=nothing", "--steps=500", "--step-ms=5", f"--second={second}", f"--how={how}"]
+    line = [DESCRIPTORS, "--mode=nothing", "--steps=100", "--step-ms=5", f"--second={second}", f"--how={how}"]
 
     def during(job):
         profd.wait_steps(job.pid, 20)

@@ -6,7 +6,6 @@ import json
 import os
 import resource
 import signal
-import subprocess
 import time
 
 import pytest
@@ -15,7 +14,7 @@ from house import BUILD, wait_for
 from test_disk_full import fill, needs_mount, start_small
 
 STEPS = BUILD / "workloads" / "steps"
-JOB = [STEPS, "--steps=700", "--step-ms=5"]
+JOB = [STEPS, "--steps=100", "--step-ms=5"]
 EVENTS = 6  # of a step
 
 # {state: (arguments of the trigger, the state that ps shows)}
@@ -36,9 +35,7 @@ class Scene:
         profd.wait_steps(job.pid, 2)
         self.client = None
         if arguments:
-            self.client = subprocess.Popen(
-                [str(profd.client), "trigger", "--pid", str(job.pid), *map(str, arguments), "--timeout", "10s", "--format",
-                 "json"], env=profd.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.client = profd.follow("--pid", job.pid, *arguments, "--timeout", "10s")
             if state == "between":
                 wait_for(self.one_is_kept, 20, "the first cycle")
             wait_for(lambda: (profd.process(job.pid) or {}).get("state") == shown or self.client.poll() is not None, 20,
@@ -204,7 +201,7 @@ def test_daemon_returns_ten_times(row, profd):
         scene.client.communicate()
         return scene.is_well()
 
-    row.twice(profd, [STEPS, "--steps=4000", "--step-ms=5"], during)
+    row.twice(profd, JOB, during)
     kept = wait_for(lambda: [c for c in profd.json("captures")["captures"] if c["status"] in ("complete", "incomplete")
                              and c["steps_recorded"] > 3], 20, "the capture to be taken in")
     assert len(kept) == 1, kept

@@ -1,12 +1,11 @@
 """Jobs that end, or leave their image, while they are recorded."""
 import json
 import sqlite3
-import subprocess
 
 import pytest
 
 from conftest import same_job
-from house import BUILD
+from house import BUILD, wait_for
 
 EXITS = BUILD / "workloads" / "exits"
 
@@ -25,10 +24,10 @@ def test_ends(row, profd, mode):
     row.does(ENDS[mode])
 
     def during(job):
+        # The job holds until the capture is armed.
         profd.wait_steps(job.pid, 2)
-        client = subprocess.Popen([str(profd.client), "trigger", "--pid", str(job.pid), "--steps", "100000", "--timeout", "20s",
-                                   "--format", "json"], env=profd.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                  text=True)
+        client = profd.follow("--pid", job.pid, "--steps", 100000, "--timeout", "60s")
+        wait_for(lambda: profd.process(job.pid)["state"] != "idle" or client.poll() is not None, what="the agent to be armed")
         return client
 
     printed = []
@@ -37,8 +36,8 @@ def test_ends(row, profd, mode):
         printed.append(text)
         return same_job(text)
 
-    client = row.twice(profd, [EXITS, f"--mode={mode}", "--after=150", "--step-ms=10", "--code=7"], during, mask)
-    answer = json.loads(client.communicate(timeout=30)[0])
+    client = row.twice(profd, [EXITS, f"--mode={mode}", "--after=60", "--step-ms=10", "--code=7"], during, mask)
+    answer = json.loads(client.communicate(timeout=120)[0])
     capture = answer["captures"][0]
     assert capture["status"] == "incomplete", capture
     assert capture["steps_recorded"] >= 10

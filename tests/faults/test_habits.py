@@ -36,7 +36,7 @@ def capture_of(profd, pid, steps=20):
 def test_habit(row, profd, mode):
     what, more = HABITS[mode]
     row.does(what)
-    capture = row.twice(profd, [ODDJOB, f"--mode={mode}", "--steps=250", "--step-ms=8"], lambda job: capture_of(profd, job.pid))
+    capture = row.twice(profd, [ODDJOB, f"--mode={mode}", "--steps=60", "--step-ms=8"], lambda job: capture_of(profd, job.pid))
     assert capture["status"] == "complete" and capture["steps_recorded"] == 20
     row.counts_file(profd, capture["capture_id"], lambda db: 20 * (1 + more))
 
@@ -59,7 +59,7 @@ def test_allocator(row, profd, name):
     row.does(f"allocates by {name}, with thread churn")
     # The line is that of `profd run`, before the job is there.
     mask = lambda text: [line for line in same_job(text) if "LD_PRELOAD holds" not in str(line)]
-    capture = row.twice(profd, [ODDJOB, "--mode=churn", "--steps=250", "--step-ms=8"], lambda job: capture_of(profd, job.pid),
+    capture = row.twice(profd, [ODDJOB, "--mode=churn", "--steps=60", "--step-ms=8"], lambda job: capture_of(profd, job.pid),
                         mask, env={"LD_PRELOAD": library(name)})
     assert capture["status"] == "complete"
     row.counts_file(profd, capture["capture_id"], lambda db: 20 * 81)
@@ -68,9 +68,8 @@ def test_allocator(row, profd, name):
 def attached(profd, job, *tracer):
     """A capture while a tracer comes and goes."""
     profd.wait_steps(job.pid, 2)
-    client = subprocess.Popen([str(profd.client), "trigger", "--pid", str(job.pid), "--steps", "150", "--format", "json"],
-                              env=profd.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    wait_for(lambda: profd.process(job.pid)["state"] == "recording" or client.poll() is not None, 20, "the recording")
+    client = profd.follow("--pid", job.pid, "--steps", 400)
+    profd.wait_recorded(job.pid)
     with subprocess.Popen([*tracer, "-p", str(job.pid)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL) as tool:
         time.sleep(0.5)
@@ -88,7 +87,7 @@ def test_attached(row, profd, tracer):
     if not shutil.which(tracer):
         pytest.skip(f"{tracer} is not installed")
     words = {"gdb": ["gdb", "-batch", "-nx", "-ex", "thread apply all bt 3", "-ex", "detach"], "strace": ["strace", "-f", "-q"]}[tracer]
-    capture = row.twice(profd, [STEPS, "--steps=800", "--step-ms=5"], lambda job: attached(profd, job, *words))
+    capture = row.twice(profd, [STEPS, "--steps=100", "--step-ms=5"], lambda job: attached(profd, job, *words))
     row.counts_file(profd, capture["capture_id"], lambda db: capture["steps_recorded"] * 6)
 
 
@@ -103,7 +102,7 @@ def test_namespaces(row, profd, flags):
                                  if p["name"] == "steps" and p["step"] >= 2], 20, "the job to register")
         return profd.trigger(seen[0]["pid"], "--steps", 20)
 
-    capture = row.twice(profd, ["unshare", *flags.split(), STEPS, "--steps=500", "--step-ms=5"], during)
+    capture = row.twice(profd, ["unshare", *flags.split(), STEPS, "--steps=100", "--step-ms=5"], during)
     assert capture["status"] == "complete"
     row.counts_file(profd, capture["capture_id"], lambda db: 20 * 6)
 
@@ -114,7 +113,7 @@ def test_limits(row, profd, what):
     limit = {"core": "--core=0", "fsize": "--fsize=0", "stack": "--stack=65536", "nproc": "--nproc=1"}[what]
     if what == "fsize":
         profd.env.pop("PROFD_DEBUG")  # a file that one asks for grows
-    capture = row.twice(profd, ["prlimit", limit, STEPS, "--steps=500", "--step-ms=5"],
+    capture = row.twice(profd, ["prlimit", limit, STEPS, "--steps=100", "--step-ms=5"],
                         lambda job: capture_of(profd, job.pid))
     assert capture["status"] == "complete"
     row.counts_file(profd, capture["capture_id"], lambda db: 20 * 6)

@@ -1,5 +1,4 @@
 """Signal handlers that interrupt malloc or the recorder, and may leave it by a jump."""
-import json
 import sqlite3
 
 from house import BUILD, wait_for
@@ -25,7 +24,7 @@ def test_nvtx_in_a_handler_below_malloc(row, profd):
         profd.wait_steps(job.pid, 2)
         return profd.trigger(job.pid, "--steps", 20)
 
-    capture = row.twice(profd, [HANDLERS, "--steps=200", "--step-ms=10"], during)
+    capture = row.twice(profd, [HANDLERS, "--steps=60", "--step-ms=10"], during)
     assert capture["status"] == "complete", capture
     ranges, losses = counted(profd, capture, "in a handler")
     row.counts(ranges, sum(losses.values()), 20)
@@ -39,7 +38,7 @@ def test_a_jump_out_of_a_hook(row, profd):
         profd.wait_steps(job.pid, 2)
         return [profd.trigger(job.pid, "--steps", 10) for _ in range(2)]
 
-    captures = row.twice(profd, [JUMPS, "--mode=push", "--steps=200", "--step-ms=10"], during)
+    captures = row.twice(profd, [JUMPS, "--mode=push", "--steps=60", "--step-ms=10"], during)
     for capture in captures:
         assert capture["status"] == "complete", capture
         ranges, losses = counted(profd, capture, "work")
@@ -57,7 +56,7 @@ def test_a_jump_out_of_a_boundary(row, profd):
         wait_for(lambda: profd.process(job.pid)["state"] == "idle", 5, "the agent to be idle")
         return first, profd.trigger(job.pid, "--steps", 3)
 
-    first, second = row.twice(profd, [JUMPS, "--mode=tick", "--steps=600", "--step-ms=10"], during)
+    first, second = row.twice(profd, [JUMPS, "--mode=tick", "--steps=60", "--step-ms=10"], during)
     assert first["status"] == "incomplete" and first["reason_code"] == "left", first
     ranges, losses = counted(profd, first, "work")
     assert losses == {("left", "step"): 1}

@@ -5,12 +5,10 @@ import re
 import threading
 import time
 
-import pytest
-
-from house import BUILD, wait_for
+from house import BUILD
 
 LIMITS = BUILD / "workloads" / "limits"
-LINE = [LIMITS, "--steps=300", "--step-ms=10"]
+LINE = [LIMITS, "--steps=60", "--step-ms=10"]
 
 
 def in_status(pid, word):

@@ -2,7 +2,7 @@
 import collections
 import sqlite3
 
-from house import BUILD, WORKLOADS
+from house import WORKLOADS
 
 SCRIPT = WORKLOADS / "operators.py"
 OPERATORS, CALLS = 30, 5  # of a step
@@ -18,18 +18,12 @@ def operators(profd, capture):
 
 
 def twice(row, profd, torch, mode, record):
-    """The script bare and under profd; there it goes on, on however busy a machine, until record(job) has what it wants."""
-    stay = profd.folder / "stay"
-
+    """The script bare and under profd."""
     def during(job):
-        # The script looks for it after its steps.
-        stay.touch()
-        profd.wait_steps(job.pid, 2, 240)
-        found = record(job)
-        stay.unlink()
-        return found
+        profd.wait_steps(job.pid, 2)
+        return record(job)
 
-    return row.twice(profd, [torch, SCRIPT, mode, "--steps=100", "--step-ms=20", f"--stay={stay}"], during, same, timeout=300)
+    return row.twice(profd, [torch, SCRIPT, mode, "--steps=100", "--step-ms=20"], during, same, timeout=300)
 
 
 def same(text):

@@ -33,7 +33,7 @@ def recording(profd, pid):
 def test_torch_ends_in_mid_capture(row, profd, how):
     row.does(f"uses torch and ends in mid-capture: {HOWS[how]}")
     row.nothing_recorded("a stand-in for torch")
-    row.twice(profd, [TORCH_EXITS, f"--how={how}", "--after=1500"], lambda job: recording(profd, (profd.wait_steps(job.pid), job.pid)[1]))
+    row.twice(profd, [TORCH_EXITS, f"--how={how}", "--after=50"], lambda job: recording(profd, (profd.wait_steps(job.pid), job.pid)[1]))
 
 
 def test_torch_ends_at_each_point_of_calibration(row, profd):

@@ -108,6 +108,8 @@ static void steps(long n)
 {
 	double next = seconds();
 	for (long i = 0; i < n; i++) {
+		if (stepped == HELD)
+			hold();
 		one_step();
 		wait_period(&next, step_time);
 		step();

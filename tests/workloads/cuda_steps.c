@@ -341,14 +341,16 @@ int main(int argc, char **argv)
 	pthread_barrier_init(&ends, NULL, (unsigned)options.threads);
 	for (int t = 1; t < options.threads; t++)
 		pthread_create(&workers[t].thread, NULL, worker_main, &workers[t]);
-	while ((double)n < steps && !enough && seconds() < end) {
+	while (((double)n < steps || stays()) && !enough && seconds() < end) {
+		int counts = (double)n < steps;
 		pthread_barrier_wait(&begins);
 		one_step(&workers[0]);
 		pthread_barrier_wait(&ends);
 		memset(&step_tally, 0, sizeof step_tally);
 		for (int t = 0; t < options.threads; t++)
 			tally_add(&step_tally, &workers[t].tally);
-		tally_add(&total, &step_tally);
+		if (counts)
+			tally_add(&total, &step_tally);
 		if (rate > 0)
 			wait_period(&next, 1 / rate);
 		if (options.lines) {
@@ -359,7 +361,7 @@ int main(int argc, char **argv)
 		}
 		if (options.stepping)
 			step();
-		n++;
+		n += (uint64_t)counts;
 	}
 	over = 1;
 	pthread_barrier_wait(&begins);

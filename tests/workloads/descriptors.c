@@ -168,7 +168,7 @@ static void act(long n)
 static void run(long from, long to)
 {
 	double next = seconds();
-	for (long n = from; n < to; n++) {
+	for (long n = from; n < to || (to == steps && stays()); n++) {
 		act(n);
 		if (push)
 			push("step");
@@ -180,7 +180,7 @@ static void run(long from, long to)
 			second_step();
 		if (n >= after && strcmp(mode, "nothing") != 0)
 			look_at_files();
-		done++;
+		done += n < steps;
 	}
 }
 

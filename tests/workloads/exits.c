@@ -31,6 +31,8 @@ static void steps(long n)
 	*(void **)&pop = profd_function("profd_range_pop");
 	double next = seconds();
 	for (long i = 0; i < n; i++) {
+		if (stepped == HELD)
+			hold();
 		if (push)
 			push("step");
 		pace(&next, step_time);

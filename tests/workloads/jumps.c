@@ -75,7 +75,7 @@ int main(int argc, char **argv)
 	const char *unreadable = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct sigaction action = {.sa_handler = on_segv, .sa_flags = SA_NODEFER};
 	sigaction(SIGSEGV, &action, NULL);
-	for (volatile long n = 0; n < steps; n++) {
+	for (volatile long n = 0; n < steps || stays(); n++) {
 		double until = seconds() + step_time;
 		for (long i = 0; i < pairs; i++) {
 			nvtxRangePushA("work");

@@ -60,7 +60,7 @@ int main(int argc, char **argv)
 	void **pieces = calloc((size_t)need + 1, sizeof *pieces);
 	if (number(argv, "lock", 0) > 0 && mlockall(MCL_FUTURE) < 0)
 		return 2;
-	for (long n = 0; n < steps; n++) {
+	for (long n = 0; n < steps || stays(); n++) {
 		double until = seconds() + step_time;
 		if (n == 2 && set_limit(argument(argv, "limit", "none"), (rlim_t)number(argv, "room-mib", 0) << 20) < 0)
 			return 1;

@@ -39,6 +39,12 @@ static void range(const char *name)
 		pop();
 }
 
+/* What is printed: of the steps that count. */
+static struct {
+	long made;
+	uint64_t sum;
+} counted;
+
 static void *thread_main(void *number)
 {
 	for (int i = 0; i < RANGES; i++)
@@ -165,7 +171,7 @@ int main(int argc, char **argv)
 	*(void **)&push = profd_function("profd_range_push");
 	*(void **)&pop = profd_function("profd_range_pop");
 	double next = seconds();
-	for (long i = 0; i < steps; i++) {
+	for (long i = 0; i < steps || stays(); i++) {
 		if (push)
 			push("step");
 		habit(mode, i);
@@ -174,8 +180,12 @@ int main(int argc, char **argv)
 			pop();
 		made++;
 		step();
+		if (i < steps) {
+			counted.made = made;
+			counted.sum = sum;
+		}
 	}
-	printf("{\"mode\": \"%s\", \"steps\": %ld, \"ranges\": %ld, \"sum\": %llu}\n", mode, steps, made,
-	       (unsigned long long)sum);
+	printf("{\"mode\": \"%s\", \"steps\": %ld, \"ranges\": %ld, \"sum\": %llu}\n", mode, steps, counted.made,
+	       (unsigned long long)counted.sum);
 	return interrupts < 0;
 }

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Operators that come and go, operators of several threads, and ranges that torch makes for its own profiler alone.
 
-    operators.py library|threads|fast [--steps N] [--step-ms T] [--stay FILE]
+    operators.py library|threads|fast [--steps N] [--step-ms T]
 
 library: each step defines operators one after the other, calls each CALLS times and takes it away before the next: their names
          lie at the same few addresses. Two of three are called work_*, the third mark_*.
 threads: THREADS threads call aten::add all the time.
 fast: aten::add in a range of _RecordFunctionFast, as compiled code makes them, in each step; from step PROFILED on torch.profiler
          is at work.
-Steps are profd_step()'s; after N they go on for as long as FILE is there. Prints "ready" with its pid, and in the end N.
+Steps are profd_step()'s; after N they go on for as long as the file in STAY is there. Prints "ready" with its pid, and in the end N.
 """
 import argparse
 import ctypes
@@ -42,7 +42,6 @@ def main():
     parser.add_argument("mode", choices=["library", "threads", "fast"])
     parser.add_argument("--steps", type=int, default=100000)
     parser.add_argument("--step-ms", type=float, default=20)
-    parser.add_argument("--stay", default="")
     wanted = parser.parse_args()
     torch.set_num_threads(1)
     sys.setswitchinterval(1e-5)
@@ -60,7 +59,7 @@ def main():
     print("ready", os.getpid(), flush=True)
     profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
     for number in itertools.count(1):
-        if number > wanted.steps and not os.path.exists(wanted.stay):
+        if number > wanted.steps and not os.path.exists(os.environ.get("STAY", "")):
             break
         until = time.monotonic() + wanted.step_ms / 1000
         if wanted.mode == "library":

@@ -30,7 +30,7 @@ int main(int argc, char **argv)
 	double steps = number(argv, "steps", 1e12), step_time = number(argv, "step-ms", 5) * 1e-3;
 	double end = seconds() + number(argv, "seconds", 1e9), next, n = 0;
 	int ranges = (int)number(argv, "ranges", 4), marks = (int)number(argv, "marks", 1), stepping = 1;
-	uint64_t sum = 88172645463325252ull;
+	uint64_t sum = 88172645463325252ull, uncounted = sum;
 	void (*push)(const char *), (*pop)(void), (*mark)(const char *);
 	*(void **)&push = profd_function("profd_range_push");
 	*(void **)&pop = profd_function("profd_range_pop");
@@ -43,7 +43,8 @@ int main(int argc, char **argv)
 	next = seconds();
 	signal(SIGTERM, on_term);
 	signal(SIGUSR1, on_usr1);
-	while (n < steps && !enough && seconds() < end) {
+	while ((n < steps || stays()) && !enough && seconds() < end) {
+		uint64_t *into = n < steps ? &sum : &uncounted;
 		if (agent)
 			push("step");
 		for (int r = 0; r < ranges; r++) {
@@ -52,9 +53,9 @@ int main(int argc, char **argv)
 			if (agent)
 				push(name);
 			for (int i = 0; i < 1000; i++) { /* xorshift64 */
-				sum ^= sum << 13;
-				sum ^= sum >> 7;
-				sum ^= sum << 17;
+				*into ^= *into << 13;
+				*into ^= *into >> 7;
+				*into ^= *into << 17;
 			}
 			if (agent)
 				pop();
@@ -66,7 +67,7 @@ int main(int argc, char **argv)
 			pop();
 		if (stepping)
 			step();
-		n++;
+		n += n < steps;
 	}
 	printf("{\"steps\": %.0f, \"ranges_per_step\": %d, \"marks_per_step\": %d, \"agent\": %s, \"checksum\": "
 	       "\"%016llx\"}\n",

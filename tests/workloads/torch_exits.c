@@ -22,7 +22,7 @@ int main(int argc, char **argv)
 	(void)argc;
 	char path[4096];
 	const char *how = argument(argv, "how", "exit");
-	double until = seconds() + 20, step_time = number(argv, "step-ms", 2) * 1e-3;
+	double until = seconds() + 120, step_time = number(argv, "step-ms", 2) * 1e-3;
 	long after = (long)number(argv, "after", 100000);
 	void (*range)(const char *) = NULL;
 	int (*stopped)(void) = NULL;
@@ -40,7 +40,7 @@ int main(int argc, char **argv)
 	*(void **)&range = dlsym(library, "torch_range");
 	*(void **)&stopped = dlsym(library, "torch_stopped");
 	double next = seconds();
-	for (long i = 0; i < after && !stopped() && seconds() < until; i++) {
+	for (long i = 0; (i < after || stays()) && !stopped() && seconds() < until; i++) {
 		while (seconds() < next + step_time && !stopped())
 			sched_yield();
 		next += step_time;

@@ -79,7 +79,8 @@ def arguments():
     parser.add_argument("--accumulate", type=int, default=1, metavar="N",
                         help="batches of each step of the optimizers")
     parser.add_argument("--compile", metavar="BACKEND", help="torch.compile the model")
-    parser.add_argument("--hold", metavar="FILE", help="after the last step wait until this file exists")
+    parser.add_argument("--hold", metavar="FILE", help="after the steps of --hold-after wait until this file exists, and remove it")
+    parser.add_argument("--hold-after", type=int, nargs="+", default=[], metavar="STEP", help="see --hold")
     parser.add_argument("--plant-harm", action="store_true",
                         help="behave a little differently where a profiler's agent is there: for tests of tests")
     parser.add_argument("--threads", type=int, default=1)
@@ -156,6 +157,12 @@ def own_profiler(options):
         schedule=torch.profiler.schedule(wait=1, warmup=1, active=options.profile, repeat=0))
 
 
+def hold(file):
+    while not os.path.exists(file):
+        time.sleep(0.01)
+    os.unlink(file)
+
+
 def main():
     options = arguments()
     torch.set_num_threads(options.threads)
@@ -206,10 +213,10 @@ def main():
             profiler.step()
         if not options.quiet:
             say("step", step, repr(loss.item()))
+        if step in options.hold_after:
+            hold(options.hold)
     if profiler:
         profiler.stop()
-    while options.hold and not os.path.exists(options.hold):
-        time.sleep(0.01)
     if options.quiet and loss is not None:
         say("step", step, repr(loss.item()))
     say("random", digest([torch.random.get_rng_state()]))

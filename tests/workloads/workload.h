@@ -1,5 +1,8 @@
 /* workload.h - what the C workloads share: arguments as --name=value, time, and profd_step() where the agent is in the
- * process (found by dlsym, so that the same binary runs without it). */
+ * process (found by dlsym, so that the same binary runs without it).
+ *
+ * A workload that asks stays() steps N times, and then on, uncounted, until whoever watches it is done: its output is that of
+ * N steps, however busy the machine is. One that is watched as it ends holds at step HELD instead. */
 #ifndef PROFD_TESTS_WORKLOAD_H
 #define PROFD_TESTS_WORKLOAD_H
 
@@ -11,6 +14,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { HELD = 5 };
 
 /* The value of --name=VALUE, or `otherwise`. */
 static inline const char *argument(char **argv, const char *name, const char *otherwise)
@@ -58,6 +63,20 @@ static inline void pace(double *next, double step_time)
 static inline int thread_id(void)
 {
 	return (int)syscall(SYS_gettid);
+}
+
+/* Whether whoever watches still needs the job: there is a file of the name in STAY. */
+static inline int stays(void)
+{
+	const char *file = getenv("STAY");
+	return file && access(file, F_OK) == 0;
+}
+
+/* Waits, without a step, until whoever watches has begun: for a workload whose end is what is watched. */
+static inline void hold(void)
+{
+	while (stays())
+		wait_until(seconds() + 1e-3);
 }
 
 /* A function of profd.h; NULL without the agent. */

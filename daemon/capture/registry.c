@@ -19,6 +19,7 @@
 #include "proto/version.h"
 #include "probe.h"
 #include "trigger.h"
+#include "trigger_targets.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -526,7 +527,7 @@ static void hello_first(struct conn *conn, const struct message_hello *hello, in
 	if (hello->entry & ENTRY_ATTACH && hello->entry & ENTRY_NEW)
 		audit_done(conn, "attach", process->who.name, "attached", who.pid, who.uid);
 	orphans_offered(process);
-	trigger_offer_process(process);
+	targets_offer(process);
 }
 
 void registry_message(struct conn *conn, const union message_any *message, int fd)
@@ -537,7 +538,7 @@ void registry_message(struct conn *conn, const union message_any *message, int f
 	if (message->head.type == MESSAGE_HELLO) {
 		if (process) {
 			take_facts(process, &message->hello);
-			trigger_offer_process(process);
+			targets_offer(process);
 		} else {
 			hello_first(conn, &message->hello, fd);
 		}
@@ -559,7 +560,7 @@ void registry_gone(struct process *process)
 {
 	struct server *server = process->server;
 	probe_gone(process);
-	trigger_process_gone(process);
+	targets_process_gone(process);
 	capture_process_gone(process);
 	put_in_catalogue(process, true);
 	log_verbose("pid %d (%s) is gone", process->who.pid, process->who.name);

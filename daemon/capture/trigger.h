@@ -49,12 +49,6 @@ struct trigger {
 void trigger_start(struct conn *conn, struct trigger_request *wanted, const char *text, size_t n);
 /* Sends what ARMs there is time for in one turn of the loop. */
 void trigger_arm_more(struct server *server);
-/* It must not be armed any more. */
-void trigger_process_gone(const struct process *process);
-/* No further process is armed. */
-void trigger_stop_arming(struct trigger *trigger);
-/* A process has registered, or tells something new: does a waiting trigger want it? */
-void trigger_offer_process(struct process *process);
 /* The agent has answered (error 0 = armed) or has not in time. */
 void trigger_answered(struct trigger *trigger, struct capture *capture, enum error error, const char *sentence);
 /* Another cycle of an accepted capture cannot be recorded: its follower is told. */

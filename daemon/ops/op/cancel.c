@@ -7,6 +7,7 @@
 #include "daemon/capture/ending.h"
 #include "daemon/capture/live.h"
 #include "daemon/capture/trigger.h"
+#include "daemon/capture/trigger_targets.h"
 #include "daemon/catalogue/audit.h"
 #include "daemon/core/connection.h"
 #include "daemon/core/json.h"
@@ -66,7 +67,7 @@ static bool cancel(struct conn *conn, struct capture *capture)
 	if (!capture_give_up(capture))
 		capture_cancel(capture, REASON_CANCELLED);
 	if (capture->trigger)
-		trigger_stop_arming(capture->trigger);
+		targets_stop(capture->trigger);
 	/* A cycle that was only prepared has been shown to nobody. */
 	if (capture->facts.cycle && !left && capture_status_now(capture) == CAPTURE_ARMED)
 		return false;
@@ -106,7 +107,7 @@ static void serve(struct conn *conn, struct request *request, const char *packet
 		if (*request->trigger_id && conn_may(conn, trigger->by.uid) &&
 		    (trigger->wait_until || trigger->to_arm_from < trigger->to_arm_to) &&
 		    trigger->number == trigger_id_parse(request->trigger_id, conn->server->user)) {
-			trigger_stop_arming(trigger);
+			targets_stop(trigger);
 			cancelled++;
 			audit_done(conn, "cancel", request->trigger_id, "cancelled", 0, trigger->by.uid);
 		}

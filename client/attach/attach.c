@@ -138,8 +138,8 @@ static int make_pages(struct target *target, struct stopped *thread, uint64_t *p
 	if (error || at < 0)
 		return error ? error : (int)at;
 	*pages = (uint64_t)at;
-	if (!process_write(target->pid, *pages + PAGE, load_code, sizeof load_code) ||
-	    !process_write(target->pid, *pages + PAGE + CALL_AT, call_code, sizeof call_code))
+	if (!process_memory_write(&target->process, *pages + PAGE, load_code, sizeof load_code) ||
+	    !process_memory_write(&target->process, *pages + PAGE + CALL_AT, call_code, sizeof call_code))
 		return -EFAULT;
 	const uint64_t protect[6] = {*pages + PAGE, PAGE, PROT_READ | PROT_EXEC};
 	error = stopped_syscall(thread, target->mprotect, SYS_mprotect, protect, &at);
@@ -152,7 +152,7 @@ static int make_memfd(struct target *target, struct stopped *thread, uint64_t pa
 	static const char name[] = "profd/libprofd_agent.so";
 	int64_t at;
 
-	if (!process_write(target->pid, pages + offsetof(struct page, path), name, sizeof name))
+	if (!process_memory_write(&target->process, pages + offsetof(struct page, path), name, sizeof name))
 		return -EFAULT;
 	const uint64_t make[6] = {SYS_memfd_create, pages + offsetof(struct page, path),
 				  MFD_CLOEXEC | MFD_ALLOW_SEALING};
@@ -179,7 +179,7 @@ static bool write_page(const struct target *target, uint64_t pages, int fd, cons
 		strncat(dots, "./", sizeof dots - strlen(dots) - 1);
 	snprintf(page.path, sizeof page.path, "/proc/self/fd/%s%d", dots, fd);
 	snprintf(page.socket, sizeof page.socket, "%s", socket);
-	return process_write(target->pid, pages, &page, sizeof page);
+	return process_memory_write(&target->process, pages, &page, sizeof page);
 }
 
 /* With the thread standing. */
@@ -256,7 +256,8 @@ static bool await(struct target *target, uint64_t pages, int64_t patience, bool 
 			return false;
 		if (clock_now() > until) {
 			/* First the word, then a look whether it was too late. */
-			process_write(target->pid, pages + offsetof(struct page, cancelled), &yes, sizeof yes);
+			process_memory_write(&target->process, pages + offsetof(struct page, cancelled), &yes,
+					     sizeof yes);
 			told = true;
 			*loading = word_of(target, pages, offsetof(struct page, started)) != 0;
 			if (!*loading)
@@ -318,11 +319,13 @@ int attach(struct target *target, const void *library, size_t library_bytes, con
 	if (!await(target, pages, patience, &loading))
 		return refuse_with(
 			sentence, bytes, EXIT_TIMED_OUT,
-			target_same(target)
-				? loading ? "process %lld is still loading the agent: `profd ps` shows when it is there"
-					  : "the main thread of process %lld did not come back to Python in time (it waits, or "
-					    "computes in one call); it was told not to load the agent any more: try again"
-				: "process %lld has ended",
+			!target_same(target) ? "process %lld has ended"
+			: loading ? "process %lld is still loading the agent: `profd ps` shows when it is there"
+			: target->python
+				? "the main thread of process %lld did not come back to Python in time (it waits, or "
+				  "computes in one call); it was told not to load the agent any more: try again"
+				: "the thread that process %lld was made to start did not load the agent in time; it was told not "
+				  "to any more: try again",
 			pid);
 	ret->loaded_ns = clock_now() - thread.until;
 	if (!word_of(target, pages, offsetof(struct page, handle)))

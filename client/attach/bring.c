@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,8 +123,18 @@ struct goal {
 	struct target target;
 	const char *socket;
 	bool open;
-	int code; /* of target_open, with its sentence */
+	bool left; /* a thread is left that works on it */
+	int code;  /* of target_open or attach, with its sentence */
 	char sentence[512];
+};
+
+/* What attach() is given, on a thread of its own. */
+struct attempt {
+	struct goal *goal;
+	const void *library;
+	size_t bytes;
+	int64_t patience;
+	struct attachment done;
 };
 
 static void open_goal(void *pointer)
@@ -153,16 +164,47 @@ static int look_at_all(const struct bring *bring, const int64_t *pids, size_t co
 	return code;
 }
 
-static int attach_one(const struct bring *bring, struct goal *goal, const void *library, size_t bytes,
-		      struct attachment *done)
+static void attempt(void *pointer)
 {
-	char sentence[512];
+	struct attempt *attempt = pointer;
+	struct goal *goal = attempt->goal;
+
+	goal->code = attach(&goal->target, attempt->library, attempt->bytes, goal->socket, attempt->patience,
+			    &attempt->done, goal->sentence, sizeof goal->sentence);
+}
+
+/* A hostile process may keep whoever writes into it waiting, too. And a thread that could not be stopped in time is let go by the kernel
+ * once the thread ends that wanted to trace it. */
+static int attach_in_time(struct goal *goal, const struct attempt *how, struct attachment *done)
+{
+	struct attempt *copy = need(malloc(sizeof *copy));
+	sigset_t child, before;
+
+	*copy = *how;
+	copy->goal = goal;
+	/* It waits for these, and no other thread may take them. */
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	pthread_sigmask(SIG_BLOCK, &child, &before);
+	goal->left = !watched_run(attempt, copy, WATCHED_SECONDS + (unsigned)(how->patience / 1000000000));
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (goal->left)
+		return fail(
+			EXIT_TIMED_OUT,
+			"process %lld keeps whoever reads its memory waiting: nobody knows whether it has the agent",
+			(long long)goal->pid);
+	*done = copy->done;
+	free(copy);
+	return goal->code ? fail(goal->code, "%s", goal->sentence) : EXIT_DONE;
+}
+
+static int attach_one(const struct bring *bring, struct goal *goal, const struct attempt *how, struct attachment *done)
+{
 	long long pid = goal->target.pid;
-	int code =
-		attach(&goal->target, library, bytes, goal->socket, bring->patience, done, sentence, sizeof sentence);
+	int code = attach_in_time(goal, how, done);
 
 	if (code)
-		return fail(code, "%s", sentence);
+		return code;
 	if (await(bring->daemons, pid, is_registered, bring->patience))
 		return EXIT_DONE;
 	if (has_ended(pid))
@@ -184,19 +226,26 @@ int bring_agents(const struct bring *bring, const int64_t *pids, size_t count, s
 {
 	struct goal *goals = need(calloc(count + 1, sizeof *goals));
 	int code = look_at_all(bring, pids, count, goals);
-	size_t bytes;
+	size_t bytes = 0;
 	void *library = code ? NULL : read_library(&bytes);
+	struct attempt how = {.library = library, .bytes = bytes, .patience = bring->patience};
+	bool left = false;
 
 	if (!code && !library)
 		code = EXIT_FAILED;
 	for (size_t i = 0; i < count && !code; i++) {
-		code = attach_one(bring, &goals[i], library, bytes, &done[i]);
+		code = attach_one(bring, &goals[i], &how, &done[i]);
 		if (code)
 			take_back(bring, pids, i);
 	}
 	for (size_t i = 0; i < count; i++)
+		left = left || goals[i].left;
+	/* What a thread still works on stays. */
+	for (size_t i = 0; i < count && !left; i++)
 		if (goals[i].open)
 			target_close(&goals[i].target);
+	if (left)
+		return code;
 	free(goals);
 	free(library);
 	return code;

@@ -70,7 +70,7 @@ static bool returns_to_loader(const struct target *target, const struct stopped 
 	unsigned char before[7];
 
 	if (!target_is_loader(target, word) ||
-	    !python_read(thread->memory, word - sizeof before, before, sizeof before))
+	    !python_read(&thread->process->memory, word - sizeof before, before, sizeof before))
 		return false;
 	/* call rel32; call by a register, or by what it points to, with no, a short or a long offset. */
 	return before[2] == 0xe8 || before[5] == 0xff || before[4] == 0xff || before[1] == 0xff;
@@ -82,7 +82,7 @@ static bool in_handler(const struct target *target, const struct stopped *thread
 	uint64_t stack[STACK_LOOK / 8], from = thread->state.registers.rsp;
 	size_t n = STACK_LOOK;
 
-	while (n >= 4096 && !python_read(thread->memory, from, stack, n))
+	while (n >= 4096 && !python_read(&thread->process->memory, from, stack, n))
 		n /= 2;
 	/* What cannot be read is not known: it may be another process by now. */
 	if (n < 4096)
@@ -114,7 +114,7 @@ static bool is_ours(const struct stopped *thread)
 /* 0: it stands. */
 static int stop_sleeper(struct target *target, int64_t tid, long number, struct stopped *ret)
 {
-	int error = stopped_begin(ret, target->pid, tid, &target->process.memory);
+	int error = stopped_begin(ret, target->pid, tid, &target->process);
 
 	if (error)
 		return error;
@@ -155,7 +155,10 @@ static bool may_call(const struct target *target, const struct stopped *thread)
 
 int choose_main(struct target *target, struct stopped *ret)
 {
-	int error = stopped_begin(ret, target->pid, target->pid, &target->process.memory);
+	/* In the kernel's own hands it cannot be stopped. */
+	int error = process_task_state(target->pid, target->pid) == 'D'
+			    ? -EAGAIN
+			    : stopped_begin(ret, target->pid, target->pid, &target->process);
 
 	if (error)
 		return error;

@@ -21,7 +21,9 @@
 #if defined(__x86_64__)
 
 #define STOP_NS 1000000000ll
+/* What is called is given up where it stays away for so long, or is under way for so long. */
 #define CALL_NS 500000000ll
+#define CALL_MOST_NS 2000000000ll
 /* On a machine that is not full a stop comes sooner than a sleep would end. On a full one who sleeps makes room for the thread that is
  * waited for. */
 #define SPIN_NS 20000ll
@@ -35,13 +37,6 @@
 #define PTRACE_GETSIGMASK 0x420a
 #define PTRACE_SETSIGMASK 0x420b
 #endif
-
-bool process_write(int64_t pid, uint64_t address, const void *from, size_t bytes)
-{
-	struct iovec local = {(void *)(uintptr_t)from, bytes}, remote = {(void *)(uintptr_t)address, bytes};
-
-	return process_vm_writev((pid_t)pid, &local, 1, &remote, 1, 0) == (ssize_t)bytes;
-}
 
 static long trace(int request, const struct stopped *thread, uint64_t address, const void *data)
 {
@@ -76,10 +71,11 @@ static int wait_stop(const struct stopped *thread, int *status, int64_t most)
 /* Until it stands because of PTRACE_INTERRUPT, which has been asked for. What it is sent meanwhile it gets. */
 static int wait_interrupt(const struct stopped *thread)
 {
+	int64_t deadline = clock_of(CLOCK_MONOTONIC) + STOP_NS;
 	int status;
 
 	for (int i = 0; i < STEPS_MOST; i++) {
-		int error = wait_stop(thread, &status, STOP_NS);
+		int error = wait_stop(thread, &status, deadline - clock_of(CLOCK_MONOTONIC));
 
 		if (error)
 			return error;
@@ -104,11 +100,11 @@ static int read_state(struct stopped *thread)
 	return 0;
 }
 
-int stopped_begin(struct stopped *ret, int64_t pid, int64_t tid, struct python_memory *memory)
+int stopped_begin(struct stopped *ret, int64_t pid, int64_t tid, struct process_memory *process)
 {
 	sigset_t child;
 
-	*ret = (struct stopped){.pid = pid, .tid = tid, .memory = memory};
+	*ret = (struct stopped){.pid = pid, .tid = tid, .process = process};
 	if (trace(PTRACE_SEIZE, ret, 0, (void *)(intptr_t)PTRACE_O_TRACESYSGOOD))
 		return -errno;
 	/* wait_stop() takes them. */
@@ -128,20 +124,15 @@ int stopped_begin(struct stopped *ret, int64_t pid, int64_t tid, struct python_m
 	return 0;
 }
 
-#define STACK_PAGES (FRAME_STACK_BYTES / 4096)
-
-/* Writes the frame, and touches the stack below it, which what is called needs: by one system call each way. */
-static bool write_frame(const struct stopped *thread, uint64_t address, unsigned char *bytes, size_t size)
+/* Writes the frame, and touches the stack below it, which what is called needs. */
+static bool write_frame(const struct stopped *thread, uint64_t address, const unsigned char *frame, size_t size)
 {
-	unsigned char touched[STACK_PAGES];
-	struct iovec remote[STACK_PAGES + 1], local[2] = {{touched, sizeof touched}, {bytes, size}};
+	unsigned char bytes[FRAME_STACK_BYTES + FRAME_BYTES_MOST];
 
-	for (size_t i = 0; i < STACK_PAGES; i++)
-		remote[i] = (struct iovec){(void *)(uintptr_t)(address - FRAME_STACK_BYTES + i * 4096), 1};
-	remote[STACK_PAGES] = (struct iovec){(void *)(uintptr_t)address, size};
-	return process_vm_readv((pid_t)thread->pid, local, 1, remote, STACK_PAGES, 0) == (ssize_t)sizeof touched &&
-	       process_vm_writev((pid_t)thread->pid, local, 2, remote, STACK_PAGES + 1, 0) ==
-		       (ssize_t)(sizeof touched + size);
+	if (!python_read(&thread->process->memory, address - FRAME_STACK_BYTES, bytes, FRAME_STACK_BYTES))
+		return false;
+	memcpy(bytes + FRAME_STACK_BYTES, frame, size);
+	return process_memory_write(thread->process, address - FRAME_STACK_BYTES, bytes, FRAME_STACK_BYTES + size);
 }
 
 int stopped_lay(struct stopped *thread, uint64_t leave)
@@ -183,7 +174,8 @@ static int to_syscall(const struct stopped *thread, struct user_regs_struct *reg
 	for (int i = 0; i < STEPS_MOST; i++) {
 		if (trace(PTRACE_SYSCALL, thread, 0, (void *)(intptr_t)signal))
 			return -errno;
-		error = wait_stop(thread, &status, CALL_NS);
+		int64_t left = thread->deadline - clock_of(CLOCK_MONOTONIC);
+		error = wait_stop(thread, &status, left < CALL_NS ? left : CALL_NS);
 		if (error)
 			return error;
 		signal = 0;
@@ -195,10 +187,11 @@ static int to_syscall(const struct stopped *thread, struct user_regs_struct *reg
 	return -ETIMEDOUT;
 }
 
-static struct user_regs_struct begin_call(const struct stopped *thread)
+static struct user_regs_struct begin_call(struct stopped *thread)
 {
 	struct user_regs_struct r = thread->state.registers;
 
+	thread->deadline = clock_of(CLOCK_MONOTONIC) + CALL_MOST_NS;
 	r.orig_rax = (unsigned long long)-1;
 	r.eflags &= ~0x500ull; /* single step, direction */
 	r.rbp = 0;

@@ -13,10 +13,11 @@
 
 struct stopped {
 	int64_t pid, tid;
-	struct python_memory *memory;
+	struct process_memory *process;
 	struct frame_state state; /* as it was found */
 	uint64_t frame;		  /* where its signal frame lies */
 	uint64_t leave;		  /* libc's rt_sigreturn */
+	int64_t deadline;	  /* the same clock: what it calls has to be back by then */
 	int64_t since, until;	  /* CLOCK_MONOTONIC ns: stood still from, to */
 	bool laid;		  /* the frame is there */
 	bool blocked;		  /* and its signals wait */
@@ -24,7 +25,7 @@ struct stopped {
 };
 
 /* Stops a thread. 0, or a negative errno: EPERM no permission or another tracer, ESRCH gone, ETIMEDOUT. */
-int stopped_begin(struct stopped *ret, int64_t pid, int64_t tid, struct python_memory *memory);
+int stopped_begin(struct stopped *ret, int64_t pid, int64_t tid, struct process_memory *process);
 /* Lays the signal frame down; before that nothing can be called. -ENOMEM: its stack has no room. */
 int stopped_lay(struct stopped *thread, uint64_t leave);
 /* Has the thread call a function of libc that makes the system call `number` at once. *ret: what the kernel answers. 0 or a negative
@@ -35,8 +36,5 @@ int stopped_call(struct stopped *thread, uint64_t stub, uint64_t stub_end, uint6
 		 const uint64_t arguments[4]);
 /* Puts everything back and lets it go. */
 void stopped_end(struct stopped *thread);
-
-/* Writes into its memory, as far as it may itself. */
-bool process_write(int64_t pid, uint64_t address, const void *from, size_t bytes);
 
 #endif

@@ -11,13 +11,16 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Of the kernel's include/linux/sched.h. */
 #define FLAG_EXITING 4u
 #define READS_MOST 4000000
+#define LIBCS_MOST 4	      /* a process has one */
 #define CODE_MOST (64u << 20) /* of libc, that is searched */
 
 static int look_at_state(const struct target *target, char *sentence, size_t bytes)
@@ -117,12 +120,13 @@ static uint64_t find_leave(struct target *target)
 {
 	static const unsigned char wanted[] = {0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 5};
 
-	for (size_t i = 0; i < target->objects.count; i++) {
+	for (size_t i = 0, searched = 0; i < target->objects.count && searched < LIBCS_MOST; i++) {
 		const struct process_object *object = &target->objects.rows[i];
 		size_t size = (size_t)(object->end - object->begin);
 
 		if (!is_libc(process_object_name(object)) || !object->begin || size > CODE_MOST)
 			continue;
+		searched++;
 		unsigned char *code = need(malloc(size)), *at = NULL;
 		if (python_read(&target->process.memory, object->begin, code, size))
 			at = memmem(code, size, wanted, sizeof wanted);
@@ -192,6 +196,16 @@ static int look_at_python(struct target *target, char *sentence, size_t bytes)
 	return 0;
 }
 
+/* Does /proc number processes as the system calls do? */
+static bool proc_is_ours(void)
+{
+	char text[32];
+	ssize_t n = readlink("/proc/self", text, sizeof text - 1);
+
+	text[n > 0 ? n : 0] = 0;
+	return strtoll(text, NULL, 10) == getpid();
+}
+
 int target_open(struct target *ret, int64_t pid, char *sentence, size_t bytes)
 {
 	int error, code;
@@ -201,7 +215,13 @@ int target_open(struct target *ret, int64_t pid, char *sentence, size_t bytes)
 	return refuse_with(sentence, bytes, EXIT_FAILED,
 			   "attaching works on x86-64 alone: start process %lld with `profd run`", (long long)pid);
 #endif
-	error = process_memory_open(&ret->process, pid, READS_MOST);
+	if (!proc_is_ours())
+		return refuse_with(
+			sentence, bytes, EXIT_FAILED,
+			"/proc here is that of another pid namespace: process %lld is another one for the kernel than there; mount "
+			"this namespace's own /proc, or attach from outside",
+			(long long)pid);
+	error = process_memory_open(&ret->process, pid, READS_MOST, O_RDWR);
 	if (error) {
 		process_refusal(pid, -error, sentence, bytes);
 		return error == -EACCES || error == -EPERM ? EXIT_NOT_PERMITTED : EXIT_NO_TARGET;

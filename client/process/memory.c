@@ -18,15 +18,20 @@ static bool read_all(void *context, uint64_t address, void *to, size_t bytes)
 	return pread(process->fd, to, bytes, (off_t)address) == (ssize_t)bytes;
 }
 
-int process_memory_open(struct process_memory *ret, int64_t pid, uint64_t reads)
+int process_memory_open(struct process_memory *ret, int64_t pid, uint64_t reads, int mode)
 {
 	char path[64];
 
 	snprintf(path, sizeof path, "/proc/%lld/mem", (long long)pid);
 	ret->pid = pid;
 	ret->memory = (struct python_memory){read_all, ret, reads};
-	ret->fd = open(path, O_RDONLY | O_CLOEXEC);
+	ret->fd = open(path, mode | O_CLOEXEC);
 	return ret->fd < 0 ? -errno : 0;
+}
+
+bool process_memory_write(const struct process_memory *memory, uint64_t address, const void *from, size_t bytes)
+{
+	return address <= INT64_MAX - bytes && pwrite(memory->fd, from, bytes, (off_t)address) == (ssize_t)bytes;
 }
 
 void process_memory_close(struct process_memory *memory)

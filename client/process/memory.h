@@ -14,8 +14,11 @@ struct process_memory {
 	struct python_memory memory; /* reads it */
 };
 
-/* Returns 0 or a negative errno. `reads` bounds what a hostile process may cost. */
-int process_memory_open(struct process_memory *ret, int64_t pid, uint64_t reads);
+/* Returns 0 or a negative errno. `reads` bounds what a hostile process may cost. `mode`: O_RDONLY, or O_RDWR where it is to be
+ * written, too. */
+int process_memory_open(struct process_memory *ret, int64_t pid, uint64_t reads, int mode);
+/* Writes all of the bytes, or returns false. Never into what an exec has put in the process's place, nor into another process. */
+bool process_memory_write(const struct process_memory *memory, uint64_t address, const void *from, size_t bytes);
 void process_memory_close(struct process_memory *memory);
 
 /* Why the kernel would not let us look into a process, and what would allow it: a sentence. `error` as it came, positive. */

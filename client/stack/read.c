@@ -12,6 +12,7 @@
 #include "proto/python/code.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +20,9 @@
 #include <time.h>
 
 #define THREADS_MOST 8192
-#define READS_MOST 2000000 /* some seconds at most */
-#define CODES 4096	   /* names that are kept, a power of two */
+#define READS_MOST 2000000     /* some seconds at most */
+#define NAMES_MOST (16u << 20) /* bytes of all threads' names: a hostile process has as many as it likes */
+#define CODES 4096	       /* names that are kept, a power of two */
 /* glibc keeps the kernel's id of a thread in its pthread_t. */
 #define PTHREAD_TID 720
 #define ODD_TRIES 100 /* with 0.2 ms between them */
@@ -37,6 +39,7 @@ struct reader {
 	size_t task_count;
 	struct known_code *codes;
 	struct python_frame *frames, *scratch;
+	size_t room; /* bytes of names that may still be kept */
 };
 
 static int refuse(struct stack_process *ret, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -123,6 +126,13 @@ static bool describe_frames(struct reader *reader, struct stack_thread *thread)
 
 		if (!code)
 			return false;
+		size_t taken = strlen(code->name) + strlen(code->file) + sizeof *thread->frames;
+		if (taken > reader->room) {
+			thread->count = i;
+			thread->more = true;
+			break;
+		}
+		reader->room -= taken;
 		thread->frames[i].name = need(strdup(code->name));
 		thread->frames[i].file = need(strdup(code->file));
 		thread->frames[i].line = python_line(&reader->python, frame->code, frame->instruction);
@@ -242,10 +252,10 @@ static void read_threads(struct reader *reader, struct stack_process *ret)
 static void read_process(void *pointer)
 {
 	struct stack_process *ret = pointer;
-	struct reader reader = {0};
+	struct reader reader = {.room = NAMES_MOST};
 	int error;
 
-	error = process_memory_open(&reader.process, ret->pid, READS_MOST);
+	error = process_memory_open(&reader.process, ret->pid, READS_MOST, O_RDONLY);
 	if (error) {
 		process_refusal(ret->pid, -error, ret->sentence, sizeof ret->sentence);
 		ret->error = error == -EACCES || error == -EPERM ? EXIT_NOT_PERMITTED : EXIT_NO_TARGET;

@@ -60,6 +60,12 @@ static bool take(int32_t *to, uint64_t value)
 	return value < 1u << 20;
 }
 
+/* A frame is read as a whole: its fields must lie in what is read. */
+static bool take_of_frame(int32_t *to, uint64_t value)
+{
+	return take(to, value) && value <= PYTHON_FRAME_BYTES - sizeof(uint64_t);
+}
+
 /* `next` is the number of words that a group has in this release. */
 struct groups {
 	unsigned runtime, interpreter, thread, frame, code, text, bytes, debugger;
@@ -101,8 +107,8 @@ static bool from_table(const uint64_t *words, unsigned minor, struct python_offs
 	fine = fine && take(&o->gil_holder, interpreter[gil + 4] - interpreter[gil + 1]);
 	fine = fine && take(&o->thread_next, thread[2]) && take(&o->thread_frame, thread[4]);
 	fine = fine && take(&o->thread_ident, thread[5]) && take(&o->thread_native, thread[6]);
-	fine = fine && take(&o->frame_previous, frame[1]) && take(&o->frame_code, frame[2]);
-	fine = fine && take(&o->frame_instruction, frame[3]) && take(&o->frame_owner, frame[5]);
+	fine = fine && take_of_frame(&o->frame_previous, frame[1]) && take_of_frame(&o->frame_code, frame[2]);
+	fine = fine && take_of_frame(&o->frame_instruction, frame[3]) && take_of_frame(&o->frame_owner, frame[5]);
 	fine = fine && take(&o->code_file, code[1]) && take(&o->code_name, code[3]) && take(&o->code_table, code[4]);
 	fine = fine && take(&o->code_line, code[5]) && take(&o->code_start, code[9]);
 	fine = fine && take(&o->bytes_data, words[at.bytes + 2]);

@@ -7,6 +7,9 @@
 #define PYTHON_MINOR_LEAST 9
 #define PYTHON_MINOR_MOST 14
 
+/* As far as a frame's fields are read: no release's lie beyond it. */
+#define PYTHON_FRAME_BYTES 128
+
 /* Offsets in bytes; -1: there is no such field. */
 struct python_offsets {
 	int32_t runtime_head, runtime_finalizing; /* of _PyRuntime */

@@ -7,8 +7,7 @@
 
 #define INTERPRETERS_MOST 64
 #define WALK_TRIES 64
-#define FRAME_BYTES 128 /* as far as a frame's fields are read */
-#define OWNED_BY_C 3	/* 3.12+: a frame that only marks where C called Python; 3.14 has two kinds of them */
+#define OWNED_BY_C 3 /* 3.12+: a frame that only marks where C called Python; 3.14 has two kinds of them */
 
 enum python_result python_open(struct python *python, const struct python_memory *memory, uint64_t runtime,
 			       unsigned minor)
@@ -111,7 +110,7 @@ static bool read_frames(struct python *python, uint64_t state, struct python_fra
 			bool *more)
 {
 	const struct python_offsets *o = &python->offsets;
-	unsigned char bytes[FRAME_BYTES];
+	unsigned char bytes[PYTHON_FRAME_BYTES];
 	uint64_t at;
 
 	*count = 0;

@@ -208,7 +208,7 @@ def test_refusals(profd, tmp_path):
         assert [row["result"] for row in seen if row["check"] == "attach"] == ["ok"], seen
 
 
-@pytest.mark.parametrize("how", ["frames", "threads", "huge", "nowhere", "negative", "random", "honest"])
+@pytest.mark.parametrize("how", ["frames", "threads", "huge", "nowhere", "negative", "random", "offsets", "names", "honest"])
 def test_a_fake_python(profd, how):
     """It has no Py_AddPendingCall, or none that the client would call anywhere but in the process itself."""
     with process(BUILD / "workloads" / "fake_python", how) as job:

@@ -163,7 +163,7 @@ def test_another_users_process_is_refused(lonely):
         assert done.returncode == 6 and "another user's" in done.stderr, done
 
 
-@pytest.mark.parametrize("how", ["frames", "threads", "marks", "huge", "nowhere", "negative", "random"])
+@pytest.mark.parametrize("how", ["frames", "threads", "marks", "huge", "nowhere", "negative", "random", "offsets", "names"])
 def test_a_fake_python_costs_little(lonely, how):
     """It is read, or refused, in bounded time and memory; the reader neither crashes nor loops."""
     with process(BUILD / "workloads" / "fake_python", how) as job:
@@ -173,6 +173,8 @@ def test_a_fake_python_costs_little(lonely, how):
         after = os.times()
         assert done.returncode in (0, 1), done
         assert after.children_user + after.children_system - before.children_user - before.children_system < 15
+        # At most 16 MiB of names are kept; a byte below 32 takes six in JSON.
+        assert len(done.stdout) < 150 << 20
         threads = json.loads(done.stdout)["processes"][0]["threads"]
         assert all(len(thread["frames"]) <= 2048 for thread in threads)
         if how == "frames":

@@ -5,6 +5,8 @@
  *   fake_python marks     a million frames, all different  huge       names and tables of lines of 2^62 bytes
  *   fake_python nowhere   pointers into nothing            negative   lengths below 0, lines that run over
  *   fake_python random    every pointer leads into random bytes that lead into themselves
+ *   fake_python offsets   3.13, whose table of offsets leads far out of each structure
+ *   fake_python names     as many threads, frames and names as can be read, all of them long
  *   fake_python held      reading waits for ever (userfaultfd; where the kernel forbids it the program ends with 77) */
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -21,9 +23,9 @@
 #define AT(object, offset) (*(uint64_t *)((char *)(object) + (offset)))
 
 EXPORT char _PyRuntime[8192];
-EXPORT const unsigned long Py_Version = 0x030b00f0;
+EXPORT unsigned long Py_Version = 0x030b00f0;
 
-static char interpreter[4096], thread[4096], cframe[64], frame[256], code[512], name[256], table[256];
+static char interpreter[4096], thread[4096], cframe[64], frame[256], code[512], name[1024], table[256];
 
 static void text_of(char *object, const char *text)
 {
@@ -70,6 +72,34 @@ static void random_memory(void)
 	AT(_PyRuntime, 40) = all[0];
 }
 
+/* Each thread leads to one more, and has a stack that leads into itself: what is kept of it is bounded by the reader alone. */
+static void many_names(void)
+{
+	size_t n = 8000;
+	char *all = mmap(NULL, n * 256, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	for (size_t i = 0; i < n; i++) {
+		AT(all + i * 256, 8) = i + 1 < n ? (uint64_t)(all + (i + 1) * 256) : 0;
+		AT(all + i * 256, 56) = (uint64_t)cframe;
+	}
+	AT(interpreter, 16) = (uint64_t)all;
+	AT(frame, 48) = (uint64_t)frame;
+	AT(name, 16) = 500;
+	memset(name + 48, 1, sizeof name - 48);
+}
+
+static void far_offsets(void)
+{
+	uint64_t *words = (uint64_t *)_PyRuntime;
+
+	Py_Version = 0x030d00f0;
+	memcpy(words, "xdebugpy", 8);
+	words[1] = Py_Version;
+	words[2] = 0;
+	for (int i = 3; i < 160; i++)
+		words[i] = 1000000;
+}
+
 static void held(void)
 {
 	struct uffdio_api api = {.api = UFFD_API};
@@ -101,6 +131,10 @@ int main(int argc, char **argv)
 		AT(name, 16) = AT(table, 16) = ~0ull, AT(code, 72) = 0x7fffffff;
 	else if (strcmp(how, "random") == 0)
 		random_memory();
+	else if (strcmp(how, "offsets") == 0)
+		far_offsets();
+	else if (strcmp(how, "names") == 0)
+		many_names();
 	else if (strcmp(how, "held") == 0)
 		held();
 	puts("ready");

@@ -51,9 +51,9 @@ static cJSON *data_of(struct capture *capture, const struct page_options *option
 	page_steps(data, &time_rows);
 	cJSON_AddItemToObject(data, "verdict", page_verdict(&time_rows, &capture->reader));
 	cJSON_AddItemToObject(data, "strip", page_strip(&time_rows, &capture->reader));
+	cJSON_AddItemToObject(data, "tables", page_tables(capture, &time_rows));
 	page_time_free(&time_rows);
 	cJSON_AddItemToObject(data, "tree", page_tree(&capture->reader));
-	cJSON_AddItemToObject(data, "tables", page_tables(capture));
 	if (options->redact)
 		page_redact(data);
 	return data;

@@ -13,8 +13,8 @@ cJSON *page_strip(const struct page_time *time, const struct reader *reader);
  * parent before its children. */
 cJSON *page_tree(const struct reader *reader);
 /* An array of what `profd show` shows, each as table_grid() with "heading", "open", "how" (it tells how the capture was made),
- * "absence" (why it is not recorded). */
-cJSON *page_tables(struct capture *capture);
+ * "absence" (why it is not recorded). The breakdown is not computed again. */
+cJSON *page_tables(struct capture *capture, struct page_time *time);
 /* Leaves out of the page's data what tells where and by whom the job was run: of paths their last part stays. */
 void page_redact(cJSON *data);
 

@@ -23,10 +23,10 @@ void page_time_load(struct page_time *ret, const struct reader *reader)
 {
 	int64_t end;
 	int error;
-	*ret = (struct page_time){.strip = strip_new()};
+	*ret = (struct page_time){.strip = strip_new(), .kept.computed = true};
 	const struct breakdown_listener listener = {strip_take, ret->strip};
 	const struct breakdown_watch watch = {may_go_on, reader->bounds, &listener};
-	if (!breakdown_capture_load(reader->db, &watch, &ret->capture, &error)) {
+	if (!breakdown_capture_load(reader->db, &watch, &ret->kept.capture, &error)) {
 		page_time_free(ret);
 		if (error == SQLITE_NOMEM)
 			need(NULL);
@@ -35,12 +35,12 @@ void page_time_load(struct page_time *ret, const struct reader *reader)
 	if (!strip_bounds(ret->strip, &ret->base, &end))
 		ret->base = 0;
 	/* The listener lives no longer. */
-	ret->capture.breakdown.listener = NULL;
+	ret->kept.capture.breakdown.listener = NULL;
 }
 
 void page_time_free(struct page_time *time)
 {
-	breakdown_capture_free(&time->capture);
+	verdict_forget(&time->kept);
 	time->strip = strip_free(time->strip);
 }
 
@@ -53,7 +53,7 @@ cJSON *page_verdict(const struct page_time *time, const struct reader *reader)
 	bool made = findings_read(reader->db, &watch, &stored, findings, &error);
 	breakdown_capture_free(&stored);
 	if (!made && !error) /* an earlier release wrote the file */
-		made = findings_make(&time->capture, reader->db, &watch, findings, &error);
+		made = findings_make(&time->kept.capture, reader->db, &watch, findings, &error);
 	if (!made) {
 		if (error == SQLITE_NOMEM)
 			need(NULL);
@@ -84,10 +84,10 @@ static void add_names(cJSON *data, const char *key, const struct breakdown_row *
 
 static cJSON *step_of(const struct page_time *time, size_t index, size_t devices)
 {
-	const struct breakdown *breakdown = &time->capture.breakdown;
+	const struct breakdown *breakdown = &time->kept.capture.breakdown;
 	const struct breakdown_step *step = &breakdown->steps[index];
 	cJSON *object = need(cJSON_CreateObject()), *sides = need(cJSON_AddArrayToObject(object, "devices"));
-	need(cJSON_AddNumberToObject(object, "number", (double)time->capture.numbers[index]));
+	need(cJSON_AddNumberToObject(object, "number", (double)time->kept.capture.numbers[index]));
 	need(cJSON_AddNumberToObject(object, "start", (double)(step->start - time->base)));
 	need(cJSON_AddNumberToObject(object, "end", (double)(step->end - time->base)));
 	add_rows(object, "host", step->host, HOST_ROWS);
@@ -103,8 +103,8 @@ static cJSON *step_of(const struct page_time *time, size_t index, size_t devices
 
 void page_steps(cJSON *data, const struct page_time *time)
 {
-	const struct breakdown *breakdown = &time->capture.breakdown;
-	size_t devices = time->capture.device ? breakdown->device_count : 0;
+	const struct breakdown *breakdown = &time->kept.capture.breakdown;
+	size_t devices = time->kept.capture.device ? breakdown->device_count : 0;
 	cJSON *steps = need(cJSON_AddArrayToObject(data, "steps")),
 	      *numbers = need(cJSON_AddArrayToObject(data, "devices"));
 	for (size_t d = 0; d < devices; d++)
@@ -113,7 +113,7 @@ void page_steps(cJSON *data, const struct page_time *time)
 		cJSON_AddItemToArray(steps, step_of(time, i, devices));
 	need(cJSON_AddNumberToObject(data, "step_count", (double)breakdown->step_count));
 	need(cJSON_AddBoolToObject(data, "has_host", breakdown->step_count > 0));
-	json_add_text(data, "doubt", devices && time->capture.doubt[0] ? time->capture.doubt : NULL);
+	json_add_text(data, "doubt", devices && time->kept.capture.doubt[0] ? time->kept.capture.doubt : NULL);
 	add_names(data, "host_rows", breakdown_host_rows, HOST_ROWS);
 	add_names(data, "device_rows", breakdown_device_rows, DEVICE_ROWS);
 	add_names(data, "idle_rows", breakdown_idle_rows, IDLE_ROWS);

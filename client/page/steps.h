@@ -3,14 +3,13 @@
 #define PROFD_CLIENT_PAGE_STEPS_H
 
 #include "client/reader/reader.h"
-
-#include "store/breakdown/load.h"
+#include "client/report/verdict.h"
 
 #include <cjson/cJSON.h>
 
 /* All that is known of time in rows: the breakdown, and its pieces. */
 struct page_time {
-	struct breakdown_capture capture;
+	struct verdict_kept kept; /* for the tables, too */
 	struct strip *strip;
 	int64_t base; /* what times are counted from */
 };

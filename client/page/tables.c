@@ -1,5 +1,6 @@
 /* tables.c - what `profd show` shows, for the page. */
 #include "parts.h"
+#include "steps.h"
 
 #include "client/report/losses.h"
 #include "client/report/recorded.h"
@@ -56,9 +57,9 @@ static void add_view(cJSON *to, const struct reader *reader, const struct report
 	cJSON_AddItemToArray(to, grid);
 }
 
-cJSON *page_tables(struct capture *capture)
+cJSON *page_tables(struct capture *capture, struct page_time *time)
 {
-	const struct report_options options = {.summary = capture->summary};
+	const struct report_options options = {.summary = capture->summary, .kept = &time->kept};
 	const struct reader *reader = &capture->reader;
 	cJSON *tables = need(cJSON_CreateArray());
 	size_t count;

@@ -101,7 +101,7 @@ static void add_track(struct tracks *tracks, cJSON *to, const char *title, int64
 	need(cJSON_AddNumberToObject(track, "gathered", (double)gathered));
 	cJSON *words = need(cJSON_AddArrayToObject(track, "rows_of")),
 	      *titles = need(cJSON_AddArrayToObject(track, "titles"));
-	bool doubt = tracks->time->capture.doubt[0];
+	bool doubt = tracks->time->kept.capture.doubt[0];
 	size_t count = device < 0 ? (size_t)HOST_ROWS : (size_t)DEVICE_IDLE + IDLE_ROWS;
 	for (size_t i = 0; i < count; i++) {
 		bool idle = device >= 0 && i >= DEVICE_IDLE;
@@ -122,8 +122,8 @@ static void add_track(struct tracks *tracks, cJSON *to, const char *title, int64
 
 cJSON *page_strip(const struct page_time *time, const struct reader *reader)
 {
-	const struct breakdown *breakdown = &time->capture.breakdown;
-	size_t devices = time->capture.device ? breakdown->device_count : 0;
+	const struct breakdown *breakdown = &time->kept.capture.breakdown;
+	size_t devices = time->kept.capture.device ? breakdown->device_count : 0;
 	struct tracks tracks = {.time = time, .reader = reader};
 	cJSON *strip = need(cJSON_CreateObject()), *to = need(cJSON_AddArrayToObject(strip, "tracks"));
 	size_t most = MOST_PIECES / (devices + 1), most_labels = MOST_LABELS / (devices + 1);

@@ -49,17 +49,12 @@ static uint64_t mix(uint64_t value)
 	return value ^ value >> 29;
 }
 
-static void read_calls(struct tree *tree, const struct reader *reader, bool device)
+static void read_calls(struct tree *tree, const struct reader *reader)
 {
-	static const char sql[] =
-		"SELECT o.id, o.parent, o.name, o.duration, o.self, %s, o.depth, 0 FROM operators o %s UNION ALL SELECT o.id, "
-		"o.parent, o.name, o.duration, o.self, %s, o.depth, s.text GLOB 'ProfilerStep#*' FROM ranges o LEFT JOIN strings "
-		"s ON s.id = o.name %s";
-	char text[sizeof sql + 256];
-	const char *column = device ? "d.self" : "NULL",
-		   *join = device ? "LEFT JOIN range_devices d ON d.id = o.id" : "";
-	snprintf(text, sizeof text, sql, column, join, column, join);
-	sqlite3_stmt *statement = report_prepare(reader, text);
+	sqlite3_stmt *statement = report_prepare(
+		reader,
+		"SELECT id, parent, name, duration, self, depth, 0 FROM operators UNION ALL SELECT id, parent, name, "
+		"duration, self, depth, name IN (SELECT id FROM strings WHERE text GLOB 'ProfilerStep#*') FROM ranges");
 	while (report_next(reader, statement)) {
 		if (!bounds_row(reader->bounds))
 			report_damaged(reader);
@@ -70,9 +65,8 @@ static void read_calls(struct tree *tree, const struct reader *reader, bool devi
 			.name = sqlite3_column_int64(statement, 2),
 			.total = figure_length(sqlite3_column_int64(statement, 3)),
 			.self = figure_length(sqlite3_column_int64(statement, 4)),
-			.device = figure_length(sqlite3_column_int64(statement, 5)),
-			.depth = (uint16_t)sqlite3_column_int(statement, 6),
-			.outside = sqlite3_column_int(statement, 7) != 0,
+			.depth = (uint16_t)sqlite3_column_int(statement, 5),
+			.outside = sqlite3_column_int(statement, 6) != 0,
 			.node = NONE,
 		};
 	}
@@ -108,13 +102,26 @@ static void index_ids(struct tree *tree)
 	}
 }
 
-static const struct call *find_call(const struct tree *tree, int64_t id)
+static struct call *find_call(const struct tree *tree, int64_t id)
 {
 	size_t slot = mix((uint64_t)id) & (tree->id_slots - 1);
 	for (; tree->by_id[slot]; slot = (slot + 1) & (tree->id_slots - 1))
 		if (tree->calls[tree->by_id[slot] - 1].id == id)
 			return &tree->calls[tree->by_id[slot] - 1];
 	return NULL;
+}
+
+/* Read by itself: a join would look for each operator in a table that few are in. */
+static void read_devices(struct tree *tree, const struct reader *reader)
+{
+	sqlite3_stmt *statement = report_prepare(reader, "SELECT id, self FROM range_devices");
+	while (report_next(reader, statement)) {
+		struct call *call = find_call(tree, sqlite3_column_int64(statement, 0));
+		if (!bounds_row(reader->bounds))
+			report_damaged(reader);
+		if (call)
+			call->device = figure_length(sqlite3_column_int64(statement, 1));
+	}
 }
 
 static size_t bucket_of(const struct tree *tree, size_t parent, int64_t name)
@@ -215,9 +222,11 @@ cJSON *page_tree(const struct reader *reader)
 	cJSON *to = need(cJSON_CreateObject());
 	bool device = report_attributed(reader);
 	need(cJSON_AddBoolToObject(to, "device", device));
-	read_calls(&tree, reader, device);
+	read_calls(&tree, reader);
 	sort_by_depth(&tree);
 	index_ids(&tree);
+	if (device)
+		read_devices(&tree, reader);
 	place(&tree);
 	write_nodes(&tree, reader, to);
 	free(tree.calls);

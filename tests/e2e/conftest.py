@@ -130,6 +130,10 @@ class Profd:
     def wait_registered(self, pid, seconds=30):
         return wait_for(lambda: self.process(pid), seconds, f"process {pid} to register")
 
+    def wait_torch(self, pid):
+        """Waits until the agent watches the process's torch: from then on every step counts."""
+        return wait_for(lambda: (row := self.process(pid)) and row["torch_version"], 30, f"the agent to find torch in process {pid}")
+
     def wait_steps(self, pid, steps=2, seconds=60):
         """Waits until the process has ended so many steps. A job that ends before fails the test at once, with what it said."""
         def look():

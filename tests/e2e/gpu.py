@@ -52,7 +52,7 @@ def start(profd, release, script="", *options, rate=200, program=WORKLOAD, steps
     return job
 
 
-def finish(job, seconds=30):
+def finish(job, seconds=120):
     """Ends the job as a user would; what it said of itself."""
     job.send_signal(signal.SIGTERM)
     try:

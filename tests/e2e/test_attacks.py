@@ -284,7 +284,7 @@ def test_offers_of_segments_that_are_none(node):
     assert line() == "ready"
     assert not error_of(fake.ask(node.socket, "trigger", **fake.trigger_fields(targets={"pids": [pid]}, follow=False)))
     number = line()
-    time.sleep(0.3)  # until the file of the capture is there
+    wait_for(lambda: list((node.state / "captures").glob(f"{number}.partial")), what="the file of the capture")
     node.stop_daemon(signal.SIGKILL)
     node.start()
     assert json.loads(line()) == [0] * 8 + [1]

@@ -135,12 +135,9 @@ def test_json_is_documented(profd):
     assert found - set(re.findall(r"\w+", profd.run("help", "json").stdout)) == set()
 
 
-def test_shapes_add_up(profd, torch_newest):
+def check_shapes(profd, pid):
     """What is folded for the shapes' sake here is what derive folded for the totals."""
-    job = profd.job(torch_newest, WORKLOADS / "train.py", "--model", "transformer", "--steps", 0, "--pad-ms", 20,
-                    stdout=subprocess.DEVNULL)
-    profd.wait_steps(job.pid, 3)
-    capture = profd.trigger(job.pid, "--steps", 2, "--shapes")["capture_id"]
+    capture = profd.trigger(pid, "--steps", 2, "--shapes")["capture_id"]
     figures = ("calls", "self_cpu_ns", "cpu_ns")
     for step in ([], ["--step", 2]):
         plain = {o["name"]: [o[f] for f in figures] for o in profd.show(capture, *step)["operators"]}
@@ -162,12 +159,9 @@ def cells(text, heading):
     return {row[0]: dict(zip(titles, row)) for row in rows}
 
 
-def test_one_share(profd, torch_newest):
+def check_share(profd, pid):
     """The share of an operator, and of a range, is the same one in `trigger` and in `show`, under the same title."""
-    job = profd.job(torch_newest, WORKLOADS / "train.py", "--model", "transformer", "--steps", 0, "--pad-ms", 20,
-                    stdout=subprocess.DEVNULL)
-    profd.wait_steps(job.pid, 3)
-    told = profd.run("trigger", "--pid", job.pid, "--steps", 2).stdout
+    told = profd.run("trigger", "--pid", pid, "--steps", 2).stdout
     shown = profd.run("show").stdout
     # Both begin with the same screen.
     for text in ("\nWhere a step goes", " a step (", ", device not recorded\n", "\n  host      ", "--by all", "the recording: a step took "):
@@ -186,3 +180,12 @@ def test_one_share(profd, torch_newest):
     assert whole
     for name, row in whole.items():
         assert abs(float(row["SELF CPU %"].rstrip("%")) - shares[name]) < 0.052
+
+
+def test_sums_and_shares(profd, torch_newest):
+    """Of one job, as a start of torch takes its time."""
+    job = profd.job(torch_newest, WORKLOADS / "train.py", "--model", "transformer", "--steps", 0, "--pad-ms", 20,
+                    stdout=subprocess.DEVNULL)
+    profd.wait_steps(job.pid, 3)
+    check_shapes(profd, job.pid)
+    check_share(profd, job.pid)

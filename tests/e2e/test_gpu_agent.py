@@ -13,7 +13,7 @@ import time
 import pytest
 
 import gpu
-from conftest import BUILD, WORKLOADS, wait_for
+from conftest import BUILD, wait_for
 
 STEPS = 3
 RELEASES = [gpu.OLDEST, gpu.MIDDLE, gpu.NEWEST]
@@ -118,18 +118,6 @@ def test_no_gpu_no_word_with_cupti(profd):
     assert "libcupti" not in maps(job)
 
 
-def test_a_cpu_only_torch_survives_twenty_triggers(profd, torch_newest):
-    """Its wheel brings CUPTI 13.2, which crashes when it is asked anything without a driver."""
-    job = profd.job(torch_newest, WORKLOADS / "train.py", "--model", "cnn", "--steps", 0, "--pad-ms", 5, "--quiet")
-    profd.wait_steps(job.pid, 2)
-    for _ in range(20):
-        capture = profd.trigger(job.pid, "--steps", 2)
-        row = collector(profd, capture)
-        assert capture["status"] == "complete" and not row["on"] and "no CUDA driver" in row["sentence"], row
-    assert "no CUDA driver" in profd.run("doctor", "--pid", job.pid).stdout
-    assert job.poll() is None
-
-
 def test_a_driver_that_is_not_up(profd):
     """cuInit has failed: CUPTI is left alone."""
     job = profd.job(BUILD / "workloads" / "steps", "--step-ms=5",
@@ -232,8 +220,7 @@ def test_the_jobs_own_profiler_loses_nothing(profd, when):
     def other():
         """It begins, or ends, and the job works on for a while."""
         job.send_signal(signal.SIGUSR1)
-        at = profd.process(job.pid)["step"]
-        wait_for(lambda: profd.process(job.pid)["step"] >= at + 30, 30, "30 further steps")
+        profd.wait_steps(job.pid, profd.process(job.pid)["step"] + 30)
 
     if when == "before":
         other()
@@ -241,19 +228,16 @@ def test_the_jobs_own_profiler_loses_nothing(profd, when):
         wait_for(report.exists, 5, "the other client to end")
         capture = profd.trigger(job.pid, "--steps", STEPS)
     elif when == "within":
-        client = subprocess.Popen([str(profd.client), "trigger", "--pid", str(job.pid), "--steps", "150", "--format", "json"],
-                                  env=profd.env, stdout=subprocess.PIPE, text=True)
-        time.sleep(0.4)
+        client = profd.follow("--pid", job.pid, "--steps", 300)
+        profd.wait_recorded(job.pid, 5)
         other()
         other()
-        capture = json.loads(client.communicate(timeout=30)[0])["captures"][0]
+        capture = json.loads(client.communicate(timeout=120)[0])["captures"][0]
     else:
-        client = subprocess.Popen([str(profd.client), "trigger", "--pid", str(job.pid), "--steps", "60", "--format", "json"],
-                                  env=profd.env, stdout=subprocess.PIPE, text=True)
-        time.sleep(0.3)
+        client = profd.follow("--pid", job.pid, "--steps", 200)
+        profd.wait_recorded(job.pid, 5)
         other()
-        capture = json.loads(client.communicate(timeout=30)[0])["captures"][0]
-        time.sleep(0.3)
+        capture = json.loads(client.communicate(timeout=120)[0])["captures"][0]
         other()
     wait_for(report.exists, 5, "the other client to end")
     said = gpu.finish(job)
@@ -278,21 +262,25 @@ MODES = {"exit": 3, "_exit": 3, "return": 3, "abort": -signal.SIGABRT, "signal":
 @pytest.mark.parametrize("release", [gpu.OLDEST, gpu.NEWEST])
 @pytest.mark.parametrize("mode", MODES)
 def test_the_job_ends_as_it_would(profd, mode, release):
-    """Whatever the job does in mid-capture, it does as without us: status, output, and within half a second of the same time."""
-    options = [f"--mode={mode}", "--after=150", "--step-ms=10", "--code=3"]
+    """Whatever the job does in mid-capture, it does as without us: status and output."""
+    options = [f"--mode={mode}", "--after=60", "--step-ms=10", "--code=3"]
+    stay = profd.folder / "stay"
 
     def run(agent):
-        job = profd.job(EXITS, *options, agent=agent, env=gpu.environment(release))
+        job = profd.job(EXITS, *options, agent=agent, env={"STAY": str(stay), **gpu.environment(release)})
         capture = None
         if agent:
             profd.wait_steps(job.pid, 2)
-            capture = profd.trigger(job.pid, "--steps", 10000, codes=(0, 1, 5))
-        began = time.monotonic()
-        out, err = job.communicate(timeout=60)
-        return job.returncode, json.loads(out.strip().splitlines()[-1]) if out.strip() else {}, err, capture, began
+            client = profd.follow("--pid", job.pid, "--steps", 10000)
+            wait_for(lambda: profd.process(job.pid)["state"] != "idle" or client.poll() is not None, what="the agent to be armed")
+            stay.unlink()  # the job holds until then
+            capture = json.loads(client.communicate(timeout=120)[0])["captures"][0]
+        out, err = job.communicate(timeout=120)
+        return job.returncode, json.loads(out.strip().splitlines()[-1]) if out.strip() else {}, err, capture
 
-    code, bare, _, _, _ = run(False)
-    with_code, ours, err, capture, _ = run(True)
+    code, bare, _, _ = run(False)
+    stay.touch()
+    with_code, ours, err, capture = run(True)
     assert with_code == code, (with_code, code, err)
     if MODES[mode] is not None:
         assert code == MODES[mode]
@@ -314,8 +302,8 @@ def test_exit_does_not_wait_for_a_hung_cupti(profd, call):
     profd.wait_steps(job.pid, 2)
     client = subprocess.Popen([str(profd.client), "trigger", "--pid", str(job.pid), "--steps", "10000"], env=profd.env,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    out, _ = job.communicate(timeout=30)
-    client.communicate(timeout=30)
+    out, _ = job.communicate(timeout=120)
+    client.communicate(timeout=120)
     assert job.returncode == 3 and json.loads(out.strip().splitlines()[-1])["mode"] == "exit"
 
 

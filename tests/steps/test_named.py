@@ -1,6 +1,5 @@
 """Steps that a user names, and what profd proposes where a process has none of its own."""
 import json
-import time
 
 from test_steps import RECORDED, Running, marks
 
@@ -9,8 +8,6 @@ def running(profd, python, loop, steps=True):
     job = Running(profd, python, loop).go()
     if steps:
         profd.wait_steps(job.pid, 5)
-    else:
-        time.sleep(0.3)
     return job
 
 

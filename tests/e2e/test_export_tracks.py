@@ -44,7 +44,7 @@ def table(capture, step):
 
 def words():
     """{(kind of row, word): title} from the header that has both."""
-    text = (pathlib.Path(__file__).parents[2] / "store" / "breakdown.h").read_text()
+    text = (pathlib.Path(__file__).parents[2] / "store" / "breakdown" / "breakdown.h").read_text()
     found = {}
     for kind in ("HOST", "IDLE"):
         part = text.split(f"#define BREAKDOWN_{kind}_ROWS")[1].split("\n\n")[0]

@@ -12,7 +12,7 @@ enum collector {
 };
 _Static_assert(COLLECTOR_COUNT <= 16, "STEP records have 16 bits for collectors");
 
-enum collector_asked { ASKED_NEVER, ASKED_ALWAYS, ASKED_WITH, ASKED_UNLESS };
+enum collector_asked { ASKED_NEVER, ASKED_ALWAYS, ASKED_WITH, ASKED_UNLESS, ASKED_WITH_MORE, ASKED_VALUE };
 
 /* Figures that several collectors may fill: they are "not recorded" where none of these ran. */
 enum collector_figures {
@@ -21,7 +21,8 @@ enum collector_figures {
 	FILLS_DEVICE = 4, /* kernels, copies, memsets, graphs, what called them */
 	FILLS_MEMORY = 8,
 	FILLS_STACKS = 16,
-	FILLS_SHAPES = 32
+	FILLS_SHAPES = 32,
+	FILLS_OPERATOR_STACKS = 64
 };
 
 struct collector_facts {

@@ -48,7 +48,7 @@ static void derive_rest(struct store *store, struct device *device, bool cupti, 
 	if (cupti)
 		launches_run(store, device, boundaries, &found);
 	found.removed += place_by_time(store);
-	derive_stacks(store);
+	derive_stacks(store, cupti);
 	if (cupti)
 		notes_find(&notes, store);
 	derived->rest_failed = store->error != 0;

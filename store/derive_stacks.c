@@ -1,6 +1,7 @@
 /* derive_stacks.c - see derive_stacks.h. A stack is a number, its innermost frame and its caller's number, which is smaller. No
  * locks. */
 #include "derive_stacks.h"
+#include "derive_backward.h"
 #include "proto/base/memory.h"
 #include "proto/events.h"
 #include "proto/limits.h"
@@ -25,7 +26,8 @@ struct frame {
 };
 
 struct sums_of {
-	int64_t samples, self, host, waiting;
+	int64_t samples, self, host, waiting, calls, device;
+	bool listed;
 	uint32_t last; /* number of the last sample that counted for it */
 	bool states;   /* of any of the samples it is known what the thread did */
 };
@@ -36,9 +38,11 @@ struct by_key {
 	uint32_t *listed, listed_count;
 };
 
+/* A sample, or the operators of one stack. */
 struct sample {
-	int64_t duration;
+	int64_t duration, calls, device;
 	uint32_t stack, state;
+	bool is_sample;
 };
 
 struct stacks {
@@ -48,6 +52,8 @@ struct stacks {
 	uint32_t *by_line, *by_function; /* a frame of each key */
 	struct by_key lines, functions;
 	uint32_t sample; /* its number */
+	bool operators;	 /* stacks of operators were recorded */
+	bool device;	 /* and a device's work */
 };
 
 /* ---------------------------------------------------------------- what each sample stands for */
@@ -209,16 +215,19 @@ static void keep_function(struct frame *frame, uint32_t key)
 static void count_in(struct by_key *of, uint32_t key, const struct sample *sample, uint32_t number, bool self)
 {
 	struct sums_of *sums = &of->all[key];
-	if (!sums->samples)
+	if (!sums->listed)
 		of->listed[of->listed_count++] = key;
+	sums->listed = true;
 	if (self)
 		sums->self += sample->duration;
 	/* A function that calls itself. */
 	if (sums->last == number)
 		return;
 	sums->last = number;
-	sums->samples++;
+	sums->samples += sample->is_sample;
 	sums->host += sample->duration;
+	sums->calls += sample->calls;
+	sums->device += sample->device;
 	sums->states |= sample->state != SAMPLE_UNKNOWN;
 	sums->waiting += sample->state == SAMPLE_WAITING ? sample->duration : 0;
 }
@@ -232,6 +241,12 @@ static void add(struct stacks *stacks, const struct sample *sample)
 		count_in(&stacks->functions, stacks->frames[at].function_key, sample, stacks->sample, self);
 }
 
+/* Operators that another one called, and that launched nothing, have nothing of their own. */
+static bool says_something(const struct sums_of *sums)
+{
+	return sums->samples || sums->calls || sums->device;
+}
+
 /* Writes what has come together of a step and thread, and begins anew. */
 static void flush_lines(struct stacks *stacks, struct rows *rows, int64_t step, int64_t thread)
 {
@@ -239,9 +254,12 @@ static void flush_lines(struct stacks *stacks, struct rows *rows, int64_t step, 
 		uint32_t key = stacks->lines.listed[--stacks->lines.listed_count];
 		struct sums_of *sums = &stacks->lines.all[key];
 		const struct frame *frame = &stacks->frames[stacks->by_line[key]];
-		rows_add(rows, (int64_t[]){frame->file ? frame->file : ROWS_NULL, frame->line,
-					   frame->function ? frame->function : ROWS_NULL, step, thread, sums->samples,
-					   sums->host, sums->states ? sums->waiting : ROWS_NULL, ROWS_NULL});
+		if (says_something(sums))
+			rows_add(rows, (int64_t[]){frame->file ? frame->file : ROWS_NULL, frame->line,
+						   frame->function ? frame->function : ROWS_NULL, step, thread,
+						   sums->samples, sums->host, sums->states ? sums->waiting : ROWS_NULL,
+						   stacks->device ? sums->device : ROWS_NULL,
+						   stacks->operators ? sums->calls : ROWS_NULL});
 		*sums = (struct sums_of){0};
 	}
 }
@@ -252,12 +270,33 @@ static void flush_functions(struct stacks *stacks, struct rows *rows, int64_t st
 		uint32_t key = stacks->functions.listed[--stacks->functions.listed_count];
 		struct sums_of *sums = &stacks->functions.all[key];
 		const struct frame *frame = &stacks->frames[stacks->by_function[key]];
-		rows_add(rows,
-			 (int64_t[]){frame->file ? frame->file : ROWS_NULL, frame->first_line,
-				     frame->function ? frame->function : ROWS_NULL, step, thread, sums->samples,
-				     sums->self, sums->host, sums->states ? sums->waiting : ROWS_NULL, ROWS_NULL});
+		if (says_something(sums))
+			rows_add(rows,
+				 (int64_t[]){frame->file ? frame->file : ROWS_NULL, frame->first_line,
+					     frame->function ? frame->function : ROWS_NULL, step, thread, sums->samples,
+					     sums->self, sums->host, sums->states ? sums->waiting : ROWS_NULL,
+					     stacks->device ? sums->device : ROWS_NULL,
+					     stacks->operators ? sums->calls : ROWS_NULL});
 		*sums = (struct sums_of){0};
 	}
+}
+
+/* Samples, and operators by their stacks, of one step and thread after the other. Calls are those of operators in no other one. */
+#define SAMPLES_SQL "SELECT coalesce(step, 0), thread, stack, duration, state, 1, 0, 0 FROM samples"
+#define OPERATORS_SQL                                                                                                  \
+	" UNION ALL SELECT coalesce(o.step, 0), o.thread, coalesce(o.stack, 0), 0, 0, 0, sum(o.parent IS NULL OR "     \
+	"o.parent IN (SELECT id FROM ranges)), sum(coalesce(d.self, 0)) FROM operators o LEFT JOIN range_devices d "   \
+	"ON d.id = o.id GROUP BY 1, 2, 3"
+#define ORDER_SQL " ORDER BY 1, 2"
+
+static struct sample sample_of(sqlite3_stmt *row)
+{
+	return (struct sample){.stack = (uint32_t)sqlite3_column_int64(row, 2),
+			       .duration = sqlite3_column_int64(row, 3),
+			       .state = (uint32_t)sqlite3_column_int64(row, 4),
+			       .is_sample = sqlite3_column_int64(row, 5) != 0,
+			       .calls = sqlite3_column_int64(row, 6),
+			       .device = sqlite3_column_int64(row, 7)};
 }
 
 static void sum_up(struct stacks *stacks)
@@ -265,10 +304,10 @@ static void sum_up(struct stacks *stacks)
 	struct store *store = stacks->store;
 	struct rows lines, functions;
 	int64_t step = 0, thread = -1;
-	rows_begin(&lines, store, "line_totals", 9);
-	rows_begin(&functions, store, "function_totals", 10);
-	sqlite3_stmt *read = store_prepare(
-		store, "SELECT coalesce(step, 0), thread, stack, duration, state FROM samples ORDER BY 1, 2");
+	rows_begin(&lines, store, "line_totals", 10);
+	rows_begin(&functions, store, "function_totals", 11);
+	sqlite3_stmt *read =
+		store_prepare(store, stacks->operators ? SAMPLES_SQL OPERATORS_SQL ORDER_SQL : SAMPLES_SQL ORDER_SQL);
 	while (read && !store_over(store) && sqlite3_step(read) == SQLITE_ROW) {
 		if (sqlite3_column_int64(read, 0) != step || sqlite3_column_int64(read, 1) != thread) {
 			flush_lines(stacks, &lines, step ? step : ROWS_NULL, thread);
@@ -276,8 +315,8 @@ static void sum_up(struct stacks *stacks)
 			step = sqlite3_column_int64(read, 0);
 			thread = sqlite3_column_int64(read, 1);
 		}
-		add(stacks, &(struct sample){sqlite3_column_int64(read, 3), (uint32_t)sqlite3_column_int64(read, 2),
-					     (uint32_t)sqlite3_column_int64(read, 4)});
+		struct sample sample = sample_of(read);
+		add(stacks, &sample);
 	}
 	flush_lines(stacks, &lines, step ? step : ROWS_NULL, thread);
 	flush_functions(stacks, &functions, step ? step : ROWS_NULL, thread);
@@ -343,12 +382,18 @@ static bool any_sample(struct store *store)
 	return any;
 }
 
-void derive_stacks(struct store *store)
+void derive_stacks(struct store *store, bool device)
 {
 	struct stacks stacks = {.store = store};
-	if (store->error || !any_sample(store))
+	if (store->error)
+		return;
+	stacks.operators = derive_has_operator_stacks(store);
+	stacks.device = stacks.operators && device;
+	if (!stacks.operators && !any_sample(store))
 		return;
 	store_doing(store, "adding up the stacks of Python");
+	if (stacks.operators)
+		derive_backward(store);
 	measure(store);
 	if (load(&stacks) && prepare_sums(&stacks)) {
 		write_shown(&stacks);

@@ -95,8 +95,10 @@ static void record(struct sink_thread *writer, const struct sink_frame *f, uint6
 	uint64_t duration = end > f->start ? end - f->start : 0;
 	uint64_t own_time = duration > f->child ? duration - f->child : 0;
 	if (f->kind == EVENT_OPERATOR) {
+		/* As below: most captures have no stacks of operators. */
+		int short_form = !f->stack && !f->backward;
 		struct event_operator e = {
-			.head = {sizeof e, EVENT_OPERATOR, flags, f->step},
+			.head = {short_form ? 80 : sizeof e, EVENT_OPERATOR, flags, f->step},
 			.start = f->start,
 			.duration = duration,
 			.self = own_time,
@@ -110,8 +112,13 @@ static void record(struct sink_thread *writer, const struct sink_frame *f, uint6
 			.sequence = f->sequence,
 			.forward_thread = f->forward_thread,
 			.end_thread = end_thread,
+			.backward = f->backward,
+			.stack = f->stack,
 		};
-		write_whole(writer, &e, sizeof e);
+		if (short_form)
+			write_whole(writer, &e, 80);
+		else
+			write_whole(writer, &e, sizeof e);
 		return;
 	}
 	/* The tail is left out where it would hold zeros only: most ranges have neither colour, category nor payload. */

@@ -58,6 +58,7 @@ struct sink_thread {
 	struct segment_chunk *entry;
 	uint32_t used, capacity;
 	uint32_t described; /* its THREAD record is written */
+	void *memory;	    /* sink_memory() */
 	uint64_t next_id, last_id;
 
 	struct sink_frame *top;

@@ -55,6 +55,9 @@ struct sink_frame {
 	uint32_t inputs;   /* operators */
 	uint32_t forward_thread;
 	int64_t sequence;
+	uint64_t
+		backward; /* operators: id of the innermost node of autograd around it, or its own; 0 = none, or not asked for */
+	uint32_t stack;	 /* operators: number of its Python stack; 0 = none */
 	uint64_t key;	 /* the collector's: NVTX domain or range id */
 	uint32_t level;	 /* the collector's (NVTX: open ranges of this domain below this one) */
 	uint32_t beyond; /* the collector's (NVTX: pushes above this one in its domain that were dropped) */
@@ -126,6 +129,9 @@ uint64_t sink_record_end(void);
 /* A new id for a range that is not on a stack (start/end ranges); unique in the capture. */
 uint64_t sink_id(struct sink_thread *thread);
 uint32_t sink_tid(struct sink_thread *thread);
+/* Where a collector keeps what it has for the thread, from NULL on. A thread that comes later may find what one that is dead has
+ * left; two never have it at a time. */
+void **sink_memory(struct sink_thread *thread);
 
 /* Writes a finished record (head.size and head.kind set; head.step by the caller). 1, or 0 where it was dropped (and
  * counted). A record of step 0 is thrown away where its kind needs one (event_needs_step). Of the others the step is

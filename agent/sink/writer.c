@@ -141,6 +141,11 @@ uint32_t sink_tid(struct sink_thread *t)
 	return tid_of(t);
 }
 
+void **sink_memory(struct sink_thread *t)
+{
+	return &t->memory;
+}
+
 uint64_t sink_id(struct sink_thread *t)
 {
 	return id_next(t);

@@ -73,7 +73,7 @@ static int stacks_start(const struct collector_request *request, char *sentence,
 {
 	(void)sentence;
 	(void)bytes;
-	known_forget();
+	known_start(request->generation);
 	stacks.list_count = 0;
 	stacks.next = stacks.list_at = 0;
 	stacks.random = sink_now() | request->generation | 1;

@@ -60,7 +60,7 @@ static int look_for_library(struct dl_phdr_info *info, size_t size, void *contex
 
 /* Where a program has loaded Python for itself alone, its symbols are not among those of all. Python is never unloaded: the handle is
  * kept. */
-static void *symbol(const char *name)
+void *interpreter_symbol(const char *name)
 {
 	char path[512];
 	unsigned place = gate_enter(GATE_OWN_NS);
@@ -105,8 +105,8 @@ static int refuse(enum python_result result, unsigned minor, char *sentence, siz
 int interpreter_find(struct python *ret, char *sentence, size_t bytes)
 {
 	const struct python_memory memory = {.read = read_own, .reads_left = 1000};
-	const unsigned long *version = symbol("Py_Version");
-	const void *runtime = symbol("_PyRuntime");
+	const unsigned long *version = interpreter_symbol("Py_Version");
+	const void *runtime = interpreter_symbol("_PyRuntime");
 	if (!runtime) {
 		sentence_put(sentence, bytes, "no Python in this process", NULL);
 		return -ENOENT;

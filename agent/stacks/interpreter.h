@@ -10,6 +10,9 @@
 /* Finds it, and how it is laid out. 0, or a negative errno with the reason in `sentence`. */
 int interpreter_find(struct python *ret, char *sentence, size_t bytes);
 
+/* What Python exports under this name; NULL: there is none. */
+void *interpreter_symbol(const char *name);
+
 /* Has it ended, or does it? */
 bool interpreter_is_ending(struct python *python);
 

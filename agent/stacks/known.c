@@ -1,11 +1,16 @@
 /* known.c - see known.h. A stack is its innermost frame and, by its parent's number, the stack of the caller; so what two stacks have
- * in common is kept and written once. */
+ * in common is kept and written once.
+ *
+ * Numbers are given without a lock: a frame is written where its number says, and then a slot of the table is taken for the number by one
+ * compare-and-swap. Who comes second with the same frame takes the first one's number; its own record is one that nothing refers to.
+ * What descriptions are kept of code is the agent's thread's alone. */
 #include "known.h"
 
 #include "proto/limits.h"
 #include "proto/mapping.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -28,46 +33,45 @@ struct known_line {
 	uint32_t line, filled;
 };
 
-struct known_frame {
-	uint32_t parent, function, file, line, first_line;
-};
-
 struct known {
 	struct known_code codes[CODES];
 	struct known_line lines[LINES];
 	struct known_frame frames[STACKS_MOST]; /* [0] is none */
-	uint32_t slots[SLOTS];
+	_Atomic uint32_t slots[SLOTS];
 };
 
 static struct known *known;
-static uint32_t count, generation;
+static _Atomic uint32_t count;
+static uint32_t users, generation;
 
 int known_take(void)
 {
 	if (!known)
 		known = mapping_new(NULL, sizeof *known, PROT_READ | PROT_WRITE,
 				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	users += known != NULL;
 	return known ? 0 : -ENOMEM;
 }
 
 void known_give_back(void)
 {
-	if (known)
-		munmap(known, sizeof *known);
-	known = NULL;
+	/* Never unmapped: a thread of the job may be late, and still in it. */
+	if (users && --users == 0)
+		madvise(known, sizeof *known, MADV_DONTNEED);
 }
 
 uint64_t known_bytes(void)
 {
-	return known ? sizeof *known : 0;
+	return users ? sizeof *known / users : 0;
 }
 
-void known_forget(void)
+void known_start(uint32_t recording)
 {
-	generation++;
-	count = 0;
-	if (known)
-		memset(known->slots, 0, sizeof known->slots);
+	if (generation == recording || !known)
+		return;
+	generation = recording;
+	atomic_store(&count, 0);
+	memset(known->slots, 0, sizeof known->slots);
 }
 
 static uint64_t mix(uint64_t hash, uint64_t value)
@@ -116,9 +120,18 @@ static bool is_same(const struct known_frame *a, const struct known_frame *b)
 	       a->first_line == b->first_line;
 }
 
-static enum known_result add(struct sink_thread *own, const struct known_frame *frame, uint32_t *slot, uint32_t *ret)
+/* A number for the frame, and its record; 0 with *result where there is none. */
+static uint32_t add(struct sink_thread *own, const struct known_frame *frame, enum known_result *result)
 {
-	uint32_t id = count + 1;
+	uint32_t id = atomic_load_explicit(&count, memory_order_relaxed);
+	do {
+		if (id + 1 >= STACKS_MOST) {
+			*result = KNOWN_FULL;
+			return 0;
+		}
+	} while (!atomic_compare_exchange_weak_explicit(&count, &id, id + 1, memory_order_relaxed,
+							memory_order_relaxed));
+	id++;
 	struct event_stack record = {
 		.head = {sizeof record, EVENT_STACK, 0, 0},
 		.id = id,
@@ -128,27 +141,37 @@ static enum known_result add(struct sink_thread *own, const struct known_frame *
 		.line = frame->line,
 		.first_line = frame->first_line,
 	};
-	if (id >= STACKS_MOST)
-		return KNOWN_FULL;
-	if (!sink_write_spared(own, &record))
-		return KNOWN_NO_ROOM;
-	count = id;
+	if (!sink_write_spared(own, &record)) {
+		/* Where nobody has a later number it is given again. */
+		uint32_t last = id;
+		atomic_compare_exchange_strong_explicit(&count, &last, id - 1, memory_order_relaxed,
+							memory_order_relaxed);
+		*result = KNOWN_NO_ROOM;
+		return 0;
+	}
 	known->frames[id] = *frame;
-	*slot = *ret = id;
-	return KNOWN_OK;
+	return id;
 }
 
-static enum known_result number_of(struct sink_thread *own, const struct known_frame *frame, uint32_t *ret)
+enum known_result known_number(struct sink_thread *own, const struct known_frame *frame, uint32_t *ret)
 {
 	uint64_t hash = mix(mix(frame->parent, (uint64_t)frame->function << 32 | frame->file),
 			    (uint64_t)frame->line << 32 | frame->first_line);
+	uint32_t added = 0;
 	/* Half of the slots are always free. */
 	for (uint32_t at = (uint32_t)hash % SLOTS;; at = (at + 1) % SLOTS) {
-		uint32_t *slot = &known->slots[at];
-		if (!*slot)
-			return add(own, frame, slot, ret);
-		if (is_same(&known->frames[*slot], frame)) {
-			*ret = *slot;
+		_Atomic uint32_t *slot = &known->slots[at];
+		uint32_t there = atomic_load_explicit(slot, memory_order_acquire);
+		if (!there) {
+			enum known_result result = KNOWN_OK;
+			if (!added && !(added = add(own, frame, &result)))
+				return result;
+			if (atomic_compare_exchange_strong_explicit(slot, &there, added, memory_order_acq_rel,
+								    memory_order_acquire))
+				there = added;
+		}
+		if (there == added || is_same(&known->frames[there], frame)) {
+			*ret = there;
 			return KNOWN_OK;
 		}
 	}
@@ -165,7 +188,7 @@ enum known_result known_stack(struct python *python, struct sink_thread *own, co
 			return KNOWN_GONE;
 		struct known_frame frame = {*ret, code->function, code->file,
 					    line_of(python, code, frames[i].instruction), code->first_line};
-		result = number_of(own, &frame, ret);
+		result = known_number(own, &frame, ret);
 	}
 	return result;
 }

@@ -134,6 +134,8 @@ static void *record_start(void **to, const void *function)
 		frame->sequence = TORCH_AT(int64_t, function, o->function_sequence);
 		frame->forward_thread = (uint32_t)TORCH_AT(uint64_t, function, o->function_forward);
 		frame->inputs = n ? sink_inputs(thread, words, n) : 0;
+		if (__builtin_expect(!is_user && atomic_load_explicit(&torch_stacks_on, memory_order_acquire), 0))
+			torch_stack(thread, frame);
 		tell_thread(thread, function);
 		*to = &frame->foreign[0];
 		frame->start = sink_now();
@@ -285,6 +287,11 @@ static int torch_start(const struct collector_request *request, char *sentence, 
 		return -EIO;
 	}
 	return 0;
+}
+
+bool torch_is_on(void)
+{
+	return handle != 0;
 }
 
 static void torch_stop(void)

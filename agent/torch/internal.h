@@ -9,6 +9,8 @@
 #include "agent/core/own.h"
 #include "agent/sink/sink.h"
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +28,7 @@ _Static_assert(sizeof(struct torch_callback) == 40, "at::RecordFunctionCallback"
 _Static_assert(offsetof(struct torch_callback, needs_ids) == 36, "at::RecordFunctionCallback.needs_ids");
 
 #define TORCH_SCOPE_FUNCTION 0
+#define TORCH_SCOPE_BACKWARD 1
 #define TORCH_SCOPE_USER 7
 
 struct torch_symbols {
@@ -112,6 +115,14 @@ uint64_t torch_which(const char *class, size_t bytes);
 
 /* Describes the inputs of `function` (proto/inputs.h) in `words`, LIMIT_INPUTS_WORDS long; returns how many it wrote. */
 uint32_t torch_describe_inputs(const void *function, uint32_t *words);
+
+/* Are operators recorded? */
+bool torch_is_on(void);
+
+/* Are their Python stacks wanted? */
+OWN atomic_uchar torch_stacks_on;
+/* Tells that of an operator which has just been opened, or the node of autograd in which it runs. */
+void torch_stack(struct sink_thread *thread, struct sink_frame *frame);
 
 /* Closes a frame at `now`: for the recording's own end callback and for the watch's before it ticks. Who comes second
  * finds it closed. Returns 1 where its end is one that the capture counts as a step: the caller says so to

@@ -315,6 +315,7 @@ static int choose(struct show *show, const struct arguments *arguments, const ch
 	tables->options.limit = tables->limit;
 	tables->options.sort_by = arguments_text(arguments, "sort-by", NULL);
 	tables->options.shapes = arguments_has(arguments, "group-by-shapes");
+	tables->options.stack = arguments_number(arguments, "group-by-stack", 0);
 	tables->filter =
 		(struct filter){arguments_text(arguments, "range", NULL), arguments_number(arguments, "thread", -1),
 				arguments_number(arguments, "device", -1), arguments_number(arguments, "stream", -1)};
@@ -322,6 +323,8 @@ static int choose(struct show *show, const struct arguments *arguments, const ch
 		tables->where = where_read(arguments_text(arguments, "where", ""), why, sizeof why);
 	if (arguments_has(arguments, "full-names"))
 		tables->screen.width = 0;
+	if (tables->options.shapes && tables->options.stack)
+		return fail(EXIT_USAGE, "--group-by-stack does not go with --group-by-shapes");
 	if (step) {
 		tables->options.step = report_step(&show->capture.reader, step);
 		if (!tables->options.step)

@@ -1,5 +1,5 @@
-/* lines.c - where threads were when their Python stacks were sampled: by line of the user's own code, and by function. A line has
- * the time of all that it called, down to the next line that is the user's own. */
+/* lines.c - where threads were when their Python stacks were sampled, and what operators were called and launched from there: by line of
+ * the user's own code, and by function. A line has the time of all that it called, down to the next line that is the user's own. */
 #include "query.h"
 #include "recorded.h"
 #include "views.h"
@@ -8,9 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Sums of the steps, and how long these were. */
+/* Sums of the steps, and how long these were. What was not sampled is not known, and no 0; files of earlier releases have no calls. */
 #define WALL " (SELECT nullif(sum(duration), 0) AS wall FROM steps WHERE" REPORT_STEP ") "
-#define SUMS "sum(samples) AS samples, sum(host) AS host, sum(waiting) AS waiting, sum(device) AS device"
+#define SAMPLED "sum(samples) AS samples, CASE WHEN sum(samples) THEN sum(host) END AS host, sum(waiting) AS waiting, "
+#define NOT_SAMPLED "NULL AS samples, NULL AS host, NULL AS waiting, "
+#define CALLED "sum(calls) AS calls, sum(device) AS device"
+#define NOT_CALLED "NULL AS calls, NULL AS device"
 
 enum { WHERE, FILE_NAME, LINE, FUNCTION };
 
@@ -23,7 +26,8 @@ enum { WHERE, FILE_NAME, LINE, FUNCTION };
 	{                                                                                                              \
 		"samples", "SAMPLES", COLUMN_COUNT, COLUMN_SPARE                                                       \
 	}
-#define DEVICE                                                                                                         \
+#define CALLS                                                                                                          \
+	{"calls", "CALLS", COLUMN_COUNT, COLUMN_OPTIONAL},                                                             \
 	{                                                                                                              \
 		"device_ns", "DEVICE", COLUMN_DURATION, COLUMN_OPTIONAL                                                \
 	}
@@ -35,7 +39,7 @@ static const struct column line_columns[] = {
 	{"percent", "HOST %", COLUMN_PERCENT, COLUMN_BARRED},
 	{"share", "SHARE", COLUMN_PERCENT, COLUMN_DATA_ONLY},
 	{"waiting_ns", "WAITING", COLUMN_DURATION, 0},
-	DEVICE,
+	CALLS,
 };
 
 static const struct column function_columns[] = {
@@ -46,21 +50,21 @@ static const struct column function_columns[] = {
 	{"host_ns", "HOST", COLUMN_DURATION, 0},
 	{"percent", "HOST %", COLUMN_PERCENT, COLUMN_SPARE},
 	{"waiting_ns", "WAITING", COLUMN_DURATION, 0},
-	DEVICE,
+	CALLS,
 };
 
 static const struct report_key line_keys[] = {
-	{"cpu_time_total", "t.host DESC"},
+	{"cpu_time_total", "t.host DESC, t.device DESC, t.calls DESC"},
 	{"device_time_total", "t.device DESC, t.host DESC"},
-	{"count", "t.samples DESC"},
+	{"count", "t.calls DESC, t.samples DESC"},
 	{"name", "f.text, t.line"},
 };
 
 static const struct report_key function_keys[] = {
-	{"self_cpu_time_total", "t.self DESC"},
-	{"cpu_time_total", "t.host DESC"},
+	{"self_cpu_time_total", "t.self DESC, t.device DESC, t.calls DESC"},
+	{"cpu_time_total", "t.host DESC, t.device DESC, t.calls DESC"},
 	{"device_time_total", "t.device DESC, t.host DESC"},
-	{"count", "t.samples DESC"},
+	{"count", "t.calls DESC, t.samples DESC"},
 	{"name", "n.text"},
 };
 
@@ -79,28 +83,44 @@ static void name_place(struct table *table, sqlite3_stmt *row)
 	table_set_text(table, WHERE, text);
 }
 
+/* One query for both: sums of what was recorded between `head` and `tail`. */
+static struct table *report_places(const struct reader *reader, const struct report_options *options,
+				   struct report_shape shape, const char *head, const char *tail)
+{
+	bool sampled = report_ran(reader, "python"), called = report_ran(reader, "operator_stacks");
+	char sql[1024];
+
+	shape.collector = sampled ? "python" : "operator_stacks";
+	snprintf(sql, sizeof sql, "%s%s%s%s", head, sampled ? SAMPLED : NOT_SAMPLED, called ? CALLED : NOT_CALLED,
+		 tail);
+	return report_query(reader, options, &shape, sql);
+}
+
 struct table *report_lines(const struct reader *reader, const struct report_options *options)
 {
-	static const struct report_shape shape = {COUNTED(line_columns), COUNTED(line_keys),
-						  "t.file, t.line, t.function", "python", name_place};
+	struct report_shape shape = {COUNTED(line_columns), COUNTED(line_keys), "t.file, t.line, t.function", NULL,
+				     name_place};
 
-	return report_query(reader, options, &shape,
-			    "WITH t AS (SELECT file, line, function, " SUMS " FROM line_totals WHERE" REPORT_STEP
-			    "GROUP BY file, line, function) "
-			    "SELECT NULL, f.text, t.line, n.text, t.samples, t.host, t.host * 100.0 / w.wall, t.host * "
-			    "1.0 / w.wall, t.waiting, t.device FROM t LEFT JOIN strings f ON f.id = t.file LEFT JOIN "
-			    "strings n ON n.id = t.function JOIN" WALL "w WHERE true");
+	return report_places(
+		reader, options, shape, "WITH t AS (SELECT file, line, function, ",
+		" FROM line_totals WHERE" REPORT_STEP "GROUP BY file, line, function) "
+		"SELECT NULL, f.text, t.line, n.text, t.samples, t.host, t.host * 100.0 / w.wall, t.host * "
+		"1.0 / w.wall, t.waiting, t.calls, t.device FROM t LEFT JOIN strings f ON f.id = t.file "
+		"LEFT JOIN strings n ON n.id = t.function JOIN" WALL "w WHERE true");
 }
 
 struct table *report_functions(const struct reader *reader, const struct report_options *options)
 {
-	static const struct report_shape shape = {COUNTED(function_columns), COUNTED(function_keys),
-						  "t.file, t.line, t.function", "python", name_place};
+	struct report_shape shape = {COUNTED(function_columns), COUNTED(function_keys), "t.file, t.line, t.function",
+				     NULL, name_place};
+	bool sampled = report_ran(reader, "python");
 
-	return report_query(reader, options, &shape,
-			    "WITH t AS (SELECT file, line, function, sum(self) AS self, " SUMS
-			    " FROM function_totals WHERE" REPORT_STEP "GROUP BY file, line, function) "
-			    "SELECT NULL, f.text, t.line, n.text, t.samples, t.self, t.self * 100.0 / w.wall, t.host, "
-			    "t.host * 100.0 / w.wall, t.waiting, t.device FROM t LEFT JOIN strings f ON f.id = t.file "
-			    "LEFT JOIN strings n ON n.id = t.function JOIN" WALL "w WHERE true");
+	return report_places(
+		reader, options, shape,
+		sampled ? "WITH t AS (SELECT file, line, function, sum(self) AS self, "
+			: "WITH t AS (SELECT file, line, function, NULL AS self, ",
+		" FROM function_totals WHERE" REPORT_STEP "GROUP BY file, line, function) "
+		"SELECT NULL, f.text, t.line, n.text, t.samples, t.self, t.self * 100.0 / w.wall, t.host, "
+		"t.host * 100.0 / w.wall, t.waiting, t.calls, t.device FROM t LEFT JOIN strings f ON f.id = "
+		"t.file LEFT JOIN strings n ON n.id = t.function JOIN" WALL "w WHERE true");
 }

@@ -9,10 +9,11 @@ struct filter;
 struct verdict_kept;
 
 struct report_options {
-	const char *sort_by;	     /* one of torch.profiler's keys; NULL: the table's own default */
-	int64_t step;		     /* ordinal; 0 = all */
-	int64_t finding;	     /* of the verdict: its intervals; 0 = the verdict itself */
-	bool shapes;		     /* operators: tell input shapes apart */
+	const char *sort_by; /* one of torch.profiler's keys; NULL: the table's own default */
+	int64_t step;	     /* ordinal; 0 = all */
+	int64_t finding;     /* of the verdict: its intervals; 0 = the verdict itself */
+	bool shapes;	     /* operators: tell input shapes apart */
+	int64_t stack;	     /* operators: tell the innermost so many frames of their Python stacks apart; 0: none */
 	const struct filter *filter; /* for tables that cannot be cut before they are made; NULL: all */
 	bool alone;		     /* no other table is shown */
 	size_t limit;	      /* rows that are shown at the most; 0 = all: for tables that choose their rows by it */

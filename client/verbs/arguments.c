@@ -131,6 +131,12 @@ static int add(struct arguments *a, const struct option_row *row, const char *te
 
 	switch (row->kind) {
 	case OPTION_FLAG:
+		if (text && !is_choice(row->argument, text)) {
+			snprintf(sentence, sizeof sentence, "--%s alone is wanted, or with =%s", row->name,
+				 row->argument);
+			return bad_value(row, text, sentence);
+		}
+		break;
 	case OPTION_TEXT:
 		break;
 	case OPTION_NUMBER:
@@ -191,11 +197,11 @@ static int long_option(struct arguments *a, int argc, char **argv, int *i)
 		if (strlen(row->name) != n || strncmp(row->name, name, n) != 0)
 			continue;
 		if (row->kind == OPTION_FLAG) {
-			if (equals) {
+			if (equals && !row->argument) {
 				fail(EXIT_USAGE, "--%s takes no value", row->name);
 				return ARGUMENTS_USAGE;
 			}
-			return add(a, row, NULL);
+			return add(a, row, equals ? equals + 1 : NULL);
 		}
 		if (equals)
 			return add(a, row, equals + 1);
@@ -318,10 +324,16 @@ bool arguments_has(const struct arguments *a, const char *name)
 
 bool arguments_has_collector(const struct arguments *a, const struct collector_facts *collector)
 {
+	size_t bytes = strcspn(collector->option, "=");
+	const char *value = collector->option[bytes] ? collector->option + bytes + 1 : NULL;
 	bool given = false;
 
-	for (size_t i = 0; i < a->given_count && *collector->option; i++)
-		given = given || strcmp(a->given[i].row->name, collector->option) == 0;
+	for (size_t i = 0; i < a->given_count && bytes; i++) {
+		const char *name = a->given[i].row->name, *text = a->given[i].text;
+
+		if (strlen(name) == bytes && strncmp(name, collector->option, bytes) == 0)
+			given = given || !value || (text && strcmp(text, value) == 0);
+	}
 	return given;
 }
 
@@ -335,7 +347,7 @@ uint32_t arguments_collectors(const struct arguments *a)
 		if (!collector || collector->asked == ASKED_NEVER)
 			continue;
 		if (collector->asked == ASKED_ALWAYS ||
-		    arguments_has_collector(a, collector) == (collector->asked == ASKED_WITH))
+		    arguments_has_collector(a, collector) == (collector->asked != ASKED_UNLESS))
 			bits |= 1u << bit;
 	}
 	return bits;

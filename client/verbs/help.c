@@ -69,15 +69,16 @@ static const char *value_of(const struct option_row *row)
 static void print_option(const struct option_row *row, FILE *file)
 {
 	const char *argument = value_of(row);
+	const char *before = !argument ? "" : row->kind == OPTION_FLAG ? "[=" : " ";
+	const char *after = argument && row->kind == OPTION_FLAG ? "]" : "";
 	char head[96];
 	int n;
 
 	if (row->letter)
-		n = snprintf(head, sizeof head, "  -%c, --%s%s%s", row->letter, row->name, argument ? " " : "",
-			     argument ? argument : "");
+		n = snprintf(head, sizeof head, "  -%c, --%s%s%s%s", row->letter, row->name, before,
+			     argument ? argument : "", after);
 	else
-		n = snprintf(head, sizeof head, "      --%s%s%s", row->name, argument ? " " : "",
-			     argument ? argument : "");
+		n = snprintf(head, sizeof head, "      --%s%s%s%s", row->name, before, argument ? argument : "", after);
 	if (n + 2 > HELP_INDENT)
 		fprintf(file, "%s\n%*s", head, HELP_INDENT, "");
 	else

@@ -41,6 +41,7 @@ static const char format_meanings[] = ""
 
 #define VERB(name, ...) static const struct option_row name##_options[] = {
 #define FLAG(name, letter, help) {name, letter, OPTION_FLAG, NULL, NULL, help, 0, 0},
+#define FLAG_OR(name, letter, choices, help) {name, letter, OPTION_FLAG, choices, NULL, help, 0, 0},
 #define OPTION(kind, name, letter, argument, help) {name, letter, OPTION_##kind, argument, NULL, help, 0, 0},
 #define BOUNDED(kind, name, letter, argument, least, most, help)                                                       \
 	{name, letter, OPTION_##kind, argument, NULL, help, least, most},

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 enum option_kind {
-	OPTION_FLAG,
+	OPTION_FLAG, /* with an `argument`: it may have one of its words behind a = */
 	OPTION_TEXT,
 	OPTION_NUMBER,
 	OPTION_DURATION, /* ns */
@@ -21,7 +21,7 @@ struct option_row {
 	char letter;	  /* short form, 0 = none */
 	enum option_kind kind;
 	const char *
-		argument; /* what stands for the value in the help, NULL for a flag; of a choice its words, with | between */
+		argument; /* what stands for the value in the help, NULL for a plain flag; of a choice its words, with | between */
 	const char *
 		meanings; /* of a choice: "WORD\tSENTENCE\n" for each of its words; NULL: the words say it themselves */
 	const char *help;

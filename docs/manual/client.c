@@ -19,7 +19,7 @@ static void arguments_of(const struct verb *verb, char *list, size_t bytes)
 	size_t count = 1;
 
 	for (const struct option_row *row = verb->options; row->name && count < 128; row++)
-		if (row->argument && row->kind != OPTION_CHOICE)
+		if (row->argument && row->kind != OPTION_CHOICE && row->kind != OPTION_FLAG)
 			texts[count++] = row->argument;
 	for (size_t i = 0; i < count; i++) {
 		for (const char *at = texts[i]; *at;) {
@@ -90,7 +90,10 @@ static void print_option(FILE *file, const struct option_row *row, const char *a
 	fputs(" Fl ", file);
 	mdoc_word(file, "-", 1);
 	mdoc_word(file, row->name, strlen(row->name));
-	if (many) {
+	if (row->kind == OPTION_FLAG && row->argument) {
+		fputs(" Ns Op = Ns Cm ", file);
+		mdoc_word(file, row->argument, strlen(row->argument));
+	} else if (many) {
 		fputs(" Ar WORD", file);
 	} else if (row->kind == OPTION_CHOICE) {
 		mdoc_choices(file, row->argument, "|");

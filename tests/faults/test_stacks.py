@@ -154,3 +154,76 @@ def test_sampled(row, profd, name):
     with sqlite3.connect(copy) as db:
         row.counts(recorded, 0, db.execute("SELECT count(*) FROM samples").fetchone()[0])
     assert torn <= 0.05 * recorded + 3, (recorded, torn)
+
+
+# What makes a thread's frames, states and functions go away, in operators.
+OPERATORS = """
+import ctypes, gc, os, sys, threading, time, torch
+torch.set_num_threads(1)
+torch.manual_seed(1)
+step = getattr(ctypes.CDLL(None), "profd_step", lambda: None)
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+class Held:
+    def __del__(self):
+        torch.ones(1).add(1)
+def each(n):
+    for i in range(n):
+        held = Held()
+        yield torch.randn(4, 8)
+def deep(n, x):
+    return deep(n - 1, x) if n else model(x)
+def work():
+    for _ in range(30):
+        torch.ones(64).exp().sum()
+def forever():
+    while True:
+        torch.ones(100000).exp().sum()
+threading.Thread(target=forever, daemon=True).start()
+losses = []
+for i in range(120):
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    [t.start() for t in threads]
+    for x in each(3):
+        space = {"deep": deep}
+        exec(compile(f"def made_{i % 5}(x):\\n" + "\\n" * (i % 200) + "    return deep(9, x)", f"<made {i}>", "exec"), space)
+        loss = space[f"made_{i % 5}"](x).square().mean()
+        loss.backward()
+        losses.append(loss.item())
+    optimizer.step()
+    optimizer.zero_grad()
+    [t.join() for t in threads]
+    if i % 20 == 0:
+        child = os.fork()
+        if not child:
+            torch.ones(2).add(1)
+            os._exit(3)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+        gc.collect()
+print(" ".join(loss.hex() for loss in losses))
+print(torch.initial_seed(), torch.rand(1).item().hex(), flush=True)
+"""
+
+
+def test_operators(row, profd, torch_newest):
+    row.does("makes operators' frames go away, with the stack of each operator recorded")
+
+    def during(job):
+        profd.wait_steps(job.pid, 2, 240)
+        return subprocess.Popen([str(profd.client), "trigger", "--pid", str(job.pid), "--steps", "90000", "--timeout", "120s",
+                                 "--stacks=operators", "--stacks-rate", "997", "--format", "json"], env=profd.env, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    client = row.twice(profd, [torch_newest, "-c", OPERATORS], during, same_job, timeout=300)
+    out, err = client.communicate(timeout=90)
+    assert client.returncode in (0, 5), (client.returncode, out, err)
+    capture = profd.json("captures")["captures"][0]["capture_id"]
+    copy = shutil.copy(profd.file(capture), profd.folder / "counted.db")
+    with sqlite3.connect(copy) as db:
+        told, unknown = db.execute("SELECT count(stack), count(*) FROM operators WHERE stack IS NOT NULL AND stack NOT IN "
+                                   "(SELECT id FROM stacks)").fetchone()
+        whole, = db.execute("SELECT count(stack) FROM operators").fetchone()
+        without, = db.execute("SELECT coalesce(sum(count), 0) FROM losses WHERE loss = 'stackless'").fetchone()
+    row.counts(whole, 0, whole)
+    assert whole > 1000 and told == unknown == 0, (whole, told)
+    assert without <= 0.01 * whole, (without, whole)

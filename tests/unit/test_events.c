@@ -227,8 +227,10 @@ static void collectors(void **state)
 		assert_string_equal(facts->word, collector_word(bit));
 		/* One that reports for others reports for itself. */
 		assert_int_equal(collector_facts(facts->part_of)->part_of, facts->part_of);
-		assert_int_equal(*facts->option != 0, facts->asked == ASKED_WITH || facts->asked == ASKED_UNLESS);
-		assert_int_equal(*facts->help != 0, *facts->option != 0);
+		assert_int_equal(*facts->option != 0, facts->asked != ASKED_ALWAYS && facts->asked != ASKED_NEVER);
+		/* A value is explained with its option. */
+		assert_int_equal(*facts->help != 0, *facts->option != 0 && facts->asked != ASKED_VALUE);
+		assert_int_equal(strchr(facts->option, '=') != NULL, facts->asked == ASKED_VALUE);
 	}
 	assert_null(collector_facts(COLLECTOR_ALLOCATIONS));
 	assert_string_equal(collector_word(COLLECTOR_PYTHON), "python");

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,9 +117,21 @@ static uint64_t next_id = 1;
 static void operator_(uint32_t thread, uint64_t start, uint64_t duration, uint64_t self, uint64_t id, uint64_t parent,
 		      const char *name, uint16_t depth, uint32_t step, uint8_t flags)
 {
-	PUT(thread, OPERATOR, operator, step, flags, .start = start, .duration = duration, .self = self, .id = id,
-	    .parent = parent, .name = *name ? text(name) : 0, .thread = thread, .depth = depth, .scope = depth ? 0 : 1,
-	    .sequence = thread == BACKWARD ? (int64_t)id : -1, .forward_thread = thread == BACKWARD ? 1 : 0);
+	struct event_operator record = {
+		.start = start,
+		.duration = duration,
+		.self = self,
+		.id = id,
+		.parent = parent,
+		.name = *name ? text(name) : 0,
+		.thread = thread,
+		.depth = depth,
+		.scope = depth ? 0 : 1,
+		.sequence = thread == BACKWARD ? (int64_t)id : -1,
+		.forward_thread = thread == BACKWARD ? 1 : 0,
+	};
+	/* As agents write one that has no stack, and as all of them did before there were any. */
+	put(thread, &record, EVENT_OPERATOR, offsetof(struct event_operator, backward), step, flags);
 }
 
 static void range(uint32_t thread, uint64_t start, uint64_t duration, uint64_t self, uint64_t id, uint64_t parent,

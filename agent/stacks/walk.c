@@ -1,0 +1,376 @@
+/* walk.c - see walk.h.
+ *
+ * What may go away under the reader, and what is done about it:
+ *  - The interpreter ends on another thread and takes this one's state and frames with it (a daemon thread in the middle of an
+ *    operator). The runtime says so before it does; that is looked at first. As it may begin in the middle of the walk, all threads but the
+ *    process's first, which ends the interpreter itself, read by copies that fail where there is no memory.
+ *  - A thread's state is used on another thread (an embedding program may do so). The state names its thread, and the C frame in which its
+ *    Python runs has to lie in the stack of this one.
+ *  - A function that was known has gone, and another one lies there: a few words of its code tell them apart.
+ * Other interpreters' threads have states of their own; of several on one thread Python tells the one that it holds for the thread's. */
+#include "walk.h"
+#include "interpreter.h"
+#include "known.h"
+
+#include "agent/core/life.h"
+#include "agent/core/sentence.h"
+#include "proto/limits.h"
+#include "proto/mapping.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* As in the sampler: the innermost frames of a stack. Marks of C's calls are not counted, but bounded. */
+#define FRAMES 512
+/* Threads that run operators in Python, in the process's life; a thread that has ended leaves its place. */
+#define WALKERS 64
+#define CACHE 4096u /* a power of two */
+#define WINDOWS 8u
+#define PAGE 4096u
+/* How far up in its stack a thread may have begun to run Python. */
+#define STACK_MOST (256ull << 20)
+#define OWNED_BY_C 3
+/* Reads of memory to describe what is new of one stack. */
+#define READS 65536
+/* In the cache: more stacks than are kept. */
+#define NUMBER_NONE UINT32_MAX
+
+struct seen {
+	uint64_t code, print;
+	int64_t instruction;
+};
+
+struct walker {
+	uint32_t generation, last_count;
+	uint32_t window_count;
+	struct python python;
+	struct seen now[FRAMES];
+	/* The last stack that was new: the outer part is mostly that of the next one. Its numbers begin with the outermost frame. */
+	struct seen last[FRAMES];
+	uint32_t numbers[FRAMES];
+	struct {
+		uint64_t hash;
+		uint32_t number, filled;
+	} cache[CACHE];
+	struct {
+		uint64_t page;
+		unsigned char bytes[PAGE];
+	} windows[WINDOWS];
+};
+
+static struct walker *walkers; /* never unmapped */
+static _Atomic uint32_t walker_count;
+/* Found once, and never changed: a thread that is late goes on by it. */
+static struct python python;
+static void *(*this_thread)(void);
+
+int walk_probe(char *sentence, size_t bytes)
+{
+	struct python found;
+	int error = interpreter_find(&found, sentence, bytes);
+	if (error < 0)
+		return error;
+	if (interpreter_symbol("PyGILState_GetThisThreadState"))
+		return 0;
+	sentence_put(sentence, bytes, "this Python does not tell the state of a thread", NULL);
+	return -ENOTSUP;
+}
+
+int walk_arm(char *sentence, size_t bytes)
+{
+	struct python found;
+	int error = interpreter_find(&found, sentence, bytes);
+	if (error < 0)
+		return error;
+	if (!this_thread) {
+		python = found;
+		*(void **)&this_thread = interpreter_symbol("PyGILState_GetThisThreadState");
+	}
+	if (!this_thread) {
+		sentence_put(sentence, bytes, "this Python does not tell the state of a thread", NULL);
+		return -ENOTSUP;
+	}
+	if (!walkers)
+		walkers = mapping_new(NULL, WALKERS * sizeof *walkers, PROT_READ | PROT_WRITE,
+				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	return walkers ? known_take() : -ENOMEM;
+}
+
+void walk_begin(uint32_t recording)
+{
+	known_start(recording);
+}
+
+void walk_disarm(void)
+{
+	known_give_back();
+	/* A thread that is late finds zeros. */
+	madvise(walkers, WALKERS * sizeof *walkers, MADV_DONTNEED);
+}
+
+static uint32_t walkers_taken(void)
+{
+	uint32_t taken = atomic_load_explicit(&walker_count, memory_order_relaxed);
+	return taken < WALKERS ? taken : WALKERS;
+}
+
+uint64_t walk_bytes(void)
+{
+	return known_bytes() + walkers_taken() * sizeof *walkers;
+}
+
+/* ---------------------------------------------------------------- reading */
+
+static bool read_by_pages(struct walker *w, uint64_t at, void *to, size_t bytes)
+{
+	uint64_t page = at / PAGE * PAGE;
+	uint32_t i = 0;
+	while (i < w->window_count && i < WINDOWS && w->windows[i].page != page)
+		i++;
+	if (at - page + bytes > PAGE)
+		return false;
+	if (i >= w->window_count || i >= WINDOWS) {
+		/* More pages than are kept: the last one makes room. */
+		i = w->window_count < WINDOWS ? w->window_count++ : WINDOWS - 1;
+		w->windows[i].page = 0;
+		if (!python_read(&w->python.memory, page, w->windows[i].bytes, PAGE))
+			return false;
+		w->windows[i].page = page;
+	}
+	memcpy(to, w->windows[i].bytes + (at - page), bytes);
+	return true;
+}
+
+static inline __attribute__((always_inline)) bool load(struct walker *w, bool copies, uint64_t at, int32_t offset,
+						       void *to, size_t bytes)
+{
+	at += (uint64_t)offset;
+	if (copies)
+		return read_by_pages(w, at, to, bytes);
+	memcpy(to, (const void *)(uintptr_t)at, bytes);
+	return true;
+}
+
+static inline bool is_pointer(uint64_t at)
+{
+	return at >= PAGE && at % sizeof(void *) == 0;
+}
+
+/* Does it lie above, in the stack of the calling thread? */
+static inline bool is_in_own_stack(uint64_t at)
+{
+	uint64_t here = (uint64_t)(uintptr_t)__builtin_frame_address(0);
+	return at > here && at - here < STACK_MOST;
+}
+
+static inline uint64_t mix(uint64_t a, uint64_t b)
+{
+	__uint128_t product = (__uint128_t)(a ^ 0xa0761d6478bd642full) * (b ^ 0xe7037ed1a0b428dbull);
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static inline __attribute__((always_inline)) bool read_code(struct walker *w, bool copies, uint64_t code,
+							    uint64_t *print)
+{
+	const struct python_offsets *o = &python.offsets;
+	uint64_t name, file, table;
+	uint32_t line;
+	if (!is_pointer(code) || !load(w, copies, code, o->code_name, &name, sizeof name) ||
+	    !load(w, copies, code, o->code_file, &file, sizeof file) ||
+	    !load(w, copies, code, o->code_table, &table, sizeof table) ||
+	    !load(w, copies, code, o->code_line, &line, sizeof line))
+		return false;
+	*print = mix(name + line, file ^ (table << 20 | table >> 44));
+	return true;
+}
+
+static inline __attribute__((always_inline)) bool read_frame(struct walker *w, bool copies, uint64_t at, uint64_t code,
+							     struct seen *to)
+{
+	const struct python_offsets *o = &python.offsets;
+	int64_t instruction;
+	int32_t last;
+	if (o->code_start >= 0) {
+		if (!load(w, copies, at, o->frame_instruction, &instruction, sizeof instruction))
+			return false;
+		instruction -= (int64_t)(code + (uint64_t)o->code_start);
+	} else {
+		if (!load(w, copies, at, o->frame_instruction, &last, sizeof last))
+			return false;
+		instruction = python.minor >= 10 ? (int64_t)last * 2 : last;
+	}
+	to->code = code;
+	to->instruction = instruction;
+	return read_code(w, copies, code, &to->print);
+}
+
+/* The innermost frame; false where the state is not that of Python on this thread. *at 0: no function runs. */
+static inline __attribute__((always_inline)) bool innermost(struct walker *w, bool copies, uint64_t state, uint64_t *at)
+{
+	const struct python_offsets *o = &python.offsets;
+	uint64_t ident;
+	if (!load(w, copies, state, o->thread_ident, &ident, sizeof ident) ||
+	    ident != (uint64_t)(uintptr_t)pthread_self() || !load(w, copies, state, o->thread_frame, at, sizeof *at))
+		return false;
+	if (o->cframe_current < 0 || !*at)
+		return true;
+	uint64_t frame;
+	if (!is_pointer(*at) || !load(w, copies, *at, o->cframe_current, &frame, sizeof frame))
+		return false;
+	/* Where none runs it is one in the state itself. */
+	if (frame && !is_in_own_stack(*at))
+		return false;
+	*at = frame;
+	return true;
+}
+
+/* Fills w->now, the innermost frame first. Returns how many there are, or -1: they could not be read. */
+static inline __attribute__((always_inline)) int walk(struct walker *w, bool copies, uint64_t state, uint64_t *ret_hash)
+{
+	const struct python_offsets *o = &python.offsets;
+	bool marked = python.minor >= 12 && o->frame_owner >= 0, own = false;
+	uint32_t code_bits = python.minor >= 14 ? 3 : 0;
+	uint64_t at, hash = 0;
+	int count = 0;
+	if (!innermost(w, copies, state, &at))
+		return -1;
+	for (int i = 0; at && count < FRAMES && i < 2 * FRAMES; i++) {
+		uint8_t owner = 0;
+		uint64_t code;
+		if (!is_pointer(at) || (marked && !load(w, copies, at, o->frame_owner, &owner, sizeof owner)))
+			return -1;
+		if (marked && owner >= OWNED_BY_C) {
+			if (!own && !is_in_own_stack(at))
+				return -1;
+			own = true;
+		} else {
+			struct seen *seen = &w->now[count++];
+			if (!load(w, copies, at, o->frame_code, &code, sizeof code) ||
+			    !read_frame(w, copies, at, code & ~(uint64_t)code_bits, seen))
+				return -1;
+			hash = mix(mix(hash, seen->code ^ seen->print), (uint64_t)seen->instruction + hash);
+		}
+		if (!load(w, copies, at, o->frame_previous, &at, sizeof at))
+			return -1;
+	}
+	*ret_hash = hash;
+	return count;
+}
+
+/* ---------------------------------------------------------------- numbers */
+
+static bool is_same(const struct seen *a, const struct seen *b)
+{
+	return a->code == b->code && a->print == b->print && a->instruction == b->instruction;
+}
+
+static enum known_result number_of(struct walker *w, struct sink_thread *thread, const struct seen *seen,
+				   uint32_t *number)
+{
+	struct python_code found;
+	/* The function runs: it is there, and so are its texts. */
+	if (!python_describe(&w->python, seen->code, &found))
+		return KNOWN_GONE;
+	int32_t line = python_line(&w->python, seen->code, seen->instruction);
+	struct known_frame frame = {
+		.parent = *number,
+		.function = sink_string(thread, found.name, strlen(found.name), EVENT_STACK),
+		.file = sink_string(thread, found.file, strlen(found.file), EVENT_STACK),
+		.line = line > 0 ? (uint32_t)line : 0,
+		.first_line = found.line > 0 ? (uint32_t)found.line : 0,
+	};
+	return known_number(thread, &frame, number);
+}
+
+/* A stack that this thread has not had before, or not for long: from the outermost frame on. */
+static __attribute__((noinline)) enum known_result number_all(struct walker *w, struct sink_thread *thread,
+							      uint32_t count, uint32_t *ret)
+{
+	uint32_t number = 0, done = 0;
+	uint32_t last = w->last_count < FRAMES ? w->last_count : FRAMES;
+	w->python.memory.reads_left = READS;
+	for (; done < count && done < last && is_same(&w->now[count - 1 - done], &w->last[last - 1 - done]); done++)
+		number = w->numbers[done];
+	/* Where it goes wrong in the middle nothing is left to build on. */
+	w->last_count = 0;
+	for (; done < count; done++) {
+		enum known_result result = number_of(w, thread, &w->now[count - 1 - done], &number);
+		if (result != KNOWN_OK)
+			return result;
+		w->numbers[done] = number;
+	}
+	memcpy(w->last, w->now, count * sizeof *w->now);
+	w->last_count = count;
+	*ret = number;
+	return KNOWN_OK;
+}
+
+static struct walker *walker_of(struct sink_thread *thread)
+{
+	void **memory = sink_memory(thread);
+	struct walker *w = *memory;
+	uint32_t recording = sink_recording();
+	if (!w) {
+		uint32_t taken = atomic_load_explicit(&walker_count, memory_order_relaxed);
+		if (taken >= WALKERS)
+			return NULL;
+		taken = atomic_fetch_add_explicit(&walker_count, 1, memory_order_relaxed);
+		if (taken >= WALKERS)
+			return NULL;
+		w = *memory = &walkers[taken];
+	}
+	if (w->generation != recording) {
+		memset(w->cache, 0, sizeof w->cache);
+		w->last_count = 0;
+		w->python = python;
+		w->generation = recording;
+	}
+	return w;
+}
+
+static uint32_t lose(uint8_t kind)
+{
+	sink_lost(LOSS_STACKLESS, kind);
+	return 0;
+}
+
+uint32_t walk_own(struct sink_thread *thread, uint8_t kind)
+{
+	uint64_t state = (uint64_t)(uintptr_t)this_thread(), hash;
+	const uint64_t *ending =
+		(const uint64_t *)(uintptr_t)(python.runtime + (uint64_t)python.offsets.runtime_finalizing);
+	uint32_t number = 0;
+	if (!state || __atomic_load_n(ending, __ATOMIC_RELAXED))
+		return 0;
+	struct walker *w = walker_of(thread);
+	if (!w)
+		return lose(kind);
+	int saved = errno, count;
+	if (sink_tid(thread) == (uint32_t)life_words->process) {
+		count = walk(w, false, state, &hash);
+	} else {
+		w->window_count = 0;
+		w->python.memory.reads_left = READS;
+		count = walk(w, true, state, &hash);
+		errno = saved;
+	}
+	if (count <= 0)
+		return count < 0 ? lose(kind) : 0;
+	_Static_assert((CACHE & (CACHE - 1)) == 0, "the index is cut from the hash");
+	uint32_t at = (uint32_t)(hash >> 40) & (CACHE - 1);
+	if (__builtin_expect(w->cache[at].filled && w->cache[at].hash == hash, 1)) {
+		number = w->cache[at].number;
+		return number == NUMBER_NONE ? lose(kind) : number;
+	}
+	enum known_result result = number_all(w, thread, (uint32_t)count, &number);
+	errno = saved;
+	if (result != KNOWN_OK && result != KNOWN_FULL)
+		return lose(kind);
+	w->cache[at].hash = hash;
+	w->cache[at].number = result == KNOWN_OK ? number : NUMBER_NONE;
+	w->cache[at].filled = 1;
+	return result == KNOWN_OK ? number : lose(kind);
+}

@@ -77,9 +77,10 @@ class Capture:
         self.events += 1
 
     def add_operators(self, rows):
-        """Many operators; a row has the columns of the table, in its order."""
-        marks = ", ".join("?" * len(self.tables["operators"]))
-        cursor = self.db.executemany("INSERT INTO operators VALUES (%s)" % marks, rows)
+        """Many operators; a row has the first columns of the table, in its order, up to end_thread."""
+        columns = self.tables["operators"][:15]
+        assert columns[-1] == "end_thread", columns
+        cursor = self.db.executemany("INSERT INTO operators (%s) VALUES (%s)" % (", ".join(columns), ", ".join("?" * 15)), rows)
         self.events += cursor.rowcount
 
     def kernel(self, name, start, duration, correlation, **columns):

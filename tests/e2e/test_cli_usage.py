@@ -67,8 +67,8 @@ def test_the_documented_keys_are_those_of_the_tables(lonely, folder):
             continue
         assert rows != [None], key
         for row in rows:
-            # That of --group-by-shapes alone.
-            assert [name for name in names if name != "input_shapes"] == list(row), key
+            # Those of --group-by-shapes and --group-by-stack alone.
+            assert [name for name in names if name not in ("input_shapes", "stack")] == list(row), key
     assert sum(bool(shown[key]) for key in documented) >= 15
 
 

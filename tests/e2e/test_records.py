@@ -25,7 +25,8 @@ def test_collectors_report_for_their_parts(profd, told):
     assert said == {
         "steps": (1, 0, None, "the agent did not say whether it ran"), "nvtx": (0, 0, None, "not asked for"),
         "torch": (1, 1, 1000, "operators"), "shapes": (1, 1, 1000 if len(told) > 2 else None, "operators"), "cupti": (1, 0, None, "no driver"),
-        "memory": (1, 0, None, "no driver"), "python": (0, 0, None, "not asked for (--stacks)")}
+        "memory": (1, 0, None, "no driver"), "python": (0, 0, None, "not asked for (--stacks)"),
+        "operator_stacks": (0, 0, None, "not asked for (--stacks=operators)")}
 
 
 def test_what_was_not_asked_for(profd):

@@ -131,7 +131,7 @@ static bool look_in_time(const struct look *what, int64_t pid, struct candidate 
 
 static struct candidate *candidates(const struct look *look, size_t *count)
 {
-	struct candidate *rows = NULL, found;
+	struct candidate *rows = need(malloc(sizeof *rows)), found;
 	struct dirent *entry;
 	DIR *folder = opendir("/proc");
 

@@ -268,13 +268,10 @@ static void write_spares(uint64_t deadline)
 	struct sink_thread *own = sink_own();
 	for (uint32_t i = 0; own && i < control_run.spares; i++) {
 		while (!sink_write_spared(own, &control_run.spare[i])) {
-			/* A daemon that has given the capture up frees no more chunks. */
-			if (sink_now() >= deadline || link_has_finish(control_run.capture)) {
+			if (!link_wait_for_room(control_run.capture, deadline)) {
 				sink_lost(LOSS_NO_SPACE, EVENT_STEP);
 				break;
 			}
-			struct timespec nap = {0, 1000000};
-			nanosleep(&nap, NULL);
 		}
 	}
 }
@@ -295,7 +292,7 @@ static void drain(void)
 		collectors_stop(sink_now(), reason == REASON_EXIT ? DRAIN_AT_EXIT_NS : DRAIN_NS);
 		uint64_t patience = sink_now() + (orphan_connected() ? SPARE_NS : 0);
 		write_spares(patience);
-		thread_times_write(reason == REASON_EXIT ? 0 : patience);
+		thread_times_write(control_run.capture, reason == REASON_EXIT ? 0 : patience);
 		stuck = sink_finish(last, sink_now() + LEAVE_NS);
 		sink_release();
 		done.agent_bytes += collectors_bytes();

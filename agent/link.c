@@ -25,6 +25,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
+#include <time.h>
 #include <sys/socket.h>
 
 #define MILLISECOND 1000000ull
@@ -179,10 +180,15 @@ int link_send(const void *message, int fd)
 	return (int)keeper_run(send_packet, &(struct packet){message, head->size, fd, false});
 }
 
-int link_has_finish(uint64_t capture)
+int link_wait_for_room(uint64_t capture, uint64_t deadline)
 {
 	struct message_finish m;
-	return keeper_run(peek, &m) == (long)sizeof m && m.head.type == MESSAGE_FINISH && m.capture == capture;
+	struct timespec nap = {0, 1000000};
+	if (sink_now() >= deadline ||
+	    (keeper_run(peek, &m) == (long)sizeof m && m.head.type == MESSAGE_FINISH && m.capture == capture))
+		return 0;
+	nanosleep(&nap, NULL);
+	return 1;
 }
 
 static void hello(void)

@@ -16,7 +16,8 @@ void link_torch_coming(void);
 /* Sends to the daemon, with a segment's descriptor where fd is not -1; 0, or a negative errno where there is none or it does not
  * read. Agent's thread. */
 int link_send(const void *message, int fd);
-/* Is the next thing to be read that the daemon wants no more of this capture? It stays to be read. Agent's thread. */
-int link_has_finish(uint64_t capture);
+/* Naps for a moment in which the daemon may free a chunk. 0, without a nap: the time is up, or the next thing to be read, which
+ * stays to be read, is that the daemon wants no more of this capture: it frees no more. Agent's thread. */
+int link_wait_for_room(uint64_t capture, uint64_t deadline);
 
 #endif

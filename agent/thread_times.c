@@ -3,6 +3,7 @@
 #include "thread_times.h"
 #include "core/keeper.h"
 #include "core/sentence.h"
+#include "link.h"
 #include "agent/sink/control.h"
 
 #include <stdbool.h>
@@ -290,21 +291,24 @@ static const struct worker *before(uint32_t pid)
 	return NULL;
 }
 
-/* A daemon that is busy with many captures frees a chunk late. */
-static void write_record(struct sink_thread *own, const void *record, uint64_t deadline)
+/* How long a record waits that finds no room: a daemon that is busy with many captures frees a chunk late. */
+struct patience {
+	uint64_t capture, deadline;
+};
+
+static void write_record(struct sink_thread *own, const void *record, const struct patience *patience)
 {
 	while (!sink_write_spared(own, record)) {
-		struct timespec nap = {0, 1000000};
-		if (sink_now() >= deadline) {
+		if (!link_wait_for_room(patience->capture, patience->deadline)) {
 			sink_write(own, record);
 			return;
 		}
-		nanosleep(&nap, NULL);
 	}
 }
 
 /* One that began meanwhile has all that it ran from then. */
-static void write_worker(struct sink_thread *own, const struct worker *worker, uint64_t now, uint64_t deadline)
+static void write_worker(struct sink_thread *own, const struct worker *worker, uint64_t now,
+			 const struct patience *patience)
 {
 	const struct worker *first = before(worker->pid);
 	char path[PATH], name[32];
@@ -319,10 +323,10 @@ static void write_worker(struct sink_thread *own, const struct worker *worker, u
 		.pid = worker->pid,
 		.name = n > 1 ? sink_string(own, name, n - 1, EVENT_WORKER) : 0,
 	};
-	write_record(own, &record, deadline);
+	write_record(own, &record, patience);
 }
 
-static void write_looks(struct sink_thread *own, const struct watched *watched, uint64_t deadline)
+static void write_looks(struct sink_thread *own, const struct watched *watched, const struct patience *patience)
 {
 	const struct look *first = watched->looks;
 	for (uint32_t i = 0; i < watched->count; i++) {
@@ -337,7 +341,7 @@ static void write_looks(struct sink_thread *own, const struct watched *watched, 
 			.thread = watched->thread,
 			.children = times.workers_from != 0,
 		};
-		write_record(own, &record, deadline);
+		write_record(own, &record, patience);
 	}
 }
 
@@ -376,15 +380,16 @@ void thread_times_end(uint32_t thread)
 	times.ended = sink_now();
 }
 
-void thread_times_write(uint64_t deadline)
+void thread_times_write(uint64_t capture, uint64_t deadline)
 {
+	struct patience patience = {capture, deadline};
 	struct watched *watched = &times.watched[times.ended_of != (uint32_t)getpid()];
 	struct sink_thread *own = sink_own();
 	if (!own)
 		return;
 	complete(watched);
 	if (watched->thread == times.ended_of)
-		write_looks(own, watched, deadline);
+		write_looks(own, watched, &patience);
 	for (uint32_t i = 0; times.workers_from && now_listed.listed && i < now_listed.count; i++)
-		write_worker(own, &now_listed.workers[i], times.ended, deadline);
+		write_worker(own, &now_listed.workers[i], times.ended, &patience);
 }

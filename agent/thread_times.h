@@ -13,7 +13,8 @@ void thread_times_begin(void);
 uint64_t thread_times_work(uint64_t now, uint32_t thread);
 /* Behind the recording: looks for the last time. What was seen of `thread` counts. */
 void thread_times_end(uint32_t thread);
-/* While the sink still takes records: writes what was seen. Where no chunk is free it waits for one until `deadline`. */
-void thread_times_write(uint64_t deadline);
+/* While the sink still takes records: writes what was seen. Where no chunk is free it waits for one, until `deadline` and for as
+ * long as the daemon wants this capture. */
+void thread_times_write(uint64_t capture, uint64_t deadline);
 
 #endif

@@ -90,7 +90,8 @@ def test_a_job_that_stops_stepping(profd):
     capture = json.loads(out)["captures"][0]
     assert client.returncode == 4, err
     assert capture["status"] == "incomplete" and capture["steps_recorded"] > 0
-    # It goes on, and can be triggered again.
+    # It goes on, and can be triggered again: it does not wait for room in a segment that nobody empties any more, for longer than the
+    # daemon waits for its answer.
     wait_for(lambda: profd.process(job.pid)["state"] == "idle", 20, "the agent to be idle")
     assert profd.trigger(job.pid)["status"] == "complete"
 

@@ -17,6 +17,7 @@
 #include "gpu.h"
 #include "gpu_kernel.h"
 #include "host_events.h"
+#include "nesting_tables.h"
 #include "tracks.h"
 #include "client/export/export.h"
 #include "client/export/scan.h"

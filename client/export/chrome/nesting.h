@@ -80,13 +80,6 @@ struct nesting {
 	int64_t earliest; /* start of the first slice, where before the base; else 0 or later */
 };
 
-/* Rows of a table that are to be scanned: rowids first..last, `count` of them; last < first where there are none. */
-struct nesting_rows {
-	int64_t first, last, count;
-};
-/* 0, or -EFBIG where there are more than 2^31. */
-int nesting_rows(const struct reader *r, const char *table, struct nesting_rows *ret_rows);
-
 struct nesting_options {
 	int64_t schema;			    /* of the file */
 	const struct nesting_slice *slices; /* that stand in no table: their rows are their places here */

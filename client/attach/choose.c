@@ -17,6 +17,7 @@
 #define CHOOSE_NS 5000000000ll /* for so long places are tried */
 #define STACK_LOOK 32768       /* bytes of its stack that are searched for signal handlers */
 #define LOADER_LOOK 4096
+#define PAGE_BYTES 4096u
 
 /* The lower, the better; negative: not this one. A plain FUTEX_WAIT may be a mutex; epoll_wait shows a program that it was
  * interrupted. */
@@ -80,12 +81,15 @@ static bool returns_to_loader(const struct target *target, const struct stopped 
 static bool in_handler(const struct target *target, const struct stopped *thread, bool loader_too)
 {
 	uint64_t stack[STACK_LOOK / 8], from = thread->state.registers.rsp;
-	size_t n = STACK_LOOK;
+	size_t n = 0, piece = PAGE_BYTES - from % PAGE_BYTES;
 
-	while (n >= 4096 && !python_read(&thread->process->memory, from, stack, n))
-		n /= 2;
+	/* To its end, which may be near: a page at a time. */
+	while (n < STACK_LOOK && python_read(&thread->process->memory, from + n, (char *)stack + n, piece)) {
+		n += piece;
+		piece = STACK_LOOK - n < PAGE_BYTES ? STACK_LOOK - n : PAGE_BYTES;
+	}
 	/* What cannot be read is not known: it may be another process by now. */
-	if (n < 4096)
+	if (!n)
 		return true;
 	for (size_t i = 0; i < n / 8; i++)
 		if (stack[i] == target->leave ||

@@ -256,6 +256,17 @@ def test_a_main_thread_that_nobody_interrupts(profd, version):
         job.kill()
 
 
+def test_a_stack_whose_end_is_near(profd):
+    """With neither environment nor arguments the main thread's stack begins where it stands."""
+    for _ in range(12):
+        job = subprocess.Popen(["/usr/bin/python3", "-c", "import time\nprint('ready', flush=True)\nwhile True:\n    time.sleep(0.01)"], env={},
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        profd.jobs.append(job)
+        assert job.stdout.readline() == "ready\n"
+        profd.run("attach", "--pid", job.pid)
+        job.kill()
+
+
 TRAIN = """
 import os, sys, time, torch
 os.environ["RANK"] = "5"  # too late: the launcher said 3

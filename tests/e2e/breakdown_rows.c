@@ -1,5 +1,5 @@
 /* breakdown_rows.c - reads timelines from its standard input, a line for each thing, and prints the breakdown of each as a line of JSON: how
- * tests reach store/breakdown.h.
+ * tests reach store/breakdown/.
  *
  *     thread T OPERATORS      step START END ANNOTATED     span T START END DOING     mark T START END PHASE
  *     call START END T PAGEABLE     op START END DEVICE ROW BEFORE CALL (-1: none)

@@ -5,7 +5,7 @@
  * compare-and-swap only, and waits where it finds CONTROL_TICK; so the step thread never waits for anybody. */
 #include "control.h"
 #include "after.h"
-#include "core/collector.h"
+#include "collectors.h"
 #include "core/filter.h"
 #include "core/keeper.h"
 #include "core/life.h"
@@ -57,15 +57,6 @@
 /* When the agent leaves: how long the daemon gets to take what was recorded. */
 #define TAKEN_NS (2 * SECOND)
 
-#define NO_OPS
-#define OPS(name) &collector_##name,
-static const struct collector_ops *const collectors[] = {
-#define COLLECTOR(bit, NAME, word, part_of, ops, asked, option, help, fills, records) ops
-#include "proto/collectors.def"
-};
-#define COLLECTORS (sizeof collectors / sizeof *collectors)
-_Static_assert(COLLECTORS <= CONTROL_COLLECTORS, "room for every collector");
-
 static uint64_t cpu_now(void)
 {
 	struct timespec t;
@@ -113,136 +104,21 @@ static void send_declined(uint64_t capture, uint32_t error, const char *sentence
 	link_send(&m, -1);
 }
 
-/* What has been told of the collectors of control_run.capture: another daemon is told again. */
-static struct message_collector told[COLLECTOR_COUNT];
-
-static void send_collector(uint64_t capture, uint32_t bit, uint32_t available, uint64_t enable, const char *sentence)
-{
-	struct message_collector m = MESSAGE_INIT(COLLECTOR, collector);
-	m.capture = capture;
-	m.collector = bit;
-	m.available = available;
-	m.enable = enable;
-	message_text(m.sentence, sizeof m.sentence, sentence);
-	if (capture)
-		told[bit] = m;
-	link_send(&m, -1);
-}
-
-static bool is_wanted(const struct collector_ops *c)
-{
-	return control_run.wanted & (1u << c->bit | collector_parts(c->bit));
-}
-
-/* What became of collectors[i] in this capture, and so of what it records besides. */
-static void tell(size_t i, uint32_t ran, uint64_t enable, const char *sentence)
-{
-	send_collector(control_run.capture, collectors[i]->bit, ran, enable, sentence);
-}
-
-static struct collector_request request(void)
-{
-	return (struct collector_request){control_run.wanted,	     control_run.generation, control_run.step_range,
-					  control_run.step_operator, control_run.options,    control_run.stacks_rate};
-}
-
-/* After ARMED has been sent: what may take long, so that it does not fall into a step that somebody waits for. */
-static void collectors_arm(void)
-{
-	struct collector_request r = request();
-	for (size_t i = 0; i < COLLECTORS; i++) {
-		char sentence[248] = "";
-		control_run.armed[i] = false;
-		if (!is_wanted(collectors[i]))
-			continue;
-		if (collectors[i]->arm && collectors[i]->arm(&r, sentence, sizeof sentence) < 0)
-			tell(i, 0, 0, sentence);
-		else
-			control_run.armed[i] = true;
-	}
-}
-
 static void finish_now(uint32_t reason);
 
-static void collectors_start(void)
+/* The collectors are switched on, in warm-up. */
+static void record_begin(void)
 {
-	struct collector_request r = request();
-	int error = sink_prepare(&control_run.segment, control_run.generation, control_run.max_events);
-	uint32_t bits = 1u << COLLECTOR_STEPS;
-	if (error == 0) {
-		sink_populate();
-		for (size_t i = 0; i < COLLECTORS; i++) {
-			char sentence[248] = "";
-			uint64_t from = sink_now();
-			if (!control_run.armed[i])
-				continue;
-			if (collectors[i]->start(&r, sentence, sizeof sentence) < 0) {
-				tell(i, 0, 0, sentence);
-				continue;
-			}
-			control_run.on[i] = true;
-			bits |= 1u << collectors[i]->bit;
-			bits |= control_run.wanted & collector_parts(collectors[i]->bit);
-			tell(i, 1, sink_now() - from, sentence);
-		}
-		send_collector(control_run.capture, COLLECTOR_STEPS, 1, 0, step_source_sentence(control_source));
-	} else {
-		send_declined(control_run.capture, ERROR_FAILED, "the agent could not get memory for the capture");
-	}
-	control_run.collector_bits = bits;
-	control_run.collectors_on = true;
+	int error = collectors_start();
 	control_run.enable = sink_now() - control_run.warmup_started;
-	atomic_store_explicit(&control_run.segment.header->collectors, bits, memory_order_relaxed);
 	if (error) {
+		send_declined(control_run.capture, ERROR_FAILED, "the agent could not get memory for the capture");
 		finish_now(REASON_AGENT);
 		return;
 	}
 	atomic_store_explicit(&control_ready, 1, memory_order_release);
 	/* Nobody waits for this look. */
 	thread_times_begin();
-}
-
-/* Returns when the collectors want to be looked after again. */
-static uint64_t collectors_poll(uint64_t now)
-{
-	uint64_t due = UINT64_MAX;
-	for (size_t i = 0; i < COLLECTORS; i++) {
-		if (!control_run.on[i] || !collectors[i]->poll)
-			continue;
-		uint64_t wanted = collectors[i]->poll(now, atomic_load(&control_run.thread));
-		due = wanted < due ? wanted : due;
-	}
-	return due;
-}
-
-static uint64_t collectors_bytes(void)
-{
-	uint64_t bytes = 0;
-	for (size_t i = 0; i < COLLECTORS; i++)
-		if (control_run.on[i] && collectors[i]->bytes)
-			bytes += collectors[i]->bytes();
-	return bytes;
-}
-
-static void collectors_stop(uint64_t now, uint64_t time)
-{
-	for (size_t i = COLLECTORS; i-- > 0;)
-		if (control_run.on[i])
-			collectors[i]->stop();
-	sink_drain();
-	for (size_t i = 0; i < COLLECTORS; i++)
-		if (control_run.on[i] && collectors[i]->drain)
-			collectors[i]->drain(now + time);
-}
-
-static void collectors_disarm(void)
-{
-	for (size_t i = 0; i < COLLECTORS; i++) {
-		if (control_run.armed[i] && collectors[i]->disarm)
-			collectors[i]->disarm();
-		control_run.on[i] = control_run.armed[i] = false;
-	}
-	control_run.collectors_on = false;
 }
 
 static uint64_t median_of_steps(uint64_t first, uint32_t n)
@@ -316,7 +192,7 @@ static void drain(void)
 	bool more = reason == REASON_NONE && !control_run.cancelled_all &&
 		    (control_run.schedule.repeat == 0 || control_run.cycle + 1 < control_run.schedule.repeat) &&
 		    control_run.duration == 0 && (!control_run.at_step || control_run.at_multiple);
-	orphan_done(&control_run.segment, control_run.trigger, told, &done, stuck > 0);
+	orphan_done(&control_run.segment, control_run.trigger, collectors_told(), &done, stuck > 0);
 	memset(&control_run.segment, 0, sizeof control_run.segment);
 	atomic_store(&control_ready, 0);
 	if (control_run.duration == 0 && control_run.recorded)
@@ -348,7 +224,7 @@ static void cycle_begin(uint64_t capture, const struct segment *segment)
 	static uint32_t generation;
 	control_run.segment = *segment;
 	control_run.capture = capture;
-	memset(told, 0, sizeof told);
+	collectors_forget();
 	control_run.generation = ++generation ? generation : ++generation;
 	control_run.late = control_run.recorded = control_run.spares = 0;
 	control_run.first_step = control_run.enable = control_run.record_deadline = 0;
@@ -373,18 +249,10 @@ static void cycle_begin(uint64_t capture, const struct segment *segment)
 	steps_follow(tick_boundary);
 	move(from, now ? CONTROL_WARMUP : CONTROL_ARMED);
 	if (now)
-		collectors_start();
+		record_begin();
 }
 
 /* ---------------------------------------------------------------- messages */
-
-static bool profiled_by_others(char *sentence, size_t bytes)
-{
-	for (size_t i = 0; i < COLLECTORS; i++)
-		if (collectors[i]->others && collectors[i]->others(sentence, bytes))
-			return true;
-	return false;
-}
 
 /* The agent leaves the process: since when, 0 where it does not. */
 static uint64_t leaving_since;
@@ -408,7 +276,7 @@ static bool decline_reason(const struct message_arm *arm, uint32_t *ret_error, c
 		*ret_error = ERROR_USAGE;
 		return true;
 	}
-	if (arm->options & ARM_ALONE && profiled_by_others(others, sizeof others)) {
+	if (arm->options & ARM_ALONE && collectors_others(others, sizeof others)) {
 		*ret_error = ERROR_PROFILED;
 		*ret_sentence = others;
 		return true;
@@ -568,32 +436,6 @@ void control_forget(void)
 	leaving_since = 0;
 }
 
-void control_probe(void)
-{
-	char sentence[248];
-	uint32_t source = steps_source();
-	uint32_t overruns = gate_overruns();
-	message_text(
-		sentence, sizeof sentence,
-		source != STEP_SOURCE_NONE
-			? step_source_sentence(source)
-			: "no steps seen yet: neither profd_step() nor torch's Optimizer.step has been called; use "
-			  "--step-range, --step-op or --duration");
-	if (overruns) {
-		struct sentence s = sentence_continue(sentence, sizeof sentence);
-		sentence_add(&s, "; ");
-		sentence_add_number(&s, overruns);
-		sentence_add(&s, " forks did not wait until the agent had left the loader, torch or CUPTI");
-	}
-	send_collector(0, COLLECTOR_STEPS, source != STEP_SOURCE_NONE, 0, sentence);
-	for (size_t i = 0; i < COLLECTORS; i++) {
-		sentence[0] = 0;
-		int can = collectors[i]->probe(sentence, sizeof sentence);
-		send_collector(0, collectors[i]->bit, can == 1, 0, sentence);
-	}
-	send_collector(0, COLLECTOR_STEPS, 2, 0, "");
-}
-
 void control_finish(uint64_t capture)
 {
 	orphan_finish(capture);
@@ -623,7 +465,7 @@ void control_daemon_found(void)
 	bool under_way = phase != CONTROL_IDLE && phase != CONTROL_BETWEEN;
 	/* The capture under way first: once the daemon knows of it, the end of the cycle before does not make it ask for another one. */
 	if (under_way)
-		orphan_offer(&control_run.segment, control_run.capture, control_run.trigger, told);
+		orphan_offer(&control_run.segment, control_run.capture, control_run.trigger, collectors_told());
 	orphan_found();
 	if (!control_run.duration)
 		control_run.record_deadline = 0;
@@ -653,59 +495,72 @@ uint32_t control_orphans(void)
 	return orphan_count() + (phase != CONTROL_IDLE && phase != CONTROL_BETWEEN);
 }
 
-uint64_t control_work(void)
+static uint64_t sooner(uint64_t a, uint64_t b)
 {
-	uint64_t due = UINT64_MAX, now = sink_now();
-	if (atomic_exchange_explicit(&control_want_start, 0, memory_order_acquire))
-		collectors_start();
+	return a < b ? a : b;
+}
+
+/* A window of time begins as soon as its collectors are on and there is room. */
+static void begin_window(uint64_t now)
+{
 	/* The phase first: without a capture there is no segment to look for room in. */
-	if (control_source == STEP_SOURCE_DURATION && atomic_load(&control_phase) == CONTROL_WARMUP &&
-	    atomic_load(&control_ready) && tick_has_room(now) &&
-	    move(1u << CONTROL_WARMUP, CONTROL_TICK) == CONTROL_WARMUP) {
-		tick_begin(sink_now(), 0);
-		control_run.record_deadline = control_run.step_start + control_run.duration;
-		atomic_store_explicit(&control_phase, CONTROL_RECORD, memory_order_release);
+	if (control_source != STEP_SOURCE_DURATION || atomic_load(&control_phase) != CONTROL_WARMUP ||
+	    !atomic_load(&control_ready) || !tick_has_room(now) ||
+	    move(1u << CONTROL_WARMUP, CONTROL_TICK) != CONTROL_WARMUP)
+		return;
+	tick_begin(sink_now(), 0);
+	control_run.record_deadline = control_run.step_start + control_run.duration;
+	atomic_store_explicit(&control_phase, CONTROL_RECORD, memory_order_release);
+}
+
+/* An end that a tick under way has put off. These return when to look again, UINT64_MAX: not for this. */
+static uint64_t end_wished(void)
+{
+	uint32_t reason = control_run.end_wish;
+	if (!reason || atomic_load_explicit(&control_phase, memory_order_acquire) == CONTROL_IDLE)
+		return UINT64_MAX;
+	if (sink_now() >= control_run.end_at) {
+		control_run.end_wish = 0;
+		finish_now(reason);
 	}
-	uint32_t phase = atomic_load_explicit(&control_phase, memory_order_acquire);
-	if (control_run.end_wish && phase != CONTROL_IDLE) {
-		uint32_t reason = control_run.end_wish;
-		if (sink_now() >= control_run.end_at) {
-			control_run.end_wish = 0;
-			finish_now(reason);
-		}
-		if (control_run.end_wish)
-			due = control_run.end_at;
-		phase = atomic_load_explicit(&control_phase, memory_order_acquire);
-	}
-	if (control_run.record_deadline && (phase == CONTROL_RECORD || phase == CONTROL_TICK)) {
-		now = sink_now();
-		bool window = control_source == STEP_SOURCE_DURATION, full = window && sink_limited();
-		if (now >= control_run.record_deadline || full) {
-			if (move(1u << CONTROL_RECORD, CONTROL_TICK) == CONTROL_RECORD) {
-				if (window)
-					tick_write_step(now, 0);
-				tick_end(now, full ? REASON_LIMIT : window ? REASON_NONE : REASON_DAEMON);
-				control_run.cancelled_all = true;
-				atomic_store_explicit(&control_phase, CONTROL_DRAIN, memory_order_release);
-			} else {
-				due = now + TICK_PAUSE_NS < due ? now + TICK_PAUSE_NS : due;
-			}
-		} else {
-			due = control_run.record_deadline < due ? control_run.record_deadline : due;
-		}
-	}
-	if (control_run.alone_until && phase != CONTROL_IDLE) {
-		now = sink_now();
-		if (now < control_run.alone_until) {
-			due = control_run.alone_until < due ? control_run.alone_until : due;
-		} else {
-			/* No daemon has come. A recording ends by itself, and nothing follows it. */
-			control_run.alone_until = 0;
-			control_run.cancelled_all = true;
-			if (phase != CONTROL_RECORD && phase != CONTROL_TICK)
-				finish_now(REASON_DAEMON);
-		}
-	}
+	return control_run.end_wish ? control_run.end_at : UINT64_MAX;
+}
+
+/* The end of a window of time, and of what records without a daemon. */
+static uint64_t end_due(uint32_t phase)
+{
+	if (!control_run.record_deadline || (phase != CONTROL_RECORD && phase != CONTROL_TICK))
+		return UINT64_MAX;
+	uint64_t now = sink_now();
+	bool window = control_source == STEP_SOURCE_DURATION, full = window && sink_limited();
+	if (now < control_run.record_deadline && !full)
+		return control_run.record_deadline;
+	if (move(1u << CONTROL_RECORD, CONTROL_TICK) != CONTROL_RECORD)
+		return now + TICK_PAUSE_NS;
+	if (window)
+		tick_write_step(now, 0);
+	tick_end(now, full ? REASON_LIMIT : window ? REASON_NONE : REASON_DAEMON);
+	control_run.cancelled_all = true;
+	atomic_store_explicit(&control_phase, CONTROL_DRAIN, memory_order_release);
+	return UINT64_MAX;
+}
+
+/* No daemon has come for long: a recording ends by itself, and nothing follows it. */
+static uint64_t end_alone(uint32_t phase)
+{
+	if (!control_run.alone_until || phase == CONTROL_IDLE)
+		return UINT64_MAX;
+	if (sink_now() < control_run.alone_until)
+		return control_run.alone_until;
+	control_run.alone_until = 0;
+	control_run.cancelled_all = true;
+	if (phase != CONTROL_RECORD && phase != CONTROL_TICK)
+		finish_now(REASON_DAEMON);
+	return UINT64_MAX;
+}
+
+static void drain_all(void)
+{
 	while (atomic_load_explicit(&control_phase, memory_order_acquire) == CONTROL_DRAIN) {
 		/* Draining takes system calls that recording does not. */
 		if (filter_is_new())
@@ -713,40 +568,53 @@ uint64_t control_work(void)
 		drain();
 		/* The next cycle may have to begin at once. */
 		if (atomic_exchange_explicit(&control_want_start, 0, memory_order_acquire))
-			collectors_start();
+			record_begin();
 	}
-	phase = atomic_load_explicit(&control_phase, memory_order_acquire);
-	uint64_t other;
-	if (control_run.collectors_on &&
-	    (phase == CONTROL_WARMUP || phase == CONTROL_RECORD || phase == CONTROL_TICK)) {
-		int more = sink_populate();
-		if (more) {
-			/* A window of time begins as soon as there is room; nobody's boundary will remind us. */
-			bool waits = phase == CONTROL_WARMUP && control_source == STEP_SOURCE_DURATION;
-			uint64_t pause = more > 1 ? POPULATE_NS : control_run.populate_pause * 2;
-			uint64_t most = phase == CONTROL_WARMUP ? 2 * POPULATE_NS : POPULATE_MOST_NS;
-			pause = pause < POPULATE_NS ? POPULATE_NS : pause > most ? most : pause;
-			control_run.populate_pause = pause;
-			other = sink_now() + (waits ? POPULATE_NS / 10 : pause);
-			due = other < due ? other : due;
-		}
-		other = collectors_poll(sink_now());
-		due = other < due ? other : due;
-		now = sink_now();
-		if (now >= control_run.sweep_at) {
-			sink_sweep(now);
-			control_run.sweep_at = now + SWEEP_NS;
-		}
-		due = control_run.sweep_at < due ? control_run.sweep_at : due;
+}
+
+static uint64_t populate(uint32_t phase)
+{
+	int more = sink_populate();
+	if (!more)
+		return UINT64_MAX;
+	/* A window of time begins as soon as there is room; nobody's boundary will remind us. */
+	bool waits = phase == CONTROL_WARMUP && control_source == STEP_SOURCE_DURATION;
+	uint64_t pause = more > 1 ? POPULATE_NS : control_run.populate_pause * 2;
+	uint64_t most = phase == CONTROL_WARMUP ? 2 * POPULATE_NS : POPULATE_MOST_NS;
+	pause = pause < POPULATE_NS ? POPULATE_NS : pause > most ? most : pause;
+	control_run.populate_pause = pause;
+	return sink_now() + (waits ? POPULATE_NS / 10 : pause);
+}
+
+/* What a recording needs all along. */
+static uint64_t look_after(uint32_t phase)
+{
+	if (!control_run.collectors_on || (phase != CONTROL_WARMUP && phase != CONTROL_RECORD && phase != CONTROL_TICK))
+		return UINT64_MAX;
+	uint64_t due = sooner(populate(phase), collectors_poll(sink_now()));
+	uint64_t now = sink_now();
+	if (now >= control_run.sweep_at) {
+		sink_sweep(now);
+		control_run.sweep_at = now + SWEEP_NS;
 	}
-	if (control_run.collectors_on && phase == CONTROL_RECORD) {
-		other = thread_times_work(sink_now(), atomic_load(&control_run.thread));
-		due = other < due ? other : due;
-	}
-	other = after_work(sink_now());
-	due = other < due ? other : due;
-	other = orphan_work(sink_now());
-	return other < due ? other : due;
+	due = sooner(due, control_run.sweep_at);
+	return phase == CONTROL_RECORD ? sooner(due, thread_times_work(sink_now(), atomic_load(&control_run.thread)))
+				       : due;
+}
+
+uint64_t control_work(void)
+{
+	if (atomic_exchange_explicit(&control_want_start, 0, memory_order_acquire))
+		record_begin();
+	begin_window(sink_now());
+	uint64_t due = end_wished();
+	uint32_t phase = atomic_load_explicit(&control_phase, memory_order_acquire);
+	due = sooner(due, end_due(phase));
+	due = sooner(due, end_alone(phase));
+	drain_all();
+	due = sooner(due, look_after(atomic_load_explicit(&control_phase, memory_order_acquire)));
+	due = sooner(due, after_work(sink_now()));
+	return sooner(due, orphan_work(sink_now()));
 }
 
 void control_in_child(void)

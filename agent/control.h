@@ -20,7 +20,6 @@ void control_arm(const struct message_arm *arm, const struct segment *segment, i
 /* What is armed and does not record yet begins at another step. */
 void control_at_step(const struct message_at_step *m);
 void control_cancel(uint64_t capture, uint32_t reason);
-void control_probe(void);
 /* DETACH has come: what is recorded ends, and nothing begins any more. */
 void control_leave(void);
 /* Is the agent to leave the process now? Else *due is when to ask again, if that is sooner. */

@@ -2,6 +2,7 @@
  * without a timeout unless something is due. The connection itself is the keeper's (keeper.h): what touches it is a function
  * that runs there. */
 #include "link.h"
+#include "collectors.h"
 #include "control.h"
 #include "facts.h"
 #include "core/filter.h"
@@ -262,7 +263,7 @@ static int handle(const struct received *r)
 		control_cancel(m->cancel.capture, m->cancel.reason);
 		return 0;
 	case MESSAGE_PROBE:
-		control_probe();
+		collectors_probe();
 		return 0;
 	case MESSAGE_FINISH:
 		control_finish(m->finish.capture);

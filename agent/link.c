@@ -247,6 +247,9 @@ static int handle(const struct received *r)
 			steps_publish(r->status);
 		welcome = welcomed = true;
 		control_daemon_found();
+		/* What has shown up since it was greeted, as torch: nothing may tell of that later. */
+		told.entry &= ~(uint32_t)ENTRY_NEW;
+		hello();
 		return 0;
 	case MESSAGE_REFUSE:
 		life_debug("refused", m->refuse.sentence);

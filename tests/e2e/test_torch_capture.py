@@ -6,6 +6,7 @@ The workload's own profiler has windows of three steps, one of waiting and one o
 import collections
 import json
 import re
+import signal
 import sqlite3
 import time
 
@@ -64,6 +65,18 @@ class Training:
         errors = (self.folder / "err").read_text()
         assert code == 0, errors
         return errors, [line for line in self.text().splitlines() if not line.startswith("ready")]
+
+
+def test_torch_comes_while_the_daemon_answers(profd, torch_newest):
+    """The daemon has the agent's first word, which knows of no torch, and answers when torch is there."""
+    profd.daemon.send_signal(signal.SIGSTOP)
+    try:
+        training = Training(profd, torch_newest, "--model", "cnn", "--steps", 3)
+        wait_for(lambda: "ready" in training.text(), 90, "the workload to be ready")
+        time.sleep(0.3)  # the agent looks every 50 ms
+    finally:
+        profd.daemon.send_signal(signal.SIGCONT)
+    training.go().finish()
 
 
 def database(profd, capture):

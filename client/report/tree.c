@@ -170,8 +170,8 @@ static void place(struct tree *tree, const struct calls *calls, struct call *cal
 
 static void add_up(struct tree *tree, struct calls *calls)
 {
-	struct call **way = NULL;
-	size_t room = 0;
+	size_t room = 64;
+	struct call **way = need(calloc(room, sizeof *way));
 
 	for (size_t i = 0; i < calls->count; i++)
 		place(tree, calls, &calls->list[i], &way, &room);

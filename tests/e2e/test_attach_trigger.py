@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from conftest import wait_for
-from test_attach import TRAIN, bare, result
+from test_attach import TRAIN, bare, trains
 
 TORCH = os.environ.get("PROFD_TORCH_NEWEST")
 pytestmark = [pytest.mark.skipif(os.uname().machine != "x86_64", reason="x86-64 alone"),
@@ -35,11 +35,12 @@ def script(tmp_path):
     return path
 
 
-def start(profd, script, rank=None, job=None, steps=4000):
+def start(profd, script, rank=None, job=None, stay=None):
+    """Trains until it is ended, or as TRAIN says."""
     env = bare(profd)
     if rank is not None:
         env.update(RANK=str(rank), WORLD_SIZE="2", SLURM_JOB_ID=job)
-    started = subprocess.Popen([TORCH, str(script), str(steps)], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    started = subprocess.Popen([TORCH, str(script), str(stay or script)], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True)
     profd.jobs.append(started)
     return started
@@ -107,12 +108,13 @@ def test_never_everything(profd):
         assert done.returncode == 2 and "--attach goes with --pid, --job or --name" in done.stderr, done
 
 
-def test_what_it_prints_is_the_same(profd, script):
-    wanted = start(profd, script, steps=900)
-    ready(wanted)
-    wanted = result(wanted)
-    assert wanted[0] == 0
-    job = start(profd, script, steps=900)
-    ready(job)
+def test_what_it_prints_is_the_same(profd, script, tmp_path):
+    def begin(stay):
+        job = start(profd, script, stay=stay)
+        ready(job)
+        return job
+    stay = tmp_path / "stay"
+    stay.touch()
+    job = begin(stay)
     profd.run("trigger", "--pid", job.pid, "--attach", "--steps", "2")
-    assert result(job) == wanted
+    trains(job, stay, begin)

@@ -10,7 +10,7 @@ import pathlib
 import pytest
 
 DURATIONS = pathlib.Path(__file__).with_name("durations.txt")
-SLOW = 1.0  # seconds from which on a test is kept
+SLOW = 4.0  # seconds from which on a test is kept
 
 
 def kept():

@@ -31,7 +31,7 @@ def recorded(profd, answer):
 
 def record(profd, *arguments, op="trigger"):
     """`profd trigger` of a job's ranks. On a machine whose cores are all taken a rank may not be ready for the step that was
-    chosen: it says so then, and that one is tried again."""
+    chosen: it says so then, and that one is tried again. Tests that use this run alone: ranks have 0.2 s to be ready."""
     for _ in range(4):
         answer = profd.json(op, "--job", "77", *arguments)
         together, *late = answer["together"]
@@ -41,6 +41,7 @@ def record(profd, *arguments, op="trigger"):
     pytest.fail(f"always late: {answer['together']}")
 
 
+@pytest.mark.serial
 def test_the_same_steps(profd):
     """Whatever the moment: ranks half a step apart would begin with different ones at every other trigger."""
     ranks(profd, [0, STEP / 2, STEP / 4])
@@ -55,6 +56,7 @@ def test_the_same_steps(profd):
     assert "3 ranks of job 77 record the same steps, from step" in done.stderr
 
 
+@pytest.mark.serial
 def test_snapshots_too(profd):
     ranks(profd, [0, STEP / 2])
     answer = profd.json("snapshot", "--job", "77", "--steps", 2, "--at-multiple", 10)
@@ -65,6 +67,7 @@ def test_snapshots_too(profd):
     assert ", from step " in profd.run("snapshot", "--job", "77").stdout
 
 
+@pytest.mark.serial
 def test_the_same_steps_in_each_cycle(profd):
     ranks(profd, [0, STEP / 2])
     answer, _ = record(profd, "--steps", 2, "--wait-steps", 4, "--repeat", 3)
@@ -74,6 +77,7 @@ def test_the_same_steps_in_each_cycle(profd):
     assert all(p % 7 == 0 for p in periods), found
 
 
+@pytest.mark.serial
 def test_at_a_multiple(profd):
     (alone,) = ranks(profd, [0], job="78")
     capture = profd.trigger(alone.pid, "--steps", 2, "--at-multiple", 8)

@@ -131,7 +131,7 @@ struct goal {
 /* What attach() is given, on a thread of its own. */
 struct attempt {
 	struct goal *goal;
-	const void *library;
+	const void *agent; /* its file, as it is read */
 	size_t bytes;
 	int64_t patience;
 	struct attachment done;
@@ -169,7 +169,7 @@ static void attempt(void *pointer)
 	struct attempt *attempt = pointer;
 	struct goal *goal = attempt->goal;
 
-	goal->code = attach(&goal->target, attempt->library, attempt->bytes, goal->socket, attempt->patience,
+	goal->code = attach(&goal->target, attempt->agent, attempt->bytes, goal->socket, attempt->patience,
 			    &attempt->done, goal->sentence, sizeof goal->sentence);
 }
 
@@ -228,7 +228,7 @@ int bring_agents(const struct bring *bring, const int64_t *pids, size_t count, s
 	int code = look_at_all(bring, pids, count, goals);
 	size_t bytes = 0;
 	void *library = code ? NULL : read_library(&bytes);
-	struct attempt how = {.library = library, .bytes = bytes, .patience = bring->patience};
+	struct attempt how = {.agent = library, .bytes = bytes, .patience = bring->patience};
 	bool left = false;
 
 	if (!code && !library)

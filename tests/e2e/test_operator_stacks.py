@@ -126,13 +126,13 @@ call("cuInit", 0)
 call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
 call("cuCtxSetCurrent", context)
 call("cuMemAlloc_v2", ctypes.byref(memory), ctypes.c_size_t(1 << 20))
-library = torch.library.Library("stacked", "DEF")
-library.define("clear(Tensor x, int n) -> Tensor")
+from torch import library
+library.define("stacked::clear", "(Tensor x, int n) -> Tensor")
 def clear(x, n):
     for _ in range(n):
         call("cuMemsetD8Async", memory, ctypes.c_ubyte(0), ctypes.c_size_t(1 << 20), None)
     return x
-library.impl("clear", clear, "CPU")
+library.impl("stacked::clear", "CPU", clear)
 weight = torch.ones(4, requires_grad=True)
 optimizer = torch.optim.SGD([weight], lr=1e-9)
 one = torch.ones(1)

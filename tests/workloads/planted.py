@@ -108,13 +108,12 @@ class Data(torch.utils.data.Dataset):
 def main():
     mode_file, log = pathlib.Path(sys.argv[1]), open(sys.argv[2], "w", encoding="utf-8")
     device = Device() if "--gpu" in sys.argv else Host()
-    planted = library.Library("planted", "DEF")
-    planted.define("layer(Tensor x, int ns) -> Tensor")
+    library.define("planted::layer", "(Tensor x, int ns) -> Tensor")
 
+    @library.impl("planted::layer", "CPU")
     def layer(x, ns):
         device.launch(ns)
         return x + 1
-    planted.impl("layer", layer, "CPU")
     step = ctypes.CDLL(None).profd_step
     batches = iter(torch.utils.data.DataLoader(Data(), batch_size=None))
     number, last = 0, time.monotonic_ns()

@@ -156,6 +156,14 @@ static int segment_in_part(void)
 	       memcmp(whole.strings + strings - 8, "string", 6) != 0;
 }
 
+/* Nor does making it take more than it was given. */
+static int segment_in_all_of_it(void)
+{
+	struct segment part;
+	set_limit(RLIMIT_AS, 17 * MIB);
+	return segment_map(&part, fd_of_segment, 16 * MIB) < 0;
+}
+
 static int segment_not_at_all(void)
 {
 	struct segment part;
@@ -170,6 +178,7 @@ static void test_segment_in_part(void **state)
 	assert_int_equal(segment_create(&whole, 1, 256 * MIB, 65536), 0);
 	fd_of_segment = whole.fd;
 	in_child(segment_in_part);
+	in_child(segment_in_all_of_it);
 	in_child(segment_not_at_all);
 	segment_deinit(&whole);
 }

@@ -7,6 +7,7 @@
  * close it: the range's frame is found by the address of its at::RecordFunction, which no other open range can have. */
 #include "../core/gate.h"
 #include "../core/life.h"
+#include "../steps/counter.h"
 #include "../steps/steps.h"
 #include "../steps/usual.h"
 #include "internal.h"
@@ -25,6 +26,10 @@ static const char loader_suffix[] = "__next__";
 
 /* Steps of torch.profilers that are open: one that has a schedule opens them from its start to its stop, while it waits, too. */
 static atomic_int profiler_steps;
+/* When the last of them ended, and after which step; the next one is opened a moment later, by the same call. */
+static _Atomic uint64_t profiler_step_end, profiler_step_at;
+/* A thread that gets no processor may take that long for the moment. */
+#define BETWEEN_NS 1000000000ull
 /* Was torch's own profiler on in the step thread, where alone its state can be read in older releases? */
 static atomic_uchar profiled;
 
@@ -42,7 +47,10 @@ int torch_profiled(void)
 
 int torch_profiler_waits(void)
 {
-	return atomic_load_explicit(&profiler_steps, memory_order_relaxed) > 0 && !torch_profiled();
+	uint64_t end = atomic_load_explicit(&profiler_step_end, memory_order_relaxed);
+	bool between = end && sink_now() < end + BETWEEN_NS &&
+		       atomic_load_explicit(&profiler_step_at, memory_order_relaxed) == steps_count();
+	return (atomic_load_explicit(&profiler_steps, memory_order_relaxed) > 0 || between) && !torch_profiled();
 }
 
 static void destroy_nothing(void *context)
@@ -221,9 +229,11 @@ static __attribute__((noinline)) void known_ends(const void *function)
 
 static __attribute__((noinline)) void other_ends(const void *function, const void *context)
 {
-	if (context == &profiler_context)
+	if (context == &profiler_context) {
+		atomic_store_explicit(&profiler_step_at, steps_count(), memory_order_relaxed);
+		atomic_store_explicit(&profiler_step_end, sink_now(), memory_order_relaxed);
 		atomic_fetch_sub_explicit(&profiler_steps, 1, memory_order_relaxed);
-	else if (context == &optimizer_context)
+	} else if (context == &optimizer_context)
 		named_ends(function);
 }
 
@@ -268,5 +278,6 @@ void torch_unwatch(void)
 	handle = 0;
 	/* What is open now ends without us. */
 	atomic_store(&profiler_steps, 0);
+	atomic_store(&profiler_step_end, 0);
 	atomic_store(&profiled, 0);
 }

@@ -12,8 +12,8 @@
 /* For so long a process may keep its reader waiting. */
 #define WATCHED_SECONDS 20
 
-/* Runs work(context) on a thread of its own. False where it does not come back within so many seconds: it may still run, so what it uses
- * must stay. */
+/* Runs work(context) on a thread of its own. False where it was kept waiting for so many seconds; a thread that works, however slowly, gets up
+ * to six times as long. It may still run then, so what it uses must stay. */
 bool watched_run(void (*work)(void *context), void *context, unsigned seconds);
 /* The same; where it does not come back the program ends with a sentence. */
 void watched_or_end(int64_t pid, void (*work)(void *context), void *context);

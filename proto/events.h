@@ -30,6 +30,12 @@ enum event_kind {
 	_Static_assert((number) < EVENT_KIND_COUNT, "event_" #name " has a row in the loss table");
 #include "events.def"
 
+/* Bytes of a record whose tail is left out. */
+enum event_least {
+#define EVENT(number, NAME, name, table, min_size, side, place, description) EVENT_##NAME##_LEAST = (min_size),
+#include "events.def"
+};
+
 /* Columns of EVENT; events.def says what they mean. */
 enum event_side { SIDE_HOST = 1, SIDE_DEVICE = 2, SIDE_BOTH = 3 };
 enum event_place { PLACE_NONE, PLACE_TIME, PLACE_TIME_OR_NONE, PLACE_CALL };

@@ -98,7 +98,7 @@ static void record(struct sink_thread *writer, const struct sink_frame *f, uint6
 		/* As below: most captures have no stacks of operators. */
 		int short_form = !f->stack && !f->backward;
 		struct event_operator e = {
-			.head = {short_form ? 80 : sizeof e, EVENT_OPERATOR, flags, f->step},
+			.head = {short_form ? EVENT_OPERATOR_LEAST : sizeof e, EVENT_OPERATOR, flags, f->step},
 			.start = f->start,
 			.duration = duration,
 			.self = own_time,
@@ -116,7 +116,7 @@ static void record(struct sink_thread *writer, const struct sink_frame *f, uint6
 			.stack = f->stack,
 		};
 		if (short_form)
-			write_whole(writer, &e, 80);
+			write_whole(writer, &e, EVENT_OPERATOR_LEAST);
 		else
 			write_whole(writer, &e, sizeof e);
 		return;
@@ -124,7 +124,7 @@ static void record(struct sink_thread *writer, const struct sink_frame *f, uint6
 	/* The tail is left out where it would hold zeros only: most ranges have neither colour, category nor payload. */
 	int plain = !f->category && !f->color && !f->payload_type && !end_thread;
 	struct event_range e = {
-		.head = {plain ? 64 : sizeof e, EVENT_RANGE, flags, f->step},
+		.head = {plain ? EVENT_RANGE_LEAST : sizeof e, EVENT_RANGE, flags, f->step},
 		.start = f->start,
 		.duration = duration,
 		.self = own_time,
@@ -142,7 +142,7 @@ static void record(struct sink_thread *writer, const struct sink_frame *f, uint6
 		.end_thread = end_thread,
 	};
 	if (plain)
-		write_whole(writer, &e, 64);
+		write_whole(writer, &e, EVENT_RANGE_LEAST);
 	else
 		write_whole(writer, &e, sizeof e);
 }

@@ -8,13 +8,13 @@
 static int compare_boundaries(const void *a, const void *b)
 {
 	const struct boundary *x = a, *y = b;
-	return (x->start > y->start) - (x->start < y->start);
+	return ORDER(x->start, y->start);
 }
 
 static int compare_numbers(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return (x > y) - (x < y);
+	return ORDER(x, y);
 }
 
 uint32_t boundaries_find(const struct boundaries *boundaries, int64_t time)

@@ -56,7 +56,7 @@ struct sweep {
 
 static int order_of(uint64_t a, uint64_t b)
 {
-	return (a > b) - (a < b);
+	return ORDER(a, b);
 }
 
 static int compare_operations(const void *a, const void *b)

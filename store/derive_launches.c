@@ -4,6 +4,7 @@
  * launched what), by thread and time (in which range), by correlation id again (rows of `launches`), and by device and time
  * (derive_busy.c). */
 #include "derive_launches.h"
+#include "proto/base/array.h"
 #include "derive_busy.h"
 #include "frames.h"
 #include "names.h"
@@ -375,7 +376,7 @@ static int first_error(struct pass *pass)
 static int compare_correlations(const void *a, const void *b)
 {
 	const struct launch *x = a, *y = b;
-	return (x->correlation > y->correlation) - (x->correlation < y->correlation);
+	return ORDER(x->correlation, y->correlation);
 }
 
 /* The clock error that the capture states; 0 where it states none. */

@@ -1,5 +1,6 @@
 /* device.c - see device.h. */
 #include "device.h"
+#include "proto/base/array.h"
 #include "proto/plausible.h"
 
 #include <errno.h>
@@ -7,7 +8,7 @@
 
 static int order_of(uint64_t a, uint64_t b)
 {
-	return (a > b) - (a < b);
+	return ORDER(a, b);
 }
 
 static int compare_items(const void *a, const void *b)

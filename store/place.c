@@ -1,5 +1,6 @@
 /* place.c - see place.h. No locks. */
 #include "place.h"
+#include "proto/base/array.h"
 #include "proto/base/sorter.h"
 
 #include <stdio.h>
@@ -52,7 +53,7 @@ struct move {
 static int compare_moves(const void *a, const void *b)
 {
 	const struct move *x = a, *y = b;
-	return (x->row > y->row) - (x->row < y->row);
+	return ORDER(x->row, y->row);
 }
 
 static void find_moves(struct store *store, struct totals *totals, unsigned kind, const char *select,

@@ -1,5 +1,6 @@
 /* answer.c - see answer.h. It is made of the views' tables, so that it cannot say anything else than they do. */
 #include "answer.h"
+#include "proto/base/array.h"
 
 #include "answer_breakdown.h"
 
@@ -124,7 +125,7 @@ static int by_size(const void *a, const void *b)
 {
 	const double *one = a, *other = b;
 
-	return (*one > *other) - (*one < *other);
+	return ORDER(*one, *other);
 }
 
 struct pace {

@@ -1,5 +1,6 @@
 /* look.c - see look.h. */
 #include "look.h"
+#include "proto/base/array.h"
 
 #include "client/reader/capture.h"
 #include "client/report/recurring.h"
@@ -47,11 +48,7 @@ static int by_use(const void *a, const void *b)
 	const struct recurring *one = a, *other = b;
 	int64_t left = unusual(sorted, one), right = unusual(sorted, other);
 
-	if (one->kind != other->kind)
-		return one->kind < other->kind ? -1 : 1;
-	if (left != right)
-		return left < right ? -1 : 1;
-	return (one->first > other->first) - (one->first < other->first);
+	return ORDER(one->kind, other->kind) ?: ORDER(left, right) ?: ORDER(one->first, other->first);
 }
 
 static char *quoted(char *to, char *end, const char *text)

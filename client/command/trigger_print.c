@@ -1,5 +1,6 @@
 /* trigger_print.c - the answer of `profd trigger`. */
 #include "trigger_print.h"
+#include "proto/base/array.h"
 
 #include "answer.h"
 
@@ -34,14 +35,8 @@ static int by_place(const void *a, const void *b)
 {
 	const struct followed *one = a, *other = b;
 
-	if (one->rank != other->rank)
-		return one->rank < other->rank ? -1 : 1;
-	if (one->pid != other->pid)
-		return one->pid < other->pid ? -1 : 1;
 	/* "9" before "10". */
-	if (strlen(one->id) != strlen(other->id))
-		return strlen(one->id) < strlen(other->id) ? -1 : 1;
-	return strcmp(one->id, other->id);
+	return ORDER(one->rank, other->rank) ?: ORDER(one->pid, other->pid) ?: ORDER(strlen(one->id), strlen(other->id)) ?: strcmp(one->id, other->id);
 }
 
 static void measure(struct result *result)

@@ -1,5 +1,6 @@
 /* trigger_verdict.c - see trigger_verdict.h. */
 #include "trigger_verdict.h"
+#include "proto/base/array.h"
 
 #include "client/ui/json.h"
 #include "client/ui/text.h"
@@ -26,9 +27,7 @@ static int by_error(const void *a, const void *b)
 {
 	const struct failure *one = a, *other = b;
 
-	if (one->error != other->error)
-		return one->error < other->error ? -1 : 1;
-	return (one->pid > other->pid) - (one->pid < other->pid);
+	return ORDER(one->error, other->error) ?: ORDER(one->pid, other->pid);
 }
 
 /* Do two sentences differ in the pid alone, at most? */

@@ -1,5 +1,6 @@
 /* shift.c - see shift.h. */
 #include "shift.h"
+#include "proto/base/array.h"
 
 #include "client/ui/text.h"
 
@@ -135,7 +136,7 @@ static int by_found(const void *a, const void *b)
 	double left = found_of_sort[one], right = found_of_sort[other];
 	if (left != right)
 		return left < right ? 1 : -1;
-	return (one > other) - (one < other);
+	return ORDER(one, other);
 }
 
 /* Deals the values out in all ways, or in many; returns how many ways that were. */

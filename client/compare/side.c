@@ -1,5 +1,6 @@
 /* side.c - see side.h. */
 #include "side.h"
+#include "proto/base/array.h"
 
 #include "client/link/collect.h"
 #include "client/report/query.h"
@@ -157,7 +158,7 @@ static int open_captures(struct side *side, const char *name)
 static int by_ordinal(const void *a, const void *b)
 {
 	const struct side_step *one = *(struct side_step *const *)a, *other = *(struct side_step *const *)b;
-	return (one->ordinal > other->ordinal) - (one->ordinal < other->ordinal);
+	return ORDER(one->ordinal, other->ordinal);
 }
 
 static void load_steps(struct side *side, struct side_capture *capture)

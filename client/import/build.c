@@ -56,22 +56,14 @@ struct build {
 static int by_thread(const void *a, const void *b)
 {
 	const struct item *x = a, *y = b;
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
 	/* What encloses comes first. */
-	if (x->end != y->end)
-		return x->end > y->end ? -1 : 1;
-	return x->order < y->order ? -1 : x->order > y->order;
+	return ORDER(x->thread, y->thread) ?: ORDER(x->start, y->start) ?: ORDER(y->end, x->end) ?: ORDER(x->order, y->order);
 }
 
 static int by_time(const void *a, const void *b)
 {
 	const struct item *x = a, *y = b;
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return x->order < y->order ? -1 : x->order > y->order;
+	return ORDER(x->start, y->start) ?: ORDER(x->order, y->order);
 }
 
 struct build *build_new(struct store *store, int folder)

@@ -41,9 +41,7 @@ bool steps_window(struct steps *steps, int64_t start, int64_t end, uint32_t thre
 static int by_start(const void *a, const void *b)
 {
 	const struct step *x = a, *y = b;
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return x->number < y->number ? -1 : x->number > y->number;
+	return ORDER(x->start, y->start) ?: ORDER(x->number, y->number);
 }
 
 void steps_settle(struct steps *steps)

@@ -1,6 +1,7 @@
 /* tracks.c - the timeline of the page: a track for each device and one for the thread that steps, with the names of what took
  * longest on them. */
 #include "names.h"
+#include "proto/base/array.h"
 #include "parts.h"
 #include "steps.h"
 #include "strip.h"
@@ -36,9 +37,7 @@ struct tracks {
 static int by_start(const void *a, const void *b)
 {
 	const struct label *x = a, *y = b;
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return x->length > y->length ? -1 : x->length < y->length;
+	return ORDER(x->start, y->start) ?: ORDER(y->length, x->length);
 }
 
 /* Each label takes the first lane that is free: what is nested stands below what it is in. */

@@ -54,9 +54,7 @@ static int by_place(const void *a, const void *b)
 {
 	const struct span *one = a, *other = b;
 
-	if (one->thread != other->thread)
-		return one->thread < other->thread ? -1 : 1;
-	return (one->start > other->start) - (one->start < other->start);
+	return ORDER(one->thread, other->thread) ?: ORDER(one->start, other->start);
 }
 
 /* Those that lie in another go: that which began first has them. */

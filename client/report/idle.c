@@ -40,9 +40,7 @@ static int by_length(const void *a, const void *b)
 				       *y = ((const struct idle_row_of *)b)->stretch;
 	int64_t first = x->end - x->start, second = y->end - y->start;
 
-	if (first != second)
-		return first > second ? -1 : 1;
-	return x->start < y->start ? -1 : x->start > y->start;
+	return ORDER(second, first) ?: ORDER(x->start, y->start);
 }
 
 /* `names` is prepared once: there are three names in each of many rows. */

@@ -1,6 +1,7 @@
 /* launches.c - who launched what, and how long it took to get to the device: by operator, call and operation. All operations are
  * read, whatever part is shown: what stood before one in its stream may be of another part. */
 #include "filter.h"
+#include "proto/base/array.h"
 #include "ids.h"
 #include "query.h"
 #include "recorded.h"
@@ -106,11 +107,7 @@ static int by_stream(const void *a, const void *b)
 {
 	const struct operation *one = a, *other = b;
 
-	if (one->device != other->device)
-		return one->device < other->device ? -1 : 1;
-	if (one->stream != other->stream)
-		return one->stream < other->stream ? -1 : 1;
-	return (one->start > other->start) - (one->start < other->start);
+	return ORDER(one->device, other->device) ?: ORDER(one->stream, other->stream) ?: ORDER(one->start, other->start);
 }
 
 /* The names of the ranges and operators that launched something: id -> id of strings. */

@@ -1,6 +1,7 @@
 /* overlap.c - what ran at the same time on each device: communication and copies under compute (as the breakdown counts them), and
  * the streams beside each other. Times are unions of intervals, inside of the steps. */
 #include "query.h"
+#include "proto/base/array.h"
 #include "verdict.h"
 #include "views.h"
 
@@ -83,11 +84,7 @@ static int by_stream(const void *a, const void *b)
 {
 	const struct interval *one = a, *other = b;
 
-	if (one->device != other->device)
-		return one->device < other->device ? -1 : 1;
-	if (one->stream != other->stream)
-		return one->stream < other->stream ? -1 : 1;
-	return (one->start > other->start) - (one->start < other->start);
+	return ORDER(one->device, other->device) ?: ORDER(one->stream, other->stream) ?: ORDER(one->start, other->start);
 }
 
 static void add_interval(struct intervals *to, struct interval interval)
@@ -166,9 +163,7 @@ static int by_time(const void *a, const void *b)
 {
 	const struct edge *one = a, *other = b;
 
-	if (one->time != other->time)
-		return one->time < other->time ? -1 : 1;
-	return (one->begins > other->begins) - (one->begins < other->begins);
+	return ORDER(one->time, other->time) ?: ORDER(one->begins, other->begins);
 }
 
 struct stream {

@@ -97,9 +97,7 @@ static int by_place(const void *a, const void *b)
 {
 	const struct wait *one = a, *other = b;
 
-	if (one->thread != other->thread)
-		return one->thread < other->thread ? -1 : 1;
-	return (one->start > other->start) - (one->start < other->start);
+	return ORDER(one->thread, other->thread) ?: ORDER(one->start, other->start);
 }
 
 /* The first wait of the thread that begins at this time or later; they are sorted. */
@@ -140,11 +138,7 @@ static int by_row(const void *a, const void *b)
 {
 	const struct wait *one = a, *other = b;
 
-	if (one->kind != other->kind)
-		return one->kind < other->kind ? -1 : 1;
-	if (one->within != other->within)
-		return one->within < other->within ? -1 : 1;
-	return (one->call > other->call) - (one->call < other->call);
+	return ORDER(one->kind, other->kind) ?: ORDER(one->within, other->within) ?: ORDER(one->call, other->call);
 }
 
 static const char *sorted_by;

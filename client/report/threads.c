@@ -2,6 +2,7 @@
  * SQL would sort a million rows to group them by thread. Operators are counted as derive counts them: one that is one
  * call with its parent is not counted again. So the threads add up to the totals. */
 #include "query.h"
+#include "proto/base/array.h"
 #include "recorded.h"
 #include "views.h"
 
@@ -171,7 +172,7 @@ static int by_work(const void *a, const void *b)
 	for (size_t i = 0; i < sizeof order / sizeof *order; i++)
 		if (one->figures[order[i]] != other->figures[order[i]])
 			return one->figures[order[i]] > other->figures[order[i]] ? -1 : 1;
-	return (one->id > other->id) - (one->id < other->id);
+	return ORDER(one->id, other->id);
 }
 
 /* A later record of a thread replaces its name. */

@@ -194,10 +194,8 @@ static int by_total(const void *a, const void *b)
 {
 	const struct node *one = &sorting->list[*(const size_t *)a], *other = &sorting->list[*(const size_t *)b];
 
-	if (one->total != other->total)
-		return one->total > other->total ? -1 : 1;
 	/* A parent was made before its children. */
-	return *(const size_t *)a < *(const size_t *)b ? -1 : 1;
+	return ORDER(other->total, one->total) ?: ORDER(*(const size_t *)a, *(const size_t *)b);
 }
 
 /* Hangs each node below its parent, the largest first, and marks those that are shown. */

@@ -19,14 +19,7 @@ static int by_place(const void *a, const void *b)
 {
 	const struct wait *x = a, *y = b;
 
-	if (x->device != y->device)
-		return x->device < y->device ? -1 : 1;
-	if (x->step != y->step)
-		return x->step < y->step ? -1 : 1;
-	if (x->ns != y->ns)
-		return x->ns > y->ns ? -1 : 1;
-	return x->call != y->call ? (x->call < y->call ? -1 : 1)
-				  : (x->operator> y->operator) - (x->operator<y->operator);
+	return ORDER(x->device, y->device) ?: ORDER(x->step, y->step) ?: ORDER(y->ns, x->ns) ?: ORDER(x->call, y->call) ?: ORDER(x->operator, y->operator);
 }
 
 /* Idle intervals come by time: what the same wait has taken in this step stands among the last. */

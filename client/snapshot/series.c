@@ -1,5 +1,6 @@
 /* series.c - see series.h. */
 #include "series.h"
+#include "proto/base/array.h"
 
 #include "client/compare/shift.h"
 #include "client/link/collect.h"
@@ -138,7 +139,7 @@ static int by_value(const void *a, const void *b)
 {
 	const double *one = a, *other = b;
 
-	return (*one > *other) - (*one < *other);
+	return ORDER(*one, *other);
 }
 
 double series_median(double *values, size_t count)

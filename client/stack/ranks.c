@@ -1,5 +1,6 @@
 /* ranks.c - see ranks.h. */
 #include "ranks.h"
+#include "proto/base/array.h"
 
 #include "client/ui/clock.h"
 #include "client/ui/text.h"
@@ -77,13 +78,7 @@ static int by_likeness(const void *a, const void *b)
 {
 	const struct stack_rank *one = a, *other = b;
 
-	if (was_read(one) != was_read(other))
-		return was_read(one) ? 1 : -1;
-	if (one->alike < other->alike || one->alike > other->alike)
-		return one->alike < other->alike ? -1 : 1;
-	if (one->rank != other->rank)
-		return one->rank < other->rank ? -1 : 1;
-	return one->process->pid < other->process->pid ? -1 : 1;
+	return ORDER(was_read(one), was_read(other)) ?: ORDER(one->alike, other->alike) ?: ORDER(one->rank, other->rank) ?: ORDER(one->process->pid, other->process->pid);
 }
 
 /* Rows that stand in one place, one below the other: those of the same likeness may stand in several. */

@@ -1,6 +1,7 @@
 /* read.c - see read.h. The process runs on while it is read; it may be hostile. A thread of its own reads, since a process can make a
  * read wait for ever (userfaultfd, FUSE): such a read ends only when the program ends. */
 #include "read.h"
+#include "proto/base/array.h"
 
 #include "client/process/facts.h"
 #include "client/process/interpreter.h"
@@ -227,7 +228,7 @@ static int by_id(const void *a, const void *b)
 
 	if (one->is_main != other->is_main)
 		return one->is_main ? -1 : 1;
-	return one->tid < other->tid ? -1 : one->tid > other->tid;
+	return ORDER(one->tid, other->tid);
 }
 
 static void read_threads(struct reader *reader, struct stack_process *ret)

@@ -1,5 +1,6 @@
 /* family.c - see family.h. Thread: the loop's. No locks. */
 #include "family.h"
+#include "proto/base/array.h"
 #include "daemon/core/server.h"
 #include "live.h"
 
@@ -63,7 +64,7 @@ static bool has_job(const struct identity *who)
 
 static int compare(int64_t a, int64_t b)
 {
-	return (a > b) - (a < b);
+	return ORDER(a, b);
 }
 
 int family_by_job(const void *a, const void *b)

@@ -1,5 +1,6 @@
 /* registry.c - see registry.h. Thread: the loop's. No locks. */
 #include "registry.h"
+#include "proto/base/array.h"
 #include "daemon/core/json.h"
 #include "messages.h"
 #include "orphans.h"
@@ -173,7 +174,7 @@ enum step_source registry_step_source(const struct process *process)
 static int compare_numbers(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return (x > y) - (x < y);
+	return ORDER(x, y);
 }
 
 #define STEPS_TOLD 16

@@ -4,6 +4,7 @@
  * process_*: a textfile's would clash with node_exporter's own. A job's label is job_id: `job` is Prometheus' for the
  * scrape and would arrive as exported_job. */
 #include "text.h"
+#include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "daemon/capture/capture.h"
 #include "daemon/capture/live.h"
@@ -46,7 +47,7 @@ static int by_size(const void *a, const void *b)
 	const struct job *x = a, *y = b;
 	if (x->processes != y->processes)
 		return x->processes < y->processes ? 1 : -1;
-	return (x->serial > y->serial) - (x->serial < y->serial);
+	return ORDER(x->serial, y->serial);
 }
 
 static void add_job(struct job *to, const struct job *from)

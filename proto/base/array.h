@@ -1,4 +1,4 @@
-/* array.h - arrays that grow, twice as large each time, and places in sorted ones. Any thread, no locks. */
+/* array.h - arrays that grow, twice as large each time, how elements compare, and places in sorted ones. Any thread, no locks. */
 #ifndef PROFD_PROTO_BASE_ARRAY_H
 #define PROFD_PROTO_BASE_ARRAY_H
 
@@ -16,6 +16,9 @@ void *array_grow(void *array, size_t count, size_t *room, size_t bytes);
 			 (array) = array_grown;                                                                        \
 		 array_grown != NULL;                                                                                  \
 	 }))
+
+/* How `a` stands to `b`, as qsort() wants to know it: -1, 0 or 1. Both are evaluated twice. Several go in a row with ?: */
+#define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
 
 /* How many of `count` elements come first: those for which `before`, an expression of the index `at`, holds. It must hold for none behind
  * one for which it does not. */

@@ -46,14 +46,8 @@ void activity_mark(struct activity *activity, uint32_t thread, int64_t start, in
 static int by_start(const void *a, const void *b)
 {
 	const struct activity_span *x = a, *y = b;
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
 	/* Of marks that begin at one instant the shorter is the inner one, and counts as the later. */
-	if (x->end != y->end)
-		return x->end > y->end ? -1 : 1;
-	return x->what < y->what ? -1 : x->what > y->what;
+	return ORDER(x->thread, y->thread) ?: ORDER(x->start, y->start) ?: ORDER(y->end, x->end) ?: ORDER(x->what, y->what);
 }
 
 /* The end of a span that has begun, and which one it is among its thread's. */

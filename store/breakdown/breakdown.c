@@ -113,23 +113,13 @@ static void host_side(struct breakdown *breakdown)
 static int by_device(const void *a, const void *b)
 {
 	const struct breakdown_operation *x = a, *y = b;
-	if (x->device != y->device)
-		return x->device < y->device ? -1 : 1;
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	if (x->end != y->end)
-		return x->end < y->end ? -1 : 1;
-	if (x->call != y->call)
-		return x->call < y->call ? -1 : 1;
-	if (x->row != y->row)
-		return x->row < y->row ? -1 : 1;
-	return (int)x->before - (int)y->before;
+	return ORDER(x->device, y->device) ?: ORDER(x->start, y->start) ?: ORDER(x->end, y->end) ?: ORDER(x->call, y->call) ?: ORDER(x->row, y->row) ?: ORDER(x->before, y->before);
 }
 
 static int by_value(const void *a, const void *b)
 {
 	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-	return x < y ? -1 : x > y;
+	return ORDER(x, y);
 }
 
 #define DEVICES_MOST 64

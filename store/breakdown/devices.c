@@ -20,11 +20,7 @@ struct ending {
 static int by_time(const void *a, const void *b)
 {
 	const struct ending *x = a, *y = b;
-	if (x->time != y->time)
-		return x->time < y->time ? -1 : 1;
-	if (x->row != y->row)
-		return x->row < y->row ? -1 : 1;
-	return x->kind < y->kind ? -1 : x->kind > y->kind;
+	return ORDER(x->time, y->time) ?: ORDER(x->row, y->row) ?: ORDER(x->kind, y->kind);
 }
 
 /* The first step that ends after `time`, or the count. Looks first where the last one was, and behind it. */

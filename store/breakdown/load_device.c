@@ -65,7 +65,7 @@ static bool ids_add(struct load *load, struct ids *ids, int64_t value)
 static int by_value(const void *a, const void *b)
 {
 	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-	return x < y ? -1 : x > y;
+	return ORDER(x, y);
 }
 
 static void ids_sort(struct ids *ids)
@@ -291,7 +291,7 @@ static void read_operations(struct load *load)
 static int by_start(const void *a, const void *b)
 {
 	const struct breakdown_operation *x = a, *y = b;
-	return x->start < y->start ? -1 : x->start > y->start;
+	return ORDER(x->start, y->start);
 }
 
 /* When any device worked. */

@@ -21,16 +21,14 @@ void phases_add(struct phases *phases, uint32_t thread, int64_t start, int64_t e
 static int by_start(const void *a, const void *b)
 {
 	const struct phases_operator *x = a, *y = b;
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
 	/* What encloses comes first. */
-	return x->end > y->end ? -1 : x->end < y->end;
+	return ORDER(x->start, y->start) ?: ORDER(y->end, x->end);
 }
 
 static int by_value(const void *a, const void *b)
 {
 	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-	return x < y ? -1 : x > y;
+	return ORDER(x, y);
 }
 
 /* Starts of steps, and of the step thread's operators that are not inside of one of autograd's: no backward goes on over these. */

@@ -356,7 +356,7 @@ static void walk_host(struct walk *walk)
 static int by_value(const void *a, const void *b)
 {
 	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-	return x < y ? -1 : x > y;
+	return ORDER(x, y);
 }
 
 static size_t first_span(const struct activity_spans *spans, uint32_t thread)

@@ -1,5 +1,6 @@
 /* findings.c - see findings.h: which steps are judged, which claims are findings, and in what order they stand. */
 #include "findings.h"
+#include "proto/base/array.h"
 
 #include "claims.h"
 #include "line.h"
@@ -64,13 +65,13 @@ static bool is_judged(const struct judge *judge, size_t step)
 static int by_ns(const void *a, const void *b)
 {
 	const struct value *x = a, *y = b;
-	return x->ns < y->ns ? -1 : x->ns > y->ns;
+	return ORDER(x->ns, y->ns);
 }
 
 static int by_share(const void *a, const void *b)
 {
 	const struct value *x = a, *y = b;
-	return x->share < y->share ? -1 : x->share > y->share;
+	return ORDER(x->share, y->share);
 }
 
 /* A figure over the judged steps: median (or mean) and the spread. Sorts the values. */
@@ -229,9 +230,7 @@ static int by_win(const void *a, const void *b)
 	unsigned hint_x = facts[x->kind].flags & FINDING_HINT, hint_y = facts[y->kind].flags & FINDING_HINT;
 	if (hint_x != hint_y)
 		return hint_x ? 1 : -1;
-	if (x->win_ns != y->win_ns)
-		return x->win_ns > y->win_ns ? -1 : 1;
-	return x->kind < y->kind ? -1 : x->kind > y->kind;
+	return ORDER(y->win_ns, x->win_ns) ?: ORDER(x->kind, y->kind);
 }
 
 static void look_at_all(struct judge *judge)
@@ -272,7 +271,7 @@ static void take_intervals(const struct claims *claims, struct finding *finding)
 static int by_start(const void *a, const void *b)
 {
 	const struct finding_interval *x = a, *y = b;
-	return x->start < y->start ? -1 : x->start > y->start;
+	return ORDER(x->start, y->start);
 }
 
 /* Idle time of which nobody can say why keeps the verdict from being whole. */

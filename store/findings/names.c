@@ -1,6 +1,7 @@
 /* names.c - see names.h. Spans of a thread are walked once, in
  * the order of their starts, with those that are open on a stack. */
 #include "names.h"
+#include "proto/base/array.h"
 
 #include <stdlib.h>
 
@@ -18,9 +19,7 @@ struct question {
 static int by_thread(const void *a, const void *b)
 {
 	const struct question *x = a, *y = b;
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	return x->asked < y->asked ? -1 : x->asked > y->asked;
+	return ORDER(x->thread, y->thread) ?: ORDER(x->asked, y->asked);
 }
 
 /* A wait is what it is wherever it ends; anything else is named by what covers it. */

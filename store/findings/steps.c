@@ -1,5 +1,6 @@
 /* steps.c - see steps.h. */
 #include "steps.h"
+#include "proto/base/array.h"
 
 #include <stdlib.h>
 
@@ -24,7 +25,7 @@ static int64_t wall_of(const struct breakdown_step *step)
 static int by_value(const void *a, const void *b)
 {
 	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-	return x < y ? -1 : x > y;
+	return ORDER(x, y);
 }
 
 static int64_t middle(int64_t *values, size_t count)

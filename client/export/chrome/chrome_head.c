@@ -1,6 +1,7 @@
 /* chrome_head.c - what stands around the events of a Chrome trace: metadata as Kineto writes it, names of the tracks,
  * losses. Runs once, in the caller's thread. */
 #include "chrome_head.h"
+#include "proto/base/array.h"
 
 #include "client/ui/figure.h"
 #include "gpu.h"
@@ -16,7 +17,7 @@
 static int compare_threads(const void *left, const void *right)
 {
 	const struct chrome_thread *a = left, *b = right;
-	return a->thread < b->thread ? -1 : a->thread > b->thread;
+	return ORDER(a->thread, b->thread);
 }
 
 const struct chrome_thread *chrome_thread(const struct chrome *c, uint32_t thread)

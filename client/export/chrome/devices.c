@@ -97,7 +97,7 @@ static void take_id(sqlite3_stmt *row, void *element)
 
 static int compare_ids(uint32_t a, uint32_t b)
 {
-	return a < b ? -1 : a > b;
+	return ORDER(a, b);
 }
 
 static int compare_devices(const void *left, const void *right)

@@ -120,7 +120,7 @@ void names_put(const struct names *n, struct buffer *b, int64_t id)
 static int compare_renamed(const void *left, const void *right)
 {
 	const struct renamed *a = left, *b = right;
-	return a->id < b->id ? -1 : a->id > b->id;
+	return ORDER(a->id, b->id);
 }
 
 bool names_is_renamed(const struct names *n, int64_t id)

@@ -1,5 +1,6 @@
 /* nesting.c - finds the slices that do not nest: host and devices each for itself, in memory or sorted by SQLite. */
 #include "nesting.h"
+#include "proto/base/array.h"
 
 #include "client/export/buffer.h"
 #include "nesting_memory.h"
@@ -23,11 +24,7 @@ static int compare_slices(const void *left, const void *right, void *user)
 {
 	const struct nesting_slice *slices = user, *a = &slices[*(const uint32_t *)left],
 				   *b = &slices[*(const uint32_t *)right];
-	if (a->track != b->track)
-		return a->track < b->track ? -1 : 1;
-	if (a->end != b->end)
-		return a->end > b->end ? -1 : 1;
-	return a->start != b->start ? (a->start < b->start ? -1 : 1) : 0;
+	return ORDER(a->track, b->track) ?: ORDER(b->end, a->end) ?: ORDER(a->start, b->start);
 }
 
 static int sort_slices(struct list *list)
@@ -120,13 +117,13 @@ static int sweep_sorted(struct sweep *s, const struct reader *r, const struct si
 static int compare_moves(const void *left, const void *right)
 {
 	const struct nesting_move *a = left, *b = right;
-	return a->row < b->row ? -1 : a->row > b->row;
+	return ORDER(a->row, b->row);
 }
 
 static int compare_tracks(const void *left, const void *right)
 {
 	const struct nesting_track *a = left, *b = right;
-	return a->track < b->track ? -1 : a->track > b->track;
+	return ORDER(a->track, b->track);
 }
 
 static int keep_calls(struct nesting *n, const struct nesting_rows *rows)

@@ -217,10 +217,7 @@ static int group_spans(struct load *load)
 static int compare_spans(const void *left, const void *right, void *user)
 {
 	const struct span *spans = user, *a = &spans[*(const uint32_t *)left], *b = &spans[*(const uint32_t *)right];
-	int64_t a_end = span_end(a), b_end = span_end(b), a_start = span_start(a), b_start = span_start(b);
-	if (a_end != b_end)
-		return a_end < b_end ? -1 : 1;
-	return a_start != b_start ? (a_start > b_start ? -1 : 1) : 0;
+	return ORDER(span_end(a), span_end(b)) ?: ORDER(span_start(b), span_start(a));
 }
 
 static void sort_list(uint32_t *indices, size_t from, size_t to, struct span *spans)

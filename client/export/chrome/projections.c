@@ -44,11 +44,7 @@ struct finder {
 static int compare_opened(const void *left, const void *right)
 {
 	const struct opened *a = left, *b = right;
-	if (a->thread != b->thread)
-		return a->thread < b->thread ? -1 : 1;
-	if (a->start != b->start)
-		return a->start < b->start ? -1 : 1;
-	return a->end != b->end ? (a->end > b->end ? -1 : 1) : 0;
+	return ORDER(a->thread, b->thread) ?: ORDER(a->start, b->start) ?: ORDER(b->end, a->end);
 }
 
 static int load_ranges(struct finder *f, const struct reader *r, uint64_t *ret_left_out)
@@ -209,7 +205,7 @@ static int find_steps(struct projections *p, const struct reader *r)
 static int compare_ranges(const void *left, const void *right)
 {
 	const struct projection_range *a = left, *b = right;
-	return a->id < b->id ? -1 : a->id > b->id;
+	return ORDER(a->id, b->id);
 }
 
 static int keep_ranges(struct projections *p, const struct finder *f)

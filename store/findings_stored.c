@@ -1,6 +1,7 @@
 /* findings_stored.c - see findings_stored.h. */
 #include "findings_stored.h"
 
+#include "breakdown/scan.h"
 #include "file.h"
 
 #include <stdlib.h>
@@ -163,33 +164,11 @@ void findings_write(struct store *store, const struct breakdown_capture *capture
 /* --- reading --- */
 
 struct reading {
-	sqlite3 *db;
-	const struct breakdown_watch *watch;
+	struct scan scan;
 	struct breakdown_capture *capture;
 	struct findings *findings;
 	size_t room;
-	int error;
 };
-
-static void each(struct reading *reading, const char *sql, void (*take)(struct reading *reading, sqlite3_stmt *row))
-{
-	sqlite3_stmt *statement = NULL;
-	if (reading->error)
-		return;
-	reading->error = sqlite3_prepare_v2(reading->db, sql, -1, &statement, NULL);
-	while (!reading->error) {
-		int result = sqlite3_step(statement);
-		if (result == SQLITE_ROW && reading->watch && !reading->watch->row(reading->watch->context))
-			reading->error = SQLITE_CORRUPT;
-		else if (result == SQLITE_ROW)
-			take(reading, statement);
-		else if (result == SQLITE_DONE)
-			break;
-		else
-			reading->error = result;
-	}
-	sqlite3_finalize(statement);
-}
 
 static size_t row_at(enum side side, const char *word)
 {
@@ -206,7 +185,7 @@ static struct breakdown_device *device_of(struct reading *reading, int64_t numbe
 		if (breakdown->devices[d].device == number)
 			return &breakdown->devices[d];
 	if (breakdown->device_count == DEVICES_MOST) {
-		reading->error = SQLITE_CORRUPT;
+		reading->scan.error = SQLITE_CORRUPT;
 		return NULL;
 	}
 	if (!breakdown->devices)
@@ -215,7 +194,7 @@ static struct breakdown_device *device_of(struct reading *reading, int64_t numbe
 	struct breakdown_device_step *steps = calloc(breakdown->step_count + 1, sizeof *steps);
 	if (!breakdown->devices || !steps) {
 		free(steps);
-		reading->error = SQLITE_NOMEM;
+		reading->scan.error = SQLITE_NOMEM;
 		return NULL;
 	}
 	breakdown->devices[breakdown->device_count] = (struct breakdown_device){.device = number, .steps = steps};
@@ -223,8 +202,9 @@ static struct breakdown_device *device_of(struct reading *reading, int64_t numbe
 }
 
 /* A file that says what cannot be is damaged. */
-static void take_row(struct reading *reading, sqlite3_stmt *row)
+static void take_row(void *context, sqlite3_stmt *row)
 {
+	struct reading *reading = context;
 	struct breakdown *breakdown = &reading->capture->breakdown;
 	const char *word = (const char *)sqlite3_column_text(row, 1), *name = (const char *)sqlite3_column_text(row, 3);
 	int64_t step = sqlite3_column_int64(row, 0), ns = sqlite3_column_int64(row, 4);
@@ -234,7 +214,7 @@ static void take_row(struct reading *reading, sqlite3_stmt *row)
 	size_t found = word && name && side < SIDES ? row_at((enum side)side, name) : SIZE_MAX;
 	if (side >= SIDES || found >= sides[side].count || step < 1 || (uint64_t)step > breakdown->step_count ||
 	    ns < 0 || ns > breakdown->steps[step - 1].end - breakdown->steps[step - 1].start) {
-		reading->error = SQLITE_CORRUPT;
+		reading->scan.error = SQLITE_CORRUPT;
 		return;
 	}
 	if (side == ON_HOST) {
@@ -260,13 +240,14 @@ static double part(sqlite3_stmt *row, int column)
 	return value >= 0 && value <= 1 ? value : 0;
 }
 
-static void take_finding(struct reading *reading, sqlite3_stmt *row)
+static void take_finding(void *context, sqlite3_stmt *row)
 {
+	struct reading *reading = context;
 	struct findings *findings = reading->findings;
 	const char *word = (const char *)sqlite3_column_text(row, 0);
 	enum finding_kind kind = word ? finding_kind(word) : FINDING_KINDS;
 	if (kind == FINDING_KINDS || findings->count == FINDINGS_MOST) {
-		reading->error = SQLITE_CORRUPT;
+		reading->scan.error = SQLITE_CORRUPT;
 		return;
 	}
 	struct finding *finding = &findings->items[findings->count++];
@@ -289,14 +270,15 @@ static void take_finding(struct reading *reading, sqlite3_stmt *row)
 	finding->interval_total = (uint64_t)sqlite3_column_int64(row, 16);
 }
 
-static void take_interval(struct reading *reading, sqlite3_stmt *row)
+static void take_interval(void *context, sqlite3_stmt *row)
 {
+	struct reading *reading = context;
 	struct findings *findings = reading->findings;
 	int64_t number = sqlite3_column_int64(row, 0), start = sqlite3_column_int64(row, 2), end;
 	if (number < 1 || (uint64_t)number > findings->count ||
 	    findings->items[number - 1].interval_count == FINDING_INTERVALS ||
 	    __builtin_add_overflow(start, sqlite3_column_int64(row, 3), &end) || end < start) {
-		reading->error = SQLITE_CORRUPT;
+		reading->scan.error = SQLITE_CORRUPT;
 		return;
 	}
 	struct finding *finding = &findings->items[number - 1];
@@ -309,8 +291,9 @@ static void take_interval(struct reading *reading, sqlite3_stmt *row)
 					  .outer = (uint32_t)sqlite3_column_int64(row, 6)};
 }
 
-static void take_meta(struct reading *reading, sqlite3_stmt *row)
+static void take_meta(void *context, sqlite3_stmt *row)
 {
+	struct reading *reading = context;
 	struct findings *findings = reading->findings;
 	struct breakdown_capture *capture = reading->capture;
 	const char *key = (const char *)sqlite3_column_text(row, 0);
@@ -341,12 +324,12 @@ static void take_meta(struct reading *reading, sqlite3_stmt *row)
 static bool is_stored(struct reading *reading)
 {
 	sqlite3_stmt *statement = NULL;
-	reading->error = sqlite3_prepare_v2(
-		reading->db,
+	reading->scan.error = sqlite3_prepare_v2(
+		reading->scan.db,
 		"SELECT 1 FROM meta WHERE key = 'verdict' AND (SELECT count(*) FROM sqlite_master WHERE "
 		"name IN ('breakdown', 'findings', 'finding_intervals')) = 3",
 		-1, &statement, NULL);
-	bool stored = !reading->error && sqlite3_step(statement) == SQLITE_ROW;
+	bool stored = !reading->scan.error && sqlite3_step(statement) == SQLITE_ROW;
 	sqlite3_finalize(statement);
 	return stored;
 }
@@ -354,26 +337,30 @@ static bool is_stored(struct reading *reading)
 bool findings_read(sqlite3 *db, const struct breakdown_watch *watch, struct breakdown_capture *capture,
 		   struct findings *ret, int *ret_error)
 {
-	struct reading reading = {.db = db, .watch = watch, .capture = capture, .findings = ret};
+	struct reading reading = {.scan = {.db = db, .watch = watch}, .capture = capture, .findings = ret};
 	*capture = (struct breakdown_capture){0};
 	*ret = (struct findings){.device = -1};
 	*ret_error = 0;
 	if (!is_stored(&reading)) {
-		*ret_error = reading.error;
+		*ret_error = reading.scan.error;
 		return false;
 	}
 	if (!breakdown_capture_steps(db, watch, capture, ret_error))
 		return false;
-	each(&reading, "SELECT step, side, device, row, ns FROM breakdown ORDER BY device, step LIMIT 1000000",
-	     take_row);
-	each(&reading,
-	     "SELECT finding, device, step, ns, min_ns, max_ns, share, min, max, win_ns, win, subject, what, evidence, try, sql, "
-	     "intervals FROM findings ORDER BY number LIMIT 4",
-	     take_finding);
-	each(&reading,
-	     "SELECT finding, step, start, duration, thread, name, operator FROM finding_intervals ORDER BY finding, start LIMIT 1000",
-	     take_interval);
-	each(&reading, "SELECT key, value FROM meta WHERE key GLOB 'verdict*' OR key = 'breakdown_doubt'", take_meta);
-	*ret_error = reading.error;
-	return !reading.error;
+	scan_each(&reading.scan,
+		  "SELECT step, side, device, row, ns FROM breakdown ORDER BY device, step LIMIT 1000000", take_row,
+		  &reading);
+	scan_each(
+		&reading.scan,
+		"SELECT finding, device, step, ns, min_ns, max_ns, share, min, max, win_ns, win, subject, what, evidence, try, sql, "
+		"intervals FROM findings ORDER BY number LIMIT 4",
+		take_finding, &reading);
+	scan_each(
+		&reading.scan,
+		"SELECT finding, step, start, duration, thread, name, operator FROM finding_intervals ORDER BY finding, start LIMIT 1000",
+		take_interval, &reading);
+	scan_each(&reading.scan, "SELECT key, value FROM meta WHERE key GLOB 'verdict*' OR key = 'breakdown_doubt'",
+		  take_meta, &reading);
+	*ret_error = reading.scan.error;
+	return !reading.scan.error;
 }

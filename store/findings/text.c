@@ -4,6 +4,7 @@
 #include "store/breakdown/thread_times.h"
 
 #include "store/breakdown/names.h"
+#include "store/breakdown/scan.h"
 #include "sql.h"
 #include "proto/base/array.h"
 
@@ -31,36 +32,35 @@ static const char *duration(char text[DURATION_BYTES], int64_t ns)
 
 /* --- texts --- */
 
-static void take_text(struct texts *texts, int64_t id, const char *text)
+struct reading {
+	struct scan scan;
+	struct texts *texts;
+};
+
+static void take_text(void *context, sqlite3_stmt *row)
 {
+	struct texts *texts = ((struct reading *)context)->texts;
+	int64_t id = sqlite3_column_int64(row, 0);
+	const char *text = (const char *)sqlite3_column_text(row, 1);
+	if (!text)
+		return;
 	if (names_phase(text) == PHASE_INPUT && texts->input_count < TEXTS_IDS)
 		texts->input[texts->input_count++] = id;
 	if (strstr(text, "_SingleProcessDataLoaderIter"))
 		texts->single_loader = true;
 	if (strstr(text, "_MultiProcessingDataLoaderIter"))
 		texts->workers_loader = true;
-	if (!names_per_tensor(text))
-		return;
-	if (ARRAY_GROW(texts->per_tensor, texts->per_tensor_count, texts->per_tensor_room))
+	if (names_per_tensor(text) && ARRAY_GROW(texts->per_tensor, texts->per_tensor_count, texts->per_tensor_room))
 		texts->per_tensor[texts->per_tensor_count++] = id;
 }
 
 bool texts_load(struct texts *texts, sqlite3 *db, const struct breakdown_watch *watch, int *ret_error)
 {
-	sqlite3_stmt *statement = NULL;
+	struct reading reading = {.scan = {.db = db, .watch = watch}, .texts = texts};
 	texts->db = db;
-	int result = sqlite3_prepare_v2(db, "SELECT id, text FROM strings ORDER BY id", -1, &statement, NULL);
-	while (result == SQLITE_OK || result == SQLITE_ROW) {
-		result = sqlite3_step(statement);
-		if (result == SQLITE_ROW && watch && !watch->row(watch->context))
-			result = SQLITE_CORRUPT;
-		const char *text = result == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 1) : NULL;
-		if (text)
-			take_text(texts, sqlite3_column_int64(statement, 0), text);
-	}
-	sqlite3_finalize(statement);
-	*ret_error = result == SQLITE_DONE ? 0 : result;
-	return result == SQLITE_DONE;
+	scan_each(&reading.scan, "SELECT id, text FROM strings ORDER BY id", take_text, &reading);
+	*ret_error = reading.scan.error;
+	return !reading.scan.error;
 }
 
 void texts_free(struct texts *texts)
@@ -114,7 +114,7 @@ struct share_of {
 static int by_id(const void *a, const void *b)
 {
 	const struct share_of *x = a, *y = b;
-	return x->id < y->id ? -1 : x->id > y->id;
+	return ORDER(x->id, y->id);
 }
 
 /* Of all stretches of a kind: which name has most of the time, and how much. */
@@ -175,7 +175,7 @@ static double mean_per_tensor(const struct findings *findings, const struct clai
 static int by_value(const void *a, const void *b)
 {
 	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-	return x < y ? -1 : x > y;
+	return ORDER(x, y);
 }
 
 /* Median duration of the device's operations in the judged steps; -1: not known. */

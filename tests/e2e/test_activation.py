@@ -166,8 +166,7 @@ def test_a_managed_daemon_leaves_captures_to_the_next(profd, manager):
     profd.wait_steps(job.pid)
 
     def record(steps):
-        client = subprocess.Popen([profd.client, "trigger", "--pid", str(job.pid), "--steps", str(steps), "--format", "json"],
-                                  env=profd.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        client = profd.follow("--pid", job.pid, "--steps", steps)
         wait_for(lambda: profd.process(job.pid)["state"] == "recording", 20, "the recording")
         return client
 

@@ -3,7 +3,6 @@ import json
 import os
 import pathlib
 import signal
-import subprocess
 
 import pytest
 
@@ -89,8 +88,7 @@ def test_in_the_middle_of_a_capture(profd, tmp_path):
     job = begin(profd, [TORCH, tmp_path / "train.py", stay])
     profd.run("attach", "--pid", job.pid)
     profd.wait_steps(job.pid, 3)
-    trigger = subprocess.Popen([profd.client, "trigger", "--pid", str(job.pid), "--steps", "90000", "--format", "json"],
-                               env=profd.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    trigger = profd.follow("--pid", job.pid, "--steps", 90000)
     recording = wait_for(lambda: (row := profd.process(job.pid)) and row["state"] == "recording" and row, what="the recording")
     # A detachment within the first step leaves no whole step.
     profd.wait_steps(job.pid, recording["step"] + 3)

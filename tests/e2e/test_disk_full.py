@@ -301,8 +301,7 @@ def test_killed_before_there_is_a_note(failing):
     job = profd.job(BUILD / "workloads" / "steps", "--step-ms=10", stdout=subprocess.DEVNULL)
     profd.wait_steps(job.pid, 2)
     profd.disk.fail(1, 10000, errno.EAGAIN, CREATE)
-    client = subprocess.Popen([profd.client, "trigger", "--pid", str(job.pid), "--steps", "50", "--format", "json"], env=profd.env,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    client = profd.follow("--pid", job.pid, "--steps", 50)
 
     def state():
         return profd.process(job.pid)["state"]

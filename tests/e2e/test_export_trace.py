@@ -306,9 +306,7 @@ def test_incomplete_capture_says_so(profd, tmp_path):
     """The job dies in mid-capture: what there is, and that it is not all."""
     job = steps_job(profd)
     path = tmp_path / "part.json"
-    client = subprocess.Popen([profd.client, "trigger", "--pid", str(job.pid), "--steps", "100000", "--output", path,
-                               "--format", "json"],
-                              env=profd.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    client = profd.follow("--pid", job.pid, "--steps", 100000, "--output", path)
     wait_for(lambda: any(row["steps_recorded"] >= 20 for row in captures(profd)), 20, "20 recorded steps")
     job.kill()
     out, err = client.communicate(timeout=60)

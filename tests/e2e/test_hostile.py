@@ -59,8 +59,7 @@ def guarded(profd):
     wait_for(settled, what="the first capture to settle")
     time.sleep(0.2)
     before_fds, before_memory = descriptors(pid), memory(pid)
-    client = subprocess.Popen([str(profd.client), "trigger", "--pid", str(job.pid), "--steps", "200", "--format", "json"],
-                              env=profd.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    client = profd.follow("--pid", job.pid, "--steps", 200)
     profd.honest = job
     yield profd
     out, err = client.communicate(timeout=60)

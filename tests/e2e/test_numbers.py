@@ -7,7 +7,6 @@ import pathlib
 import signal
 import socket
 import struct
-import subprocess
 
 import pytest
 
@@ -34,8 +33,7 @@ def unnoted(empty_profd):
 @contextlib.contextmanager
 def triggered(profd, *more):
     """`profd trigger` of this process, which is the agent."""
-    client = subprocess.Popen([profd.client, "trigger", "--pid", str(os.getpid()), "--steps", "3", "--format", "json",
-                               *more], env=profd.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    client = profd.follow("--pid", os.getpid(), "--steps", 3, *more)
     yield client
     client.kill()
     client.communicate()

@@ -1,7 +1,6 @@
 """Jobs whose Python stacks are sampled 997 times a second while they do what makes frames come and go."""
 import shutil
 import sqlite3
-import subprocess
 import sys
 
 import pytest
@@ -121,10 +120,7 @@ print(total)
 }
 HEAD = """
 import ctypes, time
-try:
-    step = ctypes.CDLL(None).profd_step
-except AttributeError:
-    step = lambda: None
+step = getattr(ctypes.CDLL(None), "profd_step", lambda: None)
 for _ in range(100):
     time.sleep(0.01)
     step()
@@ -138,8 +134,7 @@ def test_sampled(row, profd, name):
 
     def during(job):
         profd.wait_steps(job.pid, 2)
-        return subprocess.Popen([str(profd.client), "trigger", "--pid", str(job.pid), "--steps", "90000", "--timeout", "60s", "--stacks",
-                                 "--stacks-rate", "997", "--format", "json"], env=profd.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        return profd.follow("--pid", job.pid, "--steps", 90000, "--timeout", "60s", "--stacks", "--stacks-rate", 997)
 
     client = row.twice(profd, [sys.executable, "-c", HEAD + text], during, same_job)
     out, err = client.communicate(timeout=90)
@@ -210,9 +205,7 @@ def test_operators(row, profd, torch_newest):
 
     def during(job):
         profd.wait_steps(job.pid, 2, 240)
-        return subprocess.Popen([str(profd.client), "trigger", "--pid", str(job.pid), "--steps", "90000", "--timeout", "120s",
-                                 "--stacks=operators", "--stacks-rate", "997", "--format", "json"], env=profd.env, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True)
+        return profd.follow("--pid", job.pid, "--steps", 90000, "--timeout", "120s", "--stacks=operators", "--stacks-rate", 997)
 
     client = row.twice(profd, [torch_newest, "-c", OPERATORS], during, same_job, timeout=300)
     out, err = client.communicate(timeout=90)

@@ -26,10 +26,7 @@ def test_static_thread_local_storage(row, profd):
 JOB = """
 import ctypes, os, sys, time
 {habit}
-try:
-    step = ctypes.CDLL(None).profd_step
-except AttributeError:
-    step = lambda: None
+step = getattr(ctypes.CDLL(None), "profd_step", lambda: None)
 for _ in range(300):
     time.sleep(0.01)
     step()

@@ -87,7 +87,7 @@ class WebSocket:
 class Browser:
     """A context manager: one page of 1600 x 1000, gone with all its processes and files at the end."""
 
-    def __init__(self, program, seconds=120):
+    def __init__(self, program, seconds=600):
         self.program = program
         self.deadline = time.monotonic() + seconds
         self.calls = 0
@@ -167,8 +167,11 @@ class Browser:
             raise RuntimeError(details.get("exception", {}).get("description") or details["text"])
         return result["result"].get("value")
 
-    def wait_for(self, script, seconds=60):
-        """The expression's first true value; what cannot be asked yet counts as false."""
+    def wait_for(self, script, seconds=300):
+        """The expression's first true value; what cannot be asked yet counts as false.
+
+        The time is that of a machine on which others work: Perfetto compiles 10 MB of code before it shows anything.
+        """
         end = min(self.deadline, time.monotonic() + seconds)
         problem = None
         while time.monotonic() < end:
@@ -179,7 +182,8 @@ class Browser:
             except RuntimeError as error:
                 problem = error
             time.sleep(0.2)
-        raise RuntimeError(f"waited {seconds} s for {script}: {problem}; the page threw {self.errors}")
+        shown = self.evaluate("document.body ? document.body.innerText : ''")
+        raise RuntimeError(f"waited {seconds} s for {script}: {problem}; the page threw {self.errors} and shows {shown[:2000]!r}")
 
     def picture(self, path):
         data = base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])

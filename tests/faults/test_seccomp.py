@@ -32,8 +32,6 @@ def test_seccomp_filter(row, profd, how):
     go, end = profd.folder / "go", profd.folder / "end"
 
     def during(job):
-        go.unlink()
-        end.unlink(missing_ok=True)
         profd.wait_steps(job.pid, 5)
         assert profd.trigger(job.pid, "--steps", "3")["status"] == "complete"
         # What the agent is at while it puts a capture away is the exception that docs/job.md names.
@@ -49,7 +47,8 @@ def test_seccomp_filter(row, profd, how):
 
     go.touch()
     end.touch()
-    row.twice(profd, [SANDBOX, f"--how={how}", "--after=4000", f"--go={go}", f"--end={end}"], during)
+    row.twice(profd, [SANDBOX, f"--how={how}", "--after=4000", f"--go={go}", f"--end={end}"], during,
+              before=lambda: (go.unlink(), end.unlink()))
 
 
 @pytest.mark.parametrize("how", HOWS)
@@ -71,7 +70,6 @@ def test_seccomp_filter_without_a_daemon(row, empty_profd):
     go = empty_profd.folder / "go"
 
     def during(job):
-        go.unlink()
         # It looks for a daemon as it starts: what it does then is what the job's own threads do before they are confined.
         wait_for(lambda: asleep(job.pid), 30, "the agent's thread to sleep")
         go.touch()
@@ -80,7 +78,7 @@ def test_seccomp_filter_without_a_daemon(row, empty_profd):
 
     go.touch()
     row.twice(empty_profd, [SANDBOX, "--after=600", f"--go={go}"], during,
-              lambda text: [line for line in text.splitlines() if "no daemon answers yet" not in line])
+              lambda text: [line for line in text.splitlines() if "no daemon answers yet" not in line], before=go.unlink)
 
 
 def test_seccomp_filter_and_the_daemon_ends(row, profd):
@@ -103,8 +101,6 @@ def test_seccomp_filter_in_mid_capture(row, profd, how):
     go, end = profd.folder / "go", profd.folder / "end"
 
     def during(job):
-        go.unlink()
-        end.unlink(missing_ok=True)
         profd.wait_steps(job.pid, 5)
         profd.run("trigger", "--pid", job.pid, "--steps", "100000", "--no-wait")
         wait_for(lambda: profd.process(job.pid)["state"] == "recording", 20, "the recording")
@@ -122,4 +118,5 @@ def test_seccomp_filter_in_mid_capture(row, profd, how):
 
     go.touch()
     end.touch()
-    row.twice(profd, [SANDBOX, f"--how={how}", "--after=4000", f"--go={go}", f"--end={end}"], during)
+    row.twice(profd, [SANDBOX, f"--how={how}", "--after=4000", f"--go={go}", f"--end={end}"], during,
+              before=lambda: (go.unlink(), end.unlink()))

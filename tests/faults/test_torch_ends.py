@@ -86,10 +86,9 @@ def test_real_torch_ends_in_mid_capture(row, profd, torch_newest, end):
     stop = profd.folder / "stop"
 
     def during(job):
-        stop.unlink(missing_ok=True)
         profd.wait_steps(job.pid)
         recording(profd, job.pid)
         stop.touch()
 
     stop.touch()
-    row.twice(profd, [torch_newest, script, stop], during)
+    row.twice(profd, [torch_newest, script, stop], during, before=stop.unlink)

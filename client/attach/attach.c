@@ -301,6 +301,7 @@ int attach(struct target *target, const void *library, size_t library_bytes, con
 	uint64_t pages = 0;
 	long long pid = target->pid;
 	bool loading;
+	int back;
 	size_t needed = needed_bytes(library, library_bytes);
 
 	if (!needed || strlen(socket) >= SOCKET_BYTES)
@@ -310,10 +311,15 @@ int attach(struct target *target, const void *library, size_t library_bytes, con
 	if (error)
 		return told_of(target, error, sentence, bytes);
 	error = prepare(target, &thread, library, needed, socket, &pages);
-	stopped_end(&thread);
+	back = stopped_end(&thread);
 	ret->way = target->python ? "pending call" : "thread";
 	ret->tid = thread.tid;
 	ret->stood_ns = thread.until - thread.since;
+	if (error == -ETIMEDOUT && back == -ETIMEDOUT)
+		return refuse_with(sentence, bytes, EXIT_TIMED_OUT,
+				   "a thread of process %lld did not come back from what it was made to call, and cannot be stopped "
+				   "there; it goes on where it was as soon as it comes out of it",
+				   pid);
 	if (error)
 		return told_of(target, error, sentence, bytes);
 	if (!await(target, pages, patience, &loading))

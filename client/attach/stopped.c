@@ -21,6 +21,8 @@
 #if defined(__x86_64__)
 
 #define STOP_NS 1000000000ll
+/* A thread that has not come back from a call is not let go before it is where it was, on however full a machine. */
+#define BACK_NS 10000000000ll
 /* What is called is given up where it stays away for so long, or is under way for so long. */
 #define CALL_NS 500000000ll
 #define CALL_MOST_NS 2000000000ll
@@ -69,9 +71,9 @@ static int wait_stop(const struct stopped *thread, int *status, int64_t most)
 }
 
 /* Until it stands because of PTRACE_INTERRUPT, which has been asked for. What it is sent meanwhile it gets. */
-static int wait_interrupt(const struct stopped *thread)
+static int wait_interrupt(const struct stopped *thread, int64_t most)
 {
-	int64_t deadline = clock_of(CLOCK_MONOTONIC) + STOP_NS;
+	int64_t deadline = clock_of(CLOCK_MONOTONIC) + most;
 	int status;
 
 	for (int i = 0; i < STEPS_MOST; i++) {
@@ -82,7 +84,9 @@ static int wait_interrupt(const struct stopped *thread)
 		if (EVENT(status) == PTRACE_EVENT_STOP)
 			return WSTOPSIG(status) == SIGTRAP ? 0 : -EAGAIN; /* else the job is being stopped itself */
 		int signal = EVENT(status) || WSTOPSIG(status) == SYSCALL_STOP ? 0 : WSTOPSIG(status);
-		if (trace(PTRACE_CONT, thread, 0, (void *)(intptr_t)signal))
+		/* Any other stop makes the kernel forget that it was asked for this one. */
+		if (trace(PTRACE_INTERRUPT, thread, 0, NULL) ||
+		    trace(PTRACE_CONT, thread, 0, (void *)(intptr_t)signal))
 			return -errno;
 	}
 	return -ETIMEDOUT;
@@ -113,7 +117,7 @@ int stopped_begin(struct stopped *ret, int64_t pid, int64_t tid, struct process_
 	pthread_sigmask(SIG_BLOCK, &child, &ret->own);
 	int error = trace(PTRACE_INTERRUPT, ret, 0, NULL) ? -errno : 0;
 	ret->since = clock_of(CLOCK_MONOTONIC);
-	error = error ? error : wait_interrupt(ret);
+	error = error ? error : wait_interrupt(ret, STOP_NS);
 	error = error ? error : read_state(ret);
 	if (error) {
 		/* It can be let go only while it stands; if it does not stand, our end lets it go. */
@@ -167,7 +171,7 @@ static int block_signals(struct stopped *thread)
 }
 
 /* Lets it run to its next system call, or out of it. */
-static int to_syscall(const struct stopped *thread, struct user_regs_struct *registers)
+static int to_syscall(struct stopped *thread, struct user_regs_struct *registers)
 {
 	int status, error, signal = 0;
 
@@ -176,6 +180,7 @@ static int to_syscall(const struct stopped *thread, struct user_regs_struct *reg
 			return -errno;
 		int64_t left = thread->deadline - clock_of(CLOCK_MONOTONIC);
 		error = wait_stop(thread, &status, left < CALL_NS ? left : CALL_NS);
+		thread->late = error == -ETIMEDOUT;
 		if (error)
 			return error;
 		signal = 0;
@@ -250,29 +255,46 @@ int stopped_call(struct stopped *thread, uint64_t stub, uint64_t stub_end, uint6
 	return error;
 }
 
-void stopped_end(struct stopped *thread)
+/* The thread stands, with its own registers. Lets the kernel decide how the system call goes on in which it was found: it knows how
+ * much of a sleep is left. Where that does not work, the call begins anew. */
+static void resume_call(struct stopped *thread)
+{
+	if (trace(PTRACE_INTERRUPT, thread, 0, NULL) || trace(PTRACE_CONT, thread, 0, NULL))
+		return;
+	if (wait_interrupt(thread, STOP_NS) == 0)
+		trace(PTRACE_SETREGS, thread, 0, &thread->state.registers);
+}
+
+static int put_back(struct stopped *thread)
 {
 	struct iovec xstate = {thread->state.xstate, thread->state.xstate_bytes};
 	struct user_regs_struct now, again = frame_registers(&thread->state);
+	bool runs = trace(PTRACE_GETREGS, thread, 0, &now) != 0;
+	int error = 0;
 
-	if (thread->laid) {
-		/* After a call that did not come back it still runs. */
-		if (trace(PTRACE_GETREGS, thread, 0, &now)) {
-			trace(PTRACE_INTERRUPT, thread, 0, NULL);
-			wait_interrupt(thread);
-		}
-		trace(PTRACE_SETREGSET, thread, NT_X86_XSTATE, &xstate);
-		trace(PTRACE_SETSIGMASK, thread, sizeof thread->state.mask, &thread->state.mask);
-		trace(PTRACE_SETREGS, thread, 0, &again);
-		/* To where the kernel decides how an interrupted system call goes on; it does so with the first registers. */
-		trace(PTRACE_INTERRUPT, thread, 0, NULL);
-		trace(PTRACE_CONT, thread, 0, NULL);
-		if (wait_interrupt(thread) != -ESRCH)
-			trace(PTRACE_SETREGS, thread, 0, &thread->state.registers);
-	}
+	if (runs)
+		error = trace(PTRACE_INTERRUPT, thread, 0, NULL) ? -errno : wait_interrupt(thread, BACK_NS);
+	/* One that the job itself stops stands, too. */
+	if (error && error != -EAGAIN)
+		return error;
+	if (trace(PTRACE_SETREGSET, thread, NT_X86_XSTATE, &xstate) ||
+	    trace(PTRACE_SETSIGMASK, thread, sizeof thread->state.mask, &thread->state.mask) ||
+	    trace(PTRACE_SETREGS, thread, 0, &again))
+		return -errno;
+	/* What did not come back may have slept itself: what the kernel knows is how that goes on. */
+	if (!thread->late)
+		resume_call(thread);
+	return 0;
+}
+
+int stopped_end(struct stopped *thread)
+{
+	int error = thread->laid ? put_back(thread) : 0;
+
 	thread->until = clock_of(CLOCK_MONOTONIC);
 	trace(PTRACE_DETACH, thread, 0, NULL);
 	pthread_sigmask(SIG_SETMASK, &thread->own, NULL);
+	return error;
 }
 
 #endif

@@ -21,6 +21,7 @@ struct stopped {
 	int64_t since, until;	  /* CLOCK_MONOTONIC ns: stood still from, to */
 	bool laid;		  /* the frame is there */
 	bool blocked;		  /* and its signals wait */
+	bool late;		  /* what it called last has not come back in time */
 	sigset_t own;		  /* the caller's mask, as it was */
 };
 
@@ -34,7 +35,8 @@ int stopped_syscall(struct stopped *thread, uint64_t function, long number, cons
 /* Has it call the function whose address stands in r13, through a stub at `stub` that ends in rt_sigreturn. */
 int stopped_call(struct stopped *thread, uint64_t stub, uint64_t stub_end, uint64_t function, uint64_t data,
 		 const uint64_t arguments[4]);
-/* Puts everything back and lets it go. */
-void stopped_end(struct stopped *thread);
+/* Puts everything back and lets it go. 0, or a negative errno: it goes back by itself as soon as it comes out of what it was made to call,
+ * or has ended. */
+int stopped_end(struct stopped *thread);
 
 #endif

@@ -180,13 +180,13 @@ def test_a_file_without_a_name_in_the_library_s_place(profd, place):
                 assert os.fstat(kept.fileno()).st_size == 0, done
 
 
-@pytest.mark.parametrize("how", ["slow", "spin", "stop", "signals"])
+@pytest.mark.parametrize("how", ["slow", "naps", "spin", "stop", "signals"])
 def test_calls_that_do_not_come_back(profd, place, how):
-    """The thread is put back in the end, and the process goes on; one that stops itself stays stopped, as it wanted."""
+    """The thread is put back in the end, and the process goes on with its wait; one that stops itself stays stopped, as it wanted."""
     with fake_libc(place, how) as job:
         done, seconds = attach_as_root(profd, job)
         assert seconds < 15, done
-        if how in ("slow", "spin"):
+        if how in ("slow", "naps", "spin"):
             assert done.returncode == 4 and "it was put back" in done.stderr, done
         if how != "stop":
             job.stdin.close()

@@ -1,10 +1,10 @@
 /* fake_libc.c - a process whose C library is its own: it has the functions that an attachment calls in a process, and they do something else,
  * to have the client (perhaps root's) write elsewhere, wait for ever or believe what is not so. Its file has to be called libc.so.6-fake.
- * It prints "ready" and waits for the end of its input.
+ * It prints "ready" and waits for the end of its input; 1 where its wait ends before.
  *
  *   fake_libc shared FILE  the pages that the client writes into are those of a file that is not the process's to write
  *   fake_libc swap FILE    the descriptor of the new memory file leads to another file, in the moment after
- *   fake_libc slow         what is called makes one system call after the other      spin   it computes for ever
+ *   fake_libc slow         what is called sleeps again and again      naps   shortly      spin   it computes for ever
  *   fake_libc exec         another thread puts another program in the process's place meanwhile
  *   fake_libc exit         the process ends       stop   it stops       signals   it is sent signals all the time
  *   fake_libc says         it says that all has been done, and that the agent runs */
@@ -75,7 +75,7 @@ long fake_syscall(long number, long a, long b)
 
 int fake_pthread_create(void *thread, void *attributes, void *start, void *page)
 {
-	struct timespec nap = {0, 300000000};
+	struct timespec nap = {0, is("naps") ? 1000000 : 300000000};
 
 	(void)thread, (void)attributes, (void)start;
 	called = 1;
@@ -85,7 +85,7 @@ int fake_pthread_create(void *thread, void *attributes, void *start, void *page)
 		raw(SYS_kill, raw(SYS_getpid, 0, 0, 0, 0, 0, 0), SIGSTOP, 0, 0, 0, 0);
 	while (is("spin") || is("exec"))
 		;
-	while (is("slow"))
+	while (is("slow") || is("naps"))
 		raw(SYS_nanosleep, (long)&nap, 0, 0, 0, 0, 0);
 	if (is("says"))
 		memcpy(page, (uint32_t[]){1, 0, 1, 0, 0x41414141, 1, 1, 0}, 32);
@@ -147,6 +147,5 @@ int main(int argc, char **argv)
 		clone(other_thread, stack + sizeof stack - 128, 0x50f00 /* VM FS FILES SIGHAND THREAD SYSVSEM */, NULL);
 	puts("ready");
 	fflush(stdout);
-	raw(SYS_poll, (long)&input, 1, -1, 0, 0, 0);
-	return 0;
+	return raw(SYS_poll, (long)&input, 1, -1, 0, 0, 0) != 1;
 }

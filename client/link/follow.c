@@ -22,9 +22,9 @@
 #define CANCEL_WAIT_NS 10000000000ll
 #define REDRAW_NS 100000000ll
 /* A daemon has ended: for this long we wait for the next one. The system's may be in an upgrade; a user's own seldom
- * comes back by itself. LOOK_NS: how often we look for it. ASK_NS: how often we ask it. */
+ * comes back by itself, and where it does it takes seconds on a full machine. LOOK_NS: how often we look for it. ASK_NS: how often we ask it. */
 #define RETURN_NS 15000000000ll
-#define RETURN_USER_NS 3000000000ll
+#define RETURN_USER_NS 8000000000ll
 #define LOOK_NS 50000000ll
 /* We follow a hundred restarts. A daemon that ends at every request is not asked for ever. */
 #define TRIES 500

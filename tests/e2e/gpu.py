@@ -96,10 +96,12 @@ def losses(db):
 
 
 def recorded(db):
-    """{step: {(mangled name, stream): kernels}}; a kernel that has no step counts under None."""
+    """{step: {(mangled name, stream): kernels}}; a kernel that has no step counts under None. On a machine that is full, kernels of the step
+    before the recording may still run when it begins: they are no kernels too many, and first in their stream."""
     found = collections.defaultdict(collections.Counter)
     for step, name, stream, count in rows(
             db, "SELECT k.step, s.text, k.stream, count(*) FROM kernels k LEFT JOIN strings s ON s.id = k.mangled "
+            "WHERE k.step IS NOT NULL OR k.start > (SELECT min(start) FROM kernels o WHERE o.stream = k.stream AND o.step IS NOT NULL) "
             "GROUP BY 1, 2, 3"):
         found[step][name, stream] += count
     return found

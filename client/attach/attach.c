@@ -316,10 +316,11 @@ int attach(struct target *target, const void *library, size_t library_bytes, con
 	ret->tid = thread.tid;
 	ret->stood_ns = thread.until - thread.since;
 	if (error == -ETIMEDOUT && back == -ETIMEDOUT)
-		return refuse_with(sentence, bytes, EXIT_TIMED_OUT,
-				   "a thread of process %lld did not come back from what it was made to call, and cannot be stopped "
-				   "there; it goes on where it was as soon as it comes out of it",
-				   pid);
+		return refuse_with(
+			sentence, bytes, EXIT_TIMED_OUT,
+			"a thread of process %lld did not come back from what it was made to call, and cannot be stopped "
+			"there; it goes on where it was as soon as it comes out of it",
+			pid);
 	if (error)
 		return told_of(target, error, sentence, bytes);
 	if (!await(target, pages, patience, &loading))

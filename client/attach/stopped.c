@@ -85,8 +85,7 @@ static int wait_interrupt(const struct stopped *thread, int64_t most)
 			return WSTOPSIG(status) == SIGTRAP ? 0 : -EAGAIN; /* else the job is being stopped itself */
 		int signal = EVENT(status) || WSTOPSIG(status) == SYSCALL_STOP ? 0 : WSTOPSIG(status);
 		/* Any other stop makes the kernel forget that it was asked for this one. */
-		if (trace(PTRACE_INTERRUPT, thread, 0, NULL) ||
-		    trace(PTRACE_CONT, thread, 0, (void *)(intptr_t)signal))
+		if (trace(PTRACE_INTERRUPT, thread, 0, NULL) || trace(PTRACE_CONT, thread, 0, (void *)(intptr_t)signal))
 			return -errno;
 	}
 	return -ETIMEDOUT;

@@ -219,6 +219,7 @@ static const struct formula {
 	{"aten::addmm", matrix, 1, true},
 	{"aten::bmm", batched, 0, true},
 	{"aten::baddbmm", batched, 1, true},
+	{"aten::_scaled_mm", matrix, 0, true},
 	{"aten::add", elements, 0, true},
 	{"aten::mul", elements, 0, true},
 	{"aten::conv2d", convolution, 0, false},
@@ -234,18 +235,27 @@ static const struct formula {
 	{"aten::_scaled_dot_product_cudnn_attention_backward", attention, 1, true},
 };
 
+static const struct formula *formula_of(const char *name)
+{
+	for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++)
+		if (strcmp(name, formulas[i].name) == 0)
+			return &formulas[i];
+	return NULL;
+}
+
+bool flops_known(const char *name)
+{
+	return formula_of(name);
+}
+
 bool flops_of(const char *name, const char *dims, const char *concrete, int64_t *ret_flops, bool *ret_counted)
 {
-	for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++) {
-		if (strcmp(name, formulas[i].name) != 0)
-			continue;
-		struct call call = {0};
-		if (!read_dims(&call, dims))
-			return false;
-		read_words(&call, concrete);
-		*ret_flops = formulas[i].flops(&call, formulas[i].argument);
-		*ret_counted = formulas[i].counted;
-		return *ret_flops >= 0;
-	}
-	return false;
+	const struct formula *formula = formula_of(name);
+	struct call call = {0};
+	if (!formula || !read_dims(&call, dims))
+		return false;
+	read_words(&call, concrete);
+	*ret_flops = formula->flops(&call, formula->argument);
+	*ret_counted = formula->counted;
+	return *ret_flops >= 0;
 }

@@ -5,11 +5,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Is there a formula for operators of this name? */
+bool flops_known(const char *name);
+
 /* `dims` and `concrete` as in the columns of the table `inputs`: JSON lists, one member an input. False: the operator has no formula
  * here, or its inputs are not those that the formula needs. `counted`: it adds to a total; an operator whose work is done, and
  * counted, by one that it calls does not.
  * Formulas: torch.profiler's (with_flops: conv2d, mm, addmm, bmm, baddbmm, add, mul), and those of torch.utils.flop_counter for
- * attention, convolutions of any dimension, and both backwards. Unlike the latter, the backward of a grouped convolution is
+ * attention, products of scaled numbers, convolutions of any dimension, and both backwards. Unlike the latter, the backward of a grouped convolution is
  * divided by its groups. A result that no int64_t holds is none. */
 bool flops_of(const char *name, const char *dims, const char *concrete, int64_t *ret_flops, bool *ret_counted);
 

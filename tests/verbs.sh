@@ -8,7 +8,7 @@ PYTEST_ARGUMENTS=() # the caller's own, after --
 # The parts of ./dev test, the longest first.
 PARTS=(e2e faults sanitize service fuzz replay steps cuda recipes unit sim)
 # What takes long: ./dev test long runs each as a whole, CI one of them, in short, on each commit.
-SLICES=(torch matrix hostile restarts fuzz steps forks threads repeats attach)
+SLICES=(torch matrix hostile restarts fuzz steps forks threads repeats attach parity)
 
 # in_turn WORD...: prints the word that the commit draws. What takes turns so meets every commit in the long run.
 in_turn() {
@@ -311,18 +311,25 @@ test_attach() {
 		tests/e2e/test_stack_ranks.py "$@"
 }
 
-# Some loops of torch alone.
+# Some loops of torch alone, and some models beside torch.profiler.
 test_steps() {
-	say "steps: training loops beside what profd counts"
-	PROFD_STEPS_SHORT=1 run_pytest tests/steps "$@"
+	say "steps: training loops beside what profd counts; models beside torch.profiler"
+	PROFD_STEPS_SHORT=1 run_pytest tests/steps "$@" && run_pytest tests/parity "$@"
 }
 
 # All training loops, those of frameworks too.
 test_all_steps() {
 	local loops
 	loops=$(loops_python) || die "the frameworks could not be fetched from PyPI"
-	say "steps: all training loops beside what profd counts"
-	PROFD_LOOPS=$loops run_pytest tests/steps "$@"
+	say "steps: all training loops beside what profd counts; some models beside torch.profiler"
+	PROFD_LOOPS=$loops run_pytest tests/steps "$@" && run_pytest tests/parity "$@"
+}
+
+# parity MODEL...: profd beside torch.profiler, one model at a time, as times are compared; "all" are all models.
+parity() {
+	local loops models=$*
+	loops=$(loops_python) || die "the frameworks could not be fetched from PyPI"
+	PROFD_LOOPS=$loops PROFD_PARITY=$models run_pytest -n 0 -q tests/parity "${PYTEST_ARGUMENTS[@]}"
 }
 
 test_cuda() {
@@ -409,6 +416,12 @@ long_steps() { test_all_steps "${PYTEST_ARGUMENTS[@]}"; }
 
 # Attachments by the thousand.
 long_attach() { PROFD_ATTACHMENTS=$(by_form "$1" 100 1000) run_pytest -n 0 -s tests/e2e/test_attach.py; }
+
+# Models of all kinds beside torch.profiler.
+long_parity() {
+	# shellcheck disable=SC2046
+	parity $(by_form "$1" "$(in_turn transformer lstm compile ddp fsdp2 lightning hf)" all)
+}
 
 # Forks beside a recording, by the ten thousand.
 long_forks() { PROFD_FORK_SECONDS=$(by_form "$1" 200 1200) run_pytest tests/faults/test_forks.py; }
@@ -519,6 +532,14 @@ verb_test() {
 	say "how long each part took" && printf '%s\n' "$built" "${times[@]}"
 	rm -rf "$PROFD_TEST_TIMES"
 	[ ${#failed[@]} = 0 ] || die "failed: ${failed[*]}"
+}
+
+# verb_parity [MODEL]...
+verb_parity() {
+	# shellcheck disable=SC2086
+	need $BUILD_PACKAGES $PYTEST_PACKAGES python3-venv
+	build_plain
+	parity "${@:-all}"
 }
 
 verb_service() {

@@ -7,6 +7,7 @@
 #include "client/ui/text.h"
 
 #include "store/flops.h"
+#include "store/fold_rule.h"
 
 #include <sqlite3.h>
 #include <stdio.h>
@@ -53,17 +54,42 @@ static void flops(sqlite3_context *context, int count, sqlite3_value **values)
 		sqlite3_result_int64(context, figure_time(result));
 }
 
-/* %s: time on the device, or NULL; how to find it. Sums are real: those of a broken file may be larger than an integer. */
-#define SQL                                                                                                                    \
-	"WITH t AS MATERIALIZED (SELECT o.name AS id, o.inputs AS inputs, count(*) AS calls, total(o.duration) AS "            \
-	"host, %s AS device FROM operators o %s WHERE (?1 = 0 OR o.step = ?1) GROUP BY o.name, o.inputs), f AS "               \
-	"MATERIALIZED (SELECT s.text AS name, i.dims AS dims, t.calls AS calls, t.host AS host, t.device AS device, "          \
-	"profd_flops(s.text, i.dims, i.concrete) AS flops, profd_counted(s.text, i.dims, i.concrete) AS counted FROM "         \
-	"t JOIN strings s ON s.id = t.id JOIN inputs i ON i.id = t.inputs), r AS (SELECT name, dims, calls, flops, "           \
-	"flops * 1.0 * calls AS total, counted, host, device FROM f WHERE flops IS NOT NULL) SELECT name, dims, "              \
-	"calls, flops, min(total, 9e18), CASE WHEN counted THEN total * 100.0 / (SELECT nullif(total(total), 0) FROM r WHERE " \
-	"counted) END, min(host, 9e18), min(device, 9e18), total / nullif(coalesce(nullif(device, 0), host), 0) FROM "         \
-	"r WHERE 1"
+/* profd_has_formula(name) */
+static void has_formula(sqlite3_context *context, int count, sqlite3_value **values)
+{
+	const char *name = (const char *)sqlite3_value_text(values[0]);
+	(void)count;
+	sqlite3_result_int(context, name && flops_known(name));
+}
+
+/* %s: time on the device, or NULL; how to find it. `few` are the operators that have a formula; those that are one call with their parent
+ * are counted with it, as in the table of operators. Sums are real: those of a broken file may be larger than an integer. */
+#define SQL                                                                                                                                   \
+	"WITH few AS MATERIALIZED (SELECT id, parent, self, thread, step, name, flags, inputs, duration FROM operators "                      \
+	"WHERE name IN (SELECT id FROM strings WHERE profd_has_formula(text))), " FOLD_SQL(                                                   \
+		"few",                                                                                                                        \
+		"few") ", "                                                                                                                   \
+		       "t AS MATERIALIZED (SELECT o.name AS id, o.inputs AS inputs, count(*) AS calls, total(o.duration) AS "                 \
+		       "host, %s AS device FROM few o %s WHERE (?1 = 0 OR o.step = ?1) AND (o.id IS NULL OR o.id NOT IN (SELECT id "          \
+		       "FROM folded)) GROUP BY o.name, o.inputs), f AS "                                                                      \
+		       "MATERIALIZED (SELECT s.text AS name, i.dims AS dims, t.calls AS calls, t.host AS host, t.device AS device, "          \
+		       "profd_flops(s.text, i.dims, i.concrete) AS flops, profd_counted(s.text, i.dims, i.concrete) AS counted FROM "         \
+		       "t JOIN strings s ON s.id = t.id JOIN inputs i ON i.id = t.inputs), r AS (SELECT name, dims, calls, flops, "           \
+		       "flops * 1.0 * calls AS total, counted, host, device FROM f WHERE flops IS NOT NULL) SELECT name, dims, "              \
+		       "calls, flops, min(total, 9e18), CASE WHEN counted THEN total * 100.0 / (SELECT nullif(total(total), 0) FROM r WHERE " \
+		       "counted) END, min(host, 9e18), min(device, 9e18), total / nullif(coalesce(nullif(device, 0), host), 0) FROM "         \
+		       "r WHERE 1"
+
+/* FLOP of all rows that count, over these ns; no row: they were not recorded. */
+static void note_speed(struct table *table, const struct reader *reader, const struct report_options *options,
+		       double sum, const char *of, const char *sql)
+{
+	sqlite3_stmt *statement = report_prepare(reader, sql);
+	sqlite3_bind_int64(statement, 1, options->step);
+	while (report_next(reader, statement))
+		if (sqlite3_column_double(statement, 0) > 0)
+			table_note(table, "%.2f GFLOP/s %s", sum / sqlite3_column_double(statement, 0), of);
+}
 
 static void note_total(struct table *table, const struct reader *reader, const struct report_options *options,
 		       const char *totals)
@@ -75,8 +101,14 @@ static void note_total(struct table *table, const struct reader *reader, const s
 		if (sqlite3_column_type(statement, F_PERCENT) != SQLITE_NULL)
 			sum += sqlite3_column_double(statement, F_TOTAL);
 	int64_t steps = options->step ? 1 : report_step_count(reader);
-	if (sum > 0 && steps > 0)
-		table_note(table, "%.3f GFLOP a step", sum / 1e9 / (double)steps);
+	if (sum <= 0 || steps <= 0)
+		return;
+	table_note(table, "%.3f GFLOP a step", sum / 1e9 / (double)steps);
+	note_speed(table, reader, options, sum, "over the steps' time",
+		   "SELECT total(duration) FROM steps WHERE" REPORT_STEP);
+	if (report_attributed(reader))
+		note_speed(table, reader, options, sum, "of each device while it was busy",
+			   "SELECT total(busy) FROM step_devices WHERE stream = -1 AND" REPORT_STEP);
 }
 
 struct table *report_flops(const struct reader *reader, const struct report_options *options)
@@ -84,10 +116,12 @@ struct table *report_flops(const struct reader *reader, const struct report_opti
 	static const struct report_shape shape = {COUNTED(columns), COUNTED(keys), "name, dims", NULL, NULL};
 	const int flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY;
 	bool gpu = report_attributed(reader);
-	char sql[3072];
+	char sql[4096];
 	if (!report_ran(reader, "shapes"))
 		return table_new(shape.columns, shape.count);
-	if (sqlite3_create_function_v2(reader->db, "profd_flops", 3, flags, NULL, flops, NULL, NULL, NULL) ||
+	if (sqlite3_create_function_v2(reader->db, "profd_has_formula", 1, flags, NULL, has_formula, NULL, NULL,
+				       NULL) ||
+	    sqlite3_create_function_v2(reader->db, "profd_flops", 3, flags, NULL, flops, NULL, NULL, NULL) ||
 	    sqlite3_create_function_v2(reader->db, "profd_counted", 3, flags, (void *)reader, flops, NULL, NULL, NULL))
 		need(NULL);
 	snprintf(sql, sizeof sql, SQL, gpu ? "total(d.total)" : "NULL",

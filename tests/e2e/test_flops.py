@@ -26,6 +26,7 @@ def step():
     loss = loss + torch.bmm(torch.randn(3, 5, 6), torch.randn(3, 6, 7)).sum() + torch.mm(torch.randn(5, 6), torch.randn(6, 7)).sum()
     loss = loss + torch.baddbmm(torch.randn(3, 5, 7), torch.randn(3, 5, 6), torch.randn(3, 6, 7)).sum()
     torch.add(torch.randn(5, 7), torch.randn(5, 7)); torch.randn(5, 7) * 2
+    loss = loss + torch.randn(3, 4, requires_grad=True).square().mean()  # its backward has a product that calls itself: one call
     loss.backward()
 step()
 with profile(activities=[ProfilerActivity.CPU], record_shapes=True, with_flops=True) as p:

@@ -8,6 +8,8 @@ import sys
 
 import gpu
 from conftest import WORKLOADS, wait_for
+from torch_profiler import LAST
+from torch_profiler import stacks as stacks_of_both
 
 # Each operator at a line of its own, marked with its name.
 EXACT = """
@@ -201,32 +203,6 @@ while True:
 """
 
 
-# Operators in nodes of which the first operator with the node's number has another stack than the last.
-MOVED = """WITH f AS (SELECT sequence, t.torch_id AS number, stack, start FROM operators o JOIN threads t ON t.thread = o.thread
-    WHERE o.scope <> 1 AND o.sequence >= 0 AND o.stack IS NOT NULL AND o.backward IS NULL),
-    ends AS (SELECT a.sequence, a.number, a.stack AS first, b.stack AS last FROM (SELECT *, min(start) FROM f GROUP BY sequence, number) a
-    JOIN (SELECT *, max(start) FROM f GROUP BY sequence, number) b ON a.sequence = b.sequence AND a.number = b.number WHERE a.stack <> b.stack),
-    nodes AS (SELECT o.id FROM operators o JOIN ends ON ends.sequence = o.sequence AND ends.number = o.forward_thread WHERE o.scope = 1)
-    SELECT s.text, count(*) FROM operators o JOIN nodes n ON n.id = o.backward JOIN strings s ON s.id = o.name GROUP BY 1"""
-
-
-def is_pythons(frame):
-    """torch.profiler has C functions among the frames, and modules in the place of Module._wrapped_call_impl. It leaves out two functions of
-    torch.autograd (_filter_stack_entry)."""
-    file, function = re.fullmatch(r"(.*)\(\d+\): (.*)", frame).groups() if "): " in frame else ("", frame)
-    return bool(file) and function != "_wrapped_call_impl" and not ("autograd/__init__" in file and ("_make_grads" in function or "backward" in function))
-
-
-def shortened(frame):
-    """torch.profiler writes paths from the folders of sys.path on: files by their names alone."""
-    return frame.rsplit("/torch/", 1)[-1].rsplit("/", 1)[-1]
-
-
-def plain(frames):
-    """What both have. The line of the main program is where torch.profiler began to look at it."""
-    return tuple(shortened(frame) for frame in frames if is_pythons(frame) and not frame.endswith(": <module>"))
-
-
 def test_group_by_stack(profd, torch_newest, tmp_path):
     """Groups and their calls beside key_averages(group_by_stack_n) of the same steps."""
     told = tmp_path / "keys.json"
@@ -236,21 +212,10 @@ def test_group_by_stack(profd, torch_newest, tmp_path):
     wait_for(told.exists, 120)
     capture = profd.trigger(job.pid, "--steps", 2, "--stacks=operators")["capture_id"]
     shown = json.loads(profd.run("show", capture, "--by", "operators", "--group-by-stack", 100, "--format", "json").stdout)
-    ours, theirs = collections.Counter(), collections.Counter()
-    for row in shown["operators"]:
-        ours[row["name"], plain(row["stack"].split("; "))] += row["calls"]
-    for name, calls, frames in json.loads(told.read_text()):
-        theirs[name, plain(frames)] += calls
-    ours = {key: calls for key, calls in ours.items() if key[0][:4] in ("aten", "auto") or "Back" in key[0]}
+    ours, theirs = stacks_of_both(profd, capture, json.loads(told.read_text()), shown["operators"], [(script.name, "<module>")])
     assert sum(theirs.values()) > 300
-    # In the backward torch.profiler takes the stack of the first operator that has the node's number; the last one made the node.
-    apart, theirs_apart = collections.Counter(ours) - theirs, theirs - collections.Counter(ours)
-    moved = dict(rows(profd, capture, MOVED))
-    by_name = collections.Counter()
-    for (name, _), calls in apart.items():
-        by_name[name] += calls
-    assert sum(apart.values()) == sum(theirs_apart.values()) < 0.05 * sum(theirs.values()), (apart, theirs_apart)
-    assert all(calls <= moved.get(name, 0) for name, calls in by_name.items()), (apart, moved)
+    moved = sum(calls for (_, stack), calls in ours.items() if stack == LAST)
+    assert ours - theirs == {key: calls for key, calls in ours.items() if key[1] == LAST} and moved < 0.05 * sum(theirs.values()), ours - theirs
     # One frame of each: fewer groups, as many calls.
     one = json.loads(profd.run("show", capture, "--by", "operators", "--group-by-stack", 1, "--format", "json").stdout)["operators"]
     assert len(one) < len(shown["operators"])

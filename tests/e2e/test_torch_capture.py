@@ -13,12 +13,11 @@ import time
 import pytest
 
 from conftest import WORKLOADS, wait_for
+from torch_profiler import by_name, database, recorded, told_by_torch
 
 TRAIN = WORKLOADS / "train.py"
 ACTIVE, CYCLE = 3, 5  # of the workload's profiler
 MODELS = ["cnn", "transformer", "lstm"]
-
-Call = collections.namedtuple("Call", "name dims types concrete")
 
 
 def window_starts(window):
@@ -79,33 +78,6 @@ def test_torch_comes_while_the_daemon_answers(profd, torch_newest):
     training.go().finish()
 
 
-def database(profd, capture):
-    return sqlite3.connect(f"file:{profd.file(capture['capture_id'])}?mode=ro", uri=True)
-
-
-def recorded(profd, capture):
-    """Counts of the capture's raw operators and of torch's ranges, with their inputs."""
-    with database(profd, capture) as db:
-        rows = list(db.execute("""SELECT s.text, i.dims, i.types, i.concrete FROM operators o
-                                  LEFT JOIN strings s ON s.id = o.name LEFT JOIN inputs i ON i.id = o.inputs"""))
-        rows += [(*row, None, None, None) for row in db.execute(
-            "SELECT s.text FROM ranges r LEFT JOIN strings s ON s.id = r.name WHERE r.source = 4")]
-    return collections.Counter(Call(*(value or "" for value in row)) for row in rows)
-
-
-def told_by_torch(trace):
-    """The same of a trace that torch's profiler has written."""
-    def text(value):
-        return "" if value is None else json.dumps(value)
-    calls = collections.Counter()
-    for event in json.loads(trace.read_text())["traceEvents"]:
-        if event.get("ph") == "X" and event["cat"] in ("cpu_op", "user_annotation"):
-            more = event.get("args", {})
-            calls[Call(event["name"], text(more.get("Input Dims")), text(more.get("Input type")),
-                       text(more.get("Concrete Inputs")))] += 1
-    return calls
-
-
 def averages(lines, window):
     """What the workload's `window` line says: key_averages() as {name: count}, names with _ for blanks, steps apart."""
     def told(number):
@@ -120,13 +92,6 @@ def averages(lines, window):
 
 def without_steps(counts):
     return {name: n for name, n in counts.items() if not name.startswith("ProfilerStep")}
-
-
-def names(calls):
-    counts = collections.Counter()
-    for call, n in calls.items():
-        counts[call.name] += n
-    return counts
 
 
 def capture_window(profd, python, model, *trigger, window=6):
@@ -156,10 +121,10 @@ def capture_window(profd, python, model, *trigger, window=6):
 def test_operators_and_inputs_are_those_of_torchs_profiler(profd, torch, model):
     """Forward, backward and AdamW: names and call counts, and Input Dims, types and scalars of every call."""
     ours, shown, theirs = capture_window(profd, torch, model, "--shapes")
-    assert names(ours) == names(theirs)
+    assert by_name(ours) == by_name(theirs)
     assert ours == theirs
     assert sum(ours.values()) > 1000 and any("[" in call.dims for call in ours)
-    assert {"forward", "backward", "Optimizer.step#AdamW.step", "aten::addmm"} <= set(names(ours))
+    assert {"forward", "backward", "Optimizer.step#AdamW.step", "aten::addmm"} <= set(by_name(ours))
     on = {c["collector"]: c["on"] for c in shown["collectors"]}
     assert on["torch"] and on["shapes"], shown["collectors"]
 
@@ -167,7 +132,7 @@ def test_operators_and_inputs_are_those_of_torchs_profiler(profd, torch, model):
 def test_without_shapes_no_inputs(profd, torch):
     """Not asked for: absent, and said to be."""
     ours, shown, theirs = capture_window(profd, torch, "cnn")
-    assert names(ours) == names(theirs)
+    assert by_name(ours) == by_name(theirs)
     assert not any(call.dims or call.types for call in ours)
     shapes = next(c for c in shown["collectors"] if c["collector"] == "shapes")
     assert not shapes["wanted"] and not shapes["on"] and shapes["sentence"]
@@ -245,7 +210,7 @@ def test_users_profiler_is_not_disturbed(profd, torch):
     window = averages(lines, 5)
     for capture, steps in captures:
         assert capture["status"] == "complete" and capture["steps_recorded"] == steps and capture["lost"] == 0
-        ours = names(recorded(profd, capture))
+        ours = by_name(recorded(profd, capture))
         assert ours["Optimizer.step#AdamW.step"] == steps and ours["forward"] == steps
         # Three steps have what the profiler's window has; names are those that it knows.
         assert ours["aten::addmm"] * ACTIVE == window["aten::addmm"] * steps
@@ -306,7 +271,7 @@ def test_forked_workers_in_mid_capture(profd, torch):
     assert capture["status"] == "complete" and capture["steps_recorded"] == 24 and capture["lost"] == 0
     with database(profd, capture) as db:
         assert set(pids) <= {row[0] for row in db.execute("SELECT thread FROM threads")}
-    counts = names(recorded(profd, capture))
+    counts = by_name(recorded(profd, capture))
     assert counts["Optimizer.step#AdamW.step"] == 24
     assert sum(n for name, n in counts.items() if name.endswith("__next__")) >= 24
 
@@ -334,7 +299,7 @@ def test_steps_are_counted(profd, torch, options, steps):
 def test_accumulated_gradients_are_one_step(profd, torch_newest):
     job = Training(profd, torch_newest, "--steps", 0, "--loader", "--accumulate", 3, "--ranges", "--pad-ms", 3).go()
     profd.wait_steps(job.pid, 2)
-    counts = names(recorded(profd, profd.trigger(job.pid, "--steps", 4)))
+    counts = by_name(recorded(profd, profd.trigger(job.pid, "--steps", 4)))
     assert counts["backward"] == 12 and counts["Optimizer.step#AdamW.step"] == 4
 
 
@@ -376,7 +341,7 @@ def test_torch_imported_late(profd, torch):
     profd.wait_steps(job.pid, 3)
     capture = profd.trigger(job.pid)
     assert capture["status"] == "complete" and capture["steps_recorded"] == 3
-    assert names(recorded(profd, capture))["Optimizer.step#AdamW.step"] == 3
+    assert by_name(recorded(profd, capture))["Optimizer.step#AdamW.step"] == 3
     printed = len([line for line in out.read_text().splitlines() if line.startswith("step ")])
     first = profd.show(capture["capture_id"])["steps"][0]["number"]
     assert first + 2 <= printed + 1
@@ -388,7 +353,7 @@ def test_compiled_model(profd, torch_newest):
     profd.wait_steps(job.pid, 5, 120)
     capture = profd.trigger(job.pid, "--shapes")
     assert capture["status"] == "complete" and capture["steps_recorded"] == 3 and capture["lost"] == 0
-    counts = names(recorded(profd, capture))
+    counts = by_name(recorded(profd, capture))
     assert sum(n for name, n in counts.items() if name.startswith("Torch-Compiled Region")) == 3, counts
     assert counts["CompiledFunctionBackward"] == 3 and counts["aten::convolution"] >= 3
 

@@ -37,6 +37,7 @@ static void test_counter(void **state)
 	assert_int_equal(flops("aten::_scaled_dot_product_flash_attention_for_cpu_backward",
 			       "[[2, 4, 5, 8], [2, 4, 5, 8], [2, 4, 5, 8], [2, 4, 5, 8]]", "[]"),
 			 2 * 2 * 4 * 5 * 5 * 40);
+	assert_int_equal(flops("aten::_scaled_mm", "[[5, 6], [6, 7], [], [], [], []]", "[]"), 420);
 	assert_int_equal(flops("aten::convolution", "[[2, 3, 10], [4, 3, 3], [], [], [], [], [], [], []]",
 			       "[\"\", \"\", \"\", \"[1]\", \"[0]\", \"[1]\", \"False\", \"[0]\", \"1\"]"),
 			 2 * 8 * 3 * 2 * 4 * 3);

@@ -1,0 +1,24 @@
+"""profd beside torch.profiler: models of all kinds, the same steps by both; a table of each model at the end.
+
+The rest of the environment is that of tests/e2e; PROFD_LOOPS is a python that has torch and the frameworks. PROFD_PARITY names
+the models to look at (default: those that a test run has time for).
+"""
+import pathlib
+import sys
+
+E2E = pathlib.Path(__file__).resolve().parents[1] / "e2e"
+sys.path.insert(0, str(E2E))
+
+import house  # noqa: E402
+
+empty_profd, profd, torch_newest = house.empty_profd, house.profd, house.torch_newest
+
+
+def pytest_terminal_summary(terminalreporter):
+    # What was found travels as properties of the tests: several processes may run them.
+    found = [value for reports in terminalreporter.stats.values() for report in reports
+             if getattr(report, "when", "") == "call" for name, value in report.user_properties if name == "parity"]
+    for model in found:
+        terminalreporter.section(f"{model['title']}: profd beside torch.profiler")
+        for line in model["lines"]:
+            terminalreporter.write_line(line)

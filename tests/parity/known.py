@@ -1,0 +1,33 @@
+"""Differences between profd and torch.profiler that have a cause. One that does not occur any more is an error: its row goes."""
+import collections
+import re
+
+from torch_profiler import FIRST, LAST
+
+# models: their names; column: of columns.COLUMNS; what: a regular expression that the whole key matches, the operator's name first
+Known = collections.namedtuple("Known", "models column what reason")
+
+LINKED = "in the backward torch.profiler takes the stack of the first operator that has the node's number; the last one made the node"
+COLLECTIVES = "gloo's collectives are ranges, of which profd records no inputs; c10d's operators around them have them"
+
+KNOWN = [
+    Known("cnn autocast ddp", "counter", "aten::convolution_backward",
+          "torch's flop counter does not divide the gradient of a grouped convolution's weight by the groups; profd does, as it costs no more"),
+    Known("compile", "alone", "## Call CompiledFxGraph .* ##|AOTDispatcher Runtime Wrapper Prologue|Pregraph bytecode",
+          "ranges that torch makes while its own profiler is on, and not else (docs/reading.md)"),
+    *(Known("ddp fsdp2", column, "gloo:.*", COLLECTIVES) for column in ("calls", "shapes", "dtypes")),
+    Known("cnn transformer autocast ddp fsdp2 lightning hf", "stacks", f".* ({re.escape(str(FIRST))}|{re.escape(str(LAST))})", LINKED),
+]
+
+
+def of(model):
+    return [known for known in KNOWN if model in known.models.split()]
+
+
+def explain(model, differences):
+    """{known: [difference]} of differences as (column, key, ours, theirs), those that nothing explains under None."""
+    found = collections.defaultdict(list)
+    for difference in differences:
+        column, key = difference[0], " ".join(map(str, difference[1])).strip()
+        found[next((known for known in of(model) if known.column == column and re.fullmatch(known.what, key)), None)].append(difference)
+    return found

@@ -43,14 +43,17 @@ static const struct column columns_stack[] = {NAME, {"stack", "STACK", COLUMN_TE
 	"WHERE" REPORT_STEP "GROUP BY name) "
 #define PLAIN_DEVICE "sum(self_device) AS self_device, sum(device) AS device"
 #define FOLDED FOLD_SQL("operators", "operators")
-/* By a column of operators, which becomes `dims` of the table of this name. */
+/* `raw`, by a column of operators, which becomes `dims`. */
 #define SQL_APART                                                                                                      \
 	"WITH RECURSIVE " FOLDED ", " FOLD_SQL_PATH ", %s "                                                            \
-	"%s AS (SELECT o.name AS name, o.%s AS dims, count(*) AS calls, "                                              \
+	"raw AS (SELECT o.name AS name, o.%s AS dims, count(*) AS calls, "                                             \
 	"sum(o.self + coalesce(i.self, 0)) AS self, sum(o.duration) AS total, %s "                                     \
 	"FROM operators o LEFT JOIN within i ON i.head = o.id %s "                                                     \
 	"WHERE (o.id IS NULL OR o.id NOT IN (SELECT id FROM folded)) AND (?1 = 0 OR o.step = ?1) "                     \
 	"GROUP BY o.name, o.%s) "
+#define SQL_SUMS                                                                                                       \
+	"sum(raw.calls) AS calls, sum(raw.self) AS self, sum(raw.total) AS total, sum(raw.self_device) AS "            \
+	"self_device, sum(raw.device) AS device FROM raw "
 /* The innermost frames of each stack as a text, as torch.profiler writes them: with the line of the function's definition, and its name
  * without its class. Stacks that are equal as far as that are one. */
 #define SQL_LAST_NAME "replace(n.text, rtrim(n.text, replace(n.text, '.', '')), '')"
@@ -62,9 +65,13 @@ static const struct column columns_stack[] = {NAME, {"stack", "STACK", COLUMN_TE
 	"JOIN frames f ON f.id = w.dims UNION ALL SELECT up.stack, f.parent, up.depth + 1, up.text || '; ' || f.label "  \
 	"FROM up JOIN frames f ON f.id = up.caller WHERE up.depth < %lld), "                                             \
 	"texts AS MATERIALIZED (SELECT stack, text, max(depth) FROM up GROUP BY stack), "                                \
-	"t AS (SELECT raw.name AS name, coalesce(x.text, '') AS dims, sum(raw.calls) AS calls, sum(raw.self) AS self, "  \
-	"sum(raw.total) AS total, sum(raw.self_device) AS self_device, sum(raw.device) AS device FROM raw LEFT JOIN "    \
-	"texts x ON x.stack = raw.dims GROUP BY 1, 2) "
+	"t AS (SELECT raw.name AS name, coalesce(x.text, '') AS dims, " SQL_SUMS                                         \
+	"LEFT JOIN texts x ON x.stack = raw.dims "                                                                       \
+	"GROUP BY 1, 2) "
+/* The shapes of inputs alone: inputs of other types, strides or scalars are one, as in torch.profiler's group_by_input_shape. */
+#define SQL_SHAPES                                                                                                     \
+	", t AS (SELECT raw.name AS name, i.dims AS dims, " SQL_SUMS                                                   \
+	"LEFT JOIN inputs i ON i.id = raw.dims GROUP BY 1, 2) "
 #define APART_WITHIN "within AS MATERIALIZED (SELECT head, sum(self) AS self FROM path GROUP BY head),"
 #define APART_WITHIN_DEVICE                                                                                            \
 	"within AS MATERIALIZED (SELECT path.head AS head, sum(path.self) AS self, sum(d.self) AS device FROM path "   \
@@ -72,11 +79,11 @@ static const struct column columns_stack[] = {NAME, {"stack", "STACK", COLUMN_TE
 #define APART_DEVICE                                                                                                   \
 	"coalesce(sum(d.self), 0) + coalesce(sum(i.device), 0) AS self_device, coalesce(sum(d.total), 0) AS device"
 #define NO_DEVICE "NULL AS self_device, NULL AS device"
-/* %s: its own column of shapes, where to find the shapes, the device's time in all. */
+/* %s: its own column, the device's time in all. */
 #define SQL_ROWS                                                                                                       \
 	"SELECT coalesce(s.text, '(nameless)')%s, t.calls, t.self, t.self * 100.0 / w.self, t.total, t.total * "       \
 	"100.0 / w.self, t.total / t.calls, t.self_device, t.self_device * 100.0 / w.device, t.device, t.device * "    \
-	"100.0 / w.device, t.device / t.calls FROM t LEFT JOIN strings s ON s.id = t.name %s "                         \
+	"100.0 / w.device, t.device / t.calls FROM t LEFT JOIN strings s ON s.id = t.name "                            \
 	"JOIN (SELECT max(sum(self), 1) AS self, nullif(%s, 0) AS device FROM t) w WHERE t.calls > 0"
 
 static const struct report_key keys[] = {
@@ -107,11 +114,12 @@ static void totals_sql(const struct report_options *options, bool gpu, char *sql
 		snprintf(sql, bytes, SQL_PLAIN, gpu ? PLAIN_DEVICE : NO_DEVICE);
 		return;
 	}
-	n = snprintf(sql, bytes, SQL_APART, gpu ? APART_WITHIN_DEVICE : APART_WITHIN, options->stack ? "raw" : "t",
-		     column, gpu ? APART_DEVICE : NO_DEVICE, gpu ? "LEFT JOIN range_devices d ON d.id = o.id" : "",
-		     column);
+	n = snprintf(sql, bytes, SQL_APART, gpu ? APART_WITHIN_DEVICE : APART_WITHIN, column,
+		     gpu ? APART_DEVICE : NO_DEVICE, gpu ? "LEFT JOIN range_devices d ON d.id = o.id" : "", column);
 	if (options->stack)
 		snprintf(sql + n, bytes - (size_t)n, SQL_STACKS, (long long)options->stack);
+	else
+		snprintf(sql + n, bytes - (size_t)n, SQL_SHAPES);
 }
 
 static void apart(const struct reader *reader, const struct report_options *options, struct report_shape *shape)
@@ -137,11 +145,9 @@ struct table *report_operators(const struct reader *reader, const struct report_
 	if (gpu && !own.sort_by)
 		own.sort_by = "self_device_time_total";
 	snprintf(sql, sizeof sql, "%s" SQL_ROWS, totals,
-		 own.stack	   ? ", t.dims"
-		 : stackless	   ? ", NULL"
-		 : options->shapes ? ", i.dims"
-				   : "",
-		 options->shapes && !options->stack ? "LEFT JOIN inputs i ON i.id = t.dims" : "",
+		 own.stack || options->shapes ? ", t.dims"
+		 : stackless		      ? ", NULL"
+					      : "",
 		 gpu ? REPORT_DEVICE_TIME : "NULL");
 	struct table *table = report_query(reader, &own, &shape, sql);
 	table_note(table, "Self CPU time total: %s", text_duration(figure, report_self_cpu_total(reader, options)));

@@ -27,6 +27,8 @@ def step():
     loss = loss + torch.baddbmm(torch.randn(3, 5, 7), torch.randn(3, 5, 6), torch.randn(3, 6, 7)).sum()
     torch.add(torch.randn(5, 7), torch.randn(5, 7)); torch.randn(5, 7) * 2
     loss = loss + torch.randn(3, 4, requires_grad=True).square().mean()  # its backward has a product that calls itself: one call
+    # Products of the same shapes with other strides, of which the profiler makes one row.
+    loss = loss + torch.nn.MultiheadAttention(8, 2)(*[torch.randn(5, 3, 8, requires_grad=True)] * 3)[0].sum()
     loss.backward()
 step()
 with profile(activities=[ProfilerActivity.CPU], record_shapes=True, with_flops=True) as p:

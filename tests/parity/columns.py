@@ -37,6 +37,8 @@ def without_lists(dims):
 def calls(seen):
     """Folded, as both print them: by name and input shapes."""
     ours, theirs = collections.Counter(), collections.Counter()
+    shown = collections.Counter((row["name"], row["input_shapes"]) for row in seen.shown["operators"])
+    assert max(shown.values()) == 1, shown.most_common(1)
     for row in seen.shown["operators"]:
         ours[row["name"], without_lists(row["input_shapes"])] += row["calls"]
     for row in seen.shown["ranges"]:

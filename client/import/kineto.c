@@ -2,6 +2,8 @@
 #include "kineto.h"
 
 #include "decimal.h"
+#include "kineto_texts.h"
+#include "kineto_words.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,117 +17,8 @@
 #define READ_BYTES (256u << 10)
 /* Nothing that torch writes comes near: not an event, and not a text in it. */
 #define EVENT_BYTES_MAX (64u << 20)
-
-/* Where the parser is. What is not listed is passed over, whatever it holds. */
-enum place { OUTSIDE, TOP, EVENTS, EVENT, ARGUMENTS, NUMBERS, DEVICES, DEVICE, DISTRIBUTED };
-
+/* Places that lie in each other. */
 #define DEPTH 8
-
-/* Fields of an event, of its arguments, of a device, of the file. */
-enum field {
-	FIELD_NONE,
-	FIELD_PHASE,
-	FIELD_CATEGORY,
-	FIELD_NAME,
-	FIELD_START,
-	FIELD_DURATION,
-	FIELD_TEXT,   /* struct kineto_text at `offset` */
-	FIELD_NUMBER, /* int64_t at `offset` */
-	FIELD_THREE,  /* int64_t[3] at `offset` */
-	FIELD_JSON,   /* what stands there, as it stands there */
-	FIELD_PLACE,  /* something of its own: `place` */
-	FIELD_HOST,
-	FIELD_TORCH
-};
-
-struct known {
-	const char *word;
-	enum field field;
-	size_t offset;
-	enum place place;
-};
-
-#define AT(member) offsetof(struct kineto_event, member), OUTSIDE
-#define DEVICE_AT(member) offsetof(struct kineto_device, member), OUTSIDE
-#define ABOUT(member) offsetof(struct kineto_about, member), OUTSIDE
-
-static const struct known top_words[] = {
-	{"traceEvents", FIELD_PLACE, 0, EVENTS},
-	{"deviceProperties", FIELD_PLACE, 0, DEVICES},
-	{"distributedInfo", FIELD_PLACE, 0, DISTRIBUTED},
-	{"baseTimeNanoseconds", FIELD_NUMBER, ABOUT(base)},
-	{"host_name", FIELD_HOST, 0, OUTSIDE},
-	{"hostname", FIELD_HOST, 0, OUTSIDE},
-	{"torch_version", FIELD_TORCH, 0, OUTSIDE},
-	{"PT_VERSION", FIELD_TORCH, 0, OUTSIDE},
-};
-static const struct known distributed_words[] = {
-	{"rank", FIELD_NUMBER, ABOUT(rank)},
-	{"world_size", FIELD_NUMBER, ABOUT(world_size)},
-};
-static const struct known device_words[] = {
-	{"id", FIELD_NUMBER, DEVICE_AT(id)},
-	{"name", FIELD_TEXT, DEVICE_AT(name)},
-	{"totalGlobalMem", FIELD_NUMBER, DEVICE_AT(memory)},
-	{"computeMajor", FIELD_NUMBER, DEVICE_AT(major)},
-	{"computeMinor", FIELD_NUMBER, DEVICE_AT(minor)},
-	{"maxThreadsPerBlock", FIELD_NUMBER, DEVICE_AT(threads_block)},
-	{"maxThreadsPerMultiprocessor", FIELD_NUMBER, DEVICE_AT(threads_multiprocessor)},
-	{"regsPerBlock", FIELD_NUMBER, DEVICE_AT(registers_block)},
-	{"regsPerMultiprocessor", FIELD_NUMBER, DEVICE_AT(registers_multiprocessor)},
-	{"warpSize", FIELD_NUMBER, DEVICE_AT(warp)},
-	{"sharedMemPerBlock", FIELD_NUMBER, DEVICE_AT(shared_block)},
-	{"sharedMemPerMultiprocessor", FIELD_NUMBER, DEVICE_AT(shared_multiprocessor)},
-	{"numSms", FIELD_NUMBER, DEVICE_AT(multiprocessors)},
-};
-static const struct known event_words[] = {
-	{"ph", FIELD_PHASE, 0, OUTSIDE},   {"cat", FIELD_CATEGORY, 0, OUTSIDE}, {"name", FIELD_NAME, 0, OUTSIDE},
-	{"ts", FIELD_START, 0, OUTSIDE},   {"dur", FIELD_DURATION, 0, OUTSIDE}, {"pid", FIELD_NUMBER, AT(pid)},
-	{"tid", FIELD_NUMBER, AT(thread)}, {"args", FIELD_PLACE, 0, ARGUMENTS},
-};
-static const struct known argument_words[] = {
-	{"correlation", FIELD_NUMBER, AT(correlation)},
-	{"device", FIELD_NUMBER, AT(device)},
-	{"context", FIELD_NUMBER, AT(context)},
-	{"stream", FIELD_NUMBER, AT(stream)},
-	{"bytes", FIELD_NUMBER, AT(bytes)},
-	{"Bytes", FIELD_NUMBER, AT(bytes)},
-	{"Addr", FIELD_NUMBER, AT(address)},
-	{"Device Id", FIELD_NUMBER, AT(device)},
-	{"Device Type", FIELD_NUMBER, AT(device_type)},
-	{"Total Allocated", FIELD_NUMBER, AT(allocated)},
-	{"Total Reserved", FIELD_NUMBER, AT(reserved)},
-	{"Sequence number", FIELD_NUMBER, AT(sequence)},
-	{"Fwd thread id", FIELD_NUMBER, AT(forward_thread)},
-	{"cbid", FIELD_NUMBER, AT(cbid)},
-	{"registers per thread", FIELD_NUMBER, AT(registers)},
-	{"shared memory", FIELD_NUMBER, AT(shared)},
-	{"graph id", FIELD_NUMBER, AT(graph)},
-	{"graph node id", FIELD_NUMBER, AT(graph_node)},
-	{"priority", FIELD_NUMBER, AT(priority)},
-	{"wait_on_stream", FIELD_NUMBER, AT(waits_for)},
-	{"wait_on_cuda_event_id", FIELD_NUMBER, AT(event)},
-	{"grid", FIELD_THREE, AT(grid)},
-	{"block", FIELD_THREE, AT(block)},
-	{"name", FIELD_TEXT, AT(label)},
-	{"Input Dims", FIELD_JSON, AT(dims)},
-	{"Input type", FIELD_JSON, AT(types)},
-	{"Input Strides", FIELD_JSON, AT(strides)},
-	{"Concrete Inputs", FIELD_JSON, AT(concrete)},
-};
-
-/* The event's texts, one after the other; they point into it once the event is whole. */
-struct texts {
-	char *bytes;
-	size_t n, room;
-};
-
-/* A text of the event by its place in `texts`. */
-struct place_of_text {
-	size_t offset; /* of a struct kineto_text in the event or the device */
-	size_t at, n;
-};
-#define TEXTS 8
 
 struct parser {
 	const struct kineto_reader *reader;
@@ -140,12 +33,8 @@ struct parser {
 	struct kineto_device device;
 	bool has_start, bad_time;
 	unsigned numbers; /* of a list of three */
-	struct texts texts;
-	struct place_of_text text_places[TEXTS];
-	unsigned text_count;
-	unsigned copying;	     /* brackets that are open in JSON that is copied */
-	bool after_value, after_key; /* in that, a comma or nothing comes next */
-	bool stopped, no_memory;
+	struct kineto_texts texts;
+	bool stopped;
 	size_t quiet; /* bytes since the last token: a text that does not end */
 };
 
@@ -153,66 +42,6 @@ static enum place place(const struct parser *parser)
 {
 	return parser->depth ? parser->places[parser->depth - 1] : OUTSIDE;
 }
-
-static bool append(struct parser *parser, const char *bytes, size_t n)
-{
-	struct texts *texts = &parser->texts;
-	if (texts->n + n + 1 > texts->room) {
-		size_t room = texts->room * 2 > texts->n + n + 1 ? texts->room * 2 : texts->n + n + 4096;
-		char *grown = realloc(texts->bytes, room);
-		if (!grown) {
-			parser->no_memory = true;
-			return false;
-		}
-		texts->bytes = grown;
-		texts->room = room;
-	}
-	memcpy(texts->bytes + texts->n, bytes, n);
-	texts->n += n;
-	return true;
-}
-
-/* Begins a text that belongs to the member at `offset`. */
-static struct place_of_text *begin_text(struct parser *parser, size_t offset)
-{
-	if (parser->text_count == TEXTS)
-		return NULL;
-	struct place_of_text *text = &parser->text_places[parser->text_count++];
-	*text = (struct place_of_text){.offset = offset, .at = parser->texts.n};
-	return text;
-}
-
-static bool end_text(struct parser *parser, struct place_of_text *text)
-{
-	text->n = parser->texts.n - text->at;
-	return append(parser, "", 1);
-}
-
-static bool put_text(struct parser *parser, size_t offset, const char *bytes, size_t n)
-{
-	struct place_of_text *text = begin_text(parser, offset);
-	return !text || (append(parser, bytes, n) && end_text(parser, text));
-}
-
-/* The texts' addresses are known only now. */
-static void settle_texts(struct parser *parser, void *thing)
-{
-	for (unsigned i = 0; i < parser->text_count; i++) {
-		struct place_of_text *text = &parser->text_places[i];
-		struct kineto_text *to = (struct kineto_text *)(void *)((char *)thing + text->offset);
-		*to = (struct kineto_text){.text = parser->texts.bytes + text->at, .n = text->n};
-	}
-}
-
-static const struct known *find(const struct known *words, size_t count, const char *key, size_t n)
-{
-	for (size_t i = 0; i < count; i++)
-		if (strlen(words[i].word) == n && memcmp(words[i].word, key, n) == 0)
-			return &words[i];
-	return NULL;
-}
-
-#define FIND(words, key, n) find(words, sizeof(words) / sizeof *(words), key, n)
 
 /* --- events --- */
 
@@ -245,8 +74,7 @@ static void clear_event(struct parser *parser)
 	parser->phase = '\0';
 	parser->category[0] = '\0';
 	parser->has_start = parser->bad_time = false;
-	parser->texts.n = 0;
-	parser->text_count = 0;
+	texts_clear(&parser->texts);
 }
 
 static enum kineto_kind kind_of(const struct parser *parser)
@@ -293,7 +121,7 @@ static enum kineto_kind kind_of(const struct parser *parser)
 static bool finish_event(struct parser *parser)
 {
 	struct kineto_event *event = &parser->event;
-	settle_texts(parser, event);
+	texts_settle(&parser->texts, event);
 	/* In files of before 1.12 a step is an operator. */
 	event->kind = kind_of(parser);
 	if (event->kind == KINETO_OPERATOR && event->name.text && strncmp(event->name.text, "ProfilerStep#", 13) == 0)
@@ -307,56 +135,10 @@ static bool finish_event(struct parser *parser)
 
 static bool finish_device(struct parser *parser)
 {
-	settle_texts(parser, &parser->device);
+	texts_settle(&parser->texts, &parser->device);
 	if (!parser->reader->device(parser->reader->context, &parser->device))
 		parser->stopped = true;
 	return !parser->stopped;
-}
-
-/* --- JSON that is kept as it is --- */
-
-static bool copy_separator(struct parser *parser)
-{
-	bool comma = parser->after_value && !parser->after_key;
-	parser->after_value = true;
-	parser->after_key = false;
-	return !comma || append(parser, ", ", 2);
-}
-
-static bool copy_string(struct parser *parser, const unsigned char *text, size_t n)
-{
-	if (!copy_separator(parser) || !append(parser, "\"", 1))
-		return false;
-	for (size_t i = 0; i < n; i++) {
-		char escaped[8];
-		int length = 0;
-		if (text[i] == '"' || text[i] == '\\')
-			length = snprintf(escaped, sizeof escaped, "\\%c", text[i]);
-		else if (text[i] < 0x20)
-			length = snprintf(escaped, sizeof escaped, "\\u%04x", text[i]);
-		if (length ? !append(parser, escaped, (size_t)length) : !append(parser, (const char *)&text[i], 1))
-			return false;
-	}
-	return append(parser, "\"", 1);
-}
-
-static bool copy_open(struct parser *parser, const char *bracket)
-{
-	if (!copy_separator(parser) || !append(parser, bracket, 1))
-		return false;
-	parser->copying++;
-	parser->after_value = false;
-	return true;
-}
-
-static bool copy_close(struct parser *parser, const char *bracket)
-{
-	if (!append(parser, bracket, 1))
-		return false;
-	parser->after_value = true;
-	if (--parser->copying)
-		return true;
-	return end_text(parser, &parser->text_places[parser->text_count - 1]);
 }
 
 /* --- yajl's callbacks: 0 ends the parsing --- */
@@ -367,8 +149,8 @@ static int on_number(void *context, const char *text, size_t n)
 	parser->quiet = 0;
 	if (parser->passing)
 		return 1;
-	if (parser->copying)
-		return copy_separator(parser) && append(parser, text, n);
+	if (parser->texts.copying)
+		return texts_word(&parser->texts, text, n);
 	int64_t value;
 	if (place(parser) == NUMBERS) {
 		if (parser->numbers < 3 && decimal_read(text, n, 0, &value))
@@ -423,8 +205,8 @@ static int on_string(void *context, const unsigned char *text, size_t n)
 	parser->quiet = 0;
 	if (parser->passing)
 		return 1;
-	if (parser->copying)
-		return copy_string(parser, text, n);
+	if (parser->texts.copying)
+		return texts_string(&parser->texts, text, n);
 	struct known key = parser->key;
 	parser->key.field = FIELD_NONE;
 	switch (key.field) {
@@ -435,9 +217,9 @@ static int on_string(void *context, const unsigned char *text, size_t n)
 		keep(parser->category, sizeof parser->category, text, n);
 		break;
 	case FIELD_NAME:
-		return put_text(parser, offsetof(struct kineto_event, name), (const char *)text, n);
+		return texts_put(&parser->texts, offsetof(struct kineto_event, name), (const char *)text, n);
 	case FIELD_TEXT:
-		return put_text(parser, key.offset, (const char *)text, n);
+		return texts_put(&parser->texts, key.offset, (const char *)text, n);
 	case FIELD_NUMBER:
 		if (place(parser) == EVENT || place(parser) == ARGUMENTS)
 			number_in_text(parser, key.offset, text, n);
@@ -459,8 +241,8 @@ static int on_null(void *context)
 	struct parser *parser = context;
 	if (parser->passing)
 		return 1;
-	if (parser->copying)
-		return copy_separator(parser) && append(parser, "null", 4);
+	if (parser->texts.copying)
+		return texts_word(&parser->texts, "null", 4);
 	parser->key.field = FIELD_NONE;
 	return 1;
 }
@@ -468,44 +250,20 @@ static int on_null(void *context)
 static int on_boolean(void *context, int value)
 {
 	struct parser *parser = context;
-	if (!parser->passing && parser->copying)
-		return copy_separator(parser) && append(parser, value ? "true" : "false", value ? 4 : 5);
+	if (!parser->passing && parser->texts.copying)
+		return texts_word(&parser->texts, value ? "true" : "false", value ? 4 : 5);
 	return on_null(context);
 }
 
 static int on_key(void *context, const unsigned char *text, size_t n)
 {
 	struct parser *parser = context;
-	const struct known *known = NULL;
-	const char *key = (const char *)text;
 	parser->quiet = 0;
 	if (parser->passing)
 		return 1;
-	if (parser->copying) {
-		if (!copy_string(parser, text, n) || !append(parser, ": ", 2))
-			return 0;
-		parser->after_key = true;
-		return 1;
-	}
-	switch (place(parser)) {
-	case TOP:
-		known = FIND(top_words, key, n);
-		break;
-	case DISTRIBUTED:
-		known = FIND(distributed_words, key, n);
-		break;
-	case DEVICE:
-		known = FIND(device_words, key, n);
-		break;
-	case EVENT:
-		known = FIND(event_words, key, n);
-		break;
-	case ARGUMENTS:
-		known = FIND(argument_words, key, n);
-		break;
-	default:
-		break;
-	}
+	if (parser->texts.copying)
+		return texts_key(&parser->texts, text, n);
+	const struct known *known = kineto_word(place(parser), (const char *)text, n);
 	parser->key = known ? *known : (struct known){.field = FIELD_NONE};
 	return 1;
 }
@@ -521,8 +279,8 @@ static int on_map(void *context)
 	struct parser *parser = context;
 	if (parser->passing)
 		return parser->passing++ < UINT32_MAX;
-	if (parser->copying)
-		return copy_open(parser, "{");
+	if (parser->texts.copying)
+		return texts_open(&parser->texts, "{");
 	enum place inside = OUTSIDE;
 	if (parser->depth == 0) {
 		inside = TOP;
@@ -565,8 +323,8 @@ static int on_map_end(void *context)
 		parser->passing--;
 		return 1;
 	}
-	if (parser->copying)
-		return copy_close(parser, "}");
+	if (parser->texts.copying)
+		return texts_close(&parser->texts, "}");
 	enum place left = place(parser);
 	parser->depth--;
 	if (left == EVENT)
@@ -579,8 +337,8 @@ static int on_array(void *context)
 	struct parser *parser = context;
 	if (parser->passing)
 		return parser->passing++ < UINT32_MAX;
-	if (parser->copying)
-		return copy_open(parser, "[");
+	if (parser->texts.copying)
+		return texts_open(&parser->texts, "[");
 	if (place(parser) == NUMBERS) {
 		parser->passing = 1;
 	} else if (parser->depth == 0) {
@@ -594,12 +352,10 @@ static int on_array(void *context)
 		parser->key = key;
 		parser->numbers = 0;
 	} else if (parser->key.field == FIELD_JSON) {
-		if (!begin_text(parser, parser->key.offset)) {
-			parser->passing = 1;
-			return 1;
-		}
-		parser->after_value = parser->after_key = false;
-		return copy_open(parser, "[");
+		bool taken;
+		if (!texts_begin_json(&parser->texts, parser->key.offset, &taken))
+			return 0;
+		parser->passing = !taken;
 	} else {
 		parser->passing = 1;
 	}
@@ -613,8 +369,8 @@ static int on_array_end(void *context)
 		parser->passing--;
 		return 1;
 	}
-	if (parser->copying)
-		return copy_close(parser, "]");
+	if (parser->texts.copying)
+		return texts_close(&parser->texts, "]");
 	parser->depth--;
 	parser->key.field = FIELD_NONE;
 	return 1;
@@ -664,7 +420,7 @@ static enum kineto_result read_all(struct parser *parser, yajl_handle handle, gz
 		yajl_status status = n ? yajl_parse(handle, chunk, (size_t)n) : yajl_complete_parse(handle);
 		if (parser->stopped)
 			return KINETO_STOPPED;
-		if (parser->no_memory) {
+		if (parser->texts.no_memory) {
 			snprintf(sentence, KINETO_SENTENCE_BYTES,
 				 "there is no memory for the event at byte %llu of its JSON",
 				 (unsigned long long)before);

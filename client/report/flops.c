@@ -87,7 +87,7 @@ static void note_speed(struct table *table, const struct reader *reader, const s
 	sqlite3_bind_int64(statement, 1, options->step);
 	while (report_next(reader, statement))
 		if (sqlite3_column_double(statement, 0) > 0)
-			table_note(table, "%.2f GFLOP/s %s", sum / sqlite3_column_double(statement, 0), of);
+			table_note(table, "%.3g GFLOP/s %s", sum / sqlite3_column_double(statement, 0), of);
 }
 
 static void note_total(struct table *table, const struct reader *reader, const struct report_options *options,
@@ -102,7 +102,7 @@ static void note_total(struct table *table, const struct reader *reader, const s
 	int64_t steps = options->step ? 1 : report_step_count(reader);
 	if (sum <= 0 || steps <= 0)
 		return;
-	table_note(table, "%.3f GFLOP a step", sum / 1e9 / (double)steps);
+	table_note(table, "%.3g GFLOP a step", sum / 1e9 / (double)steps);
 	note_speed(table, reader, options, sum, "over the steps' time",
 		   "SELECT total(duration) FROM steps WHERE" REPORT_STEP);
 	if (report_attributed(reader))

@@ -65,3 +65,22 @@ def test_torch(tmp_path):
     assert sum(float(row["percent"]) for row in rows if row["percent"]) == pytest.approx(100, abs=0.01)
     assert not next(row for row in rows if row["name"] == "aten::conv2d")["percent"]
     assert all(float(row["gflop_per_s"]) > 0 for row in rows)
+
+
+def test_device(tmp_path):
+    """Where the device's time is known the speed is by that, and for a step also over the time in which the device was busy."""
+    def event(name, cat, ts, dur, tid=1, pid=9, **args):
+        return {"ph": "X", "name": name, "cat": cat, "ts": ts, "dur": dur, "pid": pid, "tid": tid, "args": args}
+
+    shapes = {"Input Dims": [[50, 60], [60, 70]], "Input type": ["float", "float"], "Concrete Inputs": ["", ""]}
+    step = [event("ProfilerStep#1", "user_annotation", 0, 100), event("aten::mm", "cpu_op", 10, 30, **{"External id": 1}, **shapes),
+            event("cudaLaunchKernel", "cuda_runtime", 20, 5, correlation=7, **{"External id": 1}),
+            event("gemm", "kernel", 40, 20, tid=7, pid=0, device=0, stream=7, correlation=7, **{"External id": 1})]
+    trace = tmp_path / "t.json"
+    trace.write_text(json.dumps({"schemaVersion": 1, "record_shapes": 1, "deviceProperties": [{"id": 0, "name": "a device"}], "traceEvents": step}))
+    capture = imported(trace, tmp_path)
+    row, = csv.DictReader(io.StringIO(run("show", capture, "--by", "flops", "--format", "csv").stdout))
+    assert (row["flops"], row["device_ns"]) == ("420000", "20000") and float(row["gflop_per_s"]) == 21
+    text = run("show", capture, "--by", "flops").stdout
+    for note in ("0.00042 GFLOP a step", "4.2 GFLOP/s over the steps' time", "21 GFLOP/s of each device while it was busy"):
+        assert note in text, text

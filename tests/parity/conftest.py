@@ -1,4 +1,4 @@
-"""profd beside torch.profiler: models of all kinds, the same steps by both; a table of each model at the end.
+"""profd beside torch.profiler: models of all kinds, the same steps by both; a table of each model at the end. And whether they are harmed.
 
 The rest of the environment is that of tests/e2e; PROFD_LOOPS is a python that has torch and the frameworks. PROFD_PARITY names
 the models to look at (default: those that a test run has time for).
@@ -16,9 +16,13 @@ empty_profd, profd, torch_newest = house.empty_profd, house.profd, house.torch_n
 
 def pytest_terminal_summary(terminalreporter):
     # What was found travels as properties of the tests: several processes may run them.
-    found = [value for reports in terminalreporter.stats.values() for report in reports
-             if getattr(report, "when", "") == "call" for name, value in report.user_properties if name == "parity"]
-    for model in found:
+    found = [(name, value) for reports in terminalreporter.stats.values() for report in reports
+             if getattr(report, "when", "") == "call" for name, value in report.user_properties]
+    for model in (value for name, value in found if name == "parity"):
         terminalreporter.section(f"{model['title']}: profd beside torch.profiler")
         for line in model["lines"]:
+            terminalreporter.write_line(line)
+    if unharmed := [value for name, value in found if name == "unharmed"]:
+        terminalreporter.section("parameters, optimizers' state and random state")
+        for line in unharmed:
             terminalreporter.write_line(line)

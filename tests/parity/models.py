@@ -1,14 +1,18 @@
-"""models.py MODEL FOLDER - a training loop that torch.profiler and profd look at: the same steps by both, and others by each alone.
+"""models.py MODEL FOLDER [paced] - a training loop that torch.profiler and profd look at: the same steps by both, and others by each alone.
 
 Iterations are marked by ranges, `iteration N`, which follow each other without a gap, so that a step of profd's (--step-range 'iteration *')
 and one of torch.profiler's are the same. plan.py says who looks at which. Before profd does the job makes the file `holds-STAGE` and
 waits for `go-STAGE`. A window of torch.profiler leaves its trace and its averages in FOLDER. The models are those of
 tests/workloads/train.py and the loops of tests/steps/loops.py. RANK is that of a process of two.
+
+paced: torch.profiler has no part in it. The folder's parent has a file `pace`: how many iterations may begin, and which is the last one, or 0.
+What came of them is in the file `end`.
 """
 import gc
 import json
 import os
 import pathlib
+import random
 import sys
 import time
 import traceback
@@ -124,6 +128,36 @@ class Watched(loops.Loop):
             time.sleep(PAUSE)
 
 
+class Paced(loops.Loop):
+    """Iterations begin when they may, and all ranks have the same last one."""
+
+    def begin(self):
+        self.count += 1
+        while True:
+            allowed, last = map(int, (FOLDER.parent / "pace").read_text().split())
+            if self.count <= allowed:
+                break
+            time.sleep(0.003)
+        if self.count == last:
+            tell("end", [digest([torch.get_rng_state()]), *map(str, random.getstate()[1][-1:]), *trained()])
+            (FOLDER / "stop").touch()
+
+
+def digest(tensors):
+    return train.digest([tensor.to_local() if hasattr(tensor, "to_local") else tensor for tensor in tensors])
+
+
+def trained():
+    """Parameters and state of each optimizer, to the last bit, whatever framework holds it."""
+    found = []
+    for optimizer in gc.get_objects():
+        if issubclass(type(optimizer), torch.optim.Optimizer):
+            parameters = [p for group in optimizer.param_groups for p in group["params"]]
+            state = [v for p in parameters for v in optimizer.state.get(p, {}).values() if isinstance(v, torch.Tensor)]
+            found.append(f"{len(parameters)} {digest(parameters)} {len(state)} {digest(state)}")
+    return sorted(found)
+
+
 # ---- the models
 
 def batches(shape):
@@ -194,4 +228,4 @@ MODELS = {**{name: of_train(name) for name in train.MODELS}, "autocast": autocas
 if __name__ == "__main__":
     torch.manual_seed(1)
     torch.set_num_threads(1)
-    MODELS[sys.argv[1]](Watched())
+    MODELS[sys.argv[1]](Paced() if "paced" in sys.argv[3:] else Watched())

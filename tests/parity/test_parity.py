@@ -1,72 +1,30 @@
 """Calls, input shapes, types, scalars, floating point operations and stacks: equal to torch.profiler's on the same steps, or explained."""
 import collections
-import json
-import os
-import pathlib
 import statistics
 
 import plan
 import pytest
 from columns import COLUMNS, Seen, differences, times
-from conftest import house
+from job import MODELS, RANKS, Job, python_for
 from known import explain, of
 
-JOB = pathlib.Path(__file__).with_name("models.py")
-RANKS = {"ddp": 2, "fsdp2": 2}
-FRAMEWORKS = ["lightning", "hf"]
-MODELS = ["cnn", "transformer", "lstm", "autocast", "compile", *RANKS, *FRAMEWORKS]
 SHORT = ["cnn", "autocast"]  # what a test run has time for
 SHOWN = 12  # names of a model: those that take longest, and all that differ
-SECONDS = 240  # an iteration may compile
 
 
-class Job:
-    """models.py, a process or one for each rank."""
-
-    def __init__(self, profd, python, model):
-        self.profd, self.folder = profd, profd.folder / model
-        count = RANKS.get(model, 1)
-        self.folders = [self.folder / str(rank) for rank in range(count)]
-        self.jobs = []
-        for rank, folder in enumerate(self.folders):
-            folder.mkdir(parents=True)
-            with open(folder / "out", "w") as out:
-                self.jobs.append(profd.job(python, JOB, model, folder, stdout=out, stderr=out, env={
-                    "RANK": str(rank), "WORLD_SIZE": str(count), "PROFD_JOB": model, "TORCHINDUCTOR_CACHE_DIR": str(self.folder / "inductor")}))
-
-    def wait(self, look, what):
-        def wait():
-            for job, folder in zip(self.jobs, self.folders):
-                assert job.poll() in (None, 0), (folder / "out").read_text()[-3000:]
-            return look()
-        return house.wait_for(wait, SECONDS, what)
-
-    def capture(self, stage):
-        """The captures of this stage, by rank; they are armed while the job holds."""
-        self.wait(lambda: all((folder / f"holds-{stage.name}").exists() for folder in self.folders), f"stage {stage.name}")
-        for job in self.jobs:
-            self.profd.wait_torch(job.pid)
-        pids = ",".join(str(job.pid) for job in self.jobs)
-        client = self.profd.follow("--pid", pids, "--step-range", "iteration *", "--warmup", plan.WARM - 1, "--steps", plan.ACTIVE, "--no-gpu",
-                                   "--stacks=operators" if stage.stacks else "--shapes")
-        self.wait(lambda: client.poll() is not None or all(self.profd.process(job.pid)["state"] != "idle" for job in self.jobs), "the agent to be armed")
-        for folder in self.folders:
-            (folder / f"go-{stage.name}").touch()
-        out, err = client.communicate(timeout=2 * SECONDS)
-        assert client.returncode == 0, err
-        captures = {row["pid"]: row for row in json.loads(out)["captures"]}
-        assert all(row["status"] == "complete" and row["steps_recorded"] == plan.ACTIVE and row["lost"] == 0 for row in captures.values()), captures
-        return [captures[job.pid]["capture_id"] for job in self.jobs]
-
-    def end(self):
-        for job, folder in zip(self.jobs, self.folders):
-            assert job.wait(SECONDS) == 0, (folder / "out").read_text()[-3000:]
+def capture(profd, job, stage):
+    """The captures of this stage, by rank; they are armed while the job holds."""
+    job.wait(lambda: all((folder / f"holds-{stage.name}").exists() for folder in job.folders), f"stage {stage.name}")
+    client = job.armed("--step-range", "iteration *", "--warmup", plan.WARM - 1, "--steps", plan.ACTIVE, "--stacks=operators" if stage.stacks else "--shapes")
+    for folder in job.folders:
+        (folder / f"go-{stage.name}").touch()
+    return [row["capture_id"] for row in job.captured(client)]
 
 
 def look(profd, python, model):
     """What both say of the model, by rank."""
     job = Job(profd, python, model)
-    captures = {stage.name: job.capture(stage) for stage in plan.STAGES if stage.profd}
+    captures = {stage.name: capture(profd, job, stage) for stage in plan.STAGES if stage.profd}
     job.end()
     return [Seen(profd, folder, {name: ids[rank] for name, ids in captures.items()}) for rank, folder in enumerate(job.folders)]
 
@@ -114,12 +72,7 @@ def ratios(row):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_model(profd, model, record_property):
-    wanted = os.environ.get("PROFD_PARITY", " ".join(SHORT)).split()
-    if model not in wanted and wanted != ["all"]:
-        pytest.skip("./dev parity looks at it")
-    python = os.environ.get("PROFD_LOOPS") or (None if model in FRAMEWORKS else os.environ.get("PROFD_TORCH_NEWEST"))
-    if not python:
-        pytest.skip("no python for it is set; ./dev parity sets it")
+    python = python_for(model, SHORT)
     unknown, occurred = [], set()
     for rank, seen in enumerate(look(profd, python, model)):
         check_steps(seen)

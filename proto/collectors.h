@@ -22,7 +22,8 @@ enum collector_figures {
 	FILLS_MEMORY = 8,
 	FILLS_STACKS = 16,
 	FILLS_SHAPES = 32,
-	FILLS_OPERATOR_STACKS = 64
+	FILLS_OPERATOR_STACKS = 64,
+	FILLS_ALLOCATIONS = 128 /* of the framework */
 };
 
 struct collector_facts {

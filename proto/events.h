@@ -128,6 +128,12 @@ enum allocation_operation {
 	ALLOCATION_POOL_TRIMMED = 4,
 	ALLOCATION_POOL_DESTROYED = 5
 };
+/* What the framework's allocator has told of one block. */
+enum allocation_known {
+	ALLOCATION_KNOWS_BYTES = 1,  /* how large it is */
+	ALLOCATION_KNOWS_TOTALS = 2, /* total and reserved of the device */
+	ALLOCATION_CROWDED = 4, /* given back, of unknown size: not all that were taken found room to be remembered */
+};
 /* What a session of CUPTI had on. */
 enum session_option {
 	SESSION_GRAPHS_WHOLE = 1,   /* CUDA graphs as a whole: no record a node */

@@ -3,6 +3,7 @@
 #include "derive_boundaries.h"
 #include "derive_launches.h"
 #include "derive_load.h"
+#include "derive_memory.h"
 #include "derive_stacks.h"
 #include "derive_totals.h"
 #include "place.h"
@@ -49,6 +50,7 @@ static void derive_rest(struct store *store, struct device *device, bool cupti, 
 		launches_run(store, device, boundaries, &found);
 	found.removed += place_by_time(store);
 	derive_stacks(store, cupti);
+	derive_memory(store);
 	if (cupti)
 		notes_find(&notes, store);
 	derived->rest_failed = store->error != 0;

@@ -8,6 +8,7 @@
 #include "objects.h"
 
 #include "../core/gate.h"
+#include "../core/object.h"
 #include "nvtx.h"
 
 #include <link.h>
@@ -65,20 +66,6 @@ static uint64_t print_of(const struct dl_phdr_info *info)
 	return hash ? hash : 1;
 }
 
-/* 1 where [at, at + bytes) lies in one loaded part of the object that has all of `flags`. */
-static int is_within(const struct dl_phdr_info *info, const void *at, size_t bytes, ElfW(Word) flags)
-{
-	uintptr_t from = (uintptr_t)at;
-	for (int i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-		uintptr_t low = info->dlpi_addr + p->p_vaddr;
-		if (p->p_type == PT_LOAD && (p->p_flags & flags) == flags && from >= low && from - low <= p->p_memsz &&
-		    bytes <= p->p_memsz - (from - low))
-			return 1;
-	}
-	return 0;
-}
-
 /* ---------------------------------------------------------------- slots */
 
 /* The address of the object's function pointer for `hook`; NULL where it has none, or a wild one. */
@@ -86,10 +73,10 @@ static nvtx_abi_function *slot_of(const struct dl_phdr_info *info, const struct 
 				  const struct nvtx_hook *hook)
 {
 	const struct module *m = hook->module == NVTX_ABI_MODULE_CORE ? &object->core : &object->core2;
-	if (hook->id >= m->count || !is_within(info, m->table + hook->id, sizeof(void *), PF_R))
+	if (hook->id >= m->count || !object_has(info, m->table + hook->id, sizeof(void *), PF_R))
 		return NULL;
 	nvtx_abi_function *slot = m->table[hook->id];
-	return slot && (uintptr_t)slot % sizeof *slot == 0 && is_within(info, slot, sizeof *slot, PF_W) ? slot : NULL;
+	return slot && (uintptr_t)slot % sizeof *slot == 0 && object_has(info, slot, sizeof *slot, PF_W) ? slot : NULL;
 }
 
 static nvtx_abi_function slot_read(nvtx_abi_function *slot)
@@ -105,7 +92,7 @@ static int slot_change(nvtx_abi_function *slot, nvtx_abi_function from, nvtx_abi
 /* While an object initialises NVTX its slots hold functions of its own. */
 static int is_own(const struct dl_phdr_info *info, nvtx_abi_function function)
 {
-	return is_within(info, (const void *)(uintptr_t)function, 1, PF_X);
+	return object_has(info, (const void *)(uintptr_t)function, 1, PF_X);
 }
 
 /* Returns the number of slots that another tool holds. */
@@ -238,7 +225,7 @@ static int enter_object(struct dl_phdr_info *info, size_t size, void *pointer)
 	struct snapshot *object = &newcomer->object;
 	(void)size;
 	const void *where = object->core.table ? (const void *)object->core.table : (const void *)object->core2.table;
-	if (!is_within(info, where, sizeof(void *), PF_R))
+	if (!object_has(info, where, sizeof(void *), PF_R))
 		return 0;
 	newcomer->found = 1;
 	if (!newcomer->flip_only) {
@@ -312,38 +299,13 @@ unsigned nvtx_objects_refused(void)
 	return atomic_load_explicit(&refused, memory_order_relaxed);
 }
 
-struct search {
-	const void *at;
-	char *name;
-	size_t bytes;
-};
-
-static int search_object(struct dl_phdr_info *info, size_t size, void *pointer)
-{
-	struct search *search = pointer;
-	(void)size;
-	if (!is_within(info, search->at, 1, PF_X))
-		return 0;
-	const char *name = info->dlpi_name && *info->dlpi_name ? info->dlpi_name : "the program itself";
-	const char *slash = strrchr(name, '/');
-	if (slash)
-		name = slash + 1;
-	size_t n = strlen(name);
-	if (n > search->bytes - 1)
-		n = search->bytes - 1;
-	memcpy(search->name, name, n);
-	search->name[n] = 0;
-	return 1;
-}
-
 void nvtx_objects_describe(unsigned *ret_foreign, char *holder, size_t bytes)
 {
 	*ret_foreign = atomic_load_explicit(&foreign_slots, memory_order_relaxed);
 	if (bytes) {
-		struct search search = {(const void *)atomic_load_explicit(&foreign_function, memory_order_relaxed),
-					holder, bytes};
 		holder[0] = 0;
 		if (*ret_foreign)
-			gate_iterate(search_object, &search, GATE_OWN_NS);
+			object_name_at((const void *)atomic_load_explicit(&foreign_function, memory_order_relaxed),
+				       holder, bytes);
 	}
 }

@@ -20,7 +20,7 @@ static int is_held(const struct sink_frame *f)
 	return f->kind == EVENT_OPERATOR || (f->kind == EVENT_RANGE && f->source == RANGE_SOURCE_TORCH_USER);
 }
 
-static uint8_t state_of(struct sink_frame *f)
+static uint8_t state_of(const struct sink_frame *f)
 {
 	return __atomic_load_n(&f->open, __ATOMIC_ACQUIRE);
 }
@@ -58,6 +58,14 @@ static void reap(struct sink_thread *t)
 		t->depth--;
 		release(t, f);
 	}
+}
+
+uint64_t sink_innermost(const struct sink_thread *t)
+{
+	const struct sink_frame *f = t->top;
+	while (f && state_of(f) == FRAME_ENDED)
+		f = f->below;
+	return f && f->step ? f->id : 0;
 }
 
 struct sink_frame *sink_open(struct sink_thread *t, uint8_t kind)

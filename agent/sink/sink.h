@@ -114,6 +114,9 @@ struct sink_frame *sink_find(struct sink_thread *thread, uint8_t source, uint64_
 int sink_within(const struct sink_thread *thread, uint8_t kind, uint8_t source,
 		int (*is)(const struct sink_frame *frame));
 
+/* Id of the thread's innermost open frame; 0 = none, or none that is recorded. */
+uint64_t sink_innermost(const struct sink_thread *thread);
+
 /* The current step's ordinal within the capture, 0 outside. */
 uint32_t sink_step(void);
 

@@ -192,8 +192,8 @@ static void add_view(cJSON *object, struct tables *tables, const struct view *vi
 {
 	struct table *table;
 
-	/* A table of the device that was not recorded is null; one of the host is empty. */
-	if (view->flags & (VIEW_DEVICE | VIEW_LOOKED) && !view_recorded(&tables->capture->reader, view)) {
+	/* A table of the device that was not recorded is null; one of the host that is always asked for is empty. */
+	if (view->flags & (VIEW_DEVICE | VIEW_LOOKED | VIEW_ASKED) && !view_recorded(&tables->capture->reader, view)) {
 		need(cJSON_AddNullToObject(object, view->key));
 		return;
 	}

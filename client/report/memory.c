@@ -1,61 +1,197 @@
-/* memory.c - memory of the devices that was taken and given back while it was recorded (trigger --memory). */
+/* memory.c - what operators took from the framework's allocators (trigger --memory), the peaks and who held them, and what was left. */
 #include "query.h"
 #include "views.h"
 
-#include "proto/events.h"
-
 #include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
 
-enum { M_DEVICE, M_SOURCE, M_KIND };
+/* c10::DeviceType. */
+#define DEVICE_SQL(type, number)                                                                                       \
+	"CASE " type " WHEN 0 THEN 'cpu' ELSE CASE " type " WHEN 1 THEN 'cuda' WHEN 6 THEN 'hip' WHEN 12 THEN 'xpu' "  \
+	"WHEN 13 THEN 'mps' ELSE 'device type ' || " type " END || iif(" number " = 255, '', ':' || " number ") END"
+#define ABSOLUTE_NOTE                                                                                                  \
+	"  What was taken before the recording is known of where the allocator tells how much it has given out: of GPUs."
 
-static const struct column columns[] = {
-	[M_DEVICE] = {"device", "DEVICE", COLUMN_NUMBER, 0},
-	[M_SOURCE] = {"source", "BY", COLUMN_TEXT, 0},
-	[M_KIND] = {"memory", "MEMORY", COLUMN_TEXT, 0},
+/* ---------------------------------------------------------------- operators */
+
+static const struct column operator_columns[] = {
+	{"name", "OPERATOR", COLUMN_TEXT, COLUMN_NAME},
+	{"calls", "CALLS", COLUMN_COUNT, 0},
+	{"self_cpu_bytes", "SELF CPU MEM", COLUMN_BYTES, 0},
+	{"cpu_bytes", "CPU MEM", COLUMN_BYTES, 0},
+	{"self_device_bytes", "SELF CUDA MEM", COLUMN_BYTES, COLUMN_OPTIONAL},
+	{"device_bytes", "CUDA MEM", COLUMN_BYTES, COLUMN_OPTIONAL},
+	{"taken", "TAKEN", COLUMN_COUNT, COLUMN_SPARE},
+	{"taken_bytes", "BYTES", COLUMN_BYTES, 0},
+	{"given_back", "GIVEN BACK", COLUMN_COUNT, COLUMN_SPARE},
+	{"unknown", "OF UNKNOWN SIZE", COLUMN_COUNT, COLUMN_SPARE},
+};
+
+static const struct report_key operator_keys[] = {
+	{"self_cpu_memory_usage", "m.self_cpu DESC"},
+	{"cpu_memory_usage", "m.cpu DESC"},
+	{"self_device_memory_usage", "m.self_device DESC"},
+	{"device_memory_usage", "m.device DESC"},
+	{"count", "3 DESC"},
+	{"name", "s.text"},
+};
+
+static void name_outside(struct table *table, sqlite3_stmt *row)
+{
+	if (sqlite3_column_type(row, 0) == SQLITE_NULL)
+		table_set_text(table, 0, "(outside of operators)");
+}
+
+struct table *report_memory(const struct reader *reader, const struct report_options *options)
+{
+	static const struct report_shape shape = {COUNTED(operator_columns), COUNTED(operator_keys),
+						  "m.bytes DESC, s.text", "allocations", name_outside};
+	struct table *table = report_query(
+		reader, options, &shape,
+		"WITH m AS (SELECT name, sum(self_cpu) AS self_cpu, sum(cpu) AS cpu, sum(self_device) AS self_device, "
+		"sum(device) AS device, sum(taken) AS taken, sum(taken_bytes) AS bytes, sum(given_back) AS given, "
+		"sum(unknown) AS unknown FROM memory_totals WHERE" REPORT_STEP "GROUP BY name), "
+		"d AS (SELECT max(device_type) AS most FROM memory_steps), "
+		"c AS (SELECT name, sum(calls) AS calls FROM operator_totals WHERE" REPORT_STEP "GROUP BY name) "
+		"SELECT s.text, c.calls, m.self_cpu, m.cpu, iif(d.most, m.self_device, NULL), iif(d.most, m.device, NULL), "
+		"m.taken, m.bytes, m.given, m.unknown FROM m JOIN d LEFT JOIN c ON c.name = m.name LEFT JOIN strings s ON "
+		"s.id = m.name WHERE true");
+
+	table_note(
+		table,
+		"  MEM: taken less given back. Blocks that were taken before the recording are of unknown size where "
+		"the CPU's allocator gives them back, and count in no sum.");
+	return table;
+}
+
+/* ---------------------------------------------------------------- steps */
+
+static const struct column step_columns[] = {
+	{"step", "STEP", COLUMN_NUMBER, 0},
+	{"device", "DEVICE", COLUMN_TEXT, 0},
 	{"taken", "TAKEN", COLUMN_COUNT, 0},
 	{"taken_bytes", "BYTES", COLUMN_BYTES, 0},
 	{"given_back", "GIVEN BACK", COLUMN_COUNT, 0},
 	{"given_back_bytes", "BYTES", COLUMN_BYTES, 0},
+	{"unknown", "OF UNKNOWN SIZE", COLUMN_COUNT, COLUMN_SPARE},
 	{"peak_bytes", "PEAK", COLUMN_BYTES, 0},
-	{"kept_bytes", "KEPT", COLUMN_BYTES, 0},
+	{"end_bytes", "AT THE END", COLUMN_BYTES, 0},
+	{"absolute", "OF ALL", COLUMN_FLAG, 0},
+	{"peak_ns", "PEAK AT", COLUMN_DURATION, COLUMN_DATA_ONLY},
+	{"reserved_bytes", "RESERVED", COLUMN_BYTES, COLUMN_OPTIONAL},
 };
 
-static void name(struct table *table, sqlite3_stmt *row)
+struct table *report_memory_steps(const struct reader *reader, const struct report_options *options)
 {
-	const char *kind = memory_kind_word((unsigned)sqlite3_column_int64(row, M_KIND));
-	const char *source = "unknown";
-
-	switch (sqlite3_column_int(row, M_SOURCE)) {
-	case ALLOCATION_CUPTI:
-		source = "cuda";
-		break;
-	case ALLOCATION_POOL:
-		source = "pool";
-		break;
-	case ALLOCATION_TORCH:
-		source = "torch";
-		break;
-	}
-	table_set_text(table, M_SOURCE, source);
-	table_set_text(table, M_KIND, kind ? kind : "Unknown");
-}
-
-/* Peak and what was kept are counted from what was held when the recording, or the step, began. */
-struct table *report_memory(const struct reader *reader, const struct report_options *options)
-{
-	static const struct report_shape shape = {COUNTED(columns), NULL, 0, "5 DESC", "memory", name};
-
-	_Static_assert(ALLOCATION_TAKEN == 1 && ALLOCATION_GIVEN_BACK == 2, "as the statement below has them");
+	static const struct report_shape shape = {COUNTED(step_columns),       NULL,	      0,
+						  "device_type, device, step", "allocations", NULL};
 	struct table *table = report_query(
 		reader, options, &shape,
-		"WITH e AS (SELECT device, source, memory_kind, operation, bytes, sum(CASE operation WHEN 1 THEN "
-		"bytes ELSE -bytes END) OVER (PARTITION BY device, source, memory_kind ORDER BY time, rowid ROWS "
-		"UNBOUNDED PRECEDING) AS level FROM allocations WHERE operation IN (1, 2) AND" REPORT_STEP ") "
-		"SELECT device, source, memory_kind, sum(operation = 1), sum((operation = 1) * bytes), "
-		"sum(operation = "
-		"2), sum((operation = 2) * bytes), max(max(level), 0), sum(CASE operation WHEN 1 THEN "
-		"bytes ELSE -bytes "
-		"END) FROM e GROUP BY device, source, memory_kind");
-	table_note(table, "  PEAK and KEPT count from what was held when it began");
+		"SELECT step, " DEVICE_SQL(
+			"device_type",
+			"device") ", taken, taken_bytes, given_back, given_back_bytes, unknown, peak, level, absolute, "
+				  "peak_time, reserved FROM memory_steps WHERE" REPORT_STEP);
+
+	table_note(
+		table,
+		"  PEAK and AT THE END count from what was held when the recording began, but where they are OF ALL.");
+	return table;
+}
+
+/* ---------------------------------------------------------------- who held it */
+
+enum { DEVICE, OPERATOR, PHASE, WHERE, FILE_NAME, LINE, FUNCTION };
+#define HOLDER                                                                                                         \
+	[DEVICE] = {"device", "DEVICE", COLUMN_TEXT, 0},                                                               \
+	[OPERATOR] = {"operator", "OPERATOR", COLUMN_TEXT, COLUMN_NAME},                                               \
+	[PHASE] = {"phase", "PHASE", COLUMN_TEXT, COLUMN_OPTIONAL},                                                    \
+	[WHERE] = {"where", "LINE", COLUMN_TEXT, COLUMN_TABLE_ONLY | COLUMN_OPTIONAL},                                 \
+	[FILE_NAME] = {"file", "FILE", COLUMN_TEXT, COLUMN_DATA_ONLY},                                                 \
+	[LINE] = {"line", "LINE", COLUMN_NUMBER, COLUMN_DATA_ONLY},                                                    \
+	[FUNCTION] = {"function", "FUNCTION", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_ELASTIC}
+/* Of a table `h` that has device_type, device, name, stack and phase. */
+#define HOLDER_SQL                                                                                                     \
+	DEVICE_SQL("h.device_type", "h.device")                                                                        \
+	" AS place, s.text AS operator, h.phase AS phase, NULL, f.text AS file, k.line AS line, n.text AS function "
+#define HOLDER_FROM                                                                                                    \
+	" h LEFT JOIN strings s ON s.id = h.name LEFT JOIN stack_lines l ON l.stack = h.stack LEFT JOIN stacks k "     \
+	"ON k.id = l.frame LEFT JOIN strings f ON f.id = k.file LEFT JOIN strings n ON n.id = k.function "
+
+static void name_line(struct table *table, sqlite3_stmt *row)
+{
+	const char *file = (const char *)sqlite3_column_text(row, FILE_NAME);
+	const char *slash = file ? strrchr(file, '/') : NULL;
+	char text[512];
+
+	if (!file)
+		return;
+	snprintf(text, sizeof text, "%s:%lld", slash ? slash + 1 : file, (long long)sqlite3_column_int64(row, LINE));
+	table_set_text(table, WHERE, text);
+}
+
+static const struct column peak_columns[] = {
+	HOLDER,
+	{"blocks", "BLOCKS", COLUMN_COUNT, 0},
+	{"bytes", "BYTES", COLUMN_BYTES, 0},
+	{"percent", "BYTES %", COLUMN_PERCENT, COLUMN_BARRED},
+};
+enum { PEAK_BLOCKS = FUNCTION + 1 };
+
+static void name_holder(struct table *table, sqlite3_stmt *row)
+{
+	if (sqlite3_column_type(row, PEAK_BLOCKS) == SQLITE_NULL)
+		table_set_text(table, OPERATOR, "(held from before)");
+	else if (sqlite3_column_type(row, OPERATOR) == SQLITE_NULL)
+		table_set_text(table, OPERATOR, "(outside of operators)");
+	name_line(table, row);
+}
+
+struct table *report_peak(const struct reader *reader, const struct report_options *options)
+{
+	static const struct report_shape shape = {COUNTED(peak_columns), NULL,		0,
+						  "9 DESC, operator",	 "allocations", name_holder};
+	struct table *table = report_query(
+		reader, options, &shape,
+		"SELECT place, operator, phase, NULL, file, line, function, nullif(sum(blocks), 0), sum(bytes), "
+		"sum(bytes) * 100.0 / nullif(sum(sum(bytes)) OVER (PARTITION BY place), 0) FROM (SELECT " HOLDER_SQL
+		", h.blocks AS blocks, h.bytes AS bytes FROM memory_holders" HOLDER_FROM
+		") GROUP BY place, operator, phase, file, line, function, blocks > 0");
+
+	table_note(table, ABSOLUTE_NOTE);
+	return table;
+}
+
+/* ---------------------------------------------------------------- what stays */
+
+static const struct column leak_columns[] = {
+	HOLDER,
+	{"steps", "STEPS", COLUMN_COUNT, 0},
+	{"of_steps", "OF", COLUMN_COUNT, 0},
+	{"blocks", "BLOCKS", COLUMN_COUNT, 0},
+	{"bytes", "BYTES", COLUMN_BYTES, 0},
+	{"step_bytes", "A STEP", COLUMN_BYTES, 0},
+};
+
+static void name_leak(struct table *table, sqlite3_stmt *row)
+{
+	if (sqlite3_column_type(row, OPERATOR) == SQLITE_NULL)
+		table_set_text(table, OPERATOR, "(outside of operators)");
+	name_line(table, row);
+}
+
+struct table *report_leaks(const struct reader *reader, const struct report_options *options)
+{
+	static const struct report_shape shape = {COUNTED(leak_columns),       NULL,	      0,
+						  "8 DESC, 11 DESC, operator", "allocations", name_leak};
+	struct table *table = report_query(
+		reader, options, &shape,
+		"SELECT place, operator, phase, NULL, file, line, function, steps, w.count, blocks, bytes, bytes / steps "
+		"FROM (SELECT " HOLDER_SQL
+		", max(h.steps) AS steps, sum(h.blocks) AS blocks, sum(h.bytes) AS bytes FROM "
+		"memory_leaks" HOLDER_FROM "GROUP BY place, operator, h.phase, file, line, function), "
+		"(SELECT max(count(*) - 2, 0) AS count FROM steps) w WHERE steps > 0");
+
+	table_note(table, "  Blocks of the last two steps are not looked at: they may be given back yet.");
 	return table;
 }

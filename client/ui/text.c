@@ -167,7 +167,8 @@ char *text_cut(const char *text, size_t width)
 /* Four significant digits and a unit. */
 static const char *scaled(char *to, double value, const char *unit)
 {
-	int decimals = value >= 1000 ? 0 : value >= 100 ? 1 : value >= 10 ? 2 : 3;
+	double size = value < 0 ? -value : value;
+	int decimals = size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3;
 
 	snprintf(to, TEXT_FIGURE_BYTES, "%.*f %s", decimals, value, unit);
 	return to;
@@ -199,14 +200,15 @@ const char *text_duration(char to[TEXT_FIGURE_BYTES], int64_t ns)
 const char *text_bytes(char to[TEXT_FIGURE_BYTES], int64_t bytes)
 {
 	double value = (double)bytes;
+	double size = value < 0 ? -value : value;
 
-	if (bytes < 1024) {
+	if (size < 1024) {
 		snprintf(to, TEXT_FIGURE_BYTES, "%lld B", (long long)bytes);
 		return to;
 	}
-	if (value < 1024.0 * 1024)
+	if (size < 1024.0 * 1024)
 		return scaled(to, value / 1024, "KiB");
-	if (value < 1024.0 * 1024 * 1024)
+	if (size < 1024.0 * 1024 * 1024)
 		return scaled(to, value / 1024 / 1024, "MiB");
 	return scaled(to, value / 1024 / 1024 / 1024, "GiB");
 }

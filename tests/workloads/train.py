@@ -9,6 +9,7 @@ Lines on standard output:
     ready PID                 before the first step, and before --wait-for
     step N LOSS               after each step; LOSS as repr (--quiet: only the last)
     window N NAME=COUNT ...   after each window of the program's own torch.profiler (--profile)
+    memory N NAME=SELF:TOTAL  likewise, bytes on the CPU (--memory)
     random DIGEST             at the end: the state of torch's generator
     weights DIGEST            at the end
 """
@@ -74,6 +75,7 @@ def arguments():
     parser.add_argument("--profile", type=int, default=0, metavar="N",
                         help="own torch.profiler: windows of N steps after one of waiting and one of warm-up")
     parser.add_argument("--shapes", action="store_true", help="record_shapes in that profiler")
+    parser.add_argument("--memory", action="store_true", help="profile_memory in that profiler")
     parser.add_argument("--trace", metavar="DIR", help="folder for that profiler's traces, window-K.json")
     parser.add_argument("--trace-window", type=int, default=0, metavar="K", help="write only that window's trace")
     parser.add_argument("--accumulate", type=int, default=1, metavar="N",
@@ -149,11 +151,14 @@ def own_profiler(options):
         window[0] += 1
         averages = sorted((event.key, event.count) for event in profiler.key_averages())
         say("window", window[0], *("%s=%d" % (name.replace(" ", "_"), count) for name, count in averages))
+        if options.memory:
+            say("memory", window[0], *("%s=%d:%d" % (event.key.replace(" ", "_"), event.self_cpu_memory_usage, event.cpu_memory_usage)
+                                       for event in profiler.key_averages()))
         if options.trace and options.trace_window in (0, window[0]):
             profiler.export_chrome_trace(os.path.join(options.trace, "window-%d.json" % window[0]))
 
     return torch.profiler.profile(
-        activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=options.shapes, on_trace_ready=ready,
+        activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=options.shapes, profile_memory=options.memory, on_trace_ready=ready,
         schedule=torch.profiler.schedule(wait=1, warmup=1, active=options.profile, repeat=0))
 
 

@@ -1,0 +1,14 @@
+/* object.h - the objects that the loader has mapped: what lies in which of them. */
+#ifndef PROFD_AGENT_CORE_OBJECT_H
+#define PROFD_AGENT_CORE_OBJECT_H
+
+#include <link.h>
+#include <stddef.h>
+
+/* 1 where [at, at + bytes) lies in one loaded part of the object that has all of `flags` (PF_...). Inside a gate_iterate(). */
+int object_has(const struct dl_phdr_info *info, const void *at, size_t bytes, ElfW(Word) flags);
+
+/* File name, without its folder, of the object in whose code `at` lies; left alone where there is none. The agent's thread. */
+void object_name_at(const void *at, char *name, size_t bytes);
+
+#endif

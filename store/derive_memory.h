@@ -1,0 +1,11 @@
+/* derive_memory.h - what the framework's allocator gave out: by operator and step, the peaks and who held them, what was left. */
+#ifndef PROFD_STORE_DERIVE_MEMORY_H
+#define PROFD_STORE_DERIVE_MEMORY_H
+
+#include "file.h"
+
+/* Writes the tables memory_totals, memory_steps, memory_holders and memory_leaks. Once rows are in their steps and operators have their
+ * stacks. In a transaction; errors stay in the store. */
+void derive_memory(struct store *store);
+
+#endif

@@ -1,5 +1,7 @@
 /* family.c - see family.h. Thread: the loop's. No locks. */
 #include "family.h"
+#include "process_stat.h"
+#include "registry_row.h"
 #include "proto/base/array.h"
 #include "daemon/core/server.h"
 #include "live.h"

@@ -1,6 +1,7 @@
 /* messages.c - see messages.h. Thread: the loop's. No locks. */
 #include "messages.h"
 #include "registry.h"
+#include "process_stat.h"
 #include "live.h"
 #include "after.h"
 #include "arming.h"

@@ -1,6 +1,7 @@
 /* orphans.c - captures that a dead daemon left as partial files: their agents come back and offer the segments, or they
  * are ended with what is in the file. Thread: the loop's (the scan: before it runs). No locks. */
 #include "orphans.h"
+#include "process_stat.h"
 #include "capture.h"
 #include "ending.h"
 #include "arming.h"

@@ -1,112 +1,32 @@
 /* registry.c - see registry.h. Thread: the loop's. No locks. */
 #include "registry.h"
-#include "proto/base/array.h"
-#include "daemon/core/json.h"
+#include "capture.h"
+#include "family.h"
+#include "live.h"
 #include "messages.h"
 #include "orphans.h"
+#include "probe.h"
+#include "process_stat.h"
+#include "trigger_targets.h"
 #include "daemon/catalogue/audit.h"
 #include "daemon/catalogue/catalogue.h"
-#include "daemon/core/connection.h"
-#include "daemon/core/server.h"
-#include "live.h"
-#include "capture.h"
 #include "daemon/catalogue/history.h"
-#include "family.h"
-#include "proto/base/clock.h"
-#include "proto/base/log.h"
+#include "daemon/core/connection.h"
 #include "daemon/core/namespaces.h"
 #include "daemon/core/peer.h"
+#include "daemon/core/server.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
 #include "proto/filters.h"
 #include "proto/version.h"
-#include "probe.h"
-#include "trigger.h"
-#include "trigger_targets.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-/* Of the kernel's include/linux/sched.h: PF_EXITING is set before a thread's files are closed, PF_SIGNALED before a thread that a
- * signal ends writes a core. */
-#define FLAG_EXITING 4u
-#define FLAG_SIGNALED 0x400u
-
-struct process_stat {
-	char state;
-	pid_t parent;
-	unsigned long flags;
-	long threads;
-	uint64_t start_time;
-	unsigned long pending; /* signals, of the main thread alone */
-};
-
-static bool read_stat(pid_t pid, struct process_stat *ret)
-{
-	char path[32], text[1024];
-	snprintf(path, sizeof path, "/proc/%d/stat", pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	ssize_t n = read(fd, text, sizeof text - 1);
-	close(fd);
-	if (n <= 0)
-		return false;
-	text[n] = 0;
-	/* The name may hold anything, parentheses too: the fields begin after the last one. */
-	char *at = strrchr(text, ')');
-	if (!at || at[1] != ' ')
-		return false;
-	at += 2;
-	ret->state = *at;
-	for (int field = 3; field <= 31; field++) {
-		if (field == 4)
-			ret->parent = (pid_t)strtol(at, NULL, 10);
-		if (field == 9)
-			ret->flags = strtoul(at, NULL, 10);
-		if (field == 20)
-			ret->threads = strtol(at, NULL, 10);
-		if (field == 22)
-			ret->start_time = strtoull(at, NULL, 10);
-		if (field == 31)
-			ret->pending = strtoul(at, NULL, 10);
-		at = strchr(at, ' ');
-		if (!at)
-			return false;
-		at++;
-	}
-	return true;
-}
-
-uint64_t process_start_time(pid_t pid)
-{
-	struct process_stat stat;
-	/* The main thread may have ended before the others. */
-	if (!read_stat(pid, &stat) || stat.state == 'X' || (stat.state == 'Z' && stat.threads < 2))
-		return 0;
-	return stat.start_time;
-}
-
-pid_t process_parent(pid_t pid)
-{
-	struct process_stat stat;
-	return read_stat(pid, &stat) ? stat.parent : 0;
-}
-
-bool process_has_ended(pid_t pid, uint64_t start_time)
-{
-	struct process_stat stat;
-	if (!read_stat(pid, &stat) || stat.start_time != start_time || stat.state == 'X' || stat.state == 'Z')
-		return true;
-	/* The agent's descriptors are of a thread of its own, which may be gone before the main thread has begun to end: the kernel
-	 * sends SIGKILL to each thread of a process that ends. */
-	return stat.flags & (FLAG_EXITING | FLAG_SIGNALED) || stat.pending & 1ul << (SIGKILL - 1);
-}
 
 pid_t registry_visible_pid(const struct process *process, uint64_t viewer)
 {
@@ -161,152 +81,6 @@ const char registry_filter_sentence[] = "it has installed a seccomp filter since
 bool registry_has_new_filter(const struct process *process)
 {
 	return process->filters >= 0 && seccomp_filters(process->who.pid) > process->filters;
-}
-
-enum step_source registry_step_source(const struct process *process)
-{
-	uint32_t source = atomic_load_explicit(&process->page->source, memory_order_relaxed);
-	if (source == STEP_SOURCE_NONE || !step_source_word(source))
-		source = process->hello.step_source;
-	return step_source_word(source) ? (enum step_source)source : STEP_SOURCE_NONE;
-}
-
-static int compare_numbers(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return ORDER(x, y);
-}
-
-#define STEPS_TOLD 16
-
-/* The last step times on the page, the newest first; how many that are. */
-static size_t page_times(const struct status_page *page, uint64_t steps, uint64_t times[STEPS_TOLD])
-{
-	size_t n = 0;
-	for (uint64_t i = 0; i < STEPS_TOLD && i < steps; i++) {
-		uint64_t time =
-			atomic_load_explicit(&page->ring[(steps - i) % LIMIT_STATUS_RING], memory_order_relaxed);
-		if (time && time < LIMIT_DURATION_NS)
-			times[n++] = time;
-	}
-	return n;
-}
-
-/* Their median; 0 where there are none. */
-static uint64_t page_median(const struct status_page *page, uint64_t steps)
-{
-	uint64_t times[STEPS_TOLD];
-	size_t n = page_times(page, steps, times);
-	if (n == 0)
-		return 0;
-	qsort(times, n, sizeof *times, compare_numbers);
-	return times[n / 2];
-}
-
-uint64_t registry_step_ns(const struct process *process)
-{
-	/* What a capture alone has counted, by a range or an operator, is over with it. */
-	if (registry_step_source(process) == STEP_SOURCE_NONE)
-		return 0;
-	return page_median(process->page, atomic_load_explicit(&process->page->steps, memory_order_relaxed));
-}
-
-/* Oldest first. */
-static void add_step_times(const struct process *process, uint64_t steps, cJSON *row)
-{
-	uint64_t times[STEPS_TOLD];
-	size_t n = registry_step_source(process) == STEP_SOURCE_NONE ? 0 : page_times(process->page, steps, times);
-	cJSON *list = cJSON_AddArrayToObject(row, "step_times_ns");
-	while (n > 0)
-		cJSON_AddItemToArray(list, cJSON_CreateNumber((double)times[--n]));
-}
-
-static void add_libraries(cJSON *row, uint32_t libraries)
-{
-	static const struct {
-		uint32_t bit;
-		const char *word;
-	} names[] = {{LIBRARY_TORCH, "torch"},
-		     {LIBRARY_CUDA, "cuda"},
-		     {LIBRARY_CUPTI, "cupti"},
-		     {LIBRARY_NVTX, "nvtx"},
-		     {LIBRARY_PYTHON, "python"}};
-	cJSON *list = cJSON_AddArrayToObject(row, "libraries");
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (libraries & names[i].bit)
-			cJSON_AddItemToArray(list, cJSON_CreateString(names[i].word));
-}
-
-/* What is to be known of the steps that it counts, null where there is nothing: several optimizers in each, or doubt. */
-static void add_step_note(const struct process *process, cJSON *row)
-{
-	const struct message_hello *hello = &process->hello;
-	char note[256];
-	*note = 0;
-	if (registry_step_source(process) != STEP_SOURCE_OPTIMIZER)
-		;
-	else if (hello->steps_unclear)
-		snprintf(
-			note, sizeof note,
-			"not clear whether each step of %s is one: --step-optimizer NAME counts those of one optimizer",
-			*hello->optimizers ? hello->optimizers : "an optimizer");
-	else if (hello->step_optimizers > 1)
-		snprintf(note, sizeof note, "%u optimizers a step: %s", hello->step_optimizers, hello->optimizers);
-	if (hello->entry & ENTRY_ATTACH && strlen(note) < sizeof note / 2)
-		snprintf(note + strlen(note), sizeof note - strlen(note), "%scounted from its attachment on",
-			 *note ? "; " : "");
-	json_add_text(row, "step_note", *note ? note : NULL);
-}
-
-void registry_describe(const struct process *process, uint64_t viewer, cJSON *row)
-{
-	const struct identity *who = &process->who;
-	const struct capture *capture = capture_of_process(process);
-	char text[TIME_TEXT_BYTES];
-	uint64_t steps = atomic_load_explicit(&process->page->steps, memory_order_relaxed);
-	uint64_t last = atomic_load_explicit(&process->page->last, memory_order_relaxed);
-	uint64_t now = clock_monotonic(), median;
-	if (steps > 1ull << 53)
-		steps = 1ull << 53;
-	median = registry_step_ns(process);
-	pid_t pid = registry_visible_pid(process, viewer);
-	json_add_number(row, "pid", pid > 0, pid);
-	cJSON_AddNumberToObject(row, "uid", who->uid);
-	cJSON_AddStringToObject(row, "user", who->user);
-	cJSON_AddStringToObject(row, "name", who->name);
-	cJSON_AddStringToObject(row, "command", who->command);
-	cJSON_AddStringToObject(row, "host", who->host);
-	cJSON_AddStringToObject(row, "job", who->job);
-	cJSON_AddStringToObject(row, "launcher", who->launcher);
-	json_add_number(row, "rank", who->rank >= 0, who->rank);
-	json_add_number(row, "local_rank", who->local_rank >= 0, who->local_rank);
-	json_add_number(row, "world_size", who->world_size >= 0, who->world_size);
-	const char *role = family_role_word(family_role(process));
-	json_add_text(row, "role", role);
-	cJSON_AddStringToObject(row, "torch_version", who->torch_version);
-	add_libraries(row, process->hello.libraries);
-	cJSON_AddNumberToObject(row, "step", (double)steps);
-	cJSON_AddStringToObject(row, "step_source", step_source_word(registry_step_source(process)));
-	add_step_note(process, row);
-	json_add_number(row, "step_ns", median, (double)median);
-	add_step_times(process, steps, row);
-	if (last && last <= now) {
-		time_text(clock_realtime() - (now - last), text);
-		cJSON_AddStringToObject(row, "last_step_at", text);
-	} else {
-		cJSON_AddNullToObject(row, "last_step_at");
-	}
-	time_text(process->registered_at, text);
-	cJSON_AddStringToObject(row, "registered_at", text);
-	cJSON_AddStringToObject(row, "state", capture ? capture_status_word(capture_status_now(capture)) : "idle");
-	if (capture) {
-		char id[ID_BYTES];
-		capture_id_text(capture->facts.number, process->server->user, id);
-		cJSON_AddStringToObject(row, "capture_id", id);
-	} else {
-		cJSON_AddNullToObject(row, "capture_id");
-	}
-	cJSON_AddStringToObject(row, "agent_version", who->agent_version);
 }
 
 /* --- death --- */

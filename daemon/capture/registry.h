@@ -7,8 +7,6 @@
 #include "proto/status.h"
 #include "proto/base/facts.h"
 
-#include <cjson/cJSON.h>
-
 /* Of how many generations the registry knows the pids. */
 #define FAMILY_ANCESTORS 8
 
@@ -47,21 +45,8 @@ struct process *registry_find_for(const struct conn *conn, pid_t pid);
 pid_t registry_visible_pid(const struct process *process, uint64_t viewer);
 /* Why a client's pid cannot be served: NOT_YOURS, NO_AGENT, NO_PROCESS or NO_TARGET. */
 enum error registry_missing(const struct conn *conn, pid_t pid);
-/* Adds the members of PROCESS (docs/protocol.md), for `viewer`. */
-void registry_describe(const struct process *process, uint64_t viewer, cJSON *row);
-/* Median of its last 16 step times, ns; 0 where none is known, or it has no steps now. */
-uint64_t registry_step_ns(const struct process *process);
-enum step_source registry_step_source(const struct process *process);
 /* Has it installed a seccomp filter since it registered? Then its agent must not be woken: any system call may end the process. */
 bool registry_has_new_filter(const struct process *process);
 extern const char registry_filter_sentence[];
-
-/* Start time in clock ticks of a living process, 0 where it is gone (or a zombie). */
-uint64_t process_start_time(pid_t pid);
-/* Its parent's pid, 0 where it is not known. */
-pid_t process_parent(pid_t pid);
-/* Of a process whose agent's connection has ended: is it because the process ends? Its files are closed while it still has an
- * entry, and maybe other threads that have not ended yet. */
-bool process_has_ended(pid_t pid, uint64_t start_time);
 
 #endif

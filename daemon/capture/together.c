@@ -1,5 +1,6 @@
 /* together.c - see together.h. Thread: the loop's. No locks. */
 #include "together.h"
+#include "registry_row.h"
 #include "daemon/core/json.h"
 #include "daemon/core/connection.h"
 #include "daemon/core/server.h"

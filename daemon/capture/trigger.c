@@ -9,6 +9,7 @@
 #include "live.h"
 #include "proto/base/clock.h"
 #include "registry.h"
+#include "registry_row.h"
 #include "row.h"
 #include "together.h"
 #include "trigger_reply.h"

@@ -9,6 +9,7 @@
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "registry.h"
+#include "registry_row.h"
 #include "together.h"
 #include "trigger_reply.h"
 

@@ -4,6 +4,7 @@
  * process_*: a textfile's would clash with node_exporter's own. A job's label is job_id: `job` is Prometheus' for the
  * scrape and would arrive as exported_job. */
 #include "text.h"
+#include "daemon/capture/registry_row.h"
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "daemon/capture/capture.h"

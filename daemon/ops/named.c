@@ -2,6 +2,7 @@
 #include "named.h"
 #include "clients.h"
 #include "daemon/capture/registry.h"
+#include "daemon/capture/registry_row.h"
 #include "daemon/catalogue/audit.h"
 #include "daemon/core/connection.h"
 #include "daemon/core/reply.h"

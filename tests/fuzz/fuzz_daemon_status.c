@@ -1,5 +1,6 @@
 /* fuzz_daemon_status.c - a status page of any bytes: what the daemon tells of it is within bounds. */
 #include "daemon/capture/registry.h"
+#include "daemon/capture/registry_row.h"
 #include "proto/limits.h"
 #include "proto/status.h"
 

@@ -5,6 +5,7 @@
  */
 #include "daemon/capture/probe.h"
 #include "daemon/capture/registry.h"
+#include "daemon/capture/process_stat.h"
 #include "daemon/catalogue/audit.h"
 #include "daemon/core/connection.h"
 #include "daemon/core/json.h"

@@ -140,3 +140,98 @@ def test_blocks_are_those_of_an_older_torch(profd, torch):
     theirs = collections.Counter(bytes_ for bytes_, _ in trace if bytes_ > 0)
     # Their window ends behind our last step.
     assert not ours - theirs and (theirs - ours).total() < 50 < ours.total()
+
+
+PLANTED = """
+import os, sys, threading, time, torch
+
+kept = []
+
+def leaky():
+    kept.append(torch.ones(5000))
+
+def greedy():
+    return (torch.zeros(1000, 1000) + 1).sum()
+
+def churn():
+    for i in range(20):
+        torch.ones(i + 1) * 2
+
+torch.set_num_threads(1)
+model = torch.nn.Linear(16, 16)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+end = int(sys.argv[1])
+step = 0
+while not end or step < end:
+    step += 1
+    optimizer.zero_grad()
+    model(torch.ones(4, 16)).sum().backward()
+    leaky()
+    greedy()
+    threads = [threading.Thread(target=churn) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if step % 4 == 0:
+        child = os.fork()
+        if not child:
+            churn()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+    optimizer.step()
+    time.sleep(0.01)
+"""
+
+
+def planted(profd, python, steps):
+    script = profd.folder / "planted.py"
+    script.write_text(PLANTED)
+    job = profd.job(python, script, steps)
+    profd.wait_torch(job.pid)
+    profd.wait_steps(job.pid, 3)
+    return job
+
+
+def test_planted_peak_and_leak_are_named(profd, torch):
+    """By operator and line; of a job whose threads come and go, and that forks children which allocate."""
+    job = planted(profd, torch, 0)
+    capture = profd.trigger(job.pid, "--steps", 8, "--memory", "--stacks=operators")
+    assert capture["status"] == "complete" and capture["lost"] == 0, capture
+    shown = profd.show(capture["capture_id"])
+    leak = shown["memory_leaks"][0]
+    assert (leak["function"], leak["steps"], leak["of_steps"], leak["blocks"], leak["step_bytes"]) == ("leaky", 6, 6, 6, 20000), leak
+    assert leak["device"] == "cpu" and leak["file"].endswith("planted.py") and leak["line"] == PLANTED.split("\n").index(
+        "    kept.append(torch.ones(5000))") + 1
+    peak = shown["memory_peak"]
+    greedy = [row for row in peak if row["function"] == "greedy"]
+    assert peak[0] in greedy and sum(row["bytes"] for row in greedy) >= 8_000_000, peak
+    steps = shown["memory_steps"]
+    assert [row["step"] for row in steps] == list(range(1, 9)) and not any(row["absolute"] for row in steps)
+    # What leaks is what the level grows by, from step to step.
+    assert {b["end_bytes"] - a["end_bytes"] for a, b in zip(steps, steps[1:])} == {20000}
+    assert all(row["peak_bytes"] >= 8_000_000 for row in steps)
+    again = profd.show(profd.trigger(job.pid, "--steps", 2)["capture_id"])
+    assert again["memory_steps"] is None and again["operator_memory"] is None
+    assert job.poll() is None
+
+
+def test_a_job_ends_while_its_memory_is_recorded(profd, torch):
+    job = planted(profd, torch, 40)
+    capture = profd.trigger(job.pid, "--steps", 1000, "--memory", codes=(5,))
+    assert job.wait(60) == 0, job.stderr.read()
+    assert capture["status"] == "incomplete" and capture["steps_recorded"] > 3
+    assert profd.show(capture["capture_id"])["memory_steps"]
+
+
+def test_the_job_computes_the_same(profd, torch):
+    """Losses, weights and the random state, to the last bit, under captures."""
+    said = []
+    for agent in (False, True):
+        job = Training(profd, torch, "--model", "transformer", "--steps", 150, "--pad-ms", 20, agent=agent).go(watched=agent)
+        if agent:
+            profd.wait_steps(job.pid, 2)
+            for _ in range(3):
+                assert profd.trigger(job.pid, "--steps", 2, "--memory")["status"] == "complete"
+        said.append(job.finish()[1])
+    assert said[0] == said[1] and len(said[0]) == 152

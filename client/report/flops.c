@@ -63,11 +63,16 @@ static void has_formula(sqlite3_context *context, int count, sqlite3_value **val
 }
 
 /* %s: time on the device, or NULL; how to find it. `few` are the operators that have a formula; those that are one call with their parent
- * are counted with it, as in the table of operators. Sums are real: those of a broken file may be larger than an integer. */
-#define FOLDED FOLD_SQL("few", "few")
+ * are counted with it, as in the table of operators. `some` are those of names of which the totals count fewer: what is folded is
+ * among them. Sums are real: those of a broken file may be larger than an integer. */
+#define SOME                                                                                                           \
+	"some AS MATERIALIZED (SELECT * FROM few WHERE name IN (SELECT f.name FROM (SELECT name, count(*) AS calls "   \
+	"FROM few GROUP BY name) f LEFT JOIN (SELECT name, sum(calls) AS calls FROM operator_totals GROUP BY name) t " \
+	"ON t.name = f.name WHERE f.calls > coalesce(t.calls, 0)))"
+#define FOLDED FOLD_SQL("some", "some")
 #define SQL                                                                                                               \
 	"WITH few AS MATERIALIZED (SELECT id, parent, self, thread, step, name, flags, inputs, duration FROM operators "  \
-	"WHERE name IN (SELECT id FROM strings WHERE profd_has_formula(text))), " FOLDED ", "                             \
+	"WHERE name IN (SELECT id FROM strings WHERE profd_has_formula(text))), " SOME ", " FOLDED ", "                   \
 	"t AS MATERIALIZED (SELECT o.name AS id, o.inputs AS inputs, count(*) AS calls, total(o.duration) AS "            \
 	"host, %s AS device FROM few o %s WHERE (?1 = 0 OR o.step = ?1) AND (o.id IS NULL OR o.id NOT IN (SELECT id "     \
 	"FROM folded)) GROUP BY o.name, o.inputs), f AS "                                                                 \

@@ -23,7 +23,8 @@ enum collector_figures {
 	FILLS_STACKS = 16,
 	FILLS_SHAPES = 32,
 	FILLS_OPERATOR_STACKS = 64,
-	FILLS_ALLOCATIONS = 128 /* of the framework */
+	FILLS_ALLOCATIONS = 128, /* of the framework */
+	FILLS_MODULES = 256
 };
 
 struct collector_facts {

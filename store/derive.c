@@ -4,6 +4,7 @@
 #include "derive_launches.h"
 #include "derive_load.h"
 #include "derive_memory.h"
+#include "derive_modules.h"
 #include "derive_stacks.h"
 #include "derive_totals.h"
 #include "place.h"
@@ -51,6 +52,7 @@ static void derive_rest(struct store *store, struct device *device, bool cupti, 
 	found.removed += place_by_time(store);
 	derive_stacks(store, cupti);
 	derive_memory(store);
+	derive_modules(store, cupti);
 	if (cupti)
 		notes_find(&notes, store);
 	derived->rest_failed = store->error != 0;

@@ -19,6 +19,16 @@ static bool read_own(void *context, uint64_t address, void *to, size_t bytes)
 	return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)bytes;
 }
 
+bool interpreter_words(const uint64_t *at, uint64_t *to, size_t count)
+{
+	struct iovec local = {to, count * sizeof *to}, remote[64];
+	if (count > sizeof remote / sizeof *remote)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		remote[i] = (struct iovec){(void *)(uintptr_t)at[i], sizeof *to};
+	return process_vm_readv(getpid(), &local, 1, remote, count, 0) == (ssize_t)(count * sizeof *to);
+}
+
 /* "python3.11" in the name of a mapped file: before 3.11 no symbol tells the release. */
 static unsigned minor_in(const char *path)
 {

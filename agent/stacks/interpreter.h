@@ -13,6 +13,9 @@ int interpreter_find(struct python *ret, char *sentence, size_t bytes);
 /* What Python exports under this name; NULL: there is none. */
 void *interpreter_symbol(const char *name);
 
+/* Words at these addresses (at most 64), all by one call; false where one cannot be read. Any thread. */
+bool interpreter_words(const uint64_t *at, uint64_t *to, size_t count);
+
 /* Has it ended, or does it? */
 bool interpreter_is_ending(struct python *python);
 

@@ -117,7 +117,7 @@ static uint32_t line_of(struct python *python, const struct known_code *code, in
 static bool is_same(const struct known_frame *a, const struct known_frame *b)
 {
 	return a->parent == b->parent && a->function == b->function && a->file == b->file && a->line == b->line &&
-	       a->first_line == b->first_line;
+	       a->first_line == b->first_line && a->module == b->module && a->class == b->class;
 }
 
 /* A number for the frame, and its record; 0 with *result where there is none. */
@@ -140,6 +140,8 @@ static uint32_t add(struct sink_thread *own, const struct known_frame *frame, en
 		.file = frame->file,
 		.line = frame->line,
 		.first_line = frame->first_line,
+		.module = frame->module,
+		.class = frame->class,
 	};
 	if (!sink_write_spared(own, &record)) {
 		/* Where nobody has a later number it is given again. */
@@ -157,6 +159,8 @@ enum known_result known_number(struct sink_thread *own, const struct known_frame
 {
 	uint64_t hash = mix(mix(frame->parent, (uint64_t)frame->function << 32 | frame->file),
 			    (uint64_t)frame->line << 32 | frame->first_line);
+	if (frame->class)
+		hash = mix(hash, (uint64_t)frame->module << 32 | frame->class);
 	uint32_t added = 0;
 	/* Half of the slots are always free. */
 	for (uint32_t at = (uint32_t)hash % SLOTS;; at = (at + 1) % SLOTS) {
@@ -186,8 +190,13 @@ enum known_result known_stack(struct python *python, struct sink_thread *own, co
 		const struct known_code *code = code_of(python, own, frames[i].code);
 		if (!code)
 			return KNOWN_GONE;
-		struct known_frame frame = {*ret, code->function, code->file,
-					    line_of(python, code, frames[i].instruction), code->first_line};
+		struct known_frame frame = {*ret,
+					    code->function,
+					    code->file,
+					    line_of(python, code, frames[i].instruction),
+					    code->first_line,
+					    0,
+					    0};
 		result = known_number(own, &frame, ret);
 	}
 	return result;

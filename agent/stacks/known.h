@@ -26,6 +26,7 @@ enum known_result {
 /* Texts are ids of strings; parent: the number of the caller's stack, 0 = none. */
 struct known_frame {
 	uint32_t parent, function, file, line, first_line;
+	uint32_t module, class; /* as in EVENT_STACK */
 };
 /* The number of the stack with this innermost frame; written through `own` where it is new. Any thread, inside of the sink. */
 enum known_result known_number(struct sink_thread *own, const struct known_frame *frame, uint32_t *ret);

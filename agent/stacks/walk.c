@@ -11,6 +11,7 @@
 #include "walk.h"
 #include "interpreter.h"
 #include "known.h"
+#include "modules.h"
 
 #include "agent/core/life.h"
 #include "agent/core/sentence.h"
@@ -41,11 +42,13 @@
 struct seen {
 	uint64_t code, print;
 	int64_t instruction;
+	uint64_t object, type; /* of a call of a module: the module; else 0 */
 };
 
 struct walker {
 	uint32_t generation, last_count;
-	uint32_t window_count;
+	uint32_t window_count, last_step;
+	bool learned; /* a moment ago, which function calls modules */
 	struct python python;
 	struct seen now[FRAMES];
 	/* The last stack that was new: the outer part is mostly that of the next one. Its numbers begin with the outermost frame. */
@@ -53,12 +56,14 @@ struct walker {
 	uint32_t numbers[FRAMES];
 	struct {
 		uint64_t hash;
-		uint32_t number, filled;
+		uint32_t number;
+		uint32_t filled; /* 1 + the step in which its modules were looked at */
 	} cache[CACHE];
 	struct {
 		uint64_t page;
 		unsigned char bytes[PAGE];
 	} windows[WINDOWS];
+	struct modules modules; /* the last: untouched where they are not asked for */
 };
 
 static struct walker *walkers; /* never unmapped */
@@ -66,6 +71,9 @@ static _Atomic uint32_t walker_count;
 /* Found once, and never changed: a thread that is late goes on by it. */
 static struct python python;
 static void *(*this_thread)(void);
+static bool with_modules;
+/* torch's function that calls modules; 0 until one has run. Its class is never unloaded. */
+static _Atomic uint64_t module_code, module_print;
 
 int walk_probe(char *sentence, size_t bytes)
 {
@@ -79,12 +87,15 @@ int walk_probe(char *sentence, size_t bytes)
 	return -ENOTSUP;
 }
 
-int walk_arm(char *sentence, size_t bytes)
+int walk_arm(bool modules, char *sentence, size_t bytes)
 {
 	struct python found;
 	int error = interpreter_find(&found, sentence, bytes);
+	if (error == 0 && modules)
+		error = modules_probe(&found, sentence, bytes);
 	if (error < 0)
 		return error;
+	with_modules = modules;
 	if (!this_thread) {
 		python = found;
 		*(void **)&this_thread = interpreter_symbol("PyGILState_GetThisThreadState");
@@ -119,7 +130,8 @@ static uint32_t walkers_taken(void)
 
 uint64_t walk_bytes(void)
 {
-	return known_bytes() + walkers_taken() * sizeof *walkers;
+	size_t each = with_modules ? sizeof *walkers : offsetof(struct walker, modules);
+	return known_bytes() + walkers_taken() * each;
 }
 
 /* ---------------------------------------------------------------- reading */
@@ -227,6 +239,14 @@ static inline __attribute__((always_inline)) bool innermost(struct walker *w, bo
 	return true;
 }
 
+/* Of a call of a module: its object, whose call's frame holds it. */
+static inline __attribute__((always_inline)) bool read_module(struct walker *w, bool copies, uint64_t at,
+							      struct seen *to)
+{
+	return load(w, copies, at, MODULES_FRAME_SELF, &to->object, sizeof to->object) && is_pointer(to->object) &&
+	       load(w, copies, to->object, MODULES_OBJECT_TYPE, &to->type, sizeof to->type);
+}
+
 /* Fills w->now, the innermost frame first. Returns how many there are, or -1: they could not be read. */
 static inline __attribute__((always_inline)) int walk(struct walker *w, bool copies, uint64_t state, uint64_t *ret_hash)
 {
@@ -234,6 +254,7 @@ static inline __attribute__((always_inline)) int walk(struct walker *w, bool cop
 	bool marked = python.minor >= 12 && o->frame_owner >= 0, own = false;
 	uint32_t code_bits = python.minor >= 14 ? 3 : 0;
 	uint64_t at, hash = 0;
+	uint64_t calls = with_modules ? atomic_load_explicit(&module_code, memory_order_acquire) : 0;
 	int count = 0;
 	if (!innermost(w, copies, state, &at))
 		return -1;
@@ -252,6 +273,12 @@ static inline __attribute__((always_inline)) int walk(struct walker *w, bool cop
 			    !read_frame(w, copies, at, code & ~(uint64_t)code_bits, seen))
 				return -1;
 			hash = mix(mix(hash, seen->code ^ seen->print), (uint64_t)seen->instruction + hash);
+			seen->object = seen->type = 0;
+			if (calls && seen->code == calls && seen->print == module_print) {
+				if (!read_module(w, copies, at, seen))
+					return -1;
+				hash = mix(mix(hash, seen->object), seen->type + hash);
+			}
 		}
 		if (!load(w, copies, at, o->frame_previous, &at, sizeof at))
 			return -1;
@@ -264,16 +291,32 @@ static inline __attribute__((always_inline)) int walk(struct walker *w, bool cop
 
 static bool is_same(const struct seen *a, const struct seen *b)
 {
-	return a->code == b->code && a->print == b->print && a->instruction == b->instruction;
+	return a->code == b->code && a->print == b->print && a->instruction == b->instruction &&
+	       a->object == b->object && a->type == b->type;
 }
 
-static enum known_result number_of(struct walker *w, struct sink_thread *thread, const struct seen *seen,
-				   uint32_t *number)
+static void learn(struct walker *w, const struct seen *seen, const struct python_code *found)
 {
+	if (!with_modules || atomic_load_explicit(&module_code, memory_order_relaxed) ||
+	    !modules_is_call(found->name, found->file))
+		return;
+	module_print = seen->print;
+	atomic_store_explicit(&module_code, seen->code, memory_order_release);
+	w->learned = true;
+}
+
+/* `outer`: the module that called; 0: none. */
+static enum known_result number_of(struct walker *w, struct sink_thread *thread, const struct seen *seen,
+				   uint64_t outer, uint32_t *number)
+{
+	const struct modules_pair *module = NULL;
 	struct python_code found;
 	/* The function runs: it is there, and so are its texts. */
 	if (!python_describe(&w->python, seen->code, &found))
 		return KNOWN_GONE;
+	learn(w, seen, &found);
+	if (seen->object && seen->object != outer)
+		modules_find(&w->modules, &w->python, thread, outer, seen->object, seen->type, true, &module);
 	int32_t line = python_line(&w->python, seen->code, seen->instruction);
 	struct known_frame frame = {
 		.parent = *number,
@@ -281,6 +324,8 @@ static enum known_result number_of(struct walker *w, struct sink_thread *thread,
 		.file = sink_string(thread, found.file, strlen(found.file), EVENT_STACK),
 		.line = line > 0 ? (uint32_t)line : 0,
 		.first_line = found.line > 0 ? (uint32_t)found.line : 0,
+		.module = module ? module->name : 0,
+		.class = module ? module->class : 0,
 	};
 	return known_number(thread, &frame, number);
 }
@@ -292,20 +337,62 @@ static __attribute__((noinline)) enum known_result number_all(struct walker *w, 
 	uint32_t number = 0, done = 0;
 	uint32_t last = w->last_count < FRAMES ? w->last_count : FRAMES;
 	w->python.memory.reads_left = READS;
-	for (; done < count && done < last && is_same(&w->now[count - 1 - done], &w->last[last - 1 - done]); done++)
+	uint64_t outer = 0;
+	/* A module may have another name in another step. */
+	if (with_modules && w->last_step != sink_step())
+		last = 0;
+	w->last_step = sink_step();
+	for (; done < count && done < last && is_same(&w->now[count - 1 - done], &w->last[last - 1 - done]); done++) {
 		number = w->numbers[done];
+		outer = w->now[count - 1 - done].object ?: outer;
+	}
 	/* Where it goes wrong in the middle nothing is left to build on. */
 	w->last_count = 0;
 	for (; done < count; done++) {
-		enum known_result result = number_of(w, thread, &w->now[count - 1 - done], &number);
+		const struct seen *seen = &w->now[count - 1 - done];
+		enum known_result result = number_of(w, thread, seen, outer, &number);
 		if (result != KNOWN_OK)
 			return result;
 		w->numbers[done] = number;
+		outer = seen->object ?: outer;
 	}
 	memcpy(w->last, w->now, count * sizeof *w->now);
 	w->last_count = count;
 	*ret = number;
 	return KNOWN_OK;
+}
+
+/* Are the modules of a known stack what they were? Once a step. */
+static bool are_modules_same(struct walker *w, struct sink_thread *thread, uint32_t count)
+{
+	const struct modules_pair *pair;
+	uint64_t outer = 0;
+	w->python.memory.reads_left = READS;
+	for (uint32_t i = count; i-- > 0;) {
+		const struct seen *seen = &w->now[i];
+		if (!seen->object || seen->object == outer)
+			continue;
+		if (!modules_find(&w->modules, &w->python, thread, outer, seen->object, seen->type, false, &pair))
+			return false;
+		outer = seen->object;
+	}
+	return true;
+}
+
+/* The entry of the cache for this stack, where it can be used as it is. */
+static inline bool is_cached(struct walker *w, struct sink_thread *thread, uint32_t at, uint64_t hash, uint32_t count)
+{
+	uint32_t now = sink_step() + 1;
+	if (__builtin_expect(!w->cache[at].filled || w->cache[at].hash != hash, 0))
+		return false;
+	if (!with_modules || w->cache[at].filled == now)
+		return true;
+	if (!are_modules_same(w, thread, count)) {
+		w->last_count = 0;
+		return false;
+	}
+	w->cache[at].filled = now;
+	return true;
 }
 
 static struct walker *walker_of(struct sink_thread *thread)
@@ -369,16 +456,23 @@ uint32_t walk_own(struct sink_thread *thread, uint8_t kind)
 		return count < 0 ? lose(kind) : 0;
 	_Static_assert((CACHE & (CACHE - 1)) == 0, "the index is cut from the hash");
 	uint32_t at = (uint32_t)(hash >> 40) & (CACHE - 1);
-	if (__builtin_expect(w->cache[at].filled && w->cache[at].hash == hash, 1)) {
+	if (__builtin_expect(is_cached(w, thread, at, hash, (uint32_t)count), 1)) {
+		errno = saved;
 		number = w->cache[at].number;
 		return number == NUMBER_NONE ? lose(kind) : number;
 	}
 	enum known_result result = number_all(w, thread, (uint32_t)count, &number);
 	errno = saved;
+	if (w->learned) {
+		/* Once in a process: what was read before has no modules. */
+		w->learned = false;
+		w->last_count = 0;
+		return walk_own(thread, kind);
+	}
 	if (result != KNOWN_OK && result != KNOWN_FULL)
 		return lose(kind);
 	w->cache[at].hash = hash;
 	w->cache[at].number = result == KNOWN_OK ? number : NUMBER_NONE;
-	w->cache[at].filled = 1;
+	w->cache[at].filled = sink_step() + 1;
 	return result == KNOWN_OK ? number : lose(kind);
 }

@@ -37,8 +37,7 @@ static int stacks_probe(char *sentence, size_t bytes)
 
 static int stacks_arm(const struct collector_request *request, char *sentence, size_t bytes)
 {
-	(void)request;
-	return walk_arm(sentence, bytes);
+	return walk_arm(request->wanted >> COLLECTOR_MODULES & 1, sentence, bytes);
 }
 
 static int stacks_start(const struct collector_request *request, char *sentence, size_t bytes)

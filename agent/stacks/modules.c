@@ -1,0 +1,317 @@
+/* modules.c - see modules.h. A module keeps its children in a dict, `_modules`. Those that it calls are mostly there; or below a ModuleList
+ * or a Sequential, which run without a frame of their own, so that the tree below is looked through, the nearest first.
+ *
+ * Another thread may change these dicts meanwhile. The words that lead from the caller to the module are kept: where all of them are as
+ * they were, read at once by one call of the system, the module hangs where it hung. That is asked after each search, and again in each
+ * step: a module that was put elsewhere, or another one at its address, is looked for anew.
+ *
+ * The layouts are those of CPython 3.11 on 64-bit machines. */
+#include "modules.h"
+#include "interpreter.h"
+
+#include "agent/core/sentence.h"
+#include "proto/python/code.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define TYPE_NAME 24
+#define TYPE_FLAGS 168
+#define TYPE_CACHED_KEYS 872
+#define TYPE_OWNS_DICT (1ull << 4)
+#define TYPE_IS_STR (1ull << 28)
+#define TYPE_IS_DICT (1ull << 29)
+/* Before the object. */
+#define OBJECT_DICT 24
+#define OBJECT_VALUES 32
+#define DICT_KEYS 32
+#define DICT_VALUES 40
+#define KEYS_HEAD 32
+#define ENTRIES_MOST 65536
+#define BLOCK 32
+#define DEPTH 5
+#define PROBES 8
+#define CLASS_BYTES 256
+/* Reads of memory for one search. */
+#define SEARCH_READS 16384
+
+int modules_probe(const struct python *python, char *sentence, size_t bytes)
+{
+	if (python->minor == 11)
+		return 0;
+	sentence_put(
+		sentence, bytes,
+		"how this Python keeps the attributes of a module is not known to this release, which knows CPython 3.11; "
+		"--stacks=operators works without --modules",
+		NULL);
+	return -ENOTSUP;
+}
+
+bool modules_is_call(const char *function, const char *file)
+{
+	static const char end[] = "torch/nn/modules/module.py";
+	size_t length = strlen(file);
+	return strcmp(function, "Module._wrapped_call_impl") == 0 && length >= sizeof end - 1 &&
+	       strcmp(file + length - (sizeof end - 1), end) == 0;
+}
+
+static bool word(struct python *python, uint64_t at, uint64_t *ret)
+{
+	return python_read(&python->memory, at, ret, sizeof *ret);
+}
+
+static bool has_flag(struct python *python, uint64_t object, uint64_t flag, uint64_t *ret_type)
+{
+	uint64_t flags;
+	return word(python, object + MODULES_OBJECT_TYPE, ret_type) && word(python, *ret_type + TYPE_FLAGS, &flags) &&
+	       flags & flag;
+}
+
+/* As word(), of a word on the way to a module. */
+static bool follow(struct python *python, struct modules_node *node, uint64_t at, uint64_t *ret)
+{
+	if (node->link_count >= sizeof node->links / sizeof *node->links || !word(python, at, ret))
+		return false;
+	node->links[node->link_count++] = (struct modules_link){at, *ret};
+	return true;
+}
+
+/* The keys of a dict, with their values where it is not split. */
+struct keys {
+	uint64_t entries;
+	uint32_t count, size, key;
+};
+
+static bool open_keys(struct python *python, uint64_t at, struct keys *ret)
+{
+	unsigned char head[KEYS_HEAD];
+	int64_t count;
+	if (!python_read(&python->memory, at, head, sizeof head))
+		return false;
+	memcpy(&count, head + 24, sizeof count);
+	if (head[9] > 28 || head[10] > 2 || count < 0 || count > ENTRIES_MOST)
+		return false;
+	bool general = head[10] == 0;
+	*ret = (struct keys){at + KEYS_HEAD + (1ull << head[9]), (uint32_t)count, general ? 24 : 16, general ? 8 : 0};
+	return true;
+}
+
+/* Entries from `first` on; returns how many, 0 where there are none or they cannot be read. */
+static uint32_t read_block(struct python *python, const struct keys *keys, uint32_t first,
+			   uint64_t block[static BLOCK * 3])
+{
+	uint32_t n = keys->count - first < BLOCK ? keys->count - first : BLOCK;
+	return n && python_read(&python->memory, keys->entries + (uint64_t)first * keys->size, block,
+				(size_t)n * keys->size)
+		       ? n
+		       : 0;
+}
+
+static bool is_modules_key(struct python *python, uint64_t key)
+{
+	char text[16];
+	uint64_t type;
+	return key && has_flag(python, key, TYPE_IS_STR, &type) && python_text(python, key, text, sizeof text) &&
+	       strcmp(text, "_modules") == 0;
+}
+
+/* The place of `_modules` among the keys, -1: it is not there. The key is mostly one and the same object: by its address first. */
+static int64_t place_of_modules(struct modules *m, struct python *python, const struct keys *keys)
+{
+	uint64_t block[BLOCK * 3];
+	for (int by_text = 0; by_text < 2; by_text++) {
+		uint32_t n;
+		for (uint32_t first = 0; first < keys->count; first += n) {
+			if (!(n = read_block(python, keys, first, block)))
+				return -1;
+			for (uint32_t i = 0; i < n; i++) {
+				uint64_t key = block[(i * keys->size + keys->key) / 8];
+				if ((!by_text && key != m->key) || !is_modules_key(python, key))
+					continue;
+				m->key = key;
+				return first + i;
+			}
+		}
+	}
+	return -1;
+}
+
+/* The keys of what the module has in `_modules`; its words are added to those of the node. */
+static bool open_children(struct modules *m, struct python *python, struct modules_node *node, struct keys *ret)
+{
+	uint64_t type, dict, at, values = 0, children;
+	struct keys keys;
+	if (!has_flag(python, node->object, TYPE_OWNS_DICT, &type) ||
+	    !follow(python, node, node->object - OBJECT_DICT, &dict))
+		return false;
+	if (dict) {
+		if (!follow(python, node, dict + DICT_KEYS, &at) || !follow(python, node, dict + DICT_VALUES, &values))
+			return false;
+	} else if (!follow(python, node, node->object - OBJECT_VALUES, &values) || !values ||
+		   !word(python, type + TYPE_CACHED_KEYS, &at)) {
+		return false;
+	}
+	if (!open_keys(python, at, &keys))
+		return false;
+	int64_t place = place_of_modules(m, python, &keys);
+	if (place < 0)
+		return false;
+	uint64_t slot =
+		values ? values + (uint64_t)place * 8 : keys.entries + (uint64_t)place * keys.size + keys.key + 8;
+	if (!follow(python, node, slot, &children) || !has_flag(python, children, TYPE_IS_DICT, &type) ||
+	    !follow(python, node, children + DICT_KEYS, &at) || !word(python, children + DICT_VALUES, &values) ||
+	    values)
+		return false;
+	return open_keys(python, at, ret);
+}
+
+/* The number of the child's node, 0: it was not found. */
+static uint32_t search(struct modules *m, struct python *python, uint64_t parent, uint64_t child)
+{
+	uint64_t block[BLOCK * 3];
+	m->node_count = 1;
+	m->nodes[0] = (struct modules_node){.object = parent};
+	for (uint32_t i = 0; i < m->node_count; i++) {
+		struct keys keys;
+		uint32_t n;
+		if (!open_children(m, python, &m->nodes[i], &keys))
+			continue;
+		for (uint32_t first = 0; first < keys.count; first += n) {
+			if (!(n = read_block(python, &keys, first, block)))
+				break;
+			for (uint32_t k = 0; k < n; k++) {
+				uint32_t at = (k * keys.size + keys.key) / 8;
+				uint64_t where = keys.entries + (uint64_t)(first + k) * keys.size + keys.key;
+				if (!block[at + 1] || m->node_count == MODULES_NODES)
+					continue;
+				m->nodes[m->node_count] = (struct modules_node){
+					.object = block[at + 1],
+					.key = block[at],
+					.from = i,
+					.link_count = 2,
+					.links = {{where, block[at]}, {where + 8, block[at + 1]}},
+				};
+				if (block[at + 1] == child)
+					return m->node_count;
+				m->node_count++;
+			}
+		}
+	}
+	return 0;
+}
+
+/* Fills the pair's words, and m->path with the names from the outermost on. False where that is more than is kept, or no text. */
+static bool trace(struct modules *m, struct python *python, uint32_t found, struct modules_pair *pair)
+{
+	uint32_t way[DEPTH], depth = 0;
+	size_t length = 0;
+	for (uint32_t at = found; at; at = m->nodes[at].from) {
+		if (depth == DEPTH)
+			return false;
+		way[depth++] = at;
+	}
+	pair->link_count = 0;
+	for (uint32_t i = 0; i <= depth; i++) {
+		/* The caller itself comes last. */
+		const struct modules_node *node = &m->nodes[i < depth ? way[i] : 0];
+		uint32_t count = node->object == pair->child ? 2 : node->link_count;
+		if (pair->link_count + count > MODULES_LINKS)
+			return false;
+		memcpy(pair->links + pair->link_count, node->links, count * sizeof *node->links);
+		pair->link_count += count;
+	}
+	while (depth--) {
+		uint64_t type, key = m->nodes[way[depth]].key;
+		size_t room = sizeof m->path - length - 1;
+		if (room < 2 || !has_flag(python, key, TYPE_IS_STR, &type) ||
+		    !python_text(python, key, m->path + length, room))
+			return false;
+		length += strlen(m->path + length);
+		if (depth)
+			m->path[length++] = '.';
+	}
+	m->path[length] = 0;
+	return length > 0;
+}
+
+/* Are all words as they were? */
+static bool holds(const struct modules_pair *pair)
+{
+	uint64_t at[MODULES_LINKS], words[MODULES_LINKS];
+	for (uint32_t i = 0; i < pair->link_count; i++)
+		at[i] = pair->links[i].at;
+	if (!interpreter_words(at, words, pair->link_count))
+		return false;
+	for (uint32_t i = 0; i < pair->link_count; i++)
+		if (words[i] != pair->links[i].word)
+			return false;
+	return true;
+}
+
+static uint32_t class_of(struct python *python, struct sink_thread *thread, uint64_t type)
+{
+	char text[CLASS_BYTES + 1];
+	uint64_t at;
+	size_t length = 0;
+	if (!word(python, type + TYPE_NAME, &at))
+		return 0;
+	/* Piece by piece: memory may end behind a short name. */
+	while (length < CLASS_BYTES && python_read(&python->memory, at + length, text + length, 1) && text[length])
+		length++;
+	text[length] = 0;
+	const char *dot = strrchr(text, '.');
+	dot = dot ? dot + 1 : text;
+	return sink_string(thread, dot, strlen(dot), EVENT_STACK);
+}
+
+static void describe(struct modules *m, struct python *python, struct sink_thread *thread, struct modules_pair *pair)
+{
+	uint64_t reads = python->memory.reads_left;
+	uint32_t found;
+	python->memory.reads_left = SEARCH_READS;
+	pair->class = class_of(python, thread, pair->type);
+	pair->name = 0;
+	/* One that is called from itself is no child. */
+	if (pair->parent && (found = search(m, python, pair->parent, pair->child)) != 0 &&
+	    trace(m, python, found, pair) && holds(pair))
+		pair->name = sink_string(thread, m->path, strlen(m->path), EVENT_STACK);
+	python->memory.reads_left = reads;
+}
+
+static struct modules_pair *place_of(struct modules *m, uint64_t parent, uint64_t child, uint32_t generation)
+{
+	uint64_t hash = (parent * 0x9e3779b97f4a7c15u ^ child) * 0xa0761d6478bd642fu;
+	struct modules_pair *first = NULL;
+	for (uint32_t i = 0; i < PROBES; i++) {
+		struct modules_pair *pair = &m->pairs[((hash >> 40) + i) & (MODULES_PAIRS - 1)];
+		if (pair->generation == generation && pair->parent == parent && pair->child == child)
+			return pair;
+		if (pair->generation != generation)
+			return first = pair;
+		if (!first || pair->seen < first->seen)
+			first = pair;
+	}
+	return first;
+}
+
+bool modules_find(struct modules *m, struct python *python, struct sink_thread *thread, uint64_t parent, uint64_t child,
+		  uint64_t type, bool again, const struct modules_pair **ret)
+{
+	uint32_t generation = sink_recording(), step = sink_step();
+	struct modules_pair *pair = place_of(m, parent, child, generation);
+	bool known =
+		pair->generation == generation && pair->parent == parent && pair->child == child && pair->type == type;
+	*ret = pair;
+	if (known && (pair->seen == step || !parent || (pair->name && holds(pair)))) {
+		pair->seen = step;
+		return true;
+	}
+	uint32_t name = pair->name, class = pair->class;
+	pair->generation = generation;
+	pair->parent = parent;
+	pair->child = child;
+	pair->type = type;
+	pair->seen = step;
+	describe(m, python, thread, pair);
+	return again || (known && pair->name == name && pair->class == class);
+}

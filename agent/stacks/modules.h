@@ -1,0 +1,62 @@
+/* modules.h - which nn.Module a frame of Python is a call of: its class, and the name under which it hangs in the module that called it.
+ * Read from the job's memory by copies that fail where there is none, without Python's lock: no code of the job's runs. */
+#ifndef PROFD_AGENT_STACKS_MODULES_H
+#define PROFD_AGENT_STACKS_MODULES_H
+
+#include "proto/python/python.h"
+
+#include "agent/sink/sink.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Where a frame keeps its first argument, and an object its type. */
+#define MODULES_FRAME_SELF 72
+#define MODULES_OBJECT_TYPE 8
+
+/* Words of memory by which a module is reached from the one that called it. */
+#define MODULES_LINKS 40
+#define MODULES_PAIRS 1024u /* a power of two */
+/* Modules that are looked through below one, for one that it called. */
+#define MODULES_NODES 1024u
+
+struct modules_link {
+	uint64_t at, word;
+};
+
+/* A module below the one that called it. */
+struct modules_pair {
+	uint64_t parent, child, type;
+	uint32_t generation, seen; /* in this recording; the step in which it was last looked at */
+	uint32_t name, class;	   /* string ids; name 0: it hangs nowhere below its caller */
+	uint32_t link_count;
+	struct modules_link links[MODULES_LINKS];
+};
+
+struct modules_node {
+	uint64_t object, key;
+	uint32_t from, link_count;
+	struct modules_link links[7];
+};
+
+/* Of one thread; begins as zeros. */
+struct modules {
+	struct modules_pair pairs[MODULES_PAIRS];
+	struct modules_node nodes[MODULES_NODES];
+	uint32_t node_count;
+	uint64_t key; /* the str object "_modules", as last seen */
+	char path[1024];
+};
+
+/* Does this release know how this Python keeps attributes? 0, or a negative errno with the reason in `sentence`. */
+int modules_probe(const struct python *python, char *sentence, size_t bytes);
+/* Is this the function that calls a module? */
+bool modules_is_call(const char *function, const char *file);
+
+/* The module `child` of this type, called by `parent` (0: by none). What is found is kept, and looked at again in each step; false where
+ * that says something else than before, and `again` was not set. Both modules run on the calling thread, and so are there. */
+bool modules_find(struct modules *modules, struct python *python, struct sink_thread *thread, uint64_t parent,
+		  uint64_t child, uint64_t type, bool again, const struct modules_pair **ret);
+
+#endif

@@ -63,10 +63,11 @@ struct walker {
 		uint64_t page;
 		unsigned char bytes[PAGE];
 	} windows[WINDOWS];
-	struct modules modules; /* the last: untouched where they are not asked for */
 };
 
-static struct walker *walkers; /* never unmapped */
+/* Never unmapped. */
+static struct walker *walkers;
+static struct modules *walkers_modules; /* of each; NULL until they are asked for */
 static _Atomic uint32_t walker_count;
 /* Found once, and never changed: a thread that is late goes on by it. */
 static struct python python;
@@ -87,6 +88,13 @@ int walk_probe(char *sentence, size_t bytes)
 	return -ENOTSUP;
 }
 
+/* Memory for each walker. */
+static void *map_each(size_t bytes)
+{
+	return mapping_new(NULL, WALKERS * bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+			   -1, 0);
+}
+
 int walk_arm(bool modules, char *sentence, size_t bytes)
 {
 	struct python found;
@@ -105,9 +113,10 @@ int walk_arm(bool modules, char *sentence, size_t bytes)
 		return -ENOTSUP;
 	}
 	if (!walkers)
-		walkers = mapping_new(NULL, WALKERS * sizeof *walkers, PROT_READ | PROT_WRITE,
-				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	return walkers ? known_take() : -ENOMEM;
+		walkers = map_each(sizeof *walkers);
+	if (!walkers_modules && modules)
+		walkers_modules = map_each(sizeof *walkers_modules);
+	return walkers && (walkers_modules || !modules) ? known_take() : -ENOMEM;
 }
 
 void walk_begin(uint32_t recording)
@@ -120,6 +129,8 @@ void walk_disarm(void)
 	known_give_back();
 	/* A thread that is late finds zeros. */
 	madvise(walkers, WALKERS * sizeof *walkers, MADV_DONTNEED);
+	if (walkers_modules)
+		madvise(walkers_modules, WALKERS * sizeof *walkers_modules, MADV_DONTNEED);
 }
 
 static uint32_t walkers_taken(void)
@@ -130,7 +141,7 @@ static uint32_t walkers_taken(void)
 
 uint64_t walk_bytes(void)
 {
-	size_t each = with_modules ? sizeof *walkers : offsetof(struct walker, modules);
+	size_t each = sizeof *walkers + (with_modules ? sizeof *walkers_modules : 0);
 	return known_bytes() + walkers_taken() * each;
 }
 
@@ -295,6 +306,11 @@ static bool is_same(const struct seen *a, const struct seen *b)
 	       a->object == b->object && a->type == b->type;
 }
 
+static struct modules *modules_of(const struct walker *w)
+{
+	return &walkers_modules[w - walkers];
+}
+
 static void learn(struct walker *w, const struct seen *seen, const struct python_code *found)
 {
 	if (!with_modules || atomic_load_explicit(&module_code, memory_order_relaxed) ||
@@ -316,7 +332,7 @@ static enum known_result number_of(struct walker *w, struct sink_thread *thread,
 		return KNOWN_GONE;
 	learn(w, seen, &found);
 	if (seen->object && seen->object != outer)
-		modules_find(&w->modules, &w->python, thread, outer, seen->object, seen->type, true, &module);
+		modules_find(modules_of(w), &w->python, thread, outer, seen->object, seen->type, true, &module);
 	int32_t line = python_line(&w->python, seen->code, seen->instruction);
 	struct known_frame frame = {
 		.parent = *number,
@@ -372,7 +388,7 @@ static bool are_modules_same(struct walker *w, struct sink_thread *thread, uint3
 		const struct seen *seen = &w->now[i];
 		if (!seen->object || seen->object == outer)
 			continue;
-		if (!modules_find(&w->modules, &w->python, thread, outer, seen->object, seen->type, false, &pair))
+		if (!modules_find(modules_of(w), &w->python, thread, outer, seen->object, seen->type, false, &pair))
 			return false;
 		outer = seen->object;
 	}

@@ -76,8 +76,8 @@ def test_paths(profd, torch, tmp_path):
         "blocks.1.shared": "Leaf", "tail": "Sequential", "tail.0": "Linear", "tail.1": "ReLU", "(Leaf)": "Leaf", "gr\u00fc\u00df": "Leaf",
         "fresh.0": "Sigmoid", "fresh.1": "Sigmoid", "Critic": "Critic", "Odd": "Odd", "(Tanh)": "Tanh"}, rows
     # Four steps; forward and backward of what each calls, on the thread that steps and on autograd's.
-    assert rows["Critic"]["calls"] >= 4 and rows["fresh.0"]["calls"] == rows["fresh.1"]["calls"], rows
-    assert rows["blocks.0.one"]["calls"] >= 8 and rows["blocks.0.shared"]["calls"] == rows["blocks.1.shared"]["calls"], rows
+    assert rows["Critic"]["operators"] >= 4 and rows["fresh.0"]["operators"] == rows["fresh.1"]["operators"], rows
+    assert rows["blocks.0.one"]["operators"] >= 8 and rows["blocks.0.shared"]["operators"] == rows["blocks.1.shared"]["operators"], rows
     for path in ("blocks.0.one", "tail.0", "tail.1", "fresh.1", "Critic", "(Leaf)"):
         assert rows[path]["forward_ns"] > 0 and rows[path]["backward_ns"] > 0, (path, rows[path])
     assert rows["Odd"]["backward_ns"] == 0 and rows["Odd"]["host_ns"] > 0

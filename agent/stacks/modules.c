@@ -32,8 +32,10 @@
 #define DEPTH 5
 #define PROBES 8
 #define CLASS_BYTES 256
-/* Reads of memory for one search. */
-#define SEARCH_READS 16384
+/* Reads of memory for one search, which the job's thread waits for: some 0.2 us each. */
+#define SEARCH_READS 2048
+/* A module that was not found is looked for again after so many steps at most. */
+#define PATIENCE 64u
 
 int modules_probe(const struct python *python, char *sentence, size_t bytes)
 {
@@ -302,16 +304,19 @@ bool modules_find(struct modules *m, struct python *python, struct sink_thread *
 	bool known =
 		pair->generation == generation && pair->parent == parent && pair->child == child && pair->type == type;
 	*ret = pair;
-	if (known && (pair->seen == step || !parent || (pair->name && holds(pair)))) {
+	if (known && (pair->seen == step || !parent || (pair->name ? holds(pair) : step < pair->again))) {
 		pair->seen = step;
 		return true;
 	}
-	uint32_t name = pair->name, class = pair->class;
+	uint32_t name = pair->name, class = pair->class, waited = known && !name ? pair->again - pair->missed : 0;
 	pair->generation = generation;
 	pair->parent = parent;
 	pair->child = child;
 	pair->type = type;
 	pair->seen = step;
 	describe(m, python, thread, pair);
+	/* To look for what is not there costs most. */
+	pair->missed = step;
+	pair->again = step + (waited ? (waited < PATIENCE ? 2 * waited : PATIENCE) : 1);
 	return again || (known && pair->name == name && pair->class == class);
 }

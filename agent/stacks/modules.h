@@ -18,7 +18,7 @@
 /* Words of memory by which a module is reached from the one that called it. */
 #define MODULES_LINKS 40
 #define MODULES_PAIRS 1024u /* a power of two */
-/* Modules that are looked through below one, for one that it called. */
+/* Modules that are looked through below one, for one that it called, at most. */
 #define MODULES_NODES 1024u
 
 struct modules_link {
@@ -29,7 +29,8 @@ struct modules_link {
 struct modules_pair {
 	uint64_t parent, child, type;
 	uint32_t generation, seen; /* in this recording; the step in which it was last looked at */
-	uint32_t name, class;	   /* string ids; name 0: it hangs nowhere below its caller */
+	uint32_t name, class;	   /* string ids; name 0: it was not found below its caller */
+	uint32_t missed, again; /* without a name: steps, in which it was looked for, and in which it will be again */
 	uint32_t link_count;
 	struct modules_link links[MODULES_LINKS];
 };

@@ -78,7 +78,7 @@ static int check(const struct arguments *a)
 		}
 	}
 	if (arguments_has(a, "no-gpu")) {
-		static const char *const others[] = {"memory", "graphs", "api"};
+		static const char *const others[] = {"graphs", "api"};
 
 		for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 			if (arguments_has(a, others[i]))

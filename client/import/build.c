@@ -390,7 +390,9 @@ static void tell(const struct build *build, const struct kineto_about *about, st
 		{COLLECTOR_SHAPES, counts->shapes, "the trace holds no shapes (record_shapes)"},
 		{COLLECTOR_CUPTI, counts->device, "the trace holds nothing of a GPU"},
 		{COLLECTOR_MEMORY, counts->memory, "the trace holds no allocations on a GPU (profile_memory)"},
+		{COLLECTOR_ALLOCATIONS, false, "blocks of torch's allocators are not read from a trace"},
 		{COLLECTOR_PYTHON, false, "a trace holds no samples of Python stacks"},
+		{COLLECTOR_MODULES, false, "a trace does not say in which module an operator was called"},
 		{COLLECTOR_NVTX, false,
 		 has_ranges(counts) ? "torch.profiler records no NVTX ranges" : "the trace holds no annotations"},
 	};

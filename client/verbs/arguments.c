@@ -350,6 +350,14 @@ uint32_t arguments_collectors(const struct arguments *a)
 		    arguments_has_collector(a, collector) == (collector->asked != ASKED_UNLESS))
 			bits |= 1u << bit;
 	}
+	/* Of one that an option leaves out nothing is left. */
+	for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++) {
+		const struct collector_facts *collector = collector_facts(bit);
+		const struct collector_facts *whole = collector ? collector_facts(collector->part_of) : NULL;
+
+		if (whole && whole->asked == ASKED_UNLESS && !(bits >> collector->part_of & 1))
+			bits &= ~(1u << bit);
+	}
 	return bits;
 }
 

@@ -13,7 +13,7 @@ from test_report import data_of, page_of
 TRACE = next(trace for trace in TRACES if trace.name.startswith("a100_alexnet"))
 CALLS = ("cuda_runtime", "cuda_driver")
 DEVICE = (*CALLS, "kernel", "gpu_memcpy", "gpu_memset", "cuda_sync", "gpu_user_annotation", "ac2g")
-VIEWS = re.findall(r"^  ([a-z]+) ", subprocess.run([PROFD, "show", "--help"], capture_output=True, text=True, check=True)
+VIEWS = re.findall(r"^  ([a-z_]+) ", subprocess.run([PROFD, "show", "--help"], capture_output=True, text=True, check=True)
                    .stdout.split("\n--by takes:\n")[1].split("\n\n")[0], re.M)
 NO_OPERATORS = "the trace holds no operators"
 NO_GPU = "the trace holds nothing of a GPU"
@@ -24,18 +24,19 @@ VARIANTS = {
     "torch": (("cpu_op",), (), {"operators": NO_OPERATORS, "flops": "the trace holds no shapes (record_shapes)"}),
     "shapes": ((), ("Input Dims", "Input type"), {"flops": "the trace holds no shapes (record_shapes)"}),
     "cupti": ((*DEVICE, "cpu_instant_event"), (), {**{view: NO_GPU for view in ("idle", "devices", "kernels", "copies", "memsets", "graphs", "streams", "api", "syncs", "launches",
-                                                         "overlap", "sessions")}, "memory": "the trace holds no allocations on a GPU"}),
-    "memory": (("cpu_instant_event",), (), {"memory": "the trace holds no allocations on a GPU (profile_memory)"}),
+                                                         "overlap", "sessions")}, "device_memory": "the trace holds no allocations on a GPU"}),
+    "memory": (("cpu_instant_event",), (), {"device_memory": "the trace holds no allocations on a GPU (profile_memory)"}),
     "calls": (CALLS, (), {"api": NONE}),
     "syncs": (("cuda_sync",), (), {"syncs": NONE}),
     "host": (("cpu_op", "user_annotation", "cpu_instant_event", *CALLS), (),
              {"operators": NO_OPERATORS, "ranges": "the trace holds no annotations", "tree": "the trace holds no annotations", "api": NONE,
-              "flops": "the trace holds no shapes", "memory": "the trace holds no allocations on a GPU"}),
+              "flops": "the trace holds no shapes", "device_memory": "the trace holds no allocations on a GPU"}),
 }
 # Never in an imported trace.
 ALWAYS = {"workers": "nobody looked at the processes", "sessions": "the trace does not say how CUPTI was used",
           "lines": "a trace holds no samples of Python stacks",
-          "functions": "a trace holds no samples of Python stacks", "graphs": None, "dropped": None}
+          "functions": "a trace holds no samples of Python stacks", "modules": "a trace does not say in which module",
+          **dict.fromkeys(("memory", "memory_steps", "peak", "leaks"), "blocks of torch's allocators are not read"), "graphs": None, "dropped": None}
 
 
 def whole_trace():

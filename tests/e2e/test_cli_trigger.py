@@ -67,7 +67,8 @@ def test_request_for_the_gpu(client, fake):
     fake.answers["trigger"] = [error("busy", "no")]
     for words, collectors, graphs, api in (
             (["--no-gpu"], ["steps", "nvtx", "torch"], "nodes", "launches"),
-            (["--memory"], ["steps", "nvtx", "torch", "cupti", "memory"], "nodes", "launches"),
+            (["--memory"], ["steps", "nvtx", "torch", "cupti", "memory", "allocations"], "nodes", "launches"),
+            (["--no-gpu", "--memory"], ["steps", "nvtx", "torch", "allocations"], "nodes", "launches"),
             (["--graphs", "whole", "--api=all"], ["steps", "nvtx", "torch", "cupti"], "whole", "all")):
         client.run("trigger", "--pid", "5", *words)
         request = fake.of("trigger")[-1]

@@ -98,7 +98,6 @@ def test_the_documented_keys_are_those_of_the_tables(lonely, folder):
     ("trigger --pid 1 --no-wait=yes", ["no value"]),
     ("trigger --pid 1 --graphs some", ["nodes|whole"]),
     ("trigger --pid 1 --api none", ["launches|all"]),
-    ("trigger --pid 1 --no-gpu --memory", ["--no-gpu", "--memory"]),
     ("trigger --pid 1 --no-gpu --graphs whole", ["--no-gpu", "--graphs"]),
     ("trigger --pid 1 --no-gpu --api all", ["--no-gpu", "--api"]),
     ("ps --format yaml", ["table|json|csv"]),

@@ -86,7 +86,7 @@ def common(ours, theirs):
     were taken before."""
     taken = [i for i, event in enumerate(ours) if event[0] > 0]
     expected = [event for event in theirs if event[0] > 0]
-    # Blocks that two threads take at the same time may stand in another order.
+    # By counts, as torch's trace has its own times.
     start = next(k for k in range(60) if collections.Counter(ours[i][:2] for i in taken[k:]) == collections.Counter(expected[:len(taken) - k]))
     assert len(expected) - (len(taken) - start) < 50, "there is not more behind the last step"
     older, found, held = returned_unseen(theirs), [], set()

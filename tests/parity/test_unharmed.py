@@ -7,7 +7,7 @@ import pytest
 from job import MODELS, RANKS, SECONDS, Job, python_for
 
 CAPTURES = 20
-OPTIONS = ["--shapes", "--stacks=operators"]
+OPTIONS = ["--shapes", "--stacks=operators", "--modules", "--memory"]
 
 
 class Pace:

@@ -40,7 +40,7 @@ RECIPES = [
     ]),
     Recipe("collector", ["To add a collector"], [
         Row("proto/collectors.def", before=r"\n#undef COLLECTOR$",
-            text='COLLECTOR(11, DUMMY, "dummy", DUMMY, OPS(dummy), ALWAYS, "", "", 0, "nothing, as a test")\n'),
+            text='COLLECTOR(13, DUMMY, "dummy", DUMMY, OPS(dummy), ALWAYS, "", "", 0, "nothing, as a test")\n'),
     ]),
     Recipe("event", ["To add an event kind"], [
         Row("proto/events.def", before=r"^RESERVED\(",

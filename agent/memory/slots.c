@@ -116,7 +116,7 @@ static struct slot_hook *hook_of(const struct calls *calls, const ElfW(Sym) * sy
 }
 
 struct pass {
-	const char *library;
+	const char *soname; /* how the name of the library begins */
 	struct slot_hook *hooks;
 	size_t count;
 	bool on;
@@ -130,7 +130,7 @@ static int pass_object(struct dl_phdr_info *info, size_t size, void *pointer)
 	struct pass *pass = pointer;
 	struct calls calls;
 	(void)size;
-	if (!calls_of(info, &calls) || !concerns(&calls, pass->library))
+	if (!calls_of(info, &calls) || !concerns(&calls, pass->soname))
 		return 0;
 	for (size_t i = 0; i < calls.slot_count; i++) {
 		const ElfW(Sym) *symbol = symbol_of(&calls, &calls.slots[i]);
@@ -154,7 +154,7 @@ static void find_definition(struct pass *pass, const struct calls *calls, const 
 
 size_t slots_find(const char *library, struct slot_hook *hooks, size_t count)
 {
-	struct pass pass = {.library = library, .hooks = hooks, .count = count, .found = find_definition};
+	struct pass pass = {.soname = library, .hooks = hooks, .count = count, .found = find_definition};
 	size_t known = 0;
 	gate_iterate(pass_object, &pass, GATE_OWN_NS);
 	for (size_t i = 0; i < count; i++)
@@ -268,7 +268,7 @@ static void set_slot(struct pass *pass, const struct calls *calls, const ElfW(Re
 
 void slots_set(const char *library, struct slot_hook *hooks, size_t count, bool on, struct slots_state *ret)
 {
-	struct pass pass = {.library = library, .hooks = hooks, .count = count, .on = on, .found = set_slot};
+	struct pass pass = {.soname = library, .hooks = hooks, .count = count, .on = on, .found = set_slot};
 	int saved = errno;
 	gate_iterate(pass_object, &pass, GATE_OWN_NS);
 	*ret = pass.state;

@@ -91,8 +91,9 @@ _Static_assert(ALLOCATION_TAKEN == 1 && ALLOCATION_GIVEN_BACK == 2 && ALLOCATION
 	" AND m.time <= p.time AND (m.until IS NULL OR m.until > p.time) LEFT JOIN calls c ON c.id = m.parent "        \
 	"LEFT JOIN calls o ON o.id = m.owner GROUP BY 1, 2, 3, 4, 5, 6;"                                               \
 	"INSERT INTO memory_holders SELECT p.device_type, p.device, NULL, NULL, NULL, NULL, 0, p.peak - "              \
-	"(SELECT CAST(total(bytes) AS INTEGER) FROM memory_holders h WHERE h.device_type = p.device_type AND "         \
-	"h.device = p.device) FROM peaks p WHERE p.absolute; DROP TABLE peaks;"
+	"coalesce(h.bytes, 0) FROM peaks p LEFT JOIN (SELECT device_type, device, CAST(total(bytes) AS INTEGER) AS "   \
+	"bytes FROM memory_holders GROUP BY 1, 2) h ON h.device_type = p.device_type AND h.device = p.device WHERE "   \
+	"p.absolute; DROP TABLE peaks;"
 #define LEAKS_SQL                                                                                                      \
 	"INSERT INTO memory_leaks SELECT m.type, m.device, o.name, o.stack, c.phase, count(*), "                       \
 	"CAST(total(m.bytes) AS INTEGER), count(DISTINCT m.step) FROM mem m LEFT JOIN calls c ON c.id = m.parent "     \

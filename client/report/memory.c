@@ -130,22 +130,22 @@ static void name_line(struct table *table, sqlite3_stmt *row)
 	table_set_text(table, WHERE, text);
 }
 
+/* The column behind the holder's is NULL where nobody of the recording held it. */
+static void name_holder(struct table *table, sqlite3_stmt *row)
+{
+	if (sqlite3_column_type(row, FUNCTION + 1) == SQLITE_NULL)
+		table_set_text(table, OPERATOR, "(held from before)");
+	else if (sqlite3_column_type(row, OPERATOR) == SQLITE_NULL)
+		table_set_text(table, OPERATOR, "(outside of operators)");
+	name_line(table, row);
+}
+
 static const struct column peak_columns[] = {
 	HOLDER,
 	{"blocks", "BLOCKS", COLUMN_COUNT, 0},
 	{"bytes", "BYTES", COLUMN_BYTES, 0},
 	{"percent", "BYTES %", COLUMN_PERCENT, COLUMN_BARRED},
 };
-enum { PEAK_BLOCKS = FUNCTION + 1 };
-
-static void name_holder(struct table *table, sqlite3_stmt *row)
-{
-	if (sqlite3_column_type(row, PEAK_BLOCKS) == SQLITE_NULL)
-		table_set_text(table, OPERATOR, "(held from before)");
-	else if (sqlite3_column_type(row, OPERATOR) == SQLITE_NULL)
-		table_set_text(table, OPERATOR, "(outside of operators)");
-	name_line(table, row);
-}
 
 struct table *report_peak(const struct reader *reader, const struct report_options *options)
 {
@@ -173,17 +173,10 @@ static const struct column leak_columns[] = {
 	{"step_bytes", "A STEP", COLUMN_BYTES, 0},
 };
 
-static void name_leak(struct table *table, sqlite3_stmt *row)
-{
-	if (sqlite3_column_type(row, OPERATOR) == SQLITE_NULL)
-		table_set_text(table, OPERATOR, "(outside of operators)");
-	name_line(table, row);
-}
-
 struct table *report_leaks(const struct reader *reader, const struct report_options *options)
 {
 	static const struct report_shape shape = {COUNTED(leak_columns),       NULL,	      0,
-						  "8 DESC, 11 DESC, operator", "allocations", name_leak};
+						  "8 DESC, 11 DESC, operator", "allocations", name_holder};
 	struct table *table = report_query(
 		reader, options, &shape,
 		"SELECT place, operator, phase, NULL, file, line, function, steps, w.count, blocks, bytes, bytes / steps "

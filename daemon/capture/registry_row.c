@@ -111,7 +111,6 @@ void registry_describe(const struct process *process, uint64_t viewer, cJSON *ro
 {
 	const struct identity *who = &process->who;
 	const struct capture *capture = capture_of_process(process);
-	char text[TIME_TEXT_BYTES];
 	uint64_t steps = atomic_load_explicit(&process->page->steps, memory_order_relaxed);
 	uint64_t last = atomic_load_explicit(&process->page->last, memory_order_relaxed);
 	uint64_t now = clock_monotonic(), median;
@@ -139,14 +138,8 @@ void registry_describe(const struct process *process, uint64_t viewer, cJSON *ro
 	add_step_note(process, row);
 	json_add_number(row, "step_ns", median, (double)median);
 	add_step_times(process, steps, row);
-	if (last && last <= now) {
-		time_text(clock_realtime() - (now - last), text);
-		cJSON_AddStringToObject(row, "last_step_at", text);
-	} else {
-		cJSON_AddNullToObject(row, "last_step_at");
-	}
-	time_text(process->registered_at, text);
-	cJSON_AddStringToObject(row, "registered_at", text);
+	json_add_time(row, "last_step_at", last && last <= now ? clock_realtime() - (now - last) : 0);
+	json_add_time(row, "registered_at", process->registered_at);
 	cJSON_AddStringToObject(row, "state", capture ? capture_status_word(capture_status_now(capture)) : "idle");
 	if (capture) {
 		char id[ID_BYTES];

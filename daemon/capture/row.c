@@ -28,8 +28,7 @@ void capture_describe(const struct server *server, uint64_t viewer, const struct
 	cJSON_AddStringToObject(row, "status", capture_status_word(facts->status));
 	cJSON_AddStringToObject(row, "reason_code", cancel_reason_word(facts->reason_code));
 	json_add_text(row, "reason", *facts->reason ? facts->reason : NULL);
-	time_text(facts->started, started);
-	cJSON_AddStringToObject(row, "started_at", started);
+	json_add_time(row, "started_at", facts->started);
 	json_add_time(row, "finished_at", facts->finished);
 	cJSON_AddNumberToObject(row, "steps_recorded", (double)facts->steps_recorded);
 	cJSON_AddNumberToObject(row, "steps_wanted", (double)facts->steps_wanted);

@@ -86,8 +86,11 @@ def common(ours, theirs):
     were taken before."""
     taken = [i for i, event in enumerate(ours) if event[0] > 0]
     expected = [event for event in theirs if event[0] > 0]
-    # By counts, as torch's trace has its own times.
-    start = next(k for k in range(60) if collections.Counter(ours[i][:2] for i in taken[k:]) == collections.Counter(expected[:len(taken) - k]))
+    start = next((k for k in range(60) if [ours[i][:2] for i in taken[k:]] == expected[:len(taken) - k]), None)
+    if start is None:
+        first = next((i for i, (at, theirs_at) in enumerate(zip(taken, expected)) if ours[at][:2] != theirs_at), "none")
+        pytest.fail(f"{len(taken)} blocks of ours, {len(expected)} of torch's; the first that differs: {first}\n"
+                    f"{[ours[i][:2] for i in taken[:80]]}\n{expected[:80]}")
     assert len(expected) - (len(taken) - start) < 50, "there is not more behind the last step"
     older, found, held = returned_unseen(theirs), [], set()
     for i, event in enumerate(ours):

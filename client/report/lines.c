@@ -6,7 +6,6 @@
 
 #include <sqlite3.h>
 #include <stdio.h>
-#include <string.h>
 
 /* Sums of the steps, and how long these were. What was not sampled is not known, and no 0; files of earlier releases have no calls. */
 #define WALL " (SELECT nullif(sum(duration), 0) AS wall FROM steps WHERE" REPORT_STEP ") "
@@ -68,19 +67,11 @@ static const struct report_key function_keys[] = {
 	{"name", "n.text"},
 };
 
-/* For people: the file without its folder, and the line. */
 static void name_place(struct table *table, sqlite3_stmt *row)
 {
-	const char *file = (const char *)sqlite3_column_text(row, FILE_NAME);
-	const char *slash = file ? strrchr(file, '/') : NULL;
-	char text[512];
+	char text[REPORT_LINE_BYTES];
 
-	if (file)
-		snprintf(text, sizeof text, "%s:%lld", slash ? slash + 1 : file,
-			 (long long)sqlite3_column_int64(row, LINE));
-	else
-		snprintf(text, sizeof text, "(no Python)");
-	table_set_text(table, WHERE, text);
+	table_set_text(table, WHERE, report_line(text, row, FILE_NAME, LINE) ? text : "(no Python)");
 }
 
 /* One query for both: sums of what was recorded between `head` and `tail`. */

@@ -3,8 +3,6 @@
 #include "views.h"
 
 #include <sqlite3.h>
-#include <stdio.h>
-#include <string.h>
 
 /* c10::DeviceType. */
 #define DEVICE_SQL(type, number)                                                                                       \
@@ -118,26 +116,17 @@ enum { DEVICE, OPERATOR, PHASE, WHERE, FILE_NAME, LINE, FUNCTION };
 	" h LEFT JOIN strings s ON s.id = h.name LEFT JOIN stack_lines l ON l.stack = h.stack LEFT JOIN stacks k "     \
 	"ON k.id = l.frame LEFT JOIN strings f ON f.id = k.file LEFT JOIN strings n ON n.id = k.function "
 
-static void name_line(struct table *table, sqlite3_stmt *row)
-{
-	const char *file = (const char *)sqlite3_column_text(row, FILE_NAME);
-	const char *slash = file ? strrchr(file, '/') : NULL;
-	char text[512];
-
-	if (!file)
-		return;
-	snprintf(text, sizeof text, "%s:%lld", slash ? slash + 1 : file, (long long)sqlite3_column_int64(row, LINE));
-	table_set_text(table, WHERE, text);
-}
-
 /* The column behind the holder's is NULL where nobody of the recording held it. */
 static void name_holder(struct table *table, sqlite3_stmt *row)
 {
+	char text[REPORT_LINE_BYTES];
+
 	if (sqlite3_column_type(row, FUNCTION + 1) == SQLITE_NULL)
 		table_set_text(table, OPERATOR, "(held from before)");
 	else if (sqlite3_column_type(row, OPERATOR) == SQLITE_NULL)
 		table_set_text(table, OPERATOR, "(outside of operators)");
-	name_line(table, row);
+	if (report_line(text, row, FILE_NAME, LINE))
+		table_set_text(table, WHERE, text);
 }
 
 static const struct column peak_columns[] = {

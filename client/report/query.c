@@ -150,3 +150,14 @@ void report_note_device(struct table *table, const struct reader *reader, const 
 	if (device >= 0)
 		table_note(table, "Self CUDA time total: %s", text_duration(figure, device));
 }
+
+bool report_line(char to[REPORT_LINE_BYTES], sqlite3_stmt *row, int file, int number)
+{
+	const char *path = (const char *)sqlite3_column_text(row, file);
+	const char *slash = path ? strrchr(path, '/') : NULL;
+
+	if (path)
+		snprintf(to, REPORT_LINE_BYTES, "%s:%lld", slash ? slash + 1 : path,
+			 (long long)sqlite3_column_int64(row, number));
+	return path != NULL;
+}

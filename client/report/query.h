@@ -28,6 +28,11 @@ bool report_next(const struct reader *reader, sqlite3_stmt *statement);
 /* A cell from a result column: integer, text, or empty for NULL. */
 void report_cell(struct table *table, size_t column, sqlite3_stmt *statement, int from);
 
+#define REPORT_LINE_BYTES 512
+/* A line of Python for people, "train.py:88", from the result columns of its file and number; false, with `to` as it was, where there is
+ * none. */
+bool report_line(char to[REPORT_LINE_BYTES], sqlite3_stmt *row, int file, int number);
+
 /* One of torch.profiler's sort keys, with device_ where it may say cuda_, and what it means in a table's SQL. */
 struct report_key {
 	const char *key, *sql;

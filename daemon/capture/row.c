@@ -1,6 +1,5 @@
 /* row.c - CAPTURE of docs/protocol.md: what clients are told of a capture. Thread: the loop's. No locks. */
 #include "row.h"
-#include "proto/base/clock.h"
 #include "daemon/core/json.h"
 #include "capture.h"
 #include "daemon/core/server.h"
@@ -8,7 +7,7 @@
 
 void capture_describe(const struct server *server, uint64_t viewer, const struct capture_facts *facts, cJSON *row)
 {
-	char id[ID_BYTES], started[TIME_TEXT_BYTES];
+	char id[ID_BYTES];
 	capture_id_text(facts->number, server->user, id);
 	cJSON_AddStringToObject(row, "capture_id", id);
 	trigger_id_text(facts->trigger, server->user, id);

@@ -134,6 +134,8 @@ enum allocation_known {
 	ALLOCATION_KNOWS_TOTALS = 2, /* total and reserved of the device */
 	ALLOCATION_CROWDED = 4, /* given back, of unknown size: not all that were taken found room to be remembered */
 };
+/* Of a block of the framework's: c10::DeviceType of the host, and the number where there is one device of a type. */
+enum framework_device { FRAMEWORK_CPU = 0, FRAMEWORK_DEVICE_ALONE = 255 };
 /* What a session of CUPTI had on. */
 enum session_option {
 	SESSION_GRAPHS_WHOLE = 1,   /* CUDA graphs as a whole: no record a node */

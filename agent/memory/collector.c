@@ -15,9 +15,8 @@
 
 #include <errno.h>
 
-/* c10::Device by value: its type in the low byte, its number in the high one; 0xff: the one that there is. */
-#define DEVICE_TYPE_CPU 0u
-#define DEVICE_CPU 0xff00u
+/* c10::Device by value: its type in the low byte, its number in the high one. */
+#define DEVICE_CPU (FRAMEWORK_DEVICE_ALONE << 8 | FRAMEWORK_CPU)
 #define LIBRARY "libc10."
 /* How often it is looked whether something has been loaded. */
 #define LOOK_NS 50000000ull
@@ -70,7 +69,7 @@ static void report_hook(void *block, int64_t bytes, uint64_t total, uint64_t res
 			&hooks[HOOK_REPORT].real, memory_order_relaxed);
 	if (records() && bytes) {
 		/* Of the CPU it tells no total but what the profiler has seen. */
-		bool totals = (device & 0xff) != DEVICE_TYPE_CPU;
+		bool totals = (device & 0xff) != FRAMEWORK_CPU;
 		struct event_framework_allocation record = {
 			.bytes = bytes < 0 ? 0 - (uint64_t)bytes : (uint64_t)bytes,
 			.total = totals ? total : 0,

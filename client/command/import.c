@@ -46,7 +46,6 @@ static void say_left_out(const struct build_counts *counts)
 		const char *what;
 	} parts[] = {
 		{counts->python, "Python frames"},
-		{counts->memory_host, "allocations of host memory"},
 		{counts->strange, "events of kinds that profd does not know"},
 		{counts->untimed, "events without a time that can be"},
 	};
@@ -70,7 +69,6 @@ static cJSON *row_of(const char *path, const char *output, const struct build_co
 	need(cJSON_AddNumberToObject(row, "steps", (double)counts->steps));
 	need(cJSON_AddNumberToObject(row, "events", (double)counts->events));
 	need(cJSON_AddNumberToObject(row, "python_frames_left_out", (double)counts->python));
-	need(cJSON_AddNumberToObject(row, "host_allocations_left_out", (double)counts->memory_host));
 	need(cJSON_AddNumberToObject(row, "unknown_left_out", (double)counts->strange));
 	need(cJSON_AddNumberToObject(row, "untimed_left_out", (double)counts->untimed));
 	return row;

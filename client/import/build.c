@@ -139,10 +139,7 @@ static bool add(struct build *build, struct sorter *sorter, const struct kineto_
 static bool add_timed(struct build *build, const struct kineto_event *event)
 {
 	union event_any record;
-	if (!record_of(event, &build->strings, &record)) {
-		build->counts.memory_host++;
-		return true;
-	}
+	record_of(event, &build->strings, &record);
 	switch (record.head.kind) {
 	case EVENT_OPERATOR: {
 		struct thread *of = thread_of(build, event->pid, record.operator.thread);
@@ -157,9 +154,9 @@ static bool add_timed(struct build *build, const struct kineto_event *event)
 		if (!steps_add(&build->steps, event, record.range.thread))
 			return no_memory(build);
 		return add(build, &build->frames, event, &record);
-	case EVENT_ALLOCATION:
+	case EVENT_FRAMEWORK_ALLOCATION:
 		build->counts.memory = true;
-		return add(build, &build->others, event, &record);
+		return add(build, &build->frames, event, &record);
 	default:
 		build->counts.device = true;
 		build->counts.calls = build->counts.calls || record.head.kind == EVENT_API_CALL;
@@ -339,7 +336,12 @@ static bool put_frames(struct build *build)
 		union event_any event = item->event;
 		event.head.step = steps_at(&build->steps, item->start);
 		event_set_time(&event, clock_of(build, item->start));
-		ok = nest_open(&nest, &event);
+		if (event.head.kind == EVENT_FRAMEWORK_ALLOCATION)
+			ok = nest_around(&nest, item->thread, clock_of(build, item->start),
+					 &event.framework_allocation.parent) &&
+			     put(build, &event);
+		else
+			ok = nest_open(&nest, &event);
 	}
 	ok = ok && !build->frames.error && nest_end(&nest);
 	nest_free(&nest);
@@ -389,8 +391,8 @@ static void tell(const struct build *build, const struct kineto_about *about, st
 		{COLLECTOR_TORCH, counts->operators, "the trace holds no operators"},
 		{COLLECTOR_SHAPES, counts->shapes, "the trace holds no shapes (record_shapes)"},
 		{COLLECTOR_CUPTI, counts->device, "the trace holds nothing of a GPU"},
-		{COLLECTOR_MEMORY, counts->memory, "the trace holds no allocations on a GPU (profile_memory)"},
-		{COLLECTOR_ALLOCATIONS, false, "blocks of torch's allocators are not read from a trace"},
+		{COLLECTOR_MEMORY, false, "a trace holds no allocations by CUDA itself"},
+		{COLLECTOR_ALLOCATIONS, counts->memory, "the trace holds no allocations (profile_memory)"},
 		{COLLECTOR_PYTHON, false, "a trace holds no samples of Python stacks"},
 		{COLLECTOR_MODULES, false, "a trace does not say in which module an operator was called"},
 		{COLLECTOR_NVTX, false,

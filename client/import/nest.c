@@ -34,16 +34,32 @@ static uint64_t inside(const struct nest_frame *parent, uint64_t start, uint64_t
 	return end > start ? end - start : 0;
 }
 
+/* Closes what has ended by then. */
+static bool pass(struct nest *nest, uint32_t thread, uint64_t time)
+{
+	if (thread != nest->thread && !nest_end(nest))
+		return false;
+	nest->thread = thread;
+	while (nest->count && nest->frames[nest->count - 1].end <= time)
+		if (!close_one(nest))
+			return false;
+	return true;
+}
+
+bool nest_around(struct nest *nest, uint32_t thread, uint64_t time, uint64_t *ret_id)
+{
+	if (!pass(nest, thread, time))
+		return false;
+	*ret_id = nest->count ? GET(&nest->frames[nest->count - 1].event, id) : 0;
+	return true;
+}
+
 bool nest_open(struct nest *nest, const union event_any *event)
 {
 	uint64_t start = GET(event, start), end = start + GET(event, duration);
 	uint32_t thread = GET(event, thread);
-	if (thread != nest->thread && !nest_end(nest))
+	if (!pass(nest, thread, start))
 		return false;
-	nest->thread = thread;
-	while (nest->count && nest->frames[nest->count - 1].end <= start)
-		if (!close_one(nest))
-			return false;
 	/* What ends later than what it began in is no child of that. */
 	while (nest->count && nest->frames[nest->count - 1].end + ROUNDED_NS < end)
 		if (!close_one(nest))

@@ -24,6 +24,8 @@ struct nest {
 /* One that begins no earlier than the one before on its thread, and encloses what follows and fits into it. Whatever ends before it is
  * handed to closed(). False: no memory, or closed() said so. */
 bool nest_open(struct nest *nest, const union event_any *event);
+/* Of something without a duration, in this order as well: what lies open around it; 0: nothing. False as above. */
+bool nest_around(struct nest *nest, uint32_t thread, uint64_t time, uint64_t *ret_id);
 /* Hands on what is open still. */
 bool nest_end(struct nest *nest);
 void nest_free(struct nest *nest);

@@ -159,65 +159,65 @@ static void take_overhead(const struct kineto_event *event, struct event_overhea
 			ret->kind = kinds[i].kind;
 }
 
-static void take_memory(const struct kineto_event *event, struct event_allocation *ret)
+/* As the agent has it: of the CPU torch tells no total but what its profiler has seen. */
+static void take_memory(const struct kineto_event *event, struct event_framework_allocation *ret)
 {
+	bool totals = event->device_type != FRAMEWORK_CPU && event->allocated >= 0 && event->reserved >= 0;
 	ret->address = (uint64_t)event->address;
-	ret->bytes = event->bytes < 0 ? (uint64_t)-event->bytes : (uint64_t)event->bytes;
-	ret->total = large(event->allocated);
-	ret->reserved = large(event->reserved);
-	ret->device = small(event->device);
+	ret->bytes = event->bytes < 0 ? 0 - (uint64_t)event->bytes : (uint64_t)event->bytes;
+	ret->total = totals ? large(event->allocated) : 0;
+	ret->reserved = totals ? large(event->reserved) : 0;
+	ret->device_type = (uint8_t)small(event->device_type);
+	ret->device = event->device >= 0 && event->device < FRAMEWORK_DEVICE_ALONE ? (uint8_t)event->device
+										   : FRAMEWORK_DEVICE_ALONE;
 	ret->thread = thread_id(event->thread);
-	ret->source = ALLOCATION_TORCH;
 	ret->operation = event->bytes < 0 ? ALLOCATION_GIVEN_BACK : ALLOCATION_TAKEN;
-	ret->memory_kind = 3;
+	ret->known = ALLOCATION_KNOWS_BYTES | (totals ? ALLOCATION_KNOWS_TOTALS : 0);
 }
 
-bool record_of(const struct kineto_event *event, struct strings *strings, union event_any *ret)
+void record_of(const struct kineto_event *event, struct strings *strings, union event_any *ret)
 {
 	*ret = (union event_any){0};
 	switch (event->kind) {
 	case KINETO_OPERATOR:
 		ret->head.kind = EVENT_OPERATOR;
 		take_operator(event, strings, &ret->operator);
-		return true;
+		break;
 	case KINETO_ANNOTATION:
 		ret->head.kind = EVENT_RANGE;
 		take_annotation(event, strings, &ret->range);
-		return true;
+		break;
 	case KINETO_RUNTIME:
 	case KINETO_DRIVER:
 		ret->head.kind = EVENT_API_CALL;
 		take_call(event, strings, &ret->api_call);
-		return true;
+		break;
 	case KINETO_KERNEL:
 		ret->head.kind = EVENT_KERNEL;
 		take_kernel(event, strings, &ret->kernel);
-		return true;
+		break;
 	case KINETO_COPY:
 		ret->head.kind = EVENT_COPY;
 		take_copy(event, &ret->copy);
-		return true;
+		break;
 	case KINETO_SET:
 		ret->head.kind = EVENT_SET;
 		take_set(event, &ret->set);
-		return true;
+		break;
 	case KINETO_SYNC:
 		ret->head.kind = EVENT_SYNC;
 		take_sync(event, &ret->sync);
-		return true;
+		break;
 	case KINETO_OVERHEAD:
 		ret->head.kind = EVENT_OVERHEAD;
 		take_overhead(event, &ret->overhead);
-		return true;
+		break;
 	case KINETO_MEMORY:
-		/* c10::DeviceType::CUDA; the host's memory has no table. */
-		if (event->device_type != 1)
-			return false;
-		ret->head.kind = EVENT_ALLOCATION;
-		take_memory(event, &ret->allocation);
-		return true;
+		ret->head.kind = EVENT_FRAMEWORK_ALLOCATION;
+		take_memory(event, &ret->framework_allocation);
+		break;
 	default:
-		return false;
+		break;
 	}
 }
 

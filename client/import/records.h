@@ -7,8 +7,8 @@
 
 #include "proto/events.h"
 
-/* The record of an event that has times, but for when it begins, its step, and what lies in what. False: a capture has no place for it. */
-bool record_of(const struct kineto_event *event, struct strings *strings, union event_any *ret);
+/* The record of an event that has times, but for when it begins, its step, and what lies in what. */
+void record_of(const struct kineto_event *event, struct strings *strings, union event_any *ret);
 /* A call of a torch.nn.Module, which has no duration yet. */
 void record_module(const struct kineto_event *event, struct strings *strings, union event_any *ret);
 void record_device(const struct kineto_device *device, struct strings *strings, union event_any *ret);

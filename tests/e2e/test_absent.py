@@ -18,25 +18,26 @@ VIEWS = re.findall(r"^  ([a-z_]+) ", subprocess.run([PROFD, "show", "--help"], c
 NO_OPERATORS = "the trace holds no operators"
 NO_GPU = "the trace holds nothing of a GPU"
 NONE = "the trace holds none of it"
+NO_BLOCKS = dict.fromkeys(("memory", "memory_steps", "peak", "leaks"), "the trace holds no allocations (profile_memory)")
 
 # What is left out: (categories, arguments of events), then the views that say so, and how. Every other view has rows, or says nothing.
 VARIANTS = {
     "torch": (("cpu_op",), (), {"operators": NO_OPERATORS, "flops": "the trace holds no shapes (record_shapes)"}),
     "shapes": ((), ("Input Dims", "Input type"), {"flops": "the trace holds no shapes (record_shapes)"}),
     "cupti": ((*DEVICE, "cpu_instant_event"), (), {**{view: NO_GPU for view in ("idle", "devices", "kernels", "copies", "memsets", "graphs", "streams", "api", "syncs", "launches",
-                                                         "overlap", "sessions")}, "device_memory": "the trace holds no allocations on a GPU"}),
-    "memory": (("cpu_instant_event",), (), {"device_memory": "the trace holds no allocations on a GPU (profile_memory)"}),
+                                                         "overlap", "sessions")}, **NO_BLOCKS}),
+    "memory": (("cpu_instant_event",), (), NO_BLOCKS),
     "calls": (CALLS, (), {"api": NONE}),
     "syncs": (("cuda_sync",), (), {"syncs": NONE}),
     "host": (("cpu_op", "user_annotation", "cpu_instant_event", *CALLS), (),
              {"operators": NO_OPERATORS, "ranges": "the trace holds no annotations", "tree": "the trace holds no annotations", "api": NONE,
-              "flops": "the trace holds no shapes", "device_memory": "the trace holds no allocations on a GPU"}),
+              "flops": "the trace holds no shapes", **NO_BLOCKS}),
 }
 # Never in an imported trace.
 ALWAYS = {"workers": "nobody looked at the processes", "sessions": "the trace does not say how CUPTI was used",
           "lines": "a trace holds no samples of Python stacks",
           "functions": "a trace holds no samples of Python stacks", "modules": "a trace does not say in which module",
-          **dict.fromkeys(("memory", "memory_steps", "peak", "leaks"), "blocks of torch's allocators are not read"), "graphs": None, "dropped": None}
+          "device_memory": "a trace holds no allocations by CUDA itself", "leaks": None, "graphs": None, "dropped": None}
 
 
 def whole_trace():

@@ -2,6 +2,7 @@
 sums that are made another way; that the job does not notice."""
 import collections
 import json
+import sqlite3
 
 import pytest
 
@@ -135,6 +136,22 @@ def test_bytes_are_those_of_torchs_profiler(profd, torch_newest, model):
             for row in profd.show(capture["capture_id"])["operator_memory"] if row["name"][0] != "("}
     whole = recorded.sums(recorded.events)
     assert {name: sums for name, sums in rows.items() if any(sums)} == {name: sums for name, sums in whole.items() if any(sums)}
+
+
+@pytest.mark.parametrize("model", ["cnn", "transformer"])
+def test_an_imported_trace_has_its_blocks(profd, torch_newest, model):
+    """What torch.profiler says of its own trace: bytes by operator, self and total."""
+    _, _, trace, lines = capture_window(profd, torch_newest, model)
+    file = profd.folder / f"window-{WINDOW}.db"
+    profd.run("import", profd.folder / f"window-{WINDOW}.json", "--output", file)
+    shown = profd.json("show", file)
+    expected = {name: sums for name, sums in of_window(lines, WINDOW).items() if any(sums)}
+    ours = {row["name"].replace(" ", "_"): (row["self_cpu_bytes"], row["cpu_bytes"]) for row in shown["operator_memory"] if row["name"]}
+    assert {name: sums for name, sums in ours.items() if any(sums) and name[0] != "("} == {
+        name: sums for name, sums in expected.items() if name != "[memory]" and not name.startswith(("ProfilerStep", "Optimizer.", "iteration"))}
+    with sqlite3.connect(f"file:{file}?mode=ro", uri=True) as db:
+        blocks = list(db.execute("SELECT iif(operation = 1, bytes, -bytes), address FROM framework_allocations ORDER BY time, rowid"))
+    assert blocks == trace and len(blocks) > 500
 
 
 def test_blocks_are_those_of_an_older_torch(profd, torch):

@@ -198,11 +198,29 @@ static int attach_in_time(struct goal *goal, const struct attempt *how, struct a
 	return goal->code ? fail(goal->code, "%s", goal->sentence) : EXIT_DONE;
 }
 
+/* The daemon knows from the kernel who we are, and notes it. What it says of the process itself is looked at elsewhere; one of an earlier
+ * release knows no such request. */
+static int announce(struct daemons *daemons, const struct goal *goal)
+{
+	cJSON *request = request_new("attach");
+	struct collect none = {"", need(cJSON_CreateArray())};
+	struct failure failure = {0};
+
+	need(cJSON_AddNumberToObject(request, "pid", (double)goal->pid));
+	for (unsigned i = 0; i < daemons->count; i++)
+		if (strcmp(daemons->list[i].path, goal->socket) == 0)
+			daemon_query(&daemons->list[i], request, collect_row, &none, &failure);
+	cJSON_Delete(none.array);
+	cJSON_Delete(request);
+	return failure.error == ERROR_NOT_YOURS ? failure_print(&failure) : EXIT_DONE;
+}
+
 static int attach_one(const struct bring *bring, struct goal *goal, const struct attempt *how, struct attachment *done)
 {
 	long long pid = goal->target.pid;
-	int code = attach_in_time(goal, how, done);
+	int code = announce(bring->daemons, goal);
 
+	code = code ? code : attach_in_time(goal, how, done);
 	if (code)
 		return code;
 	if (await(bring->daemons, pid, is_registered, bring->patience))

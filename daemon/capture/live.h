@@ -3,6 +3,7 @@
 #ifndef PROFD_DAEMON_CAPTURE_LIVE_H
 #define PROFD_DAEMON_CAPTURE_LIVE_H
 
+#include "announced.h"
 #include "daemon/core/calls.h"
 #include "daemon/core/work.h"
 
@@ -36,6 +37,7 @@ struct live {
 	uint64_t next_capture, next_trigger;
 	struct numbers numbers;
 	struct probe *probes;
+	struct announced announced;
 	uint64_t arm_ns;	/* what the slowest of the last agents took to answer ARM */
 	uint64_t orphans_until; /* CLOCK_MONOTONIC ns */
 

@@ -227,6 +227,28 @@ static const char *identify(const struct conn *conn, const struct message_hello 
 	       "host's";
 }
 
+/* By whom, the kernel has told. What nobody announced is the process's own word. */
+static void audit_attachment(const struct process *process)
+{
+	const struct identity *who = &process->who;
+	struct audit_entry entry = {.by = process->conn->peer,
+				    .user = process->conn->user,
+				    .trusted = process->conn->admin,
+				    .action = "attach",
+				    .outcome = "attached",
+				    .subject = who->name,
+				    .target_pid = who->pid,
+				    .target_uid = who->uid};
+	char subject[sizeof who->name + 64];
+	if (!announced_take(process->server, who, &entry.by)) {
+		snprintf(subject, sizeof subject, "%s: only the process itself says so, nobody announced it",
+			 who->name);
+		entry.outcome = "claimed";
+		entry.subject = subject;
+	}
+	audit_put(process->server, &entry);
+}
+
 static void hello_first(struct conn *conn, const struct message_hello *hello, int fd)
 {
 	struct server *server = conn->server;
@@ -300,7 +322,7 @@ static void hello_first(struct conn *conn, const struct message_hello *hello, in
 	log_verbose("pid %d (%s) uid %u registered", process->who.pid, process->who.name, process->who.uid);
 	put_in_catalogue(process, false);
 	if (hello->entry & ENTRY_ATTACH && hello->entry & ENTRY_NEW)
-		audit_done(conn, "attach", process->who.name, "attached", who.pid, who.uid);
+		audit_attachment(process);
 	orphans_offered(process);
 	targets_offer(process);
 }

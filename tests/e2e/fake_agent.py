@@ -15,6 +15,7 @@ import time
 MAGIC = 0x44465250
 HELLO, WELCOME, REFUSE, ARM, ARMED, DECLINED, CANCEL, COLLECTOR, DONE, AFTER, OFFER, PROBE, FINISH = range(1, 14)
 FREE, OWNED, FULL = range(3)
+ENTRY_ATTACH, ENTRY_NEW = 32, 64
 RECORD, DRAIN, END = 2, 3, 4
 PID_NAMESPACE = os.stat("/proc/self/ns/pid").st_ino
 
@@ -65,9 +66,9 @@ def text(value, size):
     return value[:size - 1].ljust(size, b"\0")
 
 
-def hello(name="fake", job="", rank=-1, source=2, start=None, major=1, minor=0, orphans=0):
+def hello(name="fake", job="", rank=-1, source=2, start=None, major=1, minor=0, orphans=0, entry=1):
     fixed = struct.pack("<IHHHHiQQiiiIIIII", MAGIC, HELLO, 1440, major, minor, os.getpid(), PID_NAMESPACE,
-                        start_time() if start is None else start, rank, -1, -1, 1, 0, source, 1, orphans)
+                        start_time() if start is None else start, rank, -1, -1, 1, 0, source, entry, orphans)
     return fixed + (text("0.1.0", 32) + text("", 32) + text(job, 128) + text(name, 64) + text("fake agent", 1024) +
                     text("", 32) + text("host", 64))
 

@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import signal
 import sqlite3
 import subprocess
 import time
@@ -13,7 +14,7 @@ import pytest
 
 import fake_agent as fake
 from conftest import BUILD, wait_for
-from shared_node import ALICE, BOB, CAROL, GROUP, as_user, error_of, needs_root, node, record_once
+from shared_node import ALICE, BOB, CAROL, GROUP, as_user, error_of, needs_root, node, record_once, start_as
 
 pytestmark = needs_root
 LINE = re.compile(r'^profd-daemon: audit: action=(\S+) outcome=(\S+) uid=(\d+) user="([^"]*)" pid=(\d+)'
@@ -89,6 +90,33 @@ def test_a_line_for_everything(shared):
         assert (row["action"], row["outcome"], str(row["uid"]), row["user"], str(row["pid"]), row["subject"], row["at"]) == (
             line[0], line[1], line[2], line[3], line[4], line[7], line[8])
         assert (row["target_pid"], row["target_uid"]) == tuple(int(x) if x else None for x in line[5:7])
+
+
+def test_who_has_attached(shared):
+    """The caller as the kernel names them, where they have announced it and may; what only the process says is called a claim."""
+    def announces(user, pid):
+        return as_user(user, lambda: (os.getpid(), error_of(fake.ask(shared.socket, "attach", pid=pid))))
+
+    def registers():
+        """As one that was attached to."""
+        fake.Agent(shared.socket, name="train.py", entry=fake.ENTRY_ATTACH | fake.ENTRY_NEW)
+        return os.getpid()
+    claims = as_user(ALICE, registers)
+    row = logged(shared, action="attach", outcome="claimed", target_pid=claims)[0]
+    assert (row["uid"], row["pid"], row["target_uid"]) == (ALICE, claims, ALICE) and "only the process itself says so" in row["subject"], row
+
+    waits, goes = os.pipe()
+    job = start_as(shared, ALICE, lambda: (os.read(waits, 1), registers(), signal.pause()))
+    wait_for(lambda: os.stat(f"/proc/{job}").st_uid == ALICE, what="Alice's process")
+    assert announces(BOB, job)[1] == "not_permitted"
+    logged(shared, action="attach", outcome="not_permitted", uid=BOB, target_pid=job)
+    client, error = announces(ALICE, job)
+    assert not error
+    asked = logged(shared, action="attach", outcome="asked", target_pid=job)[0]
+    os.write(goes, b"1")
+    done = logged(shared, action="attach", outcome="attached", target_pid=job)[0]
+    assert {(row["uid"], row["pid"], row["target_uid"]) for row in (asked, done)} == {(ALICE, client, ALICE)}, (asked, done)
+    assert announces(ALICE, 4194303)[1] == "no_such_process"
 
 
 def test_who_sees_which_lines(shared):

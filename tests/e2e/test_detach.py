@@ -76,8 +76,12 @@ def test_nothing_is_left(profd, tmp_path):
     assert hooked.read_text().split() == ["False", "True", "False", "True", "False"]
     trains(job, stay, lambda steps: begin(profd, [TORCH, tmp_path / "train.py", steps, tmp_path / "untouched"]))
     lines = profd.json("audit")["lines"]
-    told = [(line["action"], line["outcome"], line["target_pid"], line["subject"]) for line in reversed(lines) if line["action"] in ("attach", "detach")]
-    assert told == 2 * [("attach", "attached", job.pid, "train.py"), ("detach", "asked", job.pid, "train.py")]
+    lines = [line for line in reversed(lines) if line["action"] in ("attach", "detach")]
+    assert [(line["action"], line["outcome"], line["target_pid"], line["subject"]) for line in lines] == 2 * [
+        ("attach", "asked", job.pid, ""), ("attach", "attached", job.pid, "train.py"), ("detach", "asked", job.pid, "train.py")]
+    # By the client, each time another process.
+    assert all(line["uid"] == os.getuid() and line["pid"] not in (0, job.pid) for line in lines)
+    assert lines[0]["pid"] == lines[1]["pid"] != lines[2]["pid"]
 
 
 @needs_torch

@@ -47,7 +47,7 @@ def everything(node):
     """(op, its reply) of all that can be asked about Alice's process and captures."""
     pid = node.theirs.pid
     trigger = lambda **targets: fake.trigger_fields(targets=targets, follow=False)
-    asked = [("ps", {}), ("ps", {"pid": pid}), ("doctor", {"pid": pid}), ("detach", {"pid": pid}), ("captures", {}), ("captures", {"pid": pid}),
+    asked = [("ps", {}), ("ps", {"pid": pid}), ("doctor", {"pid": pid}), ("detach", {"pid": pid}), ("attach", {"pid": pid}), ("captures", {}), ("captures", {"pid": pid}),
              ("captures", {"label": "*"}), ("captures", {"name": "*"}), ("captures", {"job": "*"}), ("status", {}),
              ("audit", {}), ("audit", {"uid": ALICE}), ("deleted", {}), ("cancel", {"all": True}), ("cancel", {"pid": pid}),
              ("trigger", trigger(pids=[pid])), ("trigger", trigger(name="alice*")), ("trigger", trigger(job=SECRETS[2])),

@@ -1,0 +1,38 @@
+/* announced.h - who said that they would bring the agent into which process: `profd attach` does so before it touches one, and the kernel
+ * tells who asks. An agent's own word that it was brought in (HELLO) tells of nobody, and a job can make it up. Loop's thread. */
+#ifndef PROFD_DAEMON_CAPTURE_ANNOUNCED_H
+#define PROFD_DAEMON_CAPTURE_ANNOUNCED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#define ANNOUNCED_MOST 256
+/* Of one user: their further ones take the place of their oldest. */
+#define ANNOUNCED_USER_MOST 32
+
+struct conn;
+struct identity;
+struct server;
+
+struct announcement {
+	struct ucred by; /* uid and pid as the kernel told them */
+	bool admin;
+	uint64_t pid_namespace; /* by which the caller reads pids */
+	pid_t pid;		/* of the process, there; 0: nothing stands here */
+	uint64_t start_time;	/* of the process; 0: it cannot be told, as it is another namespace's pid */
+	uint64_t at;		/* CLOCK_MONOTONIC ns */
+};
+
+struct announced {
+	struct announcement rows[ANNOUNCED_MOST];
+};
+
+/* A client's connection announces an attachment. */
+void announced_put(struct conn *conn, pid_t pid);
+/* Who announced this process, which has just registered, and may do that to it: the latest one, whose announcement is used up by it.
+ * False: nobody did. */
+bool announced_take(struct server *server, const struct identity *who, struct ucred *by);
+
+#endif

@@ -7,13 +7,15 @@ _Static_assert(ALLOCATION_TAKEN == 1 && ALLOCATION_GIVEN_BACK == 2 && ALLOCATION
 		       ALLOCATION_KNOWS_TOTALS == 2,
 	       "as the statements below have them");
 
-/* Each record with what comes next of its address: a block lives until then. bytes: with its sign, 0 where it is not known. */
+/* Each record with what comes next of its address: a block lives until then. Address 0: nobody knows which block it is, so it holds
+ * nothing. bytes: with its sign, 0 where it is not known. */
 #define MEM_SQL                                                                                                        \
 	"CREATE TEMP TABLE mem (time INTEGER, step INTEGER, parent INTEGER, type INTEGER, device INTEGER, "            \
 	"taken INTEGER, known INTEGER, bytes INTEGER, total INTEGER, reserved INTEGER, until INTEGER, owner INTEGER);" \
 	"INSERT INTO mem SELECT time, step, parent, device_type, device, operation = 1, known, "                       \
 	"CASE WHEN NOT known & 1 THEN 0 WHEN operation = 1 THEN bytes ELSE -bytes END, total, reserved, "              \
-	"lead(time) OVER (PARTITION BY device_type, device, address ORDER BY time, rowid), NULL "                      \
+	"iif(address = 0, time, lead(time) OVER (PARTITION BY device_type, device, address ORDER BY time, rowid)), "   \
+	"NULL "                                                                                                        \
 	"FROM framework_allocations ORDER BY time, rowid;"
 
 /* The operators and ranges in which there are any, with those around them. A range has no name here, as only operators are one call with
@@ -93,7 +95,7 @@ _Static_assert(ALLOCATION_TAKEN == 1 && ALLOCATION_GIVEN_BACK == 2 && ALLOCATION
 	"INSERT INTO memory_holders SELECT p.device_type, p.device, NULL, NULL, NULL, NULL, 0, p.peak - "              \
 	"coalesce(h.bytes, 0) FROM peaks p LEFT JOIN (SELECT device_type, device, CAST(total(bytes) AS INTEGER) AS "   \
 	"bytes FROM memory_holders GROUP BY 1, 2) h ON h.device_type = p.device_type AND h.device = p.device WHERE "   \
-	"p.absolute; DROP TABLE peaks;"
+	"p.absolute AND NOT EXISTS (SELECT 1 FROM framework_allocations WHERE address = 0); DROP TABLE peaks;"
 #define LEAKS_SQL                                                                                                      \
 	"INSERT INTO memory_leaks SELECT m.type, m.device, o.name, o.stack, c.phase, count(*), "                       \
 	"CAST(total(m.bytes) AS INTEGER), count(DISTINCT m.step) FROM mem m LEFT JOIN calls c ON c.id = m.parent "     \

@@ -38,6 +38,7 @@ static const struct {
 	{"set_records", true, "start", "duration", "0", "0", 390, 85},
 	{"graph_records", true, "start", "duration", "0", "0", 400, 95},
 	{"syncs", false, "start", "duration", "0", "0", 330, 50},
+	{"framework_allocations", false, "time", "0", "0", "0", 200, 0},
 	{"allocations", false, "time", "0", "0", "0", 0, 60},
 	{"overheads", false, "start", "duration", "0", "0", 160, 0},
 };

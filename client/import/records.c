@@ -163,7 +163,8 @@ static void take_overhead(const struct kineto_event *event, struct event_overhea
 static void take_memory(const struct kineto_event *event, struct event_framework_allocation *ret)
 {
 	bool totals = event->device_type != FRAMEWORK_CPU && event->allocated >= 0 && event->reserved >= 0;
-	ret->address = (uint64_t)event->address;
+	/* torch before 1.10 does not tell it. */
+	ret->address = event->address > 0 ? (uint64_t)event->address : 0;
 	ret->bytes = event->bytes < 0 ? 0 - (uint64_t)event->bytes : (uint64_t)event->bytes;
 	ret->total = totals ? large(event->allocated) : 0;
 	ret->reserved = totals ? large(event->reserved) : 0;

@@ -1,5 +1,6 @@
 /* idle.c - when a device was idle, and why: a row for each stretch of one cause (docs/breakdown.md). */
 #include "query.h"
+#include "recorded.h"
 #include "spans.h"
 #include "verdict.h"
 #include "views.h"
@@ -124,6 +125,8 @@ struct table *report_idle(const struct reader *reader, const struct report_optio
 	struct idle_row_of *rows = NULL;
 	size_t count = 0, all = 0;
 
+	if (!report_gpu(reader))
+		return table;
 	const struct breakdown_capture *capture = verdict_intervals(reader, options, &own);
 	for (size_t d = 0; d < capture->breakdown.device_count; d++)
 		all += capture->breakdown.devices[d].stretch_count;

@@ -88,6 +88,20 @@ bool report_used_cupti(const struct reader *reader)
 	return report_gpu(reader) && reader_count(reader, "SELECT count(*) FROM sessions", 0) > 0;
 }
 
+bool report_tells_blocks(const struct reader *reader)
+{
+	sqlite3_stmt *statement;
+	bool tells = true;
+
+	/* Files before schema 4 have no such table. */
+	if (!report_filled(reader, FILLS_ALLOCATIONS))
+		return false;
+	statement = report_prepare(reader, "SELECT 1 FROM framework_allocations WHERE address = 0 LIMIT 1");
+	while (report_next(reader, statement))
+		tells = false;
+	return tells;
+}
+
 char *report_sentence(const struct reader *reader, const char *collector)
 {
 	sqlite3_stmt *statement = report_prepare(reader, "SELECT sentence FROM collectors WHERE collector = ?1");

@@ -22,6 +22,8 @@ bool report_refused(const struct reader *reader, int64_t kinds);
 bool report_attributed(const struct reader *reader);
 /* Was it profd that used CUPTI? An imported trace does not say how it was used. */
 bool report_used_cupti(const struct reader *reader);
+/* Are blocks of torch's allocators told apart? Traces of torch before 1.10 have no addresses. */
+bool report_tells_blocks(const struct reader *reader);
 /* Bits of enum session_option of how CUPTI was used; 0 where it was not. */
 int64_t report_session_options(const struct reader *reader);
 /* Did a collector run that fills these figures (enum collector_figures), and does the file have their tables? */

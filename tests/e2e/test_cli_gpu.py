@@ -22,6 +22,7 @@ from cli import *  # noqa: F401,F403 (fixtures)
 from cli import PROFD, ROOT
 from fake_daemon import END, CaptureFile, capture_row, process_row, summary_row
 from make_capture import GEMM_NAME, gpu_capture
+from test_absent import VIEWS
 from test_cli_trigger import play
 
 MS, US = 1_000_000, 1_000
@@ -275,6 +276,9 @@ def test_a_file_of_the_first_release(lonely, folder):
     answer = json.loads(lonely.run("show", path, "--group-by-shapes", "--format", "json").stdout)
     assert pick(answer["operators"], "name", "calls", "self_cpu_ns", "cpu_ns") == [("aten::addmm", 1, 700, 700), ("aten::linear", 1, 200, 900)]
     assert answer["steps"][0]["operators"] == 2 and answer["ranges"][0]["name"] == "forward" and len(answer["threads"]) == 1
+    for view in VIEWS:
+        done = lonely.run("show", path, "--by", view)
+        assert done.returncode == 0 and "no such" not in done.stdout + done.stderr, (view, done)
 
 
 def test_a_step_in_which_it_was_off(lonely, folder):

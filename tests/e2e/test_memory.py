@@ -2,10 +2,12 @@
 sums that are made another way; that the job does not notice."""
 import collections
 import json
+import os
 import sqlite3
 
 import pytest
 
+from test_round_trip import ask, export
 from test_torch_capture import ACTIVE, CYCLE, Training, database, window_starts
 
 MODELS = ["cnn", "transformer", "lstm"]
@@ -152,6 +154,12 @@ def test_an_imported_trace_has_its_blocks(profd, torch_newest, model):
     with sqlite3.connect(f"file:{file}?mode=ro", uri=True) as db:
         blocks = list(db.execute("SELECT iif(operation = 1, bytes, -bytes), address FROM framework_allocations ORDER BY time, rowid"))
     assert blocks == trace and len(blocks) > 500
+    # And back: TensorBoard's plugin finds in the export what it finds in torch's own trace.
+    tensorboard = os.environ.get("PROFD_TENSORBOARD") or pytest.skip("no TensorBoard here (PROFD_TENSORBOARD)")
+    theirs, again = ask(tensorboard, "tensorboard_answers.py", profd.folder / f"window-{WINDOW}.json",
+                        export(file, profd.folder / "again.json.gz", "--format", "tensorboard"))
+    assert again["memory"] == theirs["memory"] and len(theirs["memory"]["CPU"]) > 10
+    assert in_trace(export(file, profd.folder / "again.json")) == trace
 
 
 def test_blocks_are_those_of_an_older_torch(profd, torch):

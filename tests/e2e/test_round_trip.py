@@ -9,7 +9,7 @@ What does not come back, and so is taken from the original before it is asked ab
 - which operator the plugin gives a kernel's time to, where the original's "External id" names none, or another than the one around the
   launch: ours is the one around it (LINKS).
 - operators of one thread that cross: the plugin drops one of them; ours stand on tracks of their own, so it sees both.
-Python frames and allocations of host memory are left out by the import, and counted. Traces without steps get one around all."""
+Python frames are left out by the import, and counted. Traces without steps get one around all."""
 import decimal
 import gzip
 import json

@@ -37,7 +37,7 @@ enum kind {
 	KIND_RANGES,
 	KIND_MARKS,
 	KIND_OPERATORS,
-	KINDS_OF_1, /* what a file of schema 1 has of them */
+	KINDS_OF_1, /* what files of schema 1 have of them; KINDS_OF_3: of schemas 2 and 3 */
 	KIND_API_CALLS = KINDS_OF_1,
 	KIND_OVERHEADS,
 	KIND_KERNELS,
@@ -45,6 +45,8 @@ enum kind {
 	KIND_SETS,
 	KIND_GRAPHS,
 	KIND_SYNCS,
+	KINDS_OF_3,
+	KIND_MEMORY = KINDS_OF_3,
 	KINDS
 };
 
@@ -94,6 +96,7 @@ static const struct {
 	[KIND_SETS] = {"set_records", gpu_set_query, .gpu = gpu_put_set, .nesting = NESTING_SETS},
 	[KIND_GRAPHS] = {"graph_records", gpu_graph_query, .gpu = gpu_put_graph, .nesting = NESTING_GRAPHS},
 	[KIND_SYNCS] = {"syncs", gpu_sync_query, .gpu = gpu_put_sync, .nesting = NESTING_SYNCS},
+	[KIND_MEMORY] = {"framework_allocations", host_memory_query, .put = host_put_memory},
 };
 
 static int put_row(void *user, sqlite3_value **row)
@@ -385,7 +388,7 @@ int exporter_put(struct exporter *e, struct stream *stream)
 		error = put_steps(e, head, &index);
 	if (!error)
 		error = put_projections(e, head);
-	int used = e->chrome.schema < 2 ? KINDS_OF_1 : KINDS;
+	int used = e->chrome.schema < 2 ? KINDS_OF_1 : e->chrome.schema < 4 ? KINDS_OF_3 : KINDS;
 	for (int kind = 0; kind < used && !error; kind++) {
 		error = nesting_rows(e->chrome.reader, kinds[kind].table, &e->rows[kind]);
 		int64_t span = e->rows[kind].last - e->rows[kind].first + 1;

@@ -23,6 +23,11 @@ const char host_operator_query[] =
 	"SELECT profd_row(rowid, flags, start, duration, id, name, thread, inputs, sequence, "
 	"forward_thread, end_thread, scope, parent) FROM operators WHERE rowid BETWEEN ? AND ?";
 
+const char host_memory_query[] =
+	"SELECT profd_row(rowid, time, thread, iif(operation = 1, bytes, -bytes), address, device_type, device, total, "
+	"reserved, known) FROM framework_allocations WHERE rowid BETWEEN ? AND ?";
+_Static_assert(ALLOCATION_TAKEN == 1, "as the statement has it");
+
 int host_events_init(struct host_events *h, struct reader *reader, size_t most)
 {
 	*h = (struct host_events){.reader = reader, .candidates = malloc(most * sizeof *h->candidates)};
@@ -130,6 +135,31 @@ static const struct evaluated *find_evaluated(struct host_events *h, int64_t id)
 	}
 	sqlite3_reset(h->nodes);
 	return found->id == id ? found : NULL;
+}
+
+int host_put_memory(const struct chrome *c, struct host_events *h, struct buffer *b, sqlite3_value **row, int64_t index)
+{
+	int64_t time = figure_time(sqlite3_value_int64(row[1])), address = sqlite3_value_int64(row[4]);
+	int64_t device = sqlite3_value_int64(row[6]), known = sqlite3_value_int64(row[9]);
+	(void)h;
+	if (!(known & ALLOCATION_KNOWS_BYTES) || !slice_time(c->part, time, 0))
+		return 0;
+	event_begin(b, 'i', "cpu_instant_event");
+	BUFFER_PUT(b, "[memory]");
+	event_place(c, b, chrome_track((uint32_t)sqlite3_value_int64(row[2]), 0), time);
+	BUFFER_PUT(b, ",\"s\":\"t\",\"args\":{\"Ev Idx\":");
+	buffer_put_int(b, index);
+	EVENT_PUT_INT(b, "Bytes", sqlite3_value_int64(row[3]));
+	if (address)
+		EVENT_PUT_INT(b, "Addr", address);
+	EVENT_PUT_INT(b, "Device Type", sqlite3_value_int64(row[5]));
+	EVENT_PUT_INT(b, "Device Id", device == FRAMEWORK_DEVICE_ALONE ? -1 : device);
+	if (known & ALLOCATION_KNOWS_TOTALS) {
+		EVENT_PUT_INT(b, "Total Allocated", sqlite3_value_int64(row[7]));
+		EVENT_PUT_INT(b, "Total Reserved", sqlite3_value_int64(row[8]));
+	}
+	BUFFER_PUT(b, "}}");
+	return 0;
 }
 
 int host_put_operator(const struct chrome *c, struct host_events *h, struct buffer *b, sqlite3_value **row,

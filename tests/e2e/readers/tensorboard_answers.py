@@ -1,5 +1,5 @@
 """Runs in a Python that has TensorBoard's plugin torch_tb_profiler: tensorboard_answers.py TRACE... prints for each what the plugin reckons
-from it, without its web pages: steps by its priorities, operators, kernels. Of Kineto's own files the words are put into those that the
+from it, without its web pages: steps by its priorities, operators, kernels, memory. Of Kineto's own files the words are put into those that the
 plugin knows, and times are counted from the first: it keeps them as doubles, which have no more digits for today's dates."""
 import decimal
 import gzip
@@ -41,6 +41,8 @@ def answers(path):
         "kernels": {} if run.kernel_stat is None else {str(name): [int(row["count"]), float(row["sum"])]
                                                        for name, row in run.kernel_stat.iterrows()},
         "devices": run.used_devices,
+        # Of each device: an operator's growth, bytes and blocks taken, itself and with what it calls, and its calls.
+        "memory": run.memory_snapshot.get_memory_statistics(run.tid2tree) if run.memory_snapshot else {},
     }
 
 

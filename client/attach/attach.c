@@ -41,10 +41,12 @@ struct page {
 	uint64_t answer; /* of the call that the stopped thread made */
 	uint64_t thread; /* pthread_t of the new one */
 	uint64_t direct; /* profd_attach of a library that is there already; 0: it has to be loaded */
+	struct stopped_return back;
 };
 _Static_assert(offsetof(struct page, path) == 64 && offsetof(struct page, entry) == 192 &&
 		       offsetof(struct page, socket) == 224 && offsetof(struct page, answer) == 480 &&
-		       offsetof(struct page, direct) == 496,
+		       offsetof(struct page, direct) == 496 && offsetof(struct page, back) == 504 &&
+		       offsetof(struct page, back.wait) == 512,
 	       "the code below has these offsets");
 
 /* int load(struct page *) or void *load(struct page *):
@@ -67,10 +69,15 @@ static const unsigned char load_code[] = {
 	0x00, 0xff, 0xd0, 0x89, 0x43, 0x18, 0x8b, 0x7b, 0x0c, 0x85, 0xff, 0x78, 0x03, 0xff, 0x53, 0x30, 0xc7,
 	0x43, 0x08, 0x01, 0x00, 0x00, 0x00, 0x31, 0xc0, 0x5b, 0xc3,
 };
-/* What the stopped thread runs: call r13; mov [r12+480], rax; 1: mov eax, 15; syscall; jmp 1b */
+/* What the stopped thread runs; stopped_call() says why it waits:
+ *   call r13; mov [r12+480], rax; mov dword [r12+504], 1
+ *   mov eax, 271 (ppoll); xor edi, edi; xor esi, esi; lea rdx, [r12+512]; xor r10d, r10d; mov r8d, 8; syscall
+ * 1: mov eax, 15 (rt_sigreturn); syscall; jmp 1b */
 static const unsigned char call_code[] = {
-	0x41, 0xff, 0xd5, 0x49, 0x89, 0x84, 0x24, 0xe0, 0x01, 0x00,
-	0x00, 0xb8, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05, 0xeb, 0xf7,
+	0x41, 0xff, 0xd5, 0x49, 0x89, 0x84, 0x24, 0xe0, 0x01, 0x00, 0x00, 0x41, 0xc7, 0x84, 0x24,
+	0xf8, 0x01, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0xb8, 0x0f, 0x01, 0x00, 0x00, 0x31, 0xff,
+	0x31, 0xf6, 0x49, 0x8d, 0x94, 0x24, 0x00, 0x02, 0x00, 0x00, 0x45, 0x31, 0xd2, 0x41, 0xb8,
+	0x08, 0x00, 0x00, 0x00, 0x0f, 0x05, 0xb8, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05, 0xeb, 0xf7,
 };
 #define CALL_AT 256 /* in the second page */
 _Static_assert(sizeof load_code <= CALL_AT, "they do not overlap");
@@ -182,12 +189,22 @@ static bool write_page(const struct target *target, uint64_t pages, int fd, cons
 	return process_memory_write(&target->process, pages, &page, sizeof page);
 }
 
+/* Has the thread call a function; its answer stands in the page then. */
+static int call(struct stopped *thread, uint64_t pages, uint64_t function, const uint64_t arguments[4])
+{
+	const struct stopped_stub stub = {.begin = pages + PAGE + CALL_AT,
+					  .end = pages + PAGE + CALL_AT + sizeof call_code,
+					  .data = pages,
+					  .back = pages + offsetof(struct page, back)};
+
+	return stopped_call(thread, &stub, function, arguments);
+}
+
 /* With the thread standing. */
 static int prepare(struct target *target, struct stopped *thread, const unsigned char *library, size_t bytes,
 		   const char *socket, uint64_t *pages)
 {
 	int fd = -1, error = make_pages(target, thread, pages);
-	uint64_t stub = *pages + PAGE + CALL_AT;
 
 	if (!target->agent) {
 		error = error ? error : make_memfd(target, thread, *pages, &fd);
@@ -200,9 +217,8 @@ static int prepare(struct target *target, struct stopped *thread, const unsigned
 	const uint64_t queue[4] = {*pages + PAGE, *pages};
 	const uint64_t start[4] = {*pages + offsetof(struct page, thread), 0, *pages + PAGE, *pages};
 	int32_t answer;
-	error = stopped_call(thread, stub, stub + sizeof call_code,
-			     target->python ? target->add_pending_call : target->pthread_create, *pages,
-			     target->python ? queue : start);
+	error = call(thread, *pages, target->python ? target->add_pending_call : target->pthread_create,
+		     target->python ? queue : start);
 	if (!error &&
 	    (!python_read(&target->process.memory, *pages + offsetof(struct page, answer), &answer, sizeof answer) ||
 	     answer))
@@ -224,12 +240,11 @@ static uint32_t word_of(struct target *target, uint64_t pages, size_t offset)
 static void queue_again(struct target *target, uint64_t pages)
 {
 	const uint64_t queue[4] = {pages + PAGE, pages};
-	uint64_t stub = pages + PAGE + CALL_AT;
 	struct stopped thread;
 
 	if (process_task_state(target->pid, target->pid) != 'R' || choose_main(target, &thread))
 		return;
-	stopped_call(&thread, stub, stub + sizeof call_code, target->add_pending_call, pages, queue);
+	call(&thread, pages, target->add_pending_call, queue);
 	stopped_end(&thread);
 }
 

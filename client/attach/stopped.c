@@ -30,6 +30,9 @@
  * waited for. */
 #define SPIN_NS 20000ll
 #define SLICE_NS 2000000
+#define BACK_SLICE_NS 50000
+/* How long a thread that has come back waits for us. */
+#define COME_BACK_NS 200000000
 /* Above the stop's signal: which event of ptrace's it is. */
 #define EVENT(status) ((unsigned)(status) >> 16)
 #define SYSCALL_STOP (SIGTRAP | 0x80)
@@ -127,15 +130,16 @@ int stopped_begin(struct stopped *ret, int64_t pid, int64_t tid, struct process_
 	return 0;
 }
 
-/* Writes the frame, and touches the stack below it, which what is called needs. */
-static bool write_frame(const struct stopped *thread, uint64_t address, const unsigned char *frame, size_t size)
+/* Is there room below, for what is called? Read with the rights that the thread has: /proc/PID/mem shows guard pages, too. */
+static bool has_room(const struct stopped *thread, uint64_t address)
 {
-	unsigned char bytes[FRAME_STACK_BYTES + FRAME_BYTES_MOST];
+	enum { PAGE_BYTES = 4096, PAGES = FRAME_STACK_BYTES / PAGE_BYTES };
+	unsigned char bytes[PAGES];
+	struct iovec here = {bytes, sizeof bytes}, there[PAGES];
 
-	if (!python_read(&thread->process->memory, address - FRAME_STACK_BYTES, bytes, FRAME_STACK_BYTES))
-		return false;
-	memcpy(bytes + FRAME_STACK_BYTES, frame, size);
-	return process_memory_write(thread->process, address - FRAME_STACK_BYTES, bytes, FRAME_STACK_BYTES + size);
+	for (size_t i = 0; i < PAGES; i++)
+		there[i] = (struct iovec){(void *)(uintptr_t)(address - (i + 1) * PAGE_BYTES), 1};
+	return process_vm_readv((pid_t)thread->tid, &here, 1, there, PAGES, 0) == PAGES;
 }
 
 int stopped_lay(struct stopped *thread, uint64_t leave)
@@ -147,7 +151,7 @@ int stopped_lay(struct stopped *thread, uint64_t leave)
 	if (!size)
 		return -ENOTSUP;
 	memcpy(bytes, &leave, sizeof leave);
-	if (!write_frame(thread, address, bytes, size))
+	if (!has_room(thread, address) || !process_memory_write(thread->process, address, bytes, size))
 		return -ENOMEM;
 	thread->frame = address;
 	thread->leave = leave;
@@ -225,33 +229,77 @@ int stopped_syscall(struct stopped *thread, uint64_t function, long number, cons
 	return error;
 }
 
-int stopped_call(struct stopped *thread, uint64_t stub, uint64_t stub_end, uint64_t function, uint64_t data,
+static bool has_come_back(const struct stopped *thread)
+{
+	uint32_t is = 0;
+
+	return thread->stub.back && python_read(&thread->process->memory, thread->stub.back, &is, sizeof is) && is;
+}
+
+/* Until it has come back. */
+static int await_back(struct stopped *thread)
+{
+	const struct timespec slice = {0, BACK_SLICE_NS};
+	int64_t began = clock_of(CLOCK_MONOTONIC), waited = 0;
+	sigset_t child;
+
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	while (!has_come_back(thread)) {
+		int status;
+		pid_t found = waitpid((pid_t)thread->tid, &status, __WALL | WNOHANG);
+
+		if ((found < 0 && errno != EINTR) || (found > 0 && !WIFSTOPPED(status)))
+			return -ESRCH;
+		if (found > 0 && !EVENT(status))
+			return -EFAULT; /* a fault in what we call; nothing else comes through the mask */
+		if (found > 0 && trace(PTRACE_CONT, thread, 0, NULL))
+			return -errno;
+		thread->late = waited > CALL_NS;
+		if (thread->late)
+			return -ETIMEDOUT;
+		if (waited > SPIN_NS)
+			sigtimedwait(&child, NULL, &slice);
+		waited = clock_of(CLOCK_MONOTONIC) - began;
+	}
+	return 0;
+}
+
+/* It stands. If we took too long, its wait was over, and it is where it was before we came. */
+static bool is_home(const struct stopped *thread, const struct user_regs_struct *now)
+{
+	return has_come_back(thread) && (now->rip < thread->stub.begin || now->rip > thread->stub.end);
+}
+
+/* A thread that is stopped at each of a function's system calls stands for long: pthread_create makes a dozen. So it runs, notes that it has come
+ * back, and waits a moment to be interrupted: by ppoll, which leaves what the kernel knows of the call in which it was found. If nobody
+ * interrupts it, it goes back by itself. */
+int stopped_call(struct stopped *thread, const struct stopped_stub *stub, uint64_t function,
 		 const uint64_t arguments[4])
 {
-	struct user_regs_struct r = begin_call(thread), seen = {0};
+	const struct stopped_return back = {.wait.tv_nsec = COME_BACK_NS};
+	struct user_regs_struct r = begin_call(thread);
 	int error;
 
 	r.rsp = thread->frame + 8;
-	r.rip = stub;
-	r.r12 = data;
+	r.rip = stub->begin;
+	r.r12 = stub->data;
 	r.r13 = function;
 	r.rdi = arguments[0], r.rsi = arguments[1], r.rdx = arguments[2], r.rcx = arguments[3];
+	if (!process_memory_write(thread->process, stub->back, &back, sizeof back))
+		return -EFAULT;
 	if (trace(PTRACE_SETREGS, thread, 0, &r))
 		return -errno;
 	error = block_signals(thread);
-	for (int i = 0; !error && i < STEPS_MOST; i++) {
-		error = to_syscall(thread, &seen);
-		if (!error && seen.rip > stub && seen.rip <= stub_end && seen.orig_rax == SYS_rt_sigreturn)
-			break;
-	}
-	/* It stands before rt_sigreturn, which is left out: the registers are put back by us, with what was interrupted. */
-	if (!error) {
-		seen.orig_rax = (unsigned long long)-1;
-		if (trace(PTRACE_SETREGS, thread, 0, &seen))
-			return -errno;
-		error = to_syscall(thread, &seen);
-	}
-	return error;
+	thread->stub = *stub;
+	if (!error && trace(PTRACE_CONT, thread, 0, NULL))
+		error = -errno;
+	error = error ? error : await_back(thread);
+	if (!error && trace(PTRACE_INTERRUPT, thread, 0, NULL))
+		error = -errno;
+	error = error ? error : wait_interrupt(thread, BACK_NS);
+	/* One that the job itself stops stands, too. */
+	return error == -EAGAIN ? 0 : error;
 }
 
 /* The thread stands, with its own registers. Lets the kernel decide how the system call goes on in which it was found: it knows how
@@ -276,6 +324,10 @@ static int put_back(struct stopped *thread)
 	/* One that the job itself stops stands, too. */
 	if (error && error != -EAGAIN)
 		return error;
+	if (trace(PTRACE_GETREGS, thread, 0, &now))
+		return -errno;
+	if (is_home(thread, &now))
+		return 0;
 	if (trace(PTRACE_SETREGSET, thread, NT_X86_XSTATE, &xstate) ||
 	    trace(PTRACE_SETSIGMASK, thread, sizeof thread->state.mask, &thread->state.mask) ||
 	    trace(PTRACE_SETREGS, thread, 0, &again))

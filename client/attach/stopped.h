@@ -10,6 +10,20 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
+
+/* Where a function is called from, in the process. */
+struct stopped_stub {
+	uint64_t begin,
+		end; /* code that calls what stands in r13, then notes that and waits as `back` says, then makes rt_sigreturn */
+	uint64_t data; /* r12 there */
+	uint64_t back; /* struct stopped_return */
+};
+
+struct stopped_return {
+	uint32_t is, unused;  /* it has come back */
+	struct timespec wait; /* and stays there for so long at most */
+};
 
 struct stopped {
 	int64_t pid, tid;
@@ -22,6 +36,7 @@ struct stopped {
 	bool laid;		  /* the frame is there */
 	bool blocked;		  /* and its signals wait */
 	bool late;		  /* what it called last has not come back in time */
+	struct stopped_stub stub; /* from where it was made to call; 0: not yet */
 	sigset_t own;		  /* the caller's mask, as it was */
 };
 
@@ -32,8 +47,8 @@ int stopped_lay(struct stopped *thread, uint64_t leave);
 /* Has the thread call a function of libc that makes the system call `number` at once. *ret: what the kernel answers. 0 or a negative
  * errno; then only stopped_end(). */
 int stopped_syscall(struct stopped *thread, uint64_t function, long number, const uint64_t arguments[6], int64_t *ret);
-/* Has it call the function whose address stands in r13, through a stub at `stub` that ends in rt_sigreturn. */
-int stopped_call(struct stopped *thread, uint64_t stub, uint64_t stub_end, uint64_t function, uint64_t data,
+/* Has it call a function through a stub. 0: it has come back, and stands, or has gone on where it was already. */
+int stopped_call(struct stopped *thread, const struct stopped_stub *stub, uint64_t function,
 		 const uint64_t arguments[4]);
 /* Puts everything back and lets it go. 0, or a negative errno: it goes back by itself as soon as it comes out of what it was made to call,
  * or has ended. */

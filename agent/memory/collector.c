@@ -28,10 +28,12 @@ static void delete_hook(void *reporter, void *block);
 enum hook { HOOK_REPORT, HOOK_NEW, HOOK_DELETE, HOOKS };
 static struct slot_hook hooks[HOOKS] = {
 	/* In libc10 it is the CPU's reporter that calls it, which the other two see. */
-	[HOOK_REPORT] = {"_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE", (void *)(uintptr_t)report_hook, NULL,
-			 true},
-	[HOOK_NEW] = {"_ZN3c1025ProfiledCPUMemoryReporter3NewEPvm", (void *)(uintptr_t)new_hook, NULL, false},
-	[HOOK_DELETE] = {"_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv", (void *)(uintptr_t)delete_hook, NULL, false},
+	[HOOK_REPORT] = {.symbol = "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE",
+			 .function = (void *)(uintptr_t)report_hook,
+			 .others_only = true},
+	[HOOK_NEW] = {.symbol = "_ZN3c1025ProfiledCPUMemoryReporter3NewEPvm", .function = (void *)(uintptr_t)new_hook},
+	[HOOK_DELETE] = {.symbol = "_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv",
+			 .function = (void *)(uintptr_t)delete_hook},
 };
 
 static _Atomic uint32_t is_on;
@@ -192,7 +194,7 @@ static uint64_t memory_poll(uint64_t now, uint32_t step_thread)
 	if (looks && look_at) {
 		struct slots_state state;
 		slots_set(LIBRARY, hooks, HOOKS, true, &state);
-		looks--;
+		looks -= !state.unfinished;
 	}
 	return look_at = now + LOOK_NS;
 }

@@ -1,16 +1,18 @@
 /* slots.c - see slots.h. Slots are touched only inside a dl_iterate_phdr callback: as long as it runs, the C library lets nothing be
- * unmapped. Nothing about an object is kept from one pass to the next, so one that has gone cannot be mistaken. A slot is changed by
- * compare-and-swap from a value that we know: the function itself, or the object's own code that looks the function up at the first
- * call. An object that is being loaded just now has neither in its slots; it is looked at again. */
+ * unmapped. Nothing about an object is believed from one pass to the next, so one that has gone cannot be mistaken. A slot is changed by
+ * compare-and-swap from a value that we know: the function itself, or the code of the object's PLT that looks the function up at the
+ * first call (slot_stub.h). An object that is being loaded just now is left alone, and looked at again. */
 #include "slots.h"
+#include "slot_stub.h"
 
 #include "../core/gate.h"
 #include "../core/object.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <linux/futex.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #if defined __aarch64__
@@ -21,9 +23,13 @@
 #define RELOCATION_TYPE(info) ((uint32_t)(info))
 #define RELOCATION_SYMBOL(info) ((uint32_t)((info) >> 32))
 
+/* Slots that led to the PLT and lead to us now: most that are. */
+#define UNBOUND_MOST 64
+
 /* What an object calls through slots. */
 struct calls {
 	const struct dl_phdr_info *info;
+	const void *table; /* that its PLT hands to the loader */
 	const ElfW(Rela) * slots;
 	size_t slot_count;
 	const ElfW(Sym) * symbols;
@@ -60,6 +66,8 @@ static bool calls_of(const struct dl_phdr_info *info, struct calls *ret)
 			ret->symbols = address_of(info, entry->d_un.d_ptr);
 		else if (entry->d_tag == DT_STRTAB)
 			ret->names = address_of(info, entry->d_un.d_ptr);
+		else if (entry->d_tag == DT_PLTGOT)
+			ret->table = address_of(info, entry->d_un.d_ptr);
 		else if (entry->d_tag == DT_PLTRELSZ)
 			bytes = entry->d_un.d_val;
 		else if (entry->d_tag == DT_STRSZ)
@@ -120,16 +128,34 @@ struct pass {
 	struct slot_hook *hooks;
 	size_t count;
 	bool on;
+	bool follows; /* what is loaded must be what it was in the pass before */
+	bool changed; /* it was not, and nothing was done */
+	uint64_t loaded, unloaded;
 	struct slots_state state;
 	void (*found)(struct pass *pass, const struct calls *calls, const ElfW(Rela) * slot, const ElfW(Sym) * symbol,
 		      struct slot_hook *hook);
 };
 
+/* What has been loaded and unloaded does not change while objects are looked at. */
+static void note_loads(struct pass *pass, const struct dl_phdr_info *info, size_t size)
+{
+	uint64_t loaded = 0, unloaded = 0;
+	if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs) {
+		loaded = info->dlpi_adds;
+		unloaded = info->dlpi_subs;
+	}
+	pass->changed = pass->follows && (loaded != pass->loaded || unloaded != pass->unloaded);
+	pass->loaded = loaded;
+	pass->unloaded = unloaded;
+}
+
 static int pass_object(struct dl_phdr_info *info, size_t size, void *pointer)
 {
 	struct pass *pass = pointer;
 	struct calls calls;
-	(void)size;
+	note_loads(pass, info, size);
+	if (pass->changed)
+		return 1;
 	if (!calls_of(info, &calls) || !concerns(&calls, pass->soname))
 		return 0;
 	for (size_t i = 0; i < calls.slot_count; i++) {
@@ -147,69 +173,51 @@ static void find_definition(struct pass *pass, const struct calls *calls, const 
 			    const ElfW(Sym) * symbol, struct slot_hook *hook)
 {
 	(void)pass, (void)slot;
-	const void *at = (const void *)(calls->info->dlpi_addr + symbol->st_value);
-	if (symbol->st_shndx != SHN_UNDEF && object_has(calls->info, at, 1, PF_X))
-		atomic_store(&hook->real, (void *)(uintptr_t)at);
+	void *at = (void *)(calls->info->dlpi_addr + symbol->st_value);
+	if (symbol->st_shndx == SHN_UNDEF || !object_has(calls->info, at, 1, PF_X))
+		return;
+	/* Of two, the one that is known already. */
+	if (!hook->definitions++ || at == atomic_load(&hook->real))
+		hook->found = at;
+}
+
+static void find_definitions(struct pass *pass)
+{
+	pass->found = find_definition;
+	for (size_t i = 0; i < pass->count; i++) {
+		pass->hooks[i].definitions = 0;
+		pass->hooks[i].found = NULL;
+	}
+	gate_iterate(pass_object, pass, GATE_OWN_NS);
+	/* The address of one that has gone stays: a thread may be late. */
+	for (size_t i = 0; i < pass->count; i++)
+		if (pass->hooks[i].found)
+			atomic_store(&pass->hooks[i].real, pass->hooks[i].found);
 }
 
 size_t slots_find(const char *library, struct slot_hook *hooks, size_t count)
 {
-	struct pass pass = {.soname = library, .hooks = hooks, .count = count, .found = find_definition};
+	struct pass pass = {.soname = library, .hooks = hooks, .count = count};
 	size_t known = 0;
-	gate_iterate(pass_object, &pass, GATE_OWN_NS);
+	find_definitions(&pass);
 	for (size_t i = 0; i < count; i++)
-		known += atomic_load(&hooks[i].real) != NULL;
+		known += hooks[i].found != NULL;
 	return known;
 }
 
 /* ---------------------------------------------------------------- what slots hold */
 
-/* Reads hexadecimal digits; *at comes to stand behind them. */
-static uintptr_t hexadecimal(const char **at)
-{
-	uintptr_t value = 0;
-	for (;; (*at)++) {
-		char c = **at;
-		if (c >= '0' && c <= '9')
-			value = value << 4 | (uintptr_t)(c - '0');
-		else if (c >= 'a' && c <= 'f')
-			value = value << 4 | (uintptr_t)(c - 'a' + 10);
-		else
-			return value;
-	}
-}
+/* Slots that led to the PLT of their object. What is written down here is believed only where the slot holds our function, and the stub is
+ * still one of this very slot. */
+static struct unbound {
+	void **slot;
+	void *stub;
+} unbound[UNBOUND_MOST];
+static size_t unbound_count;
 
-/* Is the memory at `at` mapped, and for reading alone? By the kernel's own list: what the loader has closed to writers it has finished
- * with, and what it is still at must stay open to it. */
-static bool is_closed(uintptr_t at)
+static bool is_stub(const struct calls *calls, const ElfW(Rela) * slot, const void *at)
 {
-	char text[4096];
-	size_t have = 0;
-	bool closed = false, found = false;
-	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	while (fd >= 0 && !found) {
-		ssize_t n = read(fd, text + have, sizeof text - 1 - have);
-		if (n <= 0)
-			break;
-		text[have += (size_t)n] = 0;
-		const char *line = text;
-		for (const char *end; !found && (end = strchr(line, '\n')) != NULL; line = end + 1) {
-			const char *p = line;
-			uintptr_t from = hexadecimal(&p);
-			p += *p == '-';
-			uintptr_t to = hexadecimal(&p);
-			found = at >= from && at < to;
-			closed = found && p[0] == ' ' && p[1] == 'r' && p[2] == '-';
-		}
-		have -= (size_t)(line - text);
-		/* A line that is longer than the buffer has its addresses at the beginning: the rest is let go. */
-		if (have == sizeof text - 1)
-			have = 0;
-		memmove(text, line, have);
-	}
-	if (fd >= 0)
-		close(fd);
-	return closed;
+	return slot_stub(calls->info, calls->table, (size_t)(slot - calls->slots), at);
 }
 
 /* Does the loader close the page of the slot to writers? */
@@ -225,23 +233,57 @@ static bool is_guarded(const struct dl_phdr_info *info, uintptr_t slot, uintptr_
 	return false;
 }
 
-static bool change(void **slot, void *from, void *to)
+/* Can the slot be written? 1, 0, or negative: the kernel does not tell. It is asked for an operation that changes nothing and needs
+ * memory that can be written, as it answers for this without a signal; /proc/self/maps would need a descriptor. */
+static int is_open(void **slot)
 {
-	return __atomic_compare_exchange_n(slot, &from, to, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+	static uint32_t nobody_waits;
+	if (syscall(SYS_futex, &nobody_waits, FUTEX_WAKE_OP_PRIVATE, 0, NULL, slot,
+		    FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0)) >= 0)
+		return 1;
+	return errno == EFAULT ? 0 : -errno;
 }
 
-/* False where its memory cannot be written. */
-static bool change_guarded(const struct dl_phdr_info *info, void **slot, void *from, void *to)
+static void change(void **slot, void *from, void *to)
+{
+	__atomic_compare_exchange_n(slot, &from, to, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+}
+
+/* A page that the loader is yet to close is left to it: it may do so between a look at it and the write. One that holds our function
+ * it has closed before. */
+static void change_guarded(struct pass *pass, const struct dl_phdr_info *info, void **slot, void *from, void *to)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)slot;
 	void *start = (void *)(at & ~(page - 1));
-	bool closed = is_guarded(info, at, page) && is_closed(at);
-	if (closed && mprotect(start, page, PROT_READ | PROT_WRITE) < 0)
-		return false;
-	change(slot, from, to);
-	if (closed)
+	int open = is_open(slot);
+	if (open > 0 && pass->on && is_guarded(info, at, page)) {
+		pass->state.unfinished++;
+	} else if (open > 0) {
+		change(slot, from, to);
+	} else if (open == 0 && mprotect(start, page, PROT_READ | PROT_WRITE) == 0) {
+		change(slot, from, to);
 		mprotect(start, page, PROT_READ);
+	} else {
+		pass->state.refused++;
+	}
+}
+
+/* Where the loader would look the function up, it may find another library's: only what is bound, or has one definition, is ours to take.
+ * The stub is kept, so that it is looked up afterwards as if we had never been there. */
+static bool take_unbound(const struct slot_hook *hook, void **slot, void *stub)
+{
+	if (hook->definitions != 1 || unbound_count == UNBOUND_MOST)
+		return false;
+	unbound[unbound_count++] = (struct unbound){slot, stub};
 	return true;
+}
+
+static void *before(const struct calls *calls, const ElfW(Rela) * relocation, void **slot, void *real)
+{
+	for (size_t i = unbound_count; i-- > 0;)
+		if (unbound[i].slot == slot && is_stub(calls, relocation, unbound[i].stub))
+			return unbound[i].stub;
+	return real;
 }
 
 static void set_slot(struct pass *pass, const struct calls *calls, const ElfW(Rela) * relocation,
@@ -249,18 +291,19 @@ static void set_slot(struct pass *pass, const struct calls *calls, const ElfW(Re
 {
 	const struct dl_phdr_info *info = calls->info;
 	void **slot = (void **)(info->dlpi_addr + relocation->r_offset);
-	void *real = atomic_load(&hook->real), *to = pass->on ? hook->function : real;
-	if (!real || (hook->others_only && symbol->st_shndx != SHN_UNDEF) || (uintptr_t)slot % sizeof *slot ||
+	void *real = atomic_load(&hook->real);
+	if (!hook->found || (hook->others_only && symbol->st_shndx != SHN_UNDEF) || (uintptr_t)slot % sizeof *slot ||
 	    !object_has(info, slot, sizeof *slot, PF_W))
 		return;
 	void *now = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
-	bool known = pass->on ? now == real || object_has(info, now, 1, PF_X) : now == hook->function;
-	if (known && now != to && !change_guarded(info, slot, now, to))
-		pass->state.refused++;
+	if (pass->on && (now == real || (is_stub(calls, relocation, now) && take_unbound(hook, slot, now))))
+		change_guarded(pass, info, slot, now, hook->function);
+	else if (!pass->on && now == hook->function)
+		change_guarded(pass, info, slot, now, before(calls, relocation, slot, real));
 	now = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
 	if (now == hook->function) {
 		pass->state.ours++;
-	} else if (now != real && !object_has(info, now, 1, PF_X)) {
+	} else if (now != real && !is_stub(calls, relocation, now)) {
 		pass->state.foreign++;
 		pass->state.foreign_function = now;
 	}
@@ -268,9 +311,20 @@ static void set_slot(struct pass *pass, const struct calls *calls, const ElfW(Re
 
 void slots_set(const char *library, struct slot_hook *hooks, size_t count, bool on, struct slots_state *ret)
 {
-	struct pass pass = {.soname = library, .hooks = hooks, .count = count, .on = on, .found = set_slot};
-	int saved = errno;
-	gate_iterate(pass_object, &pass, GATE_OWN_NS);
+	int saved = errno, tries = 3;
+	struct pass pass;
+	/* What is loaded may change in between: then it is found anew. */
+	do {
+		pass = (struct pass){.soname = library, .hooks = hooks, .count = count, .on = on};
+		find_definitions(&pass);
+		pass.follows = true;
+		pass.found = set_slot;
+		gate_iterate(pass_object, &pass, GATE_OWN_NS);
+	} while (pass.changed && --tries);
+	if (pass.changed)
+		pass.state.unfinished++;
+	if (!on)
+		unbound_count = 0;
 	*ret = pass.state;
 	errno = saved;
 }

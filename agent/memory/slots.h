@@ -13,15 +13,18 @@ struct slot_hook {
 	void *function;	      /* ours */
 	_Atomic(void *) real; /* the library's own; NULL = not found (yet) */
 	bool others_only;     /* the library's own calls of it are left alone */
+	void *found;	      /* slots.c's own: by the last look, NULL = it is not there */
+	uint32_t definitions; /* likewise: of so many libraries */
 };
 
 /* Finds the functions in the library that defines them, whose name begins with `library`: one that calls them through slots of its own. Returns how many are known. */
 size_t slots_find(const char *library, struct slot_hook *hooks, size_t count);
 
 struct slots_state {
-	uint32_t ours;	  /* slots that hold our function */
-	uint32_t refused; /* slots in memory that could not be made writable */
-	uint32_t foreign; /* slots that hold another tool's, and are left to it */
+	uint32_t ours;	     /* slots that hold our function */
+	uint32_t refused;    /* slots in memory that could not be made writable */
+	uint32_t foreign;    /* slots that hold another tool's, and are left to it */
+	uint32_t unfinished; /* slots of objects that are being loaded: to be looked at again */
 	const void *foreign_function;
 };
 

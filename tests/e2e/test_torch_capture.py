@@ -185,7 +185,7 @@ def check_doctor(profd, pid):
 
 def test_what_is_recorded_of_a_job(profd, torch):
     """Of one job, as a start of torch takes its time."""
-    job = Training(profd, torch, "--model", "cnn", "--steps", 0, "--pad-ms", 5, "--ranges").go()
+    job = Training(profd, torch, "--model", "cnn", "--steps", 0, "--pad-ms", 5, "--ranges", "--compiler").go()
     profd.wait_steps(job.pid, 5)
     for check in (check_backward, check_steps_by_an_operator, check_steps_by_a_range, check_doctor):
         check(profd, job.pid)

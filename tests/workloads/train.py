@@ -20,6 +20,7 @@ import random
 import signal
 import sys
 import time
+import types
 
 import torch
 from torch.nn import functional
@@ -81,6 +82,7 @@ def arguments():
     parser.add_argument("--accumulate", type=int, default=1, metavar="N",
                         help="batches of each step of the optimizers")
     parser.add_argument("--compile", metavar="BACKEND", help="torch.compile the model")
+    parser.add_argument("--compiler", action="store_true", help="import torch's compiler as every optimizer does, also without --compile")
     parser.add_argument("--hold", metavar="FILE", help="after the steps of --hold-after wait until this file exists, and remove it")
     parser.add_argument("--hold-after", type=int, nargs="+", default=[], metavar="STEP", help="see --hold")
     parser.add_argument("--plant-harm", action="store_true",
@@ -168,8 +170,17 @@ def hold(file):
     os.unlink(file)
 
 
+def without_compiler():
+    """An optimizer's first step imports torch's compiler, 3 s of a processor, only to say that nothing of itself is to be compiled."""
+    compiler = sys.modules["torch._dynamo"] = torch._dynamo = types.ModuleType("torch._dynamo")
+    compiler.disable = lambda function, *_, **__: function
+    compiler.graph_break = lambda *_, **__: None
+
+
 def main():
     options = arguments()
+    if not (options.compile or options.compiler or options.profile):
+        without_compiler()
     torch.set_num_threads(options.threads)
     random.seed(1)
     torch.manual_seed(1)

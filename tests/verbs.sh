@@ -60,6 +60,13 @@ tensorboard_python() {
 	printf '%s/bin/python\n' "$folder"
 }
 
+# Prints the path of py-spy; nothing where it cannot be had.
+pyspy() {
+	local folder
+	folder=$(venv "py-spy-$PYSPY_VERSION" "py-spy==$PYSPY_VERSION") || return 0
+	printf '%s/bin/py-spy\n' "$folder"
+}
+
 # Prints the folder with prometheus, promtool and node_exporter, unpacked, not installed: as packages they are services that start
 # by themselves. Nothing where the distribution has none; their tests say then that they are skipped.
 prometheus_programs() {
@@ -190,7 +197,7 @@ test_unit() {
 
 test_e2e() {
 	say "end to end"
-	(fetch_readers && run_pytest tests/e2e "$@")
+	(fetch_readers && PROFD_PYSPY=$(pyspy) run_pytest tests/e2e "$@")
 }
 
 # What jobs do to us and what is done to them and to the daemon, a row each; prints the table.
@@ -291,11 +298,9 @@ python_root() {
 	printf '%s\n' "$folder"
 }
 
-# Part of e2e; here with the table of targets: the way, how long a thread stood, whether the job's end was the same; and with Pythons
-# that this machine's release does not have, each in a container.
-test_attach() {
+# Prints the folders with Pythons that this machine's release does not have, as PROFD_PYTHON_ROOTS names them.
+python_roots() {
 	local release package folder folders=
-	need mmdebstrap
 	while read -r release package; do
 		if folder=$(python_root "$release" "$package"); then
 			folders+=:$folder
@@ -306,9 +311,20 @@ test_attach() {
 		trixie python3.13
 		sid python3.14
 	END
+	printf '%s\n' "$folders"
+}
+
+# Part of e2e; here with the whole table of targets: the way, how long a thread stood, whether the job's end was the same; with Pythons
+# in containers; and beside py-spy.
+test_attach() {
+	local folders
+	need mmdebstrap
+	folders=$(python_roots)
+	PROFD_PYSPY=$(pyspy)
+	export PROFD_PYSPY
 	say "attach: processes that were started without anything"
-	PROFD_PYTHON_ROOTS=$folders PROFD_ATTACH_LOOPS=all run_pytest -n 0 -s tests/e2e/test_attach*.py tests/e2e/test_detach.py tests/e2e/test_stack.py \
-		tests/e2e/test_stack_ranks.py "$@"
+	PROFD_PYTHON_ROOTS=$folders PROFD_ATTACH_LOOPS=all PROFD_ATTACHMENTS=200 run_pytest -n 0 -s -m ""  tests/e2e/test_attach*.py tests/e2e/test_detach.py tests/e2e/test_stack.py \
+		tests/e2e/test_stack_ranks.py tests/e2e/test_stack_pyspy.py "$@"
 }
 
 # Some loops of torch alone, and some models beside torch.profiler.
@@ -415,7 +431,10 @@ long_fuzz() { build_fuzz && fuzz_all "$(by_form "$1" 30 300)"; }
 long_steps() { test_all_steps "${PYTEST_ARGUMENTS[@]}"; }
 
 # Attachments by the thousand.
-long_attach() { PROFD_ATTACHMENTS=$(by_form "$1" 100 1000) run_pytest -n 0 -s tests/e2e/test_attach.py; }
+long_attach() {
+	need mmdebstrap
+	PROFD_PYTHON_ROOTS=$(python_roots) PROFD_ATTACHMENTS=$(by_form "$1" 100 1000) run_pytest -n 0 -s -m "" tests/e2e/test_attach_table.py
+}
 
 # Models of all kinds beside torch.profiler.
 long_parity() {

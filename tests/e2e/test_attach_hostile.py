@@ -180,19 +180,26 @@ def test_a_file_without_a_name_in_the_library_s_place(profd, place):
                 assert os.fstat(kept.fileno()).st_size == 0, done
 
 
-@pytest.mark.parametrize("how", ["slow", "naps", "spin", "stop", "signals"])
+@pytest.mark.parametrize("how", ["mmap", "mprotect", "syscall", "slow", "naps", "spin", "stop", "signals"])
 def test_calls_that_do_not_come_back(profd, place, how):
     """The thread is put back in the end, and the process goes on with its wait; one that stops itself stays stopped, as it wanted."""
     with fake_libc(place, how) as job:
         done, seconds = attach_as_root(profd, job)
         assert seconds < 15, done
-        if how in ("slow", "naps", "spin"):
+        if how not in ("stop", "signals"):
             assert done.returncode == 4 and "it was put back" in done.stderr, done
         if how != "stop":
             job.stdin.close()
             assert job.wait(20) == 0, done
         status = pathlib.Path(f"/proc/{job.pid}/status")
         assert not status.exists() or "TracerPid:\t0\n" in status.read_text()
+
+
+def test_a_call_that_only_says_that_it_came_back(profd, place):
+    """It is where it wants to be, and nobody waits for it."""
+    with fake_libc(place, "early") as job:
+        done, seconds = attach_as_root(profd, job)
+        assert seconds < 15 and "TracerPid:\t0\n" in pathlib.Path(f"/proc/{job.pid}/status").read_text(), done
 
 
 def test_it_ends_meanwhile(profd, place):

@@ -1,4 +1,4 @@
-"""What is recorded after an attachment, beside what is recorded with the agent there from the start: eight training loops where PROFD_ATTACH_LOOPS is
+"""What is recorded after an attachment, beside what is recorded with the agent there from the start: ten training loops where PROFD_ATTACH_LOOPS is
 set, as `./dev test attach` does, else two."""
 import os
 import subprocess
@@ -13,7 +13,8 @@ pytestmark = [pytest.mark.skipif(os.uname().machine != "x86_64", reason="x86-64 
               pytest.mark.skipif(not TORCH, reason="no torch")]
 
 LOOPS = ["--model cnn", "--model lstm", "--model transformer", "--model lstm --optimizers 3", "--model transformer --ranges",
-         "--model cnn --optimizers 2", "--model lstm --accumulate 2", "--model transformer --threads 2"]
+         "--model cnn --optimizers 2", "--model lstm --accumulate 2", "--model transformer --threads 2", "--model cnn --loader",
+         "--model lstm --loader --workers 2"]
 if "PROFD_ATTACH_LOOPS" not in os.environ:
     LOOPS = LOOPS[1::6]
 STEPS = 8

@@ -5,6 +5,8 @@
  *   fake_libc shared FILE  the pages that the client writes into are those of a file that is not the process's to write
  *   fake_libc swap FILE    the descriptor of the new memory file leads to another file, in the moment after
  *   fake_libc slow         what is called sleeps again and again      naps   shortly      spin   it computes for ever
+ *   fake_libc mmap         this function computes for ever; so for mprotect, syscall
+ *   fake_libc early        it says that the call has come back, which goes on for ever
  *   fake_libc exec         another thread puts another program in the process's place meanwhile
  *   fake_libc exit         the process ends       stop   it stops       signals   it is sent signals all the time
  *   fake_libc says         it says that all has been done, and that the agent runs */
@@ -47,6 +49,12 @@ static int is(const char *word)
 	return strcmp(how, word) == 0;
 }
 
+static void stay_in(const char *function)
+{
+	while (is(function))
+		;
+}
+
 EXPORT void *fake_mmap(long at, long bytes, long protection, long flags, long fd, long offset) __asm__("mmap");
 EXPORT long fake_mprotect(long at, long bytes, long protection) __asm__("mprotect");
 EXPORT long fake_syscall(long number, long a, long b) __asm__("syscall");
@@ -58,6 +66,7 @@ EXPORT int fake_close(int fd) __asm__("close");
 
 void *fake_mmap(long at, long bytes, long protection, long flags, long fd, long offset)
 {
+	stay_in("mmap");
 	if (is("shared"))
 		return (void *)raw(SYS_mmap, 0, bytes, 1 /* PROT_READ */, 1 /* MAP_SHARED */, file, 0);
 	return (void *)raw(SYS_mmap, at, bytes, protection, flags, fd, offset);
@@ -65,11 +74,13 @@ void *fake_mmap(long at, long bytes, long protection, long flags, long fd, long 
 
 long fake_mprotect(long at, long bytes, long protection)
 {
+	stay_in("mprotect");
 	return raw(SYS_mprotect, at, bytes, protection, 0, 0, 0);
 }
 
 long fake_syscall(long number, long a, long b)
 {
+	stay_in("syscall");
 	return raw(number, a, b, 0, 0, 0, 0);
 }
 
@@ -83,7 +94,9 @@ int fake_pthread_create(void *thread, void *attributes, void *start, void *page)
 		raw(SYS_exit_group, 0, 0, 0, 0, 0, 0);
 	if (is("stop"))
 		raw(SYS_kill, raw(SYS_getpid, 0, 0, 0, 0, 0, 0), SIGSTOP, 0, 0, 0, 0);
-	while (is("spin") || is("exec"))
+	if (is("early"))
+		*((volatile uint32_t *)page + 504 / 4) = 1;
+	while (is("spin") || is("exec") || is("early"))
 		;
 	while (is("slow") || is("naps"))
 		raw(SYS_nanosleep, (long)&nap, 0, 0, 0, 0, 0);

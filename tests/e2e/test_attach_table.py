@@ -1,0 +1,241 @@
+"""`profd attach` harms no job: each is compared with the same one that nobody touched (output, standard error, exit code), several at a time, so
+that the machine is full. PROFD_ATTACHMENTS says how many attachments the table has, PROFD_PYTHON_ROOTS as in test_attach_containers.py."""
+import concurrent.futures
+import contextlib
+import glob
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+
+import pytest
+
+import gpu
+from conftest import BUILD, WORKLOADS, wait_for
+from test_attach import bare
+from test_attach_containers import contained, pythons
+from test_stack import PYTHONS
+
+ATTACHMENTS = int(os.environ.get("PROFD_ATTACHMENTS", "31"))
+AT_ONCE = 2 * (os.cpu_count() or 1)
+TORCH = os.environ.get("PROFD_TORCH_NEWEST")
+STEADY = BUILD / "workloads" / "steady"
+JEMALLOC = glob.glob("/usr/lib/*/libjemalloc.so.2")
+pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="x86-64 alone")
+
+WORK = """
+import sys, hashlib, threading, time
+def work(n):
+    h, x = hashlib.sha256(), 0
+    for i in range(n):
+        texts = []
+        for j in range(2000):
+            x = (x * 31 + j) % 1000003
+            texts.append(str(x))
+        h.update("".join(texts).encode())
+    return h.hexdigest()
+print("ready", flush=True)
+how = sys.argv[1]
+if how == "busy":
+    r = work(700)
+elif how == "threads":
+    r = []
+    threads = [threading.Thread(target=lambda: r.append(work(250))) for _ in range(3)]
+    for t in threads:
+        t.start()
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+    for t in threads:
+        while t.is_alive():
+            t.join(0.05)
+elif how == "crowd":
+    threading.stack_size(256 << 10)
+    for _ in range(200):
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+    r = work(500)
+elif how == "fork":
+    import multiprocessing
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        r = pool.map(work, [150] * 6)
+elif how == "sleepy":
+    for i in range(100):
+        time.sleep(0.02)
+    r = work(20)
+print(r, flush=True)
+sys.exit(7)
+"""
+
+
+class Target:
+    """A job that can be started as often as one likes, each time with the same end."""
+
+    def __init__(self, command, env=None, child=False):
+        self.command, self.env, self.child = list(map(str, command)), env or {}, child
+
+    @contextlib.contextmanager
+    def running(self, profd):
+        """Yields (the job, which has said its first line, and the pid to attach to)."""
+        job = subprocess.Popen(self.command, env={**bare(profd), **self.env}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+        try:
+            assert job.stdout.readline(), job.communicate()
+            yield job, self.worker(job.pid) if self.child else job.pid
+        finally:
+            job.kill()
+            job.communicate()
+
+    @staticmethod
+    def worker(pid):
+        path = pathlib.Path(f"/proc/{pid}/task/{pid}/children")
+        return int(wait_for(lambda: path.read_text().split(), what="a worker")[0])
+
+    def end(self, job):
+        out, err = job.communicate(timeout=300)
+        return job.returncode, re.sub(r'"pid": \d+', "", out), err
+
+
+class Contained:
+    def __init__(self, root, python, users):
+        self.how = root, python, users
+
+    @contextlib.contextmanager
+    def running(self, profd):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="attach-", dir=profd.folder.parent))
+        with contained(profd, folder, *self.how) as (job, pid, self_end):
+            job.over = self_end
+            yield job, pid
+
+    def end(self, job):
+        job.over.write_text("")
+        out, err = job.communicate(timeout=60)
+        return job.returncode, out, err
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    path = tmp_path_factory.mktemp("attach") / "work.py"
+    path.write_text(WORK)
+    return path
+
+
+def targets(work):
+    found = {f"C, {how}": Target([STEADY, how, "2"]) for how in ("mixed", "crowd", "sleep")}
+    for version, path in PYTHONS.items():
+        for how in ("busy", "threads", "crowd", "fork", "sleepy"):
+            found[f"Python {version}, {how}"] = Target([path, work, how])
+    if JEMALLOC:
+        found["C, jemalloc"] = Target([STEADY, "mixed", "2"], {"LD_PRELOAD": JEMALLOC[0]})
+        found["Python, jemalloc"] = Target(["/usr/bin/python3", work, "threads"], {"LD_PRELOAD": JEMALLOC[0]})
+    if (BUILD / "sim" / gpu.MIDDLE).exists():
+        found["C, simulated GPU"] = Target([gpu.WORKLOAD, "--steps=300", "--rate=100", "--lines", "--streams=2", "--graph=3"],
+                                           gpu.environment(gpu.MIDDLE))
+    if TORCH:
+        train = [TORCH, WORKLOADS / "train.py", "--steps", "150"]
+        found["torch, training"] = Target([*train, "--model", "transformer", "--pad-ms", "3"])
+        found["torch, training by 3 threads"] = Target([*train, "--model", "cnn", "--threads", "3", "--batch", "16"])
+        loader = [*train, "--loader", "--workers", "2", "--load-ms", "1"]
+        found["torch, with DataLoader workers"] = Target(loader)
+        found["torch, a DataLoader worker"] = Target(loader, child=True)
+    if os.geteuid() == 0:
+        for name, (root, python) in pythons().items():
+            found[f"{name}, contained"] = Contained(root, python, "")
+            found[f"{name}, user namespace"] = Contained(root, python, "--user --map-root-user")
+    return found
+
+
+def normal(ended):
+    return ended[0], re.sub(r"ready \d+", "ready", ended[1]), ended[2]
+
+
+class Untouched:
+    """How each target ends if nobody touches it."""
+
+    def __init__(self, profd, all_targets):
+        self.profd, self.targets = profd, all_targets
+        self.known, self.locks = {}, {name: threading.Lock() for name in all_targets}
+
+    def __call__(self, name):
+        with self.locks[name]:
+            if name not in self.known:
+                with self.targets[name].running(self.profd) as (job, _):
+                    self.known[name] = normal(self.targets[name].end(job))
+            return self.known[name]
+
+
+def attached(profd, untouched, name, pause):
+    """A row: name, way, ns that a thread stood, whether the end was the same, what was said."""
+    wanted = untouched(name)
+    with untouched.targets[name].running(profd) as (job, pid):
+        time.sleep(pause)  # where in its life it is met
+        done = profd.run("attach", "--pid", pid, "--format", "json", check=False)
+        same = normal(untouched.targets[name].end(job)) == wanted
+    told = json.loads(done.stdout) if done.returncode == 0 else {}
+    # Nothing but a job that ended first, or does not come to a place, is a reason not to be attached to.
+    assert done.returncode in (0, 3, 4, 8) or "has not registered" in done.stderr or "a forked child" in done.stderr, done
+    return name, told.get("way", f"refused ({done.returncode})"), told.get("stood_ns"), same, done.stderr.strip()
+
+
+def print_table(rows):
+    print(f"\n{'TARGET':44} {'WAY':14} {'STOOD FOR (us)':>15}  IDENTICAL")
+    for name, way, stood, same, error in sorted(rows, key=lambda row: row[0]):
+        print(f"{name:44} {way:14} {'-' if stood is None else f'{stood / 1e3:.0f}':>15}  {'yes' if same else 'NO'} {error}")
+    print(f"\n{'TARGET':44} {'DONE':>9} {'MEDIAN (us)':>15} {'WORST (us)':>15} {'HARMED':>9}")
+    for name in sorted({row[0] for row in rows}):
+        mine = [row for row in rows if row[0] == name]
+        stood = [row[2] / 1e3 for row in mine if row[2] is not None]
+        figures = (f"{statistics.median(stood):.0f}", f"{max(stood):.0f}") if stood else ("-", "-")
+        print(f"{name:44} {f'{len(stood)}/{len(mine)}':>9} {figures[0]:>15} {figures[1]:>15} {sum(not row[3] for row in mine):>9}")
+
+
+@pytest.mark.serial
+def test_no_job_is_harmed(profd, work):
+    rng, found = random.Random(13), targets(work)
+    untouched, names = Untouched(profd, found), sorted(found, key=lambda name: "torch" in name)
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        asked = [pool.submit(attached, profd, untouched, names[number % len(names)], rng.random() * 0.3) for number in range(ATTACHMENTS)]
+        rows = [one.result() for one in asked]
+    print_table(rows)
+    stood = [row[2] for row in rows if row[2] is not None]
+    harmed = [row for row in rows if not row[3]]
+    print(f"{len(rows)} attachments, {AT_ONCE} at a time, {len(stood)} done, {len(harmed)} harmed; stood: median "
+          f"{statistics.median(stood) / 1e3:.0f} us, worst {max(stood) / 1e3:.0f} us")
+    assert not harmed, harmed
+    assert len(stood) > len(rows) / 2
+
+
+# What the client asks the kernel for on its way, and how often at most.
+STEPS_OF_THE_WAY = {"ptrace": 60, "pwrite64": 12, "process_vm_readv": 2, "rt_sigtimedwait": 1}
+
+
+def killed_at(profd, untouched, name, call, number):
+    """The client is killed in that call; says whether it came so far."""
+    wanted = untouched(name)
+    with untouched.targets[name].running(profd) as (job, pid):
+        done = subprocess.run(["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={call}:signal=SIGKILL:when={number}",
+                               profd.client, "attach", "--pid", str(pid)], env=profd.env, capture_output=True, timeout=60, check=False)
+        assert normal(untouched.targets[name].end(job)) == wanted, (name, call, number)
+    return done.returncode in (-9, 137)
+
+
+def test_the_attacher_is_killed(profd, work):
+    """kill -9 at every step of the way: the job goes on, and ends as ever."""
+    if not shutil.which("strace"):
+        pytest.skip("strace counts the system calls; it is not installed")
+    found = targets(work)
+    some = [name for name in ("C, mixed", "C, crowd", f"Python {min(PYTHONS)}, busy", "Python 3.11, threads", f"Python {max(PYTHONS)}, sleepy")
+            if name in found]
+    untouched = Untouched(profd, found)
+    whole = ATTACHMENTS >= 100
+    places = [(call, number) for call, most in STEPS_OF_THE_WAY.items() for number in range(1, most + 1, 1 if whole else 4)]
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        asked = [pool.submit(killed_at, profd, untouched, some[i % len(some)], *place) for i, place in enumerate(places)]
+        reached = [place for place, one in zip(places, asked) if one.result()]
+    counts = {call: sum(place[0] == call for place in reached) for call in STEPS_OF_THE_WAY}
+    print(f"\nkilled at {len(reached)} places of the way, 0 harmed: {counts}")
+    assert counts["ptrace"] >= (20 if whole else 5) and counts["pwrite64"] >= 1 and counts["process_vm_readv"] == 1, counts

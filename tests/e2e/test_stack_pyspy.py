@@ -1,0 +1,56 @@
+"""`profd stack` beside py-spy's `dump`: the same threads, frames, files and lines of twenty programs, for less of the processor. PROFD_PYSPY names
+py-spy's program; `./dev test attach` fetches it."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from cli import *  # noqa: F401,F403 (fixtures)
+from conftest import WORKLOADS, wait_for
+from test_stack import PYTHONS, process
+
+sys.path.insert(0, str(WORKLOADS))
+from standing import PROGRAMS
+
+PYSPY = os.environ.get("PROFD_PYSPY")
+STANDING = WORKLOADS / "standing.py"
+pytestmark = [pytest.mark.skipif(os.uname().machine != "x86_64", reason="x86-64 alone"),
+              pytest.mark.skipif(not PYSPY, reason="py-spy is not there: PROFD_PYSPY names it")]
+
+
+def ours(client, pid):
+    threads = json.loads(client.run("stack", "--pid", pid, "--format", "json").stdout)["processes"][0]["threads"]
+    assert all(thread["reading"] == "whole" for thread in threads), threads
+    return {thread["tid"]: [(f["name"].rsplit(".", 1)[-1], f["file"], f["line"]) for f in thread["frames"]] for thread in threads}
+
+
+def theirs(pid):
+    done = subprocess.run([PYSPY, "dump", "--json", "--pid", str(pid)], capture_output=True, text=True, timeout=60, check=True)
+    return {thread["os_thread_id"]: [(f["name"].rsplit(".", 1)[-1], f["filename"], f["line"]) for f in thread["frames"]]
+            for thread in json.loads(done.stdout)}
+
+
+def test_there_are_twenty():
+    assert len(PROGRAMS) == 20
+
+
+@pytest.mark.parametrize("version", sorted(PYTHONS))
+def test_as_py_spy(lonely, version):
+    spent, frames = [0.0, 0.0], 0
+    for name in PROGRAMS:
+        with process(PYTHONS[version], STANDING, name) as job:
+            assert job.stdout.readline() == "ready\n"
+            wait_for(lambda: pathlib.Path(f"/proc/{job.pid}/syscall").read_text().startswith("0 "), what="its read()")
+            found = []
+            for i, look in enumerate((lambda: ours(lonely, job.pid), lambda: theirs(job.pid))):
+                before = os.times()
+                found.append(look())
+                after = os.times()
+                spent[i] += after.children_user + after.children_system - before.children_user - before.children_system
+            assert found[0] == found[1], name
+            frames += sum(map(len, found[0].values()))
+    print(f"\nPython {version}: {len(PROGRAMS)} programs, {frames} frames, the same as py-spy's; processor: {spent[0]:.2f} s, py-spy {spent[1]:.2f} s")
+    assert spent[0] < spent[1]

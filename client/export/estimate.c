@@ -1,6 +1,7 @@
 /* estimate.c - see estimate.h. What a row takes was measured on exports of recorded traces. */
 #include "estimate.h"
 
+#include "memory_viz/memory_viz.h"
 #include "slice.h"
 
 #include <sqlite3.h>
@@ -69,11 +70,22 @@ static int64_t text_of(const struct reader *r, size_t source, bool tables)
 	return reader_count(r, sql, 0);
 }
 
+static int estimate_blocks(struct estimate *estimate, const struct reader *r)
+{
+	int64_t rows = reader_count(r, "SELECT count(*) FROM framework_allocations", 0);
+	rows = rows < MEMORY_VIZ_RECORDS ? rows : MEMORY_VIZ_RECORDS;
+	estimate->events += rows;
+	estimate->bytes += TRACE_BASE + rows * MEMORY_VIZ_RECORD_BYTES;
+	return 0;
+}
+
 int estimate_add(struct estimate *estimate, const struct export_format *format, const struct reader *r,
 		 const struct export_options *options, const char *path, char *why, size_t why_bytes)
 {
 	bool tables = format->abilities & EXPORT_TABLES;
 	struct slice slice;
+	if (format->abilities & EXPORT_BLOCKS)
+		return estimate_blocks(estimate, r);
 	int64_t bytes = tables ? TABLES_BASE : TRACE_BASE;
 	int error = slice_find(&slice, r, options, why, why_bytes);
 	if (!error && slice_register(&slice, r)) {

@@ -23,7 +23,7 @@ def capture(tmp_path):
     gpu_capture(tmp_path / "capture.db")
     # So that its stacks are read, too.
     with sqlite3.connect(tmp_path / "capture.db") as db:
-        db.execute("INSERT OR REPLACE INTO collectors VALUES ('python', 1, 1, NULL, '')")
+        db.execute("INSERT OR REPLACE INTO collectors VALUES ('python', 1, 1, NULL, ''), ('allocations', 1, 1, NULL, '')")
     db.close()
     return tmp_path / "capture.db"
 
@@ -232,4 +232,4 @@ def test_rows_out_of_their_order(tmp_path):
         done = read(capture, *words)
         assert done.returncode in (0, 1) or (words, done.returncode) == (("diff",), 3), (words, done)  # it has no step
         # What goes by the rows' numbers says so; the others do not need them.
-        assert words[0] in ("show", "diff", "report") or {"sqlite", "folded"} & set(words) or "the capture file cannot be read" in done.stderr, (words, done)
+        assert words[0] in ("show", "diff", "report") or {"sqlite", "folded", "memory_viz"} & set(words) or "the capture file cannot be read" in done.stderr, (words, done)

@@ -9,6 +9,7 @@
 #include "client/process/task.h"
 #include "client/ui/clock.h"
 #include "client/ui/failure.h"
+#include "slot.h"
 #include "stopped.h"
 
 #include <elf.h>
@@ -31,6 +32,8 @@
 /* How long a main thread gets to see what is queued, before it is queued once more; four times as long from then on. */
 #define AGAIN_NS 20000000ll
 #define AFTER_CANCEL_NS 1000000000ll
+/* How long a main thread gets to come to the script in its slot, before the other way is taken. */
+#define SLOT_NS 1000000000ll
 
 /* The first page, as the code in the second one sees it. */
 struct page {
@@ -309,6 +312,36 @@ static int told_of(const struct target *target, int error, char *sentence, size_
 			   pid, strerror(-error));
 }
 
+static int told_of_loading(int64_t pid, char *sentence, size_t bytes)
+{
+	return refuse_with(sentence, bytes, EXIT_TIMED_OUT,
+			   "process %lld is still loading the agent: `profd ps` shows when it is there",
+			   (long long)pid);
+}
+
+static int told_of_idle(int64_t pid, char *sentence, size_t bytes)
+{
+	return refuse_with(
+		sentence, bytes, EXIT_FAILED,
+		"the agent cannot run in process %lld (a forked child of one that has it?); it stays idle there",
+		(long long)pid);
+}
+
+/* By Python's own slot. False: not there, or not in time. */
+static bool by_slot(struct target *target, const void *library, size_t needed, const char *socket, int64_t patience,
+		    struct attachment *ret, int *code, char *sentence, size_t bytes)
+{
+	int64_t began = clock_now(), most = patience / 4 < SLOT_NS ? patience / 4 : SLOT_NS;
+	enum slot_result result = slot_attach(target, library, needed, socket, most);
+
+	*ret = (struct attachment){.way = "slot", .loaded_ns = clock_now() - began};
+	if (result == SLOT_LOADING)
+		*code = told_of_loading(target->pid, sentence, bytes);
+	else
+		*code = result == SLOT_IDLE ? told_of_idle(target->pid, sentence, bytes) : 0;
+	return result != SLOT_NOT;
+}
+
 int attach(struct target *target, const void *library, size_t library_bytes, const char *socket, int64_t patience,
 	   struct attachment *ret, char *sentence, size_t bytes)
 {
@@ -316,12 +349,14 @@ int attach(struct target *target, const void *library, size_t library_bytes, con
 	uint64_t pages = 0;
 	long long pid = target->pid;
 	bool loading;
-	int back;
+	int back, code;
 	size_t needed = needed_bytes(library, library_bytes);
 
 	if (!needed || strlen(socket) >= SOCKET_BYTES)
 		return refuse_with(sentence, bytes, EXIT_FAILED,
 				   "the agent's library is none of this machine's, or the socket's path is too long");
+	if (by_slot(target, library, needed, socket, patience, ret, &code, sentence, bytes))
+		return code;
 	int error = choose_thread(target, &thread);
 	if (error)
 		return told_of(target, error, sentence, bytes);
@@ -338,11 +373,13 @@ int attach(struct target *target, const void *library, size_t library_bytes, con
 			pid);
 	if (error)
 		return told_of(target, error, sentence, bytes);
-	if (!await(target, pages, patience, &loading))
+	bool there = await(target, pages, patience, &loading);
+	if (!there && loading && target_same(target))
+		return told_of_loading(pid, sentence, bytes);
+	if (!there)
 		return refuse_with(
 			sentence, bytes, EXIT_TIMED_OUT,
 			!target_same(target) ? "process %lld has ended"
-			: loading ? "process %lld is still loading the agent: `profd ps` shows when it is there"
 			: target->python
 				? "the main thread of process %lld did not come back to Python in time (it waits, or "
 				  "computes in one call); it was told not to load the agent any more: try again"
@@ -356,12 +393,7 @@ int attach(struct target *target, const void *library, size_t library_bytes, con
 			"the loader of process %lld refused the agent's library; the process goes on as before: start it with "
 			"`profd run`",
 			pid);
-	if (!word_of(target, pages, offsetof(struct page, result)))
-		return refuse_with(
-			sentence, bytes, EXIT_FAILED,
-			"the agent cannot run in process %lld (a forked child of one that has it?); it stays idle there",
-			pid);
-	return 0;
+	return word_of(target, pages, offsetof(struct page, result)) ? 0 : told_of_idle(pid, sentence, bytes);
 }
 
 #else

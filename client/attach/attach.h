@@ -5,8 +5,8 @@
 #include "target.h"
 
 struct attachment {
-	const char *way;   /* "pending call" or "thread" */
-	int64_t tid;	   /* the thread that stood still */
+	const char *way;   /* "slot", "pending call" or "thread" */
+	int64_t tid;	   /* the thread that stood still; 0: none did */
 	int64_t stood_ns;  /* for so long */
 	int64_t loaded_ns; /* until the agent was there, from then on */
 };

@@ -273,8 +273,11 @@ static void tell(int64_t pid, const struct attachment *done)
 {
 	char stood[TEXT_FIGURE_BYTES];
 
-	note("process %lld has the agent now; its thread %lld stood still for %s", (long long)pid, (long long)done->tid,
-	     text_duration(stood, done->stood_ns));
+	if (!done->tid)
+		note("process %lld has the agent now; nothing was stopped for it", (long long)pid);
+	else
+		note("process %lld has the agent now; its thread %lld stood still for %s", (long long)pid,
+		     (long long)done->tid, text_duration(stood, done->stood_ns));
 }
 
 int bring_missing(const struct bring *bring, const int64_t *pids, size_t count, bool steps)

@@ -1,6 +1,8 @@
 /* target.c - see target.h. */
 #include "target.h"
 
+#include "slot.h"
+
 #include "client/link/presence.h"
 #include "client/process/facts.h"
 #include "client/process/interpreter.h"
@@ -193,7 +195,18 @@ static int look_at_python(struct target *target, char *sentence, size_t bytes)
 	if (!target->add_pending_call)
 		return refuse_with(sentence, bytes, EXIT_FAILED, "the Python of process %lld has no Py_AddPendingCall",
 				   pid);
+	slot_find(target, &python);
 	return 0;
+}
+
+const char *target_way(const struct target *target, const char **why_no_slot)
+{
+	*why_no_slot = target->slot.why;
+	if (target->slot.path_bytes && !target->slot.why)
+		return "by its Python's own slot for that (PEP 768), which stops nothing";
+	if (target->python)
+		return "by a call that its Python makes between two bytecodes; a thread is stopped for a moment to ask for it";
+	return "by a new thread; another one is stopped for a moment to start it";
 }
 
 /* Does /proc number processes as the system calls do? */

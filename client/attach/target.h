@@ -8,6 +8,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Of CPython 3.14 and later: addresses in the state of its main thread. */
+struct slot {
+	uint64_t breaker, pending, path;
+	size_t path_bytes; /* 0: there is no such thing */
+	const char *why;   /* it is not used; NULL: it can be */
+};
+
 struct target {
 	int64_t pid;
 	struct process_memory process;
@@ -18,12 +25,16 @@ struct target {
 	/* Addresses in it. */
 	uint64_t dlopen, dlsym, close, mmap, mprotect, syscall, leave; /* leave: libc's rt_sigreturn */
 	uint64_t pthread_create, pthread_detach, add_pending_call;
+	struct slot slot;
 };
 
 /* 0, or an exit code of failure.h with a sentence that says why nothing can be attached: `profd doctor` says the same. It only looks.
  * target_close() in every case. */
 int target_open(struct target *ret, int64_t pid, char *sentence, size_t bytes);
 void target_close(struct target *target);
+
+/* By which way it would be attached to, in words; why not by Python's slot, or NULL. */
+const char *target_way(const struct target *target, const char **why_no_slot);
 
 /* Is it still the process that was opened? */
 bool target_same(const struct target *target);

@@ -17,16 +17,23 @@ static void tell(int64_t pid, const struct attachment *done, enum output_format 
 
 		json_add_pid(object, pid);
 		json_add_text(object, "way", done->way);
-		cJSON_AddNumberToObject(object, "tid", (double)done->tid);
+		if (done->tid)
+			cJSON_AddNumberToObject(object, "tid", (double)done->tid);
+		else
+			cJSON_AddNullToObject(object, "tid");
 		cJSON_AddNumberToObject(object, "stood_ns", (double)done->stood_ns);
 		cJSON_AddNumberToObject(object, "loaded_ns", (double)done->loaded_ns);
 		json_print(object);
 		return;
 	}
-	printf("process %lld has the agent now. Its thread %lld stood still for %s; the agent was there %s later.\n"
-	       "Steps are counted from now on. Next: profd trigger --pid %lld\n",
-	       (long long)pid, (long long)done->tid, text_duration(stood, done->stood_ns),
-	       text_duration(loaded, done->loaded_ns), (long long)pid);
+	text_duration(loaded, done->loaded_ns);
+	if (done->tid)
+		printf("process %lld has the agent now. Its thread %lld stood still for %s; the agent was there %s later.\n",
+		       (long long)pid, (long long)done->tid, text_duration(stood, done->stood_ns), loaded);
+	else
+		printf("process %lld has the agent now. Nothing was stopped; the agent was there after %s.\n",
+		       (long long)pid, loaded);
+	printf("Steps are counted from now on. Next: profd trigger --pid %lld\n", (long long)pid);
 }
 
 int command_attach(struct arguments *arguments)

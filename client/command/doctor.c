@@ -226,6 +226,13 @@ static void look(void *pointer)
 	struct target target;
 
 	look->code = target_open(&target, look->pid, look->sentence, sizeof look->sentence);
+	if (!look->code) {
+		const char *why, *way = target_way(&target, &why);
+
+		snprintf(look->sentence, sizeof look->sentence,
+			 "`profd attach --pid %lld` brings the agent in while it runs, %s%s%s", (long long)look->pid,
+			 way, why ? "; its own slot for that (PEP 768) is not used: " : "", why ? why : "");
+	}
 	target_close(&target);
 }
 
@@ -233,7 +240,6 @@ static void look(void *pointer)
 static void check_attach(int64_t pid, struct table *checks)
 {
 	struct look *look_at = need(calloc(1, sizeof *look_at));
-	char text[160];
 
 	look_at->pid = pid;
 	if (!watched_run(look, look_at, WATCHED_SECONDS)) {
@@ -242,8 +248,7 @@ static void check_attach(int64_t pid, struct table *checks)
 			     "the process keeps whoever reads its memory waiting: nothing can be attached");
 		return;
 	}
-	snprintf(text, sizeof text, "`profd attach --pid %lld` brings the agent in while it runs", (long long)pid);
-	doctor_check(checks, "attach", look_at->code ? "failed" : "ok", look_at->code ? look_at->sentence : text);
+	doctor_check(checks, "attach", look_at->code ? "failed" : "ok", look_at->sentence);
 	free(look_at);
 }
 

@@ -1,5 +1,4 @@
-/* deliver.h - what CUPTI delivers, turned into events: walks a buffer, keeps back what cannot belong to the recording, converts
- * times, names, threads, and writes through the sink.
+/* deliver.h - the buffers that CUPTI delivers: their records (record_walk.h) become events (decoder.h).
  *
  * deliver_begin and deliver_end: the agent's thread, between which deliver_buffer runs on any thread, mostly CUPTI's worker.
  * No lock is waited for: several buffers at a time have a decoder each. */
@@ -33,9 +32,6 @@ void deliver_buffer(uint8_t *data, size_t valid, int stale);
 
 /* There is no room for the records: they are counted as lost. */
 void deliver_none(uint8_t *data, size_t valid);
-
-/* The calling thread is about to fill a buffer: its number is remembered, for sessions with pthread_numbers. */
-void deliver_thread_seen(void);
 
 /* Writes what was held back: calls of the driver API that no call of the runtime turned out to enclose, devices, contexts,
  * streams and modules, names of threads. Waits for decoders that are at work at most until `deadline`. */

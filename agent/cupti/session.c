@@ -8,6 +8,7 @@
 #include "clock.h"
 #include "deliver.h"
 #include "layout.h"
+#include "thread_numbers.h"
 
 #include "../core/life.h"
 #include "../core/sentence.h"
@@ -105,7 +106,7 @@ int session_learn(void *unused)
 
 static void requested(uint8_t **buffer, size_t *bytes, size_t *most_records)
 {
-	deliver_thread_seen();
+	thread_numbers_seen();
 	atomic_fetch_add_explicit(&asked, 1, memory_order_relaxed);
 	*buffer = buffers_take(bytes);
 	*most_records = 0;

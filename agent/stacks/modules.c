@@ -5,7 +5,8 @@
  * they were, read at once by one call of the system, the module hangs where it hung. That is asked after each search, and again in each
  * step: a module that was put elsewhere, or another one at its address, is looked for anew.
  *
- * The layouts are those of CPython 3.11 on 64-bit machines. */
+ * Attributes lie in a dict, or without one: from 3.13 on within the object, where the type says that they end there, in 3.11 in a table that
+ * the object points to. The layouts are those of CPython 3.11, 3.13 and 3.14 on 64-bit machines. */
 #include "modules.h"
 #include "interpreter.h"
 
@@ -16,8 +17,11 @@
 #include <string.h>
 
 #define TYPE_NAME 24
+#define TYPE_SIZE 32
 #define TYPE_FLAGS 168
-#define TYPE_CACHED_KEYS 872
+#define TYPE_CACHED_KEYS 880
+#define TYPE_CACHED_KEYS_11 872
+#define TYPE_HAS_VALUES (1ull << 2)
 #define TYPE_OWNS_DICT (1ull << 4)
 #define TYPE_IS_STR (1ull << 28)
 #define TYPE_IS_DICT (1ull << 29)
@@ -26,35 +30,60 @@
 #define OBJECT_VALUES 32
 #define DICT_KEYS 32
 #define DICT_VALUES 40
+/* Of a table of values, from 3.13 on: is it in use, and where it begins. */
+#define VALUES_VALID 3
+#define VALUES_HEAD 8
 #define KEYS_HEAD 32
-#define ENTRIES_MOST 65536
+#define ENTRIES_MOST (1 << 24)
 #define BLOCK 32
 #define DEPTH 5
 #define PROBES 8
 #define CLASS_BYTES 256
-/* Reads of memory for one search, which the job's thread waits for: some 0.2 us each. */
-#define SEARCH_READS 2048
+#define CLASS_PIECE 32u
+/* Reads of memory, which the job's thread waits for: some 0.2 us each. Each search may have a few; what it takes beyond that, and all that one
+ * takes which finds nothing, is of a thread's share for a step. Where that is used up the search is made in another step. */
+#define SEARCH_READS 128
+#define STEP_READS 8192
+#define CLASS_READS 64
 /* A module that was not found is looked for again after so many steps at most. */
 #define PATIENCE 64u
 
 int modules_probe(const struct python *python, char *sentence, size_t bytes)
 {
-	if (python->minor == 11)
+	if (python->minor == 11 || python->minor == 13 || python->minor == 14)
 		return 0;
 	sentence_put(
 		sentence, bytes,
-		"how this Python keeps the attributes of a module is not known to this release, which knows CPython 3.11; "
+		"how this Python keeps the attributes of a module is not known to this release, which knows CPython 3.11, 3.13 and "
+		"3.14; "
 		"--stacks=operators works without --modules",
 		NULL);
 	return -ENOTSUP;
 }
 
-bool modules_is_call(const char *function, const char *file)
+_Atomic uint64_t modules_calls[MODULES_CALLS];
+
+void modules_begin(void)
+{
+	for (unsigned i = 0; i < MODULES_CALLS; i++)
+		atomic_store_explicit(&modules_calls[i], 0, memory_order_relaxed);
+}
+
+enum modules_learned modules_learn(uint64_t key, const char *function, const char *file)
 {
 	static const char end[] = "torch/nn/modules/module.py";
 	size_t length = strlen(file);
-	return strcmp(function, "Module._wrapped_call_impl") == 0 && length >= sizeof end - 1 &&
-	       strcmp(file + length - (sizeof end - 1), end) == 0;
+	if (strcmp(function, "Module._wrapped_call_impl") != 0 || length < sizeof end - 1 ||
+	    strcmp(file + length - (sizeof end - 1), end) != 0)
+		return MODULES_NO_CALL;
+	for (unsigned i = 0; i < MODULES_CALLS; i++) {
+		uint64_t known = 0;
+		if (atomic_compare_exchange_strong_explicit(&modules_calls[i], &known, key, memory_order_relaxed,
+							    memory_order_relaxed) ||
+		    known == key)
+			return MODULES_CALL;
+	}
+	return MODULES_TOO_MANY;
 }
 
 static bool word(struct python *python, uint64_t at, uint64_t *ret)
@@ -138,28 +167,56 @@ static int64_t place_of_modules(struct modules *m, struct python *python, const 
 	return -1;
 }
 
-/* The keys of what the module has in `_modules`; its words are added to those of the node. */
-static bool open_children(struct modules *m, struct python *python, struct modules_node *node, struct keys *ret)
+/* Where the attributes of a module lie. */
+struct attributes {
+	uint64_t keys, values; /* values 0: they lie with the keys */
+};
+
+/* Those of an object whose dict has not been made. */
+static bool open_own_values(struct python *python, struct modules_node *node, uint64_t type, struct attributes *ret)
 {
-	uint64_t type, dict, at, values = 0, children;
-	struct keys keys;
+	uint64_t flags, size;
+	unsigned char head[VALUES_HEAD];
+	if (python->minor == 11)
+		return follow(python, node, node->object - OBJECT_VALUES, &ret->values) && ret->values &&
+		       word(python, type + TYPE_CACHED_KEYS_11, &ret->keys);
+	if (!word(python, type + TYPE_FLAGS, &flags) || !(flags & TYPE_HAS_VALUES) ||
+	    !word(python, type + TYPE_SIZE, &size) || size > 1u << 20 ||
+	    !python_read(&python->memory, node->object + size, head, sizeof head) || head[VALUES_VALID] != 1)
+		return false;
+	ret->values = node->object + size + VALUES_HEAD;
+	return word(python, type + TYPE_CACHED_KEYS, &ret->keys);
+}
+
+static bool open_attributes(struct python *python, struct modules_node *node, struct attributes *ret)
+{
+	uint64_t type, dict;
 	if (!has_flag(python, node->object, TYPE_OWNS_DICT, &type) ||
 	    !follow(python, node, node->object - OBJECT_DICT, &dict))
 		return false;
-	if (dict) {
-		if (!follow(python, node, dict + DICT_KEYS, &at) || !follow(python, node, dict + DICT_VALUES, &values))
-			return false;
-	} else if (!follow(python, node, node->object - OBJECT_VALUES, &values) || !values ||
-		   !word(python, type + TYPE_CACHED_KEYS, &at)) {
+	if (!dict)
+		return open_own_values(python, node, type, ret);
+	if (!follow(python, node, dict + DICT_KEYS, &ret->keys) ||
+	    !follow(python, node, dict + DICT_VALUES, &ret->values))
 		return false;
-	}
-	if (!open_keys(python, at, &keys))
+	if (ret->values && python->minor > 11)
+		ret->values += VALUES_HEAD;
+	return true;
+}
+
+/* The keys of what the module has in `_modules`; its words are added to those of the node. */
+static bool open_children(struct modules *m, struct python *python, struct modules_node *node, struct keys *ret)
+{
+	uint64_t type, at, values, children;
+	struct attributes own;
+	struct keys keys;
+	if (!open_attributes(python, node, &own) || !open_keys(python, own.keys, &keys))
 		return false;
 	int64_t place = place_of_modules(m, python, &keys);
 	if (place < 0)
 		return false;
-	uint64_t slot =
-		values ? values + (uint64_t)place * 8 : keys.entries + (uint64_t)place * keys.size + keys.key + 8;
+	uint64_t slot = own.values ? own.values + (uint64_t)place * 8
+				   : keys.entries + (uint64_t)place * keys.size + keys.key + 8;
 	if (!follow(python, node, slot, &children) || !has_flag(python, children, TYPE_IS_DICT, &type) ||
 	    !follow(python, node, children + DICT_KEYS, &at) || !word(python, children + DICT_VALUES, &values) ||
 	    values)
@@ -184,7 +241,7 @@ static uint32_t search(struct modules *m, struct python *python, uint64_t parent
 			for (uint32_t k = 0; k < n; k++) {
 				uint32_t at = (k * keys.size + keys.key) / 8;
 				uint64_t where = keys.entries + (uint64_t)(first + k) * keys.size + keys.key;
-				if (!block[at + 1] || m->node_count == MODULES_NODES)
+				if (!block[at + 1] || (m->node_count == MODULES_NODES && block[at + 1] != child))
 					continue;
 				m->nodes[m->node_count] = (struct modules_node){
 					.object = block[at + 1],
@@ -257,25 +314,52 @@ static uint32_t class_of(struct python *python, struct sink_thread *thread, uint
 	size_t length = 0;
 	if (!word(python, type + TYPE_NAME, &at))
 		return 0;
-	/* Piece by piece: memory may end behind a short name. */
-	while (length < CLASS_BYTES && python_read(&python->memory, at + length, text + length, 1) && text[length])
-		length++;
+	/* Piece by piece, none of which reaches over a page's end: memory may end behind a short name. */
+	while (length < CLASS_BYTES) {
+		size_t piece = CLASS_PIECE - (at + length) % CLASS_PIECE;
+		if (piece > CLASS_BYTES - length)
+			piece = CLASS_BYTES - length;
+		if (!python_read(&python->memory, at + length, text + length, piece))
+			break;
+		size_t found = strnlen(text + length, piece);
+		length += found;
+		if (found < piece)
+			break;
+	}
 	text[length] = 0;
 	const char *dot = strrchr(text, '.');
 	dot = dot ? dot + 1 : text;
 	return sink_string(thread, dot, strlen(dot), EVENT_STACK);
 }
 
+/* The way to the pair's child is in m->path, and its words in the pair; false where it was not found. */
+static bool find_name(struct modules *m, struct python *python, struct modules_pair *pair)
+{
+	uint32_t recording = sink_recording(), step = sink_step();
+	if (m->recording != recording || m->step != step) {
+		m->recording = recording;
+		m->step = step;
+		m->reads = STEP_READS;
+	}
+	if (!m->reads)
+		return false;
+	uint64_t allowed = SEARCH_READS + m->reads;
+	python->memory.reads_left = allowed;
+	uint32_t number = search(m, python, pair->parent, pair->child);
+	bool found = number && trace(m, python, number, pair) && holds(pair);
+	uint64_t taken = allowed - python->memory.reads_left, free = found ? SEARCH_READS : 0;
+	taken = taken > free ? taken - free : 0;
+	m->reads -= taken < m->reads ? taken : m->reads;
+	return found;
+}
+
 static void describe(struct modules *m, struct python *python, struct sink_thread *thread, struct modules_pair *pair)
 {
 	uint64_t reads = python->memory.reads_left;
-	uint32_t found;
-	python->memory.reads_left = SEARCH_READS;
+	python->memory.reads_left = CLASS_READS;
 	pair->class = class_of(python, thread, pair->type);
 	pair->name = 0;
-	/* One that is called from itself is no child. */
-	if (pair->parent && (found = search(m, python, pair->parent, pair->child)) != 0 &&
-	    trace(m, python, found, pair) && holds(pair))
+	if (pair->parent && find_name(m, python, pair))
 		pair->name = sink_string(thread, m->path, strlen(m->path), EVENT_STACK);
 	python->memory.reads_left = reads;
 }

@@ -7,12 +7,12 @@
 
 #include "agent/sink/sink.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where a frame keeps its first argument, and an object its type. */
-#define MODULES_FRAME_SELF 72
+/* Where an object keeps its type. */
 #define MODULES_OBJECT_TYPE 8
 
 /* Words of memory by which a module is reached from the one that called it. */
@@ -44,16 +44,35 @@ struct modules_node {
 /* Of one thread; begins as zeros. */
 struct modules {
 	struct modules_pair pairs[MODULES_PAIRS];
-	struct modules_node nodes[MODULES_NODES];
+	struct modules_node nodes[MODULES_NODES + 1]; /* the last one is for the module that is looked for */
 	uint32_t node_count;
+	uint32_t recording, step; /* to which the reads belong */
+	uint64_t reads;
 	uint64_t key; /* the str object "_modules", as last seen */
 	char path[1024];
 };
 
 /* Does this release know how this Python keeps attributes? 0, or a negative errno with the reason in `sentence`. */
 int modules_probe(const struct python *python, char *sentence, size_t bytes);
-/* Is this the function that calls a module? */
-bool modules_is_call(const char *function, const char *file);
+/* Functions that call modules, by what tells them from others: torch's, again where torch's module.py was loaded again. 0: no more. */
+#define MODULES_CALLS 8
+extern _Atomic uint64_t modules_calls[MODULES_CALLS];
+/* A recording begins: none is known. The agent's thread. */
+void modules_begin(void);
+
+static inline bool modules_is_call(uint64_t key)
+{
+	for (unsigned i = 0; i < MODULES_CALLS; i++) {
+		uint64_t known = atomic_load_explicit(&modules_calls[i], memory_order_relaxed);
+		if (known == key || !known)
+			return known != 0;
+	}
+	return false;
+}
+
+enum modules_learned { MODULES_NO_CALL, MODULES_CALL, MODULES_TOO_MANY };
+/* Is this a function that calls a module? It is known then, if there is room. Any thread. */
+enum modules_learned modules_learn(uint64_t key, const char *function, const char *file);
 
 /* The module `child` of this type, called by `parent` (0: by none). What is found is kept, and looked at again in each step; false where
  * that says something else than before, and `again` was not set. Both modules run on the calling thread, and so are there. */

@@ -36,6 +36,8 @@
 #define OWNED_BY_C 3
 /* Reads of memory to describe what is new of one stack. */
 #define READS 65536
+/* In the place of a calling module: frames that are not read may be calls of modules. */
+#define OUTER_UNKNOWN 1u
 /* In the cache: more stacks than are kept. */
 #define NUMBER_NONE UINT32_MAX
 
@@ -48,7 +50,8 @@ struct seen {
 struct walker {
 	uint32_t generation, last_count;
 	uint32_t window_count, last_step;
-	bool learned; /* a moment ago, which function calls modules */
+	bool learned;	    /* a moment ago, which function calls modules */
+	bool cut, last_cut; /* the stack has more frames, outside of those that are read */
 	struct python python;
 	struct seen now[FRAMES];
 	/* The last stack that was new: the outer part is mostly that of the next one. Its numbers begin with the outermost frame. */
@@ -73,8 +76,8 @@ static _Atomic uint32_t walker_count;
 static struct python python;
 static void *(*this_thread)(void);
 static bool with_modules;
-/* torch's function that calls modules; 0 until one has run. Its class is never unloaded. */
-static _Atomic uint64_t module_code, module_print;
+/* A frame that Python is about to drop is to be seen before 3.11.2, with objects that are there no more. */
+static bool drops_in_sight;
 
 int walk_probe(char *sentence, size_t bytes)
 {
@@ -112,6 +115,8 @@ int walk_arm(bool modules, char *sentence, size_t bytes)
 		sentence_put(sentence, bytes, "this Python does not tell the state of a thread", NULL);
 		return -ENOTSUP;
 	}
+	const unsigned long *version = interpreter_symbol("Py_Version");
+	drops_in_sight = python.minor == 11 && (!version || (*version >> 8 & 0xff) < 2);
 	if (!walkers)
 		walkers = map_each(sizeof *walkers);
 	if (!walkers_modules && modules)
@@ -122,6 +127,7 @@ int walk_arm(bool modules, char *sentence, size_t bytes)
 void walk_begin(uint32_t recording)
 {
 	known_start(recording);
+	modules_begin();
 }
 
 void walk_disarm(void)
@@ -254,8 +260,12 @@ static inline __attribute__((always_inline)) bool innermost(struct walker *w, bo
 static inline __attribute__((always_inline)) bool read_module(struct walker *w, bool copies, uint64_t at,
 							      struct seen *to)
 {
-	return load(w, copies, at, MODULES_FRAME_SELF, &to->object, sizeof to->object) && is_pointer(to->object) &&
-	       load(w, copies, to->object, MODULES_OBJECT_TYPE, &to->type, sizeof to->type);
+	if (!load(w, copies, at, python.offsets.frame_locals, &to->object, sizeof to->object))
+		return false;
+	/* From 3.14 on references have marks: 3 is a number, which is no object. */
+	if (python.minor >= 14 && to->object % 4 != 3)
+		to->object -= to->object % 4;
+	return is_pointer(to->object) && load(w, copies, to->object, MODULES_OBJECT_TYPE, &to->type, sizeof to->type);
 }
 
 /* Fills w->now, the innermost frame first. Returns how many there are, or -1: they could not be read. */
@@ -265,7 +275,7 @@ static inline __attribute__((always_inline)) int walk(struct walker *w, bool cop
 	bool marked = python.minor >= 12 && o->frame_owner >= 0, own = false;
 	uint32_t code_bits = python.minor >= 14 ? 3 : 0;
 	uint64_t at, hash = 0;
-	uint64_t calls = with_modules ? atomic_load_explicit(&module_code, memory_order_acquire) : 0;
+	bool modules = with_modules;
 	int count = 0;
 	if (!innermost(w, copies, state, &at))
 		return -1;
@@ -285,7 +295,7 @@ static inline __attribute__((always_inline)) int walk(struct walker *w, bool cop
 				return -1;
 			hash = mix(mix(hash, seen->code ^ seen->print), (uint64_t)seen->instruction + hash);
 			seen->object = seen->type = 0;
-			if (calls && seen->code == calls && seen->print == module_print) {
+			if (modules && modules_is_call(seen->code ^ seen->print)) {
 				if (!read_module(w, copies, at, seen))
 					return -1;
 				hash = mix(mix(hash, seen->object), seen->type + hash);
@@ -294,7 +304,8 @@ static inline __attribute__((always_inline)) int walk(struct walker *w, bool cop
 		if (!load(w, copies, at, o->frame_previous, &at, sizeof at))
 			return -1;
 	}
-	*ret_hash = hash;
+	w->cut = at != 0;
+	*ret_hash = hash + w->cut;
 	return count;
 }
 
@@ -311,14 +322,10 @@ static struct modules *modules_of(const struct walker *w)
 	return &walkers_modules[w - walkers];
 }
 
-static void learn(struct walker *w, const struct seen *seen, const struct python_code *found)
+/* What is the calling module for the frames inside of this one? */
+static uint64_t inside(const struct seen *seen, uint64_t outer)
 {
-	if (!with_modules || atomic_load_explicit(&module_code, memory_order_relaxed) ||
-	    !modules_is_call(found->name, found->file))
-		return;
-	module_print = seen->print;
-	atomic_store_explicit(&module_code, seen->code, memory_order_release);
-	w->learned = true;
+	return seen->object ? seen->object : outer == OUTER_UNKNOWN ? 0 : outer;
 }
 
 /* `outer`: the module that called; 0: none. */
@@ -330,8 +337,13 @@ static enum known_result number_of(struct walker *w, struct sink_thread *thread,
 	/* The function runs: it is there, and so are its texts. */
 	if (!python_describe(&w->python, seen->code, &found))
 		return KNOWN_GONE;
-	learn(w, seen, &found);
-	if (seen->object && seen->object != outer)
+	if (with_modules && !seen->object) {
+		enum modules_learned learned = modules_learn(seen->code ^ seen->print, found.name, found.file);
+		if (learned == MODULES_TOO_MANY)
+			return KNOWN_FULL;
+		w->learned |= learned == MODULES_CALL;
+	}
+	if (seen->object && seen->object != outer && outer != OUTER_UNKNOWN)
 		modules_find(modules_of(w), &w->python, thread, outer, seen->object, seen->type, true, &module);
 	int32_t line = python_line(&w->python, seen->code, seen->instruction);
 	struct known_frame frame = {
@@ -343,6 +355,8 @@ static enum known_result number_of(struct walker *w, struct sink_thread *thread,
 		.module = module ? module->name : 0,
 		.class = module ? module->class : 0,
 	};
+	if (with_modules && outer == OUTER_UNKNOWN)
+		frame.class = sink_string(thread, "?", 1, EVENT_STACK);
 	return known_number(thread, &frame, number);
 }
 
@@ -353,14 +367,15 @@ static __attribute__((noinline)) enum known_result number_all(struct walker *w, 
 	uint32_t number = 0, done = 0;
 	uint32_t last = w->last_count < FRAMES ? w->last_count : FRAMES;
 	w->python.memory.reads_left = READS;
-	uint64_t outer = 0;
+	uint64_t outer = w->cut ? OUTER_UNKNOWN : 0;
 	/* A module may have another name in another step. */
-	if (with_modules && w->last_step != sink_step())
+	if (w->last_cut != w->cut || (with_modules && w->last_step != sink_step()))
 		last = 0;
 	w->last_step = sink_step();
+	w->last_cut = w->cut;
 	for (; done < count && done < last && is_same(&w->now[count - 1 - done], &w->last[last - 1 - done]); done++) {
 		number = w->numbers[done];
-		outer = w->now[count - 1 - done].object ?: outer;
+		outer = inside(&w->now[count - 1 - done], outer);
 	}
 	/* Where it goes wrong in the middle nothing is left to build on. */
 	w->last_count = 0;
@@ -370,7 +385,7 @@ static __attribute__((noinline)) enum known_result number_all(struct walker *w, 
 		if (result != KNOWN_OK)
 			return result;
 		w->numbers[done] = number;
-		outer = seen->object ?: outer;
+		outer = inside(seen, outer);
 	}
 	memcpy(w->last, w->now, count * sizeof *w->now);
 	w->last_count = count;
@@ -382,15 +397,14 @@ static __attribute__((noinline)) enum known_result number_all(struct walker *w, 
 static bool are_modules_same(struct walker *w, struct sink_thread *thread, uint32_t count)
 {
 	const struct modules_pair *pair;
-	uint64_t outer = 0;
+	uint64_t outer = w->cut ? OUTER_UNKNOWN : 0;
 	w->python.memory.reads_left = READS;
-	for (uint32_t i = count; i-- > 0;) {
+	for (uint32_t i = count; i-- > 0; outer = inside(&w->now[i], outer)) {
 		const struct seen *seen = &w->now[i];
-		if (!seen->object || seen->object == outer)
+		if (!seen->object || seen->object == outer || outer == OUTER_UNKNOWN)
 			continue;
 		if (!modules_find(modules_of(w), &w->python, thread, outer, seen->object, seen->type, false, &pair))
 			return false;
-		outer = seen->object;
 	}
 	return true;
 }
@@ -444,7 +458,7 @@ static uint32_t lose(uint8_t kind)
  * releases that this was tried with. */
 static bool reads_directly(struct sink_thread *thread)
 {
-	return (python.minor == 11 || python.minor == 13 || python.minor == 14) &&
+	return (python.minor == 11 || python.minor == 13 || python.minor == 14) && !drops_in_sight &&
 	       sink_tid(thread) == (uint32_t)life_words->process;
 }
 

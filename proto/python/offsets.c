@@ -31,6 +31,7 @@ static const struct {
 	{FIELD(frame_code), {32, 32, 32, 0}},
 	{FIELD(frame_instruction), {104, 96, 56, 56}},
 	{FIELD(frame_owner), {-1, -1, 69, 70}},
+	{FIELD(frame_locals), {360, 352, 72, 72}},
 	{FIELD(code_file), {104, 104, 112, 112}},
 	{FIELD(code_name), {112, 112, 128, 128}},
 	{FIELD(code_line), {40, 40, 72, 68}},
@@ -108,7 +109,8 @@ static bool from_table(const uint64_t *words, unsigned minor, struct python_offs
 	fine = fine && take(&o->thread_next, thread[2]) && take(&o->thread_frame, thread[4]);
 	fine = fine && take(&o->thread_ident, thread[5]) && take(&o->thread_native, thread[6]);
 	fine = fine && take_of_frame(&o->frame_previous, frame[1]) && take_of_frame(&o->frame_code, frame[2]);
-	fine = fine && take_of_frame(&o->frame_instruction, frame[3]) && take_of_frame(&o->frame_owner, frame[5]);
+	fine = fine && take_of_frame(&o->frame_instruction, frame[3]) && take_of_frame(&o->frame_owner, frame[5]) &&
+	       take_of_frame(&o->frame_locals, frame[4]);
 	fine = fine && take(&o->code_file, code[1]) && take(&o->code_name, code[3]) && take(&o->code_table, code[4]);
 	fine = fine && take(&o->code_line, code[5]) && take(&o->code_start, code[9]);
 	fine = fine && take(&o->bytes_data, words[at.bytes + 2]);

@@ -17,7 +17,7 @@ struct python_offsets {
 	int32_t interpreter_next, interpreter_threads, interpreter_modules, interpreter_gil;
 	int32_t thread_next, thread_ident, thread_native, thread_frame;
 	int32_t cframe_current; /* thread_frame leads to this structure first (3.11, 3.12) */
-	int32_t frame_previous, frame_code, frame_instruction, frame_owner;
+	int32_t frame_previous, frame_code, frame_instruction, frame_owner, frame_locals;
 	int32_t code_file, code_name, code_line, code_table, code_start; /* code_start: first instruction */
 	int32_t text_state, text_ascii, text_wide;			 /* of str: flags, data if ASCII, data if not */
 	int32_t bytes_data;

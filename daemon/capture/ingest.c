@@ -1,6 +1,7 @@
 /* ingest.c - see ingest.h. Thread: one of the ingest pool at a time. No locks: the loop speaks through two atomics. */
 #include "ingest.h"
 #include "armed.h"
+#include "crowd.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "names.h"
@@ -17,33 +18,9 @@
 /* Chunks of one pass: about 26,000 operators, 20 ms of inserting; then other captures have their turn and this one gets
  * its free chunks back. */
 #define PASS_CHUNKS 32
-/* Memory ahead of need. Armed captures may be many and long: little; from the warm-up on for the highest rates seen. */
-#define AHEAD_ARMED (1u << 20)
-#define AHEAD_RUNNING (16u << 20)
-/* Of all captures together, and at least of each: a trigger on a thousand processes must not take the node's memory. An
- * armed one has a quarter. */
-#define AHEAD_ALL (1u << 30)
-#define AHEAD_LEAST (1u << 20)
-#define PROVIDE_CHUNKS 64u
-#define STRINGS_AHEAD_ARMED (256u << 10)
-#define STRINGS_AHEAD_RUNNING (1u << 20)
-
 #define MILLISECOND 1000000
-/* So many captures are looked at as often as one; of more, each less often, but at least this often. */
-#define CROWD 32
-#define PAUSE_MOST (50ll * MILLISECOND)
 /* After so many passes without data the store's caches are given back. */
 #define QUIET_LONG 20
-
-/* Captures whose segments are being emptied, of the whole daemon. */
-static _Atomic uint32_t crowd;
-
-static void leave_crowd(struct ingest *ingest)
-{
-	if (ingest->counted)
-		atomic_fetch_sub_explicit(&crowd, 1, memory_order_relaxed);
-	ingest->counted = false;
-}
 
 struct ingest *ingest_new(const struct capture_facts *facts, const struct segment *segment, bool adopt, int folder,
 			  const char *folder_path, struct memory *memory)
@@ -64,8 +41,7 @@ struct ingest *ingest_new(const struct capture_facts *facts, const struct segmen
 	if (segment) {
 		ingest->segment = *segment;
 		ingest->has_segment = true;
-		ingest->counted = true;
-		atomic_fetch_add_explicit(&crowd, 1, memory_order_relaxed);
+		crowd_join(ingest);
 	}
 	return ingest;
 }
@@ -74,7 +50,7 @@ void ingest_free(struct ingest *ingest)
 {
 	if (!ingest)
 		return;
-	leave_crowd(ingest);
+	crowd_leave(ingest);
 	store_free(ingest->store);
 	if (ingest->has_segment)
 		segment_deinit(&ingest->segment);
@@ -84,68 +60,6 @@ void ingest_free(struct ingest *ingest)
 static uint32_t load(const _Atomic uint32_t *value)
 {
 	return atomic_load_explicit(value, memory_order_acquire);
-}
-
-/* --- memory ahead of need --- */
-
-static uint32_t ahead_of_need(uint32_t phase)
-{
-	uint32_t share = AHEAD_ALL / (atomic_load_explicit(&crowd, memory_order_relaxed) + 1);
-	share = share > AHEAD_RUNNING ? AHEAD_RUNNING : share < AHEAD_LEAST ? AHEAD_LEAST : share;
-	if (phase != SEGMENT_ARMED)
-		return share;
-	return share / 4 < AHEAD_ARMED ? share / 4 : AHEAD_ARMED;
-}
-
-static void provide(struct ingest *ingest)
-{
-	struct segment *segment = &ingest->segment;
-	uint32_t free_chunks = 0;
-	for (uint32_t i = 0; i < ingest->ready_chunks; i++)
-		free_chunks += atomic_load_explicit(&segment->table[i].state, memory_order_relaxed) == CHUNK_FREE;
-	uint32_t phase = load(&segment->header->phase);
-	if (phase > SEGMENT_DRAIN || ingest->provide_failed)
-		return;
-	atomic_store_explicit(&segment->header->chunks_room, ahead_of_need(SEGMENT_RECORD) / segment->chunk_bytes,
-			      memory_order_relaxed);
-	uint32_t used = ingest->ready_chunks - free_chunks;
-	uint32_t ahead = ahead_of_need(phase) / segment->chunk_bytes;
-	if (ahead < used)
-		ahead = used; /* geometrically, when the rows come faster than they can be inserted */
-	if (phase == SEGMENT_DRAIN)
-		ahead = 1; /* for what is written behind the recording, by threads that had nothing to write before */
-	uint32_t chunks = ingest->ready_chunks;
-	if (free_chunks < ahead)
-		chunks += ahead - free_chunks;
-	if (chunks > segment->chunk_count)
-		chunks = segment->chunk_count;
-	uint32_t strings = load(&segment->header->strings_used);
-	if (strings > segment->strings_bytes)
-		strings = segment->strings_bytes;
-	uint32_t spare = phase == SEGMENT_ARMED ? STRINGS_AHEAD_ARMED : STRINGS_AHEAD_RUNNING;
-	strings = strings + spare < ingest->ready_strings ? ingest->ready_strings : strings * 2 + spare;
-	if (strings > segment->strings_bytes)
-		strings = segment->strings_bytes;
-	if (chunks == ingest->ready_chunks && strings <= ingest->ready_strings)
-		return;
-	/* In portions, each published at once: a recording that is about to begin waits for the first. */
-	int error = 0;
-	while (!error && (ingest->ready_chunks < chunks || strings > ingest->ready_strings)) {
-		uint32_t next =
-			chunks - ingest->ready_chunks < PROVIDE_CHUNKS ? chunks : ingest->ready_chunks + PROVIDE_CHUNKS;
-		error = segment_provide(segment, next, strings);
-		if (!error) {
-			ingest->ready_chunks = next;
-			if (strings > ingest->ready_strings)
-				ingest->ready_strings = strings;
-		}
-	}
-	if (error) {
-		/* The agent goes on within what it has and counts what does not fit. */
-		log_line("capture %llu: no more memory for its segment: %s", (unsigned long long)ingest->facts.number,
-			 strerror(-error));
-		ingest->provide_failed = true;
-	}
 }
 
 /* --- the file --- */
@@ -392,7 +306,7 @@ static void count_unstored(struct ingest *ingest)
 
 static int64_t ended(struct ingest *ingest)
 {
-	leave_crowd(ingest);
+	crowd_leave(ingest);
 	if (store_error(ingest->store))
 		count_unstored(ingest);
 	else {
@@ -429,13 +343,6 @@ static void look_at_disk(struct ingest *ingest)
 		atomic_store_explicit(&ingest->low, 1, memory_order_release);
 }
 
-/* ns until the next look; the processors are shared with all other captures. */
-static int64_t pause_of(int64_t alone)
-{
-	int64_t pause = alone * (1 + atomic_load_explicit(&crowd, memory_order_relaxed) / CROWD);
-	return pause < PAUSE_MOST ? pause : PAUSE_MOST;
-}
-
 int64_t ingest_note(struct work *work)
 {
 	struct ingest *ingest = (struct ingest *)work;
@@ -459,7 +366,7 @@ int64_t ingest_run(struct work *work)
 			ready = load(&ingest->segment.header->strings_ready);
 			ingest->ready_strings =
 				ready < ingest->segment.strings_bytes ? ready : ingest->segment.strings_bytes;
-			provide(ingest);
+			crowd_provide(ingest);
 		}
 		open_store(ingest);
 		if (ingest->noted)
@@ -471,7 +378,7 @@ int64_t ingest_run(struct work *work)
 	uint32_t taken = 0;
 	/* Also for the agent that is to go on alone. */
 	if (wish != INGEST_END)
-		provide(ingest);
+		crowd_provide(ingest);
 	if (!store_error(ingest->store))
 		taken = pass(ingest, wish == INGEST_END);
 	if (store_error(ingest->store) && !load(&ingest->trouble)) {
@@ -481,7 +388,7 @@ int64_t ingest_run(struct work *work)
 	if (taken) {
 		ingest->quiet = 0;
 		look_at_disk(ingest);
-		if (atomic_load_explicit(&crowd, memory_order_relaxed) > CROWD)
+		if (crowd_is_large())
 			store_rest(ingest->store);
 		return 0;
 	}
@@ -495,8 +402,8 @@ int64_t ingest_run(struct work *work)
 		store_rest(ingest->store);
 	uint32_t phase = load(&ingest->segment.header->phase);
 	if (phase == SEGMENT_DRAIN || phase == SEGMENT_RECORD)
-		return pause_of(ingest->quiet < 20 ? 2 * MILLISECOND : 5 * MILLISECOND);
-	return pause_of(ingest->quiet < 100 ? 2 * MILLISECOND : 10 * MILLISECOND);
+		return crowd_pause(ingest->quiet < 20 ? 2 * MILLISECOND : 5 * MILLISECOND);
+	return crowd_pause(ingest->quiet < 100 ? 2 * MILLISECOND : 10 * MILLISECOND);
 }
 
 /* --- the end --- */

@@ -15,6 +15,8 @@
 #define PLACES_MOST (1u << 20)
 #define PLACES_LEAST (1u << 12)
 #define WINDOW 16u
+/* torch aligns blocks of the CPU to 64 bytes. */
+#define PAGE_PLACES 64u
 
 struct place {
 	_Atomic uint64_t address; /* 0 = free */
@@ -56,51 +58,50 @@ uint64_t blocks_bytes(void)
 	return (uint64_t)place_count * sizeof(struct place);
 }
 
-static struct place *place_of(struct place *room, uint64_t address, uint32_t i)
+/* The index of its own place. Blocks of one page lie side by side here too: a step's take few pages of the table, which the processor has
+ * at hand, while each block's own would be a miss. */
+static uint32_t place_of(uint64_t address)
 {
-	uint64_t hash = (address >> 4) * 0x9e3779b97f4a7c15u;
-	return &room[((uint32_t)(hash >> 40) + i) & (place_count - 1)];
+	uint64_t page = (address >> 12) * 0x9e3779b97f4a7c15u;
+	return (uint32_t)(page >> 40) * PAGE_PLACES + (uint32_t)((address >> 6) + (page >> 34)) % PAGE_PLACES;
 }
 
-static struct place *find(struct place *room, uint64_t address)
-{
-	for (uint32_t i = 0; i < WINDOW; i++) {
-		struct place *p = place_of(room, address, i);
-		if (atomic_load_explicit(&p->address, memory_order_relaxed) == address)
-			return p;
-	}
-	return NULL;
-}
-
+/* One whose end was not seen may be there still: the first place that has it or is free is taken, so that what is found first is the
+ * newer one. */
 void blocks_put(uint64_t address, uint64_t bytes)
 {
 	struct place *room = atomic_load_explicit(&places, memory_order_acquire);
 	if (!room || !address)
 		return;
-	/* It is there where its end was not seen. */
-	struct place *p = find(room, address);
-	for (uint32_t i = 0; !p && i < WINDOW; i++) {
-		struct place *free = place_of(room, address, i);
-		uint64_t none = 0;
-		if (!atomic_load_explicit(&free->address, memory_order_relaxed) &&
-		    atomic_compare_exchange_strong(&free->address, &none, address))
-			p = free;
+	uint32_t mask = place_count - 1, from = place_of(address);
+	for (uint32_t i = from; i < from + WINDOW; i++) {
+		struct place *p = &room[i & mask];
+		uint64_t there = atomic_load_explicit(&p->address, memory_order_relaxed);
+		if (there == address ||
+		    (!there && atomic_compare_exchange_strong_explicit(&p->address, &there, address,
+								       memory_order_relaxed, memory_order_relaxed))) {
+			atomic_store_explicit(&p->bytes, bytes, memory_order_relaxed);
+			return;
+		}
 	}
-	if (p)
-		atomic_store_explicit(&p->bytes, bytes, memory_order_relaxed);
-	else
-		atomic_store_explicit(&crowded, 1, memory_order_relaxed);
+	atomic_store_explicit(&crowded, 1, memory_order_relaxed);
 }
 
 bool blocks_take(uint64_t address, uint64_t *ret_bytes)
 {
 	struct place *room = atomic_load_explicit(&places, memory_order_acquire);
-	struct place *p = room && address ? find(room, address) : NULL;
-	if (!p)
+	if (!room || !address)
 		return false;
-	*ret_bytes = atomic_load_explicit(&p->bytes, memory_order_relaxed);
-	atomic_store_explicit(&p->address, 0, memory_order_release);
-	return true;
+	uint32_t mask = place_count - 1, from = place_of(address);
+	for (uint32_t i = from; i < from + WINDOW; i++) {
+		struct place *p = &room[i & mask];
+		if (atomic_load_explicit(&p->address, memory_order_relaxed) != address)
+			continue;
+		*ret_bytes = atomic_load_explicit(&p->bytes, memory_order_relaxed);
+		atomic_store_explicit(&p->address, 0, memory_order_release);
+		return true;
+	}
+	return false;
 }
 
 bool blocks_crowded(void)

@@ -26,7 +26,9 @@ static int load_frame(struct stack_frames *frames, sqlite3_stmt *row)
 	frame->parent = parent > 0 && parent < id ? (uint32_t)parent : 0;
 	frame->line = sqlite3_column_int64(row, 4);
 	frame->function = copy_text(row, 2);
+	/* NOLINTNEXTLINE(-Wanalyzer-malloc-leak): stack_frames_free() frees the function */
 	frame->file = copy_text(row, 3);
+	/* NOLINTNEXTLINE(-Wanalyzer-malloc-leak): and the file */
 	return frame->function && frame->file ? 0 : -ENOMEM;
 }
 

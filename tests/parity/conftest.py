@@ -22,6 +22,8 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.section(f"{model['title']}: profd beside torch.profiler")
         for line in model["lines"]:
             terminalreporter.write_line(line)
+    for model in (value for name, value in found if name == "modules"):
+        terminalreporter.write_line(model)
     if unharmed := [value for name, value in found if name == "unharmed"]:
         terminalreporter.section("parameters, optimizers' state and random state")
         for line in unharmed:

@@ -6,7 +6,7 @@ waits for `go-STAGE`. A window of torch.profiler leaves its trace and its averag
 tests/workloads/train.py and the loops of tests/steps/loops.py. RANK is that of a process of two.
 
 paced: torch.profiler has no part in it. The folder's parent has a file `pace`: how many iterations may begin, and which is the last one, or 0.
-What came of them is in the file `end`.
+What came of them is in the file `end`, and the modules that the iteration before the last one called in `called`.
 """
 import gc
 import json
@@ -128,8 +128,38 @@ class Watched(loops.Loop):
             time.sleep(PAUSE)
 
 
+class Called:
+    """The modules that are called meanwhile, by torch's own hooks: [class of the outermost, name below it, ...], as --modules names them."""
+
+    def __init__(self):
+        self.around, self.found = [], {}
+        hooks = torch.nn.modules.module
+        self.hooks = [hooks.register_module_forward_pre_hook(self.enter), hooks.register_module_forward_hook(self.leave, always_call=True)]
+
+    def enter(self, module, arguments):
+        if not self.around:
+            path = (type(module).__name__,)
+        elif self.around[-1][0] is module:
+            path = self.around[-1][1]
+        else:
+            outer, above = self.around[-1]
+            path = (*above, *next((name for name, other in outer.named_modules(remove_duplicate=False) if other is module), f"({type(module).__name__})").split("."))
+        self.around.append((module, path))
+        self.found[path] = type(module).__name__
+
+    def leave(self, *call):
+        self.around.pop()
+
+    def end(self):
+        for hook in self.hooks:
+            hook.remove()
+        return [[*path, name] for path, name in self.found.items()]
+
+
 class Paced(loops.Loop):
     """Iterations begin when they may, and all ranks have the same last one."""
+
+    called = None
 
     def begin(self):
         self.count += 1
@@ -138,7 +168,11 @@ class Paced(loops.Loop):
             if self.count <= allowed:
                 break
             time.sleep(0.003)
+        if self.count == last - 1 and "modules" in sys.argv[4:]:
+            self.called = Called()
         if self.count == last:
+            if self.called:
+                tell("called", self.called.end())
             tell("end", [digest([torch.get_rng_state()]), *map(str, random.getstate()[1][-1:]), *trained()])
             (FOLDER / "stop").touch()
 

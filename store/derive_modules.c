@@ -67,10 +67,15 @@ static void place(struct store *store, uint32_t *modules, const struct tree *tre
 	"ranges)), sum(CASE WHEN o.backward IS NULL THEN o.self ELSE 0 END), sum(CASE WHEN o.backward IS NOT NULL "    \
 	"THEN o.self ELSE 0 END), " device " GROUP BY 1, 2"
 #define FROM_SQL "FROM operators o JOIN stack_modules m ON m.stack = o.stack"
+#define CALLS_SQL                                                                                                      \
+	"WITH RECURSIVE calls(module, step, entered, n) AS (SELECT m.module, o.step, o.entered, count(*) " FROM_SQL    \
+	" WHERE o.entered > 0 GROUP BY 1, 2, 3 UNION ALL SELECT m.parent, c.step, c.entered - 1, c.n FROM calls c "    \
+	"JOIN nn_modules m ON m.id = c.module WHERE c.entered > 1 AND m.parent > 0) INSERT INTO module_totals SELECT " \
+	"module, step, 0, 0, 0, NULL, NULL, sum(n) FROM calls GROUP BY 1, 2"
 #define WITH_DEVICE                                                                                                    \
 	"sum(CASE WHEN o.backward IS NULL THEN coalesce(d.self, 0) ELSE 0 END), sum(CASE WHEN o.backward IS NOT NULL " \
-	"THEN coalesce(d.self, 0) ELSE 0 END) " FROM_SQL " LEFT JOIN range_devices d ON d.id = o.id"
-#define WITHOUT_DEVICE "NULL, NULL " FROM_SQL
+	"THEN coalesce(d.self, 0) ELSE 0 END), NULL " FROM_SQL " LEFT JOIN range_devices d ON d.id = o.id"
+#define WITHOUT_DEVICE "NULL, NULL, NULL " FROM_SQL
 
 void derive_modules(struct store *store, bool device)
 {
@@ -90,6 +95,8 @@ void derive_modules(struct store *store, bool device)
 	sqlite3_finalize(tree.add);
 	sqlite3_finalize(tree.find);
 	memory_put(store->memory, modules, modules ? bytes : 0);
+	if (!store->error)
+		store_run(store, CALLS_SQL);
 	if (!store->error)
 		store_run(store, device ? SUMS_SQL(WITH_DEVICE) : SUMS_SQL(WITHOUT_DEVICE));
 }

@@ -116,6 +116,7 @@ static void record(struct sink_thread *writer, const struct sink_frame *f, uint6
 			.thread = tid_of(f->owner),
 			.depth = f->depth,
 			.scope = f->source,
+			.entered = f->entered,
 			.inputs = f->inputs,
 			.sequence = f->sequence,
 			.forward_thread = f->forward_thread,

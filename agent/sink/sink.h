@@ -58,6 +58,7 @@ struct sink_frame {
 	uint64_t
 		backward; /* operators: id of the innermost node of autograd around it, or its own; 0 = none, or not asked for */
 	uint32_t stack;	 /* operators: number of its Python stack; 0 = none */
+	uint8_t entered; /* operators: calls of modules that begin with it */
 	uint64_t key;	 /* the collector's: NVTX domain or range id */
 	uint32_t level;	 /* the collector's (NVTX: open ranges of this domain below this one) */
 	uint32_t beyond; /* the collector's (NVTX: pushes above this one in its domain that were dropped) */

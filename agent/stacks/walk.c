@@ -38,6 +38,9 @@
 #define READS 65536
 /* In the place of a calling module: frames that are not read may be calls of modules. */
 #define OUTER_UNKNOWN 1u
+/* In the frame of a call of a module: behind the module and the other arguments. And in a dict, of releases that have it. */
+#define FRAME_KEYWORDS 16
+#define DICT_VERSION 24
 /* In the cache: more stacks than are kept. */
 #define NUMBER_NONE UINT32_MAX
 
@@ -50,8 +53,10 @@ struct seen {
 struct walker {
 	uint32_t generation, last_count;
 	uint32_t window_count, last_step;
-	bool learned;	    /* a moment ago, which function calls modules */
-	bool cut, last_cut; /* the stack has more frames, outside of those that are read */
+	bool learned;	       /* a moment ago, which function calls modules */
+	bool cut, last_cut;    /* the stack has more frames, outside of those that are read */
+	uint64_t made, newest; /* see read_call(): the newest one of this stack, and of those before */
+	uint32_t entered;      /* calls of this stack that are newer than those */
 	struct python python;
 	struct seen now[FRAMES];
 	/* The last stack that was new: the outer part is mostly that of the next one. Its numbers begin with the outermost frame. */
@@ -78,6 +83,7 @@ static void *(*this_thread)(void);
 static bool with_modules;
 /* A frame that Python is about to drop is to be seen before 3.11.2, with objects that are there no more. */
 static bool drops_in_sight;
+static bool counts_calls;
 
 int walk_probe(char *sentence, size_t bytes)
 {
@@ -116,6 +122,7 @@ int walk_arm(bool modules, char *sentence, size_t bytes)
 		return -ENOTSUP;
 	}
 	const unsigned long *version = interpreter_symbol("Py_Version");
+	counts_calls = python.minor <= 13;
 	drops_in_sight = python.minor == 11 && (!version || (*version >> 8 & 0xff) < 2);
 	if (!walkers)
 		walkers = map_each(sizeof *walkers);
@@ -268,6 +275,18 @@ static inline __attribute__((always_inline)) bool read_module(struct walker *w, 
 	return is_pointer(to->object) && load(w, copies, to->object, MODULES_OBJECT_TYPE, &to->type, sizeof to->type);
 }
 
+/* Python counts what it makes dicts of and how they change, and notes in each dict at what count that was. The function that calls a module
+ * takes keywords: their dict is made with the frame, and nobody changes it. So this number tells one call from all others; 0: there is none. */
+static inline __attribute__((always_inline)) bool read_call(struct walker *w, bool copies, uint64_t at, uint64_t *made)
+{
+	uint64_t keywords;
+	*made = 0;
+	if (!counts_calls)
+		return true;
+	return load(w, copies, at, python.offsets.frame_locals + FRAME_KEYWORDS, &keywords, sizeof keywords) &&
+	       is_pointer(keywords) && load(w, copies, keywords, DICT_VERSION, made, sizeof *made);
+}
+
 /* Fills w->now, the innermost frame first. Returns how many there are, or -1: they could not be read. */
 static inline __attribute__((always_inline)) int walk(struct walker *w, bool copies, uint64_t state, uint64_t *ret_hash)
 {
@@ -275,7 +294,9 @@ static inline __attribute__((always_inline)) int walk(struct walker *w, bool cop
 	bool marked = python.minor >= 12 && o->frame_owner >= 0, own = false;
 	uint32_t code_bits = python.minor >= 14 ? 3 : 0;
 	uint64_t at, hash = 0;
-	bool modules = with_modules;
+	bool modules = with_modules, inner_is_new = false;
+	uint64_t inner = 0, made;
+	w->made = w->entered = 0;
 	int count = 0;
 	if (!innermost(w, copies, state, &at))
 		return -1;
@@ -296,14 +317,20 @@ static inline __attribute__((always_inline)) int walk(struct walker *w, bool cop
 			hash = mix(mix(hash, seen->code ^ seen->print), (uint64_t)seen->instruction + hash);
 			seen->object = seen->type = 0;
 			if (modules && modules_is_call(seen->code ^ seen->print)) {
-				if (!read_module(w, copies, at, seen))
+				if (!read_module(w, copies, at, seen) || !read_call(w, copies, at, &made))
 					return -1;
+				/* One that is called from itself is not told apart. */
+				w->entered += inner_is_new && seen->object != inner;
+				inner = seen->object;
+				inner_is_new = made > w->newest;
+				w->made = made > w->made ? made : w->made;
 				hash = mix(mix(hash, seen->object), seen->type + hash);
 			}
 		}
 		if (!load(w, copies, at, o->frame_previous, &at, sizeof at))
 			return -1;
 	}
+	w->entered += inner_is_new;
 	w->cut = at != 0;
 	*ret_hash = hash + w->cut;
 	return count;
@@ -442,6 +469,7 @@ static struct walker *walker_of(struct sink_thread *thread)
 	if (w->generation != recording) {
 		memset(w->cache, 0, sizeof w->cache);
 		w->last_count = 0;
+		w->newest = 0;
 		w->python = python;
 		w->generation = recording;
 	}
@@ -462,7 +490,14 @@ static bool reads_directly(struct sink_thread *thread)
 	       sink_tid(thread) == (uint32_t)life_words->process;
 }
 
-uint32_t walk_own(struct sink_thread *thread, uint8_t kind)
+/* The calls that this stack has for the first time are not new in the next one. */
+static inline uint8_t take_entered(struct walker *w)
+{
+	w->newest = w->made > w->newest ? w->made : w->newest;
+	return (uint8_t)(w->entered < UINT8_MAX ? w->entered : UINT8_MAX);
+}
+
+uint32_t walk_own(struct sink_thread *thread, uint8_t kind, uint8_t *ret_entered)
 {
 	uint64_t state = (uint64_t)(uintptr_t)this_thread(), hash;
 	const uint64_t *ending =
@@ -489,6 +524,7 @@ uint32_t walk_own(struct sink_thread *thread, uint8_t kind)
 	if (__builtin_expect(is_cached(w, thread, at, hash, (uint32_t)count), 1)) {
 		errno = saved;
 		number = w->cache[at].number;
+		*ret_entered = take_entered(w);
 		return number == NUMBER_NONE ? lose(kind) : number;
 	}
 	enum known_result result = number_all(w, thread, (uint32_t)count, &number);
@@ -497,12 +533,13 @@ uint32_t walk_own(struct sink_thread *thread, uint8_t kind)
 		/* Once in a process: what was read before has no modules. */
 		w->learned = false;
 		w->last_count = 0;
-		return walk_own(thread, kind);
+		return walk_own(thread, kind, ret_entered);
 	}
 	if (result != KNOWN_OK && result != KNOWN_FULL)
 		return lose(kind);
 	w->cache[at].hash = hash;
 	w->cache[at].number = result == KNOWN_OK ? number : NUMBER_NONE;
 	w->cache[at].filled = sink_step() + 1;
+	*ret_entered = take_entered(w);
 	return result == KNOWN_OK ? number : lose(kind);
 }

@@ -21,7 +21,8 @@ uint64_t walk_bytes(void);
 
 /* The number of the calling thread's stack (EVENT_STACK), which is written where it is new; 0: there is no Python on this thread. Where
  * it cannot be told it is 0, and `kind` is counted as stackless. Inside of the sink, between walk_begin and the end of the
- * recording. */
-uint32_t walk_own(struct sink_thread *thread, uint8_t kind);
+ * recording. *ret_entered: how many calls of modules, the innermost ones, it has that no stack of this thread had before in the recording;
+ * 255: or more, 0: also where this Python does not tell. */
+uint32_t walk_own(struct sink_thread *thread, uint8_t kind, uint8_t *ret_entered);
 
 #endif

@@ -20,7 +20,7 @@ void torch_stack(struct sink_thread *thread, struct sink_frame *frame)
 								: 0;
 	/* In warm-up, too: most stacks are known then before they cost the recording anything. */
 	if (!frame->backward && (frame->step || !sink_record_start()))
-		frame->stack = walk_own(thread, EVENT_OPERATOR);
+		frame->stack = walk_own(thread, EVENT_OPERATOR, &frame->entered);
 }
 
 static int stacks_probe(char *sentence, size_t bytes)

@@ -91,7 +91,7 @@ static void operator_event(void **state)
 	assert_true(r->thread == 0x9c958e87u);
 	assert_true(r->depth == 0xaaa3u);
 	assert_true(r->scope == 0xb1u);
-	assert_true(r->reserved == 0xb8u);
+	assert_true(r->entered == 0xb8u);
 	assert_true(r->inputs == 0xd4cdc6bfu);
 	assert_true(r->sequence == 866378844190925531);
 	assert_true(r->forward_thread == 0x28211a13u);

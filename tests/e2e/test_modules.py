@@ -81,6 +81,8 @@ def test_paths(profd, torch, tmp_path):
     for path in ("blocks.0.one", "tail.0", "tail.1", "fresh.1", "Critic", "(Leaf)"):
         assert rows[path]["forward_ns"] > 0 and rows[path]["backward_ns"] > 0, (path, rows[path])
     assert rows["Odd"]["backward_ns"] == 0 and rows["Odd"]["host_ns"] > 0
+    # Each ran once a step, whatever hangs or is called how often elsewhere.
+    assert {row["calls"] for row in rows.values()} == {4}, rows
     # A module has what it calls.
     children = sum(rows[path]["host_ns"] for path in ("blocks.0.one", "blocks.0.shared"))
     assert rows["blocks.0"]["host_ns"] == rows["blocks.0"]["self_ns"] + children

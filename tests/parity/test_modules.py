@@ -9,8 +9,8 @@ from job import MODELS, SECONDS, Job, python_for
 from test_unharmed import Pace
 
 NO_OPERATOR = {"Identity"}
-# {model: modules that hooks see and operators' stacks do not}: what torch.compile makes of a model does not call its modules.
-OUTERMOST_ALONE = {"compile"}
+# What torch.compile makes of a model does not call the modules within.
+COMPILED = {"compile": {"", "_orig_mod"}}
 SQL = """WITH RECURSIVE paths(id, path, class) AS (
     SELECT m.id, json_array(c.text), c.text FROM nn_modules m JOIN strings c ON c.id = m.class WHERE m.parent = 0 UNION ALL
     SELECT m.id, json_insert(p.path, '$[#]', coalesce(n.text, '(' || c.text || ')')), c.text FROM paths p JOIN nn_modules m ON m.parent = p.id
@@ -42,8 +42,7 @@ def test_modules(profd, model, record_property):
         ours = seen(profd, capture)
         theirs = {(path[0], *".".join(path[1:]).split(".")): name for *path, name in json.loads((folder / "called").read_text())}
         print(profd.run("show", capture, "--by", "modules").stdout)
-        if model in OUTERMOST_ALONE:
-            theirs = {path: name for path, name in theirs.items() if path == ("OptimizedModule", "")}
+        theirs = {path: name for path, name in theirs.items() if model not in COMPILED or path[1] in COMPILED[model]}
         missing = {path: name for path, name in theirs.items() if path not in ours and name not in NO_OPERATOR}
         extra = {path: name for path, name in ours.items() if theirs.get(path) != name}
         record_property("modules", f"{model}: {len(ours)} modules, those that torch's hooks see called")

@@ -1,106 +1,262 @@
-/* derive_memory.c - see derive_memory.h. All of it is done in sorts of SQLite's, which spill to disk. total() does not overflow, whatever a
- * hostile agent wrote. No locks. */
+/* derive_memory.c - see derive_memory.h. The records go by once, in the order of their times. What is held for it grows with the records, and
+ * counts in the user's memory. No locks. */
 #include "derive_memory.h"
-#include "fold_rule.h"
+#include "memory_work.h"
+#include "rows.h"
 
-_Static_assert(ALLOCATION_TAKEN == 1 && ALLOCATION_GIVEN_BACK == 2 && ALLOCATION_KNOWS_BYTES == 1 &&
-		       ALLOCATION_KNOWS_TOTALS == 2,
-	       "as the statements below have them");
+#include "proto/base/array.h"
+#include "proto/events.h"
 
-/* Each record with what comes next of its address: a block lives until then. Address 0: nobody knows which block it is, so it holds
- * nothing. bytes: with its sign, 0 where it is not known. */
-#define MEM_SQL                                                                                                        \
-	"CREATE TEMP TABLE mem (time INTEGER, step INTEGER, parent INTEGER, type INTEGER, device INTEGER, "            \
-	"taken INTEGER, known INTEGER, bytes INTEGER, total INTEGER, reserved INTEGER, until INTEGER, owner INTEGER);" \
-	"INSERT INTO mem SELECT time, step, parent, device_type, device, operation = 1, known, "                       \
-	"CASE WHEN NOT known & 1 THEN 0 WHEN operation = 1 THEN bytes ELSE -bytes END, total, reserved, "              \
-	"iif(address = 0, time, lead(time) OVER (PARTITION BY device_type, device, address ORDER BY time, rowid)), "   \
-	"NULL "                                                                                                        \
-	"FROM framework_allocations ORDER BY time, rowid;"
+#include <stdlib.h>
 
-/* The operators and ranges in which there are any, with those around them. A range has no name here, as only operators are one call with
- * their parent. owner: the innermost operator, itself or around. */
-#define CALLS_SQL                                                                                                       \
-	"CREATE TEMP TABLE calls (id INTEGER PRIMARY KEY, parent INTEGER, name INTEGER, step INTEGER, thread INTEGER, " \
-	"flags INTEGER, self INTEGER, depth INTEGER, stack INTEGER, phase TEXT, owner INTEGER, folded INTEGER, "        \
-	"self_cpu INTEGER, self_device INTEGER, cpu INTEGER, device INTEGER);"                                          \
-	"CREATE TEMP TABLE around (id INTEGER PRIMARY KEY, parent INTEGER, name INTEGER, step INTEGER, thread "         \
-	"INTEGER, flags INTEGER, depth INTEGER, stack INTEGER, phase TEXT, owner INTEGER);"                             \
-	"INSERT OR IGNORE INTO around SELECT id, parent, name, step, thread, flags, depth, stack, "                     \
-	"CASE scope WHEN 1 THEN 'backward' END, id FROM operators WHERE id IS NOT NULL;"                                \
-	"INSERT OR IGNORE INTO around SELECT r.id, r.parent, NULL, r.step, r.thread, r.flags, r.depth, NULL, "          \
-	"CASE WHEN s.text GLOB 'Optimizer.step#*' THEN 'optimizer' END, NULL "                                          \
-	"FROM ranges r LEFT JOIN strings s ON s.id = r.name WHERE r.id IS NOT NULL AND r.source <> 2;"                  \
-	"WITH RECURSIVE up(id) AS (SELECT DISTINCT parent FROM mem WHERE parent IS NOT NULL UNION "                     \
-	"SELECT a.parent FROM up JOIN around a ON a.id = up.id WHERE a.parent IS NOT NULL) "                            \
-	"INSERT INTO calls SELECT id, parent, name, step, thread, flags, 0, depth, stack, phase, owner, 0, 0, 0, 0, "   \
-	"0 FROM around WHERE id IN up;"                                                                                 \
-	"DROP TABLE around; CREATE INDEX temp.calls_depth ON calls (depth);"
+_Static_assert(ALLOCATION_TAKEN == 1 && ALLOCATION_GIVEN_BACK == 2, "as the statement below has them");
+#define BLOCKS_SQL                                                                                                     \
+	"SELECT time, step, parent, device_type, device, operation = 1, known, bytes, total, reserved, address "       \
+	"FROM framework_allocations ORDER BY rowid"
 
-#define SELF_SQL                                                                                                       \
-	"UPDATE calls SET self_cpu = m.cpu, self_device = m.device, cpu = m.cpu, device = m.device FROM "              \
-	"(SELECT parent, CAST(total((type = 0) * bytes) AS INTEGER) AS cpu, CAST(total((type <> 0) * bytes) AS "       \
-	"INTEGER) AS device FROM mem GROUP BY parent) m WHERE m.parent = calls.id;"
+/* ---------------------------------------------------------------- reading */
 
-/* What was taken in an operator that is one call with its parent is in the parent's sum already. */
-#define FOLDED_SQL                                                                                                     \
-	"WITH " FOLD_SQL("temp.calls", "temp.calls") " UPDATE calls SET folded = 1 WHERE id IN (SELECT id FROM folded);"
+static bool take(struct memory_work *work, sqlite3_stmt *row)
+{
+	struct memory *memory = work->store->memory;
+	if (work->count >= NUMBERED_NONE - 1)
+		return false;
+	struct block *blocks =
+		numbered_room(memory, work->blocks, &work->blocks_room, (uint32_t)work->count, sizeof *blocks);
+	if (!blocks)
+		return false;
+	work->blocks = blocks;
+	int64_t type = sqlite3_column_int64(row, 3), index = sqlite3_column_int64(row, 4);
+	uint32_t number = numbered_add(&work->devices, type, index, 0);
+	struct memory_device *device = number == NUMBERED_NONE ? NULL
+							       : numbered_room(memory, work->device, &work->device_room,
+									       number, sizeof *device);
+	if (!device || number > UINT16_MAX)
+		return false;
+	work->device = device;
+	int64_t known = sqlite3_column_int64(row, 6), bytes = sqlite3_column_int64(row, 7);
+	bool taken = sqlite3_column_int(row, 5);
+	blocks[work->count] = (struct block){
+		.time = sqlite3_column_int64(row, 0),
+		.step = memory_number(row, 1),
+		.address = sqlite3_column_int64(row, 10),
+		.bytes = !(known & ALLOCATION_KNOWS_BYTES) ? 0
+			 : taken			   ? bytes
+							   : memory_plus(0, -bytes),
+		.total = sqlite3_column_int64(row, 8),
+		.reserved = sqlite3_column_int64(row, 9),
+		.order = (uint32_t)work->count,
+		.call = memory_calls_find(&work->calls, memory_integer(row, 2)),
+		.device = (uint16_t)number,
+		.known = (uint8_t)known,
+		.taken = taken,
+	};
+	work->nameless |= !blocks[work->count++].address;
+	return true;
+}
 
-/* Of one depth, ?1: what it has from around it, and what it adds to that. */
-#define INWARDS_SQL                                                                                                    \
-	"UPDATE calls AS c SET owner = coalesce(c.owner, p.owner), phase = coalesce(c.phase, p.phase) "                \
-	"FROM calls p WHERE p.id = c.parent AND c.depth = ?1"
-#define OUTWARDS_SQL                                                                                                   \
-	"UPDATE calls AS p SET cpu = p.cpu + c.cpu, device = p.device + c.device FROM (SELECT parent, "                \
-	"CAST(total(cpu) AS INTEGER) AS cpu, CAST(total(device) AS INTEGER) AS device FROM calls "                     \
-	"WHERE depth = ?1 GROUP BY parent) c WHERE p.id = c.parent"
+static int by_time(const void *one, const void *other)
+{
+	const struct block *a = one, *b = other;
+	return a->time != b->time ? ORDER(a->time, b->time) : ORDER(a->order, b->order);
+}
 
-#define TOTALS_SQL                                                                                                     \
-	"UPDATE mem SET owner = (SELECT c.owner FROM calls c WHERE c.id = mem.parent);"                                \
-	"CREATE TEMP TABLE counts AS SELECT o.name AS name, m.step AS step, sum(m.taken) AS taken, "                   \
-	"CAST(total(m.taken * m.bytes) AS INTEGER) AS bytes, sum(NOT m.taken) AS given, sum(NOT m.known & 1) AS "      \
-	"unknown, CAST(total((m.type = 0) * m.bytes) AS INTEGER) AS self_cpu, CAST(total((m.type <> 0) * m.bytes) "    \
-	"AS INTEGER) AS self_device FROM mem m LEFT JOIN calls o ON o.id = m.owner GROUP BY 1, 2;"                     \
-	"INSERT INTO memory_totals SELECT name, step, sum(taken), sum(bytes), sum(given), sum(unknown), "              \
-	"sum(self_cpu), sum(cpu), sum(self_device), sum(device) FROM (SELECT name, step, taken, bytes, given, "        \
-	"unknown, self_cpu, iif(name IS NULL, self_cpu, 0) AS cpu, self_device, iif(name IS NULL, self_device, 0) AS " \
-	"device FROM counts UNION ALL SELECT name, step, 0, 0, 0, 0, 0, cpu, 0, device FROM calls WHERE owner = id "   \
-	"AND NOT folded) GROUP BY name, step; DROP TABLE counts;"
+static void read_blocks(struct memory_work *work)
+{
+	sqlite3_stmt *rows = store_prepare(work->store, BLOCKS_SQL);
+	bool room = true, sorted = true;
+	while (rows && room && !store_over(work->store) && sqlite3_step(rows) == SQLITE_ROW)
+		room = take(work, rows);
+	sqlite3_finalize(rows);
+	if (!room)
+		memory_no_room(work->store);
+	for (size_t i = 1; i < work->count; i++)
+		sorted &= work->blocks[i - 1].time <= work->blocks[i].time;
+	if (!sorted)
+		qsort(work->blocks, work->count, sizeof *work->blocks, by_time);
+}
 
-/* How much is held: most around each record (before it, where it gives back), and after it. */
-#define LEVELS_SQL                                                                                                     \
-	"CREATE TEMP TABLE levels AS SELECT *, max(level, level - bytes) AS most FROM (SELECT time, step, type, "      \
-	"device, taken, bytes, known, iif(known & 2, reserved, NULL) AS reserved, CASE WHEN known & 2 THEN total "     \
-	"ELSE CAST(total(bytes) OVER (PARTITION BY type, device ORDER BY time, rowid ROWS UNBOUNDED PRECEDING) AS "    \
-	"INTEGER) END AS level FROM mem ORDER BY time, rowid);"
-#define STEPS_SQL                                                                                                      \
-	"INSERT INTO memory_steps SELECT s.step, s.type, s.device, s.absolute, s.taken, s.bytes, s.given, "            \
-	"s.given_bytes, s.unknown, e.level, p.most, p.time - (p.level < p.most), s.reserved FROM "                     \
-	"(SELECT step, type, device, max(known >> 1 & 1) AS absolute, sum(taken) AS taken, CAST(total(taken * bytes) " \
-	"AS INTEGER) AS bytes, sum(NOT taken) AS given, CAST(total(-(NOT taken) * bytes) AS INTEGER) AS given_bytes, " \
-	"sum(NOT known & 1) AS unknown, max(reserved) AS reserved FROM levels GROUP BY step, type, device) s "         \
-	"JOIN (SELECT step, type, device, level, max(rowid) FROM levels GROUP BY step, type, device) e "               \
-	"ON e.step IS s.step AND e.type = s.type AND e.device = s.device "                                             \
-	"JOIN (SELECT step, type, device, level, time, max(most) AS most FROM levels GROUP BY step, type, device) p "  \
-	"ON p.step IS s.step AND p.type = s.type AND p.device = s.device;"
+/* ---------------------------------------------------------------- how long blocks live */
 
-#define ALIVE "m.taken AND m.type = p.device_type AND m.device = p.device"
-#define HOLDERS_SQL                                                                                                    \
-	"CREATE TEMP TABLE peaks AS SELECT device_type, device, max(peak) AS peak, peak_time AS time, absolute FROM "  \
-	"memory_steps GROUP BY device_type, device;"                                                                   \
-	"INSERT INTO memory_holders SELECT m.type, m.device, o.name, o.stack, c.phase, m.step, count(*), "             \
-	"CAST(total(m.bytes) AS INTEGER) FROM peaks p JOIN mem m ON " ALIVE                                            \
-	" AND m.time <= p.time AND (m.until IS NULL OR m.until > p.time) LEFT JOIN calls c ON c.id = m.parent "        \
-	"LEFT JOIN calls o ON o.id = m.owner GROUP BY 1, 2, 3, 4, 5, 6;"                                               \
-	"INSERT INTO memory_holders SELECT p.device_type, p.device, NULL, NULL, NULL, NULL, 0, p.peak - "              \
-	"coalesce(h.bytes, 0) FROM peaks p LEFT JOIN (SELECT device_type, device, CAST(total(bytes) AS INTEGER) AS "   \
-	"bytes FROM memory_holders GROUP BY 1, 2) h ON h.device_type = p.device_type AND h.device = p.device WHERE "   \
-	"p.absolute AND NOT EXISTS (SELECT 1 FROM framework_allocations WHERE address = 0); DROP TABLE peaks;"
-#define LEAKS_SQL                                                                                                      \
-	"INSERT INTO memory_leaks SELECT m.type, m.device, o.name, o.stack, c.phase, count(*), "                       \
-	"CAST(total(m.bytes) AS INTEGER), count(DISTINCT m.step) FROM mem m LEFT JOIN calls c ON c.id = m.parent "     \
-	"LEFT JOIN calls o ON o.id = m.owner WHERE m.taken AND m.until IS NULL AND m.step <= "                         \
-	"(SELECT max(step) FROM steps) - 2 GROUP BY 1, 2, 3, 4, 5;"
+static void find_ends(struct memory_work *work)
+{
+	struct numbered places = {.memory = work->store->memory};
+	uint32_t *last = NULL;
+	size_t room = 0;
+	bool there = true;
+	for (size_t i = 0; i < work->count && there; i++) {
+		struct block *block = &work->blocks[i];
+		int64_t address = block->address;
+		block->until = address ? INT64_MAX : block->time;
+		if (!address)
+			continue;
+		size_t before = places.count;
+		uint32_t number = numbered_add(&places, address, block->device, 0);
+		uint32_t *grown = number == NUMBERED_NONE
+					  ? NULL
+					  : numbered_room(work->store->memory, last, &room, number, sizeof *last);
+		there = grown != NULL;
+		if (!there)
+			break;
+		last = grown;
+		if (places.count == before)
+			work->blocks[last[number]].until = block->time;
+		last[number] = (uint32_t)i;
+	}
+	numbered_deinit(&places);
+	memory_put(work->store->memory, last, room * sizeof *last);
+	if (!there)
+		memory_no_room(work->store);
+}
+
+/* ---------------------------------------------------------------- by step and device */
+
+static struct memory_level *level_of(struct memory_work *work, const struct block *block)
+{
+	const struct numbered_key *device = &work->devices.keys[block->device];
+	uint32_t number = numbered_add(&work->steps, memory_value(block->step), device->a, device->b);
+	struct memory_level *all = number == NUMBERED_NONE ? NULL
+							   : numbered_room(work->store->memory, work->level,
+									   &work->level_room, number, sizeof *all);
+	if (!all)
+		return NULL;
+	work->level = all;
+	return &all[number];
+}
+
+/* Most is held after a block was taken, and before one is given back. */
+static void add_level(struct memory_level *level, struct memory_device *device, const struct block *block)
+{
+	bool absolute = block->known & ALLOCATION_KNOWS_TOTALS;
+	device->level = memory_plus(device->level, block->bytes);
+	int64_t now = absolute ? block->total : device->level;
+	int64_t before = memory_plus(now, memory_plus(0, -block->bytes)), most = now > before ? now : before;
+	if (!level->any || most > level->peak) {
+		level->peak = most;
+		level->peak_time = block->time - (now < most);
+	}
+	if (!level->any)
+		level->reserved = ROWS_NULL;
+	if (absolute && (level->reserved == ROWS_NULL || block->reserved > level->reserved))
+		level->reserved = block->reserved;
+	level->any = true;
+	level->absolute |= absolute;
+	level->level = now;
+	level->taken += block->taken;
+	level->given += !block->taken;
+	level->unknown += !(block->known & ALLOCATION_KNOWS_BYTES);
+	if (block->taken)
+		level->bytes = memory_plus(level->bytes, block->bytes);
+	else
+		level->given_bytes = memory_plus(level->given_bytes, memory_plus(0, -block->bytes));
+}
+
+static void add_levels(struct memory_work *work)
+{
+	for (size_t i = 0; i < work->count && !work->store->error; i++) {
+		struct memory_level *level = level_of(work, &work->blocks[i]);
+		if (level)
+			add_level(level, &work->device[work->blocks[i].device], &work->blocks[i]);
+		else
+			memory_no_room(work->store);
+	}
+}
+
+/* Also finds each device's highest peak. */
+static void write_levels(struct memory_work *work)
+{
+	struct rows rows;
+	uint32_t *order = numbered_sorted(&work->steps);
+	if (!order)
+		memory_no_room(work->store);
+	rows_begin(&rows, work->store, "memory_steps", 13);
+	for (size_t i = 0; i < work->steps.count && !work->store->error; i++) {
+		const struct numbered_key *key = &work->steps.keys[order[i]];
+		const struct memory_level *l = &work->level[order[i]];
+		struct memory_device *device = &work->device[numbered_find(&work->devices, key->b, key->c, 0)];
+		if (!device->any || l->peak > device->peak) {
+			device->peak = l->peak;
+			device->peak_time = l->peak_time;
+			device->absolute = l->absolute;
+		}
+		device->any = true;
+		rows_add(&rows, (int64_t[]){key->a, key->b, key->c, l->absolute, l->taken, l->bytes, l->given,
+					    l->given_bytes, l->unknown, l->level, l->peak, l->peak_time, l->reserved});
+	}
+	rows_end(&rows);
+	memory_put(work->store->memory, order, order ? (work->steps.count + 1) * sizeof *order : 0);
+}
+
+/* ---------------------------------------------------------------- by operator and step */
+
+static struct memory_total *total_of(struct memory_work *work, uint32_t name, uint32_t step)
+{
+	uint32_t number = numbered_add(&work->names, memory_value(name), memory_value(step), 0);
+	struct memory_total *all = number == NUMBERED_NONE ? NULL
+							   : numbered_room(work->store->memory, work->total,
+									   &work->total_room, number, sizeof *all);
+	if (!all) {
+		memory_no_room(work->store);
+		return NULL;
+	}
+	work->total = all;
+	return &all[number];
+}
+
+static void add_block(struct memory_total *total, const struct block *block, bool device, bool alone)
+{
+	int64_t *self = device ? &total->self_device : &total->self_cpu;
+	int64_t *all = device ? &total->device : &total->cpu;
+	total->taken += block->taken;
+	total->given += !block->taken;
+	total->unknown += !(block->known & ALLOCATION_KNOWS_BYTES);
+	*self = memory_plus(*self, block->bytes);
+	if (block->taken)
+		total->bytes = memory_plus(total->bytes, block->bytes);
+	/* What is in no operator is called by none. */
+	if (alone)
+		*all = memory_plus(*all, block->bytes);
+}
+
+static void add_totals(struct memory_work *work)
+{
+	for (size_t i = 0; i < work->count && !work->store->error; i++) {
+		const struct block *block = &work->blocks[i];
+		const struct memory_call *owner = memory_owner_of(work, block);
+		struct memory_total *total = total_of(work, owner ? owner->name : MEMORY_NULL, block->step);
+		if (total)
+			add_block(total, block, work->devices.keys[block->device].a != 0, !owner);
+	}
+	for (size_t i = 0; i < work->calls.ids.count && !work->store->error; i++) {
+		const struct memory_call *call = &work->calls.all[i];
+		if (!call->used || !call->is_operator || call->folded)
+			continue;
+		struct memory_total *total = total_of(work, call->name, call->step);
+		if (!total)
+			break;
+		total->cpu = memory_plus(total->cpu, call->cpu);
+		total->device = memory_plus(total->device, call->device);
+	}
+}
+
+static void write_totals(struct memory_work *work)
+{
+	struct rows rows;
+	uint32_t *order = numbered_sorted(&work->names);
+	if (!order)
+		memory_no_room(work->store);
+	rows_begin(&rows, work->store, "memory_totals", 10);
+	for (size_t i = 0; i < work->names.count && !work->store->error; i++) {
+		const struct numbered_key *key = &work->names.keys[order[i]];
+		const struct memory_total *t = &work->total[order[i]];
+		rows_add(&rows, (int64_t[]){key->a, key->b, t->taken, t->bytes, t->given, t->unknown, t->self_cpu,
+					    t->cpu, t->self_device, t->device});
+	}
+	rows_end(&rows);
+	memory_put(work->store->memory, order, order ? (work->names.count + 1) * sizeof *order : 0);
+}
+
+/* ---------------------------------------------------------------- all of it */
 
 static bool any(struct store *store)
 {
@@ -110,27 +266,39 @@ static bool any(struct store *store)
 	return found;
 }
 
-/* Runs a statement for each depth that there is, from the outermost on or the other way round. */
-static void each_depth(struct store *store, const char *order, const char *sql)
+static void add_calls(struct memory_work *work)
 {
-	sqlite3_stmt *depths = store_prepare(store, order), *one = store_prepare(store, sql);
-	while (depths && one && !store_over(store) && sqlite3_step(depths) == SQLITE_ROW) {
-		sqlite3_bind_int64(one, 1, sqlite3_column_int64(depths, 0));
-		store_step(store, one);
+	for (size_t i = 0; i < work->count; i++) {
+		const struct block *block = &work->blocks[i];
+		if (block->call != NUMBERED_NONE)
+			memory_calls_add(&work->calls, block->call, block->bytes,
+					 work->devices.keys[block->device].a != 0);
 	}
-	sqlite3_finalize(depths);
-	sqlite3_finalize(one);
+	memory_calls_sum(&work->calls, work->store);
 }
 
 void derive_memory(struct store *store)
 {
+	static void (*const parts[])(struct memory_work *) = {
+		read_blocks, find_ends,	   add_calls,		add_totals,	    write_totals,
+		add_levels,  write_levels, memory_held_at_peak, memory_held_at_end,
+	};
+	struct memory_work work = {.store = store,
+				   .devices.memory = store->memory,
+				   .steps.memory = store->memory,
+				   .names.memory = store->memory};
 	if (store->error || !any(store))
 		return;
 	store_doing(store, "adding up memory");
-	store_run(store, MEM_SQL CALLS_SQL SELF_SQL FOLDED_SQL
-		  "CREATE TEMP TABLE depths AS SELECT DISTINCT depth FROM calls ORDER BY depth");
-	each_depth(store, "SELECT depth FROM depths ORDER BY depth", INWARDS_SQL);
-	each_depth(store, "SELECT depth FROM depths ORDER BY depth DESC", OUTWARDS_SQL);
-	store_run(store, TOTALS_SQL LEVELS_SQL STEPS_SQL HOLDERS_SQL LEAKS_SQL
-		  "DROP TABLE levels; DROP TABLE depths; DROP TABLE calls; DROP TABLE mem");
+	memory_calls_load(&work.calls, store);
+	for (size_t i = 0; i < sizeof parts / sizeof *parts && !store_over(store) && !store->error; i++)
+		parts[i](&work);
+	memory_calls_deinit(&work.calls, store);
+	numbered_deinit(&work.devices);
+	numbered_deinit(&work.steps);
+	numbered_deinit(&work.names);
+	memory_put(store->memory, work.blocks, work.blocks_room * sizeof *work.blocks);
+	memory_put(store->memory, work.device, work.device_room * sizeof *work.device);
+	memory_put(store->memory, work.level, work.level_room * sizeof *work.level);
+	memory_put(store->memory, work.total, work.total_room * sizeof *work.total);
 }

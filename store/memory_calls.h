@@ -1,0 +1,81 @@
+/* memory_calls.h - the operators and ranges around blocks of memory: in which operator one was taken, and what each operator took with
+ * what it called. No locks. */
+#ifndef PROFD_STORE_MEMORY_CALLS_H
+#define PROFD_STORE_MEMORY_CALLS_H
+
+#include "file.h"
+#include "numbered.h"
+#include "rows.h"
+
+#include <errno.h>
+
+enum memory_phase { MEMORY_NO_PHASE, MEMORY_BACKWARD, MEMORY_OPTIMIZER };
+
+#define MEMORY_NULL UINT32_MAX
+
+struct memory_call {
+	union {
+		int64_t parent_id; /* until all are read; ROWS_NULL: none */
+		int64_t cpu;	   /* bytes taken less given back; once added up with what it called */
+	};
+	int64_t device;		    /* likewise */
+	uint32_t name, step, stack; /* MEMORY_NULL: none; a range has no name */
+	uint32_t thread;
+	uint32_t parent, owner; /* numbers; owner: the innermost operator, itself or around */
+	uint32_t children;	/* that could be one call with it */
+	uint16_t depth;
+	uint8_t phase : 2;
+	bool is_operator : 1, no_child : 1; /* no_child: of no stack */
+	bool known : 1;			    /* has an id of its own */
+	bool used : 1;			    /* there are blocks in it */
+	bool folded : 1;		    /* one call with its parent, whose sums have it */
+};
+
+struct memory_calls {
+	struct numbered ids; /* (id, 0, 0) */
+	struct memory_call *all;
+	size_t room;
+};
+
+/* Reads them all. Errors stay in the store. */
+void memory_calls_load(struct memory_calls *calls, struct store *store);
+void memory_calls_deinit(struct memory_calls *calls, struct store *store);
+
+/* NUMBERED_NONE: there is none of this id. */
+uint32_t memory_calls_find(const struct memory_calls *calls, int64_t id);
+/* A block was taken (bytes) or given back (-bytes) in the call itself. */
+void memory_calls_add(struct memory_calls *calls, uint32_t call, int64_t bytes, bool device);
+/* Finds the owners and phases, and adds up what was called. Once all blocks were added. */
+void memory_calls_sum(struct memory_calls *calls, struct store *store);
+
+/* Does not overflow, whatever a hostile agent wrote. */
+static inline int64_t memory_plus(int64_t a, int64_t b)
+{
+	int64_t sum;
+	return __builtin_add_overflow(a, b, &sum) ? (b < 0 ? INT64_MIN + 1 : INT64_MAX) : sum;
+}
+
+/* ROWS_NULL for NULL. */
+static inline int64_t memory_integer(sqlite3_stmt *row, int column)
+{
+	return sqlite3_column_type(row, column) == SQLITE_NULL ? ROWS_NULL : sqlite3_column_int64(row, column);
+}
+
+/* As the records have them; MEMORY_NULL for NULL. */
+static inline uint32_t memory_number(sqlite3_stmt *row, int column)
+{
+	return sqlite3_column_type(row, column) == SQLITE_NULL ? MEMORY_NULL
+							       : (uint32_t)sqlite3_column_int64(row, column);
+}
+
+static inline int64_t memory_value(uint32_t number)
+{
+	return number == MEMORY_NULL ? ROWS_NULL : number;
+}
+
+static inline void memory_no_room(struct store *store)
+{
+	store_set_error(store, -ENOMEM, "there was no memory to add up memory");
+}
+
+#endif

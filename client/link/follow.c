@@ -29,6 +29,8 @@
 /* We follow a hundred restarts. A daemon that ends at every request is not asked for ever. */
 #define TRIES 500
 #define ASK_NS 250000000ll
+/* An agent comes back within a quarter of the time that there was no daemon. */
+#define AGENT_RETURN_NS 5000000000ll
 /* Captures of one trigger: beyond what a daemon arms. */
 #define TRIGGER_CAPTURES 100000
 /* Rows that are kept of them: two of each, that it is armed and that it is finished. */
@@ -89,6 +91,25 @@ static void add_members(cJSON **array, const cJSON *row, const char *const *keys
 	cJSON_AddItemToArray(*array, object);
 }
 
+static bool any_known(const struct follow *follow, unsigned daemon)
+{
+	for (size_t i = 0; i < follow->count; i++)
+		if (follow->captures[i].daemon == daemon)
+			return true;
+	return false;
+}
+
+/* Does the next daemon not know the one agent yet that the last one knew? Then it is asked once more. */
+static bool is_too_early(const struct follow *follow, unsigned daemon, const struct failure *failure)
+{
+	const struct follow_link *link = &follow->links[daemon];
+	const cJSON *pids =
+		cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(link->request, "targets"), "pids");
+
+	return cJSON_GetArraySize(pids) == 1 && !any_known(follow, daemon) && clock_now() < link->agents_until &&
+	       (failure->error == ERROR_NO_AGENT || failure->error == ERROR_NOT_REGISTERED);
+}
+
 static void take_target(struct follow *follow, unsigned daemon, const cJSON *row)
 {
 	const char *outcome = json_text(row, "outcome");
@@ -119,6 +140,8 @@ static void take_target(struct follow *follow, unsigned daemon, const cJSON *row
 	if (message)
 		snprintf(failure.message, sizeof failure.message, "%s", message);
 	failure.pid = (int64_t)json_number(row, "pid", 0);
+	if (is_too_early(follow, daemon, &failure))
+		return;
 	presence_explain(&failure);
 	refuse(follow, &failure);
 }
@@ -218,12 +241,14 @@ static void give_up(struct follow *follow, unsigned daemon)
 	failure_merge(&follow->failure, &follow->links[daemon].failure);
 }
 
-static bool any_known(const struct follow *follow, unsigned daemon)
+static void send_again(struct follow *follow, unsigned daemon)
 {
-	for (size_t i = 0; i < follow->count; i++)
-		if (follow->captures[i].daemon == daemon)
-			return true;
-	return false;
+	struct follow_link *link = &follow->links[daemon];
+	struct failure failure;
+
+	link->state = LINK_FOLLOWS;
+	if (!daemon_send(&follow->daemons->list[daemon], link->request, &failure))
+		lose(follow, daemon, &failure);
 }
 
 /* The next daemon is there. If nothing was armed, the request is sent again; else the daemon is asked what became of
@@ -231,7 +256,6 @@ static bool any_known(const struct follow *follow, unsigned daemon)
 static void rejoin(struct follow *follow, unsigned daemon)
 {
 	struct follow_link *link = &follow->links[daemon];
-	struct failure failure;
 
 	if (any_known(follow, daemon) && !follow->trigger_id[daemon][0]) {
 		/* A daemon of an older release has not told. */
@@ -239,11 +263,8 @@ static void rejoin(struct follow *follow, unsigned daemon)
 		return;
 	}
 	if (!any_known(follow, daemon)) {
-		if (!daemon_send(&follow->daemons->list[daemon], link->request, &failure)) {
-			lose(follow, daemon, &failure);
-			return;
-		}
-		link->state = LINK_FOLLOWS;
+		link->agents_until = clock_now() + AGENT_RETURN_NS;
+		send_again(follow, daemon);
 		return;
 	}
 	if (!follow->follow) {
@@ -282,9 +303,12 @@ static int64_t pursue(struct follow *follow, unsigned daemon)
 		rejoin(follow, daemon);
 	else if (link->state == LINK_RESTS && clock_now() >= link->at)
 		ask(follow, daemon);
+	else if (link->state == LINK_LATER && clock_now() >= link->at)
+		send_again(follow, daemon);
 	if (follow->open[daemon] && link->state == LINK_LOST)
 		return clock_now() + LOOK_NS;
-	return follow->open[daemon] && link->state == LINK_RESTS ? link->at : INT64_MAX;
+	bool waits = link->state == LINK_RESTS || link->state == LINK_LATER;
+	return follow->open[daemon] && waits ? link->at : INT64_MAX;
 }
 
 static void take_asked(struct follow *follow, unsigned daemon, const cJSON *row)
@@ -347,6 +371,12 @@ static void take_packet(struct follow *follow, unsigned daemon, const cJSON *pac
 	} else if (reply_is_row(packet, "captured")) {
 		take_captured(follow, daemon, packet);
 	} else if (reply_error(packet, &failure)) {
+		if (is_too_early(follow, daemon, &failure)) {
+			/* It is the last packet of this answer. */
+			follow->links[daemon].state = LINK_LATER;
+			follow->links[daemon].at = clock_now() + ASK_NS;
+			return;
+		}
 		if (failure.pid)
 			refuse(follow, &failure);
 		else

@@ -26,8 +26,9 @@ struct followed {
 /* How the answer of one daemon is got. If a daemon ends, the next one (after a restart) is asked for the captures of
  * the trigger until they are finished. */
 struct follow_link {
-	enum { LINK_FOLLOWS, LINK_LOST, LINK_RESTS, LINK_ASKED } state;
-	int64_t at; /* CLOCK_MONOTONIC ns: LOST, given up then; RESTS, asked again then */
+	enum { LINK_FOLLOWS, LINK_LOST, LINK_RESTS, LINK_ASKED, LINK_LATER } state;
+	int64_t at; /* CLOCK_MONOTONIC ns: LOST, given up then; RESTS, asked again then; LATER, the request is sent again then */
+	int64_t agents_until; /* until then agents may come back to this daemon */
 	const cJSON *request;
 	struct failure failure; /* what is said where no other daemon comes */
 	unsigned tries;

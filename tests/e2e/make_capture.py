@@ -77,8 +77,8 @@ class Capture:
         self.events += 1
 
     def add_operators(self, rows):
-        """Many operators; a row has the first columns of the table, in its order, up to end_thread."""
-        columns = self.tables["operators"][:15]
+        """Many operators; a row has the first columns of the table, in its order, up to end_thread, without `entered`."""
+        columns = [column for column in self.tables["operators"] if column != "entered"][:15]
         assert columns[-1] == "end_thread", columns
         cursor = self.db.executemany("INSERT INTO operators (%s) VALUES (%s)" % (", ".join(columns), ", ".join("?" * 15)), rows)
         self.events += cursor.rowcount

@@ -292,9 +292,10 @@ def check_after(profd, recorder, captured, error, seen):
     assert profd.daemon.poll() is None
 
 
-def test_killed_before_there_is_a_note(failing):
+@pytest.mark.parametrize("late", [0, 1.5])
+def test_killed_before_there_is_a_note(failing, late):
     """While the disk has not taken the note of a capture nobody hears of it: whoever asked asks the next daemon again, and is not told of
-    a capture that this one does not know."""
+    a capture that this one does not know; also where the agent comes back to it later than the client."""
     profd = failing("/nowhere")
     profd.stop_daemon()
     profd = failing(profd.store / "captures")
@@ -311,7 +312,11 @@ def test_killed_before_there_is_a_note(failing):
     assert profd.disk.failed == 1
     profd.stop_daemon(signal.SIGKILL)
     profd.disk.heal()
+    if late:
+        os.kill(job.pid, signal.SIGSTOP)
     profd.start_daemon(*settings(profd))
+    time.sleep(late)
+    os.kill(job.pid, signal.SIGCONT)
     out, err = client.communicate(timeout=60)
     assert client.returncode == 0, err
     rows = json.loads(out)["captures"]

@@ -105,9 +105,19 @@ static int64_t instruction_of(const struct python *python, const unsigned char *
 	return python->minor >= 10 ? (int64_t)last * 2 : last;
 }
 
+/* The address of the innermost frame, 0: there is none. */
+static bool read_innermost(struct python *python, uint64_t state, uint64_t *at)
+{
+	const struct python_offsets *o = &python->offsets;
+
+	return python_read(&python->memory, state + (uint64_t)o->thread_frame, at, sizeof *at) &&
+	       (o->cframe_current < 0 || !*at ||
+		python_read(&python->memory, *at + (uint64_t)o->cframe_current, at, sizeof *at));
+}
+
 /* One reading. False: it does not hang together. */
 static bool read_frames(struct python *python, uint64_t state, struct python_frame *frames, size_t room, size_t *count,
-			bool *more)
+			bool *more, uint64_t *innermost)
 {
 	const struct python_offsets *o = &python->offsets;
 	unsigned char bytes[PYTHON_FRAME_BYTES];
@@ -115,11 +125,9 @@ static bool read_frames(struct python *python, uint64_t state, struct python_fra
 
 	*count = 0;
 	*more = false;
-	if (!python_read(&python->memory, state + (uint64_t)o->thread_frame, &at, sizeof at))
+	if (!read_innermost(python, state, &at))
 		return false;
-	if (o->cframe_current >= 0 && at &&
-	    !python_read(&python->memory, at + (uint64_t)o->cframe_current, &at, sizeof at))
-		return false;
+	*innermost = at;
 	/* Twice the room: marks of C calls are no frames, and a list may lead into itself. */
 	for (size_t i = 0; at; i++) {
 		if (*count == room || i == 2 * room) {
@@ -170,28 +178,35 @@ static bool is_origin(struct python *python, uint64_t code)
 		strcmp(found.name, "Thread._bootstrap") == 0 || strcmp(found.name, "_run_module_as_main") == 0);
 }
 
+static bool has_origin(struct python *python, const struct python_frame *frames, size_t count, bool more)
+{
+	return !count || more || is_origin(python, frames[count - 1].code);
+}
+
 enum python_walk_result python_walk(struct python *python, uint64_t state, struct python_frame *frames,
 				    struct python_frame *scratch, size_t room, size_t *count, bool *more,
 				    unsigned *torn)
 {
 	bool moving = false, again;
+	uint64_t innermost, last;
 	size_t others;
 
 	*torn = 0;
 	*count = 0;
 	for (unsigned i = 0; i < python->tries && python->memory.reads_left; i++) {
-		if (!read_frames(python, state, scratch, room, &others, &again) ||
-		    !read_frames(python, state, frames, room, count, more)) {
+		if (!read_frames(python, state, scratch, room, &others, &again, &innermost) ||
+		    !read_frames(python, state, frames, room, count, more, &innermost)) {
 			++*torn;
 			continue;
 		}
-		if (alike(frames, *count, scratch, others))
-			return !*count || *more || is_origin(python, frames[*count - 1].code) ? WALK_WHOLE : WALK_ODD;
+		/* A thread that goes round and round may leave the same mixture twice, but is hardly where it was all three times. */
+		if (alike(frames, *count, scratch, others) && read_innermost(python, state, &last) && last == innermost)
+			return has_origin(python, frames, *count, *more) ? WALK_WHOLE : WALK_ODD;
 		++*torn;
 		moving = same_origin(frames, *count, scratch, others);
 		/* Busy for long: the last of the readings that at least begin alike. */
 		if (moving && i >= python->tries / 2)
-			return WALK_MOVING;
+			return has_origin(python, frames, *count, *more) ? WALK_MOVING : WALK_ODD;
 	}
 	*count = 0;
 	return WALK_TORN;

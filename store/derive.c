@@ -51,7 +51,7 @@ static void derive_rest(struct store *store, struct device *device, bool cupti, 
 		launches_run(store, device, boundaries, &found);
 	found.removed += place_by_time(store);
 	derive_stacks(store, cupti);
-	derive_memory(store);
+	derived->blocks_left = !derive_memory(store);
 	derive_modules(store, cupti);
 	if (cupti)
 		notes_find(&notes, store);

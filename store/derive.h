@@ -19,6 +19,7 @@ struct derived {
 	uint64_t mangled; /* names of kernels that could not be made readable */
 	struct notes notes;
 	char trouble[STORE_SENTENCE_BYTES]; /* why the device side could not be derived; empty = it could */
+	bool blocks_left;		    /* there was no memory to add up what allocators gave out */
 	bool rest_failed;		    /* derive_run failed at what found no step when it was written */
 };
 

@@ -5,7 +5,8 @@
 #include "file.h"
 
 /* Writes the tables memory_totals, memory_steps, memory_holders and memory_leaks. Once rows are in their steps and operators have their
- * stacks. In a transaction; errors stay in the store. */
-void derive_memory(struct store *store);
+ * stacks. In a transaction; errors stay in the store. False: the user's memory did not suffice, and
+ * the tables are empty. */
+bool derive_memory(struct store *store);
 
 #endif

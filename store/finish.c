@@ -247,6 +247,14 @@ static bool tried_too_often(struct store *store)
 	return true;
 }
 
+/* Its views say why they have nothing. */
+static void leave_out(struct store_collector *collector, const char *why)
+{
+	if (collector->ran || (collector->wanted && !collector->told))
+		text_copy(collector->sentence, sizeof collector->sentence, why);
+	collector->ran = false;
+}
+
 /* Nobody waits for ever, and no other capture behind it: with the rows as they came. What is not summed is said to be so. */
 static int without_order(struct finish *finish, struct derived *derived)
 {
@@ -263,10 +271,7 @@ static int without_order(struct finish *finish, struct derived *derived)
 		/* Steps are whole as they came. */
 		if (!known || !known->fills || bit == COLLECTOR_STEPS)
 			continue;
-		if (collector->ran || (collector->wanted && !collector->told))
-			text_copy(collector->sentence, sizeof collector->sentence,
-				  "its records are in the file, but were not put into order");
-		collector->ran = false;
+		leave_out(collector, "its records are in the file, but were not put into order");
 	}
 	undo(store);
 	return derive_nothing(store, finish->totals, derived);
@@ -319,6 +324,9 @@ static int put_all(struct finish *finish, struct derived *derived, bool *ended)
 	finish->result->derive_cpu = clock_thread() - began_cpu;
 	memset(finish->result->lost, 0, sizeof finish->result->lost);
 	finish->facts->lost = put_losses(finish, derived);
+	if (derived->blocks_left)
+		leave_out(&finish->ending->collectors[COLLECTOR_ALLOCATIONS],
+			  "its records are in the file, but there was no memory to add them up (memory_user)");
 	put_collectors(finish);
 	put_meta(finish);
 	notes_write(&derived->notes, store);

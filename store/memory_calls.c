@@ -3,11 +3,9 @@
 
 #include "proto/events.h"
 
-#include <limits.h>
-
 #define DEPTHS (UINT16_MAX + 1u)
 
-/* One column list for both: id, parent, name, step, thread, flags, depth, stack, phase, on a stack. */
+/* One column list for both: id, parent, name, step, thread, flags, depth, stack, phase, on a stack, rowid. */
 #define OPERATORS_SQL "SELECT id, parent, name, step, thread, flags, depth, stack, scope = 1, 1, rowid FROM operators"
 #define RANGES_SQL                                                                                                      \
 	"SELECT r.id, r.parent, NULL, r.step, r.thread, r.flags, r.depth, NULL, 2 * (s.text GLOB 'Optimizer.step#*'), " \
@@ -16,33 +14,27 @@
 _Static_assert(MEMORY_BACKWARD == 1 && MEMORY_OPTIMIZER == 2 && RANGE_SOURCE_NVTX_START_END == 2,
 	       "as the statements above have them");
 
-/* Of several with one id the first has it. */
-static uint32_t number_of(struct memory_calls *calls, sqlite3_stmt *row, bool is_operator, bool on_stack, bool *known)
+/* Of several with one id the first has it; the others, and those without one, are only children. */
+static struct memory_call *place_of(struct memory_calls *calls, sqlite3_stmt *row, bool is_operator, bool on_stack,
+				    bool *known)
 {
 	int64_t id = memory_integer(row, 0);
 	size_t before = calls->ids.count;
-	*known = false;
-	if (id != ROWS_NULL && on_stack) {
-		uint32_t number = numbered_add(&calls->ids, id, 0, 0);
-		*known = number == NUMBERED_NONE || calls->ids.count > before;
-		if (*known)
-			return number;
-	}
-	return numbered_add(&calls->ids, sqlite3_column_int64(row, 10), 1, is_operator);
+	struct memory_call *call = NULL;
+	if (id != ROWS_NULL && on_stack)
+		call = numbered_add(&calls->ids, id, 0, 0);
+	*known = calls->ids.count > before;
+	return *known ? call : numbered_add(&calls->ids, sqlite3_column_int64(row, 10), 1, is_operator);
 }
 
-static bool take(struct memory_calls *calls, struct store *store, sqlite3_stmt *row, bool is_operator)
+static bool take(struct memory_calls *calls, sqlite3_stmt *row, bool is_operator)
 {
 	bool known, on_stack = sqlite3_column_int(row, 9);
-	uint32_t number = number_of(calls, row, is_operator, on_stack, &known);
-	struct memory_call *all = number == NUMBERED_NONE
-					  ? NULL
-					  : numbered_room(store->memory, calls->all, &calls->room, number, sizeof *all);
-	if (!all)
+	struct memory_call *call = place_of(calls, row, is_operator, on_stack, &known);
+	if (!call)
 		return false;
-	calls->all = all;
 	int64_t depth = sqlite3_column_int64(row, 6);
-	all[number] = (struct memory_call){
+	*call = (struct memory_call){
 		.parent_id = memory_integer(row, 1),
 		.name = memory_number(row, 2),
 		.step = memory_number(row, 3),
@@ -59,50 +51,49 @@ static bool take(struct memory_calls *calls, struct store *store, sqlite3_stmt *
 	return true;
 }
 
-static void read_all(struct memory_calls *calls, struct store *store, const char *sql, bool is_operator)
+static bool read_all(struct memory_calls *calls, struct store *store, const char *sql, bool is_operator)
 {
 	sqlite3_stmt *rows = store_prepare(store, sql);
 	bool room = true;
 	while (rows && room && !store_over(store) && sqlite3_step(rows) == SQLITE_ROW)
-		room = take(calls, store, rows, is_operator);
+		room = take(calls, rows, is_operator);
 	sqlite3_finalize(rows);
-	if (!room)
-		memory_no_room(store);
+	return room;
 }
 
-void memory_calls_load(struct memory_calls *calls, struct store *store)
+/* Numbers in the order of their depths, to be given back as (count + 1) * 4 bytes; NULL: there is no memory. */
+static uint32_t *by_depth(const struct memory_calls *calls)
 {
-	*calls = (struct memory_calls){.ids.memory = store->memory};
-	read_all(calls, store, OPERATORS_SQL, true);
-	if (!store->error)
-		read_all(calls, store, RANGES_SQL, false);
-	for (size_t i = 0; i < calls->ids.count && !store->error; i++) {
-		struct memory_call *call = &calls->all[i];
-		call->parent = memory_calls_find(calls, call->parent_id);
-		call->cpu = 0;
-		call->owner = call->is_operator ? (uint32_t)i : NUMBERED_NONE;
-		if (call->parent != NUMBERED_NONE && !call->no_child && calls->all[call->parent].children < UINT_MAX)
-			calls->all[call->parent].children++;
+	size_t count = calls->ids.count;
+	struct memory *memory = calls->ids.memory;
+	uint32_t *order = memory_get(memory, (count + 1) * sizeof *order);
+	uint32_t *begins = order ? memory_get(memory, (DEPTHS + 1) * sizeof *begins) : NULL;
+	if (!begins) {
+		memory_put(memory, order, order ? (count + 1) * sizeof *order : 0);
+		return NULL;
 	}
+	for (uint32_t i = 0; i < count; i++)
+		begins[memory_calls_at(calls, i)->depth + 1]++;
+	for (size_t depth = 0; depth < DEPTHS; depth++)
+		begins[depth + 1] += begins[depth];
+	for (uint32_t i = 0; i < count; i++)
+		order[begins[memory_calls_at(calls, i)->depth]++] = i;
+	memory_put(memory, begins, (DEPTHS + 1) * sizeof *begins);
+	return order;
 }
 
-void memory_calls_deinit(struct memory_calls *calls, struct store *store)
+/* Numbers in place of ids. */
+static void find_parents(struct memory_calls *calls)
 {
-	numbered_deinit(&calls->ids);
-	memory_put(store->memory, calls->all, calls->room * sizeof *calls->all);
-}
-
-uint32_t memory_calls_find(const struct memory_calls *calls, int64_t id)
-{
-	return id == ROWS_NULL ? NUMBERED_NONE : numbered_find(&calls->ids, id, 0, 0);
-}
-
-void memory_calls_add(struct memory_calls *calls, uint32_t number, int64_t bytes, bool device)
-{
-	struct memory_call *call = &calls->all[number];
-	int64_t *sum = device ? &call->device : &call->cpu;
-	*sum = memory_plus(*sum, bytes);
-	call->used = true;
+	for (uint32_t i = 0; i < calls->ids.count; i++) {
+		struct memory_call *call = memory_calls_at(calls, i),
+				   *parent = memory_calls_find(calls, call->parent_id);
+		call->cpu = 0;
+		call->parent = parent ? numbered_of(&calls->ids, parent) : NUMBERED_NONE;
+		call->owner = call->is_operator ? i : NUMBERED_NONE;
+		if (parent && !call->no_child)
+			parent->children++;
+	}
 }
 
 /* fold_rule.h has the rule. */
@@ -112,34 +103,16 @@ static bool is_folded(const struct memory_call *call, const struct memory_call *
 	       call->thread == parent->thread && !call->no_child && !parent->no_child && parent->children == 1;
 }
 
-/* Numbers in the order of their depths; NULL: there is no memory. */
-static uint32_t *by_depth(const struct memory_calls *calls, struct store *store)
+bool memory_calls_load(struct memory_calls *calls, struct store *store)
 {
-	size_t count = calls->ids.count;
-	uint32_t *order = memory_get(store->memory, (count + 1) * sizeof *order);
-	uint32_t *begins = memory_get(store->memory, (DEPTHS + 1) * sizeof *begins);
-	for (size_t i = 0; order && begins && i < count; i++)
-		begins[calls->all[i].depth + 1]++;
-	for (size_t depth = 0; begins && depth < DEPTHS; depth++)
-		begins[depth + 1] += begins[depth];
-	for (size_t i = 0; order && begins && i < count; i++)
-		order[begins[calls->all[i].depth]++] = (uint32_t)i;
-	bool done = order && begins;
-	memory_put(store->memory, begins, begins ? (DEPTHS + 1) * sizeof *begins : 0);
-	if (done)
-		return order;
-	memory_put(store->memory, order, order ? (count + 1) * sizeof *order : 0);
-	memory_no_room(store);
-	return NULL;
-}
-
-void memory_calls_sum(struct memory_calls *calls, struct store *store)
-{
-	size_t count = calls->ids.count;
-	uint32_t *order = by_depth(calls, store);
-	for (size_t i = 0; order && i < count; i++) {
-		struct memory_call *call = &calls->all[order[i]];
-		const struct memory_call *parent = call->parent == NUMBERED_NONE ? NULL : &calls->all[call->parent];
+	*calls = (struct memory_calls){.ids = {.bytes = sizeof(struct memory_call), .memory = store->memory}};
+	if (!read_all(calls, store, OPERATORS_SQL, true) || !read_all(calls, store, RANGES_SQL, false))
+		return false;
+	find_parents(calls);
+	uint32_t *order = by_depth(calls);
+	for (size_t i = 0; order && i < calls->ids.count; i++) {
+		struct memory_call *call = memory_calls_at(calls, order[i]),
+				   *parent = memory_calls_at(calls, call->parent);
 		if (!parent)
 			continue;
 		if (call->owner == NUMBERED_NONE)
@@ -148,14 +121,43 @@ void memory_calls_sum(struct memory_calls *calls, struct store *store)
 			call->phase = parent->phase;
 		call->folded = is_folded(call, parent);
 	}
-	for (size_t i = count; order && i-- > 0;) {
-		const struct memory_call *call = &calls->all[order[i]];
-		if (!call->used || call->parent == NUMBERED_NONE)
+	memory_put(calls->ids.memory, order, order ? (calls->ids.count + 1) * sizeof *order : 0);
+	return order != NULL;
+}
+
+void memory_calls_deinit(struct memory_calls *calls)
+{
+	numbered_deinit(&calls->ids);
+}
+
+struct memory_call *memory_calls_at(const struct memory_calls *calls, uint32_t number)
+{
+	return number == NUMBERED_NONE ? NULL : numbered_at(&calls->ids, number);
+}
+
+struct memory_call *memory_calls_find(const struct memory_calls *calls, int64_t id)
+{
+	return id == ROWS_NULL ? NULL : memory_calls_at(calls, numbered_find(&calls->ids, id, 0, 0));
+}
+
+void memory_calls_add(struct memory_call *call, int64_t bytes, bool device)
+{
+	int64_t *sum = device ? &call->device : &call->cpu;
+	*sum = memory_plus(*sum, bytes);
+	call->used = true;
+}
+
+bool memory_calls_sum(struct memory_calls *calls)
+{
+	uint32_t *order = by_depth(calls);
+	for (size_t i = calls->ids.count; order && i-- > 0;) {
+		const struct memory_call *call = memory_calls_at(calls, order[i]);
+		struct memory_call *parent = memory_calls_at(calls, call->parent);
+		if (!call->used || !parent)
 			continue;
-		struct memory_call *parent = &calls->all[call->parent];
-		parent->used = true;
-		parent->cpu = memory_plus(parent->cpu, call->cpu);
-		parent->device = memory_plus(parent->device, call->device);
+		memory_calls_add(parent, call->cpu, false);
+		memory_calls_add(parent, call->device, true);
 	}
-	memory_put(store->memory, order, order ? (count + 1) * sizeof *order : 0);
+	memory_put(calls->ids.memory, order, order ? (calls->ids.count + 1) * sizeof *order : 0);
+	return order != NULL;
 }

@@ -7,8 +7,6 @@
 #include "numbered.h"
 #include "rows.h"
 
-#include <errno.h>
-
 enum memory_phase { MEMORY_NO_PHASE, MEMORY_BACKWARD, MEMORY_OPTIMIZER };
 
 #define MEMORY_NULL UINT32_MAX
@@ -32,36 +30,39 @@ struct memory_call {
 };
 
 struct memory_calls {
-	struct numbered ids; /* (id, 0, 0) */
-	struct memory_call *all;
-	size_t room;
+	struct numbered ids; /* (id, 0, 0): struct memory_call */
 };
 
-/* Reads them all. Errors stay in the store. */
-void memory_calls_load(struct memory_calls *calls, struct store *store);
-void memory_calls_deinit(struct memory_calls *calls, struct store *store);
+/* Reads them all, and finds their owners and phases. False: there is no memory. Errors stay in the store. */
+bool memory_calls_load(struct memory_calls *calls, struct store *store);
+void memory_calls_deinit(struct memory_calls *calls);
 
-/* NUMBERED_NONE: there is none of this id. */
-uint32_t memory_calls_find(const struct memory_calls *calls, int64_t id);
+/* NULL: there is none of this id, or number. */
+struct memory_call *memory_calls_find(const struct memory_calls *calls, int64_t id);
+struct memory_call *memory_calls_at(const struct memory_calls *calls, uint32_t number);
 /* A block was taken (bytes) or given back (-bytes) in the call itself. */
-void memory_calls_add(struct memory_calls *calls, uint32_t call, int64_t bytes, bool device);
-/* Finds the owners and phases, and adds up what was called. Once all blocks were added. */
-void memory_calls_sum(struct memory_calls *calls, struct store *store);
+void memory_calls_add(struct memory_call *call, int64_t bytes, bool device);
+/* Adds up what was called. Once all blocks were added. False: there is no memory. */
+bool memory_calls_sum(struct memory_calls *calls);
 
-/* Does not overflow, whatever a hostile agent wrote. */
+/* These do not overflow, whatever a hostile agent wrote, and are never ROWS_NULL. */
 static inline int64_t memory_plus(int64_t a, int64_t b)
 {
 	int64_t sum;
-	return __builtin_add_overflow(a, b, &sum) ? (b < 0 ? INT64_MIN + 1 : INT64_MAX) : sum;
+	if (__builtin_add_overflow(a, b, &sum))
+		sum = b < 0 ? INT64_MIN : INT64_MAX;
+	return sum == ROWS_NULL ? ROWS_NULL + 1 : sum;
 }
 
-/* ROWS_NULL for NULL. */
-static inline int64_t memory_integer(sqlite3_stmt *row, int column)
+static inline int64_t memory_minus(int64_t a, int64_t b)
 {
-	return sqlite3_column_type(row, column) == SQLITE_NULL ? ROWS_NULL : sqlite3_column_int64(row, column);
+	int64_t difference;
+	if (__builtin_sub_overflow(a, b, &difference))
+		difference = b > 0 ? INT64_MIN : INT64_MAX;
+	return difference == ROWS_NULL ? ROWS_NULL + 1 : difference;
 }
 
-/* As the records have them; MEMORY_NULL for NULL. */
+/* As the records have them; MEMORY_NULL for NULL, and ROWS_NULL. */
 static inline uint32_t memory_number(sqlite3_stmt *row, int column)
 {
 	return sqlite3_column_type(row, column) == SQLITE_NULL ? MEMORY_NULL
@@ -73,9 +74,9 @@ static inline int64_t memory_value(uint32_t number)
 	return number == MEMORY_NULL ? ROWS_NULL : number;
 }
 
-static inline void memory_no_room(struct store *store)
+static inline int64_t memory_integer(sqlite3_stmt *row, int column)
 {
-	store_set_error(store, -ENOMEM, "there was no memory to add up memory");
+	return sqlite3_column_type(row, column) == SQLITE_NULL ? ROWS_NULL : sqlite3_column_int64(row, column);
 }
 
 #endif

@@ -1,144 +1,93 @@
-/* memory_held.c - who held memory at the peak, and what stays (memory_work.h). */
-#include "memory_work.h"
-#include "rows.h"
+/* memory_held.c - see memory_held.h. A block lives until the next record of its address comes. What is held for this grows with the addresses,
+ * which allocators use again and again. */
+#include "memory_held.h"
+#include "memory_blocks.h"
 
-#include "proto/base/array.h"
-
-#include <stdlib.h>
-
-/* A block that was held at the peak, or stays. */
-struct held {
-	int64_t type, device, name, stack, step, bytes;
-	uint8_t phase;
+/* The last record of an address. */
+struct place {
+	int64_t time, bytes;
+	uint32_t call, step;
+	bool taken;
 };
 
-static struct held held_of(const struct memory_work *work, const struct block *block)
+/* Blocks of one holder: in one step, or in all. */
+struct held {
+	int64_t blocks, bytes, steps;
+};
+
+struct work {
+	struct store *store;
+	const struct memory_calls *calls;
+	struct numbered *devices;
+	struct numbered places;	 /* (address, device's number, 0): struct place */
+	struct numbered holders; /* as holder_of() makes them, with the step: struct held */
+	struct numbered leaks;	 /* without the step: struct held */
+	struct numbered steps;	 /* (number of the leak, step, 0): no value */
+	bool nameless;		 /* there are blocks whose addresses are not known */
+};
+
+/* (device's number and phase, name and stack of the operator, step) */
+static struct numbered_key holder_of(const struct work *work, const struct place *place, int64_t device, uint32_t step)
 {
-	const struct memory_call *call = memory_call_of(work, block->call), *owner = memory_owner_of(work, block);
-	const struct numbered_key *device = &work->devices.keys[block->device];
-	return (struct held){
-		.type = device->a,
-		.device = device->b,
-		.name = owner ? memory_value(owner->name) : ROWS_NULL,
-		.stack = owner ? memory_value(owner->stack) : ROWS_NULL,
-		.step = memory_value(block->step),
+	const struct memory_call *call = memory_calls_at(work->calls, place->call);
+	const struct memory_call *owner = call ? memory_calls_at(work->calls, call->owner) : NULL;
+	uint64_t name = owner ? owner->name : MEMORY_NULL, stack = owner ? owner->stack : MEMORY_NULL;
+	return (struct numbered_key){device << 2 | (call ? call->phase : MEMORY_NO_PHASE),
+				     (int64_t)(name << 32 | stack), memory_value(step)};
+}
+
+static struct held *add_held(struct numbered *all, const struct numbered_key *key, const struct place *place)
+{
+	struct held *held = numbered_add(all, key->a, key->b, key->c);
+	if (!held)
+		return NULL;
+	held->blocks++;
+	held->bytes = memory_plus(held->bytes, place->bytes);
+	return held;
+}
+
+/* The block was taken, and lived until then. */
+static bool add_holder(struct work *work, const struct place *place, int64_t number, int64_t until)
+{
+	struct memory_device *device = numbered_at(work->devices, (uint32_t)number);
+	if (!place->taken || place->time > device->peak_time || until <= device->peak_time)
+		return true;
+	device->held = memory_plus(device->held, place->bytes);
+	const struct numbered_key key = holder_of(work, place, number, place->step);
+	return add_held(&work->holders, &key, place) != NULL;
+}
+
+static bool take(void *user, const struct memory_block *block)
+{
+	struct work *work = user;
+	uint32_t device = numbered_find(work->devices, block->type, block->device, 0);
+	if (!block->address || device == NUMBERED_NONE) {
+		work->nameless = true;
+		return true;
+	}
+	struct place *place = numbered_add(&work->places, block->address, device, 0);
+	if (!place || !add_holder(work, place, device, block->time))
+		return false;
+	const struct memory_call *call = memory_calls_find(work->calls, block->parent);
+	*place = (struct place){
+		.time = block->time,
 		.bytes = block->bytes,
-		.phase = call ? call->phase : MEMORY_NO_PHASE,
+		.call = call ? numbered_of(&work->calls->ids, call) : NUMBERED_NONE,
+		.step = block->step,
+		.taken = block->taken,
 	};
+	return true;
 }
 
-static int by_holder(const void *one, const void *other)
+static bool add_leak(struct work *work, const struct place *place, int64_t device)
 {
-	const struct held *a = one, *b = other;
-	return a->type != b->type	? ORDER(a->type, b->type)
-	       : a->device != b->device ? ORDER(a->device, b->device)
-	       : a->name != b->name	? ORDER(a->name, b->name)
-	       : a->stack != b->stack	? ORDER(a->stack, b->stack)
-					: ORDER(a->phase, b->phase);
-}
-
-static int by_holder_and_step(const void *one, const void *other)
-{
-	const struct held *a = one, *b = other;
-	int order = by_holder(one, other);
-	return order ? order : ORDER(a->step, b->step);
-}
-
-static void bind(sqlite3_stmt *statement, int column, int64_t value)
-{
-	if (value == ROWS_NULL)
-		sqlite3_bind_null(statement, column);
-	else
-		sqlite3_bind_int64(statement, column, value);
-}
-
-/* Values behind `phase`, which is the fifth. */
-static void insert(struct store *store, sqlite3_stmt *statement, const struct held *held, const int64_t values[3])
-{
-	static const char *const phases[] = {NULL, "backward", "optimizer"};
-	sqlite3_bind_int64(statement, 1, held->type);
-	sqlite3_bind_int64(statement, 2, held->device);
-	bind(statement, 3, held->name);
-	bind(statement, 4, held->stack);
-	sqlite3_bind_text(statement, 5, phases[held->phase], -1, SQLITE_STATIC);
-	for (int i = 0; i < 3; i++)
-		bind(statement, 6 + i, values[i]);
-	store_step(store, statement);
-}
-
-static bool is_at_peak(const struct memory_work *work, const struct block *block, int64_t last_step)
-{
-	int64_t peak = work->device[block->device].peak_time;
-	(void)last_step;
-	return block->time <= peak && block->until > peak;
-}
-
-static bool stays(const struct memory_work *work, const struct block *block, int64_t last_step)
-{
-	(void)work;
-	return block->until == INT64_MAX && block->step != MEMORY_NULL && block->step <= last_step;
-}
-
-/* The blocks that were taken and are `wanted`, sorted. */
-static struct held *collect(const struct memory_work *work,
-			    bool (*wanted)(const struct memory_work *, const struct block *, int64_t),
-			    int64_t last_step, int (*compare)(const void *, const void *), size_t *ret_count,
-			    size_t *ret_room)
-{
-	struct held *list = NULL;
-	*ret_count = *ret_room = 0;
-	for (size_t i = 0; i < work->count; i++) {
-		const struct block *block = &work->blocks[i];
-		if (!block->taken || !wanted(work, block, last_step))
-			continue;
-		struct held *grown =
-			numbered_room(work->store->memory, list, ret_room, (uint32_t)*ret_count, sizeof *list);
-		if (!grown) {
-			memory_no_room(work->store);
-			break;
-		}
-		list = grown;
-		list[(*ret_count)++] = held_of(work, block);
-	}
-	if (*ret_count)
-		qsort(list, *ret_count, sizeof *list, compare);
-	return list;
-}
-
-static void write_held_before(struct memory_work *work, sqlite3_stmt *add)
-{
-	for (size_t i = 0; i < work->devices.count && !work->nameless; i++) {
-		const struct memory_device *device = &work->device[i];
-		const struct held held = {.type = work->devices.keys[i].a,
-					  .device = work->devices.keys[i].b,
-					  .name = ROWS_NULL,
-					  .stack = ROWS_NULL};
-		if (device->absolute)
-			insert(work->store, add, &held,
-			       (int64_t[]){ROWS_NULL, 0, memory_plus(device->peak, memory_plus(0, -device->held))});
-	}
-}
-
-void memory_held_at_peak(struct memory_work *work)
-{
-	size_t count, room;
-	struct held *list = collect(work, is_at_peak, 0, by_holder_and_step, &count, &room);
-	sqlite3_stmt *add =
-		store_prepare(work->store, "INSERT INTO memory_holders (device_type, device, name, stack, phase, "
-					   "step, blocks, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
-	for (size_t i = 0, next; add && i < count && !work->store->error; i = next) {
-		int64_t bytes = 0;
-		for (next = i; next < count && !by_holder_and_step(&list[i], &list[next]); next++)
-			bytes = memory_plus(bytes, list[next].bytes);
-		struct memory_device *device =
-			&work->device[numbered_find(&work->devices, list[i].type, list[i].device, 0)];
-		device->held = memory_plus(device->held, bytes);
-		insert(work->store, add, &list[i], (int64_t[]){list[i].step, (int64_t)(next - i), bytes});
-	}
-	if (add && !work->store->error)
-		write_held_before(work, add);
-	sqlite3_finalize(add);
-	memory_put(work->store->memory, list, room * sizeof *list);
+	const struct numbered_key key = holder_of(work, place, device, MEMORY_NULL);
+	struct held *leak = add_held(&work->leaks, &key, place);
+	size_t before = work->steps.count;
+	if (!leak || !numbered_add(&work->steps, numbered_of(&work->leaks, leak), place->step, 0))
+		return false;
+	leak->steps += work->steps.count > before;
+	return true;
 }
 
 static int64_t last_but_one(struct store *store)
@@ -149,21 +98,95 @@ static int64_t last_but_one(struct store *store)
 	return step;
 }
 
-void memory_held_at_end(struct memory_work *work)
+/* What nobody has given back. */
+static bool take_rest(struct work *work)
 {
-	size_t count, room;
-	struct held *list = collect(work, stays, last_but_one(work->store), by_holder_and_step, &count, &room);
+	int64_t last = last_but_one(work->store);
+	bool room = true;
+	for (uint32_t i = 0; i < work->places.count && room; i++) {
+		const struct place *place = numbered_at(&work->places, i);
+		int64_t device = work->places.keys[i].b;
+		room = add_holder(work, place, device, INT64_MAX);
+		if (room && place->taken && place->step != MEMORY_NULL && place->step <= last)
+			room = add_leak(work, place, device);
+	}
+	return room;
+}
+
+static void bind(sqlite3_stmt *statement, int column, int64_t value)
+{
+	if (value == ROWS_NULL)
+		sqlite3_bind_null(statement, column);
+	else
+		sqlite3_bind_int64(statement, column, value);
+}
+
+/* `key`: as holder_of() makes it. Then three values. */
+static void insert(struct work *work, sqlite3_stmt *statement, const struct numbered_key *key, const int64_t values[3])
+{
+	static const char *const phases[] = {NULL, "backward", "optimizer", NULL};
+	const struct numbered_key *device = &work->devices->keys[key->a >> 2];
+	sqlite3_bind_int64(statement, 1, device->a);
+	sqlite3_bind_int64(statement, 2, device->b);
+	bind(statement, 3, memory_value((uint32_t)((uint64_t)key->b >> 32)));
+	bind(statement, 4, memory_value((uint32_t)key->b));
+	sqlite3_bind_text(statement, 5, phases[key->a & 3], -1, SQLITE_STATIC);
+	for (int i = 0; i < 3; i++)
+		bind(statement, 6 + i, values[i]);
+	store_step(work->store, statement);
+}
+
+static void write_holders(struct work *work)
+{
+	sqlite3_stmt *add =
+		store_prepare(work->store, "INSERT INTO memory_holders (device_type, device, name, stack, phase, "
+					   "step, blocks, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
+	for (uint32_t i = 0; add && i < work->holders.count && !work->store->error; i++) {
+		const struct held *held = numbered_at(&work->holders, i);
+		const struct numbered_key *key = &work->holders.keys[i];
+		insert(work, add, key, (int64_t[]){key->c, held->blocks, held->bytes});
+	}
+	for (uint32_t i = 0; add && i < work->devices->count && !work->nameless && !work->store->error; i++) {
+		const struct memory_device *device = numbered_at(work->devices, i);
+		/* Of no operator, and in no phase. */
+		const struct numbered_key before = {(int64_t)i << 2, -1, ROWS_NULL};
+		if (device->absolute)
+			insert(work, add, &before, (int64_t[]){ROWS_NULL, 0, memory_minus(device->peak, device->held)});
+	}
+	sqlite3_finalize(add);
+}
+
+static void write_leaks(struct work *work)
+{
 	sqlite3_stmt *add =
 		store_prepare(work->store, "INSERT INTO memory_leaks (device_type, device, name, stack, phase, "
 					   "blocks, bytes, steps) VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
-	for (size_t i = 0, next; add && i < count && !work->store->error; i = next) {
-		int64_t bytes = 0, steps = 0;
-		for (next = i; next < count && !by_holder(&list[i], &list[next]); next++) {
-			bytes = memory_plus(bytes, list[next].bytes);
-			steps += next == i || list[next].step != list[next - 1].step;
-		}
-		insert(work->store, add, &list[i], (int64_t[]){(int64_t)(next - i), bytes, steps});
+	for (uint32_t i = 0; add && i < work->leaks.count && !work->store->error; i++) {
+		const struct held *leak = numbered_at(&work->leaks, i);
+		insert(work, add, &work->leaks.keys[i], (int64_t[]){leak->blocks, leak->bytes, leak->steps});
 	}
 	sqlite3_finalize(add);
-	memory_put(work->store->memory, list, room * sizeof *list);
+}
+
+bool memory_held(struct store *store, const struct memory_calls *calls, struct numbered *devices)
+{
+	struct work work = {
+		.store = store,
+		.calls = calls,
+		.devices = devices,
+		.places = {.bytes = sizeof(struct place), .memory = store->memory},
+		.holders = {.bytes = sizeof(struct held), .memory = store->memory},
+		.leaks = {.bytes = sizeof(struct held), .memory = store->memory},
+		.steps = {.bytes = 1, .memory = store->memory},
+	};
+	bool room = memory_blocks(store, take, &work) && take_rest(&work);
+	if (room) {
+		write_holders(&work);
+		write_leaks(&work);
+	}
+	numbered_deinit(&work.places);
+	numbered_deinit(&work.holders);
+	numbered_deinit(&work.leaks);
+	numbered_deinit(&work.steps);
+	return room;
 }

@@ -1,10 +1,9 @@
 /* numbered.c - see numbered.h. */
 #include "numbered.h"
 
-#include "proto/base/array.h"
 #include "proto/base/hash.h"
 
-#include <stdlib.h>
+#include <stdbool.h>
 #include <string.h>
 
 #define LEAST ((size_t)64)
@@ -12,32 +11,22 @@
 void numbered_deinit(struct numbered *numbered)
 {
 	memory_put(numbered->memory, numbered->keys, numbered->room * sizeof *numbered->keys);
+	memory_put(numbered->memory, numbered->values, numbered->room * numbered->bytes);
 	memory_put(numbered->memory, numbered->slots, numbered->capacity * sizeof *numbered->slots);
-	*numbered = (struct numbered){.memory = numbered->memory};
-}
-
-void *numbered_room(struct memory *memory, void *array, size_t *room, uint32_t number, size_t bytes)
-{
-	if (number < *room)
-		return array;
-	size_t wanted = (size_t)number + number / 4 + LEAST;
-	char *grown = memory_grow(memory, array, *room * bytes, wanted * bytes);
-	if (!grown)
-		return NULL;
-	memset(grown + *room * bytes, 0, (wanted - *room) * bytes);
-	*room = wanted;
-	return grown;
+	*numbered = (struct numbered){.memory = numbered->memory, .bytes = numbered->bytes};
 }
 
 /* The slot that has the key, or the free one where it would go. There is a free one. */
 static uint32_t *slot_of(const struct numbered *numbered, const struct numbered_key *key)
 {
 	size_t mask = numbered->capacity - 1;
-	for (size_t at = hash_of(hash_of((uint64_t)key->a, (uint64_t)key->b), (uint64_t)key->c) & mask;;
-	     at = (at + 1) & mask) {
+	size_t at = hash_of(hash_of((uint64_t)key->a, (uint64_t)key->b), (uint64_t)key->c) & mask;
+	for (;; at = (at + 1) & mask) {
 		uint32_t *slot = &numbered->slots[at];
+		if (!*slot)
+			return slot;
 		const struct numbered_key *other = &numbered->keys[*slot - 1];
-		if (!*slot || (other->a == key->a && other->b == key->b && other->c == key->c))
+		if (other->a == key->a && other->b == key->b && other->c == key->c)
 			return slot;
 	}
 }
@@ -56,48 +45,42 @@ static bool more_slots(struct numbered *numbered)
 	return true;
 }
 
-uint32_t numbered_add(struct numbered *numbered, int64_t a, int64_t b, int64_t c)
+/* Keys and values have the same room: where only one of them can grow, it is as if neither had. */
+static bool more_room(struct numbered *numbered)
+{
+	size_t from = numbered->room, to = from + from / 4 + LEAST;
+	char *values = memory_grow(numbered->memory, numbered->values, from * numbered->bytes, to * numbered->bytes);
+	if (!values)
+		return false;
+	numbered->values = values;
+	struct numbered_key *keys =
+		memory_grow(numbered->memory, numbered->keys, from * sizeof *keys, to * sizeof *keys);
+	if (!keys) {
+		memory_put(numbered->memory, NULL, (to - from) * numbered->bytes);
+		return false;
+	}
+	numbered->keys = keys;
+	numbered->room = to;
+	return true;
+}
+
+void *numbered_add(struct numbered *numbered, int64_t a, int64_t b, int64_t c)
 {
 	const struct numbered_key key = {a, b, c};
 	if (numbered->count * 2 >= numbered->capacity && !more_slots(numbered))
-		return NUMBERED_NONE;
+		return NULL;
 	uint32_t *slot = slot_of(numbered, &key);
 	if (*slot)
-		return *slot - 1;
-	uint32_t number = (uint32_t)numbered->count;
-	struct numbered_key *keys = number < NUMBERED_NONE - 1 ? numbered_room(numbered->memory, numbered->keys,
-									       &numbered->room, number, sizeof *keys)
-							       : NULL;
-	if (!keys)
-		return NUMBERED_NONE;
-	numbered->keys = keys;
-	keys[number] = key;
-	numbered->count++;
-	*slot = number + 1;
-	return number;
+		return numbered_at(numbered, *slot - 1);
+	if (numbered->count >= NUMBERED_NONE - 1 || (numbered->count == numbered->room && !more_room(numbered)))
+		return NULL;
+	numbered->keys[numbered->count] = key;
+	*slot = (uint32_t)++numbered->count;
+	return memset(numbered_at(numbered, *slot - 1), 0, numbered->bytes);
 }
 
 uint32_t numbered_find(const struct numbered *numbered, int64_t a, int64_t b, int64_t c)
 {
 	const struct numbered_key key = {a, b, c};
 	return numbered->capacity ? *slot_of(numbered, &key) - 1 : NUMBERED_NONE;
-}
-
-static int by_key(const void *one, const void *other, void *keys)
-{
-	const struct numbered_key *a = (const struct numbered_key *)keys + *(const uint32_t *)one;
-	const struct numbered_key *b = (const struct numbered_key *)keys + *(const uint32_t *)other;
-	return a->a != b->a ? ORDER(a->a, b->a) : a->b != b->b ? ORDER(a->b, b->b) : ORDER(a->c, b->c);
-}
-
-uint32_t *numbered_sorted(const struct numbered *numbered)
-{
-	uint32_t *order = memory_get(numbered->memory, (numbered->count + 1) * sizeof *order);
-	if (!order)
-		return NULL;
-	for (size_t i = 0; i < numbered->count; i++)
-		order[i] = (uint32_t)i;
-	if (numbered->count)
-		qsort_r(order, numbered->count, sizeof *order, by_key, numbered->keys);
-	return order;
 }

@@ -1,11 +1,8 @@
-/* numbered.h - keys of three integers get the numbers 0, 1, 2, ... in the order in which they come. What is known of a key stands in an
- * array of the caller's, at its number. No locks. */
+/* numbered.h - keys of three integers get the numbers 0, 1, 2, ... in the order in which they come, and a value each. No locks. */
 #ifndef PROFD_STORE_NUMBERED_H
 #define PROFD_STORE_NUMBERED_H
 
 #include "proto/base/memory.h"
-
-#include <stdbool.h>
 
 #define NUMBERED_NONE UINT32_MAX
 
@@ -14,21 +11,28 @@ struct numbered_key {
 };
 
 struct numbered {
+	size_t bytes;		   /* of a value */
+	struct memory *memory;	   /* not owned; NULL: nothing is counted or bounded */
 	struct numbered_key *keys; /* by number */
+	char *values;		   /* likewise */
 	uint32_t *slots;	   /* open addressing: number + 1, 0 = free */
 	size_t count, room, capacity;
-	struct memory *memory; /* not owned; NULL: nothing is counted or bounded */
 };
 
 void numbered_deinit(struct numbered *numbered);
-/* The key's number, a new one where it has none; NUMBERED_NONE: there is no memory. */
-uint32_t numbered_add(struct numbered *numbered, int64_t a, int64_t b, int64_t c);
-/* NUMBERED_NONE: it has none. */
+/* The key's value, zeros where it has just got a number; it stays there until the next key comes. NULL: there is no memory. */
+void *numbered_add(struct numbered *numbered, int64_t a, int64_t b, int64_t c);
+/* The key's number; NUMBERED_NONE: it has none. */
 uint32_t numbered_find(const struct numbered *numbered, int64_t a, int64_t b, int64_t c);
-/* All numbers in the order of their keys; NULL: there is no memory. To be given back by memory_put(memory, order, count * 4 + 4). */
-uint32_t *numbered_sorted(const struct numbered *numbered);
-/* Makes room at `number` in an array of elements of `bytes` each, zeroed; *room: of how many elements it has room. The array, which may have
- * moved, or NULL: there is no memory, and it is as it was. To be given back by memory_put(memory, array, room * bytes). */
-void *numbered_room(struct memory *memory, void *array, size_t *room, uint32_t number, size_t bytes);
+
+static inline void *numbered_at(const struct numbered *numbered, uint32_t number)
+{
+	return numbered->values + (size_t)number * numbered->bytes;
+}
+
+static inline uint32_t numbered_of(const struct numbered *numbered, const void *value)
+{
+	return (uint32_t)((size_t)((const char *)value - numbered->values) / numbered->bytes);
+}
 
 #endif

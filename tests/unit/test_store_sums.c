@@ -1,31 +1,8 @@
 /* test_store_sums.c - more groups than memory is given to come out right, and sums that are too large stay at the largest. */
 #include "proto/base/clock.h"
-#include "store/file.h"
+#include "one_store.h"
 #include "store/rows.h"
 #include "store/sums.h"
-
-#include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-static char folder[64];
-static int folder_fd = -1;
-static struct store *store;
-
-static int64_t ask(const char *sql)
-{
-	sqlite3_stmt *statement = store_prepare(store, sql);
-	assert_non_null(statement);
-	assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
-	int64_t value = sqlite3_column_int64(statement, 0);
-	sqlite3_finalize(statement);
-	return value;
-}
 
 static void test_many_groups(void **state)
 {
@@ -139,25 +116,6 @@ static void test_rows(void **state)
 	assert_int_equal(ask("SELECT count(*) FROM range_devices WHERE first IS NOT CASE id % 2 WHEN 0 THEN -id END"),
 			 0);
 	store_rollback(store);
-}
-
-static int make(void **state)
-{
-	(void)state;
-	snprintf(folder, sizeof folder, "/tmp/test_store_sums.XXXXXX");
-	if (!mkdtemp(folder) || (folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
-		return -1;
-	store = store_new(NULL);
-	return store ? store_create(store, folder_fd, folder, 1) : -1;
-}
-
-static int unmake(void **state)
-{
-	(void)state;
-	store_discard(store);
-	store_free(store);
-	close(folder_fd);
-	return rmdir(folder);
 }
 
 int main(void)

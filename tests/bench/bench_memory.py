@@ -2,69 +2,33 @@
 recording blocks adds to a step that takes many, to that of a recording without them. All take turns on one job; a figure is the median over
 the turns. How long it takes to switch it on, and how much more memory a job has while millions of blocks are recorded.
 """
-import json
-import os
 import pathlib
 import re
 import sqlite3
 import statistics
-import subprocess
+
+from torch_turns import turns
 
 ROUNDS, STEPS, BLOCKS = 6, 30, 1000  # a step's: each is taken and given back
 MOST_MIB, MANY = 64, (100, 2000)  # what is promised; steps of the captures in which memory is looked at
-JOB = """
-import json, pathlib, statistics, sys, time
-import torch
-torch.set_num_threads(1)
+SETUP = f"""
 model = torch.nn.Linear(4, 4)
 optimizer = torch.optim.SGD(model.parameters())
-wanted, told = (pathlib.Path(path) for path in sys.argv[1:])
 kept = [torch.empty(8) for _ in range(100000)]
 def iterate():
-    for _ in range(BLOCKS):
+    for _ in range({BLOCKS}):
         torch.empty(16)
     model(torch.ones(1, 4)).sum().backward()
     optimizer.step()
     optimizer.zero_grad()
-def steps(n):
-    times = []
-    for _ in range(n):
-        begin = time.perf_counter_ns()
-        iterate()
-        times.append(time.perf_counter_ns() - begin)
-    return statistics.median(times)
-while True:
-    iterate()
-    if wanted.exists():
-        found = {}
-        for memory in (False, True):
-            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=memory):
-                found[str(memory)] = steps(STEPS)
-        wanted.unlink()
-        told.with_suffix(".new").write_text(json.dumps(found))
-        told.with_suffix(".new").rename(told)
 """
 
 
-def captured(env, pid, *options):
-    """The median step of a capture with these options; how long it took to switch the blocks on, ns."""
-    capture = env.profd_json("trigger", "--pid", str(pid), "--steps", str(STEPS), *options)["captures"][0]
-    shown = env.profd_json("show", capture["capture_id"])
+def enabled(env, capture):
+    """How long it took to switch the blocks on, ns."""
     path = env.store / "captures" / f"{capture['capture_id'].lstrip('u')}.db"
     with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as db:
-        enable, = db.execute("SELECT enable FROM collectors WHERE collector = 'allocations'").fetchone() or (None,)
-    lost = sum(row["count"] for row in shown["losses"])
-    if lost:
-        env.note(f"memory: {lost} events were lost with {' '.join(options) or 'no option'}")
-    return statistics.median(row["wall_ns"] for row in shown["steps"]), enable
-
-
-def profiled(env, wanted, told):
-    wanted.touch()
-    env.wait(told.exists, 240, "torch.profiler")
-    found = json.loads(told.read_text())
-    told.unlink()
-    return found["False"], found["True"]
+        return db.execute("SELECT enable FROM collectors WHERE collector = 'allocations'").fetchone()[0]
 
 
 def resident(pid):
@@ -83,29 +47,19 @@ def more_in_a_capture(env, pid, steps):
 
 
 def rows(env):
-    python = os.environ.get("PROFD_TORCH_NEWEST")
-    if not python:
-        env.note("memory: PROFD_TORCH_NEWEST is not set: left out")
-        return
-    wanted, told = env.folder / "profile", env.folder / "profiled.json"
-    job = subprocess.Popen([python, "-c", JOB.replace("BLOCKS", str(BLOCKS)).replace("STEPS", str(STEPS)), wanted, told],
-                           env=env.with_agent(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        env.wait_registered(job.pid)
-        env.wait(lambda: any(row["pid"] == job.pid and row["step"] > 20 for row in env.profd_json("ps")["processes"]), 60, "steps")
-        turns = []
+    with turns(env, "memory", SETUP, "profile_memory", STEPS) as job:
+        if not job:
+            return
+        taken = []
         for _ in range(ROUNDS):
-            plain, _ = captured(env, job.pid)
-            ours, enable = captured(env, job.pid, "--memory")
-            turns.append((plain, ours, enable, *profiled(env, wanted, told)))
+            *_, plain = job.captured()
+            capture, _, ours = job.captured("--memory")
+            taken.append((plain, ours, enabled(env, capture), *job.profiled()))
         more = {steps: more_in_a_capture(env, job.pid, steps) for steps in MANY}
-    finally:
-        job.kill()
-        job.communicate()
-        env.daemon.kill()  # it may be at the answer to millions of events yet
-        env.daemon.wait()
-        env.daemon = None
-    plain, ours, enable, theirs, memory = ([turn[i] for turn in turns] for i in range(5))
+    env.daemon.kill()  # it may be at the answer to millions of events yet
+    env.daemon.wait()
+    env.daemon = None
+    plain, ours, enable, theirs, memory = ([turn[i] for turn in taken] for i in range(5))
 
     def median(values):
         return statistics.median(values)

@@ -2,6 +2,7 @@
 The libraries are stand-ins for torch's (tests/workloads/libc10.c, libc10_cuda.c)."""
 import array
 import json
+import shutil
 import sqlite3
 import subprocess
 import time
@@ -14,15 +15,16 @@ from house import BUILD, ROOT, wait_for
 WORKLOAD = BUILD / "workloads" / "memory_slots"
 LAZY = BUILD / "workloads" / "libc10_cuda.so"
 # {how the caller is linked: flags}
-LINKED = {"with slots that are bound at their first call": ["-z", "lazy", "-z", "norelro"],
+LAZILY = "with slots that are bound at their first call"
+LINKED = {LAZILY: ["-z", "lazy", "-z", "norelro"],
           "with full RELRO": ["-z", "now", "-z", "relro"],
           "with slots that are bound at once, and stay open": ["-z", "now", "-z", "norelro"]}
 
 
-def linked(profd, flags, cc="cc"):
+def linked(profd, flags, *more):
     library = profd.folder / "libc10_cuda.so"
-    subprocess.run([cc, "-shared", "-fPIC", "-O1", ROOT / "tests/workloads/libc10_cuda.c", LAZY.with_name("libc10.so"), "-o", library,
-                    f"-Wl,-rpath,{LAZY.parent}", "-Wl,-soname,libc10_cuda.so", *[f"-Wl,{flag}" for flag in flags]], check=True)
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", ROOT / "tests/workloads/libc10_cuda.c", LAZY.with_name("libc10.so"), "-o", library,
+                    f"-Wl,-rpath,{LAZY.parent}", "-Wl,-soname,libc10_cuda.so", *[f"-Wl,{flag}" for flag in flags], *more], check=True)
     return library
 
 
@@ -65,10 +67,12 @@ class Slots:
         self.row.counts(self.recorded, self.lost, self.produced)
 
 
-@pytest.mark.parametrize("how", LINKED)
-def test_linked(row, profd, how):
-    row.does(f"--memory: calls libc10 from a library {how}")
-    slots = Slots(row, profd, "plain", linked(profd, LINKED[how]))
+@pytest.mark.parametrize("how, linker", [*((how, None) for how in LINKED), *((LAZILY, linker) for linker in ("gold", "lld", "mold"))])
+def test_linked(row, profd, how, linker):
+    if linker and not shutil.which(f"ld.{linker}"):
+        pytest.skip(f"no {linker} here")
+    row.does(f"--memory: calls libc10 from a library {how}" + (f" ({linker})" if linker else ""))
+    slots = Slots(row, profd, "plain", linked(profd, LINKED[how], *[f"-fuse-ld={linker}"] * bool(linker)))
 
     def during(job):
         for capture in [profd.trigger(job.pid, "--memory", "--steps", 8) for _ in range(3)]:

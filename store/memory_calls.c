@@ -61,6 +61,12 @@ static bool read_all(struct memory_calls *calls, struct store *store, const char
 	return room;
 }
 
+/* Of a number that is one. */
+static struct memory_call *call_of(const struct memory_calls *calls, uint32_t number)
+{
+	return numbered_at(&calls->ids, number);
+}
+
 /* Numbers in the order of their depths, to be given back as (count + 1) * 4 bytes; NULL: there is no memory. */
 static uint32_t *by_depth(const struct memory_calls *calls)
 {
@@ -73,11 +79,11 @@ static uint32_t *by_depth(const struct memory_calls *calls)
 		return NULL;
 	}
 	for (uint32_t i = 0; i < count; i++)
-		begins[memory_calls_at(calls, i)->depth + 1]++;
+		begins[call_of(calls, i)->depth + 1]++;
 	for (size_t depth = 0; depth < DEPTHS; depth++)
 		begins[depth + 1] += begins[depth];
 	for (uint32_t i = 0; i < count; i++)
-		order[begins[memory_calls_at(calls, i)->depth]++] = i;
+		order[begins[call_of(calls, i)->depth]++] = i;
 	memory_put(memory, begins, (DEPTHS + 1) * sizeof *begins);
 	return order;
 }
@@ -86,8 +92,7 @@ static uint32_t *by_depth(const struct memory_calls *calls)
 static void find_parents(struct memory_calls *calls)
 {
 	for (uint32_t i = 0; i < calls->ids.count; i++) {
-		struct memory_call *call = memory_calls_at(calls, i),
-				   *parent = memory_calls_find(calls, call->parent_id);
+		struct memory_call *call = call_of(calls, i), *parent = memory_calls_find(calls, call->parent_id);
 		call->cpu = 0;
 		call->parent = parent ? numbered_of(&calls->ids, parent) : NUMBERED_NONE;
 		call->owner = call->is_operator ? i : NUMBERED_NONE;
@@ -111,8 +116,7 @@ bool memory_calls_load(struct memory_calls *calls, struct store *store)
 	find_parents(calls);
 	uint32_t *order = by_depth(calls);
 	for (size_t i = 0; order && i < calls->ids.count; i++) {
-		struct memory_call *call = memory_calls_at(calls, order[i]),
-				   *parent = memory_calls_at(calls, call->parent);
+		struct memory_call *call = call_of(calls, order[i]), *parent = memory_calls_at(calls, call->parent);
 		if (!parent)
 			continue;
 		if (call->owner == NUMBERED_NONE)
@@ -132,7 +136,7 @@ void memory_calls_deinit(struct memory_calls *calls)
 
 struct memory_call *memory_calls_at(const struct memory_calls *calls, uint32_t number)
 {
-	return number == NUMBERED_NONE ? NULL : numbered_at(&calls->ids, number);
+	return number == NUMBERED_NONE ? NULL : call_of(calls, number);
 }
 
 struct memory_call *memory_calls_find(const struct memory_calls *calls, int64_t id)
@@ -151,7 +155,7 @@ bool memory_calls_sum(struct memory_calls *calls)
 {
 	uint32_t *order = by_depth(calls);
 	for (size_t i = calls->ids.count; order && i-- > 0;) {
-		const struct memory_call *call = memory_calls_at(calls, order[i]);
+		const struct memory_call *call = call_of(calls, order[i]);
 		struct memory_call *parent = memory_calls_at(calls, call->parent);
 		if (!call->used || !parent)
 			continue;

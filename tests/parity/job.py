@@ -57,7 +57,9 @@ class Job:
         out, err = client.communicate(timeout=2 * SECONDS)
         assert client.returncode == 0, err
         captures = {row["pid"]: row for row in json.loads(out)["captures"]}
-        assert all(row["status"] == "complete" and row["steps_recorded"] == plan.ACTIVE and row["lost"] == 0 for row in captures.values()), captures
+        assert all(row["status"] == "complete" and row["steps_recorded"] == plan.ACTIVE for row in captures.values()), captures
+        lost = [self.profd.show(row["capture_id"])["losses"] for row in captures.values() if row["lost"]]
+        assert not lost, lost
         return [captures[job.pid] for job in self.jobs]
 
     def end(self):

@@ -1,0 +1,225 @@
+/* frames.c - see frames.h. */
+#include "frames.h"
+#include "interpreter.h"
+#include "modules.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+/* How far up in its stack a thread may have begun to run Python. */
+#define STACK_MOST (256ull << 20)
+#define OWNED_BY_C 3
+/* Copies of memory for one stack. */
+#define READS 65536
+/* In the frame of a call of a module: behind the module and the other arguments. And in a dict, of releases that have it. */
+#define FRAME_KEYWORDS 16
+#define DICT_VERSION 24
+
+struct python frames_python;
+static bool with_modules;
+/* A frame that Python is about to drop is to be seen before 3.11.2, with objects that are there no more. */
+static bool drops_in_sight;
+static bool counts_calls;
+
+void frames_arm(bool modules)
+{
+	const unsigned long *version = interpreter_symbol("Py_Version");
+	with_modules = modules;
+	counts_calls = frames_python.minor <= 13;
+	drops_in_sight = frames_python.minor == 11 && (!version || (*version >> 8 & 0xff) < 2);
+}
+
+bool frames_lie_still(void)
+{
+	unsigned minor = frames_python.minor;
+	return (minor == 11 || minor == 13 || minor == 14) && !drops_in_sight;
+}
+
+static bool read_by_pages(struct frames *f, uint64_t at, void *to, size_t bytes)
+{
+	uint64_t page = at / FRAMES_PAGE * FRAMES_PAGE;
+	uint32_t i = 0;
+	while (i < f->window_count && i < FRAMES_WINDOWS && f->windows[i].page != page)
+		i++;
+	if (at - page + bytes > FRAMES_PAGE)
+		return false;
+	if (i >= f->window_count || i >= FRAMES_WINDOWS) {
+		/* More pages than are kept: the last one makes room. */
+		i = f->window_count < FRAMES_WINDOWS ? f->window_count++ : FRAMES_WINDOWS - 1;
+		f->windows[i].page = 0;
+		if (!python_read(&f->python.memory, page, f->windows[i].bytes, FRAMES_PAGE))
+			return false;
+		f->windows[i].page = page;
+	}
+	memcpy(to, f->windows[i].bytes + (at - page), bytes);
+	return true;
+}
+
+static inline __attribute__((always_inline)) bool load(struct frames *f, bool copies, uint64_t at, int32_t offset,
+						       void *to, size_t bytes)
+{
+	at += (uint64_t)offset;
+	if (copies)
+		return read_by_pages(f, at, to, bytes);
+	memcpy(to, (const void *)(uintptr_t)at, bytes);
+	return true;
+}
+
+static inline bool is_pointer(uint64_t at)
+{
+	return at >= FRAMES_PAGE && at % sizeof(void *) == 0;
+}
+
+/* Does it lie above, in the stack of the calling thread? */
+static inline bool is_in_own_stack(uint64_t at)
+{
+	uint64_t here = (uint64_t)(uintptr_t)__builtin_frame_address(0);
+	return at > here && at - here < STACK_MOST;
+}
+
+static inline uint64_t mix(uint64_t a, uint64_t b)
+{
+	__uint128_t product = (__uint128_t)(a ^ 0xa0761d6478bd642full) * (b ^ 0xe7037ed1a0b428dbull);
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static inline __attribute__((always_inline)) bool read_code(struct frames *f, bool copies, uint64_t code,
+							    uint64_t *print)
+{
+	const struct python_offsets *o = &frames_python.offsets;
+	uint64_t name, file, table;
+	uint32_t line;
+	if (!is_pointer(code) || !load(f, copies, code, o->code_name, &name, sizeof name) ||
+	    !load(f, copies, code, o->code_file, &file, sizeof file) ||
+	    !load(f, copies, code, o->code_table, &table, sizeof table) ||
+	    !load(f, copies, code, o->code_line, &line, sizeof line))
+		return false;
+	*print = mix(name + line, file ^ (table << 20 | table >> 44));
+	return true;
+}
+
+static inline __attribute__((always_inline)) bool read_frame(struct frames *f, bool copies, uint64_t at, uint64_t code,
+							     struct seen *to)
+{
+	const struct python_offsets *o = &frames_python.offsets;
+	int64_t instruction;
+	int32_t last;
+	if (o->code_start >= 0) {
+		if (!load(f, copies, at, o->frame_instruction, &instruction, sizeof instruction))
+			return false;
+		instruction -= (int64_t)(code + (uint64_t)o->code_start);
+	} else {
+		if (!load(f, copies, at, o->frame_instruction, &last, sizeof last))
+			return false;
+		instruction = frames_python.minor >= 10 ? (int64_t)last * 2 : last;
+	}
+	to->code = code;
+	to->instruction = instruction;
+	return read_code(f, copies, code, &to->print);
+}
+
+/* The innermost frame; false where the state is not that of Python on this thread. *at 0: no function runs. */
+static inline __attribute__((always_inline)) bool innermost(struct frames *f, bool copies, uint64_t state, uint64_t *at)
+{
+	const struct python_offsets *o = &frames_python.offsets;
+	uint64_t ident;
+	if (!load(f, copies, state, o->thread_ident, &ident, sizeof ident) ||
+	    ident != (uint64_t)(uintptr_t)pthread_self() || !load(f, copies, state, o->thread_frame, at, sizeof *at))
+		return false;
+	if (o->cframe_current < 0 || !*at)
+		return true;
+	uint64_t frame;
+	if (!is_pointer(*at) || !load(f, copies, *at, o->cframe_current, &frame, sizeof frame))
+		return false;
+	/* Where none runs it is one in the state itself. */
+	if (frame && !is_in_own_stack(*at))
+		return false;
+	*at = frame;
+	return true;
+}
+
+/* Of a call of a module: its object, whose call's frame holds it. */
+static inline __attribute__((always_inline)) bool read_module(struct frames *f, bool copies, uint64_t at,
+							      struct seen *to)
+{
+	if (!load(f, copies, at, frames_python.offsets.frame_locals, &to->object, sizeof to->object))
+		return false;
+	/* From 3.14 on references have marks: 3 is a number, which is no object. */
+	if (frames_python.minor >= 14 && to->object % 4 != 3)
+		to->object -= to->object % 4;
+	return is_pointer(to->object) && load(f, copies, to->object, MODULES_OBJECT_TYPE, &to->type, sizeof to->type);
+}
+
+/* Python counts what it makes dicts of and how they change, and notes in each dict at what count that was. The function that calls a module
+ * takes keywords: their dict is made with the frame, and nobody changes it. So this number tells one call from all others; 0: there is none. */
+static inline __attribute__((always_inline)) bool read_call(struct frames *f, bool copies, uint64_t at, uint64_t *made)
+{
+	uint64_t keywords;
+	*made = 0;
+	if (!counts_calls)
+		return true;
+	return load(f, copies, at, frames_python.offsets.frame_locals + FRAME_KEYWORDS, &keywords, sizeof keywords) &&
+	       is_pointer(keywords) && load(f, copies, keywords, DICT_VERSION, made, sizeof *made);
+}
+
+static inline __attribute__((always_inline)) int read_all(struct frames *f, bool copies, uint64_t state,
+							  uint64_t *ret_hash)
+{
+	const struct python_offsets *o = &frames_python.offsets;
+	bool marked = frames_python.minor >= 12 && o->frame_owner >= 0, own = false;
+	uint32_t code_bits = frames_python.minor >= 14 ? 3 : 0;
+	uint64_t at, hash = 0;
+	bool modules = with_modules, inner_is_new = false;
+	uint64_t inner = 0, made;
+	f->made = f->entered = 0;
+	int count = 0;
+	if (!innermost(f, copies, state, &at))
+		return -1;
+	for (int i = 0; at && count < FRAMES && i < 2 * FRAMES; i++) {
+		uint8_t owner = 0;
+		uint64_t code;
+		if (!is_pointer(at) || (marked && !load(f, copies, at, o->frame_owner, &owner, sizeof owner)))
+			return -1;
+		if (marked && owner >= OWNED_BY_C) {
+			if (!own && !is_in_own_stack(at))
+				return -1;
+			own = true;
+		} else {
+			struct seen *seen = &f->now[count++];
+			if (!load(f, copies, at, o->frame_code, &code, sizeof code) ||
+			    !read_frame(f, copies, at, code & ~(uint64_t)code_bits, seen))
+				return -1;
+			hash = mix(mix(hash, seen->code ^ seen->print), (uint64_t)seen->instruction + hash);
+			seen->object = seen->type = 0;
+			if (modules && modules_is_call(seen->code ^ seen->print)) {
+				if (!read_module(f, copies, at, seen) || !read_call(f, copies, at, &made))
+					return -1;
+				/* One that is called from itself is not told apart. */
+				f->entered += inner_is_new && seen->object != inner;
+				inner = seen->object;
+				inner_is_new = made > f->newest;
+				f->made = made > f->made ? made : f->made;
+				hash = mix(mix(hash, seen->object), seen->type + hash);
+			}
+		}
+		if (!load(f, copies, at, o->frame_previous, &at, sizeof at))
+			return -1;
+	}
+	f->entered += inner_is_new;
+	f->cut = at != 0;
+	*ret_hash = hash + f->cut;
+	return count;
+}
+
+int frames_directly(struct frames *f, uint64_t state, uint64_t *ret_hash)
+{
+	return read_all(f, false, state, ret_hash);
+}
+
+int frames_by_copies(struct frames *f, uint64_t state, uint64_t *ret_hash)
+{
+	f->window_count = 0;
+	f->python.memory.reads_left = READS;
+	return read_all(f, true, state, ret_hash);
+}

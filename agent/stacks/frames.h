@@ -1,0 +1,50 @@
+/* frames.h - the frames of the calling thread's Python, read where they lie or by copies that fail where there is no memory. walk.c says what
+ * may go away under the reader. */
+#ifndef PROFD_AGENT_STACKS_FRAMES_H
+#define PROFD_AGENT_STACKS_FRAMES_H
+
+#include "proto/python/python.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* As in the sampler: the innermost frames of a stack. Marks of C's calls are not counted, but bounded. */
+#define FRAMES 512
+#define FRAMES_WINDOWS 8u
+#define FRAMES_PAGE 4096u
+
+struct seen {
+	uint64_t code, print;
+	int64_t instruction;
+	uint64_t object, type; /* of a call of a module: the module; else 0 */
+};
+
+/* Of one thread; begins as zeros. */
+struct frames {
+	bool cut;	       /* the stack has more frames, outside of those that are read */
+	uint64_t made, newest; /* see read_call(): the newest one of this stack, and of those before */
+	uint32_t entered;      /* calls of this stack that are newer than those */
+	struct python python;  /* its reader's own */
+	struct seen now[FRAMES];
+	uint32_t window_count;
+	struct {
+		uint64_t page;
+		unsigned char bytes[FRAMES_PAGE];
+	} windows[FRAMES_WINDOWS];
+};
+
+/* How this process's Python keeps frames. Found once, and never changed: a thread that is late goes on by it. */
+extern struct python frames_python;
+
+/* What is read from now on; `modules`: calls of modules, too. The agent's thread. */
+void frames_arm(bool modules);
+/* May the process's first thread, which ends the interpreter itself, read its memory as it is? Only with those releases that this was tried
+ * with. */
+bool frames_lie_still(void);
+
+/* Fills `now`, the innermost frame first. Returns how many there are, or -1: they could not be read. *ret_hash tells the stack from others.
+ * `state`: of the thread, by Python; the calling thread's. frames_by_copies() may change errno. */
+int frames_directly(struct frames *frames, uint64_t state, uint64_t *ret_hash);
+int frames_by_copies(struct frames *frames, uint64_t state, uint64_t *ret_hash);
+
+#endif

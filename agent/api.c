@@ -50,7 +50,7 @@ EXPORT void profd_range_push(const char *name)
 		f->key = API_KEY;
 		f->name = name ? sink_string(t, name, strlen(name), EVENT_RANGE) : 0;
 		f->flags = step ? FRAME_IS_STEP : 0;
-		f->start = sink_now();
+		f->start = sink_stamp();
 	}
 	sink_leave(t);
 }
@@ -59,7 +59,7 @@ EXPORT void profd_range_pop(void)
 {
 	if (!sink_recording())
 		return;
-	uint64_t now = sink_now();
+	uint64_t now = sink_stamp();
 	struct sink_thread *t = sink_enter_pop();
 	if (!t)
 		return;
@@ -77,7 +77,7 @@ EXPORT void profd_range_pop(void)
 EXPORT void profd_mark(const char *name)
 {
 	enter_life();
-	uint64_t now = sink_now();
+	uint64_t now = sink_stamp();
 	struct sink_thread *t = sink_enter(EVENT_MARK);
 	if (!t)
 		return;

@@ -34,8 +34,9 @@
 /* How long a boundary that is under way is waited for at a time, and how long until the next time. */
 #define TICK_NS (SECOND / 100)
 #define TICK_PAUSE_NS (SECOND / 5)
-/* How long hooks that are under way get to leave. */
-#define LEAVE_NS (SECOND / 20)
+/* How long hooks that are under way get to leave; less where the job is exiting. */
+#define LEAVE_NS (SECOND / 2)
+#define LEAVE_AT_EXIT_NS (SECOND / 20)
 /* How long steps that found no room wait for some. */
 #define SPARE_NS (2 * SECOND)
 /* Collectors' own drain, and where the job is exiting and waits for it. */
@@ -109,6 +110,7 @@ static void finish_now(uint32_t reason);
 /* The collectors are switched on, in warm-up. */
 static void record_begin(void)
 {
+	stamp_begin();
 	int error = collectors_start();
 	control_run.enable = sink_now() - control_run.warmup_started;
 	if (error) {
@@ -169,13 +171,14 @@ static void drain(void)
 		uint64_t patience = sink_now() + (orphan_connected() ? SPARE_NS : 0);
 		write_spares(patience);
 		thread_times_write(control_run.capture, reason == REASON_EXIT ? 0 : patience);
-		stuck = sink_finish(last, sink_now() + LEAVE_NS);
+		stuck = sink_finish(last, sink_now() + (reason == REASON_EXIT ? LEAVE_AT_EXIT_NS : LEAVE_NS));
 		sink_release();
 		done.agent_bytes += collectors_bytes();
 		collectors_disarm();
 	} else {
 		collectors_disarm();
 	}
+	done.clock_off = stamp_end();
 	atomic_store_explicit(&control_run.segment.header->phase, SEGMENT_DONE, memory_order_release);
 	done.capture = control_run.capture;
 	done.reason = reason;
@@ -593,6 +596,7 @@ static uint64_t look_after(uint32_t phase)
 		return UINT64_MAX;
 	uint64_t due = sooner(populate(phase), collectors_poll(sink_now()));
 	uint64_t now = sink_now();
+	due = sooner(due, stamp_follow(now));
 	if (now >= control_run.sweep_at) {
 		sink_sweep(now);
 		control_run.sweep_at = now + SWEEP_NS;

@@ -193,6 +193,12 @@ static void take(uint32_t thread, bool last)
 		times.every *= 2;
 	}
 	watched->untold = l.look.told ? 0 : watched->untold + 1;
+	if (watched->count) {
+		/* The kernel adds up what several processors counted, each by a clock of its own. */
+		const struct look *before = &watched->looks[watched->count - 1];
+		l.look.cpu = most(l.look.cpu, before->cpu);
+		l.look.waited = most(l.look.waited, before->waited);
+	}
 	watched->looks[watched->count++] = l.look;
 }
 
@@ -311,6 +317,9 @@ static void write_worker(struct sink_thread *own, const struct worker *worker, u
 			 const struct patience *patience)
 {
 	const struct worker *first = before(worker->pid);
+	/* Another process that got the number of one that ended. */
+	if (first && (worker->cpu < first->cpu || worker->waited < first->waited))
+		first = NULL;
 	char path[PATH], name[32];
 	make_path(path, "/proc/", worker->pid, "/comm");
 	size_t n = keeper_read_file(path, name, sizeof name);

@@ -141,6 +141,7 @@ static void put_meta(struct finish *finish)
 		store_meta_int(store, "drain", (int64_t)(ending->drain & INT64_MAX));
 		store_meta_int(store, "agent_cpu", (int64_t)(ending->agent_cpu & INT64_MAX));
 		store_meta_int(store, "agent_bytes", (int64_t)(ending->agent_bytes & INT64_MAX));
+		meta_known(store, "clock_off", ending->clock_off);
 	}
 	if (*ending->step_range)
 		store_meta_text(store, "step_range", ending->step_range);

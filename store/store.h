@@ -139,7 +139,7 @@ struct store_ending {
 	uint64_t lost[LOSS_COUNT][EVENT_KIND_COUNT];
 	uint64_t record_start, record_end; /* the first and the last boundary, CLOCK_MONOTONIC ns; 0 = not known */
 	uint64_t done_at;		   /* CLOCK_MONOTONIC ns when the end was known; 0 = does not matter */
-	uint64_t step_before, step_during, enable, drain, agent_cpu, agent_bytes, other_thread_steps;
+	uint64_t step_before, step_during, enable, drain, agent_cpu, agent_bytes, clock_off, other_thread_steps;
 	uint32_t late, step_source;
 	bool has_done; /* step_before to step_source are known */
 	char step_range[128];

@@ -218,6 +218,7 @@ static void add_cost(cJSON *object, const struct store_ending *ending)
 		cJSON_AddNullToObject(cost, "drain_ns");
 		cJSON_AddNullToObject(cost, "agent_cpu_ns");
 		cJSON_AddNullToObject(cost, "agent_bytes");
+		cJSON_AddNullToObject(cost, "clock_off_ns");
 		cJSON_AddNullToObject(cost, "late_steps");
 		return;
 	}
@@ -225,6 +226,7 @@ static void add_cost(cJSON *object, const struct store_ending *ending)
 	cJSON_AddNumberToObject(cost, "drain_ns", (double)ending->drain);
 	cJSON_AddNumberToObject(cost, "agent_cpu_ns", (double)ending->agent_cpu);
 	cJSON_AddNumberToObject(cost, "agent_bytes", (double)ending->agent_bytes);
+	add_known(cost, "clock_off_ns", ending->clock_off);
 	cJSON_AddNumberToObject(cost, "late_steps", (double)ending->late);
 }
 

@@ -53,7 +53,7 @@ static void tell(struct event_framework_allocation *record, void *block, uint16_
 	if (!t)
 		return;
 	record->head = (struct event_head){sizeof *record, EVENT_FRAMEWORK_ALLOCATION, 0, sink_step()};
-	record->time = sink_now();
+	record->time = sink_stamp();
 	record->address = (uintptr_t)block;
 	record->parent = sink_innermost(t);
 	record->thread = sink_tid(t);

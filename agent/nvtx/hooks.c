@@ -148,7 +148,7 @@ static inline int push(struct nvtx_text *domain, int type, const void *what)
 			f->color = label.color;
 			f->payload = label.payload;
 			f->payload_type = label.payload_type;
-			f->start = sink_now();
+			f->start = sink_stamp();
 		} else if (below) {
 			/* Too deep, and counted as such: its pop must not be taken for that of the range below. */
 			below->beyond++;
@@ -165,7 +165,7 @@ static inline int push(struct nvtx_text *domain, int type, const void *what)
 
 static inline int pop(struct nvtx_text *domain)
 {
-	uint64_t now = sink_now(), key = (uint64_t)(uintptr_t)domain;
+	uint64_t now = sink_stamp(), key = (uint64_t)(uintptr_t)domain;
 	int level = NVTX_ABI_NO_TRACKING;
 	struct sink_thread *t = sink_enter_pop();
 	if (t) {
@@ -266,7 +266,7 @@ static inline uint64_t range_start(struct nvtx_text *domain, int type, const voi
 		range.payload = label.payload;
 		range.payload_type = label.payload_type;
 		range.ends_step = label.ends_step;
-		range.start = sink_now();
+		range.start = sink_stamp();
 		handle = nvtx_opened_add(&range);
 		if (!handle)
 			sink_lost(LOSS_TOO_DEEP, EVENT_RANGE);
@@ -285,7 +285,7 @@ static inline uint64_t range_start(struct nvtx_text *domain, int type, const voi
 
 static void range_end(uint64_t handle)
 {
-	uint64_t now = sink_now();
+	uint64_t now = sink_stamp();
 	struct nvtx_opened range;
 	if (!nvtx_opened_take(handle, &range))
 		return;
@@ -366,7 +366,7 @@ static inline void mark(struct nvtx_text *domain, int type, const void *what)
 {
 	if (!sink_recording())
 		return;
-	uint64_t now = sink_now();
+	uint64_t now = sink_stamp();
 	struct sink_thread *t = sink_enter(EVENT_MARK);
 	if (!t)
 		return;

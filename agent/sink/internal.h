@@ -51,6 +51,7 @@ struct sink_thread {
 	_Atomic uintptr_t inside; /* address in the stack of whoever is in the recorder; 0: nobody */
 	_Atomic uint32_t owned;	  /* enum thread_state */
 	uint8_t entered;	  /* kind of the event that the last sink_enter was for */
+	uintptr_t stuck;	  /* `inside` when the last recording did not wait for it any longer; 0: it left in time */
 	struct sink_thread *next;
 	_Atomic uint32_t tid;
 	uint32_t generation; /* of the chunk and caches */

@@ -7,20 +7,21 @@
  *     struct sink_thread *t = sink_enter();        // NULL: not recording, or this thread is inside already (counted)
  *     if (!t) return;
  *     struct sink_frame *f = sink_open(t, EVENT_OPERATOR);   // NULL: dropped, counted
- *     if (f) { f->name = ...; f->start = sink_now(); }
+ *     if (f) { f->name = ...; f->start = sink_stamp(); }
  *     sink_leave(t);
  *
  * and at the end of the range
  *
  *     struct sink_thread *t = sink_enter_end(f);   // any thread; also when the recording has ended meanwhile
  *     ...
- *     sink_close(t, f, sink_now());
+ *     sink_close(t, f, sink_stamp());
  *     sink_leave(t);
  */
 #ifndef PROFD_AGENT_SINK_SINK_H
 #define PROFD_AGENT_SINK_SINK_H
 
 #include "agent/core/clock.h"
+#include "agent/core/stamp.h"
 #include "proto/events.h"
 
 #include <stddef.h>
@@ -70,6 +71,11 @@ struct sink_thread; /* opaque: one per thread of the job that has written */
 static inline uint64_t sink_now(void)
 {
 	return clock_now();
+}
+/* The same for what is recorded: most of the time without asking the kernel (agent/core/stamp.h). */
+static inline uint64_t sink_stamp(void)
+{
+	return stamp_now();
 }
 
 /* Generation of the recording that is on, 0 while none is. On means: from warm-up until the last open range had its

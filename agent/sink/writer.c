@@ -22,6 +22,8 @@
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
+/* How long one that was stuck before is waited for. */
+#define STUCK_AGAIN_NS 50000000
 /* Starts of as many steps as a capture can have. */
 #define BOUNDARIES (LIMIT_STEPS + 2)
 
@@ -456,6 +458,20 @@ static void chunk_cover(struct sink_thread *t)
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
 }
 
+/* On a full machine a thread may get no processor for longer than one would think. One that stands where it stood at the end of the last
+ * recording, too, was most probably taken out of the recorder by a jump. */
+static void await_leaving(struct sink_thread *t, uint64_t deadline)
+{
+	uint64_t again = sink_now() + STUCK_AGAIN_NS;
+	uintptr_t inside;
+	while ((inside = atomic_load_explicit(&t->inside, memory_order_acquire)) && has_owner(t) &&
+	       sink_now() < (inside == t->stuck && again < deadline ? again : deadline)) {
+		struct timespec nap = {0, 50000};
+		nanosleep(&nap, NULL);
+	}
+	t->stuck = inside;
+}
+
 uint32_t sink_finish(uint64_t end, uint64_t deadline)
 {
 	uint32_t generation = sink_state.generation, stuck = 0;
@@ -466,11 +482,7 @@ uint32_t sink_finish(uint64_t end, uint64_t deadline)
 	for (struct sink_thread *t = atomic_load_explicit(&sink_state.threads, memory_order_acquire); t; t = t->next) {
 		if (t == own)
 			continue;
-		while (atomic_load_explicit(&t->inside, memory_order_acquire) && has_owner(t) &&
-		       sink_now() < deadline) {
-			struct timespec nap = {0, 50000};
-			nanosleep(&nap, NULL);
-		}
+		await_leaving(t, deadline);
 		if (t->generation != generation)
 			continue;
 		if (atomic_load_explicit(&t->inside, memory_order_acquire)) {

@@ -138,7 +138,7 @@ static void *record_start(void **to, const void *function)
 			torch_stack(thread, frame);
 		tell_thread(thread, function);
 		*to = &frame->foreign[0];
-		frame->start = sink_now();
+		frame->start = sink_stamp();
 	} else if (matched) {
 		*to = (void *)(uintptr_t)(is_user ? &range_context : &operator_context);
 	}
@@ -158,7 +158,7 @@ int torch_close_frame(struct sink_thread *thread, struct sink_frame *frame, uint
 
 static void record_end(const void *function, void *context)
 {
-	uint64_t now = sink_now();
+	uint64_t now = sink_stamp();
 	struct sink_frame *frame = context;
 	if (!context)
 		return;

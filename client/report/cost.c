@@ -4,7 +4,7 @@
 #include "client/ui/json.h"
 #include "views.h"
 
-enum { K_BEFORE, K_DURING, K_AFTER, K_ENABLE, K_DRAIN, K_CPU, K_BYTES, K_LATE, K_COUNT };
+enum { K_BEFORE, K_DURING, K_AFTER, K_ENABLE, K_DRAIN, K_CPU, K_BYTES, K_CLOCK, K_LATE, K_COUNT };
 
 static const struct column columns[] = {
 	[K_BEFORE] = {"step_before_ns", "STEP BEFORE", COLUMN_DURATION, 0},
@@ -14,6 +14,7 @@ static const struct column columns[] = {
 	[K_DRAIN] = {"drain_ns", "DRAIN", COLUMN_DURATION, 0},
 	[K_CPU] = {"agent_cpu_ns", "AGENT CPU", COLUMN_DURATION, 0},
 	[K_BYTES] = {"agent_bytes", "AGENT MEMORY", COLUMN_BYTES, 0},
+	[K_CLOCK] = {"clock_off_ns", "CLOCK OFF", COLUMN_DURATION, COLUMN_OPTIONAL},
 	[K_LATE] = {"late_steps", "LATE STEPS", COLUMN_COUNT, 0},
 };
 
@@ -43,7 +44,7 @@ struct table *report_cost(const struct reader *reader, const struct report_optio
 	static const char *const keys[K_COUNT] = {
 		[K_BEFORE] = "step_before", [K_DURING] = "step_during", [K_AFTER] = "step_after",
 		[K_ENABLE] = "enable",	    [K_DRAIN] = "drain",	[K_CPU] = "agent_cpu",
-		[K_BYTES] = "agent_bytes",  [K_LATE] = "late_steps",
+		[K_BYTES] = "agent_bytes",  [K_CLOCK] = "clock_off",	[K_LATE] = "late_steps",
 	};
 	struct table *table = table_new(columns, K_COUNT);
 

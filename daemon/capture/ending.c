@@ -138,6 +138,7 @@ static void fill_ending(struct capture *capture)
 		ending->drain = done->drain;
 		ending->agent_cpu = done->agent_cpu;
 		ending->agent_bytes = done->agent_bytes;
+		ending->clock_off = done->clock_off;
 		ending->other_thread_steps = done->other_thread_steps;
 		ending->late = done->late;
 		ending->step_source = done->step_source;

@@ -1,0 +1,178 @@
+/* stamp.c - see stamp.h. All but the line belongs to the agent's thread. */
+#include "stamp.h"
+#include "keeper.h"
+
+#include <string.h>
+
+/* The first line is laid after so long, and the kernel's clock is asked until then. */
+#define FIRST_NS 10000000ull
+#define LOOK_NS 100000000ull
+/* The speed is that of this long at least, once there is so much: what one look is off by hardly counts then. */
+#define SPEED_NS 1000000000ull
+/* Off by more, it is another clock: the machine slept or moved, or somebody set the time. */
+#define OFF_MOST_NS 50000
+/* A look that took longer was interrupted. */
+#define WINDOW_NS 2000
+#define TRIES 5
+
+struct stamp_line stamp_line;
+
+struct pair {
+	uint64_t ticks, time;
+};
+
+static struct {
+	struct pair first; /* the speed is measured from here */
+	struct pair next;  /* the next `first` */
+	struct pair last;
+	uint64_t due; /* UINT64_MAX: no look */
+	uint64_t off; /* ns at most */
+} state = {.due = UINT64_MAX};
+/* Not begun anew, or whoever reads across two lines could take them for one. */
+static uint32_t turns;
+
+static void lay(uint64_t ticks, uint64_t time, int64_t rate)
+{
+	turns += turns == UINT32_MAX - 1 ? 4 : 2;
+	atomic_store_explicit(&stamp_line.turn, turns | 1, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	atomic_store_explicit(&stamp_line.ticks, ticks, memory_order_relaxed);
+	atomic_store_explicit(&stamp_line.time, time, memory_order_relaxed);
+	atomic_store_explicit(&stamp_line.rate, rate, memory_order_relaxed);
+	atomic_store_explicit(&stamp_line.turn, turns, memory_order_release);
+}
+
+static void leave(void)
+{
+	atomic_store_explicit(&stamp_line.turn, 0, memory_order_release);
+	state.due = UINT64_MAX;
+}
+
+/* ns * 2^32 for each tick. */
+static int64_t rate_of(uint64_t ns, uint64_t ticks)
+{
+	return ticks ? (int64_t)(((unsigned __int128)ns << 32) / ticks) : 0;
+}
+
+static int64_t off_by(uint64_t ticks, uint64_t time)
+{
+	uint64_t line = stamp_on_line(atomic_load_explicit(&stamp_line.time, memory_order_relaxed),
+				      (int64_t)(ticks - atomic_load_explicit(&stamp_line.ticks, memory_order_relaxed)),
+				      atomic_load_explicit(&stamp_line.rate, memory_order_relaxed));
+	return (int64_t)(line - time);
+}
+
+int stamp_meet(uint64_t ticks, uint64_t time)
+{
+	struct pair now = {ticks, time};
+	if (!state.first.ticks) {
+		state.first = state.next = state.last = now;
+		return 1;
+	}
+	if (ticks <= state.last.ticks || time <= state.last.time) {
+		leave();
+		return 0;
+	}
+	int64_t off = 0;
+	if (atomic_load_explicit(&stamp_line.turn, memory_order_relaxed)) {
+		off = off_by(ticks, time);
+		uint64_t far = (uint64_t)(off < 0 ? -off : off);
+		state.off = far > state.off ? far : state.off;
+		if (far > OFF_MOST_NS) {
+			leave();
+			return 0;
+		}
+	}
+	int64_t rate = rate_of(time - state.first.time, ticks - state.first.ticks);
+	/* It begins where the old one is, so that no time is told twice, and comes to the kernel's by the next look. */
+	lay(ticks, time + (uint64_t)off, rate - (int64_t)((__int128)off * rate / (int64_t)LOOK_NS));
+	if (time - state.next.time >= SPEED_NS) {
+		state.first = state.next;
+		state.next = now;
+	}
+	state.last = now;
+	return 1;
+}
+
+uint64_t stamp_end(void)
+{
+	uint64_t off = state.off;
+	memset(&state, 0, sizeof state);
+	leave();
+	return off;
+}
+
+#ifdef __x86_64__
+/* The least of some tries: whoever reads waits for nobody, so the shortest is the truest. */
+static int look(struct pair *ret)
+{
+	uint64_t least = UINT64_MAX;
+	for (unsigned i = 0; i < TRIES; i++) {
+		uint64_t before = __builtin_ia32_rdtsc(), time = clock_now(), after = __builtin_ia32_rdtsc();
+		if (after < before || after - before >= least)
+			continue;
+		least = after - before;
+		*ret = (struct pair){before + least / 2, time};
+	}
+	int64_t rate = atomic_load_explicit(&stamp_line.rate, memory_order_relaxed);
+	return least != UINT64_MAX && (!rate || (int64_t)(least * (uint64_t)rate >> 32) < WINDOW_NS);
+}
+
+static int kernel_counts_so(void)
+{
+	char name[32];
+	size_t n =
+		keeper_read_file("/sys/devices/system/clocksource/clocksource0/current_clocksource", name, sizeof name);
+	return n && strcmp(name, "tsc\n") == 0;
+}
+
+/* A virtual machine may be asked each time that the counter is read. */
+static int is_cheap(void)
+{
+	uint64_t a = clock_now(), unused = 0;
+	for (unsigned i = 0; i < 32; i++)
+		unused += __builtin_ia32_rdtsc();
+	uint64_t b = clock_now();
+	for (unsigned i = 0; i < 32; i++)
+		unused += clock_now();
+	uint64_t c = clock_now();
+	return unused && (b - a) * 4 < (c - b) * 3;
+}
+
+void stamp_begin(void)
+{
+	stamp_end();
+	atomic_store_explicit(&stamp_line.rate, 0, memory_order_relaxed);
+	struct pair pair;
+	if (!kernel_counts_so() || !is_cheap() || !look(&pair)) {
+		leave();
+		return;
+	}
+	stamp_meet(pair.ticks, pair.time);
+	state.due = pair.time + FIRST_NS;
+}
+
+uint64_t stamp_follow(uint64_t now)
+{
+	struct pair pair;
+	if (now < state.due)
+		return state.due;
+	if (!look(&pair)) {
+		state.due = now + FIRST_NS;
+	} else if (stamp_meet(pair.ticks, pair.time)) {
+		uint64_t lasts = pair.time - state.first.time;
+		state.due = pair.time + (lasts < LOOK_NS ? FIRST_NS : LOOK_NS);
+	}
+	return state.due;
+}
+#else
+void stamp_begin(void)
+{
+}
+
+uint64_t stamp_follow(uint64_t now)
+{
+	(void)now;
+	return UINT64_MAX;
+}
+#endif

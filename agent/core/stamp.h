@@ -1,0 +1,61 @@
+/* stamp.h - when things that the agent records happened, by CLOCK_MONOTONIC.
+ *
+ * To ask the kernel is a quarter of what an event costs. So while something is recorded the hooks read the processor's counter, for
+ * less than half of that, and a line tells what the kernel's clock shows then. The agent's thread looks ten times a second how far the
+ * line is off, and bends it so that the two meet at its next look. There is a line only where the kernel keeps its own time by the same
+ * counter; everywhere else, and where the two do not agree, the hooks ask the kernel. */
+#ifndef PROFD_AGENT_CORE_STAMP_H
+#define PROFD_AGENT_CORE_STAMP_H
+
+#include "clock.h"
+
+#include <stdatomic.h>
+
+/* At `ticks` of the counter the time is `time`, and `rate` / 2^32 ns more with each tick. Written by the agent's thread alone: `turn`
+ * is odd meanwhile, and 0 where there is no line. */
+struct stamp_line {
+	_Alignas(64) _Atomic uint32_t turn;
+	_Atomic uint64_t ticks, time;
+	_Atomic int64_t rate;
+};
+
+extern struct stamp_line stamp_line;
+
+static inline uint64_t stamp_on_line(uint64_t since, int64_t ticks, int64_t rate)
+{
+	/* Negative where the counter was read just before the line was laid. */
+	return since + (uint64_t)(((__int128)ticks * rate) >> 32);
+}
+
+/* CLOCK_MONOTONIC ns for what is recorded. Any thread, also in a signal handler. */
+static inline uint64_t stamp_now(void)
+{
+#ifdef __x86_64__
+	uint32_t turn = atomic_load_explicit(&stamp_line.turn, memory_order_acquire);
+	if (turn && !(turn & 1)) {
+		uint64_t from = atomic_load_explicit(&stamp_line.ticks, memory_order_relaxed);
+		uint64_t time = atomic_load_explicit(&stamp_line.time, memory_order_relaxed);
+		int64_t rate = atomic_load_explicit(&stamp_line.rate, memory_order_relaxed);
+		time = stamp_on_line(time, (int64_t)(__builtin_ia32_rdtsc() - from), rate);
+		atomic_thread_fence(memory_order_acquire);
+		if (__builtin_expect(atomic_load_explicit(&stamp_line.turn, memory_order_relaxed) == turn, 1))
+			return time;
+	}
+#endif
+	return clock_now();
+}
+
+/* --- agent's thread --- */
+
+/* A recording begins to warm up. */
+void stamp_begin(void);
+/* Looks at the line if that is due. When it is due again, CLOCK_MONOTONIC ns; UINT64_MAX: not in this recording. */
+uint64_t stamp_follow(uint64_t now);
+/* There is no line from here on. The most ns by which it was seen to be off since stamp_begin(); 0 where there was none. */
+uint64_t stamp_end(void);
+
+/* What a look does with what it saw: the counter and the kernel's clock at one instant. False: the two do not agree, and there is no line
+ * from here on. */
+int stamp_meet(uint64_t ticks, uint64_t time);
+
+#endif

@@ -268,11 +268,13 @@ static inline uint64_t range_start(struct nvtx_text *domain, int type, const voi
 		range.ends_step = label.ends_step;
 		range.start = sink_stamp();
 		handle = nvtx_opened_add(&range);
-		if (!handle)
-			sink_lost(LOSS_TOO_DEEP, EVENT_RANGE);
-		else if (atomic_load(&clipped) == range.generation && nvtx_opened_take(handle, &range))
+		if (!handle) {
+			if (range.step)
+				sink_lost(LOSS_TOO_DEEP, EVENT_RANGE);
+		} else if (atomic_load(&clipped) == range.generation && nvtx_opened_take(handle, &range)) {
 			/* It came after the agent's thread had written what was open. */
 			opened_clip(t, &range, atomic_load(&clipped_at));
+		}
 		sink_leave(t);
 	} else if (__builtin_expect(step_range_wanted(), 0)) {
 		label_any(NULL, domain, type, what, EVENT_RANGE, &label);
@@ -296,7 +298,7 @@ static void range_end(uint64_t handle)
 			int elsewhere = thread != range.thread;
 			opened_write(t, &range, now, elsewhere ? EVENT_FLAG_ASYNC : 0, elsewhere ? thread : 0);
 			sink_leave(t);
-		} else {
+		} else if (range.step) {
 			/* A signal handler ends it, in the middle of the recorder. */
 			sink_lost(LOSS_REENTERED, EVENT_RANGE);
 		}

@@ -78,7 +78,8 @@ struct sink_frame *sink_open(struct sink_thread *t, uint8_t kind)
 		f = &t->frames[t->frames_used++];
 		f->owner = t;
 	} else {
-		sink_lost(LOSS_TOO_DEEP, kind);
+		if (counts_now(kind))
+			sink_lost(LOSS_TOO_DEEP, kind);
 		return NULL;
 	}
 	struct sink_frame *below = t->top;

@@ -42,16 +42,17 @@ _Static_assert(sizeof(struct sink_named) == 64, "a cache line each");
 enum thread_state {
 	THREAD_FREE = 0,
 	THREAD_OWNED = 1,
-	THREAD_DEAD = 2, /* another thread has its tid now: the agent's thread takes it back */
-	THREAD_GONE = 3, /* dead, with frames that may still be pointed to: not used again */
-	THREAD_LEFT = 4, /* its thread jumped out of the recorder and has another one: not used again */
+	THREAD_DEAD = 2,  /* another thread has its tid now: the agent's thread takes it back */
+	THREAD_GONE = 3,  /* dead, with frames that may still be pointed to: not used again */
+	THREAD_LEFT = 4,  /* its thread jumped out of the recorder and has another one: not used again */
+	THREAD_TAKEN = 5, /* a thread is about to own it; its tid is still that of the dead one before */
 };
 
 struct sink_thread {
 	_Atomic uintptr_t inside; /* address in the stack of whoever is in the recorder; 0: nobody */
 	_Atomic uint32_t owned;	  /* enum thread_state */
 	uint8_t entered;	  /* kind of the event that the last sink_enter was for */
-	uintptr_t stuck;	  /* `inside` when the last recording did not wait for it any longer; 0: it left in time */
+	uintptr_t stuck; /* `inside` when the last recording did not wait for it any longer; 0: it left in time */
 	struct sink_thread *next;
 	_Atomic uint32_t tid;
 	uint32_t generation; /* of the chunk and caches */
@@ -137,6 +138,12 @@ static inline uint32_t tid_of(const struct sink_thread *t)
 static inline uint32_t step_now(void)
 {
 	return atomic_load_explicit(&sink_state.step, memory_order_relaxed);
+}
+
+/* What does not become a record anyway is no loss. */
+static inline int counts_now(uint8_t kind)
+{
+	return step_now() || !event_needs_step(kind);
 }
 
 static inline uint64_t id_next(struct sink_thread *t)

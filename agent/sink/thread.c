@@ -91,7 +91,7 @@ static struct sink_thread *thread_take(void)
 	struct sink_thread *head = atomic_load_explicit(&sink_state.threads, memory_order_acquire), *t = NULL;
 	for (struct sink_thread *at = head; at; at = at->next) {
 		uint32_t state = atomic_load_explicit(&at->owned, memory_order_relaxed);
-		if (state == THREAD_FREE && !t && atomic_compare_exchange_strong(&at->owned, &state, THREAD_OWNED))
+		if (state == THREAD_FREE && !t && atomic_compare_exchange_strong(&at->owned, &state, THREAD_TAKEN))
 			t = at;
 		else if (state == THREAD_OWNED && tid_of(at) == tid)
 			atomic_compare_exchange_strong(&at->owned, &state, THREAD_DEAD);
@@ -99,6 +99,7 @@ static struct sink_thread *thread_take(void)
 	if (t) {
 		atomic_store_explicit(&t->tid, tid, memory_order_relaxed);
 		t->generation = 0;
+		atomic_store_explicit(&t->owned, THREAD_OWNED, memory_order_release);
 		return t;
 	}
 	t = thread_new();

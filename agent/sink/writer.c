@@ -41,7 +41,7 @@ static inline void go_in(struct sink_thread *t, uintptr_t stack, uint8_t kind)
 	atomic_store_explicit(&t->inside, stack, memory_order_relaxed);
 	/* The processor's half of this fence is the agent's membarrier (sink_finish). */
 	atomic_signal_fence(memory_order_seq_cst);
-	t->entered = kind;
+	t->entered = counts_now(kind) ? kind : 0;
 }
 
 /* The thread that calls for the first time in its life or in this recording, or that is inside already. */
@@ -55,7 +55,7 @@ static __attribute__((noinline)) struct sink_thread *enter_slowly(uintptr_t stac
 		loss = LOSS_REENTERED;
 	}
 	if (!t) {
-		if (kind)
+		if (kind && counts_now(kind))
 			sink_lost(loss, kind);
 		return NULL;
 	}

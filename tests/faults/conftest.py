@@ -77,8 +77,8 @@ class Row:
         return found
 
     def counts(self, recorded, lost, produced):
-        """Recorded + lost = produced."""
-        self.counted = recorded + lost == produced
+        """Recorded + lost = produced. lost: a number, or rows of kind, loss, count."""
+        self.counted = recorded + (lost if isinstance(lost, int) else sum(count for _, _, count in lost)) == produced
         assert self.counted, f"{recorded} recorded + {lost} lost, of {produced} produced"
 
     def counts_file(self, profd, capture_id, produced):

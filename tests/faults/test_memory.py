@@ -36,7 +36,7 @@ class Slots:
         self.tell, self.go = profd.folder / "tell", profd.folder / "go"
         self.line = [WORKLOAD, f"--caller={caller}", f"--mode={mode}", f"--tell={self.tell}", f"--go={self.go}",
                      *[f"--{name}={value}" for name, value in more.items()]]
-        self.recorded = self.lost = self.produced = 0
+        self.recorded, self.losses, self.produced = 0, [], 0
 
     def twice(self, during, mask=same_job, go=True, **more):
         """go: what the mode does once is done in the bare run as well."""
@@ -57,14 +57,15 @@ class Slots:
         told = array.array("I", self.tell.read_bytes())
         with sqlite3.connect(f"file:{self.profd.file(capture['capture_id'])}?mode=ro", uri=True) as db:
             self.recorded += db.execute("SELECT count(*) FROM framework_allocations WHERE step IS NOT NULL").fetchone()[0]
-            self.lost += db.execute("SELECT coalesce(sum(count), 0) FROM losses WHERE is_loss").fetchone()[0]
+            losses = db.execute("SELECT kind, loss, count FROM losses WHERE is_loss AND count").fetchall()
             numbers = [number for number, in db.execute("SELECT number FROM steps")]
+        self.losses += losses
         self.produced += sum(told[number] for number in numbers)
         assert numbers and self.recorded, capture
         return self
 
     def holds(self):
-        self.row.counts(self.recorded, self.lost, self.produced)
+        self.row.counts(self.recorded, self.losses, self.produced)
 
 
 @pytest.mark.parametrize("how, linker", [*((how, None) for how in LINKED), *((LAZILY, linker) for linker in ("gold", "lld", "mold"))])

@@ -668,6 +668,69 @@ static void test_threads_that_are_no_more(void **state)
 	done();
 }
 
+#define LANES 4
+#define LIVES 1500
+#define MARKS 20
+
+static void *live(void *unused)
+{
+	for (int i = 0; i < MARKS; i++) {
+		struct sink_thread *t = sink_enter(EVENT_MARK);
+		if (!t)
+			continue;
+		struct event_mark mark = {
+			.head = {sizeof mark, EVENT_MARK, 0, sink_step()},
+			.time = 1,
+			.thread = sink_tid(t),
+			.source = SOURCE,
+		};
+		sink_write(t, &mark);
+		sink_leave(t);
+	}
+	return unused;
+}
+
+static void *lane(void *unused)
+{
+	for (int i = 0; i < LIVES; i++) {
+		pthread_t thread;
+		if (pthread_create(&thread, NULL, live, NULL) == 0)
+			pthread_join(thread, NULL);
+	}
+	return unused;
+}
+
+static void *sweep_until(void *stop)
+{
+	while (!atomic_load((_Atomic uint32_t *)stop)) {
+		sink_sweep(2);
+		consume_full();
+	}
+	return NULL;
+}
+
+/* What one leaves is taken by the next, and never by two. */
+static void test_threads_that_come_and_go_while_the_dead_are_looked_for(void **state)
+{
+	(void)state;
+	begin(64 << 20, LIMIT_CHUNK_BYTES, 0);
+	sink_begin(1);
+	_Atomic uint32_t stop = 0;
+	pthread_t sweeper, lanes[LANES];
+	assert_int_equal(pthread_create(&sweeper, NULL, sweep_until, &stop), 0);
+	for (int i = 0; i < LANES; i++)
+		assert_int_equal(pthread_create(&lanes[i], NULL, lane, NULL), 0);
+	for (int i = 0; i < LANES; i++)
+		pthread_join(lanes[i], NULL);
+	stop = 1;
+	pthread_join(sweeper, NULL);
+	finish();
+	for (unsigned loss = 0; loss < LOSS_COUNT; loss++)
+		assert_int_equal(lost(loss, EVENT_MARK), 0);
+	assert_int_equal(mark_count, LANES * LIVES * MARKS);
+	done();
+}
+
 static void test_a_fork_child_is_dead(void **state)
 {
 	(void)state;
@@ -716,6 +779,7 @@ int main(void)
 		cmocka_unit_test(test_device_records_have_no_step_yet),
 		cmocka_unit_test(test_recorded_and_lost_is_produced),
 		cmocka_unit_test(test_threads_that_are_no_more),
+		cmocka_unit_test(test_threads_that_come_and_go_while_the_dead_are_looked_for),
 		cmocka_unit_test(test_a_fork_child_is_dead),
 	};
 	return cmocka_run_group_tests(tests, setup, NULL);

@@ -133,4 +133,4 @@ def rows(env):
     if recording:
         yield ("NVTX pair, recording", recording, "ns", "two clock reads and stores", floor, recording / floor, None)
         if lttng:
-            yield "NVTX pair, recording", recording, "ns", "LTTng-UST pair", lttng, recording / lttng, 0.65
+            yield "NVTX pair, recording", recording, "ns", "LTTng-UST pair", lttng, recording / lttng, 0.40

@@ -72,7 +72,7 @@ def rows(env):
         alone = best["alone"]
         if best["lost"]:
             env.note(f"torch: {best['lost']} events were lost while recording")
-        for way, peer, promised in (("profd", "profiler", 0.6), ("profd, shapes", "profiler, shapes", 0.6)):
+        for way, peer, promised in (("profd", "profiler", 0.42), ("profd, shapes", "profiler, shapes", 0.42)):
             ours, theirs = best[way] - alone, best[peer] - alone
             what = "with shapes" if "shapes" in way else "recording"
             yield (f"torch operator, {what}: added", ours, "ns", "torch." + peer, theirs, ours / theirs, promised)

@@ -27,7 +27,8 @@ static const struct column columns[] = {
 	[I_THREAD] = {"thread", "THREAD", COLUMN_NUMBER, COLUMN_DATA_ONLY},
 };
 
-static const char *const phases[PHASE_COUNT] = {NULL, "input", "forward", "backward", "optimizer", "zero_grad"};
+static const char *const phases[PHASE_COUNT] = {NULL,	     "input",	  "forward",	"backward",
+						"optimizer", "zero_grad", "evaluation", "inference"};
 
 /* A stretch, and what stands beside it. */
 struct idle_row_of {

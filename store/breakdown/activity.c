@@ -43,6 +43,13 @@ void activity_mark(struct activity *activity, uint32_t thread, int64_t start, in
 	    (struct activity_span){.start = start, .end = end, .thread = thread, .what = phase & 0xf});
 }
 
+void activity_mark_module(struct activity *activity, uint32_t thread, int64_t start, int64_t end)
+{
+	add(activity, &activity->marks,
+	    (struct activity_span){
+		    .start = start, .end = end, .thread = thread, .name = ACTIVITY_MODULE, .what = PHASE_FORWARD});
+}
+
 static int by_start(const void *a, const void *b)
 {
 	const struct activity_span *x = a, *y = b;
@@ -97,7 +104,8 @@ struct sweep {
 	struct endings span_ends, mark_ends; /* of what has begun */
 	size_t *stack; /* marks in the order in which they began; those that have ended leave when they come to lie on top */
 	bool *ended;
-	size_t stacked, inputs;
+	size_t stacked;
+	size_t keeping[PHASE_COUNT]; /* of phases that keep what is inside of them: how many are open */
 	size_t open[DOING_COUNT];
 	unsigned doing; /* bits: which of them are not 0 */
 	int64_t *segments;
@@ -122,10 +130,20 @@ static uint8_t strongest(const struct sweep *sweep)
 	return sweep->doing ? (uint8_t)__builtin_ctz(sweep->doing) : DOING_OUTSIDE;
 }
 
+/* Phases that keep what is inside of them, the strongest first. */
+static const uint8_t keepers[] = {PHASE_INPUT, PHASE_EVALUATION, PHASE_INFERENCE};
+#define KEEPERS (sizeof keepers / sizeof *keepers)
+
+static bool keeps(uint8_t phase)
+{
+	return phase == PHASE_INPUT || phase == PHASE_EVALUATION || phase == PHASE_INFERENCE;
+}
+
 static uint8_t phase_now(struct sweep *sweep)
 {
-	if (sweep->inputs)
-		return PHASE_INPUT;
+	for (size_t i = 0; i < KEEPERS; i++)
+		if (sweep->keeping[keepers[i]])
+			return keepers[i];
 	while (sweep->stacked && sweep->ended[sweep->stack[sweep->stacked - 1]])
 		sweep->stacked--;
 	return sweep->stacked ? sweep->marks[sweep->stack[sweep->stacked - 1]].what : PHASE_NONE;
@@ -160,8 +178,8 @@ static bool next_border(const struct sweep *sweep, size_t span, size_t mark, int
 
 static bool begin_mark(struct sweep *sweep, size_t mark)
 {
-	if (sweep->marks[mark].what == PHASE_INPUT)
-		sweep->inputs++;
+	if (keeps(sweep->marks[mark].what))
+		sweep->keeping[sweep->marks[mark].what]++;
 	else
 		sweep->stack[sweep->stacked++] = mark;
 	return endings_push(&sweep->mark_ends, sweep->marks[mark].end, mark);
@@ -169,8 +187,8 @@ static bool begin_mark(struct sweep *sweep, size_t mark)
 
 static void end_mark(struct sweep *sweep, size_t mark)
 {
-	if (sweep->marks[mark].what == PHASE_INPUT)
-		sweep->inputs--;
+	if (keeps(sweep->marks[mark].what))
+		sweep->keeping[sweep->marks[mark].what]--;
 	sweep->ended[mark] = true;
 }
 

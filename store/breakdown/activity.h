@@ -23,7 +23,18 @@ enum doing {
 	DOING_COUNT
 };
 
-enum phase { PHASE_NONE, PHASE_INPUT, PHASE_FORWARD, PHASE_BACKWARD, PHASE_OPTIMIZER, PHASE_ZERO_GRAD, PHASE_COUNT };
+/* PHASE_INFERENCE: a network ran without gradient, and nobody said what for. */
+enum phase {
+	PHASE_NONE,
+	PHASE_INPUT,
+	PHASE_FORWARD,
+	PHASE_BACKWARD,
+	PHASE_OPTIMIZER,
+	PHASE_ZERO_GRAD,
+	PHASE_EVALUATION,
+	PHASE_INFERENCE,
+	PHASE_COUNT
+};
 
 /* A stretch of a thread's time with one phase and one doing. */
 struct activity_segment {
@@ -35,9 +46,14 @@ struct activity_segment {
 struct activity_span {
 	int64_t start, end;
 	uint32_t thread;
-	uint32_t name : 28; /* id in `strings`; 0: none. There is no room for more of them (LIMIT_STRINGS_BYTES) */
-	uint32_t what : 4;  /* enum doing, of a mark enum phase */
+	uint32_t
+		name : 28; /* id in `strings`; 0: none. There is no room for more of them (LIMIT_STRINGS_BYTES). Of a mark 0 or
+			       ACTIVITY_MODULE */
+	uint32_t what : 4; /* enum doing, of a mark enum phase */
 };
+
+/* A mark that is a call of a module, not anybody's word. */
+#define ACTIVITY_MODULE 1
 
 struct activity_spans {
 	struct activity_span *items;
@@ -92,8 +108,10 @@ void activity_add(struct activity *activity, uint32_t thread, int64_t start, int
 void activity_add_named(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum doing doing,
 			uint32_t name);
 /* From `start` to `end` the thread is in this phase. Of several at one instant the one that began last holds; but nothing holds
- * against PHASE_INPUT. */
+ * against PHASE_INPUT, nothing but that against PHASE_EVALUATION, and nothing but these against PHASE_INFERENCE. */
 void activity_mark(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum phase phase);
+/* The same of a call of a module. */
+void activity_mark_module(struct activity *activity, uint32_t thread, int64_t start, int64_t end);
 /* Makes the threads' segments. False: no memory. Nothing may be added afterwards. */
 bool activity_build(struct activity *activity);
 /* NULL where nothing is known of the thread. */

@@ -50,6 +50,10 @@ static enum host_row host_row(const struct activity_segment *segment, bool has_o
 		return HOST_OPTIMIZER;
 	case PHASE_ZERO_GRAD:
 		return HOST_ZERO_GRAD;
+	case PHASE_EVALUATION:
+		return HOST_EVALUATION;
+	case PHASE_INFERENCE:
+		return HOST_INFERENCE;
 	case PHASE_INPUT:
 	case PHASE_NONE:
 	case PHASE_COUNT:

@@ -12,6 +12,8 @@
 	ROW(BACKWARD, "backward", "backward")                                                                          \
 	ROW(OPTIMIZER, "optimizer", "optimizer")                                                                       \
 	ROW(ZERO_GRAD, "zero_grad", "zero_grad")                                                                       \
+	ROW(EVALUATION, "evaluation", "evaluation")                                                                    \
+	ROW(INFERENCE, "inference", "inference (without gradient)")                                                    \
 	ROW(COMM, "comm", "communication")                                                                             \
 	ROW(SYNC, "sync", "waits for the device")                                                                      \
 	ROW(COPY, "copy", "pageable copies")                                                                           \

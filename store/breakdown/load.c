@@ -47,6 +47,15 @@ static void take_step(void *context, sqlite3_stmt *row)
 		(struct breakdown_step){.start = start, .end = end, .annotated = annotated};
 }
 
+static void mark(struct load *load, const struct meaning *name, uint32_t thread, int64_t start, int64_t end)
+{
+	struct activity *activity = &load->capture->activity;
+	if (name->module)
+		activity_mark_module(activity, thread, start, end);
+	else
+		activity_mark(activity, thread, start, end, (enum phase)name->phase);
+}
+
 static void take_operator(void *context, sqlite3_value **row)
 {
 	struct load *load = context;
@@ -57,7 +66,7 @@ static void take_operator(void *context, sqlite3_value **row)
 	uint32_t thread = (uint32_t)int_of(row[3]);
 	load->capture->host = true;
 	if (name.phase != PHASE_NONE) {
-		activity_mark(&load->capture->activity, thread, start, end, (enum phase)name.phase);
+		mark(load, &name, thread, start, end);
 		return;
 	}
 	activity_add_named(&load->capture->activity, thread, start, end, (enum doing)name.doing,
@@ -65,7 +74,13 @@ static void take_operator(void *context, sqlite3_value **row)
 	bool backward = name.backward || int_of(row[5]) == 1;
 	/* What other threads do says nothing of the step's phases, unless it is backward. */
 	if (backward || thread == load->capture->breakdown.step_thread)
-		phases_add(&load->phases, thread, start, end, backward, int_of(row[4]));
+		phases_add(&load->phases, &(struct phases_operator){.start = start,
+								    .end = end,
+								    .sequence = int_of(row[4]),
+								    .thread = thread,
+								    .backward = backward,
+								    .takes_tensor = name.takes_tensor,
+								    .network = name.network});
 }
 
 static void take_range(void *context, sqlite3_value **row)
@@ -74,12 +89,20 @@ static void take_range(void *context, sqlite3_value **row)
 	struct meaning name = meaning_of(&load->meanings, int_of(row[2]));
 	if (name.phase != PHASE_NONE && int_of(row[4]) != RANGE_SOURCE_NVTX_START_END &&
 	    !(int_of(row[5]) & EVENT_FLAG_ASYNC))
-		activity_mark(&load->capture->activity, (uint32_t)int_of(row[3]), time_of(row[0]),
-			      end_of(time_of(row[0]), int_of(row[1])), (enum phase)name.phase);
+		mark(load, &name, (uint32_t)int_of(row[3]), time_of(row[0]), end_of(time_of(row[0]), int_of(row[1])));
+}
+
+/* The agent tells each operator's sequence number; a file that was imported may have none. */
+static void take_agent(void *context, sqlite3_stmt *row)
+{
+	struct load *load = context;
+	(void)row;
+	load->phases.numbered = true;
 }
 
 static void read_host(struct load *load)
 {
+	scan_each(&load->scan, "SELECT 1 FROM meta WHERE key = 'agent_version' AND value <> ''", take_agent, load);
 	scan_table(&load->scan,
 		   "SELECT 1 FROM operators WHERE profd_row(?1, start, duration, name, thread, sequence, scope, flags)",
 		   take_operator, load);

@@ -30,7 +30,10 @@ static void take_text(void *context, sqlite3_stmt *row)
 							      .backward = names_backward(text),
 							      .slow = names_without_tensor_cores(text),
 							      .graph = strcasestr(text, "GraphLaunch") != NULL,
-							      .kernel = strstr(text, "LaunchKernel") != NULL};
+							      .kernel = strstr(text, "LaunchKernel") != NULL,
+							      .takes_tensor = names_takes_tensor(text),
+							      .module = names_module(text),
+							      .network = (uint8_t)names_network(text)};
 }
 
 void meanings_read(struct meanings *meanings, struct scan *scan)

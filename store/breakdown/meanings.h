@@ -11,6 +11,9 @@ struct meaning {
 	uint8_t phase, doing, call; /* enum phase, enum doing of an operator, of a call */
 	bool backward, slow, graph; /* slow: a kernel without tensor cores; graph: a call that launches a CUDA graph */
 	bool kernel;		    /* a call that launches a kernel */
+	bool takes_tensor;	    /* an operator */
+	bool module;		    /* names_module() */
+	uint8_t network;	    /* names_network() */
 };
 
 struct meanings {

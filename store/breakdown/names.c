@@ -63,6 +63,26 @@ static const struct {
 	{"optstep", PHASE_OPTIMIZER},
 	{"zerograd", PHASE_ZERO_GRAD},
 	{"optimizerzerograd", PHASE_ZERO_GRAD},
+	{"validation", PHASE_EVALUATION},
+	{"validate", PHASE_EVALUATION},
+	{"valid", PHASE_EVALUATION},
+	{"val", PHASE_EVALUATION},
+	{"validationstep", PHASE_EVALUATION},
+	{"valstep", PHASE_EVALUATION},
+	{"validationloop", PHASE_EVALUATION},
+	{"eval", PHASE_EVALUATION},
+	{"evaluate", PHASE_EVALUATION},
+	{"evaluation", PHASE_EVALUATION},
+	{"evalstep", PHASE_EVALUATION},
+	{"evaluationstep", PHASE_EVALUATION},
+	{"evalloop", PHASE_EVALUATION},
+	{"test", PHASE_EVALUATION},
+	{"teststep", PHASE_EVALUATION},
+	{"testing", PHASE_EVALUATION},
+	{"inference", PHASE_INFERENCE},
+	{"infer", PHASE_INFERENCE},
+	{"predict", PHASE_INFERENCE},
+	{"prediction", PHASE_INFERENCE},
 };
 
 static enum phase user_phase(const char *name)
@@ -83,17 +103,106 @@ static enum phase user_phase(const char *name)
 	return PHASE_NONE;
 }
 
+static bool ends(const char *name, const char *with)
+{
+	size_t n = strlen(name), m = strlen(with);
+	return n >= m && strcmp(name + n - m, with) == 0;
+}
+
+/* What PyTorch Lightning's profiler calls its steps: "[pl][profile][Strategy]SingleDeviceStrategy.validation_step". */
+static enum phase lightning_phase(const char *name)
+{
+	if (ends(name, ".validation_step") || ends(name, ".test_step"))
+		return PHASE_EVALUATION;
+	return ends(name, ".predict_step") ? PHASE_INFERENCE : PHASE_NONE;
+}
+
+bool names_module(const char *name)
+{
+	return begins(name, "nn.Module: ");
+}
+
 enum phase names_phase(const char *name)
 {
+	if (begins(name, "[pl][profile]"))
+		return lightning_phase(name);
 	if (begins(name, "enumerate(DataLoader)") || strstr(name, "DataLoaderIter.__next__"))
 		return PHASE_INPUT;
 	if (begins(name, "Optimizer.step#"))
 		return PHASE_OPTIMIZER;
 	if (begins(name, "Optimizer.zero_grad#"))
 		return PHASE_ZERO_GRAD;
-	if (begins(name, "nn.Module: "))
+	if (names_module(name))
 		return PHASE_FORWARD;
 	return user_phase(name);
+}
+
+/* The first are matrix products, the last what torch puts in the place of whole layers where there is no gradient. */
+#define PRODUCTS 6
+#define FAST 2
+static const char *const network_names[] = {
+	"aten::matmul",
+	"aten::mm",
+	"aten::bmm",
+	"aten::addmm",
+	"aten::baddbmm",
+	"aten::einsum",
+	"aten::linear",
+	"mkl::_mkl_linear",
+	"mkldnn::_linear_pointwise",
+	"aten::bilinear",
+	"aten::conv1d",
+	"aten::conv2d",
+	"aten::conv3d",
+	"aten::conv_transpose1d",
+	"aten::conv_transpose2d",
+	"aten::conv_transpose3d",
+	"aten::convolution",
+	"mkldnn::_convolution_pointwise",
+	"aten::embedding",
+	"aten::embedding_bag",
+	"aten::batch_norm",
+	"aten::layer_norm",
+	"aten::group_norm",
+	"aten::instance_norm",
+	"aten::rms_norm",
+	"aten::lstm",
+	"aten::gru",
+	"aten::rnn_tanh",
+	"aten::rnn_relu",
+	"aten::lstm_cell",
+	"aten::gru_cell",
+	"aten::scaled_dot_product_attention",
+	"aten::_transformer_encoder_layer_fwd",
+	"aten::_native_multi_head_attention",
+};
+_Static_assert(COUNT(network_names) <= NAMES_NETWORK_MOST, "a bit for each");
+
+int names_network(const char *name)
+{
+	for (size_t i = 0; i < COUNT(network_names); i++)
+		if (strcmp(name, network_names[i]) == 0)
+			return (int)i + 1;
+	return 0;
+}
+
+bool names_network_product(int network)
+{
+	return network > 0 && network <= PRODUCTS;
+}
+
+bool names_network_fast(int network)
+{
+	return network > (int)COUNT(network_names) - FAST;
+}
+
+bool names_takes_tensor(const char *name)
+{
+	static const char *const makers[] = {"aten::empty", "aten::zeros",  "aten::ones",     "aten::full",
+					     "aten::rand",  "aten::arange", "aten::linspace", "aten::eye",
+					     "aten::range", "aten::normal", "aten::scalar_",  "aten::from_file",
+					     "aten::lift",  "aten::tri",    "aten::detach"};
+	return begins(name, "aten::") && !begins_with_one(name, makers, COUNT(makers));
 }
 
 bool names_backward(const char *name)

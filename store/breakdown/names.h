@@ -7,6 +7,17 @@
 /* The phase that a range or an operator of this name marks; PHASE_NONE: none. A user's own range counts by its whole name, without
  * regard to case, blanks and punctuation: "## forward ##", "[backward]", "data_loading". */
 enum phase names_phase(const char *name);
+/* A call of a module, as traces with Python frames have it: PHASE_FORWARD. */
+bool names_module(const char *name);
+/* An operator that is a part of a neural network: 1 to NAMES_NETWORK_MOST; 0: it is none. */
+int names_network(const char *name);
+#define NAMES_NETWORK_MOST 64
+/* Of these: a matrix product, which other things are made of, too. */
+bool names_network_product(int network);
+/* Of these: one that torch runs instead of a whole layer, and only without gradient. */
+bool names_network_fast(int network);
+/* An operator of torch's that takes a tensor: with gradient switched on it has a sequence number. */
+bool names_takes_tensor(const char *name);
 /* Is it an operator of autograd's? */
 bool names_backward(const char *name);
 /* DOING_COMM, DOING_COMPILE, or DOING_OPERATOR. */

@@ -1,12 +1,13 @@
 /* phases.c - see phases.h. */
 #include "phases.h"
 
+#include "inference.h"
 #include "sorted.h"
 #include "proto/base/array.h"
 
 #include <stdlib.h>
 
-void phases_add(struct phases *phases, uint32_t thread, int64_t start, int64_t end, bool backward, int64_t sequence)
+void phases_add(struct phases *phases, const struct phases_operator *item)
 {
 	if (phases->failed)
 		return;
@@ -14,8 +15,7 @@ void phases_add(struct phases *phases, uint32_t thread, int64_t start, int64_t e
 		phases->failed = true;
 		return;
 	}
-	phases->items[phases->count++] = (struct phases_operator){
-		.start = start, .end = end, .sequence = sequence, .thread = thread, .backward = backward};
+	phases->items[phases->count++] = *item;
 }
 
 static int by_start(const void *a, const void *b)
@@ -65,24 +65,66 @@ static bool returns(const int64_t *sequences, size_t count, int64_t wanted)
 	return count && bsearch(&wanted, sequences, count, sizeof *sequences, by_value);
 }
 
-/* The operators of the step thread between two backwards whose numbers return, from the first to the last: forward. */
-static void mark_forward(const struct phases *phases, const struct breakdown *breakdown, struct activity *activity,
-			 int64_t from, int64_t to, const int64_t *sequences, size_t count, size_t *at)
+static void keep_forward(struct phases *phases, uint64_t operators, size_t count)
 {
-	int64_t start = INT64_MAX, end = INT64_MIN;
-	for (; *at < phases->count && phases->items[*at].start < to; (*at)++) {
-		const struct phases_operator *item = &phases->items[*at];
-		if (item->start < from || item->backward || item->thread != breakdown->step_thread ||
-		    !returns(sequences, count, item->sequence))
-			continue;
-		start = item->start < start ? item->start : start;
-		end = item->end > end ? item->end : end;
-	}
-	if (start < end)
-		activity_mark(activity, breakdown->step_thread, start, end < to ? end : to, PHASE_FORWARD);
+	size_t at = 0;
+	while (at < phases->forward_count && phases->forwards[at].operators != operators)
+		at++;
+	if (!count || at == PHASES_FORWARDS)
+		return;
+	if (at == phases->forward_count)
+		phases->forwards[phases->forward_count++] = (struct phases_forward){operators, count};
+	else if (count < phases->forwards[at].count)
+		phases->forwards[at].count = count;
 }
 
-static void mark(const struct phases *phases, const struct breakdown *breakdown, struct activity *activity,
+/* A forward, as far as it was looked at. */
+struct forward {
+	int64_t start, end, sequence;
+	bool alone;   /* all that returned so far had this sequence number: maybe nothing of it is differentiated yet */
+	bool without; /* and then a network ran without gradient */
+	uint64_t operators;
+	size_t count;
+};
+
+static void take_forward(struct forward *forward, const struct phases_operator *item, bool back)
+{
+	/* Numbers count what is differentiated: with this one it only begins, and what came before inference was none of it. */
+	if (back && forward->without && forward->alone && item->sequence == forward->sequence)
+		forward->start = INT64_MAX;
+	if (back && forward->start == INT64_MAX)
+		*forward = (struct forward){
+			.start = item->start, .end = INT64_MIN, .sequence = item->sequence, .alone = true};
+	if (back) {
+		forward->alone &= item->sequence == forward->sequence;
+		forward->end = item->end > forward->end ? item->end : forward->end;
+	} else if (item->network && !item->graded) {
+		forward->without = true;
+	}
+	if (item->network && (back || item->start < forward->end)) {
+		forward->operators |= UINT64_C(1) << (item->network - 1);
+		forward->count++;
+	}
+}
+
+/* The operators of the step thread between two backwards whose numbers return, from the first to the last: forward. */
+static void mark_forward(struct phases *phases, const struct breakdown *breakdown, struct activity *activity,
+			 int64_t from, int64_t to, const int64_t *sequences, size_t count, size_t *at)
+{
+	struct forward forward = {.start = INT64_MAX, .end = INT64_MIN};
+	for (; *at < phases->count && phases->items[*at].start < to; (*at)++) {
+		const struct phases_operator *item = &phases->items[*at];
+		if (item->start >= from && !item->backward && item->thread == breakdown->step_thread)
+			take_forward(&forward, item, returns(sequences, count, item->sequence));
+	}
+	if (forward.start < forward.end) {
+		activity_mark(activity, breakdown->step_thread, forward.start, forward.end < to ? forward.end : to,
+			      PHASE_FORWARD);
+		keep_forward(phases, forward.operators, forward.count);
+	}
+}
+
+static void mark(struct phases *phases, const struct breakdown *breakdown, struct activity *activity,
 		 const struct borders *borders, const int64_t *sequences, size_t count)
 {
 	int64_t before = INT64_MIN;
@@ -103,6 +145,24 @@ static void mark(const struct phases *phases, const struct breakdown *breakdown,
 	}
 }
 
+/* Whoever says that a backward is evaluation names something else. */
+static void leave_out_trained(const struct phases *phases, struct activity *activity)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < activity->marks.count; i++) {
+		const struct activity_span *mark = &activity->marks.items[i];
+		bool trained = false;
+		if (mark->what == PHASE_EVALUATION || mark->what == PHASE_INFERENCE) {
+			size_t low =
+				ARRAY_BEFORE(phases->backward_count, middle, phases->backwards[middle] < mark->start);
+			trained = low < phases->backward_count && phases->backwards[low] < mark->end;
+		}
+		if (!trained)
+			activity->marks.items[kept++] = *mark;
+	}
+	activity->marks.count = kept;
+}
+
 bool phases_mark(struct phases *phases, const struct breakdown *breakdown, struct activity *activity)
 {
 	if (phases->failed)
@@ -113,15 +173,22 @@ bool phases_mark(struct phases *phases, const struct breakdown *breakdown, struc
 	/* Not cleared: most of it is not touched. */
 	struct borders borders = {.times = malloc((phases->count + breakdown->step_count) * sizeof *borders.times)};
 	int64_t *sequences = malloc(phases->count * sizeof *sequences);
-	bool ok = borders.times && sequences;
+	phases->backwards = malloc(phases->count * sizeof *phases->backwards);
+	bool ok = borders.times && sequences && phases->backwards;
 	if (ok) {
 		size_t count = 0;
-		for (size_t i = 0; i < phases->count; i++)
+		for (size_t i = 0; i < phases->count; i++) {
+			if (phases->items[i].backward)
+				phases->backwards[phases->backward_count++] = phases->items[i].start;
 			if (phases->items[i].backward && phases->items[i].sequence >= 0)
 				sequences[count++] = phases->items[i].sequence;
+		}
+		inference_prepare(phases, breakdown->step_thread);
+		leave_out_trained(phases, activity);
 		sort_if_needed(sequences, count, sizeof *sequences, by_value);
 		find_borders(phases, breakdown, &borders);
 		mark(phases, breakdown, activity, &borders, sequences, count);
+		ok = inference_mark(phases, breakdown, activity);
 	}
 	free(borders.times);
 	free(sequences);
@@ -131,5 +198,6 @@ bool phases_mark(struct phases *phases, const struct breakdown *breakdown, struc
 void phases_free(struct phases *phases)
 {
 	free(phases->items);
+	free(phases->backwards);
 	*phases = (struct phases){0};
 }

@@ -4,7 +4,8 @@ UNIT = 1000
 ARRIVAL = 10000
 SLACK = 5000
 DOING = ["compile", "capture", "sync", "copy", "alloc", "setup", "comm", "launch", "call", "op", "outside"]
-PHASE = [None, "input", "forward", "backward", "optimizer", "zero_grad"]
+PHASE = [None, "input", "forward", "backward", "optimizer", "zero_grad", "evaluation", "inference"]
+KEEPERS = ("input", "evaluation", "inference")
 ROWS = ["compute", "communication", "copies"]
 HELD = ("compile", "capture", "sync", "copy", "alloc", "setup", "comm")
 
@@ -13,8 +14,9 @@ def at(time, thread, timeline):
     """(phase, doing) of a thread at an instant."""
     doing = [s[3] for s in timeline["spans"] if s[0] == thread and s[1] <= time < s[2]]
     marks = [m for m in timeline["marks"] if m[0] == thread and m[1] <= time < m[2]]
-    if any(PHASE[m[3]] == "input" for m in marks):
-        phase = "input"
+    keeping = {PHASE[m[3]] for m in marks} & set(KEEPERS)
+    if keeping:
+        phase = min(keeping, key=KEEPERS.index)
     elif marks:
         # The one that began last; of those that began together the one that ends first.
         phase = PHASE[max(marks, key=lambda m: (m[1], -m[2], m[3]))[3]]

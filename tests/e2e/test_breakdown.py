@@ -39,7 +39,7 @@ def timeline(seed):
     spans = [(draw.choice(threads), *interval(draw, end, draw.choice((4000, 30000))), draw.randrange(10))
              for _ in range(draw.randint(0, 14))]
     spans += [(c[2], c[0], c[1], reference.DOING.index("launch")) for c in calls if draw.random() < 0.9]
-    marks = [(draw.choice(threads), *interval(draw, end, 30000), draw.randint(1, 5)) for _ in range(draw.randint(0, 5))]
+    marks = [(draw.choice(threads), *interval(draw, end, 30000), draw.randint(1, len(reference.PHASE) - 1)) for _ in range(draw.randint(0, 6))]
     ops = []
     for _ in range(draw.randint(0, 10)):
         call = draw.randrange(-1, len(calls)) if calls else -1

@@ -1,0 +1,191 @@
+/* inference.c - see inference.h. Operators have a sequence number where gradient is switched on, unless another that has one encloses
+ * them. Who has none ran without gradient; what he did is inference if it is what the model's forward does, too. */
+#include "inference.h"
+
+#include "names.h"
+#include "proto/base/array.h"
+#include "sorted.h"
+
+#include <stdlib.h>
+
+/* Longer without any operator, ns: that is not inference, but a server that waits, or Python. */
+#define PAUSE 10000000
+
+void inference_prepare(struct phases *phases, uint32_t thread)
+{
+	int64_t graded_until = INT64_MIN, network_until = INT64_MIN;
+	struct phases_operator *network = NULL;
+	for (size_t i = 0; i < phases->count; i++) {
+		struct phases_operator *item = &phases->items[i];
+		if (item->thread != thread)
+			continue;
+		item->graded = item->sequence >= 0 || item->start < graded_until;
+		if (item->sequence >= 0) {
+			graded_until = item->end > graded_until ? item->end : graded_until;
+			/* Autocast stands before autograd: its operators may have none where those in them have one. */
+			if (network && item->start < network->end)
+				network->graded = true;
+		}
+		if (item->network && item->start < network_until)
+			item->network = 0;
+		if (item->network) {
+			network_until = item->end;
+			network = item;
+		}
+	}
+}
+
+struct interval {
+	int64_t start, end;
+};
+
+struct walk {
+	const struct phases *phases;
+	const struct breakdown *breakdown;
+	struct activity *activity;
+	struct interval *taken; /* by marks of other phases; sorted by start */
+	size_t taken_count;
+	/* What runs on without training in between, so far. */
+	uint64_t operators; /* bits: which of a network's */
+	size_t count;	    /* of a network's operators */
+	size_t marks;	    /* of the activity, before it */
+	bool open;
+	bool pure;		  /* nothing with gradient came after the newest of them */
+	int64_t start, end, last; /* of what has no mark yet; the end of the newest operator of any kind */
+	bool trains;
+};
+
+static int by_start(const void *a, const void *b)
+{
+	const struct interval *x = a, *y = b;
+	return ORDER(x->start, y->start) ?: ORDER(x->end, y->end);
+}
+
+/* Marks of the step thread that are of training, or of which somebody has said what they are. Modules' calls and input are neither. */
+static bool take_marks(struct walk *walk)
+{
+	const struct activity_spans *marks = &walk->activity->marks;
+	walk->taken = malloc((marks->count + 1) * sizeof *walk->taken);
+	if (!walk->taken)
+		return false;
+	for (size_t i = 0; i < marks->count; i++) {
+		const struct activity_span *mark = &marks->items[i];
+		if (mark->thread == walk->breakdown->step_thread && mark->what != PHASE_INPUT &&
+		    mark->name != ACTIVITY_MODULE)
+			walk->taken[walk->taken_count++] = (struct interval){mark->start, mark->end};
+	}
+	sort_if_needed(walk->taken, walk->taken_count, sizeof *walk->taken, by_start);
+	return true;
+}
+
+/* Does it run what a forward of the training runs? Where nothing is trained, what only networks have suffices. */
+static bool is_inference(const struct walk *walk)
+{
+	const struct phases *phases = walk->phases;
+	for (int i = 1; i <= NAMES_NETWORK_MOST; i++)
+		if (walk->operators >> (i - 1) & 1 &&
+		    (names_network_fast(i) || (!walk->trains && !names_network_product(i))))
+			return true;
+	for (size_t i = 0; i < phases->forward_count; i++)
+		if (!(phases->forwards[i].operators & ~walk->operators) && walk->count >= phases->forwards[i].count)
+			return true;
+	return false;
+}
+
+static void mark_piece(struct walk *walk)
+{
+	activity_mark(walk->activity, walk->breakdown->step_thread, walk->start, walk->end, PHASE_INFERENCE);
+}
+
+static void stop(struct walk *walk)
+{
+	if (!walk->open)
+		return;
+	mark_piece(walk);
+	if (!is_inference(walk))
+		walk->activity->marks.count = walk->marks;
+	walk->open = false;
+}
+
+static void go_on(struct walk *walk, const struct phases_operator *item)
+{
+	if (!walk->open) {
+		walk->open = true;
+		walk->marks = walk->activity->marks.count;
+		walk->operators = 0;
+		walk->count = 0;
+		walk->start = item->start;
+	} else if (item->start - walk->last > PAUSE || item->start - walk->end > PAUSE) {
+		mark_piece(walk);
+		walk->start = item->start;
+	}
+	walk->operators |= UINT64_C(1) << (item->network - 1);
+	walk->count++;
+	walk->end = item->end;
+	walk->pure = true;
+}
+
+static void look(struct walk *walk, const struct phases_operator *item)
+{
+	if (item->network && item->graded) {
+		stop(walk);
+	} else if (item->network) {
+		go_on(walk, item);
+	} else if (item->graded) {
+		walk->pure = false;
+	} else if (walk->open && walk->pure && item->takes_tensor && item->start >= walk->end &&
+		   item->start - walk->end <= PAUSE) {
+		/* What follows without gradient, such as the loss and the metrics. */
+		walk->end = item->end;
+	}
+	walk->last = item->end > walk->last ? item->end : walk->last;
+}
+
+static void walk_operators(struct walk *walk)
+{
+	const struct phases *phases = walk->phases;
+	size_t at = 0;
+	int64_t taken_until = INT64_MIN;
+	walk->last = INT64_MIN / 2;
+	for (size_t i = 0; i < phases->count; i++) {
+		const struct phases_operator *item = &phases->items[i];
+		if (item->thread != walk->breakdown->step_thread || item->backward)
+			continue;
+		for (; at < walk->taken_count && walk->taken[at].start <= item->start; at++) {
+			stop(walk);
+			taken_until = walk->taken[at].end > taken_until ? walk->taken[at].end : taken_until;
+		}
+		if (item->start >= taken_until)
+			look(walk, item);
+	}
+	stop(walk);
+}
+
+/* Without any sequence number in a file that was imported nobody knows whether they were recorded. */
+static bool is_known(const struct phases *phases)
+{
+	if (phases->numbered)
+		return true;
+	for (size_t i = 0; i < phases->count; i++)
+		if (phases->items[i].sequence >= 0)
+			return true;
+	return false;
+}
+
+bool inference_mark(const struct phases *phases, const struct breakdown *breakdown, struct activity *activity)
+{
+	struct walk walk = {.phases = phases, .breakdown = breakdown, .activity = activity};
+	bool any = false;
+	for (size_t i = 0; i < phases->count; i++) {
+		const struct phases_operator *item = &phases->items[i];
+		walk.trains |= item->backward;
+		any |= item->thread == breakdown->step_thread && item->network && !item->graded;
+	}
+	if (!any || !is_known(phases))
+		return true;
+	bool ok = take_marks(&walk);
+	if (ok)
+		walk_operators(&walk);
+	free(walk.taken);
+	return ok;
+}

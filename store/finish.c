@@ -332,6 +332,7 @@ static int put_all(struct finish *finish, struct derived *derived, bool *ended)
 	put_meta(finish);
 	notes_write(&derived->notes, store);
 	cJSON *verdict = verdict_run(store, finish->watch, derived, *ended, finish->result->verdict);
+	finish->facts->step_ns = derived->step_ns;
 	finish->result->since_last = since_last(finish->ending);
 	char *text = summary_text(store, finish->ending, derived, finish->result->since_last, verdict);
 	if (text)

@@ -116,3 +116,14 @@ void notes_write(const struct notes *notes, struct store *store)
 	if (*text)
 		store_meta_text(store, "notes", text);
 }
+
+void notes_add(struct store *store, const char *sentence)
+{
+	char text[NOTES_BYTES] = "";
+	sqlite3_stmt *statement = store_prepare(store, "SELECT value FROM meta WHERE key = 'notes'");
+	if (statement && sqlite3_step(statement) == SQLITE_ROW)
+		text_copy(text, sizeof text, (const char *)sqlite3_column_text(statement, 0));
+	sqlite3_finalize(statement);
+	say(text, "%s", sentence);
+	store_meta_text(store, "notes", text);
+}

@@ -19,4 +19,7 @@ void notes_missing(const struct notes *notes, char *to, size_t bytes);
 /* Writes the sentences into meta, one a line. */
 void notes_write(const struct notes *notes, struct store *store);
 
+/* Adds one more. */
+void notes_add(struct store *store, const char *sentence);
+
 #endif

@@ -3,6 +3,8 @@
 
 #include "store/findings/json.h"
 #include "findings_stored.h"
+#include "notes.h"
+#include "proto/base/array.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,8 +92,32 @@ static bool compute(struct store *store, const struct store_watch *watch, struct
 	return ok && !store->error;
 }
 
-static void make(struct store *store, const struct store_watch *watch, struct breakdown_capture *capture,
-		 struct findings *findings)
+static int by_value(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return ORDER(x, y);
+}
+
+/* What is usual is told without the steps that hold an evaluation, and that it is. */
+static void leave_out(struct store *store, struct derived *derived, const struct breakdown *breakdown)
+{
+	size_t steps = breakdown->step_count, left = breakdown_left_out(breakdown, 0, steps, NULL), count = 0;
+	int64_t *walls = left ? malloc(steps * sizeof *walls) : NULL;
+	if (!walls)
+		return;
+	for (size_t i = 0; i < steps; i++)
+		if (!breakdown_evaluates(&breakdown->steps[i]))
+			walls[count++] = breakdown->steps[i].end - breakdown->steps[i].start;
+	qsort(walls, count, sizeof *walls, by_value);
+	derived->step_ns = (uint64_t)(walls[(count - 1) / 2] + walls[count / 2]) / 2;
+	free(walls);
+	char sentence[BREAKDOWN_SENTENCE];
+	breakdown_tell_left_out(breakdown, 0, steps, sentence);
+	notes_add(store, sentence);
+}
+
+static void make(struct store *store, const struct store_watch *watch, struct derived *derived,
+		 struct breakdown_capture *capture, struct findings *findings)
 {
 	uint64_t bytes = count_rows(store) * BYTES_A_ROW;
 	if (!count_memory(store, bytes)) {
@@ -100,6 +126,7 @@ static void make(struct store *store, const struct store_watch *watch, struct br
 	}
 	if (compute(store, watch, capture, findings)) {
 		findings_write(store, capture, findings);
+		leave_out(store, derived, &capture->breakdown);
 	} else {
 		char why[STORE_SENTENCE_BYTES];
 		text_copy(why, sizeof why, store->sentence);
@@ -109,7 +136,7 @@ static void make(struct store *store, const struct store_watch *watch, struct br
 	discount_memory(store, bytes);
 }
 
-cJSON *verdict_run(struct store *store, const struct store_watch *watch, const struct derived *derived, bool cramped,
+cJSON *verdict_run(struct store *store, const struct store_watch *watch, struct derived *derived, bool cramped,
 		   char line[STORE_SENTENCE_BYTES])
 {
 	struct breakdown_capture *capture = calloc(1, sizeof *capture);
@@ -121,7 +148,7 @@ cJSON *verdict_run(struct store *store, const struct store_watch *watch, const s
 		else if (cramped)
 			give_up(store, findings, "no space was left on the disk of the store");
 		else
-			make(store, watch, capture, findings);
+			make(store, watch, derived, capture, findings);
 		text_copy(line, STORE_SENTENCE_BYTES, findings->verdict);
 		json = findings_json(findings, NULL);
 	}

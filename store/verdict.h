@@ -9,7 +9,7 @@
 /* Computes both, within what `watch` and the store's memory allow, and writes them in the transaction that is open. Where that is not
  * enough the capture is good without them: they are computed by whoever asks, and what kept them stands in `abstains`. Returns the
  * verdict as JSON (findings/json.h), the caller's; NULL: out of memory. line: the verdict in one line. */
-cJSON *verdict_run(struct store *store, const struct store_watch *watch, const struct derived *derived, bool cramped,
+cJSON *verdict_run(struct store *store, const struct store_watch *watch, struct derived *derived, bool cramped,
 		   char line[STORE_SENTENCE_BYTES]);
 
 #endif

@@ -134,12 +134,20 @@ struct pace {
 	int64_t slowest; /* its ordinal */
 };
 
+static bool evaluates(const struct table *table, size_t row)
+{
+	double ns;
+
+	return table_figure(table, row, table_find(table, "evaluation_ns"), &ns) && ns > 0;
+}
+
+/* The median is of the steps that hold no evaluation, where there are any. */
 static struct pace pace_of(struct tables *tables)
 {
 	struct table *table = rows_of(tables, "steps");
 	struct pace pace = {0};
-	size_t rows = table ? table_rows(table) : 0;
-	double *walls = need(calloc(rows + 1, sizeof *walls));
+	size_t rows = table ? table_rows(table) : 0, usual = 0;
+	double *walls = need(calloc(rows + 1, sizeof *walls)), *without = need(calloc(rows + 1, sizeof *without));
 
 	for (size_t r = 0; r < rows; r++) {
 		double step;
@@ -150,13 +158,20 @@ static struct pace pace_of(struct tables *tables)
 			pace.slowest = (int64_t)step;
 			pace.most = walls[pace.steps];
 		}
+		if (!evaluates(table, r))
+			without[usual++] = walls[pace.steps];
 		pace.steps++;
 	}
 	if (pace.steps) {
+		const double *of = usual ? without : walls;
+		size_t count = usual ? usual : pace.steps;
+
 		qsort(walls, pace.steps, sizeof *walls, by_size);
+		qsort(without, usual, sizeof *without, by_size);
 		pace.least = walls[0];
-		pace.median = (walls[(pace.steps - 1) / 2] + walls[pace.steps / 2]) / 2;
+		pace.median = (of[(count - 1) / 2] + of[count / 2]) / 2;
 	}
+	free(without);
 	free(walls);
 	table_free(table);
 	return pace;

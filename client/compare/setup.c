@@ -223,6 +223,11 @@ static void add_doubts(const struct side *side, const char *letter, cJSON *to)
 		snprintf(sentence, sizeof sentence, "the GPU of %s was simulated", letter);
 		add_difference(to, "simulated", NULL, NULL, sentence);
 	}
+	if (side->left_out) {
+		snprintf(sentence, sizeof sentence, "%zu steps of %s hold an evaluation, and are left out",
+			 side->left_out, letter);
+		add_difference(to, "evaluation", NULL, NULL, sentence);
+	}
 	if (side->window) {
 		snprintf(sentence, sizeof sentence, "%s is a window of time, which stands for one step here", letter);
 		add_difference(to, "window", NULL, NULL, sentence);

@@ -4,6 +4,7 @@
 
 #include "client/link/collect.h"
 #include "client/report/query.h"
+#include "client/report/recorded.h"
 #include "client/ui/figure.h"
 #include "client/ui/json.h"
 #include "client/ui/text.h"
@@ -164,9 +165,14 @@ static int by_ordinal(const void *a, const void *b)
 static void load_steps(struct side *side, struct side_capture *capture)
 {
 	const struct reader *reader = &capture->capture.reader;
-	sqlite3_stmt *statement =
-		report_prepare(reader, "SELECT step, number, start, duration, source FROM steps ORDER BY start");
-	size_t room = 0;
+	bool evaluates = report_evaluates(reader);
+	sqlite3_stmt *statement = report_prepare(
+		reader,
+		evaluates
+			? "SELECT step, number, start, duration, source, coalesce((SELECT ns FROM (" REPORT_EVALUATIONS
+			  ") e WHERE e.step = s.step), 0) FROM steps s ORDER BY start"
+			: "SELECT step, number, start, duration, source, 0 FROM steps ORDER BY start");
+	size_t room = 0, without = 0;
 	while (report_next(reader, statement)) {
 		if (capture->count == room) {
 			room = room ? room * 2 : 64;
@@ -177,10 +183,14 @@ static void load_steps(struct side *side, struct side_capture *capture)
 			.number = sqlite3_column_int64(statement, 1),
 			.start = figure_time(sqlite3_column_int64(statement, 2)),
 			.wall = figure_length(sqlite3_column_int64(statement, 3)),
+			.evaluates = sqlite3_column_int64(statement, 5) > 0,
 			.unit = SIZE_MAX,
 		};
+		without += sqlite3_column_int64(statement, 5) <= 0;
 		side->window |= sqlite3_column_int(statement, 4) == STEP_SOURCE_DURATION;
 	}
+	for (size_t i = 0; i < capture->count && !without; i++)
+		capture->steps[i].evaluates = false;
 	capture->by_ordinal = need(calloc(capture->count + 1, sizeof(struct side_step *)));
 	for (size_t i = 0; i < capture->count; i++)
 		capture->by_ordinal[i] = &capture->steps[i];
@@ -197,7 +207,7 @@ static bool is_chosen(const struct side_capture *capture, const struct side_step
 		if (number >= ranges[i].first && number <= ranges[i].last)
 			return true;
 	}
-	return count == 0;
+	return count == 0 && !step->evaluates;
 }
 
 /* Did these record the same steps at the same time, as ranks of one job? Traces that were imported have no trigger: different
@@ -221,8 +231,10 @@ static void make_units(struct side *side, size_t index, const struct range *rang
 			other = &side->captures[i];
 	for (size_t i = 0; i < capture->count; i++) {
 		struct side_step *step = &capture->steps[i];
-		if (!is_chosen(capture, step, ranges, range_count))
+		if (!is_chosen(capture, step, ranges, range_count)) {
+			side->left_out += !range_count;
 			continue;
+		}
 		step->unit = other ? side_unit(other, step->ordinal) : SIZE_MAX;
 		if (step->unit == SIZE_MAX)
 			step->unit = side->units++;

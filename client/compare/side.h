@@ -14,7 +14,8 @@ struct side_step {
 	int64_t ordinal; /* in the capture, from 1 */
 	int64_t number;	 /* the process's own; 0: a window of time */
 	int64_t start, wall;
-	size_t unit; /* SIZE_MAX: was not chosen */
+	bool evaluates; /* holds an evaluation, where other steps do not */
+	size_t unit;	/* SIZE_MAX: was not chosen */
 };
 
 struct side_capture {
@@ -29,9 +30,10 @@ struct side {
 	struct side_capture *captures;
 	size_t count;
 	size_t units;
-	double *ranks; /* of each unit: captures that have it */
-	double *walls; /* of each unit, ns */
-	bool window;   /* of time, and not steps */
+	double *ranks;	 /* of each unit: captures that have it */
+	double *walls;	 /* of each unit, ns */
+	bool window;	 /* of time, and not steps */
+	size_t left_out; /* steps that hold an evaluation, where nobody has named steps and others hold none */
 	struct shift_blocks blocks;
 };
 

@@ -157,3 +157,10 @@ bool report_looked(const struct reader *reader)
 		looked = sqlite3_column_int(statement, 0) != 0;
 	return looked;
 }
+
+bool report_evaluates(const struct reader *reader)
+{
+	return reader_count(reader, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'breakdown'",
+			    0) > 0 &&
+	       reader_count(reader, "SELECT count(*) FROM (" REPORT_EVALUATIONS ")", 0) > 0;
+}

@@ -43,4 +43,11 @@ void report_step_numbers(const struct reader *reader, int64_t *ret_first, int64_
 /* How many steps were recorded. */
 int64_t report_step_count(const struct reader *reader);
 
+/* A query: ns of each step in which a network ran that was not trained (docs/breakdown.md); no row: none. */
+#define REPORT_EVALUATIONS                                                                                             \
+	"SELECT step, sum(ns) AS ns FROM breakdown WHERE side = 'host' AND row IN ('evaluation', 'inference') GROUP BY step"
+#define REPORT_NO_EVALUATIONS "SELECT NULL AS step, NULL AS ns"
+/* Does any step of the file have such a row? Not where the breakdown was not made with the capture. */
+bool report_evaluates(const struct reader *reader);
+
 #endif

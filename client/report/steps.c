@@ -31,6 +31,7 @@ enum {
 	S_WAITED,
 	S_VOLUNTARY,
 	S_INVOLUNTARY,
+	S_EVALUATION,
 	S_COUNT,
 	/* In the query alone. */
 	S_COLLECTORS = S_COUNT,
@@ -58,6 +59,7 @@ static const struct column columns[] = {
 	[S_WAITED] = {"thread_waited_ns", "WAITED", COLUMN_DURATION, COLUMN_OPTIONAL | COLUMN_SPARE},
 	[S_VOLUNTARY] = {"voluntary_switches", "SLEPT", COLUMN_COUNT, COLUMN_OPTIONAL | COLUMN_SPARE},
 	[S_INVOLUNTARY] = {"involuntary_switches", "", COLUMN_COUNT, COLUMN_DATA_ONLY},
+	[S_EVALUATION] = {"evaluation_ns", "EVALUATION", COLUMN_DURATION, COLUMN_OPTIONAL},
 };
 
 /* Of all devices that the process used while it was recorded: their busy times added up, as a share of what they had. */
@@ -93,7 +95,7 @@ static void add_use(struct table *table, const struct reader *reader, struct thr
 struct table *report_steps(const struct reader *reader, const struct report_options *options)
 {
 	struct table *table = table_new(columns, S_COUNT);
-	bool gpu = report_gpu(reader);
+	bool gpu = report_gpu(reader), evaluates = report_evaluates(reader);
 	bool copies = !report_refused(reader, REPORT_COPIES), sets = !report_refused(reader, REPORT_SETS);
 	bool graphs = gpu && report_session_options(reader) & SESSION_GRAPHS_WHOLE;
 	char sql[2048];
@@ -105,12 +107,14 @@ struct table *report_steps(const struct reader *reader, const struct report_opti
 		"SELECT s.step, s.number, s.start, s.duration, coalesce(d.busy, 0), coalesce(d.busy, 0) * 100.0 / "
 		"nullif(s.duration * %s, 0), coalesce(d.kernels, 0), coalesce(d.copies, 0), coalesce(d.sets, 0), "
 		"coalesce(d.graphs, 0), d.gap, coalesce(o.calls, 0), coalesce(o.self, 0), coalesce(r.calls, 0), "
-		"s.thread, NULL, NULL, NULL, NULL, NULL, s.collectors, s.source FROM steps s LEFT JOIN (%s) d ON d.step = s.step "
+		"s.thread, NULL, NULL, NULL, NULL, NULL, CASE WHEN %d THEN coalesce(e.ns, 0) END, s.collectors, s.source FROM steps s LEFT JOIN (%s) d ON d.step = s.step "
 		"LEFT JOIN (SELECT step, sum(calls) AS calls, sum(self) AS self FROM operator_totals GROUP BY step) o "
 		"ON o.step = s.step "
 		"LEFT JOIN (SELECT step, sum(calls) AS calls FROM range_totals GROUP BY step) r ON r.step = s.step "
+		"LEFT JOIN (%s) e ON e.step = s.step "
 		"WHERE ?1 = 0 OR s.step = ?1 ORDER BY s.step",
-		gpu ? DEVICE_COUNT : "1", gpu ? DEVICES : NO_DEVICES);
+		gpu ? DEVICE_COUNT : "1", evaluates, gpu ? DEVICES : NO_DEVICES,
+		evaluates ? REPORT_EVALUATIONS : REPORT_NO_EVALUATIONS);
 	statement = report_prepare(reader, sql);
 	sqlite3_bind_int64(statement, 1, options->step);
 	while (report_next(reader, statement)) {

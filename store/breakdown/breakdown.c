@@ -5,6 +5,7 @@
 #include "proto/base/array.h"
 #include "sorted.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,6 +69,44 @@ void breakdown_tell(const struct breakdown *breakdown, const struct breakdown_pi
 {
 	if (breakdown->listener && piece->end > piece->start)
 		breakdown->listener->piece(breakdown->listener->context, piece);
+}
+
+int64_t breakdown_evaluates(const struct breakdown_step *step)
+{
+	return step->host[HOST_EVALUATION] + step->host[HOST_INFERENCE];
+}
+
+size_t breakdown_left_out(const struct breakdown *breakdown, size_t first, size_t last, int64_t *ret_ns)
+{
+	size_t count = 0;
+	int64_t ns = 0;
+	for (size_t i = first; i < last; i++) {
+		int64_t one = breakdown_evaluates(&breakdown->steps[i]);
+		count += one > 0;
+		ns += one;
+	}
+	if (count == last - first)
+		count = 0;
+	if (ret_ns)
+		*ret_ns = count ? ns : 0;
+	return count;
+}
+
+void breakdown_tell_left_out(const struct breakdown *breakdown, size_t first, size_t last, char ret[BREAKDOWN_SENTENCE])
+{
+	int64_t ns, called = 0;
+	size_t count = breakdown_left_out(breakdown, first, last, &ns);
+	*ret = '\0';
+	for (size_t i = first; i < last; i++)
+		called += breakdown->steps[i].host[HOST_EVALUATION];
+	if (count)
+		snprintf(ret, BREAKDOWN_SENTENCE, "%zu of %zu steps %s (%.*f ms): left out of the median", count,
+			 last - first,
+			 called && count == 1 ? "holds an evaluation"
+			 : called	      ? "hold an evaluation"
+			 : count == 1	      ? "holds inference, without gradient"
+					      : "hold inference, without gradient",
+			 ns < 10000000 ? 2 : 0, (double)ns / 1e6);
 }
 
 static void put_host(const struct breakdown *breakdown, struct breakdown_step *step, enum host_row row, int64_t from,

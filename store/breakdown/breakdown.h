@@ -180,6 +180,15 @@ struct breakdown {
 /* Fills the steps and makes the devices. False: no memory. */
 bool breakdown_make(struct breakdown *breakdown);
 void breakdown_free(struct breakdown *breakdown);
+/* Time of the step in which a network ran that was not trained, ns: evaluation and inference. */
+int64_t breakdown_evaluates(const struct breakdown_step *step);
+/* How many of the steps [first, last) hold such a thing, where at least one does not: what is usual is told without them. 0: none is left
+ * out. *ret_ns, which may be NULL: that time of all of them. */
+size_t breakdown_left_out(const struct breakdown *breakdown, size_t first, size_t last, int64_t *ret_ns);
+#define BREAKDOWN_SENTENCE 160
+/* "1 of 5 steps holds an evaluation (212 ms): left out of the median"; empty where none is. */
+void breakdown_tell_left_out(const struct breakdown *breakdown, size_t first, size_t last,
+			     char ret[BREAKDOWN_SENTENCE]);
 /* Tells the listener of a piece that is not empty. */
 void breakdown_tell(const struct breakdown *breakdown, const struct breakdown_piece *piece);
 

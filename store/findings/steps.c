@@ -34,34 +34,50 @@ static int64_t middle(int64_t *values, size_t count)
 	return count % 2 ? values[count / 2] : values[count / 2 - 1] + (values[count / 2] - values[count / 2 - 1]) / 2;
 }
 
+/* out: some steps evaluate, and others do not. */
+static bool evaluates(const struct breakdown *breakdown, size_t step, bool out)
+{
+	return out && breakdown_evaluates(&breakdown->steps[step]) > 0;
+}
+
 bool steps_unlike(const struct breakdown *breakdown, size_t first, size_t last, bool *unlike, size_t *ret_count)
 {
-	size_t count = last - first, found = 0;
+	size_t count = last - first, found = 0, like = 0;
+	const bool out = breakdown_left_out(breakdown, first, last, NULL) > 0;
 	*ret_count = 0;
-	if (count < 3)
+	for (size_t i = first; i < last; i++) {
+		unlike[i] = evaluates(breakdown, i, out);
+		*ret_count += unlike[i];
+	}
+	if (count - *ret_count < 3)
 		return true;
+	count -= *ret_count;
 	int64_t *values = calloc(count, sizeof *values);
 	if (!values)
 		return false;
-	for (size_t i = 0; i < count; i++)
-		values[i] = wall_of(&breakdown->steps[first + i]);
-	int64_t median = middle(values, count);
-	for (size_t i = 0; i < count; i++)
+	/* Those that hold an evaluation are known to be unlike. */
+	for (size_t i = first; i < last; i++)
+		if (!evaluates(breakdown, i, out))
+			values[like++] = wall_of(&breakdown->steps[i]);
+	int64_t median = middle(values, like);
+	for (size_t i = 0; i < like; i++)
 		values[i] = llabs(values[i] - median);
-	double spread = (double)middle(values, count);
+	double spread = (double)middle(values, like);
 	free(values);
 	double factor = count < MANY_STEPS ? UNLIKE_FEW : UNLIKE_MANY;
 	for (size_t i = first; i < last; i++) {
 		double wall = (double)wall_of(&breakdown->steps[i]);
+		if (unlike[i])
+			continue;
 		unlike[i] = wall > factor * (double)median && wall - (double)median > UNLIKE_SPREAD * spread;
 		found += unlike[i];
 	}
 	if (found > (count < UNLIKE_PART ? 1 : count / UNLIKE_PART)) {
 		for (size_t i = first; i < last; i++)
-			unlike[i] = false;
+			unlike[i] = evaluates(breakdown, i, out);
 		found = 0;
 	}
-	*ret_count = found;
+	*ret_count += found;
 	return true;
 }
 

@@ -4,8 +4,8 @@
 
 #include "store/breakdown/breakdown.h"
 
-/* Marks the steps that take much longer than the others; returns how many, and in *ret_median the wall time of the others. None
- * where they are no exception. `unlike` has room for all steps. False: no memory. */
+/* Marks the steps that hold an evaluation, where others do not, and those that take much longer than the others, where these are an
+ * exception; *ret_count: how many. `unlike` has room for all steps. False: no memory. */
 bool steps_unlike(const struct breakdown *breakdown, size_t first, size_t last, bool *unlike, size_t *ret_count);
 /* The longest run of adjacent steps of [*first, *last) in which what is queued for the device changes by a tenth of the run's wall time
  * at most: what is idle in these was caused in these. *first == *last afterwards: there is none. False: no memory. */

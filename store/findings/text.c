@@ -446,7 +446,14 @@ static void tell_unlike(const struct telling *telling)
 	int64_t number = telling->capture->numbers[finding->step - 1];
 	WHAT("Step %lld takes %s, the others %s", (long long)(number ? number : finding->step),
 	     duration(a, step->end - step->start), duration(b, telling->findings->step_ns));
-	if (*finding->subject)
+	if (breakdown_evaluates(step))
+		EVIDENCE("%llu of %llu steps. It holds %s of %s.%s%s%s", (unsigned long long)finding->interval_total,
+			 (unsigned long long)(telling->findings->last - telling->findings->first),
+			 step->host[HOST_EVALUATION] ? "an evaluation" : "inference without gradient",
+			 duration(c, breakdown_evaluates(step)),
+			 *finding->subject ? " What is longer most is the row \"" : "", finding->subject,
+			 *finding->subject ? "\"." : "");
+	else if (*finding->subject)
 		EVIDENCE("%llu of %llu steps. It is longer by %s of the row \"%s\".",
 			 (unsigned long long)finding->interval_total,
 			 (unsigned long long)(telling->findings->last - telling->findings->first),

@@ -206,6 +206,28 @@ static void test_unlike(void **state)
 	done(timeline_, findings);
 }
 
+/* One of four evaluates. The others are judged by themselves, however few more it takes. */
+static void test_evaluates(void **state)
+{
+	(void)state;
+	struct timeline *timeline_ = timeline(4, 10 * MS);
+	timeline_->capture.device = false;
+	timeline_->steps[3].end = timeline_->steps[3].annotated = timeline_->steps[3].start + 15 * MS;
+	for (size_t i = 0; i < 4; i++)
+		activity_add_named(&timeline_->capture.activity, 1, timeline_->steps[i].start, timeline_->steps[i].end,
+				   DOING_OPERATOR, 4);
+	activity_mark(&timeline_->capture.activity, 1, timeline_->steps[3].start, timeline_->steps[3].start + 5 * MS,
+		      PHASE_EVALUATION);
+	struct findings *findings = judge(timeline_);
+	assert_int_equal(findings->count, 1);
+	assert_int_equal(findings->items[0].kind, FINDING_UNLIKE);
+	assert_int_equal(findings->items[0].step, 4);
+	assert_non_null(strstr(findings->items[0].evidence, "1 of 4 steps. It holds an evaluation of 5"));
+	assert_int_equal(findings->judged, 3);
+	assert_int_equal(findings->step_ns, 10 * MS);
+	done(timeline_, findings);
+}
+
 static int64_t draw(uint64_t *seed, int64_t below)
 {
 	*seed = *seed * 6364136223846793005u + 1442695040888963407u;
@@ -293,7 +315,8 @@ int main(void)
 		cmocka_unit_test(test_input),	cmocka_unit_test(test_hidden_input),
 		cmocka_unit_test(test_wait),	cmocka_unit_test(test_launch_bound),
 		cmocka_unit_test(test_nothing), cmocka_unit_test(test_unbalanced),
-		cmocka_unit_test(test_unlike),	cmocka_unit_test(test_random),
+		cmocka_unit_test(test_unlike),	cmocka_unit_test(test_evaluates),
+		cmocka_unit_test(test_random),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,59 @@
+"""Training and evaluation told apart, in real loops: nothing is said of those that only do something without gradient."""
+import statistics
+
+import pytest
+
+from conftest import WORKLOADS
+
+STEPS = 9  # three of them evaluate
+
+
+def capture(profd, python, how, *options):
+    job = profd.job(python, WORKLOADS / "evaluate.py", how)
+    if how == "inference":
+        profd.wait_torch(job.pid)
+    else:
+        profd.wait_steps(job.pid)
+    return profd.trigger(job.pid, "--steps", STEPS, *options)
+
+
+def shown(profd, found):
+    answer = profd.show(found["capture_id"], "--by", "breakdown", "--by", "steps")
+    rows = [one["host"]["rows"] for one in answer["breakdown"]["steps"]]
+    for step, host in zip(answer["breakdown"]["steps"], rows):
+        assert sum(host.values()) == step["wall_ns"]
+    return answer, rows
+
+
+def test_what_only_looks_like_it(profd, torch_newest):
+    answer, rows = shown(profd, capture(profd, torch_newest, "plain"))
+    assert not any("evaluation" in row or "inference" in row for row in rows), rows
+    assert all(step["evaluation_ns"] is None for step in answer["steps"])
+    assert not answer["notes"]
+
+
+@pytest.mark.parametrize("how, word", [("whole", "inference"), ("batches", "inference"), ("named", "evaluation"), ("compiled", "inference")])
+def test_evaluation(profd, torch_newest, how, word):
+    found = capture(profd, torch_newest, how)
+    answer, rows = shown(profd, found)
+    other = {"inference": "evaluation", "evaluation": "inference"}[word]
+    assert [word in row for row in rows].count(True) == STEPS // 3, rows
+    assert not any(other in row for row in rows), rows
+    assert all("forward" in row and "backward" in row for row in rows)
+    usual = [step["wall_ns"] for step in answer["steps"] if step["evaluation_ns"] == 0]
+    assert len(usual) == STEPS - STEPS // 3
+    assert abs(found["step_ns"] - statistics.median(usual)) <= 1
+    assert f"3 of {STEPS} steps hold " in answer["notes"][0] and "left out of the median" in answer["notes"][0]
+
+
+def test_it_does_not_spoil_a_comparison(profd, torch_newest):
+    plain, evaluates = (capture(profd, torch_newest, how)["capture_id"] for how in ("plain", "named"))
+    text = profd.run("diff", evaluates, plain).stdout
+    assert "3 steps of A hold an evaluation, and are left out" in text
+    assert f"{STEPS - 3} steps" in text and f"{STEPS} steps" in text
+
+
+def test_where_nothing_is_trained(profd, torch_newest):
+    answer, rows = shown(profd, capture(profd, torch_newest, "inference", "--step-range", "request"))
+    assert all(row["inference"] > 0 for row in rows), rows
+    assert not answer["notes"]

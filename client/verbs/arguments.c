@@ -1,6 +1,8 @@
 /* arguments.c - see arguments.h. */
 #include "arguments.h"
 
+#include "recipe.h"
+
 #include "client/ui/failure.h"
 #include "proto/quantity.h"
 #include "client/ui/text.h"
@@ -76,11 +78,11 @@ static int unknown(const struct verb *verb, const char *word, const char *name)
 	return ARGUMENTS_USAGE;
 }
 
-static int bad_value(const struct option_row *row, const char *text, const char *wanted)
+static int bad_value(const struct arguments *a, const struct option_row *row, const char *text, const char *wanted)
 {
 	char *safe = text_safe(text);
 
-	fail(EXIT_USAGE, "--%s %s: %s", row->name, safe, wanted);
+	fail(EXIT_USAGE, "%s--%s %s: %s", a->where ? a->where : "", row->name, safe, wanted);
 	free(safe);
 	return ARGUMENTS_USAGE;
 }
@@ -108,7 +110,7 @@ static int add_pids(struct arguments *a, const struct option_row *row, const cha
 		int64_t pid;
 
 		if (!quantity_number(one, &pid) || pid < 1 || pid > INT32_MAX) {
-			error = bad_value(row, one, "a process id is wanted, as `profd ps` lists them");
+			error = bad_value(a, row, one, "a process id is wanted, as `profd ps` lists them");
 			break;
 		}
 		for (size_t i = 0; i < a->pid_count; i++)
@@ -123,7 +125,7 @@ static int add_pids(struct arguments *a, const struct option_row *row, const cha
 	return error;
 }
 
-static int add(struct arguments *a, const struct option_row *row, const char *text)
+int arguments_add(struct arguments *a, const struct option_row *row, const char *text)
 {
 	struct given given = {.row = row, .text = text};
 	char sentence[400];
@@ -134,7 +136,7 @@ static int add(struct arguments *a, const struct option_row *row, const char *te
 		if (text && !is_choice(row->argument, text)) {
 			snprintf(sentence, sizeof sentence, "--%s alone is wanted, or with =%s", row->name,
 				 row->argument);
-			return bad_value(row, text, sentence);
+			return bad_value(a, row, text, sentence);
 		}
 		break;
 	case OPTION_TEXT:
@@ -142,17 +144,18 @@ static int add(struct arguments *a, const struct option_row *row, const char *te
 	case OPTION_NUMBER:
 		ok = quantity_number(text, &given.number);
 		if (!ok)
-			return bad_value(row, text, "a whole number is wanted");
+			return bad_value(a, row, text, "a whole number is wanted");
 		break;
 	case OPTION_DURATION:
 		ok = quantity_duration(text, &given.number);
 		if (!ok)
-			return bad_value(row, text, "a duration with its unit is wanted, such as 2s, 500ms or 1m30s");
+			return bad_value(a, row, text,
+					 "a duration with its unit is wanted, such as 2s, 500ms or 1m30s");
 		break;
 	case OPTION_SIZE:
 		ok = quantity_size(text, &given.number);
 		if (!ok)
-			return bad_value(row, text, "a size is wanted, such as 64M or 1G");
+			return bad_value(a, row, text, "a size is wanted, such as 64M or 1G");
 		break;
 	case OPTION_PIDS:
 		if (add_pids(a, row, text) != ARGUMENTS_OK)
@@ -161,7 +164,7 @@ static int add(struct arguments *a, const struct option_row *row, const char *te
 	case OPTION_CHOICE:
 		if (!is_choice(row->argument, text)) {
 			snprintf(sentence, sizeof sentence, "one of %s is wanted", row->argument);
-			return bad_value(row, text, sentence);
+			return bad_value(a, row, text, sentence);
 		}
 		break;
 	}
@@ -178,7 +181,7 @@ static int add(struct arguments *a, const struct option_row *row, const char *te
 				snprintf(bound, sizeof bound, "%lld", (long long)limit);
 			snprintf(sentence, sizeof sentence, "%s %s is wanted",
 				 given.number < row->least ? "at least" : "at most", bound);
-			return bad_value(row, text, sentence);
+			return bad_value(a, row, text, sentence);
 		}
 	}
 	a->given = need(reallocarray(a->given, a->given_count + 1, sizeof *a->given));
@@ -201,15 +204,15 @@ static int long_option(struct arguments *a, int argc, char **argv, int *i)
 				fail(EXIT_USAGE, "--%s takes no value", row->name);
 				return ARGUMENTS_USAGE;
 			}
-			return add(a, row, equals ? equals + 1 : NULL);
+			return arguments_add(a, row, equals ? equals + 1 : NULL);
 		}
 		if (equals)
-			return add(a, row, equals + 1);
+			return arguments_add(a, row, equals + 1);
 		if (*i + 1 >= argc) {
 			fail(EXIT_USAGE, "--%s wants a value: --%s %s", row->name, row->name, row->argument);
 			return ARGUMENTS_USAGE;
 		}
-		return add(a, row, argv[++*i]);
+		return arguments_add(a, row, argv[++*i]);
 	}
 	if (n == 4 && strncmp(name, "help", 4) == 0)
 		return ARGUMENTS_HELP;
@@ -233,18 +236,18 @@ static int short_options(struct arguments *a, int argc, char **argv, int *i)
 		if (!row->name)
 			return *p == 'h' ? ARGUMENTS_HELP : unknown(a->verb, argv[*i], argv[*i] + 1);
 		if (row->kind == OPTION_FLAG) {
-			error = add(a, row, NULL);
+			error = arguments_add(a, row, NULL);
 			if (error)
 				return error;
 			continue;
 		}
 		if (p[1])
-			return add(a, row, p + 1);
+			return arguments_add(a, row, p + 1);
 		if (*i + 1 >= argc) {
 			fail(EXIT_USAGE, "-%c wants a value: -%c %s", *p, *p, row->argument);
 			return ARGUMENTS_USAGE;
 		}
-		return add(a, row, argv[++*i]);
+		return arguments_add(a, row, argv[++*i]);
 	}
 	return ARGUMENTS_OK;
 }
@@ -293,11 +296,17 @@ int arguments_init(struct arguments *a, const struct verb *verb, int argc, char 
 		     verb->synopsis);
 		return ARGUMENTS_USAGE;
 	}
+	for (const struct option_row *row = verb->options; row->name; row++)
+		if (strcmp(row->name, "recipe") == 0 && arguments_has(a, "recipe"))
+			return recipe_add(a, arguments_text(a, "recipe", ""));
 	return ARGUMENTS_OK;
 }
 
 void arguments_deinit(struct arguments *a)
 {
+	for (size_t i = 0; i < a->owned_count; i++)
+		free(a->owned[i]);
+	free(a->owned);
 	free(a->given);
 	free(a->pids);
 	free(a->words);

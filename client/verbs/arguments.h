@@ -27,6 +27,9 @@ struct arguments {
 	size_t pid_count;
 	char **words; /* what is no option; NULL-terminated */
 	size_t word_count;
+	char **owned; /* texts that are not argv's */
+	size_t owned_count;
+	const char *where; /* what sentences about values begin with; NULL: nothing */
 };
 
 enum {
@@ -35,9 +38,11 @@ enum {
 	ARGUMENTS_USAGE = 2, /* the sentence has been printed */
 };
 
-/* Reads words behind the verb. The texts stay argv's. arguments_deinit in every case. */
+/* Reads words behind the verb, and the recipe that they name. Texts of the words stay argv's. arguments_deinit in every case. */
 int arguments_init(struct arguments *arguments, const struct verb *verb, int argc, char **argv);
 void arguments_deinit(struct arguments *arguments);
+/* One option more; `text` stays the caller's, NULL for a flag alone. ARGUMENTS_OK, or ARGUMENTS_USAGE when the sentence has been printed. */
+int arguments_add(struct arguments *arguments, const struct option_row *row, const char *text);
 
 /* Values by the option's name, which must stand in the verb's table (checked); the last one given wins. */
 bool arguments_has(const struct arguments *arguments, const char *name);

@@ -91,6 +91,23 @@ def test_cycles_make_a_capture_each(profd):
     assert all(b - a >= 6 for a, b in zip(firsts, firsts[1:])), firsts
 
 
+def test_recipe(profd):
+    """A schedule under torch's names; what the command line says goes before it. A snapshot takes a recipe, too."""
+    job = profd.job(STEPS, "--step-ms=10")
+    profd.wait_steps(job.pid, 2)
+    recipe = profd.folder / "recipe.json"
+    recipe.write_text('{"wait": 3, "warmup": 1, "active": 2, "repeat": 3, "activities": ["cpu"], "label": "mine"}')
+    answer = profd.json("trigger", "--pid", job.pid, "--recipe", recipe, "--repeat", 2)
+    assert sorted(c["cycle"] for c in answer["captures"]) == [0, 1]
+    firsts = sorted(check_steps(profd, c, 2)["steps"][0]["number"] for c in answer["captures"])
+    assert firsts[1] - firsts[0] >= 6
+    assert {c["label"] for c in profd.json("captures")["captures"]} == {"mine"}
+    recipe.write_text('{"active": 4, "label": "hourly"}')
+    profd.json("snapshot", "--pid", job.pid, "--recipe", recipe)
+    newest = profd.json("captures", "--label", "hourly")["captures"][0]
+    check_steps(profd, newest, 4)
+
+
 def test_endless_cycles_end_when_cancelled(profd):
     job = profd.job(STEPS, "--step-ms=10")
     profd.wait_steps(job.pid, 2)

@@ -75,6 +75,16 @@ def test_request_for_the_gpu(client, fake):
         assert (request["collectors"], request["graphs"], request["api"]) == (collectors, graphs, api)
 
 
+def test_recipe(client, fake, folder):
+    """What is asked of the daemon is what the options of the command line would ask; these go before the recipe's."""
+    fake.answers["trigger"] = [error("busy", "no")]
+    (folder / "r.json").write_text('{"wait": 1, "active": 4, "repeat": 2, "record_shapes": true, "with_stack": true,\n"activities": ["cpu"], "label": "r"}')
+    client.run("trigger", "--pid", 5, "--recipe", folder / "r.json", "--repeat", 3)
+    client.run("trigger", "--pid", 5, "--wait-steps", 1, "--steps", 4, "--repeat", 3, "--shapes", "--stacks=operators", "--no-gpu", "--label", "r")
+    asked, plain = fake.of("trigger")
+    assert asked == plain and asked["schedule"]["active"] == 4 and "cupti" not in asked["collectors"]
+
+
 def test_one(client, fake):
     fake.answers.update(trigger=play(capture_row()), summary=summaries)
     done = client.run("trigger", "--pid", "4242")

@@ -1,6 +1,7 @@
 """Command lines that make no sense, help, and the exit codes of what cannot be had."""
 
 import json
+import os
 import re
 import subprocess
 
@@ -116,6 +117,33 @@ def test_usage(lonely, line, words):
     done = lonely.run(*line.split())
     assert done.returncode == 2, done
     sentence(done, *words)
+
+
+@pytest.mark.parametrize("text, words", [
+    ('{"steps": 3,\n"stepz": 4}', ["line 2", "stepz", "no such key"]),
+    ('{\n"label": "steps",\n"steps": "4"}', ["line 3", "whole number"]),
+    ('{"steps": 3,\n\n"timeout": 4}', ["line 3", "text in quotes"]),
+    ('{"graphs": "some"}', ["line 1", "nodes|whole"]),
+    ('{"steps": 3,\n"shapes" true}', ["line 2", "not JSON"]),
+    ('{"a\x1b[31m": 3}', ["line 1"]),
+    ("[" * 60000, ["not JSON"]),
+    (" " * 65537, ["64 KiB"]),
+    ('{"activities": ["cuda"]}', ["activities", "always records the CPU"]),
+])
+def test_recipe(lonely, folder, text, words):
+    (folder / "r.json").write_text(text)
+    done = lonely.run("trigger", "--pid", 1, "--recipe", folder / "r.json")
+    assert done.returncode == 2 and "\x1b" not in done.stderr
+    sentence(done, "r.json", *words)
+
+
+def test_recipe_that_is_no_file(lonely, folder):
+    os.mkfifo(folder / "fifo")
+    for path, word in ((folder / "fifo", "no regular file"), (folder, "no regular file"), (folder / "none", "No such file"),
+                       ("/dev/zero", "no regular file"), ("/proc/self/mem", "cannot be read")):
+        done = lonely.run("snapshot", "--all", "--recipe", path)
+        assert done.returncode == 2
+        sentence(done, word)
 
 
 def test_output_is_not_overwritten(lonely, folder):

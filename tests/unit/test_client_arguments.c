@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -195,11 +196,118 @@ static void test_table(void **state)
 	}
 }
 
+/* Reads a line that ends with "--recipe", of a recipe with this text. */
+static int parse_recipe(struct arguments *arguments, const char *line, const char *text, size_t bytes)
+{
+	static char path[] = "/tmp/profd-recipe-XXXXXX", whole[512];
+	int fd, code;
+
+	snprintf(path, sizeof path, "/tmp/profd-recipe-XXXXXX");
+	fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, bytes), bytes);
+	close(fd);
+	snprintf(whole, sizeof whole, "%s %s", line, path);
+	code = parse(arguments, whole);
+	unlink(path);
+	return code;
+}
+
+static void test_recipe(void **state)
+{
+	static const char text[] =
+		"{\"wait\": 1, \"warmup\": 0, \"active\": 5, \"repeat\": 2, \"skip_first\": 4, \"record_shapes\": true,\n"
+		"\"profile_memory\": false, \"with_stack\": true, \"with_modules\": true, \"activities\": [\"cpu\"],\n"
+		"\"max_bytes\": \"64M\", \"label\": \"of the recipe\", \"pid\": 9, \"timeout\": \"9s\"}";
+	struct arguments a;
+
+	(void)state;
+	assert_int_equal(
+		parse_recipe(&a, "trigger --pid 5 --label mine --stacks --repeat 7 --recipe", text, strlen(text)),
+		ARGUMENTS_OK);
+	assert_int_equal(a.pid_count, 1);
+	assert_int_equal(a.pids[0], 5);
+	assert_int_equal(arguments_number(&a, "wait-steps", 9), 1);
+	assert_int_equal(arguments_number(&a, "warmup", 9), 0);
+	assert_int_equal(arguments_number(&a, "steps", 9), 5);
+	assert_int_equal(arguments_number(&a, "repeat", 9), 7);
+	assert_int_equal(arguments_number(&a, "skip-first", 9), 4);
+	assert_int_equal(arguments_number(&a, "max-bytes", 0), 64 << 20);
+	assert_int_equal(arguments_number(&a, "timeout", 0), 9000000000);
+	assert_string_equal(arguments_text(&a, "label", ""), "mine");
+	assert_true(arguments_has(&a, "shapes"));
+	assert_true(arguments_has(&a, "modules"));
+	assert_true(arguments_has(&a, "no-gpu"));
+	assert_false(arguments_has(&a, "memory"));
+	/* --stacks of the command line is all of it. */
+	assert_null(arguments_text(&a, "stacks", NULL));
+	arguments_deinit(&a);
+
+	assert_int_equal(parse_recipe(&a, "snapshot --recipe", "{\"all\": true, \"stacks\": true}", 29),
+			 ARGUMENTS_USAGE);
+	arguments_deinit(&a);
+	assert_int_equal(parse_recipe(&a, "trigger --recipe", "{\"stacks\": \"operators\", \"pid\": 7}", 34),
+			 ARGUMENTS_OK);
+	assert_string_equal(arguments_text(&a, "stacks", ""), "operators");
+	assert_int_equal(a.pids[0], 7);
+	arguments_deinit(&a);
+}
+
+static void test_recipe_refused(void **state)
+{
+	static const char *const bad[] = {
+		"",
+		"{",
+		"[]",
+		"{} x",
+		"{\"steps\": 3",
+		"{\"steps\": \"3\"}",
+		"{\"steps\": 3.5}",
+		"{\"steps\": 0}",
+		"{\"steps\": -1}",
+		"{\"steps\": 1e300}",
+		"{\"steps\": null}",
+		"{\"steps\": {}}",
+		"{\"steps\": 1, \"steps\": 2}",
+		"{\"shapes\": 1}",
+		"{\"shapes\": \"yes\"}",
+		"{\"with_stack\": \"operators\"}",
+		"{\"stacks\": \"all\"}",
+		"{\"duration\": 2}",
+		"{\"duration\": \"2\"}",
+		"{\"graphs\": \"some\"}",
+		"{\"graphs\": \"nodes|whole\"}",
+		"{\"label\": 1}",
+		"{\"pid\": 0}",
+		"{\"recipe\": \"/dev/null\"}",
+		"{\"stepz\": 1}",
+		"{\"\": 1}",
+		"{\"activities\": []}",
+		"{\"activities\": \"cpu\"}",
+		"{\"activities\": [\"cuda\"]}",
+		"{\"activities\": [\"cpu\", \"xpu\"]}",
+		"{\"activities\": [1]}",
+	};
+	struct arguments a;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		assert_int_equal(parse_recipe(&a, "trigger --pid 1 --recipe", bad[i], strlen(bad[i])), ARGUMENTS_USAGE);
+		arguments_deinit(&a);
+	}
+	/* A mistake is told where the command line says otherwise, too. */
+	assert_int_equal(parse_recipe(&a, "trigger --pid 1 --steps 2 --recipe", "{\"steps\": 0}", 12), ARGUMENTS_USAGE);
+	arguments_deinit(&a);
+	assert_int_equal(parse_recipe(&a, "trigger --pid 1 --recipe", "{}\0", 3), ARGUMENTS_OK);
+	arguments_deinit(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_values),	cmocka_unit_test(test_words),	cmocka_unit_test(test_help),
-		cmocka_unit_test(test_refused), cmocka_unit_test(test_nearest), cmocka_unit_test(test_table),
+		cmocka_unit_test(test_values),	cmocka_unit_test(test_words),	       cmocka_unit_test(test_help),
+		cmocka_unit_test(test_refused), cmocka_unit_test(test_nearest),	       cmocka_unit_test(test_table),
+		cmocka_unit_test(test_recipe),	cmocka_unit_test(test_recipe_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -100,6 +100,9 @@ static void test_a_thread_that_waits_for_a_disk(void **state)
 {
 	(void)state;
 	struct bench bench;
+#ifdef __SANITIZE_THREAD__
+	skip(); /* it makes a fork of vfork() */
+#endif
 	set_up(&bench, wait_as_for_a_disk);
 	/* Until it really waits. */
 	nap(100);

@@ -21,14 +21,15 @@ struct piece {
 };
 
 static _Atomic int held;
-static _Atomic unsigned began;
+static _Atomic unsigned taken, began;
 static char order[2 * MANY + 1]; /* and room for what ends it */
 
 /* Says that it has begun, and holds its thread until it may end. */
 static int64_t run(struct work *work)
 {
 	struct piece *piece = (struct piece *)work;
-	order[atomic_fetch_add(&began, 1)] = piece->name;
+	order[atomic_fetch_add(&taken, 1)] = piece->name;
+	atomic_fetch_add(&began, 1);
 	while (atomic_load(&held) > 0)
 		usleep(1000);
 	atomic_fetch_add(&held, 1);
@@ -56,6 +57,7 @@ static void test_who_comes_next(void **state)
 	struct piece many[MANY], other = {.name = 'b', .work = {.run = run, .owner = 2}};
 	memset(many, 0, sizeof many);
 	atomic_store(&held, 1);
+	atomic_store(&taken, 0);
 	atomic_store(&began, 0);
 	work_outbox_init(&outbox, wake, NULL);
 	assert_int_equal(work_pool_init(&pool, 2, 0, &outbox), 0);
@@ -88,6 +90,7 @@ static void test_nobody_waits_for_another(void **state)
 					      {.name = 'd', .work = {.run = run, .owner = 130}}};
 	memset(order, 0, sizeof order);
 	atomic_store(&held, 1);
+	atomic_store(&taken, 0);
 	atomic_store(&began, 0);
 	work_outbox_init(&outbox, wake, NULL);
 	assert_int_equal(work_pool_init(&pool, 2, 0, &outbox), 0);
@@ -125,6 +128,7 @@ static void test_in_order(void **state)
 				  {.name = '3', .work = {.run = run, .owner = 7}}};
 	memset(order, 0, sizeof order);
 	atomic_store(&held, 1);
+	atomic_store(&taken, 0);
 	atomic_store(&began, 0);
 	work_outbox_init(&outbox, wake, NULL);
 	assert_int_equal(work_pool_init(&pool, 1, 0, &outbox), 0);

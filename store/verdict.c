@@ -111,6 +111,7 @@ static void leave_out(struct store *store, struct derived *derived, const struct
 	qsort(walls, count, sizeof *walls, by_value);
 	derived->step_ns = (uint64_t)(walls[(count - 1) / 2] + walls[count / 2]) / 2;
 	free(walls);
+	store_meta_int(store, "step_median", (int64_t)derived->step_ns);
 	char sentence[BREAKDOWN_SENTENCE];
 	breakdown_tell_left_out(breakdown, 0, steps, sentence);
 	notes_add(store, sentence);

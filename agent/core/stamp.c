@@ -9,7 +9,7 @@
 #define LOOK_NS 100000000ull
 /* The speed is that of this long at least, once there is so much: what one look is off by hardly counts then. */
 #define SPEED_NS 1000000000ull
-/* Off by more, it is another clock: the machine slept or moved, or somebody set the time. */
+/* Off by more, it is another clock: the machine slept, or moved to another host. */
 #define OFF_MOST_NS 50000
 /* A look that took longer was interrupted. */
 #define WINDOW_NS 2000
@@ -42,10 +42,25 @@ static void lay(uint64_t ticks, uint64_t time, int64_t rate)
 	atomic_store_explicit(&stamp_line.turn, turns, memory_order_release);
 }
 
+static int is_there(void)
+{
+	return atomic_load_explicit(&stamp_line.turn, memory_order_relaxed) != 0;
+}
+
 static void leave(void)
 {
 	atomic_store_explicit(&stamp_line.turn, 0, memory_order_release);
 	state.due = UINT64_MAX;
+}
+
+/* Returns by how much it was off. */
+static uint64_t forget(void)
+{
+	uint64_t off = state.off;
+	memset(&state, 0, sizeof state);
+	leave();
+	atomic_store_explicit(&stamp_line.rate, 0, memory_order_relaxed);
+	return off;
 }
 
 /* ns * 2^32 for each tick. */
@@ -74,10 +89,11 @@ int stamp_meet(uint64_t ticks, uint64_t time)
 		return 0;
 	}
 	int64_t off = 0;
-	if (atomic_load_explicit(&stamp_line.turn, memory_order_relaxed)) {
+	if (is_there()) {
 		off = off_by(ticks, time);
 		uint64_t far = (uint64_t)(off < 0 ? -off : off);
-		state.off = far > state.off ? far : state.off;
+		/* To the ns nobody can tell. */
+		state.off = far > state.off ? far : state.off ? state.off : 1;
 		if (far > OFF_MOST_NS) {
 			leave();
 			return 0;
@@ -92,14 +108,6 @@ int stamp_meet(uint64_t ticks, uint64_t time)
 	}
 	state.last = now;
 	return 1;
-}
-
-uint64_t stamp_end(void)
-{
-	uint64_t off = state.off;
-	memset(&state, 0, sizeof state);
-	leave();
-	return off;
 }
 
 #ifdef __x86_64__
@@ -118,9 +126,10 @@ static int look(struct pair *ret)
 	return least != UINT64_MAX && (!rate || (int64_t)(least * (uint64_t)rate >> 32) < WINDOW_NS);
 }
 
-static int kernel_counts_so(void)
+static long kernel_counts_so(void *unused)
 {
 	char name[32];
+	(void)unused;
 	size_t n =
 		keeper_read_file("/sys/devices/system/clocksource/clocksource0/current_clocksource", name, sizeof name);
 	return n && strcmp(name, "tsc\n") == 0;
@@ -129,25 +138,29 @@ static int kernel_counts_so(void)
 /* A virtual machine may be asked each time that the counter is read. */
 static int is_cheap(void)
 {
-	uint64_t a = clock_now(), unused = 0;
-	for (unsigned i = 0; i < 32; i++)
-		unused += __builtin_ia32_rdtsc();
-	uint64_t b = clock_now();
-	for (unsigned i = 0; i < 32; i++)
-		unused += clock_now();
-	uint64_t c = clock_now();
-	return unused && (b - a) * 4 < (c - b) * 3;
+	uint64_t counter = UINT64_MAX, kernel = UINT64_MAX;
+	for (unsigned i = 0; i < TRIES; i++) {
+		volatile uint64_t unused;
+		uint64_t a = clock_now();
+		for (unsigned k = 0; k < 32; k++)
+			unused = __builtin_ia32_rdtsc();
+		uint64_t b = clock_now();
+		for (unsigned k = 0; k < 32; k++)
+			unused = clock_now();
+		uint64_t c = clock_now();
+		(void)unused;
+		counter = b - a < counter ? b - a : counter;
+		kernel = c - b < kernel ? c - b : kernel;
+	}
+	return counter < kernel;
 }
 
 void stamp_begin(void)
 {
-	stamp_end();
-	atomic_store_explicit(&stamp_line.rate, 0, memory_order_relaxed);
 	struct pair pair;
-	if (!kernel_counts_so() || !is_cheap() || !look(&pair)) {
-		leave();
+	forget();
+	if (!keeper_run(kernel_counts_so, NULL) || !is_cheap() || !look(&pair))
 		return;
-	}
 	stamp_meet(pair.ticks, pair.time);
 	state.due = pair.time + FIRST_NS;
 }
@@ -165,6 +178,15 @@ uint64_t stamp_follow(uint64_t now)
 	}
 	return state.due;
 }
+
+uint64_t stamp_end(void)
+{
+	struct pair pair;
+	/* A line that was never looked at is off by nobody knows how much. */
+	if (is_there() && look(&pair))
+		stamp_meet(pair.ticks, pair.time);
+	return forget();
+}
 #else
 void stamp_begin(void)
 {
@@ -174,5 +196,10 @@ uint64_t stamp_follow(uint64_t now)
 {
 	(void)now;
 	return UINT64_MAX;
+}
+
+uint64_t stamp_end(void)
+{
+	return forget();
 }
 #endif

@@ -1,7 +1,7 @@
 /* stamp.h - when things that the agent records happened, by CLOCK_MONOTONIC.
  *
- * To ask the kernel is a quarter of what an event costs. So while something is recorded the hooks read the processor's counter, for
- * less than half of that, and a line tells what the kernel's clock shows then. The agent's thread looks ten times a second how far the
+ * To ask the kernel twice is up to half of what an event costs. So while something is recorded the hooks read the processor's counter, which
+ * costs less, and a line tells what the kernel's clock shows then. The agent's thread looks ten times a second how far the
  * line is off, and bends it so that the two meet at its next look. There is a line only where the kernel keeps its own time by the same
  * counter; everywhere else, and where the two do not agree, the hooks ask the kernel. */
 #ifndef PROFD_AGENT_CORE_STAMP_H

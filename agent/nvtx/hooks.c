@@ -63,10 +63,10 @@ static inline uint32_t name_of(struct sink_thread *thread, int type, const void 
 	const char *text = NULL;
 	size_t bytes = 0;
 	uint32_t id = 0;
-	/* Most are constants of the program, which the thread knows by their address. */
-	if (type == NVTX_ABI_MESSAGE_ASCII && thread && message && !(ret_ends_step && step_range_wanted()))
-		return sink_string_static(thread, message, kind);
 	if (type == NVTX_ABI_MESSAGE_ASCII) {
+		/* Most are constants of the program, which the thread knows by their address. */
+		if (thread && message && !(ret_ends_step && step_range_wanted()))
+			return sink_string_static(thread, message, kind);
 		text = message;
 		bytes = nvtx_length(text);
 	} else if (type == NVTX_ABI_MESSAGE_UNICODE) {

@@ -140,7 +140,7 @@ static inline uint32_t step_now(void)
 	return atomic_load_explicit(&sink_state.step, memory_order_relaxed);
 }
 
-/* What does not become a record anyway is no loss. */
+/* What does not become a record anyway is no loss. `muted` does not say so in the drain, where the collectors' losses count. */
 static inline int counts_now(uint8_t kind)
 {
 	return step_now() || !event_needs_step(kind);
@@ -180,6 +180,10 @@ void frames_count_left(struct sink_thread *thread, uint32_t generation);
 void frames_clip(struct sink_thread *thread, struct sink_thread *own, uint32_t generation, uint64_t end);
 /* A frame whose end could not be recorded: its owner takes it back later. */
 void frame_forget(struct sink_frame *frame);
+
+/* boundaries.c */
+/* None is known of the new recording. 0 or a negative errno. */
+int boundaries_prepare(void);
 
 /* string.c */
 int strings_prepare(const struct segment *segment);

@@ -1,13 +1,10 @@
 /* writer.c - per-thread writers into the segment: entering and leaving, chunks, losses. The list of threads is in thread.c, the
- * stack of open ranges in frame.c, names in string.c.
+ * stack of open ranges in frame.c, names in string.c, where steps begin and end in boundaries.c.
  *
  * Any thread of the job. Who may touch what: a sink_thread belongs to its thread, which is `inside` while it does so; the
  * agent's thread reads it after it has switched recording off and seen `inside` 0. The store to `inside` and the load of
  * `recording` are ordered against the agent's store and load by membarrier, so that the job's threads pay for no fence. */
 #include "internal.h"
-
-#include "proto/limits.h"
-#include "proto/mapping.h"
 
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -24,8 +21,6 @@
 
 /* How long one that was stuck before is waited for. */
 #define STUCK_AGAIN_NS 50000000
-/* Starts of as many steps as a capture can have. */
-#define BOUNDARIES (LIMIT_STEPS + 2)
 
 struct sink_state sink_state;
 
@@ -292,19 +287,12 @@ int sink_init(void)
 
 int sink_prepare(struct segment *segment, uint32_t generation, uint64_t max_events)
 {
-	if (!sink_state.boundaries) {
-		void *map = mapping_new(NULL, BOUNDARIES * sizeof *sink_state.boundaries, PROT_READ | PROT_WRITE,
-					MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		if (!map)
-			return -ENOMEM;
-		sink_state.boundaries = map;
-	}
-	int r = strings_prepare(segment);
+	int r = boundaries_prepare();
+	if (r == 0)
+		r = strings_prepare(segment);
 	if (r < 0)
 		return r;
 	sink_state.stuck = 0;
-	atomic_store(&sink_state.boundary_count, 0);
-	atomic_store(&sink_state.record_end, 0);
 	sink_state.segment = *segment;
 	sink_state.max_events = max_events;
 	sink_state.populated = 0;
@@ -345,85 +333,6 @@ int sink_populate(void)
 			(void)from[i]; /* before Linux 5.14; a page of shared memory is mapped writable by a read */
 	sink_state.populated = ready;
 	return ready < s->chunk_count ? 2 : 0;
-}
-
-/* Step thread. */
-static void boundary_add(uint64_t now)
-{
-	uint32_t count = atomic_load_explicit(&sink_state.boundary_count, memory_order_relaxed);
-	if (count >= BOUNDARIES)
-		return;
-	atomic_store_explicit(&sink_state.boundaries[count], now, memory_order_relaxed);
-	atomic_store_explicit(&sink_state.boundary_count, count + 1, memory_order_release);
-}
-
-uint64_t sink_record_start(void)
-{
-	return atomic_load_explicit(&sink_state.boundary_count, memory_order_acquire)
-		       ? atomic_load_explicit(&sink_state.boundaries[0], memory_order_relaxed)
-		       : 0;
-}
-
-uint64_t sink_record_end(void)
-{
-	return atomic_load_explicit(&sink_state.record_end, memory_order_acquire);
-}
-
-uint32_t sink_step_at(uint64_t time, uint64_t doubt, int *ret_doubtful)
-{
-	uint64_t end = sink_record_end();
-	uint32_t count = atomic_load_explicit(&sink_state.boundary_count, memory_order_acquire);
-	/* Boundaries that lie at or before `time`: the step's ordinal. Most records are of the last steps. */
-	uint32_t low = 0, high = count;
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-		if (atomic_load_explicit(&sink_state.boundaries[middle], memory_order_relaxed) <= time)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	uint64_t nearest = UINT64_MAX;
-	if (low > 0)
-		nearest = time - atomic_load_explicit(&sink_state.boundaries[low - 1], memory_order_relaxed);
-	if (low < count) {
-		uint64_t next = atomic_load_explicit(&sink_state.boundaries[low], memory_order_relaxed) - time;
-		nearest = next < nearest ? next : nearest;
-	}
-	if (end) {
-		uint64_t last = end > time ? end - time : time - end;
-		nearest = last < nearest ? last : nearest;
-	}
-	*ret_doubtful = nearest <= doubt;
-	return end && time >= end ? 0 : low;
-}
-
-void sink_begin(uint64_t now)
-{
-	struct segment_header *h = sink_state.segment.header;
-	struct timespec real;
-	clock_gettime(CLOCK_REALTIME, &real);
-	/* `now` was read a little earlier; both clocks are stated for that instant. */
-	uint64_t since = sink_now() - now;
-	atomic_store_explicit(&h->base_monotonic, now, memory_order_relaxed);
-	atomic_store_explicit(&h->base_realtime, (uint64_t)real.tv_sec * 1000000000u + (uint64_t)real.tv_nsec - since,
-			      memory_order_relaxed);
-	atomic_store_explicit(&h->record_start, now, memory_order_relaxed);
-	boundary_add(now);
-	atomic_store_explicit(&sink_state.muted, 0, memory_order_relaxed);
-	atomic_store_explicit(&sink_state.step, 1, memory_order_release);
-}
-
-void sink_next_step(uint32_t step, uint64_t now)
-{
-	boundary_add(now);
-	atomic_store_explicit(&sink_state.step, step, memory_order_relaxed);
-}
-
-void sink_end(uint64_t now)
-{
-	atomic_store_explicit(&sink_state.record_end, now, memory_order_release);
-	atomic_store_explicit(&sink_state.step, 0, memory_order_relaxed);
-	atomic_store_explicit(&sink_state.muted, 1, memory_order_relaxed);
 }
 
 void sink_drain(void)

@@ -224,8 +224,9 @@ static void add_doubts(const struct side *side, const char *letter, cJSON *to)
 		add_difference(to, "simulated", NULL, NULL, sentence);
 	}
 	if (side->left_out) {
-		snprintf(sentence, sizeof sentence, "%zu steps of %s hold an evaluation, and are left out",
-			 side->left_out, letter);
+		snprintf(sentence, sizeof sentence, "%zu step%s of %s %s an evaluation or inference, and %s left out",
+			 side->left_out, side->left_out == 1 ? "" : "s", letter, side->left_out == 1 ? "holds" : "hold",
+			 side->left_out == 1 ? "is" : "are");
 		add_difference(to, "evaluation", NULL, NULL, sentence);
 	}
 	if (side->window) {

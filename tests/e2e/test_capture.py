@@ -1,10 +1,14 @@
 """A capture is exactly the steps that were asked for, with everything in them and nothing else."""
+import bisect
 import collections
 import json
 import os
+import pathlib
+import platform
 import signal
 import sqlite3
 import subprocess
+import sys
 
 import pytest
 
@@ -89,6 +93,46 @@ def test_cycles_make_a_capture_each(profd):
         firsts.append(check_steps(profd, c, 2)["steps"][0]["number"])
     # torch's schedule: wait 3, warm up 1, record 2; a late segment moves a cycle, never cuts one.
     assert all(b - a >= 6 for a, b in zip(firsts, firsts[1:])), firsts
+
+
+TELLS_TIMES = """
+import ctypes, sys, time
+agent = ctypes.CDLL(None)
+with open(sys.argv[1], "w", buffering=1) as told:
+    while True:
+        for _ in range(50):
+            before = time.monotonic_ns()
+            agent.profd_range_push(b"told")
+            begun = time.monotonic_ns()
+            time.sleep(0.0001)
+            ending = time.monotonic_ns()
+            agent.profd_range_pop()
+            print(before, begun, ending, time.monotonic_ns(), file=told)
+        agent.profd_step()
+"""
+CLOCK_SOURCE = pathlib.Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+
+
+def test_times_are_the_kernels(profd):
+    """Whoever tells them. Where the kernel counts by the processor's counter so does the agent, and says by how much it was off."""
+    told = profd.folder / "told"
+    job = profd.job(sys.executable, "-c", TELLS_TIMES, told)
+    profd.wait_steps(job.pid, 2)
+    capture = profd.trigger(job.pid, "--steps", 50)
+    job.kill()
+    off = profd.show(capture["capture_id"], "--by", "cost")["cost"]["clock_off_ns"]
+    counts = platform.machine() == "x86_64" and CLOCK_SOURCE.exists() and CLOCK_SOURCE.read_text() == "tsc\n"
+    assert (0 < off <= 50000) if counts else off is None
+    with sqlite3.connect(f"file:{profd.file(capture['capture_id'])}?mode=ro", uri=True) as db:
+        base, = db.execute("SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'base_monotonic'").fetchone()
+        ranges = db.execute("SELECT start + ?1, start + duration + ?1 FROM ranges ORDER BY start", (base,)).fetchall()
+    lines = [[int(word) for word in line.split()] for line in told.read_text().splitlines() if line.count(" ") == 3]
+    assert len(ranges) == 50 * 50
+    spare = 2 * (off or 0)
+    at = bisect.bisect([line[1] for line in lines], ranges[0][0] - spare)
+    assert len(lines) >= at + len(ranges)
+    for (start, end), (before, begun, ending, after) in zip(ranges, lines[at:]):
+        assert before - spare <= start <= begun + spare and ending - spare <= end <= after + spare
 
 
 def test_recipe(profd):

@@ -44,12 +44,19 @@ def test_evaluation(profd, torch_newest, how, word):
     assert len(usual) == STEPS - STEPS // 3
     assert abs(found["step_ns"] - statistics.median(usual)) <= 1
     assert f"3 of {STEPS} steps hold " in answer["notes"][0] and "left out of the median" in answer["notes"][0]
+    # The file says so, too, should the catalogue be lost.
+    profd.stop_daemon()
+    for file in profd.store.glob("catalogue.db*"):
+        file.unlink()
+    profd.start_daemon()
+    again, = profd.json("captures")["captures"]
+    assert again["step_ns"] == found["step_ns"]
 
 
 def test_it_does_not_spoil_a_comparison(profd, torch_newest):
     plain, evaluates = (capture(profd, torch_newest, how)["capture_id"] for how in ("plain", "named"))
     text = profd.run("diff", evaluates, plain).stdout
-    assert "3 steps of A hold an evaluation, and are left out" in text
+    assert "3 steps of A hold an evaluation or inference, and are left out" in text
     assert f"{STEPS - 3} steps" in text and f"{STEPS} steps" in text
 
 

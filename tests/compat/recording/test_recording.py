@@ -26,6 +26,8 @@ FORMATS = ("chrome", "tensorboard", "critical-path")
 # What this machine's clocks told, and what a new release changes by its name alone.
 CHANGING_META = ("derive", "profd_version", "summary")
 CHANGING_KEYS = ("derive_ns", "profd_version", "trace_id", "file")
+# Columns that are new since, and what they hold where nobody asked for what they tell.
+NEW_COLUMNS = {"entered": 0}
 
 
 def steady(value):
@@ -60,7 +62,7 @@ def dump(path):
             if name == "meta" and row["key"] in CHANGING_META:
                 continue
             # Columns without a value are left out, so that a new column is no difference where nothing is in it.
-            rows.append(" ".join(f"{k}={json.dumps(row[k])}" for k in row.keys() if row[k] is not None))
+            rows.append(" ".join(f"{k}={json.dumps(row[k])}" for k in row.keys() if row[k] not in (None, NEW_COLUMNS.get(k))))
         events = kind == "table" and rows and "flags=" in rows[0]
         yield from (f"{name}: {row}" for row in (rows if events else sorted(rows)))
     summary = db.execute("SELECT value FROM meta WHERE key = 'summary'").fetchone()[0]

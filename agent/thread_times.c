@@ -194,7 +194,7 @@ static void take(uint32_t thread, bool last)
 	}
 	watched->untold = l.look.told ? 0 : watched->untold + 1;
 	if (watched->count) {
-		/* The kernel adds up what several processors counted, each by a clock of its own. */
+		/* Should the kernel's sums go back the daemon would take the look for a broken one. */
 		const struct look *before = &watched->looks[watched->count - 1];
 		l.look.cpu = most(l.look.cpu, before->cpu);
 		l.look.waited = most(l.look.waited, before->waited);

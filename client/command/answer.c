@@ -205,7 +205,7 @@ static void print_pace(struct tables *tables, const struct pace *pace, const cJS
 	else if (pace->steps == 1)
 		printf("%s the step%s\n", median, busy);
 	else
-		printf("%s a step (%s to %s)%s\n", median, text_duration(least, (int64_t)pace->least),
+		printf("%s a step (median; %s to %s)%s\n", median, text_duration(least, (int64_t)pace->least),
 		       text_duration(most, (int64_t)pace->most), busy);
 }
 
@@ -368,7 +368,7 @@ void answer_print(struct tables *tables, const cJSON *about)
 	size_t count;
 
 	print_pace(tables, &pace, about);
-	answer_breakdown(tables, pace.median);
+	answer_breakdown(tables, pace.steps > 1);
 	answer_verdict(tables, tables->which ? tables->which : json_text(about, "capture_id"));
 	count = choose_tables(tables, &pace, chosen);
 	for (size_t i = 0; i < count && tables->code == EXIT_DONE; i++)

@@ -18,11 +18,14 @@
 /* Devices that have rows; more have a line. */
 #define DEVICES 2
 #define WIDEST_TITLE 38
+/* Columns in front of the figures; those of the heading's begin so many earlier. */
+#define FIGURES (12 + WIDEST_TITLE)
+#define SUM 6
 /* Cells of a bar that stands for a whole step, and where there is little room. */
 #define BAR SCREEN_BAR_MAX
 #define BAR_NARROW 10
 /* Columns in front of the bar; with it and the spread behind it. */
-#define BEFORE (12 + WIDEST_TITLE + 1 + 9 + 6 + 2)
+#define BEFORE (FIGURES + 1 + 9 + 6 + 2)
 #define WITH_SPREAD (BEFORE + BAR + 14)
 
 struct row {
@@ -176,21 +179,44 @@ static void print_rows(struct printed *printed, const struct table *table)
 		printf("  and %zu more devices: --by breakdown\n", printed->devices - DEVICES);
 }
 
-void answer_breakdown(struct tables *tables, double step)
+/* What the rows of one side add up to: the mean of the steps, in ns. */
+static double sum_of_a_side(const struct table *table)
+{
+	const char *side = table_rows(table) ? word(table, 0, "side") : NULL;
+	double sum = 0;
+	for (size_t r = 0; side && r < table_rows(table); r++) {
+		struct row row = row_of(table, r);
+		if (row.side && strcmp(row.side, side) == 0 && !row.parent)
+			sum += row.step;
+	}
+	return sum;
+}
+
+/* The heading ends in what the rows add up to. That is the mean, and not the median that stands above it. */
+static void print_heading(const struct tables *tables, const struct view *view, const struct table *table, bool several)
+{
+	char duration[TEXT_FIGURE_BYTES], title[80], sum[TEXT_FIGURE_BYTES + 8], heading[200];
+	snprintf(title, sizeof title, "%s%s", view->heading, tables->simulated ? " (simulated GPU)" : "");
+	if (table_rows(table)) {
+		snprintf(sum, sizeof sum, "%s%s", several ? "mean " : "",
+			 text_duration(duration, (int64_t)sum_of_a_side(table)));
+		snprintf(heading, sizeof heading, "%-*s%*s", FIGURES - SUM, title, SUM + 10, sum);
+		tables_title(tables, heading);
+	} else {
+		tables_title(tables, title);
+	}
+}
+
+void answer_breakdown(struct tables *tables, bool several)
 {
 	const struct view *view = view_find("breakdown");
 	struct table *table = tables_make(tables, view);
 	struct printed printed = {.tables = tables};
-	char duration[TEXT_FIGURE_BYTES], heading[160], uncut[64], *why;
+	char uncut[64], *why;
 
 	if (!table)
 		return;
-	snprintf(heading, sizeof heading, "%s%s%*s", view->heading, tables->simulated ? " (simulated GPU)" : "",
-		 (int)(10 + 2 + WIDEST_TITLE - strlen(view->heading) - (tables->simulated ? 16 : 0)), "");
-	if (table_rows(table))
-		snprintf(heading + strlen(heading), sizeof heading - strlen(heading), "%9s",
-			 text_duration(duration, (int64_t)step));
-	tables_title(tables, heading);
+	print_heading(tables, view, table, several);
 	if (*tables_uncut(tables, view, uncut, sizeof uncut))
 		printf("  of the whole capture: %s cannot cut this table\n", uncut);
 	if (table_rows(table)) {

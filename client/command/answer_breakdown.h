@@ -4,8 +4,8 @@
 
 #include "tables.h"
 
-/* `step`: ns of a step, for the heading. */
-void answer_breakdown(struct tables *tables, double step);
+/* several: of more than one step, whose mean it is. */
+void answer_breakdown(struct tables *tables, bool several);
 /* What stands out in it, or that nothing does. `name`: what the user calls the capture. */
 void answer_verdict(const struct tables *tables, const char *name);
 

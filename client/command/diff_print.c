@@ -254,7 +254,7 @@ static void print_side(const char *letter, const struct side *side, double wall)
 	printf(": %zu step%s%s, %s a step", side->units, side->units == 1 ? "" : "s",
 	       side->count > 1 ? " of several captures" : "", text_duration(figure, llround(wall)));
 	if (side->units > 1)
-		printf(" (%s to %s)", text_duration(least, llround(low)), text_duration(most, llround(high)));
+		printf(" (mean; %s to %s)", text_duration(least, llround(low)), text_duration(most, llround(high)));
 	putchar('\n');
 	free(word);
 	cJSON_Delete(facts);

@@ -135,7 +135,7 @@ const drawHead = () => {
   head.append(facts);
   if (data.steps.length) {
     const walls = data.steps.map(step => step.end - step.start);
-    let text = walls.length > 1 ? `${duration(median(walls))} a step (${duration(Math.min(...walls))} to ${duration(Math.max(...walls))})` : `${duration(walls[0])}`;
+    let text = walls.length > 1 ? `${duration(median(walls))} a step (median; ${duration(Math.min(...walls))} to ${duration(Math.max(...walls))})` : `${duration(walls[0])}`;
     data.devices.forEach((device, index) => {
       const wall = walls.reduce((sum, wall) => sum + wall, 0);
       const idle = data.steps.reduce((sum, step) => sum + step.devices[index].rows[data.device_rows.findIndex(row => row.word === "idle")], 0);

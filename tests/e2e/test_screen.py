@@ -90,6 +90,34 @@ def test_as_it_was(alexnet, width):
     assert text == wanted, "".join(difflib.unified_diff(wanted.splitlines(1), text.splitlines(1), "was", "is"))
 
 
+UNITS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
+
+
+def nanoseconds(figure):
+    """(The figure, half of its last digit)"""
+    digits, unit = figure.split()
+    return float(digits) * UNITS[unit], 0.5 * 10.0 ** -len(digits.partition(".")[2]) * UNITS[unit]
+
+
+def test_the_heading_is_what_the_rows_add_up_to(capture):
+    """Both sides add up to the figure that the heading has; it is called the mean where there are several steps."""
+    text = run("show", capture).stdout
+    lines = text.split("\nWhere a step goes", 1)[1].split("\n\n", 1)[0].splitlines()
+    heading = re.search(r"(mean )?(\d+(?:\.\d+)? (?:ns|us|ms|s))$", lines[0])
+    several = " a step (median; " in text
+    assert several == bool(heading[1])
+    sides, side = {}, None
+    for line in lines[1:]:
+        row = re.match(r"^  (\S.{8}|\s{9}) (\S.{37}) +(\d+(?:\.\d+)? (?:ns|us|ms|s)) +\d+ %", line)
+        side = line[2:11].strip() or side
+        if row:  # what idle consists of begins with spaces: idle has it
+            sides.setdefault(side, []).append(nanoseconds(row[3]))
+    assert sides
+    total, half = nanoseconds(heading[2])
+    for side, rows in sides.items():
+        assert abs(sum(ns for ns, _ in rows) - total) <= half + sum(half for _, half in rows) + len(rows), (side, lines)
+
+
 def test_what_no_trace_has(alexnet):
     """That a trace does not say how much the thread ran is no news on its first screen."""
     sentence = "how much the step's thread ran, and workers of a loader, was not recorded"

@@ -1,6 +1,7 @@
 /* estimate.c - see estimate.h. What a row takes was measured on exports of recorded traces. */
 #include "estimate.h"
 
+#include "chrome/functions.h"
 #include "memory_viz/memory_viz.h"
 #include "slice.h"
 
@@ -14,7 +15,10 @@
 /* Head, names of tracks, an empty database with its tables. */
 #define TRACE_BASE 4000
 #define TABLES_BASE 150000
+/* Of a call of Python, with its texts. */
+#define FUNCTION_BYTES 275
 
+#define OPERATORS 0
 static const struct {
 	const char *table;
 	bool device; /* it did it: chosen by device, and by the call, which `launches` has */
@@ -22,10 +26,11 @@ static const struct {
 	const char *text, *kept; /* length of a row's texts: in a trace; in a table, where ids do not stand for them */
 	int trace, tables;	 /* bytes of a row beside its texts */
 } sources[] = {
-	{"operators", false, "start", "duration",
-	 "length((SELECT text FROM strings WHERE id = x.name)) + coalesce((SELECT length(dims) + length(types) + length(strides) + "
-	 "length(concrete) + 70 FROM inputs WHERE id = x.inputs), 0)",
-	 "(SELECT length(dims) + length(types) FROM inputs WHERE id = x.inputs)", 150, 40},
+	[OPERATORS] =
+		{"operators", false, "start", "duration",
+		 "length((SELECT text FROM strings WHERE id = x.name)) + coalesce((SELECT length(dims) + length(types) + length(strides) + "
+		 "length(concrete) + 70 FROM inputs WHERE id = x.inputs), 0)",
+		 "(SELECT length(dims) + length(types) FROM inputs WHERE id = x.inputs)", 150, 40},
 	{"ranges", false, "start", "duration", "length((SELECT text FROM strings WHERE id = x.name))",
 	 "length((SELECT text FROM strings WHERE id = x.name))", 150, 70},
 	{"marks", false, "time", "0", "length((SELECT text FROM strings WHERE id = x.name))",
@@ -98,6 +103,11 @@ int estimate_add(struct estimate *estimate, const struct export_format *format, 
 		estimate->events += rows;
 		if (rows && each)
 			bytes += rows * (each + text_of(r, i, tables));
+	}
+	if (!error && format->abilities & EXPORT_PYTHON) {
+		int64_t calls = functions_estimate(r, rows_of(r, OPERATORS, all));
+		estimate->events += calls;
+		bytes += calls * FUNCTION_BYTES;
 	}
 	if (tables && !error)
 		bytes += reader_count(r, "SELECT sum(length(text)) + 12 * count(*) FROM strings", 0);

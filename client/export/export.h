@@ -36,6 +36,7 @@ enum export_ability {
 	EXPORT_PART = 2,    /* steps, times, ranges and devices that are chosen (slice.h) */
 	EXPORT_TABLES = 4,  /* it is no text but tables: for the estimate of its size */
 	EXPORT_BLOCKS = 8,  /* it has blocks of allocators alone: likewise */
+	EXPORT_PYTHON = 16, /* it has calls of functions of Python: likewise */
 };
 
 /* Writes `count` captures into the stream. 0, or a negative errno with a sentence in `why`; what goes wrong with the

@@ -62,12 +62,17 @@ while True:
 """
 
 
-def test_paths(profd, torch, tmp_path):
-    script = tmp_path / "script.py"
+def record(profd, torch, folder):
+    """Id of a capture of four steps of SCRIPT."""
+    script = folder / "script.py"
     script.write_text(SCRIPT)
     job = profd.job(torch, script)
     profd.wait_steps(job.pid, 5)
-    capture = profd.trigger(job.pid, "--steps", 4, "--modules")["capture_id"]
+    return profd.trigger(job.pid, "--steps", 4, "--modules")["capture_id"]
+
+
+def test_paths(profd, torch, tmp_path):
+    capture = record(profd, torch, tmp_path)
     shown = profd.show(capture)
     rows = {row["path"]: row for row in shown["modules"]}
     print(profd.run("show", capture, "--by", "modules").stdout)

@@ -135,11 +135,19 @@ static void test_tracks_in_memory_and_sorted(void **state)
 		{nesting_device_track(1, 9), 50, 60},
 		{nesting_device_track(0, 0), 200, 65000},
 	};
+	/* One that crosses steps and ranges, and two that lie in it, both with the same times. */
+	const struct nesting_slice functions[] = {{100, 25000, 40000}, {100, 31000, 32000}, {100, 31000, 32000}};
 	struct nesting found[2];
 	for (size_t i = 0; i < 2; i++) {
-		const struct nesting_options options = {CAPTURE_SCHEMA_VERSION, slices, 4, i};
+		const struct nesting_options options = {
+			.schema = CAPTURE_SCHEMA_VERSION,
+			.functions = {functions, 3},
+			.projections = {slices, 4},
+			.rows_in_memory = i,
+		};
 		assert_int_equal(nesting_find(&found[i], &r, 1, &options), 0);
 	}
+	assert_true(found[0].move_count[NESTING_FUNCTIONS] > 0);
 	/* Four threads, streams 0 and 2 of device 0, 1, 3 and 9 of device 1, waits of both, overheads. */
 	assert_int_equal(found[0].track_count, 4 + 5 + 2 + 1);
 	assert_int_equal(found[1].track_count, found[0].track_count);

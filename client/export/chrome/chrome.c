@@ -53,12 +53,15 @@ static int put_end(struct exporter *const *exporters, size_t count, struct block
 		struct exporter_counts own = exporter_counts(exporters[i]);
 		all.flows_left_out += own.flows_left_out;
 		all.projections_left_out += own.projections_left_out;
+		all.functions_left_out += own.functions_left_out;
 		all.timeless += own.timeless;
 	}
 	BUFFER_PUT(b, "\n  ],\n  \"profdFlowsLeftOut\": ");
 	buffer_put_uint(b, all.flows_left_out);
 	BUFFER_PUT(b, ",\n  \"profdProjectionsLeftOut\": ");
 	buffer_put_uint(b, all.projections_left_out);
+	BUFFER_PUT(b, ",\n  \"profdFunctionsLeftOut\": ");
+	buffer_put_uint(b, all.functions_left_out);
 	/* Operations whose times CUPTI did not tell: they have no place in a timeline. */
 	BUFFER_PUT(b, ",\n  \"profd_timeless\": ");
 	buffer_put_uint(b, all.timeless);

@@ -5,6 +5,7 @@
 #include "client/reader/reader.h"
 #include "client/export/slice.h"
 #include "devices.h"
+#include "functions.h"
 #include "names.h"
 #include "nesting.h"
 #include "projections.h"
@@ -43,6 +44,7 @@ struct chrome {
 	struct names names;
 	struct devices devices;
 	struct projections projections;
+	struct functions functions;
 	struct nesting nesting;
 	struct chrome_thread *threads; /* by number */
 	size_t thread_count;

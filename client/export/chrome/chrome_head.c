@@ -246,7 +246,9 @@ void chrome_put_head(struct chrome *const *all, size_t count, struct buffer *b)
 	put_meta_text(c, b, "torch_version", "torch_version");
 	put_meta_text(c, b, "profd_version", "profd_version");
 	gpu_put_versions(c, b);
-	BUFFER_PUT(b, "\"with_stack\": 0, \"record_shapes\": ");
+	BUFFER_PUT(b, "\"with_stack\": ");
+	buffer_put_int(b, c->functions.count > 0);
+	BUFFER_PUT(b, ", \"record_shapes\": ");
 	buffer_put_int(b, reader_count(r, "SELECT EXISTS (SELECT 1 FROM inputs)", 0));
 	BUFFER_PUT(b, ",\n");
 	put_all_profd(all, count, b);

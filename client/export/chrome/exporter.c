@@ -36,6 +36,7 @@
 enum kind {
 	KIND_RANGES,
 	KIND_MARKS,
+	KIND_FUNCTIONS, /* stand in no table; around operators, and so before them */
 	KIND_OPERATORS,
 	KINDS_OF_1, /* what files of schema 1 have of them; KINDS_OF_3: of schemas 2 and 3 */
 	KIND_API_CALLS = KINDS_OF_1,
@@ -57,7 +58,7 @@ struct worker {
 	struct host_events host;
 	size_t moves_at[NESTING_TABLES]; /* of devices' tables */
 	sqlite3_stmt *find_operator;
-	uint64_t timeless, flows_left_out;
+	uint64_t timeless, flows_left_out, functions_left_out;
 	/* The job in hand */
 	struct exporter *export;
 	struct block *block;
@@ -124,6 +125,23 @@ static int put_row(void *user, sqlite3_value **row)
 	return error ? error : block_flush_full(w->block);
 }
 
+static int put_functions(struct exporter *e, struct worker *w, int64_t from)
+{
+	size_t move = 0, to = (size_t)from + JOB_ROWS;
+	int error = 0;
+	if (to > e->chrome.functions.count)
+		to = e->chrome.functions.count;
+	for (size_t i = (size_t)from; i < to && !error; i++) {
+		uint8_t lane = nesting_lane(&e->chrome.nesting, NESTING_FUNCTIONS, (int64_t)i, &move);
+		if (lane == NESTING_ASYNC)
+			w->functions_left_out++;
+		else
+			functions_put(&e->chrome, &w->block->text, i, lane, e->index_at[KIND_FUNCTIONS] + (int64_t)i);
+		error = block_flush_full(w->block);
+	}
+	return error;
+}
+
 static int run_job(void *user, unsigned worker, struct block *block)
 {
 	struct exporter *e = user;
@@ -136,7 +154,9 @@ static int run_job(void *user, unsigned worker, struct block *block)
 	w->kind = kind;
 	int64_t from = e->rows[kind].first + (int64_t)(block->job - e->jobs_at[kind]) * JOB_ROWS;
 	host_events_begin(&w->host, from);
-	int error = scan_rows(&w->reader, kinds[kind].query, from, from + JOB_ROWS - 1, put_row, w);
+	int error = kind == KIND_FUNCTIONS
+			    ? put_functions(e, w, from)
+			    : scan_rows(&w->reader, kinds[kind].query, from, from + JOB_ROWS - 1, put_row, w);
 	if (!error)
 		error = block_flush(block);
 	for (size_t i = 0; i < w->host.candidate_count && !error; i++) {
@@ -274,10 +294,12 @@ static int find_tracks(struct exporter *e)
 	struct chrome *c = &e->chrome;
 	/* torch_tb_profiler would take projections for more steps and more operators of the host. */
 	int error = projections_find(&c->projections, c->reader, c->schema, c->shape != CHROME_TENSORBOARD);
+	if (!error && c->shape != CHROME_CRITICAL_PATH)
+		error = functions_find(&c->functions, c->reader);
 	const struct nesting_options options = {
 		.schema = c->schema,
-		.slices = c->projections.slices,
-		.slice_count = c->projections.count,
+		.functions = {c->functions.slices, c->functions.count},
+		.projections = {c->projections.slices, c->projections.count},
 	};
 	return error ? error : nesting_find(&c->nesting, readers, count, &options);
 }
@@ -390,7 +412,10 @@ int exporter_put(struct exporter *e, struct stream *stream)
 		error = put_projections(e, head);
 	int used = e->chrome.schema < 2 ? KINDS_OF_1 : e->chrome.schema < 4 ? KINDS_OF_3 : KINDS;
 	for (int kind = 0; kind < used && !error; kind++) {
-		error = nesting_rows(e->chrome.reader, kinds[kind].table, &e->rows[kind]);
+		if (kind == KIND_FUNCTIONS)
+			e->rows[kind] = (struct nesting_rows){.last = (int64_t)e->chrome.functions.count - 1};
+		else
+			error = nesting_rows(e->chrome.reader, kinds[kind].table, &e->rows[kind]);
 		int64_t span = e->rows[kind].last - e->rows[kind].first + 1;
 		e->jobs_at[kind + 1] = e->jobs_at[kind] + (uint64_t)(span + JOB_ROWS - 1) / JOB_ROWS;
 		e->index_at[kind] = index;
@@ -407,10 +432,12 @@ int exporter_put(struct exporter *e, struct stream *stream)
 struct exporter_counts exporter_counts(const struct exporter *e)
 {
 	struct exporter_counts counts = {.flows_left_out = e->flows.left_out,
-					 .projections_left_out = e->chrome.projections.left_out};
+					 .projections_left_out = e->chrome.projections.left_out,
+					 .functions_left_out = e->chrome.functions.left_out};
 	for (unsigned i = 0; i < e->worker_count; i++) {
 		counts.timeless += e->workers[i].timeless;
 		counts.flows_left_out += e->workers[i].flows_left_out;
+		counts.functions_left_out += e->workers[i].functions_left_out;
 	}
 	return counts;
 }
@@ -423,6 +450,7 @@ void exporter_free(struct exporter *e)
 	flows_deinit(&e->flows);
 	nesting_deinit(&e->chrome.nesting);
 	projections_deinit(&e->chrome.projections);
+	functions_deinit(&e->chrome.functions);
 	devices_deinit(&e->chrome.devices);
 	names_deinit(&e->chrome.names);
 	tracks_deinit(&e->tracks);

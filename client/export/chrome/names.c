@@ -103,18 +103,33 @@ void names_deinit(struct names *n)
 	*n = (struct names){0};
 }
 
-static void put_at(const struct names *n, struct buffer *b, uint32_t offset)
+static const char *text_at(const struct names *n, uint32_t offset, size_t *ret_bytes)
 {
 	uint32_t length;
 	memcpy(&length, n->texts.bytes + offset, sizeof length);
-	buffer_put(b, n->texts.bytes + offset + sizeof length, length);
+	*ret_bytes = length;
+	return n->texts.bytes + offset + sizeof length;
+}
+
+static void put_at(const struct names *n, struct buffer *b, uint32_t offset)
+{
+	size_t bytes;
+	const char *text = text_at(n, offset, &bytes);
+	buffer_put(b, text, bytes);
+}
+
+const char *names_text(const struct names *n, int64_t id, size_t *ret_bytes)
+{
+	uint32_t offset = id >= 0 && (size_t)id < n->size ? n->offsets[id] : 0;
+	*ret_bytes = 0;
+	return offset ? text_at(n, offset - 1, ret_bytes) : "";
 }
 
 void names_put(const struct names *n, struct buffer *b, int64_t id)
 {
-	uint32_t offset = id >= 0 && (size_t)id < n->size ? n->offsets[id] : 0;
-	if (offset)
-		put_at(n, b, offset - 1);
+	size_t bytes;
+	const char *text = names_text(n, id, &bytes);
+	buffer_put(b, text, bytes);
 }
 
 static int compare_renamed(const void *left, const void *right)
@@ -139,10 +154,7 @@ void names_put_original(const struct names *n, struct buffer *b, int64_t id)
 
 bool names_begins(const struct names *n, int64_t id, const char *prefix)
 {
-	uint32_t offset = id >= 0 && (size_t)id < n->size ? n->offsets[id] : 0, length;
-	size_t bytes = strlen(prefix);
-	if (!offset)
-		return false;
-	memcpy(&length, n->texts.bytes + offset - 1, sizeof length);
-	return length >= bytes && memcmp(n->texts.bytes + offset - 1 + sizeof length, prefix, bytes) == 0;
+	size_t bytes = strlen(prefix), length;
+	const char *text = names_text(n, id, &length);
+	return length >= bytes && memcmp(text, prefix, bytes) == 0;
 }

@@ -24,6 +24,8 @@ int names_load(struct names *n, const struct reader *r);
 void names_deinit(struct names *n);
 /* Puts the text of an id, without quotes; an id that has none (an event without a name) gives nothing. */
 void names_put(const struct names *n, struct buffer *b, int64_t id);
+/* The same text, which is not terminated. */
+const char *names_text(const struct names *n, int64_t id, size_t *ret_bytes);
 /* Does its (escaped) text begin so? */
 bool names_begins(const struct names *n, int64_t id, const char *prefix);
 

@@ -14,6 +14,7 @@
 
 /* A list of slices, sorted as the sweep goes. */
 struct list {
+	enum nesting_table table;
 	const struct nesting_slice *slices;
 	uint32_t *order;
 	size_t count;
@@ -47,11 +48,10 @@ static int sweep_list(struct sweep *s, const struct list *list, size_t *at, enum
 		bool before = slice->track != track   ? slice->track < track
 			      : slice->end != end     ? slice->end > end
 			      : slice->start != start ? slice->start < start
-						      : table > NESTING_PROJECTIONS;
+						      : table > list->table;
 		if (!before)
 			return 0;
-		int error =
-			sweep_take(s, NESTING_PROJECTIONS, list->order[*at], slice->track, slice->start, slice->end);
+		int error = sweep_take(s, list->table, list->order[*at], slice->track, slice->start, slice->end);
 		if (error)
 			return error;
 	}
@@ -60,18 +60,18 @@ static int sweep_list(struct sweep *s, const struct list *list, size_t *at, enum
 
 /* What the host did, and what devices did: no track has both, so that each is looked at alone, in half the memory. */
 static const struct side {
-	enum nesting_table from, to;
-} sides[] = {{NESTING_RANGES, NESTING_PROJECTIONS}, {NESTING_PROJECTIONS, NESTING_TABLES}};
+	enum nesting_table from, to, list;
+} sides[] = {{NESTING_RANGES, NESTING_PROJECTIONS, NESTING_FUNCTIONS},
+	     {NESTING_PROJECTIONS, NESTING_TABLES, NESTING_PROJECTIONS}};
 
 /* Many events: SQLite sorts them, in a temporary file where it must. */
 static int sweep_sorted(struct sweep *s, const struct reader *r, const struct side *side,
 			const struct nesting_options *options)
 {
-	struct list list = {.slices = options->slices};
+	const struct nesting_list *own = nesting_list(options, (int)side->list);
+	struct list list = {.table = side->list, .slices = own->slices, .count = own->count};
 	struct buffer sql = {0};
 	char part[512];
-	if (side->from <= NESTING_PROJECTIONS && side->to > NESTING_PROJECTIONS)
-		list.count = options->slice_count;
 	/* Start/end ranges need no track, but a place in time. */
 	int64_t first_range = reader_count(r, "SELECT min(start) FROM ranges", 0);
 	if (first_range < s->nesting->earliest)
@@ -147,9 +147,10 @@ static int find_side(struct sweep *sweep, const struct side *side, struct reader
 	int error = 0;
 	for (int table = 0; table < NESTING_TABLES && !error; table++) {
 		bool mine = table >= (int)side->from && table < (int)side->to;
+		const struct nesting_list *list = nesting_list(options, table);
 		rows[table] = (struct nesting_rows){.first = 0, .last = -1};
-		if (mine && table == NESTING_PROJECTIONS)
-			rows[table].last = (int64_t)options->slice_count - 1;
+		if (mine && list)
+			rows[table].last = (int64_t)list->count - 1;
 		else if (mine && nesting_has_table(table, options->schema))
 			error = nesting_rows(readers, nesting_sources[table].table, &rows[table]);
 		all += (size_t)(rows[table].last - rows[table].first + 1);
@@ -167,7 +168,7 @@ int nesting_find(struct nesting *n, struct reader *readers, unsigned threads, co
 	*n = (struct nesting){0};
 	struct sweep sweep;
 	int error = sweep_init(&sweep, n, readers);
-	if (!error && options->slice_count >= UINT32_MAX)
+	if (!error && (options->functions.count >= UINT32_MAX || options->projections.count >= UINT32_MAX))
 		error = -EFBIG;
 	for (size_t i = 0; i < sizeof sides / sizeof *sides && !error; i++)
 		error = find_side(&sweep, &sides[i], readers, threads, options);

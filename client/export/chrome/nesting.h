@@ -22,11 +22,12 @@
 /* Of slices that begin and end together, that of an earlier table holds that of a later one. */
 enum nesting_table {
 	NESTING_RANGES,
+	NESTING_FUNCTIONS, /* no table of the file: a list, of the host */
 	NESTING_OPERATORS,
 	NESTING_TABLES_OF_1, /* what a capture file of schema 1 has of them */
 	NESTING_API_CALLS = NESTING_TABLES_OF_1,
 	NESTING_OVERHEADS,
-	NESTING_PROJECTIONS, /* no table of the file: a list */
+	NESTING_PROJECTIONS, /* a list, too, of devices */
 	NESTING_KERNELS,
 	NESTING_COPIES,
 	NESTING_SETS,
@@ -80,12 +81,25 @@ struct nesting {
 	int64_t earliest; /* start of the first slice, where before the base; else 0 or later */
 };
 
+/* Their rows are their places here. */
+struct nesting_list {
+	const struct nesting_slice *slices;
+	size_t count;
+};
+
 struct nesting_options {
-	int64_t schema;			    /* of the file */
-	const struct nesting_slice *slices; /* that stand in no table: their rows are their places here */
-	size_t slice_count;
+	int64_t schema; /* of the file */
+	struct nesting_list functions, projections;
 	size_t rows_in_memory; /* 0 = NESTING_ROWS_IN_MEMORY */
 };
+
+/* NULL: its rows stand in a table. */
+static inline const struct nesting_list *nesting_list(const struct nesting_options *options, int table)
+{
+	return table == NESTING_FUNCTIONS     ? &options->functions
+	       : table == NESTING_PROJECTIONS ? &options->projections
+					      : NULL;
+}
 
 /* Reads all slices: ranges (but start/end ones, which need no track), operators, steps, API calls and what the device
  * did, where it has times, and those of the options. readers[0..threads) are of one file, and know profd_device() where

@@ -172,17 +172,17 @@ static int load_job(void *user, unsigned worker, uint64_t job)
 	return error;
 }
 
-/* The options' slices, at their table's place: where they are wanted there is room for all. */
-static int load_slices(struct load *load, const struct nesting_options *options)
+/* A list, at its table's place: where it is wanted there is room for all. */
+static int load_slices(struct load *load, int table, const struct nesting_list *list)
 {
-	size_t count = load->spans_at[NESTING_PROJECTIONS + 1] - load->spans_at[NESTING_PROJECTIONS];
+	size_t count = load->spans_at[table + 1] - load->spans_at[table];
 	for (size_t i = 0; i < count; i++) {
-		const struct nesting_slice *slice = &options->slices[i];
+		const struct nesting_slice *slice = &list->slices[i];
 		int64_t group = group_of(&load->groups, slice->track);
 		if (group < 0)
 			return (int)group;
 		int64_t start = sweep_clamp(slice->start, -SWEEP_TIME_LIMIT);
-		load->spans[load->spans_at[NESTING_PROJECTIONS] + i] =
+		load->spans[load->spans_at[table] + i] =
 			span_of(start, sweep_clamp(slice->end - start, 0), (uint32_t)group);
 	}
 	return 0;
@@ -288,8 +288,9 @@ int nesting_sweep_memory(struct sweep *s, struct reader *readers, unsigned threa
 	pthread_mutex_destroy(&load.lock);
 	if (load.earliest < s->nesting->earliest)
 		s->nesting->earliest = load.earliest;
-	if (!error)
-		error = load_slices(&load, options);
+	for (int table = 0; table < NESTING_TABLES && !error; table++)
+		if (nesting_list(options, table))
+			error = load_slices(&load, table, nesting_list(options, table));
 	if (!error)
 		error = group_spans(&load);
 	for (size_t i = 0; i < groups->count && !error; i++)

@@ -11,6 +11,7 @@ logging.disable(logging.CRITICAL)
 
 from torch_tb_profiler.profiler.data import RunProfileData  # noqa: E402
 from torch_tb_profiler.profiler.event_parser import ProfileRole  # noqa: E402
+from torch_tb_profiler.profiler.module_op import aggegate_module_view  # noqa: E402
 
 WORDS = {"cuda_runtime": "Runtime", "cuda_driver": "Runtime"}
 
@@ -32,6 +33,11 @@ def load(path):
     return json.loads(json.dumps(trace, default=float))
 
 
+def modules(rows):
+    return [{"name": row.name, "id": row.id, "calls": row.occurences, "operators": row.operators, "host_us": row.host_duration,
+             "self_host_us": row.self_host_duration, "device_us": row.device_duration, "children": modules(row.children)} for row in rows or []]
+
+
 def answers(path):
     run = RunProfileData.from_json("worker", "1", load(path))
     roles = [role.name for role in ProfileRole]
@@ -41,6 +47,8 @@ def answers(path):
         "kernels": {} if run.kernel_stat is None else {str(name): [int(row["count"]), float(row["sum"])]
                                                        for name, row in run.kernel_stat.iterrows()},
         "devices": run.used_devices,
+        # As its Module view has them.
+        "modules": modules(aggegate_module_view(run.tid2tree, run.events)),
         # Of each device: an operator's growth, bytes and blocks taken, itself and with what it calls, and its calls.
         "memory": run.memory_snapshot.get_memory_statistics(run.tid2tree) if run.memory_snapshot else {},
     }

@@ -24,7 +24,8 @@ enum collector_figures {
 	FILLS_SHAPES = 32,
 	FILLS_OPERATOR_STACKS = 64,
 	FILLS_ALLOCATIONS = 128, /* of the framework */
-	FILLS_MODULES = 256
+	FILLS_MODULES = 256,
+	FILLS_COMPILES = 512
 };
 
 struct collector_facts {

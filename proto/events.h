@@ -119,6 +119,8 @@ enum step_source {
 };
 /* What a thread did when its stack was sampled: it ran, it slept, or it could have run and had no processor. */
 enum sample_state { SAMPLE_UNKNOWN, SAMPLE_RUNNING, SAMPLE_WAITING, SAMPLE_READY, SAMPLE_STATE_COUNT };
+/* What torch.compile compiled; AT_RUN_TIME: what it does when its code first runs, such as choosing among kernels. */
+enum compile_part { COMPILE_FORWARD, COMPILE_BACKWARD, COMPILE_AT_RUN_TIME };
 /* Who told of an allocation, and what happened. */
 enum allocation_source { ALLOCATION_CUPTI = 1, ALLOCATION_POOL = 2, ALLOCATION_TORCH = 3 };
 enum allocation_operation {

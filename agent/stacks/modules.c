@@ -12,30 +12,21 @@
 
 #include "agent/core/sentence.h"
 #include "proto/python/code.h"
+#include "proto/python/dict.h"
 
 #include <errno.h>
 #include <string.h>
 
 #define TYPE_NAME 24
 #define TYPE_SIZE 32
-#define TYPE_FLAGS 168
 #define TYPE_CACHED_KEYS 880
 #define TYPE_CACHED_KEYS_11 872
 #define TYPE_HAS_VALUES (1ull << 2)
-#define TYPE_OWNS_DICT (1ull << 4)
-#define TYPE_IS_STR (1ull << 28)
-#define TYPE_IS_DICT (1ull << 29)
 /* Before the object. */
-#define OBJECT_DICT 24
 #define OBJECT_VALUES 32
-#define DICT_KEYS 32
-#define DICT_VALUES 40
 /* Of a table of values, from 3.13 on: is it in use, and where it begins. */
 #define VALUES_VALID 3
 #define VALUES_HEAD 8
-#define KEYS_HEAD 32
-#define ENTRIES_MOST (1 << 24)
-#define BLOCK 32
 #define DEPTH 5
 #define PROBES 8
 #define CLASS_BYTES 256
@@ -91,13 +82,6 @@ static bool word(struct python *python, uint64_t at, uint64_t *ret)
 	return python_read(&python->memory, at, ret, sizeof *ret);
 }
 
-static bool has_flag(struct python *python, uint64_t object, uint64_t flag, uint64_t *ret_type)
-{
-	uint64_t flags;
-	return word(python, object + MODULES_OBJECT_TYPE, ret_type) && word(python, *ret_type + TYPE_FLAGS, &flags) &&
-	       flags & flag;
-}
-
 /* As word(), of a word on the way to a module. */
 static bool follow(struct python *python, struct modules_node *node, uint64_t at, uint64_t *ret)
 {
@@ -107,53 +91,22 @@ static bool follow(struct python *python, struct modules_node *node, uint64_t at
 	return true;
 }
 
-/* The keys of a dict, with their values where it is not split. */
-struct keys {
-	uint64_t entries;
-	uint32_t count, size, key;
-};
-
-static bool open_keys(struct python *python, uint64_t at, struct keys *ret)
-{
-	unsigned char head[KEYS_HEAD];
-	int64_t count;
-	if (!python_read(&python->memory, at, head, sizeof head))
-		return false;
-	memcpy(&count, head + 24, sizeof count);
-	if (head[9] > 28 || head[10] > 2 || count < 0 || count > ENTRIES_MOST)
-		return false;
-	bool general = head[10] == 0;
-	*ret = (struct keys){at + KEYS_HEAD + (1ull << head[9]), (uint32_t)count, general ? 24 : 16, general ? 8 : 0};
-	return true;
-}
-
-/* Entries from `first` on; returns how many, 0 where there are none or they cannot be read. */
-static uint32_t read_block(struct python *python, const struct keys *keys, uint32_t first,
-			   uint64_t block[static BLOCK * 3])
-{
-	uint32_t n = keys->count - first < BLOCK ? keys->count - first : BLOCK;
-	return n && python_read(&python->memory, keys->entries + (uint64_t)first * keys->size, block,
-				(size_t)n * keys->size)
-		       ? n
-		       : 0;
-}
-
 static bool is_modules_key(struct python *python, uint64_t key)
 {
 	char text[16];
 	uint64_t type;
-	return key && has_flag(python, key, TYPE_IS_STR, &type) && python_text(python, key, text, sizeof text) &&
-	       strcmp(text, "_modules") == 0;
+	return key && python_has_flag(python, key, PYTHON_TYPE_IS_STR, &type) &&
+	       python_text(python, key, text, sizeof text) && strcmp(text, "_modules") == 0;
 }
 
 /* The place of `_modules` among the keys, -1: it is not there. The key is mostly one and the same object: by its address first. */
-static int64_t place_of_modules(struct modules *m, struct python *python, const struct keys *keys)
+static int64_t place_of_modules(struct modules *m, struct python *python, const struct python_keys *keys)
 {
-	uint64_t block[BLOCK * 3];
+	uint64_t block[PYTHON_BLOCK * 3];
 	for (int by_text = 0; by_text < 2; by_text++) {
 		uint32_t n;
 		for (uint32_t first = 0; first < keys->count; first += n) {
-			if (!(n = read_block(python, keys, first, block)))
+			if (!(n = python_keys_block(python, keys, first, block)))
 				return -1;
 			for (uint32_t i = 0; i < n; i++) {
 				uint64_t key = block[(i * keys->size + keys->key) / 8];
@@ -180,7 +133,7 @@ static bool open_own_values(struct python *python, struct modules_node *node, ui
 	if (python->minor == 11)
 		return follow(python, node, node->object - OBJECT_VALUES, &ret->values) && ret->values &&
 		       word(python, type + TYPE_CACHED_KEYS_11, &ret->keys);
-	if (!word(python, type + TYPE_FLAGS, &flags) || !(flags & TYPE_HAS_VALUES) ||
+	if (!word(python, type + PYTHON_TYPE_FLAGS, &flags) || !(flags & TYPE_HAS_VALUES) ||
 	    !word(python, type + TYPE_SIZE, &size) || size > 1u << 20 ||
 	    !python_read(&python->memory, node->object + size, head, sizeof head) || head[VALUES_VALID] != 1)
 		return false;
@@ -191,13 +144,13 @@ static bool open_own_values(struct python *python, struct modules_node *node, ui
 static bool open_attributes(struct python *python, struct modules_node *node, struct attributes *ret)
 {
 	uint64_t type, dict;
-	if (!has_flag(python, node->object, TYPE_OWNS_DICT, &type) ||
-	    !follow(python, node, node->object - OBJECT_DICT, &dict))
+	if (!python_has_flag(python, node->object, PYTHON_TYPE_OWNS_DICT, &type) ||
+	    !follow(python, node, node->object - PYTHON_OBJECT_DICT, &dict))
 		return false;
 	if (!dict)
 		return open_own_values(python, node, type, ret);
-	if (!follow(python, node, dict + DICT_KEYS, &ret->keys) ||
-	    !follow(python, node, dict + DICT_VALUES, &ret->values))
+	if (!follow(python, node, dict + PYTHON_DICT_KEYS, &ret->keys) ||
+	    !follow(python, node, dict + PYTHON_DICT_VALUES, &ret->values))
 		return false;
 	if (ret->values && python->minor > 11)
 		ret->values += VALUES_HEAD;
@@ -205,38 +158,38 @@ static bool open_attributes(struct python *python, struct modules_node *node, st
 }
 
 /* The keys of what the module has in `_modules`; its words are added to those of the node. */
-static bool open_children(struct modules *m, struct python *python, struct modules_node *node, struct keys *ret)
+static bool open_children(struct modules *m, struct python *python, struct modules_node *node, struct python_keys *ret)
 {
 	uint64_t type, at, values, children;
 	struct attributes own;
-	struct keys keys;
-	if (!open_attributes(python, node, &own) || !open_keys(python, own.keys, &keys))
+	struct python_keys keys;
+	if (!open_attributes(python, node, &own) || !python_keys_open(python, own.keys, &keys))
 		return false;
 	int64_t place = place_of_modules(m, python, &keys);
 	if (place < 0)
 		return false;
 	uint64_t slot = own.values ? own.values + (uint64_t)place * 8
 				   : keys.entries + (uint64_t)place * keys.size + keys.key + 8;
-	if (!follow(python, node, slot, &children) || !has_flag(python, children, TYPE_IS_DICT, &type) ||
-	    !follow(python, node, children + DICT_KEYS, &at) || !word(python, children + DICT_VALUES, &values) ||
-	    values)
+	if (!follow(python, node, slot, &children) || !python_has_flag(python, children, PYTHON_TYPE_IS_DICT, &type) ||
+	    !follow(python, node, children + PYTHON_DICT_KEYS, &at) ||
+	    !word(python, children + PYTHON_DICT_VALUES, &values) || values)
 		return false;
-	return open_keys(python, at, ret);
+	return python_keys_open(python, at, ret);
 }
 
 /* The number of the child's node, 0: it was not found. */
 static uint32_t search(struct modules *m, struct python *python, uint64_t parent, uint64_t child)
 {
-	uint64_t block[BLOCK * 3];
+	uint64_t block[PYTHON_BLOCK * 3];
 	m->node_count = 1;
 	m->nodes[0] = (struct modules_node){.object = parent};
 	for (uint32_t i = 0; i < m->node_count; i++) {
-		struct keys keys;
+		struct python_keys keys;
 		uint32_t n;
 		if (!open_children(m, python, &m->nodes[i], &keys))
 			continue;
 		for (uint32_t first = 0; first < keys.count; first += n) {
-			if (!(n = read_block(python, &keys, first, block)))
+			if (!(n = python_keys_block(python, &keys, first, block)))
 				break;
 			for (uint32_t k = 0; k < n; k++) {
 				uint32_t at = (k * keys.size + keys.key) / 8;
@@ -282,7 +235,7 @@ static bool trace(struct modules *m, struct python *python, uint32_t found, stru
 	while (depth--) {
 		uint64_t type, key = m->nodes[way[depth]].key;
 		size_t room = sizeof m->path - length - 1;
-		if (room < 2 || !has_flag(python, key, TYPE_IS_STR, &type) ||
+		if (room < 2 || !python_has_flag(python, key, PYTHON_TYPE_IS_STR, &type) ||
 		    !python_text(python, key, m->path + length, room))
 			return false;
 		length += strlen(m->path + length);

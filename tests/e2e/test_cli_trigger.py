@@ -49,7 +49,7 @@ def test_request(client, fake):
     request = fake.of("trigger")[0]
     assert request["targets"] == {"pids": [5, 6, 7]}
     assert request["schedule"] == {"skip_first": 1, "wait": 2, "warmup": 0, "active": 4, "repeat": 3}
-    assert request["collectors"] == ["steps", "nvtx", "torch", "shapes", "cupti"]
+    assert request["collectors"] == ["steps", "nvtx", "torch", "shapes", "cupti", "compile"]
     assert (request["graphs"], request["api"]) == ("nodes", "launches")
     assert (request["label"], request["max_events"], request["max_bytes"], request["timeout"]) == ("a b", 1000, 64 << 20, 90 * 10**9)
     assert request["follow"] is True and request["duration"] == 0 and request["major"] == 1
@@ -59,17 +59,17 @@ def test_request(client, fake):
     assert request["follow"] is False and "shapes" not in request["collectors"]
     client.run("trigger", "--all", "--step-range", "it*", "--at-step", "900")
     request = fake.of("trigger")[2]
-    assert request["collectors"] == ["steps", "nvtx", "torch", "cupti"]
+    assert request["collectors"] == ["steps", "nvtx", "torch", "cupti", "compile"]
     assert request["targets"] == {"all": True} and request["step_range"] == "it*" and request["at_step"] == 900
 
 
 def test_request_for_the_gpu(client, fake):
     fake.answers["trigger"] = [error("busy", "no")]
     for words, collectors, graphs, api in (
-            (["--no-gpu"], ["steps", "nvtx", "torch"], "nodes", "launches"),
-            (["--memory"], ["steps", "nvtx", "torch", "cupti", "memory", "allocations"], "nodes", "launches"),
-            (["--no-gpu", "--memory"], ["steps", "nvtx", "torch", "allocations"], "nodes", "launches"),
-            (["--graphs", "whole", "--api=all"], ["steps", "nvtx", "torch", "cupti"], "whole", "all")):
+            (["--no-gpu"], ["steps", "nvtx", "torch", "compile"], "nodes", "launches"),
+            (["--memory"], ["steps", "nvtx", "torch", "cupti", "memory", "allocations", "compile"], "nodes", "launches"),
+            (["--no-gpu", "--memory"], ["steps", "nvtx", "torch", "allocations", "compile"], "nodes", "launches"),
+            (["--graphs", "whole", "--api=all"], ["steps", "nvtx", "torch", "cupti", "compile"], "whole", "all")):
         client.run("trigger", "--pid", "5", *words)
         request = fake.of("trigger")[-1]
         assert (request["collectors"], request["graphs"], request["api"]) == (collectors, graphs, api)

@@ -26,7 +26,7 @@ def test_collectors_report_for_their_parts(profd, told):
         "steps": (1, 0, None, "the agent did not say whether it ran"), "nvtx": (0, 0, None, "not asked for"),
         "torch": (1, 1, 1000, "operators"), "shapes": (1, 1, 1000 if len(told) > 2 else None, "operators"), "cupti": (1, 0, None, "no driver"),
         "memory": (1, 0, None, "no driver"), "python": (0, 0, None, "not asked for (--stacks)"), "allocations": (0, 0, None, "not asked for (--memory)"),
-        "operator_stacks": (0, 0, None, "not asked for (--stacks=operators)"), "modules": (0, 0, None, "not asked for (--modules)")}
+        "compile": (0, 0, None, "not asked for"), "operator_stacks": (0, 0, None, "not asked for (--stacks=operators)"), "modules": (0, 0, None, "not asked for (--modules)")}
 
 
 def test_what_was_not_asked_for(profd):

@@ -14,6 +14,7 @@
 #include "client/ui/progress.h"
 #include "client/ui/text.h"
 #include "client/verbs/arguments.h"
+#include "client/verbs/chosen.h"
 #include "client/verbs/commands.h"
 #include "snapshot_print.h"
 
@@ -72,7 +73,7 @@ static int check(const struct arguments *a, struct run *run)
 	if (run->quiet && run->format != FORMAT_TABLE)
 		return fail(EXIT_USAGE, "--quiet leaves lines out of the table; it does not go with --format");
 	refusal = schedule_check(&schedule);
-	return refusal ? fail(EXIT_USAGE, "%s", refusal) : EXIT_DONE;
+	return refusal ? fail(EXIT_USAGE, "%s", refusal) : chosen_check(a);
 }
 
 /* --- picking --- */
@@ -271,7 +272,7 @@ int command_snapshot(struct arguments *arguments)
 				      .at_multiple = arguments_number(arguments, "at-multiple", 0),
 				      .timeout = arguments_number(arguments, "timeout", 0),
 				      .label = arguments_text(arguments, "label", "snapshot"),
-				      .collectors = arguments_collectors(arguments)},
+				      .collectors = chosen_collectors(arguments)},
 			  .turn = {.daemons = &run->daemons},
 			  .parallel = (size_t)arguments_number(arguments, "max-parallel", 1),
 			  .keep = arguments_number(arguments, "keep", 0),

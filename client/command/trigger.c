@@ -6,6 +6,7 @@
 #include "client/link/presence.h"
 #include "client/ui/failure.h"
 #include "client/verbs/arguments.h"
+#include "client/verbs/chosen.h"
 #include "client/verbs/commands.h"
 #include "look.h"
 #include "trigger_export.h"
@@ -58,10 +59,10 @@ static int check(const struct arguments *a)
 					    others[i]);
 	}
 	if (arguments_has(a, "look")) {
-		static const char *const others[] = {"steps",	"at-step",	  "at-multiple", "step-range",
-						     "step-op", "step-optimizer", "skip-first",	 "wait-steps",
-						     "repeat",	"warmup",	  "duration",	 "graphs",
-						     "api",	"output",	  "label",	 "no-wait"};
+		static const char *const others[] = {
+			"steps",      "at-step",    "at-multiple", "step-range", "step-op",  "step-optimizer",
+			"skip-first", "wait-steps", "repeat",	   "warmup",	 "duration", "graphs",
+			"api",	      "output",	    "label",	   "no-wait",	 "preset",   "activities"};
 
 		for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 			if (arguments_has(a, others[i]))
@@ -71,20 +72,14 @@ static int check(const struct arguments *a)
 		for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++) {
 			const struct collector_facts *collector = collector_facts(bit);
 
-			if (collector && arguments_has_collector(a, collector))
+			if (collector && chosen_by_option(a, collector))
 				return fail(EXIT_USAGE,
 					    "--look lists what recurs and keeps nothing; it does not go with --%s",
 					    collector->option);
 		}
 	}
-	if (arguments_has(a, "no-gpu")) {
-		static const char *const others[] = {"graphs", "api"};
-
-		for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-			if (arguments_has(a, others[i]))
-				return fail(EXIT_USAGE, "--no-gpu records nothing of CUDA; it does not go with --%s",
-					    others[i]);
-	}
+	if (chosen_check(a))
+		return EXIT_USAGE;
 	if (arguments_has(a, "step-range") + arguments_has(a, "step-op") + arguments_has(a, "step-optimizer") > 1)
 		return fail(EXIT_USAGE, "give one of --step-range, --step-op and --step-optimizer, not several");
 	if (arguments_has(a, "at-step") && arguments_has(a, "at-multiple"))

@@ -4,6 +4,7 @@
 #include "client/link/collect.h"
 #include "client/ui/json.h"
 #include "client/ui/text.h"
+#include "client/verbs/chosen.h"
 
 #include "proto/limits.h"
 
@@ -53,7 +54,7 @@ static cJSON *request(const struct arguments *a)
 	cJSON_AddNumberToObject(object, "max_events", (double)arguments_number(a, "max-events", 0));
 	cJSON_AddNumberToObject(object, "max_bytes", (double)arguments_number(a, "max-bytes", 0));
 	cJSON_AddBoolToObject(object, "follow", !arguments_has(a, "no-wait"));
-	request_collectors(object, look ? collectors_asked(ASKED_ALWAYS) : arguments_collectors(a));
+	request_collectors(object, look ? collectors_asked(ASKED_ALWAYS) : chosen_collectors(a));
 	cJSON_AddNumberToObject(object, "stacks_rate", (double)arguments_number(a, "stacks-rate", 0));
 	json_add_text(object, "graphs", arguments_text(a, "graphs", "nodes"));
 	json_add_text(object, "api", arguments_text(a, "api", "launches"));

@@ -273,9 +273,9 @@ static char *name_of(sqlite3_stmt *strings, const struct row *row)
 	return need(strdup(text));
 }
 
-static void put(struct table *table, sqlite3_stmt *strings, const struct row *row, int64_t whole)
+static void put(struct table *table, sqlite3_stmt *strings, const struct row *row, int64_t whole, bool host)
 {
-	char *within = string(strings, row->within, row->timed ? "(no operator)" : "(not recorded)"),
+	char *within = string(strings, row->within, host && row->timed ? "(no operator)" : "(not recorded)"),
 	     *call = string(strings, row->call, "(not recorded)");
 
 	table_add(table);
@@ -301,6 +301,7 @@ static void fill(const struct reader *reader, struct table *table, struct rows *
 		 const struct report_options *options)
 {
 	sqlite3_stmt *strings = report_prepare(reader, "SELECT text FROM strings WHERE id = ?1");
+	bool host = report_filled(reader, FILLS_OPERATORS) || report_filled(reader, FILLS_RANGES);
 	int64_t whole = 0;
 
 	for (size_t i = 0; i < rows->count; i++) {
@@ -311,7 +312,7 @@ static void fill(const struct reader *reader, struct table *table, struct rows *
 	if (rows->count)
 		qsort(rows->list, rows->count, sizeof *rows->list, by_weight);
 	for (size_t i = 0; i < rows->count; i++) {
-		put(table, strings, &rows->list[i], whole);
+		put(table, strings, &rows->list[i], whole, host);
 		free(rows->list[i].text);
 	}
 	sqlite3_finalize(strings);

@@ -26,11 +26,21 @@ bool report_device_ran(const struct reader *reader, const char *collector)
 	return reader_meta_int(reader, "schema", 0) >= 2 && report_ran(reader, collector);
 }
 
+/* Nobody asked for the host's side (--activities gpu): profd's own ranges, which come with the steps, are all that there may be. */
+static bool host_left_out(const struct reader *reader)
+{
+	return !reader_count(reader, "SELECT count(*) FROM collectors WHERE collector IN ('nvtx', 'torch') AND wanted",
+			     1) &&
+	       !reader_count(reader, "SELECT count(*) FROM range_totals", 0);
+}
+
 bool report_filled(const struct reader *reader, unsigned figures)
 {
 	uint32_t collectors = collectors_filling(figures);
 	bool ran = false;
 
+	if (figures & FILLS_RANGES && host_left_out(reader))
+		collectors = collectors_filling(figures & ~(unsigned)FILLS_RANGES);
 	for (unsigned bit = 0; bit < COLLECTOR_COUNT && !ran; bit++)
 		ran = collectors >> bit & 1 && report_ran(reader, collector_word(bit));
 	/* Files of schema 1 do not have the tables of the device. */

@@ -96,6 +96,7 @@ struct table *report_steps(const struct reader *reader, const struct report_opti
 {
 	struct table *table = table_new(columns, S_COUNT);
 	bool gpu = report_gpu(reader), evaluates = report_evaluates(reader);
+	bool ranges = report_filled(reader, FILLS_RANGES);
 	bool copies = !report_refused(reader, REPORT_COPIES), sets = !report_refused(reader, REPORT_SETS);
 	bool graphs = gpu && report_session_options(reader) & SESSION_GRAPHS_WHOLE;
 	char sql[2048];
@@ -146,7 +147,7 @@ struct table *report_steps(const struct reader *reader, const struct report_opti
 			table_set_absent(table, S_OPERATORS);
 			table_set_absent(table, S_SELF);
 		}
-		if (!(collectors & collectors_filling(FILLS_RANGES)))
+		if (!ranges || !(collectors & collectors_filling(FILLS_RANGES)))
 			table_set_absent(table, S_RANGES);
 	}
 	thread_times_free(&times);

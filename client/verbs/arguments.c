@@ -28,6 +28,14 @@ const struct verb *verb_find(const char *name)
 	return NULL;
 }
 
+const struct option_row *verb_option(const struct verb *verb, const char *name)
+{
+	for (const struct option_row *row = verb->options; row->name; row++)
+		if (strcmp(row->name, name) == 0)
+			return row;
+	return NULL;
+}
+
 const char *verb_nearest(const char *name)
 {
 	const char *nearest = NULL;
@@ -125,6 +133,17 @@ static int add_pids(struct arguments *a, const struct option_row *row, const cha
 	return error;
 }
 
+static void add(struct arguments *a, const struct given *given)
+{
+	a->given = need(reallocarray(a->given, a->given_count + 1, sizeof *a->given));
+	a->given[a->given_count++] = *given;
+}
+
+void arguments_add_off(struct arguments *a, const struct option_row *row)
+{
+	add(a, &(struct given){.row = row, .off = true});
+}
+
 int arguments_add(struct arguments *a, const struct option_row *row, const char *text)
 {
 	struct given given = {.row = row, .text = text};
@@ -184,8 +203,7 @@ int arguments_add(struct arguments *a, const struct option_row *row, const char 
 			return bad_value(a, row, text, sentence);
 		}
 	}
-	a->given = need(reallocarray(a->given, a->given_count + 1, sizeof *a->given));
-	a->given[a->given_count++] = given;
+	add(a, &given);
 	return ARGUMENTS_OK;
 }
 
@@ -296,9 +314,8 @@ int arguments_init(struct arguments *a, const struct verb *verb, int argc, char 
 		     verb->synopsis);
 		return ARGUMENTS_USAGE;
 	}
-	for (const struct option_row *row = verb->options; row->name; row++)
-		if (strcmp(row->name, "recipe") == 0 && arguments_has(a, "recipe"))
-			return recipe_add(a, arguments_text(a, "recipe", ""));
+	if (verb_option(verb, "recipe") && arguments_has(a, "recipe"))
+		return recipe_add(a, arguments_text(a, "recipe", ""));
 	return ARGUMENTS_OK;
 }
 
@@ -315,13 +332,11 @@ void arguments_deinit(struct arguments *a)
 
 static const struct given *find(const struct arguments *a, const char *name)
 {
-	const struct option_row *row = a->verb->options;
+	const struct option_row *row = verb_option(a->verb, name);
 
-	while (row->name && strcmp(row->name, name) != 0)
-		row++;
-	assert(row->name);
+	assert(row);
 	for (size_t i = a->given_count; i > 0; i--)
-		if (a->given[i - 1].row == row)
+		if (a->given[i - 1].row == row && !a->given[i - 1].off)
 			return &a->given[i - 1];
 	return NULL;
 }
@@ -329,45 +344,6 @@ static const struct given *find(const struct arguments *a, const char *name)
 bool arguments_has(const struct arguments *a, const char *name)
 {
 	return find(a, name) != NULL;
-}
-
-bool arguments_has_collector(const struct arguments *a, const struct collector_facts *collector)
-{
-	size_t bytes = strcspn(collector->option, "=");
-	const char *value = collector->option[bytes] ? collector->option + bytes + 1 : NULL;
-	bool given = false;
-
-	for (size_t i = 0; i < a->given_count && bytes; i++) {
-		const char *name = a->given[i].row->name, *text = a->given[i].text;
-
-		if (strlen(name) == bytes && strncmp(name, collector->option, bytes) == 0)
-			given = given || !value || (text && strcmp(text, value) == 0);
-	}
-	return given;
-}
-
-uint32_t arguments_collectors(const struct arguments *a)
-{
-	uint32_t bits = 0;
-
-	for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++) {
-		const struct collector_facts *collector = collector_facts(bit);
-
-		if (!collector || collector->asked == ASKED_NEVER)
-			continue;
-		if (collector->asked == ASKED_ALWAYS ||
-		    arguments_has_collector(a, collector) == (collector->asked != ASKED_UNLESS))
-			bits |= 1u << bit;
-	}
-	/* Of one that an option leaves out nothing is left. */
-	for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++) {
-		const struct collector_facts *collector = collector_facts(bit);
-		const struct collector_facts *whole = collector ? collector_facts(collector->part_of) : NULL;
-
-		if (whole && whole->asked == ASKED_UNLESS && !(bits >> collector->part_of & 1))
-			bits &= ~(1u << bit);
-	}
-	return bits;
 }
 
 const char *arguments_text(const struct arguments *a, const char *name, const char *otherwise)

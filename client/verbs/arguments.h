@@ -10,6 +10,8 @@
 
 /* NULL where there is none. */
 const struct verb *verb_find(const char *name);
+/* The row of an option of its; NULL where it has none of this name. */
+const struct option_row *verb_option(const struct verb *verb, const char *name);
 /* The verb whose name is nearest to a word, NULL where none is near. */
 const char *verb_nearest(const char *name);
 
@@ -17,6 +19,7 @@ struct given {
 	const struct option_row *row;
 	const char *text;
 	int64_t number;
+	bool off; /* a recipe says that it is not asked for: a preset's is left out */
 };
 
 struct arguments {
@@ -44,15 +47,14 @@ void arguments_deinit(struct arguments *arguments);
 /* One option more; `text` stays the caller's, NULL for a flag alone. ARGUMENTS_OK, or ARGUMENTS_USAGE when the sentence has been printed. */
 int arguments_add(struct arguments *arguments, const struct option_row *row, const char *text);
 
+/* Says of a flag that it is not asked for. */
+void arguments_add_off(struct arguments *arguments, const struct option_row *row);
+
 /* Values by the option's name, which must stand in the verb's table (checked); the last one given wins. */
 bool arguments_has(const struct arguments *arguments, const char *name);
 const char *arguments_text(const struct arguments *arguments, const char *name, const char *otherwise);
 int64_t arguments_number(const struct arguments *arguments, const char *name, int64_t otherwise);
 
-/* The collectors that the options ask for, by proto/collectors.def: a bit set. A verb need not have all of these options. */
-uint32_t arguments_collectors(const struct arguments *arguments);
-/* Was the option given that asks for a collector, or leaves it out? */
-bool arguments_has_collector(const struct arguments *arguments, const struct collector_facts *collector);
 /* What --format says; the default is table. */
 enum output_format arguments_format(const struct arguments *arguments);
 

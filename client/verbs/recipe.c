@@ -99,14 +99,6 @@ static int refuse(const struct recipe *r, const cJSON *item, const char *why)
 	return ARGUMENTS_USAGE;
 }
 
-static const struct option_row *row_of(const struct verb *verb, const char *name)
-{
-	for (const struct option_row *row = verb->options; row->name; row++)
-		if (strcmp(row->name, name) == 0)
-			return row;
-	return NULL;
-}
-
 /* Takes over `text`. What the command line has, too, is read all the same: a mistake in a recipe is always told. */
 static int put(struct recipe *r, const cJSON *item, const struct option_row *row, char *text)
 {
@@ -135,10 +127,19 @@ static int put(struct recipe *r, const cJSON *item, const struct option_row *row
 	return error;
 }
 
-/* torch.profiler's activities, as words of a list: without the GPU's is --no-gpu. */
+/* What the command line has goes before it. */
+static void put_off(struct recipe *r, const struct option_row *row)
+{
+	for (size_t i = 0; i < r->on_line; i++)
+		if (r->arguments->given[i].row == row)
+			return;
+	arguments_add_off(r->arguments, row);
+}
+
+/* torch.profiler's activities, as words of a list. */
 static int put_activities(struct recipe *r, const cJSON *item)
 {
-	const struct option_row *row = row_of(r->arguments->verb, "no-gpu");
+	const struct option_row *row = verb_option(r->arguments->verb, "activities");
 	bool host = false, device = false;
 	const cJSON *word;
 
@@ -155,15 +156,17 @@ static int put_activities(struct recipe *r, const cJSON *item)
 	}
 	if (!cJSON_IsArray(item) || !(host || device))
 		return refuse(r, item, "a list of \"cpu\" and \"cuda\" (or \"gpu\") is wanted");
-	if (!host)
-		return refuse(r, item, "profd always records the CPU; \"cpu\" has to be in the list");
-	return device ? ARGUMENTS_OK : put(r, item, row, NULL);
+	return put(r, item, row, need(strdup(!device ? "cpu" : host ? "cpu,gpu" : "gpu")));
 }
 
 static int put_flag(struct recipe *r, const cJSON *item, const struct option_row *row, const char *value)
 {
-	if (cJSON_IsBool(item))
-		return cJSON_IsTrue(item) ? put(r, item, row, value ? need(strdup(value)) : NULL) : ARGUMENTS_OK;
+	if (cJSON_IsTrue(item))
+		return put(r, item, row, value ? need(strdup(value)) : NULL);
+	if (cJSON_IsFalse(item)) {
+		put_off(r, row);
+		return ARGUMENTS_OK;
+	}
 	if (cJSON_IsString(item) && row->argument && !value)
 		return put(r, item, row, need(strdup(item->valuestring)));
 	return refuse(r, item,
@@ -197,7 +200,7 @@ static int put_item(struct recipe *r, const cJSON *object, const cJSON *item)
 	snprintf(name, sizeof name, "%s", item->string);
 	for (char *at = name; *at; at++)
 		*at = *at == '_' ? '-' : *at;
-	if (strcmp(name, "activities") == 0 && row_of(r->arguments->verb, "no-gpu"))
+	if (strcmp(name, "activities") == 0 && verb_option(r->arguments->verb, name) && !cJSON_IsString(item))
 		return put_activities(r, item);
 	for (size_t i = 0; i < sizeof torch_words / sizeof *torch_words; i++)
 		if (strcmp(name, torch_words[i].torch) == 0) {
@@ -205,7 +208,7 @@ static int put_item(struct recipe *r, const cJSON *object, const cJSON *item)
 			value = torch_words[i].value;
 			break;
 		}
-	row = row_of(r->arguments->verb, name);
+	row = verb_option(r->arguments->verb, name);
 	if (!row || strcmp(name, "recipe") == 0) {
 		snprintf(why, sizeof why, "a recipe for `profd %s` has no such key", r->arguments->verb->name);
 		return refuse(r, item, why);

@@ -28,6 +28,22 @@ static const char compare_meanings[] = WORD("all", "where a step goes, and what 
 #include "client/compare/kinds.def"
 	;
 
+/* With a | before each, as formats below. */
+static const char preset_choices[] = ""
+#define PRESET(word, collectors, sentence) "|" #word
+#include "presets.def"
+	;
+
+static const char preset_meanings[] = ""
+#define PRESET(word, collectors, sentence) WORD(#word, sentence)
+#include "presets.def"
+	;
+
+static const char activities_meanings[] = WORD("cpu,gpu", "both") WORD(
+	"gpu",
+	"the device alone, the cheapest: kernels, copies, memsets, and the calls that launched them and waited for them")
+	WORD("cpu", "as --no-gpu");
+
 /* With a | before each. */
 static const char format_choices[] = ""
 #define FORMAT(name, ...) "|" name

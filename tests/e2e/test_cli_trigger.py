@@ -69,6 +69,10 @@ def test_request_for_the_gpu(client, fake):
             (["--no-gpu"], ["steps", "nvtx", "torch", "compile"], "nodes", "launches"),
             (["--memory"], ["steps", "nvtx", "torch", "cupti", "memory", "allocations", "compile"], "nodes", "launches"),
             (["--no-gpu", "--memory"], ["steps", "nvtx", "torch", "allocations", "compile"], "nodes", "launches"),
+            (["--activities", "gpu"], ["steps", "cupti"], "nodes", "launches"),
+            (["--activities", "cpu"], ["steps", "nvtx", "torch", "compile"], "nodes", "launches"),
+            (["--preset", "light"], ["steps", "nvtx", "cupti"], "nodes", "launches"),
+            (["--preset", "light", "--graphs", "whole"], ["steps", "nvtx", "cupti"], "whole", "launches"),
             (["--graphs", "whole", "--api=all"], ["steps", "nvtx", "torch", "cupti", "compile"], "whole", "all")):
         client.run("trigger", "--pid", "5", *words)
         request = fake.of("trigger")[-1]

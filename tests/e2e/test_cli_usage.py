@@ -101,6 +101,14 @@ def test_the_documented_keys_are_those_of_the_tables(lonely, folder):
     ("trigger --pid 1 --api none", ["launches|all"]),
     ("trigger --pid 1 --no-gpu --graphs whole", ["--no-gpu", "--graphs"]),
     ("trigger --pid 1 --no-gpu --api all", ["--no-gpu", "--api"]),
+    ("trigger --pid 1 --preset heavy", ["light|default|full"]),
+    ("trigger --pid 1 --activities host", ["cpu,gpu|gpu|cpu"]),
+    ("trigger --pid 1 --activities gpu --shapes", ["device alone", "--shapes"]),
+    ("trigger --pid 1 --activities gpu --memory", ["device alone", "--memory"]),
+    ("trigger --pid 1 --activities gpu --api all", ["device alone", "--api all"]),
+    ("trigger --pid 1 --activities cpu,gpu --no-gpu", ["--activities cpu,gpu", "--no-gpu"]),
+    ("trigger --pid 1 --look 2s --preset light", ["--look", "--preset"]),
+    ("snapshot --all --activities gpu --no-gpu", ["--activities gpu", "--no-gpu"]),
     ("ps --format yaml", ["table|json|csv"]),
     ("ps extra", ["extra"]),
     ("rm", ["usage"]),
@@ -128,7 +136,8 @@ def test_usage(lonely, line, words):
     ('{"a\x1b[31m": 3}', ["line 1"]),
     ("[" * 60000, ["not JSON"]),
     (" " * 65537, ["64 KiB"]),
-    ('{"activities": ["cuda"]}', ["activities", "always records the CPU"]),
+    ('{"activities": ["xpu"]}', ["activities", "cuda"]),
+    ('{"steps": 2,\n"preset": "heavy"}', ["line 2", "light|default|full"]),
 ])
 def test_recipe(lonely, folder, text, words):
     (folder / "r.json").write_text(text)

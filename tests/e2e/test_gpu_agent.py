@@ -156,6 +156,32 @@ def test_all_calls_and_memory(profd, release):
     assert all(every[name] == count for name, count in chosen.items()), (chosen, every)
 
 
+def test_the_device_alone(profd):
+    """--activities gpu: all work of the device in its step, and of the host the calls that ask for it; the rest is not recorded, not 0."""
+    job = gpu.start(profd, gpu.MIDDLE, "", "--kernels=2", "--sets=2")
+    recipe = profd.folder / "device.json"
+    recipe.write_text('{"activities": ["cuda"], "active": 4}')
+    capture = profd.trigger(job.pid, "--recipe", recipe)
+    light = profd.trigger(job.pid, "--preset", "light", "--steps", 2)
+    said = gpu.finish(job)
+    shown = profd.show(capture["capture_id"])
+    kernels, sets = said["per_step"]["kernels"], said["per_step"]["sets"]["count"]
+    assert [(step["kernels"], step["sets"]) for step in shown["steps"]] == [(kernels, sets)] * 4
+    for step in shown["steps"]:
+        assert step["operators"] is None and step["ranges"] is None and step["self_cpu_ns"] is None
+    assert all("not recorded" in profd.run("show", capture["capture_id"], "--by", view).stdout for view in ("operators", "ranges"))
+    assert {row["collector"] for row in shown["collectors"] if row["wanted"]} == {"steps", "cupti"}
+    assert sum(row["calls"] for row in shown["launches"]) == sum(step["kernels"] + step["copies"] + step["sets"] for step in shown["steps"])
+    assert {row["operator"] for row in shown["launches"]} == {"(not recorded)"}
+    idle = [step["devices"][0]["idle"] for step in shown["breakdown"]["steps"]]
+    assert all(set(rows) <= {"unknown", "launch", "call", "sync", "copy", "gap", "arrival", "device_wait"} for rows in idle), idle
+    assert all("unknown" in rows for rows in idle), idle
+    assert shown["verdict"]["abstains"] and not shown["findings"], (shown["verdict"], shown["findings"])
+    ranges = profd.show(light["capture_id"])["ranges"]
+    assert any(row["name"] == "step" for row in ranges)
+    assert "not recorded" in profd.run("show", light["capture_id"], "--by", "operators").stdout
+
+
 @pytest.mark.parametrize("more", [(), ("--api", "all")])
 def test_an_id_stands_at_one_call_in_exports(profd, more):
     """A call of the runtime and the driver's calls in it have one correlation id, whether or not they launch something. Readers

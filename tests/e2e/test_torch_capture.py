@@ -371,3 +371,16 @@ def test_ranges_that_torch_makes_for_its_profiler_alone(profd, torch_newest):
 
     assert names(60) == {"aten::add": 5}
     assert names(150) == {"aten::add": 5, "a fast range": 5}
+
+
+def test_presets(profd, torch_newest):
+    """light has the steps of torch and none of its operators; full has all that there is to record here."""
+    training = Training(profd, torch_newest, "--model", "cnn", "--steps", "0").go()
+    profd.wait_steps(training.pid, 2)
+    light = profd.show(profd.trigger(training.pid, "--preset", "light", "--steps", 3)["capture_id"])
+    assert len(light["steps"]) == 3 and light["operators"] == []
+    assert all(step["operators"] is None for step in light["steps"])
+    full = profd.show(profd.trigger(training.pid, "--preset", "full", "--steps", 2)["capture_id"])
+    wanted = {row["collector"] for row in full["collectors"] if row["wanted"]}
+    assert wanted == {"steps", "nvtx", "torch", "shapes", "cupti", "memory", "allocations", "python", "operator_stacks", "modules", "compile"}
+    assert full["operators"] and full["flops"] and full["modules"]

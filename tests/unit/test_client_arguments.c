@@ -1,6 +1,7 @@
 /* test_client_arguments.c - command lines: what the table of verbs makes of them, and what it refuses. */
 #include "client/ui/failure.h"
 #include "client/verbs/arguments.h"
+#include "client/verbs/chosen.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -237,7 +238,7 @@ static void test_recipe(void **state)
 	assert_string_equal(arguments_text(&a, "label", ""), "mine");
 	assert_true(arguments_has(&a, "shapes"));
 	assert_true(arguments_has(&a, "modules"));
-	assert_true(arguments_has(&a, "no-gpu"));
+	assert_string_equal(arguments_text(&a, "activities", ""), "cpu");
 	assert_false(arguments_has(&a, "memory"));
 	/* --stacks of the command line is all of it. */
 	assert_null(arguments_text(&a, "stacks", NULL));
@@ -251,6 +252,75 @@ static void test_recipe(void **state)
 	assert_string_equal(arguments_text(&a, "stacks", ""), "operators");
 	assert_int_equal(a.pids[0], 7);
 	arguments_deinit(&a);
+}
+
+#define BIT(name) (1u << COLLECTOR_##name)
+
+static uint32_t chosen(const char *line, const char *recipe)
+{
+	struct arguments a;
+	uint32_t bits;
+
+	assert_int_equal(parse_recipe(&a, line, recipe, strlen(recipe)), ARGUMENTS_OK);
+	assert_int_equal(chosen_check(&a), EXIT_DONE);
+	bits = chosen_collectors(&a);
+	arguments_deinit(&a);
+	return bits;
+}
+
+static void check_refused(const char *line, const char *recipe)
+{
+	struct arguments a;
+
+	assert_int_equal(parse_recipe(&a, line, recipe, strlen(recipe)), ARGUMENTS_OK);
+	assert_int_equal(chosen_check(&a), EXIT_USAGE);
+	arguments_deinit(&a);
+}
+
+/* The command line goes before a recipe, and both before a preset. */
+static void test_presets(void **state)
+{
+	const uint32_t light = BIT(STEPS) | BIT(NVTX) | BIT(CUPTI), usual = light | BIT(TORCH) | BIT(COMPILE);
+	const uint32_t full = usual | BIT(SHAPES) | BIT(MEMORY) | BIT(ALLOCATIONS) | BIT(PYTHON) |
+			      BIT(OPERATOR_STACKS) | BIT(MODULES);
+
+	(void)state;
+	assert_int_equal(chosen("trigger --recipe", "{}"), usual);
+	assert_int_equal(chosen("trigger --preset default --recipe", "{}"), usual);
+	assert_int_equal(chosen("trigger --preset light --recipe", "{}"), light);
+	assert_int_equal(chosen("snapshot --preset light --recipe", "{}"), light);
+	assert_int_equal(chosen("trigger --recipe", "{\"preset\": \"full\"}"), full);
+	assert_int_equal(chosen("trigger --preset light --recipe", "{\"preset\": \"full\"}"), light);
+	/* What needs torch's calls brings them. */
+	assert_int_equal(chosen("trigger --preset light --shapes --recipe", "{}"), light | BIT(TORCH) | BIT(SHAPES));
+	assert_int_equal(chosen("trigger --preset light --stacks --recipe", "{}"), light | BIT(PYTHON));
+	assert_int_equal(chosen("trigger --preset full --stacks --recipe", "{}"), full & ~BIT(OPERATOR_STACKS));
+	assert_int_equal(chosen("trigger --preset full --no-gpu --recipe", "{}"), full & ~(BIT(CUPTI) | BIT(MEMORY)));
+	assert_int_equal(chosen("trigger --preset full --recipe", "{\"with_modules\": false, \"memory\": false}"),
+			 full & ~(BIT(MODULES) | BIT(MEMORY) | BIT(ALLOCATIONS)));
+	assert_int_equal(chosen("trigger --preset full --modules --recipe", "{\"with_modules\": false}"), full);
+	assert_int_equal(chosen("trigger --recipe", "{\"with_flops\": false, \"record_shapes\": true}"),
+			 usual | BIT(SHAPES));
+
+	assert_int_equal(chosen("trigger --activities gpu --recipe", "{}"), BIT(STEPS) | BIT(CUPTI));
+	assert_int_equal(chosen("trigger --recipe", "{\"activities\": [\"cuda\"]}"), BIT(STEPS) | BIT(CUPTI));
+	assert_int_equal(chosen("trigger --recipe", "{\"activities\": \"gpu\"}"), BIT(STEPS) | BIT(CUPTI));
+	assert_int_equal(chosen("trigger --activities cpu --recipe", "{\"activities\": [\"gpu\"]}"),
+			 usual & ~BIT(CUPTI));
+	assert_int_equal(chosen("trigger --preset light --activities cpu,gpu --recipe", "{}"), usual);
+	assert_int_equal(chosen("trigger --preset full --activities gpu --recipe", "{}"),
+			 BIT(STEPS) | BIT(CUPTI) | BIT(MEMORY));
+	assert_int_equal(chosen("trigger --preset full --activities cpu --recipe", "{}"),
+			 full & ~(BIT(CUPTI) | BIT(MEMORY)));
+	assert_int_equal(chosen("trigger --activities gpu --graphs whole --recipe", "{}"), BIT(STEPS) | BIT(CUPTI));
+
+	check_refused("trigger --activities gpu --shapes --recipe", "{}");
+	check_refused("trigger --activities gpu --recipe", "{\"profile_memory\": true}");
+	check_refused("trigger --activities gpu --api all --recipe", "{}");
+	check_refused("trigger --activities gpu --no-gpu --recipe", "{}");
+	check_refused("trigger --activities cpu --graphs whole --recipe", "{}");
+	check_refused("trigger --no-gpu --api all --recipe", "{}");
+	check_refused("snapshot --no-gpu --recipe", "{\"activities\": [\"cpu\", \"gpu\"]}");
 }
 
 static void test_recipe_refused(void **state)
@@ -283,8 +353,9 @@ static void test_recipe_refused(void **state)
 		"{\"stepz\": 1}",
 		"{\"\": 1}",
 		"{\"activities\": []}",
-		"{\"activities\": \"cpu\"}",
-		"{\"activities\": [\"cuda\"]}",
+		"{\"activities\": \"host\"}",
+		"{\"preset\": \"heavy\"}",
+		"{\"preset\": [\"light\"]}",
 		"{\"activities\": [\"cpu\", \"xpu\"]}",
 		"{\"activities\": [1]}",
 	};
@@ -307,7 +378,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_values),	cmocka_unit_test(test_words),	       cmocka_unit_test(test_help),
 		cmocka_unit_test(test_refused), cmocka_unit_test(test_nearest),	       cmocka_unit_test(test_table),
-		cmocka_unit_test(test_recipe),	cmocka_unit_test(test_recipe_refused),
+		cmocka_unit_test(test_recipe),	cmocka_unit_test(test_recipe_refused), cmocka_unit_test(test_presets),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,7 +47,7 @@ def more_in_a_capture(env, pid, steps):
 
 
 def rows(env):
-    with turns(env, "memory", SETUP, "profile_memory", STEPS) as job:
+    with turns(env, "memory", SETUP, [("profile_memory",)], STEPS) as job:
         if not job:
             return
         taken = []

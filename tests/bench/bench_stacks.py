@@ -1,5 +1,5 @@
-"""A recorded step of torch with Python stacks: sampled at 199 Hz (--stacks), and with the stack of each operator (--stacks=operators),
-beside one without; and torch.profiler's with_stack=True beside its own without. All take turns on one job, so that what the machine does
+"""A recorded step of torch with Python stacks: sampled at 199 Hz (--stacks), with the stack of each operator (--stacks=operators),
+and with modules too (--modules), beside one without; and torch.profiler's with_stack=True, and with_modules=True, beside its own without. All take turns on one job, so that what the machine does
 beside falls on each; a figure is the median over the turns, a ratio that of the turns' ratios.
 """
 import statistics
@@ -18,12 +18,12 @@ def iterate():
 
 
 def rows(env):
-    with turns(env, "stacks", SETUP, "with_stack", STEPS) as job:
+    with turns(env, "stacks", SETUP, [("with_stack",), ("with_stack", "with_modules")], STEPS) as job:
         if not job:
             return
-        taken = [(*(job.captured(*options)[2] for options in ([], ["--stacks"], ["--stacks=operators"])), *job.profiled())
+        taken = [(*(job.captured(*options)[2] for options in ([], ["--stacks"], ["--stacks=operators"], ["--modules"])), *job.profiled())
                  for _ in range(ROUNDS)]
-    plain, sampled, exact, theirs, stacked = ([turn[i] for turn in taken] for i in range(5))
+    plain, sampled, exact, modules, theirs, stacked, both = ([turn[i] for turn in taken] for i in range(7))
 
     def row(what, ours, peer, reference, promised):
         ratio = statistics.median(a / b for a, b in zip(ours, peer))
@@ -32,4 +32,7 @@ def rows(env):
     yield row("a recorded step of torch, --stacks", sampled, plain, "without stacks", 1.015)
     yield row("a recorded step of torch, --stacks=operators", exact, plain, "without stacks", None)
     yield row("a recorded step of torch, --stacks=operators", exact, stacked, "torch.profiler, with_stack=True", 1.0)
+    yield row("a recorded step of torch, --modules", modules, plain, "without stacks", None)
+    yield row("a recorded step of torch, --modules", modules, both, "torch.profiler, with_stack=True, with_modules=True", 1.0)
     yield row("a step in torch.profiler, with_stack=True", stacked, theirs, "torch.profiler, without stacks", None)
+    yield row("a step in torch.profiler, with_stack=True, with_modules=True", both, theirs, "torch.profiler, without stacks", None)

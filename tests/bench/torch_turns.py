@@ -1,5 +1,5 @@
-"""A job of torch that iterates, is captured, and on request runs its own torch.profiler without an option and with it: what takes turns on
-one job meets the same of what the machine does beside."""
+"""A job of torch that iterates, is captured, and on request runs its own torch.profiler without options and with some: what takes turns on one
+job meets the same of what the machine does beside."""
 import contextlib
 import json
 import os
@@ -23,8 +23,8 @@ while True:
     iterate()
     if wanted.exists():
         found = []
-        for on in (False, True):
-            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], {option}=on):
+        for options in {options}:
+            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], **dict.fromkeys(options, True)):
                 found.append(steps({steps}))
         wanted.unlink()
         told.with_suffix(".new").write_text(json.dumps(found))
@@ -47,7 +47,7 @@ class Turns:
         return capture, shown, statistics.median(row["wall_ns"] for row in shown["steps"])
 
     def profiled(self):
-        """Its median steps in torch.profiler, without the option and with it, in ns."""
+        """Its median steps in torch.profiler, without options and with each of those of turns(), in ns."""
         self.wanted.touch()
         self.env.wait(self.told.exists, 240, "torch.profiler")
         found = json.loads(self.told.read_text())
@@ -56,14 +56,14 @@ class Turns:
 
 
 @contextlib.contextmanager
-def turns(env, what, setup, option, steps):
-    """`setup`: Python that defines iterate(). None where there is no torch."""
+def turns(env, what, setup, options, steps):
+    """`setup`: Python that defines iterate(). `options`: of torch.profiler, tuples of those that are on together. None where there is no torch."""
     python = os.environ.get("PROFD_TORCH_NEWEST")
     if not python:
         env.note(f"{what}: PROFD_TORCH_NEWEST is not set: left out")
         yield None
         return
-    text = JOB.format(setup=setup, option=option, steps=steps)
+    text = JOB.format(setup=setup, options=[(), *options], steps=steps)
     job = subprocess.Popen([python, "-c", text, env.folder / "profile", env.folder / "profiled.json"], env=env.with_agent(),
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

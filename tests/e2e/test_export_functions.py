@@ -6,11 +6,12 @@ import os
 import re
 import sqlite3
 
+import gpu
 import pytest
 
 from conftest import wait_for
 from test_export_gpu_readers import export
-from test_modules import record
+from test_modules import DEVICE, record
 from test_operator_stacks import stacks
 from test_round_trip import ask
 
@@ -237,3 +238,15 @@ def test_tensorboard(profd, both, tmp_path):
         if path.startswith("blocks.") and path.count(".") == 1:
             one = ours["Net_0", f"Block_{path[-1]}"]
             assert row["forward_ns"] / 1000 <= one["host_us"] + 1 and one["calls"] == row["calls"], (path, row, one)
+
+
+def test_tensorboard_device(profd, torch_newest, tmp_path):
+    """The Module view has the device's time that a module's forward launched."""
+    tensorboard = os.environ.get("PROFD_TENSORBOARD") or pytest.skip("no TensorBoard here (PROFD_TENSORBOARD)")
+    capture = record(profd, torch_newest, tmp_path, DEVICE, env=gpu.environment(gpu.NEWEST))
+    path = export(profd.file(capture), tmp_path / "trace.json.gz", "--format", "tensorboard")
+    rows = dict(flat(ask(tensorboard, "tensorboard_answers.py", path)[0]["modules"]))
+    shown = {row["path"]: row for row in profd.show(capture)["modules"]}
+    expected = {("Net_0",): "Net", ("Net_0", "Leaf_0"): "first", ("Net_0", "Leaf_1"): "second", ("Net_0", "ReLU_0"): "idle"}
+    assert {names: (row["calls"], round(row["device_us"] * 1000)) for names, row in rows.items()} == {
+        names: (4, shown[path]["device_forward_ns"]) for names, path in expected.items()}

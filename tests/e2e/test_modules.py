@@ -1,5 +1,10 @@
 """`profd trigger --modules` and `show --by modules`: in which nn.Module each operator was called, against counts that the script makes
-certain; modules that change their names, share an address, hang nowhere, or pretend."""
+certain; modules that change their names, share an address, hang nowhere, or pretend; and the time of a simulated device that was launched in each."""
+import sqlite3
+
+import gpu
+from test_operator_stacks import DRIVER
+
 # Each module calls operators of its own name, so that what it must have is known.
 SCRIPT = """
 import torch
@@ -62,11 +67,11 @@ while True:
 """
 
 
-def record(profd, torch, folder):
-    """Id of a capture of four steps of SCRIPT."""
+def record(profd, torch, folder, text=SCRIPT, **more):
+    """Id of a capture of four steps."""
     script = folder / "script.py"
-    script.write_text(SCRIPT)
-    job = profd.job(torch, script)
+    script.write_text(text)
+    job = profd.job(torch, script, **more)
     profd.wait_steps(job.pid, 5)
     return profd.trigger(job.pid, "--steps", 4, "--modules")["capture_id"]
 
@@ -105,3 +110,64 @@ def test_not_asked(profd, torch, tmp_path):
     assert not profd.show(capture).get("modules")
     said = profd.run("show", capture, "--by", "modules")
     assert "not recorded" in said.stdout + said.stderr, said
+
+
+# What launches has a size of its own, so that the device's records tell it apart.
+DEVICE = DRIVER + """
+from torch import nn
+library.define("sized::clear", "(Tensor x, int bytes, int times) -> Tensor")
+def clear(x, bytes, times):
+    for _ in range(times):
+        call("cuMemsetD8Async", memory, ctypes.c_ubyte(0), ctypes.c_size_t(bytes), None)
+    return x.clone()
+library.impl("sized::clear", "CPU", clear)
+sized = torch.ops.sized.clear
+
+class Launch(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, forward, backward):
+        ctx.backward_bytes = backward
+        return sized(x, forward, 2)
+    @staticmethod
+    def backward(ctx, gradient):
+        return sized(gradient, ctx.backward_bytes, 3), None, None
+
+class Leaf(nn.Module):
+    def __init__(self, forward, backward):
+        super().__init__()
+        self.sizes = forward, backward
+    def forward(self, x):
+        return Launch.apply(x, *self.sizes)
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.idle = Leaf(1001, 1002), Leaf(1003, 1004), nn.ReLU()
+    def forward(self, x):
+        return self.idle(self.second(self.first(sized(x, 1005, 1))))
+
+net = Net()
+weight = torch.ones(4, requires_grad=True)
+optimizer = torch.optim.SGD([weight], lr=1e-9)
+while True:
+    x = sized(weight, 1006, 4)  # in no module
+    net(weight).sum().backward()
+    optimizer.step()
+    call("cuCtxSynchronize")
+"""
+
+
+def test_device(profd, torch_newest, tmp_path):
+    capture = record(profd, torch_newest, tmp_path, DEVICE, env=gpu.environment(gpu.NEWEST))
+    with sqlite3.connect(f"file:{profd.file(capture)}?mode=ro", uri=True) as db:
+        launched = {size: (n, time) for size, n, time in db.execute("SELECT bytes, count(*), sum(duration) FROM set_records GROUP BY 1")}
+    assert {size: n for size, (n, _) in launched.items()} == {1001: 8, 1002: 12, 1003: 8, 1004: 12, 1005: 4, 1006: 16}
+    time = {size: time for size, (_, time) in launched.items()}
+    shown = profd.show(capture)
+    rows = {row["path"]: (row["device_forward_ns"], row["device_backward_ns"]) for row in shown["modules"]}
+    print(profd.run("show", capture, "--by", "modules").stdout)
+    assert rows == {"first": (time[1001], time[1002]), "second": (time[1003], time[1004]), "idle": (0, 0),
+                    "Net": (time[1001] + time[1003] + time[1005], time[1002] + time[1004])}
+    assert all(row["device_ns"] == row["device_forward_ns"] + row["device_backward_ns"] for row in shown["modules"]), shown["modules"]
+    # What no module launched is on the device all the same.
+    assert sum(time.values()) == rows["Net"][0] + rows["Net"][1] + time[1006]

@@ -115,7 +115,7 @@ def test_exact(profd, torch, tmp_path):
 
 
 # The simulated CUPTI has to be there first: torch brings a real one, which a simulated driver is not enough for.
-DEVICE = """
+DRIVER = """
 import ctypes
 ctypes.CDLL("libcupti.so.13")
 import torch
@@ -129,6 +129,8 @@ call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
 call("cuCtxSetCurrent", context)
 call("cuMemAlloc_v2", ctypes.byref(memory), ctypes.c_size_t(1 << 20))
 from torch import library
+"""
+DEVICE = DRIVER + """
 library.define("stacked::clear", "(Tensor x, int n) -> Tensor")
 def clear(x, n):
     for _ in range(n):

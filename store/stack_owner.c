@@ -35,6 +35,9 @@ enum stack_owner stack_owner(const char *file)
 		return OWNER_PYTHON;
 	if (*file == '<')
 		return without_file(file);
+	/* The frame that CPython puts around the `__init__` of a class, from 3.12 on. */
+	if (strcmp(file, "__init__") == 0)
+		return OWNER_PYTHON;
 	package = package ? package + strlen("/site-packages/") : strstr(file, "/dist-packages/");
 	if (package) {
 		package += *package == '/' ? strlen("/dist-packages/") : 0;

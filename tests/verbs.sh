@@ -8,7 +8,7 @@ PYTEST_ARGUMENTS=() # the caller's own, after --
 # The parts of ./dev test, the longest first.
 PARTS=(e2e faults sanitize service fuzz replay steps cuda recipes unit sim)
 # What takes long: ./dev test long runs each as a whole, CI one of them, in short, on each commit.
-SLICES=(torch matrix hostile restarts fuzz steps forks threads repeats attach parity)
+SLICES=(torch pythons matrix hostile restarts fuzz steps forks threads repeats attach parity)
 
 # in_turn WORD...: prints the word that the commit draws. What takes turns so meets every commit in the long run.
 in_turn() {
@@ -128,7 +128,7 @@ run_pytest() {
 	local torch jobs=${PROFD_JOBS:-$(($(nproc) * 3))} status=0
 	# shellcheck disable=SC2086
 	need $PYTEST_PACKAGES
-	torch=$(torch_venv "$TORCH_NEWEST") || return 1
+	torch=${PYTEST_TORCH:-$(torch_venv "$TORCH_NEWEST")} || return 1
 	PROFD_BUILD=${PROFD_BUILD:-$ROOT/build} PROFD_TORCH_NEWEST=$torch PROFD_TORCH_DEBIAN=/usr/bin/python3 PYTHONDONTWRITEBYTECODE=1 \
 		/usr/bin/python3 -m pytest -ra -p no:cacheprovider -n "$jobs" -m "not serial" "$@" || status=$?
 	# Nothing to run is an error, unless somebody chose tests by hand, which need not be in each part.
@@ -314,6 +314,35 @@ python_roots() {
 	printf '%s\n' "$folders"
 }
 
+# root_torch FOLDER: prints a program that runs the Python of such a root, here, with the newest torch. Libraries of CUDA, and packages in
+# Python alone, are those of this machine's own torch: they fill 4 GB.
+root_torch() {
+	local base=$1 version shared folder
+	version=${base##*python}
+	folder=$CACHE/torch-$TORCH_NEWEST-cp${version//./}
+	shared=$(torch_venv "$TORCH_NEWEST") || return 1
+	shared=$("$shared" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+	(
+		flock 9
+		[ -e "$folder/.complete" ] && exit 0
+		say "fetching torch $TORCH_NEWEST for Python $version into $folder"
+		rm -rf "$folder"
+		retry "$(dirname "$(torch_venv "$TORCH_NEWEST")")/python" -m pip install -q --disable-pip-version-check --no-deps --only-binary=:all: \
+			--target "$folder/site-packages" --implementation cp --python-version "$version" --abi "cp${version//./}" \
+			--platform manylinux_2_28_x86_64 --platform manylinux_2_27_x86_64 --platform manylinux2014_x86_64 \
+			"torch==$TORCH_NEWEST" numpy || exit 1
+		ln -s "$shared/nvidia" "$folder/site-packages/nvidia"
+		cat >"$folder/python" <<-END
+			#!/bin/sh
+			export PYTHONHOME=$base/usr PYTHONPATH=$folder/site-packages:$shared
+			exec $base/lib64/ld-linux-x86-64.so.2 --library-path "$base/usr/lib/x86_64-linux-gnu:\$LD_LIBRARY_PATH" $base/usr/bin/python$version "\$@"
+		END
+		chmod +x "$folder/python"
+		touch "$folder/.complete"
+	) 9>"$folder.lock" >&2 || return 1
+	printf '%s/python\n' "$folder"
+}
+
 # Part of e2e; here with the whole table of targets: the way, how long a thread stood, whether the job's end was the same; with Pythons
 # in containers; and beside py-spy.
 test_attach() {
@@ -413,6 +442,29 @@ long_torch() {
 		# Each folder has a conftest.py of its own: one at a time.
 		PROFD_TORCH_OTHER=$python run_pytest tests/e2e -k OTHER || status=1
 		PROFD_TORCH_OTHER=$python run_pytest tests/faults -k OTHER || status=1
+	done
+	return $status
+}
+
+# Stacks and modules with Pythons that this machine's release does not have.
+long_pythons() {
+	local roots=() base python status=0
+	[ "$(uname -m)" = x86_64 ] || {
+		say "other Pythons are tried on x86-64 alone: skipped"
+		return 0
+	}
+	need mmdebstrap
+	for base in $(python_roots | tr ':' ' '); do
+		roots+=("$base")
+	done
+	[ "$1" != short ] || [ ${#roots[@]} = 0 ] || roots=("$(in_turn "${roots[@]}")")
+	for base in "${roots[@]}"; do
+		say "stacks and modules, with ${base##*-}"
+		if ! python=$(root_torch "$base"); then
+			say "torch $TORCH_NEWEST for ${base##*-} cannot be had, and is not tried"
+			continue
+		fi
+		PYTEST_TORCH=$python run_pytest tests/e2e/test_{modules,operator_stacks,export_functions}.py tests/e2e/test_stacks.py::test_torch || status=1
 	done
 	return $status
 }

@@ -11,7 +11,7 @@ import pytest
 
 from conftest import wait_for
 from test_export_gpu_readers import export
-from test_modules import DEVICE, record
+from test_modules import DEVICE, counts_calls, record
 from test_operator_stacks import stacks
 from test_round_trip import ask
 
@@ -149,7 +149,7 @@ def test_tree(profd, torch, tmp_path):
     # Modules: as often as `show --by modules` says, on the same paths, in each step anew.
     rows = {row["path"]: row for row in profd.show(capture)["modules"]}
     assert collections.Counter(e["args"]["Module"] for e in calls.values() if "Module" in e["args"]) == {
-        path: row["calls"] for path, row in rows.items()}
+        path: row["calls"] if counts_calls(torch) else 4 for path, row in rows.items()}
     for event in calls.values():
         if "Module" in event["args"]:
             number = event["args"]["Python module id"]
@@ -174,7 +174,7 @@ def absolute(trace):
 
 @pytest.fixture
 def both(profd, torch_newest, tmp_path):
-    """(capture, torch's trace, ours) of the same steps."""
+    """(capture, torch's trace, ours) of the same steps, and whether calls of modules are told apart."""
     script = tmp_path / "twice.py"
     script.write_text(TWICE)
     job = profd.job(torch_newest, script, tmp_path)
@@ -184,11 +184,11 @@ def both(profd, torch_newest, tmp_path):
     capture = profd.trigger(job.pid, "--steps", 3, "--modules")["capture_id"]
     (tmp_path / "end").touch()
     wait_for((tmp_path / "torch.json").exists, 120, "torch.profiler's trace")
-    return capture, tmp_path / "torch.json", export(profd.file(capture), tmp_path / "ours.json")
+    return capture, tmp_path / "torch.json", export(profd.file(capture), tmp_path / "ours.json"), counts_calls(torch_newest)
 
 
 def test_against_torch(profd, both, tmp_path):
-    capture, *paths = both
+    capture, *paths, counted = both
     theirs, ours = (absolute(read(path)) for path in paths)
     by_name = collections.defaultdict(list)
     for event in theirs.values():
@@ -199,14 +199,17 @@ def test_against_torch(profd, both, tmp_path):
         around = [e for e in by_name[plain(event["name"])] if e["ts"] <= event["ts"] + CLOCK_US and event["end"] <= e["end"] + CLOCK_US]
         modules[event["name"]] += module
         # Whatever we call one call lies in one call of torch's, of the same name and number, and with the same callers.
+        own = list(map(plain, above(ours, event)))
+        # That is called twice by one line.
+        if not counted and "nn.Module: Linear_7" in own:
+            continue
         assert around, (event, [(e["ts"], e["end"]) for e in by_name[plain(event["name"])]])
         chains = [list(map(plain, above(theirs, e))) for e in around]
-        own = list(map(plain, above(ours, event)))
         assert own in chains, (own, chains)
     rows = {row["path"]: row for row in profd.show(capture)["modules"]}
-    assert sum(modules.values()) == sum(row["calls"] for row in rows.values()) > 0
+    assert not counted or sum(modules.values()) == sum(row["calls"] for row in rows.values())
     assert {name: n for name, n in modules.items() if n} == {
-        "nn.Module: Net_0": 3, "nn.Module: Linear_7": 6, "nn.Module: Linear_6": 3,
+        "nn.Module: Net_0": 3, "nn.Module: Linear_7": 6 if counted else 3, "nn.Module: Linear_6": 3,
         **{f"nn.Module: {name}_{i}": 3 for name in ("Block", "LayerNorm", "Sequential", "GELU") for i in range(3)},
         **{f"nn.Module: Linear_{i}": 3 for i in range(6)}}, modules
 
@@ -218,7 +221,7 @@ def flat(rows, path=()):
 
 
 def test_tensorboard(profd, both, tmp_path):
-    capture, torchs, _ = both
+    capture, torchs, _, counted = both
     tensorboard = os.environ.get("PROFD_TENSORBOARD") or pytest.skip("no TensorBoard here (PROFD_TENSORBOARD)")
     path = export(profd.file(capture), tmp_path / "again.json.gz", "--format", "tensorboard")
     theirs, ours = (dict(flat(answer["modules"])) for answer in ask(tensorboard, "tensorboard_answers.py", torchs, path))
@@ -227,7 +230,10 @@ def test_tensorboard(profd, both, tmp_path):
     shown = {row["path"]: row for row in profd.show(capture)["modules"]}
     for names, row in ours.items():
         # torch recorded some more steps; the same calls in each.
-        assert row["calls"] == (6 if names == ("Linear_7",) else steps), row
+        if names == ("Linear_7",):
+            assert row["calls"] == (6 if counted else 3), row
+            continue
+        assert row["calls"] == steps, row
         assert theirs[names]["calls"] * steps == row["calls"] * theirs["Net_0",]["calls"], (names, row)
         assert theirs[names]["operators"] * steps == row["operators"] * theirs["Net_0",]["calls"], (names, row, theirs[names])
     net, own = shown["Net"], ours["Net_0",]
@@ -237,7 +243,7 @@ def test_tensorboard(profd, both, tmp_path):
     for path, row in shown.items():
         if path.startswith("blocks.") and path.count(".") == 1:
             one = ours["Net_0", f"Block_{path[-1]}"]
-            assert row["forward_ns"] / 1000 <= one["host_us"] + 1 and one["calls"] == row["calls"], (path, row, one)
+            assert row["forward_ns"] / 1000 <= one["host_us"] + 1 and row["calls"] in (one["calls"], None), (path, row, one)
 
 
 def test_tensorboard_device(profd, torch_newest, tmp_path):

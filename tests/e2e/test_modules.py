@@ -1,6 +1,7 @@
 """`profd trigger --modules` and `show --by modules`: in which nn.Module each operator was called, against counts that the script makes
 certain; modules that change their names, share an address, hang nowhere, or pretend; and the time of a simulated device that was launched in each."""
 import sqlite3
+import subprocess
 
 import gpu
 from test_operator_stacks import DRIVER
@@ -67,6 +68,11 @@ while True:
 """
 
 
+def counts_calls(python):
+    """Does this Python tell one call of a module from another?"""
+    return int(subprocess.run([python, "-c", "import sys; print(sys.version_info[1])"], capture_output=True, text=True, check=True).stdout) <= 13
+
+
 def record(profd, torch, folder, text=SCRIPT, **more):
     """Id of a capture of four steps."""
     script = folder / "script.py"
@@ -92,7 +98,7 @@ def test_paths(profd, torch, tmp_path):
         assert rows[path]["forward_ns"] > 0 and rows[path]["backward_ns"] > 0, (path, rows[path])
     assert rows["Odd"]["backward_ns"] == 0 and rows["Odd"]["host_ns"] > 0
     # Each ran once a step, whatever hangs or is called how often elsewhere.
-    assert {row["calls"] for row in rows.values()} == {4}, rows
+    assert {row["calls"] for row in rows.values()} == {4 if counts_calls(torch) else None}, rows
     # A module has what it calls.
     children = sum(rows[path]["host_ns"] for path in ("blocks.0.one", "blocks.0.shared"))
     assert rows["blocks.0"]["host_ns"] == rows["blocks.0"]["self_ns"] + children

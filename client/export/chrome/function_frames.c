@@ -1,6 +1,7 @@
 /* function_frames.c - see function_frames.h. The file may come from anybody: numbers are looked at before they are used. No locks. */
 #include "function_frames.h"
 
+#include "proto/base/array.h"
 #include "proto/limits.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@ static void take_module(struct function_frames *frames, sqlite3_stmt *row)
 		.parent = parent > 0 && parent < id ? (uint32_t)parent : 0,
 		.name = (uint32_t)sqlite3_column_int64(row, 2),
 		.class = (uint32_t)sqlite3_column_int64(row, 3),
-		.number = (uint32_t)sqlite3_column_int64(row, 4),
+		.first = INT64_MAX,
 	};
 }
 
@@ -69,16 +70,40 @@ int function_frames_load(struct function_frames *ret, const struct reader *r)
 	if (!ret->frames || !ret->modules)
 		return -ENOMEM;
 	/* "?": frames that were not read may have called any. */
-	int error =
-		load(ret, r,
-		     "SELECT m.id, m.parent, m.name, iif(c.text = '?', 0, m.class), row_number() OVER (PARTITION BY "
-		     "m.class ORDER BY m.id) - 1 FROM nn_modules m LEFT JOIN strings c ON c.id = m.class ORDER BY m.id",
-		     take_module);
+	int error = load(
+		ret, r,
+		"SELECT m.id, m.parent, m.name, iif(c.text = '?', 0, m.class) FROM nn_modules m LEFT JOIN strings c ON c.id = "
+		"m.class ORDER BY m.id",
+		take_module);
 	return error ? error
 		     : load(ret, r,
 			    "SELECT s.id, s.parent, s.function, s.file, s.line, s.first_line, m.module FROM stacks s LEFT JOIN "
 			    "stack_modules m ON m.stack = s.id AND s.class IS NOT NULL ORDER BY s.id",
 			    take_frame);
+}
+
+static int compare_modules(const void *left, const void *right, void *user)
+{
+	const struct function_module *modules = user, *a = &modules[*(const uint32_t *)left],
+				     *b = &modules[*(const uint32_t *)right];
+	return ORDER(a->class, b->class) ?: ORDER(a->first, b->first) ?: ORDER(a, b);
+}
+
+int function_frames_number(struct function_frames *frames)
+{
+	uint32_t *order = malloc((frames->module_count + 1) * sizeof *order);
+	if (!order)
+		return -ENOMEM;
+	for (uint32_t i = 0; i <= frames->module_count; i++)
+		order[i] = i;
+	qsort_r(order, (size_t)frames->module_count + 1, sizeof *order, compare_modules, frames->modules);
+	for (uint32_t i = 1; i <= frames->module_count; i++) {
+		const struct function_module *last = &frames->modules[order[i - 1]];
+		struct function_module *module = &frames->modules[order[i]];
+		module->number = module->class == last->class && last->class ? last->number + 1 : 0;
+	}
+	free(order);
+	return 0;
 }
 
 void function_frames_deinit(struct function_frames *frames)

@@ -27,6 +27,7 @@ struct function_module {
 	uint32_t parent;      /* that called it, less than its own number; 0: none */
 	uint32_t name, class; /* ids of texts; name 0: it hangs nowhere there */
 	uint32_t number;      /* of those of its class, from 0, in the order in which they were first called */
+	int64_t first;	      /* when it was; INT64_MAX: never */
 };
 
 struct function_frames {
@@ -38,6 +39,9 @@ struct function_frames {
 /* 0 or a negative errno; nothing where the capture has none. function_frames_deinit() in either case. */
 int function_frames_load(struct function_frames *ret, const struct reader *r);
 void function_frames_deinit(struct function_frames *frames);
+
+/* Numbers the modules by when they were first called, which the caller has written. 0 or -ENOMEM. */
+int function_frames_number(struct function_frames *frames);
 
 /* NULL: there is no such frame. */
 static inline const struct function_frame *function_frame(const struct function_frames *frames, int64_t number)

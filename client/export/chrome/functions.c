@@ -267,7 +267,11 @@ static int find_in(struct functions *f, const struct reader *r, const char *oper
 		error = find(w, r, operators);
 	}
 	free(w);
-	return error;
+	for (size_t i = 0; i < f->count; i++) {
+		struct function_module *module = &f->frames.modules[f->frames.frames[f->calls[i].frame].module];
+		module->first = f->slices[i].start < module->first ? f->slices[i].start : module->first;
+	}
+	return error ? error : function_frames_number(&f->frames);
 }
 
 int functions_find(struct functions *f, const struct reader *r)

@@ -83,7 +83,8 @@ static unsigned line_of_key(const char *text, const char *key)
 {
 	size_t n = strlen(key);
 
-	for (const char *at = text; (at = strstr(at, key)); at++)
+	/* A key may be empty, which is found at the end of the text, too. */
+	for (const char *at = text; (at = strstr(at, key)) && *at; at++)
 		if (at > text && at[-1] == '"' && at[n] == '"' && at[n + 1 + strspn(at + n + 1, " \t\r\n")] == ':')
 			return line_of(text, at);
 	return 1;
@@ -216,18 +217,15 @@ static int put_item(struct recipe *r, const cJSON *object, const cJSON *item)
 	return row->kind == OPTION_FLAG ? put_flag(r, item, row, value) : put_value(r, item, row);
 }
 
-int recipe_add(struct arguments *a, const char *path)
+int recipe_parse(struct arguments *a, const char *path, const char *text, size_t bytes)
 {
-	size_t bytes = 0;
-	const char *why, *end = NULL;
-	char *text = read_file(path, &bytes, &why), *safe = text_safe(path);
-	cJSON *object = text ? cJSON_ParseWithLengthOpts(text, bytes + 1, &end, 1) : NULL;
+	const char *end = NULL;
+	char *safe = text_safe(path);
+	cJSON *object = cJSON_ParseWithLengthOpts(text, bytes + 1, &end, 1);
 	struct recipe r = {a, path, text, a->given_count};
 	int error = ARGUMENTS_USAGE;
 
-	if (!text)
-		fail(EXIT_USAGE, "recipe %s: it cannot be read: %s", safe, why);
-	else if (!object)
+	if (!object)
 		fail(EXIT_USAGE, "recipe %s, line %u: this is not JSON", safe, line_of(text, end ? end : text));
 	else if (!cJSON_IsObject(object))
 		fail(EXIT_USAGE, "recipe %s: a JSON object is wanted, such as {\"steps\": 5}", safe);
@@ -236,6 +234,19 @@ int recipe_add(struct arguments *a, const char *path)
 	for (const cJSON *item = error ? NULL : object->child; item && !error; item = item->next)
 		error = put_item(&r, object, item);
 	cJSON_Delete(object);
+	free(safe);
+	return error;
+}
+
+int recipe_add(struct arguments *a, const char *path)
+{
+	size_t bytes = 0;
+	const char *why;
+	char *text = read_file(path, &bytes, &why), *safe = text_safe(path);
+	int error = text ? recipe_parse(a, path, text, bytes) : ARGUMENTS_USAGE;
+
+	if (!text)
+		fail(EXIT_USAGE, "recipe %s: it cannot be read: %s", safe, why);
 	free(text);
 	free(safe);
 	return error;

@@ -174,8 +174,7 @@ def test_the_device_alone(profd):
     assert sum(row["calls"] for row in shown["launches"]) == sum(step["kernels"] + step["copies"] + step["sets"] for step in shown["steps"])
     assert {row["operator"] for row in shown["launches"]} == {"(not recorded)"}
     idle = [step["devices"][0]["idle"] for step in shown["breakdown"]["steps"]]
-    assert all(set(rows) <= {"unknown", "launch", "call", "sync", "copy", "gap", "arrival", "device_wait"} for rows in idle), idle
-    assert all("unknown" in rows for rows in idle), idle
+    assert all("unknown" in rows and not set(rows) & {"op", "outside", "input", "compile"} for rows in idle), idle
     assert shown["verdict"]["abstains"] and not shown["findings"], (shown["verdict"], shown["findings"])
     ranges = profd.show(light["capture_id"])["ranges"]
     assert any(row["name"] == "step" for row in ranges)

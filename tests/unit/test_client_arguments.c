@@ -352,6 +352,7 @@ static void test_recipe_refused(void **state)
 		"{\"recipe\": \"/dev/null\"}",
 		"{\"stepz\": 1}",
 		"{\"\": 1}",
+		"{\"\\u0000\": 1}",
 		"{\"activities\": []}",
 		"{\"activities\": \"host\"}",
 		"{\"preset\": \"heavy\"}",

@@ -1,7 +1,10 @@
 /* interpreter.c - see interpreter.h. */
 #include "interpreter.h"
 #include "../core/gate.h"
+#include "../core/object.h"
 #include "../core/sentence.h"
+
+#include "proto/python/symbol.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -57,30 +60,54 @@ static unsigned minor_by_names(void)
 	return minor;
 }
 
-static int look_for_library(struct dl_phdr_info *info, size_t size, void *context)
+/* What is looked for in the objects, one after the other, and where it was found. */
+struct search {
+	const char *name;
+	const struct dl_phdr_info *object;
+	uint64_t found;
+	char path[512]; /* of the object; "": the program itself, or one of a longer name */
+};
+
+static bool read_object(void *context, uint64_t address, void *to, size_t bytes)
 {
-	const char *path = info->dlpi_name ? info->dlpi_name : "";
-	size_t bytes = strlen(path);
-	(void)size;
-	if (!strstr(path, "/libpython3") || bytes >= 512)
-		return 0;
-	memcpy(context, path, bytes + 1);
-	return 1;
+	const struct search *search = context;
+	const void *from = (const void *)(uintptr_t)address;
+	if (!object_has(search->object, from, bytes, PF_R))
+		return false;
+	memcpy(to, from, bytes);
+	return true;
 }
 
-/* Where a program has loaded Python for itself alone, its symbols are not among those of all. Python is never unloaded: the handle is
- * kept. */
+static int look_for_symbol(struct dl_phdr_info *info, size_t size, void *context)
+{
+	struct search *search = context;
+	struct python_memory memory = {.read = read_object, .context = search, .reads_left = 1000};
+	int i = 0;
+	(void)size;
+	while (i < info->dlpi_phnum && info->dlpi_phdr[i].p_type != PT_LOAD)
+		i++;
+	if (i == info->dlpi_phnum)
+		return 0;
+	search->object = info;
+	search->found = python_symbol(
+		&memory, info->dlpi_addr + info->dlpi_phdr[i].p_vaddr - info->dlpi_phdr[i].p_offset, search->name);
+	size_t length = info->dlpi_name ? strlen(info->dlpi_name) : 0;
+	if (search->found && length < sizeof search->path)
+		memcpy(search->path, info->dlpi_name ? info->dlpi_name : "", length + 1);
+	return search->found != 0;
+}
+
+/* Not by dlsym: where it finds nothing it takes memory for its message, which is a heap of its own for this thread (64 MiB, locked where
+ * the job has all locked that it maps), and it does not see a Python that a program has loaded for itself alone. The handle is kept, so
+ * that the library is. */
 void *interpreter_symbol(const char *name)
 {
-	char path[512];
+	struct search search = {.name = name};
 	unsigned place = gate_enter(GATE_OWN_NS);
-	void *found = dlsym(RTLD_DEFAULT, name);
-	if (!found && gate_iterate(look_for_library, path, GATE_OWN_NS)) {
-		void *library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
-		found = library ? dlsym(library, name) : NULL;
-	}
+	if (gate_iterate(look_for_symbol, &search, GATE_OWN_NS) && search.path[0])
+		dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD);
 	gate_leave(place);
-	return found;
+	return (void *)(uintptr_t)search.found;
 }
 
 static int refuse(enum python_result result, unsigned minor, char *sentence, size_t bytes)

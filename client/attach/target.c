@@ -10,6 +10,7 @@
 #include "client/ui/failure.h"
 #include "client/ui/text.h"
 #include "proto/python/python.h"
+#include "proto/python/symbol.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -58,7 +59,7 @@ static int look_at_agent(struct target *target, const struct process_object *obj
 		return refuse_with(sentence, bytes, EXIT_BUSY,
 				   "process %lld has the agent already; `profd doctor --pid %lld` says how it is",
 				   (long long)target->pid, (long long)target->pid);
-	target->agent = process_symbol(&target->process.memory, object, "profd_attach");
+	target->agent = python_symbol(&target->process.memory, object->base, "profd_attach");
 	if (!target->agent)
 		return refuse_with(sentence, bytes, EXIT_FAILED,
 				   "process %lld has an agent of another release, which cannot be woken from outside",
@@ -113,7 +114,7 @@ static uint64_t find(struct target *target, const char *symbol)
 
 	for (size_t i = 0; i < target->objects.count && !found; i++)
 		if (has_libc_part(process_object_name(&target->objects.rows[i])))
-			found = process_symbol(&target->process.memory, &target->objects.rows[i], symbol);
+			found = python_symbol(&target->process.memory, target->objects.rows[i].base, symbol);
 	return found;
 }
 
@@ -191,7 +192,7 @@ static int look_at_python(struct target *target, char *sentence, size_t bytes)
 			pid, PYTHON_MINOR_LEAST, PYTHON_MINOR_MOST);
 	}
 	target->python = true;
-	target->add_pending_call = process_symbol(&target->process.memory, found.object, "Py_AddPendingCall");
+	target->add_pending_call = python_symbol(&target->process.memory, found.object->base, "Py_AddPendingCall");
 	if (!target->add_pending_call)
 		return refuse_with(sentence, bytes, EXIT_FAILED, "the Python of process %lld has no Py_AddPendingCall",
 				   pid);

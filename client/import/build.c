@@ -395,6 +395,7 @@ static void tell(const struct build *build, const struct kineto_about *about, st
 		{COLLECTOR_ALLOCATIONS, counts->memory, "the trace holds no allocations (profile_memory)"},
 		{COLLECTOR_PYTHON, false, "a trace holds no samples of Python stacks"},
 		{COLLECTOR_MODULES, false, "a trace does not say in which module an operator was called"},
+		{COLLECTOR_COMPILE, false, "a trace does not list the compilations by torch.compile"},
 		{COLLECTOR_NVTX, false,
 		 has_ranges(counts) ? "torch.profiler records no NVTX ranges" : "the trace holds no annotations"},
 	};

@@ -1,6 +1,8 @@
 /* interpreter.c - see interpreter.h. */
 #include "interpreter.h"
 
+#include "proto/python/symbol.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -24,12 +26,12 @@ bool interpreter_find(struct python_memory *memory, const struct process_objects
 	for (size_t i = 0; i < objects->count && !ret->runtime; i++) {
 		if (i && !strstr(process_object_name(&objects->rows[i]), "python"))
 			continue;
-		ret->runtime = process_symbol(memory, &objects->rows[i], "_PyRuntime");
+		ret->runtime = python_symbol(memory, objects->rows[i].base, "_PyRuntime");
 		ret->object = &objects->rows[i];
 	}
 	if (!ret->runtime)
 		return false;
-	uint64_t version = process_symbol(memory, ret->object, "Py_Version");
+	uint64_t version = python_symbol(memory, ret->object->base, "Py_Version");
 	uint32_t hex = 0;
 	if (version && python_read(memory, version, &hex, sizeof hex) && hex >> 24 == 3)
 		ret->minor = hex >> 16 & 0xff;

@@ -4,6 +4,8 @@
 
 #include "object.h"
 
+#include "proto/python/memory.h"
+
 #include <stdbool.h>
 
 struct interpreter {

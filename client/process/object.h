@@ -1,9 +1,6 @@
-/* object.h - the objects (program, libraries) that a process has mapped, and their dynamic symbols, read from its memory alone: files
- * may be deleted, replaced, or lie in another mount namespace. All of it may be hostile. */
+/* object.h - the objects (program, libraries) that a process has mapped. */
 #ifndef PROFD_CLIENT_PROCESS_OBJECT_H
 #define PROFD_CLIENT_PROCESS_OBJECT_H
-
-#include "proto/python/memory.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -29,8 +26,5 @@ void process_objects_free(struct process_objects *objects);
 const char *process_object_name(const struct process_object *object);
 /* Which object's executable pages an address lies in; NULL: none. */
 const struct process_object *process_object_at(const struct process_objects *objects, uint64_t address);
-
-/* The address of a dynamic symbol that an object defines (a function, or data); 0: none. */
-uint64_t process_symbol(struct python_memory *memory, const struct process_object *object, const char *name);
 
 #endif

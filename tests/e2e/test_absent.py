@@ -37,6 +37,7 @@ VARIANTS = {
 ALWAYS = {"workers": "nobody looked at the processes", "sessions": "the trace does not say how CUPTI was used",
           "lines": "a trace holds no samples of Python stacks",
           "functions": "a trace holds no samples of Python stacks", "modules": "a trace does not say in which module",
+          "compiles": "a trace does not list the compilations",
           "device_memory": "a trace holds no allocations by CUDA itself", "leaks": None, "graphs": None, "dropped": None}
 
 

@@ -1,8 +1,8 @@
 /* fuzz_client_python.c - the memory of a hostile process that says that it runs Python, as `profd stack` and the agent read it: symbols,
  * interpreters, threads, frames, names and lines. Every pointer leads somewhere into the input, but for those whose highest bit is set. */
-#include "client/process/object.h"
 #include "proto/python/code.h"
 #include "proto/python/python.h"
+#include "proto/python/symbol.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -53,10 +53,8 @@ static void read_thread(struct python *python, uint64_t state)
 
 static void read_symbols(struct python_memory *memory)
 {
-	const struct process_object object = {.base = 4096, .path = "/usr/lib/libpython3.so"};
-
-	process_symbol(memory, &object, "_PyRuntime");
-	process_symbol(memory, &object, "Py_AddPendingCall");
+	python_symbol(memory, 4096, "_PyRuntime");
+	python_symbol(memory, 4096, "Py_AddPendingCall");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)

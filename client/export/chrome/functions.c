@@ -159,14 +159,18 @@ static void go_on(struct walk *w, unsigned depth, uint32_t stack, int64_t start)
 	}
 }
 
-static void begin_calls(struct walk *w, uint32_t stack, int64_t start)
+/* The innermost is open until `end` at least. */
+static void begin_calls(struct walk *w, uint32_t stack, int64_t start, int64_t end)
 {
 	int64_t before = w->ended;
 	if (w->operator_count && w->operators[w->operator_count - 1].start > before)
 		before = w->operators[w->operator_count - 1].start;
-	for (unsigned all = w->to->frames.frames[stack].depth; w->depth < all; w->depth++) {
-		uint32_t frame = w->chain[w->depth];
-		w->calls[w->depth] = (struct open_call){start, start, before, frame, add_call(w, frame)};
+	unsigned all = w->to->frames.frames[stack].depth;
+	if (w->depth >= all && w->depth && w->calls[w->depth - 1].end < end)
+		w->calls[w->depth - 1].end = end;
+	for (; w->depth < all; w->depth++) {
+		uint32_t frame = w->chain[w->depth], place = add_call(w, frame);
+		w->calls[w->depth] = (struct open_call){start, w->depth + 1 == all ? end : start, before, frame, place};
 	}
 }
 
@@ -193,9 +197,7 @@ static void take_operator(struct walk *w, int64_t start, int64_t end, int64_t st
 		/* What runs in an operator is called by what called that. */
 		if (!around || depth >= around->depth) {
 			go_on(w, depth, (uint32_t)stack, start);
-			begin_calls(w, (uint32_t)stack, start);
-			if (w->calls[w->depth - 1].end < end)
-				w->calls[w->depth - 1].end = end;
+			begin_calls(w, (uint32_t)stack, start, end);
 		}
 	}
 	w->operators[w->operator_count++] = (struct open_operator){start, end, w->depth};

@@ -69,7 +69,7 @@ static int sweep_sorted(struct sweep *s, const struct reader *r, const struct si
 			const struct nesting_options *options)
 {
 	const struct nesting_list *own = nesting_list(options, (int)side->list);
-	struct list list = {.table = side->list, .slices = own->slices, .count = own->count};
+	struct list list = {.table = side->list, .slices = own ? own->slices : NULL, .count = own ? own->count : 0};
 	struct buffer sql = {0};
 	char part[512];
 	/* Start/end ranges need no track, but a place in time. */

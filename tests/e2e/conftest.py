@@ -140,7 +140,7 @@ class Profd:
 
     def wait_torch(self, pid):
         """Waits until the agent watches the process's torch: from then on every step counts."""
-        return wait_for(lambda: (row := self.process(pid)) and row["torch_version"], 30, f"the agent to find torch in process {pid}")
+        return wait_for(lambda: (row := self.process(pid)) and row["torch_version"], 60, f"the agent to find torch in process {pid}")
 
     def wait_steps(self, pid, steps=2, seconds=60):
         """Waits until the process has ended so many steps. A job that ends before fails the test at once, with what it said."""

@@ -29,7 +29,7 @@ def test_what_only_looks_like_it(profd, torch_newest):
     answer, rows = shown(profd, capture(profd, torch_newest, "plain"))
     assert not any("evaluation" in row or "inference" in row for row in rows), rows
     assert all(step["evaluation_ns"] is None for step in answer["steps"])
-    assert not answer["notes"]
+    assert not answer["notes"], answer["notes"]
 
 
 @pytest.mark.parametrize("how, word", [("whole", "inference"), ("batches", "inference"), ("named", "evaluation"), ("compiled", "inference")])
@@ -63,4 +63,4 @@ def test_it_does_not_spoil_a_comparison(profd, torch_newest):
 def test_where_nothing_is_trained(profd, torch_newest):
     answer, rows = shown(profd, capture(profd, torch_newest, "inference", "--step-range", "request"))
     assert all(row["inference"] > 0 for row in rows), rows
-    assert not answer["notes"]
+    assert not answer["notes"], answer["notes"]

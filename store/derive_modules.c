@@ -1,5 +1,5 @@
 /* derive_modules.c - see derive_modules.h. A frame that is a call of a module carries its name and class; which module that is follows from
- * the frames outside of it. The number of a frame's caller is smaller than its own, so that one pass does. No locks. */
+ * the frames outside of it, whose numbers are smaller than its own. No locks. */
 #include "derive_modules.h"
 #include "rows.h"
 
@@ -8,6 +8,7 @@
 #include "proto/limits.h"
 
 #include <errno.h>
+#include <string.h>
 
 static bool any_module(struct store *store)
 {
@@ -25,9 +26,21 @@ static void bind(sqlite3_stmt *statement, int64_t parent, int64_t name, int64_t 
 	sqlite3_bind_int64(statement, 3, class);
 }
 
-/* Statements that add a module and look for it. */
+/* A frame whose caller's module is looked for first. */
+struct waiting {
+	uint32_t id;
+	int64_t name, class;
+};
+
+struct work {
+	uint32_t modules[LIMIT_STACKS + 1]; /* of each frame the innermost one, by the frame's id; 0: none */
+	bool placed[LIMIT_STACKS + 1];
+	struct waiting waiting[LIMIT_STACKS]; /* the innermost first */
+};
+
 struct tree {
-	sqlite3_stmt *add, *find;
+	struct work *work;
+	sqlite3_stmt *add, *find, *frame;
 };
 
 /* The id of the module; 0 where it cannot be had. */
@@ -40,27 +53,56 @@ static uint32_t module_of(const struct tree *tree, int64_t parent, int64_t name,
 	return sqlite3_step(tree->find) == SQLITE_ROW ? (uint32_t)sqlite3_column_int64(tree->find, 0) : 0;
 }
 
-/* modules[] of each stack's innermost one, by the stack's id; 0: none. */
-static void place(struct store *store, uint32_t *modules, const struct tree *tree)
+static void place(const struct tree *tree, int64_t id)
+{
+	struct work *w = tree->work;
+	size_t count = 0;
+	while (id >= 1 && id <= LIMIT_STACKS && !w->placed[id]) {
+		struct waiting *item = &w->waiting[count++];
+		*item = (struct waiting){.id = (uint32_t)id};
+		w->placed[id] = true;
+		sqlite3_reset(tree->frame);
+		sqlite3_bind_int64(tree->frame, 1, id);
+		if (sqlite3_step(tree->frame) != SQLITE_ROW)
+			break;
+		int64_t parent = sqlite3_column_int64(tree->frame, 0);
+		item->name = sqlite3_column_int64(tree->frame, 1);
+		item->class = sqlite3_column_int64(tree->frame, 2);
+		id = parent < id ? parent : 0;
+	}
+	uint32_t outer = id >= 1 && id <= LIMIT_STACKS ? w->modules[id] : 0;
+	while (count--) {
+		const struct waiting *item = &w->waiting[count];
+		if (item->class)
+			outer = module_of(tree, outer, item->name, item->class);
+		w->modules[item->id] = outer;
+	}
+}
+
+static void place_each(struct store *store, const struct tree *tree, const char *stacks)
+{
+	sqlite3_stmt *read = store_prepare(store, stacks);
+	while (read && !store_over(store) && sqlite3_step(read) == SQLITE_ROW)
+		place(tree, sqlite3_column_int64(read, 0));
+	sqlite3_finalize(read);
+}
+
+static void write_placed(struct store *store, const struct work *work)
 {
 	struct rows rows;
 	rows_begin(&rows, store, "stack_modules", 2);
-	sqlite3_stmt *read =
-		store_prepare(store, "SELECT id, parent, coalesce(module, 0), coalesce(class, 0) FROM stacks "
-				     "ORDER BY id");
-	while (read && !store_over(store) && sqlite3_step(read) == SQLITE_ROW) {
-		int64_t id = sqlite3_column_int64(read, 0), parent = sqlite3_column_int64(read, 1);
-		if (id < 1 || id > LIMIT_STACKS)
-			continue;
-		uint32_t outer = parent > 0 && parent < id ? modules[parent] : 0;
-		int64_t name = sqlite3_column_int64(read, 2), class = sqlite3_column_int64(read, 3);
-		modules[id] = class ? module_of(tree, outer, name, class) : outer;
-		if (modules[id])
-			rows_add(&rows, (int64_t[]){id, modules[id]});
-	}
-	sqlite3_finalize(read);
+	for (int64_t id = 1; id <= LIMIT_STACKS; id++)
+		if (work->modules[id])
+			rows_add(&rows, (int64_t[]){id, work->modules[id]});
 	rows_end(&rows);
 }
+
+/* Modules are numbered as they are called in the steps, which is the order of the model. Frames are numbered from the moment on that the
+ * recording was prepared, which may be in the midst of a forward. */
+#define CALLED_SQL                                                                                                     \
+	"SELECT stack FROM operators WHERE stack > 0 AND backward IS NULL AND step IS NOT NULL GROUP BY stack ORDER "  \
+	"BY min(start)"
+#define ALL_SQL "SELECT id FROM stacks ORDER BY id"
 
 #define SUMS_SQL(device)                                                                                               \
 	"INSERT INTO module_totals SELECT m.module, o.step, sum(o.parent IS NULL OR o.parent IN (SELECT id FROM "      \
@@ -77,24 +119,35 @@ static void place(struct store *store, uint32_t *modules, const struct tree *tre
 	"THEN coalesce(d.self, 0) ELSE 0 END), NULL " FROM_SQL " LEFT JOIN range_devices d ON d.id = o.id"
 #define WITHOUT_DEVICE "NULL, NULL, NULL " FROM_SQL
 
+static void number(struct store *store)
+{
+	struct tree tree = {
+		memory_get(store->memory, sizeof *tree.work),
+		store_prepare(store, "INSERT OR IGNORE INTO nn_modules (parent, name, class) VALUES (?1, ?2, ?3)"),
+		store_prepare(store, "SELECT id FROM nn_modules WHERE parent = ?1 AND name = ?2 AND class = ?3"),
+		store_prepare(store,
+			      "SELECT parent, coalesce(module, 0), coalesce(class, 0) FROM stacks WHERE id = ?1"),
+	};
+	if (!tree.work)
+		store_set_error(store, -ENOMEM, "there was no memory to add up modules");
+	else if (tree.add && tree.find && tree.frame) {
+		memset(tree.work, 0, sizeof *tree.work);
+		place_each(store, &tree, CALLED_SQL);
+		place_each(store, &tree, ALL_SQL);
+		write_placed(store, tree.work);
+	}
+	sqlite3_finalize(tree.add);
+	sqlite3_finalize(tree.find);
+	sqlite3_finalize(tree.frame);
+	memory_put(store->memory, tree.work, tree.work ? sizeof *tree.work : 0);
+}
+
 void derive_modules(struct store *store, bool device)
 {
-	const size_t bytes = (LIMIT_STACKS + 1) * sizeof(uint32_t);
 	if (store->error || !any_module(store))
 		return;
 	store_doing(store, "adding up modules");
-	uint32_t *modules = memory_get(store->memory, bytes);
-	struct tree tree = {
-		store_prepare(store, "INSERT OR IGNORE INTO nn_modules (parent, name, class) VALUES (?1, ?2, ?3)"),
-		store_prepare(store, "SELECT id FROM nn_modules WHERE parent = ?1 AND name = ?2 AND class = ?3"),
-	};
-	if (!modules)
-		store_set_error(store, -ENOMEM, "there was no memory to add up modules");
-	else if (tree.add && tree.find)
-		place(store, modules, &tree);
-	sqlite3_finalize(tree.add);
-	sqlite3_finalize(tree.find);
-	memory_put(store->memory, modules, modules ? bytes : 0);
+	number(store);
 	if (!store->error)
 		store_run(store, CALLS_SQL);
 	if (!store->error)

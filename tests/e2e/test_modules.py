@@ -1,9 +1,11 @@
 """`profd trigger --modules` and `show --by modules`: in which nn.Module each operator was called, against counts that the script makes
 certain; modules that change their names, share an address, hang nowhere, or pretend; and the time of a simulated device that was launched in each."""
+import json
 import sqlite3
 import subprocess
 
 import gpu
+from conftest import wait_for
 from test_operator_stacks import DRIVER
 
 # Each module calls operators of its own name, so that what it must have is known.
@@ -177,3 +179,58 @@ def test_device(profd, torch_newest, tmp_path):
     assert all(row["device_ns"] == row["device_forward_ns"] + row["device_backward_ns"] for row in shown["modules"]), shown["modules"]
     # What no module launched is on the device all the same.
     assert sum(time.values()) == rows["Net"][0] + rows["Net"][1] + time[1006]
+
+
+HELD = """
+import pathlib, sys, time
+import torch
+from torch import nn
+held, go = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+
+class Block(nn.Module):
+    def __init__(self, number):
+        super().__init__()
+        self.number, self.inner = number, nn.Linear(8, 8)
+    def forward(self, x):
+        if self.number == 2 and steps == 5:
+            held.touch()
+            while not go.exists():
+                time.sleep(0.01)
+        return torch.relu(self.inner(x))
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(8, 8)
+        self.blocks = nn.ModuleList(Block(i) for i in range(4))
+        self.emb = nn.Linear(8, 8)
+    def forward(self, x):
+        x = self.emb(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+net, steps = Net(), 0
+optimizer = torch.optim.SGD(net.parameters(), lr=1e-9)
+while True:
+    optimizer.zero_grad()
+    net(torch.ones(4, 8)).sum().backward()
+    optimizer.step()
+    steps += 1
+"""
+
+
+def test_the_order_is_the_models(profd, torch, tmp_path):
+    """A recording that is prepared in the midst of a forward sees the inner blocks first."""
+    script, held, go = tmp_path / "script.py", tmp_path / "held", tmp_path / "go"
+    script.write_text(HELD)
+    job = profd.job(torch, script, held, go)
+    wait_for(held.exists, 60, "the job to stand in a forward")
+    follower = profd.follow("--pid", job.pid, "--steps", 3, "--modules")
+    wait_for(lambda: profd.process(job.pid)["state"] != "idle" or follower.poll() is not None, 30, "the recording to be prepared")
+    go.touch()
+    out, error = follower.communicate(timeout=60)
+    assert follower.returncode == 0, error
+    rows = profd.show(json.loads(out)["captures"][0]["capture_id"], "--by", "modules")["modules"]
+    blocks = [path for i in range(4) for path in (f"blocks.{i}", f"blocks.{i}.inner")]
+    assert [row["path"] for row in rows] == ["Net", "emb", *blocks, "head"]

@@ -51,8 +51,10 @@ static void derive_rest(struct store *store, struct device *device, bool cupti, 
 		launches_run(store, device, boundaries, &found);
 	found.removed += place_by_time(store);
 	derive_stacks(store, cupti);
-	derived->blocks_left = !derive_memory(store);
-	derive_modules(store, cupti);
+	struct numbered taken;
+	derived->blocks_left = !derive_memory(store, &taken);
+	derive_modules(store, cupti, derived->blocks_left ? NULL : &taken);
+	numbered_deinit(&taken);
 	if (cupti)
 		notes_find(&notes, store);
 	derived->rest_failed = store->error != 0;

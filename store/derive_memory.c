@@ -26,6 +26,7 @@ struct work {
 	struct numbered devices; /* (type, device, 0): struct memory_device */
 	struct numbered steps;	 /* (step, type, device): struct level */
 	struct numbered names;	 /* (name, step, 0): struct sum_of_name */
+	struct numbered *stacks; /* the caller's */
 };
 
 /* ---------------------------------------------------------------- a record */
@@ -73,6 +74,18 @@ static void add_sum(struct sum_of_name *sum, const struct memory_block *block, b
 		*all = memory_plus(*all, block->bytes);
 }
 
+static bool add_stack(struct numbered *stacks, const struct memory_call *owner, const struct memory_block *block)
+{
+	if (!block->taken || !owner || owner->stack == MEMORY_NULL)
+		return true;
+	struct memory_of_stack *sum = numbered_add(stacks, owner->stack, memory_value(block->step), 0);
+	if (!sum)
+		return false;
+	int64_t *bytes = block->type != FRAMEWORK_CPU ? &sum->device : &sum->cpu;
+	*bytes = memory_plus(*bytes, block->bytes);
+	return true;
+}
+
 static bool take(void *user, const struct memory_block *block)
 {
 	struct work *work = user;
@@ -82,7 +95,7 @@ static bool take(void *user, const struct memory_block *block)
 	struct level *level = numbered_add(&work->steps, memory_value(block->step), block->type, block->device);
 	struct sum_of_name *sum =
 		numbered_add(&work->names, owner ? memory_value(owner->name) : ROWS_NULL, memory_value(block->step), 0);
-	if (!device || !level || !sum)
+	if (!device || !level || !sum || !add_stack(work->stacks, owner, block))
 		return false;
 	if (call)
 		memory_calls_add(call, block->bytes, block->type != FRAMEWORK_CPU);
@@ -171,9 +184,11 @@ static bool any(struct store *store)
 	return found;
 }
 
-bool derive_memory(struct store *store)
+bool derive_memory(struct store *store, struct numbered *ret_stacks)
 {
+	*ret_stacks = (struct numbered){.bytes = sizeof(struct memory_of_stack), .memory = store->memory};
 	struct work work = {
+		.stacks = ret_stacks,
 		.devices = {.bytes = sizeof(struct memory_device), .memory = store->memory},
 		.steps = {.bytes = sizeof(struct level), .memory = store->memory},
 		.names = {.bytes = sizeof(struct sum_of_name), .memory = store->memory},

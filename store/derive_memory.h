@@ -3,10 +3,16 @@
 #define PROFD_STORE_DERIVE_MEMORY_H
 
 #include "file.h"
+#include "numbered.h"
+
+/* What operators of one stack took in one step, bytes. */
+struct memory_of_stack {
+	int64_t cpu, device;
+};
 
 /* Writes the tables memory_totals, memory_steps, memory_holders and memory_leaks. Once rows are in their steps and operators have their
  * stacks. In a transaction; errors stay in the store. False: the user's memory did not suffice, and
- * the tables are empty. */
-bool derive_memory(struct store *store);
+ * the tables are empty. *ret_stacks: (stack, step, 0): struct memory_of_stack; the caller's, to be given to numbered_deinit(). */
+bool derive_memory(struct store *store, struct numbered *ret_stacks);
 
 #endif

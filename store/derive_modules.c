@@ -1,6 +1,8 @@
 /* derive_modules.c - see derive_modules.h. A frame that is a call of a module carries its name and class; which module that is follows from
  * the frames outside of it, whose numbers are smaller than its own. No locks. */
 #include "derive_modules.h"
+#include "derive_memory.h"
+#include "memory_calls.h"
 #include "rows.h"
 
 #include "proto/base/memory.h"
@@ -113,13 +115,41 @@ static void write_placed(struct store *store, const struct work *work)
 	"WITH RECURSIVE calls(module, step, entered, n) AS (SELECT m.module, o.step, o.entered, count(*) " FROM_SQL    \
 	" WHERE o.entered > 0 GROUP BY 1, 2, 3 UNION ALL SELECT m.parent, c.step, c.entered - 1, c.n FROM calls c "    \
 	"JOIN nn_modules m ON m.id = c.module WHERE c.entered > 1 AND m.parent > 0) INSERT INTO module_totals SELECT " \
-	"module, step, 0, 0, 0, NULL, NULL, sum(n) FROM calls GROUP BY 1, 2"
+	"module, step, 0, 0, 0, NULL, NULL, sum(n), NULL, NULL FROM calls GROUP BY 1, 2"
 #define WITH_DEVICE                                                                                                    \
 	"sum(CASE WHEN o.backward IS NULL THEN coalesce(d.self, 0) ELSE 0 END), sum(CASE WHEN o.backward IS NOT NULL " \
-	"THEN coalesce(d.self, 0) ELSE 0 END), NULL " FROM_SQL " LEFT JOIN range_devices d ON d.id = o.id"
-#define WITHOUT_DEVICE "NULL, NULL, NULL " FROM_SQL
+	"THEN coalesce(d.self, 0) ELSE 0 END), NULL, NULL, NULL " FROM_SQL " LEFT JOIN range_devices d ON d.id = o.id"
+#define WITHOUT_DEVICE "NULL, NULL, NULL, NULL, NULL " FROM_SQL
 
-static void number(struct store *store)
+/* By module, so that there are few rows. */
+static void write_taken(struct store *store, const struct work *work, const struct numbered *taken)
+{
+	struct numbered sums = {.bytes = sizeof(struct memory_of_stack), .memory = store->memory};
+	struct rows rows;
+	for (uint32_t i = 0; i < taken->count; i++) {
+		const struct memory_of_stack *stack = numbered_at(taken, i);
+		int64_t id = taken->keys[i].a;
+		uint32_t module = id >= 1 && id <= LIMIT_STACKS ? work->modules[id] : 0;
+		struct memory_of_stack *sum = module ? numbered_add(&sums, module, taken->keys[i].b, 0) : NULL;
+		if (sum) {
+			sum->cpu = memory_plus(sum->cpu, stack->cpu);
+			sum->device = memory_plus(sum->device, stack->device);
+		} else if (module) {
+			store_set_error(store, -ENOMEM, "there was no memory to add up that of modules");
+			break;
+		}
+	}
+	rows_begin(&rows, store, "module_totals", 10);
+	for (uint32_t i = 0; i < sums.count && !store->error; i++) {
+		const struct memory_of_stack *sum = numbered_at(&sums, i);
+		rows_add(&rows, (int64_t[]){sums.keys[i].a, sums.keys[i].b, 0, 0, 0, ROWS_NULL, ROWS_NULL, ROWS_NULL,
+					    sum->cpu, sum->device});
+	}
+	rows_end(&rows);
+	numbered_deinit(&sums);
+}
+
+static void number(struct store *store, const struct numbered *taken)
 {
 	struct tree tree = {
 		memory_get(store->memory, sizeof *tree.work),
@@ -135,6 +165,8 @@ static void number(struct store *store)
 		place_each(store, &tree, CALLED_SQL);
 		place_each(store, &tree, ALL_SQL);
 		write_placed(store, tree.work);
+		if (taken && taken->count)
+			write_taken(store, tree.work, taken);
 	}
 	sqlite3_finalize(tree.add);
 	sqlite3_finalize(tree.find);
@@ -142,12 +174,12 @@ static void number(struct store *store)
 	memory_put(store->memory, tree.work, tree.work ? sizeof *tree.work : 0);
 }
 
-void derive_modules(struct store *store, bool device)
+void derive_modules(struct store *store, bool device, const struct numbered *taken)
 {
 	if (store->error || !any_module(store))
 		return;
 	store_doing(store, "adding up modules");
-	number(store);
+	number(store, taken);
 	if (!store->error)
 		store_run(store, CALLS_SQL);
 	if (!store->error)

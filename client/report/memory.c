@@ -1,4 +1,5 @@
 /* memory.c - what operators took from the framework's allocators (trigger --memory), the peaks and who held them, and what was left. */
+#include "module_paths.h"
 #include "query.h"
 #include "views.h"
 
@@ -99,7 +100,7 @@ struct table *report_memory_steps(const struct reader *reader, const struct repo
 
 /* ---------------------------------------------------------------- who held it */
 
-enum { DEVICE, OPERATOR, PHASE, WHERE, FILE_NAME, LINE, FUNCTION };
+enum { DEVICE, OPERATOR, PHASE, WHERE, FILE_NAME, LINE, FUNCTION, MODULE };
 #define HOLDER                                                                                                         \
 	[DEVICE] = {"device", "DEVICE", COLUMN_TEXT, 0},                                                               \
 	[OPERATOR] = {"operator", "OPERATOR", COLUMN_TEXT, COLUMN_NAME},                                               \
@@ -107,21 +108,24 @@ enum { DEVICE, OPERATOR, PHASE, WHERE, FILE_NAME, LINE, FUNCTION };
 	[WHERE] = {"where", "LINE", COLUMN_TEXT, COLUMN_TABLE_ONLY | COLUMN_OPTIONAL},                                 \
 	[FILE_NAME] = {"file", "FILE", COLUMN_TEXT, COLUMN_DATA_ONLY},                                                 \
 	[LINE] = {"line", "LINE", COLUMN_NUMBER, COLUMN_DATA_ONLY},                                                    \
-	[FUNCTION] = {"function", "FUNCTION", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_ELASTIC}
+	[FUNCTION] = {"function", "FUNCTION", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_ELASTIC},                          \
+	[MODULE] = {"module", "MODULE", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_ELASTIC}
 /* Of a table `h` that has device_type, device, name, stack and phase. */
-#define HOLDER_SQL                                                                                                     \
-	DEVICE_SQL("h.device_type", "h.device")                                                                        \
-	" AS place, s.text AS operator, h.phase AS phase, NULL, f.text AS file, k.line AS line, n.text AS function "
+#define HOLDER_WITH "WITH RECURSIVE " REPORT_MODULE_PATHS("true") " "
+#define HOLDER_SQL                                                                                                                       \
+	DEVICE_SQL("h.device_type", "h.device")                                                                                          \
+	" AS place, s.text AS operator, h.phase AS phase, NULL, f.text AS file, k.line AS line, n.text AS function, " REPORT_MODULE_NAME \
+	" AS module "
 #define HOLDER_FROM                                                                                                    \
 	" h LEFT JOIN strings s ON s.id = h.name LEFT JOIN stack_lines l ON l.stack = h.stack LEFT JOIN stacks k "     \
-	"ON k.id = l.frame LEFT JOIN strings f ON f.id = k.file LEFT JOIN strings n ON n.id = k.function "
+	"ON k.id = l.frame LEFT JOIN strings f ON f.id = k.file LEFT JOIN strings n ON n.id = k.function LEFT JOIN stack_modules g ON g.stack = h.stack LEFT JOIN paths p ON p.id = g.module LEFT JOIN named m ON m.id = g.module "
 
 /* The column behind the holder's is NULL where nobody of the recording held it. */
 static void name_holder(struct table *table, sqlite3_stmt *row)
 {
 	char text[REPORT_LINE_BYTES];
 
-	if (sqlite3_column_type(row, FUNCTION + 1) == SQLITE_NULL)
+	if (sqlite3_column_type(row, MODULE + 1) == SQLITE_NULL)
 		table_set_text(table, OPERATOR, "(held from before)");
 	else if (sqlite3_column_type(row, OPERATOR) == SQLITE_NULL)
 		table_set_text(table, OPERATOR, "(outside of operators)");
@@ -139,13 +143,14 @@ static const struct column peak_columns[] = {
 struct table *report_peak(const struct reader *reader, const struct report_options *options)
 {
 	static const struct report_shape shape = {COUNTED(peak_columns), NULL,		0,
-						  "9 DESC, operator",	 "allocations", name_holder};
+						  "10 DESC, operator",	 "allocations", name_holder};
 	struct table *table = report_query(
 		reader, options, &shape,
-		"SELECT place, operator, phase, NULL, file, line, function, nullif(sum(blocks), 0), sum(bytes), "
+		HOLDER_WITH
+		"SELECT place, operator, phase, NULL, file, line, function, module, nullif(sum(blocks), 0), sum(bytes), "
 		"sum(bytes) * 100.0 / nullif(sum(sum(bytes)) OVER (PARTITION BY place), 0) FROM (SELECT " HOLDER_SQL
 		", h.blocks AS blocks, h.bytes AS bytes FROM memory_holders" HOLDER_FROM
-		") GROUP BY place, operator, phase, file, line, function, blocks > 0");
+		") GROUP BY place, operator, phase, file, line, function, module, blocks > 0");
 
 	table_note(table, ABSOLUTE_NOTE);
 	return table;
@@ -165,13 +170,14 @@ static const struct column leak_columns[] = {
 struct table *report_leaks(const struct reader *reader, const struct report_options *options)
 {
 	static const struct report_shape shape = {COUNTED(leak_columns),       NULL,	      0,
-						  "8 DESC, 11 DESC, operator", "allocations", name_holder};
+						  "9 DESC, 12 DESC, operator", "allocations", name_holder};
 	struct table *table = report_query(
 		reader, options, &shape,
-		"SELECT place, operator, phase, NULL, file, line, function, steps, w.count, blocks, bytes, bytes / steps "
+		HOLDER_WITH
+		"SELECT place, operator, phase, NULL, file, line, function, module, steps, w.count, blocks, bytes, bytes / steps "
 		"FROM (SELECT " HOLDER_SQL
 		", max(h.steps) AS steps, sum(h.blocks) AS blocks, sum(h.bytes) AS bytes FROM "
-		"memory_leaks" HOLDER_FROM "GROUP BY place, operator, h.phase, file, line, function), "
+		"memory_leaks" HOLDER_FROM "GROUP BY place, operator, h.phase, file, line, function, g.module), "
 		"(SELECT max(count(*) - 2, 0) AS count FROM steps) w WHERE steps > 0");
 
 	table_note(table, "  Blocks of the last two steps are not looked at: they may be given back yet.");

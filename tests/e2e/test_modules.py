@@ -234,3 +234,60 @@ def test_the_order_is_the_models(profd, torch, tmp_path):
     rows = profd.show(json.loads(out)["captures"][0]["capture_id"], "--by", "modules")["modules"]
     blocks = [path for i in range(4) for path in (f"blocks.{i}", f"blocks.{i}.inner")]
     assert [row["path"] for row in rows] == ["Net", "emb", *blocks, "head"]
+
+
+HOLDS = """
+import torch
+from torch import nn
+torch.set_num_threads(1)
+
+class Holder(nn.Module):
+    def __init__(self, floats, kept):
+        super().__init__()
+        self.floats, self.kept = floats, kept
+    def forward(self, x):
+        self.kept.append(torch.ones(self.floats))
+        return x
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a_step, self.for_ever = [], []
+        self.layers = nn.ModuleList([Holder(400_000, self.a_step), Holder(100_000, self.a_step)])
+        self.leaky = Holder(1_000, self.for_ever)
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return self.leaky(x) * 1
+
+net, weight = Net(), torch.ones(4, requires_grad=True)
+optimizer = torch.optim.SGD([weight], lr=1e-9)
+while True:
+    net(weight).sum().backward()
+    net.a_step.clear()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_memory(profd, torch, tmp_path):
+    """What was taken in each module, what of it was held at the peak, and whose leak it is."""
+    script = tmp_path / "script.py"
+    script.write_text(HOLDS)
+    job = profd.job(torch, script)
+    profd.wait_steps(job.pid, 5)
+    shown = profd.show(profd.trigger(job.pid, "--steps", 6, "--modules", "--memory")["capture_id"])
+    rows = {row["path"]: row for row in shown["modules"]}
+    # Held since the first step's begin: in the last one, when the peak is highest.
+    for path, floats, held in (("layers.0", 400_000, 1), ("layers.1", 100_000, 1), ("leaky", 1_000, 6)):
+        assert (rows[path]["cpu_taken_bytes"], rows[path]["cpu_peak_bytes"]) == (6 * 4 * floats, held * 4 * floats), rows[path]
+        assert rows[path]["device_taken_bytes"] is None and rows[path]["device_peak_bytes"] is None
+    parts = sum(rows[path]["cpu_taken_bytes"] for path in ("layers.0", "layers.1", "leaky"))
+    assert parts <= rows["Net"]["cpu_taken_bytes"] < parts + 10_000
+    one = profd.show(shown["capture"]["capture_id"], "--by", "modules", "--step", 2)["modules"]
+    assert {row["path"]: row["cpu_taken_bytes"] for row in one}["layers.1"] == 400_000
+    assert [row["module"] for row in shown["memory_peak"][:2]] == ["layers.0", "layers.1"]
+    leak = shown["memory_leaks"][0]
+    assert (leak["module"], leak["step_bytes"]) == ("leaky", 4_000), leak
+    without = profd.show(profd.trigger(job.pid, "--steps", 2, "--modules")["capture_id"], "--by", "modules")["modules"]
+    assert {row["cpu_taken_bytes"] for row in without} == {row["cpu_peak_bytes"] for row in without} == {None}

@@ -10,7 +10,8 @@ STEPS = 9  # of three the batch is of another size
 
 
 def capture(profd, python, how, *options, backend="aot_eager"):
-    job = profd.job(python, WORKLOADS / "compile.py", how, backend)
+    # What an earlier run has compiled is loaded, not compiled: and torch lists no backward then.
+    job = profd.job(python, WORKLOADS / "compile.py", how, backend, env={"TORCHINDUCTOR_CACHE_DIR": str(profd.folder / "inductor")})
     profd.wait_steps(job.pid)
     return profd.trigger(job.pid, "--steps", STEPS, *options)
 

@@ -190,10 +190,10 @@ static void add_verdict(cJSON *object, const char *key, cJSON *verdict)
 
 static void add_view(cJSON *object, struct tables *tables, const struct view *view)
 {
+	bool recorded = view_recorded(&tables->capture->reader, view);
 	struct table *table;
 
-	/* A table of the device that was not recorded is null; one of the host that is always asked for is empty. */
-	if (view->flags & (VIEW_DEVICE | VIEW_LOOKED | VIEW_ASKED) && !view_recorded(&tables->capture->reader, view)) {
+	if (view->flags & (VIEW_DEVICE | VIEW_LOOKED | VIEW_BLOCKS) && !recorded) {
 		need(cJSON_AddNullToObject(object, view->key));
 		return;
 	}
@@ -208,7 +208,10 @@ static void add_view(cJSON *object, struct tables *tables, const struct view *vi
 	table = tables_make(tables, view);
 	if (!table)
 		return;
-	if (view->flags & VIEW_SINGLE)
+	/* Where a daemon died, rows may be there, and not who wrote them. */
+	if (!recorded && !table_rows(table))
+		need(cJSON_AddNullToObject(object, view->key));
+	else if (view->flags & VIEW_SINGLE)
 		add_single(object, view->key, table);
 	else
 		add_rows(object, view->key, table, view->flags & (VIEW_ALWAYS | VIEW_WHOLE) ? 0 : tables->limit);

@@ -38,7 +38,6 @@ enum view_flag {
 	VIEW_BY_HOST = 256,   /* can be cut by thread and range (filter.h) */
 	VIEW_BY_DEVICE = 512, /* can be cut by device and stream */
 	VIEW_OF_ALL = 1024,   /* tells of the capture as a whole: no step is taken out */
-	VIEW_ASKED = 4096,    /* recorded where an option asked for it, else null in JSON */
 	VIEW_BLOCKS = 8192,   /* takes blocks that are told apart */
 	VIEW_USED = 2048,     /* how profd used CUPTI: it did not where another profiler wrote the trace */
 };

@@ -257,7 +257,8 @@ def open_capture(profd, captured):
 def record(profd, capture, told=True):
     recorder = Recorder(profd, told)
     ids = recorder.begin(capture.base, capture.names)
-    recorder.tell_collector()
+    for bit, sentence in ((1, "records NVTX"), (2, "records torch"), (4, "records the GPU")):
+        recorder.tell_collector(bit, sentence=sentence)
     for thread, records in capture.chunks(ids):
         recorder.write(records, thread)
     return recorder.end(len(capture.steps))

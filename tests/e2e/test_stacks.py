@@ -116,7 +116,7 @@ def test_not_asked_for(profd, tmp_path):
     job = profd.job(sys.executable, SHARES, tmp_path / "taken.json")
     profd.wait_steps(job.pid, 2)
     capture = profd.trigger(job.pid, "--steps", 2)["capture_id"]
-    assert profd.show(capture)["lines"] == []
+    assert profd.show(capture)["lines"] is None
     text = profd.run("show", capture, "--by", "lines").stdout
     assert "not recorded: not asked for (--stacks)" in text
     done = profd.run("export", capture, "--format", "folded", "--output", tmp_path / "x.folded", check=False)

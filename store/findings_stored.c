@@ -15,9 +15,9 @@
 enum side { ON_HOST, ON_DEVICE, ON_IDLE, ON_BESIDE, SIDES };
 static const char *const side_words[SIDES] = {"host", "device", "idle", "beside"};
 /* What stands beside the rows. */
-enum { BESIDE_COMMUNICATION, BESIDE_COPIES, BESIDE_AFTER_SYNC, BESIDE_ROWS };
+enum { BESIDE_COMMUNICATION, BESIDE_COPIES, BESIDE_AFTER_SYNC, BESIDE_DEVICE_ROWS, BESIDE_TORCH_COMPILE = BESIDE_DEVICE_ROWS, BESIDE_ROWS };
 static const struct breakdown_row beside_rows[BESIDE_ROWS] = {
-	{"hidden_communication", ""}, {"hidden_copies", ""}, {"after_sync", ""}};
+	{"hidden_communication", ""}, {"hidden_copies", ""}, {"after_sync", ""}, {"torch_compile", ""}};
 
 static const struct {
 	const struct breakdown_row *rows;
@@ -43,7 +43,7 @@ static void write_row(struct store *store, sqlite3_stmt *statement, size_t step,
 		return;
 	sqlite3_bind_int64(statement, 1, (int64_t)step + 1);
 	sqlite3_bind_text(statement, 2, side_words[side], -1, SQLITE_STATIC);
-	if (side == ON_HOST)
+	if (device < 0)
 		sqlite3_bind_null(statement, 3);
 	else
 		sqlite3_bind_int64(statement, 3, device);
@@ -59,7 +59,7 @@ static void write_device(struct store *store, sqlite3_stmt *statement, size_t st
 		write_row(store, statement, step, ON_DEVICE, device->device, row, at->rows[row]);
 	for (size_t row = 0; row < IDLE_ROWS; row++)
 		write_row(store, statement, step, ON_IDLE, device->device, row, at->idle[row]);
-	for (size_t row = 0; row < BESIDE_ROWS; row++)
+	for (size_t row = 0; row < BESIDE_DEVICE_ROWS; row++)
 		write_row(store, statement, step, ON_BESIDE, device->device, row, *beside_at(at, row));
 }
 
@@ -73,6 +73,7 @@ static bool write_breakdown(struct store *store, const struct breakdown *breakdo
 	for (size_t i = 0; statement && i < breakdown->step_count; i++) {
 		for (size_t row = 0; row < HOST_ROWS; row++)
 			write_row(store, statement, i, ON_HOST, -1, row, breakdown->steps[i].host[row]);
+		write_row(store, statement, i, ON_BESIDE, -1, BESIDE_TORCH_COMPILE, breakdown->steps[i].compiled);
 		for (size_t d = 0; d < breakdown->device_count; d++)
 			write_device(store, statement, i, &breakdown->devices[d]);
 	}
@@ -219,6 +220,10 @@ static void take_row(void *context, sqlite3_stmt *row)
 	}
 	if (side == ON_HOST) {
 		breakdown->steps[step - 1].host[found] = ns;
+		return;
+	}
+	if (side == ON_BESIDE && found == BESIDE_TORCH_COMPILE) {
+		breakdown->steps[step - 1].compiled = ns;
 		return;
 	}
 	struct breakdown_device *device = device_of(reading, sqlite3_column_int64(row, 2));

@@ -98,15 +98,16 @@ static int by_value(const void *a, const void *b)
 	return ORDER(x, y);
 }
 
-/* What is usual is told without the steps that hold an evaluation, and that it is. */
+/* What is usual is told without the steps that hold an evaluation or a compilation, and that it is. */
 static void leave_out(struct store *store, struct derived *derived, const struct breakdown *breakdown)
 {
-	size_t steps = breakdown->step_count, left = breakdown_left_out(breakdown, 0, steps, NULL), count = 0;
-	int64_t *walls = left ? malloc(steps * sizeof *walls) : NULL;
+	size_t steps = breakdown->step_count, count = 0;
+	unsigned unusual = breakdown_left_out(breakdown, 0, steps);
+	int64_t *walls = unusual ? malloc(steps * sizeof *walls) : NULL;
 	if (!walls)
 		return;
 	for (size_t i = 0; i < steps; i++)
-		if (!breakdown_evaluates(&breakdown->steps[i]))
+		if (!(breakdown_holds(&breakdown->steps[i]) & unusual))
 			walls[count++] = breakdown->steps[i].end - breakdown->steps[i].start;
 	qsort(walls, count, sizeof *walls, by_value);
 	derived->step_ns = (uint64_t)(walls[(count - 1) / 2] + walls[count / 2]) / 2;

@@ -10,6 +10,8 @@
 #include "client/ui/print.h"
 #include "client/ui/text.h"
 
+#include "store/breakdown/breakdown.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,21 +136,31 @@ struct pace {
 	int64_t slowest; /* its ordinal */
 };
 
-static bool evaluates(const struct table *table, size_t row)
+static unsigned holds(const struct table *table, size_t row)
 {
 	double ns;
+	unsigned found = 0;
 
-	return table_figure(table, row, table_find(table, "evaluation_ns"), &ns) && ns > 0;
+	if (table_figure(table, row, table_find(table, "evaluation_ns"), &ns) && ns > 0)
+		found |= HOLDS_EVALUATION;
+	if (table_figure(table, row, table_find(table, "compile_ns"), &ns) && ns > 0)
+		found |= HOLDS_COMPILATION;
+	return found;
 }
 
-/* The median is of the steps that hold no evaluation, where there are any. */
+/* The median is of the steps that hold no evaluation and no compilation, where there are any. */
 static struct pace pace_of(struct tables *tables)
 {
 	struct table *table = rows_of(tables, "steps");
 	struct pace pace = {0};
 	size_t rows = table ? table_rows(table) : 0, usual = 0;
+	struct breakdown_holders holders = {0};
+	unsigned unusual;
 	double *walls = need(calloc(rows + 1, sizeof *walls)), *without = need(calloc(rows + 1, sizeof *without));
 
+	for (size_t r = 0; r < rows; r++)
+		breakdown_count(&holders, holds(table, r));
+	unusual = breakdown_unusual(&holders);
 	for (size_t r = 0; r < rows; r++) {
 		double step;
 
@@ -158,7 +170,7 @@ static struct pace pace_of(struct tables *tables)
 			pace.slowest = (int64_t)step;
 			pace.most = walls[pace.steps];
 		}
-		if (!evaluates(table, r))
+		if (!(holds(table, r) & unusual))
 			without[usual++] = walls[pace.steps];
 		pace.steps++;
 	}

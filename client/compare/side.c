@@ -8,6 +8,7 @@
 #include "client/ui/figure.h"
 #include "client/ui/json.h"
 #include "client/ui/text.h"
+#include "store/breakdown/breakdown.h"
 
 #include "proto/events.h"
 
@@ -165,14 +166,18 @@ static int by_ordinal(const void *a, const void *b)
 static void load_steps(struct side *side, struct side_capture *capture)
 {
 	const struct reader *reader = &capture->capture.reader;
-	bool evaluates = report_evaluates(reader);
-	sqlite3_stmt *statement = report_prepare(
-		reader,
-		evaluates
-			? "SELECT step, number, start, duration, source, coalesce((SELECT ns FROM (" REPORT_EVALUATIONS
-			  ") e WHERE e.step = s.step), 0) FROM steps s ORDER BY start"
-			: "SELECT step, number, start, duration, source, 0 FROM steps ORDER BY start");
-	size_t room = 0, without = 0;
+	sqlite3_stmt *statement;
+	struct breakdown_holders holders = {0};
+	unsigned unusual;
+	char sql[1024];
+	size_t room = 0;
+
+	snprintf(sql, sizeof sql,
+		 "SELECT step, number, start, duration, source, coalesce((SELECT ns FROM (%s) e WHERE e.step = s.step), 0), "
+		 "coalesce((SELECT ns FROM (%s) c WHERE c.step = s.step), 0) FROM steps s ORDER BY start",
+		 report_evaluates(reader) ? REPORT_EVALUATIONS : REPORT_NO_EVALUATIONS,
+		 report_compiles_in_steps(reader) ? REPORT_COMPILATIONS : REPORT_NO_EVALUATIONS);
+	statement = report_prepare(reader, sql);
 	while (report_next(reader, statement)) {
 		if (capture->count == room) {
 			room = room ? room * 2 : 64;
@@ -183,14 +188,16 @@ static void load_steps(struct side *side, struct side_capture *capture)
 			.number = sqlite3_column_int64(statement, 1),
 			.start = figure_time(sqlite3_column_int64(statement, 2)),
 			.wall = figure_length(sqlite3_column_int64(statement, 3)),
-			.evaluates = sqlite3_column_int64(statement, 5) > 0,
+			.holds = (sqlite3_column_int64(statement, 5) > 0 ? HOLDS_EVALUATION : 0) |
+				 (sqlite3_column_int64(statement, 6) > 0 ? HOLDS_COMPILATION : 0),
 			.unit = SIZE_MAX,
 		};
-		without += sqlite3_column_int64(statement, 5) <= 0;
+		breakdown_count(&holders, capture->steps[capture->count - 1].holds);
 		side->window |= sqlite3_column_int(statement, 4) == STEP_SOURCE_DURATION;
 	}
-	for (size_t i = 0; i < capture->count && !without; i++)
-		capture->steps[i].evaluates = false;
+	unusual = breakdown_unusual(&holders);
+	for (size_t i = 0; i < capture->count; i++)
+		capture->steps[i].holds &= unusual;
 	capture->by_ordinal = need(calloc(capture->count + 1, sizeof(struct side_step *)));
 	for (size_t i = 0; i < capture->count; i++)
 		capture->by_ordinal[i] = &capture->steps[i];
@@ -207,7 +214,7 @@ static bool is_chosen(const struct side_capture *capture, const struct side_step
 		if (number >= ranges[i].first && number <= ranges[i].last)
 			return true;
 	}
-	return count == 0 && !step->evaluates;
+	return count == 0 && !step->holds;
 }
 
 /* Did these record the same steps at the same time, as ranks of one job? Traces that were imported have no trigger: different
@@ -233,6 +240,7 @@ static void make_units(struct side *side, size_t index, const struct range *rang
 		struct side_step *step = &capture->steps[i];
 		if (!is_chosen(capture, step, ranges, range_count)) {
 			side->left_out += !range_count;
+			side->held |= range_count ? 0 : step->holds;
 			continue;
 		}
 		step->unit = other ? side_unit(other, step->ordinal) : SIZE_MAX;

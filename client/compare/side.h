@@ -14,7 +14,7 @@ struct side_step {
 	int64_t ordinal; /* in the capture, from 1 */
 	int64_t number;	 /* the process's own; 0: a window of time */
 	int64_t start, wall;
-	bool evaluates; /* holds an evaluation, where other steps do not */
+	unsigned holds; /* of enum breakdown_held: what others do not hold, for which it is left out */
 	size_t unit;	/* SIZE_MAX: was not chosen */
 };
 
@@ -33,7 +33,8 @@ struct side {
 	double *ranks;	 /* of each unit: captures that have it */
 	double *walls;	 /* of each unit, ns */
 	bool window;	 /* of time, and not steps */
-	size_t left_out; /* steps that hold an evaluation, where nobody has named steps and others hold none */
+	unsigned held;
+	size_t left_out; /* steps that hold what is told in `held` (enum breakdown_held), where nobody has named steps and others hold none */
 	struct shift_blocks blocks;
 };
 

@@ -168,9 +168,18 @@ bool report_looked(const struct reader *reader)
 	return looked;
 }
 
-bool report_evaluates(const struct reader *reader)
+static bool has_breakdown(const struct reader *reader)
 {
 	return reader_count(reader, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'breakdown'",
-			    0) > 0 &&
-	       reader_count(reader, "SELECT count(*) FROM (" REPORT_EVALUATIONS ")", 0) > 0;
+			    0) > 0;
+}
+
+bool report_evaluates(const struct reader *reader)
+{
+	return has_breakdown(reader) && reader_count(reader, "SELECT count(*) FROM (" REPORT_EVALUATIONS ")", 0) > 0;
+}
+
+bool report_compiles_in_steps(const struct reader *reader)
+{
+	return has_breakdown(reader) && reader_count(reader, "SELECT count(*) FROM (" REPORT_COMPILATIONS ")", 0) > 0;
 }

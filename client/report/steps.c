@@ -32,6 +32,7 @@ enum {
 	S_VOLUNTARY,
 	S_INVOLUNTARY,
 	S_EVALUATION,
+	S_COMPILE,
 	S_COUNT,
 	/* In the query alone. */
 	S_COLLECTORS = S_COUNT,
@@ -60,6 +61,7 @@ static const struct column columns[] = {
 	[S_VOLUNTARY] = {"voluntary_switches", "SLEPT", COLUMN_COUNT, COLUMN_OPTIONAL | COLUMN_SPARE},
 	[S_INVOLUNTARY] = {"involuntary_switches", "", COLUMN_COUNT, COLUMN_DATA_ONLY},
 	[S_EVALUATION] = {"evaluation_ns", "EVALUATION", COLUMN_DURATION, COLUMN_OPTIONAL},
+	[S_COMPILE] = {"compile_ns", "COMPILATION", COLUMN_DURATION, COLUMN_OPTIONAL},
 };
 
 /* Of all devices that the process used while it was recorded: their busy times added up, as a share of what they had. */
@@ -70,6 +72,9 @@ static const struct column columns[] = {
 #define NO_DEVICES                                                                                                     \
 	"SELECT NULL AS step, NULL AS busy, NULL AS kernels, NULL AS copies, NULL AS sets, NULL AS graphs, NULL AS "   \
 	"gap"
+
+/* Of a step without: 0, unless it has some of which nobody knows whether they were the step thread's. */
+#define UNKNOWN_COMPILES "CASE WHEN EXISTS (SELECT 1 FROM compile_events x WHERE x.step = s.step) THEN NULL ELSE 0 END"
 
 /* What the newest row's thread used of the processors. Looks are of one thread, the step's. */
 static void add_use(struct table *table, const struct reader *reader, struct thread_times *times, sqlite3_stmt *row)
@@ -95,11 +100,12 @@ static void add_use(struct table *table, const struct reader *reader, struct thr
 struct table *report_steps(const struct reader *reader, const struct report_options *options)
 {
 	struct table *table = table_new(columns, S_COUNT);
-	bool gpu = report_gpu(reader), evaluates = report_evaluates(reader);
+	bool gpu = report_gpu(reader), evaluates = report_evaluates(reader), compiles = report_compiles_in_steps(reader);
+	bool listed = compiles && report_ran(reader, "compile");
 	bool ranges = report_filled(reader, FILLS_RANGES);
 	bool copies = !report_refused(reader, REPORT_COPIES), sets = !report_refused(reader, REPORT_SETS);
 	bool graphs = gpu && report_session_options(reader) & SESSION_GRAPHS_WHOLE;
-	char sql[2048];
+	char sql[4096];
 	sqlite3_stmt *statement;
 	struct thread_times times = {0};
 
@@ -108,14 +114,14 @@ struct table *report_steps(const struct reader *reader, const struct report_opti
 		"SELECT s.step, s.number, s.start, s.duration, coalesce(d.busy, 0), coalesce(d.busy, 0) * 100.0 / "
 		"nullif(s.duration * %s, 0), coalesce(d.kernels, 0), coalesce(d.copies, 0), coalesce(d.sets, 0), "
 		"coalesce(d.graphs, 0), d.gap, coalesce(o.calls, 0), coalesce(o.self, 0), coalesce(r.calls, 0), "
-		"s.thread, NULL, NULL, NULL, NULL, NULL, CASE WHEN %d THEN coalesce(e.ns, 0) END, s.collectors, s.source FROM steps s LEFT JOIN (%s) d ON d.step = s.step "
+		"s.thread, NULL, NULL, NULL, NULL, NULL, CASE WHEN %d THEN coalesce(e.ns, 0) END, CASE WHEN %d THEN coalesce(c.ns, %s) END, s.collectors, s.source FROM steps s LEFT JOIN (%s) d ON d.step = s.step "
 		"LEFT JOIN (SELECT step, sum(calls) AS calls, sum(self) AS self FROM operator_totals GROUP BY step) o "
 		"ON o.step = s.step "
 		"LEFT JOIN (SELECT step, sum(calls) AS calls FROM range_totals GROUP BY step) r ON r.step = s.step "
-		"LEFT JOIN (%s) e ON e.step = s.step "
+		"LEFT JOIN (%s) e ON e.step = s.step LEFT JOIN (%s) c ON c.step = s.step "
 		"WHERE ?1 = 0 OR s.step = ?1 ORDER BY s.step",
-		gpu ? DEVICE_COUNT : "1", evaluates, gpu ? DEVICES : NO_DEVICES,
-		evaluates ? REPORT_EVALUATIONS : REPORT_NO_EVALUATIONS);
+		gpu ? DEVICE_COUNT : "1", evaluates, compiles, listed ? UNKNOWN_COMPILES : "0", gpu ? DEVICES : NO_DEVICES,
+		evaluates ? REPORT_EVALUATIONS : REPORT_NO_EVALUATIONS, compiles ? REPORT_COMPILATIONS : REPORT_NO_EVALUATIONS);
 	statement = report_prepare(reader, sql);
 	sqlite3_bind_int64(statement, 1, options->step);
 	while (report_next(reader, statement)) {

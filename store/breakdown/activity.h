@@ -9,6 +9,7 @@
 
 /* What a thread does; of several at one instant the first in this list. */
 enum doing {
+	DOING_TORCH_COMPILE, /* in a compilation by torch.compile */
 	DOING_COMPILE, /* loads modules, instantiates graphs, compiles */
 	DOING_CAPTURE, /* the profiler's own work */
 	DOING_SYNC,    /* waits for the device; blocking copies too */

@@ -21,6 +21,7 @@ static enum host_row host_row(const struct activity_segment *segment, bool has_o
 	if (segment->phase == PHASE_INPUT)
 		return HOST_INPUT;
 	switch ((enum doing)segment->doing) {
+	case DOING_TORCH_COMPILE:
 	case DOING_COMPILE:
 		return HOST_COMPILE;
 	case DOING_CAPTURE:
@@ -76,36 +77,70 @@ int64_t breakdown_evaluates(const struct breakdown_step *step)
 	return step->host[HOST_EVALUATION] + step->host[HOST_INFERENCE];
 }
 
-size_t breakdown_left_out(const struct breakdown *breakdown, size_t first, size_t last, int64_t *ret_ns)
+unsigned breakdown_holds(const struct breakdown_step *step)
 {
-	size_t count = 0;
-	int64_t ns = 0;
-	for (size_t i = first; i < last; i++) {
-		int64_t one = breakdown_evaluates(&breakdown->steps[i]);
-		count += one > 0;
-		ns += one;
+	return (breakdown_evaluates(step) ? HOLDS_EVALUATION : 0) | (step->compiled ? HOLDS_COMPILATION : 0);
+}
+
+void breakdown_count(struct breakdown_holders *holders, unsigned holds)
+{
+	holders->steps++;
+	holders->evaluate += (holds & HOLDS_EVALUATION) != 0;
+	holders->compile += (holds & HOLDS_COMPILATION) != 0;
+	holders->any += holds != 0;
+}
+
+unsigned breakdown_unusual(const struct breakdown_holders *holders)
+{
+	unsigned unusual = (holders->evaluate && holders->evaluate < holders->steps ? HOLDS_EVALUATION : 0) |
+			   (holders->compile && holders->compile < holders->steps ? HOLDS_COMPILATION : 0);
+	/* Of some that evaluate, while the others compile, those that evaluate say more of what is usual. */
+	return unusual == (HOLDS_EVALUATION | HOLDS_COMPILATION) && holders->any == holders->steps ? HOLDS_COMPILATION
+												   : unusual;
+}
+
+unsigned breakdown_left_out(const struct breakdown *breakdown, size_t first, size_t last)
+{
+	struct breakdown_holders holders = {0};
+	for (size_t i = first; i < last; i++)
+		breakdown_count(&holders, breakdown_holds(&breakdown->steps[i]));
+	return breakdown_unusual(&holders);
+}
+
+/* What those that are left out hold: a few words. */
+static const char *held(const struct breakdown_step *steps, size_t count, unsigned unusual, bool one)
+{
+	unsigned all = 0;
+	int64_t called = 0;
+	for (size_t i = 0; i < count; i++) {
+		all |= breakdown_holds(&steps[i]) & unusual;
+		called += steps[i].host[HOST_EVALUATION];
 	}
-	if (count == last - first)
-		count = 0;
-	if (ret_ns)
-		*ret_ns = count ? ns : 0;
-	return count;
+	if (all == HOLDS_COMPILATION)
+		return one ? "holds a compilation by torch.compile" : "hold compilations by torch.compile";
+	if (all & HOLDS_COMPILATION)
+		return called ? "hold an evaluation or a compilation" : "hold inference, without gradient, or a compilation";
+	if (called)
+		return one ? "holds an evaluation" : "hold an evaluation";
+	return one ? "holds inference, without gradient" : "hold inference, without gradient";
 }
 
 void breakdown_tell_left_out(const struct breakdown *breakdown, size_t first, size_t last, char ret[BREAKDOWN_SENTENCE])
 {
-	int64_t ns, called = 0;
-	size_t count = breakdown_left_out(breakdown, first, last, &ns);
+	unsigned unusual = breakdown_left_out(breakdown, first, last);
+	int64_t ns = 0;
+	size_t count = 0;
 	*ret = '\0';
-	for (size_t i = first; i < last; i++)
-		called += breakdown->steps[i].host[HOST_EVALUATION];
+	for (size_t i = first; i < last; i++) {
+		const struct breakdown_step *step = &breakdown->steps[i];
+		unsigned holds = breakdown_holds(step) & unusual;
+		count += holds != 0;
+		ns += (holds & HOLDS_EVALUATION ? breakdown_evaluates(step) : 0) +
+		      (holds & HOLDS_COMPILATION ? step->compiled : 0);
+	}
 	if (count)
 		snprintf(ret, BREAKDOWN_SENTENCE, "%zu of %zu steps %s (%.*f ms): left out of the median", count,
-			 last - first,
-			 called && count == 1 ? "holds an evaluation"
-			 : called	      ? "hold an evaluation"
-			 : count == 1	      ? "holds inference, without gradient"
-					      : "hold inference, without gradient",
+			 last - first, held(&breakdown->steps[first], last - first, unusual, count == 1),
 			 ns < 10000000 ? 2 : 0, (double)ns / 1e6);
 }
 
@@ -122,7 +157,10 @@ static void add_host(const struct breakdown *breakdown, struct breakdown_step *s
 	if (to <= from)
 		return;
 	int64_t inside = to < step->annotated ? to : step->annotated > from ? step->annotated : from;
-	put_host(breakdown, step, host_row(segment, has_operators), from, inside);
+	enum host_row row = host_row(segment, has_operators);
+	put_host(breakdown, step, row, from, inside);
+	if (row == HOST_COMPILE && segment->doing == DOING_TORCH_COMPILE)
+		step->compiled += inside - from;
 	put_host(breakdown, step, HOST_BETWEEN, inside, to);
 	step->matrix[segment->phase][segment->doing] += to - from;
 }
@@ -137,6 +175,7 @@ static void host_side(struct breakdown *breakdown)
 		int64_t now = step->start;
 		memset(step->host, 0, sizeof step->host);
 		memset(step->matrix, 0, sizeof step->matrix);
+		step->compiled = 0;
 		while (thread && at < thread->count && activity_end(thread, at) <= now)
 			at++;
 		for (size_t j = at; thread && j < thread->count && activity_start(thread, j) < step->end; j++) {

@@ -102,6 +102,7 @@ struct breakdown_step {
 	int64_t start, end;
 	int64_t annotated; /* what comes after it is between two steps; `end` where there is no such thing */
 	int64_t host[HOST_ROWS];
+	int64_t compiled; /* what of HOST_COMPILE was a compilation by torch.compile */
 	int64_t matrix[PHASE_COUNT][DOING_COUNT]; /* of the step thread */
 };
 
@@ -182,9 +183,20 @@ bool breakdown_make(struct breakdown *breakdown);
 void breakdown_free(struct breakdown *breakdown);
 /* Time of the step in which a network ran that was not trained, ns: evaluation and inference. */
 int64_t breakdown_evaluates(const struct breakdown_step *step);
-/* How many of the steps [first, last) hold such a thing, where at least one does not: what is usual is told without them. 0: none is left
- * out. *ret_ns, which may be NULL: that time of all of them. */
-size_t breakdown_left_out(const struct breakdown *breakdown, size_t first, size_t last, int64_t *ret_ns);
+/* What a step may hold that is not usual. */
+enum breakdown_held { HOLDS_EVALUATION = 1, HOLDS_COMPILATION = 2 };
+/* Bits of these. */
+unsigned breakdown_holds(const struct breakdown_step *step);
+/* How many steps hold what. */
+struct breakdown_holders {
+	size_t steps, evaluate, compile, any;
+};
+/* One more step, which holds this. */
+void breakdown_count(struct breakdown_holders *holders, unsigned holds);
+/* What is usual is told without steps that hold one of these (bits), since others hold none of it; 0: of all steps. At least one is left. */
+unsigned breakdown_unusual(const struct breakdown_holders *holders);
+/* The same of the steps [first, last). */
+unsigned breakdown_left_out(const struct breakdown *breakdown, size_t first, size_t last);
 #define BREAKDOWN_SENTENCE 160
 /* "1 of 5 steps holds an evaluation (212 ms): left out of the median"; empty where none is. */
 void breakdown_tell_left_out(const struct breakdown *breakdown, size_t first, size_t last,

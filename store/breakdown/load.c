@@ -1,6 +1,7 @@
 /* load.c - see load.h. Reads names first: what a record means is told by its name, and there are few names. */
 #include "load.h"
 
+#include "compilations.h"
 #include "doubt.h"
 #include "load_device.h"
 #include "phases.h"
@@ -15,6 +16,7 @@ struct load {
 	struct meanings meanings;
 	struct breakdown_capture *capture;
 	struct phases phases;
+	struct compilations *compilations;
 	size_t step_room;
 };
 
@@ -65,6 +67,8 @@ static void take_operator(void *context, sqlite3_value **row)
 	int64_t start = time_of(row[0]), end = end_of(start, int_of(row[1]));
 	uint32_t thread = (uint32_t)int_of(row[3]);
 	load->capture->host = true;
+	if (thread == load->capture->breakdown.step_thread)
+		compilations_take(load->compilations, start, end, &name);
 	if (name.phase != PHASE_NONE) {
 		mark(load, &name, thread, start, end);
 		return;
@@ -87,6 +91,10 @@ static void take_range(void *context, sqlite3_value **row)
 {
 	struct load *load = context;
 	struct meaning name = meaning_of(&load->meanings, int_of(row[2]));
+	/* As torch marks it in a trace of torch.profiler. */
+	if (name.doing == DOING_TORCH_COMPILE)
+		activity_add_named(&load->capture->activity, (uint32_t)int_of(row[3]), time_of(row[0]),
+				   end_of(time_of(row[0]), int_of(row[1])), DOING_TORCH_COMPILE, (uint32_t)int_of(row[2]));
 	if (name.phase != PHASE_NONE && int_of(row[4]) != RANGE_SOURCE_NVTX_START_END &&
 	    !(int_of(row[5]) & EVENT_FLAG_ASYNC))
 		mark(load, &name, (uint32_t)int_of(row[3]), time_of(row[0]), end_of(time_of(row[0]), int_of(row[1])));
@@ -110,6 +118,8 @@ static void read_host(struct load *load)
 		   "SELECT 1 FROM ranges WHERE profd_row(?1, start, duration, name, thread, source, flags)", take_range,
 		   load);
 	struct breakdown *breakdown = &load->capture->breakdown;
+	if (!load->scan.error)
+		compilations_mark(load->compilations, breakdown, &load->phases, &load->capture->activity);
 	if (!load->scan.error && !phases_mark(&load->phases, breakdown, &load->capture->activity))
 		scan_no_memory(&load->scan);
 }
@@ -164,6 +174,12 @@ bool breakdown_capture_load(sqlite3 *db, const struct breakdown_watch *watch, st
 		scan_each(&load.scan, "SELECT * FROM sessions", take_known, &load);
 		device_load(&load.scan, &load.meanings, ret, &evidence);
 	}
+	load.compilations = calloc(1, sizeof *load.compilations);
+	if (!load.compilations)
+		scan_no_memory(&load.scan);
+	/* Files of earlier releases have no such table. */
+	else if (ran(&load, "compile"))
+		compilations_read(load.compilations, &load.scan);
 	read_host(&load);
 	if (!load.scan.error) {
 		ret->breakdown.activity = &ret->activity;
@@ -178,6 +194,7 @@ bool breakdown_capture_load(sqlite3 *db, const struct breakdown_watch *watch, st
 		breakdown_doubt(&load.scan, ret, &evidence);
 	phases_free(&load.phases);
 	meanings_free(&load.meanings);
+	ret->compilations = load.compilations;
 	*ret_error = load.scan.error;
 	return !load.scan.error;
 }
@@ -207,6 +224,7 @@ void breakdown_capture_free(struct breakdown_capture *capture)
 {
 	breakdown_free(&capture->breakdown);
 	activity_free(&capture->activity);
+	free(capture->compilations);
 	free(capture->steps);
 	free(capture->numbers);
 	free(capture->calls);

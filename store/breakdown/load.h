@@ -6,6 +6,8 @@
 
 #include <sqlite3.h>
 
+struct compilations;
+
 struct breakdown_capture {
 	struct breakdown breakdown;
 	int64_t *numbers;	 /* of the steps, the process's own count; 0 = a window */
@@ -16,6 +18,7 @@ struct breakdown_capture {
 	uint64_t graph_launches; /* calls that launched a CUDA graph */
 	char doubt
 		[256]; /* why the causes of idle time are not known: then all of it is in IDLE_UNKNOWN; empty: they are */
+	struct compilations *compilations; /* by torch.compile (compilations.h); owned. NULL: they were not looked at */
 	/* Owned; breakdown points into these. */
 	struct activity activity;
 	struct breakdown_step *steps;

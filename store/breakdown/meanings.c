@@ -33,6 +33,8 @@ static void take_text(void *context, sqlite3_stmt *row)
 							      .kernel = strstr(text, "LaunchKernel") != NULL,
 							      .takes_tensor = names_takes_tensor(text),
 							      .module = names_module(text),
+							      .searches = names_searches_compiled(text),
+							      .compiled = names_runs_compiled(text),
 							      .network = (uint8_t)names_network(text)};
 }
 

@@ -13,6 +13,7 @@ struct meaning {
 	bool kernel;		    /* a call that launches a kernel */
 	bool takes_tensor;	    /* an operator */
 	bool module;		    /* names_module() */
+	bool searches, compiled;    /* names_searches_compiled(), names_runs_compiled() */
 	uint8_t network;	    /* names_network() */
 };
 

@@ -117,6 +117,16 @@ static enum phase lightning_phase(const char *name)
 	return ends(name, ".predict_step") ? PHASE_INFERENCE : PHASE_NONE;
 }
 
+bool names_searches_compiled(const char *name)
+{
+	return strcmp(name, "TorchDynamo Cache Lookup") == 0;
+}
+
+bool names_runs_compiled(const char *name)
+{
+	return begins(name, "CompiledFunction") || begins(name, "Torch-Compiled Region");
+}
+
 bool names_module(const char *name)
 {
 	return begins(name, "nn.Module: ");
@@ -223,8 +233,13 @@ enum doing names_operator(const char *name)
 		"c10d::", "_c10d_functional::", "nccl:", "gloo:", "mpi:", "ucc:", "record_param_comms"};
 	static const char *const compile[] = {"TorchDynamo",	 "torch._dynamo", "Inductor",
 					      "torch._inductor", "Triton",	  "AOTAutograd"};
+	/* The outermost of those that torch marks itself: a forward's, a backward's. */
+	static const char *const torch_compile[] = {"_compile.compile_inner (dynamo_timed)",
+						    "backward._backward_impl (dynamo_timed)"};
 	if (begins_with_one(name, comm, COUNT(comm)))
 		return DOING_COMM;
+	if (begins_with_one(name, torch_compile, COUNT(torch_compile)))
+		return DOING_TORCH_COMPILE;
 	if (begins_with_one(name, compile, COUNT(compile)) || strstr(name, "(dynamo_timed)"))
 		return DOING_COMPILE;
 	return DOING_OPERATOR;

@@ -8,6 +8,10 @@
  * regard to case, blanks and punctuation: "## forward ##", "[backward]", "data_loading". */
 enum phase names_phase(const char *name);
 /* A call of a module, as traces with Python frames have it: PHASE_FORWARD. */
+/* torch.compile looks whether it has compiled this already; where not, that comes next. */
+bool names_searches_compiled(const char *name);
+/* Code runs that torch.compile has compiled. */
+bool names_runs_compiled(const char *name);
 bool names_module(const char *name);
 /* An operator that is a part of a neural network: 1 to NAMES_NETWORK_MOST; 0: it is none. */
 int names_network(const char *name);

@@ -296,7 +296,7 @@ static enum finding_kind host_kind(const struct walk *walk, const struct activit
 {
 	if (segment->phase == PHASE_INPUT)
 		return FINDING_INPUT;
-	if (segment->doing == DOING_COMPILE)
+	if (segment->doing == DOING_COMPILE || segment->doing == DOING_TORCH_COMPILE)
 		return FINDING_COMPILE;
 	if (segment->doing == DOING_CAPTURE)
 		return FINDING_CAPTURE;

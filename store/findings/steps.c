@@ -34,19 +34,19 @@ static int64_t middle(int64_t *values, size_t count)
 	return count % 2 ? values[count / 2] : values[count / 2 - 1] + (values[count / 2] - values[count / 2 - 1]) / 2;
 }
 
-/* out: some steps evaluate, and others do not. */
-static bool evaluates(const struct breakdown *breakdown, size_t step, bool out)
+/* unusual: what some steps hold, and others do not (enum breakdown_held). */
+static bool holds(const struct breakdown *breakdown, size_t step, unsigned unusual)
 {
-	return out && breakdown_evaluates(&breakdown->steps[step]) > 0;
+	return breakdown_holds(&breakdown->steps[step]) & unusual;
 }
 
 bool steps_unlike(const struct breakdown *breakdown, size_t first, size_t last, bool *unlike, size_t *ret_count)
 {
 	size_t count = last - first, found = 0, like = 0;
-	const bool out = breakdown_left_out(breakdown, first, last, NULL) > 0;
+	const unsigned unusual = breakdown_left_out(breakdown, first, last);
 	*ret_count = 0;
 	for (size_t i = first; i < last; i++) {
-		unlike[i] = evaluates(breakdown, i, out);
+		unlike[i] = holds(breakdown, i, unusual);
 		*ret_count += unlike[i];
 	}
 	if (count - *ret_count < 3)
@@ -55,9 +55,9 @@ bool steps_unlike(const struct breakdown *breakdown, size_t first, size_t last, 
 	int64_t *values = calloc(count, sizeof *values);
 	if (!values)
 		return false;
-	/* Those that hold an evaluation are known to be unlike. */
+	/* Those that hold an evaluation or a compilation are known to be unlike. */
 	for (size_t i = first; i < last; i++)
-		if (!evaluates(breakdown, i, out))
+		if (!holds(breakdown, i, unusual))
 			values[like++] = wall_of(&breakdown->steps[i]);
 	int64_t median = middle(values, like);
 	for (size_t i = 0; i < like; i++)
@@ -74,7 +74,7 @@ bool steps_unlike(const struct breakdown *breakdown, size_t first, size_t last, 
 	}
 	if (found > (count < UNLIKE_PART ? 1 : count / UNLIKE_PART)) {
 		for (size_t i = first; i < last; i++)
-			unlike[i] = evaluates(breakdown, i, out);
+			unlike[i] = holds(breakdown, i, unusual);
 		found = 0;
 	}
 	*ret_count += found;

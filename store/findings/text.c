@@ -453,6 +453,11 @@ static void tell_unlike(const struct telling *telling)
 			 duration(c, breakdown_evaluates(step)),
 			 *finding->subject ? " What is longer most is the row \"" : "", finding->subject,
 			 *finding->subject ? "\"." : "");
+	else if (step->compiled)
+		EVIDENCE("%llu of %llu steps. It holds a compilation by torch.compile of %s.",
+			 (unsigned long long)finding->interval_total,
+			 (unsigned long long)(telling->findings->last - telling->findings->first),
+			 duration(c, step->compiled));
 	else if (*finding->subject)
 		EVIDENCE("%llu of %llu steps. It is longer by %s of the row \"%s\".",
 			 (unsigned long long)finding->interval_total,

@@ -3,10 +3,11 @@ the ways of store/breakdown/, so that it can judge it. All times are multiples o
 UNIT = 1000
 ARRIVAL = 10000
 SLACK = 5000
-DOING = ["compile", "capture", "sync", "copy", "alloc", "setup", "comm", "launch", "call", "op", "outside"]
+DOING = ["torch_compile", "compile", "capture", "sync", "copy", "alloc", "setup", "comm", "launch", "call", "op", "outside"]
 PHASE = [None, "input", "forward", "backward", "optimizer", "zero_grad", "evaluation", "inference"]
 KEEPERS = ("input", "evaluation", "inference")
 ROWS = ["compute", "communication", "copies"]
+COMPILES = ("torch_compile", "compile")
 HELD = ("compile", "capture", "sync", "copy", "alloc", "setup", "comm")
 
 
@@ -25,6 +26,10 @@ def at(time, thread, timeline):
     return phase, DOING[min(doing)] if doing else "outside"
 
 
+def row_of(doing):
+    return "compile" if doing in COMPILES else doing
+
+
 def known_threads(timeline):
     return {s[0] for s in timeline["spans"] + timeline["marks"] if s[1] < s[2]}
 
@@ -35,8 +40,8 @@ def host_row(time, timeline, step):
     phase, doing = at(time, timeline["thread"], timeline)
     if phase == "input":
         return "input"
-    if doing in HELD:
-        return doing
+    if row_of(doing) in HELD:
+        return row_of(doing)
     if phase:
         return phase
     if doing != "outside":
@@ -52,7 +57,7 @@ def late_row(time, launcher, timeline):
     if phase == "input":
         return "input"
     known = timeline["operators"] and (launcher in threads or timeline["thread"] in threads)
-    return "unknown" if doing == "outside" and not known else doing
+    return "unknown" if doing == "outside" and not known else row_of(doing)
 
 
 def idle_row(time, dry, following, timeline, operations):
@@ -72,7 +77,7 @@ def idle_row(time, dry, following, timeline, operations):
         return "copy"
     if time < call[1]:
         doing = at(time, call[2], timeline)[1]
-        return doing if doing in HELD else "launch"
+        return row_of(doing) if row_of(doing) in HELD else "launch"
     returned = max(call[1], dry)
     return "arrival" if time < returned + ARRIVAL else "device_wait"
 

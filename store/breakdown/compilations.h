@@ -1,0 +1,38 @@
+/* compilations.h - compilations by torch.compile (compile_events), and which of them the step's thread was in: for load.c. torch does not
+ * list the thread, but the operators that it runs tell it. */
+#ifndef PROFD_STORE_BREAKDOWN_COMPILATIONS_H
+#define PROFD_STORE_BREAKDOWN_COMPILATIONS_H
+
+#include "meanings.h"
+#include "phases.h"
+
+/* More are not looked at: torch lists 64. */
+#define COMPILATIONS_MOST 256
+
+struct compilation {
+	int64_t start, end;
+	int64_t row; /* rowid in compile_events */
+	uint32_t function;
+	bool again; /* the function had been compiled before */
+	uint8_t part;
+	bool of_step_thread;
+	/* The last operator that the step's thread began before it: when, and whether that was torch's search for compiled code. */
+	int64_t before;
+	bool searched;
+};
+
+struct compilations {
+	struct compilation items[COMPILATIONS_MOST]; /* by start */
+	size_t count;
+};
+
+/* Reads them, of a file that has them. */
+void compilations_read(struct compilations *compilations, struct scan *scan);
+/* An operator of the step's thread. */
+void compilations_take(struct compilations *compilations, int64_t start, int64_t end, const struct meaning *name);
+/* After all operators: tells whose they are, adds the step thread's to its activity, and takes out of `phases` what torch ran in them: it
+ * only looked what a network would do. */
+void compilations_mark(struct compilations *compilations, const struct breakdown *breakdown, struct phases *phases,
+		       struct activity *activity);
+
+#endif

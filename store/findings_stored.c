@@ -15,7 +15,14 @@
 enum side { ON_HOST, ON_DEVICE, ON_IDLE, ON_BESIDE, SIDES };
 static const char *const side_words[SIDES] = {"host", "device", "idle", "beside"};
 /* What stands beside the rows. */
-enum { BESIDE_COMMUNICATION, BESIDE_COPIES, BESIDE_AFTER_SYNC, BESIDE_DEVICE_ROWS, BESIDE_TORCH_COMPILE = BESIDE_DEVICE_ROWS, BESIDE_ROWS };
+enum {
+	BESIDE_COMMUNICATION,
+	BESIDE_COPIES,
+	BESIDE_AFTER_SYNC,
+	BESIDE_DEVICE_ROWS,
+	BESIDE_TORCH_COMPILE = BESIDE_DEVICE_ROWS,
+	BESIDE_ROWS
+};
 static const struct breakdown_row beside_rows[BESIDE_ROWS] = {
 	{"hidden_communication", ""}, {"hidden_copies", ""}, {"after_sync", ""}, {"torch_compile", ""}};
 

@@ -225,13 +225,15 @@ static void add_doubts(const struct side *side, const char *letter, cJSON *to)
 		add_difference(to, "simulated", NULL, NULL, sentence);
 	}
 	if (side->left_out) {
-		snprintf(sentence, sizeof sentence, "%zu step%s of %s %s %s, and %s left out",
-			 side->left_out, side->left_out == 1 ? "" : "s", letter, side->left_out == 1 ? "holds" : "hold",
-			 side->held == HOLDS_EVALUATION	   ? "an evaluation or inference"
-			 : side->held == HOLDS_COMPILATION ? "a compilation by torch.compile"
-							   : "an evaluation, inference or a compilation by torch.compile",
+		snprintf(sentence, sizeof sentence, "%zu step%s of %s %s %s, and %s left out", side->left_out,
+			 side->left_out == 1 ? "" : "s", letter, side->left_out == 1 ? "holds" : "hold",
+			 side->held == HOLDS_EVALUATION ? "an evaluation or inference"
+			 : side->held == HOLDS_COMPILATION
+				 ? "a compilation by torch.compile"
+				 : "an evaluation, inference or a compilation by torch.compile",
 			 side->left_out == 1 ? "is" : "are");
-		add_difference(to, side->held == HOLDS_COMPILATION ? "compilation" : "evaluation", NULL, NULL, sentence);
+		add_difference(to, side->held == HOLDS_COMPILATION ? "compilation" : "evaluation", NULL, NULL,
+			       sentence);
 	}
 	if (side->window) {
 		snprintf(sentence, sizeof sentence, "%s is a window of time, which stands for one step here", letter);

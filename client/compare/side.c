@@ -172,11 +172,12 @@ static void load_steps(struct side *side, struct side_capture *capture)
 	char sql[1024];
 	size_t room = 0;
 
-	snprintf(sql, sizeof sql,
-		 "SELECT step, number, start, duration, source, coalesce((SELECT ns FROM (%s) e WHERE e.step = s.step), 0), "
-		 "coalesce((SELECT ns FROM (%s) c WHERE c.step = s.step), 0) FROM steps s ORDER BY start",
-		 report_evaluates(reader) ? REPORT_EVALUATIONS : REPORT_NO_EVALUATIONS,
-		 report_compiles_in_steps(reader) ? REPORT_COMPILATIONS : REPORT_NO_EVALUATIONS);
+	snprintf(
+		sql, sizeof sql,
+		"SELECT step, number, start, duration, source, coalesce((SELECT ns FROM (%s) e WHERE e.step = s.step), 0), "
+		"coalesce((SELECT ns FROM (%s) c WHERE c.step = s.step), 0) FROM steps s ORDER BY start",
+		report_evaluates(reader) ? REPORT_EVALUATIONS : REPORT_NO_EVALUATIONS,
+		report_compiles_in_steps(reader) ? REPORT_COMPILATIONS : REPORT_NO_EVALUATIONS);
 	statement = report_prepare(reader, sql);
 	while (report_next(reader, statement)) {
 		if (capture->count == room) {

@@ -30,9 +30,9 @@ struct side {
 	struct side_capture *captures;
 	size_t count;
 	size_t units;
-	double *ranks;	 /* of each unit: captures that have it */
-	double *walls;	 /* of each unit, ns */
-	bool window;	 /* of time, and not steps */
+	double *ranks; /* of each unit: captures that have it */
+	double *walls; /* of each unit, ns */
+	bool window;   /* of time, and not steps */
 	unsigned held;
 	size_t left_out; /* steps that hold what is told in `held` (enum breakdown_held), where nobody has named steps and others hold none */
 	struct shift_blocks blocks;

@@ -100,7 +100,8 @@ static void add_use(struct table *table, const struct reader *reader, struct thr
 struct table *report_steps(const struct reader *reader, const struct report_options *options)
 {
 	struct table *table = table_new(columns, S_COUNT);
-	bool gpu = report_gpu(reader), evaluates = report_evaluates(reader), compiles = report_compiles_in_steps(reader);
+	bool gpu = report_gpu(reader), evaluates = report_evaluates(reader),
+	     compiles = report_compiles_in_steps(reader);
 	bool listed = compiles && report_ran(reader, "compile");
 	bool ranges = report_filled(reader, FILLS_RANGES);
 	bool copies = !report_refused(reader, REPORT_COPIES), sets = !report_refused(reader, REPORT_SETS);
@@ -120,8 +121,9 @@ struct table *report_steps(const struct reader *reader, const struct report_opti
 		"LEFT JOIN (SELECT step, sum(calls) AS calls FROM range_totals GROUP BY step) r ON r.step = s.step "
 		"LEFT JOIN (%s) e ON e.step = s.step LEFT JOIN (%s) c ON c.step = s.step "
 		"WHERE ?1 = 0 OR s.step = ?1 ORDER BY s.step",
-		gpu ? DEVICE_COUNT : "1", evaluates, compiles, listed ? UNKNOWN_COMPILES : "0", gpu ? DEVICES : NO_DEVICES,
-		evaluates ? REPORT_EVALUATIONS : REPORT_NO_EVALUATIONS, compiles ? REPORT_COMPILATIONS : REPORT_NO_EVALUATIONS);
+		gpu ? DEVICE_COUNT : "1", evaluates, compiles, listed ? UNKNOWN_COMPILES : "0",
+		gpu ? DEVICES : NO_DEVICES, evaluates ? REPORT_EVALUATIONS : REPORT_NO_EVALUATIONS,
+		compiles ? REPORT_COMPILATIONS : REPORT_NO_EVALUATIONS);
 	statement = report_prepare(reader, sql);
 	sqlite3_bind_int64(statement, 1, options->step);
 	while (report_next(reader, statement)) {

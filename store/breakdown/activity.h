@@ -10,11 +10,11 @@
 /* What a thread does; of several at one instant the first in this list. */
 enum doing {
 	DOING_TORCH_COMPILE, /* in a compilation by torch.compile */
-	DOING_COMPILE, /* loads modules, instantiates graphs, compiles */
-	DOING_CAPTURE, /* the profiler's own work */
-	DOING_SYNC,    /* waits for the device; blocking copies too */
-	DOING_COPY,    /* a call that copies pageable memory */
-	DOING_ALLOC,   /* takes or gives back memory of a device, or memory that is pinned */
+	DOING_COMPILE,	     /* loads modules, instantiates graphs, compiles */
+	DOING_CAPTURE,	     /* the profiler's own work */
+	DOING_SYNC,	     /* waits for the device; blocking copies too */
+	DOING_COPY,	     /* a call that copies pageable memory */
+	DOING_ALLOC,	     /* takes or gives back memory of a device, or memory that is pinned */
 	DOING_SETUP, /* a call of a millisecond or more that is none of the others, while the device has next to nothing to do */
 	DOING_COMM, /* the host's part of a collective */
 	DOING_LAUNCH,

@@ -119,7 +119,8 @@ static const char *held(const struct breakdown_step *steps, size_t count, unsign
 	if (all == HOLDS_COMPILATION)
 		return one ? "holds a compilation by torch.compile" : "hold compilations by torch.compile";
 	if (all & HOLDS_COMPILATION)
-		return called ? "hold an evaluation or a compilation" : "hold inference, without gradient, or a compilation";
+		return called ? "hold an evaluation or a compilation"
+			      : "hold inference, without gradient, or a compilation";
 	if (called)
 		return one ? "holds an evaluation" : "hold an evaluation";
 	return one ? "holds inference, without gradient" : "hold inference, without gradient";

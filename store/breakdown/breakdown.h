@@ -102,7 +102,7 @@ struct breakdown_step {
 	int64_t start, end;
 	int64_t annotated; /* what comes after it is between two steps; `end` where there is no such thing */
 	int64_t host[HOST_ROWS];
-	int64_t compiled; /* what of HOST_COMPILE was a compilation by torch.compile */
+	int64_t compiled;			  /* what of HOST_COMPILE was a compilation by torch.compile */
 	int64_t matrix[PHASE_COUNT][DOING_COUNT]; /* of the step thread */
 };
 

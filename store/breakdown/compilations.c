@@ -30,10 +30,11 @@ static void take(void *context, sqlite3_stmt *row)
 
 void compilations_read(struct compilations *compilations, struct scan *scan)
 {
-	scan_each(scan,
-		  "SELECT rowid, start, duration, part, function, (SELECT text FROM strings WHERE id = compile_id) FROM "
-		  "compile_events ORDER BY start, rowid",
-		  take, compilations);
+	scan_each(
+		scan,
+		"SELECT rowid, start, duration, part, function, (SELECT text FROM strings WHERE id = compile_id) FROM "
+		"compile_events ORDER BY start, rowid",
+		take, compilations);
 }
 
 void compilations_take(struct compilations *compilations, int64_t start, int64_t end, const struct meaning *name)
@@ -56,8 +57,8 @@ void compilations_take(struct compilations *compilations, int64_t start, int64_t
 /* The step's thread ends steps: it does not in a compilation. */
 static bool ends_step_within(const struct breakdown *breakdown, const struct compilation *item)
 {
-	size_t next = ARRAY_BEFORE(breakdown->step_count, middle,
-				   breakdown->steps[middle].start <= item->start + ROUGH_NS);
+	size_t next =
+		ARRAY_BEFORE(breakdown->step_count, middle, breakdown->steps[middle].start <= item->start + ROUGH_NS);
 	return next < breakdown->step_count && breakdown->steps[next].start < item->end - ROUGH_NS;
 }
 
@@ -67,8 +68,8 @@ static void leave_out(const struct compilations *compilations, uint32_t thread, 
 	size_t kept = 0;
 	for (size_t i = 0; i < phases->count; i++) {
 		const struct phases_operator *item = &phases->items[i];
-		size_t after = ARRAY_BEFORE(compilations->count, middle,
-					    compilations->items[middle].start <= item->start);
+		size_t after =
+			ARRAY_BEFORE(compilations->count, middle, compilations->items[middle].start <= item->start);
 		bool within = false;
 		for (size_t at = after; at-- > 0 && !within && item->thread == thread;)
 			within = compilations->items[at].of_step_thread && compilations->items[at].end > item->start;

@@ -94,7 +94,8 @@ static void take_range(void *context, sqlite3_value **row)
 	/* As torch marks it in a trace of torch.profiler. */
 	if (name.doing == DOING_TORCH_COMPILE)
 		activity_add_named(&load->capture->activity, (uint32_t)int_of(row[3]), time_of(row[0]),
-				   end_of(time_of(row[0]), int_of(row[1])), DOING_TORCH_COMPILE, (uint32_t)int_of(row[2]));
+				   end_of(time_of(row[0]), int_of(row[1])), DOING_TORCH_COMPILE,
+				   (uint32_t)int_of(row[2]));
 	if (name.phase != PHASE_NONE && int_of(row[4]) != RANGE_SOURCE_NVTX_START_END &&
 	    !(int_of(row[5]) & EVENT_FLAG_ASYNC))
 		mark(load, &name, (uint32_t)int_of(row[3]), time_of(row[0]), end_of(time_of(row[0]), int_of(row[1])));

@@ -4,6 +4,7 @@
 
 #include "claims.h"
 #include "line.h"
+#include "recompile.h"
 #include "names.h"
 #include "steps.h"
 #include "text.h"
@@ -12,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* One function that was compiled again may have been the last time. */
+#define RECOMPILES_LEAST 2
 /* Idle for no reason that records tell: from this share of a step on it is said. */
 #define UNEXPLAINED_SHARE 0.10
 
@@ -46,6 +49,8 @@ struct judge {
 	struct claims claims;
 	bool *unlike;
 	size_t unlike_count;
+	int64_t *recompiled; /* by step: recompile_times() */
+	bool recompiles;     /* there is a finding of that: in steps that are left out, or, if there are none, in all */
 	struct value *values; /* room for all steps */
 	struct finding *candidates;
 	size_t candidate_count;
@@ -158,6 +163,44 @@ static void look_at(struct judge *judge, enum finding_kind kind)
 	judge->candidate_count++;
 }
 
+/* Where all steps compile, compiling them again is what the time went to that `compilation` claims; where only some do, these are no longer
+ * unlike for a reason that nobody knows. */
+static void look_at_recompiles(struct judge *judge)
+{
+	const struct breakdown *breakdown = judge->breakdown;
+	struct findings *findings = judge->findings;
+	int64_t ns = 0, all = 0, compile = 0, longest = 0;
+	size_t steps = findings->last - findings->first;
+	judge->recompiles = false;
+	if (recompile_count(judge->capture, findings->first, findings->last) < RECOMPILES_LEAST)
+		return;
+	for (size_t i = findings->first; i < findings->last; i++) {
+		ns += judge->recompiled[i];
+		all += wall_of(&breakdown->steps[i]);
+		compile += breakdown->steps[i].host[HOST_COMPILE];
+		longest = judge->recompiled[i] > longest ? judge->recompiled[i] : longest;
+	}
+	if (ns <= 0 || ns < compile / 2 || (double)ns * 100 < facts[FINDING_RECOMPILE].host * (double)all)
+		return;
+	if (breakdown_left_out(breakdown, findings->first, findings->last) & HOLDS_COMPILATION) {
+		struct finding *finding = &judge->candidates[judge->candidate_count++];
+		*finding = (struct finding){.kind = FINDING_RECOMPILE, .device = -1};
+		finding->ns = finding->win_ns = ns / (int64_t)steps;
+		finding->share = finding->win = (double)ns / (double)all;
+		finding->most_ns = longest;
+		finding->most = finding->share;
+		for (size_t i = findings->first; i < findings->last; i++) {
+			double share = (double)judge->recompiled[i] / (double)wall_of(&breakdown->steps[i]);
+			finding->most = share > finding->most ? share : finding->most;
+		}
+		judge->recompiles = true;
+		return;
+	}
+	for (size_t i = 0; i < judge->candidate_count; i++)
+		if (judge->candidates[i].kind == FINDING_COMPILE)
+			judge->candidates[i].kind = FINDING_RECOMPILE;
+}
+
 static int64_t row_of(const struct breakdown *breakdown, size_t device, size_t step, size_t row)
 {
 	return device == SIZE_MAX ? breakdown->steps[step].host[row] : breakdown->devices[device].steps[step].idle[row];
@@ -197,7 +240,7 @@ static void look_at_unlike(struct judge *judge)
 		double wall = (double)wall_of(&breakdown->steps[i]), more = wall - (double)findings->step_ns;
 		all += wall;
 		steps++;
-		if (!judge->unlike[i])
+		if (!judge->unlike[i] || (judge->recompiles && judge->recompiled[i]))
 			continue;
 		excess += more;
 		finding->interval_total++;
@@ -207,7 +250,8 @@ static void look_at_unlike(struct judge *judge)
 							  .end = breakdown->steps[i].end,
 							  .step = (int64_t)i + 1,
 							  .thread = breakdown->step_thread};
-		if (!judge->unlike[worst] || wall_of(&breakdown->steps[i]) > wall_of(&breakdown->steps[worst]))
+		if (!judge->unlike[worst] || (judge->recompiles && judge->recompiled[worst]) ||
+		    wall_of(&breakdown->steps[i]) > wall_of(&breakdown->steps[worst]))
 			worst = i;
 	}
 	if (!finding->interval_total || excess * 100 < facts[FINDING_UNLIKE].device * all)
@@ -237,8 +281,9 @@ static void look_at_all(struct judge *judge)
 {
 	judge->candidate_count = 0;
 	for (size_t kind = 0; kind < FINDING_KINDS; kind++)
-		if (kind != FINDING_UNLIKE)
+		if (kind != FINDING_UNLIKE && kind != FINDING_RECOMPILE)
 			look_at(judge, (enum finding_kind)kind);
+	look_at_recompiles(judge);
 	if (judge->unlike_count)
 		look_at_unlike(judge);
 	qsort(judge->candidates, judge->candidate_count, sizeof *judge->candidates, by_win);
@@ -251,7 +296,8 @@ static bool add_up_to_more(const struct judge *judge)
 	double share = 0;
 	int64_t ns = 0;
 	for (size_t i = 0; i < judge->candidate_count; i++) {
-		if (judge->candidates[i].kind == FINDING_UNLIKE)
+		if (judge->candidates[i].kind == FINDING_UNLIKE ||
+		    (judge->candidates[i].kind == FINDING_RECOMPILE && judge->recompiles))
 			continue;
 		share += judge->candidates[i].share;
 		ns += judge->candidates[i].ns;
@@ -320,7 +366,10 @@ static bool give_verdict(struct judge *judge, const struct texts *texts)
 	for (size_t i = 0; i < findings->count; i++) {
 		struct finding *finding = &findings->items[i];
 		*finding = judge->candidates[i];
-		take_intervals(&judge->claims, finding);
+		if (finding->kind == FINDING_RECOMPILE)
+			recompile_intervals(judge->capture, findings->first, findings->last, finding);
+		else
+			take_intervals(&judge->claims, finding);
 		int64_t grown = 0;
 		if (finding->kind == FINDING_UNLIKE)
 			grown_row(judge, (size_t)finding->step - 1, SIZE_MAX, &grown);
@@ -396,8 +445,10 @@ static bool make(const struct breakdown_capture *capture, sqlite3 *db, const str
 	judge.unlike = calloc(steps + 1, sizeof *judge.unlike);
 	judge.values = calloc(steps + 1, sizeof *judge.values);
 	judge.candidates = calloc(FINDING_KINDS + 1, sizeof *judge.candidates);
+	judge.recompiled = recompile_times(capture);
 	bool read = texts_load(&texts, db, watch, ret_error);
-	bool ok = read && judge.unlike && judge.values && judge.candidates && judge_steps(&judge, &texts);
+	bool ok = read && judge.unlike && judge.recompiled && judge.values && judge.candidates &&
+		  judge_steps(&judge, &texts);
 	if (ok) {
 		findings_line(db, ret);
 		findings_tell_line(ret);
@@ -407,6 +458,7 @@ static bool make(const struct breakdown_capture *capture, sqlite3 *db, const str
 	texts_free(&texts);
 	claims_free(&judge.claims);
 	free(judge.unlike);
+	free(judge.recompiled);
 	free(judge.values);
 	free(judge.candidates);
 	return ok;

@@ -5,6 +5,7 @@
 
 #include "store/breakdown/names.h"
 #include "store/breakdown/scan.h"
+#include "recompile.h"
 #include "sql.h"
 #include "proto/base/array.h"
 
@@ -538,6 +539,9 @@ void findings_tell(const struct texts *texts, const struct breakdown_capture *ca
 	case FINDING_NO_TENSOR_CORES:
 	case FINDING_FEW_BLOCKS:
 		tell_kernels(&telling);
+		break;
+	case FINDING_RECOMPILE:
+		recompile_tell(texts, capture, findings, finding);
 		break;
 	case FINDING_UNLIKE:
 		tell_unlike(&telling);

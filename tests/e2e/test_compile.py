@@ -1,6 +1,6 @@
 """Compilations by torch.compile, as torch lists them, in the steps of a live job."""
-import subprocess
-import sys
+import sqlite3
+import statistics
 
 import pytest
 
@@ -43,6 +43,97 @@ def test_compiled_again(profd, torch_newest, backend):
             assert "size mismatch at index 0. expected" in one["reason"] and one["operators"] > 0
 
 
+def covered(intervals):
+    """ns in at least one of the intervals, instant by instant."""
+    borders = sorted({time for one in intervals for time in one})
+    return sum(to - from_ for from_, to in zip(borders, borders[1:]) if any(a <= from_ and to <= b for a, b in intervals))
+
+
+def by_definition(path):
+    """ns of each step in which its thread compiled, and of the row, slowly, by the definition in docs/breakdown.md."""
+    db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    text = dict(db.execute("SELECT id, text FROM strings"))
+    steps = db.execute("SELECT step, start, start + duration, thread FROM steps ORDER BY start").fetchall()
+    thread = steps[0][3]
+    ops = [(start, end, text[name]) for start, end, name in
+           db.execute("SELECT start, start + duration, name FROM operators WHERE thread = ? AND flags & 2 = 0", (thread,))]
+    own = []
+    for start, end, part in db.execute("SELECT start, start + duration, part FROM compile_events"):
+        if any(start < step[1] < end for step in steps):
+            continue
+        before = [op for op in ops if op[0] < start]
+        if part == 0:
+            mine = bool(before) and max(before)[2] == "TorchDynamo Cache Lookup"
+        else:
+            mine = any(op[1] >= end and op[2].startswith(("CompiledFunction", "Torch-Compiled Region")) for op in before)
+        if mine:
+            own.append((start, end))
+    looked = [op[:2] for op in ops if op[2].startswith("TorchDynamo")]  # in the row, and no compilation
+    return [{step: covered([(max(a, start), min(b, end)) for a, b in times if a < end and b > start]) for step, start, end, _ in steps}
+            for times in (own, own + looked)]
+
+
+def agrees(profd, found, answer):
+    wanted, row = by_definition(profd.store / "captures" / f"{found['capture_id'].lstrip('u')}.db")
+    assert {s["step"]: s["compile_ns"] for s in answer["steps"]} == wanted
+    for step, told in zip(answer["breakdown"]["steps"], answer["steps"]):
+        rows = step["host"]["rows"]
+        assert sum(rows.values()) == step["wall_ns"]
+        assert told["compile_ns"] <= rows.get("compile", 0) == row[told["step"]]
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_what_holds_a_compilation_is_left_out(profd, torch_newest, backend):
+    found = capture(profd, torch_newest, "changing", backend=backend)
+    answer = shown(profd, found)
+    agrees(profd, found, answer)
+    usual = [s["wall_ns"] for s in answer["steps"] if not s["compile_ns"]]
+    assert len(usual) == STEPS - STEPS // 3
+    assert abs(found["step_ns"] - statistics.median(usual)) <= 1
+    assert f"3 of {STEPS} steps hold compilations by torch.compile" in answer["notes"][0] and "left out of the median" in answer["notes"][0]
+    finding = answer["findings"][0]
+    assert finding["finding"] == "recompilation" and finding["subject"] == "forward", answer["findings"]
+    assert not any(one["finding"] in ("step_unlike", "compilation") for one in answer["findings"])
+    assert f"compiles again in 3 of {STEPS} steps" in finding["what"]
+    assert f"(compile.py:{line_of('def forward')}) 3 times" in finding["evidence"] and "size mismatch at index 0. expected" in finding["evidence"]
+    assert "mark_dynamic" in finding["try"] and "dynamic=True" in finding["try"]
+    assert abs(finding["ns"] - sum(s["compile_ns"] for s in answer["steps"]) / STEPS) <= 1
+    evidence = profd.show(found["capture_id"], "--finding", 1)["findings"][0]["intervals"]
+    assert len(evidence) == len(answer["compiles"])
+    assert [(one["start_ns"], one["ns"]) for one in evidence] == [(c["start_ns"], c["duration_ns"]) for c in answer["compiles"]]
+    rows = sqlite3.connect(profd.store / "captures" / f"{found['capture_id'].lstrip('u')}.db").execute(finding["sql"]).fetchall()
+    assert len(rows) == len(answer["compiles"]) and {row[3] for row in rows} == {"forward"}
+
+
+def test_where_all_steps_compile(profd, torch_newest):
+    found = capture(profd, torch_newest, "every")
+    answer = shown(profd, found)
+    agrees(profd, found, answer)
+    assert not answer["notes"] and all(s["compile_ns"] for s in answer["steps"])
+    assert answer["findings"][0]["finding"] == "recompilation"
+    assert f"compiles again in {STEPS} of {STEPS} steps" in answer["findings"][0]["what"]
+    assert not any(one["finding"] == "compilation" for one in answer["findings"])
+
+
+def test_another_thread_compiles(profd, torch_newest):
+    """Nothing is said of the steps, whose thread goes on."""
+    found = capture(profd, torch_newest, "beside")
+    answer = shown(profd, found)
+    assert answer["compiles"]
+    assert all(s["compile_ns"] is None for s in answer["steps"]), answer["steps"]
+    assert not any("compil" in note for note in answer["notes"])
+    assert not any(one["finding"] == "recompilation" for one in answer["findings"])
+
+
+def test_it_does_not_spoil_a_comparison(profd, torch_newest):
+    steady, changing = (capture(profd, torch_newest, how)["capture_id"] for how in ("steady", "changing"))
+    text = profd.run("diff", changing, steady).stdout
+    assert "3 steps of A hold a compilation by torch.compile, and are left out" in " ".join(text.split())
+    assert f"{STEPS - 3} steps" in text and f"{STEPS} steps" in text
+
+
 def test_steady(profd, torch_newest):
     answer = shown(profd, capture(profd, torch_newest, "steady"))
-    assert answer["compiles"] == []
+    assert answer["compiles"] == [] and not answer["notes"]
+    assert all(s["compile_ns"] is None for s in answer["steps"])
+    assert not any(one["finding"] in ("recompilation", "compilation") for one in answer["findings"])

@@ -100,7 +100,7 @@ def test_what_holds_a_compilation_is_left_out(profd, torch_newest, backend):
     assert abs(finding["ns"] - sum(s["compile_ns"] for s in answer["steps"]) / STEPS) <= 1
     evidence = profd.show(found["capture_id"], "--finding", 1)["findings"][0]["intervals"]
     assert len(evidence) == len(answer["compiles"])
-    assert [(one["start_ns"], one["ns"]) for one in evidence] == [(c["start_ns"], c["duration_ns"]) for c in answer["compiles"]]
+    assert [(one["start_ns"], one["end_ns"] - one["start_ns"]) for one in evidence] == [(c["start_ns"], c["duration_ns"]) for c in answer["compiles"]]
     rows = sqlite3.connect(profd.store / "captures" / f"{found['capture_id'].lstrip('u')}.db").execute(finding["sql"]).fetchall()
     assert len(rows) == len(answer["compiles"]) and {row[3] for row in rows} == {"forward"}
 

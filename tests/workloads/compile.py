@@ -15,8 +15,6 @@ from torch import nn
 how, backend = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "aot_eager"
 torch.manual_seed(0)
 torch.set_num_threads(1)
-# What an earlier run has compiled would not be compiled again.
-torch.compiler.config.force_disable_caches = True
 torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 10000
 
 

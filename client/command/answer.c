@@ -351,6 +351,30 @@ static void next_line(const struct tables *tables, const char *command, const ch
 		printf("  %s\n      %s\n", command, text);
 }
 
+/* Tables that were asked for with an option, and are not on this screen. */
+static void next_of_options(const struct tables *tables, const char *id)
+{
+	static const struct {
+		unsigned fills;
+		const char *view, *what;
+	} asked[] = {
+		{FILLS_STACKS, "lines", "your lines"},
+		{FILLS_MODULES, "modules", "modules"},
+		{FILLS_ALLOCATIONS, "peak", "who held memory at the peak"},
+	};
+	char command[512], text[96] = "";
+	size_t n = (size_t)snprintf(command, sizeof command, "profd show %.400s", id), begin = n, t = 0;
+
+	for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+		if (!report_filled(&tables->capture->reader, asked[i].fills))
+			continue;
+		n += (size_t)snprintf(command + n, sizeof command - n, " --by %s", asked[i].view);
+		t += (size_t)snprintf(text + t, sizeof text - t, "%s%s", t ? ", " : "", asked[i].what);
+	}
+	if (n > begin)
+		next_line(tables, command, text);
+}
+
 static void print_next(const struct tables *tables, const cJSON *about, const struct pace *pace)
 {
 	const char *id = json_text(about, "capture_id");
@@ -369,6 +393,7 @@ static void print_next(const struct tables *tables, const cJSON *about, const st
 		snprintf(command, sizeof command, "profd show %.400s --group-by-shapes --by all", id ? id : "");
 		next_line(tables, command, "operators of different input shapes apart");
 	}
+	next_of_options(tables, id ? id : "");
 	snprintf(command, sizeof command, "profd export %.400s", id ? id : "");
 	next_line(tables, command, "a trace for ui.perfetto.dev or chrome://tracing");
 }

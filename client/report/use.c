@@ -7,6 +7,7 @@
 
 #include "store/breakdown/thread_times.h"
 
+#include <math.h>
 #include <sqlite3.h>
 
 #define NONE_RECORDED "how much the step's thread ran, and workers of a loader, was not recorded"
@@ -32,12 +33,17 @@ static void note_workers(struct table *table, const struct reader *reader)
 		"SELECT count(*), min(cpu * 100.0 / duration), max(cpu * 100.0 / duration) FROM workers WHERE duration > 0");
 
 	while (report_next(reader, statement)) {
-		if (sqlite3_column_int64(statement, 0) > 0)
-			table_note(
-				table,
-				"%lld workers (processes that it forked) ran %.0f to %.0f %% of the time: --by workers",
-				(long long)sqlite3_column_int64(statement, 0), sqlite3_column_double(statement, 1),
-				sqlite3_column_double(statement, 2));
+		long long count = (long long)sqlite3_column_int64(statement, 0);
+		double least = sqlite3_column_double(statement, 1), most = sqlite3_column_double(statement, 2);
+		char range[32] = "";
+
+		if (lrint(least) != lrint(most))
+			snprintf(range, sizeof range, "%.0f to ", least);
+		if (count > 0)
+			table_note(table, "%lld %s ran %s%.0f %% of the time: --by workers", count,
+				   count == 1 ? "worker (a process that it forked)"
+					      : "workers (processes that it forked)",
+				   range, most);
 	}
 }
 

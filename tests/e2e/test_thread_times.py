@@ -91,7 +91,13 @@ def test_burning_sleeping_and_workers(profd):
     assert burns["cpu_ns"] + burns["waited_ns"] <= burns["wall_ns"] * 1.02
     assert workers[burns["pid"]]["start"] <= 0 and workers[burns["pid"]]["start"] + base <= first[0] + base
     text = profd.run("show", capture["capture_id"], "--by", "breakdown").stdout
-    assert "a step's thread ran" in text and "2 workers" in text
+    assert "a step's thread ran" in text and "2 workers (processes that it forked) ran" in text
+    one = profd.folder / "one.db"
+    one.write_bytes(profd.file(capture["capture_id"]).read_bytes())
+    with contextlib.closing(sqlite3.connect(one)) as db:
+        db.execute("DELETE FROM workers WHERE pid = ?", (sleeps["pid"],))
+        db.commit()
+    assert f"1 worker (a process that it forked) ran {burns['cpu_percent']:.0f} % of the time" in profd.run("show", one, "--by", "breakdown").stdout
 
 
 def test_nothing_said_of_what_was_not_recorded(profd):

@@ -93,7 +93,8 @@ def test_what_holds_a_compilation_is_left_out(profd, torch_newest, backend):
     assert f"3 of {STEPS} steps hold compilations by torch.compile" in answer["notes"][0] and "left out of the median" in answer["notes"][0]
     finding = answer["findings"][0]
     assert finding["finding"] == "recompilation" and finding["subject"] == "forward", answer["findings"]
-    assert not any(one["finding"] in ("step_unlike", "compilation") for one in answer["findings"])
+    # What the others lose, such as torch's search for compiled code where the processor is taken meanwhile, is another finding.
+    assert not any(one["finding"] == "step_unlike" and one["step"] in {c["step"] for c in answer["compiles"]} for one in answer["findings"])
     assert f"compiles again in 3 of {STEPS} steps" in finding["what"]
     assert f"(compile.py:{line_of('def forward')}) 3 times" in finding["evidence"] and "size mismatch at index 0. expected" in finding["evidence"]
     assert "mark_dynamic" in finding["try"] and "dynamic=True" in finding["try"]

@@ -13,6 +13,7 @@
 #include "orphan.h"
 #include "core/room.h"
 #include "core/sentence.h"
+#include "stacks/garbage.h"
 #include "thread_times.h"
 #include "agent/sink/control.h"
 #include "steps/counter.h"
@@ -242,6 +243,7 @@ static void cycle_begin(uint64_t capture, const struct segment *segment)
 	atomic_store(&control_ready, 0);
 	atomic_store(&control_want_start, 0);
 	atomic_store(&control_end_reason, REASON_NONE);
+	garbage_find();
 	collectors_arm();
 	uint32_t from = 1u << CONTROL_IDLE | 1u << CONTROL_BETWEEN | 1u << CONTROL_DRAIN;
 	/* Some step sources are seen by collectors alone, so these are switched on now. A window of time begins when they are on. */

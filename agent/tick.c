@@ -3,6 +3,7 @@
 #include "tick.h"
 #include "core/life.h"
 #include "agent/sink/control.h"
+#include "stacks/garbage.h"
 #include "steps/counter.h"
 
 #include "../proto/message.h"
@@ -22,6 +23,8 @@ _Atomic uint32_t control_ready, control_end_reason, control_want_start;
 
 void tick_write_step(uint64_t now, uint64_t number)
 {
+	struct garbage garbage = garbage_look(), since = garbage_since(&control_run.garbage, &garbage);
+	control_run.garbage = garbage;
 	struct event_step step = {
 		.head = {sizeof step, EVENT_STEP, 0, control_run.recorded + 1},
 		.start = control_run.step_start,
@@ -30,6 +33,11 @@ void tick_write_step(uint64_t now, uint64_t number)
 		.thread = (uint32_t)syscall(SYS_gettid),
 		.source = (uint16_t)control_source,
 		.collectors = (uint16_t)control_run.collector_bits,
+		.collections_0 = (uint32_t)since.collections[0],
+		.collections_1 = (uint32_t)since.collections[1],
+		.collections_2 = (uint32_t)since.collections[2],
+		.collections_known = since.known,
+		.collected = since.collected,
 	};
 	int written = 0;
 	struct sink_thread *t = sink_enter(EVENT_STEP);
@@ -50,6 +58,7 @@ void tick_write_step(uint64_t now, uint64_t number)
 void tick_begin(uint64_t now, uint64_t next_number)
 {
 	control_run.step_start = now;
+	control_run.garbage = garbage_look();
 	control_run.recorded = 0;
 	control_run.first_step = next_number;
 	control_run.others_at_start = steps_other_threads();

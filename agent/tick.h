@@ -3,6 +3,7 @@
 #define PROFD_AGENT_TICK_H
 
 #include "core/own.h"
+#include "stacks/garbage.h"
 #include "../proto/events.h"
 #include "../proto/schedule.h"
 #include "../proto/segment.h"
@@ -49,6 +50,7 @@ struct run {
 	uint32_t recorded;   /* steps */
 	uint64_t first_step; /* number */
 	uint64_t step_start;
+	struct garbage garbage;	 /* when it began */
 	uint64_t before_upto;	 /* number of the last step before warm-up */
 	uint64_t warmup_started; /* also the agent's, while nothing ticks */
 	uint64_t others_at_start;

@@ -9,6 +9,7 @@
 
 #include <sqlite3.h>
 #include <stdio.h>
+#include <string.h>
 
 enum {
 	S_STEP,
@@ -33,6 +34,11 @@ enum {
 	S_INVOLUNTARY,
 	S_EVALUATION,
 	S_COMPILE,
+	S_COLLECTIONS_0,
+	S_COLLECTIONS_1,
+	S_COLLECTIONS_2,
+	S_COLLECTED,
+	S_FULL,
 	S_COUNT,
 	/* In the query alone. */
 	S_COLLECTORS = S_COUNT,
@@ -62,6 +68,12 @@ static const struct column columns[] = {
 	[S_INVOLUNTARY] = {"involuntary_switches", "", COLUMN_COUNT, COLUMN_DATA_ONLY},
 	[S_EVALUATION] = {"evaluation_ns", "EVALUATION", COLUMN_DURATION, COLUMN_OPTIONAL},
 	[S_COMPILE] = {"compile_ns", "COMPILATION", COLUMN_DURATION, COLUMN_OPTIONAL},
+	[S_COLLECTIONS_0] = {"collections_0", "", COLUMN_COUNT, COLUMN_DATA_ONLY},
+	[S_COLLECTIONS_1] = {"collections_1", "", COLUMN_COUNT, COLUMN_DATA_ONLY},
+	[S_COLLECTIONS_2] = {"collections_2", "", COLUMN_COUNT, COLUMN_DATA_ONLY},
+	[S_COLLECTED] = {"collected", "", COLUMN_COUNT, COLUMN_DATA_ONLY},
+	/* In the table only where there are any: most captures have none. */
+	[S_FULL] = {"full_collections", "FULL GC", COLUMN_COUNT, COLUMN_TABLE_ONLY | COLUMN_OPTIONAL},
 };
 
 /* Of all devices that the process used while it was recorded: their busy times added up, as a share of what they had. */
@@ -97,6 +109,26 @@ static void add_use(struct table *table, const struct reader *reader, struct thr
 	table_set(table, S_INVOLUNTARY, use.involuntary);
 }
 
+#define COUNT(column) "iif(s.collections_known, s." column ", NULL)"
+#define COLLECTIONS                                                                                                    \
+	COUNT("collections_0")                                                                                         \
+	", " COUNT("collections_1") ", " COUNT("collections_2") ", " COUNT(                                            \
+		"collected") ", iif(s.collections_known, nullif(s.collections_2, 0), NULL)"
+#define NO_COLLECTIONS "NULL, NULL, NULL, NULL, NULL"
+
+/* Files that were written before they were counted do not have the columns. */
+static bool counts_collections(const struct reader *reader)
+{
+	sqlite3_stmt *statement = report_prepare(reader, "SELECT * FROM steps LIMIT 0");
+	bool found = false;
+
+	for (int i = 0; i < sqlite3_column_count(statement); i++)
+		found |= strcmp(sqlite3_column_name(statement, i), "collections_known") == 0;
+	while (report_next(reader, statement))
+		;
+	return found;
+}
+
 struct table *report_steps(const struct reader *reader, const struct report_options *options)
 {
 	struct table *table = table_new(columns, S_COUNT);
@@ -115,13 +147,14 @@ struct table *report_steps(const struct reader *reader, const struct report_opti
 		"SELECT s.step, s.number, s.start, s.duration, coalesce(d.busy, 0), coalesce(d.busy, 0) * 100.0 / "
 		"nullif(s.duration * %s, 0), coalesce(d.kernels, 0), coalesce(d.copies, 0), coalesce(d.sets, 0), "
 		"coalesce(d.graphs, 0), d.gap, coalesce(o.calls, 0), coalesce(o.self, 0), coalesce(r.calls, 0), "
-		"s.thread, NULL, NULL, NULL, NULL, NULL, CASE WHEN %d THEN coalesce(e.ns, 0) END, CASE WHEN %d THEN coalesce(c.ns, %s) END, s.collectors, s.source FROM steps s LEFT JOIN (%s) d ON d.step = s.step "
+		"s.thread, NULL, NULL, NULL, NULL, NULL, CASE WHEN %d THEN coalesce(e.ns, 0) END, CASE WHEN %d THEN coalesce(c.ns, %s) END, %s, s.collectors, s.source FROM steps s LEFT JOIN (%s) d ON d.step = s.step "
 		"LEFT JOIN (SELECT step, sum(calls) AS calls, sum(self) AS self FROM operator_totals GROUP BY step) o "
 		"ON o.step = s.step "
 		"LEFT JOIN (SELECT step, sum(calls) AS calls FROM range_totals GROUP BY step) r ON r.step = s.step "
 		"LEFT JOIN (%s) e ON e.step = s.step LEFT JOIN (%s) c ON c.step = s.step "
 		"WHERE ?1 = 0 OR s.step = ?1 ORDER BY s.step",
 		gpu ? DEVICE_COUNT : "1", evaluates, compiles, listed ? UNKNOWN_COMPILES : "0",
+		counts_collections(reader) ? COLLECTIONS : NO_COLLECTIONS,
 		gpu ? DEVICES : NO_DEVICES, evaluates ? REPORT_EVALUATIONS : REPORT_NO_EVALUATIONS,
 		compiles ? REPORT_COMPILATIONS : REPORT_NO_EVALUATIONS);
 	statement = report_prepare(reader, sql);

@@ -22,6 +22,7 @@ static const struct {
 	{FIELD(interpreter_threads), {8, 8, 16, 72}},
 	{FIELD(interpreter_modules), {856, 856, 888, 944}},
 	{FIELD(interpreter_gil), {-1, -1, -1, 384}},
+	{FIELD(interpreter_collections), {744, 744, 776, 240}},
 	{FIELD(thread_next), {8, 8, 8, 8}},
 	{FIELD(thread_ident), {176, 176, 152, 136}},
 	{FIELD(thread_native), {-1, -1, 160, 144}},
@@ -69,7 +70,7 @@ static bool take_of_frame(int32_t *to, uint64_t value)
 
 /* `next` is the number of words that a group has in this release. */
 struct groups {
-	unsigned runtime, interpreter, thread, frame, code, text, bytes, debugger;
+	unsigned runtime, interpreter, thread, frame, code, text, bytes, garbage, debugger;
 };
 
 static struct groups groups_of(unsigned minor)
@@ -85,8 +86,20 @@ static struct groups groups_of(unsigned minor)
 	/* object, type, tuple, list, 3.14's set, dict, float, long, bytes, text, gc, generator, list node */
 	at.bytes = at.code + (newer ? 11 : 10) + 2 + 4 + 3 + 3 + (newer ? 4 : 0) + 3 + 2 + 3;
 	at.text = at.bytes + 3;
+	at.garbage = at.text + 4;
 	at.debugger = newer ? at.text + 4 + 2 + 4 + 2 : 0;
 	return at;
+}
+
+/* Right before the flag of which the table has the place, and as far from the collector's beginning as the releases have it: a trial release of
+ * 3.13 that has it otherwise is refused. */
+static int32_t collections_of(uint64_t collector, const uint64_t *garbage, unsigned minor)
+{
+	const uint64_t bytes = sizeof(uint64_t) * PYTHON_GENERATIONS * PYTHON_GENERATION_WORDS;
+	const uint64_t from = minor >= 14 ? 120 : 128;
+	return collector < 1u << 20 && collector % sizeof(uint64_t) == 0 && garbage[1] == from + bytes
+		       ? (int32_t)(collector + from)
+		       : -1;
 }
 
 static bool from_table(const uint64_t *words, unsigned minor, struct python_offsets *o)
@@ -104,6 +117,7 @@ static bool from_table(const uint64_t *words, unsigned minor, struct python_offs
 	fine = fine && take(&o->interpreter_next, interpreter[2]) && take(&o->interpreter_threads, interpreter[3]);
 	fine = fine && take(&o->interpreter_modules, interpreter[newer ? 6 : 5]) &&
 	       take(&o->interpreter_gil, interpreter[gil]);
+	o->interpreter_collections = collections_of(interpreter[newer ? 5 : 4], words + at.garbage, minor);
 	fine = fine && take(&o->gil_locked, interpreter[gil + 3] - interpreter[gil + 1]);
 	fine = fine && take(&o->gil_holder, interpreter[gil + 4] - interpreter[gil + 1]);
 	fine = fine && take(&o->thread_next, thread[2]) && take(&o->thread_frame, thread[4]);

@@ -15,6 +15,7 @@ struct python_offsets {
 	int32_t runtime_head, runtime_finalizing; /* of _PyRuntime */
 	int32_t gil_holder, gil_locked; /* of _PyRuntime, or of what interpreter_gil points to where there is that */
 	int32_t interpreter_next, interpreter_threads, interpreter_modules, interpreter_gil;
+	int32_t interpreter_collections; /* statistics of the collector of garbage, from the youngest generation on; -1: not known */
 	int32_t thread_next, thread_ident, thread_native, thread_frame;
 	int32_t cframe_current; /* thread_frame leads to this structure first (3.11, 3.12) */
 	int32_t frame_previous, frame_code, frame_instruction, frame_owner, frame_locals;
@@ -25,6 +26,10 @@ struct python_offsets {
 	int32_t breaker, debugger, debugger_pending, debugger_path, debugger_path_bytes;
 	int32_t interpreter_debugger_enabled;
 };
+
+/* Words of the statistics of a generation: collections, objects that were freed, and those that could not be. */
+#define PYTHON_GENERATIONS 3
+#define PYTHON_GENERATION_WORDS 3
 
 enum python_offsets_result { OFFSETS_KNOWN, OFFSETS_UNKNOWN, OFFSETS_FREE_THREADED, OFFSETS_UNREADABLE };
 

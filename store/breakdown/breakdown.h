@@ -104,6 +104,7 @@ struct breakdown_step {
 	int64_t host[HOST_ROWS];
 	int64_t compiled;			  /* what of HOST_COMPILE was a compilation by torch.compile */
 	int64_t matrix[PHASE_COUNT][DOING_COUNT]; /* of the step thread */
+	int64_t collections;			  /* full ones of Python's garbage; -1: not known */
 };
 
 struct breakdown_device_step {

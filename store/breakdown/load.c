@@ -17,7 +17,7 @@ struct load {
 	struct breakdown_capture *capture;
 	struct phases phases;
 	struct compilations *compilations;
-	size_t step_room;
+	size_t step_room, collections_at;
 };
 
 static void take_step(void *context, sqlite3_stmt *row)
@@ -46,7 +46,30 @@ static void take_step(void *context, sqlite3_stmt *row)
 	}
 	capture->numbers[breakdown->step_count] = row_int(row, 2);
 	capture->steps[breakdown->step_count++] =
-		(struct breakdown_step){.start = start, .end = end, .annotated = annotated};
+		(struct breakdown_step){.start = start, .end = end, .annotated = annotated, .collections = -1};
+}
+
+/* A file that was written before they were counted does not have the columns. */
+static void take_collections(void *context, sqlite3_stmt *row)
+{
+	struct load *load = context;
+	struct breakdown_capture *capture = load->capture;
+	int64_t number = 0, known = 0, full = 0;
+	for (int i = 0; i < sqlite3_column_count(row); i++) {
+		const char *name = sqlite3_column_name(row, i);
+		if (strcmp(name, "number") == 0)
+			number = row_int(row, i);
+		else if (strcmp(name, "collections_known") == 0)
+			known = row_int(row, i);
+		else if (strcmp(name, "collections_2") == 0)
+			full = row_int(row, i);
+	}
+	/* Not every row became a step. */
+	while (load->collections_at < capture->breakdown.step_count && capture->numbers[load->collections_at] < number)
+		load->collections_at++;
+	if (load->collections_at < capture->breakdown.step_count && capture->numbers[load->collections_at] == number &&
+	    known == 1 && full >= 0)
+		capture->steps[load->collections_at].collections = full;
 }
 
 static void mark(struct load *load, const struct meaning *name, uint32_t thread, int64_t start, int64_t end)
@@ -157,6 +180,7 @@ static void read_steps(struct load *load)
 		  "a.duration FROM steps s "
 		  "LEFT JOIN annotated a ON a.start = s.start ORDER BY s.start",
 		  take_step, load);
+	scan_each(&load->scan, "SELECT * FROM steps ORDER BY start", take_collections, load);
 	load->capture->breakdown.has_operators = ran(load, "torch");
 	load->capture->device = ran(load, "cupti");
 }

@@ -228,6 +228,19 @@ static const char *grown_row(const struct judge *judge, size_t step, size_t devi
 	return device == SIZE_MAX ? breakdown_host_rows[found].title : breakdown_idle_rows[found].title;
 }
 
+/* Full collections of Python's garbage in this step, where each step that is unlike the others has one, and none of the others, of which that is
+ * known; else 0. */
+static int64_t collections_of(const struct judge *judge, size_t step)
+{
+	const struct breakdown *breakdown = judge->breakdown;
+	for (size_t i = judge->findings->first; i < judge->findings->last; i++) {
+		int64_t collections = breakdown->steps[i].collections;
+		if (judge->unlike[i] ? collections <= 0 : is_judged(judge, i) && collections != 0)
+			return 0;
+	}
+	return breakdown->steps[step].collections;
+}
+
 static void look_at_unlike(struct judge *judge)
 {
 	const struct breakdown *breakdown = judge->breakdown;
@@ -257,6 +270,7 @@ static void look_at_unlike(struct judge *judge)
 	if (!finding->interval_total || excess * 100 < facts[FINDING_UNLIKE].device * all)
 		return;
 	finding->step = (int64_t)worst + 1;
+	finding->collections = collections_of(judge, worst);
 	finding->ns = finding->win_ns = (int64_t)(excess / (double)steps);
 	finding->share = finding->win = excess / all;
 	finding->most_ns = wall_of(&breakdown->steps[worst]) - findings->step_ns;

@@ -43,12 +43,13 @@ struct finding_interval {
 
 struct finding {
 	enum finding_kind kind;
-	int64_t device;			  /* -1: of the step's thread */
-	int64_t ns, least_ns, most_ns;	  /* of a step: median over the steps that were judged, and the spread */
-	double share, least, most;	  /* the same as a part of the step, 0 to 1 */
-	int64_t win_ns;			  /* what it would win of a step at most, without the findings before it */
-	double win;			  /* as a part of the step */
-	int64_t step;			  /* FINDING_UNLIKE: the ordinal of the (worst) step; else 0 */
+	int64_t device;		       /* -1: of the step's thread */
+	int64_t ns, least_ns, most_ns; /* of a step: median over the steps that were judged, and the spread */
+	double share, least, most;     /* the same as a part of the step, 0 to 1 */
+	int64_t win_ns;		       /* what it would win of a step at most, without the findings before it */
+	double win;		       /* as a part of the step */
+	int64_t step;		       /* FINDING_UNLIKE: the ordinal of the (worst) step; else 0 */
+	int64_t collections; /* FINDING_UNLIKE: of Python's garbage in that step, full ones, where each such step has one and no other; else 0 */
 	char subject[FINDING_NAME_BYTES]; /* operator, call, kernel or row that it is mostly about; empty: none */
 	char what[FINDING_TEXT_BYTES];	  /* one sentence */
 	char evidence[FINDING_TEXT_BYTES];

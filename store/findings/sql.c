@@ -93,6 +93,12 @@ void findings_tell_sql(const struct texts *texts, const struct findings *finding
 		tell_input(texts, first, last, finding);
 	else if (finding->kind == FINDING_STALL && finding->interval_count)
 		tell_stall(finding);
+	else if (finding->collections)
+		snprintf(
+			finding->sql, sizeof finding->sql,
+			"SELECT step, number, start, duration, collections_0, collections_1, collections_2, collected FROM steps WHERE "
+			"step BETWEEN %lld AND %lld ORDER BY duration DESC",
+			first, last);
 	else if (queries[finding->kind])
 		snprintf(finding->sql, sizeof finding->sql, queries[finding->kind], first, last);
 }

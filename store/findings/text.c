@@ -439,6 +439,20 @@ static void tell_kernels(const struct telling *telling)
 	}
 }
 
+/* How long one takes is not known: it grows with the objects that Python holds. That it is the cause is not said. */
+static void tell_collections(const struct telling *telling)
+{
+	struct finding *finding = telling->finding;
+	size_t n = strlen(finding->evidence);
+	snprintf(
+		finding->evidence + n, sizeof finding->evidence - n,
+		" Python's collector of garbage went through all objects in %s (%lld full collection%s there), and in no other.",
+		finding->interval_total == 1 ? "it" : "each of them", (long long)finding->collections,
+		finding->collections == 1 ? "" : "s");
+	ADVICE("Try gc.freeze() once all is set up, so that what stays is not gone through again; or gc.disable(), and gc.collect() at steps that you "
+	       "choose. If these steps do more besides (saving, evaluating, a new input shape), look at that first.");
+}
+
 static void tell_unlike(const struct telling *telling)
 {
 	struct finding *finding = telling->finding;
@@ -467,6 +481,8 @@ static void tell_unlike(const struct telling *telling)
 	else
 		EVIDENCE("%llu of %llu steps.", (unsigned long long)finding->interval_total,
 			 (unsigned long long)(telling->findings->last - telling->findings->first));
+	if (finding->collections)
+		tell_collections(telling);
 }
 
 static void tell_others(const struct telling *telling)

@@ -1,0 +1,88 @@
+/* garbage.c - see garbage.h. From CPython 3.11 on the first interpreter lies within _PyRuntime, in the data of a library that stays: it is
+ * read as it is. Before, it lies in the heap and goes when Python ends: it is copied by a call that fails then. */
+#include "garbage.h"
+#include "interpreter.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#define WORDS (PYTHON_GENERATIONS * PYTHON_GENERATION_WORDS)
+/* The first interpreter begins no later in _PyRuntime: some 90,000 bytes in the releases that are known. */
+#define RUNTIME_BYTES (1u << 20)
+#define MINOR_WITHIN 11
+/* Nobody collects as often, or frees as many. */
+#define COUNT_MOST (1ull << 48)
+
+/* Written by the agent's thread; where the statistics lie comes last. */
+static struct {
+	const uint64_t *head; /* of the list of interpreters, in _PyRuntime */
+	uint64_t interpreter;
+	bool within; /* _PyRuntime */
+	const uint64_t *_Atomic at;
+} garbage;
+
+static bool read_words(const uint64_t *at, uint64_t words[static WORDS])
+{
+	uint64_t addresses[WORDS];
+	if (garbage.within) {
+		for (unsigned i = 0; i < WORDS; i++)
+			words[i] = __atomic_load_n(at + i, __ATOMIC_RELAXED);
+		return true;
+	}
+	for (unsigned i = 0; i < WORDS; i++)
+		addresses[i] = (uint64_t)(uintptr_t)(at + i);
+	return interpreter_words(addresses, words, WORDS);
+}
+
+struct garbage garbage_look(void)
+{
+	const uint64_t *at = atomic_load_explicit(&garbage.at, memory_order_acquire);
+	struct garbage ret = {0};
+	uint64_t words[WORDS];
+	/* Another interpreter has been made since, or this one has ended: of whom the figures would be, nobody knows. */
+	if (!at || __atomic_load_n(garbage.head, __ATOMIC_RELAXED) != garbage.interpreter || !read_words(at, words))
+		return ret;
+	ret.known = true;
+	for (unsigned i = 0; i < PYTHON_GENERATIONS; i++) {
+		const uint64_t *generation = words + (size_t)i * PYTHON_GENERATION_WORDS;
+		ret.collections[i] = generation[0];
+		ret.collected += generation[1];
+		ret.known &= generation[0] < COUNT_MOST && generation[1] < COUNT_MOST && generation[2] < COUNT_MOST;
+	}
+	return ret;
+}
+
+struct garbage garbage_since(const struct garbage *before, const struct garbage *now)
+{
+	struct garbage ret = {.known = before->known && now->known && now->collected >= before->collected,
+			      .collected = now->collected - before->collected};
+	for (unsigned i = 0; i < PYTHON_GENERATIONS; i++) {
+		ret.collections[i] = now->collections[i] - before->collections[i];
+		ret.known &= ret.collections[i] <= UINT32_MAX;
+	}
+	return ret.known ? ret : (struct garbage){0};
+}
+
+void garbage_find(void)
+{
+	struct python python;
+	char sentence[248];
+	atomic_store_explicit(&garbage.at, NULL, memory_order_release);
+	if (interpreter_find(&python, sentence, sizeof sentence) < 0 || python.offsets.interpreter_collections < 0)
+		return;
+	uint64_t head = python.runtime + (uint64_t)python.offsets.runtime_head;
+	uint64_t interpreter = python_word(&python.memory, head);
+	/* A new interpreter stands before the others. */
+	if (!interpreter || interpreter % sizeof(uint64_t) ||
+	    python_word(&python.memory, interpreter + (uint64_t)python.offsets.interpreter_next))
+		return;
+	garbage.within = python.minor >= MINOR_WITHIN;
+	if (garbage.within && (interpreter < python.runtime || interpreter - python.runtime > RUNTIME_BYTES))
+		return;
+	garbage.head = (const uint64_t *)(uintptr_t)head;
+	garbage.interpreter = interpreter;
+	atomic_store_explicit(
+		&garbage.at,
+		(const uint64_t *)(uintptr_t)(interpreter + (uint64_t)python.offsets.interpreter_collections),
+		memory_order_release);
+}

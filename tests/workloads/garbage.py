@@ -1,0 +1,40 @@
+"""A loop of training of a process that holds many objects of Python. Python's collector of garbage runs when this program says so.
+
+    garbage.py none|some|each|slow OBJECTS [PAUSE]
+
+none: never. some: a full collection in each tenth step. each: the youngest generation in each step, which costs nothing. slow: none, and each tenth
+step sleeps for PAUSE seconds. OBJECTS: how many the process holds; a full collection goes through all of them."""
+import gc
+import itertools
+import sys
+import time
+
+import torch
+from torch import nn
+
+how, objects = sys.argv[1], int(sys.argv[2])
+pause = float(sys.argv[3]) if len(sys.argv) > 3 else 0
+torch.manual_seed(0)
+torch.set_num_threads(1)
+gc.disable()
+held = [[i] for i in range(objects)]
+gc.collect()
+
+model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+batch = torch.randn(64, 64)
+
+for step in itertools.count(1):
+    for _ in range(20):
+        model(batch).sum().backward()
+    if step % 10 == 0 and how == "some":
+        cycle = []
+        cycle.append(cycle)
+        del cycle
+        gc.collect()
+    elif step % 10 == 0 and how == "slow":
+        time.sleep(pause)
+    elif how == "each":
+        gc.collect(0)
+    optimizer.step()
+    optimizer.zero_grad()

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define WORDS (PYTHON_GENERATIONS * PYTHON_GENERATION_WORDS)
+#define WORDS ((size_t)PYTHON_GENERATIONS * PYTHON_GENERATION_WORDS)
 /* The first interpreter begins no later in _PyRuntime: some 90,000 bytes in the releases that are known. */
 #define RUNTIME_BYTES (1u << 20)
 #define MINOR_WITHIN 11
@@ -21,7 +21,7 @@ static struct {
 	const uint64_t *_Atomic at;
 } garbage;
 
-static bool read_words(const uint64_t *at, uint64_t words[static WORDS])
+static bool read_words(const uint64_t *at, uint64_t *words)
 {
 	uint64_t addresses[WORDS];
 	if (garbage.within) {

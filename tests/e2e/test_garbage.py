@@ -55,7 +55,7 @@ if sys.argv[1] == "two":
         import _interpreters as interpreters
     except ImportError:
         import _xxsubinterpreters as interpreters
-    interpreters.create()
+    kept = interpreters.create()
 step = ctypes.CDLL(None).profd_step
 while True:
     for generation in range(3):

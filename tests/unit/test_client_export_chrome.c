@@ -138,7 +138,8 @@ static void test_hard_capture(void **state)
 	run(db, "INSERT INTO strings VALUES (20, CAST(x'fffe20c3' AS TEXT)), (21, 'crosses'), (22, 'outer'), (23, "
 		"'free'), (24, 'stairs'), (25, 'mark'), (26, 'early')");
 	operator_add(db, 110, 20, 100, 21000, 50);
-	run(db, "INSERT INTO steps VALUES (1, 0, 0, 10000, 41, 100, 2, 7), (2, 0, 10000, 10000, 42, 100, 2, 7)");
+	run(db,
+	    "INSERT INTO steps (step, flags, start, duration, number, thread, source, collectors) VALUES (1, 0, 0, 10000, 41, 100, 2, 7), (2, 0, 10000, 10000, 42, 100, 2, 7)");
 	run(db, "INSERT INTO ranges (flags, start, duration, id, name, thread, source, payload_type, payload, color) "
 		"VALUES "
 		"(0, 9000, 2000, 1, 21, 100, 1, 2, -3, 4278255360), (0, -500, 40000, 2, 22, 100, 4, 0, 0, 0)");

@@ -284,9 +284,14 @@ static void host_step(uint32_t ordinal, uint64_t start, uint32_t inputs)
 	range(MAIN, start + 200000, 9000000, 9000000, load, 0, "load", 0, ordinal, EVENT_FLAG_ASYNC,
 	      RANGE_SOURCE_NVTX_START_END);
 	operator_(LOADER, start + 7000000, 30, 30, empty, 0, "", 0, ordinal, 0);
-	PUT(MAIN, STEP, step, ordinal, 0, .start = start, .duration = STEP_NS - 1000 * ordinal, .number = 100 + ordinal,
-	    .thread = MAIN, .source = STEP_SOURCE_OPTIMIZER,
-	    .collectors = (uint16_t)(atomic_load(&segment->header->collectors)));
+	/* As long as it was when the results were frozen: a longer one fills chunks earlier, and records come in another order. */
+	struct event_step step = {.start = start,
+				  .duration = STEP_NS - 1000 * ordinal,
+				  .number = 100 + ordinal,
+				  .thread = MAIN,
+				  .source = STEP_SOURCE_OPTIMIZER,
+				  .collectors = (uint16_t)(atomic_load(&segment->header->collectors))};
+	put(MAIN, &step, EVENT_STEP, offsetof(struct event_step, collections_0), ordinal, 0);
 }
 
 static void half(bool gpu, unsigned from, unsigned to, uint32_t inputs)

@@ -27,7 +27,7 @@ FORMATS = ("chrome", "tensorboard", "critical-path")
 CHANGING_META = ("derive", "profd_version", "summary")
 CHANGING_KEYS = ("derive_ns", "profd_version", "trace_id", "file")
 # Columns that are new since, and what they hold where nobody asked for what they tell.
-NEW_COLUMNS = {"entered": 0}
+NEW_COLUMNS = {"entered": 0, "collections_0": 0, "collections_1": 0, "collections_2": 0, "collections_known": 0, "collected": 0}
 
 
 def steady(value):

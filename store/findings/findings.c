@@ -228,17 +228,28 @@ static const char *grown_row(const struct judge *judge, size_t step, size_t devi
 	return device == SIZE_MAX ? breakdown_host_rows[found].title : breakdown_idle_rows[found].title;
 }
 
-/* Full collections of Python's garbage in this step, where each step that is unlike the others has one, and none of the others, of which that is
- * known; else 0. */
-static int64_t collections_of(const struct judge *judge, size_t step)
+/* The steps that hold a full collection of Python's garbage must make up so much of what steps unlike the others take more. */
+#define COLLECTIONS_PART 0.9
+
+/* How many of the steps that are unlike the others hold a full collection, where they make up that part, and none of the others holds one, of which
+ * that is known; else 0. */
+static int64_t with_collections(const struct judge *judge)
 {
 	const struct breakdown *breakdown = judge->breakdown;
+	double all = 0, with = 0;
+	int64_t count = 0;
 	for (size_t i = judge->findings->first; i < judge->findings->last; i++) {
 		int64_t collections = breakdown->steps[i].collections;
-		if (judge->unlike[i] ? collections <= 0 : is_judged(judge, i) && collections != 0)
+		double more = (double)(wall_of(&breakdown->steps[i]) - judge->findings->step_ns);
+		if (!judge->unlike[i] && is_judged(judge, i) && collections != 0)
 			return 0;
+		if (!judge->unlike[i])
+			continue;
+		all += more;
+		with += collections > 0 ? more : 0;
+		count += collections > 0;
 	}
-	return breakdown->steps[step].collections;
+	return with >= COLLECTIONS_PART * all ? count : 0;
 }
 
 static void look_at_unlike(struct judge *judge)
@@ -270,7 +281,7 @@ static void look_at_unlike(struct judge *judge)
 	if (!finding->interval_total || excess * 100 < facts[FINDING_UNLIKE].device * all)
 		return;
 	finding->step = (int64_t)worst + 1;
-	finding->collections = collections_of(judge, worst);
+	finding->collections = with_collections(judge);
 	finding->ns = finding->win_ns = (int64_t)(excess / (double)steps);
 	finding->share = finding->win = excess / all;
 	finding->most_ns = wall_of(&breakdown->steps[worst]) - findings->step_ns;

@@ -154,8 +154,8 @@ struct table *report_steps(const struct reader *reader, const struct report_opti
 		"LEFT JOIN (%s) e ON e.step = s.step LEFT JOIN (%s) c ON c.step = s.step "
 		"WHERE ?1 = 0 OR s.step = ?1 ORDER BY s.step",
 		gpu ? DEVICE_COUNT : "1", evaluates, compiles, listed ? UNKNOWN_COMPILES : "0",
-		counts_collections(reader) ? COLLECTIONS : NO_COLLECTIONS,
-		gpu ? DEVICES : NO_DEVICES, evaluates ? REPORT_EVALUATIONS : REPORT_NO_EVALUATIONS,
+		counts_collections(reader) ? COLLECTIONS : NO_COLLECTIONS, gpu ? DEVICES : NO_DEVICES,
+		evaluates ? REPORT_EVALUATIONS : REPORT_NO_EVALUATIONS,
 		compiles ? REPORT_COMPILATIONS : REPORT_NO_EVALUATIONS);
 	statement = report_prepare(reader, sql);
 	sqlite3_bind_int64(statement, 1, options->step);

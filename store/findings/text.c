@@ -446,9 +446,8 @@ static void tell_collections(const struct telling *telling)
 	size_t n = strlen(finding->evidence);
 	snprintf(
 		finding->evidence + n, sizeof finding->evidence - n,
-		" Python's collector of garbage went through all objects in %s (%lld full collection%s there), and in no other.",
-		finding->interval_total == 1 ? "it" : "each of them", (long long)finding->collections,
-		finding->collections == 1 ? "" : "s");
+		" Python's collector of garbage went through all objects (a full collection) in %lld of them, and in none of the other steps.",
+		(long long)finding->collections);
 	ADVICE("Try gc.freeze() once all is set up, so that what stays is not gone through again; or gc.disable(), and gc.collect() at steps that you "
 	       "choose. If these steps do more besides (saving, evaluating, a new input shape), look at that first.");
 }

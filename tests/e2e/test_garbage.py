@@ -29,7 +29,7 @@ def test_a_full_collection_is_counted_and_named(profd, torch, request):
         return
     found = unlike(answer)
     assert len(found) == 1, answer["findings"]
-    assert "in each of them (1 full collection there), and in no other" in found[0]["evidence"], found
+    assert "(a full collection) in 3 of them, and in none of the other steps" in found[0]["evidence"], found
     assert "gc.freeze()" in found[0]["try"] and "collections_2" in found[0]["sql"]
 
 

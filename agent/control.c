@@ -43,6 +43,9 @@
 /* Collectors' own drain, and where the job is exiting and waits for it. */
 #define DRAIN_NS (SECOND)
 #define DRAIN_AT_EXIT_NS (SECOND / 10)
+/* Before a step with a number, collectors get this time to be switched on, or so many times what they took in the cycle before. */
+#define LEAD_NS (SECOND / 2)
+#define LEAD_TIMES 4
 /* While recording: how often newly provided chunks are mapped. */
 #define POPULATE_NS (SECOND / 100)
 /* As long as a recording uses less than what is mapped already: many processes may be recorded at a time. */
@@ -231,6 +234,7 @@ static void cycle_begin(uint64_t capture, const struct segment *segment)
 	collectors_forget();
 	control_run.generation = ++generation ? generation : ++generation;
 	control_run.late = control_run.recorded = control_run.spares = 0;
+	control_run.lead = control_run.cycle ? LEAD_TIMES * control_run.enable : LEAD_NS;
 	control_run.first_step = control_run.enable = control_run.record_deadline = 0;
 	if (orphan_connected())
 		control_run.alone_until = 0;
@@ -246,9 +250,12 @@ static void cycle_begin(uint64_t capture, const struct segment *segment)
 	garbage_find();
 	collectors_arm();
 	uint32_t from = 1u << CONTROL_IDLE | 1u << CONTROL_BETWEEN | 1u << CONTROL_DRAIN;
-	/* Some step sources are seen by collectors alone, so these are switched on now. A window of time begins when they are on. */
-	bool now = control_source >= STEP_SOURCE_RANGE ||
-		   (!control_run.at_step && schedule_record_at(&control_run.schedule, 0) == 0);
+	/* Some step sources are seen by collectors alone, so these are switched on now. A window of time begins when they are on. A warm-up that
+	 * would begin with the next step begins within this one. */
+	bool now =
+		control_source >= STEP_SOURCE_RANGE ||
+		(control_run.at_step ? tick_warms_up(steps_count() + 2, steps_median(steps_count(), BEFORE_STEPS, NULL))
+				     : schedule_record_at(&control_run.schedule, 0) == 0);
 	control_run.warmup_started = sink_now();
 	atomic_store(&control_run.segment.header->phase, now ? SEGMENT_WARMUP : SEGMENT_ARMED);
 	steps_follow(tick_boundary);

@@ -77,14 +77,21 @@ void tick_end(uint64_t now, uint32_t reason)
 	atomic_store_explicit(&control_run.segment.header->phase, SEGMENT_DRAIN, memory_order_release);
 }
 
-/* What the schedule says of the step that now begins, `number` steps having ended. */
-static enum schedule_state state_at(uint64_t position, uint64_t number)
+bool tick_warms_up(uint64_t next, uint64_t step)
+{
+	uint64_t lead = step ? control_run.lead / step : 0;
+	uint64_t warmup = control_run.schedule.warmup;
+	return next + (lead > warmup ? lead : warmup) >= control_run.at_step;
+}
+
+/* What the schedule says of the step that now begins, `number` steps having ended, the last of them after `step` ns. */
+static enum schedule_state state_at(uint64_t position, uint64_t number, uint64_t step)
 {
 	if (control_run.at_step) {
 		uint64_t next = number + 1;
 		if (next >= control_run.at_step)
 			return SCHEDULE_RECORD;
-		return next + control_run.schedule.warmup >= control_run.at_step ? SCHEDULE_WARMUP : SCHEDULE_NONE;
+		return tick_warms_up(next, step) ? SCHEDULE_WARMUP : SCHEDULE_NONE;
 	}
 	/* Each cycle counts from its own base; a position past its end (the segment came late) falls into a later window. */
 	struct schedule endless = control_run.schedule;
@@ -116,7 +123,9 @@ uint32_t tick_next_at_step(uint64_t least)
 static uint32_t tick_waiting(uint32_t phase, uint64_t tick, uint64_t now, uint64_t number)
 {
 	uint64_t position = tick - control_run.base - control_run.late;
-	enum schedule_state state = state_at(position, number);
+	uint64_t step = control_run.boundary && now > control_run.boundary ? now - control_run.boundary : 0;
+	enum schedule_state state = state_at(position, number, step);
+	control_run.boundary = now;
 	if (state >= SCHEDULE_RECORD) {
 		bool missed = control_run.at_step && number + 1 > control_run.at_step;
 		bool exact = control_run.at_step && !control_run.at_multiple;
@@ -139,7 +148,7 @@ static uint32_t tick_waiting(uint32_t phase, uint64_t tick, uint64_t now, uint64
 				  memory_order_relaxed);
 	/* Without a warm-up step collectors go on one step early, or they would be late. */
 	if (phase == CONTROL_ARMED &&
-	    (state != SCHEDULE_NONE || state_at(position + 1, number + 1) >= SCHEDULE_RECORD)) {
+	    (state != SCHEDULE_NONE || state_at(position + 1, number + 1, step) >= SCHEDULE_RECORD)) {
 		control_run.before_upto = number;
 		control_run.warmup_started = now;
 		atomic_store_explicit(&control_run.segment.header->phase, SEGMENT_WARMUP, memory_order_relaxed);

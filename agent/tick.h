@@ -53,6 +53,7 @@ struct run {
 	struct garbage garbage;	 /* when it began */
 	uint64_t before_upto;	 /* number of the last step before warm-up */
 	uint64_t warmup_started; /* also the agent's, while nothing ticks */
+	uint64_t boundary;	 /* time of the last one; 0 = none yet */
 	uint64_t others_at_start;
 	_Atomic uint32_t thread; /* that stepped last; 0 = not known, or a window of time */
 	/* Steps that found no room; the agent's thread writes them at the end. */
@@ -65,6 +66,7 @@ struct run {
 	bool collectors_on, on[CONTROL_COLLECTORS], armed[CONTROL_COLLECTORS];
 	uint32_t collector_bits;
 	uint64_t enable, record_deadline;
+	uint64_t lead;	      /* how long before a step with a number collectors are switched on, at the latest */
 	uint64_t alone_until; /* what waits to record without a daemon gives up then; 0 = there is one */
 	uint64_t cpu_at_start;
 	bool cancelled_all; /* no further cycle */
@@ -87,6 +89,10 @@ void tick_boundary(uint32_t source, uint64_t now, uint64_t number);
 
 /* The daemon has put enough memory behind the segment for a recording to begin, or has had time enough to do so. */
 bool tick_has_room(uint64_t now);
+
+/* Before the recording that begins with the step at_step: does the warm-up begin with the step `next`, or has it begun, where a step takes
+ * `step` ns (0: not known)? */
+bool tick_warms_up(uint64_t next, uint64_t step);
 
 /* Moves at_step, which has at_multiple, on to a step that is not before `least`. Returns by how many steps. In CONTROL_TICK, or
  * while nothing ticks. */

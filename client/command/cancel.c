@@ -7,14 +7,27 @@
 
 #include <unistd.h>
 
-/* Sends one request, whose member has been added; takes it. */
-static int cancel(struct daemons *daemons, cJSON *request, cJSON *cancelled)
+struct cancelled {
+	struct collect captures, triggers;
+};
+
+static void take_row(struct daemon *daemon, const cJSON *row, int fd, void *context)
 {
-	struct collect collect = {"cancelled", cancelled};
+	struct cancelled *cancelled = context;
+	bool trigger = reply_is_row(row, "taken_back");
+
+	if (json_text(row, trigger ? "trigger_id" : "capture_id"))
+		collect_row(daemon, row, fd, trigger ? &cancelled->triggers : &cancelled->captures);
+}
+
+/* Sends one request, whose member has been added; takes it. */
+static int cancel(struct daemons *daemons, cJSON *request, cJSON *captures, cJSON *triggers)
+{
+	struct cancelled cancelled = {{"cancelled", captures}, {"taken_back", triggers}};
 	struct failure failure;
 	int code = EXIT_DONE;
 
-	if (!daemons_query(daemons, request, collect_row, &collect, &failure))
+	if (!daemons_query(daemons, request, take_row, &cancelled, &failure))
 		code = failure_print(&failure);
 	cJSON_Delete(request);
 	return code;
@@ -41,8 +54,8 @@ int command_cancel(struct arguments *arguments)
 	const char *trigger = arguments_text(arguments, "trigger", NULL);
 	bool all = arguments_has(arguments, "all");
 	struct daemons daemons;
-	cJSON *cancelled, *request;
-	const cJSON *capture;
+	cJSON *cancelled, *triggers, *request;
+	const cJSON *capture, *row;
 	int code;
 
 	if (!all && !trigger && !arguments->pid_count && !arguments->word_count)
@@ -52,27 +65,28 @@ int command_cancel(struct arguments *arguments)
 	if (code)
 		return code;
 	cancelled = need(cJSON_CreateArray());
+	triggers = need(cJSON_CreateArray());
 	if (all) {
 		request = request_new("cancel");
 		need(cJSON_AddTrueToObject(request, "all"));
-		code = worse(code, cancel(&daemons, request, cancelled));
+		code = worse(code, cancel(&daemons, request, cancelled, triggers));
 	}
 	if (trigger) {
 		request = request_new("cancel");
 		json_add_text(request, "trigger_id", trigger);
-		code = worse(code, cancel(&daemons, request, cancelled));
+		code = worse(code, cancel(&daemons, request, cancelled, triggers));
 	}
 	for (size_t i = 0; i < arguments->pid_count; i++) {
 		request = request_new("cancel");
 		need(cJSON_AddNumberToObject(request, "pid", (double)arguments->pids[i]));
-		code = worse(code, cancel(&daemons, request, cancelled));
+		code = worse(code, cancel(&daemons, request, cancelled, triggers));
 	}
 	for (size_t i = 0; i < arguments->word_count; i++) {
 		request = request_new("cancel");
 		json_add_text(request, "capture_id", arguments->words[i]);
-		code = worse(code, cancel(&daemons, request, cancelled));
+		code = worse(code, cancel(&daemons, request, cancelled, triggers));
 	}
-	if (code == EXIT_DONE && cJSON_GetArraySize(cancelled) == 0)
+	if (code == EXIT_DONE && cJSON_GetArraySize(cancelled) == 0 && cJSON_GetArraySize(triggers) == 0)
 		code = fail(EXIT_NO_TARGET,
 			    "nothing was being recorded there; `profd captures` lists what is finished");
 	if (arguments_format(arguments) == FORMAT_JSON) {
@@ -83,6 +97,9 @@ int command_cancel(struct arguments *arguments)
 		cJSON_ArrayForEach(capture, cancelled)
 			cJSON_AddItemToArray(ids, need(cJSON_CreateString(json_text(capture, "capture_id"))));
 		cJSON_AddItemToObject(object, "captures", cancelled);
+		ids = need(cJSON_AddArrayToObject(object, "taken_back"));
+		cJSON_ArrayForEach(row, triggers)
+			cJSON_AddItemToArray(ids, need(cJSON_CreateString(json_text(row, "trigger_id"))));
 		json_print(object);
 	} else {
 		if (arguments_format(arguments) == FORMAT_CSV)
@@ -92,8 +109,10 @@ int command_cancel(struct arguments *arguments)
 			printf("%s\n", json_text(capture, "capture_id"));
 			tell_owner(capture);
 		}
+		cJSON_ArrayForEach(row, triggers) note("trigger %s waits no more", json_text(row, "trigger_id"));
 		cJSON_Delete(cancelled);
 	}
+	cJSON_Delete(triggers);
 	daemons_deinit(&daemons);
 	return code;
 }

@@ -1,7 +1,8 @@
 /* cancel.c - op "cancel": what is under way ends.
  *
  * op "cancel"   {"capture_id"} | {"trigger_id"} | {"pid"} | {"all":true} -> {"row":"cancelled","capture_id","pid","uid","user","name"}*, end.
- *                Captures end with what they have (status incomplete, reason cancelled). None: error no_such_capture.
+ *                Captures end with what they have (status incomplete, reason cancelled). A trigger that still waits for processes arms no
+ *                more of them: {"row":"taken_back","trigger_id"}; with "all" each such trigger. None: error no_such_capture.
  */
 #include "daemon/capture/capture.h"
 #include "daemon/capture/ending.h"
@@ -83,6 +84,28 @@ static bool cancel(struct conn *conn, struct capture *capture)
 	return true;
 }
 
+/* Triggers that still wait for a process have no capture yet, but can be ended. Returns how many. */
+static unsigned take_back(struct conn *conn, const struct request *request)
+{
+	unsigned count = 0;
+	for (struct trigger *trigger = live_of(conn->server)->triggers; trigger; trigger = trigger->next) {
+		char id[ID_BYTES];
+		bool waits = trigger->wait_until || trigger->to_arm_from < trigger->to_arm_to;
+		bool named = *request->trigger_id &&
+			     trigger->number == trigger_id_parse(request->trigger_id, conn->server->user);
+		if (!waits || !(named || request->all) || !conn_may(conn, trigger->by.uid))
+			continue;
+		targets_stop(trigger);
+		count++;
+		trigger_id_text(trigger->number, conn->server->user, id);
+		audit_done(conn, "cancel", id, "cancelled", 0, trigger->by.uid);
+		cJSON *row = conn_row_new("taken_back");
+		cJSON_AddStringToObject(row, "trigger_id", id);
+		conn_row(conn, row);
+	}
+	return count;
+}
+
 static void serve(struct conn *conn, struct request *request, const char *packet, size_t n)
 {
 	(void)packet, (void)n;
@@ -102,15 +125,7 @@ static void serve(struct conn *conn, struct request *request, const char *packet
 		else
 			other = capture;
 	}
-	/* A trigger that still waits for its process has no capture yet, but can be ended. */
-	for (struct trigger *trigger = live_of(conn->server)->triggers; trigger; trigger = trigger->next)
-		if (*request->trigger_id && conn_may(conn, trigger->by.uid) &&
-		    (trigger->wait_until || trigger->to_arm_from < trigger->to_arm_to) &&
-		    trigger->number == trigger_id_parse(request->trigger_id, conn->server->user)) {
-			targets_stop(trigger);
-			cancelled++;
-			audit_done(conn, "cancel", request->trigger_id, "cancelled", 0, trigger->by.uid);
-		}
+	cancelled += take_back(conn, request);
 	const char *what = *request->capture_id	  ? request->capture_id
 			   : *request->trigger_id ? request->trigger_id
 						  : "under way";

@@ -2,9 +2,11 @@
 #include "client/link/connection.h"
 #include "client/start/inject.h"
 #include "client/start/install.h"
+#include "client/ui/json.h"
 #include "client/ui/text.h"
 #include "client/verbs/arguments.h"
 #include "client/verbs/commands.h"
+#include "trigger_request.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +18,8 @@
 #include <unistd.h>
 
 #define START_WAIT_MS 5000
+/* Ids of triggers, one of each daemon. */
+#define IDS_BYTES 128
 
 /* The log of a daemon that is started here: beside its socket. */
 static void log_path(char *path, size_t bytes)
@@ -137,17 +141,63 @@ static void see_to_daemon(const struct arguments *arguments)
 	note("no daemon answers yet; start one with `profd daemon --user`, now or later: the command's agent finds it");
 }
 
+static void take_trigger(struct daemon *daemon, const cJSON *row, int fd, void *context)
+{
+	char(*ids)[IDS_BYTES] = context;
+	const char *id = json_text(row, "trigger_id");
+	size_t used = strlen(*ids);
+
+	(void)daemon;
+	(void)fd;
+	if (reply_is_row(row, "accepted") && id)
+		snprintf(*ids + used, sizeof *ids - used, "%s%s", used ? ", " : "", id);
+}
+
+/* Before the command starts, as its steps count from the first. It starts either way. */
+static void ask_to_record(cJSON *request)
+{
+	struct daemons daemons;
+	struct failure failure = {0};
+	char ids[IDS_BYTES] = "", *safe;
+
+	daemons_open(&daemons);
+	if (daemons.count == 0)
+		note("nothing will be recorded, as no daemon answers; the command runs all the same");
+	/* The agent registers with one of them: the others wait for nothing. */
+	else if (daemons_query(&daemons, request, take_trigger, &ids, &failure) == 0)
+		note("nothing will be recorded: %s; the command runs all the same", failure.message);
+	else {
+		safe = text_safe(ids);
+		note("a recording is asked for (%s): `profd captures` lists what comes of it, `profd cancel --trigger ID` "
+		     "takes it back",
+		     safe);
+		free(safe);
+	}
+	daemons_deinit(&daemons);
+}
+
 int command_run(struct arguments *arguments)
 {
+	cJSON *request;
 	struct inject plan[INJECT_MAX];
 	int count, error;
 
 	if (arguments_has(arguments, "daemon") && arguments_has(arguments, "no-daemon-start"))
 		return fail(EXIT_USAGE, "give --daemon or --no-daemon-start, not both");
+	request = trigger_request_ahead(arguments);
+	if (request && trigger_check(arguments)) {
+		cJSON_Delete(request);
+		return EXIT_USAGE;
+	}
 	count = inject_plan(plan, arguments_text(arguments, "name", NULL), arguments_text(arguments, "job", NULL));
-	if (count < 0)
+	if (count < 0) {
+		cJSON_Delete(request);
 		return EXIT_FAILED;
+	}
 	see_to_daemon(arguments);
+	if (request)
+		ask_to_record(request);
+	cJSON_Delete(request);
 	for (int i = 0; i < count; i++)
 		if (plan[i].value)
 			setenv(plan[i].name, plan[i].value, 1);

@@ -14,8 +14,6 @@
 #include "trigger_request.h"
 #include "trigger_verdict.h"
 
-#include "proto/schedule.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -28,13 +26,6 @@ static int check(const struct arguments *a)
 		0u + (a->pid_count > 0) + arguments_has(a, "name") + arguments_has(a, "job") + arguments_has(a, "all");
 	const char *output = arguments_text(a, "output", NULL);
 	const char *refusal;
-	struct schedule schedule = {
-		.skip_first = (uint32_t)arguments_number(a, "skip-first", 0),
-		.wait = (uint32_t)arguments_number(a, "wait-steps", 0),
-		.warmup = (uint32_t)arguments_number(a, "warmup", 1),
-		.active = (uint32_t)arguments_number(a, "steps", 3),
-		.repeat = (uint32_t)arguments_number(a, "repeat", 1),
-	};
 
 	if (kinds == 0)
 		return fail(EXIT_USAGE, "trigger what? Give --pid PID, --name GLOB, --job JOB or --all; `profd ps` "
@@ -78,17 +69,10 @@ static int check(const struct arguments *a)
 					    collector->option);
 		}
 	}
-	if (chosen_check(a))
+	if (trigger_check(a))
 		return EXIT_USAGE;
 	if (arguments_has(a, "step-range") + arguments_has(a, "step-op") + arguments_has(a, "step-optimizer") > 1)
 		return fail(EXIT_USAGE, "give one of --step-range, --step-op and --step-optimizer, not several");
-	if (arguments_has(a, "at-step") && arguments_has(a, "at-multiple"))
-		return fail(EXIT_USAGE, "give --at-step or --at-multiple, not both");
-	if (arguments_has(a, "at-step") && arguments_has(a, "skip-first"))
-		return fail(EXIT_USAGE, "give --at-step or --skip-first, not both");
-	refusal = schedule_check(&schedule);
-	if (refusal)
-		return fail(EXIT_USAGE, "%s", refusal);
 	if (output) {
 		if (strcmp(output, "-") == 0)
 			return fail(EXIT_USAGE, "trigger --output wants a file; for standard output use `profd export "

@@ -7,6 +7,9 @@
 #include "client/verbs/chosen.h"
 
 #include "proto/limits.h"
+#include "proto/schedule.h"
+
+#include <string.h>
 
 #define TIMEOUT_NS 120000000000ll
 
@@ -30,34 +33,83 @@ int64_t trigger_timeout(const struct arguments *a)
 	return total < (int64_t)LIMIT_DURATION_NS ? total : (int64_t)LIMIT_DURATION_NS;
 }
 
-/* Everything but the targets. */
-static cJSON *request(const struct arguments *a)
+int trigger_check(const struct arguments *a)
+{
+	struct schedule schedule = {
+		.skip_first = (uint32_t)arguments_number(a, "skip-first", 0),
+		.wait = (uint32_t)arguments_number(a, "wait-steps", 0),
+		.warmup = (uint32_t)arguments_number(a, "warmup", 1),
+		.active = (uint32_t)arguments_number(a, "steps", 3),
+		.repeat = (uint32_t)arguments_number(a, "repeat", 1),
+	};
+	const char *refusal = schedule_check(&schedule);
+
+	if (chosen_check(a))
+		return EXIT_USAGE;
+	if (arguments_has(a, "at-step") && arguments_has(a, "at-multiple"))
+		return fail(EXIT_USAGE, "give --at-step or --at-multiple, not both");
+	if (arguments_has(a, "at-step") && arguments_has(a, "skip-first"))
+		return fail(EXIT_USAGE, "give --at-step or --skip-first, not both");
+	return refusal ? fail(EXIT_USAGE, "%s", refusal) : EXIT_DONE;
+}
+
+/* What both verbs have. `no_steps`: a window of time is recorded. */
+static cJSON *request_steps(const struct arguments *a, bool no_steps)
 {
 	cJSON *object = request_new("trigger");
 	cJSON *schedule = need(cJSON_AddObjectToObject(object, "schedule"));
-	bool no_steps = trigger_window(a) != 0, look = arguments_has(a, "look");
 
 	cJSON_AddNumberToObject(schedule, "skip_first", (double)arguments_number(a, "skip-first", 0));
 	cJSON_AddNumberToObject(schedule, "wait", (double)arguments_number(a, "wait-steps", 0));
 	cJSON_AddNumberToObject(schedule, "warmup", (double)arguments_number(a, "warmup", no_steps ? 0 : 1));
 	cJSON_AddNumberToObject(schedule, "active", (double)arguments_number(a, "steps", no_steps ? 1 : 3));
 	cJSON_AddNumberToObject(schedule, "repeat", (double)arguments_number(a, "repeat", 1));
-	cJSON_AddNumberToObject(object, "wait_for", (double)arguments_number(a, "wait-for", 0));
 	cJSON_AddNumberToObject(object, "at_step", (double)arguments_number(a, "at-step", 0));
 	cJSON_AddNumberToObject(object, "at_multiple", (double)arguments_number(a, "at-multiple", 0));
+	cJSON_AddNumberToObject(object, "max_events", (double)arguments_number(a, "max-events", 0));
+	cJSON_AddNumberToObject(object, "max_bytes", (double)arguments_number(a, "max-bytes", 0));
+	cJSON_AddNumberToObject(object, "stacks_rate", (double)arguments_number(a, "stacks-rate", 0));
+	json_add_text(object, "graphs", arguments_text(a, "graphs", "nodes"));
+	json_add_text(object, "api", arguments_text(a, "api", "launches"));
+	return object;
+}
+
+/* Everything but the targets. */
+static cJSON *request(const struct arguments *a)
+{
+	cJSON *object = request_steps(a, trigger_window(a) != 0);
+	bool look = arguments_has(a, "look");
+
+	cJSON_AddNumberToObject(object, "wait_for", (double)arguments_number(a, "wait-for", 0));
 	cJSON_AddNumberToObject(object, "duration", (double)trigger_window(a));
 	json_add_text(object, "step_range", arguments_text(a, "step-range", ""));
 	json_add_text(object, "step_operator", arguments_text(a, "step-op", ""));
 	json_add_text(object, "step_optimizer", arguments_text(a, "step-optimizer", ""));
 	json_add_text(object, "label", look ? "look" : arguments_text(a, "label", ""));
 	cJSON_AddNumberToObject(object, "timeout", (double)trigger_timeout(a));
-	cJSON_AddNumberToObject(object, "max_events", (double)arguments_number(a, "max-events", 0));
-	cJSON_AddNumberToObject(object, "max_bytes", (double)arguments_number(a, "max-bytes", 0));
 	cJSON_AddBoolToObject(object, "follow", !arguments_has(a, "no-wait"));
 	request_collectors(object, look ? collectors_asked(ASKED_ALWAYS) : chosen_collectors(a));
-	cJSON_AddNumberToObject(object, "stacks_rate", (double)arguments_number(a, "stacks-rate", 0));
-	json_add_text(object, "graphs", arguments_text(a, "graphs", "nodes"));
-	json_add_text(object, "api", arguments_text(a, "api", "launches"));
+	return object;
+}
+
+cJSON *trigger_request_ahead(const struct arguments *a)
+{
+	/* All others say what is to be recorded. */
+	static const char *const of_the_command[] = {"name", "job", "daemon", "no-daemon-start"};
+	size_t others = 0;
+	cJSON *object;
+
+	for (size_t i = 0; i < sizeof of_the_command / sizeof *of_the_command; i++)
+		for (size_t j = 0; j < a->given_count; j++)
+			others += strcmp(a->given[j].row->name, of_the_command[i]) == 0;
+	if (others == a->given_count)
+		return NULL;
+	object = request_steps(a, false);
+	need(cJSON_AddTrueToObject(need(cJSON_AddObjectToObject(object, "targets")), "descendants"));
+	json_add_text(object, "label", arguments_text(a, "label", ""));
+	cJSON_AddNumberToObject(object, "timeout", (double)arguments_number(a, "timeout", (int64_t)LIMIT_DURATION_NS));
+	cJSON_AddBoolToObject(object, "follow", false);
+	request_collectors(object, chosen_collectors(a));
 	return object;
 }
 

@@ -27,15 +27,26 @@ static bool steps(const struct process *process)
 	return registry_step_source(process) != STEP_SOURCE_NONE;
 }
 
-static bool descends(const struct process *process, const struct process *from)
+static bool descends_from(const struct process *process, pid_t pid, uint64_t start_time)
 {
 	/* A number that has been given anew is no ancestor. */
-	if (process == from || process->who.start_time < from->who.start_time)
+	if (process->who.start_time < start_time)
 		return false;
 	for (size_t i = 0; i < FAMILY_ANCESTORS && process->ancestors[i]; i++)
-		if (process->ancestors[i] == from->who.pid)
+		if (process->ancestors[i] == pid)
 			return true;
 	return false;
+}
+
+static bool descends(const struct process *process, const struct process *from)
+{
+	return process != from && descends_from(process, from->who.pid, from->who.start_time);
+}
+
+bool family_is_of(const struct process *process, pid_t pid, uint64_t start_time)
+{
+	return (process->who.pid == pid && process->who.start_time == start_time) ||
+	       descends_from(process, pid, start_time);
 }
 
 enum role family_role(const struct process *process)

@@ -13,6 +13,8 @@ enum role {
 
 /* Fills process->ancestors: a parent may be gone later. */
 void family_trace(struct process *process);
+/* Is it the process of this pid and start time, or was it started by it, however indirectly? */
+bool family_is_of(const struct process *process, pid_t pid, uint64_t start_time);
 enum role family_role(const struct process *process);
 /* NULL for ROLE_NONE. */
 const char *family_role_word(enum role role);

@@ -52,9 +52,15 @@ static uint64_t reach_of(const struct server *server, size_t targets, bool again
 }
 
 /* The first step that can be recorded where `ended` have ended: the one under way is no whole one. */
-static uint64_t first_step(const struct schedule *schedule, uint64_t ended, uint64_t multiple)
+static uint64_t first_step(const struct trigger_request *request, const struct schedule *schedule, uint64_t ended)
 {
-	uint64_t step = ended + 2 + schedule_record_at(schedule, 0);
+	uint64_t multiple = request->at_multiple, step = ended + 2 + schedule_record_at(schedule, 0);
+	/* A schedule that was asked for before the process began counts from its first step. */
+	if (request->descendants) {
+		uint64_t meant = 1 + schedule_record_at(&request->schedule, 0);
+		step = ended + 2 + schedule->warmup;
+		step = meant > step ? meant : step;
+	}
 	return multiple ? (step + multiple - 1) / multiple * multiple : step;
 }
 
@@ -147,7 +153,7 @@ static struct together *group(struct trigger *trigger, struct process *const *ra
 	}
 	together->schedule = adapt(&trigger->request, step, cuda);
 	together->at_multiple = trigger->request.at_multiple ? trigger->request.at_multiple : 1;
-	together->at_step = first_step(&together->schedule, ended, trigger->request.at_multiple);
+	together->at_step = first_step(&trigger->request, &together->schedule, ended);
 	return together;
 }
 
@@ -190,8 +196,12 @@ void together_fill(struct trigger *trigger, const struct process *process, const
 	} else if (request->at_multiple) {
 		uint64_t reach = reach_of(trigger->server, 1, false);
 		schedule = adapt(request, registry_step_ns(process), is_cuda(trigger, process));
-		arm->at_step = first_step(&schedule, expected(process, clock_monotonic(), reach), request->at_multiple);
+		arm->at_step = first_step(request, &schedule, expected(process, clock_monotonic(), reach));
 		arm->at_multiple = request->at_multiple;
+	} else if (request->descendants && !request->at_step) {
+		/* Where the agent is not ready in time it takes the next step. */
+		arm->at_step = first_step(request, &schedule, steps_of(process));
+		arm->at_multiple = 1;
 	}
 	arm->skip_first = schedule.skip_first;
 	arm->wait = schedule.wait;
@@ -230,7 +240,7 @@ static void choose_again(struct trigger *trigger, struct together *together)
 			ended = one > ended && one < STEPS_MOST ? one : ended;
 		}
 	together->missed = together->at_step;
-	together->at_step = first_step(&together->schedule, ended, trigger->request.at_multiple);
+	together->at_step = first_step(&trigger->request, &together->schedule, ended);
 	struct message_at_step message = MESSAGE_INIT(AT_STEP, at_step);
 	message.at_step = together->at_step;
 	for (struct capture *capture = live_of(trigger->server)->captures; capture; capture = capture->next)

@@ -7,6 +7,7 @@
 #include "daemon/core/server.h"
 #include "handoff.h"
 #include "live.h"
+#include "process_stat.h"
 #include "proto/base/clock.h"
 #include "registry.h"
 #include "registry_row.h"
@@ -124,6 +125,10 @@ void trigger_tick(struct trigger *trigger, uint64_t now)
 	/* Who waits for a process asks the next daemon. */
 	if (trigger->server->handing_off)
 		return;
+	if (trigger->root && trigger->wait_until && now > trigger->looked_at + LOOK_NS && !targets_may_come(trigger)) {
+		targets_stop(trigger);
+		reply_note_end(trigger);
+	}
 	if (trigger->wait_until) {
 		/* The last time, what has shown no step until now is told so. */
 		if (now > trigger->wait_until)
@@ -217,7 +222,13 @@ void trigger_start(struct conn *conn, struct trigger_request *wanted, const char
 {
 	struct server *server = conn->server;
 	char sentence[QUOTA_SENTENCE_BYTES];
-	enum error refused = quota_trigger(server, conn->user, wanted->wait_for != 0, sentence);
+	bool waits = wanted->wait_for != 0 || wanted->descendants;
+	enum error refused = quota_trigger(server, conn->user, waits, sentence);
+	uint64_t root_start = wanted->descendants ? process_start_time(conn->peer.pid) : 0;
+	if (!refused && wanted->descendants && !root_start) {
+		refused = ERROR_FAILED;
+		snprintf(sentence, sizeof sentence, "the daemon cannot see the process that asks");
+	}
 	if (refused) {
 		counters_triggered(&server->counters, refused);
 		audit_refused(conn, "trigger", sentence, refused, 0, (uid_t)-1);
@@ -244,7 +255,7 @@ void trigger_start(struct conn *conn, struct trigger_request *wanted, const char
 	trigger->admin = conn->admin;
 	trigger->pid_namespace = conn->pid_namespace;
 	trigger->user = quota_user_ref(conn->user);
-	trigger->waits = request->wait_for != 0;
+	trigger->waits = waits;
 	trigger->user->waiting += trigger->waits;
 	trigger->began = now;
 	trigger->follow = request->follow;
@@ -253,6 +264,11 @@ void trigger_start(struct conn *conn, struct trigger_request *wanted, const char
 		request->timeout = request->timeout ? 2 * LIMIT_DURATION_NS : LIMIT_DURATION_NS;
 	trigger->deadline = now + request->wait_for + request->timeout;
 	trigger->wait_until = request->wait_for ? now + request->wait_for : 0;
+	if (request->descendants) {
+		trigger->wait_until = UINT64_MAX;
+		trigger->root = conn->peer.pid;
+		trigger->root_start = root_start;
+	}
 	trigger->looked_at = now;
 	add(trigger);
 	conn->follows = true;
@@ -262,6 +278,9 @@ void trigger_start(struct conn *conn, struct trigger_request *wanted, const char
 	else
 		targets_arm_matching(trigger);
 	reply_note(trigger);
+	/* Who asks becomes the command, and follows nothing. */
+	if (trigger->root)
+		reply_waiting(trigger);
 	settle(trigger);
 	server_tick_adjust(server);
 }

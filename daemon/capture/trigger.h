@@ -26,8 +26,11 @@ struct trigger {
 	bool waits;			      /* and is counted among the user's triggers that do */
 	uint64_t looked_at;		      /* CLOCK_MONOTONIC ns, for processes that it waits for */
 	uint64_t began, deadline, wait_until; /* CLOCK_MONOTONIC ns; wait_until 0 = not waiting for processes */
-	unsigned waiting;		      /* ARMs without an answer, and those that are still to be sent: */
-	struct process **to_arm;	      /* by job; NULL = gone meanwhile; owned */
+	pid_t root;			      /* whose descendants are meant; 0 = nobody's */
+	uint64_t root_start;		      /* its start time, clock ticks */
+	uint64_t ranks_seen;	 /* CLOCK_MONOTONIC ns: when a rank among them had shown how long its steps take */
+	unsigned waiting;	 /* ARMs without an answer, and those that are still to be sent: */
+	struct process **to_arm; /* by job; NULL = gone meanwhile; owned */
 	size_t to_arm_from, to_arm_to;
 	unsigned running; /* captures that are not stored yet */
 	unsigned armed, refused;

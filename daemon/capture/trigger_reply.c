@@ -91,6 +91,16 @@ void reply_note(struct trigger *trigger)
 	      none);
 }
 
+void reply_note_end(const struct trigger *trigger)
+{
+	char id[ID_BYTES], subject[128];
+	if (trigger->armed)
+		return;
+	trigger_id_text(trigger->number, trigger->server->user, id);
+	snprintf(subject, sizeof subject, "%s: what was started has ended, and nothing of it was armed", id);
+	audit(trigger, NULL, subject, error_word(trigger->first_error ? trigger->first_error : ERROR_NO_STEPS), true);
+}
+
 cJSON *reply_target(const struct trigger *trigger, const struct process *process, int32_t pid, enum error error)
 {
 	cJSON *row = conn_row_new("target");
@@ -186,12 +196,8 @@ void reply_end(struct trigger *trigger)
 	conn_end(conn, end);
 }
 
-void reply_accepted(struct trigger *trigger)
+static void tell_accepted(struct trigger *trigger)
 {
-	if (trigger->accepted_told || !trigger->armed)
-		return;
-	trigger->accepted_told = true;
-	counters_triggered(&trigger->server->counters, ERROR_NONE);
 	char id[ID_BYTES];
 	trigger_id_text(trigger->number, trigger->server->user, id);
 	cJSON *row = conn_row_new("accepted");
@@ -199,4 +205,24 @@ void reply_accepted(struct trigger *trigger)
 	cJSON_AddNumberToObject(row, "armed", trigger->armed);
 	cJSON_AddNumberToObject(row, "refused", trigger->refused);
 	reply_row(trigger, row);
+}
+
+void reply_accepted(struct trigger *trigger)
+{
+	if (trigger->accepted_told || !trigger->armed)
+		return;
+	trigger->accepted_told = true;
+	counters_triggered(&trigger->server->counters, ERROR_NONE);
+	tell_accepted(trigger);
+}
+
+void reply_waiting(struct trigger *trigger)
+{
+	struct conn *conn = trigger->conn;
+	tell_accepted(trigger);
+	trigger->conn = NULL;
+	if (!conn)
+		return;
+	conn->follows = false;
+	conn_end(conn, NULL);
 }

@@ -15,6 +15,7 @@ struct trigger_request {
 	int32_t *pids; /* owned */
 	size_t pid_count;
 	bool all;
+	bool descendants;	       /* the caller, what it becomes, and what it starts: named before they run */
 	char name[REQUEST_TEXT_BYTES]; /* glob; empty = none */
 	char job[REQUEST_TEXT_BYTES];
 

@@ -6,6 +6,7 @@
 #include "daemon/core/server.h"
 #include "family.h"
 #include "live.h"
+#include "process_stat.h"
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "registry.h"
@@ -22,6 +23,9 @@
 #define PORTION_LEAST 16
 #define PORTION_NS 3000000ull
 #define UNANSWERED_MOST 1024
+/* Ranks that a command has started are armed together when all of their world have shown how long their steps take; the others are on
+ * other machines where they have not come after this. */
+#define RANKS_NS 5000000000ull
 
 static enum error why_not(const struct trigger *trigger, const struct process *process, const char **ret_detail)
 {
@@ -110,6 +114,9 @@ static void arm(struct trigger *trigger, struct process *process, struct togethe
 		reply_refused(trigger, process, 0, error, detail);
 		return;
 	}
+	/* Nobody knows how long a command takes until its first step. */
+	if (trigger->root)
+		trigger->deadline = clock_monotonic() + request->timeout;
 	struct message_arm message = MESSAGE_INIT(ARM, arm);
 	message.trigger = trigger->number;
 	together_fill(trigger, process, together, &message);
@@ -218,7 +225,49 @@ static bool matches(const struct trigger *trigger, const struct process *process
 		return fnmatch(request->name, process->who.name, 0) == 0;
 	if (*request->job)
 		return strcmp(request->job, process->who.job) == 0;
+	if (trigger->root)
+		return family_is_of(process, trigger->root, trigger->root_start);
 	return request->all;
+}
+
+bool targets_may_come(const struct trigger *trigger)
+{
+	if (process_start_time(trigger->root) == trigger->root_start)
+		return true;
+	for (const struct process *process = live_of(trigger->server)->processes; process; process = process->next)
+		if (matches(trigger, process))
+			return true;
+	return false;
+}
+
+static bool is_rank(const struct process *process)
+{
+	return process->who.rank >= 0 && process->who.world_size > 1;
+}
+
+/* Leaves those ranks out that wait for the others of their world. Reorders the list; returns how many are left. */
+static size_t leave_early_ranks(struct trigger *trigger, struct process **found, size_t count)
+{
+	uint64_t now = clock_monotonic();
+	size_t kept = 0;
+	if (count > 1)
+		qsort(found, count, sizeof(struct process *), family_by_job);
+	for (size_t from = 0, to; from < count; from = to) {
+		size_t timed = 0, world = 0;
+		for (to = from; to < count && family_by_job(&found[from], &found[to]) == 0; to++) {
+			if (!is_rank(found[to]))
+				continue;
+			timed += registry_step_ns(found[to]) != 0;
+			world = (size_t)found[to]->who.world_size;
+		}
+		if (timed && !trigger->ranks_seen)
+			trigger->ranks_seen = now;
+		bool early = timed < world && (!timed || now < trigger->ranks_seen + RANKS_NS);
+		for (size_t i = from; i < to; i++)
+			if (!early || !is_rank(found[i]))
+				found[kept++] = found[i];
+	}
+	return kept;
 }
 
 void targets_arm_matching(struct trigger *trigger)
@@ -230,13 +279,15 @@ void targets_arm_matching(struct trigger *trigger)
 	for (struct process *process = live_of(trigger->server)->processes; process; process = process->next)
 		if (matches(trigger, process) && !was_tried(trigger, process))
 			found[count++] = process;
+	if (trigger->root)
+		count = leave_early_ranks(trigger, found, count);
 	arm_all(trigger, found, count);
 }
 
 void targets_offer(struct process *process)
 {
 	for (struct trigger *trigger = live_of(process->server)->triggers; trigger; trigger = trigger->next) {
-		if (trigger->wait_until && matches(trigger, process))
+		if (trigger->wait_until && matches(trigger, process) && !(trigger->root && is_rank(process)))
 			arm(trigger, process, NULL);
 	}
 }

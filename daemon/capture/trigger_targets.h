@@ -8,6 +8,8 @@
 void targets_arm_pids(struct trigger *trigger, const struct conn *conn);
 /* Arms those that match the request and have not been tried. */
 void targets_arm_matching(struct trigger *trigger);
+/* Of a trigger that means what a process starts: does that process live, or something registered that it has started? */
+bool targets_may_come(const struct trigger *trigger);
 /* How many are still to be sent an ARM. */
 size_t targets_to_arm(const struct trigger *trigger);
 /* May one be sent now? */

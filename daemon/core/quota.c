@@ -227,9 +227,10 @@ enum error quota_trigger(struct server *server, struct quota_user *user, bool wa
 			      " in a minute is used up; wait %.0f s, or %s",
 			      most, (1 - user->triggers) * 60 / (double)most + 0.5, ask);
 	if (waits && user->waiting >= WAITING_USER)
-		return refuse(sentence,
-			      "%u triggers of yours wait for processes already (--wait-for); wait for one, or end one",
-			      user->waiting);
+		return refuse(
+			sentence,
+			"%u triggers of yours wait for processes already (--wait-for, or profd run); wait for one, or end one",
+			user->waiting);
 	user->triggers -= 1;
 	return ERROR_NONE;
 }

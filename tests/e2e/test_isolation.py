@@ -363,6 +363,12 @@ def test_triggers_that_wait(node):
         return refused
     assert as_user(BOB, wait) == 6
 
+    def ahead():
+        """What a process asks for what it starts: such a trigger waits without a connection."""
+        asked = fake.trigger_fields(targets={"descendants": True}, follow=False)
+        return sum(error_of(fake.ask(node.socket, "trigger", **asked)) == "quota" for _ in range(70))
+    assert as_user(ALICE, ahead) == 6
+
 
 # --- one user's noise ---
 

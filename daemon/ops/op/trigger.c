@@ -1,6 +1,8 @@
 /* trigger.c - op "trigger": processes are recorded.
  *
- * op "trigger"  {"targets": {"pids":[N..]} | {"name":GLOB} | {"job":TEXT} | {"all":true},
+ * op "trigger"  {"targets": {"pids":[N..]} | {"name":GLOB} | {"job":TEXT} | {"all":true} |
+ *                    {"descendants":true} (the caller itself, whatever program it becomes, and what it starts: each is armed when it has
+ *                    shown a step; the schedule counts from its first one. The answer comes at once: "accepted" with 0 armed),
  *                "wait_for": ns (0 = no; else keep matching name/job for processes that register within that time),
  *                "schedule": {"skip_first","wait","warmup","active","repeat"}, "at_step":N (0), "at_multiple":N (0; the first
  *                recorded step's number is to be divisible by it), "duration":ns (0),
@@ -119,8 +121,11 @@ static void parse_trigger(struct parse *parse, struct request *all, const cJSON 
 	parse_text(parse, targets, "name", request->name, sizeof request->name);
 	parse_text(parse, targets, "job", request->job, sizeof request->job);
 	request->all = parse_truth(parse, targets, "all");
-	if ((request->pid_count > 0) + (*request->name != 0) + (*request->job != 0) + request->all != 1)
-		parse_wrong(parse, "targets", "does not hold exactly one of pids, name, job, all");
+	request->descendants = parse_truth(parse, targets, "descendants");
+	if ((request->pid_count > 0) + (*request->name != 0) + (*request->job != 0) + request->all +
+		    request->descendants !=
+	    1)
+		parse_wrong(parse, "targets", "does not hold exactly one of pids, name, job, all, descendants");
 	request->wait_for = parse_number(parse, object, "wait_for", LIMIT_DURATION_NS);
 	if (request->wait_for && !*request->name && !*request->job)
 		parse_wrong(parse, "wait_for", "needs targets by name or by job");
@@ -129,12 +134,17 @@ static void parse_trigger(struct parse *parse, struct request *all, const cJSON 
 	request->duration = parse_number(parse, object, "duration", LIMIT_DURATION_NS);
 	if (request->at_multiple && (request->at_step || request->duration))
 		parse_wrong(parse, "at_multiple", "goes neither with at_step nor with duration");
+	if (request->descendants && request->duration)
+		parse_wrong(parse, "duration", "does not go with descendants, which are recorded by steps");
 	request->timeout = parse_number(parse, object, "timeout", 1ull << 53);
 	request->max_events = parse_number(parse, object, "max_events", 1ull << 53);
 	request->max_bytes = parse_number(parse, object, "max_bytes", LIMIT_SEGMENT_BYTES_MAX);
 	parse_text(parse, object, "step_range", request->step_range, sizeof request->step_range);
 	parse_text(parse, object, "step_operator", request->step_operator, sizeof request->step_operator);
 	parse_text(parse, object, "step_optimizer", request->step_optimizer, sizeof request->step_optimizer);
+	if (request->descendants && (*request->step_range || *request->step_operator || *request->step_optimizer))
+		parse_wrong(parse, "step_range, step_operator or step_optimizer",
+			    "does not go with descendants, which are armed when they have shown a step");
 	parse_text(parse, object, "label", request->label, sizeof request->label);
 	request->stacks_rate = (uint32_t)parse_number(parse, object, "stacks_rate", LIMIT_STACKS_RATE);
 	request->follow = parse_truth(parse, object, "follow");

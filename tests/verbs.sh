@@ -162,6 +162,12 @@ at_once() {
 	rm -rf "$logs"
 }
 
+# processor_seconds FILE: of what the shell that has written `times` into it had started and waited for. A shell's own `times` only,
+# without a pipe: a subshell has none yet.
+processor_seconds() {
+	awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, t, /[ms]/); sum += 60 * t[1] + t[2] } printf "%.0f", sum }' "$1"
+}
+
 # A word of at_once: in a shell of its own, since `die` ends it.
 run_one() {
 	local function=$1 word=$2 logs=$3 status=0 since=$SECONDS
@@ -170,21 +176,22 @@ run_one() {
 	else
 		("$function" "$word") >"$logs/$word.log" 2>&1 || status=$?
 	fi
-	printf '%s %s\n' $status $((SECONDS - since)) >"$logs/$word.part"
+	times >"$logs/$word.times"
+	printf '%s %s %s\n' $status $((SECONDS - since)) "$(processor_seconds "$logs/$word.times")" >"$logs/$word.part"
 	mv "$logs/$word.part" "$logs/$word.end"
 }
 
 # print_ended LOGS WORD...
 print_ended() {
-	local logs=$1 word status seconds
+	local logs=$1 word status seconds processor
 	shift
 	for word in "$@"; do
 		[ -e "$logs/$word.end" ] || continue
-		read -r status seconds <"$logs/$word.end"
+		read -r status seconds processor <"$logs/$word.end"
 		rm "$logs/$word.end"
 		[ ! -e "$logs/$word.log" ] || cat "$logs/$word.log"
 		[ "$status" = 0 ] || failed+=("$word")
-		times+=("$(printf '%4d s  %s' "$seconds" "$word")")
+		times+=("$(printf '%4d s %4d s  %s' "$seconds" "$processor" "$word")")
 	done
 }
 
@@ -519,11 +526,14 @@ test_packages() {
 }
 
 build_for_tests() {
-	local nvtx cuda since=$SECONDS
+	local nvtx cuda used since=$SECONDS
 	nvtx=$(nvtx_include)
 	cuda=$(cuda_headers)
 	build_plain "$nvtx" "$cuda"
-	built=$(printf '%4d s  build' $((SECONDS - since)))
+	used=$(mktemp)
+	times >"$used"
+	built=$(printf '%4d s %4d s  build' $((SECONDS - since)) "$(processor_seconds "$used")")
+	rm "$used"
 }
 
 # test_long FORM [SLICE]...
@@ -600,7 +610,7 @@ verb_test() {
 	if [ -n "$(ls -A "$PROFD_TEST_TIMES")" ]; then
 		say "the slowest tests" && cat "$PROFD_TEST_TIMES"/* | sort -rn | sed -n 1,20p # head would end sort by a signal
 	fi
-	say "how long each part took" && printf '%s\n' "$built" "${times[@]}"
+	say "how long each part took, and its processor time" && printf '%s\n' "$built" "${times[@]}"
 	rm -rf "$PROFD_TEST_TIMES"
 	[ ${#failed[@]} = 0 ] || die "failed: ${failed[*]}"
 }

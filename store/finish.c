@@ -118,6 +118,17 @@ static void put_boundary(struct store *store, const char *key, uint64_t time)
 		store_meta_int(store, key, (int64_t)(time - store->base));
 }
 
+static void put_processors(struct store *store, const struct store_processors *processors)
+{
+	meta_known(store, "processors", processors->machine);
+	meta_known(store, "processors_allowed", processors->allowed);
+	meta_known(store, "processors_limit", processors->limit);
+	if (!processors->limit || !processors->periods)
+		return;
+	store_meta_int(store, "quota_periods", (int64_t)(processors->periods & INT64_MAX));
+	store_meta_int(store, "quota_stopped", (int64_t)(processors->stopped & INT64_MAX));
+}
+
 static void put_meta(struct finish *finish)
 {
 	struct store *store = finish->store;
@@ -147,6 +158,7 @@ static void put_meta(struct finish *finish)
 		store_meta_text(store, "step_range", ending->step_range);
 	meta_known(store, "step_before", ending->step_before);
 	meta_known(store, "step_during", ending->step_during);
+	put_processors(store, &ending->processors);
 	store_meta_int(store, "events", (int64_t)facts->events);
 	store_meta_int(store, "lost", (int64_t)facts->lost);
 	store_meta_int(store, "simulated", facts->simulated);

@@ -134,6 +134,14 @@ struct store_collector {
 };
 
 /* What whoever recorded knows beside the rows. Numbers may be a peer's: they are bounded here. */
+/* What limits the processors of the recorded process. */
+struct store_processors {
+	uint32_t machine, allowed; /* that there are, and that its affinity lets it use; 0 = not known */
+	uint64_t limit;		   /* thousandths of a processor, by the quota of its cgroup; 0 = none is known */
+	uint64_t periods,
+		stopped; /* of the quota, while it was armed and recorded: how many, and in how many it was used up */
+};
+
 struct store_ending {
 	struct store_collector collectors[COLLECTOR_COUNT];
 	uint64_t lost[LOSS_COUNT][EVENT_KIND_COUNT];
@@ -143,6 +151,7 @@ struct store_ending {
 	uint32_t late, step_source;
 	bool has_done; /* step_before to step_source are known */
 	char step_range[128];
+	struct store_processors processors;
 	char id[ID_BYTES], trigger_id[ID_BYTES]; /* as users know them */
 };
 /* Adds to what was lost. */

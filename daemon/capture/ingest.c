@@ -5,6 +5,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "names.h"
+#include "processors.h"
 #include "proto/inputs.h"
 #include "proto/limits.h"
 #include "proto/plausible.h"
@@ -359,6 +360,7 @@ int64_t ingest_run(struct work *work)
 	struct ingest *ingest = (struct ingest *)work;
 	uint32_t wish = load(&ingest->wish);
 	if (ingest->ready_chunks == 0) {
+		processors_read(ingest->facts.who.pid, ingest->facts.who.start_time, &ingest->processors);
 		if (ingest->has_segment) {
 			uint32_t ready = load(&ingest->segment.header->chunks_ready);
 			ingest->ready_chunks =
@@ -463,6 +465,9 @@ int64_t ingest_finish(struct work *work)
 	struct store_finished finished;
 	tell_losses(ingest);
 	tell_boundaries(ingest);
+	struct store_processors now;
+	processors_read(ingest->facts.who.pid, ingest->facts.who.start_time, &now);
+	ingest->ending.processors = processors_between(&ingest->processors, &now);
 	int error = store_finish(ingest->store, &ingest->ending, &ingest->facts, &watch, &finished);
 	ingest->store_open = false;
 	memcpy(ingest->lost, finished.lost, sizeof ingest->lost);

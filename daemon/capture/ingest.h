@@ -55,6 +55,7 @@ struct ingest {
 	uint64_t finish_most; /* ns of a processor for putting them into order; 0 = no limit */
 
 	/* The ingest thread's. */
+	struct store_processors processors; /* as the capture began */
 	uint64_t unreadable[EVENT_KIND_COUNT];
 	uint64_t unstored[EVENT_KIND_COUNT]; /* records left in the segment because the store was full */
 	uint64_t beyond[EVENT_KIND_COUNT];   /* records beyond events_most */

@@ -6,6 +6,7 @@
 #include "line.h"
 #include "recompile.h"
 #include "names.h"
+#include "processor.h"
 #include "steps.h"
 #include "text.h"
 
@@ -47,6 +48,7 @@ struct judge {
 	const struct breakdown *breakdown;
 	struct findings *findings;
 	struct claims claims;
+	struct processor processor;
 	bool *unlike;
 	size_t unlike_count;
 	int64_t *recompiled; /* by step: recompile_times() */
@@ -252,6 +254,27 @@ static int64_t with_collections(const struct judge *judge)
 	return with >= COLLECTIONS_PART * all ? count : 0;
 }
 
+static void look_at_processor(struct judge *judge)
+{
+	struct findings *findings = judge->findings;
+	struct finding *finding = &judge->candidates[judge->candidate_count];
+	bool host = judge->claims.device_index == SIZE_MAX;
+	size_t count = 0;
+	for (size_t i = findings->first; i < findings->last; i++) {
+		int64_t ns = is_judged(judge, i) ? processor_figure(&judge->processor, &judge->claims, i) : -1;
+		if (ns >= 0)
+			judge->values[count++] =
+				(struct value){ns, (double)ns / (double)wall_of(&judge->breakdown->steps[i])};
+	}
+	if (!count)
+		return;
+	*finding = (struct finding){.kind = FINDING_PROCESSOR, .device = judge->claims.device};
+	spread(judge, count, finding);
+	set_win(judge, finding);
+	judge->candidate_count +=
+		finding->share * 100 >= (host ? facts[FINDING_PROCESSOR].host : facts[FINDING_PROCESSOR].device);
+}
+
 static void look_at_unlike(struct judge *judge)
 {
 	const struct breakdown *breakdown = judge->breakdown;
@@ -306,9 +329,10 @@ static void look_at_all(struct judge *judge)
 {
 	judge->candidate_count = 0;
 	for (size_t kind = 0; kind < FINDING_KINDS; kind++)
-		if (kind != FINDING_UNLIKE && kind != FINDING_RECOMPILE)
+		if (kind != FINDING_UNLIKE && kind != FINDING_RECOMPILE && kind != FINDING_PROCESSOR)
 			look_at(judge, (enum finding_kind)kind);
 	look_at_recompiles(judge);
+	look_at_processor(judge);
 	if (judge->unlike_count)
 		look_at_unlike(judge);
 	qsort(judge->candidates, judge->candidate_count, sizeof *judge->candidates, by_win);
@@ -322,6 +346,7 @@ static bool add_up_to_more(const struct judge *judge)
 	int64_t ns = 0;
 	for (size_t i = 0; i < judge->candidate_count; i++) {
 		if (judge->candidates[i].kind == FINDING_UNLIKE ||
+		    facts[judge->candidates[i].kind].flags & FINDING_WITHIN ||
 		    (judge->candidates[i].kind == FINDING_RECOMPILE && judge->recompiles))
 			continue;
 		share += judge->candidates[i].share;
@@ -393,12 +418,17 @@ static bool give_verdict(struct judge *judge, const struct texts *texts)
 		*finding = judge->candidates[i];
 		if (finding->kind == FINDING_RECOMPILE)
 			recompile_intervals(judge->capture, findings->first, findings->last, finding);
+		else if (finding->kind == FINDING_PROCESSOR)
+			processor_intervals(&judge->processor, judge->capture, findings->first, findings->last,
+					    finding);
 		else
 			take_intervals(&judge->claims, finding);
 		int64_t grown = 0;
 		if (finding->kind == FINDING_UNLIKE)
 			grown_row(judge, (size_t)finding->step - 1, SIZE_MAX, &grown);
 		findings_tell(texts, judge->capture, findings, &judge->claims, grown, finding);
+		if (finding->kind == FINDING_PROCESSOR)
+			processor_tell(&judge->processor, findings, finding);
 		qsort(finding->intervals, finding->interval_count, sizeof *finding->intervals, by_start);
 	}
 	abstain(judge);
@@ -450,7 +480,9 @@ static bool judge_steps(struct judge *judge, const struct texts *texts)
 					     .unlike = judge->unlike,
 					     .per_tensor = texts->per_tensor,
 					     .per_tensor_count = texts->per_tensor_count};
-	return claims_make(judge->capture, &wanted, &judge->claims) && give_verdict(judge, texts);
+	return claims_make(judge->capture, &wanted, &judge->claims) &&
+	       processor_load(judge->capture, texts->db, findings->first, findings->last, &judge->processor) &&
+	       give_verdict(judge, texts);
 }
 
 static bool make(const struct breakdown_capture *capture, sqlite3 *db, const struct breakdown_watch *watch,
@@ -482,6 +514,7 @@ static bool make(const struct breakdown_capture *capture, sqlite3 *db, const str
 	}
 	texts_free(&texts);
 	claims_free(&judge.claims);
+	processor_free(&judge.processor);
 	free(judge.unlike);
 	free(judge.recompiled);
 	free(judge.values);

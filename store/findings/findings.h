@@ -24,6 +24,7 @@
 enum finding_flag {
 	FINDING_HINT =
 		1, /* the device or the profiler worked in that time: it may become less, but is not lost. Behind the others */
+	FINDING_WITHIN = 2, /* its time lies within that of others: it adds nothing up */
 };
 
 #define FINDING(NAME, ...) FINDING_##NAME,

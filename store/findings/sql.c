@@ -47,6 +47,9 @@ static const char *const queries[FINDING_KINDS] = {
 		"SELECT s.text, k.grid_x * k.grid_y * k.grid_z AS blocks, count(*) AS calls, sum(k.duration) AS total FROM kernels k JOIN "
 		"strings s ON s.id = k.name WHERE k.step BETWEEN %lld AND %lld AND blocks * 2 <= (SELECT multiprocessors FROM devices d "
 		"WHERE d.id = k.device) GROUP BY s.text, blocks ORDER BY total DESC",
+	[FINDING_PROCESSOR] =
+		"SELECT s.step, t.time, t.cpu, t.waited, t.voluntary, t.involuntary FROM thread_times t JOIN steps s ON s.thread = t.thread "
+		"AND t.time BETWEEN s.start AND s.start + s.duration WHERE s.step BETWEEN %lld AND %lld ORDER BY t.time",
 	[FINDING_UNLIKE] =
 		"SELECT step, number, start, duration FROM steps WHERE step BETWEEN %lld AND %lld ORDER BY duration DESC",
 	[FINDING_CAPTURE] =

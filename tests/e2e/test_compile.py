@@ -82,6 +82,11 @@ def agrees(profd, found, answer):
         assert told["compile_ns"] <= rows.get("compile", 0) == row[told["step"]]
 
 
+def recompilation(answer):
+    """(its number, the finding). On a machine without a processor to spare another may stand before it."""
+    return next((number, one) for number, one in enumerate(answer["findings"], 1) if one["finding"] == "recompilation")
+
+
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_what_holds_a_compilation_is_left_out(profd, torch_newest, backend):
     found = capture(profd, torch_newest, "changing", backend=backend)
@@ -91,15 +96,15 @@ def test_what_holds_a_compilation_is_left_out(profd, torch_newest, backend):
     assert len(usual) == STEPS - STEPS // 3
     assert abs(found["step_ns"] - statistics.median(usual)) <= 1
     assert f"3 of {STEPS} steps hold compilations by torch.compile" in answer["notes"][0] and "left out of the median" in answer["notes"][0]
-    finding = answer["findings"][0]
-    assert finding["finding"] == "recompilation" and finding["subject"] == "forward", answer["findings"]
+    number, finding = recompilation(answer)
+    assert finding["subject"] == "forward", answer["findings"]
     # What the others lose, such as torch's search for compiled code where the processor is taken meanwhile, is another finding.
     assert not any(one["finding"] == "step_unlike" and one["step"] in {c["step"] for c in answer["compiles"]} for one in answer["findings"])
     assert f"compiles again in 3 of {STEPS} steps" in finding["what"]
     assert f"(compile.py:{line_of('def forward')}) 3 times" in finding["evidence"] and "size mismatch at index 0. expected" in finding["evidence"]
     assert "mark_dynamic" in finding["try"] and "dynamic=True" in finding["try"]
     assert abs(finding["ns"] - sum(s["compile_ns"] for s in answer["steps"]) / STEPS) <= 1
-    evidence = profd.show(found["capture_id"], "--finding", 1)["findings"][0]["intervals"]
+    evidence = profd.show(found["capture_id"], "--finding", number)["findings"][0]["intervals"]
     assert len(evidence) == len(answer["compiles"])
     assert [(one["start_ns"], one["end_ns"] - one["start_ns"]) for one in evidence] == [(c["start_ns"], c["duration_ns"]) for c in answer["compiles"]]
     rows = sqlite3.connect(profd.store / "captures" / f"{found['capture_id'].lstrip('u')}.db").execute(finding["sql"]).fetchall()
@@ -111,8 +116,7 @@ def test_where_all_steps_compile(profd, torch_newest):
     answer = shown(profd, found)
     agrees(profd, found, answer)
     assert not answer["notes"] and all(s["compile_ns"] for s in answer["steps"])
-    assert answer["findings"][0]["finding"] == "recompilation"
-    assert f"compiles again in {STEPS} of {STEPS} steps" in answer["findings"][0]["what"]
+    assert f"compiles again in {STEPS} of {STEPS} steps" in recompilation(answer)[1]["what"]
     assert not any(one["finding"] == "compilation" for one in answer["findings"])
 
 

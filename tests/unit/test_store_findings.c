@@ -9,6 +9,7 @@
 
 #include "store/findings/findings.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,16 +70,23 @@ static void launch(struct timeline *to, int64_t start, int64_t end, int64_t from
 	activity_add(&to->capture.activity, 1, start, end, DOING_LAUNCH);
 }
 
-static struct findings *judge(struct timeline *of)
+/* sql: what else the file holds; NULL: nothing. */
+static struct findings *judge_with(struct timeline *of, const char *sql)
 {
 	struct findings *findings = calloc(1, sizeof *findings);
 	sqlite3 *db = names();
 	int error;
+	assert_int_equal(sqlite3_exec(db, sql ? sql : "", NULL, NULL, NULL), SQLITE_OK);
 	assert_true(activity_build(&of->capture.activity));
 	assert_true(breakdown_make(&of->capture.breakdown));
 	assert_true(findings_make(&of->capture, db, NULL, findings, &error));
 	sqlite3_close(db);
 	return findings;
+}
+
+static struct findings *judge(struct timeline *of)
+{
+	return judge_with(of, NULL);
 }
 
 static void done(struct timeline *timeline, struct findings *findings)
@@ -280,6 +288,107 @@ static void check_intervals(const struct findings *findings)
 	}
 }
 
+/* A thread that runs and waits half of the time each, as it was looked at every `every` ns; `more` adds to the file. */
+static struct findings *judge_waiting(struct timeline *of, int64_t every, const char *more)
+{
+	char sql[1024];
+	snprintf(
+		sql, sizeof sql,
+		"CREATE TABLE meta (key TEXT PRIMARY KEY, value); CREATE TABLE thread_times (thread, time, cpu, waited, voluntary, "
+		"involuntary); WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 200) INSERT INTO thread_times SELECT 1, "
+		"-%lld + i * %lld, i * %lld, i * %lld, i, 2 * i FROM n; %s",
+		(long long)every, (long long)every, (long long)(every / 2), (long long)(every / 2), more);
+	return judge_with(of, sql);
+}
+
+static void in_operators(struct timeline *of)
+{
+	const struct breakdown *breakdown = &of->capture.breakdown;
+	for (size_t i = 0; i < breakdown->step_count; i++)
+		activity_add(&of->capture.activity, 1, of->steps[i].start, of->steps[i].end, DOING_OPERATOR);
+}
+
+/* Without a device: what the thread waited for a processor, and why. */
+static void test_processor(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *meta, *evidence, *advice;
+	} whys[] = {
+		{"", "its processor was taken from it 20 times a step. This", "Give the job more processors"},
+		{"INSERT INTO meta VALUES ('processors', 64), ('processors_allowed', 64)",
+		 "The machine has 64 processors.", "Give the job"},
+		{"INSERT INTO meta VALUES ('processors', 64), ('processors_allowed', 4)",
+		 "It may run on 4 of 64 processors.", "--cpus-per-task"},
+		{"INSERT INTO meta VALUES ('processors', 64), ('processors_allowed', 4), ('processors_limit', 2500), "
+		 "('quota_periods', 200), ('quota_stopped', 180)",
+		 "may use 2.5 processors, and used that up and was stopped in 90 %", "limits.cpu"},
+		/* Seldom: that is not why. */
+		{"INSERT INTO meta VALUES ('processors', 64), ('processors_allowed', 4), ('processors_limit', 2500), "
+		 "('quota_periods', 200), ('quota_stopped', 1)",
+		 "It may run on 4 of 64", "--cpus-per-task"},
+		{"INSERT INTO meta VALUES ('processors', -1), ('processors_limit', 'x'), ('quota_periods', 9223372036854775807), "
+		 "('quota_stopped', 9223372036854775807)",
+		 "times a step. This", "Give the job"},
+	};
+	for (size_t i = 0; i < sizeof whys / sizeof *whys; i++) {
+		struct timeline *timeline_ = timeline(4, 10 * MS);
+		in_operators(timeline_);
+		struct findings *findings = judge_waiting(timeline_, MS, whys[i].meta);
+		assert_int_equal(findings->count, 1);
+		assert_int_equal(findings->items[0].kind, FINDING_PROCESSOR);
+		assert_int_equal(findings->items[0].ns, 5 * MS);
+		assert_int_equal(findings->items[0].interval_count, 4);
+		assert_non_null(strstr(findings->items[0].evidence, whys[i].evidence));
+		assert_non_null(strstr(findings->items[0].advice, whys[i].advice));
+		done(timeline_, findings);
+	}
+}
+
+/* Looks that are too far apart for one step tell of all steps together, and those that are too far apart for these tell nothing. */
+static void test_processor_seldom_looked_at(void **state)
+{
+	(void)state;
+	struct timeline *timeline_ = timeline(20, 10 * MS);
+	in_operators(timeline_);
+	struct findings *findings = judge_waiting(timeline_, 20 * MS, "");
+	assert_int_equal(findings->items[0].kind, FINDING_PROCESSOR);
+	assert_int_equal(findings->items[0].ns, 5 * MS);
+	assert_non_null(strstr(findings->items[0].evidence, "(all steps taken together)"));
+	done(timeline_, findings);
+	timeline_ = timeline(20, 10 * MS);
+	in_operators(timeline_);
+	findings = judge_waiting(timeline_, 1000 * MS, "");
+	assert_int_equal(findings->count, 0);
+	done(timeline_, findings);
+}
+
+/* With a device no more can be won than it waited for the host: 3 of 10 ms, of which the thread waited 5. */
+static void test_processor_beside_a_device(void **state)
+{
+	(void)state;
+	struct timeline *timeline_ = timeline(4, 10 * MS);
+	for (int64_t i = 0; i < 4; i++) {
+		activity_add(&timeline_->capture.activity, 1, i * 10 * MS, i * 10 * MS + 3 * MS, DOING_OPERATOR);
+		launch(timeline_, i * 10 * MS + 3 * MS, i * 10 * MS + 3 * MS + 1000, i * 10 * MS + 3 * MS + 1000,
+		       (i + 1) * 10 * MS);
+	}
+	struct findings *findings = judge_waiting(timeline_, MS, "");
+	assert_int_equal(findings->count, 2);
+	assert_int_equal(findings->items[0].ns / 100000, findings->items[1].ns / 100000);
+	for (size_t i = 0; i < 2; i++)
+		if (findings->items[i].kind == FINDING_PROCESSOR)
+			assert_true(findings->items[i].ns <= 3 * MS + 1000 && findings->items[i].ns >= 3 * MS - 1000);
+	assert_true((findings->items[0].kind == FINDING_PROCESSOR) != (findings->items[1].kind == FINDING_PROCESSOR));
+	done(timeline_, findings);
+	/* A device that never waits loses nothing to it. */
+	timeline_ = timeline(4, 10 * MS);
+	launch(timeline_, 0, 1000, 0, 40 * MS);
+	findings = judge_waiting(timeline_, MS, "");
+	assert_int_equal(findings->count, 0);
+	done(timeline_, findings);
+}
+
 static void test_random(void **state)
 {
 	(void)state;
@@ -312,10 +421,17 @@ static void test_random(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_input),	cmocka_unit_test(test_hidden_input),
-		cmocka_unit_test(test_wait),	cmocka_unit_test(test_launch_bound),
-		cmocka_unit_test(test_nothing), cmocka_unit_test(test_unbalanced),
-		cmocka_unit_test(test_unlike),	cmocka_unit_test(test_evaluates),
+		cmocka_unit_test(test_input),
+		cmocka_unit_test(test_hidden_input),
+		cmocka_unit_test(test_wait),
+		cmocka_unit_test(test_launch_bound),
+		cmocka_unit_test(test_nothing),
+		cmocka_unit_test(test_unbalanced),
+		cmocka_unit_test(test_unlike),
+		cmocka_unit_test(test_evaluates),
+		cmocka_unit_test(test_processor),
+		cmocka_unit_test(test_processor_seldom_looked_at),
+		cmocka_unit_test(test_processor_beside_a_device),
 		cmocka_unit_test(test_random),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,30 @@
+/* processor.h - what the finding `processor` is made of: time in which the step's thread could have run and had no processor. It is no row
+ * of the breakdown: it lies within whatever the thread was at. */
+#ifndef PROFD_STORE_FINDINGS_PROCESSOR_H
+#define PROFD_STORE_FINDINGS_PROCESSOR_H
+
+#include "claims.h"
+#include "text.h"
+
+struct processor {
+	int64_t *waited; /* by step, ns; -1: not known, or not exactly enough. Owned */
+	double taken;	 /* how often its processor was taken from it, in a step, on average */
+	int64_t machine, allowed, limit, periods, stopped; /* as in `meta`; 0 = not known, or none */
+	bool evenly; /* steps are too short to be told apart: each has its part of all */
+};
+
+/* Of the steps [first, last). False: no memory, or the file cannot be read. processor_free() in either case. */
+bool processor_load(const struct breakdown_capture *capture, sqlite3 *db, size_t first, size_t last,
+		    struct processor *ret);
+void processor_free(struct processor *processor);
+
+/* What of a step could be won back: where a device worked, no more than it waited for the host. -1: not known. */
+int64_t processor_figure(const struct processor *processor, const struct claims *claims, size_t step);
+
+/* Keeps the steps that waited longest as the finding's intervals. */
+void processor_intervals(const struct processor *processor, const struct breakdown_capture *capture, size_t first,
+			 size_t last, struct finding *finding);
+/* Fills what, evidence and advice. */
+void processor_tell(const struct processor *processor, const struct findings *findings, struct finding *finding);
+
+#endif

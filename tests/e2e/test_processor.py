@@ -1,0 +1,121 @@
+"""A step whose thread waits for a processor: by a rival on the same one, and by the quota of its cgroup."""
+
+import contextlib
+import os
+import pathlib
+import signal
+import sqlite3
+import statistics
+import subprocess
+
+import pytest
+from conftest import wait_for
+
+JOB = r'''
+import os, time, torch
+torch.set_num_threads(1)
+a, model = torch.randn(200, 200), torch.nn.Linear(200, 200)
+optimizer = torch.optim.SGD(model.parameters(), 1e-9)
+open(os.environ["READY"], "w").close()
+while True:
+    until = time.thread_time() + 0.04
+    while time.thread_time() < until:
+        model(a)
+    model(a).sum().backward()
+    optimizer.step()
+'''
+SHARE = 10  # percent: what makes a finding
+
+
+def start(profd, python, prefix=()):
+    ready = profd.folder / "ready"
+    job = profd.job(*prefix, python, "-c", JOB, env={"READY": str(ready)})
+    wait_for(ready.exists, 60, "the job")
+    profd.wait_steps(job.pid, 3)
+    return job
+
+
+def waited(steps):
+    """Per cent of each step that its thread waited, where that is known."""
+    return [100 * step["thread_waited_ns"] / step["wall_ns"] for step in steps if step["thread_waited_ns"] is not None]
+
+
+def look(profd, job):
+    """(the finding or None, the shares of the steps, facts of the file)"""
+    capture = profd.trigger(job.pid, "--steps", 12, "--no-gpu")
+    shown = profd.show(capture["capture_id"])
+    found = [one for one in shown["findings"] if one["finding"] == "processor"]
+    with contextlib.closing(sqlite3.connect(f"file:{profd.file(capture['capture_id'])}?mode=ro", uri=True)) as db:
+        facts = dict(db.execute("SELECT key, value FROM meta WHERE key GLOB 'processors*' OR key GLOB 'quota*'"))
+    return (found[0] if found else None), waited(shown["steps"]), facts, capture
+
+
+def test_a_rival_on_the_same_processor(profd, torch_newest):
+    one = sorted(os.sched_getaffinity(0))[-1]
+    job = start(profd, torch_newest, ("taskset", "-c", one))
+    rival = subprocess.Popen(["taskset", "-c", str(one), "sh", "-c", "while :; do :; done"])
+    profd.jobs.append(rival)
+    finding, shares, facts, capture = look(profd, job)
+    assert len(shares) >= 6 and statistics.median(shares) > 25, shares
+    assert abs(100 * finding["share"] - statistics.median(shares)) < 12, (finding, shares)
+    assert facts["processors_allowed"] == 1 and facts["processors"] == os.cpu_count()
+    if os.cpu_count() > 1:
+        assert f"It may run on 1 of {os.cpu_count()} processors." in finding["evidence"]
+    text = profd.run("show", capture["capture_id"]).stdout
+    assert "The step's thread waits for a processor" in text and "OMP_NUM_THREADS" in text
+    listed = profd.run("show", capture["capture_id"], "--finding", [f["finding"] for f in profd.show(capture["capture_id"])["findings"]].index("processor") + 1)
+    assert "thread_times" in listed.stdout
+    rival.send_signal(signal.SIGKILL)
+    rival.wait()
+    # Alone on it, or beside what else runs on this machine: the figure is what the thread waited.
+    finding, shares, _, _ = look(profd, job)
+    assert bool(finding) == (statistics.median(shares) >= SHARE) or abs(statistics.median(shares) - SHARE) < 5, (finding, shares)
+
+
+@contextlib.contextmanager
+def quota(profd, processors):
+    """A cgroup that may use so much, as a wrapper of commands."""
+    name = f"profd-test-{os.getpid()}"
+    v1, v2 = pathlib.Path("/sys/fs/cgroup/cpu"), pathlib.Path("/sys/fs/cgroup")
+    group = (v1 if v1.is_dir() else v2) / name
+    try:
+        group.mkdir()
+        limit = group / ("cpu.cfs_quota_us" if v1.is_dir() else "cpu.max")
+        limit.write_text(f"{int(processors * 100000)}" + ("" if v1.is_dir() else " 100000"))
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            group.rmdir()
+        pytest.skip(f"no cgroup with a quota can be made here: {error}")
+    try:
+        yield ("sh", "-c", f'echo $$ >{group}/cgroup.procs; exec "$@"', "sh")
+    finally:
+        for job in profd.jobs:
+            job.kill()
+            job.wait()
+        wait_for(lambda: not (group / "cgroup.procs").read_text(), 20, "the group to be empty")
+        group.rmdir()
+
+
+def test_the_quota_of_a_cgroup(profd, torch_newest):
+    with quota(profd, 0.4) as prefix:
+        job = start(profd, torch_newest, prefix)
+        finding, shares, facts, capture = look(profd, job)
+        assert statistics.median(shares) > 25, shares
+        assert facts["processors_limit"] == 400 and 0 < facts["quota_stopped"] <= facts["quota_periods"]
+        assert finding and "Its cgroup may use 0.4 processors, and used that up and was stopped in " in finding["evidence"]
+        assert "limits.cpu" in finding["try"]
+
+
+def test_what_is_not_known_is_not_found(profd, torch_newest):
+    """Without looks at the thread, and with those of a file that says anything."""
+    job = start(profd, torch_newest)
+    _, _, _, capture = look(profd, job)
+    for number, change in enumerate(("DELETE FROM thread_times", "UPDATE thread_times SET waited = 1 << 62, cpu = 1 << 62",
+                                     "UPDATE thread_times SET waited = -waited", "UPDATE thread_times SET time = 5")):
+        copy = profd.folder / f"{number}.db"
+        copy.write_bytes(profd.file(capture["capture_id"]).read_bytes())
+        with contextlib.closing(sqlite3.connect(copy)) as db:
+            db.execute(change)
+            db.commit()
+        found = profd.show(copy, "--step", 2)["findings"]
+        assert not any(one["finding"] == "processor" for one in found), (change, found)

@@ -1,6 +1,9 @@
 """The order in which tests run, wherever they stand: the slow ones first, and each process takes the next test when it is free. So no
 process is left with a slow test at the end.
 
+Of tests marked `wide` - the same proof with another model, reader or way in - ./dev test runs a part, which the commit draws (PROFD_TURN, "2/4"
+is the third of four); named parts, ./dev test long wide, and pytest by itself run all.
+
 durations.txt says how many seconds tests take that are slow; `./dev test PART -- --keep-durations` writes there what it measured.
 """
 import collections
@@ -23,8 +26,19 @@ def pytest_addoption(parser):
     parser.addoption("--keep-durations", action="store_true", help=f"write to {DURATIONS.name} how long each test took")
 
 
-def pytest_collection_modifyitems(items):
+def leave_out(config, items, seconds):
+    """Those of the other turns. Slow ones are dealt out first, so that turns take about the same time."""
+    turn, of = map(int, os.environ["PROFD_TURN"].split("/"))
+    wide = sorted((item for item in items if item.get_closest_marker("wide")), key=lambda item: (-seconds.get(item.nodeid, 0), item.nodeid))
+    others = {item.nodeid for number, item in enumerate(wide) if number % of != turn}
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in others])
+    items[:] = [item for item in items if item.nodeid not in others]
+
+
+def pytest_collection_modifyitems(config, items):
     seconds = kept()
+    if "PROFD_TURN" in os.environ:
+        leave_out(config, items, seconds)
     items.sort(key=lambda item: -seconds.get(item.nodeid, 0))
 
 

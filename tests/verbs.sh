@@ -8,7 +8,9 @@ PYTEST_ARGUMENTS=() # the caller's own, after --
 # The parts of ./dev test, the longest first.
 PARTS=(e2e faults sanitize service fuzz replay steps cuda recipes unit sim)
 # What takes long: ./dev test long runs each as a whole, CI one of them, in short, on each commit.
-SLICES=(torch pythons matrix hostile restarts fuzz steps forks threads repeats attach parity)
+SLICES=(torch pythons matrix hostile restarts fuzz steps forks threads repeats attach parity wide)
+# In so many turns ./dev test runs the tests marked `wide`.
+TURNS=4
 
 # in_turn WORD...: prints the word that the commit draws. What takes turns so meets every commit in the long run.
 in_turn() {
@@ -485,6 +487,9 @@ long_hostile() { PROFD_HOSTILE_SECONDS=$(by_form "$1" 240 1800) run_serial tests
 # Restarts of the service in a row, while jobs are recorded.
 long_restarts() { PROFD_RESTARTS=$(by_form "$1" 20 100) run_service -m long; }
 
+# All tests of which ./dev test runs a part.
+long_wide() { (fetch_readers && PROFD_PYSPY=$(pyspy) run_pytest tests/e2e -m "wide and not serial"); }
+
 long_fuzz() { build_fuzz && fuzz_all "$(by_form "$1" 30 300)"; }
 
 long_steps() { test_all_steps "${PYTEST_ARGUMENTS[@]}"; }
@@ -594,7 +599,12 @@ verb_test() {
 		test_aarch64
 		return
 	fi
-	[ ${#wanted[@]} -gt 0 ] || wanted=("${PARTS[@]}")
+	if [ ${#wanted[@]} = 0 ]; then
+		wanted=("${PARTS[@]}")
+		# shellcheck disable=SC2046
+		PROFD_TURN=$(in_turn $(seq 0 $((TURNS - 1))))/$TURNS
+		export PROFD_TURN
+	fi
 	[[ " ${wanted[*]} " != *" e2e "* ]] || alone+=(serial)
 	[[ " ${wanted[*]} " != *" sanitize "* ]] || alone+=(serial_sanitized)
 	test_packages

@@ -169,6 +169,7 @@ def test_another_file_in_the_library_s_place(profd, place):
             assert secret.read_bytes() == SECRET, done
 
 
+@pytest.mark.wide
 def test_a_file_without_a_name_in_the_library_s_place(profd, place):
     secret = place / "secret"
     secret.write_bytes(b"")

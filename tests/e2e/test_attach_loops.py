@@ -28,6 +28,7 @@ def recorded(profd, job):
     return counted(profd, capture), row["step_source"], note, capture["steps_recorded"], capture["status"]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("loop", LOOPS)
 def test_the_same_is_recorded(profd, loop):
     command = [TORCH, WORKLOADS / "train.py", *loop.split(), "--steps", "0", "--pad-ms", "4"]

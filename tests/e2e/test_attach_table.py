@@ -223,6 +223,7 @@ def killed_at(profd, untouched, name, call, number):
     return done.returncode in (-9, 137)
 
 
+@pytest.mark.wide
 def test_the_attacher_is_killed(profd, work):
     """kill -9 at every step of the way: the job goes on, and ends as ever."""
     if not shutil.which("strace"):

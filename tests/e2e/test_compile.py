@@ -25,7 +25,7 @@ def line_of(text):
     return next(i for i, line in enumerate(lines, 1) if text in line)
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.wide)])
 def test_compiled_again(profd, torch_newest, backend):
     answer = shown(profd, capture(profd, torch_newest, "changing", backend=backend))
     compiles = answer["compiles"]
@@ -87,7 +87,7 @@ def recompilation(answer):
     return next((number, one) for number, one in enumerate(answer["findings"], 1) if one["finding"] == "recompilation")
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.wide)])
 def test_what_holds_a_compilation_is_left_out(profd, torch_newest, backend):
     found = capture(profd, torch_newest, "changing", backend=backend)
     answer = shown(profd, found)
@@ -130,6 +130,7 @@ def test_another_thread_compiles(profd, torch_newest):
     assert not any(one["finding"] == "recompilation" for one in answer["findings"])
 
 
+@pytest.mark.wide
 def test_it_does_not_spoil_a_comparison(profd, torch_newest):
     steady, changing = (capture(profd, torch_newest, how)["capture_id"] for how in ("steady", "changing"))
     text = profd.run("diff", changing, steady).stdout

@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import signal
+import time
 
 import pytest
 
@@ -36,6 +37,15 @@ def descriptors(pid):
     return sorted({(path.name, os.readlink(path)) for path in pathlib.Path(f"/proc/{pid}/task").glob("*/fd/*")})
 
 
+def settled(look):
+    """What it sees twice in a row: a job that has just begun loads libraries still."""
+    def twice():
+        seen = look()
+        time.sleep(0.2)
+        return seen if look() == seen else None
+    return wait_for(twice, what="a job at rest")
+
+
 def libraries(pid):
     lines = pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()
     return sum("libprofd_agent" in line and line.split()[2] == "00000000" for line in lines)
@@ -60,7 +70,7 @@ def test_nothing_is_left(profd, tmp_path):
     stay = tmp_path / "stay"
     stay.touch()
     job = begin(profd, [TORCH, tmp_path / "train.py", stay, tmp_path / "hooked"])
-    before = descriptors(job.pid)
+    before = settled(lambda: descriptors(job.pid))
     for _ in range(2):
         profd.run("attach", "--pid", job.pid)
         row = profd.wait_steps(job.pid, 5)

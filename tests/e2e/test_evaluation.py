@@ -32,7 +32,8 @@ def test_what_only_looks_like_it(profd, torch_newest):
     assert not answer["notes"], answer["notes"]
 
 
-@pytest.mark.parametrize("how, word", [("whole", "inference"), ("batches", "inference"), ("named", "evaluation"), ("compiled", "inference")])
+@pytest.mark.parametrize("how, word", [("whole", "inference"), pytest.param("batches", "inference", marks=pytest.mark.wide),
+                                       pytest.param("named", "evaluation", marks=pytest.mark.wide), pytest.param("compiled", "inference", marks=pytest.mark.wide)])
 def test_evaluation(profd, torch_newest, how, word):
     found = capture(profd, torch_newest, how)
     answer, rows = shown(profd, found)
@@ -53,6 +54,7 @@ def test_evaluation(profd, torch_newest, how, word):
     assert again["step_ns"] == found["step_ns"]
 
 
+@pytest.mark.wide
 def test_it_does_not_spoil_a_comparison(profd, torch_newest):
     plain, evaluates = (capture(profd, torch_newest, how)["capture_id"] for how in ("plain", "named"))
     text = profd.run("diff", evaluates, plain).stdout

@@ -246,6 +246,7 @@ def test_tensorboard(profd, both, tmp_path):
             assert row["forward_ns"] / 1000 <= one["host_us"] + 1 and row["calls"] in (one["calls"], None), (path, row, one)
 
 
+@pytest.mark.wide
 def test_tensorboard_device(profd, torch_newest, tmp_path):
     """The Module view has the device's time that a module's forward launched."""
     tensorboard = os.environ.get("PROFD_TENSORBOARD") or pytest.skip("no TensorBoard here (PROFD_TENSORBOARD)")

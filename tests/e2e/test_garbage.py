@@ -19,7 +19,7 @@ def unlike(answer):
     return [f for f in answer["findings"] if f["finding"] == "step_unlike"]
 
 
-@pytest.mark.parametrize("torch", ["torch_newest", "torch_debian"])
+@pytest.mark.parametrize("torch", ["torch_newest", pytest.param("torch_debian", marks=pytest.mark.wide)])
 def test_a_full_collection_is_counted_and_named(profd, torch, request):
     answer = shown(profd, request.getfixturevalue(torch), "some", 3000000)
     for step in answer["steps"]:

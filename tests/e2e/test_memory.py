@@ -10,7 +10,7 @@ import pytest
 from test_round_trip import ask, export
 from test_torch_capture import ACTIVE, CYCLE, Training, database, window_starts
 
-MODELS = ["cnn", "transformer", "lstm"]
+MODELS = ["lstm", pytest.param("cnn", marks=pytest.mark.wide), pytest.param("transformer", marks=pytest.mark.wide)]
 WINDOW = 6
 
 
@@ -140,7 +140,7 @@ def test_bytes_are_those_of_torchs_profiler(profd, torch_newest, model):
     assert {name: sums for name, sums in rows.items() if any(sums)} == {name: sums for name, sums in whole.items() if any(sums)}
 
 
-@pytest.mark.parametrize("model", ["cnn", "transformer"])
+@pytest.mark.parametrize("model", ["cnn", pytest.param("transformer", marks=pytest.mark.wide)])
 def test_an_imported_trace_has_its_blocks(profd, torch_newest, model):
     """What torch.profiler says of its own trace: bytes by operator, self and total."""
     _, _, trace, lines = capture_window(profd, torch_newest, model)

@@ -234,6 +234,7 @@ def test_what_is_lost_is_said(empty_profd, tmp_path):
     assert done.returncode == 1 and "profd trigger --memory" in done.stderr and not (tmp_path / "none.pickle").exists()
 
 
+@pytest.mark.wide
 def test_a_snapshot_has_a_bound(empty_profd, tmp_path):
     """Of more than 500,000 records the last are there, and what is held at the end all the same."""
     path, most, more = tmp_path / "c.db", 500_000, 30_000

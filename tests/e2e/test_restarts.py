@@ -65,6 +65,7 @@ def listed(profd):
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["ended", "killed"])
+@pytest.mark.wide
 def test_no_schedule_ends_by_itself(empty_profd, how):
     profd = empty_profd
     start(profd)

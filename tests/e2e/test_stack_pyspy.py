@@ -44,6 +44,7 @@ def test_there_are_twenty():
     assert len(PROGRAMS) == 20
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("version", sorted(PYTHONS))
 def test_as_py_spy(lonely, version):
     spent, frames = [0.0, 0.0], 0

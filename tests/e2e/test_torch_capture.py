@@ -17,7 +17,7 @@ from torch_profiler import by_name, database, recorded, told_by_torch
 
 TRAIN = WORKLOADS / "train.py"
 ACTIVE, CYCLE = 3, 5  # of the workload's profiler
-MODELS = ["cnn", "transformer", "lstm"]
+MODELS = ["cnn", pytest.param("transformer", marks=pytest.mark.wide), pytest.param("lstm", marks=pytest.mark.wide)]
 
 
 def window_starts(window):
@@ -280,11 +280,11 @@ def test_forked_workers_in_mid_capture(profd, torch):
 
 @pytest.mark.parametrize("options,steps", [
     ([], 40),
-    (["--loader"], 40),
-    (["--loader", "--optimizers", 2], 40),
     (["--loader", "--accumulate", 4], 40),
-    (["--accumulate", 4], 40),
-    (["--optimizers", 2], 40),
+    pytest.param(["--loader"], 40, marks=pytest.mark.wide),
+    pytest.param(["--loader", "--optimizers", 2], 40, marks=pytest.mark.wide),
+    pytest.param(["--accumulate", 4], 40, marks=pytest.mark.wide),
+    pytest.param(["--optimizers", 2], 40, marks=pytest.mark.wide),
 ], ids=lambda value: "-".join(map(str, value)).replace("--", "") or "plain" if isinstance(value, list) else str(value))
 def test_steps_are_counted(profd, torch, options, steps):
     job = Training(profd, torch, "--steps", 40, "--hold-after", 40, "--model", "cnn", *options, "--quiet").go()

@@ -241,6 +241,58 @@ struct telling {
 #define EVIDENCE(...) (void)snprintf(telling->finding->evidence, sizeof telling->finding->evidence, __VA_ARGS__)
 #define ADVICE(...) (void)snprintf(telling->finding->advice, sizeof telling->finding->advice, __VA_ARGS__)
 
+/* What the processes that load batches did, as parts of their time. */
+struct workers {
+	int count;
+	double ran, waited; /* waited: for a processor */
+};
+
+/* torch names them from 2.6 on; where none has the name, all that the job forked are taken for it. None: not recorded. */
+static struct workers workers_of(sqlite3 *db)
+{
+	static const char *const queries[] = {
+		"SELECT count(*), total(duration), total(cpu), total(waited) FROM workers w JOIN strings s ON s.id = w.name WHERE s.text GLOB "
+		"'pt_data_worker*'",
+		"SELECT count(*), total(duration), total(cpu), total(waited) FROM workers"};
+	struct workers found = {0};
+	for (size_t i = 0; i < 2 && !found.count; i++) {
+		sqlite3_stmt *row = NULL;
+		if (sqlite3_prepare_v2(db, queries[i], -1, &row, NULL) == SQLITE_OK &&
+		    sqlite3_step(row) == SQLITE_ROW) {
+			double all = sqlite3_column_double(row, 1);
+			double ran = sqlite3_column_double(row, 2), waited = sqlite3_column_double(row, 3);
+			/* A file may say anything. */
+			if (all > 0 && ran >= 0 && waited >= 0 && ran + waited <= all * 1.05)
+				found = (struct workers){sqlite3_column_int(row, 0), ran / all, waited / all};
+		}
+		sqlite3_finalize(row);
+	}
+	return found;
+}
+
+/* Workers that wait for a processor this part of their time are too many for it; those that run less than that wait for data. */
+#define WORKERS_STARVE 0.25
+#define WORKERS_IDLE 0.35
+
+static void tell_workers(const struct telling *telling)
+{
+	struct finding *finding = telling->finding;
+	const struct workers workers = workers_of(telling->texts->db);
+	size_t n = strlen(finding->evidence);
+	ADVICE("Try more workers (num_workers), a larger prefetch_factor, cheaper transforms, or data that is nearer.");
+	if (!workers.count)
+		return;
+	snprintf(finding->evidence + n, sizeof finding->evidence - n,
+		 " %d worker%s ran %.0f %% of the time, and waited %.0f %% for a processor.", workers.count,
+		 workers.count == 1 ? "" : "s", workers.ran * 100, workers.waited * 100);
+	if (workers.waited >= WORKERS_STARVE)
+		ADVICE("More workers would wait for a processor, too: give the job more processors (limits of its container, Slurm's --cpus-per-task), make "
+		       "transforms cheaper, or use fewer threads in each process (OMP_NUM_THREADS).");
+	else if (workers.ran < WORKERS_IDLE)
+		ADVICE("The workers mostly wait for their data: bring it nearer (a local disk, a cache, larger files that are read in order), or have more of "
+		       "them wait at once (num_workers, prefetch_factor).");
+}
+
 static void tell_input(const struct telling *telling)
 {
 	struct finding *finding = telling->finding;
@@ -271,7 +323,7 @@ static void tell_input(const struct telling *telling)
 		ADVICE("Try DataLoader(num_workers=2) or more, with persistent_workers=True%s.",
 		       finding->device >= 0 ? " and pin_memory=True" : "");
 	else if (texts->workers_loader)
-		ADVICE("Try more workers (num_workers), a larger prefetch_factor, cheaper transforms, or data that is nearer.");
+		tell_workers(telling);
 }
 
 /* What a CUDA graph or a compiler would meet in the step. */

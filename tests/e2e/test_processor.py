@@ -119,3 +119,43 @@ def test_what_is_not_known_is_not_found(profd, torch_newest):
             db.commit()
         found = profd.show(copy, "--step", 2)["findings"]
         assert not any(one["finding"] == "processor" for one in found), (change, found)
+
+
+LOADER = r'''
+import time, torch
+class Data(torch.utils.data.Dataset):
+    def __len__(self):
+        return 100000
+    def __getitem__(self, number):
+        time.sleep(0.01)
+        return torch.randn(8)
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), 1e-9)
+for batch in torch.utils.data.DataLoader(Data(), batch_size=4, num_workers=2):
+    model(batch).sum().backward()
+    optimizer.step()
+'''
+
+
+def test_what_the_workers_did(profd, torch_newest):
+    """The advice for an input that is late depends on it: more workers help where these wait for data, or run all the time."""
+    job = profd.job(torch_newest, "-c", LOADER)
+    profd.wait_steps(job.pid, 3)
+    capture = profd.trigger(job.pid, "--steps", 8, "--no-gpu")
+    finding = next(one for one in profd.show(capture["capture_id"])["findings"] if one["finding"] == "input")
+    assert "2 workers ran " in finding["evidence"] and "mostly wait for their data" in finding["try"]
+    for number, (change, evidence, advice) in enumerate((
+            ("UPDATE workers SET cpu = duration * 3 / 10, waited = duration * 6 / 10", "ran 30 % of the time, and waited 60 % for a processor", "More workers would wait"),
+            ("UPDATE workers SET cpu = duration, waited = 0", "ran 100 % of the time, and waited 0 %", "Try more workers"),
+            ("UPDATE workers SET cpu = 1 << 62, waited = 1 << 62", "do not keep up.", "Try more workers"),
+            ("UPDATE workers SET duration = -5", "do not keep up.", "Try more workers"),
+            ("DROP TABLE workers", "do not keep up.", "Try more workers"))):
+        copy = profd.folder / f"{number}.db"
+        copy.write_bytes(profd.file(capture["capture_id"]).read_bytes())
+        with contextlib.closing(sqlite3.connect(copy)) as db:
+            db.execute(change)
+            db.commit()
+        step = max(profd.show(copy)["steps"], key=lambda one: one["wall_ns"])["step"]
+        found = next(one for one in profd.show(copy, "--step", step)["findings"] if one["finding"] == "input")
+        assert evidence in found["evidence"] and advice in found["try"], (change, found)
+        assert ("workers ran" in found["evidence"]) == ("%" in evidence), found

@@ -8,7 +8,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Reads the limits of a living process. periods and stopped count from the cgroup's beginning. What cannot be read is 0, and all of it where the process is another one now. */
+/* Reads the limits of a living process. periods and stopped count from the cgroup's beginning. What cannot be read is 0, and all of it
+ * where the number is another process's by now. */
 void processors_read(pid_t pid, uint64_t start_time, struct store_processors *ret);
 /* The same with other places for /proc and /sys/fs/cgroup, without affinity and start time: for tests. */
 void processors_read_cgroup(const char *proc, const char *cgroups, pid_t pid, struct store_processors *ret);

@@ -135,6 +135,14 @@ def test_times_are_the_kernels(profd):
         assert before - spare <= start <= begun + spare and ending - spare <= end <= after + spare
 
 
+def test_a_number_without_its_letter(profd):
+    """The ids of one's own daemon begin with u; who leaves it out is told so."""
+    for verb in ("show", "export"):
+        done = profd.run(verb, "7", check=False)
+        assert done.returncode == 3 and "there is no capture 7 (your own daemon's is u7)" in done.stderr
+    assert "(your own" not in profd.run("show", "u7", check=False).stderr
+
+
 def test_recipe(profd):
     """A schedule under torch's names; what the command line says goes before it. A snapshot takes a recipe, too."""
     job = profd.job(STEPS, "--step-ms=10")

@@ -133,7 +133,6 @@ struct store_collector {
 	char sentence[248]; /* what it recorded, or why it did not; empty: what is always said */
 };
 
-/* What whoever recorded knows beside the rows. Numbers may be a peer's: they are bounded here. */
 /* What limits the processors of the recorded process. */
 struct store_processors {
 	uint32_t machine, allowed; /* that there are, and that its affinity lets it use; 0 = not known */
@@ -142,6 +141,7 @@ struct store_processors {
 		stopped; /* of the quota, while it was armed and recorded: how many, and in how many it was used up */
 };
 
+/* What whoever recorded knows beside the rows. Numbers may be a peer's: they are bounded here. */
 struct store_ending {
 	struct store_collector collectors[COLLECTOR_COUNT];
 	uint64_t lost[LOSS_COUNT][EVENT_KIND_COUNT];

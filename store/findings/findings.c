@@ -426,9 +426,7 @@ static bool give_verdict(struct judge *judge, const struct texts *texts)
 		int64_t grown = 0;
 		if (finding->kind == FINDING_UNLIKE)
 			grown_row(judge, (size_t)finding->step - 1, SIZE_MAX, &grown);
-		findings_tell(texts, judge->capture, findings, &judge->claims, grown, finding);
-		if (finding->kind == FINDING_PROCESSOR)
-			processor_tell(&judge->processor, findings, finding);
+		findings_tell(texts, judge->capture, findings, &judge->claims, &judge->processor, grown, finding);
 		qsort(finding->intervals, finding->interval_count, sizeof *finding->intervals, by_start);
 	}
 	abstain(judge);

@@ -1,5 +1,5 @@
 /* findings.h - the verdict: what of a step is lost, to what, how that is known, and what to try. At most three findings, the one that
- * could win back most first; no nanosecond is in two of them. docs/findings.md defines the rules.
+ * could win back most first; no nanosecond is in two of them, unless one is FINDING_WITHIN. docs/findings.md defines the rules.
  *
  *     struct breakdown_capture capture;
  *     struct findings findings;

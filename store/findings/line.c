@@ -96,6 +96,8 @@ void findings_line(sqlite3 *db, struct findings *findings)
 	if (!findings->count)
 		return;
 	gather(db, findings, all);
+	/* What lies within others has whole steps for intervals: a line of these says nothing of it. */
 	for (size_t i = 0; i < findings->count; i++)
-		tell(db, &findings->items[i], &all[i]);
+		if (!(finding_facts(findings->items[i].kind)->flags & FINDING_WITHIN))
+			tell(db, &findings->items[i], &all[i]);
 }

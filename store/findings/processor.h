@@ -4,7 +4,6 @@
 #define PROFD_STORE_FINDINGS_PROCESSOR_H
 
 #include "claims.h"
-#include "text.h"
 
 struct processor {
 	int64_t *waited; /* by step, ns; -1: not known, or not exactly enough. Owned */

@@ -7,6 +7,7 @@
 #include "store/breakdown/scan.h"
 #include "recompile.h"
 #include "sql.h"
+#include "workers.h"
 #include "proto/base/array.h"
 
 #include <stdio.h>
@@ -241,35 +242,6 @@ struct telling {
 #define EVIDENCE(...) (void)snprintf(telling->finding->evidence, sizeof telling->finding->evidence, __VA_ARGS__)
 #define ADVICE(...) (void)snprintf(telling->finding->advice, sizeof telling->finding->advice, __VA_ARGS__)
 
-/* What the processes that load batches did, as parts of their time. */
-struct workers {
-	int count;
-	double ran, waited; /* waited: for a processor */
-};
-
-/* torch names them from 2.6 on; where none has the name, all that the job forked are taken for it. None: not recorded. */
-static struct workers workers_of(sqlite3 *db)
-{
-	static const char *const queries[] = {
-		"SELECT count(*), total(duration), total(cpu), total(waited) FROM workers w JOIN strings s ON s.id = w.name WHERE s.text GLOB "
-		"'pt_data_worker*'",
-		"SELECT count(*), total(duration), total(cpu), total(waited) FROM workers"};
-	struct workers found = {0};
-	for (size_t i = 0; i < 2 && !found.count; i++) {
-		sqlite3_stmt *row = NULL;
-		if (sqlite3_prepare_v2(db, queries[i], -1, &row, NULL) == SQLITE_OK &&
-		    sqlite3_step(row) == SQLITE_ROW) {
-			double all = sqlite3_column_double(row, 1);
-			double ran = sqlite3_column_double(row, 2), waited = sqlite3_column_double(row, 3);
-			/* A file may say anything. */
-			if (all > 0 && ran >= 0 && waited >= 0 && ran + waited <= all * 1.05)
-				found = (struct workers){sqlite3_column_int(row, 0), ran / all, waited / all};
-		}
-		sqlite3_finalize(row);
-	}
-	return found;
-}
-
 /* Workers that wait for a processor this part of their time are too many for it; those that run less than that wait for data. */
 #define WORKERS_STARVE 0.25
 #define WORKERS_IDLE 0.35
@@ -277,7 +249,7 @@ static struct workers workers_of(sqlite3 *db)
 static void tell_workers(const struct telling *telling)
 {
 	struct finding *finding = telling->finding;
-	const struct workers workers = workers_of(telling->texts->db);
+	const struct workers workers = workers_load(telling->texts->db);
 	size_t n = strlen(finding->evidence);
 	ADVICE("Try more workers (num_workers), a larger prefetch_factor, cheaper transforms, or data that is nearer.");
 	if (!workers.count)
@@ -572,7 +544,8 @@ static void tell_others(const struct telling *telling)
 }
 
 void findings_tell(const struct texts *texts, const struct breakdown_capture *capture, const struct findings *findings,
-		   const struct claims *claims, int64_t grown, struct finding *finding)
+		   const struct claims *claims, const struct processor *processor, int64_t grown,
+		   struct finding *finding)
 {
 	const struct telling telling = {.texts = texts,
 					.capture = capture,
@@ -609,6 +582,9 @@ void findings_tell(const struct texts *texts, const struct breakdown_capture *ca
 		break;
 	case FINDING_RECOMPILE:
 		recompile_tell(texts, capture, findings, finding);
+		break;
+	case FINDING_PROCESSOR:
+		processor_tell(processor, findings, finding);
 		break;
 	case FINDING_UNLIKE:
 		tell_unlike(&telling);

@@ -4,6 +4,7 @@
 
 #include "findings.h"
 #include "claims.h"
+#include "processor.h"
 
 /* Ids of texts that mean one thing; more are not told apart. */
 #define TEXTS_IDS 16
@@ -26,7 +27,8 @@ void texts_get(const struct texts *texts, uint32_t id, char *to, size_t bytes);
 
 /* Fills subject, what, evidence, advice and sql. grown: of a step unlike the others, ns by which its row grew. */
 void findings_tell(const struct texts *texts, const struct breakdown_capture *capture, const struct findings *findings,
-		   const struct claims *claims, int64_t grown, struct finding *finding);
+		   const struct claims *claims, const struct processor *processor, int64_t grown,
+		   struct finding *finding);
 /* Fills the verdict: one line. */
 void findings_tell_line(struct findings *findings);
 

@@ -41,9 +41,9 @@ def waited(steps):
     return statistics.median(shares) if len(shares) >= len(steps) / 2 else None
 
 
-def look(profd, job):
+def look(profd, job, *more):
     """(the finding or None, what the steps say, facts of the file, the capture)"""
-    capture = profd.trigger(job.pid, "--steps", 12, "--no-gpu")
+    capture = profd.trigger(job.pid, "--steps", 12, "--no-gpu", *more)
     shown = profd.show(capture["capture_id"])
     found = [one for one in shown["findings"] if one["finding"] == "processor"]
     with contextlib.closing(sqlite3.connect(f"file:{profd.file(capture['capture_id'])}?mode=ro", uri=True)) as db:
@@ -56,8 +56,10 @@ def test_a_rival_on_the_same_processor(profd, torch_newest):
     job = start(profd, torch_newest, ("taskset", "-c", one))
     rival = subprocess.Popen(["taskset", "-c", str(one), "sh", "-c", "while :; do :; done"])
     profd.jobs.append(rival)
-    finding, share, facts, capture = look(profd, job)
+    finding, share, facts, capture = look(profd, job, "--stacks")
     assert finding and finding["share"] > 0.25
+    # Samples tell where the thread stood, not whether it had a processor.
+    assert " of it at " not in finding["evidence"]
     assert share is None or abs(100 * finding["share"] - share) < 12, (finding, share)
     assert facts["processors_allowed"] == 1 and facts["processors"] == os.cpu_count()
     if os.cpu_count() > 1:

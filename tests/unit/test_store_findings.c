@@ -70,6 +70,15 @@ static void launch(struct timeline *to, int64_t start, int64_t end, int64_t from
 	activity_add(&to->capture.activity, 1, start, end, DOING_LAUNCH);
 }
 
+/* Each step: one launch `late` ns behind its begin, of work that lasts until its end. */
+static void launch_late(struct timeline *to, int64_t late)
+{
+	for (size_t i = 0; i < to->capture.breakdown.step_count; i++) {
+		int64_t at = to->steps[i].start + late;
+		launch(to, at, at + 1000, at + 1000, to->steps[i].end);
+	}
+}
+
 /* sql: what else the file holds; NULL: nothing. */
 static struct findings *judge_with(struct timeline *of, const char *sql)
 {
@@ -102,11 +111,9 @@ static void test_input(void **state)
 {
 	(void)state;
 	struct timeline *timeline_ = timeline(4, 10 * MS);
-	for (int64_t i = 0; i < 4; i++) {
+	for (int64_t i = 0; i < 4; i++)
 		activity_mark(&timeline_->capture.activity, 1, i * 10 * MS, i * 10 * MS + 4 * MS, PHASE_INPUT);
-		launch(timeline_, i * 10 * MS + 4 * MS, i * 10 * MS + 4 * MS + 1000, i * 10 * MS + 4 * MS + 1000,
-		       (i + 1) * 10 * MS);
-	}
+	launch_late(timeline_, 4 * MS);
 	struct findings *findings = judge(timeline_);
 	assert_int_equal(findings->count, 1);
 	assert_int_equal(findings->items[0].kind, FINDING_INPUT);
@@ -368,11 +375,9 @@ static void test_processor_beside_a_device(void **state)
 {
 	(void)state;
 	struct timeline *timeline_ = timeline(4, 10 * MS);
-	for (int64_t i = 0; i < 4; i++) {
+	for (int64_t i = 0; i < 4; i++)
 		activity_add(&timeline_->capture.activity, 1, i * 10 * MS, i * 10 * MS + 3 * MS, DOING_OPERATOR);
-		launch(timeline_, i * 10 * MS + 3 * MS, i * 10 * MS + 3 * MS + 1000, i * 10 * MS + 3 * MS + 1000,
-		       (i + 1) * 10 * MS);
-	}
+	launch_late(timeline_, 3 * MS);
 	struct findings *findings = judge_waiting(timeline_, MS, "");
 	assert_int_equal(findings->count, 2);
 	assert_int_equal(findings->items[0].ns / 100000, findings->items[1].ns / 100000);

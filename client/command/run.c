@@ -18,8 +18,6 @@
 #include <unistd.h>
 
 #define START_WAIT_MS 5000
-/* Ids of triggers, one of each daemon. */
-#define IDS_BYTES 128
 
 /* The log of a daemon that is started here: beside its socket. */
 static void log_path(char *path, size_t bytes)
@@ -143,36 +141,32 @@ static void see_to_daemon(const struct arguments *arguments)
 
 static void take_trigger(struct daemon *daemon, const cJSON *row, int fd, void *context)
 {
-	char(*ids)[IDS_BYTES] = context;
-	const char *id = json_text(row, "trigger_id");
-	size_t used = strlen(*ids);
+	char **id = context;
+	const char *told = json_text(row, "trigger_id");
 
 	(void)daemon;
 	(void)fd;
-	if (reply_is_row(row, "accepted") && id)
-		snprintf(*ids + used, sizeof *ids - used, "%s%s", used ? ", " : "", id);
+	if (!*id && reply_is_row(row, "accepted") && told)
+		*id = text_safe(told);
 }
 
 /* Before the command starts, as its steps count from the first. It starts either way. */
-static void ask_to_record(cJSON *request)
+static void ask_to_record(const cJSON *request)
 {
 	struct daemons daemons;
 	struct failure failure = {0};
-	char ids[IDS_BYTES] = "", *safe;
+	char *id = NULL;
 
 	daemons_open(&daemons);
 	if (daemons.count == 0)
 		note("nothing will be recorded, as no daemon answers; the command runs all the same");
-	/* The agent registers with one of them: the others wait for nothing. */
-	else if (daemons_query(&daemons, request, take_trigger, &ids, &failure) == 0)
+	/* The command's agent takes the first daemon that answers, too. */
+	else if (!daemon_query(&daemons.list[0], request, take_trigger, &id, &failure))
 		note("nothing will be recorded: %s; the command runs all the same", failure.message);
-	else {
-		safe = text_safe(ids);
-		note("a recording is asked for (%s): `profd captures` lists what comes of it, `profd cancel --trigger ID` "
-		     "takes it back",
-		     safe);
-		free(safe);
-	}
+	else
+		note("a recording is asked for: `profd captures` lists what comes of it, `profd cancel --trigger %s` takes it back",
+		     id ? id : "ID");
+	free(id);
 	daemons_deinit(&daemons);
 }
 

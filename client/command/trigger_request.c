@@ -96,13 +96,13 @@ cJSON *trigger_request_ahead(const struct arguments *a)
 {
 	/* All others say what is to be recorded. */
 	static const char *const of_the_command[] = {"name", "job", "daemon", "no-daemon-start"};
-	size_t others = 0;
+	size_t count = 0;
 	cJSON *object;
 
 	for (size_t i = 0; i < sizeof of_the_command / sizeof *of_the_command; i++)
 		for (size_t j = 0; j < a->given_count; j++)
-			others += strcmp(a->given[j].row->name, of_the_command[i]) == 0;
-	if (others == a->given_count)
+			count += strcmp(a->given[j].row->name, of_the_command[i]) == 0;
+	if (count == a->given_count)
 		return NULL;
 	object = request_steps(a, false);
 	need(cJSON_AddTrueToObject(need(cJSON_AddObjectToObject(object, "targets")), "descendants"));

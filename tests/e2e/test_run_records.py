@@ -1,6 +1,7 @@
 """`profd run` with options that say what to record: asked for before the command starts, counted from its first step."""
 
 import json
+import re
 import signal
 import subprocess
 import time
@@ -15,6 +16,11 @@ STEPS = BUILD / "workloads" / "steps"
 def run(profd, *words, **more):
     """`profd run OPTIONS -- COMMAND` to its end."""
     return profd.run("run", *words, check=False, **more)
+
+
+def asked(line):
+    """The trigger that the note names."""
+    return re.search(r"`profd cancel --trigger (\S+)`", line).group(1)
 
 
 def captures(profd, count):
@@ -125,7 +131,7 @@ def test_it_can_be_taken_back(profd):
     job = subprocess.Popen([str(profd.client), "run", "--steps", "3", "--", "sh", "-c", line], env=profd.env, text=True,
                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     profd.jobs.append(job)
-    trigger = job.stderr.readline().split("(")[1].split(")")[0]
+    trigger = asked(job.stderr.readline())
     assert json.loads(profd.run("cancel", "--all", "--format", "json").stdout)["taken_back"] == [trigger]
     go.touch()
     assert job.wait(20) == 0
@@ -138,9 +144,48 @@ def test_a_command_without_steps_leaves_nothing(profd):
     """Its request ends with it, and the audit says that nothing came of it."""
     done = run(profd, "--steps", 3, "--", STEPS, "--no-step", "--steps=20")
     assert done.returncode == 0
-    trigger = done.stderr.split("(")[1].split(")")[0]
+    trigger = asked(done.stderr)
     wait_for(lambda: f"{trigger}: what was started has ended" in profd.run("audit", "--format", "json").stdout, 10, "the end of the request")
     assert profd.run("cancel", "--trigger", trigger, check=False).returncode == 3
+
+
+def test_the_timeout_counts_from_the_first_step(profd):
+    line = f"sleep 2; exec {STEPS} --steps=300 --step-ms=10"
+    run(profd, "--steps", 10000, "--timeout", "1s", "--", "sh", "-c", line)
+    capture, = captures(profd, 1)
+    assert (capture["status"], capture["reason_code"]) == ("incomplete", "deadline") and 20 < capture["steps_recorded"] < 150
+
+
+def test_a_daemon_that_is_restarted_before(profd):
+    """It knows nothing of the request; the command notices nothing."""
+    line = f"sleep 2; exec {STEPS} --steps=60 --step-ms=20"
+    job = subprocess.Popen([str(profd.client), "run", "--steps", "3", "--", "sh", "-c", line], env=profd.env, text=True,
+                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    profd.jobs.append(job)
+    asked(job.stderr.readline())
+    profd.stop_daemon()
+    profd.start_daemon()
+    out, err = job.communicate(timeout=60)
+    assert job.returncode == 0 and json.loads(out)["steps"] == 60 and err == ""
+    assert json.loads(profd.run("captures", "--format", "json").stdout)["captures"] == []
+
+
+def test_launchers_are_not_recorded(profd, torch_newest):
+    script = profd.folder / "ranks.py"
+    script.write_text("import time, torch, torch.distributed as dist\n"
+                      "dist.init_process_group('gloo')\n"
+                      "model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))\n"
+                      "optimizer = torch.optim.SGD(model.parameters(), 1e-3)\n"
+                      "for _ in range(150):\n"
+                      "    model(torch.randn(2, 8)).sum().backward()\n"
+                      "    optimizer.step()\n"
+                      "    time.sleep(0.01)\n"
+                      "dist.destroy_process_group()\n")
+    done = run(profd, "--steps", 3, "--", torch_newest, "-m", "torch.distributed.run", "--nproc-per-node", "2", script)
+    assert done.returncode == 0, done.stderr
+    one, other = captures(profd, 2)
+    assert {one["rank"], other["rank"]} == {0, 1} and one["status"] == other["status"] == "complete"
+    assert numbers(profd, one) == numbers(profd, other)
 
 
 def test_the_command_is_killed(profd):

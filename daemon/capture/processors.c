@@ -4,7 +4,6 @@
 
 #include "process_stat.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <sched.h>

@@ -2,7 +2,6 @@
 import json
 import os
 import pathlib
-import time
 
 import house
 import plan
@@ -51,7 +50,6 @@ class Job:
             self.profd.wait_torch(job.pid)
         client = self.profd.follow("--pid", ",".join(str(job.pid) for job in self.jobs), "--no-gpu", *arguments)
         self.wait(lambda: client.poll() is not None or all(self.profd.process(job.pid)["state"] != "idle" for job in self.jobs), "the agent to be armed")
-        time.sleep(0.5)  # and then for its thread to switch on what records
         return client
 
     def captured(self, client):

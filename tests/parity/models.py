@@ -29,7 +29,7 @@ from torch.nn import functional  # noqa: E402
 from torch.profiler import ProfilerActivity  # noqa: E402
 
 FOLDER = loops.FOLDER
-PAUSE = 0.03  # in an iteration that nobody keeps: the agent switches its collectors on meanwhile
+PAUSE = 0.1  # in an iteration that nobody keeps: the agent switches its collectors on meanwhile
 
 
 def tell(name, what):

@@ -43,6 +43,15 @@ static struct store_processors look(const char *groups)
 	return found;
 }
 
+/* The quota that is found, with its periods and in how many it was used up. */
+static void is(const char *groups, uint64_t limit, uint64_t periods, uint64_t stopped)
+{
+	struct store_processors found = look(groups);
+	assert_int_equal(found.limit, limit);
+	assert_int_equal(found.periods, periods);
+	assert_int_equal(found.stopped, stopped);
+}
+
 static void test_v2(void **state)
 {
 	(void)state;
@@ -51,15 +60,12 @@ static void test_v2(void **state)
 	put("cgroup/a/b/cpu.stat", "usage_usec 5\nnr_periods 90\nnr_throttled 40\nthrottled_usec 12345\nnr_bursts 0\n");
 	put("cgroup/a/b/c/cpu.max", "800000 200000\n");
 	put("cgroup/a/b/c/cpu.stat", "nr_periods 1\nnr_throttled 1\n");
-	struct store_processors found = look("0::/a/b/c\n");
-	assert_int_equal(found.limit, 2500);
-	assert_int_equal(found.periods, 90);
-	assert_int_equal(found.stopped, 40);
-	assert_int_equal(look("0::/a\n").limit, 0);
-	assert_int_equal(look("0::/\n").limit, 0);
+	is("0::/a/b/c\n", 2500, 90, 40);
+	is("0::/a\n", 0, 0, 0);
+	is("0::/\n", 0, 0, 0);
 	/* A container that sees its own group as the root. */
 	put("cgroup/cpu.max", "50000 100000\n");
-	assert_int_equal(look("0::/\n").limit, 500);
+	is("0::/\n", 500, 0, 0);
 }
 
 static void test_v1(void **state)
@@ -67,14 +73,11 @@ static void test_v1(void **state)
 	(void)state;
 	put("cgroup/cpu,cpuacct/x/cpu.cfs_quota_us", "-1\n");
 	put("cgroup/cpu,cpuacct/x/cpu.cfs_period_us", "100000\n");
-	assert_int_equal(look("4:memory:/x\n3:cpu,cpuacct:/x\n").limit, 0);
+	is("4:memory:/x\n3:cpu,cpuacct:/x\n", 0, 0, 0);
 	put("cgroup/cpu,cpuacct/x/cpu.cfs_quota_us", "400000\n");
 	put("cgroup/cpu,cpuacct/x/cpu.stat", "nr_periods 10\nnr_throttled 3\nthrottled_time 99\n");
-	struct store_processors found = look("4:memory:/x\n3:cpu,cpuacct:/x\n1:name=systemd:/x\n");
-	assert_int_equal(found.limit, 4000);
-	assert_int_equal(found.periods, 10);
-	assert_int_equal(found.stopped, 3);
-	assert_int_equal(look("4:memory:/x\n3:cpuset:/x\n2:cpuacct:/x\n").limit, 0);
+	is("4:memory:/x\n3:cpu,cpuacct:/x\n1:name=systemd:/x\n", 4000, 10, 3);
+	is("4:memory:/x\n3:cpuset:/x\n2:cpuacct:/x\n", 0, 0, 0);
 }
 
 static void test_what_is_odd(void **state)
@@ -82,18 +85,18 @@ static void test_what_is_odd(void **state)
 	(void)state;
 	put("cgroup/cpu.max", "max 100000\n");
 	put("secret/cpu.max", "1000 100000\n");
-	assert_int_equal(look("0::/../secret\n").limit, 0);
-	assert_int_equal(look("0::/a/../../secret\n").limit, 0);
-	assert_int_equal(look("").limit, 0);
-	assert_int_equal(look("0\n::\n0::\n:::::\n0:cpu\n0:cpu:relative\n").limit, 0);
+	is("0::/../secret\n", 0, 0, 0);
+	is("0::/a/../../secret\n", 0, 0, 0);
+	is("", 0, 0, 0);
+	is("0\n::\n0::\n:::::\n0:cpu\n0:cpu:relative\n", 0, 0, 0);
 	put("cgroup/odd/cpu.max", "1e300 0\n");
-	assert_int_equal(look("0::/odd\n").limit, 0);
+	is("0::/odd\n", 0, 0, 0);
 	put("cgroup/odd/cpu.max", "nan nan\n");
-	assert_int_equal(look("0::/odd\n").limit, 0);
+	is("0::/odd\n", 0, 0, 0);
 	put("cgroup/odd/cpu.max", "");
-	assert_int_equal(look("0::/odd\n").limit, 0);
+	is("0::/odd\n", 0, 0, 0);
 	put("cgroup/odd/cpu.max", "1 1000000\n");
-	assert_int_equal(look("0::/odd\n").limit, 1);
+	is("0::/odd\n", 1, 0, 0);
 	struct store_processors found = {0};
 	processors_read_cgroup("/nowhere", "/nowhere", 7, &found);
 	assert_int_equal(found.limit, 0);

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # demo.sh - the main job, as a person would do it by hand: where do the next steps of a running job go, and why? A torch training loop
-# on the CPU that waits for its data; the same, mended, and what that changed; a trace of a real A100; and the GPU work of a
-# training job as it was recorded on an A100 (tests/data), performed again on a simulated GPU. Called by `./dev demo`. With the word
-# attach: a torch job that nobody prepared.
+# on the CPU that waits for its data; the same, mended, and what that changed; its lines, layers and memory; a trace of a real A100;
+# and the GPU work of a training job as it was recorded on an A100 (tests/data), performed again on a simulated GPU. Called by
+# `./dev demo`. With the word attach: a torch job that nobody prepared.
 # PROFD_TORCH_NEWEST is a python that has torch, PROFD_BUILD the build folder, PROFD_DEMO_RELEASE the CUDA release that is simulated.
 set -euo pipefail
 python=${PROFD_TORCH_NEWEST:?names a python with torch; ./dev demo sets it}
@@ -107,13 +107,19 @@ printf '\n==== 2. The same job, mended as the verdict says: workers load\n\n'
 start --model transformer --ranges --batch 16 --loader --load-ms 3 --workers 4
 show profd trigger --pid "$job" --steps 8 --shapes
 show profd diff u1 u2
+
+printf '\n==== 3. The same job once more: by line of code, by layer, and its memory\n'
+show profd trigger --pid "$job" --steps 4 --stacks=operators --modules --memory
+show profd show u3 --by lines --limit 8
+show profd show u3 --by modules --limit 20
+show profd show u3 --by peak --limit 8
 stop
 
-printf '\n==== 3. A trace that torch.profiler wrote on an A100\n'
+printf '\n==== 4. A trace that torch.profiler wrote on an A100\n'
 show profd import "$root/tests/data/traces/a100_ddp_rank0of2_nccl_data.json.gz" --output "$out/a100.db"
 show profd show "$out/a100.db"
 
-printf '\n==== 4. A live GPU: SIMULATED. One rank of a training job, as it was recorded on an A100, performed again\n\n'
+printf '\n==== 5. A live GPU: SIMULATED. One rank of a training job, as it was recorded on an A100, performed again\n\n'
 recording=a100_ddp_rank0of2_nccl_data.timeline
 timeline=$out/$recording
 gzip -dc "$root/tests/data/$recording.gz" >"$timeline"

@@ -122,6 +122,9 @@ static void record_begin(void)
 		finish_now(REASON_AGENT);
 		return;
 	}
+	/* The step thread may have ended it meanwhile. */
+	uint32_t phase = SEGMENT_ENABLE;
+	atomic_compare_exchange_strong(&control_run.segment.header->phase, &phase, SEGMENT_WARMUP);
 	atomic_store_explicit(&control_ready, 1, memory_order_release);
 	/* Nobody waits for this look. */
 	thread_times_begin();
@@ -257,7 +260,7 @@ static void cycle_begin(uint64_t capture, const struct segment *segment)
 		(control_run.at_step ? tick_warms_up(steps_count() + 2, steps_median(steps_count(), BEFORE_STEPS, NULL))
 				     : schedule_record_at(&control_run.schedule, 0) == 0);
 	control_run.warmup_started = sink_now();
-	atomic_store(&control_run.segment.header->phase, now ? SEGMENT_WARMUP : SEGMENT_ARMED);
+	atomic_store(&control_run.segment.header->phase, now ? SEGMENT_ENABLE : SEGMENT_ARMED);
 	steps_follow(tick_boundary);
 	move(from, now ? CONTROL_WARMUP : CONTROL_ARMED);
 	if (now)

@@ -11,8 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Chunks that must be there before a recording begins, unless the daemon says less, and how long that is waited for. */
-#define ROOM_CHUNKS 128
+/* How long a recording waits for room. */
 #define ROOM_NS SECOND
 
 _Atomic uint32_t control_phase;
@@ -101,13 +100,7 @@ static enum schedule_state state_at(uint64_t position, uint64_t number, uint64_t
 
 bool tick_has_room(uint64_t now)
 {
-	uint32_t count = control_run.segment.chunk_count;
-	uint32_t room = atomic_load_explicit(&control_run.segment.header->chunks_room, memory_order_relaxed);
-	if (room == 0 || room > ROOM_CHUNKS)
-		room = ROOM_CHUNKS;
-	uint32_t want = count < room ? count : room;
-	return atomic_load_explicit(&control_run.segment.header->chunks_ready, memory_order_relaxed) >= want ||
-	       now > control_run.warmup_started + ROOM_NS;
+	return segment_has_room(&control_run.segment) || now > control_run.warmup_started + ROOM_NS;
 }
 
 uint32_t tick_next_at_step(uint64_t least)
@@ -151,7 +144,7 @@ static uint32_t tick_waiting(uint32_t phase, uint64_t tick, uint64_t now, uint64
 	    (state != SCHEDULE_NONE || state_at(position + 1, number + 1, step) >= SCHEDULE_RECORD)) {
 		control_run.before_upto = number;
 		control_run.warmup_started = now;
-		atomic_store_explicit(&control_run.segment.header->phase, SEGMENT_WARMUP, memory_order_relaxed);
+		atomic_store_explicit(&control_run.segment.header->phase, SEGMENT_ENABLE, memory_order_relaxed);
 		atomic_store_explicit(&control_want_start, 1, memory_order_release);
 		return CONTROL_WARMUP;
 	}

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/vfs.h>
@@ -24,6 +23,8 @@
 /* Of a segment that is mapped in part: less is not worth recording into. */
 #define STRINGS_LEAST (1u << 20)
 #define CHUNKS_LEAST 16u
+/* Chunks that must be there before a recording begins, unless the daemon says less. */
+#define ROOM_CHUNKS 128
 
 static uint64_t align(uint64_t offset)
 {
@@ -255,6 +256,15 @@ static int map_checked(struct segment *segment, int fd, uint64_t most)
 	}
 	view(segment, fd, map, &header);
 	return 0;
+}
+
+bool segment_has_room(const struct segment *segment)
+{
+	uint32_t room = atomic_load_explicit(&segment->header->chunks_room, memory_order_relaxed);
+	if (room == 0 || room > ROOM_CHUNKS)
+		room = ROOM_CHUNKS;
+	uint32_t want = segment->chunk_count < room ? segment->chunk_count : room;
+	return atomic_load_explicit(&segment->header->chunks_ready, memory_order_relaxed) >= want;
 }
 
 int segment_adopt(struct segment *segment, int fd)

@@ -19,6 +19,7 @@
 #include "events.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -40,8 +41,9 @@ enum segment_phase {
 	SEGMENT_ARMED = 0,
 	SEGMENT_WARMUP = 1,
 	SEGMENT_RECORD = 2,
-	SEGMENT_DRAIN = 3, /* the last boundary has passed; records may still come */
-	SEGMENT_DONE = 4,  /* the agent will not write again */
+	SEGMENT_DRAIN = 3,  /* the last boundary has passed; records may still come */
+	SEGMENT_DONE = 4,   /* the agent will not write again */
+	SEGMENT_ENABLE = 5, /* between ARMED and WARMUP: collectors are being switched on */
 };
 
 struct segment_header {
@@ -120,6 +122,9 @@ int segment_create(struct segment *segment, uint64_t capture, uint64_t event_byt
 /* Daemon: gives memory to chunks [ready, chunks) and arena bytes [ready, strings_bytes), both clamped to the segment,
  * then publishes the new bounds. Returns 0 or a negative errno (-ENOSPC, -ENOMEM), after which the old bounds hold. */
 int segment_provide(struct segment *segment, uint32_t chunks, uint32_t strings_bytes);
+
+/* Whether as much is provided as must be there before a recording begins. */
+bool segment_has_room(const struct segment *segment);
 
 /* Daemon, on a descriptor that an agent offers back: checks the seals, maps it and checks the header against its size.
  * Takes the descriptor on success. Returns 0, a negative errno, or -EPROTO where it is not a segment of ours. */

@@ -175,14 +175,22 @@ enum capture_status capture_status_now(const struct capture *capture)
 		return CAPTURE_ARMED;
 	switch (header_load(&capture->ingest->segment.header->phase)) {
 	case SEGMENT_ARMED:
+	case SEGMENT_ENABLE:
 		return CAPTURE_ARMED;
 	case SEGMENT_WARMUP:
-		return CAPTURE_WARMUP;
+		return segment_has_room(&capture->ingest->segment) ? CAPTURE_WARMUP : CAPTURE_ARMED;
 	case SEGMENT_RECORD:
 		return CAPTURE_RECORDING;
 	default:
 		return CAPTURE_FINISHING;
 	}
+}
+
+bool capture_has_begun(const struct capture *capture)
+{
+	return capture_status_now(capture) != CAPTURE_ARMED ||
+	       (capture->ingest && capture->ingest->has_segment &&
+		header_load(&capture->ingest->segment.header->phase) != SEGMENT_ARMED);
 }
 
 unsigned capture_steps(const struct capture *capture)
@@ -285,7 +293,7 @@ void capture_tick(struct capture *capture, uint64_t now)
 	if (capture->deadline && now > capture->deadline)
 		capture_cancel(capture, REASON_DEADLINE);
 	if (capture->cancelled_at && overdue(capture, capture->cancelled_at, CANCEL_NS, now)) {
-		if (capture->facts.cycle && capture_status_now(capture) == CAPTURE_ARMED) {
+		if (capture->facts.cycle && !capture_has_begun(capture)) {
 			capture_drop(capture);
 			return;
 		}
@@ -302,10 +310,10 @@ void capture_tick(struct capture *capture, uint64_t now)
 	if (!capture->kept && capture->state == STATE_RUNNING)
 		capture->kept =
 			manager_keep(&capture->server->manager, capture->facts.number, capture->ingest->segment.fd);
-	enum capture_status status = capture_status_now(capture);
-	if (!capture->catalogued && !capture->unanswered && status >= CAPTURE_WARMUP && capture->state == STATE_RUNNING)
+	bool begun = capture_has_begun(capture);
+	if (!capture->catalogued && !capture->unanswered && begun && capture->state == STATE_RUNNING)
 		capture_catalogue(capture);
-	if (status >= CAPTURE_WARMUP)
+	if (begun)
 		cycles_follow_up(capture);
 	capture_progress(capture, now);
 }

@@ -88,6 +88,8 @@ void capture_tick(struct capture *capture, uint64_t now);
 struct capture *capture_of_process(const struct process *process);
 /* The status word's number, with what the agent says of its phase. */
 enum capture_status capture_status_now(const struct capture *capture);
+/* It does more than wait for its steps: its agent switches collectors on, or has done so. */
+bool capture_has_begun(const struct capture *capture);
 /* Steps that are recorded by now. */
 unsigned capture_steps(const struct capture *capture);
 /* Is it still the agent's turn? */

@@ -19,7 +19,7 @@ void capture_progress(struct capture *capture, uint64_t now)
 	struct conn *conn = trigger->conn;
 	if (!conn || conn->queued > CONN_QUEUE_BYTES / 2 || now < capture->told_at + PROGRESS_NS)
 		return;
-	bool cycle_unbegun = capture->facts.cycle && capture_status_now(capture) == CAPTURE_ARMED;
+	bool cycle_unbegun = capture->facts.cycle && !capture_has_begun(capture);
 	/* Nobody hears of a capture of which there is no note: were the daemon killed now, the next one would not know it. */
 	if (capture->unanswered || capture->state == STATE_ASKED || capture->state == STATE_STORING || cycle_unbegun)
 		return;

@@ -145,10 +145,12 @@ static int parse_head(struct span head, struct http_request *ret)
 int http_parse(const char *bytes, size_t n, struct http_request *ret)
 {
 	*ret = (struct http_request){0};
+	/* What does not begin with a letter never becomes a request, however long it gets. */
+	if (n && !is_token(bytes[0]))
+		return 400;
 	const char *end = memmem(bytes, n, "\r\n\r\n", 4);
 	if (!end)
-		/* What does not begin with a letter never becomes a request. */
-		return n > HTTP_HEAD_BYTES ? 431 : n && !is_token(bytes[0]) ? 400 : 0;
+		return n > HTTP_HEAD_BYTES ? 431 : 0;
 	size_t head = (size_t)(end - bytes) + 2;
 	if (head + 2 > HTTP_HEAD_BYTES)
 		return 431;

@@ -44,12 +44,12 @@ class Job:
             return look()
         return house.wait_for(wait, SECONDS, what)
 
-    def armed(self, *arguments):
-        """A trigger of all ranks, which are armed."""
+    def armed(self, *arguments, states=("armed", "warmup", "recording")):
+        """A trigger of all ranks, which are in one of these states."""
         for job in self.jobs:
             self.profd.wait_torch(job.pid)
         client = self.profd.follow("--pid", ",".join(str(job.pid) for job in self.jobs), "--no-gpu", *arguments)
-        self.wait(lambda: client.poll() is not None or all(self.profd.process(job.pid)["state"] != "idle" for job in self.jobs), "the agent to be armed")
+        self.wait(lambda: client.poll() is not None or all(self.profd.process(job.pid)["state"] in states for job in self.jobs), "the agent to be armed")
         return client
 
     def captured(self, client):

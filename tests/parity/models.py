@@ -29,7 +29,6 @@ from torch.nn import functional  # noqa: E402
 from torch.profiler import ProfilerActivity  # noqa: E402
 
 FOLDER = loops.FOLDER
-PAUSE = 0.1  # in an iteration that nobody keeps: the agent switches its collectors on meanwhile
 
 
 def tell(name, what):
@@ -124,8 +123,6 @@ class Watched(loops.Loop):
             (FOLDER / "stop").touch()
         self.range = torch.profiler.record_function(f"iteration {self.count}")
         self.range.__enter__()
-        if stage and number < plan.WARM:
-            time.sleep(PAUSE)
 
 
 class Called:

@@ -13,9 +13,9 @@ SHOWN = 12  # names of a model: those that take longest, and all that differ
 
 
 def capture(profd, job, stage):
-    """The captures of this stage, by rank; they are armed while the job holds."""
+    """The captures of this stage, by rank; its collectors are switched on while the job holds."""
     job.wait(lambda: all((folder / f"holds-{stage.name}").exists() for folder in job.folders), f"stage {stage.name}")
-    client = job.armed("--step-range", "iteration *", "--warmup", plan.WARM - 1, "--steps", plan.ACTIVE, "--stacks=operators" if stage.stacks else "--shapes")
+    client = job.armed("--step-range", "iteration *", "--warmup", plan.WARM - 1, "--steps", plan.ACTIVE, "--stacks=operators" if stage.stacks else "--shapes", states=["warmup"])
     for folder in job.folders:
         (folder / f"go-{stage.name}").touch()
     return [row["capture_id"] for row in job.captured(client)]

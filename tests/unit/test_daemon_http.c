@@ -110,6 +110,10 @@ static void test_long(void **state)
 	memset(text + HTTP_HEAD_BYTES - 4, 'c', 4);
 	memcpy(text + HTTP_HEAD_BYTES - 3, "\r\n\r\n", 4);
 	assert_int_equal(http_parse(text, HTTP_HEAD_BYTES + 1, &request), 431);
+	/* What never becomes a request has one verdict, however much of it has come. */
+	*text = '{';
+	assert_int_equal(http_parse(text, HTTP_HEAD_BYTES / 2, &request), 400);
+	assert_int_equal(http_parse(text, HTTP_HEAD_BYTES + 1, &request), 400);
 }
 
 int main(void)

@@ -54,6 +54,12 @@ static void is_small_until_provided(void **state)
 	assert_int_equal(segment_provide(&s, 17, 0), 0);
 	assert_int_equal(atomic_load(&s.header->chunks_ready), 17);
 	assert_int_equal(atomic_load(&s.header->chunks_free), 17);
+	/* What must be there is what the daemon says, but never more than is usual. */
+	assert_false(segment_has_room(&s));
+	atomic_store(&s.header->chunks_room, 17);
+	assert_true(segment_has_room(&s));
+	atomic_store(&s.header->chunks_room, UINT32_MAX);
+	assert_false(segment_has_room(&s));
 	assert_int_equal(memory_of(s.fd) - before, 15 * LIMIT_CHUNK_BYTES);
 	/* Never back, never beyond. */
 	assert_int_equal(segment_provide(&s, 3, 100), 0);
@@ -79,8 +85,10 @@ static void sizes(void **state)
 	segment_deinit(&s);
 	create(&s, 3 * CHUNK + 1);
 	assert_int_equal(s.chunk_count, 3);
+	assert_false(segment_has_room(&s));
 	assert_int_equal(segment_provide(&s, UINT32_MAX, 0), 0);
 	assert_int_equal(atomic_load(&s.header->chunks_ready), 3);
+	assert_true(segment_has_room(&s));
 	segment_deinit(&s);
 	create(&s, UINT64_MAX);
 	assert_int_equal(s.chunk_count, LIMIT_CHUNKS);

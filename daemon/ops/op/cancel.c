@@ -70,7 +70,7 @@ static bool cancel(struct conn *conn, struct capture *capture)
 	if (capture->trigger)
 		targets_stop(capture->trigger);
 	/* A cycle that was only prepared has been shown to nobody. */
-	if (capture->facts.cycle && !left && capture_status_now(capture) == CAPTURE_ARMED)
+	if (capture->facts.cycle && !left && !capture_has_begun(capture))
 		return false;
 	audit_done(conn, "cancel", id, "cancelled", who->pid, who->uid);
 	cJSON *row = conn_row_new("cancelled");

@@ -36,7 +36,7 @@ struct segment_chunk {
 	_Atomic uint32_t thread;	     /* kernel tid of the writer */
 };
 
-/* Where a recording stands, as its agent says. */
+/* Where a recording stands, as its agent says. Numbers stay as they are: agents of earlier builds run on. */
 enum segment_phase {
 	SEGMENT_ARMED = 0,
 	SEGMENT_WARMUP = 1,

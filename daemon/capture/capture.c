@@ -156,6 +156,13 @@ struct capture *capture_of_process(const struct process *process)
 	return best;
 }
 
+/* What its agent says; a capture without a segment waits. */
+static uint32_t phase_now(const struct capture *capture)
+{
+	return capture->ingest && capture->ingest->has_segment ? header_load(&capture->ingest->segment.header->phase)
+							       : SEGMENT_ARMED;
+}
+
 enum capture_status capture_status_now(const struct capture *capture)
 {
 	switch (capture->state) {
@@ -171,9 +178,7 @@ enum capture_status capture_status_now(const struct capture *capture)
 	case STATE_DROPPED:
 		break;
 	}
-	if (!capture->ingest || !capture->ingest->has_segment)
-		return CAPTURE_ARMED;
-	switch (header_load(&capture->ingest->segment.header->phase)) {
+	switch (phase_now(capture)) {
 	case SEGMENT_ARMED:
 	case SEGMENT_ENABLE:
 		return CAPTURE_ARMED;
@@ -188,9 +193,7 @@ enum capture_status capture_status_now(const struct capture *capture)
 
 bool capture_has_begun(const struct capture *capture)
 {
-	return capture_status_now(capture) != CAPTURE_ARMED ||
-	       (capture->ingest && capture->ingest->has_segment &&
-		header_load(&capture->ingest->segment.header->phase) != SEGMENT_ARMED);
+	return capture_status_now(capture) != CAPTURE_ARMED || phase_now(capture) != SEGMENT_ARMED;
 }
 
 unsigned capture_steps(const struct capture *capture)

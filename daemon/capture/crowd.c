@@ -107,7 +107,7 @@ void crowd_provide(struct ingest *ingest)
 {
 	const struct segment *segment = &ingest->segment;
 	uint32_t phase = atomic_load_explicit(&segment->header->phase, memory_order_acquire);
-	if (phase == SEGMENT_DONE || phase > SEGMENT_ENABLE || ingest->provide_failed)
+	if (phase == SEGMENT_DONE || ingest->provide_failed)
 		return;
 	atomic_store_explicit(&segment->header->chunks_room, ahead_of_need(SEGMENT_RECORD) / segment->chunk_bytes,
 			      memory_order_relaxed);

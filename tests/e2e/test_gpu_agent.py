@@ -18,6 +18,7 @@ from conftest import BUILD, wait_for
 STEPS = 3
 RELEASES = [gpu.OLDEST, gpu.MIDDLE, gpu.NEWEST]
 EXITS = BUILD / "workloads" / "cuda_exits"
+KERNEL = 10  # CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL
 
 
 def collector(profd, capture, name="cupti"):
@@ -154,6 +155,17 @@ def test_all_calls_and_memory(profd, release):
     assert none == 0 and some >= 2 * 2 * 3 * STEPS
     assert chosen["cuLaunchKernel"] == said["calls"]["cuLaunchKernel"] // said["steps"] * STEPS
     assert all(every[name] == count for name, count in chosen.items()), (chosen, every)
+
+
+def test_it_warms_up_when_its_collectors_are_on(profd):
+    """Who waits for the word may go on: not while CUPTI takes its time."""
+    log = profd.folder / "cupti.log"
+    job = gpu.start(profd, "12.4", f"slow=cuptiActivityEnable/{KERNEL}:1500ms,log={log}")
+    profd.run("trigger", "--pid", job.pid, "--warmup", 100000, "--steps", 3, "--no-wait")
+    wait_for(lambda: profd.process(job.pid)["state"] == "warmup", 30, "the warm-up")
+    assert KERNEL in enabled_after(calls(log))[0]
+    profd.run("cancel", "--all")
+    gpu.finish(job)
 
 
 def test_the_device_alone(profd):

@@ -345,7 +345,7 @@ def test_the_jobs_profiler_starts_while_we_record(row, profd, release, subscribe
         before = len(profd.json("captures", codes=(0, 3)).get("captures", []))
         profd.run("trigger", "--pid", job.pid, "--steps", 300, "--no-wait")
         profd.wait_recorded(job.pid, 5)
-        # It gets buffers of its own when the agent looks next and gives back what CUPTI has: on a busy machine that takes its time.
+        # It gets buffers of its own when a flush of the agent's, every 100 ms, has given back the one that CUPTI writes to.
         other.turn(job, 100)
         other.turn(job)
         return wait_for(lambda: [c for c in profd.json("captures")["captures"][:1] if before == 0 and c["finished_at"]], 30,

@@ -1,15 +1,15 @@
 /* derive_backward.c - see derive_backward.h. Autograd runs on threads of its own, where no Python is, or below the line that calls
  * backward(): neither says what the work is for. The number of the node does: each operator of the forward carries the number that its
  * thread's next node will have. Several may carry the same; it is the last of them that made the node, as those that come later carry the
- * next number. (torch.profiler takes the first one.) A node that was made in a backward has no line of its own. No locks. */
+ * next number. (torch.profiler takes the first one; in its traces what evaluates a node has the node's number, too, and that of its thread.) A node that was made in a backward has no line of its own. No locks. */
 #include "derive_backward.h"
 #include "proto/events.h"
 
-#define FORWARD_SQL                                                                                                    \
-	"CREATE TEMP TABLE forward_stacks (sequence INTEGER, number INTEGER, stack INTEGER, PRIMARY KEY (sequence, "   \
-	"number)) WITHOUT ROWID;"                                                                                      \
-	"INSERT OR IGNORE INTO forward_stacks SELECT o.sequence, t.torch_id, o.stack FROM (SELECT sequence, thread, "  \
-	"stack, max(start) FROM operators WHERE scope <> 1 AND sequence >= 0 GROUP BY sequence, thread) o JOIN "       \
+#define FORWARD_SQL                                                                                                                     \
+	"CREATE TEMP TABLE forward_stacks (sequence INTEGER, number INTEGER, stack INTEGER, PRIMARY KEY (sequence, "                    \
+	"number)) WITHOUT ROWID;"                                                                                                       \
+	"INSERT OR IGNORE INTO forward_stacks SELECT o.sequence, t.torch_id, o.stack FROM (SELECT sequence, thread, "                   \
+	"stack, max(start) FROM operators WHERE scope <> 1 AND forward_thread = 0 AND sequence >= 0 GROUP BY sequence, thread) o JOIN " \
 	"threads t ON t.thread = o.thread WHERE t.torch_id <> 0 AND o.stack IS NOT NULL;"
 #define NODES_SQL                                                                                                      \
 	"CREATE TEMP TABLE node_stacks (id INTEGER PRIMARY KEY, stack INTEGER);"                                       \

@@ -28,6 +28,42 @@ static bool is_standard(const char *path)
 	return at && strchr(at + 1, '/') && strstr(at + 5, "/");
 }
 
+/* Is what a path begins with one of the names? They stand in a row, each between blanks. */
+static bool is_among(const char *path, size_t n, const char *names)
+{
+	for (const char *at = names + 1; n && (at = memmem(at, strlen(at), path, n)); at++)
+		if (at[-1] == ' ' && at[n] == ' ')
+			return true;
+	return false;
+}
+
+/* torch.profiler leaves the folders of sys.path away, so that only names are left: "torch/nn/modules/linear.py", "threading.py". A name of another
+ * package cannot be told from one of the user's own. */
+static enum stack_owner without_folder(const char *path)
+{
+	static const char standard[] =
+		" abc argparse ast asyncio bdb bisect cProfile codecs codeop collections concurrent contextlib contextvars "
+		"copy copyreg csv ctypes dataclasses datetime decimal dis email encodings enum fnmatch fractions functools "
+		"genericpath getpass glob gzip hashlib heapq hmac html http importlib inspect io json keyword linecache locale "
+		"logging lzma multiprocessing ntpath numbers opcode operator optparse os pathlib pdb pickle pkgutil platform "
+		"posixpath pprint profile pstats queue random re reprlib runpy sched secrets selectors shelve shlex shutil signal "
+		"site socket socketserver sre_compile sre_parse ssl stat statistics string struct subprocess sysconfig tarfile "
+		"tempfile textwrap threading timeit token tokenize traceback tracemalloc types typing unittest urllib uuid warnings "
+		"weakref xml xmlrpc zipfile _collections_abc _weakrefset ";
+	static const char packages[] =
+		" accelerate apex av bitsandbytes cv2 datasets deepspeed diffusers einops evaluate fairseq fastai filelock flash_attn fsspec "
+		"h5py huggingface_hub hydra ignite joblib keras lightning lightning_fabric lightning_utilities matplotlib megatron mmcv "
+		"mmengine monai networkx numba numpy omegaconf pandas peft PIL pyarrow pydantic pytorch_lightning requests safetensors scipy "
+		"sentence_transformers sklearn sympy tensorboard tensorflow timm tokenizers torch_geometric torchaudio torchdata torchmetrics "
+		"torchtext torchvision tqdm transformer_engine transformers triton trl typing_extensions vllm wandb webdataset xformers yaml ";
+	size_t n = strcspn(path, "/");
+	bool is_folder = path[n] == '/';
+	if (is_folder && is_among(path, n, " torch functorch torch_xla "))
+		return OWNER_TORCH;
+	n = is_folder || n < 3 || strcmp(path + n - 3, ".py") != 0 ? n : n - 3;
+	return is_among(path, n, packages) ? OWNER_PACKAGE : is_among(path, n, standard) ? OWNER_PYTHON : OWNER_USER;
+}
+
 enum stack_owner stack_owner(const char *file)
 {
 	const char *package = strstr(file, "/site-packages/");
@@ -46,5 +82,7 @@ enum stack_owner stack_owner(const char *file)
 	/* What torch.compile writes. */
 	if (strstr(file, "/torchinductor_"))
 		return OWNER_TORCH;
+	if (*file != '/')
+		return without_folder(file);
 	return is_standard(file) ? OWNER_PYTHON : OWNER_USER;
 }

@@ -38,14 +38,14 @@ static bool name_output(const char *path, char ret[PATH_MAX])
 	return snprintf(ret, PATH_MAX, "%.*s.db", (int)n, name) < PATH_MAX;
 }
 
-/* "; left out, since a capture has no place for it: 65,313 Python frames, 12 events of other kinds" */
+/* "; left out, since a capture has no place for it: 65,313 calls of C from Python, 12 events of other kinds" */
 static void say_left_out(const struct build_counts *counts)
 {
 	const struct {
 		uint64_t count;
 		const char *what;
 	} parts[] = {
-		{counts->python, "Python frames"},
+		{counts->python, "calls of C from Python"},
 		{counts->strange, "events of kinds that profd does not know"},
 		{counts->untimed, "events without a time that can be"},
 	};

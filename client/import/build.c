@@ -1,6 +1,7 @@
 /* build.c - see build.h. While the trace is read its events become records that are sorted; once its steps are known these are written. */
 #include "build.h"
 
+#include "callers.h"
 #include "nest.h"
 #include "number.h"
 #include "records.h"
@@ -36,6 +37,7 @@ struct thread {
 	int64_t pid;
 	uint32_t thread, name; /* name 0 = none */
 	uint64_t operators;
+	bool forward; /* of some of them autograd has nodes */
 };
 
 struct build {
@@ -48,7 +50,11 @@ struct build {
 	size_t thread_count, thread_room;
 	int64_t pid, lowest, highest; /* of what is kept */
 	char process[64];
-	bool stacks; /* it holds frames of Python */
+	bool stacks; /* it holds calls of Python */
+	struct callers callers;
+	uint32_t forward_thread; /* torch's number of the thread that ran the forward; of several 0 */
+	bool forward_threads;	 /* there are several */
+	uint64_t stackless;
 	struct build_counts counts;
 	uint32_t portion; /* records since the last commit */
 };
@@ -75,6 +81,11 @@ struct build *build_new(struct store *store, int folder)
 	build->pid = -1;
 	build->lowest = INT64_MAX;
 	build->highest = INT64_MIN;
+	if (callers_init(&build->callers, &build->strings, folder)) {
+		callers_deinit(&build->callers);
+		free(build);
+		return NULL;
+	}
 	sorter_init(&build->frames, folder, NULL, sizeof(struct item), SORTER_BYTES, by_thread);
 	sorter_init(&build->others, folder, NULL, sizeof(struct item), SORTER_BYTES, by_time);
 	return build;
@@ -86,6 +97,7 @@ void build_free(struct build *build)
 		return;
 	sorter_deinit(&build->frames);
 	sorter_deinit(&build->others);
+	callers_deinit(&build->callers);
 	strings_free(&build->strings);
 	steps_free(&build->steps);
 	free(build->threads);
@@ -113,13 +125,17 @@ static struct thread *thread_of(struct build *build, int64_t pid, uint32_t threa
 
 /* --- reading --- */
 
-static bool sort(struct build *build, struct sorter *sorter, const struct item *item)
+static bool went_well(struct build *build, int error)
 {
-	int error = sorter_add(sorter, item);
 	if (error)
 		store_set_error(build->store, error,
 				error == -ENOMEM ? "there is no memory left" : "the disk takes no more");
 	return !error;
+}
+
+static bool sort(struct build *build, struct sorter *sorter, const struct item *item)
+{
+	return went_well(build, sorter_add(sorter, item));
 }
 
 static bool add(struct build *build, struct sorter *sorter, const struct kineto_event *event,
@@ -135,6 +151,17 @@ static bool add(struct build *build, struct sorter *sorter, const struct kineto_
 	return sort(build, sorter, &item);
 }
 
+/* What a node of autograd is the backward of is told by a number and by torch's own number of the thread; which thread that is, is not told. */
+static void take_sequence(struct build *build, struct thread *thread, const struct event_operator *operator)
+{
+	if (!operator->forward_thread) {
+		thread->forward |= operator->sequence >= 0;
+		return;
+	}
+	build->forward_threads |= build->forward_thread && build->forward_thread != operator->forward_thread;
+	build->forward_thread = operator->forward_thread;
+}
+
 /* Adds what has times. */
 static bool add_timed(struct build *build, const struct kineto_event *event)
 {
@@ -143,8 +170,10 @@ static bool add_timed(struct build *build, const struct kineto_event *event)
 	switch (record.head.kind) {
 	case EVENT_OPERATOR: {
 		struct thread *of = thread_of(build, event->pid, record.operator.thread);
-		if (of)
+		if (of) {
 			of->operators++;
+			take_sequence(build, of, &record.operator);
+		}
 		build->counts.operators = true;
 		build->counts.shapes = build->counts.shapes || record.operator.inputs;
 		return add(build, &build->frames, event, &record);
@@ -165,16 +194,18 @@ static bool add_timed(struct build *build, const struct kineto_event *event)
 	}
 }
 
-/* Frames of Python are left out, but for calls of modules: what a model's forward is. Of those the outermost are kept (put_frames). They say
- * nothing of when the recording began. */
+/* Calls of Python are what the stacks of operators are made of. Of calls of modules, which are what a model's forward is, the outermost are kept besides,
+ * as ranges (put_frames). They say nothing of when the recording began. */
 static bool add_python(struct build *build, const struct kineto_event *event)
 {
 	static const char module[] = "nn.Module: ";
+	bool kept = false;
 	build->stacks = true;
-	if (!event->timed || !event->name.text || strncmp(event->name.text, module, sizeof module - 1) != 0) {
-		build->counts.python++;
+	if (event->timed && event->name.text && !went_well(build, callers_add(&build->callers, event, &kept)))
+		return false;
+	build->counts.python += !kept;
+	if (!kept || strncmp(event->name.text, module, sizeof module - 1) != 0)
 		return true;
-	}
 	struct item item = {.start = event->start,
 			    .end = event->start + event->duration,
 			    .order = build->order++,
@@ -299,10 +330,15 @@ static bool put_steps(struct build *build, uint16_t collectors)
 
 static bool put_threads(struct build *build)
 {
+	size_t forward = 0;
+	for (size_t i = 0; i < build->thread_count; i++)
+		forward += build->threads[i].forward;
 	for (size_t i = 0; i < build->thread_count; i++) {
 		const struct thread *thread = &build->threads[i];
 		union event_any record = {
 			.thread = {.head = {.kind = EVENT_THREAD}, .thread = thread->thread, .name = thread->name}};
+		if (thread->forward && forward == 1 && !build->forward_threads)
+			record.thread.torch_id = build->forward_thread;
 		if (thread->pid == build->pid && !put(build, &record))
 			return false;
 	}
@@ -321,18 +357,29 @@ static bool is_outermost(const struct build *build, struct item *item, struct it
 	return item->end > item->start;
 }
 
+/* What of Python an operator was called in. */
+static bool take_callers(struct build *build, const struct item *item, struct event_operator *operator)
+{
+	uint32_t stack;
+	bool lost;
+	int error = callers_of(&build->callers, item->thread, item->start, &stack, &operator->entered, &lost);
+	operator->stack = stack;
+	build->stackless += lost;
+	return went_well(build, error);
+}
+
 static bool put_frames(struct build *build)
 {
-	struct nest nest = {.context = build, .closed = put};
+	struct nest nest = {.context = build, .closed = put, .nodes = build->stacks};
 	struct item module = {.end = INT64_MIN};
 	const struct item *next;
-	bool ok = !sorter_rewind(&build->frames);
+	build->callers.context = build;
+	build->callers.found = put;
+	bool ok = !sorter_rewind(&build->frames) && went_well(build, callers_rewind(&build->callers));
 	while (ok && (next = sorter_next(&build->frames))) {
 		struct item copy = *next, *item = &copy;
-		if (item->module && !is_outermost(build, item, &module)) {
-			build->counts.python++;
+		if (item->module && !is_outermost(build, item, &module))
 			continue;
-		}
 		union event_any event = item->event;
 		event.head.step = steps_at(&build->steps, item->start);
 		event_set_time(&event, clock_of(build, item->start));
@@ -341,7 +388,9 @@ static bool put_frames(struct build *build)
 					 &event.framework_allocation.parent) &&
 			     put(build, &event);
 		else
-			ok = nest_open(&nest, &event);
+			ok = (event.head.kind != EVENT_OPERATOR || !build->stacks ||
+			      take_callers(build, item, &event.operator)) &&
+			     nest_open(&nest, &event);
 	}
 	ok = ok && !build->frames.error && nest_end(&nest);
 	nest_free(&nest);
@@ -378,6 +427,11 @@ static int64_t absent_kinds(const struct build_counts *counts)
 	return kinds;
 }
 
+static bool has_stacks(const struct build *build)
+{
+	return build->stacks && build->counts.operators;
+}
+
 static void tell(const struct build *build, const struct kineto_about *about, struct capture_facts *facts,
 		 struct store_ending *ending)
 {
@@ -393,8 +447,13 @@ static void tell(const struct build *build, const struct kineto_about *about, st
 		{COLLECTOR_CUPTI, counts->device, "the trace holds nothing of a GPU"},
 		{COLLECTOR_MEMORY, false, "a trace holds no allocations by CUDA itself"},
 		{COLLECTOR_ALLOCATIONS, counts->memory, "the trace holds no allocations (profile_memory)"},
-		{COLLECTOR_PYTHON, false, "a trace holds no samples of Python stacks"},
-		{COLLECTOR_MODULES, false, "a trace does not say in which module an operator was called"},
+		{COLLECTOR_PYTHON, false,
+		 has_stacks(build) ? "a trace holds no samples of Python stacks"
+				   : "a trace holds stacks of Python only if it was recorded with_stack=True"},
+		{COLLECTOR_OPERATOR_STACKS, has_stacks(build),
+		 "the trace holds no calls of Python around operators (with_stack)"},
+		{COLLECTOR_MODULES, has_stacks(build) && build->callers.modules,
+		 "the trace holds no calls of modules (with_stack, with_modules)"},
 		{COLLECTOR_COMPILE, false, "a trace does not list the compilations by torch.compile"},
 		{COLLECTOR_NVTX, false,
 		 has_ranges(counts) ? "torch.profiler records no NVTX ranges" : "the trace holds no annotations"},
@@ -433,8 +492,10 @@ int build_finish(struct build *build, const struct kineto_about *about, struct c
 				"it holds no events of torch.profiler: no operator, no annotation, no CUDA activity");
 	} else if (settle_steps(build)) {
 		const struct build_counts *counts = &build->counts;
-		collectors |= (uint16_t)(has_ranges(counts) << COLLECTOR_STEPS | counts->operators << COLLECTOR_TORCH |
-					 counts->device << COLLECTOR_CUPTI);
+		collectors |=
+			(uint16_t)(has_ranges(counts) << COLLECTOR_STEPS | counts->operators << COLLECTOR_TORCH |
+				   counts->device << COLLECTOR_CUPTI | has_stacks(build) << COLLECTOR_OPERATOR_STACKS |
+				   (has_stacks(build) && build->callers.modules) << COLLECTOR_MODULES);
 		tell(build, about, facts, ending);
 		store_set_base(store, CLOCK_START, facts->started);
 		store_put_facts(store, facts);
@@ -447,6 +508,7 @@ int build_finish(struct build *build, const struct kineto_about *about, struct c
 				"Python stacks were recorded (with_stack): time in Python, and so launch-bound, is longer by it");
 		if (put_steps(build, collectors) && put_threads(build) && put_frames(build))
 			put_others(build);
+		store_count_lost(ending, LOSS_STACKLESS, EVENT_OPERATOR, build->stackless);
 		int error = build->frames.error ? build->frames.error : build->others.error;
 		if (error)
 			store_set_error(store, error, "what waits to be sorted cannot be read back");

@@ -43,6 +43,7 @@ struct kineto_event {
 	int64_t registers, shared, graph, graph_node, address, allocated, reserved, device_type, priority, waits_for,
 		event;
 	int64_t grid[3], block[3];
+	struct kineto_text from;			   /* file:line of the call, of a function of Python */
 	struct kineto_text dims, types, strides, concrete; /* JSON */
 };
 

@@ -26,6 +26,7 @@ enum field {
 
 struct known {
 	const char *word;
+	size_t bytes; /* of the word */
 	enum field field;
 	size_t offset; /* of the member of what the place describes: struct kineto_event, kineto_device or kineto_about */
 	enum place place; /* of FIELD_PLACE: what its value is */

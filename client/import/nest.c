@@ -71,6 +71,10 @@ bool nest_open(struct nest *nest, const union event_any *event)
 	SET(frame, id, ++nest->last_id);
 	SET(frame, parent, parent ? GET(&parent->event, id) : 0);
 	SET(frame, depth, (uint16_t)(nest->count < DEPTH_MAX ? nest->count : DEPTH_MAX));
+	bool is_node = event->head.kind == EVENT_OPERATOR && event->operator.scope == RECORD_SCOPE_BACKWARD;
+	frame->node = is_node ? nest->last_id : parent ? parent->node : 0;
+	if (nest->nodes && event->head.kind == EVENT_OPERATOR)
+		frame->event.operator.backward = frame->node;
 	if (parent)
 		parent->children += inside(parent, start, end);
 	nest->count++;

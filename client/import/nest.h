@@ -7,12 +7,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* at::RecordScope::BACKWARD_FUNCTION: an operator that is a node of autograd. */
+#define RECORD_SCOPE_BACKWARD 1
+
 struct nest_frame {
 	union event_any event;	       /* a RANGE or an OPERATOR */
 	uint64_t start, end, children; /* ns; children: of the direct ones together */
+	uint64_t node;		       /* id of the innermost node of autograd that it is, or runs in; 0: none */
 };
 
 struct nest {
+	bool nodes; /* operators are to say in which node of autograd they run */
 	struct nest_frame *frames;
 	size_t count, room;
 	uint64_t last_id;

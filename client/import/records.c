@@ -1,9 +1,18 @@
 /* records.c - see records.h. */
 #include "records.h"
 
+#include "nest.h"
 #include "number.h"
 
 #include <string.h>
+
+/* torch tells the node's number of what evaluates it, too. */
+static bool is_node(const struct kineto_event *event)
+{
+	static const char around[] = "autograd::engine::evaluate_function: ";
+	return event->forward_thread > 0 && event->name.text &&
+	       strncmp(event->name.text, around, sizeof around - 1) != 0;
+}
 
 static void take_operator(const struct kineto_event *event, struct strings *strings, struct event_operator *ret)
 {
@@ -11,6 +20,7 @@ static void take_operator(const struct kineto_event *event, struct strings *stri
 	ret->name = strings_name(strings, event->name);
 	ret->thread = thread_id(event->thread);
 	ret->inputs = strings_inputs(strings, event);
+	ret->scope = is_node(event) ? RECORD_SCOPE_BACKWARD : 0;
 	ret->sequence = event->sequence;
 	ret->forward_thread = small(event->forward_thread);
 }

@@ -95,7 +95,7 @@ struct table *report_lines(const struct reader *reader, const struct report_opti
 	return report_places(
 		reader, options, shape, "WITH t AS (SELECT file, line, function, ",
 		" FROM line_totals WHERE" REPORT_STEP "GROUP BY file, line, function) "
-		"SELECT NULL, f.text, t.line, n.text, t.samples, t.host, t.host * 100.0 / w.wall, t.host * "
+		"SELECT NULL, f.text, nullif(t.line, 0), n.text, t.samples, t.host, t.host * 100.0 / w.wall, t.host * "
 		"1.0 / w.wall, t.waiting, t.calls, t.device FROM t LEFT JOIN strings f ON f.id = t.file "
 		"LEFT JOIN strings n ON n.id = t.function JOIN" WALL "w WHERE true");
 }
@@ -111,7 +111,7 @@ struct table *report_functions(const struct reader *reader, const struct report_
 		sampled ? "WITH t AS (SELECT file, line, function, sum(self) AS self, "
 			: "WITH t AS (SELECT file, line, function, NULL AS self, ",
 		" FROM function_totals WHERE" REPORT_STEP "GROUP BY file, line, function) "
-		"SELECT NULL, f.text, t.line, n.text, t.samples, t.self, t.self * 100.0 / w.wall, t.host, "
+		"SELECT NULL, f.text, nullif(t.line, 0), n.text, t.samples, t.self, t.self * 100.0 / w.wall, t.host, "
 		"t.host * 100.0 / w.wall, t.waiting, t.calls, t.device FROM t LEFT JOIN strings f ON f.id = "
 		"t.file LEFT JOIN strings n ON n.id = t.function JOIN" WALL "w WHERE true");
 }

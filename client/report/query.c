@@ -156,8 +156,10 @@ bool report_line(char to[REPORT_LINE_BYTES], sqlite3_stmt *row, int file, int nu
 	const char *path = (const char *)sqlite3_column_text(row, file);
 	const char *slash = path ? strrchr(path, '/') : NULL;
 
-	if (path)
+	if (path && sqlite3_column_int64(row, number))
 		snprintf(to, REPORT_LINE_BYTES, "%s:%lld", slash ? slash + 1 : path,
 			 (long long)sqlite3_column_int64(row, number));
+	else if (path)
+		snprintf(to, REPORT_LINE_BYTES, "%s", slash ? slash + 1 : path);
 	return path != NULL;
 }

@@ -29,7 +29,7 @@ bool report_next(const struct reader *reader, sqlite3_stmt *statement);
 void report_cell(struct table *table, size_t column, sqlite3_stmt *statement, int from);
 
 #define REPORT_LINE_BYTES 512
-/* A line of Python for people, "train.py:88", from the result columns of its file and number; false, with `to` as it was, where there is
+/* A line of Python for people, "train.py:88", from the result columns of its file and number; "train.py" where the line is not known; false, with `to` as it was, where there is
  * none. */
 bool report_line(char to[REPORT_LINE_BYTES], sqlite3_stmt *row, int file, int number);
 

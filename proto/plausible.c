@@ -19,7 +19,7 @@ static bool is_time(uint64_t time, const struct plausible_bounds *bounds)
 	return time >= bounds->first && time <= bounds->last;
 }
 
-/* An offset into the arena, that is. Whether a text begins there is seen later: names may come after the records. */
+/* An offset into the arena. Whether a text begins there is checked later, since names may come after the records. */
 static bool is_string(uint32_t id, const struct plausible_bounds *bounds)
 {
 	return id < bounds->strings_bytes / 8;

@@ -20,7 +20,7 @@
 /* Offsets are multiples of it, so that memory is given to each part on its own. Also where pages are larger (aarch64). */
 #define SEGMENT_ALIGN 65536u
 #define STRINGS_READY_FIRST 65536u
-/* Of a segment that is mapped in part: less is not worth recording into. */
+/* The least part of a segment that is worth mapping. */
 #define STRINGS_LEAST (1u << 20)
 #define CHUNKS_LEAST 16u
 /* Chunks that must be there before a recording begins, unless the daemon says less. */

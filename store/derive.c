@@ -38,7 +38,7 @@ static bool any_row(struct store *store, const char *sql)
 	return any;
 }
 
-/* What found no step when it was written: by its call, where a device was recorded, and by its time. */
+/* Places rows that had no step when they were written: by their call, if a device was recorded, and by their time. */
 static void derive_rest(struct store *store, struct device *device, bool cupti, const struct boundaries *boundaries,
 			struct derived *derived)
 {

@@ -20,11 +20,12 @@ struct derived {
 	struct notes notes;
 	char trouble[STORE_SENTENCE_BYTES]; /* why the device side could not be derived; empty = it could */
 	bool blocks_left;		    /* there was no memory to add up what allocators gave out */
-	bool rest_failed;		    /* derive_run failed at what found no step when it was written */
+	bool rest_failed; /* derive_run failed while it placed rows that had no step when they were written */
 };
 
-/* cupti_ran: the agent said so; steps and sessions in the file say it too. full: the disk is, so that rows stay in the step that they
- * claim (to change one takes room for a copy of its page). no_rest: why that is left as it is which found no step when it was written; NULL: it is placed.
+/* cupti_ran: the agent said so; steps and sessions in the file say it too. full: the disk is full, so rows stay in the step that they claim
+ * (to change a row takes room for a copy of its page). no_rest: why rows that had no step when they were written are left without one;
+ * NULL: they are placed.
  *
  * Leaves its transaction open: the caller writes what else a finished capture has, and commits. So a file is as it was ingested,
  * or finished, whenever the daemon ends. Otherwise a negative errno with store->sentence; the caller undoes the transaction. */

@@ -28,7 +28,7 @@ static void bind(sqlite3_stmt *statement, int64_t parent, int64_t name, int64_t 
 	sqlite3_bind_int64(statement, 3, class);
 }
 
-/* A frame whose caller's module is looked for first. */
+/* A frame for which the module of its caller is looked up first. */
 struct waiting {
 	uint32_t id;
 	int64_t name, class;

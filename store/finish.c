@@ -61,7 +61,7 @@ static uint64_t put_losses(struct finish *finish, const struct derived *derived)
 	return lost;
 }
 
-/* What a collector that ran and said nothing has recorded; why one that nobody wanted has not. */
+/* What a collector has recorded that ran and said nothing; why a collector has not run that nobody wanted. */
 static const char *collector_sentence(unsigned bit, const struct store_collector *collector, char *text, size_t bytes)
 {
 	if (*collector->sentence)
@@ -368,7 +368,7 @@ int finish_run(struct store *store, struct store_ending *ending, struct capture_
 	if (!store->db)
 		return spoil(&finish, true);
 	int error = put_all(&finish, &derived, &ended);
-	/* The rows are all there, and the room to put them into order is not: as with a disk that was full before. */
+	/* All rows are there, but there is no room to put them into order: the same as if the disk had been full before. */
 	if (error == -ENOSPC && !ended)
 		error = put_all(&finish, &derived, &ended);
 	device_deinit(finish.device);

@@ -98,7 +98,7 @@ static int by_value(const void *a, const void *b)
 	return ORDER(x, y);
 }
 
-/* What is usual is told without the steps that hold an evaluation or a compilation, and that it is. */
+/* Says what is usual without the steps that hold an evaluation or a compilation, and says that these are left out. */
 static void leave_out(struct store *store, struct derived *derived, const struct breakdown *breakdown)
 {
 	size_t steps = breakdown->step_count, count = 0;

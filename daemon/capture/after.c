@@ -28,7 +28,7 @@ static int64_t after_run(struct work *work)
 
 void capture_after(struct process *process, const struct message_after *message)
 {
-	/* One a schedule: not more than have ended, and one of a daemon before this one. */
+	/* One for each schedule: those that have ended, and one of an earlier daemon. */
 	if (process->afters == 0)
 		return;
 	process->afters--;

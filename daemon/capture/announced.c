@@ -15,7 +15,8 @@ static bool counts(const struct announcement *row, uint64_t now)
 	return row->pid && now < row->at + ANNOUNCED_NS;
 }
 
-/* Where the next one of this user goes: to a free place, else to that of the oldest, their own first. */
+/* Where the next announcement of this user goes: to a free place, else to the place of this user's oldest, else to the place of the oldest
+ * of all. */
 static struct announcement *place(struct announced *announced, uid_t uid, uint64_t now)
 {
 	struct announcement *free = NULL, *own = NULL, *oldest = &announced->rows[0];
@@ -58,7 +59,7 @@ bool announced_take(struct server *server, const struct identity *who, struct uc
 	for (struct announcement *row = announced->rows; row < announced->rows + ANNOUNCED_MOST; row++) {
 		if (!counts(row, now) || namespace_pid(who, server->pid_namespace, row->pid_namespace) != row->pid)
 			continue;
-		/* The number may be another process's by now; and of another's process nobody's word counts. */
+		/* The pid may belong to another process by now. What somebody says of another user's process does not count. */
 		if ((row->start_time && row->start_time != who->start_time) || (!row->admin && row->by.uid != who->uid))
 			continue;
 		if (!found || row->at > found->at)

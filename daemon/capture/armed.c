@@ -72,7 +72,7 @@ void armed_begin_file(struct store *store, const struct capture_facts *facts, co
 	store_commit(store);
 }
 
-/* One that the daemon did not come to fill is none, and goes. */
+/* A file that the daemon did not get to fill is no capture: it is removed. */
 static bool has_file(int folder, const char *folder_path, uint64_t number)
 {
 	char name[32];

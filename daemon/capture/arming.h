@@ -17,9 +17,9 @@ struct capture *capture_new(struct process *process, struct trigger *trigger, co
  * decline, as it may still record. An agent that keeps neither word is asked all the same after some seconds. */
 void arming_work(struct capture *capture);
 void arming_of_process(struct process *process);
-/* Its agent has said that it is armed, and there is a note of it, or has not been one for long: its follower is told. */
+/* Tells its follower that it is armed: its agent has said so, and its note is written, or has taken too long to write. */
 void capture_accepted(struct capture *capture);
-/* There will be nothing of a capture that is ASKED: its follower is told, and it is dropped. */
+/* A capture that is ASKED will not be recorded: tells its follower, and drops it. */
 void capture_refused(struct capture *capture, enum error error, const char *sentence);
 /* The agent has answered. */
 void capture_armed(struct capture *capture, const struct message_armed *message);

@@ -276,7 +276,7 @@ void capture_tick(struct capture *capture, uint64_t now)
 	}
 	if (capture->state == STATE_ASKED && overdue(capture, capture->asked_at, ANSWER_NS, now)) {
 		capture_cancel(capture, REASON_DEADLINE);
-		/* What it does not read waits in its socket, descriptors too: no more of it until it says something. */
+		/* What the agent does not read waits in its socket, descriptors too. It gets no more until it says something. */
 		if (capture->process)
 			capture->process->silent = true;
 		capture_refused(capture, ERROR_FAILED, "its agent does not answer; is the process stopped?");

@@ -54,7 +54,7 @@ static int64_t store_run_final(struct work *work)
 
 static void stored(struct work *work);
 
-/* Without a row nobody finds it: as long as the disk is full it is tried again. */
+/* Without its row nobody finds the capture, so the row is tried again as long as the disk is full. */
 #define RETRY_NS 1000000000ull
 void ending_store(struct capture *capture)
 {

@@ -20,7 +20,7 @@ enum role family_role(const struct process *process);
 const char *family_role_word(enum role role);
 /* Order by which the processes of one job stand side by side; 0: they are of one job. For qsort of pointers. */
 int family_by_job(const void *a, const void *b);
-/* Shows no steps beside others of its job, and is none of its ranks: nobody who means the job means it. */
+/* It shows no steps, others of its job do, and it is none of the job's ranks: a user who names the job does not mean it. */
 bool family_is_bystander(const struct process *process);
 
 #endif

@@ -106,10 +106,10 @@ void live_arm_more(struct server *server)
 
 /* --- the heap --- */
 
-/* So many captures leave something to give back while others go on: when a quarter of them is left. */
+/* With this many captures at a time, memory is given back while others still go on: when a quarter of them is left. */
 #define TRIM_MANY 16u
 
-/* What many captures took at a time is in pieces all over the heap; the system has it back when they have gone. */
+/* Memory of many captures lies in pieces all over the heap. It goes back to the system when they are gone. */
 static int64_t trim_run(struct work *work)
 {
 	(void)work;

@@ -68,7 +68,7 @@ void live_trim(struct server *server);
 
 /* The end, in this order. Captures that could not end in time stay as partial files, which the next daemon takes up: */
 void live_abandon(struct server *server);
-/* The thread that puts captures into order still works, and another daemon follows: that one does it over. */
+/* The thread that puts captures into order still works, but another daemon follows, which will do that work again. */
 bool live_is_finishing(struct server *server);
 /* Waits for the threads. */
 void live_end_ingest(struct server *server);

@@ -62,7 +62,7 @@ void capture_told(struct capture *capture, const struct message_collector *messa
 
 static void send_finish(struct process *process, uint64_t number, uint32_t wanted)
 {
-	/* What this daemon has handed off it knows no more. The agent keeps it for the next daemon. */
+	/* This daemon does not know any more what it has handed off. The agent keeps it for the next daemon. */
 	if (process->server->handing_off && !wanted)
 		return;
 	struct message_finish finish = MESSAGE_INIT(FINISH, finish);
@@ -173,7 +173,7 @@ void capture_message(struct process *process, const union message_any *message, 
 		capture_after(process, &message->after);
 		break;
 	case MESSAGE_OFFER:
-		/* While this daemon leaves, it is for the next: further cycles could not follow here. */
+		/* This daemon is about to end, and further cycles could not follow here: the next daemon takes it. */
 		if (process->server->handing_off)
 			break;
 		process->offers_due -= process->offers_due > 0;

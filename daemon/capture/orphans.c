@@ -31,7 +31,7 @@
 /* And what it has not said, before it is taken for lost. */
 #define LATE_NS 1000000000ull
 
-/* A partial file that cannot be gone on with: one in which nothing was recorded yet goes, all else stays somebody's data. */
+/* A partial file that nobody can continue is removed if nothing was recorded in it. Otherwise it is somebody's data, and stays. */
 static void cannot_take_up(struct server *server, uint64_t number, struct store *store, uint64_t holds)
 {
 	char why[STORE_SENTENCE_BYTES + 64], reason[REASON_BYTES], path[RECOVERY_PATH_BYTES], journal[64];

@@ -23,7 +23,7 @@ void orphans_offered(struct process *process);
 void orphan_forget(struct capture *capture);
 /* Ends an orphan whose process is gone or whose time is over. */
 void orphan_tick(struct capture *capture, uint64_t now);
-/* Brings what has come into the file and leaves the rest to the agent and to the next daemon. Of one that is RUNNING. */
+/* For a capture that is RUNNING: writes what has come into its file, and leaves the rest to the agent and the next daemon. */
 void capture_hand_off(struct capture *capture);
 
 #endif

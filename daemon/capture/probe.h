@@ -26,7 +26,7 @@ struct probe {
 void probe_start(struct probe *probe, struct process *process);
 /* Asks the agent to leave its process: GONE, once it has closed its connection, or TIMEOUT; `told` is not called. */
 void probe_detach(struct probe *probe, struct process *process);
-/* Neither `told` nor `over` is called any more. Of one that is not under way too. */
+/* Afterwards neither `told` nor `over` is called. The question need not be under way. */
 void probe_cancel(struct probe *probe);
 
 /* A COLLECTOR message that answers a probe. */

@@ -117,7 +117,7 @@ void processors_read_cgroup(const char *proc, const char *cgroups, pid_t pid, st
 	char path[PATH_MAX], text[TEXT_BYTES], *rest = NULL;
 	if (snprintf(path, sizeof path, "%s/%d/cgroup", proc, pid) >= (int)sizeof path || !read_text(path, text))
 		return;
-	/* Lines: number:controllers:path. Of v2, which has number 0, there are no controllers. */
+	/* Lines: number:controllers:path. The line of v2 has the number 0 and no controllers. */
 	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
 		char *list = strchr(line, ':'), *group = list ? strchr(list + 1, ':') : NULL;
 		if (!group || group[1] != '/')
@@ -152,7 +152,7 @@ void processors_read(pid_t pid, uint64_t start_time, struct store_processors *re
 
 struct store_processors processors_between(const struct store_processors *before, const struct store_processors *after)
 {
-	/* Of a process that has ended the first look tells what it might use. */
+	/* If the process has ended, the first look has told what it might use. */
 	struct store_processors all = after->allowed ? *after : *before;
 	bool same = before->limit && before->limit == after->limit && after->periods >= before->periods &&
 		    after->stopped >= before->stopped;

@@ -58,7 +58,7 @@ enum error registry_missing(const struct conn *conn, pid_t pid)
 	char path[32];
 	struct stat facts;
 	snprintf(path, sizeof path, "/proc/%d", pid);
-	/* What another pid namespace calls so cannot be looked up from here. */
+	/* A pid of another namespace cannot be looked up from here. */
 	if (conn->pid_namespace != conn->server->pid_namespace)
 		return ERROR_NO_TARGET;
 	/* A zombie is no process to a user. */
@@ -227,7 +227,7 @@ static const char *identify(const struct conn *conn, const struct message_hello 
 	       "host's";
 }
 
-/* By whom, the kernel has told. What nobody announced is the process's own word. */
+/* The kernel has told who announced it. What nobody announced, only the process itself says. */
 static void audit_attachment(const struct process *process)
 {
 	const struct identity *who = &process->who;

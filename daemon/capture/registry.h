@@ -39,7 +39,8 @@ void registry_gone(struct process *process);
 
 /* The process that the daemon's own pid namespace calls so. */
 struct process *registry_find(struct server *server, pid_t pid);
-/* The process that a client calls so. Of several (an agent may have shown another's namespace) one that it may see. */
+/* The process that this client knows by the pid. If there are several (an agent may have shown another process's namespace), one that the
+ * client may see. */
 struct process *registry_find_for(const struct conn *conn, pid_t pid);
 /* The pid by which `viewer`, a pid namespace, knows the process; 0 where it cannot see it. */
 pid_t registry_visible_pid(const struct process *process, uint64_t viewer);

@@ -86,7 +86,7 @@ static void add_libraries(cJSON *row, uint32_t libraries)
 			cJSON_AddItemToArray(list, cJSON_CreateString(names[i].word));
 }
 
-/* What is to be known of the steps that it counts, null where there is nothing: several optimizers in each, or doubt. */
+/* What a user should know of its steps: that each has several optimizers, or that they are in doubt. null: nothing. */
 static void add_step_note(const struct process *process, cJSON *row)
 {
 	const struct message_hello *hello = &process->hello;

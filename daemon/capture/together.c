@@ -64,7 +64,7 @@ static uint64_t first_step(const struct trigger_request *request, const struct s
 	return multiple ? (step + multiple - 1) / multiple * multiple : step;
 }
 
-/* A longer warm-up is taken from the wait before it, as far as there is any. */
+/* A longer warm-up makes the wait before it shorter, if there is one. */
 static struct schedule adapt(const struct trigger_request *request, uint64_t step, bool cuda)
 {
 	struct schedule schedule = request->schedule;
@@ -229,7 +229,7 @@ static void name_job(const struct together *together, char *text, size_t bytes)
 	snprintf(text, bytes, "%u ranks of %s%s", together->armed, *together->job ? "job " : "one job", together->job);
 }
 
-/* Once more, further ahead: what records already, because it was in time, goes on. */
+/* Chooses a number once more, further ahead. Processes that were in time record already, and go on. */
 static void choose_again(struct trigger *trigger, struct together *together)
 {
 	uint64_t now = clock_monotonic(), reach = reach_of(trigger->server, together->armed, true),

@@ -70,7 +70,7 @@ void trigger_answered(struct trigger *trigger, struct capture *capture, enum err
 		if (another || !trigger->unnoted)
 			reply_audit_target(trigger, &capture->facts.who, ERROR_NONE);
 	}
-	/* The capture is the caller's still: what may free the trigger waits for the tick. A reply can go now. */
+	/* The caller still uses the capture, so the trigger is freed later, by the tick. A reply can be sent now. */
 	if (targets_may_arm(trigger))
 		live_arm_more(trigger->server);
 	if (trigger->waiting)
@@ -130,7 +130,7 @@ void trigger_tick(struct trigger *trigger, uint64_t now)
 		reply_note_end(trigger);
 	}
 	if (trigger->wait_until) {
-		/* The last time, what has shown no step until now is told so. */
+		/* When the wait is over, processes that have shown no step are refused, with that reason. */
 		if (now > trigger->wait_until)
 			trigger->wait_until = 0;
 		if (!trigger->wait_until || now > trigger->looked_at + LOOK_NS) {

@@ -58,8 +58,8 @@ void trigger_answered(struct trigger *trigger, struct capture *capture, enum err
 void trigger_cut_short(struct trigger *trigger, const struct process *process, enum error error, const char *sentence);
 /* A capture of it has its final row. */
 void trigger_captured(struct trigger *trigger, const struct capture *capture);
-/* The trigger of a capture that an earlier daemon has left: the one that has been made for another such capture, or a new one,
- * whose caller is not there any more. NULL: out of memory. */
+/* The trigger of a capture that an earlier daemon has left. Captures of one trigger share it; its caller is not there any more. NULL: out
+ * of memory. */
 struct trigger *trigger_resume(struct server *server, uint64_t number, uid_t uid, const struct handoff *handoff,
 			       const char *label);
 void trigger_tick(struct trigger *trigger, uint64_t now);

@@ -80,7 +80,7 @@ static bool remember_tried(struct trigger *trigger, const struct process *proces
 	return true;
 }
 
-/* It shows no steps, and nobody who names a job, or a name, means it. */
+/* It shows no steps. A user who gives a job or a name does not mean it. */
 static void leave_out(struct trigger *trigger, const struct process *process)
 {
 	const char *role = family_role_word(family_role(process));
@@ -302,7 +302,7 @@ void targets_arm_pids(struct trigger *trigger, const struct conn *conn)
 		if (process)
 			found[count++] = process;
 	}
-	/* What is there comes first: the first refusal is the reply's, and "not yours" says more than "no such process". */
+	/* Processes that exist come first. The reply has the first refusal, and "not yours" says more than "no such process". */
 	bool out_of_memory = !found;
 	if (found)
 		arm_all(trigger, found, count);

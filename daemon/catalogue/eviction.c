@@ -136,8 +136,7 @@ static void by_user(struct choice *choice, const struct eviction_limits *limits)
 	}
 }
 
-/* The user who has most, of those who have a capture that may be deleted. Of equals the one whose oldest capture is
- * older. */
+/* Among the users who have a capture that may be deleted, the one who has most; among equals, the one whose oldest capture is older. */
 static struct user *largest(struct choice *choice, bool by_captures)
 {
 	struct user *best = NULL;

@@ -14,7 +14,7 @@ struct quota_user;
 struct server;
 struct ucred;
 
-/* How often the tick has to run for what is under way. */
+/* How often the tick has to run for the work that is under way. */
 enum pace { PACE_NONE, PACE_SLOW, PACE_FAST };
 
 struct calls {

@@ -27,7 +27,7 @@ static void stop_if_done(struct server *server)
 	if (!server->stopping)
 		return;
 	bool work = server->calls->has_work(server);
-	/* Where another daemon follows, a request that this one has read is still answered by this one. */
+	/* A request that this daemon has read is answered by this daemon, even if another one follows. */
 	for (const struct conn *conn = server->conns; conn && server->handing_off && !work; conn = conn->next)
 		work = conn->busy && !conn->follows;
 	if (!work || clock_monotonic() > server->stop_at)

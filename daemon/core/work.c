@@ -211,8 +211,8 @@ static void move_to_top(struct work *work)
 	lane->root = meld(lane->root, work);
 }
 
-/* Of the owners that have work due, looks at the one of whom the least is running, and returns its earliest piece. Where
- * nothing is due: the piece that is due next. It stays in its heap. */
+/* Among the owners that have work due, takes the one who has the least work running, and returns its earliest piece. If nothing is due,
+ * returns the piece that is due next. The piece stays in its heap. */
 static struct work *look_next(const struct work_pool *pool)
 {
 	uint64_t now = clock_monotonic();

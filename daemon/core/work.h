@@ -20,7 +20,7 @@ struct work {
 	/* On the loop's thread, after the last run. May free the work. NULL: nothing is to be done, run has freed it. */
 	void (*done)(struct work *work);
 
-	/* Whose work it is. Of several owners whose work waits, the one of whom the least is running comes first. */
+	/* Whose work it is. When several owners wait, the one who has the least work running comes first. */
 	uint32_t owner;
 
 	/* The pool's, and the outbox's. */
@@ -60,7 +60,7 @@ void work_beat_end(struct work_beat *beat);
 bool work_beat_hangs(struct work_beat *beat, uint64_t now, uint64_t most_ns);
 
 /* The work of one owner: what waits, a pairing heap with the earliest on top (there may be as many as captures run), and
- * how many are running. Of more owners at a time than there are lanes some share one. */
+ * how many are running. If there are more owners than lanes, some share a lane. */
 struct work_lane {
 	uint32_t owner;
 	struct work *root;

@@ -189,7 +189,7 @@ static void look(uv_timer_t *timer)
 	}
 }
 
-/* One that has not asked yet, or has its answer, before one that waits for it; of these the oldest. */
+/* Takes a connection that has not asked yet, or has its answer, before one that still waits for an answer; among equals the oldest. */
 static void push_out(struct listener *listener)
 {
 	struct visitor *worst = NULL;

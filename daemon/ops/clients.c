@@ -36,8 +36,7 @@ static void locate(struct conn *conn, int fd)
 		return;
 	conn->pid_namespace = namespace_of_caller(conn->server->pid_namespace, conn->peer.pid, fd);
 	conn->located = true;
-	/* To the kernel root in a container, and the groups that it has given itself, are the machine's. To the daemon
-	 * they are not. */
+	/* The kernel takes root in a container, and the groups that it has given itself, for the machine's. The daemon does not. */
 	conn->admin = conn->admin && conn->pid_namespace == conn->server->pid_namespace;
 }
 

@@ -96,7 +96,8 @@ void get_serve(struct conn *conn, const struct get_kind *kind)
 	const struct request *request = &client_of(conn)->request;
 	uint64_t number = capture_id_parse(request->capture_id, conn->server->user);
 	if (!number) {
-		/* A number alone is the system's capture; who has only a daemon of their own means that one's. */
+		/* A number alone names a capture of the system's daemon. For somebody who has only a daemon of their own it names one of
+		 * that daemon. */
 		char detail[2 * sizeof request->capture_id + 32];
 		bool own = capture_id_parse(request->capture_id, false) != 0;
 		snprintf(detail, sizeof detail, own ? "%s (your own daemon's is u%s)" : "%s", request->capture_id,

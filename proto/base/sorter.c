@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define CAPACITY_FIRST 1024u
-/* Bytes of memory for reading all portions back, and at least for each: so much that a disk reads in long stretches. */
+/* Bytes of memory to read all portions back, and the least for each portion: enough for a disk to read in long stretches. */
 #define WINDOW_BYTES (8u << 20)
 #define WINDOW_BYTES_MIN (16u << 10)
 

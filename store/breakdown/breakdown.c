@@ -94,7 +94,7 @@ unsigned breakdown_unusual(const struct breakdown_holders *holders)
 {
 	unsigned unusual = (holders->evaluate && holders->evaluate < holders->steps ? HOLDS_EVALUATION : 0) |
 			   (holders->compile && holders->compile < holders->steps ? HOLDS_COMPILATION : 0);
-	/* Of some that evaluate, while the others compile, those that evaluate say more of what is usual. */
+	/* If some steps evaluate and all others compile, those that evaluate say more of what is usual. */
 	return unusual == (HOLDS_EVALUATION | HOLDS_COMPILATION) && holders->any == holders->steps ? HOLDS_COMPILATION
 												   : unusual;
 }
@@ -107,7 +107,7 @@ unsigned breakdown_left_out(const struct breakdown *breakdown, size_t first, siz
 	return breakdown_unusual(&holders);
 }
 
-/* What those that are left out hold: a few words. */
+/* A few words on what the steps hold that are left out. */
 static const char *held(const struct breakdown_step *steps, size_t count, unsigned unusual, bool one)
 {
 	unsigned all = 0;

@@ -54,7 +54,7 @@ void compilations_take(struct compilations *compilations, int64_t start, int64_t
 	}
 }
 
-/* The step's thread ends steps: it does not in a compilation. */
+/* The step's thread ends no step inside of a compilation. */
 static bool ends_step_within(const struct breakdown *breakdown, const struct compilation *item)
 {
 	size_t next =

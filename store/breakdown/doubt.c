@@ -16,8 +16,8 @@ static void take_loss(void *capture, sqlite3_stmt *row)
 		doubt(capture, "events of the devices, or calls, were dropped", row_int(row, 0));
 }
 
-/* A graph's launches have as many operations as it has nodes, each time. Of one from before the recording only the end is there, and of
- * the last one perhaps only the beginning. */
+/* Each launch of a graph has as many operations as the graph has nodes. Of a launch before the recording only the end is recorded, and of
+ * the last launch perhaps only the beginning. */
 static void take_graphs(void *capture, sqlite3_stmt *row)
 {
 	if (row_int(row, 0) > 0)
@@ -42,7 +42,7 @@ static void look_for_doubt(struct scan *scan, struct breakdown_capture *capture,
 {
 	if (capture->timeless)
 		doubt(capture, "operations came without times", (int64_t)capture->timeless);
-	/* Of the last ones a device may not have begun before the recording ended. */
+	/* A device may not have begun the last ones before the recording ended. */
 	if (evidence->bare_calls * 2 > evidence->kernel_calls)
 		doubt(capture, "calls launched kernels that were not recorded", evidence->bare_calls);
 	scan_each(scan,

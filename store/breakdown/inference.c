@@ -1,5 +1,5 @@
 /* inference.c - see inference.h. Operators have a sequence number where gradient is switched on, unless another that has one encloses
- * them. Who has none ran without gradient; what he did is inference if it is what the model's forward does, too. */
+ * them. An operator without a number ran without gradient. It is inference if the model's forward runs the same. */
 #include "inference.h"
 
 #include "names.h"
@@ -51,7 +51,7 @@ struct walk {
 	size_t marks;	    /* of the activity, before it */
 	bool open;
 	bool pure;		  /* nothing with gradient came after the newest of them */
-	int64_t start, end, last; /* of what has no mark yet; the end of the newest operator of any kind */
+	int64_t start, end, last; /* of operators that have no mark yet; the end of the newest operator of any kind */
 	bool trains;
 };
 

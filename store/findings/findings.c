@@ -52,7 +52,7 @@ struct judge {
 	bool *unlike;
 	size_t unlike_count;
 	int64_t *recompiled; /* by step: recompile_times() */
-	bool recompiles;     /* there is a finding of that: in steps that are left out, or, if there are none, in all */
+	bool recompiles; /* there is such a finding: in the steps that are left out, or, if none is left out, in all steps */
 	struct value *values; /* room for all steps */
 	struct finding *candidates;
 	size_t candidate_count;

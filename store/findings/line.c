@@ -96,7 +96,7 @@ void findings_line(sqlite3 *db, struct findings *findings)
 	if (!findings->count)
 		return;
 	gather(db, findings, all);
-	/* What lies within others has whole steps for intervals: a line of these says nothing of it. */
+	/* A finding that lies within others has whole steps as intervals. A line of whole steps says nothing about it. */
 	for (size_t i = 0; i < findings->count; i++)
 		if (!(finding_facts(findings->items[i].kind)->flags & FINDING_WITHIN))
 			tell(db, &findings->items[i], &all[i]);

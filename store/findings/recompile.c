@@ -44,7 +44,7 @@ int64_t *recompile_times(const struct breakdown_capture *capture)
 			times[s] += part_in(&breakdown->steps[s], item, covered);
 		covered = item->end > covered ? item->end : covered;
 	}
-	/* What the row does not have, such as what is done within input, is not lost to it. */
+	/* Time that the row does not have, such as time within input, is not lost to compiling. */
 	for (size_t s = 0; times && s < breakdown->step_count; s++)
 		if (times[s] > breakdown->steps[s].compiled)
 			times[s] = breakdown->steps[s].compiled;

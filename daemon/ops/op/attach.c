@@ -27,7 +27,7 @@ static void serve(struct conn *conn, struct request *request, const char *packet
 {
 	(void)packet, (void)n;
 	int32_t pid = request->pid;
-	/* What another pid namespace calls so is known when it registers. */
+	/* A pid of another namespace is known once its process registers. */
 	bool foreign = conn->pid_namespace != conn->server->pid_namespace;
 	char subject[64] = "";
 	if (!registry_find_for(conn, pid) && (foreign || registry_missing(conn, pid) == ERROR_NO_AGENT)) {

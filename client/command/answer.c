@@ -92,7 +92,7 @@ void answer_line(const struct tables *tables, const cJSON *about)
 	char text[1024], pid[TEXT_FIGURE_BYTES], part[96], *devices, *safe;
 
 	/* The devices of all of it, whatever part is shown. */
-	whole.filter = (struct filter){NULL, -1, -1, -1};
+	whole.filter = (struct filter){NULL, -1, -1, -1, 0};
 	devices = device_names(&whole);
 	snprintf(text, sizeof text, "%.128s (%s)", name && *name ? name : "a process",
 		 text_pid(pid, (int64_t)json_number(about, "pid", 0)));

@@ -289,6 +289,9 @@ static int check(const struct arguments *arguments)
 		return fail(EXIT_USAGE, "CSV holds one table of one capture; name a single one");
 	if (format == FORMAT_CSV && !view_find(by))
 		return fail(EXIT_USAGE, "CSV holds one table; name it with --by (operators, kernels, steps, ...)");
+	if (arguments_has(arguments, "phase") &&
+	    !filter_phases(arguments_text(arguments, "phase", ""), why, sizeof why))
+		return fail(EXIT_USAGE, "%s", why);
 	if (!arguments_has(arguments, "where"))
 		return EXIT_DONE;
 	if (!view_find(by))
@@ -319,9 +322,11 @@ static int choose(struct show *show, const struct arguments *arguments, const ch
 	tables->options.sort_by = arguments_text(arguments, "sort-by", NULL);
 	tables->options.shapes = arguments_has(arguments, "group-by-shapes");
 	tables->options.stack = arguments_number(arguments, "group-by-stack", 0);
-	tables->filter =
-		(struct filter){arguments_text(arguments, "range", NULL), arguments_number(arguments, "thread", -1),
-				arguments_number(arguments, "device", -1), arguments_number(arguments, "stream", -1)};
+	tables->filter = (struct filter){
+		arguments_text(arguments, "range", NULL), arguments_number(arguments, "thread", -1),
+		arguments_number(arguments, "device", -1), arguments_number(arguments, "stream", -1), 0};
+	if (arguments_has(arguments, "phase"))
+		tables->filter.phases = filter_phases(arguments_text(arguments, "phase", ""), why, sizeof why);
 	if (arguments_has(arguments, "where"))
 		tables->where = where_read(arguments_text(arguments, "where", ""), why, sizeof why);
 	if (arguments_has(arguments, "full-names"))

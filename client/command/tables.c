@@ -12,7 +12,7 @@
 
 void tables_init(struct tables *tables, struct capture *capture)
 {
-	*tables = (struct tables){.capture = capture, .filter = {NULL, -1, -1, -1}, .screen = screen_output()};
+	*tables = (struct tables){.capture = capture, .filter = {NULL, -1, -1, -1, 0}, .screen = screen_output()};
 	tables->options.summary = capture->summary;
 	tables->options.kept = &tables->kept;
 	tables->simulated = report_simulated(&capture->reader);
@@ -43,7 +43,13 @@ static const struct reader *part_of(struct tables *tables, const struct view *vi
 	if (!parts)
 		return &tables->capture->reader;
 	if (!tables->opened[parts]) {
-		tables->code = filter_open(&tables->capture->reader, &tables->filter, parts, &tables->parts[parts]);
+		struct breakdown_capture none;
+
+		/* It is kept in the tables. */
+		if (tables->filter.phases)
+			verdict_intervals(&tables->capture->reader, &tables->options, &none);
+		tables->code = filter_open(&tables->capture->reader, &tables->filter, parts, &tables->kept.capture,
+					   &tables->parts[parts]);
 		if (tables->code != EXIT_DONE)
 			return NULL;
 		tables->opened[parts] = true;
@@ -97,6 +103,7 @@ const char *tables_uncut(const struct tables *tables, const struct view *view, c
 	} options[] = {
 		{"--step", tables->options.step != 0, !(view->flags & VIEW_OF_ALL)},
 		{"--range", tables->filter.range != NULL, view->flags & VIEW_BY_HOST},
+		{"--phase", tables->filter.phases != 0, view->flags & VIEW_BY_HOST},
 		{"--thread", tables->filter.thread >= 0, view->flags & VIEW_BY_HOST},
 		{"--device", tables->filter.device >= 0, tells_devices(view)},
 		{"--stream", tables->filter.stream >= 0, view->flags & VIEW_BY_DEVICE},

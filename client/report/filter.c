@@ -6,6 +6,7 @@
 #include "client/ui/text.h"
 #include "query.h"
 
+#include "store/breakdown/load.h"
 #include "store/fold_rule.h"
 #include "proto/base/array.h"
 
@@ -24,17 +25,74 @@ struct filter_spans {
 	bool ranged;
 	struct span *list; /* sorted, not overlapping on one thread */
 	size_t count, room;
+	unsigned phases; /* 0: all */
+	const struct breakdown_capture *breakdown;
 };
 
 unsigned filter_parts(const struct filter *filter)
 {
-	return (filter->range || filter->thread >= 0 ? FILTER_HOST : 0) |
+	return (filter->range || filter->thread >= 0 || filter->phases ? FILTER_HOST : 0) |
 	       (filter->device >= 0 || filter->stream >= 0 ? FILTER_DEVICE : 0);
+}
+
+#define TRAIN (1u << PHASE_FORWARD | 1u << PHASE_BACKWARD | 1u << PHASE_OPTIMIZER | 1u << PHASE_ZERO_GRAD)
+
+/* Words of `profd trigger --phase` that are no phase's. */
+static unsigned phases_named(const char *word, size_t bytes)
+{
+	static const struct {
+		const char *word;
+		unsigned phases;
+	} others[] = {{"train", TRAIN}, {"validation", 1u << PHASE_EVALUATION}, {"test", 1u << PHASE_EVALUATION}};
+	enum phase phase = breakdown_phase_named(word, bytes);
+
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		if (strlen(others[i].word) == bytes && memcmp(others[i].word, word, bytes) == 0)
+			return others[i].phases;
+	return phase == PHASE_COUNT ? 0 : 1u << phase;
+}
+
+/* Words of the phases, with commas between. Returns `to`. */
+static const char *phases_text(unsigned phases, char *to, size_t bytes)
+{
+	size_t n = 0;
+
+	to[0] = '\0';
+	for (unsigned phase = 0; phase < PHASE_COUNT && n < bytes; phase++)
+		if (phases & 1u << phase)
+			n += (size_t)snprintf(to + n, bytes - n, "%s%s", n ? ", " : "",
+					      breakdown_phase_row(phase)->word);
+	return to;
+}
+
+unsigned filter_phases(const char *words, char *why, size_t bytes)
+{
+	unsigned phases = 0, all = (1u << PHASE_COUNT) - 1;
+	char known[128];
+
+	for (const char *word = words;; word++) {
+		size_t length = strcspn(word, ",");
+		unsigned named = phases_named(word, length);
+
+		if (!named) {
+			snprintf(
+				why, bytes,
+				"no phase is called '%.*s': --phase takes %s, and train (forward, backward, optimizer, "
+				"zero_grad), validation and test (evaluation), several with commas between",
+				(int)(length < 40 ? length : 40), word, phases_text(all, known, sizeof known));
+			return 0;
+		}
+		phases |= named;
+		word += length;
+		if (!*word)
+			return phases;
+	}
 }
 
 const char *filter_text(const struct filter *filter, char *to, size_t bytes)
 {
 	size_t n = 0;
+	char words[128];
 	const struct {
 		const char *word;
 		int64_t value;
@@ -43,6 +101,9 @@ const char *filter_text(const struct filter *filter, char *to, size_t bytes)
 	to[0] = '\0';
 	if (filter->range)
 		n = (size_t)snprintf(to, bytes, "range %.200s", filter->range);
+	if (filter->phases && n < bytes)
+		n += (size_t)snprintf(to + n, bytes - n, "%sphase %s", n ? ", " : "",
+				      phases_text(filter->phases, words, sizeof words));
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers && n < bytes; i++)
 		if (numbers[i].value >= 0)
 			n += (size_t)snprintf(to + n, bytes - n, "%s%s %lld", n ? ", " : "", numbers[i].word,
@@ -124,6 +185,8 @@ static bool find_spans(const struct reader *reader, const char *name, struct fil
 static bool inside(const struct filter_spans *spans, int64_t thread, int64_t start)
 {
 	if (spans->thread >= 0 && thread != spans->thread)
+		return false;
+	if (spans->phases && !(spans->phases & 1u << breakdown_phase(spans->breakdown, (uint32_t)thread, start)))
 		return false;
 	if (!spans->ranged)
 		return true;
@@ -243,13 +306,34 @@ static void make_device(const struct reader *reader, const struct filter *filter
 	execute(reader, sql);
 }
 
-int filter_open(const struct reader *whole, const struct filter *filter, unsigned parts, struct filtered *ret)
+/* Nothing is in these phases. */
+static int no_such_phase(unsigned wanted, unsigned there)
+{
+	char words[128], others[128];
+	unsigned named = there & ~(1u << PHASE_NONE);
+	bool unnamed = wanted & 1u << PHASE_EVALUATION && there & 1u << PHASE_INFERENCE;
+
+	return fail(EXIT_NO_TARGET,
+		    "the capture has nothing in the phase %s; it has: %s%s (docs/breakdown.md says what "
+		    "tells them; `profd show --by phases` lists them)",
+		    phases_text(wanted, words, sizeof words),
+		    named ? phases_text(named, others, sizeof others) : "no phase at all",
+		    unnamed ? ", of which nobody said what it is for: try --phase inference" : "");
+}
+
+int filter_open(const struct reader *whole, const struct filter *filter, unsigned parts,
+		const struct breakdown_capture *breakdown, struct filtered *ret)
 {
 	int error;
+
+	if (filter->phases && !(filter->phases & breakdown_phases(breakdown)))
+		return no_such_phase(filter->phases, breakdown_phases(breakdown));
 
 	*ret = (struct filtered){.spans = need(calloc(1, sizeof *ret->spans))};
 	ret->spans->thread = filter->thread;
 	ret->spans->ranged = filter->range;
+	ret->spans->phases = filter->phases;
+	ret->spans->breakdown = breakdown;
 	if (filter->range && !find_spans(whole, filter->range, ret->spans)) {
 		filter_close(ret);
 		return fail(EXIT_NO_TARGET,

@@ -27,9 +27,6 @@ static const struct column columns[] = {
 	[I_THREAD] = {"thread", "THREAD", COLUMN_NUMBER, COLUMN_DATA_ONLY},
 };
 
-static const char *const phases[PHASE_COUNT] = {NULL,	     "input",	  "forward",	"backward",
-						"optimizer", "zero_grad", "evaluation", "inference"};
-
 /* A stretch, and what stands beside it. */
 struct idle_row_of {
 	const struct breakdown_device *device;
@@ -56,14 +53,11 @@ static void set_name(struct table *table, size_t column, sqlite3_stmt *names, ui
 	sqlite3_reset(names);
 }
 
-static const char *phase_at(const struct breakdown *breakdown, int64_t time)
+static const char *phase_at(const struct breakdown_capture *capture, int64_t time)
 {
-	const struct activity_thread *thread = activity_find(breakdown->activity, breakdown->step_thread);
-	size_t at = thread ? activity_at(thread, time) : 0;
+	enum phase phase = breakdown_phase(capture, capture->breakdown.step_thread, time);
 
-	return thread && at < thread->count && activity_start(thread, at) <= time
-		       ? phases[activity_segment(thread, at).phase]
-		       : NULL;
+	return phase == PHASE_NONE ? NULL : breakdown_phase_row(phase)->word;
 }
 
 static size_t step_of(const struct breakdown *breakdown, int64_t time)
@@ -91,7 +85,7 @@ static void add(struct table *table, sqlite3_stmt *names, const struct breakdown
 	table_set(table, I_DEVICE, row->device->device);
 	table_set_text(table, I_ROW, breakdown_idle_rows[stretch->cause].word);
 	table_set_text(table, I_TITLE, breakdown_idle_rows[stretch->cause].title);
-	table_set_text(table, I_PHASE, phase_at(breakdown, middle));
+	table_set_text(table, I_PHASE, phase_at(capture, middle));
 	if (idle->next < breakdown->operation_count) {
 		const struct breakdown_operation *next = &breakdown->operations[idle->next];
 

@@ -15,6 +15,28 @@ const struct breakdown_row breakdown_device_rows[DEVICE_ROWS] = {BREAKDOWN_DEVIC
 const struct breakdown_row breakdown_idle_rows[IDLE_ROWS] = {BREAKDOWN_IDLE_ROWS(ROW)};
 #undef ROW
 
+_Static_assert(HOST_INPUT + 1 == PHASE_INPUT && HOST_FORWARD + 1 == PHASE_FORWARD &&
+		       HOST_BACKWARD + 1 == PHASE_BACKWARD && HOST_OPTIMIZER + 1 == PHASE_OPTIMIZER &&
+		       HOST_ZERO_GRAD + 1 == PHASE_ZERO_GRAD && HOST_EVALUATION + 1 == PHASE_EVALUATION &&
+		       HOST_INFERENCE + 1 == PHASE_INFERENCE && HOST_COMM + 1 == PHASE_COUNT,
+	       "rows of the host begin with the phases, in their order");
+
+const struct breakdown_row *breakdown_phase_row(enum phase phase)
+{
+	static const struct breakdown_row none = {"none", "in no phase"};
+	return phase == PHASE_NONE ? &none : &breakdown_host_rows[phase - 1];
+}
+
+enum phase breakdown_phase_named(const char *word, size_t bytes)
+{
+	for (unsigned phase = 0; phase < PHASE_COUNT; phase++) {
+		const char *known = breakdown_phase_row(phase)->word;
+		if (strlen(known) == bytes && memcmp(known, word, bytes) == 0)
+			return phase;
+	}
+	return PHASE_COUNT;
+}
+
 /* Input keeps all that is inside of it; what is done where nothing else helps comes next; then the phase. */
 static enum host_row host_row(const struct activity_segment *segment, bool has_operators)
 {

@@ -67,6 +67,11 @@ struct breakdown_row {
 extern const struct breakdown_row breakdown_host_rows[HOST_ROWS], breakdown_device_rows[DEVICE_ROWS],
 	breakdown_idle_rows[IDLE_ROWS];
 
+/* A phase has the word and the title of its row of the host. PHASE_NONE: "none". */
+const struct breakdown_row *breakdown_phase_row(enum phase phase);
+/* The phase of this word; PHASE_COUNT: there is none. */
+enum phase breakdown_phase_named(const char *word, size_t bytes);
+
 #define BREAKDOWN_NO_CALL SIZE_MAX
 
 /* A call of the driver's or the runtime's API that launched something. */

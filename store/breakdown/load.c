@@ -81,6 +81,17 @@ static void mark(struct load *load, const struct meaning *name, uint32_t thread,
 		activity_mark(activity, thread, start, end, (enum phase)name->phase);
 }
 
+/* More of them than there are devices say nothing: the file is not what it says. */
+static void take_follower(struct breakdown_capture *capture, uint32_t thread)
+{
+	size_t count = capture->follower_count;
+	for (size_t i = count; i > 0; i--)
+		if (capture->followers[i - 1] == thread)
+			return;
+	if (thread != capture->breakdown.step_thread && count < BREAKDOWN_FOLLOWERS)
+		capture->followers[capture->follower_count++] = thread;
+}
+
 static void take_operator(void *context, sqlite3_value **row)
 {
 	struct load *load = context;
@@ -99,6 +110,8 @@ static void take_operator(void *context, sqlite3_value **row)
 	activity_add_named(&load->capture->activity, thread, start, end, (enum doing)name.doing,
 			   (uint32_t)int_of(row[2]));
 	bool backward = name.backward || int_of(row[5]) == 1;
+	if (backward)
+		take_follower(load->capture, thread);
 	/* What other threads do says nothing of the step's phases, unless it is backward. */
 	if (backward || thread == load->capture->breakdown.step_thread)
 		phases_add(&load->phases, &(struct phases_operator){.start = start,
@@ -243,6 +256,27 @@ bool breakdown_capture_steps(sqlite3 *db, const struct breakdown_watch *watch, s
 	ret->breakdown.steps = ret->steps;
 	*ret_error = load.scan.error;
 	return !load.scan.error;
+}
+
+enum phase breakdown_phase(const struct breakdown_capture *capture, uint32_t thread, int64_t time)
+{
+	for (size_t i = 0; i < capture->follower_count; i++)
+		if (capture->followers[i] == thread)
+			thread = capture->breakdown.step_thread;
+	const struct activity_thread *known = activity_find(&capture->activity, thread);
+	size_t at = known ? activity_at(known, time) : 0;
+	return known && at < known->count && activity_start(known, at) <= time
+		       ? (enum phase)activity_segment(known, at).phase
+		       : PHASE_NONE;
+}
+
+unsigned breakdown_phases(const struct breakdown_capture *capture)
+{
+	unsigned phases = 0;
+	for (size_t i = 0; i < capture->activity.count; i++)
+		for (size_t at = 0; at < capture->activity.threads[i].count; at++)
+			phases |= 1u << activity_segment(&capture->activity.threads[i], at).phase;
+	return phases;
 }
 
 void breakdown_capture_free(struct breakdown_capture *capture)

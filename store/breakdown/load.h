@@ -8,6 +8,9 @@
 
 struct compilations;
 
+/* Threads of autograd; a machine has one for each device. */
+#define BREAKDOWN_FOLLOWERS 64
+
 struct breakdown_capture {
 	struct breakdown breakdown;
 	int64_t *numbers;	 /* of the steps, the process's own count; 0 = a window */
@@ -18,6 +21,9 @@ struct breakdown_capture {
 	uint64_t graph_launches; /* calls that launched a CUDA graph */
 	char doubt
 		[256]; /* why the causes of idle time are not known: then all of it is in IDLE_UNKNOWN; empty: they are */
+	/* Threads that ran the backward for the step's thread: they are in its phase. */
+	uint32_t followers[BREAKDOWN_FOLLOWERS];
+	size_t follower_count;
 	struct compilations *compilations; /* by torch.compile (compilations.h); owned. NULL: they were not looked at */
 	/* Owned; breakdown points into these. */
 	struct activity activity;
@@ -41,6 +47,10 @@ bool breakdown_capture_load(sqlite3 *db, const struct breakdown_watch *watch, st
 /* The steps alone, and which sides were recorded. */
 bool breakdown_capture_steps(sqlite3 *db, const struct breakdown_watch *watch, struct breakdown_capture *ret,
 			     int *ret_error);
+/* The phase in which a thread was at a time; of a capture that was read as a whole. */
+enum phase breakdown_phase(const struct breakdown_capture *capture, uint32_t thread, int64_t time);
+/* The phases (bits) in which any thread was. */
+unsigned breakdown_phases(const struct breakdown_capture *capture);
 void breakdown_capture_free(struct breakdown_capture *capture);
 
 #endif

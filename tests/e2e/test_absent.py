@@ -35,8 +35,8 @@ VARIANTS = {
 }
 # Never in an imported trace.
 ALWAYS = {"workers": "nobody looked at the processes", "sessions": "the trace does not say how CUPTI was used",
-          "lines": "a trace holds no samples of Python stacks",
-          "functions": "a trace holds no samples of Python stacks", "modules": "a trace does not say in which module",
+          "lines": "a trace holds stacks of Python only if it was recorded with_stack",
+          "functions": "a trace holds stacks of Python only if it was recorded with_stack", "modules": "the trace holds no calls of modules",
           "compiles": "a trace does not list the compilations",
           "device_memory": "a trace holds no allocations by CUDA itself", "leaks": None, "graphs": None, "dropped": None}
 

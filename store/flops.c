@@ -248,7 +248,13 @@ bool flops_known(const char *name)
 	return formula_of(name);
 }
 
-bool flops_of(const char *name, const char *dims, const char *concrete, int64_t *ret_flops, bool *ret_counted)
+bool flops_counted(const char *name)
+{
+	const struct formula *formula = formula_of(name);
+	return formula && formula->counted;
+}
+
+bool flops_of(const char *name, const char *dims, const char *concrete, int64_t *ret_flops)
 {
 	const struct formula *formula = formula_of(name);
 	struct call call = {0};
@@ -256,6 +262,5 @@ bool flops_of(const char *name, const char *dims, const char *concrete, int64_t 
 		return false;
 	read_words(&call, concrete);
 	*ret_flops = formula->flops(&call, formula->argument);
-	*ret_counted = formula->counted;
 	return *ret_flops >= 0;
 }

@@ -8,13 +8,15 @@
 /* Is there a formula for operators of this name? */
 bool flops_known(const char *name);
 
+/* Does it add to a total? An operator whose work is done, and counted, by one that it calls does not. */
+bool flops_counted(const char *name);
+
 /* `dims` and `concrete` as in the columns of the table `inputs`: JSON lists, one member an input. False: the operator has no formula
- * here, or its inputs are not those that the formula needs. `counted`: it adds to a total; an operator whose work is done, and
- * counted, by one that it calls does not.
+ * here, or its inputs are not those that the formula needs.
  * Formulas: torch.profiler's (with_flops: conv2d, mm, addmm, bmm, baddbmm, add, mul), and those of torch.utils.flop_counter for
  * attention, products of scaled numbers, convolutions of any dimension, and both backwards. Unlike the latter, the backward of a
  * grouped convolution is divided by its groups, and what composite operators call is counted. On the CPU _scaled_mm calls mm, and
  * mm of a sparse matrix calls addmm: both count there. A result that no int64_t holds is none. */
-bool flops_of(const char *name, const char *dims, const char *concrete, int64_t *ret_flops, bool *ret_counted);
+bool flops_of(const char *name, const char *dims, const char *concrete, int64_t *ret_flops);
 
 #endif

@@ -34,32 +34,28 @@ static const struct report_key keys[] = {
 	{"name", "name"},
 };
 
-/* profd_flops(name, dims, concrete): NULL where there is no formula. profd_counted(...): does it add to the total? */
+/* profd_flops(name, dims, concrete): NULL where there is no formula. */
 static void flops(sqlite3_context *context, int count, sqlite3_value **values)
 {
 	const char *texts[3];
 	int64_t result;
-	bool counted;
 	(void)count;
 	for (int i = 0; i < 3; i++) {
 		texts[i] = (const char *)sqlite3_value_text(values[i]);
 		if (!texts[i])
 			return;
 	}
-	if (!flops_of(texts[0], texts[1], texts[2], &result, &counted))
-		return;
-	if (sqlite3_user_data(context))
-		sqlite3_result_int(context, counted);
-	else
+	if (flops_of(texts[0], texts[1], texts[2], &result))
 		sqlite3_result_int64(context, figure_time(result));
 }
 
-/* profd_has_formula(name) */
-static void has_formula(sqlite3_context *context, int count, sqlite3_value **values)
+/* profd_has_formula(name) and profd_counted(name): has it one, does it add to the total? */
+static void ask_of_name(sqlite3_context *context, int count, sqlite3_value **values)
 {
 	const char *name = (const char *)sqlite3_value_text(values[0]);
+	bool (*const ask)(const char *) = sqlite3_user_data(context) ? flops_counted : flops_known;
 	(void)count;
-	sqlite3_result_int(context, name && flops_known(name));
+	sqlite3_result_int(context, name && ask(name));
 }
 
 /* %s: time on the device, or NULL; how to find it. `few` are the operators that have a formula; those that are one call with their parent
@@ -77,7 +73,7 @@ static void has_formula(sqlite3_context *context, int count, sqlite3_value **val
 	"host, %s AS device FROM few o %s WHERE (?1 = 0 OR o.step = ?1) AND (o.id IS NULL OR o.id NOT IN (SELECT id "     \
 	"FROM folded)) GROUP BY o.name, o.inputs), f AS "                                                                 \
 	"MATERIALIZED (SELECT s.text AS name, i.dims AS dims, t.calls AS calls, t.host AS host, t.device AS device, "     \
-	"profd_flops(s.text, i.dims, i.concrete) AS flops, profd_counted(s.text, i.dims, i.concrete) AS counted FROM "    \
+	"profd_flops(s.text, i.dims, i.concrete) AS flops, profd_counted(s.text) AS counted FROM "                        \
 	"t JOIN strings s ON s.id = t.id JOIN inputs i ON i.id = t.inputs), r AS MATERIALIZED (SELECT name, dims, "       \
 	"sum(calls) AS calls, flops, flops * 1.0 * sum(calls) AS total, counted, total(host) AS host, sum(device) AS "    \
 	"device FROM f WHERE flops IS NOT NULL GROUP BY name, dims, flops, counted) SELECT name, dims, calls, flops, "    \
@@ -95,15 +91,19 @@ static void note_speed(struct table *table, const struct reader *reader, const s
 			table_note(table, "%.3g GFLOP/s %s", sum / sqlite3_column_double(statement, 0), of);
 }
 
-static void note_total(struct table *table, const struct reader *reader, const struct report_options *options,
-		       const char *totals)
+/* Of all rows that count: those that have a share of it. */
+static double sum_of(const struct table *table)
 {
-	sqlite3_stmt *statement = report_prepare(reader, totals);
-	sqlite3_bind_int64(statement, 1, options->step);
-	double sum = 0;
-	while (report_next(reader, statement))
-		if (sqlite3_column_type(statement, F_PERCENT) != SQLITE_NULL)
-			sum += sqlite3_column_double(statement, F_TOTAL);
+	double sum = 0, figure;
+	for (size_t row = 0; row < table_rows(table); row++)
+		if (table_figure(table, row, F_PERCENT, &figure) && table_figure(table, row, F_TOTAL, &figure))
+			sum += figure;
+	return sum;
+}
+
+static void note_total(struct table *table, const struct reader *reader, const struct report_options *options)
+{
+	double sum = sum_of(table);
 	int64_t steps = options->step ? 1 : report_step_count(reader);
 	if (sum <= 0 || steps <= 0)
 		return;
@@ -123,14 +123,15 @@ struct table *report_flops(const struct reader *reader, const struct report_opti
 	char sql[4096];
 	if (!report_ran(reader, "shapes"))
 		return table_new(shape.columns, shape.count);
-	if (sqlite3_create_function_v2(reader->db, "profd_has_formula", 1, flags, NULL, has_formula, NULL, NULL,
+	if (sqlite3_create_function_v2(reader->db, "profd_has_formula", 1, flags, NULL, ask_of_name, NULL, NULL,
 				       NULL) ||
 	    sqlite3_create_function_v2(reader->db, "profd_flops", 3, flags, NULL, flops, NULL, NULL, NULL) ||
-	    sqlite3_create_function_v2(reader->db, "profd_counted", 3, flags, (void *)reader, flops, NULL, NULL, NULL))
+	    sqlite3_create_function_v2(reader->db, "profd_counted", 1, flags, (void *)reader, ask_of_name, NULL, NULL,
+				       NULL))
 		need(NULL);
 	snprintf(sql, sizeof sql, SQL, gpu ? "total(d.total)" : "NULL",
 		 gpu ? "LEFT JOIN range_devices d ON d.id = o.id" : "");
 	struct table *table = report_query(reader, options, &shape, sql);
-	note_total(table, reader, options, sql);
+	note_total(table, reader, options);
 	return table;
 }

@@ -10,8 +10,7 @@
 static int64_t flops(const char *name, const char *dims, const char *concrete)
 {
 	int64_t result;
-	bool counted;
-	return flops_of(name, dims, concrete, &result, &counted) ? result : -1;
+	return flops_of(name, dims, concrete, &result) ? result : -1;
 }
 
 static void test_profiler(void **state)

@@ -33,13 +33,16 @@ struct idle_row_of {
 	const struct breakdown_stretch *stretch;
 };
 
+static int64_t length_of(const struct breakdown_stretch *stretch)
+{
+	return stretch->end - stretch->start;
+}
+
 static int by_length(const void *a, const void *b)
 {
 	const struct breakdown_stretch *x = ((const struct idle_row_of *)a)->stretch,
 				       *y = ((const struct idle_row_of *)b)->stretch;
-	int64_t first = x->end - x->start, second = y->end - y->start;
-
-	return ORDER(second, first) ?: ORDER(x->start, y->start);
+	return ORDER(length_of(y), length_of(x)) ?: ORDER(x->start, y->start);
 }
 
 /* `names` is prepared once: there are three names in each of many rows. */
@@ -97,10 +100,10 @@ static void add(struct table *table, sqlite3_stmt *names, const struct breakdown
 			thread = breakdown->calls[next->call].thread;
 	}
 	table_set(table, I_THREAD, thread);
-	set_name(table, I_IN, names, spans_name(&capture->activity.spans, thread, middle, SPANS_ANY));
+	set_name(table, I_IN, names, spans_name(&capture->activity, thread, middle, SPANS_ANY));
 	if (idle->after_sync)
 		set_name(table, I_AFTER, names,
-			 spans_name(&capture->activity.spans, idle->sync_thread, idle->sync_start, SPANS_ANY));
+			 spans_name(&capture->activity, idle->sync_thread, idle->sync_start, SPANS_ANY));
 }
 
 static bool is_shown(const struct breakdown *breakdown, const struct report_options *options, int64_t time)
@@ -112,6 +115,24 @@ static bool is_shown(const struct breakdown *breakdown, const struct report_opti
 
 /* More than anybody reads: the longest of them, and how many there are. */
 #define ROWS_MOST 10000
+
+/* Leaves those that are among the longest, and others as long as the last of these. Returns how many. */
+static size_t keep_longest(struct idle_row_of *rows, size_t count)
+{
+	size_t kept = 0;
+
+	if (count <= ROWS_MOST)
+		return count;
+	int64_t *lengths = need(calloc(count, sizeof *lengths));
+	for (size_t i = 0; i < count; i++)
+		lengths[i] = length_of(rows[i].stretch);
+	int64_t least = array_value_at(lengths, count, count - ROWS_MOST);
+	free(lengths);
+	for (size_t i = 0; i < count; i++)
+		if (length_of(rows[i].stretch) >= least)
+			rows[kept++] = rows[i];
+	return kept;
+}
 
 struct table *report_idle(const struct reader *reader, const struct report_options *options)
 {
@@ -134,10 +155,11 @@ struct table *report_idle(const struct reader *reader, const struct report_optio
 			    is_shown(&capture->breakdown, options, device->stretches[i].start))
 				rows[count++] = (struct idle_row_of){device, &device->stretches[i]};
 	}
-	qsort(rows, count, sizeof *rows, by_length);
+	size_t kept = keep_longest(rows, count);
+	qsort(rows, kept, sizeof *rows, by_length);
 	sqlite3_stmt *names = report_prepare(reader, "SELECT text FROM strings WHERE id = coalesce((SELECT short FROM "
 						     "kernel_names WHERE mangled = ?1), ?1)");
-	for (size_t i = 0; i < count && i < ROWS_MOST; i++)
+	for (size_t i = 0; i < kept && i < ROWS_MOST; i++)
 		add(table, names, capture, &rows[i]);
 	sqlite3_finalize(names);
 	table_set_whole(table, count);

@@ -15,3 +15,34 @@ void *array_grow(void *array, size_t count, size_t *room, size_t bytes)
 		*room = wanted;
 	return grown;
 }
+
+/* Those of [low, high) without this bit come first. Returns where the others begin. */
+static size_t part(int64_t *values, size_t low, size_t high, int64_t bit)
+{
+	size_t border = low;
+	for (size_t i = low; i < high; i++) {
+		if (values[i] & bit)
+			continue;
+		int64_t value = values[i];
+		values[i] = values[border];
+		values[border++] = value;
+	}
+	return border;
+}
+
+/* By one bit after another, from the highest: no order of the values makes it slow. */
+int64_t array_value_at(int64_t *values, size_t count, size_t place)
+{
+	size_t low = 0, high = count;
+	int64_t bits = 0;
+	for (size_t i = 0; i < count; i++)
+		bits |= values[i];
+	for (int bit = bits ? 63 - __builtin_clzll((unsigned long long)bits) : -1; bit >= 0 && high - low > 1; bit--) {
+		size_t border = part(values, low, high, INT64_C(1) << bit);
+		if (place < border)
+			high = border;
+		else
+			low = border;
+	}
+	return values[place];
+}

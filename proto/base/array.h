@@ -3,6 +3,7 @@
 #define PROFD_PROTO_BASE_ARRAY_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Makes room behind `count` elements of `bytes` each for one more. *room: of how many elements there is room. Returns the array, which
  * may have moved; NULL: there is no memory, and the array is as it was. */
@@ -16,6 +17,9 @@ void *array_grow(void *array, size_t count, size_t *room, size_t bytes);
 			 (array) = array_grown;                                                                        \
 		 array_grown != NULL;                                                                                  \
 	 }))
+
+/* The value that would stand at `place`, if they were sorted; moves them about. None is negative. `place` is less than their count. */
+int64_t array_value_at(int64_t *values, size_t count, size_t place);
 
 /* How `a` stands to `b`, as qsort() wants to know it: -1, 0 or 1. Both are evaluated twice. Several go in a row with ?: */
 #define ORDER(a, b) (((a) > (b)) - ((a) < (b)))

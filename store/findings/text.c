@@ -174,12 +174,6 @@ static double mean_per_tensor(const struct findings *findings, const struct clai
 	return findings->last > findings->first ? sum / (double)(findings->last - findings->first) : 0;
 }
 
-static int by_value(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-	return ORDER(x, y);
-}
-
 /* Median duration of the device's operations in the judged steps; -1: not known. */
 static int64_t median_operation(const struct breakdown *breakdown, const struct findings *findings,
 				const struct claims *claims)
@@ -191,10 +185,8 @@ static int64_t median_operation(const struct breakdown *breakdown, const struct 
 	for (size_t i = device->operations_from; values && i < device->operations_to; i++)
 		if (breakdown->operations[i].start >= from && breakdown->operations[i].start < to)
 			values[count++] = breakdown->operations[i].end - breakdown->operations[i].start;
-	if (count) {
-		qsort(values, count, sizeof *values, by_value);
-		median = values[count / 2];
-	}
+	if (count)
+		median = array_value_at(values, count, count / 2);
 	free(values);
 	return median;
 }

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "proto/base/array.h"
 #include "store/breakdown/activity.h"
 #include "store/breakdown/sorted.h"
 
@@ -67,6 +68,27 @@ static void test_sorted(void **state)
 	sort_if_needed(NULL, 0, sizeof *items, by_key);
 }
 
+static int by_value(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return (x > y) - (x < y);
+}
+
+static void test_value_at(void **state)
+{
+	static int64_t values[MOST], expected[MOST];
+	uint64_t seed = 3;
+	(void)state;
+	for (size_t round = 0; round < 2000; round++) {
+		size_t count = 1 + (size_t)draw(&seed, MOST), place = (size_t)draw(&seed, (int64_t)count);
+		int64_t most = round % 3 ? 1 + draw(&seed, 300) : INT64_MAX;
+		for (size_t i = 0; i < count; i++)
+			values[i] = expected[i] = draw(&seed, most);
+		qsort(expected, count, sizeof *expected, by_value);
+		assert_int_equal(array_value_at(values, count, place), expected[place]);
+	}
+}
+
 static void test_near(void **state)
 {
 	static int64_t segments[100];
@@ -90,6 +112,7 @@ static void test_near(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_sorted), cmocka_unit_test(test_near)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_sorted), cmocka_unit_test(test_value_at),
+					   cmocka_unit_test(test_near)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 #define SPANS_OPERATORS (1u << DOING_OPERATOR | 1u << DOING_COMM)
 #define SPANS_WAITS (1u << DOING_SYNC | 1u << DOING_COPY)
 
-/* The id of the name of the innermost operator or call that is one of these doings; 0: none. `spans` are sorted (activity_build). */
-uint32_t spans_name(const struct activity_spans *spans, uint32_t thread, int64_t time, unsigned doings);
+/* The id of the name of the innermost operator or call that is one of these doings; 0: none. */
+uint32_t spans_name(const struct activity *activity, uint32_t thread, int64_t time, unsigned doings);
 
 #endif

@@ -43,10 +43,10 @@ static void add_idle(struct waits *waits, const struct breakdown_capture *captur
 		     const struct breakdown_idle *idle)
 {
 	const struct breakdown *breakdown = &capture->breakdown;
-	const struct activity_spans *spans = &capture->activity.spans;
+	const struct activity *activity = &capture->activity;
 	struct wait wait = {.device = device,
-			    .call = spans_name(spans, idle->sync_thread, idle->sync_start, SPANS_WAITS),
-			    .operator= spans_name(spans, idle->sync_thread, idle->sync_start, SPANS_OPERATORS)};
+			    .call = spans_name(activity, idle->sync_thread, idle->sync_start, SPANS_WAITS),
+			    .operator= spans_name(activity, idle->sync_thread, idle->sync_start, SPANS_OPERATORS)};
 
 	while (*step < breakdown->step_count && breakdown->steps[*step].end <= idle->start)
 		(*step)++;

@@ -5,6 +5,7 @@
 #include "proto/base/array.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 _Static_assert((int)DOING_COUNT <= 16 && (int)PHASE_COUNT <= 16, "activity_pack() has 4 bits for each");
 
@@ -13,23 +14,58 @@ static int64_t bounded(int64_t time)
 	return time > ACTIVITY_TIME_MOST ? ACTIVITY_TIME_MOST : time < -ACTIVITY_TIME_MOST ? -ACTIVITY_TIME_MOST : time;
 }
 
-static void add(struct activity *activity, struct activity_spans *list, struct activity_span span)
+static void put(struct activity *activity, struct activity_spans *list, const struct activity_span *span)
 {
-	span.start = bounded(span.start);
-	span.end = bounded(span.end);
-	if (span.end <= span.start || activity->failed)
-		return;
 	activity->failed = !ARRAY_GROW(list->items, list->count, list->room);
 	if (!activity->failed)
-		list->items[list->count++] = span;
+		list->items[list->count++] = *span;
+}
+
+/* False: nothing is to be put anywhere. */
+static bool is_span(const struct activity *activity, struct activity_span *span)
+{
+	span->start = bounded(span->start);
+	span->end = bounded(span->end);
+	return span->end > span->start && !activity->failed;
+}
+
+/* A new thread, the `place`th by number. NULL: no memory. */
+static struct activity_thread *new_thread(struct activity *activity, uint32_t thread, size_t place)
+{
+	if (!ARRAY_GROW(activity->threads, activity->count, activity->room) ||
+	    !ARRAY_GROW(activity->order, activity->count, activity->order_room)) {
+		activity->failed = true;
+		return NULL;
+	}
+	uint32_t *at = &activity->order[place];
+	memmove(at + 1, at, (activity->count - place) * sizeof *at);
+	*at = (uint32_t)activity->count;
+	activity->near = activity->count++;
+	activity->threads[activity->near] = (struct activity_thread){.thread = thread};
+	return &activity->threads[activity->near];
+}
+
+/* Not built yet. Mostly the one that was asked for before. NULL: no memory. */
+static struct activity_thread *thread_of(struct activity *activity, uint32_t thread)
+{
+	if (activity->near < activity->count && activity->threads[activity->near].thread == thread)
+		return &activity->threads[activity->near];
+	size_t place =
+		ARRAY_BEFORE(activity->count, middle, activity->threads[activity->order[middle]].thread < thread);
+	if (place == activity->count || activity->threads[activity->order[place]].thread != thread)
+		return new_thread(activity, thread, place);
+	activity->near = activity->order[place];
+	return &activity->threads[activity->near];
 }
 
 void activity_add_named(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum doing doing,
 			uint32_t name)
 {
-	add(activity, &activity->spans,
-	    (struct activity_span){
-		    .start = start, .end = end, .thread = thread, .name = name & 0xfffffff, .what = doing & 0xf});
+	struct activity_span span = {
+		.start = start, .end = end, .thread = thread, .name = name & 0xfffffff, .what = doing & 0xf};
+	struct activity_thread *list = is_span(activity, &span) ? thread_of(activity, thread) : NULL;
+	if (list)
+		put(activity, &list->spans, &span);
 }
 
 void activity_add(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum doing doing)
@@ -37,27 +73,44 @@ void activity_add(struct activity *activity, uint32_t thread, int64_t start, int
 	activity_add_named(activity, thread, start, end, doing, 0);
 }
 
+static void mark(struct activity *activity, struct activity_span span)
+{
+	if (is_span(activity, &span))
+		put(activity, &activity->marks, &span);
+}
+
 void activity_mark(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum phase phase)
 {
-	add(activity, &activity->marks,
-	    (struct activity_span){.start = start, .end = end, .thread = thread, .what = phase & 0xf});
+	mark(activity, (struct activity_span){.start = start, .end = end, .thread = thread, .what = phase & 0xf});
 }
 
 void activity_mark_module(struct activity *activity, uint32_t thread, int64_t start, int64_t end)
 {
-	add(activity, &activity->marks,
-	    (struct activity_span){
-		    .start = start, .end = end, .thread = thread, .name = ACTIVITY_MODULE, .what = PHASE_FORWARD});
+	mark(activity,
+	     (struct activity_span){
+		     .start = start, .end = end, .thread = thread, .name = ACTIVITY_MODULE, .what = PHASE_FORWARD});
 }
 
 static int by_start(const void *a, const void *b)
+{
+	const struct activity_span *x = a, *y = b;
+	return ORDER(x->start, y->start) ?: ORDER(y->end, x->end) ?: ORDER(x->what, y->what);
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const struct activity_thread *x = a, *y = b;
+	return ORDER(x->thread, y->thread);
+}
+
+static int by_thread(const void *a, const void *b)
 {
 	const struct activity_span *x = a, *y = b;
 	/* Of marks that begin at one instant the shorter is the inner one, and counts as the later. */
 	return ORDER(x->thread, y->thread) ?: ORDER(x->start, y->start) ?: ORDER(y->end, x->end) ?: ORDER(x->what, y->what);
 }
 
-/* The end of a span that has begun, and which one it is among its thread's. */
+/* The end of a mark that has begun, and which one it is among its thread's. */
 struct ending {
 	int64_t time;
 	size_t index;
@@ -97,32 +150,46 @@ static size_t endings_pop(struct endings *heap)
 	return index;
 }
 
-/* One thread's sweep. */
+/* One thread's sweep. Of what is done only the latest end counts: whatever lies within what is done already changes nothing. */
 struct sweep {
 	const struct activity_span *spans, *marks;
 	size_t span_count, mark_count;
-	struct endings span_ends, mark_ends; /* of what has begun */
+	int64_t until[DOING_COUNT]; /* the latest end of what has begun */
+	unsigned doing;		    /* bits: which of them are done now */
+	struct endings mark_ends;   /* of what has begun */
 	size_t *stack; /* marks in the order in which they began; those that have ended leave when they come to lie on top */
 	bool *ended;
 	size_t stacked;
 	size_t keeping[PHASE_COUNT]; /* of phases that keep what is inside of them: how many are open */
-	size_t open[DOING_COUNT];
-	unsigned doing; /* bits: which of them are not 0 */
 	int64_t *segments;
 	size_t count;
 	int64_t end; /* of the last */
 };
 
-static void enter(struct sweep *sweep, uint8_t doing)
+/* Passes by spans that begin while the same is done already. Returns the first other one, or the count. */
+static size_t pass_by(struct sweep *sweep, size_t span)
 {
-	sweep->open[doing]++;
-	sweep->doing |= 1u << doing;
+	for (; span < sweep->span_count; span++) {
+		const struct activity_span *at = &sweep->spans[span];
+		if (!(sweep->doing & 1u << at->what) || at->start > sweep->until[at->what])
+			break;
+		if (at->end > sweep->until[at->what])
+			sweep->until[at->what] = at->end;
+	}
+	return span;
 }
 
-static void leave(struct sweep *sweep, uint8_t doing)
+static void begin(struct sweep *sweep, const struct activity_span *span)
 {
-	if (--sweep->open[doing] == 0)
-		sweep->doing &= ~(1u << doing);
+	sweep->doing |= 1u << span->what;
+	sweep->until[span->what] = span->end;
+}
+
+static void end_doings(struct sweep *sweep, int64_t now)
+{
+	for (unsigned open = sweep->doing; open; open &= open - 1)
+		if (sweep->until[__builtin_ctz(open)] <= now)
+			sweep->doing &= ~(open & -open);
 }
 
 static uint8_t strongest(const struct sweep *sweep)
@@ -160,20 +227,20 @@ static void emit(struct sweep *sweep, int64_t from, int64_t to)
 		sweep->segments[sweep->count++] = segment;
 }
 
-/* When something begins or ends next. False: nothing does any more. */
-static bool next_border(const struct sweep *sweep, size_t span, size_t mark, int64_t *ret)
+/* When something begins or ends next; INT64_MAX: nothing does any more. */
+static int64_t next_border(const struct sweep *sweep, size_t span, size_t mark)
 {
 	int64_t next = INT64_MAX;
-	if (span < sweep->span_count && sweep->spans[span].start < next)
+	if (span < sweep->span_count)
 		next = sweep->spans[span].start;
 	if (mark < sweep->mark_count && sweep->marks[mark].start < next)
 		next = sweep->marks[mark].start;
-	if (sweep->span_ends.count && sweep->span_ends.items[0].time < next)
-		next = sweep->span_ends.items[0].time;
+	for (unsigned open = sweep->doing; open; open &= open - 1)
+		if (sweep->until[__builtin_ctz(open)] < next)
+			next = sweep->until[__builtin_ctz(open)];
 	if (sweep->mark_ends.count && sweep->mark_ends.items[0].time < next)
 		next = sweep->mark_ends.items[0].time;
-	*ret = next;
-	return span < sweep->span_count || mark < sweep->mark_count || sweep->span_ends.count || sweep->mark_ends.count;
+	return next;
 }
 
 static bool begin_mark(struct sweep *sweep, size_t mark)
@@ -196,18 +263,14 @@ static void end_mark(struct sweep *sweep, size_t mark)
 static bool run(struct sweep *sweep)
 {
 	size_t span = 0, mark = 0;
-	int64_t now, next;
+	int64_t now = next_border(sweep, span, mark), next;
 	bool ok = true;
-	next_border(sweep, span, mark, &now);
-	while (ok && next_border(sweep, span, mark, &next)) {
+	while (ok && (next = next_border(sweep, span, mark)) != INT64_MAX) {
 		emit(sweep, now, next);
 		now = next;
-		for (; ok && span < sweep->span_count && sweep->spans[span].start == now; span++) {
-			enter(sweep, sweep->spans[span].what);
-			ok = endings_push(&sweep->span_ends, sweep->spans[span].end, span);
-		}
-		while (sweep->span_ends.count && sweep->span_ends.items[0].time == now)
-			leave(sweep, sweep->spans[endings_pop(&sweep->span_ends)].what);
+		end_doings(sweep, now);
+		for (; span < sweep->span_count && sweep->spans[span].start <= now; span = pass_by(sweep, span + 1))
+			begin(sweep, &sweep->spans[span]);
 		for (; ok && mark < sweep->mark_count && sweep->marks[mark].start == now; mark++)
 			ok = begin_mark(sweep, mark);
 		while (sweep->mark_ends.count && sweep->mark_ends.items[0].time == now)
@@ -216,18 +279,18 @@ static bool run(struct sweep *sweep)
 	return ok;
 }
 
-static bool build_thread(struct activity_thread *ret, uint32_t thread, const struct activity_span *spans,
-			 size_t span_count, const struct activity_span *marks, size_t mark_count)
+/* Its marks are the first `mark_count` of these. False: no memory. */
+static bool build_thread(struct activity_thread *thread, const struct activity_span *marks, size_t mark_count)
 {
-	struct sweep sweep = {.spans = spans,
+	size_t borders = 2 * (thread->spans.count + mark_count);
+	struct sweep sweep = {.spans = thread->spans.items,
 			      .marks = marks,
-			      .span_count = span_count,
+			      .span_count = thread->spans.count,
 			      .mark_count = mark_count,
 			      .stack = calloc(mark_count + 1, sizeof *sweep.stack),
 			      .ended = calloc(mark_count + 1, sizeof *sweep.ended),
-			      .segments = calloc(2 * (span_count + mark_count) + 1, sizeof *sweep.segments)};
+			      .segments = calloc(borders + 1, sizeof *sweep.segments)};
 	bool ok = sweep.stack && sweep.ended && sweep.segments && run(&sweep);
-	free(sweep.span_ends.items);
 	free(sweep.mark_ends.items);
 	free(sweep.stack);
 	free(sweep.ended);
@@ -236,10 +299,9 @@ static bool build_thread(struct activity_thread *ret, uint32_t thread, const str
 		return false;
 	}
 	int64_t *fitting = realloc(sweep.segments, (sweep.count + 1) * sizeof *fitting);
-	*ret = (struct activity_thread){.thread = thread,
-					.segments = fitting ? fitting : sweep.segments,
-					.count = sweep.count,
-					.end = sweep.end};
+	thread->segments = fitting ? fitting : sweep.segments;
+	thread->count = sweep.count;
+	thread->end = sweep.end;
 	return true;
 }
 
@@ -251,34 +313,32 @@ static size_t same_thread(const struct activity_spans *list, size_t from, uint32
 	return to;
 }
 
+/* Also those of which only marks are known. */
+static void sort_threads(struct activity *activity)
+{
+	for (size_t i = 0; i < activity->marks.count && !activity->failed; i++)
+		thread_of(activity, activity->marks.items[i].thread);
+	if (activity->count)
+		qsort(activity->threads, activity->count, sizeof *activity->threads, by_number);
+	free(activity->order);
+	activity->order = NULL;
+}
+
 bool activity_build(struct activity *activity)
 {
-	struct activity_spans *spans = &activity->spans, *marks = &activity->marks;
-	if (activity->failed)
-		return false;
-	if (spans->count)
-		sort_if_needed(spans->items, spans->count, sizeof *spans->items, by_start);
+	struct activity_spans *marks = &activity->marks;
+	size_t mark = 0;
+	sort_threads(activity);
 	if (marks->count)
-		sort_if_needed(marks->items, marks->count, sizeof *marks->items, by_start);
-	size_t room = 0, span = 0, mark = 0;
-	while (span < spans->count || mark < marks->count) {
-		uint32_t thread = UINT32_MAX;
-		if (span < spans->count)
-			thread = spans->items[span].thread;
-		if (mark < marks->count && marks->items[mark].thread < thread)
-			thread = marks->items[mark].thread;
-		if (!ARRAY_GROW(activity->threads, activity->count, room))
-			break;
-		size_t span_end = same_thread(spans, span, thread), mark_end = same_thread(marks, mark, thread);
-		if (!build_thread(&activity->threads[activity->count], thread,
-				  spans->items ? spans->items + span : NULL, span_end - span,
-				  marks->items ? marks->items + mark : NULL, mark_end - mark))
-			break;
-		activity->count++;
-		span = span_end;
+		sort_if_needed(marks->items, marks->count, sizeof *marks->items, by_thread);
+	for (size_t i = 0; i < activity->count && !activity->failed; i++) {
+		struct activity_thread *thread = &activity->threads[i];
+		size_t mark_end = same_thread(marks, mark, thread->thread);
+		if (thread->spans.count)
+			sort_if_needed(thread->spans.items, thread->spans.count, sizeof *thread->spans.items, by_start);
+		activity->failed = !build_thread(thread, marks->items ? marks->items + mark : NULL, mark_end - mark);
 		mark = mark_end;
 	}
-	activity->failed = span < spans->count || mark < marks->count;
 	return !activity->failed;
 }
 
@@ -299,11 +359,12 @@ size_t activity_at(const struct activity_thread *thread, int64_t time)
 
 size_t activity_near(const struct activity_thread *thread, int64_t time, size_t *near)
 {
-	size_t at = *near < thread->count ? *near : 0, until = at + NEAR;
-	bool behind = at && activity_end(thread, at - 1) > time;
-	while (!behind && at < thread->count && at < until && activity_end(thread, at) <= time)
+	size_t at = *near < thread->count ? *near : thread->count, left = NEAR;
+	for (; left && at < thread->count && activity_end(thread, at) <= time; left--)
 		at++;
-	if (behind || (at < thread->count && activity_end(thread, at) <= time))
+	for (; left && at && activity_end(thread, at - 1) > time; left--)
+		at--;
+	if (!left)
 		at = activity_at(thread, time);
 	*near = at;
 	return at;
@@ -311,10 +372,12 @@ size_t activity_near(const struct activity_thread *thread, int64_t time, size_t 
 
 void activity_free(struct activity *activity)
 {
-	for (size_t i = 0; i < activity->count; i++)
+	for (size_t i = 0; i < activity->count; i++) {
+		free(activity->threads[i].spans.items);
 		free(activity->threads[i].segments);
+	}
 	free(activity->threads);
-	free(activity->spans.items);
+	free(activity->order);
 	free(activity->marks.items);
 	*activity = (struct activity){0};
 }

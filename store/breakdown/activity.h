@@ -61,20 +61,22 @@ struct activity_spans {
 	size_t count, room;
 };
 
-/* Segments of one thread, without holes, from the first to the last that is known of it. Each is kept in 8 bytes: when it begins, and
- * what it is. It ends where the next one begins. */
+/* What one thread did, and its segments, without holes, from the first to the last that is known of it. Each segment is kept in 8 bytes:
+ * when it begins, and what it is. It ends where the next one begins. */
 struct activity_thread {
 	uint32_t thread;
-	int64_t *segments; /* activity_pack() */
+	struct activity_spans spans; /* sorted by activity_build(): by start, what encloses first */
+	int64_t *segments;	     /* activity_pack() */
 	size_t count;
 	int64_t end; /* of the last */
 };
 
 struct activity {
-	struct activity_spans spans; /* what was done */
-	struct activity_spans marks; /* of phases */
-	struct activity_thread *threads;
-	size_t count;
+	struct activity_spans marks;	 /* of phases */
+	struct activity_thread *threads; /* by number, once it is built */
+	size_t count, room;
+	uint32_t *order; /* until then: indices of `threads`, by number */
+	size_t order_room, near;
 	bool failed; /* there was no memory: nothing of it means anything */
 };
 

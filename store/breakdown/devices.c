@@ -36,9 +36,18 @@ static size_t step_at(const struct breakdown *breakdown, size_t *near, int64_t t
 	return low;
 }
 
+/* Most lie within the step of the last one. */
+static inline size_t step_near(const struct breakdown *breakdown, size_t *near, int64_t from)
+{
+	const struct breakdown_step *steps = breakdown->steps;
+	if (*near < breakdown->step_count && steps[*near].start <= from && from < steps[*near].end)
+		return *near;
+	return step_at(breakdown, near, from);
+}
+
 /* Calls for each step that [from, to) has a part in. */
 #define FOR_EACH_PART(breakdown, near, from, to, i, part)                                                              \
-	for (size_t i = step_at(breakdown, near, from);                                                                \
+	for (size_t i = step_near(breakdown, near, from);                                                              \
 	     i < (breakdown)->step_count && (breakdown)->steps[i].start < (to); i++)                                   \
 		for (int64_t part = ((to) < (breakdown)->steps[i].end ? (to) : (breakdown)->steps[i].end) -            \
 				    ((from) > (breakdown)->steps[i].start ? (from) : (breakdown)->steps[i].start);     \
@@ -150,13 +159,17 @@ static void put_late(const struct explanation *explanation, const struct activit
 		     int64_t to)
 {
 	const struct breakdown_shared *shared = explanation->shared;
-	struct cursor first = cursor(shared, launcher, from), second = cursor(shared, shared->step_thread, from);
-	bool known = shared->breakdown->has_operators && (launcher || shared->step_thread);
+	const bool known = shared->breakdown->has_operators && (launcher || shared->step_thread);
+	const struct activity_thread *other = launcher == shared->step_thread ? NULL : shared->step_thread;
+	struct cursor first = cursor(shared, launcher, from), second = {0};
 	while (from < to) {
 		int64_t until = to;
 		struct activity_segment segment = seen_at(&first, from, &until);
-		if (segment.doing == DOING_OUTSIDE && segment.phase != PHASE_INPUT)
+		if (other && segment.doing == DOING_OUTSIDE && segment.phase != PHASE_INPUT) {
+			if (!second.thread)
+				second = cursor(shared, other, from);
 			segment = seen_at(&second, from, &until);
+		}
 		put(explanation, row_of(&segment, known), from, until);
 		from = until;
 	}

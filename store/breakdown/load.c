@@ -149,11 +149,10 @@ static void read_host(struct load *load)
 {
 	scan_each(&load->scan, "SELECT 1 FROM meta WHERE key = 'agent_version' AND value <> ''", take_agent, load);
 	scan_table(&load->scan,
-		   "SELECT 1 FROM operators WHERE profd_row(?1, start, duration, name, thread, sequence, scope, flags)",
+		   "SELECT 1 FROM operators WHERE profd_row(start, duration, name, thread, sequence, scope, flags)",
 		   take_operator, load);
-	scan_table(&load->scan,
-		   "SELECT 1 FROM ranges WHERE profd_row(?1, start, duration, name, thread, source, flags)", take_range,
-		   load);
+	scan_table(&load->scan, "SELECT 1 FROM ranges WHERE profd_row(start, duration, name, thread, source, flags)",
+		   take_range, load);
 	struct breakdown *breakdown = &load->capture->breakdown;
 	if (!load->scan.error)
 		compilations_mark(load->compilations, breakdown, &load->phases, &load->capture->activity);
@@ -230,6 +229,7 @@ bool breakdown_capture_load(sqlite3 *db, const struct breakdown_watch *watch, st
 	}
 	if (ret->device)
 		breakdown_doubt(&load.scan, ret, &evidence);
+	scan_end(&load.scan);
 	phases_free(&load.phases);
 	meanings_free(&load.meanings);
 	ret->compilations = load.compilations;

@@ -259,7 +259,7 @@ static void communicates(sqlite3_context *context, int count, sqlite3_value **va
 }
 
 #define OPERATIONS(table, more)                                                                                        \
-	"SELECT 1 FROM " table " WHERE profd_row(?1, start, duration, device, correlation, graph" more ")"
+	"SELECT 1 FROM " table " WHERE profd_row(start, duration, device, correlation, graph" more ")"
 
 static void read_operations(struct load *load)
 {
@@ -268,8 +268,7 @@ static void read_operations(struct load *load)
 			sqlite3_create_function(load->scan->db, "profd_communicates", 1,
 						SQLITE_UTF8 | SQLITE_DETERMINISTIC, NULL, communicates, NULL, NULL);
 	scan_each(load->scan, "SELECT id, multiprocessors, capability_major FROM devices", take_device, load);
-	scan_table(load->scan,
-		   "SELECT 1 FROM launches WHERE profd_row(?1, correlation, api, step) ORDER BY correlation",
+	scan_table(load->scan, "SELECT 1 FROM launches WHERE profd_row(correlation, api, step) ORDER BY correlation",
 		   take_launch, load);
 	/* A kernel's name is that of its text. */
 	scan_each(
@@ -348,10 +347,10 @@ static void take_overhead(void *context, sqlite3_value **row)
 static void read_calls(struct load *load)
 {
 	scan_table(load->scan,
-		   "SELECT 1 FROM api_calls WHERE profd_row(?1, rowid, start, duration, thread, name) ORDER BY rowid",
+		   "SELECT 1 FROM api_calls WHERE profd_row(rowid, start, duration, thread, name) ORDER BY rowid",
 		   take_call, load);
-	scan_table(load->scan, "SELECT 1 FROM overheads WHERE profd_row(?1, start, duration, thread, kind)",
-		   take_overhead, load);
+	scan_table(load->scan, "SELECT 1 FROM overheads WHERE profd_row(start, duration, thread, kind)", take_overhead,
+		   load);
 }
 
 void device_load(struct scan *scan, const struct meanings *meanings, struct breakdown_capture *capture,

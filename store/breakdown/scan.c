@@ -3,23 +3,25 @@
 
 #include "load.h"
 
+#include <stdlib.h>
+
 static bool enough(const struct scan *scan)
 {
 	return scan->watch && !scan->watch->row(scan->watch->context);
 }
 
-#define SCAN "struct scan"
-
-/* profd_row(), the WHERE of scan_table(): is given the scan and the columns, and says that the row is not one of the result. */
+/* profd_row(), the WHERE of scan_table(): is given the columns, and says that the row is not one of the result. */
 static void take_row(sqlite3_context *context, int count, sqlite3_value **row)
 {
-	struct scan *scan = count ? sqlite3_value_pointer(row[0], SCAN) : NULL;
+	struct scan *const *running = sqlite3_user_data(context);
+	struct scan *scan = *running;
+	(void)count;
 	if (!scan)
 		return;
 	if (!scan->error && enough(scan))
 		scan->error = SQLITE_CORRUPT;
 	if (!scan->error)
-		scan->take(scan->context, row + 1);
+		scan->take(scan->context, row);
 	if (scan->error)
 		sqlite3_result_error_code(context, scan->error);
 	else
@@ -28,9 +30,23 @@ static void take_row(sqlite3_context *context, int count, sqlite3_value **row)
 
 void scan_begin(struct scan *scan, sqlite3 *db, const struct breakdown_watch *watch)
 {
-	*scan = (struct scan){.db = db, .watch = watch};
-	scan->error = sqlite3_create_function(db, "profd_row", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, NULL, take_row,
-					      NULL, NULL);
+	*scan = (struct scan){.db = db, .watch = watch, .running = calloc(1, sizeof *scan->running)};
+	if (!scan->running) {
+		scan->error = SQLITE_NOMEM;
+		return;
+	}
+	*scan->running = scan;
+	/* Where that fails SQLite has freed it. */
+	scan->error = sqlite3_create_function_v2(db, "profd_row", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, scan->running,
+						 take_row, NULL, NULL, free);
+	if (scan->error)
+		scan->running = NULL;
+}
+
+void scan_end(struct scan *scan)
+{
+	if (scan->running)
+		*scan->running = NULL;
 }
 
 void scan_each(struct scan *scan, const char *sql, void (*take)(void *context, sqlite3_stmt *row), void *context)
@@ -61,8 +77,6 @@ void scan_table(struct scan *scan, const char *sql, void (*take)(void *context, 
 	scan->take = take;
 	scan->context = context;
 	int result = sqlite3_prepare_v2(scan->db, sql, -1, &statement, NULL);
-	if (!result)
-		result = sqlite3_bind_pointer(statement, 1, scan, SCAN, NULL);
 	if (!result)
 		result = sqlite3_step(statement);
 	if (result != SQLITE_DONE && !scan->error)

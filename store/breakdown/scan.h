@@ -13,16 +13,18 @@ struct scan {
 	const struct breakdown_watch *watch; /* asked at every row; may be NULL */
 	int error;			     /* SQLite's; from the first one on nothing is read */
 	/* Of scan_table(). */
+	struct scan **running; /* what profd_row() is for; the connection's */
 	void (*take)(void *context, sqlite3_value **row);
 	void *context;
 };
 
-/* Before the first scan_table(). */
+/* Before the first scan_table(). The scan may not move until scan_end(), which leaves SQLite's error as it is. */
 void scan_begin(struct scan *scan, sqlite3 *db, const struct breakdown_watch *watch);
+void scan_end(struct scan *scan);
 /* Calls `take` for each row; stops at the first error. */
 void scan_each(struct scan *scan, const char *sql, void (*take)(void *context, sqlite3_stmt *row), void *context);
 /* The same for tables of many scan, in two thirds of the time: SQLite calls, instead of being called for each row and each column. `sql`
- * has profd_row(?1, COLUMNS) for its WHERE. */
+ * has profd_row(COLUMNS) for its WHERE. */
 void scan_table(struct scan *scan, const char *sql, void (*take)(void *context, sqlite3_value **row), void *context);
 /* There is no memory. */
 void scan_no_memory(struct scan *scan);

@@ -2,6 +2,7 @@
 #include "sorted.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,20 @@ struct sort {
 	size_t *starts; /* of the runs; behind the last one, the count */
 	size_t runs;
 };
+
+/* Of items of one size, which are words: without a call for each. */
+static void copy(char *to, const char *from, size_t size)
+{
+	if (size % sizeof(uint64_t)) {
+		memcpy(to, from, size);
+		return;
+	}
+	for (size_t i = 0; i < size; i += sizeof(uint64_t)) {
+		uint64_t word;
+		memcpy(&word, from + i, sizeof word);
+		memcpy(to + i, &word, sizeof word);
+	}
+}
 
 static char *at(const struct sort *sort, size_t i)
 {
@@ -30,13 +45,13 @@ static bool in_order(const struct sort *sort, size_t i, size_t j)
 static void insert(struct sort *sort, size_t from, size_t i)
 {
 	size_t to = i;
-	memcpy(sort->spare, at(sort, i), sort->size);
+	copy(sort->spare, at(sort, i), sort->size);
 	while (to > from && sort->order(at(sort, to - 1), sort->spare) > 0)
 		to--;
 	if (to == i)
 		return;
 	memmove(at(sort, to + 1), at(sort, to), (i - to) * sort->size);
-	memcpy(at(sort, to), sort->spare, sort->size);
+	copy(at(sort, to), sort->spare, sort->size);
 }
 
 static void find_runs(struct sort *sort, size_t count)
@@ -80,7 +95,7 @@ static void merge(struct sort *sort, size_t from, size_t middle, size_t to)
 	memcpy(left, out, (middle - from) * size);
 	for (; left < left_end && right < right_end; out += size) {
 		bool first = sort->order(left, right) <= 0;
-		memcpy(out, first ? left : right, size);
+		copy(out, first ? left : right, size);
 		left += first ? size : 0;
 		right += first ? 0 : size;
 	}

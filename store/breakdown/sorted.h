@@ -7,5 +7,4 @@
 /* As qsort(), and items that are equal keep their order. What is sorted, or consists of a few sorted parts, takes about one look at
  * each item. `items` may be NULL with a count of 0. */
 void sort_if_needed(void *items, size_t count, size_t size, int (*order)(const void *, const void *));
-
 #endif

@@ -359,22 +359,14 @@ static int by_value(const void *a, const void *b)
 	return ORDER(x, y);
 }
 
-static size_t first_span(const struct activity_spans *spans, uint32_t thread)
-{
-	size_t low = ARRAY_BEFORE(spans->count, middle, spans->items[middle].thread < thread);
-	return low;
-}
-
 static void look_at_optimizer(struct walk *walk)
 {
 	const struct breakdown *breakdown = walk->breakdown;
-	const struct activity_spans *spans = &walk->capture->activity.spans;
+	bool asked = walk->step_thread && walk->wanted->per_tensor_count;
 	size_t step = 0;
 	uint64_t most = 0;
-	for (size_t i = first_span(spans, breakdown->step_thread);
-	     walk->wanted->per_tensor_count && i < spans->count && spans->items[i].thread == breakdown->step_thread;
-	     i++) {
-		const struct activity_span *span = &spans->items[i];
+	for (size_t i = 0; asked && i < walk->step_thread->spans.count; i++) {
+		const struct activity_span *span = &walk->step_thread->spans.items[i];
 		if (phase_at(walk, span->start) != PHASE_OPTIMIZER)
 			continue;
 		while (step < breakdown->step_count && breakdown->steps[step].end <= span->start)

@@ -48,37 +48,50 @@ static void answer(struct claims_stretch *stretch, const struct activity_span *c
 	}
 }
 
-static void walk(const struct activity_spans *spans, const struct question *questions, size_t count,
-		 const struct activity_span **open)
+/* Spans that are open at a time, as a stack: its room suffices for all of a thread. */
+struct open {
+	const struct activity_span **items;
+	size_t count, room;
+};
+
+static bool open_room(struct open *open, size_t count)
 {
-	size_t at = 0, depth = 0;
-	uint32_t thread = 0;
-	for (size_t i = 0; i < count; i++) {
-		if (!i || questions[i].thread != thread)
-			depth = 0;
-		thread = questions[i].thread;
-		while (at < spans->count && spans->items[at].thread < thread)
-			at++;
-		for (; at < spans->count && spans->items[at].thread == thread &&
-		       spans->items[at].start <= questions[i].asked;
+	if (count <= open->room)
+		return true;
+	free(open->items);
+	open->items = calloc(count, sizeof *open->items);
+	open->room = open->items ? count : 0;
+	return open->items;
+}
+
+/* Questions of one thread. Returns how many there were. */
+static size_t walk(const struct activity *activity, const struct question *questions, size_t count, struct open *open)
+{
+	const struct activity_thread *thread = activity_find(activity, questions->thread);
+	size_t at = 0, i = 0;
+	if (!open_room(open, thread ? thread->spans.count : 0))
+		return 0;
+	open->count = 0;
+	for (; i < count && questions[i].thread == questions->thread; i++) {
+		for (; thread && at < thread->spans.count && thread->spans.items[at].start <= questions[i].asked;
 		     at++) {
-			while (depth && open[depth - 1]->end <= spans->items[at].start)
-				depth--;
-			open[depth++] = &spans->items[at];
+			while (open->count && open->items[open->count - 1]->end <= thread->spans.items[at].start)
+				open->count--;
+			open->items[open->count++] = &thread->spans.items[at];
 		}
-		answer(questions[i].stretch, open, depth);
+		answer(questions[i].stretch, open->items, open->count);
 	}
+	return i;
 }
 
 bool claims_name(const struct breakdown_capture *capture, struct claims *claims)
 {
-	const struct activity_spans *spans = &capture->activity.spans;
-	size_t count = claims->named_count, at = 0;
+	struct open open = {0};
+	size_t count = claims->named_count, at = 0, done = 0;
 	for (size_t kind = 0; kind < FINDING_KINDS; kind++)
 		count += claims->longest_count[kind];
 	struct question *questions = calloc(count + 1, sizeof *questions);
-	const struct activity_span **open = calloc(spans->count + 1, sizeof *open);
-	bool ok = questions && open;
+	bool ok = questions;
 	if (ok) {
 		for (size_t i = 0; i < claims->named_count; i++)
 			questions[at++] = (struct question){.stretch = &claims->named[i]};
@@ -90,9 +103,11 @@ bool claims_name(const struct breakdown_capture *capture, struct claims *claims)
 			questions[i].asked = questions[i].stretch->asked;
 		}
 		qsort(questions, at, sizeof *questions, by_thread);
-		walk(spans, questions, at, open);
+		for (size_t part = 1; done < at && part; done += part)
+			part = walk(&capture->activity, questions + done, at - done, &open);
+		ok = done == at;
 	}
 	free(questions);
-	free(open);
+	free(open.items);
 	return ok;
 }

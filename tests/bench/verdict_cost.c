@@ -5,6 +5,7 @@
 #include "store/findings_stored.h"
 #include "store/file.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -34,6 +35,8 @@ static int make(struct store *store)
 int main(int argc, char **argv)
 {
 	struct store store = {0};
+	/* As the daemon has it. */
+	mallopt(M_MMAP_THRESHOLD, 1 << 20);
 	int error = argc == 2 ? sqlite3_open_v2(argv[1], &store.db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL)
 			      : SQLITE_ERROR;
 	if (!error)

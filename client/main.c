@@ -5,6 +5,7 @@
 #include "client/verbs/commands.h"
 #include "client/verbs/help.h"
 
+#include "proto/base/hash.h"
 #include "proto/version.h"
 
 #include <errno.h>
@@ -58,6 +59,8 @@ int main(int argc, char **argv)
 		help_print_all(stdout);
 		return flushed(EXIT_DONE);
 	}
+	/* Files that it reads may be hostile. */
+	hash_init();
 	verb = verb_find(argv[1]);
 	if (!verb)
 		return unknown_verb(argv[1]);

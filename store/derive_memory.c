@@ -4,7 +4,7 @@
 #include "memory_blocks.h"
 #include "memory_calls.h"
 #include "memory_held.h"
-#include "numbered.h"
+#include "proto/base/numbered.h"
 #include "rows.h"
 
 #include "proto/events.h"

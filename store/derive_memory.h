@@ -3,7 +3,7 @@
 #define PROFD_STORE_DERIVE_MEMORY_H
 
 #include "file.h"
-#include "numbered.h"
+#include "proto/base/numbered.h"
 
 /* What operators of one stack took in one step, bytes. */
 struct memory_of_stack {

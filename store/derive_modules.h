@@ -3,7 +3,7 @@
 #define PROFD_STORE_DERIVE_MODULES_H
 
 #include "file.h"
-#include "numbered.h"
+#include "proto/base/numbered.h"
 
 /* After derive_stacks, by which operators of the backward have the stacks of their forward. `device`: a device's work was recorded. Nothing
  * where no module was. `taken`: what derive_memory() found; NULL: memory was not recorded. In a transaction; errors stay in the store. */

@@ -4,7 +4,7 @@
 #define PROFD_STORE_MEMORY_CALLS_H
 
 #include "file.h"
-#include "numbered.h"
+#include "proto/base/numbered.h"
 #include "rows.h"
 
 enum memory_phase { MEMORY_NO_PHASE, MEMORY_BACKWARD, MEMORY_OPTIMIZER };

@@ -7,8 +7,6 @@
 #include "client/verbs/arguments.h"
 #include "client/verbs/commands.h"
 
-#include "proto/base/hash.h"
-
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,7 +94,6 @@ int command_import(struct arguments *arguments)
 			    "import: --output names one file, and %zu traces were given; without it each gets a name "
 			    "of its own",
 			    arguments->word_count);
-	hash_init();
 	for (size_t i = 0; i < arguments->word_count; i++) {
 		const char *path = arguments->words[i];
 		char named[PATH_MAX], sentence[IMPORT_SENTENCE_BYTES] = "its name is too long";

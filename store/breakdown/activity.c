@@ -5,7 +5,6 @@
 #include "proto/base/array.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 _Static_assert((int)DOING_COUNT <= 16 && (int)PHASE_COUNT <= 16, "activity_pack() has 4 bits for each");
 
@@ -29,17 +28,15 @@ static bool is_span(const struct activity *activity, struct activity_span *span)
 	return span->end > span->start && !activity->failed;
 }
 
-/* A new thread, the `place`th by number. NULL: no memory. */
-static struct activity_thread *new_thread(struct activity *activity, uint32_t thread, size_t place)
+/* A new thread. NULL: no memory. */
+static struct activity_thread *new_thread(struct activity *activity, uint32_t thread)
 {
-	if (!ARRAY_GROW(activity->threads, activity->count, activity->room) ||
-	    !ARRAY_GROW(activity->order, activity->count, activity->order_room)) {
+	activity->places.bytes = 1; /* a value that nobody needs */
+	if (!numbered_add(&activity->places, thread, 0, 0) ||
+	    !ARRAY_GROW(activity->threads, activity->count, activity->room)) {
 		activity->failed = true;
 		return NULL;
 	}
-	uint32_t *at = &activity->order[place];
-	memmove(at + 1, at, (activity->count - place) * sizeof *at);
-	*at = (uint32_t)activity->count;
 	activity->near = activity->count++;
 	activity->threads[activity->near] = (struct activity_thread){.thread = thread};
 	return &activity->threads[activity->near];
@@ -50,12 +47,11 @@ static struct activity_thread *thread_of(struct activity *activity, uint32_t thr
 {
 	if (activity->near < activity->count && activity->threads[activity->near].thread == thread)
 		return &activity->threads[activity->near];
-	size_t place =
-		ARRAY_BEFORE(activity->count, middle, activity->threads[activity->order[middle]].thread < thread);
-	if (place == activity->count || activity->threads[activity->order[place]].thread != thread)
-		return new_thread(activity, thread, place);
-	activity->near = activity->order[place];
-	return &activity->threads[activity->near];
+	uint32_t place = numbered_find(&activity->places, thread, 0, 0);
+	if (place == NUMBERED_NONE)
+		return new_thread(activity, thread);
+	activity->near = place;
+	return &activity->threads[place];
 }
 
 void activity_add_named(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum doing doing,
@@ -320,8 +316,7 @@ static void sort_threads(struct activity *activity)
 		thread_of(activity, activity->marks.items[i].thread);
 	if (activity->count)
 		qsort(activity->threads, activity->count, sizeof *activity->threads, by_number);
-	free(activity->order);
-	activity->order = NULL;
+	numbered_deinit(&activity->places);
 }
 
 bool activity_build(struct activity *activity)
@@ -377,7 +372,7 @@ void activity_free(struct activity *activity)
 		free(activity->threads[i].segments);
 	}
 	free(activity->threads);
-	free(activity->order);
+	numbered_deinit(&activity->places);
 	free(activity->marks.items);
 	*activity = (struct activity){0};
 }

@@ -3,6 +3,8 @@
 #ifndef PROFD_STORE_BREAKDOWN_ACTIVITY_H
 #define PROFD_STORE_BREAKDOWN_ACTIVITY_H
 
+#include "proto/base/numbered.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -75,8 +77,8 @@ struct activity {
 	struct activity_spans marks;	 /* of phases */
 	struct activity_thread *threads; /* by number, once it is built */
 	size_t count, room;
-	uint32_t *order; /* until then: indices of `threads`, by number */
-	size_t order_room, near;
+	struct numbered places; /* until then: which of `threads` has this number */
+	size_t near;
 	bool failed; /* there was no memory: nothing of it means anything */
 };
 

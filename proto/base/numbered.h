@@ -1,8 +1,8 @@
 /* numbered.h - keys of three integers get the numbers 0, 1, 2, ... in the order in which they come, and a value each. No locks. */
-#ifndef PROFD_STORE_NUMBERED_H
-#define PROFD_STORE_NUMBERED_H
+#ifndef PROFD_PROTO_BASE_NUMBERED_H
+#define PROFD_PROTO_BASE_NUMBERED_H
 
-#include "proto/base/memory.h"
+#include "memory.h"
 
 #define NUMBERED_NONE UINT32_MAX
 

@@ -1,7 +1,7 @@
 /* numbered.c - see numbered.h. */
 #include "numbered.h"
 
-#include "proto/base/hash.h"
+#include "hash.h"
 
 #include <stdbool.h>
 #include <string.h>

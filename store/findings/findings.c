@@ -8,7 +8,7 @@
 #include "names.h"
 #include "processor.h"
 #include "steps.h"
-#include "text.h"
+#include "tell.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* json.c - see json.h. */
 #include "json.h"
 
-#include "text.h"
+#include "texts.h"
 
 static void add_text(cJSON *object, const char *key, const char *text)
 {

@@ -3,7 +3,7 @@
 #define PROFD_STORE_FINDINGS_RECOMPILE_H
 
 #include "findings.h"
-#include "text.h"
+#include "texts.h"
 
 /* ns of each step in which its thread compiled something again; as many as the breakdown's steps, the caller's. NULL: no memory. */
 int64_t *recompile_times(const struct breakdown_capture *capture);

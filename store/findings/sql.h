@@ -2,7 +2,7 @@
 #ifndef PROFD_STORE_FINDINGS_SQL_H
 #define PROFD_STORE_FINDINGS_SQL_H
 
-#include "text.h"
+#include "texts.h"
 
 /* Fills sql. */
 void findings_tell_sql(const struct texts *texts, const struct findings *findings, struct finding *finding);

@@ -1,22 +1,16 @@
-/* text.c - see text.h. Sentences for somebody who wants to know what to do about it. */
-#include "text.h"
+/* tell.c - see tell.h. Sentences for somebody who wants to know what to do about it. */
+#include "tell.h"
 
 #include "store/breakdown/thread_times.h"
-
-#include "store/breakdown/names.h"
-#include "store/breakdown/scan.h"
+#include "figures.h"
 #include "recompile.h"
 #include "sql.h"
 #include "workers.h"
-#include "proto/base/array.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define DURATION_BYTES 32
-/* So many operations, half of which are shorter than this: the device is not the one that is late. */
-#define SHORT_NS 10000
 
 static const char *duration(char text[DURATION_BYTES], int64_t ns)
 {
@@ -31,194 +25,6 @@ static const char *duration(char text[DURATION_BYTES], int64_t ns)
 		snprintf(text, DURATION_BYTES, "%.2f s", value / 1e9);
 	return text;
 }
-
-/* --- texts --- */
-
-struct reading {
-	struct scan scan;
-	struct texts *texts;
-};
-
-static void take_text(void *context, sqlite3_stmt *row)
-{
-	struct texts *texts = ((struct reading *)context)->texts;
-	int64_t id = sqlite3_column_int64(row, 0);
-	const char *text = (const char *)sqlite3_column_text(row, 1);
-	if (!text)
-		return;
-	if (names_phase(text) == PHASE_INPUT && texts->input_count < TEXTS_IDS)
-		texts->input[texts->input_count++] = id;
-	if (strstr(text, "_SingleProcessDataLoaderIter"))
-		texts->single_loader = true;
-	if (strstr(text, "_MultiProcessingDataLoaderIter"))
-		texts->workers_loader = true;
-	if (names_per_tensor(text) && ARRAY_GROW(texts->per_tensor, texts->per_tensor_count, texts->per_tensor_room))
-		texts->per_tensor[texts->per_tensor_count++] = id;
-}
-
-bool texts_load(struct texts *texts, sqlite3 *db, const struct breakdown_watch *watch, int *ret_error)
-{
-	struct reading reading = {.scan = {.db = db, .watch = watch}, .texts = texts};
-	texts->db = db;
-	scan_each(&reading.scan, "SELECT id, text FROM strings ORDER BY id", take_text, &reading);
-	*ret_error = reading.scan.error;
-	return !reading.scan.error;
-}
-
-void texts_free(struct texts *texts)
-{
-	free(texts->per_tensor);
-	*texts = (struct texts){0};
-}
-
-/* Cut where it is long; never within a character. */
-static void get(const struct texts *texts, const char *sql, uint32_t id, char *to, size_t bytes)
-{
-	sqlite3_stmt *statement = NULL;
-	*to = '\0';
-	if (!id || sqlite3_prepare_v2(texts->db, sql, -1, &statement, NULL))
-		return;
-	sqlite3_bind_int64(statement, 1, (int64_t)id);
-	if (sqlite3_step(statement) == SQLITE_ROW) {
-		const char *text = (const char *)sqlite3_column_text(statement, 0);
-		size_t n = text ? strlen(text) : 0;
-		if (n > bytes - 1)
-			for (n = bytes - 1; n && ((unsigned char)text[n] & 0xc0) == 0x80; n--)
-				;
-		memcpy(to, text ? text : "", n);
-		to[n] = '\0';
-	}
-	sqlite3_finalize(statement);
-}
-
-void texts_get(const struct texts *texts, uint32_t id, char *to, size_t bytes)
-{
-	get(texts, "SELECT text FROM strings WHERE id = ?1", id, to, bytes);
-}
-
-/* Without arguments, templates and namespaces. */
-static void get_kernel(const struct texts *texts, uint32_t id, char *to, size_t bytes)
-{
-	get(texts,
-	    "SELECT text FROM strings WHERE id = coalesce((SELECT short FROM kernel_names WHERE mangled = ?1), ?1)", id,
-	    to, bytes);
-}
-
-/* --- what a finding is mostly about --- */
-
-struct share_of {
-	uint32_t id; /* the operator around it, else the call */
-	uint32_t call;
-	int64_t ns;
-	uint64_t count;
-};
-
-static int by_id(const void *a, const void *b)
-{
-	const struct share_of *x = a, *y = b;
-	return ORDER(x->id, y->id);
-}
-
-/* Of all stretches of a kind: which name has most of the time, and how much. */
-static struct share_of biggest(const struct claims *claims, enum finding_kind kind, int64_t *ret_all)
-{
-	struct share_of found = {0}, *list = calloc(claims->named_count + 1, sizeof *list);
-	size_t count = 0;
-	*ret_all = 0;
-	for (size_t i = 0; list && i < claims->named_count; i++) {
-		const struct claims_stretch *stretch = &claims->named[i];
-		const struct finding_interval *interval = &stretch->interval;
-		if (stretch->kind != kind)
-			continue;
-		list[count++] = (struct share_of){.id = kind == FINDING_STALL || !interval->outer ? interval->name
-												  : interval->outer,
-						  .call = interval->name,
-						  .ns = interval->end - interval->start,
-						  .count = 1};
-		*ret_all += interval->end - interval->start;
-	}
-	if (list && count)
-		qsort(list, count, sizeof *list, by_id);
-	for (size_t i = 0; i < count;) {
-		struct share_of sum = list[i];
-		for (i++; i < count && list[i].id == sum.id; i++) {
-			sum.ns += list[i].ns;
-			sum.count += list[i].count;
-		}
-		if (sum.ns > found.ns)
-			found = sum;
-	}
-	free(list);
-	return found;
-}
-
-static double percent(int64_t part, int64_t whole)
-{
-	return whole > 0 ? (double)part * 100 / (double)whole : 0;
-}
-
-/* Means over the judged steps: those of which nothing is claimed count too. */
-static double mean_operations(const struct findings *findings, const struct claims *claims)
-{
-	double sum = 0;
-	for (size_t i = findings->first; i < findings->last; i++)
-		sum += (double)claims->steps[i].operations;
-	return findings->last > findings->first ? sum / (double)(findings->last - findings->first) : 0;
-}
-
-static double mean_per_tensor(const struct findings *findings, const struct claims *claims)
-{
-	double sum = 0;
-	for (size_t i = findings->first; i < findings->last; i++)
-		sum += (double)claims->steps[i].per_tensor;
-	return findings->last > findings->first ? sum / (double)(findings->last - findings->first) : 0;
-}
-
-/* Median duration of the device's operations in the judged steps; -1: not known. */
-static int64_t median_operation(const struct breakdown *breakdown, const struct findings *findings,
-				const struct claims *claims)
-{
-	const struct breakdown_device *device = &breakdown->devices[claims->device_index];
-	size_t count = 0, room = device->operations_to - device->operations_from;
-	int64_t *values = calloc(room + 1, sizeof *values), median = -1;
-	int64_t from = breakdown->steps[findings->first].start, to = breakdown->steps[findings->last - 1].end;
-	for (size_t i = device->operations_from; values && i < device->operations_to; i++)
-		if (breakdown->operations[i].start >= from && breakdown->operations[i].start < to)
-			values[count++] = breakdown->operations[i].end - breakdown->operations[i].start;
-	if (count)
-		median = array_value_at(values, count, count / 2);
-	free(values);
-	return median;
-}
-
-/* Do all judged steps launch as many operations? Then what they launch could be one CUDA graph. */
-static bool same_operations(const struct findings *findings, const struct claims *claims)
-{
-	for (size_t i = findings->first; i < findings->last; i++)
-		if (claims->steps[i].operations != claims->steps[findings->first].operations)
-			return false;
-	return findings->last > findings->first + 1;
-}
-
-/* ns of the judged steps in which the step thread was in a phase and did this. */
-static int64_t matrix(const struct breakdown *breakdown, const struct findings *findings, enum phase phase,
-		      enum doing doing)
-{
-	int64_t sum = 0;
-	for (size_t i = findings->first; i < findings->last; i++)
-		sum += breakdown->steps[i].matrix[phase][doing];
-	return sum;
-}
-
-static int64_t host_row(const struct breakdown *breakdown, const struct findings *findings, enum host_row row)
-{
-	int64_t sum = 0;
-	for (size_t i = findings->first; i < findings->last; i++)
-		sum += breakdown->steps[i].host[row];
-	return sum;
-}
-
-/* --- the sentences --- */
 
 struct telling {
 	const struct texts *texts;
@@ -263,8 +69,8 @@ static void tell_input(const struct telling *telling)
 	const struct texts *texts = telling->texts;
 	char a[DURATION_BYTES], b[DURATION_BYTES];
 	int64_t steps = (int64_t)(telling->findings->last - telling->findings->first);
-	int64_t all = host_row(telling->breakdown, telling->findings, HOST_INPUT) / steps;
-	int64_t operators = matrix(telling->breakdown, telling->findings, PHASE_INPUT, DOING_OPERATOR) / steps;
+	int64_t all = figures_host_row(telling->breakdown, telling->findings, HOST_INPUT) / steps;
+	int64_t operators = figures_matrix(telling->breakdown, telling->findings, PHASE_INPUT, DOING_OPERATOR) / steps;
 	bool single = texts->single_loader && !texts->workers_loader;
 	WHAT("%s for input", finding->device >= 0 ? "The device waits" : "The step's thread waits");
 	if (single)
@@ -282,7 +88,7 @@ static void tell_input(const struct telling *telling)
 		snprintf(
 			finding->evidence + n, sizeof finding->evidence - n,
 			" %.0f %% of it comes after a wait for the device, without which some of it would hide behind the device's work.",
-			percent(telling->claims->input_after_wait, telling->claims->input));
+			figures_percent(telling->claims->input_after_wait, telling->claims->input));
 	if (single)
 		ADVICE("Try DataLoader(num_workers=2) or more, with persistent_workers=True%s.",
 		       finding->device >= 0 ? " and pin_memory=True" : "");
@@ -295,11 +101,11 @@ static void tell_launch(const struct telling *telling)
 {
 	const struct claims *claims = telling->claims;
 	char text[DURATION_BYTES];
-	int64_t middle = median_operation(telling->breakdown, telling->findings, claims);
-	double operations = mean_operations(telling->findings, claims);
-	int64_t waits = host_row(telling->breakdown, telling->findings, HOST_SYNC) +
-			host_row(telling->breakdown, telling->findings, HOST_ALLOC);
-	bool same = same_operations(telling->findings, claims);
+	int64_t middle = figures_median_operation(telling->breakdown, telling->findings, claims);
+	double operations = figures_mean_operations(telling->findings, claims);
+	int64_t waits = figures_host_row(telling->breakdown, telling->findings, HOST_SYNC) +
+			figures_host_row(telling->breakdown, telling->findings, HOST_ALLOC);
+	bool same = figures_same_operations(telling->findings, claims);
 	WHAT("Launch-bound: the device waits for the host to launch");
 	EVIDENCE(
 		"%.0f operations a step, half of them under %s; the host takes longer to launch them than the device to run "
@@ -322,7 +128,7 @@ static void tell_optimizer(const struct telling *telling)
 	WHAT(telling->finding->device >= 0 ? "The device waits for the optimizer, which updates tensor by tensor"
 					   : "The optimizer updates tensor by tensor");
 	EVIDENCE("%.0f operators a step that update one tensor each.",
-		 mean_per_tensor(telling->findings, telling->claims));
+		 figures_mean_per_tensor(telling->findings, telling->claims));
 }
 
 /* Did the step's thread work in the stretches of a finding, or wait? A sentence; empty: not recorded, or not exact enough. */
@@ -346,7 +152,8 @@ static const char *how_it_ran(const struct telling *telling, char *to, size_t by
 	if (all > 0 && use.error <= all / 4)
 		snprintf(to, bytes,
 			 " The thread ran %.0f %% of that time, slept %.0f %%, and waited %.0f %% for a processor.",
-			 percent(use.ran, all), percent(all - use.ran - use.waited, all), percent(use.waited, all));
+			 figures_percent(use.ran, all), figures_percent(all - use.ran - use.waited, all),
+			 figures_percent(use.waited, all));
 	return to;
 }
 
@@ -355,7 +162,7 @@ static void tell_stall(const struct telling *telling)
 	struct finding *finding = telling->finding;
 	char text[DURATION_BYTES];
 	int64_t all;
-	struct share_of most = biggest(telling->claims, FINDING_STALL, &all);
+	struct figure most = figures_biggest(telling->claims, FINDING_STALL, &all);
 	texts_get(telling->texts, most.id, finding->subject, sizeof finding->subject);
 	const char *subject =
 		*finding->subject ? finding->subject : "no operator: Python, or waiting for something else";
@@ -364,7 +171,7 @@ static void tell_stall(const struct telling *telling)
 	else
 		WHAT("The step's thread is outside of operators, a millisecond or more at a time");
 	char ran[128];
-	EVIDENCE("%.0f %% of it in %s; %llu times, the longest %s.%s", percent(most.ns, all), subject,
+	EVIDENCE("%.0f %% of it in %s; %llu times, the longest %s.%s", figures_percent(most.ns, all), subject,
 		 (unsigned long long)finding->interval_total,
 		 duration(text, finding->most_ns > 0 && finding->interval_count
 					? finding->intervals[0].end - finding->intervals[0].start
@@ -377,7 +184,7 @@ static void tell_wait(const struct telling *telling)
 	struct finding *finding = telling->finding;
 	char call[FINDING_NAME_BYTES];
 	int64_t all;
-	struct share_of most = biggest(telling->claims, finding->kind, &all);
+	struct figure most = figures_biggest(telling->claims, finding->kind, &all);
 	texts_get(telling->texts, most.id, finding->subject, sizeof finding->subject);
 	texts_get(telling->texts, most.call, call, sizeof call);
 	if (finding->kind == FINDING_SYNC)
@@ -387,7 +194,7 @@ static void tell_wait(const struct telling *telling)
 		WHAT("The device waits while memory is taken or given back: %s", *call ? call : "an allocation");
 	else
 		WHAT("The device waits for copies that block%s%s", *finding->subject ? ": " : "", finding->subject);
-	EVIDENCE("%.0f %% of it after %s%s%s; %.1f times a step.", percent(most.ns, all),
+	EVIDENCE("%.0f %% of it after %s%s%s; %.1f times a step.", figures_percent(most.ns, all),
 		 *finding->subject ? finding->subject : "a call",
 		 *call && strcmp(call, finding->subject) != 0 ? ", in " : "",
 		 *call && strcmp(call, finding->subject) != 0 ? call : "",
@@ -408,41 +215,17 @@ static void tell_small(const struct telling *telling)
 	char text[DURATION_BYTES];
 	WHAT("Many small kernels: the device is between them");
 	EVIDENCE("%.0f operations a step, half of them under %s; all were queued in time.",
-		 mean_operations(telling->findings, telling->claims),
-		 duration(text, median_operation(telling->breakdown, telling->findings, telling->claims)));
-}
-
-/* The kernel of a kind that took most. */
-static void kernel_of(const struct telling *telling, enum operation_kind kind, struct finding *finding)
-{
-	const struct breakdown *breakdown = telling->breakdown;
-	const struct breakdown_device *device = &breakdown->devices[telling->claims->device_index];
-	struct share_of found = {0}, *list = calloc(device->operations_to - device->operations_from + 1, sizeof *list);
-	size_t count = 0;
-	for (size_t i = device->operations_from; list && i < device->operations_to; i++) {
-		const struct breakdown_operation *operation = &breakdown->operations[i];
-		if (operation->kind == kind)
-			list[count++] =
-				(struct share_of){.id = operation->name, .ns = operation->end - operation->start};
-	}
-	if (list && count)
-		qsort(list, count, sizeof *list, by_id);
-	for (size_t i = 0; i < count;) {
-		struct share_of sum = list[i];
-		for (i++; i < count && list[i].id == sum.id; i++)
-			sum.ns += list[i].ns;
-		if (sum.ns > found.ns)
-			found = sum;
-	}
-	free(list);
-	get_kernel(telling->texts, found.id, finding->subject, sizeof finding->subject);
+		 figures_mean_operations(telling->findings, telling->claims),
+		 duration(text, figures_median_operation(telling->breakdown, telling->findings, telling->claims)));
 }
 
 static void tell_kernels(const struct telling *telling)
 {
 	struct finding *finding = telling->finding;
 	bool few = finding->kind == FINDING_FEW_BLOCKS;
-	kernel_of(telling, few ? OPERATION_FEW_BLOCKS : OPERATION_NO_TENSOR_CORES, finding);
+	struct figure most = figures_kernel(telling->breakdown, telling->claims,
+					    few ? OPERATION_FEW_BLOCKS : OPERATION_NO_TENSOR_CORES);
+	texts_get_kernel(telling->texts, most.id, finding->subject, sizeof finding->subject);
 	if (few) {
 		WHAT("Kernels fill a part of the device");
 		EVIDENCE(

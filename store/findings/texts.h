@@ -1,10 +1,8 @@
-/* text.h - what a finding says: for findings.c. */
-#ifndef PROFD_STORE_FINDINGS_TEXT_H
-#define PROFD_STORE_FINDINGS_TEXT_H
+/* texts.h - names in a capture, and what they tell of it: for findings.c, and for those who tell a finding. */
+#ifndef PROFD_STORE_FINDINGS_TEXTS_H
+#define PROFD_STORE_FINDINGS_TEXTS_H
 
 #include "findings.h"
-#include "claims.h"
-#include "processor.h"
 
 /* Ids of texts that mean one thing; more are not told apart. */
 #define TEXTS_IDS 16
@@ -24,12 +22,7 @@ bool texts_load(struct texts *texts, sqlite3 *db, const struct breakdown_watch *
 void texts_free(struct texts *texts);
 /* The text of an id, "" where there is none. */
 void texts_get(const struct texts *texts, uint32_t id, char *to, size_t bytes);
-
-/* Fills subject, what, evidence, advice and sql. grown: of a step unlike the others, ns by which its row grew. */
-void findings_tell(const struct texts *texts, const struct breakdown_capture *capture, const struct findings *findings,
-		   const struct claims *claims, const struct processor *processor, int64_t grown,
-		   struct finding *finding);
-/* Fills the verdict: one line. */
-void findings_tell_line(struct findings *findings);
+/* The same of a kernel: without arguments, templates and namespaces. */
+void texts_get_kernel(const struct texts *texts, uint32_t id, char *to, size_t bytes);
 
 #endif

@@ -9,11 +9,13 @@ durations.txt says how many seconds tests take that are slow; `./dev test PART -
 import collections
 import os
 import pathlib
+import resource
 
 import pytest
 
 DURATIONS = pathlib.Path(__file__).with_name("durations.txt")
 SLOW = 4.0  # seconds from which on a test is kept
+BEFORE = pytest.StashKey()
 
 
 def kept():
@@ -71,17 +73,37 @@ def pytest_xdist_make_scheduler(config, log):
     return NextWhenFree(config, log) if config.getvalue("dist") == "load" else None
 
 
+def processor_seconds():
+    """Of this process, and of all that it has started and waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    item.stash[BEFORE] = processor_seconds()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    if call.when == "teardown":
+        item.user_properties.append(("processor", processor_seconds() - item.stash[BEFORE]))
+    yield
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter, config):
     if hasattr(config, "workerinput"):
         return
-    measured = collections.Counter()
+    measured, processor = collections.Counter(), collections.Counter()
     for reports in terminalreporter.stats.values():
         for report in reports:
             if hasattr(report, "duration") and hasattr(report, "when"):
                 measured[report.nodeid] += report.duration
-    if "PROFD_TEST_TIMES" in os.environ:  # ./dev test names the slowest of all parts
-        rows = "".join(f"{seconds:7.1f} s  {test}\n" for test, seconds in measured.items())
+                if report.when == "teardown":
+                    processor[report.nodeid] = dict(report.user_properties)["processor"]
+    if "PROFD_TEST_TIMES" in os.environ:  # ./dev test names the slowest of all parts, and those that need most of a processor
+        rows = "".join(f"{seconds:7.1f} s {processor[test]:7.1f} s  {test}\n" for test, seconds in measured.items())
         pathlib.Path(os.environ["PROFD_TEST_TIMES"], str(os.getpid())).write_text(rows)
     if config.getoption("--keep-durations"):
         slow = {test: seconds for test, seconds in {**kept(), **measured}.items() if seconds >= SLOW}

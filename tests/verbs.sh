@@ -618,7 +618,8 @@ verb_test() {
 	at_once 2 run_part "${wanted[@]}"
 	at_once 1 run_part "${alone[@]}"
 	if [ -n "$(ls -A "$PROFD_TEST_TIMES")" ]; then
-		say "the slowest tests" && cat "$PROFD_TEST_TIMES"/* | sort -rn | sed -n 1,20p # head would end sort by a signal
+		say "the slowest tests, and their processor time" && cat "$PROFD_TEST_TIMES"/* | sort -rn | sed -n 1,20p # head would end sort by a signal
+		say "others that need much of a processor" && cat "$PROFD_TEST_TIMES"/* | sort -rn | sed 1,20d | sort -rn -k3 | sed -n 1,10p
 	fi
 	say "how long each part took, and its processor time" && printf '%s\n' "$built" "${times[@]}"
 	rm -rf "$PROFD_TEST_TIMES"

@@ -114,7 +114,7 @@ def capture_window(profd, python, model):
     """Trains with windows of the job's own profiler; what a capture of the steps of one of them has, its trace, and what the job said."""
     first = window_starts(WINDOW)
     job = Training(profd, python, "--model", model, "--steps", first + 3 * CYCLE, "--pad-ms", 10, "--profile", ACTIVE, "--memory",
-                   "--trace", profd.folder, "--trace-window", WINDOW, "--hold-after", 3).go()
+                   "--trace", profd.folder, "--trace-windows", WINDOW, "--hold-after", 3).go()
     profd.wait_steps(job.pid, 3)
     capture = job.capture_held("--at-step", first, "--warmup", first - 8, "--steps", ACTIVE, "--memory")
     assert capture["status"] == "complete" and capture["lost"] == 0, capture
@@ -126,8 +126,14 @@ def capture_window(profd, python, model):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_bytes_are_those_of_torchs_profiler(profd, torch_newest, model):
-    """Per operator, self and total; each single block with its address; forward, backward and AdamW."""
+    """In a capture, and in the profiler's own trace, imported."""
     capture, recorded, trace, lines = capture_window(profd, torch_newest, model)
+    check_bytes(profd, capture, recorded, trace, lines)
+    check_imported(profd, trace, lines)
+
+
+def check_bytes(profd, capture, recorded, trace, lines):
+    """Per operator, self and total; each single block with its address; forward, backward and AdamW."""
     same = common(recorded.events, trace)
     assert len(same) > len(recorded.events) * 0.9
     expected = {name: sums for name, sums in of_window(lines, WINDOW).items() if any(sums)}
@@ -140,10 +146,8 @@ def test_bytes_are_those_of_torchs_profiler(profd, torch_newest, model):
     assert {name: sums for name, sums in rows.items() if any(sums)} == {name: sums for name, sums in whole.items() if any(sums)}
 
 
-@pytest.mark.parametrize("model", ["cnn", pytest.param("transformer", marks=pytest.mark.wide)])
-def test_an_imported_trace_has_its_blocks(profd, torch_newest, model):
+def check_imported(profd, trace, lines):
     """What torch.profiler says of its own trace: bytes by operator, self and total."""
-    _, _, trace, lines = capture_window(profd, torch_newest, model)
     file = profd.folder / f"window-{WINDOW}.db"
     profd.run("import", profd.folder / f"window-{WINDOW}.json", "--output", file)
     shown = profd.json("show", file)

@@ -107,14 +107,11 @@ def test_paths(profd, torch, tmp_path):
     for row in rows.values():
         assert row["host_ns"] == row["forward_ns"] + row["backward_ns"] and row["device_ns"] is None, row
     assert not [loss for loss in shown["losses"] if loss["is_loss"]], shown["losses"]
+    check_not_asked(profd, shown["capture"]["pid"])
 
 
-def test_not_asked(profd, torch, tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
-    job = profd.job(torch, script)
-    profd.wait_steps(job.pid, 3)
-    capture = profd.trigger(job.pid, "--steps", 2)["capture_id"]
+def check_not_asked(profd, pid):
+    capture = profd.trigger(pid, "--steps", 2)["capture_id"]
     assert not profd.show(capture).get("modules")
     said = profd.run("show", capture, "--by", "modules")
     assert "not recorded" in said.stdout + said.stderr, said

@@ -94,16 +94,24 @@ def without_steps(counts):
     return {name: n for name, n in counts.items() if not name.startswith("ProfilerStep")}
 
 
-def capture_window(profd, python, model, *trigger, window=6):
-    """Trains with windows of the job's own profiler and captures the steps of one of them; its `show`, which counts as the profiler's
-    key_averages() does, and what the profiler has of the window."""
-    first = window_starts(window)
-    job = Training(profd, python, "--model", model, "--steps", first + 3 * CYCLE, "--pad-ms", 10, "--profile", ACTIVE,
-                   "--shapes", "--trace", profd.folder, "--trace-window", window, "--ranges", "--hold-after", 3).go()
-    profd.wait_steps(job.pid, 3)
-    capture = job.capture_held("--at-step", first, "--warmup", first - 8, "--steps", ACTIVE, *trigger)
-    assert capture["status"] == "complete" and capture["steps_recorded"] == ACTIVE and capture["lost"] == 0, capture
+def capture_windows(profd, python, model, *triggers):
+    """Trains with windows of the job's own profiler and captures the steps of some of them, one for each list of a trigger's options. For each:
+    its operators, its `show`, which counts as the profiler's key_averages() does, and what the profiler has of the window."""
+    windows = [6 + 6 * number for number in range(len(triggers))]  # the job holds between them
+    holds = [window_starts(window - 5) for window in windows]
+    job = Training(profd, python, "--model", model, "--steps", window_starts(windows[-1]) + 3 * CYCLE, "--pad-ms", 10, "--profile", ACTIVE,
+                   "--shapes", "--trace", profd.folder, "--trace-windows", *windows, "--ranges", "--hold-after", *holds).go()
+    captures = []
+    for window, hold, trigger in zip(windows, holds, triggers):
+        profd.wait_steps(job.pid, hold)
+        captures.append(job.capture_held("--at-step", window_starts(window), "--warmup", window_starts(window) - hold - 5, "--steps", ACTIVE, *trigger))
     _, lines = job.finish()
+    return [beside_its_window(profd, capture, lines, window) for capture, window in zip(captures, windows)]
+
+
+def beside_its_window(profd, capture, lines, window):
+    first = window_starts(window)
+    assert capture["status"] == "complete" and capture["steps_recorded"] == ACTIVE and capture["lost"] == 0, capture
     shown = profd.show(capture["capture_id"])
     # Both fold an only child of its parent's name.
     counts = {row["name"].replace(" ", "_"): row["calls"] for row in shown["operators"]}
@@ -119,8 +127,14 @@ def capture_window(profd, python, model, *trigger, window=6):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_operators_and_inputs_are_those_of_torchs_profiler(profd, torch, model):
-    """Forward, backward and AdamW: names and call counts, and Input Dims, types and scalars of every call."""
-    ours, shown, theirs = capture_window(profd, torch, model, "--shapes")
+    """Forward, backward and AdamW: names and call counts, and Input Dims, types and scalars of every call. Of one model, the same calls without --shapes."""
+    with_shapes, *without = capture_windows(profd, torch, model, ["--shapes"], *([[]] if model == "cnn" else []))
+    check_shapes(*with_shapes)
+    for window in without:
+        check_no_shapes(*window)
+
+
+def check_shapes(ours, shown, theirs):
     assert by_name(ours) == by_name(theirs)
     assert ours == theirs
     assert sum(ours.values()) > 1000 and any("[" in call.dims for call in ours)
@@ -129,9 +143,8 @@ def test_operators_and_inputs_are_those_of_torchs_profiler(profd, torch, model):
     assert on["torch"] and on["shapes"], shown["collectors"]
 
 
-def test_without_shapes_no_inputs(profd, torch):
+def check_no_shapes(ours, shown, theirs):
     """Not asked for: absent, and said to be."""
-    ours, shown, theirs = capture_window(profd, torch, "cnn")
     assert by_name(ours) == by_name(theirs)
     assert not any(call.dims or call.types for call in ours)
     shapes = next(c for c in shown["collectors"] if c["collector"] == "shapes")
@@ -183,11 +196,22 @@ def check_doctor(profd, pid):
     assert row["available"] and re.search(r"2\.\d+\.\d+", row["sentence"]), row
 
 
+def check_presets(profd, pid):
+    """light has the steps of torch and none of its operators; full has all that there is to record here."""
+    light = profd.show(profd.trigger(pid, "--preset", "light", "--steps", 3)["capture_id"])
+    assert len(light["steps"]) == 3 and light["operators"] is None
+    assert all(step["operators"] is None for step in light["steps"])
+    full = profd.show(profd.trigger(pid, "--preset", "full", "--steps", 2)["capture_id"])
+    wanted = {row["collector"] for row in full["collectors"] if row["wanted"]}
+    assert wanted == {"steps", "nvtx", "torch", "shapes", "cupti", "memory", "allocations", "python", "operator_stacks", "modules", "compile"}
+    assert full["operators"] and full["flops"] and full["modules"]
+
+
 def test_what_is_recorded_of_a_job(profd, torch):
     """Of one job, as a start of torch takes its time."""
     job = Training(profd, torch, "--model", "cnn", "--steps", 0, "--pad-ms", 5, "--ranges", "--compiler").go()
     profd.wait_steps(job.pid, 5)
-    for check in (check_backward, check_steps_by_an_operator, check_steps_by_a_range, check_doctor):
+    for check in (check_backward, check_steps_by_an_operator, check_steps_by_a_range, check_doctor, check_presets):
         check(profd, job.pid)
 
 
@@ -371,16 +395,3 @@ def test_ranges_that_torch_makes_for_its_profiler_alone(profd, torch_newest):
 
     assert names(60) == {"aten::add": 5}
     assert names(150) == {"aten::add": 5, "a fast range": 5}
-
-
-def test_presets(profd, torch_newest):
-    """light has the steps of torch and none of its operators; full has all that there is to record here."""
-    training = Training(profd, torch_newest, "--model", "cnn", "--steps", "0").go()
-    profd.wait_steps(training.pid, 2)
-    light = profd.show(profd.trigger(training.pid, "--preset", "light", "--steps", 3)["capture_id"])
-    assert len(light["steps"]) == 3 and light["operators"] is None
-    assert all(step["operators"] is None for step in light["steps"])
-    full = profd.show(profd.trigger(training.pid, "--preset", "full", "--steps", 2)["capture_id"])
-    wanted = {row["collector"] for row in full["collectors"] if row["wanted"]}
-    assert wanted == {"steps", "nvtx", "torch", "shapes", "cupti", "memory", "allocations", "python", "operator_stacks", "modules", "compile"}
-    assert full["operators"] and full["flops"] and full["modules"]

@@ -78,7 +78,7 @@ def arguments():
     parser.add_argument("--shapes", action="store_true", help="record_shapes in that profiler")
     parser.add_argument("--memory", action="store_true", help="profile_memory in that profiler")
     parser.add_argument("--trace", metavar="DIR", help="folder for that profiler's traces, window-K.json")
-    parser.add_argument("--trace-window", type=int, default=0, metavar="K", help="write only that window's trace")
+    parser.add_argument("--trace-windows", type=int, nargs="+", default=[], metavar="K", help="write only these windows' traces")
     parser.add_argument("--accumulate", type=int, default=1, metavar="N",
                         help="batches of each step of the optimizers")
     parser.add_argument("--compile", metavar="BACKEND", help="torch.compile the model")
@@ -156,7 +156,7 @@ def own_profiler(options):
         if options.memory:
             say("memory", window[0], *("%s=%d:%d" % (event.key.replace(" ", "_"), event.self_cpu_memory_usage, event.cpu_memory_usage)
                                        for event in profiler.key_averages()))
-        if options.trace and options.trace_window in (0, window[0]):
+        if options.trace and window[0] in (options.trace_windows or window):
             profiler.export_chrome_trace(os.path.join(options.trace, "window-%d.json" % window[0]))
 
     return torch.profiler.profile(

@@ -9,10 +9,10 @@ import statistics
 import subprocess
 
 import pytest
-from conftest import wait_for
+from conftest import WORKLOADS, wait_for
 
 JOB = r'''
-import os, time, torch
+import os, time, torch, without_compiler
 torch.set_num_threads(1)
 a, model = torch.randn(200, 200), torch.nn.Linear(200, 200)
 optimizer = torch.optim.SGD(model.parameters(), 1e-9)
@@ -24,12 +24,13 @@ while True:
     model(a).sum().backward()
     optimizer.step()
 '''
+NO_COMPILER = {"PYTHONPATH": str(WORKLOADS)}  # where the jobs' without_compiler.py is
 SHARE = 10  # percent: what makes a finding
 
 
 def start(profd, python, prefix=()):
     ready = profd.folder / "ready"
-    job = profd.job(*prefix, python, "-c", JOB, env={"READY": str(ready)})
+    job = profd.job(*prefix, python, "-c", JOB, env={**NO_COMPILER, "READY": str(ready)})
     wait_for(ready.exists, 60, "the job")
     profd.wait_steps(job.pid, 3)
     return job
@@ -125,7 +126,7 @@ def test_what_is_not_known_is_not_found(profd, torch_newest):
 
 
 LOADER = r'''
-import time, torch
+import time, torch, without_compiler
 class Data(torch.utils.data.Dataset):
     def __len__(self):
         return 100000
@@ -142,7 +143,7 @@ for batch in torch.utils.data.DataLoader(Data(), batch_size=4, num_workers=2):
 
 def test_what_the_workers_did(profd, torch_newest):
     """The advice for an input that is late depends on it: more workers help where these wait for data, or run all the time."""
-    job = profd.job(torch_newest, "-c", LOADER)
+    job = profd.job(torch_newest, "-c", LOADER, env=NO_COMPILER)
     profd.wait_steps(job.pid, 3)
     capture = profd.trigger(job.pid, "--steps", 8, "--no-gpu")
     finding = next(one for one in profd.show(capture["capture_id"])["findings"] if one["finding"] == "input")

@@ -12,6 +12,8 @@ import time
 import torch
 from torch import nn
 
+import without_compiler  # noqa: F401
+
 how, objects = sys.argv[1], int(sys.argv[2])
 pause = float(sys.argv[3]) if len(sys.argv) > 3 else 0
 torch.manual_seed(0)

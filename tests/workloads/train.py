@@ -20,7 +20,6 @@ import random
 import signal
 import sys
 import time
-import types
 
 import torch
 from torch.nn import functional
@@ -170,17 +169,10 @@ def hold(file):
     os.unlink(file)
 
 
-def without_compiler():
-    """An optimizer's first step imports torch's compiler, 3 s of a processor, only to say that nothing of itself is to be compiled."""
-    compiler = sys.modules["torch._dynamo"] = torch._dynamo = types.ModuleType("torch._dynamo")
-    compiler.disable = lambda function, *_, **__: function
-    compiler.graph_break = lambda *_, **__: None
-
-
 def main():
     options = arguments()
     if not (options.compile or options.compiler or options.profile):
-        without_compiler()
+        import without_compiler  # noqa: F401
     torch.set_num_threads(options.threads)
     random.seed(1)
     torch.manual_seed(1)

@@ -4,7 +4,8 @@
  * record that another thread closed is neither parent nor child, and a range of NVTX's starts and ends is on no stack.
  *
  * It stands here in two forms: for records that go by (fold.c, frames.c), and for rows of a capture file (derive_totals.c,
- * the client's views). tests/unit/test_store_fold.c compares both with a reference. No locks. */
+ * the client's views); client/report/folded.c does the latter for all rows of a file at once. tests/unit/test_store_fold.c compares
+ * both with a reference. No locks. */
 #ifndef PROFD_STORE_FOLD_RULE_H
 #define PROFD_STORE_FOLD_RULE_H
 

@@ -95,9 +95,11 @@ static void index_ids(struct building *to)
 	for (size_t i = 0; i < to->count; i++) {
 		size_t slot = mix((uint64_t)to->list[i].id) & (to->id_slots - 1);
 
-		while (to->by_id[slot])
+		/* Of several with one id the first has it. */
+		while (to->by_id[slot] && to->list[to->by_id[slot] - 1].id != to->list[i].id)
 			slot = (slot + 1) & (to->id_slots - 1);
-		to->by_id[slot] = i + 1;
+		if (!to->by_id[slot])
+			to->by_id[slot] = i + 1;
 	}
 }
 

@@ -1,13 +1,12 @@
 /* phases.c - the phases of the loop: how long the step's thread was in each, which operators ran there, and what they launched. Phases are
  * those of the breakdown (store/breakdown), and so are their times. */
+#include "folded.h"
 #include "query.h"
 #include "recorded.h"
 #include "verdict.h"
 #include "views.h"
 
 #include "client/ui/figure.h"
-
-#include "store/fold_rule.h"
 
 #include <sqlite3.h>
 
@@ -70,26 +69,24 @@ static void add_stretches(struct sums *sums, const struct breakdown *breakdown, 
 	}
 }
 
-/* What of it is one call with its parent counts in its time alone. */
-#define OPERATORS                                                                                                      \
-	"WITH " FOLD_SQL("operators", "operators") " SELECT o.thread, o.start, o.self, f.id IS NULL FROM operators o " \
-						   "LEFT JOIN folded f ON f.id = o.id WHERE ?1 = 0 OR o.step = ?1"
+struct operators {
+	struct sums *sums;
+	const struct breakdown_capture *capture;
+	int64_t step; /* 0: all */
+};
 
-static void add_operators(struct sums *sums, const struct reader *reader, const struct breakdown_capture *capture,
-			  int64_t step)
+/* What is one call with its parent counts in its time alone. */
+static void add_operator(void *context, const struct folded_operator *operator)
 {
-	sqlite3_stmt *row = report_prepare(reader, OPERATORS);
+	const struct operators *to = context;
 
-	sqlite3_bind_int64(row, 1, step);
-	while (report_next(reader, row)) {
-		enum phase phase =
-			breakdown_phase(capture, (uint32_t)sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1));
-		int64_t self = sqlite3_column_int64(row, 2);
+	if (to->step && operator->step != to->step)
+		return;
+	enum phase phase = breakdown_phase(to->capture, (uint32_t) operator->thread, operator->start);
 
-		figure_add(&sums->self[phase], self);
-		figure_add(&sums->all_self, self);
-		sums->operators[phase] += sqlite3_column_int64(row, 3);
-	}
+	figure_add(&to->sums->self[phase], operator->self);
+	figure_add(&to->sums->all_self, operator->self);
+	to->sums->operators[phase] += !operator->folded;
 }
 
 /* Of a launch whose call is missing nobody knows when it was. */
@@ -154,7 +151,7 @@ struct table *report_phases(const struct reader *reader, const struct report_opt
 		add_times(&sums, &breakdown->steps[i]);
 	if (first < last)
 		add_stretches(&sums, breakdown, breakdown->steps[first].start, breakdown->steps[last - 1].end);
-	add_operators(&sums, reader, capture, options->step);
+	folded_each(reader, add_operator, &(struct operators){&sums, capture, options->step});
 	if (gpu)
 		add_launches(&sums, reader, capture, options->step);
 	for (unsigned i = 1; i <= PHASE_COUNT; i++) {

@@ -187,7 +187,9 @@ def test_the_device_alone(profd):
     assert {row["operator"] for row in shown["launches"]} == {"(not recorded)"}
     idle = [step["devices"][0]["idle"] for step in shown["breakdown"]["steps"]]
     assert all("unknown" in rows and not set(rows) & {"op", "outside", "input", "compile"} for rows in idle), idle
-    assert shown["verdict"]["abstains"] and not shown["findings"], (shown["verdict"], shown["findings"])
+    # A busy machine can make one step longer than the others; that is all that can be said.
+    found = {one["finding"] for one in shown["findings"]}
+    assert shown["verdict"]["abstains"] and found <= {"step_unlike"}, (shown["verdict"], shown["findings"])
     ranges = profd.show(light["capture_id"])["ranges"]
     assert any(row["name"] == "step" for row in ranges)
     assert "not recorded" in profd.run("show", light["capture_id"], "--by", "operators").stdout

@@ -354,12 +354,13 @@ def test_debians_torch_steps_but_refuses_operators(profd, torch_debian):
 
 def test_torch_imported_late(profd, torch):
     """The agent is there long before torch; the steps are seen all the same, from the first."""
-    late = ("import runpy, sys, time; time.sleep(0.5); sys.argv = sys.argv[1:]; "
+    late = ("import os, runpy, sys, time; time.sleep(0.5); sys.argv = sys.argv[1:]; sys.path[0] = os.path.dirname(sys.argv[0]); "
             "runpy.run_path(sys.argv[0], run_name='__main__')")
     start, out = profd.folder / "start", profd.folder / "out"
     job = profd.job(torch, "-c", late, TRAIN, "--model", "cnn", "--steps", 0, "--pad-ms", 5, "--wait-for", start,
                     stdout=open(out, "w"))
-    wait_for(lambda: "ready" in out.read_text(), 90, "the workload to be ready")
+    wait_for(lambda: "ready" in out.read_text() or job.poll() is not None, 90, "the workload to be ready")
+    assert job.poll() is None, job.communicate()
     profd.wait_torch(job.pid)
     start.touch()
     profd.wait_steps(job.pid, 3)

@@ -155,6 +155,23 @@ void collectors_forget(void)
 	memset(told, 0, sizeof told);
 }
 
+bool collectors_refuse(uint32_t bits, char *sentence, size_t bytes)
+{
+	char why[248];
+	for (size_t i = 0; i < COLLECTORS; i++) {
+		uint32_t mine = bits & (1u << collectors[i]->bit | collector_parts(collectors[i]->bit));
+		if (!mine || (collectors[i]->probe(why, sizeof why) == 1 &&
+			      (!collectors[i]->probe_parts || collectors[i]->probe_parts(mine, why, sizeof why) == 0)))
+			continue;
+		struct sentence s = sentence_begin(sentence, bytes);
+		sentence_add(&s, collector_word((unsigned)__builtin_ctz(mine)));
+		sentence_add(&s, ": ");
+		sentence_add(&s, why);
+		return true;
+	}
+	return false;
+}
+
 bool collectors_others(char *sentence, size_t bytes)
 {
 	for (size_t i = 0; i < COLLECTORS; i++)

@@ -25,6 +25,8 @@ void collectors_disarm(void);
 
 /* What has been told of each in this capture: COLLECTOR_COUNT messages. Another daemon is told again. */
 struct message_collector *collectors_told(void);
+/* Is one of these bits nothing that can be recorded here? Then the sentence says which, and why. */
+bool collectors_refuse(uint32_t bits, char *sentence, size_t bytes);
 /* Does another profiler record in this process? */
 bool collectors_others(char *sentence, size_t bytes);
 /* Tells which of them there are in this process, and why the others are not. */

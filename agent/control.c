@@ -100,6 +100,8 @@ static uint32_t move(uint32_t from, uint32_t to)
 	}
 }
 
+static const char schedule_is_over[] = "the schedule has ended";
+
 static void send_declined(uint64_t capture, uint32_t error, const char *sentence)
 {
 	struct message_declined m = MESSAGE_INIT(DECLINED, declined);
@@ -147,6 +149,71 @@ static void linger(uint64_t from)
 
 static void cycle_begin(uint64_t capture, const struct segment *segment);
 
+/* The segment of a cycle that will not be. */
+static void drop_next(void)
+{
+	if (control_run.next.header)
+		keeper_unmap(&control_run.next);
+	control_run.next.header = NULL;
+	atomic_store_explicit(&control_run.switch_at, 0, memory_order_relaxed);
+}
+
+/* What an ARM asks for; ranges or operators that are the steps are seen by their collectors alone. */
+static void take_wishes(const struct message_arm *arm)
+{
+	control_run.wanted = arm->collectors;
+	control_run.options = arm->options;
+	control_run.stacks_rate = arm->stacks_rate;
+	if (control_source == STEP_SOURCE_RANGE)
+		control_run.wanted |= 1u << COLLECTOR_NVTX;
+	if (control_source == STEP_SOURCE_OPERATOR)
+		control_run.wanted |= 1u << COLLECTOR_TORCH;
+}
+
+/* `left`: cycles behind the one that begins. */
+static void count_cycles(uint64_t cycle, uint64_t left)
+{
+	control_run.cycle = cycle;
+	if (control_run.schedule.repeat)
+		control_run.schedule.repeat = (uint32_t)(cycle + 1 + left);
+}
+
+static void send_switched(uint64_t capture, uint64_t before, uint64_t last_step, uint64_t first_step)
+{
+	struct message_switched m = MESSAGE_INIT(SWITCHED, switched);
+	m.capture = capture;
+	m.before = before;
+	m.last_step = last_step;
+	m.first_step = first_step;
+	link_send(&m, -1);
+}
+
+/* The rest of a recording has begun. The step thread writes first_step before it leaves the boundary. */
+static void tell_switched(uint32_t phase)
+{
+	if (!control_run.switch_untold || (phase != CONTROL_RECORD && phase != CONTROL_DRAIN) ||
+	    !control_run.first_step)
+		return;
+	control_run.switch_untold = false;
+	send_switched(control_run.capture, control_run.before_capture, control_run.last_step, control_run.first_step);
+}
+
+/* The next cycle's number and collectors; `switches`: it has others than the one that has ended. */
+static void next_cycle(bool switches)
+{
+	uint64_t left = (uint64_t)control_run.schedule.repeat - control_run.cycle - (control_run.goes_on ? 1 : 2);
+	if (!switches) {
+		control_run.cycle++;
+		return;
+	}
+	count_cycles(control_run.coming.cycle, left);
+	take_wishes(&control_run.coming);
+	control_run.before_capture = control_run.capture;
+	control_run.switch_untold = control_run.goes_on;
+	if (!control_run.goes_on)
+		send_switched(control_run.next_capture, 0, 0, 0);
+}
+
 /* A capture without its steps is worth little. So steps that found no room wait until the daemon frees a chunk. */
 static void write_spares(uint64_t deadline)
 {
@@ -168,6 +235,7 @@ static void drain(void)
 	uint32_t reason = atomic_load(&control_end_reason);
 	struct message_done done = MESSAGE_INIT(DONE, done);
 	uint32_t stuck = 0;
+	tell_switched(CONTROL_DRAIN);
 	done.agent_bytes = control_run.collectors_on ? sink_bytes() : 0;
 	if (control_run.collectors_on) {
 		sink_sweep(last);
@@ -191,7 +259,9 @@ static void drain(void)
 	done.reason = reason;
 	done.steps = control_run.recorded;
 	done.first_step = control_run.recorded ? control_run.first_step : 0;
-	done.step_before = steps_median(control_run.before_upto, BEFORE_STEPS, NULL);
+	if (!control_run.goes_on)
+		control_run.step_before = steps_median(control_run.before_upto, BEFORE_STEPS, NULL);
+	done.step_before = control_run.step_before;
 	done.step_during = median_of_steps(control_run.first_step, control_run.recorded);
 	done.enable = control_run.enable;
 	done.drain = sink_now() - last;
@@ -199,16 +269,20 @@ static void drain(void)
 	done.late = control_run.late;
 	done.step_source = control_source;
 	done.other_thread_steps = control_run.recorded ? steps_other_threads() - control_run.others_at_start : 0;
-	bool more = reason == REASON_NONE && !control_run.cancelled_all &&
+	bool switches = atomic_exchange(&control_run.switch_at, 0) != 0, whole = reason == REASON_NONE;
+	whole &= !control_run.cancelled_all;
+	control_run.goes_on = whole && switches && control_run.recorded < control_run.active;
+	bool more = whole &&
 		    (control_run.schedule.repeat == 0 || control_run.cycle + 1 < control_run.schedule.repeat) &&
-		    control_run.duration == 0 && (!control_run.at_step || control_run.at_multiple);
+		    control_run.duration == 0 && (!control_run.first_at_step || control_run.at_multiple);
+	more |= control_run.goes_on;
 	orphan_done(&control_run.segment, control_run.trigger, collectors_told(), &done, stuck > 0);
 	memset(&control_run.segment, 0, sizeof control_run.segment);
 	atomic_store(&control_ready, 0);
-	if (control_run.duration == 0 && control_run.recorded)
+	if (control_run.duration == 0 && control_run.recorded && !control_run.goes_on)
 		after_begin(control_run.capture);
 	if (more && (orphan_connected() || sink_now() < control_run.alone_until)) {
-		control_run.cycle++;
+		next_cycle(switches);
 		control_run.schedule.skip_first = 0;
 		if (control_run.next.header) {
 			struct segment segment = control_run.next;
@@ -219,10 +293,9 @@ static void drain(void)
 		}
 		return;
 	}
-	if (control_run.next.header) {
-		keeper_unmap(&control_run.next);
-		control_run.next.header = NULL;
-	}
+	if (switches)
+		send_declined(control_run.next_capture, ERROR_CANCELLED, schedule_is_over);
+	drop_next();
 	steps_watch(STEP_SOURCE_NONE, NULL);
 	steps_follow(NULL);
 	atomic_store_explicit(&control_phase, CONTROL_IDLE, memory_order_release);
@@ -236,14 +309,19 @@ static void cycle_begin(uint64_t capture, const struct segment *segment)
 	control_run.capture = capture;
 	collectors_forget();
 	control_run.generation = ++generation ? generation : ++generation;
+	control_run.active =
+		control_run.goes_on ? control_run.active - control_run.recorded : control_run.schedule.active;
 	control_run.late = control_run.recorded = control_run.spares = 0;
 	control_run.lead = control_run.cycle ? LEAD_TIMES * control_run.enable : LEAD_NS;
 	control_run.first_step = control_run.enable = control_run.record_deadline = 0;
 	if (orphan_connected())
 		control_run.alone_until = 0;
 	control_run.cpu_at_start = cpu_now();
-	control_run.before_upto = steps_count();
-	if (control_run.cycle && control_run.at_step) {
+	if (!control_run.goes_on)
+		control_run.before_upto = steps_count();
+	if (control_run.goes_on) {
+		control_run.at_step = control_run.coming.switch_at;
+	} else if (control_run.cycle && control_run.first_at_step) {
 		control_run.at_step = control_run.first_at_step;
 		tick_next_at_step(steps_count() + 1 + control_run.schedule.warmup);
 	}
@@ -256,7 +334,7 @@ static void cycle_begin(uint64_t capture, const struct segment *segment)
 	/* Some step sources are seen by collectors alone, so these are switched on now. A window of time begins when they are on. A warm-up that
 	 * would begin with the next step begins within this one. */
 	bool now =
-		control_source >= STEP_SOURCE_RANGE ||
+		control_run.goes_on || control_source >= STEP_SOURCE_RANGE ||
 		(control_run.at_step ? tick_warms_up(steps_count() + 2, steps_median(steps_count(), BEFORE_STEPS, NULL))
 				     : schedule_record_at(&control_run.schedule, 0) == 0);
 	control_run.warmup_started = sink_now();
@@ -311,6 +389,60 @@ static bool decline_reason(const struct message_arm *arm, uint32_t *ret_error, c
 	return false;
 }
 
+/* Why collectors cannot be switched now; NULL: they can. */
+static const char *switch_refusal(const struct message_arm *arm, uint32_t *ret_error)
+{
+	static char why[248];
+	*ret_error = ERROR_CANCELLED;
+	if (atomic_load(&control_phase) == CONTROL_IDLE || arm->trigger != control_run.trigger ||
+	    control_run.cancelled_all)
+		return schedule_is_over;
+	*ret_error = ERROR_UNAVAILABLE;
+	if (control_run.duration)
+		return "a window of time has no step at which collectors could be switched";
+	if (atomic_load(&control_run.switch_at))
+		return "its collectors are being switched already";
+	return collectors_refuse(arm->collectors & ~control_run.wanted, why, sizeof why) ? why : NULL;
+}
+
+/* ARM_SWITCH. What records ends at a boundary and goes on as the new capture. Where collectors are not on yet they are armed anew, and
+ * the capture stays: the step thread has nothing to do with them before they are. */
+static void arm_switch(const struct message_arm *arm, struct segment *segment)
+{
+	uint32_t error;
+	const char *why = switch_refusal(arm, &error);
+	if (why) {
+		keeper_unmap(segment);
+		send_declined(arm->capture, error, why);
+		return;
+	}
+	if (control_run.next.header)
+		send_declined(control_run.next_capture, ERROR_CANCELLED, schedule_is_over);
+	drop_next();
+	if (atomic_load(&control_phase) == CONTROL_BETWEEN) {
+		control_run.goes_on = false;
+		count_cycles(arm->cycle, (uint64_t)control_run.schedule.repeat - control_run.cycle - 1);
+		take_wishes(arm);
+		send_switched(arm->capture, 0, 0, 0);
+		cycle_begin(arm->capture, segment);
+		return;
+	}
+	if (!control_run.collectors_on) {
+		keeper_unmap(segment);
+		collectors_disarm();
+		collectors_forget();
+		take_wishes(arm);
+		send_switched(arm->capture, control_run.capture, 0, 0);
+		collectors_arm();
+		return;
+	}
+	control_run.next = *segment;
+	control_run.next_capture = arm->capture;
+	control_run.coming = *arm;
+	uint64_t at = arm->switch_at > arm->switch_pass ? arm->switch_at - arm->switch_pass : 1;
+	atomic_store_explicit(&control_run.switch_at, at, memory_order_release);
+}
+
 void control_arm(const struct message_arm *arm, const struct segment *given, int error)
 {
 	struct segment segment = *given;
@@ -318,11 +450,15 @@ void control_arm(const struct message_arm *arm, const struct segment *given, int
 		send_declined(arm->capture, ERROR_FAILED, room_sentence(error));
 		return;
 	}
+	if (arm->cycle > 0 && arm->options & ARM_SWITCH) {
+		arm_switch(arm, &segment);
+		return;
+	}
 	if (arm->cycle > 0) {
 		uint32_t phase = atomic_load(&control_phase);
 		if (phase == CONTROL_IDLE || arm->trigger != control_run.trigger || control_run.next.header) {
 			keeper_unmap(&segment);
-			send_declined(arm->capture, ERROR_CANCELLED, "the schedule has ended");
+			send_declined(arm->capture, ERROR_CANCELLED, schedule_is_over);
 			return;
 		}
 		if (phase == CONTROL_BETWEEN) {
@@ -348,9 +484,6 @@ void control_arm(const struct message_arm *arm, const struct segment *given, int
 	control_run.at_multiple = arm->at_multiple;
 	control_run.duration = arm->duration;
 	control_run.max_events = arm->max_events;
-	control_run.wanted = arm->collectors;
-	control_run.options = arm->options;
-	control_run.stacks_rate = arm->stacks_rate;
 	memcpy(control_run.step_range, arm->step_range, sizeof control_run.step_range);
 	memcpy(control_run.step_operator, arm->step_operator, sizeof control_run.step_operator);
 	memcpy(control_run.step_optimizer, arm->step_optimizer, sizeof control_run.step_optimizer);
@@ -364,10 +497,7 @@ void control_arm(const struct message_arm *arm, const struct segment *given, int
 		control_source = STEP_SOURCE_NAMED;
 	else
 		control_source = steps_source();
-	if (control_source == STEP_SOURCE_RANGE)
-		control_run.wanted |= 1u << COLLECTOR_NVTX;
-	if (control_source == STEP_SOURCE_OPERATOR)
-		control_run.wanted |= 1u << COLLECTOR_TORCH;
+	take_wishes(arm);
 	steps_watch(control_source >= STEP_SOURCE_RANGE ? control_source : STEP_SOURCE_NONE,
 		    control_run.step_optimizer);
 	struct message_armed armed = MESSAGE_INIT(ARMED, armed);
@@ -463,11 +593,8 @@ void control_daemon_lost(void)
 	if (phase == CONTROL_IDLE)
 		return;
 	control_run.alone_until = sink_now() + RETURN_NS;
-	/* The segment of a cycle that has not begun: the next daemon sends another. */
-	if (control_run.next.header) {
-		keeper_unmap(&control_run.next);
-		control_run.next.header = NULL;
-	}
+	/* The segment of a cycle that has not begun: the next daemon sends another. It knows of no switch that is to come, either. */
+	drop_next();
 	/* What records goes on within the chunks it has; a window of time keeps its own end. */
 	if (!control_run.duration)
 		control_run.record_deadline = sink_now() + ALONE_NS;
@@ -625,6 +752,7 @@ uint64_t control_work(void)
 	begin_window(sink_now());
 	uint64_t due = end_wished();
 	uint32_t phase = atomic_load_explicit(&control_phase, memory_order_acquire);
+	tell_switched(phase);
 	due = sooner(due, end_due(phase));
 	due = sooner(due, end_alone(phase));
 	drain_all();

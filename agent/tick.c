@@ -86,6 +86,8 @@ bool tick_warms_up(uint64_t next, uint64_t step)
 /* What the schedule says of the step that now begins, `number` steps having ended, the last of them after `step` ns. */
 static enum schedule_state state_at(uint64_t position, uint64_t number, uint64_t step)
 {
+	if (control_run.goes_on && !control_run.at_step)
+		return SCHEDULE_RECORD;
 	if (control_run.at_step) {
 		uint64_t next = number + 1;
 		if (next >= control_run.at_step)
@@ -107,7 +109,9 @@ uint32_t tick_next_at_step(uint64_t least)
 {
 	uint64_t before = control_run.at_step;
 	/* Later cycles keep to the periods, so that the ranks of a job go on recording the same steps. */
-	uint64_t by = control_run.cycle ? schedule_period(&control_run.schedule) : control_run.at_multiple;
+	uint64_t by = control_run.goes_on ? 1
+		      : control_run.cycle ? schedule_period(&control_run.schedule)
+					  : control_run.at_multiple;
 	if (least > before)
 		control_run.at_step += (least - before + by - 1) / by * by;
 	return (uint32_t)(control_run.at_step - before);
@@ -121,7 +125,7 @@ static uint32_t tick_waiting(uint32_t phase, uint64_t tick, uint64_t now, uint64
 	control_run.boundary = now;
 	if (state >= SCHEDULE_RECORD) {
 		bool missed = control_run.at_step && number + 1 > control_run.at_step;
-		bool exact = control_run.at_step && !control_run.at_multiple;
+		bool exact = control_run.at_step && !control_run.at_multiple && !control_run.goes_on;
 		/* A user who names a step wants that step, even if its first events find little room. */
 		bool room = exact || tick_has_room(now);
 		if (!missed && room && atomic_load_explicit(&control_ready, memory_order_acquire)) {
@@ -151,18 +155,26 @@ static uint32_t tick_waiting(uint32_t phase, uint64_t tick, uint64_t now, uint64
 	return phase;
 }
 
+static uint32_t tick_record_ends(uint64_t tick, uint64_t now, uint64_t number)
+{
+	control_run.base = tick;
+	control_run.last_step = number;
+	tick_end(now, REASON_NONE);
+	return CONTROL_DRAIN;
+}
+
 static uint32_t tick_record(uint64_t tick, uint64_t now, uint64_t number)
 {
 	tick_write_step(now, number);
-	if (control_run.recorded >= control_run.schedule.active) {
-		control_run.base = tick;
-		tick_end(now, REASON_NONE);
-		return CONTROL_DRAIN;
-	}
+	if (control_run.recorded >= control_run.active)
+		return tick_record_ends(tick, now, number);
 	if (sink_limited()) {
 		tick_end(now, REASON_LIMIT);
 		return CONTROL_DRAIN;
 	}
+	uint64_t switch_at = atomic_load_explicit(&control_run.switch_at, memory_order_acquire);
+	if (switch_at && number + 1 >= switch_at)
+		return tick_record_ends(tick, now, number);
 	control_run.step_start = now;
 	sink_next_step(control_run.recorded + 1, now);
 	return CONTROL_RECORD;

@@ -5,6 +5,7 @@
 #include "core/own.h"
 #include "stacks/garbage.h"
 #include "../proto/events.h"
+#include "../proto/message.h"
 #include "../proto/schedule.h"
 #include "../proto/segment.h"
 
@@ -43,11 +44,18 @@ struct run {
 	struct segment next; /* of the next cycle; header NULL = has not come */
 	uint64_t next_capture;
 	uint32_t generation;
+	/* Other collectors (ARM_SWITCH): the recording ends where this step would begin, and goes on as `next`. 0 = none are to come. */
+	_Atomic uint64_t switch_at;
+	struct message_arm coming; /* that ARM; while switch_at is set */
+	bool goes_on;		   /* this recording is the rest of the one before, which ended with: */
+	uint64_t last_step, before_capture;
+	bool switch_untold; /* the daemon is still to hear of its first step */
 
 	/* The step thread's, inside CONTROL_TICK. */
 	uint64_t base;	     /* tick at which this cycle's schedule began */
 	uint32_t late;	     /* steps that warm-up took longer than asked */
 	uint32_t recorded;   /* steps */
+	uint32_t active;     /* that it is to record; the agent's, while nothing ticks */
 	uint64_t first_step; /* number */
 	uint64_t step_start;
 	struct garbage garbage;	 /* when it began */
@@ -69,7 +77,8 @@ struct run {
 	uint64_t lead;	      /* how long before a step with a number collectors are switched on, at the latest */
 	uint64_t alone_until; /* what waits to record without a daemon gives up then; 0 = there is one */
 	uint64_t cpu_at_start;
-	bool cancelled_all; /* no further cycle */
+	uint64_t step_before; /* of the recording under way, or of the one that it is the rest of */
+	bool cancelled_all;   /* no further cycle */
 	/* A wish to end it that met a CONTROL_TICK; its reason, 0 = none, and when it is tried again. */
 	uint32_t end_wish;
 	uint64_t end_at;

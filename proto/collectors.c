@@ -36,3 +36,12 @@ uint32_t collectors_filling(unsigned figures)
 			bits |= 1u << bit;
 	return bits;
 }
+
+uint32_t collectors_consistent(uint32_t bits)
+{
+	if (!(bits >> COLLECTOR_CUPTI & 1))
+		bits &= ~collector_parts(COLLECTOR_CUPTI);
+	if (bits & collectors_filling(FILLED_BY_OPERATORS))
+		bits |= 1u << COLLECTOR_TORCH;
+	return bits;
+}

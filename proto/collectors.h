@@ -37,6 +37,9 @@ struct collector_facts {
 	const char *records;	   /* "" = nothing, in this release */
 };
 
+/* What only the host's side has, and is recorded where torch calls the agent. */
+#define FILLED_BY_OPERATORS (FILLS_SHAPES | FILLS_OPERATOR_STACKS | FILLS_MODULES | FILLS_ALLOCATIONS)
+
 /* NULL for a bit that nothing uses yet. */
 const struct collector_facts *collector_facts(unsigned bit);
 /* Its word; NULL as above. */
@@ -45,6 +48,9 @@ const char *collector_word(unsigned bit);
 uint32_t collectors_asked(enum collector_asked asked);
 /* A bit set of those that fill any of the figures. */
 uint32_t collectors_filling(unsigned figures);
+
+/* Of one that is left out nothing is left of what it records besides; what is recorded where torch calls the agent needs operators. */
+uint32_t collectors_consistent(uint32_t bits);
 
 /* A bit set of what a collector records besides, which has a bit of its own: shapes are torch's. */
 static inline uint32_t collector_parts(unsigned bit)

@@ -50,6 +50,7 @@ enum arm_option {
 	ARM_GRAPHS_WHOLE = 1, /* CUDA graphs as a whole: no record a node */
 	ARM_API_ALL = 2,      /* all calls of the CUDA API, not only launches, copies, sets, graphs and waits */
 	ARM_ALONE = 4,	      /* declined where another profiler is at work in the process */
+	ARM_SWITCH = 8,	      /* with cycle > 0: what is under way goes on as this capture, with these collectors */
 };
 /* How an agent came in: HELLO.entry. */
 enum agent_entry {

@@ -343,6 +343,8 @@ static int put_all(struct finish *finish, struct derived *derived, bool *ended)
 	put_collectors(finish);
 	put_meta(finish);
 	notes_write(&derived->notes, store);
+	if (*finish->ending->note)
+		notes_add(store, finish->ending->note);
 	cJSON *verdict = verdict_run(store, finish->watch, derived, *ended, finish->result->verdict);
 	finish->facts->step_ns = derived->step_ns;
 	finish->result->since_last = since_last(finish->ending);

@@ -24,6 +24,10 @@ struct collector_ops {
 	 * 0 and in either case a sentence for `doctor` (what it records, or why it cannot). */
 	int (*probe)(char *sentence, size_t bytes);
 
+	/* It can record. Are those bits of `wanted` that are no collectors of their own (part_of) possible here, too? 0, or a negative errno
+	 * with the reason; touches nothing. NULL: they are. */
+	int (*probe_parts)(uint32_t wanted, char *sentence, size_t bytes);
+
 	/* Is another profiler at work in this process, as far as this collector can see without touching it? 1 with a clause
 	 * that names it, or 0. May be NULL. */
 	int (*others)(char *sentence, size_t bytes);

@@ -56,10 +56,12 @@ static _Atomic uint32_t walker_count;
 static void *(*this_thread)(void);
 static bool with_modules;
 
-int walk_probe(char *sentence, size_t bytes)
+int walk_probe(bool modules, char *sentence, size_t bytes)
 {
 	struct python found;
 	int error = interpreter_find(&found, sentence, bytes);
+	if (error == 0 && modules)
+		error = modules_probe(&found, sentence, bytes);
 	if (error < 0)
 		return error;
 	if (interpreter_symbol("PyGILState_GetThisThreadState"))

@@ -10,9 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Can it be done here? Touches nothing. 0, or a negative errno with the reason in `sentence`. The agent's thread, as the next four. */
-int walk_probe(char *sentence, size_t bytes);
-/* Makes ready, as above. `modules`: tell calls of nn.Modules apart by the module (modules.h). */
+/* Can it be done here? Touches nothing. 0, or a negative errno with the reason in `sentence`. `modules`: and can calls of nn.Modules be
+ * told apart by the module (modules.h)? The agent's thread, as the next four. */
+int walk_probe(bool modules, char *sentence, size_t bytes);
+/* Makes ready, as above. */
 int walk_arm(bool modules, char *sentence, size_t bytes);
 void walk_begin(uint32_t recording);
 void walk_disarm(void);

@@ -29,10 +29,15 @@ static int stacks_probe(char *sentence, size_t bytes)
 		sentence_put(sentence, bytes, "no torch in this process", NULL);
 		return 0;
 	}
-	if (walk_probe(sentence, bytes) < 0)
+	if (walk_probe(false, sentence, bytes) < 0)
 		return 0;
 	sentence_put(sentence, bytes, "the Python stack of each operator", NULL);
 	return 1;
+}
+
+static int stacks_probe_parts(uint32_t wanted, char *sentence, size_t bytes)
+{
+	return walk_probe(wanted >> COLLECTOR_MODULES & 1, sentence, bytes);
 }
 
 static int stacks_arm(const struct collector_request *request, char *sentence, size_t bytes)
@@ -60,6 +65,7 @@ static void stacks_stop(void)
 const struct collector_ops collector_operator_stacks = {
 	.bit = COLLECTOR_OPERATOR_STACKS,
 	.probe = stacks_probe,
+	.probe_parts = stacks_probe_parts,
 	.arm = stacks_arm,
 	.start = stacks_start,
 	.stop = stacks_stop,

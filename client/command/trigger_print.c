@@ -468,6 +468,8 @@ static void print_json(const struct follow *follow)
 			      need(follow->left_out ? cJSON_Duplicate(follow->left_out, true) : cJSON_CreateArray()));
 	cJSON_AddItemToObject(object, "together",
 			      need(follow->together ? cJSON_Duplicate(follow->together, true) : cJSON_CreateArray()));
+	cJSON_AddItemToObject(object, "switched",
+			      need(follow->switched ? cJSON_Duplicate(follow->switched, true) : cJSON_CreateArray()));
 	json_print(object);
 }
 

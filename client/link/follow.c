@@ -157,6 +157,18 @@ static void take_together(struct follow *follow, const cJSON *row)
 		note("%s", message);
 }
 
+static void take_switched(struct follow *follow, const cJSON *row)
+{
+	static const char *const keys[] = {"capture_id", "goes_on_as", "pid",	 "rank",   "changes",
+					   "last_step",	 "first_step", "passed", "message"};
+	const char *message = json_text(row, "message");
+
+	follow->kept_rows++;
+	add_members(&follow->switched, row, keys, sizeof keys / sizeof *keys);
+	if (message)
+		note("`profd set`: %s", message);
+}
+
 static void take_progress(struct follow *follow, unsigned daemon, const cJSON *row)
 {
 	struct followed *followed = capture_of(follow, daemon, row);
@@ -361,6 +373,8 @@ static void take_packet(struct follow *follow, unsigned daemon, const cJSON *pac
 		take_target(follow, daemon, packet);
 	} else if (reply_is_row(packet, "together")) {
 		take_together(follow, packet);
+	} else if (reply_is_row(packet, "switched")) {
+		take_switched(follow, packet);
 	} else if (reply_is_row(packet, "accepted")) {
 		id = json_text(packet, "trigger_id");
 		snprintf(follow->trigger_id[daemon], FOLLOW_ID_BYTES, "%s", id ? id : "");
@@ -509,7 +523,8 @@ void follow_deinit(struct follow *follow)
 	free(follow->refused);
 	cJSON_Delete(follow->left_out);
 	cJSON_Delete(follow->together);
-	follow->left_out = follow->together = NULL;
+	cJSON_Delete(follow->switched);
+	follow->left_out = follow->together = follow->switched = NULL;
 	follow->captures = NULL;
 	follow->refused = NULL;
 	follow->count = follow->refused_count = 0;

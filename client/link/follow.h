@@ -48,6 +48,7 @@ struct follow {
 	size_t refused_count;
 	cJSON *left_out; /* launchers and helpers that were left out: {"pid", "name", "role"} */
 	cJSON *together; /* which ranks record the same steps, and why not: {"job", "processes", "at_step", "message"} */
+	cJSON *switched; /* captures that went on as others, with other collectors: the members of docs/protocol.md's row */
 	struct failure failure; /* of a whole daemon, where nothing came of it */
 	char trigger_id[DAEMONS_MAX][FOLLOW_ID_BYTES];
 	bool open[DAEMONS_MAX]; /* an answer is under way */

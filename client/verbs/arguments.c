@@ -287,7 +287,10 @@ int arguments_init(struct arguments *a, const struct verb *verb, int argc, char 
 	for (int i = 0; i < argc; i++) {
 		int error = ARGUMENTS_OK;
 
-		if (!options || argv[i][0] != '-' || !argv[i][1]) {
+		bool word = argv[i][0] != '-' || !argv[i][1];
+
+		word |= verb->flags & VERB_SIGNED && argv[i][1] != '-' && strcmp(argv[i], "-h") != 0;
+		if (!options || word) {
 			a->words[a->word_count++] = argv[i];
 			if (verb->flags & VERB_COMMAND)
 				options = false;

@@ -5,9 +5,6 @@
 
 #include <string.h>
 
-/* What only the host's side has, and is recorded where torch calls the agent. */
-#define FILLED_BY_OPERATORS (FILLS_SHAPES | FILLS_OPERATOR_STACKS | FILLS_MODULES | FILLS_ALLOCATIONS)
-
 enum said { SAID_NOTHING, SAID_YES, SAID_NO };
 
 /* What was said of the option that a collector stands at. With one value of an option: another value says no. */
@@ -83,12 +80,52 @@ uint32_t chosen_collectors(const struct arguments *a)
 	}
 	if (text_of(a, "activities") && !strstr(text_of(a, "activities"), "gpu"))
 		bits &= ~(1u << COLLECTOR_CUPTI);
-	/* Of one that is left out nothing is left. */
-	if (!(bits >> COLLECTOR_CUPTI & 1))
-		bits &= ~of_device();
-	if (bits & collectors_filling(FILLED_BY_OPERATORS))
-		bits |= 1u << COLLECTOR_TORCH;
-	return bits;
+	return collectors_consistent(bits);
+}
+
+/* Is this a word for the collector? Its option, whichever value it has, and without its "no-"; else the collector's own. */
+static bool is_word(const struct collector_facts *collector, const char *name, bool on)
+{
+	const char *option = collector->option + (collector->asked == ASKED_UNLESS ? strlen("no-") : 0);
+	size_t bare = strcspn(option, "="), n = strlen(name);
+
+	if (!*option)
+		return strcmp(collector->word, name) == 0;
+	if (strcmp(option, name) == 0)
+		return true;
+	/* stacks=operators asks for stacks, too; without stacks there are none of operators. */
+	return on ? !option[bare] && strncmp(option, name, bare) == 0 && name[bare] == '='
+		  : bare == n && strncmp(option, name, n) == 0;
+}
+
+/* Its value is one that there is. */
+static bool is_option_word(const char *name)
+{
+	for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++) {
+		const struct collector_facts *collector = collector_facts(bit);
+
+		if (collector && bit != COLLECTOR_STEPS && is_word(collector, name, false))
+			return true;
+	}
+	return false;
+}
+
+bool chosen_change(const char *word, uint32_t *on, uint32_t *off)
+{
+	bool plus = word[0] == '+';
+
+	if (!is_option_word(word + 1))
+		return false;
+	for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++) {
+		const struct collector_facts *collector = collector_facts(bit);
+
+		if (collector && is_word(collector, word + 1, plus))
+			*(plus ? on : off) |= 1u << bit;
+	}
+	/* Whoever leaves out operators leaves out what is recorded of them. */
+	if (!plus && *off >> COLLECTOR_TORCH & 1)
+		*off |= collectors_filling(FILLED_BY_OPERATORS);
+	return true;
 }
 
 /* The device alone: nothing that says how the host is recorded. */

@@ -9,6 +9,8 @@
 uint32_t chosen_collectors(const struct arguments *arguments);
 /* The same of a preset alone; 0: there is none of this name. */
 uint32_t preset_collectors(const char *preset);
+/* "+stacks", "-gpu": adds to *on or *off. False where the word is none of these. */
+bool chosen_change(const char *word, uint32_t *on, uint32_t *off);
 /* Was the option given that asks for a collector, or leaves it out? */
 bool chosen_by_option(const struct arguments *arguments, const struct collector_facts *collector);
 /* Says what excludes each other of these options: EXIT_USAGE after the sentence, else EXIT_DONE. */

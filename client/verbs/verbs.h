@@ -32,6 +32,7 @@ struct option_row {
 enum verb_flag {
 	VERB_COMMAND = 1, /* options end at the first word that is none: the rest is somebody else's command line */
 	VERB_RAW = 2,	  /* everything but --help is passed on as it is */
+	VERB_SIGNED = 4,  /* -WORD is a word, as +WORD is: there are no short options but -h */
 };
 
 struct arguments;

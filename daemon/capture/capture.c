@@ -6,6 +6,7 @@
 #include "live.h"
 #include "orphans.h"
 #include "progress.h"
+#include "switching.h"
 #include "trigger.h"
 #include "proto/base/clock.h"
 #include "daemon/catalogue/retention.h"
@@ -121,6 +122,7 @@ void capture_remove(struct capture *capture)
 	while (*at != capture)
 		at = &(*at)->same_bucket;
 	*at = capture->same_bucket;
+	switching_failed(capture, ERROR_CANCELLED, "");
 	capture_set_process(capture, NULL);
 	if (capture->kept_fd >= 0)
 		close(capture->kept_fd);

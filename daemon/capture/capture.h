@@ -49,7 +49,10 @@ struct capture {
 	bool held;	      /* its rows are in; it is finished once there is a note of the next cycle */
 	uint64_t follows;     /* the number of the cycle before it, 0 = none here */
 	uint64_t followed_by; /* the number of the cycle after it; 0 = none here */
-	bool follow_failed;   /* it could not be made; once more when this cycle has ended */
+	struct switching
+		*switching; /* owned: it is the rest of another with other collectors, and who asked waits; or NULL */
+	char switched[REASON_BYTES];		   /* of which it is the rest, or what its rest is; empty = neither */
+	bool follow_failed;			   /* it could not be made; once more when this cycle has ended */
 	uint64_t asked_at, deadline, cancelled_at; /* CLOCK_MONOTONIC ns; 0 = none */
 	uint64_t time_limit;			   /* ns; what the deadline is called */
 	enum cancel_reason cancel;

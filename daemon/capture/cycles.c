@@ -59,6 +59,7 @@ void cycles_follow_up(struct capture *capture)
 	if (capture->process->offers_due && !last_chance)
 		return;
 	struct message_arm next = *arm;
+	next.options &= ~(uint32_t)ARM_SWITCH;
 	capture->followed_up = has_later_cycle(capture, &next.cycle) || (arm->repeat && next.cycle >= arm->repeat);
 	if (capture->followed_up)
 		return;

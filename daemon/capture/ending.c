@@ -2,6 +2,7 @@
 #include "ending.h"
 #include "capture.h"
 #include "live.h"
+#include "switching.h"
 #include "trigger.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
@@ -107,6 +108,9 @@ static void finished(struct work *work)
 	uint64_t step_after = capture->facts.step_after;
 	capture->facts = ingest->facts;
 	capture->facts.step_after = step_after;
+	/* Its file has it as a note, whatever the reason. */
+	if (!*capture->facts.reason)
+		text_copy(capture->facts.reason, sizeof capture->facts.reason, capture->switched);
 	counters_captured(&capture->server->counters, &ingest->facts, ingest->lost, ingest->events_taken,
 			  ingest->finish_ns);
 	ingest_free(ingest);
@@ -143,6 +147,7 @@ static void fill_ending(struct capture *capture)
 		ending->late = done->late;
 		ending->step_source = done->step_source;
 	}
+	text_copy(ending->note, sizeof ending->note, capture->switched);
 	text_copy(ending->step_range, sizeof ending->step_range, capture->arm.step_range);
 	capture_id_text(capture->facts.number, capture->server->user, ending->id);
 	trigger_id_text(capture->facts.trigger, capture->server->user, ending->trigger_id);
@@ -219,6 +224,7 @@ void capture_end(struct capture *capture)
 {
 	if (capture->state >= STATE_DROPPED)
 		return;
+	switching_failed(capture, ERROR_CANCELLED, "");
 	if (!capture->done_at)
 		capture->done_at = clock_monotonic();
 	capture->state = STATE_ENDING;
@@ -236,6 +242,7 @@ void capture_drop(struct capture *capture)
 {
 	if (capture->state >= STATE_DROPPED)
 		return;
+	switching_failed(capture, ERROR_CANCELLED, "");
 	if (capture->catalogued) {
 		if (!*capture->facts.reason)
 			ending_incomplete(capture, capture->cancel ? capture->cancel : REASON_CANCELLED,

@@ -52,6 +52,8 @@ void handoff_write_begin(struct store *store, const struct handoff *handoff)
 
 void handoff_write_told(struct store *store, const struct handoff *handoff)
 {
+	/* Its collectors may have been switched before it began. */
+	put_message(store, "handoff_arm", &handoff->arm, handoff->arm.head.size);
 	for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++) {
 		char key[40];
 		snprintf(key, sizeof key, "handoff_collector_%u", bit);

@@ -9,6 +9,7 @@
 #include "cycles.h"
 #include "ending.h"
 #include "orphans.h"
+#include "switching.h"
 #include "trigger.h"
 #include "proto/base/clock.h"
 #include "daemon/core/connection.h"
@@ -27,7 +28,8 @@ static void on_declined(struct capture *capture, const struct message_declined *
 	}
 	if (capture->state != STATE_RUNNING)
 		return;
-	if (capture->facts.cycle && error == ERROR_CANCELLED) {
+	if (capture->switching || (capture->facts.cycle && error == ERROR_CANCELLED)) {
+		switching_failed(capture, error, message->sentence);
 		capture_drop(capture);
 		return;
 	}
@@ -92,6 +94,7 @@ static void on_done(struct capture *capture, const struct message_done *message)
 	capture->done_at = clock_monotonic();
 	if (message->reason == REASON_NONE) {
 		capture->facts.status = CAPTURE_COMPLETE;
+		switching_over(capture, message->steps);
 		cycles_follow_up(capture);
 	} else if (capture->facts.cycle && message->steps == 0 && !capture->catalogued) {
 		/* Cancelled between two cycles: the next had not begun, and nobody has heard of it. */
@@ -168,6 +171,11 @@ void capture_message(struct process *process, const union message_any *message, 
 			process->letting_go = 0;
 			arming_of_process(process);
 		}
+		break;
+	case MESSAGE_SWITCHED:
+		capture = of_agent(process, message->switched.capture);
+		if (capture)
+			switching_done(capture, &message->switched);
 		break;
 	case MESSAGE_AFTER:
 		capture_after(process, &message->after);

@@ -134,27 +134,45 @@ static bool agree(const struct trigger *trigger, struct process *const *ranks, s
 	return true;
 }
 
+static uint64_t ended_in_any(struct process *const *ranks, size_t count, uint64_t reach)
+{
+	uint64_t now = clock_monotonic(), ended = 0;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t one = expected(ranks[i], now, reach);
+		ended = one > ended ? one : ended;
+	}
+	return ended;
+}
+
 static struct together *group(struct trigger *trigger, struct process *const *ranks, size_t count)
 {
 	struct together *together = calloc(1, sizeof *together);
 	if (!together)
 		return NULL;
-	uint64_t step, now = clock_monotonic(), ended = 0;
+	uint64_t step;
 	bool cuda = false;
 	text_copy(together->job, sizeof together->job, ranks[0]->who.job);
 	together->next = trigger->together;
 	trigger->together = together;
 	if (!agree(trigger, ranks, count, together, &step, &cuda))
 		return together;
-	uint64_t reach = reach_of(trigger->server, count, false);
-	for (size_t i = 0; i < count; i++) {
-		uint64_t one = expected(ranks[i], now, reach);
-		ended = one > ended ? one : ended;
-	}
+	uint64_t ended = ended_in_any(ranks, count, reach_of(trigger->server, count, false));
 	together->schedule = adapt(&trigger->request, step, cuda);
 	together->at_multiple = trigger->request.at_multiple ? trigger->request.at_multiple : 1;
 	together->at_step = first_step(&trigger->request, &together->schedule, ended);
 	return together;
+}
+
+uint64_t together_switch_at(const struct trigger *trigger, struct process *const *ranks, size_t count,
+			    uint32_t *ret_pass)
+{
+	struct together together = {0};
+	uint64_t step = 0;
+	bool cuda = false;
+	if (!agree(trigger, ranks, count, &together, &step, &cuda))
+		return 0;
+	*ret_pass = (uint32_t)((cuda ? ENABLE_CUDA_NS : ENABLE_NS) / step) + 1;
+	return ended_in_any(ranks, count, reach_of(trigger->server, count, false)) + 2 + *ret_pass;
 }
 
 void together_plan(struct trigger *trigger, struct process **processes, size_t count, struct together **ret)

@@ -30,6 +30,10 @@ void together_fill(struct trigger *trigger, const struct process *process, const
 		   struct message_arm *arm);
 /* All agents have answered: a number that has been missed is replaced, once, and the follower is told. */
 void together_answered(struct trigger *trigger);
+/* Ranks of one job that record go on with other collectors: the number of the step with which all can do so, and how many pass
+ * before it in each. 0: no number means the same step in all of them. */
+uint64_t together_switch_at(const struct trigger *trigger, struct process *const *ranks, size_t count,
+			    uint32_t *ret_pass);
 /* A capture of it has ended: did it begin where it was to? */
 void together_ended(struct trigger *trigger, const struct capture *capture);
 void together_free(struct trigger *trigger);

@@ -2,6 +2,7 @@
 #include "parse.h"
 #include "proto/limits.h"
 #include "request.h"
+#include "proto/collectors.h"
 #include "proto/base/facts.h"
 
 #include <stdio.h>
@@ -58,6 +59,36 @@ bool parse_truth(struct parse *parse, const cJSON *object, const char *key)
 	if (item && !cJSON_IsBool(item) && !cJSON_IsNull(item))
 		parse_wrong(parse, key, "is not true or false");
 	return cJSON_IsTrue(item);
+}
+
+static unsigned collector_of(const cJSON *item)
+{
+	unsigned bit = 0;
+	while (bit < COLLECTOR_COUNT &&
+	       (!cJSON_IsString(item) || !collector_word(bit) || strcmp(collector_word(bit), item->valuestring) != 0))
+		bit++;
+	return bit;
+}
+
+uint32_t parse_collectors(struct parse *parse, const cJSON *object, const char *key)
+{
+	const cJSON *list = parse_find(object, key), *item;
+	uint32_t bits = 0;
+	if (!list || cJSON_IsNull(list))
+		return 0;
+	if (!cJSON_IsArray(list)) {
+		parse_wrong(parse, key, "is not a list of collectors");
+		return 0;
+	}
+	cJSON_ArrayForEach(item, list)
+	{
+		unsigned bit = collector_of(item);
+		if (bit == COLLECTOR_COUNT)
+			parse_wrong(parse, key, "names a collector that this daemon does not know");
+		else
+			bits |= 1u << bit;
+	}
+	return bits;
 }
 
 bool parse_pid(const cJSON *item, int32_t *ret)

@@ -26,6 +26,8 @@ uint64_t parse_number(struct parse *parse, const cJSON *object, const char *key,
 /* Control characters become '?'. */
 void parse_text(struct parse *parse, const cJSON *object, const char *key, char *to, size_t to_bytes);
 bool parse_truth(struct parse *parse, const cJSON *object, const char *key);
+/* A list of words of enum collector as a bit set. */
+uint32_t parse_collectors(struct parse *parse, const cJSON *object, const char *key);
 /* A process id that is the whole item. */
 bool parse_pid(const cJSON *item, int32_t *ret);
 

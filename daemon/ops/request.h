@@ -3,6 +3,7 @@
 #ifndef PROFD_DAEMON_OPS_REQUEST_H
 #define PROFD_DAEMON_OPS_REQUEST_H
 
+#include "daemon/capture/switching.h"
 #include "daemon/capture/trigger_request.h"
 #include "proto/errors.h"
 
@@ -18,6 +19,7 @@ struct op;
 struct request {
 	const struct op *op; /* NULL: none that is known */
 	struct trigger_request trigger;
+	struct switching_wish wish; /* set */
 
 	int32_t pid; /* 0 = none */
 	bool all;

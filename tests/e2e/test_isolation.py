@@ -56,6 +56,8 @@ def everything(node):
         asked += [("summary", {"capture_id": capture}), ("open", {"capture_id": capture}), ("rm", {"capture_ids": [capture]}),
                   ("pin", {"capture_ids": [capture]}), ("unpin", {"capture_ids": [capture]}), ("cancel", {"capture_id": capture})]
     asked += [("cancel", {"trigger_id": "t1"}), ("cancel", {"trigger_id": "t2"})]
+    asked += [("set", {**what, "off": ["nvtx"]}) for what in ({"capture_id": node.running}, {"capture_id": node.capture}, {"pid": pid},
+                                                              {"trigger_id": "t1"}, {"trigger_id": "t2"}, {"trigger_id": "t3"})]
     # Every other op of the daemon's table, asked for all of it, for the process and for the capture.
     for op in sorted(node.ops - {op for op, _ in asked}):
         asked += [(op, {}), (op, {"pid": pid}), (op, {"capture_id": node.capture, "capture_ids": [node.capture]})]
@@ -84,6 +86,10 @@ def test_a_user_sees_and_touches_only_their_own(busy):
             assert all(row["uid"] == BOB for row in rows[:-1]), rows
         elif op in ("rm", "pin", "unpin"):
             assert rows[0]["row"] == "kept" and rows[0]["error"]["code"] == "not_permitted", rows
+        elif op == "set" and fields in ({"capture_id": busy.capture, "off": ["nvtx"]}, {"trigger_id": "t1", "off": ["nvtx"]},
+                                        {"trigger_id": "t2", "off": ["nvtx"]}):
+            # Nothing of these is under way, whoever's they were.
+            assert error_of(rows) == "not_recording"
         elif op == "cancel" and "all" in fields:
             assert error_of(rows) == "no_such_capture"
         elif "targets" in fields and "pids" not in fields["targets"]:

@@ -46,6 +46,7 @@ static const char *const lines[][WORDS_MAX] = {
 	{"audit", "--format", "json", NULL},
 	{"cancel", "--all", NULL},
 	{"cancel", "u1", NULL},
+	{"set", "u1", "+stacks", NULL},
 	{"metrics", NULL},
 	{"show", NULL},
 	{"export", "--output", "/dev/null", NULL},

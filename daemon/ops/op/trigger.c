@@ -64,27 +64,6 @@ static void pid_list(struct parse *parse, struct trigger_request *request, const
 	}
 }
 
-static void collectors(struct parse *parse, struct trigger_request *request, const cJSON *object)
-{
-	const cJSON *list = parse_find(object, "collectors"), *item;
-	if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) == 0) {
-		parse_wrong(parse, "collectors", "is not a list of collectors");
-		return;
-	}
-	cJSON_ArrayForEach(item, list)
-	{
-		unsigned bit = 0;
-		while (bit < COLLECTOR_COUNT && (!cJSON_IsString(item) || !collector_word(bit) ||
-						 strcmp(collector_word(bit), item->valuestring) != 0))
-			bit++;
-		if (bit == COLLECTOR_COUNT) {
-			parse_wrong(parse, "collectors", "names a collector that this daemon does not know");
-			return;
-		}
-		request->collectors |= 1u << bit;
-	}
-}
-
 /* One of two words; the second, the rarer one, is an option of the agent's. */
 static void choice(struct parse *parse, struct trigger_request *request, const cJSON *object, const char *key,
 		   const char *usual, const char *other, enum arm_option option)
@@ -148,7 +127,9 @@ static void parse_trigger(struct parse *parse, struct request *all, const cJSON 
 	parse_text(parse, object, "label", request->label, sizeof request->label);
 	request->stacks_rate = (uint32_t)parse_number(parse, object, "stacks_rate", LIMIT_STACKS_RATE);
 	request->follow = parse_truth(parse, object, "follow");
-	collectors(parse, request, object);
+	request->collectors = parse_collectors(parse, object, "collectors");
+	if (!request->collectors)
+		parse_wrong(parse, "collectors", "is not a list of collectors");
 	choice(parse, request, object, "graphs", "nodes", "whole", ARM_GRAPHS_WHOLE);
 	choice(parse, request, object, "api", "launches", "all", ARM_API_ALL);
 	if (parse_truth(parse, object, "alone"))

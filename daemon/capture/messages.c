@@ -212,7 +212,7 @@ void capture_process_gone(struct process *process)
 				capture_drop(capture);
 			}
 		} else if (capture->state == STATE_RUNNING) {
-			if (capture->facts.cycle && !capture_has_begun(capture)) {
+			if (capture->facts.cycle && !capture_has_begun(capture) && !capture->catalogued) {
 				capture_drop(capture);
 			} else {
 				ending_after(capture, alive ? REASON_AGENT : REASON_DIED,

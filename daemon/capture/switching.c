@@ -297,6 +297,8 @@ void switching_over(struct capture *capture, uint32_t steps)
 	capture->facts.steps_wanted = steps;
 	add_note(capture, "the other %" PRIu64 " steps go on as capture %s, as `profd set` asked (%s)",
 		 rest->facts.steps_wanted, id, rest->switching->changes);
+	/* It is told of, so it stays in the list, whatever becomes of it. */
+	capture_catalogue(rest);
 }
 
 /* --- questions --- */

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+import gpu
 from conftest import BUILD, WORKLOADS, wait_for
 
 STEPS = BUILD / "workloads" / "steps"
@@ -272,3 +273,18 @@ def test_a_preset_and_a_trigger_that_waits(profd):
     with sqlite3.connect(profd.file(capture["capture_id"])) as file:
         wanted = {word for word, in file.execute("SELECT collector FROM collectors WHERE wanted")}
     assert wanted == {"steps", "cupti"} and not any(bits & NVTX for _, bits in steps(profd, capture["capture_id"]))
+
+
+def test_a_simulated_gpu_off_and_on(profd):
+    """CUPTI is let go of in mid-schedule, and taken again: what it recorded meanwhile is not recorded, and not 0."""
+    job = gpu.start(profd, gpu.MIDDLE)
+    trigger = profd.follow("--pid", job.pid, "--steps", 200)
+    first = recording(profd, job.pid)
+    rest = profd.json("set", first, "-gpu")["switched"][0]["goes_on_as"]
+    wait_for(lambda: profd.process(job.pid)["state"] == "recording", what="the rest")
+    back = profd.json("set", rest, "+gpu")["switched"][0]["goes_on_as"]
+    answer, _ = ended(profd, trigger)
+    check_whole(profd, answer["captures"], answer["switched"], 200)
+    shown = {capture: profd.show(capture) for capture in (first, rest, back)}
+    assert shown[rest]["kernels"] is None and shown[first]["kernels"] and shown[back]["kernels"]
+    gpu.finish(job)

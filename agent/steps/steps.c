@@ -100,7 +100,8 @@ static void boundary(uint32_t from, uint64_t now)
 		return;
 	uintptr_t me = (uintptr_t)pthread_self();
 	uint32_t current = atomic_load_explicit(&source, memory_order_acquire);
-	if (from != current) {
+	int is_new = from != current;
+	if (is_new) {
 		if (current != STEP_SOURCE_NONE && from > current) {
 			watched_boundary(from, now, me);
 			return;
@@ -114,7 +115,6 @@ static void boundary(uint32_t from, uint64_t now)
 			return;
 		}
 		take_over(from, me);
-		life_wake(); /* HELLO tells the new source */
 	}
 	if (__builtin_expect(atomic_load_explicit(&step_thread, memory_order_relaxed) != me, 0)) {
 		uint64_t n = atomic_fetch_add_explicit(&others, 1, memory_order_relaxed) + 1;
@@ -125,6 +125,9 @@ static void boundary(uint32_t from, uint64_t now)
 	}
 	atomic_store_explicit(&others_since, 0, memory_order_relaxed);
 	count(from, now);
+	/* HELLO tells the new source. Whoever is armed by that counts on from a step that has ended. */
+	if (__builtin_expect(is_new, 0))
+		life_wake();
 }
 
 /* Counts an iteration whose end nobody has seen. */

@@ -322,10 +322,15 @@ static void print_topics(FILE *file)
 		if (strcmp(name, "exit-codes") == 0 || strcmp(name, "environment") == 0)
 			continue;
 		fprintf(file, ".Ss %c%s\n", toupper((unsigned char)topics[i].summary[0]), topics[i].summary + 1);
-		char text[20000] = "";
+		char text[64000] = "";
+		size_t n = 0;
 
-		for (size_t k = 0; topics[i].parts[k]; k++)
-			strncat(text, topics[i].parts[k], sizeof text - strlen(text) - 1);
+		for (size_t k = 0; topics[i].parts[k] && n < sizeof text; k++)
+			n += (size_t)snprintf(text + n, sizeof text - n, "%s", topics[i].parts[k]);
+		if (n >= sizeof text) {
+			fprintf(stderr, "the topic %s is too long for the manual\n", name);
+			exit(1);
+		}
 		print_markdown(file, text);
 	}
 }

@@ -31,7 +31,8 @@ which starts when it is first asked, and the agent that lies in the jobs.")
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 # useradd, and the helpers of the maintainer scripts.
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "init-system-helpers (>= 1.54~), passwd")
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "systemd")
+# libdw: loaded where it is there, by `profd stack --native`.
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "systemd, libdw1")
 set(CPACK_STRIP_FILES ON)
 # Settings lie in /etc, outside the prefix.
 set(CPACK_SET_DESTDIR ON)

@@ -1,5 +1,6 @@
 /* stack.c - `profd stack`: where the Python threads of processes stand now, read from outside. */
 #include "client/attach/find.h"
+#include "client/native/libdw.h"
 #include "client/stack/print.h"
 #include "client/stack/ranks.h"
 #include "client/stack/read.h"
@@ -18,12 +19,12 @@ static int tell_failure(const struct stack_process *process, int code)
 }
 
 /* Each by itself, in the order in which they were named. */
-static int by_pid(const struct arguments *arguments, cJSON *processes)
+static int by_pid(const struct arguments *arguments, bool native, cJSON *processes)
 {
 	int code = EXIT_DONE;
 
 	for (size_t i = 0; i < arguments->pid_count; i++) {
-		struct stack_process *process = stack_read_in_time(arguments->pids[i]);
+		struct stack_process *process = stack_read_in_time(arguments->pids[i], native);
 
 		code = tell_failure(process, code);
 		if (processes)
@@ -35,7 +36,7 @@ static int by_pid(const struct arguments *arguments, cJSON *processes)
 	return code;
 }
 
-static int side_by_side(const char *job, const char *name, cJSON *processes)
+static int side_by_side(const char *job, const char *name, bool native, cJSON *processes)
 {
 	struct stack_ranks ranks = {0};
 	char whose[128];
@@ -48,7 +49,7 @@ static int side_by_side(const char *job, const char *name, cJSON *processes)
 		stack_ranks_add(&ranks, found[i].pid, found[i].rank);
 	free(found);
 	if (count)
-		stack_ranks_read(&ranks);
+		stack_ranks_read(&ranks, native);
 	else
 		code = fail(EXIT_NO_TARGET, "%s: no process here that you may look into has this %s and runs Python",
 			    whose, job ? "job (of those that launchers name)" : "name");
@@ -66,7 +67,7 @@ static int side_by_side(const char *job, const char *name, cJSON *processes)
 int command_stack(struct arguments *arguments)
 {
 	const char *job = arguments_text(arguments, "job", NULL), *name = arguments_text(arguments, "name", NULL);
-	bool json = arguments_format(arguments) == FORMAT_JSON;
+	bool json = arguments_format(arguments) == FORMAT_JSON, native = arguments_has(arguments, "native");
 	cJSON *object, *processes;
 	int code;
 
@@ -74,10 +75,13 @@ int command_stack(struct arguments *arguments)
 		return fail(
 			EXIT_USAGE,
 			"of what? Give one of --pid PID, --job JOB and --name GLOB; `profd stack --help` explains it");
+	if (native && !libdw_load())
+		return fail(EXIT_FAILED, "native frames take " LIBDW_WANTED ", which cannot be loaded: %s",
+			    libdw_failure());
 	object = json_new("stack");
 	processes = need(cJSON_AddArrayToObject(object, "processes"));
-	code = arguments->pid_count ? by_pid(arguments, json ? processes : NULL)
-				    : side_by_side(job, name, json ? processes : NULL);
+	code = arguments->pid_count ? by_pid(arguments, native, json ? processes : NULL)
+				    : side_by_side(job, name, native, json ? processes : NULL);
 	if (json)
 		json_print(object);
 	else

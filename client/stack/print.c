@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define NAMED_MOST 8 /* processes in a headline */
+#define NAME_LONG 64
 
 static const char *const reading_words[] = {
 	[WALK_WHOLE] = "whole", [WALK_ODD] = "moving", [WALK_MOVING] = "moving", [WALK_TORN] = "torn"};
@@ -26,6 +27,43 @@ static const char *short_name(const char *file)
 	return slash && slash[1] ? slash + 1 : file;
 }
 
+/* A name of C++ that is longer than a line, without the arguments of its templates. */
+static void leave_out_templates(char *name)
+{
+	size_t n = 0, depth = 0;
+
+	if (strlen(name) <= NAME_LONG)
+		return;
+	for (const char *from = name; *from; from++) {
+		bool is_operator = from - name >= 8 && strncmp(from - 8, "operator", 8) == 0;
+
+		if (*from == '<' && !is_operator && !depth++)
+			name[n++] = '<';
+		else if (*from == '>' && depth && !--depth)
+			name[n++] = '>';
+		else if (!depth)
+			name[n++] = *from;
+	}
+	/* One that was cut in the middle of them. */
+	if (depth)
+		name[n++] = '>';
+	name[n] = 0;
+}
+
+static void print_native(const struct stack_frame *frame)
+{
+	char *name = text_safe(frame->name ? frame->name : "?"),
+	     *file = text_safe(short_name(frame->file ? frame->file : "?"));
+
+	leave_out_templates(name);
+	if (frame->name)
+		printf("    %s (%s)\n", name, file);
+	else
+		printf("    ? (%s+0x%llx)\n", file, (unsigned long long)frame->address);
+	free(name);
+	free(file);
+}
+
 static void print_frame(const struct stack_frame *frame)
 {
 	char *name = text_safe(frame->name), *file = text_safe(short_name(frame->file));
@@ -38,6 +76,14 @@ static void print_frame(const struct stack_frame *frame)
 	free(file);
 }
 
+static bool has_native(const struct stack_thread *thread)
+{
+	for (size_t i = 0; i < thread->count; i++)
+		if (thread->frames[i].native)
+			return true;
+	return false;
+}
+
 static void print_frames(const struct stack_thread *thread)
 {
 	if (thread->reading == WALK_TORN)
@@ -45,11 +91,16 @@ static void print_frames(const struct stack_thread *thread)
 	else if (!thread->count)
 		puts("    (no Python frame)");
 	for (size_t i = 0; i < thread->count; i++)
-		print_frame(&thread->frames[i]);
+		if (thread->frames[i].native && !thread->frames[i].aside)
+			print_native(&thread->frames[i]);
+		else if (!thread->frames[i].native)
+			print_frame(&thread->frames[i]);
 	if (thread->more)
 		printf("    (and more: only the innermost %d are shown)\n", STACK_FRAMES_MOST);
 	if (thread->reading == WALK_MOVING)
 		puts("    (it changed while it was read: the innermost frames may be of two moments)");
+	if (thread->native_why[0])
+		printf("    (%snative frames: %s)\n", has_native(thread) ? "no more " : "no ", thread->native_why);
 }
 
 static void print_thread(const struct stack_thread *thread)
@@ -57,7 +108,8 @@ static void print_thread(const struct stack_thread *thread)
 	char *name = text_safe(thread->name);
 
 	if (thread->tid)
-		printf("\nthread %lld \"%s\" %s", (long long)thread->tid, name, state_word(thread));
+		printf("\nthread %lld \"%s\" %s%s%s", (long long)thread->tid, name, state_word(thread),
+		       thread->call ? " in " : "", thread->call ? thread->call : "");
 	else
 		printf("\nthread whose id is not known");
 	puts(thread->holds_gil ? ", holds the GIL" : "");
@@ -160,7 +212,7 @@ void stack_print_ranks(const struct stack_ranks *ranks, const char *whose)
 		puts("\nOther threads: `profd stack --pid PID`.");
 }
 
-static cJSON *thread_json(const struct stack_thread *thread)
+static cJSON *thread_json(const struct stack_thread *thread, bool native)
 {
 	cJSON *object = need(cJSON_CreateObject());
 	cJSON *frames = cJSON_AddArrayToObject(object, "frames");
@@ -177,11 +229,20 @@ static cJSON *thread_json(const struct stack_thread *thread)
 	cJSON_AddBoolToObject(object, "holds_gil", thread->holds_gil);
 	json_add_text(object, "reading", reading_words[thread->reading]);
 	cJSON_AddBoolToObject(object, "more_frames", thread->more);
+	json_add_text(object, "call", thread->call);
+	if (native)
+		cJSON_AddBoolToObject(object, "native_whole", thread->native_whole);
+	else
+		cJSON_AddNullToObject(object, "native_whole");
+	json_add_text(object, "native_why", thread->native_why[0] ? thread->native_why : NULL);
 	for (size_t i = 0; i < thread->count; i++) {
 		cJSON *frame = need(cJSON_CreateObject());
 
 		json_add_text(frame, "name", thread->frames[i].name);
 		json_add_text(frame, "file", thread->frames[i].file);
+		cJSON_AddBoolToObject(frame, "native", thread->frames[i].native);
+		if (thread->frames[i].native)
+			cJSON_AddNumberToObject(frame, "address", (double)thread->frames[i].address);
 		if (thread->frames[i].line > 0)
 			cJSON_AddNumberToObject(frame, "line", thread->frames[i].line);
 		else
@@ -224,6 +285,6 @@ cJSON *stack_json(const struct stack_process *process, const struct stack_rank *
 	cJSON_AddBoolToObject(object, "more_threads", process->cut);
 	threads = need(cJSON_AddArrayToObject(object, "threads"));
 	for (size_t i = 0; i < process->count; i++)
-		cJSON_AddItemToArray(threads, thread_json(&process->threads[i]));
+		cJSON_AddItemToArray(threads, thread_json(&process->threads[i], process->native));
 	return object;
 }

@@ -33,13 +33,31 @@ static bool same_frame(const struct stack_frame *one, const struct stack_frame *
 	return one->line == other->line && strcmp(one->name, other->name) == 0 && strcmp(one->file, other->file) == 0;
 }
 
-/* How many frames two threads have in common, from the outermost one on. */
-static size_t common(const struct stack_thread *one, const struct stack_thread *other)
+/* The frame of Python before this one, towards the innermost; NULL: there is none. */
+static const struct stack_frame *before(const struct stack_thread *thread, const struct stack_frame *frame)
+{
+	while (frame > thread->frames)
+		if (!(--frame)->native)
+			return frame;
+	return NULL;
+}
+
+static size_t python_frames(const struct stack_thread *thread)
 {
 	size_t n = 0;
 
-	while (n < one->count && n < other->count &&
-	       same_frame(&one->frames[one->count - 1 - n], &other->frames[other->count - 1 - n]))
+	for (size_t i = 0; i < thread->count; i++)
+		n += !thread->frames[i].native;
+	return n;
+}
+
+/* How many frames of Python two threads have in common, from the outermost one on. */
+static size_t common(const struct stack_thread *one, const struct stack_thread *other)
+{
+	const struct stack_frame *a = one->frames + one->count, *b = other->frames + other->count;
+	size_t n = 0;
+
+	while ((a = before(one, a)) && (b = before(other, b)) && same_frame(a, b))
 		n++;
 	return n;
 }
@@ -48,13 +66,13 @@ static bool same_stack(const struct stack_process *one, const struct stack_proce
 {
 	const struct stack_thread *a = &one->threads[0], *b = &other->threads[0];
 
-	return a->count == b->count && common(a, b) == a->count;
+	return python_frames(a) == python_frames(b) && common(a, b) == python_frames(a);
 }
 
 static double alike(const struct stack_process *one, const struct stack_process *other)
 {
 	const struct stack_thread *a = &one->threads[0], *b = &other->threads[0];
-	size_t most = a->count > b->count ? a->count : b->count;
+	size_t here = python_frames(a), there = python_frames(b), most = here > there ? here : there;
 
 	return most ? (double)common(a, b) / (double)most : 1;
 }
@@ -103,29 +121,29 @@ static void number_places(struct stack_ranks *ranks)
 	}
 }
 
-static void read_all(struct stack_ranks *ranks)
+static void read_all(struct stack_ranks *ranks, bool native)
 {
 	for (size_t i = 0; i < ranks->count; i++) {
 		struct stack_rank *row = &ranks->rows[i];
-		struct stack_process *before = row->process;
+		struct stack_process *earlier = row->process;
 
-		row->process = stack_read_in_time(before->pid);
-		row->moved = was_read(row) && process_was_read(before) ? !same_stack(before, row->process) : -1;
-		stack_process_free(before);
+		row->process = stack_read_in_time(earlier->pid, native);
+		row->moved = was_read(row) && process_was_read(earlier) ? !same_stack(earlier, row->process) : -1;
+		stack_process_free(earlier);
 	}
 }
 
-void stack_ranks_read(struct stack_ranks *ranks)
+void stack_ranks_read(struct stack_ranks *ranks, bool native)
 {
 	int64_t began = clock_now();
 	struct timespec pause = {0};
 
-	read_all(ranks);
+	read_all(ranks, false);
 	if (clock_now() - began < BETWEEN_NS)
 		pause.tv_nsec = (long)(BETWEEN_NS - (clock_now() - began));
 	nanosleep(&pause, NULL);
 	ranks->between = clock_now() - began;
-	read_all(ranks);
+	read_all(ranks, native);
 	compare(ranks);
 	qsort(ranks->rows, ranks->count, sizeof *ranks->rows, by_likeness);
 	number_places(ranks);

@@ -22,9 +22,10 @@ struct stack_ranks {
 	int64_t between; /* ns from the first look at them to the second */
 };
 
-/* The caller adds processes, then has all of them read and compared: twice, with a moment in between. */
+/* The caller adds processes, then has all of them read and compared: twice, with a moment in between. Places are those of
+ * Python: native frames are not compared. */
 void stack_ranks_add(struct stack_ranks *ranks, int64_t pid, int rank);
-void stack_ranks_read(struct stack_ranks *ranks);
+void stack_ranks_read(struct stack_ranks *ranks, bool native);
 void stack_ranks_free(struct stack_ranks *ranks);
 
 #endif

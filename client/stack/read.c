@@ -3,6 +3,9 @@
 #include "read.h"
 #include "proto/base/array.h"
 
+#include "merge.h"
+
+#include "client/native/unwind.h"
 #include "client/process/facts.h"
 #include "client/process/interpreter.h"
 #include "client/process/memory.h"
@@ -27,6 +30,8 @@
 /* glibc keeps the kernel's id of a thread in its pthread_t. */
 #define PTHREAD_TID 720
 #define ODD_TRIES 100 /* with 0.2 ms between them */
+#define READ_TRIES 8
+#define STACKS_MOST (256u << 20) /* bytes of all native stacks that are copied */
 
 struct known_code {
 	uint64_t code;
@@ -41,6 +46,8 @@ struct reader {
 	struct known_code *codes;
 	struct python_frame *frames, *scratch;
 	size_t room; /* bytes of names that may still be kept */
+	struct native_maps maps;
+	size_t stack_room; /* bytes of native stacks that may still be copied */
 };
 
 static int refuse(struct stack_process *ret, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -98,6 +105,7 @@ static int open_interpreter(struct reader *reader, struct stack_process *ret)
 		return refuse(ret, EXIT_FAILED, "the Python of process %lld is ending", (long long)ret->pid);
 	}
 	ret->minor = reader->python.minor;
+	reader->maps.interpreter = found.runtime;
 	return 0;
 }
 
@@ -136,6 +144,7 @@ static bool describe_frames(struct reader *reader, struct stack_thread *thread)
 		reader->room -= taken;
 		thread->frames[i].name = need(strdup(code->name));
 		thread->frames[i].file = need(strdup(code->file));
+		thread->frames[i].entry = frame->entry;
 		thread->frames[i].line = python_line(&reader->python, frame->code, frame->instruction);
 	}
 	return true;
@@ -199,27 +208,66 @@ static enum python_walk_result walk(struct reader *reader, const struct python_t
 	return WALK_MOVING;
 }
 
-/* A code object may go away between its frame and its names: that too is a torn reading. */
+/* Its native stack, and its frames of Python, of the same moment. False: it has gone on in between. */
+static bool walk_both(struct reader *reader, const struct python_thread *found, const struct process_task *task,
+		      struct stack_process *process, struct stack_thread *ret, struct native_stand *stand)
+{
+	stand_free(stand, &reader->stack_room);
+	stand_look(stand, process->pid, task->tid, &reader->process, &reader->maps, &reader->stack_room);
+	ret->reading = walk(reader, found, task, process, ret);
+	return stand_stood(stand);
+}
+
+/* A code object may go away between its frame and its names: that too is a torn reading. `stand` NULL: of Python alone. */
+static void read_frames(struct reader *reader, const struct python_thread *found, const struct process_task *task,
+			struct stack_process *process, struct stack_thread *ret, struct native_stand *stand)
+{
+	bool stood = true;
+
+	for (int i = 0; i < READ_TRIES; i++) {
+		forget_frames(ret);
+		if (stand)
+			stood = walk_both(reader, found, task, process, ret, stand);
+		else
+			ret->reading = walk(reader, found, task, process, ret);
+		if (ret->reading == WALK_TORN)
+			return;
+		if (!describe_frames(reader, ret)) {
+			forget_frames(ret);
+			ret->reading = WALK_TORN;
+			process->torn++;
+		} else if (stood) {
+			return;
+		}
+	}
+}
+
 static void read_thread(struct reader *reader, const struct python_thread *found, struct stack_process *process,
-			struct stack_thread *ret)
+			struct stack_thread *ret, struct native_stand *stand)
 {
 	const struct process_task *task = task_of(reader, found);
 
 	*ret = (struct stack_thread){.state = '?', .holds_gil = found->holds_gil};
-	for (int i = 0; i < 8; i++) {
-		ret->reading = walk(reader, found, task, process, ret);
-		if (ret->reading == WALK_TORN || describe_frames(reader, ret))
-			break;
-		forget_frames(ret);
-		process->torn++;
-		ret->reading = WALK_TORN;
-	}
+	read_frames(reader, found, task, process, ret, task ? stand : NULL);
 	if (!task)
 		return;
 	ret->tid = task->tid;
 	ret->is_main = task->tid == process->pid;
 	ret->state = process_task_state(process->pid, task->tid);
 	snprintf(ret->name, sizeof ret->name, "%s", task->name);
+}
+
+static void add_native(struct reader *reader, struct stack_process *ret, struct native_stand *stands)
+{
+	struct native_stack *stacks = need(calloc(ret->count + 1, sizeof *stacks));
+
+	unwind(ret->pid, &reader->maps, &reader->process, stands, stacks, ret->count);
+	for (size_t i = 0; i < ret->count; i++) {
+		stack_merge(&ret->threads[i], &stands[i], &stacks[i], ret->minor);
+		stand_free(&stands[i], &reader->stack_room);
+	}
+	unwind_free(stacks, ret->count);
+	free(stands);
 }
 
 static int by_id(const void *a, const void *b)
@@ -234,6 +282,7 @@ static int by_id(const void *a, const void *b)
 static void read_threads(struct reader *reader, struct stack_process *ret)
 {
 	struct python_thread *found = need(calloc(THREADS_MOST, sizeof *found));
+	struct native_stand *stands = NULL;
 	int count = python_threads(&reader->python, found, THREADS_MOST);
 
 	if (count <= 0) {
@@ -242,8 +291,12 @@ static void read_threads(struct reader *reader, struct stack_process *ret)
 	} else {
 		reader->tasks = process_tasks(ret->pid, &reader->task_count);
 		ret->threads = need(calloc((size_t)count, sizeof *ret->threads));
-		for (int i = 0; i < count && reader->python.memory.reads_left; i++)
-			read_thread(reader, &found[i], ret, &ret->threads[ret->count++]);
+		if (ret->native)
+			stands = need(calloc((size_t)count, sizeof *stands));
+		for (int i = 0; i < count && reader->python.memory.reads_left; i++, ret->count++)
+			read_thread(reader, &found[i], ret, &ret->threads[ret->count], stands ? &stands[i] : NULL);
+		if (stands)
+			add_native(reader, ret, stands);
 		ret->cut = !reader->python.memory.reads_left || count == THREADS_MOST;
 		qsort(ret->threads, ret->count, sizeof *ret->threads, by_id);
 	}
@@ -253,7 +306,7 @@ static void read_threads(struct reader *reader, struct stack_process *ret)
 static void read_process(void *pointer)
 {
 	struct stack_process *ret = pointer;
-	struct reader reader = {.room = NAMES_MOST};
+	struct reader reader = {.room = NAMES_MOST, .stack_room = STACKS_MOST};
 	int error;
 
 	error = process_memory_open(&reader.process, ret->pid, READS_MOST, O_RDONLY);
@@ -266,8 +319,11 @@ static void read_process(void *pointer)
 	reader.codes = need(calloc(CODES, sizeof *reader.codes));
 	reader.frames = need(calloc(STACK_FRAMES_MOST, sizeof *reader.frames));
 	reader.scratch = need(calloc(STACK_FRAMES_MOST, sizeof *reader.scratch));
+	if (ret->native)
+		native_maps_read(&reader.maps, ret->pid);
 	if (open_interpreter(&reader, ret) == 0)
 		read_threads(&reader, ret);
+	native_maps_free(&reader.maps);
 	for (size_t i = 0; i < CODES; i++) {
 		free(reader.codes[i].name);
 		free(reader.codes[i].file);
@@ -287,13 +343,14 @@ struct stack_process *stack_process_new(int64_t pid)
 	return process;
 }
 
-struct stack_process *stack_read_in_time(int64_t pid)
+struct stack_process *stack_read_in_time(int64_t pid, bool native)
 {
 	struct stack_process *process = stack_process_new(pid);
 
-	if (watched_run(read_process, process, WATCHED_SECONDS))
+	process->native = native;
+	if (watched_run(read_process, process, WATCHED_SECONDS + (native ? UNWIND_SECONDS : 0)))
 		return process;
-	/* Its reader still has it. */
+	/* Its reader still has that one. */
 	process = stack_process_new(pid);
 	refuse(process, EXIT_TIMED_OUT, WATCHED_SENTENCE, (long long)pid);
 	return process;

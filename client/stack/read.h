@@ -12,8 +12,13 @@
 #define STACK_FRAMES_MOST 2048
 
 struct stack_frame {
-	char *name, *file;
+	char *name,
+		*file; /* of a native one the function, NULL where it has no name, and the object that it is in, NULL: none */
 	int32_t line; /* 0: not known */
+	bool native;
+	bool entry;	  /* of Python's: C called it */
+	bool aside;	  /* of a native one: the interpreter's own, behind the innermost frame of Python */
+	uint64_t address; /* of a native one: in its file */
 };
 
 struct stack_thread {
@@ -23,7 +28,10 @@ struct stack_thread {
 	char state; /* as /proc has it; ? not known */
 	bool holds_gil;
 	enum python_walk_result reading;
-	bool more; /* it has more frames than were kept */
+	bool more;	      /* it has more frames than were kept */
+	bool native_whole;    /* its native frames are there, all of them */
+	const char *call;     /* the system call that it waits in, where it was looked for and is known by name */
+	char native_why[192]; /* why not; empty: they were not asked for, or are whole */
 	size_t count;
 	struct stack_frame *frames; /* the innermost first */
 };
@@ -34,6 +42,7 @@ struct stack_process {
 	char sentence[512]; /* why not */
 	char command[256];
 	unsigned minor;
+	bool native;   /* native frames were asked for */
 	unsigned torn; /* readings that were thrown away */
 	bool cut;      /* the bound on reading was reached */
 	size_t count;
@@ -42,9 +51,9 @@ struct stack_process {
 
 /* One that was not read yet. */
 struct stack_process *stack_process_new(int64_t pid);
-/* Always returns; what went wrong stands in the answer, which stack_process_free() frees. Where the process keeps its reader waiting, that
- * reader, a thread, is left behind. */
-struct stack_process *stack_read_in_time(int64_t pid);
+/* `native`: native frames as well. Always returns; what went wrong stands in the answer, which stack_process_free() frees. Where the process
+ * keeps its reader waiting, that reader, a thread, is left behind. */
+struct stack_process *stack_read_in_time(int64_t pid, bool native);
 void stack_process_free(struct stack_process *process);
 
 /* Does it wait, as the kernel sees it? */

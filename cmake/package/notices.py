@@ -12,7 +12,7 @@ LIBRARIES = {
     "cjson": ("cJSON", "in both programs", "LICENSE"),
     "zlib": ("zlib", "in bin/profd", "zlib.h"),
     "yajl": ("yajl", "in bin/profd", "COPYING"),
-    "iberty": ("libiberty, its demangler (cp-demangle.c) alone", "in bin/profd-daemon", "libiberty/cp-demangle.c"),
+    "iberty": ("libiberty, its demangler (cp-demangle.c) alone", "in both programs", "libiberty/cp-demangle.c"),
 }
 MORE = """The programs and the agent were linked by zig's C compiler. What it adds to them is glibc's start of a program (GNU Lesser
 General Public License, with the permission to link it into any program, which covers these files) and LLVM's compiler-rt

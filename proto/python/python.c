@@ -7,7 +7,9 @@
 
 #define INTERPRETERS_MOST 64
 #define WALK_TRIES 64
-#define OWNED_BY_C 3 /* 3.12+: a frame that only marks where C called Python; 3.14 has two kinds of them */
+#define OWNED_BY_C                                                                                                     \
+	3 /* 3.12+: a frame that only marks where C called Python; 3.14 has one more at the bottom of a thread */
+#define IS_ENTRY (-1) /* 3.11: the byte before the owner says whether C called it; before 3.11 it called every frame */
 
 enum python_result python_open(struct python *python, const struct python_memory *memory, uint64_t runtime,
 			       unsigned minor)
@@ -115,6 +117,12 @@ static bool read_innermost(struct python *python, uint64_t state, uint64_t *at)
 		python_read(&python->memory, *at + (uint64_t)o->cframe_current, at, sizeof *at));
 }
 
+/* From 3.12 on the mark behind it says it. */
+static bool is_entry(const struct python *python, const unsigned char *bytes)
+{
+	return python->minor < 11 || (python->minor == 11 && bytes[python->offsets.frame_owner + IS_ENTRY]);
+}
+
 /* One reading. False: it does not hang together. */
 static bool read_frames(struct python *python, uint64_t state, struct python_frame *frames, size_t room, size_t *count,
 			bool *more, uint64_t *innermost)
@@ -141,8 +149,11 @@ static bool read_frames(struct python *python, uint64_t state, struct python_fra
 		if (!marks) {
 			if (!code)
 				return false;
-			frames[*count] = (struct python_frame){at, code, instruction_of(python, bytes, code)};
+			frames[*count] = (struct python_frame){at, code, instruction_of(python, bytes, code),
+							       is_entry(python, bytes)};
 			++*count;
+		} else if (*count) {
+			frames[*count - 1].entry = true;
 		}
 		at = word_at(bytes, o->frame_previous);
 	}

@@ -40,6 +40,7 @@ int python_threads(struct python *python, struct python_thread *ret, size_t room
 struct python_frame {
 	uint64_t address, code;
 	int64_t instruction; /* bytes from the first one; negative: none has run */
+	bool entry; /* C called it: the frames that it calls up to the next entry run in the same call of CPython's loop */
 };
 
 enum python_walk_result {

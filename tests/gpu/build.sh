@@ -65,7 +65,7 @@ xargs -P "$processors" -I '{}' sh -c '{}' <"$jobs"
 # shellcheck disable=SC2046 # the names of the objects have no blanks
 {
 	"$compiler" -o "$out/bin/profd-daemon" $(objects daemon store base proto uv sqlite cjson iberty) -lpthread -ldl -lrt -lm
-	"$compiler" -o "$out/bin/profd" $(objects client store base python proto sqlite cjson zlib yajl) -lpthread -ldl -lm
+	"$compiler" -o "$out/bin/profd" $(objects client store base python proto sqlite cjson zlib yajl iberty) -lpthread -ldl -lm
 	"$compiler" -shared -o "$out/lib/libprofd_agent.so" $(objects agent python proto) -static-libgcc \
 		"-Wl,--version-script=$profd/agent/agent.map" -Wl,-z,nodelete -Wl,-z,now -Wl,-z,relro -Wl,-z,defs
 }

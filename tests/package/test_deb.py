@@ -49,6 +49,7 @@ def test_what_is_in_it(deb, members):
     depends = field("Depends")
     for library in ("libc6 (>=", "libuv1", "libsqlite3-0", "libcjson1", "zlib1g", "libyajl2"):
         assert library in depends, depends
+    assert "libdw1" in field("Recommends") and "libdw" not in depends
     for path in ("/usr/bin/profd", "/usr/bin/profd-daemon", "/usr/lib/profd/libprofd_agent.so", "/usr/include/profd.h", "/etc/profd/profd.conf",
                  "/etc/profd/conf.d/", "/usr/share/doc/profd/copyright", "/usr/share/doc/profd/docs/containers.md",
                  "/usr/share/doc/profd/changelog.Debian.gz", "/usr/share/man/man1/profd.1.gz",

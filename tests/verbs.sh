@@ -352,6 +352,43 @@ root_torch() {
 	printf '%s/python\n' "$folder"
 }
 
+# Pythons that pyenv has built here, of releases that Debian has not, and the newest torch that each may have.
+pyenv_pythons() {
+	local version torch python
+	while read -r version torch; do
+		for python in "$HOME"/.pyenv/versions/"$version".*/bin/python3; do
+			[ -x "$python" ] && printf '%s=%s\n' "$torch" "$python" && break
+		done
+	done <<-END
+		3.9 2.8.0
+		3.10 2.14.1
+		3.12 $TORCH_NEWEST
+	END
+}
+
+# pyenv_torch TORCH=PYTHON: prints a program that runs this Python with this torch. Libraries of CUDA are those of another Python's torch: the same
+# one, or the newest where both need CUDA 13.
+pyenv_torch() {
+	local torch=${1%%=*} python=${1#*=} version folder shared=$TORCH_NEWEST
+	version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])') || return 1
+	folder=$CACHE/torch-$torch-cp${version//./}
+	[ "$torch" = 2.8.0 ] && shared=$torch
+	shared=$(torch_venv "$shared") || return 1
+	(
+		flock 9
+		[ -e "$folder/.complete" ] && exit 0
+		say "fetching torch $torch for Python $version into $folder"
+		rm -rf "$folder"
+		PIP_ROOT_USER_ACTION=ignore retry "$python" -m pip install -q --disable-pip-version-check --no-deps --only-binary=:all: --target "$folder/site-packages" \
+			"torch==$torch" numpy filelock typing-extensions sympy mpmath networkx jinja2 markupsafe fsspec || exit 1
+		ln -s "$("$shared" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/nvidia" "$folder/site-packages/nvidia"
+		printf '#!/bin/sh\nPYTHONPATH=%s/site-packages exec %s "$@"\n' "$folder" "$python" >"$folder/python"
+		chmod +x "$folder/python"
+		touch "$folder/.complete"
+	) 9>"$folder.lock" >&2 || return 1
+	printf '%s/python\n' "$folder"
+}
+
 # Part of e2e; here with the whole table of targets: the way, how long a thread stood, whether the job's end was the same; with Pythons
 # in containers; and beside py-spy.
 test_attach() {
@@ -455,25 +492,31 @@ long_torch() {
 	return $status
 }
 
-# Stacks and modules with Pythons that this machine's release does not have.
+# Stacks, modules and compilations with Pythons that this machine's release does not have.
 long_pythons() {
-	local roots=() base python status=0
+	local every=() one python status=0
 	[ "$(uname -m)" = x86_64 ] || {
 		say "other Pythons are tried on x86-64 alone: skipped"
 		return 0
 	}
 	need mmdebstrap
-	for base in $(python_roots | tr ':' ' '); do
-		roots+=("$base")
+	for one in $(python_roots | tr ':' ' ') $(pyenv_pythons); do
+		every+=("$one")
 	done
-	[ "$1" != short ] || [ ${#roots[@]} = 0 ] || roots=("$(in_turn "${roots[@]}")")
-	for base in "${roots[@]}"; do
-		say "stacks and modules, with ${base##*-}"
-		if ! python=$(root_torch "$base"); then
-			say "torch $TORCH_NEWEST for ${base##*-} cannot be had, and is not tried"
+	[ "$1" != short ] || [ ${#every[@]} = 0 ] || every=("$(in_turn "${every[@]}")")
+	for one in "${every[@]}"; do
+		say "stacks, modules and compilations, with $one"
+		if [[ $one == *=* ]]; then
+			python=$(pyenv_torch "$one")
+		else
+			python=$(root_torch "$one")
+		fi || {
+			say "torch cannot be had for $one, which is not tried"
 			continue
-		fi
-		PYTEST_TORCH=$python run_pytest tests/e2e/test_{modules,operator_stacks,export_functions}.py tests/e2e/test_stacks.py::test_torch || status=1
+		}
+		PYTEST_TORCH=$python run_pytest tests/e2e/test_{python_objects,modules,operator_stacks,export_functions}.py tests/e2e/test_stacks.py::test_torch \
+			"tests/e2e/test_compile.py::test_compiled_again[aot_eager]" || status=1
+		PYTEST_TORCH=$python run_pytest tests/faults/test_modules.py || status=1
 	done
 	return $status
 }

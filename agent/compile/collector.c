@@ -55,17 +55,10 @@ static int refuse(enum listed_result result, char *sentence, size_t bytes)
 static int find(struct python *python, char *sentence, size_t bytes)
 {
 	int error = interpreter_find(python, sentence, bytes);
-	if (error < 0)
-		return error;
+	if (error == 0)
+		error = interpreter_prove(python, sentence, bytes);
 	python->memory.reads_left = READS;
-	if (python->minor == 11 || python->minor == 13 || python->minor == 14)
-		return 0;
-	sentence_put(
-		sentence, bytes,
-		"how this Python keeps torch's list of compilations is not known to this release, which knows CPython 3.11, "
-		"3.13 and 3.14",
-		NULL);
-	return -ENOTSUP;
+	return error;
 }
 
 static int compile_probe(char *sentence, size_t bytes)
@@ -138,10 +131,16 @@ static void write_one(struct sink_thread *own, const struct listed_compilation *
 	sink_write(own, &record);
 }
 
-/* How many the list has lost of those that were added since the recording began. */
+/* So often was the list changed since the recording began. */
+static uint64_t changed(const struct listed *now)
+{
+	return now->changes - (now->list == compile.list ? compile.changes : 0);
+}
+
+/* How many the list has lost of those that were added since. */
 static uint64_t lost(const struct listed *now)
 {
-	uint64_t added = now->changes - (now->list == compile.list ? compile.changes : 0);
+	uint64_t added = changed(now);
 	if (!now->older)
 		return 0;
 	return added > now->count ? added - now->count : 1;
@@ -161,11 +160,12 @@ static void compile_drain(uint64_t deadline)
 	if (result == LISTED_ABSENT)
 		return;
 	if (result != LISTED_OK) {
-		sink_lost_many(LOSS_UNLISTED, EVENT_COMPILE, 1);
+		uint64_t unread = changed(now);
+		sink_lost_many(LOSS_UNLISTED, EVENT_COMPILE, unread ? unread : 1);
 		return;
 	}
 	if (llabs(ahead - compile.ahead) > CLOCK_SET_NS) {
-		sink_lost_many(LOSS_UNLISTED, EVENT_COMPILE, now->changes - compile.changes);
+		sink_lost_many(LOSS_UNLISTED, EVENT_COMPILE, changed(now));
 		return;
 	}
 	sink_lost_many(LOSS_UNLISTED, EVENT_COMPILE, lost(now));

@@ -1,5 +1,5 @@
 /* listed.c - see listed.h. The list is a deque, which counts its changes: what was read between two equal counts belongs together. An entry is
- * complete when it comes into the list, and is not changed afterwards. The layouts are those of CPython 3.11, 3.13 and 3.14. */
+ * complete when it comes into the list, and is not changed afterwards. */
 #include "listed.h"
 
 #include "agent/core/sentence.h"
@@ -16,7 +16,6 @@
 #define BLOCK_ITEMS 64
 #define BLOCK_FIRST 8
 #define ITEMS_MOST 4096
-#define MODULE_DICT 16
 #define TYPE_DICT 264
 #define TRIES 5
 
@@ -68,44 +67,45 @@ static uint64_t next_item(struct python *python, struct deque *deque)
 	return item;
 }
 
-static bool text(struct python *python, uint64_t dict, const char *key, uint32_t *at, char *to, size_t bytes)
+static bool text(struct python *python, const struct python_items *of, const char *key, uint32_t *at, char *to,
+		 size_t bytes)
 {
-	uint64_t type, value = python_dict_find(python, dict, key, at);
+	uint64_t type, value = python_items_find(python, of, key, at);
 	*to = 0;
 	return value && python_has_flag(python, value, PYTHON_TYPE_IS_STR, &type) &&
 	       python_text(python, value, to, bytes);
 }
 
-static bool number(struct python *python, uint64_t dict, const char *key, uint32_t *at, uint64_t *ret)
+static bool number(struct python *python, const struct python_items *of, const char *key, uint32_t *at, uint64_t *ret)
 {
-	uint64_t value = python_dict_find(python, dict, key, at);
+	uint64_t value = python_items_find(python, of, key, at);
 	*ret = 0;
 	return value && python_number(python, value, ret);
 }
 
-static void read_what(struct python *python, uint64_t dict, struct listed_compilation *to)
+static void read_what(struct python *python, const struct python_items *of, struct listed_compilation *to)
 {
-	text(python, dict, "co_name", &place.function, to->function, sizeof to->function);
-	text(python, dict, "co_filename", &place.file, to->file, sizeof to->file);
-	number(python, dict, "co_firstlineno", &place.line, &to->line);
+	text(python, of, "co_name", &place.function, to->function, sizeof to->function);
+	text(python, of, "co_filename", &place.file, to->file, sizeof to->file);
+	number(python, of, "co_firstlineno", &place.line, &to->line);
 }
 
-static void read_rest(struct python *python, uint64_t dict, struct listed_compilation *to)
+static void read_rest(struct python *python, const struct python_items *of, struct listed_compilation *to)
 {
 	char type[64], why[PYTHON_NAME_BYTES];
 	uint64_t flag;
-	read_what(python, dict, to);
-	number(python, dict, "graph_op_count", &place.operators, &to->operators);
-	text(python, dict, "recompile_reason", &place.reason, to->reason, sizeof to->reason);
-	text(python, dict, "fail_type", &place.failure_type, type, sizeof type);
-	text(python, dict, "fail_reason", &place.failure, why, sizeof why);
+	read_what(python, of, to);
+	number(python, of, "graph_op_count", &place.operators, &to->operators);
+	text(python, of, "recompile_reason", &place.reason, to->reason, sizeof to->reason);
+	text(python, of, "fail_type", &place.failure_type, type, sizeof type);
+	text(python, of, "fail_reason", &place.failure, why, sizeof why);
 	*to->failure = 0;
 	if (*type)
 		sentence_put(to->failure, sizeof to->failure, type, *why ? ": " : "", why, NULL);
 	to->part = COMPILE_FORWARD;
-	if (number(python, dict, "is_forward", &place.forward, &flag) && !flag)
+	if (number(python, of, "is_forward", &place.forward, &flag) && !flag)
 		to->part = COMPILE_BACKWARD;
-	if (number(python, dict, "is_runtime", &place.at_run_time, &flag) && flag)
+	if (number(python, of, "is_runtime", &place.at_run_time, &flag) && flag)
 		to->part = COMPILE_AT_RUN_TIME;
 }
 
@@ -115,9 +115,10 @@ static void complete(struct python *python, const struct deque *whole, struct li
 	struct deque deque = *whole;
 	char id[sizeof item->id];
 	for (uint64_t at; !*item->file && *item->id && (at = next_item(python, &deque));) {
-		uint64_t dict = python_object_dict(python, at);
-		if (dict && text(python, dict, "compile_id", &place.id, id, sizeof id) && strcmp(id, item->id) == 0)
-			read_what(python, dict, item);
+		struct python_items other;
+		if (python_attributes_open(python, at, &other) &&
+		    text(python, &other, "compile_id", &place.id, id, sizeof id) && strcmp(id, item->id) == 0)
+			read_what(python, &other, item);
 	}
 }
 
@@ -127,11 +128,12 @@ static bool read_items(struct python *python, const struct deque *whole, uint64_
 	ret->count = 0;
 	ret->older = false;
 	while (deque.left) {
-		uint64_t item = next_item(python, &deque), dict = item ? python_object_dict(python, item) : 0;
+		struct python_items of;
 		struct listed_compilation *to = &ret->items[ret->count];
 		uint64_t start, end;
-		if (!dict || !number(python, dict, "start_time_us", &place.start, &start) ||
-		    !number(python, dict, "end_time_us", &place.end, &end) || end < start)
+		if (!python_attributes_open(python, next_item(python, &deque), &of) ||
+		    !number(python, &of, "start_time_us", &place.start, &start) ||
+		    !number(python, &of, "end_time_us", &place.end, &end) || end < start)
 			return false;
 		if (end <= since)
 			return true;
@@ -140,25 +142,14 @@ static bool read_items(struct python *python, const struct deque *whole, uint64_
 			return true;
 		to->start = start;
 		to->end = end;
-		text(python, dict, "compile_id", &place.id, to->id, sizeof to->id);
-		read_rest(python, dict, to);
+		text(python, &of, "compile_id", &place.id, to->id, sizeof to->id);
+		read_rest(python, &of, to);
 		if (!*to->file)
 			complete(python, whole, to);
 		ret->count++;
 	}
 	ret->older = ret->full;
 	return true;
-}
-
-/* The module's dict; 0: it was not imported. */
-static uint64_t find_module(struct python *python)
-{
-	const struct python_offsets *o = &python->offsets;
-	uint64_t interpreter = python_word(&python->memory, python->runtime + (uint64_t)o->runtime_head);
-	uint64_t modules =
-		interpreter ? python_word(&python->memory, interpreter + (uint64_t)o->interpreter_modules) : 0;
-	uint64_t module = modules ? python_dict_find(python, modules, "torch._dynamo.utils", &place.module) : 0;
-	return module && python_is_a(python, module, "module") ? python_word(&python->memory, module + MODULE_DICT) : 0;
 }
 
 /* Do its entries have the times of torch 2.6 and newer? Fields with defaults are attributes of the class. */
@@ -171,9 +162,10 @@ static bool has_times(struct python *python, uint64_t module)
 
 enum listed_result listed_read(struct python *python, uint64_t since, struct listed *ret)
 {
-	ret->list = ret->count = 0;
+	ret->list = ret->changes = 0;
+	ret->count = 0;
 	ret->older = false;
-	uint64_t module = find_module(python);
+	uint64_t module = python_module(python, "torch._dynamo.utils", &place.module);
 	if (!module)
 		return LISTED_ABSENT;
 	/* While it is being imported, it lacks what comes last. */

@@ -148,7 +148,7 @@ static inline __attribute__((always_inline)) bool read_module(struct frames *f, 
 	/* From 3.14 on references have marks: 3 is a number, which is no object. */
 	if (frames_python.minor >= 14 && to->object % 4 != 3)
 		to->object -= to->object % 4;
-	return is_pointer(to->object) && load(f, copies, to->object, MODULES_OBJECT_TYPE, &to->type, sizeof to->type);
+	return is_pointer(to->object) && load(f, copies, to->object, PYTHON_OBJECT_TYPE, &to->type, sizeof to->type);
 }
 
 /* Python counts what it makes dicts of and how they change, and notes in each dict at what count that was. The function that calls a module

@@ -68,7 +68,8 @@ void garbage_find(void)
 	struct python python;
 	char sentence[248];
 	atomic_store_explicit(&garbage.at, NULL, memory_order_release);
-	if (interpreter_find(&python, sentence, sizeof sentence) < 0 || python.offsets.interpreter_collections < 0)
+	if (interpreter_find(&python, sentence, sizeof sentence) < 0 || python.offsets.interpreter_collections < 0 ||
+	    interpreter_prove(&python, sentence, sizeof sentence) < 0)
 		return;
 	uint64_t head = python.runtime + (uint64_t)python.offsets.runtime_head;
 	uint64_t interpreter = python_word(&python.memory, head);

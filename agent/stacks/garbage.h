@@ -14,8 +14,8 @@ struct garbage {
 	uint64_t collected;			  /* objects that were freed */
 };
 
-/* Looks for the statistics. Where there is no Python, one that is not known, or more than one interpreter, nothing is known from then on. The
- * agent's thread. */
+/* Looks for the statistics. Where there is no Python, one that is not known or proved, or more than one interpreter, nothing is
+ * known from then on. The agent's thread. */
 void garbage_find(void);
 /* What they are now. Any thread. */
 struct garbage garbage_look(void);

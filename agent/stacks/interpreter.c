@@ -4,6 +4,7 @@
 #include "../core/object.h"
 #include "../core/sentence.h"
 
+#include "proto/python/proof.h"
 #include "proto/python/symbol.h"
 
 #include <dlfcn.h>
@@ -151,6 +152,20 @@ int interpreter_find(struct python *ret, char *sentence, size_t bytes)
 	unsigned minor = version ? (unsigned)(*version >> 16 & 0xff) : minor_by_names();
 	enum python_result result = python_open(ret, &memory, (uint64_t)(uintptr_t)runtime, minor);
 	return refuse(result, ret->minor, sentence, bytes);
+}
+
+int interpreter_prove(struct python *python, char *sentence, size_t bytes)
+{
+	static bool proved; /* stays so */
+	const char *missing = proved ? NULL : python_disproved(python);
+	char minor[24];
+	proved = !missing;
+	if (proved)
+		return 0;
+	minor[sentence_decimal(minor, python->minor)] = 0;
+	sentence_put(sentence, bytes, "this process does not have ", missing, " where CPython 3.", minor,
+		     " has it, so that Python's objects are not read", NULL);
+	return -ENOTSUP;
 }
 
 bool interpreter_is_ending(struct python *python)

@@ -10,6 +10,10 @@
 /* Finds it, and how it is laid out. 0, or a negative errno with the reason in `sentence`. */
 int interpreter_find(struct python *ret, char *sentence, size_t bytes);
 
+/* May its objects be read as dict.h does? What is known of every Python is looked up first, until it is found once. 0, or a negative errno with
+ * the reason in `sentence`. */
+int interpreter_prove(struct python *python, char *sentence, size_t bytes);
+
 /* What Python exports under this name; NULL: there is none. */
 void *interpreter_symbol(const char *name);
 

@@ -3,14 +3,10 @@
  *
  * Another thread may change these dicts meanwhile. The words that lead from the caller to the module are kept: where all of them are as
  * they were, read at once by one call of the system, the module hangs where it hung. That is asked after each search, and again in each
- * step: a module that was put elsewhere, or another one at its address, is looked for anew.
- *
- * Attributes lie in a dict, or without one: from 3.13 on within the object, where the type says that they end there, in 3.11 in a table that
- * the object points to. The layouts are those of CPython 3.11, 3.13 and 3.14 on 64-bit machines. */
+ * step: a module that was put elsewhere, or another one at its address, is looked for anew. */
 #include "modules.h"
 #include "interpreter.h"
 
-#include "agent/core/sentence.h"
 #include "proto/python/code.h"
 #include "proto/python/dict.h"
 
@@ -18,15 +14,6 @@
 #include <string.h>
 
 #define TYPE_NAME 24
-#define TYPE_SIZE 32
-#define TYPE_CACHED_KEYS 880
-#define TYPE_CACHED_KEYS_11 872
-#define TYPE_HAS_VALUES (1ull << 2)
-/* Before the object. */
-#define OBJECT_VALUES 32
-/* Of a table of values, from 3.13 on: is it in use, and where it begins. */
-#define VALUES_VALID 3
-#define VALUES_HEAD 8
 #define DEPTH 5
 #define PROBES 8
 #define CLASS_BYTES 256
@@ -38,19 +25,6 @@
 #define CLASS_READS 64
 /* A module that was not found is looked for again after so many steps at most. */
 #define PATIENCE 64u
-
-int modules_probe(const struct python *python, char *sentence, size_t bytes)
-{
-	if (python->minor == 11 || python->minor == 13 || python->minor == 14)
-		return 0;
-	sentence_put(
-		sentence, bytes,
-		"how this Python keeps the attributes of a module is not known to this release, which knows CPython 3.11, 3.13 and "
-		"3.14; "
-		"--stacks=operators works without --modules",
-		NULL);
-	return -ENOTSUP;
-}
 
 _Atomic uint64_t modules_calls[MODULES_CALLS];
 
@@ -64,7 +38,9 @@ enum modules_learned modules_learn(uint64_t key, const char *function, const cha
 {
 	static const char end[] = "torch/nn/modules/module.py";
 	size_t length = strlen(file);
-	if (strcmp(function, "Module._wrapped_call_impl") != 0 || length < sizeof end - 1 ||
+	const char *name = strrchr(function, '.');
+	/* Its class stands before it from 3.11 on. */
+	if (strcmp(name ? name + 1 : function, "_wrapped_call_impl") != 0 || length < sizeof end - 1 ||
 	    strcmp(file + length - (sizeof end - 1), end) != 0)
 		return MODULES_NO_CALL;
 	for (unsigned i = 0; i < MODULES_CALLS; i++) {
@@ -87,7 +63,7 @@ static bool follow(struct python *python, struct modules_node *node, uint64_t at
 {
 	if (node->link_count >= sizeof node->links / sizeof *node->links || !word(python, at, ret))
 		return false;
-	node->links[node->link_count++] = (struct modules_link){at, *ret};
+	node->links[node->link_count++] = (struct python_link){at, *ret};
 	return true;
 }
 
@@ -120,61 +96,26 @@ static int64_t place_of_modules(struct modules *m, struct python *python, const 
 	return -1;
 }
 
-/* Where the attributes of a module lie. */
-struct attributes {
-	uint64_t keys, values; /* values 0: they lie with the keys */
-};
-
-/* Those of an object whose dict has not been made. */
-static bool open_own_values(struct python *python, struct modules_node *node, uint64_t type, struct attributes *ret)
+static bool follow_all(struct modules_node *node, const struct python_items *items)
 {
-	uint64_t flags, size;
-	unsigned char head[VALUES_HEAD];
-	if (python->minor == 11)
-		return follow(python, node, node->object - OBJECT_VALUES, &ret->values) && ret->values &&
-		       word(python, type + TYPE_CACHED_KEYS_11, &ret->keys);
-	if (!word(python, type + PYTHON_TYPE_FLAGS, &flags) || !(flags & TYPE_HAS_VALUES) ||
-	    !word(python, type + TYPE_SIZE, &size) || size > 1u << 20 ||
-	    !python_read(&python->memory, node->object + size, head, sizeof head) || head[VALUES_VALID] != 1)
+	if (node->link_count + items->link_count > sizeof node->links / sizeof *node->links)
 		return false;
-	ret->values = node->object + size + VALUES_HEAD;
-	return word(python, type + TYPE_CACHED_KEYS, &ret->keys);
-}
-
-static bool open_attributes(struct python *python, struct modules_node *node, struct attributes *ret)
-{
-	uint64_t type, dict;
-	if (!python_has_flag(python, node->object, PYTHON_TYPE_OWNS_DICT, &type) ||
-	    !follow(python, node, node->object - PYTHON_OBJECT_DICT, &dict))
-		return false;
-	if (!dict)
-		return open_own_values(python, node, type, ret);
-	if (!follow(python, node, dict + PYTHON_DICT_KEYS, &ret->keys) ||
-	    !follow(python, node, dict + PYTHON_DICT_VALUES, &ret->values))
-		return false;
-	if (ret->values && python->minor > 11)
-		ret->values += VALUES_HEAD;
+	for (uint32_t i = 0; i < items->link_count; i++)
+		node->links[node->link_count++] = items->links[i];
 	return true;
 }
 
-/* The keys of what the module has in `_modules`; its words are added to those of the node. */
-static bool open_children(struct modules *m, struct python *python, struct modules_node *node, struct python_keys *ret)
+/* What the module has in `_modules`; the words that lead there are added to those of the node. */
+static bool open_children(struct modules *m, struct python *python, struct modules_node *node, struct python_items *ret)
 {
-	uint64_t type, at, values, children;
-	struct attributes own;
-	struct python_keys keys;
-	if (!open_attributes(python, node, &own) || !python_keys_open(python, own.keys, &keys))
+	uint64_t children;
+	struct python_items own;
+	if (!python_attributes_open(python, node->object, &own) || !follow_all(node, &own))
 		return false;
-	int64_t place = place_of_modules(m, python, &keys);
-	if (place < 0)
-		return false;
-	uint64_t slot = own.values ? own.values + (uint64_t)place * 8
-				   : keys.entries + (uint64_t)place * keys.size + keys.key + 8;
-	if (!follow(python, node, slot, &children) || !python_has_flag(python, children, PYTHON_TYPE_IS_DICT, &type) ||
-	    !follow(python, node, children + PYTHON_DICT_KEYS, &at) ||
-	    !word(python, children + PYTHON_DICT_VALUES, &values) || values)
-		return false;
-	return python_keys_open(python, at, ret);
+	int64_t place = place_of_modules(m, python, &own.keys);
+	/* A dict of its own has its values with the keys. */
+	return place >= 0 && follow(python, node, python_items_slot(&own, (uint32_t)place), &children) &&
+	       python_dict_open(python, children, ret) && !ret->values && follow_all(node, ret);
 }
 
 /* The number of the child's node, 0: it was not found. */
@@ -184,16 +125,17 @@ static uint32_t search(struct modules *m, struct python *python, uint64_t parent
 	m->node_count = 1;
 	m->nodes[0] = (struct modules_node){.object = parent};
 	for (uint32_t i = 0; i < m->node_count; i++) {
-		struct python_keys keys;
+		struct python_items items;
 		uint32_t n;
-		if (!open_children(m, python, &m->nodes[i], &keys))
+		if (!open_children(m, python, &m->nodes[i], &items))
 			continue;
-		for (uint32_t first = 0; first < keys.count; first += n) {
-			if (!(n = python_keys_block(python, &keys, first, block)))
+		const struct python_keys *keys = &items.keys;
+		for (uint32_t first = 0; first < keys->count; first += n) {
+			if (!(n = python_keys_block(python, keys, first, block)))
 				break;
 			for (uint32_t k = 0; k < n; k++) {
-				uint32_t at = (k * keys.size + keys.key) / 8;
-				uint64_t where = keys.entries + (uint64_t)(first + k) * keys.size + keys.key;
+				uint32_t at = (k * keys->size + keys->key) / 8;
+				uint64_t where = keys->entries + (uint64_t)(first + k) * keys->size + keys->key;
 				if (!block[at + 1] || (m->node_count == MODULES_NODES && block[at + 1] != child))
 					continue;
 				m->nodes[m->node_count] = (struct modules_node){
@@ -263,9 +205,9 @@ static bool holds(const struct modules_pair *pair)
 static uint32_t class_of(struct python *python, struct sink_thread *thread, uint64_t type)
 {
 	char text[CLASS_BYTES + 1];
-	uint64_t at;
+	uint64_t at, kind;
 	size_t length = 0;
-	if (!word(python, type + TYPE_NAME, &at))
+	if (!python_has_flag(python, type, PYTHON_TYPE_IS_TYPE, &kind) || !word(python, type + TYPE_NAME, &at))
 		return 0;
 	/* Piece by piece, none of which reaches over a page's end: memory may end behind a short name. */
 	while (length < CLASS_BYTES) {

@@ -3,7 +3,7 @@
 #ifndef PROFD_AGENT_STACKS_MODULES_H
 #define PROFD_AGENT_STACKS_MODULES_H
 
-#include "proto/python/python.h"
+#include "proto/python/dict.h"
 
 #include "agent/sink/sink.h"
 
@@ -12,18 +12,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where an object keeps its type. */
-#define MODULES_OBJECT_TYPE 8
-
 /* Words of memory by which a module is reached from the one that called it. */
 #define MODULES_LINKS 40
 #define MODULES_PAIRS 1024u /* a power of two */
 /* Modules that are looked through below one, for one that it called, at most. */
 #define MODULES_NODES 1024u
-
-struct modules_link {
-	uint64_t at, word;
-};
 
 /* A module below the one that called it. */
 struct modules_pair {
@@ -32,13 +25,13 @@ struct modules_pair {
 	uint32_t name, class;	   /* string ids; name 0: it was not found below its caller */
 	uint32_t missed, again; /* without a name: steps, in which it was looked for, and in which it will be again */
 	uint32_t link_count;
-	struct modules_link links[MODULES_LINKS];
+	struct python_link links[MODULES_LINKS];
 };
 
 struct modules_node {
 	uint64_t object, key;
 	uint32_t from, link_count;
-	struct modules_link links[7];
+	struct python_link links[8];
 };
 
 /* Of one thread; begins as zeros. */
@@ -52,8 +45,6 @@ struct modules {
 	char path[1024];
 };
 
-/* Does this release know how this Python keeps attributes? 0, or a negative errno with the reason in `sentence`. */
-int modules_probe(const struct python *python, char *sentence, size_t bytes);
 /* Functions that call modules, by what tells them from others: torch's, again where torch's module.py was loaded again. 0: no more. */
 #define MODULES_CALLS 8
 extern _Atomic uint64_t modules_calls[MODULES_CALLS];

@@ -61,7 +61,7 @@ int walk_probe(bool modules, char *sentence, size_t bytes)
 	struct python found;
 	int error = interpreter_find(&found, sentence, bytes);
 	if (error == 0 && modules)
-		error = modules_probe(&found, sentence, bytes);
+		error = interpreter_prove(&found, sentence, bytes);
 	if (error < 0)
 		return error;
 	if (interpreter_symbol("PyGILState_GetThisThreadState"))
@@ -82,7 +82,7 @@ int walk_arm(bool modules, char *sentence, size_t bytes)
 	struct python found;
 	int error = interpreter_find(&found, sentence, bytes);
 	if (error == 0 && modules)
-		error = modules_probe(&found, sentence, bytes);
+		error = interpreter_prove(&found, sentence, bytes);
 	if (error < 0)
 		return error;
 	with_modules = modules;

@@ -204,7 +204,8 @@ def test_against_torch(profd, both, tmp_path):
         if not counted and "nn.Module: Linear_7" in own:
             continue
         assert around, (event, [(e["ts"], e["end"]) for e in by_name[plain(event["name"])]])
-        chains = [list(map(plain, above(theirs, e))) for e in around]
+        # torch 2.8 with CPython 3.9 has a function of Python besides as if it were one of C.
+        chains = [[plain(name) for name in above(theirs, e) if not name.startswith("<function ")] for e in around]
         assert own in chains, (own, chains)
     rows = {row["path"]: row for row in profd.show(capture)["modules"]}
     assert not counted or sum(modules.values()) == sum(row["calls"] for row in rows.values())

@@ -2,11 +2,10 @@
 certain; modules that change their names, share an address, hang nowhere, or pretend; and the time of a simulated device that was launched in each."""
 import json
 import sqlite3
-import subprocess
 
 import gpu
 from conftest import wait_for
-from test_operator_stacks import DRIVER
+from test_operator_stacks import DRIVER, minor_of
 
 # Each module calls operators of its own name, so that what it must have is known.
 SCRIPT = """
@@ -72,7 +71,7 @@ while True:
 
 def counts_calls(python):
     """Does this Python tell one call of a module from another?"""
-    return int(subprocess.run([python, "-c", "import sys; print(sys.version_info[1])"], capture_output=True, text=True, check=True).stdout) <= 13
+    return minor_of(python) <= 13
 
 
 def record(profd, torch, folder, text=SCRIPT, **more):
@@ -115,6 +114,34 @@ def check_not_asked(profd, pid):
     assert not profd.show(capture).get("modules")
     said = profd.run("show", capture, "--by", "modules")
     assert "not recorded" in said.stdout + said.stderr, said
+
+
+ELSEWHERE = """
+import sys, torch
+from torch import nn
+net = nn.Linear(4, 4)
+optimizer = torch.optim.SGD(net.parameters(), lr=1e-9)
+sys.hexversion ^= 1 << 16
+while True:
+    net(torch.ones(4)).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_a_python_that_is_not_what_it_seems(profd, torch_newest, tmp_path):
+    """Objects are not read where they do not lie as this release has them: the capture says so, and the rest is recorded."""
+    capture = record(profd, torch_newest, tmp_path, ELSEWHERE)
+    shown = profd.show(capture)
+    reason = f"this process does not have sys.hexversion where CPython 3.{minor_of(torch_newest)} has it, so that Python's objects are not read"
+    said = {row["collector"]: (row["on"], row["sentence"]) for row in shown["collectors"]}
+    assert said["compile"] == (False, reason), said
+    assert not said["operator_stacks"][0] and said["operator_stacks"][1].startswith(reason), said
+    assert {step["collections_2"] for step in shown["steps"]} == {None}
+    assert said["torch"][0] and shown["operators"] and not shown.get("modules"), shown
+    said = profd.run("show", capture, "--by", "modules")
+    assert "not recorded: " + reason in " ".join((said.stdout + said.stderr).split()), said
+    without = profd.trigger(shown["capture"]["pid"], "--steps", 2, "--stacks=operators")["capture_id"]
+    assert any(row["calls"] for row in profd.show(without)["lines"])
 
 
 # What launches has a size of its own, so that the device's records tell it apart.

@@ -4,6 +4,7 @@ import collections
 import json
 import re
 import sqlite3
+import subprocess
 import sys
 
 import gpu
@@ -72,10 +73,16 @@ def stackless(shown):
     return sum(loss["count"] for loss in shown["losses"] if loss["loss"] == "stackless")
 
 
+def minor_of(python):
+    return int(subprocess.run([python, "-c", "import sys; print(sys.version_info[1])"], capture_output=True, text=True, check=True).stdout)
+
+
 def test_exact(profd, torch, tmp_path):
     script = tmp_path / "exact.py"
     script.write_text(EXACT)
     marks = {match[1]: number for number, line in enumerate(EXACT.splitlines(), 1) if (match := re.search(r"# (aten::\w+)$", line))}
+    if minor_of(torch) == 9:  # has a call of a method at the line where its expression begins
+        marks["aten::sigmoid"] = marks["aten::relu"]
     job = profd.job(torch, script)
     profd.wait_steps(job.pid, 5)
     capture = profd.trigger(job.pid, "--steps", 5, "--stacks=operators")["capture_id"]

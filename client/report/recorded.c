@@ -34,6 +34,16 @@ static bool host_left_out(const struct reader *reader)
 	       !reader_count(reader, "SELECT count(*) FROM range_totals", 0);
 }
 
+/* torch's list of compilations is read after the recording: a process that ends in it takes the list along. */
+static bool list_is_gone(const struct reader *reader)
+{
+	return report_ran(reader, "compile") &&
+	       reader_count(reader,
+			    "SELECT 1 FROM meta WHERE key = 'reason_code' AND value IN ('exit', 'died') AND NOT EXISTS "
+			    "(SELECT 1 FROM compile_events)",
+			    0);
+}
+
 bool report_filled(const struct reader *reader, unsigned figures)
 {
 	uint32_t collectors = collectors_filling(figures);
@@ -43,6 +53,8 @@ bool report_filled(const struct reader *reader, unsigned figures)
 		collectors = collectors_filling(figures & ~(unsigned)FILLS_RANGES);
 	for (unsigned bit = 0; bit < COLLECTOR_COUNT && !ran; bit++)
 		ran = collectors >> bit & 1 && report_ran(reader, collector_word(bit));
+	if (ran && figures & FILLS_COMPILES && list_is_gone(reader))
+		return false;
 	/* Files of schema 1 do not have the tables of the device. */
 	return ran && (!(figures & (FILLS_DEVICE | FILLS_MEMORY)) || reader_meta_int(reader, "schema", 0) >= 2);
 }
@@ -52,6 +64,8 @@ char *report_unfilled(const struct reader *reader, unsigned figures)
 	uint32_t collectors = collectors_filling(figures);
 	unsigned bit = 0;
 
+	if (figures & FILLS_COMPILES && list_is_gone(reader))
+		return need(strdup("the process ended before torch's list of compilations was read"));
 	/* Steps are always asked for: what they say explains nothing. */
 	if (collectors != 1u << COLLECTOR_STEPS)
 		collectors &= ~(1u << COLLECTOR_STEPS);

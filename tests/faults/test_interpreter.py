@@ -37,6 +37,8 @@ for i in range(4, 60):
     time.sleep(0.002)
     work(i)
     step()
+while os.path.exists(os.environ.get("STAY", "")):
+    time.sleep(0.01)
 ends()
 print("done", len(listed))
 """
@@ -115,6 +117,18 @@ def beside():
     listed.clear()
 def work(i): pass
 """ + BESIDE, None),
+    "exits": ("exits in the midst of the recording", """
+def work(i):
+    listed.append(entry(i))
+    if i == recorded[2]:
+        sys.exit(3)
+""", None),
+    "dies": ("is killed in the midst of the recording", """
+def work(i):
+    listed.append(entry(i))
+    if i == recorded[2]:
+        os.kill(os.getpid(), 9)
+""", None),
     "interpreters": ("makes and ends other interpreters, each of which collects garbage", """
 try:
     import _interpreters as interpreters
@@ -140,6 +154,8 @@ def work(i):
 """, (0, 0)),
 }
 
+ENDS = "exits", "dies"
+
 
 def told(profd, capture):
     with sqlite3.connect(f"file:{profd.file(capture)}?mode=ro", uri=True) as db:
@@ -162,17 +178,20 @@ def test_interpreter(row, profd, tmp_path, name):
         wait_for(lambda: profd.process(job.pid)["state"] != "idle" or client.poll() is not None, 60, "the capture to be armed")
         go.touch()
         out, err = client.communicate(timeout=90)
-        assert client.returncode == 0, (out, err)
+        assert client.returncode == (5 if name in ENDS else 0), (out, err)
 
     row.twice(profd, [sys.executable, "-c", HEAD + text + TAIL, go], during, same_job, before=go.unlink)
     capture = profd.json("captures")["captures"][0]["capture_id"]
     compiled, lost, collections = told(profd, capture)
-    assert len(collections) == STEPS
+    assert len(collections) == STEPS or name in ENDS
     if wanted is None:
         row.nothing_recorded("what was there, nobody knows")
     else:
         row.counts(len(compiled), lost, sum(wanted))
         assert (len(compiled), lost) == wanted and set(compiled) <= set(range(FIRST, FIRST + STEPS)), (compiled, lost)
+    if name in ENDS:
+        said = profd.run("show", capture, "--by", "compiles")
+        assert not compiled and "not recorded: the process ended before torch's list" in " ".join((said.stdout + said.stderr).split()), said
     if name == "collects":
         assert collections == [(40, 0, 0)] * STEPS
     if name == "interpreters":

@@ -24,6 +24,7 @@
 static struct {
 	const struct libdw *dw;
 	int64_t pid;
+	char root[4096]; /* of the process, as seen from here; empty: the same */
 	const struct native_maps *maps;
 	struct Dwfl *dwfl;
 	const struct native_stand *stand;
@@ -65,13 +66,35 @@ static bool is_mapped(int fd, const struct native_object *object)
 	       memcmp(file, memory, sizeof file) == 0 && memcmp(file, ELFMAG, SELFMAG) == 0;
 }
 
-static int open_if_mapped(const char *path, const struct native_object *object)
+/* Where a process has changed its root the kernel tells names as they are seen from outside of it. */
+static void read_root(void)
 {
-	char again[64];
-	struct stat facts;
-	/* What is no file is not opened: to open a device can do something. */
-	int place = open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW), fd = -1;
+	char link[64];
 
+	snprintf(link, sizeof link, "/proc/%lld/root", (long long)state.pid);
+	ssize_t n = readlink(link, state.root, sizeof state.root - 1);
+	state.root[n > 1 ? n : 0] = 0;
+}
+
+static const char *below_root(const char *path)
+{
+	size_t n = strlen(state.root);
+
+	return n && strncmp(path, state.root, n) == 0 && path[n] == '/' ? path + n : path;
+}
+
+/* In the process's own root: it may live in a container. */
+static int open_mapped(const struct native_object *object)
+{
+	char path[5000], again[64];
+	struct stat facts;
+	int place, fd = -1;
+
+	if (snprintf(path, sizeof path, "/proc/%lld/root%s", (long long)state.pid, below_root(object->path)) >=
+	    (int)sizeof path)
+		return -1;
+	/* What is no file is not opened: to open a device can do something. */
+	place = open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW);
 	if (place < 0)
 		return -1;
 	snprintf(again, sizeof again, "/proc/self/fd/%d", place);
@@ -83,16 +106,6 @@ static int open_if_mapped(const char *path, const struct native_object *object)
 	if (fd >= 0)
 		close(fd);
 	return -1;
-}
-
-/* In the process's own root, where it lives in a container; the kernel tells it in ours, where the process has only changed its root. */
-static int open_mapped(const struct native_object *object)
-{
-	char path[5000];
-	int n = snprintf(path, sizeof path, "/proc/%lld/root%s", (long long)state.pid, object->path);
-	int fd = n < (int)sizeof path ? open_if_mapped(path, object) : -1;
-
-	return fd < 0 ? open_if_mapped(object->path, object) : fd;
 }
 
 static int find_elf(struct Dwfl_Module *module, void **user, const char *name, uint64_t base, char **file,
@@ -306,6 +319,7 @@ void unwinder(const struct libdw *libdw, int to, int64_t pid, const struct nativ
 	state.dw = libdw;
 	state.pid = pid;
 	state.maps = maps;
+	read_root();
 	if (confine_descriptors(to, memory->fd))
 		return;
 	if (confine_calls())

@@ -95,6 +95,10 @@ def test_from_the_machine_into_a_container(profd, tmp_path, which, users):
         threads = profd.json("stack", "--pid", pid)["processes"][0]["threads"]
         assert threads[0]["tid"] == pid and {"work", "<module>"} <= {frame["name"] for frame in threads[0]["frames"]}
         assert len(threads) == 2 and threads[1]["tid"] != pid
+        waits = profd.json("stack", "--pid", pid, "--native")["processes"][0]["threads"][1]
+        assert waits["call"] == "futex" and waits["frames"][0]["native"], waits
+        # Debian's 3.14 does not show where its loop is.
+        assert waits["native_whole"] or "3.14" in which and "where its loop is" in waits["native_why"], waits
         checks = {row["check"]: row for row in profd.json("doctor", "--pid", pid, codes=range(10))["checks"]}
         assert checks["attach"]["result"] == "ok", checks
         done = profd.run("attach", "--pid", pid, "--format", "json", check=False)

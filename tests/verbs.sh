@@ -399,7 +399,7 @@ test_attach() {
 	export PROFD_PYSPY
 	say "attach: processes that were started without anything"
 	PROFD_PYTHON_ROOTS=$folders PROFD_ATTACH_LOOPS=all PROFD_ATTACHMENTS=200 run_pytest -n 0 -s -m ""  tests/e2e/test_attach*.py tests/e2e/test_detach.py tests/e2e/test_stack.py \
-		tests/e2e/test_stack_ranks.py tests/e2e/test_stack_pyspy.py "$@"
+		tests/e2e/test_stack_ranks.py tests/e2e/test_stack_native.py tests/e2e/test_stack_pyspy.py "$@"
 }
 
 # Some loops of torch alone, and some models beside torch.profiler.

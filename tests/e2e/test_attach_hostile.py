@@ -54,8 +54,8 @@ def maps(pid):
 
 
 def not_for(nobody, job):
-    for verb in ("attach", "stack"):
-        done = nobody(verb, "--pid", job.pid)
+    for verb in (["attach"], ["stack"], ["stack", "--native"]):
+        done = nobody(*verb, "--pid", job.pid)
         assert done.returncode == 6 and f"process {job.pid}" in done.stderr, done
     seen = nobody("doctor", "--pid", job.pid, "--format", "json")
     assert "ok" not in [row["result"] for row in json.loads(seen.stdout)["checks"] if row["check"] == "attach"], seen
@@ -221,6 +221,32 @@ def test_what_it_says_of_itself_is_not_believed(profd, place):
     with fake_libc(place, "says") as job:
         done, _ = attach_as_root(profd, job)
         assert "has not registered" in done.stderr, done
+
+
+MAPS = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+file = os.open(sys.argv[1], os.O_RDONLY)
+for i in range(60000):
+    if libc.mmap(None, ctypes.c_size_t(4096), 5 if i % 2 else 1, 2, file, ctypes.c_size_t(4096 * (i % 300))) == 2**64 - 1:
+        break
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+def test_as_many_mappings_as_can_be(profd):
+    """Pieces of libc, ten thousand times."""
+    libc = next(line.split(maxsplit=5)[5] for line in maps(os.getpid()).splitlines() if "/libc.so.6" in line)
+    with process("/usr/bin/python3", "-c", MAPS, libc, user=NOBODY, group=NOBODY, extra_groups=[]) as job:
+        assert len(maps(job.pid).splitlines()) > 30000
+        for verb in (["stack"], ["stack", "--native"]):
+            done = profd.run(*verb, "--pid", job.pid)
+            assert "    <module> (<string>:" in done.stdout, done
+        attach_as_root(profd, job)
+        job.stdin.close()
+        assert job.wait(20) == 0
 
 
 @pytest.mark.parametrize("how", ["honest", "slow"])

@@ -232,7 +232,7 @@ def test_a_name_that_is_no_file(lonely, copied):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="changes a root")
 def test_in_another_root(lonely, tmp_path):
-    """Of which the kernel tells the names in ours."""
+    """The kernel tells the names of its files as they are seen from outside."""
     root = tmp_path / "root"
     for folder in ("usr", "lib", "lib64", "place"):
         (root / folder).mkdir(parents=True)
@@ -282,11 +282,15 @@ def slow_files(folder, file):
             subprocess.run(["umount", "-l", folder], check=True)
 
 
-def readers(pid):
-    """What the client has forked: its processes that are confined."""
-    tasks = pathlib.Path(f"/proc/{pid}/task").glob("*/children")
-    children = [int(child) for task in tasks for child in task.read_text().split()]
-    return [child for child in children if "Seccomp:\t2\n" in pathlib.Path(f"/proc/{child}/status").read_text()]
+def held_reader(pid):
+    """{number: name} of the descriptors of the confined process that the client has forked, once it waits in an openat()."""
+    with contextlib.suppress(OSError):
+        for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+            for child in task.read_text().split():
+                place = pathlib.Path("/proc") / child
+                if "Seccomp:\t2\n" in (place / "status").read_text() and (place / "syscall").read_text().startswith("257 "):
+                    return {int(path.name): os.readlink(path) for path in (place / "fd").iterdir()}
+    return None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
@@ -303,9 +307,7 @@ def test_a_file_that_is_not_answered_for(lonely, tmp_path):
         with inherited.open("w") as file:
             client = subprocess.Popen([lonely.executable, "stack", "--pid", str(program.pid), "--native", "--format", "json"], env=lonely.environment,
                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, pass_fds=(file.fileno(),))
-        wait_for(lambda: readers(client.pid), what="who reads the file")
-        child = readers(client.pid)[0]
-        has = {int(path.name): os.readlink(path) for path in pathlib.Path(f"/proc/{child}/fd").iterdir()}
+        has = wait_for(lambda: held_reader(client.pid), what="who reads the file")
         assert has.pop(0).startswith("pipe:") and has.pop(1) == f"/proc/{program.pid}/mem", has
         assert all(name.startswith(("/usr/", "/lib")) or name == str(lonely.executable) for name in has.values()), has
         out, _ = client.communicate(timeout=120)

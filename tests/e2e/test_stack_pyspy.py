@@ -122,7 +122,8 @@ def test_native_as_py_spy(lonely, version):
     for name in PROGRAMS:
         with process(PYTHONS[version], STANDING, name) as job:
             assert job.stdout.readline() == "ready\n"
-            wait_for(lambda: pathlib.Path(f"/proc/{job.pid}/syscall").read_text().startswith("0 "), what="its read()")
+            wait_for(lambda: all(path.read_text()[0].isdigit() for path in pathlib.Path(f"/proc/{job.pid}/task").glob("*/syscall")) and
+                     pathlib.Path(f"/proc/{job.pid}/syscall").read_text().startswith("0 "), what="its read(), and the waits of its threads")
             found = ours_native(lonely, job.pid)
             assert found == theirs_native(job.pid, found), name
             frames += sum(map(len, found.values()))

@@ -167,6 +167,10 @@ def test_a_job_from_an_unpacked_folder(tarball, own_machine, bare):
     trace = machine.run("base64 /tmp/trace.json.gz", user="alice").stdout
     events = json.loads(gzip.decompress(base64.b64decode(trace)))["traceEvents"]
     assert sum(event.get("name") == "work 0" for event in events) == 3
+    # The one library that it takes from the machine.
+    there = machine.run("ls /usr/lib/*/libdw.so.1", check=False).returncode == 0
+    said = machine.run([profd, "stack", "--native", "--pid", job.pid], user="alice", check=False)
+    assert (said.returncode, ("runs no Python" if there else "libdw1") in said.stderr) == (3 if there else 1, True), said.stderr
     status, out, error = job.finish()
     assert status == 0, error
     plain = machine.run([f"{OUTSIDE}/steps", "--steps=2000", "--step-ms=0"], user="alice").stdout

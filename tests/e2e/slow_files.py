@@ -58,6 +58,8 @@ def serve(device, name, content):
 
 def main(folder, file):
     libc = ctypes.CDLL(None, use_errno=True)
+    with open(file, "rb") as source:
+        content = source.read()
     try:
         device = os.open("/dev/fuse", os.O_RDWR)
     except OSError as error:
@@ -65,8 +67,6 @@ def main(folder, file):
     options = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other"
     if libc.mount(b"slow_files", folder.encode(), b"fuse", 0, options.encode()):
         sys.exit(f"no FUSE here: {os.strerror(ctypes.get_errno())}")
-    with open(file, "rb") as source:
-        content = source.read()
     print("ready", flush=True)
     serve(device, os.path.basename(file).encode(), content)
 

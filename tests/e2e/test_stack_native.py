@@ -129,7 +129,9 @@ def test_what_needs_registers_says_so(lonely):
 def test_one_that_runs_is_left_alone(lonely):
     with job("native.native_spin(ctypes.byref(stop)) > 0") as program:
         program.stdout.readline()
-        thread = native(lonely, program.pid)
+        # Once the main thread has let go of the GIL for good it is on its way there, or there.
+        wait_for(lambda: waits_in(program.pid, "running") and pathlib.Path(f"/proc/{program.pid}/syscall").read_text().startswith("0 "), what="its loop")
+        thread = wait_for(lambda: [one for one in [native(lonely, program.pid)] if "below" in names(one)], what="its line")[0]
         assert thread["native_why"] == "it runs, and only a stop would tell where" and not any(f["native"] for f in thread["frames"])
         assert in_order(names(thread), "below", "line", "_bootstrap")
         ended(program, True)
@@ -275,7 +277,9 @@ def slow_files(folder, file):
     """A copy of the file in a file system whose server can be told to be away."""
     with process(sys.executable, HERE / "slow_files.py", folder, file, stderr=subprocess.PIPE) as server:
         if server.stdout.readline() != "ready\n":
-            pytest.skip(server.stderr.read())
+            said = server.stderr.read()
+            assert said.startswith("no FUSE here"), said
+            pytest.skip(said)
         try:
             yield server
         finally:

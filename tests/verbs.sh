@@ -251,7 +251,7 @@ fuzz_one() {
 	kept=tests/fuzz/corpus/$name
 	[ -d "$kept" ] || kept=build-fuzz/corpus/$name
 	log=build-fuzz/$name.log
-	if "build-fuzz/fuzz/$name" -max_total_time="$FUZZ_SECONDS" -timeout=10 -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 \
+	if "build-fuzz/fuzz/$name" -max_total_time="$FUZZ_SECONDS" -timeout=60 -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 \
 		-artifact_prefix="build-fuzz/$name-" "$found" "build-fuzz/corpus/$name" "$kept" >"$log" 2>&1; then
 		printf '%-28s ok   %s inputs\n' "$name" "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")"
 	else

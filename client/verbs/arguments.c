@@ -289,7 +289,7 @@ int arguments_init(struct arguments *a, const struct verb *verb, int argc, char 
 
 		bool word = argv[i][0] != '-' || !argv[i][1];
 
-		word |= verb->flags & VERB_SIGNED && argv[i][1] != '-' && strcmp(argv[i], "-h") != 0;
+		word = word || (verb->flags & VERB_SIGNED && argv[i][1] != '-' && strcmp(argv[i], "-h") != 0);
 		if (!options || word) {
 			a->words[a->word_count++] = argv[i];
 			if (verb->flags & VERB_COMMAND)

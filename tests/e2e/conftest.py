@@ -61,6 +61,16 @@ def wait_for(condition, seconds=20.0, what="condition"):
         pause = min(1.2 * pause, 0.06)
 
 
+class Patient(subprocess.Popen):
+    """A process that is waited for so many seconds of an idle machine."""
+
+    def wait(self, timeout=None):
+        return super().wait(timeout and BUSY * timeout)
+
+    def communicate(self, input=None, timeout=None):
+        return super().communicate(input, timeout and BUSY * timeout)
+
+
 class Profd:
     """A daemon of its own in a folder of its own, the CLI that talks to it, and the jobs that it sees."""
 
@@ -84,8 +94,8 @@ class Profd:
     def start_daemon(self, *arguments):
         daemon = os.environ.get("PROFD_DAEMON", str(BUILD / "bin" / "profd-daemon"))
         log = open(self.daemon_log, "ab")
-        self.daemon = subprocess.Popen([daemon, "--user", "--dir", str(self.store), *arguments], env=self.env,
-                                       stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.daemon = Patient([daemon, "--user", "--dir", str(self.store), *arguments], env=self.env,
+                              stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         log.close()
         wait_for(self._answers, 10, "the daemon")
         return self.daemon
@@ -106,7 +116,7 @@ class Profd:
     def run(self, *arguments, check=True, timeout=120, **more):
         """Runs `profd ARGUMENTS` and returns it with its output as text."""
         done = subprocess.run([str(self.client), *map(str, arguments)], env=self.env, stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=timeout, **more)
+                              capture_output=True, text=True, timeout=BUSY * timeout, **more)
         if check:
             assert done.returncode == 0, f"profd {arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
@@ -119,9 +129,9 @@ class Profd:
     def job(self, *command, agent=True, env=None, **more):
         """Starts a job under `profd run` (or bare)."""
         line = [str(self.client), "run", "--", *map(str, command)] if agent else list(map(str, command))
-        job = subprocess.Popen(line, env={**self.env, **(env or {})}, stdin=subprocess.DEVNULL,
-                               stdout=more.pop("stdout", subprocess.PIPE), stderr=more.pop("stderr", subprocess.PIPE),
-                               text=True, **more)
+        job = Patient(line, env={**self.env, **(env or {})}, stdin=subprocess.DEVNULL,
+                      stdout=more.pop("stdout", subprocess.PIPE), stderr=more.pop("stderr", subprocess.PIPE),
+                      text=True, **more)
         self.jobs.append(job)
         return job
 
@@ -164,8 +174,8 @@ class Profd:
 
     def follow(self, *arguments):
         """Starts `profd trigger ... --format json`, which prints its answer at the captures' end."""
-        return subprocess.Popen([str(self.client), "trigger", *map(str, arguments), "--format", "json"], env=self.env,
-                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        return Patient([str(self.client), "trigger", *map(str, arguments), "--format", "json"], env=self.env,
+                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def trigger(self, pid, *arguments, codes=(0,), timeout=120):
         """`profd trigger --pid PID ...`; returns its only capture."""

@@ -24,10 +24,10 @@ def test_ends(row, profd, mode):
     row.does(ENDS[mode])
 
     def during(job):
-        # The job holds until the capture is armed.
+        # The job goes on until the capture is recorded.
         profd.wait_steps(job.pid, 2)
         client = profd.follow("--pid", job.pid, "--steps", 100000, "--timeout", "60s")
-        wait_for(lambda: profd.process(job.pid)["state"] != "idle" or client.poll() is not None, what="the agent to be armed")
+        wait_for(lambda: profd.process(job.pid)["state"] == "recording" or client.poll() is not None, what="the recording")
         return client
 
     printed = []

@@ -215,7 +215,7 @@ def test_ends(row, profd, mode):
 
     def during(job):
         client = profd.follow("--pid", job.pid, "--memory", "--steps", 100000, "--timeout", "60s")
-        wait_for(lambda: profd.process(job.pid)["state"] != "idle" or client.poll() is not None, what="the agent to be armed")
+        wait_for(lambda: profd.process(job.pid)["state"] == "recording" or client.poll() is not None, what="the recording")
         return client
 
     client = slots.twice(during)

@@ -18,6 +18,7 @@
 #include "agent/sink/control.h"
 #include "steps/counter.h"
 #include "tick.h"
+#include "torch/torch.h"
 
 #include "../proto/errors.h"
 
@@ -296,9 +297,20 @@ static void drain(void)
 	if (switches)
 		send_declined(control_run.next_capture, ERROR_CANCELLED, schedule_is_over);
 	drop_next();
-	steps_watch(STEP_SOURCE_NONE, NULL);
+	steps_watch(STEP_SOURCE_NONE, NULL, 0);
 	steps_follow(NULL);
 	atomic_store_explicit(&control_phase, CONTROL_IDLE, memory_order_release);
+}
+
+/* Some step sources are seen by collectors alone, so these are switched on now. A window of time begins when they are on. A warm-up that
+ * would begin with the next step begins within this one. Batches are seen without collectors, and their phase may be far off. */
+static bool is_on_at_once(void)
+{
+	if (control_source >= STEP_SOURCE_RANGE)
+		return control_source != STEP_SOURCE_BATCH;
+	if (control_run.at_step)
+		return tick_warms_up(steps_count() + 2, steps_median(steps_count(), BEFORE_STEPS, NULL));
+	return schedule_record_at(&control_run.schedule, 0) == 0;
 }
 
 /* A cycle's state; the phase is CONTROL_IDLE, CONTROL_BETWEEN or CONTROL_DRAIN, so the step thread only counts. */
@@ -331,12 +343,7 @@ static void cycle_begin(uint64_t capture, const struct segment *segment)
 	garbage_find();
 	collectors_arm();
 	uint32_t from = 1u << CONTROL_IDLE | 1u << CONTROL_BETWEEN | 1u << CONTROL_DRAIN;
-	/* Some step sources are seen by collectors alone, so these are switched on now. A window of time begins when they are on. A warm-up that
-	 * would begin with the next step begins within this one. */
-	bool now =
-		control_run.goes_on || control_source >= STEP_SOURCE_RANGE ||
-		(control_run.at_step ? tick_warms_up(steps_count() + 2, steps_median(steps_count(), BEFORE_STEPS, NULL))
-				     : schedule_record_at(&control_run.schedule, 0) == 0);
+	bool now = control_run.goes_on || is_on_at_once();
 	control_run.warmup_started = sink_now();
 	atomic_store(&control_run.segment.header->phase, now ? SEGMENT_ENABLE : SEGMENT_ARMED);
 	steps_follow(tick_boundary);
@@ -349,6 +356,16 @@ static void cycle_begin(uint64_t capture, const struct segment *segment)
 
 /* The agent leaves the process: since when, 0 where it does not. */
 static uint64_t leaving_since;
+
+/* Why batches cannot be the steps; NULL: they can. */
+static const char *batches_refusal(uint32_t batches)
+{
+	if (!torch_is_watched())
+		return "its batches cannot be told: they are those of torch's DataLoader, and it has no torch that is watched";
+	if (batches >= BATCHES_END)
+		return "its agent was started with an earlier release, which does not know such batches";
+	return batches == BATCHES_ANY || torch_knows_batches() ? NULL : "its torch does not tell whether a batch trains";
+}
 
 static bool decline_reason(const struct message_arm *arm, uint32_t *ret_error, const char **ret_sentence)
 {
@@ -374,7 +391,12 @@ static bool decline_reason(const struct message_arm *arm, uint32_t *ret_error, c
 		*ret_sentence = others;
 		return true;
 	}
-	if (arm->duration || *arm->step_range || *arm->step_operator || *arm->step_optimizer)
+	if (arm->batches && batches_refusal(arm->batches)) {
+		*ret_error = ERROR_UNAVAILABLE;
+		*ret_sentence = batches_refusal(arm->batches);
+		return true;
+	}
+	if (arm->duration || *arm->step_range || *arm->step_operator || *arm->step_optimizer || arm->batches)
 		return false;
 	if (steps_source() == STEP_SOURCE_NONE) {
 		*ret_error = ERROR_NO_STEPS;
@@ -484,6 +506,7 @@ void control_arm(const struct message_arm *arm, const struct segment *given, int
 	control_run.at_multiple = arm->at_multiple;
 	control_run.duration = arm->duration;
 	control_run.max_events = arm->max_events;
+	control_run.batches = arm->batches;
 	memcpy(control_run.step_range, arm->step_range, sizeof control_run.step_range);
 	memcpy(control_run.step_operator, arm->step_operator, sizeof control_run.step_operator);
 	memcpy(control_run.step_optimizer, arm->step_optimizer, sizeof control_run.step_optimizer);
@@ -495,11 +518,13 @@ void control_arm(const struct message_arm *arm, const struct segment *given, int
 		control_source = STEP_SOURCE_OPERATOR;
 	else if (*control_run.step_optimizer)
 		control_source = STEP_SOURCE_NAMED;
+	else if (control_run.batches)
+		control_source = STEP_SOURCE_BATCH;
 	else
 		control_source = steps_source();
 	take_wishes(arm);
 	steps_watch(control_source >= STEP_SOURCE_RANGE ? control_source : STEP_SOURCE_NONE,
-		    control_run.step_optimizer);
+		    control_run.step_optimizer, control_run.batches);
 	struct message_armed armed = MESSAGE_INIT(ARMED, armed);
 	armed.capture = arm->capture;
 	armed.step = steps_count();
@@ -535,7 +560,7 @@ static void finish_now(uint32_t reason)
 		return;
 	}
 	if (move(1u << CONTROL_BETWEEN, CONTROL_IDLE) != CONTROL_TICK) {
-		steps_watch(STEP_SOURCE_NONE, NULL);
+		steps_watch(STEP_SOURCE_NONE, NULL, 0);
 		steps_follow(NULL);
 	}
 }

@@ -13,6 +13,8 @@
 
 /* How long a recording waits for room. */
 #define ROOM_NS SECOND
+/* How long collectors stay on while the loop is in another phase than the one that is to be recorded. */
+#define AWAY_NS (5 * SECOND)
 
 _Atomic uint32_t control_phase;
 struct run control_run;
@@ -180,6 +182,23 @@ static uint32_t tick_record(uint64_t tick, uint64_t now, uint64_t number)
 	return CONTROL_RECORD;
 }
 
+/* A batch of another phase has ended. A recording ends with the batch before. What has not begun waits for the phase's next time, but
+ * collectors that are on do not stay on for long. */
+static uint32_t tick_other_phase(uint32_t phase, uint64_t now)
+{
+	if (phase == CONTROL_ARMED || (phase == CONTROL_WARMUP && now < control_run.warmup_started + AWAY_NS))
+		return phase;
+	tick_end(now, REASON_PHASE);
+	return CONTROL_DRAIN;
+}
+
+static uint32_t tick_next(uint32_t phase, uint64_t tick, uint64_t now, uint64_t number)
+{
+	if (number == 0)
+		return tick_other_phase(phase, now);
+	return phase == CONTROL_RECORD ? tick_record(tick, now, number) : tick_waiting(phase, tick, now, number);
+}
+
 /* Whose CONTROL_TICK it is, and where its stack stood; 0: nobody's, or the agent's. */
 static _Atomic uint32_t tick_tid;
 static _Atomic uintptr_t tick_stack;
@@ -225,7 +244,7 @@ void tick_boundary(uint32_t source, uint64_t now, uint64_t number)
 		tick_again(now);
 		return;
 	}
-	uint64_t tick = atomic_fetch_add_explicit(&control_ticks, 1, memory_order_relaxed);
+	uint64_t tick = atomic_fetch_add_explicit(&control_ticks, number != 0, memory_order_relaxed);
 	uint32_t busy = 1u << CONTROL_ARMED | 1u << CONTROL_WARMUP | 1u << CONTROL_RECORD;
 	if (!(busy & 1u << phase) ||
 	    !atomic_compare_exchange_strong_explicit(&control_phase, &phase, CONTROL_TICK, memory_order_acq_rel,
@@ -233,8 +252,7 @@ void tick_boundary(uint32_t source, uint64_t now, uint64_t number)
 		return;
 	atomic_store_explicit(&tick_stack, stack_now(), memory_order_relaxed);
 	atomic_store_explicit(&tick_tid, sink_own_tid(), memory_order_release);
-	uint32_t next =
-		phase == CONTROL_RECORD ? tick_record(tick, now, number) : tick_waiting(phase, tick, now, number);
+	uint32_t next = tick_next(phase, tick, now, number);
 	tick_leave(next);
 	/* The wake-up comes last: the agent's thread must find the phase for which it is woken. At the beginning it looks how much
 	 * this thread has run so far. */

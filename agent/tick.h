@@ -39,6 +39,7 @@ struct run {
 	uint32_t wanted;  /* bit set of enum collector */
 	uint32_t options; /* bit set of enum arm_option */
 	uint32_t stacks_rate;
+	uint32_t batches; /* enum batches; 0 = they are not the steps */
 	char step_range[128], step_operator[128], step_optimizer[128];
 	struct segment segment;
 	struct segment next; /* of the next cycle; header NULL = has not come */
@@ -92,8 +93,8 @@ OWN _Atomic uint32_t control_end_reason; /* enum cancel_reason of the recording 
 OWN _Atomic uint32_t control_want_start; /* warm-up has begun: switch collectors on */
 OWN _Atomic uint64_t control_end_time;	 /* CLOCK_MONOTONIC ns of the end of the recording */
 
-/* The step thread is at a boundary of the given source: `number` steps of that source have ended. Called only while
- * control_phase is not CONTROL_IDLE. */
+/* The step thread is at a boundary of the given source: `number` steps of that source have ended; 0: what has ended was a batch of
+ * another phase. Called only while control_phase is not CONTROL_IDLE. */
 void tick_boundary(uint32_t source, uint64_t now, uint64_t number);
 
 /* The daemon has put enough memory behind the segment for a recording to begin, or has had time enough to do so. */

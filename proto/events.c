@@ -121,6 +121,13 @@ WORD_FUNCTION(step_source_sentence, source)
 #include "enums.def"
 WORD_END
 
+WORD_FUNCTION(batches_word, batches)
+#define BATCHES(number, NAME, word)                                                                                    \
+	case number:                                                                                                   \
+		return word;
+#include "enums.def"
+WORD_END
+
 WORD_FUNCTION(capture_status_word, status)
 #define CAPTURE_STATUS(number, NAME, word)                                                                             \
 	case number:                                                                                                   \

@@ -117,6 +117,11 @@ enum step_source {
 #include "enums.def"
 	STEP_SOURCE_COUNT
 };
+enum batches {
+#define BATCHES(number, NAME, word) BATCHES_##NAME = (number),
+#include "enums.def"
+	BATCHES_END
+};
 /* What a thread did when its stack was sampled: it ran, it slept, or it could have run and had no processor. */
 enum sample_state { SAMPLE_UNKNOWN, SAMPLE_RUNNING, SAMPLE_WAITING, SAMPLE_READY, SAMPLE_STATE_COUNT };
 /* What torch.compile compiled; AT_RUN_TIME: what it does when its code first runs, such as choosing among kernels. */
@@ -170,6 +175,7 @@ enum capture_status {
 const char *range_source_word(unsigned source);
 const char *step_source_word(unsigned source);
 const char *step_source_sentence(unsigned source);
+const char *batches_word(unsigned batches);
 const char *capture_status_word(unsigned status);
 /* As Kineto names them ("HtoD", "Pinned", "Stream Sync"); NULL for a number that CUPTI does not have (yet). */
 const char *copy_kind_word(unsigned kind);

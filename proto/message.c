@@ -41,6 +41,8 @@ const char *cancel_reason_word(unsigned reason)
 		return "left";
 	case REASON_DETACHED:
 		return "detached";
+	case REASON_PHASE:
+		return "phase";
 	default:
 		return NULL;
 	}
@@ -71,6 +73,8 @@ const char *cancel_reason_sentence(unsigned reason)
 		return "a signal handler of the job jumped out of the recorder at a step's end (siglongjmp)";
 	case REASON_DETACHED:
 		return "the agent was detached";
+	case REASON_PHASE:
+		return "the loop left the phase before all steps were recorded";
 	default:
 		return NULL;
 	}

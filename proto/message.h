@@ -75,6 +75,7 @@ enum cancel_reason {
 	REASON_DIED = 8,      /* never sent: the daemon's word for a process that is gone */
 	REASON_LEFT = 9,      /* the step thread jumped out of a boundary (siglongjmp) and has come back to one */
 	REASON_DETACHED = 10, /* a user has detached the agent */
+	REASON_PHASE = 11,    /* a batch of another phase has come (ARM.batches) */
 };
 const char *cancel_reason_word(unsigned reason);
 /* What a user is told: a clause that completes "incomplete: ...". */

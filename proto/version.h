@@ -6,7 +6,7 @@
 
 /* Control protocol between daemon and agents or clients. Another major is refused; a peer with an older minor works. */
 #define PROTOCOL_MAJOR 1
-#define PROTOCOL_MINOR 4
+#define PROTOCOL_MINOR 5
 
 /* Layout of the segment. An agent refuses another major. */
 #define SEGMENT_VERSION 2

@@ -63,19 +63,32 @@ static void take_over(uint32_t from, uintptr_t me)
 	forget_usual();
 }
 
-/* A source that is trusted less than the process's own steps only the capture that asked for it. */
-static void watched_boundary(uint32_t from, uint64_t now, uintptr_t me)
+/* Who follows the steps of this source, where this is the thread whose steps they are. */
+static steps_tick *watcher(uint32_t from, uintptr_t me)
 {
 	uintptr_t first = 0;
 	steps_tick *tick;
 	if (from != atomic_load_explicit(&watched, memory_order_relaxed) ||
 	    !(tick = atomic_load_explicit(&follower, memory_order_relaxed)))
-		return;
-	if (!atomic_compare_exchange_strong_explicit(&watched_thread, &first, me, memory_order_acq_rel,
-						     memory_order_relaxed) &&
-	    first != me)
-		return;
-	tick(from, now, atomic_fetch_add_explicit(&watched_steps, 1, memory_order_relaxed) + 1);
+		return NULL;
+	return atomic_compare_exchange_strong_explicit(&watched_thread, &first, me, memory_order_acq_rel,
+						       memory_order_relaxed) ||
+			       first == me
+		       ? tick
+		       : NULL;
+}
+
+static uint64_t watched_count(void)
+{
+	return atomic_fetch_add_explicit(&watched_steps, 1, memory_order_relaxed) + 1;
+}
+
+/* A source that is trusted less than the process's own steps only the capture that asked for it. */
+static void watched_boundary(uint32_t from, uint64_t now, uintptr_t me)
+{
+	steps_tick *tick = watcher(from, me);
+	if (tick)
+		tick(from, now, watched_count());
 }
 
 /* The step thread's step ends. */
@@ -172,6 +185,17 @@ static _Atomic uint32_t loader_seen;   /* a DataLoader is asked about once a ste
 static _Atomic uint32_t loader_next;   /* `__next__` calls since the last step */
 static _Atomic uint32_t optimizer_run; /* Optimizer.step calls since the last `__next__` */
 
+/* Which batches are steps (enum batches), and how often that was said. */
+static _Atomic uint32_t batches, watches;
+/* The batch under way: autograd's number where it began. The thread's whose steps are watched; `watch`: since when it is looked at. */
+static struct {
+	uint64_t sequence;
+	uint32_t watch, idle; /* batches in a row, up to it, that have not trained */
+} batch;
+/* The request that finds a loader at its end, and what follows up to the next loader's first batch, look like a batch that does not train. Of
+ * these there is one at a time. */
+#define IDLE_LEAST 2
+
 static _Atomic uintptr_t turns_thread; /* whose steps_turns is */
 
 /* What the agent's thread reads of it: two texts in turn, the last one complete. */
@@ -206,11 +230,44 @@ uint32_t steps_optimizers(char *text, size_t bytes, uint32_t *ret_unclear)
 	return told[slot].optimizers;
 }
 
-void steps_loader_next(void)
+int steps_loader_next(void)
 {
 	atomic_store_explicit(&loader_seen, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&loader_next, 1, memory_order_relaxed);
 	atomic_store_explicit(&optimizer_run, 0, memory_order_relaxed);
+	return atomic_load_explicit(&watched, memory_order_relaxed) == STEP_SOURCE_BATCH;
+}
+
+/* A thread that only fetches batches for the one that steps has none of its own. */
+static int has_batches(uintptr_t me)
+{
+	uint32_t current = atomic_load_explicit(&source, memory_order_acquire);
+	return current == STEP_SOURCE_NONE || atomic_load_explicit(&step_thread, memory_order_relaxed) == me;
+}
+
+/* Autograd numbers the nodes that a forward pass makes. Where there will be no backward pass (no_grad, inference_mode) it makes none, so that
+ * a batch which has left its number as it was has not trained. */
+void steps_batch_begin(uint64_t now, uint64_t sequence)
+{
+	uintptr_t me = (uintptr_t)pthread_self();
+	steps_tick *tick;
+	if (!nest_enter(NEST_LOADER) || !life_alive() || !has_batches(me) || !(tick = watcher(STEP_SOURCE_BATCH, me)))
+		return;
+	uint32_t wanted = atomic_load_explicit(&batches, memory_order_relaxed);
+	uint32_t watch = atomic_load_explicit(&watches, memory_order_relaxed);
+	int is_known = batch.watch == watch, trains = sequence != batch.sequence;
+	batch.idle = is_known && !trains ? batch.idle + 1 : 0;
+	batch.watch = watch;
+	batch.sequence = sequence;
+	if (wanted == BATCHES_ANY || (is_known && (wanted == BATCHES_TRAIN ? trains : batch.idle >= IDLE_LEAST)))
+		tick(STEP_SOURCE_BATCH, now, watched_count());
+	else if (is_known && !batch.idle == (wanted == BATCHES_VALIDATION))
+		tick(STEP_SOURCE_BATCH, now, 0);
+}
+
+void steps_batch_end(void)
+{
+	nest_leave(NEST_LOADER);
 }
 
 /* Iterations are found in the step thread; another one's steps are only counted, as steps of another thread. */
@@ -409,9 +466,12 @@ static void name_optimizer(const char *glob)
 	forget_usual();
 }
 
-void steps_watch(uint32_t from, const char *optimizer)
+void steps_watch(uint32_t from, const char *optimizer, uint32_t wanted)
 {
 	name_optimizer(from == STEP_SOURCE_NAMED ? optimizer : NULL);
+	nest_forget(NEST_LOADER);
+	atomic_store_explicit(&batches, wanted, memory_order_relaxed);
+	atomic_fetch_add_explicit(&watches, 1, memory_order_relaxed);
 	atomic_store_explicit(&watched_thread, 0, memory_order_relaxed);
 	atomic_store_explicit(&watched_steps, 0, memory_order_relaxed);
 	atomic_store_explicit(&watched, from, memory_order_relaxed);
@@ -473,7 +533,7 @@ void steps_forget(void)
 	/* NOLINTNEXTLINE(bugprone-unused-return-value): where it fails the page stays, which nobody reads any more */
 	mmap(&own, STATUS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	steps_follow(NULL);
-	steps_watch(STEP_SOURCE_NONE, NULL);
+	steps_watch(STEP_SOURCE_NONE, NULL, 0);
 	forget_usual();
 	atomic_store(&source, STEP_SOURCE_NONE);
 	atomic_store(&steps, 0);

@@ -62,7 +62,7 @@ static void destroy_nothing(void *context)
 static void (*const static_vtable[2])(void *) = {destroy_nothing, destroy_nothing};
 static const struct {
 	const void *vtable;
-} optimizer_context = {static_vtable}, known_context = {static_vtable}, profiler_context = {static_vtable};
+} optimizer_context = {static_vtable}, known_context = {static_vtable}, profiler_context = {static_vtable}, loader_context = {static_vtable};
 
 /* The class's name in `Optimizer.step#AdamW.step`. */
 static const char *class_of(const char *name, size_t *ret_bytes)
@@ -143,8 +143,10 @@ static __attribute__((noinline)) void *watch_other(const char *name)
 		return (void *)(uintptr_t)&profiler_context;
 	} else if (name[0] == 'e' && !strncmp(name, loader_prefix, sizeof loader_prefix - 1)) {
 		size_t bytes = strlen(name), suffix = sizeof loader_suffix - 1;
-		if (bytes >= suffix && !memcmp(name + bytes - suffix, loader_suffix, suffix))
-			steps_loader_next();
+		if (bytes >= suffix && !memcmp(name + bytes - suffix, loader_suffix, suffix) && steps_loader_next()) {
+			steps_batch_begin(sink_stamp(), sequence());
+			return (void *)(uintptr_t)&loader_context;
+		}
 	}
 	return NULL;
 }
@@ -233,8 +235,11 @@ static __attribute__((noinline)) void other_ends(const void *function, const voi
 		atomic_store_explicit(&profiler_step_at, steps_count(), memory_order_relaxed);
 		atomic_store_explicit(&profiler_step_end, sink_now(), memory_order_relaxed);
 		atomic_fetch_sub_explicit(&profiler_steps, 1, memory_order_relaxed);
-	} else if (context == &optimizer_context)
+	} else if (context == &loader_context) {
+		steps_batch_end();
+	} else if (context == &optimizer_context) {
 		named_ends(function);
+	}
 }
 
 static void watch_end(const void *function, void *context)
@@ -269,6 +274,16 @@ int torch_watch(void)
 	handle = torch_add_callback(&callback);
 	life_watch_exit(&watched[1]);
 	return handle ? 0 : -EIO;
+}
+
+int torch_is_watched(void)
+{
+	return handle != 0;
+}
+
+int torch_knows_batches(void)
+{
+	return torch_symbols.sequence_peek != NULL;
 }
 
 void torch_unwatch(void)

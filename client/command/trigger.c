@@ -20,6 +20,23 @@
 /* After the trigger's own deadline: time to derive what was recorded until then. */
 #define GRACE_NS 60000000000ll
 
+/* --unit and --phase. A phase is one of batches. */
+static int check_batches(const struct arguments *a)
+{
+	static const char *const others[] = {"step-range", "step-op", "step-optimizer", "at-step", "at-multiple"};
+
+	if (!*trigger_batches(a))
+		return EXIT_DONE;
+	if (arguments_has(a, "phase") && strcmp(arguments_text(a, "unit", "batch"), "batch") != 0)
+		return fail(EXIT_USAGE, "--phase is told of batches: leave --unit step out. What one step holds of a phase says `profd "
+					"show --by phases`");
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		if (arguments_has(a, others[i]))
+			return fail(EXIT_USAGE, "--%s counts batches from the trigger on; it does not go with --%s",
+				    arguments_has(a, "phase") ? "phase" : "unit batch", others[i]);
+	return EXIT_DONE;
+}
+
 static int check(const struct arguments *a)
 {
 	unsigned kinds =
@@ -42,7 +59,7 @@ static int check(const struct arguments *a)
 	if (arguments_has(a, "duration")) {
 		static const char *const others[] = {"steps",	"at-step",	  "at-multiple", "step-range",
 						     "step-op", "step-optimizer", "skip-first",	 "wait-steps",
-						     "repeat",	"warmup"};
+						     "repeat",	"warmup",	  "unit",	 "phase"};
 
 		for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 			if (arguments_has(a, others[i]))
@@ -53,7 +70,8 @@ static int check(const struct arguments *a)
 		static const char *const others[] = {
 			"steps",      "at-step",    "at-multiple", "step-range", "step-op",  "step-optimizer",
 			"skip-first", "wait-steps", "repeat",	   "warmup",	 "duration", "graphs",
-			"api",	      "output",	    "label",	   "no-wait",	 "preset",   "activities"};
+			"api",	      "output",	    "label",	   "no-wait",	 "preset",   "activities",
+			"unit",	      "phase"};
 
 		for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 			if (arguments_has(a, others[i]))
@@ -73,6 +91,8 @@ static int check(const struct arguments *a)
 		return EXIT_USAGE;
 	if (arguments_has(a, "step-range") + arguments_has(a, "step-op") + arguments_has(a, "step-optimizer") > 1)
 		return fail(EXIT_USAGE, "give one of --step-range, --step-op and --step-optimizer, not several");
+	if (check_batches(a))
+		return EXIT_USAGE;
 	if (output) {
 		if (strcmp(output, "-") == 0)
 			return fail(EXIT_USAGE, "trigger --output wants a file; for standard output use `profd export "
@@ -96,7 +116,7 @@ static int bring(const struct arguments *a, struct daemons *daemons)
 {
 	struct bring how = {daemons, BRING_PATIENCE_NS};
 	bool steps = !trigger_window(a) && !arguments_has(a, "step-range") && !arguments_has(a, "step-op") &&
-		     !arguments_has(a, "step-optimizer");
+		     !arguments_has(a, "step-optimizer") && !*trigger_batches(a);
 
 	if (!arguments_has(a, "attach"))
 		return EXIT_DONE;

@@ -6,16 +6,28 @@
 #include "client/ui/text.h"
 #include "client/verbs/chosen.h"
 
+#include "proto/events.h"
 #include "proto/limits.h"
 #include "proto/schedule.h"
 
 #include <string.h>
 
 #define TIMEOUT_NS 120000000000ll
+/* A validation comes once in a while. */
+#define PHASE_TIMEOUT_NS 3600000000000ll
 
 int64_t trigger_window(const struct arguments *a)
 {
 	return arguments_has(a, "look") ? arguments_number(a, "look", 0) : arguments_number(a, "duration", 0);
+}
+
+const char *trigger_batches(const struct arguments *a)
+{
+	const char *phase = arguments_text(a, "phase", "");
+
+	if (*phase)
+		return batches_word(strcmp(phase, batches_word(BATCHES_TRAIN)) == 0 ? BATCHES_TRAIN : BATCHES_VALIDATION);
+	return strcmp(arguments_text(a, "unit", ""), "batch") == 0 ? batches_word(BATCHES_ANY) : "";
 }
 
 int64_t trigger_timeout(const struct arguments *a)
@@ -28,7 +40,7 @@ int64_t trigger_timeout(const struct arguments *a)
 	else if (repeat == 0 || repeat > 30)
 		total = (int64_t)LIMIT_DURATION_NS;
 	else
-		total = TIMEOUT_NS * repeat + trigger_window(a);
+		total = (arguments_has(a, "phase") ? PHASE_TIMEOUT_NS : TIMEOUT_NS) * repeat + trigger_window(a);
 	total += arguments_number(a, "wait-for", 0);
 	return total < (int64_t)LIMIT_DURATION_NS ? total : (int64_t)LIMIT_DURATION_NS;
 }
@@ -85,6 +97,7 @@ static cJSON *request(const struct arguments *a)
 	json_add_text(object, "step_range", arguments_text(a, "step-range", ""));
 	json_add_text(object, "step_operator", arguments_text(a, "step-op", ""));
 	json_add_text(object, "step_optimizer", arguments_text(a, "step-optimizer", ""));
+	json_add_text(object, "batches", trigger_batches(a));
 	json_add_text(object, "label", look ? "look" : arguments_text(a, "label", ""));
 	cJSON_AddNumberToObject(object, "timeout", (double)trigger_timeout(a));
 	cJSON_AddBoolToObject(object, "follow", !arguments_has(a, "no-wait"));

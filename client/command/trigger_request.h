@@ -10,6 +10,8 @@
 int trigger_check(const struct arguments *a);
 /* The window of time that is recorded, in ns; 0 = steps are. */
 int64_t trigger_window(const struct arguments *a);
+/* The batches that are the steps (word of enum batches), as --unit and --phase say; "": others are. */
+const char *trigger_batches(const struct arguments *a);
 /* After how many ns the daemon ends the captures. */
 int64_t trigger_timeout(const struct arguments *a);
 /* Makes the request for each daemon. Pids are asked of the daemon with which each is registered. What stays NULL is not

@@ -1,5 +1,7 @@
 /* trigger_verdict.c - see trigger_verdict.h. */
 #include "trigger_verdict.h"
+
+#include "trigger_request.h"
 #include "proto/base/array.h"
 
 #include "client/ui/json.h"
@@ -105,6 +107,11 @@ static const char *next_after_timeout(const struct arguments *a)
 		return "; did an operator match --step-op? --duration 2s instead of it shows which operators there are";
 	if (arguments_has(a, "step-optimizer"))
 		return "; did an optimizer's class match --step-optimizer? `profd ps` names those that step";
+	if (arguments_has(a, "phase"))
+		return "; is the loop in this phase now and then, and does it take its batches from torch's DataLoader? --timeout waits longer, "
+		       "--unit batch takes the batches of every phase";
+	if (*trigger_batches(a))
+		return "; does its loop take batches from torch's DataLoader? --timeout waits longer, --duration needs no batches";
 	return "; does the job step (`profd ps`)? --timeout waits longer, --duration needs no steps";
 }
 

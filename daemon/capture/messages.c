@@ -102,7 +102,7 @@ static void on_done(struct capture *capture, const struct message_done *message)
 		return;
 	} else if (message->reason == REASON_CANCELLED || message->reason == REASON_LIMIT ||
 		   message->reason == REASON_MISSED || message->reason == REASON_AGENT ||
-		   message->reason == REASON_DETACHED) {
+		   message->reason == REASON_DETACHED || message->reason == REASON_PHASE) {
 		ending_incomplete(capture, (enum cancel_reason)message->reason,
 				  cancel_reason_sentence(message->reason));
 	} else if (message->reason == REASON_DEADLINE) {

@@ -109,7 +109,7 @@ static bool agree(const struct trigger *trigger, struct process *const *ranks, s
 		*ret_cuda |= is_cuda(trigger, ranks[i]);
 		least = steps_of(ranks[i]) < steps_of(least) ? ranks[i] : least;
 		most = steps_of(ranks[i]) > steps_of(most) ? ranks[i] : most;
-		if (*request->step_range || *request->step_operator || *request->step_optimizer ||
+		if (trigger_request_watches(request) ||
 		    source == STEP_SOURCE_RANGE || source == STEP_SOURCE_OPERATOR)
 			why = "such steps are counted only while a recording is armed";
 		else if (ranks[i]->hello.minor < 2)

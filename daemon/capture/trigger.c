@@ -58,6 +58,7 @@ void trigger_answered(struct trigger *trigger, struct capture *capture, enum err
 					  : *request->step_range     ? STEP_SOURCE_RANGE
 					  : *request->step_operator  ? STEP_SOURCE_OPERATOR
 					  : *request->step_optimizer ? STEP_SOURCE_NAMED
+					  : request->batches	     ? STEP_SOURCE_BATCH
 					  : capture->process	     ? registry_step_source(capture->process)
 								     : STEP_SOURCE_NONE;
 		cJSON_AddStringToObject(row, "step_source", step_source_word(source));

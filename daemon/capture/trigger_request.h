@@ -25,8 +25,15 @@ struct trigger_request {
 	uint32_t options;     /* bit set of enum arm_option */
 	uint32_t stacks_rate; /* 0 = as is usual */
 	char step_range[REQUEST_TEXT_BYTES], step_operator[REQUEST_TEXT_BYTES], step_optimizer[REQUEST_TEXT_BYTES];
+	uint32_t batches; /* enum batches; 0 = they are not the steps */
 	char label[REQUEST_TEXT_BYTES];
 	bool follow;
 };
+
+/* Its steps are counted only while it is armed. */
+static inline bool trigger_request_watches(const struct trigger_request *request)
+{
+	return *request->step_range || *request->step_operator || *request->step_optimizer || request->batches;
+}
 
 #endif

@@ -27,6 +27,9 @@
  * other machines where they have not come after this. */
 #define RANKS_NS 5000000000ull
 
+/* The first minor version of the protocol whose agents count batches. */
+#define BATCHES_MINOR 5
+
 static enum error why_not(const struct trigger *trigger, const struct process *process, const char **ret_detail)
 {
 	const struct trigger_request *request = &trigger->request;
@@ -36,7 +39,7 @@ static enum error why_not(const struct trigger *trigger, const struct process *p
 	if (capture_of_process(process))
 		return ERROR_BUSY;
 	enum step_source source = registry_step_source(process);
-	bool named = *request->step_range || *request->step_operator || *request->step_optimizer;
+	bool named = trigger_request_watches(request);
 	if ((request->at_step || request->at_multiple) &&
 	    (named || source == STEP_SOURCE_RANGE || source == STEP_SOURCE_OPERATOR))
 		return ERROR_AT_STEP_UNSEEN;
@@ -45,6 +48,10 @@ static enum error why_not(const struct trigger *trigger, const struct process *p
 	if (trigger->server->stopping) {
 		*ret_detail = "the daemon is going down";
 		return ERROR_FAILED;
+	}
+	if (request->batches && process->hello.minor < BATCHES_MINOR) {
+		*ret_detail = "its agent was started with an earlier release, which does not count batches";
+		return ERROR_UNAVAILABLE;
 	}
 	if (registry_has_new_filter(process)) {
 		*ret_detail = registry_filter_sentence;
@@ -125,6 +132,7 @@ static void arm(struct trigger *trigger, struct process *process, struct togethe
 	message.max_events = request->max_events;
 	message.options = request->options;
 	message.stacks_rate = request->stacks_rate;
+	message.batches = request->batches;
 	message_text(message.step_range, sizeof message.step_range, request->step_range);
 	message_text(message.step_operator, sizeof message.step_operator, request->step_operator);
 	message_text(message.step_optimizer, sizeof message.step_optimizer, request->step_optimizer);

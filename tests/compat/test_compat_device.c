@@ -331,7 +331,7 @@ static void arm_message(void **state)
 	(void)state;
 	union message_any message = read_arm("protocol-1.1", 344);
 	assert_true(message.arm.options == 0x7a736c65u);
-	assert_true(message.arm.reserved == 0x968f8881u);
+	assert_true(message.arm.batches == 0x968f8881u);
 }
 
 /* What it did not say yet is 0. */
@@ -340,7 +340,7 @@ static void shorter_arm_message(void **state)
 	(void)state;
 	union message_any message = read_arm("0.1.0", 336);
 	assert_int_equal(message.arm.options, 0);
-	assert_int_equal(message.arm.reserved, 0);
+	assert_int_equal(message.arm.batches, 0);
 }
 
 int main(void)

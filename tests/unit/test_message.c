@@ -193,12 +193,12 @@ static void text_is_written(void **state)
 static void reasons_and_errors(void **state)
 {
 	(void)state;
-	for (unsigned reason = REASON_NONE; reason <= REASON_DETACHED; reason++) {
+	for (unsigned reason = REASON_NONE; reason <= REASON_PHASE; reason++) {
 		assert_non_null(cancel_reason_word(reason));
 		assert_non_null(cancel_reason_sentence(reason));
 	}
-	assert_null(cancel_reason_word(REASON_DETACHED + 1));
-	assert_null(cancel_reason_sentence(REASON_DETACHED + 1));
+	assert_null(cancel_reason_word(REASON_PHASE + 1));
+	assert_null(cancel_reason_sentence(REASON_PHASE + 1));
 	unsigned known = 0;
 	for (unsigned error = 0; error < 64; error++) {
 		const char *word = error_word(error);

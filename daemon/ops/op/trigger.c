@@ -6,7 +6,8 @@
  *                "wait_for": ns (0 = no; else keep matching name/job for processes that register within that time),
  *                "schedule": {"skip_first","wait","warmup","active","repeat"}, "at_step":N (0), "at_multiple":N (0; the first
  *                recorded step's number is to be divisible by it), "duration":ns (0),
- *                "step_range":GLOB (""), "step_operator":GLOB (""), "step_optimizer":GLOB (""), "collectors":[WORD..] (of COLLECTOR
+ *                "step_range":GLOB (""), "step_operator":GLOB (""), "step_optimizer":GLOB (""),
+ *                "batches":"any"|"train"|"validation" (""; batches of a DataLoader are the steps), "collectors":[WORD..] (of COLLECTOR
  *                in enums.def), "graphs":"nodes"|"whole" ("nodes"), "api":"launches"|"all" ("launches"),
  *                "stacks_rate":N (0 = as is usual; samples of a thread's
  *                Python stack in a second), "label":TEXT (""), "timeout":ns (deadline of the whole trigger; the daemon ends captures there),
@@ -78,6 +79,21 @@ static void choice(struct parse *parse, struct trigger_request *request, const c
 	}
 }
 
+/* Which batches are the steps; 0: others are. */
+static uint32_t parse_batches(struct parse *parse, const cJSON *object)
+{
+	char word[16] = "";
+	const char *known;
+	parse_text(parse, object, "batches", word, sizeof word);
+	if (!*word)
+		return 0;
+	for (unsigned batches = 1; (known = batches_word(batches)); batches++)
+		if (strcmp(word, known) == 0)
+			return batches;
+	parse_wrong(parse, "batches", "is none of any, train and validation");
+	return 0;
+}
+
 static void parse_schedule(struct parse *parse, const cJSON *from, struct schedule *ret)
 {
 	ret->skip_first = (uint32_t)parse_number(parse, from, "skip_first", UINT32_MAX);
@@ -121,8 +137,9 @@ static void parse_trigger(struct parse *parse, struct request *all, const cJSON 
 	parse_text(parse, object, "step_range", request->step_range, sizeof request->step_range);
 	parse_text(parse, object, "step_operator", request->step_operator, sizeof request->step_operator);
 	parse_text(parse, object, "step_optimizer", request->step_optimizer, sizeof request->step_optimizer);
-	if (request->descendants && (*request->step_range || *request->step_operator || *request->step_optimizer))
-		parse_wrong(parse, "step_range, step_operator or step_optimizer",
+	request->batches = parse_batches(parse, object);
+	if (request->descendants && trigger_request_watches(request))
+		parse_wrong(parse, "step_range, step_operator, step_optimizer or batches",
 			    "does not go with descendants, which are armed when they have shown a step");
 	parse_text(parse, object, "label", request->label, sizeof request->label);
 	request->stacks_rate = (uint32_t)parse_number(parse, object, "stacks_rate", LIMIT_STACKS_RATE);

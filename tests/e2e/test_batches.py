@@ -1,0 +1,146 @@
+"""`trigger --unit batch` and `--phase`: a step is a batch of a DataLoader, and the loop's phase is waited for."""
+import json
+import signal
+import sqlite3
+
+import pytest
+
+from conftest import BUILD, WORKLOADS, wait_for
+
+STEPS = BUILD / "workloads" / "steps"
+TRAIN, VALIDATE = 6, 12
+
+
+def start(profd, python, how, *lengths):
+    job = profd.job(python, WORKLOADS / "batches.py", how, *lengths, env={"PYTHONPATH": str(WORKLOADS)})
+    profd.wait_torch(job.pid)
+    if how != "validation":
+        profd.wait_steps(job.pid)
+    return job
+
+
+def told(job):
+    """What the job says of its batches: (phase, begin, end)."""
+    job.send_signal(signal.SIGTERM)
+    out, err = job.communicate(timeout=60)
+    assert job.returncode == 0, err
+    return json.loads(out)["batches"]
+
+
+def held(profd, capture, batches):
+    """Per recorded step the phases of the batches that lie in it; none may lie across its ends."""
+    with sqlite3.connect(f"file:{profd.file(capture['capture_id'])}?mode=ro", uri=True) as db:
+        steps = db.execute("SELECT start + base, start + duration + base FROM steps, (SELECT CAST(value AS INTEGER) AS base FROM meta "
+                           "WHERE key = 'base_monotonic') ORDER BY start").fetchall()
+    for begin, end in steps:
+        assert not any(b < at < e for at in (begin, end) for _, b, e in batches)
+    return [[phase for phase, b, e in batches if begin <= b and e <= end] for begin, end in steps]
+
+
+def asked(profd, capture):
+    """Per step how often a loader was asked for a batch."""
+    with sqlite3.connect(f"file:{profd.file(capture['capture_id'])}?mode=ro", uri=True) as db:
+        return [count for count, in db.execute("SELECT (SELECT count(*) FROM ranges JOIN strings ON strings.id = name WHERE text GLOB 'enumerate(DataLoader)*' "
+                                               "AND ranges.start >= steps.start AND ranges.start < steps.start + steps.duration) FROM steps")]
+
+
+def other_collectors(profd, job):
+    trigger = profd.follow("--pid", job.pid, "--unit", "batch", "--steps", 300)
+    wait_for(lambda: profd.process(job.pid)["state"] == "recording", what="the recording")
+    profd.json("set", "--pid", job.pid, "+shapes")
+    captures = json.loads(trigger.communicate(timeout=120)[0])["captures"]
+    assert [one["status"] for one in captures] == ["complete"] * 2
+    assert sum(one["steps_recorded"] for one in captures) == 300
+
+
+wide = pytest.mark.wide
+
+
+@pytest.mark.parametrize("how", ["plain", pytest.param("workers", marks=wide), pytest.param("nested", marks=wide)])
+def test_each_batch_is_a_step(profd, torch_newest, how):
+    job = start(profd, torch_newest, how)
+    capture = profd.trigger(job.pid, "--unit", "batch", "--steps", 40)
+    assert capture["status"] == "complete" and capture["steps_recorded"] == 40
+    if how == "plain":
+        other_collectors(profd, job)
+    steps = held(profd, capture, told(job))
+    assert profd.show(capture["capture_id"])["capture"]["step_source"] == "batch"
+    # The request that finds a loader at its end has no batch.
+    ends = [at for at, batches in enumerate(steps) if not batches]
+    assert all(len(batches) <= 1 for batches in steps) and 2 <= len(ends) <= 5, steps
+    for at in ends:
+        around = steps[at - 1:at] + steps[at + 1:at + 2]
+        assert len(around) < 2 or around[0] != around[1], steps
+    if how != "nested":
+        assert asked(profd, capture) == [1] * 40
+
+
+@pytest.mark.parametrize("how, phases", [("plain", ["validation", "train"]), pytest.param("nested", ["test", "train"], marks=wide),
+                                         pytest.param("validation", ["inference"], marks=wide), pytest.param("workers", ["validation"], marks=wide)])
+def test_a_phase_is_waited_for(profd, torch_newest, how, phases):
+    """It is recorded alone, however often the loop changes; by options or by a recipe."""
+    job = start(profd, torch_newest, how, 40, 40)
+    recipe, captures = profd.folder / "recipe.json", []
+    for phase in phases:
+        recipe.write_text(json.dumps({"phase": phase, "active": 3}))
+        captures += [(phase, profd.trigger(job.pid, *options, "--timeout", "100s"))
+                     for options in (["--phase", phase, "--preset", "light"], ["--phase", phase, "--skip-first", 4], ["--recipe", recipe])]
+    batches = told(job)
+    for phase, capture in captures:
+        word = "train" if phase == "train" else "validation"
+        assert capture["status"] == "complete" and capture["steps_recorded"] == 3, capture
+        steps = held(profd, capture, batches)
+        # After the last batch of a validation comes the request that finds no further one.
+        assert steps[:2] == [[word], [word]] and steps[2] in ([[word]] if word == "train" else [[word], []]), steps
+
+
+def test_the_phase_ends_first(profd, torch_newest):
+    """What was recorded of it is kept, and nothing of what came then."""
+    job = start(profd, torch_newest, "plain", 60, 60)
+    capture = profd.trigger(job.pid, "--phase", "train", "--steps", 500, "--timeout", "100s", codes=(5,))
+    batches = told(job)
+    assert capture["status"] == "incomplete" and 0 < capture["steps_recorded"] <= 60, capture
+    assert "left the phase before all steps were recorded" in profd.run("show", capture["capture_id"]).stdout
+    assert held(profd, capture, batches) == [["train"]] * capture["steps_recorded"]
+
+
+@pytest.mark.parametrize("how", ["graph", pytest.param("ahead", marks=wide), pytest.param("list", marks=wide)])
+def test_no_such_batch(profd, torch_newest, how):
+    """A validation that builds a graph trains, as far as can be seen; batches that another thread asks for are not the loop's."""
+    job = start(profd, torch_newest, how)
+    done = profd.run("trigger", "--pid", job.pid, "--phase", "validation", "--timeout", "2s", check=False)
+    assert done.returncode == 4 and "0 of 3 steps" in done.stdout, done.stdout
+    assert "does it take its batches from torch's DataLoader?" in done.stderr and "--unit batch" in done.stderr, done.stderr
+    # Collectors were not switched on for it, and the job's own steps are recorded as ever.
+    assert profd.trigger(job.pid)["status"] == "complete"
+    told(job)
+
+
+def test_phases_that_are_shorter_than_the_warm_up(profd, torch_newest):
+    """Collectors stay on for the phase's next time."""
+    job = start(profd, torch_newest, "plain", 4, 6)
+    capture = profd.trigger(job.pid, "--phase", "validation", "--steps", 2, "--timeout", "100s")
+    assert capture["status"] == "complete", capture
+    assert held(profd, capture, told(job)) in ([["validation"]] * 2, [["validation"], []])
+
+
+def test_what_has_no_batches(profd):
+    job = profd.job(STEPS, "--step-ms=5")
+    profd.wait_steps(job.pid)
+    for options in (["--unit", "batch"], ["--phase", "train"]):
+        done = profd.run("trigger", "--pid", job.pid, *options, check=False)
+        assert done.returncode == 1 and "torch's DataLoader" in done.stderr, (done.returncode, done.stderr)
+    assert profd.trigger(job.pid, "--unit", "step")["status"] == "complete"
+
+
+@pytest.mark.parametrize("options, said", [
+    (["--phase", "train", "--unit", "step"], "leave --unit step out"),
+    (["--phase", "train", "--at-step", 9], "it does not go with --at-step"),
+    (["--unit", "batch", "--step-range", "a"], "--unit batch counts batches from the trigger on; it does not go with --step-range"),
+    (["--duration", "1s", "--phase", "train"], "it does not go with --phase"),
+    (["--look", "1s", "--unit", "batch"], "it does not go with --unit"),
+    (["--phase", "trian"], "train"),
+])
+def test_what_does_not_go_together(profd, options, said):
+    done = profd.run("trigger", "--pid", 1, *options, check=False)
+    assert done.returncode == 2 and said in done.stderr, done.stderr

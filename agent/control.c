@@ -6,6 +6,7 @@
 #include "control.h"
 #include "after.h"
 #include "collectors.h"
+#include "decline.h"
 #include "core/filter.h"
 #include "core/keeper.h"
 #include "core/life.h"
@@ -18,7 +19,6 @@
 #include "agent/sink/control.h"
 #include "steps/counter.h"
 #include "tick.h"
-#include "torch/torch.h"
 
 #include "../proto/errors.h"
 
@@ -100,8 +100,6 @@ static uint32_t move(uint32_t from, uint32_t to)
 			return phase;
 	}
 }
-
-static const char schedule_is_over[] = "the schedule has ended";
 
 static void send_declined(uint64_t capture, uint32_t error, const char *sentence)
 {
@@ -295,7 +293,7 @@ static void drain(void)
 		return;
 	}
 	if (switches)
-		send_declined(control_run.next_capture, ERROR_CANCELLED, schedule_is_over);
+		send_declined(control_run.next_capture, ERROR_CANCELLED, decline_over);
 	drop_next();
 	steps_watch(STEP_SOURCE_NONE, NULL, 0);
 	steps_follow(NULL);
@@ -357,89 +355,19 @@ static void cycle_begin(uint64_t capture, const struct segment *segment)
 /* The agent leaves the process: since when, 0 where it does not. */
 static uint64_t leaving_since;
 
-/* Why batches cannot be the steps; NULL: they can. */
-static const char *batches_refusal(uint32_t batches)
-{
-	if (!torch_is_watched())
-		return "its batches cannot be told: they are those of torch's DataLoader, and it has no torch that is watched";
-	if (batches >= BATCHES_END)
-		return "its agent was started with an earlier release, which does not know such batches";
-	return batches == BATCHES_ANY || torch_knows_batches() ? NULL : "its torch does not tell whether a batch trains";
-}
-
-static bool decline_reason(const struct message_arm *arm, uint32_t *ret_error, const char **ret_sentence)
-{
-	static char others[248];
-	struct schedule s = {arm->skip_first, arm->wait, arm->warmup, arm->active, arm->repeat};
-	if (leaving_since) {
-		*ret_error = ERROR_FAILED;
-		*ret_sentence = "its agent is being detached";
-		return true;
-	}
-	if (atomic_load(&control_phase) != CONTROL_IDLE) {
-		*ret_error = ERROR_BUSY;
-		*ret_sentence = "it is being recorded already";
-		return true;
-	}
-	*ret_sentence = arm->duration ? NULL : schedule_check(&s);
-	if (*ret_sentence) {
-		*ret_error = ERROR_USAGE;
-		return true;
-	}
-	if (arm->options & ARM_ALONE && collectors_others(others, sizeof others)) {
-		*ret_error = ERROR_PROFILED;
-		*ret_sentence = others;
-		return true;
-	}
-	if (arm->batches && batches_refusal(arm->batches)) {
-		*ret_error = ERROR_UNAVAILABLE;
-		*ret_sentence = batches_refusal(arm->batches);
-		return true;
-	}
-	if (arm->duration || *arm->step_range || *arm->step_operator || *arm->step_optimizer || arm->batches)
-		return false;
-	if (steps_source() == STEP_SOURCE_NONE) {
-		*ret_error = ERROR_NO_STEPS;
-		*ret_sentence = "it has shown no steps yet";
-		return true;
-	}
-	if (arm->at_step && !arm->at_multiple && steps_count() + 1 + arm->warmup >= arm->at_step) {
-		*ret_error = ERROR_MISSED_STEP;
-		*ret_sentence = "that step has passed, or begins too soon to warm up before it; name a later one";
-		return true;
-	}
-	return false;
-}
-
-/* Why collectors cannot be switched now; NULL: they can. */
-static const char *switch_refusal(const struct message_arm *arm, uint32_t *ret_error)
-{
-	static char why[248];
-	*ret_error = ERROR_CANCELLED;
-	if (atomic_load(&control_phase) == CONTROL_IDLE || arm->trigger != control_run.trigger ||
-	    control_run.cancelled_all)
-		return schedule_is_over;
-	*ret_error = ERROR_UNAVAILABLE;
-	if (control_run.duration)
-		return "a window of time has no step at which collectors could be switched";
-	if (atomic_load(&control_run.switch_at))
-		return "its collectors are being switched already";
-	return collectors_refuse(arm->collectors & ~control_run.wanted, why, sizeof why) ? why : NULL;
-}
-
 /* ARM_SWITCH. What records ends at a boundary and goes on as the new capture. Where collectors are not on yet they are armed anew, and
  * the capture stays: the step thread has nothing to do with them before they are. */
 static void arm_switch(const struct message_arm *arm, struct segment *segment)
 {
 	uint32_t error;
-	const char *why = switch_refusal(arm, &error);
+	const char *why = decline_switch(arm, &error);
 	if (why) {
 		keeper_unmap(segment);
 		send_declined(arm->capture, error, why);
 		return;
 	}
 	if (control_run.next.header)
-		send_declined(control_run.next_capture, ERROR_CANCELLED, schedule_is_over);
+		send_declined(control_run.next_capture, ERROR_CANCELLED, decline_over);
 	drop_next();
 	if (atomic_load(&control_phase) == CONTROL_BETWEEN) {
 		control_run.goes_on = false;
@@ -480,7 +408,7 @@ void control_arm(const struct message_arm *arm, const struct segment *given, int
 		uint32_t phase = atomic_load(&control_phase);
 		if (phase == CONTROL_IDLE || arm->trigger != control_run.trigger || control_run.next.header) {
 			keeper_unmap(&segment);
-			send_declined(arm->capture, ERROR_CANCELLED, schedule_is_over);
+			send_declined(arm->capture, ERROR_CANCELLED, decline_over);
 			return;
 		}
 		if (phase == CONTROL_BETWEEN) {
@@ -491,9 +419,9 @@ void control_arm(const struct message_arm *arm, const struct segment *given, int
 		}
 		return;
 	}
-	uint32_t reason;
-	const char *sentence;
-	if (decline_reason(arm, &reason, &sentence)) {
+	uint32_t reason = ERROR_FAILED;
+	const char *sentence = leaving_since ? "its agent is being detached" : decline_arm(arm, &reason);
+	if (sentence) {
 		keeper_unmap(&segment);
 		send_declined(arm->capture, reason, sentence);
 		return;
@@ -523,8 +451,8 @@ void control_arm(const struct message_arm *arm, const struct segment *given, int
 	else
 		control_source = steps_source();
 	take_wishes(arm);
-	steps_watch(control_source >= STEP_SOURCE_RANGE ? control_source : STEP_SOURCE_NONE,
-		    control_run.step_optimizer, control_run.batches);
+	steps_watch(control_source >= STEP_SOURCE_RANGE ? control_source : STEP_SOURCE_NONE, control_run.step_optimizer,
+		    control_run.batches);
 	struct message_armed armed = MESSAGE_INIT(ARMED, armed);
 	armed.capture = arm->capture;
 	armed.step = steps_count();

@@ -62,7 +62,8 @@ static void destroy_nothing(void *context)
 static void (*const static_vtable[2])(void *) = {destroy_nothing, destroy_nothing};
 static const struct {
 	const void *vtable;
-} optimizer_context = {static_vtable}, known_context = {static_vtable}, profiler_context = {static_vtable}, loader_context = {static_vtable};
+} optimizer_context = {static_vtable}, known_context = {static_vtable}, profiler_context = {static_vtable},
+  loader_context = {static_vtable};
 
 /* The class's name in `Optimizer.step#AdamW.step`. */
 static const char *class_of(const char *name, size_t *ret_bytes)

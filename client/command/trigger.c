@@ -28,8 +28,10 @@ static int check_batches(const struct arguments *a)
 	if (!*trigger_batches(a))
 		return EXIT_DONE;
 	if (arguments_has(a, "phase") && strcmp(arguments_text(a, "unit", "batch"), "batch") != 0)
-		return fail(EXIT_USAGE, "--phase is told of batches: leave --unit step out. What one step holds of a phase says `profd "
-					"show --by phases`");
+		return fail(
+			EXIT_USAGE,
+			"--phase is told of batches: leave --unit step out. What one step holds of a phase says `profd "
+			"show --by phases`");
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 		if (arguments_has(a, others[i]))
 			return fail(EXIT_USAGE, "--%s counts batches from the trigger on; it does not go with --%s",
@@ -67,11 +69,11 @@ static int check(const struct arguments *a)
 					    others[i]);
 	}
 	if (arguments_has(a, "look")) {
-		static const char *const others[] = {
-			"steps",      "at-step",    "at-multiple", "step-range", "step-op",  "step-optimizer",
-			"skip-first", "wait-steps", "repeat",	   "warmup",	 "duration", "graphs",
-			"api",	      "output",	    "label",	   "no-wait",	 "preset",   "activities",
-			"unit",	      "phase"};
+		static const char *const others[] = {"steps",	"at-step",	  "at-multiple", "step-range",
+						     "step-op", "step-optimizer", "skip-first",	 "wait-steps",
+						     "repeat",	"warmup",	  "duration",	 "graphs",
+						     "api",	"output",	  "label",	 "no-wait",
+						     "preset",	"activities",	  "unit",	 "phase"};
 
 		for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 			if (arguments_has(a, others[i]))

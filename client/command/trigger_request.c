@@ -26,7 +26,8 @@ const char *trigger_batches(const struct arguments *a)
 	const char *phase = arguments_text(a, "phase", "");
 
 	if (*phase)
-		return batches_word(strcmp(phase, batches_word(BATCHES_TRAIN)) == 0 ? BATCHES_TRAIN : BATCHES_VALIDATION);
+		return batches_word(strcmp(phase, batches_word(BATCHES_TRAIN)) == 0 ? BATCHES_TRAIN
+										    : BATCHES_VALIDATION);
 	return strcmp(arguments_text(a, "unit", ""), "batch") == 0 ? batches_word(BATCHES_ANY) : "";
 }
 

@@ -109,8 +109,7 @@ static bool agree(const struct trigger *trigger, struct process *const *ranks, s
 		*ret_cuda |= is_cuda(trigger, ranks[i]);
 		least = steps_of(ranks[i]) < steps_of(least) ? ranks[i] : least;
 		most = steps_of(ranks[i]) > steps_of(most) ? ranks[i] : most;
-		if (trigger_request_watches(request) ||
-		    source == STEP_SOURCE_RANGE || source == STEP_SOURCE_OPERATOR)
+		if (trigger_request_watches(request) || source == STEP_SOURCE_RANGE || source == STEP_SOURCE_OPERATOR)
 			why = "such steps are counted only while a recording is armed";
 		else if (ranks[i]->hello.minor < 2)
 			why = "the agent of one was started with an earlier release";

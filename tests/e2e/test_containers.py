@@ -445,8 +445,8 @@ def test_a_daemon_in_a_user_namespace(root, service):
     environment.update(PROFD_SOCKET=str(inside / "run/profd.sock"))
     stranger = ["setpriv", "--reuid", "5000", "--regid", "5000", "--clear-groups"]
     try:
-        wait_for(lambda: (inside / "run/profd.sock").exists(), 10, "the daemon")
-        asked = subprocess.run([*stranger, str(root / "usr/bin/profd"), "ps"], env=environment, capture_output=True, text=True)
+        ask = lambda: subprocess.run([*stranger, str(root / "usr/bin/profd"), "ps"], env=environment, capture_output=True, text=True)
+        asked = wait_for(lambda: (said := ask()).returncode != 7 and said, 10, "the daemon")
         assert asked.returncode == 1 and "cannot tell you from others" in asked.stderr, asked
         assert subprocess.run([str(root / "usr/bin/profd"), "ps"], env=environment, capture_output=True).returncode == 0
         environment["LD_PRELOAD"] = str(root / AGENT[1:])

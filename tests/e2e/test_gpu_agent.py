@@ -300,7 +300,7 @@ MODES = {"exit": 3, "_exit": 3, "return": 3, "abort": -signal.SIGABRT, "signal":
 
 def check_end(profd, mode, release):
     """Ends the job bare and in mid-capture. Did a call of CUPTI not return in time? None where that is not looked at."""
-    options = [f"--mode={mode}", "--after=60", "--step-ms=10", "--code=3"]
+    options = [f"--mode={mode}", "--after=120", "--step-ms=10", "--code=3"]
     stay = profd.folder / "stay"
 
     def run(agent):
@@ -328,7 +328,7 @@ def check_end(profd, mode, release):
         with gpu.open_file(profd.file(capture["capture_id"])) as db:
             kernels = gpu.rows(db, "SELECT count(*) FROM kernels")[0][0]
             steps = gpu.rows(db, "SELECT count(*) FROM steps")[0][0]
-        assert steps > 20 and kernels >= 4 * steps, (steps, kernels)
+        assert steps > 5 and kernels >= 4 * steps, (steps, kernels)
         # An exit waits for CUPTI for a tenth of a second: where it gets no processor, that is not enough, and is said.
         [found] = profd.show(capture["capture_id"])["sessions"]
         hung = session(profd, capture)["options"] & 32 != 0

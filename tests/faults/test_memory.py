@@ -211,11 +211,11 @@ ENDS = {"exit": "exit()", "_exit": "_exit()", "abort": "abort()", "signal": "end
 @pytest.mark.parametrize("mode", ENDS)
 def test_ends(row, profd, mode):
     row.does(f"--memory: {ENDS[mode]} in mid-capture")
-    slots = Slots(row, profd, mode)
+    slots = Slots(row, profd, mode, steps=250)
 
     def during(job):
         client = profd.follow("--pid", job.pid, "--memory", "--steps", 100000, "--timeout", "60s")
-        wait_for(lambda: profd.process(job.pid)["state"] == "recording" or client.poll() is not None, what="the recording")
+        wait_for(lambda: profd.process(job.pid)["state"] != "idle" or client.poll() is not None, what="the agent to be armed")
         return client
 
     client = slots.twice(during)

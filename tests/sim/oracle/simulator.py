@@ -46,7 +46,7 @@ def real(release):
     return next((fetched(release) / "lib").glob("libcupti.so.*"))
 
 
-def walk(library, *words, seconds=60):
+def walk(library, *words, seconds=240):
     """What walk.py prints about a library, in a process of its own: lines, and its exit status."""
     done = subprocess.run([sys.executable, WALK, library, *map(str, words)], capture_output=True, text=True,
                           timeout=seconds, check=False)

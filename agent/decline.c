@@ -1,0 +1,71 @@
+/* decline.c - see decline.h. */
+#include "decline.h"
+#include "collectors.h"
+#include "steps/counter.h"
+#include "tick.h"
+#include "torch/torch.h"
+
+#include "../proto/errors.h"
+
+const char decline_over[] = "the schedule has ended";
+
+/* Why batches cannot be the steps; NULL: they can. */
+static const char *of_batches(uint32_t batches)
+{
+	if (batches >= BATCHES_END)
+		return "its agent was started with an earlier release, which does not know such batches";
+	if (!torch_is_watched())
+		return "its batches cannot be told: they are those of torch's DataLoader, and no torch that the agent knows is in it";
+	return batches == BATCHES_ANY || torch_knows_batches() ? NULL
+							       : "its torch does not tell whether a batch trains";
+}
+
+/* What is wrong with the steps that are to be counted. */
+static const char *of_steps(const struct message_arm *arm, uint32_t *ret_error)
+{
+	if (arm->batches) {
+		*ret_error = ERROR_UNAVAILABLE;
+		return of_batches(arm->batches);
+	}
+	if (arm->duration || *arm->step_range || *arm->step_operator || *arm->step_optimizer)
+		return NULL;
+	*ret_error = ERROR_NO_STEPS;
+	if (steps_source() == STEP_SOURCE_NONE)
+		return "it has shown no steps yet";
+	*ret_error = ERROR_MISSED_STEP;
+	return arm->at_step && !arm->at_multiple && steps_count() + 1 + arm->warmup >= arm->at_step
+		       ? "that step has passed, or begins too soon to warm up before it; name a later one"
+		       : NULL;
+}
+
+const char *decline_arm(const struct message_arm *arm, uint32_t *ret_error)
+{
+	static char others[248];
+	struct schedule s = {arm->skip_first, arm->wait, arm->warmup, arm->active, arm->repeat};
+	const char *wrong = arm->duration ? NULL : schedule_check(&s);
+	*ret_error = ERROR_BUSY;
+	if (atomic_load(&control_phase) != CONTROL_IDLE)
+		return "it is being recorded already";
+	*ret_error = ERROR_USAGE;
+	if (wrong)
+		return wrong;
+	*ret_error = ERROR_PROFILED;
+	if (arm->options & ARM_ALONE && collectors_others(others, sizeof others))
+		return others;
+	return of_steps(arm, ret_error);
+}
+
+const char *decline_switch(const struct message_arm *arm, uint32_t *ret_error)
+{
+	static char why[248];
+	*ret_error = ERROR_CANCELLED;
+	if (atomic_load(&control_phase) == CONTROL_IDLE || arm->trigger != control_run.trigger ||
+	    control_run.cancelled_all)
+		return decline_over;
+	*ret_error = ERROR_UNAVAILABLE;
+	if (control_run.duration)
+		return "a window of time has no step at which collectors could be switched";
+	if (atomic_load(&control_run.switch_at))
+		return "its collectors are being switched already";
+	return collectors_refuse(arm->collectors & ~control_run.wanted, why, sizeof why) ? why : NULL;
+}

@@ -269,6 +269,11 @@ def _torch(variable, what):
     return python
 
 
+def minor_of(python):
+    """3.N"""
+    return int(subprocess.run([python, "-c", "import sys; print(sys.version_info[1])"], capture_output=True, text=True, check=True).stdout)
+
+
 @pytest.fixture
 def torch_newest():
     return _torch("PROFD_TORCH_NEWEST", "python with the newest torch")

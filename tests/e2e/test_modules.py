@@ -4,8 +4,8 @@ import json
 import sqlite3
 
 import gpu
-from conftest import wait_for
-from test_operator_stacks import DRIVER, minor_of
+from conftest import minor_of, wait_for
+from test_operator_stacks import DRIVER
 
 # Each module calls operators of its own name, so that what it must have is known.
 SCRIPT = """

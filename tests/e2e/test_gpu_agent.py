@@ -187,9 +187,10 @@ def test_the_device_alone(profd):
     assert {row["operator"] for row in shown["launches"]} == {"(not recorded)"}
     idle = [step["devices"][0]["idle"] for step in shown["breakdown"]["steps"]]
     assert all("unknown" in rows and not set(rows) & {"op", "outside", "input", "compile"} for rows in idle), idle
-    # A busy machine can make one step longer than the others; that is all that can be said.
+    # What a busy machine does to a step can be said without its operators: one that is longer, a thread that waits for a processor, or that
+    # comes back late from a call that waits for the device.
     found = {one["finding"] for one in shown["findings"]}
-    assert shown["verdict"]["abstains"] and found <= {"step_unlike"}, (shown["verdict"], shown["findings"])
+    assert shown["verdict"]["abstains"] and found <= {"step_unlike", "processor", "sync"}, (shown["verdict"], shown["findings"])
     ranges = profd.show(light["capture_id"])["ranges"]
     assert any(row["name"] == "step" for row in ranges)
     assert "not recorded" in profd.run("show", light["capture_id"], "--by", "operators").stdout

@@ -65,6 +65,7 @@ static uint32_t base(const struct arguments *a)
 
 uint32_t chosen_collectors(const struct arguments *a)
 {
+	const char *activities = text_of(a, "activities");
 	uint32_t bits = base(a);
 
 	for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++) {
@@ -78,7 +79,7 @@ uint32_t chosen_collectors(const struct arguments *a)
 		else
 			bits &= ~(1u << bit);
 	}
-	if (text_of(a, "activities") && !strstr(text_of(a, "activities"), "gpu"))
+	if (activities && !strstr(activities, "gpu"))
 		bits &= ~(1u << COLLECTOR_CUPTI);
 	return collectors_consistent(bits);
 }

@@ -447,10 +447,15 @@ static void ask_all(struct switching_request *request, struct wanted *wanted, si
 void switching_serve(struct conn *conn, struct capture *const *captures, size_t count,
 		     const struct switching_wish *wish)
 {
-	struct switching_request *request = request_new(conn);
 	struct wanted *wanted = calloc(count + 1, sizeof *wanted);
+	struct switching_request *request = wanted ? request_new(conn) : NULL;
 	size_t ready = 0;
-	for (size_t i = 0; request && wanted && i < count; i++) {
+	if (!request) {
+		conn_error(conn, ERROR_FAILED, "the daemon is out of memory", 0);
+		free(wanted);
+		return;
+	}
+	for (size_t i = 0; i < count; i++) {
 		uint32_t collectors = wished(captures[i], wish);
 		enum error error;
 		const char *why = refusal(captures[i], collectors, wish, &error);
@@ -459,11 +464,7 @@ void switching_serve(struct conn *conn, struct capture *const *captures, size_t 
 		else
 			wanted[ready++] = (struct wanted){.capture = captures[i], .collectors = collectors};
 	}
-	if (!request || !wanted)
-		conn_error(conn, ERROR_FAILED, "the daemon is out of memory", 0);
-	else
-		ask_all(request, wanted, ready, wish);
+	ask_all(request, wanted, ready, wish);
 	free(wanted);
-	if (request && wanted)
-		request_answered(request);
+	request_answered(request);
 }

@@ -6,20 +6,15 @@
  * jump out of a signal's handler; a stack that is used up ends the process. */
 #include "names_reader.h"
 #include "proto/base/clock.h"
+#include "proto/base/seccomp.h"
 
 #include <errno.h>
 #include <libiberty/demangle.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,12 +23,6 @@
 #define ADDRESS_BYTES (128u << 20)
 /* Far more than the names of one capture may take, should its own clock fail. */
 #define CPU_SECONDS 10
-
-#if defined __x86_64__
-#define ARCHITECTURE AUDIT_ARCH_X86_64
-#elif defined __aarch64__
-#define ARCHITECTURE AUDIT_ARCH_AARCH64
-#endif
 
 static sigjmp_buf out;
 static volatile sig_atomic_t inside;
@@ -55,27 +44,16 @@ static void on_fault(int signal_number)
 	_exit(1);
 }
 
-static void limit(int what, rlim_t most)
-{
-	struct rlimit value;
-	if (getrlimit((__rlimit_resource_t)what, &value))
-		return;
-	if (value.rlim_max > most)
-		value.rlim_max = most;
-	value.rlim_cur = value.rlim_max;
-	setrlimit((__rlimit_resource_t)what, &value);
-}
-
 /* A service may not be allowed to set limits; what it inherits is bounded as well, and the filter below has no exceptions. */
 static void limit_all(void)
 {
-	limit(RLIMIT_CORE, 0);
-	limit(RLIMIT_FSIZE, 0);
-	limit(RLIMIT_NPROC, 0);
-	limit(RLIMIT_CPU, CPU_SECONDS);
-	limit(RLIMIT_STACK, STACK_BYTES);
+	seccomp_limit(RLIMIT_CORE, 0);
+	seccomp_limit(RLIMIT_FSIZE, 0);
+	seccomp_limit(RLIMIT_NPROC, 0);
+	seccomp_limit(RLIMIT_CPU, CPU_SECONDS);
+	seccomp_limit(RLIMIT_STACK, STACK_BYTES);
 #if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
-	limit(RLIMIT_AS, ADDRESS_BYTES);
+	seccomp_limit(RLIMIT_AS, ADDRESS_BYTES);
 #endif
 }
 
@@ -96,29 +74,24 @@ static int lock_up(void)
 {
 #ifdef __SANITIZE_THREAD__
 	return 0; /* the sanitizer maps memory of its own all the time */
-#elif defined ARCHITECTURE
-#define ALLOW(name) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_##name, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+#elif defined SECCOMP_ARCHITECTURE
 	static struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL),
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		ALLOW(read),
-		ALLOW(write),
-		ALLOW(timer_settime),
-		ALLOW(clock_gettime),
-		ALLOW(rt_sigprocmask),
-		ALLOW(rt_sigreturn),
-		ALLOW(restart_syscall),
-		ALLOW(exit),
-		ALLOW(exit_group),
+		SECCOMP_HEAD,
+		SECCOMP_ALLOW(read),
+		SECCOMP_ALLOW(write),
+		SECCOMP_ALLOW(timer_settime),
+		SECCOMP_ALLOW(clock_gettime),
+		SECCOMP_ALLOW(rt_sigprocmask),
+		SECCOMP_ALLOW(rt_sigreturn),
+		SECCOMP_ALLOW(restart_syscall),
+		SECCOMP_ALLOW(exit),
+		SECCOMP_ALLOW(exit_group),
 #ifdef __SANITIZE_ADDRESS__
-		ALLOW(sigaltstack), /* the sanitizer's siglongjmp asks where the stacks are */
+		SECCOMP_ALLOW(sigaltstack), /* the sanitizer's siglongjmp asks where the stacks are */
 #endif
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL),
 	};
-	const struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
-	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+	return seccomp_lock(filter, sizeof filter / sizeof *filter);
 #else
 	return -1;
 #endif

@@ -662,7 +662,7 @@ def test_options(profd):
         with fake.connect(profd.socket) as connection:
             fake.send(connection, "trigger", **fake.trigger_fields(collectors=["steps", "cupti", "memory"], **more))
             packet, fds = agent.wait_for(fake.ARM)
-            assert struct.unpack_from("<II", packet, 336) == (bits, 0)
+            assert len(packet) == 496 and struct.unpack_from("<II", packet, 336) == (bits, 0)
             assert struct.unpack_from("<I", packet, 52)[0] == 0b110001
             agent.say(fake.DECLINED, struct.pack("<QII", struct.unpack_from("<Q", packet, 8)[0], 4, 0) + fake.text("no", 248))
             for fd in fds:

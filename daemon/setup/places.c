@@ -143,12 +143,13 @@ static int choose_socket(struct server *server, const char *directory, const cha
 		text_copy(path, sizeof path, socket_path);
 	else if (variable && *variable)
 		text_copy(path, sizeof path, variable);
+	else if (server->user)
+		/* Where programs look, wherever captures go. */
+		return user_socket(server->socket_path, sentence);
 	else if (directory)
 		snprintf(path, sizeof path, "%s/" SOCKET_NAME, server->directory);
-	else if (!server->user)
-		text_copy(path, sizeof path, SOCKET_SYSTEM);
 	else
-		return user_socket(server->socket_path, sentence);
+		text_copy(path, sizeof path, SOCKET_SYSTEM);
 	if (strlen(path) >= SOCKET_PATH_BYTES)
 		return say(sentence, -ENAMETOOLONG,
 			   "the socket's path %.200s is longer than %d bytes; name a shorter one with --socket", path,
@@ -262,8 +263,11 @@ int places_listen(const struct server *server, char *sentence)
 	int probe = socket_connect(server->socket_path);
 	if (probe >= 0) {
 		close(probe);
-		return say(sentence, -EADDRINUSE, "another daemon listens on %s already; `profd status` shows it",
-			   server->socket_path);
+		return say(
+			sentence, -EADDRINUSE,
+			"another daemon listens on %s already; `profd status` shows it; for a second one name a socket "
+			"with --socket, and give programs the same as PROFD_SOCKET",
+			server->socket_path);
 	}
 	struct stat facts;
 	if (lstat(server->socket_path, &facts) == 0) {

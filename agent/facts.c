@@ -11,17 +11,15 @@
 
 #include "../proto/launcher.h"
 #include "../proto/mapping.h"
-#include "../proto/system.h"
+#include "../proto/small_file.h"
 #include "../proto/version.h"
 
 #include <errno.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
-#include <fcntl.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define SOCKETS 6
@@ -44,15 +42,8 @@ static size_t started_bytes;
 static void read_started(void)
 {
 	char *to = mapping_new(NULL, ENVIRONMENT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int fd = to ? (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/environ", O_RDONLY | O_CLOEXEC) : -1;
-	while (fd >= 0 && started_bytes < ENVIRONMENT_BYTES - 1) {
-		ssize_t n = syscall(SYS_read, fd, to + started_bytes, ENVIRONMENT_BYTES - 1 - started_bytes);
-		if (n <= 0)
-			break;
-		started_bytes += (size_t)n;
-	}
-	if (fd >= 0)
-		syscall(SYS_close, fd);
+	long n = to ? small_file_read("/proc/self/environ", to, ENVIRONMENT_BYTES) : 0;
+	started_bytes = n < 0 ? 0 : (size_t)n;
 	/* Without memory for it nothing of it is known. */
 	static char nothing[1];
 	started_with = to ? to : nothing;

@@ -1,12 +1,10 @@
 /* filters.c - see filters.h. Runs in the job's process too. No state. */
 #include "filters.h"
+#include "small_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 static int number_after(const char *text, const char *label)
 {
@@ -26,21 +24,9 @@ static int count_of(const char *status_path, bool living)
 {
 	/* The line comes behind that of the groups, of which there may be many. */
 	char text[16384];
-	size_t n = 0;
-	int saved = errno, fd = (int)syscall(SYS_openat, AT_FDCWD, status_path, O_RDONLY | O_CLOEXEC, 0);
-	int error = fd < 0 ? -errno : 0;
-	while (fd >= 0 && n < sizeof text - 1) {
-		long r = syscall(SYS_read, fd, text + n, sizeof text - 1 - n);
-		if (r <= 0)
-			break;
-		n += (size_t)r;
-	}
-	if (fd >= 0)
-		syscall(SYS_close, fd);
-	errno = saved;
-	if (error)
-		return error;
-	text[n] = 0;
+	long n = small_file_read(status_path, text, sizeof text);
+	if (n < 0)
+		return (int)n;
 	if (living && (strstr(text, "\nState:\tZ") || strstr(text, "\nState:\tX")))
 		return -ESRCH;
 	int count = number_after(text, "\nSeccomp_filters:");

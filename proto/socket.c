@@ -2,6 +2,7 @@
  * allocation. No state. */
 #include "socket.h"
 #include "limits.h"
+#include "small_file.h"
 #include "system.h"
 
 #include <errno.h>
@@ -101,11 +102,7 @@ static struct uid_map read_uid_map(void)
 {
 	struct uid_map map = {1, 0};
 	char text[4096];
-	int fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return map;
-	ssize_t n = read(fd, text, sizeof text);
-	close(fd);
+	long n = small_file_read("/proc/self/uid_map", text, sizeof text);
 	/* An empty one maps nobody. */
 	if (n < 0)
 		return map;
@@ -113,7 +110,7 @@ static struct uid_map read_uid_map(void)
 	uint64_t field[3] = {0};
 	unsigned column = 0;
 	int in_number = 0;
-	for (ssize_t i = 0; i < n; i++) {
+	for (long i = 0; i < n; i++) {
 		char c = text[i];
 		if (c >= '0' && c <= '9') {
 			if (column < 3)

@@ -7,6 +7,7 @@
 #include "sentence.h"
 #include "thread.h"
 
+#include "../../proto/small_file.h"
 #include "../../proto/system.h"
 
 #include <errno.h>
@@ -43,10 +44,7 @@
 #define HIGH 1024u
 
 static struct kept {
-	int fd;
-	dev_t device;
-	ino_t inode;
-	mode_t mode;
+	struct small_file file;
 	bool used;
 } kept[KEPT];
 static bool shared; /* the table is the job's */
@@ -100,34 +98,27 @@ static int move(int fd)
 static struct kept *find(int fd)
 {
 	for (size_t i = 0; i < KEPT; i++)
-		if (kept[i].used && kept[i].fd == fd)
+		if (kept[i].used && kept[i].file.fd == fd)
 			return &kept[i];
 	return NULL;
 }
 
-static bool same(const struct kept *k)
-{
-	struct stat now;
-	return system_fstat(k->fd, &now) == 0 && now.st_dev == k->device && now.st_ino == k->inode &&
-	       (now.st_mode & S_IFMT) == k->mode;
-}
-
 int keeper_take(int fd)
 {
-	struct stat is;
+	struct small_file is;
 	struct kept *k = NULL;
 	fd = move(fd);
 	for (size_t i = 0; i < KEPT && !k; i++)
 		if (!kept[i].used)
 			k = &kept[i];
-	if (!k || system_fstat(fd, &is) < 0) {
-		int error = k ? -errno : -EMFILE;
+	int error = k ? small_file_of(fd, &is) : -EMFILE;
+	if (error) {
 		system_close(fd);
 		return error;
 	}
 	/* One that was lost without our knowledge may have had this number. */
 	struct kept *stale = find(fd);
-	*(stale ? stale : k) = (struct kept){fd, is.st_dev, is.st_ino, is.st_mode & S_IFMT, true};
+	*(stale ? stale : k) = (struct kept){is, true};
 	return fd;
 }
 
@@ -135,7 +126,7 @@ int keeper_take(int fd)
 static struct kept *held(int fd)
 {
 	struct kept *k = fd < 0 ? NULL : find(fd);
-	if (k && !same(k)) {
+	if (k && !small_file_is(&k->file)) {
 		life_debug("a descriptor of the agent's was closed by the job", "");
 		k->used = false;
 		k = NULL;
@@ -163,7 +154,7 @@ static void close_shared(void)
 	char path[64] = "/proc/self/fd/", name[64];
 	for (size_t i = 0; i < KEPT; i++)
 		if (kept[i].used)
-			keeper_close(kept[i].fd);
+			keeper_close(kept[i].file.fd);
 	/* All anonymous inodes are one: its name tells. */
 	size_t n = strlen(path);
 	sentence_decimal(path + n, (uint64_t)(signals < 0 ? 0 : signals));
@@ -366,51 +357,31 @@ struct file {
 	size_t bytes;
 };
 
-static int open_file(const char *path)
-{
-	/* Not blocking: nobody knows what a path leads to. */
-	int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
-	return (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0);
-}
-
 int keeper_open(const char *path)
 {
-	int fd = shared ? -1 : open_file(path);
-	return fd < 0 ? -EBADF : keeper_take(fd);
+	struct small_file file;
+	return shared || small_file_open(&file, path, O_RDONLY) < 0 ? -EBADF : keeper_take(file.fd);
 }
 
 size_t keeper_read_again(int fd, char *to, size_t bytes)
 {
-	long n = keeper_has(fd) ? syscall(SYS_pread64, fd, to, bytes - 1, 0l) : 0;
-	to[n < 0 ? 0 : n] = 0;
+	struct kept *k = held(fd);
+	to[0] = 0;
+	long n = k ? small_file_once(&k->file, to, bytes) : 0;
 	return n < 0 ? 0 : (size_t)n;
 }
 
 static long read_file(void *pointer)
 {
 	const struct file *file = pointer;
-	size_t n = 0;
-	int fd = open_file(file->path);
-	if (fd < 0)
-		return 0;
-	while (n < file->bytes - 1) {
-		long r = syscall(SYS_read, fd, file->to + n, file->bytes - 1 - n);
-		if (r < 0 && errno == EINTR)
-			continue;
-		if (r <= 0)
-			break;
-		n += (size_t)r;
-	}
-	system_close(fd);
-	return (long)n;
+	long n = small_file_read(file->path, file->to, file->bytes);
+	return n < 0 ? 0 : n;
 }
 
 size_t keeper_read_file(const char *path, char *to, size_t bytes)
 {
 	struct file file = {path, to, bytes};
-	size_t n = (size_t)keeper_run(read_file, &file);
-	to[n] = 0;
-	return n;
+	return (size_t)keeper_run(read_file, &file);
 }
 
 static long close_segment(void *pointer)

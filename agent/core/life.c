@@ -3,7 +3,7 @@
 #include "keeper.h"
 #include "sentence.h"
 
-#include "../../proto/system.h"
+#include "../../proto/small_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,11 +34,11 @@ struct line {
 static long write_line(void *pointer)
 {
 	const struct line *line = pointer;
-	int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY;
-	int fd = (int)syscall(SYS_openat, AT_FDCWD, debug_path, flags, 0600);
-	if (fd >= 0) {
-		syscall(SYS_write, fd, line->text, line->bytes);
-		system_close(fd);
+	struct small_file file;
+	if (small_file_open(&file, debug_path, O_WRONLY | O_APPEND | O_CREAT) == 0) {
+		if (small_file_is(&file))
+			syscall(SYS_write, file.fd, line->text, line->bytes);
+		small_file_close(&file);
 	}
 	return 0;
 }

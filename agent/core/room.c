@@ -1,8 +1,8 @@
-/* room.c - see room.h. The agent's thread only. */
+/* room.c - see room.h. */
 #include "room.h"
+#include "keeper.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -10,17 +10,6 @@
 #define SHARE 4
 #define PATH 512
 #define CGROUPS "/sys/fs/cgroup"
-
-/* The file's beginning, ended by a NUL; its bytes. */
-static size_t read_file(const char *path, char *to, size_t bytes)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	ssize_t n = fd >= 0 ? read(fd, to, bytes - 1) : 0;
-	if (fd >= 0)
-		close(fd);
-	to[n > 0 ? n : 0] = 0;
-	return n > 0 ? (size_t)n : 0;
-}
 
 /* UINT64_MAX where there is no number ("max"). */
 static uint64_t number_at(const char *text)
@@ -38,7 +27,7 @@ static uint64_t in_use(unsigned n)
 {
 	char text[128];
 	const char *at = text;
-	if (!read_file("/proc/self/statm", text, sizeof text))
+	if (!keeper_read_file("/proc/self/statm", text, sizeof text))
 		return 0;
 	for (; n > 0 && at; n--)
 		at = strchr(at, ' ') ? strchr(at, ' ') + 1 : NULL;
@@ -79,7 +68,7 @@ static uint64_t number_in(const char *folder, const char *name)
 	memcpy(path, folder, n);
 	path[n++] = '/';
 	memcpy(path + n, name, strlen(name) + 1);
-	return read_file(path, text, sizeof text) ? number_at(text) : UINT64_MAX;
+	return keeper_read_file(path, text, sizeof text) ? number_at(text) : UINT64_MAX;
 }
 
 /* What the kernel can take back from files at any time. */
@@ -90,7 +79,7 @@ static uint64_t of_files(const struct version *version, const char *folder)
 	size_t n = strlen(folder);
 	memcpy(path, folder, n);
 	memcpy(path + n, "/memory.stat", sizeof "/memory.stat");
-	if (!read_file(path, text, sizeof text))
+	if (!keeper_read_file(path, text, sizeof text))
 		return 0;
 	for (unsigned i = 0; i < 2; i++) {
 		const char *found = strstr(text, version->files[i]);
@@ -129,7 +118,7 @@ static uint64_t left_of_cgroups(void)
 {
 	char text[4096];
 	uint64_t least = UINT64_MAX, left;
-	read_file("/proc/self/cgroup", text, sizeof text);
+	keeper_read_file("/proc/self/cgroup", text, sizeof text);
 	for (const char *line = text; *line;) {
 		const char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
 		if (!path)

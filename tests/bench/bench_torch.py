@@ -6,6 +6,8 @@ Runs are interleaved and the fastest batch of each counts. PROFD_TORCH_NEWEST na
 import json
 import os
 import pathlib
+import re
+import shutil
 import statistics
 import subprocess
 
@@ -20,6 +22,8 @@ MODELS = ("cnn", "transformer", "lstm")
 # malloc keeps what it has: whether a tensor's pages are fresh must not depend on what a profiler has allocated.
 STEADY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(4 << 30), "MALLOC_TOP_PAD_": str(64 << 20)}
 SHARE = 0.01  # of the whole self time: names below it are not compared
+# Instructions of both callbacks of an operator at commit dcb0677, and 3 % more. A count does not depend on what else the machine does.
+INSTRUCTIONS = 518
 
 
 def python_of(env, what):
@@ -52,6 +56,30 @@ def farthest(times, who):
     return max(ratios), len(ratios)
 
 
+def instructions(env, python):
+    """Instructions of both of the agent's callbacks of a recorded operator, by callgrind; None, with a note, where it cannot be had."""
+    if not shutil.which("valgrind"):
+        env.note("valgrind is not there: no count of an operator's instructions")
+        return None
+    out = env.folder / "operators.callgrind"
+    # valgrind knows no more than this of the processor: torch takes its kernels from here on by the variable.
+    environment = {**env.with_agent(), "ATEN_CPU_CAPABILITY": "default", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}", python,
+                           HERE / "torch_instructions.py", env.client], env=environment, capture_output=True, text=True, timeout=900)
+    if done.returncode != 0:
+        raise RuntimeError(f"torch_instructions.py: {(done.stderr.strip().splitlines() or ['failed'])[-1]}")
+    calls = int(done.stdout.splitlines()[-1])
+    annotated = subprocess.run(["callgrind_annotate", "--inclusive=yes", "--threshold=100", str(out)], capture_output=True, text=True, check=True)
+    # "12,345,678 (45.0%)  agent/torch/collector.c:record_start [...]". A function that others are inlined into has a line for each file
+    # of those; the largest is the whole.
+    counted = {}
+    for number, name in re.findall(r"^\s*([\d,]+)\s.*[:*](record_start|record_end)\b", annotated.stdout, re.M):
+        counted[name] = max(counted.get(name, 0), int(number.replace(",", "")))
+    if len(counted) != 2:
+        raise RuntimeError(f"callgrind saw {sorted(counted)} of the agent's callbacks, two are wanted")
+    return sum(counted.values()) / calls
+
+
 def rows(env):
     python = python_of(env, "torch")
     if not python:
@@ -65,6 +93,10 @@ def rows(env):
     yield "torch operator, no agent", min(bare), "ns", "", None, None, None
     yield ("torch operator, agent idle: added", added, "ns", "spread of runs without it", spread,
            added / spread if spread else None, 1.0 if spread else None)
+
+    counted = instructions(env, python)
+    if counted:
+        yield ("torch operator, recording: instructions (callgrind)", counted, "", "promised at most", INSTRUCTIONS, counted / INSTRUCTIONS, 1.0)
 
     floor = bench_nvtx.compile_program(env, "torch_floor", "-shared", "-fPIC", "-ldl")
     if floor:

@@ -59,7 +59,8 @@ class Recorder:
     def state(self):
         return next(row["state"] for row in self.profd("ps")["processes"] if row["pid"] == os.getpid())
 
-    def record(self, best, shapes):
+    def record(self, work, operators, shapes=False):
+        """work(), which calls so many operators, as one recorded step."""
         self.step()
         self.step()
         more = ["--shapes"] if shapes else []
@@ -70,14 +71,14 @@ class Recorder:
             time.sleep(0.05)
             if time.monotonic() > deadline:
                 sys.exit("no recording began")
-        batches(best, "profd, shapes" if shapes else "profd")
+        work()
         self.step()
         shown = {"status": "recording"}
         while shown["status"] not in ("complete", "incomplete", "failed"):
             time.sleep(0.05)
             shown = next(c for c in self.profd("captures")["captures"] if c["capture_id"] == capture["capture_id"])
-        if shown["status"] != "complete" or shown["events"] + shown["lost"] < CALLS * BATCHES:
-            sys.exit(f"the capture holds {shown['events']} events of {CALLS * BATCHES}: {shown['status']}")
+        if shown["status"] != "complete" or shown["events"] + shown["lost"] < operators:
+            sys.exit(f"the capture holds {shown['events']} events of {operators}: {shown['status']}")
         self.lost += shown["lost"]
 
 
@@ -99,7 +100,8 @@ def main():
             batches(best, "floor")
             floor.floor_off()
         for shapes in (False, True):
-            recorder.record(best, shapes)
+            way = "profd, shapes" if shapes else "profd"
+            recorder.record(lambda: batches(best, way), CALLS * BATCHES, shapes)
             profiled(best, shapes)
     best["lost"] = recorder.lost
     print(json.dumps(best))

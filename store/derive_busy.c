@@ -16,6 +16,8 @@
 /* Streams of one device that have rows of their own. */
 #define STREAMS_MAX 65536u
 #define CELLS_MAX 65536u
+/* Rows for steps in which a device did nothing: more are left out. Real captures have steps times devices. */
+#define IDLE_MAX (1u << 20)
 /* How many times, in all, operations may reach from one step into the next. No real device comes near; a hostile file with
  * operations of hours on very many streams would keep everybody waiting. */
 #define CUTS_MAX (4u << 20)
@@ -50,7 +52,7 @@ struct sweep {
 	struct cell *cells; /* the same, with CELLS_MAX places, at most half of which are used */
 	uint32_t *used_cells;
 	size_t used;
-	uint32_t cuts;
+	uint32_t cuts, idle;
 	int error;
 };
 
@@ -202,11 +204,45 @@ static size_t first_after(const struct boundaries *b, int64_t time)
 	return low;
 }
 
+/* What of the idle interval [start, end) lies in this step. */
+static void put_gap(struct sweep *sweep, const struct track *track, size_t i, int64_t start, int64_t end)
+{
+	const struct boundaries *b = sweep->boundaries;
+	int64_t from = (int64_t)b->steps[i].start, to = end_of(b, i);
+	from = start > from ? start : from;
+	to = end < to ? end : to;
+	if (to <= from)
+		return;
+	struct cell *cell = cell_of(sweep, b->steps[i].ordinal, track);
+	if ((uint64_t)(to - from) > cell->gap) {
+		cell->gap = (uint64_t)(to - from);
+		cell->gap_start = (uint64_t)from;
+	}
+}
+
+/* The track did nothing in [start, end). A device has a row for each of these steps, a stream for those in which it ended and began. */
+static void put_idle(struct sweep *sweep, const struct track *track, int64_t start, int64_t end)
+{
+	const struct boundaries *b = sweep->boundaries;
+	if (track->last)
+		put_gap(sweep, track, track->last - 1, start, end);
+	/* Most of them end in that step. */
+	if (track->last && end < end_of(b, track->last - 1))
+		return;
+	size_t next = first_after(b, end), i = track->last ? track->last : first_after(b, start);
+	for (; track == &sweep->itself && i < next && sweep->idle < IDLE_MAX; i++, sweep->idle++)
+		put_gap(sweep, track, i, start, end);
+	if (next < b->count && next + 1 != track->last)
+		put_gap(sweep, track, next, start, end);
+}
+
 /* Adds [start, end), in which the track was not busy yet, to the steps in which it lies. reached: until when it was busy. */
 static void put(struct sweep *sweep, struct track *track, int64_t start, int64_t end, int64_t reached, bool kernel)
 {
 	const struct boundaries *b = sweep->boundaries;
 	unsigned parts = 0;
+	if (!kernel && start > reached)
+		put_idle(sweep, track, reached, start);
 	for (size_t i = first_after(b, start); i < b->count && !sweep->error; i++, parts++) {
 		int64_t from = (int64_t)b->steps[i].start, to = end_of(b, i);
 		if (from >= end && !(start == end && from == start))
@@ -221,10 +257,6 @@ static void put(struct sweep *sweep, struct track *track, int64_t start, int64_t
 			continue;
 		}
 		cell->busy += (uint64_t)(to - from);
-		if (track->last == i + 1 && from > reached && (uint64_t)(from - reached) > cell->gap) {
-			cell->gap = (uint64_t)(from - reached);
-			cell->gap_start = (uint64_t)reached;
-		}
 		track->last = i + 1;
 	}
 }
@@ -276,9 +308,43 @@ static void extend(struct sweep *sweep, struct track *track, const struct busy_o
 	}
 }
 
+/* The device did nothing any more. */
+static void end_device(struct sweep *sweep)
+{
+	if (sweep->itself.end != NEVER)
+		put_idle(sweep, &sweep->itself, sweep->itself.end, INT64_MAX);
+	for (size_t i = 0; i < sweep->capacity; i++)
+		if (sweep->streams[i].taken && sweep->streams[i].last)
+			put_gap(sweep, &sweep->streams[i], sweep->streams[i].last - 1, sweep->streams[i].end,
+				INT64_MAX);
+	flush(sweep);
+}
+
+/* Of what was launched in a step and ran in others alone: it was idle for the whole step. */
+static void put_whole_gaps(struct sweep *sweep)
+{
+	const struct boundaries *b = sweep->boundaries;
+	sqlite3_stmt *update = store_prepare(
+		sweep->store,
+		"UPDATE step_devices SET gap = ?2, gap_start = ?3 WHERE step = ?1 AND busy = 0 AND gap = 0 "
+		"AND first IS NOT NULL");
+	for (size_t i = 0; update && i < b->count && !sweep->store->error; i++) {
+		int64_t start = (int64_t)b->steps[i].start, end = end_of(b, i);
+		if (end <= start)
+			continue;
+		sqlite3_bind_int64(update, 1, b->steps[i].ordinal);
+		sqlite3_bind_int64(update, 2, end - start);
+		sqlite3_bind_int64(update, 3, start);
+		if (sqlite3_step(update) != SQLITE_DONE)
+			store_fail(sweep->store, "writing");
+		sqlite3_reset(update);
+	}
+	sqlite3_finalize(update);
+}
+
 static void next_device(struct sweep *sweep, uint32_t device)
 {
-	flush(sweep);
+	end_device(sweep);
 	/* With very many devices each would take the room of the largest one before it. */
 	memory_put(sweep->memory, sweep->streams, sweep->capacity * sizeof *sweep->streams);
 	sweep->streams = NULL;
@@ -290,7 +356,10 @@ static void next_device(struct sweep *sweep, uint32_t device)
 int busy_write(struct sorter *operations, const struct boundaries *boundaries, const struct busy_skews *skews,
 	       struct store *store)
 {
-	struct sweep sweep = {.store = store, .memory = operations->memory, .boundaries = boundaries};
+	struct sweep sweep = {.store = store,
+			      .memory = operations->memory,
+			      .boundaries = boundaries,
+			      .itself = {.end = NEVER, .kernel_end = NEVER}};
 	const struct busy_operation *operation;
 	uint64_t skew = 0;
 	bool any = false;
@@ -310,8 +379,10 @@ int busy_write(struct sorter *operations, const struct boundaries *boundaries, c
 		if (track)
 			extend(&sweep, track, operation, skew);
 	}
-	if (!sweep.error)
-		flush(&sweep);
+	if (!sweep.error) {
+		end_device(&sweep);
+		put_whole_gaps(&sweep);
+	}
 	sqlite3_finalize(sweep.insert);
 	memory_put(sweep.memory, sweep.streams, sweep.capacity * sizeof *sweep.streams);
 	free(sweep.cells);

@@ -268,12 +268,10 @@ VIEWS = {"kernel": "kernels", "copy": "copies", "set": "sets", "graph": "graph_l
 KINDS = {"kernel": "kernel", "copy": "copy", "set": "set", "graph": "graph_launch"}
 
 
-def union(intervals):
-    busy = gap = 0
-    end = gap_start = None
-    for start, stop in sorted(intervals):
-        if end is None:
-            end = start
+def union(intervals, step):
+    """Of what lies in a step: how much of it is covered, the longest time that is not, and when that begins."""
+    busy, gap, gap_start, end = 0, 0, None, step[0]
+    for start, stop in [*sorted(intervals), (step[1], step[1])]:
         if start - end > gap:
             gap, gap_start = start - end, end
         busy += max(0, stop - max(start, end))
@@ -418,6 +416,12 @@ def check_steps(db, capture, kept):
     """Time by interval, whenever it was launched; all else by launch."""
     rows = {(row["step"], row["device"], row["stream"]): row for row in db.execute("SELECT * FROM step_devices")}
     groups, inside = collections.defaultdict(list), collections.defaultdict(list)
+    bounds = {step: (start, end) for step, start, end in capture.steps}
+    # A device that did anything at all has a row for each step.
+    timed = {o["device"] for o in kept if o["start"] is not None}
+    for device in timed:
+        for step in bounds:
+            inside[step, device, -1] = []
     for o in kept:
         for stream in (o["stream"], -1):
             if o["step"]:
@@ -430,8 +434,11 @@ def check_steps(db, capture, kept):
     for key in rows:
         row, group, within = rows[key], groups[key], inside[key]
         intervals = [(o["start"], o["start"] + o["duration"]) for o in group if o["start"] is not None]
-        busy, gap, gap_start = union([i[:2] for i in within])
-        kernel_busy = union([i[:2] for i in within if i[2]])[0]
+        busy, gap, gap_start = union([i[:2] for i in within], bounds[key[0]])
+        kernel_busy = union([i[:2] for i in within if i[2]], bounds[key[0]])[0]
+        if not within and not intervals and (key[2] != -1 or key[1] not in timed):
+            # Of operations without times nobody knows when they ran.
+            gap, gap_start = 0, None
         assert (row["busy"], row["gap"], row["gap_start"], row["kernel_busy"]) == (busy, gap, gap_start, kernel_busy), key
         assert row["first"] == min((i[0] for i in intervals), default=None)
         assert row["last"] == max((i[1] for i in intervals), default=None)

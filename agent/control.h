@@ -1,5 +1,5 @@
-/* control.h - one capture's life inside the process: arm, tick, record, drain. The agent's own thread drives it; the job's
- * step thread only ticks. */
+/* control.h - what the daemon asks for, and what happens to the connection or the process, done to the capture under way. The
+ * agent's own thread drives a capture; the job's step thread only ticks. */
 #ifndef PROFD_AGENT_CONTROL_H
 #define PROFD_AGENT_CONTROL_H
 
@@ -28,10 +28,6 @@ bool control_may_go(uint64_t *due);
 void control_forget(void);
 /* FINISH has come: the daemon has what it wants. */
 void control_finish(uint64_t capture);
-
-/* Does what is due: collectors on, drain, timers. Returns the CLOCK_MONOTONIC ns of the next thing to do, UINT64_MAX for
- * none. */
-uint64_t control_work(void);
 
 /* The connection to the daemon is lost / a daemon has answered WELCOME: offer what is left of earlier ones. */
 void control_daemon_lost(void);

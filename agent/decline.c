@@ -1,6 +1,7 @@
 /* decline.c - see decline.h. */
 #include "decline.h"
 #include "collectors.h"
+#include "link.h"
 #include "steps/counter.h"
 #include "tick.h"
 #include "torch/torch.h"
@@ -68,4 +69,13 @@ const char *decline_switch(const struct message_arm *arm, uint32_t *ret_error)
 	if (atomic_load(&control_run.switch_at))
 		return "its collectors are being switched already";
 	return collectors_refuse(arm->collectors & ~control_run.wanted, why, sizeof why) ? why : NULL;
+}
+
+void decline_send(uint64_t capture, uint32_t error, const char *sentence)
+{
+	struct message_declined m = MESSAGE_INIT(DECLINED, declined);
+	m.capture = capture;
+	m.error = error;
+	message_text(m.sentence, sizeof m.sentence, sentence);
+	link_send(&m, -1);
 }

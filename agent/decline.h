@@ -13,4 +13,7 @@ OWN const char decline_over[]; /* the sentence for what comes behind the schedul
 const char *decline_arm(const struct message_arm *arm, uint32_t *ret_error);
 const char *decline_switch(const struct message_arm *arm, uint32_t *ret_error);
 
+/* Tells the daemon. */
+void decline_send(uint64_t capture, uint32_t error, const char *sentence);
+
 #endif

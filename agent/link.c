@@ -4,6 +4,7 @@
 #include "link.h"
 #include "collectors.h"
 #include "control.h"
+#include "due.h"
 #include "facts.h"
 #include "core/filter.h"
 #include "core/keeper.h"
@@ -294,7 +295,7 @@ static void receive(void)
 			return;
 		}
 		/* What a message has begun is done before the next one is read. */
-		control_work();
+		due_work();
 	}
 }
 
@@ -367,7 +368,7 @@ void link_main(void)
 		uint64_t now = sink_now();
 		/* A process that torch has not begun to enter is not looked at again and again. */
 		uint64_t due = enter_ways() & ENTRY_TORCH ? torch_work(now) : UINT64_MAX;
-		due = earlier(due, control_work());
+		due = earlier(due, due_work());
 		if (control_may_go(&due)) {
 			torch_unwatch();
 			control_forget();
@@ -385,7 +386,7 @@ void link_main(void)
 			link_stop();
 		if (why & WAKE_CALL) {
 			/* Work first: a recording may wait for its collectors. */
-			control_work();
+			due_work();
 			bool idle = atomic_load(&control_phase) == CONTROL_IDLE;
 			if (idle && !connected)
 				connect_now();

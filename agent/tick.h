@@ -1,4 +1,4 @@
-/* tick.h - the half of the control that runs on the step thread, and what it shares with the agent's half (control.c). */
+/* tick.h - the half of the control that runs on the step thread, and what it shares with the agent's half (control.c, cycle.c, next.c, due.c). */
 #ifndef PROFD_AGENT_TICK_H
 #define PROFD_AGENT_TICK_H
 

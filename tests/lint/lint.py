@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The mechanical rules: format, what may include what, functions nobody may call, what the agent's library shows and needs.
+"""The mechanical rules: format, what may include what, functions nobody may call, the size of README, what the agent's library shows and needs.
 
 lint.py --build DIR [--fix]   prints one line for each offence and a summary; exit code 1 where there is any. --fix formats.
 lint.py --agent FILE          only the last of these rules, for an agent that was built elsewhere or otherwise.
@@ -23,6 +23,8 @@ import rooms
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LINES_MAX = 800
+README_WORDS_MAX = 1300
+BINARIES = {".a", ".db", ".gz", ".o", ".pyc", ".so", ".whl", ".xz", ".zip"}
 GLIBC_MAX = (2, 17)
 CLANG_FORMAT = 14  # others format differently
 AGENT_NEEDED = {"libc.so.6"}  # a library that is missing keeps the program from starting
@@ -221,6 +223,16 @@ def check_text():
             offence("head", f"{path}:1", f"the file's head says what it is for: /* {path.name} - ... */")
 
 
+def check_pages():
+    words = len(text_of("README.md").split())
+    if words > README_WORDS_MAX:
+        offence("pages", "README.md", f"{words} words; what exceeds {README_WORDS_MAX} belongs into docs/")
+    for name in output("git", "-C", ROOT, "ls-files", "-z").split("\0"):
+        path = ROOT / name
+        if name and not name.startswith("tests/") and path.is_file() and (path.suffix in BINARIES or b"\0" in path.read_bytes()):
+            offence("binary", name, "a binary file; only tests/ may have some")
+
+
 def check_shell():
     scripts = [ROOT / f for f in files("dev", ".ci/run", "*.sh", "cmake/package/p*")]
     result = run("shellcheck", "--format=gcc", *scripts)
@@ -368,7 +380,7 @@ def main():
     arguments = parser.parse_args()
     build = (arguments.build or arguments.agent.parent).resolve()
     checks = [("format", lambda: check_format(arguments.fix)), ("includes", check_includes), ("rooms", check_rooms), ("sql", check_sql), ("banned functions", check_banned),
-              ("text", check_text), ("shell", check_shell), ("public header", check_public_header),
+              ("text", check_text), ("pages", check_pages), ("shell", check_shell), ("public header", check_public_header),
               ("compilers", lambda: check_compilers(build)), ("agent library", lambda: check_agent(arguments.agent or build / "lib" / "libprofd_agent.so"))]
     if arguments.agent:
         checks = checks[-1:]

@@ -67,7 +67,7 @@ static uint64_t number_at(const char *text, unsigned n)
 	uint64_t value = 0;
 	for (; text && n > 0; n--) {
 		text = strchr(text, ' ');
-		text += text != NULL;
+		text = text ? text + 1 : NULL;
 	}
 	for (; text && *text >= '0' && *text <= '9'; text++)
 		value = value * 10 + (uint64_t)(*text - '0');

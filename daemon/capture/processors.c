@@ -35,9 +35,11 @@ static bool read_text(const char *path, char text[TEXT_BYTES])
 static uint64_t number_of(const char *text, const char *word)
 {
 	size_t n = strlen(word);
-	for (const char *at = text; at && *at; at = strchr(at, '\n'), at += at != NULL)
+	for (const char *at = text; at; at = strchr(at, '\n')) {
+		at += *at == '\n';
 		if (strncmp(at, word, n) == 0 && at[n] == ' ')
 			return strtoull(at + n + 1, NULL, 10);
+	}
 	return 0;
 }
 
@@ -45,7 +47,8 @@ static uint64_t number_of(const char *text, const char *word)
 static uint64_t limit_of(const char *quota, const char *period)
 {
 	double used = strtod(quota, NULL), of = strtod(period, NULL);
-	if (!(used > 0) || !(of > 0) || used / of > PROCESSORS_MOST)
+	/* Infinity by infinity is not a number, which compares with nothing. */
+	if (!(used > 0) || !(of > 0) || !(used / of <= PROCESSORS_MOST))
 		return 0;
 	uint64_t limit = (uint64_t)(used / of * 1000 + 0.5);
 	return limit ? limit : 1;

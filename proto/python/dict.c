@@ -9,6 +9,7 @@
 /* Up to 3.10: how many places its table has in a word, and a pointer, in the place of three bytes. */
 #define KEYS_HEAD_10 40
 #define ENTRIES_MOST (1 << 24)
+#define PLACES_MOST_LOG2 28
 #define TYPE_NAME 24
 #define TYPE_SIZE 32
 #define TYPE_DICT_OFFSET 288
@@ -42,7 +43,8 @@ static bool keys_open_10(struct python *python, uint64_t at, struct python_keys 
 	if (!python_read(&python->memory, at, head, sizeof head))
 		return false;
 	int64_t places = head[1], count = head[4];
-	if (places < 1 || places & (places - 1) || count < 0 || count > places || count > ENTRIES_MOST)
+	if (places < 1 || places > 1 << PLACES_MOST_LOG2 || places & (places - 1) || count < 0 || count > places ||
+	    count > ENTRIES_MOST)
 		return false;
 	int64_t index = places <= 0xff ? 1 : places <= 0xffff ? 2 : 4;
 	*ret = (struct python_keys){at + KEYS_HEAD_10 + (uint64_t)(places * index), (uint32_t)count, 24, 8};
@@ -59,7 +61,7 @@ static bool keys_open(struct python *python, uint64_t at, struct python_keys *re
 	if (!python_read(&python->memory, at, head, sizeof head))
 		return false;
 	memcpy(&count, head + 24, sizeof count);
-	if (head[9] > 28 || head[10] > 2 || count < 0 || count > ENTRIES_MOST)
+	if (head[9] > PLACES_MOST_LOG2 || head[10] > 2 || count < 0 || count > ENTRIES_MOST)
 		return false;
 	bool general = head[10] == 0;
 	*ret = (struct python_keys){at + KEYS_HEAD + (1ull << head[9]), (uint32_t)count, general ? 24 : 16,

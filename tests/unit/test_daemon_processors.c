@@ -93,6 +93,8 @@ static void test_what_is_odd(void **state)
 	is("0::/odd\n", 0, 0, 0);
 	put("cgroup/odd/cpu.max", "nan nan\n");
 	is("0::/odd\n", 0, 0, 0);
+	put("cgroup/odd/cpu.max", "inf inf\n");
+	is("0::/odd\n", 0, 0, 0);
 	put("cgroup/odd/cpu.max", "");
 	is("0::/odd\n", 0, 0, 0);
 	put("cgroup/odd/cpu.max", "1 1000000\n");

@@ -1,0 +1,60 @@
+/* test_agent_dict.c - dicts of a hostile process that says that it runs Python: sizes that no dict has. tests/fuzz/fuzz_agent_dict.c looks for
+ * more. */
+#include "proto/python/dict.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define AT 4096
+#define TYPE_FLAGS (256 + 168)
+#define KEYS 640
+
+static uint64_t memory[128];
+
+static bool read_memory(void *context, uint64_t address, void *to, size_t bytes)
+{
+	(void)context;
+	if (address < AT || address - AT > sizeof memory || bytes > sizeof memory - (address - AT))
+		return false;
+	memcpy(to, (const char *)memory + (address - AT), bytes);
+	return true;
+}
+
+/* A dict of CPython 3.10 whose table of keys has so many places, one of which is taken. */
+static bool opens(uint64_t places, struct python_items *ret)
+{
+	struct python python = {.memory = {.read = read_memory, .reads_left = 100}, .minor = 10};
+	memset(memory, 0, sizeof memory);
+	memory[PYTHON_OBJECT_TYPE / 8] = AT + 256;
+	memory[TYPE_FLAGS / 8] = PYTHON_TYPE_IS_DICT;
+	memory[32 / 8] = AT + KEYS;
+	memory[(KEYS + 8) / 8] = places;
+	memory[(KEYS + 32) / 8] = 1;
+	return python_dict_open(&python, AT, ret);
+}
+
+static void test_places(void **state)
+{
+	(void)state;
+	struct python_items items;
+	assert_true(opens(8, &items));
+	assert_int_equal(items.keys.entries, AT + KEYS + 40 + 8);
+	assert_true(opens(1 << 20, &items));
+	assert_int_equal(items.keys.entries, AT + KEYS + 40 + (4 << 20));
+	assert_false(opens(0, &items));
+	assert_false(opens(9, &items));
+	/* Four bytes a place: this many have none. */
+	assert_false(opens(1ull << 62, &items));
+	assert_false(opens(1ull << 63, &items));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_places)};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

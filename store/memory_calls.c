@@ -5,13 +5,19 @@
 
 #define DEPTHS (UINT16_MAX + 1u)
 
-/* One column list for both: id, parent, name, step, thread, flags, depth, stack, phase, on a stack, rowid. */
-#define OPERATORS_SQL "SELECT id, parent, name, step, thread, flags, depth, stack, scope = 1, 1, rowid FROM operators"
-#define RANGES_SQL                                                                                                      \
-	"SELECT r.id, r.parent, NULL, r.step, r.thread, r.flags, r.depth, NULL, 2 * (s.text GLOB 'Optimizer.step#*'), " \
-	"r.source <> 2, r.rowid FROM ranges r LEFT JOIN strings s ON s.id = r.name"
-/* scope 1: at::RecordScope::BACKWARD_FUNCTION. */
-_Static_assert(MEMORY_BACKWARD == 1 && MEMORY_OPTIMIZER == 2 && RANGE_SOURCE_NVTX_START_END == 2,
+/* What a batch comes by where it comes by no DataLoader, or goes to a device. */
+#define BRINGING                                                                                                               \
+	"('aten::to', 'aten::_to_copy', 'aten::pin_memory', 'aten::_pin_memory', 'aten::empty', 'aten::zeros', 'aten::ones', " \
+	"'aten::full', 'aten::rand', 'aten::randn', 'aten::randint', 'aten::arange')"
+/* One column list for both: id, parent, name, step, thread, flags, depth, stack, phase, on a stack, rowid, brings. */
+#define OPERATORS_SQL                                                                                                  \
+	"SELECT id, parent, name, step, thread, flags, depth, stack, " MEMORY_BACKWARD_SQL ", 1, rowid, "              \
+	"name IN (SELECT id FROM strings WHERE text IN " BRINGING ") FROM operators"
+#define RANGES_SQL                                                                                                     \
+	"SELECT r.id, r.parent, NULL, r.step, r.thread, r.flags, r.depth, NULL, CASE WHEN s.text GLOB "                \
+	"'Optimizer.step#*' THEN 2 WHEN s.text GLOB '" MEMORY_LOADER_GLOB                                              \
+	"' THEN 3 END, r.source <> 2, r.rowid, 0 FROM ranges r LEFT JOIN strings s ON s.id = r.name"
+_Static_assert(MEMORY_BACKWARD == 1 && MEMORY_OPTIMIZER == 2 && MEMORY_LOADER == 3 && RANGE_SOURCE_NVTX_START_END == 2,
 	       "as the statements above have them");
 
 /* Of several with one id the first has it; the others, and those without one, are only children. */
@@ -47,6 +53,7 @@ static bool take(struct memory_calls *calls, sqlite3_stmt *row, bool is_operator
 		.phase = (unsigned)sqlite3_column_int(row, 8) & 3,
 		.is_operator = is_operator,
 		.known = known,
+		.brings = sqlite3_column_int(row, 11),
 	};
 	return true;
 }
@@ -119,6 +126,8 @@ bool memory_calls_load(struct memory_calls *calls, struct store *store)
 		struct memory_call *call = call_of(calls, order[i]), *parent = memory_calls_at(calls, call->parent);
 		if (!parent)
 			continue;
+		if (parent->owner != NUMBERED_NONE)
+			call->brings = parent->brings;
 		if (call->owner == NUMBERED_NONE)
 			call->owner = parent->owner;
 		if (!call->phase)

@@ -7,7 +7,14 @@
 #include "proto/base/numbered.h"
 #include "rows.h"
 
-enum memory_phase { MEMORY_NO_PHASE, MEMORY_BACKWARD, MEMORY_OPTIMIZER };
+enum memory_phase { MEMORY_NO_PHASE, MEMORY_BACKWARD, MEMORY_OPTIMIZER, MEMORY_LOADER };
+
+/* Of a row of operators: is it a node of autograd's backward, or what evaluates one? The latter adds up what was broadcast, as gradients of
+ * biases. scope 1: at::RecordScope::BACKWARD_FUNCTION. */
+#define MEMORY_BACKWARD_SQL                                                                                            \
+	"(scope = 1 OR name IN (SELECT id FROM strings WHERE text GLOB 'autograd::engine::evaluate_function: *'))"
+/* torch's range around the asking of a DataLoader for a batch. */
+#define MEMORY_LOADER_GLOB "enumerate(DataLoader)#*"
 
 #define MEMORY_NULL UINT32_MAX
 
@@ -27,6 +34,7 @@ struct memory_call {
 	bool known : 1;			    /* has an id of its own */
 	bool used : 1;			    /* there are blocks in it */
 	bool folded : 1;		    /* one call with its parent, whose sums have it */
+	bool brings : 1; /* the outermost operator makes a tensor of nothing, or copies one from elsewhere */
 };
 
 struct memory_calls {

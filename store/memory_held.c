@@ -2,6 +2,7 @@
  * which allocators use again and again. */
 #include "memory_held.h"
 #include "memory_blocks.h"
+#include "memory_use.h"
 
 /* The last record of an address. */
 struct place {
@@ -18,6 +19,7 @@ struct held {
 struct work {
 	struct store *store;
 	const struct memory_calls *calls;
+	struct memory_instants instants;
 	struct numbered *devices;
 	struct numbered places;	 /* (address, device's number, 0): struct place */
 	struct numbered holders; /* as holder_of() makes them, with the step: struct held */
@@ -26,13 +28,18 @@ struct work {
 	bool nameless;		 /* there are blocks whose addresses are not known */
 };
 
-/* (device's number and phase, name and stack of the operator, step) */
-static struct numbered_key holder_of(const struct work *work, const struct place *place, int64_t device, uint32_t step)
+#define USE_BITS 3
+#define PHASE_BITS 2
+_Static_assert(MEMORY_USE_OLDER < 1 << USE_BITS && MEMORY_LOADER < 1 << PHASE_BITS, "they have that many bits");
+
+/* (device's number, use and phase; name and stack of the operator; step) */
+static struct numbered_key holder_of(const struct work *work, const struct place *place, int64_t device, uint32_t step,
+				     enum memory_use use)
 {
 	const struct memory_call *call = memory_calls_at(work->calls, place->call);
 	const struct memory_call *owner = call ? memory_calls_at(work->calls, call->owner) : NULL;
 	uint64_t name = owner ? owner->name : MEMORY_NULL, stack = owner ? owner->stack : MEMORY_NULL;
-	return (struct numbered_key){device << 2 | (call ? call->phase : MEMORY_NO_PHASE),
+	return (struct numbered_key){(device << USE_BITS | use) << PHASE_BITS | (call ? call->phase : MEMORY_NO_PHASE),
 				     (int64_t)(name << 32 | stack), memory_value(step)};
 }
 
@@ -53,7 +60,9 @@ static bool add_holder(struct work *work, const struct place *place, int64_t num
 	if (!place->taken || place->time > device->peak_time || until <= device->peak_time)
 		return true;
 	device->held = memory_plus(device->held, place->bytes);
-	const struct numbered_key key = holder_of(work, place, number, place->step);
+	enum memory_use use =
+		memory_use_of(&work->instants, memory_calls_at(work->calls, place->call), place->time, until);
+	const struct numbered_key key = holder_of(work, place, number, place->step, use);
 	return add_held(&work->holders, &key, place) != NULL;
 }
 
@@ -81,7 +90,7 @@ static bool take(void *user, const struct memory_block *block)
 
 static bool add_leak(struct work *work, const struct place *place, int64_t device)
 {
-	const struct numbered_key key = holder_of(work, place, device, MEMORY_NULL);
+	const struct numbered_key key = holder_of(work, place, device, MEMORY_NULL, MEMORY_USE_NOT_KNOWN);
 	struct held *leak = add_held(&work->leaks, &key, place);
 	size_t before = work->steps.count;
 	if (!leak || !numbered_add(&work->steps, numbered_of(&work->leaks, leak), place->step, 0))
@@ -121,16 +130,21 @@ static void bind(sqlite3_stmt *statement, int column, int64_t value)
 		sqlite3_bind_int64(statement, column, value);
 }
 
+static enum memory_use use_of(const struct numbered_key *key)
+{
+	return (enum memory_use)(key->a >> PHASE_BITS & ((1 << USE_BITS) - 1));
+}
+
 /* `key`: as holder_of() makes it. Then three values. */
 static void insert(struct work *work, sqlite3_stmt *statement, const struct numbered_key *key, const int64_t values[3])
 {
-	static const char *const phases[] = {NULL, "backward", "optimizer", NULL};
-	const struct numbered_key *device = &work->devices->keys[key->a >> 2];
+	static const char *const phases[] = {NULL, "backward", "optimizer", "input"};
+	const struct numbered_key *device = &work->devices->keys[key->a >> (USE_BITS + PHASE_BITS)];
 	sqlite3_bind_int64(statement, 1, device->a);
 	sqlite3_bind_int64(statement, 2, device->b);
 	bind(statement, 3, memory_value((uint32_t)((uint64_t)key->b >> 32)));
 	bind(statement, 4, memory_value((uint32_t)key->b));
-	sqlite3_bind_text(statement, 5, phases[key->a & 3], -1, SQLITE_STATIC);
+	sqlite3_bind_text(statement, 5, phases[key->a & ((1 << PHASE_BITS) - 1)], -1, SQLITE_STATIC);
 	for (int i = 0; i < 3; i++)
 		bind(statement, 6 + i, values[i]);
 	store_step(work->store, statement);
@@ -140,18 +154,21 @@ static void write_holders(struct work *work)
 {
 	sqlite3_stmt *add =
 		store_prepare(work->store, "INSERT INTO memory_holders (device_type, device, name, stack, phase, "
-					   "step, blocks, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
+					   "step, blocks, bytes, use) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
 	for (uint32_t i = 0; add && i < work->holders.count && !work->store->error; i++) {
 		const struct held *held = numbered_at(&work->holders, i);
 		const struct numbered_key *key = &work->holders.keys[i];
+		sqlite3_bind_text(add, 9, memory_use_word(use_of(key)), -1, SQLITE_STATIC);
 		insert(work, add, key, (int64_t[]){key->c, held->blocks, held->bytes});
 	}
 	for (uint32_t i = 0; add && i < work->devices->count && !work->nameless && !work->store->error; i++) {
 		const struct memory_device *device = numbered_at(work->devices, i);
 		/* Of no operator, and in no phase. */
-		const struct numbered_key before = {(int64_t)i << 2, -1, ROWS_NULL};
-		if (device->absolute)
-			insert(work, add, &before, (int64_t[]){ROWS_NULL, 0, memory_minus(device->peak, device->held)});
+		const struct numbered_key before = {(int64_t)i << (USE_BITS + PHASE_BITS), -1, ROWS_NULL};
+		if (!device->absolute)
+			continue;
+		sqlite3_bind_text(add, 9, memory_use_word(MEMORY_USE_OLDER), -1, SQLITE_STATIC);
+		insert(work, add, &before, (int64_t[]){ROWS_NULL, 0, memory_minus(device->peak, device->held)});
 	}
 	sqlite3_finalize(add);
 }
@@ -179,11 +196,13 @@ bool memory_held(struct store *store, const struct memory_calls *calls, struct n
 		.leaks = {.bytes = sizeof(struct held), .memory = store->memory},
 		.steps = {.bytes = 1, .memory = store->memory},
 	};
-	bool room = memory_blocks(store, take, &work) && take_rest(&work);
+	bool room =
+		memory_instants_load(&work.instants, store) && memory_blocks(store, take, &work) && take_rest(&work);
 	if (room) {
 		write_holders(&work);
 		write_leaks(&work);
 	}
+	memory_instants_deinit(&work.instants);
 	numbered_deinit(&work.places);
 	numbered_deinit(&work.holders);
 	numbered_deinit(&work.leaks);

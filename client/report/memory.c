@@ -156,6 +156,32 @@ struct table *report_peak(const struct reader *reader, const struct report_optio
 	return table;
 }
 
+/* ---------------------------------------------------------------- what it was for */
+
+static const struct column use_columns[] = {
+	{"device", "DEVICE", COLUMN_TEXT, 0},
+	{"use", "FOR", COLUMN_TEXT, COLUMN_NAME},
+	{"blocks", "BLOCKS", COLUMN_COUNT, 0},
+	{"bytes", "BYTES", COLUMN_BYTES, 0},
+	{"percent", "BYTES %", COLUMN_PERCENT, COLUMN_BARRED},
+};
+
+struct table *report_memory_use(const struct reader *reader, const struct report_options *options)
+{
+	static const struct report_shape shape = {COUNTED(use_columns), NULL,	       0,
+						  "device, 4 DESC, 2",	"allocations", NULL};
+	struct table *table = report_query(
+		reader, options, &shape,
+		"SELECT " DEVICE_SQL(
+			"device_type",
+			"device") " AS device, use, nullif(sum(blocks), 0), sum(bytes), "
+				  "sum(bytes) * 100.0 / nullif(sum(sum(bytes)) OVER (PARTITION BY device_type, device), 0) FROM memory_holders "
+				  "GROUP BY device_type, device, use");
+
+	table_note(table, ABSOLUTE_NOTE);
+	return table;
+}
+
 /* ---------------------------------------------------------------- what stays */
 
 static const struct column leak_columns[] = {

@@ -18,7 +18,7 @@ VIEWS = re.findall(r"^  ([a-z_]+) ", subprocess.run([PROFD, "show", "--help"], c
 NO_OPERATORS = "the trace holds no operators"
 NO_GPU = "the trace holds nothing of a GPU"
 NONE = "the trace holds none of it"
-NO_BLOCKS = dict.fromkeys(("memory", "memory_steps", "peak", "leaks"), "the trace holds no allocations (profile_memory)")
+NO_BLOCKS = dict.fromkeys(("memory", "memory_steps", "peak", "memory_use", "leaks"), "the trace holds no allocations (profile_memory)")
 
 # What is left out: (categories, arguments of events), then the views that say so, and how. Every other view has rows, or says nothing.
 VARIANTS = {

@@ -264,8 +264,8 @@ def test_an_event_of_every_kind(tmp_path):
     assert sum(d["rows"].get("compute", 0) for d in devices) == 30000 and sum(d["rows"].get("copies", 0) for d in devices) == 5000
     # torch before 1.10 tells no addresses: what was taken is known, who held it is not.
     assert [(row["name"], row["self_cpu_bytes"]) for row in capture["operator_memory"]] == [("aten::mm", 4352)]
-    assert capture["memory_peak"] is None and capture["memory_leaks"] is None
-    for view in ("peak", "leaks"):
+    assert capture["memory_peak"] is None and capture["memory_use"] is None and capture["memory_leaks"] is None
+    for view in ("peak", "memory_use", "leaks"):
         assert "does not tell one block from another" in run("show", tmp_path / "old.db", "--by", view).stdout, view
 
 

@@ -9,7 +9,10 @@ import pytest
 
 from test_import import run
 
-OPERATORS, RANGES = ["aten::a", "aten::b", "aten::to", "autograd::engine::evaluate_function: X"], ["Optimizer.step#A.step", "forward"]
+OPERATORS = ["aten::a", "aten::b", "aten::to", "autograd::engine::evaluate_function: X"]
+RANGES = ["Optimizer.step#A.step", "Optimizer.zero_grad#A.zero_grad", "enumerate(DataLoader)#X.__next__", "forward"]
+TEXT = "(SELECT text FROM strings WHERE id = name)"
+LOADER = "enumerate(DataLoader)#"
 
 
 def trace(seed):
@@ -62,16 +65,25 @@ def trace(seed):
 class Reckoning:
     def __init__(self, db):
         self.calls, children = {}, collections.Counter()
-        for table, more in (("operators", "name, scope = 1, NULL"), ("ranges", "NULL, 0, (SELECT text FROM strings WHERE id = name)")):
-            for id, parent, thread, step, stack, name, backward, text in db.execute(
-                    f"SELECT id, parent, thread, step, {'stack' if table == 'operators' else 'NULL'}, {more} FROM {table}"):
-                phase = "backward" if backward else "optimizer" if (text or "").startswith("Optimizer.step#") else None
+        self.names = dict(db.execute("SELECT id, text FROM strings"))
+        self.at = collections.defaultdict(list)
+        for table, more in (("operators", f"name, scope = 1 OR {TEXT} GLOB 'autograd::engine::evaluate_function: *', NULL"),
+                            ("ranges", f"NULL, 0, {TEXT}")):
+            for id, parent, thread, step, stack, name, backward, text, start, duration in db.execute(
+                    f"SELECT id, parent, thread, step, {'stack' if table == 'operators' else 'NULL'}, {more}, start, duration FROM {table}"):
+                text = text or ""
+                phase = ("backward" if backward else "optimizer" if text.startswith("Optimizer.step#") else
+                         "input" if text.startswith(LOADER) else None)
+                self.at["backward"] += [start] * backward
+                self.at["read"] += [start] * text.startswith("Optimizer.")
+                self.at[phase, "ends"].append(start + duration)
                 self.calls[id] = (parent, thread, step, stack, name, phase)
                 children[parent] += 1
         self.children = children
         self.records = list(db.execute("SELECT time, step, parent, device_type, device, operation = 1, known, iif(operation = 1, bytes, -bytes), "
                                        "total, reserved, address FROM framework_allocations ORDER BY time, rowid"))
         self.last, = db.execute("SELECT max(step) FROM steps").fetchone()
+        self.at["steps"] = [end for end, in db.execute("SELECT start + duration FROM steps")]
         self.until = {}
         seen = {}
         for i, record in enumerate(self.records):
@@ -133,14 +145,40 @@ class Reckoning:
                 peaks[row[1:3]] = row[10], row[11], row[3]
         for i, (time, step, parent, kind, device, taken, _, bytes_, *_) in enumerate(self.records):
             if taken and time <= peaks[kind, device][1] < self.until.get(i, 1 << 62):
-                row = rows[(kind, device, *self.holder(parent), step)]
+                row = rows[(kind, device, *self.holder(parent), step, self.use(parent, time, self.until.get(i)))]
                 row[0] += 1
                 row[1] += bytes_
-        found = {(*key, *row) for key, row in rows.items()}
+        found = {(*key[:-1], *row, key[-1]) for key, row in rows.items()}
         for (kind, device), (peak, _, absolute) in peaks.items():
             if absolute:
-                found.add((kind, device, None, None, None, None, 0, peak - sum(r[7] for r in found if r[:2] == (kind, device))))
+                found.add((kind, device, None, None, None, None, 0, peak - sum(r[7] for r in found if r[:2] == (kind, device)), "older than the capture"))
         return found
+
+    def outlives(self, what, time, until, nth=1):
+        """Is it there after the nth of these instants, or, where there are not so many, not given back?"""
+        after = sorted(at for at in self.at[what] if at >= time)
+        if len(after) < nth:
+            return until is None and nth == 1
+        return until is None or until > after[nth - 1]
+
+    def use(self, call, time, until):
+        """docs/memory.md has the rule."""
+        around = list(self.around(call))
+        phase = next((self.calls[c][5] for c in around if self.calls[c][5]), None)
+        operators = [self.calls[c][4] for c in around if self.calls[c][4] is not None]
+        if phase == "optimizer":
+            return "optimizer state" if self.outlives(("optimizer", "ends"), time, until) else "temporary"
+        if phase == "backward":
+            return "gradients" if self.outlives("read", time, until) else "temporary"
+        if self.outlives("steps", time, until, 3):
+            return "not known"
+        if phase == "input" and self.outlives(("input", "ends"), time, until):
+            return "inputs"
+        if operators and self.names[operators[-1]] == "aten::to" and self.outlives("read", time, until):
+            return "inputs"
+        if any(at >= time for at in self.at["backward"]) and self.outlives("backward", time, until):
+            return "activations"
+        return "not known" if until is None else "temporary"
 
     def holder(self, parent):
         owner = self.owner(parent)
@@ -166,7 +204,7 @@ def test_random_traces(tmp_path, seed):
         expected = Reckoning(db)
         ours = {table: list(db.execute(f"SELECT * FROM {table}"))
                 for table in ("memory_totals", "memory_steps", "memory_holders", "memory_leaks")}
-    assert len(expected.records) > 100 and any(map(expected.folded, expected.calls))
+    assert len(ours["memory_holders"][0]) == 9 and len(expected.records) > 100 and any(map(expected.folded, expected.calls))
     steps = expected.steps()
     for table, rows in (("memory_totals", expected.totals()), ("memory_steps", steps), ("memory_holders", expected.holders(steps)),
                         ("memory_leaks", expected.leaks())):

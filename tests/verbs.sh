@@ -8,7 +8,7 @@ PYTEST_ARGUMENTS=() # the caller's own, after --
 # The parts of ./dev test, the longest first.
 PARTS=(e2e faults sanitize service fuzz replay steps cuda recipes unit sim)
 # What takes long: ./dev test long runs each as a whole, CI one of them, in short, on each commit.
-SLICES=(torch pythons matrix hostile restarts fuzz steps forks threads repeats attach parity wide)
+SLICES=(torch pythons matrix hostile restarts fuzz steps forks threads repeats attach parity soak wide)
 # In so many turns ./dev test runs the tests marked `wide`.
 TURNS=4
 
@@ -543,6 +543,9 @@ long_attach() {
 	need mmdebstrap
 	PROFD_PYTHON_ROOTS=$(python_roots) PROFD_ATTACHMENTS=$(by_form "$1" 100 1000) run_pytest -n 0 -s -m "" tests/e2e/test_attach_table.py
 }
+
+# A job of four ranks, with triggers at random.
+long_soak() { PROFD_SOAK_SECONDS=$(by_form "$1" 150 1800) run_serial -s tests/e2e/test_soak_ranks.py; }
 
 # Models of all kinds beside torch.profiler.
 long_parity() {

@@ -124,8 +124,18 @@ uint64_t collectors_bytes(void)
 	return bytes;
 }
 
+static void tell_note(size_t i)
+{
+	char sentence[248] = "";
+	if (collectors[i]->note && collectors[i]->note(sentence, sizeof sentence))
+		tell(i, 1, told[collectors[i]->bit].enable, sentence);
+}
+
 void collectors_stop(uint64_t now, uint64_t time)
 {
+	for (size_t i = 0; i < COLLECTORS; i++)
+		if (control_run.on[i])
+			tell_note(i);
 	for (size_t i = COLLECTORS; i-- > 0;)
 		if (control_run.on[i])
 			collectors[i]->stop();

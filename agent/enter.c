@@ -52,6 +52,7 @@ static int kept;
 static void leave(void)
 {
 	atomic_store(&life_words->loaded, 0);
+	nvtx_release();
 	keeper_end(keeper);
 	kept = 0;
 	steps_forget();
@@ -66,6 +67,8 @@ static void *thread_main(void *unused)
 	/* So that `top -H` and the job's owner see whose it is. */
 	prctl(PR_SET_NAME, "profd");
 	keeper_serve(link_stop);
+	if (enter_ways() & ENTRY_ATTACH)
+		nvtx_attached();
 	link_main();
 	leave();
 	return NULL;

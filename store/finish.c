@@ -343,6 +343,7 @@ static int put_all(struct finish *finish, struct derived *derived, bool *ended)
 	put_collectors(finish);
 	put_meta(finish);
 	notes_write(&derived->notes, store);
+	notes_nvtx(&finish->ending->collectors[COLLECTOR_NVTX], store);
 	if (*finish->ending->note)
 		notes_add(store, finish->ending->note);
 	cJSON *verdict = verdict_run(store, finish->watch, derived, *ended, finish->result->verdict);

@@ -127,3 +127,12 @@ void notes_add(struct store *store, const char *sentence)
 	say(text, "%s", sentence);
 	store_meta_text(store, "notes", text);
 }
+
+void notes_nvtx(const struct store_collector *nvtx, struct store *store)
+{
+	char sentence[sizeof nvtx->sentence + 32];
+	if (!nvtx->wanted || !nvtx->told || !*nvtx->sentence)
+		return;
+	snprintf(sentence, sizeof sentence, "%s: %s", nvtx->ran ? "NVTX" : "NVTX not recorded", nvtx->sentence);
+	notes_add(store, sentence);
+}

@@ -19,6 +19,9 @@ void notes_missing(const struct notes *notes, char *to, size_t bytes);
 /* Writes the sentences into meta, one a line. */
 void notes_write(const struct notes *notes, struct store *store);
 
+/* Adds what the NVTX collector said: why it recorded nothing, or what it left out. Before the notes that others add. */
+void notes_nvtx(const struct store_collector *nvtx, struct store *store);
+
 /* Adds one more. */
 void notes_add(struct store *store, const char *sentence);
 

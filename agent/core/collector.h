@@ -20,7 +20,8 @@ struct collector_request {
 struct collector_ops {
 	uint32_t bit; /* enum collector; what it records besides is said in proto/collectors.def (part_of) */
 
-	/* Can it record here, now? Touches nothing: no call into a foreign library beyond looking symbols up. Returns 1 or
+	/* Can it record here, now? Touches nothing: no call into a foreign library beyond looking symbols up
+	 * (NVTX after an attachment: takes in what carries it, so that it is known). Returns 1 or
 	 * 0 and in either case a sentence for `doctor` (what it records, or why it cannot). */
 	int (*probe)(char *sentence, size_t bytes);
 
@@ -44,6 +45,9 @@ struct collector_ops {
 	 * thread that steps, 0 = not known yet. Returns when it wants to be called again. Times of CLOCK_MONOTONIC in ns. May be
 	 * NULL. */
 	uint64_t (*poll)(uint64_t now, uint32_t step_thread);
+
+	/* Before stop: 1 with what has to be said of this recording, instead of what start said; else 0. May be NULL. */
+	int (*note)(char *sentence, size_t bytes);
 
 	/* Switches the hooks off. Ends of what is open may still come through pointers that a foreign library holds. */
 	void (*stop)(void);

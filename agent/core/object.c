@@ -18,6 +18,22 @@ int object_has(const struct dl_phdr_info *info, const void *at, size_t bytes, El
 	return 0;
 }
 
+static uint64_t fold(uint64_t hash, uint64_t word)
+{
+	return (hash ^ word) * 0x9e3779b97f4a7c15ull ^ hash >> 31;
+}
+
+uint64_t object_print(const struct dl_phdr_info *info)
+{
+	uint64_t hash = fold(info->dlpi_phnum, info->dlpi_addr);
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+		hash = fold(fold(fold(hash, p->p_type), p->p_vaddr), p->p_memsz);
+		hash = fold(fold(hash, p->p_offset), p->p_filesz);
+	}
+	return hash ? hash : 1;
+}
+
 struct search {
 	const void *at;
 	char *name;

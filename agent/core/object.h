@@ -4,9 +4,13 @@
 
 #include <link.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* 1 where [at, at + bytes) lies in one loaded part of the object that has all of `flags` (PF_...). Inside a gate_iterate(). */
 int object_has(const struct dl_phdr_info *info, const void *at, size_t bytes, ElfW(Word) flags);
+
+/* A fingerprint of its place and its program headers, never 0: another object that is mapped there later has another one. */
+uint64_t object_print(const struct dl_phdr_info *info);
 
 /* File name, without its folder, of the object in whose code `at` lies; left alone where there is none. The agent's thread. */
 void object_name_at(const void *at, char *name, size_t bytes);

@@ -7,6 +7,7 @@
 #include "nvtx.h"
 #include "objects.h"
 #include "opened.h"
+#include "search.h"
 #include "step_range.h"
 
 #include "agent/sink/sink.h"
@@ -17,6 +18,13 @@
 /* What NVTX_INJECTION64_PATH held at load. */
 static enum { PATH_UNKNOWN, PATH_NONE, PATH_OURS, PATH_OTHER } path_state;
 static char path_name[64];
+
+/* The agent has come to a process that ran (`profd attach`): objects are searched for. */
+static int late;
+/* While it recorded, objects came whose first ranges may be missing. */
+static int missed;
+#define SEARCH_EVERY 100000000ull
+static uint64_t search_at;
 
 static uint64_t stopped_at;
 
@@ -42,6 +50,19 @@ void nvtx_environment(const char *path, int ours)
 	}
 }
 
+void nvtx_attached(void)
+{
+	late = 1;
+	nvtx_objects_set(NVTX_HOOKED_NAMES);
+	if (nvtx_names_init() == 0)
+		nvtx_search();
+}
+
+void nvtx_release(void)
+{
+	nvtx_objects_set(NVTX_HOOKED_NOTHING);
+}
+
 /* What is said of slots that another tool holds; returns their number. */
 static unsigned say_foreign(struct sentence *s, const char *before)
 {
@@ -58,19 +79,78 @@ static unsigned say_foreign(struct sentence *s, const char *before)
 	return foreign;
 }
 
+static void say_number(struct sentence *s, const char *before, uint32_t n, const char *one, const char *more)
+{
+	sentence_add(s, before);
+	sentence_add_number(s, n);
+	sentence_add(s, n == 1 ? one : more);
+}
+
+/* Objects that were searched for and not taken in, each kind with its reason. Returns whether there are any. */
+static int say_not_taken(struct sentence *s, const char *before)
+{
+	const struct nvtx_searched *searched = nvtx_searched();
+	const char *comma = before;
+	if (searched->others) {
+		say_number(s, comma, searched->others, " object's NVTX is", " objects' NVTX is");
+		sentence_add(s, " held by another tool (");
+		sentence_add(s, *searched->holder ? searched->holder : "unknown");
+		sentence_add(s, ") and left to it");
+		comma = "; ";
+	}
+	if (searched->left) {
+		say_number(s, comma, searched->left, " object's NVTX", " objects' NVTX");
+		sentence_add(s, " is left to the tool that NVTX_INJECTION64_PATH names (");
+		sentence_add(s, searched->variable);
+		sentence_add(s, ")");
+		comma = "; ";
+	}
+	if (searched->old_library) {
+		sentence_add(s, comma);
+		sentence_add(s, "libnvToolsExt.so (NVTX before version 3) cannot be given a tool any more");
+		comma = "; ";
+	}
+	if (searched->fixed) {
+		say_number(s, comma, searched->fixed, " object's NVTX", " objects' NVTX");
+		sentence_add(s, " could not be taken in");
+		comma = "; ";
+	}
+	if (searched->unread) {
+		sentence_add(s, comma);
+		sentence_add(s, "the process's memory cannot be read");
+		comma = "; ";
+	}
+	return comma != before;
+}
+
+/* Of a process that ran when the agent came. */
+static int probe_late(struct sentence *s)
+{
+	nvtx_search();
+	unsigned count = nvtx_object_count();
+	if (count) {
+		say_number(s, "ranges and marks of ", count, " loaded object that uses NVTX",
+			   " loaded objects that use NVTX");
+		say_foreign(s, "; ");
+		say_not_taken(s, "; ");
+		return 1;
+	}
+	if (!say_not_taken(s, ""))
+		sentence_add(s, "no object that is loaded carries NVTX (version 3)");
+	return 0;
+}
+
 static int nvtx_probe(char *sentence, size_t bytes)
 {
 	struct sentence s = sentence_begin(sentence, bytes);
+	if (late)
+		return probe_late(&s);
 	unsigned count = nvtx_object_count(), refused = nvtx_objects_refused();
 	if (count) {
-		sentence_add(&s, "ranges and marks of ");
-		sentence_add_number(&s, count);
-		sentence_add(&s, count == 1 ? " loaded object that uses NVTX" : " loaded objects that use NVTX");
-		if (!say_foreign(&s, "; ") && refused) {
-			sentence_add(&s, "; ");
-			sentence_add_number(&s, refused);
-			sentence_add(&s, " more could not be taken in");
-		}
+		say_number(&s, "ranges and marks of ", count, " loaded object that uses NVTX",
+			   " loaded objects that use NVTX");
+		if (!say_foreign(&s, "; ") && refused)
+			say_number(&s, "; ", refused, " more could not be taken in", " more could not be taken in");
 		return 1;
 	}
 	if (path_state == PATH_OTHER) {
@@ -93,6 +173,10 @@ static int nvtx_others(char *sentence, size_t bytes)
 	struct sentence s = sentence_begin(sentence, bytes);
 	if (say_foreign(&s, ""))
 		return 1;
+	if (late) {
+		const struct nvtx_searched *searched = nvtx_searched();
+		return searched->others || searched->left ? say_not_taken(&s, "") : 0;
+	}
 	if (path_state != PATH_OTHER)
 		return 0;
 	sentence_add(&s, "NVTX_INJECTION64_PATH names another tool there (");
@@ -112,6 +196,9 @@ static int nvtx_arm(const struct collector_request *request, char *sentence, siz
 		sentence_add(&s, "no memory for open ranges");
 		return r;
 	}
+	/* What would not be recorded is not to look like a job without ranges. */
+	if (late && !nvtx_probe(sentence, bytes))
+		return -ENODATA;
 	nvtx_hooks_prepare();
 	return 0;
 }
@@ -120,14 +207,45 @@ static int nvtx_start(const struct collector_request *request, char *sentence, s
 {
 	struct sentence s = sentence_begin(sentence, bytes);
 	step_range_set(request->step_range);
-	nvtx_objects_set(1);
-	say_foreign(&s, "");
+	missed = 0;
+	search_at = 0;
+	nvtx_objects_set(NVTX_HOOKED_ALL);
+	int foreign = say_foreign(&s, "") != 0;
+	if (late)
+		say_not_taken(&s, foreign ? "; " : "");
 	return 0;
+}
+
+static uint64_t nvtx_poll(uint64_t now, uint32_t step_thread)
+{
+	(void)step_thread;
+	if (!late)
+		return UINT64_MAX;
+	if (now >= search_at) {
+		missed |= nvtx_search_again();
+		search_at = now + SEARCH_EVERY;
+	}
+	return search_at;
+}
+
+static int nvtx_note(char *sentence, size_t bytes)
+{
+	struct sentence s = sentence_begin(sentence, bytes);
+	if (!late)
+		return 0;
+	missed |= nvtx_search_again();
+	if (!missed)
+		return 0;
+	sentence_add(
+		&s,
+		"libraries were loaded in the recording; their NVTX ranges are missing until they were noticed, a tenth "
+		"of a second later at most");
+	return 1;
 }
 
 static void nvtx_stop(void)
 {
-	nvtx_objects_set(0);
+	nvtx_objects_set(NVTX_HOOKED_NAMES);
 	step_range_set(NULL);
 	stopped_at = sink_now();
 }
@@ -149,6 +267,8 @@ const struct collector_ops collector_nvtx = {
 	.others = nvtx_others,
 	.arm = nvtx_arm,
 	.start = nvtx_start,
+	.poll = nvtx_poll,
+	.note = nvtx_note,
 	.stop = nvtx_stop,
 	.drain = nvtx_drain,
 	.disarm = nvtx_disarm,

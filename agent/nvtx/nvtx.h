@@ -12,6 +12,11 @@ int nvtx_inject(void *get_export_table);
  * Called by the agent's constructor, if at all; only probe's sentence depends on it. */
 void nvtx_environment(const char *path, int ours);
 
+/* The agent has come to a process that runs: finds the objects that carry NVTX. The agent's thread, before it talks to a daemon. */
+void nvtx_attached(void);
+/* It leaves: nothing of ours stands in any object afterwards. The agent's thread. */
+void nvtx_release(void);
+
 /* Number of objects with NVTX that are hooked and have not been seen to vanish. */
 unsigned nvtx_object_count(void);
 

@@ -98,4 +98,41 @@ struct nvtx_abi_callbacks {
 /* nvtxTypes.h: NvtxGetExportTableFunc_t. */
 typedef const void *(*nvtx_abi_get_export_table)(uint32_t id);
 
+/* nvtxImpl.h: NVTX_INIT_STATE_. */
+enum nvtx_abi_state {
+	NVTX_ABI_STATE_FRESH = 0,
+	NVTX_ABI_STATE_STARTED = 1,
+	NVTX_ABI_STATE_COMPLETE = 2,
+};
+
+/* nvtxTypes.h: NvtxExportTableVersionInfo. */
+struct nvtx_abi_version {
+	size_t struct_size;
+	uint32_t version, reserved0;
+	void (*set_injection_version)(uint32_t version);
+};
+
+/* nvtxImpl.h: nvtxGlobals_t, the same in all releases that the wheels have, of CUDA 11.7 to 13.0. The functions of the modules core,
+ * CUDA, OpenCL, CUDA runtime, core2 and sync, one after the other, then for each module its table: NULL, the addresses of its
+ * functions, NULL. */
+#define NVTX_ABI_MODULES                                                                                               \
+	{                                                                                                              \
+		15, 8, 14, 6, 15, 6                                                                                    \
+	}
+#define NVTX_ABI_SLOTS 64
+#define NVTX_ABI_CORE_SLOT 0   /* that of id 1 */
+#define NVTX_ABI_CORE2_SLOT 43 /* that of id 1 */
+#define NVTX_ABI_CORE_COUNT 16 /* what a table says of itself: ids, and 0 */
+#define NVTX_ABI_CORE2_COUNT 16
+#define NVTX_ABI_CORE_TABLE 0 /* where it begins in `tables` */
+#define NVTX_ABI_CORE2_TABLE 51
+struct nvtx_abi_globals {
+	uint32_t state, padding;
+	struct nvtx_abi_callbacks callbacks;
+	struct nvtx_abi_version version;
+	nvtx_abi_function slots[NVTX_ABI_SLOTS];
+	nvtx_abi_function *tables[NVTX_ABI_SLOTS + 12];
+};
+_Static_assert(sizeof(struct nvtx_abi_globals) == 1168, "nvtxGlobals_t is 1168 bytes long on 64-bit machines");
+
 #endif

@@ -31,7 +31,7 @@ struct object {
 };
 
 static struct object objects[OBJECTS];
-static _Atomic int hooks_on;
+static _Atomic int hooks; /* enum nvtx_hooked */
 static _Atomic uint32_t refused;
 /* Of the last pass. */
 static _Atomic uint32_t foreign_slots;
@@ -47,24 +47,6 @@ struct snapshot {
 	uintptr_t base;
 	struct module core, core2;
 };
-
-/* ---------------------------------------------------------------- what is mapped */
-
-static uint64_t fold(uint64_t hash, uint64_t word)
-{
-	return (hash ^ word) * 0x9e3779b97f4a7c15ull ^ hash >> 31;
-}
-
-static uint64_t print_of(const struct dl_phdr_info *info)
-{
-	uint64_t hash = fold(info->dlpi_phnum, info->dlpi_addr);
-	for (int i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-		hash = fold(fold(fold(hash, p->p_type), p->p_vaddr), p->p_memsz);
-		hash = fold(fold(hash, p->p_offset), p->p_filesz);
-	}
-	return hash ? hash : 1;
-}
 
 /* ---------------------------------------------------------------- slots */
 
@@ -95,8 +77,20 @@ static int is_own(const struct dl_phdr_info *info, nvtx_abi_function function)
 	return object_has(info, (const void *)(uintptr_t)function, 1, PF_X);
 }
 
+nvtx_abi_function nvtx_objects_wanted(const struct nvtx_hook *hook, int hooked)
+{
+	if (hooked == NVTX_HOOKED_NOTHING)
+		return NULL;
+	return hook->always || hooked == NVTX_HOOKED_ALL ? hook->function : NULL;
+}
+
+int nvtx_objects_hooked(void)
+{
+	return atomic_load(&hooks);
+}
+
 /* Returns the number of slots that another tool holds. */
-static uint32_t object_flip(const struct dl_phdr_info *info, const struct snapshot *object, int on, int entering)
+static uint32_t object_flip(const struct dl_phdr_info *info, const struct snapshot *object, int hooked, int entering)
 {
 	uint32_t foreign = 0;
 	for (size_t i = 0; i < nvtx_hook_count; i++) {
@@ -104,7 +98,7 @@ static uint32_t object_flip(const struct dl_phdr_info *info, const struct snapsh
 		nvtx_abi_function *slot = slot_of(info, object, hook);
 		if (!slot)
 			continue;
-		nvtx_abi_function now = slot_read(slot), wanted = on || hook->always ? hook->function : NULL;
+		nvtx_abi_function now = slot_read(slot), wanted = nvtx_objects_wanted(hook, hooked);
 		if (now == wanted)
 			continue;
 		/* NVTX turns what still holds its own function into NULL as soon as we return, without a
@@ -140,7 +134,7 @@ static int object_read(struct object *o, struct snapshot *to)
 /* ---------------------------------------------------------------- a pass over all objects */
 
 struct pass {
-	int on;
+	int hooked;
 	uint32_t foreign;
 	uint64_t before[OBJECTS]; /* states at the start */
 	uint8_t seen[OBJECTS];
@@ -157,20 +151,20 @@ static int pass_object(struct dl_phdr_info *info, size_t size, void *pointer)
 		    !object_read(&objects[i], &object) || object.base != info->dlpi_addr)
 			continue;
 		if (!print)
-			print = print_of(info);
+			print = object_print(info);
 		if (object.print != print)
 			continue;
 		if (object.state == pass->before[i])
 			pass->seen[i] = 1;
-		pass->foreign += object_flip(info, &object, pass->on, 0);
+		pass->foreign += object_flip(info, &object, pass->hooked, 0);
 	}
 	return 0;
 }
 
-void nvtx_objects_set(int on)
+void nvtx_objects_set(int hooked)
 {
-	struct pass pass = {.on = on};
-	atomic_store(&hooks_on, on);
+	struct pass pass = {.hooked = hooked};
+	atomic_store(&hooks, hooked);
 	for (uint32_t i = 0; i < OBJECTS; i++)
 		pass.before[i] = atomic_load(&objects[i].state);
 	gate_iterate(pass_object, &pass, GATE_OWN_NS);
@@ -185,7 +179,7 @@ void nvtx_objects_set(int on)
 
 struct newcomer {
 	struct snapshot object;
-	int on;
+	int hooked;
 	int found;
 	int flip_only;
 };
@@ -231,7 +225,7 @@ static int enter_object(struct dl_phdr_info *info, size_t size, void *pointer)
 	if (!newcomer->flip_only) {
 		uint64_t busy;
 		object->base = info->dlpi_addr;
-		object->print = print_of(info);
+		object->print = object_print(info);
 		struct object *o = entry_take(object, &busy);
 		if (!o) {
 			newcomer->found = 0;
@@ -245,8 +239,8 @@ static int enter_object(struct dl_phdr_info *info, size_t size, void *pointer)
 		atomic_store_explicit(&o->core2_count, object->core2.count, memory_order_relaxed);
 		atomic_store(&o->state, busy - ENTRY_BUSY + ENTRY_LIVE);
 	}
-	newcomer->on = atomic_load(&hooks_on);
-	atomic_fetch_add_explicit(&foreign_slots, object_flip(info, object, newcomer->on, !newcomer->flip_only),
+	newcomer->hooked = nvtx_objects_hooked();
+	atomic_fetch_add_explicit(&foreign_slots, object_flip(info, object, newcomer->hooked, !newcomer->flip_only),
 				  memory_order_relaxed);
 	return 1;
 }
@@ -278,10 +272,36 @@ void nvtx_objects_add(nvtx_abi_get_export_table get)
 	}
 	/* The agent's thread may have switched meanwhile and passed by before the entry was there. */
 	newcomer.flip_only = 1;
-	while (newcomer.found && newcomer.on != atomic_load(&hooks_on)) {
+	while (newcomer.found && newcomer.hooked != nvtx_objects_hooked()) {
 		newcomer.found = 0;
 		gate_iterate(enter_object, &newcomer, GATE_JOB_NS);
 	}
+}
+
+/* Is it taken in already? */
+static int is_known(const struct snapshot *object)
+{
+	for (uint32_t i = 0; i < OBJECTS; i++) {
+		struct snapshot known;
+		if (object_read(&objects[i], &known) && known.base == object->base && known.print == object->print &&
+		    known.core.table == object->core.table && known.core2.table == object->core2.table)
+			return 1;
+	}
+	return 0;
+}
+
+int nvtx_objects_enter(struct dl_phdr_info *info, const struct nvtx_abi_globals *globals)
+{
+	struct newcomer newcomer = {.flip_only = 0};
+	newcomer.object.core =
+		(struct module){(nvtx_abi_table)(uintptr_t)&globals->tables[NVTX_ABI_CORE_TABLE], NVTX_ABI_CORE_COUNT};
+	newcomer.object.core2 = (struct module){(nvtx_abi_table)(uintptr_t)&globals->tables[NVTX_ABI_CORE2_TABLE],
+						NVTX_ABI_CORE2_COUNT};
+	newcomer.object.base = info->dlpi_addr;
+	newcomer.object.print = object_print(info);
+	if (is_known(&newcomer.object))
+		return 0;
+	return enter_object(info, sizeof *info, &newcomer) && newcomer.found ? 1 : -1;
 }
 
 /* ---------------------------------------------------------------- telling */

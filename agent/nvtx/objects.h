@@ -5,6 +5,7 @@
 #include "agent/core/own.h"
 #include "nvtx_abi.h"
 
+#include <link.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,9 +24,25 @@ OWN const size_t nvtx_hook_count;
  * stays as it is without a tool. */
 void nvtx_objects_add(nvtx_abi_get_export_table get);
 
-/* Hooks ranges and marks in all objects that are still mapped (on = 1), or gives NULL back where the function is still
- * ours (on = 0); forgets objects that are gone. The agent's thread. */
-void nvtx_objects_set(int on);
+/* Which of the hooks stand in the objects. */
+enum nvtx_hooked {
+	NVTX_HOOKED_NAMES,   /* what makes handles and names */
+	NVTX_HOOKED_ALL,     /* ranges and marks, too */
+	NVTX_HOOKED_NOTHING, /* the agent has left */
+};
+
+/* Puts these hooks into all objects that are still mapped, and gives NULL back for the others where the function is still ours;
+ * forgets objects that are gone. The agent's thread. */
+void nvtx_objects_set(int hooked);
+
+/* enum nvtx_hooked, as it is now. */
+int nvtx_objects_hooked(void);
+/* What belongs into the slot of this hook; NULL: nothing of ours. */
+nvtx_abi_function nvtx_objects_wanted(const struct nvtx_hook *hook, int hooked);
+
+/* Takes in an object by the variable that was found in it, and puts the hooks in where nobody's are. 1; 0: it is taken in already;
+ * -1: there is no room. Inside a gate_iterate() of the agent's thread. */
+int nvtx_objects_enter(struct dl_phdr_info *info, const struct nvtx_abi_globals *globals);
 
 /* The number of slots that another tool holds, as seen at the last change, and the file name (no folder) of the object
  * that tool lies in, where known. The agent's thread. */

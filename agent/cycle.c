@@ -3,6 +3,7 @@
 #include "after.h"
 #include "collectors.h"
 #include "decline.h"
+#include "core/filter.h"
 #include "core/keeper.h"
 #include "core/stamp.h"
 #include "link.h"
@@ -15,6 +16,7 @@
 #include "tick.h"
 
 #include "../proto/errors.h"
+#include "../proto/filters.h"
 
 #include <string.h>
 #include <time.h>
@@ -87,8 +89,19 @@ void cycle_finish(uint32_t reason)
 	}
 }
 
+bool cycle_stop_for_filter(void)
+{
+	if (!filter_is_over_a_thread(sink_now(), 0))
+		return false;
+	decline_send(control_run.capture, ERROR_UNAVAILABLE, filters_thread_sentence);
+	cycle_finish(REASON_AGENT);
+	return true;
+}
+
 void cycle_switch_on(void)
 {
+	if (cycle_stop_for_filter())
+		return;
 	stamp_begin();
 	int error = collectors_start();
 	control_run.enable = sink_now() - control_run.warmup_started;

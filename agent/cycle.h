@@ -5,6 +5,7 @@
 #include "../proto/segment.h"
 #include "tick.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* A boundary that took too long is waited for again after this. */
@@ -16,6 +17,8 @@ uint32_t cycle_move(uint32_t from, uint32_t to);
 
 /* Arms a cycle. The phase is CONTROL_IDLE, CONTROL_BETWEEN or CONTROL_DRAIN, so the step thread only counts. */
 void cycle_begin(uint64_t capture, const struct segment *segment);
+/* Gives the capture up where a thread has a seccomp filter of its own: no event of it may be its first. Returns whether. */
+bool cycle_stop_for_filter(void);
 /* Its warm-up has begun: the collectors are switched on. */
 void cycle_switch_on(void);
 /* Ends what is armed or recording, and no cycle follows; cycle_drain() does the rest. */

@@ -1,12 +1,15 @@
 /* decline.c - see decline.h. */
 #include "decline.h"
 #include "collectors.h"
+#include "core/filter.h"
 #include "link.h"
+#include "agent/sink/sink.h"
 #include "steps/counter.h"
 #include "tick.h"
 #include "torch/torch.h"
 
 #include "../proto/errors.h"
+#include "../proto/filters.h"
 
 const char decline_over[] = "the schedule has ended";
 
@@ -53,7 +56,11 @@ const char *decline_arm(const struct message_arm *arm, uint32_t *ret_error)
 	*ret_error = ERROR_PROFILED;
 	if (arm->options & ARM_ALONE && collectors_others(others, sizeof others))
 		return others;
-	return of_steps(arm, ret_error);
+	const char *steps = of_steps(arm, ret_error);
+	if (steps)
+		return steps;
+	*ret_error = ERROR_UNAVAILABLE;
+	return filter_is_over_a_thread(sink_now(), 1) ? filters_thread_sentence : NULL;
 }
 
 const char *decline_switch(const struct message_arm *arm, uint32_t *ret_error)

@@ -121,6 +121,8 @@ static uint64_t look_after(uint32_t phase)
 	if (now >= control_run.sweep_at) {
 		sink_sweep(now);
 		control_run.sweep_at = now + SWEEP_NS;
+		if (cycle_stop_for_filter())
+			return control_run.end_wish ? control_run.end_at : 0;
 	}
 	due = sooner(due, control_run.sweep_at);
 	return phase == CONTROL_RECORD ? sooner(due, thread_times_work(sink_now(), atomic_load(&control_run.thread)))

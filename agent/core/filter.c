@@ -1,14 +1,18 @@
 /* filter.c - see filter.h. */
 #include "filter.h"
+#include "keeper.h"
 
 #include "../../proto/filters.h"
 
 #include <linux/seccomp.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/prctl.h>
 
 /* Less than anybody sleeps: each time that somebody wakes. */
 #define LOOK_EVERY 1000000ull
+/* A thread that has been looked at may confine itself yet, before its first event. */
+#define THREADS_EVERY 5000000000ull
 
 static int at_first = -1; /* not known: nothing is new */
 
@@ -45,4 +49,24 @@ int filter_is_new_by(uint64_t now)
 	if (is_new_over_all())
 		atomic_store(&found, 1);
 	return atomic_load(&found);
+}
+
+static struct filters_seen seen; /* keeper's, while it is asked */
+
+static long look_at_threads(void *unused)
+{
+	(void)unused;
+	return filters_of_threads("/proc/self/task", at_first, &seen);
+}
+
+int filter_is_over_a_thread(uint64_t now, int anew)
+{
+	static uint64_t began;
+	if (at_first < 0)
+		return 0;
+	if (anew || now - began >= THREADS_EVERY) {
+		memset(&seen, 0, sizeof seen);
+		began = now;
+	}
+	return keeper_run(look_at_threads, NULL) != 0;
 }

@@ -17,4 +17,9 @@ int filter_is_new(void);
  * good. They began with filter_is_new() false, and lay none over themselves. */
 int filter_is_new_by(uint64_t now);
 
+/* 1 where any thread has a filter that was not there at the beginning: what the recorder does at a thread's first event may be
+ * forbidden to it. Asks by the keeper. Looks at threads that it has not looked at for some seconds; at all of them where `anew`. The
+ * agent's thread. */
+int filter_is_over_a_thread(uint64_t now, int anew);
+
 #endif

@@ -83,6 +83,15 @@ bool registry_has_new_filter(const struct process *process)
 	return process->filters >= 0 && seccomp_filters(process->who.pid) > process->filters;
 }
 
+bool registry_has_confined_thread(const struct process *process)
+{
+	static struct filters_seen seen;
+	char path[64];
+	memset(&seen, 0, sizeof seen);
+	snprintf(path, sizeof path, "/proc/%d/task", process->who.pid);
+	return process->filters >= 0 && filters_of_threads(path, process->filters, &seen) != 0;
+}
+
 /* --- death --- */
 
 /* A child may hold a copy of the agent's socket, so that no EOF comes: the process itself is watched. */

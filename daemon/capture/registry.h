@@ -49,5 +49,7 @@ enum error registry_missing(const struct conn *conn, pid_t pid);
 /* Has it installed a seccomp filter since it registered? Then its agent must not be woken: any system call may end the process. */
 bool registry_has_new_filter(const struct process *process);
 extern const char registry_filter_sentence[];
+/* Has one of its threads a filter of its own? Reads a file for each thread. */
+bool registry_has_confined_thread(const struct process *process);
 
 #endif

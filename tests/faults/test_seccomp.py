@@ -1,4 +1,5 @@
 """Jobs that forbid themselves system calls that the agent needs."""
+import json
 import pathlib
 import re
 import sqlite3
@@ -92,6 +93,56 @@ def test_seccomp_filter_and_the_daemon_ends(row, profd):
         profd.start_daemon()
 
     row.twice(profd, [SANDBOX, "--before=100", "--after=600"], during)
+
+
+def confined(job):
+    """Has a thread a filter, and the main thread none?"""
+    return job.poll() is not None or any("Seccomp:\t2" in (task / "status").read_text() for task in pathlib.Path(f"/proc/{job.pid}/task").iterdir())
+
+
+def test_seccomp_filter_over_another_thread(row, profd):
+    row.does("confines a thread by seccomp; is triggered then; that thread marks")
+    row.nothing_recorded("nothing is armed")
+    end = profd.folder / "end"
+
+    def during(job):
+        profd.wait_steps(job.pid, 5)
+        wait_for(lambda: confined(job), 20, "the filter")
+        refused = profd.run("trigger", "--pid", job.pid, "--steps", "100000", check=False)
+        assert refused.returncode == 1 and "one of its threads has a seccomp filter of its own" in refused.stderr, refused
+        assert "one of its threads has a seccomp filter of its own" in profd.run("doctor", "--pid", job.pid, check=False).stdout
+        # Its agent goes on: only what that thread may do is not known.
+        assert profd.wait_steps(job.pid, profd.process(job.pid)["step"] + 2)
+        end.touch()
+
+    end.touch()
+    row.twice(profd, [SANDBOX, "--how=thread", "--after=4000", f"--end={end}"], during, before=end.unlink)
+    assert profd.jobs[-1].returncode == 0
+
+
+def test_seccomp_filter_over_another_thread_in_mid_capture(row, profd):
+    row.does("confines a thread by seccomp, in mid-capture; later that thread marks")
+    go, end = profd.folder / "go", profd.folder / "end"
+
+    def during(job):
+        profd.wait_steps(job.pid, 5)
+        trigger = profd.follow("--pid", job.pid, "--steps", "100000")
+        profd.wait_recorded(job.pid, 2)
+        go.touch()
+        capture, = json.loads(trigger.communicate(timeout=60)[0])["captures"]
+        assert trigger.returncode == 5 and capture["status"] == "incomplete" and capture["steps_recorded"] > 0, capture
+        assert "one of its threads has a seccomp filter" in profd.run("show", capture["capture_id"]).stdout
+        with sqlite3.connect(f"file:{profd.file(capture['capture_id'])}?mode=ro", uri=True) as db:
+            first, last, steps = db.execute("SELECT min(number), max(number), count(*) FROM steps").fetchone()
+            lost, = db.execute("SELECT coalesce(sum(count), 0) FROM losses WHERE is_loss").fetchone()
+        row.counts(steps, lost, last - first + 1)
+        end.touch()
+
+    go.touch()
+    end.touch()
+    row.twice(profd, [SANDBOX, "--how=thread", "--after=4000", f"--go={go}", f"--end={end}"], during,
+              before=lambda: (go.unlink(), end.unlink()))
+    assert profd.jobs[-1].returncode == 0
 
 
 # Not "kill": what the agent is at in that very moment is the exception that docs/job.md names.

@@ -11,6 +11,7 @@
 #include "daemon/ops/named.h"
 #include "daemon/ops/ops.h"
 #include "daemon/ops/parse.h"
+#include "proto/filters.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -79,8 +80,10 @@ static void serve(struct conn *conn, struct request *request, const char *packet
 	if (!process)
 		return;
 	process_row(conn, process);
-	if (registry_has_new_filter(process)) {
-		collector_row(conn, COLLECTOR_STEPS, false, registry_filter_sentence);
+	bool filtered = registry_has_new_filter(process);
+	if (filtered || registry_has_confined_thread(process)) {
+		collector_row(conn, COLLECTOR_STEPS, false,
+			      filtered ? registry_filter_sentence : filters_thread_sentence);
 		conn_end(conn, NULL);
 		return;
 	}

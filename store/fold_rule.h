@@ -3,9 +3,9 @@
  * fold into their head. Children are operators and ranges of the same thread, with the parent that their records state. A
  * record that another thread closed is neither parent nor child, and a range of NVTX's starts and ends is on no stack.
  *
- * It stands here in two forms: for records that go by (fold.c, frames.c), and for rows of a capture file (derive_totals.c,
- * the client's views); client/report/folded.c does the latter for all rows of a file at once. tests/unit/test_store_fold.c compares
- * both with a reference. No locks. */
+ * It stands here in three forms: for records that go by (fold.c, frames.c), for rows in memory (memory_calls.c,
+ * client/report/folded.c), and for rows of a capture file (derive_totals.c, the client's views). tests/unit/test_store_fold.c compares
+ * the first and the last with a reference. No locks. */
 #ifndef PROFD_STORE_FOLD_RULE_H
 #define PROFD_STORE_FOLD_RULE_H
 
@@ -59,6 +59,19 @@ static inline void fold_parent(struct fold_children *children, struct fold_call 
 		return;
 	parent->self += children->first.self;
 	children->waits = false;
+}
+
+/* For rows of a file that lie in memory, once each knows how many children it has. */
+struct fold_row {
+	int64_t name, thread; /* name 0: a range, or a file that lacks it */
+	uint32_t children;
+	bool apart; /* neither parent nor child */
+};
+
+static inline bool fold_row_is_folded(const struct fold_row *row, const struct fold_row *parent)
+{
+	return row->name && row->name == parent->name && row->thread == parent->thread && !row->apart &&
+	       !parent->apart && parent->children == 1;
 }
 
 /* The rows that are one call with their parent: common table expressions, of which the last, `folded`, has their id, parent,

@@ -1,5 +1,6 @@
 /* memory_calls.c - see memory_calls.h. Parents are followed by the depths that records state, so that parents in a circle end. */
 #include "memory_calls.h"
+#include "fold_rule.h"
 
 #include "proto/events.h"
 
@@ -108,11 +109,18 @@ static void find_parents(struct memory_calls *calls)
 	}
 }
 
-/* fold_rule.h has the rule. */
+static struct fold_row row_of(const struct memory_call *call)
+{
+	return (struct fold_row){.name = call->is_operator && call->name != MEMORY_NULL ? call->name : 0,
+				 .thread = call->thread,
+				 .children = call->children,
+				 .apart = call->no_child};
+}
+
 static bool is_folded(const struct memory_call *call, const struct memory_call *parent)
 {
-	return call->known && call->is_operator && parent->is_operator && call->name == parent->name &&
-	       call->thread == parent->thread && !call->no_child && !parent->no_child && parent->children == 1;
+	struct fold_row row = row_of(call), of_parent = row_of(parent);
+	return call->known && fold_row_is_folded(&row, &of_parent);
 }
 
 bool memory_calls_load(struct memory_calls *calls, struct store *store)

@@ -7,6 +7,8 @@
 #include "proto/base/numbered.h"
 #include "proto/events.h"
 
+#include "store/fold_rule.h"
+
 #include <sqlite3.h>
 #include <stdlib.h>
 
@@ -22,33 +24,31 @@ struct row {
 	struct folded_operator operator;
 };
 
-/* What is known of the operator of an id; of several the first has it. */
-struct of_id {
-	int64_t name, thread;
-	uint32_t children;
-	bool async;
-};
-
 struct rows {
 	struct row *list;
 	size_t count, room;
-	struct numbered ids; /* struct of_id */
+	struct numbered ids; /* struct fold_row of the operator of an id; of several the first has it */
 };
 
-static struct of_id *find(const struct rows *rows, int64_t id)
+static struct fold_row *find(const struct rows *rows, int64_t id)
 {
 	uint32_t number = id ? numbered_find(&rows->ids, id, 0, 0) : NUMBERED_NONE;
 
 	return number == NUMBERED_NONE ? NULL : numbered_at(&rows->ids, number);
 }
 
+static struct fold_row row_of(const struct row *row)
+{
+	return (struct fold_row){.name = row->name, .thread = row->operator.thread, .apart = row->async};
+}
+
 static void add_id(struct rows *rows, const struct row *row)
 {
 	size_t before = rows->ids.count;
-	struct of_id *of_id = need(numbered_add(&rows->ids, row->id, 0, 0));
+	struct fold_row *of_id = need(numbered_add(&rows->ids, row->id, 0, 0));
 
 	if (rows->ids.count > before)
-		*of_id = (struct of_id){.name = row->name, .thread = row->operator.thread, .async = row->async};
+		*of_id = row_of(row);
 }
 
 static void read_operators(struct rows *rows, const struct reader *reader)
@@ -76,7 +76,7 @@ static void read_operators(struct rows *rows, const struct reader *reader)
 
 static void count_child(const struct rows *rows, int64_t parent)
 {
-	struct of_id *of_parent = find(rows, parent);
+	struct fold_row *of_parent = find(rows, parent);
 
 	if (of_parent)
 		of_parent->children++;
@@ -95,16 +95,16 @@ static void count_children(const struct rows *rows, const struct reader *reader)
 
 static bool is_folded(const struct rows *rows, const struct row *row)
 {
-	const struct of_id *parent = row->id && !row->async ? find(rows, row->parent) : NULL;
+	const struct fold_row *parent = row->id ? find(rows, row->parent) : NULL;
+	struct fold_row own = row_of(row);
 
-	return parent && !parent->async && parent->children == 1 && row->name && parent->name == row->name &&
-	       parent->thread == row->operator.thread;
+	return parent && fold_row_is_folded(&own, parent);
 }
 
 void folded_each(const struct reader *reader, void (*take)(void *context, const struct folded_operator *operator),
 		 void *context)
 {
-	struct rows rows = {.ids = {.bytes = sizeof(struct of_id)}};
+	struct rows rows = {.ids = {.bytes = sizeof(struct fold_row)}};
 
 	read_operators(&rows, reader);
 	count_children(&rows, reader);

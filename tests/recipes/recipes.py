@@ -32,8 +32,9 @@ RECIPES = [
     ], word="asking"),
     Recipe("view", ["To add a view"], [
         Row("client/report/views.def", before=r"^VIEW\(threads,",
-            text='VIEW(dummy, "dummy", "Dummy", 0, 0, 0,\n\t"how many steps there are, as a test",\n\t"what, count")\n'),
-    ]),
+            text='VIEW(dtypes, "dtypes", "Types", FILLS_SHAPES, 0, 0,\n\t"operators by the types of their inputs, as a test",\n'
+                 '\t"name, input_types, calls, cpu_ns")\n'),
+    ], word="dtypes"),
     Recipe("format", ["To add an export format"], [
         Row("client/export/formats.def", before=r"^#undef FORMAT",
             text='FORMAT("dummy", dummy_write, ".dummy", "{name}.dummy", false, 0,\n\t"the number of steps, as a test")\n'),

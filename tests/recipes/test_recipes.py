@@ -4,6 +4,7 @@ lists and nowhere else. The copy is built, and each dummy is seen to work in the
 A place is a hunk: lines that stand together in one file, or a new file. New files lie in new/RECIPE; recipes.py says which lines
 are added where. A recipe that needs more places than MOST allows fails, and so does a list of the page that names other places."""
 import collections
+import json
 import os
 import pathlib
 import re
@@ -168,10 +169,30 @@ def test_verb_with_an_op(profd):
     assert profd.run("asking").stdout == "the daemon answers\n"
 
 
-def test_view(profd):
-    shown = profd.run("show", profd.capture, "--by", "dummy").stdout
-    assert re.search(r"^dummy steps +3$", shown, re.M), shown
-    assert profd.show(profd.capture)["dummy"] == [{"what": "dummy steps", "count": 3}]
+def operator(name, start, duration, *types):
+    return {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": start, "dur": duration,
+            "args": {"External id": start, "Input Dims": [[2]] * len(types), "Input type": list(types)}}
+
+
+def test_view(built, tmp_path):
+    """Operators by dtype, in less than 30 lines. An operator that calls itself is one call, as in the table of operators."""
+    lines = (HERE / "new/view/client/report/dtypes.c").read_text(encoding="utf-8").splitlines()
+    assert len(lines) + 3 < 30, "with its row"
+    trace, capture = tmp_path / "trace.json", tmp_path / "trace.db"
+    trace.write_text(json.dumps({"schemaVersion": 1, "traceEvents": [
+        {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "pid": 1, "tid": 1, "ts": 100, "dur": 1000},
+        operator("aten::add", 110, 30, "float", "float"), operator("aten::add", 150, 20, "float", "float"),
+        operator("aten::add", 200, 40, "c10::BFloat16", "float"),
+        operator("aten::mul", 300, 90, "long int"), operator("aten::mul", 310, 70, "long int"),
+    ]}))
+    client = built.build / "bin" / "profd"
+    run(client, "import", trace, "--output", capture, cwd=tmp_path)
+    rows = json.loads(run(client, "show", capture, "--format", "json", cwd=tmp_path))["dtypes"]
+    wanted = [("aten::add", ["float", "float"], 2, 50000), ("aten::add", ["c10::BFloat16", "float"], 1, 40000),
+              ("aten::mul", ["long int"], 1, 90000)]
+    assert [(row["name"], json.loads(row["input_types"]), row["calls"], row["cpu_ns"]) for row in rows] == wanted
+    shown = run(client, "show", capture, "--by", "dtypes", cwd=tmp_path)
+    assert re.search(r"^aten::add +\[.*float.*\] +2 ", shown, re.M), shown
 
 
 def test_format(profd):

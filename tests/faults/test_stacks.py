@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from conftest import same_job
+from house import WORKLOADS
 
 # {name: (what the job does, Python)}; each calls step() now and then and prints what it computed.
 JOBS = {
@@ -155,7 +156,7 @@ def test_sampled(row, profd, name):
 
 # What makes a thread's frames, states and functions go away, in operators.
 OPERATORS = """
-import ctypes, gc, os, sys, threading, time, torch
+import ctypes, gc, os, sys, threading, time, torch, without_compiler
 torch.set_num_threads(1)
 torch.manual_seed(1)
 step = getattr(ctypes.CDLL(None), "profd_step", lambda: None)
@@ -209,7 +210,7 @@ def test_operators(row, profd, torch_newest):
         profd.wait_steps(job.pid, 2, 240)
         return profd.follow("--pid", job.pid, "--steps", 90000, "--timeout", "120s", "--stacks=operators", "--stacks-rate", 997)
 
-    client = row.twice(profd, [torch_newest, "-c", OPERATORS], during, same_job, timeout=300)
+    client = row.twice(profd, [torch_newest, "-c", OPERATORS], during, same_job, timeout=300, env={"PYTHONPATH": str(WORKLOADS)})
     out, err = client.communicate(timeout=90)
     assert client.returncode in (0, 5), (client.returncode, out, err)
     capture = profd.json("captures")["captures"][0]["capture_id"]

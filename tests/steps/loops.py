@@ -456,7 +456,13 @@ for _n in (1, 4, 8):
     LOOPS[f"accumulate_{_n}"] = accumulate(_n, False)
     LOOPS[f"accumulate_{_n}_loader"] = accumulate(_n, True)
 
+# These come with libraries that look into torch's compiler, or may.
+WITH_COMPILER = ("zero", "schedule_free", "hf_trainer", "lightning_automatic", "lightning_manual", "accelerate")
+
 if __name__ == "__main__":
+    if sys.argv[1] not in WITH_COMPILER:
+        sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "workloads"))
+        import without_compiler  # noqa: F401
     torch.manual_seed(0)
     torch.set_num_threads(1)
     loop = Loop()

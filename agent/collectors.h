@@ -25,7 +25,7 @@ void collectors_disarm(void);
 
 /* What has been told of each in this capture: COLLECTOR_COUNT messages. Another daemon is told again. */
 struct message_collector *collectors_told(void);
-/* Is one of these bits nothing that can be recorded here? Then the sentence says which, and why. */
+/* Can one of these bits not be recorded here? Then the sentence says which one, and why. */
 bool collectors_refuse(uint32_t bits, char *sentence, size_t bytes);
 /* Does another profiler record in this process? */
 bool collectors_others(char *sentence, size_t bytes);

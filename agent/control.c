@@ -28,7 +28,7 @@
 #define MAP_FIXED_NOREPLACE 0x100000 /* Linux 4.17; before that, a wish */
 #endif
 
-/* A recording without a daemon ends after this, because nobody could end it otherwise. Mostly its steps end it before. */
+/* A recording without a daemon ends after this time, because nobody could end it otherwise. Usually its steps end it earlier. */
 #define ALONE_NS (60 * SECOND)
 /* A capture that has not begun to record waits this long for the next daemon. A restart takes less than a second; after a crash the
  * service is started again within a few. */
@@ -190,7 +190,8 @@ void control_daemon_found(void)
 	uint32_t phase = atomic_load(&control_phase);
 	/* This includes a capture that has just ended and is drained next: the daemon must get its segment before its end. */
 	bool under_way = phase != CONTROL_IDLE && phase != CONTROL_BETWEEN;
-	/* The capture under way first: once the daemon knows of it, the end of the cycle before does not make it ask for another one. */
+	/* The capture under way is offered first. Once the daemon knows of it, the end of the cycle before does not make it
+	 * ask for another one. */
 	if (under_way)
 		orphan_offer(&control_run.segment, control_run.capture, control_run.trigger, collectors_told());
 	orphan_found();

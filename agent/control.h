@@ -24,7 +24,7 @@ void control_cancel(uint64_t capture, uint32_t reason);
 void control_leave(void);
 /* Is the agent to leave the process now? Else *due is when to ask again, if that is sooner. */
 bool control_may_go(uint64_t *due);
-/* The last of it, before the agent leaves: as if nothing had been recorded. */
+/* Forgets everything before the agent leaves, as if nothing had been recorded. */
 void control_forget(void);
 /* FINISH has come: the daemon has what it wants. */
 void control_finish(uint64_t capture);
@@ -40,7 +40,7 @@ uint32_t control_orphans(void);
 /* The process exits: end the recording, wait for the agent's thread at most `wait` ns. Called by the exiting thread. */
 void control_exit(uint64_t wait);
 
-/* In a fork child, by the thread that forked: what it may touch once more is there. */
+/* In a fork child, on the thread that forked: puts memory where that thread may still write. */
 void control_in_child(void);
 
 #endif

@@ -50,7 +50,7 @@ static uint64_t end_wished(void)
 	return control_run.end_wish ? control_run.end_at : UINT64_MAX;
 }
 
-/* The end of a window of time, and of what records without a daemon. */
+/* Ends a window of time, and a recording without a daemon, when its time is over. */
 static uint64_t end_due(uint32_t phase)
 {
 	if (!control_run.record_deadline || (phase != CONTROL_RECORD && phase != CONTROL_TICK))

@@ -34,7 +34,7 @@
 #define EXIT_WAIT_NS 200000000ull
 /* The agent's thread calls into torch to add a callback; the rest needs a few KiB. Address space, not memory. */
 #define STACK_BYTES (512u << 10)
-/* How often a thread is asked for at most where there is none to be had. */
+/* So often at most the kernel is asked for a thread when it gives none. */
 #define TRIES 64
 
 static _Atomic uint32_t entries; /* bit set of enum agent_entry */

@@ -306,7 +306,7 @@ void link_torch_coming(void)
 	atomic_store(&torch_looks, TORCH_LOOKS);
 }
 
-/* Torch is watched for its steps from when it is there. Returns when to look again. */
+/* Looks for torch, whose steps are watched as soon as it is loaded. Returns when to look again. */
 static uint64_t torch_work(uint64_t now)
 {
 	if (torch_watched || !torch_looks)

@@ -49,7 +49,8 @@ uint32_t collectors_asked(enum collector_asked asked);
 /* A bit set of those that fill any of the figures. */
 uint32_t collectors_filling(unsigned figures);
 
-/* Of one that is left out nothing is left of what it records besides; what is recorded where torch calls the agent needs operators. */
+/* A collector that is left out takes along what it records besides. What is recorded when torch calls the agent needs
+ * operators. */
 uint32_t collectors_consistent(uint32_t bits);
 
 /* A bit set of what a collector records besides, which has a bit of its own: shapes are torch's. */

@@ -23,7 +23,7 @@ static int number_after(const char *text, const char *label)
 
 static int count_of(const char *status_path, bool living)
 {
-	/* The line comes behind that of the groups, of which there may be many. */
+	/* The line comes after that of the groups, which may be long. */
 	char text[16384];
 	long n = small_file_read(status_path, text, sizeof text);
 	if (n < 0)

@@ -339,7 +339,7 @@ void segment_free_chunk(struct segment *segment, uint32_t i)
 	atomic_fetch_add_explicit(&segment->header->chunks_free, 1, memory_order_release);
 }
 
-/* Length and type of an entry, as one word: whoever claims an entry says with it where the next one begins. */
+/* Length and type of an entry as one word: who claims an entry tells with it where the next one begins. */
 _Static_assert(offsetof(struct segment_string, bytes) == 0 && offsetof(struct segment_string, type) == 4 &&
 		       sizeof(struct segment_string) == 8,
 	       "a word of the arena");
@@ -398,7 +398,8 @@ void segment_strings_publish(const struct segment *segment, int last)
 {
 	uint32_t end = strings_end(segment);
 	uint32_t at = atomic_load_explicit(&segment->header->strings_used, memory_order_acquire);
-	/* As many turns as there can be entries: a peer that moves strings_used to and fro keeps nobody here. */
+	/* At most as many turns as there can be entries: a peer that moves strings_used to and fro cannot keep the reader
+	 * here. */
 	for (uint32_t turns = 0; turns <= end / 8; turns++) {
 		uint32_t from = at < SEGMENT_STRINGS_FIRST ? SEGMENT_STRINGS_FIRST : at;
 		if (from % 8 || from >= end || end - from < sizeof(struct segment_string))

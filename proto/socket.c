@@ -271,14 +271,14 @@ ssize_t socket_receive(int fd, void *packet, size_t size, int *fds, unsigned *nf
 	unsigned room = nfds ? *nfds : 0;
 	if (nfds)
 		*nfds = 0;
-	/* What nobody wants is not even received: to close it may take its time. */
+	/* Descriptors that nobody wants are not even received: closing them may take long. */
 	if (room == 0) {
 		message.msg_control = NULL;
 		message.msg_controllen = 0;
 	}
 	ssize_t n = recvmsg(fd, &message, flags | MSG_CMSG_CLOEXEC);
-	/* A peer that has closed without having read all that was sent to it: the kernel tells that first, and once, but what the
-	 * peer has sent before is there all the same. */
+	/* The peer has closed without reading all that was sent to it. The kernel reports that first, and once; what the peer
+	 * has sent before can still be read. */
 	if (n < 0 && errno == ECONNRESET)
 		n = recvmsg(fd, &message, flags | MSG_CMSG_CLOEXEC);
 	if (n < 0)

@@ -241,7 +241,7 @@ static void add(struct stacks *stacks, const struct sample *sample)
 		count_in(&stacks->functions, stacks->frames[at].function_key, sample, stacks->sample, self);
 }
 
-/* Operators that another one called, and that launched nothing, have nothing of their own. */
+/* Has it anything to show? Operators that others called, and that launched nothing, add nothing to it. */
 static bool says_something(const struct sums_of *sums)
 {
 	return sums->samples || sums->calls || sums->device;

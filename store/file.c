@@ -247,7 +247,7 @@ int file_create_at(struct store *store, const char *path)
 		return store->error;
 	int fd = -1, error = EEXIST;
 	bool taken = faccessat(store->folder, store->final_name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-	/* A partial file that is there is another's, or what one that was killed left. */
+	/* A partial file with this name belongs to another store, or was left by one that was killed. */
 	if (!taken) {
 		fd = openat(store->folder, store->partial_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
 			    0666);

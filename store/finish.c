@@ -215,7 +215,7 @@ static void undo(struct store *store)
 	*store->sentence = 0;
 }
 
-/* What was committed before the disk was full is good; what ends it needs little, and nothing that can grow. */
+/* Rows that were committed before the disk was full are good. Ending the file needs little room, and nothing that can grow. */
 static void end_without_disk(struct finish *finish)
 {
 	struct store *store = finish->store;
@@ -371,7 +371,8 @@ int finish_run(struct store *store, struct store_ending *ending, struct capture_
 	if (!store->db)
 		return spoil(&finish, true);
 	int error = put_all(&finish, &derived, &ended);
-	/* All rows are there, but there is no room to put them into order: the same as if the disk had been full before. */
+	/* All rows are there, but there is no room to put them into order. The file is ended as if the disk had been full
+	 * before. */
 	if (error == -ENOSPC && !ended)
 		error = put_all(&finish, &derived, &ended);
 	device_deinit(finish.device);

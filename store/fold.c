@@ -106,7 +106,7 @@ static void arrive(struct fold *fold, const struct fold_node *node)
 		return;
 	}
 	struct fold_call call = node->call;
-	/* Deeper levels than that of this record's children wait for parents that will not come. */
+	/* Levels below this record's children wait for parents that will not come. */
 	close_levels(fold, thread, depth + 2);
 	struct fold_level *inner = level_at(thread, depth + 1);
 	if (inner && inner->parent == node->id && node->is_operator)

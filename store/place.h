@@ -6,8 +6,8 @@
 #include "file.h"
 #include "totals.h"
 
-/* Of kinds whose writers state the step: rows that the boundaries contradict are put right. Tables of which `totals` prove that
- * there are none are not looked at. *moved: how many were. 0 or store->error. */
+/* Puts rows right whose writers stated the step and whose times say otherwise. A table is not looked at where `totals` prove
+ * that it has no such row. *moved: how many there were. Returns 0 or store->error. */
 int place_stated(struct store *store, struct totals *totals, const struct boundaries *boundaries, uint64_t *moved);
 
 /* Of all other kinds that are placed by time: rows without a step get that in which they begin; what begins outside of every

@@ -52,8 +52,8 @@ void totals_chunk(struct totals *totals, uint32_t writer, uint32_t sequence);
 /* Before the totals are read. */
 void totals_end(struct totals *totals);
 void totals_add(struct totals *totals, const union event_any *event);
-/* Takes one range out of the group of `from` and puts it into that of `to`; of an operator that is not possible, and the
- * totals are incomplete then. */
+/* Moves one range from the group of `from` to that of `to`. For an operator that is not possible: then the totals are
+ * incomplete. */
 void totals_move(struct totals *totals, struct total key, uint32_t from, uint32_t to, uint64_t duration, uint64_t self);
 
 #endif

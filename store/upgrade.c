@@ -40,7 +40,7 @@ static void drop_view(struct store *store, const char *name)
 	sqlite3_free(sql);
 }
 
-/* An older release's tables for what it could not record yet: a view or another table has the name now. */
+/* An older release has no table for what it could not record. Here a view or another table has taken that name. */
 static void drop_empty(struct store *store, const char *name)
 {
 	char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\" LIMIT 1", name);

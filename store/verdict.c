@@ -43,7 +43,7 @@ static uint64_t count_rows(struct store *store)
 	return rows;
 }
 
-/* Nothing of what went wrong here spoils the capture: only the verdict is not there. */
+/* An error here does not spoil the capture: only its verdict is missing. */
 static void give_up(struct store *store, struct findings *findings, const char *why)
 {
 	memset(findings, 0, sizeof *findings);

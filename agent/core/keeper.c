@@ -177,7 +177,7 @@ void keeper_watch(int fd)
 
 /* ---------------------------------------------------------------- the table */
 
-/* Closes the descriptors that the list names, but for itself; returns whether there was any. */
+/* Closes the descriptors that the list names, except the list's own. Returns whether there was any. */
 static bool close_listed(int list)
 {
 	static char entries[4096] __attribute__((aligned(8)));
@@ -275,7 +275,7 @@ void *keeper_main(void *unused)
 			life_wake_for(WAKE_SOCKET);
 		}
 		struct pollfd fds[2] = {{signals, POLLIN, 0}, {watched, POLLIN, 0}};
-		/* Without a descriptor for the signals, of which the job has left us none, it looks now and then. */
+		/* The job has left us no descriptor for the signals: without one it looks now and then. */
 		int n = (int)syscall(SYS_ppoll, fds, 2, signals < 0 ? &(struct timespec){0, 50000000} : NULL, NULL, 0);
 		if (filter_is_new_by(clock_now())) {
 			atomic_store(&stopped, true);
@@ -284,7 +284,7 @@ void *keeper_main(void *unused)
 		bool woken = take_signals();
 		if (n <= 0)
 			continue;
-		/* It says that there is a signal, and there is none: the number is somebody else's by now. */
+		/* It says that there is a signal, but there is none: the number belongs to somebody else by now. */
 		if (fds[0].revents && !woken)
 			signals = -1;
 		if (fds[1].revents) {

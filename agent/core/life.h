@@ -54,11 +54,12 @@ void life_wake(void);
 /* Sleeps until it is woken, so many ns at most (UINT64_MAX: for ever). Returns the reasons, 0 when the time is up. Agent's
  * thread. */
 uint32_t life_wait(uint64_t ns);
-/* The calling thread of the agent's makes no system call any more: it waits for a futex that nobody wakes. */
+/* The calling thread, which is the agent's, makes no system call any more: it waits for a futex that nobody wakes. */
 void life_stop(void) __attribute__((noreturn));
 
-/* From now on the end of a recording at exit() comes before the exit handlers of what is loaded now: a driver whose own have run
- * tells nothing more, and torch complains of what it no longer has. The agent's thread; once for each `watched`. */
+/* From now on exit() ends the recording before it runs the exit handlers of what is loaded now. Once its own handlers have
+ * run, a driver tells nothing more, and torch complains of callbacks that it no longer has. The agent's thread; once for each
+ * `watched`. */
 void life_watch_exit(unsigned *watched);
 
 /* Appends a line to the file that PROFD_DEBUG names; nothing where it names none. */

@@ -7,7 +7,8 @@
 /* The first line is laid after so long, and the kernel's clock is asked until then. */
 #define FIRST_NS 10000000ull
 #define LOOK_NS 100000000ull
-/* The speed is that of this long at least, once there is so much: what one look is off by hardly counts then. */
+/* The speed is measured over at least this much time, as soon as there is so much: then the error of a single look hardly
+ * counts. */
 #define SPEED_NS 1000000000ull
 /* Off by more, it is another clock: the machine slept, or moved to another host. */
 #define OFF_MOST_NS 50000
@@ -28,7 +29,7 @@ static struct {
 	uint64_t due; /* UINT64_MAX: no look */
 	uint64_t off; /* ns at most */
 } state = {.due = UINT64_MAX};
-/* Not begun anew, or whoever reads across two lines could take them for one. */
+/* Turns are not begun anew: a reader in between could take two lines for one. */
 static uint32_t turns;
 
 static void lay(uint64_t ticks, uint64_t time, int64_t rate)
@@ -111,7 +112,7 @@ int stamp_meet(uint64_t ticks, uint64_t time)
 }
 
 #ifdef __x86_64__
-/* The least of some tries: whoever reads waits for nobody, so the shortest is the truest. */
+/* Takes the shortest of some tries. A reader waits for nobody, so the shortest is closest to the truth. */
 static int look(struct pair *ret)
 {
 	uint64_t least = UINT64_MAX;
@@ -182,7 +183,7 @@ uint64_t stamp_follow(uint64_t now)
 uint64_t stamp_end(void)
 {
 	struct pair pair;
-	/* A line that was never looked at is off by nobody knows how much. */
+	/* Nobody knows the error of a line that was never compared with the clock. */
 	if (is_there() && look(&pair))
 		stamp_meet(pair.ticks, pair.time);
 	return forget();

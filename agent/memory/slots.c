@@ -268,8 +268,9 @@ static void change_guarded(struct pass *pass, const struct dl_phdr_info *info, v
 	}
 }
 
-/* Where the loader would look the function up, it may find another library's: only what is bound, or has one definition, is ours to take.
- * The stub is kept, so that it is looked up afterwards as if we had never been there. */
+/* The loader might find another library's function under this name. So only a slot that is bound already, or whose name has a
+ * single definition, is ours to take. The stub is kept: afterwards the loader looks the function up as if we had never been
+ * there. */
 static bool take_unbound(const struct slot_hook *hook, void **slot, void *stub)
 {
 	if (hook->definitions != 1 || unbound_count == UNBOUND_MOST)

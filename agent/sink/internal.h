@@ -42,9 +42,10 @@ _Static_assert(sizeof(struct sink_named) == 64, "a cache line each");
 enum thread_state {
 	THREAD_FREE = 0,
 	THREAD_OWNED = 1,
-	THREAD_DEAD = 2,  /* another thread has its tid now: the agent's thread takes it back */
-	THREAD_GONE = 3,  /* dead, with frames that may still be pointed to: not used again */
-	THREAD_LEFT = 4,  /* its thread jumped out of the recorder and has another one: not used again */
+	THREAD_DEAD = 2, /* another thread has its tid now: the agent's thread takes it back */
+	THREAD_GONE = 3, /* dead, with frames that may still be pointed to: not used again */
+	THREAD_LEFT =
+		4, /* its thread has jumped out of the recorder and has got another one; this one is not used again */
 	THREAD_TAKEN = 5, /* a thread is about to own it; its tid is still that of the dead one before */
 };
 
@@ -187,7 +188,7 @@ int boundaries_prepare(void);
 
 /* string.c */
 int strings_prepare(const struct segment *segment);
-/* Nobody writes any more: what is in the arena is published, but for what was never finished. */
+/* Nobody writes any more: publishes what is in the arena, except texts that were never finished. */
 void strings_finish(void);
 /* stuck: threads that did not leave in time. */
 void strings_release(uint32_t stuck);

@@ -114,7 +114,7 @@ static int user_socket(char *to, char *sentence)
 		   folders[2]);
 }
 
-/* File systems on which SQLite's locks do not work reliably, nor what it leaves behind at a crash. */
+/* File systems on which SQLite's locks are not reliable, or on which a file may be damaged by a crash. */
 static const char *network_file_system(const char *path)
 {
 	static const struct {

@@ -45,7 +45,7 @@ static bool more_slots(struct numbered *numbered)
 	return true;
 }
 
-/* Keys and values have the same room: where only one of them can grow, it is as if neither had. */
+/* Keys and values have the same room. If only one of them can grow, both stay as they were. */
 static bool more_room(struct numbered *numbered)
 {
 	size_t from = numbered->room, to = from + from / 4 + LEAST;

@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-/* Not defined: nobody has written down this processor's number, and there is no filter. */
+/* Not defined: this processor's number is not known here, and there is no filter. */
 #if defined __x86_64__
 #define SECCOMP_ARCHITECTURE AUDIT_ARCH_X86_64
 #elif defined __aarch64__

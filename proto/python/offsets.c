@@ -91,8 +91,8 @@ static struct groups groups_of(unsigned minor)
 	return at;
 }
 
-/* Right before the flag of which the table has the place, and as far from the collector's beginning as the releases have it: a trial release of
- * 3.13 that has it otherwise is refused. */
+/* It lies right before the flag, whose place the table has, and as far from the collector's beginning as in the releases. A
+ * trial release of 3.13 that has it elsewhere is refused. */
 static int32_t collections_of(uint64_t collector, const uint64_t *garbage, unsigned minor)
 {
 	const uint64_t bytes = sizeof(uint64_t) * PYTHON_GENERATIONS * PYTHON_GENERATION_WORDS;

@@ -116,7 +116,7 @@ unsigned breakdown_unusual(const struct breakdown_holders *holders)
 {
 	unsigned unusual = (holders->evaluate && holders->evaluate < holders->steps ? HOLDS_EVALUATION : 0) |
 			   (holders->compile && holders->compile < holders->steps ? HOLDS_COMPILATION : 0);
-	/* If some steps evaluate and all others compile, those that evaluate say more of what is usual. */
+	/* If some steps evaluate and all others compile, the ones that evaluate are closer to what is usual. */
 	return unusual == (HOLDS_EVALUATION | HOLDS_COMPILATION) && holders->any == holders->steps ? HOLDS_COMPILATION
 												   : unusual;
 }

@@ -177,7 +177,8 @@ struct breakdown {
 	size_t call_count;
 	struct breakdown_operation *operations;
 	size_t operation_count;
-	/* Until then devices may have been at work on what nobody recorded: idle time before it is unknown. 0: not so. */
+	/* Until this time the devices may have worked on what was not recorded: idle time before it is unknown. 0: there is no
+	 * such time. */
 	int64_t known_from;
 	/* What comes out. */
 	struct breakdown_device *devices; /* by number */

@@ -61,7 +61,8 @@ static int by_start(const void *a, const void *b)
 	return ORDER(x->start, y->start) ?: ORDER(x->end, y->end);
 }
 
-/* Marks of the step thread that are of training, or of which somebody has said what they are. Modules' calls and input are neither. */
+/* Marks of the step thread that belong to training, or whose meaning somebody has stated. Calls of modules and input are
+ * neither. */
 static bool take_marks(struct walk *walk)
 {
 	const struct activity_spans *marks = &walk->activity->marks;
@@ -161,7 +162,7 @@ static void walk_operators(struct walk *walk)
 	stop(walk);
 }
 
-/* Without any sequence number in a file that was imported nobody knows whether they were recorded. */
+/* An imported file without any sequence number does not tell whether they were recorded. */
 static bool is_known(const struct phases *phases)
 {
 	if (phases->numbered)

@@ -81,7 +81,7 @@ static void mark(struct load *load, const struct meaning *name, uint32_t thread,
 		activity_mark(activity, thread, start, end, (enum phase)name->phase);
 }
 
-/* More of them than there are devices say nothing: the file is not what it says. */
+/* There cannot be more of them than devices: the rest, of a file that is not what it says, is left out. */
 static void take_follower(struct breakdown_capture *capture, uint32_t thread)
 {
 	size_t count = capture->follower_count;

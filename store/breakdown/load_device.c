@@ -7,10 +7,10 @@
 
 #include <stdlib.h>
 
-/* A call that is none of the known ones sets something up where it takes this long and the device has nothing to do. */
+/* A call of unknown name that takes this long while the device has nothing to do is one that sets something up. */
 #define SETUP_NS 1000000
 
-/* Of more devices nobody is told whether their kernels could do better. */
+/* For more devices than this nobody is told whether their kernels could do better. */
 #define LOAD_DEVICES 64
 /* Kernels with tensor cores: devices of this capability and later. */
 #define TENSOR_CORES_MAJOR 7

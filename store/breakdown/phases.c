@@ -89,7 +89,8 @@ struct forward {
 
 static void take_forward(struct forward *forward, const struct phases_operator *item, bool back)
 {
-	/* Numbers count what is differentiated: with this one it only begins, and what came before inference was none of it. */
+	/* Sequence numbers count what is differentiated. With this one training only begins, and what came before was no part
+	 * of inference. */
 	if (back && forward->without && forward->alone && item->sequence == forward->sequence)
 		forward->start = INT64_MAX;
 	if (back && forward->start == INT64_MAX)

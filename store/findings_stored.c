@@ -373,6 +373,8 @@ bool findings_read(sqlite3 *db, const struct breakdown_watch *watch, struct brea
 		take_interval, &reading);
 	scan_each(&reading.scan, "SELECT key, value FROM meta WHERE key GLOB 'verdict*' OR key = 'breakdown_doubt'",
 		  take_meta, &reading);
+	ret->recorded = capture->breakdown.step_count;
+	ret->window = capture->window;
 	*ret_error = reading.scan.error;
 	return !reading.scan.error;
 }

@@ -319,7 +319,7 @@ static bool put_steps(struct build *build, uint16_t collectors)
 		record.step.duration = (uint64_t)(step->end - step->start);
 		record.step.number = (uint64_t)step->number;
 		record.step.thread = step->thread;
-		record.step.source = step->number ? STEP_SOURCE_RANGE : STEP_SOURCE_DURATION;
+		record.step.source = build->steps.window ? STEP_SOURCE_DURATION : STEP_SOURCE_RANGE;
 		record.step.collectors = collectors;
 		if (!put(build, &record))
 			return false;
@@ -467,8 +467,8 @@ static void tell(const struct build *build, const struct kineto_about *about, st
 	}
 	ending->record_start = clock_of(build, build->steps.rows[0].start);
 	ending->record_end = clock_of(build, build->steps.rows[build->steps.count - 1].end);
-	ending->step_source = build->steps.rows[0].number ? STEP_SOURCE_RANGE : STEP_SOURCE_DURATION;
-	text_copy(ending->step_range, sizeof ending->step_range, build->steps.rows[0].number ? STEP_ANNOTATION : "");
+	ending->step_source = build->steps.window ? STEP_SOURCE_DURATION : STEP_SOURCE_RANGE;
+	text_copy(ending->step_range, sizeof ending->step_range, build->steps.window ? "" : STEP_ANNOTATION);
 	facts->status = CAPTURE_COMPLETE;
 	facts->steps_wanted = build->steps.count;
 	facts->started = (uint64_t)(build->lowest + (about->base > 0 ? about->base : 0));

@@ -35,6 +35,7 @@ bool steps_add(struct steps *steps, const struct kineto_event *event, uint32_t t
 
 bool steps_window(struct steps *steps, int64_t start, int64_t end, uint32_t thread)
 {
+	steps->window = true;
 	return add(steps, (struct step){.start = start, .end = end, .thread = thread});
 }
 

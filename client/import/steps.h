@@ -15,6 +15,7 @@ struct step {
 struct steps {
 	struct step *rows;
 	size_t count, room;
+	bool window; /* there is none: the only one is a window of time */
 };
 
 /* Takes an annotation, which is a step or not. False: no memory. */

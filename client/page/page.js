@@ -151,7 +151,7 @@ const drawVerdict = () => {
   to.append(make("p", {class: "big"}, verdict.verdict));
   verdict.findings.forEach((finding, index) => {
     const list = make("dl");
-    const won = finding.win > 0 ? `${percent(finding.win * 100)} of a step, ${duration(finding.win_ns)}` : null;
+    const won = finding.win > 0 ? `${percent(finding.win * 100)} of ${verdict.window ? "the window" : "a step"}, ${duration(finding.win_ns)}` : null;
     for (const [title, text] of [["evidence", finding.evidence], ["try", finding.try], ["at most to win", won]])
       if (text) list.append(make("dt", {}, title), make("dd", {}, text));
     to.append(make("div", {class: "finding"}, make("div", {class: "number"}, String(index + 1)), make("div", {}, make("div", {class: "title"}, finding.what), list)));

@@ -83,7 +83,8 @@ static void set_name(struct table *table, size_t column, const struct reader *re
 		report_cell(table, column, statement, 0);
 }
 
-static struct table *intervals(const struct reader *reader, const struct finding *finding)
+static struct table *intervals(const struct reader *reader, const struct findings *findings,
+			       const struct finding *finding)
 {
 	struct table *table = table_new(interval_columns, sizeof interval_columns / sizeof *interval_columns);
 
@@ -101,7 +102,8 @@ static struct table *intervals(const struct reader *reader, const struct finding
 		set_name(table, V_OPERATOR, reader, interval->outer);
 	}
 	table_set_whole(table, (size_t)finding->interval_total);
-	table_note(table, "%s: %.1f %% of a step", finding->what, finding->share * 100);
+	table_note(table, "%s: %.1f %%%s", finding->what, finding->share * 100,
+		   finding->step ? " of all the time" : findings_of(findings));
 	table_note(table, "%s", finding->evidence);
 	table_note(table, "%s", finding->advice);
 	if (*finding->sql)
@@ -118,7 +120,7 @@ struct table *report_findings(const struct reader *reader, const struct report_o
 		if ((uint64_t)options->finding > findings.count)
 			exit(fail(EXIT_NO_TARGET, "there is no finding %lld; the verdict has %zu: %s",
 				  (long long)options->finding, findings.count, findings.verdict));
-		return intervals(reader, &findings.items[options->finding - 1]);
+		return intervals(reader, &findings, &findings.items[options->finding - 1]);
 	}
 	table = table_new(columns, sizeof columns / sizeof *columns);
 	for (size_t i = 0; i < findings.count; i++)

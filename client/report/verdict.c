@@ -7,7 +7,9 @@
 
 #include "client/ui/json.h"
 #include "client/ui/text.h"
+#include "proto/base/facts.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,7 +124,7 @@ static void put_indented(FILE *file, const char *text, int width)
 	free(safe);
 }
 
-static void put_finding(FILE *file, size_t number, const cJSON *finding, const char *capture, int width)
+static void put_finding(FILE *file, size_t number, const cJSON *finding, bool window, const char *capture, int width)
 {
 	double share = json_number(finding, "share", 0) * 100, least = json_number(finding, "min", 0) * 100,
 	       most = json_number(finding, "max", 0) * 100, win = json_number(finding, "win", 0) * 100;
@@ -136,7 +138,8 @@ static void put_finding(FILE *file, size_t number, const cJSON *finding, const c
 		snprintf(head, sizeof head, "%s: %.0f %% of a step (%.0f to %.0f %% in each).", what ? what : "", share,
 			 least, most);
 	else
-		snprintf(head, sizeof head, "%s: %.0f %% of a step.", what ? what : "", share);
+		snprintf(head, sizeof head, "%s: %.0f %% of %s.", what ? what : "", share,
+			 window ? "the window" : "a step");
 	char *safe = text_safe(head);
 	fprintf(file, "%3zu ", number);
 	put_wrapped(file, safe, width);
@@ -152,6 +155,28 @@ static void put_finding(FILE *file, size_t number, const cJSON *finding, const c
 		fprintf(file, "%*sevidence: profd show %s --finding %zu\n", INDENT, "", capture, number);
 }
 
+/* Which steps were judged, where these are not all. */
+static void put_judged(FILE *file, const cJSON *verdict, int width)
+{
+	int64_t first = (int64_t)json_number(verdict, "first_step", 0),
+		last = (int64_t)json_number(verdict, "last_step", 0),
+		judged = (int64_t)json_number(verdict, "steps", 0),
+		all = (int64_t)json_number(verdict, "steps_recorded", 0);
+	int64_t left_out = last - first + 1 - judged;
+	char text[160];
+	int n = snprintf(text, sizeof text, "Judged: step%s %" PRId64, last > first ? "s" : "", first);
+	if (judged < 1 || first < 1 || judged >= all)
+		return;
+	if (last > first)
+		n += snprintf(text + n, sizeof text - (size_t)n, " to %" PRId64, last);
+	n += snprintf(text + n, sizeof text - (size_t)n, " of %" PRId64, all);
+	if (left_out > 0)
+		snprintf(text + n, sizeof text - (size_t)n, ", without %" PRId64 " that %s unlike the others", left_out,
+			 left_out == 1 ? "is" : "are");
+	text_copy(text + strlen(text), 2, ".");
+	put_indented(file, text, width);
+}
+
 char *verdict_text(const cJSON *verdict, const char *capture, int width)
 {
 	char *text = NULL;
@@ -162,12 +187,14 @@ char *verdict_text(const cJSON *verdict, const char *capture, int width)
 	width = width > 0 ? width : WIDTH;
 	cJSON_ArrayForEach(finding, cJSON_GetObjectItem(verdict, "findings"))
 	{
-		put_finding(file, ++number, finding, capture, width);
+		put_finding(file, ++number, finding, cJSON_IsTrue(cJSON_GetObjectItem(verdict, "window")), capture,
+			    width);
 	}
 	if (abstains && *abstains)
 		put_indented(file, abstains, width);
 	else if (!number && line)
 		put_indented(file, line, width);
+	put_judged(file, verdict, width);
 	fclose(file);
 	return need(text);
 }

@@ -37,8 +37,10 @@ static void take_step(void *context, sqlite3_stmt *row)
 		return;
 	}
 	breakdown->steps = capture->steps;
-	if (!breakdown->step_count)
+	if (!breakdown->step_count) {
 		breakdown->step_thread = (uint32_t)row_int(row, 3);
+		capture->window = row_int(row, 5) == STEP_SOURCE_DURATION;
+	}
 	/* A file that was imported: what follows the framework's own annotation of the step lies between two steps. */
 	if (sqlite3_column_type(row, 4) != SQLITE_NULL) {
 		int64_t told = end_of(start, row_int(row, 4));
@@ -189,7 +191,7 @@ static void read_steps(struct load *load)
 		  "WITH annotated AS MATERIALIZED (SELECT start, max(duration) AS duration FROM ranges WHERE name IN "
 		  "(SELECT id FROM strings "
 		  "WHERE text GLOB 'ProfilerStep#*') GROUP BY start) SELECT s.start, s.duration, s.number, s.thread, "
-		  "a.duration FROM steps s "
+		  "a.duration, s.source FROM steps s "
 		  "LEFT JOIN annotated a ON a.start = s.start ORDER BY s.start",
 		  take_step, load);
 	scan_each(&load->scan, "SELECT * FROM steps ORDER BY start", take_collections, load);

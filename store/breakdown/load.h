@@ -18,6 +18,7 @@ struct breakdown_capture {
 	uint64_t timeless;	 /* operations of which CUPTI had no times */
 	uint64_t unlaunched;	 /* operations in the recording of which the call is missing */
 	bool host, device;	 /* that side was recorded */
+	bool window;		 /* no steps were known: what is judged is a window of time */
 	uint64_t graph_launches; /* calls that launched a CUDA graph */
 	char doubt
 		[256]; /* why the causes of idle time are not known: then all of it is in IDLE_UNKNOWN; empty: they are */

@@ -63,7 +63,8 @@ static void keep_named(struct claims *claims, const struct claims_stretch *stret
 
 static bool told_by_name(enum finding_kind kind)
 {
-	return kind == FINDING_SYNC || kind == FINDING_STALL || kind == FINDING_COPY || kind == FINDING_ALLOC;
+	return kind == FINDING_SYNC || kind == FINDING_STALL || kind == FINDING_ALLOC || kind == FINDING_COMPILE ||
+	       kind == FINDING_SETUP;
 }
 
 static void close_interval(struct walk *walk)
@@ -94,7 +95,8 @@ static void add_interval(struct walk *walk, size_t step, enum finding_kind kind,
 	close_interval(walk);
 	*open = (struct claims_stretch){.interval = {.start = start, .end = end, .step = ordinal, .thread = thread},
 					.kind = kind,
-					.asked = asked};
+					.asked = asked,
+					.span = CLAIMS_NAMELESS};
 }
 
 static bool is_judged(const struct walk *walk, size_t step)
@@ -194,16 +196,31 @@ static int64_t claim_after_wait(struct walk *walk, int64_t start, int64_t end)
 	return start + part;
 }
 
-/* The host was late from `start` to `end`, without a break. */
-static void claim_late(struct walk *walk, int64_t start, int64_t end, uint32_t thread)
+/* How much of [start, end) lies in judged steps. */
+static int64_t judged_part(struct walk *walk, int64_t start, int64_t end)
 {
-	start = claim_after_wait(walk, start, end);
+	int64_t part = 0, from, to;
+	for (size_t i = walk_to(walk, start); begins_before(walk, i, end); i++)
+		if (cut(walk, i, start, end, &from, &to) && is_judged(walk, i))
+			part += to - from;
+	return part;
+}
+
+/* The host was late from the first piece to the last, without a break. */
+static void claim_late(struct walk *walk, const struct breakdown_stretch *pieces, size_t count, uint32_t thread)
+{
+	int64_t end = pieces[count - 1].end, start = claim_after_wait(walk, pieces[0].start, end);
 	if (end <= start)
 		return;
 	enum finding_kind kind = end - start >= STALL_NS ? FINDING_STALL : FINDING_LAUNCH;
 	if (phase_at(walk, start) == PHASE_OPTIMIZER && walk->claims->optimizer_per_tensor && kind == FINDING_LAUNCH)
 		kind = FINDING_OPTIMIZER;
 	claim(walk, kind, start, end, thread, 0);
+	/* Behind it: steps are walked forwards. */
+	for (size_t i = 0; i < count; i++)
+		if (pieces[i].end > start)
+			walk->claims->late[kind][pieces[i].cause] +=
+				judged_part(walk, pieces[i].start > start ? pieces[i].start : start, pieces[i].end);
 }
 
 static void claim_idle(struct walk *walk, const struct breakdown_stretch *piece, uint32_t thread)
@@ -213,7 +230,7 @@ static void claim_idle(struct walk *walk, const struct breakdown_stretch *piece,
 		[IDLE_ALLOC] = FINDING_ALLOC,	  [IDLE_COMPILE] = FINDING_COMPILE, [IDLE_SETUP] = FINDING_SETUP,
 		[IDLE_CAPTURE] = FINDING_CAPTURE, [IDLE_GAP] = FINDING_SMALL,
 	};
-	int64_t length = piece->end - piece->start;
+	int64_t length = piece->end - piece->start, judged;
 	switch ((enum idle_row)piece->cause) {
 	case IDLE_DEVICE_WAIT:
 	case IDLE_UNKNOWN:
@@ -222,10 +239,11 @@ static void claim_idle(struct walk *walk, const struct breakdown_stretch *piece,
 	case IDLE_INPUT:
 		/* What the loader takes is lost to the loader, also where a wait brought it to light. */
 		walk->credit = walk->credit > length ? walk->credit - length : 0;
+		judged = judged_part(walk, piece->start, piece->end);
 		claim(walk, FINDING_INPUT, piece->start, piece->end, walk->breakdown->step_thread, 0);
-		walk->claims->input += length;
+		walk->claims->input += judged;
 		if (walk->device->idles[piece->idle].after_sync)
-			walk->claims->input_after_wait += length;
+			walk->claims->input_after_wait += judged;
 		return;
 	default:
 		claim(walk, kinds[piece->cause], piece->start, piece->end, thread, 0);
@@ -248,7 +266,7 @@ static void walk_idle(struct walk *walk, size_t from, size_t to)
 		while (end < to && is_late((enum idle_row)stretches[end].cause))
 			end++;
 		if (end > i) {
-			claim_late(walk, stretches[i].start, stretches[end - 1].end, thread);
+			claim_late(walk, &stretches[i], end - i, thread);
 			i = end;
 			continue;
 		}
@@ -382,6 +400,19 @@ static void look_at_optimizer(struct walk *walk)
 	walk->claims->optimizer_per_tensor = most >= PER_TENSOR_LEAST;
 }
 
+/* A copy that blocks is told by its call: while the copy itself runs no thread is late. */
+static void keep_copy(struct walk *walk, const struct breakdown_operation *operation, size_t step)
+{
+	const struct breakdown_call *call = &walk->breakdown->calls[operation->call];
+	keep_named(walk->claims, &(struct claims_stretch){.interval = {.start = call->start,
+								       .end = call->end,
+								       .step = (int64_t)step + 1,
+								       .thread = call->thread},
+							  .kind = FINDING_COPY,
+							  .asked = call->start + (call->end - call->start) / 2,
+							  .span = CLAIMS_NAMELESS});
+}
+
 static void count_operations(struct walk *walk)
 {
 	const struct breakdown *breakdown = walk->breakdown;
@@ -396,7 +427,10 @@ static void count_operations(struct walk *walk)
 		if (operation->start < breakdown->steps[step].start)
 			continue;
 		walk->claims->steps[step].operations++;
-		if (operation->kind == OPERATION_FEW_BLOCKS) {
+		if (operation->kind == OPERATION_PAGEABLE && operation->call < breakdown->call_count &&
+		    is_judged(walk, step))
+			keep_copy(walk, operation, step);
+		if (operation->kind == OPERATION_FEW_BLOCKS && is_judged(walk, step)) {
 			all += (double)(operation->end - operation->start);
 			filled += (double)(operation->end - operation->start) * operation->fill / 255;
 		}
@@ -426,6 +460,7 @@ bool claims_make(const struct breakdown_capture *capture, const struct claims_wa
 {
 	const struct breakdown *breakdown = &capture->breakdown;
 	memset(ret, 0, sizeof *ret);
+	ret->unlike = wanted->unlike;
 	ret->device_index = claims_device(breakdown, wanted->first, wanted->last);
 	ret->device = ret->device_index == SIZE_MAX ? -1 : breakdown->devices[ret->device_index].device;
 	ret->steps = calloc(breakdown->step_count + 1, sizeof *ret->steps);

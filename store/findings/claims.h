@@ -9,7 +9,9 @@ struct claims_stretch {
 	struct finding_interval interval;
 	enum finding_kind kind;
 	int64_t asked; /* what its thread did at this instant tells its name */
+	int64_t span; /* when the call or operator began that names it: tells one call from the next; CLAIMS_NAMELESS: none does */
 };
+#define CLAIMS_NAMELESS INT64_MIN
 
 struct claims_step {
 	int64_t ns[FINDING_KINDS];
@@ -22,10 +24,13 @@ struct claims {
 	int64_t device;		   /* -1: of the step's thread */
 	size_t device_index;	   /* SIZE_MAX: none */
 	struct claims_step *steps; /* as many as the breakdown's */
+	const bool *unlike;	   /* the caller's, by step: not judged; NULL: all are */
 	bool optimizer_per_tensor;
-	int64_t input,
-		input_after_wait; /* idle for input, and what of it a wait for the device has brought to light; over all steps */
-	double few_fill;	  /* of the multiprocessors, by time, that kernels with few blocks had blocks for */
+	/* Idle for input, and what of it a wait for the device has brought to light; over the judged steps, as all of these. */
+	int64_t input, input_after_wait;
+	int64_t late[FINDING_KINDS]
+		    [IDLE_ROWS]; /* of the kinds for which the host was late: by the row of the idle time */
+	double few_fill;	 /* of the multiprocessors, by time, that kernels with few blocks had blocks for */
 	/* Intervals: the longest of each kind, and all that are told by name, up to a bound. */
 	struct claims_stretch longest[FINDING_KINDS][FINDING_INTERVALS];
 	size_t longest_count[FINDING_KINDS], shortest[FINDING_KINDS]; /* which of these is the shortest */

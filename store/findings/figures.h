@@ -14,13 +14,24 @@ struct figure {
 	uint64_t count;
 };
 
-/* Of all stretches of a kind: the name that has most of the time; the time of all of them in *ret_all. */
+/* Of all stretches of a kind: the operator (or call) that has most of the time, and the call that has most of that; the time of all of them in
+ * *ret_all. */
 struct figure figures_biggest(const struct claims *claims, enum finding_kind kind, int64_t *ret_all);
-/* Of the device's operations of a kind: the kernel that has most of the time. */
-struct figure figures_kernel(const struct breakdown *breakdown, const struct claims *claims, enum operation_kind kind);
+/* How many waits the stretches of FINDING_SYNC come after: one that is told in several stretches counts once. */
+uint64_t figures_waits(const struct claims *claims);
+/* ns of the longest stretch of a kind. */
+int64_t figures_longest(const struct claims *claims, enum finding_kind kind);
+/* For most of a kind's time the host was late for this reason; how much of it, and of how much. */
+enum idle_row figures_late(const struct claims *claims, enum finding_kind kind, int64_t *ret_ns, int64_t *ret_all);
+/* Of the device's operations that begin in judged steps and are wanted: the name that has most of the time; all of them in *ret_all. */
+typedef bool figures_wanted(const struct breakdown_operation *operation);
+struct figure figures_operations(const struct breakdown *breakdown, const struct findings *findings,
+				 const struct claims *claims, figures_wanted *wanted, struct figure *ret_all);
 
 double figures_percent(int64_t part, int64_t whole);
 
+/* Of a judged step. */
+double figures_mean(const struct findings *findings, uint64_t count);
 /* Means over the judged steps: those of which nothing is claimed count too. */
 double figures_mean_operations(const struct findings *findings, const struct claims *claims);
 double figures_mean_per_tensor(const struct findings *findings, const struct claims *claims);
@@ -30,8 +41,9 @@ int64_t figures_median_operation(const struct breakdown *breakdown, const struct
 /* Do all judged steps launch as many operations? Then what they launch could be one CUDA graph. */
 bool figures_same_operations(const struct findings *findings, const struct claims *claims);
 /* ns of the judged steps in which the step's thread was in a phase and did this. */
-int64_t figures_matrix(const struct breakdown *breakdown, const struct findings *findings, enum phase phase,
-		       enum doing doing);
-int64_t figures_host_row(const struct breakdown *breakdown, const struct findings *findings, enum host_row row);
+int64_t figures_matrix(const struct breakdown *breakdown, const struct findings *findings, const struct claims *claims,
+		       enum phase phase, enum doing doing);
+int64_t figures_host_row(const struct breakdown *breakdown, const struct findings *findings,
+			 const struct claims *claims, enum host_row row);
 
 #endif

@@ -21,6 +21,16 @@ static const struct finding_facts facts[FINDING_KINDS] = {
 #include "findings.def"
 };
 
+const char *findings_per(const struct findings *findings)
+{
+	return findings->window ? " in the window" : " a step";
+}
+
+const char *findings_of(const struct findings *findings)
+{
+	return findings->window ? " of the window" : " of a step";
+}
+
 const struct finding_facts *finding_facts(enum finding_kind kind)
 {
 	return &facts[kind < FINDING_KINDS ? kind : 0];
@@ -68,18 +78,19 @@ static void abstain(struct judge *judge)
 			continue;
 		if (judge->capture->doubt[0] && !queued)
 			snprintf(findings->abstains, sizeof findings->abstains,
-				 "Why device %lld was idle for %.0f %% of a step is not known: %s.",
-				 (long long)findings->device, figure.share * 100, judge->capture->doubt);
+				 "Why device %lld was idle for %.0f %%%s is not known: %s.",
+				 (long long)findings->device, figure.share * 100, findings_of(findings),
+				 judge->capture->doubt);
 		else if (queued)
 			snprintf(
 				findings->abstains, sizeof findings->abstains,
-				"Device %lld was idle for %.0f %% of a step with work queued. It waited for another stream, an "
+				"Device %lld was idle for %.0f %%%s with work queued. It waited for another stream, an "
 				"event, a host function or another process; the records do not tell which.",
-				(long long)findings->device, figure.share * 100);
+				(long long)findings->device, figure.share * 100, findings_of(findings));
 		else
 			snprintf(findings->abstains, sizeof findings->abstains,
-				 "Why device %lld was idle for %.0f %% of a step is not known: %s.",
-				 (long long)findings->device, figure.share * 100,
+				 "Why device %lld was idle for %.0f %%%s is not known: %s.",
+				 (long long)findings->device, figure.share * 100, findings_of(findings),
 				 judge->breakdown->has_operators
 					 ? "calls that launched its work are missing"
 					 : "operators were not recorded, so that nobody can say what the host did");
@@ -146,7 +157,8 @@ static bool judge_steps(struct judge *judge, const struct texts *texts)
 					     .per_tensor = texts->per_tensor,
 					     .per_tensor_count = texts->per_tensor_count};
 	return claims_make(judge->capture, &wanted, &judge->claims) &&
-	       processor_load(judge->capture, texts->db, findings->first, findings->last, &judge->processor) &&
+	       processor_load(judge->capture, texts->db, findings->first, findings->last, judge->unlike,
+			      &judge->processor) &&
 	       give_verdict(judge, texts);
 }
 
@@ -156,7 +168,11 @@ static bool make(const struct breakdown_capture *capture, sqlite3 *db, const str
 	size_t steps = capture->breakdown.step_count;
 	struct judge judge = {.capture = capture, .breakdown = &capture->breakdown, .findings = ret};
 	struct texts texts = {0};
-	*ret = (struct findings){.first = first, .last = last < steps ? last : steps, .device = -1};
+	*ret = (struct findings){.first = first,
+				 .last = last < steps ? last : steps,
+				 .recorded = steps,
+				 .window = capture->window,
+				 .device = -1};
 	*ret_error = 0;
 	if (ret->first >= ret->last) {
 		ret->first = ret->last;

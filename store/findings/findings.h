@@ -67,6 +67,8 @@ struct findings {
 	size_t count;
 	/* Steps that were judged: indices of breakdown.steps, [first, last), without those that are unlike the others. */
 	size_t first, last, judged;
+	size_t recorded;			      /* all steps of the capture */
+	bool window;				      /* the only step is a window of time */
 	int64_t step_ns, least_step_ns, most_step_ns; /* wall time of these: median, and the spread */
 	int64_t device;			   /* the one that is judged; -1: none worked, the step's thread is */
 	char abstains[FINDING_TEXT_BYTES]; /* why there is no verdict, or not a whole one; empty: there is */
@@ -78,6 +80,9 @@ struct finding_facts {
 	double device, host; /* least shares, % */
 	unsigned flags;	     /* enum finding_flag */
 };
+/* " a step" or " in the window": behind a number of things; " of a step" or " of the window": behind a part of its time. */
+const char *findings_per(const struct findings *findings);
+const char *findings_of(const struct findings *findings);
 const struct finding_facts *finding_facts(enum finding_kind kind);
 /* FINDING_KINDS where there is no such word. */
 enum finding_kind finding_kind(const char *word);

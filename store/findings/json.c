@@ -73,6 +73,10 @@ cJSON *findings_json(const struct findings *findings, sqlite3 *db)
 	add_text(object, "abstains", findings->abstains);
 	add_known(object, "device", findings->device, findings->device >= 0);
 	cJSON_AddNumberToObject(object, "steps", (double)findings->judged);
+	cJSON_AddNumberToObject(object, "first_step", (double)(findings->first + (findings->last > findings->first)));
+	cJSON_AddNumberToObject(object, "last_step", (double)findings->last);
+	cJSON_AddNumberToObject(object, "steps_recorded", (double)findings->recorded);
+	cJSON_AddBoolToObject(object, "window", findings->window);
 	cJSON_AddNumberToObject(object, "step_ns", (double)findings->step_ns);
 	cJSON_AddNumberToObject(object, "min_step_ns", (double)findings->least_step_ns);
 	cJSON_AddNumberToObject(object, "max_step_ns", (double)findings->most_step_ns);

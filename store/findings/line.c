@@ -81,9 +81,10 @@ static void tell(sqlite3 *db, struct finding *finding, const struct lines *lines
 	if (sqlite3_step(row) == SQLITE_ROW && sqlite3_column_text(row, 0)) {
 		const char *path = (const char *)sqlite3_column_text(row, 0), *slash = strrchr(path, '/');
 		char text[160];
-		int n = snprintf(text, sizeof text, " %s%.0f %% of it at %.80s:%lld.", used ? "" : "About ",
-				 100.0 * (double)most->ns / (double)lines->ns, slash ? slash + 1 : path,
-				 (long long)most->number);
+		int n = snprintf(text, sizeof text, " %s%.0f %% of %s at %.80s:%lld.", used ? "" : "About ",
+				 100.0 * (double)most->ns / (double)lines->ns,
+				 finding->interval_total > finding->interval_count ? "its longest stretches" : "it",
+				 slash ? slash + 1 : path, (long long)most->number);
 		if (n > 0 && (size_t)n < sizeof text && used + (size_t)n < sizeof finding->evidence)
 			text_copy(finding->evidence + used, sizeof finding->evidence - used, text + !used);
 	}

@@ -40,8 +40,10 @@ static void answer(struct claims_stretch *stretch, const struct activity_span *c
 		const struct activity_span *span = open[i - 1];
 		if (span->end <= stretch->asked || !names(stretch, span))
 			continue;
-		if (!inner)
+		if (!inner) {
 			stretch->interval.name = span->name;
+			stretch->span = span->start;
+		}
 		inner = true;
 		if (span->what == DOING_OPERATOR || span->what == DOING_COMM)
 			stretch->interval.outer = span->name;

@@ -23,19 +23,20 @@ static int64_t wall_of(const struct breakdown_step *step)
 
 /* Each by itself; returns how many are known. */
 static size_t look_at_each(const struct breakdown *breakdown, const struct thread_times *times, size_t first,
-			   size_t last, struct processor *ret)
+			   size_t last, const bool *unlike, struct processor *ret)
 {
-	size_t known = 0;
+	size_t known = 0, judged = 0;
 	for (size_t i = first; i < last; i++) {
 		const struct breakdown_step *step = &breakdown->steps[i];
 		struct thread_use use;
 		if (!thread_times_between(times, step->start, step->end, &use))
 			continue;
 		ret->waited[i] = use.waited;
-		ret->taken += (double)use.involuntary;
 		known++;
+		judged += !unlike[i];
+		ret->taken += unlike[i] ? 0 : (double)use.involuntary;
 	}
-	ret->taken /= known ? (double)known : 1;
+	ret->taken /= judged ? (double)judged : 1;
 	return known;
 }
 
@@ -67,7 +68,7 @@ static int64_t meta(sqlite3 *db, const char *key)
 	return value > 0 && value < INT64_MAX / 1000 ? value : 0;
 }
 
-bool processor_load(const struct breakdown_capture *capture, sqlite3 *db, size_t first, size_t last,
+bool processor_load(const struct breakdown_capture *capture, sqlite3 *db, size_t first, size_t last, const bool *unlike,
 		    struct processor *ret)
 {
 	const struct breakdown *breakdown = &capture->breakdown;
@@ -76,7 +77,7 @@ bool processor_load(const struct breakdown_capture *capture, sqlite3 *db, size_t
 	bool ok = thread_times_load(db, breakdown->step_thread, &times) && ret->waited;
 	for (size_t i = 0; ok && i < breakdown->step_count; i++)
 		ret->waited[i] = -1;
-	if (ok && first < last && look_at_each(breakdown, &times, first, last, ret) * KNOWN_PART < last - first)
+	if (ok && first < last && look_at_each(breakdown, &times, first, last, unlike, ret) * KNOWN_PART < last - first)
 		look_at_all(breakdown, &times, first, last, ret);
 	thread_times_free(&times);
 	ret->machine = meta(db, "processors");
@@ -167,9 +168,9 @@ void processor_tell(const struct processor *processor, const struct findings *fi
 	tell_why(processor, why, sizeof why, finding->advice, sizeof finding->advice);
 	snprintf(
 		finding->evidence, sizeof finding->evidence,
-		"It could have run and had none for %.*f ms of a step%s; its processor was taken from it %.*f times a step.%s This time lies within other "
+		"It could have run and had none for %.*f ms%s%s; its processor was taken from it %.*f times%s.%s This time lies within other "
 		"rows and findings.",
-		finding->ns < 10000000 ? 2 : 0, (double)finding->ns / 1e6,
+		finding->ns < 10000000 ? 2 : 0, (double)finding->ns / 1e6, findings_of(findings),
 		processor->evenly && findings->last - findings->first > 1 ? " (all steps taken together)" : "",
-		processor->taken < 10 ? 1 : 0, processor->taken, why);
+		processor->taken < 10 ? 1 : 0, processor->taken, findings_per(findings), why);
 }

@@ -12,8 +12,9 @@ struct processor {
 	bool evenly; /* steps are too short to be told apart: each has its part of all */
 };
 
-/* Of the steps [first, last). False: no memory, or the file cannot be read. processor_free() in either case. */
-bool processor_load(const struct breakdown_capture *capture, sqlite3 *db, size_t first, size_t last,
+/* Of the steps [first, last), without those that are unlike the others. False: no memory, or the file cannot be read. processor_free() in either
+ * case. */
+bool processor_load(const struct breakdown_capture *capture, sqlite3 *db, size_t first, size_t last, const bool *unlike,
 		    struct processor *ret);
 void processor_free(struct processor *processor);
 

@@ -109,7 +109,8 @@ static const struct compilation *worst(const struct breakdown_capture *capture, 
 		    !within(&capture->breakdown, findings->first, findings->last, item))
 			continue;
 		for (size_t j = 0; j < all->count; j++)
-			if (counts(&all->items[j]) && all->items[j].function == item->function)
+			if (counts(&all->items[j]) && all->items[j].function == item->function &&
+			    within(&capture->breakdown, findings->first, findings->last, &all->items[j]))
 				sum += all->items[j].end - all->items[j].start;
 		if (sum > most) {
 			most = sum;

@@ -4,6 +4,7 @@
 #include "store/breakdown/thread_times.h"
 #include "figures.h"
 #include "recompile.h"
+#include "shapes.h"
 #include "sql.h"
 #include "workers.h"
 
@@ -68,21 +69,25 @@ static void tell_input(const struct telling *telling)
 	struct finding *finding = telling->finding;
 	const struct texts *texts = telling->texts;
 	char a[DURATION_BYTES], b[DURATION_BYTES];
-	int64_t steps = (int64_t)(telling->findings->last - telling->findings->first);
-	int64_t all = figures_host_row(telling->breakdown, telling->findings, HOST_INPUT) / steps;
-	int64_t operators = figures_matrix(telling->breakdown, telling->findings, PHASE_INPUT, DOING_OPERATOR) / steps;
+	const char *of = findings_of(telling->findings);
+	int64_t steps = (int64_t)telling->findings->judged;
+	int64_t all = figures_host_row(telling->breakdown, telling->findings, telling->claims, HOST_INPUT) / steps;
+	int64_t outside =
+		figures_matrix(telling->breakdown, telling->findings, telling->claims, PHASE_INPUT, DOING_OUTSIDE) /
+		steps;
+	int64_t operators = all > outside ? all - outside : 0;
 	bool single = texts->single_loader && !texts->workers_loader;
 	WHAT("%s for input", finding->device >= 0 ? "The device waits" : "The step's thread waits");
 	if (single)
 		EVIDENCE(
-			"The step's thread loads the batches itself: %s of a step in the DataLoader, %s of that in operators.",
-			duration(a, all), duration(b, operators));
+			"The step's thread loads the batches itself: %s%s in the DataLoader, %s of that in operators and calls.",
+			duration(a, all), of, duration(b, operators));
 	else if (texts->workers_loader)
-		EVIDENCE("The step's thread is in the DataLoader for %s of a step: its workers do not keep up.",
-			 duration(a, all));
+		EVIDENCE("The step's thread is in the DataLoader for %s%s: its workers do not keep up.",
+			 duration(a, all), of);
 	else
-		EVIDENCE("The step's thread gets its input for %s of a step, %s of that in operators.",
-			 duration(a, all), duration(b, operators));
+		EVIDENCE("The step's thread gets its input for %s%s, %s of that in operators and calls.",
+			 duration(a, all), of, duration(b, operators));
 	size_t n = strlen(finding->evidence);
 	if (telling->claims->input_after_wait * 2 > telling->claims->input)
 		snprintf(
@@ -103,14 +108,16 @@ static void tell_launch(const struct telling *telling)
 	char text[DURATION_BYTES];
 	int64_t middle = figures_median_operation(telling->breakdown, telling->findings, claims);
 	double operations = figures_mean_operations(telling->findings, claims);
-	int64_t waits = figures_host_row(telling->breakdown, telling->findings, HOST_SYNC) +
-			figures_host_row(telling->breakdown, telling->findings, HOST_ALLOC);
+	int64_t waits = figures_host_row(telling->breakdown, telling->findings, claims, HOST_SYNC) +
+			figures_host_row(telling->breakdown, telling->findings, claims, HOST_ALLOC);
+	int64_t ns, all;
+	enum idle_row row = figures_late(claims, FINDING_LAUNCH, &ns, &all);
 	bool same = figures_same_operations(telling->findings, claims);
 	WHAT("Launch-bound: the device waits for the host to launch");
 	EVIDENCE(
-		"%.0f operations a step, half of them under %s; the host takes longer to launch them than the device to run "
-		"them.%s",
-		operations, duration(text, middle),
+		"%.0f operations%s, half of them take %s or less. For %.0f %% of that time the breakdown's row is \"%s\".%s",
+		operations, findings_per(telling->findings), duration(text, middle), figures_percent(ns, all),
+		breakdown_idle_rows[row].title,
 		telling->capture->graph_launches ? " CUDA graphs are in use already." : "");
 	if (same && waits == 0)
 		ADVICE("Every step launches the same number of operations and nothing waits in between: CUDA graphs apply "
@@ -127,34 +134,79 @@ static void tell_optimizer(const struct telling *telling)
 {
 	WHAT(telling->finding->device >= 0 ? "The device waits for the optimizer, which updates tensor by tensor"
 					   : "The optimizer updates tensor by tensor");
-	EVIDENCE("%.0f operators a step that update one tensor each.",
-		 figures_mean_per_tensor(telling->findings, telling->claims));
+	EVIDENCE("%.0f operators%s that update one tensor each.",
+		 figures_mean_per_tensor(telling->findings, telling->claims), findings_per(telling->findings));
 }
 
-/* Did the step's thread work in the stretches of a finding, or wait? A sentence; empty: not recorded, or not exact enough. */
-static const char *how_it_ran(const struct telling *telling, char *to, size_t bytes)
+/* Did the step's thread work in the stretches of a finding, or wait? A sentence; empty: not recorded, not exact enough, or it was mostly
+ * another thread that was late. */
+static const char *how_it_ran(const struct telling *telling, int64_t whole, char *to, size_t bytes)
 {
-	const struct finding *finding = telling->finding;
+	const struct claims *claims = telling->claims;
 	uint32_t step_thread = telling->capture->breakdown.step_thread;
 	struct thread_times times;
 	struct thread_use use = {0};
 	int64_t all = 0;
 	*to = '\0';
 	if (thread_times_load(telling->texts->db, step_thread, &times)) {
-		for (size_t i = 0; i < finding->interval_count; i++) {
-			const struct finding_interval *interval = &finding->intervals[i];
-			if ((interval->thread == 0 || interval->thread == step_thread) &&
+		for (size_t i = 0; i < claims->named_count; i++) {
+			const struct finding_interval *interval = &claims->named[i].interval;
+			if (claims->named[i].kind == telling->finding->kind && interval->thread == step_thread &&
 			    thread_times_add(&times, interval->start, interval->end, &use))
 				all += interval->end - interval->start;
 		}
 	}
 	thread_times_free(&times);
-	if (all > 0 && use.error <= all / 4)
-		snprintf(to, bytes,
-			 " The thread ran %.0f %% of that time, slept %.0f %%, and waited %.0f %% for a processor.",
-			 figures_percent(use.ran, all), figures_percent(all - use.ran - use.waited, all),
-			 figures_percent(use.waited, all));
+	if (all > whole / 2 && use.error <= all / 4)
+		snprintf(
+			to, bytes,
+			" The step's thread ran %.0f %% of that time, slept %.0f %%, and waited %.0f %% for a processor.",
+			figures_percent(use.ran, all), figures_percent(all - use.ran - use.waited, all),
+			figures_percent(use.waited, all));
 	return to;
+}
+
+/* Of which steps a total is: " in 5 steps"; " in the window". */
+static const char *in_steps(const struct findings *findings, char *to, size_t bytes)
+{
+	if (findings->window)
+		snprintf(to, bytes, "%s", findings_per(findings));
+	else
+		snprintf(to, bytes, " in %zu step%s", findings->judged, findings->judged == 1 ? "" : "s");
+	return to;
+}
+
+static bool is_blocking_copy(const struct breakdown_operation *operation)
+{
+	return operation->kind == OPERATION_PAGEABLE;
+}
+
+static bool is_other_copy(const struct breakdown_operation *operation)
+{
+	return operation->row == DEVICE_COPIES && operation->kind != OPERATION_PAGEABLE;
+}
+
+static bool is_collective(const struct breakdown_operation *operation)
+{
+	return operation->row == DEVICE_COMMUNICATION;
+}
+
+static bool has_few_blocks(const struct breakdown_operation *operation)
+{
+	return operation->kind == OPERATION_FEW_BLOCKS;
+}
+
+static bool is_without_tensor_cores(const struct breakdown_operation *operation)
+{
+	return operation->kind == OPERATION_NO_TENSOR_CORES;
+}
+
+static struct figure of_operations(const struct telling *telling, figures_wanted *wanted, double *ret_mean)
+{
+	struct figure all,
+		most = figures_operations(telling->breakdown, telling->findings, telling->claims, wanted, &all);
+	*ret_mean = figures_mean(telling->findings, all.count);
+	return most;
 }
 
 static void tell_stall(const struct telling *telling)
@@ -170,13 +222,12 @@ static void tell_stall(const struct telling *telling)
 		WHAT("The device waits while the host is busy elsewhere, a millisecond or more at a time");
 	else
 		WHAT("The step's thread is outside of operators, a millisecond or more at a time");
-	char ran[128];
-	EVIDENCE("%.0f %% of it in %s; %llu times, the longest %s.%s", figures_percent(most.ns, all), subject,
-		 (unsigned long long)finding->interval_total,
-		 duration(text, finding->most_ns > 0 && finding->interval_count
-					? finding->intervals[0].end - finding->intervals[0].start
-					: 0),
-		 how_it_ran(telling, ran, sizeof ran));
+	char ran[128], steps[48];
+	EVIDENCE("%.0f %% of it in %s; %llu time%s%s, the longest %s.%s", figures_percent(most.ns, all), subject,
+		 (unsigned long long)finding->interval_total, finding->interval_total == 1 ? "" : "s",
+		 in_steps(telling->findings, steps, sizeof steps),
+		 duration(text, figures_longest(telling->claims, FINDING_STALL)),
+		 how_it_ran(telling, all, ran, sizeof ran));
 }
 
 static void tell_wait(const struct telling *telling)
@@ -194,11 +245,24 @@ static void tell_wait(const struct telling *telling)
 		WHAT("The device waits while memory is taken or given back: %s", *call ? call : "an allocation");
 	else
 		WHAT("The device waits for copies that block%s%s", *finding->subject ? ": " : "", finding->subject);
-	EVIDENCE("%.0f %% of it after %s%s%s; %.1f times a step.", figures_percent(most.ns, all),
-		 *finding->subject ? finding->subject : "a call",
-		 *call && strcmp(call, finding->subject) != 0 ? ", in " : "",
-		 *call && strcmp(call, finding->subject) != 0 ? call : "",
-		 (double)finding->interval_total / (double)telling->findings->judged);
+	bool within = *call && strcmp(call, finding->subject) != 0;
+	const char *there = within ? ", there most in " : "", *inner = within ? call : "",
+		   *per = findings_per(telling->findings);
+	double copies;
+	if (finding->kind == FINDING_COPY) {
+		of_operations(telling, is_blocking_copy, &copies);
+		EVIDENCE("%.1f such copies%s; %.0f %% of the time of their calls in %s%s%s.", copies, per,
+			 figures_percent(most.ns, all), *finding->subject ? finding->subject : "no operator", there,
+			 inner);
+	} else if (finding->kind == FINDING_SYNC) {
+		EVIDENCE("%.0f %% of it after %s%s%s; %.1f waits%s.", figures_percent(most.ns, all),
+			 *finding->subject ? finding->subject : "a call", there, inner,
+			 figures_mean(telling->findings, figures_waits(telling->claims)), per);
+	} else {
+		EVIDENCE("%.0f %% of it in %s%s%s; %.1f stretches%s.", figures_percent(most.ns, all),
+			 *finding->subject ? finding->subject : "several calls together", there, inner,
+			 figures_mean(telling->findings, finding->interval_total), per);
+	}
 	if (finding->kind != FINDING_SYNC)
 		return;
 	if (strstr(finding->subject, "item") || strstr(finding->subject, "local_scalar"))
@@ -214,27 +278,35 @@ static void tell_small(const struct telling *telling)
 {
 	char text[DURATION_BYTES];
 	WHAT("Many small kernels: the device is between them");
-	EVIDENCE("%.0f operations a step, half of them under %s; all were queued in time.",
-		 figures_mean_operations(telling->findings, telling->claims),
-		 duration(text, figures_median_operation(telling->breakdown, telling->findings, telling->claims)));
+	EVIDENCE(
+		"%.0f operations%s, half of them take %s or less; %.0f gaps%s of 10 us or less between such as were queued in time.",
+		figures_mean_operations(telling->findings, telling->claims), findings_per(telling->findings),
+		duration(text, figures_median_operation(telling->breakdown, telling->findings, telling->claims)),
+		figures_mean(telling->findings, telling->finding->interval_total), findings_per(telling->findings));
 }
 
 static void tell_kernels(const struct telling *telling)
 {
 	struct finding *finding = telling->finding;
 	bool few = finding->kind == FINDING_FEW_BLOCKS;
-	struct figure most = figures_kernel(telling->breakdown, telling->claims,
-					    few ? OPERATION_FEW_BLOCKS : OPERATION_NO_TENSOR_CORES);
+	const char *per = findings_per(telling->findings);
+	double all;
+	struct figure most = of_operations(telling, few ? has_few_blocks : is_without_tensor_cores, &all);
+	double times = figures_mean(telling->findings, most.count);
 	texts_get_kernel(telling->texts, most.id, finding->subject, sizeof finding->subject);
 	if (few) {
 		WHAT("Kernels fill a part of the device");
 		EVIDENCE(
-			"They have blocks for %.0f %% of its multiprocessors, and nothing else runs then; most in %.120s.",
-			telling->claims->few_fill * 100, finding->subject);
+			"%.0f kernels%s have blocks for %.0f %% of its multiprocessors by their time; time counts while nothing else runs. "
+			"Most of it in %.120s, %.0f%s.",
+			all, per, telling->claims->few_fill * 100, finding->subject, times, per);
 	} else {
 		WHAT("Matrix products run without tensor cores");
-		EVIDENCE("Most in %.120s. \"At most\" is the peak of the hardware; precision changes.",
-			 finding->subject);
+		char inputs[FINDING_NAME_BYTES];
+		shapes_of_kernel(telling->texts->db, most.id, telling->findings, inputs, sizeof inputs);
+		EVIDENCE(
+			"%.0f kernels%s. Most of their time in %.120s, %.0f%s%s. \"At most\" is the peak of the hardware; precision changes.",
+			all, per, finding->subject, times, per, inputs);
 	}
 }
 
@@ -283,15 +355,51 @@ static void tell_unlike(const struct telling *telling)
 		tell_collections(telling);
 }
 
+static void tell_collectives(const struct telling *telling)
+{
+	struct finding *finding = telling->finding;
+	double all;
+	struct figure most = of_operations(telling, is_collective, &all);
+	texts_get_kernel(telling->texts, most.id, finding->subject, sizeof finding->subject);
+	EVIDENCE("%.1f collectives%s, most of their time in %.120s; the wait for the other ranks is in it.", all,
+		 findings_per(telling->findings), finding->subject);
+}
+
+/* The call that has most of it, where it is known. */
+static void tell_calls(const struct telling *telling)
+{
+	struct finding *finding = telling->finding;
+	char text[DURATION_BYTES], call[FINDING_NAME_BYTES];
+	int64_t all;
+	struct figure most = figures_biggest(telling->claims, finding->kind, &all);
+	texts_get(telling->texts, most.id, finding->subject, sizeof finding->subject);
+	texts_get(telling->texts, most.call, call, sizeof call);
+	if (!*finding->subject)
+		return;
+	bool within = *call && strcmp(call, finding->subject) != 0;
+	EVIDENCE("%.0f %% of it in %s%s%s; %.1f stretches%s, the longest %s.", figures_percent(most.ns, all),
+		 finding->subject, within ? ", there most in " : "", within ? call : "",
+		 figures_mean(telling->findings, finding->interval_total), findings_per(telling->findings),
+		 duration(text, figures_longest(telling->claims, finding->kind)));
+}
+
 static void tell_others(const struct telling *telling)
 {
 	struct finding *finding = telling->finding;
+	const char *per = findings_per(telling->findings);
 	char text[DURATION_BYTES];
+	double times = figures_mean(telling->findings, finding->interval_total);
+	EVIDENCE("%.1f stretches%s, the longest %s.", times, per,
+		 duration(text, figures_longest(telling->claims, finding->kind)));
 	switch (finding->kind) {
 	case FINDING_COPIES:
+		of_operations(telling, is_other_copy, &times);
+		EVIDENCE("%.1f copies and memsets%s; time counts while nothing is computed.", times, per);
 		WHAT("Copies run while nothing is computed");
 		break;
 	case FINDING_COMMUNICATION:
+		if (finding->device >= 0)
+			tell_collectives(telling);
 		WHAT("Communication runs while nothing is computed");
 		break;
 	case FINDING_COMPILE:
@@ -310,12 +418,8 @@ static void tell_others(const struct telling *telling)
 		WHAT("%s", finding_facts(finding->kind)->title);
 		break;
 	}
-	EVIDENCE("%.1f times a step, %s in all.", (double)finding->interval_total / (double)telling->findings->judged,
-		 duration(text, finding->ns));
-	if (finding->kind == FINDING_COMMUNICATION && finding->device >= 0)
-		EVIDENCE("%.1f times a step, %s in all; the wait for the other ranks is in it.",
-			 (double)finding->interval_total / (double)telling->findings->judged,
-			 duration(text, finding->ns));
+	if (finding->kind == FINDING_COMPILE || finding->kind == FINDING_SETUP)
+		tell_calls(telling);
 }
 
 void findings_tell(const struct texts *texts, const struct breakdown_capture *capture, const struct findings *findings,
@@ -378,6 +482,6 @@ void findings_tell_line(struct findings *findings)
 		snprintf(findings->verdict, sizeof findings->verdict, "%s",
 			 *findings->abstains ? findings->abstains : "Nothing stands out.");
 	else
-		snprintf(findings->verdict, sizeof findings->verdict, "%.*s, %.0f %% of a step",
-			 (int)sizeof findings->verdict - 40, first->what, first->share * 100);
+		snprintf(findings->verdict, sizeof findings->verdict, "%.*s, %.0f %%%s",
+			 (int)sizeof findings->verdict - 40, first->what, first->share * 100, findings_of(findings));
 }

@@ -21,6 +21,7 @@ import pytest
 import findings_machine
 import findings_workloads
 import gpu
+import verdict_numbers
 from house import BUILD, wait_for
 
 PROFD = BUILD / "bin" / "profd"
@@ -42,6 +43,7 @@ def verdict(text, folder):
     trace, capture = folder / "trace.json", folder / "trace.db"
     trace.write_text(text)
     run("import", trace, "--output", capture)
+    verdict_numbers.check(capture)
     return json.loads(run("show", capture, "--by", "findings", "--format", "json"))
 
 
@@ -186,6 +188,7 @@ class Planted:
         capture = self.profd.trigger(self.job.pid, "--steps", steps)
         assert capture["status"] == "complete" and capture["lost"] == 0, capture
         shown = self.profd.show(capture["capture_id"], "--by", "findings")
+        verdict_numbers.check(self.profd.store / "captures" / f"{capture['capture_id'].lstrip('u')}.db")
         numbers = {row["number"] for row in shown["steps"]}
         wait_for(lambda: self.rows()[-1]["step"] >= max(numbers), 30, "the steps to be written")
         rows = [row for row in self.rows() if row["step"] in numbers]
@@ -208,7 +211,7 @@ def check_live(told, planted, kind, mode, steps=7):
     told(kind, CAUSES[mode], lost, found, mode)
     named(found, CAUSES[mode], lost)
     # This stall is a loop of Python: where looks are exact enough, the verdict says that the thread did not sleep.
-    if mode == "stall" and "The thread ran" in found[0]["evidence"]:
+    if mode == "stall" and "The step's thread ran" in found[0]["evidence"]:
         assert float(re.search(r"slept (\d+) %", found[0]["evidence"])[1]) < 30, found[0]["evidence"]
 
 

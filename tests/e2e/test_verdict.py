@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 
 import pytest
+import verdict_numbers
 from test_import import PROFD, TRACES, imported, run, show  # noqa: F401
 
 # What the traces are known for: the first finding, and its share of a step in %.
@@ -50,6 +51,7 @@ def test_real_traces_have_the_findings_that_they_are_known_for(trace, tmp_path):
             listed = run("show", capture, "--finding", number).stdout
             assert finding["what"] in listed and finding["sql"][:40] in listed
     assert "there is no finding" in run("show", capture, "--finding", 3, code=3).stderr if len(found) < 3 else True
+    assert verdict_numbers.check(capture) == {one["finding"]: one["evidence"] for one in answer["findings"]}
 
 
 def test_what_is_stored_is_what_is_computed(trace, tmp_path):
@@ -108,4 +110,33 @@ def test_a_cpu_job_with_a_slow_loader_waits_for_input(tmp_path):
     answer = verdict(capture)
     assert [f["finding"] for f in answer["findings"]] == ["input"]
     assert abs(answer["findings"][0]["share"] - 0.5) < 0.01 and "num_workers" in answer["findings"][0]["try"]
+    # The first of them is ProfilerStep#0: a step all the same, not a window.
+    assert not answer["verdict"]["window"] and (answer["verdict"]["first_step"], answer["verdict"]["last_step"]) == (1, 3)
+    verdict_numbers.check(capture)
     assert answer["verdict"]["device"] is None and answer["verdict"]["verdict"].startswith("The step's thread waits for input")
+
+
+def test_which_steps_were_judged_and_a_window(tmp_path):
+    """Of ten steps one is unlike the others: it is left out, and that is said. A trace without steps is judged as a window."""
+    events = []
+    for step in range(10):
+        at, long = step * 10000 + (40000 if step > 6 else 0), 50000 if step == 6 else 10000
+        events += [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step + 3}", "pid": 1, "tid": 1, "ts": at, "dur": long},
+                   {"ph": "X", "cat": "user_annotation", "pid": 1, "tid": 1, "ts": at + 10, "dur": 5000,
+                    "name": "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"},
+                   {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": at + 5100, "dur": 4800}]
+    (tmp_path / "steps.json").write_text(json.dumps({"traceEvents": events}))
+    capture = imported(tmp_path / "steps.json", tmp_path)
+    answer = verdict(capture)["verdict"]
+    assert (answer["steps"], answer["first_step"], answer["last_step"], answer["steps_recorded"], answer["window"]) == (9, 1, 10, 10, False)
+    assert "Judged: steps 1 to 10 of 10, without 1 that is unlike the others." in run("show", capture).stdout
+    verdict_numbers.check(capture)
+    events = [event for event in events if not event["name"].startswith("ProfilerStep")]
+    (tmp_path / "window").mkdir()
+    (tmp_path / "window" / "window.json").write_text(json.dumps({"traceEvents": events}))
+    capture = imported(tmp_path / "window" / "window.json", tmp_path / "window")
+    answer, text = verdict(capture), run("show", capture).stdout
+    assert answer["verdict"]["window"] and answer["verdict"]["steps"] == 1
+    assert " of the window" in answer["verdict"]["verdict"] and "of the window." in text and "of a step" not in text and "Judged:" not in text
+    assert "in the DataLoader" in answer["findings"][0]["evidence"] and "of a step" not in answer["findings"][0]["evidence"]
+    verdict_numbers.check(capture)

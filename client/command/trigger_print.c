@@ -3,6 +3,7 @@
 #include "proto/base/array.h"
 
 #include "answer.h"
+#include "trigger_summary.h"
 
 #include "client/reader/capture.h"
 #include "client/report/about.h"
@@ -15,22 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEAD_KERNELS 10
-#define HEAD_COPIES 5
-#define HEAD_OPERATORS 10
-#define HEAD_RANGES 5
-#define HEAD_STEPS 10
-
-struct result {
-	const struct followed *followed;
-	cJSON *summary;
-	int64_t wall;	 /* of all steps; 0 = not known */
-	int64_t slowest; /* wall of the slowest step; 0 = not known */
-	int64_t slowest_step;
-	int64_t median; /* 0 = not known */
-	double busy;	/* percent of the steps' time in which the devices worked; -1 = not recorded */
-};
-
 static int by_place(const void *a, const void *b)
 {
 	const struct followed *one = a, *other = b;
@@ -39,7 +24,7 @@ static int by_place(const void *a, const void *b)
 	return ORDER(one->rank, other->rank) ?: ORDER(one->pid, other->pid) ?: ORDER(strlen(one->id), strlen(other->id)) ?: strcmp(one->id, other->id);
 }
 
-static void measure(struct result *result)
+static void measure(struct trigger_result *result)
 {
 	const cJSON *steps = cJSON_GetObjectItemCaseSensitive(result->summary, "steps");
 	const cJSON *step;
@@ -64,186 +49,6 @@ static void measure(struct result *result)
 	result->wall = (int64_t)json_number(result->summary, "wall_ns", (double)result->wall);
 }
 
-static void heading(const struct screen *screen, const char *text)
-{
-	printf("\n%s%s%s\n", screen_bold(screen), text, screen_plain(screen));
-}
-
-static const cJSON *collector_of(const cJSON *summary, const char *name)
-{
-	const cJSON *row;
-
-	cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(summary, "collectors"))
-	{
-		const char *collector = json_text(row, "collector");
-
-		if (collector && strcmp(collector, name) == 0)
-			return row;
-	}
-	return NULL;
-}
-
-static bool collector_on(const cJSON *summary, const char *name)
-{
-	return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(collector_of(summary, name), "on"));
-}
-
-/* Why a table has no rows. */
-static void print_empty(const cJSON *summary, const char *collector)
-{
-	const char *sentence = json_text(collector_of(summary, collector), "sentence");
-	char *safe = text_safe(sentence ? sentence : "");
-
-	if (collector_on(summary, collector))
-		puts("  none");
-	else
-		printf("  not recorded%s%s\n", *safe ? ": " : "", safe);
-	free(safe);
-}
-
-static bool simulated(const struct result *result)
-{
-	return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(result->followed->captured, "simulated"));
-}
-
-static void device_heading(const struct result *result, const struct screen *screen, const char *text)
-{
-	char whole[96];
-
-	snprintf(whole, sizeof whole, "%s%s", text, simulated(result) ? " (simulated GPU)" : "");
-	heading(screen, whole);
-}
-
-static void print_operators(const struct result *result, const struct screen *screen)
-{
-	int64_t self = summary_self_cpu(result->summary);
-	char figure[TEXT_FIGURE_BYTES];
-	struct table *table = summary_operators(result->summary);
-
-	if (collector_on(result->summary, "cupti"))
-		device_heading(result, screen, "Operators by self device time");
-	else
-		heading(screen, "Operators by self CPU time");
-	if (!table_rows(table)) {
-		print_empty(result->summary, "torch");
-	} else {
-		table_print(table, screen, HEAD_OPERATORS);
-		if (self >= 0)
-			printf("Self CPU time total: %s\n", text_duration(figure, self));
-	}
-	table_free(table);
-}
-
-/* Is it null although the GPU was recorded? */
-static bool refused(const cJSON *summary, const char *key)
-{
-	return collector_on(summary, "cupti") && cJSON_IsArray(cJSON_GetObjectItemCaseSensitive(summary, "kernels")) &&
-	       cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(summary, key));
-}
-
-static void print_kernels(const struct result *result, const struct screen *screen)
-{
-	struct table *table = summary_kernels(result->summary);
-
-	device_heading(result, screen, "Kernels by total time");
-	if (table_rows(table))
-		table_print(table, screen, HEAD_KERNELS);
-	else
-		print_empty(result->summary, "cupti");
-	table_free(table);
-	table = summary_copies(result->summary);
-	bool copies = !refused(result->summary, "copies"), sets = !refused(result->summary, "sets");
-	if (table_rows(table) || !copies || !sets) {
-		device_heading(result, screen, "Copies and memsets");
-		if (table_rows(table))
-			table_print(table, screen, HEAD_COPIES);
-		if (!copies)
-			puts("  copies: not recorded, CUPTI refuses it");
-		if (!sets)
-			puts("  memsets: not recorded, CUPTI refuses it");
-	}
-	table_free(table);
-}
-
-static void print_ranges(const struct result *result, const struct screen *screen)
-{
-	struct table *table = summary_ranges(result->summary, result->wall);
-
-	if (table_rows(table)) {
-		heading(screen, "Ranges by total time");
-		table_print(table, screen, HEAD_RANGES);
-	}
-	table_free(table);
-}
-
-static void print_losses(const struct result *result, const struct screen *screen)
-{
-	struct table *table = summary_dropped(result->summary);
-
-	heading(screen, "Dropped or incomplete events");
-	if (table_rows(table))
-		table_print(table, screen, 0);
-	else
-		puts("  none");
-	table_free(table);
-}
-
-static void print_cost(const struct result *result, const struct screen *screen)
-{
-	struct table *table = report_cost_summary(result->summary);
-
-	heading(screen, "Cost of the capture to the job");
-	table_print(table, screen, 0);
-	table_free(table);
-}
-
-/* Sentences on what the figures do not show. */
-static void print_notes(const struct result *result)
-{
-	const cJSON *note;
-
-	cJSON_ArrayForEach(note, cJSON_GetObjectItemCaseSensitive(result->summary, "notes"))
-	{
-		char *safe = text_safe(cJSON_IsString(note) ? note->valuestring : "");
-
-		printf("note: %s\n", safe);
-		free(safe);
-	}
-}
-
-static void print_head(const struct result *result, const struct screen *screen)
-{
-	const cJSON *captured = result->followed->captured;
-	char median[TEXT_FIGURE_BYTES], events[TEXT_FIGURE_BYTES], lost[TEXT_FIGURE_BYTES];
-	const char *name = json_text(captured, "name");
-	char *safe = text_safe(name ? name : "");
-	struct table *steps;
-	char what[128], busy[48] = "", pid[TEXT_FIGURE_BYTES];
-
-	if (result->busy >= 0)
-		snprintf(busy, sizeof busy, ", device busy %.1f%%", result->busy);
-	if (result->followed->window)
-		snprintf(what, sizeof what, "a window of %s", text_duration(median, result->wall));
-	else
-		snprintf(what, sizeof what, "%.0f of %.0f steps%s%s", json_number(captured, "steps_recorded", 0),
-			 json_number(captured, "steps_wanted", 0), result->median > 0 ? ", median " : "",
-			 result->median > 0 ? text_duration(median, result->median) : "");
-	printf("%scapture %s%s: %s, %s %s, %s%s, %s events, %s dropped%s\n", screen_bold(screen), result->followed->id,
-	       screen_plain(screen), result->followed->status, text_pid(pid, result->followed->pid), safe, what, busy,
-	       text_count(events, (int64_t)json_number(captured, "events", 0)),
-	       text_count(lost, (int64_t)json_number(captured, "lost", 0)), simulated(result) ? ", SIMULATED GPU" : "");
-	free(safe);
-	print_notes(result);
-	if (result->followed->window)
-		return;
-	steps = summary_steps(result->summary);
-	if (table_rows(steps)) {
-		heading(screen, "Steps");
-		table_print(steps, screen, HEAD_STEPS);
-	}
-	table_free(steps);
-}
-
 enum { A_RANK, A_PID, A_NAME, A_CAPTURE, A_STATUS, A_STEPS, A_MEDIAN, A_SLOWEST, A_STEP, A_BUSY, A_EVENTS, A_LOST };
 
 static const struct column rank_columns[] = {
@@ -261,12 +66,12 @@ static const struct column rank_columns[] = {
 	[A_LOST] = {"lost", "DROPPED", COLUMN_COUNT, 0},
 };
 
-static struct table *rank_table(const struct result *results, size_t count)
+static struct table *rank_table(const struct trigger_result *results, size_t count)
 {
 	struct table *table = table_new(COUNTED(rank_columns));
 
 	for (size_t i = 0; i < count; i++) {
-		const struct result *one = &results[i];
+		const struct trigger_result *one = &results[i];
 
 		table_add(table);
 		for (size_t c = 0; c < sizeof rank_columns / sizeof *rank_columns; c++)
@@ -292,17 +97,17 @@ static void next_line(const char *command, const char *text)
 	printf("  %-36s %s\n", command, text);
 }
 
-static void print_next(const struct result *result, size_t count)
+static void print_next(const struct trigger_result *result, size_t count)
 {
 	const char *id = result->followed->id;
 	char command[128];
 
 	puts("\nnext:");
 	snprintf(command, sizeof command, "profd show %s", id);
-	next_line(command, collector_on(result->summary, "cupti")
+	next_line(command, trigger_collector_on(result->summary, "cupti")
 				   ? "steps, kernels, copies, operators, ranges, API calls, threads, dropped events"
 				   : "steps, operators, ranges, threads, dropped events, cost");
-	if (collector_on(result->summary, "shapes")) {
+	if (trigger_collector_on(result->summary, "shapes")) {
 		snprintf(command, sizeof command, "profd show %s --group-by-shapes", id);
 		next_line(command, "operators of different input shapes apart");
 	}
@@ -319,7 +124,7 @@ static void print_next(const struct result *result, size_t count)
 }
 
 /* What --output has written. */
-static void print_written(const struct result *results, size_t count)
+static void print_written(const struct trigger_result *results, size_t count)
 {
 	bool any = false;
 
@@ -335,34 +140,25 @@ static void print_written(const struct result *results, size_t count)
 }
 
 /* Of several captures: which one it is that follows. */
-static void print_which(const struct result *chosen, const struct screen *screen)
+static void print_which(const struct trigger_result *chosen, const struct screen *screen)
 {
 	char pid[TEXT_FIGURE_BYTES], rank[32] = "";
 
 	if (chosen->followed->rank >= 0)
 		snprintf(rank, sizeof rank, ", rank %lld", (long long)chosen->followed->rank);
 	printf("\n%scapture %s%s, %s%s%s\n", screen_bold(screen), chosen->followed->id, screen_plain(screen),
-	       text_pid(pid, chosen->followed->pid), rank, simulated(chosen) ? ", SIMULATED GPU:" : ":");
-	print_notes(chosen);
+	       text_pid(pid, chosen->followed->pid), rank, trigger_simulated(chosen) ? ", SIMULATED GPU:" : ":");
+	trigger_print_notes(chosen);
 }
 
-/* The daemon's summary, a message: the head of each table. */
-static void print_summary(const struct result *chosen, size_t count, const struct screen *screen)
+static void print_summary(const struct trigger_result *chosen, size_t count, const struct screen *screen)
 {
-	/* Where there is a GPU, what it did comes first. */
-	if (collector_on(chosen->summary, "cupti"))
-		print_kernels(chosen, screen);
-	print_operators(chosen, screen);
-	if (!collector_on(chosen->summary, "cupti"))
-		print_kernels(chosen, screen);
-	print_ranges(chosen, screen);
-	print_losses(chosen, screen);
-	print_cost(chosen, screen);
+	trigger_print_tables(chosen, screen);
 	print_next(chosen, count);
 }
 
 /* The answer, from the capture's file. False: the file cannot be had, and it was said why. */
-static bool print_answer(const struct follow *follow, const struct result *chosen, size_t count)
+static bool print_answer(const struct follow *follow, const struct trigger_result *chosen, size_t count)
 {
 	struct daemons only = {.list = {follow->daemons->list[chosen->followed->daemon]}, .count = 1};
 	struct capture capture;
@@ -376,7 +172,7 @@ static bool print_answer(const struct follow *follow, const struct result *chose
 	if (count > 1)
 		putchar('\n');
 	answer_line(&tables, about);
-	print_notes(chosen);
+	trigger_print_notes(chosen);
 	answer_print(&tables, about);
 	if (count > 1)
 		puts("  profd captures                        all captures, newest first");
@@ -386,11 +182,11 @@ static bool print_answer(const struct follow *follow, const struct result *chose
 	return true;
 }
 
-static void print_people(const struct follow *follow, struct result *results, size_t count)
+static void print_people(const struct follow *follow, struct trigger_result *results, size_t count)
 {
 	struct screen screen = screen_output();
 	/* The first of several. Step times do not tell which rank is slow: the ranks that wait for it take as long. */
-	const struct result *chosen = &results[0];
+	const struct trigger_result *chosen = &results[0];
 	struct table *table;
 
 	if (!count)
@@ -407,10 +203,10 @@ static void print_people(const struct follow *follow, struct result *results, si
 		if (count > 1)
 			print_which(chosen, &screen);
 		else
-			print_head(chosen, &screen);
+			trigger_print_head(chosen, &screen);
 		print_summary(chosen, count, &screen);
 	} else if (!chosen->summary && count == 1) {
-		print_head(chosen, &screen);
+		trigger_print_head(chosen, &screen);
 	}
 	print_written(results, count);
 }
@@ -475,7 +271,7 @@ static void print_json(const struct follow *follow)
 
 void trigger_print(struct follow *follow, enum output_format format)
 {
-	struct result *results;
+	struct trigger_result *results;
 	size_t count = 0;
 
 	if (follow->count)

@@ -1,6 +1,7 @@
 /* ending.c - see ending.h. Thread: the loop's; what runs on a pool says so. No locks. */
 #include "ending.h"
 #include "capture.h"
+#include "ingest_finish.h"
 #include "live.h"
 #include "switching.h"
 #include "trigger.h"

@@ -1,5 +1,5 @@
 /* ingest.h - brings the events of one running capture from its segment into its file, on a thread of the ingest pool,
- * while the capture runs; then closes the capture (derive, summary, rename) on a thread of the finish pool.
+ * while the capture runs. ingest_finish.h closes the capture afterwards.
  *
  * The loop's thread makes an ingest, submits it, and meanwhile touches only what is marked so below. When `done` is
  * called the whole of it is the loop's again. */
@@ -86,7 +86,5 @@ void ingest_free(struct ingest *ingest);
 int64_t ingest_note(struct work *work);
 /* work.run of the ingest pool. */
 int64_t ingest_run(struct work *work);
-/* work.run of the finish pool. */
-int64_t ingest_finish(struct work *work);
 
 #endif

@@ -12,6 +12,7 @@
 #include "client/report/views.h"
 #include "proto/base/hash.h"
 #include "daemon/capture/ingest.h"
+#include "daemon/capture/ingest_finish.h"
 #include "proto/base/clock.h"
 #include "daemon/capture/names_reader.h"
 #include "proto/limits.h"

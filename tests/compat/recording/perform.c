@@ -6,6 +6,7 @@
  *
  * gpu: host and device. host: the same without CUPTI. adopted: as gpu, but another daemon goes on in the middle. */
 #include "daemon/capture/ingest.h"
+#include "daemon/capture/ingest_finish.h"
 #include "proto/inputs.h"
 #include "daemon/capture/names_reader.h"
 

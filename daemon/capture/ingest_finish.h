@@ -1,0 +1,12 @@
+/* ingest_finish.h - closes a capture whose events are all in its file: what was lost, derive, summary, rename. */
+#ifndef PROFD_DAEMON_CAPTURE_INGEST_FINISH_H
+#define PROFD_DAEMON_CAPTURE_INGEST_FINISH_H
+
+#include "daemon/core/work.h"
+
+#include <stdint.h>
+
+/* work.run of the finish pool, of a struct ingest. */
+int64_t ingest_finish(struct work *work);
+
+#endif

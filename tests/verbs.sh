@@ -538,10 +538,11 @@ long_fuzz() { build_fuzz && fuzz_all "$(by_form "$1" 30 300)"; }
 
 long_steps() { test_all_steps "${PYTEST_ARGUMENTS[@]}"; }
 
-# Attachments by the thousand.
+# Attachments by the thousand, and the demo of one.
 long_attach() {
 	need mmdebstrap
-	PROFD_PYTHON_ROOTS=$(python_roots) PROFD_ATTACHMENTS=$(by_form "$1" 100 1000) run_pytest -n 0 -s -m "" tests/e2e/test_attach_table.py
+	PROFD_PYTHON_ROOTS=$(python_roots) PROFD_ATTACHMENTS=$(by_form "$1" 100 1000) run_pytest -n 0 -s -m "" tests/e2e/test_attach_table.py &&
+		"$ROOT/dev" demo attach
 }
 
 # A job of four ranks, with triggers at random.

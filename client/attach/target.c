@@ -88,7 +88,8 @@ static int look_at_program(struct target *target, char *sentence, size_t bytes)
 			if (code)
 				return code;
 		}
-		if (strncmp(name, "ld-musl", 7) == 0)
+		/* The second one where ld-musl is a link to it (Debian); glibc's is libc.so.6. */
+		if (strncmp(name, "ld-musl", 7) == 0 || strcmp(name, "libc.so") == 0)
 			return refuse_with(
 				sentence, bytes, EXIT_FAILED,
 				"process %lld is built with musl, whose loader cannot be called from outside: start it "

@@ -71,6 +71,67 @@ print(r, flush=True)
 sys.exit(7)
 """
 
+# Exceptions are thrown and caught, strings and maps come and go, by threads beside one that waits for a condition.
+CPLUSPLUS = r"""
+#include <condition_variable>
+#include <cstdint>
+#include <iostream>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+static std::mutex lock;
+static std::condition_variable over;
+static bool done;
+static void work(std::uint64_t *digest)
+{
+	std::map<std::uint64_t, std::string> held;
+	for (int i = 0; i < 2000000; i++) {
+		*digest = *digest * 6364136223846793005u + 1442695040888963407u;
+		held[*digest >> 56] = std::to_string(*digest) + " is longer than what a string holds in itself";
+		try {
+			if (*digest >> 60 == 7)
+				throw std::runtime_error(held.begin()->second);
+		} catch (const std::exception &e) {
+			*digest += static_cast<unsigned char>(e.what()[0]);
+		}
+	}
+}
+int main()
+{
+	std::cout << "ready" << std::endl;
+	std::uint64_t digests[2] = {1, 2};
+	std::thread waits([] { std::unique_lock<std::mutex> held(lock); over.wait(held, [] { return done; }); });
+	std::vector<std::thread> threads;
+	for (auto &digest : digests)
+		threads.emplace_back(work, &digest);
+	for (auto &thread : threads)
+		thread.join();
+	{ std::lock_guard<std::mutex> held(lock); done = true; }
+	over.notify_one();
+	waits.join();
+	std::cout << digests[0] << " " << digests[1] << std::endl;
+	return 7;
+}
+"""
+HELLO = """
+#include <stdio.h>
+#include <unistd.h>
+int main(void) { puts("ready"); fflush(stdout); for (int i = 0; i < 200; i++) usleep(10000); puts("the end"); return 7; }
+"""
+# What the client refuses, and the words that it says so with.
+REFUSED = {"C, musl": (["musl-gcc"], "is built with musl"), "C, static": (["cc", "-static"], "profd run"), "C, of 32 bits": (["cc", "-m32"], "another architecture")}
+
+
+def compiled(folder, name, command, source):
+    """The program, None where the machine has no such compiler."""
+    (folder / name).write_text(source)
+    if not shutil.which(command[0]):
+        return None
+    done = subprocess.run([*command, "-o", folder / f"{name}.out", folder / name], capture_output=True, check=False)
+    return folder / f"{name}.out" if done.returncode == 0 else None
+
 
 class Target:
     """A job that can be started as often as one likes, each time with the same end."""
@@ -121,11 +182,15 @@ class Contained:
 def work(tmp_path_factory):
     path = tmp_path_factory.mktemp("attach") / "work.py"
     path.write_text(WORK)
+    compiled(path.parent, "work.cc", ["c++", "-O1", "-pthread"], CPLUSPLUS)
     return path
 
 
 def targets(work):
     found = {f"C, {how}": Target([STEADY, how, "2"]) for how in ("mixed", "crowd", "sleep")}
+    cplusplus = work.parent / "work.cc.out"
+    if cplusplus.exists():
+        found["C++, with exceptions"] = Target([cplusplus])
     for version, path in PYTHONS.items():
         for how in ("busy", "threads", "crowd", "fork", "sleepy"):
             found[f"Python {version}, {how}"] = Target([path, work, how])
@@ -168,7 +233,7 @@ class Untouched:
             return self.known[name]
 
 
-def attached(profd, untouched, name, pause):
+def attached(profd, untouched, name, pause, refusal=None):
     """A row: name, way, ns that a thread stood, whether the end was the same, what was said."""
     wanted = untouched(name)
     with untouched.targets[name].running(profd) as (job, pid):
@@ -177,7 +242,7 @@ def attached(profd, untouched, name, pause):
         same = normal(untouched.targets[name].end(job)) == wanted
     told = json.loads(done.stdout) if done.returncode == 0 else {}
     # Nothing but a job that ended first, or does not come to a place, is a reason not to be attached to.
-    assert done.returncode in (0, 3, 4, 8) or "has not registered" in done.stderr or "a forked child" in done.stderr, done
+    assert done.returncode in (0, 3, 4, 8) or "has not registered" in done.stderr or "a forked child" in done.stderr or (refusal and refusal in done.stderr), done
     return name, told.get("way", f"refused ({done.returncode})"), told.get("stood_ns"), same, done.stderr.strip()
 
 
@@ -207,6 +272,20 @@ def test_no_job_is_harmed(profd, work):
           f"{statistics.median(stood) / 1e3:.0f} us, worst {max(stood) / 1e3:.0f} us")
     assert not harmed, harmed
     assert len(stood) > len(rows) / 2
+
+
+def test_what_is_refused_is_left_alone(profd, tmp_path):
+    rows = []
+    for number, (name, (command, words)) in enumerate(REFUSED.items()):
+        program = compiled(tmp_path, f"hello{number}.c", command, HELLO)
+        if not program:
+            continue
+        target = Target([program])
+        row = attached(profd, Untouched(profd, {name: target}), name, 0, words)
+        assert words in row[4] and row[1].startswith("refused"), row
+        rows.append(row)
+    print_table(rows)
+    assert rows and all(row[3] for row in rows), rows
 
 
 # What the client asks the kernel for on its way, and how often at most.

@@ -13,7 +13,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* The step thread is replaced where another has stepped this often since its last step: it has gone, or moved. */
+/* The step thread is replaced where another has stepped this often since its last step: it has gone, or moved. So is the thread whose
+ * batches, ranges or operators a capture counts. */
 #define STEPS_TAKEOVER 16
 /* Optimizer.step calls in a row without a DataLoader `__next__` between them, after which the loader evidently is not asked
  * once a step (a GAN has two optimizers, some have a few more). */
@@ -35,6 +36,7 @@ static _Atomic uintptr_t step_thread; /* pthread_self() */
 static _Atomic uint32_t others_since; /* steps of other threads since the step thread's last */
 static _Atomic uint32_t watched;      /* a source that is counted only while armed */
 static _Atomic uintptr_t watched_thread;
+static _Atomic uint32_t watched_others; /* of this source on other threads, since the watched thread's last */
 static _Atomic uint64_t watched_steps;
 static _Atomic(steps_tick *) follower; /* NULL: nobody */
 
@@ -63,19 +65,32 @@ static void take_over(uint32_t from, uintptr_t me)
 	forget_usual();
 }
 
+/* Are the watched steps this thread's? Those of nobody yet are, and those of a thread that has gone or moved. */
+static int is_watched_thread(uintptr_t me)
+{
+	uintptr_t owner = 0;
+	if (!atomic_compare_exchange_strong_explicit(&watched_thread, &owner, me, memory_order_acq_rel,
+						     memory_order_relaxed) &&
+	    owner != me) {
+		if (atomic_fetch_add_explicit(&watched_others, 1, memory_order_relaxed) + 1 < STEPS_TAKEOVER)
+			return 0;
+		/* Of several that take it over one does. */
+		if (!atomic_compare_exchange_strong_explicit(&watched_thread, &owner, me, memory_order_acq_rel,
+							     memory_order_relaxed))
+			return 0;
+	}
+	atomic_store_explicit(&watched_others, 0, memory_order_relaxed);
+	return 1;
+}
+
 /* Who follows the steps of this source, where this is the thread whose steps they are. */
 static steps_tick *watcher(uint32_t from, uintptr_t me)
 {
-	uintptr_t first = 0;
 	steps_tick *tick;
 	if (from != atomic_load_explicit(&watched, memory_order_relaxed) ||
 	    !(tick = atomic_load_explicit(&follower, memory_order_relaxed)))
 		return NULL;
-	return atomic_compare_exchange_strong_explicit(&watched_thread, &first, me, memory_order_acq_rel,
-						       memory_order_relaxed) ||
-			       first == me
-		       ? tick
-		       : NULL;
+	return is_watched_thread(me) ? tick : NULL;
 }
 
 static uint64_t watched_count(void)
@@ -189,6 +204,7 @@ static _Atomic uint32_t optimizer_run; /* Optimizer.step calls since the last `_
 static _Atomic uint32_t batches, watches;
 /* The batch under way: autograd's number where it began. The thread's whose steps are watched; `watch`: since when it is looked at. */
 static struct {
+	uintptr_t thread;
 	uint64_t sequence;
 	uint32_t watch, idle; /* batches in a row, up to it, that have not trained */
 } batch;
@@ -242,7 +258,14 @@ int steps_loader_next(void)
 static int has_batches(uintptr_t me)
 {
 	uint32_t current = atomic_load_explicit(&source, memory_order_acquire);
-	return current == STEP_SOURCE_NONE || atomic_load_explicit(&step_thread, memory_order_relaxed) == me;
+	if (current == STEP_SOURCE_NONE)
+		return 1;
+	if (atomic_load_explicit(&step_thread, memory_order_relaxed) != me)
+		return 0;
+	/* Its steps have shown where the loop is. */
+	if (atomic_load_explicit(&watched_thread, memory_order_relaxed) != me)
+		atomic_store_explicit(&watched_thread, me, memory_order_relaxed);
+	return 1;
 }
 
 /* Autograd numbers the nodes that a forward pass makes. Where there will be no backward pass (no_grad, inference_mode) it makes none, so that
@@ -255,7 +278,9 @@ void steps_batch_begin(uint64_t now, uint64_t sequence)
 		return;
 	uint32_t wanted = atomic_load_explicit(&batches, memory_order_relaxed);
 	uint32_t watch = atomic_load_explicit(&watches, memory_order_relaxed);
-	int is_known = batch.watch == watch, trains = sequence != batch.sequence;
+	/* Another thread has another number. */
+	int is_known = batch.watch == watch && batch.thread == me, trains = sequence != batch.sequence;
+	batch.thread = me;
 	batch.idle = is_known && !trains ? batch.idle + 1 : 0;
 	batch.watch = watch;
 	batch.sequence = sequence;
@@ -473,6 +498,7 @@ void steps_watch(uint32_t from, const char *optimizer, uint32_t wanted)
 	atomic_store_explicit(&batches, wanted, memory_order_relaxed);
 	atomic_fetch_add_explicit(&watches, 1, memory_order_relaxed);
 	atomic_store_explicit(&watched_thread, 0, memory_order_relaxed);
+	atomic_store_explicit(&watched_others, 0, memory_order_relaxed);
 	atomic_store_explicit(&watched_steps, 0, memory_order_relaxed);
 	atomic_store_explicit(&watched, from, memory_order_relaxed);
 	/* A process without steps of its own counts these; when nobody looks for them any more it has none again. */

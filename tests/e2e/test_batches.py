@@ -14,7 +14,7 @@ TRAIN, VALIDATE = 6, 12
 def start(profd, python, how, *lengths):
     job = profd.job(python, WORKLOADS / "batches.py", how, *lengths, env={"PYTHONPATH": str(WORKLOADS)})
     profd.wait_torch(job.pid)
-    if how != "validation":
+    if not how.endswith("validation"):
         profd.wait_steps(job.pid)
     return job
 
@@ -125,6 +125,50 @@ def test_no_such_batch(profd, torch_newest, how):
     # Collectors were not switched on for it, and the job's own steps are recorded as ever.
     assert profd.trigger(job.pid)["status"] == "complete"
     told(job)
+
+
+@pytest.mark.parametrize("how, options", [
+    ("moves", ["--unit", "batch"]), pytest.param("moves", ["--phase", "train"], marks=wide),
+    pytest.param("moves", ["--phase", "validation"], marks=wide), ("moves-validation", ["--unit", "batch"])])
+def test_the_loop_moves_to_another_thread(profd, torch_newest, how, options):
+    """Its batches are counted there, by a capture that began before and by one that begins later. None has a batch of both."""
+    job = start(profd, torch_newest, how, 40, 40)
+    first = profd.follow("--pid", job.pid, "--unit", "batch", "--steps", 200, "--timeout", "100s")
+    profd.wait_recorded(job.pid)
+    job.send_signal(signal.SIGUSR1)
+    capture, = json.loads(first.communicate(timeout=120)[0])["captures"]
+    assert capture["status"] == "complete" and capture["steps_recorded"] == 200, capture
+    later = recorded(profd, job, *options, "--steps", 3)
+    batches = told(job)
+    assert sum(len(one) for one in held(profd, later, batches)) >= 2
+    assert all(len(one) <= 1 for one in held(profd, later, batches))
+
+
+MOVES = """
+import ctypes, signal, threading, time
+agent, moved = ctypes.CDLL(None), []
+signal.signal(signal.SIGUSR1, lambda *_: moved.append(1))
+def loop(until):
+    while not until():
+        agent.profd_range_push(b"it")
+        time.sleep(0.003)
+        agent.profd_range_pop()
+loop(lambda: moved)
+threading.Thread(target=loop, args=(lambda: False,), daemon=True).start()
+while True:
+    time.sleep(1)
+"""
+
+
+def test_ranges_that_move_to_another_thread(profd):
+    """The same of what else a capture alone counts as steps."""
+    job = profd.job("/usr/bin/python3", "-c", MOVES)
+    wait_for(lambda: profd.process(job.pid), what="the job")
+    trigger = profd.follow("--pid", job.pid, "--step-range", "it", "--steps", 200, "--timeout", "100s")
+    profd.wait_recorded(job.pid)
+    job.send_signal(signal.SIGUSR1)
+    capture, = json.loads(trigger.communicate(timeout=120)[0])["captures"]
+    assert capture["status"] == "complete" and capture["steps_recorded"] == 200, capture
 
 
 def test_phases_that_are_shorter_than_the_warm_up(profd, torch_newest):

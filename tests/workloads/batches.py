@@ -1,10 +1,10 @@
 """A loop that trains and validates by turns, each with a DataLoader; prints of each batch where it lay, when it ends.
 
-    batches.py plain|workers|nested|graph|ahead|validation|list [TRAIN VALIDATE]
+    batches.py plain|workers|nested|graph|ahead|validation|list|moves|moves-validation [TRAIN VALIDATE]
 
 TRAIN batches (6) are followed by VALIDATE ones (12), and so on. workers: the loaders have one. nested: the training data come out of a
 DataLoader of their own. graph: validates with gradients on. ahead: another thread fetches the batches. validation: does not train at all.
-list: no DataLoader. Ended by SIGTERM; prints {"batches": [[phase, begin, end], ...]}, times of CLOCK_MONOTONIC in ns."""
+list: no DataLoader. moves, moves-validation: at SIGUSR1 another thread goes on with the loop, as plain or validation. Ended by SIGTERM; prints {"batches": [[phase, begin, end], ...]}, times of CLOCK_MONOTONIC in ns."""
 import contextlib
 import json
 import queue
@@ -16,12 +16,13 @@ import time
 import torch
 import without_compiler  # noqa: F401
 
-how = sys.argv[1]
+moves = sys.argv[1].startswith("moves")
+how = {"moves": "plain", "moves-validation": "validation"}.get(sys.argv[1], sys.argv[1])
 TRAIN, VALIDATE = map(int, sys.argv[2:4]) if len(sys.argv) > 2 else (6, 12)
 LIMIT = 100000  # batches told of
 torch.manual_seed(0)
 torch.set_num_threads(1)
-ended, told = [], []
+ended, told, moved = [], [], []
 
 
 class Data(torch.utils.data.Dataset):
@@ -88,7 +89,7 @@ def train():
             optimizer.step()
             with torch.no_grad():
                 (out.argmax(1) == y).sum().item()
-        if ended:
+        if ended or moved and here():
             break
 
 
@@ -97,13 +98,28 @@ def validate():
         for x, y in batches(validating):
             with batch("validation"):
                 (model(x).argmax(1) == y).sum().item()
-            if ended:
+            if ended or moved and here():
                 break
 
 
+def here():
+    return threading.current_thread() is threading.main_thread()
+
+
+def loop():
+    while not ended and not (moved and here()):
+        if how != "validation":
+            train()
+        validate()
+
+
 signal.signal(signal.SIGTERM, lambda *_: ended.append(1))
-while not ended:
-    if how != "validation":
-        train()
-    validate()
+if moves:
+    signal.signal(signal.SIGUSR1, lambda *_: moved.append(1))
+loop()
+if moved:
+    thread = threading.Thread(target=loop)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.05)
 print(json.dumps({"batches": told}), flush=True)

@@ -6,6 +6,7 @@
 #include "proto/message.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -671,6 +672,11 @@ static void test_threads_that_are_no_more(void **state)
 #define LANES 4
 #define LIVES 1500
 #define MARKS 20
+/* Each dead thread holds a chunk until it is found. Of so many the segment has enough, however late the sweeper gets a processor. */
+#define AHEAD 256
+
+/* Lives that have ended, and how many of those had when the last sweep that is over began. */
+static _Atomic uint32_t lives, swept;
 
 static void *live(void *unused)
 {
@@ -694,8 +700,11 @@ static void *lane(void *unused)
 {
 	for (int i = 0; i < LIVES; i++) {
 		pthread_t thread;
+		while (atomic_load(&lives) - atomic_load(&swept) > AHEAD)
+			sched_yield();
 		if (pthread_create(&thread, NULL, live, NULL) == 0)
 			pthread_join(thread, NULL);
+		atomic_fetch_add(&lives, 1);
 	}
 	return unused;
 }
@@ -703,8 +712,10 @@ static void *lane(void *unused)
 static void *sweep_until(void *stop)
 {
 	while (!atomic_load((_Atomic uint32_t *)stop)) {
+		uint32_t ended = atomic_load(&lives);
 		sink_sweep(2);
 		consume_full();
+		atomic_store(&swept, ended);
 	}
 	return NULL;
 }

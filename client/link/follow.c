@@ -7,6 +7,7 @@
 #include "client/ui/progress.h"
 #include "client/ui/text.h"
 #include "collect.h"
+#include "follow_rows.h"
 #include "follow_tell.h"
 #include "presence.h"
 
@@ -35,169 +36,6 @@
 #define TRIGGER_CAPTURES 100000
 /* Rows that are kept of them: two of each, that it is armed and that it is finished. */
 #define KEPT_CAPTURES (size_t)(2 * TRIGGER_CAPTURES)
-
-static struct followed *find(struct follow *follow, unsigned daemon, const char *id)
-{
-	for (size_t i = 0; i < follow->count; i++)
-		if (follow->captures[i].daemon == daemon && strcmp(follow->captures[i].id, id) == 0)
-			return &follow->captures[i];
-	return NULL;
-}
-
-/* The capture that a row tells of. It may be new: captures of later cycles come without a target row. */
-static struct followed *capture_of(struct follow *follow, unsigned daemon, const cJSON *row)
-{
-	const char *id = json_text(row, "capture_id");
-	struct followed *followed;
-
-	if (!id)
-		return NULL;
-	followed = find(follow, daemon, id);
-	if (followed)
-		return followed;
-	follow->captures = need(reallocarray(follow->captures, follow->count + 1, sizeof *follow->captures));
-	followed = &follow->captures[follow->count++];
-	follow->kept_rows++;
-	*followed = (struct followed){.daemon = daemon, .window = follow->window};
-	snprintf(followed->id, sizeof followed->id, "%s", id);
-	followed->pid = (int64_t)json_number(row, "pid", 0);
-	followed->rank = (int64_t)json_number(row, "rank", -1);
-	return followed;
-}
-
-static void refuse(struct follow *follow, const struct failure *failure)
-{
-	/* A daemon may tell it in the row and once more in its last packet. */
-	for (size_t i = 0; i < follow->refused_count; i++)
-		if (follow->refused[i].pid == failure->pid && failure->pid &&
-		    follow->refused[i].error == failure->error)
-			return;
-	follow->refused = need(reallocarray(follow->refused, follow->refused_count + 1, sizeof *follow->refused));
-	follow->refused[follow->refused_count++] = *failure;
-	follow->kept_rows++;
-}
-
-static void add_members(cJSON **array, const cJSON *row, const char *const *keys, size_t count)
-{
-	cJSON *object = need(cJSON_CreateObject());
-
-	if (!*array)
-		*array = need(cJSON_CreateArray());
-	for (size_t i = 0; i < count; i++) {
-		const cJSON *item = cJSON_GetObjectItemCaseSensitive(row, keys[i]);
-
-		cJSON_AddItemToObject(object, keys[i], need(item ? cJSON_Duplicate(item, true) : cJSON_CreateNull()));
-	}
-	cJSON_AddItemToArray(*array, object);
-}
-
-static bool any_known(const struct follow *follow, unsigned daemon)
-{
-	for (size_t i = 0; i < follow->count; i++)
-		if (follow->captures[i].daemon == daemon)
-			return true;
-	return false;
-}
-
-/* Does the next daemon not know the one agent yet that the last one knew? Then it is asked once more. */
-static bool is_too_early(const struct follow *follow, unsigned daemon, const struct failure *failure)
-{
-	const struct follow_link *link = &follow->links[daemon];
-	const cJSON *pids =
-		cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(link->request, "targets"), "pids");
-
-	return cJSON_GetArraySize(pids) == 1 && !any_known(follow, daemon) && clock_now() < link->agents_until &&
-	       (failure->error == ERROR_NO_AGENT || failure->error == ERROR_NOT_REGISTERED);
-}
-
-static void take_target(struct follow *follow, unsigned daemon, const cJSON *row)
-{
-	const char *outcome = json_text(row, "outcome");
-	const char *message = json_text(row, "message");
-	struct failure failure;
-	char detail[32];
-
-	if (outcome && strcmp(outcome, "armed") == 0) {
-		struct followed *followed = capture_of(follow, daemon, row);
-		const char *id = json_text(row, "trigger_id");
-
-		if (followed)
-			follow_set_status(followed, "armed");
-		if (id)
-			snprintf(follow->trigger_id[daemon], FOLLOW_ID_BYTES, "%s", id);
-		return;
-	}
-	if (outcome && strcmp(outcome, "left_out") == 0) {
-		static const char *const keys[] = {"pid", "name", "message"};
-
-		follow->kept_rows++;
-		add_members(&follow->left_out, row, keys, sizeof keys / sizeof *keys);
-		return;
-	}
-	snprintf(detail, sizeof detail, "%.0f", json_number(row, "pid", 0));
-	failure_set(&failure, error_from_word(outcome ? outcome : ""), detail);
-	snprintf(failure.word, sizeof failure.word, "%s", outcome ? outcome : "failed");
-	if (message)
-		snprintf(failure.message, sizeof failure.message, "%s", message);
-	failure.pid = (int64_t)json_number(row, "pid", 0);
-	if (is_too_early(follow, daemon, &failure))
-		return;
-	presence_explain(&failure);
-	refuse(follow, &failure);
-}
-
-static void take_together(struct follow *follow, const cJSON *row)
-{
-	static const char *const keys[] = {"job", "processes", "at_step", "message"};
-	const char *message = json_text(row, "message");
-
-	follow->kept_rows++;
-	add_members(&follow->together, row, keys, sizeof keys / sizeof *keys);
-	if (message)
-		note("%s", message);
-}
-
-static void take_switched(struct follow *follow, const cJSON *row)
-{
-	static const char *const keys[] = {"capture_id", "goes_on_as", "pid",	 "rank",   "changes",
-					   "last_step",	 "first_step", "passed", "message"};
-	const char *message = json_text(row, "message");
-
-	follow->kept_rows++;
-	add_members(&follow->switched, row, keys, sizeof keys / sizeof *keys);
-	if (message)
-		note("`profd set`: %s", message);
-}
-
-static void take_progress(struct follow *follow, unsigned daemon, const cJSON *row)
-{
-	struct followed *followed = capture_of(follow, daemon, row);
-	const char *status = json_text(row, "status");
-
-	if (!followed || followed->captured)
-		return;
-	followed->step = (int64_t)json_number(row, "step", 0);
-	followed->of = (int64_t)json_number(row, "of", 0);
-	followed->warmup_step = (int64_t)json_number(row, "warmup_step", 0);
-	followed->since = clock_now() - (int64_t)json_number(row, "elapsed", 0);
-	if (status)
-		follow_set_status(followed, status);
-}
-
-static void take_captured(struct follow *follow, unsigned daemon, const cJSON *row)
-{
-	struct followed *followed = capture_of(follow, daemon, row);
-	const char *status = json_text(row, "status");
-
-	if (!followed || followed->captured)
-		return;
-	followed->captured = need(cJSON_Duplicate(row, true));
-	follow->kept_rows++;
-	cJSON_DeleteItemFromObjectCaseSensitive(followed->captured, "row");
-	followed->pid = (int64_t)json_number(row, "pid", (double)followed->pid);
-	followed->rank = (int64_t)json_number(row, "rank", (double)followed->rank);
-	follow_set_status(followed, status ? status : "failed");
-}
 
 static void ask_cancel(struct follow *follow, unsigned daemon, const char *key, const char *id)
 {
@@ -269,12 +107,12 @@ static void rejoin(struct follow *follow, unsigned daemon)
 {
 	struct follow_link *link = &follow->links[daemon];
 
-	if (any_known(follow, daemon) && !follow->trigger_id[daemon][0]) {
+	if (follow_any_known(follow, daemon) && !follow->trigger_id[daemon][0]) {
 		/* A daemon of an older release has not told. */
 		give_up(follow, daemon);
 		return;
 	}
-	if (!any_known(follow, daemon)) {
+	if (!follow_any_known(follow, daemon)) {
 		link->agents_until = clock_now() + AGENT_RETURN_NS;
 		send_again(follow, daemon);
 		return;
@@ -325,7 +163,7 @@ static int64_t pursue(struct follow *follow, unsigned daemon)
 
 static void take_asked(struct follow *follow, unsigned daemon, const cJSON *row)
 {
-	struct followed *followed = capture_of(follow, daemon, row);
+	struct followed *followed = follow_capture_of(follow, daemon, row);
 	const char *status = json_text(row, "status");
 	bool finished = status && (strcmp(status, "complete") == 0 || strcmp(status, "incomplete") == 0 ||
 				   strcmp(status, "failed") == 0);
@@ -333,7 +171,7 @@ static void take_asked(struct follow *follow, unsigned daemon, const cJSON *row)
 	if (!followed || !status || followed->captured)
 		return;
 	if (finished) {
-		take_captured(follow, daemon, row);
+		follow_take_captured(follow, daemon, row);
 		return;
 	}
 	follow->links[daemon].unfinished = true;
@@ -370,29 +208,29 @@ static void take_packet(struct follow *follow, unsigned daemon, const cJSON *pac
 	if (reply_is_row(packet, "capture")) {
 		take_asked(follow, daemon, packet);
 	} else if (reply_is_row(packet, "target")) {
-		take_target(follow, daemon, packet);
+		follow_take_target(follow, daemon, packet);
 	} else if (reply_is_row(packet, "together")) {
-		take_together(follow, packet);
+		follow_take_together(follow, packet);
 	} else if (reply_is_row(packet, "switched")) {
-		take_switched(follow, packet);
+		follow_take_switched(follow, packet);
 	} else if (reply_is_row(packet, "accepted")) {
 		id = json_text(packet, "trigger_id");
 		snprintf(follow->trigger_id[daemon], FOLLOW_ID_BYTES, "%s", id ? id : "");
 		if (follow->cancelled)
 			cancel_daemon(follow, daemon);
 	} else if (reply_is_row(packet, "progress")) {
-		take_progress(follow, daemon, packet);
+		follow_take_progress(follow, daemon, packet);
 	} else if (reply_is_row(packet, "captured")) {
-		take_captured(follow, daemon, packet);
+		follow_take_captured(follow, daemon, packet);
 	} else if (reply_error(packet, &failure)) {
-		if (is_too_early(follow, daemon, &failure)) {
+		if (follow_is_too_early(follow, daemon, &failure)) {
 			/* It is the last packet of this answer. */
 			follow->links[daemon].state = LINK_LATER;
 			follow->links[daemon].at = clock_now() + ASK_NS;
 			return;
 		}
 		if (failure.pid)
-			refuse(follow, &failure);
+			follow_refuse(follow, &failure);
 		else
 			failure_merge(&follow->failure, &failure);
 		follow->open[daemon] = false;

@@ -78,6 +78,7 @@ int command_diff(struct arguments *arguments)
 					      format != FORMAT_TABLE ? 0
 					      : all		     ? ROWS_EACH
 								     : ROWS_ALONE);
+	diff.full_names = arguments_has(arguments, "full-names");
 	int code = run(&diff, arguments);
 	cJSON_Delete(diff.differences);
 	compare_free(&diff.breakdown);

@@ -16,6 +16,8 @@
 #define MOVERS 3
 /* A row that is less of the difference than that is not worth a word in it. */
 #define WORTH 0.1
+/* Columns before what is said of a side. */
+#define INDENT 5u
 
 enum {
 	D_SIDE,
@@ -37,7 +39,7 @@ enum {
 
 static const struct column name_columns[] = {
 	[D_SIDE] = {"", "", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_TABLE_ONLY},
-	[D_NAME] = {"name", "NAME", COLUMN_TEXT, COLUMN_ELASTIC},
+	[D_NAME] = {"name", "NAME", COLUMN_TEXT, COLUMN_NAME},
 	[D_ROW] = {"", "", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_TABLE_ONLY},
 	[D_PARENT] = {"", "", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_TABLE_ONLY},
 	[D_TITLE] = {"", "", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_TABLE_ONLY},
@@ -57,7 +59,7 @@ static const struct column breakdown_columns[] = {
 	[D_NAME] = {"device", "", COLUMN_NUMBER, COLUMN_DATA_ONLY},
 	[D_ROW] = {"row", "", COLUMN_TEXT, COLUMN_DATA_ONLY},
 	[D_PARENT] = {"parent", "", COLUMN_TEXT, COLUMN_DATA_ONLY},
-	[D_TITLE] = {"", "WHAT", COLUMN_TEXT, COLUMN_TABLE_ONLY},
+	[D_TITLE] = {"", "WHAT", COLUMN_TEXT, COLUMN_TABLE_ONLY | COLUMN_ELASTIC},
 	[D_A] = {"a_ns", "A", COLUMN_DURATION, 0},
 	[D_B] = {"b_ns", "B", COLUMN_DURATION, 0},
 	[D_MORE] = {"difference_ns", "DIFFERENCE", COLUMN_MORE, 0},
@@ -232,30 +234,46 @@ static struct table *names_table(const struct diff *diff, const struct compare_t
 
 /* --- text --- */
 
-static void print_side(const char *letter, const struct side *side, double wall)
+/* What stands behind `indent` columns that are printed already goes on below itself. */
+static void print_on(const struct screen *screen, const char *text, size_t indent)
+{
+	print_wrapped(stdout, text, indent, screen->width > indent + 20 ? screen->width - indent : SIZE_MAX, 0);
+	putchar('\n');
+}
+
+static void print_side(const struct screen *screen, const char *letter, const struct side *side, double wall)
 {
 	cJSON *facts = setup_facts(side);
 	char figure[TEXT_FIGURE_BYTES], least[TEXT_FIGURE_BYTES], most[TEXT_FIGURE_BYTES];
 	double low = INFINITY, high = 0;
 	static const char *const shown[] = {"name", "gpu", "torch_version"};
-	char *word = text_safe(side->word);
-	printf("  %s  %s", letter, word);
+	char *word = text_safe(side->word), *line = NULL;
+	size_t bytes;
+	FILE *to = need(open_memstream(&line, &bytes));
+	char *cut = screen->width > INDENT + 20 ? text_cut(word, screen->width - INDENT) : need(strdup(word));
+	fputs(cut, to);
+	free(cut);
 	for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
 		const char *text = json_text(facts, shown[i]);
 		char *safe = text_safe(text);
 		if (text)
-			printf("%s%s%s", i ? ", " : "  ", strcmp(shown[i], "torch_version") == 0 ? "torch " : "", safe);
+			fprintf(to, "%s%s%s", i ? ", " : "  ", strcmp(shown[i], "torch_version") == 0 ? "torch " : "",
+				safe);
 		free(safe);
 	}
 	for (size_t i = 0; i < side->units; i++) {
 		low = fmin(low, side->walls[i]);
 		high = fmax(high, side->walls[i]);
 	}
-	printf(": %zu step%s%s, %s a step", side->units, side->units == 1 ? "" : "s",
-	       side->count > 1 ? " of several captures" : "", text_duration(figure, llround(wall)));
+	fprintf(to, ": %zu step%s%s, %s a step", side->units, side->units == 1 ? "" : "s",
+		side->count > 1 ? " of several captures" : "", text_duration(figure, llround(wall)));
 	if (side->units > 1)
-		printf(" (mean; %s to %s)", text_duration(least, llround(low)), text_duration(most, llround(high)));
-	putchar('\n');
+		fprintf(to, " (mean; %s to %s)", text_duration(least, llround(low)),
+			text_duration(most, llround(high)));
+	fclose(to);
+	printf("  %s  ", letter);
+	print_on(screen, need(line), INDENT);
+	free(line);
 	free(word);
 	cJSON_Delete(facts);
 }
@@ -266,7 +284,8 @@ static void print_differences(const struct diff *diff, const struct screen *scre
 	cJSON_ArrayForEach(row, diff->differences)
 	{
 		char *safe = text_safe(json_text(row, "sentence"));
-		printf("  %s!%s  %s\n", screen_warn(screen), screen_plain(screen), safe);
+		printf("  %s!%s  ", screen_warn(screen), screen_plain(screen));
+		print_on(screen, safe, INDENT);
 		free(safe);
 	}
 }
@@ -284,6 +303,14 @@ static void print_table(const char *heading, struct table *table, const struct s
 static bool is_chosen(const struct diff *diff, const char *name)
 {
 	return strcmp(diff->by, "all") == 0 || strcmp(diff->by, name) == 0;
+}
+
+static void print_list(const struct screen *screen, const char *what, const char *names)
+{
+	char line[320];
+	snprintf(line, sizeof line, "%s%s", what, names);
+	putchar('\n');
+	print_on(screen, line, 0);
 }
 
 /* What has changed in each kind; of one that was asked for, all of it. */
@@ -306,26 +333,31 @@ static void print_kinds(const struct diff *diff, const struct screen *screen)
 		snprintf(to + strlen(to), sizeof same - strlen(to), "%s%s", *to ? ", " : "", compare_kinds[i].name);
 	}
 	if (*same)
-		printf("\nnothing has moved in: %s\n", same);
+		print_list(screen, "nothing has moved in: ", same);
 	if (*missing)
-		printf("\nnot recorded on both sides: %s\n", missing);
+		print_list(screen, "not recorded on both sides: ", missing);
 }
 
 void diff_print_text(const struct diff *diff)
 {
 	struct screen screen = screen_output();
 	char *answer = diff_answer(diff), *safe = text_safe(answer);
-	printf("%s%s%s\n\n", screen_bold(&screen), safe, screen_plain(&screen));
+	if (diff->full_names)
+		screen.width = 0;
+	fputs(screen_bold(&screen), stdout);
+	print_on(&screen, safe, 0);
+	printf("%s\n", screen_plain(&screen));
 	free(safe);
 	free(answer);
-	print_side("A", &diff->a, diff->wall_a);
-	print_side("B", &diff->b, diff->wall_b);
+	print_side(&screen, "A", &diff->a, diff->wall_a);
+	print_side(&screen, "B", &diff->b, diff->wall_b);
 	print_differences(diff, &screen);
 	if (is_chosen(diff, "breakdown"))
 		print_table("Where a step goes", breakdown_table(diff), &screen, 0);
 	print_kinds(diff, &screen);
 	if (isnan(diff->wall_p))
-		puts("\nnot tested: it takes more steps, such as 3 of each side (`profd trigger --steps 5`)");
+		print_list(&screen,
+			   "not tested: ", "it takes more steps, such as 3 of each side (`profd trigger --steps 5`)");
 }
 
 /* --- for programs --- */

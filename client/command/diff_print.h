@@ -14,6 +14,7 @@ struct diff {
 	cJSON *differences; /* of the set-up */
 	const char *by;	    /* "all", "breakdown" or the name of a kind */
 	size_t limit;
+	bool full_names; /* names are not shortened */
 };
 
 /* The answer in one line; to be freed. */

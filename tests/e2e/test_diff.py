@@ -12,6 +12,7 @@ import subprocess
 
 import pytest
 
+import terminal
 from conftest import BUILD, ROOT, wait_for
 
 PROFD = BUILD / "bin" / "profd"
@@ -243,3 +244,40 @@ def test_a_live_loop(profd, torch_newest, tmp_path):
     assert profd.run("diff", "label:after", "label:before", "--fail-if-slower", 5, check=False).returncode == 0
     done = profd.run("diff", "label:before", "label:none", check=False)
     assert done.returncode == 3 and "label none" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory):
+    """Two real captures whose names are long, and unlike each other in much."""
+    folder = tmp_path_factory.mktemp("real")
+    made = []
+    for name in ("a100_ddp_rank0of2_nccl_data", "a100_alexnet_critical_path"):
+        made.append(folder / f"{name}.db")
+        run("import", TRACES / f"{name}.json.gz", "--output", made[-1])
+    return made
+
+
+@pytest.mark.parametrize("width", [80, 100, 132, None])
+@pytest.mark.parametrize("kind", ["all", "kernels", "operators", "copies"])
+def test_it_fits(real, kind, width):
+    """No line is wider than the terminal, or than 119 columns in a pipe; names that are not the same are not shown alike."""
+    words = ["diff", *real, "--by", kind, "--limit", "20"]
+    environment = {**os.environ, "NO_COLOR": "1", "TERM": "xterm"}
+    text = terminal.on_terminal([PROFD, *words], width, environment) if width else run(*words).stdout
+    wide = [line for line in text.split("\n") if len(line) > (width or 119)]
+    assert not wide, wide
+    if kind == "kernels":
+        names = [line.split("  ")[0] for line in text.split("NAME")[1].split("\n")[1:] if " ms" in line or " us" in line]
+        assert len(names) == len(set(names)) >= 10
+
+
+def test_names_are_shortened_by_meaning_and_whole_where_asked_for(real):
+    answer = json.loads(run("diff", *real, "--by", "kernels", "--format", "json").stdout)
+    names = [row["name"] for row in answer["kernels"]]
+    long = max(names, key=len)
+    assert len(long) > 119
+    short = run("diff", *real, "--by", "kernels", "--limit", 0).stdout
+    whole = run("diff", *real, "--by", "kernels", "--limit", 0, "--full-names").stdout
+    assert all(name in whole for name in names) and long not in short
+    # Arguments and namespaces go first: what a kernel is called is there.
+    assert "void " not in short and "ncclKernel_AllReduce" in short

@@ -54,6 +54,10 @@ struct table *report_api(const struct reader *reader, const struct report_option
 		"max(\"max\") AS most, sum(failed) AS failed FROM api_totals WHERE" REPORT_STEP
 		"GROUP BY name, domain) SELECT coalesce(s.text, '(nameless)'), t.domain, " FIGURES_SQL
 		" FROM t LEFT JOIN strings s ON s.id = t.name WHERE t.calls > 0");
+	/* Of both there is no table. */
+	if (report_refused(reader, REPORT_RUNTIME) != report_refused(reader, REPORT_DRIVER))
+		table_note(table, "  calls of the %s API were not recorded",
+			   report_refused(reader, REPORT_RUNTIME) ? "runtime" : "driver");
 	if (!(report_session_options(reader) & SESSION_API_ALL))
 		table_note(table, "  launches, copies and waits only; `profd trigger --api all` records all calls");
 	return table;

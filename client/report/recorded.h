@@ -17,6 +17,9 @@ bool report_simulated(const struct reader *reader);
 bool report_refused(const struct reader *reader, int64_t kinds);
 #define REPORT_COPIES (INT64_C(1) << ACTIVITY_COPY)
 #define REPORT_SETS (INT64_C(1) << ACTIVITY_SET)
+#define REPORT_SYNCS (INT64_C(1) << ACTIVITY_SYNC)
+#define REPORT_RUNTIME (INT64_C(1) << ACTIVITY_RUNTIME)
+#define REPORT_DRIVER (INT64_C(1) << ACTIVITY_DRIVER)
 #define REPORT_CALLS (INT64_C(1) << ACTIVITY_RUNTIME | INT64_C(1) << ACTIVITY_DRIVER)
 /* Is it known what launched the work of the devices, so that it can be given to operators, ranges and threads? */
 bool report_attributed(const struct reader *reader);

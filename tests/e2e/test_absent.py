@@ -15,6 +15,8 @@ CALLS = ("cuda_runtime", "cuda_driver")
 DEVICE = (*CALLS, "kernel", "gpu_memcpy", "gpu_memset", "cuda_sync", "gpu_user_annotation", "ac2g")
 VIEWS = re.findall(r"^  ([a-z_]+) ", subprocess.run([PROFD, "show", "--help"], capture_output=True, text=True, check=True)
                    .stdout.split("\n--by takes:\n")[1].split("\n\n")[0], re.M)
+# proto/events.h
+ACTIVITY = {"RUNTIME": 5, "DRIVER": 4}
 NO_OPERATORS = "the trace holds no operators"
 NO_GPU = "the trace holds nothing of a GPU"
 NONE = "the trace holds none of it"
@@ -28,7 +30,8 @@ VARIANTS = {
                                                          "overlap", "sessions")}, **NO_BLOCKS}),
     "memory": (("cpu_instant_event",), (), NO_BLOCKS),
     "calls": (CALLS, (), {"api": NONE}),
-    "syncs": (("cuda_sync",), (), {"syncs": NONE}),
+    "syncs": (("cuda_sync",), (), {}),
+    "waits": (("cuda_sync", *CALLS), (), {"syncs": NONE, "api": NONE}),
     "host": (("cpu_op", "user_annotation", "cpu_instant_event", *CALLS), (),
              {"operators": NO_OPERATORS, "ranges": "the trace holds no annotations", "tree": "the trace holds no annotations", "api": NONE,
               "flops": "the trace holds no shapes", **NO_BLOCKS}),
@@ -134,7 +137,7 @@ def test_page(whole, tmp_path, lacks):
             assert said[view] in grids[head]["absence"], (view, grids.get(head))
         elif head in grids:
             assert "absence" not in grids[head], (view, grids[head])
-    assert data["tree"]["device"] == (lacks not in ("cupti", "calls", "host"))
+    assert data["tree"]["device"] == (lacks not in ("cupti", "calls", "waits", "host"))
 
 
 def test_what_launched_it(tmp_path):
@@ -175,3 +178,37 @@ def test_looks_that_are_missing(whole, tmp_path):
         assert all(row["thread_cpu_ns"] is None and row["voluntary_switches"] is None for row in answer["steps"])
         assert "not recorded: nobody looked at" in run("show", path, "--by", "workers").stdout
         assert "how much the step's thread ran, and workers of a loader, was not recorded" in run("show", path, "--by", "breakdown").stdout
+
+
+def test_calls_stand_in_for_waits(whole, tmp_path):
+    """Without records of synchronisations the calls that wait are shown, which is said; what is idle, and why, does not depend on them."""
+    path = capture(tmp_path, "syncs", ("cuda_sync",))
+    with_them, without = answer_of(whole), answer_of(path)
+    waits = {row["name"]: (row["calls"], row["total_ns"]) for row in without["api"]
+             if re.search("Synchronize|Memcpy(?!.*Async)", row["name"])}
+    found = {}
+    for row in without["syncs"]:
+        calls, total = found.get(row["call"], (0, 0))
+        found[row["call"]] = calls + row["calls"], total + row["total_ns"]
+    assert found == waits and waits
+    # Of what was waited for by a call in both: the same operators, as often.
+    ours = {(row["operator"], row["call"]): row["calls"] for row in without["syncs"]}
+    for row in with_them["syncs"]:
+        if row["call"] in waits:
+            assert ours[row["operator"], row["call"]] >= row["calls"], row
+    assert {row["kind"] for row in without["syncs"]} <= {"Stream Sync", "Event Sync", "Context Sync", "Blocking copy", "Unknown"}
+    assert "waits were not recorded: these are the calls that wait" in run("show", path, "--by", "syncs").stdout
+    assert "waits were not recorded" not in run("show", whole, "--by", "syncs").stdout
+    for key in ("breakdown", "findings", "verdict"):
+        assert without[key] == with_them[key], key
+
+
+def test_one_of_the_two_apis(whole, tmp_path):
+    """Of calls of one API alone nobody takes the other for unused."""
+    for kind, said in ((ACTIVITY["RUNTIME"], "runtime"), (ACTIVITY["DRIVER"], "driver")):
+        path = tmp_path / f"{said}.db"
+        path.write_bytes(whole.read_bytes())
+        with sqlite3.connect(path) as db:
+            db.execute("INSERT OR REPLACE INTO meta VALUES ('absent_kinds', ?)", (1 << kind,))
+        assert f"calls of the {said} API were not recorded" in run("show", path, "--by", "api").stdout
+    assert "API were not recorded" not in run("show", whole, "--by", "api").stdout

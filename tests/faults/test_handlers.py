@@ -47,6 +47,30 @@ def test_a_jump_out_of_a_hook(row, profd):
         row.counts(ranges, losses["left", "range"], 10 * (10 + 1))
 
 
+MOST = 64  # jumps that a process gets over
+
+
+def test_more_jumps_than_it_gets_over(row, profd):
+    row.does("leaves a hook by siglongjmp a hundred times")
+
+    def during(job):
+        profd.wait_steps(job.pid, 2)
+        captures = [profd.trigger(job.pid, "--steps", steps, codes=(0, 5)) for steps in (100, 10)]
+        # Its thread records nothing more. The agent does not wait for it, and steps are counted.
+        wait_for(lambda: profd.process(job.pid)["state"] == "idle", 5, "the agent to be idle")
+        profd.wait_steps(job.pid, profd.process(job.pid)["step"] + 2)
+        return captures
+
+    captures = row.twice(profd, [JUMPS, "--mode=push", "--steps=60", "--step-ms=5"], during)
+    left = []
+    for capture, steps in zip(captures, (100, 10)):
+        ranges, losses = counted(profd, capture, "work")
+        left.append(losses.get(("left", "range"), 0))
+        row.counts(ranges, sum(count for (_, kind), count in losses.items() if kind == "range"), steps * (10 + 1))
+    # Those that it gets over, but for what the warm-up had, and the one with which it stays inside for good.
+    assert 0 < left[0] <= MOST + 1 and left[1] == 0, left
+
+
 def test_a_jump_out_of_a_boundary(row, profd):
     row.does("leaves a step's boundary by siglongjmp")
 

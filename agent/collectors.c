@@ -4,6 +4,7 @@
 #include "core/collector.h"
 #include "core/gate.h"
 #include "core/sentence.h"
+#include "enter.h"
 #include "link.h"
 #include "steps/counter.h"
 #include "agent/sink/control.h"
@@ -51,8 +52,13 @@ static void tell(size_t i, uint32_t ran, uint64_t enable, const char *sentence)
 
 static struct collector_request request(void)
 {
-	return (struct collector_request){control_run.wanted,	     control_run.generation, control_run.step_range,
-					  control_run.step_operator, control_run.options,    control_run.stacks_rate};
+	return (struct collector_request){control_run.wanted,
+					  control_run.generation,
+					  control_run.step_range,
+					  control_run.step_operator,
+					  control_run.options,
+					  control_run.stacks_rate,
+					  (enter_ways() & ENTRY_ATTACH) != 0};
 }
 
 void collectors_arm(void)

@@ -145,17 +145,18 @@ enum allocation_known {
 enum framework_device { FRAMEWORK_CPU = 0, FRAMEWORK_DEVICE_ALONE = 255 };
 /* What a session of CUPTI had on. */
 enum session_option {
-	SESSION_GRAPHS_WHOLE = 1,   /* CUDA graphs as a whole: no record a node */
-	SESSION_API_ALL = 2,	    /* all API calls, not only launches, copies and waits */
-	SESSION_SHARED = 4,	    /* side by side with another client (multi-subscriber calls) */
-	SESSION_FORCED = 8,	    /* the drain ended by force: what was running came without an end */
-	SESSION_REPLACED = 16,	    /* another client took the buffer callbacks over in mid-capture */
-	SESSION_HUNG = 32,	    /* a call of CUPTI did not return in time; the session was abandoned */
-	SESSION_CLOCK_STEPPED = 64, /* CUPTI's clock jumped or changed its rate */
-	SESSION_EXHAUSTED = 128,    /* CUPTI gave no buffers back: switched off before the end */
-	SESSION_NO_FLUSH = 256,	    /* CUPTI refused to hand its buffers out; they were read where they lie */
-	SESSION_LEFT_ON = 512,	    /* CUPTI refused to switch a kind off: the job pays for it still */
-	SESSION_CLOCK_SILENT = 1024 /* CUPTI's clock did not answer any more */
+	SESSION_GRAPHS_WHOLE = 1,    /* CUDA graphs as a whole: no record a node */
+	SESSION_API_ALL = 2,	     /* all API calls, not only launches, copies and waits */
+	SESSION_SHARED = 4,	     /* side by side with another client (multi-subscriber calls) */
+	SESSION_FORCED = 8,	     /* the drain ended by force: what was running came without an end */
+	SESSION_REPLACED = 16,	     /* another client took the buffer callbacks over in mid-capture */
+	SESSION_HUNG = 32,	     /* a call of CUPTI did not return in time; the session was abandoned */
+	SESSION_CLOCK_STEPPED = 64,  /* CUPTI's clock jumped or changed its rate */
+	SESSION_EXHAUSTED = 128,     /* CUPTI gave no buffers back: switched off before the end */
+	SESSION_NO_FLUSH = 256,	     /* CUPTI refused to hand its buffers out; they were read where they lie */
+	SESSION_LEFT_ON = 512,	     /* CUPTI refused to switch a kind off: the job pays for it still */
+	SESSION_CLOCK_SILENT = 1024, /* CUPTI's clock did not answer any more */
+	SESSION_ATTACHED = 2048	     /* the agent came after the process had begun */
 };
 /* Activity kinds by CUPTI's numbers, as sessions.refused has a bit for each. */
 enum activity_kind {

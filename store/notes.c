@@ -90,6 +90,18 @@ static void say_refused(const struct notes *notes, char *text)
 		    notes->refused & device ? "; busy time is without that" : "");
 }
 
+/* Were CUDA graphs launched, as far as records of the device tell, or calls? */
+static bool has_graphs(struct store *store)
+{
+	sqlite3_stmt *statement = store_prepare(
+		store, "SELECT EXISTS (SELECT 1 FROM kernel_records WHERE graph <> 0) OR EXISTS (SELECT 1 "
+		       "FROM copy_records WHERE graph <> 0) OR EXISTS (SELECT 1 FROM set_records WHERE "
+		       "graph <> 0) OR EXISTS (SELECT 1 FROM graph_records)");
+	bool any = statement && sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_int(statement, 0);
+	sqlite3_finalize(statement);
+	return any;
+}
+
 void notes_write(const struct notes *notes, struct store *store)
 {
 	char text[NOTES_BYTES] = "", missing[256], first[32] = "";
@@ -109,6 +121,10 @@ void notes_write(const struct notes *notes, struct store *store)
 	notes_missing(notes, missing, sizeof missing);
 	if (*missing)
 		say(text, "%s", missing);
+	if (notes->options & SESSION_ATTACHED && has_graphs(store))
+		say(text,
+		    "the agent was attached: how many operations CUDA graphs have that were made before is not known; "
+		    "shown are those that CUPTI tells of");
 	if (notes->options & SESSION_LEFT_ON)
 		say(text, "CUPTI refused to switch the recording off again: it may cost the job time until it ends");
 	if (notes->options & SESSION_CLOCK_SILENT)

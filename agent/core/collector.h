@@ -15,6 +15,7 @@ struct collector_request {
 	const char *step_operator; /* glob, "" = none: likewise, by steps_operator_end() */
 	uint32_t options;	   /* bit set of enum arm_option */
 	uint32_t stacks_rate;	   /* samples of each thread's stack in a second; 0 = as is usual */
+	int attached;		   /* the agent came after the process had begun (`profd attach`) */
 };
 
 struct collector_ops {

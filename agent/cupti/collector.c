@@ -196,6 +196,7 @@ static int cupti_start(const struct collector_request *request, char *sentence, 
 	session.graphs_whole = (request->options & ARM_GRAPHS_WHOLE) != 0;
 	session.all_calls = (request->options & ARM_API_ALL) != 0;
 	session.memory = request->wanted >> COLLECTOR_MEMORY & 1;
+	session.attached = request->attached;
 	stopping = forced = 0;
 	drain_ns = 0;
 	int error = run(session_start, NULL, START_NS);
@@ -330,7 +331,7 @@ static void write_session(const struct deliver_counts *counts, uint32_t collecte
 		    (stepped ? SESSION_CLOCK_STEPPED : 0) | (silent ? SESSION_CLOCK_SILENT : 0) |
 		    (session.exhausted ? SESSION_EXHAUSTED : 0) |
 		    (session.flush_result && collected ? SESSION_NO_FLUSH : 0) |
-		    (!hung && session.left_on ? SESSION_LEFT_ON : 0);
+		    (!hung && session.left_on ? SESSION_LEFT_ON : 0) | (session.attached ? SESSION_ATTACHED : 0);
 	if (!hung && session.replaced)
 		e.options |= SESSION_REPLACED;
 	/* The callbacks were ours at least until our last record. */

@@ -13,6 +13,7 @@ struct session {
 	/* Asked for. */
 	uint32_t generation;
 	int graphs_whole, all_calls, memory;
+	int attached; /* CUDA may have been in use before the agent came */
 
 	/* What came of it. */
 	char sentence[SESSION_SENTENCE]; /* why not, or what is to be known */

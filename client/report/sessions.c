@@ -56,6 +56,7 @@ static void note_options(struct table *table, sqlite3_stmt *row)
 		{SESSION_NO_FLUSH, "CUPTI refused to hand its buffers out; they were read where they lay"},
 		{SESSION_LEFT_ON, "CUPTI refused to switch it off"},
 		{SESSION_CLOCK_SILENT, "CUPTI's clock ceased to answer"},
+		{SESSION_ATTACHED, "the agent was attached: CUDA may have been in use before"},
 	};
 	int64_t options = sqlite3_column_int64(row, U_NOTES);
 	char text[1024] = "";

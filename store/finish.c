@@ -343,7 +343,9 @@ static int put_all(struct finish *finish, struct derived *derived, bool *ended)
 	put_collectors(finish);
 	put_meta(finish);
 	notes_write(&derived->notes, store);
-	notes_nvtx(&finish->ending->collectors[COLLECTOR_NVTX], store);
+	/* Of an agent's alone: no trace holds NVTX, which is nothing to say of one of them. */
+	if (finish->ending->has_done)
+		notes_nvtx(&finish->ending->collectors[COLLECTOR_NVTX], store);
 	if (*finish->ending->note)
 		notes_add(store, finish->ending->note);
 	cJSON *verdict = verdict_run(store, finish->watch, derived, *ended, finish->result->verdict);

@@ -119,3 +119,12 @@ class Capture:
         if not self.agent.map.closed:
             self.agent.map.close()
             os.close(self.agent.fd)
+
+
+def slow_to_finish(capture, count=300_000):
+    """Much to be put into order, none of it wrong: what takes a second or so of a processor."""
+    one = [records.operator_of(1, capture.begun + 5, 10, 10, i + 1, i, 1 + i % 1000, 1024, 42) for i in range(1000)]
+    for _ in range(count // 1000):
+        capture.put(one)
+    capture.put(steps(capture.begun))
+    capture.drained()

@@ -21,6 +21,7 @@ import pytest
 
 import fake_agent as fake
 from conftest import wait_for
+from hostile_capture import TORCH, Capture, slow_to_finish
 from shared_node import ALICE, BOB, DAEMON, as_user, become, error_of, needs_root, node, record_once, start_as
 
 pytestmark = needs_root
@@ -555,3 +556,37 @@ def test_a_process_that_does_not_read_its_orders(node):
         rows = fake.ask(node.socket, "trigger", **trigger)
         assert error_of(rows) == "failed" and "has not answered" in rows[-1]["error"]["message"]
     assert time.monotonic() - began < 2
+
+
+# --- what occupies the daemon ---
+
+@pytest.mark.serial
+def test_an_administrator_ends_a_finish(node):
+    """What one user's capture takes to be put into order another user cannot end, and an administrator can."""
+    node.start()
+    id_at = node.folder / "id"
+    id_at.touch()
+    os.chown(id_at, BOB, BOB)
+
+    def record():
+        capture = Capture(node.socket, max_bytes=64 << 20)
+        capture.ran(TORCH)
+        slow_to_finish(capture)
+        capture.done()
+        id_at.write_text(str(capture.agent.capture))
+        capture.end()
+        time.sleep(60)
+
+    def row():
+        found = [row for row in fake.ask(node.socket, "captures")[:-1] if row["capture_id"] == number]
+        return found[0] if found else {"status": None}
+    start_as(node, BOB, record)
+    number = wait_for(id_at.read_text, 60, "the records")
+    wait_for(lambda: row()["status"] == "finishing", 20, "the finish")
+    denied = node.run("cancel", number, user=ALICE, check=False)
+    assert denied.returncode == 6 and "another user" in denied.stderr, denied
+    assert node.run("cancel", number).returncode == 0
+    ended = wait_for(lambda: row()["finished_at"] and row(), 20, "the end of the finish")
+    assert (ended["status"], ended["reason_code"]) == ("incomplete", "cancelled") and ended["events"] == 300_003, ended
+    said = [(line["uid"], line["outcome"]) for line in node.audit(action="cancel")]
+    assert said == [(0, "cancelled"), (ALICE, "not_permitted")], said

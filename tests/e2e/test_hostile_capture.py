@@ -10,7 +10,7 @@ import pytest
 import device_records as records
 import fake_agent as fake
 from conftest import wait_for
-from hostile_capture import CUPTI, TORCH, Capture, colliding_kernels, one_id, overflowing_name, peak, steps
+from hostile_capture import CUPTI, TORCH, Capture, colliding_kernels, one_id, overflowing_name, peak, slow_to_finish, steps
 
 
 def query(profd, capture_id, sql):
@@ -135,15 +135,6 @@ def test_colliding_names_of_streams(profd):
     assert processor_seconds(profd.daemon.pid) - began < 8
     assert query(profd, capture.id(), "SELECT count(*) FROM kernel_totals") == [(120000,)]
     capture.close()
-
-
-def slow_to_finish(capture, count=300_000):
-    """Much to be put into order, none of it wrong: what takes a second or so of a processor."""
-    one = [records.operator_of(1, capture.begun + 5, 10, 10, i + 1, i, 1 + i % 1000, 1024, 42) for i in range(1000)]
-    for _ in range(count // 1000):
-        capture.put(one)
-    capture.put(steps(capture.begun))
-    capture.drained()
 
 
 def given_up(profd, row, why, reason_code):

@@ -206,14 +206,17 @@ def test_a_kind_that_cupti_refuses(row, profd, what, release):
     scene = Scene(row, profd, release, f"fail=cuptiActivityEnable/{kind}:14")
     capture = scene.play(lambda job: scene.trigger(job, "--steps", 3), "--sets=1")
     shown = profd.show(capture["capture_id"])
-    assert shown[member or section] is None, shown[member or section]
-    if member:
+    text = profd.run("show", capture["capture_id"], "--by", section).stdout
+    if not member:
+        # The calls that wait stand in, and it says so.
+        assert sum(row["calls"] for row in shown[section]) == 3 and all("Synchronize" in row["call"] for row in shown[section]), shown[section]
+        assert "waits were not recorded: these are the calls that wait" in text, text
+    else:
+        assert shown[member] is None and "not recorded: CUPTI refuses it" in text, (shown[member], text)
         assert shown["totals"][member] is None and [s[member] for s in shown["steps"]] == [None] * 3
         assert [d[member] for d in shown["devices"]] == [None]
     # What CUPTI does not tell of the time before it was on is said beside it, where there was any.
     assert [note.startswith("not recorded") for note in shown["notes"] if not note.startswith("for the first ")] == [True], shown["notes"]
-    text = profd.run("show", capture["capture_id"], "--by", section).stdout
-    assert "not recorded: CUPTI refuses it" in text, text
     trace = profd.folder / "trace.json"
     profd.run("export", capture["capture_id"], "--output", trace)
     assert "not recorded" in json.loads(trace.read_text())["profd"]["notes"]

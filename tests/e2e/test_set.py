@@ -117,7 +117,7 @@ def test_what_cannot_be(profd):
     profd.wait_steps(job.pid, 2)
     finished = profd.trigger(job.pid, "--steps", 2)["capture_id"]
     window = profd.follow("--pid", job.pid, "--duration", "3s")
-    capture = wait_for(lambda: profd.process(job.pid)["capture_id"], what="the window")
+    capture = wait_for(lambda: [row["capture_id"] for row in rows(profd).values() if row["status"] == "recording"], what="the window")[0]
 
     def refused(code, text, *words):
         done = profd.run("set", *words, check=False)
@@ -151,8 +151,9 @@ def test_before_it_records(profd):
     job = profd.job(STEPS, "--step-ms=10")
     profd.wait_steps(job.pid, 2)
     trigger = profd.follow("--pid", job.pid, "--steps", 5, "--skip-first", 150)
-    capture = wait_for(lambda: profd.process(job.pid)["capture_id"], what="the capture to be armed")
-    (switched,) = profd.json("set", capture, "-nvtx")["switched"]
+    capture = wait_for(lambda: profd.process(job.pid)["capture_id"], what="the capture's number")
+    # The number is there before the agent has answered; until then it says that it is to be tried again.
+    (switched,) = wait_for(lambda: profd.json("set", capture, "-nvtx", codes=(0, 1))["switched"], what="the capture to be armed")
     assert (switched["capture_id"], switched["goes_on_as"], switched["passed"]) == (capture, None, None)
     assert "has not begun to record yet" in switched["message"]
     answer, _ = ended(profd, trigger)

@@ -262,6 +262,9 @@ bool python_number(struct python *python, uint64_t object, uint64_t *ret)
 	}
 	if (size > 2 || (size && !python_read(&python->memory, object + INT_DIGITS, digits, size * sizeof *digits)))
 		return false;
+	/* No digit of an int has more bits. */
+	if ((digits[0] | digits[1]) >> DIGIT_BITS)
+		return false;
 	*ret = digits[0] | (uint64_t)digits[1] << DIGIT_BITS;
 	return true;
 }

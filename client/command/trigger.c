@@ -8,6 +8,7 @@
 #include "client/verbs/arguments.h"
 #include "client/verbs/chosen.h"
 #include "client/verbs/commands.h"
+#include "dry_run.h"
 #include "look.h"
 #include "trigger_export.h"
 #include "trigger_print.h"
@@ -68,6 +69,12 @@ static int check(const struct arguments *a)
 				return fail(EXIT_USAGE, "--duration records a window of time; it does not go with --%s",
 					    others[i]);
 	}
+	if (arguments_has(a, "dry-run") && (arguments_has(a, "look") || arguments_has(a, "attach")))
+		return fail(EXIT_USAGE,
+			    arguments_has(a, "look")
+				    ? "--dry-run records nothing, and --look keeps nothing: give one of them"
+				    : "--dry-run changes nothing; it does not go with --attach. `profd doctor --pid "
+				      "PID` says whether the agent can be brought in");
 	if (arguments_has(a, "look")) {
 		static const char *const others[] = {"steps",	"at-step",	  "at-multiple", "step-range",
 						     "step-op", "step-optimizer", "skip-first",	 "wait-steps",
@@ -139,6 +146,12 @@ static void describe_wanted(const struct arguments *a, char *text, size_t bytes)
 		snprintf(text, bytes, "%s", a->pid_count == 1 ? "the process's agent" : "the processes' agents");
 }
 
+static void drop(cJSON *requests[DAEMONS_MAX])
+{
+	for (unsigned i = 0; i < DAEMONS_MAX; i++)
+		cJSON_Delete(requests[i]);
+}
+
 int command_trigger(struct arguments *arguments)
 {
 	struct daemons daemons;
@@ -162,9 +175,14 @@ int command_trigger(struct arguments *arguments)
 	describe_wanted(arguments, follow.wanted, sizeof follow.wanted);
 	follow.give_up_ns = trigger_timeout(arguments) + GRACE_NS;
 	trigger_requests(arguments, &daemons, requests);
+	if (arguments_has(arguments, "dry-run")) {
+		code = dry_run(arguments, &daemons, requests);
+		drop(requests);
+		daemons_deinit(&daemons);
+		return code;
+	}
 	follow_run(&follow, requests);
-	for (unsigned i = 0; i < DAEMONS_MAX; i++)
-		cJSON_Delete(requests[i]);
+	drop(requests);
 	if (arguments_has(arguments, "look")) {
 		code = look_print(&follow, arguments_format(arguments));
 	} else {

@@ -227,6 +227,17 @@ void together_fill(struct trigger *trigger, const struct process *process, const
 	arm->repeat = request->duration || request->at_step ? 1 : schedule.repeat;
 }
 
+uint64_t together_first(const struct trigger *trigger, const struct process *process, const struct message_arm *arm)
+{
+	const struct trigger_request *request = &trigger->request;
+	if (arm->at_step)
+		return arm->at_step;
+	if (registry_step_source(process) == STEP_SOURCE_NONE)
+		return 0;
+	uint64_t reach = reach_of(trigger->server, 1, false);
+	return first_step(request, &request->schedule, expected(process, clock_monotonic(), reach));
+}
+
 /* --- what came of it --- */
 
 static void tell(const struct trigger *trigger, const struct together *together, const char *text)
@@ -271,15 +282,17 @@ static void choose_again(struct trigger *trigger, struct together *together)
 static void say(struct trigger *trigger, struct together *together)
 {
 	char who[160], text[SENTENCE_BYTES], before[120] = "";
+	const char *would = trigger->dry_run ? "would " : "";
 	name_job(together, who, sizeof who);
 	if (together->missed)
 		snprintf(before, sizeof before, " (one had passed step %" PRIu64 ", which was chosen first)",
 			 together->missed);
 	if (together->at_step)
-		snprintf(text, sizeof text, "%s record the same steps, from step %" PRIu64 " on%s", who,
+		snprintf(text, sizeof text, "%s %srecord the same steps, from step %" PRIu64 " on%s", who, would,
 			 together->at_step, before);
 	else
-		snprintf(text, sizeof text, "%s each begin with a step of their own: %s", who, together->why_not);
+		snprintf(text, sizeof text, "%s %seach begin with a step of their own: %s", who, would,
+			 together->why_not);
 	tell(trigger, together, text);
 }
 
@@ -305,6 +318,13 @@ void together_answered(struct trigger *trigger)
 			choose_again(trigger, together);
 		say(trigger, together);
 	}
+}
+
+void together_foretell(struct trigger *trigger)
+{
+	for (struct together *together = trigger->together; together; together = together->next)
+		if (together->armed > 1)
+			say(trigger, together);
 }
 
 void together_ended(struct trigger *trigger, const struct capture *capture)

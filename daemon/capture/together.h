@@ -28,6 +28,10 @@ void together_plan(struct trigger *trigger, struct process **processes, size_t c
 /* Fills into ARM what the process, with its group or NULL, is to begin with. */
 void together_fill(struct trigger *trigger, const struct process *process, const struct together *together,
 		   struct message_arm *arm);
+/* The first step that would be recorded by this ARM, of a process that counts its steps. */
+uint64_t together_first(const struct trigger *trigger, const struct process *process, const struct message_arm *arm);
+/* Tells of the groups whose processes would be armed. */
+void together_foretell(struct trigger *trigger);
 /* All agents have answered: a number that has been missed is replaced, once, and the follower is told. */
 void together_answered(struct trigger *trigger);
 /* Ranks of one job that record go on with other collectors: the number of the step with which all can do so, and how many pass

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 struct capture;
+struct dry_run;
 struct handoff;
 struct together;
 
@@ -36,6 +37,7 @@ struct trigger {
 	unsigned armed, refused;
 	unsigned left_out;	   /* launchers and helpers of what is meant */
 	struct together *together; /* owned */
+	struct dry_run *dry_run;   /* NULL: processes are armed; else it is only asked what would be */
 	unsigned targets;	   /* that have been told of */
 	struct identity target;	   /* the last of them; where it is no registered process only pid and uid */
 	unsigned stored;

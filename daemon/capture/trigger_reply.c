@@ -56,7 +56,7 @@ static void audit(const struct trigger *trigger, const struct identity *target, 
 				    .user = trigger->user,
 				    .trusted = trigger->admin,
 				    .refused = refused,
-				    .action = "trigger",
+				    .action = trigger->dry_run ? "estimate" : "trigger",
 				    .outcome = outcome,
 				    .subject = subject,
 				    .target_pid = target ? target->pid : 0,
@@ -66,8 +66,9 @@ static void audit(const struct trigger *trigger, const struct identity *target, 
 
 void reply_audit_target(const struct trigger *trigger, const struct identity *target, enum error error)
 {
-	char id[ID_BYTES];
-	trigger_id_text(trigger->number, trigger->server->user, id);
+	char id[ID_BYTES] = "";
+	if (!trigger->dry_run)
+		trigger_id_text(trigger->number, trigger->server->user, id);
 	audit(trigger, target, id, error ? error_word(error) : "armed", error != ERROR_NONE);
 }
 
@@ -145,7 +146,8 @@ void reply_refused(struct trigger *trigger, const struct process *process, int32
 	}
 	trigger->target = target;
 	trigger->targets++;
-	if (trigger->request.pid_count != 1 && (error == ERROR_NOT_YOURS || error == ERROR_QUOTA))
+	bool alone = trigger->request.pid_count == 1 && !trigger->dry_run;
+	if (!alone && (error == ERROR_NOT_YOURS || error == ERROR_QUOTA))
 		reply_audit_target(trigger, &target, error);
 	reply_row(trigger, row);
 	trigger->refused++;

@@ -4,6 +4,7 @@
 #include "arming.h"
 #include "capture.h"
 #include "daemon/core/server.h"
+#include "dry_run.h"
 #include "family.h"
 #include "live.h"
 #include "process_stat.h"
@@ -107,8 +108,11 @@ static void arm(struct trigger *trigger, struct process *process, struct togethe
 		return;
 	enum error error = why_not(trigger, process, &detail);
 	/* A job that has just started has shown no step yet: whoever waits for it waits for that too. */
-	if (error == ERROR_NO_STEPS && trigger->wait_until)
+	if (error == ERROR_NO_STEPS && trigger->wait_until) {
+		if (trigger->dry_run)
+			dry_run_wait(trigger, process);
 		return;
+	}
 	if (!remember_tried(trigger, process)) {
 		error = ERROR_FAILED;
 		detail = "the daemon is out of memory";
@@ -136,6 +140,12 @@ static void arm(struct trigger *trigger, struct process *process, struct togethe
 	message_text(message.step_range, sizeof message.step_range, request->step_range);
 	message_text(message.step_operator, sizeof message.step_operator, request->step_operator);
 	message_text(message.step_optimizer, sizeof message.step_optimizer, request->step_optimizer);
+	if (trigger->dry_run) {
+		bool would = dry_run_arm(trigger, process, &message);
+		if (together && would)
+			together->armed++;
+		return;
+	}
 	struct capture *capture = capture_new(process, trigger, &message, &error, sentence);
 	if (!capture) {
 		reply_refused(trigger, process, 0, error, sentence);

@@ -211,8 +211,8 @@ enum error quota_agent(struct server *server, struct quota_user *user, char sent
 
 /* --- triggers and captures --- */
 
-enum error quota_trigger(struct server *server, struct quota_user *user, bool waits,
-			 char sentence[QUOTA_SENTENCE_BYTES])
+enum error quota_trigger_would(struct server *server, struct quota_user *user, bool waits,
+			       char sentence[QUOTA_SENTENCE_BYTES])
 {
 	uint64_t now = clock_monotonic(), most = server->config.triggers_user;
 	if (user->exempt)
@@ -231,8 +231,16 @@ enum error quota_trigger(struct server *server, struct quota_user *user, bool wa
 			sentence,
 			"%u triggers of yours wait for processes already (--wait-for, or profd run); wait for one, or end one",
 			user->waiting);
-	user->triggers -= 1;
 	return ERROR_NONE;
+}
+
+enum error quota_trigger(struct server *server, struct quota_user *user, bool waits,
+			 char sentence[QUOTA_SENTENCE_BYTES])
+{
+	enum error refused = quota_trigger_would(server, user, waits, sentence);
+	if (!refused && !user->exempt)
+		user->triggers -= 1;
+	return refused;
 }
 
 enum error quota_capture(struct server *server, const struct quota_user *user, uint64_t bytes,

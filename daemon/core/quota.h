@@ -88,6 +88,9 @@ enum error quota_agent(struct server *server, struct quota_user *user, char sent
 /* One trigger more; it is counted where the answer is ERROR_NONE. `waits`: for processes that are not there yet. */
 enum error quota_trigger(struct server *server, struct quota_user *user, bool waits,
 			 char sentence[QUOTA_SENTENCE_BYTES]);
+/* The same answer, and it is not counted. */
+enum error quota_trigger_would(struct server *server, struct quota_user *user, bool waits,
+			       char sentence[QUOTA_SENTENCE_BYTES]);
 /* One capture more, with a segment of so many bytes. Not counted: quota_capture_begin does. */
 enum error quota_capture(struct server *server, const struct quota_user *user, uint64_t bytes,
 			 char sentence[QUOTA_SENTENCE_BYTES]);

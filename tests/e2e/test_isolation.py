@@ -52,6 +52,7 @@ def everything(node):
              ("audit", {}), ("audit", {"uid": ALICE}), ("deleted", {}), ("cancel", {"all": True}), ("cancel", {"pid": pid}),
              ("trigger", trigger(pids=[pid])), ("trigger", trigger(name="alice*")), ("trigger", trigger(job=SECRETS[2])),
              ("trigger", trigger(pids=[pid, pid + 100000]))]
+    asked += [("estimate", trigger(**targets)) for targets in ({"pids": [pid]}, {"pids": [pid, pid + 100000]}, {"name": "alice*"}, {"job": SECRETS[2]})]
     for capture in (node.capture, node.running):
         asked += [("summary", {"capture_id": capture}), ("open", {"capture_id": capture}), ("rm", {"capture_ids": [capture]}),
                   ("pin", {"capture_ids": [capture]}), ("unpin", {"capture_ids": [capture]}), ("cancel", {"capture_id": capture})]
@@ -109,6 +110,22 @@ def test_all_is_ones_own(busy):
         assert [row["pid"] for row in rows if row.get("row") == "target"] == [busy.mine.pid]
         accepted = [row for row in rows if row.get("row") == "accepted"][0]
         assert (accepted["armed"], accepted["refused"]) == (1, 0)
+
+
+def test_estimates_are_of_ones_own(busy):
+    """What would be recorded, and what it has cost before: Bob is told of his process alone, Carol of all. What Bob was refused stands in
+    the audit log."""
+    def estimate():
+        return [fake.ask(busy.socket, "estimate", **fake.trigger_fields(targets=targets)) for targets in ({"all": True}, {"name": "*"})]
+    for *rows, end in as_user(BOB, estimate):
+        assert [(row["pid"], row["outcome"], row["estimate"]["captures"]) for row in rows] == [(busy.mine.pid, "would_record", 0)]
+        assert end == {"end": True}
+    for *rows, end in as_user(CAROL, estimate, groups=[GROUP]):
+        assert {row["pid"]: row["outcome"] for row in rows} == {busy.mine.pid: "would_record", busy.theirs.pid: "busy"}
+    assert not [line for line in busy.audit() if line["action"] == "estimate"]
+    as_user(BOB, lambda: fake.ask(busy.socket, "estimate", **fake.trigger_fields(targets={"pids": [busy.theirs.pid]})))
+    (line,) = [line for line in busy.audit() if line["action"] == "estimate"]
+    assert (line["uid"], line["outcome"], line["target_pid"], line["target_uid"]) == (BOB, "not_permitted", busy.theirs.pid, ALICE)
 
 
 def test_an_administrator_by_a_supplementary_group(busy):
@@ -341,7 +358,13 @@ def test_triggers_of_a_user(node):
 
     def flood():
         return [error_of(fake.ask(node.socket, "trigger", **targets)) for _ in range(8)]
+
+    def estimates():
+        return [error_of(fake.ask(node.socket, "estimate", **targets)) for _ in range(8)]
+    # Asking what a trigger would do uses up none, and says when there is none left.
+    assert as_user(BOB, estimates) == ["no_such_target"] * 8
     assert as_user(BOB, flood) == ["no_such_target"] * 5 + ["quota"] * 3
+    assert as_user(BOB, estimates) == ["quota"] * 8
     assert as_user(BOB, flood) == ["quota"] * 8  # who comes back finds nothing new
     assert as_user(ALICE, flood)[:5] == ["no_such_target"] * 5
     assert flood() == ["no_such_target"] * 8  # root

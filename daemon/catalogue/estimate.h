@@ -1,0 +1,47 @@
+/* estimate.h - what a recording would cost a process, by the finished captures of this very process. The catalogue's thread. */
+#ifndef PROFD_DAEMON_CATALOGUE_ESTIMATE_H
+#define PROFD_DAEMON_CATALOGUE_ESTIMATE_H
+
+#include "proto/base/facts.h"
+
+struct catalogue;
+
+/* Which process, and what would be recorded of it. Captures count alone whose steps were ended by the same, and whose options say the
+ * same of what is to be recorded. */
+struct estimate_question {
+	pid_t pid;
+	uint64_t start_time;
+	uid_t uid;
+	char command[sizeof((struct identity *)0)->command]; /* another after exec: then it is another program */
+	uint32_t collectors;				     /* bit set of enum collector */
+	uint32_t options;				     /* bit set of enum arm_option */
+	uint32_t stacks_rate;
+	char step_range[LABEL_BYTES], step_operator[LABEL_BYTES], step_optimizer[LABEL_BYTES], batches[16];
+};
+
+/* What one capture has cost. */
+struct estimate_figures {
+	uint64_t number; /* of the capture; 0 = there is none */
+	uint64_t steps, events, bytes;
+	uint64_t step_before, step_during; /* median ns; 0 = not known */
+	uint32_t wanted, ran;		   /* bit sets of the collectors that were asked for, and that were on */
+};
+
+#define ESTIMATE_SENTENCE_BYTES 192
+struct estimate {
+	unsigned
+		captures; /* complete ones of this process that were looked at; of some the reason why they do not count: */
+	unsigned others; /* their steps are others, or their options */
+	/* The newest with exactly the collectors that would be on. Otherwise, of those with more, the one with the fewest more (what it cost is the most that
+	 * this would), and of those with fewer the one with the most. */
+	struct estimate_figures same, more, fewer;
+	/* Collectors that are asked for, and were not on in the newest capture that asked for them; and what was said of it. */
+	uint32_t off;
+	uint64_t off_number[COLLECTOR_COUNT];
+	char off_sentence[COLLECTOR_COUNT][ESTIMATE_SENTENCE_BYTES];
+};
+
+/* 0 or a negative errno. */
+int catalogue_estimate(struct catalogue *catalogue, const struct estimate_question *question, struct estimate *ret);
+
+#endif

@@ -141,6 +141,8 @@ def test_an_administrator_by_a_supplementary_group(busy):
     done = busy.run("cancel", "--all", user=CAROL, groups=[GROUP])
     assert done.stdout.split() == [busy.running]
     assert f"was of process {busy.theirs.pid} ({SECRETS[0]}) of the user alice" in done.stderr
+    # Until its agent has said that it is over, it may be cancelled once more.
+    wait_for(lambda: fake.ask(busy.socket, "status")[0]["running"] == 0, what="the capture to end")
     assert busy.run("cancel", "--all", user=CAROL, groups=[GROUP], check=False).returncode == 3
 
 

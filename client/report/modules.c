@@ -1,5 +1,6 @@
 /* modules.c - time by nn.Module as a tree: each row has the time of the operators that were called in the module and in all that it
  * called. */
+#include "flop_rows.h"
 #include "module_paths.h"
 #include "query.h"
 #include "recorded.h"
@@ -16,6 +17,10 @@ static const struct column columns[] = {
 	[M_CLASS] = {"class", "CLASS", COLUMN_TEXT, COLUMN_ELASTIC},
 	[M_DEPTH] = {"depth", "DEPTH", COLUMN_NUMBER, COLUMN_DATA_ONLY},
 	{"calls", "CALLS", COLUMN_COUNT, COLUMN_OPTIONAL},
+	{"flops", "FLOP", COLUMN_COUNT, COLUMN_OPTIONAL},
+	{"forward_flops", "FORWARD FLOP", COLUMN_COUNT, COLUMN_DATA_ONLY},
+	{"backward_flops", "BACKWARD FLOP", COLUMN_COUNT, COLUMN_DATA_ONLY},
+	{"gflop_per_s", "SPEED", COLUMN_SPEED, COLUMN_OPTIONAL | COLUMN_SPARE},
 	{"operators", "OPERATORS", COLUMN_COUNT, COLUMN_SPARE},
 	{"host_ns", "HOST", COLUMN_DURATION, 0},
 	{"percent", "HOST %", COLUMN_PERCENT, COLUMN_BARRED},
@@ -32,6 +37,21 @@ static const struct column columns[] = {
 	{"device_peak_bytes", "AT DEVICE PEAK", COLUMN_BYTES, COLUMN_OPTIONAL},
 };
 
+/* Floating point operations of the operators that add to a total, as in the table of these (flops.c), by module. known: in how many rows. */
+#define FLOPS                                                                                                             \
+	FLOP_ROWS                                                                                                         \
+	", shaped AS MATERIALIZED (SELECT s.module AS module, o.name AS name, o.inputs AS inputs, o.backward IS NULL AS " \
+	"forward, count(*) AS calls FROM few o JOIN stack_modules s ON s.stack = o.stack WHERE " FLOP_CALL(               \
+		"o") " GROUP BY 1, 2, 3, 4), "                                                                            \
+		     "priced AS MATERIALIZED (SELECT h.module AS module, h.forward AS forward, h.calls AS calls, "        \
+		     "profd_flops(s.text, i.dims, i.concrete) AS flops FROM shaped h JOIN strings s ON s.id = h.name "    \
+		     "LEFT JOIN inputs i ON i.id = h.inputs WHERE profd_counted(s.text)), "                               \
+		     "computed AS MATERIALIZED (SELECT module, total(flops * 1.0 * calls * forward) AS forward, "         \
+		     "total(flops * 1.0 * calls * (NOT forward)) AS backward, count(flops) AS known FROM priced GROUP "   \
+		     "BY module), shapes(recorded) AS (SELECT 1)"
+#define NO_FLOPS                                                                                                       \
+	"computed(module, forward, backward, known) AS (SELECT NULL, NULL, NULL, NULL WHERE 0), shapes(recorded) AS "  \
+	"(SELECT 0)"
 /* `above`: each module with all that called it, itself included. Sums are real: those of a broken file may be larger than an integer. */
 #define OWN                                                                                                            \
 	"own AS MATERIALIZED (SELECT module, total(calls) AS calls, total(entered) AS entered, total(forward) AS "     \
@@ -45,33 +65,46 @@ static const struct column columns[] = {
 #define ABOVE                                                                                                          \
 	"above(module, id) AS (SELECT module, module FROM own UNION SELECT a.module, m.parent FROM above a JOIN "      \
 	"nn_modules m ON m.id = a.id WHERE m.parent > 0 AND m.parent < m.id)"
-#define SUMS                                                                                                           \
-	"sums AS MATERIALIZED (SELECT a.id AS id, total(o.calls) AS calls, total(o.forward) AS forward, "              \
-	"total(o.backward) AS backward, sum(o.device_forward) AS device_forward, sum(o.device_backward) AS "           \
-	"device_backward, total(o.cpu_taken) AS cpu_taken, total(o.device_taken) AS device_taken, total(h.cpu) AS "    \
-	"cpu_held, total(h.device) AS device_held FROM above a JOIN own o ON o.module = a.module LEFT JOIN held h ON " \
-	"h.module = a.module GROUP BY a.id)"
+#define SUMS                                                                                                            \
+	"sums AS MATERIALIZED (SELECT a.id AS id, total(o.calls) AS calls, total(o.forward) AS forward, "               \
+	"total(o.backward) AS backward, sum(o.device_forward) AS device_forward, sum(o.device_backward) AS "            \
+	"device_backward, total(o.cpu_taken) AS cpu_taken, total(o.device_taken) AS device_taken, total(h.cpu) AS "     \
+	"cpu_held, total(h.device) AS device_held, total(f.forward) AS forward_flops, "                                 \
+	"total(f.backward) AS backward_flops, count(f.module) AS computing, total(f.known) AS known FROM above a JOIN " \
+	"own o ON o.module = a.module LEFT JOIN held h ON h.module = a.module LEFT JOIN computed f ON f.module = "      \
+	"a.module GROUP BY a.id)"
 #define WHOLE                                                                                                          \
 	"(SELECT nullif(total(self), 0) AS host, EXISTS (SELECT 1 FROM module_totals WHERE entered > 0) AS counted, "  \
 	"EXISTS (SELECT 1 FROM collectors WHERE collector = 'allocations' AND ran) AS memory, EXISTS (SELECT 1 FROM "  \
 	"memory_steps WHERE device_type <> 0) AS devices FROM operators WHERE" REPORT_STEP ")"
-#define SQL                                                                                                                                                     \
-	"WITH RECURSIVE " OWN ", " HELD ", " ABOVE ", " SUMS ", " REPORT_MODULE_PATHS(                                                                          \
-		"m.id IN (SELECT id FROM sums)") " SELECT " REPORT_MODULE_NAME                                                                                  \
-						 ", printf('%*s', 2 * p.depth, '') || CASE p.depth WHEN 0 THEN m.class ELSE m.name END, m.class, p.depth, "     \
-						 "CASE WHEN w.counted THEN min(coalesce(o.entered, 0), 9e18) END, s.calls, min(s.forward + s.backward, 9e18), " \
-						 "(s.forward + s.backward) * 100.0 / w.host, (s.forward + s.backward) / w.host, min(s.forward, 9e18), "         \
-						 "min(s.backward, 9e18), min(coalesce(o.forward + o.backward, 0), 9e18), min(s.device_forward + "               \
-						 "s.device_backward, 9e18), min(s.device_forward, 9e18), min(s.device_backward, 9e18), CASE WHEN w.memory "     \
-						 "THEN min(s.cpu_taken, 9e18) END, CASE WHEN w.devices THEN min(s.device_taken, 9e18) END, CASE WHEN w.memory " \
-						 "THEN min(s.cpu_held, 9e18) END, CASE WHEN w.devices THEN min(s.device_held, 9e18) END FROM paths p JOIN "     \
-						 "named m ON m.id = p.id JOIN sums s ON s.id = p.id LEFT JOIN own o ON o.module = p.id JOIN " WHOLE             \
-						 " w WHERE true"
+/* Nothing is known of a module of whose operators with a formula none has the inputs that it needs. */
+#define FLOPS_KNOWN "CASE WHEN h.recorded AND (s.known > 0 OR NOT s.computing) THEN "
+#define FLOP_COLUMNS                                                                                                   \
+	FLOPS_KNOWN "min(s.forward_flops + s.backward_flops, 9e18) END, " FLOPS_KNOWN                                  \
+		    "min(s.forward_flops, 9e18) END, " FLOPS_KNOWN "min(s.backward_flops, 9e18) END, " FLOPS_KNOWN     \
+		    "(s.forward_flops + s.backward_flops) / nullif(s.device_forward + s.device_backward, 0) END, "
+#define COLUMNS                                                                                                          \
+	REPORT_MODULE_NAME                                                                                               \
+	", printf('%*s', 2 * p.depth, '') || CASE p.depth WHEN 0 THEN m.class ELSE m.name END, m.class, p.depth, "       \
+	"CASE WHEN w.counted THEN min(coalesce(o.entered, 0), 9e18) END, " FLOP_COLUMNS                                  \
+	"s.calls, min(s.forward + s.backward, 9e18), (s.forward + s.backward) * 100.0 / w.host, (s.forward + "           \
+	"s.backward) / w.host, min(s.forward, 9e18), min(s.backward, 9e18), min(coalesce(o.forward + o.backward, 0), "   \
+	"9e18), min(s.device_forward + s.device_backward, 9e18), min(s.device_forward, 9e18), min(s.device_backward, "   \
+	"9e18), CASE WHEN w.memory THEN min(s.cpu_taken, 9e18) END, CASE WHEN w.devices THEN min(s.device_taken, 9e18) " \
+	"END, CASE WHEN w.memory THEN min(s.cpu_held, 9e18) END, CASE WHEN w.devices THEN min(s.device_held, 9e18) END"
+#define PATHS REPORT_MODULE_PATHS("m.id IN (SELECT id FROM sums)")
+#define SQL(flops)                                                                                                     \
+	"WITH RECURSIVE " flops ", " OWN ", " HELD ", " ABOVE ", " SUMS ", " PATHS " SELECT " COLUMNS                  \
+	" FROM paths p JOIN named m ON m.id = p.id JOIN sums s ON s.id = p.id LEFT JOIN own o ON o.module = p.id "     \
+	"JOIN shapes h JOIN " WHOLE " w WHERE true"
 
 struct table *report_modules(const struct reader *reader, const struct report_options *options)
 {
 	static const struct report_shape shape = {COUNTED(columns), NULL, 0, "p.place", NULL, NULL};
 	if (!report_ran(reader, "modules"))
 		return table_new(shape.columns, shape.count);
-	return report_query(reader, options, &shape, SQL);
+	if (!report_ran(reader, "shapes"))
+		return report_query(reader, options, &shape, SQL(NO_FLOPS));
+	flop_functions(reader);
+	return report_query(reader, options, &shape, SQL(FLOPS));
 }

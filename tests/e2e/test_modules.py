@@ -4,6 +4,7 @@ import json
 import sqlite3
 
 import gpu
+import pytest
 from conftest import minor_of, wait_for
 from test_operator_stacks import DRIVER
 
@@ -74,13 +75,13 @@ def counts_calls(python):
     return minor_of(python) <= 13
 
 
-def record(profd, torch, folder, text=SCRIPT, **more):
+def record(profd, torch, folder, text=SCRIPT, options=(), **more):
     """Id of a capture of four steps."""
     script = folder / "script.py"
     script.write_text(text)
     job = profd.job(torch, script, **more)
     profd.wait_steps(job.pid, 5)
-    return profd.trigger(job.pid, "--steps", 4, "--modules")["capture_id"]
+    return profd.trigger(job.pid, "--steps", 4, "--modules", *options)["capture_id"]
 
 
 def test_paths(profd, torch, tmp_path):
@@ -169,6 +170,7 @@ class Leaf(nn.Module):
         super().__init__()
         self.sizes = forward, backward
     def forward(self, x):
+        torch.mm(square, square)  # of the host: whose time it takes is not what speed is reckoned by
         return Launch.apply(x, *self.sizes)
 
 class Net(nn.Module):
@@ -179,7 +181,7 @@ class Net(nn.Module):
         return self.idle(self.second(self.first(sized(x, 1005, 1))))
 
 net = Net()
-weight = torch.ones(4, requires_grad=True)
+weight, square = torch.ones(4, requires_grad=True), torch.ones(50, 50)
 optimizer = torch.optim.SGD([weight], lr=1e-9)
 while True:
     x = sized(weight, 1006, 4)  # in no module
@@ -190,7 +192,7 @@ while True:
 
 
 def test_device(profd, torch_newest, tmp_path):
-    capture = record(profd, torch_newest, tmp_path, DEVICE, env=gpu.environment(gpu.NEWEST))
+    capture = record(profd, torch_newest, tmp_path, DEVICE, ["--shapes"], env=gpu.environment(gpu.NEWEST))
     with sqlite3.connect(f"file:{profd.file(capture)}?mode=ro", uri=True) as db:
         launched = {size: (n, time) for size, n, time in db.execute("SELECT bytes, count(*), sum(duration) FROM set_records GROUP BY 1")}
     assert {size: n for size, (n, _) in launched.items()} == {1001: 8, 1002: 12, 1003: 8, 1004: 12, 1005: 4, 1006: 16}
@@ -203,6 +205,13 @@ def test_device(profd, torch_newest, tmp_path):
     assert all(row["device_ns"] == row["device_forward_ns"] + row["device_backward_ns"] for row in shown["modules"]), shown["modules"]
     # What no module launched is on the device all the same.
     assert sum(time.values()) == rows["Net"][0] + rows["Net"][1] + time[1006]
+    # Floating point operations over the device's time, where there is any.
+    flops = {row["path"]: row["flops"] for row in shown["modules"]}
+    assert flops == {"first": 4 * 250_000, "second": 4 * 250_000, "Net": 8 * 250_000, "idle": 0}
+    speeds = {row["path"]: row["gflop_per_s"] for row in shown["modules"]}
+    assert speeds.pop("idle") is None
+    assert speeds == {path: pytest.approx(flops[path] / sum(rows[path]), rel=0.001) for path in speeds}, speeds
+    assert " SPEED" in profd.run("show", capture, "--by", "modules").stdout
 
 
 HELD = """
@@ -316,3 +325,90 @@ def test_memory(profd, torch, tmp_path):
     assert (leak["module"], leak["step_bytes"]) == ("leaky", 4_000), leak
     without = profd.show(profd.trigger(job.pid, "--steps", 2, "--modules")["capture_id"], "--by", "modules")["modules"]
     assert {row["cpu_taken_bytes"] for row in without} == {row["cpu_peak_bytes"] for row in without} == {None}
+
+
+FLOPS = """
+import json, sys, torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+torch.manual_seed(7)
+torch.set_num_threads(1)
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(32, 96), nn.Linear(32, 32)
+    def forward(self, x):
+        q, k, v = (t.reshape(2, 10, 4, 8).transpose(1, 2) for t in self.qkv(x).split(32, dim=2))
+        return self.out(nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(2, 10, 32))
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention, self.mlp = Attention(), nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 32))
+    def forward(self, x):
+        return torch.bmm(self.mlp(self.attention(x)), torch.ones(2, 32, 32))
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv1d(3, 32, 3, padding=1), nn.ReLU())
+        self.blocks = nn.ModuleList([Block(), Block()])
+        self.grouped = nn.Conv1d(32, 16, 3, groups=4)
+        self.scale, self.head = nn.Parameter(torch.ones(2, 10, 32)), nn.Linear(16, 5)
+    def forward(self, x):
+        x = self.stem(x).transpose(1, 2)
+        for block in self.blocks:
+            x = block(x)
+        x = torch.mul(x, self.scale)
+        return self.head(self.grouped(x.transpose(1, 2)).mean(2))
+
+net = Net()
+optimizer = torch.optim.SGD(net.parameters(), lr=1e-9, foreach=True)
+def step():
+    optimizer.zero_grad()
+    net(torch.ones(2, 3, 10, requires_grad=True)).sum().backward()
+    optimizer.step()
+step()
+with FlopCounterMode(display=False) as counter:
+    step()
+with open(sys.argv[1], "w") as file:
+    json.dump({module: {str(op): flops for op, flops in counts.items()} for module, counts in counter.get_flop_counts().items()}, file)
+while True:
+    step()
+"""
+
+
+def test_flops(profd, torch, tmp_path):
+    """Floating point operations of each module, forward and backward, beside torch's own counter by module."""
+    script, counts = tmp_path / "script.py", tmp_path / "counts"
+    script.write_text(FLOPS)
+    job = profd.job(torch, script, counts)
+    profd.wait_steps(job.pid, 5)
+    shown = profd.show(profd.trigger(job.pid, "--steps", 4, "--modules", "--shapes")["capture_id"])
+    rows = {row["path"]: row for row in shown["modules"]}
+    counter = json.loads(counts.read_text())
+    truth = {path.partition(".")[2] or path: sum(counts.values()) for path, counts in counter.items() if path != "Global"}
+    # The counter does not divide the gradient of a grouped convolution's weight by its groups, 4: flops.h.
+    for path in ("grouped", "Net"):
+        truth[path] -= 3 * counter["Net.grouped"]["aten.convolution"]
+    # It does not count products by element, of which there are one and the two of its backward.
+    truth["Net"] += 3 * 2 * 10 * 32
+    assert set(truth) < set(rows) and len(truth) == 19, (sorted(truth), sorted(rows))
+    assert {path: row["flops"] for path, row in rows.items()} == {path: 4 * truth.get(path, 0) for path in rows}
+    assert {path: rows[path]["flops"] for path in ("stem.1", "blocks.1.mlp.1")} == {"stem.1": 0, "blocks.1.mlp.1": 0}
+    forward = {path: rows[path]["forward_flops"] for path in ("stem", "blocks.1.mlp")}
+    assert forward == {path: 4 * sum(counter["Net." + path][f"aten.{name}"] for name in ("convolution", "addmm") if f"aten.{name}" in counter["Net." + path])
+                       for path in forward}
+    assert all(row["flops"] == row["forward_flops"] + row["backward_flops"] and row["gflop_per_s"] is None for row in rows.values()), rows
+    # All is in the one network, and so the same as without modules. A step has its part.
+    counted = [row["total_flops"] for row in shown["flops"] if row["percent"] is not None]
+    assert rows["Net"]["flops"] == sum(counted) > 0
+    one = profd.show(shown["capture"]["capture_id"], "--by", "modules", "--step", 3)["modules"]
+    assert {row["path"]: row["flops"] for row in one} == {path: row["flops"] // 4 for path, row in rows.items()}
+    text = profd.run("show", shown["capture"]["capture_id"], "--by", "modules").stdout
+    print(text)
+    assert " FLOP " in text and " SPEED" not in text, text
+    # Shapes were not asked for: what is not known is not 0.
+    without = profd.show(profd.trigger(job.pid, "--steps", 2, "--modules")["capture_id"], "--by", "modules")["modules"]
+    assert {row[key] for row in without for key in ("flops", "forward_flops", "backward_flops", "gflop_per_s")} == {None}

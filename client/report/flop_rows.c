@@ -1,0 +1,42 @@
+/* flop_rows.c - see flop_rows.h. */
+#include "flop_rows.h"
+
+#include "client/ui/figure.h"
+#include "client/ui/text.h"
+
+#include "store/flops.h"
+
+#include <sqlite3.h>
+
+static void flops(sqlite3_context *context, int count, sqlite3_value **values)
+{
+	const char *texts[3];
+	int64_t result;
+	(void)count;
+	for (int i = 0; i < 3; i++) {
+		texts[i] = (const char *)sqlite3_value_text(values[i]);
+		if (!texts[i])
+			return;
+	}
+	if (flops_of(texts[0], texts[1], texts[2], &result))
+		sqlite3_result_int64(context, figure_time(result));
+}
+
+static void ask_of_name(sqlite3_context *context, int count, sqlite3_value **values)
+{
+	const char *name = (const char *)sqlite3_value_text(values[0]);
+	bool (*const ask)(const char *) = sqlite3_user_data(context) ? flops_counted : flops_known;
+	(void)count;
+	sqlite3_result_int(context, name && ask(name));
+}
+
+void flop_functions(const struct reader *reader)
+{
+	const int flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY;
+	if (sqlite3_create_function_v2(reader->db, "profd_has_formula", 1, flags, NULL, ask_of_name, NULL, NULL,
+				       NULL) ||
+	    sqlite3_create_function_v2(reader->db, "profd_flops", 3, flags, NULL, flops, NULL, NULL, NULL) ||
+	    sqlite3_create_function_v2(reader->db, "profd_counted", 1, flags, (void *)reader, ask_of_name, NULL, NULL,
+				       NULL))
+		need(NULL);
+}

@@ -1,0 +1,25 @@
+/* flop_rows.h - operators whose floating point operations are known (store/flops.h), as parts of a WITH. */
+#ifndef PROFD_CLIENT_REPORT_FLOP_ROWS_H
+#define PROFD_CLIENT_REPORT_FLOP_ROWS_H
+
+#include "client/reader/reader.h"
+
+#include "store/fold_rule.h"
+
+/* The functions that these parts, and what is made of them, call: profd_has_formula(name), profd_counted(name): does it add to a total?
+ * profd_flops(name, dims, concrete): of a call; NULL: not known. */
+void flop_functions(const struct reader *reader);
+
+/* `few` are the operators that have a formula; those of them in `folded` are one call with their parent, and counted with it, as in the
+ * table of operators. `some` are those of names of which the totals count fewer: what is folded is among them. */
+#define FLOP_ROWS                                                                                                          \
+	"few AS MATERIALIZED (SELECT id, parent, self, thread, step, name, flags, inputs, duration, stack, backward FROM " \
+	"operators WHERE name IN (SELECT id FROM strings WHERE profd_has_formula(text))), some AS MATERIALIZED (SELECT * " \
+	"FROM few WHERE name IN (SELECT f.name FROM (SELECT name, count(*) AS calls FROM few GROUP BY name) f LEFT JOIN "  \
+	"(SELECT name, sum(calls) AS calls FROM operator_totals GROUP BY name) t ON t.name = f.name WHERE f.calls > "      \
+	"coalesce(t.calls, 0))), " FOLD_SQL("some", "some")
+/* Of a row of `few`: is it a call of its own, in the step? */
+#define FLOP_CALL(row)                                                                                                 \
+	"(?1 = 0 OR " row ".step = ?1) AND (" row ".id IS NULL OR " row ".id NOT IN (SELECT id FROM folded))"
+
+#endif

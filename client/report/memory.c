@@ -1,7 +1,10 @@
 /* memory.c - what operators took from the framework's allocators (trigger --memory), the peaks and who held them, and what was left. */
 #include "module_paths.h"
 #include "query.h"
+#include "recorded.h"
 #include "views.h"
+
+#include "client/ui/text.h"
 
 #include <sqlite3.h>
 
@@ -11,6 +14,49 @@
 	"WHEN 13 THEN 'mps' ELSE 'device type ' || " type " END || iif(" number " = 255, '', ':' || " number ") END"
 #define ABSOLUTE_NOTE                                                                                                  \
 	"  What was taken before the recording is known of where the allocator tells how much it has given out: of GPUs."
+
+/* ---------------------------------------------------------------- headroom */
+
+/* memory_steps with the capacity of the device: CUPTI, or a trace, tells it of CUDA's. What is unused at the peak of what the allocator holds. */
+#define HEADROOM_FROM                                                                                                  \
+	"memory_steps m LEFT JOIN (SELECT id, nullif(memory, 0) AS capacity FROM devices) d ON m.device_type = 1 AND " \
+	"d.id = m.device"
+#define HEADROOM_HELD "coalesce(reserved, iif(absolute, peak, NULL))"
+#define HEADROOM_UNUSED "max(capacity - " HEADROOM_HELD ", 0)"
+
+static void note_device(struct table *table, sqlite3_stmt *row)
+{
+	char has[TEXT_FIGURE_BYTES], held[TEXT_FIGURE_BYTES], unused[TEXT_FIGURE_BYTES];
+	const char *device = (const char *)sqlite3_column_text(row, 0);
+
+	if (sqlite3_column_type(row, 1) == SQLITE_NULL)
+		table_note(table, "  %s: how much memory it has is not known, nor what of it was unused.", device);
+	else if (sqlite3_column_type(row, 2) == SQLITE_NULL)
+		table_note(table, "  %s has %s; what of it was unused is not known.", device,
+			   text_bytes(has, sqlite3_column_int64(row, 1)));
+	else
+		table_note(table, "  %s has %s: torch's allocator held %s at most, and %s were unused by it.", device,
+			   text_bytes(has, sqlite3_column_int64(row, 1)),
+			   text_bytes(held, sqlite3_column_int64(row, 2)),
+			   text_bytes(unused, sqlite3_column_int64(row, 3)));
+}
+
+/* Of each device but the CPU; step 0: at the highest peak of all. */
+static void note_headroom(struct table *table, const struct reader *reader, int64_t step)
+{
+	sqlite3_stmt *statement;
+
+	if (!report_device_ran(reader, "allocations"))
+		return;
+	statement = report_prepare(
+		reader, "SELECT " DEVICE_SQL("device_type", "device") ", capacity, max(" HEADROOM_HELD
+								      "), min(" HEADROOM_UNUSED ") FROM " HEADROOM_FROM
+								      " WHERE device_type <> 0 AND" REPORT_STEP
+								      "GROUP BY device_type, device");
+	sqlite3_bind_int64(statement, 1, step);
+	while (report_next(reader, statement))
+		note_device(table, statement);
+}
 
 /* ---------------------------------------------------------------- operators */
 
@@ -61,6 +107,7 @@ struct table *report_memory(const struct reader *reader, const struct report_opt
 		table,
 		"  MEM: taken less given back. Blocks that were taken before the recording are of unknown size where "
 		"the CPU's allocator gives them back, and count in no sum.");
+	note_headroom(table, reader, options->step);
 	return table;
 }
 
@@ -79,6 +126,8 @@ static const struct column step_columns[] = {
 	{"absolute", "OF ALL", COLUMN_FLAG, 0},
 	{"peak_ns", "PEAK AT", COLUMN_DURATION, COLUMN_DATA_ONLY},
 	{"reserved_bytes", "RESERVED", COLUMN_BYTES, COLUMN_OPTIONAL},
+	{"capacity_bytes", "DEVICE HAS", COLUMN_BYTES, COLUMN_OPTIONAL | COLUMN_SPARE},
+	{"unused_bytes", "UNUSED", COLUMN_BYTES, COLUMN_OPTIONAL},
 };
 
 struct table *report_memory_steps(const struct reader *reader, const struct report_options *options)
@@ -90,11 +139,13 @@ struct table *report_memory_steps(const struct reader *reader, const struct repo
 		"SELECT step, " DEVICE_SQL(
 			"device_type",
 			"device") ", taken, taken_bytes, given_back, given_back_bytes, unknown, peak, level, absolute, "
-				  "peak_time, reserved FROM memory_steps WHERE" REPORT_STEP);
+				  "peak_time, reserved, capacity, unused FROM (SELECT *, " HEADROOM_UNUSED
+				  " AS unused FROM " HEADROOM_FROM ") WHERE" REPORT_STEP);
 
 	table_note(
 		table,
 		"  PEAK and AT THE END count from what was held when the recording began, but where they are OF ALL.");
+	note_headroom(table, reader, options->step);
 	return table;
 }
 
@@ -153,6 +204,7 @@ struct table *report_peak(const struct reader *reader, const struct report_optio
 		") GROUP BY place, operator, phase, file, line, function, module, blocks > 0");
 
 	table_note(table, ABSOLUTE_NOTE);
+	note_headroom(table, reader, 0);
 	return table;
 }
 
@@ -179,6 +231,7 @@ struct table *report_memory_use(const struct reader *reader, const struct report
 				  "GROUP BY device_type, device, use");
 
 	table_note(table, ABSOLUTE_NOTE);
+	note_headroom(table, reader, 0);
 	return table;
 }
 

@@ -131,6 +131,9 @@ def test_two_devices(recorded):
     assert {row["device"]: max(r["peak_bytes"] for r in steps if r["device"] == row["device"]) for row in steps} == {
         f"cuda:{device}": bytes_ for device, bytes_ in peak.items()}
     assert max(row["reserved_bytes"] for row in steps) == max(event[5] for event in told)
+    # CUPTI saw no device here: how large it is is not known.
+    assert {row["capacity_bytes"] for row in steps} == {row["unused_bytes"] for row in steps} == {None}
+    assert "cuda:1: how much memory it has is not known" in profd.run("show", capture, "--by", "peak").stdout
     leak = next(row for row in shown["memory_leaks"] if row["device"] == "cuda:1")
     assert leak["operator"] is None or leak["operator"] == "(outside of operators)"
     assert leak["steps"] == leak["of_steps"] == leak["blocks"], leak

@@ -26,14 +26,14 @@ NO_BLOCKS = dict.fromkeys(("memory", "memory_steps", "peak", "memory_use", "leak
 VARIANTS = {
     "torch": (("cpu_op",), (), {"operators": NO_OPERATORS, "flops": "the trace holds no shapes (record_shapes)"}),
     "shapes": ((), ("Input Dims", "Input type"), {"flops": "the trace holds no shapes (record_shapes)"}),
-    "cupti": ((*DEVICE, "cpu_instant_event"), (), {**{view: NO_GPU for view in ("idle", "devices", "kernels", "copies", "memsets", "graphs", "streams", "api", "syncs", "launches",
+    "cupti": ((*DEVICE, "cpu_instant_event"), (), {**{view: NO_GPU for view in ("idle", "devices", "kernels", "copies", "memsets", "graphs", "streams", "api", "memory_calls", "syncs", "launches",
                                                          "overlap", "sessions")}, **NO_BLOCKS}),
     "memory": (("cpu_instant_event",), (), NO_BLOCKS),
-    "calls": (CALLS, (), {"api": NONE}),
+    "calls": (CALLS, (), {"api": NONE, "memory_calls": NONE}),
     "syncs": (("cuda_sync",), (), {}),
-    "waits": (("cuda_sync", *CALLS), (), {"syncs": NONE, "api": NONE}),
+    "waits": (("cuda_sync", *CALLS), (), {"syncs": NONE, "api": NONE, "memory_calls": NONE}),
     "host": (("cpu_op", "user_annotation", "cpu_instant_event", *CALLS), (),
-             {"operators": NO_OPERATORS, "ranges": "the trace holds no annotations", "tree": "the trace holds no annotations", "api": NONE,
+             {"operators": NO_OPERATORS, "ranges": "the trace holds no annotations", "tree": "the trace holds no annotations", "api": NONE, "memory_calls": NONE,
               "flops": "the trace holds no shapes", **NO_BLOCKS}),
 }
 # Never in an imported trace.

@@ -270,9 +270,9 @@ static void print_side(const struct screen *screen, const char *letter, const st
 	if (side->units > 1)
 		fprintf(to, " (mean; %s to %s)", text_duration(least, llround(low)),
 			text_duration(most, llround(high)));
-	fclose(to);
+	need(fclose(to) ? NULL : line);
 	printf("  %s  ", letter);
-	print_on(screen, need(line), INDENT);
+	print_on(screen, line, INDENT);
 	free(line);
 	free(word);
 	cJSON_Delete(facts);

@@ -158,13 +158,13 @@ static void add_figures(const struct dry_run *dry, cJSON *object, const char *ke
 	capture_id_text(figures->number, dry->server->user, id);
 	bool timed = figures->step_before && figures->step_during;
 	double before = (double)figures->step_before, during = (double)figures->step_during;
+	uint64_t events = (figures->events + figures->steps / 2) / figures->steps;
 	cJSON_AddStringToObject(one, "capture_id", id);
 	cJSON_AddNumberToObject(one, "steps", (double)figures->steps);
 	json_add_number(one, "step_before_ns", figures->step_before, before);
 	json_add_number(one, "step_during_ns", figures->step_during, during);
 	json_add_number(one, "step_more_ns", timed, during - before);
-	cJSON_AddNumberToObject(one, "events_per_step",
-				(double)((figures->events + figures->steps / 2) / figures->steps));
+	cJSON_AddNumberToObject(one, "events_per_step", (double)events);
 	/* Much of a small file is the same however many steps are in it. */
 	cJSON_AddNumberToObject(one, "bytes", (double)figures->bytes);
 	cJSON_AddItemToObject(one, "differs_by", words_of(differ));

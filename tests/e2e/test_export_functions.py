@@ -238,9 +238,10 @@ def test_tensorboard(profd, both, tmp_path):
         assert theirs[names]["calls"] * steps == row["calls"] * theirs["Net_0",]["calls"], (names, row)
         assert theirs[names]["operators"] * steps == row["operators"] * theirs["Net_0",]["calls"], (names, row, theirs[names])
     net, own = shown["Net"], ours["Net_0",]
-    # From its first to its last operator: not less than these took, and not more than torch's call, which also has what lies around.
-    assert net["forward_ns"] / 1000 <= own["host_us"] + 1
-    assert own["host_us"] / own["calls"] <= theirs["Net_0",]["host_us"] / theirs["Net_0",]["calls"] * 3
+    # From its first to its last operator: not less than these took, and not more than the steps, of which it is a part. Torch's calls
+    # say nothing of how long: most of them were in steps that profd did not record.
+    walls = profd.show(capture)["totals"]["wall_ns"]
+    assert net["forward_ns"] / 1000 <= own["host_us"] + 1 and own["host_us"] * 1000 < walls, (own, walls)
     for path, row in shown.items():
         if path.startswith("blocks.") and path.count(".") == 1:
             one = ours["Net_0", f"Block_{path[-1]}"]

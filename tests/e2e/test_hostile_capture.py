@@ -190,17 +190,22 @@ def test_cancel_ends_a_finish(profd):
     capture.close()
 
 
+def attempts(partial):
+    with sqlite3.connect(f"file:{partial}?mode=ro", uri=True, timeout=20) as db:
+        return db.execute("SELECT value FROM meta WHERE key = 'finish_attempts'").fetchall()
+
+
 def test_a_finish_that_ends_the_daemon(profd):
     """What has ended the daemon three times is not tried once more."""
     capture = Capture(profd.socket, max_bytes=64 << 20)
     capture.ran(TORCH)
     slow_to_finish(capture)
     finishing(profd, capture)
-    time.sleep(0.2)  # until it has begun
-    profd.stop_daemon(signal.SIGKILL)
     partial = profd.file(capture.id()).with_suffix(".partial")
+    wait_for(lambda: attempts(partial) == [(1,)], 20, "the finish to be counted in the file")
+    profd.stop_daemon(signal.SIGKILL)
+    assert attempts(partial) == [(1,)]
     with sqlite3.connect(partial) as db:
-        assert db.execute("SELECT value FROM meta WHERE key = 'finish_attempts'").fetchall() == [(1,)]
         db.execute("UPDATE meta SET value = 3 WHERE key = 'finish_attempts'")
     capture.close()
     profd.start_daemon()

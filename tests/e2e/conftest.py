@@ -61,6 +61,21 @@ def wait_for(condition, seconds=20.0, what="condition"):
         pause = min(1.2 * pause, 0.06)
 
 
+def hurry(job):
+    """From now on the job does its steps quickly (a workload that knows SIGUSR2): what was to come before they were over has come."""
+    job.send_signal(signal.SIGUSR2)
+
+
+def asleep(task, seconds=0.1):
+    """Does the thread of this folder in /proc sleep for so long without a break? One that waits for a processor does not sleep."""
+    def look():
+        state = (task / "stat").read_text().rpartition(")")[2].split()[0]
+        return state == "S" and re.search(r"^voluntary_ctxt_switches:\s*(\d+)", (task / "status").read_text(), re.M)[1]
+    before = look()
+    time.sleep(seconds)
+    return before and look() == before
+
+
 class Patient(subprocess.Popen):
     """A process that is waited for so many seconds of an idle machine."""
 

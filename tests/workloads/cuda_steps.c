@@ -12,7 +12,8 @@
  * then work of one step runs into the next ones, and what was copied is not checked; --every=E: only each E-th step has
  * kernels. With --runtime, on the simulated driver alone, each launch of a kernel and each wait for a stream lies in a call of
  * the CUDA runtime, as most programs have it. The step ends when all threads have come
- * so far. R steps a second (0: as fast as it goes), until N (1e12), T seconds or SIGTERM. Thread 0 is the main thread.
+ * so far. R steps a second (0: as fast as it goes), until N (1e12), T seconds or SIGTERM; after SIGUSR2 at a
+ * thousand. Thread 0 is the main thread.
  *
  * Prints a line of JSON at the end: steps, per_step and total (kernels, copies by kind with bytes, sets), by_name (kernels of
  * all steps by name and index of the stream), stream_ids (as records show them; 0 unknown; index 0 is the default stream),
@@ -48,7 +49,7 @@ struct worker {
 	uint64_t wrong, step;
 };
 
-static atomic_int enough;
+static atomic_int enough, hurried;
 static pthread_barrier_t begins, ends;
 static int over;
 static context main_context, peer_context;
@@ -58,6 +59,12 @@ static void on_term(int signal)
 {
 	(void)signal;
 	enough = 1;
+}
+
+static void on_usr2(int signal)
+{
+	(void)signal;
+	hurried = 1;
 }
 
 /* The simulator's, where the program is to look like one that uses the CUDA runtime; else nothing is called. */
@@ -331,6 +338,7 @@ int main(int argc, char **argv)
 	static struct tally step_tally, total;
 	read_options(argv);
 	signal(SIGTERM, on_term);
+	signal(SIGUSR2, on_usr2);
 	double steps = number(argv, "steps", 1e12), rate = number(argv, "rate", 0);
 	double end = seconds() + number(argv, "seconds", 1e9), next = seconds();
 	uint64_t n = 0, wrong = 0;
@@ -352,7 +360,7 @@ int main(int argc, char **argv)
 		if (counts)
 			tally_add(&total, &step_tally);
 		if (rate > 0)
-			wait_period(&next, 1 / rate);
+			wait_period(&next, hurried ? 1e-3 : 1 / rate);
 		if (options.lines) {
 			printf("{\"step\": %llu, ", (unsigned long long)n);
 			tally_print_counts(&step_tally);

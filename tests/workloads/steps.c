@@ -3,7 +3,8 @@
  *     steps [--steps=N] [--step-ms=T] [--slow-ms=T] [--ranges=R] [--marks=M] [--seconds=S] [--begin=S]
  *           [--no-step]
  *
- * After SIGUSR1 a step takes --slow-ms. Each step makes R profd ranges (`work 0`, `work 1`, ...) in one `step`, and M marks.
+ * After SIGUSR1 a step takes --slow-ms, after SIGUSR2 a millisecond: whoever has to come before a step is over gives it time, and the
+ * job hurries when that is done. Each step makes R profd ranges (`work 0`, `work 1`, ...) in one `step`, and M marks.
  * --begin is the second of CLOCK_MONOTONIC at which the first step begins, so that several jobs step in time with each other.
  * --no-step leaves profd_step() out. Without the agent the calls are left out. Prints one line of JSON: steps, ranges and
  * marks of a step, and a checksum of the work, which nothing that watches may change. */
@@ -11,7 +12,7 @@
 
 #include <signal.h>
 
-static volatile sig_atomic_t enough, slow;
+static volatile sig_atomic_t enough, slow, hurried;
 
 static void on_term(int signal)
 {
@@ -23,6 +24,12 @@ static void on_usr1(int signal)
 {
 	(void)signal;
 	slow = 1;
+}
+
+static void on_usr2(int signal)
+{
+	(void)signal;
+	hurried = 1;
 }
 
 int main(int argc, char **argv)
@@ -43,6 +50,7 @@ int main(int argc, char **argv)
 	next = seconds();
 	signal(SIGTERM, on_term);
 	signal(SIGUSR1, on_usr1);
+	signal(SIGUSR2, on_usr2);
 	while ((n < steps || stays()) && !enough && seconds() < end) {
 		uint64_t *into = n < steps ? &sum : &uncounted;
 		if (agent)
@@ -62,7 +70,7 @@ int main(int argc, char **argv)
 		}
 		for (int m = 0; agent && m < marks; m++)
 			mark("mark");
-		pace(&next, slow ? slow_time : step_time);
+		pace(&next, hurried ? 1e-3 : slow ? slow_time : step_time);
 		if (agent)
 			pop();
 		if (stepping)

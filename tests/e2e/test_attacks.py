@@ -2,6 +2,7 @@
 another's, test_hostile.py sends what nobody sends; here is what the kernel and the file system offer beside.
 """
 import ctypes
+import errno
 import fcntl
 import json
 import mmap
@@ -20,9 +21,10 @@ import time
 import pytest
 
 import fake_agent as fake
-from conftest import wait_for
+from conftest import BUILD, wait_for
 from hostile_capture import TORCH, Capture, slow_to_finish
 from shared_node import ALICE, BOB, DAEMON, as_user, become, error_of, needs_root, node, record_once, start_as
+from test_disk_full import WRITE, Disk
 
 pytestmark = needs_root
 SYS_CLONE3 = 435
@@ -560,10 +562,13 @@ def test_a_process_that_does_not_read_its_orders(node):
 
 # --- what occupies the daemon ---
 
-@pytest.mark.serial
 def test_an_administrator_ends_a_finish(node):
     """What one user's capture takes to be put into order another user cannot end, and an administrator can."""
-    node.start()
+    disk = Disk(node.folder / "control")
+    os.chown(node.folder / "control", DAEMON, DAEMON)
+    library = shutil.copy(BUILD / "workloads" / "libfailing.so", node.programs)
+    node.start(environment={"LD_PRELOAD": str(library), "FAILING_FOLDER": str(node.state / "captures"), "FAILING_CONTROL": str(node.folder / "control"),
+                            "ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0"})
     id_at = node.folder / "id"
     id_at.touch()
     os.chown(id_at, BOB, BOB)
@@ -572,6 +577,8 @@ def test_an_administrator_ends_a_finish(node):
         capture = Capture(node.socket, max_bytes=64 << 20)
         capture.ran(TORCH)
         slow_to_finish(capture)
+        # It goes on until it has been ended: its twentieth write waits.
+        disk.fail(20, 2**32 - 1, errno.EAGAIN, WRITE)
         capture.done()
         id_at.write_text(str(capture.agent.capture))
         capture.end()
@@ -582,10 +589,12 @@ def test_an_administrator_ends_a_finish(node):
         return found[0] if found else {"status": None}
     start_as(node, BOB, record)
     number = wait_for(id_at.read_text, 60, "the records")
-    wait_for(lambda: row()["status"] == "finishing", 20, "the finish")
+    wait_for(lambda: disk.failed, 20, "the finish")
+    assert row()["status"] == "finishing"
     denied = node.run("cancel", number, user=ALICE, check=False)
     assert denied.returncode == 6 and "another user" in denied.stderr, denied
     assert node.run("cancel", number).returncode == 0
+    disk.heal()
     ended = wait_for(lambda: row()["finished_at"] and row(), 20, "the end of the finish")
     assert (ended["status"], ended["reason_code"]) == ("incomplete", "cancelled") and ended["events"] == 300_003, ended
     said = [(line["uid"], line["outcome"]) for line in node.audit(action="cancel")]

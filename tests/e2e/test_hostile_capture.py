@@ -1,4 +1,5 @@
 """What one user's records can do to the daemon and to other users' captures: nothing. Each test writes what no agent would."""
+import errno
 import os
 import pathlib
 import signal
@@ -11,6 +12,7 @@ import device_records as records
 import fake_agent as fake
 from conftest import wait_for
 from hostile_capture import CUPTI, TORCH, Capture, colliding_kernels, one_id, overflowing_name, peak, slow_to_finish, steps
+from test_disk_full import WRITE, failing, settings  # noqa: F401 (failing is a fixture)
 
 
 def query(profd, capture_id, sql):
@@ -170,45 +172,52 @@ def test_a_finish_that_takes_too_long(impatient):
     capture.close()
 
 
-def finishing(profd, capture):
-    capture.done()
-    wait_for(lambda: [row for row in fake.ask(profd.socket, "captures")[:-1] if row["status"] == "finishing"], 20)
+def attempts(partial):
+    """Of a file that the daemon has locked."""
+    with sqlite3.connect(f"file:{partial}?immutable=1", uri=True) as db:
+        return db.execute("SELECT value FROM meta WHERE key = 'finish_attempts'").fetchall()
 
 
-@pytest.mark.serial
-def test_cancel_ends_a_finish(profd):
-    """`rm` says that the capture is under way and to be cancelled; `cancel` of it does that, and it keeps its records."""
+@pytest.fixture
+def finishing(failing):  # noqa: F811
+    """A daemon, and a capture whose finish has begun and does not end: of its 323 writes the twentieth waits until the disk is healed."""
+    profd = failing("/nowhere")
+    profd.stop_daemon()
+    profd = failing(profd.store / "captures")
     capture = Capture(profd.socket, max_bytes=64 << 20)
     capture.ran(TORCH)
     slow_to_finish(capture)
-    finishing(profd, capture)
+    profd.disk.fail(20, 2**32 - 1, errno.EAGAIN, WRITE)
+    capture.done()
+    wait_for(lambda: profd.disk.failed, 20, "the finish")
+    assert [row["status"] for row in fake.ask(profd.socket, "captures")[:-1]] == ["finishing"]
+    assert attempts(profd.file(capture.id()).with_suffix(".partial")) == [(1,)]
+    yield profd, capture
+    profd.disk.heal()
+    capture.close()
+
+
+def test_cancel_ends_a_finish(finishing):
+    """`rm` says that the capture is under way and to be cancelled; `cancel` of it does that, and it keeps its records."""
+    profd, capture = finishing
     refused = profd.run("rm", capture.id(), check=False)
     assert refused.returncode == 8 and f"profd cancel {capture.id()}" in refused.stderr, refused
     # All that is under way, without a number, is what still records.
     assert profd.run("cancel", capture.id()).returncode == 0
+    profd.disk.heal()
     given_up(profd, capture.end(), "cancelled", "cancelled")
-    capture.close()
 
 
-def attempts(partial):
-    with sqlite3.connect(f"file:{partial}?mode=ro", uri=True, timeout=20) as db:
-        return db.execute("SELECT value FROM meta WHERE key = 'finish_attempts'").fetchall()
-
-
-def test_a_finish_that_ends_the_daemon(profd):
+def test_a_finish_that_ends_the_daemon(finishing):
     """What has ended the daemon three times is not tried once more."""
-    capture = Capture(profd.socket, max_bytes=64 << 20)
-    capture.ran(TORCH)
-    slow_to_finish(capture)
-    finishing(profd, capture)
-    partial = profd.file(capture.id()).with_suffix(".partial")
-    wait_for(lambda: attempts(partial) == [(1,)], 20, "the finish to be counted in the file")
+    profd, capture = finishing
     profd.stop_daemon(signal.SIGKILL)
-    assert attempts(partial) == [(1,)]
-    with sqlite3.connect(partial) as db:
+    profd.disk.heal()
+    with sqlite3.connect(profd.file(capture.id()).with_suffix(".partial")) as db:
+        assert db.execute("SELECT value FROM meta WHERE key = 'finish_attempts'").fetchall() == [(1,)]
         db.execute("UPDATE meta SET value = 3 WHERE key = 'finish_attempts'")
     capture.close()
-    profd.start_daemon()
+    profd.start_daemon(*settings(profd))
     # The process that it was of is this one, and lives: the daemon waits for its agent, and then knows that it has nothing.
     agent = fake.Agent(profd.socket)
     row = wait_for(lambda: [row for row in fake.ask(profd.socket, "captures")[:-1] if row["finished_at"]], 60)[0]

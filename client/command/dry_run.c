@@ -289,24 +289,11 @@ static void print_people(const struct dry_run *dry)
 
 static void print_json(struct dry_run *dry)
 {
-	cJSON *object = json_new("dry_run"), *refused;
-	struct follow *follow = &dry->follow;
+	cJSON *object = json_new("dry_run");
 
 	cJSON_AddItemToObject(object, "targets", dry->targets);
 	dry->targets = NULL;
-	refused = need(cJSON_AddArrayToObject(object, "refused"));
-	for (size_t i = 0; i < follow->refused_count; i++) {
-		cJSON *row = need(cJSON_CreateObject());
-
-		json_add_pid(row, follow->refused[i].pid);
-		json_add_text(row, "code", follow->refused[i].word);
-		json_add_text(row, "message", follow->refused[i].message);
-		cJSON_AddItemToArray(refused, row);
-	}
-	cJSON_AddItemToObject(object, "left_out",
-			      need(follow->left_out ? cJSON_Duplicate(follow->left_out, true) : cJSON_CreateArray()));
-	cJSON_AddItemToObject(object, "together",
-			      need(follow->together ? cJSON_Duplicate(follow->together, true) : cJSON_CreateArray()));
+	follow_add_others(object, &dry->follow);
 	json_print(object);
 }
 

@@ -5,6 +5,7 @@
 #include "answer.h"
 #include "trigger_summary.h"
 
+#include "client/link/follow_rows.h"
 #include "client/reader/capture.h"
 #include "client/report/about.h"
 #include "client/report/cost.h"
@@ -222,7 +223,7 @@ static void print_ids(const struct follow *follow, enum output_format format)
 static void print_json(const struct follow *follow)
 {
 	cJSON *object = json_new("trigger");
-	cJSON *captures, *refused;
+	cJSON *captures;
 	const char *trigger = NULL;
 
 	for (unsigned i = 0; i < follow->daemons->count && !trigger; i++)
@@ -251,19 +252,7 @@ static void print_json(const struct follow *follow)
 		}
 		cJSON_AddItemToArray(captures, row);
 	}
-	refused = need(cJSON_AddArrayToObject(object, "refused"));
-	for (size_t i = 0; i < follow->refused_count; i++) {
-		cJSON *row = need(cJSON_CreateObject());
-
-		json_add_pid(row, follow->refused[i].pid);
-		json_add_text(row, "code", follow->refused[i].word);
-		json_add_text(row, "message", follow->refused[i].message);
-		cJSON_AddItemToArray(refused, row);
-	}
-	cJSON_AddItemToObject(object, "left_out",
-			      need(follow->left_out ? cJSON_Duplicate(follow->left_out, true) : cJSON_CreateArray()));
-	cJSON_AddItemToObject(object, "together",
-			      need(follow->together ? cJSON_Duplicate(follow->together, true) : cJSON_CreateArray()));
+	follow_add_others(object, follow);
 	cJSON_AddItemToObject(object, "switched",
 			      need(follow->switched ? cJSON_Duplicate(follow->switched, true) : cJSON_CreateArray()));
 	json_print(object);

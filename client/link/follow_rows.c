@@ -171,3 +171,24 @@ void follow_take_captured(struct follow *follow, unsigned daemon, const cJSON *r
 	followed->rank = (int64_t)json_number(row, "rank", (double)followed->rank);
 	follow_set_status(followed, status ? status : "failed");
 }
+
+static void add_list(cJSON *object, const char *key, const cJSON *list)
+{
+	cJSON_AddItemToObject(object, key, need(list ? cJSON_Duplicate(list, true) : cJSON_CreateArray()));
+}
+
+void follow_add_others(cJSON *object, const struct follow *follow)
+{
+	cJSON *refused = need(cJSON_AddArrayToObject(object, "refused"));
+
+	for (size_t i = 0; i < follow->refused_count; i++) {
+		cJSON *row = need(cJSON_CreateObject());
+
+		json_add_pid(row, follow->refused[i].pid);
+		json_add_text(row, "code", follow->refused[i].word);
+		json_add_text(row, "message", follow->refused[i].message);
+		cJSON_AddItemToArray(refused, row);
+	}
+	add_list(object, "left_out", follow->left_out);
+	add_list(object, "together", follow->together);
+}

@@ -1,4 +1,4 @@
-/* follow_rows.h - what the rows of daemons' answers say of a trigger, kept in struct follow. */
+/* follow_rows.h - what the rows of daemons' answers say of a trigger, kept in struct follow; and what of it is printed as JSON. */
 #ifndef PROFD_CLIENT_LINK_FOLLOW_ROWS_H
 #define PROFD_CLIENT_LINK_FOLLOW_ROWS_H
 
@@ -22,5 +22,8 @@ void follow_take_together(struct follow *follow, const cJSON *row);
 void follow_take_switched(struct follow *follow, const cJSON *row);
 void follow_take_progress(struct follow *follow, unsigned daemon, const cJSON *row);
 void follow_take_captured(struct follow *follow, unsigned daemon, const cJSON *row);
+
+/* Adds what both a trigger and its dry run print besides their captures: "refused", "left_out", "together". */
+void follow_add_others(cJSON *object, const struct follow *follow);
 
 #endif

@@ -90,37 +90,33 @@ static void say_number(struct sentence *s, const char *before, uint32_t n, const
 static int say_not_taken(struct sentence *s, const char *before)
 {
 	const struct nvtx_searched *searched = nvtx_searched();
-	const char *comma = before;
-	if (searched->others) {
-		say_number(s, comma, searched->others, " object's NVTX is", " objects' NVTX is");
-		sentence_add(s, " held by another tool (");
-		sentence_add(s, *searched->holder ? searched->holder : "unknown");
-		sentence_add(s, ") and left to it");
-		comma = "; ";
+	const char *holder = *searched->holder ? searched->holder : "unknown";
+	const struct {
+		uint32_t count;
+		const char *one, *more; /* NULL: how many there are is not said */
+		const char *why, *who, *end;
+	} reasons[] = {
+		{searched->others, " object's NVTX is", " objects' NVTX is", " held by another tool (", holder,
+		 ") and left to it"},
+		{searched->left, " object's NVTX", " objects' NVTX",
+		 " is left to the tool that NVTX_INJECTION64_PATH names (", searched->variable, ")"},
+		{searched->old_library != 0, NULL, NULL,
+		 "libnvToolsExt.so (NVTX before version 3) cannot be given a tool any more", "", ""},
+		{searched->fixed, " object's NVTX", " objects' NVTX", " could not be taken in", "", ""},
+		{searched->unread, NULL, NULL, "the process's memory cannot be read", "", ""},
+	};
+	int said = 0;
+	for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+		if (!reasons[i].count)
+			continue;
+		sentence_add(s, said++ ? "; " : before);
+		if (reasons[i].one)
+			say_number(s, "", reasons[i].count, reasons[i].one, reasons[i].more);
+		sentence_add(s, reasons[i].why);
+		sentence_add(s, reasons[i].who);
+		sentence_add(s, reasons[i].end);
 	}
-	if (searched->left) {
-		say_number(s, comma, searched->left, " object's NVTX", " objects' NVTX");
-		sentence_add(s, " is left to the tool that NVTX_INJECTION64_PATH names (");
-		sentence_add(s, searched->variable);
-		sentence_add(s, ")");
-		comma = "; ";
-	}
-	if (searched->old_library) {
-		sentence_add(s, comma);
-		sentence_add(s, "libnvToolsExt.so (NVTX before version 3) cannot be given a tool any more");
-		comma = "; ";
-	}
-	if (searched->fixed) {
-		say_number(s, comma, searched->fixed, " object's NVTX", " objects' NVTX");
-		sentence_add(s, " could not be taken in");
-		comma = "; ";
-	}
-	if (searched->unread) {
-		sentence_add(s, comma);
-		sentence_add(s, "the process's memory cannot be read");
-		comma = "; ";
-	}
-	return comma != before;
+	return said;
 }
 
 /* Of a process that ran when the agent came. */

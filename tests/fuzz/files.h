@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -36,6 +37,14 @@ static inline size_t files_next(const uint8_t **ret)
 	files.at += all;
 	files.left -= all;
 	return n;
+}
+
+/* The same as a stream; NULL: the file is not there. */
+static inline FILE *files_stream(void)
+{
+	const uint8_t *bytes;
+	size_t n = files_next(&bytes);
+	return n ? fmemopen((void *)(uintptr_t)bytes, n, "r") : NULL;
 }
 
 /* The same as a descriptor; negative: the file is not there. */

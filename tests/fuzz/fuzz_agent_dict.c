@@ -1,7 +1,8 @@
 /* fuzz_agent_dict.c - dicts, attributes, numbers and texts of a hostile process that says that it runs Python. The first byte says which
- * release it is. Every pointer leads somewhere into the rest of the input, but for those whose highest bit is set. */
+ * release it is. See memory.h. */
 #include "proto/python/code.h"
 #include "proto/python/dict.h"
+#include "memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,22 +11,6 @@
 #define BLOCKS 64
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
-
-struct input {
-	const uint8_t *bytes;
-	size_t size;
-};
-
-static bool read_input(void *context, uint64_t address, void *to, size_t bytes)
-{
-	const struct input *input = context;
-	uint8_t *at = to;
-	if (address >> 63)
-		return false;
-	for (size_t i = 0; i < bytes; i++)
-		at[i] = input->bytes[(address + i) % input->size];
-	return true;
-}
 
 static void read_value(struct python *python, uint64_t object)
 {

@@ -3,6 +3,7 @@
  * wrap: python_module python_dict_find python_is_a python_attributes_open python_items_find python_has_flag python_text python_number */
 #include "agent/compile/listed.h"
 #include "proto/python/dict.h"
+#include "memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,28 +21,18 @@ bool __wrap_python_has_flag(struct python *python, uint64_t object, uint64_t fla
 bool __wrap_python_text(struct python *python, uint64_t object, char *to, size_t bytes);
 bool __wrap_python_number(struct python *python, uint64_t object, uint64_t *ret);
 
-struct input {
-	const uint8_t *bytes;
-	size_t size, asked; /* each answer takes the next byte, from the middle on */
+/* Each answer takes the next byte, from the middle on. */
+struct answers {
+	struct input input; /* first: read_input() gets it */
+	size_t asked;
 };
-
-static bool read_input(void *context, uint64_t address, void *to, size_t bytes)
-{
-	const struct input *input = context;
-	uint8_t *at = to;
-	if (address >> 63)
-		return false;
-	for (size_t i = 0; i < bytes; i++)
-		at[i] = input->bytes[(address + i) % input->size];
-	return true;
-}
 
 static uint8_t answer(struct python *python)
 {
-	struct input *input = python->memory.context;
+	struct answers *answers = python->memory.context;
 	if (python->memory.reads_left)
 		python->memory.reads_left--;
-	return python->memory.reads_left ? input->bytes[input->asked++ % input->size] : 0;
+	return python->memory.reads_left ? answers->input.bytes[answers->asked++ % answers->input.size] : 0;
 }
 
 uint64_t __wrap_python_module(struct python *python, const char *name, uint32_t *place)
@@ -114,8 +105,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	static struct listed listed;
 	if (n < 100)
 		return 0;
-	struct input input = {data + 1, n - 1, n / 2};
-	struct python python = {.memory = {read_input, &input, READS}, .minor = 13};
+	struct answers answers = {{data + 1, n - 1}, n / 2};
+	struct python python = {.memory = {read_input, &answers, READS}, .minor = 13};
 	enum listed_result result = listed_read(&python, data[0] == 255 ? UINT64_MAX : data[0], &listed);
 	if (listed.count > LISTED_MOST)
 		abort();

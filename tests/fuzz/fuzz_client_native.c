@@ -23,11 +23,7 @@ int __wrap_open(const char *path, int flags, ...)
 
 FILE *__wrap_fopen(const char *path, const char *mode)
 {
-	if (strncmp(path, "/proc/", 6) != 0)
-		return __real_fopen(path, mode);
-	const uint8_t *bytes;
-	size_t n = files_next(&bytes);
-	return n ? fmemopen((void *)(uintptr_t)bytes, n, "r") : NULL;
+	return strncmp(path, "/proc/", 6) == 0 ? files_stream() : __real_fopen(path, mode);
 }
 
 static void read_maps(void)

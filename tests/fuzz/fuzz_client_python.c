@@ -1,8 +1,9 @@
 /* fuzz_client_python.c - the memory of a hostile process that says that it runs Python, as `profd stack` and the agent read it: symbols,
- * interpreters, threads, frames, names and lines. Every pointer leads somewhere into the input, but for those whose highest bit is set. */
+ * interpreters, threads, frames, names and lines. See memory.h. */
 #include "proto/python/code.h"
 #include "proto/python/python.h"
 #include "proto/python/symbol.h"
+#include "memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,24 +12,7 @@
 #define FRAMES 32
 #define READS 20000
 
-struct input {
-	const uint8_t *bytes;
-	size_t size;
-};
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
-
-static bool read_input(void *context, uint64_t address, void *to, size_t bytes)
-{
-	const struct input *input = context;
-	uint8_t *at = to;
-
-	if (address >> 63)
-		return false;
-	for (size_t i = 0; i < bytes; i++)
-		at[i] = input->bytes[(address + i) % input->size];
-	return true;
-}
 
 static void read_thread(struct python *python, uint64_t state)
 {

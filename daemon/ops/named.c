@@ -1,11 +1,13 @@
 /* named.c - see named.h. Thread: the loop's. No locks. */
 #include "named.h"
 #include "clients.h"
+#include "daemon/capture/capture.h"
 #include "daemon/capture/registry.h"
 #include "daemon/capture/registry_row.h"
 #include "daemon/catalogue/audit.h"
 #include "daemon/core/connection.h"
 #include "daemon/core/reply.h"
+#include "daemon/core/server.h"
 
 #include <stdio.h>
 
@@ -31,6 +33,18 @@ struct process *named_process(struct conn *conn, const char *action)
 		 pid);
 	conn_error(conn, error, detail, pid);
 	return NULL;
+}
+
+bool named_capture(const struct conn *conn, const struct capture *capture, const struct process *process)
+{
+	const struct request *request = &client_of(conn)->request;
+	bool user = conn->server->user;
+	if (*request->capture_id)
+		return capture->facts.number == capture_id_parse(request->capture_id, user);
+	if (*request->trigger_id)
+		return capture->facts.trigger == trigger_id_parse(request->trigger_id, user);
+	return process && capture->facts.who.pid == process->who.pid &&
+	       capture->facts.who.start_time == process->who.start_time;
 }
 
 void process_row(struct conn *conn, const struct process *process)

@@ -30,21 +30,6 @@ static void parse_cancel(struct parse *parse, struct request *request, const cJS
 		parse_wrong(parse, "cancel", "does not name exactly one of capture_id, trigger_id, pid, all");
 }
 
-static bool named_by_cancel(const struct conn *conn, const struct capture *capture, const struct process *process)
-{
-	const struct request *request = &client_of(conn)->request;
-	bool user = conn->server->user;
-	if (*request->capture_id)
-		return capture->facts.number == capture_id_parse(request->capture_id, user);
-	if (*request->trigger_id)
-		return capture->facts.trigger == trigger_id_parse(request->trigger_id, user);
-	if (request->pid)
-		return capture->facts.who.pid == process->who.pid &&
-		       capture->facts.who.start_time == process->who.start_time;
-	/* All that one may end. */
-	return conn_may(conn, capture->facts.who.uid);
-}
-
 /* By an earlier daemon; its agent has not come back yet. */
 static bool is_left(const struct capture *capture)
 {
@@ -118,9 +103,11 @@ static void serve(struct conn *conn, struct request *request, const char *packet
 	for (struct capture *capture = live_of(conn->server)->captures; capture; capture = capture->next) {
 		bool can_end = capture_is_running(capture) || is_left(capture) ||
 			       (*request->capture_id && is_finishing(capture));
-		if (!can_end || !named_by_cancel(conn, capture, process))
+		bool may = conn_may(conn, capture->facts.who.uid);
+		/* With "all" what one may end. */
+		if (!can_end || !(request->all ? may : named_capture(conn, capture, process)))
 			continue;
-		if (conn_may(conn, capture->facts.who.uid))
+		if (may)
 			cancelled += cancel(conn, capture);
 		else
 			other = capture;

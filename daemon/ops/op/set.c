@@ -43,17 +43,6 @@ static void parse_set(struct parse *parse, struct request *request, const cJSON 
 		parse_wrong(parse, "set", "holds none of only, on, off, stacks_rate");
 }
 
-static bool is_named(const struct conn *conn, const struct capture *capture, const struct process *process)
-{
-	const struct request *request = &client_of(conn)->request;
-	bool user = conn->server->user;
-	if (*request->capture_id)
-		return capture->facts.number == capture_id_parse(request->capture_id, user);
-	if (*request->trigger_id)
-		return capture->facts.trigger == trigger_id_parse(request->trigger_id, user);
-	return capture->process == process;
-}
-
 /* Of a schedule's cycles the one that is under way, or comes next: later ones are made for it. */
 static bool is_under_way(const struct capture *capture)
 {
@@ -113,7 +102,7 @@ static void serve(struct conn *conn, struct request *request, const char *packet
 		return;
 	struct capture **captures = calloc(live->capture_count + 1, sizeof *captures);
 	for (struct capture *capture = live->captures; captures && capture; capture = capture->next) {
-		if (!is_under_way(capture) || !is_named(conn, capture, process))
+		if (!is_under_way(capture) || !named_capture(conn, capture, process))
 			continue;
 		if (conn_may(conn, capture->facts.who.uid))
 			captures[count++] = capture;

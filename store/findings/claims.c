@@ -2,6 +2,7 @@
  * segments of the step's thread. */
 #include "claims.h"
 #include "proto/base/array.h"
+#include "stretches.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +11,6 @@
 #define STALL_NS 1000000
 /* An optimizer that updates tensor by tensor runs at least so many operators a step for it. */
 #define PER_TENSOR_LEAST 40
-/* Waits and stalls that are told by name. */
-#define NAMED_MOST 65536
 
 struct walk {
 	const struct breakdown_capture *capture;
@@ -28,53 +27,11 @@ struct walk {
 	struct claims_stretch open;
 };
 
-static int64_t length_of(const struct claims_stretch *stretch)
-{
-	return stretch->interval.end - stretch->interval.start;
-}
-
-static void keep_longest(struct claims *claims, const struct claims_stretch *stretch)
-{
-	struct claims_stretch *list = claims->longest[stretch->kind];
-	size_t *count = &claims->longest_count[stretch->kind], *shortest = &claims->shortest[stretch->kind];
-	claims->total[stretch->kind]++;
-	if (*count < FINDING_INTERVALS)
-		list[(*count)++] = *stretch;
-	else if (length_of(stretch) > length_of(&list[*shortest]))
-		list[*shortest] = *stretch;
-	else
-		return;
-	*shortest = 0;
-	for (size_t i = 1; i < *count; i++)
-		if (length_of(&list[i]) < length_of(&list[*shortest]))
-			*shortest = i;
-}
-
-static void keep_named(struct claims *claims, const struct claims_stretch *stretch)
-{
-	if (claims->named_count == NAMED_MOST)
-		return;
-	if (!ARRAY_GROW(claims->named, claims->named_count, claims->named_room)) {
-		claims->failed = true;
-		return;
-	}
-	claims->named[claims->named_count++] = *stretch;
-}
-
-static bool told_by_name(enum finding_kind kind)
-{
-	return kind == FINDING_SYNC || kind == FINDING_STALL || kind == FINDING_ALLOC || kind == FINDING_COMPILE ||
-	       kind == FINDING_SETUP;
-}
-
 static void close_interval(struct walk *walk)
 {
 	struct claims_stretch *open = &walk->open;
-	if (open->interval.end > open->interval.start) {
-		keep_longest(walk->claims, open);
-		if (told_by_name(open->kind))
-			keep_named(walk->claims, open);
-	}
+	if (open->interval.end > open->interval.start)
+		stretches_keep(walk->claims, open);
 	*open = (struct claims_stretch){0};
 }
 
@@ -404,13 +361,14 @@ static void look_at_optimizer(struct walk *walk)
 static void keep_copy(struct walk *walk, const struct breakdown_operation *operation, size_t step)
 {
 	const struct breakdown_call *call = &walk->breakdown->calls[operation->call];
-	keep_named(walk->claims, &(struct claims_stretch){.interval = {.start = call->start,
-								       .end = call->end,
-								       .step = (int64_t)step + 1,
-								       .thread = call->thread},
-							  .kind = FINDING_COPY,
-							  .asked = call->start + (call->end - call->start) / 2,
-							  .span = CLAIMS_NAMELESS});
+	stretches_keep_named(walk->claims,
+			     &(struct claims_stretch){.interval = {.start = call->start,
+								   .end = call->end,
+								   .step = (int64_t)step + 1,
+								   .thread = call->thread},
+						      .kind = FINDING_COPY,
+						      .asked = call->start + (call->end - call->start) / 2,
+						      .span = CLAIMS_NAMELESS});
 }
 
 static void count_operations(struct walk *walk)

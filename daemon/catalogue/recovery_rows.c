@@ -142,9 +142,9 @@ static uint64_t one_number(sqlite3 *db, const char *sql)
 	return value;
 }
 
-/* The median, as the store computes it for the summary where it leaves no steps out. */
-#define MEDIAN_STEP                                                                                                    \
-	"SELECT avg(duration) FROM (SELECT duration FROM steps ORDER BY duration LIMIT 2 - (SELECT count(*) FROM "     \
+/* The median, as the store computes it for the summary where it leaves no steps out; 0 where a file that is not ours has negative durations. */
+#define MEDIAN_STEP                                                                                                        \
+	"SELECT max(avg(duration), 0) FROM (SELECT duration FROM steps ORDER BY duration LIMIT 2 - (SELECT count(*) FROM " \
 	"steps) % 2 OFFSET (SELECT (count(*) - 1) / 2 FROM steps))"
 
 static int read_file(struct file *file, struct capture_facts *ret, char *why, size_t why_bytes)

@@ -227,6 +227,10 @@ sanitized() {
 		say "faults and hostile peers, with a daemon under these sanitizers"
 		PROFD_DAEMON=$ROOT/build-asan/bin/profd-daemon run_pytest tests/e2e/test_faults.py tests/e2e/test_hostile*.py
 		;;
+	client)
+		say "the command line under these sanitizers; what it leaks has an exit code of its own"
+		LSAN_OPTIONS=exitcode=23 PROFD_BUILD=$ROOT/build-asan run_pytest tests/e2e/test_whole_client.py
+		;;
 	sim)
 		say "the simulated GPU, with all programs under these sanitizers"
 		# What leaks in a job that is ended by force is nobody's fault.
@@ -239,7 +243,7 @@ sanitized() {
 test_sanitize() {
 	local failed=() times=()
 	build_sanitized address,undefined >/dev/null || return 1
-	at_once 1 sanitized unit daemon sim
+	at_once 1 sanitized unit daemon client sim
 	[ ${#failed[@]} = 0 ]
 }
 

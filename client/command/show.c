@@ -209,12 +209,14 @@ static void add_view(cJSON *object, struct tables *tables, const struct view *vi
 	if (!table)
 		return;
 	/* Where a daemon died, rows may be there, and not who wrote them. */
-	if (!recorded && !table_rows(table))
+	if (!recorded && !table_rows(table)) {
+		table_free(table);
 		need(cJSON_AddNullToObject(object, view->key));
-	else if (view->flags & VIEW_SINGLE)
+	} else if (view->flags & VIEW_SINGLE) {
 		add_single(object, view->key, table);
-	else
+	} else {
 		add_rows(object, view->key, table, view->flags & (VIEW_ALWAYS | VIEW_WHOLE) ? 0 : tables->limit);
+	}
 }
 
 /* Keys of the tables that tell of the whole capture although a part was asked for; null: all of it was. */

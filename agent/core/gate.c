@@ -106,8 +106,10 @@ static void before_fork(void)
 	int late = !place;
 	for (unsigned i = 0; i < GATE_PLACES; i++) {
 		uint32_t word = atomic_load(&g->places[i]);
-		if (word && !(word & (FORKS | OVERDUE)) && (word & THREAD) != self)
-			late |= atomic_compare_exchange_strong(&g->places[i], &word, word | OVERDUE);
+		if (!word || word & FORKS || (word & THREAD) == self)
+			continue;
+		/* Who is overdue for an earlier fork is inside for this one, too. */
+		late |= word & OVERDUE || atomic_compare_exchange_strong(&g->places[i], &word, word | OVERDUE);
 	}
 	if (late)
 		overrun(g, "a fork of the job did not wait longer for the agent");

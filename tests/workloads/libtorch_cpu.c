@@ -119,6 +119,9 @@ static void called(void)
 	char name[16] = "";
 	const char *at = getenv("TORCH_STOP_AT");
 	complain("called after its end");
+	/* As torch has its own, which nobody makes whole in a child (libinside.c). */
+	pthread_mutex_lock(&lock);
+	pthread_mutex_unlock(&lock);
 	if (prctl(PR_GET_NAME, name) != 0 || strncmp(name, "profd", 5) != 0)
 		return;
 	if (atomic_fetch_add(&calls, 1) + 1 != (at ? strtol(at, NULL, 10) : 0))

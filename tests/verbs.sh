@@ -572,7 +572,8 @@ long_threads() {
 
 # What holds every time, many times.
 long_repeats() {
-	PROFD_REPEATS=$(by_form "$1" 30 100) run_pytest tests/e2e/test_{capture,gpu_matrix}.py -k "whatever_they_take or every_layout"
+	PROFD_REPEATS=$(by_form "$1" 30 100) run_pytest tests/e2e/test_{capture,gpu_matrix}.py -k "whatever_they_take or every_layout" || return 1
+	PROFD_CAPTURES=$(by_form "$1" 1000 3000) run_serial -s tests/e2e/test_scale.py -k many_captures
 }
 
 # ---- verbs

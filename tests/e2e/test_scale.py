@@ -1,4 +1,5 @@
 """Many processes, and a user who holds all the connections that they can get: nothing timed, everything counted."""
+import concurrent.futures
 import os
 import pathlib
 import shutil
@@ -11,6 +12,7 @@ import pytest
 
 import fake_agent as fake
 from conftest import BUILD, wait_for
+from recorder import Recorder
 
 pytestmark = pytest.mark.serial
 
@@ -172,3 +174,29 @@ def test_memory_of_many_captures_is_given_back_beside_one_that_goes_on(profd):
     wait_for(lambda: anonymous(profd.daemon.pid) < before + 4096, 10,
              f"the heap: {anonymous(profd.daemon.pid) - before} KiB more than before it")
     assert profd.process(steady.pid)["state"] == "recording"
+
+
+CAPTURES = int(os.environ.get("PROFD_CAPTURES", "300"))  # 3,000 in ./dev test long repeats
+
+
+def test_many_captures_leave_no_memory_behind(profd):
+    """One after the other, and some side by side: what the daemon holds after all of them is what it held after the first twenty."""
+    recorders = [Recorder(profd, operators=2000, name=f"recorder {i}") for i in range(4)]
+    try:
+        def captures(count):
+            with concurrent.futures.ThreadPoolExecutor(len(recorders)) as pool:
+                while count > 0:
+                    together = recorders if count % 3 == 0 else recorders[:1]
+                    assert all(row["capture_id"] for row in pool.map(lambda recorder: recorder.capture(), together))
+                    count -= len(together)
+
+        captures(20)
+        profd.run("show", profd.json("captures")["captures"][0]["capture_id"])
+        first = anonymous(profd.daemon.pid)
+        captures(CAPTURES - 20)
+        wait_for(lambda: anonymous(profd.daemon.pid) < first + 4096, 10,
+                 f"the heap: {anonymous(profd.daemon.pid) - first} KiB more than after 20 captures")
+        print(f"{CAPTURES} captures: {first} KiB after 20, {anonymous(profd.daemon.pid)} KiB after all")
+    finally:
+        for recorder in recorders:
+            recorder.close()

@@ -1,7 +1,9 @@
 """Jobs that forbid themselves system calls that the agent needs."""
 import json
+import os
 import pathlib
 import re
+import signal
 import sqlite3
 import time
 
@@ -12,6 +14,7 @@ from house import BUILD, wait_for
 SANDBOX = BUILD / "workloads" / "sandbox"
 HOWS = {"kill": "a seccomp filter over all threads that ends the process", "errno": "the same, that refuses",
         "alone": "the same, over its main thread only"}
+SECCOMP_KILLS = int(os.environ.get("PROFD_SECCOMP_KILLS", "3"))
 
 
 def asleep(pid):
@@ -145,7 +148,44 @@ def test_seccomp_filter_over_another_thread_in_mid_capture(row, profd):
     assert profd.jobs[-1].returncode == 0
 
 
-# Not "kill": what the agent is at in that very moment is the exception that docs/job.md names.
+def test_seccomp_filter_that_ends_the_process_in_mid_capture(row, profd):
+    """The exception that docs/job.md names: what the agent is at in that very moment may end the job. Then its filter has ended it, by
+    SIGSYS, and by nothing else; the daemon has what was recorded until then."""
+    row.does(f"installs {HOWS['kill']}, in mid-capture: goes on, or is ended by its filter (docs/job.md)")
+    go, end = profd.folder / "go", profd.folder / "end"
+    command = [SANDBOX, "--how=kill", "--after=4000", f"--go={go}", f"--end={end}"]
+    go.touch()
+    end.touch()
+    bare = profd.job(*command, agent=False)
+    out, err = bare.communicate(timeout=60)
+    ends = []
+    for _ in range(SECCOMP_KILLS):
+        go.unlink()
+        end.unlink()
+        job = profd.job(*command)
+        profd.wait_steps(job.pid, 5)
+        trigger = profd.follow("--pid", job.pid, "--steps", "100000")
+        profd.wait_recorded(job.pid, 2)
+        go.touch()
+        wait_for(lambda: job.poll() is not None or "Seccomp:\t2" in open(f"/proc/{job.pid}/status").read(), 20, "the filter")
+        wait_for(lambda: job.poll() is not None or profd.process(job.pid)["state"] == "finishing", 20, "the agent to give up")
+        end.touch()
+        watched_out, watched_err = job.communicate(timeout=60)
+        ends.append(job.returncode)
+        if job.returncode == -signal.SIGSYS:
+            row.identical = "its filter ended it"
+        else:
+            row.same((bare.returncode, out, err), (job.returncode, watched_out, watched_err))
+        capture, = json.loads(trigger.communicate(timeout=120)[0])["captures"]
+        assert capture["status"] == "incomplete" and capture["steps_recorded"] > 0, capture
+        with sqlite3.connect(f"file:{profd.file(capture['capture_id'])}?mode=ro", uri=True) as db:
+            first, last, steps = db.execute("SELECT min(number), max(number), count(*) FROM steps").fetchone()
+            lost, = db.execute("SELECT coalesce(sum(count), 0) FROM losses WHERE is_loss").fetchone()
+        row.counts(steps, lost, last - first + 1)
+    print(f"of {len(ends)} jobs {ends.count(-signal.SIGSYS)} were ended by their filter")
+
+
+# Not "kill": see above.
 @pytest.mark.parametrize("how", ["errno", "alone"])
 def test_seccomp_filter_in_mid_capture(row, profd, how):
     row.does(f"installs {HOWS[how]}, in mid-capture")

@@ -7,6 +7,7 @@
 #include "clients.h"
 #include "clock.h"
 #include "deliver.h"
+#include "kinds.h"
 #include "layout.h"
 #include "thread_numbers.h"
 
@@ -158,30 +159,6 @@ uint64_t session_received(void)
 
 /* ---------------------------------------------------------------- calls with and without a subscriber */
 
-static int call_enable(uint32_t kind, int dump)
-{
-	cupti_subscriber own = clients_own();
-	int result;
-	if (own && dump && cupti_api.enable_dump_v2)
-		result = cupti_api.enable_dump_v2(own, kind, NULL);
-	else if (own)
-		result = cupti_api.enable_v2(own, kind, NULL);
-	else if (dump && cupti_api.enable_dump)
-		result = cupti_api.enable_dump(kind);
-	else
-		result = cupti_api.enable(kind);
-	if (!result) {
-		session.kinds |= 1ull << kind;
-		session.kind_count++;
-	}
-	return result;
-}
-
-static int call_disable(uint32_t kind)
-{
-	return clients_own() ? cupti_api.disable_v2(clients_own(), kind, NULL) : cupti_api.disable(kind);
-}
-
 static int call_attribute(uint32_t attribute, void *value, size_t bytes, int set)
 {
 	cupti_subscriber own = clients_own();
@@ -255,139 +232,6 @@ static void return_attributes(void)
 	memset(&taken, 0, sizeof taken);
 }
 
-/* Leaves out the calls of a domain that nobody wants. Where the library refuses, deliver.c leaves them out. */
-static void leave_out_calls(unsigned domain)
-{
-	cupti_subscriber own = clients_own();
-	unsigned failures = 0;
-	for (uint32_t id = 1; id < calls_end(domain) && failures < 4; id++) {
-		int result = 0;
-		if (calls_wanted(domain, id))
-			continue;
-		if (own && domain == CALLS_RUNTIME && cupti_api.enable_runtime_v2)
-			result = cupti_api.enable_runtime_v2(own, id, 0);
-		else if (own && domain == CALLS_DRIVER && cupti_api.enable_driver_v2)
-			result = cupti_api.enable_driver_v2(own, id, 0);
-		else if (!own && domain == CALLS_RUNTIME && cupti_api.enable_runtime)
-			result = cupti_api.enable_runtime(id, 0);
-		else if (!own && domain == CALLS_DRIVER && cupti_api.enable_driver)
-			result = cupti_api.enable_driver(id, 0);
-		else
-			return;
-		failures += result != 0;
-	}
-}
-
-/* Counters of managed memory: bytes either way, faults of both sides, thrashing, throttling, maps (1 to 8 but for none). */
-static void want_unified_memory(void)
-{
-	struct cupti_unified_counter wish[4];
-	static const uint32_t counters[] = {1, 2, 3, 4};
-	if (!cupti_api.unified_counters)
-		return;
-	for (size_t i = 0; i < 4; i++)
-		wish[i] = (struct cupti_unified_counter){.scope = 1, .kind = counters[i], .enable = 1};
-	/* Answers 27 to 31 where the device has no such counters. */
-	if (!cupti_api.unified_counters(wish, 4))
-		call_enable(CUPTI_KIND_UNIFIED_MEMORY_COUNTER, 0);
-}
-
-static int enable_kinds(void)
-{
-	static const struct {
-		uint8_t kind, dump;
-	} always[] = {
-		{CUPTI_KIND_DEVICE, 1},
-		{CUPTI_KIND_CONTEXT, 1},
-		{CUPTI_KIND_STREAM, 1},
-		{CUPTI_KIND_MODULE, 0},
-		{CUPTI_KIND_OVERHEAD, 0},
-		{CUPTI_KIND_CUDA_EVENT, 0},
-		{CUPTI_KIND_SYNCHRONIZATION, 0},
-		{CUPTI_KIND_MEMCPY, 0},
-		{CUPTI_KIND_MEMCPY2, 0},
-		{CUPTI_KIND_MEMSET, 0},
-		{CUPTI_KIND_CONCURRENT_KERNEL, 0},
-	};
-	for (size_t i = 0; i < sizeof always / sizeof *always; i++) {
-		/* A kind that the release does not have, or whose records cannot be read, is left out. */
-		if (!cupti_layout_size(&layout, always[i].kind)) {
-			session.refused |= 1ull << always[i].kind;
-			continue;
-		}
-		int result = call_enable(always[i].kind, always[i].dump);
-		if (result && always[i].kind == CUPTI_KIND_CONCURRENT_KERNEL)
-			return result;
-		if (result)
-			session.refused |= 1ull << always[i].kind;
-	}
-	if (session.graphs_whole &&
-	    (!cupti_layout_size(&layout, CUPTI_KIND_GRAPH_TRACE) || call_enable(CUPTI_KIND_GRAPH_TRACE, 0))) {
-		session.graphs_whole = 0;
-		session_say("this CUPTI does not record graphs as a whole; recorded by their nodes. ");
-	}
-	if (session.memory) {
-		if (!cupti_layout_size(&layout, CUPTI_KIND_MEMORY2) || call_enable(CUPTI_KIND_MEMORY2, 0))
-			session.refused |= 1ull << CUPTI_KIND_MEMORY2;
-		if (cupti_layout_size(&layout, CUPTI_KIND_MEMORY_POOL))
-			call_enable(CUPTI_KIND_MEMORY_POOL, 0);
-		if (cupti_layout_size(&layout, CUPTI_KIND_UNIFIED_MEMORY_COUNTER))
-			want_unified_memory();
-	}
-	for (unsigned domain = CALLS_DRIVER; domain <= CALLS_RUNTIME; domain++) {
-		uint32_t kind = domain == CALLS_RUNTIME ? CUPTI_KIND_RUNTIME : CUPTI_KIND_DRIVER;
-		/* The kind first, and single calls after it: enabling a kind enables all of its calls again. */
-		if (!cupti_layout_size(&layout, kind) || call_enable(kind, 0))
-			session.refused |= 1ull << kind;
-		else if (!session.all_calls)
-			leave_out_calls(domain);
-	}
-	return 0;
-}
-
-static void disable_among(uint64_t kinds)
-{
-	for (uint32_t kind = 63; kind > 0; kind--)
-		if (session.kinds & kinds & 1ull << kind && !call_disable(kind))
-			session.kinds &= ~(1ull << kind);
-}
-
-static void disable_kinds(void)
-{
-	uint64_t calls = 1ull << CUPTI_KIND_RUNTIME | 1ull << CUPTI_KIND_DRIVER;
-	disable_among(~calls);
-	/* A call is recorded when it ends, if its kind is on then. Calls of the last step get a moment to end. */
-	if (session.kinds & calls) {
-		struct timespec nap = {0, 1000000};
-		nanosleep(&nap, NULL);
-	}
-	disable_among(calls);
-	session.left_on = session.kinds != 0;
-}
-
-/* What users look for in a capture. */
-static void say_refused(void)
-{
-	static const struct {
-		uint64_t kinds;
-		const char *name;
-	} names[] = {
-		{1ull << CUPTI_KIND_MEMCPY | 1ull << CUPTI_KIND_MEMCPY2, "copies"},
-		{1ull << CUPTI_KIND_MEMSET, "memsets"},
-		{1ull << CUPTI_KIND_RUNTIME, "calls of the runtime API"},
-		{1ull << CUPTI_KIND_DRIVER, "calls of the driver API"},
-		{1ull << CUPTI_KIND_SYNCHRONIZATION, "waits"},
-		{1ull << CUPTI_KIND_MEMORY2, "memory"},
-	};
-	const char *before = "; not recorded, since it refuses: ";
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (session.refused & names[i].kinds) {
-			session_say(before);
-			session_say(names[i].name);
-			before = ", ";
-		}
-}
-
 static void hazards(void)
 {
 	session_say("CUPTI ");
@@ -395,7 +239,7 @@ static void hazards(void)
 	session_say(clients_own() ? ", beside other clients of it (" : " (");
 	session_say(cupti_api.path);
 	session_say(")");
-	say_refused();
+	kinds_say_refused();
 	if (session.version >= VERSION_GRAPH_IDS_FROM && session.version < VERSION_GRAPH_IDS_UNTIL && sessions_before)
 		session_say(": from the second capture of a process on, this release gives launches of CUDA graphs "
 			    "wrong ids");
@@ -414,7 +258,7 @@ static int start_here(int *ret_result)
 	int error = clock_begin(read_ticks);
 	if (error < 0)
 		return error;
-	*ret_result = enable_kinds();
+	*ret_result = kinds_enable(&layout);
 	/* Times are converted along a line between two readings, so that two are needed before anything is recorded. */
 	struct timespec nap = {0, 1000000};
 	if (clock_sample(0) < 0)
@@ -427,7 +271,7 @@ static int start_here(int *ret_result)
 
 static void undo(void)
 {
-	disable_kinds();
+	kinds_disable();
 	return_attributes();
 	clients_leave(session.kinds);
 }
@@ -485,7 +329,7 @@ static void stop_early(void)
 {
 	session.exhausted = 1;
 	session.exhausted_at = sink_now();
-	disable_among(~0ull);
+	kinds_disable_at_once();
 }
 
 int session_tick(void *flush)
@@ -524,7 +368,7 @@ int session_stop(void *unused)
 			1ull << CUPTI_KIND_OVERHEAD | 1ull << CUPTI_KIND_SYNCHRONIZATION;
 	if (session.replaced)
 		session.kinds &= ~kept;
-	disable_kinds();
+	kinds_disable();
 	return 0;
 }
 

@@ -40,18 +40,6 @@ int loss_is_loss(unsigned loss)
 	}
 }
 
-unsigned event_side_of(unsigned kind)
-{
-	switch (kind) {
-#define EVENT(number, NAME, name, table, min_size, side, place, description)                                           \
-	case number:                                                                                                   \
-		return SIDE_##side;
-#include "events.def"
-	default:
-		return 0;
-	}
-}
-
 enum event_place event_place_of(unsigned kind)
 {
 	switch (kind) {

@@ -100,8 +100,7 @@ const char *loss_sentence(unsigned loss);
 /* 1 where the event is not in the capture, 0 where it is but with a defect. */
 int loss_is_loss(unsigned loss);
 
-/* Columns of a kind's row; 0 and PLACE_NONE for a number that nothing writes. */
-unsigned event_side_of(unsigned kind);
+/* What the kind's row says; PLACE_NONE for a number that nothing writes. */
 enum event_place event_place_of(unsigned kind);
 /* Name ("range") and table ("ranges") of a kind, NULL for a number that is none. */
 const char *event_name(unsigned kind);

@@ -197,16 +197,6 @@ void sink_close(struct sink_thread *t, struct sink_frame *f, uint64_t end)
 	reap(t);
 }
 
-void sink_abandon(struct sink_thread *t, struct sink_frame *f)
-{
-	if (f->owner != t) {
-		frame_forget(f);
-		return;
-	}
-	unlink_frame(t, f);
-	release(t, f);
-}
-
 struct sink_frame *sink_find(struct sink_thread *t, uint8_t source, uint64_t key)
 {
 	for (struct sink_frame *f = t->top; f; f = f->below)

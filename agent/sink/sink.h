@@ -103,15 +103,12 @@ void sink_leave(struct sink_thread *thread);
 
 /* Opens a range or an operator on the thread's stack: id, parent, depth, step and generation are set, the rest is zero
  * but for foreign[] and `start`, which the caller sets last (its own work then counts outside the range). NULL: too deep
- * (counted). A frame that is opened must be closed or abandoned. */
+ * (counted). A frame that is opened must be closed. */
 struct sink_frame *sink_open(struct sink_thread *thread, uint8_t kind);
 
 /* Closes it at `end` and writes its record, if its generation is still being recorded (or lingers after the last
  * boundary); else forgets it. `thread` is the closing thread's. Never NULL arguments. */
 void sink_close(struct sink_thread *thread, struct sink_frame *frame, uint64_t end);
-
-/* Forgets an open frame without a record and without counting it. */
-void sink_abandon(struct sink_thread *thread, struct sink_frame *frame);
 
 /* Innermost open frame of this thread whose kind is EVENT_RANGE, with this source and key; NULL where none. For pops that
  * name no range. */

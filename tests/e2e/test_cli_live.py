@@ -12,6 +12,8 @@ STEPS = BUILD / "workloads" / "steps"
 def stepping(profd, *arguments, **more):
     job = profd.job(STEPS, *arguments, stdout=subprocess.DEVNULL, **more)
     profd.wait_registered(job.pid)
+    if "--no-step" not in arguments:
+        profd.wait_steps(job.pid, 1)
     return job
 
 

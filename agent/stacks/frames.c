@@ -20,6 +20,9 @@ struct python frames_python;
 static bool with_modules;
 /* A frame that Python is about to drop is to be seen before 3.11.2, with objects that are there no more. */
 static bool drops_in_sight;
+/* A state of 3.9 names nothing in the stack of the thread whose Python runs with it, so that it is not seen where a program lends it to
+ * another thread. Python's own program does not. */
+static bool is_unproved;
 static bool counts_calls;
 
 void frames_arm(bool modules)
@@ -28,12 +31,21 @@ void frames_arm(bool modules)
 	with_modules = modules;
 	counts_calls = frames_python.minor <= 13;
 	drops_in_sight = frames_python.minor == 11 && (!version || (*version >> 8 & 0xff) < 2);
+	is_unproved = frames_python.minor == 9 && !interpreter_is_program();
 }
 
-bool frames_lie_still(void)
+/* Has somebody the GIL with this state? An operator has let it go, mostly. */
+static bool has_gil(uint64_t state)
 {
-	unsigned minor = frames_python.minor;
-	return (minor == 11 || minor == 13 || minor == 14) && !drops_in_sight;
+	const struct python_offsets *o = &frames_python.offsets;
+	const char *gil = (const char *)(uintptr_t)frames_python.runtime;
+	return __atomic_load_n((const int32_t *)(const void *)(gil + o->gil_locked), __ATOMIC_RELAXED) == 1 &&
+	       __atomic_load_n((const uint64_t *)(const void *)(gil + o->gil_holder), __ATOMIC_RELAXED) == state;
+}
+
+bool frames_lie_still(uint64_t state)
+{
+	return !drops_in_sight && !is_unproved && (frames_python.minor != 9 || !has_gil(state));
 }
 
 static bool read_by_pages(struct frames *f, uint64_t at, void *to, size_t bytes)
@@ -127,9 +139,11 @@ static inline __attribute__((always_inline)) bool innermost(struct frames *f, bo
 	if (!load(f, copies, state, o->thread_ident, &ident, sizeof ident) ||
 	    ident != (uint64_t)(uintptr_t)pthread_self() || !load(f, copies, state, o->thread_frame, at, sizeof *at))
 		return false;
+	uint64_t frame;
+	if (o->thread_cframe >= 0 && *at)
+		return load(f, copies, state, o->thread_cframe, &frame, sizeof frame) && is_in_own_stack(frame);
 	if (o->cframe_current < 0 || !*at)
 		return true;
-	uint64_t frame;
 	if (!is_pointer(*at) || !load(f, copies, *at, o->cframe_current, &frame, sizeof frame))
 		return false;
 	/* Where none runs it is one in the state itself. */

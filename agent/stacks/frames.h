@@ -38,9 +38,8 @@ extern struct python frames_python;
 
 /* What is read from now on; `modules`: calls of modules, too. The agent's thread. */
 void frames_arm(bool modules);
-/* May the process's first thread, which ends the interpreter itself, read its memory as it is? Only with those releases that this was tried
- * with. */
-bool frames_lie_still(void);
+/* May the process's first thread, which ends the interpreter itself, read its memory with this state as it is? */
+bool frames_lie_still(uint64_t state);
 
 /* Fills `now`, the innermost frame first. Returns how many there are, or -1: they could not be read. *ret_hash tells the stack from others.
  * `state`: of the thread, by Python; the calling thread's. frames_by_copies() may change errno. */

@@ -50,11 +50,24 @@ static int look_for_minor(struct dl_phdr_info *info, size_t size, void *context)
 	return *(unsigned *)context != 0;
 }
 
+static void program_path(char *path, size_t bytes)
+{
+	ssize_t n = readlink("/proc/self/exe", path, bytes - 1);
+	path[n > 0 ? n : 0] = 0;
+}
+
+bool interpreter_is_program(void)
+{
+	char path[512];
+	program_path(path, sizeof path);
+	const char *name = strrchr(path, '/');
+	return name && strncmp(name, "/python", 7) == 0;
+}
+
 static unsigned minor_by_names(void)
 {
 	char path[512];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-	path[n > 0 ? n : 0] = 0;
+	program_path(path, sizeof path);
 	unsigned minor = minor_in(path);
 	if (!minor)
 		gate_iterate(look_for_minor, &minor, GATE_OWN_NS);

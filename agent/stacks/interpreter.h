@@ -14,6 +14,9 @@ int interpreter_find(struct python *ret, char *sentence, size_t bytes);
  * the reason in `sentence`. */
 int interpreter_prove(struct python *python, char *sentence, size_t bytes);
 
+/* Is this process's program Python's own, and no other one that has Python in it? By its name. */
+bool interpreter_is_program(void);
+
 /* What Python exports under this name; NULL: there is none. */
 void *interpreter_symbol(const char *name);
 

@@ -34,14 +34,14 @@ void modules_begin(void)
 		atomic_store_explicit(&modules_calls[i], 0, memory_order_relaxed);
 }
 
-enum modules_learned modules_learn(uint64_t key, const char *function, const char *file)
+enum modules_learned modules_learn(struct python *python, uint64_t code, uint64_t key, const struct python_code *function)
 {
 	static const char end[] = "torch/nn/modules/module.py";
-	size_t length = strlen(file);
-	const char *name = strrchr(function, '.');
-	/* Its class stands before it from 3.11 on. */
-	if (strcmp(name ? name + 1 : function, "_wrapped_call_impl") != 0 || length < sizeof end - 1 ||
-	    strcmp(file + length - (sizeof end - 1), end) != 0)
+	size_t length = strlen(function->file);
+	const char *name = strrchr(function->name, '.');
+	/* Its class stands before it from 3.11 on. What only looks like it has other things in its frame, or none. */
+	if (strcmp(name ? name + 1 : function->name, "_wrapped_call_impl") != 0 || length < sizeof end - 1 ||
+	    strcmp(function->file + length - (sizeof end - 1), end) != 0 || !python_takes_all(python, code))
 		return MODULES_NO_CALL;
 	for (unsigned i = 0; i < MODULES_CALLS; i++) {
 		uint64_t known = 0;

@@ -158,7 +158,8 @@ static enum known_result number_of(struct walker *w, struct sink_thread *thread,
 	if (!python_describe(&w->frames.python, seen->code, &found))
 		return KNOWN_GONE;
 	if (with_modules && !seen->object) {
-		enum modules_learned learned = modules_learn(seen->code ^ seen->print, found.name, found.file);
+		enum modules_learned learned = 
+			modules_learn(&w->frames.python, seen->code, seen->code ^ seen->print, &found);
 		if (learned == MODULES_TOO_MANY)
 			return KNOWN_FULL;
 		w->learned |= learned == MODULES_CALL;
@@ -296,7 +297,7 @@ uint32_t walk_own(struct sink_thread *thread, uint8_t kind, uint8_t *ret_entered
 	if (!w)
 		return lose(kind);
 	int saved = errno, count;
-	if (frames_lie_still() && sink_tid(thread) == (uint32_t)life_words->process) {
+	if (sink_tid(thread) == (uint32_t)life_words->process && frames_lie_still(state)) {
 		count = frames_directly(&w->frames, state, &hash);
 	} else {
 		count = frames_by_copies(&w->frames, state, &hash);

@@ -5,6 +5,7 @@
 
 #define TABLE_MOST (1u << 22) /* bytes of a table of lines; longer ones are not read */
 #define PIECE 512
+#define TAKES_ALL (4 | 8) /* CPython's flags of functions with *arguments, and with **keywords */
 
 /* Appends a code point; false where it does not fit. */
 static bool put_utf8(char **to, const char *end, uint32_t point)
@@ -84,6 +85,17 @@ bool python_describe(struct python *python, uint64_t code, struct python_code *r
 	return python_read(&python->memory, code + (uint64_t)o->code_line, &ret->line, sizeof ret->line) &&
 	       python_text(python, name, ret->name, sizeof ret->name) &&
 	       python_text(python, file, ret->file, sizeof ret->file);
+}
+
+bool python_takes_all(struct python *python, uint64_t code)
+{
+	const struct python_offsets *o = &python->offsets;
+	int32_t flags, arguments, keywords;
+
+	return python_read(&python->memory, code + (uint64_t)o->code_flags, &flags, sizeof flags) &&
+	       python_read(&python->memory, code + (uint64_t)o->code_arguments, &arguments, sizeof arguments) &&
+	       python_read(&python->memory, code + (uint64_t)o->code_keywords, &keywords, sizeof keywords) &&
+	       (flags & TAKES_ALL) == TAKES_ALL && arguments == 1 && keywords == 0;
 }
 
 uint64_t python_code_print(struct python *python, uint64_t code)

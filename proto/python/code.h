@@ -11,6 +11,8 @@ struct python_code {
 	int32_t line; /* of the definition */
 };
 bool python_describe(struct python *python, uint64_t code, struct python_code *ret);
+/* Does it begin as `def f(self, *arguments, **keywords)`? So its frame has these three first. */
+bool python_takes_all(struct python *python, uint64_t code);
 /* What tells one code object from another that comes to lie at its place: a few of its words, mixed. 0: it cannot be read. */
 uint64_t python_code_print(struct python *python, uint64_t code);
 /* The line of an instruction; 0: it has none. */

@@ -28,6 +28,7 @@ static const struct {
 	{FIELD(thread_native), {-1, -1, 160, 144}},
 	{FIELD(thread_frame), {24, 24, 56, 56}},
 	{FIELD(cframe_current), {-1, -1, 8, 0}},
+	{FIELD(thread_cframe), {-1, 48, -1, -1}},
 	{FIELD(frame_previous), {24, 24, 48, 8}},
 	{FIELD(frame_code), {32, 32, 32, 0}},
 	{FIELD(frame_instruction), {104, 96, 56, 56}},
@@ -38,6 +39,9 @@ static const struct {
 	{FIELD(code_line), {40, 40, 72, 68}},
 	{FIELD(code_table), {120, 120, 136, 136}},
 	{FIELD(code_start), {-1, -1, 184, 192}},
+	{FIELD(code_flags), {36, 36, 48, 48}},
+	{FIELD(code_arguments), {16, 16, 56, 52}},
+	{FIELD(code_keywords), {24, 24, 64, 60}},
 	{FIELD(text_state), {32, 32, 32, 32}},
 	{FIELD(text_ascii), {48, 48, 48, 40}},
 	{FIELD(text_wide), {72, 72, 72, 56}},
@@ -111,7 +115,7 @@ static bool from_table(const uint64_t *words, unsigned minor, struct python_offs
 	unsigned gil = newer ? 9 : 8; /* 3.14 has threads_main before it */
 
 	memset(o, 0, sizeof *o);
-	o->cframe_current = o->debugger = -1;
+	o->cframe_current = o->thread_cframe = o->debugger = -1;
 	bool fine =
 		take(&o->runtime_finalizing, words[at.runtime + 1]) && take(&o->runtime_head, words[at.runtime + 2]);
 	fine = fine && take(&o->interpreter_next, interpreter[2]) && take(&o->interpreter_threads, interpreter[3]);
@@ -126,7 +130,11 @@ static bool from_table(const uint64_t *words, unsigned minor, struct python_offs
 	fine = fine && take_of_frame(&o->frame_instruction, frame[3]) && take_of_frame(&o->frame_owner, frame[5]) &&
 	       take_of_frame(&o->frame_locals, frame[4]);
 	fine = fine && take(&o->code_file, code[1]) && take(&o->code_name, code[3]) && take(&o->code_table, code[4]);
-	fine = fine && take(&o->code_line, code[5]) && take(&o->code_start, code[9]);
+	fine = fine && take(&o->code_line, code[5]) && take(&o->code_start, code[9]) &&
+	       code[6] >= sizeof(int32_t) && take(&o->code_arguments, code[6]);
+	/* The table has one of these three, which stand beside one another. */
+	o->code_flags = o->code_arguments - (int32_t)sizeof(int32_t);
+	o->code_keywords = o->code_arguments + 2 * (int32_t)sizeof(int32_t);
 	fine = fine && take(&o->bytes_data, words[at.bytes + 2]);
 	fine = fine && take(&o->text_state, words[at.text + 1]) && take(&o->text_ascii, words[at.text + 3]);
 	o->text_wide = o->text_ascii + 16; /* the UTF-8 form and its length */

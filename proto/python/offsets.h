@@ -18,8 +18,10 @@ struct python_offsets {
 	int32_t interpreter_collections; /* statistics of the collector of garbage, from the youngest generation on; -1: not known */
 	int32_t thread_next, thread_ident, thread_native, thread_frame;
 	int32_t cframe_current; /* thread_frame leads to this structure first (3.11, 3.12) */
+	int32_t thread_cframe;	/* 3.10 has it, too, beside thread_frame; elsewhere -1 */
 	int32_t frame_previous, frame_code, frame_instruction, frame_owner, frame_locals;
 	int32_t code_file, code_name, code_line, code_table, code_start; /* code_start: first instruction */
+	int32_t code_flags, code_arguments, code_keywords; /* numbers of arguments, and of those by keyword alone */
 	int32_t text_state, text_ascii, text_wide;			 /* of str: flags, data if ASCII, data if not */
 	int32_t bytes_data;
 	/* Of 3.14's PEP 768: from a thread's state, and within its slot. */

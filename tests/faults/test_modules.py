@@ -198,6 +198,20 @@ for i in range(60):
     step()
 print(x.tolist())
 """, {("Leaf",): "Leaf", ("Fresh",): "Fresh", ("Fresh", "(Leaf)"): "Leaf"}),
+    "pretends": ("calls what only looks like torch's call of a module, with memory in its frame that is there no more", """
+space = {}
+exec(compile("def _wrapped_call_impl():\\n    return -held\\n"
+             "def fill(a, b, c):\\n    pass\\n"
+             "def both(first, make, last):\\n    first(make(), make(), make())\\n    return last()\\n", "/made/torch/nn/modules/module.py", "exec"), space)
+space["held"] = torch.ones(4)
+leaf = Leaf()
+def large():
+    return bytes(1 << 22)  # which is unmapped when it goes
+for i in range(100):
+    x = leaf(x).sigmoid() + space["both"](space["fill"], large, space["_wrapped_call_impl"])
+    step()
+print(x.tolist())
+""", {("Leaf",): "Leaf"}),
     "forks": ("forks children in the middle of a module's call, and becomes another program in one", """
 import warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # from 3.12 on Python warns of forks, as there are the agent's threads

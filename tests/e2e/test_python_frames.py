@@ -1,0 +1,22 @@
+"""Frames of each CPython of this machine, read where they lie and by copies, beside what Python says of them: of generators, coroutines and
+exceptions on their way, in finalizers, traces and signals, over 512 frames deep, and while other threads look at them."""
+import subprocess
+
+import pytest
+
+from conftest import BUILD
+from test_stack import HERE, PYTHONS
+
+
+def check(python):
+    done = subprocess.run([python, HERE / "python_frames.py", BUILD / "tests/python_frames.so"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and done.stdout.endswith("looks\n"), (done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize("version", sorted(PYTHONS))
+def test_each_python(version):
+    check(PYTHONS[version])
+
+
+def test_of_torch(torch_newest):
+    check(torch_newest)

@@ -519,9 +519,9 @@ long_pythons() {
 			say "torch cannot be had for $one, which is not tried"
 			continue
 		}
-		PYTEST_TORCH=$python run_pytest tests/e2e/test_{python_objects,modules,operator_stacks,export_functions}.py tests/e2e/test_stacks.py::test_torch \
+		PYTEST_TORCH=$python run_pytest tests/e2e/test_{python_objects,python_frames,modules,operator_stacks,export_functions}.py tests/e2e/test_stacks.py::test_torch \
 			"tests/e2e/test_compile.py::test_compiled_again[aot_eager]" || status=1
-		PYTEST_TORCH=$python run_pytest tests/faults/test_modules.py || status=1
+		PYTEST_TORCH=$python run_pytest tests/faults/test_modules.py tests/faults/test_stacks.py::test_operators || status=1
 	done
 	return $status
 }

@@ -34,7 +34,8 @@ void modules_begin(void)
 		atomic_store_explicit(&modules_calls[i], 0, memory_order_relaxed);
 }
 
-enum modules_learned modules_learn(struct python *python, uint64_t code, uint64_t key, const struct python_code *function)
+enum modules_learned modules_learn(struct python *python, uint64_t code, uint64_t key,
+				   const struct python_code *function)
 {
 	static const char end[] = "torch/nn/modules/module.py";
 	size_t length = strlen(function->file);

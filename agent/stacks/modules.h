@@ -64,7 +64,8 @@ static inline bool modules_is_call(uint64_t key)
 
 enum modules_learned { MODULES_NO_CALL, MODULES_CALL, MODULES_TOO_MANY };
 /* Is this function, with this code, one that calls a module? It is known then, if there is room. Any thread. */
-enum modules_learned modules_learn(struct python *python, uint64_t code, uint64_t key, const struct python_code *function);
+enum modules_learned modules_learn(struct python *python, uint64_t code, uint64_t key,
+				   const struct python_code *function);
 
 /* The module `child` of this type, called by `parent` (0: by none). What is found is kept, and looked at again in each step; false where
  * that says something else than before, and `again` was not set. Both modules run on the calling thread, and so are there. */

@@ -5,8 +5,11 @@
  *    operator). The runtime says so before it does; that is looked at first. As it may begin in the middle of the walk, all threads but the
  *    process's first, which ends the interpreter itself, read by copies that fail where there is no memory.
  *  - A thread's state is used on another thread (an embedding program may do so). The state names its thread, and the C frame in which its
- *    Python runs has to lie in the stack of this one.
+ *    Python runs has to lie in the stack of this one. 3.9 does not tell it: there the program has to be Python's own, which lends no state,
+ *    and nobody may hold the GIL with it, or else it is read by copies.
  *  - A function that was known has gone, and another one lies there: a few words of its code tell them apart.
+ * What stands in the frames is there as long as they stand: a frame is taken from the list before what it holds is let go (but by 3.11.0 and
+ * 3.11.1), a generator's when it is left, and its caller holds the generator.
  * Other interpreters' threads have states of their own; of several on one thread Python tells the one that it holds for the thread's. */
 #include "walk.h"
 #include "frames.h"
@@ -158,7 +161,7 @@ static enum known_result number_of(struct walker *w, struct sink_thread *thread,
 	if (!python_describe(&w->frames.python, seen->code, &found))
 		return KNOWN_GONE;
 	if (with_modules && !seen->object) {
-		enum modules_learned learned = 
+		enum modules_learned learned =
 			modules_learn(&w->frames.python, seen->code, seen->code ^ seen->print, &found);
 		if (learned == MODULES_TOO_MANY)
 			return KNOWN_FULL;

@@ -130,8 +130,8 @@ static bool from_table(const uint64_t *words, unsigned minor, struct python_offs
 	fine = fine && take_of_frame(&o->frame_instruction, frame[3]) && take_of_frame(&o->frame_owner, frame[5]) &&
 	       take_of_frame(&o->frame_locals, frame[4]);
 	fine = fine && take(&o->code_file, code[1]) && take(&o->code_name, code[3]) && take(&o->code_table, code[4]);
-	fine = fine && take(&o->code_line, code[5]) && take(&o->code_start, code[9]) &&
-	       code[6] >= sizeof(int32_t) && take(&o->code_arguments, code[6]);
+	fine = fine && take(&o->code_line, code[5]) && take(&o->code_start, code[9]) && code[6] >= sizeof(int32_t) &&
+	       take(&o->code_arguments, code[6]);
 	/* The table has one of these three, which stand beside one another. */
 	o->code_flags = o->code_arguments - (int32_t)sizeof(int32_t);
 	o->code_keywords = o->code_arguments + 2 * (int32_t)sizeof(int32_t);

@@ -22,7 +22,7 @@ struct python_offsets {
 	int32_t frame_previous, frame_code, frame_instruction, frame_owner, frame_locals;
 	int32_t code_file, code_name, code_line, code_table, code_start; /* code_start: first instruction */
 	int32_t code_flags, code_arguments, code_keywords; /* numbers of arguments, and of those by keyword alone */
-	int32_t text_state, text_ascii, text_wide;			 /* of str: flags, data if ASCII, data if not */
+	int32_t text_state, text_ascii, text_wide;	   /* of str: flags, data if ASCII, data if not */
 	int32_t bytes_data;
 	/* Of 3.14's PEP 768: from a thread's state, and within its slot. */
 	int32_t breaker, debugger, debugger_pending, debugger_path, debugger_path_bytes;

@@ -69,7 +69,8 @@ uint64_t frames_ns(int copies, int times)
 		for (int k = 0; k < 16; k++)
 			(void)(copies ? frames_by_copies(&here, state, &hash) : frames_directly(&here, state, &hash));
 		clock_gettime(CLOCK_MONOTONIC, &to);
-		uint64_t taken = (uint64_t)(to.tv_sec - from.tv_sec) * SECOND + (uint64_t)to.tv_nsec - (uint64_t)from.tv_nsec;
+		uint64_t taken =
+			(uint64_t)(to.tv_sec - from.tv_sec) * SECOND + (uint64_t)to.tv_nsec - (uint64_t)from.tv_nsec;
 		least = taken / 16 < least ? taken / 16 : least;
 	}
 	return least;

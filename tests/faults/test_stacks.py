@@ -169,15 +169,43 @@ def each(n):
     for i in range(n):
         held = Held()
         yield torch.randn(4, 8)
+def ones(n):
+    for i in range(n):
+        held = Held()
+        yield torch.ones(2)
 def deep(n, x):
     return deep(n - 1, x) if n else model(x)
+def unwound(n):
+    held = Held()
+    if not n:
+        raise ValueError
+    return unwound(n - 1), held
+def traced(frame, event, argument):
+    torch.ones(1).add(1)
+    return traced
+def left():
+    try:
+        unwound(50)
+    except ValueError:
+        torch.ones(1).add(1)
+    generator = ones(3)
+    next(generator)
+    try:
+        generator.throw(KeyError())
+    except KeyError:
+        sys.settrace(traced)
+        list(ones(1))
+        sys.settrace(None)
+    deep(300, torch.ones(1, 8))
 def work():
     for _ in range(30):
         torch.ones(64).exp().sum()
+    left()
 def forever():
     while True:
         torch.ones(100000).exp().sum()
-threading.Thread(target=forever, daemon=True).start()
+if sys.version_info >= (3, 11):  # before, torch aborts where an operator ends behind the interpreter's end
+    threading.Thread(target=forever, daemon=True).start()
 losses = []
 for i in range(120):
     threads = [threading.Thread(target=work) for _ in range(3)]
@@ -191,6 +219,7 @@ for i in range(120):
     optimizer.step()
     optimizer.zero_grad()
     [t.join() for t in threads]
+    left()
     if i % 20 == 0:
         child = os.fork()
         if not child:

@@ -3,9 +3,8 @@ import json
 import pathlib
 import signal
 import sqlite3
-import time
 
-from conftest import BUILD, wait_for
+from conftest import BUILD, asleep, hurry, naps, wait_for
 
 STEPS = BUILD / "workloads" / "steps"
 THREADS = BUILD / "workloads" / "nvtx_threads"
@@ -33,7 +32,7 @@ def test_kill_the_daemon(empty_profd):
     """The job's output is bit-identical to a run without us, the agent is idle again, and the next daemon takes the
     segment in, nothing twice."""
     profd = empty_profd
-    line = [STEPS, "--steps=100", "--step-ms=5"]
+    line = [STEPS, "--steps=100", "--step-ms=100"]
     plain = profd.job(*line, agent=False)
     profd.start_daemon()
     stay = profd.folder / "stay"
@@ -45,7 +44,10 @@ def test_kill_the_daemon(empty_profd):
     profd.stop_daemon(signal.SIGKILL)
     client.communicate(timeout=120)
     assert client.returncode != 0
-    time.sleep(0.8)
+    # Most of the steps that are recorded come while there is no daemon.
+    hurry(job)
+    before = naps(job.pid)
+    wait_for(lambda: naps(job.pid) > before + 120, what="the job's steps")
     profd.start_daemon()
     found = wait_for(lambda: [c for c in profd.json("captures")["captures"]
                               if c["status"] in ("complete", "incomplete")], 20, "the capture to be taken in")
@@ -68,12 +70,16 @@ def test_the_daemon_does_not_come_back(empty_profd):
     """The agent finishes what it can and is idle again."""
     profd = empty_profd
     profd.start_daemon()
-    job = profd.job(STEPS, "--steps=400", "--step-ms=5")
+    stay = profd.folder / "stay"
+    stay.touch()
+    job = profd.job(STEPS, "--steps=400", "--step-ms=100", env={"STAY": str(stay)})
     profd.wait_steps(job.pid, 2)
     client = profd.follow("--pid", job.pid, "--steps", 200)
     profd.wait_recorded(job.pid)
     profd.stop_daemon(signal.SIGKILL)
     client.communicate(timeout=120)
+    hurry(job)
+    stay.unlink()
     out, _ = job.communicate(timeout=60)
     assert job.returncode == 0 and json.loads(out)["steps"] == 400
 
@@ -110,23 +116,25 @@ def test_cancel(profd):
 
 
 def test_a_lost_client_loses_nothing(profd):
-    job = profd.job(STEPS, "--step-ms=20")
+    job = profd.job(STEPS, "--step-ms=100")
     profd.wait_steps(job.pid, 2)
     client = profd.follow("--pid", job.pid, "--steps", 150)
     profd.wait_recorded(job.pid)
     client.kill()
     client.wait()
+    hurry(job)
     found = wait_for(lambda: [c for c in profd.json("captures")["captures"] if c["status"] == "complete"], 20,
                      "the capture to complete without its client")
     assert found[0]["steps_recorded"] == 150
 
 
 def test_dlclose_of_an_nvtx_user(profd):
-    job = profd.job(BUILD / "workloads" / "nvtx_dlclose", "--steps=2500", "--step-ms=5")
+    job = profd.job(BUILD / "workloads" / "nvtx_dlclose", "--step-ms=5")
     profd.wait_registered(job.pid)
     for _ in range(5):
         capture = profd.trigger(job.pid, "--duration", "300ms")
         assert capture["status"] == "complete" and capture["events"] > 0
+    job.terminate()
     job.communicate(timeout=60)
     assert job.returncode == 0
 
@@ -136,13 +144,15 @@ def test_nothing_is_left_in_the_job(profd):
     job = profd.job(STEPS, "--step-ms=5")
     profd.wait_steps(job.pid, 2)
     proc = pathlib.Path("/proc") / str(job.pid)
-    count = lambda: (len(list((proc / "fd").iterdir())), (proc / "maps").read_text().count("memfd:profd"))
+
+    def left():
+        """What stays open and mapped, once the agent has put the capture away and sleeps."""
+        wait_for(lambda: profd.process(job.pid)["state"] == "idle", what="idle")
+        wait_for(lambda: all(asleep(task) for task in (proc / "task").iterdir() if (task / "comm").read_text() == "profd\n"), what="the agent to sleep")
+        return len(list((proc / "fd").iterdir())), (proc / "maps").read_text().count("memfd:profd")
     profd.trigger(job.pid)
-    wait_for(lambda: profd.process(job.pid)["state"] == "idle", what="idle")
-    time.sleep(0.3)
-    first = count()
+    first = left()
     for _ in range(10):
         profd.trigger(job.pid)
-    time.sleep(0.3)
-    assert count() == first
+    assert left() == first
     assert "memfd:profd-segment" not in (proc / "maps").read_text()

@@ -3,13 +3,12 @@
 The job goes on until it is signalled, so a row looks at the state first: it stops the job, sees that it is in that state, and only then
 acts. Where the state has passed meanwhile the job goes on, and is looked at again."""
 import pathlib
-import re
 import signal
 import sqlite3
 
 import pytest
 
-from house import BUILD, wait_for
+from house import BUILD, naps, wait_for
 
 FATED = BUILD / "workloads" / "fated"
 wide = pytest.mark.wide
@@ -104,11 +103,6 @@ def counted(row, profd, client, name, moves=False):
     return captures
 
 
-def steps_of(job):
-    """A number that rises with each step, which sleeps."""
-    return int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", pathlib.Path(f"/proc/{job.pid}/status").read_text(), re.M)[1])
-
-
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("state", STATES)
 def test_ends_in_each_state(row, profd, state, way):
@@ -184,8 +178,8 @@ def test_done_while_batches_are_counted(row, profd, counts, what):
         profd.daemon.send_signal(signal.SIGSTOP)
     job.send_signal(signal.SIGCONT)
     # Steps on meanwhile.
-    before = steps_of(job)
-    wait_for(lambda: steps_of(job) > before + 20, 30, "further steps of the job")
+    before = naps(job.pid)
+    wait_for(lambda: naps(job.pid) > before + 20, 30, "further steps of the job")
     if what == "daemon":
         profd.start_daemon()
         profd.wait_registered(job.pid)

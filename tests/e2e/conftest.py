@@ -81,6 +81,22 @@ def asleep(task, seconds=0.1):
     return before and look() == before
 
 
+def stop(pid):
+    """Stops a process; all its threads stand still then."""
+    os.kill(pid, signal.SIGSTOP)
+    wait_for(lambda: all((task / "stat").read_text().rpartition(")")[2].split()[0] == "T" for task in pathlib.Path(f"/proc/{pid}/task").iterdir()),
+             what=f"process {pid} to stop")
+
+
+def quiet(count, seconds):
+    """Waits for so long a time in which what is counted stays the same: what was asked for before has been done by then."""
+    def look():
+        before = count()
+        time.sleep(seconds)
+        return count() == before
+    wait_for(look, what=f"{seconds} s in which nothing happens")
+
+
 class Patient(subprocess.Popen):
     """A process that is waited for so many seconds of an idle machine."""
 

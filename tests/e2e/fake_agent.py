@@ -24,7 +24,7 @@ CHUNK_BYTES, TABLE_AT, READY, SEQUENCE, PHASE, BASE, LOST = 32, 40, 128, 256, 32
 HEADER_BYTES = 384 + 16 * 32 * 8
 
 
-def connect(path, timeout=20):
+def connect(path, timeout=80):
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.connect(str(path))  # blocking: a full backlog is waited for
     connection.settimeout(timeout)
@@ -102,7 +102,7 @@ class Agent:
         self.page = mmap.mmap(fds[0], 4096)
         os.close(fds[0])
 
-    def receive(self, timeout=10):
+    def receive(self, timeout=40):
         self.connection.settimeout(timeout)
         packet, fds, _, _ = socket.recv_fds(self.connection, 4096, 4)
         return (struct.unpack_from("<IHH", packet)[1] if packet else 0), packet, fds

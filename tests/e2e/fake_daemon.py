@@ -201,7 +201,7 @@ class FakeDaemon:
     def of(self, op):
         return [request for request in self.requests if request["op"] == op]
 
-    def wait_for(self, op, count=1, seconds=10):
+    def wait_for(self, op, count=1, seconds=40):
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if len(self.of(op)) >= count:
@@ -237,7 +237,7 @@ class Client:
         self.environment.setdefault("ASAN_OPTIONS", "verify_asan_link_order=0")
         self.environment.update(PROFD_SOCKET=sock, HOME=str(home), XDG_RUNTIME_DIR=str(home), TERM="xterm")
 
-    def run(self, *words, timeout=30, **environment):
+    def run(self, *words, timeout=120, **environment):
         return subprocess.run([self.executable, *map(str, words)], env={**self.environment, **environment}, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, timeout=timeout)
 

@@ -1,6 +1,7 @@
 """The daemon under a service manager that this test plays: the socket that it is handed, what it tells, and how it ends."""
 import json
 import os
+import pathlib
 import shutil
 import signal
 import socket
@@ -10,7 +11,7 @@ import time
 
 import pytest
 
-from conftest import BUILD, WORKLOADS, Profd, wait_for
+from conftest import BUILD, WORKLOADS, Profd, asleep, hurry, stop, wait_for
 
 STEPS = BUILD / "workloads" / "steps"
 
@@ -89,10 +90,10 @@ def test_a_socket_is_handed_over(profd, manager):
     profd.env["PROFD_SOCKET"] = f"{profd.folder}/handed.sock"
     # A client that comes before there is a daemon waits for it.
     early = subprocess.Popen([profd.client, "ps"], env=profd.env, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    time.sleep(0.3)
+    wait_for(lambda: early.poll() is not None or asleep(pathlib.Path(f"/proc/{early.pid}/task/{early.pid}"), 0.3), what="the client to wait")
     assert early.poll() is None
     manager.start(profd.env, handed)
-    assert "no process is registered" in early.communicate(timeout=20)[1] and early.returncode in (0, 3)
+    assert "no process is registered" in early.communicate(timeout=80)[1] and early.returncode in (0, 3)
     manager.wait_told("READY=1")
     assert "STATUS=0 processes, 0 captures under way, 0 stored (0 bytes)" in manager.told
     assert profd.json("status")["daemons"][0]["socket"] == f"{profd.folder}/handed.sock"
@@ -126,13 +127,12 @@ def test_the_watchdog_is_fed(profd, manager):
     manager.watchdog = 600_000
     manager.start(profd.env, manager.socket())
     manager.wait_told("READY=1")
-    began = time.monotonic()
-    time.sleep(3)
-    fed, waited = manager.listen().count("WATCHDOG=1"), time.monotonic() - began
-    assert 5 <= fed <= waited / 0.3 + 3, f"{fed} times in {waited:.1f} s, every 0.3 s is wanted"
+    began, before = time.monotonic(), manager.listen().count("WATCHDOG=1")
+    wait_for(lambda: manager.listen().count("WATCHDOG=1") >= before + 10, what="the watchdog to be fed")
+    fed, waited = manager.listen().count("WATCHDOG=1") - before, time.monotonic() - began
+    assert fed <= waited / 0.3 + 3, f"{fed} times in {waited:.1f} s, every 0.3 s is wanted"
     # Nothing of it from a daemon that is stopped.
-    manager.daemon.send_signal(signal.SIGSTOP)
-    time.sleep(0.2)
+    stop(manager.daemon.pid)
     before = manager.listen().count("WATCHDOG=1")
     time.sleep(1)
     assert manager.listen().count("WATCHDOG=1") == before
@@ -163,7 +163,7 @@ def test_a_managed_daemon_leaves_captures_to_the_next(profd, manager):
     handed = manager.socket()
     profd.env["PROFD_SOCKET"] = f"{profd.folder}/handed.sock"
     manager.start(profd.env, handed)
-    job = profd.job(STEPS, "--step-ms=10")
+    job = profd.job(STEPS, "--step-ms=100")
     profd.wait_steps(job.pid)
 
     def record(steps):
@@ -174,13 +174,14 @@ def test_a_managed_daemon_leaves_captures_to_the_next(profd, manager):
     client = record(150)
     manager.end()
     manager.start(profd.env, handed)
+    hurry(job)
     out, err = client.communicate(timeout=60)
     assert client.returncode == 0
     (capture,) = json.loads(out)["captures"]
     assert capture["status"] == "complete" and capture["steps_recorded"] == 150
     assert err.count("has ended; waiting for it to come back") == 1
 
-    client = record(1000)
+    client = record(100000)
     manager.end(signal.SIGINT)
     out, err = client.communicate(timeout=60)
     assert client.returncode == 5 and json.loads(out)["captures"][0]["status"] == "incomplete"
@@ -191,6 +192,6 @@ def test_a_managed_daemon_leaves_captures_to_the_next(profd, manager):
     wait_for(lambda: profd.json("status"), 10, "the daemon")
     job = profd.job(STEPS, "--step-ms=10")
     profd.wait_steps(job.pid)
-    client = record(1000)
+    client = record(100000)
     profd.stop_daemon(signal.SIGTERM)
     assert client.communicate(timeout=60) and client.returncode == 5

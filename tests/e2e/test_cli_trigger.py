@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import threading
-import time
 
 import pytest
 
@@ -157,7 +156,7 @@ def test_ctrl_c(client, fake):
     def record(connection, request):
         connection.send(target(4242, "17"))
         connection.send({"row": "accepted", "trigger_id": "9", "armed": 1, "refused": 0})
-        assert cancelled.wait(10)
+        assert cancelled.wait(60)
         connection.send(capture_row(row="captured", status="incomplete", reason="cancelled", steps_recorded=1))
         connection.send({"end": True})
 
@@ -168,28 +167,28 @@ def test_ctrl_c(client, fake):
     fake.answers.update(trigger=record, cancel=cancel, summary=summaries)
     process = client.start("trigger", "--pid", "4242", "--format", "json")
     fake.wait_for("trigger")
-    time.sleep(0.3)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert fake.of("cancel")[0]["trigger_id"] == "9"
     assert json.loads(out)["captures"][0]["status"] == "incomplete"
 
 
 def test_ctrl_c_twice_leaves(client, fake):
+    left = threading.Event()
+
     def record(connection, request):
         connection.send(target(4242, "17"))
         connection.send({"row": "accepted", "trigger_id": "9", "armed": 1, "refused": 0})
-        time.sleep(20)
+        left.wait(120)
     fake.answers.update(trigger=record, cancel=[END])
     process = client.start("trigger", "--pid", "4242")
     fake.wait_for("trigger")
-    time.sleep(0.3)
     process.send_signal(signal.SIGINT)
     fake.wait_for("cancel")
-    time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=5)
+    process.communicate(timeout=60)
+    left.set()
     assert process.returncode == 130
 
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from conftest import BUILD, wait_for
+from conftest import BUILD, asleep, naps, wait_for
 
 STEPS = BUILD / "workloads" / "steps"
 
@@ -63,7 +63,8 @@ def test_the_agents_thread_sleeps_for_a_minute(profd):
     tid = agent_thread(job.pid)
     switches = lambda: int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)",
                                      pathlib.Path(f"/proc/{job.pid}/task/{tid}/status").read_text(), re.M)[1])
-    time.sleep(3)  # it watches a few steps after a capture
+    profd.wait_steps(job.pid, profd.process(job.pid)["step"] + 100)  # it watches a few steps after a capture
+    wait_for(lambda: asleep(pathlib.Path(f"/proc/{job.pid}/task/{tid}"), 2), what="the agent's thread to sleep")
     before = switches()
     time.sleep(60)
     assert switches() == before
@@ -95,9 +96,9 @@ def test_entering_twice_is_harmless(profd):
 def test_a_daemon_that_comes_later_is_found(empty_profd):
     profd = empty_profd
     job = profd.job(STEPS, "--step-ms=5")
-    time.sleep(0.5)
+    wait_for(lambda: naps(job.pid) > 200, what="its steps")
     profd.start_daemon()
-    row = profd.wait_steps(job.pid, 2, 10)
+    row = profd.wait_steps(job.pid, 2)
     assert row["step"] > 50  # it has counted from its own start
     assert profd.trigger(job.pid)["status"] == "complete"
 

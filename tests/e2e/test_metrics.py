@@ -16,7 +16,7 @@ import time
 import pytest
 
 import fake_agent as fake
-from conftest import BUILD, wait_for
+from conftest import BUILD, quiet, stop, wait_for
 from prometheus import Metrics, program
 
 STEPS = BUILD / "workloads" / "steps"
@@ -83,16 +83,19 @@ def test_numbers_are_what_happened(profd):
     job = profd.job(STEPS, "--step-ms=5", "--ranges=4", env={"PROFD_JOB": "77"})
     pid = job.pid
     profd.wait_steps(pid, 20)
+    stop(pid)  # no step comes in between
+    began = time.time()
     before = metrics(profd)
     row = profd.process(pid)
-    assert before.value("profd_step_seconds", job_id="77") == pytest.approx(row["step_ns"] / 1e9, rel=0.5)
+    os.kill(pid, signal.SIGCONT)
+    assert before.value("profd_step_seconds", job_id="77") == pytest.approx(row["step_ns"] / 1e9, rel=0.01)
     assert before.value("profd_job_processes", job_id="77") == before.value("profd_processes") == 1
-    assert abs(before.value("profd_last_step_timestamp_seconds", job_id="77") - time.time()) < 5
+    assert abs(before.value("profd_last_step_timestamp_seconds", job_id="77") - began) < 20
 
     ids = [profd.trigger(pid)["capture_id"], profd.trigger(pid, "--duration", "50ms")["capture_id"]]
     limited = profd.trigger(pid, "--steps", 10, "--max-events", 20, codes=(5,))
     ids.append(limited["capture_id"])
-    timed_out = profd.trigger(pid, "--steps", 100000, "--timeout", "300ms", codes=(4, 5))
+    timed_out = profd.trigger(pid, "--steps", 100000, "--timeout", "2s", codes=(4, 5))
     ids.append(timed_out["capture_id"])
     assert profd.run("trigger", "--pid", 1, check=False).returncode == 3
     assert profd.run("trigger", "--name", "nobody*", check=False).returncode == 3
@@ -190,13 +193,16 @@ def test_hostile_jobs(empty_profd):
     jobs += [profd.job(STEPS, "--step-ms=40", env={"PROFD_JOB": "large"}) for _ in range(3)]
     for job in jobs:
         profd.wait_steps(job.pid, 4)
+    for job in jobs:
+        stop(job.pid)  # no step comes in between
     seen = metrics(profd)
+    large = [row["step_ns"] / 1e9 for row in profd.json("ps")["processes"] if row["job"] == "large"]
     check(seen.text)
     ids = {labels["job_id"]: seen.value("profd_job_processes", **labels)
            for labels in seen.series("profd_job_processes")}
     assert seen.value("profd_processes") == len(jobs) == sum(ids.values())
     assert len(ids) == 4 and ids["large"] == 3 and ids["other"] == len(jobs) - 5
-    assert seen.value("profd_step_seconds", job_id="large") == pytest.approx(0.040, rel=0.5)
+    assert len(large) == 3 and 0.99 * min(large) <= seen.value("profd_step_seconds", job_id="large") <= 1.01 * max(large), large
     assert len(seen.series("profd_step_seconds")) == 4
 
 
@@ -249,13 +255,17 @@ def test_textfile(empty_profd):
     configure(profd, metrics_textfile=file, metrics_interval="1s")
     wait_for(lambda: not file.is_symlink(), what="the file")
     assert file.stat().st_mode & 0o7777 == 0o644
-    stamps, until = set(), time.monotonic() + 2.5
-    while time.monotonic() < until:
+    stamps = set()
+
+    def look():
         seen = Metrics(file.read_text())
         stamps.add(seen.value("profd_exposition_timestamp_seconds"))
         assert seen.value("profd_process_threads") > 3
         assert set(os.listdir(folder)) <= {"profd.prom", ".profd.prom.tmp"}
-    assert 2 <= len(stamps) <= 5
+        return len(stamps) == 4
+    wait_for(look, what="three further ones")
+    # One a second.
+    assert max(stamps) - min(stamps) > 1.5, stamps
     assert victim.read_text() == "untouched"
     check(file.read_text())
     profd.stop_daemon()
@@ -272,10 +282,7 @@ def test_textfile_moves_with_the_settings(empty_profd):
         (profd.folder / "profd.conf").write_text(f"metrics_textfile = {path}\n")
         profd.daemon.send_signal(signal.SIGHUP)
         wait_for(lambda: two.exists() == bool(path) and not one.exists(), what="the files to change")
-    time.sleep(1.2)
-    before = switches(profd.daemon.pid)
-    time.sleep(1)
-    assert switches(profd.daemon.pid) == before
+    quiet(lambda: switches(profd.daemon.pid), 1.5)
 
 
 def test_textfile_without_its_folder(empty_profd):
@@ -347,12 +354,12 @@ def test_node_exporter_reads_the_file(empty_profd):
 
 
 def fetch(port, path="/metrics", method="GET", **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=40)
     connection.request(method, path, headers=headers)
     return connection.getresponse()
 
 
-def raw(port, request, timeout=10):
+def raw(port, request, timeout=40):
     """All that comes back."""
     with socket.create_connection(("127.0.0.1", port), timeout=timeout) as connection:
         connection.sendall(request)
@@ -418,25 +425,29 @@ def test_hostile_visitors(page):
         connection.connect(("127.0.0.1", port))
         connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
         deaf.append(connection)
-    began = time.monotonic()
-    assert fetch(port).status == 200 and time.monotonic() - began < 2
+    took = []
+    for _ in range(3):
+        began = time.monotonic()
+        assert fetch(port).status == 200
+        took.append(time.monotonic() - began)
+    assert min(took) < 2, took
     assert descriptors() <= before + 20
-    slow = socket.create_connection(("127.0.0.1", port), timeout=10)
     for garbage in (b"\0" * 100, b"\x16\x03\x01\x02\x00", b"GET /metrics HTTP/1.1\n\n\r\n\r\n", b"\r\n" * 5000,
                     os.urandom(20000), b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n" + b"x" * 99,
                     b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100):
         answer = raw(port, garbage)
         assert answer == b"" or answer.startswith(b"HTTP/1.1 "), garbage[:40]
         assert answer.count(b"HTTP/1.1 ") <= 1
-    # One byte a time: five seconds for all of them.
+    # One byte a time: five seconds for all of them, of fifty.
     began = time.monotonic()
+    slow = socket.create_connection(("127.0.0.1", port), timeout=40)
     try:
         for byte in b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 1000:
             slow.sendall(bytes([byte]))
             time.sleep(0.05)
         pytest.fail("the slow one was never sent away")
     except OSError:
-        assert 4 < time.monotonic() - began < 8
+        assert time.monotonic() - began > 4.9
     for connection in silent + deaf + [slow]:
         connection.close()
     assert profd.run("status").returncode == 0
@@ -486,16 +497,10 @@ def test_prometheus_scrapes(page):
 def test_idle_is_free(profd):
     """With neither file nor listener the daemon sleeps, after it was asked once, too."""
     metrics(profd)
-    time.sleep(1)
-    before = switches(profd.daemon.pid)
-    time.sleep(2)
-    assert switches(profd.daemon.pid) == before
+    quiet(lambda: switches(profd.daemon.pid), 2)
 
 
 def test_idle_with_a_listener(page):
     profd, port = page
     assert fetch(port).status == 200
-    time.sleep(2)
-    before = switches(profd.daemon.pid)
-    time.sleep(2)
-    assert switches(profd.daemon.pid) == before
+    quiet(lambda: switches(profd.daemon.pid), 2)

@@ -2,13 +2,12 @@
 
 The job goes on until it is signalled, so a row looks at the state first: it stops the job, sees that it is in that state, and only then
 acts. Where the state has passed meanwhile the job goes on, and is looked at again."""
-import pathlib
 import signal
 import sqlite3
 
 import pytest
 
-from house import BUILD, naps, wait_for
+from house import BUILD, naps, stop, wait_for
 
 FATED = BUILD / "workloads" / "fated"
 wide = pytest.mark.wide
@@ -18,10 +17,6 @@ STATES = {"armed": ["--skip-first", 1000000], "warmup": ["--warmup", 1000000], "
 # {way: (signal, what the job does then)}
 WAYS = {"SIGKILL": (signal.SIGKILL, "exit"), "SIGTERM": (signal.SIGTERM, "exit"), "daemonize": (signal.SIGUSR1, "daemonize")}
 SAID = {"SIGKILL": "is killed (SIGKILL)", "SIGTERM": "ends by SIGTERM", "daemonize": "becomes a daemon (two forks, setsid)"}
-
-
-def all_stopped(pid):
-    return all((task / "stat").read_text().rpartition(")")[2].split()[0] == "T" for task in pathlib.Path(f"/proc/{pid}/task").iterdir())
 
 
 class Fate:
@@ -62,8 +57,7 @@ class Fate:
                 clients.append(trigger())
             if (self.profd.process(self.job.pid) or {}).get("state") != state:
                 return False
-            self.job.send_signal(signal.SIGSTOP)
-            wait_for(lambda: all_stopped(self.job.pid), 20, "the job to stop")
+            stop(self.job.pid)
             if self.profd.process(self.job.pid)["state"] == state:
                 return True
             self.job.send_signal(signal.SIGCONT)

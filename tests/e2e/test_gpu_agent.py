@@ -13,7 +13,7 @@ import time
 import pytest
 
 import gpu
-from conftest import BUILD, wait_for
+from conftest import BUILD, hurry, wait_for
 
 STEPS = 3
 RELEASES = [gpu.OLDEST, gpu.MIDDLE, gpu.NEWEST]
@@ -78,7 +78,7 @@ def test_idle_is_untouched(profd, release):
         before = calls(log)
         assert any(function.startswith("cuptiActivityEnable") for _, _, function, _, _ in before)
         assert enabled_after(before) == (set(), 0), count
-        time.sleep(0.3)
+        profd.wait_steps(job.pid, profd.process(job.pid)["step"] + 60)
         assert calls(log) == before, "CUPTI is called while idle"
     # One thread is CUPTI's own worker.
     wait_for(lambda: len(list(pathlib.Path(f"/proc/{job.pid}/task").iterdir())) <= threads + 1, 5, "our threads to end")
@@ -252,7 +252,7 @@ def test_the_jobs_own_profiler_loses_nothing(profd, when):
     library = next((BUILD / "sim" / release).glob("libcupti.so.*"))
     report = profd.folder / "other.json"
     env = gpu.environment(release)
-    job = profd.job(gpu.WORKLOAD, "--rate=100", "--kernels=4",
+    job = profd.job(gpu.WORKLOAD, "--rate=30", "--kernels=4",
                     env={**env, "LD_PRELOAD": str(BUILD / "workloads" / "libcupti_other.so"),
                          "CUPTI_OTHER_LIBRARY": str(library), "CUPTI_OTHER_FILE": str(report)})
     profd.wait_steps(job.pid, 3)
@@ -268,15 +268,17 @@ def test_the_jobs_own_profiler_loses_nothing(profd, when):
         wait_for(report.exists, 5, "the other client to end")
         capture = profd.trigger(job.pid, "--steps", STEPS)
     elif when == "within":
-        client = profd.follow("--pid", job.pid, "--steps", 300)
+        client = profd.follow("--pid", job.pid, "--steps", 500)
         profd.wait_recorded(job.pid, 5)
         other()
         other()
+        hurry(job)
         capture = json.loads(client.communicate(timeout=120)[0])["captures"][0]
     else:
-        client = profd.follow("--pid", job.pid, "--steps", 200)
+        client = profd.follow("--pid", job.pid, "--steps", 500)
         profd.wait_recorded(job.pid, 5)
         other()
+        hurry(job)
         capture = json.loads(client.communicate(timeout=120)[0])["captures"][0]
         other()
     wait_for(report.exists, 5, "the other client to end")

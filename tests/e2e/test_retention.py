@@ -13,7 +13,7 @@ import time
 import pytest
 
 import fake_agent as fake
-from conftest import BUILD, wait_for
+from conftest import BUILD, quiet, wait_for
 from recorder import Recorder
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be other users")
@@ -186,18 +186,17 @@ def test_age(start):
     time.sleep(2)
     third = recorder.capture()["capture_id"]
     assert ids(profd) == [first, second, third] or time.monotonic() > began + 6
-    settle(profd, [first, third])
-    gone = deleted(profd)[0]
-    stamp = lambda text: time.mktime(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S"))
-    assert 5 <= stamp(gone["deleted_at"]) - stamp(gone["finished_at"]) <= 8 and "store_age" in gone["reason"]
+    # Each when its own time is over: on however busy a machine none before, and the younger one after the older one.
     settle(profd, [first])
+    gone = deleted(profd)
+    assert [row["capture_id"] for row in gone] == [third, second] and all("store_age" in row["reason"] for row in gone), gone
+    stamp = lambda text: time.mktime(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S"))
+    ages = [stamp(row["deleted_at"]) - stamp(row["finished_at"]) for row in gone]
+    assert all(5 <= age <= 20 for age in ages), ages
     # What is pinned is no reason to wake up.
     stat = pathlib.Path(f"/proc/{profd.daemon.pid}/status")
     switches = lambda: sum(int(line.split()[1]) for line in stat.read_text().splitlines() if "ctxt_switches" in line)
-    time.sleep(0.5)
-    before = switches()
-    time.sleep(2)
-    assert switches() - before <= 2
+    quiet(switches, 2)
     profd.run("unpin", first)
     settle(profd, [])
 

@@ -135,7 +135,7 @@ def test_it_can_be_taken_back(profd):
     assert json.loads(profd.run("cancel", "--all", "--format", "json").stdout)["taken_back"] == [trigger]
     go.touch()
     assert job.wait(20) == 0
-    time.sleep(1)
+    wait_for(lambda: json.loads(profd.run("status", "--format", "json").stdout)["daemons"][0]["processes"] == 0, what="the processes to be gone")
     assert json.loads(profd.run("captures", "--format", "json").stdout)["captures"] == []
     assert profd.run("cancel", "--trigger", trigger, check=False).returncode == 3
 

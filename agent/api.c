@@ -3,6 +3,7 @@
 #include "../proto/message.h"
 #include "../proto/version.h"
 #include "control.h"
+#include "core/glob.h"
 #include "core/life.h"
 #include "enter.h"
 #include "agent/sink/sink.h"
@@ -42,7 +43,7 @@ EXPORT void profd_range_push(const char *name)
 	if (!t)
 		return;
 	/* Of ranges that match and lie in each other the outermost is the step. */
-	int step = name && steps_match(control_step_range(), name, strlen(name)) &&
+	int step = name && glob_match(control_step_range(), name, strlen(name)) &&
 		   !sink_within(t, EVENT_RANGE, RANGE_SOURCE_PROFD, is_step);
 	struct sink_frame *f = sink_open(t, EVENT_RANGE);
 	if (f) {

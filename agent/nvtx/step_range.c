@@ -4,6 +4,7 @@
  * never opens any has none and pays for a look at an empty slot. */
 #include "step_range.h"
 
+#include "../core/glob.h"
 #include "../steps/steps.h"
 
 #include <pthread.h>
@@ -60,13 +61,13 @@ int step_range_matches(const char *name, size_t bytes, uint32_t generation, uint
 	if (!pattern)
 		return 0;
 	if (!generation || !id || id >> 31)
-		return steps_match(pattern, name, bytes);
+		return glob_match(pattern, name, bytes);
 	_Atomic uint64_t *answer = &answers[id % ANSWERS];
 	uint64_t key = (uint64_t)generation << 32 | (uint64_t)id << 1;
 	uint64_t kept = atomic_load_explicit(answer, memory_order_relaxed);
 	if ((kept & ~1ull) == key)
 		return (int)(kept & 1);
-	int matches = steps_match(pattern, name, bytes);
+	int matches = glob_match(pattern, name, bytes);
 	atomic_store_explicit(answer, key | (uint64_t)(matches != 0), memory_order_relaxed);
 	return matches;
 }

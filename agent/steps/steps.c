@@ -4,18 +4,17 @@
  * process until a daemon brings its own. Everybody else only reads. */
 #include "steps.h"
 #include "../../proto/events.h"
+#include "../core/glob.h"
 #include "../core/life.h"
 #include "agent/sink/sink.h"
 #include "counter.h"
 #include "usual.h"
+#include "watched.h"
 
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 
-/* The step thread is replaced where another has stepped this often since its last step: it has gone, or moved. So is the thread whose
- * batches, ranges or operators a capture counts. */
-#define STEPS_TAKEOVER 16
 /* Optimizer.step calls in a row without a DataLoader `__next__` between them, after which the loader evidently is not asked
  * once a step (a GAN has two optimizers, some have a few more). */
 #define STEPS_OPTIMIZERS 4
@@ -32,12 +31,8 @@ static _Atomic uint32_t source;
 static _Atomic uint64_t steps;
 static _Atomic uint64_t last;
 static _Atomic uint64_t others;
-static _Atomic uintptr_t step_thread; /* pthread_self() */
-static _Atomic uint32_t others_since; /* steps of other threads since the step thread's last */
-static _Atomic uint32_t watched;      /* a source that is counted only while armed */
-static _Atomic uintptr_t watched_thread;
-static _Atomic uint32_t watched_others; /* of this source on other threads, since the watched thread's last */
-static _Atomic uint64_t watched_steps;
+static _Atomic uintptr_t step_thread;  /* pthread_self() */
+static _Atomic uint32_t others_since;  /* steps of other threads since the step thread's last */
 static _Atomic(steps_tick *) follower; /* NULL: nobody */
 
 struct turns steps_turns;
@@ -65,47 +60,6 @@ static void take_over(uint32_t from, uintptr_t me)
 	forget_usual();
 }
 
-/* Are the watched steps this thread's? Those of nobody yet are, and those of a thread that has gone or moved. */
-static int is_watched_thread(uintptr_t me)
-{
-	uintptr_t owner = 0;
-	if (!atomic_compare_exchange_strong_explicit(&watched_thread, &owner, me, memory_order_acq_rel,
-						     memory_order_relaxed) &&
-	    owner != me) {
-		if (atomic_fetch_add_explicit(&watched_others, 1, memory_order_relaxed) + 1 < STEPS_TAKEOVER)
-			return 0;
-		/* Of several that take it over one does. */
-		if (!atomic_compare_exchange_strong_explicit(&watched_thread, &owner, me, memory_order_acq_rel,
-							     memory_order_relaxed))
-			return 0;
-	}
-	atomic_store_explicit(&watched_others, 0, memory_order_relaxed);
-	return 1;
-}
-
-/* Who follows the steps of this source, where this is the thread whose steps they are. */
-static steps_tick *watcher(uint32_t from, uintptr_t me)
-{
-	steps_tick *tick;
-	if (from != atomic_load_explicit(&watched, memory_order_relaxed) ||
-	    !(tick = atomic_load_explicit(&follower, memory_order_relaxed)))
-		return NULL;
-	return is_watched_thread(me) ? tick : NULL;
-}
-
-static uint64_t watched_count(void)
-{
-	return atomic_fetch_add_explicit(&watched_steps, 1, memory_order_relaxed) + 1;
-}
-
-/* A source that is trusted less than the process's own steps only the capture that asked for it. */
-static void watched_boundary(uint32_t from, uint64_t now, uintptr_t me)
-{
-	steps_tick *tick = watcher(from, me);
-	if (tick)
-		tick(from, now, watched_count());
-}
-
 /* The step thread's step ends. */
 static inline void count(uint32_t from, uint64_t now)
 {
@@ -131,7 +85,7 @@ static void boundary(uint32_t from, uint64_t now)
 	int is_new = from != current;
 	if (is_new) {
 		if (current != STEP_SOURCE_NONE && from > current) {
-			watched_boundary(from, now, me);
+			watched_boundary(from, now, me, atomic_load_explicit(&follower, memory_order_relaxed));
 			return;
 		}
 		uintptr_t no_thread = 0;
@@ -200,18 +154,6 @@ static _Atomic uint32_t loader_seen;   /* a DataLoader is asked about once a ste
 static _Atomic uint32_t loader_next;   /* `__next__` calls since the last step */
 static _Atomic uint32_t optimizer_run; /* Optimizer.step calls since the last `__next__` */
 
-/* Which batches are steps (enum batches), and how often that was said. */
-static _Atomic uint32_t batches, watches;
-/* The batch under way: autograd's number where it began. The thread's whose steps are watched; `watch`: since when it is looked at. */
-static struct {
-	uintptr_t thread;
-	uint64_t sequence;
-	uint32_t watch, idle; /* batches in a row, up to it, that have not trained */
-} batch;
-/* The request that finds a loader at its end, and what follows up to the next loader's first batch, look like a batch that does not train. Of
- * these there is one at a time. */
-#define IDLE_LEAST 2
-
 static _Atomic uintptr_t turns_thread; /* whose steps_turns is */
 
 /* What the agent's thread reads of it: two texts in turn, the last one complete. */
@@ -251,7 +193,7 @@ int steps_loader_next(void)
 	atomic_store_explicit(&loader_seen, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&loader_next, 1, memory_order_relaxed);
 	atomic_store_explicit(&optimizer_run, 0, memory_order_relaxed);
-	return atomic_load_explicit(&watched, memory_order_relaxed) == STEP_SOURCE_BATCH;
+	return watched_is(STEP_SOURCE_BATCH);
 }
 
 /* A thread that only fetches batches for the one that steps has none of its own. */
@@ -263,31 +205,15 @@ static int has_batches(uintptr_t me)
 	if (atomic_load_explicit(&step_thread, memory_order_relaxed) != me)
 		return 0;
 	/* Its steps have shown where the loop is. */
-	if (atomic_load_explicit(&watched_thread, memory_order_relaxed) != me)
-		atomic_store_explicit(&watched_thread, me, memory_order_relaxed);
+	watched_take_thread(me);
 	return 1;
 }
 
-/* Autograd numbers the nodes that a forward pass makes. Where there will be no backward pass (no_grad, inference_mode) it makes none, so that
- * a batch which has left its number as it was has not trained. */
 void steps_batch_begin(uint64_t now, uint64_t sequence)
 {
 	uintptr_t me = (uintptr_t)pthread_self();
-	steps_tick *tick;
-	if (!nest_enter(NEST_LOADER) || !life_alive() || !has_batches(me) || !(tick = watcher(STEP_SOURCE_BATCH, me)))
-		return;
-	uint32_t wanted = atomic_load_explicit(&batches, memory_order_relaxed);
-	uint32_t watch = atomic_load_explicit(&watches, memory_order_relaxed);
-	/* Another thread has another number. */
-	int is_known = batch.watch == watch && batch.thread == me, trains = sequence != batch.sequence;
-	batch.thread = me;
-	batch.idle = is_known && !trains ? batch.idle + 1 : 0;
-	batch.watch = watch;
-	batch.sequence = sequence;
-	if (wanted == BATCHES_ANY || (is_known && (wanted == BATCHES_TRAIN ? trains : batch.idle >= IDLE_LEAST)))
-		tick(STEP_SOURCE_BATCH, now, watched_count());
-	else if (is_known && !batch.idle == (wanted == BATCHES_VALIDATION))
-		tick(STEP_SOURCE_BATCH, now, 0);
+	if (nest_enter(NEST_LOADER) && life_alive() && has_batches(me))
+		watched_batch(now, sequence, me, atomic_load_explicit(&follower, memory_order_relaxed));
 }
 
 void steps_batch_end(void)
@@ -314,7 +240,7 @@ static int is_step_thread(void)
 static int named_matches(const char *class, size_t bytes)
 {
 	const char *glob = atomic_load_explicit(&named_glob, memory_order_acquire);
-	return glob && steps_match(glob, class, bytes);
+	return glob && glob_match(glob, class, bytes);
 }
 
 int steps_optimizer_begin(const char *class, size_t bytes)
@@ -435,30 +361,6 @@ void steps_operator_end(uint64_t now)
 	boundary(STEP_SOURCE_OPERATOR, now);
 }
 
-int steps_match(const char *glob, const char *name, size_t bytes)
-{
-	if (!*glob)
-		return 0;
-	const char *end = name + bytes, *star = NULL, *retry = NULL;
-	while (name < end) {
-		if (*glob == '*') {
-			star = glob++;
-			retry = name;
-		} else if (*glob && (*glob == '?' || *glob == *name)) {
-			glob++;
-			name++;
-		} else if (star) {
-			glob = star + 1;
-			name = ++retry;
-		} else {
-			return 0;
-		}
-	}
-	while (*glob == '*')
-		glob++;
-	return !*glob;
-}
-
 /* ---------------------------------------------------------------- for the agent */
 
 uint32_t steps_source(void)
@@ -495,12 +397,7 @@ void steps_watch(uint32_t from, const char *optimizer, uint32_t wanted)
 {
 	name_optimizer(from == STEP_SOURCE_NAMED ? optimizer : NULL);
 	nest_forget(NEST_LOADER);
-	atomic_store_explicit(&batches, wanted, memory_order_relaxed);
-	atomic_fetch_add_explicit(&watches, 1, memory_order_relaxed);
-	atomic_store_explicit(&watched_thread, 0, memory_order_relaxed);
-	atomic_store_explicit(&watched_others, 0, memory_order_relaxed);
-	atomic_store_explicit(&watched_steps, 0, memory_order_relaxed);
-	atomic_store_explicit(&watched, from, memory_order_relaxed);
+	watched_begin(from, wanted);
 	/* A process without steps of its own counts these; when nobody looks for them any more it has none again. */
 	if (from == STEP_SOURCE_NONE && steps_source() > STEP_SOURCE_OPTIMIZER) {
 		atomic_store_explicit(&step_thread, 0, memory_order_relaxed);

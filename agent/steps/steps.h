@@ -19,11 +19,8 @@ void steps_batch_begin(uint64_t now, uint64_t sequence);
 void steps_batch_end(void);
 
 /* A range named by the capture's step_range, or an operator named by its step_operator, has ended. The collector has
- * matched the name (steps_match). */
+ * matched the name (glob.h). */
 void steps_range_end(uint64_t now);
 void steps_operator_end(uint64_t now);
-
-/* 1 where `name` (bytes long) matches the glob (with * and ?). "" matches nothing. */
-int steps_match(const char *glob, const char *name, size_t bytes);
 
 #endif

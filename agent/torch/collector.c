@@ -7,6 +7,7 @@
 #include "../../proto/events.h"
 #include "../../proto/limits.h"
 #include "../core/collector.h"
+#include "../core/glob.h"
 #include "../core/life.h"
 #include "../core/sentence.h"
 #include "../steps/steps.h"
@@ -65,7 +66,7 @@ static int operator_matches(struct globs *globs, const char *name, uint32_t id)
 	_Atomic uint64_t *cached = &globs->cache[id & (GLOB_CACHE - 1)];
 	uint64_t seen = atomic_load_explicit(cached, memory_order_relaxed);
 	if (!id || (seen & ~1ull) != key) {
-		seen = key | (uint64_t)steps_match(globs->operator, name, strlen(name));
+		seen = key | (uint64_t)glob_match(globs->operator, name, strlen(name));
 		if (id)
 			atomic_store_explicit(cached, seen, memory_order_relaxed);
 	}
@@ -116,7 +117,7 @@ static void *record_start(void **to, const void *function)
 	uint32_t id = 0;
 	if (frame)
 		id = is_static ? sink_string_static(thread, name, kind) : sink_string(thread, name, strlen(name), kind);
-	int matched = is_user ? globs->range[0] && steps_match(globs->range, name, strlen(name))
+	int matched = is_user ? globs->range[0] && glob_match(globs->range, name, strlen(name))
 			      : operator_matches(globs, name, id);
 	if (__builtin_expect(matched, 0) && thread) {
 		if (frame)

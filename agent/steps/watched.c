@@ -1,0 +1,92 @@
+/* watched.c - see watched.h. */
+#include "watched.h"
+#include "../../proto/events.h"
+
+#include <stdatomic.h>
+
+static _Atomic uint32_t watched; /* a source that is counted only while armed */
+static _Atomic uintptr_t watched_thread;
+static _Atomic uint32_t watched_others; /* of this source on other threads, since the watched thread's last */
+static _Atomic uint64_t watched_steps;
+
+/* Which batches are steps (enum batches), and how often that was said. */
+static _Atomic uint32_t batches, watches;
+/* The batch under way: autograd's number where it began. The thread's whose steps are watched; `watch`: since when it is looked at. */
+static struct {
+	uintptr_t thread;
+	uint64_t sequence;
+	uint32_t watch, idle; /* batches in a row, up to it, that have not trained */
+} batch;
+/* The request that finds a loader at its end, and what follows up to the next loader's first batch, look like a batch that does not train. Of
+ * these there is one at a time. */
+#define IDLE_LEAST 2
+
+int watched_is(uint32_t from)
+{
+	return atomic_load_explicit(&watched, memory_order_relaxed) == from;
+}
+
+void watched_begin(uint32_t from, uint32_t wanted)
+{
+	atomic_store_explicit(&batches, wanted, memory_order_relaxed);
+	atomic_fetch_add_explicit(&watches, 1, memory_order_relaxed);
+	atomic_store_explicit(&watched_thread, 0, memory_order_relaxed);
+	atomic_store_explicit(&watched_others, 0, memory_order_relaxed);
+	atomic_store_explicit(&watched_steps, 0, memory_order_relaxed);
+	atomic_store_explicit(&watched, from, memory_order_relaxed);
+}
+
+void watched_take_thread(uintptr_t me)
+{
+	if (atomic_load_explicit(&watched_thread, memory_order_relaxed) != me)
+		atomic_store_explicit(&watched_thread, me, memory_order_relaxed);
+}
+
+/* Are the watched steps this thread's? Those of nobody yet are, and those of a thread that has gone or moved. */
+static int is_watched_thread(uintptr_t me)
+{
+	uintptr_t owner = 0;
+	if (!atomic_compare_exchange_strong_explicit(&watched_thread, &owner, me, memory_order_acq_rel,
+						     memory_order_relaxed) &&
+	    owner != me) {
+		if (atomic_fetch_add_explicit(&watched_others, 1, memory_order_relaxed) + 1 < STEPS_TAKEOVER)
+			return 0;
+		/* Of several that take it over one does. */
+		if (!atomic_compare_exchange_strong_explicit(&watched_thread, &owner, me, memory_order_acq_rel,
+							     memory_order_relaxed))
+			return 0;
+	}
+	atomic_store_explicit(&watched_others, 0, memory_order_relaxed);
+	return 1;
+}
+
+static uint64_t watched_count(void)
+{
+	return atomic_fetch_add_explicit(&watched_steps, 1, memory_order_relaxed) + 1;
+}
+
+void watched_boundary(uint32_t from, uint64_t now, uintptr_t me, steps_tick *tick)
+{
+	if (watched_is(from) && tick && is_watched_thread(me))
+		tick(from, now, watched_count());
+}
+
+/* Autograd numbers the nodes that a forward pass makes. Where there will be no backward pass (no_grad, inference_mode) it makes none, so that
+ * a batch which has left its number as it was has not trained. */
+void watched_batch(uint64_t now, uint64_t sequence, uintptr_t me, steps_tick *tick)
+{
+	if (!watched_is(STEP_SOURCE_BATCH) || !tick || !is_watched_thread(me))
+		return;
+	uint32_t wanted = atomic_load_explicit(&batches, memory_order_relaxed);
+	uint32_t watch = atomic_load_explicit(&watches, memory_order_relaxed);
+	/* Another thread has another number. */
+	int is_known = batch.watch == watch && batch.thread == me, trains = sequence != batch.sequence;
+	batch.thread = me;
+	batch.idle = is_known && !trains ? batch.idle + 1 : 0;
+	batch.watch = watch;
+	batch.sequence = sequence;
+	if (wanted == BATCHES_ANY || (is_known && (wanted == BATCHES_TRAIN ? trains : batch.idle >= IDLE_LEAST)))
+		tick(STEP_SOURCE_BATCH, now, watched_count());
+	else if (is_known && !batch.idle == (wanted == BATCHES_VALIDATION))
+		tick(STEP_SOURCE_BATCH, now, 0);
+}

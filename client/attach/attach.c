@@ -353,8 +353,9 @@ int attach(struct target *target, const void *library, size_t library_bytes, con
 	size_t needed = needed_bytes(library, library_bytes);
 
 	if (!needed || strlen(socket) >= SOCKET_BYTES)
-		return refuse_with(sentence, bytes, EXIT_FAILED,
-				   "the agent's library is none of this machine's, or the socket's path is too long");
+		return refuse_with(
+			sentence, bytes, EXIT_FAILED,
+			"the agent's library was not built for this machine, or the socket's path is too long");
 	if (by_slot(target, library, needed, socket, patience, ret, &code, sentence, bytes))
 		return code;
 	int error = choose_thread(target, &thread);

@@ -191,7 +191,7 @@ static int attach_in_time(struct goal *goal, const struct attempt *how, struct a
 	if (goal->left)
 		return fail(
 			EXIT_TIMED_OUT,
-			"process %lld keeps whoever reads its memory waiting: nobody knows whether it has the agent",
+			"process %lld keeps whoever reads its memory waiting: whether it has the agent is not known",
 			(long long)goal->pid);
 	*done = copy->done;
 	free(copy);

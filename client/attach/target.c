@@ -162,7 +162,7 @@ static int find_all(struct target *target, char *sentence, size_t bytes)
 	    !target->pthread_create || !target->pthread_detach)
 		return refuse_with(
 			sentence, bytes, EXIT_FAILED,
-			"process %lld has a C library that is not glibc as it is known, or no threads: start it with `profd run`",
+			"the C library of process %lld is no glibc that profd knows, or has no threads: start it with `profd run`",
 			(long long)target->pid);
 	return 0;
 }

@@ -132,7 +132,8 @@ bool inspect_class(int64_t pid, struct table *checks)
 	small = fread(head, 1, sizeof head, file) == sizeof head && memcmp(head, "\177ELF\001", 5) == 0;
 	fclose(file);
 	if (small)
-		doctor_check(checks, "linking", "failed",
-			     "the program is one of 32 bits, the agent of 64: the loader says so and leaves it out");
+		doctor_check(
+			checks, "linking", "failed",
+			"the program is a 32-bit one, the agent a 64-bit one: the loader says so, and the program runs without the agent");
 	return small;
 }

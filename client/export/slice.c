@@ -207,8 +207,9 @@ int slice_find(struct slice *slice, const struct reader *r, const struct export_
 	if (!error && (options->begin || options->end))
 		error = take_time(slice, r, options, why, why_bytes);
 	if (!error && slice->timed && !slice->count) {
-		snprintf(why, why_bytes,
-			 "nothing lies in all that was asked for: the steps, the ranges and the time do not meet");
+		snprintf(
+			why, why_bytes,
+			"nothing lies in all that was asked for: the steps, the ranges and the time have no moment in common");
 		error = -ENOENT;
 	}
 	return error;

@@ -13,7 +13,7 @@
 	"CASE " type " WHEN 0 THEN 'cpu' ELSE CASE " type " WHEN 1 THEN 'cuda' WHEN 6 THEN 'hip' WHEN 12 THEN 'xpu' "  \
 	"WHEN 13 THEN 'mps' ELSE 'device type ' || " type " END || iif(" number " = 255, '', ':' || " number ") END"
 #define ABSOLUTE_NOTE                                                                                                  \
-	"  What was taken before the recording is known of where the allocator tells how much it has given out: of GPUs."
+	"  What was taken before the recording is known for GPUs alone: there the allocator tells how much it has given out."
 
 /* ---------------------------------------------------------------- headroom */
 
@@ -103,10 +103,9 @@ struct table *report_memory(const struct reader *reader, const struct report_opt
 		"m.taken, m.bytes, m.given, m.unknown FROM m JOIN d LEFT JOIN c ON c.name = m.name LEFT JOIN strings s ON "
 		"s.id = m.name WHERE true");
 
-	table_note(
-		table,
-		"  MEM: taken less given back. Blocks that were taken before the recording are of unknown size where "
-		"the CPU's allocator gives them back, and count in no sum.");
+	table_note(table,
+		   "  MEM: bytes taken less bytes given back. Of a block that was taken before the recording the CPU's "
+		   "allocator does not tell the size when it gives it back: such blocks count in no sum.");
 	note_headroom(table, reader, options->step);
 	return table;
 }
@@ -144,7 +143,7 @@ struct table *report_memory_steps(const struct reader *reader, const struct repo
 
 	table_note(
 		table,
-		"  PEAK and AT THE END count from what was held when the recording began, but where they are OF ALL.");
+		"  PEAK and AT THE END count from what was held when the recording began; where OF ALL says yes, they are all that is held.");
 	note_headroom(table, reader, options->step);
 	return table;
 }
@@ -259,6 +258,6 @@ struct table *report_leaks(const struct reader *reader, const struct report_opti
 		"memory_leaks" HOLDER_FROM "GROUP BY place, operator, h.phase, file, line, function, g.module), "
 		"(SELECT max(count(*) - 2, 0) AS count FROM steps) w WHERE steps > 0");
 
-	table_note(table, "  Blocks of the last two steps are not looked at: they may be given back yet.");
+	table_note(table, "  Blocks of the last two steps are not looked at: they may still be given back.");
 	return table;
 }

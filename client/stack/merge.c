@@ -128,8 +128,7 @@ void stack_merge(struct stack_thread *thread, const struct native_stand *stand, 
 		put_together(thread, native, before_interpreter(native));
 		say(thread, "this build of Python does not show where its loop is");
 	} else if (!go_together(thread, native))
-		say(thread,
-		    "they do not go together with those of Python: %zu calls of its loop, %zu that were asked for",
+		say(thread, "they do not fit the stack of Python: they hold %zu calls of its loop, and that stack %zu",
 		    loops(native), entries(thread));
 	else {
 		put_together(thread, native, native->count);

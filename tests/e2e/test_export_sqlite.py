@@ -132,7 +132,7 @@ def test_parts_that_are_not_there(loop, tmp_path):
     for words, sentence in ((("--step", 9), "no step 9"), (("--step", 0), "a step is wanted"), (("--step", "3-2"), "a step is wanted"),
                             (("--range", "nobody"), "no range and no operator named nobody"), (("--time", "5ms"), "two times"),
                             (("--time", "9h-10h"), "the recording ends"), (("--device", "one"), "numbers of devices"),
-                            (("--step", 3, "--time", "0-1ns"), "do not meet")):
+                            (("--step", 3, "--time", "0-1ns"), "no moment in common")):
         for more in ((), ("--dry-run",)):
             assert sentence in refused(capture, "--output", path, *words, *more), words
     assert not path.exists() and not list(tmp_path.iterdir())

@@ -269,3 +269,56 @@ def test_taken_out_of_one_that_was_started_with_it(profd, tmp_path):
     job.attach()
     job.exact(job.capture(), with_library=True)
     job.ends_like_one_that_was_left_alone()
+
+
+# Stands in for NVTX 2, which NVIDIA no longer ships: its name, and some of what it exports. Without a tool the real one's do nothing either.
+OLD_NVTX = """
+int nvtxRangePushA(const char *text) { (void)text; return -2; }
+int nvtxRangePop(void) { return -2; }
+void nvtxMarkA(const char *text) { (void)text; }
+"""
+OLD_JOB = """
+import ctypes, os, sys, time
+stay, go, path = sys.argv[1:]
+library = None
+print("ready", flush=True)
+while os.path.exists(stay):
+    if not library and os.path.exists(go):
+        library = ctypes.CDLL(path)
+    if library:
+        library.nvtxRangePushA(b"old"), library.nvtxMarkA(b"old"), library.nvtxRangePop()
+    time.sleep(0.01)
+print("the end")
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_of_before_version_3(profd, tmp_path, when):
+    """libnvToolsExt.so (a stand-in) in the process, or loaded once the agent is there: nothing of it is recorded, and that is said."""
+    library, stay, go = tmp_path / "libnvToolsExt.so.1", tmp_path / "stay", tmp_path / "go"
+    (tmp_path / "old.c").write_text(OLD_NVTX)
+    subprocess.run(["cc", "-shared", "-fPIC", "-Wl,-soname,libnvToolsExt.so.1", "-o", library, tmp_path / "old.c"], check=True)
+    stay.touch()
+    job = subprocess.Popen(["/usr/bin/python3", "-c", OLD_JOB, stay, go, library], env=bare(profd), stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    profd.jobs.append(job)
+    assert job.stdout.readline() == "ready\n"
+
+    def load():
+        go.touch()
+        wait_for(lambda: library.name in pathlib.Path(f"/proc/{job.pid}/maps").read_text(), what="the library")
+
+    if when == "before":
+        load()
+    profd.run("attach", "--pid", job.pid)
+    if when == "after":
+        load()
+    capture = profd.trigger(job.pid, "--duration", "0.3s")
+    assert capture["status"] == "complete", capture
+    words = "libnvToolsExt.so (NVTX before version 3) cannot be given a tool any more"
+    assert any(note.startswith("NVTX not recorded") and words in note for note in notes(profd, capture)), notes(profd, capture)
+    assert query(profd, capture, RANGES) == query(profd, capture, MARKS) == []
+    nvtx = next(row for row in profd.json("doctor", "--pid", job.pid, codes=range(10))["collectors"] if row["collector"] == "nvtx")
+    assert not nvtx["available"] and words in nvtx["sentence"], nvtx
+    stay.unlink()
+    assert job.communicate(timeout=60) == ("the end\n", "") and job.returncode == 0

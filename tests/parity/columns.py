@@ -6,9 +6,10 @@ import collections
 import json
 
 import plan
-from torch_profiler import recorded, told_by_torch
+from torch_profiler import database, recorded, told_by_torch
 from torch_profiler import stacks as operator_stacks
 
+OUTSIDE = "(outside of operators)"
 ELEMENTWISE = ("aten::add", "aten::mul", "aten::conv2d")  # torch's flop counter has no formula, or counts what these call
 
 
@@ -94,6 +95,28 @@ def counter(seen):
     return collections.Counter({key: n for key, n in ours.items() if key[0] not in ELEMENTWISE}), theirs
 
 
+def _bytes(seen, theirs_column):
+    """What operators of a name took from torch's allocator, less what they gave back; {name: bytes} of rows that are no operator's besides."""
+    names, counts = {row["name"] for row in seen.shown["operators"]}, (collections.Counter(), collections.Counter())
+    for row in seen.averages:
+        counts[row["name"] not in names][row["name"],] += row[theirs_column]
+    return counts
+
+
+def memory(seen):
+    """With what they called."""
+    ours = {(row["name"],): row["cpu_bytes"] for row in seen.shown["operator_memory"] if row["name"] != OUTSIDE}
+    return collections.Counter(ours), _bytes(seen, "bytes")[0]
+
+
+def self_memory(seen):
+    """torch.profiler has ranges among its rows: profd has what was taken in no operator in one."""
+    ours = collections.Counter({(row["name"],): row["self_cpu_bytes"] for row in seen.shown["operator_memory"]})
+    theirs, ranges = _bytes(seen, "self_bytes")
+    theirs[OUTSIDE,] = sum(ranges.values())
+    return ours, theirs
+
+
 def alone(seen):
     """Not torch.profiler's: the calls that profd records where torch.profiler is not at work."""
     def of(capture):
@@ -112,12 +135,31 @@ def stacks(seen):
     return operator_stacks(seen.profd, capture, told["averages"], shown, told["standing"])
 
 
-COLUMNS = {"calls": calls, "shapes": shapes, "dtypes": dtypes, "flop": flops, "counter": counter, "alone": alone, "stacks": stacks}
+COLUMNS = {"calls": calls, "shapes": shapes, "dtypes": dtypes, "flop": flops, "counter": counter, "memory": memory, "self memory": self_memory, "alone": alone, "stacks": stacks}
 
 
 def differences(ours, theirs):
     """[(key, ours, theirs)] where they are not equal."""
     return [(key, ours[key], theirs[key]) for key in sorted({*ours, *theirs}) if ours[key] != theirs[key]]
+
+
+def _ours(seen):
+    with database(seen.profd, seen.captures["both"]) as db:
+        return list(db.execute("SELECT s.text, o.start, o.duration FROM operators o JOIN strings s ON s.id = o.name ORDER BY o.start"))
+
+
+def _theirs(seen):
+    events = json.loads((seen.folder / "both-trace.json").read_text())["traceEvents"]
+    return sorted(((event["name"], event["ts"], round(1000 * event["dur"])) for event in events if event.get("cat") == "cpu_op"), key=lambda call: call[1])
+
+
+def same(seen):
+    """[(name, profd's ns, torch.profiler's)] of each operator's call, which both recorded: the first of a name is the first."""
+    found = collections.defaultdict(lambda: ([], []))
+    for at, calls in enumerate((_ours(seen), _theirs(seen))):
+        for name, _, ns in calls:
+            found[name][at].append(ns)
+    return [(name, *both) for name, sides in found.items() if len(sides[0]) == len(sides[1]) for both in zip(*sides)]
 
 
 def times(seen):

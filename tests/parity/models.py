@@ -38,7 +38,8 @@ def tell(name, what):
 
 
 def average(row):
-    return {"name": row.key, "shapes": str(row.input_shapes), "calls": row.count, "flops": row.flops, "self_ns": 1000 * row.self_cpu_time_total}
+    return {"name": row.key, "shapes": str(row.input_shapes), "calls": row.count, "flops": row.flops, "self_ns": 1000 * row.self_cpu_time_total,
+            "ns": 1000 * row.cpu_time_total, "bytes": row.cpu_memory_usage, "self_bytes": row.self_cpu_memory_usage}
 
 
 def standing():
@@ -52,7 +53,7 @@ class Window:
     """Of torch.profiler: an iteration of its own warm-up, and those that are kept."""
 
     def __init__(self, stage):
-        options = {"record_shapes": True, "with_flops": True}
+        options = {"record_shapes": True, "with_flops": True, "profile_memory": stage.memory}
         if stage.stacks:
             options = {"with_stack": True, "experimental_config": torch._C._profiler._ExperimentalConfig(verbose=True)}
         self.stage, self.ended = stage, False

@@ -5,16 +5,16 @@ ACTIVE = 3  # iterations of a window that are kept
 WARM = 3    # and those before them, which are thrown away: the first ends where profd begins to count
 UNWATCHED = 4  # iterations at the begin: what is compiled, allocated, or found out once
 
-# torch: torch.profiler records; profd: profd does; stacks: those of each operator instead of the inputs.
-Stage = collections.namedtuple("Stage", "name torch profd stacks")
+# torch: torch.profiler records; profd: profd does; stacks: those of each operator instead of the inputs; memory: blocks of memory too.
+Stage = collections.namedtuple("Stage", "name torch profd stacks memory")
 STAGES = [
-    Stage("both", True, True, False),
-    Stage("torch-1", True, False, False),
-    Stage("torch-2", True, False, False),
-    Stage("alone", False, True, False),
-    Stage("stacks", True, True, True),
+    Stage("both", True, True, False, True),
+    Stage("torch-1", True, False, False, False),
+    Stage("torch-2", True, False, False, False),
+    Stage("alone", False, True, False, False),
+    Stage("stacks", True, True, True, False),
 ]
-FLOPS = Stage("flops", False, False, False)  # one iteration under torch's flop counter
+FLOPS = Stage("flops", False, False, False, False)  # one iteration under torch's flop counter
 
 
 def iterations():

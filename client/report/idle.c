@@ -35,7 +35,7 @@ struct idle_row_of {
 
 static int64_t length_of(const struct breakdown_stretch *stretch)
 {
-	return stretch->end - stretch->start;
+	return breakdown_stretch_end(stretch) - stretch->start;
 }
 
 static int by_length(const void *a, const void *b)
@@ -75,7 +75,7 @@ static void add(struct table *table, sqlite3_stmt *names, const struct breakdown
 	const struct breakdown *breakdown = &capture->breakdown;
 	const struct breakdown_stretch *stretch = row->stretch;
 	const struct breakdown_idle *idle = &row->device->idles[stretch->idle];
-	int64_t middle = stretch->start + (stretch->end - stretch->start) / 2;
+	int64_t middle = stretch->start + (breakdown_stretch_end(stretch) - stretch->start) / 2;
 	uint32_t thread = breakdown->step_thread;
 	size_t step = step_of(breakdown, stretch->start);
 
@@ -83,8 +83,8 @@ static void add(struct table *table, sqlite3_stmt *names, const struct breakdown
 	if (step != SIZE_MAX)
 		table_set(table, I_STEP, (int64_t)step + 1);
 	table_set(table, I_START, stretch->start);
-	table_set(table, I_END, stretch->end);
-	table_set(table, I_LENGTH, stretch->end - stretch->start);
+	table_set(table, I_END, breakdown_stretch_end(stretch));
+	table_set(table, I_LENGTH, breakdown_stretch_end(stretch) - stretch->start);
 	table_set(table, I_DEVICE, row->device->device);
 	table_set_text(table, I_ROW, breakdown_idle_rows[stretch->cause].word);
 	table_set_text(table, I_TITLE, breakdown_idle_rows[stretch->cause].title);

@@ -38,8 +38,11 @@ static struct activity_thread *new_thread(struct activity *activity, uint32_t th
 		return NULL;
 	}
 	activity->near = activity->count++;
-	activity->threads[activity->near] = (struct activity_thread){.thread = thread};
-	return &activity->threads[activity->near];
+	struct activity_thread *made = &activity->threads[activity->near];
+	*made = (struct activity_thread){.thread = thread};
+	if (thread == activity->expected_thread)
+		ARRAY_RESERVE(made->spans.items, activity->expected_spans, made->spans.room);
+	return made;
 }
 
 /* Not built yet. Mostly the one that was asked for before. NULL: no memory. */

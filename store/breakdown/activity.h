@@ -79,6 +79,8 @@ struct activity {
 	size_t count, room;
 	struct numbered places; /* until then: which of `threads` has this number */
 	size_t near;
+	uint32_t expected_thread; /* the caller's: most spans are of this thread; about so many; 0: not known */
+	size_t expected_spans;
 	bool failed; /* there was no memory: nothing of it means anything */
 };
 

@@ -130,20 +130,26 @@ struct breakdown_idle {
 	int64_t sync_start, sync_end;
 };
 
-/* A stretch of a device's time in one row, kept. They follow each other without holes, not cut at steps. */
+/* A stretch of a device's time in one row, kept. They follow each other without holes, not cut at steps: each ends where the next one
+ * begins. A capture may have many millions. */
 struct breakdown_stretch {
-	int64_t start, end;
+	int64_t start;
 	uint32_t idle; /* index in `idles`, where the row is DEVICE_IDLE */
 	uint8_t row;   /* enum device_row */
 	uint8_t cause; /* of DEVICE_IDLE enum idle_row; of the others enum operation_kind */
 };
+
+static inline int64_t breakdown_stretch_end(const struct breakdown_stretch *stretch)
+{
+	return stretch[1].start;
+}
 
 struct breakdown_device {
 	int64_t device;
 	struct breakdown_device_step *steps; /* as many as steps */
 	struct breakdown_idle *idles;
 	size_t idle_count;
-	struct breakdown_stretch *stretches;
+	struct breakdown_stretch *stretches; /* behind the last one is one more, which begins where that ends */
 	size_t stretch_count, stretch_room;
 	size_t operations_from, operations_to; /* its operations, by start */
 	size_t near_step;		       /* that was asked for last */

@@ -63,7 +63,7 @@ static bool ends_step_within(const struct breakdown *breakdown, const struct com
 }
 
 /* Takes operators out that began in a compilation. */
-static void leave_out(const struct compilations *compilations, uint32_t thread, struct phases *phases)
+static void leave_out(const struct compilations *compilations, struct phases *phases)
 {
 	size_t kept = 0;
 	for (size_t i = 0; i < phases->count; i++) {
@@ -71,7 +71,7 @@ static void leave_out(const struct compilations *compilations, uint32_t thread, 
 		size_t after =
 			ARRAY_BEFORE(compilations->count, middle, compilations->items[middle].start <= item->start);
 		bool within = false;
-		for (size_t at = after; at-- > 0 && !within && item->thread == thread;)
+		for (size_t at = after; at-- > 0 && !within && item->on_step_thread;)
 			within = compilations->items[at].of_step_thread && compilations->items[at].end > item->start;
 		if (!within)
 			phases->items[kept++] = *item;
@@ -96,5 +96,5 @@ void compilations_mark(struct compilations *compilations, const struct breakdown
 			activity_add(activity, breakdown->step_thread, item->start, item->end, DOING_TORCH_COMPILE);
 	}
 	if (compilations->count)
-		leave_out(compilations, breakdown->step_thread, phases);
+		leave_out(compilations, phases);
 }

@@ -61,17 +61,20 @@ struct explanation {
 static void add_piece(struct breakdown_device *device, int64_t from, int64_t to, enum device_row row, uint8_t cause,
 		      size_t idle)
 {
-	struct breakdown_stretch *last = device->stretch_count ? &device->stretches[device->stretch_count - 1] : NULL;
-	if (last && last->end == from && last->row == row && last->cause == cause && last->idle == (uint32_t)idle) {
-		last->end = to;
+	size_t count = device->stretch_count;
+	struct breakdown_stretch *last = count ? &device->stretches[count - 1] : NULL;
+	if (last && last->row == row && last->cause == cause && last->idle == (uint32_t)idle) {
+		last[1].start = to;
 		return;
 	}
-	if (!ARRAY_GROW(device->stretches, device->stretch_count, device->stretch_room)) {
+	if (!ARRAY_GROW(device->stretches, count + 1, device->stretch_room)) {
 		device->failed = true;
 		return;
 	}
-	device->stretches[device->stretch_count++] = (struct breakdown_stretch){
-		.start = from, .end = to, .idle = (uint32_t)idle, .row = (uint8_t)row, .cause = cause};
+	device->stretches[count] =
+		(struct breakdown_stretch){.start = from, .idle = (uint32_t)idle, .row = (uint8_t)row, .cause = cause};
+	device->stretches[count + 1].start = to;
+	device->stretch_count++;
 }
 
 static void put_known(const struct explanation *explanation, enum idle_row row, int64_t from, int64_t to)

@@ -11,13 +11,13 @@
 /* Longer without any operator, ns: that is not inference, but a server that waits, or Python. */
 #define PAUSE 10000000
 
-void inference_prepare(struct phases *phases, uint32_t thread)
+void inference_prepare(struct phases *phases)
 {
 	int64_t graded_until = INT64_MIN, network_until = INT64_MIN;
 	struct phases_operator *network = NULL;
 	for (size_t i = 0; i < phases->count; i++) {
 		struct phases_operator *item = &phases->items[i];
-		if (item->thread != thread)
+		if (!item->on_step_thread)
 			continue;
 		item->graded = item->sequence >= 0 || item->start < graded_until;
 		if (item->sequence >= 0) {
@@ -150,7 +150,7 @@ static void walk_operators(struct walk *walk)
 	walk->last = INT64_MIN / 2;
 	for (size_t i = 0; i < phases->count; i++) {
 		const struct phases_operator *item = &phases->items[i];
-		if (item->thread != walk->breakdown->step_thread || item->backward)
+		if (!item->on_step_thread || item->backward)
 			continue;
 		for (; at < walk->taken_count && walk->taken[at].start <= item->start; at++) {
 			stop(walk);
@@ -180,7 +180,7 @@ bool inference_mark(const struct phases *phases, const struct breakdown *breakdo
 	for (size_t i = 0; i < phases->count; i++) {
 		const struct phases_operator *item = &phases->items[i];
 		walk.trains |= item->backward;
-		any |= item->thread == breakdown->step_thread && item->network && !item->graded;
+		any |= item->on_step_thread && item->network && !item->graded;
 	}
 	if (!any || !is_known(phases))
 		return true;

@@ -7,7 +7,7 @@
 
 /* Looks at each of the step thread's operators once: sets `graded`, and leaves `network` to the outermost alone. They are sorted by start, what
  * encloses first. */
-void inference_prepare(struct phases *phases, uint32_t thread);
+void inference_prepare(struct phases *phases);
 /* Marks PHASE_INFERENCE, where no mark of another phase of training is. After forward and backward were marked. False: no memory. */
 bool inference_mark(const struct phases *phases, const struct breakdown *breakdown, struct activity *activity);
 

@@ -102,8 +102,9 @@ static void take_operator(void *context, sqlite3_value **row)
 	struct meaning name = meaning_of(&load->meanings, int_of(row[2]));
 	int64_t start = time_of(row[0]), end = end_of(start, int_of(row[1]));
 	uint32_t thread = (uint32_t)int_of(row[3]);
+	bool on_step_thread = thread == load->capture->breakdown.step_thread;
 	load->capture->host = true;
-	if (thread == load->capture->breakdown.step_thread)
+	if (on_step_thread)
 		compilations_take(load->compilations, start, end, &name);
 	if (name.phase != PHASE_NONE) {
 		mark(load, &name, thread, start, end);
@@ -115,11 +116,11 @@ static void take_operator(void *context, sqlite3_value **row)
 	if (backward)
 		take_follower(load->capture, thread);
 	/* What other threads do says nothing of the step's phases, unless it is backward. */
-	if (backward || thread == load->capture->breakdown.step_thread)
+	if (backward || on_step_thread)
 		phases_add(&load->phases, &(struct phases_operator){.start = start,
 								    .end = end,
-								    .sequence = int_of(row[4]),
-								    .thread = thread,
+								    .sequence = phases_sequence(int_of(row[4])),
+								    .on_step_thread = on_step_thread,
 								    .backward = backward,
 								    .takes_tensor = name.takes_tensor,
 								    .network = name.network});
@@ -199,6 +200,16 @@ static void read_steps(struct load *load)
 	load->capture->device = ran(load, "cupti");
 }
 
+/* Of what may be many millions: as large as it will be, it is not moved while it grows. */
+static void make_room(struct load *load)
+{
+	struct activity *activity = &load->capture->activity;
+	size_t operators = scan_table_rows(&load->scan, "operators");
+	ARRAY_RESERVE(load->phases.items, operators, load->phases.room);
+	activity->expected_thread = load->capture->breakdown.step_thread;
+	activity->expected_spans = operators + (load->capture->device ? scan_table_rows(&load->scan, "api_calls") : 0);
+}
+
 bool breakdown_capture_load(sqlite3 *db, const struct breakdown_watch *watch, struct breakdown_capture *ret,
 			    int *ret_error)
 {
@@ -208,6 +219,7 @@ bool breakdown_capture_load(sqlite3 *db, const struct breakdown_watch *watch, st
 	scan_begin(&load.scan, db, watch);
 	meanings_read(&load.meanings, &load.scan);
 	read_steps(&load);
+	make_room(&load);
 	/* Files of the oldest schema have no tables for the rest. */
 	if (ret->device) {
 		scan_each(&load.scan, "SELECT * FROM sessions", take_known, &load);

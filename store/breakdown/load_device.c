@@ -48,6 +48,7 @@ struct load {
 	int64_t *busy;	 /* starts and ends in turn of the times at which any device worked, in order */
 	int64_t *worked; /* for each of them, how long devices had worked before it */
 	size_t busy_count;
+	bool busy_made;
 	struct load_device devices[LOAD_DEVICES];
 	size_t device_count;
 };
@@ -102,6 +103,40 @@ static void take_communication(void *context, sqlite3_stmt *row)
 	ids_add(load, &load->communication, row_int(row, 0));
 }
 
+static int by_start(const void *a, const void *b)
+{
+	const struct breakdown_operation *x = a, *y = b;
+	return ORDER(x->start, y->start);
+}
+
+/* When any device worked. */
+static void make_busy(struct load *load)
+{
+	load->busy_made = true;
+	struct breakdown_operation *items = load->capture->operations;
+	size_t count = load->capture->breakdown.operation_count;
+	/* Not cleared: what is read was written before. */
+	load->busy = malloc((2 * count + 2) * sizeof *load->busy);
+	load->worked = malloc((count + 1) * sizeof *load->worked);
+	if (!load->busy || !load->worked) {
+		scan_no_memory(load->scan);
+		return;
+	}
+	if (count)
+		sort_if_needed(items, count, sizeof *items, by_start);
+	for (size_t i = 0; i < count; i++) {
+		int64_t *last = load->busy_count ? &load->busy[2 * (load->busy_count - 1)] : NULL;
+		if (last && items[i].start <= last[1]) {
+			last[1] = items[i].end > last[1] ? items[i].end : last[1];
+			continue;
+		}
+		load->worked[load->busy_count] = last ? load->worked[load->busy_count - 1] + last[1] - last[0] : 0;
+		load->busy[2 * load->busy_count] = items[i].start;
+		load->busy[2 * load->busy_count + 1] = items[i].end;
+		load->busy_count++;
+	}
+}
+
 /* ns of [start, end) in which any device worked. */
 static int64_t worked_before(const struct load *load, int64_t time)
 {
@@ -112,9 +147,13 @@ static int64_t worked_before(const struct load *load, int64_t time)
 	return load->worked[low - 1] + (time < end ? time : end) - start;
 }
 
-static bool sets_up(const struct load *load, int64_t start, int64_t end)
+static bool sets_up(struct load *load, int64_t start, int64_t end)
 {
-	return end - start >= SETUP_NS && (worked_before(load, end) - worked_before(load, start)) * 2 < end - start;
+	if (end - start < SETUP_NS)
+		return false;
+	if (!load->busy_made)
+		make_busy(load);
+	return load->worked && (worked_before(load, end) - worked_before(load, start)) * 2 < end - start;
 }
 
 static void take_call(void *context, sqlite3_value **row)
@@ -287,39 +326,6 @@ static void read_operations(struct load *load)
 	ids_sort(&load->launching);
 }
 
-static int by_start(const void *a, const void *b)
-{
-	const struct breakdown_operation *x = a, *y = b;
-	return ORDER(x->start, y->start);
-}
-
-/* When any device worked. */
-static void make_busy(struct load *load)
-{
-	struct breakdown_operation *items = load->capture->operations;
-	size_t count = load->capture->breakdown.operation_count;
-	/* Not cleared: what is read was written before. */
-	load->busy = malloc((2 * count + 2) * sizeof *load->busy);
-	load->worked = malloc((count + 1) * sizeof *load->worked);
-	if (!load->busy || !load->worked) {
-		scan_no_memory(load->scan);
-		return;
-	}
-	if (count)
-		sort_if_needed(items, count, sizeof *items, by_start);
-	for (size_t i = 0; i < count; i++) {
-		int64_t *last = load->busy_count ? &load->busy[2 * (load->busy_count - 1)] : NULL;
-		if (last && items[i].start <= last[1]) {
-			last[1] = items[i].end > last[1] ? items[i].end : last[1];
-			continue;
-		}
-		load->worked[load->busy_count] = last ? load->worked[load->busy_count - 1] + last[1] - last[0] : 0;
-		load->busy[2 * load->busy_count] = items[i].start;
-		load->busy[2 * load->busy_count + 1] = items[i].end;
-		load->busy_count++;
-	}
-}
-
 /* From a call's rowid to its index. */
 static void link_operations(struct breakdown_capture *capture)
 {
@@ -353,14 +359,23 @@ static void read_calls(struct load *load)
 		   load);
 }
 
+/* Of what may be many millions: as large as it will be, it is not moved while it grows. */
+static void make_room(struct load *load)
+{
+	static const char *const tables[] = {"kernel_records", "graph_records", "copy_records", "set_records"};
+	size_t operations = 0;
+	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+		operations += scan_table_rows(load->scan, tables[i]);
+	ARRAY_RESERVE(load->capture->operations, operations, load->operation_room);
+}
+
 void device_load(struct scan *scan, const struct meanings *meanings, struct breakdown_capture *capture,
 		 struct device_evidence *ret)
 {
 	*ret = (struct device_evidence){0};
 	struct load load = {.scan = scan, .meanings = meanings, .capture = capture, .evidence = ret};
+	make_room(&load);
 	read_operations(&load);
-	if (!scan->error)
-		make_busy(&load);
 	read_calls(&load);
 	if (!scan->error)
 		link_operations(capture);

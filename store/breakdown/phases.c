@@ -44,7 +44,7 @@ static void find_borders(const struct phases *phases, const struct breakdown *br
 		ret->times[ret->count++] = breakdown->steps[i].start;
 	for (size_t i = 0; i < phases->count; i++) {
 		const struct phases_operator *item = &phases->items[i];
-		if (item->thread != breakdown->step_thread)
+		if (!item->on_step_thread)
 			continue;
 		if (item->backward && item->end > inside)
 			inside = item->end;
@@ -115,7 +115,7 @@ static void mark_forward(struct phases *phases, const struct breakdown *breakdow
 	struct forward forward = {.start = INT64_MAX, .end = INT64_MIN};
 	for (; *at < phases->count && phases->items[*at].start < to; (*at)++) {
 		const struct phases_operator *item = &phases->items[*at];
-		if (item->start >= from && !item->backward && item->thread == breakdown->step_thread)
+		if (item->start >= from && !item->backward && item->on_step_thread)
 			take_forward(&forward, item, returns(sequences, count, item->sequence));
 	}
 	if (forward.start < forward.end) {
@@ -184,7 +184,7 @@ bool phases_mark(struct phases *phases, const struct breakdown *breakdown, struc
 			if (phases->items[i].backward && phases->items[i].sequence >= 0)
 				sequences[count++] = phases->items[i].sequence;
 		}
-		inference_prepare(phases, breakdown->step_thread);
+		inference_prepare(phases);
 		leave_out_trained(phases, activity);
 		sort_if_needed(sequences, count, sizeof *sequences, by_value);
 		find_borders(phases, breakdown, &borders);

@@ -5,13 +5,21 @@
 
 #include "breakdown.h"
 
+/* 24 bytes: a capture may have many millions. */
 struct phases_operator {
-	int64_t start, end, sequence;
-	uint32_t thread;
-	bool backward, takes_tensor;
-	uint8_t network; /* names_network() */
-	bool graded;	 /* it ran with gradient; inference_prepare() */
+	int64_t start, end;
+	int32_t sequence; /* phases_sequence() */
+	uint8_t network;  /* names_network() */
+	bool on_step_thread, backward, takes_tensor : 1;
+	bool graded : 1; /* it ran with gradient; inference_prepare() */
 };
+_Static_assert(sizeof(struct phases_operator) == 24, "");
+
+/* Autograd's sequence number, or its lower bits, which tell apart all that a capture has; -1: none. */
+static inline int32_t phases_sequence(int64_t sequence)
+{
+	return sequence < 0 ? -1 : (int32_t)(sequence & INT32_MAX);
+}
 
 /* What forwards of the training run: operators of a network. */
 struct phases_forward {
@@ -31,7 +39,6 @@ struct phases {
 	size_t backward_count;
 };
 
-/* item->sequence: autograd's; -1 = none. */
 void phases_add(struct phases *phases, const struct phases_operator *item);
 /* Marks the step thread's phases. False: no memory. */
 bool phases_mark(struct phases *phases, const struct breakdown *breakdown, struct activity *activity);

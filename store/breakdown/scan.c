@@ -3,6 +3,7 @@
 
 #include "load.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static bool enough(const struct scan *scan)
@@ -82,6 +83,31 @@ void scan_table(struct scan *scan, const char *sql, void (*take)(void *context, 
 	if (result != SQLITE_DONE && !scan->error)
 		scan->error = result;
 	sqlite3_finalize(statement);
+}
+
+/* Bytes of a row with its header, at the least. */
+#define ROW_LEAST 16
+
+/* Of one row and one column; 0: there is none, which the scan of the table itself will tell. */
+static int64_t number(sqlite3 *db, const char *sql)
+{
+	sqlite3_stmt *statement = NULL;
+	int64_t found = 0;
+	if (!sqlite3_prepare_v2(db, sql, -1, &statement, NULL) && sqlite3_step(statement) == SQLITE_ROW)
+		found = sqlite3_column_int64(statement, 0);
+	sqlite3_finalize(statement);
+	return found > 0 ? found : 0;
+}
+
+size_t scan_table_rows(struct scan *scan, const char *table)
+{
+	char sql[80];
+	if (scan->error)
+		return 0;
+	snprintf(sql, sizeof sql, "SELECT max(rowid) FROM %s", table);
+	int64_t rows = number(scan->db, sql);
+	int64_t most = number(scan->db, "PRAGMA page_count") * number(scan->db, "PRAGMA page_size") / ROW_LEAST;
+	return (size_t)(rows < most ? rows : most);
 }
 
 void scan_no_memory(struct scan *scan)

@@ -4,6 +4,7 @@
 
 #include <sqlite3.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct breakdown_watch;
@@ -26,6 +27,8 @@ void scan_each(struct scan *scan, const char *sql, void (*take)(void *context, s
 /* The same for tables of many scan, in two thirds of the time: SQLite calls, instead of being called for each row and each column. `sql`
  * has profd_row(COLUMNS) for its WHERE. */
 void scan_table(struct scan *scan, const char *sql, void (*take)(void *context, sqlite3_value **row), void *context);
+/* About how many rows the table has: as many as its last number, unless the file is too small for so many. */
+size_t scan_table_rows(struct scan *scan, const char *table);
 /* There is no memory. */
 void scan_no_memory(struct scan *scan);
 

@@ -54,9 +54,14 @@ static void insert(struct sort *sort, size_t from, size_t i)
 	copy(at(sort, to), sort->spare, sort->size);
 }
 
-static void find_runs(struct sort *sort, size_t count)
+/* The first `sorted` ones are a run. */
+static void find_runs(struct sort *sort, size_t sorted, size_t count)
 {
 	size_t i = 0;
+	if (sorted >= RUN_LEAST) {
+		sort->starts[sort->runs++] = 0;
+		i = sorted;
+	}
 	while (i < count) {
 		size_t from = i++;
 		while (i < count && in_order(sort, i - 1, i))
@@ -82,13 +87,9 @@ static size_t first_after(const struct sort *sort, size_t low, size_t high, cons
 	return low;
 }
 
-/* [from, middle) and [middle, to) become one run. */
-static void merge(struct sort *sort, size_t from, size_t middle, size_t to)
+/* [from, middle) and [middle, to) become one run, from the first on; the left one is kept apart meanwhile. */
+static void merge_left(struct sort *sort, size_t from, size_t middle, size_t to)
 {
-	if (in_order(sort, middle - 1, middle))
-		return;
-	from = first_after(sort, from, middle, at(sort, middle), false);
-	to = first_after(sort, middle, to, at(sort, middle - 1), true);
 	size_t size = sort->size;
 	char *left = sort->spare, *left_end = left + (middle - from) * size, *right = at(sort, middle),
 	     *right_end = at(sort, to), *out = at(sort, from);
@@ -101,6 +102,34 @@ static void merge(struct sort *sort, size_t from, size_t middle, size_t to)
 	}
 	/* What is left of the right run lies where it belongs. */
 	memcpy(out, left, (size_t)(left_end - left));
+}
+
+/* The same from the last on; the right one is kept apart. */
+static void merge_right(struct sort *sort, size_t from, size_t middle, size_t to)
+{
+	size_t size = sort->size, left = middle - from, right = to - middle;
+	const char *first = at(sort, from);
+	char *out = at(sort, to);
+	memcpy(sort->spare, at(sort, middle), right * size);
+	while (left && right) {
+		const char *a = first + (left - 1) * size, *b = sort->spare + (right - 1) * size;
+		bool last = sort->order(a, b) > 0;
+		out -= size;
+		copy(out, last ? a : b, size);
+		left -= last;
+		right -= !last;
+	}
+	memcpy(at(sort, from + left), sort->spare, right * size);
+}
+
+/* [from, middle) and [middle, to) become one run. The shorter one is kept apart: that needs less memory. */
+static void merge(struct sort *sort, size_t from, size_t middle, size_t to)
+{
+	if (in_order(sort, middle - 1, middle))
+		return;
+	from = first_after(sort, from, middle, at(sort, middle), false);
+	to = first_after(sort, middle, to, at(sort, middle - 1), true);
+	(middle - from <= to - middle ? merge_left : merge_right)(sort, from, middle, to);
 }
 
 static void merge_runs(struct sort *sort)
@@ -118,23 +147,25 @@ static void merge_runs(struct sort *sort)
 	}
 }
 
-static bool is_sorted(const struct sort *sort, size_t count)
+/* How many from the first on are in order. */
+static size_t sorted_at_first(const struct sort *sort, size_t count)
 {
 	size_t i = 1;
 	while (i < count && in_order(sort, i - 1, i))
 		i++;
-	return i >= count;
+	return i;
 }
 
 void sort_if_needed(void *items, size_t count, size_t size, int (*order)(const void *, const void *))
 {
 	struct sort sort = {.items = items, .size = size, .order = order};
-	if (is_sorted(&sort, count))
+	size_t sorted = sorted_at_first(&sort, count);
+	if (sorted >= count)
 		return;
 	sort.spare = malloc((count + 1) * size);
 	sort.starts = malloc((count / RUN_LEAST + 2) * sizeof *sort.starts);
 	if (sort.spare && sort.starts) {
-		find_runs(&sort, count);
+		find_runs(&sort, sorted, count);
 		merge_runs(&sort);
 	} else {
 		qsort(items, count, size, order);

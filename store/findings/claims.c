@@ -166,7 +166,7 @@ static int64_t judged_part(struct walk *walk, int64_t start, int64_t end)
 /* The host was late from the first piece to the last, without a break. */
 static void claim_late(struct walk *walk, const struct breakdown_stretch *pieces, size_t count, uint32_t thread)
 {
-	int64_t end = pieces[count - 1].end, start = claim_after_wait(walk, pieces[0].start, end);
+	int64_t end = breakdown_stretch_end(&pieces[count - 1]), start = claim_after_wait(walk, pieces[0].start, end);
 	if (end <= start)
 		return;
 	enum finding_kind kind = end - start >= STALL_NS ? FINDING_STALL : FINDING_LAUNCH;
@@ -175,9 +175,10 @@ static void claim_late(struct walk *walk, const struct breakdown_stretch *pieces
 	claim(walk, kind, start, end, thread, 0);
 	/* Behind it: steps are walked forwards. */
 	for (size_t i = 0; i < count; i++)
-		if (pieces[i].end > start)
+		if (breakdown_stretch_end(&pieces[i]) > start)
 			walk->claims->late[kind][pieces[i].cause] +=
-				judged_part(walk, pieces[i].start > start ? pieces[i].start : start, pieces[i].end);
+				judged_part(walk, pieces[i].start > start ? pieces[i].start : start,
+					    breakdown_stretch_end(&pieces[i]));
 }
 
 static void claim_idle(struct walk *walk, const struct breakdown_stretch *piece, uint32_t thread)
@@ -187,23 +188,24 @@ static void claim_idle(struct walk *walk, const struct breakdown_stretch *piece,
 		[IDLE_ALLOC] = FINDING_ALLOC,	  [IDLE_COMPILE] = FINDING_COMPILE, [IDLE_SETUP] = FINDING_SETUP,
 		[IDLE_CAPTURE] = FINDING_CAPTURE, [IDLE_GAP] = FINDING_SMALL,
 	};
-	int64_t length = piece->end - piece->start, judged;
+	const int64_t end = breakdown_stretch_end(piece), length = end - piece->start;
+	int64_t judged;
 	switch ((enum idle_row)piece->cause) {
 	case IDLE_DEVICE_WAIT:
 	case IDLE_UNKNOWN:
-		add_plain(walk, piece->start, piece->end, piece->cause == IDLE_DEVICE_WAIT);
+		add_plain(walk, piece->start, end, piece->cause == IDLE_DEVICE_WAIT);
 		return;
 	case IDLE_INPUT:
 		/* What the loader takes is lost to the loader, also where a wait brought it to light. */
 		walk->credit = walk->credit > length ? walk->credit - length : 0;
-		judged = judged_part(walk, piece->start, piece->end);
-		claim(walk, FINDING_INPUT, piece->start, piece->end, walk->breakdown->step_thread, 0);
+		judged = judged_part(walk, piece->start, end);
+		claim(walk, FINDING_INPUT, piece->start, end, walk->breakdown->step_thread, 0);
 		walk->claims->input += judged;
 		if (walk->device->idles[piece->idle].after_sync)
 			walk->claims->input_after_wait += judged;
 		return;
 	default:
-		claim(walk, kinds[piece->cause], piece->start, piece->end, thread, 0);
+		claim(walk, kinds[piece->cause], piece->start, end, thread, 0);
 		return;
 	}
 }
@@ -244,7 +246,7 @@ static void walk_busy(struct walk *walk, const struct breakdown_stretch *piece)
 	else if (piece->cause == OPERATION_FEW_BLOCKS)
 		kind = FINDING_FEW_BLOCKS;
 	if (kind != FINDING_KINDS)
-		claim(walk, kind, piece->start, piece->end, 0, 0);
+		claim(walk, kind, piece->start, breakdown_stretch_end(piece), 0, 0);
 }
 
 static void walk_device(struct walk *walk)

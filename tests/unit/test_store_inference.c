@@ -35,8 +35,8 @@ static void put(struct loop *loop, const char *name, int64_t sequence)
 	bool backward = names_backward(name);
 	phases_add(&loop->phases, &(struct phases_operator){.start = loop->now,
 							    .end = loop->now + MS,
-							    .sequence = sequence,
-							    .thread = backward ? 2 : 1,
+							    .sequence = phases_sequence(sequence),
+							    .on_step_thread = !backward,
 							    .backward = backward,
 							    .takes_tensor = names_takes_tensor(name),
 							    .network = (uint8_t)names_network(name)});

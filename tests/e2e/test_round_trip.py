@@ -10,12 +10,16 @@ What does not come back, and so is taken from the original before it is asked ab
   launch: ours is the one around it (LINKS).
 - operators of one thread that cross: the plugin drops one of them; ours stand on tracks of their own, so it sees both.
 Python frames are left out by the import, and counted. Traces without steps get one around all."""
+import bisect
+import collections
 import decimal
 import gzip
+import itertools
 import json
 import os
 import pathlib
 import resource
+import sqlite3
 import subprocess
 
 import pytest
@@ -132,6 +136,89 @@ def test_hta(imported, tmp_path):
         busy = sum(own.get(row, 0) for row in ("compute", "communication", "copies"))
         told = (temporal["compute_time(us)"] + temporal["non_compute_time(us)"]) * 1000
         assert busy + outside_of_steps(original, capture) == pytest.approx(told, abs=2000)
+
+
+# Each operation in the order of its stream, and the call that launched it.
+OPERATIONS = """SELECT o.device, o.stream, o.start, o.start + o.duration, a.start, a.start + a.duration FROM (
+    SELECT device, stream, start, duration, api FROM kernels UNION ALL SELECT device, stream, start, duration, api FROM copies
+    UNION ALL SELECT device, stream, start, duration, api FROM sets) o LEFT JOIN api_calls a ON a.rowid = o.api ORDER BY o.start"""
+# Rows of idle time in which the call that ended it had not begun; and that in which it had returned.
+NOT_BEGUN, QUEUED = {"input", "op", "outside", "call"}, {"gap"}
+KERNEL_WAIT = 30000  # ns; HTA's consecutive_kernel_delay
+
+
+def idle_by_hta(operations):
+    """{stream: {category: ns}} by HTA's rule: a stream's gap is a host wait if the call that ended it began after the work before it."""
+    found, reached = collections.defaultdict(collections.Counter), {}
+    for _, stream, start, end, call, _ in operations:
+        if stream in reached:
+            gap = start - reached[stream]
+            late = call is not None and call > reached[stream]
+            found[stream]["host_wait" if late else "kernel_wait" if gap < KERNEL_WAIT else "other"] += gap
+        reached[stream] = end
+    return found
+
+
+def test_idle_time_beside_hta(imported, tmp_path):
+    """HTA divides the idle time of each stream into host wait, kernel wait, and other. Its rule, applied to what the capture holds, gives what it says
+    of the export. profd's idle time is that of the device: a gap of one stream under which another one works is none. It is divided
+    further: of a host wait, the time before the call is that of what the host did (NOT_BEGUN), then come launch, arrival, and what is longer.
+    Of a kernel wait and of other, the work was queued (gap, device_wait), or the call was under way (launch, arrival)."""
+    _, capture = imported
+    python = python_of("PROFD_HTA", "HolisticTraceAnalysis")
+    told = collections.defaultdict(dict)
+    for row in ask(python, "hta_answers.py", export(capture, tmp_path / "trace.json.gz"), 0)["idle"]:
+        told[row["stream"]][row["idle_category"]] = 1000 * row["idle_time"]
+    with sqlite3.connect(capture) as db:
+        operations = list(db.execute(OPERATIONS))
+    reckoned = idle_by_hta(operations)
+    assert told.keys() <= reckoned.keys() and told
+    for stream, categories in told.items():
+        for category, ns in categories.items():
+            assert reckoned[stream][category] == pytest.approx(ns, abs=1000), (stream, category)
+    shown = json.loads(subprocess.run([BUILD / "bin" / "profd", "show", capture, "--by", "idle", "--format", "json"], capture_output=True,
+                                      text=True, check=True).stdout)["idle"]
+    starts, reached = [row[2] for row in operations], list(itertools.accumulate((row[3] for row in operations), max))
+    looked = collections.Counter()
+    for row in shown:
+        after = bisect.bisect_left(starts, row["end_ns"])
+        if not 0 < after < len(operations) or operations[after][4] is None:
+            continue
+        # Of what begins at one instant, the first: nobody knows which one ended the gap.
+        calls = [call for _, _, start, _, *call in operations[after:after + 2] if start == starts[after]]
+        began, returned = min(call[0] for call in calls), min(call[1] for call in calls)
+        if row["row"] in NOT_BEGUN:
+            assert max(call[0] for call in calls) > reached[after - 1], row
+        if row["row"] in QUEUED:
+            assert returned <= reached[after - 1] or began <= reached[after - 1], row
+        looked[row["row"]] += row["duration_ns"]
+    assert looked["op"] + looked["outside"] > 0
+
+
+def test_step_times_beside_tensorboard(imported, tmp_path):
+    """The plugin divides a step as profd divides the device's side: Kernel is compute, to the microsecond; Memcpy and Memset are copies; what is
+    left is idle, which profd divides by what the host did for the next operation, and the plugin by what any thread did. Where there are collectives
+    it takes copies before communication, and has the host's ranges of them (nccl:all_reduce) in Communication, also while the device is idle."""
+    _, capture = imported
+    python = python_of("PROFD_TENSORBOARD", "torch-tb-profiler")
+    answer, = ask(python, "tensorboard_answers.py", export(capture, tmp_path / "trace.json.gz", "--format", "tensorboard"))
+    with sqlite3.connect(capture) as db:
+        walls = [ns for ns, in db.execute("SELECT duration FROM steps ORDER BY start")]
+        rows = collections.defaultdict(collections.Counter)
+        for step, row, ns in db.execute("SELECT step, row, ns FROM breakdown WHERE side = 'device'"):
+            rows[step][row] += ns
+    assert len(answer["steps"]) == len(walls) > 0
+    for ours, wall, roles in zip((rows[at] for at in sorted(rows)), walls, answer["steps"].values()):
+        theirs = collections.Counter({role: 1000 * us for role, us in roles.items()})
+        host = sum(theirs[role] for role in ("Runtime", "DataLoader", "CpuOp", "Other"))
+        assert theirs["Total"] == pytest.approx(wall, abs=1000)
+        assert theirs["Kernel"] == pytest.approx(ours["compute"], abs=1000)
+        if not theirs["Communication"]:
+            assert theirs["Memcpy"] + theirs["Memset"] == pytest.approx(ours["copies"], abs=1000)
+            assert host == pytest.approx(ours["idle"], abs=1000) and not ours["communication"]
+        else:
+            assert ours["communication"] <= theirs["Communication"] and host <= ours["idle"]
+            assert ours["idle"] - host < 0.01 * wall
 
 
 def test_tensorboard(imported, tmp_path):

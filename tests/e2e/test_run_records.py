@@ -44,8 +44,8 @@ def numbers(profd, capture):
     (["--at-multiple", 25, "--steps", 2], [25, 26]),
 ])
 def test_steps_are_counted_from_the_first(profd, options, wanted):
-    done = run(profd, *options, "--", STEPS, "--steps=50", "--step-ms=25")
-    assert done.returncode == 0 and json.loads(done.stdout)["steps"] == 50
+    done = run(profd, *options, "--", STEPS, "--steps=36", "--step-ms=80")
+    assert done.returncode == 0 and json.loads(done.stdout)["steps"] == 36
     assert "a recording is asked for" in done.stderr and done.stderr.count("\n") == 1
     capture, = captures(profd, 1)
     assert capture["status"] == "complete" and numbers(profd, capture) == wanted
@@ -86,7 +86,7 @@ def test_what_the_command_starts(profd):
     """A shell's child, and nobody else's process."""
     other = profd.job(STEPS, "--step-ms=5")
     profd.wait_steps(other.pid, 5)
-    assert run(profd, "--steps", 3, "--", "sh", "-c", f"(sleep 1.5; exec {STEPS} --steps=40 --step-ms=10) & wait").returncode == 0
+    assert run(profd, "--steps", 3, "--", "sh", "-c", f"(sleep 1.5; exec {STEPS} --steps=40 --step-ms=50) & wait").returncode == 0
     capture, = captures(profd, 1)
     assert capture["pid"] != other.pid and capture["status"] == "complete" and len(numbers(profd, capture)) == 3
 
@@ -102,7 +102,7 @@ def test_what_goes_on_when_the_command_has_ended(profd):
 
 
 def test_what_steps_after_the_first_capture_is_not_recorded(profd):
-    line = f"{STEPS} --steps=20 --step-ms=20; sleep 2; {STEPS} --steps=20 --step-ms=20"
+    line = f"{STEPS} --steps=20 --step-ms=100; sleep 2; {STEPS} --steps=20 --step-ms=20"
     run(profd, "--steps", 2, "--", "sh", "-c", line)
     captures(profd, 1)
 
@@ -150,21 +150,23 @@ def test_a_command_without_steps_leaves_nothing(profd):
 
 
 def test_the_timeout_counts_from_the_first_step(profd):
-    line = f"sleep 2; exec {STEPS} --steps=300 --step-ms=10"
-    run(profd, "--steps", 10000, "--timeout", "1s", "--", "sh", "-c", line)
+    line = f"sleep 3; exec {STEPS} --steps=500 --step-ms=10"
+    run(profd, "--steps", 10000, "--timeout", "2s", "--", "sh", "-c", line)
     capture, = captures(profd, 1)
-    assert (capture["status"], capture["reason_code"]) == ("incomplete", "deadline") and 20 < capture["steps_recorded"] < 150
+    assert (capture["status"], capture["reason_code"]) == ("incomplete", "deadline") and 0 < capture["steps_recorded"] < 250
 
 
 def test_a_daemon_that_is_restarted_before(profd):
     """It knows nothing of the request; the command notices nothing."""
-    line = f"sleep 2; exec {STEPS} --steps=60 --step-ms=20"
+    go = profd.folder / "go"
+    line = f"while [ ! -e {go} ]; do sleep 0.05; done; exec {STEPS} --steps=60 --step-ms=20"
     job = subprocess.Popen([str(profd.client), "run", "--steps", "3", "--", "sh", "-c", line], env=profd.env, text=True,
                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     profd.jobs.append(job)
     asked(job.stderr.readline())
     profd.stop_daemon()
     profd.start_daemon()
+    go.touch()
     out, err = job.communicate(timeout=60)
     assert job.returncode == 0 and json.loads(out)["steps"] == 60 and err == ""
     assert json.loads(profd.run("captures", "--format", "json").stdout)["captures"] == []
@@ -176,7 +178,7 @@ def test_launchers_are_not_recorded(profd, torch_newest):
                       "dist.init_process_group('gloo')\n"
                       "model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))\n"
                       "optimizer = torch.optim.SGD(model.parameters(), 1e-3)\n"
-                      "for _ in range(150):\n"
+                      "for _ in range(300):\n"
                       "    model(torch.randn(2, 8)).sum().backward()\n"
                       "    optimizer.step()\n"
                       "    time.sleep(0.01)\n"
@@ -201,11 +203,11 @@ def test_the_loop_is_the_same(profd):
 
 
 def test_torch(profd, torch_newest):
-    done = run(profd, "--skip-first", 10, "--steps", 3, "--shapes", "--", torch_newest, WORKLOADS / "train.py", "--steps", 60)
+    done = run(profd, "--skip-first", 10, "--steps", 3, "--shapes", "--", torch_newest, WORKLOADS / "train.py", "--steps", 60, "--pad-ms", 30)
     assert done.returncode == 0, done.stderr
     capture, = captures(profd, 1)
     shown = profd.show(capture["capture_id"])
-    first = shown["steps"][0]["number"]  # its steps take some ms: on a busy machine the agent is not ready for step 12
+    first = shown["steps"][0]["number"]  # on a busy machine the agent is not ready for step 12
     assert 12 <= first < 40 and [step["number"] for step in shown["steps"]] == [first, first + 1, first + 2]
     assert any(row["name"] == "aten::conv2d" for row in shown["operators"])
 
@@ -229,9 +231,12 @@ def test_who_asks_often(profd):
     request = fake.trigger_fields(targets={"descendants": True}, follow=True)
     answers = [fake.ask(profd.socket, "trigger", **request) for _ in range(20)]
     assert all(answer[0]["row"] == "accepted" and answer[-1] == {"end": True} for answer in answers)
+    stay = profd.folder / "stay"
+    stay.touch()
     job = profd.job(STEPS, "--steps=100", "--step-ms=10", agent=False,
-                    env={"LD_PRELOAD": str(profd.agent)})
-    assert job.wait(20) == 0
+                    env={"LD_PRELOAD": str(profd.agent), "STAY": str(stay)})
     capture, = captures(profd, 1)
+    stay.unlink()
+    assert job.wait(20) == 0
     assert capture["pid"] == job.pid
     assert len(json.loads(profd.run("cancel", "--all", "--format", "json").stdout)["taken_back"]) == 19

@@ -88,7 +88,8 @@ def test_burning_sleeping_and_workers(profd):
     burns, sleeps = rows
     told = (last[4] - first[4]) / (last[0] - first[0]) * 100
     assert abs(burns["cpu_percent"] - told) < 15 and sleeps["cpu_percent"] < 5 and burns["cpu_percent"] > 4 * sleeps["cpu_percent"]
-    assert burns["cpu_ns"] + burns["waited_ns"] <= burns["wall_ns"] * 1.02
+    # The kernel counts a wait when it is over: one that had begun before the first look counts in full.
+    assert burns["cpu_ns"] + burns["waited_ns"] <= burns["wall_ns"] * 1.02 + 0.25e9
     assert workers[burns["pid"]]["start"] <= 0 and workers[burns["pid"]]["start"] + base <= first[0] + base
     text = profd.run("show", capture["capture_id"], "--by", "breakdown").stdout
     assert "a step's thread ran" in text and "2 workers (processes that it forked) ran" in text

@@ -167,7 +167,9 @@ def test_no_daemon(row, empty_profd):
     plain = profd.job(*line, agent=False)
     bare = plain.communicate(timeout=60)
     # As from a job script: `profd run` would say on the job's stderr that there is no daemon.
-    job = profd.job(*line, agent=False, env={"PROFD_SOCKET": str(busy / "missing" / "profd.sock"), "LD_PRELOAD": str(profd.agent)})
+    stay = profd.folder / "stay"
+    stay.touch()
+    job = profd.job(*line, agent=False, env={"PROFD_SOCKET": str(busy / "missing" / "profd.sock"), "LD_PRELOAD": str(profd.agent), "STAY": str(stay)})
     wait_for(lambda: agent_threads(job.pid), 10, "the agent")
     time.sleep(2)
     before = wake_ups(job.pid)
@@ -178,6 +180,7 @@ def test_no_daemon(row, empty_profd):
     assert wake_ups(job.pid) - before < 30
     for task in agent_threads(job.pid):
         assert not [f for f in (task / "fd").iterdir() if "inotify" in str(f.readlink())]
+    stay.unlink()
     watched = job.communicate(timeout=60)
     row.same((plain.returncode, *bare), (job.returncode, *watched))
     row.nothing_recorded("no daemon")

@@ -1,15 +1,15 @@
 """Unusual things that some jobs do all the time, or run beside them. A capture of some steps changes nothing for the job."""
 import glob
 import json
+import pathlib
 import shutil
 import signal
 import subprocess
-import time
 
 import pytest
 
 from conftest import same_job
-from house import BUILD, wait_for
+from house import BUILD, hurry, wait_for
 
 ODDJOB = BUILD / "workloads" / "oddjob"
 STEPS = BUILD / "workloads" / "steps"
@@ -68,14 +68,15 @@ def test_allocator(row, profd, name):
 def attached(profd, job, *tracer):
     """A capture while a tracer comes and goes."""
     profd.wait_steps(job.pid, 2)
-    client = profd.follow("--pid", job.pid, "--steps", 400)
+    client = profd.follow("--pid", job.pid, "--steps", 2000)
     profd.wait_recorded(job.pid)
     with subprocess.Popen([*tracer, "-p", str(job.pid)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL) as tool:
-        time.sleep(0.5)
+        wait_for(lambda: tool.poll() is not None or "TracerPid:\t0\n" not in pathlib.Path(f"/proc/{job.pid}/status").read_text(), what="the tracer")
         if tool.poll() is None and "strace" in tracer[0]:
             tool.send_signal(signal.SIGINT)
-        tool.wait(60)
+        tool.wait(240)
+    hurry(job)
     out, err = client.communicate(timeout=60)
     assert client.returncode == 0, err
     return json.loads(out)["captures"][0]

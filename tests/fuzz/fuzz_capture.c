@@ -16,6 +16,7 @@
 #include "proto/base/clock.h"
 #include "daemon/capture/names_reader.h"
 #include "proto/limits.h"
+#include "take.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -49,29 +50,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	}
 	store_temporary_folder(folder);
 	return 0;
-}
-
-/* --- the input --- */
-
-struct input {
-	const uint8_t *at;
-	size_t left;
-};
-
-static unsigned take(struct input *input)
-{
-	if (!input->left)
-		return 0;
-	input->left--;
-	return *input->at++;
-}
-
-static uint64_t take_bytes(struct input *input, size_t bytes)
-{
-	uint64_t value = 0;
-	for (size_t i = 0; i < bytes; i++)
-		value |= (uint64_t)take(input) << 8 * i;
-	return value;
 }
 
 /* --- records --- */

@@ -10,6 +10,7 @@
 #include "client/report/losses.h"
 #include "client/report/views.h"
 #include "store/store.h"
+#include "take.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -107,27 +108,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 }
 
 /* --- the input --- */
-
-struct input {
-	const uint8_t *at;
-	size_t left;
-};
-
-static unsigned take(struct input *input)
-{
-	if (!input->left)
-		return 0;
-	input->left--;
-	return *input->at++;
-}
-
-static uint64_t take_bytes(struct input *input, size_t bytes)
-{
-	uint64_t value = 0;
-	for (size_t i = 0; i < bytes; i++)
-		value |= (uint64_t)take(input) << 8 * i;
-	return value;
-}
 
 static void bind(sqlite3_stmt *statement, int column, struct input *input)
 {

@@ -48,24 +48,58 @@ bool frames_lie_still(uint64_t state)
 	return !drops_in_sight && !is_unproved && (frames_python.minor != 9 || !has_gil(state));
 }
 
+/* Pages that were of no use for so many stacks are not copied any more. */
+#define IDLE_MOST 4
+
+static uint8_t *window_guess(struct frames *f, uint64_t page)
+{
+	return &f->window_at[page / FRAMES_PAGE % (sizeof f->window_at / sizeof *f->window_at)];
+}
+
+/* What was of use lately is copied by one call of the system. Where one of the pages is there no more, those behind it are left out. */
+static void copy_windows(struct frames *f)
+{
+	uint32_t kept = 0, count = f->window_count;
+	for (uint32_t i = 0; i < count; i++) {
+		if (f->window_idle[i] >= IDLE_MOST)
+			continue;
+		f->window_pages[kept] = f->window_pages[i];
+		f->window_idle[kept] = (uint8_t)(f->window_idle[i] + 1);
+		*window_guess(f, f->window_pages[kept]) = (uint8_t)kept;
+		kept++;
+	}
+	f->window_count = interpreter_pages(f->window_pages, f->windows[0], FRAMES_PAGE, kept);
+}
+
+/* The bytes of this page; NULL: there is none. */
+static const unsigned char *window_of(struct frames *f, uint64_t page)
+{
+	uint8_t *guess = window_guess(f, page);
+	uint32_t i = *guess, count = f->window_count;
+	if (i >= count || f->window_pages[i] != page)
+		for (i = 0; i < count && f->window_pages[i] != page;)
+			i++;
+	if (i == count) {
+		/* More pages than are kept: the last one makes room. */
+		i = count < FRAMES_WINDOWS ? count : FRAMES_WINDOWS - 1;
+		f->window_count = i;
+		if (!python_read(&f->python.memory, page, f->windows[i], FRAMES_PAGE))
+			return NULL;
+		f->window_pages[i] = page;
+		f->window_count = i + 1;
+	}
+	f->window_idle[i] = 0;
+	*guess = (uint8_t)i;
+	return f->windows[i];
+}
+
 static bool read_by_pages(struct frames *f, uint64_t at, void *to, size_t bytes)
 {
 	uint64_t page = at / FRAMES_PAGE * FRAMES_PAGE;
-	uint32_t i = 0;
-	while (i < f->window_count && i < FRAMES_WINDOWS && f->windows[i].page != page)
-		i++;
-	if (at - page + bytes > FRAMES_PAGE)
-		return false;
-	if (i >= f->window_count || i >= FRAMES_WINDOWS) {
-		/* More pages than are kept: the last one makes room. */
-		i = f->window_count < FRAMES_WINDOWS ? f->window_count++ : FRAMES_WINDOWS - 1;
-		f->windows[i].page = 0;
-		if (!python_read(&f->python.memory, page, f->windows[i].bytes, FRAMES_PAGE))
-			return false;
-		f->windows[i].page = page;
-	}
-	memcpy(to, f->windows[i].bytes + (at - page), bytes);
-	return true;
+	const unsigned char *from = at - page + bytes > FRAMES_PAGE ? NULL : window_of(f, page);
+	if (from)
+		memcpy(to, from + (at - page), bytes);
+	return from != NULL;
 }
 
 static inline __attribute__((always_inline)) bool load(struct frames *f, bool copies, uint64_t at, int32_t offset,
@@ -233,7 +267,7 @@ int frames_directly(struct frames *f, uint64_t state, uint64_t *ret_hash)
 
 int frames_by_copies(struct frames *f, uint64_t state, uint64_t *ret_hash)
 {
-	f->window_count = 0;
 	f->python.memory.reads_left = READS;
+	copy_windows(f);
 	return read_all(f, true, state, ret_hash);
 }

@@ -10,7 +10,7 @@
 
 /* As in the sampler: the innermost frames of a stack. Marks of C's calls are not counted, but bounded. */
 #define FRAMES 512
-#define FRAMES_WINDOWS 8u
+#define FRAMES_WINDOWS 32u
 #define FRAMES_PAGE 4096u
 
 struct seen {
@@ -26,11 +26,12 @@ struct frames {
 	uint32_t entered;      /* calls of this stack that are newer than those */
 	struct python python;  /* its reader's own */
 	struct seen now[FRAMES];
+	/* Of a reader by copies: pages of memory. Those of the stack before are copied at once, as they are mostly those of the next one. */
 	uint32_t window_count;
-	struct {
-		uint64_t page;
-		unsigned char bytes[FRAMES_PAGE];
-	} windows[FRAMES_WINDOWS];
+	uint64_t window_pages[FRAMES_WINDOWS];
+	uint8_t window_idle[FRAMES_WINDOWS];   /* stacks since it was last of use */
+	uint8_t window_at[2 * FRAMES_WINDOWS]; /* by a few bits of the page: where it may be */
+	unsigned char windows[FRAMES_WINDOWS][FRAMES_PAGE];
 };
 
 /* How this process's Python keeps frames. Found once, and never changed: a thread that is late goes on by it. */

@@ -33,6 +33,17 @@ bool interpreter_words(const uint64_t *at, uint64_t *to, size_t count)
 	return process_vm_readv(getpid(), &local, 1, remote, count, 0) == (ssize_t)(count * sizeof *to);
 }
 
+uint32_t interpreter_pages(const uint64_t *pages, void *to, size_t bytes, uint32_t count)
+{
+	struct iovec local = {to, count * bytes}, remote[64];
+	if (!count || count > sizeof remote / sizeof *remote)
+		return 0;
+	for (uint32_t i = 0; i < count; i++)
+		remote[i] = (struct iovec){(void *)(uintptr_t)pages[i], bytes};
+	ssize_t copied = process_vm_readv(getpid(), &local, 1, remote, count, 0);
+	return copied > 0 ? (uint32_t)((size_t)copied / bytes) : 0;
+}
+
 /* "python3.11" in the name of a mapped file: before 3.11 no symbol tells the release. */
 static unsigned minor_in(const char *path)
 {

@@ -1,8 +1,13 @@
 """A recorded step of torch with Python stacks: sampled at 199 Hz (--stacks), with the stack of each operator (--stacks=operators),
 and with modules too (--modules), beside one without; and torch.profiler's with_stack=True, and with_modules=True, beside its own without. All take turns on one job, so that what the machine does
-beside falls on each; a figure is the median over the turns, a ratio that of the turns' ratios.
+beside falls on each; a figure is the median over the turns, a ratio that of the turns' ratios. And how long a thread reads its own frames, with the
+oldest CPython that is here, where they lie and by copies.
 """
+import glob
+import os
 import statistics
+import subprocess
+import sys
 
 from torch_turns import turns
 
@@ -15,9 +20,27 @@ def iterate():
     optimizer.step()
     optimizer.zero_grad()
 """
+FRAMES = """
+import ctypes, sys
+library = ctypes.CDLL(sys.argv[1])
+assert library.frames_open() == 0
+def down(n):
+    return down(n - 1) if n else [library.frames_ns(copies, 2000) for copies in (0, 1)]
+print(*sys.version_info[:2], *down(29))
+"""
+
+
+def frames(env):
+    """30 frames and those of the program."""
+    found = glob.glob(os.path.expanduser("~/.pyenv/versions/3.9.*/bin/python3")) + [sys.executable]
+    done = subprocess.run([found[0], "-c", FRAMES, env.build / "tests" / "python_frames.so"], capture_output=True, text=True, check=True,
+                          env=env.without_agent())
+    major, minor, directly, copied = map(int, done.stdout.split())
+    yield f"31 frames of CPython {major}.{minor}, read where they lie", directly, "ns", "by copies", copied, directly / copied, 0.2
 
 
 def rows(env):
+    yield from frames(env)
     with turns(env, "stacks", SETUP, [("with_stack",), ("with_stack", "with_modules")], STEPS) as job:
         if not job:
             return

@@ -198,11 +198,14 @@ def aside():
     for _ in range(20):
         kept(1)
         list(through(2))
+    # Memory that the stack before lay in is there no more.
+    deep()
+    made()
 
 
 def threads():
     """One at a time, as they share what they read into."""
-    for _ in range(10):
+    for _ in range(4):
         thread = threading.Thread(target=aside)
         thread.start()
         thread.join()

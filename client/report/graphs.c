@@ -46,5 +46,8 @@ struct table *report_graphs(const struct reader *reader, const struct report_opt
 	static const struct report_shape shape = {COUNTED(columns), COUNTED(keys), "graph", "cupti", NULL};
 	bool whole = report_session_options(reader) & SESSION_GRAPHS_WHOLE;
 
-	return report_query(reader, options, &shape, whole ? SUMS(WHOLE) : SUMS(BY_NODE));
+	struct table *table = report_query(reader, options, &shape, whole ? SUMS(WHOLE) : SUMS(BY_NODE));
+	if (whole)
+		table_note(table, "  recorded as a whole: of how many operations a launch was is not known");
+	return table;
 }

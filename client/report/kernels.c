@@ -5,6 +5,8 @@
 
 #include "proto/events.h"
 
+#include <sqlite3.h>
+
 static const struct column columns[] = {
 	{"name", "KERNEL", COLUMN_TEXT, COLUMN_NAME},	   {"calls", "CALLS", COLUMN_COUNT, 0},
 	{"total_ns", "TOTAL", COLUMN_DURATION, 0},	   {"percent", "DEVICE %", COLUMN_PERCENT, COLUMN_BARRED},
@@ -19,6 +21,21 @@ static const struct report_key keys[] = {
 	{"count", "t.calls DESC"},
 	{"name", "s.text"},
 };
+
+/* Below the table: how many of the calls were nodes of CUDA graphs, of how many launches. */
+static void note_graphs(struct table *table, const struct reader *reader, const struct report_options *options)
+{
+	sqlite3_stmt *row = report_prepare(reader, "SELECT count(*), count(DISTINCT correlation) FROM kernels WHERE "
+						   "graph <> 0 AND" REPORT_STEP);
+	sqlite3_bind_int64(row, 1, options->step);
+	while (report_next(reader, row)) {
+		long long nodes = sqlite3_column_int64(row, 0), launches = sqlite3_column_int64(row, 1);
+		if (nodes)
+			table_note(table,
+				   "  %lld of these calls were nodes of CUDA graphs, in %lld launch%s (--by graphs)",
+				   nodes, launches, launches == 1 ? "" : "es");
+	}
+}
 
 struct table *report_kernels(const struct reader *reader, const struct report_options *options)
 {
@@ -38,7 +55,9 @@ struct table *report_kernels(const struct reader *reader, const struct report_op
 	if (report_session_options(reader) & SESSION_GRAPHS_WHOLE)
 		table_note(table, "  CUDA graphs were recorded as a whole: their kernels are not here (--by graphs)");
 	/* Among the other tables it stands below the operators. */
-	if (options->alone)
+	if (options->alone) {
+		note_graphs(table, reader, options);
 		report_note_device(table, reader, options);
+	}
 	return table;
 }

@@ -157,12 +157,14 @@ def test_graphs(shown, lonely, folder):
     """By node: their kernels are among the kernels. As a whole: only how long the graph took."""
     answer = shown(graphs="nodes")
     assert pick(answer["graphs"], "graph", "calls", "operations", "total_ns", "streams") == [(3, 1, 3, 5 * MS, [7])]
+    assert "of these calls were nodes of CUDA graphs, in 1 launch (--by graphs)" in lonely.run("show", folder / "g.db", "--by", "kernels").stdout
     assert pick(answer["kernels"], "calls", "total_ns") == [(4, 9 * MS), (3, 2_200_000)]
     answer = shown(graphs="whole")
     assert pick(answer["graphs"], "graph", "calls", "operations", "total_ns", "average_ns") == [(3, 1, None, 5 * MS, 5 * MS)]
     assert pick(answer["steps"], "kernels", "graphs", "device_busy_ns") == [(3, 0, 5_802_000), (1, 1, 6_100_000)]
     assert answer["totals"]["graphs"] == 1 and answer["totals"]["device_ns"] == 12_702_000
     assert "recorded as a whole" in lonely.run("show", folder / "g.db", "--by", "kernels").stdout
+    assert "of how many operations a launch was is not known" in lonely.run("show", folder / "g.db", "--by", "graphs").stdout
     assert shown()["graphs"] == []
 
 

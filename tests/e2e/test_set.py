@@ -197,18 +197,28 @@ def test_cycles_go_on_with_them(profd):
 @pytest.mark.serial
 def test_ranks_go_on_with_the_same_step(profd):
     from test_ranks import STEP, ranks
-    jobs = ranks(profd, [0, STEP / 2])
-    trigger = profd.follow("--job", "77", "--steps", 150)
-    wait_for(lambda: {row["state"] for row in profd.json("ps")["processes"]} == {"recording"}, what="both ranks")
-    identity = next(iter(rows(profd).values()))["trigger_id"]
-    switched = profd.json("set", "--trigger", identity, "-nvtx")["switched"]
-    assert [row["rank"] for row in sorted(switched, key=lambda row: row["rank"])] == [0, 1]
-    for job in jobs:
-        hurry(job)
-    answer, _ = ended(profd, trigger)
-    parts = [[c for c in answer["captures"] if c["rank"] == rank] for rank in (0, 1)]
-    for part in parts:
-        check_whole(profd, part, switched, 150)
+
+    def switched():
+        """Captures of each rank; none where one of them was not ready for the step that was chosen, and says so."""
+        jobs = ranks(profd, [0, STEP / 2])
+        trigger = profd.follow("--job", "77", "--steps", 150)
+        wait_for(lambda: {row["state"] for row in profd.json("ps")["processes"]} == {"recording"}, what="both ranks")
+        identity = next(iter(rows(profd).values()))["trigger_id"]
+        switched = profd.json("set", "--trigger", identity, "-nvtx")["switched"]
+        assert [row["rank"] for row in sorted(switched, key=lambda row: row["rank"])] == [0, 1]
+        for job in jobs:
+            hurry(job)
+        answer, _ = ended(profd, trigger)
+        parts = [[c for c in answer["captures"] if c["rank"] == rank] for rank in (0, 1)]
+        for part in parts:
+            check_whole(profd, part, switched, 150)
+        late = answer["together"][1:]
+        assert all("was not ready in time" in row["message"] for row in late), late
+        for job in jobs:
+            job.kill()
+        wait_for(lambda: not profd.json("ps", codes=(0, 3))["processes"], what="the ranks to be gone")
+        return not late and parts
+    parts = wait_for(switched, what="ranks that are ready in time")
     begun = [[steps(profd, c["capture_id"])[0][0] for c in part] for part in parts]
     assert begun[0] == begun[1], begun
 

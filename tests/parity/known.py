@@ -16,7 +16,7 @@ RANGES = f"torch.profiler has ranges among its rows, their sum stands here, also
 INSIDE = "what is taken in a range inside of an operator is the range's own in torch.profiler, and the operator's in profd, where ranges have no bytes"
 
 KNOWN = [
-    Known("cnn transformer lstm autocast compile ddp fsdp2 lightning hf", "self memory", re.escape(OUTSIDE), RANGES),
+    Known("cnn transformer lstm autocast compile ddp fsdp2 lightning hf", "self memory", re.escape(OUTSIDE), RANGES, False),
     Known("compile", "self memory", "CompiledFunction(Backward)?", INSIDE),
     Known("fsdp2", "self memory", "RegisterPostBackwardFunctionBackward|autograd::engine::evaluate_function: .*", INSIDE),
     *(Known("fsdp2", column, "c10d::_allgather_base_", BEFORE, False) for column in ("memory", "self memory")),

@@ -69,6 +69,7 @@ class Window:
             tell(self.stage.name, {"averages": averages, "standing": self.standing})
             return
         profiler.export_chrome_trace(str(FOLDER / f"{self.stage.name}-trace.json"))
+        tell("torch", [int(part) for part in torch.__version__.split(".")[:2]])
         tell(self.stage.name, [average(row) for row in profiler.key_averages(group_by_input_shape=True)])
 
     def step(self):

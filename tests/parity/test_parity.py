@@ -5,7 +5,7 @@ import statistics
 
 import plan
 import pytest
-from columns import COLUMNS, Seen, differences, same, times
+from columns import BLOCKS, COLUMNS, Seen, differences, same, times
 from job import MODELS, RANKS, Job, python_for
 from known import explain, of
 
@@ -106,7 +106,8 @@ def test_model(profd, model, record_property):
         record_property("parity", {"title": f"{model} {rank}" if RANKS.get(model) else model, "lines": lines})
         unknown += found.pop(None, [])
         occurred |= set(found)
-        assert sum(columns["calls"][0].values()) > 100 and columns["flop"][1] and columns["memory"][1] and columns["stacks"][1], "nothing to compare"
+        assert columns["memory"][1] or seen.told("torch") < BLOCKS, "no bytes to compare"
+        assert sum(columns["calls"][0].values()) > 100 and columns["flop"][1] and columns["stacks"][1], "nothing to compare"
     assert not unknown, f"{len(unknown)} differences without an explanation"
     gone = [known for known in of(model) if known.always and known not in occurred]
     assert not gone, f"explained, but equal: {gone}"

@@ -56,7 +56,7 @@ static bool calls_of(const struct dl_phdr_info *info, struct calls *ret)
 			dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
 			entries = info->dlpi_phdr[i].p_memsz / sizeof *dynamic;
 		}
-	if (!dynamic || !object_has(info, dynamic, entries * sizeof *dynamic, PF_R))
+	if (!dynamic || !object_has(info, dynamic, entries * sizeof *dynamic, PF_R) || !object_is_there(dynamic))
 		return false;
 	for (i = 0; i < entries && dynamic[i].d_tag != DT_NULL; i++) {
 		const ElfW(Dyn) *entry = &dynamic[i];

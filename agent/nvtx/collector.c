@@ -86,6 +86,16 @@ static void say_number(struct sentence *s, const char *before, uint32_t n, const
 	sentence_add(s, n == 1 ? one : more);
 }
 
+/* What is said of objects that cannot be switched; returns their number. */
+static unsigned say_shut(struct sentence *s, const char *before)
+{
+	unsigned shut = nvtx_objects_shut();
+	if (shut)
+		say_number(s, before, shut, " object's NVTX lies in data that the job has protected since",
+			   " objects' NVTX lies in data that the job has protected since");
+	return shut;
+}
+
 /* Objects that were searched for and not taken in, each kind with its reason. Returns whether there are any. */
 static int say_not_taken(struct sentence *s, const char *before)
 {
@@ -128,6 +138,7 @@ static int probe_late(struct sentence *s)
 		say_number(s, "ranges and marks of ", count, " loaded object that uses NVTX",
 			   " loaded objects that use NVTX");
 		say_foreign(s, "; ");
+		say_shut(s, "; ");
 		say_not_taken(s, "; ");
 		return 1;
 	}
@@ -145,6 +156,7 @@ static int nvtx_probe(char *sentence, size_t bytes)
 	if (count) {
 		say_number(&s, "ranges and marks of ", count, " loaded object that uses NVTX",
 			   " loaded objects that use NVTX");
+		say_shut(&s, "; ");
 		if (!say_foreign(&s, "; ") && refused)
 			say_number(&s, "; ", refused, " more could not be taken in", " more could not be taken in");
 		return 1;
@@ -206,9 +218,10 @@ static int nvtx_start(const struct collector_request *request, char *sentence, s
 	missed = 0;
 	search_at = 0;
 	nvtx_objects_set(NVTX_HOOKED_ALL);
-	int foreign = say_foreign(&s, "") != 0;
+	int said = say_foreign(&s, "") != 0;
+	said |= say_shut(&s, said ? "; " : "") != 0;
 	if (late)
-		say_not_taken(&s, foreign ? "; " : "");
+		say_not_taken(&s, said ? "; " : "");
 	return 0;
 }
 

@@ -99,7 +99,7 @@ static uintptr_t other_function(const struct dl_phdr_info *info, const struct nv
 }
 
 /* The kernel adds nothing to a word there: it fails where the page cannot be written, whatever the job has done to it. */
-static int is_writable(uintptr_t at)
+int globals_writable(uintptr_t at)
 {
 	static uint32_t nobody_waits;
 	int nothing = FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_LT, 0);
@@ -136,7 +136,7 @@ enum globals_taking globals_take(struct dl_phdr_info *info, uintptr_t at, int le
 	int fresh = copy.state == NVTX_ABI_STATE_FRESH;
 	if (fresh && left)
 		return GLOBALS_LEFT;
-	if (!is_writable(at) || !is_writable(at + sizeof copy - sizeof(uint32_t)))
+	if (!globals_writable(at) || !globals_writable(at + sizeof copy - sizeof(uint32_t)))
 		return GLOBALS_FIXED;
 	if (fresh && !claim(info, globals))
 		return GLOBALS_BUSY;

@@ -12,6 +12,9 @@
 /* Bytes of this process that may not be there. Returns how many could be read, or a negative errno. */
 long globals_read(uintptr_t at, void *to, size_t bytes);
 
+/* 1 where the word of 4 bytes there can be written: the job may have write-protected it, or made it unreadable. */
+int globals_writable(uintptr_t at);
+
 /* Whether nvtxGlobals may begin with these four words; nearly never where it does not. */
 static inline int globals_likely(const uint64_t *words)
 {

@@ -7,6 +7,8 @@
  * compare-and-swap from a value that we know, so that what another tool has put there stays. */
 #include "objects.h"
 
+#include "globals.h"
+
 #include "../core/gate.h"
 #include "../core/object.h"
 #include "nvtx.h"
@@ -34,7 +36,7 @@ static struct object objects[OBJECTS];
 static _Atomic int hooks; /* enum nvtx_hooked */
 static _Atomic uint32_t refused;
 /* Of the last pass. */
-static _Atomic uint32_t foreign_slots;
+static _Atomic uint32_t foreign_slots, shut_objects;
 static _Atomic uintptr_t foreign_function;
 
 struct module {
@@ -133,9 +135,38 @@ static int object_read(struct object *o, struct snapshot *to)
 
 /* ---------------------------------------------------------------- a pass over all objects */
 
+/* Of the page, numbered from 1, something was found to be there already. */
+static int is_page(uintptr_t *known, const void *at)
+{
+	uintptr_t page = ((uintptr_t)at >> 12) + 1;
+	int same = page == *known;
+	*known = page;
+	return same;
+}
+
+/* Can the object's tables be read, and its slots be written? The job may have protected its data since they were, and what it then
+ * does to a thread that touches them would end the job. The kernel is asked once a page. */
+static int is_open(const struct dl_phdr_info *info, const struct snapshot *object)
+{
+	uintptr_t read = 0, written = 0, word;
+	for (size_t i = 0; i < nvtx_hook_count; i++) {
+		const struct nvtx_hook *hook = &nvtx_hooks[i];
+		const struct module *m = hook->module == NVTX_ABI_MODULE_CORE ? &object->core : &object->core2;
+		if (hook->id >= m->count)
+			continue;
+		if (!is_page(&read, m->table + hook->id) &&
+		    globals_read((uintptr_t)(m->table + hook->id), &word, sizeof word) != (long)sizeof word)
+			return 0;
+		nvtx_abi_function *slot = slot_of(info, object, hook);
+		if (slot && !is_page(&written, slot) && !globals_writable((uintptr_t)slot))
+			return 0;
+	}
+	return 1;
+}
+
 struct pass {
 	int hooked;
-	uint32_t foreign;
+	uint32_t foreign, shut;
 	uint64_t before[OBJECTS]; /* states at the start */
 	uint8_t seen[OBJECTS];
 };
@@ -156,7 +187,10 @@ static int pass_object(struct dl_phdr_info *info, size_t size, void *pointer)
 			continue;
 		if (object.state == pass->before[i])
 			pass->seen[i] = 1;
-		pass->foreign += object_flip(info, &object, pass->hooked, 0);
+		if (is_open(info, &object))
+			pass->foreign += object_flip(info, &object, pass->hooked, 0);
+		else
+			pass->shut++;
 	}
 	return 0;
 }
@@ -173,6 +207,7 @@ void nvtx_objects_set(int hooked)
 			atomic_compare_exchange_strong(&objects[i].state, &pass.before[i],
 						       (pass.before[i] & ~(uint64_t)ENTRY_STATES) + VERSION_STEP);
 	atomic_store_explicit(&foreign_slots, pass.foreign, memory_order_relaxed);
+	atomic_store_explicit(&shut_objects, pass.shut, memory_order_relaxed);
 }
 
 /* ---------------------------------------------------------------- entering */
@@ -317,6 +352,11 @@ unsigned nvtx_object_count(void)
 unsigned nvtx_objects_refused(void)
 {
 	return atomic_load_explicit(&refused, memory_order_relaxed);
+}
+
+unsigned nvtx_objects_shut(void)
+{
+	return atomic_load_explicit(&shut_objects, memory_order_relaxed);
 }
 
 void nvtx_objects_describe(unsigned *ret_foreign, char *holder, size_t bytes)

@@ -48,6 +48,9 @@ int nvtx_objects_enter(struct dl_phdr_info *info, const struct nvtx_abi_globals 
  * that tool lies in, where known. The agent's thread. */
 void nvtx_objects_describe(unsigned *ret_foreign, char *holder, size_t bytes);
 
+/* Objects whose data the job has protected since they were taken in, as seen at the last change: they stay as they are. */
+unsigned nvtx_objects_shut(void);
+
 /* Objects that could not be taken in because the table was full. */
 unsigned nvtx_objects_refused(void);
 

@@ -90,14 +90,26 @@ struct search {
 	const char *name;
 	const struct dl_phdr_info *object;
 	uint64_t found;
-	char path[512]; /* of the object; "": the program itself, or one of a longer name */
+	char path[512];	     /* of the object; "": the program itself, or one of a longer name */
+	uintptr_t there[16]; /* pages that can be read, numbered from 1 */
 };
+
+/* The kernel is asked once a page. */
+static int is_there(struct search *search, uintptr_t at)
+{
+	uintptr_t page = (at >> 12) + 1, *known = &search->there[page % (sizeof search->there / sizeof *search->there)];
+	if (*known != page && !object_is_there((const void *)at))
+		return 0;
+	*known = page;
+	return 1;
+}
 
 static bool read_object(void *context, uint64_t address, void *to, size_t bytes)
 {
-	const struct search *search = context;
+	struct search *search = context;
 	const void *from = (const void *)(uintptr_t)address;
-	if (!object_has(search->object, from, bytes, PF_R))
+	if (!bytes || !object_has(search->object, from, bytes, PF_R) || !is_there(search, address) ||
+	    !is_there(search, address + bytes - 1))
 		return false;
 	memcpy(to, from, bytes);
 	return true;
@@ -114,6 +126,7 @@ static int look_for_symbol(struct dl_phdr_info *info, size_t size, void *context
 	if (i == info->dlpi_phnum)
 		return 0;
 	search->object = info;
+	memset(search->there, 0, sizeof search->there);
 	search->found = python_symbol(
 		&memory, info->dlpi_addr + info->dlpi_phdr[i].p_vaddr - info->dlpi_phdr[i].p_offset, search->name);
 	size_t length = info->dlpi_name ? strlen(info->dlpi_name) : 0;

@@ -85,6 +85,10 @@ def slots(job):
     return words[0], words[6:]
 
 
+def maps_of(pid):
+    return pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()
+
+
 @pytest.mark.parametrize("how", ["used", "with"])
 def test_used_before(profd, tmp_path, how):
     job = Job(profd, tmp_path, how)
@@ -235,6 +239,26 @@ def test_data_that_cannot_be_written(profd, tmp_path):
     capture = job.capture()
     job.exact(capture)
     assert "NVTX: 1 object's NVTX could not be taken in" in notes(profd, capture)
+    job.ends_like_one_that_was_left_alone()
+
+
+@pytest.mark.parametrize("agent", [False, True])
+@pytest.mark.parametrize("how", ["locked", "hidden"])
+def test_data_that_is_protected_later(profd, tmp_path, how, agent):
+    """What the job has protected since it was taken in is left as it is, and the captures say so; the job goes on."""
+    job = Job(profd, tmp_path, how, agent=agent)
+    if agent:
+        profd.wait_registered(job.pid)
+    else:
+        job.attach()
+    job.exact(job.capture(), with_library=True)
+    job.go.touch()
+    wait_for(lambda: not any(" rw-p " in line and "libnvtx_part" in line for line in maps_of(job.pid)), what="the data to be protected")
+    for _ in range(2):
+        capture = job.capture()
+        job.exact(capture)
+        assert any("1 object's NVTX lies in data that the job has protected since" in note for note in notes(profd, capture)), notes(profd, capture)
+    assert "that the job has protected since" in job.doctor()[1]
     job.ends_like_one_that_was_left_alone()
 
 

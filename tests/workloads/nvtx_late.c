@@ -9,6 +9,8 @@
  * HOW: used      one step is made before `ready`         unused   none, and none before there is a file of the name in GO
  *      with      `used`, with the library                fixed    `with`, and the library's data is write-protected
  *      later     `used`, the library comes with GO       churn    `later`, and goes again in each step
+ *      locked    `with`, and the library's data is write-protected with GO
+ *      hidden    `with`, and the library's data cannot even be read from GO on; it is not called any more
  *      forged    `used`, with data that looks much like nvtxGlobals, but is none; the end says whether it is as it was
  * A step waits for `ready` to be read; NVTX is called by one thread alone. */
 #include "workload.h"
@@ -122,8 +124,8 @@ int main(int argc, char **argv)
 	long counted = argc > 2 ? strtol(argv[2], NULL, 10) : 0, done = 0;
 	double next = seconds();
 	int is_forged = !strcmp(how, "forged"), churn = !strcmp(how, "churn"), later = churn || !strcmp(how, "later"),
-	    unused = !strcmp(how, "unused");
-	if (!strcmp(how, "with") || !strcmp(how, "fixed"))
+	    unused = !strcmp(how, "unused"), hidden = !strcmp(how, "hidden"), closes = hidden || !strcmp(how, "locked");
+	if (!strcmp(how, "with") || !strcmp(how, "fixed") || closes)
 		open_library();
 	if (!unused)
 		ranges();
@@ -139,6 +141,11 @@ int main(int argc, char **argv)
 		int going = go && access(go, F_OK) == 0;
 		if (later && going && !library)
 			open_library();
+		if (closes == 1 && going) {
+			closes = 2;
+			part = hidden ? NULL : part;
+			dl_iterate_phdr(protect, &(int){hidden ? PROT_NONE : PROT_READ});
+		}
 		if (!unused || going)
 			ranges();
 		if (churn && library) {
@@ -149,7 +156,7 @@ int main(int argc, char **argv)
 		pace(&next, 0.005);
 		done += done < counted;
 	}
-	if (!strcmp(how, "fixed"))
+	if (!strcmp(how, "fixed") || closes)
 		dl_iterate_phdr(protect, &(int){PROT_READ | PROT_WRITE});
 	printf("%ld steps%s\n", done, is_forged && memcmp(was, forged, sizeof was) ? ", forgeries were changed" : "");
 	return 0;

@@ -103,7 +103,8 @@ int globals_writable(uintptr_t at)
 {
 	static uint32_t nobody_waits;
 	int nothing = FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_LT, 0);
-	return syscall(SYS_futex, &nobody_waits, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, 0L, at, nothing) >= 0;
+	return syscall(SYS_futex, &nobody_waits, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, 0L, at, nothing) < 0 ? -errno
+													     : 1;
 }
 
 /* Does what NVTX does at the first call when a tool answers. Its state comes last: whatever happens before, a fork too, leaves a
@@ -136,7 +137,7 @@ enum globals_taking globals_take(struct dl_phdr_info *info, uintptr_t at, int le
 	int fresh = copy.state == NVTX_ABI_STATE_FRESH;
 	if (fresh && left)
 		return GLOBALS_LEFT;
-	if (!globals_writable(at) || !globals_writable(at + sizeof copy - sizeof(uint32_t)))
+	if (globals_writable(at) < 0 || globals_writable(at + sizeof copy - sizeof(uint32_t)) < 0)
 		return GLOBALS_FIXED;
 	if (fresh && !claim(info, globals))
 		return GLOBALS_BUSY;

@@ -13,6 +13,7 @@
 #include "../core/object.h"
 #include "nvtx.h"
 
+#include <errno.h>
 #include <link.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -148,17 +149,17 @@ static int is_page(uintptr_t *known, const void *at)
  * does to a thread that touches them would end the job. The kernel is asked once a page. */
 static int is_open(const struct dl_phdr_info *info, const struct snapshot *object)
 {
-	uintptr_t read = 0, written = 0, word;
+	uintptr_t read = 0, written = 0;
 	for (size_t i = 0; i < nvtx_hook_count; i++) {
 		const struct nvtx_hook *hook = &nvtx_hooks[i];
 		const struct module *m = hook->module == NVTX_ABI_MODULE_CORE ? &object->core : &object->core2;
 		if (hook->id >= m->count)
 			continue;
-		if (!is_page(&read, m->table + hook->id) &&
-		    globals_read((uintptr_t)(m->table + hook->id), &word, sizeof word) != (long)sizeof word)
+		if (!is_page(&read, m->table + hook->id) && !object_is_there(m->table + hook->id))
 			return 0;
 		nvtx_abi_function *slot = slot_of(info, object, hook);
-		if (slot && !is_page(&written, slot) && !globals_writable((uintptr_t)slot))
+		/* A kernel that answers nobody says nothing of the job. */
+		if (slot && !is_page(&written, slot) && globals_writable((uintptr_t)slot) == -EFAULT)
 			return 0;
 	}
 	return 1;

@@ -59,6 +59,30 @@ def test_every_call_arrives(mix):
     assert capture["lost"] == 0
 
 
+# A filter of seccomp that answers EPERM to one system call, as containers have one; then another program takes this one's place.
+REFUSES = """
+import ctypes, os, struct, sys
+code = (0x20, 0, 0, 0), (0x15, 0, 1, int(sys.argv[1])), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7fff0000)
+text = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *one) for one in code))
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(code), ctypes.addressof(text)))
+prctl = ctypes.CDLL(None).prctl
+assert prctl(38, 1, 0, 0, 0) == 0 and prctl(22, 2, program) == 0
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="numbers of system calls are x86-64's")
+def test_a_container_that_refuses_what_the_agent_asks(profd):
+    """process_vm_readv. Whether memory may be touched is not known there: it is believed to be as the object says."""
+    job = profd.job("/usr/bin/python3", "-c", REFUSES, 310, MIX, "--step-ms=5")
+    profd.wait_steps(job.pid)
+    capture = profd.trigger(job.pid, "--steps", 3)
+    facts = finish(job)
+    assert capture["status"] == "complete"
+    got = {name or "": n for name, n in query(profd, capture, MARKS)}
+    assert got == {name: 3 * n for name, n in facts["per_step"]["marks"].items()}
+
+
 def test_attributes(mix):
     profd, capture, _ = mix
     rows = query(profd, capture, """

@@ -19,7 +19,9 @@ sys.path.insert(0, str(E2E))
 import house  # noqa: E402
 
 empty_profd, profd = house.empty_profd, house.profd
-BUILD, ROOT, WORKLOADS, Profd, wait_for = house.BUILD, house.ROOT, house.WORKLOADS, house.Profd, house.wait_for  # for e2e's modules
+# Modules of e2e that are imported here take these from `conftest`, which is this one.
+BUILD, ROOT, WORKLOADS, Profd, wait_for = house.BUILD, house.ROOT, house.WORKLOADS, house.Profd, house.wait_for
+asleep, hurry, naps, quiet, stop = house.asleep, house.hurry, house.naps, house.quiet, house.stop
 torch_newest, torch_debian, torch = house.torch_newest, house.torch_debian, house.torch
 
 BARE = {}  # what a command gave in its bare run: many rows run the same one

@@ -4,7 +4,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 
 /* Makes room behind `count` elements of `bytes` each for one more. *room: of how many elements there is room. Returns the array, which
  * may have moved; NULL: there is no memory, and the array is as it was. */
@@ -19,13 +18,9 @@ void *array_grow(void *array, size_t count, size_t *room, size_t bytes);
 		 array_grown != NULL;                                                                                  \
 	 }))
 
-/* Makes room for `wanted` elements in an array that has none yet. Where there is no memory for so many it stays as it is. */
-#define ARRAY_RESERVE(array, wanted, room)                                                                             \
-	({                                                                                                             \
-		__typeof__(array) array_made = (wanted) ? reallocarray(NULL, (wanted), sizeof *(array)) : NULL;        \
-		(array) = array_made;                                                                                  \
-		(room) = array_made ? (wanted) : 0;                                                                    \
-	})
+/* A new array with room for `wanted` elements of `bytes` each. Where there is no memory for so many, *room is 0 and the array is NULL: it
+ * grows from there. */
+void *array_reserve(size_t wanted, size_t *room, size_t bytes);
 
 /* The value that would stand at `place`, if they were sorted; moves them about. None is negative. `place` is less than their count. */
 int64_t array_value_at(int64_t *values, size_t count, size_t place);

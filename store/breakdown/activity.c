@@ -41,7 +41,8 @@ static struct activity_thread *new_thread(struct activity *activity, uint32_t th
 	struct activity_thread *made = &activity->threads[activity->near];
 	*made = (struct activity_thread){.thread = thread};
 	if (thread == activity->expected_thread)
-		ARRAY_RESERVE(made->spans.items, activity->expected_spans, made->spans.room);
+		made->spans.items =
+			array_reserve(activity->expected_spans, &made->spans.room, sizeof *made->spans.items);
 	return made;
 }
 

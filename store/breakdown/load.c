@@ -205,7 +205,7 @@ static void make_room(struct load *load)
 {
 	struct activity *activity = &load->capture->activity;
 	size_t operators = scan_table_rows(&load->scan, "operators");
-	ARRAY_RESERVE(load->phases.items, operators, load->phases.room);
+	load->phases.items = array_reserve(operators, &load->phases.room, sizeof *load->phases.items);
 	activity->expected_thread = load->capture->breakdown.step_thread;
 	activity->expected_spans = operators + (load->capture->device ? scan_table_rows(&load->scan, "api_calls") : 0);
 }

@@ -366,7 +366,7 @@ static void make_room(struct load *load)
 	size_t operations = 0;
 	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
 		operations += scan_table_rows(load->scan, tables[i]);
-	ARRAY_RESERVE(load->capture->operations, operations, load->operation_room);
+	load->capture->operations = array_reserve(operations, &load->operation_room, sizeof *load->capture->operations);
 }
 
 void device_load(struct scan *scan, const struct meanings *meanings, struct breakdown_capture *capture,

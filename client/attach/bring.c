@@ -52,18 +52,6 @@ static void *read_library(size_t *bytes)
 	return library;
 }
 
-/* A daemon whose socket the process sees as well; NULL after a sentence. */
-static const char *reachable(const struct daemons *daemons, int64_t pid)
-{
-	for (unsigned i = 0; i < daemons->count; i++)
-		if (inspect_kind(pid, daemons->list[i].path, S_IFSOCK) == 1)
-			return daemons->list[i].path;
-	fail(EXIT_NO_DAEMON,
-	     "process %lld does not see the daemon's socket %s, as it lives in another root or container: mount it there",
-	     (long long)pid, daemons->list[0].path);
-	return NULL;
-}
-
 /* The row of `ps`, to be deleted; NULL where the process is not registered. */
 static cJSON *registered(struct daemons *daemons, int64_t pid)
 {
@@ -144,6 +132,25 @@ static void open_goal(void *pointer)
 	goal->code = target_open(&goal->target, goal->pid, goal->sentence, sizeof goal->sentence);
 }
 
+/* A daemon whose socket the process sees as well. */
+static int find_socket(const struct daemons *daemons, struct goal *goal)
+{
+	long long pid = goal->pid;
+
+	for (unsigned i = 0; i < daemons->count && !goal->socket; i++)
+		if (inspect_kind(pid, daemons->list[i].path, S_IFSOCK) == 1)
+			goal->socket = daemons->list[i].path;
+	if (goal->socket)
+		return EXIT_DONE;
+	/* One that ends has lost its root. */
+	if (!target_same(&goal->target) || target_ends(&goal->target))
+		return fail(EXIT_NO_TARGET, "process %lld has ended", pid);
+	return fail(
+		EXIT_NO_DAEMON,
+		"process %lld does not see the daemon's socket %s, as it lives in another root or container: mount it there",
+		pid, daemons->list[0].path);
+}
+
 /* Untouched so far. */
 static int look_at_all(const struct bring *bring, const int64_t *pids, size_t count, struct goal *goals)
 {
@@ -158,8 +165,7 @@ static int look_at_all(const struct bring *bring, const int64_t *pids, size_t co
 			fail(code, "%s", goals[i].sentence);
 			break;
 		}
-		goals[i].socket = reachable(bring->daemons, pids[i]);
-		code = goals[i].socket ? EXIT_DONE : EXIT_NO_DAEMON;
+		code = find_socket(bring->daemons, &goals[i]);
 	}
 	return code;
 }

@@ -26,6 +26,14 @@
 #define LIBCS_MOST 4	      /* a process has one */
 #define CODE_MOST (64u << 20) /* of libc, that is searched */
 
+bool target_ends(const struct target *target)
+{
+	char state = process_task_state(target->pid, target->pid);
+
+	return state == 'Z' || state == 'X' || state == '?' ||
+	       process_number(target->pid, PROCESS_FLAGS) & FLAG_EXITING;
+}
+
 static int look_at_state(const struct target *target, char *sentence, size_t bytes)
 {
 	long long pid = target->pid;
@@ -34,7 +42,7 @@ static int look_at_state(const struct target *target, char *sentence, size_t byt
 	if (state == 'T' || state == 't')
 		return refuse_with(sentence, bytes, EXIT_BUSY,
 				   "process %lld is stopped (by a signal, or a debugger): let it go on first", pid);
-	if (state == 'Z' || state == 'X' || state == '?' || process_number(target->pid, PROCESS_FLAGS) & FLAG_EXITING)
+	if (target_ends(target))
 		return refuse_with(sentence, bytes, EXIT_NO_TARGET, "process %lld is ending", pid);
 	if (process_status(target->pid, "TracerPid", text, sizeof text) && strcmp(text, "0") != 0)
 		return refuse_with(sentence, bytes, EXIT_BUSY,

@@ -38,6 +38,8 @@ const char *target_way(const struct target *target, const char **why_no_slot);
 
 /* Is it still the process that was opened? */
 bool target_same(const struct target *target);
+/* Is it on its way out, or gone? Then it has no root any more, and soon no memory. */
+bool target_ends(const struct target *target);
 
 /* May a thread be stopped whose next instruction is at this address? Not inside of the loader, allocators, libc. */
 bool target_clean(const struct target *target, uint64_t address);

@@ -8,6 +8,8 @@
 	"SELECT r.step, r.start, r.duration, " columns "s.text FROM " table                                            \
 	" r JOIN strings s ON s.id = r.name WHERE r.step "                                                             \
 	"BETWEEN %lld AND %lld "
+/* NULL where it is not known. */
+#define KNOWN(column) "iif(collections_known, " column ", NULL) AS " column
 #define CALLS(names) NAMED("api_calls", "r.thread, ") "AND (" names ") ORDER BY r.duration DESC"
 
 static const char *const queries[FINDING_KINDS] = {
@@ -99,8 +101,8 @@ void findings_tell_sql(const struct texts *texts, const struct findings *finding
 	else if (finding->collections)
 		snprintf(
 			finding->sql, sizeof finding->sql,
-			"SELECT step, number, start, duration, collections_0, collections_1, collections_2, collected FROM steps WHERE "
-			"step BETWEEN %lld AND %lld ORDER BY duration DESC",
+			"SELECT step, number, start, duration, " KNOWN("collections_0") ", " KNOWN("collections_1") ", " KNOWN(
+				"collections_2") ", " KNOWN("collected") " FROM steps WHERE step BETWEEN %lld AND %lld ORDER BY duration DESC",
 			first, last);
 	else if (queries[finding->kind])
 		snprintf(finding->sql, sizeof finding->sql, queries[finding->kind], first, last);

@@ -151,7 +151,7 @@ signal.signal(signal.SIGUSR1, lambda *_: moved.append(1))
 def loop(until):
     while not until():
         agent.profd_range_push(b"it")
-        time.sleep(0.003)
+        time.sleep(0.003 if moved else 0.05)
         agent.profd_range_pop()
 loop(lambda: moved)
 threading.Thread(target=loop, args=(lambda: False,), daemon=True).start()

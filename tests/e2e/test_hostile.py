@@ -540,7 +540,7 @@ def test_another_user(system):
     job = system.job(STEPS, "--step-ms=5")
     system.wait_steps(job.pid, 2)
     mine = system.trigger(job.pid)["capture_id"]
-    busy = subprocess.Popen([str(system.client), "trigger", "--pid", str(job.pid), "--steps", "1000"], env=system.env,
+    busy = subprocess.Popen([str(system.client), "trigger", "--pid", str(job.pid), "--steps", "100000"], env=system.env,
                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     wait_for(lambda: system.process(job.pid)["state"] == "recording", what="the recording")
     running = system.process(job.pid)["capture_id"]
@@ -562,7 +562,9 @@ def test_another_user(system):
         assert rows[-1]["error"]["code"] == "no_such_target"
     kept = stranger(f'last("rm", capture_ids=["{mine}"])')[0]
     assert kept["row"] == "kept" and kept["error"]["code"] == "not_permitted"
-    assert busy.wait(60) == 0
+    assert system.process(job.pid)["capture_id"] == running and busy.poll() is None
+    system.run("cancel", running)
+    assert busy.wait(60) == 5
     assert system.show(mine)["capture"]["status"] == "complete"
 
 

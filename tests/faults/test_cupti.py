@@ -285,9 +285,8 @@ def test_the_job_is_stopped_in_a_flush(row, profd):
 
     def during(job):
         profd.run("trigger", "--pid", job.pid, "--steps", 3, "--no-wait")
-        # It is switched off some ms before the flush by force, which takes a little longer than the stop.
-        wait_for(lambda: log.exists() and "cuptiActivityDisable" in log.read_text(), 20, "the drain")
-        time.sleep(0.1)
+        # The flush by force takes a little longer than the stop.
+        wait_for(lambda: log.exists() and "cuptiActivityFlushAll 1 slow" in log.read_text(), 20, "the flush")
         job.send_signal(signal.SIGSTOP)
         time.sleep(5)
         job.send_signal(signal.SIGCONT)

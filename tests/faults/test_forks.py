@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import sqlite3
 import subprocess
+import time
 
 import pytest
 
@@ -97,7 +98,7 @@ def test_fork_does_not_wait_for_ever(row, profd):
     row.same((0, bare[0].replace("vfork", "callback"), bare[1]), (job.returncode, out, err), without_times)
 
 
-LIBRARIES, FORKS_A_STEP = 300, 10
+LIBRARIES, FORKS_A_STEP, RECORDINGS = 300, 10, 3
 SECONDS = float(os.environ.get("PROFD_FORK_SECONDS", "5"))  # minutes in ./dev test long forks
 
 
@@ -117,20 +118,19 @@ def test_forks_beside_recordings(row, profd):
     bare = profd.job(*line, "--seconds=0.2", agent=False)
     bare_out, bare_err = bare.communicate(timeout=60)
     told.unlink()
-    job = profd.job(*line, f"--seconds={SECONDS}")
+    stay = profd.folder / "stay"
+    stay.touch()
+    job = profd.job(*line, "--seconds=0", env={"STAY": str(stay)})
     profd.wait_steps(job.pid, 1)
-    captures = []
-    while job.poll() is None:
-        done = profd.run("trigger", "--pid", job.pid, "--steps", 5, "--format", "json", check=False)
-        found = json.loads(done.stdout)["captures"] if done.returncode == 0 else []
-        captures += found
-        if not found and job.poll() is None:
-            assert done.returncode in (3, 5), done  # it ended meanwhile
+    captures, until = [], time.monotonic() + SECONDS
+    while len(captures) < RECORDINGS or time.monotonic() < until:
+        captures.append(profd.trigger(job.pid, "--steps", 5))
+    stay.unlink()
     out, err = job.communicate(timeout=60)
     row.same((bare.returncode, bare_out, bare_err), (job.returncode, out, err))
     assert json.loads(out) == {"libraries": LIBRARIES, "hung": 0, "wrong": 0}
     forks = int(told.read_text().split()[1])
-    assert captures and forks >= FORKS_A_STEP, (captures, forks)
+    assert forks >= len(captures) * 5 * FORKS_A_STEP, (captures, forks)
     recorded = 0
     for capture in captures:
         with sqlite3.connect(f"file:{profd.file(capture['capture_id'])}?mode=ro", uri=True) as db:

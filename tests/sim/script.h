@@ -26,7 +26,7 @@
  *   hang=..., crash=...     as above without a code: it never returns; it dies of SIGSEGV
  *   slow=NAME...:500ms      it takes so much longer
  *   log=FILE                a line for each call (but the walk through a buffer and the time): when it ended (CLOCK_MONOTONIC
- *                           ns), thread, NAME, ARGUMENT, result
+ *                           ns), thread, NAME, ARGUMENT, result; and one before when a slow one begins: slow
  *   lenient                 what CUPTI forbids (a used or unzeroed buffer given, a flush inside of a callback) goes by unseen;
  *                           else the program is aborted with a line on stderr
  *   version=N | overflow    what cuptiGetVersion answers | it overflows the stack where no driver is up, as 13.2 always does

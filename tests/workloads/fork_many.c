@@ -4,7 +4,7 @@
  *
  * A step loads and unloads one library more, so that there is something new in the loader, and forks ten times, each in a range
  * `fork`. Prints one line of JSON: libraries, and hung and wrong, the children that did not end within 10 s or ended otherwise.
- * FILE is told how many steps and forks there were. */
+ * FILE is told how many steps and forks there were. After S seconds it goes on for as long as the file in STAY is there. */
 #include "workload.h"
 
 #include <dirent.h>
@@ -62,7 +62,7 @@ int main(int argc, char **argv)
 	void (*push)(const char *), (*pop)(void);
 	*(void **)&push = profd_function("profd_range_push");
 	*(void **)&pop = profd_function("profd_range_pop");
-	for (double end = seconds() + number(argv, "seconds", 1); seconds() < end; steps++) {
+	for (double end = seconds() + number(argv, "seconds", 1); seconds() < end || stays(); steps++) {
 		void *one_more = dlopen(last, RTLD_NOW);
 		for (int i = 0; i < FORKS_A_STEP; i++) {
 			int status = 0;

@@ -5,7 +5,7 @@
 
 library: each step defines operators one after the other, calls each CALLS times and takes it away before the next: their names
          lie at the same few addresses. Two of three are called work_*, the third mark_*.
-threads: THREADS threads call aten::add all the time.
+threads: THREADS threads call aten::add all the time; a step ends when each has.
 fast: aten::add in a range of _RecordFunctionFast, as compiled code makes them, in each step; from step PROFILED on torch.profiler
          is at work.
 Steps are profd_step()'s; after N they go on for as long as the file in STAY is there. Prints "ready" with its pid, and in the end N.
@@ -48,12 +48,15 @@ def main():
     step = getattr(ctypes.CDLL(None), "profd_step", lambda: None)
     one, over = torch.ones(1), threading.Event()
 
-    def add():
+    def add(number):
         while not over.is_set():
+            began = number_now[0]
             torch.add(one, one)
+            called[number] = began
             time.sleep(0)
 
-    threads = [threading.Thread(target=add) for _ in range(THREADS if wanted.mode == "threads" else 0)]
+    number_now, called = [0], [0] * (THREADS if wanted.mode == "threads" else 0)
+    threads = [threading.Thread(target=add, args=(number,)) for number in range(len(called))]
     for thread in threads:
         thread.start()
     print("ready", os.getpid(), flush=True)
@@ -62,6 +65,7 @@ def main():
         if number > wanted.steps and not os.path.exists(os.environ.get("STAY", "")):
             break
         until = time.monotonic() + wanted.step_ms / 1000
+        number_now[0] = number
         if wanted.mode == "library":
             come_and_go(one)
         if wanted.mode == "fast":
@@ -70,6 +74,8 @@ def main():
             with torch._C._profiler._RecordFunctionFast("a fast range"):
                 torch.add(one, one)
         time.sleep(max(0, until - time.monotonic()))
+        while any(last < number for last in called):
+            time.sleep(0.001)
         step()
     over.set()
     for thread in threads:

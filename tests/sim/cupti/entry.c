@@ -181,6 +181,7 @@ CUptiResult sim_enter(const char *function, uint32_t argument, bool always)
 		char *unit;
 		double time = strtod(value, &unit);
 		time *= strcmp(unit, "s") == 0 ? 1e9 : strcmp(unit, "us") == 0 ? 1e3 : 1e6;
+		write_log(function, argument, "slow");
 		struct timespec pause = {.tv_sec = (time_t)(time / 1e9), .tv_nsec = (long)time % 1000000000};
 		nanosleep(&pause, NULL);
 	}

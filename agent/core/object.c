@@ -2,18 +2,8 @@
 #include "object.h"
 #include "gate.h"
 
-#include <errno.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/uio.h>
-#include <unistd.h>
-
-int object_is_there(const void *at)
-{
-	char byte;
-	struct iovec local = {&byte, 1}, remote = {(void *)(uintptr_t)at, 1};
-	return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) >= 0 || errno != EFAULT;
-}
 
 int object_has(const struct dl_phdr_info *info, const void *at, size_t bytes, ElfW(Word) flags)
 {

@@ -6,10 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* 0 where the kernel says that the byte cannot be read: the job may have protected it, whatever the object says of it. Where it answers
- * nobody (a container's filter), the object is believed. */
-int object_is_there(const void *at);
-
 /* 1 where [at, at + bytes) lies in one loaded part of the object that has all of `flags` (PF_...). Inside a gate_iterate(). */
 int object_has(const struct dl_phdr_info *info, const void *at, size_t bytes, ElfW(Word) flags);
 

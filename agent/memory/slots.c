@@ -7,9 +7,9 @@
 
 #include "../core/gate.h"
 #include "../core/object.h"
+#include "../core/peek.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -56,7 +56,9 @@ static bool calls_of(const struct dl_phdr_info *info, struct calls *ret)
 			dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
 			entries = info->dlpi_phdr[i].p_memsz / sizeof *dynamic;
 		}
-	if (!dynamic || !object_has(info, dynamic, entries * sizeof *dynamic, PF_R) || !object_is_there(dynamic))
+	/* The job may have protected it, whatever the object says of it. */
+	if (!entries || !object_has(info, dynamic, entries * sizeof *dynamic, PF_R) || !peek_is_there(dynamic) ||
+	    !peek_is_there(dynamic + entries - 1))
 		return false;
 	for (i = 0; i < entries && dynamic[i].d_tag != DT_NULL; i++) {
 		const ElfW(Dyn) *entry = &dynamic[i];
@@ -233,17 +235,6 @@ static bool is_guarded(const struct dl_phdr_info *info, uintptr_t slot, uintptr_
 	return false;
 }
 
-/* Can the slot be written? 1, 0, or negative: the kernel does not tell. It is asked for an operation that changes nothing and needs
- * memory that can be written, as it answers for this without a signal; /proc/self/maps would need a descriptor. */
-static int is_open(void **slot)
-{
-	static uint32_t nobody_waits;
-	if (syscall(SYS_futex, &nobody_waits, FUTEX_WAKE_OP_PRIVATE, 0, NULL, slot,
-		    FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0)) >= 0)
-		return 1;
-	return errno == EFAULT ? 0 : -errno;
-}
-
 static void change(void **slot, void *from, void *to)
 {
 	__atomic_compare_exchange_n(slot, &from, to, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
@@ -255,7 +246,7 @@ static void change_guarded(struct pass *pass, const struct dl_phdr_info *info, v
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)slot;
 	void *start = (void *)(at & ~(page - 1));
-	int open = is_open(slot);
+	int open = peek_is_writable(slot);
 	if (open > 0 && pass->on && is_guarded(info, at, page)) {
 		pass->state.unfinished++;
 	} else if (open > 0) {

@@ -5,23 +5,14 @@
 #include "objects.h"
 
 #include "../core/object.h"
+#include "../core/peek.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 /* NVTX has 2 and 3 so far. */
 #define VERSION_LAST 15
-
-long globals_read(uintptr_t at, void *to, size_t bytes)
-{
-	struct iovec local = {to, bytes}, remote = {(void *)at, bytes};
-	ssize_t n = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
-	return n < 0 ? -errno : n;
-}
 
 /* May be written, and the loader has not write-protected it after relocating. */
 static int is_writable_data(const struct dl_phdr_info *info, uintptr_t at, size_t bytes)
@@ -98,15 +89,6 @@ static uintptr_t other_function(const struct dl_phdr_info *info, const struct nv
 	return 0;
 }
 
-/* The kernel adds nothing to a word there: it fails where the page cannot be written, whatever the job has done to it. */
-int globals_writable(uintptr_t at)
-{
-	static uint32_t nobody_waits;
-	int nothing = FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_LT, 0);
-	return syscall(SYS_futex, &nobody_waits, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, 0L, at, nothing) < 0 ? -errno
-													     : 1;
-}
-
 /* Does what NVTX does at the first call when a tool answers. Its state comes last: whatever happens before, a fork too, leaves a
  * variable that works. Where a thread makes the first call meanwhile, all slots become NULL. */
 static int claim(const struct dl_phdr_info *info, struct nvtx_abi_globals *globals)
@@ -128,7 +110,7 @@ enum globals_taking globals_take(struct dl_phdr_info *info, uintptr_t at, int le
 {
 	struct nvtx_abi_globals copy, *globals = (struct nvtx_abi_globals *)at;
 	*ret_function = 0;
-	if (globals_read(at, &copy, sizeof copy) != (long)sizeof copy || !globals_prove(info, &copy, at))
+	if (peek_bytes(at, &copy, sizeof copy) != (long)sizeof copy || !globals_prove(info, &copy, at))
 		return GLOBALS_NONE;
 	if (copy.state == NVTX_ABI_STATE_STARTED)
 		return GLOBALS_BUSY;
@@ -137,7 +119,7 @@ enum globals_taking globals_take(struct dl_phdr_info *info, uintptr_t at, int le
 	int fresh = copy.state == NVTX_ABI_STATE_FRESH;
 	if (fresh && left)
 		return GLOBALS_LEFT;
-	if (globals_writable(at) < 0 || globals_writable(at + sizeof copy - sizeof(uint32_t)) < 0)
+	if (peek_is_writable(globals) <= 0 || peek_is_writable((char *)(globals + 1) - sizeof(uint32_t)) <= 0)
 		return GLOBALS_FIXED;
 	if (fresh && !claim(info, globals))
 		return GLOBALS_BUSY;

@@ -9,13 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of this process that may not be there. Returns how many could be read, or a negative errno. */
-long globals_read(uintptr_t at, void *to, size_t bytes);
-
-/* 1 where the word of 4 bytes there can be written; -EFAULT where the job has write-protected it, or made it unreadable; another
- * negative errno where the kernel does not say. */
-int globals_writable(uintptr_t at);
-
 /* Whether nvtxGlobals may begin with these four words; nearly never where it does not. */
 static inline int globals_likely(const uint64_t *words)
 {

@@ -11,9 +11,9 @@
 
 #include "../core/gate.h"
 #include "../core/object.h"
+#include "../core/peek.h"
 #include "nvtx.h"
 
-#include <errno.h>
 #include <link.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -136,15 +136,6 @@ static int object_read(struct object *o, struct snapshot *to)
 
 /* ---------------------------------------------------------------- a pass over all objects */
 
-/* Of the page, numbered from 1, something was found to be there already. */
-static int is_page(uintptr_t *known, const void *at)
-{
-	uintptr_t page = ((uintptr_t)at >> 12) + 1;
-	int same = page == *known;
-	*known = page;
-	return same;
-}
-
 /* Can the object's tables be read, and its slots be written? The job may have protected its data since they were, and what it then
  * does to a thread that touches them would end the job. The kernel is asked once a page. */
 static int is_open(const struct dl_phdr_info *info, const struct snapshot *object)
@@ -155,11 +146,10 @@ static int is_open(const struct dl_phdr_info *info, const struct snapshot *objec
 		const struct module *m = hook->module == NVTX_ABI_MODULE_CORE ? &object->core : &object->core2;
 		if (hook->id >= m->count)
 			continue;
-		if (!is_page(&read, m->table + hook->id) && !object_is_there(m->table + hook->id))
+		if (!peek_is_there_once(&read, m->table + hook->id))
 			return 0;
 		nvtx_abi_function *slot = slot_of(info, object, hook);
-		/* A kernel that answers nobody says nothing of the job. */
-		if (slot && !is_page(&written, slot) && globals_writable((uintptr_t)slot) == -EFAULT)
+		if (slot && !peek_is_writable_once(&written, slot))
 			return 0;
 	}
 	return 1;

@@ -7,6 +7,7 @@
 #include "../core/gate.h"
 #include "../core/keeper.h"
 #include "../core/object.h"
+#include "../core/peek.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -170,11 +171,11 @@ static int names_another(char *name, size_t bytes)
 	uintptr_t at = (uintptr_t)__atomic_load_n(&environ, __ATOMIC_RELAXED), pointers[AT_ONCE];
 	for (unsigned i = 0; at && i < VARIABLES; i += AT_ONCE) {
 		/* What lies behind the end may not be there. */
-		long n = globals_read(at + i * sizeof at, pointers, sizeof pointers);
+		long n = peek_bytes(at + i * sizeof at, pointers, sizeof pointers);
 		for (long k = 0; k < n / (long)sizeof at; k++) {
 			if (!pointers[k])
 				return 0;
-			long have = globals_read(pointers[k], text, sizeof text - 1);
+			long have = peek_bytes(pointers[k], text, sizeof text - 1);
 			if (have < (long)sizeof wanted - 1 || memcmp(text, wanted, sizeof wanted - 1) != 0)
 				continue;
 			text[have] = 0;
@@ -213,7 +214,7 @@ static int look_between(const struct region *region, uintptr_t at, uintptr_t end
 	int any = 0;
 	while (at < end && end - at >= NEEDED_WORDS * sizeof *words) {
 		size_t wanted = end - at < sizeof words ? (end - at) & ~7ul : sizeof words;
-		long n = globals_read(at, words, wanted);
+		long n = peek_bytes(at, words, wanted);
 		if (n < (long)(NEEDED_WORDS * sizeof *words)) {
 			/* A page that is not there. */
 			now.unread += n < 0 && n != -EFAULT;

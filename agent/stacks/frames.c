@@ -3,6 +3,8 @@
 #include "interpreter.h"
 #include "modules.h"
 
+#include "../core/peek.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -68,7 +70,7 @@ static void copy_windows(struct frames *f)
 		*window_guess(f, f->window_pages[kept]) = (uint8_t)kept;
 		kept++;
 	}
-	f->window_count = interpreter_pages(f->window_pages, f->windows[0], FRAMES_PAGE, kept);
+	f->window_count = peek_pieces(f->window_pages, f->windows[0], FRAMES_PAGE, kept);
 }
 
 /* The bytes of this page; NULL: there is none. */

@@ -3,6 +3,8 @@
 #include "garbage.h"
 #include "interpreter.h"
 
+#include "../core/peek.h"
+
 #include <stdatomic.h>
 #include <string.h>
 
@@ -23,15 +25,12 @@ static struct {
 
 static bool read_words(const uint64_t *at, uint64_t *words)
 {
-	uint64_t addresses[WORDS];
 	if (garbage.within) {
 		for (unsigned i = 0; i < WORDS; i++)
 			words[i] = __atomic_load_n(at + i, __ATOMIC_RELAXED);
 		return true;
 	}
-	for (unsigned i = 0; i < WORDS; i++)
-		addresses[i] = (uint64_t)(uintptr_t)(at + i);
-	return interpreter_words(addresses, words, WORDS);
+	return peek_bytes((uintptr_t)at, words, WORDS * sizeof *words) == (long)(WORDS * sizeof *words);
 }
 
 struct garbage garbage_look(void)

@@ -2,6 +2,7 @@
 #include "interpreter.h"
 #include "../core/gate.h"
 #include "../core/object.h"
+#include "../core/peek.h"
 #include "../core/sentence.h"
 
 #include "proto/python/proof.h"
@@ -10,7 +11,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 /* glibc keeps the kernel's id of a thread in its pthread_t. */
@@ -18,30 +18,8 @@
 
 static bool read_own(void *context, uint64_t address, void *to, size_t bytes)
 {
-	struct iovec local = {to, bytes}, remote = {(void *)(uintptr_t)address, bytes};
 	(void)context;
-	return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)bytes;
-}
-
-bool interpreter_words(const uint64_t *at, uint64_t *to, size_t count)
-{
-	struct iovec local = {to, count * sizeof *to}, remote[64];
-	if (count > sizeof remote / sizeof *remote)
-		return false;
-	for (size_t i = 0; i < count; i++)
-		remote[i] = (struct iovec){(void *)(uintptr_t)at[i], sizeof *to};
-	return process_vm_readv(getpid(), &local, 1, remote, count, 0) == (ssize_t)(count * sizeof *to);
-}
-
-uint32_t interpreter_pages(const uint64_t *pages, void *to, size_t bytes, uint32_t count)
-{
-	struct iovec local = {to, count * bytes}, remote[64];
-	if (!count || count > sizeof remote / sizeof *remote)
-		return 0;
-	for (uint32_t i = 0; i < count; i++)
-		remote[i] = (struct iovec){(void *)(uintptr_t)pages[i], bytes};
-	ssize_t copied = process_vm_readv(getpid(), &local, 1, remote, count, 0);
-	return copied > 0 ? (uint32_t)((size_t)copied / bytes) : 0;
+	return peek_bytes(address, to, bytes) == (long)bytes;
 }
 
 /* "python3.11" in the name of a mapped file: before 3.11 no symbol tells the release. */
@@ -94,14 +72,10 @@ struct search {
 	uintptr_t there[16]; /* pages that can be read, numbered from 1 */
 };
 
-/* The kernel is asked once a page. */
 static int is_there(struct search *search, uintptr_t at)
 {
-	uintptr_t page = (at >> 12) + 1, *known = &search->there[page % (sizeof search->there / sizeof *search->there)];
-	if (*known != page && !object_is_there((const void *)at))
-		return 0;
-	*known = page;
-	return 1;
+	uintptr_t *known = &search->there[(at >> 12) % (sizeof search->there / sizeof *search->there)];
+	return peek_is_there_once(known, (const void *)at);
 }
 
 static bool read_object(void *context, uint64_t address, void *to, size_t bytes)

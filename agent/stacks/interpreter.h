@@ -20,13 +20,6 @@ bool interpreter_is_program(void);
 /* What Python exports under this name; NULL: there is none. */
 void *interpreter_symbol(const char *name);
 
-/* Words at these addresses (at most 64), all by one call; false where one cannot be read. Any thread. */
-bool interpreter_words(const uint64_t *at, uint64_t *to, size_t count);
-
-/* Copies these pages (at most 64), one behind the other, by one call. Returns how many: where one cannot be read those behind it are not. Any
- * thread. */
-uint32_t interpreter_pages(const uint64_t *pages, void *to, size_t bytes, uint32_t count);
-
 /* Has it ended, or does it? */
 bool interpreter_is_ending(struct python *python);
 

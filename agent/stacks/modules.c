@@ -7,6 +7,8 @@
 #include "modules.h"
 #include "interpreter.h"
 
+#include "../core/peek.h"
+
 #include "proto/python/code.h"
 #include "proto/python/dict.h"
 
@@ -195,7 +197,7 @@ static bool holds(const struct modules_pair *pair)
 	uint64_t at[MODULES_LINKS], words[MODULES_LINKS];
 	for (uint32_t i = 0; i < pair->link_count; i++)
 		at[i] = pair->links[i].at;
-	if (!interpreter_words(at, words, pair->link_count))
+	if (peek_pieces(at, words, sizeof *words, pair->link_count) != pair->link_count)
 		return false;
 	for (uint32_t i = 0; i < pair->link_count; i++)
 		if (words[i] != pair->links[i].word)

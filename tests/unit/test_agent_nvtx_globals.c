@@ -1,6 +1,7 @@
 /* test_agent_nvtx_globals.c - finding NVTX's data by its form (agent/nvtx/globals.h), on that of this very program, which is compiled with
  * NVIDIA's headers where they are at hand. */
 #include "agent/core/object.h"
+#include "agent/core/peek.h"
 #include "agent/nvtx/globals.h"
 
 #include <setjmp.h>
@@ -39,7 +40,7 @@ _Static_assert(NVTX_ABI_CORE2_COUNT == NVTX_CBID_CORE2_SIZE, "ids of the module 
 static int proved(struct dl_phdr_info *info, size_t word, uint64_t changed)
 {
 	struct nvtx_abi_globals copy;
-	assert_int_equal(globals_read((uintptr_t)&nvtxGlobals_v3, &copy, sizeof copy), sizeof copy);
+	assert_int_equal(peek_bytes((uintptr_t)&nvtxGlobals_v3, &copy, sizeof copy), sizeof copy);
 	uint64_t words[sizeof copy / sizeof(uint64_t)];
 	memcpy(words, &copy, sizeof copy);
 	words[word] += changed;
@@ -91,8 +92,8 @@ static void test_what_is_not_there(void **unused)
 {
 	(void)unused;
 	uint64_t word;
-	assert_true(globals_read(8, &word, sizeof word) < 0);
-	assert_int_equal(globals_read((uintptr_t)&unused, &word, sizeof word), sizeof word);
+	assert_true(peek_bytes(8, &word, sizeof word) < 0);
+	assert_int_equal(peek_bytes((uintptr_t)&unused, &word, sizeof word), sizeof word);
 }
 
 int main(void)

@@ -28,6 +28,25 @@ const char *loss_sentence(unsigned loss)
 	}
 }
 
+const char *activity_word(unsigned i, uint64_t *ret_kinds)
+{
+	static const struct {
+		uint64_t kinds;
+		const char *word;
+	} words[] = {
+		{1ull << ACTIVITY_COPY | 1ull << ACTIVITY_PEER_COPY, "copies"},
+		{1ull << ACTIVITY_SET, "memsets"},
+		{1ull << ACTIVITY_RUNTIME, "calls of the runtime API"},
+		{1ull << ACTIVITY_DRIVER, "calls of the driver API"},
+		{1ull << ACTIVITY_SYNC, "waits"},
+		{1ull << ACTIVITY_MEMORY, "memory"},
+	};
+	if (i >= sizeof words / sizeof *words)
+		return NULL;
+	*ret_kinds = words[i].kinds;
+	return words[i].word;
+}
+
 int loss_is_loss(unsigned loss)
 {
 	switch (loss) {

@@ -167,6 +167,8 @@ enum activity_kind {
 	ACTIVITY_SYNC = 38,
 	ACTIVITY_MEMORY = 49,
 };
+/* The word for what users look for in a capture, and the bits of its kinds; NULL where i is beyond the last. */
+const char *activity_word(unsigned i, uint64_t *ret_kinds);
 enum capture_status {
 #define CAPTURE_STATUS(number, NAME, word) CAPTURE_##NAME = (number),
 #include "enums.def"

@@ -68,23 +68,14 @@ static void say(char *text, const char *format, ...)
 
 static void say_refused(const struct notes *notes, char *text)
 {
-	static const struct {
-		uint64_t kinds;
-		const char *name;
-	} names[] = {
-		{1ull << ACTIVITY_COPY | 1ull << ACTIVITY_PEER_COPY, "copies"},
-		{1ull << ACTIVITY_SET, "memsets"},
-		{1ull << ACTIVITY_RUNTIME, "calls of the runtime API"},
-		{1ull << ACTIVITY_DRIVER, "calls of the driver API"},
-		{1ull << ACTIVITY_SYNC, "waits"},
-		{1ull << ACTIVITY_MEMORY, "memory"},
-	};
-	uint64_t device = names[0].kinds | names[1].kinds;
+	const uint64_t device = 1ull << ACTIVITY_COPY | 1ull << ACTIVITY_PEER_COPY | 1ull << ACTIVITY_SET;
 	char list[160] = "";
+	const char *word;
+	uint64_t kinds;
 	size_t n = 0;
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (notes->refused & names[i].kinds)
-			n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", names[i].name);
+	for (unsigned i = 0; (word = activity_word(i, &kinds)); i++)
+		if (notes->refused & kinds)
+			n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", word);
 	if (n)
 		say(text, "not recorded, since CUPTI refuses it: %s%s", list,
 		    notes->refused & device ? "; busy time is without that" : "");

@@ -6,6 +6,8 @@
 #include "clients.h"
 #include "session.h"
 
+#include "../../proto/events.h"
+
 #include <time.h>
 
 static int call_enable(uint32_t kind, int dump)
@@ -147,25 +149,14 @@ void kinds_disable(void)
 	session.left_on = session.kinds != 0;
 }
 
-/* What users look for in a capture. */
 void kinds_say_refused(void)
 {
-	static const struct {
-		uint64_t kinds;
-		const char *name;
-	} names[] = {
-		{1ull << CUPTI_KIND_MEMCPY | 1ull << CUPTI_KIND_MEMCPY2, "copies"},
-		{1ull << CUPTI_KIND_MEMSET, "memsets"},
-		{1ull << CUPTI_KIND_RUNTIME, "calls of the runtime API"},
-		{1ull << CUPTI_KIND_DRIVER, "calls of the driver API"},
-		{1ull << CUPTI_KIND_SYNCHRONIZATION, "waits"},
-		{1ull << CUPTI_KIND_MEMORY2, "memory"},
-	};
-	const char *before = "; not recorded, since it refuses: ";
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (session.refused & names[i].kinds) {
+	const char *before = "; not recorded, since it refuses: ", *word;
+	uint64_t kinds;
+	for (unsigned i = 0; (word = activity_word(i, &kinds)); i++)
+		if (session.refused & kinds) {
 			session_say(before);
-			session_say(names[i].name);
+			session_say(word);
 			before = ", ";
 		}
 }

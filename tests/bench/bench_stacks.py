@@ -3,13 +3,15 @@ and with modules too (--modules), beside one without; and torch.profiler's with_
 beside falls on each; a figure is the median over the turns, a ratio that of the turns' ratios. And how long a thread reads its own frames, with the
 oldest CPython that is here, where they lie and by copies.
 """
-import glob
-import os
+import pathlib
 import statistics
 import subprocess
 import sys
 
 from torch_turns import turns
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+from pythons import PYTHONS  # noqa: E402
 
 ROUNDS, STEPS = 8, 100
 SETUP = """
@@ -32,8 +34,8 @@ print(*sys.version_info[:2], *down(29))
 
 def frames(env):
     """30 frames and those of the program."""
-    found = glob.glob(os.path.expanduser("~/.pyenv/versions/3.9.*/bin/python3")) + [sys.executable]
-    done = subprocess.run([found[0], "-c", FRAMES, env.build / "tests" / "python_frames.so"], capture_output=True, text=True, check=True,
+    oldest = min(PYTHONS.items(), key=lambda one: int(one[0].split(".")[1]))[1]
+    done = subprocess.run([oldest, "-c", FRAMES, env.build / "tests" / "python_frames.so"], capture_output=True, text=True, check=True,
                           env=env.without_agent())
     major, minor, directly, copied = map(int, done.stdout.split())
     yield f"31 frames of CPython {major}.{minor}, read where they lie", directly, "ns", "by copies", copied, directly / copied, 0.2

@@ -1,5 +1,6 @@
 """`profd attach`: what is refused, and what is recorded afterwards. test_attach_table.py has what it does to jobs."""
 import contextlib
+import errno
 import json
 import os
 import pathlib
@@ -13,7 +14,8 @@ import time
 import pytest
 
 from conftest import BUILD, WORKLOADS, wait_for
-from test_stack import PYTHONS
+from test_disk_full import LOOK, Disk
+from pythons import PYTHONS
 
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="x86-64 alone")
 
@@ -58,6 +60,23 @@ def refused(profd, pid, code, words):
 
 
 IDLE = "import sys; print(flush=True); sys.stdin.read()"
+
+
+def test_a_process_that_ends_while_its_root_is_looked_at(profd):
+    """It is told to have ended: without a root it sees no socket, but nobody is to mount one there. The client stands before it
+    opens the root."""
+    disk = Disk(profd.folder / "control")
+    with process("/usr/bin/python3", "-c", IDLE) as job:
+        env = {**profd.env, "LD_PRELOAD": str(BUILD / "workloads" / "libfailing.so"), "FAILING_CONTROL": str(profd.folder / "control"),
+               "FAILING_FOLDER": f"/proc/{job.pid}/root"}
+        disk.fail(1, 2**32 - 1, errno.EAGAIN, LOOK)
+        client = subprocess.Popen([profd.client, "attach", "--pid", str(job.pid)], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        wait_for(lambda: disk.failed, what="the client to look at the root")
+        job.kill()
+        wait_for(lambda: pathlib.Path(f"/proc/{job.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z", what="its end")
+        disk.heal()
+        out, err = client.communicate(timeout=60)
+        assert client.returncode == 3 and f"process {job.pid} has ended" in err, (out, err)
 
 
 def test_refusals(profd, tmp_path):

@@ -21,7 +21,7 @@ import gpu
 from conftest import BUILD, WORKLOADS, wait_for
 from test_attach import bare
 from test_attach_containers import contained, pythons
-from test_stack import PYTHONS
+from pythons import PYTHONS
 
 ATTACHMENTS = int(os.environ.get("PROFD_ATTACHMENTS", "31"))
 AT_ONCE = 2 * (os.cpu_count() or 1)

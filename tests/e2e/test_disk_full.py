@@ -224,8 +224,8 @@ def test_start_on_a_full_disk(small):
         holder.wait()
 
 
-WRITE, SYNC, RENAME, TRUNCATE, CREATE, ALLOCATE = 1, 2, 4, 8, 16, 32
-ALL = 63
+WRITE, SYNC, RENAME, TRUNCATE, CREATE, ALLOCATE, LOOK = 1, 2, 4, 8, 16, 32, 64
+ALL = 63  # that a full disk has something to do with
 
 
 class Disk:

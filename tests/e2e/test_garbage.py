@@ -2,7 +2,7 @@
 import pytest
 
 from conftest import WORKLOADS
-from test_stack import PYTHONS
+from pythons import PYTHONS
 
 STEPS = 30  # of three there is more than in the others
 COUNTS = "collections_0", "collections_1", "collections_2", "collected"

@@ -6,7 +6,8 @@ import subprocess
 import pytest
 
 from conftest import BUILD
-from test_stack import HERE, PYTHONS
+from pythons import PYTHONS
+from test_stack import HERE
 
 
 def check(python):

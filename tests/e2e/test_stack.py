@@ -1,7 +1,6 @@
 """`profd stack`: Python stacks read from outside, of every CPython that this machine has; processes that are none, are not ours, or
 are hostile."""
 import contextlib
-import glob
 import json
 import os
 import pathlib
@@ -14,26 +13,10 @@ import pytest
 
 from cli import *  # noqa: F401,F403 (fixtures)
 from conftest import BUILD, wait_for
+from pythons import PYTHONS
 
 HERE = pathlib.Path(__file__).parent
 NAME_BYTES = 511  # what the reader keeps of a name
-
-
-def pythons():
-    """{"3.N": path}: the system's, those of PATH, and those that pyenv has built."""
-    found = {}
-    places = ["/usr/bin/python3"] + [f"{folder}/python3.{n}" for folder in os.environ["PATH"].split(":") for n in range(9, 15)]
-    for path in places + sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3"))):
-        if not os.access(path, os.X_OK):
-            continue
-        said = subprocess.run([path, "-c", "import sys; print('%d.%d' % sys.version_info[:2], hasattr(sys, '_is_gil_enabled') and "
-                               "not sys._is_gil_enabled())"], capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"})
-        if said.returncode == 0 and said.stdout.split()[1] == "False" and 9 <= int(said.stdout.split()[0][2:]) <= 14:
-            found.setdefault(said.stdout.split()[0], path)
-    return found
-
-
-PYTHONS = pythons()
 
 
 @contextlib.contextmanager

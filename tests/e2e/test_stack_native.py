@@ -12,7 +12,8 @@ import pytest
 
 from cli import *  # noqa: F401,F403 (fixtures)
 from conftest import BUILD, wait_for
-from test_stack import HERE, PYTHONS, process, stack
+from pythons import PYTHONS
+from test_stack import HERE, process, stack
 
 LIBRARY = BUILD / "workloads" / "libnative.so"
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="numbers of system calls are x86-64's")

@@ -12,7 +12,8 @@ import pytest
 
 from cli import *  # noqa: F401,F403 (fixtures)
 from conftest import WORKLOADS, wait_for
-from test_stack import PYTHONS, process
+from pythons import PYTHONS
+from test_stack import process
 
 sys.path.insert(0, str(WORKLOADS))
 from standing import PROGRAMS

@@ -4,7 +4,7 @@
  *     u32 calls    so many calls have been counted (the test may set it back)
  *     u32 from, to calls of these numbers fail, from 1 on; from 0 = none
  *     u32 error    with this errno; EAGAIN: they do not fail, but wait until from is 0
- *     u32 kinds    which calls are counted: bits WRITE, SYNC, RENAME, TRUNCATE, CREATE, ALLOCATE below
+ *     u32 kinds    which calls are counted: bits WRITE, SYNC, RENAME, TRUNCATE, CREATE, ALLOCATE, LOOK below
  *     u32 failed   so many have failed */
 #define _LARGEFILE64_SOURCE
 #include <dlfcn.h>
@@ -21,7 +21,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { WRITE = 1, SYNC = 2, RENAME = 4, TRUNCATE = 8, CREATE = 16, ALLOCATE = 32 };
+enum {
+	WRITE = 1,
+	SYNC = 2,
+	RENAME = 4,
+	TRUNCATE = 8,
+	CREATE = 16,
+	ALLOCATE = 32,
+	LOOK = 64 /* open() of what is there */
+};
 
 struct control {
 	_Atomic uint32_t calls, from, to, error, kinds, failed;
@@ -142,7 +150,7 @@ int renameat(int from_folder, const char *from, int to_folder, const char *to)
 		va_start(more, flags);                                                                                 \
 		mode_t mode = va_arg(more, mode_t);                                                                    \
 		va_end(more);                                                                                          \
-		return flags & O_CREAT && fails(CREATE, path) ? -1 : real(path, flags, mode);                          \
+		return fails(flags & O_CREAT ? CREATE : LOOK, path) ? -1 : real(path, flags, mode);                    \
 	}
 OPEN(open)
 OPEN(open64)

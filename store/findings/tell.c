@@ -13,9 +13,10 @@
 
 #define DURATION_BYTES 32
 
-static const char *duration(char text[DURATION_BYTES], int64_t ns)
+/* Divided here, so that it is rounded once. */
+static const char *mean(char text[DURATION_BYTES], int64_t ns, int64_t of)
 {
-	double value = (double)ns;
+	double value = (double)ns / (double)of;
 	if (value < 1e3)
 		snprintf(text, DURATION_BYTES, "%.0f ns", value);
 	else if (value < 1e6)
@@ -25,6 +26,11 @@ static const char *duration(char text[DURATION_BYTES], int64_t ns)
 	else
 		snprintf(text, DURATION_BYTES, "%.2f s", value / 1e9);
 	return text;
+}
+
+static const char *duration(char text[DURATION_BYTES], int64_t ns)
+{
+	return mean(text, ns, 1);
 }
 
 struct telling {
@@ -71,23 +77,22 @@ static void tell_input(const struct telling *telling)
 	char a[DURATION_BYTES], b[DURATION_BYTES];
 	const char *of = findings_of(telling->findings);
 	int64_t steps = (int64_t)telling->findings->judged;
-	int64_t all = figures_host_row(telling->breakdown, telling->findings, telling->claims, HOST_INPUT) / steps;
+	int64_t all = figures_host_row(telling->breakdown, telling->findings, telling->claims, HOST_INPUT);
 	int64_t outside =
-		figures_matrix(telling->breakdown, telling->findings, telling->claims, PHASE_INPUT, DOING_OUTSIDE) /
-		steps;
+		figures_matrix(telling->breakdown, telling->findings, telling->claims, PHASE_INPUT, DOING_OUTSIDE);
 	int64_t operators = all > outside ? all - outside : 0;
 	bool single = texts->single_loader && !texts->workers_loader;
 	WHAT("%s for input", finding->device >= 0 ? "The device waits" : "The step's thread waits");
 	if (single)
 		EVIDENCE(
 			"The step's thread loads the batches itself: %s%s in the DataLoader, %s of that in operators and calls.",
-			duration(a, all), of, duration(b, operators));
+			mean(a, all, steps), of, mean(b, operators, steps));
 	else if (texts->workers_loader)
 		EVIDENCE("The step's thread is in the DataLoader for %s%s: its workers do not keep up.",
-			 duration(a, all), of);
+			 mean(a, all, steps), of);
 	else
 		EVIDENCE("The step's thread gets its input for %s%s, %s of that in operators and calls.",
-			 duration(a, all), of, duration(b, operators));
+			 mean(a, all, steps), of, mean(b, operators, steps));
 	size_t n = strlen(finding->evidence);
 	if (telling->claims->input_after_wait * 2 > telling->claims->input)
 		snprintf(

@@ -123,6 +123,22 @@ def test_a_cpu_job_with_a_slow_loader_waits_for_input(tmp_path):
     assert answer["verdict"]["device"] is None and answer["verdict"]["verdict"].startswith("The step's thread waits for input")
 
 
+def test_a_mean_is_rounded_once(tmp_path):
+    """42,550.33 ns are 42.6 us. Cut to whole ns before, they were printed as 42.5: once in a run of all tests."""
+    events = []
+    for step in range(3):
+        at = step * 10000
+        events += [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1, "tid": 1, "ts": at, "dur": 10000},
+                   {"ph": "X", "cat": "user_annotation", "pid": 1, "tid": 1, "ts": at + 10, "dur": 5000.001 if step == 1 else 5000,
+                    "name": "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"},
+                   {"ph": "X", "cat": "cpu_op", "name": "aten::stack", "pid": 1, "tid": 1, "ts": at + 20, "dur": 42.551 if step == 1 else 42.55},
+                   {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": at + 5100, "dur": 4800}]
+    (tmp_path / "cpu.json").write_text(json.dumps({"traceEvents": events}))
+    capture = imported(tmp_path / "cpu.json", tmp_path)
+    verdict_numbers.check(capture)
+    assert "42.6 us of that in operators" in verdict(capture)["findings"][0]["evidence"]
+
+
 def test_which_steps_were_judged_and_a_window(tmp_path):
     """Of ten steps one is unlike the others: it is left out, and that is said. A trace without steps is judged as a window."""
     events = []

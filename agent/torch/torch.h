@@ -24,8 +24,7 @@ int torch_profiler_waits(void);
  * `__next__`: one global callback for user scopes only, which operators do not notice. Idempotent. 0 or a negative errno
  * (-ENOENT: no torch here). */
 int torch_watch(void);
-/* Is it there? And does this torch tell whether a batch trains? */
-int torch_is_watched(void);
+/* Does this torch tell whether a batch trains? */
 int torch_knows_batches(void);
 /* Takes that callback away again. Calls that are under way still end in it. */
 void torch_unwatch(void);

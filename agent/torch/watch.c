@@ -277,11 +277,6 @@ int torch_watch(void)
 	return handle ? 0 : -EIO;
 }
 
-int torch_is_watched(void)
-{
-	return handle != 0;
-}
-
 int torch_knows_batches(void)
 {
 	return torch_symbols.sequence_peek != NULL;

@@ -342,8 +342,8 @@ static bool by_slot(struct target *target, const void *library, size_t needed, c
 	return result != SLOT_NOT;
 }
 
-int attach(struct target *target, const void *library, size_t library_bytes, const char *socket, int64_t patience,
-	   struct attachment *ret, char *sentence, size_t bytes)
+static int load_agent(struct target *target, const void *library, size_t library_bytes, const char *socket,
+		      int64_t patience, struct attachment *ret, char *sentence, size_t bytes)
 {
 	struct stopped thread;
 	uint64_t pages = 0;
@@ -375,13 +375,12 @@ int attach(struct target *target, const void *library, size_t library_bytes, con
 	if (error)
 		return told_of(target, error, sentence, bytes);
 	bool there = await(target, pages, patience, &loading);
-	if (!there && loading && target_same(target))
+	if (!there && loading)
 		return told_of_loading(pid, sentence, bytes);
 	if (!there)
 		return refuse_with(
 			sentence, bytes, EXIT_TIMED_OUT,
-			!target_same(target) ? "process %lld has ended"
-			: target->python
+			target->python
 				? "the main thread of process %lld did not come back to Python in time (it waits, or "
 				  "computes in one call); it was told not to load the agent any more: try again"
 				: "the thread that process %lld was made to start did not load the agent in time; it was told not "
@@ -399,8 +398,8 @@ int attach(struct target *target, const void *library, size_t library_bytes, con
 
 #else
 
-int attach(struct target *target, const void *library, size_t library_bytes, const char *socket, int64_t patience,
-	   struct attachment *ret, char *sentence, size_t bytes)
+static int load_agent(struct target *target, const void *library, size_t library_bytes, const char *socket,
+		      int64_t patience, struct attachment *ret, char *sentence, size_t bytes)
 {
 	(void)library, (void)library_bytes, (void)socket, (void)patience, (void)ret;
 	/* target_open() has refused it already. */
@@ -409,3 +408,14 @@ int attach(struct target *target, const void *library, size_t library_bytes, con
 }
 
 #endif
+
+int attach(struct target *target, const void *library, size_t library_bytes, const char *socket, int64_t patience,
+	   struct attachment *ret, char *sentence, size_t bytes)
+{
+	int code = load_agent(target, library, library_bytes, socket, patience, ret, sentence, bytes);
+
+	/* What ends meanwhile fails in many ways, and none of them is the reason. */
+	if (code && target_ends(target))
+		return refuse_with(sentence, bytes, EXIT_NO_TARGET, "process %lld has ended", (long long)target->pid);
+	return code;
+}

@@ -143,7 +143,7 @@ static int find_socket(const struct daemons *daemons, struct goal *goal)
 	if (goal->socket)
 		return EXIT_DONE;
 	/* One that ends has lost its root. */
-	if (!target_same(&goal->target) || target_ends(&goal->target))
+	if (target_ends(&goal->target))
 		return fail(EXIT_NO_TARGET, "process %lld has ended", pid);
 	return fail(
 		EXIT_NO_DAEMON,

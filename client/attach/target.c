@@ -30,7 +30,7 @@ bool target_ends(const struct target *target)
 {
 	char state = process_task_state(target->pid, target->pid);
 
-	return state == 'Z' || state == 'X' || state == '?' ||
+	return !target_same(target) || state == 'Z' || state == 'X' || state == '?' ||
 	       process_number(target->pid, PROCESS_FLAGS) & FLAG_EXITING;
 }
 
@@ -255,9 +255,15 @@ int target_open(struct target *ret, int64_t pid, char *sentence, size_t bytes)
 				   "process %lld has no memory of its own: it has ended, or is the kernel's",
 				   (long long)pid);
 	code = look_at_state(ret, sentence, bytes);
-	code = code ? code : look_at_program(ret, sentence, bytes);
+	if (code)
+		return code;
+	code = look_at_program(ret, sentence, bytes);
 	code = code ? code : find_all(ret, sentence, bytes);
-	return code ? code : look_at_python(ret, sentence, bytes);
+	code = code ? code : look_at_python(ret, sentence, bytes);
+	/* What ends meanwhile has no program, libraries or Python any more: that is not the reason. */
+	if (code && target_ends(ret))
+		return refuse_with(sentence, bytes, EXIT_NO_TARGET, "process %lld has ended", (long long)pid);
+	return code;
 }
 
 void target_close(struct target *target)

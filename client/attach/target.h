@@ -38,7 +38,7 @@ const char *target_way(const struct target *target, const char **why_no_slot);
 
 /* Is it still the process that was opened? */
 bool target_same(const struct target *target);
-/* Is it on its way out, or gone? Then it has no root any more, and soon no memory. */
+/* Is it on its way out, or gone? Then it has no root any more, and soon no memory. Once it has been opened. */
 bool target_ends(const struct target *target);
 
 /* May a thread be stopped whose next instruction is at this address? Not inside of the loader, allocators, libc. */

@@ -14,7 +14,7 @@ import time
 import pytest
 
 from conftest import BUILD, WORKLOADS, wait_for
-from test_disk_full import LOOK, Disk
+from test_disk_full import LOOK, WRITE, Disk
 from pythons import PYTHONS
 
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="x86-64 alone")
@@ -62,16 +62,17 @@ def refused(profd, pid, code, words):
 IDLE = "import sys; print(flush=True); sys.stdin.read()"
 
 
-def test_a_process_that_ends_while_its_root_is_looked_at(profd):
-    """It is told to have ended: without a root it sees no socket, but nobody is to mount one there. The client stands before it
-    opens the root."""
+@pytest.mark.parametrize("part, kinds", [("root", LOOK), ("mem", WRITE)])
+def test_a_process_that_ends_meanwhile(profd, part, kinds):
+    """It is told to have ended, not what failed therefore: without a root it sees no socket of the daemon's, and without memory nothing can be
+    put there. The client stands before it opens the one, or writes to the other."""
     disk = Disk(profd.folder / "control")
     with process("/usr/bin/python3", "-c", IDLE) as job:
         env = {**profd.env, "LD_PRELOAD": str(BUILD / "workloads" / "libfailing.so"), "FAILING_CONTROL": str(profd.folder / "control"),
-               "FAILING_FOLDER": f"/proc/{job.pid}/root"}
-        disk.fail(1, 2**32 - 1, errno.EAGAIN, LOOK)
+               "FAILING_FOLDER": f"/proc/{job.pid}/{part}"}
+        disk.fail(1, 2**32 - 1, errno.EAGAIN, kinds)
         client = subprocess.Popen([profd.client, "attach", "--pid", str(job.pid)], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        wait_for(lambda: disk.failed, what="the client to look at the root")
+        wait_for(lambda: disk.failed, what="the client")
         job.kill()
         wait_for(lambda: pathlib.Path(f"/proc/{job.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z", what="its end")
         disk.heal()

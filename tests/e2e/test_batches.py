@@ -1,10 +1,12 @@
 """`trigger --unit batch` and `--phase`: a step is a batch of a DataLoader, and the loop's phase is waited for."""
 import json
+import shutil
 import signal
 import sqlite3
 
 import pytest
 
+import fake_agent as fake
 from conftest import BUILD, WORKLOADS, wait_for
 
 STEPS = BUILD / "workloads" / "steps"
@@ -83,6 +85,38 @@ def test_each_batch_is_a_step(profd, torch_newest, how):
         assert len(around) < 2 or around[0] != around[1], steps
     if how != "nested":
         assert asked(profd, capture) == [1] * 40
+
+
+COMES = """
+import ctypes, sys, time
+def load(path):
+    try:
+        ctypes.CDLL(path)
+    except OSError:
+        pass
+load("/nowhere/libtorch_first.so")
+time.sleep(float(sys.argv[2]))
+load(sys.argv[1])
+load("/nowhere/libtorch_last.so")
+time.sleep(100)
+"""
+
+
+def test_torch_is_told_of_before_the_agent_looks(profd):
+    """Of a library that has come since its last look the agent tells at once, and looks every 50 ms: who asks in between is not told that there
+    is no torch. Eight processes, so that one of them is asked then."""
+    library = profd.folder / "torch" / "lib" / "libtorch_cpu.so"
+    library.parent.mkdir(parents=True)
+    shutil.copy(BUILD / "workloads" / "libtorch_cpu.so", library)
+    (library.parents[1] / "version.py").write_text("__version__ = '2.15.0'\n")
+    for number in range(8):
+        job = profd.job("/usr/bin/python3", "-c", COMES, library, 0.2 + 0.006 * number)
+        with fake.connect(profd.socket) as asking:
+            wait_for(lambda: any(row.get("torch_version") for row in fake.ask(profd.socket, "ps")[:-1] if row["pid"] == job.pid), 60, "torch")
+            fake.send(asking, "trigger", **fake.trigger_fields(targets={"pids": [job.pid]}, batches="any", collectors=["steps"], timeout=10**8))
+            answer = list(fake.rows(asking))
+        assert not [row for row in answer if "no torch" in json.dumps(row)] and [row for row in answer if row.get("row") == "captured"], answer
+        job.kill()
 
 
 @pytest.mark.parametrize("how, phases", [("plain", ["validation", "train"]), pytest.param("nested", ["test", "train"], marks=wide),

@@ -8,7 +8,7 @@ A line of LOG is JSON: {"step": number, "mode": word, "wall": ns, "lost": ns}. l
     loader    in the dataset's __getitem__
     wait      from the return of a wait for the device to the next launch
     stall     of the step, without what the device had to do
-    save      in what is done in one step of six alone
+    save      in what is done in one step of twelve alone
     well      0
 """
 import contextlib
@@ -136,9 +136,9 @@ def main():
         else:
             for _ in range(8):
                 x = torch.ops.planted.layer(x, 2 * MS)
-        if mode == "save" and number % 6 == 0:
+        if mode == "save" and number % 12 == 0:
             start = time.monotonic_ns()
-            time.sleep(0.25)
+            time.sleep(0.6)
             lost = time.monotonic_ns() - start
         if mode == "stall":
             spin(50 * MS)

@@ -192,14 +192,17 @@ static bool write_page(const struct target *target, uint64_t pages, int fd, cons
 	return process_memory_write(&target->process, pages, &page, sizeof page);
 }
 
-/* Has the thread call a function; its answer stands in the page then. */
-static int call(struct stopped *thread, uint64_t pages, uint64_t function, const uint64_t arguments[4])
+/* Has the thread call a function; its answer stands in the page then. -ECANCELED: Python has ended since it was looked at. */
+static int call(struct target *target, struct stopped *thread, uint64_t pages, uint64_t function,
+		const uint64_t arguments[4])
 {
 	const struct stopped_stub stub = {.begin = pages + PAGE + CALL_AT,
 					  .end = pages + PAGE + CALL_AT + sizeof call_code,
 					  .data = pages,
 					  .back = pages + offsetof(struct page, back)};
 
+	if (target->python && !target_python_runs(target))
+		return -ECANCELED;
 	return stopped_call(thread, &stub, function, arguments);
 }
 
@@ -220,7 +223,7 @@ static int prepare(struct target *target, struct stopped *thread, const unsigned
 	const uint64_t queue[4] = {*pages + PAGE, *pages};
 	const uint64_t start[4] = {*pages + offsetof(struct page, thread), 0, *pages + PAGE, *pages};
 	int32_t answer;
-	error = call(thread, *pages, target->python ? target->add_pending_call : target->pthread_create,
+	error = call(target, thread, *pages, target->python ? target->add_pending_call : target->pthread_create,
 		     target->python ? queue : start);
 	if (!error &&
 	    (!python_read(&target->process.memory, *pages + offsetof(struct page, answer), &answer, sizeof answer) ||
@@ -247,7 +250,7 @@ static void queue_again(struct target *target, uint64_t pages)
 
 	if (process_task_state(target->pid, target->pid) != 'R' || choose_main(target, &thread))
 		return;
-	call(&thread, pages, target->add_pending_call, queue);
+	call(target, &thread, pages, target->add_pending_call, queue);
 	stopped_end(&thread);
 }
 
@@ -297,6 +300,8 @@ static int told_of(const struct target *target, int error, char *sentence, size_
 			pid);
 	if (error == -ESRCH)
 		return refuse_with(sentence, bytes, EXIT_NO_TARGET, "process %lld has ended", pid);
+	if (error == -ECANCELED)
+		return refuse_with(sentence, bytes, EXIT_NO_TARGET, "the Python of process %lld has ended", pid);
 	if (error == -EAGAIN)
 		return refuse_with(
 			sentence, bytes, EXIT_BUSY,
@@ -377,6 +382,8 @@ static int load_agent(struct target *target, const void *library, size_t library
 	bool there = await(target, pages, patience, &loading);
 	if (!there && loading)
 		return told_of_loading(pid, sentence, bytes);
+	if (!there && target->python && !target_python_runs(target))
+		return told_of(target, -ECANCELED, sentence, bytes);
 	if (!there)
 		return refuse_with(
 			sentence, bytes, EXIT_TIMED_OUT,

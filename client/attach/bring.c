@@ -6,6 +6,7 @@
 #include "client/doctor/root.h"
 #include "client/link/collect.h"
 #include "client/link/presence.h"
+#include "client/process/task.h"
 #include "client/process/watched.h"
 #include "client/start/install.h"
 #include "client/ui/clock.h"
@@ -13,7 +14,6 @@
 #include "client/ui/text.h"
 #include "find.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -67,11 +67,6 @@ static cJSON *registered(struct daemons *daemons, int64_t pid)
 	return row;
 }
 
-static bool has_ended(int64_t pid)
-{
-	return kill((pid_t)pid, 0) && errno == ESRCH;
-}
-
 static bool is_registered(struct daemons *daemons, int64_t pid)
 {
 	cJSON *row = registered(daemons, pid);
@@ -99,7 +94,7 @@ static bool await(struct daemons *daemons, int64_t pid, bool (*is_it)(struct dae
 	int64_t began = clock_now();
 
 	while (!is_it(daemons, pid)) {
-		if (clock_now() - began > patience || has_ended(pid))
+		if (clock_now() - began > patience || process_ends(pid))
 			return false;
 		nanosleep(&nap, NULL);
 	}
@@ -231,7 +226,7 @@ static int attach_one(const struct bring *bring, struct goal *goal, const struct
 		return code;
 	if (await(bring->daemons, pid, is_registered, bring->patience))
 		return EXIT_DONE;
-	if (has_ended(pid))
+	if (process_ends(pid))
 		return fail(EXIT_NO_TARGET, "process %lld has ended", pid);
 	return fail(EXIT_FAILED,
 		    "process %lld has the agent now, but it has not registered: `profd doctor --pid %lld` says more",

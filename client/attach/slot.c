@@ -270,7 +270,8 @@ static bool ask(struct target *target, const struct folder *folder)
 	char path[64];
 	size_t n = (size_t)snprintf(path, sizeof path, "%s/attach.py", folder->path) + 1;
 
-	if (!target_same(target) || !process_memory_write(&target->process, slot->path, path, n) ||
+	if (!target_same(target) || !target_python_runs(target) ||
+	    !process_memory_write(&target->process, slot->path, path, n) ||
 	    !process_memory_write(&target->process, slot->pending, &yes, sizeof yes) ||
 	    !python_read(&target->process.memory, slot->breaker, &events, sizeof events))
 		return false;
@@ -308,7 +309,8 @@ static bool undo(struct target *target, const struct folder *folder)
 
 	if (state_of(folder, &second) != 'g' || pwrite(folder->state, "x", 1, 0) != 1)
 		return false;
-	process_memory_write(&target->process, target->slot.pending, &no, sizeof no);
+	if (target_python_runs(target))
+		process_memory_write(&target->process, target->slot.pending, &no, sizeof no);
 	/* It may have looked at the slot just before. */
 	nanosleep(&settle, NULL);
 	return state_of(folder, &second) == 'x' || second == 0;

@@ -20,18 +20,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of the kernel's include/linux/sched.h. */
-#define FLAG_EXITING 4u
 #define READS_MOST 4000000
 #define LIBCS_MOST 4	      /* a process has one */
 #define CODE_MOST (64u << 20) /* of libc, that is searched */
 
 bool target_ends(const struct target *target)
 {
-	char state = process_task_state(target->pid, target->pid);
-
-	return !target_same(target) || state == 'Z' || state == 'X' || state == '?' ||
-	       process_number(target->pid, PROCESS_FLAGS) & FLAG_EXITING;
+	return !target_same(target) || process_ends(target->pid);
 }
 
 static int look_at_state(const struct target *target, char *sentence, size_t bytes)
@@ -201,12 +196,21 @@ static int look_at_python(struct target *target, char *sentence, size_t bytes)
 			pid, PYTHON_MINOR_LEAST, PYTHON_MINOR_MOST);
 	}
 	target->python = true;
+	target->runtime = found.runtime;
+	target->minor = found.minor;
 	target->add_pending_call = python_symbol(&target->process.memory, found.object->base, "Py_AddPendingCall");
 	if (!target->add_pending_call)
 		return refuse_with(sentence, bytes, EXIT_FAILED, "the Python of process %lld has no Py_AddPendingCall",
 				   pid);
 	slot_find(target, &python);
 	return 0;
+}
+
+bool target_python_runs(struct target *target)
+{
+	struct python python;
+
+	return python_open(&python, &target->process.memory, target->runtime, target->minor) == PYTHON_OK;
 }
 
 const char *target_way(const struct target *target, const char **why_no_slot)

@@ -21,6 +21,8 @@ struct target {
 	struct process_objects objects;
 	uint64_t born; /* /proc/PID/stat's start time: the pid is still the same process */
 	bool python;
+	uint64_t runtime; /* its _PyRuntime */
+	unsigned minor;
 	uint64_t agent; /* profd_attach() of one that is mapped and does not run; 0: none is */
 	/* Addresses in it. */
 	uint64_t dlopen, dlsym, close, mmap, mprotect, syscall, leave; /* leave: libc's rt_sigreturn */
@@ -40,6 +42,9 @@ const char *target_way(const struct target *target, const char **why_no_slot);
 bool target_same(const struct target *target);
 /* Is it on its way out, or gone? Then it has no root any more, and soon no memory. Once it has been opened. */
 bool target_ends(const struct target *target);
+
+/* Of one with Python: has that neither ended nor begun to? Who asks anything of it then works in memory that has been freed. */
+bool target_python_runs(struct target *target);
 
 /* May a thread be stopped whose next instruction is at this address? Not inside of the loader, allocators, libc. */
 bool target_clean(const struct target *target, uint64_t address);

@@ -1,6 +1,8 @@
 /* task.c - see task.h. */
 #include "task.h"
 
+#include "facts.h"
+
 #include "client/ui/text.h"
 
 #include <dirent.h>
@@ -9,6 +11,8 @@
 #include <string.h>
 
 #define TASKS_MOST 65536
+/* Of the kernel's include/linux/sched.h. */
+#define FLAG_EXITING 4u
 
 static FILE *open_file(int64_t pid, int64_t tid, const char *name)
 {
@@ -32,6 +36,13 @@ char process_task_state(int64_t pid, int64_t tid)
 	text[n] = 0;
 	bracket = strrchr(text, ')');
 	return bracket && bracket[1] && bracket[2] ? bracket[2] : '?';
+}
+
+bool process_ends(int64_t pid)
+{
+	char state = process_task_state(pid, pid);
+
+	return state == 'Z' || state == 'X' || state == '?' || process_number(pid, PROCESS_FLAGS) & FLAG_EXITING;
 }
 
 static void read_name(int64_t pid, struct process_task *task)

@@ -2,6 +2,7 @@
 #ifndef PROFD_CLIENT_PROCESS_TASK_H
 #define PROFD_CLIENT_PROCESS_TASK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,5 +17,8 @@ struct process_task {
 struct process_task *process_tasks(int64_t pid, size_t *count);
 /* The state of one thread, ? where it is gone. */
 char process_task_state(int64_t pid, int64_t tid);
+
+/* Is it on its way out, or gone? Also where it lies about until its parent has asked for its end. */
+bool process_ends(int64_t pid);
 
 #endif

@@ -14,9 +14,10 @@ import time
 import pytest
 
 from conftest import BUILD, WORKLOADS, wait_for
-from test_disk_full import LOOK, WRITE, Disk
 from pythons import PYTHONS
+from test_disk_full import LOOK, WRITE, Disk
 
+PAUSE = 34  # of x86-64's system calls
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="x86-64 alone")
 
 def bare(profd):
@@ -62,22 +63,45 @@ def refused(profd, pid, code, words):
 IDLE = "import sys; print(flush=True); sys.stdin.read()"
 
 
+@contextlib.contextmanager
+def held(profd, job, part, kinds):
+    """A client that attaches to it and that stands before it touches that part of its /proc; it goes on where the block ends."""
+    disk = Disk(profd.folder / "control")
+    env = {**profd.env, "LD_PRELOAD": str(BUILD / "workloads" / "libfailing.so"), "FAILING_CONTROL": str(profd.folder / "control"),
+           "FAILING_FOLDER": f"/proc/{job.pid}/{part}"}
+    disk.fail(1, 2**32 - 1, errno.EAGAIN, kinds)
+    client = subprocess.Popen([profd.client, "attach", "--pid", str(job.pid)], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: disk.failed, what="the client")
+    yield client
+    disk.heal()
+
+
 @pytest.mark.parametrize("part, kinds", [("root", LOOK), ("mem", WRITE)])
 def test_a_process_that_ends_meanwhile(profd, part, kinds):
     """It is told to have ended, not what failed therefore: without a root it sees no socket of the daemon's, and without memory nothing can be
     put there. The client stands before it opens the one, or writes to the other."""
-    disk = Disk(profd.folder / "control")
     with process("/usr/bin/python3", "-c", IDLE) as job:
-        env = {**profd.env, "LD_PRELOAD": str(BUILD / "workloads" / "libfailing.so"), "FAILING_CONTROL": str(profd.folder / "control"),
-               "FAILING_FOLDER": f"/proc/{job.pid}/{part}"}
-        disk.fail(1, 2**32 - 1, errno.EAGAIN, kinds)
-        client = subprocess.Popen([profd.client, "attach", "--pid", str(job.pid)], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        wait_for(lambda: disk.failed, what="the client")
-        job.kill()
-        wait_for(lambda: pathlib.Path(f"/proc/{job.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z", what="its end")
-        disk.heal()
+        with held(profd, job, part, kinds) as client:
+            job.kill()
+            wait_for(lambda: pathlib.Path(f"/proc/{job.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z", what="its end")
         out, err = client.communicate(timeout=60)
         assert client.returncode == 3 and f"process {job.pid} has ended" in err, (out, err)
+
+
+# exit() calls what a C library wants to be called, after Python has ended.
+LIVES_ON = "import ctypes, sys; print(flush=True); sys.stdin.read(); ctypes.CDLL(None).on_exit(ctypes.CDLL(None).pause, None)"
+
+
+@pytest.mark.parametrize("version", PYTHONS)
+def test_a_python_that_ends_meanwhile(profd, version):
+    """What asks it for a call works in memory that it has freed: a fault, which would end the job if the client ended just then."""
+    with process(PYTHONS[version], "-c", LIVES_ON) as job:
+        with held(profd, job, "root", LOOK) as client:
+            job.stdin.close()
+            wait_for(lambda: pathlib.Path(f"/proc/{job.pid}/syscall").read_text().split()[0] == str(PAUSE), what="its pause")
+        out, err = client.communicate(timeout=60)
+        assert client.returncode == 3 and f"the Python of process {job.pid} has ended" in err, (out, err)
+        assert job.poll() is None
 
 
 def test_refusals(profd, tmp_path):

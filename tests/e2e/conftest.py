@@ -16,6 +16,8 @@ import time
 
 import pytest
 
+import proc
+
 # A shell that starts us in the background has SIGINT ignored, and whoever is started by us would inherit that.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -74,8 +76,11 @@ def naps(pid):
 def asleep(task, seconds=0.1):
     """Does the thread of this folder in /proc sleep for so long without a break? One that waits for a processor does not sleep."""
     def look():
-        state = (task / "stat").read_text().rpartition(")")[2].split()[0]
-        return state == "S" and re.search(r"^voluntary_ctxt_switches:\s*(\d+)", (task / "status").read_text(), re.M)[1]
+        try:
+            status = (task / "status").read_text()
+        except proc.OVER:
+            return False
+        return "\nState:\tS" in status and re.search(r"^voluntary_ctxt_switches:\s*(\d+)", status, re.M)[1]
     before = look()
     time.sleep(seconds)
     return before and look() == before
@@ -84,7 +89,7 @@ def asleep(task, seconds=0.1):
 def stop(pid):
     """Stops a process; all its threads stand still then."""
     os.kill(pid, signal.SIGSTOP)
-    wait_for(lambda: all((task / "stat").read_text().rpartition(")")[2].split()[0] == "T" for task in pathlib.Path(f"/proc/{pid}/task").iterdir()),
+    wait_for(lambda: all("\nState:\tT" in text for text in proc.of_threads(pid, "status").values()),
              what=f"process {pid} to stop")
 
 

@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from conftest import wait_for
+from proc import agent_threads
 
 pytestmark = [pytest.mark.skipif(os.uname().machine != "x86_64", reason="x86-64 alone"),
               pytest.mark.skipif(os.geteuid() != 0, reason="makes namespaces")]
@@ -107,7 +108,7 @@ def test_from_the_machine_into_a_container(profd, tmp_path, which, users):
         assert "libprofd_agent" in pathlib.Path(f"/proc/{pid}/maps").read_text()
         assert profd.process(pid)["pid"] == pid
         profd.run("detach", "--pid", pid)
-        wait_for(lambda: not any(path.read_text().startswith("profd") for path in pathlib.Path(f"/proc/{pid}/task").glob("*/comm")), what="its end")
+        wait_for(lambda: not agent_threads(pid), what="its end")
         end.write_text("")
         out, err = job.communicate(timeout=30)
         assert (job.returncode, out, err) == (7, "as ever\n", "")

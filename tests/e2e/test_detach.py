@@ -8,6 +8,7 @@ import time
 import pytest
 
 from conftest import wait_for
+from proc import of_threads, opened
 from test_attach import TRAIN, begin, trains
 
 TORCH = os.environ.get("PROFD_TORCH_NEWEST")
@@ -28,13 +29,12 @@ hooked = []
 
 
 def threads(pid):
-    names = [path.read_text().strip() for path in pathlib.Path(f"/proc/{pid}/task").glob("*/comm")]
-    return sorted(name for name in names if name.startswith("profd"))
+    return sorted(name.strip() for name in of_threads(pid, "comm").values() if name.startswith("profd"))
 
 
 def descriptors(pid):
     """Of all tables: a thread may have its own."""
-    return sorted({(path.name, os.readlink(path)) for path in pathlib.Path(f"/proc/{pid}/task").glob("*/fd/*")})
+    return sorted({row for task in pathlib.Path(f"/proc/{pid}/task").glob("*") for row in opened(task / "fd").items()})
 
 
 def settled(look):

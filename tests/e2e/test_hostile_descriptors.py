@@ -9,6 +9,7 @@ import time
 import pytest
 
 import fake_agent as fake
+from proc import opened
 from test_hostile import alive
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -60,15 +61,6 @@ class Served:
             os.write(self.fuse, struct.pack("<IiQ", 16 + len(body), 0, number) + body)
 
 
-def opened(pid):
-    """What a process has open; what it closes meanwhile is left out."""
-    for fd in os.listdir(f"/proc/{pid}/fd"):
-        try:
-            yield os.readlink(f"/proc/{pid}/fd/{fd}")
-        except FileNotFoundError:
-            pass
-
-
 @pytest.mark.skipif(os.geteuid() != 0 or not os.path.exists("/dev/fuse"), reason="needs root and FUSE")
 def test_a_file_that_is_served_by_nobody(profd):
     """Sent with HELLO, with OFFER, with a request: the daemon answers others meanwhile, and takes no more of it."""
@@ -100,7 +92,7 @@ def test_a_file_that_is_served_by_nobody(profd):
             said += os.read(ours, 1000) or b"ended: sent\n"
         if b"mount" in said:
             pytest.skip(f"this kernel lets nobody serve files: {said.decode()}")
-        held = sum(path.endswith("/file") for path in opened(profd.daemon.pid))
+        held = sum(path.endswith("/file") for path in opened(f"/proc/{profd.daemon.pid}/fd").values())
         assert 0 < held <= 100, said
         for _ in range(5):
             alive(profd)

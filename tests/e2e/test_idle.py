@@ -8,12 +8,13 @@ import time
 import pytest
 
 from conftest import BUILD, asleep, naps, wait_for
+from proc import of_threads, opened
 
 STEPS = BUILD / "workloads" / "steps"
 
 
 def tasks(pid):
-    return {int(t.name): (t / "comm").read_text().strip() for t in (pathlib.Path("/proc") / str(pid) / "task").iterdir()}
+    return {tid: name.strip() for tid, name in of_threads(pid, "comm").items()}
 
 
 def agent_thread(pid):
@@ -31,7 +32,7 @@ def test_a_program_without_gpu_nvtx_torch_has_no_thread_and_no_socket(profd):
     wait_for(lambda: "libprofd_agent" in (proc / "maps").read_text(), what="the agent to be mapped")
     time.sleep(0.3)
     assert len(tasks(job.pid)) == 1
-    assert not [fd for fd in (proc / "fd").iterdir() if os.readlink(fd).startswith(("socket:", "anon_inode:"))]
+    assert not [fd for fd in opened(proc / "fd").values() if fd.startswith(("socket:", "anon_inode:"))]
     assert profd.process(job.pid) is None
     doctor = profd.run("doctor", "--pid", job.pid, check=False)
     assert doctor.returncode in (0, 3) and "agent" in doctor.stdout + doctor.stderr

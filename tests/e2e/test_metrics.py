@@ -17,6 +17,7 @@ import pytest
 
 import fake_agent as fake
 from conftest import BUILD, quiet, stop, wait_for
+from proc import of_threads
 from prometheus import Metrics, program
 
 STEPS = BUILD / "workloads" / "steps"
@@ -43,8 +44,8 @@ def configure(profd, **keys):
 def switches(pid):
     """How often the daemon's threads have gone to sleep."""
     total = 0
-    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-        for line in (task / "status").read_text().splitlines():
+    for text in of_threads(pid, "status").values():
+        for line in text.splitlines():
             if line.startswith("voluntary_ctxt_switches"):
                 total += int(line.split()[1])
     return total

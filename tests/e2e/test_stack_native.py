@@ -12,6 +12,7 @@ import pytest
 
 from cli import *  # noqa: F401,F403 (fixtures)
 from conftest import BUILD, wait_for
+from proc import of_threads, opened
 from pythons import PYTHONS
 from test_stack import HERE, process, stack
 
@@ -47,8 +48,8 @@ def job(call, library=LIBRARY, python="/usr/bin/python3", prefix=()):
 
 def waits_in(pid, number):
     """Its second thread waits in this system call."""
-    tids = sorted(map(int, os.listdir(f"/proc/{pid}/task")))
-    return len(tids) == 2 and pathlib.Path(f"/proc/{pid}/task/{tids[1]}/syscall").read_text().startswith(number)
+    calls = [*of_threads(pid, "syscall").values()]
+    return len(calls) == 2 and calls[1].startswith(number)
 
 
 def native(client, pid):
@@ -156,7 +157,7 @@ def test_stacks_that_are_too_much(lonely, threads, depth, reason):
     """What is not there says so; the lines of Python are there in any case."""
     with process("/usr/bin/python3", "-c", DEEP, LIBRARY, threads, depth) as program:
         assert program.stdout.readline() == "ready\n"
-        wait_for(lambda: sum(path.read_text().startswith("7 ") for path in pathlib.Path(f"/proc/{program.pid}/task").glob("*/syscall")) == threads, what="their poll()")
+        wait_for(lambda: sum(call.startswith("7 ") for call in of_threads(program.pid, "syscall").values()) == threads, what="their poll()")
         done = lonely.run("stack", "--pid", program.pid, "--native", "--format", "json", timeout=60)
         found = json.loads(done.stdout)["processes"][0]["threads"][1:]
         assert len(found) == threads and all("below" in names(thread) for thread in found)
@@ -290,11 +291,11 @@ def slow_files(folder, file):
 def held_reader(pid):
     """{number: name} of the descriptors of the confined process that the client has forked, once it waits in an openat()."""
     with contextlib.suppress(OSError):
-        for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-            for child in task.read_text().split():
+        for children in of_threads(pid, "children").values():
+            for child in children.split():
                 place = pathlib.Path("/proc") / child
                 if "Seccomp:\t2\n" in (place / "status").read_text() and (place / "syscall").read_text().startswith("257 "):
-                    return {int(path.name): os.readlink(path) for path in (place / "fd").iterdir()}
+                    return opened(place / "fd")
     return None
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from cli import *  # noqa: F401,F403 (fixtures)
 from conftest import WORKLOADS, wait_for
+from proc import of_threads
 from pythons import PYTHONS
 from test_stack import process
 
@@ -123,7 +124,7 @@ def test_native_as_py_spy(lonely, version):
     for name in PROGRAMS:
         with process(PYTHONS[version], STANDING, name) as job:
             assert job.stdout.readline() == "ready\n"
-            wait_for(lambda: all(path.read_text()[0].isdigit() for path in pathlib.Path(f"/proc/{job.pid}/task").glob("*/syscall")) and
+            wait_for(lambda: all(text[0].isdigit() for text in of_threads(job.pid, "syscall").values()) and
                      pathlib.Path(f"/proc/{job.pid}/syscall").read_text().startswith("0 "), what="its read(), and the waits of its threads")
             found = ours_native(lonely, job.pid)
             assert found == theirs_native(job.pid, found), name

@@ -13,6 +13,7 @@ import time
 import pytest
 
 from conftest import wait_for
+from proc import of_threads
 from test_snapshot import start
 
 ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"
@@ -77,9 +78,7 @@ def terminal(profd):
 def agent_switches(pid):
     """How often the agent's threads of a process have run."""
     total = 0
-    for task in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{task}/status") as status:
-            text = status.read()
+    for text in of_threads(pid, "status").values():
         if text.startswith("Name:\tprofd"):
             total += sum(int(line.split()[1]) for line in text.splitlines() if "ctxt_switches" in line)
     return total

@@ -1,7 +1,5 @@
 """Descriptors: jobs that close those that they do not know, have a table of their own, run out of them, or fork."""
 import json
-import os
-import pathlib
 import re
 import shutil
 import sqlite3
@@ -12,6 +10,7 @@ import pytest
 
 from conftest import same_job
 from house import BUILD, wait_for
+from proc import agent_threads, opened
 
 DESCRIPTORS = BUILD / "workloads" / "descriptors"
 STEPS = 120
@@ -28,20 +27,6 @@ MODES = {
 }
 # {what a filter refuses: what that leaves to the agent}
 TABLES = {"": "", "range": ", no close_range()", "table": ", no table of our own"}
-
-
-def agent_threads(pid):
-    tasks = (pathlib.Path("/proc") / str(pid) / "task").iterdir()
-    return [t for t in tasks if (t / "comm").read_text().startswith("profd")]
-
-
-def open_files(pid):
-    """What the process has open; a job that opens and closes has closed some meanwhile."""
-    for file in (pathlib.Path("/proc") / str(pid) / "fd").iterdir():
-        try:
-            yield os.readlink(file)
-        except FileNotFoundError:
-            pass
 
 
 def cpu_ticks(pid):
@@ -78,7 +63,7 @@ def test_descriptors(row, profd, mode, deny):
         before = cpu_ticks(job.pid)
         time.sleep(0.5)
         assert cpu_ticks(job.pid) - before < 10, "a thread of the agent's does not sleep"
-        assert not [name for name in open_files(job.pid) if "profd" in name and "descriptors" not in name]
+        assert not [name for name in opened(f"/proc/{job.pid}/fd").values() if "profd" in name and "descriptors" not in name]
         return capture, profd.trigger(job.pid)
 
     first, second = row.twice(profd, line, during)
@@ -179,7 +164,7 @@ def test_no_daemon(row, empty_profd):
     # A few looks, which become fewer, of some wake-ups each.
     assert wake_ups(job.pid) - before < 30
     for task in agent_threads(job.pid):
-        assert not [f for f in (task / "fd").iterdir() if "inotify" in str(f.readlink())]
+        assert not [f for f in opened(task / "fd").values() if "inotify" in f]
     stay.unlink()
     watched = job.communicate(timeout=60)
     row.same((plain.returncode, *bare), (job.returncode, *watched))

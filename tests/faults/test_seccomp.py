@@ -1,13 +1,13 @@
 """Jobs that forbid themselves system calls that the agent needs."""
 import json
 import os
-import pathlib
 import signal
 import sqlite3
 
 import pytest
 
 from house import BUILD, asleep, wait_for
+from proc import agent_threads, of_threads
 
 SANDBOX = BUILD / "workloads" / "sandbox"
 HOWS = {"kill": "a seccomp filter over all threads that ends the process", "errno": "the same, that refuses",
@@ -16,9 +16,9 @@ SECCOMP_KILLS = int(os.environ.get("PROFD_SECCOMP_KILLS", "3"))
 
 
 def agent_sleeps(pid):
-    """Has the agent's thread not run for a while, nor waited for a processor? The main thread has its name while it is `profd run`."""
-    tasks = [task for task in pathlib.Path(f"/proc/{pid}/task").iterdir() if task.name != str(pid) and (task / "comm").read_text() == "profd\n"]
-    return tasks and asleep(tasks[0], 0.3)
+    """Has the agent's thread not run for a while, nor waited for a processor?"""
+    threads = agent_threads(pid)
+    return threads and asleep(threads[0], 0.3)
 
 
 @pytest.mark.parametrize("how", HOWS)
@@ -92,7 +92,7 @@ def test_seccomp_filter_and_the_daemon_ends(row, profd):
 
 def confined(job):
     """Has a thread a filter, and the main thread none?"""
-    return job.poll() is not None or any("Seccomp:\t2" in (task / "status").read_text() for task in pathlib.Path(f"/proc/{job.pid}/task").iterdir())
+    return job.poll() is not None or any("Seccomp:\t2" in text for text in of_threads(job.pid, "status").values())
 
 
 def test_seccomp_filter_over_another_thread(row, profd):

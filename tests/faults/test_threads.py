@@ -1,11 +1,11 @@
 """What the agent's thread finds in the job, or inherits from the thread that starts it."""
 import os
-import pathlib
 import shutil
 
 import pytest
 
 from house import BUILD
+from proc import agent_threads
 
 TLS = BUILD / "workloads" / "tls"
 
@@ -55,9 +55,8 @@ HABITS = {
 }
 
 
-def agent_threads(pid):
-    found = [int(task.name) for task in pathlib.Path(f"/proc/{pid}/task").iterdir()
-             if (task / "comm").read_text().startswith("profd")]
+def agent_tids(pid):
+    found = [int(folder.name) for folder in agent_threads(pid)]
     assert found
     return found
 
@@ -72,7 +71,7 @@ def test_thread_is_as_the_process_began(row, profd, habit):
 
     def during(job):
         profd.wait_steps(job.pid)
-        for thread in agent_threads(job.pid):
+        for thread in agent_tids(job.pid):
             assert os.sched_getscheduler(thread) == os.SCHED_OTHER
             assert (os.sched_getaffinity(thread), os.getpriority(os.PRIO_PROCESS, thread)) == launch
 
@@ -86,7 +85,7 @@ def test_thread_stays_where_the_process_was_put(row, profd):
 
     def during(job):
         profd.wait_steps(job.pid)
-        for thread in agent_threads(job.pid):
+        for thread in agent_tids(job.pid):
             assert (os.sched_getaffinity(thread), os.getpriority(os.PRIO_PROCESS, thread)) == (one, 3)
 
     def put():

@@ -1,0 +1,33 @@
+"""The threads of another process and what it has open, as /proc has them. The process goes on meanwhile: a thread that ends, and a descriptor that
+is closed, while it is looked at is left out, and one that is over has none."""
+import os
+import pathlib
+
+OVER = FileNotFoundError, ProcessLookupError
+
+
+def of_threads(pid, name):
+    """{tid: text} of /proc/PID/task/TID/NAME, the main thread first."""
+    found = {}
+    for path in pathlib.Path(f"/proc/{pid}/task").glob(f"*/{name}"):
+        try:
+            found[int(path.parent.name)] = path.read_text()
+        except OVER:
+            pass
+    return dict(sorted(found.items(), key=lambda row: (row[0] != pid, row[0])))
+
+
+def agent_threads(pid):
+    """The folders of the agent's. The main thread has that name, too, as long as it is `profd run`."""
+    return [pathlib.Path(f"/proc/{pid}/task/{tid}") for tid, name in of_threads(pid, "comm").items() if name.startswith("profd") and tid != pid]
+
+
+def opened(folder):
+    """{number: what it leads to} of a folder in /proc: fd of a process or a thread."""
+    found = {}
+    for path in pathlib.Path(folder).glob("*"):
+        try:
+            found[int(path.name)] = os.readlink(path)
+        except OVER:
+            pass
+    return found

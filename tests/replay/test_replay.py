@@ -5,7 +5,6 @@ recordings (Kineto's .json and .json.gz, nsys's .sqlite) from there as well: the
 PROFD_RELEASE=12.4 plays all of them under the CUPTI of one release; else each has the next one in turn, and the
 commit says with which the turn begins. The rest of the environment is that of tests/e2e."""
 import contextlib
-import importlib.util
 import math
 import os
 import pathlib
@@ -20,15 +19,13 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(ROOT / "tests" / "e2e")]
 
 import compare  # noqa: E402
+import house as e2e  # noqa: E402
 import test_convert  # noqa: E402
 import timeline  # noqa: E402
 
-_spec = importlib.util.spec_from_file_location("profd_e2e", ROOT / "tests" / "e2e" / "conftest.py")
-e2e = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(e2e)
 profd, empty_profd = e2e.profd, e2e.empty_profd
 
 REPLAY = e2e.BUILD / "workloads" / "replay"

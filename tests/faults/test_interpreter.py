@@ -176,7 +176,7 @@ def test_interpreter(row, profd, tmp_path, name):
     def during(job):
         profd.wait_steps(job.pid, 2)
         client = profd.follow("--pid", job.pid, "--at-step", FIRST, "--steps", STEPS, "--timeout", "60s")
-        wait_for(lambda: profd.process(job.pid)["state"] != "idle" or client.poll() is not None, 60, "the capture to be armed")
+        wait_for(lambda: profd.process(job.pid)["state"] == "warmup" or client.poll() is not None, 60, "what records to be on")
         go.touch()
         out, err = client.communicate(timeout=90)
         assert client.returncode == (5 if name in ENDS else 0), (out, err)

@@ -18,8 +18,13 @@ def of_threads(pid, name):
 
 
 def agent_threads(pid):
-    """The folders of the agent's. The main thread has that name, too, as long as it is `profd run`."""
+    """The folders of the agent's, its helpers' (profd-keeper, profd-cupti) among them. The main thread is called so as long as it is `profd run`."""
     return [pathlib.Path(f"/proc/{pid}/task/{tid}") for tid, name in of_threads(pid, "comm").items() if name.startswith("profd") and tid != pid]
+
+
+def agent_thread(pid):
+    """The folder of the one that talks to the daemon; None."""
+    return next((folder for folder in agent_threads(pid) if of_threads(pid, "comm").get(int(folder.name)) == "profd\n"), None)
 
 
 def opened(folder):

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from conftest import BUILD, wait_for
-from proc import agent_threads
+from proc import agent_thread
 
 STEPS = BUILD / "workloads" / "steps"
 # The agent wakes up with the first call of profd.h.
@@ -97,7 +97,7 @@ def test_nothing_that_is_recorded(profd):
 
 def test_an_agent_that_talks_to_another_daemon(profd, tmp_path):
     job = profd.job(STEPS, "--step-ms=10", env={"PROFD_SOCKET": str(tmp_path / "other.sock")})
-    wait_for(lambda: agent_threads(job.pid), what="the agent's thread")
+    wait_for(lambda: agent_thread(job.pid), what="the agent's thread")
     done = profd.run("ps", "--pid", job.pid, check=False)
     assert done.returncode == 3 and f"the agent runs in process {job.pid}, but has not registered" in done.stderr
 

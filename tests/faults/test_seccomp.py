@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 
 from house import BUILD, asleep, wait_for
-from proc import agent_threads, of_threads
+from proc import agent_thread, of_threads
 
 SANDBOX = BUILD / "workloads" / "sandbox"
 HOWS = {"kill": "a seccomp filter over all threads that ends the process", "errno": "the same, that refuses",
@@ -17,8 +17,8 @@ SECCOMP_KILLS = int(os.environ.get("PROFD_SECCOMP_KILLS", "3"))
 
 def agent_sleeps(pid):
     """Has the agent's thread not run for a while, nor waited for a processor?"""
-    threads = agent_threads(pid)
-    return threads and asleep(threads[0], 0.3)
+    thread = agent_thread(pid)
+    return thread and asleep(thread, 0.3)
 
 
 @pytest.mark.parametrize("how", HOWS)

@@ -234,7 +234,7 @@ def test_stop_with_captures_under_way(machine):
     wait_recording(machine, jobs)
     began = time.monotonic()
     machine.run("systemctl stop profd.socket profd.service")
-    assert time.monotonic() - began < 20  # systemd would kill it after 30
+    assert time.monotonic() - began < 5
     assert machine.unit("Result", "ActiveState") == {"Result": "success", "ActiveState": "inactive"}
     assert machine.run("test -e /run/profd/profd.sock", check=False).returncode != 0
     assert machine.run(["profd", "ps"], check=False).returncode == 7

@@ -419,10 +419,6 @@ static int load_agent(struct target *target, const void *library, size_t library
 int attach(struct target *target, const void *library, size_t library_bytes, const char *socket, int64_t patience,
 	   struct attachment *ret, char *sentence, size_t bytes)
 {
-	int code = load_agent(target, library, library_bytes, socket, patience, ret, sentence, bytes);
-
-	/* What ends meanwhile fails in many ways, and none of them is the reason. */
-	if (code && target_ends(target))
-		return refuse_with(sentence, bytes, EXIT_NO_TARGET, "process %lld has ended", (long long)target->pid);
-	return code;
+	return target_told(target, load_agent(target, library, library_bytes, socket, patience, ret, sentence, bytes),
+			   sentence, bytes);
 }

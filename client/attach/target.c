@@ -29,6 +29,13 @@ bool target_ends(const struct target *target)
 	return !target_same(target) || process_ends(target->pid);
 }
 
+int target_told(const struct target *target, int code, char *sentence, size_t bytes)
+{
+	if (code && target_ends(target))
+		return refuse_with(sentence, bytes, EXIT_NO_TARGET, "process %lld has ended", (long long)target->pid);
+	return code;
+}
+
 static int look_at_state(const struct target *target, char *sentence, size_t bytes)
 {
 	long long pid = target->pid;
@@ -264,10 +271,7 @@ int target_open(struct target *ret, int64_t pid, char *sentence, size_t bytes)
 	code = look_at_program(ret, sentence, bytes);
 	code = code ? code : find_all(ret, sentence, bytes);
 	code = code ? code : look_at_python(ret, sentence, bytes);
-	/* What ends meanwhile has no program, libraries or Python any more: that is not the reason. */
-	if (code && target_ends(ret))
-		return refuse_with(sentence, bytes, EXIT_NO_TARGET, "process %lld has ended", (long long)pid);
-	return code;
+	return target_told(ret, code, sentence, bytes);
 }
 
 void target_close(struct target *target)

@@ -42,6 +42,9 @@ const char *target_way(const struct target *target, const char **why_no_slot);
 bool target_same(const struct target *target);
 /* Is it on its way out, or gone? Then it has no root any more, and soon no memory. Once it has been opened. */
 bool target_ends(const struct target *target);
+/* What a failure is told as: one that ends meanwhile has no program, libraries, memory or Python any more, and none of that is the reason.
+ * Returns the code, or that of the sentence that it has put in the other's place. */
+int target_told(const struct target *target, int code, char *sentence, size_t bytes);
 
 /* Of one with Python: has that neither ended nor begun to? Who asks anything of it then works in memory that has been freed. */
 bool target_python_runs(struct target *target);

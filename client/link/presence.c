@@ -29,7 +29,7 @@
 /* We wait for no more processes than this: each is asked for by itself. */
 #define AWAITED 16
 
-/* Is a thread of it the agent's? */
+/* Is a thread of it the agent's? While it starts it may have its keeper alone. */
 static bool has_thread(int64_t pid)
 {
 	char path[64], name[32];
@@ -46,7 +46,8 @@ static bool has_thread(int64_t pid)
 		file = *entry->d_name == '.' ? NULL : fopen(path, "re");
 		if (!file)
 			continue;
-		found = fgets(name, sizeof name, file) && strcmp(name, "profd\n") == 0;
+		found = fgets(name, sizeof name, file) &&
+			(strcmp(name, "profd\n") == 0 || strcmp(name, "profd-keeper\n") == 0);
 		fclose(file);
 	}
 	if (folder)

@@ -89,7 +89,7 @@ def asleep(task, seconds=0.1):
 def stop(pid):
     """Stops a process; all its threads stand still then."""
     os.kill(pid, signal.SIGSTOP)
-    wait_for(lambda: all("\nState:\tT" in text for text in proc.of_threads(pid, "status").values()),
+    wait_for(lambda: (threads := proc.of_threads(pid, "status")) and all("\nState:\tT" in text for text in threads.values()),
              what=f"process {pid} to stop")
 
 

@@ -17,14 +17,19 @@ def of_threads(pid, name):
     return dict(sorted(found.items(), key=lambda row: (row[0] != pid, row[0])))
 
 
+def _agents(pid):
+    """(folder, name). The main thread is called so as long as it is `profd run`."""
+    return [(pathlib.Path(f"/proc/{pid}/task/{tid}"), name) for tid, name in of_threads(pid, "comm").items() if name.startswith("profd") and tid != pid]
+
+
 def agent_threads(pid):
-    """The folders of the agent's, its helpers' (profd-keeper, profd-cupti) among them. The main thread is called so as long as it is `profd run`."""
-    return [pathlib.Path(f"/proc/{pid}/task/{tid}") for tid, name in of_threads(pid, "comm").items() if name.startswith("profd") and tid != pid]
+    """The folders of the agent's, its helpers' (profd-keeper, profd-cupti) among them."""
+    return [folder for folder, _ in _agents(pid)]
 
 
 def agent_thread(pid):
     """The folder of the one that talks to the daemon; None."""
-    return next((folder for folder in agent_threads(pid) if of_threads(pid, "comm").get(int(folder.name)) == "profd\n"), None)
+    return next((folder for folder, name in _agents(pid) if name == "profd\n"), None)
 
 
 def opened(folder):

@@ -64,13 +64,13 @@ IDLE = "import sys; print(flush=True); sys.stdin.read()"
 
 
 @contextlib.contextmanager
-def held(profd, job, part, kinds):
-    """A client that attaches to it and that stands before it touches that part of its /proc; it goes on where the block ends."""
+def held(profd, pid, part, kinds, prefix=()):
+    """A client (under the program `prefix`) that attaches to it and that stands before it touches that part of its /proc; it goes on where the block ends."""
     disk = Disk(profd.folder / "control")
     env = {**profd.env, "LD_PRELOAD": str(BUILD / "workloads" / "libfailing.so"), "FAILING_CONTROL": str(profd.folder / "control"),
-           "FAILING_FOLDER": f"/proc/{job.pid}/{part}"}
+           "FAILING_FOLDER": f"/proc/{pid}/{part}"}
     disk.fail(1, 2**32 - 1, errno.EAGAIN, kinds)
-    client = subprocess.Popen([profd.client, "attach", "--pid", str(job.pid)], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    client = subprocess.Popen([*prefix, profd.client, "attach", "--pid", str(pid)], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for(lambda: disk.failed, what="the client")
     yield client
     disk.heal()
@@ -81,7 +81,7 @@ def test_a_process_that_ends_meanwhile(profd, part, kinds):
     """It is told to have ended, not what failed therefore: without a root it sees no socket of the daemon's, and without memory nothing can be
     put there. The client stands before it opens the one, or writes to the other."""
     with process("/usr/bin/python3", "-c", IDLE) as job:
-        with held(profd, job, part, kinds) as client:
+        with held(profd, job.pid, part, kinds) as client:
             job.kill()
             wait_for(lambda: pathlib.Path(f"/proc/{job.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z", what="its end")
         out, err = client.communicate(timeout=60)
@@ -89,14 +89,14 @@ def test_a_process_that_ends_meanwhile(profd, part, kinds):
 
 
 # exit() calls what a C library wants to be called, after Python has ended.
-LIVES_ON = "import ctypes, sys; print(flush=True); sys.stdin.read(); ctypes.CDLL(None).on_exit(ctypes.CDLL(None).pause, None)"
+LIVES_ON = "import ctypes; ctypes.CDLL(None).on_exit(ctypes.CDLL(None).pause, None)"
 
 
 @pytest.mark.parametrize("version", PYTHONS)
 def test_a_python_that_ends_meanwhile(profd, version):
     """What asks it for a call works in memory that it has freed: a fault, which would end the job if the client ended just then."""
-    with process(PYTHONS[version], "-c", LIVES_ON) as job:
-        with held(profd, job, "root", LOOK) as client:
+    with process(PYTHONS[version], "-c", f"{IDLE}; {LIVES_ON}") as job:
+        with held(profd, job.pid, "root", LOOK) as client:
             job.stdin.close()
             wait_for(lambda: pathlib.Path(f"/proc/{job.pid}/syscall").read_text().split()[0] == str(PAUSE), what="its pause")
         out, err = client.communicate(timeout=60)

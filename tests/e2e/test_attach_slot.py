@@ -4,10 +4,14 @@ import json
 import os
 import pathlib
 import re
+import shutil
 
 import pytest
 
+from conftest import wait_for
+from test_attach import LIVES_ON, PAUSE, held
 from test_attach_containers import JOB, contained, pythons
+from test_disk_full import LOOK
 
 FOUND = [how for name, how in sorted(pythons().items()) if "3.14" in name]
 pytestmark = [pytest.mark.skipif(os.uname().machine != "x86_64", reason="x86-64 alone"),
@@ -76,6 +80,19 @@ def test_a_main_thread_that_does_not_come_back_in_time(profd, tmp_path):
         assert done.returncode == 4 and "did not come back to Python in time" in done.stderr, done
         ends_well(running, end)
         assert "libprofd_agent" not in done.stdout
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
+def test_it_ends_meanwhile(profd, tmp_path):
+    """Nothing is written where its main thread's state was, and nothing else is tried."""
+    with job(profd, tmp_path, JOB.replace("sys.exit(7)", LIVES_ON)) as (running, pid, end):
+        trace = tmp_path / "trace"
+        with held(profd, pid, "root", LOOK, ["strace", "-f", "-qq", "-s", "100", "-e", "trace=pwrite64", "-o", trace]) as client:
+            end.write_text("")
+            wait_for(lambda: pathlib.Path(f"/proc/{pid}/syscall").read_text().split()[0] == str(PAUSE), what="its pause")
+        out, err = client.communicate(timeout=60)
+        assert client.returncode == 3 and f"the Python of process {pid} has ended" in err, (out, err)
+        assert "attach.py" not in trace.read_text() and running.poll() is None
 
 
 # What runs in the script's own frame is interrupted, as by the handler of Ctrl-C.

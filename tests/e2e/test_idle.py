@@ -8,17 +8,13 @@ import time
 import pytest
 
 from conftest import BUILD, asleep, naps, wait_for
-from proc import of_threads, opened
+from proc import agent_thread, of_threads, opened
 
 STEPS = BUILD / "workloads" / "steps"
 
 
 def tasks(pid):
     return {tid: name.strip() for tid, name in of_threads(pid, "comm").items()}
-
-
-def agent_thread(pid):
-    return next(tid for tid, name in tasks(pid).items() if name == "profd")
 
 
 def preloaded(profd, *command):
@@ -61,11 +57,11 @@ def test_the_agents_thread_sleeps_for_a_minute(profd):
     job = profd.job(STEPS, "--step-ms=5")
     profd.wait_steps(job.pid, 20)
     profd.trigger(job.pid)
-    tid = agent_thread(job.pid)
+    thread = agent_thread(job.pid)
     switches = lambda: int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)",
-                                     pathlib.Path(f"/proc/{job.pid}/task/{tid}/status").read_text(), re.M)[1])
+                                     (thread / "status").read_text(), re.M)[1])
     profd.wait_steps(job.pid, profd.process(job.pid)["step"] + 100)  # it watches a few steps after a capture
-    wait_for(lambda: asleep(pathlib.Path(f"/proc/{job.pid}/task/{tid}"), 2), what="the agent's thread to sleep")
+    wait_for(lambda: asleep(thread, 2), what="the agent's thread to sleep")
     before = switches()
     time.sleep(60)
     assert switches() == before

@@ -70,6 +70,31 @@ def test_while_the_agent_comes_back(profd):
     assert trigger.returncode == 0, err
 
 
+# The agent's thread gives itself its name once it runs; this one is held where it has none yet.
+STARTS = """
+import ctypes, glob, os, time
+ctypes.CDLL(None).profd_mark(b'here')
+def name():
+    for path in glob.glob("/proc/self/task/*/comm"):
+        if open(path).read() == "profd\\n" and f"/{os.getpid()}/" not in path:
+            open(path, "w").write("starts")
+            return True
+while not name():
+    time.sleep(0.001)
+print("ready", flush=True)
+time.sleep(100)
+"""
+
+
+def test_while_the_agent_starts(profd, tmp_path):
+    """It has not been detached, and need not be brought back."""
+    job = profd.job("/usr/bin/python3", "-c", STARTS, env={"PROFD_SOCKET": str(tmp_path / "other.sock")})
+    assert job.stdout.readline() == "ready\n"
+    assert agent_thread(job.pid) is None
+    done = profd.run("ps", "--pid", job.pid, check=False)
+    assert done.returncode == 3 and f"the agent runs in process {job.pid}, but has not registered" in done.stderr, done
+
+
 def test_without_the_agent_nobody_waits(profd):
     job = python(profd, SLEEP, agent=False)
     time.sleep(0.6)

@@ -18,26 +18,53 @@ bool quantity_number(const char *text, int64_t *ret)
 	return true;
 }
 
+/* A number: what is whole exactly, the rest (not below 0) to some 1e-15. */
+struct exact {
+	int64_t whole;
+	double rest;
+};
+
 /* Digits with at most one point, without the locale's opinion. Moves *at behind them. */
-static bool decimal(const char **at, double *ret)
+static bool decimal(const char **at, struct exact *ret)
 {
 	const char *p = *at;
-	double value = 0, weight = 1;
-	bool digits = false, point = false;
+	int64_t part = 0, weight = 1;
+	bool digits = false;
 
-	for (; (*p >= '0' && *p <= '9') || (*p == '.' && !point); p++) {
-		if (*p == '.') {
-			point = true;
-			continue;
-		}
-		digits = true;
-		value = value * 10 + (*p - '0');
-		if (point)
-			weight *= 10;
-	}
+	ret->whole = 0;
+	for (; *p >= '0' && *p <= '9'; p++, digits = true)
+		if (__builtin_mul_overflow(ret->whole, 10, &ret->whole) ||
+		    __builtin_add_overflow(ret->whole, (int64_t)(*p - '0'), &ret->whole))
+			return false;
+	if (*p == '.')
+		for (p++; *p >= '0' && *p <= '9'; p++, digits = true)
+			if (weight < 1000000000000000) {
+				part = part * 10 + (*p - '0');
+				weight *= 10;
+			}
 	*at = p;
-	*ret = value / weight;
+	ret->rest = (double)part / (double)weight;
 	return digits;
+}
+
+static bool sum_add(struct exact *sum, const struct exact *value, int64_t unit)
+{
+	int64_t whole;
+
+	sum->rest += value->rest * (double)unit;
+	return !__builtin_mul_overflow(value->whole, unit, &whole) &&
+	       !__builtin_add_overflow(sum->whole, whole, &sum->whole);
+}
+
+/* False where it is too long for 63 bits. */
+static bool sum_of(const struct exact *sum, double rest, int64_t *ret)
+{
+	int64_t all;
+
+	if (rest > 9e18 || __builtin_add_overflow(sum->whole, (int64_t)rest, &all))
+		return false;
+	*ret = all;
+	return true;
 }
 
 bool quantity_duration(const char *text, int64_t *ret_ns)
@@ -45,10 +72,16 @@ bool quantity_duration(const char *text, int64_t *ret_ns)
 	/* Longer names first: "ms" is not a minute. */
 	static const struct {
 		const char *unit;
-		double ns;
-	} units[] = {{"ns", 1},	     {"us", 1e3},   {"ms", 1e6}, {"min", 60e9},
-		     {"d", 86400e9}, {"h", 3600e9}, {"m", 60e9}, {"s", 1e9}};
-	double total = 0;
+		int64_t ns;
+	} units[] = {{"ns", 1},
+		     {"us", 1000},
+		     {"ms", 1000000},
+		     {"min", 60000000000},
+		     {"d", 86400000000000},
+		     {"h", 3600000000000},
+		     {"m", 60000000000},
+		     {"s", 1000000000}};
+	struct exact sum = {0};
 
 	if (strcmp(text, "0") == 0) {
 		*ret_ns = 0;
@@ -57,7 +90,7 @@ bool quantity_duration(const char *text, int64_t *ret_ns)
 	if (!*text)
 		return false;
 	while (*text) {
-		double value;
+		struct exact value;
 		size_t i;
 
 		if (!decimal(&text, &value))
@@ -65,21 +98,19 @@ bool quantity_duration(const char *text, int64_t *ret_ns)
 		for (i = 0; i < sizeof units / sizeof *units; i++)
 			if (strncmp(text, units[i].unit, strlen(units[i].unit)) == 0)
 				break;
-		if (i == sizeof units / sizeof *units)
+		if (i == sizeof units / sizeof *units || !sum_add(&sum, &value, units[i].ns))
 			return false;
 		text += strlen(units[i].unit);
-		total += value * units[i].ns;
 	}
-	if (total > 9e18)
-		return false;
-	*ret_ns = (int64_t)(total + 0.5);
-	return true;
+	return sum_of(&sum, sum.rest + 0.5, ret_ns);
 }
 
 bool quantity_size(const char *text, int64_t *ret_bytes)
 {
 	static const char units[] = "kKmMgGtT";
-	double value;
+	struct exact value;
+	struct exact sum = {0};
+	int64_t bytes = 1;
 
 	if (!decimal(&text, &value))
 		return false;
@@ -89,8 +120,7 @@ bool quantity_size(const char *text, int64_t *ret_bytes)
 		if (*text != 'B') {
 			if (!unit)
 				return false;
-			for (ptrdiff_t i = 0; i <= (unit - units) / 2; i++)
-				value *= 1024;
+			bytes <<= 10 * ((unit - units) / 2 + 1);
 			text++;
 		}
 		if (*text == 'i')
@@ -100,10 +130,7 @@ bool quantity_size(const char *text, int64_t *ret_bytes)
 		if (*text)
 			return false;
 	}
-	if (value > 9e18)
-		return false;
-	*ret_bytes = (int64_t)value;
-	return true;
+	return sum_add(&sum, &value, bytes) && sum_of(&sum, sum.rest, ret_bytes);
 }
 
 unsigned word_distance(const char *a, const char *b, unsigned limit)

@@ -40,9 +40,27 @@ static void test_durations(void **state)
 		{".5s", 500000000},
 		{"0.1s", 100000000},
 		{"30d", 2592000000000000},
+		{"9007199254740993ns", 9007199254740993}, /* 2^53 + 1: no double has it */
+		{"9223372036854775807ns", INT64_MAX},
+		{"9223372036s854775807ns", INT64_MAX},
+		{"1.0000000000000000000000000001s", 1000000000},
 	};
-	static const char *const wrong[] = {"",	     "2",  "s",	   "-1s",  "1 s",	  "1sec", "1m30",
-					    "1..5s", "1w", "soon", "1e3s", "9999999999h", "inf",  "nan"};
+	static const char *const wrong[] = {"",
+					    "2",
+					    "s",
+					    "-1s",
+					    "1 s",
+					    "1sec",
+					    "1m30",
+					    "1..5s",
+					    "1w",
+					    "soon",
+					    "1e3s",
+					    "9999999999h",
+					    "inf",
+					    "nan",
+					    "9223372036854775807.5ns",
+					    "9223372036s854775808ns"};
 	int64_t ns = -7;
 
 	(void)state;
@@ -62,11 +80,23 @@ static void test_sizes(void **state)
 		const char *text;
 		int64_t bytes;
 	} right[] = {
-		{"0", 0},	   {"4096", 4096},	  {"4096B", 4096},    {"64k", 65536},
-		{"64M", 67108864}, {"64MiB", 67108864},	  {"64MB", 67108864}, {"1G", 1073741824},
-		{"1.5K", 1536},	   {"1T", 1099511627776},
+		{"0", 0},
+		{"4096", 4096},
+		{"4096B", 4096},
+		{"64k", 65536},
+		{"64M", 67108864},
+		{"64MiB", 67108864},
+		{"64MB", 67108864},
+		{"1G", 1073741824},
+		{"1.5K", 1536},
+		{"1T", 1099511627776},
+		{"9007199254740993", 9007199254740993},
+		{"8796093022207K", 9007199254739968},
+		{"9223372036854775807", INT64_MAX},
+		{"0.0009765625K", 1},
 	};
-	static const char *const wrong[] = {"", "M", "-1", "1Q", "1MM", "1 M", "1Mib", "1BB", "99999999T"};
+	static const char *const wrong[] = {
+		"", "M", "-1", "1Q", "1MM", "1 M", "1Mib", "1BB", "99999999T", "9223372036854775808", "8388608T"};
 	int64_t bytes = -7;
 
 	(void)state;
@@ -78,6 +108,22 @@ static void test_sizes(void **state)
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
 		assert_false(quantity_size(wrong[i], &bytes));
 	assert_int_equal(bytes, -7);
+}
+
+/* As long as a line may be, and longer than what a double's exponent holds. */
+static void test_long_fractions(void **state)
+{
+	char text[1000] = "1.";
+	int64_t value = -7;
+
+	(void)state;
+	memset(text + 2, '0', 500);
+	strcpy(text + 502, "1s");
+	assert_true(quantity_duration(text, &value) && value == 1000000000);
+	text[503] = 0;
+	assert_true(quantity_size(text, &value) && value == 1);
+	memset(text, '9', 500);
+	assert_false(quantity_size(text, &value));
 }
 
 static void test_distance(void **state)
@@ -98,10 +144,8 @@ static void test_distance(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_durations),
-		cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_distance),
+		cmocka_unit_test(test_numbers),	       cmocka_unit_test(test_durations), cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_long_fractions), cmocka_unit_test(test_distance),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -169,6 +169,8 @@ static int64_t convolution(const struct call *call, size_t transposed_at)
 	if (!list(call, 3, spatial, stride) || !list(call, 4, spatial, padding) || !list(call, 5, spatial, dilation))
 		return -1;
 	for (size_t i = 0; i < spatial; i++) {
+		if (weight->sizes[i + 2] < 1)
+			return -1;
 		int64_t reach = times(dilation[i], weight->sizes[i + 2] - 1);
 		int64_t room = sum(input->sizes[i + 2], times(2, padding[i]));
 		if (reach < 0 || room <= reach || stride[i] <= 0)

@@ -81,7 +81,7 @@ static void say_captures(struct line *line, const struct unit *unit, enum outcom
 		if (unit->members[i].outcome != outcome || !*id)
 			continue;
 		/* Ids of a user's own daemon begin with u. */
-		if (last && strtoll(id + (*id == 'u'), NULL, 10) != strtoll(last + (*last == 'u'), NULL, 10) + 1)
+		if (last && strtoull(id + (*id == 'u'), NULL, 10) != strtoull(last + (*last == 'u'), NULL, 10) + 1)
 			row = false;
 		first = first ? first : id;
 		last = id;

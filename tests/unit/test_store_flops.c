@@ -62,6 +62,10 @@ static void test_none(void **state)
 			       "[\"\", \"\", \"\", \"[0, 0]\", \"[1]\", \"[1]\"]"),
 			 -1);
 	assert_int_equal(flops("aten::convolution", "[[2], [3]]", "[]"), -1);
+	/* The least number that there is: one less is none. */
+	assert_int_equal(flops("aten::conv2d", "[[4, 8, 16, 16], [16, 4, -9223372036854775808, 3]]",
+			       "[\"\", \"\", \"\", \"[1]\", \"[1]\", \"[1]\"]"),
+			 -1);
 }
 
 int main(void)

@@ -118,7 +118,7 @@ static void test_long_fractions(void **state)
 
 	(void)state;
 	memset(text + 2, '0', 500);
-	strcpy(text + 502, "1s");
+	memcpy(text + 502, "1s", 3);
 	assert_true(quantity_duration(text, &value) && value == 1000000000);
 	text[503] = 0;
 	assert_true(quantity_size(text, &value) && value == 1);

@@ -3,6 +3,7 @@ damage, older and newer schemas. Nothing that may be somebody's data is deleted 
 import json
 import os
 import pathlib
+import random
 import shutil
 import signal
 import sqlite3
@@ -136,7 +137,7 @@ def test_half_written_files(stored):
     captures = stored.store / "captures"
     empty, damaged, newer = (captures / f"{n}.partial" for n in (70, 71, 72))
     empty.write_bytes(b"")
-    damaged.write_bytes(b"SQLite format 3\0" + os.urandom(20000))
+    damaged.write_bytes(b"SQLite format 3\0" + random.Random(1).randbytes(20000))
     (captures / "71.partial-journal").write_bytes(b"\0" * 512)
     with sqlite3.connect(newer) as db:
         db.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value)")
@@ -181,7 +182,7 @@ def test_damaged_catalogue(stored, damage):
         with open(path, "r+b") as file:
             for page in range(1, path.stat().st_size // 4096):
                 file.seek(page * 4096)
-                file.write(os.urandom(64))
+                file.write(random.Random(1).randbytes(64))
     stored.start_daemon()
     found = numbers(stored)
     for capture in stored.made:

@@ -18,53 +18,32 @@ bool quantity_number(const char *text, int64_t *ret)
 	return true;
 }
 
-/* A number: what is whole exactly, the rest (not below 0) to some 1e-15. */
-struct exact {
-	int64_t whole;
-	double rest;
-};
+/* What has a unit is counted exactly, in these parts of one. Smaller ones make no nanosecond, not of a day. */
+#define PARTS ((__int128)1000000000000000)
+#define MOST (INT64_MAX * PARTS)
 
-/* Digits with at most one point, without the locale's opinion. Moves *at behind them. */
-static bool decimal(const char **at, struct exact *ret)
+/* Digits with at most one point, without the locale's opinion, in PARTS. Moves *at behind them. */
+static bool decimal(const char **at, __int128 *ret)
 {
 	const char *p = *at;
-	int64_t part = 0, weight = 1;
-	bool digits = false;
+	__int128 value = 0, part = PARTS;
+	bool digits = false, point = false;
 
-	ret->whole = 0;
-	for (; *p >= '0' && *p <= '9'; p++, digits = true)
-		if (__builtin_mul_overflow(ret->whole, 10, &ret->whole) ||
-		    __builtin_add_overflow(ret->whole, (int64_t)(*p - '0'), &ret->whole))
+	for (; (*p >= '0' && *p <= '9') || (*p == '.' && !point); p++) {
+		if (*p == '.') {
+			point = true;
+			continue;
+		}
+		digits = true;
+		if (point)
+			part /= 10;
+		value = point ? value + (*p - '0') * part : value * 10 + (*p - '0') * part;
+		if (value > MOST)
 			return false;
-	if (*p == '.')
-		for (p++; *p >= '0' && *p <= '9'; p++, digits = true)
-			if (weight < 1000000000000000) {
-				part = part * 10 + (*p - '0');
-				weight *= 10;
-			}
+	}
 	*at = p;
-	ret->rest = (double)part / (double)weight;
+	*ret = value;
 	return digits;
-}
-
-static bool sum_add(struct exact *sum, const struct exact *value, int64_t unit)
-{
-	int64_t whole;
-
-	sum->rest += value->rest * (double)unit;
-	return !__builtin_mul_overflow(value->whole, unit, &whole) &&
-	       !__builtin_add_overflow(sum->whole, whole, &sum->whole);
-}
-
-/* False where it is too long for 63 bits. */
-static bool sum_of(const struct exact *sum, double rest, int64_t *ret)
-{
-	int64_t all;
-
-	if (rest > 9e18 || __builtin_add_overflow(sum->whole, (int64_t)rest, &all))
-		return false;
-	*ret = all;
-	return true;
 }
 
 bool quantity_duration(const char *text, int64_t *ret_ns)
@@ -81,7 +60,7 @@ bool quantity_duration(const char *text, int64_t *ret_ns)
 		     {"h", 3600000000000},
 		     {"m", 60000000000},
 		     {"s", 1000000000}};
-	struct exact sum = {0};
+	__int128 total = 0;
 
 	if (strcmp(text, "0") == 0) {
 		*ret_ns = 0;
@@ -90,7 +69,7 @@ bool quantity_duration(const char *text, int64_t *ret_ns)
 	if (!*text)
 		return false;
 	while (*text) {
-		struct exact value;
+		__int128 value;
 		size_t i;
 
 		if (!decimal(&text, &value))
@@ -98,19 +77,20 @@ bool quantity_duration(const char *text, int64_t *ret_ns)
 		for (i = 0; i < sizeof units / sizeof *units; i++)
 			if (strncmp(text, units[i].unit, strlen(units[i].unit)) == 0)
 				break;
-		if (i == sizeof units / sizeof *units || !sum_add(&sum, &value, units[i].ns))
+		if (i == sizeof units / sizeof *units || value > (MOST - total) / units[i].ns)
 			return false;
 		text += strlen(units[i].unit);
+		total += value * units[i].ns;
 	}
-	return sum_of(&sum, sum.rest + 0.5, ret_ns);
+	*ret_ns = (int64_t)((total + PARTS / 2) / PARTS);
+	return true;
 }
 
 bool quantity_size(const char *text, int64_t *ret_bytes)
 {
 	static const char units[] = "kKmMgGtT";
-	struct exact value;
-	struct exact sum = {0};
-	int64_t bytes = 1;
+	__int128 value;
+	int64_t unit_bytes = 1;
 
 	if (!decimal(&text, &value))
 		return false;
@@ -120,7 +100,7 @@ bool quantity_size(const char *text, int64_t *ret_bytes)
 		if (*text != 'B') {
 			if (!unit)
 				return false;
-			bytes <<= 10 * ((unit - units) / 2 + 1);
+			unit_bytes <<= 10 * ((unit - units) / 2 + 1);
 			text++;
 		}
 		if (*text == 'i')
@@ -130,7 +110,10 @@ bool quantity_size(const char *text, int64_t *ret_bytes)
 		if (*text)
 			return false;
 	}
-	return sum_add(&sum, &value, bytes) && sum_of(&sum, sum.rest, ret_bytes);
+	if (value > MOST / unit_bytes)
+		return false;
+	*ret_bytes = (int64_t)(value * unit_bytes / PARTS);
+	return true;
 }
 
 unsigned word_distance(const char *a, const char *b, unsigned limit)

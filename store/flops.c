@@ -47,7 +47,8 @@ static bool read_dims(struct call *call, const char *at)
 			} else if ((*at >= '0' && *at <= '9') || *at == '-') {
 				char *end;
 				int64_t size = strtoll(at, &end, 10);
-				if (end == at)
+				/* No tensor has a size below 0. */
+				if (end == at || size < 0)
 					return false;
 				if (shape->count < MOST_DIMS)
 					shape->sizes[shape->count] = size;
@@ -169,8 +170,6 @@ static int64_t convolution(const struct call *call, size_t transposed_at)
 	if (!list(call, 3, spatial, stride) || !list(call, 4, spatial, padding) || !list(call, 5, spatial, dilation))
 		return -1;
 	for (size_t i = 0; i < spatial; i++) {
-		if (weight->sizes[i + 2] < 1)
-			return -1;
 		int64_t reach = times(dilation[i], weight->sizes[i + 2] - 1);
 		int64_t room = sum(input->sizes[i + 2], times(2, padding[i]));
 		if (reach < 0 || room <= reach || stride[i] <= 0)

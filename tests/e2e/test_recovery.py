@@ -179,10 +179,11 @@ def test_damaged_catalogue(stored, damage):
     elif damage == "empty":
         path.write_bytes(b"")
     else:
+        bytes_of = random.Random(1)
         with open(path, "r+b") as file:
             for page in range(1, path.stat().st_size // 4096):
                 file.seek(page * 4096)
-                file.write(random.Random(1).randbytes(64))
+                file.write(bytes_of.randbytes(64))
     stored.start_daemon()
     found = numbers(stored)
     for capture in stored.made:

@@ -191,7 +191,12 @@ class Profd:
 
     def wait_torch(self, pid):
         """Waits until the agent watches the process's torch: from then on every step counts."""
-        return wait_for(lambda: (row := self.process(pid)) and row["torch_version"], 60, f"the agent to find torch in process {pid}")
+        def look():
+            row = self.process(pid)
+            if not row and any(job.pid == pid and job.poll() is not None for job in self.jobs):
+                pytest.fail(f"process {pid} has ended")
+            return row and row["torch_version"]
+        return wait_for(look, 60, f"the agent to find torch in process {pid}")
 
     def wait_steps(self, pid, steps=2, seconds=60):
         """Waits until the process has ended so many steps. A job that ends before fails the test at once, with what it said."""

@@ -6,7 +6,7 @@ import pytest
 
 import fake_agent
 from conftest import BUILD, wait_for
-from test_torch_capture import Training
+from training import Training
 
 STEPS = BUILD / "workloads" / "steps"
 # What the job of C can be recorded with; the others of "default" find nothing in it.

@@ -8,7 +8,8 @@ import sqlite3
 import pytest
 
 from test_round_trip import ask, export
-from test_torch_capture import ACTIVE, CYCLE, Training, database, window_starts
+from test_torch_capture import ACTIVE, CYCLE, database, window_starts
+from training import Training
 
 MODELS = ["lstm", pytest.param("cnn", marks=pytest.mark.wide), pytest.param("transformer", marks=pytest.mark.wide)]
 WINDOW = 6

@@ -10,10 +10,10 @@ import pytest
 
 import machine
 from shared import Gpu, looked, profd, empty_profd, python_with_cuda, usable, wait_for  # noqa: F401 (fixtures)
-from test_torch_capture import Training
+from training import Training
 
 DEVICE = os.environ.get("PROFD_GPU_TORCH_DEVICE", "cuda")
-MODELS = ["transformer", "cnn", "lstm", "streams", "graph"]
+MODELS = ["transformer", "cnn", "lstm", "streams", "graph", "compiled"]
 # Calls that torch.profiler makes itself, or that depend on what its memory allocator has left over.
 OWN_CALLS = {"cudaDeviceSynchronize", "cudaMalloc", "cudaFree", "cudaStreamIsCapturing", "cudaGetDriverEntryPoint"}
 
@@ -134,7 +134,7 @@ def test_outputs_are_the_same_to_the_last_bit(torch_gpu, model):
     for _ in range(3):
         capture = torch_gpu.profd.trigger(job.pid, "--steps", 3)
         assert capture["status"] == "complete" and capture["steps_recorded"] == 3
-    first, second, ours = (each.finish()[2] for each in (*bare, job))
+    first, second, ours = (each.finish()[1] for each in (*bare, job))
     assert first == second, "this training is not the same twice by itself"
     assert ours == first
 

@@ -2,7 +2,7 @@
 """torch_job.py PART PROFD STORE [--model M] [--device D] [--folder F] [--rounds N] - a training loop that captures itself.
 
 Under `profd run`. PROFD is the client, STORE the daemon's folder, M one of cnn, transformer, lstm, streams (copies and a second
-branch on streams of their own), graph (a CUDA graph of the whole step, captured before any profiler). Every step ends with a
+branch on streams of their own), graph (a CUDA graph of the whole step, captured before any profiler), compiled (by torch.compile). Every step ends with a
 synchronisation, so that what runs in a step was launched in it. --device cpu runs all of it without a GPU: a rehearsal.
 
     windows     windows of STEPS steps, by torch.profiler and by profd in turns
@@ -62,9 +62,12 @@ class Loop:
     def __init__(self, model, device):
         self.cuda = device != "cpu"
         torch.manual_seed(1)
-        make, shape = {**train.MODELS, "streams": (lambda: Branches(self.cuda), (256,)), "graph": train.MODELS["transformer"]}[model]
+        make, shape = {**train.MODELS, "streams": (lambda: Branches(self.cuda), (256,)), "graph": train.MODELS["transformer"],
+                       "compiled": train.MODELS["transformer"]}[model]
         self.device = device
         self.model = make().to(device)
+        if model == "compiled":
+            self.model = torch.compile(self.model)
         self.host_x, self.host_y = torch.randn(BATCH, *shape), torch.randint(0, 10, (BATCH,))
         if self.cuda:
             self.host_x, self.host_y = self.host_x.pin_memory(), self.host_y.pin_memory()
@@ -377,7 +380,7 @@ def main():
     parser.add_argument("part", choices=["windows", "neighbours", "cost", "traces"])
     parser.add_argument("profd")
     parser.add_argument("store")
-    parser.add_argument("--model", default="transformer", choices=["cnn", "transformer", "lstm", "streams", "graph"])
+    parser.add_argument("--model", default="transformer", choices=["cnn", "transformer", "lstm", "streams", "graph", "compiled"])
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--folder", default=".")
     parser.add_argument("--rounds", type=int, default=0)

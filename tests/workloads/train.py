@@ -171,7 +171,7 @@ def hold(file):
 
 def main():
     options = arguments()
-    if not (options.compile or options.compiler or options.profile):
+    if options.device == "cpu" and not (options.compile or options.compiler or options.profile):
         import without_compiler  # noqa: F401
     torch.set_num_threads(options.threads)
     random.seed(1)

@@ -45,9 +45,9 @@ def environment(release, script=""):
     return {"LD_LIBRARY_PATH": ":".join(paths), "SIMCUDA": ",".join(filter(None, [f"driver={release}", script]))}
 
 
-def start(profd, release, script="", *options, rate=200, program=WORKLOAD, steps_before=3):
+def start(profd, release, script="", *options, rate=200, program=WORKLOAD, steps_before=3, env=None):
     """A job on the simulated GPU, registered and stepping."""
-    job = profd.job(program, f"--rate={rate}", *options, env=environment(release, script))
+    job = profd.job(program, f"--rate={rate}", *options, env={**environment(release, script), **(env or {})})
     profd.wait_steps(job.pid, steps_before)
     return job
 
@@ -123,6 +123,11 @@ def copies(db):
 COPY_KINDS = {"HtoD": 1, "DtoH": 2, "DtoD": 8, "HtoH": 9, "PtoP": 10}
 
 
+def launched_copies(said):
+    """{kind as CUPTI numbers it: (count, bytes)} of one step, as the job counted them."""
+    return {COPY_KINDS[kind]: (c["count"], c["bytes"]) for kind, c in said["per_step"]["copies"].items() if c["count"]}
+
+
 def check_exact(db, said, steps):
     """Every kernel, copy and set that was launched in an active step is there, and no other."""
     want = launched(said)
@@ -131,7 +136,7 @@ def check_exact(db, said, steps):
     for step in range(1, steps + 1):
         assert got[step] == want, f"step {step}: {got[step] - want} too many, {want - got[step]} missing"
     per_step = said["per_step"]
-    want_copies = {COPY_KINDS[kind]: (c["count"], c["bytes"]) for kind, c in per_step["copies"].items() if c["count"]}
+    want_copies = launched_copies(said)
     got_copies = copies(db)
     for step in range(1, steps + 1):
         assert got_copies[step] == want_copies, step

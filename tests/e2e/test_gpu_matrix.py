@@ -263,7 +263,7 @@ def test_a_crash_inside_of_cupti(profd, matrix, release):
 
 def test_whole_graphs_are_the_cheap_mode(profd, matrix):
     for release in gpu.BEHAVING:
-        job = gpu.start(profd, release, "", *MIXED)
+        job = gpu.start(profd, release, "", *MIXED, env={"PROFD_GRAPHS_WHOLE": "1"})
         capture = profd.trigger(job.pid, "--steps", STEPS, "--graphs", "whole")
         gpu.finish(job)
         with gpu.open_file(profd.file(capture["capture_id"])) as db:

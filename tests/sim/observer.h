@@ -96,7 +96,8 @@ struct sim_observer {
 	void (*context)(const struct sim_context *context, int created);
 	void (*stream)(const struct sim_stream *stream, int created);
 	void (*module)(const struct sim_module *module, int loaded);
-	void (*exiting)(void); /* the driver is going away: exit(). A device reset ends its context, no more */
+	void (*exiting)(void);	    /* the driver is going away: exit(). A device reset ends its context, no more */
+	void (*graph)(uint32_t id); /* calling thread: an executable graph has been made */
 };
 
 /* libcuda.so.1 exports, for libcupti.so.N alone: */
@@ -105,6 +106,8 @@ struct sim_observer {
 typedef int simcuda_observe_fn(const struct sim_observer *observer); /* "simcuda_observe" */
 /* Tells the observer's context/stream functions of all that exist, and lists devices: fn is called for each. */
 typedef void simcuda_dump_fn(void (*fn)(const struct sim_device *device)); /* "simcuda_dump" */
+/* Returns when all that the devices had to do at the call is done. */
+typedef void simcuda_drain_fn(void); /* "simcuda_drain" */
 /* What the script says of a key: its value, "" for one without a value, NULL where it is not there. Script: environment
  * variable SIMCUDA, "key=value,key,...", or "@FILE" with one a line, # comments. Both libraries read the same one. */
 typedef const char *simcuda_script_fn(const char *key); /* "simcuda_script" */

@@ -19,6 +19,8 @@
  *   correlation=N         the first correlation id (1); it wraps after 4294967295, and 0 is left out
  *   fatal=N               from the N-th launch (kernel, copy, set or graph) on every call answers CUDA_ERROR_LAUNCH_FAILED
  *   no_injection          CUDA_INJECTION64_PATH is left alone
+ *   graph_copy_kernel=1   a copy inside of the device that is a node of a graph is done by a kernel, memcpy32_post, in each launch of
+ *                         the graph, and there is no copy
  *
  * Keys of CUPTI (tests/sim/cupti). NAME is an exported function's, ARGUMENT its kind, callback id or flag. Of lists the parts
  * are joined by +.
@@ -55,6 +57,21 @@
  *   drift=N                 it gains N us a second from then on (may be negative)
  *   skew=200us              times of devices are so much later than those of calls (may be negative)
  *   dump=FOLDER             each buffer's valid bytes to PID-N.buffer, what was put into it to PID-N.records
+ *
+ * And what a real GPU was seen to do (H200, driver 580.159, CUPTI 130001); tests/sim/cupti/seen.c:
+ *   marked=0 | 1            an incomplete record in a buffer has bit 31 of its kind set, until it is complete or handed out; one
+ *                           that a forced flush hands out has start = end = 0, also where it runs (1 from 13.0 on, else 0)
+ *   unified_off=2s          there are counters of managed memory (none of which ever counts), and cuptiActivityDisable of
+ *                           UNIFIED_MEMORY_COUNTER takes so long
+ *   graph_trace_late=crash  SIGSEGV at the launch of a graph with GRAPH_TRACE on, which was off when the graph was instantiated
+ *   toggle_mid_launch=1     a kind of calls or kernels that is switched on while a thread is in cuLaunchKernel makes a number of
+ *                           the thread one less, one that is switched off there one more; while it is below 0, kernels of the
+ *                           thread have no records, over all sessions, until cuptiFinalize. call=200us makes that likely
+ *                           (the real one: not by the kinds 10 and 5 alone; which of the others it is is not known)
+ *   first_call=20ms         the first cuptiActivityRegisterCallbacks waits until all that the devices have to do at that time is
+ *                           done, and then so long
+ *   after=2us               from the first kind that is enabled on, each launch of a kernel or graph takes so much longer, until
+ *                           cuptiFinalize
  */
 #ifndef PROFD_TESTS_SIM_SCRIPT_H
 #define PROFD_TESTS_SIM_SCRIPT_H

@@ -105,7 +105,7 @@ static void on_exiting(void)
 }
 
 static const struct sim_observer observer = {on_begin,	 on_end,    on_submitted, on_finished, on_memory,
-					     on_context, on_stream, on_module,	  on_exiting};
+					     on_context, on_stream, on_module,	  on_exiting,  NULL};
 
 static CUcontext context;
 static CUfunction spin, empty, mangled;

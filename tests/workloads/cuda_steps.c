@@ -17,7 +17,7 @@
  *
  * Prints a line of JSON at the end: steps, per_step and total (kernels, copies by kind with bytes, sets), by_name (kernels of
  * all steps by name and index of the stream), stream_ids (as records show them; 0 unknown; index 0 is the default stream),
- * calls (of all steps, by name), wrong (results that were not as they should be), device, driver; --lines: one a step before. */
+ * calls (of all steps, by name), graphs (launches of one in a step), wrong (results that were not as they should be), device, driver; --lines: one a step before. */
 #include "tests/workloads/cuda/tally.h"
 #include "tests/workloads/cuda/ranges.h"
 #include "tests/sim/simcuda.h"
@@ -326,8 +326,8 @@ static void report(const struct tally *step_tally, const struct tally *total, ui
 	tally_print_counts(total);
 	printf("}, ");
 	tally_print_details(total);
-	printf(", \"wrong\": %llu, \"device\": \"%s\", \"driver\": %d, \"pid\": %d}\n", (unsigned long long)wrong, name,
-	       version, (int)getpid());
+	printf(", \"graphs\": %d, \"wrong\": %llu, \"device\": \"%s\", \"driver\": %d, \"pid\": %d}\n",
+	       options.graph ? options.threads : 0, (unsigned long long)wrong, name, version, (int)getpid());
 	fflush(stdout);
 }
 

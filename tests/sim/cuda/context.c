@@ -78,6 +78,16 @@ void contexts_dump(void)
 		}
 }
 
+void contexts_drain(void)
+{
+	pthread_mutex_lock(&object_lock);
+	struct CUctx_st *context = contexts;
+	pthread_mutex_unlock(&object_lock);
+	for (; context; context = context->next)
+		if (is_alive(context))
+			context_drain(context);
+}
+
 /* NULL: out of memory. */
 static struct CUctx_st *context_new(struct device *device, unsigned flags, int primary)
 {

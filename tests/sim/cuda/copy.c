@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COPY_HTOD = 1, COPY_DTOH = 2, COPY_DTOD = 8, COPY_HTOH = 9, COPY_PTOP = 10 }; /* CUpti_ActivityMemcpyKind */
-
 static uint64_t transfer_time(uint64_t bytes, uint8_t kind)
 {
 	uint64_t least = script_time("copy", 2000);

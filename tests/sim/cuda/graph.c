@@ -452,6 +452,14 @@ static int fill_steps(struct CUgraphExec_st *executable, struct CUgraph_st *grap
 	return error;
 }
 
+/* No lock held. */
+static void tell(const struct CUgraphExec_st *executable)
+{
+	const struct sim_observer *who = observer();
+	if (who && who->graph)
+		who->graph(executable->id);
+}
+
 static CUresult instantiate(CUgraphExec *result, CUgraph graph)
 {
 	if (!result || !graph)
@@ -470,6 +478,7 @@ static CUresult instantiate(CUgraphExec *result, CUgraph graph)
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	*result = executable;
+	tell(executable);
 	return CUDA_SUCCESS;
 }
 
@@ -518,6 +527,23 @@ CUresult cuGraphUpload(CUgraphExec executable, CUstream stream)
 	RETURN(CUDA_SUCCESS);
 }
 
+/* The driver copies inside of the device by a kernel of its own, and then there is no copy. */
+static void copy_by_kernel(struct work *work)
+{
+	if (work->record.kind != SIM_COPY || work->record.copy_kind != COPY_DTOD ||
+	    !script_number("graph_copy_kernel", 0))
+		return;
+	work->record = (struct sim_operation){.kind = SIM_KERNEL,
+					      .name = "memcpy32_post",
+					      .grid = {1, 1, 1},
+					      .block = {1, 1, 1},
+					      .registers = FUNCTION_REGISTERS,
+					      .asynchronous = 1,
+					      .graph = work->record.graph,
+					      .graph_node = work->record.graph_node,
+					      .graph_launch = work->record.graph_launch};
+}
+
 CUresult cuGraphLaunch(CUgraphExec executable, CUstream handle)
 {
 	CALL(cuGraphLaunch, );
@@ -532,6 +558,7 @@ CUresult cuGraphLaunch(CUgraphExec executable, CUstream handle)
 	for (size_t i = 0; i < executable->count && result == CUDA_SUCCESS; i++) {
 		struct work work = executable->steps[i].work;
 		work.record.graph_launch = launch;
+		copy_by_kernel(&work);
 		result = submit_node(&scope, stream, &work);
 	}
 	RETURN(result);

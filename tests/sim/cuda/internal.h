@@ -114,6 +114,7 @@ extern pthread_mutex_t object_lock;
 struct CUctx_st *current_context(void); /* NULL where there is none, or it is gone */
 int context_valid(const struct CUctx_st *context);
 void contexts_dump(void);
+void contexts_drain(void);
 
 /* ---- stream.c: streams, and the work they do */
 
@@ -278,6 +279,7 @@ void memory_reset(struct CUctx_st *context);
 
 /* ---- copy.c: what graph.c needs to make nodes */
 
+enum { COPY_HTOD = 1, COPY_DTOH = 2, COPY_DTOD = 8, COPY_HTOH = 9, COPY_PTOP = 10 }; /* CUpti_ActivityMemcpyKind */
 CUresult copy_work(struct work *work, const CUDA_MEMCPY3D *copy, int asynchronous);
 void set_work(struct work *work, CUdeviceptr target, size_t pitch, uint32_t value, unsigned size, size_t width,
 	      size_t height, int asynchronous);

@@ -288,6 +288,12 @@ EXPORT void simcuda_dump(void (*fn)(const struct sim_device *device))
 	contexts_dump();
 }
 
+EXPORT void simcuda_drain(void)
+{
+	if (driver_live())
+		contexts_drain();
+}
+
 EXPORT const char *simcuda_script(const char *key)
 {
 	return script_value(key);

@@ -37,6 +37,8 @@ CUptiResult client_enable(struct client *client, uint32_t kind, bool on)
 	if (on && other && client->kinds & bit(other))
 		return CUPTI_ERROR_NOT_COMPATIBLE;
 	client->live = true;
+	if (on != ((client->kinds & bit(kind)) != 0))
+		seen_switched(kind, on);
 	client->kinds = on ? client->kinds | bit(kind) : client->kinds & ~bit(kind);
 	uint32_t domain = kind == CUPTI_ACTIVITY_KIND_DRIVER	? SIM_DRIVER
 			  : kind == CUPTI_ACTIVITY_KIND_RUNTIME ? SIM_RUNTIME
@@ -90,6 +92,7 @@ CUptiResult cuptiActivityEnableAndDump(CUpti_ActivityKind kind)
 CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind)
 {
 	ENTER(kind);
+	seen_disable(kind);
 	LEAVE(kind, enable(kind, false, false));
 }
 
@@ -174,6 +177,7 @@ CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc requ
 	ENTER_ALWAYS(0);
 	if (!requested || !completed)
 		LEAVE(0, CUPTI_ERROR_INVALID_PARAMETER);
+	seen_register();
 	CUptiResult result;
 	pthread_mutex_lock(&sim_lock);
 	struct client *client = client_plain(&result);
@@ -304,6 +308,7 @@ CUptiResult cuptiFinalize(void)
 		client_reset(c);
 	operations_forget();
 	subscribers_forget();
+	seen_forget();
 	pthread_mutex_unlock(&sim_lock);
 	LEAVE(0, CUPTI_SUCCESS);
 }

@@ -81,6 +81,7 @@ CUptiResult cuptiActivityDisable_v2(CUpti_SubscriberHandle subscriber, CUpti_Act
 				    CUpti_ActivityConfig *configuration)
 {
 	ENTER(kind);
+	seen_disable(kind);
 	LEAVE(kind, enable_v2(subscriber, kind, configuration, false, false));
 }
 
@@ -91,6 +92,7 @@ CUptiResult cuptiActivityRegisterCallbacks_v2(CUpti_SubscriberHandle subscriber,
 	ENTER(0);
 	if (!requested || !completed)
 		LEAVE(0, CUPTI_ERROR_INVALID_PARAMETER);
+	seen_register();
 	struct client *client;
 	pthread_mutex_lock(&sim_lock);
 	CUptiResult result = client_of(subscriber, &client);

@@ -18,7 +18,7 @@ static struct {
 	bool running;
 } queue = {.last = &queue.first};
 static pthread_once_t queue_once = PTHREAD_ONCE_INIT;
-static struct thread *threads;
+struct thread *sim_threads;
 static _Thread_local struct thread *self;
 
 struct thread *sim_thread(void)
@@ -27,8 +27,8 @@ struct thread *sim_thread(void)
 		self = calloc(1, sizeof *self);
 		if (!self)
 			abort();
-		self->next = threads;
-		threads = self;
+		self->next = sim_threads;
+		sim_threads = self;
 	}
 	return self;
 }
@@ -330,6 +330,16 @@ static struct buffer *buffer_for(struct client *client, struct thread *thread, s
 	return fresh;
 }
 
+/* As incomplete, or no longer. */
+static void mark(const struct place *place, bool incomplete)
+{
+	enum { KIND_MARK_SHIFT = 31 };
+	uint32_t kind;
+	memcpy(&kind, place->buffer->data + place->offset, sizeof kind);
+	kind = (kind & ~(1u << KIND_MARK_SHIFT)) | (uint32_t)incomplete << KIND_MARK_SHIFT;
+	memcpy(place->buffer->data + place->offset, &kind, sizeof kind);
+}
+
 bool buffer_put(struct client *client, uint8_t *record, struct place *place)
 {
 	struct thread *thread = sim_thread();
@@ -358,6 +368,8 @@ bool buffer_put(struct client *client, uint8_t *record, struct place *place)
 		buffer->places = place;
 	}
 	append(buffer, record, size);
+	if (place)
+		mark(place, seen_marked());
 	return true;
 }
 
@@ -370,12 +382,14 @@ void place_finish(struct place *place, const uint8_t *record)
 		buffer_queue(buffer);
 }
 
-/* What has not finished yet keeps its record as it is: with a start, if it has begun, and without an end. */
+/* What has not finished yet keeps its record as it is: without an end, and with a start if it has begun; where incomplete records
+ * are marked, without. */
 static void truncate_places(struct buffer *buffer)
 {
 	while (buffer->places) {
 		struct place *place = buffer->places;
-		uint64_t begun = place->operation ? operation_begun(place->operation) : 0;
+		mark(place, false);
+		uint64_t begun = place->operation && !seen_marked() ? operation_begun(place->operation) : 0;
 		if (begun) {
 			uint8_t record[RECORD_MAX];
 			uint32_t kind = record_operation(record, buffer->client, place->operation, begun, 0);
@@ -422,7 +436,7 @@ void client_reset(struct client *client)
 {
 	unsigned number = client_number(client);
 	buffers_forget(client);
-	for (struct thread *t = threads; t; t = t->next)
+	for (struct thread *t = sim_threads; t; t = t->next)
 		memset(t->external[number], 0, sizeof t->external[number]);
 	memset(client, 0, sizeof *client);
 	client->attributes[CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_SIZE] = 3200000;

@@ -68,7 +68,11 @@ bool sim_driver_up(void)
 	if (__atomic_load_n(&observed, __ATOMIC_ACQUIRE))
 		return true;
 	pthread_mutex_lock(&entry_lock);
-	bool up = __atomic_load_n(&observed, __ATOMIC_RELAXED) || observe(NULL) == 0;
+	/* Where launches count that are under way as a kind is enabled, they are watched before. */
+	bool early = script_value("toggle_mid_launch") != NULL;
+	bool up = __atomic_load_n(&observed, __ATOMIC_RELAXED) || observe(early ? &sim_observer : NULL) == 0;
+	if (up && early)
+		__atomic_store_n(&observed, true, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&entry_lock);
 	return up;
 }
@@ -147,8 +151,7 @@ static uint64_t recurse(uint64_t depth)
 	return recursion(depth + 1) + frame[0];
 }
 
-/* A fault, not raise(): a thread that has blocked its signals dies of a fault all the same. */
-static void crash(void)
+void sim_crash(void)
 {
 	static volatile uint8_t *volatile nowhere;
 	*nowhere = 1;
@@ -168,7 +171,7 @@ static CUptiResult without_driver(const char *function, bool always)
 	if (SIM_RELEASE_NUMBER > 1302)
 		return CUPTI_ERROR_UNKNOWN;
 	if (SIM_RELEASE_NUMBER >= 1202 && SIM_RELEASE_NUMBER < 1300 && strcmp(function, "cuptiFinalize") == 0)
-		crash();
+		sim_crash();
 	if (always || (SIM_RELEASE_NUMBER >= 1205 && strcmp(function, "cuptiActivityGetNumDroppedRecords") == 0))
 		return CUPTI_SUCCESS;
 	return SIM_RELEASE_NUMBER < 1300 ? CUPTI_ERROR_NOT_INITIALIZED : CUPTI_ERROR_UNKNOWN;
@@ -192,7 +195,7 @@ CUptiResult sim_enter(const char *function, uint32_t argument, bool always)
 	}
 	if (rule("crash", function, argument, value, sizeof value)) {
 		write_log(function, argument, "crashes");
-		crash();
+		sim_crash();
 	}
 	if (rule("fail", function, argument, value, sizeof value))
 		return (CUptiResult)strtol(value, NULL, 10);

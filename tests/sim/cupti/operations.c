@@ -216,8 +216,10 @@ static void submitted(const struct sim_operation *operation)
 		if (!c->live)
 			continue;
 		if (in_graph_trace(c, operation)) {
+			seen_graph_launched(operation);
 			put_graph(c, pending, thread);
-		} else if (operation->kind != SIM_SYNC && client_wants(c, kind, operation->context)) {
+		} else if (operation->kind != SIM_SYNC && client_wants(c, kind, operation->context) &&
+			   !seen_silent(thread, operation)) {
 			struct place *place = &pending->places[client_number(c)];
 			place->operation = &pending->operation;
 			record_operation(record, c, operation, 0, 0);
@@ -254,9 +256,11 @@ static void finished(const struct sim_operation *operation)
 
 static void call_begin(const struct sim_call *call)
 {
+	seen_launch(call->name);
 	pthread_mutex_lock(&sim_lock);
 	struct thread *thread = sim_thread();
 	sim_forbid(thread->in_callback > 0, "a CUDA call in a callback for buffers");
+	seen_enter(thread, call);
 	unsigned depth = thread->depth++;
 	if (depth < CALL_DEPTH) {
 		uint32_t id = sim_callback_id(call->domain, call->symbol ? call->symbol : call->name, call->name);
@@ -297,6 +301,7 @@ static void call_end(const struct sim_call *call)
 		pthread_mutex_unlock(&sim_lock);
 		return;
 	}
+	seen_leave(thread, call);
 	unsigned depth = thread->depth - 1;
 	if (depth < CALL_DEPTH && thread->calls[depth].callback) {
 		uint32_t id = thread->calls[depth].callback;
@@ -375,6 +380,13 @@ static void device(const struct sim_device *device)
 	put_thing(record, record_device(record, device), 0);
 }
 
+static void graph(uint32_t id)
+{
+	pthread_mutex_lock(&sim_lock);
+	seen_graph_made(id);
+	pthread_mutex_unlock(&sim_lock);
+}
+
 static void exiting(void)
 {
 	sim_driver_gone();
@@ -390,6 +402,7 @@ const struct sim_observer sim_observer = {
 	.stream = stream,
 	.module = module,
 	.exiting = exiting,
+	.graph = graph,
 };
 
 void operations_dump(struct client *client, uint32_t kind)

@@ -220,8 +220,9 @@ CUptiResult cuptiActivityConfigureUnifiedMemoryCounter(CUpti_ActivityUnifiedMemo
 						       uint32_t count)
 {
 	ENTER(count);
-	LEAVE(count, configuration && count ? CUPTI_ERROR_UM_PROFILING_NOT_SUPPORTED_ON_DEVICE
-					    : CUPTI_ERROR_INVALID_PARAMETER);
+	LEAVE(count, !configuration || !count	   ? CUPTI_ERROR_INVALID_PARAMETER
+		     : script_value("unified_off") ? CUPTI_SUCCESS
+						   : CUPTI_ERROR_UM_PROFILING_NOT_SUPPORTED_ON_DEVICE);
 }
 
 CUptiResult cuptiActivityRegisterTimestampCallback(CUpti_TimestampCallbackFunc function)

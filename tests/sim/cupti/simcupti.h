@@ -93,6 +93,8 @@ struct thread {
 	} calls[CALL_DEPTH];
 	unsigned depth;
 	unsigned in_callback; /* of a buffer */
+	unsigned launching;   /* calls of cuLaunchKernel that it is in */
+	int unbalanced;	      /* while it is not 0, its kernels have no records */
 };
 
 extern pthread_mutex_t sim_lock;
@@ -112,6 +114,8 @@ simcuda_dump_fn *sim_dump_function(void);
 void *sim_driver_function(const char *name);
 /* Where the client did what the real library does not allow, and the script does not say "lenient". */
 void sim_forbid(bool offence, const char *what);
+/* A fault, not raise(): a thread that has blocked its signals dies of a fault all the same. */
+void sim_crash(void);
 
 #define ENTER(argument)                                                                                                \
 	do {                                                                                                           \
@@ -160,6 +164,7 @@ uint32_t record_overhead(uint8_t *out, const struct client *client, uint64_t sta
 uint32_t operation_kind(const struct client *client, const struct sim_operation *operation);
 
 /* buffers.c; sim_lock held throughout, which all but `give` may let go of in between. */
+extern struct thread *sim_threads; /* all there ever were */
 struct thread *sim_thread(void);
 unsigned client_number(const struct client *client);
 /* Puts a record (written by one of records.c) into the calling thread's buffer of the client; with `place` it is incomplete
@@ -203,6 +208,20 @@ CUptiResult external_pop(struct client *client, uint32_t kind, uint64_t *last);
 /* options.c */
 CUptiResult attribute_get(struct client *client, uint32_t attribute, size_t *size, void *value);
 CUptiResult attribute_set(struct client *client, uint32_t attribute, size_t *size, void *value);
+
+/* seen.c: what a real GPU was seen to do, where the script asks for it. Without sim_lock, which they do not take: */
+void seen_register(void);	    /* callbacks for buffers are being registered */
+void seen_disable(uint32_t kind);   /* before it is */
+void seen_launch(const char *name); /* a call of the driver begins */
+/* With sim_lock: */
+bool seen_marked(void); /* are incomplete records marked? */
+void seen_enter(struct thread *thread, const struct sim_call *call);
+void seen_leave(struct thread *thread, const struct sim_call *call);
+void seen_switched(uint32_t kind, bool on);					      /* it was not so before */
+bool seen_silent(const struct thread *thread, const struct sim_operation *operation); /* it gets no record */
+void seen_graph_made(uint32_t id);
+void seen_graph_launched(const struct sim_operation *node); /* as a whole */
+void seen_forget(void);
 
 /* trouble.c: what the script wants to go wrong; sim_lock held where it counts. */
 bool every(const char *key); /* true at each N-th question about a key whose value is N */

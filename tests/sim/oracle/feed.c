@@ -9,11 +9,14 @@
  *   attribute A V, thread_id T, call NAME N       SetAttribute (one byte), SetThreadIdType, any function of one number
  *   kernel N, copy N, peer N, set N, sync N, event N     so many, each in a call and finished at once
  *   memory                  an allocation, its end, and one from a pool
+ *   instantiate             the graph of `graph` is made
  *   graph N                 one launch of N nodes
+ *   inside K ON             one launch of a kernel in whose call of the driver kind K is enabled (1) or disabled (0)
+ *   peek BYTES              kinds of the records, each so long, in the first buffer that CUPTI has, as they lie there
  *   begin N                 so many kernels that do not finish; finish: now they do
  *   threads T N             T threads launch N kernels each
  *   flush F, sleep MS, refuse, accept, dropped, version, time, push ID, pop, finalize
- *   dirty, odd, inside      from now on buffers are not zeroed, not aligned; a flush in the callback for a completed one
+ *   dirty, odd, flushing    from now on buffers are not zeroed, not aligned; a flush in the callback for a completed one
  *   subscribe, multiple     as the only subscriber, or as one of several; of all API calls
  *
  * Output, a line each: "call NAME RESULT", "buffer USED THREAD", "record KIND SIZE FIELD=VALUE...", and what is asked for. */
@@ -33,12 +36,12 @@
 simcuda_observe_fn simcuda_observe;
 simcuda_dump_fn simcuda_dump;
 
-enum { PENDING_MAX = 4096, GIVEN_MAX = 1024 };
+enum { PENDING_MAX = 4096, GIVEN_MAX = 1024, GRAPH = 3 };
 
 static void *library;
 static bool up;
 static const struct sim_observer *watcher;
-static bool refusing, dirty, odd, inside;
+static bool refusing, dirty, odd, flushing;
 static uint8_t *given[GIVEN_MAX]; /* buffers that CUPTI has */
 static size_t buffer_bytes, buffer_records;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -199,7 +202,7 @@ static void completed(void *context, uint32_t stream, uint8_t *buffer, size_t si
 	}
 	if (before)
 		print_record(before, valid - (size_t)(before - buffer));
-	if (inside)
+	if (flushing)
 		call_number("cuptiActivityFlushAll", 0);
 	printf("end %d\n", result);
 	take_back(buffer);
@@ -364,7 +367,7 @@ static void launch(uint32_t kind, unsigned nodes, bool graph, bool hold)
 	for (unsigned i = 0; i < nodes; i++) {
 		struct sim_operation o = operation_of(kind, correlation);
 		if (graph) {
-			o.graph = 3;
+			o.graph = GRAPH;
 			o.graph_node = 100 + i;
 			o.graph_launch = correlation;
 		}
@@ -385,6 +388,37 @@ static void launch(uint32_t kind, unsigned nodes, bool graph, bool hold)
 	who->call_end(&inner);
 	outer.end = now();
 	who->call_end(&outer);
+}
+
+/* One launch, in whose call of the driver a kind is switched. */
+static void switch_inside(uint32_t kind, bool on)
+{
+	const struct sim_observer *who = observer();
+	uint32_t correlation = __atomic_add_fetch(&correlations, 1, __ATOMIC_RELAXED);
+	if (!who)
+		return;
+	struct sim_call call = call_of(SIM_DRIVER, "cuLaunchKernel", correlation);
+	who->call_begin(&call);
+	call_number(on ? "cuptiActivityEnable" : "cuptiActivityDisable", kind);
+	struct sim_operation o = operation_of(SIM_KERNEL, correlation);
+	who->submitted(&o);
+	finish(&o);
+	call.end = now();
+	who->call_end(&call);
+}
+
+static void peek(size_t bytes)
+{
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < GIVEN_MAX; i++)
+		if (given[i]) {
+			printf("peek");
+			for (size_t at = 0; bytes && at + bytes <= buffer_bytes && word(given[i], at); at += bytes)
+				printf(" %#x", word(given[i], at));
+			printf("\n");
+			break;
+		}
+	pthread_mutex_unlock(&lock);
 }
 
 static void tell_memory(void)
@@ -508,8 +542,17 @@ int main(int argc, char **argv)
 			dirty = true;
 		} else if (strcmp(name, "odd") == 0) {
 			odd = true;
+		} else if (strcmp(name, "flushing") == 0) {
+			flushing = true;
 		} else if (strcmp(name, "inside") == 0) {
-			inside = true;
+			switch_inside((uint32_t)first, second != 0);
+			i += 2;
+		} else if (strcmp(name, "instantiate") == 0) {
+			if (observer())
+				observer()->graph(GRAPH);
+		} else if (strcmp(name, "peek") == 0) {
+			peek(first);
+			i++;
 		} else if (strcmp(name, "dropped") == 0) {
 			print_dropped();
 		} else if (strcmp(name, "version") == 0) {

@@ -5,6 +5,7 @@
 #include "core/gate.h"
 #include "core/sentence.h"
 #include "enter.h"
+#include "facts.h"
 #include "link.h"
 #include "steps/counter.h"
 #include "agent/sink/control.h"
@@ -50,15 +51,23 @@ static void tell(size_t i, uint32_t ran, uint64_t enable, const char *sentence)
 	send_collector(control_run.capture, collectors[i]->bit, ran, enable, sentence);
 }
 
+/* How long the next boundary is waited for where the step thread is to stand there: two steps' time and a little more, as far as
+ * steps are known. */
+#define BOUNDARY_STEPS 64
+#define BOUNDARY_MORE_NS (SECOND / 100)
+
+static uint64_t boundary_patience(void)
+{
+	uint64_t step = steps_median(steps_count(), BOUNDARY_STEPS, NULL), patience = 2 * step + BOUNDARY_MORE_NS;
+	return !step ? 0 : patience < SECOND ? patience : SECOND;
+}
+
 static struct collector_request request(void)
 {
-	return (struct collector_request){control_run.wanted,
-					  control_run.generation,
-					  control_run.step_range,
-					  control_run.step_operator,
-					  control_run.options,
-					  control_run.stacks_rate,
-					  (enter_ways() & ENTRY_ATTACH) != 0};
+	return (struct collector_request){
+		control_run.wanted,	   control_run.generation, control_run.step_range,
+		control_run.step_operator, control_run.options,	   control_run.stacks_rate,
+		facts_whole_graphs(),	   boundary_patience(),	   (enter_ways() & ENTRY_ATTACH) != 0};
 }
 
 void collectors_arm(void)
@@ -107,6 +116,14 @@ int collectors_start(void)
 	control_run.collectors_on = true;
 	atomic_store_explicit(&control_run.segment.header->collectors, bits, memory_order_relaxed);
 	return error;
+}
+
+bool collectors_want_still(void)
+{
+	bool any = false;
+	for (size_t i = 0; i < COLLECTORS; i++)
+		any |= control_run.armed[i] && collectors[i]->still;
+	return any;
 }
 
 uint64_t collectors_poll(uint64_t now)

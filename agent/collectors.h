@@ -15,6 +15,8 @@ void collectors_forget(void);
 void collectors_arm(void);
 /* Gets the memory and switches on those that are armed. 0 or a negative errno: there is no memory, and nothing is on. */
 int collectors_start(void);
+/* Does one that is armed want the step thread to stand while it is switched on? */
+bool collectors_want_still(void);
 /* Returns when they want to be looked after again. */
 uint64_t collectors_poll(uint64_t now);
 /* How much memory they hold. */

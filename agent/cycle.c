@@ -4,6 +4,7 @@
 #include "collectors.h"
 #include "decline.h"
 #include "core/filter.h"
+#include "core/hold.h"
 #include "core/keeper.h"
 #include "core/stamp.h"
 #include "link.h"
@@ -100,10 +101,13 @@ bool cycle_stop_for_filter(void)
 
 void cycle_switch_on(void)
 {
-	if (cycle_stop_for_filter())
+	if (cycle_stop_for_filter()) {
+		hold_release();
 		return;
+	}
 	stamp_begin();
 	int error = collectors_start();
+	hold_release();
 	control_run.enable = sink_now() - control_run.warmup_started;
 	if (error) {
 		decline_send(control_run.capture, ERROR_FAILED, "the agent could not get memory for the capture");
@@ -157,6 +161,7 @@ void cycle_begin(uint64_t capture, const struct segment *segment)
 	atomic_store(&control_end_reason, REASON_NONE);
 	garbage_find();
 	collectors_arm();
+	control_run.still = collectors_want_still();
 	uint32_t from = 1u << CONTROL_IDLE | 1u << CONTROL_BETWEEN | 1u << CONTROL_DRAIN;
 	bool now = control_run.goes_on || is_on_at_once();
 	control_run.warmup_started = sink_now();
@@ -202,6 +207,8 @@ void cycle_drain(void)
 	uint32_t reason = atomic_load(&control_end_reason);
 	struct message_done done = MESSAGE_INIT(DONE, done);
 	uint32_t stuck = 0;
+	/* It may have ended before its collectors were switched on. */
+	hold_release();
 	next_tell(CONTROL_DRAIN);
 	done.agent_bytes = control_run.collectors_on ? sink_bytes() : 0;
 	if (control_run.collectors_on) {

@@ -29,7 +29,7 @@ static struct {
 	unsigned socket_count;
 	struct launcher_ranks ranks;
 	char launcher[32], job[128], name[64];
-	int read;
+	int read, whole_graphs;
 } facts = {.ranks = {-1, -1, -1}};
 
 /* The environment as it was at the process's start, NULL where the present one is asked. */
@@ -55,6 +55,12 @@ static const char *variable(const char *name, void *unused)
 	return started_with ? launcher_find(started_with, started_bytes, name) : getenv(name);
 }
 
+static void read_graphs(void)
+{
+	const char *word = variable("PROFD_GRAPHS_WHOLE", NULL);
+	facts.whole_graphs = word && strcmp(word, "1") == 0;
+}
+
 void facts_attached(const char *socket)
 {
 	if (!started_with)
@@ -64,6 +70,7 @@ void facts_attached(const char *socket)
 		memcpy(facts.sockets[facts.socket_count++], socket, strlen(socket) + 1);
 	const char *name = variable("PROFD_NAME", NULL);
 	message_text(facts.name, sizeof facts.name, name ? name : "");
+	read_graphs();
 	facts.read = 1;
 }
 
@@ -80,6 +87,7 @@ int facts_read_environment(void)
 		}
 		const char *name = variable("PROFD_NAME", NULL);
 		message_text(facts.name, sizeof facts.name, name ? name : "");
+		read_graphs();
 		facts.read = 1;
 	}
 	const char *launcher, *job = launcher_job(variable, NULL, &launcher);
@@ -88,6 +96,11 @@ int facts_read_environment(void)
 	message_text(facts.launcher, sizeof facts.launcher, launcher);
 	message_text(facts.job, sizeof facts.job, job);
 	return facts.ranks.rank != before;
+}
+
+int facts_whole_graphs(void)
+{
+	return facts.whole_graphs;
 }
 
 const char *facts_socket(unsigned index)

@@ -20,6 +20,9 @@ void facts_hello(struct message_hello *hello);
 /* Candidates for the daemon's socket, as they were when the environment was read. NULL past the last. */
 const char *facts_socket(unsigned index);
 
+/* Does the environment allow CUDA graphs to be recorded as a whole (PROFD_GRAPHS_WHOLE=1)? */
+int facts_whole_graphs(void);
+
 /* Bit set of enum library that are mapped now. */
 uint32_t facts_libraries(void);
 

@@ -1,6 +1,8 @@
 /* tick.c - the control's half on the step thread: what a boundary means to the capture that is armed. No system call but
- * at the capture's own beginning and end; waits for nobody. */
+ * at the capture's own beginning and end. At the beginning it stands for a moment where a collector asks for that (core/hold.h);
+ * else it waits for nobody. */
 #include "tick.h"
+#include "core/hold.h"
 #include "core/life.h"
 #include "agent/sink/control.h"
 #include "stacks/garbage.h"
@@ -235,7 +237,7 @@ bool tick_bury(void)
 	return true;
 }
 
-void tick_boundary(uint32_t source, uint64_t now, uint64_t number)
+static void at_boundary(uint32_t source, uint64_t now, uint64_t number)
 {
 	uint32_t phase = atomic_load_explicit(&control_phase, memory_order_acquire);
 	if (phase == CONTROL_IDLE || source != control_source)
@@ -253,9 +255,19 @@ void tick_boundary(uint32_t source, uint64_t now, uint64_t number)
 	atomic_store_explicit(&tick_stack, stack_now(), memory_order_relaxed);
 	atomic_store_explicit(&tick_tid, sink_own_tid(), memory_order_release);
 	uint32_t next = tick_next(phase, tick, now, number);
+	/* Collectors are switched on now. */
+	if (next != phase && control_run.still && next == CONTROL_WARMUP)
+		hold_begin();
 	tick_leave(next);
 	/* The wake-up comes last: the agent's thread must find the phase for which it is woken. At the beginning it looks how much
 	 * this thread has run so far. */
 	if (next != phase)
 		life_wake();
+}
+
+void tick_boundary(uint32_t source, uint64_t now, uint64_t number)
+{
+	at_boundary(source, now, number);
+	if (__builtin_expect(hold_wanted(), 0))
+		hold_stand();
 }

@@ -73,6 +73,7 @@ struct run {
 	uint64_t populate_pause; /* ns until the next look for memory to map */
 	uint64_t sweep_at;	 /* the next look for threads that are no more */
 	bool collectors_on, on[CONTROL_COLLECTORS], armed[CONTROL_COLLECTORS];
+	bool still; /* one that is armed wants the step thread to stand while it is switched on */
 	uint32_t collector_bits;
 	uint64_t enable, record_deadline;
 	uint64_t lead;	      /* how long before a step with a number collectors are switched on, at the latest */

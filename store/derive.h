@@ -16,6 +16,7 @@ struct derived {
 	bool unordered;	  /* nothing below, no totals: see derive_nothing */
 	/* Of the device's kinds: how often the stated defects were found. */
 	uint64_t doubtful[EVENT_KIND_COUNT], unlaunched[EVENT_KIND_COUNT], earlier[EVENT_KIND_COUNT];
+	uint64_t bare;	  /* calls that launched kernels which were not recorded */
 	uint64_t mangled; /* names of kernels that could not be made readable */
 	struct notes notes;
 	char trouble[STORE_SENTENCE_BYTES]; /* why the device side could not be derived; empty = it could */

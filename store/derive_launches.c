@@ -17,6 +17,11 @@
 
 #define MEMORY (32u << 20)
 
+/* What a call does, by its name. */
+enum call_class { CALL_OTHER, CALL_LAUNCHES, CALL_BEGINS_CAPTURE, CALL_ENDS_CAPTURE };
+/* Names of calls that are told apart; there are fewer. */
+#define CALLED 128u
+
 struct pass {
 	struct store *store;
 	struct device *device;
@@ -27,7 +32,13 @@ struct pass {
 	struct busy_skews skews;
 	uint32_t nearby; /* step of the call, or the operation, with the id before this one; 0 = none yet */
 	uint32_t items;	 /* how many have been looked at */
-	uint64_t doubt;	 /* ns by which the calls' times may be off from those of ranges */
+	struct {
+		uint32_t name;
+		enum call_class class;
+	} called[CALLED];
+	uint32_t called_count,
+		capturing; /* captures of streams under way: what is launched in them runs later, and elsewhere */
+	uint64_t doubt;	   /* ns by which the calls' times may be off from those of ranges */
 };
 
 static void change(struct pass *pass, const struct device_item *item, enum device_what what, uint32_t step)
@@ -123,6 +134,45 @@ static void add_to_launch(struct launch *launch, const struct device_item *item)
 		launch->last = end;
 }
 
+static enum call_class class_of(struct pass *pass, uint32_t name)
+{
+	for (uint32_t i = 0; i < pass->called_count; i++)
+		if (pass->called[i].name == name)
+			return pass->called[i].class;
+	enum call_class class = CALL_OTHER;
+	sqlite3_stmt *statement = store_prepare(pass->store, "SELECT text FROM strings WHERE id = ?");
+	if (!statement)
+		return class;
+	sqlite3_bind_int64(statement, 1, name);
+	const char *text =
+		sqlite3_step(statement) == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
+	if (text)
+		class = strstr(text, "LaunchKernel")	     ? CALL_LAUNCHES
+			: strstr(text, "StreamBeginCapture") ? CALL_BEGINS_CAPTURE
+			: strstr(text, "StreamEndCapture")   ? CALL_ENDS_CAPTURE
+							     : CALL_OTHER;
+	sqlite3_finalize(statement);
+	if (pass->called_count < CALLED) {
+		pass->called[pass->called_count].name = name;
+		pass->called[pass->called_count++].class = class;
+	}
+	return class;
+}
+
+/* A call after which no operation stands. Ids grow with time, over all threads. */
+static void take_bare(struct pass *pass, const struct device_item *call)
+{
+	enum call_class class = call->called ? class_of(pass, call->called) : CALL_OTHER;
+	if (class == CALL_LAUNCHES)
+		pass->result->bare += call->step && !pass->capturing;
+	else if (class == CALL_BEGINS_CAPTURE)
+		pass->capturing++;
+	else if (class == CALL_ENDS_CAPTURE && pass->capturing)
+		pass->capturing--;
+	else if (class == CALL_ENDS_CAPTURE)
+		pass->result->bare = 0; /* it had begun before the recording */
+}
+
 /* Handles one correlation id: its call, if there is one, then its operations. Returns the first item of the next id. */
 static const struct device_item *place_id(struct pass *pass, const struct device_item *item)
 {
@@ -174,8 +224,11 @@ static const struct device_item *place_id(struct pass *pass, const struct device
 		count_operation(pass, item, step);
 		add_to_launch(&launch, item);
 	}
-	if (!launch.operations)
+	if (!launch.operations) {
+		if (has_call)
+			take_bare(pass, &call);
 		return item;
+	}
 	launch.step = step;
 	pass->nearby = step;
 	if (!launch.thread)

@@ -10,6 +10,7 @@
 struct launches {
 	uint64_t removed; /* rows that do not belong to the capture */
 	uint64_t mangled; /* names of kernels that were refused */
+	uint64_t bare;	  /* calls of a step that launched a kernel, of which there is no record */
 	uint64_t doubtful[EVENT_KIND_COUNT], unlaunched[EVENT_KIND_COUNT];
 	uint64_t earlier
 		[EVENT_KIND_COUNT]; /* kept, with no step: launched before the recording, and still running in it */

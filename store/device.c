@@ -98,7 +98,8 @@ static void add_call(struct device *device, struct store *store, const struct ev
 				   .duration = call->duration,
 				   .correlation = call->correlation,
 				   .step = call->head.step,
-				   .thread = call->thread};
+				   .thread = call->thread,
+				   .called = call->result ? 0 : call->name};
 	sorter_add(&device->items, &item);
 	if (call->head.step == 0)
 		return;

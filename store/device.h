@@ -29,7 +29,11 @@ struct device_item {
 	};
 	uint16_t target_kind;
 	uint16_t reserved;
-	uint32_t stream, context;
+	uint32_t stream;
+	union {
+		uint32_t context;
+		uint32_t called; /* name of a call; 0: it failed */
+	};
 };
 
 /* A range or operator on a thread's stack. */

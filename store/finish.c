@@ -22,6 +22,16 @@ struct finish {
 	struct store_finished *result;
 };
 
+/* Kernels that were launched and are not there, less what other losses say of them. */
+static uint64_t missing_kernels(const struct finish *finish, const struct derived *derived)
+{
+	uint64_t told = 0;
+	for (unsigned loss = 0; loss < LOSS_COUNT; loss++)
+		if (loss_is_loss(loss))
+			told += finish->ending->lost[loss][EVENT_KERNEL] + finish->ending->lost[loss][0];
+	return derived->bare > told ? derived->bare - told : 0;
+}
+
 static uint64_t put_losses(struct finish *finish, const struct derived *derived)
 {
 	struct store *store = finish->store;
@@ -39,6 +49,8 @@ static uint64_t put_losses(struct finish *finish, const struct derived *derived)
 				count += derived->unlaunched[kind];
 			if (loss == LOSS_MANGLED && kind == EVENT_KERNEL)
 				count += derived->mangled;
+			if (loss == LOSS_MISSING && kind == EVENT_KERNEL)
+				count += missing_kernels(finish, derived);
 			if (loss == LOSS_EARLIER)
 				count += derived->earlier[kind];
 			if (count == 0 || !loss_name(loss))

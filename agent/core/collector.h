@@ -12,14 +12,20 @@ struct collector_request {
 	uint32_t generation; /* of the recording; what the sink will hand to sink_begin's callers */
 	const char *
 		step_range; /* glob, "" = none: the collector that sees ranges reports their ends by steps_range_end() */
-	const char *step_operator; /* glob, "" = none: likewise, by steps_operator_end() */
-	uint32_t options;	   /* bit set of enum arm_option */
-	uint32_t stacks_rate;	   /* samples of each thread's stack in a second; 0 = as is usual */
-	int attached;		   /* the agent came after the process had begun (`profd attach`) */
+	const char *step_operator;  /* glob, "" = none: likewise, by steps_operator_end() */
+	uint32_t options;	    /* bit set of enum arm_option */
+	uint32_t stacks_rate;	    /* samples of each thread's stack in a second; 0 = as is usual */
+	int whole_graphs;	    /* the job's environment allows CUDA graphs to be recorded as a whole */
+	uint64_t boundary_patience; /* how long it is worth to wait for the next boundary; 0: no steps are known */
+	int attached;		    /* the agent came after the process had begun (`profd attach`) */
 };
 
 struct collector_ops {
 	uint32_t bit; /* enum collector; what it records besides is said in proto/collectors.def (part_of) */
+
+	/* It is to be switched on while the step thread stands at a boundary, where that can be had: start looks whether it does, asks
+	 * for it (hold.h), and lets it go as soon as it may. */
+	int still;
 
 	/* Can it record here, now? Touches nothing: no call into a foreign library beyond looking symbols up
 	 * (NVTX after an attachment: takes in what carries it, so that it is known). Returns 1 or

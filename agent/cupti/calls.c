@@ -50,6 +50,8 @@ static int is_wanted(const char *name)
 		"EventSynchronize",
 		"EventRecord",
 		"StreamWaitEvent",
+		"StreamBeginCapture",
+		"StreamEndCapture",
 		"StreamWaitValue",
 		"StreamWriteValue",
 		"StreamBatchMemOp",

@@ -8,6 +8,7 @@
 #include "clock.h"
 #include "deliver.h"
 #include "guard.h"
+#include "kinds.h"
 #include "session.h"
 
 #include "../../proto/message.h"
@@ -182,8 +183,15 @@ static int cupti_others(char *sentence, size_t bytes)
 
 static int cupti_arm(const struct collector_request *request, char *sentence, size_t bytes)
 {
-	(void)request;
 	int error = arm(ASK_NS, NULL);
+	session.generation = request->generation;
+	if (!error && (error = run(session_ready, NULL, START_NS)) == -ETIMEDOUT) {
+		message_text(
+			sentence, bytes,
+			"CUPTI sets itself up only once the devices have done what they have to do, and within 10 s "
+			"they had not; kernels are not recorded this time");
+		return error;
+	}
 	/* A guard that is stuck ends by itself. */
 	if (error && !hung)
 		guard_stop();
@@ -194,6 +202,8 @@ static int cupti_start(const struct collector_request *request, char *sentence, 
 {
 	session.generation = request->generation;
 	session.graphs_whole = (request->options & ARM_GRAPHS_WHOLE) != 0;
+	session.graphs_allowed = request->whole_graphs;
+	session.boundary_patience = request->boundary_patience;
 	session.all_calls = (request->options & ARM_API_ALL) != 0;
 	session.memory = request->wanted >> COLLECTOR_MEMORY & 1;
 	session.attached = request->attached;
@@ -365,13 +375,16 @@ static void cupti_drain(uint64_t deadline)
 
 static void cupti_disarm(void)
 {
-	if (!hung)
+	if (!hung && kinds_left_for_last())
+		guard_post_last(session_last);
+	else if (!hung)
 		guard_stop();
 	buffers_trim();
 }
 
 const struct collector_ops collector_cupti = {
 	.bit = COLLECTOR_CUPTI,
+	.still = 1,
 	.probe = cupti_probe,
 	.others = cupti_others,
 	.arm = cupti_arm,

@@ -14,6 +14,8 @@
 
 /* The driver is called on it, and whole buffers are decoded there. Address space, not memory. */
 #define STACK_BYTES (2u << 20)
+/* What the last job may take. */
+#define LAST_NS 5000000000u
 /* How long the agent's thread sleeps at a time while it waits for the guard. */
 #define LOOK_NS 10000000u
 
@@ -27,6 +29,7 @@ static void *current_argument;
 static int result;
 static _Atomic uint64_t since;
 static void (*late)(void);
+static _Atomic int leaving; /* the job that runs is the last */
 
 static void wake(void)
 {
@@ -61,7 +64,7 @@ static void *guard_main(void *unused)
 		result = current(current_argument);
 		gate_leave(place);
 		uint32_t running = RUNNING;
-		if (atomic_compare_exchange_strong(&state, &running, FINISHED))
+		if (atomic_compare_exchange_strong(&state, &running, atomic_load(&leaving) ? LEAVE : FINISHED))
 			wake();
 	}
 	if (atomic_load_explicit(&state, memory_order_acquire) == ABANDONED && late)
@@ -74,17 +77,20 @@ static void *guard_main(void *unused)
 int guard_start(void)
 {
 	uint32_t seen = atomic_load_explicit(&state, memory_order_acquire);
-	/* A guard that was told to leave is out in a moment. */
-	for (uint64_t deadline = sink_now() + 100000000u; seen == LEAVE && sink_now() < deadline;
+	/* A guard that was told to leave is out in a moment, or once its last job has ended. */
+	uint64_t patience = atomic_load(&leaving) ? LAST_NS : 100000000u;
+	for (uint64_t deadline = sink_now() + patience;
+	     seen != NONE && seen != ABANDONED && (seen == LEAVE || atomic_load(&leaving)) && sink_now() < deadline;
 	     seen = atomic_load_explicit(&state, memory_order_acquire)) {
 		struct timespec nap = {0, 50000};
 		nanosleep(&nap, NULL);
 	}
-	if (seen == ABANDONED || seen == LEAVE)
+	if (seen == ABANDONED || seen == LEAVE || (seen != NONE && atomic_load(&leaving)))
 		return -EBUSY;
 	if (seen != NONE)
 		return 0;
 	atomic_store_explicit(&since, 0, memory_order_relaxed);
+	atomic_store(&leaving, 0);
 	atomic_store_explicit(&state, IDLE, memory_order_release);
 	unsigned place = gate_enter(GATE_OWN_NS);
 	int error = thread_start(NULL, guard_main, NULL, STACK_BYTES);
@@ -107,6 +113,15 @@ int guard_post(guard_job job, void *argument)
 	atomic_store_explicit(&state, POSTED, memory_order_release);
 	wake();
 	return 0;
+}
+
+void guard_post_last(guard_job job)
+{
+	atomic_store(&leaving, 1);
+	if (guard_post(job, NULL) < 0) {
+		atomic_store(&leaving, 0);
+		guard_stop();
+	}
 }
 
 /* Of what passed between two looks of ours at the guard, as much as counts. The rest is time in which this thread did not run: the

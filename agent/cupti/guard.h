@@ -16,6 +16,10 @@ int guard_start(void);
 /* Hands the guard a job; `argument` must live until it has returned. -EBUSY where it has one, -ESRCH where there is no guard. */
 int guard_post(guard_job job, void *argument);
 
+/* The same for the last one before disarm: nobody waits for it, and the thread ends after it. A guard_start() that comes meanwhile waits
+ * until it has. */
+void guard_post_last(guard_job job);
+
 /* Waits until the job that was posted has ended, so many ns at most; time in which the waiting thread itself did not run does not
  * count. 0, also where there was none, with its result in *ret_result (may be NULL); -ETIMEDOUT. */
 int guard_wait(uint64_t patience, int *ret_result);

@@ -6,9 +6,13 @@
 #include "clients.h"
 #include "session.h"
 
+#include "../core/hold.h"
+
 #include "../../proto/events.h"
 
 #include <time.h>
+
+static int left_for_last; /* a kind that is switched off when all else is over */
 
 static int call_enable(uint32_t kind, int dump)
 {
@@ -71,58 +75,64 @@ static void want_unified_memory(void)
 		call_enable(CUPTI_KIND_UNIFIED_MEMORY_COUNTER, 0);
 }
 
-int kinds_enable(const struct cupti_layout *layout)
+/* What CUPTI answers. A kind that the release does not have, or whose records cannot be read, is left out. */
+static int want(const struct cupti_layout *layout, uint32_t kind, int dump)
 {
-	static const struct {
-		uint8_t kind, dump;
-	} always[] = {
-		{CUPTI_KIND_DEVICE, 1},
-		{CUPTI_KIND_CONTEXT, 1},
-		{CUPTI_KIND_STREAM, 1},
-		{CUPTI_KIND_MODULE, 0},
-		{CUPTI_KIND_OVERHEAD, 0},
-		{CUPTI_KIND_CUDA_EVENT, 0},
-		{CUPTI_KIND_SYNCHRONIZATION, 0},
-		{CUPTI_KIND_MEMCPY, 0},
-		{CUPTI_KIND_MEMCPY2, 0},
-		{CUPTI_KIND_MEMSET, 0},
-		{CUPTI_KIND_CONCURRENT_KERNEL, 0},
-	};
-	for (size_t i = 0; i < sizeof always / sizeof *always; i++) {
-		/* A kind that the release does not have, or whose records cannot be read, is left out. */
-		if (!cupti_layout_size(layout, always[i].kind)) {
-			session.refused |= 1ull << always[i].kind;
-			continue;
-		}
-		int result = call_enable(always[i].kind, always[i].dump);
-		if (result && always[i].kind == CUPTI_KIND_CONCURRENT_KERNEL)
-			return result;
-		if (result)
-			session.refused |= 1ull << always[i].kind;
-	}
-	if (session.graphs_whole &&
-	    (!cupti_layout_size(layout, CUPTI_KIND_GRAPH_TRACE) || call_enable(CUPTI_KIND_GRAPH_TRACE, 0))) {
+	int result = cupti_layout_size(layout, kind) ? call_enable(kind, dump) : CUPTI_RESULT_UNKNOWN;
+	if (result)
+		session.refused |= 1ull << kind;
+	return result;
+}
+
+static void want_whole_graphs(const struct cupti_layout *layout)
+{
+	/* A launch of a graph that was made before its kind was on ended the job (SIGSEGV; CUDA 13.0 on an H200, each time; of CUDA 11 others
+	 * tell the same), and we always come later. So those who have seen it work with their CUDA say that in the job's environment. */
+	if (!session.graphs_allowed) {
+		session.graphs_whole = 0;
+		session_say("graphs are recorded by their nodes: as a whole they can end a job whose graphs were made "
+			    "before (PROFD_GRAPHS_WHOLE=1 in the job's environment allows it). ");
+	} else if (want(layout, CUPTI_KIND_GRAPH_TRACE, 0)) {
 		session.graphs_whole = 0;
 		session_say("this CUPTI does not record graphs as a whole; recorded by their nodes. ");
 	}
+}
+
+int kinds_enable(const struct cupti_layout *layout)
+{
+	static const uint8_t always[] = {CUPTI_KIND_OVERHEAD, CUPTI_KIND_CUDA_EVENT, CUPTI_KIND_SYNCHRONIZATION,
+					 CUPTI_KIND_MEMCPY,   CUPTI_KIND_MEMCPY2,    CUPTI_KIND_MEMSET};
+	static const uint8_t dumped[] = {CUPTI_KIND_DEVICE, CUPTI_KIND_CONTEXT, CUPTI_KIND_STREAM};
+	for (size_t i = 0; i < sizeof always; i++)
+		want(layout, always[i], 0);
+	int result = want(layout, CUPTI_KIND_CONCURRENT_KERNEL, 0);
+	if (result)
+		return result;
+	if (session.graphs_whole)
+		want_whole_graphs(layout);
 	if (session.memory) {
-		if (!cupti_layout_size(layout, CUPTI_KIND_MEMORY2) || call_enable(CUPTI_KIND_MEMORY2, 0))
-			session.refused |= 1ull << CUPTI_KIND_MEMORY2;
+		want(layout, CUPTI_KIND_MEMORY2, 0);
 		if (cupti_layout_size(layout, CUPTI_KIND_MEMORY_POOL))
 			call_enable(CUPTI_KIND_MEMORY_POOL, 0);
-		if (cupti_layout_size(layout, CUPTI_KIND_UNIFIED_MEMORY_COUNTER))
-			want_unified_memory();
 	}
 	for (unsigned domain = CALLS_DRIVER; domain <= CALLS_RUNTIME; domain++) {
 		uint32_t kind = domain == CALLS_RUNTIME ? CUPTI_KIND_RUNTIME : CUPTI_KIND_DRIVER;
 		/* The kind first, and single calls after it: enabling a kind enables all of its calls again. */
-		if (!cupti_layout_size(layout, kind) || call_enable(kind, 0))
-			session.refused |= 1ull << kind;
-		else if (!session.all_calls)
+		if (!want(layout, kind, 0) && !session.all_calls)
 			leave_out_calls(domain);
 	}
+	/* The rest concerns no launch that is under way, and takes longer. */
+	hold_release();
+	for (size_t i = 0; i < sizeof dumped; i++)
+		want(layout, dumped[i], 1);
+	want(layout, CUPTI_KIND_MODULE, 0);
+	if (session.memory && cupti_layout_size(layout, CUPTI_KIND_UNIFIED_MEMORY_COUNTER))
+		want_unified_memory();
 	return 0;
 }
+
+/* It takes CUPTI 2 s to switch this kind off (CUDA 13.0). */
+#define FOR_LAST (1ull << CUPTI_KIND_UNIFIED_MEMORY_COUNTER)
 
 static void disable_among(uint64_t kinds)
 {
@@ -133,19 +143,33 @@ static void disable_among(uint64_t kinds)
 
 void kinds_disable_at_once(void)
 {
-	disable_among(~0ull);
+	disable_among(~FOR_LAST);
+}
+
+int kinds_left_for_last(void)
+{
+	return left_for_last;
+}
+
+void kinds_disable_last(void)
+{
+	call_disable(CUPTI_KIND_UNIFIED_MEMORY_COUNTER);
+	left_for_last = 0;
 }
 
 void kinds_disable(void)
 {
 	uint64_t calls = 1ull << CUPTI_KIND_RUNTIME | 1ull << CUPTI_KIND_DRIVER;
-	disable_among(~calls);
+	disable_among(~(calls | FOR_LAST));
 	/* A call is recorded when it ends, if its kind is on then. Calls of the last step get a moment to end. */
 	if (session.kinds & calls) {
 		struct timespec nap = {0, 1000000};
 		nanosleep(&nap, NULL);
 	}
 	disable_among(calls);
+	/* A subscriber takes it along. */
+	left_for_last |= session.kinds & FOR_LAST && !clients_own();
+	session.kinds &= ~FOR_LAST;
 	session.left_on = session.kinds != 0;
 }
 

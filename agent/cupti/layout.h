@@ -70,12 +70,22 @@ const char *cupti_layout_sentence(const struct cupti_layout *layout, uint32_t ki
 /* Name of a kind as CUPTI writes it ("CONCURRENT_KERNEL"), NULL for a number that is none. */
 const char *cupti_kind_name(uint32_t kind);
 
+/* A record whose operation has not ended is marked beside its kind, as long as CUPTI has the buffer (CUDA 13.0). */
+#define CUPTI_KIND_MARK 0x80000000u
+
+static inline int cupti_record_is_marked(const void *record)
+{
+	uint32_t kind;
+	memcpy(&kind, record, sizeof kind);
+	return (kind & CUPTI_KIND_MARK) != 0;
+}
+
 /* Kind of a record of at least 4 bytes, at any alignment. */
 static inline uint32_t cupti_record_kind(const void *record)
 {
 	uint32_t kind;
 	memcpy(&kind, record, sizeof kind);
-	return kind;
+	return kind & ~CUPTI_KIND_MARK;
 }
 
 #endif

@@ -38,6 +38,16 @@ static int is_record(const struct record_walk *walk, uint8_t *at, uint8_t *data,
 	return 1;
 }
 
+/* CUPTI itself walks neither onto a marked record nor on from one. What lies where the next has to be is one then. */
+static int is_beside_mark(const struct record_walk *walk, const uint8_t *last, const uint8_t *at, const uint8_t *end)
+{
+	if (end - at < (ptrdiff_t)sizeof(uint64_t) ||
+	    !(cupti_record_is_marked(at) || (last && cupti_record_is_marked(last))))
+		return 0;
+	size_t size = cupti_layout_size(walk->layout, cupti_record_kind(at));
+	return size && size <= (size_t)(end - at);
+}
+
 /* The next record that can be read, behind one that cannot, which lies at `at` or shortly before. NULL: there is none. */
 static uint8_t *find_record(const struct record_walk *walk, uint8_t *at, uint8_t *data, size_t valid)
 {
@@ -61,7 +71,7 @@ uint64_t record_walk(struct record_walk *walk, uint8_t *data, size_t valid)
 			uint8_t *at = last ? (uint8_t *)last + (size ? size : sizeof(uint64_t)) : data;
 			if (result == CUPTI_RESULT_NO_MORE || at >= data + valid)
 				break;
-			record = find_record(walk, at, data, valid);
+			record = is_beside_mark(walk, last, at, data + valid) ? at : find_record(walk, at, data, valid);
 			/* CUPTI may still be writing to this buffer: only zeros follow its last record then, which is no loss. */
 			int nothing = !record && !cupti_record_kind(at);
 			walk->gaps += record != at && !nothing;

@@ -11,6 +11,7 @@
 #include "layout.h"
 #include "thread_numbers.h"
 
+#include "../core/hold.h"
 #include "../core/life.h"
 #include "../core/sentence.h"
 #include "agent/sink/sink.h"
@@ -258,7 +259,10 @@ static int start_here(int *ret_result)
 	int error = clock_begin(read_ticks);
 	if (error < 0)
 		return error;
+	/* It stands already, mostly; on a machine that is full it may have gone on. */
+	hold_ask(session.boundary_patience);
 	*ret_result = kinds_enable(&layout);
+	hold_release();
 	/* Times are converted along a line between two readings, so that two are needed before anything is recorded. */
 	struct timespec nap = {0, 1000000};
 	if (clock_sample(0) < 0)
@@ -276,6 +280,23 @@ static void undo(void)
 	clients_leave(session.kinds);
 }
 
+int session_ready(void *unused)
+{
+	(void)unused;
+	uint32_t type;
+	/* Any call would do that sets CUPTI up. */
+	if (cupti_api.thread_type_get)
+		cupti_api.thread_type_get(&type);
+	if (buffers_begin(session.generation) < 0)
+		return session_refuse(
+			-ENOMEM,
+			"no memory for activity buffers: the process is near its limit (ulimit -v, ulimit -d, "
+			"or its cgroup's)",
+			0);
+	buffers_stock(1);
+	return 0;
+}
+
 int session_start(void *unused)
 {
 	(void)unused;
@@ -291,14 +312,7 @@ int session_start(void *unused)
 	atomic_store(&received, 0);
 	atomic_store(&refused_buffers, 0);
 	int result = 0, error = clients_find_place();
-	if (error == 0 && buffers_begin(session.generation) < 0)
-		error = session_refuse(
-			-ENOMEM,
-			"no memory for activity buffers: the process is near its limit (ulimit -v, ulimit -d, "
-			"or its cgroup's)",
-			0);
 	if (error == 0) {
-		buffers_stock(1);
 		session.sentence[0] = 0;
 		error = start_here(&result);
 		if (error == -EIO &&
@@ -377,6 +391,13 @@ int session_end(void *unused)
 	(void)unused;
 	session.dropped += clients_dropped();
 	undo();
+	return 0;
+}
+
+int session_last(void *unused)
+{
+	(void)unused;
+	kinds_disable_last();
 	return 0;
 }
 

@@ -13,6 +13,8 @@ struct session {
 	/* Asked for. */
 	uint32_t generation;
 	int graphs_whole, all_calls, memory;
+	int graphs_allowed; /* to be recorded as a whole */
+	uint64_t boundary_patience;
 	int attached; /* CUDA may have been in use before the agent came */
 
 	/* What came of it. */
@@ -49,6 +51,8 @@ int session_driver(void *unused);
 int session_learn(void *unused);
 /* Would a session be possible now? others: not NULL where CUPTI's other clients are to be asked for. */
 int session_ask(void *others);
+/* What takes long the first time: CUPTI sets itself up, which may wait for all that the devices have to do; and memory for buffers. */
+int session_ready(void *unused);
 int session_start(void *unused);
 /* A reading of the clock, and buffers in stock. `flush`: not NULL where records are to be handed out, too. */
 int session_tick(void *flush);
@@ -57,6 +61,9 @@ int session_stop(void *unused);
 int session_flush(void *forced);
 /* Gives back what the session took of CUPTI; the kinds are off. */
 int session_end(void *unused);
+
+/* The very last, after the session has ended: what takes long to switch off, and holds up no record. */
+int session_last(void *unused);
 
 /* When a call that was given up returns at last: switches off what is on. The guard's thread. */
 void session_cleanup(void);

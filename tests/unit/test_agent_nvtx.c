@@ -115,7 +115,7 @@ static uint32_t generation;
 static void begin(const char *step_range, uint64_t bytes, uint32_t chunk_bytes)
 {
 	char sentence[256] = "";
-	struct collector_request request = {1u << COLLECTOR_NVTX, ++generation, step_range, "", 0, 0, 0};
+	struct collector_request request = {1u << COLLECTOR_NVTX, ++generation, step_range, "", 0, 0, 0, 0, 0};
 	assert_int_equal(segment_create(&daemon_side, generation, bytes, chunk_bytes), 0);
 	assert_int_equal(segment_provide(&daemon_side, LIMIT_CHUNKS, LIMIT_STRINGS_BYTES), 0);
 	assert_int_equal(segment_map(&agent_side, dup(daemon_side.fd), UINT64_MAX), 0);

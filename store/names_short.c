@@ -39,7 +39,16 @@ static size_t behind_operator(const char *text, size_t n, size_t at)
 	return at;
 }
 
-void names_short(const char *text, size_t n, size_t *ret_from, size_t *ret_n)
+/* Behind the first argument of the list that begins at `at`. */
+static size_t behind_argument(const char *text, size_t n, size_t at)
+{
+	size_t end = behind_bracket(text, n, at) - 1;
+	for (at++; at < end && text[at] != ',';)
+		at = strchr("<([{", text[at]) ? behind_bracket(text, end, at) : at + 1;
+	return at < end ? at : end;
+}
+
+static void shorten(const char *text, size_t n, size_t *ret_from, size_t *ret_n)
 {
 	static const char unnamed[] = "(anonymous namespace)";
 	size_t from = 0, end = 0, at = 0;
@@ -87,4 +96,31 @@ void names_short(const char *text, size_t n, size_t *ret_from, size_t *ret_n)
 		*ret_from = 0;
 		*ret_n = n;
 	}
+}
+
+/* Of CUTLASS every kernel is one of a few templates, and what it does is the name of the argument. */
+static bool is_wrapper(const char *text, size_t n, size_t from, size_t length)
+{
+	static const char space[] = "cutlass::";
+	static const char *const wrappers[] = {"Kernel", "Kernel2", "device_kernel"};
+	if (from < sizeof space - 1 || !follows(text, n, from - (sizeof space - 1), space) ||
+	    !follows(text, n, from + length, "<"))
+		return false;
+	for (size_t i = 0; i < sizeof wrappers / sizeof *wrappers; i++)
+		if (length == strlen(wrappers[i]) && memcmp(text + from, wrappers[i], length) == 0)
+			return true;
+	return false;
+}
+
+void names_short(const char *text, size_t n, size_t *ret_from, size_t *ret_n)
+{
+	shorten(text, n, ret_from, ret_n);
+	if (!is_wrapper(text, n, *ret_from, *ret_n))
+		return;
+	size_t argument = *ret_from + *ret_n + 1, inner, length, end = behind_argument(text, n, argument - 1);
+	if (end <= argument)
+		return;
+	shorten(text + argument, end - argument, &inner, &length);
+	*ret_from = argument + inner;
+	*ret_n = length;
 }

@@ -51,7 +51,7 @@ static void test_names(void **state)
 	      "cutlass::Kernel<cutlass_80_tensorop_s1688gemm_128x64_16x6_tn>(cutlass_80_tensorop_s1688gemm_128x64_16x6_"
 	      "tn"
 	      "::Params)",
-	      "Kernel");
+	      "cutlass_80_tensorop_s1688gemm_128x64_16x6_tn");
 	reads("_Z1fIiESt6vectorIT_SaIS1_EES1_", "std::vector<int, std::allocator<int> > f<int>(int)", "f");
 	reads("_ZN1AclEi", "A::operator()(int)", "operator()");
 	reads("_ZN1AltERKS_", "A::operator<(A const&)", "operator<");
@@ -73,6 +73,29 @@ static void test_not_mangled(void **state)
 	size_t from, n;
 	names_short("triton_poi_fused_0", 18, &from, &n);
 	assert_true(from == 0 && n == 18);
+}
+
+static void shortens(const char *whole, const char *brief)
+{
+	size_t from, n;
+	names_short(whole, strlen(whole), &from, &n);
+	if (n != strlen(brief) || memcmp(whole + from, brief, n) != 0)
+		fail_msg("%s: %.*s", whole, (int)n, whole + from);
+}
+
+/* Which of CUTLASS's kernels it is stands in the argument of its template. */
+static void test_wrappers(void **state)
+{
+	(void)state;
+	shortens("void cutlass::Kernel2<cutlass_80_simt_sgemm_64x64_8x5_nn_align1>(int)",
+		 "cutlass_80_simt_sgemm_64x64_8x5_nn_align1");
+	shortens(
+		"void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int, long>, float>, int>(int)",
+		"GemmUniversal");
+	shortens("void cutlass::Kernel2<>(int)", "Kernel2");
+	shortens("void cutlass::Kernel2<a", "Kernel2");
+	shortens("void mine::Kernel2<int>(int)", "Kernel2");
+	shortens("cutlass::Kernel2", "Kernel2");
 }
 
 /* Any text whatever has a short form within itself. */
@@ -279,15 +302,11 @@ int main(int argc, char **argv)
 {
 	names_reader(argc, argv);
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_not_mangled),
-		cmocka_unit_test(test_short_of_anything),
-		cmocka_unit_test(test_endless),
-		cmocka_unit_test(test_deep),
-		cmocka_unit_test(test_stack),
-		cmocka_unit_test(test_reader_that_ends),
-		cmocka_unit_test(test_swelling),
-		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_names),	 cmocka_unit_test(test_not_mangled),
+		cmocka_unit_test(test_wrappers), cmocka_unit_test(test_short_of_anything),
+		cmocka_unit_test(test_endless),	 cmocka_unit_test(test_deep),
+		cmocka_unit_test(test_stack),	 cmocka_unit_test(test_reader_that_ends),
+		cmocka_unit_test(test_swelling), cmocka_unit_test(test_threads),
 	};
 #ifdef __SANITIZE_THREAD__
 	return 0; /* it holds back the signals by which a name is given up */

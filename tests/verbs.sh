@@ -439,7 +439,16 @@ test_sim() {
 	# shellcheck disable=SC2046
 	release=$(in_turn $(known_cuda | tr ';' '\n' | cut -d= -f1))
 	say "the GPU's tests on a simulated one, CUDA $release"
-	PROFD_SIM=$release run_pytest tests/gpu/test_gpu_workloads.py "$@"
+	PROFD_SIM=$release run_pytest tests/gpu/test_gpu_workloads.py "$@" && test_gpu_rehearsal "$@"
+}
+
+# Those with PyTorch, without a GPU: what is left of them then, so that they run where there is one.
+test_gpu_rehearsal() {
+	local torch
+	torch=${PYTEST_TORCH:-$(torch_venv "$TORCH_NEWEST")} || return 1
+	say "the GPU's tests with PyTorch, rehearsed on the CPU"
+	PROFD_GPU_TORCH_DEVICE=cpu PROFD_GPU_PYTHON=$torch run_pytest tests/gpu/test_gpu_pack.py tests/gpu/test_gpu_torch.py tests/gpu/test_gpu_jobs.py \
+		-k "whole or lstm or before_during or rows or (goes_on and (plain or workers)) or return" "$@"
 }
 
 # The traces of real GPUs in tests/data, performed against the simulated one; PROFD_TRACES names a folder of further ones.

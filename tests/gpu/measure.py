@@ -4,6 +4,7 @@ process of its own. FOLDER takes files.
 
     machine   the machine, its driver, what profd's doctor says
     launches  what a launch costs the thread that makes it: without the agent, with it idle, while it records, and under bare CUPTI
+    switching what becomes of a thread's kernels where CUPTI's kinds are switched beside its launches, and what a launch costs afterwards
     steps     of a training loop (PyTorch): before, during and after captures; memory; switching on and draining
     cycles    60 captures of one process: does anything grow, get slower, or drift?
     graphs    a CUDA graph of 200 kernels: step times alone, recorded by node, recorded as a whole
@@ -34,6 +35,9 @@ ROUNDS = 5
 # The kinds that a capture enables, in its order (agent/cupti/session.c).
 AGENT_KINDS = "8,9,37,27,17,36,38,1,22,2,10,4,5"
 KERNELS_ALONE = "10"
+# Those of them that are on while a capture lasts, and no longer.
+SWITCHED_KINDS = "17,36,38,1,22,2,10,4,5"
+SESSIONS = 200
 
 
 @contextlib.contextmanager
@@ -160,6 +164,20 @@ def part_launches(folder):
                       "launches": sum(run["launches"] for run in made), "lost": sum(run.get("lost", 0) for run in made),
                       "events": sum(run.get("events", 0) for run in made)} for way, made in runs.items()}
     return said
+
+
+# ---------------------------------------------------------------- switching
+
+def part_switching(_):
+    with daemon() as gpu:
+        library = library_of(gpu)
+
+        def switch(mode, kinds, *options):
+            return ended(gpu.job("cuda_switch", f"--library={library}", f"--mode={mode}", f"--kinds={kinds}", *options, agent=False), 40)
+        sessions = [switch("sessions", kinds, f"--hold={hold}", f"--sessions={SESSIONS}")
+                    for kinds, hold in ((SWITCHED_KINDS, "none"), (SWITCHED_KINDS, "both"), (KERNELS_ALONE, "none"), ("5,10", "none"))]
+        costs = [switch("cost", kinds) for kinds in (SWITCHED_KINDS, KERNELS_ALONE, "4", "5")]
+    return {"library": library, "sessions": sessions, "costs": costs}
 
 
 # ---------------------------------------------------------------- steps

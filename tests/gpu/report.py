@@ -54,6 +54,24 @@ def launches(told):
         yield ""
 
 
+def switching(told):
+    first = told["sessions"][0]
+    yield f"  CUPTI {first['version']}; kinds are switched on and off while a thread launches without pause"
+    rows = [["kinds", "launching thread", "sessions", "without kernels", "changes", "kernels of launches", "on, mean", "most", "off, mean", "most"]]
+    names = {"none": "goes on", "on": "stands while on", "off": "stands while off", "both": "stands meanwhile"}
+    for row in told["sessions"]:
+        rows.append([row["kinds"], names[row["hold"]], row["sessions"], row["without_kernels"], row["changes"],
+                     f"{row['kernels']} of {row['launches']}"] + [
+                         ns(row[when] * 1e3) for when in ("on_us_mean", "on_us_most", "off_us_mean", "off_us_most")])
+    yield from table(rows)
+    yield ""
+    rows = [["a launch, kinds", "before", "while recorded", "after", "after cuptiFinalize", "what stays until then"]]
+    for row in told["costs"]:
+        rows.append([row["kinds"]] + [ns(row["ns_" + when]) for when in ("before", "during", "after", "finalized")] +
+                    [ns(row["ns_after"] - row["ns_before"])])
+    yield from table(rows)
+
+
 def steps(told):
     for model, row in ((model, row) for model, row in told.items() if model != "seconds"):
         yield f"  {model}: {row['kernels_each']:.0f} kernels a capture of 10 steps, {row['lost']} lost"
@@ -121,8 +139,8 @@ def traces(told):
     yield from (f"  WRONG: {line}" for line in told["wrong"])
 
 
-SECTIONS = {"machine": machine, "sizes": sizes, "launches": launches, "steps": steps, "traces": traces, "cycles": cycles,
-            "answers": answers, "graphs": graphs}
+SECTIONS = {"machine": machine, "sizes": sizes, "launches": launches, "switching": switching, "steps": steps, "traces": traces,
+            "cycles": cycles, "answers": answers, "graphs": graphs}
 
 
 def text(said):

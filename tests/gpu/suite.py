@@ -37,9 +37,15 @@ GROUPS = [
     ("workloads", "test_gpu_workloads.py", ""),
     ("torch: what is recorded", "test_gpu_torch.py", "counts or operators or device_times"),
     ("torch: who is beside it", "test_gpu_torch.py", "not (counts or operators or device_times)"),
+    ("jobs: training goes on", "test_gpu_jobs.py", "goes_on"),
+    ("jobs: the rest", "test_gpu_jobs.py", "not goes_on and not planted"),
 ]
+# What wants the GPU for itself, after those, and how many seconds it gets.
+ALONE = ("jobs: causes", "test_gpu_jobs.py", "planted")
+ALONE_SECONDS = 70
 # (part, seconds at the most), in order of worth.
-PARTS = [("machine", 40), ("sizes", 40), ("launches", 90), ("steps", 120), ("traces", 120), ("cycles", 90), ("answers", 40), ("graphs", 60)]
+PARTS = [("machine", 40), ("sizes", 40), ("launches", 90), ("switching", 60), ("steps", 120), ("traces", 120), ("cycles", 90),
+         ("answers", 40), ("graphs", 60)]
 
 
 def say(text):
@@ -140,7 +146,7 @@ class Suite:
             part.rename(self.out / name)
 
     def test_group(self, name, file, selected, seconds):
-        record = self.work / f"record-{len(file)}-{len(selected)}"
+        record = self.work / f"record-{file}-{len(selected)}"
         command = [self.test_python, "-m", "pytest", "-q", "-p", "record", "-p", "no:cacheprovider", "--rootdir", HERE, HERE / file]
         code, text = run_limited(command + (["-k", selected] if selected else []), {**self.env, "PROFD_GPU_RECORD": str(record)}, seconds,
                                  self.work / f"log-{record.name}")
@@ -172,6 +178,7 @@ class Suite:
                 thread.join()
         for thread in threads:
             thread.join()
+        self.test_group(*ALONE, min(ALONE_SECONDS, self.deadline.left()))
         self.write()
 
     def measure(self):

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from shared import counting, empty_profd, gpu, profd, wait_for  # noqa: F401 (fixtures)
+from shared import OF_THE_DRIVER, counting, empty_profd, gpu, machines, profd, wait_for  # noqa: F401 (fixtures)
 
 WORK = {
     "one-stream": [],
@@ -54,7 +54,7 @@ def test_every_launch_is_there_and_no_other(gpu, options):
                                                "WHERE step IS NULL OR thread IS NULL")[0]
         assert unlaunched == 0 and (before == 0 or "--no-wait" in options)
     shown = gpu.profd.show(capture["capture_id"])
-    assert sum(kernel["calls"] for kernel in shown["kernels"]) == 3 * said["per_step"]["kernels"] + before
+    assert sum(kernel["calls"] for kernel in shown["kernels"] if kernel["name"] != OF_THE_DRIVER) == 3 * said["per_step"]["kernels"] + before
 
 
 def test_again_and_again(gpu):
@@ -87,9 +87,22 @@ def test_every_call_is_there(gpu):
     assert {name: ours[name] for name in steady} == steady
 
 
-def test_graphs_as_a_whole(gpu):
-    """The cheap mode: a record a launch of the graph, and none of its kernels."""
+def test_graphs_as_a_whole_end_no_job(gpu):
+    """A launch of a graph that was made before would end the job where CUPTI records it as a whole: it is recorded by its nodes, and that is said."""
     job = gpu.steps("--graph=20", "--kernels=2")
+    capture = recorded(gpu, job, 3, "--graphs", "whole")
+    said = counting.finish(job)
+    with gpu.database(capture) as db:
+        counting.check_exact(db, said, 3)
+    sentence = next(row["sentence"] for row in gpu.profd.show(capture["capture_id"])["collectors"] if row["collector"] == "cupti")
+    assert "graphs are recorded by their nodes" in sentence, sentence
+
+
+def test_graphs_as_a_whole(gpu):
+    """The cheap mode, where the job's environment allows it: a record a launch of the graph, and none of its kernels."""
+    if gpu.machine.state == machines.REAL:
+        pytest.skip("CUDA 13.0 ends the job (see RESULTS.md); of other releases nothing is known")
+    job = gpu.steps("--graph=20", "--kernels=2", env={"PROFD_GRAPHS_WHOLE": "1"})
     capture = recorded(gpu, job, 3, "--graphs", "whole")
     said = counting.finish(job)
     with gpu.database(capture) as db:
@@ -136,7 +149,11 @@ def test_kernels_that_outlast_the_capture(gpu):
     capture = gpu.profd.trigger(job.pid, "--steps", 3)
     took = time.monotonic() - from_s
     job.kill()
-    assert capture["steps_recorded"] == 3 and took < 20
+    assert capture["steps_recorded"] == 3 and took < 30
+    cupti = next(row for row in gpu.profd.show(capture["capture_id"])["collectors"] if row["collector"] == "cupti")
+    if not cupti["on"]:  # CUPTI sets itself up only once the device has done all that it has to do
+        assert "kernels are not recorded" in cupti["sentence"], cupti
+        return
     with gpu.database(capture) as db:
         ((there,),) = counting.rows(db, "SELECT count(*) FROM kernel_records")
         lost = sum(count for _, loss, count in counting.rows(db, "SELECT kind, loss, count FROM losses WHERE is_loss"))

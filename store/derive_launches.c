@@ -164,9 +164,9 @@ static void take_bare(struct pass *pass, const struct device_item *call)
 {
 	enum call_class class = call->called ? class_of(pass, call->called) : CALL_OTHER;
 	if (class == CALL_LAUNCHES)
-		pass->result->bare += call->step && !pass->capturing;
+		pass->result->bare += call->step && !call->failed && !pass->capturing;
 	else if (class == CALL_BEGINS_CAPTURE)
-		pass->capturing++;
+		pass->capturing += !call->failed;
 	else if (class == CALL_ENDS_CAPTURE && pass->capturing)
 		pass->capturing--;
 	else if (class == CALL_ENDS_CAPTURE)

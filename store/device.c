@@ -99,7 +99,8 @@ static void add_call(struct device *device, struct store *store, const struct ev
 				   .correlation = call->correlation,
 				   .step = call->head.step,
 				   .thread = call->thread,
-				   .called = call->result ? 0 : call->name};
+				   .failed = call->result != 0,
+				   .called = call->name};
 	sorter_add(&device->items, &item);
 	if (call->head.step == 0)
 		return;

@@ -13,7 +13,11 @@
 struct device_item {
 	uint32_t order; /* of the correlation id; ids that have wrapped come behind the others */
 	uint8_t rank;	/* within one id: the runtime's call, other calls, operations */
-	uint8_t kind, flags, source_kind;
+	uint8_t kind, flags;
+	union {
+		uint8_t source_kind;
+		uint8_t failed; /* a call: it answered an error */
+	};
 	uint64_t row;	/* rowid in its table */
 	uint64_t start; /* CLOCK_MONOTONIC ns; 0 = CUPTI had none */
 	uint64_t duration;
@@ -32,7 +36,7 @@ struct device_item {
 	uint32_t stream;
 	union {
 		uint32_t context;
-		uint32_t called; /* name of a call; 0: it failed */
+		uint32_t called; /* name of a call */
 	};
 };
 

@@ -1,5 +1,5 @@
 /* guard.h - a thread of the agent's own that makes the calls into libcupti and libcuda, so that one that never returns holds up
- * neither the agent's control nor the job's exit. It exists from arm to disarm, or until the call that it is stuck in returns.
+ * neither the agent's control nor the job's exit. It exists from arm to disarm, or until its last call returns.
  *
  * One job at a time. The agent's thread posts and waits; the guard runs. A job that was not waited for to its end is
  * abandoned: its own result is lost, and when it returns at last the guard calls `cleanup` and ends. */

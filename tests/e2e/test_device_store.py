@@ -505,6 +505,32 @@ def test_without_cupti_nothing_is_said(profd):
     assert db.execute("SELECT sentence FROM collectors WHERE collector = 'memory'").fetchone()[0] == "not asked for (--memory)"
 
 
+LAUNCH, COPY, BEGIN, END = "cudaLaunchKernel", "cudaMemcpyAsync", "cudaStreamBeginCapture", "cudaStreamEndCapture"
+
+
+@pytest.mark.parametrize("calls, missing", [
+    ("k", 0), ("l", 1), ("klkl", 2), ("f", 0), ("c", 0), ("(ll)l", 1), ("(ll]l", 1), ("ll)l", 1), ("(k)l", 1)],
+    ids=["recorded", "not", "both", "failed", "a copy", "in a capture", "a capture that failed", "a capture from before", "beside a capture"])
+def test_kernels_that_are_missing(profd, calls, missing):
+    """k: a launch with its kernel; l: one without; f: one that failed; c: a copy without its record; ( and ): a stream is captured; ]: its
+    capture has failed, and ends."""
+    recorder = Recorder(profd)
+    ids = recorder.begin(texts=[LAUNCH, COPY, BEGIN, END, "gemm"])
+    base = struct.unpack_from("<Q", recorder.agent.map, fake.BASE)[0]
+    recorder.tell_collector()
+    records = d.session(CLOCK_ERROR, ids["gemm"]) + b"".join(d.step_of(i, base + MS * (i - 1), MS) for i in (1, 2, 3))
+    for i, word in enumerate(calls):
+        name = {"c": COPY, "(": BEGIN, ")": END, "]": END}.get(word, LAUNCH)
+        records += d.call(1, base + 1000 * (i + 1), 500, 100 + i, ids[name], result=2 if word in "f]" else 0)
+        if word == "k":
+            records += d.kernel(base + 1000 * (i + 1) + 700, 100, 100 + i, name=ids["gemm"])
+    recorder.write(records, 42)
+    captured = recorder.end()
+    with open_capture(profd, captured) as db:
+        told = dict(db.execute("SELECT loss, count FROM losses WHERE kind = 'kernel' AND is_loss").fetchall())
+    assert told == ({"missing": missing} if missing else {}) and captured["lost"] == missing, (told, captured)
+
+
 def test_summary(profd):
     capture = Random(3, launches=600)
     captured = record(profd, capture)

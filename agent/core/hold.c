@@ -45,7 +45,7 @@ int hold_wanted(void)
 	return atomic_load_explicit(&state, memory_order_relaxed) != FREE;
 }
 
-int hold_stands(void)
+static int stands(void)
 {
 	return atomic_load_explicit(&state, memory_order_acquire) == STANDS;
 }
@@ -56,7 +56,7 @@ void hold_stand(void)
 	if (atomic_compare_exchange_strong(&state, &seen, STANDS))
 		wake();
 	uint64_t deadline = clock_now() + HOLD_MOST_NS;
-	while (hold_stands())
+	while (stands())
 		if (sleep_on(STANDS, deadline)) {
 			seen = STANDS;
 			atomic_compare_exchange_strong(&state, &seen, FREE);
@@ -67,14 +67,14 @@ int hold_ask(uint64_t patience)
 {
 	uint32_t seen = FREE;
 	if (!patience || (!atomic_compare_exchange_strong(&state, &seen, ASKED) && seen == STANDS))
-		return hold_stands();
+		return stands();
 	uint64_t deadline = clock_now() + patience;
 	while (atomic_load_explicit(&state, memory_order_acquire) == ASKED)
 		if (sleep_on(ASKED, deadline)) {
 			seen = ASKED;
 			atomic_compare_exchange_strong(&state, &seen, FREE);
 		}
-	return hold_stands();
+	return stands();
 }
 
 void hold_release(void)

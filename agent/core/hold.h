@@ -21,8 +21,6 @@ void hold_stand(void);
 
 /* The agent's thread: has the step thread stand at its next boundary, and waits for that so many ns at the most. 1: it stands. */
 int hold_ask(uint64_t patience);
-/* Does it stand now? Any thread. */
-int hold_stands(void);
 /* It may go on. Any thread of the agent's. */
 void hold_release(void);
 

@@ -319,30 +319,27 @@ def item(torch, until):
     return {}
 
 
-def pageable(torch, until):
+def after(torch, until, what):
+    """Trains, each step after `what`, which is what the step loses."""
     model, optimizer, x = large(torch)
-    host = torch.randn(16 << 20)
     for _ in until:
         start = time.monotonic_ns()
-        host.to(DEVICE)
+        what()
         lost = time.monotonic_ns() - start
         train(model, optimizer, x)
         finish(torch)
         until.write(lost=lost)
     return {}
+
+
+def pageable(torch, until):
+    host = torch.randn(16 << 20)
+    return after(torch, until, lambda: host.to(DEVICE))
 
 
 def loader(torch, until):
-    model, optimizer, x = large(torch)
     batches = iter(torch.utils.data.DataLoader(Data(torch, 1 << 30, 0.03, 8), 1))
-    for _ in until:
-        start = time.monotonic_ns()
-        next(batches)
-        lost = time.monotonic_ns() - start
-        train(model, optimizer, x)
-        finish(torch)
-        until.write(lost=lost)
-    return {}
+    return after(torch, until, lambda: next(batches))
 
 
 def launch(torch, until):

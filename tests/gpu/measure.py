@@ -32,11 +32,10 @@ import shared
 
 REPEATS = 20
 ROUNDS = 5
-# The kinds that a capture enables, in its order (agent/cupti/session.c).
-AGENT_KINDS = "8,9,37,27,17,36,38,1,22,2,10,4,5"
-KERNELS_ALONE = "10"
-# Those of them that are on while a capture lasts, and no longer.
+# The kinds that a capture enables while the step thread stands, and all of them, in its order (agent/cupti/kinds.c).
 SWITCHED_KINDS = "17,36,38,1,22,2,10,4,5"
+AGENT_KINDS = SWITCHED_KINDS + ",8,9,37,27"
+KERNELS_ALONE = "10"
 SESSIONS = 200
 
 

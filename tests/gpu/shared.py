@@ -75,6 +75,15 @@ class Gpu:
     def database(self, capture):
         return counting.open_file(self.profd.file(capture["capture_id"]))
 
+    def incomplete(self, capture):
+        """It ends before all of its steps are recorded, and with some."""
+        def ended():
+            rows = self.profd.json("captures")["captures"]
+            row = next(row for row in rows if row["capture_id"] == capture["capture_id"])
+            return row if row["status"] in ("complete", "incomplete", "failed") else None
+        row = wait_for(ended, 30, "the capture to end")
+        assert row["status"] == "incomplete" and row["steps_recorded"] > 0, row
+
     def lost(self, capture):
         with self.database(capture) as db:
             return counting.rows(db, "SELECT kind, loss, count FROM losses WHERE is_loss AND count > 0")

@@ -186,6 +186,29 @@ static void take_known(void *context, sqlite3_stmt *row)
 			load->capture->breakdown.known_from = bounded(row_int(row, i));
 }
 
+static void take_thread(void *context, sqlite3_stmt *row)
+{
+	struct load *load = context;
+	load->capture->breakdown.step_thread = (uint32_t)row_int(row, 0);
+}
+
+/* A window of time has no thread that steps: the agent's own marked it. What other threads' nodes of autograd run is none's own
+ * work, so the thread is meant that called most operators itself. Without operators it is the process's first. */
+static void choose_thread(struct load *load)
+{
+	scan_each(
+		&load->scan,
+		"SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'agent_pid' AND EXISTS (SELECT 1 FROM meta WHERE "
+		"key = 'agent_version' AND value <> '')",
+		take_thread, load);
+	scan_each(
+		&load->scan,
+		"SELECT thread FROM operators WHERE (parent IS NULL OR parent IN (SELECT id FROM ranges)) AND flags & 2 = 0 AND "
+		"NOT EXISTS (SELECT 1 FROM strings s WHERE s.id = name AND s.text GLOB 'autograd::engine::evaluate_function: *') "
+		"GROUP BY thread ORDER BY count(*) DESC, thread LIMIT 1",
+		take_thread, load);
+}
+
 static void read_steps(struct load *load)
 {
 	scan_each(&load->scan,
@@ -196,6 +219,8 @@ static void read_steps(struct load *load)
 		  "LEFT JOIN annotated a ON a.start = s.start ORDER BY s.start",
 		  take_step, load);
 	scan_each(&load->scan, "SELECT * FROM steps ORDER BY start", take_collections, load);
+	if (load->capture->window)
+		choose_thread(load);
 	load->capture->breakdown.has_operators = ran(load, "torch");
 	load->capture->device = ran(load, "cupti");
 }

@@ -188,7 +188,7 @@ static bool make(const struct breakdown_capture *capture, sqlite3 *db, const str
 	bool ok = read && judge.unlike && judge.recompiled && judge.values && judge.candidates &&
 		  judge_steps(&judge, &texts);
 	if (ok) {
-		findings_line(db, ret);
+		findings_line(db, capture->breakdown.step_thread, ret);
 		findings_tell_line(ret);
 	} else if (read) {
 		*ret_error = SQLITE_NOMEM;

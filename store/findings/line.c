@@ -49,18 +49,18 @@ static void count(struct lines *lines, int64_t file, int64_t number, int64_t ns)
 	lines->list[i].ns += ns;
 }
 
-static void gather(sqlite3 *db, const struct findings *findings, struct lines all[FINDINGS_MOST])
+static void gather(sqlite3 *db, const struct findings *findings, uint32_t step_thread, struct lines all[FINDINGS_MOST])
 {
 	sqlite3_stmt *row = NULL;
 	int code = sqlite3_prepare_v2(
 		db,
-		"SELECT s.time, s.thread, s.duration, f.file, f.line, (SELECT thread FROM steps LIMIT 1) FROM samples s JOIN "
+		"SELECT s.time, s.thread, s.duration, f.file, f.line FROM samples s JOIN "
 		"stack_lines l ON l.stack = s.stack JOIN stacks f ON f.id = l.frame WHERE f.file IS NOT NULL",
 		-1, &row, NULL);
 	while (code == SQLITE_OK && sqlite3_step(row) == SQLITE_ROW)
 		for (size_t i = 0; i < findings->count; i++)
 			if (is_in(&findings->items[i], sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1),
-				  sqlite3_column_int64(row, 5)))
+				  step_thread))
 				count(&all[i], sqlite3_column_int64(row, 3), sqlite3_column_int64(row, 4),
 				      sqlite3_column_int64(row, 2));
 	sqlite3_finalize(row);
@@ -91,12 +91,12 @@ static void tell(sqlite3 *db, struct finding *finding, const struct lines *lines
 	sqlite3_finalize(row);
 }
 
-void findings_line(sqlite3 *db, struct findings *findings)
+void findings_line(sqlite3 *db, uint32_t step_thread, struct findings *findings)
 {
 	struct lines all[FINDINGS_MOST] = {0};
 	if (!findings->count)
 		return;
-	gather(db, findings, all);
+	gather(db, findings, step_thread, all);
 	/* A finding that lies within others has whole steps as intervals. A line of whole steps says nothing about it. */
 	for (size_t i = 0; i < findings->count; i++)
 		if (!(finding_facts(findings->items[i].kind)->flags & FINDING_WITHIN))

@@ -5,6 +5,6 @@
 #include "findings.h"
 
 /* Adds it to the evidence of each finding, as far as samples were taken in its intervals. What cannot be read adds nothing. */
-void findings_line(sqlite3 *db, struct findings *findings);
+void findings_line(sqlite3 *db, uint32_t step_thread, struct findings *findings);
 
 #endif

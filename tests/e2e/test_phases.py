@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 
-from conftest import WORKLOADS
+from conftest import WORKLOADS, wait_for
 from test_import import TRACES, imported, run
 
 STEPS = 6  # two of them evaluate
@@ -86,3 +86,22 @@ def test_imported(trace, tmp_path):
     # What autograd's own threads launched is the backward's.
     if "backward" in phases and "forward" in phases:
         assert int(phases["backward"]["device_ns"]) > 0 and int(phases["forward"]["device_ns"]) > 0
+
+
+@pytest.mark.parametrize("how", [[], ["range"]])
+def test_a_window_is_of_the_thread_that_works(profd, torch_newest, how):
+    """Without steps nobody steps: what a window says of the host is said of the thread that trains, and not of the agent's own."""
+    said = profd.folder / "said"
+    with open(said, "w") as out:
+        job = profd.job(torch_newest, WORKLOADS / "by_hand.py", *how, stdout=out)
+    wait_for(lambda: "begun" in said.read_text(), what="the loop")
+    found = profd.trigger(job.pid, "--duration", "300ms", "--stacks")
+    shown = profd.show(found["capture_id"])
+    assert shown["breakdown"]["steps"][0]["host"]["thread"] == job.pid
+    assert all(interval["thread"] in (None, job.pid) for finding in shown["findings"] for interval in finding["intervals"])
+    phases = {row["phase"]: row for row in shown["phases"]}
+    assert {"forward", "backward"} <= set(phases)
+    calls = {row["name"]: row["calls"] for row in shown["operators"]}
+    # The window may begin and end within one.
+    assert abs(phases["backward"]["stretches"] - calls["autograd::engine::evaluate_function: NllLossBackward0"]) <= 1
+    assert abs(phases["forward"]["stretches"] - calls["aten::nll_loss_forward"]) <= 2

@@ -117,6 +117,7 @@ int stopped_begin(struct stopped *ret, int64_t pid, int64_t tid, struct process_
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	pthread_sigmask(SIG_BLOCK, &child, &ret->own);
+	urgent_begin(&ret->urgent);
 	int error = trace(PTRACE_INTERRUPT, ret, 0, NULL) ? -errno : 0;
 	ret->since = clock_of(CLOCK_MONOTONIC);
 	error = error ? error : wait_interrupt(ret, STOP_NS);
@@ -124,6 +125,7 @@ int stopped_begin(struct stopped *ret, int64_t pid, int64_t tid, struct process_
 	if (error) {
 		/* It can be let go only while it stands; if it does not stand, our end lets it go. */
 		trace(PTRACE_DETACH, ret, 0, NULL);
+		urgent_end(&ret->urgent);
 		pthread_sigmask(SIG_SETMASK, &ret->own, NULL);
 		return error;
 	}
@@ -344,6 +346,7 @@ int stopped_end(struct stopped *thread)
 
 	thread->until = clock_of(CLOCK_MONOTONIC);
 	trace(PTRACE_DETACH, thread, 0, NULL);
+	urgent_end(&thread->urgent);
 	pthread_sigmask(SIG_SETMASK, &thread->own, NULL);
 	return error;
 }

@@ -4,6 +4,7 @@
 #define PROFD_CLIENT_ATTACH_STOPPED_H
 
 #include "frame.h"
+#include "urgent.h"
 
 #include "client/process/memory.h"
 
@@ -38,6 +39,7 @@ struct stopped {
 	bool late;		  /* what it called last has not come back in time */
 	struct stopped_stub stub; /* from where it was made to call; 0: not yet */
 	sigset_t own;		  /* the caller's mask, as it was */
+	struct urgent urgent;	  /* and how soon the caller gets a processor */
 };
 
 /* Stops a thread. 0, or a negative errno: EPERM no permission or another tracer, ESRCH gone, ETIMEDOUT. */

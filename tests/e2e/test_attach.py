@@ -1,5 +1,6 @@
 """`profd attach`: what is refused, and what is recorded afterwards. test_attach_table.py has what it does to jobs."""
 import contextlib
+import ctypes
 import errno
 import json
 import os
@@ -8,16 +9,18 @@ import random
 import shutil
 import signal
 import statistics
+import struct
 import subprocess
 import time
 
 import pytest
 
+import proc
 from conftest import BUILD, WORKLOADS, wait_for
 from pythons import PYTHONS
 from test_disk_full import LOOK, WRITE, Disk
 
-PAUSE = 34  # of x86-64's system calls
+PAUSE, SCHED_GETATTR = 34, 315  # of x86-64's system calls
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="x86-64 alone")
 
 def bare(profd):
@@ -86,6 +89,36 @@ def test_a_process_that_ends_meanwhile(profd, part, kinds):
             wait_for(lambda: pathlib.Path(f"/proc/{job.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z", what="its end")
         out, err = client.communicate(timeout=60)
         assert client.returncode == 3 and f"process {job.pid} has ended" in err, (out, err)
+
+
+def scheduling(tid):
+    """(niceness, ns of its slice of time) of a thread."""
+    attributes = ctypes.create_string_buffer(48)
+    assert ctypes.CDLL(None).syscall(SCHED_GETATTR, tid, attributes, len(attributes), 0) == 0
+    _, _, _, nice, _, runtime, _, _ = struct.unpack("IIQiIQQQ", attributes)
+    return nice, runtime
+
+
+@pytest.mark.parametrize("may", [True, False])
+def test_who_keeps_a_thread_standing_goes_first(profd, may):
+    """The client's thread has the highest niceness where it may, and for anybody the shortest slice where the kernel has such, as long as the job's
+    thread stands; and what it had before it, afterwards."""
+    if may and os.geteuid() != 0:
+        pytest.skip("needs the right to be less nice")
+    ours = scheduling(0)
+    lesser = [] if may else ["setpriv", "--bounding-set=-sys_nice"] if os.geteuid() == 0 else ["env"]
+    first = -20 if may else ours[0], 100000 if ours[1] else 0
+    with process("/usr/bin/python3", "-c", IDLE) as job:
+        with held(profd, job.pid, "mem", WRITE, lesser) as client:
+            assert "\nState:\tt" in pathlib.Path(f"/proc/{job.pid}/status").read_text()
+            threads = list(proc.of_threads(client.pid, "comm"))
+            assert sorted(map(scheduling, threads)) == sorted([first] + [ours] * (len(threads) - 1)), threads
+        # It reads, and does not come to the call: the client waits, and nothing stands.
+        wait_for(lambda: "\nState:\tS" in pathlib.Path(f"/proc/{job.pid}/status").read_text(), what="its sleep")
+        wait_for(lambda: {scheduling(tid) for tid in proc.of_threads(client.pid, "comm")} == {ours}, what="the client's own niceness")
+        job.stdin.close()
+        client.communicate(timeout=60)
+        assert job.wait(20) == 0
 
 
 # exit() calls what a C library wants to be called, after Python has ended.

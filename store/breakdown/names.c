@@ -301,6 +301,28 @@ bool names_per_tensor(const char *name)
 	return false;
 }
 
+enum names_update names_update(const char *name)
+{
+	static const char mark[] = "Optimizer.step#", end[] = ".step";
+	static const char *const fuse[] = {"Adam", "AdamW", "SGD", "Adagrad"};
+	static const char *const alone[] = {"LBFGS", "SparseAdam", "Muon"};
+	if (begins(name, "aten::_fused_ada") || begins(name, "aten::_fused_sgd"))
+		return NAMES_FUSED;
+	if (!begins(name, mark))
+		return NAMES_NO_UPDATE;
+	const char *class = name + sizeof mark - 1;
+	size_t bytes = strlen(class);
+	if (bytes >= sizeof end && strcmp(class + bytes - sizeof end + 1, end) == 0)
+		bytes -= sizeof end - 1;
+	for (size_t i = 0; i < COUNT(fuse); i++)
+		if (strlen(fuse[i]) == bytes && memcmp(class, fuse[i], bytes) == 0)
+			return NAMES_FUSES;
+	for (size_t i = 0; i < COUNT(alone); i++)
+		if (strlen(alone[i]) == bytes && memcmp(class, alone[i], bytes) == 0)
+			return NAMES_ALONE;
+	return NAMES_FOREACH;
+}
+
 enum doing names_overhead(int64_t kind)
 {
 	enum { DRIVER_COMPILER = 1, MODULE_LOADING = 4 << 16, LAZY_LOADING = 5 << 16, COMMAND_BUFFER_FULL = 6 << 16 };

@@ -38,5 +38,14 @@ bool names_communicates(const char *kernel);
 bool names_without_tensor_cores(const char *kernel);
 /* An operator that updates one tensor, or two, where there are others that take all tensors of an optimizer at once. */
 bool names_per_tensor(const char *name);
+/* What torch's mark of an Optimizer.step, or an operator, tells of how tensors could be updated, or are. */
+enum names_update {
+	NAMES_NO_UPDATE, /* the text tells nothing of it */
+	NAMES_FUSES,	 /* the mark of a class that takes fused=True, on the CPU as well, and foreach=True */
+	NAMES_FOREACH, /* of one that takes foreach=True, which gains on devices alone; or of one that torch does not have */
+	NAMES_ALONE, /* of one that takes neither */
+	NAMES_FUSED, /* an operator that updates all tensors at once */
+};
+enum names_update names_update(const char *name);
 
 #endif

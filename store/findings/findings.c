@@ -151,11 +151,12 @@ static bool judge_steps(struct judge *judge, const struct texts *texts)
 	judge_set_steps(judge);
 	if (!findings->judged)
 		return true;
-	const struct claims_wanted wanted = {.first = findings->first,
-					     .last = findings->last,
-					     .unlike = judge->unlike,
-					     .per_tensor = texts->per_tensor,
-					     .per_tensor_count = texts->per_tensor_count};
+	const struct claims_wanted wanted = {
+		.first = findings->first,
+		.last = findings->last,
+		.unlike = judge->unlike,
+		.per_tensor = texts->per_tensor,
+		.per_tensor_count = texts_gain_by_one_update(texts, device != SIZE_MAX) ? texts->per_tensor_count : 0};
 	return claims_make(judge->capture, &wanted, &judge->claims) &&
 	       processor_load(judge->capture, texts->db, findings->first, findings->last, judge->unlike,
 			      &judge->processor) &&

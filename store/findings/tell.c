@@ -141,6 +141,9 @@ static void tell_optimizer(const struct telling *telling)
 					   : "The optimizer updates tensor by tensor");
 	EVIDENCE("%.0f operators%s that update one tensor each.",
 		 figures_mean_per_tensor(telling->findings, telling->claims), findings_per(telling->findings));
+	if (telling->finding->device < 0)
+		ADVICE("Use one operator for all tensors: fused=True, which Adam, AdamW, SGD and Adagrad have on the CPU from torch 2.4 on. "
+		       "(foreach=True takes them one by one there.)");
 }
 
 /* Did the step's thread work in the stretches of a finding, or wait? A sentence; empty: not recorded, not exact enough, or it was mostly

@@ -26,6 +26,7 @@ static void take_text(void *context, sqlite3_stmt *row)
 		texts->single_loader = true;
 	if (strstr(text, "_MultiProcessingDataLoaderIter"))
 		texts->workers_loader = true;
+	texts->updates |= 1u << names_update(text);
 	if (names_per_tensor(text) && ARRAY_GROW(texts->per_tensor, texts->per_tensor_count, texts->per_tensor_room))
 		texts->per_tensor[texts->per_tensor_count++] = id;
 }
@@ -37,6 +38,14 @@ bool texts_load(struct texts *texts, sqlite3 *db, const struct breakdown_watch *
 	scan_each(&reading.scan, "SELECT id, text FROM strings ORDER BY id", take_text, &reading);
 	*ret_error = reading.scan.error;
 	return !reading.scan.error;
+}
+
+bool texts_gain_by_one_update(const struct texts *texts, bool device)
+{
+	unsigned fuses = texts->updates & 1u << NAMES_FUSES, others = texts->updates & 1u << NAMES_FOREACH;
+	if (texts->updates & 1u << NAMES_FUSED)
+		return false;
+	return device ? fuses || others || !(texts->updates & 1u << NAMES_ALONE) : fuses != 0;
 }
 
 void texts_free(struct texts *texts)

@@ -14,11 +14,15 @@ struct texts {
 	size_t per_tensor_count, per_tensor_room;
 	int64_t input[TEXTS_IDS]; /* marks of input */
 	size_t input_count;
+	unsigned updates;		    /* of enum names_update, by bits */
 	bool single_loader, workers_loader; /* the DataLoader's iterator: in the thread itself, with workers */
 };
 
 /* False: SQLite's error in *ret_error. texts_free() in either case. */
 bool texts_load(struct texts *texts, sqlite3 *db, const struct breakdown_watch *watch, int *ret_error);
+/* Would an optimizer that updates tensor by tensor gain, if one operator took all tensors? On the CPU foreach=True still takes them one by
+ * one, and is slower where they are large: there it is fused=True alone. */
+bool texts_gain_by_one_update(const struct texts *texts, bool device);
 void texts_free(struct texts *texts);
 /* The text of an id, "" where there is none. */
 void texts_get(const struct texts *texts, uint32_t id, char *to, size_t bytes);

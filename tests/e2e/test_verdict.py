@@ -123,6 +123,40 @@ def test_a_cpu_job_with_a_slow_loader_waits_for_input(tmp_path):
     assert answer["verdict"]["device"] is None and answer["verdict"]["verdict"].startswith("The step's thread waits for input")
 
 
+UPDATES = {("Adam", "aten::mul_", False): "fused=True", ("Adagrad", "aten::addcdiv_", False): "fused=True",
+           # The same by one operator; and what has no such operator on the CPU, or none at all: foreach=True would be no faster, or refused.
+           ("Adam", "aten::_fused_adam_", False): None, ("Adadelta", "aten::mul_", False): None, ("LBFGS", "aten::mul_", False): None,
+           ("LBFGS", "aten::mul_", True): None, ("Adadelta", "aten::mul_", True): "foreach=True"}
+
+
+@pytest.mark.parametrize("case", UPDATES, ids=lambda case: "-".join(map(str, case)))
+def test_one_operator_for_all_tensors_is_advised_to_who_has_it(tmp_path, case):
+    """Half of each step updates 60 tensors, one by one (the first by an operator of its own)."""
+    name, first, device = case
+    events = []
+    for step in range(4):
+        at = step * 10000
+        events += [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1, "tid": 1, "ts": at, "dur": 10000},
+                   {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": at + 10, "dur": 3900},
+                   {"ph": "X", "cat": "user_annotation", "pid": 1, "tid": 1, "ts": at + 4000, "dur": 5900,
+                    "name": f"Optimizer.step#{name}.step"}]
+        for i in range(60):
+            begin, number = at + 4020 + 90 * i, 1 + 60 * step + i
+            events.append({"ph": "X", "cat": "cpu_op", "name": "aten::mul_" if i else first, "pid": 1, "tid": 1, "ts": begin, "dur": 80})
+            if device:
+                events += [{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": begin + 60, "dur": 10,
+                            "args": {"correlation": number}},
+                           {"ph": "X", "cat": "kernel", "name": "elementwise_kernel", "pid": 0, "tid": 7, "ts": begin + 72, "dur": 5,
+                            "args": {"device": 0, "stream": 7, "correlation": number}}]
+    (tmp_path / "update.json").write_text(json.dumps({"traceEvents": events}))
+    capture = imported(tmp_path / "update.json", tmp_path)
+    found = {f["finding"]: f for f in verdict(capture)["findings"]}
+    assert ("optimizer_per_tensor" in found) == bool(UPDATES[case]), found
+    if UPDATES[case]:
+        assert UPDATES[case] in found["optimizer_per_tensor"]["try"]
+    verdict_numbers.check(capture)
+
+
 def test_a_mean_is_rounded_once(tmp_path):
     """42,550.33 ns are 42.6 us. Cut to whole ns before, they were printed as 42.5: once in a run of all tests."""
     events = []

@@ -3,6 +3,7 @@
 check(capture) reads the records, and the causes of idle time from `profd show --by idle` (tests/e2e/breakdown_reference.py judges these). What of that
 is a finding's, and what is told of it, is worked out here a second time, slowly, by docs/findings.md alone. No sentence of the evidence may be left over."""
 import bisect
+import collections
 import contextlib
 import csv
 import io
@@ -57,6 +58,8 @@ class File:
         self.steps = [(start, start + duration) for start, duration in rows("SELECT start, duration FROM steps ORDER BY start")]
         self.thread, source = rows("SELECT thread, source FROM steps ORDER BY start LIMIT 1")[0]
         self.window = source == 5
+        if self.window:
+            self.thread = self.thread_of_window()
         self.findings = [dict(zip(("number", "finding", "device", "step", "ns", "subject", "what", "evidence", "sql", "intervals"), row)) for row in
                          rows("SELECT number, finding, device, step, ns, subject, what, evidence, sql, intervals FROM findings ORDER BY number")]
         self.breakdown = {}
@@ -296,6 +299,13 @@ class File:
     def in_optimizer(self, time):
         return any(start <= time < end for start, end in self.optimizer_marks)
 
+    def thread_of_window(self):
+        """The one that called most operators itself, but for autograd's nodes; without operators the process's first."""
+        outer = {id for id, in self.rows("SELECT id FROM ranges")} | {None}
+        called = collections.Counter(thread for thread, parent, name in self.rows("SELECT thread, parent, name FROM operators WHERE NOT flags & 2")
+                                     if parent in outer and not self.strings[name].startswith("autograd::engine::evaluate_function: "))
+        return min(called, key=lambda thread: (-called[thread], thread)) if called else int(self.meta["agent_pid"])
+
     def per_tensor(self):
         """How many operators update one tensor each, by step."""
         self.optimizer_marks = self.optimizers()
@@ -303,7 +313,14 @@ class File:
         for start, _, name in self.spans.get(self.thread, []):
             if name in PER_TENSOR and self.in_optimizer(start) and self.step_at(start) is not None:
                 self.updates[self.step_at(start)] = self.updates.get(self.step_at(start), 0) + 1
-        return max(self.updates.values(), default=0) >= 40
+        return max(self.updates.values(), default=0) >= 40 and self.gains_by_one_update()
+
+    def gains_by_one_update(self):
+        """As findings.md has it: with a device all optimizers but those that take neither foreach=True nor fused=True."""
+        texts = [text for text in self.strings.values() if text]
+        classes = {text.split("#")[1].removesuffix(".step") for text in texts if text.startswith("Optimizer.step#")}
+        fused = any(text.startswith(("aten::_fused_ada", "aten::_fused_sgd")) for text in texts)
+        return not fused and (not classes or bool(classes - {"LBFGS", "SparseAdam", "Muon"}))
 
     # --- sentences ---
 

@@ -331,6 +331,26 @@ static void tell_collections(const struct telling *telling)
 	       "choose. If these steps do more besides (saving, evaluating, a new input shape), look at that first.");
 }
 
+/* A step that waited for a processor is longer by what else ran on the machine, wherever in the step that was. */
+static void tell_waited(const struct telling *telling, const struct breakdown_step *step)
+{
+	struct finding *finding = telling->finding;
+	struct thread_times times;
+	struct thread_use use;
+	char text[DURATION_BYTES];
+	size_t n = strlen(finding->evidence);
+	int64_t longer = step->end - step->start - telling->findings->step_ns;
+	bool known = thread_times_load(telling->texts->db, telling->breakdown->step_thread, &times) &&
+		     thread_times_between(&times, step->start, step->end, &use);
+	thread_times_free(&times);
+	if (!known || use.waited < longer / 2)
+		return;
+	snprintf(finding->evidence + n, sizeof finding->evidence - n,
+		 " In it the step's thread waited %s for a processor.", duration(text, use.waited));
+	ADVICE("What this step waited for is a processor: see what else ran on the machine then, and which limit the job's container or cgroup "
+	       "has. What the step does itself is the smaller part.");
+}
+
 static void tell_unlike(const struct telling *telling)
 {
 	struct finding *finding = telling->finding;
@@ -359,6 +379,7 @@ static void tell_unlike(const struct telling *telling)
 	else
 		EVIDENCE("%llu of %llu steps.", (unsigned long long)finding->interval_total,
 			 (unsigned long long)(telling->findings->last - telling->findings->first));
+	tell_waited(telling, step);
 	if (finding->collections)
 		tell_collections(telling);
 }

@@ -569,9 +569,20 @@ class File:
         elif found := self.take(rf"It is longer by {TIME} of the row \"[^\"]*\"\.", False):
             rows = {key[3] for key in self.breakdown if key[1] == "host"}
             near_time(found[1], max(self.breakdown.get((step, "host", None, row), 0) - int(self.host(row) / self.per) for row in rows))
+        if found := self.take(rf"In it the step's thread waited {TIME} for a processor\.", False):
+            near_time(found[1], self.waited(*self.steps[step]))
         if found := self.take(r"Python's collector of garbage went through all objects \(a full collection\) in (\d+) of them, and in none of the other steps\.", False):
             full = [row[0] for row in self.rows("SELECT collections_2 FROM steps ORDER BY start")]
             assert int(found[1]) == sum(1 for i in range(len(full)) if i not in self.judged_set and full[i])
+
+    def waited(self, start, end):
+        """How long the step's thread waited for a processor, evenly between two looks at it."""
+        looks = self.rows("SELECT time, waited FROM thread_times WHERE thread = ? ORDER BY time, rowid", self.thread)
+        def by(time):
+            before = [look for look in looks if look[0] <= time][-1]
+            behind = next(look for look in looks if look[0] > time)
+            return before[1] + (behind[1] - before[1]) * (time - before[0]) / (behind[0] - before[0])
+        return by(end) - by(start)
 
     def told_processor(self):
         found = self.take(rf"It could have run and had none for {NUMBER} ms{OF}(?: \(all steps taken together\))?; its processor was taken from it {NUMBER} "

@@ -221,6 +221,30 @@ static void test_unlike(void **state)
 	done(timeline_, findings);
 }
 
+/* One of six is longer, since its thread had no processor for 12 ms of it: that is told, and not what it might have done. */
+static void test_unlike_without_a_processor(void **state)
+{
+	(void)state;
+	struct timeline *timeline_ = timeline(6, 10 * MS);
+	timeline_->capture.device = false;
+	timeline_->steps[5].end = timeline_->steps[5].annotated = timeline_->steps[5].start + 30 * MS;
+	for (size_t i = 0; i < 6; i++)
+		activity_add_named(&timeline_->capture.activity, 1, timeline_->steps[i].start, timeline_->steps[i].end,
+				   DOING_OPERATOR, 4);
+	struct findings *findings = judge_with(
+		timeline_,
+		"CREATE TABLE thread_times (thread INTEGER, time INTEGER, cpu INTEGER, waited INTEGER, voluntary "
+		"INTEGER, involuntary INTEGER); INSERT INTO thread_times VALUES (1, -1, 0, 0, 0, 0), (1, 50000000, "
+		"50000000, 0, 0, 0), (1, 80000000, 68000000, 12000000, 0, 40), (1, 90000000, 78000000, 12000000, "
+		"0, 40)");
+	assert_int_equal(findings->count, 1);
+	assert_int_equal(findings->items[0].kind, FINDING_UNLIKE);
+	assert_non_null(
+		strstr(findings->items[0].evidence, " In it the step's thread waited 12.0 ms for a processor."));
+	assert_non_null(strstr(findings->items[0].advice, "see what else ran on the machine"));
+	done(timeline_, findings);
+}
+
 /* One of four evaluates. The others are judged by themselves, however few more it takes. */
 static void test_evaluates(void **state)
 {
@@ -433,6 +457,7 @@ int main(void)
 		cmocka_unit_test(test_nothing),
 		cmocka_unit_test(test_unbalanced),
 		cmocka_unit_test(test_unlike),
+		cmocka_unit_test(test_unlike_without_a_processor),
 		cmocka_unit_test(test_evaluates),
 		cmocka_unit_test(test_processor),
 		cmocka_unit_test(test_processor_seldom_looked_at),

@@ -209,6 +209,15 @@ int64_t figures_matrix(const struct breakdown *breakdown, const struct findings 
 	return sum;
 }
 
+int64_t figures_waited(const struct findings *findings, const struct claims *claims, const int64_t *waited)
+{
+	int64_t sum = 0;
+	for (size_t i = findings->first; i < findings->last && sum >= 0; i++)
+		if (is_judged(findings, claims, i))
+			sum = waited[i] < 0 ? -1 : sum + waited[i];
+	return sum;
+}
+
 int64_t figures_host_row(const struct breakdown *breakdown, const struct findings *findings,
 			 const struct claims *claims, enum host_row row)
 {

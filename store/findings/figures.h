@@ -43,6 +43,8 @@ bool figures_same_operations(const struct findings *findings, const struct claim
 /* ns of the judged steps in which the step's thread was in a phase and did this. */
 int64_t figures_matrix(const struct breakdown *breakdown, const struct findings *findings, const struct claims *claims,
 		       enum phase phase, enum doing doing);
+/* `waited`: by step; -1 where that of one is not known. */
+int64_t figures_waited(const struct findings *findings, const struct claims *claims, const int64_t *waited);
 int64_t figures_host_row(const struct breakdown *breakdown, const struct findings *findings,
 			 const struct claims *claims, enum host_row row);
 

@@ -39,6 +39,7 @@ struct telling {
 	const struct breakdown *breakdown;
 	const struct findings *findings;
 	const struct claims *claims;
+	const struct processor *processor;
 	int64_t grown;
 	struct finding *finding;
 };
@@ -217,6 +218,41 @@ static struct figure of_operations(const struct telling *telling, figures_wanted
 	return most;
 }
 
+/* The line is named where stacks were recorded. A trace that was imported cannot be recorded again like this. */
+static void advise_stacks(const struct telling *telling)
+{
+	struct finding *finding = telling->finding;
+	sqlite3_stmt *row = NULL;
+	size_t n = strlen(finding->advice);
+	if (sqlite3_prepare_v2(
+		    telling->texts->db,
+		    "SELECT 1 FROM meta WHERE key = 'agent_version' AND value <> '' AND NOT EXISTS (SELECT 1 FROM "
+		    "collectors WHERE collector = 'python' AND ran)",
+		    -1, &row, NULL) == SQLITE_OK &&
+	    sqlite3_step(row) == SQLITE_ROW)
+		snprintf(finding->advice + n, sizeof finding->advice - n, " With trigger --stacks the line is named.");
+	sqlite3_finalize(row);
+}
+
+/* Where no device worked. The row "outside of operators" is what lies in no phase: most of this may be in others. */
+static void tell_outside(const struct telling *telling)
+{
+	struct finding *finding = telling->finding;
+	const struct findings *findings = telling->findings;
+	int64_t steps = (int64_t)findings->judged,
+		waited = figures_waited(findings, telling->claims, telling->processor->waited);
+	int64_t alone =
+		figures_matrix(telling->breakdown, findings, telling->claims, PHASE_NONE, DOING_OUTSIDE) / steps;
+	size_t n = strlen(finding->evidence);
+	WHAT("%s", waited >= 0 && waited / steps < finding->ns / 20
+			   ? "The step's thread is in Python, outside of operators"
+			   : "The step's thread is outside of operators: Python, or waiting for a processor");
+	if (alone < finding->ns / 2)
+		snprintf(finding->evidence + n, sizeof finding->evidence - n,
+			 " Most of it lies within forward, backward and the like, between their operators.");
+	advise_stacks(telling);
+}
+
 static void tell_stall(const struct telling *telling)
 {
 	struct finding *finding = telling->finding;
@@ -236,6 +272,7 @@ static void tell_stall(const struct telling *telling)
 		 in_steps(telling->findings, steps, sizeof steps),
 		 duration(text, figures_longest(telling->claims, FINDING_STALL)),
 		 how_it_ran(telling, all, ran, sizeof ran));
+	advise_stacks(telling);
 }
 
 static void tell_wait(const struct telling *telling)
@@ -441,7 +478,7 @@ static void tell_others(const struct telling *telling)
 		WHAT("The profiler itself takes time of the step");
 		break;
 	case FINDING_OUTSIDE:
-		WHAT("The step's thread is outside of operators: Python, or waiting for a processor");
+		tell_outside(telling);
 		break;
 	default:
 		WHAT("%s", finding_facts(finding->kind)->title);
@@ -460,6 +497,7 @@ void findings_tell(const struct texts *texts, const struct breakdown_capture *ca
 					.breakdown = &capture->breakdown,
 					.findings = findings,
 					.claims = claims,
+					.processor = processor,
 					.grown = grown,
 					.finding = finding};
 	snprintf(finding->advice, sizeof finding->advice, "%s", finding_facts(finding->kind)->advice);

@@ -552,6 +552,8 @@ class File:
         near_time(found[2], max(end - start for start, end, _ in self.intervals[self.finding["number"]]))
         if self.device >= 0 and self.stretches():
             near_time(found[2], max(one["end"] - one["start"] for one in self.stretches()))
+        if self.take(r"Most of it lies within forward, backward and the like, between their operators\.", False):
+            assert self.host("outside") / self.per < self.finding["ns"] / 2 + 1e6
 
     def told_unlike(self):
         step = self.finding["step"] - 1

@@ -245,6 +245,36 @@ static void test_unlike_without_a_processor(void **state)
 	done(timeline_, findings);
 }
 
+/* Half of each step lies between short operators, all of them in one forward: in no row "outside of operators". That the thread had its
+ * processor all the time is known, or not. */
+static void test_outside_within_a_phase(void **state)
+{
+	(void)state;
+	for (int looked = 0; looked < 2; looked++) {
+		struct timeline *timeline_ = timeline(4, 10 * MS);
+		timeline_->capture.device = false;
+		activity_mark(&timeline_->capture.activity, 1, 0, 40 * MS, PHASE_FORWARD);
+		for (int64_t at = 0; at < 40 * MS; at += MS / 10)
+			activity_add_named(&timeline_->capture.activity, 1, at, at + MS / 20, DOING_OPERATOR, 4);
+		struct findings *findings = judge_with(
+			timeline_,
+			looked ? "CREATE TABLE thread_times (thread INTEGER, time INTEGER, cpu INTEGER, waited "
+				 "INTEGER, voluntary INTEGER, involuntary INTEGER); INSERT INTO thread_times VALUES "
+				 "(1, -1, 0, 0, 0, 0), (1, 40000001, 40000002, 0, 0, 0); CREATE TABLE meta (key TEXT, value TEXT); INSERT INTO meta VALUES ('agent_version', '1'); CREATE TABLE collectors (collector TEXT, ran INTEGER)"
+			       : NULL);
+		assert_int_equal(findings->count, 1);
+		assert_int_equal(findings->items[0].kind, FINDING_OUTSIDE);
+		assert_string_equal(
+			findings->items[0].what,
+			looked ? "The step's thread is in Python, outside of operators"
+			       : "The step's thread is outside of operators: Python, or waiting for a processor");
+		assert_non_null(strstr(findings->items[0].evidence, "Most of it lies within forward"));
+		/* An agent could record its lines. */
+		assert_int_equal(strstr(findings->items[0].advice, "With trigger --stacks") != NULL, looked);
+		done(timeline_, findings);
+	}
+}
+
 /* One of four evaluates. The others are judged by themselves, however few more it takes. */
 static void test_evaluates(void **state)
 {
@@ -457,6 +487,7 @@ int main(void)
 		cmocka_unit_test(test_nothing),
 		cmocka_unit_test(test_unbalanced),
 		cmocka_unit_test(test_unlike),
+		cmocka_unit_test(test_outside_within_a_phase),
 		cmocka_unit_test(test_unlike_without_a_processor),
 		cmocka_unit_test(test_evaluates),
 		cmocka_unit_test(test_processor),

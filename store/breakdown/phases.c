@@ -78,11 +78,16 @@ static void keep_forward(struct phases *phases, uint64_t operators, size_t count
 		phases->forwards[at].count = count;
 }
 
+/* A forward does not begin before so long a time in which the thread ran no operator, unless one of a network came before it. */
+#define FORWARD_PAUSE_NS 100000
+
 /* A forward, as far as it was looked at. */
 struct forward {
 	int64_t start, end, sequence;
 	bool alone;   /* all that returned so far had this sequence number: maybe nothing of it is differentiated yet */
 	bool without; /* and then a network ran without gradient */
+	bool begun;   /* an operator of a network was among them */
+	int64_t seen; /* the end of what the thread ran last */
 	uint64_t operators;
 	size_t count;
 };
@@ -93,15 +98,26 @@ static void take_forward(struct forward *forward, const struct phases_operator *
 	 * of inference. */
 	if (back && forward->without && forward->alone && item->sequence == forward->sequence)
 		forward->start = INT64_MAX;
+	/* What is not differentiated has the number of what will be next: a loss that is read behind the optimizer's step has that of the
+	 * next forward, whatever the thread waits for in between. */
+	if (back && !forward->begun && forward->alone && item->sequence == forward->sequence &&
+	    item->start - FORWARD_PAUSE_NS >= forward->seen)
+		forward->start = INT64_MAX;
 	if (back && forward->start == INT64_MAX)
-		*forward = (struct forward){
-			.start = item->start, .end = INT64_MIN, .sequence = item->sequence, .alone = true};
+		*forward = (struct forward){.start = item->start,
+					    .end = INT64_MIN,
+					    .sequence = item->sequence,
+					    .alone = true,
+					    .seen = item->end};
+	if (item->end > forward->seen)
+		forward->seen = item->end;
 	if (back) {
 		forward->alone &= item->sequence == forward->sequence;
 		forward->end = item->end > forward->end ? item->end : forward->end;
 	} else if (item->network && !item->graded) {
 		forward->without = true;
 	}
+	forward->begun |= back && item->network;
 	if (item->network && (back || item->start < forward->end)) {
 		forward->operators |= UINT64_C(1) << (item->network - 1);
 		forward->count++;

@@ -127,6 +127,28 @@ static void test_evaluation(void **state)
 	check(&loop, 2 * TRAINED + 1, 0, 4 * 3 + 3);
 }
 
+/* The loss is read behind the optimizer's step, and then the thread waits: what it reads has the number of what comes next. A part of the
+ * network that is not trained has it, too, and is forward, also where the thread pauses. */
+static void test_a_wait_is_no_forward(void **state)
+{
+	struct loop loop;
+	(void)state;
+	begin(&loop);
+	for (int i = 0; i < 3; i++) {
+		train(&loop);
+		put(&loop, "aten::item", loop.sequence);
+		loop.now += 20 * MS;
+	}
+	check(&loop, 3 * TRAINED, 0, 0);
+	begin(&loop);
+	for (int i = 0; i < 3; i++) {
+		put(&loop, "aten::linear", loop.sequence);
+		loop.now += MS;
+		train(&loop);
+	}
+	check(&loop, 3 * (TRAINED + 2), 0, 0);
+}
+
 static void test_not_the_model(void **state)
 {
 	struct loop loop;
@@ -196,9 +218,13 @@ static void test_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_training_is_none), cmocka_unit_test(test_evaluation),
-		cmocka_unit_test(test_not_the_model),	 cmocka_unit_test(test_marked),
-		cmocka_unit_test(test_server),		 cmocka_unit_test(test_names),
+		cmocka_unit_test(test_training_is_none),
+		cmocka_unit_test(test_evaluation),
+		cmocka_unit_test(test_a_wait_is_no_forward),
+		cmocka_unit_test(test_not_the_model),
+		cmocka_unit_test(test_marked),
+		cmocka_unit_test(test_server),
+		cmocka_unit_test(test_names),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 #include "next.h"
 #include "orphan.h"
 #include "stacks/garbage.h"
+#include "stacks/garbage_watch.h"
 #include "thread_times.h"
 #include "agent/sink/control.h"
 #include "steps/counter.h"
@@ -118,6 +119,7 @@ void cycle_switch_on(void)
 	uint32_t phase = SEGMENT_ENABLE;
 	atomic_compare_exchange_strong(&control_run.segment.header->phase, &phase, SEGMENT_WARMUP);
 	atomic_store_explicit(&control_ready, 1, memory_order_release);
+	garbage_watch_begin();
 	/* Nobody waits for this look. */
 	thread_times_begin();
 }
@@ -213,6 +215,7 @@ void cycle_drain(void)
 	done.agent_bytes = control_run.collectors_on ? sink_bytes() : 0;
 	if (control_run.collectors_on) {
 		sink_sweep(last);
+		garbage_watch_end(last);
 		thread_times_end(atomic_load(&control_run.thread));
 		if (reason != REASON_EXIT)
 			linger(sink_now());

@@ -9,6 +9,7 @@
 #include "next.h"
 #include "orphan.h"
 #include "agent/sink/control.h"
+#include "stacks/garbage_watch.h"
 #include "thread_times.h"
 #include "tick.h"
 
@@ -125,8 +126,10 @@ static uint64_t look_after(uint32_t phase)
 			return control_run.end_wish ? control_run.end_at : 0;
 	}
 	due = sooner(due, control_run.sweep_at);
-	return phase == CONTROL_RECORD ? sooner(due, thread_times_work(sink_now(), atomic_load(&control_run.thread)))
-				       : due;
+	if (phase != CONTROL_RECORD)
+		return due;
+	due = sooner(due, garbage_watch_work(sink_now()));
+	return sooner(due, thread_times_work(sink_now(), atomic_load(&control_run.thread)));
 }
 
 uint64_t due_work(void)

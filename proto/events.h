@@ -123,6 +123,8 @@ enum batches {
 };
 /* What a thread did when its stack was sampled: it ran, it slept, or it could have run and had no processor. */
 enum sample_state { SAMPLE_UNKNOWN, SAMPLE_RUNNING, SAMPLE_WAITING, SAMPLE_READY, SAMPLE_STATE_COUNT };
+/* Which objects Python's collector of garbage went through: the generations are 0, 1 and 2, which is all. */
+enum garbage_generation { GARBAGE_ALL = 2, GARBAGE_GENERATION_UNKNOWN = 3 };
 /* What torch.compile compiled; AT_RUN_TIME: what it does when its code first runs, such as choosing among kernels. */
 enum compile_part { COMPILE_FORWARD, COMPILE_BACKWARD, COMPILE_AT_RUN_TIME };
 /* Who told of an allocation, and what happened. */

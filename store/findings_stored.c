@@ -88,6 +88,31 @@ static bool write_breakdown(struct store *store, const struct breakdown *breakdo
 	return true;
 }
 
+/* When collections of garbage began, as the operators tell it. */
+static void write_collections(struct store *store, const struct collections *collections)
+{
+	sqlite3_stmt *statement = NULL;
+	for (size_t i = 0; i < collections->count && !store->error; i++) {
+		const struct collection *item = &collections->items[i];
+		int64_t error = collection_start_error(item), end_error = collection_end_error(item);
+		if (!error && !end_error)
+			continue;
+		if (!statement)
+			statement = store_prepare(store,
+						  "UPDATE garbage_collections SET start = ?, duration = ?, error = ?, "
+						  "end_error = ? WHERE rowid = ?");
+		if (!statement)
+			return;
+		sqlite3_bind_int64(statement, 1, item->start);
+		sqlite3_bind_int64(statement, 2, item->end - item->start);
+		sqlite3_bind_int64(statement, 3, error);
+		sqlite3_bind_int64(statement, 4, end_error);
+		sqlite3_bind_int64(statement, 5, item->row);
+		store_step(store, statement);
+	}
+	sqlite3_finalize(statement);
+}
+
 static void bind_known(sqlite3_stmt *statement, int at, int64_t value, bool known)
 {
 	if (known)
@@ -154,6 +179,7 @@ static void write_findings(struct store *store, const struct findings *findings)
 
 void findings_write(struct store *store, const struct breakdown_capture *capture, const struct findings *findings)
 {
+	write_collections(store, &capture->collections);
 	if (!write_breakdown(store, &capture->breakdown))
 		return;
 	write_findings(store, findings);

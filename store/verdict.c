@@ -36,6 +36,7 @@ static uint64_t count_rows(struct store *store)
 		"SELECT coalesce((SELECT max(rowid) FROM operators), 0) + coalesce((SELECT max(rowid) FROM ranges), 0) + "
 		"coalesce((SELECT max(rowid) FROM api_calls), 0) + coalesce((SELECT max(rowid) FROM kernel_records), 0) + "
 		"coalesce((SELECT max(rowid) FROM copy_records), 0) + coalesce((SELECT max(rowid) FROM set_records), 0) + "
+		"coalesce((SELECT max(rowid) FROM garbage_collections), 0) + "
 		"coalesce((SELECT max(rowid) FROM graph_records), 0) + coalesce((SELECT max(id) FROM strings), 0) + 1024");
 	if (statement && sqlite3_step(statement) == SQLITE_ROW)
 		rows = (uint64_t)sqlite3_column_int64(statement, 0);

@@ -8,7 +8,11 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define WORDS ((size_t)PYTHON_GENERATIONS * PYTHON_GENERATION_WORDS)
+/* The statistics, and the flag behind them that the collector sets while it runs. */
+#define FLAG ((size_t)PYTHON_GENERATIONS * PYTHON_GENERATION_WORDS)
+#define WORDS (FLAG + 1)
+/* Reads of memory that lead to the thread that holds the lock, at most. */
+#define READS 16
 /* The first interpreter begins no later in _PyRuntime: some 90,000 bytes in the releases that are known. */
 #define RUNTIME_BYTES (1u << 20)
 #define MINOR_WITHIN 11
@@ -20,6 +24,7 @@ static struct {
 	const uint64_t *head; /* of the list of interpreters, in _PyRuntime */
 	uint64_t interpreter;
 	bool within; /* _PyRuntime */
+	struct python python;
 	const uint64_t *_Atomic at;
 } garbage;
 
@@ -41,7 +46,11 @@ struct garbage garbage_look(void)
 	/* Another interpreter has been made since, or this one has ended: of whom the figures would be, nobody knows. */
 	if (!at || __atomic_load_n(garbage.head, __ATOMIC_RELAXED) != garbage.interpreter || !read_words(at, words))
 		return ret;
-	ret.known = true;
+	/* An int; the rest of the word is a gap. */
+	int32_t flag;
+	memcpy(&flag, &words[FLAG], sizeof flag);
+	ret.known = flag == 0 || flag == 1;
+	ret.running = flag == 1;
 	for (unsigned i = 0; i < PYTHON_GENERATIONS; i++) {
 		const uint64_t *generation = words + (size_t)i * PYTHON_GENERATION_WORDS;
 		ret.collections[i] = generation[0];
@@ -64,25 +73,35 @@ struct garbage garbage_since(const struct garbage *before, const struct garbage 
 
 void garbage_find(void)
 {
-	struct python python;
+	struct python *python = &garbage.python;
 	char sentence[248];
 	atomic_store_explicit(&garbage.at, NULL, memory_order_release);
-	if (interpreter_find(&python, sentence, sizeof sentence) < 0 || python.offsets.interpreter_collections < 0 ||
-	    interpreter_prove(&python, sentence, sizeof sentence) < 0)
+	if (interpreter_find(python, sentence, sizeof sentence) < 0 || python->offsets.interpreter_collections < 0 ||
+	    interpreter_prove(python, sentence, sizeof sentence) < 0)
 		return;
-	uint64_t head = python.runtime + (uint64_t)python.offsets.runtime_head;
-	uint64_t interpreter = python_word(&python.memory, head);
+	uint64_t head = python->runtime + (uint64_t)python->offsets.runtime_head;
+	uint64_t interpreter = python_word(&python->memory, head);
 	/* A new interpreter stands before the others. */
 	if (!interpreter || interpreter % sizeof(uint64_t) ||
-	    python_word(&python.memory, interpreter + (uint64_t)python.offsets.interpreter_next))
+	    python_word(&python->memory, interpreter + (uint64_t)python->offsets.interpreter_next))
 		return;
-	garbage.within = python.minor >= MINOR_WITHIN;
-	if (garbage.within && (interpreter < python.runtime || interpreter - python.runtime > RUNTIME_BYTES))
+	garbage.within = python->minor >= MINOR_WITHIN;
+	if (garbage.within && (interpreter < python->runtime || interpreter - python->runtime > RUNTIME_BYTES))
 		return;
 	garbage.head = (const uint64_t *)(uintptr_t)head;
 	garbage.interpreter = interpreter;
 	atomic_store_explicit(
 		&garbage.at,
-		(const uint64_t *)(uintptr_t)(interpreter + (uint64_t)python.offsets.interpreter_collections),
+		(const uint64_t *)(uintptr_t)(interpreter + (uint64_t)python->offsets.interpreter_collections),
 		memory_order_release);
+}
+
+uint32_t garbage_thread(void)
+{
+	struct python_thread thread;
+	if (!atomic_load_explicit(&garbage.at, memory_order_relaxed))
+		return 0;
+	garbage.python.memory.reads_left = READS;
+	return python_holder(&garbage.python, garbage.interpreter, &thread) ? interpreter_tid(&garbage.python, &thread)
+									    : 0;
 }

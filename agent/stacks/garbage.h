@@ -12,6 +12,7 @@ struct garbage {
 	bool known;
 	uint64_t collections[PYTHON_GENERATIONS]; /* from the youngest generation on */
 	uint64_t collected;			  /* objects that were freed */
+	bool running;				  /* it runs now. What it does counts when it is nearly done */
 };
 
 /* Looks for the statistics. Where there is no Python, one that is not known or proved, or more than one interpreter, nothing is
@@ -21,5 +22,8 @@ void garbage_find(void);
 struct garbage garbage_look(void);
 /* What came since `before`; known only where both are, and nothing went back. */
 struct garbage garbage_since(const struct garbage *before, const struct garbage *now);
+/* The kernel's id of the thread that holds Python's lock, which the collector holds while it runs; 0: nobody does, or it is not known.
+ * The agent's thread. */
+uint32_t garbage_thread(void);
 
 #endif

@@ -186,6 +186,8 @@ static bool add_timed(struct build *build, const struct kineto_event *event)
 	case EVENT_FRAMEWORK_ALLOCATION:
 		build->counts.memory = true;
 		return add(build, &build->frames, event, &record);
+	case EVENT_GARBAGE:
+		return add(build, &build->others, event, &record);
 	default:
 		build->counts.device = true;
 		build->counts.calls = build->counts.calls || record.head.kind == EVENT_API_CALL;
@@ -404,7 +406,7 @@ static bool put_others(struct build *build)
 	while (ok && (item = sorter_next(&build->others))) {
 		union event_any event = item->event;
 		event_set_time(&event, clock_of(build, item->start));
-		if (event.head.kind == EVENT_API_CALL)
+		if (event.head.kind == EVENT_API_CALL || event.head.kind == EVENT_GARBAGE)
 			event.head.step = steps_at(&build->steps, item->start);
 		ok = put(build, &event);
 	}

@@ -112,6 +112,8 @@ static enum kineto_kind kind_of(const struct parser *parser)
 		return strcmp(name, "[memory]") == 0 ? KINETO_MEMORY : KINETO_NONE;
 	if (parser->phase != 'X')
 		return KINETO_NONE;
+	if (strcmp(parser->category, "python_function") == 0 && strcmp(name, KINETO_GARBAGE_NAME) == 0)
+		return KINETO_GARBAGE;
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		if (strcmp(kinds[i].category, parser->category) == 0)
 			return kinds[i].kind;

@@ -21,11 +21,15 @@ enum kineto_kind {
 	KINETO_SYNC,
 	KINETO_OVERHEAD,
 	KINETO_MEMORY,
+	KINETO_GARBAGE, /* Python's collector of garbage ran */
 	KINETO_PROCESS_NAME,
 	KINETO_THREAD_NAME,
 	KINETO_WINDOW, /* from when to when it was recorded */
 	KINETO_STRANGE /* something that later releases may write */
 };
+
+/* As torch calls it, among the calls of Python (record_python_gc_info; torch 2.15 has it, 2.8 does not). */
+#define KINETO_GARBAGE_NAME "Python GC"
 
 /* A text in the event's own memory; valid until the next event. NUL-terminated. */
 struct kineto_text {

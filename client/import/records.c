@@ -186,6 +186,15 @@ static void take_memory(const struct kineto_event *event, struct event_framework
 	ret->known = ALLOCATION_KNOWS_BYTES | (totals ? ALLOCATION_KNOWS_TOTALS : 0);
 }
 
+/* torch tells neither the generation nor what was freed. */
+static void take_garbage(const struct kineto_event *event, struct event_garbage *ret)
+{
+	ret->duration = (uint64_t)event->duration;
+	ret->thread = thread_id(event->thread);
+	ret->collections = 1;
+	ret->generation = GARBAGE_GENERATION_UNKNOWN;
+}
+
 void record_of(const struct kineto_event *event, struct strings *strings, union event_any *ret)
 {
 	*ret = (union event_any){0};
@@ -222,6 +231,10 @@ void record_of(const struct kineto_event *event, struct strings *strings, union 
 	case KINETO_OVERHEAD:
 		ret->head.kind = EVENT_OVERHEAD;
 		take_overhead(event, &ret->overhead);
+		break;
+	case KINETO_GARBAGE:
+		ret->head.kind = EVENT_GARBAGE;
+		take_garbage(event, &ret->garbage);
 		break;
 	case KINETO_MEMORY:
 		ret->head.kind = EVENT_FRAMEWORK_ALLOCATION;

@@ -197,3 +197,8 @@ bool report_compiles_in_steps(const struct reader *reader)
 {
 	return has_breakdown(reader) && reader_count(reader, "SELECT count(*) FROM (" REPORT_COMPILATIONS ")", 0) > 0;
 }
+
+bool report_collects_in_steps(const struct reader *reader)
+{
+	return has_breakdown(reader) && reader_count(reader, "SELECT count(*) FROM (" REPORT_COLLECTIONS ")", 0) > 0;
+}

@@ -53,8 +53,12 @@ int64_t report_step_count(const struct reader *reader);
 /* The same of compilations by torch.compile, in the step's thread. */
 #define REPORT_COMPILATIONS                                                                                            \
 	"SELECT step, sum(ns) AS ns FROM breakdown WHERE side = 'beside' AND row = 'torch_compile' GROUP BY step"
+/* And of garbage collection. */
+#define REPORT_COLLECTIONS                                                                                             \
+	"SELECT step, sum(ns) AS ns FROM breakdown WHERE side = 'host' AND row = 'garbage' GROUP BY step"
 /* Does any step of the file have such a row? Not where the breakdown was not made with the capture. */
 bool report_evaluates(const struct reader *reader);
 bool report_compiles_in_steps(const struct reader *reader);
+bool report_collects_in_steps(const struct reader *reader);
 
 #endif

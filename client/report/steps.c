@@ -34,6 +34,7 @@ enum {
 	S_INVOLUNTARY,
 	S_EVALUATION,
 	S_COMPILE,
+	S_GARBAGE,
 	S_COLLECTIONS_0,
 	S_COLLECTIONS_1,
 	S_COLLECTIONS_2,
@@ -68,6 +69,7 @@ static const struct column columns[] = {
 	[S_INVOLUNTARY] = {"involuntary_switches", "", COLUMN_COUNT, COLUMN_DATA_ONLY},
 	[S_EVALUATION] = {"evaluation_ns", "EVALUATION", COLUMN_DURATION, COLUMN_OPTIONAL},
 	[S_COMPILE] = {"compile_ns", "COMPILATION", COLUMN_DURATION, COLUMN_OPTIONAL},
+	[S_GARBAGE] = {"garbage_ns", "GC", COLUMN_DURATION, COLUMN_OPTIONAL},
 	[S_COLLECTIONS_0] = {"collections_0", "", COLUMN_COUNT, COLUMN_DATA_ONLY},
 	[S_COLLECTIONS_1] = {"collections_1", "", COLUMN_COUNT, COLUMN_DATA_ONLY},
 	[S_COLLECTIONS_2] = {"collections_2", "", COLUMN_COUNT, COLUMN_DATA_ONLY},
@@ -133,7 +135,7 @@ struct table *report_steps(const struct reader *reader, const struct report_opti
 {
 	struct table *table = table_new(columns, S_COUNT);
 	bool gpu = report_gpu(reader), evaluates = report_evaluates(reader),
-	     compiles = report_compiles_in_steps(reader);
+	     compiles = report_compiles_in_steps(reader), collects = report_collects_in_steps(reader);
 	bool listed = compiles && report_ran(reader, "compile");
 	bool ranges = report_filled(reader, FILLS_RANGES);
 	bool copies = !report_refused(reader, REPORT_COPIES), sets = !report_refused(reader, REPORT_SETS);
@@ -147,16 +149,17 @@ struct table *report_steps(const struct reader *reader, const struct report_opti
 		"SELECT s.step, s.number, s.start, s.duration, coalesce(d.busy, 0), coalesce(d.busy, 0) * 100.0 / "
 		"nullif(s.duration * %s, 0), coalesce(d.kernels, 0), coalesce(d.copies, 0), coalesce(d.sets, 0), "
 		"coalesce(d.graphs, 0), d.gap, coalesce(o.calls, 0), coalesce(o.self, 0), coalesce(r.calls, 0), "
-		"s.thread, NULL, NULL, NULL, NULL, NULL, CASE WHEN %d THEN coalesce(e.ns, 0) END, CASE WHEN %d THEN coalesce(c.ns, %s) END, %s, s.collectors, s.source FROM steps s LEFT JOIN (%s) d ON d.step = s.step "
+		"s.thread, NULL, NULL, NULL, NULL, NULL, CASE WHEN %d THEN coalesce(e.ns, 0) END, CASE WHEN %d THEN coalesce(c.ns, %s) END, CASE WHEN %s THEN coalesce(g.ns, 0) END, %s, s.collectors, s.source FROM steps s LEFT JOIN (%s) d ON d.step = s.step "
 		"LEFT JOIN (SELECT step, sum(calls) AS calls, sum(self) AS self FROM operator_totals GROUP BY step) o "
 		"ON o.step = s.step "
 		"LEFT JOIN (SELECT step, sum(calls) AS calls FROM range_totals GROUP BY step) r ON r.step = s.step "
-		"LEFT JOIN (%s) e ON e.step = s.step LEFT JOIN (%s) c ON c.step = s.step "
+		"LEFT JOIN (%s) e ON e.step = s.step LEFT JOIN (%s) c ON c.step = s.step LEFT JOIN (%s) g ON g.step = s.step "
 		"WHERE ?1 = 0 OR s.step = ?1 ORDER BY s.step",
-		gpu ? DEVICE_COUNT : "1", evaluates, compiles, listed ? UNKNOWN_COMPILES : "0",
+		gpu ? DEVICE_COUNT : "1", evaluates, compiles, listed ? UNKNOWN_COMPILES : "0", collects ? "1" : "0",
 		counts_collections(reader) ? COLLECTIONS : NO_COLLECTIONS, gpu ? DEVICES : NO_DEVICES,
 		evaluates ? REPORT_EVALUATIONS : REPORT_NO_EVALUATIONS,
-		compiles ? REPORT_COMPILATIONS : REPORT_NO_EVALUATIONS);
+		compiles ? REPORT_COMPILATIONS : REPORT_NO_EVALUATIONS,
+		collects ? REPORT_COLLECTIONS : REPORT_NO_EVALUATIONS);
 	statement = report_prepare(reader, sql);
 	sqlite3_bind_int64(statement, 1, options->step);
 	while (report_next(reader, statement)) {

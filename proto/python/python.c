@@ -64,6 +64,15 @@ static bool read_thread(struct python *python, uint64_t state, struct python_thr
 	return true;
 }
 
+bool python_holder(struct python *python, uint64_t interpreter, struct python_thread *ret)
+{
+	uint64_t state = gil_holder(python, interpreter);
+
+	ret->interpreter = interpreter;
+	ret->holds_gil = true;
+	return state && read_thread(python, state, ret);
+}
+
 int python_threads(struct python *python, struct python_thread *ret, size_t room)
 {
 	const struct python_offsets *o = &python->offsets;

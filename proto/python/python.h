@@ -36,6 +36,8 @@ struct python_thread {
 };
 /* At most `room` threads of all interpreters, the newest first. Returns their number, or -1 where the list cannot be read. */
 int python_threads(struct python *python, struct python_thread *ret, size_t room);
+/* The thread that holds the interpreter's GIL. False: none does, or it cannot be read. */
+bool python_holder(struct python *python, uint64_t interpreter, struct python_thread *ret);
 
 struct python_frame {
 	uint64_t address, code;

@@ -13,6 +13,7 @@
 enum doing {
 	DOING_TORCH_COMPILE, /* in a compilation by torch.compile */
 	DOING_COMPILE,	     /* loads modules, instantiates graphs, compiles */
+	DOING_GARBAGE,	     /* Python collects garbage */
 	DOING_CAPTURE,	     /* the profiler's own work */
 	DOING_SYNC,	     /* waits for the device; blocking copies too */
 	DOING_COPY,	     /* a call that copies pageable memory */

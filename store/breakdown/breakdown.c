@@ -37,9 +37,12 @@ enum phase breakdown_phase_named(const char *word, size_t bytes)
 	return PHASE_COUNT;
 }
 
-/* Input keeps all that is inside of it; what is done where nothing else helps comes next; then the phase. */
+/* Input keeps all that is inside of it but garbage collection, which may come at any time; what is done where nothing else helps comes
+ * next; then the phase. */
 static enum host_row host_row(const struct activity_segment *segment, bool has_operators)
 {
+	if (segment->doing == DOING_GARBAGE)
+		return HOST_GARBAGE;
 	if (segment->phase == PHASE_INPUT)
 		return HOST_INPUT;
 	switch ((enum doing)segment->doing) {
@@ -58,6 +61,7 @@ static enum host_row host_row(const struct activity_segment *segment, bool has_o
 		return HOST_SETUP;
 	case DOING_COMM:
 		return HOST_COMM;
+	case DOING_GARBAGE:
 	case DOING_LAUNCH:
 	case DOING_CALL:
 	case DOING_OPERATOR:

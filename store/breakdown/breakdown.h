@@ -19,6 +19,7 @@
 	ROW(COPY, "copy", "pageable copies")                                                                           \
 	ROW(ALLOC, "alloc", "allocation")                                                                              \
 	ROW(COMPILE, "compile", "compilation")                                                                         \
+	ROW(GARBAGE, "garbage", "garbage collection")                                                                  \
 	ROW(SETUP, "setup", "set-up")                                                                                  \
 	ROW(CAPTURE, "capture", "the profiler itself")                                                                 \
 	ROW(OPERATORS, "operators", "other operators")                                                                 \
@@ -39,6 +40,7 @@
 	ROW(COPY, "copy", "a pageable copy")                                                                           \
 	ROW(ALLOC, "alloc", "the host allocates")                                                                      \
 	ROW(COMPILE, "compile", "the host compiles or loads")                                                          \
+	ROW(GARBAGE, "garbage", "the host collects garbage")                                                           \
 	ROW(SETUP, "setup", "the host sets up")                                                                        \
 	ROW(COMM, "comm", "the host prepares a collective")                                                            \
 	ROW(OPERATOR, "op", "the host is in operators")                                                                \

@@ -103,20 +103,13 @@ static void put(const struct explanation *explanation, enum idle_row row, int64_
 static enum idle_row row_of(const struct activity_segment *segment, bool has_operators)
 {
 	static const enum idle_row rows[DOING_COUNT] = {
-		[DOING_TORCH_COMPILE] = IDLE_COMPILE,
-		[DOING_COMPILE] = IDLE_COMPILE,
-		[DOING_CAPTURE] = IDLE_CAPTURE,
-		[DOING_SYNC] = IDLE_SYNC,
-		[DOING_COPY] = IDLE_COPY,
-		[DOING_ALLOC] = IDLE_ALLOC,
-		[DOING_SETUP] = IDLE_SETUP,
-		[DOING_COMM] = IDLE_COMM,
-		[DOING_LAUNCH] = IDLE_LAUNCH,
-		[DOING_CALL] = IDLE_CALL,
-		[DOING_OPERATOR] = IDLE_OPERATOR,
+		[DOING_TORCH_COMPILE] = IDLE_COMPILE, [DOING_COMPILE] = IDLE_COMPILE, [DOING_GARBAGE] = IDLE_GARBAGE,
+		[DOING_CAPTURE] = IDLE_CAPTURE,	      [DOING_SYNC] = IDLE_SYNC,	      [DOING_COPY] = IDLE_COPY,
+		[DOING_ALLOC] = IDLE_ALLOC,	      [DOING_SETUP] = IDLE_SETUP,     [DOING_COMM] = IDLE_COMM,
+		[DOING_LAUNCH] = IDLE_LAUNCH,	      [DOING_CALL] = IDLE_CALL,	      [DOING_OPERATOR] = IDLE_OPERATOR,
 		[DOING_OUTSIDE] = IDLE_OUTSIDE,
 	};
-	if (segment->phase == PHASE_INPUT)
+	if (segment->phase == PHASE_INPUT && segment->doing != DOING_GARBAGE)
 		return IDLE_INPUT;
 	if (segment->doing == DOING_OUTSIDE && !has_operators)
 		return IDLE_UNKNOWN;

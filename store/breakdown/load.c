@@ -104,6 +104,7 @@ static void take_operator(void *context, sqlite3_value **row)
 	uint32_t thread = (uint32_t)int_of(row[3]);
 	bool on_step_thread = thread == load->capture->breakdown.step_thread;
 	load->capture->host = true;
+	collections_take(&load->capture->collections, thread, start, end);
 	if (on_step_thread)
 		compilations_take(load->compilations, start, end, &name);
 	if (name.phase != PHASE_NONE) {
@@ -130,13 +131,16 @@ static void take_range(void *context, sqlite3_value **row)
 {
 	struct load *load = context;
 	struct meaning name = meaning_of(&load->meanings, int_of(row[2]));
+	bool on_thread = int_of(row[4]) != RANGE_SOURCE_NVTX_START_END && !(int_of(row[5]) & EVENT_FLAG_ASYNC);
+	if (on_thread)
+		collections_take(&load->capture->collections, (uint32_t)int_of(row[3]), time_of(row[0]),
+				 end_of(time_of(row[0]), int_of(row[1])));
 	/* As torch marks it in a trace of torch.profiler. */
 	if (name.doing == DOING_TORCH_COMPILE)
 		activity_add_named(&load->capture->activity, (uint32_t)int_of(row[3]), time_of(row[0]),
 				   end_of(time_of(row[0]), int_of(row[1])), DOING_TORCH_COMPILE,
 				   (uint32_t)int_of(row[2]));
-	if (name.phase != PHASE_NONE && int_of(row[4]) != RANGE_SOURCE_NVTX_START_END &&
-	    !(int_of(row[5]) & EVENT_FLAG_ASYNC))
+	if (name.phase != PHASE_NONE && on_thread)
 		mark(load, &name, (uint32_t)int_of(row[3]), time_of(row[0]), end_of(time_of(row[0]), int_of(row[1])));
 }
 
@@ -157,6 +161,7 @@ static void read_host(struct load *load)
 	scan_table(&load->scan, "SELECT 1 FROM ranges WHERE profd_row(start, duration, name, thread, source, flags)",
 		   take_range, load);
 	struct breakdown *breakdown = &load->capture->breakdown;
+	collections_mark(&load->capture->collections, &load->capture->activity);
 	if (!load->scan.error)
 		compilations_mark(load->compilations, breakdown, &load->phases, &load->capture->activity);
 	if (!load->scan.error && !phases_mark(&load->phases, breakdown, &load->capture->activity))
@@ -245,6 +250,7 @@ bool breakdown_capture_load(sqlite3 *db, const struct breakdown_watch *watch, st
 	meanings_read(&load.meanings, &load.scan);
 	read_steps(&load);
 	make_room(&load);
+	collections_read(&ret->collections, &load.scan);
 	/* Files of the oldest schema have no tables for the rest. */
 	if (ret->device) {
 		scan_each(&load.scan, "SELECT * FROM sessions", take_known, &load);
@@ -323,6 +329,7 @@ void breakdown_capture_free(struct breakdown_capture *capture)
 	breakdown_free(&capture->breakdown);
 	activity_free(&capture->activity);
 	free(capture->compilations);
+	collections_free(&capture->collections);
 	free(capture->steps);
 	free(capture->numbers);
 	free(capture->calls);

@@ -3,6 +3,7 @@
 #define PROFD_STORE_BREAKDOWN_LOAD_H
 
 #include "breakdown.h"
+#include "collections.h"
 
 #include <sqlite3.h>
 
@@ -26,6 +27,7 @@ struct breakdown_capture {
 	uint32_t followers[BREAKDOWN_FOLLOWERS];
 	size_t follower_count;
 	struct compilations *compilations; /* by torch.compile (compilations.h); owned. NULL: they were not looked at */
+	struct collections collections;	   /* of Python's garbage; owned */
 	/* Owned; breakdown points into these. */
 	struct activity activity;
 	struct breakdown_step *steps;

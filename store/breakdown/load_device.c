@@ -167,6 +167,7 @@ static void take_call(void *context, sqlite3_value **row)
 	bool launched = ids_find(&load->launching, id) != SIZE_MAX;
 	bool pageable = ids_find(&load->pageable, id) != SIZE_MAX;
 	bool graph = meaning.graph;
+	collections_take(&capture->collections, thread, start, end);
 	if (launched && doing == DOING_CALL)
 		doing = DOING_LAUNCH;
 	if (pageable && doing == DOING_LAUNCH)

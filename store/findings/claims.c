@@ -186,7 +186,7 @@ static void claim_idle(struct walk *walk, const struct breakdown_stretch *piece,
 	static const enum finding_kind kinds[IDLE_ROWS] = {
 		[IDLE_INPUT] = FINDING_INPUT,	  [IDLE_SYNC] = FINDING_SYNC,	    [IDLE_COPY] = FINDING_COPY,
 		[IDLE_ALLOC] = FINDING_ALLOC,	  [IDLE_COMPILE] = FINDING_COMPILE, [IDLE_SETUP] = FINDING_SETUP,
-		[IDLE_CAPTURE] = FINDING_CAPTURE, [IDLE_GAP] = FINDING_SMALL,
+		[IDLE_CAPTURE] = FINDING_CAPTURE, [IDLE_GAP] = FINDING_SMALL,	    [IDLE_GARBAGE] = FINDING_GARBAGE,
 	};
 	const int64_t end = breakdown_stretch_end(piece), length = end - piece->start;
 	int64_t judged;
@@ -271,6 +271,8 @@ static void walk_device(struct walk *walk)
 
 static enum finding_kind host_kind(const struct walk *walk, const struct activity_segment *segment)
 {
+	if (segment->doing == DOING_GARBAGE)
+		return FINDING_GARBAGE;
 	if (segment->phase == PHASE_INPUT)
 		return FINDING_INPUT;
 	if (segment->doing == DOING_COMPILE || segment->doing == DOING_TORCH_COMPILE)

@@ -25,6 +25,8 @@ enum finding_flag {
 	FINDING_HINT =
 		1, /* the device or the profiler worked in that time: it may become less, but is not lost. Behind the others */
 	FINDING_WITHIN = 2, /* its time lies within that of others: it adds nothing up */
+	FINDING_NOW_AND_THEN =
+		4, /* in some steps and not in others, by its nature: judged over all steps together, not by the median */
 };
 
 #define FINDING(NAME, ...) FINDING_##NAME,

@@ -90,6 +90,20 @@ static void set_win(const struct judge *judge, struct finding *finding)
 	finding->win_ns = (int64_t)((double)finding->ns * part);
 }
 
+/* Over all judged steps together. */
+static void spread_over_all(const struct judge *judge, size_t count, struct finding *ret)
+{
+	double ns = 0, all = 0;
+	for (size_t i = judge->findings->first; i < judge->findings->last; i++) {
+		if (!is_judged(judge, i))
+			continue;
+		ns += (double)claimed(judge, i, ret->kind);
+		all += (double)wall_of(&judge->breakdown->steps[i]);
+	}
+	ret->ns = (int64_t)(ns / (double)count);
+	ret->share = all > 0 ? ns / all : 0;
+}
+
 static void look_at(struct judge *judge, enum finding_kind kind)
 {
 	struct finding *finding = &judge->candidates[judge->candidate_count];
@@ -100,6 +114,8 @@ static void look_at(struct judge *judge, enum finding_kind kind)
 		return;
 	*finding = (struct finding){.kind = kind, .device = judge->claims.device};
 	judge_spread(judge, count, finding);
+	if (finding_facts(kind)->flags & FINDING_NOW_AND_THEN)
+		spread_over_all(judge, count, finding);
 	set_win(judge, finding);
 	/* A kernel that fills a part of the device loses what it leaves. */
 	double lost = kind == FINDING_FEW_BLOCKS ? finding->win : finding->share;

@@ -13,8 +13,9 @@
 #define STOPPED_PART 10
 
 /* Idle time of a device that has its cause in a host that is late: all of this a thread without a processor makes longer. */
-static const enum finding_kind of_the_host[] = {FINDING_INPUT, FINDING_LAUNCH, FINDING_STALL,	  FINDING_SYNC,
-						FINDING_ALLOC, FINDING_SETUP,  FINDING_OPTIMIZER, FINDING_COMPILE};
+static const enum finding_kind of_the_host[] = {FINDING_INPUT,	   FINDING_LAUNCH,  FINDING_STALL,
+						FINDING_SYNC,	   FINDING_ALLOC,   FINDING_SETUP,
+						FINDING_OPTIMIZER, FINDING_COMPILE, FINDING_GARBAGE};
 
 static int64_t wall_of(const struct breakdown_step *step)
 {

@@ -40,6 +40,9 @@ static const char *const queries[FINDING_KINDS] = {
 		"SELECT c.step, c.start, c.duration, f.text AS function, p.text AS file, c.line, r.text AS reason FROM compile_events c "
 		"LEFT JOIN strings f ON f.id = c.function LEFT JOIN strings p ON p.id = c.file LEFT JOIN strings r ON r.id = "
 		"c.reason WHERE c.step BETWEEN %lld AND %lld ORDER BY c.start",
+	[FINDING_GARBAGE] =
+		"SELECT step, start, duration, error, end_error, thread, generation, collections, collected FROM garbage_collections WHERE step BETWEEN "
+		"%lld AND %lld ORDER BY start",
 	[FINDING_SETUP] = NAMED("api_calls", "r.thread, ") "ORDER BY r.duration DESC LIMIT 100",
 	[FINDING_NO_TENSOR_CORES] =
 		"SELECT s.text, count(*) AS calls, sum(k.duration) AS total FROM kernels k JOIN strings s ON "

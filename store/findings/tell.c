@@ -8,6 +8,8 @@
 #include "sql.h"
 #include "workers.h"
 
+#include "proto/events.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -355,7 +357,7 @@ static void tell_kernels(const struct telling *telling)
 	}
 }
 
-/* How long one takes is not known: it grows with the objects that Python holds. That it is the cause is not said. */
+/* Where what is longer is not known to be the collection itself, that it is the cause is not said. */
 static void tell_collections(const struct telling *telling)
 {
 	struct finding *finding = telling->finding;
@@ -364,8 +366,11 @@ static void tell_collections(const struct telling *telling)
 		finding->evidence + n, sizeof finding->evidence - n,
 		" Python's collector of garbage went through all objects (a full collection) in %lld of them, and in none of the other steps.",
 		(long long)finding->collections);
+	bool itself = strcmp(finding->subject, breakdown_host_rows[HOST_GARBAGE].title) == 0;
 	ADVICE("Try gc.freeze() once all is set up, so that what stays is not gone through again; or gc.disable(), and gc.collect() at steps that you "
-	       "choose. If these steps do more besides (saving, evaluating, a new input shape), look at that first.");
+	       "choose.%s",
+	       itself ? ""
+		      : " If these steps do more besides (saving, evaluating, a new input shape), look at that first.");
 }
 
 /* A step that waited for a processor is longer by what else ran on the machine, wherever in the step that was. */
@@ -449,6 +454,43 @@ static void tell_calls(const struct telling *telling)
 		 duration(text, figures_longest(telling->claims, finding->kind)));
 }
 
+static void tell_garbage(const struct telling *telling)
+{
+	const struct collections *collections = &telling->capture->collections;
+	const struct findings *findings = telling->findings;
+	const struct breakdown_step *steps = telling->breakdown->steps;
+	struct finding *finding = telling->finding;
+	unsigned long long count = 0, full = 0, unknown = 0, within = 0;
+	int64_t longest = 0;
+	size_t step = findings->first, last = SIZE_MAX;
+	for (size_t i = 0; i < collections->count; i++) {
+		const struct collection *item = &collections->items[i];
+		while (step < findings->last && steps[step].end <= item->start)
+			step++;
+		if (step == findings->last || item->start < steps[step].start)
+			continue;
+		count++;
+		full += item->generation == GARBAGE_ALL;
+		unknown += item->generation == GARBAGE_GENERATION_UNKNOWN;
+		longest = item->end - item->start > longest ? item->end - item->start : longest;
+		within += step != last;
+		last = step;
+	}
+	char text[DURATION_BYTES];
+	WHAT("%s Python collects garbage", finding->device >= 0 ? "The device waits while" : "In the step");
+	/* Of one that began before the first of these steps a part lies in them. */
+	EVIDENCE("%.1f stretches%s, the longest %s.", figures_mean(findings, finding->interval_total),
+		 findings_per(findings), duration(text, figures_longest(telling->claims, finding->kind)));
+	if (!count)
+		return;
+	EVIDENCE("Seen %llu times in %llu of %llu steps; the longest took %s.", count, within,
+		 (unsigned long long)(findings->last - findings->first), duration(text, longest));
+	size_t n = strlen(finding->evidence);
+	if (!unknown)
+		snprintf(finding->evidence + n, sizeof finding->evidence - n,
+			 " %llu times all objects were gone through (a full collection).", full);
+}
+
 static void tell_others(const struct telling *telling)
 {
 	struct finding *finding = telling->finding;
@@ -525,6 +567,9 @@ void findings_tell(const struct texts *texts, const struct breakdown_capture *ca
 	case FINDING_NO_TENSOR_CORES:
 	case FINDING_FEW_BLOCKS:
 		tell_kernels(&telling);
+		break;
+	case FINDING_GARBAGE:
+		tell_garbage(&telling);
 		break;
 	case FINDING_RECOMPILE:
 		recompile_tell(texts, capture, findings, finding);

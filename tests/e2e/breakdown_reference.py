@@ -3,12 +3,12 @@ the ways of store/breakdown/, so that it can judge it. All times are multiples o
 UNIT = 1000
 ARRIVAL = 10000
 SLACK = 5000
-DOING = ["torch_compile", "compile", "capture", "sync", "copy", "alloc", "setup", "comm", "launch", "call", "op", "outside"]
+DOING = ["torch_compile", "compile", "garbage", "capture", "sync", "copy", "alloc", "setup", "comm", "launch", "call", "op", "outside"]
 PHASE = [None, "input", "forward", "backward", "optimizer", "zero_grad", "evaluation", "inference"]
 KEEPERS = ("input", "evaluation", "inference")
 ROWS = ["compute", "communication", "copies"]
 COMPILES = ("torch_compile", "compile")
-HELD = ("compile", "capture", "sync", "copy", "alloc", "setup", "comm")
+HELD = ("compile", "garbage", "capture", "sync", "copy", "alloc", "setup", "comm")
 
 
 def at(time, thread, timeline):
@@ -38,7 +38,7 @@ def host_row(time, timeline, step):
     if time >= step[2]:
         return "between_steps"
     phase, doing = at(time, timeline["thread"], timeline)
-    if phase == "input":
+    if phase == "input" and doing != "garbage":
         return "input"
     if row_of(doing) in HELD:
         return row_of(doing)
@@ -54,7 +54,7 @@ def late_row(time, launcher, timeline):
     phase, doing = at(time, launcher, timeline) if launcher is not None else (None, "outside")
     if doing == "outside" and phase != "input":
         phase, doing = at(time, timeline["thread"], timeline)
-    if phase == "input":
+    if phase == "input" and doing != "garbage":
         return "input"
     known = timeline["operators"] and (launcher in threads or timeline["thread"] in threads)
     return "unknown" if doing == "outside" and not known else row_of(doing)

@@ -53,6 +53,11 @@ class Machine:
         with self.op(name, ns, **args):
             pass
 
+    def garbage(self, ns):
+        """Python's collector of garbage runs, as torch.profiler tells with record_python_gc_info."""
+        self.write("python_function", "Python GC", self.now, self.now + ns)
+        self.now += ns
+
     def mark(self, name):
         """An annotation of the framework or of the user."""
         return self.op(name, 0, "user_annotation")

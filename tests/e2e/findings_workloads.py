@@ -258,10 +258,37 @@ def two_thousand_tiny_kernels(m):
 
 @cause("stall")
 def python_between_two_steps(m):
-    """A tokenizer, a collection of garbage, a log file: nothing of it is in an operator."""
+    """A tokenizer, a log file: nothing of it is in an operator."""
     train(m, 10, 150 * US)
     if m.planted:
         m.work(9 * MS)
+
+
+@cause("garbage_collection")
+def garbage_is_collected_in_each_step(m):
+    train(m, 10, 150 * US)
+    if m.planted:
+        m.garbage(9 * MS)
+    m.item()
+
+
+@cause("garbage_collection", steps=9)
+def garbage_is_collected_in_every_other_step(m):
+    train(m, 10, 150 * US)
+    if m.planted and m.step % 2:
+        m.garbage(12 * MS)
+    m.item()
+
+
+@cause("garbage_collection")
+def garbage_is_collected_while_the_next_batch_is_made(m):
+    """By the training thread: what the loader takes otherwise is little."""
+    with m.mark("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"):
+        m.plain("aten::stack", 20 * US)
+        if m.planted:
+            m.garbage(6 * MS)
+    train(m, 10, 150 * US)
+    m.item()
 
 
 @cause("stall")
@@ -319,6 +346,13 @@ def host_train(m, ns=300 * US):
             m.plain("aten::mm", 2 * ns)
     with m.optimizer("SGD"):
         m.plain("aten::_foreach_add_", 200 * US)
+
+
+@cause("garbage_collection", steps=9)
+def garbage_of_a_job_on_the_host(m):
+    host_train(m)
+    if m.planted and m.step % 3:
+        m.garbage(10 * MS)
 
 
 @cause("input")

@@ -1,4 +1,10 @@
-"""How often Python's collector of garbage ran in each step of a live job, and the verdict on steps that are slow for it."""
+"""How often Python's collector of garbage ran in each step of a live job, when, and for how long; and the verdict on it."""
+import contextlib
+import json
+import sqlite3
+import subprocess
+
+import proc
 import pytest
 
 from conftest import WORKLOADS
@@ -8,11 +14,14 @@ STEPS = 30  # of three there is more than in the others
 COUNTS = "collections_0", "collections_1", "collections_2", "collected"
 
 
-def shown(profd, python, *arguments):
-    job = profd.job(python, WORKLOADS / "garbage.py", *arguments)
+def recorded(profd, python, *arguments, steps=STEPS):
+    job = profd.job(python, WORKLOADS / "garbage.py", *arguments, env={"PROFD_TEST_COLLECTIONS": str(profd.folder / "collections")})
     profd.wait_steps(job.pid)
-    found = profd.trigger(job.pid, "--steps", STEPS, timeout=300)
-    return profd.show(found["capture_id"], "--by", "steps", "--by", "findings")
+    return profd.trigger(job.pid, "--steps", steps, timeout=300)["capture_id"]
+
+
+def shown(profd, python, *arguments):
+    return profd.show(recorded(profd, python, *arguments), "--by", "steps", "--by", "findings", "--by", "breakdown")
 
 
 def unlike(answer):
@@ -46,6 +55,53 @@ def test_collections_that_cost_nothing_are_not_named(profd, torch_newest):
     assert not any("collection" in f["evidence"] for f in answer["findings"])
 
 
+def stretches(profd, capture):
+    """What the file has of them: [(start, end, errors of both, thread, generation)]; CLOCK_MONOTONIC."""
+    with contextlib.closing(sqlite3.connect(profd.file(capture))) as db:
+        base = int(db.execute("SELECT value FROM meta WHERE key = 'base_monotonic'").fetchone()[0])
+        return [(base + start, base + start + duration, *rest) for start, duration, *rest in db.execute(
+            "SELECT start, duration, error, end_error, thread, generation FROM garbage_collections ORDER BY start")]
+
+
+@pytest.mark.parametrize("torch", ["torch_newest", pytest.param("torch_debian", marks=pytest.mark.wide)])
+def test_when_it_ran(profd, torch, request):
+    """In each step; what the job measured lies in the bounds that the capture states."""
+    capture = recorded(profd, request.getfixturevalue(torch), "full", 1000000, steps=6)
+    answer = profd.show(capture, "--by", "steps", "--by", "findings", "--by", "breakdown")
+    seen = stretches(profd, capture)
+    own = [tuple(int(word) for word in line.split()) for line in (profd.folder / "collections").read_text().splitlines() if line.count(" ") == 2]
+    assert len(seen) == 6, seen
+    for step, (start, end, error, end_error, thread, generation) in zip(answer["steps"], seen):
+        begun, ended, _ = next(one for one in own if one[0] < end and start < one[1])
+        # Where the agent has not looked before the first, what came before it is not known.
+        assert thread == step["thread"] and (generation == 2 or (generation == 3 and step["step"] == 1)), (step, thread, generation)
+        assert start - error <= begun and ended <= end + end_error, (start - begun, error, end - ended, end_error)
+        assert abs((end - start) - (ended - begun)) <= error + end_error + (ended - begun) // 10
+        if torch == "torch_newest":  # the other one tells no operators: there is no breakdown
+            assert step["garbage_ns"] == end - start
+    if torch == "torch_newest":
+        assert [step["host"]["rows"]["garbage"] for step in answer["breakdown"]["steps"]] == [step["garbage_ns"] for step in answer["steps"]]
+        assert "garbage_collection" in [found["finding"] for found in answer["findings"]], answer["findings"]
+
+
+def test_operators_tell_when_it_began_and_ended(profd, torch_newest):
+    """An operator that ran between two looks of the agent says that the thread collected nothing then."""
+    capture = recorded(profd, torch_newest, "full", 300000, steps=20)
+    seen = stretches(profd, capture)
+    with contextlib.closing(sqlite3.connect(profd.file(capture))) as db:
+        base = int(db.execute("SELECT value FROM meta WHERE key = 'base_monotonic'").fetchone()[0])
+        edges = {base + time for row in db.execute("SELECT start, start + duration FROM operators WHERE thread = ?1 UNION ALL "
+                                                   "SELECT start, start + duration FROM ranges WHERE thread = ?1", (seen[0][4],)) for time in row}
+    told = 0
+    for start, end, error, end_error, *_ in seen:
+        within = [time for time in edges if start - error < time <= start + error]
+        assert not within or max(within) == start, (within, start, error)
+        after = [time for time in edges if end - end_error < time <= end + end_error]
+        assert not after or min(after) == end, (after, end, end_error)
+        told += bool(within) + bool(after)
+    assert told, seen
+
+
 # Each step collects so often; without torch.
 PLAIN = """
 import ctypes, gc, sys, time
@@ -77,6 +133,86 @@ def test_each_python(profd, version):
     assert [[step[c] for c in COUNTS[:3]] for step in plain(profd, version, "one")] == [[1, 2, 3]] * 5
 
 
+# One thread steps, and another one collects.
+ASIDE = """
+import ctypes, gc, threading, time
+gc.disable()
+held = [[i] for i in range(1000000)]
+def collect():
+    while True:
+        gc.collect()
+        time.sleep(0.1)
+threading.Thread(target=collect, daemon=True).start()
+step = ctypes.CDLL(None).profd_step
+while True:
+    time.sleep(0.05)
+    step()
+"""
+
+
+@pytest.mark.parametrize("version", sorted(PYTHONS))
+def test_each_python_tells_when_and_who(profd, version):
+    job = profd.job(PYTHONS[version], "-c", ASIDE)
+    profd.wait_steps(job.pid)
+    seen = stretches(profd, profd.trigger(job.pid, "--steps", 15)["capture_id"])
+    (aside,) = [tid for tid, name in proc.of_threads(job.pid, "comm").items() if tid != job.pid and not name.startswith("profd")]
+    assert len(seen) > 1 and {thread for *_, thread, _ in seen} == {aside}, (seen, aside)
+    assert {generation for *_, generation in seen[1:]} == {2}, seen
+
+
 @pytest.mark.parametrize("version", sorted(PYTHONS))
 def test_of_two_interpreters_nothing_is_told(profd, version):
     assert [[step[c] for c in COUNTS] for step in plain(profd, version, "two")] == [[None] * 4] * 5
+
+
+# torch.profiler tells each of them, where it is asked to.
+PROFILED = """
+import gc, sys, torch
+from torch._C._profiler import _ExperimentalConfig
+from torch.profiler import ProfilerActivity, profile, schedule
+gc.disable()
+held = [[i] for i in range(200000)]
+model, batch = torch.nn.Linear(64, 64), torch.randn(8, 64)
+with profile(activities=[ProfilerActivity.CPU], schedule=schedule(wait=1, warmup=1, active=4), with_stack=sys.argv[2] == "stacks",
+             experimental_config=_ExperimentalConfig(record_python_gc_info=True)) as profiler:
+    for step in range(6):
+        model(batch).sum().backward()
+        gc.collect()
+        profiler.step()
+profiler.export_chrome_trace(sys.argv[1])
+"""
+
+
+def collections_of(trace):
+    return [(event["tid"], event["ts"], event["dur"]) for event in json.loads(trace.read_text())["traceEvents"]
+            if event.get("name") == "Python GC" and event["cat"] == "python_function"]
+
+
+@pytest.mark.parametrize("stacks", ["stacks", "plain"])
+def test_of_a_trace_of_torch_profiler(profd, torch_newest, tmp_path, stacks):
+    """They become the capture's, and a trace of the capture has them again."""
+    trace, capture, again = tmp_path / "trace.json", tmp_path / "capture.db", tmp_path / "again.json"
+    subprocess.run([torch_newest, "-c", PROFILED, trace, stacks], check=True, capture_output=True)
+    theirs = collections_of(trace)
+    if not theirs:
+        assert stacks == "plain"  # torch tells them with stacks alone
+        return
+    profd.run("import", trace, "-o", capture)
+    answer = profd.json("show", capture, "--by", "breakdown", "--by", "findings", "--by", "steps")
+    assert len(theirs) == 4 and answer["findings"][0]["finding"] == "garbage_collection", answer["findings"]
+    for step, (_, _, duration) in zip(answer["breakdown"]["steps"], theirs):
+        assert abs(step["host"]["rows"]["garbage"] - duration * 1000) <= 2
+    profd.run("export", capture, "--output", again)
+    ours = collections_of(again)
+    assert [one[0] for one in ours] == [one[0] for one in theirs]
+    assert all(abs(a[2] - b[2]) < 0.002 and abs((a[1] - ours[0][1]) - (b[1] - theirs[0][1])) < 0.002 for a, b in zip(ours, theirs)), (ours, theirs)
+
+
+def test_a_live_capture_is_exported_with_them(profd, torch_newest):
+    capture = recorded(profd, torch_newest, "full", 300000, steps=5)
+    seen = stretches(profd, capture)
+    trace = profd.folder / "trace.json"
+    profd.run("export", capture, "--output", trace)
+    events = [event for event in json.loads(trace.read_text())["traceEvents"] if event.get("name") == "Python GC"]
+    assert [(event["tid"], round(event["dur"] * 1000), event["args"].get("Generation", 3)) for event in events] == [
+        (thread, end - start, generation) for start, end, _, _, thread, generation in seen]

@@ -19,7 +19,7 @@ MS = 1_000_000
 UNITS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 LATE = {"op": "the host is in operators", "launch": "the host launches", "call": "the host is in another call",
         "outside": "the host is outside of operators", "arrival": "on the way to the device", "comm": "the host prepares a collective"}
-OWN = {"input": "input", "sync": "sync", "copy": "pageable_copy", "alloc": "allocation", "compile": "compilation", "setup": "setup",
+OWN = {"input": "input", "sync": "sync", "copy": "pageable_copy", "alloc": "allocation", "compile": "compilation", "garbage": "garbage_collection", "setup": "setup",
        "capture": "capture", "gap": "small_kernels"}
 PER_TENSOR = {"aten::" + name for name in ("add_", "addcmul_", "addcdiv_", "mul_", "lerp_", "sqrt", "div", "add", "addcmul", "addcdiv", "mul", "zero_",
                                            "sub_", "copy_")}
@@ -331,7 +331,7 @@ class File:
                 "sync": self.told_wait, "pageable_copy": self.told_copy, "allocation": self.told_wait, "small_kernels": self.told_small,
                 "no_tensor_cores": self.told_kernels, "few_blocks": self.told_kernels, "step_unlike": self.told_unlike,
                 "communication": self.told_collectives, "exposed_copies": self.told_copies, "compilation": self.told_calls, "setup": self.told_calls,
-                "processor": self.told_processor, "recompilation": self.told_recompile}.get(finding["finding"], self.told_stretches)
+                "processor": self.told_processor, "garbage_collection": self.told_garbage, "recompilation": self.told_recompile}.get(finding["finding"], self.told_stretches)
         told()
         self.told_line()
         assert not self.left.strip(), f"nobody has looked at: {self.left!r} of {finding['evidence']!r}"
@@ -606,6 +606,18 @@ class File:
             self.breakdown.get((i - 1, "beside", None, "torch_compile"), 0) for i in range(first, last + 1)) + 5e3
         if found[3]:
             assert self.rows("SELECT count(*) FROM compile_events WHERE line = ?", int(found[3]))[0][0] >= int(found[4])
+
+    def told_garbage(self):
+        found = self.take(rf"Seen (\d+) times in (\d+) of (\d+) steps; the longest took {TIME}\.")
+        first, last = self.meta["verdict_first"], self.meta["verdict_last"]
+        rows = [row for row in self.rows("SELECT start, duration, generation FROM garbage_collections WHERE thread <> 0")
+                if self.step_at(row[0]) is not None and first <= self.step_at(row[0]) < last]
+        assert [int(n) for n in found.groups()[:3]] == [len(rows), len({self.step_at(row[0]) for row in rows}), last - first]
+        near_time(found[4], max(row[1] for row in rows))
+        if found := self.take(r"(\d+) times all objects were gone through \(a full collection\)\.", False):
+            assert int(found[1]) == sum(row[2] == 2 for row in rows)
+        else:
+            assert any(row[2] == 3 for row in rows)
 
     def told_line(self):
         found = self.take(rf"(?:About )?{NUMBER} % of (it|its longest stretches) at ([^:]*):(\d+)\.", False)

@@ -1,11 +1,15 @@
 """A loop of training of a process that holds many objects of Python. Python's collector of garbage runs when this program says so.
 
-    garbage.py none|some|each|slow OBJECTS [PAUSE]
+    garbage.py none|some|full|each|slow OBJECTS [PAUSE]
 
-none: never. some: a full collection in each tenth step. each: the youngest generation in each step, which costs nothing. slow: none, and each tenth
-step sleeps for PAUSE seconds. OBJECTS: how many the process holds; a full collection goes through all of them."""
+none: never. some: a full collection in each tenth step. full: in each step. each: the youngest generation in each step, which costs nothing. slow: none, and each tenth
+step sleeps for PAUSE seconds. OBJECTS: how many the process holds; a full collection goes through all of them.
+
+It writes down when each collection began and ended (CLOCK_MONOTONIC, ns), and its generation, a line for each step, to the file that
+PROFD_TEST_COLLECTIONS names."""
 import gc
 import itertools
+import os
 import sys
 import time
 
@@ -22,6 +26,10 @@ gc.disable()
 held = [[i] for i in range(objects)]
 gc.collect()
 
+collected = []
+gc.callbacks.append(lambda phase, info: collected.append((time.monotonic_ns(), info["generation"])))
+log = open(os.environ.get("PROFD_TEST_COLLECTIONS", os.devnull), "w", buffering=1)
+
 model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 batch = torch.randn(64, 64)
@@ -29,7 +37,9 @@ batch = torch.randn(64, 64)
 for step in itertools.count(1):
     for _ in range(20):
         model(batch).sum().backward()
-    if step % 10 == 0 and how == "some":
+    if how == "full":
+        gc.collect()
+    elif step % 10 == 0 and how == "some":
         cycle = []
         cycle.append(cycle)
         del cycle
@@ -38,5 +48,8 @@ for step in itertools.count(1):
         time.sleep(pause)
     elif how == "each":
         gc.collect(0)
+    for (begun, generation), (ended, _) in zip(collected[::2], collected[1::2]):
+        log.write(f"{begun} {ended} {generation}\n")
+    collected.clear()
     optimizer.step()
     optimizer.zero_grad()

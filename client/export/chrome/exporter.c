@@ -296,6 +296,9 @@ static int find_tracks(struct exporter *e)
 	int error = projections_find(&c->projections, c->reader, c->schema, c->shape != CHROME_TENSORBOARD);
 	if (!error && c->shape != CHROME_CRITICAL_PATH)
 		error = functions_find(&c->functions, c->reader);
+	/* Nor do torch_tb_profiler's calls of Python have one that no function is. */
+	if (!error && c->shape == CHROME_PLAIN)
+		error = functions_add_collections(&c->functions, c->reader);
 	const struct nesting_options options = {
 		.schema = c->schema,
 		.functions = {c->functions.slices, c->functions.count},

@@ -273,7 +273,38 @@ static int find_in(struct functions *f, const struct reader *r, const char *oper
 		struct function_module *module = &f->frames.modules[f->frames.frames[f->calls[i].frame].module];
 		module->first = f->slices[i].start < module->first ? f->slices[i].start : module->first;
 	}
+	f->collections = f->count;
 	return error ? error : function_frames_number(&f->frames);
+}
+
+int functions_add_collections(struct functions *f, const struct reader *r)
+{
+	sqlite3_stmt *row;
+	int code, error = 0;
+	f->collections = f->count;
+	/* Files of earlier releases do not have the table. */
+	if (sqlite3_prepare_v2(
+		    r->db,
+		    "SELECT thread & 4294967295, start, duration, generation FROM garbage_collections WHERE thread <> 0 "
+		    "ORDER BY start, rowid",
+		    -1, &row, NULL) != SQLITE_OK)
+		return 0;
+	while (!error && (code = sqlite3_step(row)) == SQLITE_ROW) {
+		int64_t start = figure_time(sqlite3_column_int64(row, 1));
+		if (f->count == FUNCTION_CALLS_MAX) {
+			f->left_out++;
+			continue;
+		}
+		if (!ARRAY_GROW(f->slices, f->count, f->slice_room) || !ARRAY_GROW(f->calls, f->count, f->call_room)) {
+			error = -ENOMEM;
+			break;
+		}
+		f->calls[f->count] = (struct function_call){.frame = (uint32_t)sqlite3_column_int64(row, 3) & 3};
+		f->slices[f->count++] = (struct nesting_slice){(uint64_t)sqlite3_column_int64(row, 0), start,
+							       start + figure_length(sqlite3_column_int64(row, 2))};
+	}
+	sqlite3_finalize(row);
+	return error ? error : code == SQLITE_DONE ? 0 : -EIO;
 }
 
 int functions_find(struct functions *f, const struct reader *r)
@@ -319,13 +350,33 @@ static void put_duration(const struct chrome *c, struct buffer *b, int64_t durat
 	}
 }
 
+/* As torch.profiler writes it. */
+static void put_collection(const struct chrome *c, struct buffer *b, size_t place, uint8_t lane, int64_t event_index)
+{
+	const struct nesting_slice *slice = &c->functions.slices[place];
+	event_begin(b, 'X', "python_function");
+	BUFFER_PUT(b, "Python GC");
+	event_place(c, b, chrome_track((uint32_t)slice->track, lane), slice->start);
+	BUFFER_PUT(b, ",\"dur\":");
+	buffer_put_micros(b, slice->end - slice->start);
+	BUFFER_PUT(b, ",\"args\":{\"Ev Idx\":");
+	buffer_put_int(b, event_index);
+	if (c->functions.calls[place].frame != GARBAGE_GENERATION_UNKNOWN)
+		EVENT_PUT_INT(b, "Generation", c->functions.calls[place].frame);
+	BUFFER_PUT(b, "}}");
+}
+
 void functions_put(const struct chrome *c, struct buffer *b, size_t call, uint8_t lane, int64_t event_index)
 {
 	const struct functions *f = &c->functions;
 	const struct nesting_slice *slice = &f->slices[call];
-	const struct function_frame *frame = &f->frames.frames[f->calls[call].frame];
 	if (!slice_time(c->part, slice->start, slice->end - slice->start))
 		return;
+	if (call >= f->collections) {
+		put_collection(c, b, call, lane, event_index);
+		return;
+	}
+	const struct function_frame *frame = &f->frames.frames[f->calls[call].frame];
 	event_begin(b, 'X', "python_function");
 	function_frames_put_name(&f->frames, &c->names, b, frame);
 	event_place(c, b, chrome_track((uint32_t)slice->track, lane), slice->start);

@@ -26,6 +26,7 @@ struct functions {
 	struct nesting_slice *slices; /* of the calls; a call comes before those that it made */
 	struct function_call *calls;
 	size_t count, slice_room, call_room;
+	size_t collections; /* from this place on: not calls, but stretches of garbage collection. `frame` is the generation */
 	uint64_t left_out; /* calls for which there was no room */
 };
 
@@ -35,7 +36,9 @@ struct chrome;
 int functions_find(struct functions *f, const struct reader *r);
 /* About how many calls there are in so many operators of the capture: as many as in the first ones. 0 where they cannot be found. */
 int64_t functions_estimate(const struct reader *r, int64_t operators);
-/* Writes one call, where it reaches into the part that is written. */
+/* Adds the stretches in which Python's collector of garbage ran on a thread that is known. 0 or a negative errno. */
+int functions_add_collections(struct functions *f, const struct reader *r);
+/* Writes one call, or one stretch, where it reaches into the part that is written. */
 void functions_put(const struct chrome *c, struct buffer *b, size_t call, uint8_t lane, int64_t event_index);
 void functions_deinit(struct functions *f);
 

@@ -1,0 +1,114 @@
+/* garbage_watch.c - see garbage_watch.h. CPython counts a collection just before it takes the flag down. So what the counts tell
+ * of a stretch is known once the flag is down. */
+#include "garbage_watch.h"
+#include "garbage.h"
+
+#include "agent/sink/sink.h"
+
+#include <stddef.h>
+
+/* A look costs next to nothing, but waking for it 10 to 25 microseconds. So the flag is looked at whenever the agent's thread is awake, and it is woken
+ * no more often than for the times of the step's thread. */
+#define EVERY_NS 10000000ull
+/* While the flag is up: at first, and later a part of what has passed, so that the end is off by little of the whole. */
+#define WHILE_NS 1000000ull
+#define WHILE_PART 64
+/* A look that came so late takes a processor from others who wait for one: the next comes this many times later. */
+#define LATE_TIMES 2
+#define PAUSE_MOST_NS 100000000ull
+
+static struct {
+	uint64_t next;
+	uint64_t down, seen; /* when the flag was last seen to be down, and first to be up; seen 0: it is down */
+	uint64_t looked;     /* when it was last seen to be up */
+	uint32_t thread;
+	struct garbage before; /* as it was then down */
+} watch;
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* The flag is down again: it was taken down between `looked` and `now`. */
+static void write_stretch(const struct garbage *garbage, uint64_t now)
+{
+	struct garbage since = garbage_since(&watch.before, garbage);
+	uint64_t error = (watch.seen - watch.down) / 2, end_error = (now - watch.looked) / 2, end = now - end_error;
+	uint64_t collections = 0;
+	struct event_garbage record = {
+		.head = {sizeof record, EVENT_GARBAGE, 0, 0},
+		.start = watch.down + error,
+		.error = error,
+		.end_error = end_error,
+		.collected = since.collected,
+		.thread = watch.thread,
+		.generation = GARBAGE_GENERATION_UNKNOWN,
+	};
+	int doubtful;
+	for (unsigned i = 0; since.known && i < PYTHON_GENERATIONS; i++) {
+		collections += since.collections[i];
+		if (since.collections[i])
+			record.generation = (uint8_t)i;
+	}
+	record.collections = (uint16_t)least(collections, UINT16_MAX);
+	record.duration = end > record.start ? end - record.start : 0;
+	record.head.step = sink_step_at(record.start, 0, &doubtful);
+	struct sink_thread *own = record.head.step ? sink_enter_pop() : NULL;
+	if (!own)
+		return;
+	sink_write(own, &record);
+	sink_leave(own);
+}
+
+static void take(const struct garbage *garbage, uint64_t now)
+{
+	if (!garbage->running) {
+		if (watch.seen)
+			write_stretch(garbage, now);
+		watch.seen = 0;
+		watch.down = now;
+		watch.before = *garbage;
+		return;
+	}
+	watch.looked = now;
+	if (watch.seen)
+		return;
+	/* What began before the recording counts from its beginning. */
+	uint64_t start = sink_record_start();
+	if (watch.down < start)
+		watch.down = start;
+	watch.seen = now > watch.down ? now : watch.down;
+	watch.thread = garbage_thread();
+}
+
+void garbage_watch_begin(void)
+{
+	watch.next = watch.down = watch.seen = 0;
+	watch.before = (struct garbage){0};
+}
+
+uint64_t garbage_watch_work(uint64_t now)
+{
+	uint64_t late = watch.next && now > watch.next ? now - watch.next : 0;
+	struct garbage garbage = garbage_look();
+	take(&garbage, now);
+	if (!garbage.known)
+		watch.next = UINT64_MAX;
+	else if (watch.seen)
+		watch.next = now + WHILE_NS + least((now - watch.seen) / WHILE_PART, EVERY_NS);
+	else
+		watch.next = now + EVERY_NS + least(late * LATE_TIMES, PAUSE_MOST_NS);
+	return watch.next;
+}
+
+void garbage_watch_end(uint64_t end)
+{
+	if (!watch.seen)
+		return;
+	struct garbage garbage = garbage_look();
+	if (garbage.running || end < watch.looked)
+		watch.looked = end;
+	write_stretch(&garbage, end);
+	watch.seen = 0;
+}

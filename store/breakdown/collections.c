@@ -1,0 +1,112 @@
+/* collections.c - see collections.h. One that begins only once another has ended: a process has one collector, which does not run twice at a
+ * time. Of a file that is not what it says some are not found again, which does no harm. */
+#include "collections.h"
+
+#include "proto/base/array.h"
+
+#include <stdlib.h>
+
+/* More are not looked at: so many there are in a day of them. */
+#define COLLECTIONS_MOST (1u << 20)
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static void take(void *context, sqlite3_stmt *row)
+{
+	struct collections *collections = context;
+	int64_t start = bounded(row_int(row, 1)), end = end_of(start, row_int(row, 2));
+	int64_t error = row_int(row, 3), end_error = row_int(row, 4);
+	if (end <= start || error < 0 || end_error < 0 || collections->count == COLLECTIONS_MOST ||
+	    !ARRAY_GROW(collections->items, collections->count, collections->room))
+		return;
+	/* It has begun before it has ended. */
+	error = least(error, (end - start) / 2);
+	end_error = least(end_error, (end - start) / 2);
+	collections->items[collections->count++] = (struct collection){.row = row_int(row, 0),
+								       .start = start,
+								       .end = end,
+								       .before = start - error,
+								       .begun = start + error,
+								       .ran = end - end_error,
+								       .gone = end + end_error,
+								       .thread = (uint32_t)row_int(row, 5),
+								       .generation = row_int(row, 6) & 3};
+}
+
+static void take_table(void *context, sqlite3_stmt *row)
+{
+	bool *there = context;
+	(void)row;
+	*there = true;
+}
+
+void collections_read(struct collections *collections, struct scan *scan)
+{
+	bool there = false;
+	/* Files of earlier releases have no such table. */
+	scan_each(scan, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'garbage_collections'", take_table,
+		  &there);
+	if (there)
+		scan_each(
+			scan,
+			"SELECT rowid, start, duration, error, end_error, thread, generation FROM garbage_collections WHERE thread <> 0 "
+			"ORDER BY start, rowid",
+			take, collections);
+}
+
+/* It had not begun at `time`. It began soon after the last such time: the thread's Python does little without an operator. */
+static void put_off(struct collection *item, int64_t time)
+{
+	if (time > item->before && time <= item->begun)
+		item->start = item->before = time;
+}
+
+/* It had ended by then: soon before the first such time. */
+static void cut_short(struct collection *item, int64_t time)
+{
+	if (time > item->ran && time <= item->gone)
+		item->end = item->gone = time;
+}
+
+void collections_take(struct collections *collections, uint32_t thread, int64_t start, int64_t end)
+{
+	const int64_t times[] = {start, end};
+	struct collection *items = collections->items;
+	for (size_t i = 0; collections->count && i < sizeof times / sizeof *times; i++) {
+		size_t next = ARRAY_BEFORE(collections->count, middle, items[middle].begun < times[i]);
+		size_t passed = ARRAY_BEFORE(collections->count, middle, items[middle].ran < times[i]);
+		if (next < collections->count && items[next].thread == thread)
+			put_off(&items[next], times[i]);
+		if (passed && items[passed - 1].thread == thread)
+			cut_short(&items[passed - 1], times[i]);
+	}
+}
+
+int64_t collection_start_error(const struct collection *collection)
+{
+	int64_t earlier = collection->start - collection->before, later = collection->begun - collection->start;
+	return earlier > later ? earlier : later;
+}
+
+int64_t collection_end_error(const struct collection *collection)
+{
+	int64_t earlier = collection->end - collection->ran, later = collection->gone - collection->end;
+	return earlier > later ? earlier : later;
+}
+
+void collections_mark(const struct collections *collections, struct activity *activity)
+{
+	for (size_t i = 0; i < collections->count; i++) {
+		const struct collection *item = &collections->items[i];
+		activity_add(activity, item->thread, item->start, item->end, DOING_GARBAGE);
+	}
+}
+
+void collections_free(struct collections *collections)
+{
+	free(collections->items);
+	*collections = (struct collections){0};
+}

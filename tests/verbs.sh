@@ -506,7 +506,7 @@ long_torch() {
 	return $status
 }
 
-# Stacks, modules and compilations with Pythons that this machine's release does not have.
+# Stacks, modules, compilations and garbage collection with Pythons that this machine's release does not have.
 long_pythons() {
 	local every=() one python status=0
 	[ "$(uname -m)" = x86_64 ] || {
@@ -519,7 +519,7 @@ long_pythons() {
 	done
 	[ "$1" != short ] || [ ${#every[@]} = 0 ] || every=("$(in_turn "${every[@]}")")
 	for one in "${every[@]}"; do
-		say "stacks, modules and compilations, with $one"
+		say "stacks, modules, compilations and garbage collection, with $one"
 		if [[ $one == *=* ]]; then
 			python=$(pyenv_torch "$one")
 		else
@@ -528,7 +528,7 @@ long_pythons() {
 			say "torch cannot be had for $one, which is not tried"
 			continue
 		}
-		PYTEST_TORCH=$python run_pytest tests/e2e/test_{python_objects,python_frames,modules,operator_stacks,export_functions}.py tests/e2e/test_stacks.py::test_torch \
+		PYTEST_TORCH=$python run_pytest tests/e2e/test_{python_objects,python_frames,modules,operator_stacks,export_functions,garbage}.py tests/e2e/test_stacks.py::test_torch \
 			"tests/e2e/test_compile.py::test_compiled_again[aot_eager]" || status=1
 		PYTEST_TORCH=$python run_pytest tests/faults/test_modules.py tests/faults/test_stacks.py::test_operators || status=1
 	done

@@ -192,7 +192,10 @@ def collections_of(trace):
 def test_of_a_trace_of_torch_profiler(profd, torch_newest, tmp_path, stacks):
     """They become the capture's, and a trace of the capture has them again."""
     trace, capture, again = tmp_path / "trace.json", tmp_path / "capture.db", tmp_path / "again.json"
-    subprocess.run([torch_newest, "-c", PROFILED, trace, stacks], check=True, capture_output=True)
+    done = subprocess.run([torch_newest, "-c", PROFILED, trace, stacks], capture_output=True, text=True)
+    if "incompatible constructor arguments" in done.stderr:
+        pytest.skip("torch does not tell of them yet")
+    assert done.returncode == 0, done.stderr
     theirs = collections_of(trace)
     if not theirs:
         assert stacks == "plain"  # torch tells them with stacks alone

@@ -382,10 +382,13 @@ static void tell_waited(const struct telling *telling, const struct breakdown_st
 	char text[DURATION_BYTES];
 	size_t n = strlen(finding->evidence);
 	int64_t longer = step->end - step->start - telling->findings->step_ns;
+	/* The others wait, too, on a machine that is always full. */
+	int64_t usual = figures_waited(telling->findings, telling->claims, telling->processor->waited);
+	usual = usual > 0 ? usual / (int64_t)telling->findings->judged : 0;
 	bool known = thread_times_load(telling->texts->db, telling->breakdown->step_thread, &times) &&
 		     thread_times_between(&times, step->start, step->end, &use);
 	thread_times_free(&times);
-	if (!known || use.waited < longer / 2)
+	if (!known || use.waited - usual < longer / 2)
 		return;
 	snprintf(finding->evidence + n, sizeof finding->evidence - n,
 		 " In it the step's thread waited %s for a processor.", duration(text, use.waited));
@@ -421,7 +424,8 @@ static void tell_unlike(const struct telling *telling)
 	else
 		EVIDENCE("%llu of %llu steps.", (unsigned long long)finding->interval_total,
 			 (unsigned long long)(telling->findings->last - telling->findings->first));
-	tell_waited(telling, step);
+	if (!breakdown_evaluates(step) && !step->compiled)
+		tell_waited(telling, step);
 	if (finding->collections)
 		tell_collections(telling);
 }

@@ -101,13 +101,13 @@ def not_before(table):
     return f"(k.step IS NOT NULL OR k.start > (SELECT min(start) FROM {table} o WHERE o.stream = k.stream AND o.step IS NOT NULL))"
 
 
-def recorded(db):
-    """{step: {(mangled name, stream): kernels}}; a kernel that has no step counts under None."""
+def recorded(db, stream="k.stream", which="1"):
+    """{step: {(mangled name, stream): kernels}}; a kernel that has no step counts under None. `stream` and `which` are SQL of a kernel k and its name s."""
     found = collections.defaultdict(collections.Counter)
-    for step, name, stream, count in rows(
-            db, "SELECT k.step, s.text, k.stream, count(*) FROM kernels k LEFT JOIN strings s ON s.id = k.mangled "
-            f"WHERE {not_before('kernels')} GROUP BY 1, 2, 3"):
-        found[step][name, stream] += count
+    for step, name, where, count in rows(
+            db, f"SELECT k.step, s.text, {stream}, count(*) FROM kernels k LEFT JOIN strings s ON s.id = k.mangled "
+                f"WHERE ({which}) AND {not_before('kernels')} GROUP BY 1, 2, 3"):
+        found[step][name, where] += count
     return found
 
 

@@ -3,7 +3,6 @@
 The same test functions run on a GPU and, with PROFD_SIM=12.4, on the simulated one. Without either they are skipped; a GPU
 that is there and cannot be used fails them.
 """
-import collections
 import json
 import os
 import subprocess
@@ -97,17 +96,12 @@ class Gpu:
 def recorded_on_a_gpu(db):
     """As counting.recorded(), where the driver is a real one: it puts nodes of a graph that do not depend on each other on streams of their
     own, and for a copy on the device in a graph it launches a kernel of its own (both seen on an H200 with CUDA 13.0)."""
-    found = collections.defaultdict(collections.Counter)
     stream = "CASE WHEN k.graph <> 0 THEN (SELECT min(o.stream) FROM kernels o WHERE o.correlation = k.correlation AND o.graph <> 0) ELSE k.stream END"
-    for step, name, where, count in counting.rows(
-            db, f"SELECT k.step, s.text, {stream}, count(*) FROM kernels k LEFT JOIN strings s ON s.id = k.mangled "
-                f"WHERE NOT (k.graph <> 0 AND s.text = '{OF_THE_DRIVER}') AND {counting.not_before('kernels')} GROUP BY 1, 2, 3"):
-        found[step][name, where] += count
-    return found
+    return _recorded(db, stream, f"NOT (k.graph <> 0 AND s.text = '{OF_THE_DRIVER}')")
 
 
 OF_THE_DRIVER = "memcpy32_post"
-_launched_copies = counting.launched_copies
+_recorded, _launched_copies = counting.recorded, counting.launched_copies
 
 
 def copies_on_a_gpu(said):

@@ -15,6 +15,7 @@
  * cuptiFinalize.
  *
  * An answer of CUPTI that is not 0 ends it with 3, and says which call's it is. Buffers are counted in threads of CUPTI's too. */
+#include "tests/workloads/cuda/cupti.h"
 #include "tests/workloads/cuda/driver.h"
 
 #include <pthread.h>
@@ -23,24 +24,12 @@
 
 enum {
 	BUFFER = 2 << 20,
-	POOL = 64,
 	MOST_KINDS = 64,
 	KIND_KERNEL = 3,
 	KIND_CONCURRENT_KERNEL = 10,
 	MAX_LIMIT_REACHED = 12, /* there is no further record */
 };
 enum { WAIT_EACH = 256, SESSION_MS = 8, LEAST_LAUNCHES = 64, BATCH = 2000, BATCHES = 9 };
-
-static struct {
-	int (*cuptiGetVersion)(uint32_t *);
-	int (*cuptiActivityRegisterCallbacks)(void (*)(uint8_t **, size_t *, size_t *),
-					      void (*)(void *, uint32_t, uint8_t *, size_t, size_t));
-	int (*cuptiActivityEnable)(int);
-	int (*cuptiActivityDisable)(int);
-	int (*cuptiActivityFlushAll)(uint32_t);
-	int (*cuptiActivityGetNextRecord)(uint8_t *, size_t, uint32_t **);
-	int (*cuptiFinalize)(void);
-} cupti;
 
 #define ASK(name, ...)                                                                                                 \
 	do {                                                                                                           \
@@ -55,7 +44,6 @@ static uint32_t version;
 static char device_name[128];
 static context main_context;
 static function kernels[KERNELS];
-static _Atomic(uint8_t *) pool[POOL];
 static _Atomic uint64_t launched, waits, kernel_records;
 static atomic_int stop, wanted, held; /* wanted: the launching thread is to stand outside of calls; held: it does */
 
@@ -67,12 +55,7 @@ struct spent {
 
 static void requested(uint8_t **buffer, size_t *bytes, size_t *most_records)
 {
-	uint8_t *found = NULL;
-	for (int i = 0; i < POOL && !found; i++)
-		found = atomic_exchange(&pool[i], NULL);
-	*buffer = found ? found : aligned_alloc(64, BUFFER);
-	*bytes = *buffer ? BUFFER : 0;
-	*most_records = 0;
+	cupti_take(buffer, bytes, most_records, BUFFER);
 }
 
 static void completed(void *unused, uint32_t stream_number, uint8_t *buffer, size_t bytes, size_t valid)
@@ -88,35 +71,16 @@ static void completed(void *unused, uint32_t stream_number, uint8_t *buffer, siz
 	if (answer && answer != MAX_LIMIT_REACHED)
 		fail("cuptiActivityGetNextRecord", answer);
 	atomic_fetch_add(&kernel_records, found);
-	for (int i = 0; i < POOL; i++) {
-		uint8_t *nothing = NULL;
-		if (atomic_compare_exchange_strong(&pool[i], &nothing, buffer))
-			return;
-	}
-	free(buffer);
+	cupti_give_back(buffer);
 }
 
 static void load(const char *path)
 {
-	void *library = dlopen(path, RTLD_NOW);
-	if (!library) {
-		fprintf(stderr, "cuda_switch: %s\n", dlerror());
+	const char *wrong = cupti_load(path);
+	if (wrong) {
+		fprintf(stderr, "cuda_switch: %s: %s\n", path, wrong);
 		exit(4);
 	}
-#define LOOK(name)                                                                                                     \
-	*(void **)&cupti.name = dlsym(library, #name);                                                                 \
-	if (!cupti.name) {                                                                                             \
-		fprintf(stderr, "cuda_switch: %s has no " #name "\n", path);                                           \
-		exit(4);                                                                                               \
-	}
-	LOOK(cuptiGetVersion)
-	LOOK(cuptiActivityRegisterCallbacks)
-	LOOK(cuptiActivityEnable)
-	LOOK(cuptiActivityDisable)
-	LOOK(cuptiActivityFlushAll)
-	LOOK(cuptiActivityGetNextRecord)
-	LOOK(cuptiFinalize)
-#undef LOOK
 }
 
 static void begin(void)

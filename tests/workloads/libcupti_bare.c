@@ -6,23 +6,14 @@
  *   CUPTI_BARE_REPORT=FILE    JSON, written anew ten times a second: version, kinds with what enabling answered and took (ns),
  *                             buffers, and of each kind the records that came and the bytes from one to the next
  *
- * Records are walked for the report alone. A thread of its own flushes; callbacks run in threads of the job and of CUPTI. The
- * few functions are declared here: it builds without CUDA. */
+ * Records are walked for the report alone. A thread of its own flushes; callbacks run in threads of the job and of CUPTI. */
+#include "tests/workloads/cuda/cupti.h"
 #include "workload.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { BUFFER = 4 << 20, POOL = 64, MOST_KINDS = 128 };
-
-static struct {
-	int (*cuptiGetVersion)(uint32_t *);
-	int (*cuptiActivityRegisterCallbacks)(void (*)(uint8_t **, size_t *, size_t *),
-					      void (*)(void *, uint32_t, uint8_t *, size_t, size_t));
-	int (*cuptiActivityEnable)(int);
-	int (*cuptiActivityFlushAll)(uint32_t);
-	int (*cuptiActivityGetNextRecord)(uint8_t *, size_t, uint32_t **);
-} cupti;
+enum { BUFFER = 4 << 20, MOST_KINDS = 128 };
 
 static struct {
 	int kind, result;
@@ -30,7 +21,6 @@ static struct {
 } enabled[MOST_KINDS];
 static int enabled_count;
 static uint32_t version;
-static _Atomic(uint8_t *) pool[POOL];
 static _Atomic uint64_t requests, completions, records[MOST_KINDS], least[MOST_KINDS], most[MOST_KINDS];
 static const char *report_path;
 
@@ -43,12 +33,7 @@ static uint64_t now(void)
 
 static void requested(uint8_t **buffer, size_t *bytes, size_t *most_records)
 {
-	uint8_t *found = NULL;
-	for (int i = 0; i < POOL && !found; i++)
-		found = atomic_exchange(&pool[i], NULL);
-	*buffer = found ? found : aligned_alloc(64, BUFFER);
-	*bytes = *buffer ? BUFFER : 0;
-	*most_records = 0;
+	cupti_take(buffer, bytes, most_records, BUFFER);
 	atomic_fetch_add(&requests, 1);
 }
 
@@ -71,19 +56,13 @@ static void count(uint8_t *buffer, size_t valid)
 
 static void completed(void *context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid)
 {
-	uint8_t *nothing;
 	(void)context;
 	(void)stream;
 	(void)bytes;
 	if (report_path && valid)
 		count(buffer, valid);
 	atomic_fetch_add(&completions, 1);
-	for (int i = 0; i < POOL; i++) {
-		nothing = NULL;
-		if (atomic_compare_exchange_strong(&pool[i], &nothing, buffer))
-			return;
-	}
-	free(buffer);
+	cupti_give_back(buffer);
 }
 
 static void write_report(void)
@@ -123,15 +102,10 @@ static void *flusher(void *unused)
 static int load(void)
 {
 	const char *path = getenv("CUPTI_BARE_LIBRARY");
-	void *library = path ? dlopen(path, RTLD_NOW) : NULL;
-	if (!library) {
-		fprintf(stderr, "libcupti_bare: %s\n", path ? dlerror() : "CUPTI_BARE_LIBRARY is not set");
-		return 0;
-	}
-#define LOOK(name) (*(void **)&cupti.name = dlsym(library, #name)) != NULL
-	return LOOK(cuptiGetVersion) && LOOK(cuptiActivityRegisterCallbacks) && LOOK(cuptiActivityEnable) &&
-	       LOOK(cuptiActivityFlushAll) && LOOK(cuptiActivityGetNextRecord);
-#undef LOOK
+	const char *wrong = path ? cupti_load(path) : "CUPTI_BARE_LIBRARY is not set";
+	if (wrong)
+		fprintf(stderr, "libcupti_bare: %s%s%s\n", path ? path : "", path ? ": " : "", wrong);
+	return !wrong;
 }
 
 /* Called by the driver in cuInit; 0 is a failure. */

@@ -78,7 +78,7 @@ static void load(const char *path)
 {
 	const char *wrong = cupti_load(path);
 	if (wrong) {
-		fprintf(stderr, "cuda_switch: %s: %s\n", path, wrong);
+		fprintf(stderr, "cuda_switch: %s\n", wrong);
 		exit(4);
 	}
 }

@@ -104,7 +104,7 @@ static int load(void)
 	const char *path = getenv("CUPTI_BARE_LIBRARY");
 	const char *wrong = path ? cupti_load(path) : "CUPTI_BARE_LIBRARY is not set";
 	if (wrong)
-		fprintf(stderr, "libcupti_bare: %s%s%s\n", path ? path : "", path ? ": " : "", wrong);
+		fprintf(stderr, "libcupti_bare: %s\n", wrong);
 	return !wrong;
 }
 

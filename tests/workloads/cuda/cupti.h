@@ -28,7 +28,7 @@ static struct {
 
 static _Atomic(uint8_t *) cupti_buffers[CUPTI_BUFFERS];
 
-/* NULL, or what is wrong: dlerror()'s words, or the name of a call that the library does not have. */
+/* NULL, or what is wrong: dlerror()'s words, or which call the library does not have. */
 static const char *cupti_load(const char *path)
 {
 	void *library = dlopen(path, RTLD_NOW);
@@ -37,7 +37,7 @@ static const char *cupti_load(const char *path)
 #define CALL(name, arguments)                                                                                          \
 	*(void **)&cupti.name = dlsym(library, #name);                                                                 \
 	if (!cupti.name)                                                                                               \
-		return "it has no " #name;
+		return "the library has no " #name;
 	CUPTI_CALLS(CALL)
 #undef CALL
 	return NULL;

@@ -167,8 +167,9 @@ class Target:
     @contextlib.contextmanager
     def running(self, profd):
         """Yields (the job, which has said its first line, and the pid to attach to)."""
+        # Without a buffer: lines that are read ahead with the first one are none that communicate() gives.
         job = subprocess.Popen(self.command, env={**bare(profd), **self.env}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True)
+                               stderr=subprocess.PIPE, bufsize=0)
         try:
             assert job.stdout.readline(), job.communicate()
             yield job, self.worker(job.pid) if self.child else job.pid
@@ -182,7 +183,7 @@ class Target:
         return int(wait_for(lambda: path.read_text().split(), what="a worker")[0])
 
     def end(self, job):
-        out, err = job.communicate(timeout=300)
+        out, err = (text.decode() for text in job.communicate(timeout=300))
         return job.returncode, re.sub(r'"pid": \d+', "", out), err
 
 
@@ -297,9 +298,13 @@ def attached(profd, untouched, name, pause, refusal=None):
 
 
 def difference(wanted, ended):
-    """What of the end is another one."""
-    parts = zip(("exit code", "output", "standard error"), wanted, ended)
-    return "; ".join(f"{part}: {str(was)[-300:]!r}, now {str(now)[-300:]!r}" for part, was, now in parts if was != now)
+    """What of the end is another one: where it begins to be."""
+    told = []
+    for part, was, now in zip(("exit code", "output", "standard error"), map(str, wanted), map(str, ended)):
+        first = max(0, len(os.path.commonprefix([was, now])) - 100)
+        if was != now:
+            told.append(f"{part}: {was[first:first + 400]!r}, now {now[first:first + 400]!r}")
+    return "; ".join(told)
 
 
 def tried(profd, untouched, name, pause):
@@ -343,6 +348,16 @@ def print_sums(rows, seconds):
         if those:
             print(f"the client took, {what}: median {statistics.median(those):.2f} s, worst {max(those):.2f} s")
     print(*reasons(rows), sep="\n")
+
+
+def test_every_line_of_a_job_is_compared(profd):
+    """Also of one that says its second line before its first one is read, and where they differ is said."""
+    lines = "".join(f"{number}\n" for number in range(1, 5001))
+    target = Target(["/bin/sh", "-c", "seq 5000; exit 7"])
+    with target.running(profd) as (job, _):
+        ended = target.end(job)
+    assert ended == (7, lines.removeprefix("1\n"), "")
+    assert difference(ended, ended) == "" and r"3999\n4\n4001\n" in difference(ended, (7, ended[1].replace("4000\n", "4\n"), ""))
 
 
 @pytest.mark.serial

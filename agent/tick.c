@@ -17,6 +17,8 @@
 #define ROOM_NS SECOND
 /* How long collectors stay on while the loop is in another phase than the one that is to be recorded. */
 #define AWAY_NS (5 * SECOND)
+/* By so many is told how long steps take now. */
+#define RECENT_STEPS 5
 
 _Atomic uint32_t control_phase;
 struct run control_run;
@@ -87,7 +89,13 @@ bool tick_warms_up(uint64_t next, uint64_t step)
 	return next + (lead > warmup ? lead : warmup) >= control_run.at_step;
 }
 
-/* What the schedule says of the step that now begins, `number` steps having ended, the last of them after `step` ns. */
+/* How long steps take now, in ns; 0: not known. The last one alone does not tell: a short one may make up for a long one before it. */
+static uint64_t usual_step(uint64_t number)
+{
+	return control_source == steps_source() ? steps_median(number, RECENT_STEPS, NULL) : 0;
+}
+
+/* What the schedule says of the step that now begins, `number` steps having ended, which take `step` ns. */
 static enum schedule_state state_at(uint64_t position, uint64_t number, uint64_t step)
 {
 	if (control_run.goes_on && !control_run.at_step)
@@ -124,9 +132,8 @@ uint32_t tick_next_at_step(uint64_t least)
 static uint32_t tick_waiting(uint32_t phase, uint64_t tick, uint64_t now, uint64_t number)
 {
 	uint64_t position = tick - control_run.base - control_run.late;
-	uint64_t step = control_run.boundary && now > control_run.boundary ? now - control_run.boundary : 0;
+	uint64_t step = control_run.at_step ? usual_step(number) : 0;
 	enum schedule_state state = state_at(position, number, step);
-	control_run.boundary = now;
 	if (state >= SCHEDULE_RECORD) {
 		bool missed = control_run.at_step && number + 1 > control_run.at_step;
 		bool exact = control_run.at_step && !control_run.at_multiple && !control_run.goes_on;

@@ -62,7 +62,6 @@ struct run {
 	struct garbage garbage;	 /* when it began */
 	uint64_t before_upto;	 /* number of the last step before warm-up */
 	uint64_t warmup_started; /* also the agent's, while nothing ticks */
-	uint64_t boundary;	 /* time of the last one; 0 = none yet */
 	uint64_t others_at_start;
 	_Atomic uint32_t thread; /* that stepped last; 0 = not known, or a window of time */
 	/* Steps that found no room; the agent's thread writes them at the end. */

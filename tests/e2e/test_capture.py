@@ -186,6 +186,43 @@ def test_at_step(profd):
     assert done.returncode == 1 and "passed" in done.stderr, done.stderr
 
 
+# A step by each line: one that takes a while, or none.
+TOLD = """
+import ctypes, sys, time
+step = ctypes.CDLL(None).profd_step
+for word in open(sys.argv[1]):
+    time.sleep(0 if word == "short\\n" else 0.1)
+    step()
+    print("stepped", flush=True)
+"""
+
+
+def test_a_short_step_does_not_hasten_the_warm_up(profd, tmp_path):
+    """Collectors are switched on half a second before a step of a number, as long as steps usually take, and not as long as the last one took: one that
+    makes up for a long one is short."""
+    os.mkfifo(tmp_path / "words")
+    job = profd.job("/usr/bin/python3", "-c", TOLD, tmp_path / "words")
+    told = open(tmp_path / "words", "w")
+
+    def steps(*words):
+        for word in words:
+            print(word, file=told, flush=True)
+            assert job.stdout.readline() == "stepped\n"
+
+    steps(*["long"] * 12)
+    target = profd.process(job.pid)["step"] + 45
+    client = profd.follow("--pid", job.pid, "--at-step", target, "--warmup", 2, "--steps", 1)
+    wait_for(lambda: profd.process(job.pid)["state"] == "armed", what="the capture")
+    steps(*["long", "long", "short"] * 4, *["long"] * 15)
+    assert profd.process(job.pid)["state"] == "armed"  # 18 steps are to come, of which five are half a second
+    steps(*["long"] * 20)
+    out, err = client.communicate(timeout=60)
+    assert client.returncode == 0, (out, err)
+    assert [s["number"] for s in profd.show(json.loads(out)["captures"][0]["capture_id"])["steps"]] == [target]
+    told.close()
+    assert job.wait(20) == 0
+
+
 def test_a_window_of_time(profd):
     """A job without steps: --duration."""
     job = profd.job(STEPS, "--step-ms=5", "--no-step")

@@ -148,8 +148,8 @@ def test_a_kernel_from_before_cupti_was_on(row, profd):
     scene = Scene(row, profd, "12.4")
 
     def during(job):
-        # Half a second before, CUPTI is on: ten steps, five after the launch.
-        first = at_step(profd.process(job.pid)["step"], 40, 15)
+        # Half a second before, CUPTI is on: ten steps, eight after the launch.
+        first = at_step(profd.process(job.pid)["step"], 40, 18)
         return scene.trigger(job, "--at-step", first, "--warmup", 6, "--steps", 5)
 
     capture = scene.play(during, *LONG, steps=40, rate=20)

@@ -360,6 +360,8 @@ static int put_all(struct finish *finish, struct derived *derived, bool *ended)
 		notes_nvtx(&finish->ending->collectors[COLLECTOR_NVTX], store);
 	if (*finish->ending->note)
 		notes_add(store, finish->ending->note);
+	if (*finish->ending->before)
+		notes_add(store, finish->ending->before);
 	cJSON *verdict = verdict_run(store, finish->watch, derived, *ended, finish->result->verdict);
 	finish->facts->step_ns = derived->step_ns;
 	finish->result->since_last = since_last(finish->ending);

@@ -151,7 +151,8 @@ struct store_ending {
 	uint32_t late, step_source;
 	bool has_done; /* step_before to step_source are known */
 	char step_range[128];
-	char note[REASON_BYTES]; /* what the caller has to say of it; empty = nothing */
+	char note[REASON_BYTES];   /* what the caller has to say of it; empty = nothing */
+	char before[REASON_BYTES]; /* and of the steps before it */
 	struct store_processors processors;
 	char id[ID_BYTES], trigger_id[ID_BYTES]; /* as users know them */
 };

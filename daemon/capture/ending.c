@@ -1,5 +1,6 @@
 /* ending.c - see ending.h. Thread: the loop's; what runs on a pool says so. No locks. */
 #include "ending.h"
+#include "before.h"
 #include "capture.h"
 #include "ingest_finish.h"
 #include "live.h"
@@ -147,6 +148,11 @@ static void fill_ending(struct capture *capture)
 		ending->other_thread_steps = done->other_thread_steps;
 		ending->late = done->late;
 		ending->step_source = done->step_source;
+		/* Of a source that a capture alone counts the page knows nothing from before. */
+		if (capture->process &&
+		    (done->step_source == STEP_SOURCE_PROFD_STEP || done->step_source == STEP_SOURCE_OPTIMIZER))
+			before_tell(capture->process->page, done->first_step, done->steps, ending->before,
+				    sizeof ending->before);
 	}
 	text_copy(ending->note, sizeof ending->note, capture->switched);
 	text_copy(ending->step_range, sizeof ending->step_range, capture->arm.step_range);

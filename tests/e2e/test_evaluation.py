@@ -70,3 +70,13 @@ def test_where_nothing_is_trained(profd, torch_newest):
     answer, rows = shown(profd, capture(profd, torch_newest, "inference", "--step-range", "request"))
     assert all(row["inference"] > 0 for row in rows), rows
     assert not answer["notes"], answer["notes"]
+
+
+def test_what_only_the_steps_before_had(profd, torch_newest):
+    """Each 12th step takes most of the time. A capture that holds none of them says so, and how many steps would."""
+    job = profd.job(torch_newest, WORKLOADS / "uneven.py")
+    profd.wait_steps(job.pid, 40)
+    without = profd.show(profd.trigger(job.pid, "--steps", 3, "--at-multiple", 12)["capture_id"])["notes"]
+    assert len(without) == 1 and "none like them was recorded: --steps 13 would hold one" in without[0], without
+    holds = profd.show(profd.trigger(job.pid, "--steps", 13)["capture_id"])["notes"]
+    assert not any("steps before" in note for note in holds), holds

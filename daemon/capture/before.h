@@ -1,0 +1,14 @@
+/* before.h - what the steps before a capture tell that its own do not: some of them took most of the time, and none like these was recorded
+ * (an evaluation each hundred steps, the rollouts of reinforcement learning). No locks. */
+#ifndef PROFD_DAEMON_CAPTURE_BEFORE_H
+#define PROFD_DAEMON_CAPTURE_BEFORE_H
+
+#include "proto/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The steps `first` and so many from there on were recorded. "": there is nothing to say, or the page does not hold enough of them any more. */
+void before_tell(const struct status_page *page, uint64_t first, uint64_t count, char *to, size_t bytes);
+
+#endif

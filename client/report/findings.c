@@ -125,6 +125,11 @@ struct table *report_findings(const struct reader *reader, const struct report_o
 	table = table_new(columns, sizeof columns / sizeof *columns);
 	for (size_t i = 0; i < findings.count; i++)
 		add(table, i + 1, &findings.items[i]);
+	for (size_t i = 0; i < findings.count; i++) {
+		const struct finding *finding = &findings.items[i];
+		table_note(table, "%zu  %s. %s%s%s", i + 1, finding->what, finding->evidence,
+			   *finding->evidence ? " " : "", finding->advice);
+	}
 	if (*findings.abstains)
 		table_note(table, "%s", findings.abstains);
 	else if (!findings.count)

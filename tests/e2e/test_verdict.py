@@ -117,6 +117,10 @@ def test_a_cpu_job_with_a_slow_loader_waits_for_input(tmp_path):
     answer = verdict(capture)
     assert [f["finding"] for f in answer["findings"]] == ["input"]
     assert abs(answer["findings"][0]["share"] - 0.5) < 0.01 and "num_workers" in answer["findings"][0]["try"]
+    # The table has sentences, too: what, how that is known, what to try.
+    for what in (["--by", "findings"], ["--by", "all"]):
+        text = " ".join(run("show", capture, *what).stdout.split())
+        assert " 1 The step's thread waits for input. The step's thread loads the batches itself: " in text and "Try DataLoader(num_workers=2)" in text, text
     # The first of them is ProfilerStep#0: a step all the same, not a window.
     assert not answer["verdict"]["window"] and (answer["verdict"]["first_step"], answer["verdict"]["last_step"]) == (1, 3)
     verdict_numbers.check(capture)

@@ -362,17 +362,14 @@ static void next_of_options(const struct tables *tables, const char *id)
 		{FILLS_MODULES, "modules", "modules"},
 		{FILLS_ALLOCATIONS, "peak", "who held memory at the peak"},
 	};
-	char command[512], text[96] = "";
-	size_t n = (size_t)snprintf(command, sizeof command, "profd show %.400s", id), begin = n, t = 0;
+	char command[512];
 
 	for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
 		if (!report_filled(&tables->capture->reader, asked[i].fills))
 			continue;
-		n += (size_t)snprintf(command + n, sizeof command - n, " --by %s", asked[i].view);
-		t += (size_t)snprintf(text + t, sizeof text - t, "%s%s", t ? ", " : "", asked[i].what);
+		snprintf(command, sizeof command, "profd show %.400s --by %s", id, asked[i].view);
+		next_line(tables, command, asked[i].what);
 	}
-	if (n > begin)
-		next_line(tables, command, text);
 }
 
 static void print_next(const struct tables *tables, const cJSON *about, const struct pace *pace)

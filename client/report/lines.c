@@ -4,6 +4,7 @@
 #include "recorded.h"
 #include "views.h"
 
+#include <math.h>
 #include <sqlite3.h>
 #include <stdio.h>
 
@@ -74,6 +75,25 @@ static void name_place(struct table *table, sqlite3_stmt *row)
 	table_set_text(table, WHERE, report_line(text, row, FILE_NAME, LINE) ? text : "(no Python)");
 }
 
+/* Below so many samples a share is a rough one. */
+#define FEW_SAMPLES 100
+
+static void note_few(const struct reader *reader, const struct report_options *options, struct table *table)
+{
+	sqlite3_stmt *statement = report_prepare(reader, "SELECT count(*) FROM samples WHERE" REPORT_STEP);
+	long long count = 0;
+
+	sqlite3_bind_int64(statement, 1, options->step);
+	while (report_next(reader, statement))
+		count = sqlite3_column_int64(statement, 0);
+	/* Twice the error of a share of a half. */
+	if (count && count < FEW_SAMPLES)
+		table_note(
+			table,
+			"  %lld sample%s in all: a share may be off by %.0f points; more steps (--steps) or a higher --stacks-rate tell it better.",
+			count, count == 1 ? "" : "s", count == 1 ? 100.0 : 100 / sqrt((double)count));
+}
+
 /* One query for both: sums of what was recorded between `head` and `tail`. */
 static struct table *report_places(const struct reader *reader, const struct report_options *options,
 				   struct report_shape shape, const char *head, const char *tail)
@@ -84,7 +104,10 @@ static struct table *report_places(const struct reader *reader, const struct rep
 	shape.collector = sampled ? "python" : "operator_stacks";
 	snprintf(sql, sizeof sql, "%s%s%s%s", head, sampled ? SAMPLED : NOT_SAMPLED, called ? CALLED : NOT_CALLED,
 		 tail);
-	return report_query(reader, options, &shape, sql);
+	struct table *table = report_query(reader, options, &shape, sql);
+	if (sampled)
+		note_few(reader, options, table);
+	return table;
 }
 
 struct table *report_lines(const struct reader *reader, const struct report_options *options)

@@ -51,6 +51,19 @@ def test_known_shares(profd, tmp_path):
     assert sum(row["self_ns"] for row in shown["functions"]) == sum(row["host_ns"] for row in shown["lines"])
 
 
+def test_few_samples_are_said_to_be_few(profd, tmp_path):
+    file = tmp_path / "shares"
+    job = profd.job(sys.executable, SHARES, file)
+    profd.wait_steps(job.pid)
+    few = profd.trigger(job.pid, "--steps", 10, "--stacks", "--stacks-rate", 20)["capture_id"]
+    for view in ("lines", "functions"):
+        samples = profd.show(few)["lines"]
+        text = profd.run("show", few, "--by", view).stdout
+        assert f"  {sum(row['samples'] for row in samples)} sample" in text and "in all: a share may be off by" in text, text
+    many = profd.trigger(job.pid, "--steps", 60, "--stacks", "--stacks-rate", 997)["capture_id"]
+    assert "in all: a share may" not in profd.run("show", many, "--by", "lines").stdout
+
+
 def test_folded(profd, tmp_path):
     capture, wanted = shares(profd, tmp_path, sys.executable, "--stacks-rate", "997")
     path = tmp_path / "stacks.folded"

@@ -198,7 +198,8 @@ static void take_thread(void *context, sqlite3_stmt *row)
 }
 
 /* A window of time has no thread that steps: the agent's own marked it. What other threads' nodes of autograd run is none's own
- * work, so the thread is meant that called most operators itself. Without operators it is the process's first. */
+ * work, so the thread is meant that called most operators itself, of the first hundred thousand. Without operators it is the process's
+ * first. */
 static void choose_thread(struct load *load)
 {
 	scan_each(
@@ -208,9 +209,9 @@ static void choose_thread(struct load *load)
 		take_thread, load);
 	scan_each(
 		&load->scan,
-		"SELECT thread FROM operators WHERE (parent IS NULL OR parent IN (SELECT id FROM ranges)) AND flags & 2 = 0 AND "
-		"NOT EXISTS (SELECT 1 FROM strings s WHERE s.id = name AND s.text GLOB 'autograd::engine::evaluate_function: *') "
-		"GROUP BY thread ORDER BY count(*) DESC, thread LIMIT 1",
+		"SELECT thread FROM (SELECT * FROM operators LIMIT 100000) WHERE (parent IS NULL OR parent IN (SELECT id FROM "
+		"ranges)) AND flags & 2 = 0 AND name NOT IN (SELECT id FROM strings WHERE text GLOB "
+		"'autograd::engine::evaluate_function: *') GROUP BY thread ORDER BY count(*) DESC, thread LIMIT 1",
 		take_thread, load);
 }
 

@@ -313,7 +313,7 @@ def test_memory(profd, torch, tmp_path):
     shown = profd.show(profd.trigger(job.pid, "--steps", 6, "--modules", "--memory")["capture_id"])
     rows = {row["path"]: row for row in shown["modules"]}
     hints = profd.run("show", shown["capture"]["capture_id"]).stdout.split("\nnext:\n")[1]
-    assert [hints.count(f" --by {view} ") for view in ("lines", "modules", "peak")] == [1, 1, 1] and not re.search("--by .*--by", hints), hints
+    assert [hints.count(f" --by {view} ") for view in ("lines", "modules", "peak")] == [1, 1, 1] and not re.search(r"show \S+ --by \S+ +--by", hints), hints
     # Held since the first step's begin: in the last one, when the peak is highest.
     for path, floats, held in (("layers.0", 400_000, 1), ("layers.1", 100_000, 1), ("leaky", 1_000, 6)):
         assert (rows[path]["cpu_taken_bytes"], rows[path]["cpu_peak_bytes"]) == (6 * 4 * floats, held * 4 * floats), rows[path]

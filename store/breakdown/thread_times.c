@@ -105,6 +105,17 @@ bool thread_times_add(const struct thread_times *times, int64_t start, int64_t e
 	return true;
 }
 
+int64_t thread_times_slept(const struct thread_times *times, int64_t start, int64_t end)
+{
+	size_t low = ARRAY_BEFORE(times->count, middle, times->looks[middle].time <= start);
+	size_t high = ARRAY_BEFORE(times->count, at, times->looks[at].time < end);
+	if (low == 0 || high == times->count)
+		return -1;
+	const struct thread_look *a = &times->looks[low - 1], *b = &times->looks[high];
+	int64_t awake = b->ran - a->ran + (b->waited - a->waited), all = b->time - a->time;
+	return all > awake ? all - awake : 0;
+}
+
 bool thread_times_between(const struct thread_times *times, int64_t start, int64_t end, struct thread_use *ret)
 {
 	*ret = (struct thread_use){0};

@@ -33,6 +33,9 @@ void thread_times_free(struct thread_times *times);
  * nothing is added. Of stretches that are much shorter than the time between two looks `error` grows beyond use. */
 bool thread_times_add(const struct thread_times *times, int64_t start, int64_t end, struct thread_use *use);
 
+/* How long it slept at the most in a stretch: between the last look before and the first behind it. -1: not known. */
+int64_t thread_times_slept(const struct thread_times *times, int64_t start, int64_t end);
+
 /* The same for one stretch. False: it was not looked at before and behind that stretch, or so seldom that
  * `ran` may be off by more than a quarter of the stretch. */
 bool thread_times_between(const struct thread_times *times, int64_t start, int64_t end, struct thread_use *ret);

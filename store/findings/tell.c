@@ -73,6 +73,19 @@ static void tell_workers(const struct telling *telling)
 		       "them wait at once (num_workers, prefetch_factor).");
 }
 
+/* Where the thread sleeps less than half of what it is in the loader, it has not waited for workers there: what they had ready it took. */
+static bool receives(const struct telling *telling, int64_t input)
+{
+	const struct breakdown *breakdown = telling->breakdown;
+	struct thread_times times;
+	int64_t slept = -1;
+	if (thread_times_load(telling->texts->db, breakdown->step_thread, &times))
+		slept = thread_times_slept(&times, breakdown->steps[telling->findings->first].start,
+					   breakdown->steps[telling->findings->last - 1].end);
+	thread_times_free(&times);
+	return slept >= 0 && slept < input / 2;
+}
+
 static void tell_input(const struct telling *telling)
 {
 	struct finding *finding = telling->finding;
@@ -85,14 +98,16 @@ static void tell_input(const struct telling *telling)
 		figures_matrix(telling->breakdown, telling->findings, telling->claims, PHASE_INPUT, DOING_OUTSIDE);
 	int64_t operators = all > outside ? all - outside : 0;
 	bool single = texts->single_loader && !texts->workers_loader;
+	bool ready = texts->workers_loader && receives(telling, all);
 	WHAT("%s for input", finding->device >= 0 ? "The device waits" : "The step's thread waits");
 	if (single)
 		EVIDENCE(
 			"The step's thread loads the batches itself: %s%s in the DataLoader, %s of that in operators and calls.",
 			mean(a, all, steps), of, mean(b, operators, steps));
 	else if (texts->workers_loader)
-		EVIDENCE("The step's thread is in the DataLoader for %s%s: its workers do not keep up.",
-			 mean(a, all, steps), of);
+		EVIDENCE("The step's thread is in the DataLoader for %s%s: %s.", mean(a, all, steps), of,
+			 ready ? "it takes what the workers have ready, and hardly waits for them"
+			       : "its workers do not keep up");
 	else
 		EVIDENCE("The step's thread gets its input for %s%s, %s of that in operators and calls.",
 			 mean(a, all, steps), of, mean(b, operators, steps));
@@ -107,6 +122,9 @@ static void tell_input(const struct telling *telling)
 		       finding->device >= 0 ? " and pin_memory=True" : "");
 	else if (texts->workers_loader)
 		tell_workers(telling);
+	if (ready)
+		ADVICE("More workers do not help: it is what a batch costs the thread that receives it. Larger batches, fewer tensors in each, or "
+		       "torch.multiprocessing.set_sharing_strategy(\"file_system\") make it less; so do no workers where batches are made quickly.");
 }
 
 /* What a CUDA graph or a compiler would meet in the step. */

@@ -355,7 +355,8 @@ class File:
 
     def told_input(self):
         found = self.take(rf"The step's thread (?:loads the batches itself: {TIME}{OF} in the DataLoader|is in the DataLoader for {TIME}{OF}|gets its input "
-                          rf"for {TIME}{OF})(?:, {TIME} of that in operators and calls\.|: its workers do not keep up\.)")
+                          rf"for {TIME}{OF})(?:, {TIME} of that in operators and calls\.|: its workers do not keep up\.|: it takes what the workers have ready, and hardly "
+                          rf"waits for them\.)")
         near_time(found[1] or found[2] or found[3], self.host("input") / self.per)
         if found[4]:
             near_time(found[4], (self.host("input") - self.input_outside()) / self.per)

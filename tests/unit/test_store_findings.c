@@ -122,6 +122,34 @@ static void test_input(void **state)
 	done(timeline_, findings);
 }
 
+/* Workers that keep up: the thread is in the loader for 4 of 10 ms, and sleeps for less than half of that. */
+static void test_input_that_is_ready(void **state)
+{
+	(void)state;
+	for (int ready = 0; ready < 2; ready++) {
+		char sql[512];
+		struct timeline *timeline_ = timeline(4, 10 * MS);
+		timeline_->capture.device = false;
+		for (int64_t i = 0; i < 4; i++) {
+			activity_mark(&timeline_->capture.activity, 1, i * 10 * MS, i * 10 * MS + 4 * MS, PHASE_INPUT);
+			activity_add_named(&timeline_->capture.activity, 1, i * 10 * MS + 4 * MS, (i + 1) * 10 * MS,
+					   DOING_OPERATOR, 4);
+		}
+		snprintf(
+			sql, sizeof sql,
+			"INSERT INTO strings VALUES (5, 'enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__'); CREATE "
+			"TABLE thread_times (thread INTEGER, time INTEGER, cpu INTEGER, waited INTEGER, voluntary INTEGER, involuntary "
+			"INTEGER); INSERT INTO thread_times VALUES (1, -1, 0, 0, 0, 0), (1, 40000001, %d, 1000000, 9, 0)",
+			ready ? 35000000 : 25000000);
+		struct findings *findings = judge_with(timeline_, sql);
+		assert_int_equal(findings->items[0].kind, FINDING_INPUT);
+		assert_int_equal(strstr(findings->items[0].evidence, "hardly waits for them") != NULL, ready);
+		assert_int_equal(strstr(findings->items[0].evidence, "do not keep up") == NULL, ready);
+		assert_int_equal(strstr(findings->items[0].advice, "More workers do not help") != NULL, ready);
+		done(timeline_, findings);
+	}
+}
+
 /* The same loader, but the device has work of the step before meanwhile: nothing is lost. */
 static void test_hidden_input(void **state)
 {
@@ -519,6 +547,7 @@ int main(void)
 		cmocka_unit_test(test_nothing),
 		cmocka_unit_test(test_unbalanced),
 		cmocka_unit_test(test_unlike),
+		cmocka_unit_test(test_input_that_is_ready),
 		cmocka_unit_test(test_outside_within_a_phase),
 		cmocka_unit_test(test_unlike_without_a_processor),
 		cmocka_unit_test(test_evaluates),

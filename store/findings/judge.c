@@ -192,9 +192,9 @@ const char *judge_grown_row(const struct judge *judge, size_t step, size_t devic
 /* The steps that hold a full collection of Python's garbage must make up so much of what steps unlike the others take more. */
 #define COLLECTIONS_PART 0.9
 
-/* How many of the steps that are unlike the others hold a full collection, where they make up that part, and none of the others holds one, of which
- * that is known; else 0. */
-static int64_t with_collections(const struct judge *judge)
+/* How many of the steps that are unlike the others hold a full collection, where they make up that part, or the worst of them is longer by
+ * `garbage`, and none of the others holds one, of which that is known; else 0. */
+static int64_t with_collections(const struct judge *judge, bool garbage)
 {
 	const struct breakdown *breakdown = judge->breakdown;
 	double all = 0, with = 0;
@@ -210,7 +210,7 @@ static int64_t with_collections(const struct judge *judge)
 		with += collections > 0 ? more : 0;
 		count += collections > 0;
 	}
-	return with >= COLLECTIONS_PART * all ? count : 0;
+	return garbage || with >= COLLECTIONS_PART * all ? count : 0;
 }
 
 static void look_at_processor(struct judge *judge)
@@ -263,13 +263,13 @@ static void look_at_unlike(struct judge *judge)
 	if (!finding->interval_total || excess * 100 < finding_facts(FINDING_UNLIKE)->device * all)
 		return;
 	finding->step = (int64_t)worst + 1;
-	finding->collections = with_collections(judge);
 	finding->ns = finding->win_ns = (int64_t)(excess / (double)steps);
 	finding->share = finding->win = excess / all;
 	finding->most_ns = wall_of(&breakdown->steps[worst]) - findings->step_ns;
 	finding->most = (double)finding->most_ns / (double)wall_of(&breakdown->steps[worst]);
 	int64_t grown;
 	const char *row = judge_grown_row(judge, worst, SIZE_MAX, &grown);
+	finding->collections = with_collections(judge, row == breakdown_host_rows[HOST_GARBAGE].title);
 	snprintf(finding->subject, sizeof finding->subject, "%s", row ? row : "");
 	finding->least_ns = 0;
 	judge->candidate_count++;

@@ -15,7 +15,11 @@ COUNTS = "collections_0", "collections_1", "collections_2", "collected"
 
 
 def recorded(profd, python, *arguments, steps=STEPS):
-    job = profd.job(python, WORKLOADS / "garbage.py", *arguments, env={"PROFD_TEST_COLLECTIONS": str(profd.folder / "collections")})
+    go = profd.folder / "go"
+    job = profd.job(python, WORKLOADS / "garbage.py", *arguments,
+                    env={"PROFD_TEST_COLLECTIONS": str(profd.folder / "collections"), "PROFD_TEST_GO": str(go)})
+    profd.wait_torch(job.pid)  # so that the process's count of steps is the script's
+    go.touch()
     profd.wait_steps(job.pid)
     return profd.trigger(job.pid, "--steps", steps, timeout=300)["capture_id"]
 

@@ -8,7 +8,7 @@ from conftest import WORKLOADS, wait_for
 
 STEPS = 6  # of a model
 SCRIPT = """
-import json, sys, time, torch
+import json, os, sys, time, torch
 from torch.nn import functional
 import without_compiler
 
@@ -59,6 +59,8 @@ def train(steps):
 torch.set_num_threads(1)
 torch.manual_seed(1)
 FACTORY = "factory" in sys.argv
+while not os.path.exists(sys.argv[2]):
+    time.sleep(0.01)
 while True:
     train(6)
 """
@@ -67,10 +69,12 @@ while True:
 @pytest.mark.parametrize("how", ["loader", "factory"])
 def test_what_a_script_says_of_itself(profd, torch_newest, how):
     """To the byte: gradients, the optimizer's state, what autograd saved, and batches, of a DataLoader and such as the script makes."""
-    script, out = profd.folder / "use.py", profd.folder / "out"
+    script, out, go = profd.folder / "use.py", profd.folder / "out", profd.folder / "go"
     script.write_text(SCRIPT)
     with open(out, "w") as file:
-        job = profd.job(torch_newest, script, how, env={"PYTHONPATH": str(WORKLOADS)}, stdout=file)
+        job = profd.job(torch_newest, script, how, go, env={"PYTHONPATH": str(WORKLOADS)}, stdout=file)
+    profd.wait_torch(job.pid)  # so that the process's count of steps is the script's
+    go.touch()
     profd.wait_steps(job.pid, STEPS + 1)
     # The last step of a model, and those of the next one but its last, which has the highest peak.
     capture = profd.trigger(job.pid, "--memory", "--steps", STEPS, "--at-multiple", STEPS)

@@ -5,7 +5,7 @@
 none: never. some: a full collection in each tenth step. full: in each step. each: the youngest generation in each step, which costs nothing. slow: none, and each tenth
 step sleeps for PAUSE seconds. OBJECTS: how many the process holds; a full collection goes through all of them.
 
-It writes down when each collection began and ended (CLOCK_MONOTONIC, ns), and its generation, a line for each step, to the file that
+It begins once the file is there that PROFD_TEST_GO names. It writes down when each collection began and ended (CLOCK_MONOTONIC, ns), and its generation, a line for each step, to the file that
 PROFD_TEST_COLLECTIONS names."""
 import gc
 import itertools
@@ -29,6 +29,10 @@ gc.collect()
 collected = []
 gc.callbacks.append(lambda phase, info: collected.append((time.monotonic_ns(), info["generation"])))
 log = open(os.environ.get("PROFD_TEST_COLLECTIONS", os.devnull), "w", buffering=1)
+
+go = os.environ.get("PROFD_TEST_GO")
+while go and not os.path.exists(go):
+    time.sleep(0.01)
 
 model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)

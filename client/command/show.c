@@ -286,7 +286,13 @@ static int check(const struct arguments *arguments)
 	const char *by = arguments_text(arguments, "by", format == FORMAT_CSV ? "operators" : "");
 	char why[FAILURE_TEXT_BYTES];
 	struct where *where;
+	size_t tables = 0;
 
+	for (size_t i = 0; i < arguments->given_count; i++)
+		tables += strcmp(arguments->given[i].row->name, "by") == 0;
+	if (tables > 1 && format != FORMAT_JSON)
+		return fail(EXIT_USAGE,
+			    "--by names one table; --by all prints every one, and --format json has them all");
 	if (arguments->word_count > 1 && format == FORMAT_CSV)
 		return fail(EXIT_USAGE, "CSV holds one table of one capture; name a single one");
 	if (format == FORMAT_CSV && !view_find(by))

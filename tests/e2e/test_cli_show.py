@@ -255,3 +255,13 @@ def test_late_steps_are_explained_where_there_are_any(lonely, folder):
         for line in (("show", "--by", "all"), ("show", "--by", "cost")):
             text = lonely.run(line[0], folder / "17.db", *line[1:]).stdout
             assert "LATE STEPS" in text and (words in text if words else "late steps:" not in text), (late, text)
+
+
+def test_two_tables_are_not_one(lonely, folder):
+    """Of two the last was shown, and nothing said."""
+    gpu_capture(folder / "17.db")
+    for form in ("table", "csv"):
+        done = lonely.run("show", folder / "17.db", "--by", "steps", "--by", "kernels", "--format", form)
+        assert done.returncode == 2 and "--by all prints every one" in done.stderr and not done.stdout
+    both = json.loads(lonely.run("show", folder / "17.db", "--by", "steps", "--by", "kernels", "--format", "json").stdout)
+    assert both["steps"] and both["kernels"]

@@ -52,7 +52,10 @@ static void write_stretch(const struct garbage *garbage, uint64_t now)
 			record.generation = (uint8_t)i;
 	}
 	record.collections = (uint16_t)least(collections, UINT16_MAX);
-	record.duration = end > record.start ? end - record.start : 0;
+	/* One that was first seen behind the recording may have begun there. */
+	if (end <= record.start)
+		return;
+	record.duration = end - record.start;
 	record.head.step = sink_step_at(record.start, 0, &doubtful);
 	struct sink_thread *own = record.head.step ? sink_enter_pop() : NULL;
 	if (!own)

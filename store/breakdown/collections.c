@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* More are not looked at: so many there are in a day of them. */
+/* More are not looked at. A live capture has far fewer. */
 #define COLLECTIONS_MOST (1u << 20)
 
 static int64_t least(int64_t a, int64_t b)
@@ -14,14 +14,23 @@ static int64_t least(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
+struct reading {
+	struct collections *collections;
+	struct scan *scan;
+};
+
 static void take(void *context, sqlite3_stmt *row)
 {
-	struct collections *collections = context;
+	const struct reading *reading = context;
+	struct collections *collections = reading->collections;
 	int64_t start = bounded(row_int(row, 1)), end = end_of(start, row_int(row, 2));
 	int64_t error = row_int(row, 3), end_error = row_int(row, 4);
-	if (end <= start || error < 0 || end_error < 0 || collections->count == COLLECTIONS_MOST ||
-	    !ARRAY_GROW(collections->items, collections->count, collections->room))
+	if (end <= start || error < 0 || end_error < 0 || collections->count == COLLECTIONS_MOST)
 		return;
+	if (!ARRAY_GROW(collections->items, collections->count, collections->room)) {
+		scan_no_memory(reading->scan);
+		return;
+	}
 	/* It has begun before it has ended. */
 	error = least(error, (end - start) / 2);
 	end_error = least(end_error, (end - start) / 2);
@@ -45,6 +54,7 @@ static void take_table(void *context, sqlite3_stmt *row)
 
 void collections_read(struct collections *collections, struct scan *scan)
 {
+	struct reading reading = {collections, scan};
 	bool there = false;
 	/* Files of earlier releases have no such table. */
 	scan_each(scan, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'garbage_collections'", take_table,
@@ -54,7 +64,7 @@ void collections_read(struct collections *collections, struct scan *scan)
 			scan,
 			"SELECT rowid, start, duration, error, end_error, thread, generation FROM garbage_collections WHERE thread <> 0 "
 			"ORDER BY start, rowid",
-			take, collections);
+			take, &reading);
 }
 
 /* It had not begun at `time`. It began soon after the last such time: the thread's Python does little without an operator. */

@@ -476,6 +476,16 @@ static void tell_calls(const struct telling *telling)
 		 duration(text, figures_longest(telling->claims, finding->kind)));
 }
 
+/* Full collections of these steps, by Python's own count; -1: not known. */
+static int64_t counted_full(const struct telling *telling)
+{
+	const struct breakdown_step *steps = telling->breakdown->steps;
+	int64_t sum = 0;
+	for (size_t i = telling->findings->first; i < telling->findings->last && sum >= 0; i++)
+		sum = steps[i].collections < 0 ? -1 : sum + steps[i].collections;
+	return sum;
+}
+
 static void tell_garbage(const struct telling *telling)
 {
 	const struct collections *collections = &telling->capture->collections;
@@ -508,9 +518,15 @@ static void tell_garbage(const struct telling *telling)
 	EVIDENCE("Seen %llu times in %llu of %llu steps; the longest took %s.", count, within,
 		 (unsigned long long)(findings->last - findings->first), duration(text, longest));
 	size_t n = strlen(finding->evidence);
-	if (!unknown)
+	if (unknown)
+		return;
+	snprintf(finding->evidence + n, sizeof finding->evidence - n,
+		 " %llu times all objects were gone through (a full collection).", full);
+	int64_t counted = counted_full(telling);
+	n = strlen(finding->evidence);
+	if (counted > (int64_t)full)
 		snprintf(finding->evidence + n, sizeof finding->evidence - n,
-			 " %llu times all objects were gone through (a full collection).", full);
+			 " Python counted %lld such: those that were not seen are in other rows.", (long long)counted);
 }
 
 static void tell_others(const struct telling *telling)

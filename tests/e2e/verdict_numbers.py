@@ -616,7 +616,10 @@ class File:
         assert [int(n) for n in found.groups()[:3]] == [len(rows), len({self.step_at(row[0]) for row in rows}), last - first]
         near_time(found[4], max(row[1] for row in rows))
         if found := self.take(r"(\d+) times all objects were gone through \(a full collection\)\.", False):
-            assert int(found[1]) == sum(row[2] == 2 for row in rows)
+            full, counts = sum(row[2] == 2 for row in rows), [row[0] for row in self.rows("SELECT collections_2 FROM steps ORDER BY start")[first:last]]
+            assert int(found[1]) == full
+            if more := self.take(r"Python counted (\d+) such: those that were not seen are in other rows\.", False):
+                assert int(more[1]) == sum(counts) > full
         else:
             assert any(row[2] == 3 for row in rows)
 

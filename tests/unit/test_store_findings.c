@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "proto/events.h"
 #include "store/findings/findings.h"
 
 #include <stdio.h>
@@ -335,6 +336,35 @@ static void test_outside_within_a_phase(void **state)
 	}
 }
 
+/* In each step all of Python's objects are gone through for 3 of 10 ms, and in `more` of them once again, which nobody saw. */
+static void test_garbage(void **state)
+{
+	(void)state;
+	for (int64_t more = 0; more < 3; more += 2) {
+		struct collection seen[4];
+		struct timeline *timeline_ = timeline(4, 10 * MS);
+		timeline_->capture.device = false;
+		timeline_->capture.collections = (struct collections){.items = seen, .count = 4};
+		for (int64_t i = 0; i < 4; i++) {
+			int64_t start = i * 10 * MS + 2 * MS, end = start + 3 * MS;
+			activity_add_named(&timeline_->capture.activity, 1, i * 10 * MS, (i + 1) * 10 * MS,
+					   DOING_OPERATOR, 4);
+			seen[i] =
+				(struct collection){.start = start, .end = end, .thread = 1, .generation = GARBAGE_ALL};
+			timeline_->steps[i].collections = 1 + (i < more);
+		}
+		collections_mark(&timeline_->capture.collections, &timeline_->capture.activity);
+		struct findings *findings = judge(timeline_);
+		assert_int_equal(findings->count, 1);
+		assert_int_equal(findings->items[0].kind, FINDING_GARBAGE);
+		assert_int_equal(findings->items[0].ns, 3 * MS);
+		assert_non_null(strstr(findings->items[0].evidence,
+				       "Seen 4 times in 4 of 4 steps; the longest took 3.0 ms. 4 times all"));
+		assert_int_equal(strstr(findings->items[0].evidence, "Python counted 6 such") != NULL, more != 0);
+		done(timeline_, findings);
+	}
+}
+
 /* One of four evaluates. The others are judged by themselves, however few more it takes. */
 static void test_evaluates(void **state)
 {
@@ -550,6 +580,7 @@ int main(void)
 		cmocka_unit_test(test_input_that_is_ready),
 		cmocka_unit_test(test_outside_within_a_phase),
 		cmocka_unit_test(test_unlike_without_a_processor),
+		cmocka_unit_test(test_garbage),
 		cmocka_unit_test(test_evaluates),
 		cmocka_unit_test(test_processor),
 		cmocka_unit_test(test_processor_seldom_looked_at),

@@ -328,6 +328,12 @@ python_roots() {
 	printf '%s\n' "$folders"
 }
 
+# launcher FOLDER: FOLDER/python is the program that is read from standard input. Prints its path. It is made anew each time: the cache may be of an older
+# commit, and another clone may run it.
+launcher() {
+	cat >"$1/python.$$" && chmod +x "$1/python.$$" && mv "$1/python.$$" "$1/python" && printf '%s/python\n' "$1"
+}
+
 # root_torch FOLDER: prints a program that runs the Python of such a root, here, with the newest torch. Libraries of CUDA, and packages in
 # Python alone, are those of this machine's own torch: they fill 4 GB.
 root_torch() {
@@ -346,15 +352,13 @@ root_torch() {
 			--platform manylinux_2_28_x86_64 --platform manylinux_2_27_x86_64 --platform manylinux2014_x86_64 \
 			"torch==$TORCH_NEWEST" numpy || exit 1
 		ln -s "$shared/nvidia" "$folder/site-packages/nvidia"
-		cat >"$folder/python" <<-END
-			#!/bin/sh
-			export PYTHONHOME=$base/usr PYTHONPATH=$folder/site-packages:$shared
-			exec $base/lib64/ld-linux-x86-64.so.2 --library-path "$base/usr/lib/x86_64-linux-gnu:\$LD_LIBRARY_PATH" $base/usr/bin/python$version "\$@"
-		END
-		chmod +x "$folder/python"
 		touch "$folder/.complete"
 	) 9>"$folder.lock" >&2 || return 1
-	printf '%s/python\n' "$folder"
+	launcher "$folder" <<-END
+		#!/bin/sh
+		export PYTHONHOME=$base/usr PYTHONPATH=$folder/site-packages:$shared\${PYTHONPATH:+:\$PYTHONPATH}
+		exec $base/lib64/ld-linux-x86-64.so.2 --library-path "$base/usr/lib/x86_64-linux-gnu:\$LD_LIBRARY_PATH" $base/usr/bin/python$version "\$@"
+	END
 }
 
 # Pythons that pyenv has built here, of releases that Debian has not, and the newest torch that each may have.
@@ -387,11 +391,12 @@ pyenv_torch() {
 		PIP_ROOT_USER_ACTION=ignore retry "$python" -m pip install -q --disable-pip-version-check --no-deps --only-binary=:all: --target "$folder/site-packages" \
 			"torch==$torch" numpy filelock typing-extensions sympy mpmath networkx jinja2 markupsafe fsspec || exit 1
 		ln -s "$("$shared" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/nvidia" "$folder/site-packages/nvidia"
-		printf '#!/bin/sh\nPYTHONPATH=%s/site-packages exec %s "$@"\n' "$folder" "$python" >"$folder/python"
-		chmod +x "$folder/python"
 		touch "$folder/.complete"
 	) 9>"$folder.lock" >&2 || return 1
-	printf '%s/python\n' "$folder"
+	launcher "$folder" <<-END
+		#!/bin/sh
+		PYTHONPATH=$folder/site-packages\${PYTHONPATH:+:\$PYTHONPATH} exec $python "\$@"
+	END
 }
 
 # Part of e2e; here with the whole table of targets: the way, how long a thread stood, whether the job's end was the same; with Pythons

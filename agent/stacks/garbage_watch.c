@@ -1,5 +1,6 @@
 /* garbage_watch.c - see garbage_watch.h. CPython counts a collection just before it takes the flag down. So what the counts tell
- * of a stretch is known once the flag is down. */
+ * of a stretch is known once the flag is down. Where they have changed while it is up, one has ended and the next has begun between two
+ * looks; or the flag is about to go down. */
 #include "garbage_watch.h"
 #include "garbage.h"
 
@@ -22,7 +23,8 @@ static struct {
 	uint64_t down, seen; /* when the flag was last seen to be down, and first to be up; seen 0: it is down */
 	uint64_t looked;     /* when it was last seen to be up */
 	uint32_t thread;
-	struct garbage before; /* as it was then down */
+	bool again;		       /* another one ended between the two looks between which this one began */
+	struct garbage before, begins; /* as it was when the flag was last down, and first up */
 } watch;
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -30,12 +32,26 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* The flag is down again: it was taken down between `looked` and `now`. */
+static uint64_t all_of(const struct garbage *since)
+{
+	uint64_t sum = 0;
+	for (unsigned i = 0; since->known && i < PYTHON_GENERATIONS; i++)
+		sum += since->collections[i];
+	return sum;
+}
+
+/* What has ended since it was first seen. Where it was counted already by then: since before it. */
+static struct garbage counted(const struct garbage *now)
+{
+	struct garbage since = garbage_since(&watch.begins, now);
+	return all_of(&since) ? since : garbage_since(&watch.before, now);
+}
+
+/* It ended between `looked` and `now`. */
 static void write_stretch(const struct garbage *garbage, uint64_t now)
 {
-	struct garbage since = garbage_since(&watch.before, garbage);
+	struct garbage since = counted(garbage);
 	uint64_t error = (watch.seen - watch.down) / 2, end_error = (now - watch.looked) / 2, end = now - end_error;
-	uint64_t collections = 0;
 	struct event_garbage record = {
 		.head = {sizeof record, EVENT_GARBAGE, 0, 0},
 		.start = watch.down + error,
@@ -46,14 +62,12 @@ static void write_stretch(const struct garbage *garbage, uint64_t now)
 		.generation = GARBAGE_GENERATION_UNKNOWN,
 	};
 	int doubtful;
-	for (unsigned i = 0; since.known && i < PYTHON_GENERATIONS; i++) {
-		collections += since.collections[i];
+	for (unsigned i = 0; since.known && i < PYTHON_GENERATIONS; i++)
 		if (since.collections[i])
 			record.generation = (uint8_t)i;
-	}
-	record.collections = (uint16_t)least(collections, UINT16_MAX);
-	/* One that was first seen behind the recording may have begun there. */
-	if (end <= record.start)
+	record.collections = (uint16_t)least(all_of(&since), UINT16_MAX);
+	/* One that was first seen behind the recording may have begun there. And what was taken for another one was the end of the last. */
+	if (end <= record.start || (watch.again && since.known && !record.collections))
 		return;
 	record.duration = end - record.start;
 	record.head.step = sink_step_at(record.start, 0, &doubtful);
@@ -64,31 +78,46 @@ static void write_stretch(const struct garbage *garbage, uint64_t now)
 	sink_leave(own);
 }
 
+static void begin(const struct garbage *garbage, uint64_t now)
+{
+	/* What began before the recording counts from its beginning. */
+	uint64_t start = sink_record_start();
+	if (watch.down < start)
+		watch.down = start;
+	watch.seen = now > watch.down ? now : watch.down;
+	watch.begins = *garbage;
+	watch.thread = garbage_thread();
+}
+
 static void take(const struct garbage *garbage, uint64_t now)
 {
 	if (!garbage->running) {
 		if (watch.seen)
 			write_stretch(garbage, now);
 		watch.seen = 0;
+		watch.again = false;
 		watch.down = now;
 		watch.before = *garbage;
 		return;
 	}
+	struct garbage since = garbage_since(&watch.begins, garbage);
+	if (watch.seen && all_of(&since)) {
+		write_stretch(garbage, now);
+		watch.again = true;
+		watch.before = *garbage;
+		watch.down = watch.looked;
+		watch.seen = 0;
+	}
 	watch.looked = now;
-	if (watch.seen)
-		return;
-	/* What began before the recording counts from its beginning. */
-	uint64_t start = sink_record_start();
-	if (watch.down < start)
-		watch.down = start;
-	watch.seen = now > watch.down ? now : watch.down;
-	watch.thread = garbage_thread();
+	if (!watch.seen)
+		begin(garbage, now);
 }
 
 void garbage_watch_begin(void)
 {
 	watch.next = watch.down = watch.seen = 0;
-	watch.before = (struct garbage){0};
+	watch.again = false;
+	watch.before = watch.begins = (struct garbage){0};
 }
 
 uint64_t garbage_watch_work(uint64_t now)

@@ -59,10 +59,15 @@ def test_collections_that_cost_nothing_are_not_named(profd, torch_newest):
     assert not any("collection" in f["evidence"] for f in answer["findings"])
 
 
+def base_of(db):
+    """CLOCK_MONOTONIC of the file's time 0."""
+    return int(db.execute("SELECT value FROM meta WHERE key = 'base_monotonic'").fetchone()[0])
+
+
 def stretches(profd, capture):
     """What the file has of them: [(start, end, errors of both, thread, generation)]; CLOCK_MONOTONIC."""
     with contextlib.closing(sqlite3.connect(profd.file(capture))) as db:
-        base = int(db.execute("SELECT value FROM meta WHERE key = 'base_monotonic'").fetchone()[0])
+        base = base_of(db)
         return [(base + start, base + start + duration, *rest) for start, duration, *rest in db.execute(
             "SELECT start, duration, error, end_error, thread, generation FROM garbage_collections ORDER BY start")]
 
@@ -73,16 +78,23 @@ def test_when_it_ran(profd, torch, request):
     capture = recorded(profd, request.getfixturevalue(torch), "full", 1000000, steps=6)
     answer = profd.show(capture, "--by", "steps", "--by", "findings", "--by", "breakdown")
     seen = stretches(profd, capture)
+    with contextlib.closing(sqlite3.connect(profd.file(capture))) as db:
+        base = base_of(db)
     own = [tuple(int(word) for word in line.split()) for line in (profd.folder / "collections").read_text().splitlines() if line.count(" ") == 2]
-    assert len(seen) == 6, seen
-    for step, (start, end, error, end_error, thread, generation) in zip(answer["steps"], seen):
-        begun, ended, _ = next(one for one in own if one[0] < end and start < one[1])
-        # Where the agent has not looked before the first, what came before it is not known.
-        assert thread == step["thread"] and (generation == 2 or (generation == 3 and step["step"] == 1)), (step, thread, generation)
+    # On a full machine the agent's thread may come too late for one.
+    assert 4 <= len(seen) <= 6, seen
+    ran = {step["step"]: 0 for step in answer["steps"]}
+    for start, end, error, end_error, thread, generation in seen:
+        begun, ended, _ = max(own, key=lambda one: min(one[1], end) - max(one[0], start))
+        (step,) = [step for step in answer["steps"] if base + step["start_ns"] <= begun < base + step["start_ns"] + step["wall_ns"]]
+        # Of one that was first seen as it ended nobody knows what it was.
+        assert thread == step["thread"] and generation in (2, 3), (step, thread, generation)
         assert start - error <= begun and ended <= end + end_error, (start - begun, error, end - ended, end_error)
         assert abs((end - start) - (ended - begun)) <= error + end_error + (ended - begun) // 10
-        if torch == "torch_newest":  # the other one tells no operators: there is no breakdown
-            assert step["garbage_ns"] == end - start
+        ran[step["step"]] += end - start
+    assert any(generation == 2 for *_, generation in seen), seen
+    if torch == "torch_newest":  # the other one tells no operators: there is no breakdown
+        assert [step["garbage_ns"] for step in answer["steps"]] == list(ran.values())
     if torch == "torch_newest":
         assert [step["host"]["rows"]["garbage"] for step in answer["breakdown"]["steps"]] == [step["garbage_ns"] for step in answer["steps"]]
         assert "garbage_collection" in [found["finding"] for found in answer["findings"]], answer["findings"]
@@ -93,7 +105,7 @@ def test_operators_tell_when_it_began_and_ended(profd, torch_newest):
     capture = recorded(profd, torch_newest, "full", 300000, steps=20)
     seen = stretches(profd, capture)
     with contextlib.closing(sqlite3.connect(profd.file(capture))) as db:
-        base = int(db.execute("SELECT value FROM meta WHERE key = 'base_monotonic'").fetchone()[0])
+        base = base_of(db)
         edges = {base + time for row in db.execute("SELECT start, start + duration FROM operators WHERE thread = ?1 UNION ALL "
                                                    "SELECT start, start + duration FROM ranges WHERE thread = ?1", (seen[0][4],)) for time in row}
     told = 0
@@ -161,7 +173,28 @@ def test_each_python_tells_when_and_who(profd, version):
     seen = stretches(profd, profd.trigger(job.pid, "--steps", 15)["capture_id"])
     (aside,) = [tid for tid, name in proc.of_threads(job.pid, "comm").items() if tid != job.pid and not name.startswith("profd")]
     assert len(seen) > 1 and {thread for *_, thread, _ in seen} == {aside}, (seen, aside)
-    assert {generation for *_, generation in seen[1:]} == {2}, seen
+    assert {2} <= {generation for *_, generation in seen} <= {2, 3}, seen
+
+
+# One collection right behind another.
+TWICE = """
+import ctypes, gc, time
+gc.disable()
+held = [[i] for i in range(1000000)]
+step = ctypes.CDLL(None).profd_step
+while True:
+    gc.collect()
+    gc.collect()
+    time.sleep(0.02)
+    step()
+"""
+
+
+def test_two_in_a_row_are_two(profd):
+    job = profd.job(PYTHONS["3.11"], "-c", TWICE)
+    profd.wait_steps(job.pid)
+    seen = stretches(profd, profd.trigger(job.pid, "--steps", 8)["capture_id"])
+    assert any(end + end_error >= start - error for (_, end, _, end_error, *_), (start, _, error, *_) in zip(seen, seen[1:])), seen
 
 
 @pytest.mark.parametrize("version", sorted(PYTHONS))

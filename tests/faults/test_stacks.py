@@ -156,7 +156,8 @@ def test_sampled(row, profd, name):
 
 # What makes a thread's frames, states and functions go away, in operators.
 OPERATORS = """
-import ctypes, gc, os, sys, threading, time, torch, without_compiler
+import ctypes, gc, os, sys, threading, time, torch, warnings, without_compiler
+warnings.simplefilter("ignore", DeprecationWarning)  # from 3.12 on Python warns of forks, with the pid
 torch.set_num_threads(1)
 torch.manual_seed(1)
 step = getattr(ctypes.CDLL(None), "profd_step", lambda: None)

@@ -15,9 +15,7 @@
  *    known, counted by another's steps until then, are taken back. A group's end counts for
  *    its optimizer: the object where the caller knows it, else the class. Where another has come once more often than it
  *    does between two of the leader's steps, and again, the leader is gone: the loop has changed, and whoever steps now
- *    leads. What was not counted meanwhile is made up for. A leader that soon comes again was not gone: others step in bunches (SAC's
- *    actor, which makes up for iterations that it leaves out). It leads again, and is waited for from now on. Of two that step
- *    equally often, each in bunches, the one leads that stepped first.
+ *    leads. What was not counted meanwhile is made up for.
  *
  * A GradScaler that finds an overflow skips the step. Where every step had one zero_grad with a forward pass behind
  * it, a second zero_grad after another forward pass and without a step says that one was skipped: an iteration all the same.
@@ -71,44 +69,18 @@ static void run_ends(struct turns *t)
 	t->runs++;
 }
 
-static int is_gone(const struct turns *t, const struct turns_key *e, uint32_t usual)
-{
-	return e->in_run > t->repeats_usual + 1 + t->patience || t->since > 2 * usual + 2 + t->patience_since;
-}
-
-static uint32_t greater(uint32_t a, uint32_t b)
-{
-	return a > b ? a : b;
-}
-
-/* A leader that was taken to be gone comes again: the iterations that others have ended meanwhile were none. */
-static int comes_again(struct turns *t, uint64_t key, struct turns_answer *ret)
-{
-	uint32_t runs = t->gone_repeats + t->runs - t->gone_runs;
-	if (!t->gone || key != t->gone || runs > RAREST)
-		return 0;
-	t->patience = greater(t->patience, runs);
-	t->patience_since = greater(t->patience_since, t->gone_since + (uint32_t)(t->votes - t->gone_votes));
-	t->lead = key;
-	t->gone = 0;
-	ret->less = runs;
-	return 1;
-}
-
 /* The group that `key` has ended: does it end the iteration? */
 static void vote(struct turns *t, uint64_t key, struct turns_answer *ret)
 {
 	t->votes++;
 	t->since++;
-	t->first = t->first ? t->first : key;
-	if (key == t->lead || comes_again(t, key, ret)) {
+	if (key == t->lead) {
 		t->recurred = 1;
 		run_ends(t);
 		ret->ends = 1;
 		return;
 	}
 	struct turns_key *e = key_of(t, key);
-	uint64_t before = e->votes;
 	uint32_t usual = t->gap > t->gap_before ? t->gap : t->gap_before;
 	int is_new = !e->votes;
 	e->votes = t->votes;
@@ -124,39 +96,25 @@ static void vote(struct turns *t, uint64_t key, struct turns_answer *ret)
 		return;
 	}
 	t->recurred = 1;
-	uint32_t between = t->runs - e->run, times = e->in_run;
+	uint32_t between = t->runs - e->run;
 	e->in_run = between ? 1 : e->in_run + 1;
 	e->run = t->runs;
 	/* The first iterations are those before its first step. */
 	if (is_new && t->runs <= RAREST)
 		e->between = t->runs;
-	if (!is_new && key == t->first && times > 1 && times == between && between <= RAREST) {
-		t->lead = key;
-		t->patience = greater(t->patience, between);
-		t->patience_since = greater(t->patience_since, (uint32_t)(t->votes - before));
-		run_ends(t);
-		ret->ends = 1;
-		/* The leader was ahead by those of its bunch that belong to iterations to come. */
-		ret->less = between - 1;
-	} else if (!is_new && times == 1 && between >= 2 && between <= RAREST && between == e->between) {
+	if (!is_new && between >= 2 && between <= RAREST && between == e->between) {
 		/* More rarely than the leader, and as regularly: the iteration that has just ended ends here. */
 		t->lead = key;
 		t->gap = t->gap_before = between * usual + 1;
 		t->repeats_usual = between * (t->repeats_usual ? t->repeats_usual : 1);
 		t->since = t->repeats = 0;
 		ret->moves = 1;
-		/* Both its iterations were counted by the leader's steps, unless another one has just taken that back. */
-		ret->less = t->taken_back == t->runs ? 0 : 2 * (between - 1);
-		t->taken_back = t->runs;
-	} else if (is_gone(t, e, usual)) {
-		t->gone = t->lead;
-		t->gone_votes = t->votes;
-		t->gone_since = t->since;
-		t->gone_repeats = t->repeats + 1;
+		/* Both its iterations were counted by the leader's steps. */
+		ret->less = 2 * (between - 1);
+	} else if (e->in_run > t->repeats_usual + 1 || t->since > 2 * usual + 2) {
 		t->lead = key;
 		ret->more += t->repeats;
 		run_ends(t);
-		t->gone_runs = t->runs;
 		t->repeats_usual = 0;
 		t->gap = t->gap_before = 1;
 		ret->ends = 1;
@@ -233,13 +191,7 @@ static int is_same(const struct turns_made *a, const struct turns_made *b)
 static int tell_later(struct turns *t)
 {
 	int news = is_same(&t->made, &t->before) && !is_same(&t->made, &t->told);
-	t->untold = is_same(&t->made, &t->told) ? 0 : t->untold + 1;
-	/* What is true of no iteration any more is not told. */
-	if (!news && t->told.optimizers && t->untold >= REPEATS) {
-		t->told = (struct turns_made){0};
-		news = 1;
-	}
-	if (news && is_same(&t->made, &t->before))
+	if (news)
 		t->told = t->made;
 	if (!is_same(&t->made, &t->before))
 		t->before = t->made;

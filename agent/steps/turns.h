@@ -52,11 +52,6 @@ struct turns {
 	uint32_t lead_group; /* number of the group in which it came last */
 	uint32_t runs, since, gap, gap_before, keys, repeats, repeats_usual;
 	int recurred;
-	/* The leader that was taken to be gone, and when; what others may do between two steps of a leader that came again. */
-	uint64_t gone, gone_votes;
-	uint32_t gone_runs, gone_repeats, gone_since, patience, patience_since;
-	uint64_t first;	     /* the optimizer that stepped first */
-	uint32_t taken_back; /* `runs` when one that steps more rarely began to lead */
 	struct turns_key table[TURNS_KEYS];
 	/* Skipped steps. */
 	uint32_t zeros, regular, doubles, held;
@@ -68,7 +63,6 @@ struct turns {
 	uint64_t members[TURNS_MEMBERS];
 	uint32_t member_count;
 	struct turns_made made, before, told;
-	uint32_t untold; /* iterations in a row that were others than told */
 	uint64_t deltas[TURNS_DELTAS];
 	uint32_t delta_count, alike[TURNS_LAGS + 1];
 	int unclear;

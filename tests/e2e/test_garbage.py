@@ -89,7 +89,8 @@ def test_when_it_ran(profd, torch, request):
         (step,) = [step for step in answer["steps"] if base + step["start_ns"] <= begun < base + step["start_ns"] + step["wall_ns"]]
         # Of one that was first seen as it ended nobody knows what it was.
         assert thread == step["thread"] and generation in (2, 3), (step, thread, generation)
-        assert start - error <= begun and ended <= end + end_error, (start - begun, error, end - ended, end_error)
+        # The job's own end is told behind the collection, by a function of Python that may wait for a processor.
+        assert start - error <= begun and end - end_error <= ended, (start - begun, error, end - ended, end_error)
         assert abs((end - start) - (ended - begun)) <= error + end_error + (ended - begun) // 10
         ran[step["step"]] += end - start
     assert any(generation == 2 for *_, generation in seen), seen

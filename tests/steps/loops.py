@@ -232,25 +232,6 @@ def gan_alike(loop):
             optimizer.step()
 
 
-def actor_critic(loop):
-    """Soft actor-critic: the actor and its temperature step in each second iteration alone, and then twice."""
-    critic, actor = net(depth=3), net(depth=2)
-    temperature = torch.zeros(1, requires_grad=True)
-    of_critic, of_actor = torch.optim.Adam(critic.parameters()), torch.optim.Adam(actor.parameters())
-    of_temperature = torch.optim.Adam([temperature])
-    for i in loop:
-        of_critic.zero_grad()
-        critic(batch()).square().mean().backward()
-        of_critic.step()
-        for _ in range(2 if i % 2 else 0):
-            of_actor.zero_grad()
-            critic(actor(batch())).mean().backward()
-            of_actor.step()
-            of_temperature.zero_grad()
-            (temperature.exp() * 0.1).sum().backward()
-            of_temperature.step()
-
-
 def wgan(loop):
     """A critic that steps five times for each step of the generator."""
     generator, critic = net(depth=1), nn.Sequential(net(depth=3), nn.Linear(16, 1))
@@ -468,7 +449,7 @@ def accelerate(loop):
 
 
 LOOPS = {f.__name__: f for f in (
-    plain, plain_loader, no_backward, muon_adamw, two_adamw, sam, sam_two_steps, zero, gan, gan_loader, gan_alike, wgan, actor_critic,
+    plain, plain_loader, no_backward, muon_adamw, two_adamw, sam, sam_two_steps, zero, gan, gan_loader, gan_alike, wgan,
     two_tasks, lbfgs, hooks, scaler_skips, changes, sums, serve, schedule_free, hf_trainer, lightning_automatic, lightning_manual,
     accelerate)}
 for _n in (1, 4, 8):

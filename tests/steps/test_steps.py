@@ -13,7 +13,7 @@ RECORDED = 6
 ITERATIONS = 30  # before something is recorded
 # Loops of torch alone, those of frameworks, and those that a short run leaves out.
 OWN = ["plain", "plain_loader", "no_backward", "muon_adamw", "two_adamw", "sam", "sam_two_steps", "zero", "gan", "gan_loader",
-       "gan_alike", "wgan", "actor_critic", "two_tasks", "lbfgs", "hooks", "scaler_skips", "changes"]
+       "gan_alike", "wgan", "two_tasks", "lbfgs", "hooks", "scaler_skips", "changes"]
 MORE = [f"accumulate_{n}{how}" for n in (1, 4, 8) for how in ("", "_loader")]
 FRAMEWORKS = ["schedule_free", "hf_trainer", "lightning_automatic", "lightning_manual", "accelerate"]
 FOUND = {"muon_adamw": "2 optimizers a step: Muon, AdamW", "two_adamw": "2 optimizers a step: AdamW x 2",

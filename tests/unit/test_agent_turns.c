@@ -116,47 +116,6 @@ static void test_side_by_side(void **state)
 	}
 }
 
-/* Soft actor-critic: `critic` steps in each iteration, `actor` and `alpha` in each n-th alone, and then `times` times. */
-static uint64_t actor_critic(uint64_t first, uint64_t n, uint64_t times, int alpha)
-{
-	begin();
-	for (uint64_t i = first; i < first + 60; i++) {
-		forward(20);
-		step(0x1000, "Adam");
-		for (uint64_t k = 0; i % n == 0 && k < times; k++) {
-			forward(30);
-			step(0x2000, "Adam");
-			if (alpha) {
-				forward(4);
-				step(0x3000, "Adam");
-			}
-		}
-	}
-	return count;
-}
-
-static void test_bunches(void **state)
-{
-	(void)state;
-	for (uint64_t n = 2; n <= 8; n++) {
-		for (uint64_t first = 1; first <= n; first++) {
-			for (int alpha = 0; alpha < 2; alpha++) {
-				/* The actor makes up for the iterations that it leaves out: the steps are the loop's. */
-				assert_int_equal(actor_critic(first, n, n, alpha), 60);
-				/* It does not: a step is n iterations, but for the first of them. */
-				assert_in_range(actor_critic(first, n, 1, alpha), 60 / n - 1, 60 / n + n);
-			}
-		}
-	}
-	/* Of one who is really gone nobody waits. */
-	begin();
-	for (uint64_t i = 1; i <= 90; i++) {
-		forward(20);
-		step(i % 30 < 15 ? 0x1000 : 0x2000, "Adam");
-	}
-	assert_in_range(count, 87, 93);
-}
-
 static void test_turns(void **state)
 {
 	(void)state;
@@ -421,12 +380,17 @@ static void test_nest(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_one),	     cmocka_unit_test(test_no_forward),
-		cmocka_unit_test(test_side_by_side), cmocka_unit_test(test_bunches),
-		cmocka_unit_test(test_turns),	     cmocka_unit_test(test_rarer),
-		cmocka_unit_test(test_hooks),	     cmocka_unit_test(test_changes),
-		cmocka_unit_test(test_skipped),	     cmocka_unit_test(test_nest),
-		cmocka_unit_test(test_usual),	     cmocka_unit_test(test_usual_is_looked_at),
+		cmocka_unit_test(test_one),
+		cmocka_unit_test(test_no_forward),
+		cmocka_unit_test(test_side_by_side),
+		cmocka_unit_test(test_turns),
+		cmocka_unit_test(test_rarer),
+		cmocka_unit_test(test_hooks),
+		cmocka_unit_test(test_changes),
+		cmocka_unit_test(test_skipped),
+		cmocka_unit_test(test_nest),
+		cmocka_unit_test(test_usual),
+		cmocka_unit_test(test_usual_is_looked_at),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

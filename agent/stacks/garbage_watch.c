@@ -66,8 +66,9 @@ static void write_stretch(const struct garbage *garbage, uint64_t now)
 		if (since.collections[i])
 			record.generation = (uint8_t)i;
 	record.collections = (uint16_t)least(all_of(&since), UINT16_MAX);
-	/* One that was first seen behind the recording may have begun there. And what was taken for another one was the end of the last. */
-	if (end <= record.start || (watch.again && since.known && !record.collections))
+	/* One that was first seen behind the recording may have begun there. And what was taken for another one was the end of the last,
+	 * where it is over and was not counted. */
+	if (end <= record.start || (watch.again && !garbage->running && since.known && !record.collections))
 		return;
 	record.duration = end - record.start;
 	record.head.step = sink_step_at(record.start, 0, &doubtful);

@@ -1,5 +1,6 @@
 /* tell.c - see tell.h. Sentences for somebody who wants to know what to do about it. */
 #include "tell.h"
+#include "telling.h"
 
 #include "store/breakdown/thread_times.h"
 #include "figures.h"
@@ -7,48 +8,6 @@
 #include "shapes.h"
 #include "sql.h"
 #include "workers.h"
-
-#include "proto/events.h"
-
-#include <stdio.h>
-#include <string.h>
-
-#define DURATION_BYTES 32
-
-/* Divided here, so that it is rounded once. */
-static const char *mean(char text[DURATION_BYTES], int64_t ns, int64_t of)
-{
-	double value = (double)ns / (double)of;
-	if (value < 1e3)
-		snprintf(text, DURATION_BYTES, "%.0f ns", value);
-	else if (value < 1e6)
-		snprintf(text, DURATION_BYTES, "%.1f us", value / 1e3);
-	else if (value < 1e9)
-		snprintf(text, DURATION_BYTES, "%.1f ms", value / 1e6);
-	else
-		snprintf(text, DURATION_BYTES, "%.2f s", value / 1e9);
-	return text;
-}
-
-static const char *duration(char text[DURATION_BYTES], int64_t ns)
-{
-	return mean(text, ns, 1);
-}
-
-struct telling {
-	const struct texts *texts;
-	const struct breakdown_capture *capture;
-	const struct breakdown *breakdown;
-	const struct findings *findings;
-	const struct claims *claims;
-	const struct processor *processor;
-	int64_t grown;
-	struct finding *finding;
-};
-
-#define WHAT(...) (void)snprintf(telling->finding->what, sizeof telling->finding->what, __VA_ARGS__)
-#define EVIDENCE(...) (void)snprintf(telling->finding->evidence, sizeof telling->finding->evidence, __VA_ARGS__)
-#define ADVICE(...) (void)snprintf(telling->finding->advice, sizeof telling->finding->advice, __VA_ARGS__)
 
 /* Workers that wait for a processor this part of their time are too many for it; those that run less than that wait for data. */
 #define WORKERS_STARVE 0.25
@@ -58,13 +17,11 @@ static void tell_workers(const struct telling *telling)
 {
 	struct finding *finding = telling->finding;
 	const struct workers workers = workers_load(telling->texts->db);
-	size_t n = strlen(finding->evidence);
 	ADVICE("Try more workers (num_workers), a larger prefetch_factor, cheaper transforms, or data that is nearer.");
 	if (!workers.count)
 		return;
-	snprintf(finding->evidence + n, sizeof finding->evidence - n,
-		 " %d worker%s ran %.0f %% of the time, and waited %.0f %% for a processor.", workers.count,
-		 workers.count == 1 ? "" : "s", workers.ran * 100, workers.waited * 100);
+	ADD(finding->evidence, " %d worker%s ran %.0f %% of the time, and waited %.0f %% for a processor.",
+	    workers.count, workers.count == 1 ? "" : "s", workers.ran * 100, workers.waited * 100);
 	if (workers.waited >= WORKERS_STARVE)
 		ADVICE("More workers would wait for a processor, too: give the job more processors (limits of its container, Slurm's --cpus-per-task), make "
 		       "transforms cheaper, or use fewer threads in each process (OMP_NUM_THREADS).");
@@ -111,20 +68,18 @@ static void tell_input(const struct telling *telling)
 	else
 		EVIDENCE("The step's thread gets its input for %s%s, %s of that in operators and calls.",
 			 mean(a, all, steps), of, mean(b, operators, steps));
-	size_t n = strlen(finding->evidence);
 	if (telling->claims->input_after_wait * 2 > telling->claims->input)
-		snprintf(
-			finding->evidence + n, sizeof finding->evidence - n,
-			" %.0f %% of it comes after a wait for the device, without which some of it would hide behind the device's work.",
-			figures_percent(telling->claims->input_after_wait, telling->claims->input));
+		ADD(finding->evidence,
+		    " %.0f %% of it comes after a wait for the device, without which some of it would hide behind the device's work.",
+		    figures_percent(telling->claims->input_after_wait, telling->claims->input));
 	if (single)
 		ADVICE("Try DataLoader(num_workers=2) or more, with persistent_workers=True%s.",
 		       finding->device >= 0 ? " and pin_memory=True" : "");
 	else if (texts->workers_loader)
 		tell_workers(telling);
 	if (ready)
-		ADVICE("More workers do not help: it is what a batch costs the thread that receives it. Larger batches, fewer tensors in each, or "
-		       "torch.multiprocessing.set_sharing_strategy(\"file_system\") make it less; so do no workers where batches are made quickly.");
+		ADVICE("More workers do not help: it is what a batch costs the thread that receives it. Try larger batches, fewer tensors in each, or "
+		       "no workers where batches are made quickly.");
 }
 
 /* What a CUDA graph or a compiler would meet in the step. */
@@ -243,14 +198,13 @@ static void advise_stacks(const struct telling *telling)
 {
 	struct finding *finding = telling->finding;
 	sqlite3_stmt *row = NULL;
-	size_t n = strlen(finding->advice);
 	if (sqlite3_prepare_v2(
 		    telling->texts->db,
 		    "SELECT 1 FROM meta WHERE key = 'agent_version' AND value <> '' AND NOT EXISTS (SELECT 1 FROM "
 		    "collectors WHERE collector = 'python' AND ran)",
 		    -1, &row, NULL) == SQLITE_OK &&
 	    sqlite3_step(row) == SQLITE_ROW)
-		snprintf(finding->advice + n, sizeof finding->advice - n, " With trigger --stacks the line is named.");
+		ADD(finding->advice, " With trigger --stacks the line is named.");
 	sqlite3_finalize(row);
 }
 
@@ -263,13 +217,12 @@ static void tell_outside(const struct telling *telling)
 		waited = figures_waited(findings, telling->claims, telling->processor->waited);
 	int64_t alone =
 		figures_matrix(telling->breakdown, findings, telling->claims, PHASE_NONE, DOING_OUTSIDE) / steps;
-	size_t n = strlen(finding->evidence);
 	WHAT("%s", waited >= 0 && waited / steps < finding->ns / 20
 			   ? "The step's thread is in Python, outside of operators"
 			   : "The step's thread is outside of operators: Python, or waiting for a processor");
 	if (alone < finding->ns / 2)
-		snprintf(finding->evidence + n, sizeof finding->evidence - n,
-			 " Most of it lies within forward, backward and the like, between their operators.");
+		ADD(finding->evidence,
+		    " Most of it lies within forward, backward and the like, between their operators.");
 	advise_stacks(telling);
 }
 
@@ -375,79 +328,6 @@ static void tell_kernels(const struct telling *telling)
 	}
 }
 
-/* Where what is longer is not known to be the collection itself, that it is the cause is not said. */
-static void tell_collections(const struct telling *telling)
-{
-	struct finding *finding = telling->finding;
-	size_t n = strlen(finding->evidence);
-	snprintf(
-		finding->evidence + n, sizeof finding->evidence - n,
-		" Python's collector of garbage went through all objects (a full collection) in %lld of them, and in none of the other steps.",
-		(long long)finding->collections);
-	bool itself = strcmp(finding->subject, breakdown_host_rows[HOST_GARBAGE].title) == 0;
-	ADVICE("Try gc.freeze() once all is set up, so that what stays is not gone through again; or gc.disable(), and gc.collect() at steps that you "
-	       "choose.%s",
-	       itself ? ""
-		      : " If these steps do more besides (saving, evaluating, a new input shape), look at that first.");
-}
-
-/* A step that waited for a processor is longer by what else ran on the machine, wherever in the step that was. */
-static void tell_waited(const struct telling *telling, const struct breakdown_step *step)
-{
-	struct finding *finding = telling->finding;
-	struct thread_times times;
-	struct thread_use use;
-	char text[DURATION_BYTES];
-	size_t n = strlen(finding->evidence);
-	int64_t longer = step->end - step->start - telling->findings->step_ns;
-	/* The others wait, too, on a machine that is always full. */
-	int64_t usual = figures_waited(telling->findings, telling->claims, telling->processor->waited);
-	usual = usual > 0 ? usual / (int64_t)telling->findings->judged : 0;
-	bool known = thread_times_load(telling->texts->db, telling->breakdown->step_thread, &times) &&
-		     thread_times_between(&times, step->start, step->end, &use);
-	thread_times_free(&times);
-	if (!known || use.waited - usual < longer / 2)
-		return;
-	snprintf(finding->evidence + n, sizeof finding->evidence - n,
-		 " In it the step's thread waited %s for a processor.", duration(text, use.waited));
-	ADVICE("What this step waited for is a processor: see what else ran on the machine then, and which limit the job's container or cgroup "
-	       "has. What the step does itself is the smaller part.");
-}
-
-static void tell_unlike(const struct telling *telling)
-{
-	struct finding *finding = telling->finding;
-	const struct breakdown_step *step = &telling->breakdown->steps[finding->step - 1];
-	char a[DURATION_BYTES], b[DURATION_BYTES], c[DURATION_BYTES];
-	int64_t number = telling->capture->numbers[finding->step - 1];
-	WHAT("Step %lld takes %s, the others %s", (long long)(number ? number : finding->step),
-	     duration(a, step->end - step->start), duration(b, telling->findings->step_ns));
-	if (breakdown_evaluates(step))
-		EVIDENCE("%llu of %llu steps. It holds %s of %s.%s%s%s", (unsigned long long)finding->interval_total,
-			 (unsigned long long)(telling->findings->last - telling->findings->first),
-			 step->host[HOST_EVALUATION] ? "an evaluation" : "inference without gradient",
-			 duration(c, breakdown_evaluates(step)),
-			 *finding->subject ? " What is longer most is the row \"" : "", finding->subject,
-			 *finding->subject ? "\"." : "");
-	else if (step->compiled)
-		EVIDENCE("%llu of %llu steps. It holds a compilation by torch.compile of %s.",
-			 (unsigned long long)finding->interval_total,
-			 (unsigned long long)(telling->findings->last - telling->findings->first),
-			 duration(c, step->compiled));
-	else if (*finding->subject)
-		EVIDENCE("%llu of %llu steps. It is longer by %s of the row \"%s\".",
-			 (unsigned long long)finding->interval_total,
-			 (unsigned long long)(telling->findings->last - telling->findings->first),
-			 duration(c, telling->grown), finding->subject);
-	else
-		EVIDENCE("%llu of %llu steps.", (unsigned long long)finding->interval_total,
-			 (unsigned long long)(telling->findings->last - telling->findings->first));
-	if (!breakdown_evaluates(step) && !step->compiled)
-		tell_waited(telling, step);
-	if (finding->collections)
-		tell_collections(telling);
-}
-
 static void tell_collectives(const struct telling *telling)
 {
 	struct finding *finding = telling->finding;
@@ -474,59 +354,6 @@ static void tell_calls(const struct telling *telling)
 		 finding->subject, within ? ", there most in " : "", within ? call : "",
 		 figures_mean(telling->findings, finding->interval_total), findings_per(telling->findings),
 		 duration(text, figures_longest(telling->claims, finding->kind)));
-}
-
-/* Full collections of these steps, by Python's own count; -1: not known. */
-static int64_t counted_full(const struct telling *telling)
-{
-	const struct breakdown_step *steps = telling->breakdown->steps;
-	int64_t sum = 0;
-	for (size_t i = telling->findings->first; i < telling->findings->last && sum >= 0; i++)
-		sum = steps[i].collections < 0 ? -1 : sum + steps[i].collections;
-	return sum;
-}
-
-static void tell_garbage(const struct telling *telling)
-{
-	const struct collections *collections = &telling->capture->collections;
-	const struct findings *findings = telling->findings;
-	const struct breakdown_step *steps = telling->breakdown->steps;
-	struct finding *finding = telling->finding;
-	unsigned long long count = 0, full = 0, unknown = 0, within = 0;
-	int64_t longest = 0;
-	size_t step = findings->first, last = SIZE_MAX;
-	for (size_t i = 0; i < collections->count; i++) {
-		const struct collection *item = &collections->items[i];
-		while (step < findings->last && steps[step].end <= item->start)
-			step++;
-		if (step == findings->last || item->start < steps[step].start)
-			continue;
-		count++;
-		full += item->generation == GARBAGE_ALL;
-		unknown += item->generation == GARBAGE_GENERATION_UNKNOWN;
-		longest = item->end - item->start > longest ? item->end - item->start : longest;
-		within += step != last;
-		last = step;
-	}
-	char text[DURATION_BYTES];
-	WHAT("%s Python collects garbage", finding->device >= 0 ? "The device waits while" : "In the step");
-	/* Of one that began before the first of these steps a part lies in them. */
-	EVIDENCE("%.1f stretches%s, the longest %s.", figures_mean(findings, finding->interval_total),
-		 findings_per(findings), duration(text, figures_longest(telling->claims, finding->kind)));
-	if (!count)
-		return;
-	EVIDENCE("Seen %llu times in %llu of %llu steps; the longest took %s.", count, within,
-		 (unsigned long long)(findings->last - findings->first), duration(text, longest));
-	size_t n = strlen(finding->evidence);
-	if (unknown)
-		return;
-	snprintf(finding->evidence + n, sizeof finding->evidence - n,
-		 " %llu times all objects were gone through (a full collection).", full);
-	int64_t counted = counted_full(telling);
-	n = strlen(finding->evidence);
-	if (counted > (int64_t)full)
-		snprintf(finding->evidence + n, sizeof finding->evidence - n,
-			 " Python counted %lld such: those that were not seen are in other rows.", (long long)counted);
 }
 
 static void tell_others(const struct telling *telling)

@@ -68,16 +68,24 @@ static void pass_operators(struct walk *w, int64_t now)
 	}
 }
 
+/* Room for one more. 0, or -ENOMEM; 1: there are as many as there may be, and it is left out. */
+static int make_room(struct functions *f)
+{
+	if (f->count == FUNCTION_CALLS_MAX) {
+		f->left_out++;
+		return 1;
+	}
+	return ARRAY_GROW(f->slices, f->count, f->slice_room) && ARRAY_GROW(f->calls, f->count, f->call_room) ? 0
+													      : -ENOMEM;
+}
+
 static uint32_t add_call(struct walk *w, uint32_t frame)
 {
 	struct functions *f = w->to;
 	uint32_t outer = w->depth ? w->calls[w->depth - 1].place : NO_PLACE;
-	if (f->count == FUNCTION_CALLS_MAX) {
-		f->left_out++;
-		return NO_PLACE;
-	}
-	if (!ARRAY_GROW(f->slices, f->count, f->slice_room) || !ARRAY_GROW(f->calls, f->count, f->call_room)) {
-		w->error = -ENOMEM;
+	int full = make_room(f);
+	if (full) {
+		w->error = full < 0 ? full : w->error;
 		return NO_PLACE;
 	}
 	f->calls[f->count] = (struct function_call){frame, outer == NO_PLACE ? 0 : outer + 1};
@@ -291,14 +299,10 @@ int functions_add_collections(struct functions *f, const struct reader *r)
 		return 0;
 	while (!error && (code = sqlite3_step(row)) == SQLITE_ROW) {
 		int64_t start = figure_time(sqlite3_column_int64(row, 1));
-		if (f->count == FUNCTION_CALLS_MAX) {
-			f->left_out++;
+		int full = make_room(f);
+		error = full < 0 ? full : 0;
+		if (full)
 			continue;
-		}
-		if (!ARRAY_GROW(f->slices, f->count, f->slice_room) || !ARRAY_GROW(f->calls, f->count, f->call_room)) {
-			error = -ENOMEM;
-			break;
-		}
 		f->calls[f->count] = (struct function_call){.frame = (uint32_t)sqlite3_column_int64(row, 3) & 3};
 		f->slices[f->count++] = (struct nesting_slice){(uint64_t)sqlite3_column_int64(row, 0), start,
 							       start + figure_length(sqlite3_column_int64(row, 2))};

@@ -1,0 +1,74 @@
+/* tell_unlike.c - see telling.h. */
+#include "telling.h"
+
+#include "store/breakdown/thread_times.h"
+#include "figures.h"
+
+/* Where what is longer is not known to be the collection itself, that it is the cause is not said. */
+static void tell_collections(const struct telling *telling)
+{
+	struct finding *finding = telling->finding;
+	ADD(finding->evidence,
+	    " Python's collector of garbage went through all objects (a full collection) in %lld of them, and in none of the other steps.",
+	    (long long)finding->collections);
+	bool itself = strcmp(finding->subject, breakdown_host_rows[HOST_GARBAGE].title) == 0;
+	ADVICE("Try gc.freeze() once all is set up, so that what stays is not gone through again; or gc.disable(), and gc.collect() at steps that you "
+	       "choose.%s",
+	       itself ? ""
+		      : " If these steps do more besides (saving, evaluating, a new input shape), look at that first.");
+}
+
+/* A step that waited for a processor is longer by what else ran on the machine, wherever in the step that was. */
+static void tell_waited(const struct telling *telling, const struct breakdown_step *step)
+{
+	struct finding *finding = telling->finding;
+	struct thread_times times;
+	struct thread_use use;
+	char text[DURATION_BYTES];
+	int64_t longer = step->end - step->start - telling->findings->step_ns;
+	/* The others wait, too, on a machine that is always full. */
+	int64_t usual = figures_waited(telling->findings, telling->claims, telling->processor->waited);
+	usual = usual > 0 ? usual / (int64_t)telling->findings->judged : 0;
+	bool known = thread_times_load(telling->texts->db, telling->breakdown->step_thread, &times) &&
+		     thread_times_between(&times, step->start, step->end, &use);
+	thread_times_free(&times);
+	if (!known || use.waited - usual < longer / 2)
+		return;
+	ADD(finding->evidence, " In it the step's thread waited %s for a processor.", duration(text, use.waited));
+	ADVICE("What this step waited for is a processor: see what else ran on the machine then, and which limit the job's container or cgroup "
+	       "has. What the step does itself is the smaller part.");
+}
+
+void tell_unlike(const struct telling *telling)
+{
+	struct finding *finding = telling->finding;
+	const struct breakdown_step *step = &telling->breakdown->steps[finding->step - 1];
+	char a[DURATION_BYTES], b[DURATION_BYTES], c[DURATION_BYTES];
+	int64_t number = telling->capture->numbers[finding->step - 1];
+	WHAT("Step %lld takes %s, the others %s", (long long)(number ? number : finding->step),
+	     duration(a, step->end - step->start), duration(b, telling->findings->step_ns));
+	if (breakdown_evaluates(step))
+		EVIDENCE("%llu of %llu steps. It holds %s of %s.%s%s%s", (unsigned long long)finding->interval_total,
+			 (unsigned long long)(telling->findings->last - telling->findings->first),
+			 step->host[HOST_EVALUATION] ? "an evaluation" : "inference without gradient",
+			 duration(c, breakdown_evaluates(step)),
+			 *finding->subject ? " What is longer most is the row \"" : "", finding->subject,
+			 *finding->subject ? "\"." : "");
+	else if (step->compiled)
+		EVIDENCE("%llu of %llu steps. It holds a compilation by torch.compile of %s.",
+			 (unsigned long long)finding->interval_total,
+			 (unsigned long long)(telling->findings->last - telling->findings->first),
+			 duration(c, step->compiled));
+	else if (*finding->subject)
+		EVIDENCE("%llu of %llu steps. It is longer by %s of the row \"%s\".",
+			 (unsigned long long)finding->interval_total,
+			 (unsigned long long)(telling->findings->last - telling->findings->first),
+			 duration(c, telling->grown), finding->subject);
+	else
+		EVIDENCE("%llu of %llu steps.", (unsigned long long)finding->interval_total,
+			 (unsigned long long)(telling->findings->last - telling->findings->first));
+	if (!breakdown_evaluates(step) && !step->compiled)
+		tell_waited(telling, step);
+	if (finding->collections)
+		tell_collections(telling);
+}

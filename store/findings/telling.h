@@ -1,0 +1,54 @@
+/* telling.h - what the files that tell findings share: tell.c, tell_garbage.c, tell_unlike.c. */
+#ifndef PROFD_STORE_FINDINGS_TELLING_H
+#define PROFD_STORE_FINDINGS_TELLING_H
+
+#include "tell.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define DURATION_BYTES 32
+
+/* Divided here, so that it is rounded once. */
+static inline const char *mean(char text[DURATION_BYTES], int64_t ns, int64_t of)
+{
+	double value = (double)ns / (double)of;
+	if (value < 1e3)
+		snprintf(text, DURATION_BYTES, "%.0f ns", value);
+	else if (value < 1e6)
+		snprintf(text, DURATION_BYTES, "%.1f us", value / 1e3);
+	else if (value < 1e9)
+		snprintf(text, DURATION_BYTES, "%.1f ms", value / 1e6);
+	else
+		snprintf(text, DURATION_BYTES, "%.2f s", value / 1e9);
+	return text;
+}
+
+static inline const char *duration(char text[DURATION_BYTES], int64_t ns)
+{
+	return mean(text, ns, 1);
+}
+
+struct telling {
+	const struct texts *texts;
+	const struct breakdown_capture *capture;
+	const struct breakdown *breakdown;
+	const struct findings *findings;
+	const struct claims *claims;
+	const struct processor *processor;
+	int64_t grown;
+	struct finding *finding;
+};
+
+#define WHAT(...) (void)snprintf(telling->finding->what, sizeof telling->finding->what, __VA_ARGS__)
+#define EVIDENCE(...) (void)snprintf(telling->finding->evidence, sizeof telling->finding->evidence, __VA_ARGS__)
+#define ADVICE(...) (void)snprintf(telling->finding->advice, sizeof telling->finding->advice, __VA_ARGS__)
+/* Behind what is there. */
+#define ADD(text, ...) (void)snprintf((text) + strlen(text), sizeof(text) - strlen(text), __VA_ARGS__)
+
+/* A step that takes longer than the others: how much, and for what. */
+void tell_unlike(const struct telling *telling);
+/* Collections of Python's garbage: how often, how long, how many of them full. */
+void tell_garbage(const struct telling *telling);
+
+#endif

@@ -43,6 +43,15 @@ static void wait_began(unsigned n)
 	assert_int_equal(atomic_load(&began), n);
 }
 
+/* How many threads the pool has now. */
+static unsigned threads_of(struct work_pool *pool)
+{
+	pthread_mutex_lock(&pool->lock);
+	unsigned running = pool->running;
+	pthread_mutex_unlock(&pool->lock);
+	return running;
+}
+
 static void wake(void *context)
 {
 	(void)context;
@@ -110,9 +119,9 @@ static void test_nobody_waits_for_another(void **state)
 	assert_int_equal(atomic_load(&began), 5);
 	atomic_store(&held, -1000);
 	wait_began(MANY + 4);
-	for (int i = 0; i < 5000 && pool.running > 2; i++)
+	for (int i = 0; i < 5000 && threads_of(&pool) > 2; i++)
 		usleep(1000);
-	assert_int_equal(pool.running, 2);
+	assert_int_equal(threads_of(&pool), 2);
 	work_pool_deinit(&pool);
 	work_outbox_deinit(&outbox);
 }

@@ -74,7 +74,7 @@ static void range_event(void **state)
 	assert_true(r->color == 0xfff8f1eau);
 	assert_true(r->payload == 0x373029221b140d06ull);
 	assert_true(r->end_thread == 0x534c453eu);
-	assert_true(r->reserved == 0x6f68615au);
+	assert_true(r->inputs == 0x6f68615au);
 }
 
 static void operator_event(void **state)

@@ -125,6 +125,13 @@ enum batches {
 enum sample_state { SAMPLE_UNKNOWN, SAMPLE_RUNNING, SAMPLE_WAITING, SAMPLE_READY, SAMPLE_STATE_COUNT };
 /* Which objects Python's collector of garbage went through: the generations are 0, 1 and 2, which is all. */
 enum garbage_generation { GARBAGE_ALL = 2, GARBAGE_GENERATION_UNKNOWN = 3 };
+/* Of a collective operation: does its caller wait for it? And what was not told of it. */
+enum collective_asynchronous { COLLECTIVE_IS_WAITED_FOR = 1, COLLECTIVE_IS_ASYNCHRONOUS = 2 };
+enum collective_unknown {
+	COLLECTIVE_UNKNOWN_IN = 1,  /* in_elements */
+	COLLECTIVE_UNKNOWN_OUT = 2, /* out_elements */
+	COLLECTIVE_UNKNOWN_RANK = 4,
+};
 /* What torch.compile compiled; AT_RUN_TIME: what it does when its code first runs, such as choosing among kernels. */
 enum compile_part { COMPILE_FORWARD, COMPILE_BACKWARD, COMPILE_AT_RUN_TIME };
 /* Who told of an allocation, and what happened. */

@@ -2,6 +2,7 @@
 #include "build.h"
 
 #include "callers.h"
+#include "collective.h"
 #include "nest.h"
 #include "number.h"
 #include "records.h"
@@ -176,10 +177,15 @@ static bool add_timed(struct build *build, const struct kineto_event *event)
 		}
 		build->counts.operators = true;
 		build->counts.shapes = build->counts.shapes || record.operator.inputs;
-		return add(build, &build->frames, event, &record);
+		/* What the operator was about comes right behind it: nothing else has its times and an order between theirs. */
+		union event_any collective;
+		return add(build, &build->frames, event, &record) &&
+		       (!collective_of(event, &build->strings, &collective) ||
+			add(build, &build->frames, event, &collective));
 	}
 	case EVENT_RANGE:
 		build->counts.annotations = true;
+		build->counts.shapes = build->counts.shapes || record.range.inputs;
 		if (!steps_add(&build->steps, event, record.range.thread))
 			return no_memory(build);
 		return add(build, &build->frames, event, &record);
@@ -389,7 +395,10 @@ static bool put_frames(struct build *build)
 			ok = nest_around(&nest, item->thread, clock_of(build, item->start),
 					 &event.framework_allocation.parent) &&
 			     put(build, &event);
-		else
+		else if (event.head.kind == EVENT_COLLECTIVE) {
+			event.collective.operator= nest.last_id;
+			ok = put(build, &event);
+		} else
 			ok = (event.head.kind != EVENT_OPERATOR || !build->stacks ||
 			      take_callers(build, item, &event.operator)) &&
 			     nest_open(&nest, &event);
@@ -501,6 +510,8 @@ int build_finish(struct build *build, const struct kineto_about *about, struct c
 		tell(build, about, facts, ending);
 		store_set_base(store, CLOCK_START, facts->started);
 		store_put_facts(store, facts);
+		if (about->distributed)
+			store_meta_text(store, "distributed_info", about->distributed);
 		if (counts->device)
 			store_meta_int(store, "absent_kinds", absent_kinds(counts));
 		/* The hook is called at every call of Python. */

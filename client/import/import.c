@@ -1,6 +1,8 @@
 /* import.c - see import.h. */
 #include "import.h"
 
+#include "distributed.h"
+
 #include "client/ui/failure.h"
 
 #include <errno.h>
@@ -89,7 +91,7 @@ static int convert(struct import *import, struct store *store, int fd, int folde
 {
 	const struct kineto_reader reader = {import, on_event, on_device, on_progress};
 	struct capture_facts facts = {.number = 1, .trigger = 1};
-	struct kineto_about about;
+	struct kineto_about about = {0};
 	char why[KINETO_SENTENCE_BYTES];
 	struct store_finished finished;
 	/* It is large. */
@@ -107,6 +109,7 @@ static int convert(struct import *import, struct store *store, int fd, int folde
 		snprintf(sentence, IMPORT_SENTENCE_BYTES, "is no trace of torch.profiler: %s", why);
 		goto end;
 	}
+	distributed_read(&about);
 	text_copy(facts.label, sizeof facts.label, base_name(import->path));
 	text_clean(facts.label, strlen(facts.label));
 	text_copy(ending->id, sizeof ending->id, "import");
@@ -120,6 +123,7 @@ static int convert(struct import *import, struct store *store, int fd, int folde
 		code = EXIT_DONE;
 end:
 	build_free(import->build);
+	free(about.distributed);
 	free(ending);
 	return code;
 }

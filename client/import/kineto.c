@@ -69,6 +69,12 @@ static void clear_event(struct parser *parser)
 		.priority = -1,
 		.waits_for = -1,
 		.event = -1,
+		.collective = {.in_elements = -1,
+			       .out_elements = -1,
+			       .group_size = -1,
+			       .rank = -1,
+			       .sequence = -1,
+			       .asynchronous = -1},
 	};
 	parser->event = nothing;
 	parser->phase = '\0';
@@ -170,12 +176,14 @@ static int on_number(void *context, const char *text, size_t n)
 		break;
 	case FIELD_NUMBER:
 		if (decimal_read(text, n, 0, &value)) {
-			void *thing = place(parser) == DEVICE				     ? (void *)&parser->device
-				      : place(parser) == TOP || place(parser) == DISTRIBUTED ? (void *)parser->about
-											     : (void *)&parser->event;
+			void *thing = place(parser) == DEVICE ? (void *)&parser->device
+				      : place(parser) == TOP  ? (void *)parser->about
+							      : (void *)&parser->event;
 			*(int64_t *)(void *)((char *)thing + key.offset) = value;
 		}
 		break;
+	case FIELD_WORD:
+		return texts_put(&parser->texts, key.offset, text, n);
 	default:
 		break;
 	}
@@ -221,6 +229,8 @@ static int on_string(void *context, const unsigned char *text, size_t n)
 	case FIELD_NAME:
 		return texts_put(&parser->texts, offsetof(struct kineto_event, name), (const char *)text, n);
 	case FIELD_TEXT:
+	case FIELD_WORD:
+	case FIELD_LIST:
 		return texts_put(&parser->texts, key.offset, (const char *)text, n);
 	case FIELD_NUMBER:
 		if (place(parser) == EVENT || place(parser) == ARGUMENTS)
@@ -305,9 +315,12 @@ static int on_map(void *context)
 		clear_event(parser);
 		parser->device = nothing;
 		inside = DEVICE;
-	} else if (parser->key.field == FIELD_PLACE &&
-		   (parser->key.place == ARGUMENTS || parser->key.place == DISTRIBUTED)) {
-		inside = parser->key.place;
+	} else if (parser->key.field == FIELD_PLACE && parser->key.place == ARGUMENTS) {
+		inside = ARGUMENTS;
+	} else if (parser->key.field == FIELD_OBJECT) {
+		bool taken;
+		texts_clear(&parser->texts);
+		return texts_begin_json(&parser->texts, 0, "{", &taken);
 	}
 	if (inside == OUTSIDE) {
 		parser->passing = 1;
@@ -318,6 +331,19 @@ static int on_map(void *context)
 	return 1;
 }
 
+/* A copy of the JSON that stands beside the events; a second one of the key takes the first one's place. */
+static bool take_object(struct parser *parser)
+{
+	struct kineto_text text;
+	char **to = (char **)(void *)((char *)parser->about + parser->key.offset);
+	texts_settle(&parser->texts, &text);
+	free(*to);
+	*to = strndup(text.text, text.n);
+	parser->key.field = FIELD_NONE;
+	parser->texts.no_memory |= !*to;
+	return *to;
+}
+
 static int on_map_end(void *context)
 {
 	struct parser *parser = context;
@@ -326,7 +352,8 @@ static int on_map_end(void *context)
 		return 1;
 	}
 	if (parser->texts.copying)
-		return texts_close(&parser->texts, "}");
+		return texts_close(&parser->texts, "}") &&
+		       (place(parser) != TOP || parser->texts.copying || take_object(parser));
 	enum place left = place(parser);
 	parser->depth--;
 	if (left == EVENT)
@@ -353,9 +380,9 @@ static int on_array(void *context)
 		enter(parser, NUMBERS);
 		parser->key = key;
 		parser->numbers = 0;
-	} else if (parser->key.field == FIELD_JSON) {
+	} else if (parser->key.field == FIELD_JSON || parser->key.field == FIELD_LIST) {
 		bool taken;
-		if (!texts_begin_json(&parser->texts, parser->key.offset, &taken))
+		if (!texts_begin_json(&parser->texts, parser->key.offset, "[", &taken))
 			return 0;
 		parser->passing = !taken;
 	} else {

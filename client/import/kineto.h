@@ -37,6 +37,13 @@ struct kineto_text {
 	size_t n;
 };
 
+/* What torch says of an operation of several processes. Numbers: -1 = there is none. */
+struct kineto_collective {
+	struct kineto_text name, group, description, dtype;
+	struct kineto_text ranks, in_split, out_split; /* "[0, 1]" */
+	int64_t in_elements, out_elements, group_size, rank, sequence, asynchronous;
+};
+
 struct kineto_event {
 	enum kineto_kind kind;
 	struct kineto_text name, label; /* label: args.name, of the process or thread */
@@ -49,6 +56,7 @@ struct kineto_event {
 	int64_t grid[3], block[3];
 	struct kineto_text from;			   /* file:line of the call, of a function of Python */
 	struct kineto_text dims, types, strides, concrete; /* JSON */
+	struct kineto_collective collective;
 };
 
 struct kineto_device {
@@ -62,6 +70,7 @@ struct kineto_about {
 	int64_t base; /* ns that the events' times are counted from */
 	int64_t rank, world_size;
 	char host[64], torch[32];
+	char *distributed; /* distributedInfo as JSON; NULL = there is none. The caller frees it */
 };
 
 struct kineto_reader {

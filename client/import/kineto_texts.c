@@ -67,11 +67,11 @@ static bool separate(struct kineto_texts *texts)
 	return !comma || append(texts, ", ", 2);
 }
 
-bool texts_begin_json(struct kineto_texts *texts, size_t offset, bool *taken)
+bool texts_begin_json(struct kineto_texts *texts, size_t offset, const char *bracket, bool *taken)
 {
 	*taken = begin(texts, offset);
 	texts->after_value = texts->after_key = false;
-	return !*taken || texts_open(texts, "[");
+	return !*taken || texts_open(texts, bracket);
 }
 
 bool texts_open(struct kineto_texts *texts, const char *bracket)

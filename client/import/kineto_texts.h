@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define KINETO_TEXTS 8
+#define KINETO_TEXTS 16
 
 struct kineto_texts {
 	char *bytes; /* to be freed */
@@ -30,7 +30,7 @@ bool texts_put(struct kineto_texts *texts, size_t offset, const char *bytes, siz
 void texts_settle(struct kineto_texts *texts, void *thing);
 
 /* Begins the JSON of the member at `offset`, with its first bracket; the last one ends it. *taken: there was a place for it. */
-bool texts_begin_json(struct kineto_texts *texts, size_t offset, bool *taken);
+bool texts_begin_json(struct kineto_texts *texts, size_t offset, const char *bracket, bool *taken);
 bool texts_open(struct kineto_texts *texts, const char *bracket);
 bool texts_close(struct kineto_texts *texts, const char *bracket);
 bool texts_string(struct kineto_texts *texts, const unsigned char *text, size_t n);

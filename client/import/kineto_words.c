@@ -3,6 +3,7 @@
 
 #include "kineto.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #define WORD(text) text, sizeof(text) - 1
@@ -13,16 +14,12 @@
 static const struct known top_words[] = {
 	{WORD("traceEvents"), FIELD_PLACE, 0, EVENTS},
 	{WORD("deviceProperties"), FIELD_PLACE, 0, DEVICES},
-	{WORD("distributedInfo"), FIELD_PLACE, 0, DISTRIBUTED},
+	{WORD("distributedInfo"), FIELD_OBJECT, ABOUT(distributed)},
 	{WORD("baseTimeNanoseconds"), FIELD_NUMBER, ABOUT(base)},
 	{WORD("host_name"), FIELD_HOST, 0, OUTSIDE},
 	{WORD("hostname"), FIELD_HOST, 0, OUTSIDE},
 	{WORD("torch_version"), FIELD_TORCH, 0, OUTSIDE},
 	{WORD("PT_VERSION"), FIELD_TORCH, 0, OUTSIDE},
-};
-static const struct known distributed_words[] = {
-	{WORD("rank"), FIELD_NUMBER, ABOUT(rank)},
-	{WORD("world_size"), FIELD_NUMBER, ABOUT(world_size)},
 };
 static const struct known device_words[] = {
 	{WORD("id"), FIELD_NUMBER, DEVICE_AT(id)},
@@ -77,6 +74,24 @@ static const struct known argument_words[] = {
 	{WORD("Concrete Inputs"), FIELD_JSON, AT(concrete)},
 };
 
+/* Of record_param_comms; kernels of NCCL have some of them again. */
+static const struct known collective_words[] = {
+	{WORD("Collective name"), FIELD_TEXT, AT(collective.name)},
+	{WORD("dtype"), FIELD_TEXT, AT(collective.dtype)},
+	{WORD("In msg nelems"), FIELD_NUMBER, AT(collective.in_elements)},
+	{WORD("Out msg nelems"), FIELD_NUMBER, AT(collective.out_elements)},
+	{WORD("In split size"), FIELD_LIST, AT(collective.in_split)},
+	{WORD("Out split size"), FIELD_LIST, AT(collective.out_split)},
+	{WORD("Group size"), FIELD_NUMBER, AT(collective.group_size)},
+	{WORD("Process Group Name"), FIELD_WORD, AT(collective.group)},
+	{WORD("Process Group ID"), FIELD_WORD, AT(collective.group)}, /* torch 2.3 and before */
+	{WORD("Process Group Description"), FIELD_TEXT, AT(collective.description)},
+	{WORD("Process Group Ranks"), FIELD_LIST, AT(collective.ranks)},
+	{WORD("Rank"), FIELD_NUMBER, AT(collective.rank)},
+	{WORD("Seq"), FIELD_NUMBER, AT(collective.sequence)},
+	{WORD("Is asynchronized op"), FIELD_NUMBER, AT(collective.asynchronous)},
+};
+
 #define FIND(words) find(words, sizeof(words) / sizeof *(words), key, n)
 
 static const struct known *find(const struct known *words, size_t count, const char *key, size_t n)
@@ -87,19 +102,25 @@ static const struct known *find(const struct known *words, size_t count, const c
 	return NULL;
 }
 
+/* Most keys that are not read begin otherwise, and there are some in each event. */
+static bool is_collective(const char *key, size_t n)
+{
+	return n && strchr("CdIOGPRS", key[0]);
+}
+
 const struct known *kineto_word(enum place place, const char *key, size_t n)
 {
+	const struct known *known;
 	switch (place) {
 	case TOP:
 		return FIND(top_words);
-	case DISTRIBUTED:
-		return FIND(distributed_words);
 	case DEVICE:
 		return FIND(device_words);
 	case EVENT:
 		return FIND(event_words);
 	case ARGUMENTS:
-		return FIND(argument_words);
+		known = FIND(argument_words);
+		return known || !is_collective(key, n) ? known : FIND(collective_words);
 	case OUTSIDE:
 	case EVENTS:
 	case NUMBERS:

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 /* Where the parser is. What is not listed is passed over, whatever it holds. */
-enum place { OUTSIDE, TOP, EVENTS, EVENT, ARGUMENTS, NUMBERS, DEVICES, DEVICE, DISTRIBUTED };
+enum place { OUTSIDE, TOP, EVENTS, EVENT, ARGUMENTS, NUMBERS, DEVICES, DEVICE };
 
 /* Fields of an event, of its arguments, of a device, of the file. */
 enum field {
@@ -19,6 +19,9 @@ enum field {
 	FIELD_NUMBER, /* int64_t at `offset` */
 	FIELD_THREE,  /* int64_t[3] at `offset` */
 	FIELD_JSON,   /* what stands there, as it stands there */
+	FIELD_WORD,   /* a text, or a number as a text */
+	FIELD_LIST,   /* a text that is a list, or the list itself */
+	FIELD_OBJECT, /* char *: JSON of its own memory */
 	FIELD_PLACE,  /* something of its own: `place` */
 	FIELD_HOST,
 	FIELD_TORCH

@@ -30,6 +30,7 @@ static void take_annotation(const struct kineto_event *event, struct strings *st
 	ret->duration = (uint64_t)event->duration;
 	ret->name = strings_name(strings, event->name);
 	ret->thread = thread_id(event->thread);
+	ret->inputs = strings_inputs(strings, event);
 	ret->source = RANGE_SOURCE_TORCH_USER;
 }
 

@@ -20,9 +20,11 @@ uint32_t strings_id(struct strings *strings, const char *text, size_t n)
 	if (!id)
 		no_memory(strings);
 	else if (is_new) {
-		char *clean = strndup(text, n);
+		/* There may be zeros in it. */
+		char *clean = malloc(n);
 		if (!clean)
 			return no_memory(strings);
+		memcpy(clean, text, n);
 		text_clean(clean, n);
 		store_put_string(strings->store, id, clean, n);
 		free(clean);

@@ -269,6 +269,93 @@ def test_an_event_of_every_kind(tmp_path):
         assert "does not tell one block from another" in run("show", tmp_path / "old.db", "--by", view).stdout, view
 
 
+COLLECTIVE = {"Collective name": "name", "In msg nelems": "in_elements", "Out msg nelems": "out_elements", "Group size": "group_size", "dtype": "dtype",
+              "In split size": "in_split", "Out split size": "out_split", "Process Group Name": "group_name", "Process Group ID": "group_name",
+              "Process Group Description": "group_description", "Process Group Ranks": "group_ranks", "Rank": "rank", "Seq": "sequence"}
+TEXTS = ("name", "dtype", "in_split", "out_split", "group_name", "group_description", "group_ranks")
+
+
+def collectives(capture):
+    """What the capture holds of them, in their order; texts for the numbers of texts; and the thread of the operator that each was in."""
+    columns = [f"(SELECT text FROM strings WHERE id = c.{name}) AS {name}" if name in TEXTS else f"c.{name}" for name in COLLECTIVE.values()]
+    with contextlib.closing(sqlite3.connect(capture)) as file:
+        file.row_factory = sqlite3.Row
+        return [dict(row) for row in file.execute(
+            f"SELECT {', '.join(dict.fromkeys(columns))}, c.point_to_point, c.asynchronous, c.unknown, c.step, c.time, o.start, o.thread, "
+            "(SELECT text FROM strings WHERE id = o.name) AS operator FROM collective_records c LEFT JOIN operators o ON o.id = c.operator ORDER BY c.time")]
+
+
+@pytest.mark.parametrize("trace", [trace for trace in TRACES if trace.name.startswith(("a100_ddp", "v100_rank0"))], ids=lambda path: path.name.split(".")[0])
+def test_what_torch_says_of_collectives(trace, tmp_path):
+    """Key by key; an event that waits for an earlier operation is none. The words of torch 2.3 (Process Group ID) are those of later ones here."""
+    capture = imported(trace, tmp_path)
+    told = sorted((e for e in events(trace) if e["name"] == "record_param_comms" and e["args"]["Collective name"] != "wait"), key=lambda e: e["ts"])
+    found = collectives(capture)
+    assert len(found) == len(told) > 20
+    for row, event in zip(found, told):
+        assert row["operator"] == "record_param_comms" and row["thread"] == event["tid"] and row["start"] == row["time"]
+        expected = {COLLECTIVE[key]: value for key, value in event["args"].items() if key in COLLECTIVE}
+        assert {key: row[key] for key in expected} == {**expected, "group_name": str(expected["group_name"])}
+        # What is not told is not known; neither trace has these.
+        assert row["sequence"] == -1 and row["unknown"] == 4 and not row["asynchronous"] and not row["point_to_point"]
+    with gzip.open(trace, "rt") as file:
+        about = json.load(file)["distributedInfo"]
+    with contextlib.closing(sqlite3.connect(capture)) as file:
+        assert json.loads(file.execute("SELECT value FROM meta WHERE key = 'distributed_info'").fetchone()[0]) == about
+
+
+def test_collectives_of_strange_traces(tmp_path):
+    """Later keys, lists that are cut or no texts, values that nobody expects: what cannot be is not known, and nothing is made up."""
+    def comm(at, **args):
+        return {"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 5, "tid": 5, "ts": at, "dur": 5,
+                "args": {name.replace("_", " "): value for name, value in args.items()}}
+
+    ranks = "[" + ", ".join(map(str, range(30)))
+    rows = {
+        "newest": comm(10, **{"Collective name": "send", "Seq": 4242424242, "Rank": 3, "Dst Rank": 3, "Is asynchronized op": 1, "In msg nelems": 7,
+                              "Out msg nelems": 0, "Process Group Ranks": ranks + ", ...]", "Group size": 64}),
+        "empty": comm(20, **{"Collective name": "barrier"}),
+        "lists": comm(30, **{"Collective name": "a", "Process Group Ranks": [2, 5], "In split size": "[ 1,2 ]", "Out split size": "[1, [2]]", "Rank": 0,
+                             "Process Group ID": 12, "Is asynchronized op": 0}),
+        "wrong": comm(40, **{"Collective name": "b", "Process Group Ranks": "]; DROP", "In split size": "[1", "Out split size": {"a": [1]}, "Rank": -4,
+                             "Seq": -9, "In msg nelems": -5, "Out msg nelems": 1e300, "Group size": "many", "dtype": 8, "Process Group Name": None}),
+        "huge": comm(50, **{"Collective name": "c" * (1 << 20), "Seq": 1 << 61, "Rank": 1 << 40, "Group size": 1 << 40, "In msg nelems": 1 << 60,
+                            "Process Group Ranks": "[" + "1, " * (1 << 18) + "1]", "In split size": "[" + "9" * 60 + "]", "dtype": "\u0000\u001b[31m"}),
+        "wait": comm(60, **{"Collective name": "wait"}),
+        "nameless": comm(70, **{"In msg nelems": 8}),
+        "no text": comm(80, **{"Collective name": ["allreduce"]}),
+    }
+    trace = tmp_path / "strange.json"
+    trace.write_text(json.dumps({"traceEvents": [
+        {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "pid": 5, "tid": 5, "ts": 0, "dur": 100}, *rows.values(),
+        {"ph": "X", "cat": "user_annotation", "name": "gloo:all_reduce", "pid": 5, "tid": 5, "ts": 11, "dur": 2,
+         "args": {"Input Dims": [[16]], "Input type": ["float"], "Input Strides": [[1]], "Concrete Inputs": [""]}},
+    ], "distributedInfo": {"rank": 3, "world_size": 1e99, "odd": [{"\u0001": None}]}}))
+    capture = imported(trace, tmp_path)
+    found = dict(zip(rows, collectives(capture)))
+    assert len(found) == 5
+    newest = found["newest"]
+    assert (newest["sequence"], newest["rank"], newest["asynchronous"], newest["point_to_point"], newest["unknown"]) == (4242424242, 3, 2, 1, 0)
+    assert newest["group_ranks"] == ranks + "]" and newest["group_size"] == 64 and newest["out_elements"] == 0
+    empty = {key: value for key, value in found["empty"].items() if key in (*COLLECTIVE.values(), "unknown", "asynchronous") and key != "name"}
+    assert {key: value for key, value in empty.items() if value} == {"sequence": -1, "unknown": 7}
+    lists = found["lists"]
+    assert (lists["group_ranks"], lists["in_split"], lists["out_split"], lists["group_name"]) == ("[2, 5]", "[1, 2]", None, "12")
+    assert (lists["rank"], lists["unknown"], lists["asynchronous"]) == (0, 3, 1)
+    wrong = {key: value for key, value in found["wrong"].items() if key in (*COLLECTIVE.values(), "unknown", "asynchronous") and key != "name"}
+    assert {key: value for key, value in wrong.items() if value} == {"sequence": -1, "unknown": 7}
+    huge = found["huge"]
+    assert len(huge["name"]) == 1 << 20 and huge["sequence"] == 1 << 61 and huge["in_elements"] == 1 << 60 and huge["unknown"] == 6
+    assert huge["rank"] == huge["group_size"] == 0 and json.loads(huge["group_ranks"]) == [1] * 30 and huge["in_split"] is None and huge["dtype"] == "??[31m"
+    # Beside the events: rank is taken, a world of 1e99 is none; all is kept.
+    capture_json = json.loads(run("show", capture, "--format", "json").stdout)["capture"]
+    assert capture_json["rank"] == 3 and capture_json["world_size"] is None
+    with contextlib.closing(sqlite3.connect(capture)) as file:
+        assert json.loads(file.execute("SELECT value FROM meta WHERE key = 'distributed_info'").fetchone()[0])["odd"] == [{"\u0001": None}]
+        dims = "SELECT i.dims, i.types FROM ranges r JOIN inputs i ON i.id = r.inputs JOIN strings s ON s.id = r.name WHERE s.text = 'gloo:all_reduce'"
+        assert file.execute(dims).fetchall() == [("[[16]]", '["float"]')]
+
+
 BAD = {
     "empty": (b"", "it is empty"),
     "no JSON": (b"hello", "at byte 1 of its JSON"),

@@ -1,6 +1,7 @@
 /* derive.c - see derive.h. No locks. */
 #include "derive.h"
 #include "derive_boundaries.h"
+#include "derive_collectives.h"
 #include "derive_launches.h"
 #include "derive_load.h"
 #include "derive_memory.h"
@@ -55,6 +56,7 @@ static void derive_rest(struct store *store, struct device *device, bool cupti, 
 	derived->blocks_left = !derive_memory(store, &taken);
 	derive_modules(store, cupti, derived->blocks_left ? NULL : &taken);
 	numbered_deinit(&taken);
+	derived->collectives_left = !derive_collectives(store);
 	if (cupti)
 		notes_find(&notes, store);
 	derived->rest_failed = store->error != 0;

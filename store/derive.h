@@ -21,6 +21,7 @@ struct derived {
 	struct notes notes;
 	char trouble[STORE_SENTENCE_BYTES]; /* why the device side could not be derived; empty = it could */
 	bool blocks_left;		    /* there was no memory to add up what allocators gave out */
+	bool collectives_left;		    /* there was no memory to list operations of several processes */
 	bool rest_failed; /* derive_run failed while it placed rows that had no step when they were written */
 };
 

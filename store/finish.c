@@ -358,6 +358,8 @@ static int put_all(struct finish *finish, struct derived *derived, bool *ended)
 	/* Of an agent's alone: no trace holds NVTX, which is nothing to say of one of them. */
 	if (finish->ending->has_done)
 		notes_nvtx(&finish->ending->collectors[COLLECTOR_NVTX], store);
+	if (derived->collectives_left)
+		notes_add(store, "collective operations are not listed: there was no memory for them (memory_user)");
 	if (*finish->ending->note)
 		notes_add(store, finish->ending->note);
 	if (*finish->ending->before)

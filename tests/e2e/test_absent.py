@@ -24,7 +24,7 @@ NO_BLOCKS = dict.fromkeys(("memory", "memory_steps", "peak", "memory_use", "leak
 
 # What is left out: (categories, arguments of events), then the views that say so, and how. Every other view has rows, or says nothing.
 VARIANTS = {
-    "torch": (("cpu_op",), (), {"operators": NO_OPERATORS, "flops": "the trace holds no shapes (record_shapes)"}),
+    "torch": (("cpu_op",), (), {"operators": NO_OPERATORS, "collectives": NO_OPERATORS, "flops": "the trace holds no shapes (record_shapes)"}),
     "shapes": ((), ("Input Dims", "Input type"), {"flops": "the trace holds no shapes (record_shapes)"}),
     "cupti": ((*DEVICE, "cpu_instant_event"), (), {**{view: NO_GPU for view in ("idle", "devices", "kernels", "copies", "memsets", "graphs", "streams", "api", "memory_calls", "syncs", "launches",
                                                          "overlap", "sessions")}, **NO_BLOCKS}),
@@ -33,7 +33,7 @@ VARIANTS = {
     "syncs": (("cuda_sync",), (), {}),
     "waits": (("cuda_sync", *CALLS), (), {"syncs": NONE, "api": NONE, "memory_calls": NONE}),
     "host": (("cpu_op", "user_annotation", "cpu_instant_event", *CALLS), (),
-             {"operators": NO_OPERATORS, "ranges": "the trace holds no annotations", "tree": "the trace holds no annotations", "api": NONE, "memory_calls": NONE,
+             {"operators": NO_OPERATORS, "collectives": NO_OPERATORS, "ranges": "the trace holds no annotations", "tree": "the trace holds no annotations", "api": NONE, "memory_calls": NONE,
               "flops": "the trace holds no shapes", **NO_BLOCKS}),
 }
 # Never in an imported trace.
@@ -41,7 +41,7 @@ ALWAYS = {"workers": "nobody looked at the processes", "sessions": "the trace do
           "lines": "a trace holds stacks of Python only if it was recorded with_stack",
           "functions": "a trace holds stacks of Python only if it was recorded with_stack", "modules": "the trace holds no calls of modules",
           "compiles": "a trace does not list the compilations",
-          "device_memory": "a trace holds no allocations by CUDA itself", "leaks": None, "graphs": None, "dropped": None}
+          "device_memory": "a trace holds no allocations by CUDA itself", "leaks": None, "graphs": None, "dropped": None, "collectives": None}
 
 
 def whole_trace():

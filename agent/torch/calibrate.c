@@ -270,6 +270,8 @@ static void *probe_thread(void *unused)
 	void **tensors[] = {&probe.input, &probe.weight, &probe.heap, &probe.out, &probe.left, &probe.right};
 	(void)unused;
 	probe.failure = run_probe();
+	if (!probe.failure)
+		torch_collective_prove();
 	for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
 		if (*tensors[i])
 			torch_symbols.delete_tensor(*tensors[i]);

@@ -143,6 +143,8 @@ static void *record_start(void **to, const void *function)
 	} else if (matched) {
 		*to = (void *)(uintptr_t)(is_user ? &range_context : &operator_context);
 	}
+	if (__builtin_expect(!is_static && scope == TORCH_SCOPE_FUNCTION, 0) && thread && torch_is_collective(name))
+		torch_collective(thread, frame);
 	if (thread)
 		sink_leave(thread);
 	return to;

@@ -1,5 +1,6 @@
 /* internal.h - what the torch collector's files share: symbols.c (what libtorch is asked for), calibrate.c (where things
- * lie), describe.c (an operator's inputs), watch.c (steps), collector.c (recording).
+ * lie), describe.c (an operator's inputs), collective.c (what is said of collective operations), watch.c (steps), collector.c
+ * (recording).
  *
  * Symbols and offsets are written by the agent's thread while no callback of ours that reads them is installed, and never
  * change afterwards. */
@@ -13,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* at::RecordFunctionCallback, the same from 1.13 to 2.15. Trivially copyable and larger than 16 bytes, so C++ passes it
  * on the stack, as C does. */
@@ -30,6 +32,8 @@ _Static_assert(offsetof(struct torch_callback, needs_ids) == 36, "at::RecordFunc
 #define TORCH_SCOPE_FUNCTION 0
 #define TORCH_SCOPE_BACKWARD 1
 #define TORCH_SCOPE_USER 7
+
+#define TORCH_COMMS_FORMS 5
 
 struct torch_symbols {
 	uint64_t (*add_global)(struct torch_callback callback);
@@ -63,6 +67,13 @@ struct torch_symbols {
 	void *(*tensor_type)(void *buffer);
 	const void *int_type_vtable, *tensor_type_vtable;
 	const void *undefined_tensor; /* c10::UndefinedTensorImpl::_singleton */
+
+	/* c10::ThreadLocalDebugInfo::get(), and by which it finds that of a collective operation: newer releases have an address there, the
+	 * others a number. NULL where this torch lacks it. */
+	const void *(*debug_info)(uintptr_t kind);
+	const uintptr_t *comms_kind;
+	/* Constructors of torch::ParamCommsDebugInfo, of which a torch has one. */
+	const void *comms[TORCH_COMMS_FORMS];
 };
 OWN struct torch_symbols torch_symbols;
 
@@ -115,6 +126,16 @@ uint64_t torch_which(const char *class, size_t bytes);
 
 /* Describes the inputs of `function` (proto/inputs.h) in `words`, LIMIT_INPUTS_WORDS long; returns how many it wrote. */
 uint32_t torch_describe_inputs(const void *function, uint32_t *words);
+
+/* A function that torch opens around a collective operation of NCCL's or UCC's; no operator with a schema has this name. */
+static inline bool torch_is_collective(const char *name)
+{
+	return name[0] == 'r' && !strcmp(name, "record_param_comms");
+}
+/* Proves where things lie in what torch says of them; where that fails nothing is recorded of it. Calibration's thread. */
+void torch_collective_prove(void);
+/* Writes what torch says of the operation that the calling thread has just begun, and stamps the start of its frame again; NULL: it has none. */
+void torch_collective(struct sink_thread *thread, struct sink_frame *frame);
 
 /* Are operators recorded? */
 bool torch_is_on(void);

@@ -40,6 +40,28 @@ static void *open_library(const char *part)
 	return dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD);
 }
 
+/* Parts of the mangled names of constructors of torch::ParamCommsDebugInfo, with std::string in both of its forms, with numbers of elements of
+ * 8 and of 4 bytes, and with a bool behind all. */
+#define COMMS "_ZN5torch19ParamCommsDebugInfoC1ESt5tuple"
+#define STRING "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+#define TYPE "N3c1010ScalarTypeESt6vectorIlSaIlEE"
+
+static void bind_core(void *c10)
+{
+	const struct {
+		void *to;
+		const char *name;
+	} wanted[] = {
+		{&torch_symbols.undefined_tensor, "_ZN3c1019UndefinedTensorImpl10_singletonE"},
+		{&torch_symbols.debug_info, "_ZN3c1020ThreadLocalDebugInfo3getENS_13DebugInfoKindE"},
+		{&torch_symbols.comms_kind, "_ZN3c1013DebugInfoKind16PARAM_COMMS_INFOE"},
+	};
+	for (size_t i = 0; c10 && i < sizeof wanted / sizeof *wanted; i++) {
+		void *symbol = dlsym(c10, wanted[i].name);
+		memcpy(wanted[i].to, &symbol, sizeof symbol);
+	}
+}
+
 static int bind(void)
 {
 	void *cpu = open_library("/libtorch_cpu.so");
@@ -71,12 +93,17 @@ static int bind(void)
 		{&torch_symbols.tensor_type, "_ZN3c1010TensorType3getEv"},
 		{&torch_symbols.int_type_vtable, "_ZTVN3c107IntTypeE"},
 		{&torch_symbols.tensor_type_vtable, "_ZTVN3c1010TensorTypeE"},
+		{&torch_symbols.comms[0], COMMS "IJ" STRING "S7_EEiOS7_ll" TYPE "SE_iiib"},
+		{&torch_symbols.comms[1], COMMS "IJ" STRING "S7_EEiOS7_ll" TYPE "SE_iii"},
+		{&torch_symbols.comms[2], COMMS "IJ" STRING "S7_EEiOS7_ii" TYPE "SE_iii"},
+		{&torch_symbols.comms[3], COMMS "IJSsSsEEiOSsll" TYPE "S8_iii"},
+		{&torch_symbols.comms[4], COMMS "IJSsSsEEiOSsii" TYPE "S8_iii"},
 	};
 	for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
 		void *symbol = dlsym(cpu, wanted[i].name);
 		memcpy(wanted[i].to, &symbol, sizeof symbol);
 	}
-	torch_symbols.undefined_tensor = c10 ? dlsym(c10, "_ZN3c1019UndefinedTensorImpl10_singletonE") : NULL;
+	bind_core(c10);
 	return torch_symbols.add_global && torch_symbols.remove && torch_symbols.name ? 1 : -ENOSYS;
 }
 

@@ -98,7 +98,25 @@ static void next_line(const char *command, const char *text)
 	printf("  %-36s %s\n", command, text);
 }
 
-static void print_next(const struct trigger_result *result, size_t count)
+static bool several_ranks(const struct trigger_result *results, size_t count)
+{
+	for (size_t i = 1; i < count; i++)
+		if (results[i].followed->rank >= 0 && results[i].followed->rank != results[0].followed->rank)
+			return true;
+	return false;
+}
+
+static void next_of_several(const struct trigger_result *results, size_t count, const char *id)
+{
+	char command[128];
+
+	snprintf(command, sizeof command, "profd ranks %s", id);
+	if (several_ranks(results, count))
+		next_line(command, "which rank the others wait for");
+	next_line("profd captures", "all captures, newest first");
+}
+
+static void print_next(const struct trigger_result *results, const struct trigger_result *result, size_t count)
 {
 	const char *id = result->followed->id;
 	char command[128];
@@ -121,7 +139,7 @@ static void print_next(const struct trigger_result *result, size_t count)
 		next_line(command, "a trace for ui.perfetto.dev or chrome://tracing");
 	}
 	if (count > 1)
-		next_line("profd captures", "all captures, newest first");
+		next_of_several(results, count, id);
 }
 
 /* What --output has written. */
@@ -152,14 +170,16 @@ static void print_which(const struct trigger_result *chosen, const struct screen
 	trigger_print_notes(chosen);
 }
 
-static void print_summary(const struct trigger_result *chosen, size_t count, const struct screen *screen)
+static void print_summary(const struct trigger_result *results, const struct trigger_result *chosen, size_t count,
+			  const struct screen *screen)
 {
 	trigger_print_tables(chosen, screen);
-	print_next(chosen, count);
+	print_next(results, chosen, count);
 }
 
 /* The answer, from the capture's file. False: the file cannot be had, and it was said why. */
-static bool print_answer(const struct follow *follow, const struct trigger_result *chosen, size_t count)
+static bool print_answer(const struct follow *follow, const struct trigger_result *results,
+			 const struct trigger_result *chosen, size_t count)
 {
 	struct daemons only = {.list = {follow->daemons->list[chosen->followed->daemon]}, .count = 1};
 	struct capture capture;
@@ -176,7 +196,7 @@ static bool print_answer(const struct follow *follow, const struct trigger_resul
 	trigger_print_notes(chosen);
 	answer_print(&tables, about);
 	if (count > 1)
-		puts("  profd captures                        all captures, newest first");
+		next_of_several(results, count, chosen->followed->id);
 	cJSON_Delete(about);
 	tables_deinit(&tables);
 	capture_close(&capture);
@@ -199,13 +219,13 @@ static void print_people(const struct follow *follow, struct trigger_result *res
 		table_print(table, &screen, 0);
 		table_free(table);
 	}
-	if (chosen->summary && !print_answer(follow, chosen, count)) {
+	if (chosen->summary && !print_answer(follow, results, chosen, count)) {
 		/* The file cannot be had: what the daemon itself says of it. */
 		if (count > 1)
 			print_which(chosen, &screen);
 		else
 			trigger_print_head(chosen, &screen);
-		print_summary(chosen, count, &screen);
+		print_summary(results, chosen, count, &screen);
 	} else if (!chosen->summary && count == 1) {
 		trigger_print_head(chosen, &screen);
 	}

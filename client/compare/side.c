@@ -18,8 +18,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Each has an open file. */
-#define CAPTURES_MOST 256
 /* The daemon's own bound of a request's limit: all of them. */
 #define ALL_CAPTURES (1 << 30)
 #define RANGES_MOST 64
@@ -63,9 +61,9 @@ static bool is_there(const char *path)
 
 static int add_capture(struct side *side, struct capture *capture)
 {
-	if (side->count == CAPTURES_MOST) {
+	if (side->count == SIDE_CAPTURES_MOST) {
 		capture_close(capture);
-		return fail(EXIT_USAGE, "%s are more than %d captures; name fewer", side->word, CAPTURES_MOST);
+		return fail(EXIT_USAGE, "%s are more than %d captures; name fewer", side->word, SIDE_CAPTURES_MOST);
 	}
 	side->captures = need(reallocarray(side->captures, side->count + 1, sizeof *side->captures));
 	side->captures[side->count++] = (struct side_capture){.capture = *capture};
@@ -230,13 +228,74 @@ static bool is_together(struct side_capture *one, struct side_capture *other)
 	       reader_meta_int(a, "cycle", 0) == reader_meta_int(b, "cycle", 0);
 }
 
+/* CLOCK_MONOTONIC ns at the capture's base; 0: nobody knows it. */
+static int64_t clock_base(struct side_capture *capture)
+{
+	struct reader *reader = &capture->capture.reader;
+	return reader_meta_text(reader, "trigger_id") ? figure_time(reader_meta_int(reader, "base_monotonic", 0)) : 0;
+}
+
+bool side_clock(struct side_capture *one, struct side_capture *other, int64_t *ret_later)
+{
+	const char *host = reader_meta_text(&one->capture.reader, "host");
+	const char *other_host = reader_meta_text(&other->capture.reader, "host");
+	int64_t base = clock_base(one), other_base = clock_base(other);
+	if (!base || !other_base || !host || !*host || !other_host || strcmp(host, other_host) != 0)
+		return false;
+	*ret_later = base - other_base;
+	return true;
+}
+
+/* The one of other's steps that this one shares most of its time with: more than half. `later`: what is to be added to this one's times. */
+static const struct side_step *same_time(const struct side_capture *other, const struct side_step *step, int64_t later)
+{
+	const struct side_step *best = NULL;
+	int64_t start = step->start + later, end = start + step->wall, most = 0;
+	for (size_t i = 0; i < other->count; i++) {
+		const struct side_step *one = &other->steps[i];
+		int64_t from = one->start > start ? one->start : start;
+		int64_t to = one->start + one->wall < end ? one->start + one->wall : end;
+		if (to - from > most) {
+			most = to - from;
+			best = one;
+		}
+	}
+	return best && most > (step->wall < best->wall ? step->wall : best->wall) / 2 ? best : NULL;
+}
+
+static bool share_numbers(const struct side_capture *one, const struct side_capture *other)
+{
+	if (!one->count || !other->count || !one->steps[0].number || !other->steps[0].number)
+		return false;
+	return one->steps[0].number <= other->steps[other->count - 1].number &&
+	       other->steps[0].number <= one->steps[one->count - 1].number;
+}
+
+static const struct side_step *same_number(const struct side_capture *other, int64_t number)
+{
+	int64_t at = number - other->steps[0].number;
+	return at >= 0 && (uint64_t)at < other->count && other->steps[at].number == number ? &other->steps[at] : NULL;
+}
+
+/* The unit that a step of another rank, which was recorded together with this one, has already: the step at the same time, where they share a clock; else the one
+ * of the same number; else of the same place in the capture. SIZE_MAX: none. */
+static size_t unit_beside(struct side_capture *capture, const struct side_step *step, struct side_capture *other)
+{
+	int64_t later;
+	const struct side_step *same;
+	if (side_clock(capture, other, &later))
+		same = same_time(other, step, later);
+	else if (share_numbers(capture, other))
+		same = same_number(other, step->number);
+	else
+		return side_unit(other, step->ordinal);
+	return same ? same->unit : SIZE_MAX;
+}
+
 /* Gives each chosen step its unit: that of an earlier capture's step, or a new one. */
 static void make_units(struct side *side, size_t index, const struct range *ranges, size_t range_count)
 {
-	struct side_capture *capture = &side->captures[index], *other = NULL;
-	for (size_t i = 0; i < index && !other; i++)
-		if (is_together(capture, &side->captures[i]))
-			other = &side->captures[i];
+	struct side_capture *capture = &side->captures[index];
 	for (size_t i = 0; i < capture->count; i++) {
 		struct side_step *step = &capture->steps[i];
 		if (!is_chosen(capture, step, ranges, range_count)) {
@@ -244,7 +303,9 @@ static void make_units(struct side *side, size_t index, const struct range *rang
 			side->held |= range_count ? 0 : step->holds;
 			continue;
 		}
-		step->unit = other ? side_unit(other, step->ordinal) : SIZE_MAX;
+		for (size_t other = 0; other < index && step->unit == SIZE_MAX; other++)
+			if (is_together(capture, &side->captures[other]))
+				step->unit = unit_beside(capture, step, &side->captures[other]);
 		if (step->unit == SIZE_MAX)
 			step->unit = side->units++;
 	}

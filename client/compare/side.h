@@ -10,6 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Each has an open file. */
+#define SIDE_CAPTURES_MOST 256
+
 struct side_step {
 	int64_t ordinal; /* in the capture, from 1 */
 	int64_t number;	 /* the process's own; 0: a window of time */
@@ -37,6 +40,9 @@ struct side {
 	size_t left_out; /* steps that hold what is told in `held` (enum breakdown_held), where nobody has named steps and others hold none */
 	struct shift_blocks blocks;
 };
+
+/* Were both recorded by the clock of one machine? Then *ret_later is what makes times of the one, added to them, times of the other. */
+bool side_clock(struct side_capture *one, struct side_capture *other, int64_t *ret_later);
 
 /* Opens what a word names. EXIT_DONE, or an exit code after its sentence. side_close in every case. */
 int side_open(const char *word, struct side *side);

@@ -131,8 +131,8 @@ static void record(struct sink_thread *writer, const struct sink_frame *f, uint6
 			write_whole(writer, &e, sizeof e);
 		return;
 	}
-	/* The tail is left out where it would hold zeros only: most ranges have neither colour, category nor payload. */
-	int plain = !f->category && !f->color && !f->payload_type && !end_thread;
+	/* The tail is left out where it would hold zeros only: most ranges have neither colour, category, payload nor inputs. */
+	int plain = !f->category && !f->color && !f->payload_type && !end_thread && !f->inputs;
 	struct event_range e = {
 		.head = {plain ? EVENT_RANGE_LEAST : sizeof e, EVENT_RANGE, flags, f->step},
 		.start = f->start,
@@ -150,6 +150,7 @@ static void record(struct sink_thread *writer, const struct sink_frame *f, uint6
 		.color = f->color,
 		.payload = f->payload,
 		.end_thread = end_thread,
+		.inputs = f->inputs,
 	};
 	if (plain)
 		write_whole(writer, &e, EVENT_RANGE_LEAST);

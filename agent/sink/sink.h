@@ -53,7 +53,7 @@ struct sink_frame {
 	uint32_t category; /* ranges */
 	uint32_t color;	   /* ranges */
 	uint64_t payload;  /* ranges */
-	uint32_t inputs;   /* operators */
+	uint32_t inputs;   /* operators, and ranges of torch's */
 	uint32_t forward_thread;
 	int64_t sequence;
 	uint64_t
@@ -154,8 +154,8 @@ uint32_t sink_string(struct sink_thread *thread, const char *text, size_t bytes,
 /* The same for a text that ends with a NUL and is mostly found at the same address again (an operator's schema name): looked up
  * by it, and compared. */
 uint32_t sink_string_static(struct sink_thread *thread, const char *text, uint8_t kind);
-/* The same for an inputs description (proto/inputs.h), n words. 0: counted as inputless. */
-uint32_t sink_inputs(struct sink_thread *thread, const uint32_t *words, size_t n);
+/* The same for an inputs description (proto/inputs.h), n words. 0: counted as inputless for `kind`. */
+uint32_t sink_inputs(struct sink_thread *thread, const uint32_t *words, size_t n, uint8_t kind);
 
 /* For what is written in one go after the recording: waits until the daemon has made room for some MiB, at most until `deadline`
  * (CLOCK_MONOTONIC ns). 1, or 0 where there is not that much. Agent's thread. */

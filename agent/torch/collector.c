@@ -126,7 +126,7 @@ static void *record_start(void **to, const void *function)
 	}
 	if (frame) {
 		uint32_t words[LIMIT_INPUTS_WORDS];
-		uint32_t n = !is_user && globs->shapes ? torch_describe_inputs(function, words) : 0;
+		uint32_t n = globs->shapes ? torch_describe_inputs(function, words) : 0;
 		frame->foreign[0] = (void *)(uintptr_t)frame_vtable;
 		frame->foreign[1] = matched ? MATCHED : NULL;
 		frame->key = (uint64_t)(uintptr_t)function;
@@ -134,7 +134,7 @@ static void *record_start(void **to, const void *function)
 		frame->name = id;
 		frame->sequence = TORCH_AT(int64_t, function, o->function_sequence);
 		frame->forward_thread = (uint32_t)TORCH_AT(uint64_t, function, o->function_forward);
-		frame->inputs = n ? sink_inputs(thread, words, n) : 0;
+		frame->inputs = n ? sink_inputs(thread, words, n, kind) : 0;
 		if (__builtin_expect(!is_user && atomic_load_explicit(&torch_stacks_on, memory_order_acquire), 0))
 			torch_stack(thread, frame);
 		tell_thread(thread, function);

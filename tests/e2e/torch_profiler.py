@@ -15,11 +15,9 @@ def database(profd, capture):
 
 def recorded(profd, capture):
     """Counts of the capture's raw operators and of torch's ranges, with their inputs."""
+    calls = """SELECT s.text, i.dims, i.types, i.concrete FROM {} c LEFT JOIN strings s ON s.id = c.name LEFT JOIN inputs i ON i.id = c.inputs"""
     with database(profd, capture) as db:
-        rows = list(db.execute("""SELECT s.text, i.dims, i.types, i.concrete FROM operators o
-                                  LEFT JOIN strings s ON s.id = o.name LEFT JOIN inputs i ON i.id = o.inputs"""))
-        rows += [(*row, None, None, None) for row in db.execute(
-            "SELECT s.text FROM ranges r LEFT JOIN strings s ON s.id = r.name WHERE r.source = 4")]
+        rows = [*db.execute(calls.format("operators")), *db.execute(calls.format("ranges") + " WHERE c.source = 4")]
     return collections.Counter(Call(*(value or "" for value in row)) for row in rows)
 
 

@@ -43,9 +43,13 @@ def calls(seen):
     assert max(shown.values()) == 1, shown.most_common(1)
     for row in seen.shown["operators"]:
         ours[row["name"], without_lists(row["input_shapes"])] += row["calls"]
-    for row in seen.shown["ranges"]:
-        if row["source"] == "torch":
-            ours[row["name"], "[]"] += row["calls"]
+    # Ranges are printed by name alone; the capture's file has their inputs.
+    ranges = {row["name"]: row["calls"] for row in seen.shown["ranges"] if row["source"] == "torch"}
+    for call, n in recorded(seen.profd, seen.captures["both"]).items():
+        if call.name in ranges:
+            ours[call.name, without_lists(call.dims)] += n
+            ranges[call.name] -= n
+    assert not any(ranges.values()), ranges
     for row in seen.averages:
         theirs[row["name"], row["shapes"]] += row["calls"]
     return without_steps(ours), without_steps(theirs)

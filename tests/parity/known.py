@@ -10,7 +10,6 @@ from torch_profiler import FIRST, LAST
 Known = collections.namedtuple("Known", "models column what reason always", defaults=[True])
 
 LINKED = "in the backward torch.profiler takes the stack of the first operator that has the node's number; the last one made the node"
-COLLECTIVES = "gloo's collectives are ranges, of which profd records no inputs; c10d's operators around them have them"
 BEFORE = "torch.profiler knows no block that was taken before its window, and so not how large it is; profd looks from its own warm-up on"
 RANGES = f"torch.profiler has ranges among its rows, their sum stands here, also of those inside of operators; and {BEFORE}"
 INSIDE = "what is taken in a range inside of an operator is the range's own in torch.profiler, and the operator's in profd, where ranges have no bytes"
@@ -24,7 +23,6 @@ KNOWN = [
           "torch's flop counter does not divide the gradient of a grouped convolution's weight by the groups; profd does, as it costs no more"),
     Known("compile", "alone", "## Call CompiledFxGraph .* ##|AOTDispatcher Runtime Wrapper Prologue|Pregraph bytecode",
           "ranges that torch makes while its own profiler is on, and not else (docs/reading.md)"),
-    *(Known("ddp fsdp2", column, "gloo:.*", COLLECTIVES) for column in ("calls", "shapes", "dtypes")),
     Known("cnn transformer autocast ddp fsdp2 lightning hf", "stacks", f".* ({re.escape(str(FIRST))}|{re.escape(str(LAST))})", LINKED),
 ]
 

@@ -370,7 +370,7 @@ static void test_names_are_written_once(void **state)
 	assert_int_equal(sink_string_static(t, "name", EVENT_RANGE), a);
 	assert_int_not_equal(sink_string(t, "nam", 3, EVENT_RANGE), a);
 	uint32_t words[2] = {0x656d616e, 0};
-	assert_int_not_equal(sink_inputs(t, words, 1), a);
+	assert_int_not_equal(sink_inputs(t, words, 1, EVENT_OPERATOR), a);
 	uint32_t cut = sink_string(t, huge, sizeof huge - 1, EVENT_RANGE);
 	sink_leave(t);
 	assert_int_equal(lost(LOSS_TRUNCATED, EVENT_RANGE), 1);

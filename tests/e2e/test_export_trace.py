@@ -237,6 +237,39 @@ def test_rank_stands_where_readers_look(profd, tmp_path):
     assert first < next(i for i, line in enumerate(lines) if "traceEvents" in line)
 
 
+GLOO = """
+import os, sys, torch, torch.distributed as dist
+torch.set_num_threads(1)
+dist.init_process_group("gloo", init_method="file://" + sys.argv[1], rank=int(os.environ["RANK"]), world_size=int(os.environ["WORLD_SIZE"]))
+weight = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(weight.parameters(), lr=1e-9)
+for step in range(100000):
+    optimizer.zero_grad()
+    weight(torch.ones(2, 4)).sum().backward()
+    for parameter in weight.parameters():
+        dist.all_reduce(parameter.grad)
+    optimizer.step()
+    done = torch.tensor([float(os.path.exists(sys.argv[2]))])
+    dist.broadcast(done, 0)
+    if done.item():
+        break
+dist.destroy_process_group()
+"""
+
+
+def test_the_backend_of_a_job_of_several_ranks(profd, torch_newest, tmp_path):
+    """torch's ranges name it; HTA and TensorBoard's plugin want all three."""
+    jobs = [profd.job(torch_newest, "-c", GLOO, tmp_path / "store", tmp_path / "stop", env={"RANK": str(rank), "WORLD_SIZE": "2"}) for rank in range(2)]
+    for job in jobs:
+        profd.wait_steps(job.pid, 1)
+    profd.trigger(jobs[1].pid, "--steps", 3, "--output", tmp_path / "trace.json")
+    exported = trace.load(tmp_path / "trace.json")
+    (tmp_path / "stop").touch()
+    assert [job.wait(60) for job in jobs] == [0, 0]
+    assert any(e.get("name") == "gloo:all_reduce" for e in exported["traceEvents"])
+    assert exported["distributedInfo"] == {"backend": "gloo", "rank": 1, "world_size": 2}
+
+
 def test_base_time_is_when_it_happened(profd, tmp_path):
     job = steps_job(profd)
     path = tmp_path / "time.json"

@@ -245,3 +245,59 @@ def test_tensorboard(imported, tmp_path):
         assert count <= found["operators"][name][0] <= count + together, name
         assert found["operators"][name][1] == pytest.approx(host, abs=0.1, rel=2e-3 if together else 0), name
         assert not linked or found["operators"][name][2] == pytest.approx(device, abs=0.1), name
+
+
+# What torch says of an operation of several processes, at its record_param_comms and at the kernels of it.
+COLLECTIVE = ("Collective name", "dtype", "In msg nelems", "Out msg nelems", "In split size", "Out split size", "Global rank start", "Global rank stride",
+              "Group size", "Process Group Name", "Process Group Description", "Process Group Ranks", "Rank", "Seq")
+
+
+def of_collectives(trace, category):
+    """[(ns since the first event, what is said)], by time. One that waits for an earlier operation says nothing that a capture holds. The number of
+    a group (torch 2.3) is its name."""
+    events = [e for e in trace["traceEvents"] if e.get("ph") == "X" and e.get("cat") == category and "Collective name" in e["args"]]
+    found = []
+    for event in sorted(events, key=lambda e: e["ts"]):
+        said = dict(event["args"])
+        if "Process Group ID" in said:
+            said["Process Group Name"] = str(said["Process Group ID"])
+        if said["Collective name"] != "wait":
+            found.append((event["name"], {key: said[key] for key in COLLECTIVE if key in said}))
+    return found
+
+
+def test_collectives(imported, tmp_path):
+    """Key by key, of record_param_comms and of kernels; and what stands beside the events of the process groups."""
+    original, capture = imported
+    told, found = read(original), read(export(capture, tmp_path / "again.json.gz"))
+    for category in ("cpu_op", "kernel"):
+        assert of_collectives(found, category) == of_collectives(told, category), category
+    assert found.get("distributedInfo") == told.get("distributedInfo")
+    if original.name.startswith("a100_ddp"):
+        assert len(of_collectives(found, "cpu_op")) == len(of_collectives(found, "kernel")) == 21
+
+
+def test_tensorboards_distributed_view(tmp_path):
+    """Two workers' traces in one folder, made of one of a DDP job whose collectives have shapes: the plugin tells calls and bytes of each."""
+    python = python_of("PROFD_TENSORBOARD", "torch-tb-profiler")
+    path, = (path for path in TRACES if path.name.startswith("a100_ddp"))
+    trace, folder = read(path), tmp_path / "run"
+    folder.mkdir()
+    calls, sizes = collections.Counter(), collections.Counter()
+    around = [e for e in trace["traceEvents"] if e["name"] == "record_param_comms"]
+    for event in trace["traceEvents"]:
+        if event.get("cat") == "user_annotation" and event["name"].startswith("nccl:"):
+            said, = (e["args"] for e in around if e["tid"] == event["tid"] and e["ts"] <= event["ts"] < e["ts"] + e["dur"])
+            event["args"].update({"Input Dims": [[said["In msg nelems"]]], "Input type": ["float"], "Input Strides": [[1]], "Concrete Inputs": [""]})
+            calls[event["name"]] += 1
+            sizes[event["name"]] += 4 * said["In msg nelems"]
+    for rank in range(2):
+        trace["distributedInfo"]["rank"] = rank
+        (tmp_path / "trace.json").write_text(json.dumps(trace, default=float))
+        capture = tmp_path / f"rank{rank}.db"
+        subprocess.run([BUILD / "bin" / "profd", "import", tmp_path / "trace.json", "--output", capture], check=True, stdout=subprocess.DEVNULL)
+        export(capture, folder / f"rank{rank}.1.pt.trace.json", "--format", "tensorboard")
+    shown = ask(python, "tensorboard_distributed.py", folder)
+    assert shown and "Distributed" in shown["views"]
+    assert {worker: {row[0]: row[1:3] for row in table["rows"]} for worker, table in shown["operations"]["data"].items()} == {
+        f"rank{rank}": {name: [calls[name], sizes[name]] for name in calls} for rank in range(2)} and sum(calls.values()) == 21

@@ -4,6 +4,7 @@
 
 #include "client/reader/reader.h"
 #include "client/export/slice.h"
+#include "collectives.h"
 #include "devices.h"
 #include "functions.h"
 #include "names.h"
@@ -44,6 +45,7 @@ struct chrome {
 	struct names names;
 	struct devices devices;
 	struct projections projections;
+	struct collectives collectives;
 	struct functions functions;
 	struct nesting nesting;
 	struct chrome_thread *threads; /* by number */

@@ -4,6 +4,7 @@
 #include "proto/base/array.h"
 
 #include "client/ui/figure.h"
+#include "distributed.h"
 #include "gpu.h"
 #include "gpu_head.h"
 
@@ -227,16 +228,7 @@ void chrome_put_head(struct chrome *const *all, size_t count, struct buffer *b)
 	struct reader *r = c->reader;
 	BUFFER_PUT(b, "{\n  \"schemaVersion\": 1,\n  ");
 	gpu_put_properties(c, b);
-	int64_t rank = reader_meta_int(r, "rank", -1), world = reader_meta_int(r, "world_size", -1);
-	if (rank >= 0) {
-		BUFFER_PUT(b, "\"distributedInfo\": {\"rank\": ");
-		buffer_put_int(b, rank);
-		if (world > 0) {
-			BUFFER_PUT(b, ", \"world_size\": ");
-			buffer_put_int(b, world);
-		}
-		BUFFER_PUT(b, "},\n  ");
-	}
+	distributed_put(c, b);
 	/* Kineto's is random; ours names the capture: the same in every export of it. */
 	BUFFER_PUT(b, "\"trace_id\": \"");
 	buffer_put_hex(b, (uint64_t)reader_meta_int(r, "base_realtime", 0), 16);

@@ -74,6 +74,7 @@ struct exporter {
 	struct nesting_rows rows[KINDS];
 	uint64_t jobs_at[KINDS + 1];
 	int64_t index_at[KINDS]; /* "Ev Idx" of the kind's first row */
+	bool bare_ranges;	 /* the file is older than their inputs */
 	struct flows flows;
 };
 
@@ -142,6 +143,11 @@ static int put_functions(struct exporter *e, struct worker *w, int64_t from)
 	return error;
 }
 
+static const char *query_of(const struct exporter *e, unsigned kind)
+{
+	return kind == KIND_RANGES && e->bare_ranges ? host_bare_range_query : kinds[kind].query;
+}
+
 static int run_job(void *user, unsigned worker, struct block *block)
 {
 	struct exporter *e = user;
@@ -156,7 +162,7 @@ static int run_job(void *user, unsigned worker, struct block *block)
 	host_events_begin(&w->host, from);
 	int error = kind == KIND_FUNCTIONS
 			    ? put_functions(e, w, from)
-			    : scan_rows(&w->reader, kinds[kind].query, from, from + JOB_ROWS - 1, put_row, w);
+			    : scan_rows(&w->reader, query_of(e, kind), from, from + JOB_ROWS - 1, put_row, w);
 	if (!error)
 		error = block_flush(block);
 	for (size_t i = 0; i < w->host.candidate_count && !error; i++) {
@@ -366,6 +372,8 @@ static int prepare(struct exporter *e, unsigned threads)
 	if (!error)
 		error = names_load(&e->chrome.names, e->chrome.reader);
 	if (!error)
+		error = collectives_find(&e->chrome.collectives, e->chrome.reader);
+	if (!error)
 		error = find_tracks(e);
 	if (!error)
 		error = number_processes(e);
@@ -373,6 +381,8 @@ static int prepare(struct exporter *e, unsigned threads)
 		error = chrome_threads(&e->chrome);
 	if (!error)
 		find_origin(e);
+	e->bare_ranges =
+		reader_count(e->chrome.reader, "SELECT count(inputs) FROM (SELECT inputs FROM ranges LIMIT 1)", -1) < 0;
 	return error;
 }
 
@@ -453,6 +463,7 @@ void exporter_free(struct exporter *e)
 	flows_deinit(&e->flows);
 	nesting_deinit(&e->chrome.nesting);
 	projections_deinit(&e->chrome.projections);
+	collectives_deinit(&e->chrome.collectives);
 	functions_deinit(&e->chrome.functions);
 	devices_deinit(&e->chrome.devices);
 	names_deinit(&e->chrome.names);

@@ -103,6 +103,19 @@ static int64_t operator_of(const struct chrome *c, int64_t id)
 	return 0;
 }
 
+const struct collective *gpu_collective(const struct gpu_row *r)
+{
+	const struct chrome *c = r->chrome;
+	int64_t id = gpu_int(r, GPU_RANGE);
+	for (int depth = 0; c->collectives.count && depth < DEPTH_MAX; depth++) {
+		const struct projection_range *range = projections_range(&c->projections, id);
+		if (!range)
+			return collectives_of(&c->collectives, id);
+		id = range->parent;
+	}
+	return NULL;
+}
+
 /* Id of the operator in a row; 0 = none. */
 static int64_t operator_id(const struct gpu_row *r, int64_t row)
 {

@@ -86,6 +86,8 @@ void gpu_begin(const struct gpu_row *r, const struct gpu_slice *s);
 void gpu_place(const struct gpu_row *r, const struct gpu_slice *s);
 /* "External id" where it is known, device, context, stream, correlation; graph. */
 void gpu_arguments(const struct gpu_row *r);
+/* The operation of several processes in whose record_param_comms it was launched: no operator lies between. NULL: none. */
+const struct collective *gpu_collective(const struct gpu_row *r);
 /* The last arguments, the end, and for an asynchronous pair its second half, whose name `put_name` puts. */
 void gpu_end(const struct gpu_row *r, const struct gpu_slice *s, gpu_put put_name);
 /* The flow from the call that launched an operation. */

@@ -113,6 +113,9 @@ void gpu_put_kernel(const struct gpu_row *r)
 	EVENT_PUT_INT(b, "priority", gpu_int(r, KERNEL_PRIORITY));
 	if (gpu_int(r, KERNEL_CHANNEL))
 		EVENT_PUT_INT(b, "channel", gpu_int(r, KERNEL_CHANNEL));
+	const struct collective *collective = gpu_collective(r);
+	if (collective)
+		collective_put(collective, &r->chrome->names, b, true);
 	gpu_end(r, &s, put_kernel_name);
 	gpu_flow(r, &s);
 }

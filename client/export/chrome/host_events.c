@@ -13,9 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const char host_range_query[] =
-	"SELECT profd_row(rowid, flags, start, duration, id, name, thread, source, domain, category, "
-	"color, payload_type, payload, end_thread) FROM ranges WHERE rowid BETWEEN ? AND ?";
+#define RANGE_QUERY(inputs)                                                                                            \
+	"SELECT profd_row(rowid, flags, start, duration, id, name, thread, source, domain, category, color, "          \
+	"payload_type, payload, end_thread, " inputs ") FROM ranges WHERE rowid BETWEEN ? AND ?"
+const char host_range_query[] = RANGE_QUERY("inputs"), host_bare_range_query[] = RANGE_QUERY("0");
 const char host_mark_query[] =
 	"SELECT profd_row(rowid, time, name, thread, source, domain, category, color, payload_type, "
 	"payload) FROM marks WHERE rowid BETWEEN ? AND ?";
@@ -195,6 +196,11 @@ int host_put_operator(const struct chrome *c, struct host_events *h, struct buff
 		BUFFER_PUT(b, ",\"Fwd thread id\":");
 		buffer_put_int(b, forward);
 	}
+	if (c->collectives.count && names_begins(&c->names, s.name, "record_param_comms")) {
+		const struct collective *collective = collectives_of(&c->collectives, s.id);
+		if (collective)
+			collective_put(collective, &c->names, b, false);
+	}
 	if (inputs)
 		error = inputs_put(&h->inputs, h->reader, b, inputs);
 	put_slice_end(c, b, &s, flags, sqlite3_value_int64(row[10]), index);
@@ -311,11 +317,13 @@ int host_put_range(const struct chrome *c, struct host_events *h, struct buffer 
 		s.lane = NESTING_ASYNC;
 	else
 		s.lane = nesting_lane(&c->nesting, NESTING_RANGES, sqlite3_value_int64(row[0]), &h->range_at);
+	int64_t inputs = sqlite3_value_int64(row[14]);
 	put_slice(c, b, &s);
 	put_original(c, b, s.name);
 	put_annotation(c, b, row, 7);
+	int error = inputs ? inputs_put(&h->inputs, h->reader, b, inputs) : 0;
 	put_slice_end(c, b, &s, sqlite3_value_int64(row[1]), sqlite3_value_int64(row[13]), index);
-	return 0;
+	return error;
 }
 
 int host_put_mark(const struct chrome *c, struct host_events *h, struct buffer *b, sqlite3_value **row, int64_t index)

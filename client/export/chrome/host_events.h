@@ -43,7 +43,9 @@ void host_events_deinit(struct host_events *h);
 /* A portion of rows that follow one another begins. */
 void host_events_begin(struct host_events *h, int64_t from);
 
-extern const char host_range_query[], host_mark_query[], host_operator_query[], host_memory_query[];
+/* bare: of files whose ranges have no column for inputs. */
+extern const char host_range_query[], host_bare_range_query[], host_mark_query[], host_operator_query[],
+	host_memory_query[];
 /* One row of the query; `index`: its "Ev Idx". 0 or a negative errno. */
 int host_put_range(const struct chrome *c, struct host_events *h, struct buffer *b, sqlite3_value **row, int64_t index);
 int host_put_mark(const struct chrome *c, struct host_events *h, struct buffer *b, sqlite3_value **row, int64_t index);

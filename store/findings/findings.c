@@ -3,6 +3,7 @@
 #include "proto/base/array.h"
 
 #include "judge.h"
+#include "in_flight.h"
 #include "line.h"
 #include "recompile.h"
 #include "names.h"
@@ -190,6 +191,7 @@ static bool make(const struct breakdown_capture *capture, sqlite3 *db, const str
 		  judge_steps(&judge, &texts);
 	if (ok) {
 		findings_line(db, capture->breakdown.step_thread, ret);
+		findings_in_flight(db, ret);
 		findings_tell_line(ret);
 	} else if (read) {
 		*ret_error = SQLITE_NOMEM;

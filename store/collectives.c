@@ -27,6 +27,7 @@ static const struct {
 	enum collective collective;
 } names[] = {
 	{"allreduce", COLLECTIVE_ALL_REDUCE},
+	{"sparseallreduce", COLLECTIVE_ALL_REDUCE},
 	{"allgather", COLLECTIVE_ALL_GATHER},
 	{"alltoall", COLLECTIVE_ALL_TO_ALL},
 	{"reducescatter", COLLECTIVE_REDUCE_SCATTER},
@@ -103,18 +104,22 @@ int64_t collective_bytes(enum collective collective, int64_t in, int64_t out, in
 	case COLLECTIVE_NONE:
 		return -1;
 	case COLLECTIVE_ALL_GATHER:
+	case COLLECTIVE_GATHER:
 		one = in, all = out;
 		break;
 	case COLLECTIVE_REDUCE_SCATTER:
+	case COLLECTIVE_SCATTER:
 		one = out, all = in;
 		break;
 	case COLLECTIVE_RECV:
-		return out > 0 ? out : in;
+		return out > 0 || in < 0 ? out : in;
 	default:
-		return in > 0 ? in : out;
+		return in > 0 || out < 0 ? in : out;
 	}
-	if (all > 0 || one <= 0)
+	if (all > 0 || (all == 0 && one <= 0))
 		return all;
+	if (one <= 0)
+		return one;
 	return size > 0 && one <= INT64_MAX / size ? one * size : -1;
 }
 
@@ -129,6 +134,8 @@ double collective_bus_factor(enum collective collective, int64_t size)
 	case COLLECTIVE_ALL_GATHER:
 	case COLLECTIVE_REDUCE_SCATTER:
 	case COLLECTIVE_ALL_TO_ALL:
+	case COLLECTIVE_GATHER:
+	case COLLECTIVE_SCATTER:
 		return others;
 	case COLLECTIVE_NONE:
 	case COLLECTIVE_BARRIER:

@@ -33,12 +33,13 @@ enum collective collective_of_operator(const char *name);
 enum collective collective_of_range(const char *name);
 enum collective collective_of_record(const char *name);
 
-/* Bytes as NCCL's own tests count them, so that bandwidths can be compared with theirs (nccl-tests, doc/PERFORMANCE.md): of all_gather what each gets,
- * of reduce_scatter what each puts in, else what it puts in. in, out: bytes of this process's; -1 = not known. `size`: processes in the group, 0 = not
+/* Bytes as NCCL's own tests count them, so that bandwidths can be compared with theirs (nccl-tests, doc/PERFORMANCE.md, and src/gather.cu and
+ * scatter.cu of what is not in it): of all_gather what each gets, of gather what the one gets, of reduce_scatter what each puts in, of scatter what
+ * the one puts in, else what this process puts in. in, out: bytes of this process's; -1 = not known. `size`: processes in the group, 0 = not
  * known. -1: not known. */
 int64_t collective_bytes(enum collective collective, int64_t in, int64_t out, int64_t size);
-/* Bandwidth of the wires that the bandwidth bytes / time takes, as there: all_reduce 2 (n - 1) / n, all_gather, reduce_scatter and
- * all_to_all (n - 1) / n, others 1. 0: nobody knows, as the group's size is not known, or it is one process alone. */
+/* Bandwidth of the wires that the bandwidth bytes / time takes, as there: all_reduce 2 (n - 1) / n, all_gather, reduce_scatter,
+ * all_to_all, gather and scatter (n - 1) / n, others 1. 0: nobody knows, as the group's size is not known, or it is one process alone. */
 double collective_bus_factor(enum collective collective, int64_t size);
 
 /* torch's name of a type (float32), by the word of its C++ (Float) or by Kineto's (float), and the bytes of an element. NULL: it is none that is known. */

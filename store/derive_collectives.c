@@ -13,26 +13,33 @@
 
 /* A thread of the library that has nothing else to do begins sooner. */
 #define BEGINS_NS 20000000
+/* So many of those that wait for a range are looked at for one that put in as much. */
+#define LOOKED_AT 16
+/* Of a description that is longer nothing is known. The agent's are shorter. */
+#define INPUTS_MAX 16384
 
-enum role { ROLE_CALL, ROLE_DESCRIBED, ROLE_RAN_HERE, ROLE_LAUNCHED };
+enum role { ROLE_CALL, ROLE_CALL_DOES_IT, ROLE_DESCRIBED, ROLE_RAN_HERE, ROLE_RAN_SPARSE, ROLE_LAUNCHED };
 
 struct call {
-	int64_t id, step, thread, start, end;
+	int64_t id, step, thread, start, end, duration;
 	int64_t begun, ended; /* in the library's thread; ended 0: not known */
 	int64_t in, out;      /* bytes; -1 = not known */
+	double puts, gets;    /* elements, as the operator's inputs tell; -1 = not known */
 	int64_t record;	      /* rowid in collective_records; 0 = none */
 	int64_t size;	      /* processes in the group; 0 = not known */
 	bool elsewhere;	      /* not in a thread of a library */
 	const char *dtype;    /* torch's name; NULL: not known */
+	unsigned dtype_bytes; /* of an element; 0 = not known */
 	enum collective collective;
-	uint32_t next; /* of those that wait for a range: number + 1 */
+	uint32_t next, before; /* of those that wait for a range: number + 1; 0 = none */
 };
 
 struct work {
 	struct store *store;
 	struct call *calls; /* in the order of their start */
 	size_t count, room;
-	struct numbered last;					 /* thread: its last call's number + 1 */
+	struct numbered last; /* thread: its last call's number + 1 */
+	uint32_t scatter;     /* the last reduce_scatter that a range was found for: number + 1 */
 	uint32_t first[COLLECTIVE_COUNT], end[COLLECTIVE_COUNT]; /* queues of those that no range was found for yet */
 	int64_t busy_until; /* when the last of the library's threads was done so far */
 	sqlite3_stmt *record;
@@ -52,12 +59,15 @@ static bool add_name(struct store *store, sqlite3_stmt *add, int64_t name, enum 
 
 static bool role_of(const char *text, enum role *ret_role, enum collective *ret)
 {
+	bool here = strncmp(text, "gloo:", 5) == 0 || strncmp(text, "mpi:", 4) == 0;
 	*ret = collective_of_operator(text);
-	*ret_role = ROLE_CALL;
+	*ret_role = strcmp(text, "c10d::monitored_barrier_") == 0 ? ROLE_CALL_DOES_IT : ROLE_CALL;
 	if (*ret)
 		return true;
 	*ret = collective_of_range(text);
-	*ret_role = strncmp(text, "gloo:", 5) == 0 || strncmp(text, "mpi:", 4) == 0 ? ROLE_RAN_HERE : ROLE_LAUNCHED;
+	*ret_role = !here					  ? ROLE_LAUNCHED
+		    : strcmp(text, "gloo:sparse_all_reduce") == 0 ? ROLE_RAN_SPARSE
+								  : ROLE_RAN_HERE;
 	if (*ret)
 		return true;
 	*ret = COLLECTIVE_OTHER;
@@ -73,7 +83,8 @@ static bool find_names(struct store *store)
 		  "CREATE TEMP TABLE communicating (name INTEGER PRIMARY KEY, role INTEGER, collective INTEGER)");
 	sqlite3_stmt *row = store_prepare(
 		store,
-		"SELECT id, text FROM strings WHERE (text GLOB 'c10d::*' OR text GLOB '[a-z]*:[a-z]*' OR text = "
+		"SELECT id, text FROM strings WHERE (substr(text, 1, 6) = 'c10d::' OR substr(text, 1, 5) IN "
+		"('gloo:', 'nccl:', 'xccl:', 'hccl:') OR substr(text, 1, 4) IN ('mpi:', 'ucc:') OR text = "
 		"'record_param_comms') AND id IN (SELECT name FROM operator_totals UNION SELECT name FROM range_totals)");
 	sqlite3_stmt *add = store_prepare(store, "INSERT INTO communicating VALUES (?, ?, ?)");
 	while (row && add && !store_over(store) && sqlite3_step(row) == SQLITE_ROW) {
@@ -91,61 +102,148 @@ static bool find_names(struct store *store)
 /* ---------------------------------------------------------------- sizes */
 
 /* Elements of a tensor, "[3, 4]", or of a list of them; -1: it has no shape that is known. */
-static double elements(const cJSON *dims, int depth)
+static double elements(const cJSON *dims, bool list)
 {
 	const cJSON *item;
 	double product = 1, sum = 0;
-	bool list = cJSON_IsArray(cJSON_GetArrayItem(dims, 0));
-	if (!cJSON_IsArray(dims) || depth > 2)
+	if (!cJSON_IsArray(dims))
 		return -1;
 	cJSON_ArrayForEach(item, dims)
 	{
-		double one = list ? elements(item, depth + 1) : item->valuedouble;
-		if (one < 0 || (!list && !cJSON_IsNumber(item)))
+		double one = list ? elements(item, false) : cJSON_IsNumber(item) ? item->valuedouble : -1;
+		if (!(one >= 0))
 			return -1;
 		product *= list ? 1 : one;
-		sum += list ? one : 0;
+		sum += one;
 	}
 	return list ? sum : product;
 }
 
-static int64_t bytes_of(const cJSON *dims, const cJSON *types, int at, const char **ret_dtype)
+static int64_t bytes_of_elements(double count, unsigned size)
 {
-	const cJSON *type = cJSON_GetArrayItem(types, at), *shape = cJSON_GetArrayItem(dims, at);
-	unsigned size = 0;
-	const char *dtype = cJSON_IsString(type) ? collective_dtype(type->valuestring, &size) : NULL;
-	double bytes = dtype ? elements(shape, 0) * size : -1;
-	if (bytes < 0 || bytes > 9e15)
-		return -1;
-	*ret_dtype = dtype;
-	return (int64_t)bytes;
+	double bytes = count * size;
+	return size == 0 || !(count >= 0) || bytes > 9e15 ? -1 : (int64_t)bytes;
 }
 
-/* Of an operator: those that take one tensor in and give one out have them in this order. Of a range: all that is put in. */
-static void read_inputs(struct call *call, const char *dims_text, const char *types_text, bool range)
-{
-	cJSON *dims = dims_text ? cJSON_Parse(dims_text) : NULL, *types = types_text ? cJSON_Parse(types_text) : NULL;
-	int count = cJSON_GetArraySize(types);
-	bool base = call->collective == COLLECTIVE_ALL_GATHER || call->collective == COLLECTIVE_REDUCE_SCATTER ||
-		    call->collective == COLLECTIVE_ALL_TO_ALL;
-	if (range && call->in < 0 && count > 0 && count <= 64) {
-		int64_t sum = 0;
-		for (int i = 0; i < count && sum >= 0; i++) {
-			int64_t one = bytes_of(dims, types, i, &call->dtype);
-			sum = one < 0 ? -1 : sum + one;
-		}
-		call->in = sum;
-	} else if (!range && base) {
-		call->out = bytes_of(dims, types, 0, &call->dtype);
-		call->in = bytes_of(dims, types, 1, &call->dtype);
-	}
-	cJSON_Delete(dims);
-	cJSON_Delete(types);
-}
+struct inputs {
+	cJSON *dims, *types;
+	int count;
+};
 
 static const char *text_of(sqlite3_stmt *row, int column)
 {
 	return (const char *)sqlite3_column_text(row, column);
+}
+
+/* Columns 8 and 9 of ROWS_SQL. */
+static struct inputs inputs_of(sqlite3_stmt *row)
+{
+	struct inputs inputs = {0};
+	const char *dims = text_of(row, 8), *types = text_of(row, 9);
+	if (!dims || !types || sqlite3_column_bytes(row, 8) > INPUTS_MAX || sqlite3_column_bytes(row, 9) > INPUTS_MAX)
+		return inputs;
+	inputs.dims = cJSON_Parse(dims);
+	inputs.types = cJSON_Parse(types);
+	inputs.count = cJSON_GetArraySize(inputs.types);
+	return inputs;
+}
+
+static void put_inputs(struct inputs *inputs)
+{
+	cJSON_Delete(inputs->dims);
+	cJSON_Delete(inputs->types);
+}
+
+/* One of an operator's, which is a tensor, or a list of them whose type it does not tell. */
+static double argument(struct call *call, const struct inputs *inputs, int at)
+{
+	const cJSON *type = cJSON_GetArrayItem(inputs->types, at), *shape = cJSON_GetArrayItem(inputs->dims, at);
+	if (!cJSON_IsString(type))
+		return -1;
+	bool list = strcmp(type->valuestring, "TensorList") == 0;
+	unsigned size = 0;
+	const char *dtype = list ? NULL : collective_dtype(type->valuestring, &size);
+	if (!list && !dtype)
+		return -1;
+	/* A list that is too long has a type only. */
+	if (list && cJSON_GetArraySize(shape) == 0)
+		return -1;
+	if (dtype) {
+		call->dtype = dtype;
+		call->dtype_bytes = size;
+	}
+	return elements(shape, list);
+}
+
+/* Those that have two begin with what they get. */
+static void read_operator(struct call *call, sqlite3_stmt *row)
+{
+	struct inputs inputs = inputs_of(row);
+	switch (call->collective) {
+	case COLLECTIVE_BARRIER:
+		break;
+	case COLLECTIVE_ALL_GATHER:
+	case COLLECTIVE_REDUCE_SCATTER:
+	case COLLECTIVE_ALL_TO_ALL:
+	case COLLECTIVE_GATHER:
+	case COLLECTIVE_SCATTER:
+		call->gets = argument(call, &inputs, 0);
+		call->puts = argument(call, &inputs, 1);
+		break;
+	case COLLECTIVE_RECV:
+		call->gets = argument(call, &inputs, 0);
+		break;
+	default:
+		call->puts = argument(call, &inputs, 0);
+	}
+	put_inputs(&inputs);
+}
+
+struct put_in {
+	double elements; /* -1 = not known */
+	int64_t bytes;	 /* the same */
+	const char *dtype;
+	unsigned dtype_bytes;
+};
+
+/* All tensors that a range has. */
+static struct put_in read_range(sqlite3_stmt *row)
+{
+	struct put_in all = {.elements = 0, .bytes = 0};
+	struct inputs inputs = inputs_of(row);
+	const cJSON *type, *shape = inputs.dims ? inputs.dims->child : NULL;
+	cJSON_ArrayForEach(type, inputs.types)
+	{
+		unsigned size = 0;
+		const char *dtype = cJSON_IsString(type) ? collective_dtype(type->valuestring, &size) : NULL;
+		double count = shape && dtype ? elements(shape, false) : -1;
+		int64_t bytes = bytes_of_elements(count, size);
+		if (bytes < 0 || all.bytes > INT64_MAX - bytes) {
+			inputs.count = 0;
+			break;
+		}
+		all.elements += count;
+		all.bytes += bytes;
+		all.dtype = shape == inputs.dims->child || all.dtype == dtype ? dtype : NULL;
+		all.dtype_bytes = size;
+		shape = shape->next;
+	}
+	put_inputs(&inputs);
+	return inputs.count > 0 ? all : (struct put_in){.elements = -1, .bytes = -1};
+}
+
+static void add_range_inputs(struct call *call, const struct put_in *in)
+{
+	if (call->collective == COLLECTIVE_BARRIER || in->bytes < 0)
+		return;
+	if (!call->dtype && in->dtype) {
+		call->dtype = in->dtype;
+		call->dtype_bytes = in->dtype_bytes;
+	}
+	if (call->in < 0)
+		call->in = in->bytes;
+	else if (call->collective == COLLECTIVE_REDUCE_SCATTER && !call->record)
+		call->in += in->bytes < INT64_MAX - call->in ? in->bytes : 0;
 }
 
 /* ---------------------------------------------------------------- calls, and what belongs to them */
@@ -180,69 +278,103 @@ static struct call *add_call(struct work *work, const struct call *call)
 	return &work->calls[work->count - 1];
 }
 
+static struct call *numbered_call(struct work *work, uint32_t number)
+{
+	return number ? &work->calls[number - 1] : NULL;
+}
+
 static void wait_for_range(struct work *work, struct call *call)
 {
 	enum collective collective = call->collective;
-	uint32_t number = (uint32_t)(call - work->calls) + 1;
-	if (work->end[collective])
-		work->calls[work->end[collective] - 1].next = number;
+	uint32_t number = (uint32_t)(call - work->calls) + 1, before = work->end[collective];
+	call->before = before;
+	if (before)
+		work->calls[before - 1].next = number;
 	else
 		work->first[collective] = number;
 	work->end[collective] = number;
 }
 
-static struct call *first_waiting(struct work *work, enum collective collective)
+static void waits_no_more(struct work *work, struct call *call)
 {
-	return work->first[collective] ? &work->calls[work->first[collective] - 1] : NULL;
+	enum collective collective = call->collective;
+	if (call->before)
+		work->calls[call->before - 1].next = call->next;
+	else
+		work->first[collective] = call->next;
+	if (call->next)
+		work->calls[call->next - 1].before = call->before;
+	else
+		work->end[collective] = call->before;
 }
 
-static void take_waiting(struct work *work, enum collective collective)
+/* Where a later one was asked for long after it while no thread had anything to do, its range was lost. */
+static bool range_lost(const struct work *work, const struct call *call, const struct call *next, int64_t at)
 {
-	work->first[collective] = work->calls[work->first[collective] - 1].next;
-	if (!work->first[collective])
-		work->end[collective] = 0;
+	return next && next->start <= at && work->busy_until < next->start &&
+	       (uint64_t)next->start - (uint64_t)call->start > BEGINS_NS;
 }
 
-/* The one that the range of a library's thread is of: the oldest that waits. Where a later one was asked for long after it while no thread had anything to
- * do, the range of the older one was lost, and is not this one. */
-static struct call *take_oldest(struct work *work, enum collective collective, int64_t at)
+/* The one that the range of a library's thread is of: the oldest that waits and put in as much, where that is known. */
+static struct call *oldest(struct work *work, enum collective collective, int64_t at, const struct put_in *in)
 {
-	struct call *call;
-	while ((call = first_waiting(work, collective)) && call->start <= at) {
-		const struct call *next = call->next ? &work->calls[call->next - 1] : NULL;
-		bool lost = next && next->start <= at && work->busy_until < next->start &&
-			    next->start - call->start > BEGINS_NS;
-		if (!lost && !call->elsewhere)
+	struct call *call, *next;
+	while ((call = numbered_call(work, work->first[collective])) && call->start <= at) {
+		if (!call->elsewhere && !range_lost(work, call, numbered_call(work, call->next), at))
+			break;
+		waits_no_more(work, call);
+	}
+	for (int i = 0; i < LOOKED_AT && call && call->start <= at; i++, call = next) {
+		next = numbered_call(work, call->next);
+		if (call->elsewhere)
+			waits_no_more(work, call);
+		else if (in->elements < 0 || call->puts < 0 || call->puts == in->elements ||
+			 collective == COLLECTIVE_REDUCE_SCATTER)
 			return call;
-		take_waiting(work, collective);
 	}
 	return NULL;
 }
 
-/* gloo makes a reduce_scatter of another operation. */
-static void put_range(struct work *work, enum collective collective, int64_t start, int64_t end, sqlite3_stmt *row)
+static void ran(struct call *call, int64_t start, int64_t end, const struct put_in *in)
 {
-	enum collective of = collective;
-	struct call *call = take_oldest(work, collective, start);
-	struct call *scatter = take_oldest(work, COLLECTIVE_REDUCE_SCATTER, start);
-	if (scatter && (!call || scatter->start < call->start)) {
-		call = scatter;
-		of = COLLECTIVE_REDUCE_SCATTER;
+	call->begun = start;
+	call->ended = end;
+	add_range_inputs(call, in);
+}
+
+/* gloo makes a reduce_scatter of all_reduce, one for each tensor. */
+static struct call *scatters(struct work *work, int64_t start)
+{
+	struct call *call = numbered_call(work, work->scatter);
+	return call && (start <= call->ended || (uint64_t)start - (uint64_t)call->ended < BEGINS_NS) ? call : NULL;
+}
+
+static void put_range(struct work *work, const struct call *one, enum role role, sqlite3_stmt *row)
+{
+	enum collective collective = one->collective;
+	int64_t start = one->start, end = one->end;
+	struct put_in in = read_range(row);
+	struct call *call = oldest(work, collective, start, &in), *scatter = NULL;
+	if (collective == COLLECTIVE_ALL_REDUCE) {
+		scatter = oldest(work, COLLECTIVE_REDUCE_SCATTER, start, &in);
+		if (scatter && (!call || scatter->start < call->start))
+			call = scatter;
 	}
 	if (call) {
-		take_waiting(work, of);
-		call->begun = start;
-		call->ended = end;
-		read_inputs(call, text_of(row, 8), text_of(row, 9), true);
+		waits_no_more(work, call);
+		ran(call, start, end, &in);
+		/* What a sparse tensor has in it is not told by its shape. */
+		if (role == ROLE_RAN_SPARSE) {
+			call->in = -1;
+			call->puts = -1;
+		}
+		if (call == scatter)
+			work->scatter = (uint32_t)(call - work->calls) + 1;
+	} else if (collective == COLLECTIVE_ALL_REDUCE && (call = scatters(work, start))) {
+		ran(call, call->begun, end > call->ended ? end : call->ended, &in);
 	}
 	if (end > work->busy_until)
 		work->busy_until = end;
-}
-
-static int64_t bytes_of_elements(int64_t count, unsigned size)
-{
-	int64_t bytes;
-	return size == 0 || count < 0 || __builtin_mul_overflow(count, (int64_t)size, &bytes) ? -1 : bytes;
 }
 
 /* What torch says of the one that this operator describes. False: it is none, or nothing is known. */
@@ -254,10 +386,11 @@ static bool read_record(struct work *work, struct call *one)
 	if (sqlite3_step(record) == SQLITE_ROW && text_of(record, 1)) {
 		unsigned size = 0;
 		one->dtype = text_of(record, 4) ? collective_dtype(text_of(record, 4), &size) : NULL;
+		one->dtype_bytes = size;
 		one->collective = collective_of_record(text_of(record, 1));
 		one->record = sqlite3_column_int64(record, 0);
-		one->in = bytes_of_elements(sqlite3_column_int64(record, 2), size);
-		one->out = bytes_of_elements(sqlite3_column_int64(record, 3), size);
+		one->in = bytes_of_elements(sqlite3_column_double(record, 2), size);
+		one->out = bytes_of_elements(sqlite3_column_double(record, 3), size);
 		one->size = sqlite3_column_int64(record, 5);
 		one->elsewhere = true;
 		found = one->collective != COLLECTIVE_NONE;
@@ -274,9 +407,44 @@ static void describe(struct call *call, const struct call *by)
 		return;
 	call->record = by->record;
 	call->dtype = by->dtype;
+	call->dtype_bytes = by->dtype_bytes;
 	call->size = by->size;
 	call->in = by->in;
 	call->out = by->out;
+}
+
+static void put_call(struct work *work, struct call *one, enum role role, sqlite3_stmt *row)
+{
+	read_operator(one, row);
+	if (role == ROLE_CALL_DOES_IT) {
+		one->elsewhere = true;
+		one->begun = one->start;
+		one->ended = one->end;
+	}
+	struct call *call = add_call(work, one);
+	if (call && !call->elsewhere)
+		wait_for_range(work, call);
+}
+
+static void put_description(struct work *work, struct call *one, struct call *around)
+{
+	if (!read_record(work, one))
+		return;
+	if (around)
+		describe(around, one);
+	else
+		add_call(work, one);
+}
+
+/* In the thread that asked: NCCL's, sending, and receiving. */
+static void put_range_within(struct call *around, const struct call *one, enum role role, sqlite3_stmt *row)
+{
+	struct put_in in = read_range(row);
+	around->elsewhere = true;
+	if (role == ROLE_LAUNCHED)
+		add_range_inputs(around, &in);
+	else if (!around->ended)
+		ran(around, one->start, one->end, &in);
 }
 
 /* Columns of ROWS_SQL. */
@@ -288,38 +456,26 @@ static void put_row(struct work *work, sqlite3_stmt *row)
 		.thread = sqlite3_column_int64(row, 2),
 		.start = sqlite3_column_int64(row, 3),
 		.end = sqlite3_column_int64(row, 4),
+		.duration = sqlite3_column_int64(row, 7),
 		.collective = (enum collective)sqlite3_column_int(row, 6),
 		.in = -1,
 		.out = -1,
+		.puts = -1,
+		.gets = -1,
 	};
 	enum role role = (enum role)sqlite3_column_int(row, 5);
 	struct call *around = last_call(work, one.thread);
 	if (around && one.start >= around->end)
 		around = NULL;
-	if (role == ROLE_CALL && !around) {
-		read_inputs(&one, text_of(row, 8), text_of(row, 9), false);
-		struct call *call = add_call(work, &one);
-		if (call)
-			wait_for_range(work, call);
-	} else if (role == ROLE_DESCRIBED) {
-		if (!read_record(work, &one))
-			return;
-		if (around)
-			describe(around, &one);
-		else
-			add_call(work, &one);
-	} else if (role == ROLE_RAN_HERE && !around) {
-		put_range(work, one.collective, one.start, one.end, row);
-	} else if (role == ROLE_RAN_HERE && !around->ended) {
-		/* In the thread that asked: sending, and receiving. */
-		around->elsewhere = true;
-		around->begun = one.start;
-		around->ended = one.end;
-		read_inputs(around, text_of(row, 8), text_of(row, 9), true);
-	} else if (role == ROLE_LAUNCHED && around) {
-		around->elsewhere = true;
-		read_inputs(around, text_of(row, 8), text_of(row, 9), true);
-	}
+	if (role == ROLE_DESCRIBED)
+		put_description(work, &one, around);
+	else if (role == ROLE_CALL || role == ROLE_CALL_DOES_IT) {
+		if (!around)
+			put_call(work, &one, role, row);
+	} else if (around)
+		put_range_within(around, &one, role, row);
+	else if (role != ROLE_LAUNCHED)
+		put_range(work, &one, role, row);
 }
 
 /* The planner would make an index of the large table. */
@@ -329,9 +485,9 @@ static void put_row(struct work *work, sqlite3_stmt *row)
 	"JOIN communicating c ON c.name = t.name LEFT JOIN inputs i ON i.id = t.inputs"
 #define ROWS_SQL PART_SQL("operators") " UNION ALL " PART_SQL("ranges") " ORDER BY 4, 8 DESC, 1"
 
-#define DESCRIBED_SQL                                                                                                                                                       \
-	"CREATE TEMP TABLE described (operator INTEGER PRIMARY KEY, record INTEGER, name TEXT, in_elements INTEGER, out_elements INTEGER, dtype TEXT, group_size INTEGER);" \
-	"INSERT OR IGNORE INTO described SELECT r.operator, r.rowid, n.text, r.in_elements, r.out_elements, d.text, r.group_size FROM collective_records r JOIN "           \
+#define DESCRIBED_SQL                                                                                                                                                                                             \
+	"CREATE TEMP TABLE described (operator INTEGER PRIMARY KEY, record INTEGER, name TEXT, in_elements INTEGER, out_elements INTEGER, dtype TEXT, group_size INTEGER);"                                       \
+	"INSERT OR IGNORE INTO described SELECT r.operator, r.rowid, n.text, iif(r.unknown & 1, -1, r.in_elements), iif(r.unknown & 2, -1, r.out_elements), d.text, r.group_size FROM collective_records r JOIN " \
 	"strings n ON n.id = r.name LEFT JOIN strings d ON d.id = r.dtype WHERE r.operator IS NOT NULL"
 
 static void read_rows(struct work *work)
@@ -363,17 +519,29 @@ static void bind_known(sqlite3_stmt *add, int column, bool known, int64_t value)
 		sqlite3_bind_null(add, column);
 }
 
+static int64_t bytes_of_call(const struct call *call)
+{
+	int64_t put = bytes_of_elements(call->puts, call->dtype_bytes);
+	int64_t got = bytes_of_elements(call->gets, call->dtype_bytes);
+	int64_t in = call->in, out = call->out < 0 ? got : call->out;
+	if (put >= 0 && !(call->record && in >= 0))
+		in = put;
+	else if (call->collective == COLLECTIVE_REDUCE_SCATTER && !call->record && in <= out)
+		in = -1; /* one range of gloo's, of several */
+	return collective_bytes(call->collective, in, out, call->size);
+}
+
 static void write_calls(struct work *work)
 {
 	sqlite3_stmt *add = store_prepare(work->store, ADD_SQL);
 	for (size_t i = 0; add && i < work->count && !store_over(work->store); i++) {
 		const struct call *call = &work->calls[i];
-		int64_t bytes = collective_bytes(call->collective, call->in, call->out, call->size);
+		int64_t bytes = bytes_of_call(call);
 		sqlite3_bind_int64(add, 1, call->id);
 		bind_known(add, 2, call->step > 0, call->step);
 		sqlite3_bind_int64(add, 3, call->thread);
 		sqlite3_bind_int64(add, 4, call->start);
-		sqlite3_bind_int64(add, 5, call->end - call->start);
+		sqlite3_bind_int64(add, 5, call->duration);
 		sqlite3_bind_text(add, 6, collective_word(call->collective), -1, SQLITE_STATIC);
 		bind_known(add, 7, bytes >= 0, bytes);
 		sqlite3_bind_text(add, 8, call->dtype, -1, SQLITE_STATIC); /* NULL where there is none */

@@ -26,7 +26,7 @@ static const struct {
 static const struct column columns[] = {
 	{"pid", "PID", COLUMN_NUMBER, 0},
 	{"kind", "KIND", COLUMN_TEXT, 0},
-	{"name", "NAME", COLUMN_TEXT, COLUMN_ELASTIC},
+	{"name", "NAME", COLUMN_TEXT, COLUMN_SPARE}, /* the option has it, whole */
 	{"calls", "CALLS", COLUMN_COUNT, 0},
 	{"period_ns", "EVERY", COLUMN_DURATION, 0},
 	{"variation_percent", "VARIES", COLUMN_PERCENT, 0},

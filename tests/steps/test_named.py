@@ -63,6 +63,8 @@ def test_a_training_job_is_looked_at(profd, torch_newest):
     looked = profd.json("trigger", "--pid", job.pid, "--look", "1s")
     options = {row["kind"]: row["option"] for row in looked["recurring"]}
     assert options["optimizer"] == "--step-optimizer AdamW" and options["batches"] == "--step-range 'enumerate(DataLoader)*'"
+    # A name that the option has is not cut beside it.
+    assert "..." not in profd.run("trigger", "--pid", job.pid, "--look", "500ms").stdout
     capture = profd.trigger(job.pid, "--steps", RECORDED, "--no-gpu", "--step-range", "enumerate(DataLoader)*")
     assert sorted(marks(profd, capture)[0])[1:-1] == [1] * (RECORDED - 2)
 

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #define NONE ((size_t)-1)
+/* So long after it was finished a capture that is about to be read stays though the disk is too full. */
+#define HELD_NS 60000000000ull
 
 struct user {
 	uid_t uid;
@@ -80,29 +82,46 @@ static bool load(struct choice *choice, size_t count)
 	return true;
 }
 
-/* Chooses the user's oldest capture. False where there is none, where it is held, or where `room` is used up. */
-static bool take(struct choice *choice, struct user *user, enum eviction_reason reason, uint64_t had)
+/* Chooses the capture that `at` links. False where there is none, or where `room` is used up. */
+static bool take_at(struct choice *choice, struct user *user, size_t *at, enum eviction_reason reason, uint64_t had)
 {
-	size_t index = user->first;
+	size_t index = *at;
 	if (index == NONE)
 		return false;
 	struct kept *row = &choice->rows[index];
-	if (row->held) {
-		choice->rest.held = true;
-		return false;
-	}
 	if (choice->count == choice->room) {
 		choice->rest.more = true;
 		return false;
 	}
 	choice->evictions[choice->count++] = (struct eviction){index, reason, had};
-	user->first = row->next;
+	*at = row->next;
 	user->bytes -= row->bytes;
 	user->captures--;
 	choice->bytes -= row->bytes;
 	choice->captures--;
 	choice->missing -= row->bytes < choice->missing ? row->bytes : choice->missing;
 	return true;
+}
+
+/* Chooses the user's oldest capture. False also where it is held. */
+static bool take(struct choice *choice, struct user *user, enum eviction_reason reason, uint64_t had)
+{
+	if (user->first != NONE && choice->rows[user->first].held) {
+		choice->rest.held = true;
+		return false;
+	}
+	return take_at(choice, user, &user->first, reason, had);
+}
+
+/* For the disk: the oldest one that is not held, or not any more. */
+static bool take_for_disk(struct choice *choice, struct user *user, uint64_t now)
+{
+	size_t *at = &user->first;
+	while (*at != NONE && choice->rows[*at].held && now < choice->rows[*at].finished + HELD_NS) {
+		choice->rest.held = true;
+		at = &choice->rows[*at].next;
+	}
+	return take_at(choice, user, at, EVICTION_FREE_SPACE, choice->missing);
 }
 
 static void by_age(struct choice *choice, const struct eviction_limits *limits)
@@ -168,8 +187,9 @@ static void by_whole(struct choice *choice, const struct eviction_limits *limits
 	while (going && choice->missing) {
 		struct user *user = largest(choice, false);
 		/* Captures without a file free no room: where only such are left, it ends. */
-		going = user && user->bytes && take(choice, user, EVICTION_FREE_SPACE, choice->missing);
+		going = user && user->bytes && take_for_disk(choice, user, limits->now);
 	}
+	choice->rest.missing = choice->missing;
 }
 
 size_t eviction_choose(struct kept *rows, size_t count, const struct eviction_limits *limits, struct eviction *ret,

@@ -3,7 +3,9 @@
  *
  * Captures that are too old go first. Then, where one user is over a user's budget, that user's oldest. Where the whole store is
  * over its budget, or too little is free on the disk, the oldest of the user who has most at that moment: a user who records a
- * great many captures deletes only their own. Pinned captures never go, and count as all others do. */
+ * great many captures deletes only their own. Pinned captures never go, and count as all others do. A capture that somebody is
+ * about to read keeps its user's younger ones where it is budgets that are exceeded. For the disk's sake these go in its place, and
+ * so does it itself a minute after it was finished: nobody keeps a disk full by not reading. */
 #ifndef PROFD_DAEMON_CATALOGUE_EVICTION_H
 #define PROFD_DAEMON_CATALOGUE_EVICTION_H
 
@@ -17,7 +19,7 @@ struct kept {
 	uint64_t finished; /* CLOCK_REALTIME ns */
 	uid_t uid;
 	bool pinned;
-	/* Somebody is about to read it. It stays for now, and no younger one of its user is deleted in its place. */
+	/* Somebody is about to read it: it stays for now. */
 	bool held;
 	size_t next; /* eviction_choose's own */
 };
@@ -50,6 +52,7 @@ struct eviction_rest {
 	bool held;	  /* somebody who is about to read one keeps it from going */
 	uint64_t next_at; /* CLOCK_REALTIME ns at which the next one is too old; 0 = none will be */
 	bool more;	  /* `room` was not enough */
+	uint64_t missing; /* bytes that would be to become free still, were there others that may go */
 };
 
 /* `rows`: oldest first. Fills at most `room`, in the order in which they go; returns how many. Out of memory: 0, and

@@ -22,6 +22,8 @@
 #define HOLD_NS 60000000000ull
 /* Captures under way ask for a look at most so often. */
 #define PRESS_NS 1000000000ull
+/* This part of the floor is freed beyond what is missing. */
+#define MARGIN_PART 16
 #define RETRY_MS 5000
 #define HELD_MS 1000
 /* No sleep is longer, as CLOCK_REALTIME may be set meanwhile. */
@@ -63,8 +65,8 @@ struct retention_work {
 	struct gone gone[LOOK_EVICTIONS];
 	size_t gone_count;
 	bool failed;
-	bool reserved;	  /* what the next start on a full disk needs is kept */
-	uint64_t missing; /* bytes below the floor, afterwards */
+	bool reserved;	/* what the next start on a full disk needs is kept */
+	bool exhausted; /* afterwards the disk is below its floor, and nothing more can be deleted */
 	struct space space;
 };
 
@@ -102,7 +104,9 @@ static void say_why(const struct retention_work *look, const struct eviction *ev
 			 eviction->had, limits->captures);
 		break;
 	case EVICTION_FREE_SPACE:
-		snprintf(to, to_bytes, "%s were missing to free_space on the file system, and its user had most",
+		snprintf(to, to_bytes,
+			 "less than free_space was free on the file system, %s were still to be freed, and its user "
+			 "had most",
 			 space_text(eviction->had, had));
 		break;
 	}
@@ -160,7 +164,8 @@ static int64_t look_run(struct work *work)
 	struct eviction_limits *limits = &look->limits;
 	limits->now = clock_realtime();
 	space_look(server->folder, &retention_of(server)->floor, &look->space);
-	limits->missing = space_missing(&look->space);
+	if (space_missing(&look->space))
+		limits->missing = space_missing(&look->space) + look->space.floor / MARGIN_PART;
 	uint64_t oldest = limits->age ? catalogue_oldest(catalogue_of(server)) : 0;
 	bool old = oldest && oldest < limits->now && limits->now - oldest >= limits->age;
 	if (oldest && !old)
@@ -173,7 +178,7 @@ static int64_t look_run(struct work *work)
 		look->reserved = space_reserve_keep(server->directory) != -ENOSPC;
 	if (look->gone_count)
 		space_look(server->folder, &retention_of(server)->floor, &look->space);
-	look->missing = space_missing(&look->space);
+	look->exhausted = space_missing(&look->space) && (look->failed || (look->rest.missing && !look->rest.more));
 	return WORK_DONE;
 }
 
@@ -279,6 +284,7 @@ static void looked(struct work *work)
 	bool failed = look->failed || work->failed;
 	retention->running = NULL;
 	retention->reserved = look->reserved;
+	retention->exhausted = look->exhausted;
 	/* Where the transaction failed the rows of deleted files are still there. The next look finds them. */
 	if (!work->failed)
 		tell_gone(server, look);
@@ -286,7 +292,7 @@ static void looked(struct work *work)
 		bool more = look->rest.more && !failed && look->gone_count;
 		if (!more && retention->pressed) {
 			retention->pressed = false;
-			retention->out_of_space(server, look->missing ? &look->space : NULL);
+			retention->out_of_space(server, look->exhausted ? &look->space : NULL);
 		}
 		sleep_until_next(server, look, failed);
 		if (retention->again || more)
@@ -371,14 +377,19 @@ void retention_press(struct server *server)
 	retention_look(server);
 }
 
+static bool may_delete(const struct server *server)
+{
+	struct usage_owner all = usage_sum(usage_of(server), true, 0);
+	return all.bytes > all.pinned_bytes;
+}
+
 bool retention_defers(struct conn *conn, retention_resume *resume, const char *packet, size_t n)
 {
 	struct server *server = conn->server;
 	struct space space;
 	space_look(server->folder, &retention_of(server)->floor, &space);
 	/* Where nothing can be deleted, waiting does not help. */
-	struct usage_owner all = usage_sum(usage_of(server), true, 0);
-	if (!space_missing(&space) || all.bytes <= all.pinned_bytes)
+	if (!space_missing(&space) || !may_delete(server))
 		return false;
 	struct retention_deferred *deferred = calloc(1, sizeof *deferred + n + 1);
 	if (!deferred)
@@ -429,7 +440,7 @@ bool retention_allows(const struct server *server, uid_t uid, char *sentence, si
 		return false;
 	}
 	space_look(server->folder, &retention_of(server)->floor, &space);
-	if (!space_missing(&space))
+	if (!space_missing(&space) || (may_delete(server) && !retention_of(server)->exhausted))
 		return true;
 	space_low_sentence(&space, server->folder_path, sentence, sentence_bytes);
 	return false;

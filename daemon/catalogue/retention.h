@@ -2,6 +2,10 @@
  * start, after each stored or deleted capture, after pins, after new settings, and, where an age is set, when the next capture is
  * too old. The look itself (eviction.h) and what it deletes are work of the catalogue's thread. Idle, nothing runs.
  *
+ * Where the disk is below its floor, more is deleted than is missing, so that what begins next has room while others write. As long
+ * as there is something to delete, nobody is refused and nothing under way is ended, even if the disk is below its floor
+ * again by then: one user who writes all the time is to keep no other from being served.
+ *
  * Loop's thread, but for what is atomic. */
 #ifndef PROFD_DAEMON_CATALOGUE_RETENTION_H
 #define PROFD_DAEMON_CATALOGUE_RETENTION_H
@@ -25,6 +29,7 @@ struct retention {
 	uint64_t pressed_at; /* CLOCK_MONOTONIC ns of the last look that a capture under way asked for; 0 = none */
 	bool reserved;	     /* space_reserve_keep has been done */
 	bool pressed;	     /* the next look ends what is under way where it does not help */
+	bool exhausted;	     /* the last look left the disk below its floor, and found nothing more to delete */
 	struct retention_hold *holds;
 	struct retention_deferred *deferred;
 	/* Captures that have seen the disk below its floor end with what they have; `space` NULL: there is room again. */
@@ -45,8 +50,8 @@ void retention_look(struct server *server);
  * until the connection closes, or the next capture of the same process is there. */
 void retention_hold(struct server *server, uint64_t number, pid_t pid, struct conn *conn);
 
-/* A capture under way has seen the disk below its floor: older captures are deleted for it, or it ends with what it
- * has. */
+/* A capture under way has seen the disk below its floor: older captures are deleted for it, or, where there are none, it ends with
+ * what it has. */
 void retention_press(struct server *server);
 
 /* Before a trigger: where the disk is below its floor and something can be deleted for it, the request waits for that
@@ -54,7 +59,8 @@ void retention_press(struct server *server);
 typedef void retention_resume(struct conn *conn, const char *packet, size_t n);
 bool retention_defers(struct conn *conn, retention_resume *resume, const char *packet, size_t n);
 
-/* May a capture of this user begin? False with a sentence: below the floor, or the budget is taken by what is pinned. */
+/* May a capture of this user begin? False with a sentence: the disk is below its floor and nothing can be deleted, or the budget is
+ * taken by what is pinned. */
 bool retention_allows(const struct server *server, uid_t uid, char *sentence, size_t sentence_bytes);
 
 #endif

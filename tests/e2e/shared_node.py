@@ -59,15 +59,17 @@ class Node(Profd):
             os.chown(made, DAEMON, DAEMON)
         self.state.chmod(0o750)
 
-    def start(self, config="", environment=(), prefix=()):
-        """The daemon, with these lines as its configuration."""
+    def start(self, config="", environment=(), prefix=(), disk=""):
+        """The daemon, with these lines as its configuration; with `disk` ("400m") its store is a file system of that size, which it alone
+        sees."""
         self.config.write_text(config)
         os.chown(self.run_folder, DAEMON, DAEMON)
         program = pathlib.Path(os.environ.get("PROFD_DAEMON", "profd-daemon")).name
-        script = ('mount --bind "$1/group" /etc/group && mount --bind "$1/passwd" /etc/passwd && shift && exec "$@"')
+        script = ('mount --bind "$1/group" /etc/group && mount --bind "$1/passwd" /etc/passwd && '
+                  'if [ -n "$2" ]; then mount -t tmpfs -o "mode=0750,uid=$3,gid=$3,size=$2" none "$1/state"; fi && shift 3 && exec "$@"')
         with open(self.daemon_log, "ab") as log:
             self.daemon = subprocess.Popen(
-                ["unshare", "-m", "sh", "-c", script, "sh", str(self.folder), "setpriv", f"--reuid={DAEMON}",
+                ["unshare", "-m", "sh", "-c", script, "sh", str(self.folder), disk, str(DAEMON), "setpriv", f"--reuid={DAEMON}",
                  f"--regid={DAEMON}", "--clear-groups", *prefix, str(self.programs / program), "--dir", str(self.state),
                  "--socket", str(self.socket), "--config", str(self.config)],
                 env={**self.env, **dict(environment)}, stdin=subprocess.DEVNULL, stdout=log, stderr=log)

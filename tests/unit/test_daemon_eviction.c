@@ -115,11 +115,13 @@ static void room_for_the_disk(void **state)
 	rows[3].bytes = 10;
 	n = choose(rows, 6, (struct eviction_limits){.missing = 1000}, evictions, &rest);
 	CHECK(2, 3, 4);
+	assert_int_equal(rest.missing, 990);
 	/* What goes for another reason makes room as well. */
 	fill(rows, 6, (const uid_t[]){2, 1, 1, 1, 1, 1}, 100);
 	n = choose(rows, 6, (struct eviction_limits){.missing = 150, .captures_user = 3}, evictions, &rest);
 	CHECK(2, 3);
 	assert_int_equal(evictions[1].reason, EVICTION_CAPTURES_USER);
+	assert_int_equal(rest.missing, 0);
 }
 
 static void age(void **state)
@@ -197,6 +199,31 @@ static void held_ones_wait(void **state)
 	assert_false(rest.held);
 }
 
+/* For the disk younger ones of the same user go in their place, and never another user's. A minute later they go themselves. */
+static void held_ones_keep_no_disk_full(void **state)
+{
+	(void)state;
+	struct kept rows[4];
+	struct eviction evictions[ROOM];
+	struct eviction_rest rest;
+	static const uid_t uids[] = {1, 2, 1, 1};
+	fill(rows, 4, uids, 100);
+	rows[0].held = true;
+	size_t n = choose(rows, 4, (struct eviction_limits){.missing = 150}, evictions, &rest);
+	CHECK(3, 4);
+	assert_true(rest.held);
+	assert_int_equal(rest.missing, 0);
+	fill(rows, 4, uids, 100);
+	rows[0].bytes = 1000;
+	rows[0].held = rows[2].held = rows[3].held = true;
+	n = choose(rows, 4, (struct eviction_limits){.missing = 150, .now = 60999999999}, evictions, &rest);
+	assert_int_equal(n, 0);
+	assert_int_equal(rest.missing, 150);
+	n = choose(rows, 4, (struct eviction_limits){.missing = 150, .now = 61000000000}, evictions, &rest);
+	CHECK(1);
+	assert_int_equal(rest.missing, 0);
+}
+
 static void no_room_for_more(void **state)
 {
 	(void)state;
@@ -225,6 +252,7 @@ int main(void)
 		cmocka_unit_test(age),
 		cmocka_unit_test(pinned_ones_stay_and_count),
 		cmocka_unit_test(held_ones_wait),
+		cmocka_unit_test(held_ones_keep_no_disk_full),
 		cmocka_unit_test(no_room_for_more),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

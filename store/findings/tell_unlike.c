@@ -45,24 +45,25 @@ void tell_unlike(const struct telling *telling)
 	const struct breakdown_step *step = &telling->breakdown->steps[finding->step - 1];
 	char a[DURATION_BYTES], b[DURATION_BYTES], c[DURATION_BYTES];
 	int64_t number = telling->capture->numbers[finding->step - 1];
+	const char *it = finding->interval_total > 1 ? "The longest" : "It";
 	WHAT("Step %lld takes %s, the others %s", (long long)(number ? number : finding->step),
 	     duration(a, step->end - step->start), duration(b, telling->findings->step_ns));
 	if (breakdown_evaluates(step))
-		EVIDENCE("%llu of %llu steps. It holds %s of %s.%s%s%s", (unsigned long long)finding->interval_total,
-			 (unsigned long long)(telling->findings->last - telling->findings->first),
+		EVIDENCE("%llu of %llu steps. %s holds %s of %s.%s%s%s", (unsigned long long)finding->interval_total,
+			 (unsigned long long)(telling->findings->last - telling->findings->first), it,
 			 step->host[HOST_EVALUATION] ? "an evaluation" : "inference without gradient",
 			 duration(c, breakdown_evaluates(step)),
 			 *finding->subject ? " What is longer most is the row \"" : "", finding->subject,
 			 *finding->subject ? "\"." : "");
 	else if (step->compiled)
-		EVIDENCE("%llu of %llu steps. It holds a compilation by torch.compile of %s.",
+		EVIDENCE("%llu of %llu steps. %s holds a compilation by torch.compile of %s.",
 			 (unsigned long long)finding->interval_total,
-			 (unsigned long long)(telling->findings->last - telling->findings->first),
+			 (unsigned long long)(telling->findings->last - telling->findings->first), it,
 			 duration(c, step->compiled));
 	else if (*finding->subject)
-		EVIDENCE("%llu of %llu steps. It is longer by %s of the row \"%s\".",
+		EVIDENCE("%llu of %llu steps. %s is longer by %s of the row \"%s\".",
 			 (unsigned long long)finding->interval_total,
-			 (unsigned long long)(telling->findings->last - telling->findings->first),
+			 (unsigned long long)(telling->findings->last - telling->findings->first), it,
 			 duration(c, telling->grown), finding->subject);
 	else
 		EVIDENCE("%llu of %llu steps.", (unsigned long long)finding->interval_total,

@@ -564,12 +564,13 @@ class File:
         near_time(took[2], self.steps[step][1] - self.steps[step][0])
         near_time(took[3], self.meta["verdict_step"])
         assert int(took[1]) in (step + 1, self.rows("SELECT number FROM steps ORDER BY start")[step][0])
-        if found := self.take(rf"It holds (?:an evaluation|inference without gradient) of {TIME}\.", False):
+        it = "The longest" if self.finding["intervals"] > 1 else "It"
+        if found := self.take(rf"{it} holds (?:an evaluation|inference without gradient) of {TIME}\.", False):
             near_time(found[1], sum(self.breakdown.get((step, "host", None, row), 0) for row in ("evaluation", "inference")))
             self.take(r"What is longer most is the row \"[^\"]*\"\.", False)
-        elif found := self.take(rf"It holds a compilation by torch.compile of {TIME}\.", False):
+        elif found := self.take(rf"{it} holds a compilation by torch.compile of {TIME}\.", False):
             near_time(found[1], self.breakdown[step, "beside", None, "torch_compile"])
-        elif found := self.take(rf"It is longer by {TIME} of the row \"[^\"]*\"\.", False):
+        elif found := self.take(rf"{it} is longer by {TIME} of the row \"[^\"]*\"\.", False):
             rows = {key[3] for key in self.breakdown if key[1] == "host"}
             near_time(found[1], max(self.breakdown.get((step, "host", None, row), 0) - int(self.host(row) / self.per) for row in rows))
         if found := self.take(rf"In it the step's thread waited {TIME} for a processor\.", False):

@@ -1,6 +1,7 @@
 """`profd trigger --output` and `profd export` on live jobs: the trace holds what the program did, in Kineto's shape."""
 import collections
 import json
+import os
 import re
 import signal
 import subprocess
@@ -10,6 +11,8 @@ import pytest
 
 from conftest import BUILD, WORKLOADS, wait_for
 from readers import trace
+from test_export_gpu_readers import export
+from test_round_trip import ask
 
 MIX = BUILD / "workloads" / "nvtx_mix"
 needs_nvtx = pytest.mark.skipif(not MIX.exists(), reason="workloads with NVTX were not built (PROFD_NVTX_INCLUDE)")
@@ -257,17 +260,29 @@ dist.destroy_process_group()
 """
 
 
-def test_the_backend_of_a_job_of_several_ranks(profd, torch_newest, tmp_path):
-    """torch's ranges name it; HTA and TensorBoard's plugin want all three."""
-    jobs = [profd.job(torch_newest, "-c", GLOO, tmp_path / "store", tmp_path / "stop", env={"RANK": str(rank), "WORLD_SIZE": "2"}) for rank in range(2)]
+def test_a_job_of_several_ranks(profd, torch_newest, tmp_path):
+    """Rank, world size and backend stand where HTA and TensorBoard's plugin look; the plugin has its Distributed view, with the bytes of each
+    operation where shapes were recorded."""
+    jobs = [profd.job(torch_newest, "-c", GLOO, tmp_path / "store", tmp_path / "stop", env={"RANK": str(rank), "WORLD_SIZE": "2", "GLOO_SOCKET_IFNAME": "lo"})
+            for rank in range(2)]
+    folder = tmp_path / "run"
+    folder.mkdir()
     for job in jobs:
-        profd.wait_steps(job.pid, 1)
-    profd.trigger(jobs[1].pid, "--steps", 3, "--output", tmp_path / "trace.json")
-    exported = trace.load(tmp_path / "trace.json")
+        profd.wait_steps(job.pid, 2)
+    paths = [folder / f"rank{rank}.1.pt.trace.json" for rank in range(2)]
+    for job, path in zip(jobs, paths):
+        capture = profd.trigger(job.pid, "--steps", 3, "--shapes")
+        export(profd.file(capture["capture_id"]), path, "--format", "tensorboard")
     (tmp_path / "stop").touch()
     assert [job.wait(60) for job in jobs] == [0, 0]
-    assert any(e.get("name") == "gloo:all_reduce" for e in exported["traceEvents"])
-    assert exported["distributedInfo"] == {"backend": "gloo", "rank": 1, "world_size": 2}
+    for rank, path in enumerate(paths):
+        assert trace.load(path)["distributedInfo"] == {"backend": "gloo", "rank": rank, "world_size": 2}
+    python = os.environ.get("PROFD_TENSORBOARD") or pytest.skip("no TensorBoard here (PROFD_TENSORBOARD)")
+    shown = ask(python, "tensorboard_distributed.py", folder)
+    # Each step: gradients of 4 x 4 weights and 4 biases, and one word.
+    expected = {"gloo:all_reduce": [6, 3 * 4 * (16 + 4)], "gloo:broadcast": [3, 3 * 4]}
+    assert {worker: {row[0]: row[1:3] for row in table["rows"]} for worker, table in shown["operations"]["data"].items()} == {
+        "rank0": expected, "rank1": expected}
 
 
 def test_base_time_is_when_it_happened(profd, tmp_path):

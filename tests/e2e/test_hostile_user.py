@@ -1,6 +1,6 @@
 """A user with the quotas that everybody has, who does all that hostile_user.py knows, while another one triggers a job.
 
-Half a minute of it; PROFD_HOSTILE_SECONDS=1800 for the long part.
+Half a minute of it; PROFD_HOSTILE_SECONDS=1800 for the long part. PROFD_HOSTILE_DISK=2g: on a disk of that size, which is full soon.
 """
 import collections
 import json
@@ -41,7 +41,7 @@ def start_harm(node):
 def test_another_user_is_served(node):
     """The daemon lives, stays below a gigabyte, and a trigger of three steps takes no more than twice its usual time; of twenty
     triggers one may take up to three times that."""
-    node.start()
+    node.start(disk=os.environ.get("PROFD_HOSTILE_DISK", ""))
     job = node.job(node.steps, "--step-ms=100", user=ALICE)
     node.wait_steps(job.pid, 2)
 

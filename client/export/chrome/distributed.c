@@ -23,8 +23,7 @@ _Static_assert(RANGE_SOURCE_TORCH_USER == 4, "as the statement has it");
 /* NULL: none is known, or there are several. */
 static const char *backend(const struct chrome *c)
 {
-	bool nccl = c->collectives.count || reader_count(c->reader, HAS_RANGE("nccl"), 0);
-	bool gloo = reader_count(c->reader, HAS_RANGE("gloo"), 0);
+	bool nccl = reader_count(c->reader, HAS_RANGE("nccl"), 0), gloo = reader_count(c->reader, HAS_RANGE("gloo"), 0);
 	return nccl && gloo ? NULL : nccl ? "nccl" : gloo ? "gloo" : NULL;
 }
 

@@ -28,7 +28,7 @@ enum {
 static const struct column columns[] = {
 	[C_OPERATION] = {"operation", "OPERATION", COLUMN_TEXT, 0},
 	[C_GROUP] = {"group", "GROUP", COLUMN_TEXT, COLUMN_OPTIONAL},
-	[C_SIZE] = {"group_size", "RANKS", COLUMN_NUMBER, COLUMN_OPTIONAL},
+	[C_SIZE] = {"group_size", "RANKS", COLUMN_NUMBER, COLUMN_OPTIONAL | COLUMN_SPARE},
 	[C_RANKS] = {"group_ranks", "MEMBERS", COLUMN_TEXT, COLUMN_DATA_ONLY},
 	[C_TYPE] = {"dtype", "TYPE", COLUMN_TEXT, COLUMN_OPTIONAL},
 	[C_BYTES] = {"bytes", "SIZE", COLUMN_BYTES, COLUMN_OPTIONAL},
@@ -37,10 +37,10 @@ static const struct column columns[] = {
 	[C_HOST] = {"host_ns", "HOST", COLUMN_DURATION, COLUMN_SPARE},
 	[C_TOTAL] = {"total_ns", "RAN", COLUMN_DURATION, 0},
 	[C_AVERAGE] = {"average_ns", "AVG", COLUMN_DURATION, 0},
-	[C_MIN] = {"min_ns", "MIN", COLUMN_DURATION, 0},
+	[C_MIN] = {"min_ns", "MIN", COLUMN_DURATION, COLUMN_SPARE},
 	[C_MAX] = {"max_ns", "MAX", COLUMN_DURATION, COLUMN_SPARE},
 	[C_RATE] = {"bandwidth_gb_s", "BANDWIDTH", COLUMN_RATE, COLUMN_OPTIONAL},
-	[C_BUS] = {"bus_gb_s", "OF THE BUS", COLUMN_RATE, COLUMN_OPTIONAL},
+	[C_BUS] = {"bus_gb_s", "BUSBW", COLUMN_RATE, COLUMN_OPTIONAL},
 };
 
 /* What it is of the wires that the bandwidth takes. */
@@ -55,11 +55,11 @@ static void add_bus(struct table *table, sqlite3_stmt *row)
 		table_set_real(table, C_BUS, factor * sqlite3_column_double(row, C_RATE));
 }
 
-#define SQL                                                                                                                          \
-	"WITH t AS MATERIALIZED (SELECT *, iif(ended >= begun, ended * 1.0 - begun, NULL) AS ran FROM collectives WHERE" REPORT_STEP \
-	") SELECT operation, nullif(coalesce(nullif(group_description, 'undefined'), group_name), ''), group_size, "                 \
-	"max(group_ranks), dtype, bytes, count(*), sum(ran IS NULL), min(total(duration), 9e18), min(sum(ran), 9e18), "              \
-	"min(avg(ran), 9e18), min(ran), max(ran), bytes / nullif(avg(ran), 0), NULL FROM t GROUP BY operation, "                     \
+#define SQL                                                                                                                            \
+	"WITH t AS MATERIALIZED (SELECT *, iif(ended >= begun, ended * 1.0 - begun, NULL) AS ran FROM collectives WHERE" REPORT_STEP   \
+	") SELECT operation, nullif(coalesce(nullif(group_description, 'undefined'), group_name), ''), group_size, "                   \
+	"max(group_ranks), dtype, bytes, count(*), sum(ran IS NULL), min(max(total(duration), 0), 9e18), min(sum(ran), 9e18), "        \
+	"min(avg(ran), 9e18), min(min(ran), 9e18), min(max(ran), 9e18), bytes / nullif(avg(ran), 0), NULL FROM t GROUP BY operation, " \
 	"group_name, group_description, group_size, dtype, bytes"
 
 static void note(struct table *table, const struct reader *reader)
@@ -82,7 +82,7 @@ static void note(struct table *table, const struct reader *reader)
 	if (unknown > 0)
 		table_note(table, "  of %.0f of %.0f calls it is not known when they ran", unknown, calls);
 	if (sized <= 0 && !report_ran(reader, "shapes"))
-		table_note(table, "  sizes of operations that NCCL does not do take `profd trigger --shapes`");
+		table_note(table, "  sizes and types of others than NCCL's take `profd trigger --shapes`");
 }
 
 struct table *report_collectives(const struct reader *reader, const struct report_options *options)

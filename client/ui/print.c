@@ -32,6 +32,11 @@ static char *figure(const struct cell *cell, enum column_kind kind)
 {
 	char text[TEXT_FIGURE_BYTES];
 
+	/* Two digits of a GB would leave nothing of it. */
+	if (cell->type == CELL_REAL && kind == COLUMN_RATE && cell->real > 0 && cell->real < 0.01) {
+		snprintf(text, sizeof text, "%.2f MB/s", cell->real * 1e3);
+		return need(strdup(text));
+	}
 	switch (cell->type) {
 	case CELL_EMPTY:
 		return need(strdup("-"));

@@ -274,6 +274,7 @@ cJSON *table_json(const struct table *table, size_t limit)
 			const struct cell *cell = &table->cells[r * table->count + c];
 			cJSON *value = NULL;
 			char *clean;
+			double scale;
 
 			if (column->flags & COLUMN_TABLE_ONLY)
 				continue;
@@ -287,8 +288,9 @@ cJSON *table_json(const struct table *table, size_t limit)
 								    : cJSON_CreateNumber((double)cell->integer);
 				break;
 			case CELL_REAL:
-				/* Three decimals are more than was measured. */
-				value = cJSON_CreateNumber(round(cell->real * 1000) / 1000);
+				/* Three decimals are more than was measured; of a slow wire they would leave 0. */
+				scale = column->kind == COLUMN_RATE && fabs(cell->real) < 0.01 ? 1e6 : 1e3;
+				value = cJSON_CreateNumber(round(cell->real * scale) / scale);
 				break;
 			case CELL_TEXT:
 				if (column->kind == COLUMN_LIST) {

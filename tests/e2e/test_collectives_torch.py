@@ -10,6 +10,7 @@ from conftest import WORKLOADS
 from torch_profiler import database
 
 STEPS = 2
+OTHERS = 4  # operators of that name, in a step, of which nothing is recorded: the wait, and what only looks like one
 ASK = "import torch, os; print(os.path.dirname(torch.__file__), int(torch._C._GLIBCXX_USE_CXX11_ABI))"
 RECORDS = """SELECT c.step, n.text AS name, g.text AS "group", d.text AS description, r.text AS ranks, t.text AS dtype, i.text AS in_split, u.text AS out_split, c.asynchronous, c.in_elements AS "in",
     c.out_elements AS out, c.sequence, c.group_size AS size, c.rank, c.point_to_point AS single, c.time = o.start AND o.step = c.step AS joined,
@@ -62,9 +63,9 @@ def expected(operation, has_tail):
             "out_split": listed(range(-1000, operation["splits"] - 1000)), "asynchronous": (1 if operation["waited"] else 2) if has_tail else 0}
 
 
-def told_by_profiler(folder):
-    """What torch.profiler says of each."""
-    events = [e for e in json.loads((folder / "trace.json").read_text())["traceEvents"] if e["name"] == "record_param_comms" and e["ph"] == "X"]
+def told_by_profiler(trace):
+    """What a trace says of each."""
+    events = [e for e in json.loads(trace.read_text())["traceEvents"] if e["name"] == "record_param_comms" and e["ph"] == "X" and e["cat"] == "cpu_op"]
     return [e["args"] for e in sorted(events, key=lambda e: e["args"]["Ev Idx"]) if e["args"].get("Collective name") != "wait"]
 
 
@@ -81,6 +82,13 @@ def check_same(record, args):
         elif column == "ranks" and told == "[]":
             told = None
         assert ours == (told or None if isinstance(told, str) else told), (word, ours, told, record, args)
+
+
+def check_exported(ours, theirs):
+    """The trace that profd writes says what that of torch.profiler does."""
+    for word in WORDS:
+        if theirs.get(word) not in (None, "", "[]", "UNKNOWN_SCALAR") and "..." not in str(theirs[word]):
+            assert ours.get(word) == theirs[word], (word, ours, theirs)
 
 
 def capture_of(profd, torch, library, folder, *more):
@@ -107,10 +115,18 @@ def test_what_torch_says(profd, torch, library, tmp_path):
     assert capture["lost"] == 0, capture
     check_records(records, operations, has_tail)
     assert all(r["joined"] == 1 and r["operator"] == "record_param_comms" for r in records), records
-    said = told_by_profiler(tmp_path)
+    said = told_by_profiler(tmp_path / "trace.json")
     assert len(said) == len(operations) and all("Process Group Ranks" in args and "dtype" in args for args in said)
     for number, record in enumerate(records):
         check_same(record, said[number % len(said)])
+    trace = tmp_path / "exported.json"
+    profd.run("export", capture["capture_id"], "--output", trace)
+    exported = told_by_profiler(trace)
+    assert len(exported) == STEPS * (len(said) + OTHERS)
+    exported = [args for args in exported if "dtype" in args]
+    assert len(exported) == STEPS * len(said)
+    for number, args in enumerate(exported):
+        check_exported(args, said[number % len(said)])
 
 
 def test_deeper_than_the_recorder_follows(profd, torch_newest, library, tmp_path):

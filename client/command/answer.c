@@ -339,10 +339,9 @@ static void print_cost(struct tables *tables, const cJSON *about)
 	table_free(table);
 }
 
-/* What a command tells stands beside it, or below it where there is no room. */
-static void next_line(const struct tables *tables, const char *command, const char *text)
+void answer_next(const struct screen *screen, const char *command, const char *text)
 {
-	size_t width = tables->screen.width ? tables->screen.width : SIZE_MAX;
+	size_t width = screen->width ? screen->width : SIZE_MAX;
 	bool beside = 2 + strlen(command) + 2 + strlen(text) <= width && 40 + strlen(text) <= width;
 
 	if (beside)
@@ -368,7 +367,7 @@ static void next_of_options(const struct tables *tables, const char *id)
 		if (!report_filled(&tables->capture->reader, asked[i].fills))
 			continue;
 		snprintf(command, sizeof command, "profd show %.400s --by %s", id, asked[i].view);
-		next_line(tables, command, asked[i].what);
+		answer_next(&tables->screen, command, asked[i].what);
 	}
 }
 
@@ -380,19 +379,19 @@ static void print_next(const struct tables *tables, const cJSON *about, const st
 	id = tables->which ? tables->which : id;
 	puts("\nnext:");
 	snprintf(command, sizeof command, "profd show %.400s --by all", id ? id : "");
-	next_line(tables, command, "every table; one alone: --by kernels, operators, steps, ...");
+	answer_next(&tables->screen, command, "every table; one alone: --by kernels, operators, steps, ...");
 	if (pace->steps > 1 && !tables->options.step) {
 		snprintf(command, sizeof command, "profd show %.400s --step %lld", id ? id : "",
 			 (long long)pace->slowest);
-		next_line(tables, command, "the slowest step alone");
+		answer_next(&tables->screen, command, "the slowest step alone");
 	}
 	if (report_ran(&tables->capture->reader, "shapes")) {
 		snprintf(command, sizeof command, "profd show %.400s --group-by-shapes --by all", id ? id : "");
-		next_line(tables, command, "operators of different input shapes apart");
+		answer_next(&tables->screen, command, "operators of different input shapes apart");
 	}
 	next_of_options(tables, id ? id : "");
 	snprintf(command, sizeof command, "profd export %.400s", id ? id : "");
-	next_line(tables, command, "a trace for ui.perfetto.dev or chrome://tracing");
+	answer_next(&tables->screen, command, "a trace for ui.perfetto.dev or chrome://tracing");
 }
 
 void answer_print(struct tables *tables, const cJSON *about)

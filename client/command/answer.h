@@ -7,6 +7,8 @@
 
 /* One line: what was recorded. `about`: about_capture(). */
 void answer_line(const struct tables *tables, const cJSON *about);
+/* A line of "next:". What a command tells stands beside it, or below it where there is no room. */
+void answer_next(const struct screen *screen, const char *command, const char *text);
 /* All else. */
 void answer_print(struct tables *tables, const cJSON *about);
 

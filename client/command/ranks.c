@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TABLE_LIMIT 15
 
@@ -24,43 +25,31 @@ static bool names_several(const char *word)
 	for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
 		if (strncmp(word, prefixes[i], strlen(prefixes[i])) == 0)
 			return true;
-	return strchr(word, ',') && !strchr(word, '/');
+	return strchr(word, ',') && access(word, F_OK) != 0;
 }
 
-/* One capture stands for all of its trigger. NULL after a sentence, with the exit code. */
+/* A capture that a daemon has stands for all of its trigger, with the steps that are named behind it (17@2-4). A file stands for itself.
+ * NULL after a sentence, with the exit code. */
 static char *trigger_of(const char *word, int *ret_code)
 {
 	struct capture capture;
-	char *text = NULL;
+	char *text = NULL, *id = word ? need(strdup(word)) : NULL;
+	const char *steps = word && access(word, F_OK) != 0 ? strrchr(word, '@') : NULL;
 	int n = -1;
-	*ret_code = capture_open(word, &capture);
+	if (steps)
+		id[steps - word] = '\0';
+	*ret_code = capture_open(id, &capture);
+	free(id);
 	if (*ret_code)
 		return NULL;
-	const char *trigger = reader_meta_text(&capture.reader, "trigger_id");
+	const char *trigger = capture.row ? json_text(capture.row, "trigger_id") : NULL;
 	if (trigger && *trigger)
-		n = asprintf(&text, "trigger:%s", trigger);
+		n = asprintf(&text, "trigger:%s%s", trigger, steps ? steps : "");
 	else
-		*ret_code = fail(EXIT_USAGE, "%s is of one rank; name the files of the others, too",
+		*ret_code = fail(EXIT_USAGE, "%s is of one rank; name the files of the other ranks, too",
 				 word ? word : "the newest capture");
 	capture_close(&capture);
 	return *ret_code ? NULL : need(n < 0 ? NULL : text);
-}
-
-/* What side_open() understands; to be freed. */
-static char *words_of(const struct arguments *arguments, int *ret_code)
-{
-	*ret_code = EXIT_DONE;
-	if (arguments->word_count == 1 && names_several(arguments->words[0]))
-		return need(strdup(arguments->words[0]));
-	if (arguments->word_count < 2)
-		return trigger_of(arguments->word_count ? arguments->words[0] : NULL, ret_code);
-	char *text = NULL;
-	size_t bytes;
-	FILE *to = need(open_memstream(&text, &bytes));
-	for (size_t i = 0; i < arguments->word_count; i++)
-		fprintf(to, "%s%s", i ? "," : "", arguments->words[i]);
-	fclose(to);
-	return need(text);
 }
 
 /* ---------------------------------------------------------------- the answer */
@@ -83,53 +72,76 @@ static double waits_of(const struct ranks *ranks)
 	return units > 0 ? sum / units : 0;
 }
 
+/* What times are of. */
+static const char *unit_of(const struct ranks *ranks)
+{
+	return ranks->side->window ? "window" : "step";
+}
+
+/* " Its "compute" takes 20.1 ms a step, that of the others 12.0 ms on average." Empty: there is no such row. */
+static void tell_row(const struct ranks *ranks, char *to, size_t bytes)
+{
+	char own[TEXT_FIGURE_BYTES], others[TEXT_FIGURE_BYTES];
+	*to = '\0';
+	if (ranks->row)
+		snprintf(to, bytes, " Its \"%s\" takes %s a %s, that of the other%s %s%s.", ranks->row,
+			 text_duration(own, llround(ranks->row_own)), unit_of(ranks), ranks->count > 2 ? "s" : " one",
+			 text_duration(others, llround(ranks->row_others)), ranks->count > 2 ? " on average" : "");
+}
+
+static char *answer_of_last(const struct ranks *ranks)
+{
+	const struct ranks_member *last = &ranks->members[ranks->last];
+	double mean = last->keeps / ranks->units;
+	char *text = NULL, figure[TEXT_FIGURE_BYTES], rank[32], row[256], range[96] = "";
+	name_rank(last, rank);
+	tell_row(ranks, row, sizeof row);
+	if (llround(ranks->least * 100) != llround(ranks->most * 100))
+		snprintf(range, sizeof range, " (%.0f to %.0f %% of each)", ranks->least * 100, ranks->most * 100);
+	int n = asprintf(&text,
+			 "%s for %s: %s a %s, %.0f %% of it%s. It is last in %.0f of %.0f collective operations.%s",
+			 ranks->count > 2 ? "The others wait" : "The other rank waits", rank,
+			 text_duration(figure, llround(mean)), unit_of(ranks), mean * 100 / fmax(ranks->wall, 1), range,
+			 last->last, last->calls, row);
+	return n < 0 ? NULL : text;
+}
+
 /* In one or two sentences; to be freed. */
 static char *answer_of(const struct ranks *ranks)
 {
-	char *text = NULL, figure[TEXT_FIGURE_BYTES], own[TEXT_FIGURE_BYTES], others[TEXT_FIGURE_BYTES], rank[32],
-	     row[256] = "";
+	char *text = NULL, figure[TEXT_FIGURE_BYTES];
 	double wall = ranks->wall, waits = waits_of(ranks);
-	double percent = wall > 0 ? waits * 100 / wall : 0;
 	int n;
+	if (ranks->calls > 0 && ranks->last != SIZE_MAX)
+		return need(answer_of_last(ranks));
+	text_duration(figure, llround(waits));
 	if (ranks->calls <= 0)
-		n = asprintf(&text, "Nothing is known of how long the ranks wait for each other: %s.",
+		n = asprintf(&text, "It is not known how long the ranks wait for each other: %s.",
 			     ranks->alone + ranks->unknown > 0
-				     ? "of no collective operation it is known when it ran on all ranks"
+				     ? "for no collective operation is it known when it ran on all ranks"
 				     : "no collective operation was recorded");
-	else if (ranks->last != SIZE_MAX) {
-		const struct ranks_member *last = &ranks->members[ranks->last];
-		double mean = last->keeps / ranks->units;
-		name_rank(last, rank);
-		if (ranks->row)
-			snprintf(row, sizeof row, " It has %s a step of \"%s\", the others %s on average.",
-				 text_duration(own, llround(ranks->row_own)), ranks->row,
-				 text_duration(others, llround(ranks->row_others)));
+	else if (ranks->in_turn)
 		n = asprintf(
 			&text,
-			"The others wait for %s: %s a step, %.0f %% (%.0f to %.0f %% in each). It comes last to %.0f of %.0f collective operations.%s",
-			rank, text_duration(figure, llround(mean)), mean * 100 / fmax(wall, 1), ranks->least * 100,
-			ranks->most * 100, last->last, last->calls, row);
-	} else if (ranks->in_turn) {
-		n = asprintf(
-			&text,
-			"The ranks wait for each other in turn: %s a step, %.0f %%; in most steps for no single one.",
-			text_duration(figure, llround(waits)), percent);
-	} else {
-		n = asprintf(&text, "The ranks come together: each waits %s a step for the others, %.1f %%.",
-			     text_duration(figure, llround(waits)), percent);
-	}
+			"The ranks wait for each other, now for one and now for another: each waits %s a %s, %.0f %% of it.",
+			figure, unit_of(ranks), waits * 100 / fmax(wall, 1));
+	else
+		n = asprintf(&text, "The ranks come together: each waits %s a %s for the others, %.1f %% of it.",
+			     figure, unit_of(ranks), waits * 100 / fmax(wall, 1));
 	return need(n < 0 ? NULL : text);
 }
 
 /* ---------------------------------------------------------------- tables */
 
-enum { R_RANK, R_PID, R_HOST, R_CAPTURE, R_STEPS, R_STEP, R_WAITS, R_PERCENT, R_KEEPS, R_LAST, R_CALLS };
+enum { R_RANK, R_PID, R_HOST, R_ID, R_LABEL, R_CAPTURE, R_STEPS, R_STEP, R_WAITS, R_PERCENT, R_KEEPS, R_LAST, R_CALLS };
 
 static const struct column rank_columns[] = {
 	[R_RANK] = {"rank", "RANK", COLUMN_NUMBER, 0},
 	[R_PID] = {"pid", "PID", COLUMN_NUMBER, COLUMN_OPTIONAL},
 	[R_HOST] = {"host", "HOST", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_SPARE},
-	[R_CAPTURE] = {"capture_id", "CAPTURE", COLUMN_TEXT, COLUMN_ELASTIC},
+	[R_ID] = {"capture_id", "", COLUMN_TEXT, COLUMN_DATA_ONLY},
+	[R_LABEL] = {"label", "", COLUMN_TEXT, COLUMN_DATA_ONLY},
+	[R_CAPTURE] = {"", "CAPTURE", COLUMN_TEXT, COLUMN_ELASTIC | COLUMN_TABLE_ONLY},
 	[R_STEPS] = {"steps", "STEPS", COLUMN_COUNT, COLUMN_SPARE},
 	[R_STEP] = {"step_ns", "STEP", COLUMN_DURATION, 0},
 	[R_WAITS] = {"waits_ns", "WAITS", COLUMN_DURATION, 0},
@@ -139,6 +151,49 @@ static const struct column rank_columns[] = {
 	[R_CALLS] = {"operations", "OF", COLUMN_COUNT, 0},
 };
 
+/* A trace that was imported has none. */
+static const char *id_of(struct side_capture *capture)
+{
+	const char *id = reader_meta_text(&capture->capture.reader, "capture_id");
+	return id && strcmp(id, "import") == 0 ? NULL : id;
+}
+
+/* "17,18": the ids of a member's captures, or their labels. NULL: there are none. To be freed. */
+static char *names_of(const struct ranks *ranks, size_t member, bool ids)
+{
+	char *text = NULL;
+	size_t bytes, n = 0;
+	FILE *to = need(open_memstream(&text, &bytes));
+	for (size_t c = 0; c < ranks->side->count; c++) {
+		struct side_capture *capture = &ranks->side->captures[c];
+		const char *name = ids ? id_of(capture) : reader_meta_text(&capture->capture.reader, "label");
+		if (ranks->member_of[c] == member && name && *name && (ids || !id_of(capture)))
+			fprintf(to, "%s%s", n++ ? "," : "", name);
+	}
+	fclose(to);
+	if (!n) {
+		free(need(text));
+		text = NULL;
+	}
+	return text;
+}
+
+static void tell_limits(struct table *table, const struct ranks *ranks)
+{
+	if (ranks->calls > 0)
+		table_note(
+			table,
+			"  WAITS: for other ranks, while nothing else was done; WAITED FOR: the others for this one, on average of them");
+	if (ranks->world_size > (int64_t)ranks->count)
+		table_note(
+			table,
+			"  %lld of the job's %lld ranks are not here; where all seem to wait, it may be for one of these",
+			(long long)(ranks->world_size - (int64_t)ranks->count), (long long)ranks->world_size);
+	if (ranks->left_out)
+		table_note(table, "  %zu %s%s that not all of these ranks have recorded %s left out", ranks->left_out,
+			   unit_of(ranks), ranks->left_out > 1 ? "s" : "", ranks->left_out > 1 ? "are" : "is");
+}
+
 static struct table *rank_table(const struct ranks *ranks)
 {
 	struct table *table = table_new(COUNTED(rank_columns));
@@ -146,14 +201,18 @@ static struct table *rank_table(const struct ranks *ranks)
 		const struct ranks_member *one = &ranks->members[i];
 		struct reader *reader = &one->capture->capture.reader;
 		int64_t pid = reader_meta_int(reader, "pid", 0);
-		const char *id = reader_meta_text(reader, "capture_id"), *label = reader_meta_text(reader, "label");
+		char *ids = names_of(ranks, i, true), *labels = names_of(ranks, i, false);
 		table_add(table);
 		if (one->rank >= 0)
 			table_set(table, R_RANK, one->rank);
 		if (pid > 0)
 			table_set(table, R_PID, pid);
 		table_set_text(table, R_HOST, reader_meta_text(reader, "host"));
-		table_set_text(table, R_CAPTURE, id && strcmp(id, "import") != 0 ? id : label);
+		table_set_text(table, R_ID, ids);
+		table_set_text(table, R_LABEL, labels);
+		table_set_text(table, R_CAPTURE, ids ? ids : labels);
+		free(ids);
+		free(labels);
 		table_set(table, R_STEPS, llround(one->units));
 		if (one->units > 0)
 			table_set(table, R_STEP, llround(one->wall / one->units));
@@ -167,10 +226,7 @@ static struct table *rank_table(const struct ranks *ranks)
 		if (i == ranks->last)
 			table_mark(table);
 	}
-	if (ranks->calls > 0)
-		table_note(
-			table,
-			"  WAITS: for other ranks, while nothing else was done; WAITED FOR: that the others did so for it, on average of them");
+	tell_limits(table, ranks);
 	return table;
 }
 
@@ -178,15 +234,15 @@ enum { O_OPERATION, O_GROUP, O_SIZE, O_TYPE, O_BYTES, O_CALLS, O_TRANSFER, O_WAI
 
 static const struct column operation_columns[] = {
 	[O_OPERATION] = {"operation", "OPERATION", COLUMN_TEXT, 0},
-	[O_GROUP] = {"group", "GROUP", COLUMN_TEXT, COLUMN_OPTIONAL},
+	[O_GROUP] = {"group", "GROUP", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_ELASTIC},
 	[O_SIZE] = {"group_size", "RANKS", COLUMN_NUMBER, COLUMN_OPTIONAL},
-	[O_TYPE] = {"dtype", "TYPE", COLUMN_TEXT, COLUMN_OPTIONAL},
+	[O_TYPE] = {"dtype", "TYPE", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_SPARE},
 	[O_BYTES] = {"bytes", "SIZE", COLUMN_BYTES, COLUMN_OPTIONAL},
 	[O_CALLS] = {"calls", "CALLS", COLUMN_COUNT, 0},
-	[O_TRANSFER] = {"transfer_ns", "ITSELF", COLUMN_DURATION, 0},
+	[O_TRANSFER] = {"transfer_ns", "TRANSFER", COLUMN_DURATION, 0},
 	[O_WAIT] = {"wait_ns", "WAIT", COLUMN_DURATION, 0},
 	[O_MOST] = {"max_wait_ns", "MAX WAIT", COLUMN_DURATION, COLUMN_SPARE},
-	[O_RATE] = {"bandwidth_gb_s", "BANDWIDTH", COLUMN_RATE, COLUMN_OPTIONAL},
+	[O_RATE] = {"bandwidth_gb_s", "BANDWIDTH", COLUMN_RATE, COLUMN_OPTIONAL | COLUMN_SPARE},
 	[O_BUS] = {"bus_gb_s", "OF THE BUS", COLUMN_RATE, COLUMN_OPTIONAL},
 };
 
@@ -219,12 +275,14 @@ static struct table *operation_table(const struct ranks *ranks)
 	if (ranks->operation_count)
 		table_note(
 			table,
-			"  ITSELF: in flight on the rank that came last, mean of the calls; WAIT: how much longer on the ranks, on average");
+			"  TRANSFER: in flight on the rank that came last; WAIT: how much longer on all ranks, on average; means of the calls");
 	if (ranks->alone > 0)
-		table_note(table, "  %.0f calls have none on the other ranks that is known to be the same",
+		table_note(table,
+			   "  %.0f calls are left out: it is not known which call of the other ranks is the same",
 			   ranks->alone);
 	if (ranks->unknown > 0)
-		table_note(table, "  of %.0f calls it is not known on all ranks when they ran", ranks->unknown);
+		table_note(table, "  %.0f calls are left out: it is not known on all ranks when they ran",
+			   ranks->unknown);
 	return table;
 }
 
@@ -242,9 +300,9 @@ static void print_text(const struct ranks *ranks, size_t limit)
 	const char *name = reader_meta_text(reader, "name"), *job = reader_meta_text(reader, "job");
 	char *answer = answer_of(ranks), figure[TEXT_FIGURE_BYTES], *line = NULL, *safe;
 	struct table *table = rank_table(ranks);
-	int n = asprintf(&line, "%zu ranks of %s%s%s, %.0f steps, %s a step", ranks->count,
-			 name && *name ? name : "a job", job && *job ? ", job " : "", job ? job : "", ranks->units,
-			 text_duration(figure, llround(ranks->wall)));
+	int n = asprintf(&line, "%zu ranks of %s%s%s, %.0f %s%s of %s", ranks->count, name && *name ? name : "a job",
+			 job && *job ? ", job " : "", job ? job : "", ranks->units, unit_of(ranks),
+			 ranks->units > 1 ? "s" : "", text_duration(figure, llround(ranks->wall)));
 	safe = text_safe(need(n < 0 ? NULL : line));
 	print_wrapped(stdout, safe, 0, screen.width > 40 ? screen.width : SIZE_MAX, 0);
 	fputs("\n\n", stdout);
@@ -269,12 +327,14 @@ static cJSON *last_json(const struct ranks *ranks)
 	if (ranks->last == SIZE_MAX)
 		return need(cJSON_CreateNull());
 	const struct ranks_member *last = &ranks->members[ranks->last];
+	char *ids = names_of(ranks, ranks->last, true);
 	cJSON *object = need(cJSON_CreateObject());
 	if (last->rank >= 0)
 		need(cJSON_AddNumberToObject(object, "rank", (double)last->rank));
 	else
 		need(cJSON_AddNullToObject(object, "rank"));
-	json_add_text(object, "capture_id", reader_meta_text(&last->capture->capture.reader, "capture_id"));
+	json_add_text(object, "capture_id", ids);
+	free(ids);
 	need(cJSON_AddNumberToObject(object, "waited_for_ns", (double)llround(last->keeps / ranks->units)));
 	need(cJSON_AddNumberToObject(object, "min", ranks->least));
 	need(cJSON_AddNumberToObject(object, "max", ranks->most));
@@ -303,6 +363,11 @@ static void print_json(const struct ranks *ranks, size_t limit)
 	table = operation_table(ranks);
 	cJSON_AddItemToObject(object, "operations", table_json(table, limit));
 	table_free(table);
+	if (ranks->world_size > 0)
+		need(cJSON_AddNumberToObject(object, "world_size", (double)ranks->world_size));
+	else
+		need(cJSON_AddNullToObject(object, "world_size"));
+	need(cJSON_AddNumberToObject(object, "left_out", (double)ranks->left_out));
 	need(cJSON_AddNumberToObject(object, "alone", ranks->alone));
 	need(cJSON_AddNumberToObject(object, "unknown", ranks->unknown));
 	free(answer);
@@ -328,14 +393,22 @@ static int run(struct side *side, const struct arguments *arguments)
 	return code;
 }
 
+static int open_side(const struct arguments *arguments, char **ret_words, struct side *side)
+{
+	int code = EXIT_DONE;
+	*ret_words = NULL;
+	if (arguments->word_count > 1)
+		return side_open_all(arguments->words, arguments->word_count, side);
+	const char *word = arguments->word_count ? arguments->words[0] : NULL;
+	*ret_words = word && names_several(word) ? need(strdup(word)) : trigger_of(word, &code);
+	return *ret_words ? side_open(*ret_words, side) : code;
+}
+
 int command_ranks(struct arguments *arguments)
 {
 	struct side side = {0};
-	int code;
-	char *words = words_of(arguments, &code);
-	if (!words)
-		return code;
-	code = side_open(words, &side);
+	char *words;
+	int code = open_side(arguments, &words, &side);
 	if (code == EXIT_DONE)
 		code = run(&side, arguments);
 	side_close(&side);

@@ -95,7 +95,8 @@ static struct table *rank_table(const struct trigger_result *results, size_t cou
 
 static void next_line(const char *command, const char *text)
 {
-	printf("  %-36s %s\n", command, text);
+	struct screen screen = screen_output();
+	answer_next(&screen, command, text);
 }
 
 static bool several_ranks(const struct trigger_result *results, size_t count)

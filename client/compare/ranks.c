@@ -25,8 +25,8 @@
 
 /* One operation as one rank has it. */
 struct call {
-	size_t unit, member;
-	char *key; /* equal for what may be the same operation; owned */
+	size_t unit, member, capture; /* capture: of the side */
+	char *key;		      /* equal for what may be the same operation; owned */
 	int64_t ready, ended;
 	int64_t start, done; /* the same, by the clock of all members */
 	bool timed;	     /* these are known */
@@ -46,7 +46,7 @@ struct work {
 /* Has every rank recorded this step? Of others it is not known who came last. */
 static bool counts(const struct ranks *ranks, size_t unit)
 {
-	return unit != SIZE_MAX && ranks->side->ranks[unit] >= (double)ranks->distinct;
+	return unit != SIZE_MAX && ranks->side->ranks[unit] >= (double)ranks->count;
 }
 
 /* ---------------------------------------------------------------- reading */
@@ -72,16 +72,19 @@ static char *key_of(sqlite3_stmt *row)
 	"SELECT step, operation, group_name, group_ranks, bytes, dtype, group_size, start, begun, ended, device, nullif(group_description, 'undefined') FROM " \
 	"collectives WHERE step IS NOT NULL AND operation NOT IN ('send', 'recv') ORDER BY start, id"
 
-/* `later`: added to its times they are those of all members; NULL: they have no clock in common. */
-static void load_calls(struct work *work, size_t member, const int64_t *later)
+static void load_calls(struct work *work, size_t index)
 {
-	struct ranks_member *one = &work->ranks->members[member];
-	const struct reader *reader = &one->capture->capture.reader;
+	struct side *side = work->ranks->side;
+	struct side_capture *capture = &side->captures[index];
+	struct ranks_member *one = &work->ranks->members[work->ranks->member_of[index]];
+	const struct reader *reader = &capture->capture.reader;
+	int64_t later = 0;
+	bool timed = side_clock(capture, &side->captures[0], &later);
 	if (!reader_count(reader, "SELECT 1 FROM sqlite_master WHERE name = 'collectives'", 0))
 		return;
 	sqlite3_stmt *row = report_prepare(reader, CALLS_SQL);
 	while (report_next(reader, row)) {
-		size_t unit = side_unit(one->capture, sqlite3_column_int64(row, 0));
+		size_t unit = side_unit(capture, sqlite3_column_int64(row, 0));
 		if (!counts(work->ranks, unit))
 			continue;
 		NEED_ROOM(work->calls, work->count, work->room);
@@ -89,7 +92,8 @@ static void load_calls(struct work *work, size_t member, const int64_t *later)
 		bool device = sqlite3_column_int(row, 10);
 		*call = (struct call){
 			.unit = unit,
-			.member = member,
+			.member = work->ranks->member_of[index],
+			.capture = index,
 			.key = key_of(row),
 			.ready = figure_time(sqlite3_column_int64(row, device ? 8 : 7)),
 			.ended = figure_time(sqlite3_column_int64(row, 9)),
@@ -102,10 +106,10 @@ static void load_calls(struct work *work, size_t member, const int64_t *later)
 			.last = SIZE_MAX,
 		};
 		call->known = sqlite3_column_type(row, 9) != SQLITE_NULL && call->ended >= call->ready;
-		call->timed = later && !device && call->known;
+		call->timed = timed && !device && call->known;
 		if (call->timed) {
-			call->start = *later + call->ready;
-			call->done = *later + call->ended;
+			call->start = later + call->ready;
+			call->done = later + call->ended;
 		}
 		one->device |= device;
 	}
@@ -180,7 +184,7 @@ static void match(struct work *work, size_t from, size_t to)
 	}
 	/* All who take part have to be there. Where nobody says who does, that is every rank. */
 	int64_t size = work->calls[from].like.size;
-	bool all = (int64_t)members == (size > 0 ? size : (int64_t)work->ranks->distinct);
+	bool all = (int64_t)members == (size > 0 ? size : (int64_t)work->ranks->count);
 	if (members < 2 || !equal || !all) {
 		work->ranks->alone += (double)(to - from);
 		return;
@@ -273,72 +277,64 @@ static int64_t free_within(const struct free_time *time, int64_t start, int64_t 
 	return sum;
 }
 
-/* Waits of one member in one step, in the order of their begin. Where several are under way, the first one has the time: nothing counts twice. */
-static void add_waits(struct work *work, size_t member, const struct side_step *step, struct stretch *waits,
-		      size_t count, const struct free_time *time)
+/* Those of calls [from, to), in order. Where several are under way, the first one has the time: nothing counts twice. */
+static size_t waits_of(const struct work *work, size_t from, size_t to, struct stretch *waits)
 {
-	struct ranks *ranks = work->ranks;
-	double others = work->ranks->side->ranks[step->unit] - 1;
-	int64_t until = step->start, end = step->start + step->wall;
+	size_t count = 0, kept = 0;
+	for (size_t i = from; i < to; i++) {
+		const struct call *call = &work->calls[i];
+		if (call->last != SIZE_MAX && call->last != call->member && call->wait > 0)
+			waits[count++] = (struct stretch){call->ready, call->ready + call->wait, call->last};
+	}
 	qsort(waits, count, sizeof *waits, by_start);
 	for (size_t i = 0; i < count; i++) {
-		int64_t from = waits[i].start > until ? waits[i].start : until;
-		int64_t to = waits[i].end < end ? waits[i].end : end;
-		if (to <= from)
-			continue;
-		double ns = (double)free_within(time, from, to, &ranks->members[member].outside);
-		ranks->members[member].waits += ns;
-		if (others > 0)
+		struct stretch wait = waits[i];
+		if (kept && wait.start < waits[kept - 1].end)
+			wait.start = waits[kept - 1].end;
+		if (wait.start < wait.end)
+			waits[kept++] = wait;
+	}
+	return kept;
+}
+
+/* A wait is of the step in which it is: a device may do what an earlier step has asked for. */
+static void add_waits(struct work *work, size_t index, const struct stretch *waits, size_t count,
+		      const struct free_time *time)
+{
+	struct ranks *ranks = work->ranks;
+	const struct side_capture *capture = &ranks->side->captures[index];
+	struct ranks_member *one = &ranks->members[ranks->member_of[index]];
+	double others = (double)ranks->count - 1;
+	int64_t until = INT64_MIN;
+	size_t at = 0;
+	for (size_t s = 0; s < capture->count; s++) {
+		const struct side_step *step = &capture->steps[s];
+		int64_t begin = step->start > until ? step->start : until, end = step->start + step->wall;
+		until = end > until ? end : until;
+		while (at < count && waits[at].end <= begin)
+			at++;
+		for (size_t i = at; counts(ranks, step->unit) && i < count && waits[i].start < end; i++) {
+			int64_t from = waits[i].start > begin ? waits[i].start : begin;
+			int64_t to = waits[i].end < end ? waits[i].end : end;
+			double ns = (double)free_within(time, from, to, &one->outside);
+			one->waits += ns;
 			work->kept[step->unit * ranks->count + waits[i].last] += ns / others;
-		until = to;
+		}
 	}
 }
 
-/* Calls in the order of their member and unit. */
-static int by_member(const void *a, const void *b)
+static void add_rows(const struct ranks *ranks, size_t index, const struct breakdown_capture *breakdown)
 {
-	const struct call *one = a, *other = b;
-	return ORDER(one->member, other->member) ?: ORDER(one->unit, other->unit) ?: ORDER(one->ready, other->ready);
-}
-
-static void add_steps(struct work *work, size_t member, size_t from, size_t to,
-		      const struct breakdown_capture *breakdown)
-{
-	const struct ranks *ranks = work->ranks;
-	struct ranks_member *one = &work->ranks->members[member];
-	struct free_time time = free_time_of(one, breakdown);
-	struct stretch *waits = need(malloc((to - from + 1) * sizeof *waits));
-	for (size_t s = 0; s < one->capture->count; s++) {
-		const struct side_step *step = &one->capture->steps[s];
-		size_t count = 0, low = from, high = to;
-		if (!counts(ranks, step->unit))
-			continue;
-		while (low < high) {
-			size_t middle = low + (high - low) / 2;
-			if (work->calls[middle].unit < step->unit)
-				low = middle + 1;
-			else
-				high = middle;
-		}
-		for (; low < to && work->calls[low].unit == step->unit; low++) {
-			const struct call *call = &work->calls[low];
-			if (call->last != SIZE_MAX && call->last != member && call->wait > 0)
-				waits[count++] = (struct stretch){call->ready, call->ready + call->wait, call->last};
-		}
-		add_waits(work, member, step, waits, count, &time);
-	}
-	free(waits);
-	free(time.items);
-}
-
-static void add_rows(const struct ranks *ranks, struct ranks_member *one, const struct breakdown_capture *breakdown)
-{
+	const struct side_capture *capture = &ranks->side->captures[index];
+	struct ranks_member *one = &ranks->members[ranks->member_of[index]];
 	const struct breakdown *b = &breakdown->breakdown;
-	one->has_host = breakdown->host;
-	one->has_devices = b->device_count > 0;
-	for (size_t i = 0; i < one->capture->count && i < b->step_count; i++) {
-		if (!counts(ranks, one->capture->steps[i].unit))
+	one->has_host |= breakdown->host;
+	one->has_devices |= b->device_count > 0;
+	for (size_t i = 0; i < capture->count && i < b->step_count; i++) {
+		if (!counts(ranks, capture->steps[i].unit))
 			continue;
+		one->units++;
+		one->wall += (double)capture->steps[i].wall;
 		for (size_t row = 0; row < HOST_ROWS; row++)
 			one->host[row] += (double)b->steps[i].host[row];
 		for (size_t row = 0; row < DEVICE_ROWS && b->device_count; row++)
@@ -346,26 +342,31 @@ static void add_rows(const struct ranks *ranks, struct ranks_member *one, const 
 	}
 }
 
+static int by_capture(const void *a, const void *b)
+{
+	const struct call *one = a, *other = b;
+	return ORDER(one->capture, other->capture);
+}
+
 static void add_members(struct work *work)
 {
-	qsort(work->calls, work->count, sizeof *work->calls, by_member);
-	for (size_t m = 0, from = 0, to; m < work->ranks->count; m++, from = to) {
-		struct ranks_member *one = &work->ranks->members[m];
+	const struct side *side = work->ranks->side;
+	struct stretch *waits = need(malloc((work->count + 1) * sizeof *waits));
+	if (work->count)
+		qsort(work->calls, work->count, sizeof *work->calls, by_capture);
+	for (size_t c = 0, from = 0, to; c < side->count; c++, from = to) {
 		struct breakdown_capture own;
-		for (to = from; to < work->count && work->calls[to].member == m;)
+		for (to = from; to < work->count && work->calls[to].capture == c;)
 			to++;
 		const struct breakdown_capture *breakdown =
-			verdict_intervals(&one->capture->capture.reader, &(struct report_options){0}, &own);
-		for (size_t s = 0; s < one->capture->count; s++) {
-			if (!counts(work->ranks, one->capture->steps[s].unit))
-				continue;
-			one->units++;
-			one->wall += (double)one->capture->steps[s].wall;
-		}
-		add_steps(work, m, from, to, breakdown);
-		add_rows(work->ranks, one, breakdown);
+			verdict_intervals(&side->captures[c].capture.reader, &(struct report_options){0}, &own);
+		struct free_time time = free_time_of(&work->ranks->members[work->ranks->member_of[c]], breakdown);
+		add_waits(work, c, waits, waits_of(work, from, to, waits), &time);
+		add_rows(work->ranks, c, breakdown);
+		free(time.items);
 		breakdown_capture_free(&own);
 	}
+	free(waits);
 }
 
 /* ---------------------------------------------------------------- operations that are alike */
@@ -501,32 +502,58 @@ static int by_rank(const void *a, const void *b)
 	return ORDER(one->rank, other->rank);
 }
 
-static int add_ranks(struct ranks *ranks)
+/* Captures of one rank are one member; one of which the rank is not known is one by itself. */
+static void find_members(struct ranks *ranks)
 {
 	struct side *side = ranks->side;
 	ranks->members = need(calloc(side->count + 1, sizeof *ranks->members));
-	ranks->count = side->count;
-	for (size_t i = 0; i < side->count; i++)
-		ranks->members[i] = (struct ranks_member){
-			.capture = &side->captures[i],
-			.rank = reader_meta_int(&side->captures[i].capture.reader, "rank", -1),
-		};
+	ranks->member_of = need(calloc(side->count + 1, sizeof *ranks->member_of));
+	for (size_t c = 0; c < side->count; c++) {
+		struct side_capture *capture = &side->captures[c];
+		int64_t rank = side_rank(capture),
+			world_size = reader_meta_int(&capture->capture.reader, "world_size", 0);
+		bool known = false;
+		for (size_t m = 0; rank >= 0 && m < ranks->count && !known; m++)
+			known = ranks->members[m].rank == rank;
+		if (!known)
+			ranks->members[ranks->count++] = (struct ranks_member){.capture = capture, .rank = rank};
+		ranks->world_size = world_size > ranks->world_size ? world_size : ranks->world_size;
+	}
 	qsort(ranks->members, ranks->count, sizeof *ranks->members, by_rank);
-	for (size_t i = 0; i < ranks->count; i++)
-		ranks->distinct +=
-			i == 0 || ranks->members[i].rank < 0 || ranks->members[i].rank != ranks->members[i - 1].rank;
+	for (size_t c = 0; c < side->count; c++)
+		for (size_t m = 0; m < ranks->count; m++)
+			if (ranks->members[m].capture == &side->captures[c] ||
+			    (ranks->members[m].rank >= 0 && ranks->members[m].rank == side_rank(&side->captures[c])))
+				ranks->member_of[c] = m;
+}
+
+/* Why there is nothing to be compared. */
+static int refuse(const struct ranks *ranks)
+{
+	static const char how[] = "`profd trigger --job JOB` or --name GLOB records the ranks of a job together";
+	size_t nameless = 0;
+	for (size_t m = 0; m < ranks->count; m++)
+		nameless += ranks->members[m].rank < 0;
+	if (ranks->count < 2)
+		return fail(EXIT_NO_TARGET, "%s is of one rank alone; %s", ranks->side->word, how);
+	if (nameless)
+		return fail(EXIT_NO_TARGET, "%s: of %zu of %zu captures it is not known which rank they are of; %s",
+			    ranks->side->word, nameless, ranks->count, how);
+	return fail(EXIT_NO_TARGET, "%s: these %zu ranks have recorded no step together; %s", ranks->side->word,
+		    ranks->count, how);
+}
+
+static int add_ranks(struct ranks *ranks)
+{
+	const struct side *side = ranks->side;
+	find_members(ranks);
 	for (size_t unit = 0; unit < side->units; unit++) {
 		ranks->units += counts(ranks, unit);
+		ranks->left_out += !counts(ranks, unit);
 		ranks->wall += counts(ranks, unit) ? side->walls[unit] : 0;
 	}
 	ranks->wall /= fmax(ranks->units, 1);
-	if (ranks->distinct < 2 || ranks->units <= 0)
-		return fail(
-			EXIT_NO_TARGET,
-			"%s: these captures are not of several ranks that recorded the same steps; `profd trigger --job JOB` or --name GLOB records all ranks of a "
-			"job together",
-			side->word);
-	return EXIT_DONE;
+	return ranks->count < 2 || ranks->units <= 0 ? refuse(ranks) : EXIT_DONE;
 }
 
 static void free_operation(struct ranks_operation *operation)
@@ -543,11 +570,9 @@ int ranks_compare(struct side *side, struct ranks *ret)
 	int code = add_ranks(ret);
 	if (code)
 		return code;
-	int64_t later;
 	work.kept = need(calloc(side->units * ret->count + 1, sizeof *work.kept));
-	for (size_t m = 0; m < ret->count; m++)
-		load_calls(&work, m,
-			   side_clock(ret->members[m].capture, ret->members[0].capture, &later) ? &later : NULL);
+	for (size_t c = 0; c < side->count; c++)
+		load_calls(&work, c);
 	if (work.count)
 		qsort(work.calls, work.count, sizeof *work.calls, together);
 	for (size_t from = 0, to; from < work.count; from = to) {
@@ -574,5 +599,6 @@ void ranks_free(struct ranks *ranks)
 		free_operation(&ranks->operations[i]);
 	free(ranks->operations);
 	free(ranks->members);
+	free(ranks->member_of);
 	*ranks = (struct ranks){0};
 }

@@ -11,9 +11,9 @@
 #include "side.h"
 #include "store/breakdown/breakdown.h"
 
-/* One rank: a capture of the side. ns and counts over all units that every rank has recorded. */
+/* One rank. ns and counts over all units that every rank has recorded. */
 struct ranks_member {
-	struct side_capture *capture; /* of the side */
+	struct side_capture *capture; /* of the side: its first one */
 	int64_t rank;		      /* -1: not known */
 	double units;		      /* steps */
 	double wall;
@@ -38,8 +38,11 @@ struct ranks_operation {
 
 struct ranks {
 	struct side *side;
-	struct ranks_member *members;	    /* by rank; owned */
-	size_t count, distinct;		    /* captures; ranks: several captures may be of one */
+	struct ranks_member *members; /* by rank; owned */
+	size_t count;
+	size_t *member_of;		    /* of each capture of the side; owned */
+	int64_t world_size;		    /* ranks that the job has; 0: not known */
+	size_t left_out;		    /* units that not every rank has recorded */
 	struct ranks_operation *operations; /* the longest wait first; owned */
 	size_t operation_count;
 	double units, wall;	    /* steps that every rank has recorded; ns of one, on average */

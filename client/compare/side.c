@@ -216,16 +216,32 @@ static bool is_chosen(const struct side_capture *capture, const struct side_step
 	return count == 0 && !step->holds;
 }
 
+int64_t side_rank(const struct side_capture *capture)
+{
+	return reader_meta_int(&capture->capture.reader, "rank", -1);
+}
+
+static const char *meta(struct side_capture *capture, const char *key)
+{
+	const char *text = reader_meta_text(&capture->capture.reader, key);
+	return text ? text : "";
+}
+
+/* Both are known to be of different machines: each has triggers of its own. */
+static bool of_other_machines(struct side_capture *one, struct side_capture *other)
+{
+	const char *host = meta(one, "host"), *other_host = meta(other, "host");
+	return *host && *other_host && strcmp(host, other_host) != 0;
+}
+
 /* Did these record the same steps at the same time, as ranks of one job? Traces that were imported have no trigger: different
  * ranks are taken for one run. */
 static bool is_together(struct side_capture *one, struct side_capture *other)
 {
-	struct reader *a = &one->capture.reader, *b = &other->capture.reader;
-	int64_t rank = reader_meta_int(a, "rank", -1), other_rank = reader_meta_int(b, "rank", -1);
-	const char *trigger = reader_meta_text(a, "trigger_id"), *other_trigger = reader_meta_text(b, "trigger_id");
-	return rank >= 0 && other_rank >= 0 && rank != other_rank &&
-	       strcmp(trigger ? trigger : "", other_trigger ? other_trigger : "") == 0 &&
-	       reader_meta_int(a, "cycle", 0) == reader_meta_int(b, "cycle", 0);
+	const char *key = of_other_machines(one, other) ? "job" : "trigger_id";
+	int64_t rank = side_rank(one), other_rank = side_rank(other);
+	return rank >= 0 && other_rank >= 0 && rank != other_rank && strcmp(meta(one, key), meta(other, key)) == 0 &&
+	       reader_meta_int(&one->capture.reader, "cycle", 0) == reader_meta_int(&other->capture.reader, "cycle", 0);
 }
 
 /* CLOCK_MONOTONIC ns at the capture's base; 0: nobody knows it. */
@@ -251,7 +267,15 @@ static const struct side_step *same_time(const struct side_capture *other, const
 {
 	const struct side_step *best = NULL;
 	int64_t start = step->start + later, end = start + step->wall, most = 0;
-	for (size_t i = 0; i < other->count; i++) {
+	size_t low = 0, high = other->count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (other->steps[middle].start + other->steps[middle].wall <= start)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (size_t i = low; i < other->count && other->steps[i].start < end; i++) {
 		const struct side_step *one = &other->steps[i];
 		int64_t from = one->start > start ? one->start : start;
 		int64_t to = one->start + one->wall < end ? one->start + one->wall : end;
@@ -263,18 +287,24 @@ static const struct side_step *same_time(const struct side_capture *other, const
 	return best && most > (step->wall < best->wall ? step->wall : best->wall) / 2 ? best : NULL;
 }
 
-static bool share_numbers(const struct side_capture *one, const struct side_capture *other)
+/* A window of time has none, and the first step of some programs is 0. */
+static bool have_numbers(const struct side_capture *one, const struct side_capture *other)
 {
-	if (!one->count || !other->count || !one->steps[0].number || !other->steps[0].number)
-		return false;
-	return one->steps[0].number <= other->steps[other->count - 1].number &&
-	       other->steps[0].number <= one->steps[one->count - 1].number;
+	return one->count && other->count && one->steps[one->count - 1].number > 0 &&
+	       other->steps[other->count - 1].number > 0;
 }
 
 static const struct side_step *same_number(const struct side_capture *other, int64_t number)
 {
-	int64_t at = number - other->steps[0].number;
-	return at >= 0 && (uint64_t)at < other->count && other->steps[at].number == number ? &other->steps[at] : NULL;
+	size_t low = 0, high = other->count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (other->steps[middle].number < number)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < other->count && other->steps[low].number == number ? &other->steps[low] : NULL;
 }
 
 /* The unit that a step of another rank, which was recorded together with this one, has already: the step at the same time, where they share a clock; else the one
@@ -285,17 +315,32 @@ static size_t unit_beside(struct side_capture *capture, const struct side_step *
 	const struct side_step *same;
 	if (side_clock(capture, other, &later))
 		same = same_time(other, step, later);
-	else if (share_numbers(capture, other))
+	else if (have_numbers(capture, other))
 		same = same_number(other, step->number);
 	else
 		return side_unit(other, step->ordinal);
 	return same ? same->unit : SIZE_MAX;
 }
 
+/* Has the same rank this unit already? A rank does each step once: what more files of it hold are other steps. */
+static void mark_units(const struct side *side, size_t index, bool *taken)
+{
+	int64_t rank = side_rank(&side->captures[index]);
+	for (size_t c = 0; c < index; c++) {
+		const struct side_capture *other = &side->captures[c];
+		size_t count = side_rank(other) == rank ? other->count : 0;
+		for (size_t i = 0; i < count; i++)
+			if (other->steps[i].unit != SIZE_MAX)
+				taken[other->steps[i].unit] = true;
+	}
+}
+
 /* Gives each chosen step its unit: that of an earlier capture's step, or a new one. */
 static void make_units(struct side *side, size_t index, const struct range *ranges, size_t range_count)
 {
 	struct side_capture *capture = &side->captures[index];
+	bool *taken = need(calloc(side->units + capture->count + 1, sizeof *taken));
+	mark_units(side, index, taken);
 	for (size_t i = 0; i < capture->count; i++) {
 		struct side_step *step = &capture->steps[i];
 		if (!is_chosen(capture, step, ranges, range_count)) {
@@ -304,11 +349,16 @@ static void make_units(struct side *side, size_t index, const struct range *rang
 			continue;
 		}
 		for (size_t other = 0; other < index && step->unit == SIZE_MAX; other++)
-			if (is_together(capture, &side->captures[other]))
+			if (is_together(capture, &side->captures[other])) {
 				step->unit = unit_beside(capture, step, &side->captures[other]);
+				if (step->unit != SIZE_MAX && taken[step->unit])
+					step->unit = SIZE_MAX;
+			}
 		if (step->unit == SIZE_MAX)
 			step->unit = side->units++;
+		taken[step->unit] = true;
 	}
+	free(taken);
 }
 
 static void add_walls(struct side *side)
@@ -327,6 +377,19 @@ static void add_walls(struct side *side)
 		side->walls[unit] /= side->ranks[unit];
 }
 
+static int make_steps(struct side *side, const struct range *ranges, size_t range_count)
+{
+	for (size_t i = 0; i < side->count; i++) {
+		load_steps(side, &side->captures[i]);
+		make_units(side, i, ranges, range_count);
+	}
+	if (!side->units)
+		return fail(EXIT_NO_TARGET, "%s has no such step; `profd show --by steps` lists the steps of a capture",
+			    side->word);
+	add_walls(side);
+	return EXIT_DONE;
+}
+
 int side_open(const char *word, struct side *side)
 {
 	struct range ranges[RANGES_MOST];
@@ -339,16 +402,16 @@ int side_open(const char *word, struct side *side)
 		range_count = 0;
 	int code = open_captures(side, name);
 	free(name);
-	for (size_t i = 0; code == EXIT_DONE && i < side->count; i++) {
-		load_steps(side, &side->captures[i]);
-		make_units(side, i, ranges, range_count);
-	}
-	if (code == EXIT_DONE && !side->units)
-		code = fail(EXIT_NO_TARGET, "%s has no such step; `profd show --by steps` lists the steps of a capture",
-			    word);
-	if (code == EXIT_DONE)
-		add_walls(side);
-	return code;
+	return code ? code : make_steps(side, ranges, range_count);
+}
+
+int side_open_all(char *const *words, size_t count, struct side *side)
+{
+	int code = EXIT_DONE;
+	*side = (struct side){.word = words[0]};
+	for (size_t i = 0; code == EXIT_DONE && i < count; i++)
+		code = open_captures(side, words[i]);
+	return code ? code : make_steps(side, NULL, 0);
 }
 
 void side_close(struct side *side)

@@ -41,11 +41,15 @@ struct side {
 	struct shift_blocks blocks;
 };
 
+/* -1: not known. */
+int64_t side_rank(const struct side_capture *capture);
 /* Were both recorded by the clock of one machine? Then *ret_later is what makes times of the one, added to them, times of the other. */
 bool side_clock(struct side_capture *one, struct side_capture *other, int64_t *ret_later);
 
 /* Opens what a word names. EXIT_DONE, or an exit code after its sentence. side_close in every case. */
 int side_open(const char *word, struct side *side);
+/* The same of several words, whole captures; side->word is the first one. */
+int side_open_all(char *const *words, size_t count, struct side *side);
 void side_close(struct side *side);
 
 /* Decides, once both are open, which of their units the tests get. */

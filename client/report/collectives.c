@@ -16,31 +16,31 @@ enum {
 	C_BYTES,
 	C_CALLS,
 	C_UNKNOWN,
-	C_HOST,
 	C_TOTAL,
 	C_AVERAGE,
-	C_MIN,
-	C_MAX,
 	C_RATE,
-	C_BUS
+	C_BUS,
+	C_HOST,
+	C_MIN,
+	C_MAX
 };
 
 static const struct column columns[] = {
 	[C_OPERATION] = {"operation", "OPERATION", COLUMN_TEXT, 0},
-	[C_GROUP] = {"group", "GROUP", COLUMN_TEXT, COLUMN_OPTIONAL},
+	[C_GROUP] = {"group", "GROUP", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_ELASTIC},
 	[C_SIZE] = {"group_size", "RANKS", COLUMN_NUMBER, COLUMN_OPTIONAL | COLUMN_SPARE},
 	[C_RANKS] = {"group_ranks", "MEMBERS", COLUMN_TEXT, COLUMN_DATA_ONLY},
 	[C_TYPE] = {"dtype", "TYPE", COLUMN_TEXT, COLUMN_OPTIONAL},
 	[C_BYTES] = {"bytes", "SIZE", COLUMN_BYTES, COLUMN_OPTIONAL},
 	[C_CALLS] = {"calls", "CALLS", COLUMN_COUNT, 0},
 	[C_UNKNOWN] = {"unknown", "UNKNOWN", COLUMN_COUNT, COLUMN_DATA_ONLY},
-	[C_HOST] = {"host_ns", "HOST", COLUMN_DURATION, COLUMN_SPARE},
 	[C_TOTAL] = {"total_ns", "RAN", COLUMN_DURATION, 0},
 	[C_AVERAGE] = {"average_ns", "AVG", COLUMN_DURATION, 0},
+	[C_RATE] = {"bandwidth_gb_s", "BANDWIDTH", COLUMN_RATE, COLUMN_OPTIONAL | COLUMN_SPARE},
+	[C_BUS] = {"bus_gb_s", "BUSBW", COLUMN_RATE, COLUMN_OPTIONAL},
+	[C_HOST] = {"host_ns", "HOST", COLUMN_DURATION, COLUMN_SPARE},
 	[C_MIN] = {"min_ns", "MIN", COLUMN_DURATION, COLUMN_SPARE},
 	[C_MAX] = {"max_ns", "MAX", COLUMN_DURATION, COLUMN_SPARE},
-	[C_RATE] = {"bandwidth_gb_s", "BANDWIDTH", COLUMN_RATE, COLUMN_OPTIONAL},
-	[C_BUS] = {"bus_gb_s", "BUSBW", COLUMN_RATE, COLUMN_OPTIONAL},
 };
 
 /* What it is of the wires that the bandwidth takes. */
@@ -55,12 +55,12 @@ static void add_bus(struct table *table, sqlite3_stmt *row)
 		table_set_real(table, C_BUS, factor * sqlite3_column_double(row, C_RATE));
 }
 
-#define SQL                                                                                                                            \
-	"WITH t AS MATERIALIZED (SELECT *, iif(ended >= begun, ended * 1.0 - begun, NULL) AS ran FROM collectives WHERE" REPORT_STEP   \
-	") SELECT operation, nullif(coalesce(nullif(group_description, 'undefined'), group_name), ''), group_size, "                   \
-	"max(group_ranks), dtype, bytes, count(*), sum(ran IS NULL), min(max(total(duration), 0), 9e18), min(sum(ran), 9e18), "        \
-	"min(avg(ran), 9e18), min(min(ran), 9e18), min(max(ran), 9e18), bytes / nullif(avg(ran), 0), NULL FROM t GROUP BY operation, " \
-	"group_name, group_description, group_size, dtype, bytes"
+#define SQL                                                                                                                          \
+	"WITH t AS MATERIALIZED (SELECT *, iif(ended >= begun, ended * 1.0 - begun, NULL) AS ran FROM collectives WHERE" REPORT_STEP \
+	") SELECT operation, nullif(coalesce(nullif(group_description, 'undefined'), group_name), ''), group_size, "                 \
+	"max(group_ranks), dtype, bytes, count(*), sum(ran IS NULL), min(sum(ran), 9e18), min(avg(ran), 9e18), "                     \
+	"bytes / nullif(avg(ran), 0), NULL, min(max(total(duration), 0), 9e18), min(min(ran), 9e18), min(max(ran), 9e18) "           \
+	"FROM t GROUP BY operation, group_name, group_description, group_size, dtype, bytes"
 
 static void note(struct table *table, const struct reader *reader)
 {
@@ -87,7 +87,7 @@ static void note(struct table *table, const struct reader *reader)
 
 struct table *report_collectives(const struct reader *reader, const struct report_options *options)
 {
-	static const struct report_shape shape = {COUNTED(columns), NULL, 0, "10 DESC, 9 DESC, 1, 2, 6", NULL, add_bus};
+	static const struct report_shape shape = {COUNTED(columns), NULL, 0, "9 DESC, 13 DESC, 1, 2, 6", NULL, add_bus};
 
 	/* Files of releases before this table have none. */
 	if (!reader_count(reader, "SELECT 1 FROM sqlite_master WHERE name = 'collectives'", 0))

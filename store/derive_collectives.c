@@ -48,13 +48,12 @@ struct work {
 
 /* ---------------------------------------------------------------- which names */
 
-static bool add_name(struct store *store, sqlite3_stmt *add, int64_t name, enum role role, enum collective collective)
+static void add_name(struct store *store, sqlite3_stmt *add, int64_t name, enum role role, enum collective collective)
 {
 	sqlite3_bind_int64(add, 1, name);
-	sqlite3_bind_int(add, 2, role);
-	sqlite3_bind_int(add, 3, collective);
+	sqlite3_bind_int(add, 2, (int)role);
+	sqlite3_bind_int(add, 3, (int)collective);
 	store_step(store, add);
-	return true;
 }
 
 static bool role_of(const char *text, enum role *ret_role, enum collective *ret)
@@ -91,8 +90,10 @@ static bool find_names(struct store *store)
 		enum role role;
 		enum collective collective;
 		const char *text = (const char *)sqlite3_column_text(row, 1);
-		if (text && role_of(text, &role, &collective))
-			any = add_name(store, add, sqlite3_column_int64(row, 0), role, collective);
+		if (!text || !role_of(text, &role, &collective))
+			continue;
+		add_name(store, add, sqlite3_column_int64(row, 0), role, collective);
+		any = true;
 	}
 	sqlite3_finalize(row);
 	sqlite3_finalize(add);

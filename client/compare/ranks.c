@@ -244,7 +244,7 @@ static struct free_time free_time_of(const struct ranks_member *one, const struc
 			add_free(&time, segment.start, segment.end,
 				 segment.doing == DOING_OUTSIDE ? HOST_OUTSIDE : HOST_COMM);
 	}
-	if (one->device && b->device_count > 1) {
+	if (one->device && time.count && b->device_count > 1) {
 		/* Of several devices one after the other: put in order, and joined. */
 		struct free_time joined = {0};
 		qsort(time.items, time.count, sizeof *time.items, by_start);
@@ -395,7 +395,8 @@ static void add_operations(struct work *work)
 {
 	struct ranks *ranks = work->ranks;
 	size_t room = 0;
-	qsort(work->calls, work->count, sizeof *work->calls, by_likeness);
+	if (work->count)
+		qsort(work->calls, work->count, sizeof *work->calls, by_likeness);
 	for (size_t i = 0; i < work->count; i++) {
 		struct ranks_operation *like = &work->calls[i].like,
 				       *last = ranks->operation_count ? &ranks->operations[ranks->operation_count - 1]

@@ -1,9 +1,12 @@
 """Every view, comparison and format of a finished capture: the command line ends as it says. Under the address sanitizer (`./dev test sanitize`)
 it also ends so that nothing it has taken is lost: a leak has an exit code of its own there."""
+import contextlib
 import json
 import os
 import pathlib
 import re
+import shutil
+import sqlite3
 import subprocess
 
 import pytest
@@ -54,6 +57,13 @@ def test_compare_and_write(capture, tmp_path):
     json.loads(run("diff", capture, capture, "--format", "json"))
     for kind in words_of("diff", "--by"):
         run("diff", capture, capture, "--by", kind)
+    run("ranks", capture, code=2)
+    beside = tmp_path / "beside.db"
+    shutil.copy(capture, beside)
+    with contextlib.closing(sqlite3.connect(beside)) as db, db:
+        db.execute("UPDATE meta SET value = 1 WHERE key = 'rank'")
+    for more in ([], ["--format", "json"], ["--format", "csv"], ["--limit", 1]):
+        assert run("ranks", capture, beside, *more)
     run("report", capture, "--output", tmp_path / "page.html")
     for form in words_of("export", "--format"):
         lacks = form in ("folded", "memory_viz")  # stacks and blocks, which these traces do not hold

@@ -117,9 +117,9 @@ static char *answer_of(const struct ranks *ranks)
 	text_duration(figure, llround(waits));
 	if (ranks->calls <= 0)
 		n = asprintf(&text, "It is not known how long the ranks wait for each other: %s.",
-			     ranks->alone + ranks->unknown > 0
-				     ? "for no collective operation is it known when it ran on all ranks"
-				     : "no collective operation was recorded");
+			     ranks->unknown > 0 ? "for no collective operation is it known when it ran on all ranks"
+			     : ranks->alone > 0 ? "no collective operation was recorded on all ranks that took part"
+						: "no collective operation was recorded");
 	else if (ranks->in_turn)
 		n = asprintf(
 			&text,
@@ -185,10 +185,10 @@ static void tell_limits(struct table *table, const struct ranks *ranks)
 			table,
 			"  WAITS: for other ranks, while nothing else was done; WAITED FOR: the others for this one, on average of them");
 	if (ranks->world_size > (int64_t)ranks->count)
-		table_note(
-			table,
-			"  %lld of the job's %lld ranks are not here; where all seem to wait, it may be for one of these",
-			(long long)(ranks->world_size - (int64_t)ranks->count), (long long)ranks->world_size);
+		table_note(table, "  %lld of the job's %lld ranks %s not here%s",
+			   (long long)(ranks->world_size - (int64_t)ranks->count), (long long)ranks->world_size,
+			   ranks->world_size - (int64_t)ranks->count > 1 ? "are" : "is",
+			   ranks->calls > 0 ? "; if all of these wait, it may be for one that is not" : "");
 	if (ranks->left_out)
 		table_note(table, "  %zu %s%s that not all of these ranks have recorded %s left out", ranks->left_out,
 			   unit_of(ranks), ranks->left_out > 1 ? "s" : "", ranks->left_out > 1 ? "are" : "is");

@@ -169,6 +169,19 @@ def test_steps_of_some(tmp_path):
     assert "have recorded no step together" in done.stderr and not done.stdout
 
 
+def test_not_all_who_take_part(tmp_path):
+    """Two of four ranks: who came last to what all four did is not known."""
+    ranks = job(4, lambda rank, step: 8 * MS * (rank == 1))
+    for rank in ranks:
+        rank.world_size = 4
+    files = written(tmp_path, ranks[:2])
+    answer = answer_of(files)
+    rank_traces.check(answer, ranks[:2])
+    assert answer["alone"] == 16 and answer["last"] is None
+    assert answer["answer"].endswith(": no collective operation was recorded on all ranks that took part.")
+    assert re.search("^  2 of the job's 4 ranks are not here$", run("ranks", *files).stdout, re.M)
+
+
 def test_two_recordings(tmp_path):
     """Two files of each rank, of other steps: a rank is one row. The same file twice counts once."""
     ranks = job(2, lambda rank, step: 8 * MS * (rank == 1))

@@ -6,6 +6,7 @@
 #include "client/ui/text.h"
 #include "client/verbs/arguments.h"
 #include "client/verbs/commands.h"
+#include "ranks_answer.h"
 
 #include "store/collectives.h"
 
@@ -50,85 +51,6 @@ static char *trigger_of(const char *word, int *ret_code)
 				 word ? word : "the newest capture");
 	capture_close(&capture);
 	return *ret_code ? NULL : need(n < 0 ? NULL : text);
-}
-
-/* ---------------------------------------------------------------- the answer */
-
-static void name_rank(const struct ranks_member *one, char to[32])
-{
-	if (one->rank >= 0)
-		snprintf(to, 32, "rank %lld", (long long)one->rank);
-	else
-		snprintf(to, 32, "a rank");
-}
-
-static double waits_of(const struct ranks *ranks)
-{
-	double sum = 0, units = 0;
-	for (size_t i = 0; i < ranks->count; i++) {
-		sum += ranks->members[i].waits;
-		units += ranks->members[i].units;
-	}
-	return units > 0 ? sum / units : 0;
-}
-
-/* What times are of. */
-static const char *unit_of(const struct ranks *ranks)
-{
-	return ranks->side->window ? "window" : "step";
-}
-
-/* " Its "compute" takes 20.1 ms a step, that of the others 12.0 ms on average." Empty: there is no such row. */
-static void tell_row(const struct ranks *ranks, char *to, size_t bytes)
-{
-	char own[TEXT_FIGURE_BYTES], others[TEXT_FIGURE_BYTES];
-	*to = '\0';
-	if (ranks->row)
-		snprintf(to, bytes, " Its \"%s\" takes %s a %s, that of the other%s %s%s.", ranks->row,
-			 text_duration(own, llround(ranks->row_own)), unit_of(ranks), ranks->count > 2 ? "s" : " one",
-			 text_duration(others, llround(ranks->row_others)), ranks->count > 2 ? " on average" : "");
-}
-
-static char *answer_of_last(const struct ranks *ranks)
-{
-	const struct ranks_member *last = &ranks->members[ranks->last];
-	double mean = last->keeps / ranks->units;
-	char *text = NULL, figure[TEXT_FIGURE_BYTES], rank[32], row[256], range[96] = "";
-	name_rank(last, rank);
-	tell_row(ranks, row, sizeof row);
-	if (llround(ranks->least * 100) != llround(ranks->most * 100))
-		snprintf(range, sizeof range, " (%.0f to %.0f %% of each)", ranks->least * 100, ranks->most * 100);
-	int n = asprintf(&text,
-			 "%s for %s: %s a %s, %.0f %% of it%s. It is last in %.0f of %.0f collective operations.%s",
-			 ranks->count > 2 ? "The others wait" : "The other rank waits", rank,
-			 text_duration(figure, llround(mean)), unit_of(ranks), mean * 100 / fmax(ranks->wall, 1), range,
-			 last->last, last->calls, row);
-	return n < 0 ? NULL : text;
-}
-
-/* In one or two sentences; to be freed. */
-static char *answer_of(const struct ranks *ranks)
-{
-	char *text = NULL, figure[TEXT_FIGURE_BYTES];
-	double wall = ranks->wall, waits = waits_of(ranks);
-	int n;
-	if (ranks->calls > 0 && ranks->last != SIZE_MAX)
-		return need(answer_of_last(ranks));
-	text_duration(figure, llround(waits));
-	if (ranks->calls <= 0)
-		n = asprintf(&text, "It is not known how long the ranks wait for each other: %s.",
-			     ranks->unknown > 0 ? "for no collective operation is it known when it ran on all ranks"
-			     : ranks->alone > 0 ? "no collective operation was recorded on all ranks that took part"
-						: "no collective operation was recorded");
-	else if (ranks->in_turn)
-		n = asprintf(
-			&text,
-			"The ranks wait for each other, now for one and now for another: each waits %s a %s, %.0f %% of it.",
-			figure, unit_of(ranks), waits * 100 / fmax(wall, 1));
-	else
-		n = asprintf(&text, "The ranks come together: each waits %s a %s for the others, %.1f %% of it.",
-			     figure, unit_of(ranks), waits * 100 / fmax(wall, 1));
-	return need(n < 0 ? NULL : text);
 }
 
 /* ---------------------------------------------------------------- tables */
@@ -191,7 +113,7 @@ static void tell_limits(struct table *table, const struct ranks *ranks)
 			   ranks->calls > 0 ? "; if all of these wait, it may be for one that is not" : "");
 	if (ranks->left_out)
 		table_note(table, "  %zu %s%s that not all of these ranks have recorded %s left out", ranks->left_out,
-			   unit_of(ranks), ranks->left_out > 1 ? "s" : "", ranks->left_out > 1 ? "are" : "is");
+			   ranks_unit(ranks), ranks->left_out > 1 ? "s" : "", ranks->left_out > 1 ? "are" : "is");
 }
 
 static struct table *rank_table(const struct ranks *ranks)
@@ -298,10 +220,10 @@ static void print_text(const struct ranks *ranks, size_t limit)
 	struct screen screen = screen_output();
 	struct reader *reader = &ranks->members[0].capture->capture.reader;
 	const char *name = reader_meta_text(reader, "name"), *job = reader_meta_text(reader, "job");
-	char *answer = answer_of(ranks), figure[TEXT_FIGURE_BYTES], *line = NULL, *safe;
+	char *answer = ranks_answer(ranks), figure[TEXT_FIGURE_BYTES], *line = NULL, *safe;
 	struct table *table = rank_table(ranks);
 	int n = asprintf(&line, "%zu ranks of %s%s%s, %.0f %s%s of %s", ranks->count, name && *name ? name : "a job",
-			 job && *job ? ", job " : "", job ? job : "", ranks->units, unit_of(ranks),
+			 job && *job ? ", job " : "", job ? job : "", ranks->units, ranks_unit(ranks),
 			 ranks->units > 1 ? "s" : "", text_duration(figure, llround(ranks->wall)));
 	safe = text_safe(need(n < 0 ? NULL : line));
 	print_wrapped(stdout, safe, 0, screen.width > 40 ? screen.width : SIZE_MAX, 0);
@@ -353,7 +275,7 @@ static void print_json(const struct ranks *ranks, size_t limit)
 {
 	cJSON *object = json_new("ranks");
 	struct table *table = rank_table(ranks);
-	char *answer = answer_of(ranks);
+	char *answer = ranks_answer(ranks);
 	need(cJSON_AddNumberToObject(object, "steps", ranks->units));
 	need(cJSON_AddNumberToObject(object, "step_ns", (double)llround(ranks->wall)));
 	json_add_text(object, "answer", answer);
@@ -398,7 +320,7 @@ static int open_side(const struct arguments *arguments, char **ret_words, struct
 	int code = EXIT_DONE;
 	*ret_words = NULL;
 	if (arguments->word_count > 1)
-		return side_open_all(arguments->words, arguments->word_count, side);
+		return side_open_all((const char *const *)arguments->words, arguments->word_count, side);
 	const char *word = arguments->word_count ? arguments->words[0] : NULL;
 	*ret_words = word && names_several(word) ? need(strdup(word)) : trigger_of(word, &code);
 	return *ret_words ? side_open(*ret_words, side) : code;

@@ -3,6 +3,7 @@
 #include "proto/base/array.h"
 
 #include "answer.h"
+#include "ranks_answer.h"
 #include "trigger_summary.h"
 
 #include "client/link/follow_rows.h"
@@ -16,6 +17,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+/* Of so many events in all ranks' captures together it is told at once who comes last: that takes half a second. */
+#define RANKS_EVENTS_MOST 1e6
 
 static int by_place(const void *a, const void *b)
 {
@@ -204,6 +208,35 @@ static bool print_answer(const struct follow *follow, const struct trigger_resul
 	return true;
 }
 
+/* Which of the ranks the others wait for, where that is known. */
+static void print_ranks(const struct trigger_result *results, size_t count, const struct screen *screen)
+{
+	const char **ids = need(calloc(count, sizeof *ids));
+	size_t n = 0;
+	double events = 0;
+	struct side side = {0};
+	struct ranks ranks = {0};
+
+	for (size_t i = 0; i < count; i++) {
+		events += json_number(results[i].followed->captured, "events", 0);
+		if (results[i].summary && results[i].followed->rank >= 0)
+			ids[n++] = results[i].followed->id;
+	}
+	/* All of it is read for that. */
+	if (n > 1 && n <= SIDE_CAPTURES_MOST && events <= RANKS_EVENTS_MOST &&
+	    side_open_all(ids, n, &side) == EXIT_DONE && ranks_compare(&side, &ranks) == EXIT_DONE && ranks.calls > 0) {
+		char *answer = ranks_answer(&ranks);
+
+		putchar('\n');
+		print_wrapped(stdout, answer, 0, screen->width > 40 ? screen->width : SIZE_MAX, 0);
+		putchar('\n');
+		free(answer);
+	}
+	ranks_free(&ranks);
+	side_close(&side);
+	free(ids);
+}
+
 static void print_people(const struct follow *follow, struct trigger_result *results, size_t count)
 {
 	struct screen screen = screen_output();
@@ -219,6 +252,8 @@ static void print_people(const struct follow *follow, struct trigger_result *res
 		table = rank_table(results, count);
 		table_print(table, &screen, 0);
 		table_free(table);
+		if (several_ranks(results, count))
+			print_ranks(results, count, &screen);
 	}
 	if (chosen->summary && !print_answer(follow, results, chosen, count)) {
 		/* The file cannot be had: what the daemon itself says of it. */

@@ -405,7 +405,7 @@ int side_open(const char *word, struct side *side)
 	return code ? code : make_steps(side, ranges, range_count);
 }
 
-int side_open_all(char *const *words, size_t count, struct side *side)
+int side_open_all(const char *const *words, size_t count, struct side *side)
 {
 	int code = EXIT_DONE;
 	*side = (struct side){.word = words[0]};

@@ -49,7 +49,7 @@ bool side_clock(struct side_capture *one, struct side_capture *other, int64_t *r
 /* Opens what a word names. EXIT_DONE, or an exit code after its sentence. side_close in every case. */
 int side_open(const char *word, struct side *side);
 /* The same of several words, whole captures; side->word is the first one. */
-int side_open_all(char *const *words, size_t count, struct side *side);
+int side_open_all(const char *const *words, size_t count, struct side *side);
 void side_close(struct side *side);
 
 /* Decides, once both are open, which of their units the tests get. */

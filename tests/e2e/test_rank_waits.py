@@ -375,7 +375,7 @@ def test_a_job_with_one_slow_rank(profd, torch, tmp_path):
     start(profd, torch, tmp_path, 1, "slow")
     done = profd.run("trigger", "--name", "slow", "--steps", 8)
     said = re.findall(r"^  profd ranks (u\d+) +which rank the others wait for$", done.stdout, re.M)
-    assert len(said) == 1, done.stdout
+    assert len(said) == 1 and "\nThe others wait for rank 1: " in done.stdout, done.stdout
     answer = profd.json("ranks", said[0])
     consistent(answer)
     last = answer["last"]

@@ -22,7 +22,7 @@ TRAIN, VALIDATE = map(int, sys.argv[2:4]) if len(sys.argv) > 2 else (6, 12)
 LIMIT = 100000  # batches told of
 torch.manual_seed(0)
 torch.set_num_threads(1)
-ended, told, moved = [], [], []
+ended, told, moved, fetching = [], [], [], []
 
 
 class Data(torch.utils.data.Dataset):
@@ -53,12 +53,24 @@ def ahead(source):
     """Another thread asks for the batches."""
     waiting = queue.Queue(2)
 
+    def put(batch):
+        while not ended:
+            try:
+                return waiting.put(batch, timeout=0.05)
+            except queue.Full:
+                pass
+
     def fetch():
         for batch in source:
-            waiting.put(batch)
-        waiting.put(None)
+            put(batch)
+            if ended:
+                break
+        put(None)
+        with contextlib.suppress(queue.Full):
+            waiting.put_nowait(None)  # for a loop that waits now
 
-    threading.Thread(target=fetch, daemon=True).start()
+    fetching.append(threading.Thread(target=fetch))
+    fetching[-1].start()
     return iter(waiting.get, None)
 
 
@@ -122,4 +134,7 @@ if moved:
     thread.start()
     while thread.is_alive():
         thread.join(0.05)
+# Python ends a thread that is in torch by force, which torch takes for an error.
+for thread in fetching:
+    thread.join()
 print(json.dumps({"batches": told}), flush=True)

@@ -213,19 +213,21 @@ static struct put_in read_range(sqlite3_stmt *row)
 	struct put_in all = {.elements = 0, .bytes = 0};
 	struct inputs inputs = inputs_of(row);
 	const cJSON *type, *shape = inputs.dims ? inputs.dims->child : NULL;
+	bool first = true;
 	cJSON_ArrayForEach(type, inputs.types)
 	{
 		unsigned size = 0;
 		const char *dtype = cJSON_IsString(type) ? collective_dtype(type->valuestring, &size) : NULL;
-		double count = shape && dtype ? elements(shape, false) : -1;
+		double count = shape ? elements(shape, false) : -1;
 		int64_t bytes = bytes_of_elements(count, size);
-		if (bytes < 0 || all.bytes > INT64_MAX - bytes) {
+		if (!shape || !dtype || bytes < 0 || all.bytes > INT64_MAX - bytes) {
 			inputs.count = 0;
 			break;
 		}
 		all.elements += count;
 		all.bytes += bytes;
-		all.dtype = shape == inputs.dims->child || all.dtype == dtype ? dtype : NULL;
+		all.dtype = first || all.dtype == dtype ? dtype : NULL;
+		first = false;
 		all.dtype_bytes = size;
 		shape = shape->next;
 	}

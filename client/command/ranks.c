@@ -92,12 +92,11 @@ static char *names_of(const struct ranks *ranks, size_t member, bool ids)
 		if (ranks->member_of[c] == member && name && *name && (ids || !id_of(capture)))
 			fprintf(to, "%s%s", n++ ? "," : "", name);
 	}
-	fclose(to);
-	if (!n) {
-		free(need(text));
-		text = NULL;
-	}
-	return text;
+	need(fclose(to) ? NULL : text);
+	if (n)
+		return text;
+	free(text);
+	return NULL;
 }
 
 static void tell_limits(struct table *table, const struct ranks *ranks)

@@ -8,7 +8,7 @@
 
 static bool is_object(const char *text)
 {
-	cJSON *parsed = text ? cJSON_ParseWithOpts(text, NULL, 1) : NULL;
+	cJSON *parsed = cJSON_ParseWithOpts(text, NULL, 1);
 	bool ret = cJSON_IsObject(parsed);
 	cJSON_Delete(parsed);
 	return ret;
@@ -32,7 +32,7 @@ void distributed_put(const struct chrome *c, struct buffer *b)
 	int64_t rank = reader_meta_int(c->reader, "rank", -1), world = reader_meta_int(c->reader, "world_size", -1);
 	const char *told = reader_meta_text(c->reader, "distributed_info");
 	const char *name;
-	if (is_object(told)) {
+	if (told && is_object(told)) {
 		BUFFER_PUT(b, "\"distributedInfo\": ");
 		buffer_put_utf8(b, told, strlen(told));
 		BUFFER_PUT(b, ",\n  ");

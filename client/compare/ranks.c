@@ -67,10 +67,11 @@ static char *key_of(sqlite3_stmt *row)
 	return need(n < 0 ? NULL : key);
 }
 
-/* Between two processes alone nobody else waits. */
+/* Those in which everybody waits for everybody. Who sends a broadcast, or adds to a reduce, goes on before others have come; between two processes alone nobody else
+ * waits. */
 #define CALLS_SQL                                                                                                                                              \
 	"SELECT step, operation, group_name, group_ranks, bytes, dtype, group_size, start, begun, ended, device, nullif(group_description, 'undefined') FROM " \
-	"collectives WHERE step IS NOT NULL AND operation NOT IN ('send', 'recv') ORDER BY start, id"
+	"collectives WHERE step IS NOT NULL AND operation IN ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'barrier') ORDER BY start, id"
 
 static void load_calls(struct work *work, size_t index)
 {

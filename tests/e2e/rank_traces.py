@@ -144,7 +144,7 @@ class Reference:
         keyed = collections.defaultdict(lambda: collections.defaultdict(list))
         for rank in self.ranks:
             for call in self.steps(rank)[number].calls:
-                if call.operation not in ("send", "recv"):
+                if call.operation not in ("send", "recv", "broadcast"):
                     keyed[call.members, call.operation][rank.rank].append(call)
         for (members, _), of in keyed.items():
             counts = {len(calls) for calls in of.values()}

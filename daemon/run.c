@@ -259,6 +259,9 @@ int run(const struct run_options *options, const struct config *config)
 	server->verbose = options->verbose;
 	log_is_verbose = options->verbose || config->verbose;
 	int status = serve(server, options);
+	/* Nothing of it is freed then. */
+	if (server->closing_hangs)
+		_exit(status);
 	free(daemon);
 	return status;
 }

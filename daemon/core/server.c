@@ -178,12 +178,14 @@ void server_disconnect(struct server *server)
 
 void server_end_closing(struct server *server)
 {
-	if (server->closing_pool_runs && !work_pool_works(&server->closing_pool))
+	server->closing_hangs = server->closing_pool_runs && work_pool_works(&server->closing_pool);
+	if (server->closing_pool_runs && !server->closing_hangs)
 		work_pool_deinit(&server->closing_pool);
 }
 
 void server_close_handles(struct server *server)
 {
+	work_outbox_close(&server->outbox);
 	uv_close((uv_handle_t *)&server->listener, NULL);
 	uv_close((uv_handle_t *)&server->async, NULL);
 	uv_close((uv_handle_t *)&server->tick, NULL);
@@ -198,7 +200,8 @@ void server_deinit(struct server *server)
 	int error = uv_loop_close(&server->loop);
 	assert(error == 0);
 	(void)error;
-	work_outbox_deinit(&server->outbox);
+	if (!server->closing_hangs)
+		work_outbox_deinit(&server->outbox);
 	quota_deinit(server);
 	accept_stop(server);
 	manager_deinit(&server->manager);

@@ -56,6 +56,7 @@ struct server {
 	struct work_outbox outbox;
 	struct work_pool closing_pool; /* from the first use on; see descriptors.h */
 	bool closing_pool_runs;
+	bool closing_hangs; /* at the end: its threads may come to themselves as long as there is a process, so what they use stays */
 	char packet[LIMIT_PACKET_BYTES];
 };
 

@@ -24,6 +24,13 @@ void work_outbox_init(struct work_outbox *outbox, void (*wake)(void *context), v
 	pthread_mutex_init(&outbox->lock, NULL);
 }
 
+void work_outbox_close(struct work_outbox *outbox)
+{
+	pthread_mutex_lock(&outbox->lock);
+	outbox->closed = true;
+	pthread_mutex_unlock(&outbox->lock);
+}
+
 void work_outbox_deinit(struct work_outbox *outbox)
 {
 	pthread_mutex_destroy(&outbox->lock);
@@ -40,8 +47,9 @@ void work_outbox_put(struct work_outbox *outbox, struct work *work)
 		outbox->since = clock_monotonic();
 	}
 	outbox->last = work;
+	if (!outbox->closed)
+		outbox->wake(outbox->context);
 	pthread_mutex_unlock(&outbox->lock);
-	outbox->wake(outbox->context);
 }
 
 unsigned work_outbox_run(struct work_outbox *outbox)

@@ -38,10 +38,13 @@ struct work_outbox {
 	struct work *first, *last;
 	uint64_t since; /* CLOCK_MONOTONIC ns of the first that waits */
 	uint64_t late;	/* the loop's: how long it had waited when it was taken, ns */
+	bool closed;	/* nobody is woken any more */
 	void (*wake)(void *context);
 	void *context;
 };
 void work_outbox_init(struct work_outbox *outbox, void (*wake)(void *context), void *context);
+/* The loop ends: `wake` is not called from now on, whoever still puts something. */
+void work_outbox_close(struct work_outbox *outbox);
 void work_outbox_deinit(struct work_outbox *outbox);
 void work_outbox_put(struct work_outbox *outbox, struct work *work);
 /* Loop's thread: calls `done` of all that has arrived. Returns how many. */

@@ -82,9 +82,7 @@ static bool find_names(struct store *store)
 		  "CREATE TEMP TABLE communicating (name INTEGER PRIMARY KEY, role INTEGER, collective INTEGER)");
 	sqlite3_stmt *row = store_prepare(
 		store,
-		"SELECT id, text FROM strings WHERE (substr(text, 1, 6) = 'c10d::' OR substr(text, 1, 5) IN "
-		"('gloo:', 'nccl:', 'xccl:', 'hccl:') OR substr(text, 1, 4) IN ('mpi:', 'ucc:') OR text = "
-		"'record_param_comms') AND id IN (SELECT name FROM operator_totals UNION SELECT name FROM range_totals)");
+		"SELECT id, text FROM strings WHERE id IN (SELECT name FROM operator_totals UNION SELECT name FROM range_totals)");
 	sqlite3_stmt *add = store_prepare(store, "INSERT INTO communicating VALUES (?, ?, ?)");
 	while (row && add && !store_over(store) && sqlite3_step(row) == SQLITE_ROW) {
 		enum role role;
@@ -251,11 +249,16 @@ static void add_range_inputs(struct call *call, const struct put_in *in)
 
 /* ---------------------------------------------------------------- calls, and what belongs to them */
 
+/* 0: none. */
+static struct call *numbered_call(struct work *work, uint32_t number)
+{
+	return number ? &work->calls[number - 1] : NULL;
+}
+
 static struct call *last_call(struct work *work, int64_t thread)
 {
 	uint32_t at = numbered_find(&work->last, thread, 0, 0);
-	uint32_t number = at == NUMBERED_NONE ? 0 : *(uint32_t *)numbered_at(&work->last, at);
-	return number ? &work->calls[number - 1] : NULL;
+	return at == NUMBERED_NONE ? NULL : numbered_call(work, *(uint32_t *)numbered_at(&work->last, at));
 }
 
 static struct call *add_call(struct work *work, const struct call *call)
@@ -279,11 +282,6 @@ static struct call *add_call(struct work *work, const struct call *call)
 	work->calls[work->count++] = *call;
 	*last = (uint32_t)work->count;
 	return &work->calls[work->count - 1];
-}
-
-static struct call *numbered_call(struct work *work, uint32_t number)
-{
-	return number ? &work->calls[number - 1] : NULL;
 }
 
 static void wait_for_range(struct work *work, struct call *call)

@@ -260,20 +260,13 @@ static struct free_time free_time_of(const struct ranks_member *one, const struc
 /* What of [start, end) is free. To *outside is added what of that stands in this row of the host. */
 static int64_t free_within(const struct free_time *time, int64_t start, int64_t end, double *outside)
 {
-	size_t low = 0, high = time->count;
 	int64_t sum = 0;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (time->items[middle].end <= start)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (; low < time->count && time->items[low].start < end; low++) {
-		int64_t from = time->items[low].start > start ? time->items[low].start : start;
-		int64_t to = time->items[low].end < end ? time->items[low].end : end;
+	for (size_t i = ARRAY_BEFORE(time->count, at, time->items[at].end <= start);
+	     i < time->count && time->items[i].start < end; i++) {
+		int64_t from = time->items[i].start > start ? time->items[i].start : start;
+		int64_t to = time->items[i].end < end ? time->items[i].end : end;
 		figure_add(&sum, to - from);
-		*outside += time->items[low].last == HOST_OUTSIDE ? (double)(to - from) : 0;
+		*outside += time->items[i].last == HOST_OUTSIDE ? (double)(to - from) : 0;
 	}
 	return sum;
 }

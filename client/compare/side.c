@@ -253,10 +253,9 @@ static int64_t clock_base(struct side_capture *capture)
 
 bool side_clock(struct side_capture *one, struct side_capture *other, int64_t *ret_later)
 {
-	const char *host = reader_meta_text(&one->capture.reader, "host");
-	const char *other_host = reader_meta_text(&other->capture.reader, "host");
+	const char *host = meta(one, "host");
 	int64_t base = clock_base(one), other_base = clock_base(other);
-	if (!base || !other_base || !host || !*host || !other_host || strcmp(host, other_host) != 0)
+	if (!base || !other_base || !*host || strcmp(host, meta(other, "host")) != 0)
 		return false;
 	*ret_later = base - other_base;
 	return true;
@@ -267,15 +266,8 @@ static const struct side_step *same_time(const struct side_capture *other, const
 {
 	const struct side_step *best = NULL;
 	int64_t start = step->start + later, end = start + step->wall, most = 0;
-	size_t low = 0, high = other->count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (other->steps[middle].start + other->steps[middle].wall <= start)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (size_t i = low; i < other->count && other->steps[i].start < end; i++) {
+	size_t first = ARRAY_BEFORE(other->count, at, other->steps[at].start + other->steps[at].wall <= start);
+	for (size_t i = first; i < other->count && other->steps[i].start < end; i++) {
 		const struct side_step *one = &other->steps[i];
 		int64_t from = one->start > start ? one->start : start;
 		int64_t to = one->start + one->wall < end ? one->start + one->wall : end;
@@ -296,15 +288,8 @@ static bool have_numbers(const struct side_capture *one, const struct side_captu
 
 static const struct side_step *same_number(const struct side_capture *other, int64_t number)
 {
-	size_t low = 0, high = other->count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (other->steps[middle].number < number)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < other->count && other->steps[low].number == number ? &other->steps[low] : NULL;
+	size_t place = ARRAY_BEFORE(other->count, at, other->steps[at].number < number);
+	return place < other->count && other->steps[place].number == number ? &other->steps[place] : NULL;
 }
 
 /* The unit that a step of another rank, which was recorded together with this one, has already: the step at the same time, where they share a clock; else the one

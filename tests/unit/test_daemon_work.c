@@ -114,11 +114,34 @@ static void test_a_thread_that_waits_for_a_disk(void **state)
 	take_down(&bench);
 }
 
+/* A thread that hung comes to itself after the loop has ended: what it did is kept, and nobody is woken. */
+static void test_nobody_is_woken_at_the_end(void **state)
+{
+	(void)state;
+	struct work_outbox outbox;
+	struct work_pool pool;
+	struct work late = {.run = hang, .done = nothing};
+	atomic_store(&go, 0);
+	work_outbox_init(&outbox, wake, NULL);
+	assert_int_equal(work_pool_init(&pool, 1, 0, &outbox), 0);
+	work_submit(&pool, &late);
+	while (!work_pool_works(&pool))
+		nap(1);
+	int before = atomic_load(&wakes);
+	work_outbox_close(&outbox);
+	atomic_store(&go, 1);
+	work_pool_deinit(&pool);
+	assert_int_equal(atomic_load(&wakes), before);
+	assert_int_equal(work_outbox_run(&outbox), 1);
+	work_outbox_deinit(&outbox);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_thread_that_hangs),
 		cmocka_unit_test(test_a_thread_that_waits_for_a_disk),
+		cmocka_unit_test(test_nobody_is_woken_at_the_end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -234,7 +234,7 @@ static void collectors(void **state)
 		/* Or the option is another row's. */
 		assert_true(!strchr(facts->option, '=') || facts->asked == ASKED_VALUE);
 	}
-	assert_null(collector_facts(COLLECTOR_COLLECTIVES));
+	assert_null(collector_facts(COLLECTOR_COUNTERS));
 	assert_string_equal(collector_word(COLLECTOR_PYTHON), "python");
 }
 

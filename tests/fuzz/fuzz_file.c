@@ -1,9 +1,12 @@
-/* fuzz_file.c - a hostile capture file: shown, compared and exported, it is refused with a sentence, or read within its bounds.
+/* fuzz_file.c - a hostile capture file: shown and exported, or compared with another and as another rank of its job, it is refused with a
+ * sentence, or read within its bounds.
  *
- * The input changes a file of ours, by operations: a byte that tells which, then what it needs:
+ * The input changes a file of ours, or two, by operations: a byte that tells which, then what it needs:
  *     a row in any table, a value a column; a value in `meta`; bytes anywhere in the file
  * wrap: exit */
+#include "client/command/ranks_answer.h"
 #include "client/compare/names.h"
+#include "client/compare/ranks.h"
 #include "client/compare/setup.h"
 #include "client/compare/where.h"
 #include "client/export/export.h"
@@ -31,6 +34,8 @@ _Noreturn void __real_exit(int code);
 
 #define TABLES_MAX 128
 #define ROWS_MAX 512
+#define FIRST_RANK "REPLACE INTO meta (key, value) VALUES ('rank', 0)"
+#define SECOND_RANK "REPLACE INTO meta (key, value) VALUES ('rank', 1)"
 
 static unsigned char *template;
 static sqlite3_int64 template_bytes;
@@ -89,6 +94,18 @@ static bool make_template(const char *path)
 	return !error && finished.kept;
 }
 
+/* As a job of several ranks has them: one that runs in the step, on a device and in a library's thread. */
+static void put_collectives(sqlite3 *db)
+{
+	if (sqlite3_exec(
+		    db,
+		    "INSERT INTO collectives (id, step, thread, start, duration, operation, bytes, group_name, group_ranks, "
+		    "group_size, begun, ended, device) VALUES (1, 1, 1, 1100, 10, 'all_reduce', 4096, '0', '[0, 1]', 2, 1150, 1400, 1), "
+		    "(2, 1, 1, 1500, 10, 'barrier', NULL, '0', '[0, 1]', 2, 1500, 1700, 0)",
+		    NULL, NULL, NULL))
+		abort();
+}
+
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	char folder[] = "/tmp/fuzz_file.XXXXXX", path[64];
@@ -98,6 +115,10 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	if (!make_template(path) || sqlite3_open(path, &db))
 		return 1;
 	note_tables(db);
+	put_collectives(db);
+	/* Each table and index has a page at least, and each input copies them all. */
+	if (sqlite3_exec(db, "PRAGMA journal_mode = DELETE; PRAGMA page_size = 512; VACUUM", NULL, NULL, NULL))
+		abort();
 	template = sqlite3_serialize(db, "main", &template_bytes, 0);
 	sqlite3_close(db);
 	unlink(path);
@@ -176,8 +197,8 @@ static void put_meta(sqlite3 *db, struct input *input)
 	sqlite3_finalize(statement);
 }
 
-/* The changed file; -1 where there is none. */
-static int make_file(struct input *input)
+/* The changed file; -1 where there is none. set_rank: done first. */
+static int make_file(struct input *input, const char *set_rank)
 {
 	sqlite3 *db = NULL;
 	sqlite3_int64 bytes;
@@ -191,6 +212,7 @@ static int make_file(struct input *input)
 				SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_RESIZEABLE))
 		abort();
 	sqlite3_exec(db, "BEGIN", NULL, NULL, NULL);
+	sqlite3_exec(db, set_rank, NULL, NULL, NULL);
 	while (input->left) {
 		unsigned what = take(input);
 		if (what < 200 && rows < ROWS_MAX) {
@@ -218,26 +240,20 @@ static int make_file(struct input *input)
 
 /* --- the client --- */
 
-static void show(const struct reader *reader, const struct report_options *options)
+static void show(const struct reader *reader, const struct view *view, const struct report_options *options)
 {
-	size_t count;
-	const struct view *views = view_table(&count);
-	for (size_t i = 0; i < count; i++) {
-		struct table *table = views[i].table(reader, options);
-		cJSON_Delete(table_json(table, 100));
-		table_free(table);
-	}
+	struct table *table = view->table(reader, options);
+	cJSON_Delete(table_json(table, 100));
+	table_free(table);
 	table_free(report_collectors(reader));
 }
 
-/* Against itself. */
-static void compare(int fd)
+/* One with the other. */
+static void compare(const char *one, const char *other)
 {
 	static struct side a, b;
 	static struct compare_table table;
-	char path[64];
-	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-	if (side_open(path, &a) == 0 && side_open(path, &b) == 0) {
+	if (side_open(one, &a) == 0 && side_open(other, &b) == 0) {
 		side_pair(&a, &b);
 		cJSON_Delete(setup_differences(&a, &b));
 		compare_breakdown(&a, &b, &table);
@@ -251,31 +267,83 @@ static void compare(int fd)
 	side_close(&b);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+/* As ranks of one job. */
+static void compare_ranks(const char *const *words)
+{
+	static struct side side;
+	static struct ranks ranks;
+	memset(&ranks, 0, sizeof ranks);
+	if (side_open_all(words, 2, &side) == 0 && ranks_compare(&side, &ranks) == 0)
+		free(ranks_answer(&ranks));
+	ranks_free(&ranks);
+	side_close(&side);
+}
+
+static void compare_files(struct input *input, bool ranks)
+{
+	size_t of_one = take_bytes(input, 2);
+	struct input one = *input, other = *input;
+	one.left = of_one < input->left ? of_one : input->left;
+	other.at += one.left;
+	other.left -= one.left;
+	int fds[] = {make_file(&one, FIRST_RANK), make_file(&other, SECOND_RANK)};
+	char paths[2][64];
+	const char *words[] = {paths[0], paths[1]};
+	for (size_t i = 0; i < 2; i++)
+		snprintf(paths[i], sizeof paths[i], "/proc/self/fd/%d", fds[i]);
+	running = true;
+	if (setjmp(out))
+		;
+	else if (ranks)
+		compare_ranks(words);
+	else
+		compare(words[0], words[1]);
+	running = false;
+	for (size_t i = 0; i < 2; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+}
+
+/* view NULL: exported. */
+static void read_file(struct input *input, const struct view *view, const struct export_format *format,
+		      const struct report_options *options)
 {
 	static struct reader reader;
-	struct input input = {data, n};
 	char why[1024] = "";
-	struct report_options options = {.step = take(&input) % 3, .shapes = n & 1};
-	int fd = make_file(&input);
+	int fd = make_file(input, FIRST_RANK);
 	if (fd < 0 || reader_open(&reader, fd, why, sizeof why)) {
 		if (fd >= 0 && !*why)
 			abort();
-		return 0;
+		return;
 	}
-	running = true;
-	if (!setjmp(out))
-		show(&reader, &options);
-	if (!setjmp(out))
-		compare(reader.fd);
-	running = false;
-	size_t count;
-	const struct export_format *formats = export_formats(&count);
 	struct export_options how = {.threads = 2, .compression = EXPORT_COMPRESSION_NONE};
-	if (export_run(&formats[n % count], &reader, 1, &how, "/dev/null", why, sizeof why) && !*why)
-		abort();
+	if (!view) {
+		if (export_run(format, &reader, 1, &how, "/dev/null", why, sizeof why) && !*why)
+			abort();
+	} else if (!setjmp(out)) {
+		running = true;
+		show(&reader, view, options);
+	}
+	running = false;
 	for (sqlite3_stmt *left; (left = sqlite3_next_stmt(reader.db, NULL));)
 		sqlite3_finalize(left);
 	reader_close(&reader);
+}
+
+/* One of what the client does with files: all of it each time would be ten inputs a second. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+	size_t view_count, format_count;
+	const struct view *views = view_table(&view_count);
+	const struct export_format *formats = export_formats(&format_count);
+	struct input input = {data, n};
+	size_t what = take(&input) % (view_count + format_count + 2);
+	struct report_options options = {.step = n % 3, .shapes = n & 1};
+	if (what < 2)
+		compare_files(&input, what);
+	else if (what < 2 + format_count)
+		read_file(&input, NULL, &formats[what - 2], &options);
+	else
+		read_file(&input, &views[what - 2 - format_count], NULL, &options);
 	return 0;
 }

@@ -86,13 +86,17 @@ static void add_libraries(cJSON *row, uint32_t libraries)
 			cJSON_AddItemToArray(list, cJSON_CreateString(names[i].word));
 }
 
-/* What a user should know of its steps: that each has several optimizers, or that they are in doubt. null: nothing. */
-static void add_step_note(const struct process *process, cJSON *row)
+/* What a user should know of its steps: that each has several optimizers, that they are in doubt, or that they are not the
+ * process's own. null: nothing. */
+static void add_step_note(const struct process *process, uint64_t steps, cJSON *row)
 {
 	const struct message_hello *hello = &process->hello;
+	enum step_source source = registry_step_source(process);
 	char note[256];
 	*note = 0;
-	if (registry_step_source(process) != STEP_SOURCE_OPTIMIZER)
+	if (source == STEP_SOURCE_NONE && steps)
+		snprintf(note, sizeof note, "counted by captures alone");
+	else if (source != STEP_SOURCE_OPTIMIZER)
 		;
 	else if (hello->steps_unclear)
 		snprintf(
@@ -135,7 +139,7 @@ void registry_describe(const struct process *process, uint64_t viewer, cJSON *ro
 	add_libraries(row, process->hello.libraries);
 	cJSON_AddNumberToObject(row, "step", (double)steps);
 	cJSON_AddStringToObject(row, "step_source", step_source_word(registry_step_source(process)));
-	add_step_note(process, row);
+	add_step_note(process, steps, row);
 	json_add_number(row, "step_ns", median, (double)median);
 	add_step_times(process, steps, row);
 	json_add_time(row, "last_step_at", last && last <= now ? clock_realtime() - (now - last) : 0);

@@ -1,4 +1,4 @@
-/* memory_calls.c - calls of CUDA that take memory or give it back, by step: what a caching allocator is there to avoid. */
+/* memory_calls.c - calls of CUDA, or of ROCm, that take memory or give it back, by step: what a caching allocator is there to avoid. */
 #include "query.h"
 #include "recorded.h"
 #include "views.h"
@@ -35,7 +35,9 @@ static void name_api(struct table *table, sqlite3_stmt *row)
 	"duration, a.domain AS domain, a.result <> 0 AS failed, s.text AS name FROM api_calls a JOIN strings s ON "    \
 	"s.id = a.name WHERE s.text GLOB 'cudaMalloc*' OR s.text GLOB 'cudaFree*' OR s.text GLOB 'cudaHostAlloc*' OR " \
 	"s.text GLOB 'cuMemAlloc*' OR s.text GLOB 'cuMemFree*' OR s.text GLOB 'cuMemHostAlloc*' OR s.text GLOB "       \
-	"'cuMemCreate*' OR s.text GLOB 'cuMemRelease*' OR s.text GLOB 'cuMemMap*' OR s.text GLOB 'cuMemUnmap*'), "     \
+	"'*MemCreate*' OR s.text GLOB '*MemRelease*' OR s.text GLOB '*MemMap*' OR s.text GLOB '*MemUnmap*' OR "        \
+	"s.text GLOB 'hip*Malloc*' OR s.text GLOB 'hipFree*' OR s.text GLOB 'hipHost[FA]*' OR s.text GLOB "            \
+	"'hipMemAlloc*'), "                                                                                            \
 	"nested AS MATERIALIZED (SELECT *, max(iif(domain = 1, NULL, start + duration)) OVER (PARTITION BY thread "    \
 	"ORDER BY start, duration DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS outer FROM few), "         \
 	"own AS MATERIALIZED (SELECT *, lead(1) OVER (PARTITION BY thread, step, name ORDER BY start) AS again FROM "  \

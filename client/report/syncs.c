@@ -86,7 +86,7 @@ static void load_calls(const struct reader *reader, struct waits *waits, int64_t
 	sqlite3_stmt *statement = report_prepare(
 		reader,
 		"SELECT a.thread, a.start, a.duration, a.result <> 0, a.name, s.text FROM api_calls a JOIN strings s ON s.id = a.name WHERE "
-		"(s.text GLOB 'cu*Synchronize*' OR s.text GLOB 'cu*Memcpy*' AND s.text NOT GLOB '*Async*' AND s.text NOT GLOB "
+		"(s.text GLOB '*Synchronize*' OR s.text GLOB '*Memcpy*' AND s.text NOT GLOB '*Async*' AND s.text NOT GLOB "
 		"'*Batch*') AND (?1 = 0 OR a.step = ?1) ORDER BY a.thread, a.start, a.duration DESC");
 	int64_t thread = 0, end = INT64_MIN;
 

@@ -245,31 +245,59 @@ enum doing names_operator(const char *name)
 	return DOING_OPERATOR;
 }
 
+/* What stands behind the name of the API: "cuda" of the runtime, "cu" of the driver, "hip" of ROCm, which has both. NULL: it is another's. */
+static const char *behind_api(const char *name)
+{
+	static const char *const apis[] = {"cuda", "cu", "hip"};
+	for (size_t i = 0; i < COUNT(apis); i++)
+		if (begins(name, apis[i]) && isupper((unsigned char)name[strlen(apis[i])]))
+			return name + strlen(apis[i]);
+	return NULL;
+}
+
 enum doing names_call(const char *name)
 {
-	static const char *const compile[] = {
-		"cuModuleLoad",	  "cuLibraryLoad", "cudaGraphInstantiate", "cuGraphInstantiate", "nvrtcCompile",
-		"cuLinkComplete", "cuLinkAdd",	   "cudaLibraryLoad",	   "cudaModuleLoad",	 "cuModuleGetLoading"};
-	static const char *const sync[] = {"cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize",
-					   "cudaThreadSynchronize", "cuCtxSynchronize",	     "cuStreamSynchronize",
-					   "cuEventSynchronize"};
-	static const char *const alloc[] = {
-		"cudaMalloc",	    "cudaFree",	      "cudaHostAlloc",	"cudaHostRegister",  "cudaHostUnregister",
-		"cuMemAlloc",	    "cuMemFree",      "cuMemHostAlloc", "cuMemHostRegister", "cuMemHostUnregister",
-		"cuMemCreate",	    "cuMemRelease",   "cuMemMap",	"cuMemUnmap",	     "cuMemAddressReserve",
-		"cuMemAddressFree", "cuMemSetAccess", "cuMemPool",	"cudaMemPool"};
-	static const char *const copies[] = {"cudaMemcpy", "cuMemcpy"};
-	static const char *const launches[] = {"cudaLaunch", "cuLaunch", "cudaGraphLaunch", "cuGraphLaunch",
-					       "cudaMemset", "cuMemset", "cudaMemPrefetch", "cuMemPrefetch"};
-	if (begins_with_one(name, compile, COUNT(compile)))
+	static const char *const compile[] = {"ModuleLoad", "LibraryLoad",  "GraphInstantiate",
+					      "LinkAdd",    "LinkComplete", "ModuleGetLoading"};
+	static const char *const sync[] = {"DeviceSynchronize", "StreamSynchronize", "EventSynchronize",
+					   "ThreadSynchronize", "CtxSynchronize"};
+	static const char *const alloc[] = {"Malloc",
+					    "Free",
+					    "HostAlloc",
+					    "HostMalloc",
+					    "HostFree",
+					    "HostRegister",
+					    "HostUnregister",
+					    "ExtMalloc",
+					    "MemAlloc",
+					    "MemFree",
+					    "MemHostAlloc",
+					    "MemHostRegister",
+					    "MemHostUnregister",
+					    "MemCreate",
+					    "MemRelease",
+					    "MemMap",
+					    "MemUnmap",
+					    "MemAddressReserve",
+					    "MemAddressFree",
+					    "MemSetAccess",
+					    "MemPool"};
+	static const char *const copies[] = {"Memcpy", "DrvMemcpy"};
+	static const char *const fills[] = {"Memset", "MemPrefetch"};
+	const char *call = behind_api(name);
+	if (begins(name, "nvrtcCompile") || begins(name, "hiprtcCompile"))
 		return DOING_COMPILE;
-	if (begins_with_one(name, sync, COUNT(sync)))
+	if (!call)
+		return DOING_CALL;
+	if (begins_with_one(call, compile, COUNT(compile)))
+		return DOING_COMPILE;
+	if (begins_with_one(call, sync, COUNT(sync)))
 		return DOING_SYNC;
-	if (begins_with_one(name, alloc, COUNT(alloc)))
+	if (begins_with_one(call, alloc, COUNT(alloc)))
 		return DOING_ALLOC;
-	if (begins_with_one(name, copies, COUNT(copies)))
-		return strstr(name, "Async") ? DOING_LAUNCH : DOING_SYNC;
-	return begins_with_one(name, launches, COUNT(launches)) ? DOING_LAUNCH : DOING_CALL;
+	if (begins_with_one(call, copies, COUNT(copies)))
+		return strstr(call, "Async") ? DOING_LAUNCH : DOING_SYNC;
+	return strstr(call, "Launch") || begins_with_one(call, fills, COUNT(fills)) ? DOING_LAUNCH : DOING_CALL;
 }
 
 bool names_communicates(const char *kernel)

@@ -1,4 +1,4 @@
-/* names.h - what a name tells: of an operator or a range, of a call of CUDA's APIs, of a kernel. */
+/* names.h - what a name tells: of an operator or a range, of a call of CUDA's APIs or of ROCm's, of a kernel. */
 #ifndef PROFD_STORE_BREAKDOWN_NAMES_H
 #define PROFD_STORE_BREAKDOWN_NAMES_H
 

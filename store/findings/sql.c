@@ -20,7 +20,7 @@ static const char *const queries[FINDING_KINDS] = {
 	[FINDING_SMALL] =
 		"SELECT s.text, count(*) AS calls, sum(k.duration) AS total, avg(k.duration) AS average FROM kernels k JOIN "
 		"strings s ON s.id = k.name WHERE k.step BETWEEN %lld AND %lld GROUP BY s.text ORDER BY calls DESC",
-	[FINDING_SYNC] = CALLS("s.text GLOB 'cu*Synchronize*' OR s.text GLOB 'cu*Memcpy*'"),
+	[FINDING_SYNC] = CALLS("s.text GLOB '*Synchronize*' OR s.text GLOB '*Memcpy*'"),
 	[FINDING_COPY] =
 		"SELECT step, start, duration, bytes, kind, source_kind, target_kind, asynchronous FROM copies WHERE step "
 		"BETWEEN %lld AND %lld AND (source_kind = 1 OR target_kind = 1 OR NOT asynchronous) ORDER BY start",
@@ -28,14 +28,14 @@ static const char *const queries[FINDING_KINDS] = {
 		"SELECT step, start, duration, bytes, kind, stream FROM copies WHERE step BETWEEN %lld AND %lld ORDER BY start",
 	[FINDING_COMMUNICATION] =
 		"SELECT k.step, k.start, k.duration, k.stream, s.text FROM kernels k JOIN strings s ON s.id = k.name "
-		"WHERE k.step BETWEEN %lld AND %lld AND (s.text LIKE '%%nccl%%' OR s.text LIKE '%%all_reduce%%' OR "
+		"WHERE k.step BETWEEN %lld AND %lld AND (s.text LIKE '%%nccl%%' OR s.text LIKE '%%rccl%%' OR s.text LIKE '%%all_reduce%%' OR "
 		"s.text LIKE '%%nvshmem%%') ORDER BY k.start",
-	[FINDING_ALLOC] =
-		CALLS("s.text GLOB 'cu*Malloc*' OR s.text GLOB 'cu*Free*' OR s.text GLOB 'cu*Alloc*' OR s.text GLOB "
-		      "'cuMem*' OR s.text GLOB 'cu*Host*egister*'"),
-	[FINDING_COMPILE] =
-		CALLS("s.text GLOB 'cu*Module*' OR s.text GLOB 'cu*Library*' OR s.text GLOB 'cu*Link*' OR s.text GLOB "
-		      "'cu*GraphInstantiate*' OR s.text GLOB 'nvrtc*'"),
+	[FINDING_ALLOC] = CALLS(
+		"s.text GLOB '*Malloc*' OR s.text GLOB '*Free*' OR s.text GLOB '*Alloc*' OR s.text GLOB 'cuMem[A-Z]*' OR "
+		"s.text GLOB 'hipMem[A-Z]*' OR s.text GLOB '*Host*egister*'"),
+	[FINDING_COMPILE] = CALLS(
+		"s.text GLOB '*ModuleLoad*' OR s.text GLOB '*LibraryLoad*' OR s.text GLOB '*Link*' OR s.text GLOB "
+		"'*GraphInstantiate*' OR s.text GLOB '*rtcCompile*'"),
 	[FINDING_RECOMPILE] =
 		"SELECT c.step, c.start, c.duration, f.text AS function, p.text AS file, c.line, r.text AS reason FROM compile_events c "
 		"LEFT JOIN strings f ON f.id = c.function LEFT JOIN strings p ON p.id = c.file LEFT JOIN strings r ON r.id = "

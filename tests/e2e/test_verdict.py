@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import sqlite3
 
@@ -159,6 +160,68 @@ def test_one_operator_for_all_tensors_is_advised_to_who_has_it(tmp_path, case):
     if UPDATES[case]:
         assert UPDATES[case] in found["optimizer_per_tensor"]["try"]
     verdict_numbers.check(capture)
+
+
+# What torch's profiler calls a call on a GPU of AMD's, and on one of NVIDIA's.
+CALLS = {"hipLaunchKernel": "cudaLaunchKernel", "hipExtModuleLaunchKernel": "cuLaunchKernel", "hipModuleLaunchKernel": "cuLaunchKernelEx",
+         "hipMemcpyWithStream": "cudaMemcpy", "hipMemcpyAsync": "cudaMemcpyAsync", "hipMemsetAsync": "cudaMemsetAsync", "hipGraphLaunch": "cudaGraphLaunch",
+         "hipStreamSynchronize": "cudaStreamSynchronize", "hipEventSynchronize": "cudaEventSynchronize", "hipDeviceSynchronize": "cudaDeviceSynchronize",
+         "hipMalloc": "cudaMalloc", "hipFree": "cudaFree", "hipHostMalloc": "cudaHostAlloc", "hipHostFree": "cudaFreeHost",
+         "hipModuleLoadData": "cuModuleLoadData", "hipStreamCreateWithPriority": "cudaStreamCreateWithPriority"}
+
+
+def rocm_step(at, call, spent):
+    """Launches, copies and a wait for them; then `call` for `spent` us, in which nothing runs."""
+    events, number = [], [at]
+
+    def add(category, name, start, duration, **args):
+        events.append({"ph": "X", "cat": category, "name": name, "pid": int(category != "kernel"), "tid": 7, "ts": at + start, "dur": duration, "args": args})
+
+    def launch(category, by, start, begins, takes):
+        number[0] += 1
+        add("cuda_runtime", by, start, 8, correlation=number[0])
+        add(category, "Cijk_gemm" if category == "kernel" else "Memcpy DtoH (Device -> Pinned)", begins, takes, device=0, stream=0, correlation=number[0])
+    add("user_annotation", f"ProfilerStep#{at // 10000}", 0, 10000)
+    for i, by in enumerate(["hipLaunchKernel", "hipExtModuleLaunchKernel", "hipModuleLaunchKernel", "hipGraphLaunch"] * 2):
+        add("cpu_op", "aten::mm", 50 + 20 * i, 15)
+        launch("kernel", by, 52 + 20 * i, 100 + 400 * i, 400)
+    launch("gpu_memcpy", "hipMemcpyAsync", 250, 3300, 100)
+    add("cpu_op", "aten::item", 300, 3200)
+    launch("gpu_memcpy", "hipMemcpyWithStream", 302, 3410, 50)
+    for i, by in enumerate(["hipStreamSynchronize", "hipEventSynchronize", "hipDeviceSynchronize"]):
+        add("cuda_runtime", by, 312 + 1050 * i, 1045, correlation=number[0] + 10 + i)
+    add("cuda_runtime", call, 4300, spent, correlation=number[0] + 20)
+    return events
+
+
+@pytest.mark.parametrize("call, finding", [("hipMalloc", "allocation"), ("hipFree", "allocation"), ("hipHostMalloc", "allocation"), ("hipHostFree", "allocation"),
+                                           ("hipModuleLoadData", "compilation"), ("hipStreamCreateWithPriority", "setup"), ("hipDeviceSynchronize", "sync")])
+def test_calls_of_rocm_are_judged_as_those_of_cuda(tmp_path, call, finding):
+    text = json.dumps({"traceEvents": [event for step in range(4) for event in rocm_step(10000 * step, call, 4000)]})
+    as_cuda = text
+    for name, other in CALLS.items():
+        as_cuda = as_cuda.replace(f'"{name}"', f'"{other}"')
+    answers = []
+    for maker, trace in (("rocm", text), ("cuda", as_cuda)):
+        (tmp_path / maker).mkdir()
+        (tmp_path / maker / "trace.json").write_text(trace)
+        capture = imported(tmp_path / maker / "trace.json", tmp_path / maker)
+        answer = verdict(capture)
+        waits = [(row["kind"], row["operator"], int(row["calls"]), int(row["total_ns"])) for row in show(capture, "syncs")]
+        taken = [(row["call"], int(row["calls"])) for row in show(capture, "memory_calls")]
+        assert bool(taken) == (finding == "allocation")
+        with sqlite3.connect(capture) as db:
+            records = [len(db.execute(one["sql"]).fetchall()) for one in answer["findings"]]
+            for one in answer["findings"]:
+                del one["sql"]
+        if maker == "rocm":
+            verdict_numbers.check(capture)
+            assert finding in [one["finding"] for one in answer["findings"]] and sum(row[3] for row in waits) >= 12_000_000, (answer, waits)
+        told = json.dumps([answer["verdict"], answer["breakdown"], answer["findings"], records, waits, taken])
+        for name, other in CALLS.items():
+            told = re.sub(rf"\b{name}\b", other, told)
+        answers.append(json.loads(told))
+    assert answers[0] == answers[1]
 
 
 def test_a_mean_is_rounded_once(tmp_path):

@@ -25,7 +25,7 @@ PER_TENSOR = {"aten::" + name for name in ("add_", "addcmul_", "addcdiv_", "mul_
                                            "sub_", "copy_")}
 COLLECTIVE = re.compile(r"ncclKernel|ncclDevKernel|nccl_Kernel|rcclKernel|rcclDevKernel|rccl_main_kernel|ncclBcast|ncclAllReduce|multimem_|"
                         r"(one|two)_shot_all_reduce|cross_device_reduce|nvshmem|^nccl.*Kernel")
-WAIT = re.compile(r"^cu.*Synchronize|^(cudaMemcpy|cuMemcpy)")
+WAIT = re.compile(r"^(cu|hip).*Synchronize|^(cuda|cu|hip)Memcpy")
 TIME, NUMBER, PER, OF = r"([\d.]+ (?:ns|us|ms|s))", r"([\d.]+)", r" (?:a step|in the window)", r" of (?:a step|the window)"
 IN_STEPS = r" in (?:the window|(\d+) steps?)"
 
@@ -288,7 +288,7 @@ class File:
                 names.append(span)
         if not names:
             return "", None, ""
-        outer = [span for span in names if not span[2].startswith("cu")]
+        outer = [span for span in names if not span[2].startswith(("cu", "hip"))]
         return names[0][2], names[0][0], outer[-1][2] if outer else ""
 
     def optimizers(self):
@@ -676,7 +676,7 @@ def slow(name):
 
 
 def blocks(call):
-    return bool(re.match(r"cudaMemcpy|cuMemcpy", call)) and "Async" not in call
+    return bool(re.match(r"(cuda|cu|hip)Memcpy", call)) and "Async" not in call
 
 
 def check(path):

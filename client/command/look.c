@@ -2,6 +2,7 @@
 #include "look.h"
 #include "proto/base/array.h"
 
+#include "client/link/forked.h"
 #include "client/reader/capture.h"
 #include "client/report/recurring.h"
 #include "client/ui/json.h"
@@ -180,6 +181,8 @@ int look_print(const struct follow *follow, enum output_format format)
 	if (looked && code == EXIT_DONE && cJSON_GetArraySize(rows) == 0)
 		code = fail(EXIT_NO_STEPS, "nothing came three times in that time; look longer, such as --look 10s, or "
 					   "record a window of time with --duration 2s");
+	for (size_t i = 0; i < follow->count && code == EXIT_NO_STEPS; i++)
+		forked_note(&follow->captures[i].pid, 1);
 	cJSON_Delete(rows);
 	return code;
 }

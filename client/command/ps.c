@@ -1,11 +1,13 @@
 /* ps.c - `profd ps`: the registered processes of all daemons. */
 #include "client/link/collect.h"
+#include "client/link/forked.h"
 #include "client/ui/json.h"
 #include "client/ui/listing.h"
 #include "client/ui/text.h"
 #include "client/verbs/arguments.h"
 #include "client/verbs/commands.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const struct column columns[] = {
@@ -80,6 +82,22 @@ static bool unseen(const cJSON *processes)
 	return false;
 }
 
+/* Where what was asked for shows no steps its children may be the ranks. */
+static void tell_forked(const cJSON *processes)
+{
+	int64_t *pids = need(calloc((size_t)cJSON_GetArraySize(processes) + 1, sizeof *pids));
+	const cJSON *process;
+	size_t count = 0;
+
+	cJSON_ArrayForEach(process, processes)
+	{
+		if (json_number(process, "step", 0) <= 0)
+			pids[count++] = (int64_t)json_number(process, "pid", 0);
+	}
+	forked_note(pids, count);
+	free(pids);
+}
+
 static bool listed(const cJSON *processes, int64_t pid)
 {
 	const cJSON *process;
@@ -143,6 +161,8 @@ int command_ps(struct arguments *arguments)
 		if (unseen(processes) && format == FORMAT_TABLE)
 			note("where there is no pid the process lives outside of this container: --name and --job "
 			     "reach it");
+		if (format == FORMAT_TABLE)
+			tell_forked(processes);
 		if (cJSON_GetArraySize(processes) == 0 && !filtered && format == FORMAT_TABLE)
 			note("no process is registered; start one with `profd run -- COMMAND`, or put `eval "
 			     "\"$(profd env)\"` into its job script");

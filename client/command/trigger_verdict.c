@@ -4,6 +4,7 @@
 #include "trigger_request.h"
 #include "proto/base/array.h"
 
+#include "client/link/forked.h"
 #include "client/ui/json.h"
 #include "client/ui/text.h"
 
@@ -99,6 +100,26 @@ static void print_left_out(const struct follow *follow)
 	}
 }
 
+/* Of those that showed no steps the children may be the ranks. */
+static void tell_forked(const struct follow *follow)
+{
+	int64_t *pids = need(calloc(follow->refused_count + follow->count + 1, sizeof *pids));
+	size_t count = 0;
+
+	for (size_t i = 0; i < follow->refused_count; i++)
+		if (follow->refused[i].error == ERROR_NO_STEPS)
+			pids[count++] = follow->refused[i].pid;
+	for (size_t i = 0; i < follow->count; i++) {
+		const cJSON *captured = follow->captures[i].captured;
+
+		if (captured && capture_code(&follow->captures[i]) == EXIT_TIMED_OUT &&
+		    json_number(captured, "steps_recorded", 0) <= 0)
+			pids[count++] = follow->captures[i].pid;
+	}
+	forked_note(pids, count);
+	free(pids);
+}
+
 static const char *next_after_timeout(const struct arguments *a)
 {
 	if (arguments_has(a, "step-range"))
@@ -136,6 +157,7 @@ int trigger_verdict(const struct arguments *a, struct follow *follow)
 			     own == EXIT_TIMED_OUT ? next_after_timeout(a) : "");
 		code = exit_worse(code, own);
 	}
+	tell_forked(follow);
 	if (follow->timed_out && !follow->cancelled)
 		code = exit_worse(code, fail(EXIT_TIMED_OUT, "the daemon has not finished in time; the captures go on: "
 							     "`profd captures` lists them, `profd cancel` ends them"));

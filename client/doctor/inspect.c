@@ -6,6 +6,7 @@
 #include "container.h"
 #include "root.h"
 
+#include "client/link/forked.h"
 #include "client/link/presence.h"
 #include "client/process/facts.h"
 #include "client/ui/text.h"
@@ -132,24 +133,38 @@ static void check_program(int64_t pid, const struct seen *seen, struct table *ch
 	inspect_container(pid, checks);
 }
 
-static void check_libraries(int64_t pid, const struct seen *seen, struct table *checks)
+/* The agent records no operators of a torch before 2.4 (agent/torch/collector.c). A version that cannot be read is none. */
+static bool is_old_torch(const char *version)
 {
-	char text[PATH_MAX + 200], version[64];
+	char *end;
+	long major = strtol(version, &end, 10);
 
-	if (seen->torch[0]) {
-		torch_version(pid, seen->torch, version, sizeof version);
-		snprintf(text, sizeof text,
-			 "torch %s (%s): operators, user ranges and optimizer steps could be recorded%s", version,
-			 seen->torch,
-			 strncmp(version, "1.", 2) == 0 || strncmp(version, "2.0", 3) == 0 ||
-					 strncmp(version, "2.1.", 4) == 0 || strncmp(version, "2.2.", 4) == 0 ||
-					 strncmp(version, "2.3.", 4) == 0
-				 ? "; input shapes not (torch 2.4 or newer)"
-				 : "; input shapes too");
-		doctor_check(checks, "torch", "ok", text);
-	} else {
+	return end != version && *end == '.' && (major < 2 || (major == 2 && strtol(end + 1, NULL, 10) < 4));
+}
+
+static void check_torch(int64_t pid, const struct seen *seen, enum presence presence, struct table *checks)
+{
+	char text[PATH_MAX + 256], version[64];
+
+	if (!seen->torch[0]) {
 		doctor_check(checks, "torch", "warning", "libtorch is not mapped: there are no operators to record");
+		return;
 	}
+	torch_version(pid, seen->torch, version, sizeof version);
+	bool old = is_old_torch(version), forked = presence == PRESENCE_FORKED;
+	snprintf(
+		text, sizeof text, "torch %s (%s)%s", version, seen->torch,
+		forked ? ": nothing of it is recorded in this process"
+		: old ? ": operators need torch 2.4 or later; steps, NVTX ranges and profd's own ranges could be recorded"
+		      : ": operators, user ranges and optimizer steps could be recorded; input shapes too");
+	doctor_check(checks, "torch", old || forked ? "warning" : "ok", text);
+}
+
+static void check_libraries(int64_t pid, const struct seen *seen, enum presence presence, struct table *checks)
+{
+	char text[PATH_MAX + 200];
+
+	check_torch(pid, seen, presence, checks);
 	if (seen->cuda || seen->cudart[0]) {
 		snprintf(text, sizeof text, "%s%s%s mapped%s", seen->cuda ? "the CUDA driver" : "",
 			 seen->cuda && seen->cudart[0] ? " and " : "", seen->cudart,
@@ -198,12 +213,57 @@ bool inspect_copies(int64_t pid, char *sentence, size_t bytes)
 	return copies.several;
 }
 
+static void check_forked(int64_t pid, struct table *checks)
+{
+	int64_t parent = forked_by(pid);
+	char text[256], by[TEXT_FIGURE_BYTES + 16] = "";
+
+	if (parent)
+		snprintf(by, sizeof by, " by process %lld", (long long)parent);
+	snprintf(
+		text, sizeof text,
+		"the process was forked%s after the agent was loaded; the agent does not live on in forked children, and "
+		"cannot be brought into them",
+		by);
+	doctor_check(checks, "agent", "failed", text);
+}
+
+/* Of a process that is not registered. */
+static void check_agent(int64_t pid, enum presence presence, struct table *checks)
+{
+	switch (presence) {
+	case PRESENCE_AWAKE:
+		doctor_check(checks, "agent", "warning",
+			     "the agent runs but has not registered: it does not reach the daemon's socket, or "
+			     "that of another daemon");
+		break;
+	case PRESENCE_DETACHED:
+		doctor_check(checks, "agent", "warning",
+			     "the agent was detached: its library is mapped, and nothing of it runs");
+		break;
+	case PRESENCE_FORKED:
+		check_forked(pid, checks);
+		break;
+	case PRESENCE_ASLEEP:
+		doctor_check(checks, "agent", "warning",
+			     "the agent is loaded and sleeps: nothing that it records has shown up in the process "
+			     "yet (torch, CUDA, NVTX, a call of profd.h); what other frameworks do on the CPU is "
+			     "not recorded");
+		break;
+	case PRESENCE_ABSENT:
+	case PRESENCE_UNKNOWN:
+		doctor_check(checks, "agent", "failed", "the agent is not loaded");
+		break;
+	}
+}
+
 int inspect_process(int64_t pid, struct table *checks)
 {
 	char path[64], command[512], text[768];
 	struct seen *seen;
 	struct stat found;
 	int error;
+	enum presence presence = PRESENCE_UNKNOWN;
 	bool moved = inspect_clocks(pid);
 
 	snprintf(path, sizeof path, "/proc/%lld", (long long)pid);
@@ -225,28 +285,23 @@ int inspect_process(int64_t pid, struct table *checks)
 		doctor_check(checks, "libraries", "warning", text);
 	} else {
 		check_program(pid, seen, checks);
-		check_libraries(pid, seen, checks);
+		presence = presence_of(pid);
+		check_libraries(pid, seen, presence, checks);
 		if (seen->agent && moved)
 			doctor_check(checks, "clocks", "failed",
 				     "the process lives in a time namespace whose clocks count from elsewhere, so the "
 				     "daemon refuses it; start it in the host's");
-		else if (seen->agent && presence_of(pid) == PRESENCE_AWAKE)
-			doctor_check(checks, "agent", "warning",
-				     "the agent runs but has not registered: it does not reach the daemon's socket, or "
-				     "that of another daemon");
-		else if (seen->agent && presence_of(pid) == PRESENCE_DETACHED)
-			doctor_check(checks, "agent", "warning",
-				     "the agent was detached: its library is mapped, and nothing of it runs");
-		else if (seen->agent)
-			doctor_check(
-				checks, "agent", "warning",
-				"the agent is loaded and sleeps: nothing that it records has shown up in the process "
-				"yet (torch, CUDA, NVTX, a call of profd.h); what other frameworks do on the CPU is "
-				"not recorded");
 		else
-			doctor_check(checks, "agent", "failed", "the agent is not loaded");
+			check_agent(pid, presence, checks);
 	}
-	if (!error && seen->agent && presence_of(pid) != PRESENCE_DETACHED) {
+	if (!error && presence == PRESENCE_FORKED) {
+		doctor_check(checks, "how to", "warning",
+			     "if it is a rank, have it started by spawn or exec: torchrun, or start_method='spawn' "
+			     "where what launches it has such a setting; a worker of a DataLoader needs no agent");
+		free(seen);
+		return 0;
+	}
+	if (!error && seen->agent && presence != PRESENCE_DETACHED) {
 		if (!moved)
 			doctor_check(
 				checks, "how to", "ok",

@@ -5,6 +5,7 @@
 #include "client/ui/clock.h"
 #include "client/ui/text.h"
 #include "collect.h"
+#include "forked.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -78,7 +79,11 @@ enum presence presence_of(int64_t pid)
 		return PRESENCE_UNKNOWN;
 	if (!mappings.loaded)
 		return PRESENCE_ABSENT;
-	return has_thread(pid) ? PRESENCE_AWAKE : mappings.claimed ? PRESENCE_DETACHED : PRESENCE_ASLEEP;
+	if (has_thread(pid))
+		return PRESENCE_AWAKE;
+	if (mappings.claimed)
+		return PRESENCE_DETACHED;
+	return forked_since_exec(pid) ? PRESENCE_FORKED : PRESENCE_ASLEEP;
 }
 
 bool presence_is_missing(int64_t pid)
@@ -112,7 +117,7 @@ static bool is_registered(struct daemons *daemons, int64_t pid)
 	settled = cJSON_GetArraySize(collect.array) > 0 ||
 		  (failure.error != ERROR_NOTHING_YET && failure.error != ERROR_NOT_REGISTERED &&
 		   failure.error != ERROR_NO_AGENT && failure.error != ERROR_NO_TARGET &&
-		   failure.error != ERROR_DETACHED);
+		   failure.error != ERROR_DETACHED && failure.error != ERROR_FORKED);
 	cJSON_Delete(collect.array);
 	cJSON_Delete(request);
 	return settled;
@@ -127,6 +132,8 @@ static int64_t patience(int64_t pid)
 	case PRESENCE_ASLEEP:
 	/* An agent that begins claims its process before its thread runs: for a moment that looks as after detach. */
 	case PRESENCE_DETACHED:
+	/* Of a child that loads its own by NVTX or CUDA the same can be seen. */
+	case PRESENCE_FORKED:
 		return age(pid) < YOUNG_NS ? ASLEEP_NS : 0;
 	case PRESENCE_ABSENT:
 		return age(pid) < LOADING_NS ? LOADING_NS : 0;
@@ -148,19 +155,33 @@ void presence_await(struct daemons *daemons, const int64_t *pids, size_t count)
 		}
 }
 
+static enum error error_of(enum presence presence)
+{
+	switch (presence) {
+	case PRESENCE_ASLEEP:
+		return ERROR_NOTHING_YET;
+	case PRESENCE_AWAKE:
+		return ERROR_NOT_REGISTERED;
+	case PRESENCE_DETACHED:
+		return ERROR_DETACHED;
+	case PRESENCE_FORKED:
+		return ERROR_FORKED;
+	case PRESENCE_UNKNOWN:
+	case PRESENCE_ABSENT:
+		break;
+	}
+	return ERROR_NONE;
+}
+
 void presence_explain(struct failure *failure)
 {
 	int64_t pid = failure->pid;
 	char text[24];
-	enum presence presence = failure->error == ERROR_NO_AGENT && pid > 0 ? presence_of(pid) : PRESENCE_UNKNOWN;
+	enum error error = failure->error == ERROR_NO_AGENT && pid > 0 ? error_of(presence_of(pid)) : ERROR_NONE;
 
-	if (presence != PRESENCE_ASLEEP && presence != PRESENCE_AWAKE && presence != PRESENCE_DETACHED)
+	if (error == ERROR_NONE)
 		return;
 	snprintf(text, sizeof text, "%lld", (long long)pid);
-	failure_set(failure,
-		    presence == PRESENCE_ASLEEP	 ? ERROR_NOTHING_YET
-		    : presence == PRESENCE_AWAKE ? ERROR_NOT_REGISTERED
-						 : ERROR_DETACHED,
-		    text);
+	failure_set(failure, error, text);
 	failure->pid = pid;
 }

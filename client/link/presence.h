@@ -12,6 +12,7 @@ enum presence {
 	PRESENCE_ABSENT,
 	PRESENCE_ASLEEP,   /* loaded; nothing that it records has shown up */
 	PRESENCE_DETACHED, /* loaded; it has run, and has left */
+	PRESENCE_FORKED,   /* loaded before a fork, which it does not outlive */
 	PRESENCE_AWAKE,	   /* its thread runs: it registers, or tries to */
 };
 

@@ -118,3 +118,14 @@ def test_a_root_of_its_own(lonely, place):
              f"mount --bind {inner}/torch {place}/torch && exec \"$@\""
     with job(place, "unshare", "-m", "sh", "-c", mounts, "sh") as process:
         assert "torch 2.7.1" in doctor(lonely, process)
+
+
+@pytest.mark.parametrize("version, recorded", [("1.13.1", False), ("2.0.1", False), ("2.3.1+cu121", False), ("2.4.0", True), ("2.15.0+cpu", True)])
+def test_what_a_torch_gives(lonely, place, version, recorded):
+    """As the agent itself would answer: it records no operators of a torch before 2.4."""
+    (place / "torch" / "version.py").write_text(f"__version__ = '{version}'\n")
+    with job(place) as process:
+        said = doctor(lonely, process)
+    assert f"torch {version}" in said, said
+    assert ("operators need torch 2.4 or later" in said) != recorded, said
+    assert ("operators, user ranges and optimizer steps could be recorded; input shapes too" in said) == recorded, said

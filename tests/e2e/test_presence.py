@@ -120,6 +120,79 @@ def test_nothing_that_is_recorded(profd):
     assert "it need not be started anew" in " ".join(done.stdout.split()) and "sleeps" in done.stdout
 
 
+# As mp.start_processes(start_method="fork") makes ranks. A launcher that waits for them, and one that stepped before.
+FORKS = """
+import ctypes, os, sys, time
+profd = ctypes.CDLL(None)
+profd.profd_mark(b"here")
+for _ in range(int(sys.argv[1])):
+    profd.profd_step()
+ranks, parent = [], os.getpid()
+for rank in range(2):
+    child = os.fork()
+    if child == 0:
+        while os.getppid() == parent:
+            profd.profd_step()
+            time.sleep(0.01)
+        os._exit(0)
+    ranks.append(child)
+print(*ranks, flush=True)
+time.sleep(100)
+"""
+
+
+def forks(profd, steps=0):
+    job = profd.job("/usr/bin/python3", "-c", FORKS, str(steps), env={"PROFD_JOB": "forked"})
+    ranks = [int(pid) for pid in job.stdout.readline().split()]
+    profd.wait_registered(job.pid)
+    return job, ranks
+
+
+def named(ranks):
+    return "%d, %d" % tuple(sorted(ranks))
+
+
+def test_ranks_that_were_forked(profd):
+    """They never get an agent, and nobody is told to wait for it."""
+    job, ranks = forks(profd)
+    for verb in ("trigger", "ps"):
+        done = profd.run(verb, "--pid", ranks[0], check=False)
+        assert done.returncode == 3 and f"process {ranks[0]} was forked after the agent was loaded" in done.stderr, done
+        assert "start_method='spawn'" in done.stderr and "registers by itself" not in done.stderr
+    answer = profd.json("trigger", "--pid", ranks[0], codes=(3,))
+    assert [r["code"] for r in answer["refused"]] == ["forked"]
+    done = profd.run("doctor", "--pid", ranks[0], check=False)
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 3 and f"the process was forked by process {job.pid} after the agent was loaded" in said, done
+    assert "need not be started anew" not in said and "sleeps" not in said
+    note = f"process {job.pid} has forked children in which the agent does not live on: {named(ranks)}"
+    for wanted in (["--pid", job.pid], ["--job", "forked"]):
+        done = profd.run("trigger", *wanted, check=False)
+        assert done.returncode == 9 and note in done.stderr, done
+    assert note in profd.run("trigger", "--pid", job.pid, "--look", "100ms", check=False).stderr
+    assert note in profd.run("ps").stderr
+
+
+def test_ranks_that_were_forked_by_what_stepped_before(profd):
+    job, ranks = forks(profd, steps=5)
+    done = profd.run("trigger", "--pid", job.pid, "--timeout", "500ms", check=False)
+    assert done.returncode == 4 and f"children in which the agent does not live on: {named(ranks)}" in done.stderr, done
+    # A notebook that has stepped is a job as any other, and so are its workers.
+    assert "forked" not in profd.run("ps").stderr
+
+
+def test_a_forked_child_of_one_that_has_ended(profd):
+    """One that became a daemon before it loaded anything."""
+    job = profd.job("/usr/bin/python3", "-c", "import os, time\nif os.fork() == 0:\n    print(os.getpid(), flush=True)\n    time.sleep(100)\n")
+    child = int(job.stdout.readline())
+    job.wait(20)
+    try:
+        done = profd.run("doctor", "--pid", child, check=False)
+    finally:
+        os.kill(child, signal.SIGKILL)
+    assert "the process was forked after the agent was loaded" in " ".join(done.stdout.split()), done
+
+
 def test_an_agent_that_talks_to_another_daemon(profd, tmp_path):
     job = profd.job(STEPS, "--step-ms=10", env={"PROFD_SOCKET": str(tmp_path / "other.sock")})
     wait_for(lambda: agent_thread(job.pid), what="the agent's thread")

@@ -1,24 +1,32 @@
 /* slot.c - see slot.h.
  *
- * The folder is ours, in one where nobody can put another in its place, as what lies there runs as the process. `state` is the process's to
- * write: g (go), then l (it loads) and d1, d0 or f (done, done and idle, failed); x from us tells it not to begin any more. */
+ * The folder is ours, in one where nobody can put another in its place, as what lies there runs as the process. The process may mount what it
+ * likes there, with nobody's help: so this is done for a process of the caller's own user alone, who gets no more of us than he has; only what
+ * was made here is written to, and removed. `state` is the process's to write: g (go), then l (it loads) and d1, d0 or f (done, done and idle,
+ * failed); x from us tells it not to begin any more. */
 #include "slot.h"
 
 #include "client/process/facts.h"
+#include "client/process/resolve.h"
 #include "client/process/task.h"
 #include "client/ui/clock.h"
 #include "client/ui/text.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+/* linux/nsfs.h, which older headers lack. */
+#define USERS_OF_NAMESPACE _IO(0xb7, 1)
+#define OWNER_OF_USERS _IO(0xb7, 4)
 #define THREADS_MOST 4096
 #define PLEASE_STOP 0x20 /* in the lowest byte of a thread's eval breaker: look at your slot */
 #define AFTER_CANCEL_NS 1000000000ll
@@ -59,14 +67,16 @@ static const char script[] =
 	"        t.start_new_thread(later, ())\n"
 	"profd('%s', bytes.fromhex('%s'), %llu)\n";
 
+enum file { STATE, AGENT, SCRIPT, FILES };
+static const char *const files[FILES] = {"state", "agent", "attach.py"};
+
 struct folder {
 	int parent, own; /* descriptors; -1 */
 	char name[24];
-	char path[48]; /* as the process sees it */
-	int state;     /* descriptor of that file */
+	char path[48];	       /* as the process sees it */
+	int state;	       /* descriptor of that file */
+	bool made, has[FILES]; /* by us */
 };
-
-static const char *const files[] = {"state", "agent", "attach.py"};
 
 static uint64_t main_state(struct target *target, struct python *python, uint64_t *interpreter)
 {
@@ -111,6 +121,40 @@ static bool handles_signals(const struct target *target)
 	return caught != 0;
 }
 
+/* Are all of its rights those of the caller's user? */
+static bool is_ours(const struct target *target)
+{
+	char text[128], *at = text;
+
+	if (!process_status(target->pid, "Uid", text, sizeof text))
+		return false;
+	for (int i = 0; i < 4; i++)
+		if (strtoull(at, &at, 10) != geteuid())
+			return false;
+	return true;
+}
+
+/* Who owns the user namespace of its mount namespace decides what lies where there. */
+static bool is_mounted_by_ours(const struct target *target)
+{
+	struct stat own, its;
+	uid_t owner = (uid_t)-1;
+	char path[64];
+
+	snprintf(path, sizeof path, "/proc/%lld/ns/mnt", (long long)target->pid);
+	int mounts = open(path, O_RDONLY | O_CLOEXEC), users = -1;
+	bool same = mounts >= 0 && stat("/proc/self/ns/mnt", &own) == 0 && fstat(mounts, &its) == 0 &&
+		    own.st_dev == its.st_dev && own.st_ino == its.st_ino;
+	if (mounts >= 0 && !same)
+		users = ioctl(mounts, USERS_OF_NAMESPACE);
+	if (users >= 0 && ioctl(users, OWNER_OF_USERS, &owner))
+		owner = (uid_t)-1;
+	for (int i = 0; i < 2; i++)
+		if ((i ? users : mounts) >= 0)
+			close(i ? users : mounts);
+	return same || !owner || owner == geteuid();
+}
+
 void slot_find(struct target *target, struct python *python)
 {
 	const struct python_offsets *o = &python->offsets;
@@ -126,7 +170,11 @@ void slot_find(struct target *target, struct python *python)
 	slot->pending = state + (uint64_t)o->debugger + (uint64_t)o->debugger_pending;
 	slot->path = state + (uint64_t)o->debugger + (uint64_t)o->debugger_path;
 	slot->path_bytes = (size_t)o->debugger_path_bytes;
-	if (!state || slot->path_bytes < sizeof((struct folder *)0)->path + 16)
+	if (!is_ours(target))
+		slot->why = "it is another user's, who could put something into the place of the files that it takes";
+	else if (!is_mounted_by_ours(target))
+		slot->why = "another user decides what is mounted where it lives";
+	else if (!state || slot->path_bytes < sizeof((struct folder *)0)->path + 16)
 		slot->why = "its main thread has none";
 	else if (!python_read(&target->process.memory, interpreter + (uint64_t)o->interpreter_debugger_enabled,
 			      &enabled, sizeof enabled) ||
@@ -141,45 +189,41 @@ void slot_find(struct target *target, struct python *python)
 		slot->why = "it handles signals, and what a handler raises meanwhile would be lost";
 }
 
-/* Nobody but root, us and the process may put something else into the place of what we make there. */
-static bool is_safe(int folder, uid_t target)
+/* Nobody but root and us, who are the process's user, may put something else into the place of what we make there. */
+static bool is_safe(int folder)
 {
 	struct stat facts;
 
 	return fstat(folder, &facts) == 0 && S_ISDIR(facts.st_mode) &&
 	       (!(facts.st_mode & (S_IWGRP | S_IWOTH)) || facts.st_mode & S_ISVTX) &&
-	       (!facts.st_uid || facts.st_uid == geteuid() || facts.st_uid == target);
+	       (!facts.st_uid || facts.st_uid == geteuid());
 }
 
 /* Links are not followed: they would lead out of its root. */
-static int open_below(int64_t pid, const char *first, const char *second)
+static int open_below(const struct target *target, const char *place)
 {
-	const int flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 	char path[64];
+	int root, found = -1;
 
-	snprintf(path, sizeof path, "/proc/%lld/root", (long long)pid);
-	int root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC), one = -1, two;
-	if (root >= 0) {
-		one = openat(root, first, flags);
+	snprintf(path, sizeof path, "/proc/%lld/root", (long long)target->pid);
+	root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	/* Of the process that was looked at, and not of whoever has its number by now. */
+	if (root >= 0 && target_same(target) && is_ours(target) && is_mounted_by_ours(target))
+		found = resolve(root, place, O_PATH | O_DIRECTORY | O_CLOEXEC,
+				RESOLVE_ONLY_BELOW | RESOLVE_SYMLINKS_NOT);
+	if (root >= 0)
 		close(root);
-	}
-	if (one < 0 || !second)
-		return one;
-	two = openat(one, second, flags);
-	close(one);
-	return two;
+	return found;
 }
 
-static bool make_file(const struct folder *folder, const char *name, const void *bytes, size_t size, uid_t owner,
-		      int *ret)
+/* Readable by the caller's user alone, which is the process's. */
+static bool make_file(struct folder *folder, enum file file, const void *bytes, size_t size, int *ret)
 {
-	int fd = openat(folder->own, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	bool fine = fd >= 0 && write(fd, bytes, size) == (ssize_t)size;
+	int fd = openat(folder->own, files[file], O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	bool fine;
 
-	if (fine && ret)
-		fine = owner == geteuid() || fchown(fd, owner, (gid_t)-1) == 0;
-	else if (fine)
-		fine = fchmod(fd, 0644) == 0;
+	folder->has[file] = fd >= 0;
+	fine = fd >= 0 && write(fd, bytes, size) == (ssize_t)size;
 	if (ret)
 		*ret = fd;
 	else if (fd >= 0)
@@ -189,9 +233,10 @@ static bool make_file(const struct folder *folder, const char *name, const void 
 
 static void remove_folder(struct folder *folder)
 {
-	for (size_t i = 0; folder->own >= 0 && i < sizeof files / sizeof *files; i++)
-		unlinkat(folder->own, files[i], 0);
-	if (folder->parent >= 0)
+	for (size_t i = 0; i < FILES; i++)
+		if (folder->has[i])
+			unlinkat(folder->own, files[i], 0);
+	if (folder->made)
 		unlinkat(folder->parent, folder->name, AT_REMOVEDIR);
 	const int open_ones[] = {folder->state, folder->own, folder->parent};
 	for (size_t i = 0; i < sizeof open_ones / sizeof *open_ones; i++)
@@ -200,30 +245,56 @@ static void remove_folder(struct folder *folder)
 	*folder = (struct folder){.parent = -1, .own = -1, .state = -1};
 }
 
-static bool make_folder(struct folder *ret, int64_t pid, uid_t target, const char *first, const char *second)
+static bool is_empty(int folder)
+{
+	int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *list = again >= 0 ? fdopendir(again) : NULL;
+	size_t entries = 0;
+
+	if (!list) {
+		if (again >= 0)
+			close(again);
+		return false;
+	}
+	while (readdir(list))
+		entries++;
+	closedir(list);
+	return entries == 2;
+}
+
+/* Is what was opened the folder that was made, and not one that was mounted there or put into its place? */
+static bool is_made_here(const struct folder *folder)
+{
+	struct stat parent, own;
+
+	return fstat(folder->parent, &parent) == 0 && fstat(folder->own, &own) == 0 && own.st_dev == parent.st_dev &&
+	       own.st_uid == geteuid() && (own.st_mode & 077) == 0 && is_empty(folder->own);
+}
+
+static bool make_folder(struct folder *ret, const struct target *target, const char *place)
 {
 	unsigned char random[8];
-	struct stat facts;
 
-	*ret = (struct folder){.parent = open_below(pid, first, second), .own = -1, .state = -1};
-	if (ret->parent >= 0 && is_safe(ret->parent, target) && getrandom(random, sizeof random, 0) == sizeof random) {
+	*ret = (struct folder){.parent = open_below(target, place), .own = -1, .state = -1};
+	if (ret->parent >= 0 && is_safe(ret->parent) && getrandom(random, sizeof random, 0) == sizeof random) {
 		size_t n = (size_t)snprintf(ret->name, sizeof ret->name, "profd-");
 
 		for (size_t i = 0; i < sizeof random; i++)
 			n += (size_t)snprintf(ret->name + n, sizeof ret->name - n, "%02x", random[i]);
-		snprintf(ret->path, sizeof ret->path, "/%s%s%s/%s", first, second ? "/" : "", second ? second : "",
-			 ret->name);
-		if (mkdirat(ret->parent, ret->name, 0700) == 0)
-			ret->own = openat(ret->parent, ret->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		snprintf(ret->path, sizeof ret->path, "/%s/%s", place, ret->name);
+		ret->made = mkdirat(ret->parent, ret->name, 0700) == 0;
 	}
-	if (ret->own >= 0 && fstat(ret->own, &facts) == 0 && facts.st_uid == geteuid() && fchmod(ret->own, 0755) == 0)
+	if (ret->made)
+		ret->own = resolve(ret->parent, ret->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC,
+				   RESOLVE_MOUNTS_NOT | RESOLVE_SYMLINKS_NOT | RESOLVE_ONLY_BELOW);
+	if (ret->own >= 0 && is_made_here(ret))
 		return true;
 	remove_folder(ret);
 	return false;
 }
 
-static bool fill_folder(struct folder *folder, const struct target *target, uid_t owner, const void *library,
-			size_t bytes, const char *socket)
+static bool fill_folder(struct folder *folder, const struct target *target, const void *library, size_t bytes,
+			const char *socket)
 {
 	char text[sizeof script + 1024], hex[512], dots[64] = "";
 	size_t n = strlen(socket) + 1;
@@ -236,25 +307,19 @@ static bool fill_folder(struct folder *folder, const struct target *target, uid_
 	for (int i = (int)(clock_now() / 1000 % 24); i > 0; i--)
 		strncat(dots, "./", sizeof dots - strlen(dots) - 1);
 	int size = snprintf(text, sizeof text, script, dots, folder->path, hex, (unsigned long long)target->agent);
-	return size > 0 && (size_t)size < sizeof text && make_file(folder, "state", "g", 1, owner, &folder->state) &&
-	       make_file(folder, "agent", library, bytes, owner, NULL) &&
-	       make_file(folder, "attach.py", text, (size_t)size, owner, NULL);
+	return size > 0 && (size_t)size < sizeof text && make_file(folder, STATE, "g", 1, &folder->state) &&
+	       make_file(folder, AGENT, library, bytes, NULL) && make_file(folder, SCRIPT, text, (size_t)size, NULL);
 }
 
 static bool make_place(struct folder *folder, const struct target *target, const void *library, size_t bytes,
 		       const char *socket)
 {
-	static const char *const places[][2] = {{"tmp", NULL}, {"dev", "shm"}};
-	struct stat facts;
-	char path[64];
+	static const char *const places[] = {"tmp", "dev/shm"};
 
-	snprintf(path, sizeof path, "/proc/%lld", (long long)target->pid);
-	if (stat(path, &facts))
-		return false;
 	for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-		if (!make_folder(folder, target->pid, facts.st_uid, places[i][0], places[i][1]))
+		if (!make_folder(folder, target, places[i]))
 			continue;
-		if (fill_folder(folder, target, facts.st_uid, library, bytes, socket))
+		if (fill_folder(folder, target, library, bytes, socket))
 			return true;
 		remove_folder(folder);
 	}

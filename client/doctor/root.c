@@ -3,6 +3,8 @@
  * file is opened. */
 #include "root.h"
 
+#include "client/process/resolve.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -10,17 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-
-/* linux/openat2.h and its number, which older headers lack. */
-struct how {
-	uint64_t flags, mode, resolve;
-};
-#define NUMBER_OPENAT2 437
-#define RESOLVE_MAGICLINKS_NOT 0x02
-#define RESOLVE_SYMLINKS_NOT 0x04
-#define RESOLVE_BELOW_ROOT 0x10
 
 /* Before Linux 5.6: step by step, over no link. */
 static int walk(int root, const char *path)
@@ -55,8 +47,6 @@ static int walk(int root, const char *path)
 /* A handle (O_PATH) of a file in the process's root: nothing is opened yet. */
 static int look_up(int64_t pid, const char *path, bool links)
 {
-	struct how how = {.flags = O_PATH | O_CLOEXEC | (links ? 0 : O_NOFOLLOW),
-			  .resolve = RESOLVE_BELOW_ROOT | RESOLVE_MAGICLINKS_NOT | (links ? 0 : RESOLVE_SYMLINKS_NOT)};
 	char name[64];
 	int root, fd;
 
@@ -64,7 +54,8 @@ static int look_up(int64_t pid, const char *path, bool links)
 	root = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
 		return -errno;
-	fd = (int)syscall(NUMBER_OPENAT2, root, path, &how, sizeof how);
+	fd = resolve(root, path, O_PATH | O_CLOEXEC | (links ? 0 : O_NOFOLLOW),
+		     RESOLVE_BELOW_ROOT | RESOLVE_MAGICLINKS_NOT | (links ? 0 : RESOLVE_SYMLINKS_NOT));
 	if (fd < 0)
 		fd = errno == ENOSYS || errno == EPERM ? walk(root, path) : -errno;
 	close(root);

@@ -5,11 +5,12 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
 
 import pytest
 
 from conftest import wait_for
-from test_attach import LIVES_ON, PAUSE, held
+from test_attach import LIVES_ON, PAUSE, held, process
 from test_attach_containers import JOB, contained, pythons
 from test_disk_full import LOOK
 
@@ -21,6 +22,10 @@ pytestmark = [pytest.mark.skipif(os.uname().machine != "x86_64", reason="x86-64 
 
 def job(profd, tmp_path, code=JOB, env=None):
     return contained(profd, tmp_path, *FOUND[0], "", code, env)
+
+
+def attached(pid):
+    return "libprofd_agent" in pathlib.Path(f"/proc/{pid}/maps").read_text()
 
 
 def attach(profd, pid, *more):
@@ -63,6 +68,55 @@ def test_a_folder_where_others_could_put_a_script(profd, tmp_path):
     with job(profd, tmp_path) as (running, pid, end):
         os.chmod(f"/proc/{pid}/root/tmp", 0o777)
         assert attach(profd, pid)[0] == "pending call"
+        ends_well(running, end)
+
+
+# Another user's, who has a mount namespace of his own, as everybody may who lives in no chroot(). His Python comes with its own loader.
+ANOTHER_USERS = """
+set -e
+mount --make-rprivate /
+mount --bind "$1" /mnt
+cd /mnt
+export PYTHONHOME=/mnt/usr
+exec setpriv --reuid=65534 --regid=65534 --clear-groups unshare --user --map-root-user --mount lib64/ld-linux-x86-64.so.2 \
+    --library-path usr/lib/x86_64-linux-gnu ".$2" -c "$3" "$4"
+"""
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
+def test_another_users_process(profd, tmp_path):
+    """Nothing is made in a folder of his, whatever that is by now."""
+    trace = tmp_path / "trace"
+    with process("unshare", "--mount", "bash", "-c", ANOTHER_USERS, "bash", *FOUND[0], JOB, "/tmp/nowhere") as running:
+        assert pathlib.Path(f"/proc/{running.pid}").stat().st_uid == 65534
+        said = [row["sentence"] for row in profd.json("doctor", "--pid", running.pid, codes=range(10))["checks"] if row["check"] == "attach"][0]
+        assert "it is another user's" in said, said
+        subprocess.run(["strace", "-f", "-qq", "-e", "trace=mkdirat,ptrace,unlinkat,fchmod", "-o", trace, profd.client, "attach", "--pid", str(running.pid)],
+                       env=profd.env, capture_output=True, timeout=60)
+        assert "ptrace(" in trace.read_text() and not re.search("mkdirat|unlinkat|fchmod", trace.read_text()), trace.read_text()
+        assert attached(running.pid) and running.poll() is None
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
+def test_another_folder_in_the_place_of_the_one_that_was_made(profd, tmp_path):
+    """Mounted there just after it was made: it is neither opened to others, nor is what lies in it taken for what was made."""
+    victim = tmp_path / "job" / "victim"
+    with job(profd, tmp_path) as (running, pid, end):
+        victim.mkdir(mode=0o700)
+        for name in ("state", "agent", "attach.py"):
+            (victim / name).write_text("precious")
+        before = victim.stat()
+        command = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=mkdirat", "-e", "inject=mkdirat:delay_exit=2000000:when=1",
+                   profd.client, "attach", "--pid", str(pid), "--format", "json"]
+        with subprocess.Popen(command, env=profd.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as client:
+            made = wait_for(lambda: list(pathlib.Path(f"/proc/{pid}/root/tmp").glob("profd-" + 16 * "?")), what="the folder")[0]
+            subprocess.run(["nsenter", "--target", str(pid), "--mount", "--root", "mount", "--bind", "/tmp/job/victim", f"/tmp/{made.name}"], check=True)
+            out, err = client.communicate(timeout=60)
+        assert client.returncode == 0 and json.loads(out)["way"] != "slot", (out, err)
+        assert sorted(path.name for path in victim.iterdir()) == ["agent", "attach.py", "state"]
+        assert (victim.stat().st_mode, victim.stat().st_ctime_ns) == (before.st_mode, before.st_ctime_ns)
+        # What was made is gone, and with it what was mounted there.
+        assert not made.exists()
         ends_well(running, end)
 
 

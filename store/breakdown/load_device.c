@@ -307,7 +307,12 @@ static void read_operations(struct load *load)
 		load->scan->error =
 			sqlite3_create_function(load->scan->db, "profd_communicates", 1,
 						SQLITE_UTF8 | SQLITE_DETERMINISTIC, NULL, communicates, NULL, NULL);
-	scan_each(load->scan, "SELECT id, multiprocessors, capability_major FROM devices", take_device, load);
+	/* GeForce GTX 16 are of capability 7.5 without its tensor cores. */
+	scan_each(
+		load->scan,
+		"SELECT d.id, d.multiprocessors, iif(s.text LIKE '%GTX 16%', 0, d.capability_major) FROM devices d LEFT JOIN strings s "
+		"ON s.id = d.name",
+		take_device, load);
 	scan_table(load->scan, "SELECT 1 FROM launches WHERE profd_row(correlation, api, step) ORDER BY correlation",
 		   take_launch, load);
 	/* A kernel's name is that of its text. */

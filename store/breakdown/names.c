@@ -309,12 +309,27 @@ bool names_communicates(const char *kernel)
 	return contains_one(kernel, parts, COUNT(parts)) || (begins(kernel, "nccl") && strstr(kernel, "Kernel"));
 }
 
+bool names_half_precision(const char *kernel)
+{
+	static const char *const half[] = {"hgemm", "hcudnn", "_simt_h"};
+	return contains_one(kernel, half, COUNT(half));
+}
+
+/* Those of cuBLAS and cuDNN of the xmma kind say what they multiply and by which instruction: "f32f32_f32f32_f32" and "ffma" are FP32,
+ * "tf32f32" and "tensor16x8x8" are tensor cores. */
 bool names_without_tensor_cores(const char *kernel)
 {
-	static const char *const slow[] = {"sgemm", "hgemm", "scudnn", "hcudnn", "_simt_"};
-	static const char *const fast[] = {"tensorop", "tf32", "884",  "1688", "16816", "hmma",
-					   "xmma",     "bf16", "gmma", "wmma", "dgemm"};
-	return contains_one(kernel, slow, COUNT(slow)) && !contains_one(kernel, fast, COUNT(fast));
+	static const char *const slow[] = {"sgemm",
+					   "scudnn",
+					   "_simt_s",
+					   "_ffma",
+					   "f32f32_f32f32",
+					   "dgrad_engine<float",
+					   "wgrad_alg0_engine<float"};
+	static const char *const fast[] = {"tensor", "tf32", "884",  "1688", "16816",
+					   "hmma",   "bf16", "gmma", "wmma", "dgemm"};
+	return (contains_one(kernel, slow, COUNT(slow)) || names_half_precision(kernel)) &&
+	       !contains_one(kernel, fast, COUNT(fast));
 }
 
 bool names_per_tensor(const char *name)

@@ -2,6 +2,7 @@
 #include "findings.h"
 #include "proto/base/array.h"
 
+#include "cores.h"
 #include "judge.h"
 #include "in_flight.h"
 #include "line.h"
@@ -152,6 +153,7 @@ static bool judge_steps(struct judge *judge, const struct texts *texts)
 	judge_set_steps(judge);
 	if (!findings->judged)
 		return true;
+	judge->major = cores_major(texts->db, findings->device);
 	const struct claims_wanted wanted = {
 		.first = findings->first,
 		.last = findings->last,

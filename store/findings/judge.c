@@ -1,6 +1,7 @@
 /* judge.c - see judge.h */
 #include "judge.h"
 
+#include "cores.h"
 #include "recompile.h"
 #include "proto/base/array.h"
 
@@ -81,9 +82,8 @@ static void set_win(const struct judge *judge, struct finding *finding)
 	double part = 1;
 	if (finding->kind == FINDING_FEW_BLOCKS)
 		part = 1 - judge->claims.few_fill;
-	/* Tensor cores compute eight times as much at most (V100: FP16 against FP32, A100: TF32 against FP32). */
 	if (finding->kind == FINDING_NO_TENSOR_CORES)
-		part = 7.0 / 8;
+		part = cores_win(judge->major);
 	if (finding->kind == FINDING_CAPTURE)
 		part = 0;
 	finding->win = finding->share * part;

@@ -25,7 +25,8 @@ struct judge {
 	struct judge_value *values; /* room for all steps */
 	struct finding *candidates;
 	size_t candidate_count;
-	bool mean; /* medians would add up to more than a step: means do not */
+	int64_t major; /* the device's compute capability */
+	bool mean;     /* medians would add up to more than a step: means do not */
 };
 
 typedef int64_t judge_figure(const struct judge *judge, size_t step, size_t what);

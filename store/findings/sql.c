@@ -47,7 +47,7 @@ static const char *const queries[FINDING_KINDS] = {
 	[FINDING_NO_TENSOR_CORES] =
 		"SELECT s.text, count(*) AS calls, sum(k.duration) AS total FROM kernels k JOIN strings s ON "
 		"s.id = k.name WHERE k.step BETWEEN %lld AND %lld AND (s.text LIKE '%%gemm%%' OR s.text LIKE "
-		"'%%cudnn%%') GROUP BY s.text ORDER BY total DESC",
+		"'%%cudnn%%' OR s.text LIKE '%%grad%%engine%%') GROUP BY s.text ORDER BY total DESC",
 	[FINDING_FEW_BLOCKS] =
 		"SELECT s.text, k.grid_x * k.grid_y * k.grid_z AS blocks, count(*) AS calls, sum(k.duration) AS total FROM kernels k JOIN "
 		"strings s ON s.id = k.name WHERE k.step BETWEEN %lld AND %lld AND blocks * 2 <= (SELECT multiprocessors FROM devices d "

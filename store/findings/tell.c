@@ -3,6 +3,7 @@
 #include "telling.h"
 
 #include "store/breakdown/thread_times.h"
+#include "cores.h"
 #include "figures.h"
 #include "recompile.h"
 #include "shapes.h"
@@ -320,11 +321,13 @@ static void tell_kernels(const struct telling *telling)
 			all, per, telling->claims->few_fill * 100, finding->subject, times, per);
 	} else {
 		WHAT("Matrix products run without tensor cores");
-		char inputs[FINDING_NAME_BYTES];
+		char inputs[FINDING_NAME_BYTES], whole[FINDING_NAME_BYTES];
+		texts_get(telling->texts, most.id, whole, sizeof whole);
 		shapes_of_kernel(telling->texts->db, most.id, telling->findings, inputs, sizeof inputs);
 		EVIDENCE(
 			"%.0f kernels%s. Most of their time in %.120s, %.0f%s%s. \"At most\" is the peak of the hardware; precision changes.",
 			all, per, finding->subject, times, per, inputs);
+		ADVICE("%s", cores_advice(cores_major(telling->texts->db, finding->device), whole));
 	}
 }
 

@@ -224,6 +224,50 @@ def test_calls_of_rocm_are_judged_as_those_of_cuda(tmp_path, call, finding):
     assert answers[0] == answers[1]
 
 
+XMMA = "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_warpsize2x2x1_ffma_aligna4_alignc4_execute_kernel__5x_cublas"
+CONVOLUTION = "sm80_xmma_fprop_implicit_gemm_indexed_f32f32_f32f32_f32_nhwckrsc_nchw_tilesize128x64x8_stage3_warpsize2x2x1_g1_ffma_execute_kernel__5x_cudnn"
+SIMT = "void cutlass::Kernel2<cutlass_80_simt_sgemm_128x128_8x4_nn_align1>(cutlass_80_simt_sgemm_128x128_8x4_nn_align1::Params)"
+HIGH, AUTOCAST, CONVOLUTIONS, HALF, SIZES = ('Allow TF32 (torch.set_float32_matmul_precision("high")) or use torch.autocast', "Use torch.autocast with float16",
+                                             "torch.backends.cudnn.allow_tf32 = True", "It is half precision already", "multiples of 8")
+# Kernel, name and capability of the device: what is advised; None: they are tensor cores, or there are none.
+CORES = [(XMMA, "A100", 8, 0, HIGH), (XMMA.split("_ffma")[0], "A100", 8, 0, HIGH), (CONVOLUTION, "A100", 8, 0, CONVOLUTIONS), (SIMT, "H100", 9, 0, HIGH),
+         ("ampere_sgemm_128x64_nn", "A100", 8, 0, HIGH), ("cutlass3x_sm100_simt_sgemm_f32_f32_f32_f32_f32_64x64x16_1x1x1_3_nnn_align1", "B200", 10, 0, HIGH),
+         ("cutlass_80_simt_hgemm_128x128_32x2_nn_align1", "A100", 8, 0, HALF), ("volta_hgemm_128x64_nn", "Tesla V100", 7, 0, HALF),
+         ("volta_sgemm_128x64_nn", "Tesla V100", 7, 0, AUTOCAST), ("volta_scudnn_128x64_relu_small_nn_v1", "Tesla V100", 7, 0, AUTOCAST),
+         ("void cudnn::detail::dgrad_engine<float, 512, 6, 5, 3, 3, 3, false>(int, int)", "Tesla V100", 7, 0, AUTOCAST),
+         ("volta_sgemm_128x64_nn", "NVIDIA GeForce GTX 1660", 7, 5, None), ("volta_sgemm_128x64_nn", "NVIDIA GeForce RTX 2080", 7, 5, AUTOCAST),
+         ("maxwell_sgemm_128x64_nn", "Tesla P100", 6, 0, None), ("volta_sgemm_128x64_nn", "unheard of", None, None, None),
+         (XMMA.replace("f32f32_f32f32", "f32f32_tf32f32").replace("ffma", "tensor16x8x8"), "A100", 8, 0, None),
+         (CONVOLUTION.replace("f32f32_f32f32", "tf32f32_tf32f32").replace("ffma", "tensor16x8x8"), "A100", 8, 0, None),
+         ("sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize128x128x32_stage4_warpsize2x2x1_tensor16x8x16_execute_kernel__5x_cublas", "A100", 8, 0, None),
+         ("sm90_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x128x32_cgasize1x1x1_stage4_hgmma64x128x8_execute_kernel", "H100", 9, 0, None),
+         ("void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x256_16x3_nn_align4>(Params)", "A100", 8, 0, None), ("volta_fp16_s884gemm_fp16_128x64_nn", "V100", 7, 0, None),
+         ("cutlass_80_simt_igemm_s8_128x128_32x2_nn_align1", "A100", 8, 0, None), ("nvjet_hsh_256x128_64x4_1x2_h_bz_coopA_NNT", "H100", 9, 0, None)]
+
+
+def test_tensor_cores_are_told_by_kernel_and_device(tmp_path):
+    for i, (kernel, name, major, minor, advice) in enumerate(CORES):
+        events = []
+        for step in range(4):
+            at = 10000 * step
+            events += [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1, "tid": 1, "ts": at, "dur": 10000},
+                       {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": at + 10, "dur": 30},
+                       {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": at + 20, "dur": 10, "args": {"correlation": 1 + step}},
+                       {"ph": "X", "cat": "kernel", "name": kernel, "pid": 0, "tid": 7, "ts": at + 40, "dur": 9950,
+                        "args": {"device": 0, "stream": 7, "correlation": 1 + step, "grid": [2048, 1, 1]}}]
+        device = {"id": 0, "name": name, "numSms": 80, **({"computeMajor": major, "computeMinor": minor} if major else {})}
+        (tmp_path / str(i)).mkdir()
+        (tmp_path / str(i) / "cores.json").write_text(json.dumps({"deviceProperties": [device], "traceEvents": events}))
+        capture = imported(tmp_path / str(i) / "cores.json", tmp_path / str(i))
+        found = verdict(capture)["findings"]
+        verdict_numbers.check(capture)
+        assert [one["finding"] for one in found] == (["no_tensor_cores"] if advice else []), (kernel, name, found)
+        if advice:
+            times = {7: 8, 8: 16, 9: 16, 10: 32}[major]
+            assert advice in found[0]["try"] and SIZES in found[0]["try"] and abs(found[0]["win"] - found[0]["share"] * (1 - 1 / times)) < 1e-6, found[0]
+            assert ("TF32" in found[0]["try"]) == (advice in (HIGH, CONVOLUTIONS)), found[0]["try"]
+
+
 def test_a_mean_is_rounded_once(tmp_path):
     """42,550.33 ns are 42.6 us. Cut to whole ns before, they were printed as 42.5: once in a run of all tests."""
     events = []

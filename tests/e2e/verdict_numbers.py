@@ -671,8 +671,8 @@ def covered(intervals, low, high):
 
 def slow(name):
     """Matrix products and convolutions without tensor cores, by what they are called."""
-    return bool(re.search("sgemm|hgemm|scudnn|hcudnn|_simt_", name)) and not re.search(
-        "tensorop|tf32|884|1688|16816|hmma|xmma|bf16|gmma|wmma|dgemm", name)
+    return bool(re.search("sgemm|hgemm|scudnn|hcudnn|_simt_[sh]|_ffma|f32f32_f32f32|(dgrad|wgrad_alg0)_engine<float", name)) and not re.search(
+        "tensor|tf32|884|1688|16816|hmma|bf16|gmma|wmma|dgemm", name)
 
 
 def blocks(call):

@@ -6,7 +6,6 @@
 #include "attach.h"
 
 #include "choose.h"
-#include "client/process/task.h"
 #include "client/ui/clock.h"
 #include "client/ui/failure.h"
 #include "slot.h"
@@ -243,19 +242,19 @@ static uint32_t word_of(struct target *target, uint64_t pages, size_t offset)
 /* CPython to 3.12 has its main thread look at what is queued only if that thread queues it, or takes the interpreter's lock next: one
  * that computes and that nobody wants the lock of does not. So it is stopped, and queues it once more; what is run a second time does
  * nothing. */
-static void queue_again(struct target *target, uint64_t pages)
+static void queue_again(struct target *target, uint64_t pages, struct stops *stops)
 {
 	const uint64_t queue[4] = {pages + PAGE, pages};
 	struct stopped thread;
 
-	if (process_task_state(target->pid, target->pid) != 'R' || choose_main(target, &thread))
+	if (choose_main(target, CHOOSE_TO_QUEUE, stops, &thread))
 		return;
 	call(target, &thread, pages, target->add_pending_call, queue);
-	stopped_end(&thread);
+	choose_end(stops, &thread);
 }
 
 /* Until the library is there. False: it is not, and will not be loaded any more, unless *loading. */
-static bool await(struct target *target, uint64_t pages, int64_t patience, bool *loading)
+static bool await(struct target *target, uint64_t pages, int64_t patience, struct stops *stops, bool *loading)
 {
 	const struct timespec nap = {0, 200000};
 	const uint32_t yes = 1;
@@ -270,7 +269,7 @@ static bool await(struct target *target, uint64_t pages, int64_t patience, bool 
 			return false;
 		if (target->python && !told && clock_now() > began + pause &&
 		    !word_of(target, pages, offsetof(struct page, started))) {
-			queue_again(target, pages);
+			queue_again(target, pages, stops);
 			pause *= 4;
 		}
 		if (clock_now() > until && told)
@@ -351,6 +350,7 @@ static int load_agent(struct target *target, const void *library, size_t library
 		      int64_t patience, struct attachment *ret, char *sentence, size_t bytes)
 {
 	struct stopped thread;
+	struct stops stops = {0};
 	uint64_t pages = 0;
 	long long pid = target->pid;
 	bool loading;
@@ -363,14 +363,14 @@ static int load_agent(struct target *target, const void *library, size_t library
 			"the agent's library was not built for this machine, or the socket's path is too long");
 	if (by_slot(target, library, needed, socket, patience, ret, &code, sentence, bytes))
 		return code;
-	int error = choose_thread(target, &thread);
+	int error = choose_thread(target, target->python ? CHOOSE_TO_QUEUE : CHOOSE_TO_START, &stops, &thread);
 	if (error)
 		return told_of(target, error, sentence, bytes);
 	error = prepare(target, &thread, library, needed, socket, &pages);
-	back = stopped_end(&thread);
+	back = choose_end(&stops, &thread);
 	ret->way = target->python ? "pending call" : "thread";
 	ret->tid = thread.tid;
-	ret->stood_ns = thread.until - thread.since;
+	ret->stood_ns = stops.ns;
 	if (error == -ETIMEDOUT && back == -ETIMEDOUT)
 		return refuse_with(
 			sentence, bytes, EXIT_TIMED_OUT,
@@ -379,7 +379,8 @@ static int load_agent(struct target *target, const void *library, size_t library
 			pid);
 	if (error)
 		return told_of(target, error, sentence, bytes);
-	bool there = await(target, pages, patience, &loading);
+	bool there = await(target, pages, patience, &stops, &loading);
+	ret->stood_ns = stops.ns;
 	if (!there && loading)
 		return told_of_loading(pid, sentence, bytes);
 	if (!there && target->python && !target_python_runs(target))

@@ -6,8 +6,8 @@
 
 struct attachment {
 	const char *way;   /* "slot", "pending call" or "thread" */
-	int64_t tid;	   /* the thread that stood still; 0: none did */
-	int64_t stood_ns;  /* for so long */
+	int64_t tid;	   /* the thread that was made to call; 0: none was */
+	int64_t stood_ns;  /* all stops together */
 	int64_t loaded_ns; /* until the agent was there, from then on */
 };
 

@@ -60,7 +60,7 @@ struct user_regs_struct frame_registers(const struct frame_state *state)
 
 	if ((long)r.orig_rax >= 0 &&
 	    ((result <= RESTARTS_FIRST && result >= RESTARTS_LAST) || result == RESTARTS_BY_BLOCK)) {
-		r.rax = r.orig_rax;
+		r.rax = (unsigned long long)state->meant;
 		r.rip -= 2; /* the instruction syscall */
 	}
 	r.orig_rax = (unsigned long long)-1;
@@ -99,7 +99,7 @@ size_t frame_build(const struct frame_state *state, unsigned char *bytes, uint64
 	uint64_t features;
 	const uint32_t behind = MAGIC_BEHIND;
 
-	if (!xstate || r->cs != 0x33)
+	if (!xstate || r->cs != 0x33 || ((long)state->registers.orig_rax >= 0 && state->meant < 0))
 		return 0;
 	/* The kernel's own order: the state of the vector registers above, aligned; the frame below it. */
 	uint64_t state_at = (r->rsp - RED_ZONE - xstate - sizeof behind) & ~63ull;

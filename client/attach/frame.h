@@ -15,12 +15,14 @@
 
 struct frame_state {
 	struct user_regs_struct registers;
+	long meant;    /* the system call in which it is: orig_rax, or what that goes on with (restart_syscall) */
 	uint64_t mask; /* of signals */
 	unsigned char xstate[FRAME_XSTATE_MOST];
 	size_t xstate_bytes;
 };
 
-/* The registers of a thread that goes on from this state by itself: a system call that was interrupted is made again. */
+/* The registers of a thread that goes on from this state by itself: a system call that was interrupted is made
+ * again. */
 struct user_regs_struct frame_registers(const struct frame_state *state);
 
 /* Builds the frame for a thread in this state into `bytes` (FRAME_BYTES_MOST). *address: where it has to lie in the thread's stack.

@@ -43,6 +43,9 @@
 #define PTRACE_SETSIGMASK 0x420b
 #endif
 
+#define PTRACE_GET_RSEQ 0x420f
+#define PTRACE_GET_DISPATCH 0x4211
+
 static long trace(int request, const struct stopped *thread, uint64_t address, const void *data)
 {
 	return ptrace((enum __ptrace_request)request, (pid_t)thread->tid, (void *)(uintptr_t)address, data);
@@ -103,7 +106,47 @@ static int read_state(struct stopped *thread)
 	    trace(PTRACE_GETSIGMASK, thread, sizeof thread->state.mask, &thread->state.mask))
 		return -errno;
 	thread->state.xstate_bytes = xstate.iov_len;
+	thread->state.meant = (long)thread->state.registers.orig_rax;
+	if (thread->state.meant == SYS_restart_syscall)
+		thread->state.meant = stopped_meant(thread->process, thread->state.registers.rip);
 	return 0;
+}
+
+/* Those that restart_syscall goes on with: mov $NUMBER, %eax; syscall, as each C library has it. */
+long stopped_meant(struct process_memory *process, uint64_t pc)
+{
+	static const uint32_t those[] = {SYS_poll, SYS_nanosleep, SYS_clock_nanosleep, SYS_futex};
+	unsigned char code[7];
+	uint32_t number;
+
+	if (!python_read(&process->memory, pc - sizeof code, code, sizeof code) || code[0] != 0xb8 || code[5] != 0x0f ||
+	    code[6] != 5)
+		return -1;
+	memcpy(&number, code + 1, sizeof number);
+	for (size_t i = 0; i < sizeof those / sizeof *those; i++)
+		if (number == those[i])
+			return number;
+	return -1;
+}
+
+bool stopped_is_plain(const struct stopped *thread)
+{
+	uint64_t dispatch[4] = {0};
+
+	/* A kernel that does not tell (before 6.4) is believed to have none: who uses it are emulators. */
+	return trace(PTRACE_GET_DISPATCH, thread, sizeof dispatch, dispatch) || !dispatch[0];
+}
+
+bool stopped_is_alone(const struct stopped *thread)
+{
+	struct {
+		uint64_t at;
+		uint32_t size, signature, flags, unused;
+	} area = {0};
+	uint64_t sequence = 0;
+
+	return trace(PTRACE_GET_RSEQ, thread, sizeof area, &area) < 0 || !area.at ||
+	       (python_read(&thread->process->memory, area.at + 8, &sequence, sizeof sequence) && !sequence);
 }
 
 int stopped_begin(struct stopped *ret, int64_t pid, int64_t tid, struct process_memory *process)
@@ -132,8 +175,8 @@ int stopped_begin(struct stopped *ret, int64_t pid, int64_t tid, struct process_
 	return 0;
 }
 
-/* Is there room below, for what is called? Read with the rights that the thread has: /proc/PID/mem shows guard pages, too. */
-static bool has_room(const struct stopped *thread, uint64_t address)
+/* Is the stack mapped below? Read with the rights that the thread has: /proc/PID/mem shows guard pages, too. */
+static bool has_room(int64_t tid, uint64_t address)
 {
 	enum { PAGE_BYTES = 4096, PAGES = FRAME_STACK_BYTES / PAGE_BYTES };
 	unsigned char bytes[PAGES];
@@ -141,7 +184,13 @@ static bool has_room(const struct stopped *thread, uint64_t address)
 
 	for (size_t i = 0; i < PAGES; i++)
 		there[i] = (struct iovec){(void *)(uintptr_t)(address - (i + 1) * PAGE_BYTES), 1};
-	return process_vm_readv((pid_t)thread->tid, &here, 1, there, PAGES, 0) == PAGES;
+	return process_vm_readv((pid_t)tid, &here, 1, there, PAGES, 0) == PAGES;
+}
+
+bool stopped_has_room(int64_t pid, int64_t tid, uint64_t sp)
+{
+	(void)pid;
+	return has_room(tid, sp);
 }
 
 int stopped_lay(struct stopped *thread, uint64_t leave)
@@ -153,7 +202,7 @@ int stopped_lay(struct stopped *thread, uint64_t leave)
 	if (!size)
 		return -ENOTSUP;
 	memcpy(bytes, &leave, sizeof leave);
-	if (!has_room(thread, address) || !process_memory_write(thread->process, address, bytes, size))
+	if (!has_room(thread->tid, address) || !process_memory_write(thread->process, address, bytes, size))
 		return -ENOMEM;
 	thread->frame = address;
 	thread->leave = leave;

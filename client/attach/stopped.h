@@ -44,6 +44,15 @@ struct stopped {
 
 /* Stops a thread. 0, or a negative errno: EPERM no permission or another tracer, ESRCH gone, ETIMEDOUT. */
 int stopped_begin(struct stopped *ret, int64_t pid, int64_t tid, struct process_memory *process);
+/* Has it no dispatch of system calls of its own (PR_SET_SYSCALL_USER_DISPATCH), which would get what it is made to call? */
+bool stopped_is_plain(const struct stopped *thread);
+/* Does it run outside of a restartable sequence (rseq), which a stop in the middle would have begin anew, unseen by the kernel? */
+bool stopped_is_alone(const struct stopped *thread);
+/* Will there be room below this stack pointer, for the frame and for what is called? It only looks. */
+bool stopped_has_room(int64_t pid, int64_t tid, uint64_t sp);
+/* The system call that a thread asked for whose next instruction is here, and that goes on by restart_syscall; -1 where that is not
+ * known. */
+long stopped_meant(struct process_memory *process, uint64_t pc);
 /* Lays the signal frame down; before that nothing can be called. -ENOMEM: its stack has no room. */
 int stopped_lay(struct stopped *thread, uint64_t leave);
 /* Has the thread call a function of libc that makes the system call `number` at once. *ret: what the kernel answers. 0 or a negative

@@ -36,6 +36,26 @@ int target_told(const struct target *target, int code, char *sentence, size_t by
 	return code;
 }
 
+/* A word of a task's status that is there. */
+static bool has_word(int64_t tid, const char *key, const char *word)
+{
+	char text[256];
+
+	return process_status(tid, key, text, sizeof text) && strstr(text, word);
+}
+
+static bool is_filtered(int64_t tid)
+{
+	char text[32];
+
+	return process_status(tid, "Seccomp", text, sizeof text) && strcmp(text, "0") != 0;
+}
+
+bool target_shuts(int64_t tid)
+{
+	return is_filtered(tid) || has_word(tid, "x86_Thread_features", "shstk");
+}
+
 static int look_at_state(const struct target *target, char *sentence, size_t bytes)
 {
 	long long pid = target->pid;
@@ -50,13 +70,13 @@ static int look_at_state(const struct target *target, char *sentence, size_t byt
 		return refuse_with(sentence, bytes, EXIT_BUSY,
 				   "process %lld is traced by process %s (a debugger, strace, ...): end that first",
 				   pid, text);
-	if (process_status(target->pid, "Seccomp", text, sizeof text) && strcmp(text, "0") != 0)
+	if (is_filtered(target->pid))
 		return refuse_with(
 			sentence, bytes, EXIT_FAILED,
 			"process %lld has a filter of system calls (seccomp), which could kill it for what an agent does: "
 			"start it with `profd run`, where the agent meets the filter from the start",
 			pid);
-	if (process_status(target->pid, "x86_Thread_features", text, sizeof text) && strstr(text, "shstk"))
+	if (has_word(target->pid, "x86_Thread_features", "shstk"))
 		return refuse_with(sentence, bytes, EXIT_FAILED,
 				   "process %lld has shadow stacks: start it with `profd run`", pid);
 	return 0;

@@ -49,6 +49,10 @@ int target_told(const struct target *target, int code, char *sentence, size_t by
 /* Of one with Python: has that neither ended nor begun to? Who asks anything of it then works in memory that has been freed. */
 bool target_python_runs(struct target *target);
 
+/* Is this thread one that must not be made to call, whatever the others are? A filter of system calls (seccomp) is a thread's own, and kills
+ * the process for one that it does not know; so are shadow stacks, which a made-up return ends. */
+bool target_shuts(int64_t tid);
+
 /* May a thread be stopped whose next instruction is at this address? Not inside of the loader, allocators, libc. */
 bool target_clean(const struct target *target, uint64_t address);
 bool target_is_loader(const struct target *target, uint64_t address);

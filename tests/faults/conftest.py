@@ -47,6 +47,7 @@ class Row:
         self.name, self.what = name, ""
         self.identical = self.counted = None
         self.daemon = None
+        self.bare = self.watched = None  # how the last two jobs ended
         self.verdict = "FAILED"
 
     def does(self, what):
@@ -55,6 +56,7 @@ class Row:
 
     def same(self, bare, watched, mask=same_job):
         """Holds two ended jobs against each other: each a (returncode, stdout, stderr)."""
+        self.bare, self.watched = bare, watched
         self.identical = (bare[0] == watched[0] and mask(bare[1]) == mask(watched[1]) and mask(bare[2]) == mask(watched[2]))
         assert self.identical, f"bare: {bare}\nwatched: {watched}"
 

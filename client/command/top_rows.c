@@ -139,20 +139,39 @@ static int64_t stands_still(const cJSON *process)
 	return ago > LATE_NS && ago > LATE_STEPS * step ? ago : 0;
 }
 
-/* Of the ranks of a job the slowest one is shown: the others wait for it. */
-static void take_figures(cJSON *job, const cJSON *process)
+/* Which rank of a job is slow its step times do not tell: the ranks wait for each other, and `profd ranks` finds it. So a job's
+ * figures are those of its first rank that steps. */
+static void take_figures(cJSON *job, const cJSON *process, double pid)
 {
 	static const char *const keys[] = {"step", "step_ns", "step_times_ns"};
-	int64_t still = stands_still(process);
+	cJSON *pids = cJSON_GetObjectItemCaseSensitive(job, "pids");
+	cJSON *shown = pid > 0 ? cJSON_CreateNumber(pid) : cJSON_CreateNull();
 	double rate = rate_of(cJSON_GetObjectItemCaseSensitive(process, "step_times_ns"));
-	if (json_number(job, "step_ns", -1) >= json_number(process, "step_ns", 0))
+	if (json_number(job, "step_ns", 0) > 0 || (json_number(process, "step_ns", 0) <= 0 && pids->child)) {
+		cJSON_AddItemToArray(pids, need(shown));
 		return;
+	}
+	/* The first pid is that of the figures. */
+	cJSON_InsertItemInArray(pids, 0, need(shown));
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
 		const cJSON *item = cJSON_GetObjectItemCaseSensitive(process, keys[i]);
 		set(job, keys[i], item ? cJSON_Duplicate(item, true) : cJSON_CreateNull());
 	}
-	set(job, "steps_per_second", rate < 0 ? cJSON_CreateNull() : cJSON_CreateNumber(still ? 0 : rate));
-	set(job, "idle_ns", still ? cJSON_CreateNumber((double)still) : cJSON_CreateNull());
+	set(job, "steps_per_second",
+	    rate < 0 ? cJSON_CreateNull() : cJSON_CreateNumber(stands_still(process) ? 0 : rate));
+}
+
+/* Of all ranks the one that has not stepped for longest. */
+static void take_idle(cJSON *job, const cJSON *process, double pid)
+{
+	int64_t still = stands_still(process);
+	double rank = json_number(process, "rank", -1);
+	bool longest = still > 0 && (double)still > json_number(job, "idle_ns", 0);
+	if (!longest && cJSON_HasObjectItem(job, "idle_ns"))
+		return;
+	set(job, "idle_ns", longest ? cJSON_CreateNumber((double)still) : cJSON_CreateNull());
+	set(job, "idle_pid", longest && pid > 0 ? cJSON_CreateNumber(pid) : cJSON_CreateNull());
+	set(job, "idle_rank", longest && rank >= 0 ? cJSON_CreateNumber(rank) : cJSON_CreateNull());
 }
 
 static void add_process(struct daemons *daemons, struct top_memory *memory, cJSON *job, const cJSON *process)
@@ -162,9 +181,8 @@ static void add_process(struct daemons *daemons, struct top_memory *memory, cJSO
 	const char *verdict = capture ? verdict_of(daemons, memory, capture) : NULL;
 	double pid = json_number(process, "pid", 0);
 	set(job, "ranks", cJSON_CreateNumber(json_number(job, "ranks", 0) + 1));
-	cJSON_AddItemToArray(cJSON_GetObjectItemCaseSensitive(job, "pids"),
-			     need(pid > 0 ? cJSON_CreateNumber(pid) : cJSON_CreateNull()));
-	take_figures(job, process);
+	take_figures(job, process, pid);
+	take_idle(job, process, pid);
 	if (*state && strcmp(state, "idle") != 0)
 		set(job, "state", cJSON_CreateString(state));
 	if (running)
@@ -174,6 +192,18 @@ static void add_process(struct daemons *daemons, struct top_memory *memory, cJSO
 		json_add_text(job, "verdict", verdict);
 		json_add_text(job, "verdict_of", json_text(capture, "capture_id"));
 	}
+}
+
+static int by_rank(const void *a, const void *b)
+{
+	const cJSON *one = *(cJSON *const *)a, *other = *(cJSON *const *)b;
+	static const char *const keys[] = {"rank", "pid"};
+	int order = 0;
+	for (size_t i = 0; i < 2 && !order; i++) {
+		double left = json_number(one, keys[i], -1), right = json_number(other, keys[i], -1);
+		order = (left > right) - (left < right);
+	}
+	return order;
 }
 
 int top_look(struct daemons *daemons, struct top_memory *memory, cJSON **ret_jobs, struct failure *failure)
@@ -187,6 +217,7 @@ int top_look(struct daemons *daemons, struct top_memory *memory, cJSON **ret_job
 	*ret_jobs = need(cJSON_CreateArray());
 	if (answered && (!memory->asked || clock_now() - memory->asked > CAPTURES_NS))
 		ask_captures(daemons, memory);
+	json_sort(collect.array, by_rank);
 	cJSON_ArrayForEach(process, collect.array)
 	{
 		/* Launchers and workers of a process that steps. */
@@ -285,15 +316,17 @@ static void set_trend(struct table *table, const cJSON *job)
 	free(values);
 }
 
-/* "recording 17, 18", "idle", "no step for 12 s" */
+/* "recording 17, 18", "idle", "no step for 12 s", "rank 3: no step for 12 s" */
 static void set_state(struct table *table, const cJSON *job)
 {
 	const cJSON *captures = cJSON_GetObjectItemCaseSensitive(job, "captures"), *capture;
-	double still = json_number(job, "idle_ns", 0);
-	char text[96], figure[TEXT_FIGURE_BYTES];
+	double still = json_number(job, "idle_ns", 0), rank = json_number(job, "idle_rank", -1);
+	char text[96], of[32] = "", figure[TEXT_FIGURE_BYTES];
 	size_t n = (size_t)snprintf(text, sizeof text, "%.32s", text_of(job, "state"));
+	if (rank >= 0 && json_number(job, "ranks", 0) > 1)
+		snprintf(of, sizeof of, "rank %.0f: ", rank);
 	if (!captures->child && still > 0)
-		snprintf(text, sizeof text, "no step for %s",
+		snprintf(text, sizeof text, "%sno step for %s", of,
 			 text_duration(figure, (int64_t)still / 1000000000 * 1000000000));
 	cJSON_ArrayForEach(capture, captures)
 	{

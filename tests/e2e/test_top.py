@@ -85,9 +85,9 @@ def agent_switches(pid):
 
 
 def test_once(profd):
-    """Ranks of a job are one row, with the slowest one's figures; nobody is woken."""
-    fast = start(profd, "--step-ms=5", job="7", name="llama", rank=0)
-    slow = start(profd, "--step-ms=20", job="7", name="llama", rank=1)
+    """Ranks of a job are one row, with the first one's figures; nobody is woken."""
+    fast = start(profd, "--step-ms=5", job="7", name="llama", rank=1)
+    slow = start(profd, "--step-ms=20", job="7", name="llama", rank=0)
     alone = start(profd, "--step-ms=10", name="eval")
     for pid in (fast, slow, alone):
         profd.wait_steps(pid, 20)
@@ -95,7 +95,7 @@ def test_once(profd):
     answer = profd.json("top")
     assert answer["schema"] == "profd.top/1"
     eval_, llama = sorted(answer["jobs"], key=lambda j: j["name"])
-    assert (llama["job"], llama["ranks"], sorted(llama["pids"])) == ("7", 2, sorted([fast, slow]))
+    assert (llama["job"], llama["ranks"], llama["pids"]) == ("7", 2, [slow, fast])
     assert 15e6 < llama["step_ns"] < 60e6 and 15 < llama["steps_per_second"] < 60 and len(llama["step_times_ns"]) == 16
     assert eval_["pids"] == [alone] and eval_["job"] is None and eval_["verdict"] is None and eval_["captures"] == []
     done = profd.run("top")
@@ -106,6 +106,23 @@ def test_once(profd):
     by_time = profd.run("top", "--sort", "time").stdout.splitlines()
     assert "llama" in by_time[1]
     assert [agent_switches(pid) for pid in (fast, slow, alone)] == switches
+
+
+@pytest.mark.parametrize("slow", [0, 1])
+def test_a_rank_that_hangs(profd, slow):
+    """It is named whichever rank's figures are shown, and however short its steps were; the figures are the first rank's."""
+    hangs = 1 - slow
+    ranks = {slow: start(profd, "--step-ms=20", job="7", name="llama", rank=slow),
+             hangs: start(profd, "--step-ms=5", job="7", name="llama", rank=hangs)}
+    profd.wait_steps(ranks[hangs], 300)
+    before = profd.process(ranks[0])["step"]
+    llama, = profd.json("top")["jobs"]
+    assert llama["pids"] == [ranks[0], ranks[1]]
+    assert before <= llama["step"] <= profd.process(ranks[0])["step"]
+    os.kill(ranks[hangs], signal.SIGSTOP)
+    llama = wait_for(lambda: next((job for job in profd.json("top")["jobs"] if job["idle_ns"]), None), what="a rank that hangs")
+    assert (llama["idle_rank"], llama["idle_pid"]) == (hangs, ranks[hangs])
+    assert f"rank {hangs}: no step for " in profd.run("top").stdout
 
 
 def test_nothing(profd, tmp_path):

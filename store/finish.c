@@ -155,9 +155,11 @@ static void put_meta(struct finish *finish)
 	if (*facts->reason)
 		store_meta_text(store, "reason", facts->reason);
 	store_meta_text(store, "reason_code", cancel_reason_word(facts->reason_code));
-	if (ending->has_done) {
+	if (ending->has_done || ending->step_source) {
 		const char *source = step_source_word(ending->step_source);
 		store_meta_text(store, "step_source", source ? source : "");
+	}
+	if (ending->has_done) {
 		store_meta_int(store, "other_thread_steps", (int64_t)(ending->other_thread_steps & INT64_MAX));
 		store_meta_int(store, "late_steps", (int64_t)ending->late);
 		store_meta_int(store, "enable", (int64_t)(ending->enable & INT64_MAX));

@@ -67,9 +67,9 @@ static void describe_steps(const struct tables *tables, const cJSON *about, char
 	}
 	report_step_numbers(&tables->capture->reader, &first, &last);
 	n = (size_t)snprintf(to, bytes, "%.0f of %.0f steps", recorded, wanted);
-	if (first > 0 && n < bytes && first == last)
+	if (first >= 0 && n < bytes && first == last)
 		snprintf(to + n, bytes - n, " (%s)", text_count(first_text, first));
-	else if (first > 0 && n < bytes)
+	else if (first >= 0 && n < bytes)
 		snprintf(to + n, bytes - n, " (%s to %s)", text_count(first_text, first), text_count(last_text, last));
 }
 
@@ -232,21 +232,6 @@ static bool has_rows(struct tables *tables, const char *view)
 	return any;
 }
 
-/* Are there ranges besides those that the profiler itself makes of each step? */
-static bool has_ranges(struct tables *tables)
-{
-	struct table *table = rows_of(tables, "ranges");
-	bool any = false;
-
-	for (size_t r = 0; table && r < table_rows(table) && !any; r++) {
-		const char *name = table_text(table, r, table_find(table, "name"));
-
-		any = name && strncmp(name, "ProfilerStep#", 13) != 0;
-	}
-	table_free(table);
-	return any;
-}
-
 /* The tables that say most, the best first. Returns how many. */
 static size_t choose_tables(struct tables *tables, const struct pace *pace, const char *chosen[TABLES])
 {
@@ -258,7 +243,7 @@ static size_t choose_tables(struct tables *tables, const struct pace *pace, cons
 		{"kernels", has_rows(tables, "kernels")},
 		{"operators", has_rows(tables, "operators")},
 		{"steps", uneven},
-		{"ranges", has_ranges(tables)},
+		{"ranges", has_rows(tables, "ranges")},
 		{"copies", has_rows(tables, "copies")},
 		{"steps", !uneven && pace->steps > 1},
 		{"threads", true},
@@ -403,6 +388,8 @@ void answer_print(struct tables *tables, const cJSON *about)
 	print_pace(tables, &pace, about);
 	answer_breakdown(tables, pace.steps > 1);
 	answer_verdict(tables, tables->which ? tables->which : json_text(about, "capture_id"));
+	/* All of them are in the line above, and in the table of steps. */
+	tables->options.no_profiler_steps = true;
 	count = choose_tables(tables, &pace, chosen);
 	for (size_t i = 0; i < count && tables->code == EXIT_DONE; i++)
 		tables_print(tables, view_find(chosen[i]), TABLE_ROWS);

@@ -308,7 +308,6 @@ static uint64_t clock_of(const struct build *build, int64_t time)
 static bool put(void *context, const union event_any *event)
 {
 	struct build *build = context;
-	build->counts.events++;
 	store_put_event(build->store, event);
 	if (++build->portion == PORTION) {
 		build->portion = 0;

@@ -10,7 +10,7 @@
 
 /* What came of it, and what was left out. */
 struct build_counts {
-	uint64_t events;	  /* that were put into the file */
+	uint64_t events;	  /* that the finished file holds */
 	uint64_t untimed;	  /* had no time that can be */
 	uint64_t python, strange; /* that a capture has no place for */
 	uint64_t steps;

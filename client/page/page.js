@@ -118,7 +118,7 @@ const fitted = (to, text, width) => {
 
 const about = data.about;
 const stepsName = () => {
-  const numbers = data.steps.map(step => step.number).filter(number => number);
+  const numbers = data.steps.map(step => step.number).filter(number => number !== null);
   if (!numbers.length) return data.step_count === 1 ? "a window of time" : `${count(data.step_count)} steps`;
   const last = numbers[numbers.length - 1];
   return numbers.length === 1 ? `step ${count(numbers[0])}` : `steps ${count(numbers[0])} to ${count(last)}`;
@@ -188,7 +188,7 @@ const drawBreakdown = () => {
   if (!data.steps.length) { hide("breakdown"); return; }
   const picker = make("select", {"aria-label": "which steps", onchange: event => { chosen = Number(event.target.value); drawBreakdown(); redraw(); }});
   picker.append(make("option", {value: "-1"}, `all ${count(data.steps.length)} steps, the mean`));
-  data.steps.forEach((step, index) => picker.append(make("option", {value: String(index)}, `step ${step.number ? count(step.number) : index + 1}`)));
+  data.steps.forEach((step, index) => picker.append(make("option", {value: String(index)}, `step ${step.number !== null ? count(step.number) : index + 1}`)));
   picker.value = String(chosen);
   if (data.steps.length > 1) to.append(make("div", {class: "tools"}, picker));
   const grid = make("div", {class: "sides"});
@@ -242,7 +242,7 @@ const drawSteps = () => {
           y -= ns * unit;
         }
         if (index === chosen) { pen.strokeStyle = one.front; pen.lineWidth = 2; pen.strokeRect(left + index * each, y, Math.max(1, each - gap), high - foot - y); }
-        if (each > 40 || index % Math.ceil(46 / each) === 0) { pen.fillStyle = one.faint; pen.fillText(step.number ? count(step.number) : String(index + 1), left + index * each, high - foot / 2); }
+        if (each > 40 || index % Math.ceil(46 / each) === 0) { pen.fillStyle = one.faint; pen.fillText(step.number !== null ? count(step.number) : String(index + 1), left + index * each, high - foot / 2); }
       });
     });
   })();
@@ -261,7 +261,7 @@ const drawSteps = () => {
   };
   view.element.addEventListener("mousemove", event => {
     const hit = at(event), step = hit && data.steps[hit.index];
-    tell(event, hit && `step ${step.number || hit.index + 1}: ${duration(step.end - step.start)}${hit.row ? `\n${hit.row[1]}: ${duration(hit.row[2])}, ${percent(hit.row[2] * 100 / (step.end - step.start || 1))}` : ""}`);
+    tell(event, hit && `step ${step.number ?? hit.index + 1}: ${duration(step.end - step.start)}${hit.row ? `\n${hit.row[1]}: ${duration(hit.row[2])}, ${percent(hit.row[2] * 100 / (step.end - step.start || 1))}` : ""}`);
   });
   view.element.addEventListener("mouseleave", untell);
   view.element.addEventListener("click", event => { const hit = at(event); if (hit) { chosen = hit.index === chosen ? -1 : hit.index; drawBreakdown(); redraw(); } });

@@ -87,7 +87,10 @@ static cJSON *step_of(const struct page_time *time, size_t index, size_t devices
 	const struct breakdown *breakdown = &time->kept.capture.breakdown;
 	const struct breakdown_step *step = &breakdown->steps[index];
 	cJSON *object = need(cJSON_CreateObject()), *sides = need(cJSON_AddArrayToObject(object, "devices"));
-	need(cJSON_AddNumberToObject(object, "number", (double)time->kept.capture.numbers[index]));
+	if (time->kept.capture.window)
+		need(cJSON_AddNullToObject(object, "number"));
+	else
+		need(cJSON_AddNumberToObject(object, "number", (double)time->kept.capture.numbers[index]));
 	need(cJSON_AddNumberToObject(object, "start", (double)(step->start - time->base)));
 	need(cJSON_AddNumberToObject(object, "end", (double)(step->end - time->base)));
 	add_rows(object, "host", step->host, HOST_ROWS);

@@ -40,15 +40,18 @@ static void add_number(cJSON *object, const struct reader *reader, const char *k
 		need(cJSON_AddNumberToObject(object, key, (double)value));
 }
 
-/* A file holds the word, or the number of enums.def. */
+/* A file holds the word, or the number of enums.def. One whose recording did not end, or that an earlier release imported, has it with its
+ * steps alone. */
 static const char *step_source(struct reader *reader)
 {
 	const char *text = reader_meta_text(reader, "step_source");
 	int64_t number;
 
-	return text && quantity_number(text, &number) && number <= STEP_SOURCE_COUNT
-		       ? step_source_word((unsigned)number)
-		       : text;
+	if (!text)
+		return step_source_word(
+			(unsigned)reader_count(reader, "SELECT source FROM steps LIMIT 1", STEP_SOURCE_COUNT));
+	return quantity_number(text, &number) && number <= STEP_SOURCE_COUNT ? step_source_word((unsigned)number)
+									     : text;
 }
 
 cJSON *about_capture(struct capture *capture)

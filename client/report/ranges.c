@@ -9,6 +9,8 @@
 #include <sqlite3.h>
 #include <stdio.h>
 
+#define NO_PROFILER_STEPS "name NOT IN (SELECT id FROM strings WHERE text GLOB 'ProfilerStep#[0-9]*') AND"
+
 enum { R_NAME, R_DOMAIN, R_SOURCE };
 
 static const struct column columns[] = {
@@ -68,12 +70,13 @@ struct table *report_ranges(const struct reader *reader, const struct report_opt
 		 "t.self, t.total / t.calls, "
 		 "t.least, t.most, t.self_device, t.device, t.device * 100.0 / w.device, t.device / t.calls, p.ns FROM "
 		 "(SELECT name, domain, source, sum(calls) AS calls, sum(total) AS total, sum(self) AS self, "
-		 "min(\"min\") AS least, max(\"max\") AS most, %s FROM range_totals WHERE" REPORT_STEP
+		 "min(\"min\") AS least, max(\"max\") AS most, %s FROM range_totals WHERE %s" REPORT_STEP
 		 "GROUP BY name, domain, source) t JOIN (SELECT nullif(%s, 0) AS device, (SELECT nullif(sum(duration), "
 		 "0) FROM steps WHERE" REPORT_STEP ") AS wall) w LEFT JOIN %s p ON p.name = "
 		 "t.name AND p.domain IS t.domain AND p.source = t.source LEFT JOIN strings s ON s.id = t.name "
 		 "LEFT JOIN strings d ON d.id = t.domain",
-		 gpu ? DEVICE : NO_DEVICE, gpu ? REPORT_DEVICE_TIME : "NULL", gpu ? SPAN : NO_SPAN);
+		 gpu ? DEVICE : NO_DEVICE, options->no_profiler_steps ? NO_PROFILER_STEPS : "",
+		 gpu ? REPORT_DEVICE_TIME : "NULL", gpu ? SPAN : NO_SPAN);
 	struct table *table = report_query(reader, options, &shape, sql);
 	report_note_unattributed(table, reader);
 	return table;

@@ -155,8 +155,9 @@ int64_t report_step(const struct reader *reader, int64_t wanted)
 
 void report_step_numbers(const struct reader *reader, int64_t *ret_first, int64_t *ret_last)
 {
-	*ret_first = reader_count(reader, "SELECT min(number) FROM steps WHERE number > 0", 0);
-	*ret_last = reader_count(reader, "SELECT max(number) FROM steps WHERE number > 0", 0);
+	*ret_first = reader_count(reader, "SELECT min(number) FROM steps WHERE source IS NOT 5", -1);
+	*ret_last = reader_count(reader, "SELECT max(number) FROM steps WHERE source IS NOT 5", -1);
+	_Static_assert(STEP_SOURCE_DURATION == 5, "as the statements have it");
 }
 
 int64_t report_step_count(const struct reader *reader)

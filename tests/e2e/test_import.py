@@ -227,6 +227,70 @@ def test_modules_are_forward(tmp_path):
         "nn.Module: Net_0": 500000, "nn.Module: Early_0": 100000, "nn.Module: Elsewhere_0": 100000}
 
 
+def written(path, events, **more):
+    path.write_text(json.dumps({"traceEvents": events, **more}))
+    return path
+
+
+def event(category, name, start, length, thread=5, **arguments):
+    return {"ph": "X", "cat": category, "name": name, "pid": 5, "tid": thread, "ts": start, "dur": length, "args": arguments}
+
+
+def test_without_steps_it_is_a_window_to_every_verb(tmp_path):
+    trace = written(tmp_path / "window.json", [event("cpu_op", "aten::mm", start, 9) for start in range(0, 1000, 10)])
+    capture = tmp_path / "window.db"
+    run("import", trace, "--output", capture)
+    for earlier in (False, True):
+        answer = run("show", capture).stdout
+        assert "a window of time" in answer.splitlines()[0] and "\na window of 999.0 us" in answer and "the step" not in answer
+        assert "a window of time" in run("show", capture, "--by", "all").stdout
+        assert json.loads(run("show", capture, "--format", "json").stdout)["capture"]["step_source"] == "duration"
+        # Files that were imported by releases which did not write it.
+        with contextlib.closing(sqlite3.connect(capture)) as file, file:
+            assert file.execute("DELETE FROM meta WHERE key = 'step_source'").rowcount == (not earlier)
+
+
+def test_a_step_of_number_0_is_one(tmp_path):
+    """torch.profiler counts from 0: the first step is told, exported and drawn like the others; a step that is the only one, too."""
+    for count, text in ((3, "3 of 3 steps (0 to 2)"), (1, "1 of 1 steps (0)")):
+        trace = written(tmp_path / "steps.json", [item for n in range(count) for item in (
+            event("user_annotation", f"ProfilerStep#{n}", n * 1000, 1000), event("cpu_op", "aten::mm", n * 1000 + 10, 900))])
+        capture, back, page = tmp_path / "steps.db", tmp_path / "back.json", tmp_path / "page.html"
+        run("import", trace, "--output", capture, "--force")
+        assert text in run("show", capture).stdout.splitlines()[0]
+        run("export", capture, "--output", back, "--force")
+        names = [e["name"] for e in json.loads(back.read_text())["traceEvents"] if e["name"].startswith("ProfilerStep#")]
+        assert names == [f"ProfilerStep#{n}" for n in range(count)]
+        run("report", capture, "--output", page, "--force")
+        assert f'"number":{count - 1},' in page.read_text() and '"number":0,' in page.read_text()
+
+
+def test_one_count_of_events(tmp_path):
+    """Calls outside of all steps are not in the file, and nobody counts them."""
+    events = [event("user_annotation", f"ProfilerStep#{n}", n * 1000, 1000) for n in (1, 2)]
+    events += [event("cuda_runtime", "cudaLaunchKernel", start, 5, correlation=start) for start in range(100, 5000, 100)]
+    events += [event("kernel", "gemm", start + 10, 5, 7, device=0, stream=7, correlation=start) for start in range(100, 5000, 100)]
+    trace, capture = written(tmp_path / "calls.json", events), tmp_path / "calls.db"
+    told = json.loads(run("import", trace, "--output", capture, "--format", "json").stdout)["files"][0]["events"]
+    assert f": 2 steps, {told} events" in run("import", trace, "--output", capture, "--force").stdout
+    assert f"the recording: {told} events, none dropped" in run("show", capture).stdout
+    with contextlib.closing(sqlite3.connect(capture)) as file:
+        held = sum(file.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("steps", "ranges", "api_calls", "kernel_records", "threads"))
+    assert told in (held, held - 1) and json.loads(run("show", capture, "--format", "json").stdout)["capture"]["events"] == told
+
+
+def test_the_profilers_own_ranges_of_steps_are_no_first_screen(tmp_path):
+    """Each has a name of its own: among a user's ranges they would be all that is seen."""
+    events = [event("user_annotation", f"ProfilerStep#{n}", n * 1000, 1000) for n in range(8)]
+    alone, both = tmp_path / "alone.db", tmp_path / "both.db"
+    run("import", written(tmp_path / "steps.json", events), "--output", alone)
+    assert "ProfilerStep" not in run("show", alone).stdout
+    run("import", written(tmp_path / "both.json", events + [event("user_annotation", "my loss", n * 1000 + 5, 9) for n in range(8)]), "--output", both)
+    answer = run("show", both).stdout
+    assert "my loss" in answer and "ProfilerStep" not in answer
+    assert len(show(both, "ranges")) == 9 and len(json.loads(run("show", both, "--format", "json").stdout)["ranges"]) == 9
+
+
 def test_an_event_of_every_kind(tmp_path):
     """The words of 2021 and those of today; times with fractions, texts for numbers."""
     trace = tmp_path / "old.json"

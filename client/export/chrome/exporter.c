@@ -208,11 +208,13 @@ static int put_steps(struct exporter *e, struct block *block, int64_t *ret_count
 	sqlite3_stmt *row;
 	int error = 0, result = SQLITE_ERROR;
 	/* The order and the rule of nesting.c: a step that overlaps the one before has no track. */
-	if (sqlite3_prepare_v2(e->chrome.reader->db,
-			       "SELECT thread, start, duration, number FROM steps WHERE number > 0 ORDER BY thread, "
-			       "start, duration DESC",
-			       -1, &row, NULL) != SQLITE_OK)
+	if (sqlite3_prepare_v2(
+		    e->chrome.reader->db,
+		    "SELECT thread, start, duration, number FROM steps WHERE source IS NOT 5 ORDER BY thread, "
+		    "start, duration DESC",
+		    -1, &row, NULL) != SQLITE_OK)
 		return -EIO;
+	_Static_assert(STEP_SOURCE_DURATION == 5, "as the statement has it");
 	int64_t last_thread = -1, last_end = 0;
 	while (!error && (result = sqlite3_step(row)) == SQLITE_ROW) {
 		int64_t thread = sqlite3_column_int64(row, 0), start = figure_time(sqlite3_column_int64(row, 1)),

@@ -186,7 +186,7 @@ static int find_steps(struct projections *p, const struct reader *r)
 	if (sqlite3_prepare_v2(
 		    r->db,
 		    "SELECT d.device, d.stream, d.first, d.last, s.number FROM step_devices d JOIN steps s ON "
-		    "s.step = d.step WHERE d.stream <> -1 AND d.first IS NOT NULL AND s.number > 0",
+		    "s.step = d.step WHERE d.stream <> -1 AND d.first IS NOT NULL AND s.source IS NOT 5",
 		    -1, &row, NULL) != SQLITE_OK)
 		return -EIO;
 	while (!error && (result = sqlite3_step(row)) == SQLITE_ROW) {

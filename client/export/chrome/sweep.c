@@ -14,7 +14,7 @@ static int read_steps(struct sweep *s, const struct reader *r)
 	int error = 0, row;
 	if (sqlite3_prepare_v2(
 		    r->db,
-		    "SELECT thread, start, duration FROM steps WHERE number > 0 ORDER BY thread, start, duration DESC",
+		    "SELECT thread, start, duration FROM steps WHERE source IS NOT 5 ORDER BY thread, start, duration DESC",
 		    -1, &statement, NULL) != SQLITE_OK)
 		return -EIO;
 	while (!error && (row = sqlite3_step(statement)) == SQLITE_ROW) {

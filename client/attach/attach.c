@@ -8,6 +8,7 @@
 #include "choose.h"
 #include "client/ui/clock.h"
 #include "client/ui/failure.h"
+#include "halt.h"
 #include "slot.h"
 #include "stopped.h"
 
@@ -274,7 +275,7 @@ static bool await(struct target *target, uint64_t pages, int64_t patience, struc
 		}
 		if (clock_now() > until && told)
 			return false;
-		if (clock_now() > until) {
+		if (!told && (clock_now() > until || halt_asked())) {
 			/* First the word, then a look whether it was too late. */
 			process_memory_write(&target->process, pages + offsetof(struct page, cancelled), &yes,
 					     sizeof yes);
@@ -314,6 +315,14 @@ static int told_of(const struct target *target, int error, char *sentence, size_
 			pid);
 	return refuse_with(sentence, bytes, EXIT_FAILED, "process %lld could not be prepared: %s; it goes on as before",
 			   pid, strerror(-error));
+}
+
+static int told_of_halt(int64_t pid, char *sentence, size_t bytes)
+{
+	return refuse_with(
+		sentence, bytes, EXIT_CANCELLED,
+		"interrupted: process %lld does not get the agent; what it was asked to do is taken back, and it goes on as before",
+		(long long)pid);
 }
 
 static int told_of_loading(int64_t pid, char *sentence, size_t bytes)
@@ -363,6 +372,8 @@ static int load_agent(struct target *target, const void *library, size_t library
 			"the agent's library was not built for this machine, or the socket's path is too long");
 	if (by_slot(target, library, needed, socket, patience, ret, &code, sentence, bytes))
 		return code;
+	if (halt_asked())
+		return told_of_halt(pid, sentence, bytes);
 	int error = choose_thread(target, target->python ? CHOOSE_TO_QUEUE : CHOOSE_TO_START, &stops, &thread);
 	if (error)
 		return told_of(target, error, sentence, bytes);
@@ -385,6 +396,8 @@ static int load_agent(struct target *target, const void *library, size_t library
 		return told_of_loading(pid, sentence, bytes);
 	if (!there && target->python && !target_python_runs(target))
 		return told_of(target, -ECANCELED, sentence, bytes);
+	if (!there && halt_asked() && target_same(target))
+		return told_of_halt(pid, sentence, bytes);
 	if (!there)
 		return refuse_with(
 			sentence, bytes, EXIT_TIMED_OUT,

@@ -2,6 +2,7 @@
 #include "bring.h"
 
 #include "detach.h"
+#include "halt.h"
 
 #include "client/doctor/root.h"
 #include "client/link/collect.h"
@@ -233,12 +234,33 @@ static int attach_one(const struct bring *bring, struct goal *goal, const struct
 		    pid, pid);
 }
 
-/* One failed that could not be refused beforehand: the others get rid of theirs again. */
+/* One failed that could not be refused beforehand: those before it get rid of theirs again. */
 static void take_back(const struct bring *bring, const int64_t *pids, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		if (detach_agent(bring->daemons, pids[i]) == EXIT_DONE)
-			note("process %lld had the agent already, which was detached again", (long long)pids[i]);
+			note("process %lld had been given the agent before that; it was taken out of it again",
+			     (long long)pids[i]);
+}
+
+/* One after the other. Whoever is interrupted wants none of them to have it. */
+static int attach_all(const struct bring *bring, const int64_t *pids, size_t count, struct goal *goals,
+		      const struct attempt *how, struct attachment *done)
+{
+	size_t have = 0;
+	int code = EXIT_DONE;
+
+	halt_begin();
+	while (have < count && !code) {
+		code = attach_one(bring, &goals[have], how, &done[have]);
+		have += !code;
+		if (!code && halt_asked())
+			code = fail(EXIT_CANCELLED, "interrupted");
+	}
+	if (code)
+		take_back(bring, pids, have);
+	halt_end();
+	return code;
 }
 
 int bring_agents(const struct bring *bring, const int64_t *pids, size_t count, struct attachment *done)
@@ -250,13 +272,8 @@ int bring_agents(const struct bring *bring, const int64_t *pids, size_t count, s
 	struct attempt how = {.agent = library, .bytes = bytes, .patience = bring->patience};
 	bool left = false;
 
-	if (!code && !library)
-		code = EXIT_FAILED;
-	for (size_t i = 0; i < count && !code; i++) {
-		code = attach_one(bring, &goals[i], &how, &done[i]);
-		if (code)
-			take_back(bring, pids, i);
-	}
+	if (!code)
+		code = library ? attach_all(bring, pids, count, goals, &how, done) : EXIT_FAILED;
 	for (size_t i = 0; i < count; i++)
 		left = left || goals[i].left;
 	/* What a thread still works on stays. */

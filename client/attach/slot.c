@@ -11,6 +11,7 @@
 #include "client/process/task.h"
 #include "client/ui/clock.h"
 #include "client/ui/text.h"
+#include "halt.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -352,7 +353,7 @@ static char state_of(const struct folder *folder, char *second)
 	return text[0];
 }
 
-/* Until the script has said its end, for so long at most. */
+/* Until the script has said its end, for so long at most; one that has not begun is not waited for once we are asked to halt. */
 static char await(const struct target *target, const struct folder *folder, int64_t most, char *second)
 {
 	const struct timespec nap = {0, 200000};
@@ -360,7 +361,7 @@ static char await(const struct target *target, const struct folder *folder, int6
 	char state;
 
 	while ((state = state_of(folder, second)) != 'd' && state != 'f' && clock_now() - began < most &&
-	       target_same(target))
+	       !(state == 'g' && halt_asked()) && target_same(target))
 		nanosleep(&nap, NULL);
 	return state;
 }

@@ -5,11 +5,13 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 
 import pytest
 
 from conftest import wait_for
+from test_attach_interrupted import interrupted
 from test_attach import LIVES_ON, PAUSE, held, process
 from test_attach_containers import JOB, contained, pythons
 from test_disk_full import LOOK
@@ -134,6 +136,15 @@ def test_a_main_thread_that_does_not_come_back_in_time(profd, tmp_path):
         assert done.returncode == 4 and "did not come back to Python in time" in done.stderr, done
         ends_well(running, end)
         assert "libprofd_agent" not in done.stdout
+
+
+def test_a_client_that_is_interrupted(profd, tmp_path):
+    """What it has made is removed, and the script is never run."""
+    with job(profd, tmp_path, SLEEPS) as (running, pid, end):
+        tmp = pathlib.Path(f"/proc/{pid}/root/tmp")
+        with interrupted(profd, pid, signal.SIGINT, lambda: list(tmp.glob("profd-*/attach.py"))):
+            assert not [path for path in tmp.iterdir() if re.fullmatch("profd-[0-9a-f]{16}", path.name)]
+        ends_well(running, end)
 
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")

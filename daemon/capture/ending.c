@@ -71,7 +71,7 @@ static void tell_stored(struct capture *capture)
 {
 	struct server *server = capture->server;
 	usage_add(usage_of(server), capture->facts.who.uid, 1, capture->facts.bytes);
-	log_line("capture %s%llu of pid %d: %s%s%s, %llu steps, %llu events, %llu lost", server->user ? "u" : "",
+	log_line("capture %s%llu of pid %d: %s%s%s, %llu steps, %llu events, %llu dropped", server->user ? "u" : "",
 		 (unsigned long long)capture->facts.number, capture->facts.who.pid,
 		 capture_status_word(capture->facts.status), *capture->facts.reason ? ": " : "", capture->facts.reason,
 		 (unsigned long long)capture->facts.steps_recorded, (unsigned long long)capture->facts.events,

@@ -158,6 +158,21 @@ void reply_refused(struct trigger *trigger, const struct process *process, int32
 	}
 }
 
+static void tell_nobody(const struct trigger_request *request, char text[SENTENCE_BYTES])
+{
+	char what[160];
+	if (*request->name || *request->job) {
+		snprintf(what, sizeof what, "%s%s", *request->name ? "the name " : "the job ",
+			 *request->name ? request->name : request->job);
+		error_text(ERROR_NO_TARGET, what, text);
+		return;
+	}
+	text_copy(
+		text, SENTENCE_BYTES,
+		"no process that you may trigger is registered; `profd run -- COMMAND` starts one, `profd doctor --pid PID` says "
+		"why one is missing");
+}
+
 void reply_end(struct trigger *trigger)
 {
 	struct conn *conn = trigger->conn;
@@ -171,14 +186,7 @@ void reply_end(struct trigger *trigger)
 				   : trigger->left_out	? ERROR_NO_STEPS
 							: ERROR_NO_TARGET;
 		char text[SENTENCE_BYTES];
-		const struct trigger_request *request = &trigger->request;
-		char what[160];
-		snprintf(what, sizeof what, "%s%s",
-			 *request->name	 ? "the name "
-			 : *request->job ? "the job "
-					 : "you",
-			 *request->name ? request->name : request->job);
-		error_text(ERROR_NO_TARGET, what, text);
+		tell_nobody(&trigger->request, text);
 		if (trigger->left_out)
 			text_copy(
 				text, sizeof text,

@@ -89,8 +89,11 @@ test_bare() {
 	# shellcheck disable=SC2086
 	need $BARE_PACKAGES
 	if ! as_root unshare --mount --pid --fork true 2>/dev/null; then
-		say "skipped: namespaces with mounts of their own cannot be made here"
-		return 0
+		say "namespaces with mounts of their own cannot be made here"
+		printf 'bare: 0 passed, 0 failed, 1 skipped\n'
+		# Where CI runs nobody would notice that README's first commands are not tried.
+		[ -z "${CI:-}" ]
+		return
 	fi
 	for part in "${@:-demo short}"; do
 		case $part in

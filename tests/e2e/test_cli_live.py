@@ -74,6 +74,8 @@ def test_several_processes(profd):
 
 def test_all_leaves_out_what_does_not_step(profd):
     """As a launcher that loads the agent too; unless there is nothing else."""
+    nobody = profd.run("trigger", "--all", check=False)
+    assert nobody.returncode == 3 and "no process that you may trigger is registered" in nobody.stderr, nobody
     idle = stepping(profd, "--no-step")
     assert profd.run("trigger", "--all", check=False).returncode == 9
     job = stepping(profd, "--step-ms=10")
@@ -82,6 +84,7 @@ def test_all_leaves_out_what_does_not_step(profd):
     answer = json.loads(done.stdout)
     assert [c["pid"] for c in answer["captures"]] == [job.pid] and [r["pid"] for r in answer["refused"]] == [idle.pid]
     assert str(idle.pid) in done.stderr
+    wait_for(lambda: "events, 0 dropped" in profd.daemon_log.read_text(), what="the daemon's own line")
     assert profd.run("trigger", "--pid", "%d,%d" % (job.pid, idle.pid), check=False).returncode == 9
 
 

@@ -1,10 +1,13 @@
 """Signal handlers that interrupt malloc or the recorder, and may leave it by a jump."""
 import sqlite3
 
+import pytest
+
 from house import BUILD, wait_for
 
 HANDLERS = BUILD / "workloads" / "handlers"
 JUMPS = BUILD / "workloads" / "jumps"
+pytestmark = pytest.mark.skipif(not (HANDLERS.exists() and JUMPS.exists()), reason="workloads with NVTX were not built (PROFD_NVTX_INCLUDE)")
 
 
 def counted(profd, capture, name):

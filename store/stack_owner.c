@@ -64,6 +64,21 @@ static enum stack_owner without_folder(const char *path)
 	return is_among(path, n, packages) ? OWNER_PACKAGE : is_among(path, n, standard) ? OWNER_PYTHON : OWNER_USER;
 }
 
+/* Is it a file that torch.compile's Inductor has written? Its usual folder has a name; TORCHINDUCTOR_CACHE_DIR names any other. There a file is called by
+ * its key, a c and 51 digits of base 32, and lies in a folder which is called by the key's second and third letter: "ta/cta2tuj(46 more).py". */
+static bool is_inductor(const char *path)
+{
+	enum { KEY = 52, FOLDER = 2 };
+	if (strstr(path, "/torchinductor_"))
+		return true;
+	size_t n = strlen(path), whole = FOLDER + 1 + KEY + strlen(".py");
+	if (n < whole || (n > whole && path[n - whole - 1] != '/'))
+		return false;
+	const char *folder = path + n - whole, *key = folder + FOLDER + 1;
+	return key[-1] == '/' && key[0] == 'c' && memcmp(folder, key + 1, FOLDER) == 0 &&
+	       strspn(key, "abcdefghijklmnopqrstuvwxyz234567") == KEY && strcmp(key + KEY, ".py") == 0;
+}
+
 enum stack_owner stack_owner(const char *file)
 {
 	const char *package = strstr(file, "/site-packages/");
@@ -79,8 +94,7 @@ enum stack_owner stack_owner(const char *file)
 		package += *package == '/' ? strlen("/dist-packages/") : 0;
 		return starts(package, "torch/") || starts(package, "functorch/") ? OWNER_TORCH : OWNER_PACKAGE;
 	}
-	/* What torch.compile writes. */
-	if (strstr(file, "/torchinductor_"))
+	if (is_inductor(file))
 		return OWNER_TORCH;
 	if (*file != '/')
 		return without_folder(file);

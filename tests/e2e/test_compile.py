@@ -4,7 +4,7 @@ import statistics
 
 import pytest
 
-from conftest import WORKLOADS
+from conftest import WORKLOADS, wait_for
 
 STEPS = 9  # of three the batch is of another size
 
@@ -122,6 +122,22 @@ def test_compiled_again(profd, torch_newest, backend):
         steady = capture(profd, torch_newest, "steady")
         check_steady(shown(profd, steady))
         check_comparison(profd, changing["capture_id"], steady["capture_id"])
+
+
+@pytest.mark.wide
+def test_generated_code_is_not_the_jobs_own(profd, torch_newest):
+    """What Inductor has generated is torch's code, also in a folder that TORCHINDUCTOR_CACHE_DIR names: the lines are the job's."""
+    folder = str(profd.folder / "inductor")
+    job = profd.job(torch_newest, WORKLOADS / "compile.py", "steady", "inductor", env={"TORCHINDUCTOR_CACHE_DIR": folder})
+    profd.wait_steps(job.pid)
+
+    def sampled():
+        found = profd.trigger(job.pid, "--steps", 500, "--stacks", "--stacks-rate", 1000)
+        answer = profd.show(found["capture_id"], "--by", "functions", "--by", "lines", "--limit", 0)
+        return answer if any(one["file"].startswith(folder) for one in answer["functions"]) else None
+    lines = wait_for(sampled, 100, "a sample in generated code")["lines"]
+    assert not [one for one in lines if one["file"].startswith(folder)]
+    assert any(one["line"] == line_of("model(batch).sum().backward()") for one in lines if one["file"].endswith("compile.py")), lines
 
 
 def check_steady(answer):

@@ -64,6 +64,11 @@ def test_torch(tmp_path):
         assert total == flops, name
     assert sum(float(row["percent"]) for row in rows if row["percent"]) == pytest.approx(100, abs=0.01)
     assert not next(row for row in rows if row["name"] == "aten::conv2d")["percent"]
+    for key, figure in (("flops", "total_flops"), ("count", "calls")):
+        done = run("show", tmp_path / "capture.db", "--by", "flops", "--sort-by", key, "--format", "csv", "--limit", 0)
+        assert done.returncode == 0, done.stderr
+        figures = [int(row[figure]) for row in csv.DictReader(io.StringIO(done.stdout))]
+        assert figures == sorted(figures, reverse=True) and len(figures) == len(rows), key
     assert all(float(row["gflop_per_s"]) > 0 for row in rows)
 
 

@@ -28,6 +28,11 @@ def train(steps):
     '''A model that is new in the recording, so that its optimizer's state is, too.'''
     model = torch.nn.Sequential(torch.nn.Linear(512, 700), torch.nn.ReLU(), torch.nn.Linear(700, 300), torch.nn.Tanh(), torch.nn.Linear(300, 10))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False)
+    if "places" in sys.argv:
+        optimizers.append(optimizer)
+        if len(optimizers) == 3:
+            optimizer = optimizers[0]
+            optimizer.__init__(model.parameters(), lr=1e-3, foreach=False)
     batches = iter(torch.utils.data.DataLoader(Rows(), 64))
     own = {parameter.data_ptr() for parameter in model.parameters()}
     for step in range(steps):
@@ -36,6 +41,8 @@ def train(steps):
         if FACTORY:
             x, y = torch.rand(64, 512), torch.randint(0, 10, (64,))
         batch = {x.untyped_storage().data_ptr(), y.untyped_storage().data_ptr()}
+        if len(optimizers) % 2:
+            another.view(1)  # as many nodes of autograd as in the last model's steps would say that the optimizer is the same
         optimizer.zero_grad(set_to_none=False)
         with torch.autograd.graph.saved_tensors_hooks(lambda tensor: saved.append(tensor.detach()) or tensor, lambda tensor: tensor):
             output = model(x)
@@ -59,6 +66,7 @@ def train(steps):
 torch.set_num_threads(1)
 torch.manual_seed(1)
 FACTORY = "factory" in sys.argv
+optimizers, another = [], torch.zeros(1, requires_grad=True)
 while not os.path.exists(sys.argv[2]):
     time.sleep(0.01)
 while True:
@@ -66,9 +74,10 @@ while True:
 """
 
 
-@pytest.mark.parametrize("how", ["loader", "factory"])
+@pytest.mark.parametrize("how", ["loader", "factory", "places"])
 def test_what_a_script_says_of_itself(profd, torch_newest, how):
-    """To the byte: gradients, the optimizer's state, what autograd saved, and batches, of a DataLoader and such as the script makes."""
+    """To the byte: gradients, the optimizer's state, what autograd saved, and batches, of a DataLoader and such as the script makes.
+    places: the third model's optimizer lies where the first one's lay, as it may by chance; the count of steps goes on."""
     script, out, go = profd.folder / "use.py", profd.folder / "out", profd.folder / "go"
     script.write_text(SCRIPT)
     with open(out, "w") as file:

@@ -5,8 +5,9 @@
 none: never. some: a full collection in each tenth step. full: in each step. each: the youngest generation in each step, which costs nothing. slow: none, and each tenth
 step sleeps for PAUSE seconds. OBJECTS: how many the process holds; a full collection goes through all of them.
 
-It begins once the file is there that PROFD_TEST_GO names. It writes down when each collection began and ended (CLOCK_MONOTONIC, ns), and its generation, a line for each step, to the file that
-PROFD_TEST_COLLECTIONS names."""
+It begins once the file is there that PROFD_TEST_GO names. It writes down what it knows of each collection, a line for each step, to the file that PROFD_TEST_COLLECTIONS
+names (ns, CLOCK_MONOTONIC): when it was asked for, when gc.callbacks told its begin and its end, how much of the processor the thread had in between, and its generation.
+CPython counts a collection before it tells its end, which it does by a function of Python, that may wait for a processor."""
 import gc
 import itertools
 import os
@@ -27,7 +28,7 @@ held = [[i] for i in range(objects)]
 gc.collect()
 
 collected = []
-gc.callbacks.append(lambda phase, info: collected.append((time.monotonic_ns(), info["generation"])))
+gc.callbacks.append(lambda phase, info: collected.append((time.monotonic_ns(), time.thread_time_ns(), info["generation"])))
 log = open(os.environ.get("PROFD_TEST_COLLECTIONS", os.devnull), "w", buffering=1)
 
 go = os.environ.get("PROFD_TEST_GO")
@@ -41,6 +42,7 @@ batch = torch.randn(64, 64)
 for step in itertools.count(1):
     for _ in range(20):
         model(batch).sum().backward()
+    asked = time.monotonic_ns()
     if how == "full":
         gc.collect()
     elif step % 10 == 0 and how == "some":
@@ -52,8 +54,8 @@ for step in itertools.count(1):
         time.sleep(pause)
     elif how == "each":
         gc.collect(0)
-    for (begun, generation), (ended, _) in zip(collected[::2], collected[1::2]):
-        log.write(f"{begun} {ended} {generation}\n")
+    for (begun, before, generation), (ended, after, _) in zip(collected[::2], collected[1::2]):
+        log.write(f"{asked} {begun} {ended} {after - before} {generation}\n")
     collected.clear()
     optimizer.step()
     optimizer.zero_grad()

@@ -247,16 +247,21 @@ test_sanitize() {
 	[ ${#failed[@]} = 0 ]
 }
 
-# fuzz_one TARGET: the seeds, the inputs kept in tests/fuzz/corpus, and what this machine found before, for FUZZ_SECONDS. An input may take
-# 10 s of an idle machine: four times as long, as in the tests (BUSY), on one that has other work.
+# fuzz_one TARGET: for FUZZ_SECONDS, from the seeds, the inputs kept in tests/fuzz/corpus, and what this machine found before; where these are 0, the
+# seeds and the inputs kept alone, each once. An input may take 10 s of an idle machine: four times as long, as in the tests (BUSY), on one that has
+# other work.
 fuzz_one() {
-	local name=$1 found kept log
+	local name=$1 found kept log how=-max_total_time=$FUZZ_SECONDS
 	found=build-fuzz/found/$name
+	if [ "$FUZZ_SECONDS" = 0 ]; then
+		how=-runs=0
+		found=build-fuzz/corpus/$name
+	fi
 	mkdir -p "$found" "build-fuzz/corpus/$name"
 	kept=tests/fuzz/corpus/$name
 	[ -d "$kept" ] || kept=build-fuzz/corpus/$name
 	log=build-fuzz/$name.log
-	if "build-fuzz/fuzz/$name" -max_total_time="$FUZZ_SECONDS" -timeout=40 -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 \
+	if "build-fuzz/fuzz/$name" "$how" -timeout=40 -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 \
 		-artifact_prefix="build-fuzz/$name-" "$found" "build-fuzz/corpus/$name" "$kept" >"$log" 2>&1; then
 		printf '%-28s ok   %s inputs\n' "$name" "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")"
 	else
@@ -278,14 +283,14 @@ fuzz_all() {
 	done
 	[ ${#names[@]} -gt 0 ] || die "there is no fuzz target ${only}"
 	at_once "$(nproc)" fuzz_one "${names[@]}"
-	printf 'fuzz: %d targets, %d failed, %s s each\n' ${#names[@]} ${#failed[@]} "$FUZZ_SECONDS"
+	printf 'fuzz: %d targets, %d failed, %s\n' ${#names[@]} ${#failed[@]} "$([ "$FUZZ_SECONDS" = 0 ] && echo "each input once" || echo "$FUZZ_SECONDS s each")"
 	[ ${#failed[@]} = 0 ]
 }
 
 test_fuzz() {
-	say "fuzz targets, a short run"
+	say "fuzz targets: every seed and every input that is kept, once"
 	build_fuzz
-	fuzz_all "${PROFD_FUZZ_SECONDS:-2}"
+	fuzz_all 0
 }
 
 # What a new machine most likely lacks something for, with one torch and without the readers of other people.
@@ -622,6 +627,12 @@ test_long() {
 	[ ${#bad[@]} = 0 ]
 }
 
+# Of lines as tests/conftest.py writes them: seconds, processor time and number of tests of each file.
+sums_by_file() {
+	awk '{ file = $5; sub(/::.*/, "", file); seconds[file] += $1; processor[file] += $3; tests[file]++ }
+		END { for (file in tests) printf "%7.1f s %7.1f s  %s (%d)\n", seconds[file], processor[file], file, tests[file] }'
+}
+
 run_part() { "test_$1" "${PYTEST_ARGUMENTS[@]}"; }
 
 verb_test() {
@@ -686,6 +697,7 @@ verb_test() {
 	at_once 1 run_part "${alone[@]}"
 	if [ -n "$(ls -A "$PROFD_TEST_TIMES")" ]; then
 		say "the slowest tests, and their processor time" && cat "$PROFD_TEST_TIMES"/* | sort -rn | sed -n 1,20p # head would end sort by a signal
+		say "files of tests, by their processor time" && cat "$PROFD_TEST_TIMES"/* | sums_by_file | sort -rn -k3 | sed -n 1,15p
 		say "others that need much of a processor" && cat "$PROFD_TEST_TIMES"/* | sort -rn | sed 1,20d | sort -rn -k3 | sed -n 1,10p
 	fi
 	say "how long each part took, and its processor time" && printf '%s\n' "$built" "${times[@]}"

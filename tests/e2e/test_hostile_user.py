@@ -1,6 +1,6 @@
 """A user with the quotas that everybody has, who does all that hostile_user.py knows, while another one triggers a job.
 
-Half a minute of it; PROFD_HOSTILE_SECONDS=1800 for the long part. PROFD_HOSTILE_DISK=2g: on a disk of that size, which is full soon.
+Ten seconds of it; PROFD_HOSTILE_SECONDS=1800 for the long part. PROFD_HOSTILE_DISK=2g: on a disk of that size, which is full soon.
 """
 import collections
 import json
@@ -17,7 +17,7 @@ from hostile_user import harm
 from shared_node import ALICE, BOB, needs_root, node, start_as
 
 pytestmark = [needs_root, pytest.mark.serial]
-SECONDS = float(os.environ.get("PROFD_HOSTILE_SECONDS", "25"))
+SECONDS = float(os.environ.get("PROFD_HOSTILE_SECONDS", "10"))
 PROCESSES = 4
 PEAK_MAX = 1 << 30
 
@@ -40,7 +40,7 @@ def start_harm(node):
 
 def test_another_user_is_served(node):
     """The daemon lives, stays below a gigabyte, and a trigger of three steps takes no more than twice its usual time; of twenty
-    triggers one may take up to three times that."""
+    triggers, or of all where they are fewer, one may take longer than three times that."""
     node.start(disk=os.environ.get("PROFD_HOSTILE_DISK", ""))
     job = node.job(node.steps, "--step-ms=100", user=ALICE)
     node.wait_steps(job.pid, 2)
@@ -60,8 +60,8 @@ def test_another_user_is_served(node):
         took.append(timed())
         assert node.daemon.poll() is None and peak(daemon) < PEAK_MAX
     did = finished()
-    most, median, slow = max(took), statistics.median(took), statistics.quantiles(took, n=20)[-1]
-    print(f"{len(took)} triggers: {usual:.2f} s before, meanwhile {median:.2f} s (median), {slow:.2f} s (95 %), {most:.2f} s (most); "
+    most, median, slow = max(took), statistics.median(took), sorted(took)[-1 - max(1, len(took) // 20)]
+    print(f"{len(took)} triggers: {usual:.2f} s before, meanwhile {median:.2f} s (median), {slow:.2f} s (all but one of 20), {most:.2f} s (most); "
           f"the daemon had {peak(daemon) >> 20} MiB at most; {dict(did)}")
     assert median < 2 * usual and slow < 3 * usual, took
     wait_for(lambda: fake.ask(node.socket, "status")[0]["running"] == 0, 120, "Bob's captures to be finished")

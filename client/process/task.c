@@ -38,6 +38,31 @@ char process_task_state(int64_t pid, int64_t tid)
 	return bracket && bracket[1] && bracket[2] ? bracket[2] : '?';
 }
 
+struct process_work process_task_work(int64_t pid, int64_t tid)
+{
+	struct process_work ret = {0};
+	FILE *file = open_file(pid, tid, "status");
+	char line[1024];
+
+	while (file && fgets(line, sizeof line, file)) {
+		const char *number = strstr(line, "voluntary_ctxt_switches:");
+
+		/* Of two kinds, whose words end alike. */
+		if (number && (number == line || number == line + 3)) {
+			ret.switches += strtoull(strchr(number, ':') + 1, NULL, 10);
+			ret.known = true;
+		}
+	}
+	if (file)
+		fclose(file);
+	file = open_file(pid, tid, "schedstat");
+	if (file && fgets(line, sizeof line, file))
+		ret.ns = strtoull(line, NULL, 10);
+	if (file)
+		fclose(file);
+	return ret;
+}
+
 bool process_ends(int64_t pid)
 {
 	char state = process_task_state(pid, pid);

@@ -18,6 +18,14 @@ struct process_task *process_tasks(int64_t pid, size_t *count);
 /* The state of one thread, ? where it is gone. */
 char process_task_state(int64_t pid, int64_t tid);
 
+/* What it has had of the processors so far. */
+struct process_work {
+	bool known;
+	uint64_t switches; /* how often it has left one */
+	uint64_t ns;	   /* how long it had one; 0 where this kernel does not count it */
+};
+struct process_work process_task_work(int64_t pid, int64_t tid);
+
 /* Is it on its way out, or gone? Also where it lies about until its parent has asked for its end. */
 bool process_ends(int64_t pid);
 

@@ -155,24 +155,44 @@ static void print_names(const struct stack_rank *rows, size_t count)
 	printf("%s%s", more, rows[0].rank < 0 ? "" : ")");
 }
 
+/* How long they stand there, as far as two looks can tell. */
+static void print_moves(const struct stack_rank *rows, size_t count, int64_t ns)
+{
+	size_t elsewhere = 0, moved = 0, unknown = 0;
+	char between[TEXT_FIGURE_BYTES];
+	bool one = count == 1;
+
+	text_duration(between, ns);
+	for (size_t i = 0; i < count; i++) {
+		elsewhere += rows[i].elsewhere > 0;
+		moved += rows[i].moved > 0;
+		unknown += rows[i].moved < 0;
+	}
+	if (elsewhere)
+		printf("%s a moment before",
+		       share(elsewhere, count, "stood elsewhere", "some of them stood elsewhere", ""));
+	else if (moved)
+		printf("stood here %s before, too, but %s in between", between,
+		       share(moved, count, one ? "has run" : "have run", "some of them have run", ""));
+	else if (unknown)
+		printf("%s not known to have moved", one ? "is" : share(unknown, count, "are", "some of them are", ""));
+	else
+		printf("%s not moved for %s", one ? "has" : "have", between);
+}
+
 /* Those that stand in the place of the first one. */
 static void print_place(const struct stack_ranks *ranks, const struct stack_rank *rows, size_t count)
 {
 	const char *s = count == 1 ? "s" : "";
-	size_t idle = 0, moved = 0;
-	char between[TEXT_FIGURE_BYTES];
+	size_t idle = 0;
 
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count; i++)
 		idle += stack_idle(&rows[i].process->threads[0]);
-		moved += rows[i].moved != 0;
-	}
 	putchar('\n');
 	print_names(rows, count);
 	printf(" %s%s, ", share(idle, count, "wait", "wait or run", "run"), idle && idle < count ? "" : s);
-	printf("%s %s:\n",
-	       share(moved, count, "stood elsewhere", "some of them stood elsewhere",
-		     count == 1 ? "has not moved for" : "have not moved for"),
-	       moved ? "a moment before" : text_duration(between, ranks->between));
+	print_moves(rows, count, ranks->between);
+	puts(":");
 	print_frames(&rows[0].process->threads[0]);
 }
 
@@ -267,6 +287,10 @@ static void add_comparison(cJSON *object, const struct stack_rank *rank)
 		cJSON_AddBoolToObject(object, "moved", rank->moved);
 	else
 		cJSON_AddNullToObject(object, "moved");
+	if (rank && rank->elsewhere >= 0)
+		cJSON_AddBoolToObject(object, "same_lines", !rank->elsewhere);
+	else
+		cJSON_AddNullToObject(object, "same_lines");
 }
 
 cJSON *stack_json(const struct stack_process *process, const struct stack_rank *rank)

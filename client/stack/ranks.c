@@ -121,6 +121,25 @@ static void number_places(struct stack_ranks *ranks)
 	}
 }
 
+/* Has the main thread had a processor between two looks at it? -1: not known. */
+static int has_worked(const struct stack_process *earlier, const struct stack_process *later)
+{
+	const struct process_work *from = &earlier->threads[0].before, *to = &later->threads[0].after;
+
+	if (!earlier->threads[0].is_main || !later->threads[0].is_main || !from->known || !to->known)
+		return -1;
+	return from->switches != to->switches || from->ns != to->ns || later->threads[0].state == 'R';
+}
+
+static void tell_moves(struct stack_rank *row, const struct stack_process *earlier)
+{
+	row->elsewhere = row->moved = -1;
+	if (!was_read(row) || !process_was_read(earlier))
+		return;
+	row->elsewhere = !same_stack(earlier, row->process);
+	row->moved = row->elsewhere ? 1 : has_worked(earlier, row->process);
+}
+
 static void read_all(struct stack_ranks *ranks, bool native)
 {
 	for (size_t i = 0; i < ranks->count; i++) {
@@ -128,7 +147,7 @@ static void read_all(struct stack_ranks *ranks, bool native)
 		struct stack_process *earlier = row->process;
 
 		row->process = stack_read_in_time(earlier->pid, native);
-		row->moved = was_read(row) && process_was_read(earlier) ? !same_stack(earlier, row->process) : -1;
+		tell_moves(row, earlier);
 		stack_process_free(earlier);
 	}
 }

@@ -10,8 +10,9 @@
 
 struct stack_rank {
 	struct stack_process *process;
-	int rank;     /* -1: not known */
-	int moved;    /* 1: its main thread stood elsewhere when it was looked at before; 0: there too; -1: not known */
+	int rank; /* -1: not known */
+	int elsewhere; /* 1: its main thread stood in other lines when it was looked at before; 0: in the same; -1: not known */
+	int moved; /* 1: it did, or had a processor in between: a loop may be in one line at most times; 0; -1: not known */
 	size_t place; /* those with the same number stand in the same place, from 1 on; 0: it could not be read */
 	double alike; /* with the others, 0 to 1: how much of their stacks is the same, from the outermost frame on */
 };

@@ -247,13 +247,18 @@ static void read_thread(struct reader *reader, const struct python_thread *found
 {
 	const struct process_task *task = task_of(reader, found);
 
-	*ret = (struct stack_thread){.state = '?', .holds_gil = found->holds_gil};
+	bool is_main = task && task->tid == process->pid;
+
+	*ret = (struct stack_thread){.state = '?', .holds_gil = found->holds_gil, .is_main = is_main};
+	if (is_main)
+		ret->before = process_task_work(process->pid, task->tid);
 	read_frames(reader, found, task, process, ret, task ? stand : NULL);
 	if (!task)
 		return;
 	ret->tid = task->tid;
-	ret->is_main = task->tid == process->pid;
 	ret->state = process_task_state(process->pid, task->tid);
+	if (is_main)
+		ret->after = process_task_work(process->pid, task->tid);
 	snprintf(ret->name, sizeof ret->name, "%s", task->name);
 }
 

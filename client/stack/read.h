@@ -2,6 +2,7 @@
 #ifndef PROFD_CLIENT_STACK_READ_H
 #define PROFD_CLIENT_STACK_READ_H
 
+#include "client/process/task.h"
 #include "proto/python/python.h"
 
 #include <stdbool.h>
@@ -27,6 +28,7 @@ struct stack_thread {
 	char name[64];
 	char state; /* as /proc has it; ? not known */
 	bool holds_gil;
+	struct process_work before, after; /* it was read; of the main thread alone */
 	enum python_walk_result reading;
 	bool more;	      /* it has more frames than were kept */
 	bool native_whole;    /* its native frames are there, all of them */

@@ -42,6 +42,12 @@ def moves():
             time.sleep(0.0001) if i % 2 else step()
 def step():
     time.sleep(0.001)
+def naps():
+    print(flush=True)
+    while True: time.sleep(0.01)
+def spins():
+    print(flush=True)
+    while True: pow(3, 1 << 20)
 if sys.argv[1] == "forks":
     if os.fork() == 0:
         there()
@@ -121,6 +127,28 @@ def test_one_that_moves(lonely, ranks):
     job, pids = ranks("moves", "there")
     rows = wait_for(lambda: (rows := {row["rank"]: row for row in side_by_side(lonely, "--job", job)})[0]["moved"] and rows, what="a move")
     assert not rows[1]["moved"] and rows[0]["place"] != rows[1]["place"]
+
+
+@pytest.mark.parametrize("word", ["naps", "spins"])
+def test_one_that_runs_in_one_line(lonely, ranks, word):
+    """It stands in the same lines at both looks, and does not hang: the kernel says that it had a processor."""
+    job, pids = ranks(word, "there")
+    rows = {row["rank"]: row for row in side_by_side(lonely, "--job", job)}
+    assert [(rows[rank]["same_lines"], rows[rank]["moved"]) for rank in range(2)] == [(True, True), (True, False)], rows
+    text = lonely.run("stack", "--job", job).stdout
+    mine = [line for line in text.splitlines() if line.startswith(f"rank 0 (pid {pids[0]}) ")][0]
+    assert ", stood here " in mine and mine.endswith(" before, too, but has run in between:"), text
+    assert f"rank 1 (pid {pids[1]}) waits, has not moved for " in text
+
+
+def test_one_whose_thread_the_kernel_does_not_know(lonely):
+    """It is not known whether it has moved, and nothing else is said."""
+    job = f"stack-{os.getpid()}"
+    with process(BUILD / "workloads" / "fake_python", "nobody", env={**os.environ, "PROFD_JOB": job, "RANK": "0"}) as fake:
+        assert fake.stdout.readline() == "ready\n"
+        row = side_by_side(lonely, "--job", job)[0]
+        assert (row["pid"], row["same_lines"], row["moved"]) == (fake.pid, True, None), row
+        assert "is not known to have moved:" in lonely.run("stack", "--job", job).stdout
 
 
 def test_all_in_one_place(lonely, ranks):

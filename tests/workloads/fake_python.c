@@ -7,6 +7,7 @@
  *   fake_python random    every pointer leads into random bytes that lead into themselves
  *   fake_python offsets   3.13, whose table of offsets leads far out of each structure
  *   fake_python names     as many threads, frames and names as can be read, all of them long
+ *   fake_python nobody    a thread that the kernel does not know
  *   fake_python held      reading waits for ever (userfaultfd; where the kernel forbids it the program ends with 77) */
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -135,6 +136,8 @@ int main(int argc, char **argv)
 		far_offsets();
 	else if (strcmp(how, "names") == 0)
 		many_names();
+	else if (strcmp(how, "nobody") == 0)
+		AT(thread, 160) = INT32_MAX;
 	else if (strcmp(how, "held") == 0)
 		held();
 	puts("ready");

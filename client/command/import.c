@@ -94,6 +94,14 @@ int command_import(struct arguments *arguments)
 			    "import: --output names one file, and %zu traces were given; without it each gets a name "
 			    "of its own",
 			    arguments->word_count);
+	if (output && strcmp(output, "-") == 0)
+		return fail(EXIT_USAGE,
+			    "import: a capture file is a database, which is not written to standard output; --output "
+			    "names a file (./- is one that is called so)");
+	for (size_t i = 0; i < arguments->word_count && !output; i++)
+		if (strcmp(arguments->words[i], "-") == 0)
+			return fail(EXIT_USAGE,
+				    "import: - is standard input, which has no name; --output names the capture file");
 	for (size_t i = 0; i < arguments->word_count; i++) {
 		const char *path = arguments->words[i];
 		char named[PATH_MAX], sentence[IMPORT_SENTENCE_BYTES] = "its name is too long";

@@ -17,6 +17,11 @@
 #define SHAPES_MOST 20000
 #define FACT_BYTES 256
 
+/* A capture's session tells it, or the imported trace itself. */
+#define VERSION(key)                                                                                                   \
+	"SELECT coalesce((SELECT nullif(" key ", 0) FROM sessions ORDER BY rowid DESC LIMIT 1), (SELECT value FROM "   \
+	"meta WHERE key = '" key "'))"
+
 /* What is compared: a key of `meta`, or a query of one column. `device`: only of files that have the device's tables. */
 static const struct fact {
 	const char *key, *what, *meta, *sql;
@@ -27,10 +32,9 @@ static const struct fact {
 	 "BY 1",
 	 true},
 	{"gpus", "the number of GPUs of a process", NULL, "SELECT count(DISTINCT device) FROM step_devices", true},
-	{"driver_version", "the driver", NULL,
-	 "SELECT nullif(driver_version, 0) FROM sessions ORDER BY rowid DESC LIMIT 1", true},
-	{"cupti_version", "CUPTI", NULL, "SELECT nullif(cupti_version, 0) FROM sessions ORDER BY rowid DESC LIMIT 1",
-	 true},
+	{"driver_version", "the driver", NULL, VERSION("driver_version"), true},
+	{"cupti_version", "CUPTI", NULL, VERSION("cupti_version"), true},
+	{"runtime_version", "the CUDA runtime", NULL, VERSION("runtime_version"), true},
 	{"torch_version", "torch", "torch_version", NULL, false},
 	{"world_size", "the world size", "world_size", NULL, false},
 	{"host", "the host", "host", NULL, false},

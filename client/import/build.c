@@ -492,6 +492,20 @@ static void tell(const struct build *build, const struct kineto_about *about, st
 	text_copy(facts->who.torch_version, sizeof facts->who.torch_version, about->torch);
 }
 
+/* What the process's CUDA was; small(): what is no version is none. */
+static void put_versions(struct store *store, const struct kineto_about *about)
+{
+	const struct {
+		const char *key;
+		int64_t version;
+	} versions[] = {{"driver_version", about->driver},
+			{"cupti_version", about->cupti},
+			{"runtime_version", about->runtime}};
+	for (size_t i = 0; i < sizeof versions / sizeof *versions; i++)
+		if (small(versions[i].version))
+			store_meta_int(store, versions[i].key, small(versions[i].version));
+}
+
 int build_finish(struct build *build, const struct kineto_about *about, struct capture_facts *facts,
 		 struct store_ending *ending, struct build_counts *ret)
 {
@@ -511,8 +525,10 @@ int build_finish(struct build *build, const struct kineto_about *about, struct c
 		store_put_facts(store, facts);
 		if (about->distributed)
 			store_meta_text(store, "distributed_info", about->distributed);
-		if (counts->device)
+		if (counts->device) {
 			store_meta_int(store, "absent_kinds", absent_kinds(counts));
+			put_versions(store, about);
+		}
 		/* The hook is called at every call of Python. */
 		if (build->stacks)
 			store_meta_text(

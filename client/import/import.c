@@ -41,18 +41,27 @@ static void on_progress(void *context, uint64_t done, uint64_t whole)
 	import->progress(import->path, percent);
 }
 
-/* A regular file that can be read: what is none could keep us waiting for ever. */
+/* "-": whatever standard input is, but no terminal. Else a regular file that can be read: what is none could keep us waiting for ever. */
 static int open_trace(const char *path, char sentence[IMPORT_SENTENCE_BYTES])
 {
 	struct stat status;
+	if (strcmp(path, "-") == 0) {
+		int input = isatty(STDIN_FILENO) ? -1 : fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+		if (input < 0)
+			snprintf(sentence, IMPORT_SENTENCE_BYTES,
+				 "standard input holds no trace: it is %s; a file or a pipe does",
+				 isatty(STDIN_FILENO) ? "a terminal" : "closed");
+		return input;
+	}
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0) {
 		snprintf(sentence, IMPORT_SENTENCE_BYTES, "cannot be opened: %s", strerror(errno));
 		return -1;
 	}
 	if (fstat(fd, &status) || !S_ISREG(status.st_mode)) {
-		snprintf(sentence, IMPORT_SENTENCE_BYTES,
-			 "is no regular file; unpack or copy the trace into one first");
+		snprintf(
+			sentence, IMPORT_SENTENCE_BYTES,
+			"is no regular file; copy the trace into one, or let `profd import - --output NAME.db` read it from a pipe");
 		close(fd);
 		return -1;
 	}
@@ -89,7 +98,7 @@ static const char *base_name(const char *path)
 static int convert(struct import *import, struct store *store, int fd, int folder, struct build_counts *ret,
 		   char sentence[IMPORT_SENTENCE_BYTES])
 {
-	const struct kineto_reader reader = {import, on_event, on_device, on_progress};
+	const struct kineto_reader reader = {import, import->path, on_event, on_device, on_progress};
 	struct capture_facts facts = {.number = 1, .trigger = 1};
 	struct kineto_about about = {0};
 	char why[KINETO_SENTENCE_BYTES];
@@ -110,7 +119,8 @@ static int convert(struct import *import, struct store *store, int fd, int folde
 		goto end;
 	}
 	distributed_read(&about);
-	text_copy(facts.label, sizeof facts.label, base_name(import->path));
+	if (strcmp(import->path, "-") != 0)
+		text_copy(facts.label, sizeof facts.label, base_name(import->path));
 	text_clean(facts.label, strlen(facts.label));
 	text_copy(ending->id, sizeof ending->id, "import");
 	if (build_finish(import->build, &about, &facts, ending, ret)) {

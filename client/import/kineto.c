@@ -2,6 +2,7 @@
 #include "kineto.h"
 
 #include "decimal.h"
+#include "foreign.h"
 #include "kineto_texts.h"
 #include "kineto_words.h"
 
@@ -430,8 +431,9 @@ static enum kineto_result read_all(struct parser *parser, yajl_handle handle, gz
 {
 	static unsigned char chunk[READ_BYTES];
 	uint64_t before = 0;
-	off_t whole = lseek(fd, 0, SEEK_END);
-	lseek(fd, 0, SEEK_SET);
+	off_t at = lseek(fd, 0, SEEK_CUR), whole = at < 0 ? -1 : lseek(fd, 0, SEEK_END);
+	if (at >= 0)
+		lseek(fd, at, SEEK_SET);
 	for (;;) {
 		int n = gzread(file, chunk, sizeof chunk);
 		if (n < 0) {
@@ -446,6 +448,8 @@ static enum kineto_result read_all(struct parser *parser, yajl_handle handle, gz
 			snprintf(sentence, KINETO_SENTENCE_BYTES, "it is empty");
 			return KINETO_BAD;
 		}
+		if (!before && foreign_tell(parser->reader->path, chunk, (size_t)n, sentence, KINETO_SENTENCE_BYTES))
+			return KINETO_BAD;
 		yajl_status status = n ? yajl_parse(handle, chunk, (size_t)n) : yajl_complete_parse(handle);
 		if (parser->stopped)
 			return KINETO_STOPPED;
@@ -482,7 +486,8 @@ enum kineto_result kineto_read(int fd, const struct kineto_reader *reader, struc
 	int copy = dup(fd);
 	gzFile file = copy < 0 ? NULL : gzdopen(copy, "rb");
 	yajl_handle handle = yajl_alloc(&callbacks, NULL, &parser);
-	*about = (struct kineto_about){.base = -1, .rank = -1, .world_size = -1};
+	*about = (struct kineto_about){
+		.base = -1, .rank = -1, .world_size = -1, .driver = -1, .cupti = -1, .runtime = -1};
 	sentence[0] = '\0';
 	if (!file || !handle) {
 		snprintf(sentence, KINETO_SENTENCE_BYTES, "there is no memory to read it");

@@ -69,12 +69,14 @@ struct kineto_device {
 struct kineto_about {
 	int64_t base; /* ns that the events' times are counted from */
 	int64_t rank, world_size;
+	int64_t driver, cupti, runtime; /* versions of CUDA */
 	char host[64], torch[32];
 	char *distributed; /* distributedInfo as JSON; NULL = there is none. The caller frees it */
 };
 
 struct kineto_reader {
 	void *context;
+	const char *path; /* what the file is called, for sentences; NULL or "-": it has no name */
 	/* false ends the reading. */
 	bool (*event)(void *context, const struct kineto_event *event);
 	bool (*device)(void *context, const struct kineto_device *device);

@@ -1,12 +1,16 @@
 """`profd import`: what torch.profiler wrote is what the capture file holds; what is no trace is refused, and leaves nothing behind."""
+import bz2
 import collections
 import contextlib
 import csv
 import gzip
 import io
 import json
+import lzma
 import os
 import pathlib
+import pickle
+import pty
 import resource
 import sqlite3
 import subprocess
@@ -453,6 +457,62 @@ def test_files_of_odd_kinds(tmp_path):
     run("show", "./there.db", cwd=tmp_path)
     assert "cannot be written" in run("import", trace, "--output", "none/x.db", code=1, cwd=tmp_path).stderr
     assert "--output names one file" in run("import", trace, trace, "--output", "x.db", code=2, cwd=tmp_path).stderr
+
+
+FOREIGN = {
+    "trace.json.zst": (b"\x28\xb5\x2f\xfd\x24\x00", "compressed by zstd; unpack it on the way: `zstd -dc trace.json.zst | profd import - --output"),
+    "trace.json.xz": (lzma.compress(b"{}"), "compressed by xz; unpack it on the way: `xz -dc trace.json.xz | profd import -"),
+    "trace.json.bz2": (bz2.compress(b"{}"), "compressed by bzip2"),
+    "trace.zip": (b"PK\x03\x04\x14\x00", "`unzip -p trace.zip | profd import -"),
+    "nsys.sqlite": (b"SQLite format 3\x00\x10\x00", "it is an SQLite database"),
+    "x.nsys-rep": (b"\x4e\x07\x01", "it is a report of nsys"),
+    "perfetto": (b"\x0a\x1f\x0a\x08\x12\x0c", "it is a trace in Perfetto's own format"),
+    "snapshot.pickle": (pickle.dumps({"segments": []}), "it is a Python pickle"),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_what_others_write_is_named(name, tmp_path):
+    data, sentence = FOREIGN[name]
+    (tmp_path / name).write_bytes(data)
+    done = run("import", name, code=1, cwd=tmp_path)
+    assert sentence in done.stderr and "of its JSON" not in done.stderr and [p.name for p in tmp_path.iterdir()] == [name]
+
+
+def test_pipes(tmp_path):
+    """Plain and compressed from a pipe, as from the file; JSON that begins with a line feed is no foreign file."""
+    events = [event("cpu_op", "aten::mm", start, 9) for start in range(0, 20000, 10)]
+    text = b"\n" + json.dumps({"traceEvents": events}).encode()
+    (tmp_path / "file.json").write_bytes(text)
+    run("import", "file.json", cwd=tmp_path)
+    for name, data in (("plain", text), ("packed", gzip.compress(text))):
+        done = subprocess.run([PROFD, "import", "-", "--output", f"{name}.db"], input=data, capture_output=True, cwd=tmp_path, timeout=60)
+        assert (done.returncode, done.stderr) == (0, b"") and b"2,002 events" in done.stdout
+        assert show(tmp_path / f"{name}.db", "operators") == show(tmp_path / "file.db", "operators")
+    files = sorted(p.name for p in tmp_path.iterdir())
+    assert "standard input, which has no name" in run("import", "-", code=2, cwd=tmp_path).stderr
+    assert "--output names a file" in run("import", "file.json", "--output", "-", code=2, cwd=tmp_path).stderr
+    assert "it is empty" in run("import", "-", "--output", "x.db", code=1, cwd=tmp_path).stderr
+    master, slave = pty.openpty()
+    done = subprocess.run([PROFD, "import", "-", "--output", "x.db"], stdin=slave, capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    assert done.returncode == 1 and "it is a terminal" in done.stderr
+    os.close(master)
+    os.close(slave)
+    assert sorted(p.name for p in tmp_path.iterdir()) == files
+
+
+def test_versions_of_cuda_are_told(tmp_path):
+    """Another driver may be all that is different; it comes back in an export, too. What is no number is none."""
+    kernel = [event("kernel", "gemm", 10, 5, 7, device=0, stream=7)]
+    for name, driver, runtime in (("a", 12090, 12040), ("b", 12080, "12.8")):
+        trace = written(tmp_path / f"{name}.json", kernel, cuda_driver_version=driver, cuda_runtime_version=runtime, cupti_version=22)
+        run("import", trace, "--output", tmp_path / f"{name}.db")
+    answer = json.loads(run("diff", tmp_path / "a.db", tmp_path / "b.db", "--format", "json").stdout)
+    assert [(d["what"], d["a"], d["b"]) for d in answer["differences"] if d["what"].endswith("version")] == [("driver_version", "12090", "12080")]
+    assert [answer[side][key] for side in "ab" for key in ("cupti_version", "runtime_version")] == ["22", "12040", "22", None]
+    run("export", tmp_path / "a.db", "--output", tmp_path / "back.json")
+    back = json.loads((tmp_path / "back.json").read_text())
+    assert [back[key] for key in ("cuda_driver_version", "cuda_runtime_version", "cupti_version")] == [12090, 12040, 22]
 
 
 def test_one_bad_file_among_good_ones(tmp_path):

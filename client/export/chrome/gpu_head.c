@@ -58,11 +58,14 @@ void gpu_put_versions(const struct chrome *c, struct buffer *b)
 {
 	static const char *const keys[] = {"cupti_version", "cuda_runtime_version", "cuda_driver_version"};
 	sqlite3_stmt *row;
+	/* A trace that was imported has no session. */
 	if (c->schema < 2 ||
 	    sqlite3_prepare_v2(
 		    c->reader->db,
-		    "SELECT cupti_version, runtime_version, driver_version FROM sessions ORDER BY rowid DESC", -1, &row,
-		    NULL) != SQLITE_OK)
+		    "SELECT * FROM (SELECT cupti_version, runtime_version, driver_version FROM sessions ORDER BY rowid DESC LIMIT 1) "
+		    "UNION ALL SELECT (SELECT value FROM meta WHERE key = 'cupti_version'), (SELECT value FROM meta WHERE "
+		    "key = 'runtime_version'), (SELECT value FROM meta WHERE key = 'driver_version')",
+		    -1, &row, NULL) != SQLITE_OK)
 		return;
 	if (sqlite3_step(row) == SQLITE_ROW)
 		for (int i = 0; i < 3; i++)

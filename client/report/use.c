@@ -12,18 +12,27 @@
 
 #define NONE_RECORDED "how much the step's thread ran, and workers of a loader, was not recorded"
 
-static void note_thread(struct table *table, const struct thread_use *use, int64_t wall, int64_t steps)
+/* What the thread did in so many steps, which took `wall` together. */
+struct steps_use {
+	struct thread_use use;
+	int64_t wall, steps;
+	bool together; /* they are too short to be told apart */
+};
+
+static void note_thread(struct table *table, const struct steps_use *of)
 {
+	const struct thread_use *use = &of->use;
+	int64_t wall = of->wall, steps = of->steps;
 	char ran[TEXT_FIGURE_BYTES], waited[TEXT_FIGURE_BYTES], slept[TEXT_FIGURE_BYTES], error[TEXT_FIGURE_BYTES];
 
 	table_note(
 		table,
 		"a step's thread ran %s (%.0f %%, exact to %s), slept %s, waited %s for a processor; it went to sleep %.1f "
-		"times, and lost its processor %.1f times",
+		"times, and lost its processor %.1f times%s",
 		text_duration(ran, use->ran / steps), (double)use->ran * 100 / (double)wall,
 		text_duration(error, use->error / steps), text_duration(slept, (wall - use->ran - use->waited) / steps),
 		text_duration(waited, use->waited / steps), (double)use->voluntary / (double)steps,
-		(double)use->involuntary / (double)steps);
+		(double)use->involuntary / (double)steps, of->together ? " (all steps taken together)" : "");
 }
 
 static void note_workers(struct table *table, const struct reader *reader)
@@ -47,10 +56,38 @@ static void note_workers(struct table *table, const struct reader *reader)
 	}
 }
 
-static void note_use(struct table *table, const struct thread_use *use, int64_t wall, int64_t steps)
+/* As the finding `processor` does it: each step by itself; where fewer than half can be told so, all of them together. */
+static struct steps_use steps_use(const struct thread_times *times, const struct breakdown *breakdown, size_t first,
+				  size_t last)
 {
-	if (wall > 0 && use->error <= wall / 4)
-		note_thread(table, use, wall, steps);
+	struct steps_use of = {.together = last - first > 1};
+
+	for (size_t i = first; i < last; i++) {
+		const struct breakdown_step *step = &breakdown->steps[i];
+		struct thread_use use;
+
+		if (!thread_times_between(times, step->start, step->end, &use))
+			continue;
+		thread_times_add(times, step->start, step->end, &of.use);
+		of.wall += step->end - step->start;
+		of.steps++;
+	}
+	if ((size_t)of.steps * 2 >= last - first) {
+		of.together = false;
+		return of;
+	}
+	of.steps = 0;
+	if (thread_times_between(times, breakdown->steps[first].start, breakdown->steps[last - 1].end, &of.use)) {
+		of.steps = (int64_t)(last - first);
+		of.wall = breakdown->steps[last - 1].end - breakdown->steps[first].start;
+	}
+	return of;
+}
+
+static void note_use(struct table *table, const struct steps_use *of)
+{
+	if (of->steps && of->wall > 0)
+		note_thread(table, of);
 	else
 		table_note(
 			table,
@@ -61,23 +98,16 @@ void report_note_use(struct table *table, const struct reader *reader, const str
 		     size_t last, bool alone)
 {
 	struct thread_times times;
-	struct thread_use use = {0};
-	int64_t wall = 0, steps = 0;
 
 	if (!thread_times_load(reader->db, breakdown->step_thread, &times))
 		report_damaged(reader);
-	for (size_t i = first; i < last; i++) {
-		const struct breakdown_step *step = &breakdown->steps[i];
+	if (times.count && first < last) {
+		const struct steps_use of = steps_use(&times, breakdown, first, last);
 
-		if (!thread_times_add(&times, step->start, step->end, &use))
-			continue;
-		wall += step->end - step->start;
-		steps++;
-	}
-	if (times.count)
-		note_use(table, &use, wall, steps);
-	else if (alone)
+		note_use(table, &of);
+	} else if (alone) {
 		table_note(table, "%s", NONE_RECORDED);
+	}
 	if (report_looked(reader))
 		note_workers(table, reader);
 	thread_times_free(&times);

@@ -1,6 +1,7 @@
 /* processor.c - see processor.h. The agent looks at the thread every some ms (thread_times): a step is told by itself where that is exact
  * enough, else by all steps together. */
 #include "processor.h"
+#include "telling.h"
 
 #include "store/breakdown/thread_times.h"
 
@@ -162,16 +163,16 @@ static void tell_why(const struct processor *processor, char *why, size_t why_by
 
 void processor_tell(const struct processor *processor, const struct findings *findings, struct finding *finding)
 {
-	char why[160];
+	char why[160], taken[COUNTED_BYTES];
 	snprintf(finding->what, sizeof finding->what, "%s",
 		 finding->device >= 0 ? "The device waits while the step's thread has no processor to run on"
 				      : "The step's thread waits for a processor");
 	tell_why(processor, why, sizeof why, finding->advice, sizeof finding->advice);
 	snprintf(
 		finding->evidence, sizeof finding->evidence,
-		"It could have run and had none for %.*f ms%s%s; its processor was taken from it %.*f times%s.%s This time lies within other "
+		"It could have run and had none for %.*f ms%s%s; its processor was taken from it %s%s.%s This time lies within other "
 		"rows and findings.",
 		finding->ns < 10000000 ? 2 : 0, (double)finding->ns / 1e6, findings_of(findings),
 		processor->evenly && findings->last - findings->first > 1 ? " (all steps taken together)" : "",
-		processor->taken < 10 ? 1 : 0, processor->taken, findings_per(findings), why);
+		counted(taken, processor->taken, "time", "times"), findings_per(findings), why);
 }

@@ -87,8 +87,9 @@ static void tell_input(const struct telling *telling)
 static void tell_launch(const struct telling *telling)
 {
 	const struct claims *claims = telling->claims;
-	char text[DURATION_BYTES];
+	char text[DURATION_BYTES], count[COUNTED_BYTES];
 	int64_t middle = figures_median_operation(telling->breakdown, telling->findings, claims);
+	const char *per = findings_per(telling->findings);
 	double operations = figures_mean_operations(telling->findings, claims);
 	int64_t waits = figures_host_row(telling->breakdown, telling->findings, claims, HOST_SYNC) +
 			figures_host_row(telling->breakdown, telling->findings, claims, HOST_ALLOC);
@@ -96,17 +97,20 @@ static void tell_launch(const struct telling *telling)
 	enum idle_row row = figures_late(claims, FINDING_LAUNCH, &ns, &all);
 	bool same = figures_same_operations(telling->findings, claims);
 	WHAT("Launch-bound: the device waits for the host to launch");
-	EVIDENCE(
-		"%.0f operations%s, half of them take %s or less. For %.0f %% of that time the breakdown's row is \"%s\".%s",
-		operations, findings_per(telling->findings), duration(text, middle), figures_percent(ns, all),
-		breakdown_idle_rows[row].title,
-		telling->capture->graph_launches ? " CUDA graphs are in use already." : "");
-	if (same && waits == 0)
+	EVIDENCE("%s%s, half of them take %s or less. For %.0f %% of that time the breakdown's row is \"%s\".%s",
+		 counted(count, operations, "operation", "operations"), per, duration(text, middle),
+		 figures_percent(ns, all), breakdown_idle_rows[row].title,
+		 telling->capture->graph_launches ? " CUDA graphs are in use already." : "");
+	if (telling->findings->judged == 1)
+		ADVICE("Try torch.compile, which fuses operators, or larger batches. CUDA graphs apply where every step launches the same operations and "
+		       "nothing waits in between, which one %s alone does not tell.",
+		       telling->findings->window ? "window" : "step");
+	else if (same && waits == 0)
 		ADVICE("Every step launches the same number of operations and nothing waits in between: CUDA graphs apply "
 		       "(torch.compile(mode=\"reduce-overhead\"), torch.cuda.make_graphed_callables). Or larger batches.");
 	else if (same)
 		ADVICE("Try torch.compile, which fuses operators. CUDA graphs apply once the step neither waits for the device nor "
-		       "allocates (see the rows of the host). Or larger batches.");
+		       "allocates: `profd show CAPTURE --by breakdown` has these rows of the host. Or larger batches.");
 	else
 		ADVICE("Try torch.compile, which fuses operators, or larger batches. Steps launch different numbers of operations: CUDA "
 		       "graphs apply to the parts that stay the same.");
@@ -116,8 +120,10 @@ static void tell_optimizer(const struct telling *telling)
 {
 	WHAT(telling->finding->device >= 0 ? "The device waits for the optimizer, which updates tensor by tensor"
 					   : "The optimizer updates tensor by tensor");
-	EVIDENCE("%.0f operators%s that update one tensor each.",
-		 figures_mean_per_tensor(telling->findings, telling->claims), findings_per(telling->findings));
+	char count[COUNTED_BYTES];
+	EVIDENCE("%s%s that update one tensor each.",
+		 counted(count, figures_mean_per_tensor(telling->findings, telling->claims), "operator", "operators"),
+		 findings_per(telling->findings));
 	if (telling->finding->device < 0)
 		ADVICE("Use one operator for all tensors: fused=True, which Adam, AdamW, SGD and Adagrad have on the CPU from torch 2.4 on. "
 		       "(foreach=True takes them one by one there.)");
@@ -249,6 +255,11 @@ static void tell_stall(const struct telling *telling)
 	advise_stacks(telling);
 }
 
+static const char *stretches(const struct telling *telling, char text[COUNTED_BYTES])
+{
+	return counted(text, figures_mean(telling->findings, telling->finding->interval_total), "stretch", "stretches");
+}
+
 static void tell_wait(const struct telling *telling)
 {
 	struct finding *finding = telling->finding;
@@ -267,20 +278,23 @@ static void tell_wait(const struct telling *telling)
 	bool within = *call && strcmp(call, finding->subject) != 0;
 	const char *there = within ? ", there most in " : "", *inner = within ? call : "",
 		   *per = findings_per(telling->findings);
+	char count[COUNTED_BYTES];
 	double copies;
 	if (finding->kind == FINDING_COPY) {
 		of_operations(telling, is_blocking_copy, &copies);
-		EVIDENCE("%.1f such copies%s; %.0f %% of the time of their calls in %s%s%s.", copies, per,
-			 figures_percent(most.ns, all), *finding->subject ? finding->subject : "no operator", there,
-			 inner);
+		EVIDENCE("%s%s; %.0f %% of the time of their calls in %s%s%s.",
+			 counted(count, copies, "such copy", "such copies"), per, figures_percent(most.ns, all),
+			 *finding->subject ? finding->subject : "no operator", there, inner);
 	} else if (finding->kind == FINDING_SYNC) {
-		EVIDENCE("%.0f %% of it after %s%s%s; %.1f waits%s.", figures_percent(most.ns, all),
+		EVIDENCE("%.0f %% of it after %s%s%s; %s%s.", figures_percent(most.ns, all),
 			 *finding->subject ? finding->subject : "a call", there, inner,
-			 figures_mean(telling->findings, figures_waits(telling->claims)), per);
+			 counted(count, figures_mean(telling->findings, figures_waits(telling->claims)), "wait",
+				 "waits"),
+			 per);
 	} else {
-		EVIDENCE("%.0f %% of it in %s%s%s; %.1f stretches%s.", figures_percent(most.ns, all),
+		EVIDENCE("%.0f %% of it in %s%s%s; %s%s.", figures_percent(most.ns, all),
 			 *finding->subject ? finding->subject : "several calls together", there, inner,
-			 figures_mean(telling->findings, finding->interval_total), per);
+			 stretches(telling, count), per);
 	}
 	if (finding->kind != FINDING_SYNC)
 		return;
@@ -295,13 +309,13 @@ static void tell_wait(const struct telling *telling)
 
 static void tell_small(const struct telling *telling)
 {
-	char text[DURATION_BYTES];
+	char text[DURATION_BYTES], count[COUNTED_BYTES], gaps[COUNTED_BYTES];
+	const char *per = findings_per(telling->findings);
 	WHAT("Many small kernels: the device is between them");
-	EVIDENCE(
-		"%.0f operations%s, half of them take %s or less; %.0f gaps%s of 10 us or less between such as were queued in time.",
-		figures_mean_operations(telling->findings, telling->claims), findings_per(telling->findings),
-		duration(text, figures_median_operation(telling->breakdown, telling->findings, telling->claims)),
-		figures_mean(telling->findings, telling->finding->interval_total), findings_per(telling->findings));
+	EVIDENCE("%s%s, half of them take %s or less; %s%s of 10 us or less between such as were queued in time.",
+		 counted(count, figures_mean_operations(telling->findings, telling->claims), "operation", "operations"),
+		 per, duration(text, figures_median_operation(telling->breakdown, telling->findings, telling->claims)),
+		 counted(gaps, figures_mean(telling->findings, telling->finding->interval_total), "gap", "gaps"), per);
 }
 
 static void tell_kernels(const struct telling *telling)
@@ -311,22 +325,25 @@ static void tell_kernels(const struct telling *telling)
 	const char *per = findings_per(telling->findings);
 	double all;
 	struct figure most = of_operations(telling, few ? has_few_blocks : is_without_tensor_cores, &all);
-	double times = figures_mean(telling->findings, most.count);
+	char kernels[COUNTED_BYTES], times[COUNTED_BYTES];
+	counted(kernels, all, "kernel", "kernels");
+	counted(times, figures_mean(telling->findings, most.count), "time", "times");
 	texts_get_kernel(telling->texts, most.id, finding->subject, sizeof finding->subject);
 	if (few) {
 		WHAT("Kernels fill a part of the device");
 		EVIDENCE(
-			"%.0f kernels%s have blocks for %.0f %% of its multiprocessors by their time; time counts while nothing else runs. "
-			"Most of it in %.120s, %.0f%s.",
-			all, per, telling->claims->few_fill * 100, finding->subject, times, per);
+			"%s%s %s blocks for %.0f %% of its multiprocessors by their time; time counts while nothing else runs. "
+			"Most of it in %.120s, %s%s.",
+			kernels, per, all == 1 ? "has" : "have", telling->claims->few_fill * 100, finding->subject,
+			times, per);
 	} else {
 		WHAT("Matrix products run without tensor cores");
 		char inputs[FINDING_NAME_BYTES], whole[FINDING_NAME_BYTES];
 		texts_get(telling->texts, most.id, whole, sizeof whole);
 		shapes_of_kernel(telling->texts->db, most.id, telling->findings, inputs, sizeof inputs);
 		EVIDENCE(
-			"%.0f kernels%s. Most of their time in %.120s, %.0f%s%s. \"At most\" is the peak of the hardware; precision changes.",
-			all, per, finding->subject, times, per, inputs);
+			"%s%s. Most of their time in %.120s, %s%s%s. \"At most\" is the peak of the hardware; precision changes.",
+			kernels, per, finding->subject, times, per, inputs);
 		ADVICE("%s", cores_advice(cores_major(telling->texts->db, finding->device), whole));
 	}
 }
@@ -337,15 +354,16 @@ static void tell_collectives(const struct telling *telling)
 	double all;
 	struct figure most = of_operations(telling, is_collective, &all);
 	texts_get_kernel(telling->texts, most.id, finding->subject, sizeof finding->subject);
-	EVIDENCE("%.1f collectives%s, most of their time in %.120s; the wait for the other ranks is in it.", all,
-		 findings_per(telling->findings), finding->subject);
+	char count[COUNTED_BYTES];
+	EVIDENCE("%s%s, most of their time in %.120s; the wait for the other ranks is in it.",
+		 counted(count, all, "collective", "collectives"), findings_per(telling->findings), finding->subject);
 }
 
 /* The call that has most of it, where it is known. */
 static void tell_calls(const struct telling *telling)
 {
 	struct finding *finding = telling->finding;
-	char text[DURATION_BYTES], call[FINDING_NAME_BYTES];
+	char text[DURATION_BYTES], call[FINDING_NAME_BYTES], count[COUNTED_BYTES];
 	int64_t all;
 	struct figure most = figures_biggest(telling->claims, finding->kind, &all);
 	texts_get(telling->texts, most.id, finding->subject, sizeof finding->subject);
@@ -353,24 +371,24 @@ static void tell_calls(const struct telling *telling)
 	if (!*finding->subject)
 		return;
 	bool within = *call && strcmp(call, finding->subject) != 0;
-	EVIDENCE("%.0f %% of it in %s%s%s; %.1f stretches%s, the longest %s.", figures_percent(most.ns, all),
-		 finding->subject, within ? ", there most in " : "", within ? call : "",
-		 figures_mean(telling->findings, finding->interval_total), findings_per(telling->findings),
-		 duration(text, figures_longest(telling->claims, finding->kind)));
+	EVIDENCE("%.0f %% of it in %s%s%s; %s%s, the longest %s.", figures_percent(most.ns, all), finding->subject,
+		 within ? ", there most in " : "", within ? call : "", stretches(telling, count),
+		 findings_per(telling->findings), duration(text, figures_longest(telling->claims, finding->kind)));
 }
 
 static void tell_others(const struct telling *telling)
 {
 	struct finding *finding = telling->finding;
 	const char *per = findings_per(telling->findings);
-	char text[DURATION_BYTES];
-	double times = figures_mean(telling->findings, finding->interval_total);
-	EVIDENCE("%.1f stretches%s, the longest %s.", times, per,
+	char text[DURATION_BYTES], count[COUNTED_BYTES];
+	double copies;
+	EVIDENCE("%s%s, the longest %s.", stretches(telling, count), per,
 		 duration(text, figures_longest(telling->claims, finding->kind)));
 	switch (finding->kind) {
 	case FINDING_COPIES:
-		of_operations(telling, is_other_copy, &times);
-		EVIDENCE("%.1f copies and memsets%s; time counts while nothing is computed.", times, per);
+		of_operations(telling, is_other_copy, &copies);
+		EVIDENCE("%s%s; time counts while nothing is computed.",
+			 counted(count, copies, "copy or memset", "copies and memsets"), per);
 		WHAT("Copies run while nothing is computed");
 		break;
 	case FINDING_COMMUNICATION:

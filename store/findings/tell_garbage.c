@@ -48,21 +48,28 @@ void tell_garbage(const struct telling *telling)
 	const struct findings *findings = telling->findings;
 	struct finding *finding = telling->finding;
 	const struct seen seen = look(telling);
-	int64_t counted = counted_full(telling);
-	char text[DURATION_BYTES];
+	int64_t told = counted_full(telling);
+	char text[DURATION_BYTES], count[COUNTED_BYTES];
 	WHAT("%s Python collects garbage", finding->device >= 0 ? "The device waits while" : "In the step");
 	/* Of one that began before the first of these steps a part lies in them. */
 	if (!seen.times) {
-		EVIDENCE("%.1f stretches%s, the longest %s.", figures_mean(findings, finding->interval_total),
+		EVIDENCE("%s%s, the longest %s.",
+			 counted(count, figures_mean(findings, finding->interval_total), "stretch", "stretches"),
 			 findings_per(findings), duration(text, figures_longest(telling->claims, finding->kind)));
 		return;
 	}
-	EVIDENCE("Seen %llu times in %llu of %llu steps; the longest took %s.", seen.times, seen.steps,
-		 (unsigned long long)(findings->last - findings->first), duration(text, seen.longest));
+	unsigned long long steps = findings->last - findings->first;
+	EVIDENCE("Seen %llu time%s", seen.times, seen.times == 1 ? "" : "s");
+	if (findings->window)
+		ADD(finding->evidence, " in the window");
+	else
+		ADD(finding->evidence, " in %llu of %llu step%s", seen.steps, steps, steps == 1 ? "" : "s");
+	ADD(finding->evidence, "; the longest took %s.", duration(text, seen.longest));
 	if (seen.unknown)
 		return;
-	ADD(finding->evidence, " %llu times all objects were gone through (a full collection).", seen.full);
-	if (counted > (int64_t)seen.full)
+	ADD(finding->evidence, " %llu time%s all objects were gone through (a full collection).", seen.full,
+	    seen.full == 1 ? "" : "s");
+	if (told > (int64_t)seen.full)
 		ADD(finding->evidence, " Python counted %lld such: those that were not seen are in other rows.",
-		    (long long)counted);
+		    (long long)told);
 }

@@ -29,6 +29,16 @@ static inline const char *duration(char text[DURATION_BYTES], int64_t ns)
 	return mean(text, ns, 1);
 }
 
+#define COUNTED_BYTES 48
+
+/* "1 wait", "2 waits", "1.5 waits": a mean is told as it is. */
+static inline const char *counted(char text[COUNTED_BYTES], double mean, const char *one, const char *more)
+{
+	bool whole = mean == (double)(long long)mean || mean >= 100;
+	snprintf(text, COUNTED_BYTES, "%.*f %s", whole ? 0 : 1, mean, mean == 1 ? one : more);
+	return text;
+}
+
 struct telling {
 	const struct texts *texts;
 	const struct breakdown_capture *capture;

@@ -110,6 +110,51 @@ def test_the_beginning_alone_is_not_known(tmp_path):
     assert 0 < rows(1)["unknown"] <= steps[0] // 2 and rows(1)["input"] > 0 and "unknown" not in rows(2)
 
 
+def launches(m):
+    """Small operators, launched slowly; every step a different number of them where `planted`."""
+    m.layers(120 + (m.step % 3 if m.planted else 0), 20 * findings_workloads.US, host=70 * findings_workloads.US)
+
+
+def launches_and_waits(m):
+    launches(m)
+    m.item()
+
+
+@pytest.mark.parametrize("loop, differ, steps, window, says", [
+    (launches, False, 6, False, "Every step launches the same number of operations and nothing waits in between"),
+    (launches, True, 6, False, "Steps launch different numbers of operations"),
+    (launches_and_waits, False, 6, False, "once the step neither waits for the device nor allocates: `profd show CAPTURE --by breakdown`"),
+    (launches, False, 1, False, "which one step alone does not tell"), (launches, False, 6, True, "which one window alone does not tell")],
+    ids=["alike", "unlike", "waits", "one-step", "window"])
+def test_whether_graphs_apply_is_told_by_several_steps(tmp_path, loop, differ, steps, window, says):
+    machine, _ = findings_machine.run(loop, differ, steps=steps)
+    text = findings_machine.trace(machine)
+    if window:
+        text = "\n".join(line for line in text.split("\n") if "ProfilerStep#" not in line)
+    found = verdict(text, tmp_path)["findings"]
+    assert found[0]["finding"] == "launch_bound" and says in found[0]["try"], found
+
+
+def test_the_screen_and_the_finding_know_the_same_of_the_thread(tmp_path):
+    """It was looked at twice alone: no step can be told by itself, and all of them together can."""
+    machine, steps = findings_machine.run(findings_workloads.host_train, False)
+    verdict(findings_machine.trace(machine), tmp_path)
+    capture = tmp_path / "trace.db"
+    with contextlib.closing(sqlite3.connect(capture)) as db:
+        thread, start, end = db.execute("SELECT min(thread), min(start), max(start + duration) FROM steps").fetchone()
+        wall = end - start
+        for time, ran, waited, taken in ((start - 1000, 0, 0, 0), (end + 1000, wall // 2, wall * 3 // 10, len(steps) + 1)):
+            db.execute("INSERT INTO thread_times (flags, time, cpu, waited, voluntary, involuntary, thread) VALUES (0, ?, ?, ?, 0, ?, ?)",
+                       (time, ran, waited, taken, thread))
+        db.execute("DELETE FROM meta WHERE key = 'verdict'")
+        db.commit()
+    found = json.loads(run("show", capture, "--by", "findings", "--format", "json"))["findings"]
+    assert [one["finding"] for one in found] == ["processor"] and abs(found[0]["share"] - 0.3) < 0.01
+    assert "(all steps taken together); its processor was taken from it 1 time a step." in found[0]["evidence"], found[0]["evidence"]
+    text = " ".join(run("show", capture).split())
+    assert "is not known" not in text and "ran 6.9" in text and "waited 4.1" in text and "lost its processor 1.0 times (all steps taken together)" in text, text
+
+
 def test_there_are_enough():
     assert len(findings_workloads.CAUSES) >= 25 and len(findings_workloads.HEALTHY) >= 15 and len(findings_workloads.DECOYS) >= 10
     names = [case[0] for case in findings_workloads.CAUSES + findings_workloads.HEALTHY + findings_workloads.DECOYS]

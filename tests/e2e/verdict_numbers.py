@@ -36,6 +36,12 @@ def near(printed, value):
     assert abs(float(printed) - value) <= 0.5 * 10 ** -decimals + 1e-6 * max(1, abs(value)), (printed, value)
 
 
+def near_count(printed, value):
+    """Whole ones as such."""
+    near(printed, value)
+    assert ("." in printed) == (value != int(value) and value < 100), (printed, value)
+
+
 def near_time(printed, ns):
     number, unit = printed.split()
     near(number, ns / UNITS[unit])
@@ -326,6 +332,7 @@ class File:
 
     def check(self, finding):
         self.finding, self.left = finding, finding["evidence"]
+        assert not re.search(r"\b1 (stretches|waits|times|operations|operators|kernels|gaps|collectives|such copies|copies)\b", self.left), self.left
         self.per = len(self.judged)
         told = {"input": self.told_input, "launch_bound": self.told_launch, "optimizer_per_tensor": self.told_optimizer, "stall": self.told_stall,
                 "sync": self.told_wait, "pageable_copy": self.told_copy, "allocation": self.told_wait, "small_kernels": self.told_small,
@@ -383,8 +390,8 @@ class File:
 
     def told_operations(self, kind):
         begun = self.begun()
-        found = self.take(rf"{NUMBER} operations{PER}, half of them take {TIME} or less[.;]")
-        near(found[1], len(begun) / self.per)
+        found = self.take(rf"{NUMBER} operations?{PER}, half of them take {TIME} or less[.;]")
+        near_count(found[1], len(begun) / self.per)
         lengths = sorted(one["end"] - one["start"] for one in begun)
         near_time(found[2], lengths[len(lengths) // 2])
 
@@ -397,10 +404,10 @@ class File:
         assert found[2] in {LATE[row] for row in rows if rows[row] == rows[most]}
 
     def told_optimizer(self):
-        found = self.take(rf"{NUMBER} operators{PER} that update one tensor each\.")
+        found = self.take(rf"{NUMBER} operators?{PER} that update one tensor each\.")
         if not hasattr(self, "updates"):
             self.per_tensor()
-        near(found[1], sum(self.updates.get(i, 0) for i in self.judged) / self.per)
+        near_count(found[1], sum(self.updates.get(i, 0) for i in self.judged) / self.per)
 
     def told_stall(self):
         if self.device < 0:
@@ -449,17 +456,17 @@ class File:
         assert not found or abs(sum(map(float, found.groups())) - 100) <= 1.5
 
     def told_copy(self):
-        found = self.take(rf"{NUMBER} such copies{PER}; {NUMBER} % of the time of their calls in (.*?)(?:, there most in ([^;]*?))?\.(?= |$)")
+        found = self.take(rf"{NUMBER} such cop(?:y|ies){PER}; {NUMBER} % of the time of their calls in (.*?)(?:, there most in ([^;]*?))?\.(?= |$)")
         copies = self.begun("blocking")
-        near(found[1], len(copies) / self.per)
+        near_count(found[1], len(copies) / self.per)
         self.told_by([{"start": one["call"][0], "end": one["call"][1], "thread": one["call"][2], "kind": "pageable_copy", "asked": None} for one in copies],
                      found[2], found[3], found[4])
 
     def told_wait(self):
-        found = self.take(rf"{NUMBER} % of it (?:after|in) (.*?)(?:, there most in ([^;]*))?; {NUMBER} (waits|stretches){PER}\.")
+        found = self.take(rf"{NUMBER} % of it (?:after|in) (.*?)(?:, there most in ([^;]*))?; {NUMBER} (wait|stretch)(?:e?s)?{PER}\.")
         seen = self.told_by(self.stretches(), found[1], found[2], found[3])
-        assert (self.finding["finding"] == "sync") == (found[5] == "waits")
-        near(found[4], (len(seen) if found[5] == "waits" else len(self.stretches())) / self.per)
+        assert (self.finding["finding"] == "sync") == (found[5] == "wait")
+        near_count(found[4], (len(seen) if found[5] == "wait" else len(self.stretches())) / self.per)
 
     def told_by(self, stretches, share, told, inner):
         """The operator or call that has most, its share, and the call that has most within it. Returns which calls there are."""
@@ -480,8 +487,8 @@ class File:
 
     def told_small(self):
         self.told_operations("small_kernels")
-        found = self.take(rf"{NUMBER} gaps{PER} of 10 us or less between such as were queued in time\.")
-        near(found[1], len(self.stretches()) / self.per)
+        found = self.take(rf"{NUMBER} gaps?{PER} of 10 us or less between such as were queued in time\.")
+        near_count(found[1], len(self.stretches()) / self.per)
 
     def most(self, begun, name):
         by = {}
@@ -498,18 +505,18 @@ class File:
         few = self.finding["finding"] == "few_blocks"
         begun = self.begun("few" if few else "slow")
         if few:
-            found = self.take(rf"{NUMBER} kernels{PER} have blocks for {NUMBER} % of its multiprocessors by their time; time counts while nothing else runs\. "
-                              rf"Most of it in (.*?), {NUMBER}{PER}\.")
-            near(found[1], len(begun) / self.per)
+            found = self.take(rf"{NUMBER} kernels?{PER} (?:has|have) blocks for {NUMBER} % of its multiprocessors by their time; time counts while nothing else runs\. "
+                              rf"Most of it in (.*?), {NUMBER} times?{PER}\.")
+            near_count(found[1], len(begun) / self.per)
             time = sum(one["end"] - one["start"] for one in begun)
             assert abs(float(found[2]) - sum((one["end"] - one["start"]) * one["fill"] for one in begun) * 100 / time) < 1
-            near(found[4], len(self.most(begun, found[3])) / self.per)
+            near_count(found[4], len(self.most(begun, found[3])) / self.per)
             return
-        found = self.take(rf"{NUMBER} kernels{PER}\. Most of their time in (.*?), {NUMBER}{PER}(?:, most often by (\S+)(?: of (.*?))?)?\. \"At most\" is the peak of the "
+        found = self.take(rf"{NUMBER} kernels?{PER}\. Most of their time in (.*?), {NUMBER} times?{PER}(?:, most often by (\S+)(?: of (.*?))?)?\. \"At most\" is the peak of the "
                           r"hardware; precision changes\.")
-        near(found[1], len(begun) / self.per)
+        near_count(found[1], len(begun) / self.per)
         most = self.most(begun, found[2])
-        near(found[3], len(most) / self.per)
+        near_count(found[3], len(most) / self.per)
         if found[4]:
             counts = dict(self.rows(
                 "SELECT s.text, count(DISTINCT o.id) FROM kernel_records k JOIN launches l ON l.correlation = k.correlation JOIN operators o ON o.id = l.range "
@@ -528,28 +535,28 @@ class File:
     def told_collectives(self):
         if self.device < 0:
             return self.told_stretches()
-        found = self.take(rf"{NUMBER} collectives{PER}, most of their time in (.*?); the wait for the other ranks is in it\.")
+        found = self.take(rf"{NUMBER} collectives?{PER}, most of their time in (.*?); the wait for the other ranks is in it\.")
         begun = self.begun("collective")
-        near(found[1], len(begun) / self.per)
+        near_count(found[1], len(begun) / self.per)
         return self.most(begun, found[2])
 
     def told_copies(self):
-        found = self.take(rf"{NUMBER} copies and memsets{PER}; time counts while nothing is computed\.")
-        near(found[1], len(self.begun("copy")) / self.per)
+        found = self.take(rf"{NUMBER} (?:copies and memsets|copy or memset){PER}; time counts while nothing is computed\.")
+        near_count(found[1], len(self.begun("copy")) / self.per)
 
     def told_calls(self):
-        found = self.take(rf"{NUMBER} % of it in (.*?)(?:, there most in ([^;]*))?; {NUMBER} stretches{PER}, the longest {TIME}\.", False)
+        found = self.take(rf"{NUMBER} % of it in (.*?)(?:, there most in ([^;]*))?; {NUMBER} stretch(?:es)?{PER}, the longest {TIME}\.", False)
         if not found or self.device < 0:
             if not found:
                 self.told_stretches()
             return
         self.told_by(self.stretches(), found[1], found[2], found[3])
-        near(found[4], len(self.stretches()) / self.per)
+        near_count(found[4], len(self.stretches()) / self.per)
         near_time(found[5], max(one["end"] - one["start"] for one in self.stretches()))
 
     def told_stretches(self):
-        found = self.take(rf"{NUMBER} stretches{PER}, the longest {TIME}\.")
-        near(found[1], self.finding["intervals"] / self.per)
+        found = self.take(rf"{NUMBER} stretch(?:es)?{PER}, the longest {TIME}\.")
+        near_count(found[1], self.finding["intervals"] / self.per)
         near_time(found[2], max(end - start for start, end, _ in self.intervals[self.finding["number"]]))
         if self.device >= 0 and self.stretches():
             near_time(found[2], max(one["end"] - one["start"] for one in self.stretches()))
@@ -590,7 +597,7 @@ class File:
 
     def told_processor(self):
         found = self.take(rf"It could have run and had none for {NUMBER} ms{OF}(?: \(all steps taken together\))?; its processor was taken from it {NUMBER} "
-                          rf"times{PER}\.")
+                          rf"times?{PER}\.")
         near(found[1], self.finding["ns"] / 1e6)
         if found := self.take(rf"Its cgroup may use {NUMBER} processors, and used that up and was stopped in {NUMBER} % of the quota's periods\.", False):
             near(found[2], int(self.meta["quota_stopped"]) * 100 / int(self.meta["quota_periods"]))
@@ -610,13 +617,14 @@ class File:
             assert self.rows("SELECT count(*) FROM compile_events WHERE line = ?", int(found[3]))[0][0] >= int(found[4])
 
     def told_garbage(self):
-        found = self.take(rf"Seen (\d+) times in (\d+) of (\d+) steps; the longest took {TIME}\.")
+        found = self.take(rf"Seen (\d+) times? in (?:the window|(\d+) of (\d+) steps?); the longest took {TIME}\.")
+        seen = [int(n) for n in found.groups()[:1 if self.window else 3]]
         first, last = self.meta["verdict_first"], self.meta["verdict_last"]
         rows = [row for row in self.rows("SELECT start, duration, generation FROM garbage_collections WHERE thread <> 0")
                 if self.step_at(row[0]) is not None and first <= self.step_at(row[0]) < last]
-        assert [int(n) for n in found.groups()[:3]] == [len(rows), len({self.step_at(row[0]) for row in rows}), last - first]
-        near_time(found[4], max(row[1] for row in rows))
-        if found := self.take(r"(\d+) times all objects were gone through \(a full collection\)\.", False):
+        assert seen == [len(rows), len({self.step_at(row[0]) for row in rows}), last - first][:len(seen)]
+        near_time(found.groups()[-1], max(row[1] for row in rows))
+        if found := self.take(r"(\d+) times? all objects were gone through \(a full collection\)\.", False):
             full, counts = sum(row[2] == 2 for row in rows), [row[0] for row in self.rows("SELECT collections_2 FROM steps ORDER BY start")[first:last]]
             assert int(found[1]) == full
             if more := self.take(r"Python counted (\d+) such: those that were not seen are in other rows\.", False):

@@ -149,6 +149,16 @@ def test_daemon_has_no_descriptors(row, profd, state):
     hold(row, profd, state, do, lambda _: resource.prlimit(profd.daemon.pid, resource.RLIMIT_NOFILE, before["limit"]))
 
 
+def test_client_has_no_descriptors(row, profd):
+    row.does("the client may open no further descriptor while the job is recording")
+
+    def do(scene):
+        resource.prlimit(scene.client.pid, resource.RLIMIT_NOFILE, (descriptors(scene.client.pid),) * 2)
+
+    captures = hold(row, profd, "recording", do)
+    assert [one["status"] for one in captures] == ["complete"], captures
+
+
 def address_space(pid):
     with open(f"/proc/{pid}/statm", encoding="ascii") as statm:
         return int(statm.read().split()[0]) * resource.getpagesize()

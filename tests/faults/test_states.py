@@ -191,3 +191,43 @@ def test_done_while_batches_are_counted(row, profd, counts, what):
     captures = counted(row, profd, client, "enumerate(DataLoader)*")
     if not captures:
         row.nothing_recorded("nobody waited for it")
+
+
+# {state: a capture that goes on from there to its end}
+PASSING = {"warmup": ["--warmup", 100, "--steps", 20], "finishing": STATES["finishing"]}
+DONE_IN = {**{what: DONE_TO[what] for what in ("client", "daemon", "stop")}, "client stop": "the client is stopped, and goes on",
+           "job stop": "the job is stopped, and goes on"}
+
+
+@pytest.mark.parametrize("what", DONE_IN)
+@pytest.mark.parametrize("state", PASSING)
+def test_done_in_each_state(row, profd, state, what):
+    """What test_done_to.py does in states that last; here the job stands in one that passes, until it has been done."""
+    row.does(f"{DONE_IN[what]} while a capture is {state}")
+    fate = Fate(row, profd, "exit")
+    fate.bare(signalled(signal.SIGUSR1))
+    job = fate.watched()
+    client = fate.hold(state, lambda: profd.follow("--pid", job.pid, *PASSING[state], "--timeout", "100s"))
+    stopped = {"stop": profd.daemon, "client stop": client}.get(what)
+    if stopped:
+        stopped.send_signal(signal.SIGSTOP)
+    elif what == "client":
+        client.kill()
+    elif what == "daemon":
+        profd.stop_daemon(signal.SIGKILL)
+    job.send_signal(signal.SIGCONT)
+    before = naps(job.pid)
+    wait_for(lambda: naps(job.pid) > before + 20, 30, "further steps of the job")
+    if stopped:
+        stopped.send_signal(signal.SIGCONT)
+    elif what == "daemon":
+        profd.start_daemon()
+        profd.wait_registered(job.pid)
+    wait_for(lambda: client.poll() is not None, 60, "the client to end")
+    wait_for(lambda: profd.process(job.pid)["state"] == "idle", 60, "the agent to be idle")
+    assert profd.trigger(job.pid, "--steps", 3)["status"] == "complete"
+    signalled(signal.SIGUSR1)(job)
+    fate.end()
+    captures = counted(row, profd, client, "step")
+    if what in ("stop", "client stop", "job stop"):
+        assert client.returncode == 0 and [one["status"] for one in captures[:2]] == ["complete"] * 2, captures

@@ -227,6 +227,33 @@ def test_a_kind_that_cupti_refuses(row, profd, what, release):
         row.counts(one(db, "SELECT count(*) FROM kernels WHERE step"), one(db, LOST), 3 * scene.per_step())
 
 
+# {what: (kinds, section that is empty for it, table that another API still fills)}
+REFUSED_BESIDES = {"calls of the runtime API": ((5,), None, "driver"), "calls of the driver API": ((4,), None, "runtime"),
+                   "calls of the runtime API, calls of the driver API": ((4, 5), "api", None), "memory": ((49,), "device_memory", None)}
+KEYS = {"api": "api", "device_memory": "memory"}
+
+
+@pytest.mark.parametrize("release", ["12.4", gpu.NEWEST])
+@pytest.mark.parametrize("what", REFUSED_BESIDES)
+def test_a_kind_besides_the_device_that_cupti_refuses(row, profd, what, release):
+    kinds, section, other = REFUSED_BESIDES[what]
+    row.does(f"CUPTI answers 14 where {what} are switched on")
+    scene = Scene(row, profd, release, "fail=" + "+".join(f"cuptiActivityEnable/{kind}:14" for kind in kinds))
+    capture = scene.play(lambda job: scene.trigger(job, "--steps", 3, "--memory", "--api", "all"), "--runtime", "--async-alloc=2")
+    shown = profd.show(capture["capture_id"])
+    assert [note for note in shown["notes"] if note.startswith("not recorded")] == [f"not recorded, since CUPTI refuses it: {what}"]
+    if section:
+        text = profd.run("show", capture["capture_id"], "--by", section).stdout
+        assert shown[KEYS[section]] is None and "not recorded: CUPTI refuses it" in text, text
+    else:
+        text = profd.run("show", capture["capture_id"], "--by", "api").stdout
+        assert {call["api"] for call in shown["api"]} == {other} and f"{what} were not recorded" in text, (shown["api"], text)
+    # What is refused takes nothing else along.
+    assert bool(shown["memory"]) == (what != "memory"), shown["memory"]
+    with scene.file(capture) as db:
+        row.counts(one(db, "SELECT count(*) FROM kernels WHERE step"), one(db, LOST), 3 * scene.per_step())
+
+
 def test_trigger_says_what_is_refused(row, profd):
     row.does("CUPTI answers 14 where copies are switched on")
     scene = Scene(row, profd, "12.4", "fail=cuptiActivityEnable/1:14")

@@ -20,7 +20,7 @@ static const char *of_batches(uint32_t batches)
 		return "its agent was started with an earlier release, which does not know such batches";
 	/* Torch may have come since the last look, and HELLO has told of it. */
 	if (torch_watch() < 0)
-		return "its batches cannot be told: they are those of torch's DataLoader, and no torch that the agent knows is in it";
+		return "batches can be counted only with torch's DataLoader, and this process has no torch that the agent knows";
 	return batches == BATCHES_ANY || torch_knows_batches() ? NULL
 							       : "its torch does not tell whether a batch trains";
 }

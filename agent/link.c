@@ -230,7 +230,7 @@ static void disconnected(void)
 	connected = welcome = false;
 	life_debug("disconnected", "");
 	control_daemon_lost();
-	/* One that has refused us does so again. */
+	/* A daemon that has refused us does so again. */
 	alone_since = sink_now() - (refused ? 4 * LOOK_LAST : 0);
 	refused = false;
 	retry_later();

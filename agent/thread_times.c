@@ -17,7 +17,7 @@
 /* A look takes a processor, from the job's threads too where there is no other: half a percent of one at most. What is measured is half
  * of it: the thread that looks is woken besides. */
 #define COST_TIMES 500
-/* One that had to wait for a processor takes it from others who wait, of whom there may be a thousand like us. */
+/* An agent's thread that had to wait for a processor takes it from others, of whom a thousand may be agents, too. */
 #define LATE_TIMES 10
 #define PAUSE_MOST_NS 500000000ull
 /* Workers that are looked at. */
@@ -121,7 +121,7 @@ struct looking {
 	bool good;
 };
 
-/* To open it costs more than to read it. One that cannot be read is of a thread that is no more, and the next look tries anew. */
+/* Opening the file costs more than reading it. A file that cannot be read belongs to a thread that has ended; the next look tries anew. */
 static size_t read_schedstat(uint32_t thread, char *text, size_t bytes)
 {
 	char path[PATH];
@@ -234,7 +234,7 @@ static void complete(struct watched *watched)
 
 /* --- workers --- */
 
-/* A process that was forked has our command line, which says nothing of what it does. Whoever runs another program is none of ours. */
+/* A process that was forked has our command line, which says nothing of what it does. A process that runs another program is none of ours. */
 static bool is_worker(uint32_t pid)
 {
 	static char own[512];
@@ -312,7 +312,7 @@ static void write_record(struct sink_thread *own, const void *record, const stru
 	}
 }
 
-/* One that began meanwhile has all that it ran from then. */
+/* A worker that began meanwhile counts with all that it has run. */
 static void write_worker(struct sink_thread *own, const struct worker *worker, uint64_t now,
 			 const struct patience *patience)
 {

@@ -11,7 +11,7 @@ void thread_times_begin(void);
 /* While recording, each time that the agent's thread is awake: looks where it is time. `thread`: the step's, 0 = not known yet.
  * Returns when it wants to look again. */
 uint64_t thread_times_work(uint64_t now, uint32_t thread);
-/* Behind the recording: looks for the last time. What was seen of `thread` counts. */
+/* After the recording: looks for the last time. What was seen of `thread` counts. */
 void thread_times_end(uint32_t thread);
 /* While the sink still takes records: writes what was seen. Where no chunk is free it waits for one, until `deadline` and for as
  * long as the daemon wants this capture. */

@@ -28,7 +28,7 @@ enum control_phase {
 };
 OWN _Atomic uint32_t control_phase;
 
-/* The capture that is armed or recorded. Who may touch what, and when: head of control.c. */
+/* The capture that is armed or recorded. The head of control.c says which thread may touch what, and when. */
 struct run {
 	uint64_t capture, trigger, cycle;
 	struct schedule schedule;

@@ -125,7 +125,7 @@ enum batches {
 enum sample_state { SAMPLE_UNKNOWN, SAMPLE_RUNNING, SAMPLE_WAITING, SAMPLE_READY, SAMPLE_STATE_COUNT };
 /* Which objects Python's collector of garbage went through: the generations are 0, 1 and 2, which is all. */
 enum garbage_generation { GARBAGE_ALL = 2, GARBAGE_GENERATION_UNKNOWN = 3 };
-/* Of a collective operation: does its caller wait for it? And what was not told of it. */
+/* Does the caller of a collective operation wait for it? And what was not told of the operation. */
 enum collective_asynchronous { COLLECTIVE_IS_WAITED_FOR = 1, COLLECTIVE_IS_ASYNCHRONOUS = 2 };
 enum collective_unknown {
 	COLLECTIVE_UNKNOWN_IN = 1,  /* in_elements */
@@ -134,7 +134,7 @@ enum collective_unknown {
 };
 /* What torch.compile compiled; AT_RUN_TIME: what it does when its code first runs, such as choosing among kernels. */
 enum compile_part { COMPILE_FORWARD, COMPILE_BACKWARD, COMPILE_AT_RUN_TIME };
-/* Who told of an allocation, and what happened. */
+/* The source that told of an allocation, and what happened. */
 enum allocation_source { ALLOCATION_CUPTI = 1, ALLOCATION_POOL = 2, ALLOCATION_TORCH = 3 };
 enum allocation_operation {
 	ALLOCATION_TAKEN = 1,
@@ -149,7 +149,7 @@ enum allocation_known {
 	ALLOCATION_KNOWS_TOTALS = 2, /* total and reserved of the device */
 	ALLOCATION_CROWDED = 4, /* given back, of unknown size: not all that were taken found room to be remembered */
 };
-/* Of a block of the framework's: c10::DeviceType of the host, and the number where there is one device of a type. */
+/* A framework block's device: c10::DeviceType of the host, and the number where a type has one device. */
 enum framework_device { FRAMEWORK_CPU = 0, FRAMEWORK_DEVICE_ALONE = 255 };
 /* What a session of CUPTI had on. */
 enum session_option {

@@ -64,7 +64,7 @@ struct segment_header {
 	/* Written by the daemon: how much of it has memory behind it. Only ever grows. */
 	_Alignas(64) _Atomic uint32_t chunks_ready;
 	_Atomic uint32_t strings_ready; /* bytes */
-	/* So many are made ready before a recording begins; 0: not known yet, or an older daemon. Less in a crowd. */
+	/* How many chunks are made ready before a recording begins; 0: not known yet, or an older daemon. Less in a crowd. */
 	_Atomic uint32_t chunks_room;
 
 	/* Free chunks among the ready ones. Agent subtracts when it takes one, daemon adds: an agent that sees 0 need not

@@ -158,7 +158,7 @@ int socket_trusted(const char *path)
 	struct uid_map map = read_uid_map();
 	int unmapped_is_root = strncmp(path, "/tmp/", 5) != 0 && !map.unmapped;
 	uid_t folder_owner = in.st_uid, owner = socket.st_uid, own = geteuid();
-	/* Who is nobody looks like all strangers. */
+	/* A process whose own user is not mapped looks like all strangers. */
 	int own_is_known = own != UID_UNMAPPED || map.all;
 	if (unmapped_is_root && folder_owner == UID_UNMAPPED)
 		folder_owner = 0;

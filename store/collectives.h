@@ -27,8 +27,8 @@ enum collective {
 
 /* "all_reduce"; "" of what is none. */
 const char *collective_word(enum collective collective);
-/* Of an operator (c10d::allreduce_), of a range by which a backend marks one (gloo:all_reduce, nccl:all_reduce), or of the name that torch gives
- * NCCL's (allreduce, _allgather_base). NONE: it is no such thing. */
+/* Which collective is meant by an operator (c10d::allreduce_), by a backend's range (gloo:all_reduce, nccl:all_reduce), or by torch's name for one of
+ * NCCL's (allreduce, _allgather_base). NONE: it is no collective. */
 enum collective collective_of_operator(const char *name);
 enum collective collective_of_range(const char *name);
 enum collective collective_of_record(const char *name);

@@ -62,7 +62,7 @@ static void derive_rest(struct store *store, struct device *device, bool cupti, 
 	derived->rest_failed = store->error != 0;
 	derived->cupti = cupti;
 	derived->mangled = found.mangled;
-	/* Of traces of others nobody knows what they leave out. */
+	/* Nobody knows what a foreign trace leaves out. */
 	derived->bare = any_row(store, "SELECT 1 FROM sessions") ? found.bare : 0;
 	derived->notes = notes;
 	derived->events -= found.removed < derived->events ? found.removed : derived->events;

@@ -14,7 +14,7 @@ struct derived {
 	bool cupti;	  /* the device side was recorded, and is derived */
 	bool simulated;	  /* a device says so */
 	bool unordered;	  /* nothing below, no totals: see derive_nothing */
-	/* Of the device's kinds: how often the stated defects were found. */
+	/* How often these defects were found, by kind of device event. */
 	uint64_t doubtful[EVENT_KIND_COUNT], unlaunched[EVENT_KIND_COUNT], earlier[EVENT_KIND_COUNT];
 	uint64_t bare;	  /* calls that launched kernels which were not recorded */
 	uint64_t mangled; /* names of kernels that could not be made readable */

@@ -320,7 +320,7 @@ static void end_device(struct sweep *sweep)
 	flush(sweep);
 }
 
-/* Of what was launched in a step and ran in others alone: it was idle for the whole step. */
+/* All work that was launched in the step ran in other steps: the device was idle for the whole step. */
 static void put_whole_gaps(struct sweep *sweep)
 {
 	const struct boundaries *b = sweep->boundaries;

@@ -13,9 +13,9 @@
 
 /* A thread of the library that has nothing else to do begins sooner. */
 #define BEGINS_NS 20000000
-/* So many of those that wait for a range are looked at for one that put in as much. */
+/* How many operators that wait for a range are searched for one that put in as much. */
 #define LOOKED_AT 16
-/* Of a description that is longer nothing is known. The agent's are shorter. */
+/* A longer description is not read. The agent's are shorter. */
 #define INPUTS_MAX 16384
 
 enum role { ROLE_CALL, ROLE_CALL_DOES_IT, ROLE_DESCRIBED, ROLE_RAN_HERE, ROLE_RAN_SPARSE, ROLE_LAUNCHED };
@@ -174,7 +174,7 @@ static double argument(struct call *call, const struct inputs *inputs, int at)
 	return elements(shape, list);
 }
 
-/* Those that have two begin with what they get. */
+/* Operators with two lists of tensors begin with the one that receives. */
 static void read_operator(struct call *call, sqlite3_stmt *row)
 {
 	struct inputs inputs = inputs_of(row);

@@ -9,14 +9,14 @@
 
 #include "proto/events.h"
 
-/* Of one device in one step. */
+/* One device in one step. */
 struct level {
 	int64_t bytes, given_bytes, level, peak, peak_time, reserved; /* reserved: ROWS_NULL: not told */
 	uint32_t taken, given, unknown;
 	bool any, absolute;
 };
 
-/* Of one name in one step. */
+/* One name in one step. */
 struct sum_of_name {
 	int64_t taken, bytes, given, unknown, self_cpu, cpu, self_device, device;
 };

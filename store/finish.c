@@ -357,7 +357,7 @@ static int put_all(struct finish *finish, struct derived *derived, bool *ended)
 	put_collectors(finish);
 	put_meta(finish);
 	notes_write(&derived->notes, store);
-	/* Of an agent's alone: no trace holds NVTX, which is nothing to say of one of them. */
+	/* For an agent's capture alone: no imported trace holds NVTX, so its absence says nothing. */
 	if (finish->ending->has_done)
 		notes_nvtx(&finish->ending->collectors[COLLECTOR_NVTX], store);
 	if (derived->collectives_left)

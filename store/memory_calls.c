@@ -21,7 +21,7 @@
 _Static_assert(MEMORY_BACKWARD == 1 && MEMORY_OPTIMIZER == 2 && MEMORY_LOADER == 3 && RANGE_SOURCE_NVTX_START_END == 2,
 	       "as the statements above have them");
 
-/* Of several with one id the first has it; the others, and those without one, are only children. */
+/* The first row with an id has it; later rows with the same id, and rows without one, are only children. */
 static struct memory_call *place_of(struct memory_calls *calls, sqlite3_stmt *row, bool is_operator, bool on_stack,
 				    bool *known)
 {
@@ -69,7 +69,6 @@ static bool read_all(struct memory_calls *calls, struct store *store, const char
 	return room;
 }
 
-/* Of a number that is one. */
 static struct memory_call *call_of(const struct memory_calls *calls, uint32_t number)
 {
 	return numbered_at(&calls->ids, number);

@@ -163,7 +163,7 @@ static void write_holders(struct work *work)
 	}
 	for (uint32_t i = 0; add && i < work->devices->count && !work->nameless && !work->store->error; i++) {
 		const struct memory_device *device = numbered_at(work->devices, i);
-		/* Of no operator, and in no phase. */
+		/* These blocks belong to no operator and to no phase. */
 		const struct numbered_key before = {(int64_t)i << (USE_BITS + PHASE_BITS), -1, ROWS_NULL};
 		if (!device->absolute)
 			continue;

@@ -4,7 +4,7 @@
 
 #include "memory_calls.h"
 
-/* Of one device. */
+/* What is known of one device. */
 struct memory_device {
 	int64_t level; /* bytes taken less given back so far */
 	int64_t peak, peak_time;

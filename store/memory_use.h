@@ -43,7 +43,8 @@ struct memory_instants {
 bool memory_instants_load(struct memory_instants *ret, struct store *store);
 void memory_instants_deinit(struct memory_instants *instants);
 
-/* Of a block that was taken at `time` in the call (NULL: in none) and lived until then; INT64_MAX: it is not given back in the capture. */
+/* The use of a block that was taken at `time` in the call (NULL: in none) and lived until `until`; INT64_MAX: it is not given back in the
+ * capture. */
 enum memory_use memory_use_of(const struct memory_instants *instants, const struct memory_call *call, int64_t time,
 			      int64_t until);
 const char *memory_use_word(enum memory_use use);

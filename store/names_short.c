@@ -39,7 +39,7 @@ static size_t behind_operator(const char *text, size_t n, size_t at)
 	return at;
 }
 
-/* Behind the first argument of the list that begins at `at`. */
+/* Where the first argument of the list that begins at `at` ends. */
 static size_t behind_argument(const char *text, size_t n, size_t at)
 {
 	size_t end = behind_bracket(text, n, at) - 1;
@@ -68,7 +68,7 @@ static void shorten(const char *text, size_t n, size_t *ret_from, size_t *ret_n)
 		} else if (follows(text, n, at, " <")) {
 			at++; /* between an operator and its template arguments */
 		} else if (text[at] == ' ') {
-			/* Behind a return type; before "[clone ...]" or "const" the name is over. */
+			/* A return type ends here; or the name, before "[clone ...]" or "const". */
 			if (end < at && end > from)
 				break;
 			at++;
@@ -98,7 +98,7 @@ static void shorten(const char *text, size_t n, size_t *ret_from, size_t *ret_n)
 	}
 }
 
-/* Of CUTLASS every kernel is one of a few templates, and what it does is the name of the argument. */
+/* Every CUTLASS kernel is one of a few templates; the argument's name says what the kernel does. */
 static bool is_wrapper(const char *text, size_t n, size_t from, size_t length)
 {
 	static const char space[] = "cutlass::";

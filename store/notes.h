@@ -4,7 +4,7 @@
 
 #include "file.h"
 
-/* Of the last session with CUPTI. */
+/* What the last session with CUPTI noted. */
 struct notes {
 	bool any; /* there was a session */
 	uint64_t refused, options;

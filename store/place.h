@@ -10,8 +10,8 @@
  * that it has no such row. *moved: how many there were. Returns 0 or store->error. */
 int place_stated(struct store *store, struct totals *totals, const struct boundaries *boundaries, uint64_t *moved);
 
-/* Of all other kinds that are placed by time: rows without a step get that in which they begin; what begins outside of every
- * step is deleted, or stays, as its kind says. Returns how many were deleted. */
+/* Places all other kinds by time: a row without a step gets the step in which it begins. A row that begins outside every step is
+ * deleted, or stays, as its kind says. Returns how many were deleted. */
 uint64_t place_by_time(struct store *store);
 
 #endif

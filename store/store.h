@@ -1,6 +1,6 @@
 /* store.h - makes capture files: the only header of this room that others include.
  *
- * One capture file in the making is a struct store. Whoever has records opens it, puts them in, and finishes it:
+ * One capture file in the making is a struct store. A caller that has records opens it, puts them in, and finishes it:
  *
  *     struct store *store = store_new(NULL);
  *     store_create_at(store, "run.db");
@@ -60,7 +60,7 @@ int store_open(struct store *store, int folder, const char *folder_path, uint64_
 int store_rename_whole(struct store *store, int folder, const char *folder_path, uint64_t number);
 /* Schema of the file that store_open found; -1 = it does not say. */
 int store_schema(const struct store *store);
-/* Of the partial file. */
+/* The path, and the name, of the partial file. */
 const char *store_path(const struct store *store);
 const char *store_partial_name(const struct store *store);
 /* Gives back what is only cached: nothing comes for a while. */
@@ -72,7 +72,7 @@ void store_discard(struct store *store);
 
 /* --- what goes into it --- */
 
-/* All of it in transactions. One that cannot be committed is undone: its rows are not in the file. */
+/* Everything is written in transactions. A transaction that cannot be committed is undone: its rows are not in the file. */
 int store_begin(struct store *store);
 int store_commit(struct store *store);
 void store_rollback(struct store *store);
@@ -111,7 +111,7 @@ bool store_has_ingested(struct store *store, uint32_t sequence);
 
 /* --- names --- */
 
-/* Makes mangled names of kernels readable. Whoever has such names brings it along, since they may be hostile. */
+/* Makes mangled names of kernels readable. A program that has such names brings its own, since they may be hostile. */
 #define STORE_NAME_BYTES 16384
 struct store_demangler {
 	/* For one capture, whose names then are read one by one. NULL: out of memory. */

@@ -40,7 +40,7 @@ static void add_count(cJSON *object, const char *key, struct store *store, const
 	cJSON_AddNumberToObject(object, key, count);
 }
 
-/* Of a step in which the GPU was not recorded there is nothing to say. */
+/* Says nothing of the GPU for a step in which it was not recorded. */
 static void add_steps(cJSON *object, struct store *store, bool cupti, uint64_t refused)
 {
 	static const char *const keys[] = {"step",    "number", "wall_ns",	 "device_busy_ns",

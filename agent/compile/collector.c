@@ -131,7 +131,7 @@ static void write_one(struct sink_thread *own, const struct listed_compilation *
 	sink_write(own, &record);
 }
 
-/* So often was the list changed since the recording began. */
+/* How often the list has changed since the recording began. */
 static uint64_t changed(const struct listed *now)
 {
 	return now->changes - (now->list == compile.list ? compile.changes : 0);

@@ -109,7 +109,7 @@ static void read_rest(struct python *python, const struct python_items *of, stru
 		to->part = COMPILE_AT_RUN_TIME;
 }
 
-/* Of a backward torch lists the id alone: what was compiled stands with the forward. Older entries are looked through, too. */
+/* For a backward torch lists the id alone: the forward's entry says what was compiled. Older entries are looked through, too. */
 static void complete(struct python *python, const struct deque *whole, struct listed_compilation *item)
 {
 	struct deque deque = *whole;

@@ -28,7 +28,7 @@ int filter_is_new(void)
 	       (filters_of("/proc/thread-self/status") > at_first || filters_of("/proc/self/status") > at_first);
 }
 
-/* One that another thread lays over the agent's lies over all threads, the main one included unless it has ended. */
+/* A filter that another thread lays over the agent's is on all threads, the main one included unless it has ended. */
 static int is_new_over_all(void)
 {
 	if (at_first < 0)

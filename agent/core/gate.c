@@ -1,5 +1,5 @@
 /* gate.c - see gate.h. No lock and no memory of its own but a table in the life page: a place for each thread that is inside, or
- * that forks. Who comes writes itself down first and looks at the others then, so of two that meet at least one sees the other.
+ * that forks. A thread that comes writes itself down first and then looks at the others, so where two meet at least one sees the other.
  *
  * Forks may come from signal handlers, from inside the gate, from callbacks of the loader (then the agent's thread cannot get on,
  * and the fork goes on after SHORT_WAIT_NS) and from several threads at a time. */
@@ -19,7 +19,7 @@
 /* For those who may be long by themselves. */
 #define LONG_WAIT_NS 50000000ull
 
-/* Of a place. A thread's number has 22 bits. */
+/* The bits of a place. A thread's number has 22 bits. */
 #define FORKS 0x80000000u
 #define OVERDUE 0x40000000u /* a fork has waited long enough for it, and no other need */
 #define LONG 0x20000000u    /* gate_enter_for_long() */
@@ -108,7 +108,7 @@ static void before_fork(void)
 		uint32_t word = atomic_load(&g->places[i]);
 		if (!word || word & FORKS || (word & THREAD) == self)
 			continue;
-		/* Who is overdue for an earlier fork is inside for this one, too. */
+		/* A thread that is overdue for an earlier fork is inside for this one, too. */
 		late |= word & OVERDUE || atomic_compare_exchange_strong(&g->places[i], &word, word | OVERDUE);
 	}
 	if (late)

@@ -1,7 +1,7 @@
 /* gate.h - keeps forks of the job, and its end, apart from the agent's calls into what others lock: the loader, malloc, torch,
  * CUPTI. A child has the locks of its parent as they were, and nobody to release them.
  *
- * Whoever makes such a call is inside the gate for as long as it takes. A fork waits until nobody else is, and nobody enters while
+ * A thread that makes such a call is inside the gate for as long as it takes. A fork waits until nobody else is, and nobody enters while
  * one is under way. All waits are bounded, and what did not wait to the end is counted. A raw clone() without CLONE_VM goes by
  * without asking; vfork and posix_spawn have no need to. */
 #ifndef PROFD_AGENT_CORE_GATE_H

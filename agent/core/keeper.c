@@ -116,7 +116,7 @@ int keeper_take(int fd)
 		system_close(fd);
 		return error;
 	}
-	/* One that was lost without our knowledge may have had this number. */
+	/* A descriptor that was lost without our knowledge may have had this number. */
 	struct kept *stale = find(fd);
 	*(stale ? stale : k) = (struct kept){is, true};
 	return fd;

@@ -62,7 +62,7 @@ void life_debug(const char *what, const char *detail)
 
 void life_wake_for(uint32_t why)
 {
-	/* Who has been woken and has not looked yet needs no second call. */
+	/* The agent's thread needs no second call if it was woken and has not looked yet. */
 	if (atomic_fetch_or(&woken, why))
 		return;
 	int saved = errno;

@@ -62,7 +62,7 @@ static size_t size_of(uint32_t i)
 	return sizes[class_of(i)].bytes;
 }
 
-/* Of the first of a size in the pool. */
+/* Where the first buffer of a size lies in the pool. */
 static size_t offset_of(unsigned c)
 {
 	size_t at = 0;
@@ -118,7 +118,7 @@ static uint32_t pop(unsigned c)
 	return (uint32_t)seen;
 }
 
-/* One that was never used: its pages are made accessible. Index + 1, or 0. */
+/* Takes a buffer that was never used, and makes its pages accessible. Returns index + 1, or 0. */
 static uint32_t open_one(unsigned c)
 {
 	uint32_t i = atomic_load_explicit(&opened[c], memory_order_relaxed);
@@ -240,7 +240,7 @@ int buffers_receive(uint8_t *data, uint32_t *ret_generation)
 		return 1;
 	if (!move(i, COLLECTED, READING))
 		return 0;
-	/* One that was collected in an earlier session may hold new records. One that was collected in this session is done with. */
+	/* A buffer that was collected in an earlier session may hold new records. One collected in this session is done with. */
 	if (*ret_generation != generation)
 		return 1;
 	buffers_give(data, SIZE_MAX);
@@ -281,7 +281,7 @@ uint32_t buffers_held(uint32_t *ret_written)
 	return held;
 }
 
-/* Behind the last word that is not 0: they were all zero when CUPTI got them. */
+/* Where the last word ends that is not 0: all were zero when CUPTI got the buffer. */
 __attribute__((no_sanitize("thread"))) static size_t filled(uint32_t i)
 {
 	const volatile uint64_t *words = (const volatile uint64_t *)(void *)data_of(i);

@@ -17,14 +17,14 @@
 #define READINGS 65536
 #define DENSE 2000
 #define SPARSE_NS 100000000u
-/* Of several tries the narrowest counts; one as narrow as this will not be bettered. One as wide as that was interrupted. */
+/* The narrowest of several tries counts. A try as narrow as NARROW_NS is good enough; a try as wide as WIDE_NS was interrupted. */
 #define TRIES 5
 #define NARROW_NS 100
 #define TRIES_WIDE 50
 #define WIDE_NS 3000
 /* Readings are at least so far apart. */
 #define APART_NS 500000u
-/* Behind the last reading: time until the next one, about. */
+/* The time between two readings, about. */
 #define SPACING_NS 10000000u
 /* A rate is taken from readings this far apart, if there are any. */
 #define BASELINE_NS 200000000u
@@ -240,7 +240,7 @@ static void find(struct clock_cursor *cursor, uint64_t ticks, uint32_t n)
 		cursor->from = cursor->to = ticks;
 		return;
 	}
-	/* Behind the last reading; that of a later run says how far off that may be. */
+	/* After the last reading; a reading of a later run says how far off that may be. */
 	cursor->from = a->ticks;
 	cursor->to = last + 1 == n ? UINT64_MAX : ticks;
 	if (last + 1 < n)
@@ -252,7 +252,7 @@ uint64_t clock_convert(struct clock_cursor *cursor, uint64_t ticks)
 	uint32_t n = atomic_load_explicit(&count, memory_order_acquire);
 	if (__builtin_expect(n == 0, 0))
 		return ticks;
-	/* Behind the last reading of then, a new one says more. */
+	/* After the last reading of that time a new one says more. */
 	if (ticks < cursor->from || ticks > cursor->to || cursor->count == 0 ||
 	    (cursor->to == UINT64_MAX && cursor->count != n))
 		find(cursor, ticks, n);

@@ -255,7 +255,7 @@ int cupti_decode_memory(const struct cupti_layout *layout, const void *record, s
 		return 0;
 	uint32_t operation = FIELD(MEMORY2, memoryOperationType);
 	uint32_t pool = FIELD(MEMORY2, memoryPoolConfig_memoryPoolType);
-	/* Of an imported pool the word of the size is a process id. */
+	/* An imported pool has a process id in place of its size. */
 	int local = pool == CUPTI_ACTIVITY_MEMORY_POOL_TYPE_LOCAL;
 	*times = (struct cupti_times){.start = FIELD(MEMORY2, timestamp)};
 	*out = (struct event_allocation){

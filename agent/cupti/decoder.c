@@ -251,7 +251,7 @@ static void write_call(struct decoder *d, const void *record)
 	if (kept)
 		known_thread(e.thread);
 	if (e.domain == CALLS_DRIVER && !d->settings->all_calls && w->count < WAITING_CALLS) {
-		/* One that is not kept waits as well: the call around it may have begun before the boundary. */
+		/* A call that is not kept waits as well: the call around it may have begun before the boundary. */
 		w->thread = number;
 		w->correlation = e.correlation;
 		w->calls[w->count++] = e;

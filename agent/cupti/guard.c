@@ -124,8 +124,7 @@ void guard_post_last(guard_job job)
 	}
 }
 
-/* Of what passed between two looks of ours at the guard, as much as counts. The rest is time in which this thread did not run: the
- * process was stopped, or the machine has no processor for it. Nor did the guard, then, and it is not its fault. */
+/* Counts the time between two looks, but at most this much: beyond it this thread had no processor, nor had the guard. */
 static uint64_t counted(uint64_t passed)
 {
 	return passed < 2ull * LOOK_NS ? passed : 2ull * LOOK_NS;

@@ -9,7 +9,7 @@ enum {
 	LARGEST = PROBE_BYTES / 2, /* bytes of a record; larger than any by far */
 };
 
-/* Of each release, in the order of the table. */
+/* The version of each release, in the order of the table. */
 static const uint32_t versions[] = {
 #define CUPTI_RELEASE(release, version) (version),
 #include "records.def"

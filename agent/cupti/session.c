@@ -1,4 +1,4 @@
-/* session.c - see session.h. Who else uses CUPTI is in clients.c. */
+/* session.c - see session.h. clients.c finds out who else uses CUPTI. */
 #include "session.h"
 
 #include "api.h"

@@ -70,7 +70,7 @@ static void report_hook(void *block, int64_t bytes, uint64_t total, uint64_t res
 		(void (*)(void *, int64_t, uint64_t, uint64_t, uint16_t))(uintptr_t)atomic_load_explicit(
 			&hooks[HOOK_REPORT].real, memory_order_relaxed);
 	if (records() && bytes) {
-		/* Of the CPU it tells no total but what the profiler has seen. */
+		/* For the CPU torch tells no total but what its profiler has seen. */
 		bool totals = (device & 0xff) != FRAMEWORK_CPU;
 		struct event_framework_allocation record = {
 			.bytes = bytes < 0 ? 0 - (uint64_t)bytes : (uint64_t)bytes,

@@ -178,7 +178,7 @@ static void find_definition(struct pass *pass, const struct calls *calls, const 
 	void *at = (void *)(calls->info->dlpi_addr + symbol->st_value);
 	if (symbol->st_shndx == SHN_UNDEF || !object_has(calls->info, at, 1, PF_X))
 		return;
-	/* Of two, the one that is known already. */
+	/* Where there are two, the one that is known already counts. */
 	if (!hook->definitions++ || at == atomic_load(&hook->real))
 		hook->found = at;
 }
@@ -240,7 +240,7 @@ static void change(void **slot, void *from, void *to)
 	__atomic_compare_exchange_n(slot, &from, to, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
-/* A page that the loader is yet to close is left to it: it may do so between a look at it and the write. One that holds our function
+/* A page that the loader is yet to close is left to it: it may do so between a look at it and the write. A page that holds our function
  * it has closed before. */
 static void change_guarded(struct pass *pass, const struct dl_phdr_info *info, void **slot, void *from, void *to)
 {

@@ -129,7 +129,7 @@ static int say_not_taken(struct sentence *s, const char *before)
 	return said;
 }
 
-/* Of a process that ran when the agent came. */
+/* For a process that ran when the agent came. */
 static int probe_late(struct sentence *s)
 {
 	nvtx_search();

@@ -36,7 +36,7 @@ struct object {
 static struct object objects[OBJECTS];
 static _Atomic int hooks; /* enum nvtx_hooked */
 static _Atomic uint32_t refused;
-/* Of the last pass. */
+/* What the last pass found. */
 static _Atomic uint32_t foreign_slots, shut_objects;
 static _Atomic uintptr_t foreign_function;
 

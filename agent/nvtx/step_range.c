@@ -113,6 +113,6 @@ int step_range_pop(uint64_t domain)
 		return 0;
 	int matched = (int)(t->bits & 1);
 	t->bits >>= 1;
-	/* Of those that lie in each other only the outermost. */
+	/* Only the outermost of matching ranges counts. */
 	return matched && !t->bits;
 }

@@ -172,8 +172,8 @@ static inline int write_whole(struct sink_thread *t, const void *record, uint32_
 /* Empties the stack; returns 1 where a foreign library may still hold a pointer to one of the frames. */
 int frames_abandon_all(struct sink_thread *thread);
 uint32_t frames_open(struct sink_thread *thread, uint32_t generation);
-/* Of a thread that is dead: what nobody can end any more is written through `own`, clipped at `end`, as below. Returns how many
- * are open still: those of torch's, which another thread may end. */
+/* The thread is dead: writes its open ranges through `own`, clipped at `end`. Returns how many another torch thread may still
+ * end. */
 uint32_t frames_bury(struct sink_thread *thread, struct sink_thread *own, uint32_t generation, uint64_t end);
 /* Counts the open frames of `thread` as lost, by kind. */
 void frames_count_left(struct sink_thread *thread, uint32_t generation);

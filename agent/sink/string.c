@@ -3,7 +3,7 @@
  * A thread first asks its own caches; on a miss it looks the text up in the process's table and appends it where it is new.
  * No locks, so that a thread that is interrupted in the middle, for a signal handler or for a slice of the processor, costs
  * no other a name: room in the arena is taken by the length that is written there, and a slot of the table, with the id of
- * what is written, each by one compare-and-swap. Of two threads that write the same text at once the first to take the slot
+ * what is written, each by one compare-and-swap. Where two threads write the same text at once, the first to take the slot
  * has named it; the other's copy is an entry that nobody refers to. */
 #include "internal.h"
 
@@ -204,7 +204,7 @@ void strings_release(uint32_t stuck)
 		return;
 	atomic_store_explicit(&current, NULL, memory_order_release);
 	if (stuck) {
-		/* Whoever is in it still goes on in it, and in its segment, which stays mapped for that. */
+		/* A thread that is still in it goes on in it, and in its segment, which stays mapped for that. */
 		abandoned++;
 		mapped = NULL;
 		return;
@@ -271,7 +271,7 @@ void sink_name_thread(uint32_t tid, const char *name, size_t bytes)
 	lock_give();
 	struct sink_thread *t = sink_enter(EVENT_THREAD);
 	if (t) {
-		/* One that has not said who it is yet does so with the first that it writes. */
+		/* A thread that has not been described yet is so with its first record. */
 		if (sink_tid(t) == tid && t->described)
 			t->described = (uint32_t)thread_describe(t);
 		sink_leave(t);

@@ -1,7 +1,7 @@
 /* writer.c - per-thread writers into the segment: entering and leaving, chunks, losses. The list of threads is in thread.c, the
  * stack of open ranges in frame.c, names in string.c, where steps begin and end in boundaries.c.
  *
- * Any thread of the job. Who may touch what: a sink_thread belongs to its thread, which is `inside` while it does so; the
+ * Any thread of the job runs this. A sink_thread belongs to its thread, which is `inside` while it does so; the
  * agent's thread reads it after it has switched recording off and seen `inside` 0. The store to `inside` and the load of
  * `recording` are ordered against the agent's store and load by membarrier, so that the job's threads pay for no fence. */
 #include "internal.h"
@@ -367,7 +367,7 @@ static void chunk_cover(struct sink_thread *t)
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
 }
 
-/* On a full machine a thread may get no processor for longer than one would think. One that stands where it stood at the end of the last
+/* On a full machine a thread may get no processor for longer than one would think. A thread that stands where it stood at the end of the last
  * recording, too, was most probably taken out of the recorder by a jump. */
 static void await_leaving(struct sink_thread *t, uint64_t deadline)
 {

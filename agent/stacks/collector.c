@@ -133,7 +133,7 @@ static char state_letter(uint32_t tid)
 	return at && at[1] ? at[2] : 0;
 }
 
-/* Whoever runs on another processor while its frames are read has run a little more afterwards. */
+/* A thread that runs on another processor while its frames are read has used a little more processor time afterwards. */
 static uint16_t state_of(uint32_t tid, uint64_t before)
 {
 	uint64_t after = ran(tid);
@@ -147,9 +147,8 @@ static uint16_t state_of(uint32_t tid, uint64_t before)
 
 /* ---------------------------------------------------------------- a sample */
 
-/* Does a stack that begins in the middle begin so in truth? C code may call Python on its own, as at exit; but for a moment where a
- * generator is left, the frames end early, and a thread that is put aside then stays so. What was seen at the sample before, too, is
- * no such moment. */
+/* Does a stack that starts in the middle really start there? Yes when C calls Python; no for a moment while a generator is left.
+ * Trust it when the last sample saw the same. */
 static bool is_odd(struct listed *thread, uint64_t outermost)
 {
 	bool again = thread->odd == outermost;

@@ -189,7 +189,7 @@ static inline __attribute__((always_inline)) bool innermost(struct frames *f, bo
 	return true;
 }
 
-/* Of a call of a module: its object, whose call's frame holds it. */
+/* Reads the module's object from the frame of its call. */
 static inline __attribute__((always_inline)) bool read_module(struct frames *f, bool copies, uint64_t at,
 							      struct seen *to)
 {
@@ -245,7 +245,7 @@ static inline __attribute__((always_inline)) int read_all(struct frames *f, bool
 			if (modules && modules_is_call(seen->code ^ seen->print)) {
 				if (!read_module(f, copies, at, seen) || !read_call(f, copies, at, &made))
 					return -1;
-				/* One that is called from itself is not told apart. */
+				/* A module that is called from itself is not told apart. */
 				f->entered += inner_is_new && seen->object != inner;
 				inner = seen->object;
 				inner_is_new = made > f->newest;

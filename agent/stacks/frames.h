@@ -19,14 +19,14 @@ struct seen {
 	uint64_t object, type; /* of a call of a module: the module; else 0 */
 };
 
-/* Of one thread; begins as zeros. */
+/* One thread's frames; begins as zeros. */
 struct frames {
 	bool cut;	       /* the stack has more frames, outside of those that are read */
 	uint64_t made, newest; /* see read_call(): the newest one of this stack, and of those before */
 	uint32_t entered;      /* calls of this stack that are newer than those */
 	struct python python;  /* its reader's own */
 	struct seen now[FRAMES];
-	/* Of a reader by copies: pages of memory. Those of the stack before are copied at once, as they are mostly those of the next one. */
+	/* A reader by copies keeps pages of memory. It copies the previous stack's pages at once, as the next stack mostly needs the same. */
 	uint32_t window_count;
 	uint64_t window_pages[FRAMES_WINDOWS];
 	uint8_t window_idle[FRAMES_WINDOWS];   /* stacks since it was last of use */

@@ -66,8 +66,8 @@ static void write_stretch(const struct garbage *garbage, uint64_t now)
 		if (since.collections[i])
 			record.generation = (uint8_t)i;
 	record.collections = (uint16_t)least(all_of(&since), UINT16_MAX);
-	/* One that was first seen behind the recording may have begun there. And what was taken for another one was the end of the last,
-	 * where it is over and was not counted. */
+	/* A collection first seen after the recording may have begun in it. If it is over and not counted, it was the end of the previous
+	 * one. */
 	if (end <= record.start || (watch.again && !garbage->running && since.known && !record.collections))
 		return;
 	record.duration = end - record.start;

@@ -9,7 +9,7 @@
 void garbage_watch_begin(void);
 /* While recording, each time that the agent's thread is awake. Returns when it wants to look again at the latest. */
 uint64_t garbage_watch_work(uint64_t now);
-/* Behind the recording, which ended at `end`, while the sink still takes records. */
+/* After the recording, which ended at `end`, while the sink still takes records. */
 void garbage_watch_end(uint64_t end);
 
 #endif

@@ -2,7 +2,7 @@
  * in common is kept and written once.
  *
  * Numbers are given without a lock: a frame is written where its number says, and then a slot of the table is taken for the number by one
- * compare-and-swap. Who comes second with the same frame takes the first one's number; its own record is one that nothing refers to.
+ * compare-and-swap. A thread that comes second with the same frame takes the first one's number; nothing refers to its own record.
  * What descriptions are kept of code is the agent's thread's alone. */
 #include "known.h"
 

@@ -35,7 +35,7 @@ struct modules_node {
 	struct python_link links[8];
 };
 
-/* Of one thread; begins as zeros. */
+/* One thread's modules; begins as zeros. */
 struct modules {
 	struct modules_pair pairs[MODULES_PAIRS];
 	struct modules_node nodes[MODULES_NODES + 1]; /* the last one is for the module that is looked for */

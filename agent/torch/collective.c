@@ -12,7 +12,7 @@
 /* Longer ones are none that anybody has given; sink_string cuts before that. */
 #define TEXT_MOST (1u << 20)
 #define NUMBERS_MOST (1u << 20)
-/* Of a longer list so many are told. */
+/* A longer list is cut to this many numbers. */
 #define NUMBERS_TOLD 30
 #define NUMBER_BYTES 24 /* with what lies between two */
 
@@ -29,8 +29,8 @@ static const struct form {
 	uint32_t has_tail;	/* members behind the ranks */
 } forms[TORCH_COMMS_FORMS] = {{32, 8, 1}, {32, 8, 0}, {32, 4, 0}, {8, 8, 0}, {8, 4, 0}};
 
-/* What is passed by value in C++ and has a destructor is passed by its address. One that takes less on the stack does not look at the
- * last. */
+/* C++ passes a value that has a destructor by its address. A constructor that takes fewer arguments on the stack does not look at the
+ * last ones. */
 typedef void make_info(void *self, void *names, int32_t rank, void *name, int64_t in, int64_t out, int32_t dtype,
 		       void *in_splits, void *out_splits, int32_t start, int32_t stride, int32_t size,
 		       int32_t asynchronous);
@@ -141,7 +141,7 @@ static int is_proved(const char *object, const struct older_text *older)
 	       !memcmp(object + at.ranks, &no_numbers, sizeof no_numbers);
 }
 
-/* Behind the ranks: whether it is waited for, and in newer releases, which the constructor's name does not tell, the sequence number, -1 where
+/* After the ranks stand: whether it is waited for, and in newer releases, which the constructor's name does not tell, the sequence number, -1 where
  * it was not given, and whether it is between two. */
 static void place_tail(const char *object)
 {

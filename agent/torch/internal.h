@@ -145,8 +145,8 @@ OWN atomic_uchar torch_stacks_on;
 /* Tells that of an operator which has just been opened, or the node of autograd in which it runs. */
 void torch_stack(struct sink_thread *thread, struct sink_frame *frame);
 
-/* Closes a frame at `now`: for the recording's own end callback and for the watch's before it ticks. Who comes second
- * finds it closed. Returns 1 where its end is one that the capture counts as a step: the caller says so to
+/* Closes a frame at `now`: for the recording's own end callback and for the watch's before it ticks. The second
+ * caller finds it closed. Returns 1 where its end is one that the capture counts as a step: the caller says so to
  * steps.h once it has left the sink. */
 int torch_close_frame(struct sink_thread *thread, struct sink_frame *frame, uint64_t now);
 

@@ -31,8 +31,8 @@ static int check_batches(const struct arguments *a)
 	if (arguments_has(a, "phase") && strcmp(arguments_text(a, "unit", "batch"), "batch") != 0)
 		return fail(
 			EXIT_USAGE,
-			"--phase is told of batches: leave --unit step out. What one step holds of a phase says `profd "
-			"show --by phases`");
+			"--phase counts batches: drop --unit step. `profd show --by phases` shows the phases inside a "
+			"step");
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 		if (arguments_has(a, others[i]))
 			return fail(EXIT_USAGE, "--%s counts batches from the trigger on; it does not go with --%s",

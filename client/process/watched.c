@@ -10,8 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Who gets so much of a processor in a second works, slowly on a machine that is full, and is not kept waiting; but no longer than so many
- * times as long as one that is. */
+/* A reader that gets this much processor time a second is slow, not blocked; it gets at most N times the usual time. */
 #define WORKS_NS 20000000
 #define WORKS_MOST 6
 

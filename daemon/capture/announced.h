@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 #define ANNOUNCED_MOST 256
-/* Of one user: their further ones take the place of their oldest. */
+/* A user's limit: a further announcement takes the place of that user's oldest. */
 #define ANNOUNCED_USER_MOST 32
 
 struct conn;
@@ -31,8 +31,8 @@ struct announced {
 
 /* A client's connection announces an attachment. */
 void announced_put(struct conn *conn, pid_t pid);
-/* Who announced this process, which has just registered, and may do that to it: the latest one, whose announcement is used up by it.
- * False: nobody did. */
+/* Fills `by` with whoever announced this process, which has just registered, and may do so; the latest one counts, and its
+ * announcement is used up. False: nobody announced it. */
 bool announced_take(struct server *server, const struct identity *who, struct ucred *by);
 
 #endif

@@ -10,7 +10,7 @@
 /* The first steps of a process are slow in all programs. */
 #define SETTLED 10
 #define FEWEST 16
-/* So many times the median is long. Recording alone makes no step so long. */
+/* A step is long from this many times the median on. Recording alone makes no step so long. */
 #define LONG_TIMES 5
 #define FEWEST_LONG 2
 #define LEAST_PART 4 /* a quarter of the time */

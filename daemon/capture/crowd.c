@@ -8,8 +8,8 @@
 /* Memory ahead of need. Armed captures may be many and long: little; from the warm-up on for the highest rates seen. */
 #define AHEAD_ARMED (1u << 20)
 #define AHEAD_RUNNING (16u << 20)
-/* Of all captures together, and at least of each: a trigger on a thousand processes must not take the node's memory. An
- * armed one has a quarter. */
+/* Memory of all captures together, and the least of each: a trigger on a thousand processes must not take the node's memory. An
+ * armed capture has a quarter. */
 #define AHEAD_ALL (1u << 30)
 #define AHEAD_LEAST (1u << 20)
 #define PROVIDE_CHUNKS 64u
@@ -17,7 +17,7 @@
 #define STRINGS_AHEAD_RUNNING (1u << 20)
 
 #define MILLISECOND 1000000
-/* So many captures are looked at as often as one; of more, each less often, but at least this often. */
+/* Up to CROWD captures are each looked at as often as a single one; more of them less often, but at least every PAUSE_MOST. */
 #define CROWD 32
 #define PAUSE_MOST (50ll * MILLISECOND)
 

@@ -148,7 +148,7 @@ static void fill_ending(struct capture *capture)
 		ending->other_thread_steps = done->other_thread_steps;
 		ending->late = done->late;
 		ending->step_source = done->step_source;
-		/* Of a source that a capture alone counts the page knows nothing from before. */
+		/* Steps that only a capture counts are not on the page, which knows nothing of those before. */
 		if (capture->process &&
 		    (done->step_source == STEP_SOURCE_PROFD_STEP || done->step_source == STEP_SOURCE_OPTIMIZER))
 			before_tell(capture->process->page, done->first_step, done->steps, ending->before,

@@ -13,10 +13,10 @@ struct capture;
 void capture_submit(struct capture *capture);
 /* Nobody will write again: what is there is taken in, and the capture is finished. */
 void capture_end(struct capture *capture);
-/* As if it had never been: the agent refused it, or its cycle never came. One that a client may have seen ends as incomplete
- * instead. */
+/* Removes the capture as if it had never been: the agent refused it, or its cycle never came. A capture that a client may have seen
+ * ends as incomplete instead. */
 void capture_drop(struct capture *capture);
-/* One that is being finished ends with its records as they came. False: it is not. */
+/* A capture that is being finished ends with its records as they came. False: it is not being finished. */
 bool capture_give_up(struct capture *capture);
 /* Writes the row as it stands; nobody waits for it. */
 void capture_catalogue(struct capture *capture);

@@ -88,8 +88,8 @@ static void open_store(struct ingest *ingest)
 	armed_begin_file(store, &ingest->facts, &ingest->handoff, device, inode);
 }
 
-/* TIME columns count from the agent's own base. One that it never set, or that no clock can show, is replaced by the
- * first time that comes (0: none has come yet). */
+/* TIME columns count from the agent's own base. A base that was never set, or that no clock can show, is replaced by
+ * the first time that comes (0: none has come yet). */
 static void know_base(struct ingest *ingest, uint64_t first_time)
 {
 	if (ingest->base_known)
@@ -200,8 +200,8 @@ struct candidate {
 };
 
 /* The chunks to be taken now, at most `room`, in the order in which the agent began them: so the records of each thread come
- * in the order in which it wrote them. A chunk that was begun after the scan began waits for the next pass; of those
- * before, a thread had filled all below the one that it has filled last. */
+ * in the order in which it wrote them. A chunk that was begun after the scan began waits for the next pass.
+ * Of earlier chunks, a thread has always filled all before its latest. */
 static uint32_t find_chunks(const struct ingest *ingest, bool last, struct candidate *found, uint32_t room)
 {
 	uint32_t newest = load(&ingest->segment.header->next_sequence), count = 0;

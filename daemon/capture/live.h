@@ -48,7 +48,6 @@ struct live {
 	unsigned trim_peak; /* captures at a time, the most since the last trim */
 };
 
-/* Of this daemon. */
 struct live *live_of(const struct server *server);
 
 /* Starts the pools. 0 or a negative errno. */

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* So many are missing, at most, after a daemon that was killed. */
+/* After a daemon was killed at most this many numbers are missing. */
 #define PORTION 16u
 /* "%020" and a line feed: each number takes the place of the one before. */
 #define NUMBER_BYTES 21
@@ -72,9 +72,8 @@ void numbers_begin(struct server *server)
 	struct numbers *numbers = &live->numbers;
 	numbers->fd = open_file(server);
 	if (numbers->fd < 0) {
-		log_line(
-			"%s/numbers cannot be used: %s; a number of a capture may be given twice if this daemon is killed",
-			server->directory, strerror(errno));
+		log_line("%s/numbers cannot be used: %s; two captures may get the same number if this daemon is killed",
+			 server->directory, strerror(errno));
 		return;
 	}
 	uint64_t given = read_limit(numbers->fd);

@@ -256,7 +256,7 @@ static struct process *owner_of(const struct capture *capture)
 	return NULL;
 }
 
-/* Of a capture only the file is left, and what the service manager has kept: its owner pays for what ends it. False where out of
+/* Only the capture's file is left, and what the service manager has kept. The capture's owner pays for what ends it. False: there is no
  * memory. */
 static bool take_file(struct capture *capture, bool with_segment)
 {

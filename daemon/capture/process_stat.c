@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of the kernel's include/linux/sched.h: PF_EXITING is set before a thread's files are closed, PF_SIGNALED before a thread that a
+/* From the kernel's include/linux/sched.h: PF_EXITING is set before a thread's files are closed, PF_SIGNALED before a thread that a
  * signal ends writes a core. */
 #define FLAG_EXITING 4u
 #define FLAG_SIGNALED 0x400u

@@ -10,8 +10,8 @@
 uint64_t process_start_time(pid_t pid);
 /* Its parent's pid, 0 where it is not known. */
 pid_t process_parent(pid_t pid);
-/* Of a process whose agent's connection has ended: is it because the process ends? Its files are closed while it still has an
- * entry, and maybe other threads that have not ended yet. */
+/* Has the agent's connection ended because its process ends? The kernel closes a process's files while it still has an entry in /proc, and
+ * maybe other threads that have not ended yet. */
 bool process_has_ended(pid_t pid, uint64_t start_time);
 
 #endif

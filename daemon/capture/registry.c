@@ -213,7 +213,8 @@ static void take_facts(struct process *process, const struct message_hello *hell
 	text_copy(who->agent_version, sizeof who->agent_version, hello->version);
 }
 
-/* Who says hello is who has connected, and can be told from others. Fills the pids in `who`. Returns NULL, or why not. */
+/* Checks that the process that says hello is the one that has connected, and can be told from others. Fills the pids in `who`. Returns NULL,
+ * or why not. */
 static const char *identify(const struct conn *conn, const struct message_hello *hello, int fd, struct identity *who)
 {
 	/* What the kernel cannot name in the daemon's namespaces it shows as nobody. */

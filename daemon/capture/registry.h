@@ -7,7 +7,7 @@
 #include "proto/status.h"
 #include "proto/base/facts.h"
 
-/* Of how many generations the registry knows the pids. */
+/* The registry knows the pids of this many generations of ancestors. */
 #define FAMILY_ANCESTORS 8
 
 struct conn;

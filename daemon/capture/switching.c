@@ -32,7 +32,7 @@ struct switching_request {
 	size_t waiting;
 };
 
-/* Of a capture that is to be the rest of another, until its client has been answered. */
+/* What a capture that continues another needs to know until its client has been answered. */
 struct switching {
 	struct switching_request *request;
 	uint64_t before; /* the number of the capture that was under way */

@@ -40,7 +40,7 @@ static uint64_t expected(const struct process *process, uint64_t now, uint64_t r
 	uint64_t steps = steps_of(process), step = registry_step_ns(process);
 	if (!step)
 		return steps + 1;
-	/* One that takes longer than usual ends at any moment. */
+	/* A step that takes longer than usual ends at any moment. */
 	uint64_t since = last && last < now ? now - last : 0;
 	return steps + ((since < step ? since : step) + reach) / step;
 }

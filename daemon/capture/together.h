@@ -17,7 +17,7 @@ struct together {
 	uint64_t at_step, at_multiple; /* as in ARM; at_step 0: each begins with its own next step */
 	char why_not[208];	       /* at_step 0: a clause */
 	uint64_t missed;	       /* the number that was chosen before; 0 = at_step is the first one */
-	/* Of the captures whose agents have answered. */
+	/* These three are about the captures whose agents have answered. */
 	unsigned armed;
 	uint64_t furthest; /* steps that have ended in one of them */
 	bool told;

@@ -27,7 +27,7 @@ static bool settle(struct trigger *trigger)
 	if (trigger->waiting)
 		return false;
 	bool looking = trigger->wait_until != 0;
-	/* Whoever waits for a job that starts later is served once the first capture of it is in. */
+	/* A client that waits for a job to start is served once the job's first capture is in. */
 	if (looking && trigger->stored && trigger->running == 0)
 		looking = false;
 	reply_accepted(trigger);
@@ -123,7 +123,7 @@ void trigger_arm_more(struct server *server)
 
 void trigger_tick(struct trigger *trigger, uint64_t now)
 {
-	/* Who waits for a process asks the next daemon. */
+	/* A client that waits for a process asks the next daemon. */
 	if (trigger->server->handing_off)
 		return;
 	if (trigger->root && trigger->wait_until && now > trigger->looked_at + LOOK_NS && !targets_may_come(trigger)) {
@@ -279,7 +279,7 @@ void trigger_start(struct conn *conn, struct trigger_request *wanted, const char
 	else
 		targets_arm_matching(trigger);
 	reply_note(trigger);
-	/* Who asks becomes the command, and follows nothing. */
+	/* The client becomes the command itself, and follows nothing. */
 	if (trigger->root)
 		reply_waiting(trigger);
 	settle(trigger);

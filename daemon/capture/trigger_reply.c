@@ -190,8 +190,8 @@ void reply_end(struct trigger *trigger)
 		if (trigger->left_out)
 			text_copy(
 				text, sizeof text,
-				"what matches launches or helps other processes and shows no steps itself; name those "
-				"that step: `profd ps` lists them");
+				"the matching processes are launchers or helpers without steps; name those that step: "
+				"`profd ps` lists them");
 		cJSON_AddStringToObject(object, "code", error_word(error));
 		cJSON_AddStringToObject(object, "message", trigger->first_error ? trigger->first_sentence : text);
 		if (trigger->first_pid)

@@ -8,7 +8,7 @@
 void targets_arm_pids(struct trigger *trigger, const struct conn *conn);
 /* Arms those that match the request and have not been tried. */
 void targets_arm_matching(struct trigger *trigger);
-/* Of a trigger that means what a process starts: does that process live, or something registered that it has started? */
+/* For a trigger on what a process starts: is that process, or something registered that it has started, alive? */
 bool targets_may_come(const struct trigger *trigger);
 /* How many are still to be sent an ARM. */
 size_t targets_to_arm(const struct trigger *trigger);

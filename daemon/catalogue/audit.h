@@ -37,7 +37,7 @@ void audit_refused(struct conn *conn, const char *action, const char *subject, e
 void audit_tick(struct server *server, uint64_t now);
 /* Is there something left out that the tick has to tell? */
 bool audit_waits(const struct server *server);
-/* Who owns a process that is not registered; (uid_t)-1 where there is none of that number. */
+/* The owner of a process that is not registered; (uid_t)-1: there is no such process. */
 uid_t audit_owner(pid_t pid);
 
 #endif

@@ -30,7 +30,6 @@ struct catalogue {
 	uint64_t deleted_at; /* CLOCK_REALTIME ns of the newest row of `deleted` */
 };
 
-/* Of this daemon. */
 struct catalogue *catalogue_of(const struct server *server);
 
 /* Starts the thread, with the file already open (open.h). 0 or a negative errno. */

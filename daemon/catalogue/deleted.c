@@ -78,7 +78,7 @@ int catalogue_forget(struct catalogue *catalogue, uint64_t number, const uid_t *
 
 int catalogue_remove(struct catalogue *catalogue, uint64_t number, const uid_t *by, const char *reason)
 {
-	/* The file goes first: on a full disk this makes the room that deleting the row needs. Whoever reads the file has
+	/* The file goes first: on a full disk this makes the room that deleting the row needs. A client that reads the file has
 	 * a descriptor, and can read on. */
 	char name[40];
 	snprintf(name, sizeof name, "%" PRIu64 ".db", number);

@@ -36,7 +36,6 @@ struct retention {
 	void (*out_of_space)(struct server *server, const struct space *space);
 };
 
-/* Of this daemon. */
 struct retention *retention_of(const struct server *server);
 
 /* Before the loop runs; takes over the settings and looks. */
@@ -46,8 +45,8 @@ void retention_deinit(struct server *server);
 /* Takes over the settings, and sees to it that they hold. Cheap where nothing is exceeded. */
 void retention_look(struct server *server);
 
-/* Whoever follows on `conn` is told of the capture and will read it: it stays while they follow and for a minute more, or
- * until the connection closes, or the next capture of the same process is there. */
+/* The client that follows on `conn` is told of the capture and will read it. The capture stays while the client follows and for a minute
+ * more, or until the connection closes, or the next capture of the same process is there. */
 void retention_hold(struct server *server, uint64_t number, pid_t pid, struct conn *conn);
 
 /* A capture under way has seen the disk below its floor: older captures are deleted for it, or, where there are none, it ends with

@@ -20,15 +20,14 @@ struct usage {
 	size_t count;
 };
 
-/* Of this daemon. */
 struct usage *usage_of(const struct server *server);
 
 void usage_deinit(struct usage *usage);
 void usage_add(struct usage *usage, uid_t uid, uint64_t captures, uint64_t bytes);
 void usage_remove(struct usage *usage, uid_t uid, uint64_t captures, uint64_t bytes);
-/* So many more of a user's captures are pinned, or, with `pinned` false, fewer. */
+/* Adds to a user's number of pinned captures; with `pinned` false, subtracts. */
 void usage_pin(struct usage *usage, uid_t uid, uint64_t captures, uint64_t bytes, bool pinned);
-/* Of one user, or of all together. */
+/* The sum of one user, or of all together. */
 struct usage_owner usage_sum(const struct usage *usage, bool all, uid_t uid);
 
 #endif

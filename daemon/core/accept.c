@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* So many connections are taken before others have their turn. Each costs a few microseconds. */
+/* The loop accepts this many connections before others have their turn. Each costs a few microseconds. */
 #define ACCEPTS_MAX 64
 
 /* Answers what the peer may have said already. The caller closes its connection then. */

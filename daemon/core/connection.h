@@ -28,7 +28,7 @@ struct conn {
 	uv_poll_t poll;
 	int fd;
 	int events; /* that are polled for */
-	/* Who it is was decided when it connected, and stays. */
+	/* The peer's identity is decided when it connects, and stays. */
 	struct ucred peer;
 	bool admin;		/* root, or of the group profd; from the daemon's own pid namespace alone */
 	uint64_t pid_namespace; /* of a client, by which it reads and is told pids; see namespaces.h */
@@ -45,7 +45,7 @@ struct conn {
 	struct packet *first, *last;
 	size_t queued; /* bytes */
 
-	/* Of the room that serves it: an agent's process, a client's request. */
+	/* Belongs to the room that serves the connection: an agent's process, a client's request. */
 	void *owner;
 	void (*free_owner)(void *owner); /* called when the last reference is gone; NULL: it is not the connection's */
 

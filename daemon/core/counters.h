@@ -1,4 +1,4 @@
-/* counters.h - what the daemon counts of itself for its metrics. Whoever does something adds to them; metrics/ reads
+/* counters.h - what the daemon counts of itself for its metrics. The code that does something adds to them; metrics/ reads
  * them. Loop's thread, but for `flow`. */
 #ifndef PROFD_DAEMON_CORE_COUNTERS_H
 #define PROFD_DAEMON_CORE_COUNTERS_H

@@ -132,7 +132,7 @@ bool namespace_locate(struct identity *who, uint64_t own, int32_t agent_pid, int
 	who->agent_pid = agent_pid;
 	if (known && pids[known - 1] != agent_pid)
 		return false;
-	/* Without the kernel's list only the innermost pid is known. One that does not fit into the text is left out. */
+	/* Without the kernel's list only the innermost pid is known. A pid that does not fit into the text is left out. */
 	if (!known && depth > 0)
 		n = (size_t)snprintf(who->pids, sizeof who->pids, " %" PRIu64 ":%d ", inodes[0], agent_pid);
 	else if (known && depth == (int)known - 1)

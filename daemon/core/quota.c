@@ -20,7 +20,7 @@
 #define DESCRIPTORS_KEPT 256
 /* Connections that only root can use. */
 #define CONNECTIONS_ROOT 16
-/* Of one user's connections, so many are kept for clients: at most an eighth of them. */
+/* This many of a user's connections are kept for clients: at most an eighth of them. */
 #define CONNECTIONS_CLIENTS 16
 /* Connections that wait to be told why not. */
 #define REFUSED_ALL 64
@@ -35,7 +35,7 @@
  * fit goes to the disk. */
 #define WORKING_PART 16
 #define WORKING_MOST (384u << 20)
-/* Of the loop's time, before others have their turn. */
+/* A user has this much of the loop's time before others have their turn. */
 #define TURN_NS 2000000u
 
 static const char ask[] = "ask an administrator for more";

@@ -24,7 +24,7 @@ struct metrics {
 	uv_prepare_t prepare;
 	uint64_t turned_at, idle_before; /* ns */
 
-	/* Whoever waits for a text, until the slow facts are there, or their time is over. */
+	/* Clients that wait for a text, until the slow facts are there or their time is over. */
 	struct metrics_waiter *waiters;
 	uv_timer_t patience;
 	struct work_pool pool; /* one thread, from the first use on */
@@ -46,7 +46,6 @@ struct metrics {
 	struct listener *listener; /* NULL: none */
 };
 
-/* Of this daemon. */
 struct metrics *metrics_of(const struct server *server);
 
 /* After uv_loop_init: begins to measure the loop, and what the configuration asks for. */

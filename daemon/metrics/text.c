@@ -193,7 +193,7 @@ static void write_running(const struct server *server, struct exposition *to)
 		if (capture->state == STATE_DROPPED)
 			continue;
 		enum capture_status status = capture_status_now(capture);
-		/* One that is finished and has no row yet. */
+		/* A capture that has ended but has no row yet counts as finishing. */
 		running[status < CAPTURE_COMPLETE ? status : CAPTURE_FINISHING]++;
 		chunks += queued_chunks(capture);
 	}

@@ -12,12 +12,12 @@ struct client {
 	struct conn *conn;
 	struct request request;
 	struct probe probe; /* op "doctor": what it asks an agent */
-	/* Of a list: where its next page begins, and how many rows may come. */
+	/* A list's next page begins at `cursor`, and `left` rows may still come. */
 	const struct list_kind *list;
 	uint64_t cursor, left;
 };
 
-/* Of a connection that has asked something. It lives as long as the connection has a reference. */
+/* The client of a connection that has asked something. It lives as long as the connection has a reference. */
 struct client *client_of(const struct conn *conn);
 
 void client_packet(struct conn *conn, const char *packet, size_t n, int fd);

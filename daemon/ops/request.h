@@ -15,7 +15,7 @@
 
 struct op;
 
-/* Of an op only what its `parse` fills; the rest is 0. */
+/* An op's `parse` fills its own members; the rest is 0. */
 struct request {
 	const struct op *op; /* NULL: none that is known */
 	struct trigger_request trigger;

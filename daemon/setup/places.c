@@ -180,7 +180,7 @@ static int absolute(const char *path, char *to, size_t to_bytes, char *sentence)
 	return 0;
 }
 
-/* Whoever can write to the folder can replace what is in it, and its owner can change it at any time. A user may open
+/* A user who can write to the folder can replace what is in it, and its owner can change it at any time. A user may open
  * their own folder to a group. */
 static int check_owner(const struct server *server, char *sentence)
 {

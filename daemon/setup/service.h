@@ -19,7 +19,6 @@ struct service {
 	uint64_t stored;
 };
 
-/* Of this daemon. */
 struct service *service_of(const struct server *server);
 
 /* The daemon is not ready yet, and `what` may take long: the manager is asked to wait longer. */

@@ -30,7 +30,7 @@
 #define MODULE_DICT 16
 #define TEXT_MOST 64
 
-/* Of an int: how many digits of 30 bits, and its sign, in the word behind the head; then the digits. */
+/* An int has, in the word after its head, the number of its digits of 30 bits and its sign; then the digits. */
 #define INT_SIZE 16
 #define INT_DIGITS 24
 #define DIGIT_BITS 30
@@ -105,7 +105,7 @@ static void note(struct python_items *items, uint64_t at, uint64_t found)
 	items->links[items->link_count++] = (struct python_link){at, found};
 }
 
-/* Behind what `ret` has noted. */
+/* Adds to what `ret` has already. */
 static bool open_dict(struct python *python, uint64_t dict, struct python_items *ret)
 {
 	uint64_t words[(DICT_VALUES + 8) / 8], flags;
@@ -152,7 +152,8 @@ static bool find_values(struct python *python, uint64_t object, uint64_t type, u
 	return python_read(&python->memory, object + size, head, sizeof head) && head[VALUES_VALID] == 1;
 }
 
-/* Of an object whose dict has not been made. `instead`: what stands in the place of its address; in 3.12 that of the values, less 1. */
+/* For an object whose dict has not been made. `instead`: what stands in place of the dict's address; in 3.12 the address of the values,
+ * less 1. */
 static bool open_values(struct python *python, uint64_t object, uint64_t type, uint64_t instead,
 			struct python_items *ret)
 {

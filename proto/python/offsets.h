@@ -24,7 +24,7 @@ struct python_offsets {
 	int32_t code_flags, code_arguments, code_keywords; /* numbers of arguments, and of those by keyword alone */
 	int32_t text_state, text_ascii, text_wide;	   /* of str: flags, data if ASCII, data if not */
 	int32_t bytes_data;
-	/* Of 3.14's PEP 768: from a thread's state, and within its slot. */
+	/* For PEP 768 (3.14): offsets from a thread's state, and within its slot. */
 	int32_t breaker, debugger, debugger_pending, debugger_path, debugger_path_bytes;
 	int32_t interpreter_debugger_enabled;
 };
@@ -35,7 +35,7 @@ struct python_offsets {
 
 enum python_offsets_result { OFFSETS_KNOWN, OFFSETS_UNKNOWN, OFFSETS_FREE_THREADED, OFFSETS_UNREADABLE };
 
-/* Of the runtime at this address. *minor is the release, 3.MINOR; where it is 0 on entry the runtime has to say it itself, which it
+/* Finds the offsets of the runtime at this address. *minor is the release, 3.MINOR; where it is 0 on entry the runtime has to say it, as it
  * does from 3.13 on. */
 enum python_offsets_result python_offsets_find(struct python_memory *memory, uint64_t runtime, unsigned *minor,
 					       struct python_offsets *ret);

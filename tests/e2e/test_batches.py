@@ -222,7 +222,7 @@ def test_what_has_no_batches(profd):
 
 
 @pytest.mark.parametrize("options, said", [
-    (["--phase", "train", "--unit", "step"], "leave --unit step out"),
+    (["--phase", "train", "--unit", "step"], "drop --unit step"),
     (["--phase", "train", "--at-step", 9], "it does not go with --at-step"),
     (["--unit", "batch", "--step-range", "a"], "--unit batch counts batches from the trigger on; it does not go with --step-range"),
     (["--duration", "1s", "--phase", "train"], "it does not go with --phase"),

@@ -186,4 +186,4 @@ def test_a_file_of_numbers_that_is_none(profd, what):
     with triggered(profd):
         agent.arm()
     assert agent.capture == 1 and not other.exists()
-    assert "may be given twice" in profd.daemon_log.read_text()
+    assert "two captures may get the same number" in profd.daemon_log.read_text()

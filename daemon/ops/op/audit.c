@@ -2,8 +2,8 @@
  *
  * op "audit"    {"limit":N? (100), "since":ns? (not older than that), "uid":N? (what this user did), "action":WORD?}
  *      -> {"row":"audit","at":RFC3339,"uid","user","pid" (who),"action","subject","outcome","target_pid":N|null,
- *          "target_uid":N|null,"target_user":TEXT|null}* newest first, end. Of what the caller did, and of what was done to the
- *          caller's processes and captures; to an administrator, of all.
+ *          "target_uid":N|null,"target_user":TEXT|null}* newest first, end. The rows tell what the caller did, and what was done to
+ *          the caller's processes and captures; an administrator gets all rows.
  */
 #include "proto/base/clock.h"
 #include "daemon/catalogue/audit_rows.h"

@@ -9,7 +9,7 @@
  *         {"row":"kept","capture_id","pid","rank","error":{"code","message"}}   it goes on as it was
  *         {"row":"waits","trigger_id"}   nothing of it is under way yet: what comes is recorded so
  *         {"end":true}
- *      None under way: error not_recording or no_such_capture. Whoever follows the trigger is told by the same row.
+ *      None under way: error not_recording or no_such_capture. Clients that follow the trigger are told by the same row.
  */
 #include "daemon/capture/capture.h"
 #include "daemon/capture/live.h"
@@ -43,7 +43,7 @@ static void parse_set(struct parse *parse, struct request *request, const cJSON 
 		parse_wrong(parse, "set", "holds none of only, on, off, stacks_rate");
 }
 
-/* Of a schedule's cycles the one that is under way, or comes next: later ones are made for it. */
+/* A schedule's later cycles do not count: they are made for the one that is under way or comes next. */
 static bool is_under_way(const struct capture *capture)
 {
 	return capture->state == STATE_ORPHAN ||

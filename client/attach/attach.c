@@ -2,7 +2,8 @@
  *
  * A stopped thread makes a memfd, two pages, and one call: Py_AddPendingCall in a Python process, so that its main thread loads the library
  * between two bytecodes; pthread_create in another, so that a new thread does. It never loads anything itself. The loader's code
- * lies in the second page, what it works on in the first. */
+ * lies in the second page, what it works on in the first. Where Python's main thread does not come to it, another page has a
+ * new thread load it: nothing of that takes the interpreter's lock. The first page is claimed before: what is queued finds it taken. */
 #include "attach.h"
 
 #include "choose.h"
@@ -32,6 +33,9 @@
 /* How long a main thread gets to see what is queued, before it is queued once more; four times as long from then on. */
 #define AGAIN_NS 20000000ll
 #define AFTER_CANCEL_NS 1000000000ll
+/* How long it gets in all, before a new thread is taken. */
+#define QUEUED_NS 3000000000ll
+#define CHOOSE_LEAST_NS 500000000ll
 /* How long a main thread gets to come to the script in its slot, before the other way is taken. */
 #define SLOT_NS 1000000000ll
 
@@ -82,8 +86,35 @@ static const unsigned char call_code[] = {
 	0x31, 0xf6, 0x49, 0x8d, 0x94, 0x24, 0x00, 0x02, 0x00, 0x00, 0x45, 0x31, 0xd2, 0x41, 0xb8,
 	0x08, 0x00, 0x00, 0x00, 0x0f, 0x05, 0xb8, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05, 0xeb, 0xf7,
 };
+/* long claim(struct page *): mov eax, 1; xchg [rdi], eax; ret */
+static const unsigned char claim_code[] = {0xb8, 0x01, 0x00, 0x00, 0x00, 0x87, 0x07, 0xc3};
 #define CALL_AT 256 /* in the second page */
-_Static_assert(sizeof load_code <= CALL_AT, "they do not overlap");
+#define CLAIM_AT 384
+_Static_assert(sizeof load_code <= CALL_AT && CALL_AT + sizeof call_code <= CLAIM_AT, "they do not overlap");
+
+/* What has been made in the process. */
+struct parts {
+	uint64_t pages; /* 0: none are */
+	int fd;		/* of the memfd; -1: none is */
+	ino_t file;
+	bool queued;	 /* Python was asked for a call, which may still come */
+	int32_t refused; /* what pthread_create, Py_AddPendingCall said */
+	bool earlier;	 /* two pages of an earlier try are there as well */
+	bool usable;	 /* the thread can be made to call more */
+};
+
+struct bringing {
+	struct target *target;
+	const void *library;
+	size_t bytes;
+	const char *socket;
+	enum choose_what what;
+	struct stops stops;
+	struct parts parts;
+	struct attachment *ret;
+	char *sentence;
+	size_t sentence_bytes;
+};
 
 /* What the loader needs of a library: up to the end of its last segment. Symbols for debuggers stay behind. */
 static size_t needed_bytes(const unsigned char *library, size_t bytes)
@@ -105,7 +136,7 @@ static size_t needed_bytes(const unsigned char *library, size_t bytes)
 
 /* Writes into the file that the process has under this number, if it is the empty memfd that it has just made: a hostile one may put
  * another file there, and we may be root. */
-static int fill_memfd(int64_t pid, int fd, const unsigned char *library, size_t bytes)
+static int fill_memfd(int64_t pid, int fd, const unsigned char *library, size_t bytes, ino_t *made)
 {
 	char path[64];
 	struct stat facts;
@@ -123,6 +154,7 @@ static int fill_memfd(int64_t pid, int fd, const unsigned char *library, size_t 
 	int seals = file < 0 ? -1 : fcntl(file, F_GET_SEALS);
 	if (seals >= 0 && !(seals & ~SEAL_EXEC)) {
 		error = 0;
+		*made = facts.st_ino;
 		for (size_t at = 0; at < bytes && !error;) {
 			ssize_t n = write(file, library + at, bytes - at);
 
@@ -138,48 +170,67 @@ static int fill_memfd(int64_t pid, int fd, const unsigned char *library, size_t 
 	return error;
 }
 
-static int make_pages(struct target *target, struct stopped *thread, uint64_t *pages)
+/* The answer of the kernel: an error, or what *ret gets. */
+static int system_call(struct bringing *bringing, struct stopped *thread, uint64_t function, long number,
+		       const uint64_t arguments[6], int64_t *ret)
 {
+	int error = stopped_syscall(thread, function, number, arguments, ret);
+
+	if (error)
+		bringing->parts.usable = false;
+	else if (*ret < 0)
+		error = (int)*ret;
+	return error;
+}
+
+static int make_pages(struct bringing *bringing, struct stopped *thread)
+{
+	struct target *target = bringing->target;
 	int64_t at;
 	const uint64_t map[6] = {
 		0, UINT64_C(2) * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0};
-	int error = stopped_syscall(thread, target->mmap, SYS_mmap, map, &at);
+	int error = system_call(bringing, thread, target->mmap, SYS_mmap, map, &at);
 
-	if (error || at < 0)
-		return error ? error : (int)at;
-	*pages = (uint64_t)at;
-	if (!process_memory_write(&target->process, *pages + PAGE, load_code, sizeof load_code) ||
-	    !process_memory_write(&target->process, *pages + PAGE + CALL_AT, call_code, sizeof call_code))
+	if (error)
+		return error;
+	bringing->parts.pages = (uint64_t)at;
+	uint64_t code = bringing->parts.pages + PAGE;
+	if (!process_memory_write(&target->process, code, load_code, sizeof load_code) ||
+	    !process_memory_write(&target->process, code + CALL_AT, call_code, sizeof call_code) ||
+	    !process_memory_write(&target->process, code + CLAIM_AT, claim_code, sizeof claim_code))
 		return -EFAULT;
-	const uint64_t protect[6] = {*pages + PAGE, PAGE, PROT_READ | PROT_EXEC};
-	error = stopped_syscall(thread, target->mprotect, SYS_mprotect, protect, &at);
-	return error ? error : (int)at;
+	const uint64_t protect[6] = {code, PAGE, PROT_READ | PROT_EXEC};
+	return system_call(bringing, thread, target->mprotect, SYS_mprotect, protect, &at);
 }
 
-static int make_memfd(struct target *target, struct stopped *thread, uint64_t pages, int *fd)
+static int make_memfd(struct bringing *bringing, struct stopped *thread)
 {
 	/* As a path it ends like the library's, by which others know it. */
 	static const char name[] = "profd/libprofd_agent.so";
+	struct target *target = bringing->target;
+	struct parts *parts = &bringing->parts;
 	int64_t at;
 
-	if (!process_memory_write(&target->process, pages + offsetof(struct page, path), name, sizeof name))
+	if (!process_memory_write(&target->process, parts->pages + offsetof(struct page, path), name, sizeof name))
 		return -EFAULT;
-	const uint64_t make[6] = {SYS_memfd_create, pages + offsetof(struct page, path),
+	const uint64_t make[6] = {SYS_memfd_create, parts->pages + offsetof(struct page, path),
 				  MFD_CLOEXEC | MFD_ALLOW_SEALING};
-	int error = stopped_syscall(thread, target->syscall, SYS_memfd_create, make, &at);
-	if (error || at < 0)
-		return error ? error : (int)at;
-	*fd = (int)at;
-	return 0;
+	int error = system_call(bringing, thread, target->syscall, SYS_memfd_create, make, &at);
+	if (error)
+		return error;
+	parts->fd = (int)at;
+	return fill_memfd(target->pid, parts->fd, bringing->library, bringing->bytes, &parts->file);
 }
 
-static bool write_page(const struct target *target, uint64_t pages, int fd, const char *socket)
+static bool write_page(const struct bringing *bringing)
 {
+	const struct target *target = bringing->target;
+	int fd = bringing->parts.fd;
 	struct page page = {.fd = (uint32_t)fd,
 			    .dlopen = target->dlopen,
 			    .dlsym = target->dlsym,
 			    .close = target->close,
-			    .detach = target->python ? 0 : target->pthread_detach,
+			    .detach = bringing->what == CHOOSE_TO_QUEUE ? 0 : target->pthread_detach,
 			    .direct = target->agent,
 			    .entry = "profd_attach"};
 	char dots[64] = "";
@@ -188,8 +239,8 @@ static bool write_page(const struct target *target, uint64_t pages, int fd, cons
 	for (int i = (int)(clock_now() / 1000 % 24); i > 0; i--)
 		strncat(dots, "./", sizeof dots - strlen(dots) - 1);
 	snprintf(page.path, sizeof page.path, "/proc/self/fd/%s%d", dots, fd);
-	snprintf(page.socket, sizeof page.socket, "%s", socket);
-	return process_memory_write(&target->process, pages, &page, sizeof page);
+	snprintf(page.socket, sizeof page.socket, "%s", bringing->socket);
+	return process_memory_write(&target->process, bringing->parts.pages, &page, sizeof page);
 }
 
 /* Has the thread call a function; its answer stands in the page then. -ECANCELED: Python has ended since it was looked at. */
@@ -206,29 +257,102 @@ static int call(struct target *target, struct stopped *thread, uint64_t pages, u
 	return stopped_call(thread, &stub, function, arguments);
 }
 
-/* With the thread standing. */
-static int prepare(struct target *target, struct stopped *thread, const unsigned char *library, size_t bytes,
-		   const char *socket, uint64_t *pages)
+/* What it answered; an error where that was none. */
+static int answered(struct bringing *bringing, struct stopped *thread, uint64_t function, const uint64_t arguments[4],
+		    int32_t *answer)
 {
-	int fd = -1, error = make_pages(target, thread, pages);
+	struct target *target = bringing->target;
+	uint64_t pages = bringing->parts.pages;
+	int error = call(target, thread, pages, function, arguments);
 
-	if (!target->agent) {
-		error = error ? error : make_memfd(target, thread, *pages, &fd);
-		error = error ? error : fill_memfd(target->pid, fd, library, bytes);
+	if (!error &&
+	    !python_read(&target->process.memory, pages + offsetof(struct page, answer), answer, sizeof *answer))
+		error = -EFAULT;
+	/* One that has gone home by itself, or stands because the job was stopped, calls nothing more. */
+	bringing->parts.usable = !error && stopped_waits(thread);
+	return error;
+}
+
+/* The page of what is still queued: whoever takes it first is the only one to load from it. Its file is ours then. */
+static int claim(struct bringing *bringing, struct stopped *thread, const struct parts *before)
+{
+	const uint64_t page[4] = {before->pages};
+	int32_t taken;
+	int error = answered(bringing, thread, bringing->parts.pages + PAGE + CLAIM_AT, page, &taken);
+
+	if (!error && !bringing->parts.usable)
+		error = -EBUSY;
+	if (!error && !taken) {
+		bringing->parts.fd = before->fd;
+		bringing->parts.file = before->file;
 	}
-	if (!error && !write_page(target, *pages, fd, socket))
+	return error;
+}
+
+static bool is_our_file(const struct target *target, const struct parts *parts)
+{
+	struct stat facts;
+	char path[64];
+
+	snprintf(path, sizeof path, "/proc/%lld/fd/%d", (long long)target->pid, parts->fd);
+	return stat(path, &facts) == 0 && S_ISREG(facts.st_mode) && !facts.st_nlink && facts.st_ino == parts->file;
+}
+
+/* What has been made, as nothing will come of it; in the same stop. */
+static void take_back(struct bringing *bringing, struct stopped *thread)
+{
+	struct parts *parts = &bringing->parts;
+	const uint64_t shut[6] = {SYS_close, (uint64_t)parts->fd},
+		       unmap[6] = {SYS_munmap, parts->pages, UINT64_C(2) * PAGE};
+	uint64_t function = bringing->target->syscall;
+	int64_t none;
+
+	if (parts->usable && parts->fd >= 0 && is_our_file(bringing->target, parts) &&
+	    system_call(bringing, thread, function, SYS_close, shut, &none) == 0)
+		parts->fd = -1;
+	if (parts->usable && parts->pages && system_call(bringing, thread, function, SYS_munmap, unmap, &none) == 0)
+		parts->pages = 0;
+}
+
+/* With the thread standing. `before`: of an earlier try. */
+static int make_parts(struct bringing *bringing, struct stopped *thread, const struct parts *before)
+{
+	struct target *target = bringing->target;
+	struct parts *parts = &bringing->parts;
+	bool queue = bringing->what == CHOOSE_TO_QUEUE;
+	int error = make_pages(bringing, thread);
+
+	if (!error && before->pages)
+		error = claim(bringing, thread, before);
+	if (!error && !target->agent && parts->fd < 0)
+		error = make_memfd(bringing, thread);
+	if (!error && !write_page(bringing))
 		error = -EFAULT;
 	if (error)
 		return error;
-	const uint64_t queue[4] = {*pages + PAGE, *pages};
-	const uint64_t start[4] = {*pages + offsetof(struct page, thread), 0, *pages + PAGE, *pages};
-	int32_t answer;
-	error = call(target, thread, *pages, target->python ? target->add_pending_call : target->pthread_create,
-		     target->python ? queue : start);
-	if (!error &&
-	    (!python_read(&target->process.memory, *pages + offsetof(struct page, answer), &answer, sizeof answer) ||
-	     answer))
-		error = -EAGAIN;
+	const uint64_t to_queue[4] = {parts->pages + PAGE, parts->pages};
+	const uint64_t to_start[4] = {parts->pages + offsetof(struct page, thread), 0, parts->pages + PAGE,
+				      parts->pages};
+	parts->queued = true;
+	error = answered(bringing, thread, queue ? target->add_pending_call : target->pthread_create,
+			 queue ? to_queue : to_start, &parts->refused);
+	parts->queued = error || !parts->refused;
+	return error ? error : parts->refused ? -ENOTRECOVERABLE : 0;
+}
+
+static int prepare(struct bringing *bringing, struct stopped *thread, const struct parts *before)
+{
+	static const uint32_t yes = 1;
+	struct parts *parts = &bringing->parts;
+
+	*parts = (struct parts){.fd = -1, .usable = true, .earlier = before->pages != 0};
+	int error = make_parts(bringing, thread, before);
+	/* What has been asked for may still come: it is told to do nothing. */
+	if (error && parts->queued)
+		process_memory_write(&bringing->target->process, parts->pages + offsetof(struct page, cancelled), &yes,
+				     sizeof yes);
+	if (error && !parts->queued)
+		take_back(bringing, thread);
 	return error;
 }
 
@@ -255,8 +379,10 @@ static void queue_again(struct target *target, uint64_t pages, struct stops *sto
 }
 
 /* Until the library is there. False: it is not, and will not be loaded any more, unless *loading. */
-static bool await(struct target *target, uint64_t pages, int64_t patience, struct stops *stops, bool *loading)
+static bool await(struct bringing *bringing, int64_t patience, bool *loading)
 {
+	struct target *target = bringing->target;
+	uint64_t pages = bringing->parts.pages;
 	const struct timespec nap = {0, 200000};
 	const uint32_t yes = 1;
 	int64_t began = clock_now(), until = began + patience, pause = AGAIN_NS;
@@ -268,9 +394,9 @@ static bool await(struct target *target, uint64_t pages, int64_t patience, struc
 			return !told || word_of(target, pages, offsetof(struct page, handle));
 		if (!target_same(target))
 			return false;
-		if (target->python && !told && clock_now() > began + pause &&
+		if (bringing->what == CHOOSE_TO_QUEUE && !told && clock_now() > began + pause &&
 		    !word_of(target, pages, offsetof(struct page, started))) {
-			queue_again(target, pages, stops);
+			queue_again(target, pages, &bringing->stops);
 			pause *= 4;
 		}
 		if (clock_now() > until && told)
@@ -289,40 +415,98 @@ static bool await(struct target *target, uint64_t pages, int64_t patience, struc
 	}
 }
 
-static int told_of(const struct target *target, int error, char *sentence, size_t bytes)
+/* What of it is left in the process. */
+static const char *left_of(const struct parts *parts, char *text, size_t bytes)
 {
-	long long pid = target->pid;
+	int pages = (parts->pages ? 2 : 0) + (parts->earlier ? 2 : 0);
 
-	if (error == -EPERM)
+	if (!pages && parts->fd < 0)
+		return "nothing of it is left there";
+	if (!pages)
+		return "a memory file (a descriptor) is left there";
+	snprintf(text, bytes, "%s pages of memory%s are left there", pages == 4 ? "four" : "two",
+		 parts->fd < 0 ? "" : " and a memory file (a descriptor)");
+	return text;
+}
+
+/* Nothing has been called. */
+static int told_of_choice(const struct bringing *bringing, int error)
+{
+	long long pid = bringing->target->pid;
+	char *sentence = bringing->sentence;
+	size_t bytes = bringing->sentence_bytes;
+
+	switch (error) {
+	case -EPERM:
 		return refuse_with(
 			sentence, bytes, EXIT_NOT_PERMITTED,
 			"the kernel does not let you trace process %lld: somebody traces it, or a rule forbids it",
 			pid);
-	if (error == -ESRCH)
+	case -ESRCH:
 		return refuse_with(sentence, bytes, EXIT_NO_TARGET, "process %lld has ended", pid);
-	if (error == -ECANCELED)
-		return refuse_with(sentence, bytes, EXIT_NO_TARGET, "the Python of process %lld has ended", pid);
-	if (error == -EAGAIN)
+	case -EAGAIN:
 		return refuse_with(
 			sentence, bytes, EXIT_BUSY,
 			"process %lld came to no place where it can be made to load the agent; nothing was changed: try again",
 			pid);
+	case -ETIME:
+		return refuse_with(
+			sentence, bytes, EXIT_TIMED_OUT,
+			"a thread of process %lld could not be stopped in time, as it does not get the processor; nothing was "
+			"changed: try again",
+			pid);
+	default:
+		return refuse_with(sentence, bytes, EXIT_FAILED,
+				   "process %lld could not be prepared: %s; nothing was changed", pid,
+				   strerror(-error));
+	}
+}
+
+/* `back`: what came of putting the thread back. */
+static int told_of_call(const struct bringing *bringing, int error, const struct stopped *thread, int back)
+{
+	const struct parts *parts = &bringing->parts;
+	long long pid = bringing->target->pid;
+	char *sentence = bringing->sentence, text[128];
+	size_t bytes = bringing->sentence_bytes;
+	const char *left = left_of(parts, text, sizeof text);
+
+	if (error == -ESRCH)
+		return refuse_with(sentence, bytes, EXIT_NO_TARGET, "process %lld has ended", pid);
+	if (error == -ECANCELED)
+		return refuse_with(sentence, bytes, EXIT_NO_TARGET, "the Python of process %lld has ended", pid);
+	if (error == -ENOTRECOVERABLE && bringing->what == CHOOSE_TO_QUEUE)
+		return refuse_with(sentence, bytes, EXIT_BUSY,
+				   "the Python of process %lld has too many calls queued already; %s: try again", pid,
+				   left);
+	if (error == -ENOTRECOVERABLE)
+		return refuse_with(
+			sentence, bytes, EXIT_FAILED,
+			"process %lld can start no thread (%s: a limit of threads or of memory?), and the agent is one; %s",
+			pid, strerror(parts->refused), left);
+	if (error == -ETIMEDOUT && (back == -ETIMEDOUT || thread->left))
+		return refuse_with(
+			sentence, bytes, EXIT_TIMED_OUT,
+			"a thread of process %lld did not come back in time from what it was made to call, and is not stopped "
+			"in the middle of it; it goes on where it was as soon as it comes out of it; %s",
+			pid, left);
 	if (error == -ETIMEDOUT)
 		return refuse_with(
 			sentence, bytes, EXIT_TIMED_OUT,
 			"a thread of process %lld did not come back in time from what it was made to call; it was put "
-			"back to where it was",
-			pid);
-	return refuse_with(sentence, bytes, EXIT_FAILED, "process %lld could not be prepared: %s; it goes on as before",
-			   pid, strerror(-error));
+			"back to where it was; %s",
+			pid, left);
+	return refuse_with(sentence, bytes, EXIT_FAILED,
+			   "process %lld could not be prepared: %s; it goes on as before, %s", pid, strerror(-error),
+			   left);
 }
 
-static int told_of_halt(int64_t pid, char *sentence, size_t bytes)
+static int told_of_halt(const struct bringing *bringing)
 {
 	return refuse_with(
-		sentence, bytes, EXIT_CANCELLED,
+		bringing->sentence, bringing->sentence_bytes, EXIT_CANCELLED,
 		"interrupted: process %lld does not get the agent; what it was asked to do is taken back, and it goes on as before",
-		(long long)pid);
+		(long long)bringing->target->pid);
 }
 
 static int told_of_loading(int64_t pid, char *sentence, size_t bytes)
@@ -355,16 +539,108 @@ static bool by_slot(struct target *target, const void *library, size_t needed, c
 	return result != SLOT_NOT;
 }
 
+/* The main thread has not come to the call. */
+static int told_of_waiting(const struct bringing *bringing)
+{
+	return refuse_with(
+		bringing->sentence, bringing->sentence_bytes, EXIT_TIMED_OUT,
+		bringing->what == CHOOSE_TO_QUEUE
+			? "the main thread of process %lld did not come back to Python in time (it waits, or "
+			  "computes in one call), and no thread sleeps where it can be made to start another one; it was told not to load "
+			  "the agent any more, and two pages of memory are left there: try again"
+			: "the thread that process %lld was made to start did not load the agent in time; it was told not "
+			  "to any more: try again",
+		(long long)bringing->target->pid);
+}
+
+static int told_of_end(const struct bringing *bringing)
+{
+	return refuse_with(bringing->sentence, bringing->sentence_bytes, EXIT_NO_TARGET,
+			   "the Python of process %lld has ended", (long long)bringing->target->pid);
+}
+
+/* By one stop: 0, or the code of a sentence. */
+static int ask(struct bringing *bringing, int64_t most, const struct parts *before, int64_t *asked)
+{
+	struct stopped thread;
+	int error = choose_thread(bringing->target, bringing->what, most, &bringing->stops, &thread);
+
+	bringing->ret->stood_ns = bringing->stops.ns;
+	if (error)
+		return halt_asked() && error == -EAGAIN ? told_of_halt(bringing) : told_of_choice(bringing, error);
+	error = prepare(bringing, &thread, before);
+	int back = choose_end(&bringing->stops, &thread);
+	bringing->ret->tid = thread.tid;
+	bringing->ret->stood_ns = bringing->stops.ns;
+	*asked = thread.until;
+	/* The word that it is not to came too late. */
+	if (error && bringing->parts.queued &&
+	    word_of(bringing->target, bringing->parts.pages, offsetof(struct page, started)))
+		error = 0;
+	return error ? told_of_call(bringing, error, &thread, back) : 0;
+}
+
+/* What has been asked for comes within this time, or not at all (*not_come). */
+static int await_agent(struct bringing *bringing, int64_t patience, int64_t asked, bool *not_come)
+{
+	struct target *target = bringing->target;
+	long long pid = target->pid;
+	bool loading;
+	bool there = await(bringing, patience, &loading);
+
+	bringing->ret->stood_ns = bringing->stops.ns;
+	bringing->ret->loaded_ns = clock_now() - asked;
+	*not_come = !there && !loading;
+	if (!there && loading)
+		return told_of_loading(pid, bringing->sentence, bringing->sentence_bytes);
+	if (!there && target->python && !target_python_runs(target))
+		return told_of_end(bringing);
+	if (!there && halt_asked() && target_same(target))
+		return told_of_halt(bringing);
+	if (!there)
+		return told_of_waiting(bringing);
+	if (!word_of(target, bringing->parts.pages, offsetof(struct page, handle)))
+		return refuse_with(
+			bringing->sentence, bringing->sentence_bytes, EXIT_FAILED,
+			"the loader of process %lld refused the agent's library; the process goes on as before, with two "
+			"pages of memory more: start it with `profd run`",
+			pid);
+	return word_of(target, bringing->parts.pages, offsetof(struct page, result))
+		       ? 0
+		       : told_of_idle(pid, bringing->sentence, bringing->sentence_bytes);
+}
+
+/* Python's main thread waits, or computes in one call, and what it was to load it has been told not to: a thread that sleeps starts
+ * another one for that. */
+static int by_new_thread(struct bringing *bringing, int64_t until)
+{
+	const struct parts queued = bringing->parts;
+	int64_t left = until - clock_now(), asked;
+	bool not_come;
+	int code;
+
+	bringing->what = CHOOSE_TO_START_ASLEEP;
+	code = ask(bringing, left < CHOOSE_LEAST_NS ? CHOOSE_LEAST_NS : left, &queued, &asked);
+	if (code == EXIT_BUSY) {
+		bringing->what = CHOOSE_TO_QUEUE;
+		return told_of_waiting(bringing);
+	}
+	left = until - clock_now();
+	bringing->ret->way = "thread";
+	return code ? code : await_agent(bringing, left < QUEUED_NS ? QUEUED_NS : left, asked, &not_come);
+}
+
 static int load_agent(struct target *target, const void *library, size_t library_bytes, const char *socket,
 		      int64_t patience, struct attachment *ret, char *sentence, size_t bytes)
 {
-	struct stopped thread;
-	struct stops stops = {0};
-	uint64_t pages = 0;
-	long long pid = target->pid;
-	bool loading;
-	int back, code;
+	static const struct parts none = {.fd = -1};
 	size_t needed = needed_bytes(library, library_bytes);
+	struct bringing bringing = {
+		target, library,    needed, socket,   target->python ? CHOOSE_TO_QUEUE : CHOOSE_TO_START,
+		{0},	{.fd = -1}, ret,    sentence, bytes};
+	int64_t asked, until = clock_now() + patience;
+	bool not_come;
+	int code;
 
 	if (!needed || strlen(socket) >= SOCKET_BYTES)
 		return refuse_with(
@@ -372,49 +648,16 @@ static int load_agent(struct target *target, const void *library, size_t library
 			"the agent's library was not built for this machine, or the socket's path is too long");
 	if (by_slot(target, library, needed, socket, patience, ret, &code, sentence, bytes))
 		return code;
-	if (halt_asked())
-		return told_of_halt(pid, sentence, bytes);
-	int error = choose_thread(target, target->python ? CHOOSE_TO_QUEUE : CHOOSE_TO_START, &stops, &thread);
-	if (error)
-		return told_of(target, error, sentence, bytes);
-	error = prepare(target, &thread, library, needed, socket, &pages);
-	back = choose_end(&stops, &thread);
 	ret->way = target->python ? "pending call" : "thread";
-	ret->tid = thread.tid;
-	ret->stood_ns = stops.ns;
-	if (error == -ETIMEDOUT && back == -ETIMEDOUT)
-		return refuse_with(
-			sentence, bytes, EXIT_TIMED_OUT,
-			"a thread of process %lld did not come back from what it was made to call, and cannot be stopped "
-			"there; it goes on where it was as soon as it comes out of it",
-			pid);
-	if (error)
-		return told_of(target, error, sentence, bytes);
-	bool there = await(target, pages, patience, &stops, &loading);
-	ret->stood_ns = stops.ns;
-	if (!there && loading)
-		return told_of_loading(pid, sentence, bytes);
-	if (!there && target->python && !target_python_runs(target))
-		return told_of(target, -ECANCELED, sentence, bytes);
-	if (!there && halt_asked() && target_same(target))
-		return told_of_halt(pid, sentence, bytes);
-	if (!there)
-		return refuse_with(
-			sentence, bytes, EXIT_TIMED_OUT,
-			target->python
-				? "the main thread of process %lld did not come back to Python in time (it waits, or "
-				  "computes in one call); it was told not to load the agent any more: try again"
-				: "the thread that process %lld was made to start did not load the agent in time; it was told not "
-				  "to any more: try again",
-			pid);
-	ret->loaded_ns = clock_now() - thread.until;
-	if (!word_of(target, pages, offsetof(struct page, handle)))
-		return refuse_with(
-			sentence, bytes, EXIT_FAILED,
-			"the loader of process %lld refused the agent's library; the process goes on as before: start it with "
-			"`profd run`",
-			pid);
-	return word_of(target, pages, offsetof(struct page, result)) ? 0 : told_of_idle(pid, sentence, bytes);
+	code = ask(&bringing, patience > CHOOSE_LEAST_NS ? patience : CHOOSE_LEAST_NS, &none, &asked);
+	if (code)
+		return code;
+	if (target->python)
+		patience = patience / 2 < QUEUED_NS ? patience / 2 : QUEUED_NS;
+	code = await_agent(&bringing, patience, asked, &not_come);
+	if (code == EXIT_TIMED_OUT && not_come && target->python)
+		code = by_new_thread(&bringing, until);
+	return code;
 }
 
 #else

@@ -5,6 +5,7 @@
 
 #include "client/process/task.h"
 #include "client/ui/clock.h"
+#include "halt.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -243,17 +244,18 @@ int choose_main(struct target *target, enum choose_what what, struct stops *stop
 	return -EAGAIN;
 }
 
-int choose_thread(struct target *target, enum choose_what what, struct stops *stops, struct stopped *ret)
+int choose_thread(struct target *target, enum choose_what what, int64_t most, struct stops *stops, struct stopped *ret)
 {
-	int64_t began = clock_now(), next = began, pause = MAIN_AGAIN_NS;
+	int64_t began = clock_now(), until = began + (most < CHOOSE_NS ? most : CHOOSE_NS), next = began,
+		pause = MAIN_AGAIN_NS;
 	int error = -EAGAIN;
 
-	for (int i = 0; error == -EAGAIN && clock_now() < began + CHOOSE_NS; i++) {
+	for (int i = 0; error == -EAGAIN && clock_now() < until && !halt_asked(); i++) {
 		const struct timespec nap = {0, 100000 + (i % 9) * 100000};
 		unsigned before = stops->count;
 
 		error = try_sleepers(target, stops, ret);
-		if (error == -EAGAIN && clock_now() >= next)
+		if (error == -EAGAIN && what != CHOOSE_TO_START_ASLEEP && clock_now() >= next)
 			error = choose_main(target, what, stops, ret);
 		if (stops->count > before) {
 			next = clock_now() + pause;

@@ -5,13 +5,18 @@
  * registers that it has then: it comes out of what it calls into rt_sigreturn, which puts back all. */
 #include "stopped.h"
 
+#include "client/process/facts.h"
+#include "client/process/task.h"
 #include "client/ui/clock.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -23,14 +28,23 @@
 #define STOP_NS 1000000000ll
 /* A thread that has not come back from a call is not let go before it is where it was, on however full a machine. */
 #define BACK_NS 10000000000ll
-/* What is called is given up where it stays away for so long, or is under way for so long. */
+/* What is called is given up where it sleeps and has not come back after so long, or has computed for so long: it takes less than a
+ * hundredth of that. */
+#define SLEEPS_MOST_NS 2000000000ll
+#define RUNS_MOST_NS 100000000ll
 #define CALL_NS 500000000ll
-#define CALL_MOST_NS 2000000000ll
+/* One that does not get the processor (a cgroup's quota, a full machine) may hold a lock by then: it is waited for, and after so long it
+ * goes on with what it was made to call. */
+#define HELD_UP_MOST_NS 6000000000ll
+#define LOOK_NS 50000000ll
 /* On a machine that is not full a stop comes sooner than a sleep would end. On a full one who sleeps makes room for the thread that is
  * waited for. */
 #define SPIN_NS 20000ll
 #define SLICE_NS 2000000
 #define BACK_SLICE_NS 50000
+/* The frame, and the stack of what is called. The kernel keeps a gap below a stack that grows: 256 pages, unless it was told another. */
+#define GROWS_BYTES (FRAME_BYTES_MOST + FRAME_STACK_BYTES + 4096u)
+#define GAP_BYTES (1u << 20)
 /* How long a thread that has come back waits for us. */
 #define COME_BACK_NS 200000000
 /* Above the stop's signal: which event of ptrace's it is. */
@@ -163,7 +177,9 @@ int stopped_begin(struct stopped *ret, int64_t pid, int64_t tid, struct process_
 	urgent_begin(&ret->urgent);
 	int error = trace(PTRACE_INTERRUPT, ret, 0, NULL) ? -errno : 0;
 	ret->since = clock_of(CLOCK_MONOTONIC);
-	error = error ? error : wait_interrupt(ret, STOP_NS);
+	error = error ? error : wait_interrupt(ret, BACK_NS);
+	/* Nobody has called anything yet. */
+	error = error == -ETIMEDOUT ? -ETIME : error;
 	error = error ? error : read_state(ret);
 	if (error) {
 		/* It can be let go only while it stands; if it does not stand, our end lets it go. */
@@ -187,10 +203,71 @@ static bool has_room(int64_t tid, uint64_t address)
 	return process_vm_readv((pid_t)tid, &here, 1, there, PAGES, 0) == PAGES;
 }
 
+/* The stack that grows, and what lies below it. */
+struct growing {
+	uint64_t sp, begin, end, below;
+	bool found;
+};
+
+static bool take_mapping(void *context, char *line)
+{
+	struct growing *growing = context;
+	char *at;
+	uint64_t begin = strtoull(line, &at, 16), end = *at == '-' ? strtoull(at + 1, NULL, 16) : 0;
+
+	growing->found = growing->sp >= begin && growing->sp < end && strstr(line, "[stack]");
+	if (growing->found) {
+		growing->begin = begin;
+		growing->end = end;
+		return false;
+	}
+	growing->below = end;
+	return begin <= growing->sp;
+}
+
+/* May what is mapped become larger by so much? */
+static bool may_take(int64_t pid, uint64_t bytes)
+{
+	struct rlimit most;
+	char text[64];
+
+	return prlimit((pid_t)pid, RLIMIT_AS, NULL, &most) == 0 &&
+	       (most.rlim_cur == RLIM_INFINITY || (process_status(pid, "VmSize", text, sizeof text) &&
+						   strtoull(text, NULL, 10) * 1024 + bytes <= most.rlim_cur));
+}
+
+/* A main thread's stack is mapped as far as it has been used, and grows when it is used further down: by the process's own limit, and not
+ * near to what lies below. `lowest`: how far down. */
+static bool may_grow(int64_t pid, uint64_t sp, uint64_t *lowest)
+{
+	struct growing growing = {.sp = sp};
+	struct rlimit most;
+
+	*lowest = (sp - GROWS_BYTES) & ~4095ull;
+	if (process_lines(pid, "maps", take_mapping, &growing) || !growing.found || *lowest >= growing.begin ||
+	    prlimit((pid_t)pid, RLIMIT_STACK, NULL, &most))
+		return false;
+	return *lowest > growing.below && *lowest - growing.below > GAP_BYTES &&
+	       growing.end - *lowest <= most.rlim_cur && may_take(pid, growing.begin - *lowest);
+}
+
 bool stopped_has_room(int64_t pid, int64_t tid, uint64_t sp)
 {
-	(void)pid;
-	return has_room(tid, sp);
+	uint64_t lowest;
+
+	return has_room(tid, sp) || may_grow(pid, sp, &lowest);
+}
+
+/* A look at its lowest place by /proc/PID/mem has the kernel grow it: what is called meets no limit then that could end the process. */
+static bool make_room(const struct stopped *thread, uint64_t address)
+{
+	uint64_t lowest;
+	char byte;
+
+	if (has_room(thread->tid, address))
+		return true;
+	return may_grow(thread->pid, thread->state.registers.rsp, &lowest) &&
+	       python_read(&thread->process->memory, lowest, &byte, sizeof byte) && has_room(thread->tid, address);
 }
 
 int stopped_lay(struct stopped *thread, uint64_t leave)
@@ -202,7 +279,7 @@ int stopped_lay(struct stopped *thread, uint64_t leave)
 	if (!size)
 		return -ENOTSUP;
 	memcpy(bytes, &leave, sizeof leave);
-	if (!has_room(thread->tid, address) || !process_memory_write(thread->process, address, bytes, size))
+	if (!make_room(thread, address) || !process_memory_write(thread->process, address, bytes, size))
 		return -ENOMEM;
 	thread->frame = address;
 	thread->leave = leave;
@@ -224,6 +301,46 @@ static int block_signals(struct stopped *thread)
 	return 0;
 }
 
+/* How long it has had a processor; -1 where the kernel does not tell. */
+static int64_t ran_ns(const struct stopped *thread)
+{
+	char name[64];
+	size_t bytes;
+
+	snprintf(name, sizeof name, "task/%lld/schedstat", (long long)thread->tid);
+	char *text = process_file(thread->pid, name, 64, &bytes);
+	int64_t ns = text ? strtoll(text, NULL, 10) : -1;
+	free(text);
+	return ns;
+}
+
+/* Of one that has not come back yet: is there no use in waiting for it? */
+static bool is_late(struct stopped *thread)
+{
+	int64_t waited = clock_of(CLOCK_MONOTONIC) - thread->called;
+
+	if (waited < CALL_NS)
+		return false;
+	char state = process_task_state(thread->pid, thread->tid);
+	int64_t ran = thread->ran < 0 ? waited : ran_ns(thread) - thread->ran;
+	/* Torn out of the middle it would hold what it holds for ever. In the kernel's own hands (D) it cannot be stopped anyway. */
+	bool computes = state != 'D' && ran >= RUNS_MOST_NS;
+	thread->late = computes || (state != 'R' && state != 'D' && waited >= SLEEPS_MOST_NS);
+	thread->left = !thread->late && waited >= HELD_UP_MOST_NS;
+	return thread->late || thread->left;
+}
+
+/* Waits for the next stop of one that runs. */
+static int await_stop(struct stopped *thread, int *status)
+{
+	int error;
+
+	do
+		error = wait_stop(thread, status, LOOK_NS);
+	while (error == -ETIMEDOUT && !is_late(thread));
+	return error;
+}
+
 /* Lets it run to its next system call, or out of it. */
 static int to_syscall(struct stopped *thread, struct user_regs_struct *registers)
 {
@@ -232,9 +349,7 @@ static int to_syscall(struct stopped *thread, struct user_regs_struct *registers
 	for (int i = 0; i < STEPS_MOST; i++) {
 		if (trace(PTRACE_SYSCALL, thread, 0, (void *)(intptr_t)signal))
 			return -errno;
-		int64_t left = thread->deadline - clock_of(CLOCK_MONOTONIC);
-		error = wait_stop(thread, &status, left < CALL_NS ? left : CALL_NS);
-		thread->late = error == -ETIMEDOUT;
+		error = await_stop(thread, &status);
 		if (error)
 			return error;
 		signal = 0;
@@ -250,7 +365,8 @@ static struct user_regs_struct begin_call(struct stopped *thread)
 {
 	struct user_regs_struct r = thread->state.registers;
 
-	thread->deadline = clock_of(CLOCK_MONOTONIC) + CALL_MOST_NS;
+	thread->called = clock_of(CLOCK_MONOTONIC);
+	thread->ran = ran_ns(thread);
 	r.orig_rax = (unsigned long long)-1;
 	r.eflags &= ~0x500ull; /* single step, direction */
 	r.rbp = 0;
@@ -291,7 +407,7 @@ static bool has_come_back(const struct stopped *thread)
 static int await_back(struct stopped *thread)
 {
 	const struct timespec slice = {0, BACK_SLICE_NS};
-	int64_t began = clock_of(CLOCK_MONOTONIC), waited = 0;
+	int64_t began = clock_of(CLOCK_MONOTONIC), waited = 0, look = LOOK_NS;
 	sigset_t child;
 
 	sigemptyset(&child);
@@ -306,9 +422,11 @@ static int await_back(struct stopped *thread)
 			return -EFAULT; /* a fault in what we call; nothing else comes through the mask */
 		if (found > 0 && trace(PTRACE_CONT, thread, 0, NULL))
 			return -errno;
-		thread->late = waited > CALL_NS;
-		if (thread->late)
-			return -ETIMEDOUT;
+		if (waited > look) {
+			if (is_late(thread))
+				return -ETIMEDOUT;
+			look = waited + LOOK_NS;
+		}
 		if (waited > SPIN_NS)
 			sigtimedwait(&child, NULL, &slice);
 		waited = clock_of(CLOCK_MONOTONIC) - began;
@@ -350,7 +468,15 @@ int stopped_call(struct stopped *thread, const struct stopped_stub *stub, uint64
 		error = -errno;
 	error = error ? error : wait_interrupt(thread, BACK_NS);
 	/* One that the job itself stops stands, too. */
-	return error == -EAGAIN ? 0 : error;
+	thread->held = error == -EAGAIN;
+	return thread->held ? 0 : error;
+}
+
+bool stopped_waits(const struct stopped *thread)
+{
+	struct user_regs_struct now;
+
+	return !thread->held && trace(PTRACE_GETREGS, thread, 0, &now) == 0 && !is_home(thread, &now);
 }
 
 /* The thread stands, with its own registers. Lets the kernel decide how the system call goes on in which it was found: it knows how
@@ -377,7 +503,7 @@ static int put_back(struct stopped *thread)
 		return error;
 	if (trace(PTRACE_GETREGS, thread, 0, &now))
 		return -errno;
-	if (is_home(thread, &now))
+	if (is_home(thread, &now) || thread->left)
 		return 0;
 	if (trace(PTRACE_SETREGSET, thread, NT_X86_XSTATE, &xstate) ||
 	    trace(PTRACE_SETSIGMASK, thread, sizeof thread->state.mask, &thread->state.mask) ||

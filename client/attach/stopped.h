@@ -32,17 +32,20 @@ struct stopped {
 	struct frame_state state; /* as it was found */
 	uint64_t frame;		  /* where its signal frame lies */
 	uint64_t leave;		  /* libc's rt_sigreturn */
-	int64_t deadline;	  /* the same clock: what it calls has to be back by then */
 	int64_t since, until;	  /* CLOCK_MONOTONIC ns: stood still from, to */
 	bool laid;		  /* the frame is there */
 	bool blocked;		  /* and its signals wait */
+	int64_t called, ran;	  /* the same clock, and how long it had had a processor, at its last call */
 	bool late;		  /* what it called last has not come back in time */
+	bool held;		  /* the job itself has stopped it meanwhile */
+	bool left;		  /* nor has it had the processor: it comes back by itself */
 	struct stopped_stub stub; /* from where it was made to call; 0: not yet */
 	sigset_t own;		  /* the caller's mask, as it was */
 	struct urgent urgent;	  /* and how soon the caller gets a processor */
 };
 
-/* Stops a thread. 0, or a negative errno: EPERM no permission or another tracer, ESRCH gone, ETIMEDOUT. */
+/* Stops a thread. 0, or a negative errno: EPERM no permission or another tracer, ESRCH gone, ETIME it does not come to
+ * stand, as it does not run. */
 int stopped_begin(struct stopped *ret, int64_t pid, int64_t tid, struct process_memory *process);
 /* Has it no dispatch of system calls of its own (PR_SET_SYSCALL_USER_DISPATCH), which would get what it is made to call? */
 bool stopped_is_plain(const struct stopped *thread);
@@ -61,6 +64,8 @@ int stopped_syscall(struct stopped *thread, uint64_t function, long number, cons
 /* Has it call a function through a stub. 0: it has come back, and stands, or has gone on where it was already. */
 int stopped_call(struct stopped *thread, const struct stopped_stub *stub, uint64_t function,
 		 const uint64_t arguments[4]);
+/* Does it still wait for us after such a call, so that it can be made to call more? */
+bool stopped_waits(const struct stopped *thread);
 /* Puts everything back and lets it go. 0, or a negative errno: it goes back by itself as soon as it comes out of what it was made to call,
  * or has ended. */
 int stopped_end(struct stopped *thread);

@@ -54,8 +54,7 @@ elif how == "threads":
         t.start()
     threading.Thread(target=threading.Event().wait, daemon=True).start()
     for t in threads:
-        while t.is_alive():
-            t.join(0.05)
+        t.join()
 elif how == "crowd":
     threading.stack_size(256 << 10)
     for _ in range(200):
@@ -64,10 +63,7 @@ elif how == "crowd":
 elif how == "fork":
     import multiprocessing
     with multiprocessing.get_context("fork").Pool(2) as pool:
-        r = pool.map_async(work, [600] * 6)
-        while not r.ready():
-            r.wait(0.05)
-        r = r.get()
+        r = pool.map(work, [600] * 6)
 elif how == "sleepy":
     for i in range(100):
         time.sleep(0.02)
@@ -275,9 +271,9 @@ class Row(NamedTuple):
 
 
 HEAD = f"{'TARGET':44} {'WAY':14} {'STOOD FOR (us)':>15} {'TOOK (s)':>9}  IDENTICAL"
-# Nothing but a job that ended first, or does not come to a place, is a reason not to be attached to.
-NO_FAULT = 0, 3, 4, 8
-NO_FAULT_EITHER = "has not registered", "a forked child", "has not started yet, or has ended"
+# Of the jobs here each has a place where it can be made to load the agent: nothing but its end, which comes when it comes, is a reason not to be
+# attached to.
+ENDED = "has ended", "is ending", "has not started yet, or has ended"
 
 
 def attached(profd, untouched, name, pause, refusal=None):
@@ -292,8 +288,8 @@ def attached(profd, untouched, name, pause, refusal=None):
     if done.returncode == 0:
         told = json.loads(done.stdout)
         return Row(name, told["way"], told["stood_ns"] if told["tid"] else None, took, ended == wanted, said, difference(wanted, ended))
-    known = done.returncode in NO_FAULT or any(words in said for words in NO_FAULT_EITHER + ((refusal,) if refusal else ()))
-    fault = "" if known and said.startswith("profd: ") else f"an unknown refusal: {done}"
+    expected = any(words in said for words in ((refusal,) if refusal else ENDED))
+    fault = "" if expected and said.startswith("profd: ") else f"not a refusal of this job: {done}"
     return Row(name, f"refused ({done.returncode})", None, took, ended == wanted, said, fault or difference(wanted, ended))
 
 
@@ -374,7 +370,7 @@ def test_no_job_is_harmed(profd, work):
     print_sums(rows, time.monotonic() - since)
     wrong = [row for row in rows if not row.same or row.fault]
     assert not wrong, wrong
-    assert sum(map(is_done, rows)) > len(rows) / 2
+    assert sum(map(is_done, rows)) >= 0.9 * len(rows)
 
 
 def test_what_is_refused_is_left_alone(profd, tmp_path):

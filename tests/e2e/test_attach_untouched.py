@@ -1,6 +1,8 @@
 """`profd attach` and processes that would notice a stop, or that a call in the wrong thread would end (tests/workloads/touchy.c)."""
+import contextlib
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -9,6 +11,7 @@ import pytest
 
 import proc
 from conftest import BUILD, wait_for
+from pythons import PYTHONS
 from test_attach import process
 
 TOUCHY = BUILD / "workloads" / "touchy"
@@ -101,4 +104,104 @@ def test_a_sleep_that_goes_on_without_the_attacher(profd):
                 break
             wait_for(lambda: pathlib.Path(f"/proc/{job.pid}/syscall").read_text().split()[0] in ("7", "219"), what="its sleep")
         assert has_agent(job.pid) and number > 10
+        ends_untouched(job)
+
+
+def test_a_stack_that_grows(profd):
+    """The main thread stands where its stack has not been used below yet: it grows, and the thread is made to call."""
+    with process(TOUCHY, "deep") as job:
+        wait_for(sleeps_in(job.pid, 7), what="its sleep")
+        assert profd.json("attach", "--pid", job.pid)["tid"] == job.pid
+        ends_untouched(job)
+
+
+def test_a_stack_that_may_not_grow(profd):
+    """By its own limit, which the kernel would not ask for: it would be ours."""
+    with process(TOUCHY, "tight") as job:
+        wait_for(sleeps_in(job.pid, 7), what="its sleep")
+        attach(profd, job.pid, 8)
+        assert not has_agent(job.pid)
+        ends_untouched(job)
+
+
+def words(path):
+    return path.read_text().split() if path.exists() else []
+
+
+@contextlib.contextmanager
+def little_time(pid):
+    """It gets the processor for 10 ms a second, in one piece."""
+    folder = next((path for path in (pathlib.Path("/sys/fs/cgroup/cpu"), pathlib.Path("/sys/fs/cgroup"))
+                   if (path / "cpu.cfs_quota_us").exists() or "cpu" in words(path / "cgroup.subtree_control")), None)
+    if not folder:
+        pytest.skip("no control group of processors here")
+    group = folder / f"profd-test-{os.getpid()}-{pid}"
+    group.mkdir()
+    limits = ({"cpu.cfs_period_us": "1000000", "cpu.cfs_quota_us": "10000"}, {"cpu.cfs_quota_us": "-1"}) if (group / "cpu.cfs_quota_us").exists() else (
+        {"cpu.max": "10000 1000000"}, {"cpu.max": "max"})
+
+    def write(limit):
+        for name, value in limit.items():
+            (group / name).write_text(value)
+    write(limits[0])
+    (group / "cgroup.procs").write_text(str(pid))
+    wait_for(lambda: int(re.search(r"nr_throttled (\d+)", (group / "cpu.stat").read_text())[1]) > 1, what="the limit")
+    yield
+    write(limits[1])
+    (folder / "cgroup.procs").write_text(str(pid))
+    wait_for(lambda: not (group / "cgroup.procs").read_text(), what="an empty group")
+    group.rmdir()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root makes control groups")
+def test_a_job_that_hardly_gets_the_processor(profd):
+    """A call is not torn out of its middle for that: it is waited for."""
+    with process(TOUCHY, "full") as job:
+        wait_for(sleeps_in(job.pid, 7), what="its sleep")
+        with little_time(job.pid):
+            done = profd.run("attach", "--pid", job.pid, "--timeout", "60s", check=False)
+        assert done.returncode == 0 or "has not registered" in done.stderr, done
+        ends_untouched(job)
+
+
+def mapped(pid):
+    """The places of its mappings that are its own."""
+    return [line.split()[0] for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines() if "[stack]" not in line]
+
+
+def test_a_job_that_can_start_no_thread(profd):
+    """What was made for it is taken back, and it is said what failed."""
+    with process(TOUCHY, "nomem") as job:
+        wait_for(sleeps_in(job.pid, 7), what="its sleep")
+        before = mapped(job.pid), proc.opened(f"/proc/{job.pid}/fd")
+        done = attach(profd, job.pid, 1)
+        assert "can start no thread" in done.stderr and "nothing of it is left there" in done.stderr, done
+        assert (mapped(job.pid), proc.opened(f"/proc/{job.pid}/fd")) == before
+        ends_untouched(job)
+
+
+# Its main thread waits until its input ends, and does not come to bytecode before.
+WAITS = {
+    "join": "threading.Thread(target=sys.stdin.read).start(); print(flush=True)",  # at the end of the program
+    "lock": "lock = threading.Lock(); lock.acquire(); threading.Thread(target=lambda: (sys.stdin.read(), lock.release())).start(); "
+            "print(flush=True); lock.acquire()",
+    "read": "print(flush=True); sys.stdin.read()",
+    "pause": "import ctypes, os, signal; signal.signal(signal.SIGUSR1, lambda *_: None)\n"
+             "threading.Thread(target=lambda: (sys.stdin.read(), os.kill(os.getpid(), signal.SIGUSR1))).start(); print(flush=True)\n"
+             "ctypes.CDLL(None).pause()",
+}
+
+
+@pytest.mark.parametrize("version", sorted(PYTHONS))
+@pytest.mark.parametrize("how", sorted(WAITS))
+def test_a_main_thread_that_waits(profd, version, how):
+    """It is told not to load the agent, and a new thread does; once it comes back, the agent is there once. A second attachment likewise."""
+    code = f"import sys, threading\n{WAITS[how]}\nprint('the end')"
+    with process(PYTHONS[version], "-c", code) as job:
+        for _ in range(2):
+            done = profd.json("attach", "--pid", job.pid)
+            assert done["way"] == "thread" and done["tid"], done
+            assert len([path for path in proc.opened(f"/proc/{job.pid}/fd").values() if "libprofd_agent" in path]) == 0
+            profd.process(job.pid)
+            profd.run("detach", "--pid", job.pid)
         ends_untouched(job)

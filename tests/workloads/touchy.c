@@ -7,9 +7,12 @@
  *   touchy plain      in recv of a socket without a timeout: this one goes on by itself
  *   touchy poll       in poll, for 600 s at most; so for cond, select, constant (ppoll, whose timeout cannot be written)
  *   touchy nap        15 s in nanosleep
+ *   touchy nomem      its limit of memory leaves room for a few pages, and for no thread
+ *   touchy full       eight threads compute, the main thread polls, and starts threads at the end
  *   touchy deep       its main thread is at the deepest place of its stack; tight: that can grow by one page more */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
@@ -136,7 +139,7 @@ static void await(void)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t over = PTHREAD_COND_INITIALIZER;
-static int is_over;
+static volatile int is_over;
 
 static void *end_wait(void *unused)
 {
@@ -189,6 +192,23 @@ static int wait_with_an_end(void)
 	return select(1, &set, NULL, NULL, &span) != 1;
 }
 
+static void *spin(void *unused)
+{
+	for (volatile unsigned long i = 0; !is_over; i++)
+		;
+	return unused;
+}
+
+/* What is torn out of pthread_create may hold what the next one waits for. */
+static void start_threads(void)
+{
+	pthread_t thread;
+
+	for (int i = 0; i < 20; i++)
+		if (pthread_create(&thread, NULL, spin, NULL) || pthread_join(thread, NULL))
+			abort();
+}
+
 /* The stack pointer is where the kernel has not let the stack grow below yet. */
 static __attribute__((noinline)) int deep(size_t bytes)
 {
@@ -200,17 +220,51 @@ static __attribute__((noinline)) int deep(size_t bytes)
 	return poll(&input, 1, -1) != 1 || room[0] != 1;
 }
 
+static void limit_memory(void)
+{
+	FILE *file = fopen("/proc/self/statm", "r");
+	long pages;
+
+	if (!file || fscanf(file, "%ld", &pages) != 1)
+		abort();
+	fclose(file);
+	const struct rlimit few = {(rlim_t)(pages + 256) * 4096, (rlim_t)(pages + 256) * 4096};
+	setrlimit(RLIMIT_AS, &few);
+}
+
+/* How many descriptors there are. */
+static int opened(void)
+{
+	int count = 0;
+
+	for (int fd = 0; fd < 1024; fd++)
+		count += fcntl(fd, F_GETFD) >= 0;
+	return count;
+}
+
 int main(int argc, char **argv)
 {
 	struct pollfd input = {.fd = 0, .events = POLLIN};
 
+	pthread_t thread;
+
 	how = argc > 1 ? argv[1] : "box";
 	if (is("box")) {
-		pthread_t thread;
-
 		pthread_create(&thread, NULL, box, NULL);
 		if (poll(&input, 1, -1) != 1)
 			saw("poll", -1);
+	} else if (is("nomem")) {
+		limit_memory();
+		ready();
+		seen = poll(&input, 1, -1) != 1 || opened() != 3;
+	} else if (is("full")) {
+		for (int i = 0; i < 8; i++)
+			pthread_create(&thread, NULL, spin, NULL);
+		ready();
+		if (poll(&input, 1, -1) != 1)
+			saw("poll", -1);
+		is_over = 1;
+		start_threads();
 	} else if (is("deep") || is("tight")) {
 		const struct rlimit few = {(1 << 20) + 24576, RLIM_INFINITY};
 

@@ -17,7 +17,9 @@
 
 #define ENVIRONMENT_MOST (1u << 20)
 #define COMMAND_MOST 65536
-#define LOOK_SECONDS 3
+#define LOOK_SECONDS 3 /* for each, side by side */
+#define ALL_SECONDS 30
+#define NAMED_MOST 3
 
 /* Variables that a launcher gives to each of the ranks that it starts, and has not itself. */
 static const char *const own_ranks[] = {"RANK", "OMPI_COMM_WORLD_RANK"};
@@ -111,27 +113,9 @@ static void look_at(void *pointer)
 	found->arguments = process_number(found->pid, PROCESS_ARGUMENTS);
 }
 
-/* One that keeps its readers waiting is left out, with a line that says so. What its reader works on is left to that. */
-static bool look_in_time(const struct look *what, int64_t pid, struct candidate *ret)
+static struct look **looks_at_all(const struct look *what, size_t *count)
 {
-	struct look *look = need(malloc(sizeof *look));
-	bool wanted;
-
-	*look = *what;
-	look->found.pid = pid;
-	if (!watched_run(look_at, look, LOOK_SECONDS)) {
-		note(WATCHED_SENTENCE, (long long)pid);
-		return false;
-	}
-	wanted = look->wanted;
-	*ret = look->found;
-	free(look);
-	return wanted;
-}
-
-static struct candidate *candidates(const struct look *look, size_t *count)
-{
-	struct candidate *rows = need(malloc(sizeof *rows)), found;
+	struct look **looks = need(malloc(sizeof *looks));
 	struct dirent *entry;
 	DIR *folder = opendir("/proc");
 
@@ -139,13 +123,51 @@ static struct candidate *candidates(const struct look *look, size_t *count)
 	while (folder && (entry = readdir(folder))) {
 		int64_t pid = strtoll(entry->d_name, NULL, 10);
 
-		if (pid <= 0 || pid == getpid() || !look_in_time(look, pid, &found))
+		if (pid <= 0 || pid == getpid())
 			continue;
-		rows = need(realloc(rows, (*count + 1) * sizeof *rows));
-		rows[(*count)++] = found;
+		looks = need(realloc(looks, (*count + 1) * sizeof *looks));
+		looks[*count] = need(malloc(sizeof **looks));
+		*looks[*count] = *what;
+		looks[(*count)++]->found.pid = pid;
 	}
 	if (folder)
 		closedir(folder);
+	return looks;
+}
+
+static void tell_left_out(const int64_t *pids, size_t count)
+{
+	for (size_t i = 0; i < count && i < NAMED_MOST; i++)
+		note(WATCHED_SENTENCE, (long long)pids[i]);
+	if (count > NAMED_MOST)
+		note("and so do %zu more, or there was no time left for them: whether they are wanted is not known",
+		     count - NAMED_MOST);
+}
+
+/* Those that keep their readers waiting are left out, with a line that says so. What their readers work on is left to those. */
+static struct candidate *candidates(const struct look *what, size_t *count)
+{
+	size_t all, late = 0;
+	struct look **looks = looks_at_all(what, &all);
+	struct candidate *rows = need(calloc(all + 1, sizeof *rows));
+	int64_t *left_out = need(calloc(all + 1, sizeof *left_out));
+	bool *came = need(calloc(all + 1, sizeof *came));
+
+	watched_run_all(look_at, (void *const *)looks, came, all, LOOK_SECONDS, ALL_SECONDS);
+	*count = 0;
+	for (size_t i = 0; i < all; i++) {
+		if (!came[i]) {
+			left_out[late++] = looks[i]->found.pid;
+			continue;
+		}
+		if (looks[i]->wanted)
+			rows[(*count)++] = looks[i]->found;
+		free(looks[i]);
+	}
+	tell_left_out(left_out, late);
+	free(came);
+	free(left_out);
+	free(looks);
 	return rows;
 }
 

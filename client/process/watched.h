@@ -4,6 +4,7 @@
 #define PROFD_CLIENT_PROCESS_WATCHED_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* What is told of such a process; its pid is a long long. */
@@ -15,7 +16,11 @@
 /* Runs work(context) on a thread of its own. False where it was kept waiting for so many seconds; a thread that works, however slowly, gets up
  * to six times as long. It may still run then, so what it uses must stay. */
 bool watched_run(void (*work)(void *context), void *context, unsigned seconds);
-/* The same; where it does not come back the program ends with a sentence. */
+/* The same for many, side by side: work(contexts[i]), and came[i] says whether that came back. What keeps its thread waiting does not hold the
+ * others up; after `most` seconds whatever has not come back, or has not begun, is given up. */
+void watched_run_all(void (*work)(void *context), void *const *contexts, bool *came, size_t count, unsigned seconds,
+		     unsigned most);
+/* One; where it does not come back the program ends with a sentence. */
 void watched_or_end(int64_t pid, void (*work)(void *context), void *context);
 
 #endif

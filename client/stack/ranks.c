@@ -3,14 +3,18 @@
 #include "proto/base/array.h"
 
 #include "client/ui/clock.h"
+#include "client/ui/failure.h"
 #include "client/ui/text.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 /* A rank that works does not stand in one place for so long; one that hangs does. */
 #define BETWEEN_NS 200000000ll
+/* After that no further one is read with its native frames. */
+#define NATIVE_NS 60000000000ll
 
 void stack_ranks_add(struct stack_ranks *ranks, int64_t pid, int rank)
 {
@@ -140,16 +144,58 @@ static void tell_moves(struct stack_rank *row, const struct stack_process *earli
 	row->moved = row->elsewhere ? 1 : has_worked(earlier, row->process);
 }
 
-static void read_all(struct stack_ranks *ranks, bool native)
+static void read_first(struct stack_ranks *ranks)
 {
+	struct stack_process **processes = need(calloc(ranks->count + 1, sizeof *processes));
+
+	for (size_t i = 0; i < ranks->count; i++)
+		processes[i] = ranks->rows[i].process;
+	stack_read_all_in_time(processes, ranks->count);
+	for (size_t i = 0; i < ranks->count; i++)
+		ranks->rows[i].process = processes[i];
+	free(processes);
+}
+
+/* Native frames are read of one after the other: who keeps that waiting after having been read once takes the others' time. */
+static struct stack_process *read_native(int64_t pid, int64_t began)
+{
+	if (clock_now() - began < NATIVE_NS)
+		return stack_read_in_time(pid, true);
+	struct stack_process *process = stack_process_new(pid);
+	process->error = EXIT_TIMED_OUT;
+	snprintf(process->sentence, sizeof process->sentence,
+		 "process %lld was not read: those before it took too long; `profd stack --pid %lld --native` reads it",
+		 (long long)pid, (long long)pid);
+	return process;
+}
+
+/* Those that kept the first look waiting are not asked again. */
+static void read_again(struct stack_ranks *ranks, bool native)
+{
+	struct stack_process **processes = need(calloc(ranks->count + 1, sizeof *processes));
+	size_t *of = need(calloc(ranks->count + 1, sizeof *of)), count = 0;
+	int64_t began = clock_now();
+
 	for (size_t i = 0; i < ranks->count; i++) {
-		struct stack_rank *row = &ranks->rows[i];
+		ranks->rows[i].elsewhere = ranks->rows[i].moved = -1;
+		if (ranks->rows[i].process->error == EXIT_TIMED_OUT)
+			continue;
+		of[count] = i;
+		processes[count++] = native ? read_native(ranks->rows[i].process->pid, began)
+					    : stack_process_new(ranks->rows[i].process->pid);
+	}
+	if (!native)
+		stack_read_all_in_time(processes, count);
+	for (size_t i = 0; i < count; i++) {
+		struct stack_rank *row = &ranks->rows[of[i]];
 		struct stack_process *earlier = row->process;
 
-		row->process = stack_read_in_time(earlier->pid, native);
+		row->process = processes[i];
 		tell_moves(row, earlier);
 		stack_process_free(earlier);
 	}
+	free(processes);
+	free(of);
 }
 
 void stack_ranks_read(struct stack_ranks *ranks, bool native)
@@ -157,12 +203,12 @@ void stack_ranks_read(struct stack_ranks *ranks, bool native)
 	int64_t began = clock_now();
 	struct timespec pause = {0};
 
-	read_all(ranks, false);
+	read_first(ranks);
 	if (clock_now() - began < BETWEEN_NS)
 		pause.tv_nsec = (long)(BETWEEN_NS - (clock_now() - began));
 	nanosleep(&pause, NULL);
 	ranks->between = clock_now() - began;
-	read_all(ranks, native);
+	read_again(ranks, native);
 	compare(ranks);
 	qsort(ranks->rows, ranks->count, sizeof *ranks->rows, by_likeness);
 	number_places(ranks);

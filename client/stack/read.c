@@ -23,6 +23,7 @@
 #include <string.h>
 #include <time.h>
 
+#define ALL_SECONDS 60 /* of many */
 #define THREADS_MOST 8192
 #define READS_MOST 2000000     /* some seconds at most */
 #define NAMES_MOST (16u << 20) /* bytes of all threads' names: a hostile process has as many as it likes */
@@ -348,6 +349,26 @@ struct stack_process *stack_process_new(int64_t pid)
 	return process;
 }
 
+/* Its reader still has the other one. */
+static struct stack_process *kept_waiting(int64_t pid)
+{
+	struct stack_process *process = stack_process_new(pid);
+
+	refuse(process, EXIT_TIMED_OUT, WATCHED_SENTENCE, (long long)pid);
+	return process;
+}
+
+void stack_read_all_in_time(struct stack_process **processes, size_t count)
+{
+	bool *came = need(calloc(count + 1, sizeof *came));
+
+	watched_run_all(read_process, (void *const *)processes, came, count, WATCHED_SECONDS, ALL_SECONDS);
+	for (size_t i = 0; i < count; i++)
+		if (!came[i])
+			processes[i] = kept_waiting(processes[i]->pid);
+	free(came);
+}
+
 struct stack_process *stack_read_in_time(int64_t pid, bool native)
 {
 	struct stack_process *process = stack_process_new(pid);
@@ -355,10 +376,7 @@ struct stack_process *stack_read_in_time(int64_t pid, bool native)
 	process->native = native;
 	if (watched_run(read_process, process, WATCHED_SECONDS + (native ? UNWIND_SECONDS : 0)))
 		return process;
-	/* Its reader still has that one. */
-	process = stack_process_new(pid);
-	refuse(process, EXIT_TIMED_OUT, WATCHED_SENTENCE, (long long)pid);
-	return process;
+	return kept_waiting(pid);
 }
 
 void stack_process_free(struct stack_process *process)

@@ -56,6 +56,8 @@ struct stack_process *stack_process_new(int64_t pid);
 /* `native`: native frames as well. Always returns; what went wrong stands in the answer, which stack_process_free() frees. Where the process
  * keeps its reader waiting, that reader, a thread, is left behind. */
 struct stack_process *stack_read_in_time(int64_t pid, bool native);
+/* The same for many, side by side, each in its place: of Python alone, as what reads native frames is a process that each of them starts. */
+void stack_read_all_in_time(struct stack_process **processes, size_t count);
 void stack_process_free(struct stack_process *process);
 
 /* Does it wait, as the kernel sees it? */

@@ -1,5 +1,6 @@
 """`profd stack --job` and `--name`: the ranks of a job side by side, the one that stands elsewhere first."""
 import contextlib
+import errno
 import json
 import os
 import subprocess
@@ -8,6 +9,7 @@ import pytest
 
 from cli import *  # noqa: F401,F403 (fixtures)
 from conftest import BUILD, wait_for
+from test_disk_full import LOOK, Disk
 from test_stack import process
 
 TORCH = os.environ.get("PROFD_TORCH_NEWEST")
@@ -187,6 +189,22 @@ def test_a_rank_that_keeps_its_readers_waiting(lonely, ranks):
         assert "keeps whoever reads its memory waiting" in rows[3]["error"] if done.returncode == 4 else \
             (rows[3]["place"], rows[3]["moved"]) == (None, None) and rows[3]["threads"][0]["reading"] == "torn"
         assert done.returncode in (0, 4) and list(rows) == [3, 1, 0, 2], done
+
+
+def test_many_that_keep_their_readers_waiting(lonely, ranks, tmp_path):
+    """The client is held at the first sixty processes that it looks at, as if each of them kept it waiting; the others are looked at meanwhile."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(60):
+            stack.enter_context(process("sleep", "300"))
+        job, pids = ranks("there")
+        disk = Disk(tmp_path / "control")
+        disk.fail(1, 60, errno.EAGAIN, LOOK)
+        done = subprocess.run([BUILD / "bin" / "profd", "stack", "--job", job, "--format", "json"], capture_output=True, text=True, timeout=90,
+                              env={**os.environ, "LD_PRELOAD": str(BUILD / "workloads" / "libfailing.so"),
+                                   "FAILING_CONTROL": str(tmp_path / "control"), "FAILING_FOLDER": "/proc/"})
+        assert disk.failed == 60 and done.returncode == 0, done
+        assert [row["pid"] for row in json.loads(done.stdout)["processes"]] == pids
+        assert done.stderr.count("keeps whoever reads its memory waiting") == 3 and "profd: and so do 57 more, or there was no time left" in done.stderr, done
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")

@@ -55,6 +55,12 @@ static int is_wanted(const char *name)
 		"StreamWaitValue",
 		"StreamWriteValue",
 		"StreamBatchMemOp",
+		/* Code that is loaded, linked or put together: seldom, and then for long. */
+		"ModuleLoad",
+		"LibraryLoad",
+		"LinkAdd",
+		"LinkComplete",
+		"GraphInstantiate",
 	};
 	for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
 		if (begins(name, wanted[i]))

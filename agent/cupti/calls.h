@@ -19,7 +19,7 @@ void calls_learn(void);
 uint32_t calls_end(unsigned domain);
 
 /* Does a capture that does not want all calls want this one? Launches, copies, sets, graph launches, waits, memory taken and
- * given back. An id that the library has no name for: yes. */
+ * given back, code loaded. An id that the library has no name for: yes. */
 int calls_wanted(unsigned domain, uint32_t cbid);
 
 /* Its name without the suffix of its version ("cudaLaunchKernel"), *ret_bytes long and not NUL-terminated; lives as long as the

@@ -129,8 +129,12 @@ static const char *next_after_timeout(const struct arguments *a)
 	if (arguments_has(a, "step-optimizer"))
 		return "; did an optimizer's class match --step-optimizer? `profd ps` names those that step";
 	if (arguments_has(a, "phase"))
-		return "; is the loop in this phase now and then, and does it take its batches from torch's DataLoader? --timeout waits longer, "
-		       "--unit batch takes the batches of every phase";
+		return strcmp(arguments_text(a, "phase", ""), "train") == 0
+			       ? "; is the loop in this phase now and then, and does it take its batches from torch's DataLoader? --timeout waits longer, "
+				 "--unit batch takes the batches of every phase"
+			       : "; is the loop in this phase now and then, under torch.no_grad() or torch.inference_mode() (without them its batches count as "
+				 "training, also after net.eval()), and does it take its batches from torch's DataLoader? --timeout waits longer, --unit batch "
+				 "takes the batches of every phase";
 	if (*trigger_batches(a))
 		return "; does its loop take batches from torch's DataLoader? --timeout waits longer, --duration needs no batches";
 	return "; does the job step (`profd ps`)? --timeout waits longer, --duration needs no steps";

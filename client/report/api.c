@@ -59,6 +59,8 @@ struct table *report_api(const struct reader *reader, const struct report_option
 		table_note(table, "  calls of the %s API were not recorded",
 			   report_refused(reader, REPORT_RUNTIME) ? "runtime" : "driver");
 	if (!(report_session_options(reader) & SESSION_API_ALL))
-		table_note(table, "  launches, copies and waits only; `profd trigger --api all` records all calls");
+		table_note(
+			table,
+			"  launches, copies, waits, memory and the loading of code only; `profd trigger --api all` records all calls");
 	return table;
 }

@@ -156,6 +156,11 @@ def test_no_such_batch(profd, torch_newest, how):
     done = profd.run("trigger", "--pid", job.pid, "--phase", "validation", "--timeout", "2s", check=False)
     assert done.returncode == 4 and "0 of 3 steps" in done.stdout, done.stdout
     assert "does it take its batches from torch's DataLoader?" in done.stderr and "--unit batch" in done.stderr, done.stderr
+    assert "without them its batches count as training, also after net.eval()" in " ".join(done.stderr.split()), done.stderr
+    if how == "list":
+        # Who waits for training is not told of what makes a validation.
+        done = profd.run("trigger", "--pid", job.pid, "--phase", "train", "--timeout", "1s", check=False)
+        assert done.returncode == 4 and "--unit batch" in done.stderr and "no_grad" not in done.stderr, done.stderr
     # Collectors were not switched on for it, and the job's own steps are recorded as ever.
     assert profd.trigger(job.pid)["status"] == "complete"
     told(job)

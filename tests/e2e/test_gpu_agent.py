@@ -157,6 +157,20 @@ def test_all_calls_and_memory(profd, release):
     assert all(every[name] == count for name, count in chosen.items()), (chosen, every)
 
 
+@pytest.mark.parametrize("release", [gpu.OLDEST, gpu.NEWEST])
+def test_code_that_is_loaded(profd, release):
+    """Its calls are recorded without --api all: what they take is no unknown time of the step."""
+    job = gpu.start(profd, release, "", "--load")
+    capture = profd.trigger(job.pid, "--steps", STEPS)
+    said = gpu.finish(job)
+    shown = profd.show(capture["capture_id"], "--by", "api", "--by", "breakdown", "--limit", 0)
+    calls = {row["name"]: row["calls"] for row in shown["api"]}
+    for name in ("cuModuleLoadData", "cuGraphInstantiate"):
+        assert said["calls"][name] >= said["steps"] and sum(count for call, count in calls.items() if call.startswith(name)) == STEPS, calls
+    assert "cuModuleUnload" not in calls and "cuGraphCreate" not in calls, calls
+    assert all(step["host"]["rows"].get("compile") for step in shown["breakdown"]["steps"]), shown["breakdown"]
+
+
 def test_it_warms_up_when_its_collectors_are_on(profd):
     """Who waits for the word may go on: not while CUPTI takes its time."""
     log = profd.folder / "cupti.log"

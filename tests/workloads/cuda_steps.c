@@ -2,7 +2,7 @@
  *
  *     cuda_steps [--steps=N] [--seconds=T] [--rate=R] [--kernels=K] [--streams=S] [--threads=T] [--duration-us=D]
  *                [--copies=C] [--copy-bytes=B] [--sets=M] [--async-alloc=A] [--graph=N] [--child=N] [--peer] [--sync=W]
- *                [--no-wait] [--every=E] [--lines] [--no-step] [--runtime]
+ *                [--no-wait] [--every=E] [--lines] [--no-step] [--runtime] [--load]
  *
  * Every step each of T threads (1) opens the NVTX range "step", and in "kernels" launches K kernels (4) on each of its S
  * streams (1), by turns of each kind, spin for D us (20); in "copies" C copies (1) of B bytes (4096) of each kind on its first
@@ -10,7 +10,7 @@
  * one copy (0: none), of which a child graph holds --child more kernels; with --peer a copy to a second device. It ends with
  * waiting for its streams (--sync=stream), an event of each (event), or the context (context); or, with --no-wait, without:
  * then work of one step runs into the next ones, and what was copied is not checked; --every=E: only each E-th step has
- * kernels. With --runtime, on the simulated driver alone, each launch of a kernel and each wait for a stream lies in a call of
+ * kernels. With --load it loads a module and instantiates a graph in each step. With --runtime, on the simulated driver alone, each launch of a kernel and each wait for a stream lies in a call of
  * the CUDA runtime, as most programs have it. The step ends when all threads have come
  * so far. R steps a second (0: as fast as it goes), until N (1e12), T seconds or SIGTERM; after SIGUSR2 at a
  * thousand. Thread 0 is the main thread.
@@ -30,7 +30,7 @@ enum { STREAMS_OF_THREAD = 16, MAX_THREADS = 32 };
 
 static struct options {
 	int kernels, streams, threads, copies, sets, async_alloc, graph, child, peer, wait, lines, stepping, every,
-		runtime;
+		runtime, load;
 	const char *sync;
 	size_t bytes;
 	uint64_t ns;
@@ -172,6 +172,8 @@ static void one_step(struct worker *w)
 		DO(cuMemAllocAsync, &at, options.bytes, w->streams[0]);
 		DO(cuMemFreeAsync, at, w->streams[0]);
 	}
+	if (options.load)
+		code_load();
 	if (w->executable) {
 		DO(cuGraphLaunch, w->executable, w->streams[0]);
 		tally_add(&w->tally, &w->graph_tally);
@@ -273,6 +275,7 @@ static void read_options(char **argv)
 		options.peer |= strcmp(*a, "--peer") == 0;
 		options.lines |= strcmp(*a, "--lines") == 0;
 		options.runtime |= strcmp(*a, "--runtime") == 0;
+		options.load |= strcmp(*a, "--load") == 0;
 		options.wait &= strcmp(*a, "--no-wait") != 0;
 		options.stepping &= strcmp(*a, "--no-step") != 0;
 	}

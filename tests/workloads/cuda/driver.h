@@ -40,6 +40,7 @@ struct kernel_node {
 	X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, (context *, device))                                     \
 	X(cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2, (device))                                               \
 	X(cuModuleLoadData, cuModuleLoadData, (module *, const void *))                                                \
+	X(cuModuleUnload, cuModuleUnload, (module))                                                                    \
 	X(cuModuleGetFunction, cuModuleGetFunction, (function *, module, const char *))                                \
 	X(cuStreamCreate, cuStreamCreate, (stream *, unsigned))                                                        \
 	X(cuStreamDestroy, cuStreamDestroy_v2, (stream))                                                               \
@@ -220,6 +221,20 @@ static inline void kernels_load(function to[KERNELS])
 	DO(cuModuleLoadData, &loaded, ptx);
 	for (int k = 0; k < KERNELS; k++)
 		DO(cuModuleGetFunction, &to[k], loaded, kernel_names[k]);
+}
+
+/* What loads code: a module, and a graph that is made ready for its launch. */
+static inline void code_load(void)
+{
+	module loaded;
+	graph made;
+	graph_exec ready;
+	DO(cuModuleLoadData, &loaded, ptx);
+	DO(cuModuleUnload, loaded);
+	DO(cuGraphCreate, &made, 0);
+	DO(cuGraphInstantiate, &ready, made, NULL, NULL, 0);
+	DO(cuGraphExecDestroy, ready);
+	DO(cuGraphDestroy, made);
 }
 
 /* Launches one kernel of one block of 32 threads; `ns` is what spin waits. */

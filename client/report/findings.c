@@ -67,8 +67,8 @@ static const struct column interval_columns[] = {
 	[V_END] = {"end_ns", "END", COLUMN_DURATION, COLUMN_DATA_ONLY},
 	[V_LENGTH] = {"duration_ns", "FOR", COLUMN_DURATION, 0},
 	[V_THREAD] = {"thread", "THREAD", COLUMN_NUMBER, 0},
-	[V_NAME] = {"name", "IN", COLUMN_TEXT, COLUMN_ELASTIC},
-	[V_OPERATOR] = {"operator", "OF", COLUMN_TEXT, COLUMN_ELASTIC},
+	[V_NAME] = {"name", "IN", COLUMN_TEXT, COLUMN_ELASTIC | COLUMN_OPTIONAL},
+	[V_OPERATOR] = {"operator", "OF", COLUMN_TEXT, COLUMN_ELASTIC | COLUMN_OPTIONAL},
 };
 
 static void set_name(struct table *table, size_t column, const struct reader *reader, uint32_t id)

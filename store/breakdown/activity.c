@@ -79,9 +79,17 @@ static void mark(struct activity *activity, struct activity_span span)
 		put(activity, &activity->marks, &span);
 }
 
+void activity_mark_named(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum phase phase,
+			 uint32_t name)
+{
+	mark(activity,
+	     (struct activity_span){
+		     .start = start, .end = end, .thread = thread, .name = name & 0xfffffff, .what = phase & 0xf});
+}
+
 void activity_mark(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum phase phase)
 {
-	mark(activity, (struct activity_span){.start = start, .end = end, .thread = thread, .what = phase & 0xf});
+	activity_mark_named(activity, thread, start, end, phase, 0);
 }
 
 void activity_mark_module(struct activity *activity, uint32_t thread, int64_t start, int64_t end)

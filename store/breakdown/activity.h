@@ -51,13 +51,13 @@ struct activity_span {
 	int64_t start, end;
 	uint32_t thread;
 	uint32_t
-		name : 28; /* id in `strings`; 0: none. There is no room for more of them (LIMIT_STRINGS_BYTES). Of a mark 0 or
-			       ACTIVITY_MODULE */
+		name : 28; /* id in `strings`; 0: none. There is no room for more of them (LIMIT_STRINGS_BYTES). Of a call of a
+			      module ACTIVITY_MODULE */
 	uint32_t what : 4; /* enum doing, of a mark enum phase */
 };
 
 /* A mark that is a call of a module, not anybody's word. */
-#define ACTIVITY_MODULE 1
+#define ACTIVITY_MODULE 0xfffffffu
 
 struct activity_spans {
 	struct activity_span *items;
@@ -75,7 +75,7 @@ struct activity_thread {
 };
 
 struct activity {
-	struct activity_spans marks;	 /* of phases */
+	struct activity_spans marks;	 /* of phases; by thread and start once it is built */
 	struct activity_thread *threads; /* by number, once it is built */
 	size_t count, room;
 	struct numbered places; /* until then: which of `threads` has this number */
@@ -118,6 +118,9 @@ void activity_add_named(struct activity *activity, uint32_t thread, int64_t star
 /* From `start` to `end` the thread is in this phase. Of several at one instant the one that began last holds; but nothing holds
  * against PHASE_INPUT, nothing but that against PHASE_EVALUATION, and nothing but these against PHASE_INFERENCE. */
 void activity_mark(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum phase phase);
+/* The same of an operator or a range of this name. */
+void activity_mark_named(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum phase phase,
+			 uint32_t name);
 /* The same of a call of a module. */
 void activity_mark_module(struct activity *activity, uint32_t thread, int64_t start, int64_t end);
 /* Makes the threads' segments. False: no memory. Nothing may be added afterwards. */

@@ -74,13 +74,13 @@ static void take_collections(void *context, sqlite3_stmt *row)
 		capture->steps[load->collections_at].collections = full;
 }
 
-static void mark(struct load *load, const struct meaning *name, uint32_t thread, int64_t start, int64_t end)
+static void mark(struct load *load, const struct meaning *name, uint32_t thread, int64_t start, int64_t end, int64_t id)
 {
 	struct activity *activity = &load->capture->activity;
 	if (name->module)
 		activity_mark_module(activity, thread, start, end);
 	else
-		activity_mark(activity, thread, start, end, (enum phase)name->phase);
+		activity_mark_named(activity, thread, start, end, (enum phase)name->phase, (uint32_t)id);
 }
 
 /* There cannot be more of them than devices: the rest, of a file that is not what it says, is left out. */
@@ -108,7 +108,7 @@ static void take_operator(void *context, sqlite3_value **row)
 	if (on_step_thread)
 		compilations_take(load->compilations, start, end, &name);
 	if (name.phase != PHASE_NONE) {
-		mark(load, &name, thread, start, end);
+		mark(load, &name, thread, start, end, int_of(row[2]));
 		return;
 	}
 	activity_add_named(&load->capture->activity, thread, start, end, (enum doing)name.doing,
@@ -141,7 +141,8 @@ static void take_range(void *context, sqlite3_value **row)
 				   end_of(time_of(row[0]), int_of(row[1])), DOING_TORCH_COMPILE,
 				   (uint32_t)int_of(row[2]));
 	if (name.phase != PHASE_NONE && on_thread)
-		mark(load, &name, (uint32_t)int_of(row[3]), time_of(row[0]), end_of(time_of(row[0]), int_of(row[1])));
+		mark(load, &name, (uint32_t)int_of(row[3]), time_of(row[0]), end_of(time_of(row[0]), int_of(row[1])),
+		     int_of(row[2]));
 }
 
 /* The agent tells each operator's sequence number; a file that was imported may have none. */

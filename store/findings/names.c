@@ -86,6 +86,24 @@ static size_t walk(const struct activity *activity, const struct question *quest
 	return i;
 }
 
+/* What is waited for as input is told by the operator or range that marks it: the innermost that is open. */
+static void name_input(const struct activity *activity, struct claims *claims)
+{
+	for (size_t i = 0; i < activity->marks.count; i++) {
+		const struct activity_span *mark = &activity->marks.items[i];
+		for (size_t k = 0; mark->what == PHASE_INPUT && k < claims->longest_count[FINDING_INPUT]; k++) {
+			struct claims_stretch *stretch = &claims->longest[FINDING_INPUT][k];
+			if (mark->thread != stretch->interval.thread || mark->start > stretch->asked ||
+			    mark->end <= stretch->asked)
+				continue;
+			stretch->interval.outer = mark->name;
+			/* Marks are no spans: no operator covers it. */
+			if (!stretch->interval.name || stretch->span < mark->start)
+				stretch->interval.name = mark->name;
+		}
+	}
+}
+
 bool claims_name(const struct breakdown_capture *capture, struct claims *claims)
 {
 	struct open open = {0};
@@ -109,6 +127,7 @@ bool claims_name(const struct breakdown_capture *capture, struct claims *claims)
 			part = walk(&capture->activity, questions + done, at - done, &open);
 		ok = done == at;
 	}
+	name_input(&capture->activity, claims);
 	free(questions);
 	free(open.items);
 	return ok;

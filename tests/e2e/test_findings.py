@@ -152,6 +152,8 @@ def test_the_screen_and_the_finding_know_the_same_of_the_thread(tmp_path):
     assert [one["finding"] for one in found] == ["processor"] and abs(found[0]["share"] - 0.3) < 0.01
     assert "(all steps taken together); its processor was taken from it 1 time a step." in found[0]["evidence"], found[0]["evidence"]
     text = " ".join(run("show", capture).split())
+    # What a whole step was in has no one name: there is no column of dashes.
+    assert not re.search(r" IN +OF\b", run("show", capture, "--finding", 1))
     assert "is not known" not in text and "ran 6.9" in text and "waited 4.1" in text and "lost its processor 1.0 times (all steps taken together)" in text, text
 
 

@@ -118,6 +118,9 @@ def test_a_cpu_job_with_a_slow_loader_waits_for_input(tmp_path):
     answer = verdict(capture)
     assert [f["finding"] for f in answer["findings"]] == ["input"]
     assert abs(answer["findings"][0]["share"] - 0.5) < 0.01 and "num_workers" in answer["findings"][0]["try"]
+    loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    assert {(one["name"], one["operator"]) for one in answer["findings"][0]["intervals"]} == {(loader, loader)}
+    assert run("show", capture, "--finding", 1).stdout.count("LoaderIter.__next__") == 6
     # The table has sentences, too: what, how that is known, what to try.
     for what in (["--by", "findings"], ["--by", "all"]):
         text = " ".join(run("show", capture, *what).stdout.split())

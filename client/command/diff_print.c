@@ -79,10 +79,12 @@ static int64_t more_of(const struct compare_row *row)
 }
 
 /* Rows that explain a step's difference: those of the device, with the causes of its idle time, where they are known; else those of
- * the step thread. */
+ * the step thread. Where steps were tested, such as have moved. */
 static bool explains(const struct diff *diff, const struct compare_row *row)
 {
 	const struct compare_table *table = &diff->breakdown;
+	if (!isnan(diff->wall_p) && row->change == CHANGE_NONE)
+		return false;
 	if (!table->groups || table->doubt[0])
 		return row->group < 0;
 	return row->group == 0 && (row->parent || strcmp(row->word, "idle") != 0);
@@ -119,6 +121,8 @@ static void add_movers(const struct diff *diff, char *to, size_t bytes)
 		if (n >= bytes)
 			break;
 	}
+	if (!n && !isnan(diff->wall_p))
+		snprintf(to, bytes, "; none of its rows has moved beyond the spread of the steps by itself");
 }
 
 char *diff_answer(const struct diff *diff)

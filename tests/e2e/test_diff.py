@@ -58,8 +58,9 @@ def moved(rows):
 
 # --- traces that are made here: steps of known length ---
 
-def trace(path, seed, steps=6, load=20.0, extra=False, template=4, gpu="NVIDIA A100-SXM4-40GB", batch=32):
-    """A loop that loads, runs two operators that launch a kernel each, and steps; us, each varied by 1 %."""
+def trace(path, seed, steps=6, load=20.0, extra=False, template=4, gpu="NVIDIA A100-SXM4-40GB", batch=32, odd=0.0, trade=0.0):
+    """A loop that loads, runs two operators that launch a kernel each, and steps; us, each varied by 1 %. In step 3 aten::relu and its kernel take `odd` ms
+    more. So much of the loader's time (a part, at random) it takes from aten::relu, or gives to it."""
     noise, events, now, flow = random.Random(seed), [], 1_000_000.0, 1
     args = {"Input Dims": [[batch, 8]], "Input type": ["float"]}
 
@@ -69,14 +70,16 @@ def trace(path, seed, steps=6, load=20.0, extra=False, template=4, gpu="NVIDIA A
     for number in range(1, steps + 1):
         begun = now
         length = load * 1000 * noise.uniform(0.99, 1.01)
+        given = length * noise.uniform(0, trade) if trade else 0
+        length -= given
         span("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", now + 10, length)
         now += length + 20
         for name in ["aten::mm", "aten::relu"] + (["aten::cumsum"] if extra else []):
-            length = 2000 * noise.uniform(0.99, 1.01)
+            length = 2000 * noise.uniform(0.99, 1.01) + (given + odd * 1000 * (number == 3) if name == "aten::relu" else 0)
             span("cpu_op", name, now, length, args=args)
             span("cuda_runtime", "cudaLaunchKernel", now + 20, 15, args={"correlation": flow})
             kernel = f"void elementwise<{template}, {name[6:]}>(float*)"
-            span("kernel", kernel, now + 60, length / 2, args={"device": 0, "stream": 7, "correlation": flow})
+            span("kernel", kernel, now + 60, max(length / 2, length - 1050), args={"device": 0, "stream": 7, "correlation": flow})
             now, flow = now + length + 30, flow + 1
         span("user_annotation", "Optimizer.step#SGD.step", now, 500)
         now += 600
@@ -111,6 +114,23 @@ def test_a_slower_loader_and_an_operator(tmp_path):
     assert text.splitlines()[0] == answer["answer"] and "aten::cumsum" in text and "new" in text and "aten::relu" not in text
     rows = list(csv.DictReader(io.StringIO(run("diff", before, after, "--format", "csv", "--by", "operators").stdout)))
     assert {r["name"] for r in rows} >= {"aten::mm", "aten::cumsum"}
+
+
+def test_the_answer_names_what_has_moved_alone(tmp_path):
+    """The loader is slower in each step; a kernel took longer in one step, which makes a mean, and no change."""
+    before, after = trace(tmp_path / "a.json.gz", 1), trace(tmp_path / "b.json.gz", 2, load=24.0, odd=9.0)
+    answer = diff(before, after)
+    compute = next(row for row in answer["breakdown"] if row["row"] == "compute")
+    assert answer["step"]["change"] == "more" and compute["change"] is None and compute["difference_ns"] > 0.1 * answer["step"]["difference_ns"]
+    assert "waiting for input +" in answer["answer"] and "compute" not in answer["answer"], answer["answer"]
+    # The whole has moved, and none of its rows by itself.
+    before, after = trace(tmp_path / "c.json.gz", 1, trade=0.9), trace(tmp_path / "d.json.gz", 2, load=22.0, trade=0.9)
+    answer = diff(before, after)
+    assert answer["step"]["change"] == "more" and answer["answer"].endswith("; none of its rows has moved beyond the spread of the steps by itself"), answer["answer"]
+    before, after = tmp_path / "a.db", tmp_path / "b.db"
+    # Where nothing is tested what differs most is named, and that it was not tested.
+    alone = diff(f"{before}@3", f"{after}@3")["answer"]
+    assert "compute +" in alone and "too few steps" in alone
 
 
 def test_for_scripts(tmp_path):

@@ -2,6 +2,7 @@
  * read wait for ever (userfaultfd, FUSE): such a read ends only when the program ends. */
 #include "read.h"
 #include "proto/base/array.h"
+#include "proto/base/clock.h"
 
 #include "merge.h"
 
@@ -32,18 +33,25 @@
 #define PTHREAD_TID 720
 #define ODD_TRIES 100 /* with 0.2 ms between them */
 #define READ_TRIES 8
+/* So long a thread may have another name, and none that has ended is missed. */
+#define TASKS_NS 1000000000ull
 #define STACKS_MOST (256u << 20) /* bytes of all native stacks that are copied */
 
 struct known_code {
 	uint64_t code;
+	unsigned look; /* in which it was read: its place may hold another one by the next */
 	char *name, *file;
 };
 
-struct reader {
+struct stack_reader {
 	struct process_memory process;
 	struct python python;
-	struct process_task *tasks;
+	unsigned look;
+	struct process_task *tasks; /* of a look before, where no thread is new */
 	size_t task_count;
+	uint64_t tasks_at;
+	unsigned tasks_of; /* the look in which they were read */
+	struct python_thread *found;
 	struct known_code *codes;
 	struct python_frame *frames, *scratch;
 	size_t room; /* bytes of names that may still be kept */
@@ -63,7 +71,7 @@ static int refuse(struct stack_process *ret, int error, const char *format, ...)
 	return -1;
 }
 
-static int open_interpreter(struct reader *reader, struct stack_process *ret)
+static int open_interpreter(struct stack_reader *reader, struct stack_process *ret)
 {
 	struct process_objects objects;
 	struct interpreter found;
@@ -106,28 +114,27 @@ static int open_interpreter(struct reader *reader, struct stack_process *ret)
 		return refuse(ret, EXIT_FAILED, "the Python of process %lld is ending", (long long)ret->pid);
 	}
 	ret->minor = reader->python.minor;
-	reader->maps.interpreter = found.runtime;
 	return 0;
 }
 
 /* The code's names, kept for the next frame that has it; NULL where it cannot be read. */
-static const struct known_code *describe(struct reader *reader, uint64_t code)
+static const struct known_code *describe(struct stack_reader *reader, uint64_t code)
 {
 	size_t at = (size_t)(code >> 4) * 2654435761u & (CODES - 1);
 	struct known_code *known = &reader->codes[at];
 	struct python_code found;
 
-	if (known->code == code)
+	if (known->code == code && known->look == reader->look)
 		return known;
 	if (!python_describe(&reader->python, code, &found))
 		return NULL;
 	free(known->name);
 	free(known->file);
-	*known = (struct known_code){code, text_utf8(found.name), text_utf8(found.file)};
+	*known = (struct known_code){code, reader->look, text_utf8(found.name), text_utf8(found.file)};
 	return known;
 }
 
-static bool describe_frames(struct reader *reader, struct stack_thread *thread)
+static bool describe_frames(struct stack_reader *reader, struct stack_thread *thread)
 {
 	thread->frames = need(calloc(thread->count ? thread->count : 1, sizeof *thread->frames));
 	for (size_t i = 0; i < thread->count; i++) {
@@ -162,22 +169,41 @@ static void forget_frames(struct stack_thread *thread)
 	thread->count = 0;
 }
 
-static const struct process_task *task_of(const struct reader *reader, const struct python_thread *thread)
+static void read_tasks(struct stack_reader *reader)
 {
-	uint32_t native = thread->native;
+	free(reader->tasks);
+	reader->tasks = process_tasks(reader->process.pid, &reader->task_count);
+	reader->tasks_at = clock_monotonic();
+	reader->tasks_of = reader->look;
+}
 
-	if (!native && thread->ident) {
-		uint64_t word =
-			python_word((struct python_memory *)&reader->python.memory, thread->ident + PTHREAD_TID);
-		native = (uint32_t)word;
-	}
+static const struct process_task *find_task(const struct stack_reader *reader, uint32_t native)
+{
 	for (size_t i = 0; native && i < reader->task_count; i++)
 		if (reader->tasks[i].inner == native)
 			return &reader->tasks[i];
 	return NULL;
 }
 
-static bool runs(const struct reader *reader, const struct process_task *task)
+static const struct process_task *task_of(struct stack_reader *reader, const struct python_thread *thread)
+{
+	uint32_t native = thread->native;
+	const struct process_task *task;
+
+	if (!native && thread->ident) {
+		uint64_t word =
+			python_word((struct python_memory *)&reader->python.memory, thread->ident + PTHREAD_TID);
+		native = (uint32_t)word;
+	}
+	task = find_task(reader, native);
+	if (!task && native && reader->tasks_of != reader->look) {
+		read_tasks(reader);
+		task = find_task(reader, native);
+	}
+	return task;
+}
+
+static bool runs(const struct stack_reader *reader, const struct process_task *task)
 {
 	char state = task ? process_task_state(reader->process.pid, task->tid) : '?';
 
@@ -185,7 +211,7 @@ static bool runs(const struct reader *reader, const struct process_task *task)
 }
 
 /* A thread that was put aside in the middle of a call stays there for some ms. */
-static enum python_walk_result walk(struct reader *reader, const struct python_thread *found,
+static enum python_walk_result walk(struct stack_reader *reader, const struct python_thread *found,
 				    const struct process_task *task, struct stack_process *process,
 				    struct stack_thread *ret)
 {
@@ -210,7 +236,7 @@ static enum python_walk_result walk(struct reader *reader, const struct python_t
 }
 
 /* Its native stack, and its frames of Python, of the same moment. False: it has gone on in between. */
-static bool walk_both(struct reader *reader, const struct python_thread *found, const struct process_task *task,
+static bool walk_both(struct stack_reader *reader, const struct python_thread *found, const struct process_task *task,
 		      struct stack_process *process, struct stack_thread *ret, struct native_stand *stand)
 {
 	stand_free(stand, &reader->stack_room);
@@ -220,7 +246,7 @@ static bool walk_both(struct reader *reader, const struct python_thread *found, 
 }
 
 /* A code object may go away between its frame and its names: that too is a torn reading. `stand` NULL: of Python alone. */
-static void read_frames(struct reader *reader, const struct python_thread *found, const struct process_task *task,
+static void read_frames(struct stack_reader *reader, const struct python_thread *found, const struct process_task *task,
 			struct stack_process *process, struct stack_thread *ret, struct native_stand *stand)
 {
 	bool stood = true;
@@ -243,7 +269,7 @@ static void read_frames(struct reader *reader, const struct python_thread *found
 	}
 }
 
-static void read_thread(struct reader *reader, const struct python_thread *found, struct stack_process *process,
+static void read_thread(struct stack_reader *reader, const struct python_thread *found, struct stack_process *process,
 			struct stack_thread *ret, struct native_stand *stand)
 {
 	const struct process_task *task = task_of(reader, found);
@@ -263,7 +289,7 @@ static void read_thread(struct reader *reader, const struct python_thread *found
 	snprintf(ret->name, sizeof ret->name, "%s", task->name);
 }
 
-static void add_native(struct reader *reader, struct stack_process *ret, struct native_stand *stands)
+static void add_native(struct stack_reader *reader, struct stack_process *ret, struct native_stand *stands)
 {
 	struct native_stack *stacks = need(calloc(ret->count + 1, sizeof *stacks));
 
@@ -285,9 +311,9 @@ static int by_id(const void *a, const void *b)
 	return ORDER(one->tid, other->tid);
 }
 
-static void read_threads(struct reader *reader, struct stack_process *ret)
+static void read_threads(struct stack_reader *reader, struct stack_process *ret)
 {
-	struct python_thread *found = need(calloc(THREADS_MOST, sizeof *found));
+	struct python_thread *found = reader->found;
 	struct native_stand *stands = NULL;
 	int count = python_threads(&reader->python, found, THREADS_MOST);
 
@@ -295,7 +321,8 @@ static void read_threads(struct reader *reader, struct stack_process *ret)
 		refuse(ret, EXIT_FAILED, "the Python of process %lld has no threads: it is starting, or ending",
 		       (long long)ret->pid);
 	} else {
-		reader->tasks = process_tasks(ret->pid, &reader->task_count);
+		if (!reader->tasks || clock_monotonic() - reader->tasks_at > TASKS_NS)
+			read_tasks(reader);
 		ret->threads = need(calloc((size_t)count, sizeof *ret->threads));
 		if (ret->native)
 			stands = need(calloc((size_t)count, sizeof *stands));
@@ -306,39 +333,70 @@ static void read_threads(struct reader *reader, struct stack_process *ret)
 		ret->cut = !reader->python.memory.reads_left || count == THREADS_MOST;
 		qsort(ret->threads, ret->count, sizeof *ret->threads, by_id);
 	}
-	free(found);
+}
+
+struct stack_reader *stack_reader_open(int64_t pid, struct stack_process *ret)
+{
+	struct stack_reader *reader = need(calloc(1, sizeof *reader));
+	int error = process_memory_open(&reader->process, pid, READS_MOST, O_RDONLY);
+
+	if (error) {
+		process_refusal(pid, -error, ret->sentence, sizeof ret->sentence);
+		ret->error = error == -EACCES || error == -EPERM ? EXIT_NOT_PERMITTED : EXIT_NO_TARGET;
+		free(reader);
+		return NULL;
+	}
+	process_command(pid, ret->command, sizeof ret->command);
+	if (open_interpreter(reader, ret) < 0) {
+		process_memory_close(&reader->process);
+		free(reader);
+		return NULL;
+	}
+	reader->codes = need(calloc(CODES, sizeof *reader->codes));
+	reader->found = need(calloc(THREADS_MOST, sizeof *reader->found));
+	reader->frames = need(calloc(STACK_FRAMES_MOST, sizeof *reader->frames));
+	reader->scratch = need(calloc(STACK_FRAMES_MOST, sizeof *reader->scratch));
+	return reader;
+}
+
+void stack_reader_look(struct stack_reader *reader, struct stack_process *ret)
+{
+	reader->look++;
+	reader->room = NAMES_MOST;
+	reader->stack_room = STACKS_MOST;
+	reader->python.memory.reads_left = READS_MOST;
+	if (ret->native) {
+		native_maps_read(&reader->maps, ret->pid);
+		reader->maps.interpreter = reader->python.runtime;
+	}
+	read_threads(reader, ret);
+	native_maps_free(&reader->maps);
+}
+
+void stack_reader_close(struct stack_reader *reader)
+{
+	for (size_t i = 0; i < CODES; i++) {
+		free(reader->codes[i].name);
+		free(reader->codes[i].file);
+	}
+	free(reader->codes);
+	free(reader->found);
+	free(reader->frames);
+	free(reader->scratch);
+	free(reader->tasks);
+	process_memory_close(&reader->process);
+	free(reader);
 }
 
 static void read_process(void *pointer)
 {
 	struct stack_process *ret = pointer;
-	struct reader reader = {.room = NAMES_MOST, .stack_room = STACKS_MOST};
-	int error;
+	struct stack_reader *reader = stack_reader_open(ret->pid, ret);
 
-	error = process_memory_open(&reader.process, ret->pid, READS_MOST, O_RDONLY);
-	if (error) {
-		process_refusal(ret->pid, -error, ret->sentence, sizeof ret->sentence);
-		ret->error = error == -EACCES || error == -EPERM ? EXIT_NOT_PERMITTED : EXIT_NO_TARGET;
+	if (!reader)
 		return;
-	}
-	process_command(ret->pid, ret->command, sizeof ret->command);
-	reader.codes = need(calloc(CODES, sizeof *reader.codes));
-	reader.frames = need(calloc(STACK_FRAMES_MOST, sizeof *reader.frames));
-	reader.scratch = need(calloc(STACK_FRAMES_MOST, sizeof *reader.scratch));
-	if (ret->native)
-		native_maps_read(&reader.maps, ret->pid);
-	if (open_interpreter(&reader, ret) == 0)
-		read_threads(&reader, ret);
-	native_maps_free(&reader.maps);
-	for (size_t i = 0; i < CODES; i++) {
-		free(reader.codes[i].name);
-		free(reader.codes[i].file);
-	}
-	free(reader.codes);
-	free(reader.frames);
-	free(reader.scratch);
-	free(reader.tasks);
-	process_memory_close(&reader.process);
+	stack_reader_look(reader, ret);
+	stack_reader_close(reader);
 }
 
 struct stack_process *stack_process_new(int64_t pid)
@@ -379,11 +437,18 @@ struct stack_process *stack_read_in_time(int64_t pid, bool native)
 	return kept_waiting(pid);
 }
 
-void stack_process_free(struct stack_process *process)
+void stack_process_forget(struct stack_process *process)
 {
 	for (size_t i = 0; i < process->count; i++)
 		forget_frames(&process->threads[i]);
 	free(process->threads);
+	process->threads = NULL;
+	process->count = 0;
+}
+
+void stack_process_free(struct stack_process *process)
+{
+	stack_process_forget(process);
 	free(process);
 }
 

@@ -60,6 +60,15 @@ struct stack_process *stack_read_in_time(int64_t pid, bool native);
 void stack_read_all_in_time(struct stack_process **processes, size_t count);
 void stack_process_free(struct stack_process *process);
 
+/* For several looks at one process. `ret` gets its command and release, and what of an error there was. Whoever reads may be kept waiting: see
+ * client/process/watched.h. NULL: it cannot be read. */
+struct stack_reader;
+struct stack_reader *stack_reader_open(int64_t pid, struct stack_process *ret);
+/* One look. `ret` has none of a look before it (stack_process_forget). */
+void stack_reader_look(struct stack_reader *reader, struct stack_process *ret);
+void stack_process_forget(struct stack_process *process);
+void stack_reader_close(struct stack_reader *reader);
+
 /* Does it wait, as the kernel sees it? */
 bool stack_idle(const struct stack_thread *thread);
 

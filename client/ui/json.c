@@ -41,12 +41,17 @@ void json_sort(cJSON *array, int (*order)(const void *, const void *))
 	free(items);
 }
 
+void json_add_number(cJSON *object, const char *key, bool known, double value)
+{
+	if (known)
+		need(cJSON_AddNumberToObject(object, key, value));
+	else
+		need(cJSON_AddNullToObject(object, key));
+}
+
 void json_add_pid(cJSON *object, int64_t pid)
 {
-	if (pid > 0)
-		need(cJSON_AddNumberToObject(object, "pid", (double)pid));
-	else
-		need(cJSON_AddNullToObject(object, "pid"));
+	json_add_number(object, "pid", pid > 0, (double)pid);
 }
 
 void json_add_text(cJSON *object, const char *key, const char *text)

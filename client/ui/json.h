@@ -3,6 +3,7 @@
 #define PROFD_CLIENT_UI_JSON_H
 
 #include <cjson/cJSON.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* {"schema": "profd.<kind>/1"} */
@@ -15,6 +16,8 @@ void json_sort(cJSON *array, int (*order)(const void *, const void *));
 void json_add_text(cJSON *object, const char *key, const char *text);
 /* Adds "pid"; null where it is 0: the process cannot be seen from here. */
 void json_add_pid(cJSON *object, int64_t pid);
+/* A number, or null where it is not known. */
+void json_add_number(cJSON *object, const char *key, bool known, double value);
 
 /* A member of an object; NULL, or `otherwise`, where it is missing, null or of another type. */
 const char *json_text(const cJSON *object, const char *key);

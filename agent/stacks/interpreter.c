@@ -165,6 +165,24 @@ int interpreter_find(struct python *ret, char *sentence, size_t bytes)
 	return refuse(result, ret->minor, sentence, bytes);
 }
 
+static bool read_mapped(void *context, uint64_t address, void *to, size_t bytes)
+{
+	(void)context;
+	memcpy(to, (const void *)(uintptr_t)address, bytes);
+	return true;
+}
+
+bool interpreter_layout(struct python *ret)
+{
+	const struct python_memory memory = {.read = read_mapped, .reads_left = 1000};
+	const void *runtime = dlsym(RTLD_DEFAULT, "_PyRuntime");
+	const unsigned long *version = runtime ? dlsym(RTLD_DEFAULT, "Py_Version") : NULL;
+	unsigned minor = version ? (unsigned)(*version >> 16 & 0xff) : 0;
+	if (runtime && !minor)
+		minor = minor_by_names();
+	return runtime && python_open(ret, &memory, (uint64_t)(uintptr_t)runtime, minor) == PYTHON_OK;
+}
+
 int interpreter_prove(struct python *python, char *sentence, size_t bytes)
 {
 	static bool proved; /* stays so */

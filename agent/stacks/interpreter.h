@@ -10,6 +10,10 @@
 /* Finds it, and how it is laid out. 0, or a negative errno with the reason in `sentence`. */
 int interpreter_find(struct python *ret, char *sentence, size_t bytes);
 
+/* The same by loads alone, of what a loaded object has, so that no filter of system calls can mind. False: it is not known, or Python is not there
+ * yet, or ends. What `ret` reads by then may read nothing else. Inside the gate. */
+bool interpreter_layout(struct python *ret);
+
 /* May its objects be read as dict.h does? What is known of every Python is looked up first, until it is found once. 0, or a negative errno with
  * the reason in `sentence`. */
 int interpreter_prove(struct python *python, char *sentence, size_t bytes);

@@ -122,7 +122,7 @@ int torch_calibrate(char *reason, size_t bytes);
 /* Looks for Python's layout (which.c), before the first call of the other. Agent's thread. */
 void torch_which_init(void);
 /* The object whose Optimizer.step the calling thread has entered, its class's name being `class`; 0 = not known. */
-uint64_t torch_which(const char *class, size_t bytes);
+OWN uint64_t (*torch_which)(const char *class, size_t bytes);
 
 /* Describes the inputs of `function` (proto/inputs.h) in `words`, LIMIT_INPUTS_WORDS long; returns how many it wrote. */
 uint32_t torch_describe_inputs(const void *function, uint32_t *words);

@@ -2,103 +2,108 @@
  * class (a GAN's two Adams).
  *
  * The calling thread's own Python frames are read, by loads alone: they stand still while their thread is here, and
- * everything that is looked at is held by them. No call into Python, so that it needs no lock of it and makes no object.
+ * everything that is looked at is held by them. No call into Python, so that it needs no lock of it and makes no object; no
+ * call into the system, as a filter may forbid it, and each step of each job would pay for it. The guards are those of
+ * stacks/walk.c:
+ *  - Where the interpreter ends (it takes the states of other threads with it, some us after it has said so) nothing is read.
+ *  - Where another thread may use this one's state nothing is read: the C frame in which its Python runs has to lie in this
+ *    thread's stack. 3.9 does not tell it: there the program has to be Python's own, and nobody may hold the GIL with the state.
+ *  - 3.11.0 and 3.11.1 leave a frame that they drop in sight: the innermost one is not looked at.
  * Where the layout is not known (another version, a build without the global lock) the answer is 0.
  *
  * torch wraps each class's step into a function `wrapper(*args, **kwargs)`, whose first local is the tuple with the optimizer
- * in front. Its code object is recognised once, by the class's name; after that it is compared by address. */
+ * in front. Its code object is recognised once, by the class's name; after that it is compared by address.
+ *
+ * How frames are found differs by release. All is written once, and compiled for each way: every step of a job pays for it. */
+#include "../core/gate.h"
+#include "../stacks/interpreter.h"
 #include "internal.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
 /* Frames above the call, at most: torch's own __enter__, and what calls it. */
 #define FRAMES 8
+/* Those that are looked at first. */
+#define NEAR 4
 /* Code objects that are recognised: one a version of torch, unless somebody has copied it. Looks in vain end as well. */
 #define CODES 4
 #define LOOKS 64
+/* How far up in its stack a thread may have begun to run Python. */
+#define STACK_MOST (256ull << 20)
 
-/* PyObject, PyVarObject, PyTypeObject, PyTupleObject and PyCodeObject, the same from 3.11 to 3.13. */
+/* PyObject, PyVarObject and PyTypeObject, the same in all releases. */
 #define OBJECT_TYPE 8
 #define OBJECT_SIZE 16
 #define TYPE_NAME 24
-#define TUPLE_ITEMS 24
-#define CODE_FLAGS 48
 #define CODE_VARARGS 4
-/* _PyInterpreterFrame.owner of a frame that C made between two of Python's. */
+/* _PyInterpreterFrame.owner of a frame that C made between two of Python's; 3.14 has one more, of a thread's first. */
 #define OWNED_BY_C 3
 
+enum way {
+	WAY_NONE,
+	WAY_LOCK,	/* 3.9: the state leads to the frame */
+	WAY_BESIDE,	/* 3.10: it has the C frame, too */
+	WAY_C_FRAME,	/* 3.11 and 3.12: it leads to the C frame, and that to the frame */
+	WAY_DROPPED,	/* 3.11.0 and 3.11.1 */
+	WAY_MARKS,	/* 3.13: it leads to the frame; frames that C has made are among them */
+	WAY_REFERENCES, /* 3.14: the same, and references have marks */
+};
+
 static struct layout {
-	uint32_t known;
-	uint32_t has_c_frame, c_frame, current; /* of PyThreadState: the frame itself, or by way of its C frame */
-	uint32_t previous, code, owner, locals; /* of _PyInterpreterFrame */
+	uint32_t c_frame, state_frame, current; /* of PyThreadState, of its C frame */
+	uint32_t ident, previous, code, owner, locals, flags, items;
+	const char *ending;    /* of _PyRuntime: not 0 while the interpreter ends */
+	const char *gil;       /* of _PyRuntime */
+	uint32_t holder, held; /* from there */
 } layout;
 
+static uint64_t by_nothing(const char *class, size_t bytes)
+{
+	(void)class;
+	(void)bytes;
+	return 0;
+}
+
+uint64_t (*torch_which)(const char *class, size_t bytes) = by_nothing;
 static void *(*this_thread)(void);
 static const void *type_of_code, *type_of_tuple;
 static _Atomic uintptr_t codes[CODES];
 static _Atomic uint32_t looks;
 
-/* From 3.13 on `_PyRuntime` begins with a description of what lies where: a mark, the version, whether it is built without
- * the global lock, then groups of words: runtime 3, interpreter 13, thread 9, frame 6. */
-static int described(struct layout *to)
+/* ---------------------------------------------------------------- objects */
+
+/* A word that refers to an object, where it may have marks; 0: it does not. */
+static inline __attribute__((always_inline)) const char *object_of(enum way way, uintptr_t word)
 {
-	const uint64_t *words = dlsym(RTLD_DEFAULT, "_PyRuntime");
-	if (!words || memcmp(words, "xdebugpy", 8) != 0 || words[2])
+	if (way == WAY_REFERENCES)
+		word = word % 4 == 3 ? 0 : word - word % 4;
+	return (const char *)word;
+}
+
+/* The optimizer in front of a frame's first local; 0: that is no tuple with something in it. */
+static inline __attribute__((always_inline)) uint64_t first_of(enum way way, const char *frame)
+{
+	const char *object = object_of(way, TORCH_AT(uintptr_t, frame, layout.locals));
+	if (!object || TORCH_AT(const void *, object, OBJECT_TYPE) != type_of_tuple ||
+	    TORCH_AT(int64_t, object, OBJECT_SIZE) <= 0)
 		return 0;
-	const uint64_t *thread = words + 3 + 3 + 13, *frame = thread + 9;
-	for (int i = 0; i < 9 + 6; i++)
-		if (thread[i] > 4096)
-			return 0;
-	to->current = (uint32_t)thread[4];
-	to->previous = (uint32_t)frame[1];
-	to->code = (uint32_t)frame[2];
-	to->locals = (uint32_t)frame[4];
-	to->owner = (uint32_t)frame[5];
-	return 1;
-}
-
-void torch_which_init(void)
-{
-	const unsigned long *version = dlsym(RTLD_DEFAULT, "Py_Version");
-	struct layout found = {0};
-	*(void **)&this_thread = dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
-	type_of_code = dlsym(RTLD_DEFAULT, "PyCode_Type");
-	type_of_tuple = dlsym(RTLD_DEFAULT, "PyTuple_Type");
-	if (layout.known || !version || !this_thread || !type_of_code || !type_of_tuple)
-		return;
-	switch (*version >> 16) {
-	case 0x030b:
-		found = (struct layout){1, 1, 56, 8, 48, 32, 69, 72};
-		break;
-	case 0x030c:
-		found = (struct layout){1, 1, 56, 0, 8, 0, 70, 72};
-		break;
-	case 0x030d:
-		found.known = (uint32_t)described(&found);
-		break;
-	default:
-		break;
-	}
-	layout = found;
-}
-
-/* With something in it. */
-static int is_tuple(const char *object)
-{
-	return object && TORCH_AT(const void *, object, OBJECT_TYPE) == type_of_tuple &&
-	       TORCH_AT(int64_t, object, OBJECT_SIZE) > 0;
+	return TORCH_AT(uint64_t, object, layout.items);
 }
 
 /* The optimizer in the frame of `wrapper`, 0 where this is another function's. */
-static uint64_t optimizer_in(const char *frame, const char *code, const char *class, size_t bytes)
+static inline __attribute__((always_inline)) uint64_t optimizer_in(enum way way, const char *frame, uintptr_t word,
+								   const char *class, size_t bytes)
 {
-	const char *arguments = TORCH_AT(const char *, frame, layout.locals);
-	if (TORCH_AT(const void *, code, OBJECT_TYPE) != type_of_code ||
-	    !(TORCH_AT(int32_t, code, CODE_FLAGS) & CODE_VARARGS) || !is_tuple(arguments))
+	const char *code = object_of(way, word);
+	if (!code || TORCH_AT(const void *, code, OBJECT_TYPE) != type_of_code ||
+	    !(TORCH_AT(int32_t, code, layout.flags) & CODE_VARARGS))
 		return 0;
-	const char *self = TORCH_AT(const char *, arguments, TUPLE_ITEMS);
+	const char *self = (const char *)(uintptr_t)first_of(way, frame);
+	if (!self)
+		return 0;
 	const char *type = TORCH_AT(const char *, self, OBJECT_TYPE);
 	const char *name = TORCH_AT(const char *, type, TYPE_NAME);
 	return strncmp(name, class, bytes) == 0 && !name[bytes] ? (uint64_t)(uintptr_t)self : 0;
@@ -116,70 +121,195 @@ static int is_known(uintptr_t code)
 	return 0;
 }
 
-static uint64_t recognise(const char *const *frames, uint32_t n, const char *class, size_t bytes)
+static void learn(uintptr_t code)
 {
+	for (uint32_t slot = 0; slot < CODES; slot++) {
+		uintptr_t nothing = 0;
+		if (atomic_compare_exchange_strong_explicit(&codes[slot], &nothing, code, memory_order_relaxed,
+							    memory_order_relaxed))
+			return;
+	}
+}
+
+/* ---------------------------------------------------------------- frames */
+
+/* Does it lie above, in the stack of the calling thread? */
+static inline __attribute__((always_inline)) int is_in_own_stack(const char *at)
+{
+	return (uintptr_t)at - (uintptr_t)__builtin_frame_address(0) < STACK_MOST;
+}
+
+static inline __attribute__((always_inline)) int has_marks(enum way way)
+{
+	return way == WAY_MARKS || way == WAY_REFERENCES;
+}
+
+/* Frames of C: 0 it is none, 1 it is one of this thread's, -1 of another's. */
+static inline __attribute__((always_inline)) int mark(enum way way, const char *frame)
+{
+	/* 3.12 has them, too. Whose Python this is its C frame has said. */
+	if (way == WAY_LOCK || way == WAY_BESIDE || TORCH_AT(uint8_t, frame, layout.owner) < OWNED_BY_C)
+		return 0;
+	return !has_marks(way) || is_in_own_stack(frame) ? 1 : -1;
+}
+
+static inline __attribute__((always_inline)) const char *previous_of(const char *frame)
+{
+	return TORCH_AT(const char *, frame, layout.previous);
+}
+
+/* Has nobody the GIL with this state? Whoever is called from torch has let it go. */
+static int is_let_go(const char *state)
+{
+	return !TORCH_AT(const int32_t, layout.gil, layout.held) ||
+	       TORCH_AT(const char *, layout.gil, layout.holder) != state;
+}
+
+/* The innermost frame that may be looked at; NULL: there is none. */
+static inline __attribute__((always_inline)) const char *innermost(enum way way)
+{
+	const char *state = this_thread(), *c_frame;
+	if (!state || __atomic_load_n((const uintptr_t *)(const void *)layout.ending, __ATOMIC_RELAXED))
+		return NULL;
+	if (way != WAY_C_FRAME && way != WAY_DROPPED &&
+	    TORCH_AT(uintptr_t, state, layout.ident) != (uintptr_t)pthread_self())
+		return NULL;
+	if (way == WAY_LOCK && !is_let_go(state))
+		return NULL;
+	if (way == WAY_LOCK || has_marks(way))
+		return TORCH_AT(const char *, state, layout.state_frame);
+	c_frame = TORCH_AT(const char *, state, layout.c_frame);
+	if (!is_in_own_stack(c_frame))
+		return NULL;
+	if (way == WAY_BESIDE)
+		return TORCH_AT(const char *, state, layout.state_frame);
+	const char *frame = TORCH_AT(const char *, c_frame, layout.current);
+	return way == WAY_DROPPED && frame ? previous_of(frame) : frame;
+}
+
+/* The first frames, with no more than a look at their code: mostly it is the one that was recognised first. Frames that C made
+ * have a word there, too. */
+static inline __attribute__((always_inline)) uint64_t usual(enum way way, const char *frame)
+{
+	uintptr_t wanted = atomic_load_explicit(&codes[0], memory_order_relaxed);
+	uint32_t code = layout.code, previous = layout.previous;
+	for (uint32_t n = 0; wanted && frame && n < NEAR; n++, frame = TORCH_AT(const char *, frame, previous)) {
+		if (has_marks(way) && mark(way, frame) < 0)
+			return 0;
+		if (TORCH_AT(uintptr_t, frame, code) == wanted)
+			return first_of(way, frame);
+	}
+	return 0;
+}
+
+/* All of them, and if need be who of them is `wrapper`. */
+static inline __attribute__((always_inline)) uint64_t look_for(enum way way, const char *frame, const char *class,
+							       size_t bytes)
+{
+	const char *frames[FRAMES];
+	uint32_t n = 0;
+	for (uint32_t looked = 0; frame && n < FRAMES && looked < 4 * FRAMES; looked++, frame = previous_of(frame)) {
+		int made_by_c = mark(way, frame);
+		if (made_by_c < 0)
+			return 0;
+		if (made_by_c)
+			continue;
+		if (is_known(TORCH_AT(uintptr_t, frame, layout.code)))
+			return first_of(way, frame);
+		frames[n++] = frame;
+	}
 	if (atomic_load_explicit(&looks, memory_order_relaxed) >= LOOKS)
 		return 0;
 	atomic_fetch_add_explicit(&looks, 1, memory_order_relaxed);
 	for (uint32_t i = 0; i < n; i++) {
-		const char *code = TORCH_AT(const char *, frames[i], layout.code);
-		uint64_t who = optimizer_in(frames[i], code, class, bytes);
+		uintptr_t code = TORCH_AT(uintptr_t, frames[i], layout.code);
+		uint64_t who = optimizer_in(way, frames[i], code, class, bytes);
 		if (!who)
 			continue;
-		for (uint32_t slot = 0; slot < CODES; slot++) {
-			uintptr_t nothing = 0;
-			if (atomic_compare_exchange_strong_explicit(&codes[slot], &nothing, (uintptr_t)code,
-								    memory_order_relaxed, memory_order_relaxed))
-				break;
-		}
+		learn(code);
 		return who;
 	}
 	return 0;
 }
 
-/* The first frames, with no more than a look at their code: mostly it is the one that was recognised first. Frames that C made
- * have a word there, too. */
-static inline uint64_t usual(const char *frame)
-{
-	enum { NEAR = 4 };
-	uintptr_t wanted = atomic_load_explicit(&codes[0], memory_order_relaxed);
-	uint32_t code = layout.code, previous = layout.previous;
-	for (uint32_t n = 0; frame && n < NEAR; n++, frame = TORCH_AT(const char *, frame, previous))
-		if (TORCH_AT(uintptr_t, frame, code) == wanted && wanted) {
-			const char *arguments = TORCH_AT(const char *, frame, layout.locals);
-			return is_tuple(arguments) ? TORCH_AT(uint64_t, arguments, TUPLE_ITEMS) : 0;
-		}
-	return 0;
-}
-
-static __attribute__((noinline)) uint64_t look_for(const char *frame, const char *class, size_t bytes)
-{
-	const char *frames[FRAMES];
-	uint32_t n = 0;
-	for (uint32_t looked = 0; frame && n < FRAMES && looked < 4 * FRAMES;
-	     looked++, frame = TORCH_AT(const char *, frame, layout.previous)) {
-		if (TORCH_AT(uint8_t, frame, layout.owner) == OWNED_BY_C)
-			continue;
-		const char *code = TORCH_AT(const char *, frame, layout.code);
-		if (is_known((uintptr_t)code)) {
-			const char *arguments = TORCH_AT(const char *, frame, layout.locals);
-			return is_tuple(arguments) ? TORCH_AT(uint64_t, arguments, TUPLE_ITEMS) : 0;
-		}
-		frames[n++] = frame;
+#define DEFINE_WAY(name, way)                                                                                          \
+	static __attribute__((noinline)) uint64_t look_for_##name(const char *frame, const char *class, size_t bytes)  \
+	{                                                                                                              \
+		return look_for(way, frame, class, bytes);                                                             \
+	}                                                                                                              \
+	static uint64_t by_##name(const char *class, size_t bytes)                                                     \
+	{                                                                                                              \
+		const char *frame = innermost(way);                                                                    \
+		uint64_t who = usual(way, frame);                                                                      \
+		return who ? who : look_for_##name(frame, class, bytes);                                               \
 	}
-	return recognise(frames, n, class, bytes);
+DEFINE_WAY(lock, WAY_LOCK)
+DEFINE_WAY(beside, WAY_BESIDE)
+DEFINE_WAY(c_frame, WAY_C_FRAME)
+DEFINE_WAY(dropped, WAY_DROPPED)
+DEFINE_WAY(marks, WAY_MARKS)
+DEFINE_WAY(references, WAY_REFERENCES)
+
+/* ---------------------------------------------------------------- which release */
+
+static enum way way_of(const struct python *python)
+{
+	const unsigned long *version = dlsym(RTLD_DEFAULT, "Py_Version");
+	switch (python->minor) {
+	case 9:
+		return interpreter_is_program() ? WAY_LOCK : WAY_NONE;
+	case 10:
+		return WAY_BESIDE;
+	case 11:
+		return version && (*version >> 8 & 0xff) < 2 ? WAY_DROPPED : WAY_C_FRAME;
+	case 12:
+		return WAY_C_FRAME;
+	case 13:
+		return WAY_MARKS;
+	case 14:
+		return WAY_REFERENCES;
+	default:
+		return WAY_NONE;
+	}
 }
 
-uint64_t torch_which(const char *class, size_t bytes)
+static void take(const struct python *python)
 {
-	if (!layout.known)
-		return 0;
-	const char *state = this_thread();
-	if (state && layout.has_c_frame)
-		state = TORCH_AT(const char *, state, layout.c_frame);
-	if (!state)
-		return 0;
-	const char *frame = TORCH_AT(const char *, state, layout.current);
-	uint64_t who = usual(frame);
-	return who ? who : look_for(frame, class, bytes);
+	const struct python_offsets *o = &python->offsets;
+	const char *runtime = (const char *)(uintptr_t)python->runtime;
+	layout = (struct layout){
+		.c_frame = (uint32_t)(o->thread_cframe >= 0 ? o->thread_cframe : o->thread_frame),
+		.state_frame = (uint32_t)o->thread_frame,
+		.current = (uint32_t)o->cframe_current,
+		.ident = (uint32_t)o->thread_ident,
+		.previous = (uint32_t)o->frame_previous,
+		.code = (uint32_t)o->frame_code,
+		.owner = (uint32_t)o->frame_owner,
+		.locals = (uint32_t)o->frame_locals,
+		.flags = (uint32_t)o->code_flags,
+		.items = (uint32_t)o->tuple_items,
+		.ending = runtime + o->runtime_finalizing,
+		.gil = runtime,
+		.holder = (uint32_t)o->gil_holder,
+		.held = (uint32_t)o->gil_locked,
+	};
+}
+
+void torch_which_init(void)
+{
+	static uint64_t (*const ways[])(const char *, size_t) = {
+		[WAY_NONE] = by_nothing,	  [WAY_LOCK] = by_lock,	      [WAY_BESIDE] = by_beside,
+		[WAY_C_FRAME] = by_c_frame,	  [WAY_DROPPED] = by_dropped, [WAY_MARKS] = by_marks,
+		[WAY_REFERENCES] = by_references,
+	};
+	struct python python;
+	if (torch_which != by_nothing || !interpreter_layout(&python))
+		return;
+	*(void **)&this_thread = dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
+	type_of_code = dlsym(RTLD_DEFAULT, "PyCode_Type");
+	type_of_tuple = dlsym(RTLD_DEFAULT, "PyTuple_Type");
+	if (!this_thread || !type_of_code || !type_of_tuple)
+		return;
+	take(&python);
+	torch_which = ways[way_of(&python)];
 }

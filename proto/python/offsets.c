@@ -46,6 +46,7 @@ static const struct {
 	{FIELD(text_ascii), {48, 48, 48, 40}},
 	{FIELD(text_wide), {72, 72, 72, 56}},
 	{FIELD(bytes_data), {32, 32, 32, 32}},
+	{FIELD(tuple_items), {24, 24, 24, 24}},
 	{FIELD(debugger), {-1, -1, -1, -1}},
 };
 
@@ -74,7 +75,7 @@ static bool take_of_frame(int32_t *to, uint64_t value)
 
 /* `next` is the number of words that a group has in this release. */
 struct groups {
-	unsigned runtime, interpreter, thread, frame, code, text, bytes, garbage, debugger;
+	unsigned runtime, interpreter, thread, frame, code, tuple, text, bytes, garbage, debugger;
 };
 
 static struct groups groups_of(unsigned minor)
@@ -88,7 +89,8 @@ static struct groups groups_of(unsigned minor)
 	at.frame = at.thread + 9;
 	at.code = at.frame + (newer ? 8 : 6);
 	/* object, type, tuple, list, 3.14's set, dict, float, long, bytes, text, gc, generator, list node */
-	at.bytes = at.code + (newer ? 11 : 10) + 2 + 4 + 3 + 3 + (newer ? 4 : 0) + 3 + 2 + 3;
+	at.tuple = at.code + (newer ? 11 : 10) + 2 + 4;
+	at.bytes = at.tuple + 3 + 3 + (newer ? 4 : 0) + 3 + 2 + 3;
 	at.text = at.bytes + 3;
 	at.garbage = at.text + 4;
 	at.debugger = newer ? at.text + 4 + 2 + 4 + 2 : 0;
@@ -135,7 +137,7 @@ static bool from_table(const uint64_t *words, unsigned minor, struct python_offs
 	/* The table has one of these three, which stand beside one another. */
 	o->code_flags = o->code_arguments - (int32_t)sizeof(int32_t);
 	o->code_keywords = o->code_arguments + 2 * (int32_t)sizeof(int32_t);
-	fine = fine && take(&o->bytes_data, words[at.bytes + 2]);
+	fine = fine && take(&o->bytes_data, words[at.bytes + 2]) && take(&o->tuple_items, words[at.tuple + 1]);
 	fine = fine && take(&o->text_state, words[at.text + 1]) && take(&o->text_ascii, words[at.text + 3]);
 	o->text_wide = o->text_ascii + 16; /* the UTF-8 form and its length */
 	if (newer)

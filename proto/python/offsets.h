@@ -24,6 +24,7 @@ struct python_offsets {
 	int32_t code_flags, code_arguments, code_keywords; /* numbers of arguments, and of those by keyword alone */
 	int32_t text_state, text_ascii, text_wide;	   /* of str: flags, data if ASCII, data if not */
 	int32_t bytes_data;
+	int32_t tuple_items;
 	/* For PEP 768 (3.14): offsets from a thread's state, and within its slot. */
 	int32_t breaker, debugger, debugger_pending, debugger_path, debugger_path_bytes;
 	int32_t interpreter_debugger_enabled;

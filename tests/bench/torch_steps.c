@@ -54,9 +54,10 @@ uint8_t profiled(void)
 
 /* Where Python 3.11 has what the agent reads (agent/torch/which.c). */
 unsigned long Py_Version = 0x030b0200;
+const void *_PyRuntime[256];
 char PyCode_Type[256], PyTuple_Type[256];
-static char state[128], c_frame[64], enter[128], wrapper[128], enter_code[128], wrapper_code[128], arguments[64],
-	optimizer[64], type[256];
+static char state[128], enter[128], wrapper[128], enter_code[128], wrapper_code[128], arguments[64], optimizer[64],
+	type[256];
 #define AT(base, offset) (*(const void **)((base) + (offset)))
 
 const void *PyGILState_GetThisThreadState(void);
@@ -65,8 +66,9 @@ const void *PyGILState_GetThisThreadState(void)
 	return state;
 }
 
-static void python(void)
+static void python(char *c_frame)
 {
+	_PyRuntime[5] = state; /* an interpreter; _PyRuntime[3], that it ends, is not set */
 	AT(state, 56) = c_frame;
 	AT(c_frame, 8) = enter;
 	AT(enter, 48) = wrapper;
@@ -94,7 +96,8 @@ int main(int argc, char **argv)
 				       zero_name[64] = "Optimizer.zero_grad#AdamW.zero_grad";
 	const char *step = step_name, *zero = zero_name;
 	long steps = argc > 1 ? strtol(argv[1], NULL, 10) : 0;
-	python();
+	char c_frame[64];
+	python(c_frame);
 	void *torch = dlopen(getenv("STAND_IN"), RTLD_NOW | RTLD_GLOBAL);
 	if (!torch)
 		return 1;

@@ -20,20 +20,23 @@
  * A GradScaler that finds an overflow skips the step. Where every step had one zero_grad with a forward pass behind
  * it, a second zero_grad after another forward pass and without a step says that one was skipped: an iteration all the same.
  *
- * What cannot be decided so is told: optimizers of one class that cannot be told apart, while forward passes of
- * different kinds take turns. */
+ * What cannot be decided so is told: optimizers that are known by their class alone, where there is no DataLoader whose batches
+ * count; and one that steps regularly, but more rarely than a part of an iteration is believed to (a WGAN's generator in its
+ * first iterations). */
 #include "turns.h"
 
 #include <string.h>
 
 /* An optimizer that steps more rarely than this is beside the loop (a temperature that is tuned now and then). */
 #define RAREST 8
+/* More rarely than this it is not a part of an iteration at all. */
+#define RARE_MOST 128
 #define PROBES 4
 /* Steps in a row that make a rule. */
 #define REGULAR 4
 #define DOUBLES 3
-/* Forward passes in a row that repeat what came some steps before, where the neighbours differ. */
-#define REPEATS 12
+/* Groups in a row that make a doubt. */
+#define GUESSES 12
 
 void turns_init(struct turns *t)
 {
@@ -100,11 +103,14 @@ static void vote(struct turns *t, uint64_t key, struct turns_answer *ret)
 	e->in_run = between ? 1 : e->in_run + 1;
 	e->run = t->runs;
 	/* The first iterations are those before its first step. */
-	if (is_new && t->runs <= RAREST)
+	if (is_new)
 		e->between = t->runs;
+	else if (between > RAREST && between <= RARE_MOST && between == e->between)
+		t->rare_until = t->runs + 3 * between;
 	if (!is_new && between >= 2 && between <= RAREST && between == e->between) {
 		/* More rarely than the leader, and as regularly: the iteration that has just ended ends here. */
 		t->lead = key;
+		t->rare_until = 0;
 		t->gap = t->gap_before = between * usual + 1;
 		t->repeats_usual = between * (t->repeats_usual ? t->repeats_usual : 1);
 		t->since = t->repeats = 0;
@@ -113,6 +119,7 @@ static void vote(struct turns *t, uint64_t key, struct turns_answer *ret)
 		ret->less = 2 * (between - 1);
 	} else if (e->in_run > t->repeats_usual + 1 || t->since > 2 * usual + 2) {
 		t->lead = key;
+		t->rare_until = 0;
 		ret->more += t->repeats;
 		run_ends(t);
 		t->repeats_usual = 0;
@@ -201,24 +208,12 @@ static int tell_later(struct turns *t)
 	return news;
 }
 
-/* Where optimizers cannot be told apart: do forward passes of different kinds take turns? */
-static int doubt(struct turns *t, const struct turn *turn, uint64_t delta)
+/* Is it to be told that the iterations are in doubt, or that they are not any more? */
+static int doubt(struct turns *t, const struct turn *turn)
 {
-	int unclear = 0;
-	if (turn->who && !t->unclear)
-		return 0;
-	for (uint32_t lag = 1; lag <= TURNS_LAGS; lag++) {
-		int same = t->delta_count >= lag && t->deltas[(t->delta_count - lag) & (TURNS_DELTAS - 1)] == delta;
-		t->alike[lag] = same ? t->alike[lag] + 1 : 0;
-		unclear |= lag > 1 && t->alike[lag] >= REPEATS && t->alike[1] < lag;
-	}
-	t->deltas[t->delta_count++ & (TURNS_DELTAS - 1)] = delta;
-	if (turn->who || turn->has_loader || t->told.optimizers > 1)
-		unclear = 0;
-	if (!unclear == !t->unclear)
-		return 0;
-	/* It is clear again when forward passes have been alike for a while, not when two were. */
-	if (!unclear && t->told.optimizers <= 1 && t->alike[1] < REPEATS)
+	t->guesses = turn->who || turn->has_loader ? 0 : t->guesses + (t->guesses < GUESSES);
+	int unclear = (t->guesses >= GUESSES && t->told.optimizers <= 1) || t->runs < t->rare_until;
+	if (unclear == t->unclear)
 		return 0;
 	t->unclear = unclear;
 	return 1;
@@ -274,7 +269,6 @@ static void step(struct turns *t, const struct turn *turn, struct turns_answer *
 {
 	uint32_t class = class_of(t, turn);
 	uint64_t key = turn->who ? turn->who : class + 1;
-	uint64_t delta = turn->sequence - t->sequence;
 	if (has_worked(t, turn) && t->position) {
 		if (t->position < t->expected) {
 			vote(t, t->last_key, ret);
@@ -290,8 +284,8 @@ static void step(struct turns *t, const struct turn *turn, struct turns_answer *
 	t->last_key = key;
 	t->last_now = turn->now;
 	member(t, turn, class);
-	if (turn->has_sequence && t->position == 1)
-		ret->news |= doubt(t, turn, delta);
+	if (t->position == 1)
+		ret->news |= doubt(t, turn);
 	ret->more += zeros_before_step(t);
 	/* Further ones of its group follow; or the group was as large before, and has been counted. */
 	if (t->position < t->expected || (t->position > t->expected && t->position <= t->most))

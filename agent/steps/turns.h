@@ -11,8 +11,6 @@
 #define TURNS_KEYS 2048 /* optimizers of one loop that are told apart; a power of two */
 #define TURNS_GROUPS 4
 #define TURNS_MEMBERS 16
-#define TURNS_LAGS 4
-#define TURNS_DELTAS 8 /* a power of two, more than TURNS_LAGS */
 
 /* One end of an Optimizer.step that lies in no other. */
 struct turn {
@@ -63,8 +61,8 @@ struct turns {
 	uint64_t members[TURNS_MEMBERS];
 	uint32_t member_count;
 	struct turns_made made, before, told;
-	uint64_t deltas[TURNS_DELTAS];
-	uint32_t delta_count, alike[TURNS_LAGS + 1];
+	uint32_t guesses; /* groups in a row of optimizers that are known by their class alone, without a DataLoader */
+	uint32_t rare_until; /* so many iterations have ended when a rare optimizer is not waited for any more */
 	int unclear;
 	/* The optimizer whose steps end an iteration each and change nothing else, 0 = none; what `zeros` is before them; how many
 	 * have been since the last one that was looked at. */

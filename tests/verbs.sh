@@ -516,7 +516,7 @@ long_torch() {
 	return $status
 }
 
-# Stacks, modules, compilations and garbage collection with Pythons that this machine's release does not have.
+# Stacks, modules, compilations, garbage collection and steps with Pythons that this machine's release does not have.
 long_pythons() {
 	local every=() one python status=0
 	[ "$(uname -m)" = x86_64 ] || {
@@ -529,7 +529,7 @@ long_pythons() {
 	done
 	[ "$1" != short ] || [ ${#every[@]} = 0 ] || every=("$(in_turn "${every[@]}")")
 	for one in "${every[@]}"; do
-		say "stacks, modules, compilations and garbage collection, with $one"
+		say "stacks, modules, compilations, garbage collection and steps, with $one"
 		if [[ $one == *=* ]]; then
 			python=$(pyenv_torch "$one")
 		else
@@ -541,6 +541,7 @@ long_pythons() {
 		PYTEST_TORCH=$python run_pytest tests/e2e/test_{python_objects,python_frames,modules,operator_stacks,export_functions,garbage}.py tests/e2e/test_stacks.py::test_torch \
 			"tests/e2e/test_compile.py::test_compiled_again[aot_eager]" || status=1
 		PYTEST_TORCH=$python run_pytest tests/faults/test_modules.py tests/faults/test_stacks.py::test_operators || status=1
+		PYTEST_TORCH=$python run_pytest tests/steps/test_steps.py -k "turns or gan or hooks or two_adamw" || status=1
 	done
 	return $status
 }

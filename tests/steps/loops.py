@@ -8,8 +8,24 @@ import pathlib
 import sys
 import time
 
-import torch
-from torch import nn
+
+def hide_release():
+    """Makes this Python, 3.11 or 3.12, one of a release that nobody knows, for those who read it in memory."""
+    import ctypes
+    import mmap
+    python, libc = ctypes.pythonapi, ctypes.CDLL(None, use_errno=True)
+    version = ctypes.c_ulong.in_dll(python, "Py_Version")
+    page = ctypes.addressof(version) // mmap.PAGESIZE * mmap.PAGESIZE
+    if libc.mprotect(ctypes.c_void_p(page), ctypes.c_size_t(mmap.PAGESIZE), mmap.PROT_READ | mmap.PROT_WRITE):
+        raise OSError(ctypes.get_errno(), "mprotect")
+    version.value = 0x03630000
+
+
+if os.environ.get("LOOPS_UNKNOWN_PYTHON"):
+    hide_release()  # before torch is there
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
 
 FOLDER = pathlib.Path(sys.argv[2])
 PAUSE = 0.004  # of an iteration: the file system and ps are asked meanwhile
@@ -247,6 +263,21 @@ def wgan(loop):
         of_generator.step()
 
 
+def wgan_often(loop):
+    """The same, but many more times: nobody believes that it is one iteration."""
+    generator, critic = net(depth=1), nn.Sequential(net(depth=3), nn.Linear(16, 1))
+    of_critic = torch.optim.RMSprop(critic.parameters())
+    of_generator = torch.optim.RMSprop(generator.parameters())
+    for _ in loop:
+        for _ in range(40):
+            of_critic.zero_grad()
+            (critic(generator(batch()).detach()).mean() - critic(batch()).mean()).backward()
+            of_critic.step()
+        of_generator.zero_grad()
+        (-critic(generator(batch())).mean()).backward()
+        of_generator.step()
+
+
 def two_tasks(loop):
     """One optimizer, two kinds of batches in turn: each is an iteration."""
     body, heads = net(), [net(depth=1), net(depth=3)]
@@ -450,7 +481,7 @@ def accelerate(loop):
 
 LOOPS = {f.__name__: f for f in (
     plain, plain_loader, no_backward, muon_adamw, two_adamw, sam, sam_two_steps, zero, gan, gan_loader, gan_alike, wgan,
-    two_tasks, lbfgs, hooks, scaler_skips, changes, sums, serve, schedule_free, hf_trainer, lightning_automatic, lightning_manual,
+    wgan_often, two_tasks, lbfgs, hooks, scaler_skips, changes, sums, serve, schedule_free, hf_trainer, lightning_automatic, lightning_manual,
     accelerate)}
 for _n in (1, 4, 8):
     LOOPS[f"accumulate_{_n}"] = accumulate(_n, False)

@@ -33,8 +33,9 @@
 /* How long a main thread gets to see what is queued, before it is queued once more; four times as long from then on. */
 #define AGAIN_NS 20000000ll
 #define AFTER_CANCEL_NS 1000000000ll
-/* How long it gets in all, before a new thread is taken. */
-#define QUEUED_NS 3000000000ll
+/* How much of the patience it gets in all, before a new thread is taken; and that one gets at least so long. */
+#define QUEUED_TENTHS 3
+#define START_LEAST_NS 3000000000ll
 #define CHOOSE_LEAST_NS 500000000ll
 /* How long a main thread gets to come to the script in its slot, before the other way is taken. */
 #define SLOT_NS 1000000000ll
@@ -627,7 +628,7 @@ static int by_new_thread(struct bringing *bringing, int64_t until)
 	}
 	left = until - clock_now();
 	bringing->ret->way = "thread";
-	return code ? code : await_agent(bringing, left < QUEUED_NS ? QUEUED_NS : left, asked, &not_come);
+	return code ? code : await_agent(bringing, left < START_LEAST_NS ? START_LEAST_NS : left, asked, &not_come);
 }
 
 static int load_agent(struct target *target, const void *library, size_t library_bytes, const char *socket,
@@ -653,7 +654,7 @@ static int load_agent(struct target *target, const void *library, size_t library
 	if (code)
 		return code;
 	if (target->python)
-		patience = patience / 2 < QUEUED_NS ? patience / 2 : QUEUED_NS;
+		patience = patience / 10 * QUEUED_TENTHS;
 	code = await_agent(&bringing, patience, asked, &not_come);
 	if (code == EXIT_TIMED_OUT && not_come && target->python)
 		code = by_new_thread(&bringing, until);

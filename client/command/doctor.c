@@ -1,4 +1,5 @@
 /* doctor.c - `profd doctor`: what can be recorded, and what stands in the way. It only looks. */
+#include "client/attach/foresee.h"
 #include "client/attach/target.h"
 #include "client/doctor/check.h"
 #include "client/doctor/driver.h"
@@ -217,7 +218,8 @@ static void print_process(const cJSON *process)
 struct look {
 	int64_t pid;
 	int code;
-	char sentence[512];
+	bool doubtful;
+	char sentence[768];
 };
 
 static void look(void *pointer)
@@ -227,11 +229,14 @@ static void look(void *pointer)
 
 	look->code = target_open(&target, look->pid, look->sentence, sizeof look->sentence);
 	if (!look->code) {
-		const char *why, *way = target_way(&target, &why);
+		const char *why, *way = target_way(&target, &why), *obstacle = foresee(&target);
 
+		look->doubtful = obstacle != NULL;
 		snprintf(look->sentence, sizeof look->sentence,
-			 "`profd attach --pid %lld` brings the agent in while it runs, %s%s%s", (long long)look->pid,
-			 way, why ? "; its own slot for that (PEP 768) is not used: " : "", why ? why : "");
+			 "`profd attach --pid %lld` brings the agent in while it runs, %s%s%s%s%s",
+			 (long long)look->pid, way, why ? "; its own slot for that (PEP 768) is not used: " : "",
+			 why ? why : "", obstacle ? "; but as it is now it would be refused: " : "",
+			 obstacle ? obstacle : "");
 	}
 	target_close(&target);
 }
@@ -248,7 +253,11 @@ static void check_attach(int64_t pid, struct table *checks)
 			     "the process keeps whoever reads its memory waiting: nothing can be attached");
 		return;
 	}
-	doctor_check(checks, "attach", look_at->code ? "failed" : "ok", look_at->sentence);
+	doctor_check(checks, "attach",
+		     look_at->code	 ? "failed"
+		     : look_at->doubtful ? "warning"
+					 : "ok",
+		     look_at->sentence);
 	free(look_at);
 }
 

@@ -29,6 +29,10 @@ def attach(profd, pid, code):
     return done
 
 
+def foreseen(profd, pid):
+    return [(row["result"], row["sentence"]) for row in profd.json("doctor", "--pid", pid, codes=range(10))["checks"] if row["check"] == "attach"][0]
+
+
 def ends_untouched(job):
     job.stdin.close()
     assert (job.stdout.read(), job.wait(60)) == (b"the end\n", 0)
@@ -52,6 +56,8 @@ def test_a_call_that_would_end_is_left_alone(profd, how, number):
     """signal(7): these give EINTR after a stop, or less than was asked for."""
     with process(TOUCHY, how) as job:
         wait_for(sleeps_in(job.pid, number), what="its sleep")
+        result, said = foreseen(profd, job.pid)
+        assert result == "warning" and "a stop would end with EINTR" in said, said
         done = attach(profd, job.pid, 8)
         assert "nothing was changed" in done.stderr and not has_agent(job.pid), done
         ends_untouched(job)
@@ -111,6 +117,7 @@ def test_a_stack_that_grows(profd):
     """The main thread stands where its stack has not been used below yet: it grows, and the thread is made to call."""
     with process(TOUCHY, "deep") as job:
         wait_for(sleeps_in(job.pid, 7), what="its sleep")
+        assert foreseen(profd, job.pid)[0] == "ok"
         assert profd.json("attach", "--pid", job.pid)["tid"] == job.pid
         ends_untouched(job)
 
@@ -119,6 +126,8 @@ def test_a_stack_that_may_not_grow(profd):
     """By its own limit, which the kernel would not ask for: it would be ours."""
     with process(TOUCHY, "tight") as job:
         wait_for(sleeps_in(job.pid, 7), what="its sleep")
+        result, said = foreseen(profd, job.pid)
+        assert result == "warning" and "has no stack left" in said, said
         attach(profd, job.pid, 8)
         assert not has_agent(job.pid)
         ends_untouched(job)
@@ -173,6 +182,8 @@ def test_a_job_that_can_start_no_thread(profd):
     """What was made for it is taken back, and it is said what failed."""
     with process(TOUCHY, "nomem") as job:
         wait_for(sleeps_in(job.pid, 7), what="its sleep")
+        result, said = foreseen(profd, job.pid)
+        assert result == "warning" and "no room for a thread" in said, said
         before = mapped(job.pid), proc.opened(f"/proc/{job.pid}/fd")
         done = attach(profd, job.pid, 1)
         assert "can start no thread" in done.stderr and "nothing of it is left there" in done.stderr, done
@@ -205,3 +216,30 @@ def test_a_main_thread_that_waits(profd, version, how):
             profd.process(job.pid)
             profd.run("detach", "--pid", job.pid)
         ends_untouched(job)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root makes control groups")
+def test_a_job_that_may_have_no_more_threads(profd):
+    folder = next((path for path in (pathlib.Path("/sys/fs/cgroup/pids"), pathlib.Path("/sys/fs/cgroup"))
+                   if path.name == "pids" and path.exists() or "pids" in words(path / "cgroup.subtree_control")), None)
+    if not folder:
+        pytest.skip("no control group of processes here")
+    group = folder / f"profd-test-{os.getpid()}"
+    group.mkdir()
+    try:
+        with process(TOUCHY, "poll") as job:
+            wait_for(sleeps_in(job.pid, 7), what="its sleep")
+            (group / "cgroup.procs").write_text(str(job.pid))
+            (group / "pids.max").write_text("1")
+            result, said = foreseen(profd, job.pid)
+            assert result == "warning" and "pids.max" in said, said
+            before = proc.opened(f"/proc/{job.pid}/fd")
+            done = attach(profd, job.pid, 1)
+            assert "can start no thread" in done.stderr and "nothing of it is left there" in done.stderr, done
+            assert proc.opened(f"/proc/{job.pid}/fd") == before and not has_agent(job.pid)
+            (group / "pids.max").write_text("max")
+            attach(profd, job.pid, 0)
+            ends_untouched(job)
+    finally:
+        wait_for(lambda: not words(group / "cgroup.procs"), what="an empty group")
+        group.rmdir()

@@ -90,6 +90,18 @@ static int bring(struct run *run)
 			    : bring_found(&how, arguments_text(a, "job", NULL), arguments_text(a, "name", NULL), true);
 }
 
+static int say_not_registered(int64_t pid)
+{
+	struct failure failure = {.error = ERROR_NO_AGENT, .pid = pid};
+
+	presence_explain(&failure);
+	if (failure.error != ERROR_NO_AGENT)
+		return failure_print(&failure);
+	return fail(EXIT_NO_TARGET,
+		    "process %lld is not registered; `profd doctor --pid %lld` says why, --attach brings the agent in",
+		    (long long)pid, (long long)pid);
+}
+
 static int not_registered(const struct run *run, const cJSON *processes)
 {
 	int code = EXIT_DONE;
@@ -103,10 +115,7 @@ static int not_registered(const struct run *run, const cJSON *processes)
 			found = found || json_number(process, "pid", 0) == (double)run->arguments->pids[i];
 		}
 		if (!found && !arguments_has(run->arguments, "allow-none"))
-			code = fail(
-				EXIT_NO_TARGET,
-				"process %lld is not registered; `profd doctor --pid %lld` says why, --attach brings the agent in",
-				(long long)run->arguments->pids[i], (long long)run->arguments->pids[i]);
+			code = say_not_registered(run->arguments->pids[i]);
 	}
 	return code;
 }

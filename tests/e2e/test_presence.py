@@ -155,7 +155,7 @@ def named(ranks):
 def test_ranks_that_were_forked(profd):
     """They never get an agent, and nobody is told to wait for it."""
     job, ranks = forks(profd)
-    for verb in ("trigger", "ps"):
+    for verb in ("trigger", "ps", "snapshot"):
         done = profd.run(verb, "--pid", ranks[0], check=False)
         assert done.returncode == 3 and f"process {ranks[0]} was forked after the agent was loaded" in done.stderr, done
         assert "start_method='spawn'" in done.stderr and "registers by itself" not in done.stderr

@@ -11,12 +11,6 @@ static int compare_boundaries(const void *a, const void *b)
 	return ORDER(x->start, y->start);
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return ORDER(x, y);
-}
-
 uint32_t boundaries_find(const struct boundaries *boundaries, int64_t time)
 {
 	if (time < 0)
@@ -35,7 +29,7 @@ uint64_t boundaries_median(const struct boundaries *boundaries)
 		return 0;
 	for (size_t i = 0; i < count; i++)
 		durations[i] = boundaries->steps[i].end - boundaries->steps[i].start;
-	qsort(durations, count, sizeof *durations, compare_numbers);
+	qsort(durations, count, sizeof *durations, array_compare_unsigned);
 	median = count % 2 ? durations[half] : (durations[half - 1] + durations[half]) / 2;
 	free(durations);
 	return median;

@@ -5,7 +5,6 @@
 
 #include "file.h"
 
-#define ROWS_COLUMNS 14
 #define ROWS_NULL INT64_MIN
 
 struct rows {

@@ -17,12 +17,6 @@
 /* What the step's thread overwrites meanwhile is not read. */
 #define MARGIN 8
 
-static int compare_numbers(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return ORDER(x, y);
-}
-
 /* 0: not known. */
 static uint64_t time_of(const struct status_page *page, uint64_t steps, uint64_t number)
 {
@@ -59,7 +53,7 @@ static uint64_t median(const uint64_t *times, size_t n)
 {
 	uint64_t sorted[LIMIT_STATUS_RING];
 	memcpy(sorted, times, n * sizeof *times);
-	qsort(sorted, n, sizeof *sorted, compare_numbers);
+	qsort(sorted, n, sizeof *sorted, array_compare_unsigned);
 	return sorted[n / 2];
 }
 

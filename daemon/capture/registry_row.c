@@ -20,12 +20,6 @@ enum step_source registry_step_source(const struct process *process)
 	return step_source_word(source) ? (enum step_source)source : STEP_SOURCE_NONE;
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return ORDER(x, y);
-}
-
 #define STEPS_TOLD 16
 
 /* The last step times on the page, the newest first; how many that are. */
@@ -48,7 +42,7 @@ static uint64_t page_median(const struct status_page *page, uint64_t steps)
 	size_t n = page_times(page, steps, times);
 	if (n == 0)
 		return 0;
-	qsort(times, n, sizeof *times, compare_numbers);
+	qsort(times, n, sizeof *times, array_compare_unsigned);
 	return times[n / 2];
 }
 

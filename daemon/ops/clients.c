@@ -7,11 +7,17 @@
 #include "daemon/core/server.h"
 #include "ops.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 
 struct client *client_of(const struct conn *conn)
 {
 	return conn->owner;
+}
+
+struct client *client_of_probe(struct probe *probe)
+{
+	return (struct client *)((char *)probe - offsetof(struct client, probe));
 }
 
 static void client_free(void *owner)

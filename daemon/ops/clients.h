@@ -19,6 +19,8 @@ struct client {
 
 /* The client of a connection that has asked something. It lives as long as the connection has a reference. */
 struct client *client_of(const struct conn *conn);
+/* The client whose probe this is. */
+struct client *client_of_probe(struct probe *probe);
 
 void client_packet(struct conn *conn, const char *packet, size_t n, int fd);
 void client_answered(struct conn *conn);

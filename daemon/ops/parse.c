@@ -107,6 +107,13 @@ void parse_request_pid(struct parse *parse, struct request *request, const cJSON
 		parse_wrong(parse, "pid", "is no process id");
 }
 
+void parse_request_one_pid(struct parse *parse, struct request *request, const cJSON *object)
+{
+	parse_request_pid(parse, request, object);
+	if (!request->pid)
+		parse_wrong(parse, "pid", "is missing");
+}
+
 void parse_request_ids(struct parse *parse, struct request *request, const cJSON *object)
 {
 	const cJSON *list = parse_find(object, "capture_ids"), *item;

@@ -33,6 +33,8 @@ bool parse_pid(const cJSON *item, int32_t *ret);
 
 /* What several ops have in common: "pid"; "capture_ids"; "pid", "name", "job", "label" and "limit" of a list. */
 void parse_request_pid(struct parse *parse, struct request *request, const cJSON *object);
+/* The same, and the pid must be there. */
+void parse_request_one_pid(struct parse *parse, struct request *request, const cJSON *object);
 void parse_request_ids(struct parse *parse, struct request *request, const cJSON *object);
 void parse_request_filter(struct parse *parse, struct request *request, const cJSON *object);
 

@@ -53,3 +53,9 @@ int64_t array_value_at(int64_t *values, size_t count, size_t place)
 	}
 	return values[place];
 }
+
+int array_compare_unsigned(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return ORDER(x, y);
+}

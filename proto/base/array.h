@@ -28,6 +28,9 @@ int64_t array_value_at(int64_t *values, size_t count, size_t place);
 /* How `a` stands to `b`, as qsort() wants to know it: -1, 0 or 1. Both are evaluated twice. Several go in a row with ?: */
 #define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
 
+/* Compares two uint64_t, for qsort() and bsearch(). */
+int array_compare_unsigned(const void *a, const void *b);
+
 /* Counts the elements at the beginning for which `before` holds. `before` is an expression of the index `at`. Once it fails
  * for one element it must fail for all that follow. */
 #define ARRAY_BEFORE(count, at, before)                                                                                \

@@ -165,7 +165,6 @@ static void names_are_their_own(void **state)
 	static const char *const tables[] = {
 #define EVENT(number, NAME, name, table, min_size, side, place, description) table,
 #define RESERVED(number, NAME, name, table, description) table,
-#define RESERVED_TABLE(table, description) table,
 #include "proto/events.def"
 	};
 	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)

@@ -16,13 +16,6 @@
 
 #include <stdio.h>
 
-static void parse_attach(struct parse *parse, struct request *request, const cJSON *object)
-{
-	parse_request_pid(parse, request, object);
-	if (!request->pid)
-		parse_wrong(parse, "pid", "is missing");
-}
-
 static void serve(struct conn *conn, struct request *request, const char *packet, size_t n)
 {
 	(void)packet, (void)n;
@@ -41,5 +34,5 @@ static void serve(struct conn *conn, struct request *request, const char *packet
 	conn_end(conn, NULL);
 }
 
-const struct op op_attach = {"attach", "notes who is about to bring the agent into a process", parse_attach, serve,
-			     NULL};
+const struct op op_attach = {"attach", "notes who is about to bring the agent into a process", parse_request_one_pid,
+			     serve, NULL};

@@ -15,27 +15,14 @@
 #include "daemon/ops/ops.h"
 #include "daemon/ops/parse.h"
 
-#include <stddef.h>
 #include <stdio.h>
 
 /* The first minor version of the protocol whose agents know DETACH. */
 #define MINOR 3
 
-static void parse_detach(struct parse *parse, struct request *request, const cJSON *object)
-{
-	parse_request_pid(parse, request, object);
-	if (!request->pid)
-		parse_wrong(parse, "pid", "is missing");
-}
-
-static struct conn *conn_of(struct probe *probe)
-{
-	return ((struct client *)((char *)probe - offsetof(struct client, probe)))->conn;
-}
-
 static void over(struct probe *probe, const struct process *process, enum error error)
 {
-	struct conn *conn = conn_of(probe);
+	struct conn *conn = client_of_probe(probe)->conn;
 	const struct identity *who = &process->who;
 	int32_t pid = registry_visible_pid(process, conn->pid_namespace);
 	char detail[160];
@@ -85,4 +72,4 @@ static void serve(struct conn *conn, struct request *request, const char *packet
 	probe_detach(probe, process);
 }
 
-const struct op op_detach = {"detach", "lets an agent leave its process", parse_detach, serve, NULL};
+const struct op op_detach = {"detach", "lets an agent leave its process", parse_request_one_pid, serve, NULL};

@@ -13,15 +13,7 @@
 #include "daemon/ops/parse.h"
 #include "proto/filters.h"
 
-#include <stddef.h>
 #include <stdio.h>
-
-static void parse_doctor(struct parse *parse, struct request *request, const cJSON *object)
-{
-	parse_request_pid(parse, request, object);
-	if (!request->pid)
-		parse_wrong(parse, "pid", "is missing");
-}
 
 static void collector_row(struct conn *conn, unsigned collector, bool available, const char *sentence)
 {
@@ -35,14 +27,9 @@ static void collector_row(struct conn *conn, unsigned collector, bool available,
 	conn_row(conn, row);
 }
 
-static struct conn *conn_of(struct probe *probe)
-{
-	return ((struct client *)((char *)probe - offsetof(struct client, probe)))->conn;
-}
-
 static void told(struct probe *probe, const struct message_collector *answer)
 {
-	struct conn *conn = conn_of(probe);
+	struct conn *conn = client_of_probe(probe)->conn;
 	const struct collector_facts *facts = collector_facts(answer->collector);
 	/* What a collector records besides it can record wherever it is. */
 	if (!facts || facts->part_of != answer->collector)
@@ -61,7 +48,7 @@ static void told(struct probe *probe, const struct message_collector *answer)
 
 static void over(struct probe *probe, const struct process *process, enum error error)
 {
-	struct conn *conn = conn_of(probe);
+	struct conn *conn = client_of_probe(probe)->conn;
 	if (!error) {
 		conn_end(conn, NULL);
 		return;
@@ -93,4 +80,4 @@ static void serve(struct conn *conn, struct request *request, const char *packet
 	probe_start(probe, process);
 }
 
-const struct op op_doctor = {"doctor", "asks what can be recorded of a process", parse_doctor, serve, NULL};
+const struct op op_doctor = {"doctor", "asks what can be recorded of a process", parse_request_one_pid, serve, NULL};

@@ -233,6 +233,33 @@ def check_pages():
             offence("binary", name, "a binary file; only tests/ may have some")
 
 
+# Rooms whose files CONTRIBUTING.md lists one by one; `registry*` stands for several.
+LISTED = ("agent", "agent/core", "agent/steps", "store", "store/breakdown", "daemon/core", "daemon/catalogue", "daemon/capture", "daemon/setup")
+
+
+def rooms_of_the_page(text):
+    """What CONTRIBUTING.md says of each folder, by folder."""
+    said, top, current = collections.defaultdict(str), "", []
+    for line in text.split("\n## The house\n")[1].split("\n\n`./dev lint` compares")[0].splitlines():
+        head = re.match(r" {4}(  )?((?:[a-z]+/ )+)", line)
+        if head:
+            names = [name.strip("/") for name in head.group(2).split()]
+            top = top if head.group(1) else names[0]
+            current = [f"{top}/{name}" if head.group(1) else name for name in names]
+        for folder in current:
+            said[folder] += line + "\n"
+    return said
+
+
+def check_house():
+    said = rooms_of_the_page(text_of("CONTRIBUTING.md"))
+    for folder in LISTED:
+        words = set(re.findall(r"[a-z_]+\*?", said[folder]))
+        for stem in sorted({file.stem for file in files(f"{folder}/*.c", f"{folder}/*.h") if str(file.parent) == folder}):
+            if stem not in words and not any(word.endswith("*") and stem.startswith(word[:-1]) for word in words):
+                offence("house", "CONTRIBUTING.md", f"says nothing of {folder}/{stem}")
+
+
 def check_shell():
     scripts = [ROOT / f for f in files("dev", ".ci/run", "*.sh", "cmake/package/p*")]
     result = run("shellcheck", "--format=gcc", *scripts)
@@ -380,7 +407,7 @@ def main():
     arguments = parser.parse_args()
     build = (arguments.build or arguments.agent.parent).resolve()
     checks = [("format", lambda: check_format(arguments.fix)), ("includes", check_includes), ("rooms", check_rooms), ("sql", check_sql), ("banned functions", check_banned),
-              ("text", check_text), ("pages", check_pages), ("shell", check_shell), ("public header", check_public_header),
+              ("text", check_text), ("pages", check_pages), ("house", check_house), ("shell", check_shell), ("public header", check_public_header),
               ("compilers", lambda: check_compilers(build)), ("agent library", lambda: check_agent(arguments.agent or build / "lib" / "libprofd_agent.so"))]
     if arguments.agent:
         checks = checks[-1:]

@@ -122,6 +122,7 @@ static bool give_verdict(struct judge *judge, const struct texts *texts)
 		findings_tell(texts, judge->capture, findings, &judge->claims, &judge->processor, grown, finding);
 		qsort(finding->intervals, finding->interval_count, sizeof *finding->intervals, by_start);
 	}
+	processor_tell_shared(findings);
 	abstain(judge);
 	return true;
 }

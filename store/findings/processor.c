@@ -171,8 +171,52 @@ void processor_tell(const struct processor *processor, const struct findings *fi
 	snprintf(
 		finding->evidence, sizeof finding->evidence,
 		"It could have run and had none for %.*f ms%s%s; its processor was taken from it %s%s.%s This time lies within other "
-		"rows and findings.",
+		"rows.",
 		finding->ns < 10000000 ? 2 : 0, (double)finding->ns / 1e6, findings_of(findings),
 		processor->evenly && findings->last - findings->first > 1 ? " (all steps taken together)" : "",
 		counted(taken, processor->taken, "time", "times"), findings_per(findings), why);
+}
+
+/* May the thread have waited for a processor in the time of this finding? */
+static bool may_hold(const struct finding *finding)
+{
+	if (finding->device < 0)
+		return finding->kind != FINDING_PROCESSOR && finding->kind != FINDING_UNLIKE &&
+		       finding->kind != FINDING_CAPTURE;
+	for (size_t i = 0; i < sizeof of_the_host / sizeof *of_the_host; i++)
+		if (finding->kind == of_the_host[i])
+			return true;
+	return false;
+}
+
+/* So much of the finding is in one before it, or in two: `others`. */
+static void tell_once(struct finding *finding, int64_t ns, const char *others)
+{
+	char text[DURATION_BYTES];
+	ADD(finding->evidence, " Up to %s of it is in %s, too, and can be won once.",
+	    duration(text, ns < finding->ns ? ns : finding->ns), others);
+}
+
+void processor_tell_shared(struct findings *findings)
+{
+	size_t at = 0, before = 0;
+	int64_t ns = 0;
+	char others[48] = "";
+	while (at < findings->count && findings->items[at].kind != FINDING_PROCESSOR)
+		at++;
+	if (at == findings->count)
+		return;
+	for (size_t i = 0; i < at; i++) {
+		if (!may_hold(&findings->items[i]))
+			continue;
+		ns += findings->items[i].ns;
+		ADD(others, "%s%zu", before ? " or " : "finding ", i + 1);
+		before++;
+	}
+	if (before)
+		tell_once(&findings->items[at], ns, others);
+	snprintf(others, sizeof others, "finding %zu", at + 1);
+	for (size_t i = at + 1; i < findings->count; i++)
+		if (may_hold(&findings->items[i]))
+			tell_once(&findings->items[i], findings->items[at].ns, others);
 }

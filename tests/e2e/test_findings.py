@@ -135,26 +135,42 @@ def test_whether_graphs_apply_is_told_by_several_steps(tmp_path, loop, differ, s
     assert found[0]["finding"] == "launch_bound" and says in found[0]["try"], found
 
 
-def test_the_screen_and_the_finding_know_the_same_of_the_thread(tmp_path):
-    """It was looked at twice alone: no step can be told by itself, and all of them together can."""
-    machine, steps = findings_machine.run(findings_workloads.host_train, False)
-    verdict(findings_machine.trace(machine), tmp_path)
-    capture = tmp_path / "trace.db"
+def waits_for_a_processor(capture, part):
+    """The file of a trace in which the step's thread was looked at twice: it waited this part of the time."""
     with contextlib.closing(sqlite3.connect(capture)) as db:
-        thread, start, end = db.execute("SELECT min(thread), min(start), max(start + duration) FROM steps").fetchone()
+        thread, start, end, steps = db.execute("SELECT min(thread), min(start), max(start + duration), count(*) FROM steps").fetchone()
         wall = end - start
-        for time, ran, waited, taken in ((start - 1000, 0, 0, 0), (end + 1000, wall // 2, wall * 3 // 10, len(steps) + 1)):
+        for time, ran, waited, taken in ((start - 1000, 0, 0, 0), (end + 1000, wall // 2, int(wall * part), steps + 1)):
             db.execute("INSERT INTO thread_times (flags, time, cpu, waited, voluntary, involuntary, thread) VALUES (0, ?, ?, ?, 0, ?, ?)",
                        (time, ran, waited, taken, thread))
         db.execute("DELETE FROM meta WHERE key = 'verdict'")
         db.commit()
-    found = json.loads(run("show", capture, "--by", "findings", "--format", "json"))["findings"]
+    return json.loads(run("show", capture, "--by", "findings", "--format", "json"))["findings"]
+
+
+def test_the_screen_and_the_finding_know_the_same_of_the_thread(tmp_path):
+    """It was looked at twice alone: no step can be told by itself, and all of them together can."""
+    machine, _ = findings_machine.run(findings_workloads.host_train, False)
+    verdict(findings_machine.trace(machine), tmp_path)
+    capture = tmp_path / "trace.db"
+    found = waits_for_a_processor(capture, 0.3)
     assert [one["finding"] for one in found] == ["processor"] and abs(found[0]["share"] - 0.3) < 0.01
     assert "(all steps taken together); its processor was taken from it 1 time a step." in found[0]["evidence"], found[0]["evidence"]
     text = " ".join(run("show", capture).split())
     # What a whole step was in has no one name: there is no column of dashes.
     assert not re.search(r" IN +OF\b", run("show", capture, "--finding", 1))
     assert "is not known" not in text and "ran 6.9" in text and "waited 4.1" in text and "lost its processor 1.0 times (all steps taken together)" in text, text
+
+
+@pytest.mark.parametrize("part, first", [(0.2, "input"), (0.49, "processor")])
+def test_what_two_findings_share_can_be_won_once(tmp_path, part, first):
+    """A slow loader of a job on the host, whose thread also waits for a processor: nobody knows whether in the loader."""
+    machine, _ = findings_machine.run(findings_workloads.loader_of_a_job_on_the_host, True)
+    verdict(findings_machine.trace(machine), tmp_path)
+    found = waits_for_a_processor(tmp_path / "trace.db", part)
+    assert {one["finding"] for one in found} == {"input", "processor"} and found[0]["finding"] == first
+    both = min(one["ns"] for one in found) / 1e6
+    assert f"Up to {both:.1f} ms of it is in finding 1, too, and can be won once." in found[1]["evidence"] and "can be won once" not in found[0]["evidence"], found
 
 
 def test_there_are_enough():

@@ -340,6 +340,7 @@ class File:
                 "communication": self.told_collectives, "exposed_copies": self.told_copies, "compilation": self.told_calls, "setup": self.told_calls,
                 "processor": self.told_processor, "garbage_collection": self.told_garbage, "recompilation": self.told_recompile}.get(finding["finding"], self.told_stretches)
         told()
+        self.told_shared()
         self.told_line()
         assert not self.left.strip(), f"nobody has looked at: {self.left!r} of {finding['evidence']!r}"
         if self.device >= 0 and finding["finding"] in self.claims and finding["finding"] not in ("compilation", "recompilation"):
@@ -606,7 +607,7 @@ class File:
             assert (int(found[1]), int(found[2])) == (int(self.meta["processors_allowed"]), int(self.meta["processors"]))
         elif found := self.take(r"The machine has (\d+) processors\.", False):
             assert int(found[1]) == int(self.meta["processors"])
-        self.take(r"This time lies within other rows and findings\.")
+        self.take(r"This time lies within other rows\.")
 
     def told_recompile(self):
         found = self.take(rf"{NUMBER} ms in all; (.*?)(?: \([^()]*:(\d+)\))? (\d+) times?\.(?: Why, in torch's words: .*)?")
@@ -631,6 +632,23 @@ class File:
                 assert int(more[1]) == sum(counts) > full
         else:
             assert any(row[2] == 3 for row in rows)
+
+    def told_shared(self):
+        """What of a finding that stands behind it, or before it, the wait for a processor may be."""
+        kinds = {one["number"]: one for one in self.findings}
+        waits = [one["number"] for one in self.findings if one["finding"] == "processor"]
+        hosts = {"input", "launch_bound", "stall", "sync", "allocation", "setup", "optimizer_per_tensor", "compilation", "garbage_collection"}
+        if self.device < 0:
+            hosts = {one["finding"] for one in self.findings} - {"processor", "step_unlike", "capture"}
+        number = self.finding["number"]
+        if number in waits:
+            others = [n for n in kinds if n < number and kinds[n]["finding"] in hosts]
+        else:
+            others = [n for n in waits if n < number and self.finding["finding"] in hosts]
+        if others:
+            found = self.take(rf"Up to {TIME} of it is in finding ([\d or]+), too, and can be won once\.")
+            assert [int(n) for n in found[2].split(" or ")] == others
+            near_time(found[1], min(self.finding["ns"], sum(kinds[n]["ns"] for n in others)))
 
     def told_line(self):
         found = self.take(rf"(?:About )?{NUMBER} % of (it|its longest stretches) at ([^:]*):(\d+)\.", False)

@@ -525,6 +525,8 @@ static void test_processor_beside_a_device(void **state)
 	struct findings *findings = judge_waiting(timeline_, MS, "");
 	assert_int_equal(findings->count, 2);
 	assert_int_equal(findings->items[0].ns / 100000, findings->items[1].ns / 100000);
+	assert_null(strstr(findings->items[0].evidence, "can be won once"));
+	assert_non_null(strstr(findings->items[1].evidence, "of it is in finding 1, too, and can be won once."));
 	for (size_t i = 0; i < 2; i++)
 		if (findings->items[i].kind == FINDING_PROCESSOR)
 			assert_true(findings->items[i].ns <= 3 * MS + 1000 && findings->items[i].ns >= 3 * MS - 1000);

@@ -128,19 +128,40 @@ static void open_goal(void *pointer)
 	goal->code = target_open(&goal->target, goal->pid, goal->sentence, sizeof goal->sentence);
 }
 
-/* A daemon whose socket the process sees as well. */
+struct sight {
+	const struct daemons *daemons;
+	int64_t pid;
+};
+
+/* The number, from 1 on, of the first daemon whose socket the process sees; 0: none. */
+static int see_socket(const void *pointer)
+{
+	const struct sight *sight = pointer;
+
+	for (unsigned i = 0; i < sight->daemons->count && i < 255; i++)
+		if (inspect_kind(sight->pid, sight->daemons->list[i].path, S_IFSOCK) == 1)
+			return (int)i + 1;
+	return 0;
+}
+
+/* A daemon whose socket the process sees as well. What is mounted there is the process's. */
 static int find_socket(const struct daemons *daemons, struct goal *goal)
 {
 	long long pid = goal->pid;
+	int seen = watched_apart(see_socket, &(struct sight){daemons, pid}, WATCHED_SECONDS);
 
-	for (unsigned i = 0; i < daemons->count && !goal->socket; i++)
-		if (inspect_kind(pid, daemons->list[i].path, S_IFSOCK) == 1)
-			goal->socket = daemons->list[i].path;
+	if (seen > 0)
+		goal->socket = daemons->list[seen - 1].path;
 	if (goal->socket)
 		return EXIT_DONE;
 	/* One that ends has lost its root. */
 	if (target_ends(&goal->target))
 		return fail(EXIT_NO_TARGET, "process %lld has ended", pid);
+	if (seen < 0)
+		return fail(
+			EXIT_TIMED_OUT,
+			"process %lld sees a file system that does not answer: whether the daemon's socket %s is there is not known",
+			pid, daemons->list[0].path);
 	return fail(
 		EXIT_NO_DAEMON,
 		"process %lld does not see the daemon's socket %s, as it lives in another root or container: mount it there",

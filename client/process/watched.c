@@ -5,15 +5,21 @@
 #include "client/ui/failure.h"
 #include "client/ui/text.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 /* A reader that gets this much processor time a second is slow, not blocked; it gets at most N times the usual time. */
 #define WORKS_NS 20000000
 #define WORKS_MOST 6
+/* Ours are below this number. */
+#define DESCRIPTORS 1024
 /* Side by side. */
 #define WORKERS 4 /* that are not held up */
 #define WORKERS_MOST 1024
@@ -234,6 +240,38 @@ void watched_run_all(void (*work)(void *context), void *const *contexts, bool *c
 	pthread_mutex_unlock(&crowd->lock);
 	if (over)
 		crowd_free(crowd);
+}
+
+/* It may outlive us, and keeps nothing of ours open. */
+static _Noreturn void work_apart(int (*work)(const void *context), const void *context, int end)
+{
+	dup2(end, STDIN_FILENO);
+	for (int fd = STDOUT_FILENO; fd < DESCRIPTORS; fd++)
+		close(fd);
+	_exit(work(context));
+}
+
+int watched_apart(int (*work)(const void *context), const void *context, unsigned seconds)
+{
+	int ends[2], status = 0, answer = -1;
+	pid_t child;
+
+	if (pipe2(ends, O_CLOEXEC))
+		return -1;
+	child = fork();
+	if (child == 0)
+		work_apart(work, context, ends[1]);
+	close(ends[1]);
+	struct pollfd over = {.fd = ends[0], .events = POLLIN};
+	int64_t until = clock_now() + (int64_t)seconds * 1000000000, left = until - clock_now();
+	while (child > 0 && left > 0 && poll(&over, 1, (int)(left / 1000000) + 1) <= 0)
+		left = until - clock_now();
+	close(ends[0]);
+	if (child > 0 && left <= 0)
+		kill(child, SIGKILL);
+	else if (child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status))
+		answer = WEXITSTATUS(status);
+	return answer;
 }
 
 void watched_or_end(int64_t pid, void (*work)(void *context), void *context)

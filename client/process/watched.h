@@ -20,6 +20,9 @@ bool watched_run(void (*work)(void *context), void *context, unsigned seconds);
  * others up; after `most` seconds whatever has not come back, or has not begun, is given up. */
 void watched_run_all(void (*work)(void *context), void *const *contexts, bool *came, size_t count, unsigned seconds,
 		     unsigned most);
+/* Runs work(context) in a process of its own and returns what it returns, 0 to 255; -1 where that keeps it waiting for so many seconds. For files: a
+ * thread that waits for one (FUSE, a server of NFS) may be one that not even our own end ends. */
+int watched_apart(int (*work)(const void *context), const void *context, unsigned seconds);
 /* One; where it does not come back the program ends with a sentence. */
 void watched_or_end(int64_t pid, void (*work)(void *context), void *context);
 

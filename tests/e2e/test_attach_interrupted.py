@@ -10,7 +10,8 @@ import pytest
 from conftest import wait_for
 from proc import opened
 from pythons import PYTHONS
-from test_attach import process
+from test_attach import held, process
+from test_disk_full import LOOK
 
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="x86-64 alone")
 
@@ -52,6 +53,15 @@ def test_nothing_is_loaded(profd, version, number):
             job.stdin.write(b"\n")
             job.stdin.flush()
         assert job.stdout.readline() == b"False\n" and job.wait(20) == 0
+
+
+def test_a_file_system_that_does_not_answer(profd):
+    """Where the process would see the daemon's socket: the client stands there, as if the process had mounted such a thing, and ends in time."""
+    with process("/usr/bin/python3", "-c", READS) as job:
+        with held(profd, job.pid, "root", LOOK) as client:
+            out, err = client.communicate(timeout=60)
+            assert client.returncode == 4 and f"process {job.pid} sees a file system that does not answer" in err, (out, err)
+        assert "libprofd_agent" not in pathlib.Path(f"/proc/{job.pid}/maps").read_text()
 
 
 def test_one_that_is_to_go_on(profd):

@@ -48,7 +48,7 @@ static void collect(const struct reader *reader, const char *sql, bool operators
 		const char *name = (const char *)sqlite3_column_text(row, 0);
 		struct recurring *one;
 
-		if (!name || !*name || begins(name, "Optimizer.zero_grad#"))
+		if (!name || !*name)
 			continue;
 		to->list = need(realloc(to->list, (to->count + 1) * sizeof *to->list));
 		one = &to->list[to->count++];
@@ -91,11 +91,29 @@ static void find_usual(struct recurrings *all)
 	}
 }
 
+/* Beside an Optimizer.step nobody takes zero_grad for the step; where torch.compile has the step it is what is left of an optimizer. */
+static void drop_zero_grads(struct recurrings *all)
+{
+	bool has_steps = false;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < all->count; i++)
+		has_steps |= all->list[i].kind == RECURRING_OPTIMIZER;
+	for (size_t i = 0; i < all->count; i++) {
+		if (has_steps && begins(all->list[i].name, "Optimizer.zero_grad#"))
+			free(all->list[i].name);
+		else
+			all->list[kept++] = all->list[i];
+	}
+	all->count = kept;
+}
+
 void recurring_find(const struct reader *reader, struct recurrings *ret)
 {
 	*ret = (struct recurrings){0};
 	collect(reader, RECURRING_SQL("ranges", "1"), false, ret);
 	collect(reader, RECURRING_SQL("operators", "scope = 0"), true, ret);
+	drop_zero_grads(ret);
 	find_usual(ret);
 }
 

@@ -357,6 +357,16 @@ def changes(loop):
         optimizer.step()
 
 
+def unseen_step(loop):
+    """A step without its range, as torch.compile(optimizer.step) makes one."""
+    model = net()
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in loop:
+        optimizer.zero_grad()
+        model(batch()).square().mean().backward()
+        type(optimizer).step.__wrapped__(optimizer)
+
+
 def sums(loop):
     """No optimizer. aten::sum of a matrix calls aten::sum once more."""
     for _ in loop:
@@ -481,7 +491,7 @@ def accelerate(loop):
 
 LOOPS = {f.__name__: f for f in (
     plain, plain_loader, no_backward, muon_adamw, two_adamw, sam, sam_two_steps, zero, gan, gan_loader, gan_alike, wgan,
-    wgan_often, two_tasks, lbfgs, hooks, scaler_skips, changes, sums, serve, schedule_free, hf_trainer, lightning_automatic, lightning_manual,
+    wgan_often, two_tasks, lbfgs, hooks, scaler_skips, changes, unseen_step, sums, serve, schedule_free, hf_trainer, lightning_automatic, lightning_manual,
     accelerate)}
 for _n in (1, 4, 8):
     LOOPS[f"accumulate_{_n}"] = accumulate(_n, False)

@@ -62,11 +62,23 @@ def test_a_training_job_is_looked_at(profd, torch_newest):
     job = running(profd, torch_newest, "plain_loader")
     looked = profd.json("trigger", "--pid", job.pid, "--look", "1s")
     options = {row["kind"]: row["option"] for row in looked["recurring"]}
+    assert not any("zero_grad" in row["name"] for row in looked["recurring"]), "the step is there"
     assert options["optimizer"] == "--step-optimizer AdamW" and options["batches"] == "--step-range 'enumerate(DataLoader)*'"
     # A name that the option has is not cut beside it.
     assert "..." not in profd.run("trigger", "--pid", job.pid, "--look", "500ms").stdout
     capture = profd.trigger(job.pid, "--steps", RECORDED, "--no-gpu", "--step-range", "enumerate(DataLoader)*")
     assert sorted(marks(profd, capture)[0])[1:-1] == [1] * (RECORDED - 2)
+
+
+def test_an_optimizer_whose_step_is_not_seen(profd, torch_newest):
+    """What torch.compile makes of Optimizer.step has no range; zero_grad has one, and that is proposed."""
+    job = running(profd, torch_newest, "unseen_step", steps=False)
+    looked = profd.json("trigger", "--pid", job.pid, "--look", "1s")
+    row = next(row for row in looked["recurring"] if row["name"].startswith("Optimizer.zero_grad"))
+    assert row["option"] == "--step-range 'Optimizer.zero_grad#AdamW.zero_grad'", row
+    capture = profd.trigger(job.pid, "--steps", RECORDED, "--no-gpu", "--step-range", row["name"])
+    assert marks(profd, capture)[0] == [1] * RECORDED
+    assert profd.process(job.pid)["step_source"] == "none", "no Optimizer.step is seen"
 
 
 def test_nothing_recurs(profd, torch_newest):

@@ -157,8 +157,7 @@ static int64_t convolved(int64_t batch, const struct shape *weight, int64_t plac
 	return times(2, times(times(batch, places), product_from(weight, 0)));
 }
 
-/* convolution(input, weight, bias, stride, padding, dilation, transposed, ...); conv2d lacks the last. */
-static int64_t convolution(const struct call *call, size_t transposed_at)
+static int64_t convolution_of(const struct call *call, size_t transposed_at, size_t stride_at, size_t padding_at)
 {
 	const struct shape *input = &call->inputs[0], *weight = &call->inputs[1];
 	int64_t stride[MOST_DIMS], padding[MOST_DIMS], dilation[MOST_DIMS], places = 1;
@@ -167,7 +166,9 @@ static int64_t convolution(const struct call *call, size_t transposed_at)
 		return -1;
 	if (transposed_at && transposed_at < call->word_count && strcmp(call->words[transposed_at], "True") == 0)
 		return convolved(input->sizes[0], weight, product_from(input, 2));
-	if (!list(call, 3, spatial, stride) || !list(call, 4, spatial, padding) || !list(call, 5, spatial, dilation))
+	size_t dilation_at = (stride_at > padding_at ? stride_at : padding_at) + 1;
+	if (!list(call, stride_at, spatial, stride) || !list(call, padding_at, spatial, padding) ||
+	    !list(call, dilation_at, spatial, dilation))
 		return -1;
 	for (size_t i = 0; i < spatial; i++) {
 		int64_t reach = times(dilation[i], weight->sizes[i + 2] - 1);
@@ -177,6 +178,19 @@ static int64_t convolution(const struct call *call, size_t transposed_at)
 		places = times(places, (room - reach - 1) / stride[i] + 1);
 	}
 	return convolved(input->sizes[0], weight, places);
+}
+
+/* convolution(input, weight, bias, stride, padding, dilation, transposed, ...); conv2d lacks the last. */
+static int64_t convolution(const struct call *call, size_t transposed_at)
+{
+	return convolution_of(call, transposed_at, 3, 4);
+}
+
+/* cudnn_convolution(input, weight, padding, stride, dilation, ...) */
+static int64_t cudnn_convolution(const struct call *call, size_t unused)
+{
+	(void)unused;
+	return convolution_of(call, 0, 3, 2);
 }
 
 /* convolution_backward(grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups,
@@ -197,17 +211,34 @@ static int64_t convolution_backward(const struct call *call, size_t unused)
 	return times(once, gradients);
 }
 
-/* query, key and value from input `first` on; backward: the gradient comes first, and the scores are computed again. */
-static int64_t attention(const struct call *call, size_t first)
+/* query, key and value from input `first` on, their heads and places in the sequence in these dimensions; backward: the gradient comes first, and
+ * the scores are computed again. */
+static int64_t attention_of(const struct call *call, size_t first, size_t heads, size_t places)
 {
 	const struct shape *query = &call->inputs[first], *key = &call->inputs[first + 1],
 			   *value = &call->inputs[first + 2];
 	if (call->input_count < first + 3 || query->count != 4 || key->count != 4 || value->count != 4 ||
-	    key->sizes[2] != value->sizes[2])
+	    key->sizes[places] != value->sizes[places])
 		return -1;
-	int64_t pairs = times(times(query->sizes[0], query->sizes[1]), times(query->sizes[2], key->sizes[2]));
+	int64_t pairs =
+		times(times(query->sizes[0], query->sizes[heads]), times(query->sizes[places], key->sizes[places]));
 	int64_t in = query->sizes[3], out = value->sizes[3];
 	return times(2, times(pairs, first ? sum(times(3, in), times(2, out)) : sum(in, out)));
+}
+
+static int64_t attention(const struct call *call, size_t first)
+{
+	return attention_of(call, first, 1, 2);
+}
+
+/* The kernels' own functions have (batch, place, head, size). With sequences of several lengths in one (input `offsets`) the work depends on what
+ * stands in that tensor. */
+static int64_t attention_kernel(const struct call *call, size_t offsets)
+{
+	enum { OF_BACKWARD = 6 };
+	if (call->input_count <= offsets || call->inputs[offsets].count)
+		return -1;
+	return attention_of(call, offsets == OF_BACKWARD, 2, 1);
 }
 
 static const struct formula {
@@ -215,25 +246,32 @@ static const struct formula {
 	int64_t (*flops)(const struct call *call, size_t argument);
 	size_t argument;
 	bool counted;
+	bool inner; /* mostly called by an operator that counts it */
 } formulas[] = {
-	{"aten::mm", matrix, 0, true},
-	{"aten::addmm", matrix, 1, true},
-	{"aten::bmm", batched, 0, true},
-	{"aten::baddbmm", batched, 1, true},
-	{"aten::_scaled_mm", matrix, 0, true},
-	{"aten::add", elements, 0, true},
-	{"aten::mul", elements, 0, true},
-	{"aten::conv2d", convolution, 0, false},
-	{"aten::convolution", convolution, 6, true},
-	{"aten::convolution_backward", convolution_backward, 0, true},
-	{"aten::_scaled_dot_product_efficient_attention", attention, 0, true},
-	{"aten::_scaled_dot_product_flash_attention", attention, 0, true},
-	{"aten::_scaled_dot_product_flash_attention_for_cpu", attention, 0, true},
-	{"aten::_scaled_dot_product_cudnn_attention", attention, 0, true},
-	{"aten::_scaled_dot_product_efficient_attention_backward", attention, 1, true},
-	{"aten::_scaled_dot_product_flash_attention_backward", attention, 1, true},
-	{"aten::_scaled_dot_product_flash_attention_for_cpu_backward", attention, 1, true},
-	{"aten::_scaled_dot_product_cudnn_attention_backward", attention, 1, true},
+	{"aten::mm", matrix, 0, true, false},
+	{"aten::addmm", matrix, 1, true, false},
+	{"aten::bmm", batched, 0, true, false},
+	{"aten::baddbmm", batched, 1, true, false},
+	{"aten::_scaled_mm", matrix, 0, true, false},
+	{"aten::add", elements, 0, true, false},
+	{"aten::mul", elements, 0, true, false},
+	{"aten::conv2d", convolution, 0, false, false},
+	{"aten::convolution", convolution, 6, true, false},
+	{"aten::convolution_backward", convolution_backward, 0, true, false},
+	{"aten::_scaled_dot_product_efficient_attention", attention, 0, true, false},
+	{"aten::_scaled_dot_product_flash_attention", attention, 0, true, false},
+	{"aten::_scaled_dot_product_flash_attention_for_cpu", attention, 0, true, false},
+	{"aten::_scaled_dot_product_cudnn_attention", attention, 0, true, false},
+	{"aten::_scaled_dot_product_efficient_attention_backward", attention, 1, true, false},
+	{"aten::_scaled_dot_product_flash_attention_backward", attention, 1, true, false},
+	{"aten::_scaled_dot_product_flash_attention_for_cpu_backward", attention, 1, true, false},
+	{"aten::_scaled_dot_product_cudnn_attention_backward", attention, 1, true, false},
+	{"aten::_convolution", convolution, 6, true, true},
+	{"aten::cudnn_convolution", cudnn_convolution, 0, true, true},
+	{"aten::_flash_attention_forward", attention_kernel, 3, true, true},
+	{"aten::_efficient_attention_forward", attention_kernel, 4, true, true},
+	{"aten::_flash_attention_backward", attention_kernel, 6, true, true},
+	{"aten::_efficient_attention_backward", attention_kernel, 6, true, true},
 };
 
 static const struct formula *formula_of(const char *name)
@@ -253,6 +291,12 @@ bool flops_counted(const char *name)
 {
 	const struct formula *formula = formula_of(name);
 	return formula && formula->counted;
+}
+
+bool flops_inner(const char *name)
+{
+	const struct formula *formula = formula_of(name);
+	return formula && formula->inner;
 }
 
 bool flops_of(const char *name, const char *dims, const char *concrete, int64_t *ret_flops)

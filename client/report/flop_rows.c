@@ -22,21 +22,26 @@ static void flops(sqlite3_context *context, int count, sqlite3_value **values)
 		sqlite3_result_int64(context, figure_time(result));
 }
 
+static const struct question {
+	const char *function;
+	bool (*ask)(const char *name);
+} questions[] = {{"profd_has_formula", flops_known}, {"profd_counted", flops_counted}, {"profd_inner", flops_inner}};
+
 static void ask_of_name(sqlite3_context *context, int count, sqlite3_value **values)
 {
 	const char *name = (const char *)sqlite3_value_text(values[0]);
-	bool (*const ask)(const char *) = sqlite3_user_data(context) ? flops_counted : flops_known;
+	const struct question *question = sqlite3_user_data(context);
 	(void)count;
-	sqlite3_result_int(context, name && ask(name));
+	sqlite3_result_int(context, name && question->ask(name));
 }
 
 void flop_functions(const struct reader *reader)
 {
 	const int flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY;
-	if (sqlite3_create_function_v2(reader->db, "profd_has_formula", 1, flags, NULL, ask_of_name, NULL, NULL,
-				       NULL) ||
-	    sqlite3_create_function_v2(reader->db, "profd_flops", 3, flags, NULL, flops, NULL, NULL, NULL) ||
-	    sqlite3_create_function_v2(reader->db, "profd_counted", 1, flags, (void *)reader, ask_of_name, NULL, NULL,
-				       NULL))
+	int error = sqlite3_create_function_v2(reader->db, "profd_flops", 3, flags, NULL, flops, NULL, NULL, NULL);
+	for (size_t i = 0; i < sizeof questions / sizeof *questions && !error; i++)
+		error = sqlite3_create_function_v2(reader->db, questions[i].function, 1, flags, (void *)&questions[i],
+						   ask_of_name, NULL, NULL, NULL);
+	if (error)
 		need(NULL);
 }

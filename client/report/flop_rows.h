@@ -7,6 +7,7 @@
 #include "store/fold_rule.h"
 
 /* The functions that these parts, and what is made of them, call: profd_has_formula(name), profd_counted(name): does it add to a total?
+ * profd_inner(name): does its caller count it, if that has a formula?
  * profd_flops(name, dims, concrete): of a call; NULL: not known. */
 void flop_functions(const struct reader *reader);
 
@@ -18,8 +19,11 @@ void flop_functions(const struct reader *reader);
 	"FROM few WHERE name IN (SELECT f.name FROM (SELECT name, count(*) AS calls FROM few GROUP BY name) f LEFT JOIN "  \
 	"(SELECT name, sum(calls) AS calls FROM operator_totals GROUP BY name) t ON t.name = f.name WHERE f.calls > "      \
 	"coalesce(t.calls, 0))), " FOLD_SQL("some", "some")
-/* Of a row of `few`: is it a call of its own, in the step? */
+/* Of a row of `few`: is it a call of its own, in the step, and none that its parent counts? */
 #define FLOP_CALL(row)                                                                                                 \
-	"(?1 = 0 OR " row ".step = ?1) AND (" row ".id IS NULL OR " row ".id NOT IN (SELECT id FROM folded))"
+	"(?1 = 0 OR " row ".step = ?1) AND (" row ".id IS NULL OR " row                                                \
+	".id NOT IN (SELECT id FROM folded)) AND (" row                                                                \
+	".name NOT IN (SELECT id FROM strings WHERE profd_inner(text)) OR " row ".parent IS NULL OR " row              \
+	".parent NOT IN (SELECT id FROM few WHERE id IS NOT NULL))"
 
 #endif

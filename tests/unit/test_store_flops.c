@@ -47,6 +47,37 @@ static void test_counter(void **state)
 		2 * 2 * 8 * 3 * 2 * 4 * 3);
 }
 
+/* What the operators above call, called by a program itself: sdpa_flop_count and sdpa_backward_flop_count for 4 heads of 5 places that look at 6, and
+ * conv_flop_count. The kernels' functions have the heads behind the places. */
+static void test_kernels(void **state)
+{
+	static const char forward[] = "[[2, 5, 4, 8], [2, 6, 2, 8], [2, 6, 2, 7], [], [], [], [], [], [], []]";
+	static const char backward[] =
+		"[[2, 5, 4, 7], [2, 5, 4, 8], [2, 6, 2, 8], [2, 6, 2, 7], [], [2, 4, 5], [], [], [], []]";
+	const int64_t pairs = 2 * 4 * 5 * 6;
+	(void)state;
+	assert_int_equal(flops("aten::_flash_attention_forward", forward, "[]"), 2 * pairs * (8 + 7));
+	assert_int_equal(flops("aten::_efficient_attention_forward", forward, "[]"), 2 * pairs * (8 + 7));
+	assert_int_equal(flops("aten::_flash_attention_backward", backward, "[]"), 2 * pairs * (3 * 8 + 2 * 7));
+	assert_int_equal(flops("aten::_efficient_attention_backward", backward, "[]"), 2 * pairs * (3 * 8 + 2 * 7));
+	/* Sequences of several lengths in one: their offsets are not recorded. */
+	assert_int_equal(
+		flops("aten::_flash_attention_forward", "[[10, 4, 8], [10, 4, 8], [10, 4, 8], [3], [3]]", "[]"), -1);
+	assert_int_equal(
+		flops("aten::_flash_attention_forward", "[[2, 5, 4, 8], [2, 5, 4, 8], [2, 5, 4, 8], [3], [3]]", "[]"),
+		-1);
+	assert_int_equal(flops("aten::_efficient_attention_forward",
+			       "[[1, 5, 4, 8], [1, 5, 4, 8], [1, 5, 4, 8], [], [3], [3]]", "[]"),
+			 -1);
+	assert_int_equal(flops("aten::_convolution",
+			       "[[2, 3, 10], [4, 3, 3], [], [], [], [], [], [], [], [], [], [], []]",
+			       "[\"\", \"\", \"\", \"[1]\", \"[0]\", \"[1]\", \"False\", \"[0]\", \"1\", \"False\"]"),
+			 2 * 8 * 3 * 2 * 4 * 3);
+	assert_int_equal(flops("aten::cudnn_convolution", "[[2, 3, 11], [4, 3, 3], [], [], [], [], [], [], []]",
+			       "[\"\", \"\", \"[1]\", \"[2]\", \"[1]\", \"1\", \"True\"]"),
+			 2 * 6 * 3 * 2 * 4 * 3);
+}
+
 static void test_none(void **state)
 {
 	(void)state;
@@ -73,6 +104,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_profiler),
 		cmocka_unit_test(test_counter),
+		cmocka_unit_test(test_kernels),
 		cmocka_unit_test(test_none),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

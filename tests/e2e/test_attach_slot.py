@@ -130,11 +130,11 @@ while not os.path.exists(sys.argv[1]):
 
 
 def test_a_main_thread_that_does_not_come_back_in_time(profd, tmp_path):
-    """Both ways are tried, and both undone: later it runs no script."""
+    """The slot is emptied, and another way taken: later it runs no script."""
     with job(profd, tmp_path, SLEEPS) as (running, pid, end):
-        done, _ = attach(profd, pid, "--timeout", "800ms")
-        assert done.returncode == 4 and "did not come back to Python in time" in done.stderr, done
-        ends_well(running, end, "as ever False\n")
+        way, _ = attach(profd, pid, "--timeout", "800ms")
+        assert way in ("pending call", "thread"), way
+        ends_well(running, end, "as ever True\n")
 
 
 def test_a_client_that_is_interrupted(profd, tmp_path):

@@ -470,6 +470,9 @@ void findings_tell(const struct texts *texts, const struct breakdown_capture *ca
 		tell_others(&telling);
 		break;
 	}
+	if (finding->device >= 0 && capture->breakdown.device_count > 1)
+		ADD(finding->evidence, " \"The device\" is device %lld, the busiest of %zu.",
+		    (long long)finding->device, capture->breakdown.device_count);
 	findings_tell_sql(texts, findings, finding);
 }
 

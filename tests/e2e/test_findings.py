@@ -173,6 +173,22 @@ def test_what_two_findings_share_can_be_won_once(tmp_path, part, first):
     assert f"Up to {both:.1f} ms of it is in finding 1, too, and can be won once." in found[1]["evidence"] and "can be won once" not in found[0]["evidence"], found
 
 
+def test_of_several_devices_the_judged_one_is_named(tmp_path):
+    """Device 1 works on one kernel a step alone, beside device 0."""
+    machine, _ = findings_machine.run(findings_workloads.loader_sleeps, True)
+    alone = verdict(findings_machine.trace(machine), tmp_path)["findings"]
+    assert alone and not any('"The device" is' in one["evidence"] for one in alone)
+    for number, start in enumerate(machine.steps[:-1]):
+        machine.events += [{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 4242, "tid": 77, "ts": start, "dur": 5000,
+                            "args": {"correlation": 900000 + number}},
+                           {"ph": "X", "cat": "kernel", "name": "other", "pid": 1, "tid": 7, "ts": start + 9000, "dur": 50000,
+                            "args": {"device": 1, "stream": 7, "correlation": 900000 + number}}]
+    (tmp_path / "two").mkdir()
+    found = verdict(findings_machine.trace(machine), tmp_path / "two")["findings"]
+    assert [one["finding"] for one in found] == [one["finding"] for one in alone]
+    assert all(one["evidence"].endswith('"The device" is device 0, the busiest of 2.') for one in found), found
+
+
 def test_there_are_enough():
     assert len(findings_workloads.CAUSES) >= 25 and len(findings_workloads.HEALTHY) >= 15 and len(findings_workloads.DECOYS) >= 10
     names = [case[0] for case in findings_workloads.CAUSES + findings_workloads.HEALTHY + findings_workloads.DECOYS]

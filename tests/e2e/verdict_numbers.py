@@ -340,6 +340,11 @@ class File:
                 "communication": self.told_collectives, "exposed_copies": self.told_copies, "compilation": self.told_calls, "setup": self.told_calls,
                 "processor": self.told_processor, "garbage_collection": self.told_garbage, "recompilation": self.told_recompile}.get(finding["finding"], self.told_stretches)
         told()
+        devices = self.rows("SELECT count(DISTINCT device) FROM (SELECT device FROM kernel_records UNION ALL SELECT device FROM copy_records UNION ALL "
+                            "SELECT device FROM set_records UNION ALL SELECT device FROM graph_records)")[0][0]
+        if devices > 1 and finding["device"] is not None:
+            found = self.take(r'"The device" is device (\d+), the busiest of (\d+)\.')
+            assert (int(found[1]), int(found[2])) == (finding["device"], devices)
         self.told_shared()
         self.told_line()
         assert not self.left.strip(), f"nobody has looked at: {self.left!r} of {finding['evidence']!r}"

@@ -421,6 +421,9 @@ static const char *left_of(const struct parts *parts, char *text, size_t bytes)
 {
 	int pages = (parts->pages ? 2 : 0) + (parts->earlier ? 2 : 0);
 
+	/* The call under way may have made it, or not. */
+	if (!parts->usable && (!pages || parts->fd < 0))
+		return "two pages of memory and a memory file may be left there";
 	if (!pages && parts->fd < 0)
 		return "nothing of it is left there";
 	if (!pages)

@@ -103,7 +103,7 @@ def test_when_it_ran(profd, torch, request):
 
 
 def test_operators_tell_when_it_began_and_ended(profd, torch_newest):
-    """An operator that ran between two looks of the agent says that the thread collected nothing then."""
+    """An operator that ran between two looks of the agent says that the thread collected nothing then. A trace of the capture has the same."""
     capture = recorded(profd, torch_newest, "full", 300000, steps=20)
     seen = stretches(profd, capture)
     with contextlib.closing(sqlite3.connect(profd.file(capture))) as db:
@@ -118,6 +118,15 @@ def test_operators_tell_when_it_began_and_ended(profd, torch_newest):
         assert not after or min(after) == end, (after, end, end_error)
         told += bool(within) + bool(after)
     assert told, seen
+    check_trace(profd, capture, seen)
+
+
+def check_trace(profd, capture, seen):
+    trace = profd.folder / "trace.json"
+    profd.run("export", capture, "--output", trace)
+    events = [event for event in json.loads(trace.read_text())["traceEvents"] if event.get("name") == "Python GC"]
+    assert [(event["tid"], round(event["dur"] * 1000), event["args"].get("Generation", 3)) for event in events] == [
+        (thread, end - start, generation) for start, end, _, _, thread, generation in seen]
 
 
 # Each step collects so often; without torch.
@@ -248,13 +257,3 @@ def test_of_a_trace_of_torch_profiler(profd, torch_newest, tmp_path, stacks):
     ours = collections_of(again)
     assert [one[0] for one in ours] == [one[0] for one in theirs]
     assert all(abs(a[2] - b[2]) < 0.002 and abs((a[1] - ours[0][1]) - (b[1] - theirs[0][1])) < 0.002 for a, b in zip(ours, theirs)), (ours, theirs)
-
-
-def test_a_live_capture_is_exported_with_them(profd, torch_newest):
-    capture = recorded(profd, torch_newest, "full", 300000, steps=5)
-    seen = stretches(profd, capture)
-    trace = profd.folder / "trace.json"
-    profd.run("export", capture, "--output", trace)
-    events = [event for event in json.loads(trace.read_text())["traceEvents"] if event.get("name") == "Python GC"]
-    assert [(event["tid"], round(event["dur"] * 1000), event["args"].get("Generation", 3)) for event in events] == [
-        (thread, end - start, generation) for start, end, _, _, thread, generation in seen]

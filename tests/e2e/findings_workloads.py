@@ -150,6 +150,16 @@ def results_are_copied_back(m):
                 m.copy(900 * US, "DtoH", "Pageable", size=10 << 20)
 
 
+@cause("pageable_copy")
+def pinned_copy_that_blocks(m):
+    """.to(device) of pinned memory, without non_blocking=True."""
+    if m.planted:
+        with m.op("aten::copy_", 20 * US):
+            m.copy(5 * MS, size=120 << 20, wait=True)
+    train(m, 10, 150 * US)
+    m.item()
+
+
 @cause("exposed_copies")
 def pinned_copy_in_the_same_stream(m):
     if m.planted:

@@ -161,7 +161,7 @@ static inline __attribute__((always_inline)) const char *previous_of(const char 
 /* Has nobody the GIL with this state? Whoever is called from torch has let it go. */
 static int is_let_go(const char *state)
 {
-	return !TORCH_AT(const int32_t, layout.gil, layout.held) ||
+	return !TORCH_AT(int32_t, layout.gil, layout.held) ||
 	       TORCH_AT(const char *, layout.gil, layout.holder) != state;
 }
 

@@ -389,7 +389,7 @@ void answer_print(struct tables *tables, const cJSON *about)
 	answer_breakdown(tables, pace.steps > 1);
 	answer_verdict(tables, tables->which ? tables->which : json_text(about, "capture_id"));
 	/* All of them are in the line above, and in the table of steps. */
-	tables->options.no_profiler_steps = true;
+	tables->options.first_screen = true;
 	count = choose_tables(tables, &pace, chosen);
 	for (size_t i = 0; i < count && tables->code == EXIT_DONE; i++)
 		tables_print(tables, view_find(chosen[i]), TABLE_ROWS);

@@ -37,6 +37,7 @@ const figures = {
   number: String,
   flag: value => value ? "yes" : "no",
   speed: value => `${value.toFixed(2)} GFLOP/s`,
+  ratio: value => value.toFixed(2),
   rate: value => `${value.toFixed(2)} GB/s`,
 };
 const show = (value, kind) => value === null || value === undefined ? "-" : figures[kind] && typeof value !== "string" ? figures[kind](value) : String(value);

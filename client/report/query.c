@@ -96,7 +96,8 @@ struct table *report_query(const struct reader *reader, const struct report_opti
 		for (size_t c = 0; c < shape->count; c++) {
 			enum column_kind kind = shape->columns[c].kind;
 
-			if ((kind == COLUMN_PERCENT || kind == COLUMN_RATE || kind == COLUMN_SPEED) &&
+			if ((kind == COLUMN_PERCENT || kind == COLUMN_RATE || kind == COLUMN_SPEED ||
+			     kind == COLUMN_RATIO) &&
 			    sqlite3_column_type(statement, (int)c) != SQLITE_NULL)
 				table_set_real(table, c, sqlite3_column_double(statement, (int)c));
 			else

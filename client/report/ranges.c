@@ -75,7 +75,7 @@ struct table *report_ranges(const struct reader *reader, const struct report_opt
 		 "0) FROM steps WHERE" REPORT_STEP ") AS wall) w LEFT JOIN %s p ON p.name = "
 		 "t.name AND p.domain IS t.domain AND p.source = t.source LEFT JOIN strings s ON s.id = t.name "
 		 "LEFT JOIN strings d ON d.id = t.domain",
-		 gpu ? DEVICE : NO_DEVICE, options->no_profiler_steps ? NO_PROFILER_STEPS : "",
+		 gpu ? DEVICE : NO_DEVICE, options->first_screen ? NO_PROFILER_STEPS : "",
 		 gpu ? REPORT_DEVICE_TIME : "NULL", gpu ? SPAN : NO_SPAN);
 	struct table *table = report_query(reader, options, &shape, sql);
 	report_note_unattributed(table, reader);

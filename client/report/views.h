@@ -16,7 +16,7 @@ struct report_options {
 	int64_t stack;	     /* operators: tell the innermost so many frames of their Python stacks apart; 0: none */
 	const struct filter *filter; /* for tables that cannot be cut before they are made; NULL: all */
 	bool alone;		     /* no other table is shown */
-	bool no_profiler_steps;	     /* ranges: without those that torch.profiler itself makes of each step */
+	bool first_screen; /* ranges: without those that torch.profiler makes of each step; kernels: without how they were launched */
 	size_t limit;	      /* rows that are shown at the most; 0 = all: for tables that choose their rows by it */
 	const cJSON *summary; /* the daemon's SUMMARY of the capture; NULL: there is none */
 	struct verdict_kept

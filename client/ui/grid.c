@@ -9,17 +9,10 @@
 #include <string.h>
 
 static const char *const kinds[] = {
-	[COLUMN_TEXT] = "text",
-	[COLUMN_NUMBER] = "number",
-	[COLUMN_COUNT] = "count",
-	[COLUMN_DURATION] = "duration",
-	[COLUMN_BYTES] = "bytes",
-	[COLUMN_PERCENT] = "percent",
-	[COLUMN_FLAG] = "flag",
-	[COLUMN_RATE] = "rate",
-	[COLUMN_SPEED] = "speed",
-	[COLUMN_MORE] = "duration",
-	[COLUMN_MORE_PERCENT] = "percent",
+	[COLUMN_TEXT] = "text",		[COLUMN_NUMBER] = "number", [COLUMN_COUNT] = "count",
+	[COLUMN_DURATION] = "duration", [COLUMN_BYTES] = "bytes",   [COLUMN_PERCENT] = "percent",
+	[COLUMN_FLAG] = "flag",		[COLUMN_RATE] = "rate",	    [COLUMN_SPEED] = "speed",
+	[COLUMN_RATIO] = "ratio",	[COLUMN_MORE] = "duration", [COLUMN_MORE_PERCENT] = "percent",
 	[COLUMN_LIST] = "list",
 };
 

@@ -50,6 +50,7 @@ static char *figure(const struct cell *cell, enum column_kind kind)
 			 : kind == COLUMN_MORE_PERCENT ? "%+.1f%%"
 			 : kind == COLUMN_RATE	       ? "%.2f GB/s"
 			 : kind == COLUMN_SPEED	       ? "%.2f GFLOP/s"
+			 : kind == COLUMN_RATIO	       ? "%.2f"
 						       : "%g",
 			 cell->real);
 		return need(strdup(text));
@@ -73,6 +74,7 @@ static char *figure(const struct cell *cell, enum column_kind kind)
 	case COLUMN_MORE_PERCENT:
 	case COLUMN_RATE:
 	case COLUMN_SPEED:
+	case COLUMN_RATIO:
 	case COLUMN_LIST:
 		break;
 	}

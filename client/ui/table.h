@@ -19,6 +19,7 @@ enum column_kind {
 	COLUMN_FLAG,	     /* yes or no; true or false */
 	COLUMN_RATE,	     /* real, bytes a ns: GB/s */
 	COLUMN_SPEED,	     /* real, floating point operations a ns: GFLOP/s */
+	COLUMN_RATIO,	     /* real, without a unit */
 	COLUMN_MORE,	     /* ns, with its sign */
 	COLUMN_MORE_PERCENT, /* real, with its sign */
 	COLUMN_LIST,	     /* text of numbers with commas between; an array in JSON */

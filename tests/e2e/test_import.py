@@ -295,6 +295,50 @@ def test_the_profilers_own_ranges_of_steps_are_no_first_screen(tmp_path):
     assert len(show(both, "ranges")) == 9 and len(json.loads(run("show", both, "--format", "json").stdout)["ranges"]) == 9
 
 
+DEVICE_A100 = {"id": 0, "name": "A100", "totalGlobalMem": 1 << 35, "computeMajor": 8, "computeMinor": 0, "maxThreadsPerBlock": 1024,
+               "maxThreadsPerMultiprocessor": 2048, "regsPerBlock": 65536, "regsPerMultiprocessor": 65536, "warpSize": 32, "sharedMemPerBlock": 49152,
+               "sharedMemPerMultiprocessor": 167936, "numSms": 108}
+
+
+def test_how_kernels_were_launched(tmp_path):
+    """The configuration that took most of the time, means by time, and what differs between calls; of one step; null where it is not known."""
+    def kernel(name, start, length, grid, block, device=0, **more):
+        return [event("cuda_runtime", "cudaLaunchKernel", start, 1, correlation=start),
+                event("kernel", name, start + 1, length, 7, device=device, stream=7, correlation=start, grid=grid, block=block,
+                      **{"registers per thread": 32, "shared memory": 1024, **more})]
+
+    events = [event("user_annotation", f"ProfilerStep#{n}", n * 1000, 1000) for n in (1, 2)]
+    events += kernel("ampere_sgemm_128x64", 1010, 30, [216, 1, 1], [256, 1, 1])
+    events += kernel("ampere_sgemm_128x64", 1110, 10, [27, 2, 2], [1024, 1, 1], **{"registers per thread": 16})
+    events += kernel("ampere_sgemm_128x64", 2010, 20, [27, 2, 2], [1024, 1, 1], **{"registers per thread": 16})
+    events += kernel("ampere_s16816gemm", 2110, 20, [0, 1, 1], [256, 1, 1])
+    events += kernel("add", 2210, 20, [108, 1, 1], [256, 1, 1], device=1)
+    capture = tmp_path / "kernels.db"
+    run("import", written(tmp_path / "kernels.json", events, deviceProperties=[DEVICE_A100]), "--output", capture)
+
+    def rows(*words):
+        return {row["name"]: row for row in json.loads(run("show", capture, "--format", "json", *words).stdout)["kernels"]}
+
+    def figures(row, *keys):
+        return [row[key] for key in keys]
+
+    # Of 2,048 threads 512 and 1,024 are there: 25 % for 30 us, 50 % for 30 us; 2 blocks and 1.
+    gemm = rows()["ampere_sgemm_128x64"]
+    assert figures(gemm, "blocks_per_sm", "occupancy_percent", "configurations", "tensor_cores") == [1.5, 37.5, 2, False]
+    assert figures(gemm, "median_ns", "stddev_ns", "shared_memory_bytes") == [20000, 10000, 1024]
+    assert (gemm["grid"], gemm["block"], gemm["registers_per_thread"]) in (([216, 1, 1], [256, 1, 1], 32), ([27, 2, 2], [1024, 1, 1], 16))
+    gemm = rows("--step", "2")["ampere_sgemm_128x64"]
+    assert figures(gemm, "blocks_per_sm", "occupancy_percent", "configurations", "median_ns", "stddev_ns") == [1, 50, 1, 20000, None]
+    assert (gemm["grid"], gemm["block"], gemm["registers_per_thread"]) == ([27, 2, 2], [1024, 1, 1], 16)
+    # A grid that cannot be, and a device that nobody described.
+    unknown = [None, None]
+    assert figures(rows()["ampere_s16816gemm"], "blocks_per_sm", "occupancy_percent", "tensor_cores") == [*unknown, True]
+    assert figures(rows()["add"], "blocks_per_sm", "occupancy_percent", "tensor_cores", "grid") == [*unknown, None, [108, 1, 1]]
+    assert set(rows("--device", "1")) == {"add"} and rows("--device", "0")["ampere_sgemm_128x64"]["configurations"] == 2
+    table = run("show", capture, "--by", "kernels", "--format", "csv").stdout
+    assert '"27,2,2","1024,1,1"' in table or '"216,1,1","256,1,1"' in table
+
+
 def test_an_event_of_every_kind(tmp_path):
     """The words of 2021 and those of today; times with fractions, texts for numbers."""
     trace = tmp_path / "old.json"

@@ -248,6 +248,28 @@ def test_tensorboard(imported, tmp_path):
         assert not linked or found["operators"][name][2] == pytest.approx(device, abs=0.1), name
 
 
+def test_kernels_beside_tensorboard(imported):
+    """Blocks of a multiprocessor and occupancy, means by time. Kineto says an occupancy of 0 of a kernel whose blocks have more shared memory than
+    they get without asking (48 KiB), although it ran; and in whole percents. The plugin's list of names with tensor cores ends with those of 2021."""
+    original, capture = imported
+    python = python_of("PROFD_TENSORBOARD", "torch-tb-profiler")
+    theirs = ask(python, "tensorboard_answers.py", original)[0]["launches"]
+    shown = subprocess.run([BUILD / "bin" / "profd", "show", capture, "--format", "json"], capture_output=True, check=True).stdout
+    ours = {row["name"]: row for row in json.loads(shown)["kernels"]}
+    with sqlite3.connect(capture) as db:
+        asking = {name for name, in db.execute("SELECT DISTINCT s.text FROM kernels k JOIN strings s ON s.id = k.name WHERE k.static_shared + "
+                                               "k.dynamic_shared > 48 << 10")}
+        described = db.execute("SELECT count(*) FROM devices").fetchone()[0] > 0
+    assert ours.keys() == theirs.keys() and (ours or "event_sync" in original.name)
+    for name, (blocks, occupancy, cores) in theirs.items() if described else ():
+        assert ours[name]["blocks_per_sm"] == pytest.approx(blocks, abs=0.001, rel=1e-4), name
+        if name in asking:
+            assert ours[name]["occupancy_percent"] > occupancy, name
+        else:
+            assert ours[name]["occupancy_percent"] == pytest.approx(occupancy, abs=0.51), name
+        assert bool(ours[name]["tensor_cores"]) == cores or "tensor16x8x8" in name or "wmma_tensorop" in name, name
+
+
 # What torch says of an operation of several processes, at its record_param_comms and at the kernels of it.
 COLLECTIVE = ("Collective name", "dtype", "In msg nelems", "Out msg nelems", "In split size", "Out split size", "Global rank start", "Global rank stride",
               "Group size", "Process Group Name", "Process Group Description", "Process Group Ranks", "Rank", "Seq")

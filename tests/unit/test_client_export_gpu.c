@@ -2,7 +2,7 @@
  * events that are sorted in memory and by SQLite, projections of ranges that cross, recordings of events. */
 #include "client/export/chrome/devices.h"
 #include "client/export/chrome/nesting.h"
-#include "client/export/chrome/occupancy.h"
+#include "client/reader/occupancy.h"
 #include "client/export/chrome/projections.h"
 #include "client/reader/reader.h"
 

@@ -4,7 +4,7 @@
 #define PROFD_CLIENT_EXPORT_CHROME_DEVICES_H
 
 #include "client/reader/reader.h"
-#include "occupancy.h"
+#include "client/reader/occupancy.h"
 
 #include <stdbool.h>
 #include <stddef.h>

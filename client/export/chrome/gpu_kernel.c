@@ -3,7 +3,7 @@
 
 #include "event.h"
 #include "client/ui/figure.h"
-#include "occupancy.h"
+#include "client/reader/occupancy.h"
 #include "proto/events.h"
 
 #include <sqlite3.h>

@@ -46,6 +46,9 @@ def answers(path):
         "operators": {op.name: [op.calls, op.host_duration, op.device_duration] for op in run.op_list_groupby_name or []},
         "kernels": {} if run.kernel_stat is None else {str(name): [int(row["count"]), float(row["sum"])]
                                                        for name, row in run.kernel_stat.iterrows()},
+        # As its Kernel view has them: of a multiprocessor, means by time; the last by name.
+        "launches": {} if run.kernel_stat is None else {str(name): [float(row["blocks_per_sm"]), float(row["occupancy"]), bool(row["tc_used"])]
+                                                        for name, row in run.kernel_stat.iterrows()},
         "devices": run.used_devices,
         # As its Module view has them.
         "modules": modules(aggegate_module_view(run.tid2tree, run.events)),

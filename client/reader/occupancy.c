@@ -4,6 +4,8 @@
  * out in units, and from capability 8.0 on the system takes 1 KiB of it a block. */
 #include "occupancy.h"
 
+#include <stddef.h>
+
 #define REGISTER_UNIT 256
 #define RESERVED_SHARED 1024
 
@@ -34,13 +36,29 @@ int64_t occupancy_shared_most(const struct occupancy_device *d)
 	return d->shared - shared_reserved(d);
 }
 
+/* As the Programming Guide has them; traces of torch.profiler do not tell it. 0: not known. */
+static int64_t blocks_of_capability(int64_t major, int64_t minor)
+{
+	static const struct {
+		int64_t capability, blocks;
+	} known[] = {{30, 16}, {32, 16}, {35, 16},  {37, 16},  {50, 32},  {52, 32}, {53, 32}, {60, 32},
+		     {61, 32}, {62, 32}, {70, 32},  {72, 32},  {75, 16},  {80, 32}, {86, 16}, {87, 16},
+		     {89, 24}, {90, 32}, {100, 32}, {103, 32}, {120, 24}, {121, 24}};
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		if (major < 100 && minor < 10 && known[i].capability == major * 10 + minor)
+			return known[i].blocks;
+	return 0;
+}
+
 int64_t occupancy_blocks(const struct occupancy_device *d, const struct occupancy_kernel *k)
 {
-	if (d->capability_major < 3 || d->warp <= 0 || d->max_threads < d->warp || d->max_blocks <= 0 ||
-	    d->registers <= 0 || d->shared <= 0 || k->threads <= 0 || k->threads > d->max_threads || k->registers < 0 ||
+	int64_t blocks =
+		d->max_blocks > 0 ? d->max_blocks : blocks_of_capability(d->capability_major, d->capability_minor);
+	if (d->capability_major < 3 || d->warp <= 0 || d->max_threads < d->warp || blocks <= 0 || d->registers <= 0 ||
+	    d->shared <= 0 || k->threads <= 0 || k->threads > d->max_threads || k->registers < 0 ||
 	    k->registers > 255 || k->shared < 0)
 		return -1;
-	int64_t warps = round_up(k->threads, d->warp) / d->warp, most = d->max_blocks;
+	int64_t warps = round_up(k->threads, d->warp) / d->warp, most = blocks;
 	int64_t by_warps = d->max_threads / d->warp / warps;
 	if (by_warps < most)
 		most = by_warps;

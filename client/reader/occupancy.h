@@ -1,15 +1,16 @@
 /* occupancy.h - how much of a multiprocessor a kernel can fill. No state. */
-#ifndef PROFD_CLIENT_EXPORT_CHROME_OCCUPANCY_H
-#define PROFD_CLIENT_EXPORT_CHROME_OCCUPANCY_H
+#ifndef PROFD_CLIENT_READER_OCCUPANCY_H
+#define PROFD_CLIENT_READER_OCCUPANCY_H
 
 #include <stdint.h>
 
 /* A device, as CUPTI describes it; 0 = not told. */
 struct occupancy_device {
 	int64_t capability_major, capability_minor;
-	int64_t multiprocessors, warp, max_threads, max_blocks; /* the last two of one multiprocessor */
-	int64_t registers, shared;				/* of one multiprocessor; bytes */
-	int64_t shared_block; /* bytes that a block may have without asking for more */
+	int64_t multiprocessors, warp, max_threads;
+	int64_t max_blocks; /* as max_threads of one multiprocessor; 0: as many as its capability has, where that is known */
+	int64_t registers, shared; /* of one multiprocessor; bytes */
+	int64_t shared_block;	   /* bytes that a block may have without asking for more */
 };
 
 struct occupancy_kernel {

@@ -120,6 +120,9 @@ static void vote(struct turns *t, uint64_t key, struct turns_answer *ret)
 	} else if (e->in_run > t->repeats_usual + 1 || t->since > 2 * usual + 2) {
 		t->lead = key;
 		t->rare_until = 0;
+		/* How regularly others come is seen anew: by its steps, and not by those of one that may be gone. */
+		for (uint32_t i = 0; i < TURNS_KEYS; i++)
+			t->table[i].between = 0;
 		ret->more += t->repeats;
 		run_ends(t);
 		t->repeats_usual = 0;

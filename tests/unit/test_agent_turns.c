@@ -283,6 +283,25 @@ static void test_changes(void **state)
 	}
 }
 
+/* A search: models one after the other, each for a few steps, whose optimizers lie in turn where an earlier one lay. Each step is an
+ * iteration, and the count never goes back. */
+static void test_one_after_the_other(void **state)
+{
+	(void)state;
+	for (uint64_t places = 2; places <= 3; places++)
+		for (unsigned steps = 2; steps <= 6; steps++) {
+			begin();
+			for (uint64_t i = 0; i < 30 * steps; i++) {
+				uint64_t before = count;
+				forward(7);
+				step(0x1000 * (1 + i / steps % places), "AdamW");
+				assert_true(count >= before);
+			}
+			/* The first of a model is told only with its second. */
+			assert_in_range(count, 30 * steps - 2, 30 * steps);
+		}
+}
+
 static void test_skipped(void **state)
 {
 	(void)state;
@@ -421,12 +440,19 @@ static void test_nest(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_one),	     cmocka_unit_test(test_no_forward),
-		cmocka_unit_test(test_side_by_side), cmocka_unit_test(test_turns),
-		cmocka_unit_test(test_rarer),	     cmocka_unit_test(test_too_rare),
-		cmocka_unit_test(test_hooks),	     cmocka_unit_test(test_changes),
-		cmocka_unit_test(test_skipped),	     cmocka_unit_test(test_nest),
-		cmocka_unit_test(test_usual),	     cmocka_unit_test(test_usual_is_looked_at),
+		cmocka_unit_test(test_one),
+		cmocka_unit_test(test_no_forward),
+		cmocka_unit_test(test_side_by_side),
+		cmocka_unit_test(test_turns),
+		cmocka_unit_test(test_rarer),
+		cmocka_unit_test(test_too_rare),
+		cmocka_unit_test(test_hooks),
+		cmocka_unit_test(test_changes),
+		cmocka_unit_test(test_skipped),
+		cmocka_unit_test(test_nest),
+		cmocka_unit_test(test_one_after_the_other),
+		cmocka_unit_test(test_usual),
+		cmocka_unit_test(test_usual_is_looked_at),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,8 @@
 
 #define REGISTER_UNIT 256
 #define RESERVED_SHARED 1024
+/* More than any device has, and little enough to be reckoned with. */
+#define MOST (INT64_C(1) << 40)
 
 static int64_t round_up(int64_t value, int64_t unit)
 {
@@ -45,7 +47,7 @@ static int64_t blocks_of_capability(int64_t major, int64_t minor)
 		     {61, 32}, {62, 32}, {70, 32},  {72, 32},  {75, 16},  {80, 32}, {86, 16}, {87, 16},
 		     {89, 24}, {90, 32}, {100, 32}, {103, 32}, {120, 24}, {121, 24}};
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-		if (major < 100 && minor < 10 && known[i].capability == major * 10 + minor)
+		if (major >= 0 && major < 100 && minor >= 0 && minor < 10 && known[i].capability == major * 10 + minor)
 			return known[i].blocks;
 	return 0;
 }
@@ -57,6 +59,8 @@ int64_t occupancy_blocks(const struct occupancy_device *d, const struct occupanc
 	if (d->capability_major < 3 || d->warp <= 0 || d->max_threads < d->warp || blocks <= 0 || d->registers <= 0 ||
 	    d->shared <= 0 || k->threads <= 0 || k->threads > d->max_threads || k->registers < 0 ||
 	    k->registers > 255 || k->shared < 0)
+		return -1;
+	if (d->warp > MOST || d->max_threads > MOST || d->shared > MOST || k->shared > MOST)
 		return -1;
 	int64_t warps = round_up(k->threads, d->warp) / d->warp, most = blocks;
 	int64_t by_warps = d->max_threads / d->warp / warps;

@@ -180,7 +180,8 @@ static void add_configurations(struct kernel_launches *to, const struct reader *
 	int64_t known = -1;
 	bool described = false;
 	size_t room = 0;
-	qsort(to->configurations, to->count, sizeof *to->configurations, by_name_and_total);
+	if (to->count)
+		qsort(to->configurations, to->count, sizeof *to->configurations, by_name_and_total);
 	for (size_t i = 0; i < to->count; i++) {
 		const struct configuration *of = &to->configurations[i];
 		struct kernel_launches_row *row = row_of(to, of->key[K_NAME], &room);
@@ -216,7 +217,8 @@ struct kernel_launches *kernel_launches_read(const struct reader *reader, const 
 	size_t from = 0;
 	read_calls(to, reader, options);
 	add_configurations(to, reader);
-	qsort(to->calls, to->call_count, sizeof *to->calls, by_name_and_duration);
+	if (to->call_count)
+		qsort(to->calls, to->call_count, sizeof *to->calls, by_name_and_duration);
 	for (size_t r = 0; r < to->row_count; r++) {
 		size_t end = from;
 		while (end < to->call_count && to->calls[end].name == to->rows[r].name)

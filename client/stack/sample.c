@@ -390,7 +390,8 @@ void sample(struct samples *samples, const int64_t *pids, size_t count, const st
 		if (!list->kept_waiting)
 			free(list);
 	}
-	qsort(samples->rows, samples->count, sizeof(struct sample_process *), by_pid);
+	if (samples->count)
+		qsort(samples->rows, samples->count, sizeof(struct sample_process *), by_pid);
 	if (!left) {
 		free(stop);
 		free(own);

@@ -50,6 +50,17 @@ static void events(void)
 	seed("fuzz_event", "all", all, n);
 }
 
+/* Each thing that is done with a capture file, done once with one that is as it should be. */
+static void files(void)
+{
+	for (unsigned i = 0; i < 64; i++) {
+		unsigned char bytes[] = {(unsigned char)i, 0, 0};
+		char name[16];
+		snprintf(name, sizeof name, "%u", i);
+		seed("fuzz_file", name, bytes, sizeof bytes);
+	}
+}
+
 static void messages(void)
 {
 	enum { DAEMON = 0, AGENT = 1 };
@@ -146,6 +157,7 @@ int main(int argc, char **argv)
 	folder = argv[1];
 	events();
 	messages();
+	files();
 	segments();
 	inputs();
 	return failed;

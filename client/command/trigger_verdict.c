@@ -109,7 +109,8 @@ static void tell_forked(const struct follow *follow)
 	for (size_t i = 0; i < follow->refused_count; i++)
 		if (follow->refused[i].error == ERROR_NO_STEPS)
 			pids[count++] = follow->refused[i].pid;
-	for (size_t i = 0; i < follow->count; i++) {
+	/* A dry run has no captures, and counts what it tells of. */
+	for (size_t i = 0; i < follow->count && follow->follow; i++) {
 		const cJSON *captured = follow->captures[i].captured;
 
 		if (captured && capture_code(&follow->captures[i]) == EXIT_TIMED_OUT &&

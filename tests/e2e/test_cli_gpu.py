@@ -58,9 +58,13 @@ def test_steps_and_totals(shown):
 def test_kernels(shown):
     assert shown()["kernels"] == [
         {"name": GEMM_NAME, "calls": 2, "total_ns": 5 * MS, "percent": 64.918, "average_ns": 2_500_000, "min_ns": 2 * MS,
-         "max_ns": 3 * MS, "devices": [0], "streams": [7], "short_name": "Kernel"},
+         "max_ns": 3 * MS, "devices": [0], "streams": [7], "short_name": "Kernel", "occupancy_percent": 12.5, "tensor_cores": True,
+         "blocks_per_sm": 1, "grid": [108, 1, 1], "block": [256, 1, 1], "registers_per_thread": 32, "shared_memory_bytes": 0,
+         "configurations": 1, "median_ns": 2_500_000, "stddev_ns": 707_107},
         {"name": "relu(float*, int)", "calls": 2, "total_ns": 1_200_000, "percent": 15.58, "average_ns": 600_000,
-         "min_ns": 600_000, "max_ns": 600_000, "devices": [0], "streams": [7], "short_name": "relu"}]
+         "min_ns": 600_000, "max_ns": 600_000, "devices": [0], "streams": [7], "short_name": "relu", "occupancy_percent": 12.5,
+         "tensor_cores": None, "blocks_per_sm": 1, "grid": [108, 1, 1], "block": [256, 1, 1], "registers_per_thread": 32,
+         "shared_memory_bytes": 0, "configurations": 1, "median_ns": 600_000, "stddev_ns": 0}]
     assert pick(shown("--step", "2")["kernels"], "name", "calls", "percent") == [("relu(float*, int)", 1, 54.545)]
 
 
@@ -203,7 +207,7 @@ def test_tables(lonely, folder):
     assert done.returncode == 0 and done.stderr == "", done.stderr
     for text in ("Devices\n", "Kernels\n", "Copies\n", "Memsets\n", "Streams\n", "CUDA API calls\n", "Waits for a device\n",
                  "Memory of the devices\n", "58.0%", "12.00 GB/s", "Self CPU time total: 2.704 ms", "Self CUDA time total: 7.702 ms",
-                 "launches, copies and waits only", GEMM_NAME):
+                 "launches, copies, waits, memory and the loading of code only", GEMM_NAME):
         assert text in done.stdout, text
     assert "CUDA graphs" not in done.stdout and "simulated" not in done.stdout.lower()
     only = lonely.run("show", folder / "g.db", "--by", "graphs").stdout
@@ -297,7 +301,7 @@ def on_terminal(client, width, *words):
     return terminal.on_terminal([PROFD, *words], width, {**client.environment, "NO_COLOR": "1"}).splitlines()
 
 
-@pytest.mark.parametrize("width", [100, 80, 200])
+@pytest.mark.parametrize("width", [100, 80, 200, 320])
 def test_tables_fit_the_terminal(lonely, folder, width):
     gpu_capture(folder / "g.db", graphs="whole", memory=True)
     for line in on_terminal(lonely, width, "show", folder / "g.db"):
@@ -309,8 +313,10 @@ def test_tables_fit_the_terminal(lonely, folder, width):
     if width == 100:
         assert name.startswith("Kernel<cutlass_80") and "STREAMS" not in heads["KERNEL"]
         assert {"SELF", "DEVICE", "CALLS"} <= set(heads["OPERATOR"])
-    if width == 200:
-        assert GEMM_NAME in name and "STREAMS" in heads["KERNEL"]
+    if width >= 200:
+        assert {"STREAMS", "OCCUPANCY", "GRID"} <= set(heads["KERNEL"]), heads["KERNEL"]
+    if width == 320:
+        assert GEMM_NAME in name
 
 
 GPU_SUMMARY = dict(

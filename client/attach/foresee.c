@@ -33,7 +33,7 @@ static bool has_room_for_thread(int64_t pid)
 /* The number in a file of a control group; -1 where there is none ("max"). */
 static long long number_of(const char *folder, const char *path, const char *name)
 {
-	char file[PATH_MAX];
+	char file[PATH_MAX], text[32];
 	long long number = -1;
 	FILE *from;
 
@@ -41,9 +41,9 @@ static long long number_of(const char *folder, const char *path, const char *nam
 	from = fopen(file, "re");
 	if (!from)
 		return -1;
-	if (fscanf(from, "%lld", &number) != 1)
-		number = -1;
-	fclose(from);
+	if (fgets(text, sizeof text, from) && *text >= '0' && *text <= '9')
+		number = strtoll(text, NULL, 10);
+	(void)fclose(from);
 	return number;
 }
 

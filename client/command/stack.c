@@ -75,30 +75,23 @@ static int side_by_side(const char *job, const char *name, bool native, cJSON *p
 
 /* ---------------------------------------------------------------- for a while */
 
-static void add_pid(int64_t **pids, size_t *count, size_t *room, int64_t pid)
-{
-	NEED_ROOM(*pids, *count, *room);
-	(*pids)[(*count)++] = pid;
-}
-
 /* To be freed; NULL, and *ret_code, after a sentence. */
 static int64_t *pids_of(const struct arguments *arguments, size_t *ret_count, int *ret_code)
 {
 	const char *job = arguments_text(arguments, "job", NULL), *name = arguments_text(arguments, "name", NULL);
-	struct found_process *found = NULL;
-	size_t count = 0, room = 0;
-	int64_t *pids = NULL;
+	size_t count = arguments->pid_count;
+	struct found_process *found = count ? NULL : find_python(job, name, &count);
 
-	*ret_count = 0;
-	for (size_t i = 0; i < arguments->pid_count; i++)
-		add_pid(&pids, ret_count, &room, arguments->pids[i]);
-	if (!arguments->pid_count)
-		found = find_python(job, name, &count);
-	for (size_t i = 0; i < count; i++)
-		add_pid(&pids, ret_count, &room, found[i].pid);
-	free(found);
-	if (!*ret_count)
+	*ret_count = count;
+	if (!count) {
+		free(found);
 		*ret_code = none_found(job, name);
+		return NULL;
+	}
+	int64_t *pids = need(calloc(count, sizeof *pids));
+	for (size_t i = 0; i < count; i++)
+		pids[i] = found ? found[i].pid : arguments->pids[i];
+	free(found);
 	return pids;
 }
 

@@ -63,8 +63,8 @@ static bool take_group(void *context, char *line)
 		return true;
 	most = number_of(first ? "/pids" : "", path, "pids.max");
 	now = number_of(first ? "/pids" : "", path, "pids.current");
-	/* The thread that loads the agent, and the agent's two. */
-	*full = *full || (most >= 0 && now >= 0 && now + 2 > most);
+	/* The thread that loads the agent, and the agent's two, which it starts. */
+	*full = *full || (most >= 0 && now >= 0 && now + 3 > most);
 	return true;
 }
 

@@ -26,7 +26,7 @@ static void show_progress(const char *path, unsigned percent)
 static bool name_output(const char *path, char ret[PATH_MAX])
 {
 	static const char *const suffixes[] = {".gz", ".json", ".trace", ".pt"};
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const char *name = text_base_name(path);
 	size_t n = strlen(name);
 	for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
 		size_t length = strlen(suffixes[i]);

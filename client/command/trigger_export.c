@@ -4,6 +4,7 @@
 #include "client/export/folder.h"
 #include "client/export/target.h"
 #include "client/ui/json.h"
+#include "client/ui/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +12,7 @@
 /* "trace.json.gz" and ".rank3" make "trace.rank3.json.gz". */
 static void insert(char *to, size_t bytes, const char *path, const char *mark)
 {
-	const char *slash = strrchr(path, '/');
-	const char *base = slash ? slash + 1 : path;
+	const char *base = text_base_name(path);
 	const char *dot = strrchr(base, '.');
 
 	if (dot && strcmp(dot, ".gz") == 0) {

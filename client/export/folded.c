@@ -5,6 +5,8 @@
 #include "stack_frames.h"
 #include "stream.h"
 
+#include "client/ui/text.h"
+
 #include <errno.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -60,11 +62,9 @@ static void put_clean(struct buffer *b, const char *text)
 
 static void put_frame(struct buffer *b, const struct stack_frame *frame)
 {
-	const char *slash = strrchr(frame->file, '/');
-
 	put_clean(b, frame->function);
 	BUFFER_PUT(b, " (");
-	put_clean(b, slash ? slash + 1 : frame->file);
+	put_clean(b, text_base_name(frame->file));
 	BUFFER_PUT(b, ":");
 	buffer_put_int(b, frame->line);
 	BUFFER_PUT(b, ")");

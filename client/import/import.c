@@ -4,6 +4,7 @@
 #include "distributed.h"
 
 #include "client/ui/failure.h"
+#include "client/ui/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -89,12 +90,6 @@ static int beside(const char *output, char ret[PATH_MAX])
 	return n < 0 || n >= PATH_MAX ? -ENAMETOOLONG : 0;
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	return slash ? slash + 1 : path;
-}
-
 static int convert(struct import *import, struct store *store, int fd, int folder, struct build_counts *ret,
 		   char sentence[IMPORT_SENTENCE_BYTES])
 {
@@ -120,7 +115,7 @@ static int convert(struct import *import, struct store *store, int fd, int folde
 	}
 	distributed_read(&about);
 	if (strcmp(import->path, "-") != 0)
-		text_copy(facts.label, sizeof facts.label, base_name(import->path));
+		text_copy(facts.label, sizeof facts.label, text_base_name(import->path));
 	text_clean(facts.label, strlen(facts.label));
 	text_copy(ending->id, sizeof ending->id, "import");
 	if (build_finish(import->build, &about, &facts, ending, ret)) {

@@ -76,39 +76,6 @@ static void note_graphs(struct table *table, const struct reader *reader, const 
 	}
 }
 
-/* What its name says: kernels of cuBLAS, cuDNN and CUTLASS have the instruction in it. 1: they do its work; 0: it is a product or a convolution
- * without them; -1: it says neither. */
-static int uses_tensor_cores(const char *name)
-{
-	static const char *const parts[] = {"884",
-					    "1688",
-					    "16816",
-					    "i8816",
-					    "hmma",
-					    "imma",
-					    "dmma",
-					    "gmma",
-					    "nvjet",
-					    "tensorop",
-					    "tensor16x8",
-					    "xmma_gemm",
-					    "xmma_sparse",
-					    "xmma_implicit_gemm",
-					    "xmma_warp_specialized",
-					    "conv1x1",
-					    "conv2d_c1_k1",
-					    "direct_group",
-					    "dgrad_1x1_stride_2x2",
-					    "first_layer_wgrad_kernel"};
-
-	if (names_without_tensor_cores(name))
-		return 0;
-	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-		if (strstr(name, parts[i]))
-			return 1;
-	return -1;
-}
-
 /* A query's rows are finished without a context. NULL: they are not asked for. */
 static const struct kernel_launches *launches_now;
 
@@ -123,7 +90,7 @@ static void set_three(struct table *table, size_t column, const int64_t *three)
 static void add_launches(struct table *table, sqlite3_stmt *statement)
 {
 	const char *name = (const char *)sqlite3_column_text(statement, 0);
-	int cores = launches_now && name ? uses_tensor_cores(name) : -1;
+	int cores = launches_now && name ? names_tensor_cores(name) : -1;
 	const struct kernel_launches_row *row =
 		launches_now ? kernel_launches_find(launches_now, sqlite3_column_int64(statement, COLUMNS)) : NULL;
 

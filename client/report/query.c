@@ -155,12 +155,11 @@ void report_note_device(struct table *table, const struct reader *reader, const 
 bool report_line(char to[REPORT_LINE_BYTES], sqlite3_stmt *row, int file, int number)
 {
 	const char *path = (const char *)sqlite3_column_text(row, file);
-	const char *slash = path ? strrchr(path, '/') : NULL;
 
 	if (path && sqlite3_column_int64(row, number))
-		snprintf(to, REPORT_LINE_BYTES, "%s:%lld", slash ? slash + 1 : path,
+		snprintf(to, REPORT_LINE_BYTES, "%s:%lld", text_base_name(path),
 			 (long long)sqlite3_column_int64(row, number));
 	else if (path)
-		snprintf(to, REPORT_LINE_BYTES, "%s", slash ? slash + 1 : path);
+		snprintf(to, REPORT_LINE_BYTES, "%s", text_base_name(path));
 	return path != NULL;
 }

@@ -19,14 +19,6 @@ static const char *state_word(const struct stack_thread *thread)
 	return thread->state == '?' ? "state not known" : stack_idle(thread) ? "waits" : "runs";
 }
 
-/* As Python's own tracebacks name a file, by its last part. */
-static const char *short_name(const char *file)
-{
-	const char *slash = strrchr(file, '/');
-
-	return slash && slash[1] ? slash + 1 : file;
-}
-
 /* A name of C++ that is longer than a line, without the arguments of its templates. */
 static void leave_out_templates(char *name)
 {
@@ -53,7 +45,7 @@ static void leave_out_templates(char *name)
 static void print_native(const struct stack_frame *frame)
 {
 	char *name = text_safe(frame->name ? frame->name : "?"),
-	     *file = text_safe(short_name(frame->file ? frame->file : "?"));
+	     *file = text_safe(text_base_name(frame->file ? frame->file : "?"));
 
 	leave_out_templates(name);
 	if (frame->name)
@@ -66,7 +58,7 @@ static void print_native(const struct stack_frame *frame)
 
 static void print_frame(const struct stack_frame *frame)
 {
-	char *name = text_safe(frame->name), *file = text_safe(short_name(frame->file));
+	char *name = text_safe(frame->name), *file = text_safe(text_base_name(frame->file));
 
 	if (frame->line > 0)
 		printf("    %s (%s:%d)\n", name, file, frame->line);
@@ -237,10 +229,7 @@ static cJSON *thread_json(const struct stack_thread *thread, bool native)
 	cJSON *object = need(cJSON_CreateObject());
 	cJSON *frames = cJSON_AddArrayToObject(object, "frames");
 
-	if (thread->tid)
-		cJSON_AddNumberToObject(object, "tid", (double)thread->tid);
-	else
-		cJSON_AddNullToObject(object, "tid");
+	json_add_number(object, "tid", thread->tid != 0, (double)thread->tid);
 	json_add_text(object, "name", thread->tid ? thread->name : NULL);
 	if (thread->state == '?')
 		cJSON_AddNullToObject(object, "idle");
@@ -263,10 +252,7 @@ static cJSON *thread_json(const struct stack_thread *thread, bool native)
 		cJSON_AddBoolToObject(frame, "native", thread->frames[i].native);
 		if (thread->frames[i].native)
 			cJSON_AddNumberToObject(frame, "address", (double)thread->frames[i].address);
-		if (thread->frames[i].line > 0)
-			cJSON_AddNumberToObject(frame, "line", thread->frames[i].line);
-		else
-			cJSON_AddNullToObject(frame, "line");
+		json_add_number(frame, "line", thread->frames[i].line > 0, thread->frames[i].line);
 		cJSON_AddItemToArray(need(frames), frame);
 	}
 	return object;
@@ -274,15 +260,8 @@ static cJSON *thread_json(const struct stack_thread *thread, bool native)
 
 static void add_comparison(cJSON *object, const struct stack_rank *rank)
 {
-	if (rank && rank->rank >= 0)
-		cJSON_AddNumberToObject(object, "rank", rank->rank);
-	else
-		cJSON_AddNullToObject(object, "rank");
-	if (rank && rank->place) {
-		cJSON_AddNumberToObject(object, "place", (double)rank->place);
-	} else {
-		cJSON_AddNullToObject(object, "place");
-	}
+	json_add_number(object, "rank", rank && rank->rank >= 0, rank ? rank->rank : -1);
+	json_add_number(object, "place", rank && rank->place, rank ? (double)rank->place : 0);
 	if (rank && rank->moved >= 0)
 		cJSON_AddBoolToObject(object, "moved", rank->moved);
 	else

@@ -122,6 +122,13 @@ static size_t cells(int32_t c)
 	return width < 0 ? 1 : (size_t)width;
 }
 
+const char *text_base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}
+
 size_t text_width(const char *text)
 {
 	size_t width = 0;

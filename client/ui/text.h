@@ -25,6 +25,8 @@ int32_t text_decode(const char **at);
 char *text_safe(const char *text);
 /* A copy (to be freed) that is valid UTF-8: each byte that is not becomes U+FFFD. */
 char *text_utf8(const char *text);
+/* The last part of a path; of one that ends with a slash all of it. */
+const char *text_base_name(const char *path);
 /* Columns that a safe text takes on a terminal. */
 size_t text_width(const char *text);
 /* A copy (to be freed) of a safe text that takes at most `width` columns, cut in the middle, where both ends of a long

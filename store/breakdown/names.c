@@ -332,6 +332,35 @@ bool names_without_tensor_cores(const char *kernel)
 	       !contains_one(kernel, fast, COUNT(fast));
 }
 
+/* Kernels of cuBLAS, cuDNN and CUTLASS have the instruction in their name. */
+int names_tensor_cores(const char *kernel)
+{
+	static const char *const parts[] = {"884",
+					    "1688",
+					    "16816",
+					    "i8816",
+					    "hmma",
+					    "imma",
+					    "dmma",
+					    "gmma",
+					    "nvjet",
+					    "tensorop",
+					    "tensor16x8",
+					    "xmma_gemm",
+					    "xmma_sparse",
+					    "xmma_implicit_gemm",
+					    "xmma_warp_specialized",
+					    "conv1x1",
+					    "conv2d_c1_k1",
+					    "direct_group",
+					    "dgrad_1x1_stride_2x2",
+					    "first_layer_wgrad_kernel"};
+
+	if (names_without_tensor_cores(kernel))
+		return 0;
+	return contains_one(kernel, parts, COUNT(parts)) ? 1 : -1;
+}
+
 bool names_per_tensor(const char *name)
 {
 	static const char *const updates[] = {"aten::add_",    "aten::addcmul_", "aten::addcdiv_", "aten::mul_",

@@ -36,7 +36,9 @@ bool names_communicates(const char *kernel);
 
 /* Is it a matrix product or a convolution in floating point of 32 or 16 bits that computes without tensor cores? */
 bool names_without_tensor_cores(const char *kernel);
-/* Of these: one in 16 bits. */
+/* 1: tensor cores do its work; 0: the one above; -1: its name says neither. */
+int names_tensor_cores(const char *kernel);
+/* Of those without: one in 16 bits. */
 bool names_half_precision(const char *kernel);
 /* An operator that updates one tensor, or two, where there are others that take all tensors of an optimizer at once. */
 bool names_per_tensor(const char *name);

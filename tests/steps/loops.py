@@ -248,34 +248,28 @@ def gan_alike(loop):
             optimizer.step()
 
 
-def wgan(loop):
-    """A critic that steps five times for each step of the generator."""
+def critic_first(loop, times):
     generator, critic = net(depth=1), nn.Sequential(net(depth=3), nn.Linear(16, 1))
     of_critic = torch.optim.RMSprop(critic.parameters())
     of_generator = torch.optim.RMSprop(generator.parameters())
     for _ in loop:
-        for _ in range(5):
+        for _ in range(times):
             of_critic.zero_grad()
             (critic(generator(batch()).detach()).mean() - critic(batch()).mean()).backward()
             of_critic.step()
         of_generator.zero_grad()
         (-critic(generator(batch())).mean()).backward()
         of_generator.step()
+
+
+def wgan(loop):
+    """A critic that steps five times for each step of the generator."""
+    critic_first(loop, 5)
 
 
 def wgan_often(loop):
     """The same, but many more times: nobody believes that it is one iteration."""
-    generator, critic = net(depth=1), nn.Sequential(net(depth=3), nn.Linear(16, 1))
-    of_critic = torch.optim.RMSprop(critic.parameters())
-    of_generator = torch.optim.RMSprop(generator.parameters())
-    for _ in loop:
-        for _ in range(40):
-            of_critic.zero_grad()
-            (critic(generator(batch()).detach()).mean() - critic(batch()).mean()).backward()
-            of_critic.step()
-        of_generator.zero_grad()
-        (-critic(generator(batch())).mean()).backward()
-        of_generator.step()
+    critic_first(loop, 40)
 
 
 def two_tasks(loop):

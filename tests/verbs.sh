@@ -69,21 +69,65 @@ pyspy() {
 	printf '%s/bin/py-spy\n' "$folder"
 }
 
-# Prints the folder with prometheus, promtool and node_exporter, unpacked, not installed: as packages they are services that start
-# by themselves. Nothing where the distribution has none; their tests say then that they are skipped.
-prometheus_programs() {
-	local folder=$CACHE/prometheus
+# own_sources FOLDER COMPONENT: makes in FOLDER lists of what this component of the machine's own Debian mirrors has, and prints apt's
+# options, one a line, by which it reads them: the machine's own sources may leave the component out, and stay as they are.
+own_sources() {
+	local folder=$1 component=$2 options
+	mkdir -p "$folder/parts" "$folder/lists/partial"
+	if [ -e /etc/apt/sources.list.d/debian.sources ]; then
+		sed "s/^Components:.*/Components: $component/" /etc/apt/sources.list.d/debian.sources >"$folder/parts/own.sources"
+	else
+		sed -nE "s/^(deb (\\[[^]]*\\] )?[^ ]+ [^ ]+) .*/\\1 $component/p" /etc/apt/sources.list >"$folder/parts/own.list"
+	fi
+	options=(-o Dir::Etc::sourcelist=/dev/null -o "Dir::Etc::sourceparts=$folder/parts" -o "Dir::State::Lists=$folder/lists"
+		-o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= -o APT::Sandbox::User=)
+	apt-get -qq "${options[@]}" update >&2 || return 1
+	printf '%s\n' "${options[@]}"
+}
+
+# unpacked NAME COMPONENT PACKAGE...: the distribution's packages, unpacked into the cache, not installed. COMPONENT is main, which
+# the machine's sources have, or another one. Prints the folder; nothing where they cannot be had.
+unpacked() {
+	local folder=$CACHE/$1 component=$2
+	shift 2
 	mkdir -p "$folder"
 	(
 		flock 9
 		[ -e "$folder/.complete" ] && exit 0
-		say "fetching prometheus and its node_exporter"
+		say "fetching $*"
 		rm -rf "$folder/packages" && mkdir "$folder/packages" && cd "$folder/packages" || exit 1
-		apt-get -qq -o APT::Sandbox::User= download prometheus prometheus-node-exporter || exit 1
+		options=(-o APT::Sandbox::User=)
+		if [ "$component" != main ]; then
+			own_sources "$folder/packages/apt" "$component" >options || exit 1
+			mapfile -t options <options
+		fi
+		apt-get -qq "${options[@]}" download "$@" || exit 1
 		for package in *.deb; do dpkg-deb -x "$package" "$folder" || exit 1; done
 		rm -rf "$folder/packages" && touch "$folder/.complete"
-	) 9>"$folder.lock" >&2 || return 0
-	printf '%s/usr/bin\n' "$folder"
+	) 9>"$folder.lock" >&2 || {
+		say "cannot be had here: $*"
+		return 0
+	}
+	printf '%s\n' "$folder"
+}
+
+# Prints the folder with prometheus, promtool and node_exporter; as packages they are services that start by themselves. Nothing where
+# the distribution has none; their tests say then that they are skipped.
+prometheus_programs() {
+	local folder
+	folder=$(unpacked prometheus main prometheus prometheus-node-exporter)
+	[ -z "$folder" ] || printf '%s/usr/bin\n' "$folder"
+}
+
+# Prints the path of nsys, from the packages that are not free; nothing where it cannot be had, or does not run. It carries all that
+# `nsys stats` needs.
+nsys_program() {
+	local folder program
+	folder=$(unpacked nsight-systems non-free nsight-systems-target)
+	[ -n "$folder" ] || return 0
+	program=$(find "$folder" -type f -name nsys -print -quit)
+	"$program" --version >/dev/null && printf '%s\n' "$program"
+	return 0
 }
 
 # Prints the python of an environment that has DuckDB with its extension for SQLite, and nsys-ai.
@@ -111,6 +155,8 @@ fetch_readers() {
 	export PROFD_DUCKDB=$found
 	found=$(prometheus_programs)
 	export PROFD_PROMETHEUS=$found
+	found=$(nsys_program)
+	export PROFD_NSYS=$found
 }
 
 # Recorded traces, imported and exported again, in every program that reads them.

@@ -1,7 +1,11 @@
 """`profd export --format sqlite`: plain tables with nsys's names, equal to what the capture holds; parts of a capture; several in one
-file. Read by SQLite, and by DuckDB where PROFD_DUCKDB names a python that has it."""
+file. Read by SQLite, by DuckDB where PROFD_DUCKDB names a python that has it, and by nsys where PROFD_NSYS names one."""
+import collections
 import contextlib
+import csv
+import io
 import json
+import os
 import pathlib
 import shutil
 import sqlite3
@@ -12,6 +16,7 @@ import pytest
 from conftest import BUILD
 from gpu_capture import gpu_loop
 from make_capture import Capture
+from readers.readers import nsys_reports
 from test_export_gpu_readers import export, python_of
 
 RECORDED = pathlib.Path(__file__).parents[1] / "data" / "traces" / "a100_alexnet_critical_path.json.gz"
@@ -81,6 +86,74 @@ def test_duckdb(loop, tmp_path):
     assert found["tables"] == {name: rows(path, f'SELECT count(*) FROM "{name}"')[0][0]
                                for name, in rows(path, "SELECT name FROM sqlite_master")}
     assert found["kernel_ns"] == rows(path, 'SELECT sum("end" - start) FROM CUPTI_ACTIVITY_KIND_KERNEL')[0][0]
+
+
+# ---- every report that `nsys stats` makes by default
+
+# Of what a capture has no record, and why.
+NOT_RECORDED = {
+    "osrtsum": "OS Runtime trace",  # calls of libc: where threads wait is told by samples of their stacks
+    "openmpevtsum": "OpenMP event", "openaccsum": "OpenACC event",  # torch has its own threads, and launches kernels itself
+    # How pages of unified memory move: torch does not allocate of it.
+    "unifiedmemory": "CPU page faults", "unifiedmemorytotals": "CPU page faults", "umcpupagefaults": "CPU page faults",
+    # What draws.
+    "khrdebugsum": "KHR_DEBUG", "khrdebuggpusum": "KHR_DEBUG", "vulkanmarkerssum": "Vulkan Debug Util",
+    "vulkangpumarkersum": "Vulkan Debug markers",
+    # Windows.
+    "dx11pixsum": "DX11", "dx12gpumarkersum": "DX12 GPU", "dx12pixsum": "DX12 CPU", "wddmqueuesdetails": "WDDM",
+}
+
+
+def shown(capture, view):
+    """Rows of `profd show --by VIEW`."""
+    text = subprocess.run([BUILD / "bin" / "profd", "show", capture, "--by", view, "--format", "csv", "--limit", "0"],
+                          capture_output=True, text=True, check=True).stdout
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def added(rows, name, count, total):
+    """{name: [count, total]}: nsys has a row for each shape of a kernel, profd for each direction and memory of a copy."""
+    sums = collections.defaultdict(lambda: [0, 0])
+    for row in rows:
+        sums[name(row)][0] += int(row[count])
+        sums[name(row)][1] += int(row[total])
+    return dict(sums)
+
+
+def check_nsys(reports, capture):
+    def by_nsys(report, name, count="Instances", total="Total Time (ns)"):
+        return added(reports[report], lambda row: row[name], count, total)
+
+    def by_profd(view, name=lambda row: row["name"], total="total_ns"):
+        return added(shown(capture, view), name, "calls", total)
+
+    assert by_nsys("gpukernsum", "Name") == by_profd("kernels")
+    assert by_nsys("cudaapisum", "Name", "Num Calls") == by_profd("api")
+    assert by_nsys("nvtxsum", "Range") == by_profd("ranges")
+    moved = {**by_profd("copies", lambda row: "[CUDA memcpy %s]" % row["kind"]), **by_profd("memsets", lambda row: "[CUDA memset]")}
+    assert by_nsys("gpumemtimesum", "Operation", "Count") == moved
+    sizes = {**by_profd("copies", lambda row: "[CUDA memcpy %s]" % row["kind"], "bytes"),
+             **by_profd("memsets", lambda row: "[CUDA memset]", "bytes")}
+    assert {row["Operation"]: (int(row["Count"]), row["Total (MB)"]) for row in reports["gpumemsizesum"]} == {
+        name: (count, "%.3f" % (total / 1e6)) for name, (count, total) in sizes.items()}
+
+
+@pytest.mark.parametrize("which", ["loop", "recorded"])
+def test_nsys(loop, tmp_path, which):
+    """What nsys adds up of our file is what profd shows of the capture; and it skips what is not recorded, nothing else."""
+    program = os.environ.get("PROFD_NSYS")
+    if not program:
+        pytest.skip("PROFD_NSYS is not set; ./dev test e2e sets it where the distribution has a package of nsys")
+    capture = loop[1]
+    if which == "recorded":
+        capture = tmp_path / "recorded.db"
+        subprocess.run([BUILD / "bin" / "profd", "import", RECORDED, "--output", capture], check=True, stdout=subprocess.DEVNULL)
+    reports = nsys_reports(program, export(capture, tmp_path / "plain.sqlite"), tmp_path)
+    skipped = {name: found for name, found in reports.items() if isinstance(found, str)}
+    assert set(skipped) == set(NOT_RECORDED) and len(reports) == len(NOT_RECORDED) + 5, reports.keys()
+    for name, sentence in skipped.items():
+        assert "does not contain" in sentence and NOT_RECORDED[name] in sentence, (name, sentence)
+    check_nsys(reports, capture)
 
 
 # ---- parts

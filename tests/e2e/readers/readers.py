@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """readers.py [TRACE.json.gz ...]: imports recorded traces (default: those of tests/data/traces), exports them again, and asks every program
 that reads such files what it sees there: a table of reader, version, what it saw, and whether that is what the capture file holds.
-Exit code 1 where one sees anything else. ./dev readers sets PROFD_BUILD, PROFD_HTA, PROFD_TENSORBOARD, PROFD_VIZTRACER, PROFD_DUCKDB;
-PROFD_NSYS names an nsys that is not in PATH. What is not there is said to be not there.
+Exit code 1 where one sees anything else. ./dev readers sets PROFD_BUILD, PROFD_HTA, PROFD_TENSORBOARD, PROFD_VIZTRACER, PROFD_DUCKDB,
+PROFD_NSYS. What is not there is said to be not there.
 
 Each reader may use so much memory: a wrong trace makes some take all that there is."""
 import contextlib
@@ -103,16 +103,26 @@ def nsys_ai(files, folder):
     return version_of(python, "nsys-ai"), int(found.group(1)), None
 
 
+def nsys_reports(program, file, home, *words):
+    """{report: its rows, or the sentence by which nsys skips it}, of `nsys stats`: all that it makes by default."""
+    found = {}
+    for part in run(program, "stats", "--format", "csv", *words, file, home=home).split("Processing [")[1:]:
+        head, _, text = part.partition("\n")
+        name, text = pathlib.Path(head.split(" with [")[1].split("]")[0]).stem, text.strip()
+        found[name] = text if text.startswith("SKIPPED") else list(csv.DictReader(io.StringIO(text)))
+    return found
+
+
 def nsys(files, folder):
-    """Every report for which the file has what it needs must run."""
     program = os.environ.get("PROFD_NSYS") or shutil.which("nsys")
     if not program:
         raise Absent
     version = re.search(r"\d+\.\d+[\d.]*", run(program, "--version", home=folder)).group(0)
-    report = "gpukernsum" if version < "2023" else "cuda_gpu_kern_sum"
-    text = run(program, "stats", "--report", report, "--format", "csv", files["sqlite"], home=folder)
-    rows = list(csv.DictReader(io.StringIO(text[text.index("Time (%)"):])))
-    return version, sum(int(row["Instances"]) for row in rows), sum(float(row["Total Time (ns)"]) for row in rows) / 1000
+    reports = nsys_reports(program, files["sqlite"], folder)
+    rows = reports["gpukernsum" if version < "2023" else "cuda_gpu_kern_sum"]
+    with_rows = sum(isinstance(found, list) for found in reports.values())
+    return (f"{version}, {with_rows} of {len(reports)} reports have rows", sum(int(row["Instances"]) for row in rows),
+            sum(float(row["Total Time (ns)"]) for row in rows) / 1000)
 
 
 READERS = (("HolisticTraceAnalysis", hta), ("TensorBoard, torch_tb_profiler", tensorboard), ("Perfetto's trace processor", perfetto),

@@ -162,6 +162,10 @@ class Agent:
                          thread)
         struct.pack_into("<I", self.map, self.table_at + 64 * index, state)
 
+    def hand_over(self, index):
+        """A chunk that was written while it was the agent's own is the daemon's from now on."""
+        struct.pack_into("<I", self.map, self.table_at + 64 * index, FULL)
+
     def state(self, index):
         return struct.unpack_from("<I", self.map, self.table_at + 64 * index)[0]
 

@@ -401,7 +401,7 @@ def machine(lonely, folder):
         if subprocess.run(namespace + ["true"], stderr=subprocess.DEVNULL).returncode != 0:
             pytest.skip("this machine allows no user and mount namespaces")
         return checks(lambda *words, **e: subprocess.run(namespace + [str(PROFD), *words], env={**lonely.environment, **e}, text=True,
-                                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=30))
+                                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=120))
     return run
 
 

@@ -118,9 +118,9 @@ def test_ctrl_c(profd):
 def test_time_limit(profd):
     job = stepping(profd, "--step-ms=20")
     profd.wait_steps(job.pid)
-    done = profd.run("trigger", "--pid", job.pid, "--steps", 100000, "--timeout", "500ms", check=False)
+    done = profd.run("trigger", "--pid", job.pid, "--steps", 100000, "--timeout", "3s", check=False)
     assert done.returncode == 4 and "--timeout" in done.stderr and "incomplete" in done.stdout
-    done = profd.run("trigger", "--pid", job.pid, "--step-range", "none", "--timeout", "300ms", check=False)
+    done = profd.run("trigger", "--pid", job.pid, "--step-range", "none", "--timeout", "2s", check=False)
     assert done.returncode == 4 and "--step-range" in done.stderr
 
 

@@ -168,7 +168,7 @@ def test_ctrl_c(client, fake):
     process = client.start("trigger", "--pid", "4242", "--format", "json")
     fake.wait_for("trigger")
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=240)
     assert process.returncode == 130, err
     assert fake.of("cancel")[0]["trigger_id"] == "9"
     assert json.loads(out)["captures"][0]["status"] == "incomplete"
@@ -187,7 +187,7 @@ def test_ctrl_c_twice_leaves(client, fake):
     process.send_signal(signal.SIGINT)
     fake.wait_for("cancel")
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=240)
     left.set()
     assert process.returncode == 130
 

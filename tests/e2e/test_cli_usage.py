@@ -272,7 +272,7 @@ def both(folder):
     def run(*words):
         client = Client(str(PROFD), "", folder)
         return subprocess.run(namespace + [str(PROFD), *words], env=client.environment, text=True, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30)
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
     yield system, own, run
     system.close()
     own.close()

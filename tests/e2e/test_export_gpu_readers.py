@@ -122,7 +122,7 @@ def hta():
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PROFD_")}
         environment.update(MPLCONFIGDIR=str(path.parent), HOME=str(path.parent))
         done = subprocess.run([python, HERE / "readers" / "hta_answers.py", path, str(rank), *more], capture_output=True,
-                              text=True, timeout=120, env=environment)
+                              text=True, timeout=600, env=environment)
         assert done.returncode == 0, done.stderr[-3000:]
         return json.loads(done.stdout.splitlines()[-1])
     return ask

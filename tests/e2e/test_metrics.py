@@ -17,7 +17,8 @@ import time
 import pytest
 
 import fake_agent as fake
-from conftest import BUILD, quiet, stop, wait_for
+from conftest import BUILD, Patient, quiet, stop, wait_for
+from ports import free_port
 from proc import of_threads
 from prometheus import Metrics, program
 
@@ -27,12 +28,6 @@ as_root = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), r
 
 def metrics(profd):
     return Metrics(profd.run("metrics").stdout)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def configure(profd, **keys):
@@ -70,7 +65,7 @@ def test_a_daemon_that_has_done_nothing(profd):
     assert [labels["version"] for labels in seen.series("profd_build_info")] == \
         [profd.run("version").stdout.split()[-1]]
     assert abs(seen.value("profd_start_time_seconds") - time.time()) < 60
-    assert abs(seen.value("profd_exposition_timestamp_seconds") - time.time()) < 10
+    assert abs(seen.value("profd_exposition_timestamp_seconds") - time.time()) < 60
     disk = os.statvfs(profd.store)
     assert seen.value("profd_store_size_bytes") == disk.f_blocks * disk.f_frsize
     assert 0 < seen.value("profd_store_floor_bytes") <= 1 << 30
@@ -92,12 +87,12 @@ def test_numbers_are_what_happened(profd):
     os.kill(pid, signal.SIGCONT)
     assert before.value("profd_step_seconds", job_id="77") == pytest.approx(row["step_ns"] / 1e9, rel=0.01)
     assert before.value("profd_job_processes", job_id="77") == before.value("profd_processes") == 1
-    assert abs(before.value("profd_last_step_timestamp_seconds", job_id="77") - began) < 20
+    assert abs(before.value("profd_last_step_timestamp_seconds", job_id="77") - began) < 60
 
-    ids = [profd.trigger(pid)["capture_id"], profd.trigger(pid, "--duration", "50ms")["capture_id"]]
+    ids = [profd.trigger(pid)["capture_id"], profd.trigger(pid, "--duration", "500ms")["capture_id"]]
     limited = profd.trigger(pid, "--steps", 10, "--max-events", 20, codes=(5,))
     ids.append(limited["capture_id"])
-    timed_out = profd.trigger(pid, "--steps", 100000, "--timeout", "2s", codes=(4, 5))
+    timed_out = profd.trigger(pid, "--steps", 100000, "--timeout", "5s", codes=(4, 5))
     ids.append(timed_out["capture_id"])
     assert profd.run("trigger", "--pid", 1, check=False).returncode == 3
     assert profd.run("trigger", "--name", "nobody*", check=False).returncode == 3
@@ -176,8 +171,11 @@ def test_chunks_that_wait(profd):
         begun = agent.begin(4)
         # A chunk whose sequence is beyond what the agent says it gave out waits for the next pass, and the next.
         for index in range(3):
-            agent.chunk(index, fake.step(1, begun, 1000), 100 + index)
+            agent.chunk(index, fake.step(1, begun, 1000), 100 + index, state=fake.OWNED)
         agent.map[fake.SEQUENCE:fake.SEQUENCE + 4] = (0).to_bytes(4, "little")
+        # Not before: a pass may come in between.
+        for index in range(3):
+            agent.hand_over(index)
         assert metrics(profd).value("profd_ingest_queue_chunks") == 3
         agent.map[fake.SEQUENCE:fake.SEQUENCE + 4] = (200).to_bytes(4, "little")
         wait_for(lambda: metrics(profd).value("profd_ingest_queue_chunks") == 0, what="the chunks to be taken")
@@ -227,15 +225,15 @@ def test_strangers(empty_profd):
         profd.env["PROFD_SOCKET"] = str(profd.socket)
         daemon = os.environ.get("PROFD_DAEMON", str(BUILD / "bin" / "profd-daemon"))
         with open(profd.daemon_log, "ab") as log:
-            profd.daemon = subprocess.Popen([daemon, "--dir", str(profd.store), "--socket", str(profd.socket)],
-                                            env=profd.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            profd.daemon = Patient([daemon, "--dir", str(profd.store), "--socket", str(profd.socket)],
+                                   env=profd.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         wait_for(lambda: profd.run("status", check=False).returncode == 0, 10, "the daemon")
         assert metrics(profd).value("profd_processes") == 0
         script = (f"import sys, json; sys.path.insert(0, {str(profd.for_all_users(fake.__file__))!r}); import fake_agent\n"
                   f"fds = []\nprint(json.dumps([fake_agent.ask({str(profd.socket)!r}, 'metrics', descriptors=fds), len(fds)]))")
         nobody = pwd.getpwnam("nobody").pw_uid
         done = subprocess.run(["setpriv", f"--reuid={nobody}", f"--regid={nobody}", "--clear-groups", sys.executable, "-c",
-                               script], capture_output=True, text=True, cwd="/", timeout=30)
+                               script], capture_output=True, text=True, cwd="/", timeout=120)
         rows, descriptors = json.loads(done.stdout)
         assert descriptors == 0 and rows[0]["error"]["code"] == "not_permitted", done
         assert "group profd" in rows[0]["error"]["message"]
@@ -403,7 +401,7 @@ def test_listener(page):
     assert fetch(port, method="GET", Cookie="c" * 9000).status == 431
     assert raw(port, b"GET /metrics HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 200 OK\r\n")
     # Only its own side is closed: the answer still comes.
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=40) as connection:
         connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
         connection.shutdown(socket.SHUT_WR)
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
@@ -432,7 +430,8 @@ def test_hostile_visitors(page):
         began = time.monotonic()
         assert fetch(port).status == 200
         took.append(time.monotonic() - began)
-    assert min(took) < 2, took
+    # Who waited for them would have waited for the five seconds that each has.
+    assert min(took) < 4.5, took
     assert descriptors() <= before + 20
     for garbage in (b"\0" * 100, b"\x16\x03\x01\x02\x00", b"GET /metrics HTTP/1.1\n\n\r\n\r\n", b"\r\n" * 5000,
                     random.Random(1).randbytes(20000), b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n" + b"x" * 99,

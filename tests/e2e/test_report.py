@@ -30,7 +30,7 @@ def drawn(folder):
     python = os.environ.get("PROFD_QUICKJS")
     if not python:
         pytest.skip("quickjs is not there: ./dev test fetches it")
-    done = subprocess.run([python, RUN, folder / "page.html"], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([python, RUN, folder / "page.html"], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

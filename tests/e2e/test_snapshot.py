@@ -64,7 +64,7 @@ def test_json_and_csv(profd):
     assert (answer["recorded"], answer["skipped"], answer["failed"], answer["deleted"]) == (1, 0, 0, [])
     row = of(answer, pid)
     assert row["outcome"] == "recorded" and row["code"] is None and row["device_busy_percent"] is None
-    assert 50e6 < row["idle_step_ns"] < 200e6 and row["step_ns"] > 0
+    assert row["idle_step_ns"] > 50e6 and row["step_ns"] > 0
     assert captures(profd, "--label", "mine")[0]["capture_id"] == row["capture_id"]
     lines = profd.run("snapshot", "--job", "9", "--format", "csv").stdout.splitlines()
     assert lines[0].startswith("job,name,user,uid,pid,rank,outcome") and lines[1].startswith('9,"a,b",')
@@ -173,21 +173,22 @@ def test_a_job_started_again(profd):
 
 def test_if_slower_than(profd):
     """Recorded without a history, skipped while as fast as ever, recorded when it has become slow."""
-    pid = start(profd, "--step-ms=100", "--slow-ms=400", job="3", name="t")
-    options = ["snapshot", "--job", "3", "--if-slower-than", "1.5x", "--steps", 2]
+    # Far apart: a full machine alone makes steps longer.
+    pid = start(profd, "--step-ms=50", "--slow-ms=600", job="3", name="t")
+    options = ["snapshot", "--job", "3", "--if-slower-than", "4x", "--steps", 2]
     for i in range(3):
         row = of(profd.json(*options), pid)
         assert (row["outcome"], row["history"], row["history_median_ns"]) == ("recorded", i, None)
     row = of(profd.json(*options), pid)
     assert (row["outcome"], row["code"], row["history"]) == ("skipped", "not_slower", 3)
-    assert 50e6 < row["history_median_ns"] < 200e6
+    assert 25e6 < row["history_median_ns"] < 150e6
     line = profd.run(*options).stdout
-    assert re.fullmatch(r"t \(job 3\): skipped: steps in [\d.]+ ms, not slower than 1.5x the median of its 3 snapshots, "
+    assert re.fullmatch(r"t \(job 3\): skipped: steps in [\d.]+ ms, not slower than 4x the median of its 3 snapshots, "
                         r"[\d.]+ ms\n", line)
     os.kill(pid, signal.SIGUSR1)
-    wait_for(lambda: profd.process(pid)["step_ns"] > 350e6)
+    wait_for(lambda: profd.process(pid)["step_ns"] > 550e6, what="slow steps")
     line = profd.run(*options).stdout
-    assert re.search(r"recorded, .*; [2-5]\.\d\dx the median of its 3 snapshots\n", line), line
+    assert float(re.search(r"recorded, .*; (\d+\.\d+)x the median of its 3 snapshots\n", line)[1]) > 4, line
     # What it was then stays with the capture.
     assert len(captures(profd, "--label", "snapshot")) == 4
 
@@ -195,13 +196,13 @@ def test_if_slower_than(profd):
 def test_is_being_recorded(profd):
     """By profd itself: skipped, and the other recording is complete."""
     pid = start(profd, "--step-ms=200", name="t")
-    trigger = subprocess.Popen([str(profd.client), "trigger", "--pid", str(pid), "--steps", "80", "--format", "json"],
+    trigger = subprocess.Popen([str(profd.client), "trigger", "--pid", str(pid), "--steps", "400", "--format", "json"],
                                env=profd.env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     busy = wait_for(lambda: profd.process(pid)["capture_id"])
     done = profd.run("snapshot", "--all")
     assert done.stdout == f"t (pid {pid}): skipped: is being recorded (capture {busy})\n"
     os.kill(pid, signal.SIGUSR2)  # its steps are quick from now on
-    assert json.loads(trigger.communicate(timeout=120)[0])["captures"][0]["status"] == "complete"
+    assert json.loads(trigger.communicate(timeout=600)[0])["captures"][0]["status"] == "complete"
     assert trigger.returncode == 0
 
 
@@ -225,14 +226,14 @@ def test_exits_in_mid_snapshot(profd):
     snapshot = subprocess.Popen([str(profd.client), "snapshot", "--all", "--steps", "500"], env=profd.env, stdout=subprocess.PIPE, text=True)
     profd.wait_recorded(pid, 3)
     os.kill(pid, signal.SIGTERM)
-    out, _ = snapshot.communicate(timeout=120)
+    out, _ = snapshot.communicate(timeout=600)
     assert snapshot.returncode == 5 and re.match(rf"t \(pid {pid}\): incomplete, capture u\d+: ", out), out
 
 
 def test_runs_do_not_pile_up(profd):
     """The second says so and ends; another label is another matter; a killed run leaves no lock behind."""
     pid = start(profd, "--step-ms=100", name="t")
-    line = [str(profd.client), "snapshot", "--all", "--steps", "200"]
+    line = [str(profd.client), "snapshot", "--all", "--steps", "400"]
     first = subprocess.Popen(line, env=profd.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     wait_for(lambda: profd.process(pid)["state"] != "idle")
     second = profd.run("snapshot", "--all", "--quiet", check=False)
@@ -255,7 +256,7 @@ def test_stagger_and_parallel(profd):
     assert len(times) == 3 and 1.2 < took
     assert all(times[i][0] >= times[i - 1][1] for i in (1, 2)), times
     # All three at once: as long as one.
-    profd.run("snapshot", "--all", "--steps", 100, "--max-parallel", 3, "--label", "p")
+    profd.run("snapshot", "--all", "--steps", 400, "--max-parallel", 3, "--label", "p")
     times = sorted((c["started_at"], c["finished_at"]) for c in captures(profd, "--label", "p"))
     assert max(start for start, _ in times) < min(end for _, end in times), times
     assert {c["pid"] for c in captures(profd, "--label", "p")} == set(pids)
@@ -270,7 +271,7 @@ def test_ctrl_c(profd):
                                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
     wait_for(lambda: any(c["status"] == "recording" for c in captures(profd)))
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=600)
     assert process.returncode == 130 and out.count("\n") == 1 and "incomplete" in out, (out, err)
     assert len(captures(profd)) == 1
 
@@ -299,7 +300,7 @@ with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as
     while not os.path.exists(sys.argv[1] + ".3"):
         step()
 open(sys.argv[1] + ".4", "w").close()
-end = time.monotonic() + 60
+end = time.monotonic() + 600
 while time.monotonic() < end:
     step()
 """
@@ -327,7 +328,7 @@ import os, sys, time, torch
 model = torch.nn.Linear(4, 4)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 def steps(until, profiler=None):
-    end = time.monotonic() + 60
+    end = time.monotonic() + 600
     while not os.path.exists(sys.argv[1] + until) and time.monotonic() < end:
         optimizer.zero_grad()
         model(torch.randn(2, 4)).sum().backward()
@@ -430,7 +431,7 @@ def test_cupti_with_kinds_enabled(profd):
     # It is to have recorded something meanwhile.
     profd.wait_steps(job.pid, profd.process(job.pid)["step"] + 3)
     job.send_signal(signal.SIGUSR1)
-    wait_for(report.exists, 5, "the other client's end")
+    wait_for(report.exists, 20, "the other client's end")
     assert snapshot()["outcome"] == "recorded"
     gpu.finish(job)
     got = json.loads(report.read_text())

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from conftest import wait_for
+from conftest import Patient, quiet, wait_for
 from proc import of_threads
 from test_snapshot import start
 
@@ -27,9 +27,8 @@ class Terminal:
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.before = termios.tcgetattr(self.slave)
         self.output = b""
-        self.process = subprocess.Popen([profd.client, "top", *words], stdin=self.slave, stdout=self.slave, stderr=self.slave,
-                                        start_new_session=True, env={**profd.env, "TERM": "xterm"},
-                                        preexec_fn=self.on_a_terminal)
+        self.process = Patient([profd.client, "top", *words], stdin=self.slave, stdout=self.slave, stderr=self.slave,
+                               start_new_session=True, env={**profd.env, "TERM": "xterm"}, preexec_fn=self.on_a_terminal)
 
     @staticmethod
     def on_a_terminal():
@@ -87,16 +86,21 @@ def agent_switches(pid):
 def test_once(profd):
     """Ranks of a job are one row, with the first one's figures; nobody is woken."""
     fast = start(profd, "--step-ms=5", job="7", name="llama", rank=1)
-    slow = start(profd, "--step-ms=20", job="7", name="llama", rank=0)
+    slow = start(profd, "--step-ms=100", job="7", name="llama", rank=0)
     alone = start(profd, "--step-ms=10", name="eval")
     for pid in (fast, slow, alone):
         profd.wait_steps(pid, 20)
-    switches = [agent_switches(pid) for pid in (fast, slow, alone)]
+
+    def switches():
+        return [agent_switches(pid) for pid in (fast, slow, alone)]
+    quiet(switches, 0.5)  # what came with their beginning is over
+    before = switches()
     answer = profd.json("top")
     assert answer["schema"] == "profd.top/1"
     eval_, llama = sorted(answer["jobs"], key=lambda j: j["name"])
     assert (llama["job"], llama["ranks"], llama["pids"]) == ("7", 2, [slow, fast])
-    assert 15e6 < llama["step_ns"] < 60e6 and 15 < llama["steps_per_second"] < 60 and len(llama["step_times_ns"]) == 16
+    # How long a step takes at least the job decides, at most the machine.
+    assert llama["step_ns"] > 50e6 and 0 < llama["steps_per_second"] < 20 and len(llama["step_times_ns"]) == 16
     assert eval_["pids"] == [alone] and eval_["job"] is None and eval_["verdict"] is None and eval_["captures"] == []
     done = profd.run("top")
     assert done.stdout.splitlines()[0].split()[:3] == ["PID", "JOB", "NAME"]
@@ -105,7 +109,7 @@ def test_once(profd):
     assert "eval" in by_name[1] and "llama" in by_name[2]
     by_time = profd.run("top", "--sort", "time").stdout.splitlines()
     assert "llama" in by_time[1]
-    assert [agent_switches(pid) for pid in (fast, slow, alone)] == switches
+    assert switches() == before
 
 
 @pytest.mark.parametrize("slow", [0, 1])
@@ -120,9 +124,10 @@ def test_a_rank_that_hangs(profd, slow):
     assert llama["pids"] == [ranks[0], ranks[1]]
     assert before <= llama["step"] <= profd.process(ranks[0])["step"]
     os.kill(ranks[hangs], signal.SIGSTOP)
-    llama = wait_for(lambda: next((job for job in profd.json("top")["jobs"] if job["idle_ns"]), None), what="a rank that hangs")
-    assert (llama["idle_rank"], llama["idle_pid"]) == (hangs, ranks[hangs])
-    assert f"rank {hangs}: no step for " in profd.run("top").stdout
+    # On a full machine the other one may stand still for a while, too.
+    llama = wait_for(lambda: next((job for job in profd.json("top")["jobs"] if job["idle_pid"] == ranks[hangs]), None), what="a rank that hangs")
+    assert llama["idle_rank"] == hangs and llama["idle_ns"] > 0
+    wait_for(lambda: f"rank {hangs}: no step for " in profd.run("top").stdout, what="the rank in the table")
 
 
 def test_nothing(profd, tmp_path):

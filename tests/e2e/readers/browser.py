@@ -26,7 +26,7 @@ class WebSocket:
     def __init__(self, url, deadline):
         place = urllib.parse.urlsplit(url)
         self.deadline = deadline
-        self.socket = socket.create_connection((place.hostname, place.port), timeout=10)
+        self.socket = socket.create_connection((place.hostname, place.port), timeout=120)
         self.stream = self.socket.makefile("rb")
         key = base64.b64encode(os.urandom(16)).decode()
         self.socket.sendall((f"GET {place.path} HTTP/1.1\r\nHost: {place.netloc}\r\nUpgrade: websocket\r\n"
@@ -132,7 +132,7 @@ class Browser:
             try:
                 with open(port_file, encoding="ascii") as file:
                     port = int(file.readline())
-                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
                 connection.request("GET", "/json")
                 for target in json.loads(connection.getresponse().read()):
                     if target["type"] == "page":

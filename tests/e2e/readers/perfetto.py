@@ -51,7 +51,7 @@ def query(web):
     program = pathlib.Path(__file__).parent / "trace_processor.js"
 
     def ask(path, *queries):
-        done = subprocess.run([node, program, engine, path, *queries], capture_output=True, text=True, timeout=120)
+        done = subprocess.run([node, program, engine, path, *queries], capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
         return [json.loads(line)["rows"] for line in done.stdout.strip().split("\n")]
     return ask

@@ -2,19 +2,14 @@
 import json
 import os
 import pathlib
-import socket
 import subprocess
 import time
 import urllib.parse
 import urllib.request
 
-SECONDS = 90
+from ports import free_port
 
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+SECONDS = 300
 
 
 class TensorBoard:
@@ -30,7 +25,7 @@ class TensorBoard:
     def ask(self, what, **query):
         """Answer of one of the plugin's pages."""
         url = f"http://127.0.0.1:{self.port}/data/plugin/pytorch_profiler/{what}?{urllib.parse.urlencode(query)}"
-        with urllib.request.urlopen(url, timeout=20) as answer:
+        with urllib.request.urlopen(url, timeout=120) as answer:
             return json.load(answer)
 
     def wait_for_run(self):
@@ -53,7 +48,7 @@ class TensorBoard:
     def __exit__(self, *error):
         self.process.terminate()
         try:
-            self.process.wait(20)
+            self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

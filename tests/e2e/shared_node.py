@@ -112,7 +112,7 @@ def become(user, groups=()):
     os.setresuid(user, user, user)
 
 
-def as_user(user, function, *arguments, groups=(), timeout=60):
+def as_user(user, function, *arguments, groups=(), timeout=240):
     """What function(*arguments) returns in a process of this user (by way of JSON)."""
     ours, theirs = socket.socketpair()
     child = os.fork()

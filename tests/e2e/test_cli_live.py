@@ -4,7 +4,7 @@ import re
 import signal
 import subprocess
 
-from conftest import BUILD, WORKLOADS, wait_for
+from conftest import BUILD, WORKLOADS, hurry, wait_for
 
 STEPS = BUILD / "workloads" / "steps"
 
@@ -26,7 +26,7 @@ def test_windows_of_time(profd):
         for capture in answer["captures"]:
             shown = profd.show(capture["capture_id"])
             assert [s["number"] for s in shown["steps"]] == [None]
-            assert 90e6 < shown["totals"]["wall_ns"] < 1e9 and shown["totals"]["kernels"] is None
+            assert 90e6 < shown["totals"]["wall_ns"] < 30e9 and shown["totals"]["kernels"] is None
         people = profd.run("show", answer["captures"][0]["capture_id"], "--by", "all").stdout
         assert "a window of time" in people and "KERNELS" in people and "not recorded" in people
         for job in jobs:
@@ -48,8 +48,13 @@ def test_cycles(profd):
 
 def test_at_step(profd):
     job = stepping(profd, "--step-ms=10")
-    at = profd.wait_steps(job.pid, 1)["step"] + 250
-    capture = profd.trigger(job.pid, "--at-step", at, "--warmup", 50, "--steps", 2)
+    at = profd.wait_steps(job.pid, 1)["step"] + 1500
+    client = profd.follow("--pid", job.pid, "--at-step", at, "--warmup", 50, "--steps", 2)
+    wait_for(lambda: profd.process(job.pid)["capture_id"], what="the trigger to be taken")
+    hurry(job)
+    out, err = client.communicate(timeout=120)
+    assert client.returncode == 0, err
+    capture, = json.loads(out)["captures"]
     assert [s["number"] for s in profd.show(capture["capture_id"])["steps"]] == [at, at + 1]
     done = profd.run("trigger", "--pid", job.pid, "--at-step", 1, check=False)
     assert done.returncode == 1 and "later" in done.stderr

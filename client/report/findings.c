@@ -4,6 +4,8 @@
 
 #include "client/ui/failure.h"
 
+#include "store/findings/places.h"
+
 #include <stdlib.h>
 
 enum {
@@ -59,7 +61,7 @@ static void add(struct table *table, size_t number, const struct finding *findin
 
 /* --- --finding N: the intervals that make it --- */
 
-enum { V_STEP, V_START, V_END, V_LENGTH, V_THREAD, V_NAME, V_OPERATOR };
+enum { V_STEP, V_START, V_END, V_LENGTH, V_THREAD, V_NAME, V_OPERATOR, V_WHERE, V_FILE, V_LINE, V_FUNCTION, V_MODULE };
 
 static const struct column interval_columns[] = {
 	[V_STEP] = {"step", "STEP", COLUMN_NUMBER, 0},
@@ -69,25 +71,51 @@ static const struct column interval_columns[] = {
 	[V_THREAD] = {"thread", "THREAD", COLUMN_NUMBER, 0},
 	[V_NAME] = {"name", "IN", COLUMN_TEXT, COLUMN_ELASTIC | COLUMN_OPTIONAL},
 	[V_OPERATOR] = {"operator", "OF", COLUMN_TEXT, COLUMN_ELASTIC | COLUMN_OPTIONAL},
+	[V_WHERE] = {"where", "LINE", COLUMN_TEXT, COLUMN_TABLE_ONLY | COLUMN_OPTIONAL},
+	[V_FILE] = {"file", "FILE", COLUMN_TEXT, COLUMN_DATA_ONLY},
+	[V_LINE] = {"line", "LINE", COLUMN_NUMBER, COLUMN_DATA_ONLY},
+	[V_FUNCTION] = {"function", "FUNCTION", COLUMN_TEXT, COLUMN_DATA_ONLY},
+	[V_MODULE] = {"module", "MODULE", COLUMN_TEXT, COLUMN_ELASTIC | COLUMN_OPTIONAL},
 };
 
-static void set_name(struct table *table, size_t column, const struct reader *reader, uint32_t id)
+static void set_name(struct table *table, size_t column, const struct reader *reader, int64_t id)
 {
 	sqlite3_stmt *statement;
 
 	if (!id)
 		return;
 	statement = report_prepare(reader, "SELECT text FROM strings WHERE id = ?1");
-	sqlite3_bind_int64(statement, 1, (int64_t)id);
+	sqlite3_bind_int64(statement, 1, id);
 	while (report_next(reader, statement))
 		report_cell(table, column, statement, 0);
 }
 
-static struct table *intervals(const struct reader *reader, const struct findings *findings,
-			       const struct finding *finding)
+static void set_place(struct table *table, const struct reader *reader, const struct place *place)
 {
+	char *module = places_module(reader->db, place->module);
+	char text[REPORT_LINE_BYTES];
+	sqlite3_stmt *statement = report_prepare(reader, "SELECT text, ?2 FROM strings WHERE id = ?1");
+
+	sqlite3_bind_int64(statement, 1, place->file);
+	sqlite3_bind_int64(statement, 2, place->line);
+	while (report_next(reader, statement))
+		if (report_line(text, statement, 0, 1))
+			table_set_text(table, V_WHERE, text);
+	set_name(table, V_FILE, reader, place->file);
+	if (place->line)
+		table_set(table, V_LINE, place->line);
+	set_name(table, V_FUNCTION, reader, place->function);
+	table_set_text(table, V_MODULE, module);
+	sqlite3_free(module);
+}
+
+static struct table *intervals(const struct reader *reader, const struct findings *findings, size_t number)
+{
+	const struct finding *finding = &findings->items[number - 1];
+	struct places places;
 	struct table *table = table_new(interval_columns, sizeof interval_columns / sizeof *interval_columns);
 
+	places_find(reader->db, findings, &places);
 	for (size_t i = 0; i < finding->interval_count; i++) {
 		const struct finding_interval *interval = &finding->intervals[i];
 
@@ -100,6 +128,7 @@ static struct table *intervals(const struct reader *reader, const struct finding
 			table_set(table, V_THREAD, interval->thread);
 		set_name(table, V_NAME, reader, interval->name);
 		set_name(table, V_OPERATOR, reader, interval->outer);
+		set_place(table, reader, &places.of[number - 1][i]);
 	}
 	table_set_whole(table, (size_t)finding->interval_total);
 	table_note(table, "%s: %.1f %%%s", finding->what, finding->share * 100,
@@ -120,7 +149,7 @@ struct table *report_findings(const struct reader *reader, const struct report_o
 		if ((uint64_t)options->finding > findings.count)
 			exit(fail(EXIT_NO_TARGET, "there is no finding %lld; the verdict has %zu: %s",
 				  (long long)options->finding, findings.count, findings.verdict));
-		return intervals(reader, &findings, &findings.items[options->finding - 1]);
+		return intervals(reader, &findings, (size_t)options->finding);
 	}
 	table = table_new(columns, sizeof columns / sizeof *columns);
 	for (size_t i = 0; i < findings.count; i++)

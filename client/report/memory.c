@@ -1,10 +1,11 @@
 /* memory.c - what operators took from the framework's allocators (trigger --memory), the peaks and who held them, and what was left. */
-#include "module_paths.h"
 #include "query.h"
 #include "recorded.h"
 #include "views.h"
 
 #include "client/ui/text.h"
+
+#include "store/findings/module_paths.h"
 
 #include <sqlite3.h>
 
@@ -161,10 +162,10 @@ enum { DEVICE, OPERATOR, PHASE, WHERE, FILE_NAME, LINE, FUNCTION, MODULE };
 	[FUNCTION] = {"function", "FUNCTION", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_ELASTIC},                          \
 	[MODULE] = {"module", "MODULE", COLUMN_TEXT, COLUMN_OPTIONAL | COLUMN_ELASTIC}
 /* Of a table `h` that has device_type, device, name, stack and phase. */
-#define HOLDER_WITH "WITH RECURSIVE " REPORT_MODULE_PATHS("true") " "
-#define HOLDER_SQL                                                                                                                       \
-	DEVICE_SQL("h.device_type", "h.device")                                                                                          \
-	" AS place, s.text AS operator, h.phase AS phase, NULL, f.text AS file, k.line AS line, n.text AS function, " REPORT_MODULE_NAME \
+#define HOLDER_WITH "WITH RECURSIVE " MODULE_PATHS("true") " "
+#define HOLDER_SQL                                                                                                                \
+	DEVICE_SQL("h.device_type", "h.device")                                                                                   \
+	" AS place, s.text AS operator, h.phase AS phase, NULL, f.text AS file, k.line AS line, n.text AS function, " MODULE_NAME \
 	" AS module "
 #define HOLDER_FROM                                                                                                    \
 	" h LEFT JOIN strings s ON s.id = h.name LEFT JOIN stack_lines l ON l.stack = h.stack LEFT JOIN stacks k "     \

@@ -1,10 +1,11 @@
 /* modules.c - time by nn.Module as a tree: each row has the time of the operators that were called in the module and in all that it
  * called. */
 #include "flop_rows.h"
-#include "module_paths.h"
 #include "query.h"
 #include "recorded.h"
 #include "views.h"
+
+#include "store/findings/module_paths.h"
 
 #include <sqlite3.h>
 #include <stdio.h>
@@ -84,7 +85,7 @@ static const struct column columns[] = {
 		    "min(s.forward_flops, 9e18) END, " FLOPS_KNOWN "min(s.backward_flops, 9e18) END, " FLOPS_KNOWN     \
 		    "(s.forward_flops + s.backward_flops) / nullif(s.device_forward + s.device_backward, 0) END, "
 #define COLUMNS                                                                                                          \
-	REPORT_MODULE_NAME                                                                                               \
+	MODULE_NAME                                                                                                      \
 	", printf('%*s', 2 * p.depth, '') || CASE p.depth WHEN 0 THEN m.class ELSE m.name END, m.class, p.depth, "       \
 	"CASE WHEN w.counted THEN min(coalesce(o.entered, 0), 9e18) END, " FLOP_COLUMNS                                  \
 	"s.calls, min(s.forward + s.backward, 9e18), (s.forward + s.backward) * 100.0 / w.host, (s.forward + "           \
@@ -92,7 +93,7 @@ static const struct column columns[] = {
 	"9e18), min(s.device_forward + s.device_backward, 9e18), min(s.device_forward, 9e18), min(s.device_backward, "   \
 	"9e18), CASE WHEN w.memory THEN min(s.cpu_taken, 9e18) END, CASE WHEN w.devices THEN min(s.device_taken, 9e18) " \
 	"END, CASE WHEN w.memory THEN min(s.cpu_held, 9e18) END, CASE WHEN w.devices THEN min(s.device_held, 9e18) END"
-#define PATHS REPORT_MODULE_PATHS("m.id IN (SELECT id FROM sums)")
+#define PATHS MODULE_PATHS("m.id IN (SELECT id FROM sums)")
 #define SQL(flops)                                                                                                     \
 	"WITH RECURSIVE " flops ", " OWN ", " HELD ", " ABOVE ", " SUMS ", " PATHS " SELECT " COLUMNS                  \
 	" FROM paths p JOIN named m ON m.id = p.id JOIN sums s ON s.id = p.id LEFT JOIN own o ON o.module = p.id "     \

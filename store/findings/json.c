@@ -1,7 +1,13 @@
 /* json.c - see json.h. */
 #include "json.h"
 
+#include "places.h"
 #include "texts.h"
+
+#include <sqlite3.h>
+
+/* Texts longer than this are cut: paths of files, and names. */
+#define TEXT_BYTES 4096
 
 static void add_text(cJSON *object, const char *key, const char *text)
 {
@@ -19,25 +25,34 @@ static void add_known(cJSON *object, const char *key, int64_t value, bool known)
 		cJSON_AddNullToObject(object, key);
 }
 
-static void add_interval(cJSON *list, const struct finding_interval *interval, sqlite3 *db)
+static void add_string(cJSON *object, const char *key, int64_t id, sqlite3 *db)
 {
 	const struct texts texts = {.db = db};
-	char name[FINDING_NAME_BYTES];
+	char text[TEXT_BYTES];
+	texts_get(&texts, (uint32_t)id, text, sizeof text);
+	add_text(object, key, text);
+}
+
+static void add_interval(cJSON *list, const struct finding_interval *interval, const struct place *place, sqlite3 *db)
+{
 	cJSON *object = cJSON_CreateObject();
+	char *module = places_module(db, place->module);
 	cJSON_AddNumberToObject(object, "step", (double)interval->step);
 	cJSON_AddNumberToObject(object, "start_ns", (double)interval->start);
 	cJSON_AddNumberToObject(object, "end_ns", (double)interval->end);
 	add_known(object, "thread", interval->thread, interval->thread != 0);
-	texts_get(&texts, interval->name, name, sizeof name);
-	add_text(object, "name", name);
-	texts_get(&texts, interval->outer, name, sizeof name);
-	add_text(object, "operator", name);
-	cJSON_AddNullToObject(object, "line");
-	cJSON_AddNullToObject(object, "module");
+	add_string(object, "name", interval->name, db);
+	add_string(object, "operator", interval->outer, db);
+	add_string(object, "file", place->file, db);
+	add_known(object, "line", place->line, place->line != 0);
+	add_string(object, "function", place->function, db);
+	add_text(object, "module", module ? module : "");
+	sqlite3_free(module);
 	cJSON_AddItemToArray(list, object);
 }
 
-static void add_finding(cJSON *list, const struct finding *finding, sqlite3 *db)
+/* places: of its intervals. */
+static void add_finding(cJSON *list, const struct finding *finding, const struct place *places, sqlite3 *db)
 {
 	cJSON *object = cJSON_CreateObject();
 	cJSON_AddStringToObject(object, "finding", finding_facts(finding->kind)->word);
@@ -61,14 +76,17 @@ static void add_finding(cJSON *list, const struct finding *finding, sqlite3 *db)
 		add_text(object, "sql", finding->sql);
 		cJSON *intervals = cJSON_AddArrayToObject(object, "intervals");
 		for (size_t i = 0; i < finding->interval_count; i++)
-			add_interval(intervals, &finding->intervals[i], db);
+			add_interval(intervals, &finding->intervals[i], &places[i], db);
 	}
 	cJSON_AddItemToArray(list, object);
 }
 
 cJSON *findings_json(const struct findings *findings, sqlite3 *db)
 {
+	struct places places = {0};
 	cJSON *object = cJSON_CreateObject();
+	if (db)
+		places_find(db, findings, &places);
 	cJSON_AddStringToObject(object, "verdict", findings->verdict);
 	add_text(object, "abstains", findings->abstains);
 	add_known(object, "device", findings->device, findings->device >= 0);
@@ -82,6 +100,6 @@ cJSON *findings_json(const struct findings *findings, sqlite3 *db)
 	cJSON_AddNumberToObject(object, "max_step_ns", (double)findings->most_step_ns);
 	cJSON *list = cJSON_AddArrayToObject(object, "findings");
 	for (size_t i = 0; i < findings->count; i++)
-		add_finding(list, &findings->items[i], db);
+		add_finding(list, &findings->items[i], places.of[i], db);
 	return object;
 }

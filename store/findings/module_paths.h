@@ -1,11 +1,11 @@
 /* module_paths.h - the names and paths of nn.Modules, as parts of a WITH RECURSIVE. */
-#ifndef PROFD_CLIENT_REPORT_MODULE_PATHS_H
-#define PROFD_CLIENT_REPORT_MODULE_PATHS_H
+#ifndef PROFD_STORE_FINDINGS_MODULE_PATHS_H
+#define PROFD_STORE_FINDINGS_MODULE_PATHS_H
 
 /* named(id, parent, class, name) of those that the condition is true of (m: nn_modules), and of all that called them, then paths(id, path,
  * depth, place): the path below the outermost module, '' its own; place: sorts as modules were first called. As deep as a stack is, and no deeper
  * in a file that somebody made. */
-#define REPORT_MODULE_PATHS(condition)                                                                                 \
+#define MODULE_PATHS(condition)                                                                                        \
 	"named AS MATERIALIZED (SELECT m.id AS id, m.parent AS parent, c.text AS class, coalesce(n.text, '(' || "      \
 	"coalesce(c.text, '?') || ')') AS name FROM nn_modules m LEFT JOIN strings n ON n.id = m.name LEFT JOIN "      \
 	"strings c ON c.id = m.class WHERE " condition "), "                                                           \
@@ -14,6 +14,6 @@
 	"printf('%09d', m.id) FROM paths p JOIN named m ON m.parent = p.id WHERE p.depth < 512 AND m.id > p.id)"
 
 /* What a path is called: its own, or the class of an outermost module (p: paths, m: named). */
-#define REPORT_MODULE_NAME "CASE p.depth WHEN 0 THEN m.class ELSE p.path END"
+#define MODULE_NAME "CASE p.depth WHEN 0 THEN m.class ELSE p.path END"
 
 #endif

@@ -404,6 +404,9 @@ static bool put_frames(struct build *build)
 	}
 	ok = ok && !build->frames.error && nest_end(&nest);
 	nest_free(&nest);
+	/* What is sorted next, and what the store needs, take its place in memory. */
+	sorter_deinit(&build->frames);
+	sorter_deinit(&build->callers.calls);
 	return ok;
 }
 
@@ -418,6 +421,7 @@ static bool put_others(struct build *build)
 			event.head.step = steps_at(&build->steps, item->start);
 		ok = put(build, &event);
 	}
+	sorter_deinit(&build->others);
 	return ok && !build->others.error;
 }
 

@@ -5,6 +5,7 @@
 
 #include "client/ui/failure.h"
 #include "client/ui/text.h"
+#include "proto/base/large.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +15,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* From so many bytes on, an array lies in a file. */
+#define LARGE_LEAST_BYTES ((size_t)2 << 20)
 
 struct import {
 	struct build *build;
@@ -135,6 +139,23 @@ end:
 	return code;
 }
 
+/* Whatever the length of the trace: what grows with it lies in files beside the output. */
+static int convert_bounded(struct import *import, struct store *store, int fd, int folder, struct build_counts *ret,
+			   char sentence[IMPORT_SENTENCE_BYTES])
+{
+	large_begin(folder, LARGE_LEAST_BYTES);
+	int code = convert(import, store, fd, folder, ret, sentence), error = large_end();
+	if (!error || code != EXIT_DONE)
+		return code;
+	/* The capture is there, without its verdict; it would not be what the same trace becomes elsewhere. */
+	snprintf(
+		sentence, IMPORT_SENTENCE_BYTES,
+		"the disk takes no more of what is set aside while it is read, in the folder of the output: %s; make room there, or "
+		"let --output name a file elsewhere",
+		strerror(-error));
+	return EXIT_FAILED;
+}
+
 int import_file(const char *path, const char *output, bool force, void (*progress)(const char *path, unsigned percent),
 		struct build_counts *ret, char sentence[IMPORT_SENTENCE_BYTES])
 {
@@ -159,7 +180,7 @@ int import_file(const char *path, const char *output, bool force, void (*progres
 		snprintf(sentence, IMPORT_SENTENCE_BYTES, "%s cannot be written: %s", output,
 			 store ? store_sentence(store) : "there is no memory left");
 	} else {
-		code = convert(&import, store, fd, folder, ret, sentence);
+		code = convert_bounded(&import, store, fd, folder, ret, sentence);
 		if (code) {
 			store_discard(store);
 			unlink(made);

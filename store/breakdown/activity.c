@@ -3,6 +3,7 @@
 
 #include "sorted.h"
 #include "proto/base/array.h"
+#include "proto/base/large.h"
 
 #include <stdlib.h>
 
@@ -15,7 +16,7 @@ static int64_t bounded(int64_t time)
 
 static void put(struct activity *activity, struct activity_spans *list, const struct activity_span *span)
 {
-	activity->failed = !ARRAY_GROW(list->items, list->count, list->room);
+	activity->failed = !LARGE_GROW(list->items, list->count, list->room);
 	if (!activity->failed)
 		list->items[list->count++] = *span;
 }
@@ -42,7 +43,7 @@ static struct activity_thread *new_thread(struct activity *activity, uint32_t th
 	*made = (struct activity_thread){.thread = thread};
 	if (thread == activity->expected_thread)
 		made->spans.items =
-			array_reserve(activity->expected_spans, &made->spans.room, sizeof *made->spans.items);
+			large_reserve(activity->expected_spans, &made->spans.room, sizeof *made->spans.items);
 	return made;
 }
 
@@ -178,6 +179,7 @@ struct sweep {
 static size_t pass_by(struct sweep *sweep, size_t span)
 {
 	for (; span < sweep->span_count; span++) {
+		large_go(sizeof *sweep->spans);
 		const struct activity_span *at = &sweep->spans[span];
 		if (!(sweep->doing & 1u << at->what) || at->start > sweep->until[at->what])
 			break;
@@ -233,6 +235,7 @@ static void emit(struct sweep *sweep, int64_t from, int64_t to)
 	/* One like it goes on. */
 	if (!sweep->count || ((sweep->segments[sweep->count - 1] ^ segment) & 0xff))
 		sweep->segments[sweep->count++] = segment;
+	large_go(sizeof segment);
 }
 
 /* When something begins or ends next; INT64_MAX: nothing does any more. */
@@ -295,18 +298,18 @@ static bool build_thread(struct activity_thread *thread, const struct activity_s
 			      .marks = marks,
 			      .span_count = thread->spans.count,
 			      .mark_count = mark_count,
-			      .stack = calloc(mark_count + 1, sizeof *sweep.stack),
-			      .ended = calloc(mark_count + 1, sizeof *sweep.ended),
-			      .segments = calloc(borders + 1, sizeof *sweep.segments)};
+			      .stack = large_get_clear(mark_count + 1, sizeof *sweep.stack),
+			      .ended = large_get_clear(mark_count + 1, sizeof *sweep.ended),
+			      .segments = large_get(borders + 1, sizeof *sweep.segments)};
 	bool ok = sweep.stack && sweep.ended && sweep.segments && run(&sweep);
 	free(sweep.mark_ends.items);
-	free(sweep.stack);
-	free(sweep.ended);
+	large_free(sweep.stack);
+	large_free(sweep.ended);
 	if (!ok) {
-		free(sweep.segments);
+		large_free(sweep.segments);
 		return false;
 	}
-	int64_t *fitting = realloc(sweep.segments, (sweep.count + 1) * sizeof *fitting);
+	int64_t *fitting = large_fit(sweep.segments, (sweep.count + 1) * sizeof *fitting);
 	thread->segments = fitting ? fitting : sweep.segments;
 	thread->count = sweep.count;
 	thread->end = sweep.end;
@@ -380,11 +383,11 @@ size_t activity_near(const struct activity_thread *thread, int64_t time, size_t 
 void activity_free(struct activity *activity)
 {
 	for (size_t i = 0; i < activity->count; i++) {
-		free(activity->threads[i].spans.items);
-		free(activity->threads[i].segments);
+		large_free(activity->threads[i].spans.items);
+		large_free(activity->threads[i].segments);
 	}
 	free(activity->threads);
 	numbered_deinit(&activity->places);
-	free(activity->marks.items);
+	large_free(activity->marks.items);
 	*activity = (struct activity){0};
 }

@@ -3,6 +3,7 @@
 
 #include "devices.h"
 #include "proto/base/array.h"
+#include "proto/base/large.h"
 #include "sorted.h"
 
 #include <stdio.h>
@@ -207,6 +208,7 @@ static void host_side(struct breakdown *breakdown)
 			at++;
 		for (size_t j = at; thread && j < thread->count && activity_start(thread, j) < step->end; j++) {
 			const struct activity_segment segment = activity_segment(thread, j);
+			large_go(sizeof *thread->segments);
 			if (segment.start > now) {
 				add_host(breakdown, step, now, segment.start, &nothing, breakdown->has_operators);
 				now = segment.start;
@@ -236,20 +238,24 @@ static int by_value(const void *a, const void *b)
 static bool devices(struct breakdown_shared *shared)
 {
 	struct breakdown *breakdown = shared->breakdown;
-	shared->call_starts = calloc(breakdown->call_count + 1, sizeof *shared->call_starts);
-	shared->started = calloc(breakdown->call_count + 1, sizeof *shared->started);
+	shared->call_starts = large_get(breakdown->call_count + 1, sizeof *shared->call_starts);
+	shared->started = large_get_clear(breakdown->call_count + 1, sizeof *shared->started);
 	shared->near = calloc(breakdown->activity->count + 1, sizeof *shared->near);
 	if (!shared->call_starts || !shared->started || !shared->near)
 		return false;
-	for (size_t i = 0; i < breakdown->call_count; i++)
+	for (size_t i = 0; i < breakdown->call_count; i++) {
+		large_go(sizeof *breakdown->calls);
 		shared->call_starts[i] = breakdown->calls[i].start;
+	}
 	sort_if_needed(shared->call_starts, breakdown->call_count, sizeof *shared->call_starts, by_value);
 	size_t from = 0, room = 0;
 	while (from < breakdown->operation_count) {
 		size_t to = from;
 		while (to < breakdown->operation_count &&
-		       breakdown->operations[to].device == breakdown->operations[from].device)
+		       breakdown->operations[to].device == breakdown->operations[from].device) {
+			large_go(sizeof *breakdown->operations);
 			to++;
+		}
 		/* A machine has fewer: the file is hostile. */
 		if (breakdown->device_count == DEVICES_MOST)
 			break;
@@ -273,8 +279,8 @@ bool breakdown_make(struct breakdown *breakdown)
 	struct breakdown_shared shared = {.breakdown = breakdown,
 					  .step_thread = activity_find(breakdown->activity, breakdown->step_thread)};
 	bool ok = devices(&shared);
-	free(shared.call_starts);
-	free(shared.started);
+	large_free(shared.call_starts);
+	large_free(shared.started);
 	free(shared.near);
 	return ok;
 }
@@ -283,8 +289,8 @@ void breakdown_free(struct breakdown *breakdown)
 {
 	for (size_t i = 0; i < breakdown->device_count; i++) {
 		free(breakdown->devices[i].steps);
-		free(breakdown->devices[i].idles);
-		free(breakdown->devices[i].stretches);
+		large_free(breakdown->devices[i].idles);
+		large_free(breakdown->devices[i].stretches);
 	}
 	free(breakdown->devices);
 	breakdown->devices = NULL;

@@ -4,6 +4,7 @@
 
 #include "sorted.h"
 #include "proto/base/array.h"
+#include "proto/base/large.h"
 
 #include <stdlib.h>
 
@@ -67,7 +68,7 @@ static void add_piece(struct breakdown_device *device, int64_t from, int64_t to,
 		last[1].start = to;
 		return;
 	}
-	if (!ARRAY_GROW(device->stretches, count + 1, device->stretch_room)) {
+	if (!LARGE_GROW(device->stretches, count + 1, device->stretch_room)) {
 		device->failed = true;
 		return;
 	}
@@ -327,7 +328,9 @@ static void sweep(const struct explanation *explanation, uint32_t number, size_t
 	size_t next = from, ended = 0;
 	int64_t now, last;
 	bounds(breakdown, from, endings, to - from, &now, &last);
-	while (now < last) {
+	while (now < last && !explanation->device->failed) {
+		/* An operation, its end, the idle time before it, its call, and what threads did then. */
+		large_go(256);
 		int64_t until = last;
 		if (next < to && breakdown->operations[next].start < until)
 			until = breakdown->operations[next].start;
@@ -361,22 +364,24 @@ bool breakdown_device(const struct breakdown_shared *shared, size_t index, size_
 	struct breakdown *breakdown = shared->breakdown;
 	struct breakdown_device *device = &breakdown->devices[index];
 	/* Not cleared: what is read was written before. */
-	struct ending *endings = malloc((to - from) * sizeof *endings);
+	struct ending *endings = large_get(to - from, sizeof *endings);
 	device->steps = calloc(breakdown->step_count + 1, sizeof *device->steps);
 	/* One before each operation, and one at the end. */
-	device->idles = malloc((to - from + 1) * sizeof *device->idles);
+	device->idles = large_get(to - from + 1, sizeof *device->idles);
 	device->operations_from = from;
 	device->operations_to = to;
 	bool ok = endings && device->steps && device->idles;
 	if (ok) {
-		for (size_t i = from; i < to; i++)
+		for (size_t i = from; i < to; i++) {
+			large_go(sizeof *breakdown->operations + sizeof *endings);
 			endings[i - from] = (struct ending){.time = breakdown->operations[i].end,
 							    .row = breakdown->operations[i].row,
 							    .kind = breakdown->operations[i].kind};
+		}
 		sort_if_needed(endings, to - from, sizeof *endings, by_time);
 		sweep(&(struct explanation){.shared = shared, .device = device}, (uint32_t)index + 1, from, to,
 		      endings);
 	}
-	free(endings);
+	large_free(endings);
 	return ok && !device->failed;
 }

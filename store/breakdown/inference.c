@@ -4,6 +4,7 @@
 
 #include "names.h"
 #include "proto/base/array.h"
+#include "proto/base/large.h"
 #include "sorted.h"
 
 #include <stdlib.h>
@@ -150,6 +151,7 @@ static void walk_operators(struct walk *walk)
 	walk->last = INT64_MIN / 2;
 	for (size_t i = 0; i < phases->count; i++) {
 		const struct phases_operator *item = &phases->items[i];
+		large_go(sizeof *item);
 		if (!item->on_step_thread || item->backward)
 			continue;
 		for (; at < walk->taken_count && walk->taken[at].start <= item->start; at++) {
@@ -179,6 +181,7 @@ bool inference_mark(const struct phases *phases, const struct breakdown *breakdo
 	bool any = false;
 	for (size_t i = 0; i < phases->count; i++) {
 		const struct phases_operator *item = &phases->items[i];
+		large_go(sizeof *item);
 		walk.trains |= item->backward;
 		any |= item->on_step_thread && item->network && !item->graded;
 	}

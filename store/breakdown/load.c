@@ -6,6 +6,7 @@
 #include "load_device.h"
 #include "phases.h"
 #include "proto/base/array.h"
+#include "proto/base/large.h"
 #include "proto/events.h"
 
 #include <stdlib.h>
@@ -237,7 +238,7 @@ static void make_room(struct load *load)
 {
 	struct activity *activity = &load->capture->activity;
 	size_t operators = scan_table_rows(&load->scan, "operators");
-	load->phases.items = array_reserve(operators, &load->phases.room, sizeof *load->phases.items);
+	load->phases.items = large_reserve(operators, &load->phases.room, sizeof *load->phases.items);
 	activity->expected_thread = load->capture->breakdown.step_thread;
 	activity->expected_spans = operators + (load->capture->device ? scan_table_rows(&load->scan, "api_calls") : 0);
 }
@@ -334,8 +335,8 @@ void breakdown_capture_free(struct breakdown_capture *capture)
 	collections_free(&capture->collections);
 	free(capture->steps);
 	free(capture->numbers);
-	free(capture->calls);
-	free(capture->call_items);
-	free(capture->operations);
+	large_free(capture->calls);
+	large_free(capture->call_items);
+	large_free(capture->operations);
 	*capture = (struct breakdown_capture){0};
 }

@@ -3,6 +3,7 @@
 
 #include "names.h"
 #include "proto/base/array.h"
+#include "proto/base/large.h"
 #include "sorted.h"
 
 #include <stdlib.h>
@@ -44,7 +45,7 @@ struct load {
 	struct ids correlations;  /* of `launches` */
 	struct ids communication; /* ids of the names of kernels that communicate */
 	struct load_launch *launches;
-	size_t launch_room, call_room, operation_room;
+	size_t launch_room, call_room, id_room, operation_room;
 	int64_t *busy;	 /* starts and ends in turn of the times at which any device worked, in order */
 	int64_t *worked; /* for each of them, how long devices had worked before it */
 	size_t busy_count;
@@ -55,7 +56,7 @@ struct load {
 
 static bool ids_add(struct load *load, struct ids *ids, int64_t value)
 {
-	if (!ARRAY_GROW(ids->items, ids->count, ids->room)) {
+	if (!LARGE_GROW(ids->items, ids->count, ids->room)) {
 		scan_no_memory(load->scan);
 		return false;
 	}
@@ -91,7 +92,7 @@ static void take_launch(void *context, sqlite3_value **row)
 	if (called)
 		ids_add(load, &load->launching, int_of(row[1]));
 	size_t count = load->correlations.count;
-	if (!ARRAY_GROW(load->launches, count, load->launch_room))
+	if (!LARGE_GROW(load->launches, count, load->launch_room))
 		scan_no_memory(load->scan);
 	else if (ids_add(load, &load->correlations, int_of(row[0])))
 		load->launches[count] = (struct load_launch){int_of(row[1]), called, !is_null(row[2])};
@@ -116,8 +117,8 @@ static void make_busy(struct load *load)
 	struct breakdown_operation *items = load->capture->operations;
 	size_t count = load->capture->breakdown.operation_count;
 	/* Not cleared: what is read was written before. */
-	load->busy = malloc((2 * count + 2) * sizeof *load->busy);
-	load->worked = malloc((count + 1) * sizeof *load->worked);
+	load->busy = large_get(2 * count + 2, sizeof *load->busy);
+	load->worked = large_get(count + 1, sizeof *load->worked);
 	if (!load->busy || !load->worked) {
 		scan_no_memory(load->scan);
 		return;
@@ -125,6 +126,7 @@ static void make_busy(struct load *load)
 	if (count)
 		sort_if_needed(items, count, sizeof *items, by_start);
 	for (size_t i = 0; i < count; i++) {
+		large_go(sizeof *items);
 		int64_t *last = load->busy_count ? &load->busy[2 * (load->busy_count - 1)] : NULL;
 		if (last && items[i].start <= last[1]) {
 			last[1] = items[i].end > last[1] ? items[i].end : last[1];
@@ -181,8 +183,9 @@ static void take_call(void *context, sqlite3_value **row)
 	load->evidence->bare_calls += meaning.kernel && !launched;
 	if (!launched)
 		return;
-	size_t count = capture->breakdown.call_count, room = load->call_room;
-	if (!ARRAY_GROW(capture->call_items, count, load->call_room) || !ARRAY_GROW(capture->calls, count, room)) {
+	size_t count = capture->breakdown.call_count;
+	if (!LARGE_GROW(capture->call_items, count, load->call_room) ||
+	    !LARGE_GROW(capture->calls, count, load->id_room)) {
 		scan_no_memory(load->scan);
 		return;
 	}
@@ -210,7 +213,7 @@ static void add_operation(struct load *load, sqlite3_value **row, enum device_ro
 		capture->timeless++;
 		return;
 	}
-	if (!ARRAY_GROW(capture->operations, capture->breakdown.operation_count, load->operation_room)) {
+	if (!LARGE_GROW(capture->operations, capture->breakdown.operation_count, load->operation_room)) {
 		scan_no_memory(load->scan);
 		return;
 	}
@@ -338,6 +341,7 @@ static void link_operations(struct breakdown_capture *capture)
 	struct ids calls = {.items = capture->calls, .count = capture->breakdown.call_count};
 	for (size_t i = 0; i < capture->breakdown.operation_count; i++) {
 		struct breakdown_operation *operation = &capture->operations[i];
+		large_go(sizeof *operation + sizeof *capture->call_items);
 		if (operation->call == BREAKDOWN_NO_CALL)
 			continue;
 		operation->call = ids_find(&calls, (int64_t)operation->call);
@@ -372,7 +376,7 @@ static void make_room(struct load *load)
 	size_t operations = 0;
 	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
 		operations += scan_table_rows(load->scan, tables[i]);
-	load->capture->operations = array_reserve(operations, &load->operation_room, sizeof *load->capture->operations);
+	load->capture->operations = large_reserve(operations, &load->operation_room, sizeof *load->capture->operations);
 }
 
 void device_load(struct scan *scan, const struct meanings *meanings, struct breakdown_capture *capture,
@@ -385,11 +389,11 @@ void device_load(struct scan *scan, const struct meanings *meanings, struct brea
 	read_calls(&load);
 	if (!scan->error)
 		link_operations(capture);
-	free(load.pageable.items);
-	free(load.launching.items);
-	free(load.correlations.items);
-	free(load.communication.items);
-	free(load.launches);
-	free(load.busy);
-	free(load.worked);
+	large_free(load.pageable.items);
+	large_free(load.launching.items);
+	large_free(load.correlations.items);
+	large_free(load.communication.items);
+	large_free(load.launches);
+	large_free(load.busy);
+	large_free(load.worked);
 }

@@ -4,6 +4,7 @@
 #include "inference.h"
 #include "sorted.h"
 #include "proto/base/array.h"
+#include "proto/base/large.h"
 
 #include <stdlib.h>
 
@@ -11,7 +12,7 @@ void phases_add(struct phases *phases, const struct phases_operator *item)
 {
 	if (phases->failed)
 		return;
-	if (!ARRAY_GROW(phases->items, phases->count, phases->room)) {
+	if (!LARGE_GROW(phases->items, phases->count, phases->room)) {
 		phases->failed = true;
 		return;
 	}
@@ -44,6 +45,7 @@ static void find_borders(const struct phases *phases, const struct breakdown *br
 		ret->times[ret->count++] = breakdown->steps[i].start;
 	for (size_t i = 0; i < phases->count; i++) {
 		const struct phases_operator *item = &phases->items[i];
+		large_go(sizeof *item);
 		if (!item->on_step_thread)
 			continue;
 		if (item->backward && item->end > inside)
@@ -131,6 +133,7 @@ static void mark_forward(struct phases *phases, const struct breakdown *breakdow
 	struct forward forward = {.start = INT64_MAX, .end = INT64_MIN};
 	for (; *at < phases->count && phases->items[*at].start < to; (*at)++) {
 		const struct phases_operator *item = &phases->items[*at];
+		large_go(sizeof *item);
 		if (item->start >= from && !item->backward && item->on_step_thread)
 			take_forward(&forward, item, returns(sequences, count, item->sequence));
 	}
@@ -147,6 +150,7 @@ static void mark(struct phases *phases, const struct breakdown *breakdown, struc
 	int64_t before = INT64_MIN;
 	size_t forward = 0;
 	for (size_t i = 0; i < phases->count;) {
+		large_go(sizeof *phases->items);
 		if (!phases->items[i].backward) {
 			i++;
 			continue;
@@ -188,13 +192,14 @@ bool phases_mark(struct phases *phases, const struct breakdown *breakdown, struc
 		return true;
 	sort_if_needed(phases->items, phases->count, sizeof *phases->items, by_start);
 	/* Not cleared: most of it is not touched. */
-	struct borders borders = {.times = malloc((phases->count + breakdown->step_count) * sizeof *borders.times)};
-	int64_t *sequences = malloc(phases->count * sizeof *sequences);
-	phases->backwards = malloc(phases->count * sizeof *phases->backwards);
+	struct borders borders = {.times = large_get(phases->count + breakdown->step_count, sizeof *borders.times)};
+	int64_t *sequences = large_get(phases->count, sizeof *sequences);
+	phases->backwards = large_get(phases->count, sizeof *phases->backwards);
 	bool ok = borders.times && sequences && phases->backwards;
 	if (ok) {
 		size_t count = 0;
 		for (size_t i = 0; i < phases->count; i++) {
+			large_go(sizeof *phases->items);
 			if (phases->items[i].backward)
 				phases->backwards[phases->backward_count++] = phases->items[i].start;
 			if (phases->items[i].backward && phases->items[i].sequence >= 0)
@@ -207,14 +212,14 @@ bool phases_mark(struct phases *phases, const struct breakdown *breakdown, struc
 		mark(phases, breakdown, activity, &borders, sequences, count);
 		ok = inference_mark(phases, breakdown, activity);
 	}
-	free(borders.times);
-	free(sequences);
+	large_free(borders.times);
+	large_free(sequences);
 	return ok;
 }
 
 void phases_free(struct phases *phases)
 {
-	free(phases->items);
-	free(phases->backwards);
+	large_free(phases->items);
+	large_free(phases->backwards);
 	*phases = (struct phases){0};
 }

@@ -3,6 +3,8 @@
 
 #include "load.h"
 
+#include "proto/base/large.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -21,6 +23,8 @@ static void take_row(sqlite3_context *context, int count, sqlite3_value **row)
 		return;
 	if (!scan->error && enough(scan))
 		scan->error = SQLITE_CORRUPT;
+	/* About what is kept of a row. */
+	large_go(128);
 	if (!scan->error)
 		scan->take(scan->context, row);
 	if (scan->error)

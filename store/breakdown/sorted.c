@@ -1,6 +1,8 @@
 /* sorted.c - see sorted.h. A merge sort of the runs that are there already; of two runs only what overlaps is moved. */
 #include "sorted.h"
 
+#include "proto/base/large.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -8,6 +10,8 @@
 
 /* A run that is shorter is made longer, by insertion. */
 #define RUN_LEAST 16
+/* Copied between two looks at how much of it is in memory. */
+#define COPY_BYTES ((size_t)1 << 20)
 
 struct sort {
 	char *items, *spare; /* spare: room for all items, and one more */
@@ -28,6 +32,16 @@ static void copy(char *to, const char *from, size_t size)
 		uint64_t word;
 		memcpy(&word, from + i, sizeof word);
 		memcpy(to + i, &word, sizeof word);
+	}
+}
+
+/* Of any number of items. */
+static void copy_all(char *to, const char *from, size_t bytes)
+{
+	for (size_t part; bytes; to += part, from += part, bytes -= part) {
+		part = bytes < COPY_BYTES ? bytes : COPY_BYTES;
+		memcpy(to, from, part);
+		large_go(2 * part);
 	}
 }
 
@@ -66,6 +80,7 @@ static void find_runs(struct sort *sort, size_t sorted, size_t count)
 		size_t from = i++;
 		while (i < count && in_order(sort, i - 1, i))
 			i++;
+		large_go((i - from) * sort->size);
 		for (; i < count && i - from < RUN_LEAST; i++)
 			insert(sort, from, i);
 		sort->starts[sort->runs++] = from;
@@ -93,15 +108,16 @@ static void merge_left(struct sort *sort, size_t from, size_t middle, size_t to)
 	size_t size = sort->size;
 	char *left = sort->spare, *left_end = left + (middle - from) * size, *right = at(sort, middle),
 	     *right_end = at(sort, to), *out = at(sort, from);
-	memcpy(left, out, (middle - from) * size);
+	copy_all(left, out, (middle - from) * size);
 	for (; left < left_end && right < right_end; out += size) {
 		bool first = sort->order(left, right) <= 0;
 		copy(out, first ? left : right, size);
 		left += first ? size : 0;
 		right += first ? 0 : size;
+		large_go(2 * size);
 	}
 	/* What is left of the right run lies where it belongs. */
-	memcpy(out, left, (size_t)(left_end - left));
+	copy_all(out, left, (size_t)(left_end - left));
 }
 
 /* The same from the last on; the right one is kept apart. */
@@ -110,7 +126,7 @@ static void merge_right(struct sort *sort, size_t from, size_t middle, size_t to
 	size_t size = sort->size, left = middle - from, right = to - middle;
 	const char *first = at(sort, from);
 	char *out = at(sort, to);
-	memcpy(sort->spare, at(sort, middle), right * size);
+	copy_all(sort->spare, at(sort, middle), right * size);
 	while (left && right) {
 		const char *a = first + (left - 1) * size, *b = sort->spare + (right - 1) * size;
 		bool last = sort->order(a, b) > 0;
@@ -118,8 +134,9 @@ static void merge_right(struct sort *sort, size_t from, size_t middle, size_t to
 		copy(out, last ? a : b, size);
 		left -= last;
 		right -= !last;
+		large_go(2 * size);
 	}
-	memcpy(at(sort, from + left), sort->spare, right * size);
+	copy_all(at(sort, from + left), sort->spare, right * size);
 }
 
 /* [from, middle) and [middle, to) become one run. The shorter one is kept apart: that needs less memory. */
@@ -151,8 +168,8 @@ static void merge_runs(struct sort *sort)
 static size_t sorted_at_first(const struct sort *sort, size_t count)
 {
 	size_t i = 1;
-	while (i < count && in_order(sort, i - 1, i))
-		i++;
+	for (; i < count && in_order(sort, i - 1, i); i++)
+		large_go(sort->size);
 	return i;
 }
 
@@ -162,14 +179,14 @@ void sort_if_needed(void *items, size_t count, size_t size, int (*order)(const v
 	size_t sorted = sorted_at_first(&sort, count);
 	if (sorted >= count)
 		return;
-	sort.spare = malloc((count + 1) * size);
-	sort.starts = malloc((count / RUN_LEAST + 2) * sizeof *sort.starts);
+	sort.spare = large_get(count + 1, size);
+	sort.starts = large_get(count / RUN_LEAST + 2, sizeof *sort.starts);
 	if (sort.spare && sort.starts) {
 		find_runs(&sort, sorted, count);
 		merge_runs(&sort);
 	} else {
 		qsort(items, count, size, order);
 	}
-	free(sort.spare);
-	free(sort.starts);
+	large_free(sort.spare);
+	large_free(sort.starts);
 }

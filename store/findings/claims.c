@@ -2,6 +2,7 @@
  * segments of the step's thread. */
 #include "claims.h"
 #include "proto/base/array.h"
+#include "proto/base/large.h"
 #include "stretches.h"
 
 #include <stdlib.h>
@@ -254,6 +255,7 @@ static void walk_device(struct walk *walk)
 	const struct breakdown_device *device = walk->device;
 	for (size_t i = 0; i < device->stretch_count;) {
 		size_t end = i + 1;
+		large_go(sizeof *device->stretches + sizeof *device->idles);
 		if (device->stretches[i].row != DEVICE_IDLE) {
 			walk_busy(walk, &device->stretches[i]);
 			i++;
@@ -314,6 +316,7 @@ static void walk_host(struct walk *walk)
 		return;
 	int64_t now = breakdown->steps[0].start, last = breakdown->steps[breakdown->step_count - 1].end;
 	for (size_t i = activity_at(thread, now); i <= thread->count && now < last; i++) {
+		large_go(sizeof *thread->segments);
 		struct activity_segment segment = {.start = last, .end = last};
 		if (i < thread->count)
 			segment = activity_segment(thread, i);
@@ -346,6 +349,7 @@ static void look_at_optimizer(struct walk *walk)
 	uint64_t most = 0;
 	for (size_t i = 0; asked && i < walk->step_thread->spans.count; i++) {
 		const struct activity_span *span = &walk->step_thread->spans.items[i];
+		large_go(sizeof *span + sizeof *walk->step_thread->segments);
 		if (phase_at(walk, span->start) != PHASE_OPTIMIZER)
 			continue;
 		while (step < breakdown->step_count && breakdown->steps[step].end <= span->start)
@@ -382,6 +386,7 @@ static void count_operations(struct walk *walk)
 	double filled = 0, all = 0;
 	for (size_t i = walk->device->operations_from; i < walk->device->operations_to; i++) {
 		const struct breakdown_operation *operation = &breakdown->operations[i];
+		large_go(sizeof *operation);
 		while (step < breakdown->step_count && breakdown->steps[step].end <= operation->start)
 			step++;
 		if (step == breakdown->step_count)

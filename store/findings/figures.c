@@ -2,6 +2,7 @@
 #include "figures.h"
 
 #include "proto/base/array.h"
+#include "proto/base/large.h"
 
 #include <stdlib.h>
 
@@ -158,6 +159,7 @@ static const struct breakdown_operation *next_operation(struct judged_operations
 	for (size_t i = all->at > device->operations_from ? all->at : device->operations_from;
 	     i < device->operations_to; i++) {
 		const struct breakdown_operation *operation = &breakdown->operations[i];
+		large_go(sizeof *operation + sizeof(struct figure));
 		while (all->step < breakdown->step_count && breakdown->steps[all->step].end <= operation->start)
 			all->step++;
 		if (all->step == breakdown->step_count)
@@ -177,13 +179,13 @@ int64_t figures_median_operation(const struct breakdown *breakdown, const struct
 	const struct breakdown_device *device = &breakdown->devices[claims->device_index];
 	struct judged_operations all = {breakdown, findings, claims, 0, 0};
 	const struct breakdown_operation *operation;
-	int64_t *values = calloc(device->operations_to - device->operations_from + 1, sizeof *values), median = -1;
+	int64_t *values = large_get(device->operations_to - device->operations_from + 1, sizeof *values), median = -1;
 	size_t count = 0;
 	while (values && (operation = next_operation(&all)) != NULL)
 		values[count++] = operation->end - operation->start;
 	if (count)
 		median = array_value_at(values, count, count / 2);
-	free(values);
+	large_free(values);
 	return median;
 }
 
@@ -233,7 +235,7 @@ struct figure figures_operations(const struct breakdown *breakdown, const struct
 	const struct breakdown_device *device = &breakdown->devices[claims->device_index];
 	struct judged_operations all = {breakdown, findings, claims, 0, 0};
 	const struct breakdown_operation *operation;
-	struct figure *list = calloc(device->operations_to - device->operations_from + 1, sizeof *list);
+	struct figure *list = large_get(device->operations_to - device->operations_from + 1, sizeof *list);
 	size_t count = 0;
 	*ret_all = (struct figure){0};
 	while (list && (operation = next_operation(&all)) != NULL) {
@@ -245,6 +247,6 @@ struct figure figures_operations(const struct breakdown *breakdown, const struct
 		ret_all->count++;
 	}
 	struct figure found = most_of(list, count);
-	free(list);
+	large_free(list);
 	return found;
 }

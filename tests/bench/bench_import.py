@@ -1,5 +1,6 @@
 """The import of a million events of a recorded GPU trace, all in, beside Python's json.load alone of the same file; of a smaller one beside
-HTA's loading of it, where PROFD_HTA names a python that has it; and the client's memory."""
+HTA's loading of it, where PROFD_HTA names a python that has it; and the client's memory, also for three
+million."""
 import os
 import pathlib
 import subprocess
@@ -10,6 +11,7 @@ from bench_export import run
 
 ROUNDS = 2
 SMALLER = 150_000
+LONG = 3_000_000
 CLIENT_BYTES = 300e6
 LOAD = "import gzip, json, sys; json.load(gzip.open(sys.argv[1], 'rt'))"
 HTA = ("import sys, warnings; warnings.simplefilter('ignore'); from hta.trace_analysis import TraceAnalysis; "
@@ -32,6 +34,11 @@ def rows(env):
     ours, most, theirs = seconds_of(env, path, [sys.executable, "-c", LOAD])
     yield f"import of {events:,} events, all in", ours, "s", "json.load of it", theirs, ours / theirs, 1.0
     yield "its memory", most / 1e6, "MB", "promised at most", CLIENT_BYTES / 1e6, most / CLIENT_BYTES, 1.0
+    long = env.folder / "long.json.gz"
+    events = kineto_trace.write(long, LONG)
+    _, most = run(env.client, "import", long, "--output", env.folder / "import.db", "--force")
+    long.unlink()
+    yield f"memory for {events:,} events", most / 1e6, "MB", "promised at most", CLIENT_BYTES / 1e6, most / CLIENT_BYTES, 1.0
     python = os.environ.get("PROFD_HTA") or pathlib.Path(os.environ.get("PROFD_CACHE", pathlib.Path.home() / ".cache/profd")) / "hta-0.5.0/bin/python"
     if not pathlib.Path(python).exists():
         env.note("import: no python with HolisticTraceAnalysis here (PROFD_HTA); ./dev readers fetches one")

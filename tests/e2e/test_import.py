@@ -12,6 +12,7 @@ import pathlib
 import pickle
 import pty
 import resource
+import shutil
 import sqlite3
 import subprocess
 
@@ -26,6 +27,11 @@ HOST = {"cpu_op", "Operator", "user_annotation"}
 CALLS = {"cuda_runtime", "cuda_driver", "Runtime"}
 DEVICE = {"kernel": "kernel_records", "Kernel": "kernel_records", "gpu_memcpy": "copy_records", "Memcpy": "copy_records",
           "gpu_memset": "set_records", "Memset": "set_records"}
+
+
+def can_mount():
+    return os.geteuid() == 0 and shutil.which("unshare") and subprocess.run(
+        ["unshare", "-m", "sh", "-c", "mount -t tmpfs none /mnt"], stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
 def run(*words, code=0, **more):
@@ -580,3 +586,56 @@ def test_memory_does_not_grow_with_the_trace(tmp_path):
     after = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     assert total(show(tmp_path / "large.db", "operators")) == 300000
     assert after <= max(before, 200 << 10), after  # KiB
+
+
+def write_long(path, steps=1400):
+    """A trace of 300 operators, launches and kernels a step, one after the other."""
+    with open(path, "w") as file:
+        file.write('{"deviceProperties": [{"id": 0, "name": "A GPU"}], "traceEvents": [\n')
+        for step in range(steps):
+            at = 1000000 + step * 1000
+            lines = [f'{{"ph":"X","cat":"user_annotation","name":"ProfilerStep#{step}","pid":7,"tid":7,"ts":{at},"dur":950}}']
+            for i in range(100):
+                now, correlation = at + i * 9, step * 100 + i + 1
+                lines += [f'{{"ph":"X","cat":"cpu_op","name":"aten::op{i}","pid":7,"tid":7,"ts":{now},"dur":6}}',
+                          f'{{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":7,"tid":7,"ts":{now + 1},"dur":3,'
+                          f'"args":{{"correlation":{correlation}}}}}',
+                          f'{{"ph":"X","cat":"kernel","name":"kernel{i}","pid":0,"tid":7,"ts":{now + 5},"dur":2,'
+                          f'"args":{{"device":0,"stream":7,"correlation":{correlation},"grid":[1,1,1],"block":[32,1,1]}}}}']
+            file.write(("," if step else "") + ",\n".join(lines) + "\n")
+        file.write("]}\n")
+
+
+@pytest.fixture(scope="module")
+def long_trace(tmp_path_factory):
+    path = tmp_path_factory.mktemp("long") / "long.json"
+    write_long(path)
+    return path
+
+
+@pytest.mark.skipif("-" in BUILD.name, reason="a sanitizer takes memory of its own")
+def test_what_grows_with_the_trace_lies_in_files(long_trace, tmp_path):
+    """Memory of its own is limited to what suffices for no array that is as long as the trace: each lies in a file, which is no such memory. The
+    verdict, which needs them, is made, and nothing is left in the folder. What is allowed is counted by the kernel, whatever the machine does."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_DATA, (104 << 20, 104 << 20))
+    run("import", long_trace, "--output", tmp_path / "long.db", preexec_fn=limit)
+    assert [p.name for p in tmp_path.iterdir()] == ["long.db"]
+    with sqlite3.connect(tmp_path / "long.db") as db:
+        assert db.execute("SELECT value FROM meta WHERE key = 'verdict_abstains'").fetchall() == [("",)]
+        assert db.execute("SELECT count(*) FROM breakdown").fetchone()[0] > 1400
+
+
+@pytest.mark.skipif(not can_mount(), reason="needs root that may mount")
+@pytest.mark.parametrize("mib", [4, 24, 46, 80, 110])
+def test_a_full_disk_ends_an_import_with_a_sentence(mib, long_trace, tmp_path):
+    """On a small file system: it says so and removes what it made, or the capture is whole. Where it is full depends on what is written when."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    script = f'mount -t tmpfs -o size={mib}m none "$1" && cd "$1" && "$2" import "$3" --output here.db; echo "code $?"; ls -A'
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", folder, PROFD, long_trace], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, timeout=600, check=False)
+    if mib > 46 and "code 0" in done.stdout:
+        assert done.stdout.splitlines()[1:] == ["code 0", "here.db"] and not done.stderr
+    else:
+        assert done.stdout == "code 1\n" and done.stderr.startswith("profd: ") and done.stderr.count("\n") == 1, (done.stdout, done.stderr)

@@ -4,8 +4,9 @@
 
 #include <stdbool.h>
 
-/* Is this copy the one that works in this process? The first to ask is, for the process's life. */
-bool claim_process(void);
+/* Is this copy the one that works in this process? The first to ask is, for the process's life; in a forked child that is a copy which was
+ * loaded there. `attach`: its profd_attach(), which the client calls to wake it. */
+bool claim_process(int (*attach)(const char *));
 /* Has another copy been told so before? Any thread. */
 bool claim_lost(void);
 

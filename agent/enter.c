@@ -3,6 +3,7 @@
 #include "claim.h"
 #include "control.h"
 #include "facts.h"
+#include "core/copies.h"
 #include "core/filter.h"
 #include "core/keeper.h"
 #include "core/life.h"
@@ -67,8 +68,10 @@ static void *thread_main(void *unused)
 	/* So that `top -H` and the job's owner see whose it is. */
 	prctl(PR_SET_NAME, "profd");
 	keeper_serve(link_stop);
-	if (enter_ways() & ENTRY_ATTACH)
+	if (enter_ways() & ENTRY_ATTACH) {
+		copies_find();
 		nvtx_attached();
+	}
 	link_main();
 	leave();
 	return NULL;
@@ -97,7 +100,7 @@ static int start(void)
 	static int ready;
 	if (filter_is_new())
 		return -EPERM;
-	if (!claim_process()) {
+	if (!claim_process(enter_attached)) {
 		life_debug("another copy of the agent works in this process already; this one stays out", "");
 		return -EEXIST;
 	}

@@ -27,8 +27,8 @@ EXPORT int InitializeInjectionNvtx2(void *get_export_table)
 {
 	enter_watch_forks();
 	enter_process(ENTRY_NVTX);
-	/* NVTX goes on without a tool. The copy that works here asks nobody for these ranges. */
-	if (claim_lost())
+	/* NVTX goes on without a tool. The copy that works here, or is yet to come, asks nobody for these ranges. */
+	if (claim_lost() || life_forked())
 		return 0;
 	int r = nvtx_inject(get_export_table);
 	/* What HELLO says of NVTX has changed. */

@@ -32,6 +32,12 @@ static inline int life_alive(void)
 	return life_words && atomic_load_explicit(&life_words->alive, memory_order_relaxed);
 }
 
+/* Was this copy loaded before a fork, in whose child we are? Then it never works again; another copy may (claim.h). */
+static inline int life_forked(void)
+{
+	return life_words && !life_words->process;
+}
+
 /* Alive, and nothing is recorded: one look for a process that has been entered. */
 static inline int life_idles(void)
 {

@@ -5,6 +5,7 @@
 #include "slots.h"
 #include "slot_stub.h"
 
+#include "../core/copies.h"
 #include "../core/gate.h"
 #include "../core/object.h"
 #include "../core/peek.h"
@@ -288,7 +289,8 @@ static void set_slot(struct pass *pass, const struct calls *calls, const ElfW(Re
 	    !object_has(info, slot, sizeof *slot, PF_W))
 		return;
 	void *now = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
-	if (pass->on && (now == real || (is_stub(calls, relocation, now) && take_unbound(hook, slot, now))))
+	if (pass->on &&
+	    (now == real || copies_have(now) || (is_stub(calls, relocation, now) && take_unbound(hook, slot, now))))
 		change_guarded(pass, info, slot, now, hook->function);
 	else if (!pass->on && now == hook->function)
 		change_guarded(pass, info, slot, now, before(calls, relocation, slot, real));

@@ -4,6 +4,7 @@
 
 #include "objects.h"
 
+#include "../core/copies.h"
 #include "../core/object.h"
 #include "../core/peek.h"
 
@@ -81,7 +82,7 @@ static uintptr_t other_function(const struct dl_phdr_info *info, const struct nv
 	for (size_t i = 0; i < NVTX_ABI_SLOTS; i++) {
 		const struct nvtx_hook *hook = hook_of(i);
 		uintptr_t now = (uintptr_t)copy->slots[i];
-		if (!now || (hook && now == (uintptr_t)hook->function))
+		if (!now || (hook && now == (uintptr_t)hook->function) || copies_have((const void *)now))
 			continue;
 		if (copy->state == NVTX_ABI_STATE_COMPLETE || !is_own_code(info, now))
 			return now;

@@ -9,6 +9,7 @@
 
 #include "globals.h"
 
+#include "../core/copies.h"
 #include "../core/gate.h"
 #include "../core/object.h"
 #include "../core/peek.h"
@@ -106,7 +107,8 @@ static uint32_t object_flip(const struct dl_phdr_info *info, const struct snapsh
 			continue;
 		/* NVTX turns what still holds its own function into NULL as soon as we return, without a
 		 * compare-and-swap: so nothing is left for it to do. */
-		if ((!now || now == hook->function || (entering && is_own(info, now))) &&
+		if ((!now || now == hook->function || copies_have((const void *)(uintptr_t)now) ||
+		     (entering && is_own(info, now))) &&
 		    slot_change(slot, now, wanted))
 			continue;
 		now = slot_read(slot);

@@ -205,6 +205,8 @@ static void look_for_profiler(void)
 /* What steps_usual_end() does not do. Whose step it was is looked at here, where it is still in the same frames as at its begin. */
 static void step_ends(const void *function, const char *class, size_t bytes)
 {
+	if (life_forked())
+		return;
 	uint64_t now = sink_stamp(), at = sequence(), which = torch_which(class, bytes);
 	if (steps_usual_end_of(nest_own, which, at, now))
 		return;

@@ -234,12 +234,10 @@ static bool write_page(const struct bringing *bringing)
 			    .detach = bringing->what == CHOOSE_TO_QUEUE ? 0 : target->pthread_detach,
 			    .direct = target->agent,
 			    .entry = "profd_attach"};
-	char dots[64] = "";
+	char spelling[TARGET_SPELLING_BYTES];
 
-	/* The loader compares paths first: each load has its own spelling. */
-	for (int i = (int)(clock_now() / 1000 % 24); i > 0; i--)
-		strncat(dots, "./", sizeof dots - strlen(dots) - 1);
-	snprintf(page.path, sizeof page.path, "/proc/self/fd/%s%d", dots, fd);
+	target_spell(spelling);
+	snprintf(page.path, sizeof page.path, "/proc/self/fd/%s%d", spelling, fd);
 	snprintf(page.socket, sizeof page.socket, "%s", bringing->socket);
 	return process_memory_write(&target->process, bringing->parts.pages, &page, sizeof page);
 }
@@ -524,7 +522,7 @@ static int told_of_idle(int64_t pid, char *sentence, size_t bytes)
 {
 	return refuse_with(
 		sentence, bytes, EXIT_FAILED,
-		"the agent cannot run in process %lld (a forked child of one that has it?); it stays idle there",
+		"the agent cannot run in process %lld (another copy of it works there?); it stays idle there",
 		(long long)pid);
 }
 

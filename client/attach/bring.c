@@ -6,6 +6,7 @@
 
 #include "client/doctor/root.h"
 #include "client/link/collect.h"
+#include "client/link/forked.h"
 #include "client/link/presence.h"
 #include "client/process/task.h"
 #include "client/process/watched.h"
@@ -77,12 +78,12 @@ static bool is_registered(struct daemons *daemons, int64_t pid)
 	return is;
 }
 
-/* What helps others shows no steps itself. */
+/* What helps others shows no steps itself. One that was forked looks like that until its first step, where its parent steps as well. */
 static bool has_steps(struct daemons *daemons, int64_t pid)
 {
 	cJSON *row = registered(daemons, pid);
 	const char *source = json_text(row, "step_source");
-	bool has = json_text(row, "role") || (source && strcmp(source, "none") != 0);
+	bool has = (json_text(row, "role") && !forked_since_exec(pid)) || (source && strcmp(source, "none") != 0);
 
 	cJSON_Delete(row);
 	return has;

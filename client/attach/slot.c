@@ -297,17 +297,15 @@ static bool make_folder(struct folder *ret, const struct target *target, const c
 static bool fill_folder(struct folder *folder, const struct target *target, const void *library, size_t bytes,
 			const char *socket)
 {
-	char text[sizeof script + 1024], hex[512], dots[64] = "";
+	char text[sizeof script + 1024], hex[512], spelling[TARGET_SPELLING_BYTES];
 	size_t n = strlen(socket) + 1;
 
 	if (2 * n >= sizeof hex)
 		return false;
 	for (size_t i = 0; i < n; i++)
 		snprintf(hex + 2 * i, sizeof hex - 2 * i, "%02x", (unsigned char)socket[i]);
-	/* The loader compares paths first: each load has its own spelling. */
-	for (int i = (int)(clock_now() / 1000 % 24); i > 0; i--)
-		strncat(dots, "./", sizeof dots - strlen(dots) - 1);
-	int size = snprintf(text, sizeof text, script, dots, folder->path, hex, (unsigned long long)target->agent);
+	target_spell(spelling);
+	int size = snprintf(text, sizeof text, script, spelling, folder->path, hex, (unsigned long long)target->agent);
 	return size > 0 && (size_t)size < sizeof text && make_file(folder, STATE, "g", 1, &folder->state) &&
 	       make_file(folder, AGENT, library, bytes, NULL) && make_file(folder, SCRIPT, text, (size_t)size, NULL);
 }

@@ -9,6 +9,8 @@
 #include "client/process/task.h"
 #include "client/ui/failure.h"
 #include "client/ui/text.h"
+#include "client/ui/clock.h"
+#include "proto/claim.h"
 #include "proto/python/python.h"
 #include "proto/python/symbol.h"
 
@@ -82,14 +84,37 @@ static int look_at_state(const struct target *target, char *sentence, size_t byt
 	return 0;
 }
 
-/* A library that is there is used again: each copy would take of the little thread-local storage that all libraries share. */
+static bool is_agent(const struct process_object *object)
+{
+	return strncmp(process_object_name(object), "libprofd_agent", 14) == 0;
+}
+
+/* The profd_attach() of the copy that has worked in this process; 0: none has, or it does not tell. */
+static uint64_t claimed_by(struct target *target)
+{
+	struct claim claim;
+
+	if (!python_read(&target->process.memory, CLAIM_PLACE, &claim, sizeof claim) || claim.mark != CLAIM_MARK)
+		return 0;
+	const struct process_object *object = process_object_at(&target->objects, claim.attach);
+	return object && is_agent(object) ? claim.attach : 0;
+}
+
+/* A library that is there is used again: each copy would take of the little thread-local storage that all libraries share. One that was
+ * forked along never works again (agent/claim.c): that gets another one. */
 static int look_at_agent(struct target *target, const struct process_object *object, char *sentence, size_t bytes)
 {
-	if (presence_of(target->pid) == PRESENCE_AWAKE)
+	enum presence presence = presence_of(target->pid);
+
+	if (presence == PRESENCE_FORKED)
+		return 0;
+	if (presence == PRESENCE_AWAKE)
 		return refuse_with(sentence, bytes, EXIT_BUSY,
 				   "process %lld has the agent already; `profd doctor --pid %lld` says how it is",
 				   (long long)target->pid, (long long)target->pid);
-	target->agent = python_symbol(&target->process.memory, object->base, "profd_attach");
+	target->agent = claimed_by(target);
+	if (!target->agent)
+		target->agent = python_symbol(&target->process.memory, object->base, "profd_attach");
 	if (!target->agent)
 		return refuse_with(sentence, bytes, EXIT_FAILED,
 				   "process %lld has an agent of another release, which cannot be woken from outside",
@@ -112,7 +137,7 @@ static int look_at_program(struct target *target, char *sentence, size_t bytes)
 	for (size_t i = 0; i < target->objects.count; i++) {
 		const char *name = process_object_name(&target->objects.rows[i]);
 
-		if (strncmp(name, "libprofd_agent", 14) == 0 && !target->agent) {
+		if (is_agent(&target->objects.rows[i]) && !target->agent) {
 			int code = look_at_agent(target, &target->objects.rows[i], sentence, bytes);
 
 			if (code)
@@ -298,6 +323,17 @@ void target_close(struct target *target)
 {
 	process_objects_free(&target->objects);
 	process_memory_close(&target->process);
+}
+
+void target_spell(char ret[TARGET_SPELLING_BYTES])
+{
+	uint64_t bits = (uint64_t)clock_now() / 1000;
+
+	for (size_t i = 0; i + 2 < TARGET_SPELLING_BYTES; i += 2, bits >>= 1) {
+		ret[i] = bits & 1 ? '.' : '/';
+		ret[i + 1] = '/';
+	}
+	ret[TARGET_SPELLING_BYTES - 1] = 0;
 }
 
 bool target_same(const struct target *target)

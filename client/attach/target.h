@@ -23,7 +23,7 @@ struct target {
 	bool python;
 	uint64_t runtime; /* its _PyRuntime */
 	unsigned minor;
-	uint64_t agent; /* profd_attach() of one that is mapped and does not run; 0: none is */
+	uint64_t agent; /* profd_attach() of one that is mapped, does not run and can be woken; 0: none is */
 	/* Addresses in it. */
 	uint64_t dlopen, dlsym, close, mmap, mprotect, syscall, leave; /* leave: libc's rt_sigreturn */
 	uint64_t pthread_create, pthread_detach, add_pending_call;
@@ -37,6 +37,11 @@ void target_close(struct target *target);
 
 /* By which way it would be attached to, in words; why not by Python's slot, or NULL. */
 const char *target_way(const struct target *target, const char **why_no_slot);
+
+/* What stands within a path to make it another text: the loader compares paths first, and takes one that it knows for the library that it has
+ * loaded by it. A forked child knows those of its parent. */
+#define TARGET_SPELLING_BYTES 49
+void target_spell(char ret[TARGET_SPELLING_BYTES]);
 
 /* Is it still the process that was opened? */
 bool target_same(const struct target *target);

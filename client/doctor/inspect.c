@@ -154,7 +154,7 @@ static void check_torch(int64_t pid, const struct seen *seen, enum presence pres
 	bool old = is_old_torch(version), forked = presence == PRESENCE_FORKED;
 	snprintf(
 		text, sizeof text, "torch %s (%s)%s", version, seen->torch,
-		forked ? ": nothing of it is recorded in this process"
+		forked ? ": nothing of it is recorded in this process as it is"
 		: old ? ": operators need torch 2.4 or later; steps, NVTX ranges and profd's own ranges could be recorded"
 		      : ": operators, user ranges and optimizer steps could be recorded; input shapes too");
 	doctor_check(checks, "torch", old || forked ? "warning" : "ok", text);
@@ -210,7 +210,8 @@ bool inspect_copies(int64_t pid, char *sentence, size_t bytes)
 	struct copies copies = {.sentence = sentence, .bytes = bytes};
 
 	process_lines(pid, "maps", take_copy, &copies);
-	return copies.several;
+	/* Of one that was forked the others came along, and are dead. */
+	return copies.several && !forked_since_exec(pid);
 }
 
 static void check_forked(int64_t pid, struct table *checks)
@@ -222,8 +223,8 @@ static void check_forked(int64_t pid, struct table *checks)
 		snprintf(by, sizeof by, " by process %lld", (long long)parent);
 	snprintf(
 		text, sizeof text,
-		"the process was forked%s after the agent was loaded; the agent does not live on in forked children, and "
-		"cannot be brought into them",
+		"the process was forked%s after the agent was loaded; the agent does not live on in forked children, which can be "
+		"given one of their own",
 		by);
 	doctor_check(checks, "agent", "failed", text);
 }
@@ -295,9 +296,11 @@ int inspect_process(int64_t pid, struct table *checks)
 			check_agent(pid, presence, checks);
 	}
 	if (!error && presence == PRESENCE_FORKED) {
-		doctor_check(checks, "how to", "warning",
-			     "if it is a rank, have it started by spawn or exec: torchrun, or start_method='spawn' "
-			     "where what launches it has such a setting; a worker of a DataLoader needs no agent");
+		doctor_check(
+			checks, "how to", "warning",
+			"if it is a rank, `profd attach` (or trigger --attach) gives it an agent of its own; torchrun, or "
+			"start_method='spawn' where what launches it has such a setting, has one there from the start; a "
+			"worker of a DataLoader needs no agent");
 		free(seen);
 		return 0;
 	}

@@ -64,8 +64,8 @@ static void print(const struct children *of)
 	if (of->count > NAMED)
 		snprintf(more, sizeof more, " and %zu more", of->count - NAMED);
 	note("process %" PRId64
-	     " has forked children in which the agent does not live on: %s%s. If they are ranks, start "
-	     "them by spawn or exec (torchrun, start_method='spawn'); workers of a DataLoader need none",
+	     " has forked children in which the agent does not live on: %s%s. If they are ranks, `profd attach --pid N` (or `trigger "
+	     "--pid N --attach`) gives each an agent of its own; workers of a DataLoader need none",
 	     of->parent, of->names, more);
 }
 

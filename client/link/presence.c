@@ -6,6 +6,7 @@
 #include "client/ui/text.h"
 #include "collect.h"
 #include "forked.h"
+#include "proto/claim.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -24,9 +25,6 @@
 #define YOUNG_NS (10000 * MILLISECOND)
 /* In a process that is younger than this the loader may not have loaded the agent yet. */
 #define LOADING_NS (500 * MILLISECOND)
-/* The page by which an agent that runs, or has run, tells others of its process (agent/claim.c), as /proc/PID/maps has it. A forked
- * child does not inherit it. */
-#define CLAIM_LINE "001b0000-001b1000 "
 /* We wait for no more processes than this: each is asked for by itself. */
 #define AWAITED 16
 
@@ -90,7 +88,7 @@ bool presence_is_missing(int64_t pid)
 {
 	enum presence presence = presence_of(pid);
 
-	return presence == PRESENCE_ABSENT || presence == PRESENCE_DETACHED;
+	return presence == PRESENCE_ABSENT || presence == PRESENCE_DETACHED || presence == PRESENCE_FORKED;
 }
 
 /* Since the process was made; a long time where that cannot be read. */

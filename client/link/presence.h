@@ -12,7 +12,7 @@ enum presence {
 	PRESENCE_ABSENT,
 	PRESENCE_ASLEEP,   /* loaded; nothing that it records has shown up */
 	PRESENCE_DETACHED, /* loaded; it has run, and has left */
-	PRESENCE_FORKED,   /* loaded before a fork, which it does not outlive */
+	PRESENCE_FORKED,   /* loaded before a fork, which it does not outlive; another copy can be brought in */
 	PRESENCE_AWAKE,	   /* its thread runs: it registers, or tries to */
 };
 

@@ -153,7 +153,7 @@ def named(ranks):
 
 
 def test_ranks_that_were_forked(profd):
-    """They never get an agent, and nobody is told to wait for it."""
+    """They get no agent by themselves, and nobody is told to wait for it."""
     job, ranks = forks(profd)
     for verb in ("trigger", "ps", "snapshot"):
         done = profd.run(verb, "--pid", ranks[0], check=False)

@@ -1,0 +1,23 @@
+/* claim.h - the page by which a copy of the agent tells the others of its process, and the client, that it is the one that works there. A child
+ * by fork does not inherit it, so a copy that was forked along holds nothing. */
+#ifndef PROFD_PROTO_CLAIM_H
+#define PROFD_PROTO_CLAIM_H
+
+#include <stdint.h>
+
+/* Every release meets here. Above what the kernel keeps free below (64 KiB), below the lowest address that linkers give to a
+ * program (2 MiB), where nothing is mapped unasked; a multiple of the largest page. */
+#define CLAIM_PLACE 0x1b0000u
+#define CLAIM_BYTES 4096
+/* The page as /proc/PID/maps has it. */
+#define CLAIM_LINE "001b0000-001b1000 "
+#define CLAIM_MARK 0x50524644u /* "DFRP" read as text */
+
+/* What lies there. */
+struct claim {
+	uint32_t mark, unused;
+	uint64_t attach; /* that copy's profd_attach(); 0: a release that did not tell it */
+};
+_Static_assert(sizeof(struct claim) == 16, "releases agree on it");
+
+#endif

@@ -1,0 +1,193 @@
+"""Processes that were forked after the agent was loaded (start_method="fork", notebook_launcher): `profd attach` loads another copy of it there. The
+copy that came along by the fork stays dead, with what it had put into the process."""
+import contextlib
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+
+import pytest
+
+from proc import agent_thread
+
+pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="x86-64 alone")
+
+# It says who it is, steps, and forks another one for each line that it reads. A child reads from a pipe of its own, which it never writes to: so
+# a line is for the first.
+RANKS = """
+import ctypes, os, select, sys, time
+profd = ctypes.CDLL(None)
+profd.profd_mark(b"here")
+ranks = []
+def work():
+    end = time.monotonic() + 0.01
+    while time.monotonic() < end:
+        profd.profd_step()
+        time.sleep(0.002)
+while True:
+    work()
+    if select.select([0], [], [], 0)[0]:
+        if not os.read(0, 1):
+            break
+        child = os.fork()
+        if child == 0:
+            parent, (end, _) = os.getppid(), os.pipe()
+            os.dup2(end, 0)
+            while os.getppid() == parent:
+                work()
+            os._exit(0)
+        ranks.append(child)
+        print(child, flush=True)
+for rank in ranks:
+    os.kill(rank, 15)
+    os.waitpid(rank, 0)
+print("done", flush=True)
+"""
+
+# A training loop that forks its ranks after torch was imported, and trains itself as well.
+TRAINS = """
+import os, signal, sys, time
+import torch
+import torch.multiprocessing as mp
+torch.set_num_threads(1)
+def train(index, until):
+    if index >= 0:
+        print("rank", os.getpid(), flush=True)
+    torch.manual_seed(7)
+    model = torch.nn.Linear(16, 16)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    steps = 0
+    while not os.path.exists(until):
+        optimizer.zero_grad()
+        model(torch.randn(8, 16)).square().mean().backward()
+        optimizer.step()
+        steps += 1
+        time.sleep(0.005)
+    return steps
+if __name__ == "__main__":
+    folder = sys.argv[1]
+    print("ready", flush=True)
+    train(-1, folder + "/fork")
+    context = mp.start_processes(train, (folder + "/end",), nprocs=2, join=False, start_method="fork")
+    train(-1, folder + "/end")
+    while not context.join():
+        pass
+    print("done", flush=True)
+"""
+
+
+def told(job):
+    return job.stdout.readline().strip()
+
+
+def ends_well(profd, job):
+    job.stdin.close()
+    job.stdin = None
+    assert told(job) == "done" and job.wait(60) == 0
+
+
+def start(profd, *command):
+    job = subprocess.Popen([str(profd.client), "run", "--", *map(str, command)], env=profd.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, text=True)
+    profd.jobs.append(job)
+    return job
+
+
+def forks(profd, job):
+    job.stdin.write("f")
+    job.stdin.flush()
+    return int(told(job))
+
+
+def copies(pid):
+    with open(f"/proc/{pid}/maps") as maps:
+        return sum("libprofd_agent" in line and " 00000000 " in line for line in maps)
+
+
+def test_a_child_gets_a_copy_of_its_own(profd):
+    job = start(profd, "/usr/bin/python3", "-c", RANKS)
+    profd.wait_registered(job.pid)
+    first, other = forks(profd, job), forks(profd, job)
+    done = profd.run("attach", "--pid", first)
+    assert f"process {first} has the agent now" in done.stderr + done.stdout, done
+    assert copies(first) == 2 and agent_thread(first) and copies(other) == copies(job.pid) == 1
+    assert profd.process(first) and not profd.process(other)
+    # profd_step() leads to the copy that was forked along, so a window of time.
+    assert profd.trigger(first, "--duration", "100ms")["status"] == "complete"
+    assert profd.trigger(job.pid, "--steps", "3")["status"] == "complete"
+    again = profd.run("attach", "--pid", first, check=False)
+    assert again.returncode == 8 and "has the agent already" in again.stderr, again
+    assert "another copy" not in profd.run("doctor", "--pid", first).stdout
+    # Out, and in again: the copy that works there is the one that is woken.
+    for _ in range(2):
+        profd.run("detach", "--pid", first)
+        assert not agent_thread(first) and profd.process(first) is None
+        profd.run("attach", "--pid", first)
+        assert copies(first) == 2 and profd.trigger(first, "--duration", "50ms")["status"] == "complete"
+    # The one without, at once.
+    assert profd.trigger(other, "--duration", "50ms", "--attach")["status"] == "complete"
+    profd.run("detach", "--pid", job.pid)
+    assert profd.process(first) and profd.process(other)
+    ends_well(profd, job)
+
+
+def trains(profd, python):
+    folder = profd.folder / "train"
+    folder.mkdir()
+    script = folder / "train.py"
+    script.write_text(TRAINS)
+    job = profd.job(python, script, folder)
+    assert told(job) == "ready"
+    profd.wait_torch(job.pid)
+    return job, folder
+
+
+def rank_pids(job):
+    return [int(told(job).split()[1]) for _ in range(2)]
+
+
+def recorded(profd, capture):
+    """How many calls of the layer, and how many allocations; one that another tool's slots had kept away would have a note."""
+    assert capture["status"] == "complete", capture
+    assert "another tool" not in json.dumps(profd.show(capture["capture_id"])), capture
+    with contextlib.closing(sqlite3.connect(profd.file(capture["capture_id"]))) as file:
+        calls = file.execute("SELECT count(*) FROM operators JOIN strings ON strings.id = operators.name WHERE text = 'aten::addmm'")
+        return calls.fetchone()[0], file.execute("SELECT count(*) FROM framework_allocations").fetchone()[0]
+
+
+def ends_training(job, folder):
+    (folder / "end").touch()
+    assert told(job) == "done" and job.wait(60) == 0, job.stderr.read()
+
+
+def test_ranks_of_torch_that_were_forked(profd, torch_newest):
+    """They step, and their operators and memory are recorded; so are the parent's, at the same time."""
+    job, folder = trains(profd, torch_newest)
+    (folder / "fork").touch()
+    ranks = rank_pids(job)
+    for rank in ranks:
+        capture = profd.trigger(rank, "--steps", "4", "--attach", "--memory")
+        calls, allocations = recorded(profd, capture)
+        assert calls == 4 and allocations, (calls, allocations)
+    follow = [profd.follow("--pid", pid, "--steps", "4") for pid in (*ranks, job.pid)]
+    for client in follow:
+        out, err = client.communicate(timeout=240)
+        assert client.returncode == 0 and json.loads(out)["captures"][0]["status"] == "complete", (out, err)
+    ends_training(job, folder)
+
+
+def test_a_fork_in_mid_capture(profd, torch_newest):
+    """The children begin with callbacks, and slots of torch's libraries, of a recording that is not theirs. Theirs counts what the parent's counts."""
+    job, folder = trains(profd, torch_newest)
+    client = profd.follow("--pid", job.pid, "--duration", "60s", "--memory")
+    profd.wait_recorded(job.pid)
+    (folder / "fork").touch()
+    ranks = rank_pids(job)
+    for rank in ranks:
+        calls, allocations = recorded(profd, profd.trigger(rank, "--steps", "4", "--attach", "--memory"))
+        assert calls == 4 and allocations, (calls, allocations)
+    client.send_signal(signal.SIGINT)
+    client.communicate(timeout=120)
+    assert profd.trigger(job.pid, "--steps", "2")["status"] == "complete"
+    ends_training(job, folder)

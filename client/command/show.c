@@ -354,7 +354,7 @@ static int choose(struct show *show, const struct arguments *arguments, const ch
 		     tables->options.sort_by);
 		tables->options.sort_by = NULL;
 	}
-	return EXIT_DONE;
+	return filter_check(&show->capture.reader, &tables->filter);
 }
 
 static int show_one(struct arguments *arguments, const char *which, bool first, const struct screen *screen)

@@ -321,6 +321,55 @@ static int no_such_phase(unsigned wanted, unsigned there)
 		    unnamed ? ", of which nobody said what it is for: try --phase inference" : "");
 }
 
+/* Those that have records. ?1: the device, or -1. */
+#define WORKED(what)                                                                                                   \
+	"SELECT " what " FROM kernel_totals WHERE ?1 IN (-1, device) UNION SELECT " what                               \
+	" FROM copy_totals WHERE ?1 IN (-1, device) UNION SELECT " what                                                \
+	" FROM set_totals WHERE ?1 IN (-1, device) UNION SELECT " what " FROM graph_totals WHERE ?1 IN (-1, device)"
+#define DEVICES WORKED("device") " UNION SELECT id FROM device_records"
+#define THREADS                                                                                                        \
+	"SELECT thread FROM operators UNION SELECT thread FROM ranges UNION SELECT thread FROM marks UNION "           \
+	"SELECT thread FROM api_calls UNION SELECT thread FROM samples UNION SELECT thread FROM steps"
+#define NAMED_MOST 8
+
+/* `sql` selects the ids that are there. */
+static int find_number(const struct reader *whole, const char *word, const char *view, int64_t value, int64_t device,
+		       const char *sql)
+{
+	char listed[256] = "", text[1200];
+	size_t n = 0, count = 0;
+	bool found = value < 0;
+
+	if (found)
+		return EXIT_DONE;
+	snprintf(text, sizeof text, "SELECT * FROM (%s) ORDER BY 1", sql);
+	sqlite3_stmt *statement = report_prepare(whole, text);
+	sqlite3_bind_int64(statement, 1, device);
+	while (report_next(whole, statement)) {
+		int64_t id = sqlite3_column_int64(statement, 0);
+
+		if (sqlite3_column_type(statement, 0) == SQLITE_NULL)
+			continue;
+		found = found || id == value;
+		if (count++ < NAMED_MOST)
+			n += (size_t)snprintf(listed + n, sizeof listed - n, "%s%lld", n ? ", " : "", (long long)id);
+	}
+	if (found || !count)
+		return EXIT_DONE;
+	return fail(EXIT_NO_TARGET, "the capture has no %s %lld; it has %s%s (`profd show --by %s` lists them)", word,
+		    (long long)value, listed, count > NAMED_MOST ? ", ..." : "", view);
+}
+
+int filter_check(const struct reader *whole, const struct filter *filter)
+{
+	int code = find_number(whole, "device", "devices", filter->device, -1, DEVICES);
+
+	if (code == EXIT_DONE)
+		code = find_number(whole, filter->device >= 0 ? "stream of this device" : "stream", "streams",
+				   filter->stream, filter->device, WORKED("stream"));
+	return code == EXIT_DONE ? find_number(whole, "thread", "threads", filter->thread, -1, THREADS) : code;
+}
+
 int filter_open(const struct reader *whole, const struct filter *filter, unsigned parts,
 		const struct breakdown_capture *breakdown, struct filtered *ret)
 {

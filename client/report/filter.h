@@ -32,6 +32,9 @@ struct filtered {
 unsigned filter_parts(const struct filter *filter);
 /* The filter as words of a line of text: "device 0, stream 7". Returns `to`. */
 const char *filter_text(const struct filter *filter, char *to, size_t bytes);
+/* Is there what the filter names by number? EXIT_DONE, also where nothing of that kind was recorded, which others say; else EXIT_NO_TARGET, and a
+ * sentence that names those that are there. */
+int filter_check(const struct reader *whole, const struct filter *filter);
 /* Opens what is left of a capture by the given parts of the filter. `breakdown`: the capture's, computed, which stays longer than *ret; asked
  * for where the filter has phases. Returns EXIT_DONE; EXIT_NO_TARGET where nothing has the range's name, or no time is in the phases, with
  * the sentence printed. filter_close() only after success. */

@@ -206,14 +206,22 @@ def test_streams_and_devices_add_up(capture):
     parts = [rows(capture, "kernels", "--device", d, "--stream", s) for d, s in streams]
     assert sum(total(part, "calls") for part in parts) == total(whole, "calls")
     assert sum(total(part, "total_ns") for part in parts) == total(whole, "total_ns")
-    assert rows(capture, "kernels", "--device", 77) == []
+    device, stream = sorted(streams, key=lambda one: (int(one[0]), int(one[1])))[0]
+    for words, sentence in ((["--device", 77], "has no device 77; it has "), (["--stream", 987654], "has no stream 987654; it has "),
+                            (["--device", device, "--stream", 987654], f"has no stream of this device 987654; it has {stream}"),
+                            (["--thread", 1 << 30], "has no thread 1073741824; it has ")):
+        # Whatever is shown of it: nobody takes the whole, or nothing, for the part.
+        for how in (["--by", "kernels"], ["--by", "steps"], ["--by", "all"], ["--format", "json"], ["--by", "kernels", "--format", "csv"], []):
+            said = run("show", capture, *how, *words, code=3)
+            assert sentence in said.stderr and not said.stdout, said
     for device in {d for d, _ in streams}:
         assert {row["device"] for row in rows(capture, "overlap", "--device", device)} <= {device}
         assert {row["device"] for row in rows(capture, "breakdown", "--device", device)} <= {device, ""}
 
 
 def test_what_cannot_be_cut_says_so(alexnet):
-    assert "of the whole capture: --range, --thread cannot cut this table" in run("show", alexnet, "--by", "steps", "--range", "aten::*", "--thread", 1).stdout
+    thread = rows(alexnet, "threads")[0]["thread"]
+    assert "of the whole capture: --range, --thread cannot cut this table" in run("show", alexnet, "--by", "steps", "--range", "aten::*", "--thread", thread).stdout
     assert "--device cannot cut this table" in run("show", alexnet, "--by", "operators", "--device", 0, "--format", "csv").stderr
     answer = json.loads(run("show", alexnet, "--device", 0, "--format", "json").stdout)
     assert "operators" in answer["uncut"] and not {"kernels", "breakdown", "overlap", "launches"} & set(answer["uncut"])

@@ -70,6 +70,7 @@ const char *export_refusal(const struct export_format *format, size_t count, con
 		{options->first_step || options->last_step, EXPORT_PART, "all steps of a capture"},
 		{options->begin || options->end || options->range, EXPORT_PART, "the whole time of a capture"},
 		{options->device_count, EXPORT_PART, "all devices of a capture"},
+		{options->metric, EXPORT_METRIC, "all times of a capture: --metric is of the format folded"},
 	};
 	static char sentence[400];
 

@@ -19,6 +19,13 @@ enum export_compression {
 	EXPORT_COMPRESSION_GZIP,
 };
 
+/* What stacks are weighted by, in torch.profiler's words. */
+enum export_metric {
+	EXPORT_METRIC_USUAL = 0, /* EXPORT_METRIC_HOST, and nobody has said so */
+	EXPORT_METRIC_HOST,	 /* time in which the stack was sampled */
+	EXPORT_METRIC_DEVICE,	 /* device time of what operators launched that were called there */
+};
+
 /* All zero is the default: everything. */
 struct export_options {
 	enum export_compression compression;
@@ -28,6 +35,7 @@ struct export_options {
 	const char *range;	       /* only while ranges or operators of this name (a GLOB) were open; NULL = all */
 	const uint32_t *devices;       /* only what these did */
 	size_t device_count;	       /* 0 = all */
+	enum export_metric metric;
 };
 
 /* What a format can do besides one whole capture. */
@@ -37,6 +45,7 @@ enum export_ability {
 	EXPORT_TABLES = 4,  /* it is no text but tables: for the estimate of its size */
 	EXPORT_BLOCKS = 8,  /* it has blocks of allocators alone: likewise */
 	EXPORT_PYTHON = 16, /* it has calls of functions of Python: likewise */
+	EXPORT_METRIC = 32, /* a metric that is chosen */
 };
 
 /* Writes `count` captures into the stream. 0, or a negative errno with a sentence in `why`; what goes wrong with the

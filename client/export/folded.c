@@ -1,10 +1,12 @@
-/* folded.c - sampled stacks as lines of text, a different stack a line: its functions, the outermost first, with ; between, and how
- * long it was seen, in microseconds. flamegraph.pl and speedscope read it. */
+/* folded.c - Python stacks as lines of text, a different stack a line: its functions, the outermost first, with ; between, and its
+ * microseconds: how long it was seen by samples, or what devices did of what operators launched there, each in its innermost operator
+ * only, so that the lines add up to `show --by lines`. flamegraph.pl and speedscope read it. */
 #include "export.h"
 
 #include "stack_frames.h"
 #include "stream.h"
 
+#include "client/report/recorded.h"
 #include "client/ui/text.h"
 
 #include <errno.h>
@@ -14,6 +16,11 @@
 #include <string.h>
 
 #define DEPTH_MOST 1024
+
+#define HOST_SQL "SELECT stack, sum(duration) FROM samples GROUP BY stack"
+#define DEVICE_SQL                                                                                                     \
+	"SELECT coalesce(o.stack, 0), min(total(d.self), 9e18) FROM range_devices d JOIN operators o ON o.id = d.id "  \
+	"GROUP BY 1"
 
 struct folded {
 	const struct reader *reader;
@@ -30,7 +37,7 @@ static sqlite3_stmt *prepare(const struct folded *folded, const char *sql)
 	return sqlite3_prepare_v2(folded->reader->db, sql, -1, &statement, NULL) == SQLITE_OK ? statement : NULL;
 }
 
-static int load(struct folded *folded)
+static int load(struct folded *folded, const char *sql)
 {
 	int code = SQLITE_DONE, error = stack_frames_load(&folded->stacks, folded->reader);
 	sqlite3_stmt *row;
@@ -38,7 +45,7 @@ static int load(struct folded *folded)
 	folded->ns = error ? NULL : calloc((size_t)folded->stacks.count + 1, sizeof *folded->ns);
 	if (!folded->ns)
 		return error ? error : -ENOMEM;
-	row = prepare(folded, "SELECT stack, sum(duration) FROM samples GROUP BY stack");
+	row = prepare(folded, sql);
 	while (row && (code = sqlite3_step(row)) == SQLITE_ROW) {
 		int64_t id = sqlite3_column_int64(row, 0), ns = sqlite3_column_int64(row, 1);
 
@@ -89,13 +96,23 @@ static void put_stack(const struct folded *folded, struct buffer *b, uint32_t id
 	BUFFER_PUT(b, "\n");
 }
 
-static bool is_recorded(const struct folded *folded)
+/* Why there is nothing of this metric; NULL: there is. */
+static const char *missing(const struct reader *reader, bool device)
 {
-	sqlite3_stmt *row = prepare(folded, "SELECT ran FROM collectors WHERE collector = 'python'");
-	bool ran = row && sqlite3_step(row) == SQLITE_ROW && sqlite3_column_int(row, 0);
+	bool operators = report_ran(reader, "operator_stacks");
 
-	sqlite3_finalize(row);
-	return ran;
+	if (!device && report_ran(reader, "python"))
+		return NULL;
+	if (!device)
+		return operators ? "Python stacks were not sampled; device time by the stacks of operators is "
+				   "exported with --metric self_device_time_total"
+				 : "Python stacks were not recorded: record them with `profd trigger --stacks`";
+	if (!operators)
+		return "the stacks of operators, from which device work was launched, were not recorded: record them "
+		       "with `profd trigger --stacks=operators`";
+	if (!report_gpu(reader))
+		return "what devices did was not recorded";
+	return report_attributed(reader) ? NULL : "the calls that launched the devices' work were not recorded";
 }
 
 int folded_write(struct reader *readers, size_t count, const struct export_options *options, struct stream *stream,
@@ -105,13 +122,15 @@ int folded_write(struct reader *readers, size_t count, const struct export_optio
 	struct block *block = stream_head(stream);
 	int error = 0;
 
+	bool device = options->metric == EXPORT_METRIC_DEVICE;
+	const char *lacks = missing(folded.reader, device);
+
 	(void)count;
-	(void)options;
-	if (!is_recorded(&folded)) {
-		snprintf(why, why_bytes, "Python stacks were not recorded: record them with `profd trigger --stacks`");
+	if (lacks) {
+		snprintf(why, why_bytes, "%s", lacks);
 		return -ENOTSUP;
 	}
-	error = load(&folded);
+	error = load(&folded, device ? DEVICE_SQL : HOST_SQL);
 	for (uint32_t id = 0; !error && id <= folded.stacks.count; id++) {
 		if (folded.ns[id])
 			put_stack(&folded, &block->text, id);

@@ -176,9 +176,27 @@ def test_device(profd, torch_newest, tmp_path):
     functions = {row["function"]: row for row in shown["functions"]}
     assert functions["often"]["device_ns"] == by_line[line["often"]]["device_ns"]
     assert functions["<module>"]["device_ns"] == sums["stacked::clear"]
+    # Folded, a line a stack.
+    path = tmp_path / "device.folded"
+    profd.run("export", capture, "--output", path, "--metric", "self_device_time_total")
+    folded = dict(text.rsplit(" ", 1) for text in path.read_text().splitlines())
+    assert abs(sum(map(int, folded.values())) * 1000 - sums["stacked::clear"]) <= 500 * len(folded), folded
+    for place in ("often", "once"):
+        of_line = sum(int(us) for stack, us in folded.items() if f"(device.py:{line[place]})" in stack)
+        assert abs(of_line * 1000 - by_line[line[place]]["device_ns"]) <= 500 * len(folded), (place, folded)
+    older = profd.run("export", capture, "--format", "folded", "--output", "-", "--metric", "self_cuda_time_total").stdout
+    assert older == path.read_text()
     # With samples alone nothing is known of it.
     capture = profd.trigger(job.pid, "--steps", 4, "--stacks")["capture_id"]
     assert all(row["device_ns"] is None and row["calls"] is None for row in profd.show(capture)["lines"])
+    lacks = profd.run("export", capture, "--output", tmp_path / "none.folded", "--metric", "self_device_time_total", check=False)
+    assert lacks.returncode == 1 and "--stacks=operators" in lacks.stderr and not (tmp_path / "none.folded").exists(), lacks
+    # Stacks of operators, and no device.
+    capture = profd.trigger(job.pid, "--steps", 4, "--stacks=operators", "--no-gpu")["capture_id"]
+    lacks = profd.run("export", capture, "--output", tmp_path / "none.folded", "--metric", "self_device_time_total", check=False)
+    assert lacks.returncode == 1 and "what devices did was not recorded" in lacks.stderr and not (tmp_path / "none.folded").exists(), lacks
+    wrong = profd.run("export", capture, "--output", tmp_path / "none.json", "--metric", "self_device_time_total", check=False)
+    assert wrong.returncode == 2 and "--metric is of the format folded" in wrong.stderr, wrong
 
 
 KEYS = """

@@ -55,11 +55,6 @@ static const char format_meanings[] = ""
 #include "client/export/formats.def"
 	;
 
-static const char metric_meanings[] = WORD("self_cpu_time_total", "time in which the stack was sampled (--stacks)")
-	WORD("self_device_time_total",
-	     "device time of what operators launched that were called there (--stacks=operators)")
-		WORD("self_cuda_time_total", "the same, under torch's older name");
-
 #define VERB(name, ...) static const struct option_row name##_options[] = {
 #define FLAG(name, letter, help) {name, letter, OPTION_FLAG, NULL, NULL, help, 0, 0},
 #define FLAG_OR(name, letter, choices, help) {name, letter, OPTION_FLAG, choices, NULL, help, 0, 0},

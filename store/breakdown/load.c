@@ -5,6 +5,7 @@
 #include "doubt.h"
 #include "load_device.h"
 #include "phases.h"
+#include "purpose.h"
 #include "proto/base/array.h"
 #include "proto/base/large.h"
 #include "proto/events.h"
@@ -17,8 +18,10 @@ struct load {
 	struct meanings meanings;
 	struct breakdown_capture *capture;
 	struct phases phases;
+	struct purposes purposes;
 	struct compilations *compilations;
 	size_t step_room, collections_at;
+	bool operator_stacks, samples;
 };
 
 static void take_step(void *context, sqlite3_stmt *row)
@@ -95,6 +98,12 @@ static void take_follower(struct breakdown_capture *capture, uint32_t thread)
 		capture->followers[capture->follower_count++] = thread;
 }
 
+/* Where there are stacks they come last in the row. */
+static enum purpose stack_purpose(const struct load *load, sqlite3_value **row)
+{
+	return load->operator_stacks ? purposes_of(&load->purposes, int_of(row[7])) : PURPOSE_NONE;
+}
+
 static void take_operator(void *context, sqlite3_value **row)
 {
 	struct load *load = context;
@@ -125,6 +134,7 @@ static void take_operator(void *context, sqlite3_value **row)
 								    .on_step_thread = on_step_thread,
 								    .backward = backward,
 								    .takes_tensor = name.takes_tensor,
+								    .purpose = stack_purpose(load, row) & 3,
 								    .network = name.network});
 }
 
@@ -157,9 +167,13 @@ static void take_agent(void *context, sqlite3_stmt *row)
 static void read_host(struct load *load)
 {
 	scan_each(&load->scan, "SELECT 1 FROM meta WHERE key = 'agent_version' AND value <> ''", take_agent, load);
-	scan_table(&load->scan,
-		   "SELECT 1 FROM operators WHERE profd_row(start, duration, name, thread, sequence, scope, flags)",
-		   take_operator, load);
+	/* Files of the oldest schemas have no stacks. */
+	scan_table(
+		&load->scan,
+		load->operator_stacks
+			? "SELECT 1 FROM operators WHERE profd_row(start, duration, name, thread, sequence, scope, flags, stack)"
+			: "SELECT 1 FROM operators WHERE profd_row(start, duration, name, thread, sequence, scope, flags)",
+		take_operator, load);
 	scan_table(&load->scan, "SELECT 1 FROM ranges WHERE profd_row(start, duration, name, thread, source, flags)",
 		   take_range, load);
 	struct breakdown *breakdown = &load->capture->breakdown;
@@ -168,6 +182,9 @@ static void read_host(struct load *load)
 		compilations_mark(load->compilations, breakdown, &load->phases, &load->capture->activity);
 	if (!load->scan.error && !phases_mark(&load->phases, breakdown, &load->capture->activity))
 		scan_no_memory(&load->scan);
+	if (load->samples && load->phases.inferred)
+		purpose_look_at_samples(&load->purposes, &load->scan, breakdown->step_thread, &load->capture->activity,
+					load->phases.inferred - 1);
 }
 
 static bool ran(struct load *load, const char *collector)
@@ -231,6 +248,8 @@ static void read_steps(struct load *load)
 		choose_thread(load);
 	load->capture->breakdown.has_operators = ran(load, "torch");
 	load->capture->device = ran(load, "cupti");
+	load->operator_stacks = ran(load, "operator_stacks");
+	load->samples = ran(load, "python");
 }
 
 /* Of what may be many millions: as large as it will be, it is not moved while it grows. */
@@ -265,6 +284,8 @@ bool breakdown_capture_load(sqlite3 *db, const struct breakdown_watch *watch, st
 	/* Files of earlier releases have no such table. */
 	else if (ran(&load, "compile"))
 		compilations_read(load.compilations, &load.scan);
+	if (load.operator_stacks || load.samples)
+		purposes_read(&load.purposes, &load.scan);
 	read_host(&load);
 	if (!load.scan.error) {
 		ret->breakdown.activity = &ret->activity;
@@ -279,6 +300,7 @@ bool breakdown_capture_load(sqlite3 *db, const struct breakdown_watch *watch, st
 		breakdown_doubt(&load.scan, ret, &evidence);
 	scan_end(&load.scan);
 	phases_free(&load.phases);
+	purposes_free(&load.purposes);
 	meanings_free(&load.meanings);
 	ret->compilations = load.compilations;
 	*ret_error = load.scan.error;

@@ -2,6 +2,7 @@
 #include "phases.h"
 
 #include "inference.h"
+#include "purpose.h"
 #include "sorted.h"
 #include "proto/base/array.h"
 #include "proto/base/large.h"
@@ -209,7 +210,9 @@ bool phases_mark(struct phases *phases, const struct breakdown *breakdown, struc
 		leave_out_trained(phases, activity);
 		sort_if_needed(sequences, count, sizeof *sequences, by_value);
 		find_borders(phases, breakdown, &borders);
+		purpose_mark(phases, breakdown, activity, sequences, count);
 		mark(phases, breakdown, activity, &borders, sequences, count);
+		phases->inferred = activity->marks.count + 1;
 		ok = inference_mark(phases, breakdown, activity);
 	}
 	large_free(borders.times);

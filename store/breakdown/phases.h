@@ -11,7 +11,8 @@ struct phases_operator {
 	int32_t sequence; /* phases_sequence() */
 	uint8_t network;  /* names_network() */
 	bool on_step_thread, backward, takes_tensor : 1;
-	bool graded : 1; /* it ran with gradient; inference_prepare() */
+	bool graded : 1;     /* it ran with gradient; inference_prepare() */
+	uint8_t purpose : 2; /* enum purpose, where its stack was recorded */
 };
 _Static_assert(sizeof(struct phases_operator) == 24, "");
 
@@ -37,6 +38,7 @@ struct phases {
 	size_t forward_count;
 	int64_t *backwards; /* when operators of backward began; sorted; owned */
 	size_t backward_count;
+	size_t inferred; /* 1 + how many marks the activity had before inference_mark(); 0: it was not called */
 };
 
 void phases_add(struct phases *phases, const struct phases_operator *item);

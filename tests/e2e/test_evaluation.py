@@ -80,3 +80,29 @@ def test_what_only_the_steps_before_had(profd, torch_newest):
     assert len(without) == 1 and "none like them was recorded: --steps 13 would hold one" in without[0], without
     holds = profd.show(profd.trigger(job.pid, "--steps", 13)["capture_id"])["notes"]
     assert not any("steps before" in note for note in holds), holds
+
+
+@pytest.mark.parametrize("how, stacks, word", [
+    ("without", ["--stacks", "--stacks-rate", "997"], "evaluation"),
+    ("without", ["--stacks=operators"], "evaluation"),
+    # Nobody has recorded what for.
+    pytest.param("without", [], "inference", marks=pytest.mark.wide),
+    ("graded", ["--stacks=operators"], "evaluation"),
+    ("trains", ["--stacks=operators"], None),
+])
+def test_what_the_function_is_called(profd, torch_newest, how, stacks, word):
+    """Validation is told by the function that runs it, where its stack was recorded, and by nothing else."""
+    job = profd.job(torch_newest, WORKLOADS / "validates.py", how)
+    profd.wait_steps(job.pid)
+    found = profd.trigger(job.pid, "--steps", STEPS, *stacks)
+    job.kill()
+    job.wait()
+    _, rows = shown(profd, found)
+    assert all("forward" in row and "backward" in row for row in rows), rows
+    times = {one: [row.get(one, 0) for row in rows] for one in ("evaluation", "inference")}
+    assert [any(both) for both in zip(*times.values())].count(True) == (STEPS // 3 if word else 0), rows
+    if "--stacks" in stacks:
+        # On a full machine a piece of it may be without a sample.
+        assert sum(times["evaluation"]) > sum(times["inference"]), rows
+    else:
+        assert all(any(of) == (one == word) for one, of in times.items()), rows

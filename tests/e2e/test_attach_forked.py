@@ -191,3 +191,54 @@ def test_a_fork_in_mid_capture(profd, torch_newest):
     client.communicate(timeout=120)
     assert profd.trigger(job.pid, "--steps", "2")["status"] == "complete"
     ends_training(job, folder)
+
+
+# A child that closes what it does not know, forks again, and executes another program; the last number of each is what it ended with.
+HABITS = """
+import ctypes, os, sys, time
+def until(name):
+    while not os.path.exists(sys.argv[1] + "/" + name):
+        time.sleep(0.01)
+ctypes.CDLL(None).profd_mark(b"here")
+child = os.fork()
+if child == 0:
+    os.closerange(3, 4096)
+    print("child", os.getpid(), flush=True)
+    until("fork")
+    grandchild = os.fork()
+    if grandchild == 0:
+        print("grandchild", os.getpid(), flush=True)
+        until("end")
+        os._exit(5)
+    until("exec")
+    print("gone", os.waitpid(grandchild, 0)[1] >> 8, flush=True)
+    os.execv(sys.executable, [sys.executable, "-c", "import sys; print('executed', flush=True); sys.exit(7)"])
+print("parent", os.waitpid(child, 0)[1] >> 8, flush=True)
+"""
+
+
+def test_habits_of_a_child(profd):
+    """Each goes on as if nobody had been there; the agents of those above it, and their end, do nothing to its own."""
+    folder = profd.folder / "habits"
+    folder.mkdir()
+    job = start(profd, "/usr/bin/python3", "-c", HABITS, folder)
+    profd.wait_registered(job.pid)
+    child = int(told(job).split()[1])
+    profd.run("attach", "--pid", child)
+    (folder / "fork").touch()
+    grandchild = int(told(job).split()[1])
+    profd.run("attach", "--pid", grandchild)
+    assert copies(grandchild) == 3 and agent_thread(grandchild) and agent_thread(child)
+    for client in [profd.follow("--pid", pid, "--duration", "300ms") for pid in (child, grandchild, job.pid)]:
+        out, err = client.communicate(timeout=240)
+        assert client.returncode == 0, (out, err)
+    profd.run("detach", "--pid", job.pid)
+    profd.run("detach", "--pid", child)
+    assert profd.trigger(grandchild, "--duration", "50ms")["status"] == "complete"
+    client = profd.follow("--pid", grandchild, "--duration", "60s")
+    profd.wait_recorded(grandchild)
+    (folder / "end").touch()
+    client.communicate(timeout=240)
+    (folder / "exec").touch()
+    assert [told(job) for _ in range(3)] == ["gone 5", "executed", "parent 7"]
+    assert job.wait(60) == 0 and job.stderr.read() == ""

@@ -6,6 +6,7 @@
 #include "client/ui/clock.h"
 #include "client/ui/text.h"
 
+#include <stdio.h>
 #include <time.h>
 
 /* Threads end after the connection. */
@@ -24,20 +25,32 @@ static bool await_end(int64_t pid)
 	return true;
 }
 
-int detach_agent(struct daemons *daemons, int64_t pid)
+bool detach_tried(struct daemons *daemons, int64_t pid, struct failure *failure)
 {
-	cJSON *request = request_new("detach"), *rows;
-	int code;
+	cJSON *request = request_new("detach");
+	struct collect collect = {"detached", need(cJSON_CreateArray())};
+	char sentence[FAILURE_TEXT_BYTES];
+	bool done;
 
 	need(cJSON_AddNumberToObject(request, "pid", (double)pid));
-	code = collect_rows(daemons, request, "detached", &rows);
-	cJSON_Delete(rows);
+	done = daemons_query(daemons, request, collect_row, &collect, failure) > 0;
+	cJSON_Delete(collect.array);
 	cJSON_Delete(request);
-	if (!code && !await_end(pid))
-		code = fail(
-			EXIT_TIMED_OUT,
-			"the agent of process %lld is disconnected, but its threads have not ended yet: `profd doctor --pid %lld` "
-			"says when they have",
-			(long long)pid, (long long)pid);
-	return code;
+	if (!done || await_end(pid))
+		return done;
+	snprintf(
+		sentence, sizeof sentence,
+		"the agent of process %lld is disconnected, but its threads have not ended yet: `profd doctor --pid %lld` "
+		"says when they have",
+		(long long)pid, (long long)pid);
+	failure_set(failure, ERROR_TIMEOUT, sentence);
+	failure->pid = pid;
+	return false;
+}
+
+int detach_agent(struct daemons *daemons, int64_t pid)
+{
+	struct failure failure;
+
+	return detach_tried(daemons, pid, &failure) ? EXIT_DONE : failure_print(&failure);
 }

@@ -6,8 +6,10 @@
 
 #include <stdint.h>
 
-/* By the daemon that the agent is connected to, with the rights that a trigger needs. Returns once no thread of it is left: an exit code,
- * after its sentence. */
+/* By the daemon that the agent is connected to, with the rights that a trigger needs. Returns once no thread of it is left; false: it is
+ * not gone, *failure says why. */
+bool detach_tried(struct daemons *daemons, int64_t pid, struct failure *failure);
+/* The same; an exit code, after its sentence. */
 int detach_agent(struct daemons *daemons, int64_t pid);
 
 #endif

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from conftest import wait_for
+import fake_agent as fake
+from conftest import BUILD, stop, wait_for
 from proc import of_threads, opened
 from test_attach import TRAIN, begin, trains
 
@@ -154,3 +155,113 @@ def test_again_and_again(profd, tmp_path):
     after = pathlib.Path(f"/proc/{job.pid}/maps").read_text().count("\n"), descriptors(job.pid)
     assert after[1] == before[1] and after[0] - before[0] <= 2 * times, (before[0], after[0])
     job.kill()
+
+
+STEPS = BUILD / "workloads" / "steps"
+
+
+def ranks(profd, job, count=3):
+    """Processes of one job, which have had the agent from their start."""
+    started = [profd.job(STEPS, "--step-ms=2", env={"PROFD_JOB": job, "PROFD_NAME": f"{job}-rank", "RANK": str(rank)}) for rank in range(count)]
+    for one in started:
+        profd.wait_steps(one.pid, 2)
+    return started
+
+
+def goes_on(job):
+    """It works, and ends as it ends without an agent."""
+    assert job.poll() is None
+    job.send_signal(signal.SIGTERM)
+    out, _ = job.communicate(timeout=60)
+    assert job.returncode == 0 and json.loads(out)["steps"] > 0
+
+
+def test_all_of_a_job(profd):
+    mine, other = ranks(profd, "one"), ranks(profd, "another", 1)
+    done = profd.run("detach", "--job", "one")
+    assert sorted(done.stdout.splitlines()[:-1]) == sorted(f"the agent has left process {job.pid} (one-rank, rank {rank})" for rank, job in enumerate(mine))
+    assert done.stdout.splitlines()[-1] == "No thread, hook or descriptor of it is there. Its library stays in memory, unused."
+    for job in mine:
+        nothing_runs(profd, job.pid)
+    assert [row["pid"] for row in profd.json("ps")["processes"]] == [other[0].pid]
+    lines = [line for line in profd.json("audit", "--action", "detach")["lines"] if line["outcome"] == "asked"]
+    assert sorted(line["target_pid"] for line in lines) == sorted(job.pid for job in mine) and all(line["subject"] == "one-rank" for line in lines)
+    # Nothing of it is left that has an agent.
+    for words in (("--job", "one"), ("--name", "one*"), ("--job", "another-rank"), ("--name", "another")):
+        done = profd.run("detach", *words, check=False)
+        assert done.returncode == 3 and f"no registered process matches {words[0][2:]} {words[1]};" in done.stderr and not done.stdout, done
+    for job in (*mine, *other):
+        goes_on(job)
+
+
+def test_all_of_a_name(profd):
+    mine, other = ranks(profd, "one", 2), ranks(profd, "another", 1)
+    answer = profd.json("detach", "--name", "on?-r*")
+    assert sorted((row["pid"], row["name"], row["job"], row["rank"]) for row in answer["detached"]) == sorted(
+        (job.pid, "one-rank", "one", rank) for rank, job in enumerate(mine))
+    assert answer["kept"] == []
+    for job in mine:
+        nothing_runs(profd, job.pid)
+        goes_on(job)
+    assert profd.json("detach", "--pid", other[0].pid)["detached"] == [{"pid": other[0].pid, "name": None, "job": None, "rank": None}]
+
+
+def test_one_that_does_not_leave(profd):
+    """It is stopped: the others are rid of theirs, it is said which one is not, and once it goes on its agent leaves, too."""
+    mine = ranks(profd, "one")
+    stop(mine[1].pid)
+    answer = profd.json("detach", "--job", "one", codes=(4,))
+    assert sorted(row["pid"] for row in answer["detached"]) == sorted((mine[0].pid, mine[2].pid))
+    assert [(row["pid"], row["rank"], row["code"]) for row in answer["kept"]] == [(mine[1].pid, 1, "timed_out")], answer
+    assert f"the agent of process {mine[1].pid} has not left yet" in answer["kept"][0]["message"]
+    mine[1].send_signal(signal.SIGCONT)
+    wait_for(lambda: not threads(mine[1].pid), what="its end")
+    for job in mine:
+        nothing_runs(profd, job.pid)
+        goes_on(job)
+
+
+def test_one_that_has_no_agent_among_several(profd):
+    mine = ranks(profd, "one", 2)
+    bare = begin(profd, ["/usr/bin/python3", "-c", "print('ready', flush=True)\nimport time\ntime.sleep(600)"])
+    done = profd.run("detach", "--pid", f"{mine[0].pid},{bare.pid}", "--pid", mine[1].pid, check=False)
+    assert done.returncode == 3 and f"process {bare.pid} runs without the profd agent" in done.stderr, done
+    assert [f"process {job.pid}" in done.stdout for job in (*mine, bare)] == [True, True, False]
+    for job in mine:
+        nothing_runs(profd, job.pid)
+
+
+def test_what_to_detach_is_said_once(profd):
+    for words in ((), ("--pid", 1, "--job", "one"), ("--job", "one", "--name", "one"), ("--pid", "0")):
+        assert profd.run("detach", *words, check=False).returncode == 2
+
+
+def answer_of(connection, op, **more):
+    fake.send(connection, op, **more)
+    return list(fake.rows(connection))
+
+
+def test_one_answer_for_each_request(profd):
+    """Also where it is refused, where the process ends meanwhile, and in the middle of a capture: what is asked next on that connection is answered by its
+    own answer, and by nothing that is left of the one before."""
+    job, records, ends = ranks(profd, "one")
+    bare = begin(profd, ["/usr/bin/python3", "-c", "print('ready', flush=True)\nimport time\ntime.sleep(600)"])
+    trigger = profd.follow("--pid", records.pid, "--steps", 90000)
+    profd.wait_recorded(records.pid)
+    stop(ends.pid)
+    with fake.connect(profd.socket) as connection:
+        def status():
+            for _ in range(2):
+                assert [row.get("row") for row in answer_of(connection, "status")] == ["daemon", None]
+        for pid in (job.pid, records.pid):
+            assert answer_of(connection, "detach", pid=pid) == [{"row": "detached", "pid": pid}, {"end": True}]
+            status()
+        for pid in (bare.pid, job.pid):
+            assert [row["error"]["code"] for row in answer_of(connection, "detach", pid=pid)] == ["no_agent"]
+            status()
+        fake.send(connection, "detach", pid=ends.pid)
+        ends.kill()
+        assert [row["error"]["code"] for row in fake.rows(connection)] == ["gone"]
+        status()
+    assert trigger.wait(60) == 5
+    trigger.communicate()

@@ -29,6 +29,8 @@
 #define LIBRARY_MOST (64u << 20)
 /* How long the first step is waited for. A process that shows none by then is refused by the daemon, with its reason. */
 #define FIRST_STEP_NS 60000000000ll
+/* Waiting for less than this needs no word. */
+#define SHORT_NS 3000000000ll
 
 /* The agent's library as bytes, to be freed; NULL after a sentence. */
 static void *read_library(size_t *bytes)
@@ -89,14 +91,16 @@ static bool has_steps(struct daemons *daemons, int64_t pid)
 	return has;
 }
 
-/* False: the process has ended, or the time is up. The agent begins in a thread of its own, which a busy machine lets wait. */
-static bool await(struct daemons *daemons, int64_t pid, bool (*is_it)(struct daemons *, int64_t), int64_t patience)
+/* False: the process has ended, the time is up, or Ctrl-C came where that counts (`halts`). The agent begins in a thread of its own, which a busy
+ * machine lets wait. */
+static bool await(struct daemons *daemons, int64_t pid, bool (*is_it)(struct daemons *, int64_t), int64_t patience,
+		  bool halts)
 {
 	const struct timespec nap = {.tv_nsec = 20000000};
 	int64_t began = clock_now();
 
 	while (!is_it(daemons, pid)) {
-		if (clock_now() - began > patience || process_ends(pid))
+		if (clock_now() - began > patience || process_ends(pid) || (halts && halt_asked()))
 			return false;
 		nanosleep(&nap, NULL);
 	}
@@ -247,7 +251,7 @@ static int attach_one(const struct bring *bring, struct goal *goal, const struct
 	code = code ? code : attach_in_time(goal, how, done);
 	if (code)
 		return code;
-	if (await(bring->daemons, pid, is_registered, bring->patience))
+	if (await(bring->daemons, pid, is_registered, bring->patience, false))
 		return EXIT_DONE;
 	if (process_ends(pid))
 		return fail(EXIT_NO_TARGET, "process %lld has ended", pid);
@@ -320,6 +324,29 @@ static void tell(int64_t pid, const struct attachment *done)
 		     (long long)done->tid, text_duration(stood, done->stood_ns));
 }
 
+/* Whoever is interrupted while steps are waited for wants none of them to have the agent, either. */
+static int await_steps(const struct bring *bring, const int64_t *pids, size_t count)
+{
+	int64_t until = clock_now() + FIRST_STEP_NS;
+	bool halted;
+
+	halt_begin();
+	for (size_t i = 0; i < count; i++) {
+		if (await(bring->daemons, pids[i], has_steps, SHORT_NS, true) || halt_asked() || process_ends(pids[i]))
+			continue;
+		note("waiting for the first step of process %lld, a minute at most; Ctrl-C takes the agent out again",
+		     (long long)pids[i]);
+		await(bring->daemons, pids[i], has_steps, until - clock_now(), true);
+	}
+	halted = halt_asked();
+	if (halted) {
+		fail(EXIT_CANCELLED, "interrupted");
+		take_back(bring, pids, count);
+	}
+	halt_end();
+	return halted ? EXIT_CANCELLED : EXIT_DONE;
+}
+
 int bring_missing(const struct bring *bring, const int64_t *pids, size_t count, bool steps)
 {
 	int64_t *without = need(calloc(count + 1, sizeof *without));
@@ -333,9 +360,8 @@ int bring_missing(const struct bring *bring, const int64_t *pids, size_t count, 
 	code = missing ? bring_agents(bring, without, missing, done) : EXIT_DONE;
 	for (size_t i = 0; i < missing && !code; i++)
 		tell(without[i], &done[i]);
-	int64_t until = clock_now() + FIRST_STEP_NS;
-	for (size_t i = 0; i < missing && !code && steps; i++)
-		await(bring->daemons, without[i], has_steps, until - clock_now());
+	if (!code && steps)
+		code = await_steps(bring, without, missing);
 	free(without);
 	free(done);
 	return code;

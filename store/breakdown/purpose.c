@@ -133,7 +133,8 @@ void purpose_mark(const struct phases *phases, const struct breakdown *breakdown
 		const struct phases_operator *item = &phases->items[i];
 		if (!item->on_step_thread || item->backward)
 			continue;
-		if (run.purpose && (item->purpose != run.purpose || item->start - PAUSE > run.end))
+		if (run.purpose &&
+		    (item->purpose != run.purpose || (run.end < INT64_MAX - PAUSE && item->start > run.end + PAUSE)))
 			end_run(&run, phases, breakdown->step_thread, activity);
 		if (!item->purpose)
 			continue;

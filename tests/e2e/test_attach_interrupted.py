@@ -76,3 +76,25 @@ def test_one_that_is_to_go_on(profd):
             job.stdin.flush()
             assert job.stdout.readline() == b"True\n" and job.wait(20) == 0
             client.communicate(timeout=30)
+
+
+def test_while_the_first_step_is_waited_for(profd):
+    """The agent is in by then, and in vain: it is taken out again."""
+    with process("/usr/bin/python3", "-c", "import sys\nprint('ready', flush=True)\nsys.stdin.readline()\nprint('done', flush=True)") as job:
+        with subprocess.Popen([profd.client, "trigger", "--pid", str(job.pid), "--steps", "2", "--attach"], env=profd.env, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as client:
+            said = []
+            while not any("waiting for the first step" in line for line in said):
+                said.append(client.stderr.readline())
+                assert said[-1], said
+            assert f"process {job.pid}, a minute at most; Ctrl-C takes the agent out again" in said[-1]
+            assert profd.process(job.pid)["pid"] == job.pid
+            client.send_signal(signal.SIGINT)
+            out, err = client.communicate(timeout=120)
+        assert client.returncode == 130 and not out, (client.returncode, out, err)
+        assert "interrupted" in err and f"process {job.pid} had been given the agent before that; it was taken out of it again" in err, err
+        names = [pathlib.Path(f"/proc/{job.pid}/task/{task}/comm").read_text() for task in os.listdir(f"/proc/{job.pid}/task")]
+        assert "profd\n" not in names, names
+        job.stdin.write(b"\n")
+        job.stdin.flush()
+        assert job.stdout.readline() == b"done\n" and job.wait(60) == 0

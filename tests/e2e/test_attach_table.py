@@ -32,24 +32,29 @@ STEADY = BUILD / "workloads" / "steady"
 JEMALLOC = glob.glob("/usr/lib/*/libjemalloc.so.2")
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="x86-64 alone")
 
+# Does what it is called for, and goes on so until its input ends: it is there as long as somebody attaches to it, on a slow machine, too.
 WORK = """
-import sys, hashlib, threading, time
+import sys, hashlib, select, threading, time
+def over():
+    return bool(select.select([0], [], [], 0)[0])
 def work(n):
-    h, x = hashlib.sha256(), 0
-    for i in range(n):
+    h, x, i = hashlib.sha256(), 0, 0
+    while i < n or not over():
         texts = []
         for j in range(2000):
             x = (x * 31 + j) % 1000003
             texts.append(str(x))
-        h.update("".join(texts).encode())
+        if i < n:
+            h.update("".join(texts).encode())
+        i += 1
     return h.hexdigest()
 print("ready", flush=True)
 how = sys.argv[1]
 if how == "busy":
-    r = work(3000)
+    r = work(300)
 elif how == "threads":
     r = []
-    threads = [threading.Thread(target=lambda: r.append(work(1000))) for _ in range(3)]
+    threads = [threading.Thread(target=lambda: r.append(work(100))) for _ in range(3)]
     for t in threads:
         t.start()
     threading.Thread(target=threading.Event().wait, daemon=True).start()
@@ -59,13 +64,15 @@ elif how == "crowd":
     threading.stack_size(256 << 10)
     for _ in range(200):
         threading.Thread(target=threading.Event().wait, daemon=True).start()
-    r = work(2500)
+    r = work(250)
 elif how == "fork":
     import multiprocessing
+    # The input of those that are forked is no pipe: they end by themselves.
     with multiprocessing.get_context("fork").Pool(2) as pool:
         r = pool.map(work, [600] * 6)
+    work(0)
 elif how == "sleepy":
-    for i in range(100):
+    while not over():
         time.sleep(0.02)
     r = work(100)
 print(r, flush=True)
@@ -164,7 +171,7 @@ class Target:
     def running(self, profd):
         """Yields (the job, which has said its first line, and the pid to attach to)."""
         # Without a buffer: lines that are read ahead with the first one are none that communicate() gives.
-        job = subprocess.Popen(self.command, env={**bare(profd), **self.env}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        job = subprocess.Popen(self.command, env={**bare(profd), **self.env}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, bufsize=0)
         try:
             assert job.stdout.readline(), job.communicate()
@@ -196,7 +203,7 @@ class Contained:
 
     def end(self, job):
         job.over.write_text("")
-        out, err = job.communicate(timeout=60)
+        out, err = job.communicate(timeout=300)
         return job.returncode, out, err
 
 
@@ -209,7 +216,7 @@ def work(tmp_path_factory):
 
 
 def targets(work):
-    found = {f"C, {how}": Target([STEADY, how, "2"]) for how in ("mixed", "crowd", "sleep")}
+    found = {f"C, {how}": Target([STEADY, how, "0.3", "input"]) for how in ("mixed", "crowd", "sleep")}
     cplusplus = work.parent / "work.cc.out"
     if cplusplus.exists():
         found["C++, with exceptions"] = Target([cplusplus])
@@ -217,7 +224,7 @@ def targets(work):
         for how in ("busy", "threads", "crowd", "fork", "sleepy"):
             found[f"Python {version}, {how}"] = Target([path, work, how])
     if JEMALLOC:
-        found["C, jemalloc"] = Target([STEADY, "mixed", "2"], {"LD_PRELOAD": JEMALLOC[0]})
+        found["C, jemalloc"] = Target([STEADY, "mixed", "0.3", "input"], {"LD_PRELOAD": JEMALLOC[0]})
         found["Python, jemalloc"] = Target(["/usr/bin/python3", work, "threads"], {"LD_PRELOAD": JEMALLOC[0]})
     if (BUILD / "sim" / gpu.MIDDLE).exists():
         found["C, simulated GPU"] = Target([gpu.WORKLOAD, "--steps=300", "--rate=100", "--lines", "--streams=2", "--graph=3"],
@@ -226,7 +233,7 @@ def targets(work):
         train = [TORCH, WORKLOADS / "train.py", "--steps", "150"]
         found["torch, training"] = Target([*train, "--model", "transformer", "--pad-ms", "3"])
         found["torch, training by 3 threads"] = Target([*train, "--model", "cnn", "--threads", "3", "--batch", "16"])
-        loader = [*train, "--loader", "--workers", "2", "--load-ms", "1"]
+        loader = [*train, "--loader", "--workers", "1", "--load-ms", "1"]
         found["torch, with DataLoader workers"] = Target(loader)
         found["torch, a DataLoader worker"] = Target(loader, child=True)
     if os.geteuid() == 0:

@@ -5,7 +5,8 @@
  *   steady mixed SECONDS      threads that compute, and threads in poll, nanosleep, read, a condition, a semaphore
  *   steady crowd SECONDS      200 threads that sleep, one that computes
  *
- * Its end comes by the clock of the machine; what is computed does not depend on how far it came. It prints "ready" first. */
+ * Its end comes by the clock of the machine, with a further word `input` not before its standard input ends; what is computed does not depend on how far
+ * it came. It prints "ready" first. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -136,11 +137,18 @@ static void *asleep(void *unused)
 	return NULL;
 }
 
-static void tick(int pieces)
+static int input_is_open(void)
+{
+	struct pollfd input = {.fd = 0, .events = POLLIN};
+
+	return poll(&input, 1, 0) == 0;
+}
+
+static void tick(int pieces, int awaits)
 {
 	char byte = 0;
 
-	for (int i = 0; i < pieces; i++) {
+	for (int i = 0; i < pieces || (awaits && input_is_open()); i++) {
 		const struct timespec nap = {0, 10000000};
 
 		while (nanosleep(&nap, NULL) != 0)
@@ -179,7 +187,7 @@ int main(int argc, char **argv)
 	if (strcmp(how, "crowd") == 0)
 		for (; count < 200; count++)
 			pthread_create(&threads[count], NULL, count ? asleep : compute, NULL);
-	tick((int)(seconds * 100));
+	tick((int)(seconds * 100), argc > 3 && strcmp(argv[3], "input") == 0);
 	over = 1;
 	close(pipe_of[1]);
 	sem_post(&semaphore);

@@ -14,7 +14,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define FIRST_ROOM 64
+/* A capture has as many arrays as threads, and of threads as many as a hostile process says. */
+#define FIRST_ROOM 16
 /* A file grows by so much at least, and by an eighth: it need not be moved to grow, as memory must. */
 #define STEP_BYTES ((size_t)8 << 20)
 

@@ -430,4 +430,4 @@ def test_the_attacher_is_killed(profd, work):
         reached = [place for place, one in zip(places, asked) if one.result()]
     counts = {call: sum(place[0] == call for place in reached) for call in STEPS_OF_THE_WAY}
     print(f"\nkilled at {len(reached)} places of the way, 0 harmed: {counts}")
-    assert counts["ptrace"] >= (20 if whole else 5) and counts["pwrite64"] >= 1 and counts["process_vm_readv"] == 1, counts
+    assert counts["ptrace"] >= (20 if whole else 5) and counts["pwrite64"] >= 1 and counts["process_vm_readv"] >= 1, counts

@@ -16,13 +16,6 @@ void *array_grow(void *array, size_t count, size_t *room, size_t bytes)
 	return grown;
 }
 
-void *array_reserve(size_t wanted, size_t *room, size_t bytes)
-{
-	void *made = wanted ? reallocarray(NULL, wanted, bytes) : NULL;
-	*room = made ? wanted : 0;
-	return made;
-}
-
 /* Those of [low, high) without this bit come first. Returns where the others begin. */
 static size_t part(int64_t *values, size_t low, size_t high, int64_t bit)
 {

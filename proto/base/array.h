@@ -18,10 +18,6 @@ void *array_grow(void *array, size_t count, size_t *room, size_t bytes);
 		 array_grown != NULL;                                                                                  \
 	 }))
 
-/* A new array with room for `wanted` elements of `bytes` each. Where there is no memory for so many, *room is 0 and the array is NULL: it
- * grows from there. */
-void *array_reserve(size_t wanted, size_t *room, size_t bytes);
-
 /* The value that would stand at `place`, if they were sorted; moves them about. None is negative. `place` is less than their count. */
 int64_t array_value_at(int64_t *values, size_t count, size_t place);
 

@@ -17,7 +17,8 @@ int large_end(void);
 /* Room for `count` elements of `bytes` each, not cleared; cleared. NULL: no memory, or no disk. */
 void *large_get(size_t count, size_t bytes);
 void *large_get_clear(size_t count, size_t bytes);
-/* As array_grow() and array_reserve() (array.h). The array is NULL or one of these. */
+/* As array_grow() (array.h); the array is NULL or one of these. A new one with room for `wanted`: where there is none for so many, *room is 0, and it grows
+ * from there. */
 void *large_grow(void *array, size_t count, size_t *room, size_t bytes);
 void *large_reserve(size_t wanted, size_t *room, size_t bytes);
 /* Gives back what is behind the first `bytes`; the array may move. */

@@ -53,7 +53,7 @@ const colours = {
   "idle input": "#f08c00", "idle sync": "#d92d20", "idle copy": "#f4511e", "idle alloc": "#8e3bb0", "idle compile": "#5f3dc4", "idle garbage": "#9c6644", "idle setup": "#7c6ae0",
   "idle comm": "#d6336c", "idle op": "#e0b000", "idle launch": "#c9a227", "idle call": "#d8c36a", "idle outside": "#8d949c", "idle arrival": "#b9bfc6",
   "idle capture": "#6b7178", "idle gap": "#cdd2d8", "idle device_wait": "#86b7e8", "idle unknown": "#a8a29a", idle: "#b9bfc6",
-  input: "#f08c00", forward: "#3b7dd8", backward: "#1c9dbd", optimizer: "#2f9e44", zero_grad: "#83b82a", evaluation: "#7048b6", inference: "#9775d6", comm: "#b5339b", sync: "#d92d20", copy: "#f4511e",
+  input: "#f08c00", forward: "#3b7dd8", backward: "#1c9dbd", optimizer: "#2f9e44", zero_grad: "#83b82a", validation: "#5f3dc4", test: "#845ef7", evaluation: "#7048b6", inference: "#9775d6", comm: "#b5339b", sync: "#d92d20", copy: "#f4511e",
   alloc: "#8e3bb0", compile: "#5f3dc4", garbage: "#9c6644", setup: "#7c6ae0", capture: "#6b7178", operators: "#6fa8e8", outside: "#8d949c", between_steps: "#cdd2d8", unknown: "#a8a29a",
 };
 const colour = word => colours[word] || "#a8a29a";

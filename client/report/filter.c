@@ -37,13 +37,15 @@ unsigned filter_parts(const struct filter *filter)
 
 #define TRAIN (1u << PHASE_FORWARD | 1u << PHASE_BACKWARD | 1u << PHASE_OPTIMIZER | 1u << PHASE_ZERO_GRAD)
 
-/* Words of `profd trigger --phase` that are no phase's. */
+#define EVALUATION (1u << PHASE_VALIDATION | 1u << PHASE_TEST | 1u << PHASE_EVALUATION)
+
+/* Words that are those of several phases. */
 static unsigned phases_named(const char *word, size_t bytes)
 {
 	static const struct {
 		const char *word;
 		unsigned phases;
-	} others[] = {{"train", TRAIN}, {"validation", 1u << PHASE_EVALUATION}, {"test", 1u << PHASE_EVALUATION}};
+	} others[] = {{"train", TRAIN}, {"evaluation", EVALUATION}};
 	enum phase phase = breakdown_phase_named(word, bytes);
 
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -78,7 +80,7 @@ unsigned filter_phases(const char *words, char *why, size_t bytes)
 			snprintf(
 				why, bytes,
 				"no phase is called '%.*s': --phase takes %s, and train (forward, backward, optimizer, "
-				"zero_grad), validation and test (evaluation), several with commas between",
+				"zero_grad); evaluation is validation and test, too; several with commas between",
 				(int)(length < 40 ? length : 40), word, phases_text(all, known, sizeof known));
 			return 0;
 		}
@@ -311,14 +313,16 @@ static int no_such_phase(unsigned wanted, unsigned there)
 {
 	char words[128], others[128];
 	unsigned named = there & ~(1u << PHASE_NONE);
-	bool unnamed = wanted & 1u << PHASE_EVALUATION && there & 1u << PHASE_INFERENCE;
+	bool unnamed = wanted & EVALUATION && there & (1u << PHASE_EVALUATION | 1u << PHASE_INFERENCE);
 
 	return fail(EXIT_NO_TARGET,
 		    "the capture has nothing in the phase %s; it has: %s%s (docs/breakdown.md says what "
 		    "tells them; `profd show --by phases` lists them)",
 		    phases_text(wanted, words, sizeof words),
 		    named ? phases_text(named, others, sizeof others) : "no phase at all",
-		    unnamed ? ", of which nobody said what it is for: try --phase inference" : "");
+		    !unnamed			    ? ""
+		    : there & 1u << PHASE_INFERENCE ? ", of which nobody said what it is for: try --phase inference"
+						    : ", and nobody said which: try --phase evaluation");
 }
 
 /* Those that have records. ?1: the device, or -1. */

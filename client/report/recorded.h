@@ -48,7 +48,8 @@ int64_t report_step_count(const struct reader *reader);
 
 /* A query: ns of each step in which a network ran that was not trained (docs/breakdown.md); no row: none. */
 #define REPORT_EVALUATIONS                                                                                             \
-	"SELECT step, sum(ns) AS ns FROM breakdown WHERE side = 'host' AND row IN ('evaluation', 'inference') GROUP BY step"
+	"SELECT step, sum(ns) AS ns FROM breakdown WHERE side = 'host' AND row IN "                                    \
+	"('validation', 'test', 'evaluation', 'inference') GROUP BY step"
 #define REPORT_NO_EVALUATIONS "SELECT NULL AS step, NULL AS ns"
 /* The same of compilations by torch.compile, in the step's thread. */
 #define REPORT_COMPILATIONS                                                                                            \

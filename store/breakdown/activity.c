@@ -208,12 +208,12 @@ static uint8_t strongest(const struct sweep *sweep)
 }
 
 /* Phases that keep what is inside of them, the strongest first. */
-static const uint8_t keepers[] = {PHASE_INPUT, PHASE_EVALUATION, PHASE_INFERENCE};
+static const uint8_t keepers[] = {PHASE_INPUT, PHASE_VALIDATION, PHASE_TEST, PHASE_EVALUATION, PHASE_INFERENCE};
 #define KEEPERS (sizeof keepers / sizeof *keepers)
 
 static bool keeps(uint8_t phase)
 {
-	return phase == PHASE_INPUT || phase == PHASE_EVALUATION || phase == PHASE_INFERENCE;
+	return phase == PHASE_INPUT || phase >= PHASE_VALIDATION;
 }
 
 static uint8_t phase_now(struct sweep *sweep)

@@ -27,7 +27,7 @@ enum doing {
 	DOING_COUNT
 };
 
-/* PHASE_INFERENCE: a network ran without gradient, and nobody said what for. */
+/* PHASE_EVALUATION: validation or test, and nobody said which. PHASE_INFERENCE: a network ran without gradient, and nobody said what for. */
 enum phase {
 	PHASE_NONE,
 	PHASE_INPUT,
@@ -35,6 +35,8 @@ enum phase {
 	PHASE_BACKWARD,
 	PHASE_OPTIMIZER,
 	PHASE_ZERO_GRAD,
+	PHASE_VALIDATION,
+	PHASE_TEST,
 	PHASE_EVALUATION,
 	PHASE_INFERENCE,
 	PHASE_COUNT
@@ -116,7 +118,7 @@ void activity_add(struct activity *activity, uint32_t thread, int64_t start, int
 void activity_add_named(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum doing doing,
 			uint32_t name);
 /* From `start` to `end` the thread is in this phase. Of several at one instant the one that began last holds; but nothing holds
- * against PHASE_INPUT, nothing but that against PHASE_EVALUATION, and nothing but these against PHASE_INFERENCE. */
+ * against PHASE_INPUT, nothing but that against PHASE_VALIDATION, and so on: PHASE_TEST, PHASE_EVALUATION, PHASE_INFERENCE. */
 void activity_mark(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum phase phase);
 /* The same of an operator or a range of this name. */
 void activity_mark_named(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum phase phase,

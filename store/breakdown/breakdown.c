@@ -18,7 +18,8 @@ const struct breakdown_row breakdown_idle_rows[IDLE_ROWS] = {BREAKDOWN_IDLE_ROWS
 
 _Static_assert(HOST_INPUT + 1 == PHASE_INPUT && HOST_FORWARD + 1 == PHASE_FORWARD &&
 		       HOST_BACKWARD + 1 == PHASE_BACKWARD && HOST_OPTIMIZER + 1 == PHASE_OPTIMIZER &&
-		       HOST_ZERO_GRAD + 1 == PHASE_ZERO_GRAD && HOST_EVALUATION + 1 == PHASE_EVALUATION &&
+		       HOST_ZERO_GRAD + 1 == PHASE_ZERO_GRAD && HOST_VALIDATION + 1 == PHASE_VALIDATION &&
+		       HOST_TEST + 1 == PHASE_TEST && HOST_EVALUATION + 1 == PHASE_EVALUATION &&
 		       HOST_INFERENCE + 1 == PHASE_INFERENCE && HOST_COMM + 1 == PHASE_COUNT,
 	       "rows of the host begin with the phases, in their order");
 
@@ -79,6 +80,10 @@ static enum host_row host_row(const struct activity_segment *segment, bool has_o
 		return HOST_OPTIMIZER;
 	case PHASE_ZERO_GRAD:
 		return HOST_ZERO_GRAD;
+	case PHASE_VALIDATION:
+		return HOST_VALIDATION;
+	case PHASE_TEST:
+		return HOST_TEST;
 	case PHASE_EVALUATION:
 		return HOST_EVALUATION;
 	case PHASE_INFERENCE:
@@ -101,7 +106,21 @@ void breakdown_tell(const struct breakdown *breakdown, const struct breakdown_pi
 
 int64_t breakdown_evaluates(const struct breakdown_step *step)
 {
-	return step->host[HOST_EVALUATION] + step->host[HOST_INFERENCE];
+	return step->host[HOST_VALIDATION] + step->host[HOST_TEST] + step->host[HOST_EVALUATION] +
+	       step->host[HOST_INFERENCE];
+}
+
+const char *breakdown_called(const struct breakdown_step *steps, size_t count)
+{
+	bool validation = false, test = false, other = false;
+	for (size_t i = 0; i < count; i++) {
+		validation |= steps[i].host[HOST_VALIDATION] > 0;
+		test |= steps[i].host[HOST_TEST] > 0;
+		other |= steps[i].host[HOST_EVALUATION] > 0;
+	}
+	if (other || (validation && test))
+		return "an evaluation";
+	return validation ? "a validation" : test ? "a test" : NULL;
 }
 
 unsigned breakdown_holds(const struct breakdown_step *step)
@@ -134,23 +153,20 @@ unsigned breakdown_left_out(const struct breakdown *breakdown, size_t first, siz
 	return breakdown_unusual(&holders);
 }
 
-/* A few words on what the steps hold that are left out. */
-static const char *held(const struct breakdown_step *steps, size_t count, unsigned unusual, bool one)
+/* What the steps hold that are left out, in a few words. */
+static void tell_held(const struct breakdown_step *steps, size_t count, unsigned unusual, bool one, char ret[64])
 {
 	unsigned all = 0;
-	int64_t called = 0;
-	for (size_t i = 0; i < count; i++) {
+	const char *called = breakdown_called(steps, count), *hold = one ? "holds" : "hold";
+	for (size_t i = 0; i < count; i++)
 		all |= breakdown_holds(&steps[i]) & unusual;
-		called += steps[i].host[HOST_EVALUATION];
-	}
 	if (all == HOLDS_COMPILATION)
-		return one ? "holds a compilation by torch.compile" : "hold compilations by torch.compile";
-	if (all & HOLDS_COMPILATION)
-		return called ? "hold an evaluation or a compilation"
-			      : "hold inference, without gradient, or a compilation";
-	if (called)
-		return one ? "holds an evaluation" : "hold an evaluation";
-	return one ? "holds inference, without gradient" : "hold inference, without gradient";
+		snprintf(ret, 64, "%s",
+			 one ? "holds a compilation by torch.compile" : "hold compilations by torch.compile");
+	else if (all & HOLDS_COMPILATION)
+		snprintf(ret, 64, "hold %s or a compilation", called ? called : "inference, without gradient,");
+	else
+		snprintf(ret, 64, "%s %s", hold, called ? called : "inference, without gradient");
 }
 
 void breakdown_tell_left_out(const struct breakdown *breakdown, size_t first, size_t last, char ret[BREAKDOWN_SENTENCE])
@@ -158,6 +174,7 @@ void breakdown_tell_left_out(const struct breakdown *breakdown, size_t first, si
 	unsigned unusual = breakdown_left_out(breakdown, first, last);
 	int64_t ns = 0;
 	size_t count = 0;
+	char held[64];
 	*ret = '\0';
 	for (size_t i = first; i < last; i++) {
 		const struct breakdown_step *step = &breakdown->steps[i];
@@ -166,10 +183,11 @@ void breakdown_tell_left_out(const struct breakdown *breakdown, size_t first, si
 		ns += (holds & HOLDS_EVALUATION ? breakdown_evaluates(step) : 0) +
 		      (holds & HOLDS_COMPILATION ? step->compiled : 0);
 	}
-	if (count)
-		snprintf(ret, BREAKDOWN_SENTENCE, "%zu of %zu steps %s (%.*f ms): left out of the median", count,
-			 last - first, held(&breakdown->steps[first], last - first, unusual, count == 1),
-			 ns < 10000000 ? 2 : 0, (double)ns / 1e6);
+	if (!count)
+		return;
+	tell_held(&breakdown->steps[first], last - first, unusual, count == 1, held);
+	snprintf(ret, BREAKDOWN_SENTENCE, "%zu of %zu steps %s (%.*f ms): left out of the median", count, last - first,
+		 held, ns < 10000000 ? 2 : 0, (double)ns / 1e6);
 }
 
 static void put_host(const struct breakdown *breakdown, struct breakdown_step *step, enum host_row row, int64_t from,

@@ -12,6 +12,8 @@
 	ROW(BACKWARD, "backward", "backward")                                                                          \
 	ROW(OPTIMIZER, "optimizer", "optimizer")                                                                       \
 	ROW(ZERO_GRAD, "zero_grad", "zero_grad")                                                                       \
+	ROW(VALIDATION, "validation", "validation")                                                                    \
+	ROW(TEST, "test", "test")                                                                                      \
 	ROW(EVALUATION, "evaluation", "evaluation")                                                                    \
 	ROW(INFERENCE, "inference", "inference (without gradient)")                                                    \
 	ROW(COMM, "comm", "communication")                                                                             \
@@ -196,8 +198,10 @@ struct breakdown {
 /* Fills the steps and makes the devices. False: no memory. */
 bool breakdown_make(struct breakdown *breakdown);
 void breakdown_free(struct breakdown *breakdown);
-/* Time of the step in which a network ran that was not trained, ns: evaluation and inference. */
+/* Time of the step in which a network ran that was not trained, ns: of the rows from validation to inference. */
 int64_t breakdown_evaluates(const struct breakdown_step *step);
+/* What the steps hold of these, with its article: "a validation"; NULL: nobody said what it was for. */
+const char *breakdown_called(const struct breakdown_step *steps, size_t count);
 /* What a step may hold that is not usual. */
 enum breakdown_held { HOLDS_EVALUATION = 1, HOLDS_COMPILATION = 2 };
 /* Bits of these. */

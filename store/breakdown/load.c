@@ -134,7 +134,7 @@ static void take_operator(void *context, sqlite3_value **row)
 								    .on_step_thread = on_step_thread,
 								    .backward = backward,
 								    .takes_tensor = name.takes_tensor,
-								    .purpose = stack_purpose(load, row) & 3,
+								    .purpose = stack_purpose(load, row) & 7,
 								    .network = name.network});
 }
 

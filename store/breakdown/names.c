@@ -63,22 +63,22 @@ static const struct {
 	{"optstep", PHASE_OPTIMIZER},
 	{"zerograd", PHASE_ZERO_GRAD},
 	{"optimizerzerograd", PHASE_ZERO_GRAD},
-	{"validation", PHASE_EVALUATION},
-	{"validate", PHASE_EVALUATION},
-	{"valid", PHASE_EVALUATION},
-	{"val", PHASE_EVALUATION},
-	{"validationstep", PHASE_EVALUATION},
-	{"valstep", PHASE_EVALUATION},
-	{"validationloop", PHASE_EVALUATION},
+	{"validation", PHASE_VALIDATION},
+	{"validate", PHASE_VALIDATION},
+	{"valid", PHASE_VALIDATION},
+	{"val", PHASE_VALIDATION},
+	{"validationstep", PHASE_VALIDATION},
+	{"valstep", PHASE_VALIDATION},
+	{"validationloop", PHASE_VALIDATION},
 	{"eval", PHASE_EVALUATION},
 	{"evaluate", PHASE_EVALUATION},
 	{"evaluation", PHASE_EVALUATION},
 	{"evalstep", PHASE_EVALUATION},
 	{"evaluationstep", PHASE_EVALUATION},
 	{"evalloop", PHASE_EVALUATION},
-	{"test", PHASE_EVALUATION},
-	{"teststep", PHASE_EVALUATION},
-	{"testing", PHASE_EVALUATION},
+	{"test", PHASE_TEST},
+	{"teststep", PHASE_TEST},
+	{"testing", PHASE_TEST},
 	{"inference", PHASE_INFERENCE},
 	{"infer", PHASE_INFERENCE},
 	{"predict", PHASE_INFERENCE},
@@ -112,8 +112,10 @@ static bool ends(const char *name, const char *with)
 /* What PyTorch Lightning's profiler calls its steps: "[pl][profile][Strategy]SingleDeviceStrategy.validation_step". */
 static enum phase lightning_phase(const char *name)
 {
-	if (ends(name, ".validation_step") || ends(name, ".test_step"))
-		return PHASE_EVALUATION;
+	if (ends(name, ".validation_step"))
+		return PHASE_VALIDATION;
+	if (ends(name, ".test_step"))
+		return PHASE_TEST;
 	return ends(name, ".predict_step") ? PHASE_INFERENCE : PHASE_NONE;
 }
 

@@ -174,7 +174,7 @@ static void leave_out_trained(const struct phases *phases, struct activity *acti
 	for (size_t i = 0; i < activity->marks.count; i++) {
 		const struct activity_span *mark = &activity->marks.items[i];
 		bool trained = false;
-		if (mark->what == PHASE_EVALUATION || mark->what == PHASE_INFERENCE) {
+		if (mark->what >= PHASE_VALIDATION) {
 			size_t low =
 				ARRAY_BEFORE(phases->backward_count, middle, phases->backwards[middle] < mark->start);
 			trained = low < phases->backward_count && phases->backwards[low] < mark->end;

@@ -12,7 +12,7 @@ struct phases_operator {
 	uint8_t network;  /* names_network() */
 	bool on_step_thread, backward, takes_tensor : 1;
 	bool graded : 1;     /* it ran with gradient; inference_prepare() */
-	uint8_t purpose : 2; /* enum purpose, where its stack was recorded */
+	uint8_t purpose : 3; /* enum purpose, where its stack was recorded */
 };
 _Static_assert(sizeof(struct phases_operator) == 24, "");
 

@@ -1,5 +1,4 @@
-/* purpose.c - see purpose.h. A function's name counts as a whole: `evaluate` evaluates, `evaluate_expr` may do anything. Of several on a
- * stack the innermost holds, so that what a test trains is training. Whoever calls a function so and trains what it ran is not believed. */
+/* purpose.c - see purpose.h. Whoever calls a function so and trains what it ran is not believed. */
 #include "purpose.h"
 
 #include "proto/base/array.h"
@@ -11,51 +10,6 @@
 /* Longer without any operator, ns: nothing says that the function still runs. */
 #define PAUSE 10000000
 
-static const struct {
-	const char *function;
-	enum purpose purpose;
-} functions[] = {
-	{"validate", PURPOSE_EVALUATION},
-	{"validation", PURPOSE_EVALUATION},
-	{"validation_step", PURPOSE_EVALUATION},
-	{"validation_loop", PURPOSE_EVALUATION},
-	{"validation_epoch", PURPOSE_EVALUATION},
-	{"validate_epoch", PURPOSE_EVALUATION},
-	{"validate_one_epoch", PURPOSE_EVALUATION},
-	{"val_step", PURPOSE_EVALUATION},
-	{"val_epoch", PURPOSE_EVALUATION},
-	{"evaluate", PURPOSE_EVALUATION},
-	{"evaluation", PURPOSE_EVALUATION},
-	{"evaluation_step", PURPOSE_EVALUATION},
-	{"evaluation_loop", PURPOSE_EVALUATION},
-	{"evaluate_epoch", PURPOSE_EVALUATION},
-	{"eval_step", PURPOSE_EVALUATION},
-	{"eval_loop", PURPOSE_EVALUATION},
-	{"eval_epoch", PURPOSE_EVALUATION},
-	{"test", PURPOSE_EVALUATION},
-	{"test_step", PURPOSE_EVALUATION},
-	{"test_loop", PURPOSE_EVALUATION},
-	{"test_epoch", PURPOSE_EVALUATION},
-	{"predict", PURPOSE_INFERENCE},
-	{"predict_step", PURPOSE_INFERENCE},
-	{"inference", PURPOSE_INFERENCE},
-	{"train", PURPOSE_TRAINING},
-	{"train_step", PURPOSE_TRAINING},
-	{"train_epoch", PURPOSE_TRAINING},
-	{"train_one_epoch", PURPOSE_TRAINING},
-	{"training_step", PURPOSE_TRAINING},
-};
-
-static enum purpose purpose_of(const char *function)
-{
-	/* Its class stands before it from Python 3.11 on. */
-	const char *dot = strrchr(function, '.'), *name = dot ? dot + 1 : function;
-	for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-		if (strcmp(name, functions[i].function) == 0)
-			return functions[i].purpose;
-	return PURPOSE_NONE;
-}
-
 static void take_stack(void *context, sqlite3_stmt *row)
 {
 	struct purposes *purposes = context;
@@ -63,8 +17,8 @@ static void take_stack(void *context, sqlite3_stmt *row)
 	const char *function = (const char *)sqlite3_column_text(row, 2);
 	if (id < 1 || id > purposes->count)
 		return;
-	enum purpose own = function ? purpose_of(function) : PURPOSE_NONE;
-	purposes->of[id] = own ? (uint8_t)own : parent > 0 && parent < id ? purposes->of[parent] : PURPOSE_NONE;
+	enum purpose outer = parent > 0 && parent < id ? (enum purpose)purposes->of[parent] : PURPOSE_NONE;
+	purposes->of[id] = (uint8_t)purpose_within(function ? purpose_of(function) : PURPOSE_NONE, outer);
 }
 
 static void take_most(void *context, sqlite3_stmt *row)
@@ -107,6 +61,18 @@ static int by_value(const void *a, const void *b)
 	return ORDER(x, y);
 }
 
+/* PHASE_NONE: none that does not train. */
+static enum phase phase_of(enum purpose purpose)
+{
+	static const enum phase phases[PURPOSE_COUNT] = {
+		[PURPOSE_VALIDATION] = PHASE_VALIDATION,
+		[PURPOSE_TEST] = PHASE_TEST,
+		[PURPOSE_EVALUATION] = PHASE_EVALUATION,
+		[PURPOSE_INFERENCE] = PHASE_INFERENCE,
+	};
+	return phases[purpose];
+}
+
 /* Operators that follow each other in a function of one purpose. */
 struct run {
 	int64_t start, end;
@@ -118,10 +84,9 @@ static void end_run(struct run *run, const struct phases *phases, uint32_t threa
 {
 	size_t low = ARRAY_BEFORE(phases->backward_count, middle, phases->backwards[middle] < run->start);
 	bool backward = low < phases->backward_count && phases->backwards[low] < run->end;
-	if ((run->purpose == PURPOSE_EVALUATION || run->purpose == PURPOSE_INFERENCE) && run->network &&
-	    !run->trained && !backward)
-		activity_mark(activity, thread, run->start, run->end,
-			      run->purpose == PURPOSE_EVALUATION ? PHASE_EVALUATION : PHASE_INFERENCE);
+	enum phase phase = phase_of(run->purpose);
+	if (phase && run->network && !run->trained && !backward)
+		activity_mark(activity, thread, run->start, run->end, phase);
 	*run = (struct run){0};
 }
 
@@ -155,14 +120,24 @@ struct looking {
 	struct activity_spans *marks;
 	size_t at;
 	uint32_t thread;
-	size_t evaluating, other;
+	size_t samples[PURPOSE_COUNT]; /* in the mark that is looked at, by what they are for */
 };
 
 static void judge(struct looking *looking)
 {
-	if (looking->evaluating > looking->other)
-		looking->marks->items[looking->at].what = PHASE_EVALUATION;
-	looking->evaluating = looking->other = 0;
+	static const enum purpose evaluate[] = {PURPOSE_VALIDATION, PURPOSE_TEST, PURPOSE_EVALUATION};
+	size_t all = 0, evaluating = 0;
+	enum purpose most = PURPOSE_EVALUATION;
+	for (size_t i = 0; i < PURPOSE_COUNT; i++)
+		all += looking->samples[i];
+	for (size_t i = 0; i < sizeof evaluate / sizeof *evaluate; i++) {
+		evaluating += looking->samples[evaluate[i]];
+		if (looking->samples[evaluate[i]] > looking->samples[most])
+			most = evaluate[i];
+	}
+	if (evaluating > all - evaluating)
+		looking->marks->items[looking->at].what = (unsigned)phase_of(most) & 0xf;
+	memset(looking->samples, 0, sizeof looking->samples);
 	looking->at++;
 }
 
@@ -176,10 +151,7 @@ static void take_sample(void *context, sqlite3_stmt *row)
 		judge(looking);
 	if (looking->at == looking->marks->count || time < looking->marks->items[looking->at].start || stack == 0)
 		return;
-	if (purposes_of(looking->purposes, stack) == PURPOSE_EVALUATION)
-		looking->evaluating++;
-	else
-		looking->other++;
+	looking->samples[purposes_of(looking->purposes, stack)]++;
 }
 
 void purpose_look_at_samples(const struct purposes *purposes, struct scan *scan, uint32_t thread,

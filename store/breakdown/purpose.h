@@ -1,12 +1,10 @@
-/* purpose.h - what a network is run for, by the names of the functions of Python that run it: validate(), Lightning's test_step, the
- * evaluation_loop of Hugging Face's Trainer. Known where stacks were recorded, of operators or by samples. */
+/* purpose.h - what a network is run for (proto/purpose.h). Known where stacks were recorded, of operators or by samples. */
 #ifndef PROFD_STORE_BREAKDOWN_PURPOSE_H
 #define PROFD_STORE_BREAKDOWN_PURPOSE_H
 
 #include "phases.h"
+#include "proto/purpose.h"
 #include "scan.h"
-
-enum purpose { PURPOSE_NONE, PURPOSE_EVALUATION, PURPOSE_INFERENCE, PURPOSE_TRAINING };
 
 /* By the stacks' numbers; all zero: no function says anything. */
 struct purposes {
@@ -24,8 +22,8 @@ enum purpose purposes_of(const struct purposes *purposes, int64_t stack);
  * `sequences` are those of backward, sorted. */
 void purpose_mark(const struct phases *phases, const struct breakdown *breakdown, struct activity *activity,
 		  const int64_t *sequences, size_t count);
-/* Marks of inference, in the order of time, from this one on: of those in which most samples were in a function that evaluates, evaluation
- * is made. */
+/* Marks of inference, in the order of time, from this one on: of those in which most samples were in a function that evaluates, validation, test or
+ * evaluation is made. */
 void purpose_look_at_samples(const struct purposes *purposes, struct scan *scan, uint32_t thread,
 			     struct activity *activity, size_t first);
 

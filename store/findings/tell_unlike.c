@@ -51,7 +51,7 @@ void tell_unlike(const struct telling *telling)
 	if (breakdown_evaluates(step))
 		EVIDENCE("%llu of %llu steps. %s holds %s of %s.%s%s%s", (unsigned long long)finding->interval_total,
 			 (unsigned long long)(telling->findings->last - telling->findings->first), it,
-			 step->host[HOST_EVALUATION] ? "an evaluation" : "inference without gradient",
+			 breakdown_called(step, 1) ?: "inference without gradient",
 			 duration(c, breakdown_evaluates(step)),
 			 *finding->subject ? " What is longer most is the row \"" : "", finding->subject,
 			 *finding->subject ? "\"." : "");

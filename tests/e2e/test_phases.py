@@ -46,8 +46,8 @@ def adds_up(path):
 def test_an_evaluation(profd, torch_newest):
     path = capture(profd, torch_newest, "named")
     phases = adds_up(path)
-    assert {"forward", "backward", "optimizer", "zero_grad", "evaluation", "none"} == set(phases)
-    assert phases["evaluation"]["stretches"] == "2" and phases["backward"]["stretches"] == str(STEPS)
+    assert {"forward", "backward", "optimizer", "zero_grad", "validation", "none"} == set(phases)
+    assert phases["validation"]["stretches"] == "2" and phases["backward"]["stretches"] == str(STEPS)
     # By the loop's own range, and nothing else.
     with sqlite3.connect(path) as file:
         wanted = dict(file.execute(
@@ -55,11 +55,13 @@ def test_an_evaluation(profd, torch_newest):
             "n.id = r.name WHERE n.text = 'validation' AND r.thread = o.thread AND o.start >= r.start AND o.start < r.start + r.duration) "
             # A call and the only one of its name in it are one.
             "AND NOT EXISTS (SELECT 1 FROM operators p WHERE p.id = o.parent AND p.name = o.name) GROUP BY 1"))
-    for word in ("evaluation", "validation", "test"):
+    for word in ("evaluation", "validation"):
         assert {row["name"]: int(row["calls"]) for row in table(path, "--by", "operators", "--phase", word)} == wanted
     assert wanted["aten::conv2d"] == 16
     both = total(table(path, "--by", "operators", "--phase", "train,none"), "calls")
     assert both + sum(wanted.values()) == total(table(path, "--by", "operators"), "calls")
+    refused = run("show", path, "--by", "operators", "--phase", "test", code=3).stderr
+    assert "nothing in the phase test" in refused and "validation" in refused and "try" not in refused
     answer = profd.json("show", path, "--phase", "backward")
     assert {row["name"] for row in answer["operators"]} == {row["name"] for row in table(path, "--by", "operators", "--phase", "backward")}
     assert "lines" in answer["uncut"] and "operators" not in answer["uncut"]
@@ -71,7 +73,7 @@ def test_what_is_not_there(profd, torch_newest):
     path = capture(profd, torch_newest, "whole")
     assert "inference" in adds_up(path)
     refused = run("show", path, "--by", "operators", "--phase", "validation", code=3).stderr
-    assert "nothing in the phase evaluation" in refused and "try --phase inference" in refused
+    assert "nothing in the phase validation" in refused and "try --phase inference" in refused
     assert "inference" not in run("show", path, "--by", "operators", "--phase", "input", code=3).stderr.partition("it has")[0]
     wrong = run("show", path, "--by", "operators", "--phase", "backward,lunch", code=2).stderr
     assert "'lunch'" in wrong and "zero_grad" in wrong

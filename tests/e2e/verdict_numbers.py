@@ -98,7 +98,7 @@ class File:
     def find_judged(self):
         first, last, judged = (self.meta[key] for key in ("verdict_first", "verdict_last", "verdict_steps"))
         unusual = [i for i in range(first, last) if any(self.breakdown.get((i, side, None, row)) for side, row in (
-            ("host", "evaluation"), ("host", "inference"), ("beside", "torch_compile")))]
+            ("host", "validation"), ("host", "test"), ("host", "evaluation"), ("host", "inference"), ("beside", "torch_compile")))]
         left = last - first - judged
         by_length = sorted(range(first, last), key=lambda i: self.steps[i][1] - self.steps[i][0], reverse=True)
         out = (unusual if len(unusual) <= left else []) + [i for i in by_length if i not in unusual or len(unusual) > left]
@@ -578,8 +578,8 @@ class File:
         near_time(took[3], self.meta["verdict_step"])
         assert int(took[1]) in (step + 1, self.rows("SELECT number FROM steps ORDER BY start")[step][0])
         it = "The longest" if self.finding["intervals"] > 1 else "It"
-        if found := self.take(rf"{it} holds (?:an evaluation|inference without gradient) of {TIME}\.", False):
-            near_time(found[1], sum(self.breakdown.get((step, "host", None, row), 0) for row in ("evaluation", "inference")))
+        if found := self.take(rf"{it} holds (?:an? (?:validation|test|evaluation)|inference without gradient) of {TIME}\.", False):
+            near_time(found[1], sum(self.breakdown.get((step, "host", None, row), 0) for row in ("validation", "test", "evaluation", "inference")))
             self.take(r"What is longer most is the row \"[^\"]*\"\.", False)
         elif found := self.take(rf"{it} holds a compilation by torch.compile of {TIME}\.", False):
             near_time(found[1], self.breakdown[step, "beside", None, "torch_compile"])

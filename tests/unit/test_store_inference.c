@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "proto/purpose.h"
 #include "store/breakdown/names.h"
 #include "store/breakdown/phases.h"
 
@@ -74,14 +75,15 @@ static void train(struct loop *loop)
 	loop->now += MS;
 }
 
-static void check(struct loop *loop, int64_t forward, int64_t evaluation, int64_t inference)
+static void check(struct loop *loop, int64_t forward, int64_t validation, int64_t inference)
 {
 	loop->step = (struct breakdown_step){.start = 0, .end = loop->now, .annotated = loop->now};
 	assert_true(phases_mark(&loop->phases, &loop->breakdown, &loop->activity));
 	assert_true(activity_build(&loop->activity));
 	assert_true(breakdown_make(&loop->breakdown));
 	assert_int_equal(loop->step.host[HOST_FORWARD] / MS, forward);
-	assert_int_equal(loop->step.host[HOST_EVALUATION] / MS, evaluation);
+	assert_int_equal(loop->step.host[HOST_VALIDATION] / MS, validation);
+	assert_int_equal(loop->step.host[HOST_TEST] + loop->step.host[HOST_EVALUATION], 0);
 	assert_int_equal(loop->step.host[HOST_INFERENCE] / MS, inference);
 	breakdown_free(&loop->breakdown);
 	phases_free(&loop->phases);
@@ -206,11 +208,17 @@ static void test_names(void **state)
 {
 	(void)state;
 	assert_int_equal(names_phase("## eval ##"), PHASE_EVALUATION);
-	assert_int_equal(names_phase("[pl][profile][Strategy]DDPStrategy.validation_step"), PHASE_EVALUATION);
-	assert_int_equal(names_phase("[pl][profile][Strategy]DDPStrategy.test_step"), PHASE_EVALUATION);
+	assert_int_equal(names_phase("[pl][profile][Strategy]DDPStrategy.validation_step"), PHASE_VALIDATION);
+	assert_int_equal(names_phase("[pl][profile][Strategy]DDPStrategy.test_step"), PHASE_TEST);
 	assert_int_equal(names_phase("[pl][profile][Strategy]DDPStrategy.predict_step"), PHASE_INFERENCE);
 	assert_int_equal(names_phase("[pl][profile][Strategy]DDPStrategy.training_step"), PHASE_NONE);
 	assert_int_equal(names_phase("evaluate_later"), PHASE_NONE);
+	assert_int_equal(purpose_of("MyTask.validate"), PURPOSE_VALIDATION);
+	assert_int_equal(purpose_of("validate_email"), PURPOSE_NONE);
+	assert_int_equal(purpose_within(purpose_of("Trainer.evaluation_loop"), purpose_of("Trainer.predict")),
+			 PURPOSE_INFERENCE);
+	assert_int_equal(purpose_within(PURPOSE_EVALUATION, PURPOSE_TRAINING), PURPOSE_EVALUATION);
+	assert_int_equal(purpose_within(PURPOSE_TRAINING, PURPOSE_TEST), PURPOSE_TRAINING);
 	assert_int_equal(names_network("aten::linear_backward"), 0);
 	assert_false(names_takes_tensor("aten::zeros"));
 }

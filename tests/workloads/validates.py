@@ -1,9 +1,8 @@
-"""A loop of training that validates after each third step, in a function that says so.
+"""A loop of training that validates or tests after each third step, in a function that says so.
 
     validates.py without|graded|trains
 
-without: without gradient. graded: with model.eval() alone, gradient switched on. trains: a function of the same name, which trains."""
-import contextlib
+without: without gradient. graded: a test, with model.eval() alone, gradient switched on. trains: a function named so, which trains."""
 import itertools
 import sys
 
@@ -28,17 +27,29 @@ def iterate(x, y):
 
 def validate():
     model.eval()
-    with torch.no_grad() if how == "without" else contextlib.nullcontext():
+    with torch.no_grad():
         for x, y in data * 6:
             loss_of(model(x), y).item()
     model.train()
 
 
-def evaluate(x, y):
+def evaluate():
+    """What it is for only its caller knows."""
+    model.eval()
+    for x, y in data * 6:
+        loss_of(model(x), y).item()
+    model.train()
+
+
+def test():
+    evaluate()
+
+
+def validation_step(x, y):
     iterate(x, y)
 
 
 for step in itertools.count():
-    (evaluate if how == "trains" else iterate)(*data[step % len(data)])
+    (validation_step if how == "trains" else iterate)(*data[step % len(data)])
     if how != "trains" and step % 3 == 0:
-        validate()
+        (validate if how == "without" else test)()

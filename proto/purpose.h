@@ -1,0 +1,24 @@
+/* purpose.h - what a network is run for, by the name of the function of Python that runs it: validate(), Lightning's test_step, the
+ * evaluation_loop of Hugging Face's Trainer. Agent and store must agree on it. No state, no locks. */
+#ifndef PROFD_PROTO_PURPOSE_H
+#define PROFD_PROTO_PURPOSE_H
+
+/* PURPOSE_EVALUATION: validation or test, and the name does not say which. */
+enum purpose {
+	PURPOSE_NONE,
+	PURPOSE_VALIDATION,
+	PURPOSE_TEST,
+	PURPOSE_EVALUATION,
+	PURPOSE_INFERENCE,
+	PURPOSE_TRAINING,
+	PURPOSE_COUNT
+};
+
+/* A function's name counts as a whole, without its class, which stands before it from Python 3.11 on: `evaluate` evaluates, `evaluate_expr` may
+ * do anything. */
+enum purpose purpose_of(const char *function);
+/* Of what a function of this purpose runs, which was called by what is for `outer`. The innermost holds, so that what a test trains is training;
+ * but where that evaluates, its caller says what for. */
+enum purpose purpose_within(enum purpose own, enum purpose outer);
+
+#endif

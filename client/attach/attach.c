@@ -39,6 +39,7 @@
 #define CHOOSE_LEAST_NS 500000000ll
 /* How long a main thread gets to come to the script in its slot, before the other way is taken. */
 #define SLOT_NS 1000000000ll
+#define WAITS_FOR_PYTHON "its main thread to come back to Python, which then loads the agent"
 
 /* The first page, as the code in the second one sees it. */
 struct page {
@@ -531,9 +532,12 @@ static bool by_slot(struct target *target, const void *library, size_t needed, c
 		    struct attachment *ret, int *code, char *sentence, size_t bytes)
 {
 	int64_t began = clock_now(), most = patience / 4 < SLOT_NS ? patience / 4 : SLOT_NS;
+
+	ret->waits_for = WAITS_FOR_PYTHON;
 	enum slot_result result = slot_attach(target, library, needed, socket, most);
 
-	*ret = (struct attachment){.way = "slot", .loaded_ns = clock_now() - began};
+	ret->way = "slot";
+	ret->loaded_ns = clock_now() - began;
 	if (result == SLOT_LOADING)
 		*code = told_of_loading(target->pid, sentence, bytes);
 	else
@@ -565,6 +569,8 @@ static int told_of_end(const struct bringing *bringing)
 static int ask(struct bringing *bringing, int64_t most, const struct parts *before, int64_t *asked)
 {
 	struct stopped thread;
+
+	bringing->ret->waits_for = "a thread of it to come to a place where it can be stopped for a moment";
 	int error = choose_thread(bringing->target, bringing->what, most, &bringing->stops, &thread);
 
 	bringing->ret->stood_ns = bringing->stops.ns;
@@ -588,6 +594,9 @@ static int await_agent(struct bringing *bringing, int64_t patience, int64_t aske
 	struct target *target = bringing->target;
 	long long pid = target->pid;
 	bool loading;
+
+	bringing->ret->waits_for =
+		bringing->what == CHOOSE_TO_QUEUE ? WAITS_FOR_PYTHON : "a new thread of it to load the agent";
 	bool there = await(bringing, patience, &loading);
 
 	bringing->ret->stood_ns = bringing->stops.ns;

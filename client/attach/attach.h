@@ -9,6 +9,8 @@ struct attachment {
 	int64_t tid;	   /* the thread that was made to call; 0: none was */
 	int64_t stood_ns;  /* all stops together */
 	int64_t loaded_ns; /* until the agent was there, from then on */
+	/* Half a sentence, what attach() waits for just now: another thread may read it. */
+	const char *_Atomic waits_for;
 };
 
 /* Loads the agent's library (its bytes) and has it obey the daemon at `socket`. `patience`: ns that the process gets to come to a place

@@ -14,7 +14,7 @@
 #include "client/ui/clock.h"
 #include "client/ui/json.h"
 #include "client/ui/text.h"
-#include "find.h"
+#include "worker.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -173,6 +173,35 @@ static int find_socket(const struct daemons *daemons, struct goal *goal)
 		pid, daemons->list[0].path);
 }
 
+#define RANK_BYTES 32
+
+/* " (rank 3)", or nothing where that is not known. */
+static const char *rank_of(const struct bring *bring, int64_t pid, char text[RANK_BYTES])
+{
+	*text = 0;
+	for (size_t i = 0; i < bring->found_count; i++)
+		if (bring->found[i].pid == pid && bring->found[i].rank >= 0)
+			snprintf(text, RANK_BYTES, " (rank %d)", bring->found[i].rank);
+	return text;
+}
+
+/* Of one of several that does not get the agent. */
+static void tell_none(const struct bring *bring, int64_t pid, size_t count)
+{
+	char rank[RANK_BYTES];
+
+	if (count > 1)
+		note("process %lld%s is one of %zu that get the agent together, or not at all: the others are without it",
+		     (long long)pid, rank_of(bring, pid, rank), count);
+}
+
+static int look_at(const struct bring *bring, struct goal *goal)
+{
+	watched_or_end(goal->pid, open_goal, goal);
+	goal->open = true;
+	return goal->code ? fail(goal->code, "%s", goal->sentence) : find_socket(bring->daemons, goal);
+}
+
 /* Untouched so far. */
 static int look_at_all(const struct bring *bring, const int64_t *pids, size_t count, struct goal *goals)
 {
@@ -180,16 +209,22 @@ static int look_at_all(const struct bring *bring, const int64_t *pids, size_t co
 
 	for (size_t i = 0; i < count && !code; i++) {
 		goals[i].pid = pids[i];
-		watched_or_end(pids[i], open_goal, &goals[i]);
-		goals[i].open = true;
-		code = goals[i].code;
-		if (code) {
-			fail(code, "%s", goals[i].sentence);
-			break;
-		}
-		code = find_socket(bring->daemons, &goals[i]);
+		code = look_at(bring, &goals[i]);
+		if (code)
+			tell_none(bring, pids[i], count);
 	}
 	return code;
+}
+
+/* It goes on in a thread of its own meanwhile. */
+static void tell_waiting(void *pointer)
+{
+	const struct attempt *attempt = pointer;
+	const char *waits_for = attempt->done.waits_for;
+
+	if (waits_for)
+		note("process %lld gets the agent: waiting for %s; Ctrl-C takes back what was begun",
+		     (long long)attempt->goal->pid, waits_for);
 }
 
 static void attempt(void *pointer)
@@ -214,7 +249,8 @@ static int attach_in_time(struct goal *goal, const struct attempt *how, struct a
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	pthread_sigmask(SIG_BLOCK, &child, &before);
-	goal->left = !watched_run(attempt, copy, WATCHED_SECONDS + (unsigned)(how->patience / 1000000000));
+	goal->left = !watched_run_told(attempt, copy, WATCHED_SECONDS + (unsigned)(how->patience / 1000000000),
+				       tell_waiting);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (goal->left)
 		return fail(
@@ -261,12 +297,19 @@ static int attach_one(const struct bring *bring, struct goal *goal, const struct
 }
 
 /* One failed that could not be refused beforehand: those before it get rid of theirs again. */
-static void take_back(const struct bring *bring, const int64_t *pids, size_t count)
+static bool take_back(const struct bring *bring, const int64_t *pids, size_t count)
 {
-	for (size_t i = 0; i < count; i++)
+	char rank[RANK_BYTES];
+	bool all = true;
+
+	for (size_t i = 0; i < count; i++) {
 		if (detach_agent(bring->daemons, pids[i]) == EXIT_DONE)
-			note("process %lld had been given the agent before that; it was taken out of it again",
-			     (long long)pids[i]);
+			note("process %lld%s had been given the agent before that; it was taken out of it again",
+			     (long long)pids[i], rank_of(bring, pids[i], rank));
+		else
+			all = process_ends(pids[i]) && all;
+	}
+	return all;
 }
 
 /* One after the other. Whoever is interrupted wants none of them to have it. */
@@ -283,8 +326,8 @@ static int attach_all(const struct bring *bring, const int64_t *pids, size_t cou
 		if (!code && halt_asked())
 			code = fail(EXIT_CANCELLED, "interrupted");
 	}
-	if (code)
-		take_back(bring, pids, have);
+	if (code && take_back(bring, pids, have) && code != EXIT_CANCELLED)
+		tell_none(bring, pids[have], count);
 	halt_end();
 	return code;
 }
@@ -347,6 +390,23 @@ static int await_steps(const struct bring *bring, const int64_t *pids, size_t co
 	return halted ? EXIT_CANCELLED : EXIT_DONE;
 }
 
+/* Of what shows no steps by itself steps would be waited for in vain. */
+static int refuse_workers(const int64_t *pids, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		long long pid = pids[i], parent = worker_of(pids[i]);
+
+		if (parent)
+			return fail(
+				EXIT_NO_STEPS,
+				"process %lld is a worker of a DataLoader, and makes no steps: it loads the data of process %lld, whose "
+				"steps `--pid %lld` records; --duration 2s records a window of time of a worker, and `profd stack --pid "
+				"%lld --duration 2s` shows where its time goes",
+				pid, parent, parent, pid);
+	}
+	return EXIT_DONE;
+}
+
 int bring_missing(const struct bring *bring, const int64_t *pids, size_t count, bool steps)
 {
 	int64_t *without = need(calloc(count + 1, sizeof *without));
@@ -357,7 +417,8 @@ int bring_missing(const struct bring *bring, const int64_t *pids, size_t count, 
 	for (size_t i = 0; i < count; i++)
 		if (presence_is_missing(pids[i]) && !is_registered(bring->daemons, pids[i]))
 			without[missing++] = pids[i];
-	code = missing ? bring_agents(bring, without, missing, done) : EXIT_DONE;
+	code = steps ? refuse_workers(without, missing) : EXIT_DONE;
+	code = code || !missing ? code : bring_agents(bring, without, missing, done);
 	for (size_t i = 0; i < missing && !code; i++)
 		tell(without[i], &done[i]);
 	if (!code && steps)
@@ -371,12 +432,13 @@ int bring_found(const struct bring *bring, const char *job, const char *name, bo
 {
 	size_t count;
 	struct found_process *found = find_unprepared(job, name, &count);
+	const struct bring with = {bring->daemons, bring->patience, found, count};
 	int64_t *pids = need(calloc(count + 1, sizeof *pids));
 	int code;
 
 	for (size_t i = 0; i < count; i++)
 		pids[i] = found[i].pid;
-	code = bring_missing(bring, pids, count, steps);
+	code = bring_missing(&with, pids, count, steps);
 	free(pids);
 	free(found);
 	return code;

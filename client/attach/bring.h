@@ -4,6 +4,7 @@
 #define PROFD_CLIENT_ATTACH_BRING_H
 
 #include "attach.h"
+#include "find.h"
 
 #include "client/link/connection.h"
 
@@ -12,6 +13,9 @@
 struct bring {
 	struct daemons *daemons;
 	int64_t patience; /* ns that each process gets to load the agent, and to register */
+	/* Those of a job, or NULL: what is said of them has their ranks. */
+	const struct found_process *found;
+	size_t found_count;
 };
 
 /* Brings the agent into each of these processes, or into none: if one is refused beforehand nobody is touched. done[i] tells of pids[i].

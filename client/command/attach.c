@@ -41,7 +41,8 @@ int command_attach(struct arguments *arguments)
 	enum output_format format = arguments_format(arguments);
 	int64_t pid = arguments_number(arguments, "pid", 0);
 	struct daemons daemons;
-	struct bring bring = {&daemons, arguments_number(arguments, "timeout", BRING_PATIENCE_NS)};
+	struct bring bring = {.daemons = &daemons,
+			      .patience = arguments_number(arguments, "timeout", BRING_PATIENCE_NS)};
 	struct attachment done;
 	int code;
 

@@ -82,7 +82,7 @@ static int check(const struct arguments *a, struct run *run)
 static int bring(struct run *run)
 {
 	const struct arguments *a = run->arguments;
-	struct bring how = {&run->daemons, BRING_PATIENCE_NS};
+	struct bring how = {.daemons = &run->daemons, .patience = BRING_PATIENCE_NS};
 
 	if (!arguments_has(a, "attach"))
 		return EXIT_DONE;

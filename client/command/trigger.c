@@ -123,7 +123,7 @@ static int check(const struct arguments *a)
 /* --attach. What a window of time, a range or an operator ends needs no steps of the process's own. */
 static int bring(const struct arguments *a, struct daemons *daemons)
 {
-	struct bring how = {daemons, BRING_PATIENCE_NS};
+	struct bring how = {.daemons = daemons, .patience = BRING_PATIENCE_NS};
 	bool steps = !trigger_window(a) && !arguments_has(a, "step-range") && !arguments_has(a, "step-op") &&
 		     !arguments_has(a, "step-optimizer") && !*trigger_batches(a);
 

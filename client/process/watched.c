@@ -52,6 +52,11 @@ static int64_t processor_time(pthread_t thread)
 
 bool watched_run(void (*work)(void *context), void *context, unsigned seconds)
 {
+	return watched_run_told(work, context, seconds, NULL);
+}
+
+bool watched_run_told(void (*work)(void *context), void *context, unsigned seconds, void (*still)(void *context))
+{
 	struct watched *watched = need(calloc(1, sizeof *watched));
 	unsigned waited = 0;
 	int64_t used = 0;
@@ -73,6 +78,8 @@ bool watched_run(void (*work)(void *context), void *context, unsigned seconds)
 			free(watched);
 			return true;
 		}
+		if (still && second + 1 == WATCHED_STILL_SECONDS)
+			still(context);
 		used = processor_time(thread);
 		waited += used - before < WORKS_NS;
 	}

@@ -12,10 +12,13 @@
 
 /* For so long a process may keep its reader waiting. */
 #define WATCHED_SECONDS 20
+#define WATCHED_STILL_SECONDS 2
 
 /* Runs work(context) on a thread of its own. False where it was kept waiting for so many seconds; a thread that works, however slowly, gets up
  * to six times as long. It may still run then, so what it uses must stay. */
 bool watched_run(void (*work)(void *context), void *context, unsigned seconds);
+/* The same; still(context) is called once where it has not come back after WATCHED_STILL_SECONDS, which is long for who waits at a terminal. */
+bool watched_run_told(void (*work)(void *context), void *context, unsigned seconds, void (*still)(void *context));
 /* The same for many, side by side: work(contexts[i]), and came[i] says whether that came back. What keeps its thread waiting does not hold the
  * others up; after `most` seconds whatever has not come back, or has not begun, is given up. */
 void watched_run_all(void (*work)(void *context), void *const *contexts, bool *came, size_t count, unsigned seconds,

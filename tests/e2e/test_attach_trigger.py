@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from conftest import wait_for
+from conftest import WORKLOADS, wait_for
 from test_attach import TRAIN, bare, trains
 
 TORCH = os.environ.get("PROFD_TORCH_NEWEST")
@@ -92,6 +92,22 @@ def test_all_ranks_or_none(profd, script):
     assert sorted(r["pid"] for r in rows) == sorted(r.pid for r in ranks)
     for job in (*ranks, other):
         job.kill()
+
+
+def test_a_worker_of_a_dataloader(profd):
+    """It has no steps to wait for: it is told whose data it loads, and nothing is done to it. A window of time it can have."""
+    job = subprocess.Popen([TORCH, WORKLOADS / "train.py", "--steps", "1000000", "--loader", "--workers", "1", "--load-ms", "1"], env=bare(profd),
+                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    profd.jobs.append(job)
+    assert job.stdout.readline()
+    with open(f"/proc/{job.pid}/task/{job.pid}/children") as children:
+        worker = wait_for(lambda: children.seek(0) or children.read().split(), what="a worker")[0]
+    stack = wait_for(lambda: "_worker_loop" in profd.run("stack", "--pid", worker, check=False).stdout, what="its loop")
+    done = profd.run("trigger", "--pid", worker, "--attach", "--steps", "2", check=False)
+    assert stack and done.returncode == 9 and f"process {worker} is a worker of a DataLoader" in done.stderr, done
+    assert f"the data of process {job.pid}, whose steps `--pid {job.pid}` records" in done.stderr and not has_agent(worker), done
+    assert profd.trigger(worker, "--attach", "--duration", "50ms")["status"] == "complete"
+    job.kill()
 
 
 def test_a_name_and_a_snapshot(profd, script):

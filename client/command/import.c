@@ -44,6 +44,7 @@ static void say_left_out(const struct build_counts *counts)
 		const char *what;
 	} parts[] = {
 		{counts->python, "calls of C from Python"},
+		{counts->samples, "events with samples of stacks"},
 		{counts->strange, "events of kinds that profd does not know"},
 		{counts->untimed, "events without a time that can be"},
 	};
@@ -67,6 +68,7 @@ static cJSON *row_of(const char *path, const char *output, const struct build_co
 	need(cJSON_AddNumberToObject(row, "steps", (double)counts->steps));
 	need(cJSON_AddNumberToObject(row, "events", (double)counts->events));
 	need(cJSON_AddNumberToObject(row, "python_frames_left_out", (double)counts->python));
+	need(cJSON_AddNumberToObject(row, "samples_left_out", (double)counts->samples));
 	need(cJSON_AddNumberToObject(row, "unknown_left_out", (double)counts->strange));
 	need(cJSON_AddNumberToObject(row, "untimed_left_out", (double)counts->untimed));
 	return row;

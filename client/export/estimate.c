@@ -17,6 +17,9 @@
 #define TABLES_BASE 150000
 /* Of a call of Python, with its texts. */
 #define FUNCTION_BYTES 275
+/* Of a sample of a stack, and of each different stack of a thread, with its texts and some of those that called it. */
+#define SAMPLE_BYTES 10
+#define STACK_BYTES 360
 
 #define OPERATORS 0
 static const struct {
@@ -66,6 +69,15 @@ static int64_t rows_of(const struct reader *r, size_t source, bool all)
 	return reader_count(r, sql, 0);
 }
 
+static int64_t samples_bytes(const struct reader *r, int64_t *events)
+{
+	int64_t samples = reader_count(r, "SELECT count(*) FROM samples WHERE profd_part(time, 0)", 0);
+	int64_t stacks = reader_count(
+		r, "SELECT count(DISTINCT thread << 32 | stack) FROM samples WHERE profd_part(time, 0)", 0);
+	*events += samples;
+	return samples * SAMPLE_BYTES + stacks * STACK_BYTES;
+}
+
 /* Bytes of a row's texts, on the average of those that come first. */
 static int64_t text_of(const struct reader *r, size_t source, bool tables)
 {
@@ -109,6 +121,8 @@ int estimate_add(struct estimate *estimate, const struct export_format *format, 
 		estimate->events += calls;
 		bytes += calls * FUNCTION_BYTES;
 	}
+	if (!error && format->abilities & EXPORT_SAMPLES)
+		bytes += samples_bytes(r, &estimate->events);
 	if (tables && !error)
 		bytes += reader_count(r, "SELECT sum(length(text)) + 12 * count(*) FROM strings", 0);
 	slice_unregister(r);

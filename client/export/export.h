@@ -40,12 +40,13 @@ struct export_options {
 
 /* What a format can do besides one whole capture. */
 enum export_ability {
-	EXPORT_SEVERAL = 1, /* captures in one file */
-	EXPORT_PART = 2,    /* steps, times, ranges and devices that are chosen (slice.h) */
-	EXPORT_TABLES = 4,  /* it is no text but tables: for the estimate of its size */
-	EXPORT_BLOCKS = 8,  /* it has blocks of allocators alone: likewise */
-	EXPORT_PYTHON = 16, /* it has calls of functions of Python: likewise */
-	EXPORT_METRIC = 32, /* a metric that is chosen */
+	EXPORT_SEVERAL = 1,  /* captures in one file */
+	EXPORT_PART = 2,     /* steps, times, ranges and devices that are chosen (slice.h) */
+	EXPORT_TABLES = 4,   /* it is no text but tables: for the estimate of its size */
+	EXPORT_BLOCKS = 8,   /* it has blocks of allocators alone: likewise */
+	EXPORT_PYTHON = 16,  /* it has calls of functions of Python: likewise */
+	EXPORT_METRIC = 32,  /* a metric that is chosen */
+	EXPORT_SAMPLES = 64, /* it has samples of stacks of Python: for the estimate of its size */
 };
 
 /* Writes `count` captures into the stream. 0, or a negative errno with a sentence in `why`; what goes wrong with the

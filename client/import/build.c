@@ -255,6 +255,9 @@ bool build_event(struct build *build, const struct kineto_event *event)
 		return !store_error(build->store);
 	case KINETO_PYTHON:
 		return add_python(build, event);
+	case KINETO_SAMPLES:
+		build->counts.samples++;
+		return true;
 	case KINETO_STRANGE:
 		build->counts.strange++;
 		return true;

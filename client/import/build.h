@@ -13,6 +13,7 @@ struct build_counts {
 	uint64_t events;	  /* that the finished file holds */
 	uint64_t untimed;	  /* had no time that can be */
 	uint64_t python, strange; /* that a capture has no place for */
+	uint64_t samples;	  /* events with samples of stacks, which are not read */
 	uint64_t steps;
 	bool operators, annotations, device, calls, syncs, shapes, memory; /* there were any */
 	char strange_category[32];

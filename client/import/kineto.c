@@ -117,6 +117,8 @@ static enum kineto_kind kind_of(const struct parser *parser)
 	}
 	if (parser->phase == 'i' || parser->phase == 'I')
 		return strcmp(name, "[memory]") == 0 ? KINETO_MEMORY : KINETO_NONE;
+	if (parser->phase == 'P')
+		return strcmp(name, "ProfileChunk") == 0 ? KINETO_SAMPLES : KINETO_NONE;
 	if (parser->phase != 'X')
 		return KINETO_NONE;
 	if (strcmp(parser->category, "python_function") == 0 && strcmp(name, KINETO_GARBAGE_NAME) == 0)

@@ -24,8 +24,9 @@ enum kineto_kind {
 	KINETO_GARBAGE, /* Python's collector of garbage ran */
 	KINETO_PROCESS_NAME,
 	KINETO_THREAD_NAME,
-	KINETO_WINDOW, /* from when to when it was recorded */
-	KINETO_STRANGE /* something that later releases may write */
+	KINETO_WINDOW,	/* from when to when it was recorded */
+	KINETO_SAMPLES, /* some samples of stacks, as Chrome's own profiler and our exports have them */
+	KINETO_STRANGE	/* something that later releases may write */
 };
 
 /* As torch calls it, among the calls of Python (record_python_gc_info; torch 2.15 has it, 2.8 does not). */

@@ -54,6 +54,7 @@ static int put_end(struct exporter *const *exporters, size_t count, struct block
 		all.flows_left_out += own.flows_left_out;
 		all.projections_left_out += own.projections_left_out;
 		all.functions_left_out += own.functions_left_out;
+		all.samples_left_out += own.samples_left_out;
 		all.timeless += own.timeless;
 	}
 	BUFFER_PUT(b, "\n  ],\n  \"profdFlowsLeftOut\": ");
@@ -62,6 +63,8 @@ static int put_end(struct exporter *const *exporters, size_t count, struct block
 	buffer_put_uint(b, all.projections_left_out);
 	BUFFER_PUT(b, ",\n  \"profdFunctionsLeftOut\": ");
 	buffer_put_uint(b, all.functions_left_out);
+	BUFFER_PUT(b, ",\n  \"profdSamplesLeftOut\": ");
+	buffer_put_uint(b, all.samples_left_out);
 	/* Operations whose times CUPTI did not tell: they have no place in a timeline. */
 	BUFFER_PUT(b, ",\n  \"profd_timeless\": ");
 	buffer_put_uint(b, all.timeless);

@@ -18,6 +18,7 @@
 #include "gpu_kernel.h"
 #include "host_events.h"
 #include "nesting_tables.h"
+#include "samples.h"
 #include "tracks.h"
 #include "client/export/export.h"
 #include "client/export/scan.h"
@@ -75,6 +76,7 @@ struct exporter {
 	uint64_t jobs_at[KINDS + 1];
 	int64_t index_at[KINDS]; /* "Ev Idx" of the kind's first row */
 	bool bare_ranges;	 /* the file is older than their inputs */
+	uint64_t samples_left_out;
 	struct flows flows;
 };
 
@@ -352,12 +354,15 @@ static int put_projections(struct exporter *e, struct block *block)
 static void find_origin(struct exporter *e)
 {
 	int64_t mark = reader_count(e->chrome.reader, "SELECT min(time) FROM marks", 0),
-		step = reader_count(e->chrome.reader, "SELECT min(start) FROM steps", 0);
+		step = reader_count(e->chrome.reader, "SELECT min(start) FROM steps", 0),
+		sample = reader_count(e->chrome.reader, "SELECT min(time) FROM samples", 0);
 	e->chrome.origin = e->chrome.nesting.earliest < 0 ? e->chrome.nesting.earliest : 0;
 	if (mark < e->chrome.origin)
 		e->chrome.origin = figure_time(mark);
 	if (step < e->chrome.origin)
 		e->chrome.origin = figure_time(step);
+	if (sample < e->chrome.origin)
+		e->chrome.origin = figure_time(sample);
 }
 
 static int prepare(struct exporter *e, unsigned threads)
@@ -425,6 +430,8 @@ int exporter_put(struct exporter *e, struct stream *stream)
 		error = put_steps(e, head, &index);
 	if (!error)
 		error = put_projections(e, head);
+	if (!error && e->chrome.shape == CHROME_PLAIN)
+		error = samples_put(&e->chrome, head, &e->samples_left_out);
 	int used = e->chrome.schema < 2 ? KINDS_OF_1 : e->chrome.schema < 4 ? KINDS_OF_3 : KINDS;
 	for (int kind = 0; kind < used && !error; kind++) {
 		if (kind == KIND_FUNCTIONS)
@@ -448,7 +455,8 @@ struct exporter_counts exporter_counts(const struct exporter *e)
 {
 	struct exporter_counts counts = {.flows_left_out = e->flows.left_out,
 					 .projections_left_out = e->chrome.projections.left_out,
-					 .functions_left_out = e->chrome.functions.left_out};
+					 .functions_left_out = e->chrome.functions.left_out,
+					 .samples_left_out = e->samples_left_out};
 	for (unsigned i = 0; i < e->worker_count; i++) {
 		counts.timeless += e->workers[i].timeless;
 		counts.flows_left_out += e->workers[i].flows_left_out;

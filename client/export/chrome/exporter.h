@@ -10,7 +10,7 @@ struct exporter;
 
 /* What has no place in a trace. */
 struct exporter_counts {
-	uint64_t flows_left_out, projections_left_out, functions_left_out, timeless;
+	uint64_t flows_left_out, projections_left_out, functions_left_out, samples_left_out, timeless;
 };
 
 /* index: the capture's place in the file, from 0. NULL: no memory. */

@@ -6,7 +6,7 @@ set(manual_made ${CMAKE_BINARY_DIR}/manual)
 file(MAKE_DIRECTORY ${manual_made})
 
 file(GLOB manual_sources CONFIGURE_DEPENDS ${manual_folder}/*.c)
-list(APPEND manual_sources ${CMAKE_SOURCE_DIR}/client/verbs/verbs.c ${CMAKE_SOURCE_DIR}/client/verbs/topics.c
+list(APPEND manual_sources ${CMAKE_SOURCE_DIR}/client/verbs/verbs.c ${CMAKE_SOURCE_DIR}/client/verbs/topics.c client/report/cuts.c
 	${CMAKE_BINARY_DIR}/client/json_reference.c)
 if(CMAKE_CROSSCOMPILING)
 	find_program(PROFD_HOST_CC NAMES cc gcc clang NO_CMAKE_FIND_ROOT_PATH REQUIRED)

@@ -223,6 +223,11 @@ static void print_pace(struct tables *tables, const struct pace *pace, const cJS
 
 /* --- tables --- */
 
+static bool has_part(const struct tables *tables, const char *view)
+{
+	return !tables_left_out(tables, view_find(view));
+}
+
 static bool has_rows(struct tables *tables, const char *view)
 {
 	struct table *table = rows_of(tables, view);
@@ -232,27 +237,25 @@ static bool has_rows(struct tables *tables, const char *view)
 	return any;
 }
 
+/* The best first; steps stand higher where they differ. */
+static const char *const candidates[] = {"kernels", "operators", "steps", "ranges", "copies", "steps", "threads"};
+
 /* The tables that say most, the best first. Returns how many. */
 static size_t choose_tables(struct tables *tables, const struct pace *pace, const char *chosen[TABLES])
 {
-	bool uneven = pace->steps > 1 && pace->most - pace->least > SPREAD * pace->median;
-	const struct {
-		const char *view;
-		bool wanted;
-	} candidates[] = {
-		{"kernels", has_rows(tables, "kernels")},
-		{"operators", has_rows(tables, "operators")},
-		{"steps", uneven},
-		{"ranges", has_rows(tables, "ranges")},
-		{"copies", has_rows(tables, "copies")},
-		{"steps", !uneven && pace->steps > 1},
-		{"threads", true},
-	};
+	bool uneven = pace->steps > 1 && pace->most - pace->least > SPREAD * pace->median, seen = false;
 	size_t count = 0;
 
-	for (size_t i = 0; i < sizeof candidates / sizeof *candidates && count < TABLES; i++)
-		if (candidates[i].wanted)
-			chosen[count++] = candidates[i].view;
+	for (size_t i = 0; i < sizeof candidates / sizeof *candidates && count < TABLES; i++) {
+		const char *view = candidates[i];
+		bool steps = strcmp(view, "steps") == 0;
+
+		if (!has_part(tables, view))
+			continue;
+		if (steps ? uneven != seen && pace->steps > 1 : strcmp(view, "threads") == 0 || has_rows(tables, view))
+			chosen[count++] = view;
+		seen |= steps;
+	}
 	return count;
 }
 
@@ -379,15 +382,30 @@ static void print_next(const struct tables *tables, const cJSON *about, const st
 	answer_next(&tables->screen, command, "a trace for ui.perfetto.dev or chrome://tracing");
 }
 
+bool answer_has(const struct view *view)
+{
+	static const char *const parts[] = {"totals", "findings", "breakdown"};
+	bool found = false;
+
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		found |= strcmp(parts[i], view->name) == 0;
+	for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++)
+		found |= strcmp(candidates[i], view->name) == 0;
+	return found;
+}
+
 void answer_print(struct tables *tables, const cJSON *about)
 {
-	struct pace pace = pace_of(tables);
+	struct pace pace = has_part(tables, "steps") ? pace_of(tables) : (struct pace){0};
 	const char *chosen[TABLES];
 	size_t count;
 
-	print_pace(tables, &pace, about);
-	answer_breakdown(tables, pace.steps > 1);
-	answer_verdict(tables, tables->which ? tables->which : json_text(about, "capture_id"));
+	if (has_part(tables, "steps") && has_part(tables, "totals"))
+		print_pace(tables, &pace, about);
+	if (has_part(tables, "breakdown"))
+		answer_breakdown(tables, pace.steps > 1);
+	if (has_part(tables, "findings"))
+		answer_verdict(tables, tables->which ? tables->which : json_text(about, "capture_id"));
 	/* All of them are in the line above, and in the table of steps. */
 	tables->options.first_screen = true;
 	count = choose_tables(tables, &pace, chosen);

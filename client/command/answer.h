@@ -9,6 +9,8 @@
 void answer_line(const struct tables *tables, const cJSON *about);
 /* A line of "next:". What a command tells stands beside it, or below it where there is no room. */
 void answer_next(const struct screen *screen, const char *command, const char *text);
+/* May the answer show of this view, or be made of it? */
+bool answer_has(const struct view *view);
 /* All else. */
 void answer_print(struct tables *tables, const cJSON *about);
 

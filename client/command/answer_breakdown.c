@@ -212,13 +212,11 @@ void answer_breakdown(struct tables *tables, bool several)
 	const struct view *view = view_find("breakdown");
 	struct table *table = tables_make(tables, view);
 	struct printed printed = {.tables = tables};
-	char uncut[64], *why;
+	char *why;
 
 	if (!table)
 		return;
 	print_heading(tables, view, table, several);
-	if (*tables_uncut(tables, view, uncut, sizeof uncut))
-		printf("  of the whole capture: %s cannot cut this table\n", uncut);
 	if (table_rows(table)) {
 		print_rows(&printed, table);
 	} else if (view_recorded(&tables->capture->reader, view)) {

@@ -110,8 +110,28 @@ static bool is_shown(const struct show *show, const struct view *view)
 	return view->flags & VIEW_ALWAYS && !(chosen->flags & VIEW_APART);
 }
 
+/* Which tables are not shown, because they cannot be cut. */
+static void print_left_out(const struct tables *tables, enum extent extent)
+{
+	char text[640] = "", cuts[64];
+	unsigned uncut = 0;
+	size_t count, n = 0;
+	const struct view *views = view_table(&count);
+
+	for (size_t i = 0; i < count && n < sizeof text; i++)
+		if (tables_left_out(tables, &views[i]) && (extent == EXTENT_ALL || answer_has(&views[i]))) {
+			n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", n ? ", " : "", views[i].name);
+			uncut |= tables_cuts(tables) & ~views[i].cuts;
+		}
+	if (n && n < sizeof text)
+		snprintf(text + n, sizeof text - n, ": %s cannot cut them (profd help filters)",
+			 cuts_text(uncut, cuts, sizeof cuts));
+	if (n)
+		line(&tables->screen, "left out", text);
+}
+
 /* What part of the capture is shown. */
-static void print_part(const struct tables *tables)
+static void print_part(const struct tables *tables, enum extent extent)
 {
 	char text[320], part[256];
 
@@ -124,6 +144,8 @@ static void print_part(const struct tables *tables)
 	else
 		snprintf(text, sizeof text, "only %s", part);
 	line(&tables->screen, "shown", text);
+	if (extent != EXTENT_VIEW)
+		print_left_out(tables, extent);
 }
 
 static void print_tables(struct show *show, const cJSON *about)
@@ -137,7 +159,7 @@ static void print_tables(struct show *show, const cJSON *about)
 	else
 		answer_line(tables, about);
 	print_capture_notes(&show->tables);
-	print_part(tables);
+	print_part(tables, show->extent);
 	for (size_t i = 0; i < count && tables->code == EXIT_DONE; i++)
 		if (is_shown(show, &views[i]))
 			tables_print(tables, &views[i], tables->limit);
@@ -157,7 +179,7 @@ static void print_people(struct show *show)
 	if (show->extent == EXTENT_ANSWER) {
 		answer_line(&show->tables, about);
 		print_capture_notes(&show->tables);
-		print_part(&show->tables);
+		print_part(&show->tables, show->extent);
 		answer_print(&show->tables, about);
 	} else {
 		print_tables(show, about);
@@ -193,10 +215,14 @@ static void add_view(cJSON *object, struct tables *tables, const struct view *vi
 	bool recorded = view_recorded(&tables->capture->reader, view);
 	struct table *table;
 
-	if (view->flags & (VIEW_DEVICE | VIEW_LOOKED | VIEW_BLOCKS) && !recorded) {
+	/* What holds for all findings stands beside them. */
+	if (tables_left_out(tables, view) && strcmp(view->name, "findings") == 0)
+		need(cJSON_AddNullToObject(object, "verdict"));
+	if (tables_left_out(tables, view) || (view->flags & (VIEW_DEVICE | VIEW_LOOKED | VIEW_BLOCKS) && !recorded)) {
 		need(cJSON_AddNullToObject(object, view->key));
 		return;
 	}
+	tables->options.filter = tables_filter(tables);
 	if (strcmp(view->name, "breakdown") == 0) {
 		cJSON_AddItemToObject(object, view->key, breakdown_json(&tables->capture->reader, &tables->options));
 		return;
@@ -219,21 +245,20 @@ static void add_view(cJSON *object, struct tables *tables, const struct view *vi
 	}
 }
 
-/* Keys of the tables that tell of the whole capture although a part was asked for; null: all of it was. */
+/* Keys of the tables that are null because they cannot be cut to the part that was asked for; null: no part was. */
 static void add_uncut(cJSON *object, const struct tables *tables)
 {
 	size_t count;
 	const struct view *views = view_table(&count);
 	cJSON *uncut;
-	char text[64];
 
-	if (!tables->options.step && !filter_parts(&tables->filter)) {
+	if (!tables_cuts(tables)) {
 		need(cJSON_AddNullToObject(object, "uncut"));
 		return;
 	}
 	uncut = need(cJSON_AddArrayToObject(object, "uncut"));
 	for (size_t i = 0; i < count; i++)
-		if (*tables_uncut(tables, &views[i], text, sizeof text))
+		if (tables_left_out(tables, &views[i]))
 			cJSON_AddItemToArray(uncut, need(cJSON_CreateString(views[i].key)));
 }
 
@@ -263,7 +288,7 @@ static void print_csv(struct show *show)
 {
 	struct tables *tables = &show->tables;
 	const struct reader *reader = &show->capture.reader;
-	char *absence, uncut[64];
+	char *absence;
 	struct table *table = tables_make(tables, tables->chosen);
 
 	if (!table)
@@ -275,8 +300,46 @@ static void print_csv(struct show *show)
 		note("%s: %s", tables->chosen->name, absence);
 		free(absence);
 	}
-	if (*tables_uncut(tables, tables->chosen, uncut, sizeof uncut))
-		note("%s: of the whole capture, %s cannot cut this table", tables->chosen->name, uncut);
+}
+
+/* Can the table be cut by the options that are given? Each that --by names: JSON takes several. */
+static int check_cuts(const struct arguments *arguments, const char *by)
+{
+	char why[FAILURE_TEXT_BYTES];
+	unsigned cuts = 0;
+
+	for (unsigned bit = 0; bit < CUT_COUNT; bit++)
+		cuts |= arguments_has(arguments, cut_option(bit)) ? 1u << bit : 0;
+	for (size_t i = 0; i <= arguments->given_count; i++) {
+		bool named = i < arguments->given_count && strcmp(arguments->given[i].row->name, "by") == 0;
+		const struct view *view = view_find(named ? arguments->given[i].text : by);
+
+		if (view && view_refuses(view, cuts, why, sizeof why))
+			return fail(EXIT_USAGE, "%s", why);
+	}
+	return EXIT_DONE;
+}
+
+/* Does --where make sense, for this table? */
+static int check_where(const struct arguments *arguments, const char *by)
+{
+	const struct view *view = view_find(by);
+	char why[FAILURE_TEXT_BYTES];
+	struct where *where;
+
+	if (!view)
+		return fail(EXIT_USAGE, "--where names columns of one table; name the table with --by (operators, "
+					"kernels, steps, ...)");
+	if (view->flags & VIEW_NESTED && arguments_format(arguments) == FORMAT_JSON)
+		return fail(EXIT_USAGE,
+			    "--where cannot cut the table %s in JSON, where it is no list of rows; --format csv has "
+			    "it as one",
+			    view->name);
+	where = where_read(arguments_text(arguments, "where", ""), why, sizeof why);
+	if (!where)
+		return fail(EXIT_USAGE, "%s", why);
+	where_free(where);
+	return EXIT_DONE;
 }
 
 /* What makes no sense, whatever the captures hold. */
@@ -285,9 +348,11 @@ static int check(const struct arguments *arguments)
 	enum output_format format = arguments_format(arguments);
 	const char *by = arguments_text(arguments, "by", format == FORMAT_CSV ? "operators" : "");
 	char why[FAILURE_TEXT_BYTES];
-	struct where *where;
 	size_t tables = 0;
+	int code;
 
+	if (arguments_has(arguments, "finding"))
+		by = "findings";
 	for (size_t i = 0; i < arguments->given_count; i++)
 		tables += strcmp(arguments->given[i].row->name, "by") == 0;
 	if (tables > 1 && format != FORMAT_JSON)
@@ -300,16 +365,8 @@ static int check(const struct arguments *arguments)
 	if (arguments_has(arguments, "phase") &&
 	    !filter_phases(arguments_text(arguments, "phase", ""), why, sizeof why))
 		return fail(EXIT_USAGE, "%s", why);
-	if (!arguments_has(arguments, "where"))
-		return EXIT_DONE;
-	if (!view_find(by))
-		return fail(EXIT_USAGE, "--where names columns of one table; name the table with --by (operators, "
-					"kernels, steps, ...)");
-	where = where_read(arguments_text(arguments, "where", ""), why, sizeof why);
-	if (!where)
-		return fail(EXIT_USAGE, "%s", why);
-	where_free(where);
-	return EXIT_DONE;
+	code = check_cuts(arguments, by);
+	return code == EXIT_DONE && arguments_has(arguments, "where") ? check_where(arguments, by) : code;
 }
 
 /* Puts the options into what is printed. Returns EXIT_DONE, or says what is wrong. */

@@ -28,11 +28,31 @@ void tables_deinit(struct tables *tables)
 	*tables = (struct tables){0};
 }
 
-/* What the view can be cut by. */
+/* What of the filter the view reads a part of the capture for. */
 static unsigned parts_of(const struct tables *tables, const struct view *view)
 {
-	return filter_parts(&tables->filter) &
-	       ((view->flags & VIEW_BY_HOST ? FILTER_HOST : 0) | (view->flags & VIEW_BY_DEVICE ? FILTER_DEVICE : 0));
+	return view->flags & VIEW_ITSELF
+		       ? 0
+		       : filter_parts(&tables->filter) & ((view->cuts & CUT_HOST ? FILTER_HOST : 0) |
+							  (view->cuts & CUT_PLACE ? FILTER_DEVICE : 0));
+}
+
+/* NULL: there is nothing of it, as has been said. */
+static const struct reader *open_part(struct tables *tables, unsigned parts)
+{
+	struct breakdown_capture none;
+
+	if (tables->opened[parts])
+		return &tables->parts[parts].reader;
+	/* It is kept in the tables. */
+	if (tables->filter.phases)
+		verdict_intervals(&tables->capture->reader, &tables->options, &none);
+	tables->code = filter_open(&tables->capture->reader, &tables->filter, parts, &tables->kept.capture,
+				   &tables->parts[parts]);
+	if (tables->code != EXIT_DONE)
+		return NULL;
+	tables->opened[parts] = true;
+	return &tables->parts[parts].reader;
 }
 
 /* The capture, or the part of it that the view is to tell of. */
@@ -40,31 +60,10 @@ static const struct reader *part_of(struct tables *tables, const struct view *vi
 {
 	unsigned parts = parts_of(tables, view);
 
-	if (!parts)
-		return &tables->capture->reader;
-	if (!tables->opened[parts]) {
-		struct breakdown_capture none;
-
-		/* It is kept in the tables. */
-		if (tables->filter.phases)
-			verdict_intervals(&tables->capture->reader, &tables->options, &none);
-		tables->code = filter_open(&tables->capture->reader, &tables->filter, parts, &tables->kept.capture,
-					   &tables->parts[parts]);
-		if (tables->code != EXIT_DONE)
-			return NULL;
-		tables->opened[parts] = true;
-	}
-	return &tables->parts[parts].reader;
-}
-
-/* Rows of no device stay: they are not another's. */
-static bool of_device(const struct table *table, size_t row, void *context)
-{
-	const struct tables *tables = context;
-	double device;
-
-	return !table_figure(table, row, table_find(table, "device"), &device) ||
-	       (int64_t)device == tables->filter.device;
+	/* Also of those that cut themselves nothing is shown where nothing is in the phase. */
+	if (view->flags & VIEW_ITSELF && tables->filter.phases && !open_part(tables, FILTER_HOST))
+		return NULL;
+	return parts ? open_part(tables, parts) : &tables->capture->reader;
 }
 
 struct table *tables_make(struct tables *tables, const struct view *view)
@@ -75,11 +74,8 @@ struct table *tables_make(struct tables *tables, const struct view *view)
 
 	if (!reader)
 		return NULL;
-	tables->options.filter = parts_of(tables, view) ? &tables->filter : NULL;
+	tables->options.filter = tables_filter(tables);
 	table = view->table(reader, &tables->options);
-	if (tables->filter.device >= 0 && !(view->flags & VIEW_BY_DEVICE) &&
-	    table_find(table, "device") < table_columns(table))
-		table_keep(table, of_device, tables);
 	if (tables->where && view == tables->chosen && !where_keep(tables->where, table, why, sizeof why)) {
 		tables->code = fail(EXIT_USAGE, "%s", why);
 		return table_free(table);
@@ -87,34 +83,23 @@ struct table *tables_make(struct tables *tables, const struct view *view)
 	return table;
 }
 
-/* Has it a column that tells devices apart? Asked of a table without rows it would be no; so it is known by name. */
-static bool tells_devices(const struct view *view)
+const struct filter *tables_filter(const struct tables *tables)
 {
-	return view->flags & VIEW_BY_DEVICE || strcmp(view->name, "breakdown") == 0 ||
-	       strcmp(view->name, "memory") == 0 || strcmp(view->name, "overlap") == 0 ||
-	       strcmp(view->name, "idle") == 0;
+	return filter_parts(&tables->filter) ? &tables->filter : NULL;
 }
 
-const char *tables_uncut(const struct tables *tables, const struct view *view, char *to, size_t bytes)
+unsigned tables_cuts(const struct tables *tables)
 {
-	const struct {
-		const char *option;
-		bool given, cuts;
-	} options[] = {
-		{"--step", tables->options.step != 0, !(view->flags & VIEW_OF_ALL)},
-		{"--range", tables->filter.range != NULL, view->flags & VIEW_BY_HOST},
-		{"--phase", tables->filter.phases != 0, view->flags & VIEW_BY_HOST},
-		{"--thread", tables->filter.thread >= 0, view->flags & VIEW_BY_HOST},
-		{"--device", tables->filter.device >= 0, tells_devices(view)},
-		{"--stream", tables->filter.stream >= 0, view->flags & VIEW_BY_DEVICE},
-	};
-	size_t n = 0;
+	const struct filter *filter = &tables->filter;
 
-	to[0] = '\0';
-	for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-		if (options[i].given && !options[i].cuts && n < bytes)
-			n += (size_t)snprintf(to + n, bytes - n, "%s%s", n ? ", " : "", options[i].option);
-	return to;
+	return (tables->options.step ? CUT_STEP : 0) | (filter->range ? CUT_RANGE : 0) |
+	       (filter->phases ? CUT_PHASE : 0) | (filter->thread >= 0 ? CUT_THREAD : 0) |
+	       (filter->device >= 0 ? CUT_DEVICE : 0) | (filter->stream >= 0 ? CUT_STREAM : 0);
+}
+
+bool tables_left_out(const struct tables *tables, const struct view *view)
+{
+	return tables_cuts(tables) & ~view->cuts && !(view->flags & VIEW_OF_ALL);
 }
 
 void tables_title(const struct tables *tables, const char *text)
@@ -144,8 +129,10 @@ void tables_print(struct tables *tables, const struct view *view, size_t limit)
 	const struct reader *reader = &tables->capture->reader;
 	bool several = !tables->chosen, refused = report_refused(reader, view->activities);
 	struct table *table;
-	char heading[96], uncut[64];
+	char heading[96];
 
+	if (tables_left_out(tables, view))
+		return;
 	/* It is said only once that nothing of the device was recorded. */
 	if (several && view->flags & VIEW_DEVICE && !(view->flags & VIEW_TELLS) && !refused &&
 	    !view_recorded(reader, view))
@@ -158,8 +145,6 @@ void tables_print(struct tables *tables, const struct view *view, size_t limit)
 		snprintf(heading, sizeof heading, "%s%s", view->heading,
 			 view->flags & VIEW_DEVICE && tables->simulated ? " (simulated GPU)" : "");
 		tables_title(tables, heading);
-		if (*tables_uncut(tables, view, uncut, sizeof uncut) && !(view->flags & VIEW_ALWAYS))
-			printf("  of the whole capture: %s cannot cut this table\n", uncut);
 		print_rows(tables, view, table, limit);
 	}
 	table_free(table);

@@ -31,9 +31,14 @@ void tables_deinit(struct tables *tables);
 
 /* The rows of a view, cut as the options want it; to be freed. NULL: tables->code says why there is none. */
 struct table *tables_make(struct tables *tables, const struct view *view);
-/* The options that do not cut this view, as words of a sentence; empty: all that are given do. Returns `to`. */
-const char *tables_uncut(const struct tables *tables, const struct view *view, char *to, size_t bytes);
-/* Prints a view under its heading. `limit`: rows, 0 = all. One that has no rows, and is not worth a line, leaves no trace. */
+/* NULL where it filters nothing. */
+const struct filter *tables_filter(const struct tables *tables);
+/* The options that cut: enum view_cut. */
+unsigned tables_cuts(const struct tables *tables);
+/* One of the options cannot cut it, so it would tell of something else than the tables beside it. */
+bool tables_left_out(const struct tables *tables, const struct view *view);
+/* Prints a view under its heading. `limit`: rows, 0 = all. One that has no rows, and is not worth a line, and one that is left out, leave no
+ * trace. */
 void tables_print(struct tables *tables, const struct view *view, size_t limit);
 /* A heading alone. */
 void tables_title(const struct tables *tables, const char *text);

@@ -1,4 +1,5 @@
 /* breakdown.c - where a step's time goes, row by row, on the host's side and on each device's (docs/breakdown.md). */
+#include "filter.h"
 #include "query.h"
 #include "use.h"
 #include "verdict.h"
@@ -132,7 +133,8 @@ struct table *report_breakdown(const struct reader *reader, const struct report_
 		to.wall += wall_of(&capture->breakdown.steps[i]);
 	if (to.last > to.first) {
 		for (size_t i = 0; capture->device && i < capture->breakdown.device_count; i++)
-			add_device(&to, &capture->breakdown.devices[i]);
+			if (filter_has_device(options->filter, capture->breakdown.devices[i].device))
+				add_device(&to, &capture->breakdown.devices[i]);
 		add_host(&to);
 	}
 	if (to.last > to.first)

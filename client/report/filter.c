@@ -35,6 +35,16 @@ unsigned filter_parts(const struct filter *filter)
 	       (filter->device >= 0 || filter->stream >= 0 ? FILTER_DEVICE : 0);
 }
 
+bool filter_has_device(const struct filter *filter, int64_t device)
+{
+	return !filter || filter->device < 0 || filter->device == device;
+}
+
+bool filter_has_phase(const struct filter *filter, unsigned phase)
+{
+	return !filter || !filter->phases || filter->phases & 1u << phase;
+}
+
 #define TRAIN (1u << PHASE_FORWARD | 1u << PHASE_BACKWARD | 1u << PHASE_OPTIMIZER | 1u << PHASE_ZERO_GRAD)
 
 #define EVALUATION (1u << PHASE_VALIDATION | 1u << PHASE_TEST | 1u << PHASE_EVALUATION)
@@ -252,6 +262,11 @@ static const char *const host_views[] = {
 	"CREATE TEMP VIEW marks AS SELECT * FROM main.marks WHERE in_part(thread, time)",
 	"CREATE TEMP VIEW api_calls AS SELECT rowid AS rowid, * FROM main.api_calls WHERE in_part(thread, start)",
 	"CREATE TEMP VIEW launches AS SELECT * FROM main.launches WHERE in_part(thread, start)",
+	"CREATE TEMP VIEW samples AS SELECT * FROM main.samples WHERE in_part(thread, time)",
+	/* These are sums of threads: they are read where a thread alone is asked for. */
+	"CREATE TEMP VIEW line_totals AS SELECT * FROM main.line_totals WHERE in_part(thread, 0)",
+	"CREATE TEMP VIEW function_totals AS SELECT * FROM main.function_totals WHERE in_part(thread, 0)",
+	"CREATE TEMP VIEW collectives AS SELECT * FROM main.collectives WHERE in_part(thread, start)",
 	"CREATE TEMP VIEW syncs AS SELECT * FROM main.syncs WHERE correlation IN (SELECT correlation FROM main.api_calls "
 	"WHERE correlation IS NOT NULL AND in_part(thread, start))",
 	"CREATE TEMP VIEW api_totals AS SELECT name, domain, step, count(*) AS calls, sum(duration) AS total, "
@@ -270,6 +285,16 @@ static const char *const host_views[] = {
 				  "CAST(total(CASE WHEN f.id IS NULL THEN d.total END) AS INTEGER) AS device FROM main.operators o LEFT JOIN "
 				  "folded f ON f.id = o.id LEFT JOIN main.range_devices d ON d.id = o.id WHERE in_part(o.thread, o.start) GROUP BY "
 				  "1, 2",
+};
+
+/* %lld: the device. Torch's numbers are of a type of device, and of the CPU none is meant; 255: there is one of the type. */
+#define TORCH_DEVICE "WHERE device_type <> 0 AND iif(device = 255, 0, device) = %lld"
+static const char *const memory_views[] = {
+	"CREATE TEMP VIEW devices AS SELECT * FROM main.devices WHERE id = %lld",
+	"CREATE TEMP VIEW allocations AS SELECT rowid AS rowid, * FROM main.allocations WHERE device = %lld",
+	"CREATE TEMP VIEW memory_steps AS SELECT * FROM main.memory_steps " TORCH_DEVICE,
+	"CREATE TEMP VIEW memory_holders AS SELECT * FROM main.memory_holders " TORCH_DEVICE,
+	"CREATE TEMP VIEW memory_leaks AS SELECT * FROM main.memory_leaks " TORCH_DEVICE,
 };
 
 static void execute(const struct reader *reader, const char *sql)
@@ -301,11 +326,10 @@ static void make_device(const struct reader *reader, const struct filter *filter
 		 "r.stream IN (-1, %lld))",
 		 device, (long long)filter->stream, (long long)filter->stream);
 	execute(reader, sql);
-	if (filter->device < 0)
-		return;
-	snprintf(sql, sizeof sql, "CREATE TEMP VIEW devices AS SELECT * FROM main.devices WHERE id = %lld",
-		 (long long)filter->device);
-	execute(reader, sql);
+	for (size_t i = 0; filter->device >= 0 && i < sizeof memory_views / sizeof *memory_views; i++) {
+		snprintf(sql, sizeof sql, memory_views[i], (long long)filter->device);
+		execute(reader, sql);
+	}
 }
 
 /* Nothing is in these phases. */

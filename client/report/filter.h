@@ -28,6 +28,9 @@ struct filtered {
 	struct filter_spans *spans;
 };
 
+/* Is a device, or a phase (enum phase), of what the filter leaves? NULL: all are. */
+bool filter_has_device(const struct filter *filter, int64_t device);
+bool filter_has_phase(const struct filter *filter, unsigned phase);
 /* Which parts (enum filter_part) a filter has. */
 unsigned filter_parts(const struct filter *filter);
 /* The filter as words of a line of text: "device 0, stream 7". Returns `to`. */

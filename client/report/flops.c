@@ -71,6 +71,9 @@ static void note_total(struct table *table, const struct reader *reader, const s
 	if (sum <= 0 || steps <= 0)
 		return;
 	table_note(table, "%.3g GFLOP a step", sum / 1e9 / (double)steps);
+	/* The time of a part of a step is not known. */
+	if (options->filter)
+		return;
 	note_speed(table, reader, options, sum, "over the steps' time",
 		   "SELECT total(duration) FROM steps WHERE" REPORT_STEP);
 	if (report_attributed(reader))

@@ -1,4 +1,5 @@
 /* idle.c - when a device was idle, and why: a row for each stretch of one cause (docs/breakdown.md). */
+#include "filter.h"
 #include "query.h"
 #include "recorded.h"
 #include "spans.h"
@@ -56,11 +57,15 @@ static void set_name(struct table *table, size_t column, sqlite3_stmt *names, ui
 	sqlite3_reset(names);
 }
 
-static const char *phase_at(const struct breakdown_capture *capture, int64_t time)
+static int64_t middle_of(const struct breakdown_stretch *stretch)
 {
-	enum phase phase = breakdown_phase(capture, capture->breakdown.step_thread, time);
+	return stretch->start + length_of(stretch) / 2;
+}
 
-	return phase == PHASE_NONE ? NULL : breakdown_phase_row(phase)->word;
+/* In which the step's thread was at its middle. */
+static enum phase phase_of(const struct breakdown_capture *capture, const struct breakdown_stretch *stretch)
+{
+	return breakdown_phase(capture, capture->breakdown.step_thread, middle_of(stretch));
 }
 
 static size_t step_of(const struct breakdown *breakdown, int64_t time)
@@ -75,7 +80,8 @@ static void add(struct table *table, sqlite3_stmt *names, const struct breakdown
 	const struct breakdown *breakdown = &capture->breakdown;
 	const struct breakdown_stretch *stretch = row->stretch;
 	const struct breakdown_idle *idle = &row->device->idles[stretch->idle];
-	int64_t middle = stretch->start + (breakdown_stretch_end(stretch) - stretch->start) / 2;
+	int64_t middle = middle_of(stretch);
+	enum phase phase = phase_of(capture, stretch);
 	uint32_t thread = breakdown->step_thread;
 	size_t step = step_of(breakdown, stretch->start);
 
@@ -88,7 +94,7 @@ static void add(struct table *table, sqlite3_stmt *names, const struct breakdown
 	table_set(table, I_DEVICE, row->device->device);
 	table_set_text(table, I_ROW, breakdown_idle_rows[stretch->cause].word);
 	table_set_text(table, I_TITLE, breakdown_idle_rows[stretch->cause].title);
-	table_set_text(table, I_PHASE, phase_at(capture, middle));
+	table_set_text(table, I_PHASE, phase == PHASE_NONE ? NULL : breakdown_phase_row(phase)->word);
 	if (idle->next < breakdown->operation_count) {
 		const struct breakdown_operation *next = &breakdown->operations[idle->next];
 
@@ -106,11 +112,15 @@ static void add(struct table *table, sqlite3_stmt *names, const struct breakdown
 			 spans_name(&capture->activity, idle->sync_thread, idle->sync_start, SPANS_ANY));
 }
 
-static bool is_shown(const struct breakdown *breakdown, const struct report_options *options, int64_t time)
+/* A stretch is of the phase that stands beside it. */
+static bool is_shown(const struct breakdown_capture *capture, const struct report_options *options,
+		     const struct breakdown_stretch *stretch)
 {
-	size_t step = step_of(breakdown, time);
+	size_t step = step_of(&capture->breakdown, stretch->start);
 
-	return !options->step || (step != SIZE_MAX && (int64_t)step + 1 == options->step);
+	if (options->step && (step == SIZE_MAX || (int64_t)step + 1 != options->step))
+		return false;
+	return filter_has_phase(options->filter, phase_of(capture, stretch));
 }
 
 /* More than anybody reads: the longest of them, and how many there are. */
@@ -150,9 +160,11 @@ struct table *report_idle(const struct reader *reader, const struct report_optio
 	for (size_t d = 0; d < capture->breakdown.device_count; d++) {
 		const struct breakdown_device *device = &capture->breakdown.devices[d];
 
+		if (!filter_has_device(options->filter, device->device))
+			continue;
 		for (size_t i = 0; i < device->stretch_count; i++)
 			if (device->stretches[i].row == DEVICE_IDLE &&
-			    is_shown(&capture->breakdown, options, device->stretches[i].start))
+			    is_shown(capture, options, &device->stretches[i]))
 				rows[count++] = (struct idle_row_of){device, &device->stretches[i]};
 	}
 	size_t kept = keep_longest(rows, count);

@@ -29,23 +29,24 @@ static void name_api(struct table *table, sqlite3_stmt *row)
 
 /* `told`: is it known which calls failed? domain 1: the driver's. A call of the driver within one of the runtime is the same (`outer`: until when such are under
  * way). A call that failed was retried where the same thread makes it again in the same step: torch's allocator gives back its cache, and tries
- * again. */
-#define SQL(told)                                                                                                      \
-	"WITH few AS MATERIALIZED (SELECT a.step AS step, a.thread AS thread, a.start AS start, a.duration AS "        \
-	"duration, a.domain AS domain, a.result <> 0 AS failed, s.text AS name FROM api_calls a JOIN strings s ON "    \
-	"s.id = a.name WHERE s.text GLOB 'cudaMalloc*' OR s.text GLOB 'cudaFree*' OR s.text GLOB 'cudaHostAlloc*' OR " \
-	"s.text GLOB 'cuMemAlloc*' OR s.text GLOB 'cuMemFree*' OR s.text GLOB 'cuMemHostAlloc*' OR s.text GLOB "       \
-	"'*MemCreate*' OR s.text GLOB '*MemRelease*' OR s.text GLOB '*MemMap*' OR s.text GLOB '*MemUnmap*' OR "        \
-	"s.text GLOB 'hip*Malloc*' OR s.text GLOB 'hipFree*' OR s.text GLOB 'hipHost[FA]*' OR s.text GLOB "            \
-	"'hipMemAlloc*'), "                                                                                            \
-	"nested AS MATERIALIZED (SELECT *, max(iif(domain = 1, NULL, start + duration)) OVER (PARTITION BY thread "    \
-	"ORDER BY start, duration DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS outer FROM few), "         \
-	"own AS MATERIALIZED (SELECT *, lead(1) OVER (PARTITION BY thread, step, name ORDER BY start) AS again FROM "  \
-	"nested WHERE domain <> 1 OR outer IS NULL OR outer <= start), t AS (SELECT step, name, domain, count(*) AS "  \
-	"calls, sum(failed) AS failed, total(failed AND again) AS retried, total(duration) AS total, max(duration) "   \
-	"AS most FROM own WHERE" REPORT_STEP "GROUP BY step, name, domain) SELECT t.step, t.name, t.domain, t.calls, " \
-	"iif(" told ", t.failed, NULL), iif(" told ", t.retried, NULL), min(t.total, 9e18), t.total * 100.0 / "        \
-	"nullif(s.duration, 0), min(t.total / t.calls, 9e18), t.most FROM t LEFT JOIN steps s ON s.step = t.step "     \
+ * again: that may be outside of the part that is shown. */
+#define SQL(told)                                                                                                                \
+	"WITH few AS MATERIALIZED (SELECT a.rowid AS call, a.step AS step, a.thread AS thread, a.start AS start, a.duration AS " \
+	"duration, a.domain AS domain, a.result <> 0 AS failed, s.text AS name FROM main.api_calls a JOIN strings s ON "         \
+	"s.id = a.name WHERE s.text GLOB 'cudaMalloc*' OR s.text GLOB 'cudaFree*' OR s.text GLOB 'cudaHostAlloc*' OR "           \
+	"s.text GLOB 'cuMemAlloc*' OR s.text GLOB 'cuMemFree*' OR s.text GLOB 'cuMemHostAlloc*' OR s.text GLOB "                 \
+	"'*MemCreate*' OR s.text GLOB '*MemRelease*' OR s.text GLOB '*MemMap*' OR s.text GLOB '*MemUnmap*' OR "                  \
+	"s.text GLOB 'hip*Malloc*' OR s.text GLOB 'hipFree*' OR s.text GLOB 'hipHost[FA]*' OR s.text GLOB "                      \
+	"'hipMemAlloc*'), "                                                                                                      \
+	"nested AS MATERIALIZED (SELECT *, max(iif(domain = 1, NULL, start + duration)) OVER (PARTITION BY thread "              \
+	"ORDER BY start, duration DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS outer FROM few), "                   \
+	"own AS MATERIALIZED (SELECT *, lead(1) OVER (PARTITION BY thread, step, name ORDER BY start) AS again FROM "            \
+	"nested WHERE domain <> 1 OR outer IS NULL OR outer <= start), t AS (SELECT step, name, domain, count(*) AS "            \
+	"calls, sum(failed) AS failed, total(failed AND again) AS retried, total(duration) AS total, max(duration) "             \
+	"AS most FROM own WHERE call IN (SELECT rowid FROM api_calls) AND" REPORT_STEP                                           \
+	"GROUP BY step, name, domain) SELECT t.step, t.name, t.domain, t.calls, "                                                \
+	"iif(" told ", t.failed, NULL), iif(" told ", t.retried, NULL), min(t.total, 9e18), t.total * 100.0 / "                  \
+	"nullif(s.duration, 0), min(t.total / t.calls, 9e18), t.most FROM t LEFT JOIN steps s ON s.step = t.step "               \
 	"WHERE true"
 
 struct table *report_memory_calls(const struct reader *reader, const struct report_options *options)

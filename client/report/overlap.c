@@ -1,5 +1,6 @@
 /* overlap.c - what ran at the same time on each device: communication and copies under compute (as the breakdown counts them), and
  * the streams beside each other. Times are unions of intervals, inside of the steps. */
+#include "filter.h"
 #include "query.h"
 #include "proto/base/array.h"
 #include "verdict.h"
@@ -245,6 +246,8 @@ struct table *report_overlap(const struct reader *reader, const struct report_op
 		const struct breakdown_device *device = &capture->breakdown.devices[i];
 		size_t from = 0, to;
 
+		if (!filter_has_device(options->filter, device->device))
+			continue;
 		add_kinds(table, device, first, last);
 		while (from < intervals.count && intervals.list[from].device != device->device)
 			from++;

@@ -1,5 +1,6 @@
 /* phases.c - the phases of the loop: how long the step's thread was in each, which operators ran there, and what they launched. Phases are
  * those of the breakdown (store/breakdown), and so are their times. */
+#include "filter.h"
 #include "folded.h"
 #include "query.h"
 #include "recorded.h"
@@ -72,7 +73,7 @@ static void add_stretches(struct sums *sums, const struct breakdown *breakdown, 
 struct operators {
 	struct sums *sums;
 	const struct breakdown_capture *capture;
-	int64_t step; /* 0: all */
+	const struct report_options *options;
 };
 
 /* What is one call with its parent counts in its time alone. */
@@ -80,10 +81,12 @@ static void add_operator(void *context, const struct folded_operator *operator)
 {
 	const struct operators *to = context;
 
-	if (to->step && operator->step != to->step)
+	if (to->options->step && operator->step != to->options->step)
 		return;
 	enum phase phase = breakdown_phase(to->capture, (uint32_t) operator->thread, operator->start);
 
+	if (!filter_has_phase(to->options->filter, phase))
+		return;
 	figure_add(&to->sums->self[phase], operator->self);
 	figure_add(&to->sums->all_self, operator->self);
 	to->sums->operators[phase] += !operator->folded;
@@ -91,11 +94,11 @@ static void add_operator(void *context, const struct folded_operator *operator)
 
 /* Of a launch whose call is missing nobody knows when it was. */
 static void add_launches(struct sums *sums, const struct reader *reader, const struct breakdown_capture *capture,
-			 int64_t step)
+			 const struct report_options *options)
 {
 	sqlite3_stmt *row = report_prepare(reader, "SELECT thread, start, device_time FROM launches WHERE" REPORT_STEP);
 
-	sqlite3_bind_int64(row, 1, step);
+	sqlite3_bind_int64(row, 1, options->step);
 	while (report_next(reader, row)) {
 		bool known = sqlite3_column_type(row, 1) == SQLITE_INTEGER;
 		enum phase phase = known ? breakdown_phase(capture, (uint32_t)sqlite3_column_int64(row, 0),
@@ -103,6 +106,8 @@ static void add_launches(struct sums *sums, const struct reader *reader, const s
 					 : PHASE_NONE;
 		int64_t time = sqlite3_column_int64(row, 2);
 
+		if (!filter_has_phase(options->filter, phase))
+			continue;
 		figure_add(&sums->device[phase], time);
 		figure_add(&sums->all_device, time);
 	}
@@ -151,14 +156,15 @@ struct table *report_phases(const struct reader *reader, const struct report_opt
 		add_times(&sums, &breakdown->steps[i]);
 	if (first < last)
 		add_stretches(&sums, breakdown, breakdown->steps[first].start, breakdown->steps[last - 1].end);
-	folded_each(reader, add_operator, &(struct operators){&sums, capture, options->step});
+	folded_each(reader, add_operator, &(struct operators){&sums, capture, options});
 	if (gpu)
-		add_launches(&sums, reader, capture, options->step);
+		add_launches(&sums, reader, capture, options);
 	for (unsigned i = 1; i <= PHASE_COUNT; i++) {
 		/* What is in none comes last. */
 		enum phase phase = i % PHASE_COUNT;
 
-		if (sums.time[phase] || sums.operators[phase] || sums.device[phase])
+		if (filter_has_phase(options->filter, phase) &&
+		    (sums.time[phase] || sums.operators[phase] || sums.device[phase]))
 			add_row(table, &sums, phase, torch, gpu);
 	}
 	breakdown_capture_free(&own);

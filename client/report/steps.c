@@ -171,6 +171,9 @@ struct table *report_steps(const struct reader *reader, const struct report_opti
 
 			if (device && !gpu)
 				continue;
+			/* What the host did is no device's: of one device alone it stays empty. */
+			if (options->filter && c >= S_OPERATORS && c != S_THREAD)
+				continue;
 			if (c == S_GRAPHS && !graphs)
 				continue;
 			if ((device && !(collectors & collectors_filling(FILLS_DEVICE))) ||
@@ -181,12 +184,15 @@ struct table *report_steps(const struct reader *reader, const struct report_opti
 			else
 				report_cell(table, (size_t)c, statement, c);
 		}
-		add_use(table, reader, &times, statement);
+		if (!options->filter)
+			add_use(table, reader, &times, statement);
 		/* A window of time is kept as a step. It has no number of the process, and no thread ends it. */
 		if (sqlite3_column_int(statement, S_SOURCE) == STEP_SOURCE_DURATION) {
 			table_unset(table, S_NUMBER);
 			table_unset(table, S_THREAD);
 		}
+		if (options->filter)
+			continue;
 		if (!(collectors & collectors_filling(FILLS_OPERATORS))) {
 			table_set_absent(table, S_OPERATORS);
 			table_set_absent(table, S_SELF);

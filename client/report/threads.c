@@ -200,8 +200,9 @@ struct table *report_threads(const struct reader *reader, const struct report_op
 	bool ranges = report_filled(reader, FILLS_RANGES);
 	struct threads threads = {0};
 
-	/* A window of time is the agent's own step, not a thread's. */
-	count(reader, &threads, "SELECT thread FROM steps WHERE source <> ?1", STEP_SOURCE_DURATION, 0, 0);
+	/* A window of time is the agent's own step, not a thread's. Of a part only those are listed that did something in it. */
+	if (!options->filter)
+		count(reader, &threads, "SELECT thread FROM steps WHERE source <> ?1", STEP_SOURCE_DURATION, 0, 0);
 	count_operators(reader, &threads, options);
 	count(reader, &threads, "SELECT thread FROM ranges WHERE" REPORT_STEP, options->step, H_RANGES, 0);
 	count(reader, &threads, "SELECT thread FROM marks WHERE" REPORT_STEP, options->step, H_MARKS, 0);

@@ -82,43 +82,48 @@ static void set_device(const struct reader *reader, struct table *table, const s
 	set(reader, table, T_DEVICE, "SELECT coalesce(" REPORT_DEVICE_TIME ", 0)", options->step);
 }
 
-struct table *report_totals(const struct reader *reader, const struct report_options *options)
+static void set_host(const struct reader *reader, struct table *table, int64_t step)
 {
-	struct table *table = table_new(COUNTED(columns));
-	int64_t step = options->step;
 	bool torch = report_filled(reader, FILLS_OPERATORS), ranges = report_filled(reader, FILLS_RANGES);
 
-	table_add(table);
-	set(reader, table, T_WALL, "SELECT sum(duration) FROM steps WHERE ?1 = 0 OR step = ?1", step);
-	set(reader, table, T_STEPS, "SELECT count(*) FROM steps WHERE ?1 = 0 OR step = ?1", step);
 	/* Without the agent's own thread, which ends a window of time. */
-	set(reader, table, T_THREADS,
-	    "SELECT count(DISTINCT thread) FROM threads WHERE thread NOT IN (SELECT thread FROM steps WHERE source = "
-	    "?1)",
-	    STEP_SOURCE_DURATION);
+	if (!step)
+		set(reader, table, T_THREADS,
+		    "SELECT count(DISTINCT thread) FROM threads WHERE thread NOT IN (SELECT thread FROM steps WHERE "
+		    "source = ?1)",
+		    STEP_SOURCE_DURATION);
 	if (torch) {
-		set(reader, table, T_OPERATORS,
-		    "SELECT coalesce(sum(calls), 0) FROM operator_totals WHERE ?1 = 0 OR step = ?1", step);
-		set(reader, table, T_SELF,
-		    "SELECT coalesce(sum(self), 0) FROM operator_totals WHERE ?1 = 0 OR step = ?1", step);
-		set(reader, table, T_NAMES,
-		    "SELECT count(DISTINCT name) FROM operator_totals WHERE ?1 = 0 OR step = ?1", step);
+		set(reader, table, T_OPERATORS, CALLS("operator_totals"), step);
+		set(reader, table, T_SELF, "SELECT coalesce(sum(self), 0) FROM operator_totals WHERE" REPORT_STEP,
+		    step);
+		set(reader, table, T_NAMES, "SELECT count(DISTINCT name) FROM operator_totals WHERE" REPORT_STEP, step);
 	} else {
 		table_set_absent(table, T_OPERATORS);
 		table_set_absent(table, T_SELF);
 		table_set_absent(table, T_NAMES);
 	}
-	if (report_gpu(reader))
-		set_device(reader, table, options);
-	else
-		table_set_absent(table, T_KERNELS);
 	if (ranges) {
-		set(reader, table, T_RANGES,
-		    "SELECT coalesce(sum(calls), 0) FROM range_totals WHERE ?1 = 0 OR step = ?1", step);
-		set(reader, table, T_MARKS, "SELECT count(*) FROM marks WHERE ?1 = 0 OR step = ?1", step);
+		set(reader, table, T_RANGES, CALLS("range_totals"), step);
+		set(reader, table, T_MARKS, "SELECT count(*) FROM marks WHERE" REPORT_STEP, step);
 	} else {
 		table_set_absent(table, T_RANGES);
 		table_set_absent(table, T_MARKS);
 	}
+}
+
+/* What the host did is no device's: of one device alone it stays empty. */
+struct table *report_totals(const struct reader *reader, const struct report_options *options)
+{
+	struct table *table = table_new(COUNTED(columns));
+
+	table_add(table);
+	set(reader, table, T_WALL, "SELECT sum(duration) FROM steps WHERE" REPORT_STEP, options->step);
+	set(reader, table, T_STEPS, "SELECT count(*) FROM steps WHERE" REPORT_STEP, options->step);
+	if (report_gpu(reader))
+		set_device(reader, table, options);
+	else
+		table_set_absent(table, T_KERNELS);
+	if (!options->filter)
+		set_host(reader, table, options->step);
 	return table;
 }

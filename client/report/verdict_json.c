@@ -1,6 +1,7 @@
 /* verdict_json.c - see verdict_json.h. */
 #include "verdict_json.h"
 
+#include "filter.h"
 #include "recorded.h"
 #include "verdict.h"
 #include "waits.h"
@@ -24,6 +25,7 @@ static void add_rows(cJSON *object, const char *key, const int64_t *values, cons
 /* What the JSON of steps is made of. */
 struct source {
 	const struct reader *reader;
+	const struct filter *filter;
 	const struct breakdown_capture *capture;
 	struct breakdown_capture own;
 	struct waits waits;
@@ -70,7 +72,8 @@ static cJSON *step_json(const struct source *source, size_t step)
 	}
 	devices = need(cJSON_AddArrayToObject(object, "devices"));
 	for (size_t d = 0; d < breakdown->device_count; d++)
-		add_device(devices, source, d, step);
+		if (filter_has_device(source->filter, breakdown->devices[d].device))
+			add_device(devices, source, d, step);
 	return object;
 }
 
@@ -98,7 +101,7 @@ static void read_source(struct source *source, const struct report_options *opti
 
 cJSON *breakdown_json(const struct reader *reader, const struct report_options *options)
 {
-	struct source source = {.reader = reader};
+	struct source source = {.reader = reader, .filter = options->filter};
 	cJSON *object = need(cJSON_CreateObject()), *steps = need(cJSON_AddArrayToObject(object, "steps"));
 	read_source(&source, options);
 	const struct breakdown_capture *capture = source.capture;

@@ -13,8 +13,8 @@
 #define VIEW_BIT(activity) (INT64_C(1) << (activity))
 
 static const struct view views[] = {
-#define VIEW(name, key, heading, fills, flags, activities, sentence, json)                                             \
-	{#name, key, heading, fills, flags, activities, report_##name},
+#define VIEW(name, key, heading, fills, flags, activities, cuts, sentence, json)                                       \
+	{#name, key, heading, fills, flags, activities, cuts, report_##name},
 #include "views.def"
 };
 
@@ -30,6 +30,31 @@ const struct view *view_find(const char *name)
 		if (strcmp(views[i].name, name) == 0)
 			return &views[i];
 	return NULL;
+}
+
+/* The views that these options can cut. */
+static const char *cut_by(unsigned cuts, char *to, size_t bytes)
+{
+	size_t n = 0;
+
+	to[0] = '\0';
+	for (size_t i = 0; i < sizeof views / sizeof *views && n < bytes; i++)
+		if (!(cuts & ~views[i].cuts))
+			n += (size_t)snprintf(to + n, bytes - n, "%s%s", n ? ", " : "", views[i].name);
+	return to;
+}
+
+bool view_refuses(const struct view *view, unsigned cuts, char *why, size_t bytes)
+{
+	char not [64], all[64], takes[64], others[400];
+
+	if (!(cuts & ~view->cuts))
+		return false;
+	cuts_text(view->cuts, takes, sizeof takes);
+	snprintf(why, bytes, "%s cannot cut the table %s, which takes %s; tables that take %s: %s",
+		 cuts_text(cuts & ~view->cuts, not, sizeof not ), view->name, *takes ? takes : "none of these options",
+		 cuts_text(cuts, all, sizeof all), cut_by(cuts, others, sizeof others));
+	return true;
 }
 
 bool view_recorded(const struct reader *reader, const struct view *view)

@@ -2,10 +2,15 @@
  * (cmake/json_reference.cmake), what stands before and behind the tables of `profd show`, which the table of views has. */
 #include "topics.h"
 
+#include "client/report/cuts.h"
+
+#include <stdio.h>
+#include <string.h>
+
 extern const char json_head[], json_tail[];
 
 static const char json_views[] = ""
-#define VIEW(name, key, heading, fills, flags, activities, sentence, json) "- " key ": " json "\n"
+#define VIEW(name, key, heading, fills, flags, activities, cuts, sentence, json) "- " key ": " json "\n"
 #include "client/report/views.def"
 	;
 
@@ -41,14 +46,49 @@ static const char environment[] = "PROFD_SOCKET             the socket of the da
 				  "NVTX_INJECTION64_PATH.\n";
 /* clang-format on */
 
+static const struct cut_view {
+	const char *name;
+	unsigned cuts;
+} cut_views[] = {
+#define VIEW(name, key, heading, fills, flags, activities, cuts, sentence, json) {#name, cuts},
+#include "client/report/views.def"
+};
+
+/* A line for each view, a column for each option. */
+static char filters[4096];
+
+static void write_filters(void)
+{
+	size_t n = (size_t)snprintf(filters, sizeof filters, "%-14s", "");
+
+	for (unsigned bit = 0; bit < CUT_COUNT && n < sizeof filters; bit++)
+		n += (size_t)snprintf(filters + n, sizeof filters - n, "  --%s", cut_option(bit));
+	for (size_t i = 0; i < sizeof cut_views / sizeof *cut_views && n < sizeof filters; i++) {
+		n += (size_t)snprintf(filters + n, sizeof filters - n, "\n%-14s", cut_views[i].name);
+		for (unsigned bit = 0; bit < CUT_COUNT && n < sizeof filters; bit++)
+			n += (size_t)snprintf(filters + n, sizeof filters - n, "  %-*s",
+					      bit + 1 < CUT_COUNT ? (int)strlen(cut_option(bit)) + 2 : 0,
+					      cut_views[i].cuts >> bit & 1 ? "yes" : "no");
+	}
+	if (n < sizeof filters)
+		snprintf(filters + n, sizeof filters - n,
+			 "\n\nAn option that the table of --by does not take is refused, with exit code 2.\n"
+			 "Where several tables are shown, those are left out that do not take it; but the\n"
+			 "tables of the recording itself (dropped, cost, sessions) stay as they are.\n"
+			 "--where takes the columns of every table.\n");
+}
+
 static const struct topic topics[] = {
 	{"json", "the JSON that --format json prints", {json_head, json_views, json_tail}},
+	{"filters", "which options cut which tables of `profd show`", {filters}},
 	{"exit-codes", "what the exit codes mean", {exit_codes}},
 	{"environment", "the variables that are read", {environment}},
 };
 
 const struct topic *topic_table(size_t *ret_count)
 {
+	if (!*filters)
+		write_filters();
 	*ret_count = sizeof topics / sizeof *topics;
 	return topics;
 }

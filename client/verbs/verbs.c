@@ -13,7 +13,7 @@ static const char view_choices[] = "all"
 	;
 
 static const char view_meanings[] = WORD("all", "all tables, one below the other")
-#define VIEW(name, key, heading, fills, flags, activities, sentence, json) WORD(#name, sentence)
+#define VIEW(name, key, heading, fills, flags, activities, cuts, sentence, json) WORD(#name, sentence)
 #include "client/report/views.def"
 	;
 

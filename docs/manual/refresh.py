@@ -2,7 +2,7 @@
 """Writes into the documents what the programs' own tables say, so that it stands in one place and can be read in both:
 
     docs/json.md      the text of `profd help json`
-    docs/reading.md   the tables of `profd show --by`
+    docs/reading.md   the tables of `profd show --by`, and what cuts them: `profd help filters`
     docs/formats.md   the formats of `profd export`
 
 refresh.py --build DIR [--check]   prints the documents that change. --check changes nothing; exit code 1 where one would.
@@ -36,11 +36,19 @@ def with_table(text, head, rows):
     return before + head + "".join(f"| {word} | {sentence} |\n" for word, sentence in rows) + rest
 
 
+def filters(build):
+    """[(table, "yes | no | ...")] of `profd help filters`, and the head of such a table."""
+    head, *lines = output(build, "help", "filters").split("\n\n")[0].splitlines()
+    rows = [line.split() for line in lines]
+    return f"| table | {' | '.join(head.split())} |\n|{'---|' * len(rows[0])}\n", [(name, " | ".join(words)) for name, *words in rows]
+
+
 def documents(build):
     reading, formats = ROOT / "docs/reading.md", ROOT / "docs/formats.md"
     yield ROOT / "docs/json.md", output(build, "help", "json")
     views = [row for row in words_of(build, "show", "by") if row[0] != "all"]
-    yield reading, with_table(reading.read_text(), "| `show --by` | |\n|---|---|\n", views)
+    text = with_table(reading.read_text(), "| `show --by` | |\n|---|---|\n", views)
+    yield reading, with_table(text, *filters(build))
     yield formats, with_table(formats.read_text(), "| `export --format` | |\n|---|---|\n", words_of(build, "export", "format"))
 
 

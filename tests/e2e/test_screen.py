@@ -211,7 +211,7 @@ def test_streams_and_devices_add_up(capture):
                             (["--device", device, "--stream", 987654], f"has no stream of this device 987654; it has {stream}"),
                             (["--thread", 1 << 30], "has no thread 1073741824; it has ")):
         # Whatever is shown of it: nobody takes the whole, or nothing, for the part.
-        for how in (["--by", "kernels"], ["--by", "steps"], ["--by", "all"], ["--format", "json"], ["--by", "kernels", "--format", "csv"], []):
+        for how in (["--by", "kernels"], ["--by", "launches"], ["--by", "all"], ["--format", "json"], ["--by", "kernels", "--format", "csv"], []):
             said = run("show", capture, *how, *words, code=3)
             assert sentence in said.stderr and not said.stdout, said
     for device in {d for d, _ in streams}:
@@ -219,13 +219,16 @@ def test_streams_and_devices_add_up(capture):
         assert {row["device"] for row in rows(capture, "breakdown", "--device", device)} <= {device, ""}
 
 
-def test_what_cannot_be_cut_says_so(alexnet):
+def test_what_cannot_be_cut_is_left_out(alexnet):
+    """Of the answer; test_filters.py has each table by itself."""
     thread = rows(alexnet, "threads")[0]["thread"]
-    assert "of the whole capture: --range, --thread cannot cut this table" in run("show", alexnet, "--by", "steps", "--range", "aten::*", "--thread", thread).stdout
-    assert "--device cannot cut this table" in run("show", alexnet, "--by", "operators", "--device", 0, "--format", "csv").stderr
-    answer = json.loads(run("show", alexnet, "--device", 0, "--format", "json").stdout)
-    assert "operators" in answer["uncut"] and not {"kernels", "breakdown", "overlap", "launches"} & set(answer["uncut"])
-    assert json.loads(run("show", alexnet, "--format", "json").stdout)["uncut"] is None
+    answer = run("show", alexnet, "--range", "aten::*", "--thread", thread).stdout
+    assert "left out  totals, findings, breakdown, steps: --range and --thread cannot cut them (profd help filters)" in answer
+    assert "Kernels" in answer and "Where a step goes" not in answer and "Steps" not in answer and "a step (median" not in answer
+    answer = run("show", alexnet, "--device", 0).stdout
+    assert "left out  findings, operators, ranges, threads: --device cannot cut them" in answer
+    assert "Where a step goes" in answer and "device busy" in answer and "evidence:" not in answer
+    assert "left out" not in run("show", alexnet, "--step", 1).stdout
 
 
 def test_where(alexnet):

@@ -45,7 +45,7 @@ def test_show(capture):
             run("show", capture, "--by", view, "--format", "csv", "--limit", 0)
     for more in (["--step", 1], ["--phase", "train"], ["--range", "aten::*"], ["--device", 0], ["--group-by-shapes"],
                  ["--where", "(calls>2 or self_cpu<=1ms) and name~aten"], ["--sort-by", "count"]):
-        run("show", capture, "--by", "operators", *more)
+        run("show", capture, "--by", "kernels" if "--device" in more else "operators", *more)
         if "--where" not in more:
             run("show", capture, "--format", "json", *more)
     for condition in ("none>2", "(calls>2", "calls~aten", "name"):

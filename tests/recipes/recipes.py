@@ -32,7 +32,7 @@ RECIPES = [
     ], word="asking"),
     Recipe("view", ["To add a view"], [
         Row("client/report/views.def", before=r"^VIEW\(threads,",
-            text='VIEW(dtypes, "dtypes", "Types", FILLS_SHAPES, 0, 0,\n\t"operators by the types of their inputs, as a test",\n'
+            text='VIEW(dtypes, "dtypes", "Types", FILLS_SHAPES, 0, 0, CUT_STEP,\n\t"operators by the types of their inputs, as a test",\n'
                  '\t"name, input_types, calls, cpu_ns")\n'),
     ], word="dtypes"),
     Recipe("format", ["To add an export format"], [

@@ -2,7 +2,8 @@
 process is left with a slow test at the end.
 
 Of tests marked `wide` - the same proof with another model, reader or way in - ./dev test runs a part, which the commit draws (PROFD_TURN, "2/4"
-is the third of four); named parts, ./dev test long wide, and pytest by itself run all.
+is the third of four); named parts, ./dev test long wide, and pytest by itself run all. They come last where there is a time (PROFD_TEST_UNTIL,
+seconds since 1970) after which those that have not begun are left out: CI has so much time, however slow its machine is.
 
 durations.txt says how many seconds tests take that are slow; `./dev test PART -- --keep-durations` writes there what it measured.
 """
@@ -10,6 +11,7 @@ import collections
 import os
 import pathlib
 import resource
+import time
 
 import pytest
 
@@ -41,7 +43,8 @@ def pytest_collection_modifyitems(config, items):
     seconds = kept()
     if "PROFD_TURN" in os.environ:
         leave_out(config, items, seconds)
-    items.sort(key=lambda item: -seconds.get(item.nodeid, 0))
+    limited = bool(os.environ.get("PROFD_TEST_UNTIL"))
+    items.sort(key=lambda item: (limited and item.get_closest_marker("wide") is not None, -seconds.get(item.nodeid, 0)))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -82,6 +85,8 @@ def processor_seconds():
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     item.stash[BEFORE] = processor_seconds()
+    if item.get_closest_marker("wide") and time.time() > float(os.environ.get("PROFD_TEST_UNTIL") or "inf"):
+        pytest.skip("left out: the time is over; ./dev test long wide runs it")
 
 
 @pytest.hookimpl(hookwrapper=True)

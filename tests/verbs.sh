@@ -11,6 +11,8 @@ PARTS=(e2e faults sanitize service fuzz replay steps cuda recipes unit sim)
 SLICES=(torch pythons matrix hostile restarts fuzz steps forks threads repeats attach parity soak wide)
 # In so many turns ./dev test runs the tests marked `wide`.
 TURNS=4
+# A test that takes longer hangs: it fails with the place where it stands, and all that it started is ended. What takes long is given longer.
+TEST_SECONDS=1200
 
 # in_turn WORD...: prints the word that the commit draws. What takes turns so meets every commit in the long run.
 in_turn() {
@@ -178,7 +180,7 @@ run_pytest() {
 	need $PYTEST_PACKAGES
 	torch=${PYTEST_TORCH:-$(torch_venv "$TORCH_NEWEST")} || return 1
 	PROFD_BUILD=${PROFD_BUILD:-$ROOT/build} PROFD_TORCH_NEWEST=$torch PROFD_TORCH_DEBIAN=/usr/bin/python3 PYTHONDONTWRITEBYTECODE=1 \
-		/usr/bin/python3 -m pytest -ra -p no:cacheprovider -n "$jobs" -m "not serial" "$@" || status=$?
+		/usr/bin/python3 -m pytest -ra -p no:cacheprovider --timeout "$TEST_SECONDS" -n "$jobs" -m "not serial" "$@" || status=$?
 	# Nothing to run is an error, unless somebody chose tests by hand, which need not be in each part.
 	[ $status != 5 ] || [ ${#PYTEST_ARGUMENTS[@]} = 0 ] || status=0
 	return $status
@@ -520,7 +522,8 @@ test_service() {
 }
 
 run_service() {
-	PROFD_BUILD=$ROOT/build PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m pytest -ra -p no:cacheprovider tests/service "$@"
+	PROFD_BUILD=$ROOT/build PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m pytest -ra -p no:cacheprovider --timeout "$TEST_SECONDS" \
+		tests/service "$@"
 }
 
 # Those that measure, or fill the machine.
@@ -662,8 +665,9 @@ build_for_tests() {
 
 # test_long FORM [SLICE]...
 test_long() {
-	local form=$1 slice bad=()
+	local form=$1 slice bad=() TEST_SECONDS=$TEST_SECONDS
 	shift
+	[ "$form" = short ] || TEST_SECONDS=7200
 	for slice in "$@"; do
 		[[ " ${SLICES[*]} " == *" $slice "* ]] || die "there is no slice $slice: ./dev test long [${SLICES[*]}]..."
 		say "long: $slice"

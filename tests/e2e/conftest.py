@@ -3,6 +3,7 @@
 Environment (set by ./dev test): PROFD_BUILD, PROFD_TORCH_NEWEST, PROFD_TORCH_OTHER, PROFD_TORCH_DEBIAN; PROFD_DAEMON
 may name another daemon binary (a sanitizer build).
 """
+import contextlib
 import json
 import os
 import pathlib
@@ -110,6 +111,21 @@ class Patient(subprocess.Popen):
 
     def communicate(self, input=None, timeout=None):
         return super().communicate(input, timeout and BUSY * timeout)
+
+
+def drain(job):
+    """Reads what a job that has ended left in its pipes. Kills who holds them open still, and returns them: each a (pid, command)."""
+    try:
+        job.communicate(timeout=30)
+        return []
+    except subprocess.TimeoutExpired:
+        pipes = {os.readlink(f"/proc/self/fd/{file.fileno()}") for file in (job.stdout, job.stderr) if file and not file.closed}
+        holders = [(pid, command) for pid, command in proc.holding(pipes) if pid != os.getpid()]
+        for pid, _ in holders:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        job.communicate(timeout=30)
+        return holders
 
 
 class Profd:
@@ -249,17 +265,18 @@ class Profd:
         return folder
 
     def close(self):
-        crashed = []
+        crashed, left = [], []
         for job in self.jobs:
             if job.poll() is None:
                 job.kill()
             elif job.returncode in (-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL) and "segv" not in str(job.args):
                 crashed.append(job.args)
-            job.communicate()
+            left += drain(job)
         self.stop_daemon(signal.SIGTERM)
         for folder in self.open_folders:
             shutil.rmtree(folder, ignore_errors=True)
         assert not crashed, crashed
+        assert not left, f"children of jobs that had ended held their output open, and were killed: {left}"
 
 
 @pytest.fixture

@@ -41,3 +41,15 @@ def opened(folder):
         except OVER:
             pass
     return found
+
+
+def holding(what):
+    """[(pid, command)] of the processes that have one of these open: names as /proc/PID/fd tells them."""
+    found = []
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if not what.isdisjoint(opened(folder / "fd").values()):
+                found.append((int(folder.name), (folder / "cmdline").read_text(errors="replace").replace("\0", " ").strip()))
+        except (*OVER, PermissionError):
+            pass
+    return found

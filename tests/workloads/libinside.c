@@ -8,7 +8,8 @@
  * mutex was held); entered (mutexes that the agent locked while a fork was under way).
  * Without it the job forks itself, whenever inside_wait() says so, and its child asks inside_caught().
  *
- * A child that is caught may not lock what is locked for ever: it only takes memory and leaves. */
+ * A child that is caught may not lock what is locked for ever: it only takes memory and leaves. One that is made while the job
+ * ends may hang, as any thread can have any lock then; it ends with the job, whose output nobody else may hold open. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -138,10 +139,13 @@ static int take_memory(void)
 
 enum { WELL = 0, WRONG = 1, CAUGHT = 2 };
 
-static void child_works(int turn)
+static void child_works(int turn, pid_t job)
 {
 	int objects = 0;
 	void (*range)(const char *);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != job)
+		_exit(WRONG);
 	if (!take_memory())
 		_exit(WRONG);
 	if (inside_caught())
@@ -174,13 +178,14 @@ static int end_of(pid_t pid)
 static void *thread_forks(void *path)
 {
 	int ended[3] = {0};
+	pid_t job = getpid();
 	prctl(PR_SET_NAME, "forker");
 	for (int forks = 0;;) {
 		if (!inside_wait(1000))
 			continue;
 		pid_t pid = fork();
 		if (pid == 0)
-			child_works(forks);
+			child_works(forks, job);
 		if (pid < 0)
 			continue;
 		int end = end_of(pid);

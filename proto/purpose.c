@@ -48,6 +48,15 @@ static const struct {
 	{"_maybe_log_save_evaluate", PURPOSE_VALIDATION},
 };
 
+const char *purpose_word(unsigned purpose)
+{
+	static const char *const words[PURPOSE_COUNT] = {
+		[PURPOSE_VALIDATION] = "validation", [PURPOSE_TEST] = "test",	   [PURPOSE_EVALUATION] = "evaluation",
+		[PURPOSE_INFERENCE] = "inference",   [PURPOSE_TRAINING] = "train",
+	};
+	return purpose < PURPOSE_COUNT ? words[purpose] : NULL;
+}
+
 enum purpose purpose_of(const char *function)
 {
 	const char *dot = strrchr(function, '.'), *name = dot ? dot + 1 : function;

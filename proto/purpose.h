@@ -3,7 +3,7 @@
 #ifndef PROFD_PROTO_PURPOSE_H
 #define PROFD_PROTO_PURPOSE_H
 
-/* PURPOSE_EVALUATION: validation or test, and the name does not say which. */
+/* Numbers stay as they are: agents of earlier builds run on. PURPOSE_EVALUATION: validation or test, and the name does not say which. */
 enum purpose {
 	PURPOSE_NONE,
 	PURPOSE_VALIDATION,
@@ -13,6 +13,8 @@ enum purpose {
 	PURPOSE_TRAINING,
 	PURPOSE_COUNT
 };
+/* "validation"; that of PURPOSE_TRAINING is "train". NULL: it has none. */
+const char *purpose_word(unsigned purpose);
 
 /* A function's name counts as a whole, without its class, which stands before it from Python 3.11 on: `evaluate` evaluates, `evaluate_expr` may
  * do anything. */

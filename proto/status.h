@@ -11,6 +11,7 @@
 
 #define STATUS_MAGIC 0x3153555441545350ull
 #define STATUS_BYTES 4096
+#define STATUS_PURPOSES 8 /* room for enum purpose */
 
 struct status_page {
 	uint64_t magic;
@@ -24,6 +25,9 @@ struct status_page {
 	_Atomic uint32_t reserved;
 	/* Duration in ns of step n at ring[n % LIMIT_STATUS_RING]; the first step has none (0). */
 	_Atomic uint64_t ring[LIMIT_STATUS_RING];
+	/* Batches of a DataLoader by what they were for (enum purpose), and what the newest was for; PURPOSE_NONE: there was none. */
+	_Atomic uint64_t batches[STATUS_PURPOSES];
+	_Atomic uint32_t batch_purpose;
 };
 _Static_assert(sizeof(struct status_page) <= STATUS_BYTES, "status page fits its page");
 

@@ -27,6 +27,12 @@ static bool drops_in_sight;
 static bool is_unproved;
 static bool counts_calls;
 
+void frames_know(const struct python *python)
+{
+	if (!frames_python.minor)
+		frames_python = *python;
+}
+
 void frames_arm(bool modules)
 {
 	const unsigned long *version = interpreter_symbol("Py_Version");

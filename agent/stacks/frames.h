@@ -37,6 +37,8 @@ struct frames {
 /* How this process's Python keeps frames. Found once, and never changed: a thread that is late goes on by it. */
 extern struct python frames_python;
 
+/* Before anything is read: how this Python is laid out. What is known stays. The agent's thread, or who finds torch. */
+void frames_know(const struct python *python);
 /* What is read from now on; `modules`: calls of modules, too. The agent's thread. */
 void frames_arm(bool modules);
 /* May the process's first thread, which ends the interpreter itself, read its memory with this state as it is? */

@@ -90,7 +90,9 @@ int walk_arm(bool modules, char *sentence, size_t bytes)
 		return error;
 	with_modules = modules;
 	if (!this_thread) {
-		frames_python = found;
+		frames_know(&found);
+		/* Whoever has made it known may read by loads alone. */
+		frames_python.memory = found.memory;
 		*(void **)&this_thread = interpreter_symbol("PyGILState_GetThisThreadState");
 	}
 	if (!this_thread) {

@@ -12,7 +12,7 @@
 enum nest {
 	NEST_OPTIMIZER, /* Optimizer.step, for the life of the process */
 	NEST_NAMED,	/* that of an optimizer which a capture names */
-	NEST_LOADER,	/* a DataLoader's `__next__`, while its batches are a capture's steps */
+	NEST_LOADER,	/* a DataLoader's `__next__` */
 	NEST_COUNT,
 };
 

@@ -7,6 +7,7 @@
 #include "../core/glob.h"
 #include "../core/life.h"
 #include "agent/sink/sink.h"
+#include "batches.h"
 #include "counter.h"
 #include "usual.h"
 #include "watched.h"
@@ -188,12 +189,11 @@ uint32_t steps_optimizers(char *text, size_t bytes, uint32_t *ret_unclear)
 	return told[slot].optimizers;
 }
 
-int steps_loader_next(void)
+void steps_loader_next(void)
 {
 	atomic_store_explicit(&loader_seen, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&loader_next, 1, memory_order_relaxed);
 	atomic_store_explicit(&optimizer_run, 0, memory_order_relaxed);
-	return watched_is(STEP_SOURCE_BATCH);
 }
 
 /* A thread that only fetches batches for the one that steps has none of its own. */
@@ -209,11 +209,14 @@ static int has_batches(uintptr_t me)
 	return 1;
 }
 
-void steps_batch_begin(uint64_t now, uint64_t sequence)
+void steps_batch_begin(uint64_t now, uint64_t sequence, int has_sequence)
 {
 	uintptr_t me = (uintptr_t)pthread_self();
-	if (nest_enter(NEST_LOADER) && life_alive() && has_batches(me))
-		watched_batch(now, sequence, me, atomic_load_explicit(&follower, memory_order_relaxed));
+	if (!nest_enter(NEST_LOADER) || !life_alive() || !has_batches(me))
+		return;
+	enum purpose purpose =
+		has_sequence ? batches_next(now, sequence, me, watched_by_purpose(), page) : PURPOSE_NONE;
+	watched_batch(now, sequence, purpose, me, atomic_load_explicit(&follower, memory_order_relaxed));
 }
 
 void steps_batch_end(void)
@@ -435,6 +438,7 @@ void steps_publish(struct status_page *fresh)
 	atomic_store(&fresh->last, atomic_load(&last));
 	atomic_store(&fresh->other_thread_steps, steps_other_threads());
 	atomic_store(&fresh->steps, steps_count());
+	batches_publish(fresh);
 	/* If it fails, the private page stays in place, and the daemon sees a process that does not step. */
 	if (mremap(fresh, STATUS_BYTES, STATUS_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, &own) == MAP_FAILED)
 		status_unmap(fresh);
@@ -468,5 +472,6 @@ void steps_forget(void)
 	atomic_store(&loader_seen, 0);
 	atomic_store(&loader_next, 0);
 	atomic_store(&optimizer_run, 0);
+	batches_forget();
 	memset(told, 0, sizeof told);
 }

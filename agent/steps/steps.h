@@ -11,11 +11,11 @@ int steps_optimizer_begin(const char *class, size_t bytes);
  * number in this thread, if it has one. */
 void steps_optimizer_end(uint64_t now, const char *class, size_t bytes, uint64_t which, uint64_t sequence,
 			 int has_sequence);
-/* An Optimizer.zero_grad / a DataLoader's `__next__` begins. 1: batches are a capture's steps, and what follows is to be told, too. */
+/* An Optimizer.zero_grad / a DataLoader's `__next__` begins. */
 void steps_zero_grad(uint64_t sequence, int has_sequence);
-int steps_loader_next(void);
-/* That `__next__` begins, at `now`, with autograd's number in this thread; it has ended. */
-void steps_batch_begin(uint64_t now, uint64_t sequence);
+void steps_loader_next(void);
+/* That `__next__` begins, at `now`, with autograd's number in this thread, if it has one; it has ended. */
+void steps_batch_begin(uint64_t now, uint64_t sequence, int has_sequence);
 void steps_batch_end(void);
 
 /* A range named by the capture's step_range, or an operator named by its step_operator, has ended. The collector has

@@ -1,5 +1,6 @@
 /* watched.c - see watched.h. */
 #include "watched.h"
+#include "batches.h"
 #include "../../proto/events.h"
 
 #include <stdatomic.h>
@@ -17,9 +18,6 @@ static struct {
 	uint64_t sequence;
 	uint32_t watch, idle; /* batches in a row, up to it, that have not trained */
 } batch;
-/* The request that finds a loader at its end, and what follows up to the next loader's first batch, look like a batch that does not train. Of
- * these there is one at a time. */
-#define IDLE_LEAST 2
 
 int watched_is(uint32_t from)
 {
@@ -71,9 +69,33 @@ void watched_boundary(uint32_t from, uint64_t now, uintptr_t me, steps_tick *tic
 		tick(from, now, watched_count());
 }
 
-/* Autograd numbers the nodes that a forward pass makes. Where there will be no backward pass (no_grad, inference_mode) it makes none, so that
- * a batch which has left its number as it was has not trained. */
-void watched_batch(uint64_t now, uint64_t sequence, uintptr_t me, steps_tick *tick)
+int watched_by_purpose(void)
+{
+	return watched_is(STEP_SOURCE_BATCH) &&
+	       atomic_load_explicit(&batches, memory_order_relaxed) >= BATCHES_VALIDATION;
+}
+
+/* Is a batch that does not train one of these? What nobody calls anything may be all of them. */
+static int fits(uint32_t wanted, enum purpose purpose)
+{
+	switch (purpose) {
+	case PURPOSE_VALIDATION:
+		return wanted == BATCHES_VALIDATION;
+	case PURPOSE_TEST:
+		return wanted == BATCHES_TEST;
+	case PURPOSE_EVALUATION:
+		return wanted != BATCHES_INFERENCE;
+	case PURPOSE_INFERENCE:
+		return wanted == BATCHES_INFERENCE;
+	case PURPOSE_NONE:
+	case PURPOSE_TRAINING:
+	case PURPOSE_COUNT:
+		break;
+	}
+	return 1;
+}
+
+void watched_batch(uint64_t now, uint64_t sequence, enum purpose purpose, uintptr_t me, steps_tick *tick)
 {
 	if (!watched_is(STEP_SOURCE_BATCH) || !tick || !is_watched_thread(me))
 		return;
@@ -85,8 +107,9 @@ void watched_batch(uint64_t now, uint64_t sequence, uintptr_t me, steps_tick *ti
 	batch.idle = is_known && !trains ? batch.idle + 1 : 0;
 	batch.watch = watch;
 	batch.sequence = sequence;
-	if (wanted == BATCHES_ANY || (is_known && (wanted == BATCHES_TRAIN ? trains : batch.idle >= IDLE_LEAST)))
+	int is_idle = batch.idle >= BATCHES_IDLE_LEAST, is_fit = fits(wanted, purpose);
+	if (wanted == BATCHES_ANY || (is_known && (wanted == BATCHES_TRAIN ? trains : is_idle && is_fit)))
 		tick(STEP_SOURCE_BATCH, now, watched_count());
-	else if (is_known && !batch.idle == (wanted == BATCHES_VALIDATION))
+	else if (is_known && (wanted == BATCHES_TRAIN ? !trains : trains || is_idle))
 		tick(STEP_SOURCE_BATCH, now, 0);
 }

@@ -4,6 +4,7 @@
 #define PROFD_AGENT_STEPS_WATCHED_H
 
 #include "counter.h"
+#include "proto/purpose.h"
 
 /* The step thread is replaced where another has stepped this often since its last step: it has gone, or moved. So is the thread whose
  * batches, ranges or operators a capture counts. */
@@ -18,7 +19,9 @@ void watched_take_thread(uintptr_t me);
 
 /* A step of this source has ended in the calling thread. `tick`: who follows, or NULL. */
 void watched_boundary(uint32_t from, uint64_t now, uintptr_t me, steps_tick *tick);
-/* A batch begins there; `sequence`: autograd's number. */
-void watched_batch(uint64_t now, uint64_t sequence, uintptr_t me, steps_tick *tick);
+/* A batch begins there, `sequence`: autograd's number; and another ends, which is for this unless it trains. */
+void watched_batch(uint64_t now, uint64_t sequence, enum purpose purpose, uintptr_t me, steps_tick *tick);
+/* Does a capture ask what batches are for? */
+int watched_by_purpose(void);
 
 #endif

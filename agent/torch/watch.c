@@ -10,6 +10,7 @@
 #include "../steps/counter.h"
 #include "../steps/steps.h"
 #include "../steps/usual.h"
+#include "../stacks/caller.h"
 #include "internal.h"
 #include "torch.h"
 
@@ -144,8 +145,9 @@ static __attribute__((noinline)) void *watch_other(const char *name)
 		return (void *)(uintptr_t)&profiler_context;
 	} else if (name[0] == 'e' && !strncmp(name, loader_prefix, sizeof loader_prefix - 1)) {
 		size_t bytes = strlen(name), suffix = sizeof loader_suffix - 1;
-		if (bytes >= suffix && !memcmp(name + bytes - suffix, loader_suffix, suffix) && steps_loader_next()) {
-			steps_batch_begin(sink_stamp(), sequence());
+		if (bytes >= suffix && !memcmp(name + bytes - suffix, loader_suffix, suffix)) {
+			steps_loader_next();
+			steps_batch_begin(sink_stamp(), sequence(), torch_symbols.sequence_peek != NULL);
 			return (void *)(uintptr_t)&loader_context;
 		}
 	}
@@ -269,6 +271,7 @@ int torch_watch(void)
 		return there ? there : -ENOENT;
 	unsigned place = gate_enter(GATE_OWN_NS);
 	torch_which_init();
+	caller_find();
 	gate_leave(place);
 	struct torch_callback callback = {.start = watch_start, .end = watch_end, .sampling = 1.0};
 	callback.scopes[TORCH_SCOPE_USER] = 1;

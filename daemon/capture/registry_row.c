@@ -7,6 +7,7 @@
 #include "daemon/core/server.h"
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
+#include "proto/purpose.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,6 +106,32 @@ static void add_step_note(const struct process *process, uint64_t steps, cJSON *
 	json_add_text(row, "step_note", *note ? note : NULL);
 }
 
+/* What its batches were for, by word: numbers, and a few words for people. null: it has shown none. */
+static void add_batches(const struct status_page *page, cJSON *row)
+{
+	/* Those that train come first. */
+	static const enum purpose order[] = {PURPOSE_TRAINING, PURPOSE_VALIDATION, PURPOSE_TEST, PURPOSE_EVALUATION,
+					     PURPOSE_INFERENCE};
+	const char *newest = purpose_word(atomic_load_explicit(&page->batch_purpose, memory_order_relaxed));
+	char text[160];
+	size_t n = 0;
+	*text = 0;
+	for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+		const char *word = purpose_word(order[i]);
+		char key[32];
+		uint64_t count = atomic_load_explicit(&page->batches[order[i]], memory_order_relaxed);
+		if (count > 1ull << 53)
+			count = 1ull << 53;
+		snprintf(key, sizeof key, "batches_%s", word);
+		json_add_number(row, key, newest != NULL, (double)count);
+		if (newest && count && n < sizeof text)
+			n += (size_t)snprintf(text + n, sizeof text - n, "%s%s %llu", n ? ", " : "", word,
+					      (unsigned long long)count);
+	}
+	json_add_text(row, "batches", *text ? text : NULL);
+	json_add_text(row, "phase", newest);
+}
+
 void registry_describe(const struct process *process, uint64_t viewer, cJSON *row)
 {
 	const struct identity *who = &process->who;
@@ -134,6 +161,7 @@ void registry_describe(const struct process *process, uint64_t viewer, cJSON *ro
 	cJSON_AddNumberToObject(row, "step", (double)steps);
 	cJSON_AddStringToObject(row, "step_source", step_source_word(registry_step_source(process)));
 	add_step_note(process, steps, row);
+	add_batches(process->page, row);
 	json_add_number(row, "step_ns", median, (double)median);
 	add_step_times(process, steps, row);
 	json_add_time(row, "last_step_at", last && last <= now ? clock_realtime() - (now - last) : 0);

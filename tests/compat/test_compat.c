@@ -383,6 +383,8 @@ static void shared_memory(void **state)
 	LIES_AT(status_page, other_thread_steps, 32);
 	LIES_AT(status_page, step_thread, 40);
 	LIES_AT(status_page, ring, 48);
+	LIES_AT(status_page, batches, 48 + 8 * LIMIT_STATUS_RING);
+	LIES_AT(status_page, batch_purpose, 48 + 8 * LIMIT_STATUS_RING + 64);
 	assert_int_equal(SEGMENT_MAGIC, 0x31474553444f5250ull);
 	assert_int_equal(STATUS_MAGIC, 0x3153555441545350ull);
 }

@@ -1,5 +1,6 @@
 """`trigger --unit batch` and `--phase`: a step is a batch of a DataLoader, and the loop's phase is waited for."""
 import json
+import re
 import shutil
 import signal
 import sqlite3
@@ -68,6 +69,25 @@ def other_collectors(profd, job):
 wide = pytest.mark.wide
 
 
+def test_what_a_batch_is_for(profd, torch_newest):
+    """Validation and test are told by the functions that ask for the batches, both in an evaluate(): each is waited for, and counted."""
+    job = start(profd, torch_newest, "tests")
+    captures = [(phase, recorded(profd, job, "--phase", phase, "--steps", 3)) for phase in ("test", "validation")]
+    row = wait_for(lambda: (row := profd.process(job.pid))["batches_test"] > 9 and row, what="batches of the test")
+    assert row["batches_train"] > 0 and row["batches_validation"] > 9 and row["phase"] in ("train", "validation", "test")
+    assert row["batches_evaluation"] == row["batches_inference"] == 0, row
+    # The table may be too narrow for all of it.
+    assert re.search(r"BATCHES .*\n.* train \d+", profd.run("ps", "--pid", job.pid).stdout)
+    # All are called otherwise.
+    done = profd.run("trigger", "--pid", job.pid, "--phase", "inference", "--timeout", "1s", check=False)
+    assert done.returncode == 4, done
+    batches = told(job)
+    for phase, capture in captures:
+        # The request that finds the loader at its end has no batch.
+        steps = [step for step in held(profd, capture, batches) if step]
+        assert len(steps) >= 2 and all(step == [phase] for step in steps), (phase, steps)
+
+
 @pytest.mark.parametrize("how", ["plain", pytest.param("workers", marks=wide), pytest.param("nested", marks=wide)])
 def test_each_batch_is_a_step(profd, torch_newest, how):
     job = start(profd, torch_newest, how)
@@ -119,8 +139,8 @@ def test_torch_is_told_of_before_the_agent_looks(profd):
         job.kill()
 
 
-@pytest.mark.parametrize("how, phases", [("plain", ["validation", "train"]), pytest.param("nested", ["test", "train"], marks=wide),
-                                         pytest.param("validation", ["inference"], marks=wide), pytest.param("workers", ["validation"], marks=wide)])
+@pytest.mark.parametrize("how, phases", [("plain", ["validation", "train"]), pytest.param("nested", ["validation", "train"], marks=wide),
+                                         pytest.param("validation", ["validation"], marks=wide), pytest.param("workers", ["validation"], marks=wide)])
 def test_a_phase_is_waited_for(profd, torch_newest, how, phases):
     """It is recorded alone, however often the loop changes; by options or by a recipe."""
     job = start(profd, torch_newest, how, 40, 40)

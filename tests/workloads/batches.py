@@ -1,9 +1,10 @@
 """A loop that trains and validates by turns, each with a DataLoader; prints of each batch where it lay, when it ends.
 
-    batches.py plain|workers|nested|graph|ahead|validation|list|moves|moves-validation [TRAIN VALIDATE]
+    batches.py plain|workers|nested|graph|ahead|validation|tests|list|moves|moves-validation [TRAIN VALIDATE]
 
 TRAIN batches (6) are followed by VALIDATE ones (12), and so on. workers: the loaders have one. nested: the training data come out of a
 DataLoader of their own. graph: validates with gradients on. ahead: another thread fetches the batches. validation: does not train at all.
+tests: after each validation as many batches of a test.
 list: no DataLoader. moves, moves-validation: at SIGUSR1 another thread goes on with the loop, as plain or validation, and faster. Ended by SIGTERM; prints {"batches": [[phase, begin, end], ...]}, times of CLOCK_MONOTONIC in ns."""
 import contextlib
 import json
@@ -105,13 +106,21 @@ def train():
             break
 
 
-def validate():
+def evaluate(phase):
     with torch.set_grad_enabled(how == "graph"):
         for x, y in batches(validating):
-            with batch("validation"):
+            with batch(phase):
                 (model(x).argmax(1) == y).sum().item()
             if ended or moved and here():
                 break
+
+
+def validate():
+    evaluate("validation")
+
+
+def test():
+    evaluate("test")
 
 
 def here():
@@ -123,6 +132,8 @@ def loop():
         if how != "validation":
             train()
         validate()
+        if how == "tests":
+            test()
 
 
 signal.signal(signal.SIGTERM, lambda *_: ended.append(1))

@@ -132,6 +132,8 @@ static bool write_page(const struct bringing *bringing)
 static int call(struct target *target, struct stopped *thread, uint64_t pages, uint64_t function,
 		const uint64_t arguments[4])
 {
+	/* These take a lock at most. */
+	bool few = function == target->add_pending_call || function == pages + PAGE + CLAIM_AT;
 	const struct stopped_stub stub = {.begin = pages + PAGE + CALL_AT,
 					  .end = pages + PAGE + CALL_AT + sizeof call_code,
 					  .data = pages,
@@ -139,7 +141,7 @@ static int call(struct target *target, struct stopped *thread, uint64_t pages, u
 
 	if (target->python && !target_python_runs(target))
 		return -ECANCELED;
-	return stopped_call(thread, &stub, function, arguments);
+	return stopped_call(thread, &stub, function, arguments, few);
 }
 
 /* What it answered; an error where that was none. */

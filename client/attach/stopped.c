@@ -440,11 +440,35 @@ static bool is_home(const struct stopped *thread, const struct user_regs_struct 
 	return has_come_back(thread) && (now->rip < thread->stub.begin || now->rip > thread->stub.end);
 }
 
-/* A thread that is stopped at each of a function's system calls stands for long: pthread_create makes a dozen. So it runs, notes that it has come
- * back, and waits a moment to be interrupted: by ppoll, which leaves what the kernel knows of the call in which it was found. If nobody
+/* Has come back by itself to where it waits, and stands before that. */
+static int to_wait(struct stopped *thread)
+{
+	struct user_regs_struct seen;
+	int error = 0;
+
+	for (int i = 0; i < STEPS_MOST && !error && !has_come_back(thread); i++)
+		error = to_syscall(thread, &seen);
+	return error || has_come_back(thread) ? error : -ETIMEDOUT;
+}
+
+/* It runs; then it is interrupted. */
+static int to_back(struct stopped *thread)
+{
+	int error = trace(PTRACE_CONT, thread, 0, NULL) ? -errno : await_back(thread);
+
+	if (!error && trace(PTRACE_INTERRUPT, thread, 0, NULL))
+		error = -errno;
+	error = error ? error : wait_interrupt(thread, BACK_NS);
+	/* One that the job itself stops stands, too. */
+	thread->held = error == -EAGAIN;
+	return thread->held ? 0 : error;
+}
+
+/* A thread that is stopped at each of a function's system calls stands for long: pthread_create makes a dozen. So it runs, unless it makes few, notes
+ * that it has come back, and waits a moment to be interrupted: by ppoll, which leaves what the kernel knows of the call in which it was found. If nobody
  * interrupts it, it goes back by itself. */
 int stopped_call(struct stopped *thread, const struct stopped_stub *stub, uint64_t function,
-		 const uint64_t arguments[4])
+		 const uint64_t arguments[4], bool few)
 {
 	const struct stopped_return back = {.wait.tv_nsec = COME_BACK_NS};
 	struct user_regs_struct r = begin_call(thread);
@@ -461,15 +485,7 @@ int stopped_call(struct stopped *thread, const struct stopped_stub *stub, uint64
 		return -errno;
 	error = block_signals(thread);
 	thread->stub = *stub;
-	if (!error && trace(PTRACE_CONT, thread, 0, NULL))
-		error = -errno;
-	error = error ? error : await_back(thread);
-	if (!error && trace(PTRACE_INTERRUPT, thread, 0, NULL))
-		error = -errno;
-	error = error ? error : wait_interrupt(thread, BACK_NS);
-	/* One that the job itself stops stands, too. */
-	thread->held = error == -EAGAIN;
-	return thread->held ? 0 : error;
+	return error ? error : few ? to_wait(thread) : to_back(thread);
 }
 
 bool stopped_waits(const struct stopped *thread)

@@ -61,9 +61,10 @@ int stopped_lay(struct stopped *thread, uint64_t leave);
 /* Has the thread call a function of libc that makes the system call `number` at once. *ret: what the kernel answers. 0 or a negative
  * errno; then only stopped_end(). */
 int stopped_syscall(struct stopped *thread, uint64_t function, long number, const uint64_t arguments[6], int64_t *ret);
-/* Has it call a function through a stub. 0: it has come back, and stands, or has gone on where it was already. */
+/* Has it call a function through a stub; `few`: one that makes hardly a system call. 0: it has come back, and stands, or has gone on where it was
+ * already. */
 int stopped_call(struct stopped *thread, const struct stopped_stub *stub, uint64_t function,
-		 const uint64_t arguments[4]);
+		 const uint64_t arguments[4], bool few);
 /* Does it still wait for us after such a call, so that it can be made to call more? */
 bool stopped_waits(const struct stopped *thread);
 /* Puts everything back and lets it go. 0, or a negative errno: it goes back by itself as soon as it comes out of what it was made to call,

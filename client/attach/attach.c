@@ -18,8 +18,11 @@
 #include <stddef.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #if defined(__x86_64__)
+
+static const struct parts none = {.fd = -1};
 
 /* How long a main thread gets to see what is queued, before it is queued once more; four times as long from then on. */
 #define AGAIN_NS 20000000ll
@@ -174,22 +177,38 @@ static int by_new_thread(struct bringing *bringing, int64_t until)
 	return code ? code : await_agent(bringing, left < START_LEAST_NS ? START_LEAST_NS : left, asked, &not_come);
 }
 
+static int by_stop(struct bringing *bringing, int64_t patience)
+{
+	bool python = bringing->target->python, not_come;
+	int64_t asked, until = clock_now() + patience;
+	int code;
+
+	bringing->ret->way = python ? "pending call" : "thread";
+	code = ask(bringing, patience > CHOOSE_LEAST_NS ? patience : CHOOSE_LEAST_NS, &none, &asked);
+	if (code)
+		return code;
+	if (python)
+		patience = patience / 10 * QUEUED_TENTHS;
+	code = await_agent(bringing, patience, asked, &not_come);
+	if (code == EXIT_TIMED_OUT && not_come && python)
+		code = by_new_thread(bringing, until);
+	return code;
+}
+
 static int load_agent(struct target *target, const void *library, size_t library_bytes, const char *socket,
 		      int64_t patience, struct attachment *ret, char *sentence, size_t bytes)
 {
-	static const struct parts none = {.fd = -1};
 	size_t needed = fill_needed(library, library_bytes);
 	struct bringing bringing = {.target = target,
 				    .library = library,
 				    .bytes = needed,
+				    .own = -1,
 				    .socket = socket,
 				    .what = target->python ? CHOOSE_TO_QUEUE : CHOOSE_TO_START,
 				    .parts = none,
 				    .ret = ret,
 				    .sentence = sentence,
 				    .sentence_bytes = bytes};
-	int64_t asked, until = clock_now() + patience;
-	bool not_come;
 	int code;
 
 	if (!needed || strlen(socket) >= SOCKET_BYTES)
@@ -198,15 +217,10 @@ static int load_agent(struct target *target, const void *library, size_t library
 			"the agent's library was not built for this machine, or the socket's path is too long");
 	if (by_slot(target, library, needed, socket, patience, ret, &code, sentence, bytes))
 		return code;
-	ret->way = target->python ? "pending call" : "thread";
-	code = ask(&bringing, patience > CHOOSE_LEAST_NS ? patience : CHOOSE_LEAST_NS, &none, &asked);
-	if (code)
-		return code;
-	if (target->python)
-		patience = patience / 10 * QUEUED_TENTHS;
-	code = await_agent(&bringing, patience, asked, &not_come);
-	if (code == EXIT_TIMED_OUT && not_come && target->python)
-		code = by_new_thread(&bringing, until);
+	bringing.own = target->agent ? -1 : fill_own(target->pid, library, needed, PARTS_NAME);
+	code = by_stop(&bringing, patience);
+	if (bringing.own >= 0)
+		close(bringing.own);
 	return code;
 }
 

@@ -1,11 +1,15 @@
 /* fill.c - see fill.h. */
 #include "fill.h"
 
+#include "client/process/facts.h"
+
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,6 +32,18 @@ size_t fill_needed(const unsigned char *library, size_t bytes)
 	return most <= bytes ? most : 0;
 }
 
+static int write_all(int file, const unsigned char *from, size_t bytes)
+{
+	for (size_t at = 0; at < bytes;) {
+		ssize_t n = write(file, from + at, bytes - at);
+
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		at += (size_t)n;
+	}
+	return 0;
+}
+
 int fill_memfd(int64_t pid, int fd, const unsigned char *library, size_t bytes, ino_t *made)
 {
 	char path[64];
@@ -45,19 +61,54 @@ int fill_memfd(int64_t pid, int fd, const unsigned char *library, size_t bytes, 
 	/* Of all files only a memfd that may be sealed has no seal yet, but for the one that vm.memfd_noexec gives to each. */
 	int seals = file < 0 ? -1 : fcntl(file, F_GET_SEALS);
 	if (seals >= 0 && !(seals & ~SEAL_EXEC)) {
-		error = 0;
 		*made = facts.st_ino;
-		for (size_t at = 0; at < bytes && !error;) {
-			ssize_t n = write(file, library + at, bytes - at);
-
-			if (n <= 0)
-				error = n < 0 ? -errno : -EIO;
-			else
-				at += (size_t)n;
-		}
+		error = write_all(file, library, bytes);
 	}
 	if (file >= 0)
 		close(file);
 	close(handle);
 	return error;
+}
+
+/* Is what /proc/PID/NAME leads to the same for both? */
+static bool same(int64_t pid, const char *name)
+{
+	struct stat ours, theirs;
+	char path[64];
+
+	snprintf(path, sizeof path, "/proc/self/%s", name);
+	if (stat(path, &ours))
+		return false;
+	snprintf(path, sizeof path, "/proc/%lld/%s", (long long)pid, name);
+	return stat(path, &theirs) == 0 && ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
+}
+
+/* The kernel compares all of its numbers with ours, and its rights. */
+static bool same_user(int64_t pid)
+{
+	char ours[128], theirs[128];
+
+	for (const char *const *key = (const char *const[]){"Uid", "Gid", "CapPrm", NULL}; *key; key++)
+		if (!process_status(getpid(), *key, ours, sizeof ours) ||
+		    !process_status(pid, *key, theirs, sizeof theirs) || strcmp(ours, theirs) != 0)
+			return false;
+	return true;
+}
+
+int fill_own(int64_t pid, const unsigned char *library, size_t bytes, const char *name)
+{
+	int file;
+
+	if (!same_user(pid) || !same(pid, "ns/pid") || !same(pid, "ns/mnt") || !same(pid, "ns/user") ||
+	    !same(pid, "root"))
+		return -1;
+	file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (file < 0)
+		return -1;
+	if (write_all(file, library, bytes) ||
+	    fcntl(file, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
+		close(file);
+		return -1;
+	}
+	return file;
 }

@@ -5,6 +5,7 @@
 #include "fill.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -90,10 +91,18 @@ static int make_pages(struct bringing *bringing, struct stopped *thread)
 	return system_call(bringing, thread, target->mprotect, SYS_mprotect, protect, &at);
 }
 
+static bool is_our_file(const struct target *target, const struct parts *parts)
+{
+	struct stat facts;
+	char path[64];
+
+	snprintf(path, sizeof path, "/proc/%lld/fd/%d", (long long)target->pid, parts->fd);
+	return stat(path, &facts) == 0 && S_ISREG(facts.st_mode) && !facts.st_nlink && facts.st_ino == parts->file;
+}
+
 static int make_memfd(struct bringing *bringing, struct stopped *thread)
 {
-	/* As a path it ends like the library's, by which others know it. */
-	static const char name[] = "profd/libprofd_agent.so";
+	static const char name[] = PARTS_NAME;
 	struct target *target = bringing->target;
 	struct parts *parts = &bringing->parts;
 	int64_t at;
@@ -107,6 +116,39 @@ static int make_memfd(struct bringing *bringing, struct stopped *thread)
 		return error;
 	parts->fd = (int)at;
 	return fill_memfd(target->pid, parts->fd, bringing->library, bringing->bytes, &parts->file);
+}
+
+/* Opens ours. Where it cannot (a rule of the machine) or what it has is another one, it makes one of its own. */
+static int open_own(struct bringing *bringing, struct stopped *thread)
+{
+	struct target *target = bringing->target;
+	uint64_t at = bringing->parts.pages + offsetof(struct page, path);
+	struct stat facts;
+	char path[64];
+	int64_t fd;
+
+	snprintf(path, sizeof path, "/proc/%lld/fd/%d", (long long)getpid(), bringing->own);
+	if (bringing->own < 0 || fstat(bringing->own, &facts))
+		return -ENOENT;
+	if (!process_memory_write(&target->process, at, path, sizeof path))
+		return -EFAULT;
+	const uint64_t open_it[6] = {SYS_openat, (uint64_t)AT_FDCWD, at, O_RDONLY | O_CLOEXEC};
+	int error = system_call(bringing, thread, target->syscall, SYS_openat, open_it, &fd);
+	if (error)
+		return error;
+	bringing->parts.fd = (int)fd;
+	bringing->parts.file = facts.st_ino;
+	if (is_our_file(target, &bringing->parts))
+		return 0;
+	bringing->parts.fd = -1;
+	return -EBADF;
+}
+
+static int make_file(struct bringing *bringing, struct stopped *thread)
+{
+	int error = open_own(bringing, thread);
+
+	return error && bringing->parts.usable ? make_memfd(bringing, thread) : error;
 }
 
 static bool write_page(const struct bringing *bringing)
@@ -176,15 +218,6 @@ static int claim(struct bringing *bringing, struct stopped *thread, const struct
 	return error;
 }
 
-static bool is_our_file(const struct target *target, const struct parts *parts)
-{
-	struct stat facts;
-	char path[64];
-
-	snprintf(path, sizeof path, "/proc/%lld/fd/%d", (long long)target->pid, parts->fd);
-	return stat(path, &facts) == 0 && S_ISREG(facts.st_mode) && !facts.st_nlink && facts.st_ino == parts->file;
-}
-
 /* What has been made, as nothing will come of it; in the same stop. */
 static void take_back(struct bringing *bringing, struct stopped *thread)
 {
@@ -212,7 +245,7 @@ static int make_parts(struct bringing *bringing, struct stopped *thread, const s
 	if (!error && before->pages)
 		error = claim(bringing, thread, before);
 	if (!error && !target->agent && parts->fd < 0)
-		error = make_memfd(bringing, thread);
+		error = make_file(bringing, thread);
 	if (!error && !write_page(bringing))
 		error = -EFAULT;
 	if (error)

@@ -10,6 +10,8 @@
 
 #define PAGE 4096
 #define SOCKET_BYTES 256
+/* As a path it ends like the library's, by which others know it. */
+#define PARTS_NAME "profd/libprofd_agent.so"
 
 /* The first page, as the code in the second one sees it. */
 struct page {
@@ -38,6 +40,7 @@ struct bringing {
 	struct target *target;
 	const void *library;
 	size_t bytes;
+	int own; /* fill_own() */
 	const char *socket;
 	enum choose_what what;
 	struct stops stops;

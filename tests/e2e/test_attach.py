@@ -2,6 +2,7 @@
 import contextlib
 import ctypes
 import errno
+import fcntl
 import json
 import os
 import pathlib
@@ -89,6 +90,27 @@ def test_a_process_that_ends_meanwhile(profd, part, kinds):
             wait_for(lambda: pathlib.Path(f"/proc/{job.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z", what="its end")
         out, err = client.communicate(timeout=60)
         assert client.returncode == 3 and f"process {job.pid} has ended" in err, (out, err)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone may open what another process has mapped")
+@pytest.mark.parametrize("apart", [False, True])
+def test_whose_file_it_is(profd, apart):
+    """The client's, which nobody can change any more, so that nothing stands while it is written; one that has files of its own could not open it, and makes
+    one."""
+    command = ["unshare", "--mount"] * apart + ["/usr/bin/python3", "-c", "import time\nprint(flush=True)\nwhile True:\n    time.sleep(0.01)"]
+    with process(*command) as job:
+        profd.run("attach", "--pid", job.pid)
+        mapped = [line.split() for line in pathlib.Path(f"/proc/{job.pid}/maps").read_text().splitlines() if "libprofd_agent" in line]
+        assert {row[5] for row in mapped} == {"/memfd:profd/libprofd_agent.so"}, mapped
+        try:
+            file = open(f"/proc/{job.pid}/map_files/{mapped[0][0]}", "rb")
+        except PermissionError:
+            pytest.skip("root of a container may not")
+        with file:
+            sealed = bool(fcntl.fcntl(file, fcntl.F_GET_SEALS) & fcntl.F_SEAL_WRITE)
+        assert sealed == (not apart)
+        # The loader's descriptor is closed again.
+        assert not any("libprofd_agent" in path for path in proc.opened(f"/proc/{job.pid}/fd").values())
 
 
 def scheduling(tid):

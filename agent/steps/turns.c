@@ -15,7 +15,8 @@
  *    known, counted by another's steps until then, are taken back. A group's end counts for
  *    its optimizer: the object where the caller knows it, else the class. Where another has come once more often than it
  *    does between two of the leader's steps, and again, the leader is gone: the loop has changed, and whoever steps now
- *    leads. What was not counted meanwhile is made up for.
+ *    leads. What was not counted meanwhile is made up for. One that has lost the lead so and is back at once, among others,
+ *    was not gone: they step in bunches (an actor that makes up for steps that it left out), and the leader stays.
  *
  * A GradScaler that finds an overflow skips the step. Where every step had one zero_grad with a forward pass behind
  * it, a second zero_grad after another forward pass and without a step says that one was skipped: an iteration all the same.
@@ -32,6 +33,8 @@
 /* More rarely than this it is not a part of an iteration at all. */
 #define RARE_MOST 128
 #define PROBES 4
+/* Ends of groups within which an optimizer that was taken to be gone is back. */
+#define BACK_SOON 4
 /* Steps in a row that make a rule. */
 #define REGULAR 4
 #define DOUBLES 3
@@ -72,6 +75,23 @@ static void run_ends(struct turns *t)
 	t->runs++;
 }
 
+/* The leader is gone. */
+static void take_over(struct turns *t, uint64_t key, struct turns_answer *ret)
+{
+	t->gone = t->lead;
+	t->gone_since = t->votes;
+	t->lead = key;
+	t->rare_until = 0;
+	/* How regularly others come is seen anew: by its steps, and not by those of one that may be gone. */
+	for (uint32_t i = 0; i < TURNS_KEYS; i++)
+		t->table[i].between = 0;
+	ret->more += t->repeats;
+	run_ends(t);
+	t->repeats_usual = 0;
+	t->gap = t->gap_before = 1;
+	ret->ends = 1;
+}
+
 /* The group that `key` has ended: does it end the iteration? */
 static void vote(struct turns *t, uint64_t key, struct turns_answer *ret)
 {
@@ -86,6 +106,7 @@ static void vote(struct turns *t, uint64_t key, struct turns_answer *ret)
 	struct turns_key *e = key_of(t, key);
 	uint32_t usual = t->gap > t->gap_before ? t->gap : t->gap_before;
 	int is_new = !e->votes;
+	int among_others = t->votes - e->votes > 1;
 	e->votes = t->votes;
 	if (!t->recurred && is_new) {
 		/* The first iteration, which ends with the last of its optimizers. */
@@ -99,7 +120,7 @@ static void vote(struct turns *t, uint64_t key, struct turns_answer *ret)
 		return;
 	}
 	t->recurred = 1;
-	uint32_t between = t->runs - e->run;
+	uint32_t between = t->runs - e->run, at_a_time = e->in_run;
 	e->in_run = between ? 1 : e->in_run + 1;
 	e->run = t->runs;
 	/* The first iterations are those before its first step. */
@@ -107,7 +128,7 @@ static void vote(struct turns *t, uint64_t key, struct turns_answer *ret)
 		e->between = t->runs;
 	else if (between > RAREST && between <= RARE_MOST && between == e->between)
 		t->rare_until = t->runs + 3 * between;
-	if (!is_new && between >= 2 && between <= RAREST && between == e->between) {
+	if (!is_new && at_a_time == 1 && between >= 2 && between <= RAREST && between == e->between) {
 		/* More rarely than the leader, and as regularly: the iteration that has just ended ends here. */
 		t->lead = key;
 		t->rare_until = 0;
@@ -117,17 +138,11 @@ static void vote(struct turns *t, uint64_t key, struct turns_answer *ret)
 		ret->moves = 1;
 		/* Both its iterations were counted by the leader's steps. */
 		ret->less = 2 * (between - 1);
+	} else if (key == t->gone && t->votes - t->gone_since <= BACK_SOON && e->in_run == 2 && among_others) {
+		t->repeats_usual = t->repeats_usual > 2 ? t->repeats_usual : 2;
+		t->gap = t->gap_before = t->since > usual ? t->since : usual;
 	} else if (e->in_run > t->repeats_usual + 1 || t->since > 2 * usual + 2) {
-		t->lead = key;
-		t->rare_until = 0;
-		/* How regularly others come is seen anew: by its steps, and not by those of one that may be gone. */
-		for (uint32_t i = 0; i < TURNS_KEYS; i++)
-			t->table[i].between = 0;
-		ret->more += t->repeats;
-		run_ends(t);
-		t->repeats_usual = 0;
-		t->gap = t->gap_before = 1;
-		ret->ends = 1;
+		take_over(t, key, ret);
 	}
 	if (between)
 		e->between = between;

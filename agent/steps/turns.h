@@ -47,7 +47,8 @@ struct turns {
 	uint64_t sequence, last_key, last_now;
 	/* Turns. */
 	uint64_t lead, votes;
-	uint32_t lead_group; /* number of the group in which it came last */
+	uint32_t lead_group;	   /* number of the group in which it came last */
+	uint64_t gone, gone_since; /* the one that led before and was taken to be gone, and `votes` then; 0: none was */
 	uint32_t runs, since, gap, gap_before, keys, repeats, repeats_usual;
 	int recurred;
 	struct turns_key table[TURNS_KEYS];

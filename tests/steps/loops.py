@@ -3,6 +3,7 @@
 It prints `ready`, waits for FOLDER/start, trains until FOLDER/stop is there, prints `count N`, and leaves when FOLDER/leave is
 there. Everything is made here: nothing is fetched.
 """
+import copy
 import os
 import pathlib
 import sys
@@ -272,6 +273,79 @@ def wgan_often(loop):
     critic_first(loop, 40)
 
 
+def soft_actor_critic(loop, updates=1, delay=1):
+    """Two critics, an actor and a temperature, with an optimizer each; targets that follow the critics. An iteration is an update: the
+    environment is stepped some times before the first, then before each `updates` of them. The actor and the temperature are left out but
+    at each `delay`-th, where they step as often as that."""
+    actor, critics = nn.Sequential(net(), nn.Linear(16, 32)), [nn.Sequential(net(width=32), nn.Linear(32, 1)) for _ in range(2)]
+    targets = copy.deepcopy(critics)
+    temperature = torch.zeros(1, requires_grad=True)
+    of_critics = [torch.optim.Adam(critic.parameters()) for critic in critics]
+    of_actor, of_temperature = torch.optim.Adam(actor.parameters()), torch.optim.Adam([temperature])
+    replay = []
+
+    def act(state):
+        mean, deviation = actor(state).chunk(2, -1)
+        chosen = torch.distributions.Normal(mean, deviation.clamp(-5, 2).exp())
+        action = chosen.rsample()
+        return action.tanh(), (chosen.log_prob(action) - (1 - action.tanh() ** 2 + 1e-6).log()).sum(-1, keepdim=True)
+
+    def play():
+        with torch.no_grad():
+            state = torch.randn(1, 16)
+            replay.append((state, act(state)[0], state.sum(-1, keepdim=True)))
+
+    def value(of, state, action):
+        return torch.minimum(*(critic(torch.cat([state, action], -1)) for critic in of))
+
+    def update_critics(state, action, reward):
+        with torch.no_grad():
+            after = state.roll(1, 0)
+            next_action, log = act(after)
+            wanted = reward + 0.99 * (value(targets, after, next_action) - temperature.exp() * log)
+        loss = sum((critic(torch.cat([state, action], -1)) - wanted).square().mean() for critic in critics)
+        for optimizer in of_critics:
+            optimizer.zero_grad()
+        loss.backward()
+        for optimizer in of_critics:
+            optimizer.step()
+
+    def update_actor(state):
+        action, log = act(state)
+        loss = (temperature.exp().detach() * log - value(critics, state, action)).mean()
+        of_actor.zero_grad()
+        loss.backward()
+        of_actor.step()
+        of_temperature.zero_grad()
+        (-temperature.exp() * (log.detach() - 16)).mean().backward()
+        of_temperature.step()
+
+    def update(number):
+        state, action, reward = map(torch.cat, zip(*(replay[int(i)] for i in torch.randint(len(replay), (8,)))))
+        update_critics(state, action, reward)
+        for _ in range(delay if number % delay == 0 else 0):
+            update_actor(state)
+        with torch.no_grad():
+            for critic, target in zip(critics, targets):
+                for p, slow in zip(critic.parameters(), target.parameters()):
+                    slow.lerp_(p, 0.005)
+
+    for _ in range(50):
+        play()
+    for number in loop:
+        if number % updates == 0:
+            play()
+        update(number)
+
+
+def sac(loop):
+    soft_actor_critic(loop, updates=3)
+
+
+def sac_delayed(loop):
+    soft_actor_critic(loop, delay=2)
+
+
 def two_tasks(loop):
     """One optimizer, two kinds of batches in turn: each is an iteration."""
     body, heads = net(), [net(depth=1), net(depth=3)]
@@ -485,7 +559,7 @@ def accelerate(loop):
 
 LOOPS = {f.__name__: f for f in (
     plain, plain_loader, no_backward, muon_adamw, two_adamw, sam, sam_two_steps, zero, gan, gan_loader, gan_alike, wgan,
-    wgan_often, two_tasks, lbfgs, hooks, scaler_skips, changes, unseen_step, sums, serve, schedule_free, hf_trainer, lightning_automatic, lightning_manual,
+    wgan_often, sac, sac_delayed, two_tasks, lbfgs, hooks, scaler_skips, changes, unseen_step, sums, serve, schedule_free, hf_trainer, lightning_automatic, lightning_manual,
     accelerate)}
 for _n in (1, 4, 8):
     LOOPS[f"accumulate_{_n}"] = accumulate(_n, False)

@@ -210,6 +210,31 @@ static void test_rarer(void **state)
 	}
 }
 
+/* A soft actor-critic loop as it is mostly written: two critics side by side in each iteration, the actor and its temperature twice in
+ * every second one. Each iteration is one, after the first few. */
+static void test_bunches(void **state)
+{
+	(void)state;
+	begin();
+	for (uint64_t i = 1; i <= 200; i++) {
+		uint64_t before = count;
+		forward(20);
+		step(0x1000, "Adam");
+		step(0x2000, "Adam");
+		if (i > 4)
+			assert_true(count == before + 1 && last_end + 1 >= now);
+		for (int k = 0; k < (i % 2 ? 0 : 2); k++) {
+			forward(12);
+			step(0x3000, "Adam");
+			forward(1);
+			step(0x4000, "Adam");
+		}
+		if (i > 4)
+			assert_int_equal(count, before + 1);
+	}
+	assert_in_range(count, 200, 202);
+}
+
 /* More rarely than is believed, but as regularly: it is said, until it is one of those that are believed or comes no more. */
 static void test_too_rare(void **state)
 {
@@ -440,19 +465,13 @@ static void test_nest(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_one),
-		cmocka_unit_test(test_no_forward),
-		cmocka_unit_test(test_side_by_side),
-		cmocka_unit_test(test_turns),
-		cmocka_unit_test(test_rarer),
-		cmocka_unit_test(test_too_rare),
-		cmocka_unit_test(test_hooks),
-		cmocka_unit_test(test_changes),
-		cmocka_unit_test(test_skipped),
-		cmocka_unit_test(test_nest),
-		cmocka_unit_test(test_one_after_the_other),
-		cmocka_unit_test(test_usual),
-		cmocka_unit_test(test_usual_is_looked_at),
+		cmocka_unit_test(test_one),	     cmocka_unit_test(test_no_forward),
+		cmocka_unit_test(test_side_by_side), cmocka_unit_test(test_turns),
+		cmocka_unit_test(test_rarer),	     cmocka_unit_test(test_bunches),
+		cmocka_unit_test(test_too_rare),     cmocka_unit_test(test_hooks),
+		cmocka_unit_test(test_changes),	     cmocka_unit_test(test_skipped),
+		cmocka_unit_test(test_nest),	     cmocka_unit_test(test_one_after_the_other),
+		cmocka_unit_test(test_usual),	     cmocka_unit_test(test_usual_is_looked_at),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

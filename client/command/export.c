@@ -61,6 +61,14 @@ static int open_captures(struct export_run *run, char **words, size_t count)
 	return code;
 }
 
+static enum export_metric metric_of(const struct arguments *arguments)
+{
+	const char *word = arguments_text(arguments, "metric", NULL);
+	if (!word)
+		return EXPORT_METRIC_USUAL;
+	return strcmp(word, "self_cpu_time_total") == 0 ? EXPORT_METRIC_HOST : EXPORT_METRIC_DEVICE;
+}
+
 int command_export(struct arguments *arguments)
 {
 	uint32_t devices[EXPORT_PART_DEVICES];
@@ -69,6 +77,7 @@ int command_export(struct arguments *arguments)
 		.output = arguments_text(arguments, "output", NULL),
 		.force = arguments_has(arguments, "force"),
 		.dry = arguments_has(arguments, "dry-run"),
+		.options.metric = metric_of(arguments),
 	};
 	size_t wanted = arguments->word_count ? arguments->word_count : 1;
 	int code = export_part(arguments, &run.options, devices);

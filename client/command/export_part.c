@@ -61,11 +61,7 @@ int export_part(const struct arguments *arguments, struct export_options *option
 {
 	const char *step = arguments_text(arguments, "step", NULL), *time = arguments_text(arguments, "time", NULL),
 		   *device = arguments_text(arguments, "device", NULL);
-	const char *metric = arguments_text(arguments, "metric", NULL);
 	options->range = arguments_text(arguments, "range", NULL);
-	if (metric)
-		options->metric =
-			strcmp(metric, "self_cpu_time_total") == 0 ? EXPORT_METRIC_HOST : EXPORT_METRIC_DEVICE;
 	if (step &&
 	    (!read_pair(step, quantity_number, &options->first_step, &options->last_step) || options->first_step < 1))
 		return fail(EXIT_USAGE, "--step %.80s: a step is wanted, such as 2, or the first and the last, 2-4",

@@ -1,4 +1,4 @@
-/* export_part.h - reads which part of a capture `profd export` is to write: --step, --range, --device, --time; and --metric. */
+/* export_part.h - reads which part of a capture `profd export` is to write: --step, --range, --device, --time. */
 #ifndef PROFD_CLIENT_COMMAND_EXPORT_PART_H
 #define PROFD_CLIENT_COMMAND_EXPORT_PART_H
 

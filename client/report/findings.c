@@ -92,7 +92,6 @@ static void set_name(struct table *table, size_t column, const struct reader *re
 
 static void set_place(struct table *table, const struct reader *reader, const struct place *place)
 {
-	char *module = places_module(reader->db, place->module);
 	char text[REPORT_LINE_BYTES];
 	sqlite3_stmt *statement = report_prepare(reader, "SELECT text, ?2 FROM strings WHERE id = ?1");
 
@@ -105,8 +104,7 @@ static void set_place(struct table *table, const struct reader *reader, const st
 	if (place->line)
 		table_set(table, V_LINE, place->line);
 	set_name(table, V_FUNCTION, reader, place->function);
-	table_set_text(table, V_MODULE, module);
-	sqlite3_free(module);
+	table_set_text(table, V_MODULE, place->module);
 }
 
 static struct table *intervals(const struct reader *reader, const struct findings *findings, size_t number)
@@ -130,6 +128,7 @@ static struct table *intervals(const struct reader *reader, const struct finding
 		set_name(table, V_OPERATOR, reader, interval->outer);
 		set_place(table, reader, &places.of[number - 1][i]);
 	}
+	places_free(&places);
 	table_set_whole(table, (size_t)finding->interval_total);
 	table_note(table, "%s: %.1f %%%s", finding->what, finding->share * 100,
 		   finding->step ? " of all the time" : findings_of(findings));

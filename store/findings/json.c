@@ -36,7 +36,6 @@ static void add_string(cJSON *object, const char *key, int64_t id, sqlite3 *db)
 static void add_interval(cJSON *list, const struct finding_interval *interval, const struct place *place, sqlite3 *db)
 {
 	cJSON *object = cJSON_CreateObject();
-	char *module = places_module(db, place->module);
 	cJSON_AddNumberToObject(object, "step", (double)interval->step);
 	cJSON_AddNumberToObject(object, "start_ns", (double)interval->start);
 	cJSON_AddNumberToObject(object, "end_ns", (double)interval->end);
@@ -46,8 +45,7 @@ static void add_interval(cJSON *list, const struct finding_interval *interval, c
 	add_string(object, "file", place->file, db);
 	add_known(object, "line", place->line, place->line != 0);
 	add_string(object, "function", place->function, db);
-	add_text(object, "module", module ? module : "");
-	sqlite3_free(module);
+	add_text(object, "module", place->module ? place->module : "");
 	cJSON_AddItemToArray(list, object);
 }
 
@@ -101,5 +99,6 @@ cJSON *findings_json(const struct findings *findings, sqlite3 *db)
 	cJSON *list = cJSON_AddArrayToObject(object, "findings");
 	for (size_t i = 0; i < findings->count; i++)
 		add_finding(list, &findings->items[i], places.of[i], db);
+	places_free(&places);
 	return object;
 }

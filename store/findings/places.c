@@ -2,23 +2,10 @@
 #include "places.h"
 
 #include "module_paths.h"
+#include "shares.h"
 
 #include <stdlib.h>
-
-/* Lines, and modules, of an interval that are told apart; of others the time counts, and they are not named. */
-#define KINDS 16
-#define INTERVALS (FINDINGS_MOST * FINDING_INTERVALS)
-
-/* Of a line, which has as many frames as it has callers, or of a module. */
-struct share {
-	int64_t file, line, function, module, ns;
-};
-
-struct shares {
-	struct share list[KINDS];
-	size_t count;
-	int64_t ns; /* of all */
-};
+#include <string.h>
 
 /* By the operators that the interval names, by all that ran in it, by samples. */
 enum way { NAMED, RAN, SAMPLED, WAYS };
@@ -26,43 +13,15 @@ enum way { NAMED, RAN, SAMPLED, WAYS };
 struct looked {
 	const struct finding_interval *interval;
 	struct place *place;
+	int64_t module; /* id in nn_modules */
 	struct shares lines[WAYS], modules[WAYS];
 };
 
 struct search {
-	struct looked list[INTERVALS];
+	struct looked list[PLACES];
 	size_t count;
 	int64_t start, end; /* of all intervals */
 };
-
-static void add(struct shares *shares, const struct share *what, int64_t ns)
-{
-	size_t i = 0;
-	/* What a hostile file says is longer than any capture adds nothing up. */
-	if (ns <= 0 || ns > INT64_MAX / 4 - shares->ns)
-		return;
-	shares->ns += ns;
-	while (i < shares->count && (shares->list[i].file != what->file || shares->list[i].line != what->line ||
-				     shares->list[i].module != what->module))
-		i++;
-	if (i == KINDS)
-		return;
-	if (i == shares->count) {
-		shares->list[shares->count++] = *what;
-		shares->list[i].ns = 0;
-	}
-	shares->list[i].ns += ns;
-}
-
-/* All 0: there is none. */
-static struct share most(const struct shares *shares)
-{
-	struct share best = {0};
-	for (size_t i = 0; i < shares->count; i++)
-		if (shares->list[i].ns > best.ns)
-			best = shares->list[i];
-	return best;
-}
 
 static void begin(struct search *search, const struct findings *findings, struct places *ret)
 {
@@ -83,28 +42,20 @@ static void begin(struct search *search, const struct findings *findings, struct
 	}
 }
 
-#define LINE "f.file, f.line, f.function"
 /* Columns: start, duration, thread, the line's file, number and function, module, own time, name. */
 #define OPERATORS                                                                                                      \
-	"SELECT o.start, o.duration, o.thread, " LINE                                                                  \
+	"SELECT o.start, o.duration, o.thread, " SHARES_LINE                                                           \
 	", g.module, o.self, o.name FROM operators o LEFT JOIN stack_lines l ON l.stack = o.stack LEFT JOIN stacks f " \
 	"ON f.id = l.frame LEFT JOIN stack_modules g ON g.stack = o.stack WHERE o.stack IS NOT NULL AND o.start < ?2 " \
 	"AND o.start + o.duration > ?1"
 
-static struct share line_of(sqlite3_stmt *row)
-{
-	return (struct share){.file = sqlite3_column_int64(row, 3),
-			      .line = sqlite3_column_int64(row, 4),
-			      .function = sqlite3_column_int64(row, 5)};
-}
-
 static void weigh(struct looked *looked, enum way way, sqlite3_stmt *row, int64_t ns)
 {
-	struct share line = line_of(row), module = {.module = sqlite3_column_int64(row, 6)};
+	struct share line = shares_line(row), module = {.module = sqlite3_column_int64(row, 6)};
 	if (line.file)
-		add(&looked->lines[way], &line, ns);
+		shares_add(&looked->lines[way], &line, ns);
 	if (module.module)
-		add(&looked->modules[way], &module, ns);
+		shares_add(&looked->modules[way], &module, ns);
 }
 
 static void take_operator(struct search *search, sqlite3_stmt *row)
@@ -124,21 +75,17 @@ static void take_operator(struct search *search, sqlite3_stmt *row)
 	}
 }
 
-/* Columns: time, duration, thread, the line's file, number and function. */
-#define SAMPLES                                                                                                        \
-	"SELECT s.time, s.duration, s.thread, " LINE                                                                   \
-	" FROM samples s JOIN stack_lines l ON l.stack = s.stack JOIN stacks f ON f.id = l.frame WHERE f.file IS NOT " \
-	"NULL AND s.time >= ?1 AND s.time < ?2"
+#define SAMPLES SHARES_SAMPLES " AND s.time >= ?1 AND s.time < ?2"
 
 static void take_sample(struct search *search, sqlite3_stmt *row)
 {
 	int64_t time = sqlite3_column_int64(row, 0);
-	struct share line = line_of(row);
+	struct share line = shares_line(row);
 	for (size_t i = 0; i < search->count; i++) {
 		struct looked *looked = &search->list[i];
 		if (time >= looked->interval->start && time < looked->interval->end &&
 		    sqlite3_column_int64(row, 2) == looked->interval->thread)
-			add(&looked->lines[SAMPLED], &line, sqlite3_column_int64(row, 1));
+			shares_add(&looked->lines[SAMPLED], &line, sqlite3_column_int64(row, 1));
 	}
 }
 
@@ -159,12 +106,58 @@ static void settle(struct looked *looked)
 {
 	bool filled = looked->lines[RAN].ns >= (looked->interval->end - looked->interval->start) / 2;
 	enum way way = looked->lines[NAMED].count ? NAMED : filled || !looked->lines[SAMPLED].count ? RAN : SAMPLED;
-	struct share line = most(&looked->lines[way]);
-	*looked->place =
-		(struct place){.file = line.file,
-			       .line = line.line,
-			       .function = line.function,
-			       .module = most(&looked->modules[looked->modules[NAMED].count ? NAMED : RAN]).module};
+	struct share line = shares_most(&looked->lines[way]);
+	*looked->place = (struct place){.file = line.file, .line = line.line, .function = line.function};
+	looked->module = shares_most(&looked->modules[looked->modules[NAMED].count ? NAMED : RAN]).module;
+}
+
+/* Is it in a module whose path is not known yet? */
+static bool wants_path(const struct looked *looked)
+{
+	return looked->module && !looked->place->module;
+}
+
+/* Gives the module's path to all intervals that are in it: most are in few modules. */
+static void name_module(struct search *search, int64_t module, const char *path, struct places *ret)
+{
+	char *copy = NULL;
+	for (size_t i = 0; i < search->count; i++) {
+		struct looked *looked = &search->list[i];
+		if (looked->module != module || !wants_path(looked))
+			continue;
+		if (!copy) {
+			copy = strdup(path);
+			if (!copy)
+				return;
+			ret->paths[ret->path_count++] = copy;
+		}
+		looked->place->module = copy;
+	}
+}
+
+static bool any_wants_path(const struct search *search)
+{
+	bool any = false;
+	for (size_t i = 0; i < search->count; i++)
+		any |= wants_path(&search->list[i]);
+	return any;
+}
+
+/* All in one query: to find the path of one it has to make all of them. */
+static void name_modules(sqlite3 *db, struct search *search, struct places *ret)
+{
+	sqlite3_stmt *row = NULL;
+	if (!any_wants_path(search) ||
+	    sqlite3_prepare_v2(db,
+			       "WITH RECURSIVE " MODULE_PATHS("true") " SELECT p.id, " MODULE_NAME
+								      " FROM paths p JOIN named m ON m.id = p.id",
+			       -1, &row, NULL) != SQLITE_OK)
+		return;
+	while (any_wants_path(search) && sqlite3_step(row) == SQLITE_ROW)
+		if (sqlite3_column_text(row, 1))
+			name_module(search, sqlite3_column_int64(row, 0), (const char *)sqlite3_column_text(row, 1),
+				    ret);
+	sqlite3_finalize(row);
 }
 
 void places_find(sqlite3 *db, const struct findings *findings, struct places *ret)
@@ -178,23 +171,14 @@ void places_find(sqlite3 *db, const struct findings *findings, struct places *re
 		pass(db, SAMPLES, search, take_sample);
 		for (size_t i = 0; i < search->count; i++)
 			settle(&search->list[i]);
+		name_modules(db, search, ret);
 	}
 	free(search);
 }
 
-char *places_module(sqlite3 *db, int64_t module)
+void places_free(struct places *places)
 {
-	sqlite3_stmt *row = NULL;
-	char *path = NULL;
-	if (!module || sqlite3_prepare_v2(db,
-					  "WITH RECURSIVE " MODULE_PATHS(
-						  "true") " SELECT " MODULE_NAME
-							  " FROM paths p JOIN named m ON m.id = p.id WHERE p.id = ?1",
-					  -1, &row, NULL) != SQLITE_OK)
-		return NULL;
-	sqlite3_bind_int64(row, 1, module);
-	if (sqlite3_step(row) == SQLITE_ROW && sqlite3_column_text(row, 0))
-		path = sqlite3_mprintf("%s", sqlite3_column_text(row, 0));
-	sqlite3_finalize(row);
-	return path;
+	for (size_t i = 0; i < places->path_count; i++)
+		free(places->paths[i]);
+	*places = (struct places){0};
 }

@@ -8,19 +8,21 @@
 /* Ids in `strings`; 0: not known, or not recorded. */
 struct place {
 	int64_t file, line, function;
-	int64_t module; /* id in nn_modules */
+	const char *module; /* its path, as `show --by modules` has it; NULL: as above */
 };
+
+#define PLACES (FINDINGS_MOST * FINDING_INTERVALS)
 
 struct places {
 	struct place of[FINDINGS_MOST][FINDING_INTERVALS];
+	char *paths[PLACES]; /* of the modules, each once */
+	size_t path_count;
 };
 
 /* Of each interval that has a thread: where most of it went. The operators that the interval names tell it, as far as their stacks were recorded; else all
  * that this thread ran in it, each by its own time; where these fill less than half of the interval, samples of the thread's stack do, if there are any.
  * What cannot be read is not known. */
 void places_find(sqlite3 *db, const struct findings *findings, struct places *ret);
-
-/* The path of a module as `show --by modules` has it, to be freed with sqlite3_free(); NULL: it is not known. */
-char *places_module(sqlite3 *db, int64_t module);
+void places_free(struct places *places);
 
 #endif

@@ -9,6 +9,8 @@
 
 #include "proto/events.h"
 #include "store/findings/findings.h"
+#include "store/findings/line.h"
+#include "store/findings/places.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -569,9 +571,68 @@ static void test_random(void **state)
 	assert_true(found > 100 && none > 20);
 }
 
+/* A file whose finding has three intervals: operators with stacks in the first, samples in the second, nothing in the third. Line 10 of it (string
+ * 5) has two callers, so it has two frames: neither has as much time as line 20, both have more. */
+static sqlite3 *with_stacks(void)
+{
+	sqlite3 *db = names();
+	assert_int_equal(
+		sqlite3_exec(
+			db,
+			"CREATE TABLE stacks (id INTEGER, parent INTEGER, file INTEGER, line INTEGER, function INTEGER); "
+			"CREATE TABLE stack_lines (stack INTEGER, frame INTEGER); CREATE TABLE stack_modules (stack INTEGER, module INTEGER); "
+			"CREATE TABLE nn_modules (id INTEGER, parent INTEGER, name INTEGER, class INTEGER); "
+			"CREATE TABLE operators (start INTEGER, duration INTEGER, thread INTEGER, stack INTEGER, self INTEGER, name INTEGER); "
+			"CREATE TABLE samples (time INTEGER, duration INTEGER, thread INTEGER, stack INTEGER); "
+			"INSERT INTO strings VALUES (5, 'train.py'), (6, 'Net'), (7, 'head'), (8, 'Linear'); "
+			"INSERT INTO stacks VALUES (1, 8, 5, 10, 6), (2, 9, 5, 10, 6), (3, 9, 5, 20, 6); "
+			"INSERT INTO stack_lines VALUES (1, 1), (2, 2), (3, 3); "
+			"INSERT INTO nn_modules VALUES (1, 0, 0, 6), (2, 1, 7, 8); "
+			"INSERT INTO stack_modules VALUES (1, 2), (2, 2), (3, 1); "
+			"INSERT INTO operators VALUES (0, 30, 1, 1, 30, 3), (30, 40, 1, 3, 40, 4), (70, 30, 1, 2, 30, 3); "
+			"INSERT INTO samples VALUES (110, 30, 1, 1), (140, 40, 1, 3), (170, 30, 1, 2), (175, 90, 2, 3)",
+			NULL, NULL, NULL),
+		SQLITE_OK);
+	return db;
+}
+
+/* An interval's line is the one that most of it went to, and not the frame. */
+static void test_line_with_several_callers(void **state)
+{
+	struct findings *findings = calloc(1, sizeof *findings);
+	struct places places;
+	sqlite3 *db = with_stacks();
+
+	(void)state;
+	findings->count = 1;
+	findings->items[0] = (struct finding){.kind = FINDING_STALL, .interval_count = 3};
+	for (int64_t i = 0; i < 3; i++)
+		findings->items[0].intervals[i] =
+			(struct finding_interval){.start = 100 * i, .end = 100 * i + 100, .thread = 1};
+	places_find(db, findings, &places);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(places.of[0][i].file, 5);
+		assert_int_equal(places.of[0][i].line, 10);
+		assert_int_equal(places.of[0][i].function, 6);
+	}
+	/* The module by operators alone; that of two of the three has more time. */
+	assert_string_equal(places.of[0][0].module, "head");
+	assert_null(places.of[0][1].module);
+	assert_int_equal(places.of[0][2].file, 0);
+	assert_null(places.of[0][2].module);
+	assert_int_equal(places.path_count, 1);
+	places_free(&places);
+	/* What the evidence of all its stretches says. */
+	findings_line(db, 1, findings);
+	assert_string_equal(findings->items[0].evidence, "About 60 % of it at train.py:10.");
+	sqlite3_close(db);
+	free(findings);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_line_with_several_callers),
 		cmocka_unit_test(test_input),
 		cmocka_unit_test(test_hidden_input),
 		cmocka_unit_test(test_wait),

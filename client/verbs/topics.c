@@ -5,7 +5,6 @@
 #include "client/report/cuts.h"
 
 #include <stdio.h>
-#include <string.h>
 
 extern const char json_head[], json_tail[];
 
@@ -54,25 +53,20 @@ static const struct cut_view {
 #include "client/report/views.def"
 };
 
-/* A line for each view, a column for each option. */
+/* An entry of a list for each view, as the manual wants it. */
 static char filters[4096];
 
 static void write_filters(void)
 {
-	size_t n = (size_t)snprintf(filters, sizeof filters, "%-14s", "");
+	size_t n = 0;
+	char cuts[64];
 
-	for (unsigned bit = 0; bit < CUT_COUNT && n < sizeof filters; bit++)
-		n += (size_t)snprintf(filters + n, sizeof filters - n, "  --%s", cut_option(bit));
-	for (size_t i = 0; i < sizeof cut_views / sizeof *cut_views && n < sizeof filters; i++) {
-		n += (size_t)snprintf(filters + n, sizeof filters - n, "\n%-14s", cut_views[i].name);
-		for (unsigned bit = 0; bit < CUT_COUNT && n < sizeof filters; bit++)
-			n += (size_t)snprintf(filters + n, sizeof filters - n, "  %-*s",
-					      bit + 1 < CUT_COUNT ? (int)strlen(cut_option(bit)) + 2 : 0,
-					      cut_views[i].cuts >> bit & 1 ? "yes" : "no");
-	}
+	for (size_t i = 0; i < sizeof cut_views / sizeof *cut_views && n < sizeof filters; i++)
+		n += (size_t)snprintf(filters + n, sizeof filters - n, "- %s: %s\n", cut_views[i].name,
+				      cut_views[i].cuts ? cuts_text(cut_views[i].cuts, cuts, sizeof cuts) : "none");
 	if (n < sizeof filters)
 		snprintf(filters + n, sizeof filters - n,
-			 "\n\nAn option that the table of --by does not take is refused, with exit code 2.\n"
+			 "\nAn option that the table of --by does not take is refused, with exit code 2.\n"
 			 "Where several tables are shown, those are left out that do not take it; but the\n"
 			 "tables of the recording itself (dropped, cost, sessions) stay as they are.\n"
 			 "--where takes the columns of every table.\n");

@@ -37,10 +37,8 @@ def with_table(text, head, rows):
 
 
 def filters(build):
-    """[(table, "yes | no | ...")] of `profd help filters`, and the head of such a table."""
-    head, *lines = output(build, "help", "filters").split("\n\n")[0].splitlines()
-    rows = [line.split() for line in lines]
-    return f"| table | {' | '.join(head.split())} |\n|{'---|' * len(rows[0])}\n", [(name, " | ".join(words)) for name, *words in rows]
+    """[(table, options)] of `profd help filters`."""
+    return re.findall(r"^- (\w+): (.*)$", output(build, "help", "filters"), re.M)
 
 
 def documents(build):
@@ -48,7 +46,7 @@ def documents(build):
     yield ROOT / "docs/json.md", output(build, "help", "json")
     views = [row for row in words_of(build, "show", "by") if row[0] != "all"]
     text = with_table(reading.read_text(), "| `show --by` | |\n|---|---|\n", views)
-    yield reading, with_table(text, *filters(build))
+    yield reading, with_table(text, "| table | is cut by |\n|---|---|\n", filters(build))
     yield formats, with_table(formats.read_text(), "| `export --format` | |\n|---|---|\n", words_of(build, "export", "format"))
 
 

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import sqlite3
 import subprocess
 
@@ -30,8 +31,8 @@ def run(*words, code=0):
 
 def filters():
     """{view: {option: can it be cut by it}}"""
-    head, *lines = run("help", "filters").stdout.split("\n\n")[0].splitlines()
-    return {line.split()[0]: dict(zip(head.split(), (word == "yes" for word in line.split()[1:]))) for line in lines}
+    listed = re.findall(r"^- (\w+): (.*)$", run("help", "filters").stdout, re.M)
+    return {view: {option: option in re.findall(r"--\w+", takes) for option in OPTIONS} for view, takes in listed}
 
 
 FILTERS = filters()
@@ -370,6 +371,9 @@ def test_how_it_is_refused(capture):
             "kernels, copies, memsets, graphs, launches\n" in said.stderr and not said.stdout
     assert "the table cost" in run("show", capture, "--by", "kernels", "--by", "cost", "--format", "json", "--step", 1, code=2).stderr
     assert "the table findings" in run("show", capture, "--finding", 1, "--device", 1, code=2).stderr
+    # Also of a table that cuts itself nothing is shown where nothing is in the phase.
+    for view in ("phases", "idle", "kernels"):
+        assert "nothing in the phase optimizer" in run("show", capture, "--by", view, "--phase", "optimizer", code=3).stderr
     for view in ("findings", "breakdown"):
         assert "--format csv" in run("show", capture, "--by", view, "--where", "device=1", "--format", "json", code=2).stderr
     assert {row["device"] for row in show(capture, "breakdown", "--where", "device=1")} == {"1"}

@@ -1,5 +1,5 @@
 /* samples.h - samples of stacks of Python, as Chrome's own profiler writes those of JavaScript: an event Profile a thread, then ProfileChunks
- * with the frames that are new, the samples and the times between them. Perfetto, DevTools and chrome://tracing read them.
+ * with the frames that are new, the samples and the times between them. Perfetto reads them.
  *
  * A frame is told apart by its line, and written once a thread, before the first sample in it. The innermost frame of a thread in which no
  * Python ran is "(no Python)". What the agent could not read is no sample at all. Memory: what the table of frames takes, and a chunk. */

@@ -1,5 +1,6 @@
 """`profd run` with options that say what to record: asked for before the command starts, counted from its first step."""
 
+import concurrent.futures
 import json
 import re
 import signal
@@ -173,18 +174,31 @@ def test_a_daemon_that_is_restarted_before(profd):
 
 
 def test_launchers_are_not_recorded(profd, torch_newest):
-    script = profd.folder / "ranks.py"
-    script.write_text("import time, torch, torch.distributed as dist\n"
+    script, go = profd.folder / "ranks.py", profd.folder / "go"
+    script.write_text("import os, time, torch, torch.distributed as dist\n"
                       "dist.init_process_group('gloo')\n"
                       "model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))\n"
                       "optimizer = torch.optim.SGD(model.parameters(), 1e-3)\n"
-                      "for _ in range(300):\n"
+                      "until = time.monotonic() + 300\n"
+                      f"while not os.path.exists('{go}') and time.monotonic() < until:\n"
+                      "    time.sleep(0.01)\n"
+                      "for _ in range(200):\n"
                       "    model(torch.randn(2, 8)).sum().backward()\n"
                       "    optimizer.step()\n"
-                      "    time.sleep(0.01)\n"
+                      "    time.sleep(0.03)\n"
                       "dist.destroy_process_group()\n")
-    done = run(profd, "--steps", 3, "--", torch_newest, "-m", "torch.distributed.run", "--nproc-per-node", "2", script)
-    assert done.returncode == 0, done.stderr
+
+    def begin():
+        """The ranks count alike where each step of both is seen: once their agents watch torch."""
+        wait_for(lambda: sum(row["rank"] is not None and bool(row["torch_version"]) for row in profd.json("ps", codes=range(10))["processes"]) == 2, 60,
+                 "the agents of both ranks to find torch")
+        go.touch()
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        begun = pool.submit(begin)
+        done = run(profd, "--steps", 3, "--", torch_newest, "-m", "torch.distributed.run", "--nproc-per-node", "2", script)
+        assert done.returncode == 0, done.stderr
+        begun.result()
     one, other = captures(profd, 2)
     assert {one["rank"], other["rank"]} == {0, 1} and one["status"] == other["status"] == "complete"
     assert numbers(profd, one) == numbers(profd, other)

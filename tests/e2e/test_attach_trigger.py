@@ -124,6 +124,7 @@ def test_never_everything(profd):
         assert done.returncode == 2 and "--attach goes with --pid, --job or --name" in done.stderr, done
 
 
+@pytest.mark.wide
 def test_what_it_prints_is_the_same(profd, script, tmp_path):
     def begin(stay):
         job = start(profd, script, stay=stay)

@@ -141,6 +141,7 @@ def test_every_call(profd, torch, tmp_path):
     assert [row["ended"] - row["start"] > 30e6 for row in found if row["bytes"] == 20012] == [True] * STEPS
 
 
+@pytest.mark.wide
 def test_without_shapes(profd, torch, tmp_path):
     capture = record(profd, torch, tmp_path, every_call())
     expected = collections.Counter(one[0] for _, *ones in CALLS for one in ones)

@@ -127,6 +127,7 @@ def test_trace_processor_takes_many_operators(query, empty_profd, tmp_path):
     assert len(trace.events(ours, "s")) == count // 6
 
 
+@pytest.mark.wide
 def test_perfetto_shows_a_torch_job(web, chromium, torch_trace):
     see(web, chromium, torch_trace, "torch.png")
 

@@ -260,6 +260,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.wide
 def test_a_job_of_several_ranks(profd, torch_newest, tmp_path):
     """Rank, world size and backend stand where HTA and TensorBoard's plugin look; the plugin has its Distributed view, with the bytes of each
     operation where shapes were recorded."""

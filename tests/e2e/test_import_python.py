@@ -149,6 +149,7 @@ def flat(rows, path=()):
         yield from flat(row["children"], (*path, row["name"]))
 
 
+@pytest.mark.wide
 def test_modules_are_tensorboards(traced):
     tensorboard = os.environ.get("PROFD_TENSORBOARD") or pytest.skip("no TensorBoard here (PROFD_TENSORBOARD)")
     _, trace, path = traced

@@ -167,6 +167,7 @@ def check_imported(profd, trace, lines):
     assert in_trace(export(file, profd.folder / "again.json")) == trace
 
 
+@pytest.mark.wide
 def test_blocks_are_those_of_an_older_torch(profd, torch):
     """torch 2.4 gives blocks to operators by microseconds, so a block may stand with the caller there: its blocks are compared."""
     _, recorded, trace, _ = capture_window(profd, torch, "transformer")

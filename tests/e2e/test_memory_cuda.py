@@ -117,6 +117,7 @@ def check_accounting(snapshot):
             assert any(d == device and low <= event["addr"] < high for d, low, high in ranges), event
 
 
+@pytest.mark.wide
 def test_two_devices(recorded):
     profd, capture, events, told = recorded
     # Each block, in order, with what the allocator had given out and held then.

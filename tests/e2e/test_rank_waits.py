@@ -402,6 +402,7 @@ def test_a_job_with_one_slow_rank(profd, torch, tmp_path):
     assert profd.json("ranks", *files) == answer
 
 
+@pytest.mark.wide
 def test_cycles_and_one_rank(profd, torch, tmp_path):
     """Several recordings of one trigger: each rank is a row. One rank alone is no comparison, and nothing is proposed."""
     jobs = start(profd, torch, tmp_path, 2, "again")

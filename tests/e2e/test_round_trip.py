@@ -300,6 +300,7 @@ def test_collectives(imported, tmp_path):
         assert len(of_collectives(found, "cpu_op")) == len(of_collectives(found, "kernel")) == 21
 
 
+@pytest.mark.wide
 def test_tensorboards_distributed_view(tmp_path):
     """Two workers' traces in one folder, made of one of a DDP job whose collectives have shapes: the plugin tells calls and bytes of each."""
     python = python_of("PROFD_TENSORBOARD", "torch-tb-profiler")

@@ -200,7 +200,7 @@ static int load_agent(struct target *target, const void *library, size_t library
 {
 	size_t needed = fill_needed(library, library_bytes);
 	struct bringing bringing = {.target = target,
-				    .library = library,
+				    .image = library,
 				    .bytes = needed,
 				    .own = -1,
 				    .socket = socket,

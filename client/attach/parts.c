@@ -115,7 +115,7 @@ static int make_memfd(struct bringing *bringing, struct stopped *thread)
 	if (error)
 		return error;
 	parts->fd = (int)at;
-	return fill_memfd(target->pid, parts->fd, bringing->library, bringing->bytes, &parts->file);
+	return fill_memfd(target->pid, parts->fd, bringing->image, bringing->bytes, &parts->file);
 }
 
 /* Opens ours. Where it cannot (a rule of the machine) or what it has is another one, it makes one of its own. */

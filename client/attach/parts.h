@@ -38,7 +38,7 @@ struct parts {
 
 struct bringing {
 	struct target *target;
-	const void *library;
+	const void *image; /* the agent's library */
 	size_t bytes;
 	int own; /* fill_own() */
 	const char *socket;

@@ -237,24 +237,44 @@ static bool has_rows(struct tables *tables, const char *view)
 	return any;
 }
 
-/* The best first; steps stand higher where they differ. */
-static const char *const candidates[] = {"kernels", "operators", "steps", "ranges", "copies", "steps", "threads"};
+enum worth { WITH_ROWS, STEPS_DIFFER, STEPS_ALIKE, ANYHOW };
+
+/* The best first: steps stand higher where they differ. */
+static const struct {
+	const char *view;
+	enum worth worth;
+} candidates[] = {
+	{"kernels", WITH_ROWS}, {"operators", WITH_ROWS}, {"steps", STEPS_DIFFER}, {"ranges", WITH_ROWS},
+	{"copies", WITH_ROWS},	{"steps", STEPS_ALIKE},	  {"threads", ANYHOW},
+};
+
+static bool is_worth(struct tables *tables, const struct pace *pace, const char *view, enum worth worth)
+{
+	bool differ = pace->most - pace->least > SPREAD * pace->median;
+
+	switch (worth) {
+	case WITH_ROWS:
+		return has_rows(tables, view);
+	case STEPS_DIFFER:
+		return pace->steps > 1 && differ;
+	case STEPS_ALIKE:
+		return pace->steps > 1 && !differ;
+	case ANYHOW:
+		break;
+	}
+	return true;
+}
 
 /* The tables that say most, the best first. Returns how many. */
 static size_t choose_tables(struct tables *tables, const struct pace *pace, const char *chosen[TABLES])
 {
-	bool uneven = pace->steps > 1 && pace->most - pace->least > SPREAD * pace->median, seen = false;
 	size_t count = 0;
 
 	for (size_t i = 0; i < sizeof candidates / sizeof *candidates && count < TABLES; i++) {
-		const char *view = candidates[i];
-		bool steps = strcmp(view, "steps") == 0;
+		const char *view = candidates[i].view;
 
-		if (!has_part(tables, view))
-			continue;
-		if (steps ? uneven != seen && pace->steps > 1 : strcmp(view, "threads") == 0 || has_rows(tables, view))
+		if (has_part(tables, view) && is_worth(tables, pace, view, candidates[i].worth))
 			chosen[count++] = view;
-		seen |= steps;
 	}
 	return count;
 }
@@ -390,7 +410,7 @@ bool answer_has(const struct view *view)
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
 		found |= strcmp(parts[i], view->name) == 0;
 	for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++)
-		found |= strcmp(candidates[i], view->name) == 0;
+		found |= strcmp(candidates[i].view, view->name) == 0;
 	return found;
 }
 

@@ -44,9 +44,9 @@ void tell_unlike(const struct telling *telling)
 	struct finding *finding = telling->finding;
 	const struct breakdown_step *step = &telling->breakdown->steps[finding->step - 1];
 	char a[DURATION_BYTES], b[DURATION_BYTES], c[DURATION_BYTES];
-	int64_t number = telling->capture->numbers[finding->step - 1];
 	const char *it = finding->interval_total > 1 ? "The longest" : "It";
-	WHAT("Step %lld takes %s, the others %s", (long long)(number ? number : finding->step),
+	/* Steps of torch may begin with 0; a window, which has no number, has no others. */
+	WHAT("Step %lld takes %s, the others %s", (long long)telling->capture->numbers[finding->step - 1],
 	     duration(a, step->end - step->start), duration(b, telling->findings->step_ns));
 	if (breakdown_evaluates(step))
 		EVIDENCE("%llu of %llu steps. %s holds %s of %s.%s%s%s", (unsigned long long)finding->interval_total,

@@ -287,6 +287,22 @@ def test_a_mean_is_rounded_once(tmp_path):
     assert "42.6 us of that in operators" in verdict(capture)["findings"][0]["evidence"]
 
 
+def test_a_first_step_with_the_number_0_is_told_by_it(tmp_path):
+    events = []
+    for number in range(10):
+        at = number * 10000 + (40000 if number else 0)
+        events += [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{number}", "pid": 1, "tid": 1, "ts": at,
+                    "dur": 10000 if number else 50000},
+                   {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": at + 100, "dur": 9800 if number else 49800}]
+    (tmp_path / "zero.json").write_text(json.dumps({"traceEvents": events}))
+    capture = imported(tmp_path / "zero.json", tmp_path)
+    told = [one for one in verdict(capture)["findings"] if one["finding"] == "step_unlike"]
+    assert [(one["step"], one["what"]) for one in told] == [(1, "Step 0 takes 50.0 ms, the others 10.0 ms")]
+    slowest = json.loads(run("show", capture, "--by", "steps", "--format", "json").stdout)["steps"][0]
+    assert (slowest["step"], slowest["number"]) == (1, 0)
+    verdict_numbers.check(capture)
+
+
 def test_which_steps_were_judged_and_a_window(tmp_path):
     """Of ten steps one is unlike the others: it is left out, and that is said. A trace without steps is judged as a window."""
     events = []

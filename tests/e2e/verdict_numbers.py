@@ -576,7 +576,7 @@ class File:
         took = re.match(rf"Step (\d+) takes {TIME}, the others {TIME}", self.finding["what"])
         near_time(took[2], self.steps[step][1] - self.steps[step][0])
         near_time(took[3], self.meta["verdict_step"])
-        assert int(took[1]) in (step + 1, self.rows("SELECT number FROM steps ORDER BY start")[step][0])
+        assert int(took[1]) == self.rows("SELECT number FROM steps ORDER BY start")[step][0]
         it = "The longest" if self.finding["intervals"] > 1 else "It"
         if found := self.take(rf"{it} holds (?:an? (?:validation|test|evaluation)|inference without gradient) of {TIME}\.", False):
             near_time(found[1], sum(self.breakdown.get((step, "host", None, row), 0) for row in ("validation", "test", "evaluation", "inference")))

@@ -1,6 +1,9 @@
 /* derive_totals.c - see derive_totals.h. No locks. */
 #include "derive_totals.h"
 #include "fold_rule.h"
+#include "proto/base/array.h"
+
+#include <stdlib.h>
 
 /* A group of ranges may have lost its shortest or longest call to another step: these are looked up again. If there are more than
  * a few, one GROUP BY over everything is cheaper. */
@@ -45,7 +48,31 @@ static void bind_id(sqlite3_stmt *statement, int at, uint32_t id)
 		sqlite3_bind_null(statement, at);
 }
 
-static int write_gathered(struct store *store, const struct totals *totals)
+/* As SQL's GROUP BY has them, so that a file does not show which way it was added up. */
+static int compare_groups(const void *a, const void *b)
+{
+	const struct total *x = *(const struct total *const *)a, *y = *(const struct total *const *)b;
+	return ORDER(x->kind, y->kind)
+		       ?: ORDER(x->name, y->name)
+				  ?: ORDER(x->domain, y->domain)
+					     ?: ORDER(x->source, y->source) ?: ORDER(x->step, y->step);
+}
+
+/* The groups in order; NULL where there is no memory. The caller frees it. */
+static const struct total **in_order(const struct totals *totals, size_t *ret_count)
+{
+	const struct total **groups = malloc((totals->count + 1) * sizeof *groups);
+	size_t count = 0;
+	for (size_t i = 0; groups && i < totals->capacity; i++)
+		if (totals->table[i].kind && totals->table[i].calls)
+			groups[count++] = &totals->table[i];
+	if (groups)
+		qsort(groups, count, sizeof *groups, compare_groups);
+	*ret_count = count;
+	return groups;
+}
+
+static int write_groups(struct store *store, const struct total *const *groups, size_t count)
 {
 	sqlite3_stmt *operators =
 		store_prepare(store, "INSERT INTO operator_totals (name, step, calls, self, total, min, max) "
@@ -53,10 +80,8 @@ static int write_gathered(struct store *store, const struct totals *totals)
 	sqlite3_stmt *ranges =
 		store_prepare(store, "INSERT INTO range_totals (name, step, calls, self, total, min, max, "
 				     "domain, source) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
-	for (size_t i = 0; i < totals->capacity && !store->error; i++) {
-		const struct total *total = &totals->table[i];
-		if (!total->kind || !total->calls)
-			continue;
+	for (size_t i = 0; i < count && !store->error; i++) {
+		const struct total *total = groups[i];
 		sqlite3_stmt *statement = total->kind == EVENT_OPERATOR ? operators : ranges;
 		/* name is NOT NULL there: an event without a name stands under 0, which is no string. */
 		sqlite3_bind_int64(statement, 1, total->name);
@@ -116,5 +141,9 @@ int derive_totals(struct store *store, struct totals *totals)
 {
 	if (!totals->incomplete)
 		refresh_stale(store, totals);
-	return totals->incomplete ? write_by_sql(store) : write_gathered(store, totals);
+	size_t count = 0;
+	const struct total **groups = totals->incomplete ? NULL : in_order(totals, &count);
+	int error = groups ? write_groups(store, groups, count) : write_by_sql(store);
+	free(groups);
+	return error;
 }

@@ -110,7 +110,6 @@ static int convert(struct import *import, struct store *store, int fd, int folde
 		snprintf(sentence, IMPORT_SENTENCE_BYTES, "there is no memory left");
 		goto end;
 	}
-	store_unordered(store);
 	store_expect_device(store);
 	store_begin(store);
 	if (kineto_read(fd, &reader, &about, why) == KINETO_BAD) {

@@ -89,6 +89,11 @@ def test_a_recorded_trace(trace, tmp_path):
     with contextlib.closing(sqlite3.connect(capture)) as file:
         rows = {table: file.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
                 for table in ("operators", "ranges", "api_calls", *DEVICE.values())}
+        # Added up while the rows went by, they stand as SQL would have them.
+        groups = [file.execute(f"SELECT name, coalesce(step, 0) FROM {table} ORDER BY rowid").fetchall() for table in ("operator_totals", "range_totals")]
+        calls = file.execute("SELECT total(calls), total(self) FROM operator_totals").fetchone()
+        assert calls[0] <= rows["operators"] and calls[1] == file.execute("SELECT total(self) FROM operators").fetchone()[0]
+    assert groups == [sorted(one) for one in groups]
     assert rows["operators"] + rows["ranges"] == sum(of[c] for c in HOST)
     # Calls outside of all steps are not kept.
     assert rows["api_calls"] == sum(begin <= e["ts"] < end for e in found if e["cat"] in CALLS)

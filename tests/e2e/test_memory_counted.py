@@ -41,7 +41,7 @@ def test_as_an_allocator_counts(profd, torch_newest, model):
                         env={"LD_PRELOAD": str(BUILD / "workloads" / "libcounting.so"), "PYTHONPATH": str(WORKLOADS)})
     profd.wait_steps(job.pid, 3)
     # On a full machine recording is switched on in the midst of a later step than the first; a block is given back in the step after its own.
-    capture = profd.trigger(job.pid, "--steps", STEPS, "--warmup", 20, "--memory")
+    capture = profd.trigger(job.pid, "--steps", STEPS, "--warmup", 10, "--memory")
     assert capture["status"] == "complete" and capture["lost"] == 0, capture
     profd.wait_steps(job.pid, profd.process(job.pid)["step"] + 1)
     counted = {step: values for step, *values in map(json.loads, out.read_text().splitlines()[:-1])}

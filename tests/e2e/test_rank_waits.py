@@ -406,7 +406,7 @@ def test_a_job_with_one_slow_rank(profd, torch, tmp_path):
 def test_cycles_and_one_rank(profd, torch, tmp_path):
     """Several recordings of one trigger: each rank is a row. One rank alone is no comparison, and nothing is proposed."""
     jobs = start(profd, torch, tmp_path, 2, "again")
-    captures = profd.json("trigger", "--name", "again", "--steps", 3, "--repeat", 2)["captures"]
+    captures = profd.json("trigger", "--name", "again", "--steps", 10, "--repeat", 2)["captures"]
     assert len(captures) == 6
     answer = profd.json("ranks", captures[0]["capture_id"])
     consistent(answer)

@@ -122,7 +122,9 @@ static bool in_handler(struct target *target, uint64_t from, bool loader_too)
 	uint64_t stack[STACK_LOOK / 8];
 	size_t n = 0, piece = PAGE_BYTES - from % PAGE_BYTES;
 
-	/* To its end, which may be near: a page at a time. */
+	/* All at once, as it stands meanwhile, or to its end, which may be near: a page at a time. */
+	if (python_read(&target->process.memory, from, stack, sizeof stack))
+		n = sizeof stack;
 	while (n < STACK_LOOK && python_read(&target->process.memory, from + n, (char *)stack + n, piece)) {
 		n += piece;
 		piece = STACK_LOOK - n < PAGE_BYTES ? STACK_LOOK - n : PAGE_BYTES;
@@ -250,6 +252,9 @@ int choose_thread(struct target *target, enum choose_what what, int64_t most, st
 		pause = MAIN_AGAIN_NS;
 	int error = -EAGAIN;
 
+	/* One more stop, of the main thread, would follow: see queue_again(). */
+	if (what == CHOOSE_TO_QUEUE && target->minor <= 12)
+		error = choose_main(target, what, stops, ret);
 	for (int i = 0; error == -EAGAIN && clock_now() < until && !halt_asked(); i++) {
 		const struct timespec nap = {0, 100000 + (i % 9) * 100000};
 		unsigned before = stops->count;

@@ -23,6 +23,9 @@ struct page {
 	uint64_t thread; /* pthread_t of the new one */
 	uint64_t direct; /* profd_attach of a library that is there already; 0: it has to be loaded */
 	struct stopped_return back;
+	char own[64]; /* the client's file, to be opened; "": there is no need */
+	uint64_t own_device, own_inode;
+	unsigned char facts[144]; /* of what was opened: the kernel's struct stat */
 };
 
 /* What has been made in the process. */

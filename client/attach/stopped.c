@@ -41,7 +41,7 @@
  * waited for. */
 #define SPIN_NS 20000ll
 #define SLICE_NS 2000000
-#define BACK_SLICE_NS 50000
+#define BACK_SLICE_NS 20000
 /* The frame, and the stack of what is called. The kernel keeps a gap below a stack that grows: 256 pages, unless it was told another. */
 #define GROWS_BYTES (FRAME_BYTES_MOST + FRAME_STACK_BYTES + 4096u)
 #define GAP_BYTES (1u << 20)
@@ -319,6 +319,9 @@ static bool is_late(struct stopped *thread)
 {
 	int64_t waited = clock_of(CLOCK_MONOTONIC) - thread->called;
 
+	/* Since the first look: what comes back before that has cost none. */
+	if (!thread->ran)
+		thread->ran = ran_ns(thread);
 	if (waited < CALL_NS)
 		return false;
 	char state = process_task_state(thread->pid, thread->tid);
@@ -366,11 +369,12 @@ static struct user_regs_struct begin_call(struct stopped *thread)
 	struct user_regs_struct r = thread->state.registers;
 
 	thread->called = clock_of(CLOCK_MONOTONIC);
-	thread->ran = ran_ns(thread);
+	thread->ran = 0;
 	r.orig_rax = (unsigned long long)-1;
 	r.eflags &= ~0x500ull; /* single step, direction */
 	r.rbp = 0;
 	r.rax = 0;
+	thread->between = false;
 	return r;
 }
 
@@ -384,6 +388,7 @@ int stopped_syscall(struct stopped *thread, uint64_t function, long number, cons
 	r.rip = function;
 	r.rdi = arguments[0], r.rsi = arguments[1], r.rdx = arguments[2];
 	r.rcx = arguments[3], r.r8 = arguments[4], r.r9 = arguments[5];
+	thread->stub = (struct stopped_stub){0};
 	if (trace(PTRACE_SETREGS, thread, 0, &r))
 		return -errno;
 	error = block_signals(thread);
@@ -403,8 +408,21 @@ static bool has_come_back(const struct stopped *thread)
 	return thread->stub.back && python_read(&thread->process->memory, thread->stub.back, &is, sizeof is) && is;
 }
 
-/* Until it has come back. */
-static int await_back(struct stopped *thread)
+/* The error of a stub that could not begin, and waits; 0: none is known. What lies there once it has gone on where it was may be anything, and it is not to
+ * be called more then, either. */
+static int failed_below(const struct stopped *thread)
+{
+	struct stopped_return back;
+	int64_t error;
+
+	if (!python_read(&thread->process->memory, thread->stub.back, &back, sizeof back) || back.called || back.is ||
+	    !python_read(&thread->process->memory, thread->frame - STOPPED_FAILED_BELOW, &error, sizeof error))
+		return 0;
+	return error < 0 && error >= -4095 ? (int)error : 0;
+}
+
+/* Until it has come back; *failed: or could not begin. */
+static int await_back(struct stopped *thread, int *failed)
 {
 	const struct timespec slice = {0, BACK_SLICE_NS};
 	int64_t began = clock_of(CLOCK_MONOTONIC), waited = 0, look = LOOK_NS;
@@ -412,7 +430,7 @@ static int await_back(struct stopped *thread)
 
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
-	while (!has_come_back(thread)) {
+	while (!has_come_back(thread) && !*failed) {
 		int status;
 		pid_t found = waitpid((pid_t)thread->tid, &status, __WALL | WNOHANG);
 
@@ -425,6 +443,7 @@ static int await_back(struct stopped *thread)
 		if (waited > look) {
 			if (is_late(thread))
 				return -ETIMEDOUT;
+			*failed = failed_below(thread);
 			look = waited + LOOK_NS;
 		}
 		if (waited > SPIN_NS)
@@ -434,58 +453,53 @@ static int await_back(struct stopped *thread)
 	return 0;
 }
 
-/* It stands. If we took too long, its wait was over, and it is where it was before we came. */
+/* It stands. If we took too long, its wait was over, and it is where it was before we came: neither in the stub nor in what that calls. */
 static bool is_home(const struct stopped *thread, const struct user_regs_struct *now)
 {
-	return has_come_back(thread) && (now->rip < thread->stub.begin || now->rip > thread->stub.end);
-}
+	struct stopped_return back;
 
-/* Has come back by itself to where it waits, and stands before that. */
-static int to_wait(struct stopped *thread)
-{
-	struct user_regs_struct seen;
-	int error = 0;
-
-	for (int i = 0; i < STEPS_MOST && !error && !has_come_back(thread); i++)
-		error = to_syscall(thread, &seen);
-	return error || has_come_back(thread) ? error : -ETIMEDOUT;
+	return thread->stub.back && (now->rip < thread->stub.begin || now->rip > thread->stub.end) &&
+	       python_read(&thread->process->memory, thread->stub.back, &back, sizeof back) &&
+	       (back.is || !back.called);
 }
 
 /* It runs; then it is interrupted. */
 static int to_back(struct stopped *thread)
 {
-	int error = trace(PTRACE_CONT, thread, 0, NULL) ? -errno : await_back(thread);
+	int failed = 0, error = trace(PTRACE_CONT, thread, 0, NULL) ? -errno : await_back(thread, &failed);
 
 	if (!error && trace(PTRACE_INTERRUPT, thread, 0, NULL))
 		error = -errno;
 	error = error ? error : wait_interrupt(thread, BACK_NS);
+	thread->between = !error;
 	/* One that the job itself stops stands, too. */
 	thread->held = error == -EAGAIN;
-	return thread->held ? 0 : error;
+	return thread->held || !error ? failed : error;
 }
 
-/* A thread that is stopped at each of a function's system calls stands for long: pthread_create makes a dozen. So it runs, unless it makes few, notes
- * that it has come back, and waits a moment to be interrupted: by ppoll, which leaves what the kernel knows of the call in which it was found. If nobody
+/* A thread that is stopped at each of a function's system calls stands for long: pthread_create makes a dozen. So it runs, notes that it has come back, and waits a moment to be interrupted: by ppoll, which leaves what the kernel knows of the call in which it was found. If nobody
  * interrupts it, it goes back by itself. */
 int stopped_call(struct stopped *thread, const struct stopped_stub *stub, uint64_t function,
-		 const uint64_t arguments[4], bool few)
+		 const uint64_t arguments[4])
 {
 	const struct stopped_return back = {.wait.tv_nsec = COME_BACK_NS};
+	const int64_t no_error = 0;
 	struct user_regs_struct r = begin_call(thread);
 	int error;
 
 	r.rsp = thread->frame + 8;
-	r.rip = stub->begin;
+	r.rip = stub->enter;
 	r.r12 = stub->data;
 	r.r13 = function;
 	r.rdi = arguments[0], r.rsi = arguments[1], r.rdx = arguments[2], r.rcx = arguments[3];
-	if (!process_memory_write(thread->process, stub->back, &back, sizeof back))
+	if (!process_memory_write(thread->process, stub->back, &back, sizeof back) ||
+	    !process_memory_write(thread->process, thread->frame - STOPPED_FAILED_BELOW, &no_error, sizeof no_error))
 		return -EFAULT;
 	if (trace(PTRACE_SETREGS, thread, 0, &r))
 		return -errno;
 	error = block_signals(thread);
 	thread->stub = *stub;
-	return error ? error : few ? to_wait(thread) : to_back(thread);
+	return error ? error : to_back(thread);
 }
 
 bool stopped_waits(const struct stopped *thread)
@@ -496,7 +510,8 @@ bool stopped_waits(const struct stopped *thread)
 }
 
 /* The thread stands, with its own registers. Lets the kernel decide how the system call goes on in which it was found: it knows how
- * much of a sleep is left. Where that does not work, the call begins anew. */
+ * much of a sleep is left. It looks at that only where it hands out signals, so the thread has to stand there (`between`). Where that does not work, the
+ * call begins anew. */
 static void resume_call(struct stopped *thread)
 {
 	if (trace(PTRACE_INTERRUPT, thread, 0, NULL) || trace(PTRACE_CONT, thread, 0, NULL))
@@ -514,6 +529,7 @@ static int put_back(struct stopped *thread)
 
 	if (runs)
 		error = trace(PTRACE_INTERRUPT, thread, 0, NULL) ? -errno : wait_interrupt(thread, BACK_NS);
+	thread->between = runs ? !error : thread->between;
 	/* One that the job itself stops stands, too. */
 	if (error && error != -EAGAIN)
 		return error;
@@ -522,11 +538,13 @@ static int put_back(struct stopped *thread)
 	if (is_home(thread, &now) || thread->left)
 		return 0;
 	if (trace(PTRACE_SETREGSET, thread, NT_X86_XSTATE, &xstate) ||
-	    trace(PTRACE_SETSIGMASK, thread, sizeof thread->state.mask, &thread->state.mask) ||
-	    trace(PTRACE_SETREGS, thread, 0, &again))
+	    trace(PTRACE_SETSIGMASK, thread, sizeof thread->state.mask, &thread->state.mask))
 		return -errno;
 	/* What did not come back may have slept itself: what the kernel knows is how that goes on. */
-	if (!thread->late)
+	bool resumes = !thread->late;
+	if (trace(PTRACE_SETREGS, thread, 0, resumes && thread->between ? &thread->state.registers : &again))
+		return -errno;
+	if (resumes && !thread->between)
 		resume_call(thread);
 	return 0;
 }

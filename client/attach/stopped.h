@@ -17,12 +17,14 @@
 struct stopped_stub {
 	uint64_t begin,
 		end; /* code that calls what stands in r13, then notes that and waits as `back` says, then makes rt_sigreturn */
-	uint64_t data; /* r12 there */
-	uint64_t back; /* struct stopped_return */
+	uint64_t enter; /* where in there it begins */
+	uint64_t data;	/* r12 there */
+	uint64_t back;	/* struct stopped_return */
 };
 
 struct stopped_return {
-	uint32_t is, unused;  /* it has come back */
+	uint32_t is;	      /* it has come back */
+	uint32_t called;      /* it went to the function */
 	struct timespec wait; /* and stays there for so long at most */
 };
 
@@ -35,10 +37,12 @@ struct stopped {
 	int64_t since, until;	  /* CLOCK_MONOTONIC ns: stood still from, to */
 	bool laid;		  /* the frame is there */
 	bool blocked;		  /* and its signals wait */
-	int64_t called, ran;	  /* the same clock, and how long it had had a processor, at its last call */
-	bool late;		  /* what it called last has not come back in time */
-	bool held;		  /* the job itself has stopped it meanwhile */
-	bool left;		  /* nor has it had the processor: it comes back by itself */
+	int64_t called,
+		ran; /* the same clock, at its last call; how long it had had a processor soon after that, 0: not looked at yet */
+	bool late;    /* what it called last has not come back in time */
+	bool held;    /* the job itself has stopped it meanwhile */
+	bool between; /* it stands where the kernel would hand it a signal, and then looks how a system call goes on */
+	bool left;    /* nor has it had the processor: it comes back by itself */
 	struct stopped_stub stub; /* from where it was made to call; 0: not yet */
 	sigset_t own;		  /* the caller's mask, as it was */
 	struct urgent urgent;	  /* and how soon the caller gets a processor */
@@ -61,10 +65,12 @@ int stopped_lay(struct stopped *thread, uint64_t leave);
 /* Has the thread call a function of libc that makes the system call `number` at once. *ret: what the kernel answers. 0 or a negative
  * errno; then only stopped_end(). */
 int stopped_syscall(struct stopped *thread, uint64_t function, long number, const uint64_t arguments[6], int64_t *ret);
-/* Has it call a function through a stub; `few`: one that makes hardly a system call. 0: it has come back, and stands, or has gone on where it was
+/* Where the stub leaves the error of what it could not begin with, as it has nowhere else to write yet; a negative number of 64 bits. */
+#define STOPPED_FAILED_BELOW 24 /* the frame */
+/* Has it call a function through a stub. 0: it has come back, and stands, or has gone on where it was
  * already. */
 int stopped_call(struct stopped *thread, const struct stopped_stub *stub, uint64_t function,
-		 const uint64_t arguments[4], bool few);
+		 const uint64_t arguments[4]);
 /* Does it still wait for us after such a call, so that it can be made to call more? */
 bool stopped_waits(const struct stopped *thread);
 /* Puts everything back and lets it go. 0, or a negative errno: it goes back by itself as soon as it comes out of what it was made to call,

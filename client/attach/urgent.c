@@ -2,6 +2,7 @@
 #include "urgent.h"
 
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -18,7 +19,9 @@ void urgent_begin(struct urgent *ret)
 {
 	struct urgent_attributes first;
 
-	*ret = (struct urgent){.is = false};
+	*ret = (struct urgent){.slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0)};
+	if (ret->slack > 0)
+		prctl(PR_SET_TIMERSLACK, 1ul, 0, 0, 0);
 	if (syscall(SYS_sched_getattr, 0, &ret->was, sizeof ret->was, 0) || ret->was.policy != SCHED_OTHER)
 		return;
 	ret->was.flags &= ACROSS_FORKS;
@@ -37,4 +40,6 @@ void urgent_end(struct urgent *urgent)
 	if (urgent->is)
 		set(&urgent->was);
 	urgent->is = false;
+	if (urgent->slack > 0)
+		prctl(PR_SET_TIMERSLACK, (unsigned long)urgent->slack, 0, 0, 0);
 }

@@ -17,11 +17,12 @@ struct urgent_attributes {
 
 struct urgent {
 	struct urgent_attributes was;
-	bool is; /* and is to be given back */
+	bool is;   /* and is to be given back */
+	int slack; /* ns that its naps may last longer, as it was */
 };
 
 /* The highest niceness where the caller may take it, and for anybody the shortest slice of time: the kernel (Linux 6.12) lets who asks for little
- * begin soon. */
+ * begin soon. Naps last no longer than was asked for. */
 void urgent_begin(struct urgent *ret);
 void urgent_end(struct urgent *urgent);
 

@@ -11,6 +11,7 @@ import shutil
 import signal
 import statistics
 import struct
+import resource
 import subprocess
 import time
 
@@ -219,6 +220,38 @@ def test_another_users_process(profd):
                               capture_output=True, text=True, env=profd.env, cwd="/")
         assert done.returncode in (6, 7), done
         assert "libprofd" not in pathlib.Path(f"/proc/{job.pid}/maps").read_text()
+
+
+@pytest.mark.parametrize("limit, why", [(resource.RLIMIT_DATA, "Cannot allocate memory"), (resource.RLIMIT_NOFILE, "Too many open files")],
+                         ids=["data", "files"])
+def test_a_limit_that_is_reached_in_the_middle(profd, limit, why):
+    """The thread cannot make its page one for data, or open the file: what was made until then is taken back, and later it is attached to."""
+    job = begin(profd, [PYTHONS["3.11"], "-c", "import time\nprint('ready', flush=True)\nwhile True:\n    time.sleep(0.01)"])
+    _, most = resource.prlimit(job.pid, limit)
+    # Its heap may change: the pages are the only ones of no file that are code.
+    def left():
+        code = [line for line in pathlib.Path(f"/proc/{job.pid}/maps").read_text().splitlines() if "x" in line.split()[1] and line.endswith(" 0 ")]
+        return code, len(os.listdir(f"/proc/{job.pid}/fd"))
+    before = left()
+    resource.prlimit(job.pid, limit, (1, most))
+    done = profd.run("attach", "--pid", job.pid, check=False)
+    assert done.returncode == 1 and f"could not be prepared: {why}; it goes on as before, nothing of it is left there" in done.stderr, done
+    assert left() == before
+    resource.prlimit(job.pid, limit, (most, most))
+    profd.run("attach", "--pid", job.pid)
+    assert len(left()[0]) == len(before[0]) + 1
+    job.kill()
+
+
+def test_a_kernel_that_lets_nobody_write_code(profd):
+    """proc_mem.force_override=never (Linux 6.12): the pages are data, then, until what is in them has been written."""
+    if not shutil.which("strace"):
+        pytest.skip("strace has the kernel say so; it is not installed")
+    job = begin(profd, [PYTHONS["3.11"], "-c", "import time\nprint('ready', flush=True)\nwhile True:\n    time.sleep(0.01)"])
+    done = subprocess.run(["strace", "-f", "-qq", "-o", profd.folder / "calls", "-e", "trace=pwrite64", "-e", "inject=pwrite64:error=EIO:when=2", profd.client,
+                           "attach", "--pid", str(job.pid)], env=profd.env, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0 and "INJECTED" in (profd.folder / "calls").read_text() and profd.process(job.pid)["pid"] == job.pid, done
+    job.kill()
 
 
 def test_a_second_attachment_is_refused(profd):

@@ -10,6 +10,7 @@
 /* Of a code object: up to 3.10, and from 3.11 on. */
 #define CODE_LOCALS_10 28
 #define CODE_NAMES_10 64
+#define CODE_FREE_10 80 /* names of variables of outer functions, and behind them of cells: these follow the locals */
 #define CODE_NAMES 32
 /* From 3.11 on, behind the line: all variables, cells and those of outer functions among them. */
 #define CODE_VARIABLES 4
@@ -158,19 +159,29 @@ static void add_named(struct mode_reader *r, const struct python_items *items, c
 	}
 }
 
+static uint32_t variable_count(struct mode_reader *r, uint64_t code)
+{
+	struct python *python = &r->python;
+	uint64_t tuples[2],
+		where = python->minor <= 10 ? CODE_LOCALS_10 : (uint64_t)python->offsets.code_line + CODE_VARIABLES;
+	uint32_t count;
+	if (!python_read(&python->memory, code + where, &count, sizeof count))
+		return 0;
+	if (python->minor <= 10 && python_read(&python->memory, code + CODE_FREE_10, tuples, sizeof tuples))
+		count += (uint32_t)python_word(&python->memory, tuples[0] + TUPLE_SIZE) +
+			 (uint32_t)python_word(&python->memory, tuples[1] + TUPLE_SIZE);
+	return count < VARIABLES_MOST ? count : VARIABLES_MOST;
+}
+
 static void add_variables(struct mode_reader *r, uint64_t frame, uint64_t code, const struct names *names,
 			  struct modes *ret)
 {
 	struct python *python = &r->python;
 	const struct python_offsets *o = &python->offsets;
 	struct python_items items;
-	uint64_t at[VARIABLES_MOST],
-		where = python->minor <= 10 ? CODE_LOCALS_10 : (uint64_t)o->code_line + CODE_VARIABLES;
-	uint32_t count;
-	if (!python_read(&python->memory, code + where, &count, sizeof count) || !count)
-		return;
-	count = count < VARIABLES_MOST ? count : VARIABLES_MOST;
-	if (!python_read(&python->memory, frame + (uint64_t)o->frame_locals, at, count * sizeof *at))
+	uint64_t at[VARIABLES_MOST];
+	uint32_t count = variable_count(r, code);
+	if (!count || !python_read(&python->memory, frame + (uint64_t)o->frame_locals, at, count * sizeof *at))
 		return;
 	for (uint32_t i = 0; i < count; i++) {
 		/* From 3.14 on references have marks; a number, which is no object, keeps one. */

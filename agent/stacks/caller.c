@@ -1,17 +1,12 @@
 /* caller.c - see caller.h. Frames and names are read where they lie, by loads alone: also while nobody records, the job makes no call of the system for
  * it. That is safe for the process's first thread alone: its frames stand still while it is in the agent, what they hold is there as long as they stand,
- * and it is this thread that ends the interpreter (walk.c).
- *
- * Of the modules that the frames name another thread may take the attributes and the memory away. So they are read only while none runs Python: it would
- * have to take the lock, let go of what is read, and give that back to the system, within some hundred ns. Copies by a call of the system would not fault
- * at all; but a filter of these calls that the job has installed may end it for one. */
+ * and it is this thread that ends the interpreter (walk.c). */
 #include "caller.h"
 #include "frames.h"
 #include "interpreter.h"
 
 #include "agent/core/life.h"
 #include "agent/sink/control.h"
-#include "proto/python/proof.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -23,60 +18,12 @@
 /* No name that says something is longer, with its class or without. */
 #define NAME_MOST 63
 
-/* Frames that are asked for their modules, from the innermost on; reads of memory for each. */
-#define MODE_FRAMES 24
-#define MODE_READS 1024
-/* Of a stack whose functions named no module it is asked again after so many looks. */
-#define MODE_PATIENCE 64
-/* So often is it asked whether objects lie where this release has them. */
-#define PROOFS 8
-/* No process has memory of its own at other addresses. */
-#define PAGE 4096u
-#define ADDRESS_LEAST PAGE
-#define ADDRESS_MOST (1ull << 47)
-
 static struct frames frames;
-static uint64_t places[FRAMES];
 static void *(*this_thread)(void);
 static atomic_bool known;
 /* The stack of the last answer, and that: it is mostly the same one. */
 static uint64_t last_hash;
 static enum purpose last;
-static int last_frame, waits; /* which of its frames names modules, -1: none; looks until it is asked again */
-static struct mode_reader reader;
-static int proofs; /* left; -1: they lie there */
-
-static bool read_mapped(void *context, uint64_t address, void *to, size_t bytes)
-{
-	(void)context;
-	if (address < ADDRESS_LEAST || address >= ADDRESS_MOST || bytes > ADDRESS_MOST - address)
-		return false;
-	memcpy(to, (const void *)(uintptr_t)address, bytes);
-	return true;
-}
-
-/* Of a str 64 bytes are asked for. The shortest one has 41, and memory may end behind it. */
-#define TEXT_ASKED 64
-#define TEXT_LEAST 40
-static bool read_short(void *context, uint64_t address, void *to, size_t bytes)
-{
-	size_t there = PAGE - address % PAGE;
-	if (bytes != TEXT_ASKED || there < TEXT_LEAST || there >= bytes)
-		return read_mapped(context, address, to, bytes);
-	memset((char *)to + there, 0, bytes - there);
-	return read_mapped(context, address, to, there);
-}
-
-static void find_reader(const struct python *python)
-{
-	frames.places = places;
-	reader.python = *python;
-	reader.python.memory.read = read_mapped;
-	reader.yes = (uint64_t)(uintptr_t)interpreter_symbol("_Py_TrueStruct");
-	reader.no = (uint64_t)(uintptr_t)interpreter_symbol("_Py_FalseStruct");
-	reader.cell = (uint64_t)(uintptr_t)interpreter_symbol("PyCell_Type");
-	proofs = reader.yes && reader.no && reader.cell ? PROOFS : 0;
-}
 
 void caller_find(void)
 {
@@ -88,7 +35,6 @@ void caller_find(void)
 		return;
 	frames_know(&python);
 	frames_arm(false);
-	find_reader(&python);
 	atomic_store_explicit(&known, true, memory_order_release);
 }
 
@@ -130,47 +76,9 @@ static enum purpose purpose_of_frames(int count)
 	return ret;
 }
 
-/* Do objects lie where they are looked for? */
-static bool is_proved(void)
-{
-	if (proofs > 0) {
-		struct python python = reader.python;
-		python.memory.read = read_short;
-		proofs = python_disproved(&python) ? proofs - 1 : -1;
-	}
-	return proofs < 0;
-}
-
-/* The frame that names modules, -1: none does. It is the one of the last time, if the stack is that. */
-static int find_modes(int count, int from, struct modes *ret)
-{
-	for (int i = from; i < count && i < MODE_FRAMES; i++) {
-		modes_of_frame(&reader, places[i], frames.now[i].code, MODE_READS, ret);
-		if (ret->count)
-			return i;
-	}
-	return -1;
-}
-
-static void look_at_modes(int count, bool is_last, uint64_t state, struct modes *ret)
-{
-	if (is_last && last_frame < 0 && waits-- > 0)
-		return;
-	if (!frames_alone(state) || !is_proved()) {
-		last_frame = 0;
-		return;
-	}
-	last_frame = find_modes(count, is_last && last_frame > 0 ? last_frame : 0, ret);
-	waits = MODE_PATIENCE;
-	/* What was changed meanwhile may be read as it never was. */
-	if (!frames_alone(state))
-		ret->count = 0;
-}
-
-enum purpose caller_purpose(struct modes *ret)
+enum purpose caller_purpose(void)
 {
 	uint64_t hash;
-	ret->count = 0;
 	if (!atomic_load_explicit(&known, memory_order_acquire) || (int)sink_own_tid() != life_words->process)
 		return PURPOSE_NONE;
 	uint64_t state = (uint64_t)(uintptr_t)this_thread();
@@ -181,13 +89,9 @@ enum purpose caller_purpose(struct modes *ret)
 	int count = frames_directly(&frames, state, &hash);
 	if (count <= 0)
 		return PURPOSE_NONE;
-	bool is_last = hash == last_hash;
-	if (!is_last) {
+	if (hash != last_hash) {
 		last = purpose_of_frames(count);
 		last_hash = hash;
-		last_frame = 0;
 	}
-	if (last == PURPOSE_NONE || last == PURPOSE_TRAINING)
-		look_at_modes(count, is_last, state, ret);
 	return last;
 }

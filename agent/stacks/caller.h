@@ -1,16 +1,13 @@
-/* caller.h - what the calling thread runs a network for, by the names of its functions of Python (proto/purpose.h), and the modules that
- * these name. */
+/* caller.h - what the calling thread runs a network for, by the names of its functions of Python (proto/purpose.h). */
 #ifndef PROFD_AGENT_STACKS_CALLER_H
 #define PROFD_AGENT_STACKS_CALLER_H
 
-#include "mode.h"
 #include "proto/purpose.h"
 
 /* Finds Python, if it is not known yet. Inside the gate. */
 void caller_find(void);
 /* Of a call of torch's that the thread is in. PURPOSE_NONE too where it cannot be known: in another thread than the process's first, and of a Python that
- * lets go of what its frames hold while they are in sight. `ret`: where no name says what for, or one that it trains, the modules that the innermost
- * function names which names any; else none. Nor are they known while another thread runs Python. */
-enum purpose caller_purpose(struct modes *ret);
+ * lets go of what its frames hold while they are in sight. */
+enum purpose caller_purpose(void);
 
 #endif

@@ -56,23 +56,6 @@ bool frames_lie_still(uint64_t state)
 	return !drops_in_sight && !is_unproved && (frames_python.minor != 9 || !has_gil(state));
 }
 
-/* Of a thread's state: its interpreter stands behind the next one. */
-#define STATE_INTERPRETER 8
-
-bool frames_alone(uint64_t state)
-{
-	const struct python_offsets *o = &frames_python.offsets;
-	uint64_t gil = frames_python.runtime;
-	if (o->interpreter_gil >= 0) {
-		const char *of_thread = (const char *)(uintptr_t)state + o->thread_next + STATE_INTERPRETER;
-		const char *interpreter = *(const char *const *)(const void *)of_thread;
-		gil = *(const uint64_t *)(const void *)(interpreter + o->interpreter_gil);
-	}
-	const char *lock = (const char *)(uintptr_t)gil;
-	return __atomic_load_n((const int32_t *)(const void *)(lock + o->gil_locked), __ATOMIC_ACQUIRE) == 0 ||
-	       __atomic_load_n((const uint64_t *)(const void *)(lock + o->gil_holder), __ATOMIC_RELAXED) == state;
-}
-
 /* Pages that were of no use for so many stacks are not copied any more. */
 #define IDLE_MOST 4
 
@@ -260,8 +243,6 @@ static inline __attribute__((always_inline)) int read_all(struct frames *f, bool
 			own = true;
 		} else {
 			struct seen *seen = &f->now[count++];
-			if (f->places)
-				f->places[count - 1] = at;
 			if (!load(f, copies, at, o->frame_code, &code, sizeof code) ||
 			    !read_frame(f, copies, at, code & ~(uint64_t)code_bits, seen))
 				return -1;

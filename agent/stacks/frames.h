@@ -25,7 +25,6 @@ struct frames {
 	uint64_t made, newest; /* see read_call(): the newest one of this stack, and of those before */
 	uint32_t entered;      /* calls of this stack that are newer than those */
 	struct python python;  /* its reader's own */
-	uint64_t *places;      /* where each frame of `now` lies, for who has room for it; NULL: nobody asks */
 	struct seen now[FRAMES];
 	/* A reader by copies keeps pages of memory. It copies the previous stack's pages at once, as the next stack mostly needs the same. */
 	uint32_t window_count;
@@ -44,9 +43,6 @@ void frames_know(const struct python *python);
 void frames_arm(bool modules);
 /* May the process's first thread, which ends the interpreter itself, read its memory with this state as it is? */
 bool frames_lie_still(uint64_t state);
-
-/* Does no other thread run Python of the state's interpreter now? To begin with that it takes the lock, which is not looked at again here. */
-bool frames_alone(uint64_t state);
 
 /* Fills `now`, the innermost frame first. Returns how many there are, or -1: they could not be read. *ret_hash tells the stack from others.
  * `state`: of the thread, by Python; the calling thread's. frames_by_copies() may change errno. */

@@ -1,6 +1,6 @@
 """Objects of each CPython of this machine, read from memory as --modules and compilations read them, beside what Python says of them: objects that
 share their keys, have dicts of all kinds, none, or 100,000 attributes, and what another thread changes meanwhile. And whether a Python that keeps
-them otherwise is noticed. And which modules are found in frames, by their mode."""
+them otherwise is noticed."""
 import subprocess
 
 import pytest
@@ -18,13 +18,6 @@ def check(python):
 @pytest.mark.parametrize("version", sorted(PYTHONS))
 def test_each_python(version):
     check(PYTHONS[version])
-
-
-@pytest.mark.parametrize("version", sorted(PYTHONS))
-def test_modes_of_modules(version):
-    """Which modules functions name, and their mode, of each CPython."""
-    done = subprocess.run([PYTHONS[version], HERE / "python_modes.py", BUILD / "tests/python_modes.so"], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0 and done.stdout.split() == ["modes"], (done.returncode, done.stdout, done.stderr)
 
 
 def test_of_torch(torch_newest):

@@ -100,7 +100,7 @@ static const struct known collective_words[] = {
 static const struct known *find(const struct known *words, size_t count, const char *key, size_t n)
 {
 	for (size_t i = 0; i < count; i++)
-		if (words[i].bytes == n && memcmp(words[i].word, key, n) == 0)
+		if (words[i].bytes == n && words[i].word[0] == key[0] && memcmp(words[i].word, key, n) == 0)
 			return &words[i];
 	return NULL;
 }

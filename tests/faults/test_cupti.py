@@ -137,7 +137,7 @@ def test_a_kernel_from_before_the_recording(row, profd, release):
     assert [s["kernels"] for s in shown["steps"]] == [0] * 5 and shown["totals"]["kernels"] == 1
     assert [(k["calls"], k["total_ns"] > 900_000_000) for k in shown["kernels"]] == [(1, True)]
     assert [(r["kind"], r["loss"], r["count"], r["is_loss"]) for r in shown["losses"]] == [("kernel", "earlier", 1, False)]
-    assert shown["notes"] == []
+    assert not [note for note in shown["notes"] if "steps before" not in note], shown["notes"]  # those may have been slow on a full machine
     with scene.file(capture) as db:
         assert gpu.rows(db, "SELECT step, start < 0, duration > 900000000 FROM kernels") == [(None, 1, 1)]
     row.counts(1, 0, 1)
@@ -215,8 +215,8 @@ def test_a_kind_that_cupti_refuses(row, profd, what, release):
         assert shown[member] is None and "not recorded: CUPTI refuses it" in text, (shown[member], text)
         assert shown["totals"][member] is None and [s[member] for s in shown["steps"]] == [None] * 3
         assert [d[member] for d in shown["devices"]] == [None]
-    # What CUPTI does not tell of the time before it was on is said beside it, where there was any.
-    assert [note.startswith("not recorded") for note in shown["notes"] if not note.startswith("for the first ")] == [True], shown["notes"]
+    # Beside it stands what CUPTI does not tell of the time before it was on, and that other steps were slower, where there was any of that.
+    assert [note for note in shown["notes"] if "CUPTI refuses" in note] == [f"not recorded, since CUPTI refuses it: {what}"], shown["notes"]
     trace = profd.folder / "trace.json"
     profd.run("export", capture["capture_id"], "--output", trace)
     assert "not recorded" in json.loads(trace.read_text())["profd"]["notes"]

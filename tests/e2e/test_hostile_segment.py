@@ -7,15 +7,16 @@ import sys
 
 import pytest
 
-from conftest import BUILD, wait_for
+from conftest import BUILD, hurry, wait_for
 
 STEPS = BUILD / "workloads" / "steps"
 SCRIBBLER = """
 import mmap, os, random, sys, time
-noise, segment = random.Random(int(sys.argv[2])), None
-fd = os.open(sys.argv[1], os.O_RDWR)
+noise = random.Random(int(sys.argv[1]))
+print("ready", flush=True)
+fd = os.open(sys.stdin.readline().strip(), os.O_RDWR)
 segment = mmap.mmap(fd, os.fstat(fd).st_size)
-where = {"header": (0, 8192), "table": (8192, 65536), "all": (0, len(segment) - 8)}[sys.argv[3]]
+where = {"header": (0, 8192), "table": (8192, 65536), "all": (0, len(segment) - 8)}[sys.argv[2]]
 print("there", flush=True)
 while True:
     for _ in range(50):
@@ -42,21 +43,29 @@ def test_rewritten_by_another_process(profd, where):
     """Whatever stands there: the daemon lives and is the same, an honest job's capture is whole meanwhile, what came out of the other is a
     sound file that says how it ended, and memory does not grow with it."""
     daemon = profd.daemon.pid
-    honest, mauled = [profd.job(STEPS, "--step-ms=10") for _ in range(2)]
+
+    def slow():
+        """A job that is not over with its steps before somebody has found its segment."""
+        return profd.job(STEPS, "--step-ms=100")
+
+    honest, mauled = profd.job(STEPS, "--step-ms=10"), slow()
     for job in (honest, mauled):
         profd.wait_steps(job.pid, 2)
     for seed in range(4):
         if mauled.poll() is not None:
-            mauled = profd.job(STEPS, "--step-ms=10")
+            mauled = slow()
             profd.wait_steps(mauled.pid, 2)
+        writer = subprocess.Popen([sys.executable, "-c", SCRIBBLER, str(seed), where], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL, text=True)
+        assert writer.stdout.readline() == "ready\n"
         follow = subprocess.Popen([str(profd.client), "trigger", "--pid", str(mauled.pid), "--steps", "100", "--timeout", "8s", "--format", "json"],
                                   env=profd.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        path = wait_for(lambda: segment_of(mauled.pid), 20, "the segment")
-        writer = subprocess.Popen([sys.executable, "-c", SCRIBBLER, str(path), str(seed), where], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        assert writer.stdout.readline() == b"there\n"
         try:
+            print(wait_for(lambda: segment_of(mauled.pid), 20, "the segment"), file=writer.stdin, flush=True)
+            assert writer.stdout.readline() == "there\n"
             capture = profd.trigger(honest.pid, "--steps", 20)
             assert capture["status"] == "complete" and capture["lost"] == 0 and capture["steps_recorded"] == 20, capture
+            hurry(mauled)
             out, err = follow.communicate(timeout=60)
         finally:
             writer.kill()

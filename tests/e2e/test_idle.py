@@ -145,8 +145,8 @@ def test_a_program_that_is_linked_with_the_agent(profd, tmp_path, compiler, stan
     source = tmp_path / f"linked.{suffix}"
     source.write_text("""#include "profd.h"
         #include <unistd.h>
-        int main(void) {
-            for (int i = 0; i < 2000; i++) {
+        int main(int argc, char **argv) {
+            while (argc > 1 && access(argv[1], F_OK)) {
                 profd_range_push("linked"); usleep(2000); profd_range_pop(); profd_mark("tick"); profd_step();
             }
             return profd_version()[0] != '0';
@@ -154,8 +154,10 @@ def test_a_program_that_is_linked_with_the_agent(profd, tmp_path, compiler, stan
     root = pathlib.Path(__file__).resolve().parents[2]
     subprocess.run([compiler, standard, "-Wall", "-Werror", "-D_DEFAULT_SOURCE", "-I", str(root / "agent"), str(source),
                     "-o", str(tmp_path / "linked"), str(profd.agent), f"-Wl,-rpath,{profd.agent.parent}"], check=True)
-    job = profd.job(tmp_path / "linked", agent=False)
+    over = tmp_path / "over"
+    job = profd.job(tmp_path / "linked", over, agent=False)
     profd.wait_steps(job.pid, 5)
     shown = profd.show(profd.trigger(job.pid)["capture_id"])
     assert {r["name"]: r["calls"] for r in shown["ranges"]} == {"linked": 3}
+    over.touch()
     assert job.wait(30) == 0

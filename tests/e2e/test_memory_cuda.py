@@ -68,7 +68,7 @@ while True:
     if os.path.exists(sys.argv[3]) and len(older) > 1:
         give_back(older.pop())
     optimizer.step()
-    time.sleep(0.005)
+    time.sleep(0.005 if os.path.exists(sys.argv[3]) else 0.2)  # who has to come before the end of the recording has the time for it
 """
 # The opcodes that the page for memory snapshots knows.
 KNOWN = set("PROTO STOP APPEND APPENDS BINGET LONG_BINGET BINPUT LONG_BINPUT BININT BININT1 BININT2 LONG1 EMPTY_DICT EMPTY_LIST MARK "

@@ -9,8 +9,9 @@ from test_snapshot import start
 
 
 def snapshots(profd, count, *options):
+    """Of five steps: the median is as always where one of them got no processor for a while."""
     for _ in range(count):
-        profd.json("snapshot", "--all", "--steps", 2, *options)
+        profd.json("snapshot", "--all", "--steps", 5, *options)
 
 
 def test_one_job(profd):

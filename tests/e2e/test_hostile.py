@@ -78,7 +78,7 @@ def guarded(profd):
     assert grown < GROWTH_MAX, f"the daemon has grown by {grown >> 20} MiB"
 
 
-def closed(connection, seconds=5):
+def closed(connection, seconds=60):
     """Has the other side ended the connection?"""
     connection.settimeout(seconds)
     try:
@@ -159,13 +159,12 @@ def test_a_flood_of_hellos(guarded):
     agent = fake.Agent(guarded.socket)
     until = time.monotonic() + 2
     sent = 0
-    agent.connection.settimeout(0.5)
-    while time.monotonic() < until:
+    agent.connection.settimeout(60)  # where the daemon gets no processor the queue is full
+    while time.monotonic() < until or sent <= 500:
         agent.connection.send(fake.hello(name=f"name {sent}"))
         sent += 1
         if sent % 500 == 0:
             alive(guarded)
-    assert sent > 100
     agent.close()
     for _ in range(200):  # and of registrations
         fake.Agent(guarded.socket).close()
@@ -405,7 +404,6 @@ WRONG = [None, True, -1, 0.5, 1e308, -1e308, 2**64, "", "x" * 5000, "\x1b[2J", [
 def reply(profd, packet):
     """The last row of the reply, None where the connection was closed instead."""
     with fake.connect(profd.socket) as connection:
-        connection.settimeout(5)
         try:
             connection.send(packet)
             return list(fake.rows(connection))[-1]
@@ -530,7 +528,7 @@ def as_stranger(profd, code, group=None):
               f"def last(op, **more): return fake.ask({str(profd.socket)!r}, op, **more)\nprint(json.dumps({code}))")
     groups = f"--groups={group}" if group else "--clear-groups"
     done = subprocess.run(["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", groups, sys.executable, "-c", script],
-                          capture_output=True, text=True, timeout=30, cwd="/")
+                          capture_output=True, text=True, timeout=120, cwd="/")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -122,26 +122,40 @@ WITHOUT_KERNEL = """SELECT count(*) FROM api_calls a JOIN strings s ON s.id = a.
                     AND a.correlation NOT IN (SELECT correlation FROM kernels)"""
 
 
+STANDS_NS = 100_000_000  # HOLD_MOST_NS of agent/core/hold.h
+
+
+def missing_is_said(profd, capture, missing):
+    steps = profd.show(capture["capture_id"])["steps"]
+    assert capture["lost"] >= missing or all(step["kernels"] is None for step in steps), (missing, capture["lost"], steps)
+
+
 @pytest.mark.parametrize("rate, threads", [(0, 1), (100, 1), (100, 2)])
 def test_switches_leave_no_thread_without_its_kernels(profd, rate, threads):
-    """A kind that is switched within a launch costs the thread its kernels, for good. Each launch of ten captures has its kernel."""
+    """A kind that is switched within a launch costs the thread its kernels, for good. Each launch of ten captures has its kernel: while
+    CUPTI is switched on the step thread stands, for a tenth of a second at most. On a full machine that may not be enough, and what is
+    missing from then on is said."""
     job = gpu.start(profd, SEEN, "toggle_mid_launch=1,call=200us", f"--threads={threads}", *LAUNCHING, rate=rate)
-    captures = [profd.trigger(job.pid, "--steps", STEPS) for _ in range(10)]
+    captures = [profd.trigger(job.pid, "--steps", STEPS, codes=(0, 5)) for _ in range(10)]
     said = gpu.finish(job)
-    without = []
+    late = False
     for capture in captures:
         with gpu.open_file(profd.file(capture["capture_id"])) as db:
-            without += gpu.rows(db, WITHOUT_KERNEL)[0]
-    assert without == [0] * 10
-    for capture in captures:
-        whole(profd, said, capture)
+            late |= gpu.rows(db, "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'enable'")[0][0] > STANDS_NS
+            without, = gpu.rows(db, WITHOUT_KERNEL)[0]
+        assert not without or late, (capture, without)
+        if without:
+            missing_is_said(profd, capture, without)
+        else:
+            whole(profd, said, capture)
 
 
+@pytest.mark.serial
 def test_where_no_boundary_ends_the_recording(profd):
     """A window of time, and captures that are cancelled: for both the next boundary is waited for. What they leave behind is a job whose kernels
-    are recorded."""
+    are recorded. It runs alone: a boundary is waited for two steps long, and a job that has no processor for that time has none."""
     job = gpu.start(profd, SEEN, "toggle_mid_launch=1,call=200us", *LAUNCHING, rate=100)
-    captures = []
+    captures, recorded = [], []
     for _ in range(5):
         captures.append(profd.trigger(job.pid, "--duration", "60ms"))
         cancelled = profd.json("trigger", "--pid", job.pid, "--steps", 100000, "--no-wait")["captures"][0]["capture_id"]
@@ -153,7 +167,10 @@ def test_where_no_boundary_ends_the_recording(profd):
     for capture in captures:
         assert capture["status"] == "complete" and capture["lost"] == 0, capture
         with gpu.open_file(profd.file(capture["capture_id"])) as db:
-            assert gpu.rows(db, "SELECT count(*) FROM kernels")[0][0] > 0 and gpu.rows(db, WITHOUT_KERNEL) == [(0,)]
+            recorded += gpu.rows(db, "SELECT count(*) FROM kernels")[0]
+            assert gpu.rows(db, WITHOUT_KERNEL) == [(0,)]
+    # A job that gets no processor for as long launches nothing in a window.
+    assert recorded[-1] > 0 and any(recorded[:-1]), recorded
 
 
 def test_kernels_that_are_missing_are_no_zero(profd):
@@ -162,10 +179,9 @@ def test_kernels_that_are_missing_are_no_zero(profd):
     captures = [profd.trigger(job.pid, "--steps", STEPS, codes=(0, 5)) for _ in range(5)]
     gpu.finish(job)
     for capture in captures:
-        shown = profd.show(capture["capture_id"])
         with gpu.open_file(profd.file(capture["capture_id"])) as db:
             missing = gpu.rows(db, WITHOUT_KERNEL)[0][0]
-        assert capture["lost"] >= missing or all(step["kernels"] is None for step in shown["steps"]), (missing, capture["lost"], shown["steps"])
+        missing_is_said(profd, capture, missing)
 
 
 # ---------------------------------------------------------------- the first call

@@ -75,14 +75,14 @@ def stretches(profd, capture):
 @pytest.mark.parametrize("torch", ["torch_newest", pytest.param("torch_debian", marks=pytest.mark.wide)])
 def test_when_it_ran(profd, torch, request):
     """In each step; what the job measured lies in the bounds that the capture states."""
-    capture = recorded(profd, request.getfixturevalue(torch), "full", 1000000, steps=6)
+    capture = recorded(profd, request.getfixturevalue(torch), "full", 1000000, steps=12)
     answer = profd.show(capture, "--by", "steps", "--by", "findings", "--by", "breakdown")
     seen = stretches(profd, capture)
     with contextlib.closing(sqlite3.connect(profd.file(capture))) as db:
         base = base_of(db)
     own = [tuple(int(word) for word in line.split()) for line in (profd.folder / "collections").read_text().splitlines() if line.count(" ") == 4]
-    # On a full machine the agent's thread may come too late for one.
-    assert 4 <= len(seen) <= 6, seen
+    # On a full machine the agent's thread may come too late for some.
+    assert 4 <= len(seen) <= 12, seen
     ran = {step["step"]: 0 for step in answer["steps"]}
     for start, end, error, end_error, thread, generation in seen:
         asked, begun, ended, processor, _ = max(own, key=lambda one: min(one[2], end) - max(one[1], start))
@@ -181,7 +181,7 @@ while True:
 def test_each_python_tells_when_and_who(profd, version):
     job = profd.job(PYTHONS[version], "-c", ASIDE)
     profd.wait_steps(job.pid)
-    seen = stretches(profd, profd.trigger(job.pid, "--steps", 15)["capture_id"])
+    seen = stretches(profd, profd.trigger(job.pid, "--steps", 40)["capture_id"])
     (aside,) = [tid for tid, name in proc.of_threads(job.pid, "comm").items() if tid != job.pid and not name.startswith("profd")]
     assert len(seen) > 1 and {thread for *_, thread, _ in seen} == {aside}, (seen, aside)
     assert {2} <= {generation for *_, generation in seen} <= {2, 3}, seen

@@ -17,7 +17,7 @@ def needs(program, package):
 
 
 def run(*command, **more):
-    return subprocess.run([str(c) for c in command], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, **more)
+    return subprocess.run([str(c) for c in command], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, **more)
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,11 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 
 import pytest
 
-from conftest import BUILD, wait_for
+from conftest import BUILD, hurry, wait_for
 
 STEPS = BUILD / "workloads" / "steps"
 THREADS = BUILD / "workloads" / "nvtx_threads"
@@ -73,12 +74,16 @@ def test_schedules(profd, warmup, skip, wait):
     job = profd.job(STEPS, "--step-ms=30")
     profd.wait_steps(job.pid, 2)
     before = profd.process(job.pid)["step"]
-    capture = profd.trigger(job.pid, "--steps", 2, "--warmup", warmup, "--skip-first", skip, "--wait-steps", wait)
-    shown = check_steps(profd, capture, 2)
+    client = profd.follow("--pid", job.pid, "--steps", 2, "--warmup", warmup, "--skip-first", skip, "--wait-steps", wait)
+    # Steps that have ended once the agent has it: as many as one likes may pass before.
+    armed = wait_for(lambda: (row := profd.process(job.pid)) and (row["state"] != "idle" or client.poll() is not None) and row, what="the capture")["step"]
+    out, err = client.communicate(timeout=120)
+    assert client.returncode == 0, err
+    shown = check_steps(profd, json.loads(out)["captures"][0], 2)
     first = shown["steps"][0]["number"]
     late = shown["cost"]["late_steps"]
-    # The step that runs while the trigger arrives is never recorded; a few may pass between `ps` and the trigger.
-    assert before + 1 + skip + wait + warmup + late <= first <= before + 40 + skip + wait + warmup + late
+    # The step that runs while the trigger arrives is never recorded.
+    assert before + 1 + skip + wait + warmup + late <= first <= armed + 2 + skip + wait + warmup + late
 
 
 def test_cycles_make_a_capture_each(profd):
@@ -177,9 +182,14 @@ def test_endless_cycles_end_when_cancelled(profd):
 def test_at_step(profd):
     job = profd.job(STEPS, "--step-ms=20")
     profd.wait_steps(job.pid, 2)
-    target = profd.process(job.pid)["step"] + 150
-    # Steps enough for a busy machine to switch the collectors on: a named step is not waited for.
-    shown = check_steps(profd, profd.trigger(job.pid, "--at-step", target, "--warmup", 30))
+    target = profd.process(job.pid)["step"] + 2750
+    client = profd.follow("--pid", job.pid, "--at-step", target, "--warmup", 2000)
+    # The step is far enough for a busy machine's trigger, and two seconds are enough to switch the collectors on: a named step is not waited for.
+    wait_for(lambda: profd.process(job.pid)["capture_id"] or client.poll() is not None, what="the trigger to be taken")
+    hurry(job)
+    out, err = client.communicate(timeout=120)
+    assert client.returncode == 0, err
+    shown = check_steps(profd, json.loads(out)["captures"][0])
     assert [s["number"] for s in shown["steps"]] == [target, target + 1, target + 2]
     # A missed one is refused, not shifted.
     done = profd.run("trigger", "--pid", job.pid, "--at-step", 5, check=False)
@@ -229,12 +239,15 @@ def test_a_window_of_time(profd):
     profd.wait_registered(job.pid)
     refused = profd.run("trigger", "--pid", job.pid, check=False)
     assert refused.returncode == 9 and "--duration" in refused.stderr, refused.stderr
+    asked = time.monotonic()
     capture = profd.trigger(job.pid, "--duration", "500ms")
+    took = time.monotonic() - asked
     assert capture["status"] == "complete"
     shown = profd.show(capture["capture_id"])
     ranges = {r["name"]: r["calls"] for r in shown["ranges"]}
     wall = shown["steps"][0]["wall_ns"]
-    assert 0.5e9 <= wall < 2e9 and ranges["step"] <= wall / 5e6 + 2
+    # It may end later, where the agent waits for a processor, and not after the client knows of its end.
+    assert 0.5e9 <= wall < 1e9 * took and ranges["step"] <= wall / 5e6 + 2
     # The job is nearly all the time in a range: all of the window is there.
     assert 0.8 * wall < next(r["total_ns"] for r in shown["ranges"] if r["name"] == "step")
     # The job lives on, and can be looked at again.
@@ -292,18 +305,24 @@ def test_triggers_again_and_again(profd):
 
 
 def test_the_agent_says_what_it_cost(profd):
+    began = time.monotonic()
     job = profd.job(STEPS, "--step-ms=5")
     profd.wait_steps(job.pid, 80)
     capture = profd.trigger(job.pid, "--steps", 20)
-    cost = profd.show(capture["capture_id"])["cost"]
-    assert 4e6 < cost["step_before_ns"] < 20e6
-    assert 4e6 < cost["step_during_ns"] < 20e6
-    assert cost["drain_ns"] < 1e9 and cost["agent_cpu_ns"] > 0
+    shown = profd.show(capture["capture_id"])
+    cost, walls = shown["cost"], [step["wall_ns"] for step in shown["steps"]]
+
+    def lived():
+        """ns. On a full machine most of the steps may wait for a processor."""
+        return 1e9 * (time.monotonic() - began)
+    assert 4e6 < cost["step_before_ns"] < lived()
+    assert min(walls) <= cost["step_during_ns"] <= max(walls) and 4e6 < cost["step_during_ns"]
+    assert cost["drain_ns"] < lived() and cost["agent_cpu_ns"] > 0
 
     def after():
         value = profd.show(capture["capture_id"])["cost"]["step_after_ns"]
         return value
-    assert 4e6 < wait_for(after, 10, "the step time after the capture") < 20e6
+    assert 4e6 < wait_for(after, 10, "the step time after the capture") < lived()
 
 
 @pytest.mark.skipif(not THREADS.exists(), reason="workloads with NVTX were not built (PROFD_NVTX_INCLUDE)")

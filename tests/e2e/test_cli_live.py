@@ -48,9 +48,10 @@ def test_cycles(profd):
 
 def test_at_step(profd):
     job = stepping(profd, "--step-ms=10")
-    at = profd.wait_steps(job.pid, 1)["step"] + 1500
-    client = profd.follow("--pid", job.pid, "--at-step", at, "--warmup", 50, "--steps", 2)
-    wait_for(lambda: profd.process(job.pid)["capture_id"], what="the trigger to be taken")
+    at = profd.wait_steps(job.pid, 1)["step"] + 3500
+    client = profd.follow("--pid", job.pid, "--at-step", at, "--warmup", 2000, "--steps", 2)
+    # The job hurries for two seconds then, in which the collectors are switched on: a named step is not waited for.
+    wait_for(lambda: profd.process(job.pid)["capture_id"] or client.poll() is not None, what="the trigger to be taken")
     hurry(job)
     out, err = client.communicate(timeout=120)
     assert client.returncode == 0, err
@@ -101,6 +102,7 @@ def test_what_runs_is_not_counted_yet(profd):
     assert row["capture_id"] == capture and row["events"] is None and row["lost"] is None and row["bytes"] is None
     assert profd.run("show", capture, check=False).returncode == 8
     assert profd.run("rm", capture, check=False).returncode == 8
+    profd.wait_recorded(job.pid, 1)  # a step that is whole has events
     assert profd.run("cancel", "--pid", job.pid).stdout.strip() == capture
     row = wait_for(lambda: next((r for r in profd.json("captures")["captures"] if r["status"] == "incomplete"), None))
     assert row["reason_code"] == "cancelled" and row["events"] > 0

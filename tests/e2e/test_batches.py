@@ -58,12 +58,13 @@ def asked(profd, capture):
 
 
 def other_collectors(profd, job):
-    trigger = profd.follow("--pid", job.pid, "--unit", "batch", "--steps", 300)
+    # So many that the change comes before the last of them on a full machine, too.
+    trigger = profd.follow("--pid", job.pid, "--unit", "batch", "--steps", 1000, "--timeout", "400s")
     wait_for(lambda: profd.process(job.pid)["state"] == "recording", what="the recording")
     profd.json("set", "--pid", job.pid, "+shapes")
     captures = json.loads(trigger.communicate(timeout=120)[0])["captures"]
     assert [one["status"] for one in captures] == ["complete"] * 2
-    assert sum(one["steps_recorded"] for one in captures) == 300
+    assert sum(one["steps_recorded"] for one in captures) == 1000
 
 
 wide = pytest.mark.wide

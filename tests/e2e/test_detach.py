@@ -70,7 +70,9 @@ def test_nothing_is_left(profd, tmp_path):
     (tmp_path / "train.py").write_text(HOOKED)
     stay = tmp_path / "stay"
     stay.touch()
-    job = begin(profd, [TORCH, tmp_path / "train.py", stay, tmp_path / "hooked"])
+    hooked = tmp_path / "hooked"
+    job = begin(profd, [TORCH, tmp_path / "train.py", stay, hooked])
+    wait_for(lambda: hooked.exists() and hooked.read_text(), what="a step without a callback")
     before = settled(lambda: descriptors(job.pid))
     for _ in range(2):
         profd.run("attach", "--pid", job.pid)
@@ -81,9 +83,8 @@ def test_nothing_is_left(profd, tmp_path):
         assert threads(job.pid) and libraries(job.pid) == 1
         assert "the agent has left" in profd.run("detach", "--pid", job.pid).stdout
         nothing_runs(profd, job.pid)
+        wait_for(lambda: hooked.read_text().split()[-1] == "False", what="a step without a callback")
         assert descriptors(job.pid) == before
-    hooked = tmp_path / "hooked"
-    wait_for(lambda: hooked.read_text().split()[-1] == "False", what="a step without a callback")
     assert hooked.read_text().split() == ["False", "True", "False", "True", "False"]
     trains(job, stay, lambda steps: begin(profd, [TORCH, tmp_path / "train.py", steps, tmp_path / "untouched"]))
     lines = profd.json("audit")["lines"]

@@ -673,9 +673,9 @@ def test_hostile(profd):
     for at in range(0, len(good), 300):
         recorder.write(b"".join(good[at:at + 300]), 42)
     recorder.write(b"".join(records), 42)
-    began = time.monotonic()
     captured = recorder.end()
-    assert time.monotonic() - began < 10
+    with open(f"/proc/{profd.daemon.pid}/stat") as stat:  # of its life until now: how long it waited for a processor is not the records' doing
+        assert sum(map(int, stat.read().rpartition(")")[2].split()[11:13])) < 10 * os.sysconf("SC_CLK_TCK")
     assert captured["status"] == "complete", captured
     db = open_capture(profd, captured)
     assert sum(row["count"] for row in db.execute("SELECT * FROM losses WHERE loss = 'unreadable'")) == bad

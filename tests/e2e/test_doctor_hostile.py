@@ -46,7 +46,7 @@ def job(place, *before, user=None):
 
 
 def doctor(client, process):
-    done = client.run("doctor", "--pid", process.pid, timeout=10)
+    done = client.run("doctor", "--pid", process.pid, timeout=60)
     assert done.returncode == 7, done  # there is no daemon
     return " ".join((done.stdout + done.stderr).split())
 

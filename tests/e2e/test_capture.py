@@ -225,7 +225,10 @@ def test_a_short_step_does_not_hasten_the_warm_up(profd, tmp_path):
     wait_for(lambda: profd.process(job.pid)["state"] == "armed", what="the capture")
     steps(*["long", "long", "short"] * 4, *["long"] * 15)
     assert profd.process(job.pid)["state"] == "armed"  # 18 steps are to come, of which five are half a second
-    steps(*["long"] * 20)
+    # At three steps to come they are switched on at the latest; the step that is named waits for nobody.
+    steps(*["long"] * 15)
+    wait_for(lambda: profd.process(job.pid)["state"] == "warmup", what="the collectors")
+    steps(*["long"] * 5)
     out, err = client.communicate(timeout=60)
     assert client.returncode == 0, (out, err)
     assert [s["number"] for s in profd.show(json.loads(out)["captures"][0]["capture_id"])["steps"]] == [target]

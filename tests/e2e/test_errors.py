@@ -67,7 +67,7 @@ def test_waiting_for_a_job_that_has_not_started(profd):
                               env=profd.env, stdout=subprocess.PIPE, text=True)
     time.sleep(0.5)
     job = profd.job(STEPS, "--step-ms=10", env={"PROFD_NAME": "late"})
-    out, _ = client.communicate(timeout=40)
+    out, _ = client.communicate(timeout=120)
     assert client.returncode == 0
     capture = json.loads(out)["captures"][0]
     assert capture["pid"] == job.pid and capture["status"] == "complete"

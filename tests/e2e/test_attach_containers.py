@@ -102,7 +102,7 @@ def test_from_the_machine_into_a_container(profd, tmp_path, which, users):
         assert waits["native_whole"] or "3.14" in which and "where its loop is" in waits["native_why"], waits
         checks = {row["check"]: row for row in profd.json("doctor", "--pid", pid, codes=range(10))["checks"]}
         assert checks["attach"]["result"] == "ok", checks
-        done = profd.run("attach", "--pid", pid, "--format", "json", check=False)
+        done = profd.run("attach", "--pid", pid, "--timeout", "60s", "--format", "json", check=False)
         assert done.returncode == 0, done
         assert json.loads(done.stdout)["way"] == ("slot" if "3.14" in which else "pending call")
         assert "libprofd_agent" in pathlib.Path(f"/proc/{pid}/maps").read_text()

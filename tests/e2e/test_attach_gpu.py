@@ -12,20 +12,20 @@ pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="x86-64 a
 NOTE = "the agent was attached: how many operations CUDA graphs have that were made before is not known; shown are those that CUPTI tells of"
 
 
-def capture_of(profd, *options, attach):
+def capture_of(profd, *options, attach, window="300ms"):
     env = {**(bare(profd) if attach else profd.env), **gpu.environment(gpu.MIDDLE)}
     job = profd.job(gpu.WORKLOAD, "--rate=100", "--lines", "--streams=1", *options, agent=not attach, env=env)
     assert job.stdout.readline()  # a step has been made, and the graph before
     if attach:
         profd.run("attach", "--pid", job.pid)
     wait_for(lambda: profd.process(job.pid), what="the agent")
-    capture = profd.trigger(job.pid, "--duration", "300ms")
+    capture = profd.trigger(job.pid, "--duration", window)
     gpu.finish(job)
     return capture
 
 
 def test_graphs_that_were_made_before(profd):
-    capture = capture_of(profd, "--graph=3", attach=True)
+    capture = capture_of(profd, "--graph=3", attach=True, window="3s")  # so long no job waits for a processor
     assert capture["simulated"] and NOTE in profd.show(capture["capture_id"])["notes"]
     # The simulator tells of all: three kernels, a set and a copy.
     launches = query(profd, capture, """select count(distinct graph_node) from (select correlation, graph_node from kernels where graph <> 0

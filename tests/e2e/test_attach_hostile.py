@@ -143,8 +143,12 @@ def fake_libc(place, *how, **more):
         yield job
 
 
-def attach_as_root(profd, job, seconds=40):
-    """It ends in time, with a sentence, and has taken little memory."""
+# A thread that waits for a processor is given 6 s in what it is made to call, and 10 s to come back.
+HELD_UP = 16
+
+
+def attach_as_root(profd, job, seconds=160):
+    """It ends in time, with a sentence, and has taken little memory. A client that works, however slowly, gives up after two minutes."""
     began = time.monotonic()
     done = subprocess.run([profd.client, "attach", "--pid", str(job.pid), "--timeout", "1s"], env=profd.env, capture_output=True, text=True,
                           timeout=seconds, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30)))
@@ -186,7 +190,7 @@ def test_calls_that_do_not_come_back(profd, place, how):
     """The thread is put back in the end, and the process goes on with its wait; one that stops itself stays stopped, as it wanted."""
     with fake_libc(place, how) as job:
         done, seconds = attach_as_root(profd, job)
-        assert seconds < 15, done
+        assert seconds < 15 + HELD_UP, done
         if how not in ("stop", "signals"):
             assert done.returncode == 4 and "it was put back" in done.stderr, done
         if how != "stop":
@@ -200,7 +204,7 @@ def test_a_call_that_only_says_that_it_came_back(profd, place):
     """It is where it wants to be, and nobody waits for it."""
     with fake_libc(place, "early") as job:
         done, seconds = attach_as_root(profd, job)
-        assert seconds < 15 and "TracerPid:\t0\n" in pathlib.Path(f"/proc/{job.pid}/status").read_text(), done
+        assert seconds < 15 + HELD_UP and "TracerPid:\t0\n" in pathlib.Path(f"/proc/{job.pid}/status").read_text(), done
 
 
 def test_it_ends_meanwhile(profd, place):

@@ -164,7 +164,7 @@ def test_a_store_that_is_somebody_elses(node):
         os.chown(node.run_folder, DAEMON, DAEMON)
         done = subprocess.run(["setpriv", f"--reuid={DAEMON}", f"--regid={DAEMON}", "--clear-groups",
                                str(node.programs / "profd-daemon"), "--dir", str(node.state), "--socket", str(node.socket)],
-                              env=node.env, capture_output=True, text=True, timeout=10)
+                              env=node.env, capture_output=True, text=True, timeout=60)
         assert done.returncode == 1 and str(node.state) in done.stderr, (owner, oct(mode), done)
         assert "--dir" in done.stderr and ("another user" in done.stderr or "chmod go-w" in done.stderr), done.stderr
         assert list(node.state.iterdir()) == []

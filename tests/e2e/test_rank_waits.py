@@ -352,7 +352,8 @@ def test_hostile(tmp_path, what):
 
 # ---------------------------------------------------------------- real jobs
 
-def start(profd, python, folder, slow, name, ms=60, size=3):
+def start(profd, python, folder, slow, name, ms=200, size=3):
+    """Steps are so long that one for which a full machine had no processor for a second does not outweigh what the slow rank does in all of them."""
     env = {"WORLD_SIZE": str(size), "PROFD_NAME": name, "PROFD_JOB": name, "PYTHONWARNINGS": "ignore"}
     jobs = [profd.job(python, WORKLOADS / "waits.py", folder / name, slow, ms, env={**env, "RANK": str(rank)}) for rank in range(size)]
     for job in jobs:
@@ -375,7 +376,8 @@ def consistent(answer, size=3):
 
 def test_a_job_with_one_slow_rank(profd, torch, tmp_path):
     start(profd, torch, tmp_path, 1, "slow")
-    done = profd.run("trigger", "--name", "slow", "--steps", 8)
+    # A rank whose collectors come late begins some steps later than the others.
+    done = profd.run("trigger", "--name", "slow", "--steps", 24)
     said = re.findall(r"^  profd ranks (u\d+) +which rank the others wait for$", done.stdout, re.M)
     assert len(said) == 1 and "\nThe others wait for rank 1: " in done.stdout, done.stdout
     answer = profd.json("ranks", said[0])
@@ -391,8 +393,8 @@ def test_a_job_with_one_slow_rank(profd, torch, tmp_path):
     for words in ([], [f"trigger:{trigger}"], ["job:slow"], [row["capture_id"] for row in answer["ranks"]]):
         assert profd.json("ranks", *words) == answer, words
     # By their places in each capture: where one began a step later, fewer are the same.
-    part = profd.json("ranks", f"{said[0]}@2-7")
-    assert 1 < part["steps"] <= 6 and part["last"]["rank"] == 1
+    part = profd.json("ranks", f"{said[0]}@2-19")
+    assert 1 < part["steps"] <= 18 and part["last"]["rank"] == 1
     # Of two ranks alone it is told that one is not here.
     two = profd.json("ranks", *(answer["ranks"][i]["capture_id"] for i in (0, 1)))
     assert two["last"]["rank"] == 1 and two["world_size"] == 3
@@ -417,7 +419,7 @@ def test_cycles_and_one_rank(profd, torch, tmp_path):
 
 
 def test_a_job_without_a_slow_rank(profd, torch, tmp_path):
-    """Whatever the machine's load makes of it, the figures hold together."""
-    start(profd, torch, tmp_path, -1, "even")
+    """Whatever the machine's load makes of it, the figures hold together. All sleep a little: a rank that comes late has steps with the others."""
+    start(profd, torch, tmp_path, -1, "even", ms=50)
     profd.run("trigger", "--name", "even", "--steps", 20)
     consistent(profd.json("ranks"))

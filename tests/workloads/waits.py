@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A rank of a job over gloo that trains until it is ended; rank SLOW sleeps so many ms before each of its forwards.
+"""A rank of a job over gloo that trains until it is ended; rank SLOW sleeps so many ms before each of its forwards (-1: each rank).
 
     waits.py STORE SLOW MS     RANK and WORLD_SIZE are in the environment
 """
@@ -20,7 +20,7 @@ def main():
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     data = torch.randn(16, 64)
     while True:
-        if rank == slow:
+        if slow in (rank, -1):
             time.sleep(ms / 1000)
         optimizer.zero_grad()
         model(data).sum().backward()

@@ -1,7 +1,8 @@
 """A Python whose time is at known places: three functions and a sleep, and a thread that rests. It writes a line as soon as it goes
-round, and where its time has been, in seconds, on each line that it reads."""
+round, and where its time has been, in seconds, on each line that it reads. What it forks to `exec` begins another program with SIGUSR1."""
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -45,13 +46,14 @@ def go_round():
 
 
 def main():
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
     threading.Thread(target=idle, name="idle", daemon=True).start()
     threading.Thread(target=tell, name="tell", daemon=True).start()
     for how in sys.argv[1:]:
         if how == "fork" and os.fork() == 0:
             go_round()
         elif how == "exec" and os.fork() == 0:
-            time.sleep(0.3)
+            signal.sigwait({signal.SIGUSR1})
             os.execv(sys.executable, [sys.executable, __file__])
         elif how == "sh" and os.fork() == 0:
             os.execvp("sleep", ["sleep", "60"])

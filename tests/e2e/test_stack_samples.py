@@ -12,7 +12,7 @@ import tempfile
 import pytest
 
 from cli import *  # noqa: F401,F403 (fixtures)
-from conftest import BUILD, wait_for
+from conftest import BUILD, naps, wait_for
 from pythons import PYTHONS
 from test_stack import process
 
@@ -92,9 +92,18 @@ def test_children(lonely):
     with process(PYTHONS[NEWEST], SHARES, "fork", "exec", "sh") as job, contextlib.ExitStack() as end:
         assert job.stdout.readline() == "ready\n"
         started = sorted(children(job.pid))
-        forked, other, _ = started
+        forked, other, shell = started
         end.callback(lambda: [os.kill(pid, signal.SIGKILL) for pid in started])
-        seen = looks(lonely, job.pid, "--children", "--duration", "2500ms")
+        wait_for(lambda: command(shell).startswith("sleep\0"), what="the one that is no Python")
+        watching = watch(lonely, job.pid, "--children", "--format", "json")
+        wait_for(lambda: len(mapped_by(watching.pid)) == 3, what="a look at each")
+        os.kill(other, signal.SIGUSR1)
+        # Python's own start is behind it, and then it is looked at some times.
+        wait_for(lambda: "stack_shares.py" in command(other) and "fork" not in command(other), what="the other program")
+        before = cpu_ticks(other)
+        wait_for(lambda: cpu_ticks(other) > before + 100, what="some of its time")
+        looked(watching, 100)
+        seen = ended(watching)
         rows = {row["pid"]: row for row in seen["processes"]}
         assert set(rows) == {job.pid, forked, other}, rows
         assert all(row["error"] is None and row["looks"] > 5 for row in rows.values()), rows

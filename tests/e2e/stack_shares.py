@@ -25,7 +25,7 @@ def quick():
 
 
 def rest():
-    time.sleep(0.006)
+    time.sleep(0.02)
 
 
 def idle():

@@ -3,12 +3,13 @@ import contextlib
 import errno
 import json
 import os
+import pathlib
 import subprocess
 
 import pytest
 
 from cli import *  # noqa: F401,F403 (fixtures)
-from conftest import BUILD, wait_for
+from conftest import BUILD, asleep, naps, wait_for
 from test_disk_full import LOOK, Disk
 from test_stack import process
 
@@ -59,6 +60,11 @@ globals()[sys.argv[1]]()
 """
 
 
+def worked(pid):
+    """Ticks of a processor that it has had."""
+    return sum(map(int, pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))
+
+
 @pytest.fixture
 def ranks(tmp_path):
     """Starts ranks 0, 1, ... of a job of this test's own, one for each word; yields the job's name and their pids."""
@@ -72,6 +78,16 @@ def ranks(tmp_path):
                 env = {**os.environ, "PROFD_JOB": job, "RANK": str(numbers[rank] if numbers else rank), "WORLD_SIZE": str(len(words))}
                 found.append(stack.enter_context(process("/usr/bin/python3", script, word, env=env)))
                 assert found[-1].stdout.readline() == "\n"
+            # Whoever has printed its line may have to wait for a processor before it comes to the next.
+            for word, one in zip(words, found):
+                if word in ("naps", "moves"):
+                    slept = naps(one.pid)
+                    wait_for(lambda: naps(one.pid) > slept + 1, what=f"a nap of {one.pid}")
+                elif word == "spins":
+                    ran = worked(one.pid)
+                    wait_for(lambda: worked(one.pid) > ran + 2, what=f"a turn of {one.pid}")
+                else:
+                    wait_for(lambda: asleep(pathlib.Path(f"/proc/{one.pid}/task/{one.pid}")), what=f"{one.pid} to wait")
             return job, [one.pid for one in found]
         yield start
 

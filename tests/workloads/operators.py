@@ -6,21 +6,22 @@
 library: each step defines operators one after the other, calls each CALLS times and takes it away before the next: their names
          lie at the same few addresses. Two of three are called work_*, the third mark_*.
 threads: THREADS threads call aten::add all the time; a step ends when each has.
-fast: aten::add in a range of _RecordFunctionFast, as compiled code makes them, in each step; from step PROFILED on torch.profiler
-         is at work.
+fast: aten::add in a range of _RecordFunctionFast, as compiled code makes them, in each step; from the step behind SIGUSR1 on
+         torch.profiler is at work.
 Steps are profd_step()'s; after N they go on for as long as the file in STAY is there. Prints "ready" with its pid, and in the end N.
 """
 import argparse
 import ctypes
 import itertools
 import os
+import signal
 import sys
 import threading
 import time
 
 import torch
 
-OPERATORS, CALLS, THREADS, PROFILED = 30, 5, 16, 100
+OPERATORS, CALLS, THREADS = 30, 5, 16
 
 
 def come_and_go(one):
@@ -60,7 +61,9 @@ def main():
     for thread in threads:
         thread.start()
     print("ready", os.getpid(), flush=True)
-    profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+    profiler, wanted_on = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]), []
+    if wanted.mode == "fast":
+        signal.signal(signal.SIGUSR1, lambda *_: wanted_on.append(1))
     for number in itertools.count(1):
         if number > wanted.steps and not os.path.exists(os.environ.get("STAY", "")):
             break
@@ -69,7 +72,8 @@ def main():
         if wanted.mode == "library":
             come_and_go(one)
         if wanted.mode == "fast":
-            if number == PROFILED:
+            if wanted_on:
+                wanted_on.clear()
                 profiler.start()
             with torch._C._profiler._RecordFunctionFast("a fast range"):
                 torch.add(one, one)

@@ -1,5 +1,6 @@
 """A loop whose lines take known shares of the time: each goes on until its own time is up, however busy the machine is. After each
 iteration it calls profd_step() and puts what each part has taken so far into FILE: a JSON object {part: seconds}; "all" is the whole of the loop.
+FILE.steps has a line of it for each iteration.
 
     shares.py FILE
 
@@ -58,7 +59,7 @@ def main(path):
     step = getattr(ctypes.CDLL(None), "profd_step", lambda: None)
     taken = {part.__name__: 0.0 for part, _ in PARTS}
     signal.signal(signal.SIGUSR2, lambda *_: HURRIED.append(1))
-    begin = now()
+    steps, begin = open(path + ".steps", "w"), now()
     while True:
         for part, seconds in PARTS:
             begun = now()
@@ -66,8 +67,10 @@ def main(path):
             taken[part.__name__] += now() - begun
         step()
         taken["all"] = now() - begin
+        text = json.dumps(taken)
+        print(text, file=steps, flush=True)
         with open(path + ".new", "w") as file:
-            json.dump(taken, file)
+            file.write(text)
         os.replace(path + ".new", path)
 
 

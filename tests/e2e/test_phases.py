@@ -97,12 +97,15 @@ def test_a_window_is_of_the_thread_that_works(profd, torch_newest, how):
     with open(said, "w") as out:
         job = profd.job(torch_newest, WORKLOADS / "by_hand.py", *how, stdout=out)
     wait_for(lambda: "begun" in said.read_text(), what="the loop")
-    found = profd.trigger(job.pid, "--duration", "300ms", "--stacks")
-    shown = profd.show(found["capture_id"])
+
+    def window():
+        """A full machine may have no processor for the loop for so long; then once more."""
+        shown = profd.show(profd.trigger(job.pid, "--duration", "300ms", "--stacks")["capture_id"])
+        return {"forward", "backward"} <= {row["phase"] for row in shown["phases"] or []} and shown
+    shown = wait_for(window, what="a window with forward and backward")
     assert shown["breakdown"]["steps"][0]["host"]["thread"] == job.pid
     assert all(interval["thread"] in (None, job.pid) for finding in shown["findings"] for interval in finding["intervals"])
     phases = {row["phase"]: row for row in shown["phases"]}
-    assert {"forward", "backward"} <= set(phases)
     calls = {row["name"]: row["calls"] for row in shown["operators"]}
     # The window may begin and end within one.
     assert abs(phases["backward"]["stretches"] - calls["autograd::engine::evaluate_function: NllLossBackward0"]) <= 1

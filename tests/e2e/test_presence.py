@@ -19,9 +19,9 @@ import ctypes, os, time
 while not os.path.exists({!r}):
     time.sleep(0.01)
 ctypes.CDLL(None).profd_mark(b'here')
-time.sleep(100)
+time.sleep(1000)
 """
-SLEEP = "import time\ntime.sleep(100)\n"
+SLEEP = "import time\ntime.sleep(1000)\n"
 
 
 def python(profd, script, agent=True):
@@ -88,7 +88,7 @@ def name():
 while not name():
     time.sleep(0.001)
 print("ready", flush=True)
-time.sleep(100)
+time.sleep(1000)
 """
 
 
@@ -143,7 +143,7 @@ for rank in range(2):
         os._exit(0)
     ranks.append(child)
 print(*ranks, flush=True)
-time.sleep(100)
+time.sleep(1000)
 """
 
 
@@ -189,7 +189,7 @@ def test_ranks_that_were_forked_by_what_stepped_before(profd):
 
 def test_a_forked_child_of_one_that_has_ended(profd):
     """One that became a daemon before it loaded anything."""
-    job = profd.job("/usr/bin/python3", "-c", "import os, time\nif os.fork() == 0:\n    print(os.getpid(), flush=True)\n    time.sleep(100)\n")
+    job = profd.job("/usr/bin/python3", "-c", "import os, time\nif os.fork() == 0:\n    print(os.getpid(), flush=True)\n    time.sleep(1000)\n")
     child = int(job.stdout.readline())
     job.wait(20)
     try:

@@ -58,7 +58,7 @@ def capture_windows(profd, python, model, *triggers):
     its operators, its `show`, which counts as the profiler's key_averages() does, and what the profiler has of the window."""
     windows = [6 + 6 * number for number in range(len(triggers))]  # the job holds between them
     holds = [window_starts(window - 5) for window in windows]
-    job = Training(profd, python, "--model", model, "--steps", window_starts(windows[-1]) + 3 * CYCLE, "--pad-ms", 10, "--profile", ACTIVE,
+    job = Training(profd, python, "--model", model, "--steps", window_starts(windows[-1]) + 3 * CYCLE, "--pad-ms", 30, "--profile", ACTIVE,
                    "--shapes", "--trace", profd.folder, "--trace-windows", *windows, "--ranges", "--hold-after", *holds).go()
     captures = []
     for window, hold, trigger in zip(windows, holds, triggers):
@@ -177,7 +177,7 @@ def test_what_is_recorded_of_a_job(profd, torch):
 def test_users_profiler_is_not_disturbed(profd, torch):
     """Our captures before, during and after windows of the job's own profiler; its counts are those of a run without
     us, and ours those of its windows."""
-    options = ["--model", "cnn", "--steps", 26 * CYCLE, "--pad-ms", 10, "--profile", ACTIVE, "--shapes", "--ranges"]
+    options = ["--model", "cnn", "--steps", 26 * CYCLE, "--pad-ms", 30, "--profile", ACTIVE, "--shapes", "--ranges"]
     alone = Training(profd, torch, *options, agent=False).go(watched=False)
     _, expected = alone.finish()
     holds = range(10, 130, 30)

@@ -12,6 +12,7 @@ the namespaces.
 import json
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import signal
@@ -25,6 +26,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 USERS = {"alice": 7001, "bob": 7002, "carol": 7003}
 ADMINISTRATORS = ["carol"]
+BUSY = 4  # times as long as on a machine that has nothing else to do, as in tests/e2e: what takes that long does not come
 NAMESPACES = ["--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup"]
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -73,16 +75,24 @@ class Job:
     def signal(self, number=signal.SIGTERM):
         self.machine.run(f"kill -{int(number)} {self.pid}", check=False)
 
+    def hurry(self):
+        """From now on the workload `steps` does its steps quickly: what was to come before they were over has come."""
+        self.signal(signal.SIGUSR2)
+
+    def naps(self):
+        """A number that rises with each step of a job that sleeps in each, whether or not a daemon counts them."""
+        return int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", self.machine.run(["cat", f"/proc/{self.pid}/status"]).stdout, re.M)[1])
+
     def finish(self, timeout=60):
         """Waits for its end: (exit status, standard output, standard error)."""
-        out, err = self.popen.communicate(timeout=timeout)
+        out, err = self.popen.communicate(timeout=BUSY * timeout)
         return self.popen.returncode, out, err
 
     def kill(self):
         if self.running():
             self.signal(signal.SIGKILL)
             try:
-                self.popen.communicate(timeout=10)
+                self.popen.communicate(timeout=BUSY * 10)
             except subprocess.TimeoutExpired:
                 self.popen.kill()
 
@@ -176,11 +186,11 @@ class Machine:
                 job.popen.kill()
         if self.unshare and self.unshare.poll() is None:
             self.unshare.kill()  # takes PID 1 along, and that all the rest
-            self.unshare.wait(20)
+            self.unshare.wait(BUSY * 20)
         for job in self.jobs:
             job.popen.communicate()
         if self.cgroup:
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + BUSY * 10
             while True:
                 try:
                     for folder, _, _ in os.walk(self.cgroup, topdown=False):
@@ -207,7 +217,7 @@ class Machine:
     def run(self, command, user="root", check=True, timeout=60, env=None, input=None):
         """Runs a command (a list, or a line for bash) and returns it with its output as text. `check`: it must end with 0."""
         more = {"input": input} if input is not None else {"stdin": subprocess.DEVNULL}
-        done = subprocess.run(self.command(command, user, env), capture_output=True, text=True, timeout=timeout, cwd="/",
+        done = subprocess.run(self.command(command, user, env), capture_output=True, text=True, timeout=BUSY * timeout, cwd="/",
                               **more)
         if check:
             assert done.returncode == 0, f"{user}: {command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
@@ -232,13 +242,13 @@ class Machine:
         return job
 
     def wait(self, condition, seconds=20.0, what="condition"):
-        """The condition's first true value."""
-        deadline = time.monotonic() + seconds
+        """The condition's first true value, within so many seconds of an idle machine."""
+        deadline = time.monotonic() + BUSY * seconds
         while True:
             value = condition()
             if value:
                 return value
-            assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
+            assert time.monotonic() < deadline, f"waited {BUSY * seconds:.0f} s for {what}"
             time.sleep(0.05)
 
     def write(self, path, text, mode=0o644):

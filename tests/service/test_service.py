@@ -13,6 +13,11 @@ def drop_in(machine, text):
     machine.run("systemctl daemon-reload")
 
 
+def slow_job(machine):
+    """One that records for 15 s and more: what comes while it does comes in time, and then it hurries."""
+    return machine.job(machine.workload("steps"), "--step-ms=150", user="alice")
+
+
 def wait_restarted(machine, before, seconds=20):
     """Waits for another daemon than the one with this pid."""
     def look():
@@ -105,10 +110,11 @@ def test_real_uids_arrive(machine):
 
 
 def test_a_daemon_that_hangs_is_started_anew(machine):
-    drop_in(machine, "[Service]\nWatchdogSec=2s\n")
+    # It says that it works at half that time: on a full machine it may come to its turn seconds late.
+    drop_in(machine, "[Service]\nWatchdogSec=10s\n")
     job = machine.job(machine.workload("steps"), user="alice")
     before = machine.unit("MainPID")
-    time.sleep(5)
+    time.sleep(12)
     assert machine.unit("MainPID") == before, "a daemon that works was taken for one that hangs"
     machine.run(["kill", "-STOP", before])
     wait_restarted(machine, before)
@@ -118,13 +124,14 @@ def test_a_daemon_that_hangs_is_started_anew(machine):
 
 
 def test_a_daemon_that_is_killed_is_started_anew(machine):
-    job = machine.job(machine.workload("steps"), "--step-ms=10", user="alice")
+    job = slow_job(machine)
     client = follow(machine, job, "--steps", "200", user="alice")
     wait_recording(machine, [job])
     time.sleep(0.5)
     before = machine.unit("MainPID")
     machine.run(["kill", "-KILL", before])
     wait_restarted(machine, before)
+    job.hurry()
     (capture,), err = captured(client)
     assert (capture["status"], capture["steps_recorded"], capture["lost"]) == ("complete", 200, 0)
     assert "waiting for it to come back" in err
@@ -160,7 +167,7 @@ def test_settings_are_read_anew(machine):
 
 def test_restart_while_recording(machine):
     """Who follows a capture sees it through, whichever daemon finishes it, and whatever it was at."""
-    jobs = [machine.job(machine.workload("steps"), "--step-ms=10", user="alice") for _ in range(4)]
+    jobs = [slow_job(machine) for _ in range(4)]
     # One that records, one that waits, one that warms up for long, one with more cycles to come.
     wanted = [["--steps", "200"], ["--steps", "20", "--skip-first", "150"], ["--steps", "20", "--warmup", "150"],
               ["--steps", "40", "--repeat", "3", "--wait-steps", "5"]]
@@ -171,6 +178,8 @@ def test_restart_while_recording(machine):
     before = machine.unit("MainPID")
     machine.run("systemctl restart profd.service")
     assert machine.unit("MainPID") != before
+    for job in jobs:
+        job.hurry()
     for client, job, steps, cycles in zip(clients, jobs, (200, 20, 20, 40), (1, 1, 1, 3)):
         captures, err = captured(client)
         assert "waiting for it to come back" in err
@@ -183,12 +192,22 @@ def test_restart_while_recording(machine):
             assert {row["collector"] for row in shown["collectors"] if row["on"]} == {"steps", "nvtx"}
 
 
+def record_all(machine, jobs, steps=150):
+    """The jobs hurry, and have done so many steps and what comes after them, whether or not there is a daemon."""
+    for job in jobs:
+        job.hurry()
+        before = job.naps()
+        machine.wait(lambda: job.naps() > before + 2 * steps, 20, "the recorded steps")
+    time.sleep(1)
+
+
 def leave(machine, job, kill):
     """A job is recorded while the daemon is stopped, and ends; then the daemon is killed. Returns the capture as the next daemon
     has it. `kill`: in mid-capture, else it has recorded all its steps."""
     before = machine.unit("MainPID")
     machine.run(["kill", "-STOP", before])
-    time.sleep(0.3 if kill else 2.5)
+    if not kill:
+        record_all(machine, [job])
     job.kill()
     machine.run(["kill", "-KILL", before])
     wait_restarted(machine, before)
@@ -202,7 +221,7 @@ def leave(machine, job, kill):
 
 def test_a_job_that_ends_while_no_daemon_runs(machine):
     """The service manager keeps the segments: what lies there is nobody's loss."""
-    job = machine.job(machine.workload("steps"), "--step-ms=10", user="alice")
+    job = slow_job(machine)
     machine.run(["profd", "trigger", "--pid", str(job.pid), "--steps", "150", "--no-wait"], user="alice")
     wait_recording(machine, [job])
     machine.wait(lambda: machine.unit("NFileDescriptorStore") == "1", 10, "the segment to be kept")
@@ -218,6 +237,8 @@ def test_a_job_that_is_killed_while_no_daemon_runs(machine):
     machine.run(["profd", "trigger", "--pid", str(job.pid), "--steps", "10000", "--no-wait"], user="alice")
     wait_recording(machine, [job])
     machine.wait(lambda: machine.unit("NFileDescriptorStore") == "1", 10, "the segment to be kept")
+    before = job.naps()
+    machine.wait(lambda: job.naps() > before + 50, 20, "recorded steps")
     capture = leave(machine, job, kill=True)
     assert capture["status"] == "incomplete" and capture["reason_code"] == "died", capture
     assert f"after {capture['steps_recorded']} of 10000 steps" in capture["reason"]
@@ -228,17 +249,18 @@ def test_a_job_that_is_killed_while_no_daemon_runs(machine):
 
 def test_stop_with_captures_under_way(machine):
     """They are left to their agents; the daemon that somebody starts later takes them in."""
-    jobs = [machine.job(machine.workload("steps"), "--step-ms=10", user="alice") for _ in range(3)]
+    jobs = [machine.job(machine.workload("steps"), "--step-ms=1000", user="alice") for _ in range(3)]
     for job in jobs:
         machine.run(["profd", "trigger", "--pid", str(job.pid), "--steps", "150", "--no-wait"], user="alice")
     wait_recording(machine, jobs)
     began = time.monotonic()
     machine.run("systemctl stop profd.socket profd.service")
-    assert time.monotonic() - began < 5
+    # It does not wait for them: they would take two minutes and more.
+    assert time.monotonic() - began < 60
     assert machine.unit("Result", "ActiveState") == {"Result": "success", "ActiveState": "inactive"}
     assert machine.run("test -e /run/profd/profd.sock", check=False).returncode != 0
     assert machine.run(["profd", "ps"], check=False).returncode == 7
-    time.sleep(2)
+    record_all(machine, jobs)
     machine.run("systemctl start profd.socket")
     def finished():
         rows = machine.json("captures")["captures"]
@@ -261,7 +283,7 @@ def test_a_daemon_of_ones_own(machine):
     try:
         machine.run("systemctl --user enable --now profd.socket", user="alice", env=env)
         assert machine.json("ps", user="alice", env=env, codes=(0, 3))["processes"] == []
-        job = machine.popen(["profd", "run", "--", machine.workload("steps"), "--step-ms=10"], user="alice", env=env)
+        job = machine.popen(["profd", "run", "--", machine.workload("steps"), "--step-ms=150"], user="alice", env=env)
 
         def row():
             rows = machine.json("ps", user="alice", env=env, codes=(0, 3))["processes"]
@@ -277,6 +299,7 @@ def test_a_daemon_of_ones_own(machine):
         machine.wait(lambda: "=1" in machine.run("systemctl --user show profd.service --property NFileDescriptorStore",
                                                  user="alice", env=env).stdout, 10, "the segment to be kept")
         machine.run("systemctl --user restart profd.service", user="alice", env=env)
+        job.hurry()
         (capture,), _ = captured(client)
         assert (capture["status"], capture["steps_recorded"], capture["lost"]) == ("complete", 150, 0)
         # Nobody else, root left aside, is served, or even let through the door.

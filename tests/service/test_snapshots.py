@@ -103,7 +103,7 @@ def test_unit(machine, jobs):
     machine.run("systemctl stop profd-snapshot@one.service")
     [capture] = captures(machine, "stopped")
     assert (capture["status"], capture["reason_code"]) == ("incomplete", "cancelled")
-    assert machine.process(jobs["bob"][0])["state"] == "idle"
+    machine.wait(lambda: machine.process(jobs["bob"][0])["state"] == "idle", 10, "the agent to be idle")
     machine.run("rm /etc/profd/snapshot/one.conf")
 
 

@@ -5,6 +5,7 @@ import statistics
 import pytest
 
 from conftest import WORKLOADS, wait_for
+from test_evaluation import notes_of
 
 STEPS = 9  # of three the batch is of another size
 
@@ -95,7 +96,8 @@ def check_left_out(profd, found, answer):
     usual = [s["wall_ns"] for s in answer["steps"] if not s["compile_ns"]]
     assert len(usual) == STEPS - STEPS // 3
     assert abs(found["step_ns"] - statistics.median(usual)) <= 1
-    assert f"3 of {STEPS} steps hold compilations by torch.compile" in answer["notes"][0] and "left out of the median" in answer["notes"][0]
+    note = notes_of(answer)[0]
+    assert f"3 of {STEPS} steps hold compilations by torch.compile" in note and "left out of the median" in note, answer["notes"]
     number, finding = recompilation(answer)
     assert finding["subject"] == "forward", answer["findings"]
     # What the others lose, such as torch's search for compiled code where the processor is taken meanwhile, is another finding.
@@ -140,13 +142,8 @@ def test_generated_code_is_not_the_jobs_own(profd, torch_newest):
     assert any(one["line"] == line_of("model(batch).sum().backward()") for one in lines if one["file"].endswith("compile.py")), lines
 
 
-def of_recorded(notes):
-    """Without what is said of the steps before: on a full machine some of them took long."""
-    return [note for note in notes if "steps before" not in note]
-
-
 def check_steady(answer):
-    assert answer["compiles"] == [] and not of_recorded(answer["notes"]), answer["notes"]
+    assert answer["compiles"] == [] and not notes_of(answer), answer["notes"]
     assert all(s["compile_ns"] is None for s in answer["steps"])
     assert not any(one["finding"] in ("recompilation", "compilation") for one in answer["findings"])
 
@@ -161,7 +158,7 @@ def test_where_all_steps_compile(profd, torch_newest):
     found = capture(profd, torch_newest, "every")
     answer = shown(profd, found)
     agrees(profd, found, answer)
-    assert not of_recorded(answer["notes"]) and all(s["compile_ns"] for s in answer["steps"])
+    assert not notes_of(answer) and all(s["compile_ns"] for s in answer["steps"])
     assert f"compiles again in {STEPS} of {STEPS} steps" in recompilation(answer)[1]["what"]
     assert not any(one["finding"] == "compilation" for one in answer["findings"])
 

@@ -3,7 +3,7 @@ import statistics
 
 import pytest
 
-from conftest import WORKLOADS
+from conftest import WORKLOADS, wait_for
 
 STEPS = 9  # three of them evaluate
 
@@ -28,15 +28,15 @@ def shown(profd, found):
     return answer, rows
 
 
-def of_recorded(notes):
-    """Without what is said of the steps before: on a full machine some of them took long."""
-    return [note for note in notes if "steps before" not in note]
+def notes_of(answer):
+    """Without what is said of the steps before: on a full machine some of those wait for a processor, and none that was recorded does."""
+    return [note for note in answer["notes"] if " steps before took " not in note]
 
 
 def check_what_only_looks_like_it(answer, rows):
     assert not any({"validation", "test", "evaluation", "inference"} & set(row) for row in rows), rows
     assert all(step["evaluation_ns"] is None for step in answer["steps"])
-    assert not of_recorded(answer["notes"]), answer["notes"]
+    assert not notes_of(answer), answer["notes"]
 
 
 @pytest.mark.parametrize("how, word", [("whole", "inference"), pytest.param("batches", "inference", marks=pytest.mark.wide),
@@ -51,7 +51,8 @@ def test_evaluation(profd, torch_newest, how, word):
     usual = [step["wall_ns"] for step in answer["steps"] if step["evaluation_ns"] == 0]
     assert len(usual) == STEPS - STEPS // 3
     assert abs(found["step_ns"] - statistics.median(usual)) <= 1
-    assert f"3 of {STEPS} steps hold {'a validation' if word == 'validation' else word}" in answer["notes"][0] and "left out of the median" in answer["notes"][0]
+    note = notes_of(answer)[0]
+    assert f"3 of {STEPS} steps hold {'a validation' if word == 'validation' else word}" in note and "left out of the median" in note, answer["notes"]
     if how == "named":
         plain = capture(profd, torch_newest, "plain")
         check_what_only_looks_like_it(*shown(profd, plain))
@@ -74,17 +75,20 @@ def check_comparison(profd, evaluates, plain):
 def test_where_nothing_is_trained(profd, torch_newest):
     answer, rows = shown(profd, capture(profd, torch_newest, "inference", "--step-range", "request"))
     assert all(row["inference"] > 0 for row in rows), rows
-    assert not of_recorded(answer["notes"]), answer["notes"]
+    assert not notes_of(answer), answer["notes"]
 
 
 def test_what_only_the_steps_before_had(profd, torch_newest):
-    """Each 12th step takes most of the time. A capture that holds none of them says so, and how many steps would."""
+    """Each 12th step takes most of the time. A capture that holds none of them says so, and how many steps would. One whose own steps waited for a
+    processor, or that came soon after a step that waited for seconds, may say otherwise: it is taken once more."""
     job = profd.job(torch_newest, WORKLOADS / "uneven.py")
     profd.wait_steps(job.pid, 40)
-    without = profd.show(profd.trigger(job.pid, "--steps", 3, "--at-multiple", 12)["capture_id"])["notes"]
-    assert len(without) == 1 and "none like them was recorded: --steps 13 would hold one" in without[0], without
-    holds = profd.show(profd.trigger(job.pid, "--steps", 13)["capture_id"])["notes"]
-    assert not any("steps before" in note for note in holds), holds
+
+    def notes(*options):
+        return profd.show(profd.trigger(job.pid, *options)["capture_id"])["notes"]
+    wait_for(lambda: [note.partition("none like them was recorded: ")[2] for note in notes("--steps", 3, "--at-multiple", 12)] == ["--steps 13 would hold one"],
+             what="the note")
+    wait_for(lambda: not any("steps before" in note for note in notes("--steps", 13)), what="a capture that holds one")
 
 
 @pytest.mark.parametrize("how, stacks, word", [
@@ -99,15 +103,18 @@ def test_what_the_function_is_called(profd, torch_newest, how, stacks, word):
     """Validation is told by the function that runs it, where its stack was recorded, and by nothing else."""
     job = profd.job(torch_newest, WORKLOADS / "validates.py", how)
     profd.wait_steps(job.pid)
-    found = profd.trigger(job.pid, "--steps", STEPS, *stacks)
+
+    def look():
+        """Sampled, on a full machine, most of it may be without a sample: then it is recorded once more."""
+        _, rows = shown(profd, profd.trigger(job.pid, "--steps", STEPS, *stacks))
+        times = {one: [row.get(one, 0) for row in rows] for one in ("validation", "test", "evaluation", "inference")}
+        return (rows, times) if "--stacks" not in stacks or sum(times["validation"]) > sum(times["inference"]) else None
+    rows, times = wait_for(look, what="a validation that is told")
     job.kill()
     job.wait()
-    _, rows = shown(profd, found)
     assert all("forward" in row and "backward" in row for row in rows), rows
-    times = {one: [row.get(one, 0) for row in rows] for one in ("validation", "test", "evaluation", "inference")}
     assert [any(both) for both in zip(*times.values())].count(True) == (STEPS // 3 if word else 0), rows
     if "--stacks" in stacks:
-        # On a full machine a piece of it may be without a sample.
-        assert sum(times["validation"]) > sum(times["inference"]) and not any(times["test"]), rows
+        assert not any(times["test"]), rows
     else:
         assert all(any(of) == (one == word) for one, of in times.items()), rows

@@ -24,7 +24,8 @@ def sleeps_in(pid, number):
 
 
 def attach(profd, pid, code):
-    done = profd.run("attach", "--pid", pid, "--timeout", "5s", check=False)
+    # What can be attached to is waited for as long as it takes.
+    done = profd.run("attach", "--pid", pid, "--timeout", "5s" if code else "60s", check=False)
     assert done.returncode == code, done
     return done
 

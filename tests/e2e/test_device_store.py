@@ -212,7 +212,7 @@ class Recorder:
         self.profd, self.told = profd, told  # told: the segment says from the start that cupti is on
         self.agent = fake.Agent(profd.socket, **more)
         self.client = fake.connect(profd.socket, 60)
-        fake.send(self.client, "trigger", **fake.trigger_fields(collectors=list(collectors)))
+        fake.send(self.client, "trigger", **fake.trigger_fields(collectors=list(collectors), timeout=120 * 10**9))
         self.agent.arm()
         self.sequence = 0
         self.index = 0

@@ -45,6 +45,18 @@ def check_steps(profd, capture, steps=3, marks=1):
     return shown
 
 
+def armed(profd, pid, *options):
+    """Id of a capture that the agent has by now."""
+    return profd.run("trigger", "--pid", pid, *options, "--no-wait").stdout.strip()
+
+
+def ended(profd, capture_id):
+    """The capture's row."""
+    over = ("complete", "incomplete", "failed")
+    return wait_for(lambda: next((row for row in profd.json("captures")["captures"] if row["capture_id"] == capture_id and row["status"] in over), None), 60,
+                    f"the end of {capture_id}")
+
+
 def test_three_steps_exactly_whatever_they_take(profd):
     """Step times log-spread from 0.2 ms to 0.5 s: ten of them, or PROFD_REPEATS=100."""
     runs = int(os.environ.get("PROFD_REPEATS", "10"))
@@ -74,16 +86,14 @@ def test_schedules(profd, warmup, skip, wait):
     job = profd.job(STEPS, "--step-ms=30")
     profd.wait_steps(job.pid, 2)
     before = profd.process(job.pid)["step"]
-    client = profd.follow("--pid", job.pid, "--steps", 2, "--warmup", warmup, "--skip-first", skip, "--wait-steps", wait)
-    # Steps that have ended once the agent has it: as many as one likes may pass before.
-    armed = wait_for(lambda: (row := profd.process(job.pid)) and (row["state"] != "idle" or client.poll() is not None) and row, what="the capture")["step"]
-    out, err = client.communicate(timeout=120)
-    assert client.returncode == 0, err
-    shown = check_steps(profd, json.loads(out)["captures"][0], 2)
+    capture = armed(profd, job.pid, "--steps", 2, "--warmup", warmup, "--skip-first", skip, "--wait-steps", wait)
+    # As many as one likes may pass before the agent has it.
+    after = profd.process(job.pid)["step"]
+    shown = check_steps(profd, ended(profd, capture), 2)
     first = shown["steps"][0]["number"]
     late = shown["cost"]["late_steps"]
     # The step that runs while the trigger arrives is never recorded.
-    assert before + 1 + skip + wait + warmup + late <= first <= armed + 2 + skip + wait + warmup + late
+    assert before + 1 + skip + wait + warmup + late <= first <= after + 2 + skip + wait + warmup + late
 
 
 def test_cycles_make_a_capture_each(profd):
@@ -183,13 +193,10 @@ def test_at_step(profd):
     job = profd.job(STEPS, "--step-ms=20")
     profd.wait_steps(job.pid, 2)
     target = profd.process(job.pid)["step"] + 2750
-    client = profd.follow("--pid", job.pid, "--at-step", target, "--warmup", 2000)
     # The step is far enough for a busy machine's trigger, and two seconds are enough to switch the collectors on: a named step is not waited for.
-    wait_for(lambda: profd.process(job.pid)["capture_id"] or client.poll() is not None, what="the trigger to be taken")
+    capture = armed(profd, job.pid, "--at-step", target, "--warmup", 2000)
     hurry(job)
-    out, err = client.communicate(timeout=120)
-    assert client.returncode == 0, err
-    shown = check_steps(profd, json.loads(out)["captures"][0])
+    shown = check_steps(profd, ended(profd, capture))
     assert [s["number"] for s in shown["steps"]] == [target, target + 1, target + 2]
     # A missed one is refused, not shifted.
     done = profd.run("trigger", "--pid", job.pid, "--at-step", 5, check=False)
@@ -221,17 +228,16 @@ def test_a_short_step_does_not_hasten_the_warm_up(profd, tmp_path):
 
     steps(*["long"] * 12)
     target = profd.process(job.pid)["step"] + 45
-    client = profd.follow("--pid", job.pid, "--at-step", target, "--warmup", 2, "--steps", 1)
-    wait_for(lambda: profd.process(job.pid)["state"] == "armed", what="the capture")
+    capture = armed(profd, job.pid, "--at-step", target, "--warmup", 2, "--steps", 1)
     steps(*["long", "long", "short"] * 4, *["long"] * 15)
     assert profd.process(job.pid)["state"] == "armed"  # 18 steps are to come, of which five are half a second
     # At three steps to come they are switched on at the latest; the step that is named waits for nobody.
     steps(*["long"] * 15)
     wait_for(lambda: profd.process(job.pid)["state"] == "warmup", what="the collectors")
     steps(*["long"] * 5)
-    out, err = client.communicate(timeout=60)
-    assert client.returncode == 0, (out, err)
-    assert [s["number"] for s in profd.show(json.loads(out)["captures"][0]["capture_id"])["steps"]] == [target]
+    row = ended(profd, capture)
+    assert row["status"] == "complete", row
+    assert [s["number"] for s in profd.show(capture)["steps"]] == [target]
     told.close()
     assert job.wait(20) == 0
 

@@ -5,6 +5,7 @@ import signal
 import subprocess
 
 from conftest import BUILD, WORKLOADS, hurry, wait_for
+from test_capture import armed, ended
 
 STEPS = BUILD / "workloads" / "steps"
 
@@ -49,14 +50,11 @@ def test_cycles(profd):
 def test_at_step(profd):
     job = stepping(profd, "--step-ms=10")
     at = profd.wait_steps(job.pid, 1)["step"] + 3500
-    client = profd.follow("--pid", job.pid, "--at-step", at, "--warmup", 2000, "--steps", 2)
-    # The job hurries for two seconds then, in which the collectors are switched on: a named step is not waited for.
-    wait_for(lambda: profd.process(job.pid)["capture_id"] or client.poll() is not None, what="the trigger to be taken")
+    capture = armed(profd, job.pid, "--at-step", at, "--warmup", 2000, "--steps", 2)
+    # It does so for two seconds, in which the collectors are switched on: a named step is not waited for.
     hurry(job)
-    out, err = client.communicate(timeout=120)
-    assert client.returncode == 0, err
-    capture, = json.loads(out)["captures"]
-    assert [s["number"] for s in profd.show(capture["capture_id"])["steps"]] == [at, at + 1]
+    assert ended(profd, capture)["status"] == "complete"
+    assert [s["number"] for s in profd.show(capture)["steps"]] == [at, at + 1]
     done = profd.run("trigger", "--pid", job.pid, "--at-step", 1, check=False)
     assert done.returncode == 1 and "later" in done.stderr
 

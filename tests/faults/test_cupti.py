@@ -319,8 +319,12 @@ def test_the_job_is_stopped_in_a_flush(row, profd):
     def during(job):
         profd.run("trigger", "--pid", job.pid, "--steps", 3, "--no-wait")
         # The flush by force takes a little longer than the stop.
-        wait_for(lambda: log.exists() and "cuptiActivityFlushAll 1 slow" in log.read_text(), 20, "the flush")
+        begins = wait_for(lambda: log.exists() and next((line for line in log.read_text().splitlines() if "cuptiActivityFlushAll 1 slow" in line),
+                                                        None), 20, "the flush")
         job.send_signal(signal.SIGSTOP)
+        # A flush that takes so long by itself is given up: then the stop says nothing.
+        if time.monotonic_ns() - int(begins.split()[0]) > 400_000_000:
+            pytest.skip("the machine has other work: the job was stopped too late in the flush")
         time.sleep(5)
         job.send_signal(signal.SIGCONT)
         return wait_for(lambda: [c for c in profd.json("captures")["captures"] if c["finished_at"]], 30, "the capture")[0]

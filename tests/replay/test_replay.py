@@ -130,7 +130,8 @@ class Job:
         self.profd.wait_steps(self.pid, 1)
         # Warm-up is half a second, or a play: its last steps may be too short to switch collectors on in.
         warmup = math.ceil(0.5 / self.seconds(speed))
-        ahead = math.ceil(2.5 / self.seconds(speed)) + warmup + 1
+        # On a full machine the trigger comes seconds late, and may not come after its step.
+        ahead = math.ceil(6 / self.seconds(speed)) + warmup + 1
         first = (self.profd.process(self.pid)["step"] // steps + ahead) * steps + 1
         return self.profd.trigger(self.pid, "--at-step", first, "--steps", steps, "--warmup", warmup * steps,
                                   "--api", "all", timeout=300)
@@ -139,7 +140,7 @@ class Job:
         """A capture of a window of time, and the file played once in it."""
         self.wait_for("thread 1 =", 30)
         self.profd.wait_registered(self.pid)
-        window = math.ceil(1.5 * self.seconds(speed) + 2)
+        window = math.ceil(1.5 * self.seconds(speed) + 5)
         command = [str(self.profd.client), "trigger", "--pid", str(self.pid), "--duration", f"{window}s", "--api", "all",
                    "--format", "json"]
         client = subprocess.Popen(command, env=self.profd.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

@@ -165,7 +165,7 @@ def test_kernels_that_outlast_the_capture(gpu):
 
 MODES = ["return", "exit", "_exit", "abort", "signal", "exec", "fork", "clone", "destroy", "reset", "error", "threads", "thread",
          "midstep"]
-EXIT = ["--after=100", "--step-ms=10", "--code=7"]
+EXIT = ["--after=200", "--step-ms=10", "--code=7"]
 
 
 def last_words(job, seconds=60):
@@ -180,9 +180,14 @@ def last_words(job, seconds=60):
 def test_a_job_ends_as_it_would(gpu, mode):
     """With a capture under way: the same exit code, the same errors, the same results; and the capture is kept."""
     bare = gpu.job("cuda_exits", f"--mode={mode}", *EXIT, agent=False)
-    job = gpu.job("cuda_exits", f"--mode={mode}", *EXIT)
+    stay = gpu.profd.folder / "stay"
+    stay.touch()
+    job = gpu.job("cuda_exits", f"--mode={mode}", *EXIT, env={"STAY": str(stay)})
+    # The job holds until the capture is armed.
     gpu.profd.wait_steps(job.pid, 3)
     capture = gpu.profd.trigger(job.pid, "--steps", 100000, "--no-wait")
+    wait_for(lambda: (gpu.profd.process(job.pid) or {}).get("state", "idle") != "idle", 20, "the agent to be armed")
+    stay.unlink()
     code, said, launched = last_words(job)
     bare_code, bare_said, _ = last_words(bare)
     assert code == bare_code
@@ -199,8 +204,7 @@ def test_a_job_ends_as_it_would(gpu, mode):
 def test_killed_in_mid_capture(gpu):
     job = gpu.steps()
     gpu.profd.trigger(job.pid, "--steps", 100000, "--no-wait")
-    wait_for(lambda: gpu.profd.process(job.pid)["state"] == "recording", 20, "the recording")
-    time.sleep(0.5)
+    gpu.profd.wait_recorded(job.pid, 2)
     job.send_signal(signal.SIGKILL)
     job.wait(20)
     row = wait_for(lambda: next((r for r in gpu.profd.json("captures")["captures"] if r["status"] == "incomplete"), None), 20,

@@ -39,14 +39,15 @@ def test_a_process_without_steps_is_looked_at(profd, torch_newest):
     refused = profd.run("trigger", "--pid", job.pid, check=False)
     assert refused.returncode == 9 and f"profd trigger --pid {job.pid} --look 2s" in refused.stderr
     before = profd.json("captures")["captures"]
-    looked = profd.json("trigger", "--pid", job.pid, "--look", "1s")
+    # The look begins and ends late on a full machine; beside four seconds that is little.
+    looked = profd.json("trigger", "--pid", job.pid, "--look", "4s")
     assert looked["schema"] == "profd.look/1"
     found = {row["name"]: row for row in looked["recurring"]}
     assert {"iteration", "request", "statistics"} <= found.keys(), found.keys()
     request, rare = found["request"], found["statistics"]
     assert request["kind"] == "range" and request["option"] == "--step-range request"
     assert 8 * rare["calls"] <= request["calls"] <= 13 * rare["calls"], found
-    assert abs(request["calls"] * request["period_ns"] / 1e9 - 1) < 0.2, request
+    assert abs(request["calls"] * request["period_ns"] / 4e9 - 1) < 0.2, request
     operators = [row for row in looked["recurring"] if row["kind"] == "operator"]
     assert operators and abs(operators[0]["calls"] - request["calls"]) <= 1, operators
     assert profd.json("captures")["captures"] == before, "the look leaves nothing behind"

@@ -18,6 +18,13 @@ def slow_job(machine):
     return machine.job(machine.workload("steps"), "--step-ms=150", user="alice")
 
 
+def hurry(machine, jobs):
+    """The jobs are known to the daemon that is there now, and do what is left quickly."""
+    for job in jobs:
+        machine.wait(lambda: machine.process(job.pid), 20, "the job to register again")
+        job.hurry()
+
+
 def wait_restarted(machine, before, seconds=20):
     """Waits for another daemon than the one with this pid."""
     def look():
@@ -131,7 +138,7 @@ def test_a_daemon_that_is_killed_is_started_anew(machine):
     before = machine.unit("MainPID")
     machine.run(["kill", "-KILL", before])
     wait_restarted(machine, before)
-    job.hurry()
+    hurry(machine, [job])
     (capture,), err = captured(client)
     assert (capture["status"], capture["steps_recorded"], capture["lost"]) == ("complete", 200, 0)
     assert "waiting for it to come back" in err
@@ -178,8 +185,7 @@ def test_restart_while_recording(machine):
     before = machine.unit("MainPID")
     machine.run("systemctl restart profd.service")
     assert machine.unit("MainPID") != before
-    for job in jobs:
-        job.hurry()
+    hurry(machine, jobs)
     for client, job, steps, cycles in zip(clients, jobs, (200, 20, 20, 40), (1, 1, 1, 3)):
         captures, err = captured(client)
         assert "waiting for it to come back" in err
@@ -299,6 +305,7 @@ def test_a_daemon_of_ones_own(machine):
         machine.wait(lambda: "=1" in machine.run("systemctl --user show profd.service --property NFileDescriptorStore",
                                                  user="alice", env=env).stdout, 10, "the segment to be kept")
         machine.run("systemctl --user restart profd.service", user="alice", env=env)
+        machine.wait(row, 20, "the job to register again")
         job.hurry()
         (capture,), _ = captured(client)
         assert (capture["status"], capture["steps_recorded"], capture["lost"]) == ("complete", 150, 0)

@@ -129,7 +129,7 @@ def outlasted(scene, job, behind, *options):
     """A capture from the step on that lies so far behind a launching one. Where the machine had no processor for the job its steps took
     longer than the kernel of a second, and there is another try."""
     for _ in range(5):
-        capture = scene.trigger(job, "--at-step", at_step(scene.profd.process(job.pid)["step"], 40, behind), *options, codes=(0, 5))
+        capture = scene.trigger(job, "--at-step", at_step(scene.profd.process(job.pid)["step"], 40, behind), *options, codes=(0, 1, 5))
         if capture["status"] != "complete":
             continue
         with scene.file(capture) as db:

@@ -208,6 +208,10 @@ def work():
 def forever():
     while True:
         torch.ones(100000).exp().sum()
+while os.path.exists(os.environ.get("STAY", "")):  # without gradients: it stays as it is until it is recorded
+    time.sleep(0.01)
+    optimizer.zero_grad()
+    optimizer.step()
 if sys.version_info >= (3, 11):  # before, torch aborts where an operator ends behind the interpreter's end
     threading.Thread(target=forever, daemon=True).start()
 losses = []
@@ -241,7 +245,9 @@ def test_operators(row, profd, torch_newest):
 
     def during(job):
         profd.wait_steps(job.pid, 2, 240)
-        return profd.follow("--pid", job.pid, "--steps", 90000, "--timeout", "120s", "--stacks=operators", "--stacks-rate", 997)
+        client = profd.follow("--pid", job.pid, "--steps", 90000, "--timeout", "400s", "--stacks=operators", "--stacks-rate", 997)
+        profd.wait_recorded(job.pid, 2, 240)
+        return client
 
     client = row.twice(profd, [torch_newest, "-c", OPERATORS], during, same_job, timeout=300, env={"PYTHONPATH": str(WORKLOADS)})
     out, err = client.communicate(timeout=90)

@@ -481,7 +481,8 @@ static int to_back(struct stopped *thread)
 	return thread->held || !error ? failed : error;
 }
 
-/* A thread that is stopped at each of a function's system calls stands for long: pthread_create makes a dozen. So it runs, notes that it has come back, and waits a moment to be interrupted: by ppoll, which leaves what the kernel knows of the call in which it was found. If nobody
+/* A thread that is stopped at each of a function's system calls stands for long: pthread_create makes a dozen. So it runs, notes that it has
+ * come back, and waits a moment to be interrupted: by ppoll, which leaves what the kernel knows of the call in which it was found. If nobody
  * interrupts it, it goes back by itself. */
 int stopped_call(struct stopped *thread, const struct stopped_stub *stub, uint64_t function,
 		 const uint64_t arguments[4])

@@ -12,18 +12,13 @@ import device_records as records
 import fake_agent as fake
 from conftest import wait_for
 from hostile_capture import CUPTI, TORCH, Capture, colliding_kernels, one_id, overflowing_name, peak, slow_to_finish, steps
+from proc import processor_seconds
 from test_disk_full import WRITE, failing, settings  # noqa: F401 (failing is a fixture)
 
 
 def query(profd, capture_id, sql):
     with sqlite3.connect(f"file:{profd.file(capture_id)}?mode=ro", uri=True) as db:
         return db.execute(sql).fetchall()
-
-
-def processor_seconds(pid):
-    """Time that a process has had a processor: on a busy machine it says what the wall's clock does not."""
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 # --- names ---
@@ -117,11 +112,11 @@ def test_operators_of_one_id(profd):
     capture = Capture(profd.socket, max_bytes=64 << 20)
     capture.put(one_id(capture.begun, 20000) + steps(capture.begun))
     capture.drained()
-    began = processor_seconds(profd.daemon.pid)
+    began = processor_seconds(f"/proc/{profd.daemon.pid}")
     capture.done()
     row = capture.end()
     assert row["status"] == "complete" and row["events"] == 20004
-    assert processor_seconds(profd.daemon.pid) - began < 10
+    assert processor_seconds(f"/proc/{profd.daemon.pid}") - began < 10
     capture.close()
 
 
@@ -131,10 +126,10 @@ def test_colliding_names_of_streams(profd):
     capture = Capture(profd.socket, max_bytes=64 << 20)
     capture.put(colliding_kernels(capture.begun, 120000) + steps(capture.begun))
     capture.drained()
-    began = processor_seconds(profd.daemon.pid)
+    began = processor_seconds(f"/proc/{profd.daemon.pid}")
     capture.done()
     assert capture.end()["status"] == "complete"
-    assert processor_seconds(profd.daemon.pid) - began < 8
+    assert processor_seconds(f"/proc/{profd.daemon.pid}") - began < 8
     assert query(profd, capture.id(), "SELECT count(*) FROM kernel_totals") == [(120000,)]
     capture.close()
 

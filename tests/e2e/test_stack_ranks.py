@@ -10,6 +10,7 @@ import pytest
 
 from cli import *  # noqa: F401,F403 (fixtures)
 from conftest import BUILD, asleep, naps, wait_for
+from proc import processor_seconds
 from test_disk_full import LOOK, Disk
 from test_stack import process
 
@@ -60,11 +61,6 @@ globals()[sys.argv[1]]()
 """
 
 
-def worked(pid):
-    """Ticks of a processor that it has had."""
-    return sum(map(int, pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))
-
-
 @pytest.fixture
 def ranks(tmp_path):
     """Starts ranks 0, 1, ... of a job of this test's own, one for each word; yields the job's name and their pids."""
@@ -84,8 +80,8 @@ def ranks(tmp_path):
                     slept = naps(one.pid)
                     wait_for(lambda: naps(one.pid) > slept + 1, what=f"a nap of {one.pid}")
                 elif word == "spins":
-                    ran = worked(one.pid)
-                    wait_for(lambda: worked(one.pid) > ran + 2, what=f"a turn of {one.pid}")
+                    ran = processor_seconds(f"/proc/{one.pid}")
+                    wait_for(lambda: processor_seconds(f"/proc/{one.pid}") > ran + 0.02, what=f"a turn of {one.pid}")
                 else:
                     wait_for(lambda: asleep(pathlib.Path(f"/proc/{one.pid}/task/{one.pid}")), what=f"{one.pid} to wait")
             return job, [one.pid for one in found]

@@ -17,16 +17,19 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests" / "e2e"))
+
+from house import BUSY  # noqa: E402
 BUILD = pathlib.Path(os.environ.get("PROFD_BUILD", ROOT / "build"))
 HERE = pathlib.Path(__file__).resolve().parent
 
 USERS = {"alice": 7001, "bob": 7002, "carol": 7003}
 ADMINISTRATORS = ["carol"]
-BUSY = 4  # times as long as on a machine that has nothing else to do, as in tests/e2e: what takes that long does not come
 NAMESPACES = ["--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup"]
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 

@@ -261,7 +261,8 @@ static void put(struct sweep *sweep, struct track *track, int64_t start, int64_t
 	}
 }
 
-static void count(struct cell *cell, const struct busy_operation *operation, int64_t start, int64_t end)
+static void count(struct sweep *sweep, struct cell *cell, const struct busy_operation *operation, int64_t start,
+		  int64_t end)
 {
 	switch (operation->kind) {
 	case EVENT_KERNEL:
@@ -273,9 +274,12 @@ static void count(struct cell *cell, const struct busy_operation *operation, int
 	case EVENT_SET:
 		cell->sets++;
 		break;
-	default:
+	case EVENT_GRAPH_LAUNCH:
 		cell->graphs++;
 		break;
+	default:
+		store_set_error(sweep->store, -EINVAL, BUSY_KIND_UNKNOWN);
+		return;
 	}
 	if (!operation->start)
 		return;
@@ -292,7 +296,7 @@ static void extend(struct sweep *sweep, struct track *track, const struct busy_o
 	int64_t start = (int64_t)(operation->start - sweep->store->base);
 	int64_t end = (int64_t)(operation->end - sweep->store->base);
 	if (operation->step)
-		count(cell_of(sweep, operation->step, track), operation, start, end);
+		count(sweep, cell_of(sweep, operation->step, track), operation, start, end);
 	if (!operation->start)
 		return;
 	start += (int64_t)skew;

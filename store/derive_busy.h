@@ -32,6 +32,9 @@ struct busy_skews {
 };
 uint64_t busy_skew(const struct busy_skews *skews, uint32_t device);
 
+/* What an operation of another kind than kernel, copy, set and graph says of itself. */
+#define BUSY_KIND_UNKNOWN "an operation of a device is of no kind that is known"
+
 /* Writes the rows. 0 or a negative errno with store->sentence. */
 int busy_write(struct sorter *operations, const struct boundaries *boundaries, const struct busy_skews *skews,
 	       struct store *store);

@@ -113,9 +113,12 @@ static void count_operation(struct pass *pass, const struct device_item *item, u
 	case EVENT_SET:
 		key.table = SUM_SETS;
 		break;
-	default:
+	case EVENT_GRAPH_LAUNCH:
 		key.table = SUM_GRAPHS;
 		break;
+	default:
+		store_set_error(pass->store, -EINVAL, BUSY_KIND_UNKNOWN);
+		return;
 	}
 	sums_add(&pass->device->sums, pass->store, &key, item->duration, item->bytes, item->start != 0);
 	sorter_add(&pass->busy, &operation);

@@ -194,11 +194,19 @@ static bool add_timed(struct build *build, const struct kineto_event *event)
 		return add(build, &build->frames, event, &record);
 	case EVENT_GARBAGE:
 		return add(build, &build->others, event, &record);
-	default:
+	case EVENT_API_CALL:
+	case EVENT_KERNEL:
+	case EVENT_COPY:
+	case EVENT_SET:
+	case EVENT_SYNC:
+	case EVENT_OVERHEAD:
 		build->counts.device = true;
 		build->counts.calls = build->counts.calls || record.head.kind == EVENT_API_CALL;
 		build->counts.syncs = build->counts.syncs || record.head.kind == EVENT_SYNC;
 		return add(build, &build->others, event, &record);
+	default:
+		store_set_error(build->store, -EINVAL, "an event has become a record of no kind that is known");
+		return false;
 	}
 }
 

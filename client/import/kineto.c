@@ -428,6 +428,23 @@ static void explain(yajl_handle handle, const unsigned char *chunk, size_t n, ui
 	yajl_free_error(handle, message);
 }
 
+/* A packed file whose end is missing: its text may be whole all the same. */
+static bool ends_too_early(gzFile file, uint64_t before, char sentence[KINETO_SENTENCE_BYTES])
+{
+	char at[48] = "";
+	int number;
+	gzerror(file, &number);
+	if (number != Z_BUF_ERROR)
+		return false;
+	/* Nobody knows it of a pipe. */
+	long long packed = (long long)gzoffset(file);
+	if (packed > 0)
+		snprintf(at, sizeof at, ", at its byte %lld", packed);
+	snprintf(sentence, KINETO_SENTENCE_BYTES, "the compressed file ends too early%s, behind byte %llu of its JSON",
+		 at, (unsigned long long)before);
+	return true;
+}
+
 static enum kineto_result read_all(struct parser *parser, yajl_handle handle, gzFile file, int fd,
 				   char sentence[KINETO_SENTENCE_BYTES])
 {
@@ -446,6 +463,8 @@ static enum kineto_result read_all(struct parser *parser, yajl_handle handle, gz
 				 number == Z_ERRNO ? strerror(errno) : why);
 			return KINETO_BAD;
 		}
+		if (n == 0 && ends_too_early(file, before, sentence))
+			return KINETO_BAD;
 		if (n == 0 && !before) {
 			snprintf(sentence, KINETO_SENTENCE_BYTES, "it is empty");
 			return KINETO_BAD;
@@ -501,10 +520,8 @@ enum kineto_result kineto_read(int fd, const struct kineto_reader *reader, struc
 	}
 	if (handle)
 		yajl_free(handle);
-	if (file && gzclose(file) == Z_BUF_ERROR && result == KINETO_OK) {
-		snprintf(sentence, KINETO_SENTENCE_BYTES, "the compressed file ends too early");
-		result = KINETO_BAD;
-	}
+	if (file)
+		gzclose(file);
 	if (!file && copy >= 0)
 		close(copy);
 	free(parser.texts.bytes);

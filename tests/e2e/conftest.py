@@ -18,6 +18,7 @@ import time
 import pytest
 
 import proc
+import sums
 
 # A shell that starts us in the background has SIGINT ignored, and whoever is started by us would inherit that.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -297,6 +298,11 @@ def pytest_terminal_summary(terminalreporter):
         for line in gpu.Matrix.lines(cells):
             terminalreporter.write_line(line)
 
+    added = [pair for report in terminalreporter.stats.get("", []) if getattr(report, "when", "") == "teardown"
+             for name, pair in report.user_properties if name == "added up"]
+    if any(files for files, _ in added):
+        terminalreporter.section("breakdowns of the captures that tests left")
+        terminalreporter.write_line(f"{sum(steps for _, steps in added)} steps in {sum(files for files, _ in added)} files add up")
 
     rows = [row for report in reports if getattr(report, "when", "") == "call"
             for name, row in report.user_properties if name == "finding"]
@@ -308,14 +314,17 @@ def pytest_terminal_summary(terminalreporter):
 
 
 @pytest.fixture
-def empty_profd():
-    """Everything but a running daemon."""
+def empty_profd(request):
+    """Everything but a running daemon. Every capture that a test leaves has a breakdown that adds up."""
     folder = tempfile.mkdtemp(prefix="profd-e2e-")
     profd = Profd(folder)
     yield profd
-    profd.close()
-    log = profd.daemon_log.read_text(errors="replace") if profd.daemon_log.exists() else ""
-    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        profd.close()
+        log = profd.daemon_log.read_text(errors="replace") if profd.daemon_log.exists() else ""
+        request.node.user_properties.append(("added up", sums.all_added_up(profd.store / "captures")))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
     assert "ERROR: AddressSanitizer" not in log and "runtime error:" not in log, log
 
 

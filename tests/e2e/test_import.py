@@ -15,8 +15,11 @@ import resource
 import shutil
 import sqlite3
 import subprocess
+import zlib
 
 import pytest
+
+import sums
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("PROFD_BUILD", ROOT / "build"))
@@ -38,6 +41,8 @@ def run(*words, code=0, **more):
     done = subprocess.run([PROFD, *map(str, words)], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120,
                           env={**os.environ, "NO_COLOR": "1"}, **more)
     assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
+    if words[0] == "import" and code == 0 and "--output" in words:
+        sums.added_up(more.get("cwd", pathlib.Path()).absolute() / words[words.index("--output") + 1])
     return done
 
 
@@ -100,6 +105,21 @@ def test_a_recorded_trace(trace, tmp_path):
     for category, table in DEVICE.items():
         assert rows[table] == of[category] or not of[category]
     sums_hold(capture)
+
+
+def test_a_nanosecond_too_many_is_seen(tmp_path):
+    """What looks at every capture that a test leaves (sums.py) sees each row that is off by one, and a step without a side."""
+    capture = imported(TRACES[1], tmp_path)
+    assert sums.added_up(capture) == 3
+    for side in ("host", "device", "idle"):
+        for change in ("UPDATE breakdown SET ns = ns + 1 WHERE rowid = (SELECT max(rowid) FROM breakdown WHERE side = ?)",
+                       "DELETE FROM breakdown WHERE side = ? AND step = 2"):
+            spoilt = tmp_path / "spoilt.db"
+            shutil.copy(capture, spoilt)
+            with contextlib.closing(sqlite3.connect(spoilt)) as db, db:
+                assert db.execute(change, (side,)).rowcount > 0
+            with pytest.raises(AssertionError):
+                sums.added_up(spoilt)
 
 
 def decimal_ns(text):
@@ -479,6 +499,7 @@ def test_collectives_of_strange_traces(tmp_path):
         assert file.execute(dims).fetchall() == [("[[16]]", '["float"]')]
 
 
+SPACES = b'{"traceEvents": []}' + b" " * 100000
 BAD = {
     "empty": (b"", "it is empty"),
     "no JSON": (b"hello", "at byte 1 of its JSON"),
@@ -486,7 +507,8 @@ BAD = {
     "no events": (b'{"traceEvents": []}', "holds no events of torch.profiler"),
     "other JSON": (b'{"a": [1, 2, {"b": null}]}', "holds no events of torch.profiler"),
     "two values": (b'{"traceEvents": []} {}', "at byte"),
-    "cut off, compressed": (gzip.compress(b'{"traceEvents": []}' + b" " * 100000)[:-12], "ends too early"),
+    "cut off, compressed": (gzip.compress(SPACES)[:-12], "ends too early, at its byte"),
+    "without an end, compressed": (gzip.compress(SPACES)[:-4], f"at its byte {len(gzip.compress(SPACES)) - 4}, behind byte {len(SPACES)} of its JSON"),
     "deep": (b"[" * 100000, "at byte"),
 }
 
@@ -498,6 +520,19 @@ def test_what_is_no_trace_is_refused(name, tmp_path):
     done = run("import", "bad.json", code=1, cwd=tmp_path)
     assert sentence in done.stderr and "bad.json" in done.stderr and not done.stdout
     assert [p.name for p in tmp_path.iterdir()] == ["bad.json"]
+
+
+def test_where_a_packed_trace_ends_too_early(tmp_path):
+    """A file says at which of its own bytes, and behind which one of its text; of a pipe nobody knows the former."""
+    part = TRACES[0].read_bytes()
+    part = part[:len(part) // 2]
+    text = len(zlib.decompressobj(31).decompress(part))
+    (tmp_path / "part.json.gz").write_bytes(part)
+    said = f"the compressed file ends too early, at its byte {len(part)}, behind byte {text} of its JSON"
+    assert said in run("import", "part.json.gz", code=1, cwd=tmp_path).stderr
+    done = subprocess.run([PROFD, "import", "-", "--output", "x.db"], input=part, capture_output=True, cwd=tmp_path, timeout=60)
+    assert done.returncode == 1 and f"the compressed file ends too early, behind byte {text} of its JSON" in done.stderr.decode()
+    assert [p.name for p in tmp_path.iterdir()] == ["part.json.gz"]
 
 
 def test_files_of_odd_kinds(tmp_path):

@@ -24,6 +24,7 @@ import subprocess
 
 import pytest
 
+import sums
 from conftest import BUILD
 from test_export_gpu_readers import export, python_of, union
 
@@ -75,6 +76,7 @@ def imported(request, tmp_path_factory):
     """(the trace, its capture file)"""
     capture = tmp_path_factory.mktemp("imported") / "capture.db"
     subprocess.run([BUILD / "bin" / "profd", "import", request.param, "--output", capture], check=True, stdout=subprocess.DEVNULL)
+    assert sums.added_up(capture)
     return request.param, capture
 
 
@@ -97,6 +99,11 @@ def same(found, expected, what):
         assert a.keys() == b.keys() and all(a[k] == (pytest.approx(b[k], abs=0.021) if isinstance(b[k], float) else b[k]) for k in a), (what, a, b)
 
 
+def show(capture, view):
+    return json.loads(subprocess.run([BUILD / "bin" / "profd", "show", capture, "--by", view, "--format", "json"], capture_output=True, text=True,
+                                     check=True).stdout)[view]
+
+
 def breakdown(capture):
     """{row: ns} of the device side over all steps, None where there are several devices."""
     lines = subprocess.run([BUILD / "bin" / "profd", "show", capture, "--by", "breakdown", "--format", "csv"], capture_output=True,
@@ -107,10 +114,13 @@ def breakdown(capture):
     return {r["row"]: int(r["total_ns"]) for r in rows} if len({r["side"] for r in rows}) == 1 else None
 
 
-def outside_of_steps(original, capture):
-    """ns in which the device worked before the first step and behind the last one: HTA adds them, the steps do not have them."""
-    steps = json.loads(subprocess.run([BUILD / "bin" / "profd", "show", capture, "--by", "steps", "--format", "json"], capture_output=True,
-                                      text=True, check=True).stdout)["steps"]
+def is_compute(event):
+    return event["cat"] in ("kernel", "Kernel") and "nccl" not in event["name"].lower()
+
+
+def outside_of_steps(original, capture, chosen=lambda event: event["cat"] in DEVICE):
+    """ns in which the device worked (on what is chosen) before the first step and behind the last one: HTA adds them, the steps do not have them."""
+    steps = show(capture, "steps")
     events = [e for e in read(original)["traceEvents"] if e.get("ph") == "X"]
     marked = [int(decimal.Decimal(e["ts"]) * 1000) for e in events if e["name"].startswith("ProfilerStep#") and e["cat"] in
               ("cpu_op", "Operator", "user_annotation")]
@@ -119,7 +129,7 @@ def outside_of_steps(original, capture):
     begin = min(marked)
     end = begin + sum(s["wall_ns"] for s in steps)
     spans = [(int(decimal.Decimal(e["ts"]) * 1000), int((decimal.Decimal(e["ts"]) + decimal.Decimal(e["dur"])) * 1000))
-             for e in events if e["cat"] in DEVICE]
+             for e in events if chosen(e)]
     return union((a, min(b, begin)) for a, b in spans if a < begin) + union((max(a, end), b) for a, b in spans if b > end)
 
 
@@ -137,6 +147,16 @@ def test_hta(imported, tmp_path):
         busy = sum(own.get(row, 0) for row in ("compute", "communication", "copies"))
         told = (temporal["compute_time(us)"] + temporal["non_compute_time(us)"]) * 1000
         assert busy + outside_of_steps(original, capture) == pytest.approx(told, abs=2000)
+        compute = own.get("compute", 0) + outside_of_steps(original, capture, is_compute)
+        assert compute == pytest.approx(temporal["compute_time(us)"] * 1000, abs=2000)
+    # Of communication, what is under compute: in percent, to two digits. Where it happens outside of the steps too, that is not ours.
+    shown = [row for row in show(capture, "overlap") if row["what"] == "communication"]
+    assert bool(shown) == bool(expected["overlap"])
+    for row, told in zip(shown, expected["overlap"], strict=True):
+        outside = outside_of_steps(original, capture, lambda event: event["cat"] in ("kernel", "Kernel") and not is_compute(event))
+        assert not outside or not original.name.startswith("a100_ddp")
+        if not outside:
+            assert row["overlapped_percent"] == pytest.approx(told["comp_comm_overlap_pctg"], abs=0.011)
 
 
 # Each operation in the order of its stream, and the call that launched it.
@@ -177,8 +197,7 @@ def test_idle_time_beside_hta(imported, tmp_path):
     for stream, categories in told.items():
         for category, ns in categories.items():
             assert reckoned[stream][category] == pytest.approx(ns, abs=1000), (stream, category)
-    shown = json.loads(subprocess.run([BUILD / "bin" / "profd", "show", capture, "--by", "idle", "--format", "json"], capture_output=True,
-                                      text=True, check=True).stdout)["idle"]
+    shown = show(capture, "idle")
     starts, reached = [row[2] for row in operations], list(itertools.accumulate((row[3] for row in operations), max))
     looked = collections.Counter()
     for row in shown:

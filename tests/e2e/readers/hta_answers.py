@@ -39,6 +39,9 @@ def collectives(path):
 idle, _ = analysis.get_idle_time_breakdown(ranks=[rank], visualize=False)
 kinds, kernels = analysis.get_gpu_kernel_breakdown(visualize=False, num_kernels=1000, duration_ratio=1.0,
                                                    include_memory_kernels=True)
+# Of a trace without communication it would divide by nothing.
+communicates = "COMMUNICATION" in set(kinds["kernel_type"])
+overlap = rows(analysis.get_comm_comp_overlap(visualize=False)) if communicates else []
 queue = analysis.get_queue_length_summary(ranks=[rank])
 queue.columns = [column[-1] for column in queue.columns]
 answers = {
@@ -48,6 +51,7 @@ answers = {
     "temporal": rows(analysis.get_temporal_breakdown(visualize=False)),
     "launches": rows(analysis.get_cuda_kernel_launch_stats(ranks=[rank], visualize=False)[rank]),
     "queue": rows(queue),
+    "overlap": overlap,
     "collectives": collectives(path),
 }
 if len(sys.argv) > 3:

@@ -87,7 +87,8 @@ static void add_step_note(const struct process *process, uint64_t steps, cJSON *
 {
 	const struct message_hello *hello = &process->hello;
 	enum step_source source = registry_step_source(process);
-	char note[256];
+	/* Room for every sentence, with the names of the optimizers at their longest. */
+	char note[sizeof hello->optimizers + 256];
 	*note = 0;
 	if (source == STEP_SOURCE_NONE && steps)
 		snprintf(note, sizeof note, "counted by captures alone");
@@ -100,7 +101,7 @@ static void add_step_note(const struct process *process, uint64_t steps, cJSON *
 			*hello->optimizers ? hello->optimizers : "an optimizer");
 	else if (hello->step_optimizers > 1)
 		snprintf(note, sizeof note, "%u optimizers a step: %s", hello->step_optimizers, hello->optimizers);
-	if (hello->entry & ENTRY_ATTACH && strlen(note) < sizeof note / 2)
+	if (hello->entry & ENTRY_ATTACH)
 		snprintf(note + strlen(note), sizeof note - strlen(note), "%scounted from its attachment on",
 			 *note ? "; " : "");
 	json_add_text(row, "step_note", *note ? note : NULL);

@@ -113,6 +113,7 @@ struct goal {
 	const char *socket;
 	bool open;
 	bool left; /* a thread is left that works on it */
+	bool late; /* the agent is loaded, and had not registered in time */
 	int code;  /* of target_open or attach, with its sentence */
 	char sentence[512];
 };
@@ -291,6 +292,7 @@ static int attach_one(const struct bring *bring, struct goal *goal, const struct
 		return EXIT_DONE;
 	if (process_ends(pid))
 		return fail(EXIT_NO_TARGET, "process %lld has ended", pid);
+	goal->late = true;
 	return fail(EXIT_FAILED,
 		    "process %lld has the agent now, but it has not registered: `profd doctor --pid %lld` says more",
 		    pid, pid);
@@ -312,6 +314,20 @@ static bool take_back(const struct bring *bring, const int64_t *pids, size_t cou
 	return all;
 }
 
+/* One of several whose agent had not registered in time: it is waited for once more, as it is to be without it like the others. */
+static void take_back_late(const struct bring *bring, int64_t pid)
+{
+	char rank[RANK_BYTES];
+	bool came = await(bring->daemons, pid, is_registered, bring->patience, false);
+
+	if (came && detach_agent(bring->daemons, pid) == EXIT_DONE)
+		note("the agent of process %lld%s has registered after all; it was taken out of it again",
+		     (long long)pid, rank_of(bring, pid, rank));
+	else if (!process_ends(pid))
+		note("process %lld%s keeps the agent: once it has registered, `profd detach --pid %lld` takes it out",
+		     (long long)pid, rank_of(bring, pid, rank), (long long)pid);
+}
+
 /* One after the other. Whoever is interrupted wants none of them to have it. */
 static int attach_all(const struct bring *bring, const int64_t *pids, size_t count, struct goal *goals,
 		      const struct attempt *how, struct attachment *done)
@@ -328,6 +344,8 @@ static int attach_all(const struct bring *bring, const int64_t *pids, size_t cou
 	}
 	if (code && take_back(bring, pids, have) && code != EXIT_CANCELLED)
 		tell_none(bring, pids[have], count);
+	if (code && count > 1 && have < count && goals[have].late)
+		take_back_late(bring, pids[have]);
 	halt_end();
 	return code;
 }

@@ -10,6 +10,8 @@ A line of LOG is JSON: {"step": number, "mode": word, "wall": ns, "lost": ns}. l
     stall     of the step, without what the device had to do
     save      in what is done in one step of twelve alone
     well      0
+    behind    0: the loader sleeps while the device still has the step before to do
+    free_wait 0: it waits for the step before, four times, when this one is queued already
 """
 import contextlib
 import ctypes
@@ -61,6 +63,9 @@ class Device:
                       self.driver.cuModuleGetFunction(ctypes.byref(self.spin), module, b"spin"),
                       self.driver.cuStreamCreate(ctypes.byref(self.stream), 1)):
             assert error == 0, error
+        self.ends = [ctypes.c_void_p(), ctypes.c_void_p()]  # of steps, in turn
+        for end in self.ends:
+            assert self.driver.cuEventCreate(ctypes.byref(end), 2) == 0
 
     def launch(self, ns):
         self.asked += ns
@@ -71,6 +76,12 @@ class Device:
 
     def wait(self):
         assert self.driver.cuStreamSynchronize(self.stream) == 0
+
+    def end_step(self, number):
+        assert self.driver.cuEventRecord(self.ends[number % 2], self.stream) == 0
+
+    def wait_for_step(self, number):
+        assert self.driver.cuEventSynchronize(self.ends[number % 2]) == 0
 
 
 class Host:
@@ -122,7 +133,7 @@ def main():
         mode = mode_file.read_text(encoding="utf-8").strip()
         number += 1
         lost = device.asked = Data.took = 0
-        Data.wanted = 25 * MS if mode == "loader" else 0
+        Data.wanted = 25 * MS if mode in ("loader", "behind") else 0
         x = next(batches)
         if mode == "wait":
             x = torch.ops.planted.layer(x, 8 * MS)
@@ -133,9 +144,16 @@ def main():
                 x = torch.ops.planted.layer(x, 0)
                 lost += time.monotonic_ns() - start
                 x = torch.ops.planted.layer(x, 6 * MS)
+        elif mode in ("behind", "free_wait"):
+            # So much is queued that a host without a processor for a while is in time all the same.
+            for _ in range(8):
+                x = torch.ops.planted.layer(x, 10 * MS)
+            device.end_step(number)
+            for _ in range(4 if mode == "free_wait" else 1):
+                device.wait_for_step(number - 1)
         else:
             for _ in range(8):
-                x = torch.ops.planted.layer(x, 2 * MS)
+                x = torch.ops.planted.layer(x, (6 if mode == "well" else 2) * MS)
         if mode == "save" and number % 12 == 0:
             start = time.monotonic_ns()
             time.sleep(0.6)

@@ -272,6 +272,7 @@ static int process(int64_t pid, enum output_format format)
 	struct table *checks = table_new(COUNTED(check_columns));
 	struct table *collectors;
 	const cJSON *one;
+	unsigned answered = 0;
 	bool registered;
 	char copies[2 * PATH_MAX + 256];
 	int code = EXIT_DONE;
@@ -280,7 +281,7 @@ static int process(int64_t pid, enum output_format format)
 	daemons_open(&daemons);
 	presence_await(&daemons, &pid, 1);
 	if (daemons.count)
-		daemons_query(&daemons, request, take, &answer, &failure);
+		answered = daemons_query(&daemons, request, take, &answer, &failure);
 	else
 		daemons_none(&daemons, &failure);
 	one = cJSON_GetArrayItem(answer.process.array, 0);
@@ -295,6 +296,9 @@ static int process(int64_t pid, enum output_format format)
 		else if (presence_is_missing(pid))
 			check_attach(pid, checks);
 	}
+	/* Its agent was asked, and did not answer: the process is stopped, say. */
+	if (registered && !answered)
+		code = error_exit_code(failure.error);
 	collectors = collector_table(answer.collectors.array);
 	if (format == FORMAT_JSON) {
 		cJSON_AddNumberToObject(object, "pid", (double)pid);
@@ -309,7 +313,8 @@ static int process(int64_t pid, enum output_format format)
 		table_csv(collectors, stdout, 0);
 	} else if (registered) {
 		print_process(one);
-		table_print(collectors, &screen, 0);
+		if (answered)
+			table_print(collectors, &screen, 0);
 		if (table_rows(checks)) {
 			putchar('\n');
 			print_checks(checks, format);
@@ -317,7 +322,7 @@ static int process(int64_t pid, enum output_format format)
 	} else {
 		print_checks(checks, format);
 	}
-	if (!registered && failure.error != ERROR_NONE)
+	if (!(registered && answered) && failure.error != ERROR_NONE)
 		failure_print(&failure);
 	else if (!registered)
 		fail(code, "the daemon said nothing of process %lld; `profd ps` lists those that are registered",

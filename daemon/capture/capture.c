@@ -5,6 +5,7 @@
 #include "ending.h"
 #include "live.h"
 #include "orphans.h"
+#include "process_stat.h"
 #include "progress.h"
 #include "switching.h"
 #include "trigger.h"
@@ -20,8 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* How long an agent may take to answer ARM, and to send DONE after CANCEL. */
-#define ANSWER_NS 2000000000ull
+/* How long an agent may take to send DONE after CANCEL. */
 #define CANCEL_NS 3000000000ull
 /* How long an answer waits for the note, which takes some tens of us: with a disk that is slow, nobody waits for it. */
 #define NOTE_NS 1000000000ull
@@ -258,6 +258,15 @@ static bool overdue(const struct capture *capture, uint64_t since, uint64_t pati
 	return now > since + 4 * patience || poll(&unread, 1, 0) <= 0;
 }
 
+/* Has its agent left ARM unanswered? */
+static bool is_silent(const struct capture *capture, uint64_t now)
+{
+	if (now < capture->asked_at + PROCESS_PATIENCE_NS)
+		return false;
+	uint64_t patience = capture->process ? process_patience(capture->process->who.pid) : PROCESS_PATIENCE_NS;
+	return overdue(capture, capture->asked_at, patience, now);
+}
+
 void capture_tick(struct capture *capture, uint64_t now)
 {
 	if (capture->state == STATE_ORPHAN) {
@@ -276,12 +285,15 @@ void capture_tick(struct capture *capture, uint64_t now)
 		arming_work(capture);
 		return;
 	}
-	if (capture->state == STATE_ASKED && overdue(capture, capture->asked_at, ANSWER_NS, now)) {
+	if (capture->state == STATE_ASKED && is_silent(capture, now)) {
 		capture_cancel(capture, REASON_DEADLINE);
 		/* What the agent does not read waits in its socket, descriptors too. It gets no more until it says something. */
 		if (capture->process)
 			capture->process->silent = true;
-		capture_refused(capture, ERROR_FAILED, "its agent does not answer; is the process stopped?");
+		char sentence[64];
+		snprintf(sentence, sizeof sentence, "its agent does not answer: %s",
+			 capture->process ? process_silence(capture->process->who.pid) : "it is gone");
+		capture_refused(capture, ERROR_FAILED, sentence);
 		return;
 	}
 	if (capture->unanswered && capture->state == STATE_RUNNING && now > capture->asked_at + NOTE_NS)

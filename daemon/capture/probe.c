@@ -4,11 +4,10 @@
 #include "daemon/core/connection.h"
 #include "daemon/core/server.h"
 #include "live.h"
+#include "process_stat.h"
 #include "proto/message.h"
 #include "registry.h"
 
-/* How long an agent may take to answer. */
-#define PROBE_NS 2000000000ull
 /* How long it may take to end what is recorded, until the daemon has all of it, and to leave. */
 #define DETACH_NS 8000000000ull
 
@@ -16,6 +15,7 @@ static void ask(struct probe *probe, struct process *process, const void *messag
 {
 	struct live *live = live_of(process->server);
 	probe->process = process;
+	probe->longer = false;
 	probe->deadline = clock_monotonic() + patience;
 	/* Agents answer in the order of the questions. */
 	struct probe **end = &live->probes;
@@ -31,7 +31,7 @@ void probe_start(struct probe *probe, struct process *process)
 {
 	struct message_probe message = MESSAGE_INIT(PROBE, probe);
 	probe->to_leave = false;
-	ask(probe, process, &message, sizeof message, PROBE_NS);
+	ask(probe, process, &message, sizeof message, PROCESS_PATIENCE_NS);
 }
 
 void probe_detach(struct probe *probe, struct process *process)
@@ -87,7 +87,14 @@ void probes_tick(struct server *server, uint64_t now)
 {
 	for (struct probe *probe = live_of(server)->probes, *next; probe; probe = next) {
 		next = probe->next;
-		if (now >= probe->deadline)
-			end(probe, ERROR_TIMEOUT);
+		if (now < probe->deadline)
+			continue;
+		if (!probe->to_leave && !probe->longer &&
+		    process_patience(probe->process->who.pid) > PROCESS_PATIENCE_NS) {
+			probe->longer = true;
+			probe->deadline += PROCESS_PATIENCE_MOST_NS - PROCESS_PATIENCE_NS;
+			continue;
+		}
+		end(probe, ERROR_TIMEOUT);
 	}
 }

@@ -1,9 +1,13 @@
 """Whatever dies, the job goes on as it would have, and what was recorded is kept."""
 import json
+import os
 import pathlib
+import select
 import signal
 import sqlite3
+import time
 
+import fake_agent as fake
 from conftest import BUILD, asleep, hurry, naps, wait_for
 from proc import agent_thread
 
@@ -83,6 +87,35 @@ def test_the_daemon_does_not_come_back(empty_profd):
     stay.unlink()
     out, _ = job.communicate(timeout=60)
     assert job.returncode == 0 and json.loads(out)["steps"] == 400
+
+
+def test_an_agent_that_is_late(profd):
+    """One that waits for a processor, or for its disk, is no stopped process: it gets more than two seconds to answer."""
+    agent = fake.Agent(profd.socket)
+    client = profd.follow("--pid", os.getpid(), "--steps", 3)
+    assert select.select([agent.connection], [], [], 60)[0]
+    time.sleep(4)
+    agent.arm()
+    begun = agent.begin()
+    agent.chunk(0, b"".join(fake.step(n + 1, begun + 1000 * n, 1000) for n in range(3)), 1)
+    agent.phase(fake.END, steps=3, warmup=1)
+    agent.done()
+    out, err = client.communicate(timeout=60)
+    assert client.returncode == 0 and json.loads(out)["captures"][0]["steps_recorded"] == 3, (out, err)
+
+
+def test_a_stopped_process_is_told_so(profd):
+    job = profd.job(STEPS, "--step-ms=20")
+    profd.wait_steps(job.pid, 2)
+    job.send_signal(signal.SIGSTOP)
+    said = profd.run("trigger", "--pid", job.pid, "--steps", 3, check=False)
+    assert said.returncode == 1 and "its agent does not answer: the process is stopped" in said.stderr, said
+    said = profd.run("doctor", "--pid", job.pid, check=False)
+    assert said.returncode == 4 and "COLLECTOR" not in said.stdout, said
+    assert "does not answer: the process is stopped" in said.stdout + said.stderr, said
+    job.send_signal(signal.SIGCONT)
+    wait_for(lambda: profd.process(job.pid)["state"] == "idle", 20, "the agent to be idle")
+    assert profd.trigger(job.pid)["status"] == "complete"
 
 
 def test_a_job_that_stops_stepping(profd):

@@ -4,6 +4,7 @@
  *                   "sentence":TEXT}*, end. Asks the agent by PROBE; touches nothing.
  */
 #include "daemon/capture/probe.h"
+#include "daemon/capture/process_stat.h"
 #include "daemon/capture/registry.h"
 #include "daemon/core/connection.h"
 #include "daemon/core/reply.h"
@@ -55,8 +56,11 @@ static void over(struct probe *probe, const struct process *process, enum error 
 	}
 	char detail[128];
 	int32_t pid = registry_visible_pid(process, conn->pid_namespace);
-	snprintf(detail, sizeof detail,
-		 error == ERROR_GONE ? "%d" : "the agent of process %d does not answer; is the process stopped?", pid);
+	if (error == ERROR_GONE)
+		snprintf(detail, sizeof detail, "%d", pid);
+	else
+		snprintf(detail, sizeof detail, "the agent of process %d does not answer: %s", pid,
+			 process_silence(process->who.pid));
 	conn_error(conn, error, detail, pid);
 }
 

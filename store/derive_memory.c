@@ -11,7 +11,8 @@
 
 /* One device in one step. */
 struct level {
-	int64_t bytes, given_bytes, level, peak, peak_time, reserved; /* reserved: ROWS_NULL: not told */
+	int64_t bytes, given_bytes, level, peak, peak_time;
+	int64_t reserved, peak_reserved; /* ROWS_NULL: not told */
 	uint32_t taken, given, unknown;
 	bool any, absolute;
 };
@@ -41,6 +42,7 @@ static void add_level(struct level *level, struct memory_device *device, const s
 	if (!level->any || most > level->peak) {
 		level->peak = most;
 		level->peak_time = memory_minus(block->time, now < most);
+		level->peak_reserved = absolute ? block->reserved : ROWS_NULL;
 	}
 	if (!level->any)
 		level->reserved = ROWS_NULL;
@@ -142,12 +144,13 @@ static void find_peaks(struct work *work)
 static void write_levels(struct store *store, const struct numbered *steps)
 {
 	struct rows rows;
-	rows_begin(&rows, store, "memory_steps", 13);
+	rows_begin(&rows, store, "memory_steps", 14);
 	for (uint32_t i = 0; i < steps->count && !store->error; i++) {
 		const struct numbered_key *key = &steps->keys[i];
 		const struct level *l = numbered_at(steps, i);
-		rows_add(&rows, (int64_t[]){key->a, key->b, key->c, l->absolute, l->taken, l->bytes, l->given,
-					    l->given_bytes, l->unknown, l->level, l->peak, l->peak_time, l->reserved});
+		rows_add(&rows,
+			 (int64_t[]){key->a, key->b, key->c, l->absolute, l->taken, l->bytes, l->given, l->given_bytes,
+				     l->unknown, l->level, l->peak, l->peak_time, l->reserved, l->peak_reserved});
 	}
 	rows_end(&rows);
 }

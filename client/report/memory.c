@@ -8,6 +8,7 @@
 #include "store/findings/module_paths.h"
 
 #include <sqlite3.h>
+#include <stdio.h>
 
 /* c10::DeviceType. */
 #define DEVICE_SQL(type, number)                                                                                       \
@@ -24,6 +25,9 @@
 	"d.id = m.device"
 #define HEADROOM_HELD "coalesce(reserved, iif(absolute, peak, NULL))"
 #define HEADROOM_UNUSED "max(capacity - " HEADROOM_HELD ", 0)"
+/* What of the allocator's lay in its cache when most was given out. Captures of earlier releases do not have it. */
+#define HEADROOM_CACHED "iif(absolute, max(peak_reserved - peak, 0), NULL)"
+#define NO_CACHED "NULL"
 
 static void note_device(struct table *table, sqlite3_stmt *row)
 {
@@ -126,6 +130,7 @@ static const struct column step_columns[] = {
 	{"absolute", "OF ALL", COLUMN_FLAG, 0},
 	{"peak_ns", "PEAK AT", COLUMN_DURATION, COLUMN_DATA_ONLY},
 	{"reserved_bytes", "RESERVED", COLUMN_BYTES, COLUMN_OPTIONAL},
+	{"cached_bytes", "CACHED", COLUMN_BYTES, COLUMN_OPTIONAL},
 	{"capacity_bytes", "DEVICE HAS", COLUMN_BYTES, COLUMN_OPTIONAL | COLUMN_SPARE},
 	{"unused_bytes", "UNUSED", COLUMN_BYTES, COLUMN_OPTIONAL},
 };
@@ -134,13 +139,18 @@ struct table *report_memory_steps(const struct reader *reader, const struct repo
 {
 	static const struct report_shape shape = {COUNTED(step_columns),       NULL,	      0,
 						  "device_type, device, step", "allocations", NULL};
-	struct table *table = report_query(
-		reader, options, &shape,
+	char sql[2048];
+
+	snprintf(
+		sql, sizeof sql,
 		"SELECT step, " DEVICE_SQL(
 			"device_type",
-			"device") ", taken, taken_bytes, given_back, given_back_bytes, unknown, peak, level, absolute, "
-				  "peak_time, reserved, capacity, unused FROM (SELECT *, " HEADROOM_UNUSED
-				  " AS unused FROM " HEADROOM_FROM ") WHERE" REPORT_STEP);
+			"device") ", taken, taken_bytes, given_back, "
+				  "given_back_bytes, unknown, peak, level, absolute, peak_time, reserved, cached, capacity, unused FROM "
+				  "(SELECT *, " HEADROOM_UNUSED " AS unused, %s AS cached FROM " HEADROOM_FROM
+				  ") WHERE" REPORT_STEP,
+		report_has_column(reader, "memory_steps", "peak_reserved") ? HEADROOM_CACHED : NO_CACHED);
+	struct table *table = report_query(reader, options, &shape, sql);
 
 	table_note(
 		table,

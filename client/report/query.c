@@ -125,6 +125,18 @@ static int64_t single(const struct reader *reader, const char *sql, const struct
 	return value;
 }
 
+bool report_has_column(const struct reader *reader, const char *table, const char *column)
+{
+	sqlite3_stmt *statement = report_prepare(reader, "SELECT 1 FROM pragma_table_info(?1, 'main') WHERE name = ?2");
+	bool has = false;
+
+	sqlite3_bind_text(statement, 1, table, -1, SQLITE_STATIC);
+	sqlite3_bind_text(statement, 2, column, -1, SQLITE_STATIC);
+	while (report_next(reader, statement))
+		has = true;
+	return has;
+}
+
 int64_t report_self_cpu_total(const struct reader *reader, const struct report_options *options)
 {
 	return report_filled(reader, FILLS_OPERATORS)

@@ -58,6 +58,8 @@ struct report_shape {
 struct table *report_query(const struct reader *reader, const struct report_options *options,
 			   const struct report_shape *shape, const char *sql);
 
+/* Has the file's own table this column? */
+bool report_has_column(const struct reader *reader, const char *table, const char *column);
 /* Sums of all operators' self time on the host, and of all that the devices did; -1: not recorded. ns */
 int64_t report_self_cpu_total(const struct reader *reader, const struct report_options *options);
 int64_t report_device_total(const struct reader *reader, const struct report_options *options);

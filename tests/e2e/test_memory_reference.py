@@ -126,14 +126,14 @@ class Reckoning:
         for time, step, _, kind, device, taken, known, bytes_, total, reserved, _ in self.records:
             held[kind, device] += bytes_
             now = total if known & 2 else held[kind, device]
-            row = rows.setdefault((step, kind, device), [0, 0, 0, 0, 0, 0, 0, None, None, None])
+            row = rows.setdefault((step, kind, device), [0, 0, 0, 0, 0, 0, 0, None, None, None, None])
             row[0] |= known >> 1 & 1
             row[1 if taken else 3] += 1
             row[2 if taken else 4] += abs(bytes_)
             row[6] = now
             most = max(now, now - bytes_)
             if row[7] is None or most > row[7]:
-                row[7], row[8] = most, time - (now < most)
+                row[7], row[8], row[10] = most, time - (now < most), reserved if known & 2 else None
             if known & 2:
                 row[9] = max(reserved, row[9] or 0)
         return {(*key, *row) for key, row in rows.items()}

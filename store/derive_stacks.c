@@ -6,6 +6,7 @@
 #include "proto/events.h"
 #include "proto/limits.h"
 #include "rows.h"
+#include "stack_devices.h"
 #include "stack_owner.h"
 
 #include <errno.h>
@@ -26,7 +27,7 @@ struct frame {
 };
 
 struct sums_of {
-	int64_t samples, self, host, waiting, calls, device;
+	int64_t samples, self, host, waiting, calls, device, estimate;
 	bool listed;
 	uint32_t last; /* number of the last sample that counted for it */
 	bool states;   /* of any of the samples it is known what the thread did */
@@ -40,7 +41,7 @@ struct by_key {
 
 /* A sample, or the operators of one stack. */
 struct sample {
-	int64_t duration, calls, device;
+	int64_t duration, calls, device, estimate; /* estimate: of device */
 	uint32_t stack, state;
 	bool is_sample;
 };
@@ -54,6 +55,7 @@ struct stacks {
 	uint32_t sample; /* its number */
 	bool operators;	 /* stacks of operators were recorded */
 	bool device;	 /* and a device's work */
+	bool estimated;	 /* or samples alone, and a device's work */
 };
 
 /* ---------------------------------------------------------------- what each sample stands for */
@@ -228,6 +230,8 @@ static void count_in(struct by_key *of, uint32_t key, const struct sample *sampl
 	sums->host += sample->duration;
 	sums->calls += sample->calls;
 	sums->device += sample->device;
+	if (__builtin_add_overflow(sums->estimate, sample->estimate, &sums->estimate))
+		sums->estimate = INT64_MAX;
 	sums->states |= sample->state != SAMPLE_UNKNOWN;
 	sums->waiting += sample->state == SAMPLE_WAITING ? sample->duration : 0;
 }
@@ -247,6 +251,12 @@ static bool says_something(const struct sums_of *sums)
 	return sums->samples || sums->calls || sums->device;
 }
 
+/* Where no sample met what launched it is not known whether nothing was launched. */
+static int64_t estimate_of(const struct sums_of *sums)
+{
+	return sums->estimate ? sums->estimate : ROWS_NULL;
+}
+
 /* Writes what has come together of a step and thread, and begins anew. */
 static void flush_lines(struct stacks *stacks, struct rows *rows, int64_t step, int64_t thread)
 {
@@ -259,7 +269,7 @@ static void flush_lines(struct stacks *stacks, struct rows *rows, int64_t step, 
 						   frame->function ? frame->function : ROWS_NULL, step, thread,
 						   sums->samples, sums->host, sums->states ? sums->waiting : ROWS_NULL,
 						   stacks->device ? sums->device : ROWS_NULL,
-						   stacks->operators ? sums->calls : ROWS_NULL});
+						   stacks->operators ? sums->calls : ROWS_NULL, estimate_of(sums)});
 		*sums = (struct sums_of){0};
 	}
 }
@@ -276,16 +286,19 @@ static void flush_functions(struct stacks *stacks, struct rows *rows, int64_t st
 					     frame->function ? frame->function : ROWS_NULL, step, thread, sums->samples,
 					     sums->self, sums->host, sums->states ? sums->waiting : ROWS_NULL,
 					     stacks->device ? sums->device : ROWS_NULL,
-					     stacks->operators ? sums->calls : ROWS_NULL});
+					     stacks->operators ? sums->calls : ROWS_NULL, estimate_of(sums)});
 		*sums = (struct sums_of){0};
 	}
 }
 
 /* Samples, and operators by their stacks, of one step and thread after the other. Calls are those of operators in no other one. */
-#define SAMPLES_SQL "SELECT coalesce(step, 0), thread, stack, duration, state, 1, 0, 0 FROM samples"
-#define OPERATORS_SQL                                                                                                  \
-	" UNION ALL SELECT coalesce(o.step, 0), o.thread, coalesce(o.stack, 0), 0, 0, 0, sum(o.parent IS NULL OR "     \
-	"o.parent IN (SELECT id FROM ranges)), sum(coalesce(d.self, 0)) FROM operators o LEFT JOIN range_devices d "   \
+#define SAMPLES_SQL "SELECT coalesce(step, 0), thread, stack, duration, state, 1, 0, 0, 0 FROM samples"
+#define ESTIMATED_SQL                                                                                                  \
+	"SELECT coalesce(s.step, 0), s.thread, s.stack, s.duration, s.state, 1, 0, 0, coalesce(d.device, 0) FROM "     \
+	"samples s LEFT JOIN temp.sample_devices d ON d.id = s.rowid"
+#define OPERATORS_SQL                                                                                                   \
+	" UNION ALL SELECT coalesce(o.step, 0), o.thread, coalesce(o.stack, 0), 0, 0, 0, sum(o.parent IS NULL OR "      \
+	"o.parent IN (SELECT id FROM ranges)), sum(coalesce(d.self, 0)), 0 FROM operators o LEFT JOIN range_devices d " \
 	"ON d.id = o.id GROUP BY 1, 2, 3"
 #define ORDER_SQL " ORDER BY 1, 2"
 
@@ -296,7 +309,8 @@ static struct sample sample_of(sqlite3_stmt *row)
 			       .state = (uint32_t)sqlite3_column_int64(row, 4),
 			       .is_sample = sqlite3_column_int64(row, 5) != 0,
 			       .calls = sqlite3_column_int64(row, 6),
-			       .device = sqlite3_column_int64(row, 7)};
+			       .device = sqlite3_column_int64(row, 7),
+			       .estimate = sqlite3_column_int64(row, 8)};
 }
 
 static void sum_up(struct stacks *stacks)
@@ -304,10 +318,11 @@ static void sum_up(struct stacks *stacks)
 	struct store *store = stacks->store;
 	struct rows lines, functions;
 	int64_t step = 0, thread = -1;
-	rows_begin(&lines, store, "line_totals", 10);
-	rows_begin(&functions, store, "function_totals", 11);
-	sqlite3_stmt *read =
-		store_prepare(store, stacks->operators ? SAMPLES_SQL OPERATORS_SQL ORDER_SQL : SAMPLES_SQL ORDER_SQL);
+	rows_begin(&lines, store, "line_totals", 11);
+	rows_begin(&functions, store, "function_totals", 12);
+	sqlite3_stmt *read = store_prepare(store, stacks->operators   ? SAMPLES_SQL OPERATORS_SQL ORDER_SQL
+						  : stacks->estimated ? ESTIMATED_SQL ORDER_SQL
+								      : SAMPLES_SQL ORDER_SQL);
 	while (read && !store_over(store) && sqlite3_step(read) == SQLITE_ROW) {
 		if (sqlite3_column_int64(read, 0) != step || sqlite3_column_int64(read, 1) != thread) {
 			flush_lines(stacks, &lines, step ? step : ROWS_NULL, thread);
@@ -389,17 +404,22 @@ void derive_stacks(struct store *store, bool device)
 		return;
 	stacks.operators = derive_has_operator_stacks(store);
 	stacks.device = stacks.operators && device;
+	stacks.estimated = !stacks.operators && device;
 	if (!stacks.operators && !any_sample(store))
 		return;
 	store_doing(store, "adding up the stacks of Python");
 	if (stacks.operators)
 		derive_backward(store);
 	measure(store);
+	if (stacks.estimated)
+		stack_devices_estimate(store);
 	if (load(&stacks) && prepare_sums(&stacks)) {
 		write_shown(&stacks);
 		sum_up(&stacks);
 	} else if (!store->error) {
 		store_set_error(store, -ENOMEM, "there was no memory to add up the stacks of Python");
 	}
+	if (stacks.estimated)
+		stack_devices_drop(store);
 	deinit(&stacks);
 }

@@ -12,8 +12,10 @@
 #define WALL " (SELECT nullif(sum(duration), 0) AS wall FROM steps WHERE" REPORT_STEP ") "
 #define SAMPLED "sum(samples) AS samples, CASE WHEN sum(samples) THEN sum(host) END AS host, sum(waiting) AS waiting, "
 #define NOT_SAMPLED "NULL AS samples, NULL AS host, NULL AS waiting, "
-#define CALLED "sum(calls) AS calls, sum(device) AS device"
-#define NOT_CALLED "NULL AS calls, NULL AS device"
+#define CALLED "sum(calls) AS calls, sum(device) AS device, NULL AS estimate"
+#define NOT_CALLED "NULL AS calls, NULL AS device, NULL AS estimate"
+#define ESTIMATED                                                                                                      \
+	"NULL AS calls, NULL AS device, CASE WHEN count(device_estimate) THEN CAST(total(device_estimate) AS INTEGER) END AS estimate"
 
 enum { WHERE, FILE_NAME, LINE, FUNCTION };
 
@@ -27,9 +29,9 @@ enum { WHERE, FILE_NAME, LINE, FUNCTION };
 		"samples", "SAMPLES", COLUMN_COUNT, COLUMN_SPARE                                                       \
 	}
 #define CALLS                                                                                                          \
-	{"calls", "CALLS", COLUMN_COUNT, COLUMN_OPTIONAL},                                                             \
+	{"calls", "CALLS", COLUMN_COUNT, COLUMN_OPTIONAL}, {"device_ns", "DEVICE", COLUMN_DURATION, COLUMN_OPTIONAL},  \
 	{                                                                                                              \
-		"device_ns", "DEVICE", COLUMN_DURATION, COLUMN_OPTIONAL                                                \
+		"device_estimate_ns", "DEVICE (ESTIMATED)", COLUMN_DURATION, COLUMN_OPTIONAL                           \
 	}
 
 static const struct column line_columns[] = {
@@ -55,7 +57,7 @@ static const struct column function_columns[] = {
 
 static const struct report_key line_keys[] = {
 	{"cpu_time_total", "t.host DESC, t.device DESC, t.calls DESC"},
-	{"device_time_total", "t.device DESC, t.host DESC"},
+	{"device_time_total", "coalesce(t.device, t.estimate) DESC, t.host DESC"},
 	{"count", "t.calls DESC, t.samples DESC"},
 	{"name", "f.text, t.line"},
 };
@@ -63,7 +65,7 @@ static const struct report_key line_keys[] = {
 static const struct report_key function_keys[] = {
 	{"self_cpu_time_total", "t.self DESC, t.device DESC, t.calls DESC"},
 	{"cpu_time_total", "t.host DESC, t.device DESC, t.calls DESC"},
-	{"device_time_total", "t.device DESC, t.host DESC"},
+	{"device_time_total", "coalesce(t.device, t.estimate) DESC, t.host DESC"},
 	{"count", "t.calls DESC, t.samples DESC"},
 	{"name", "n.text"},
 };
@@ -99,14 +101,23 @@ static struct table *report_places(const struct reader *reader, const struct rep
 				   struct report_shape shape, const char *head, const char *tail)
 {
 	bool sampled = report_ran(reader, "python"), called = report_ran(reader, "operator_stacks");
-	char sql[1024];
+	/* Captures of earlier releases do not have it. */
+	bool estimated = sampled && !called && report_has_column(reader, "line_totals", "device_estimate");
+	char sql[2048];
 
 	shape.collector = sampled ? "python" : "operator_stacks";
-	snprintf(sql, sizeof sql, "%s%s%s%s", head, sampled ? SAMPLED : NOT_SAMPLED, called ? CALLED : NOT_CALLED,
+	snprintf(sql, sizeof sql, "%s%s%s%s", head, sampled ? SAMPLED : NOT_SAMPLED,
+		 called	     ? CALLED
+		 : estimated ? ESTIMATED
+			     : NOT_CALLED,
 		 tail);
 	struct table *table = report_query(reader, options, &shape, sql);
 	if (sampled)
 		note_few(reader, options, table);
+	if (estimated && report_device_total(reader, options) > 0)
+		table_note(table,
+			   "  DEVICE (ESTIMATED) is from samples that met an operator or a call while it launched; "
+			   "--stacks=operators tells it exactly.");
 	return table;
 }
 
@@ -119,7 +130,7 @@ struct table *report_lines(const struct reader *reader, const struct report_opti
 		reader, options, shape, "WITH t AS (SELECT file, line, function, ",
 		" FROM line_totals WHERE" REPORT_STEP "GROUP BY file, line, function) "
 		"SELECT NULL, f.text, nullif(t.line, 0), n.text, t.samples, t.host, t.host * 100.0 / w.wall, t.host * "
-		"1.0 / w.wall, t.waiting, t.calls, t.device FROM t LEFT JOIN strings f ON f.id = t.file "
+		"1.0 / w.wall, t.waiting, t.calls, t.device, t.estimate FROM t LEFT JOIN strings f ON f.id = t.file "
 		"LEFT JOIN strings n ON n.id = t.function JOIN" WALL "w WHERE true");
 }
 
@@ -135,6 +146,6 @@ struct table *report_functions(const struct reader *reader, const struct report_
 			: "WITH t AS (SELECT file, line, function, NULL AS self, ",
 		" FROM function_totals WHERE" REPORT_STEP "GROUP BY file, line, function) "
 		"SELECT NULL, f.text, nullif(t.line, 0), n.text, t.samples, t.self, t.self * 100.0 / w.wall, t.host, "
-		"t.host * 100.0 / w.wall, t.waiting, t.calls, t.device FROM t LEFT JOIN strings f ON f.id = "
+		"t.host * 100.0 / w.wall, t.waiting, t.calls, t.device, t.estimate FROM t LEFT JOIN strings f ON f.id = "
 		"t.file LEFT JOIN strings n ON n.id = t.function JOIN" WALL "w WHERE true");
 }

@@ -156,6 +156,22 @@ while True:
 """
 
 
+def estimates(profd, capture):
+    """{(line, function): ns} of the samples that met an operator called by no other one, or a call in none, while it launched."""
+    operators = set(one for one, in rows(profd, capture, "SELECT id FROM operators"))
+    launching = [row[1:] for row in rows(profd, capture, "SELECT o.parent, o.thread, o.start, o.duration, d.total FROM operators o JOIN range_devices d ON d.id = o.id "
+                                         "UNION ALL SELECT range, thread, start, duration, device_time FROM launches WHERE device_time > 0")
+                 if row[0] not in operators]
+    sums = collections.Counter()
+    for thread, time, duration, line, function in rows(
+            profd, capture, "SELECT s.thread, s.time, s.duration, k.line, n.text FROM samples s JOIN stack_lines l ON l.stack = s.stack "
+                            "JOIN stacks k ON k.id = l.frame JOIN strings n ON n.id = k.function"):
+        met = [ns * duration // lasts for of, start, lasts, ns in launching if of == thread and start <= time < start + lasts]
+        assert len(met) <= 1, met
+        sums[line, function] += sum(met)
+    return {place: ns for place, ns in sums.items() if ns}
+
+
 def test_device(profd, torch_newest, tmp_path):
     """What a line has launched: operator, call, and what the device did."""
     script = tmp_path / "device.py"
@@ -186,9 +202,17 @@ def test_device(profd, torch_newest, tmp_path):
         assert abs(of_line * 1000 - by_line[line[place]]["device_ns"]) <= 500 * len(folded), (place, folded)
     older = profd.run("export", capture, "--format", "folded", "--output", "-", "--metric", "self_cuda_time_total").stdout
     assert older == path.read_text()
-    # With samples alone nothing is known of it.
-    capture = profd.trigger(job.pid, "--steps", 4, "--stacks")["capture_id"]
-    assert all(row["device_ns"] is None and row["calls"] is None for row in profd.show(capture)["lines"])
+    # With samples alone it is estimated.
+    capture = profd.trigger(job.pid, "--steps", 40, "--stacks", "--stacks-rate", 1000)["capture_id"]
+    shown = profd.show(capture)
+    assert all(row["device_ns"] is None and row["calls"] is None for row in shown["lines"] + shown["functions"])
+    expected = estimates(profd, capture)
+    assert {(row["line"], row["function"]): row["device_estimate_ns"] for row in shown["lines"] if row["device_estimate_ns"] is not None} == expected
+    module = next(row for row in shown["functions"] if row["function"] == "<module>")
+    assert (module["device_estimate_ns"] or 0) == sum(expected.values())
+    text = profd.run("show", capture, "--by", "lines").stdout
+    titles = next(row for row in text.splitlines() if row.startswith("WHERE"))
+    assert ("DEVICE (ESTIMATED)" in titles) == bool(expected), text
     lacks = profd.run("export", capture, "--output", tmp_path / "none.folded", "--metric", "self_device_time_total", check=False)
     assert lacks.returncode == 1 and "--stacks=operators" in lacks.stderr and not (tmp_path / "none.folded").exists(), lacks
     # Stacks of operators, and no device.

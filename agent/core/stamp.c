@@ -112,12 +112,26 @@ int stamp_meet(uint64_t ticks, uint64_t time)
 }
 
 #ifdef __x86_64__
+static uint64_t read_counter(void)
+{
+	return __builtin_ia32_rdtsc();
+}
+
+static uint64_t read_clock(void)
+{
+	return clock_now();
+}
+
+static const struct stamp_source machine = {"/sys/devices/system/clocksource/clocksource0/current_clocksource",
+					    read_counter, read_clock};
+static const struct stamp_source *source = &machine;
+
 /* Takes the shortest of some tries. A reader waits for nobody, so the shortest is closest to the truth. */
 static int look(struct pair *ret)
 {
 	uint64_t least = UINT64_MAX;
 	for (unsigned i = 0; i < TRIES; i++) {
-		uint64_t before = __builtin_ia32_rdtsc(), time = clock_now(), after = __builtin_ia32_rdtsc();
+		uint64_t before = source->counter(), time = source->clock(), after = source->counter();
 		if (after < before || after - before >= least)
 			continue;
 		least = after - before;
@@ -131,8 +145,7 @@ static long kernel_counts_so(void *unused)
 {
 	char name[32];
 	(void)unused;
-	size_t n =
-		keeper_read_file("/sys/devices/system/clocksource/clocksource0/current_clocksource", name, sizeof name);
+	size_t n = keeper_read_file(source->path, name, sizeof name);
 	return n && strcmp(name, "tsc\n") == 0;
 }
 
@@ -142,13 +155,13 @@ static int is_cheap(void)
 	uint64_t counter = UINT64_MAX, kernel = UINT64_MAX;
 	for (unsigned i = 0; i < TRIES; i++) {
 		volatile uint64_t unused;
-		uint64_t a = clock_now();
+		uint64_t a = source->clock();
 		for (unsigned k = 0; k < 32; k++)
-			unused = __builtin_ia32_rdtsc();
-		uint64_t b = clock_now();
+			unused = source->counter();
+		uint64_t b = source->clock();
 		for (unsigned k = 0; k < 32; k++)
-			unused = clock_now();
-		uint64_t c = clock_now();
+			unused = source->clock();
+		uint64_t c = source->clock();
 		(void)unused;
 		counter = b - a < counter ? b - a : counter;
 		kernel = c - b < kernel ? c - b : kernel;
@@ -156,14 +169,20 @@ static int is_cheap(void)
 	return counter < kernel;
 }
 
-void stamp_begin(void)
+void stamp_begin_with(const struct stamp_source *from)
 {
 	struct pair pair;
 	forget();
+	source = from;
 	if (!keeper_run(kernel_counts_so, NULL) || !is_cheap() || !look(&pair))
 		return;
 	stamp_meet(pair.ticks, pair.time);
 	state.due = pair.time + FIRST_NS;
+}
+
+void stamp_begin(void)
+{
+	stamp_begin_with(&machine);
 }
 
 uint64_t stamp_follow(uint64_t now)
@@ -191,6 +210,11 @@ uint64_t stamp_end(void)
 #else
 void stamp_begin(void)
 {
+}
+
+void stamp_begin_with(const struct stamp_source *from)
+{
+	(void)from;
 }
 
 uint64_t stamp_follow(uint64_t now)

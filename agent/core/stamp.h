@@ -49,6 +49,16 @@ static inline uint64_t stamp_now(void)
 
 /* A recording begins to warm up. */
 void stamp_begin(void);
+
+/* What stamp_begin() asks, and looks at from then on. */
+struct stamp_source {
+	const char *path;	   /* the kernel's word for what it counts by */
+	uint64_t (*counter)(void); /* the processor's */
+	uint64_t (*clock)(void);   /* the kernel's */
+};
+
+/* stamp_begin() of other sources, which stay where they are until stamp_end(). */
+void stamp_begin_with(const struct stamp_source *source);
 /* Looks at the line if that is due. When it is due again, CLOCK_MONOTONIC ns; UINT64_MAX: not in this recording. */
 uint64_t stamp_follow(uint64_t now);
 /* There is no line from here on. The most ns by which it was seen to be off since stamp_begin(); 0 where there was none. */

@@ -5,6 +5,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -80,6 +83,70 @@ static void just_before_the_line_time_is_not_far_ahead(void **state)
 	assert_int_equal(stamp_on_line(1000, 0, (int64_t)5 << 28), 1000);
 }
 
+/* A machine of the test's own: each read of the counter or of the clock takes its time. */
+static struct {
+	uint64_t now, counter_takes, clock_takes;
+} machine;
+
+static uint64_t counter_of_machine(void)
+{
+	machine.now += machine.counter_takes;
+	return TICKS(machine.now);
+}
+
+static uint64_t clock_of_machine(void)
+{
+	machine.now += machine.clock_takes;
+	return machine.now;
+}
+
+static char word_path[] = "/tmp/profd-clocksource-XXXXXX";
+static const struct stamp_source sources = {word_path, counter_of_machine, clock_of_machine};
+
+/* Is there a line of a machine whose kernel says it counts by `word`? */
+static int has_line(const char *word, uint64_t counter_takes, uint64_t clock_takes)
+{
+	FILE *file = fopen(word_path, "w");
+	assert_non_null(file);
+	assert_true(fputs(word, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+	machine.now = 3600000 * MILLISECOND;
+	machine.counter_takes = counter_takes;
+	machine.clock_takes = clock_takes;
+	stamp_begin_with(&sources);
+	/* The first one is laid by the second look. */
+	uint64_t due = stamp_follow(machine.now);
+	assert_true(due == UINT64_MAX || distance(due, machine.now) <= 10 * MILLISECOND);
+	machine.now += 20 * MILLISECOND;
+	stamp_follow(machine.now);
+	int there = atomic_load(&stamp_line.turn) != 0;
+	assert_int_equal(there, due != UINT64_MAX);
+	assert_int_equal(stamp_end() != 0, there);
+	return there;
+}
+
+static void a_line_needs_a_kernel_that_counts_so_and_a_counter_that_is_cheap(void **state)
+{
+	(void)state;
+	int fd = mkstemp(word_path);
+	assert_true(fd >= 0);
+	close(fd);
+	assert_true(has_line("tsc\n", 8, 20));
+	/* The kernel has found the counter wrong, or has another one. */
+	assert_false(has_line("hpet\n", 8, 20));
+	assert_false(has_line("kvm-clock\n", 8, 20));
+	assert_false(has_line("tsc-early\n", 8, 20));
+	assert_false(has_line("", 8, 20));
+	/* A virtual machine that is asked each time that the counter is read. */
+	assert_false(has_line("tsc\n", 900, 950 / 2));
+	assert_false(has_line("tsc\n", 20, 20));
+	assert_true(has_line("tsc\n", 19, 20));
+	/* No word at all. */
+	unlink(word_path);
+	stamp_begin_with(&sources);
+	assert_true(stamp_follow(machine.now) == UINT64_MAX);
+}
+
 static atomic_int stop;
 
 static void *watch(void *pointer)
@@ -127,6 +194,7 @@ int main(void)
 		cmocka_unit_test(a_line_meets_a_clock_that_changes_its_speed),
 		cmocka_unit_test(another_clock_ends_the_line),
 		cmocka_unit_test(just_before_the_line_time_is_not_far_ahead),
+		cmocka_unit_test(a_line_needs_a_kernel_that_counts_so_and_a_counter_that_is_cheap),
 		cmocka_unit_test(stamps_are_the_kernels_time),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

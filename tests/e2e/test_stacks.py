@@ -1,6 +1,7 @@
 """`profd trigger --stacks`: Python stacks of live jobs, sampled from inside without the GIL; `show --by lines` and `functions`,
 `export --format folded`."""
 import json
+import os
 import re
 import sys
 
@@ -145,3 +146,21 @@ def test_no_python(profd, tmp_path):
     profd.wait_steps(job.pid, 2)
     capture = profd.trigger(job.pid, "--steps", 2, "--stacks")["capture_id"]
     assert "not recorded: no Python in this process" in profd.run("show", capture, "--by", "lines").stdout
+
+
+def test_a_free_threaded_python(profd, tmp_path):
+    """Its stacks are refused with the reason, by what is in the process and from outside; the rest is recorded."""
+    os.mkfifo(tmp_path / "end")
+    end = os.open(tmp_path / "end", os.O_RDWR)
+    job = profd.job("/bin/sh", "-c", 'exec "$0" free <"$1"', BUILD / "workloads" / "fake_python", tmp_path / "end")
+    assert job.stdout.readline() == "ready\n"
+    profd.wait_steps(job.pid, 2)
+    for options in ("--stacks", "--stacks=operators"):
+        capture = profd.trigger(job.pid, "--steps", 2, options)
+        assert capture["status"] == "complete" and capture["steps_recorded"] == 2, capture
+        text = " ".join(profd.run("show", capture["capture_id"], "--by", "lines").stdout.split())
+        assert "not recorded: this is a free-threaded build of Python: its frames cannot be read while it runs" in text, text
+    said = profd.run("stack", "--pid", job.pid, check=False)
+    assert said.returncode == 1 and f"process {job.pid} runs a free-threaded build of Python: its stacks cannot be read while it runs" in said.stdout + said.stderr, said
+    os.close(end)
+    assert job.wait(60) == 0

@@ -6,11 +6,14 @@
  *   fake_python nowhere   pointers into nothing            negative   lengths below 0, lines that run over
  *   fake_python random    every pointer leads into random bytes that lead into themselves
  *   fake_python offsets   3.13, whose table of offsets leads far out of each structure
+ *   fake_python free      the same of a free-threaded build, which the table says it is; it steps, for an agent in it
  *   fake_python names     as many threads, frames and names as can be read, all of them long
  *   fake_python nobody    a thread that the kernel does not know
  *   fake_python held      reading waits for ever (userfaultfd; where the kernel forbids it the program ends with 77) */
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
+#include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,14 +92,14 @@ static void many_names(void)
 	memset(name + 48, 1, sizeof name - 48);
 }
 
-static void far_offsets(void)
+static void far_offsets(int free_threaded)
 {
 	uint64_t *words = (uint64_t *)_PyRuntime;
 
 	Py_Version = 0x030d00f0;
 	memcpy(words, "xdebugpy", 8);
 	words[1] = Py_Version;
-	words[2] = 0;
+	words[2] = (uint64_t)free_threaded;
 	for (int i = 3; i < 160; i++)
 		words[i] = 1000000;
 }
@@ -111,6 +114,16 @@ static void held(void)
 	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &range))
 		_exit(77);
 	AT(cframe, 8) = (uint64_t)page;
+}
+
+/* Until something comes. */
+static void steps(void)
+{
+	void (*step)(void) = (void (*)(void))(uintptr_t)dlsym(RTLD_DEFAULT, "profd_step");
+	struct pollfd input = {STDIN_FILENO, POLLIN, 0};
+
+	while (step && poll(&input, 1, 5) == 0)
+		step();
 }
 
 int main(int argc, char **argv)
@@ -132,8 +145,8 @@ int main(int argc, char **argv)
 		AT(name, 16) = AT(table, 16) = ~0ull, AT(code, 72) = 0x7fffffff;
 	else if (strcmp(how, "random") == 0)
 		random_memory();
-	else if (strcmp(how, "offsets") == 0)
-		far_offsets();
+	else if (strcmp(how, "offsets") == 0 || strcmp(how, "free") == 0)
+		far_offsets(strcmp(how, "free") == 0);
 	else if (strcmp(how, "names") == 0)
 		many_names();
 	else if (strcmp(how, "nobody") == 0)
@@ -142,5 +155,7 @@ int main(int argc, char **argv)
 		held();
 	puts("ready");
 	fflush(stdout);
+	if (strcmp(how, "free") == 0)
+		steps();
 	return getchar() == EOF ? 0 : 1;
 }

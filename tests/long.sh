@@ -84,6 +84,26 @@ long_parity() {
 # Forks beside a recording, by the ten thousand.
 long_forks() { PROFD_FORK_SECONDS=$(by_form "$1" 200 1200) run_pytest tests/faults/test_forks.py; }
 
+# Stacks of jobs whose frames come and go, nine kinds of them: an hour in all.
+long_stacks() { PROFD_STACK_SECONDS=$(by_form "$1" 60 400) run_pytest tests/faults/test_stacks.py; }
+
+# Every core has a loop beside the fault matrix. In short a fifth of its files, once.
+long_faults() (
+	files=(tests/faults/test_*.py) times=3 status=0 loops=()
+	if [ "$1" = short ]; then
+		turn=$(in_turn 0 1 2 3 4) times=1 some=()
+		for ((i = turn; i < ${#files[@]}; i += 5)); do some+=("${files[i]}"); done
+		files=("${some[@]}")
+	fi
+	for ((i = 0; i < $(nproc); i++)); do
+		(while :; do :; done) &
+		loops+=($!)
+	done
+	trap 'kill "${loops[@]}"' EXIT
+	for ((i = 0; i < times; i++)); do run_pytest "${files[@]}" || status=1; done
+	exit $status
+)
+
 # The daemon and the unit tests under the thread sanitizer.
 long_threads() {
 	local status=0

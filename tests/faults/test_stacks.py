@@ -1,7 +1,9 @@
 """Jobs whose Python stacks are sampled 997 times a second while they do what makes frames come and go."""
+import os
 import shutil
 import sqlite3
 import sys
+import time
 
 import pytest
 
@@ -129,12 +131,25 @@ while os.path.exists(os.environ.get("STAY", "")):
     time.sleep(0.01)
     step()
 """
+# Each test does its job again and again for so long; ./dev test long stacks asks for it.
+SECONDS = float(os.environ.get("PROFD_STACK_SECONDS", "0"))
+
+
+def again_and_again(row, does, once):
+    until, times = time.monotonic() + SECONDS, 0
+    while not times or time.monotonic() < until:
+        once()
+        times += 1
+    row.does(does + (f", {times} times" if times > 1 else ""))
 
 
 @pytest.mark.parametrize("name", JOBS)
 def test_sampled(row, profd, name):
-    what, text = JOBS[name]
-    row.does(f"{what}, and is sampled")
+    again_and_again(row, f"{JOBS[name][0]}, and is sampled", lambda: sampled(row, profd, name))
+
+
+def sampled(row, profd, name):
+    text = JOBS[name][1]
 
     def during(job):
         profd.wait_steps(job.pid, 2)
@@ -241,8 +256,10 @@ print(torch.initial_seed(), torch.rand(1).item().hex(), flush=True)
 
 
 def test_operators(row, profd, torch_newest):
-    row.does("makes operators' frames go away, with the stack of each operator recorded")
+    again_and_again(row, "makes operators' frames go away, with the stack of each operator recorded", lambda: operators(row, profd, torch_newest))
 
+
+def operators(row, profd, torch_newest):
     def during(job):
         profd.wait_steps(job.pid, 2, 240)
         client = profd.follow("--pid", job.pid, "--steps", 90000, "--timeout", "400s", "--stacks=operators", "--stacks-rate", 997)

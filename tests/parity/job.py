@@ -48,7 +48,8 @@ class Job:
         """A trigger of all ranks, which are in one of these states."""
         for job in self.jobs:
             self.profd.wait_torch(job.pid)
-        client = self.profd.follow("--pid", ",".join(str(job.pid) for job in self.jobs), "--no-gpu", *arguments)
+        gpu = [] if "--api" in arguments else ["--no-gpu"]
+        client = self.profd.follow("--pid", ",".join(str(job.pid) for job in self.jobs), *gpu, *arguments)
         self.wait(lambda: client.poll() is not None or all(self.profd.process(job.pid)["state"] in states for job in self.jobs), "the agent to be armed")
         return client
 

@@ -7,7 +7,7 @@ import pytest
 from job import MODELS, RANKS, SECONDS, Job, python_for
 
 CAPTURES = 20
-OPTIONS = ["--shapes", "--stacks=operators", "--modules", "--memory"]
+OPTIONS = ["--shapes", "--stacks=operators", "--stacks-rate", "997", "--modules", "--memory", "--api", "all"]
 
 
 class Pace:

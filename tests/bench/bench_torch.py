@@ -1,5 +1,6 @@
 """A torch operator: with the agent idle, while it records, with shapes; beside torch.profiler and the floor of an empty
-callback. And the times of operators of whole models, beside torch.profiler's of the same loop.
+callback. Steps after a capture, beside those before it, and the first ones behind the last recorded one, beside torch.profiler's stop. And the times
+of operators of whole models, beside torch.profiler's of the same loop.
 
 Runs are interleaved and the fastest batch of each counts. PROFD_TORCH_NEWEST names the python.
 """
@@ -80,6 +81,19 @@ def instructions(env, python):
     return sum(counted.values()) / calls
 
 
+def afterwards(env, python):
+    """Steps before and after captures, and the first ones behind the last that was recorded."""
+    found = run(python, env.with_agent(), "torch_after.py", env.client, env.store)
+    median = {who: {what: statistics.median(values) for what, values in seen.items()} for who, seen in found.items()}
+    for who, promised in (("profd", 1.02), ("torch", None)):
+        before, after = median[who]["before"], median[who]["after"]
+        name = "a capture" if who == "profd" else "torch.profiler"
+        yield (f"a step of torch, {len(found[who]['after'])} windows after {name}", after / 1e3, "us", "as many before", before / 1e3, after / before, promised)
+    ours, theirs = (max(median[who]["first"], 0) for who in ("profd", "torch"))
+    yield ("what the first 3 steps behind the last recorded one take more", ours / 1e3, "us", "torch.profiler, its stop", theirs / 1e3,
+           ours / theirs if theirs else None, None)
+
+
 def rows(env):
     python = python_of(env, "torch")
     if not python:
@@ -114,6 +128,8 @@ def rows(env):
                        ours / lowest, None)
         env.note(f"torch: torch.profiler's stop costs the job {best['stop']:.0f} ns more for each operator, with "
                  f"shapes {best['stop, shapes']:.0f} ns; profd's costs it nothing")
+
+    yield from afterwards(env, python)
 
     for model in MODELS:
         times = run(python, {**env.with_agent(), **STEADY}, "torch_windows.py", model, WINDOWS, env.client)

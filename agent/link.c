@@ -134,13 +134,21 @@ static void take_descriptor(struct received *r, int *fd)
 		r->status = NULL;
 	if (r->m.head.type != MESSAGE_ARM)
 		return;
-	r->segment_error = segment_map(&r->segment, *fd, room_space());
+	bool first = r->m.arm.cycle == 0, followed = first && r->m.arm.repeat != 1;
+	if (first)
+		room_begin();
+	/* One that is followed by others leaves the next one as much. */
+	r->segment_error = segment_map(&r->segment, *fd, room_segments() / (followed ? 2 : 1));
 	if (r->segment_error < 0)
 		return;
+	if (followed)
+		room_spare(r->segment.map_bytes);
+	room_count((int64_t)r->segment.map_bytes, 0);
 	r->segment.fd = keeper_take(*fd);
 	*fd = -1;
 	if (r->segment.fd < 0) {
 		r->segment_error = r->segment.fd;
+		room_count(-(int64_t)r->segment.map_bytes, 0);
 		segment_unmap(&r->segment);
 	}
 }

@@ -199,10 +199,11 @@ static int header_check(const struct segment_header *header, uint64_t file_bytes
 static int cut(struct segment_header *header, uint64_t most, uint64_t *ret_chunks_at)
 {
 	*ret_chunks_at = header->chunks_at;
+	most /= 2;
 	if (header->total_bytes <= most)
 		return 0;
-	/* The chunks are mapped in the place of others. Linux 6.18 counts both for a moment, and the job may not go short then either. */
-	most /= 2;
+	/* The chunks are mapped in the place of others. Linux 6.18 counts both for a moment, and the job may not go short then either:
+	 * that is the other half. */
 	uint32_t strings = smaller(header->strings_bytes, (uint32_t)smaller_size(most / 8, LIMIT_STRINGS_BYTES));
 	strings = strings < STRINGS_LEAST ? smaller(header->strings_bytes, STRINGS_LEAST) : strings;
 	uint64_t chunks_at = align(header->strings_at + strings);

@@ -131,7 +131,7 @@ bool segment_has_room(const struct segment *segment);
 int segment_adopt(struct segment *segment, int fd);
 
 /* Agent: maps a descriptor from the daemon and checks seals, header and bounds. No fork child inherits the mapping. Takes the
- * descriptor on success. At most `most` bytes of address space are used: if the segment is larger, fewer chunks and names are mapped.
+ * descriptor on success. At most half of `most` bytes of address space are used, for a moment all of them: if the segment is larger, fewer chunks and names are mapped.
  * Returns 0, -EPROTO, or another negative errno: -ENOMEM also where `most` is too little, -EAGAIN where mlockall() is in effect
  * and the process may not lock more memory. */
 int segment_map(struct segment *segment, int fd, uint64_t most);

@@ -4,6 +4,7 @@
 #include "clock.h"
 #include "filter.h"
 #include "life.h"
+#include "room.h"
 #include "sentence.h"
 #include "thread.h"
 
@@ -394,6 +395,7 @@ static long close_segment(void *pointer)
 void keeper_unmap(struct segment *segment)
 {
 	keeper_run(close_segment, segment);
+	room_count(-(int64_t)segment->map_bytes, 0);
 	segment_unmap(segment);
 }
 

@@ -2,8 +2,12 @@
 #include "room.h"
 #include "keeper.h"
 
+#include "../../proto/mapping.h"
+
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -146,20 +150,101 @@ static uint64_t share_of(uint64_t left)
 	return left == UINT64_MAX ? left : left / SHARE;
 }
 
-uint64_t room_space(void)
+/* What a limit leaves to the captures. More than one thread of the agent maps. */
+static struct share {
+	int resource;
+	unsigned figure;	/* of /proc/self/statm */
+	uint64_t best;		/* the largest quarter that was ever measured */
+	_Atomic uint64_t most;	/* until the end of the capture that was armed last */
+	_Atomic uint64_t taken; /* what is mapped now, be it from an earlier capture */
+} of_space = {RLIMIT_AS, 0, 0, UINT64_MAX, 0}, of_data = {RLIMIT_DATA, 5, 0, UINT64_MAX, 0};
+/* Of the address space: what no other than segments may take. */
+static _Atomic uint64_t for_segments;
+
+/* A quarter of what is left, less what was kept of earlier captures. Of that it was a part when the job had not grown yet, perhaps. */
+static void measure(struct share *share)
+{
+	uint64_t left = left_of_limit(share->resource, share->figure), taken = atomic_load(&share->taken);
+	if (left == UINT64_MAX) {
+		atomic_store(&share->most, left);
+		return;
+	}
+	uint64_t now = share_of(left + taken), rest;
+	share->best = now > share->best ? now : share->best;
+	rest = left_of(share->best, taken);
+	atomic_store(&share->most, taken + (rest < share_of(left) ? rest : share_of(left)));
+}
+
+/* The job may have grown since: never more than a quarter of what there is now. */
+static uint64_t rest_of(struct share *share)
+{
+	uint64_t most = atomic_load(&share->most), now = share_of(left_of_limit(share->resource, share->figure));
+	uint64_t rest = most == UINT64_MAX ? most : left_of(most, atomic_load(&share->taken));
+	return rest < now ? rest : now;
+}
+
+void room_begin(void)
 {
 	int saved = errno;
-	uint64_t left = left_of_limit(RLIMIT_AS, 0);
+	atomic_store(&for_segments, 0);
+	measure(&of_space);
+	measure(&of_data);
 	errno = saved;
-	return share_of(left);
+}
+
+uint64_t room_segments(void)
+{
+	int saved = errno;
+	uint64_t rest = rest_of(&of_space);
+	errno = saved;
+	return rest;
+}
+
+void room_spare(uint64_t bytes)
+{
+	atomic_store(&for_segments, bytes);
+}
+
+uint64_t room_space(void)
+{
+	uint64_t rest = room_segments();
+	return rest == UINT64_MAX ? rest : left_of(rest, atomic_load(&for_segments));
 }
 
 uint64_t room_memory(void)
 {
 	int saved = errno;
-	uint64_t data = left_of_limit(RLIMIT_DATA, 5), groups = left_of_cgroups();
+	uint64_t data = rest_of(&of_data), groups = share_of(left_of_cgroups());
 	errno = saved;
-	return share_of(data < groups ? data : groups);
+	return data < groups ? data : groups;
+}
+
+uint64_t room_table(void)
+{
+	int saved = errno;
+	uint64_t space = room_space(), data = rest_of(&of_data);
+	errno = saved;
+	return space < data ? space : data;
+}
+
+void *room_map(size_t bytes)
+{
+	void *map =
+		mapping_new(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (map)
+		room_count((int64_t)bytes, (int64_t)bytes);
+	return map;
+}
+
+void *room_try(size_t bytes)
+{
+	return bytes <= room_table() / 2 ? room_map(bytes) : NULL;
+}
+
+void room_count(int64_t space, int64_t data)
+{
+	atomic_fetch_add(&of_space.taken, (uint64_t)space);
+	atomic_fetch_add(&of_data.taken, (uint64_t)data);
 }
 
 const char *room_sentence(int error)

@@ -133,6 +133,18 @@ static uint32_t open_one(unsigned c)
 	return r < 0 ? 0 : i + 1;
 }
 
+/* What counts as memory of the process's own: what was ever made accessible, and while a capture runs all that may be. */
+static void count_memory(int runs)
+{
+	static _Atomic uint64_t counted;
+	uint64_t bytes = 0;
+	for (unsigned c = 0; c < SIZES; c++) {
+		uint32_t n = atomic_load_explicit(&opened[c], memory_order_relaxed);
+		bytes += (uint64_t)(runs && allowed[c] > n ? allowed[c] : n) * sizes[c].bytes;
+	}
+	room_count(0, (int64_t)(bytes - atomic_exchange(&counted, bytes)));
+}
+
 /* As many of each size as so many bytes hold. */
 static void fit(uint64_t bytes, uint32_t ret_most[SIZES])
 {
@@ -147,14 +159,16 @@ int buffers_begin(uint32_t number)
 {
 	if (!pool) {
 		/* No memory lies behind it until it is used, so it counts as address space alone. */
-		fit(room_space(), mapped);
+		fit(room_space() / 2, mapped);
 		void *map =
 			mapping_new(NULL, pool_bytes(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (!map)
 			return -ENOMEM;
+		room_count((int64_t)pool_bytes(), 0);
 		pool = map;
 	}
-	fit(room_memory(), allowed);
+	count_memory(0);
+	fit(room_memory() / 2, allowed);
 	for (unsigned c = 0; c < SIZES; c++) {
 		/* Buffers that have been used before need no new memory. */
 		allowed[c] += atomic_load_explicit(&opened[c], memory_order_relaxed);
@@ -162,6 +176,7 @@ int buffers_begin(uint32_t number)
 	}
 	if (!allowed[LARGE] && !allowed[SMALL])
 		return -ENOMEM;
+	count_memory(1);
 	generation = number;
 	return 0;
 }
@@ -310,8 +325,7 @@ uint8_t *buffers_collect(uint32_t *at, size_t *ret_bytes, uint32_t *ret_generati
 {
 	static void *copied;
 	if (!copied) {
-		void *map = mapping_new(NULL, LARGE_BYTES, PROT_READ | PROT_WRITE,
-					MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		void *map = room_try(LARGE_BYTES);
 		if (!map)
 			return NULL;
 		copied = map;
@@ -372,4 +386,5 @@ void buffers_trim(void)
 		}
 	while (n > 0)
 		push(trimmed[--n]);
+	count_memory(0);
 }

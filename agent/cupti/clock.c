@@ -5,13 +5,11 @@
  * that ends with it is doubtful by that much. */
 #include "clock.h"
 
+#include "agent/core/room.h"
 #include "agent/sink/sink.h"
-
-#include "../../proto/mapping.h"
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <sys/mman.h>
 
 /* Readings of one session: dense at first, an hour at ten a second afterwards. */
 #define READINGS 65536
@@ -52,8 +50,7 @@ static clock_reader read_ticks;
 int clock_begin(clock_reader reader)
 {
 	if (!readings) {
-		void *map = mapping_new(NULL, READINGS * sizeof *readings, PROT_READ | PROT_WRITE,
-					MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		void *map = room_try(READINGS * sizeof *readings);
 		if (!map)
 			return -ENOMEM;
 		readings = map;

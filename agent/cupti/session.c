@@ -13,6 +13,7 @@
 
 #include "../core/hold.h"
 #include "../core/life.h"
+#include "../core/room.h"
 #include "../core/sentence.h"
 #include "agent/sink/sink.h"
 
@@ -288,11 +289,7 @@ int session_ready(void *unused)
 	if (cupti_api.thread_type_get)
 		cupti_api.thread_type_get(&type);
 	if (buffers_begin(session.generation) < 0)
-		return session_refuse(
-			-ENOMEM,
-			"no memory for activity buffers: the process is near its limit (ulimit -v, ulimit -d, "
-			"or its cgroup's)",
-			0);
+		return session_refuse(-ENOMEM, "no memory for activity buffers" ROOM_NEAR_LIMIT, 0);
 	buffers_stock(1);
 	return 0;
 }
@@ -320,6 +317,8 @@ int session_start(void *unused)
 			error = clients_refuse();
 		else if (error == -EIO)
 			session_refuse(error, "CUPTI does not record kernels in this process", result);
+		else if (error == -ENOMEM)
+			session_refuse(error, "no memory for readings of the clock" ROOM_NEAR_LIMIT, 0);
 		else if (error == -EPROTO)
 			session_refuse(error, "CUPTI does not tell the time, without which its records mean nothing",
 				       0);

@@ -4,7 +4,6 @@
 #include "blocks.h"
 
 #include "../core/room.h"
-#include "proto/mapping.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -32,10 +31,10 @@ int blocks_take_room(void)
 	if (!atomic_load(&places)) {
 		uint64_t space = room_space(), memory = room_memory(), most = space < memory ? space : memory;
 		uint32_t count = PLACES_MOST;
-		while (count > PLACES_LEAST && (uint64_t)count * sizeof(struct place) > most)
+		while (count > PLACES_LEAST && (uint64_t)count * sizeof(struct place) > most / 2)
 			count /= 2;
-		struct place *room = mapping_new(NULL, (size_t)count * sizeof *room, PROT_READ | PROT_WRITE,
-						 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		struct place *room =
+			(uint64_t)count * sizeof *room <= most / 2 ? room_map((size_t)count * sizeof *room) : NULL;
 		if (!room)
 			return -ENOMEM;
 		place_count = count;

@@ -6,6 +6,7 @@
  * as it came: the last thing that a hook does, so that an exception of C++ meets no frame of ours. */
 #include "../core/collector.h"
 #include "../core/object.h"
+#include "../core/room.h"
 #include "../core/sentence.h"
 #include "../torch/torch.h"
 #include "blocks.h"
@@ -144,7 +145,7 @@ static int memory_arm(const struct collector_request *request, char *sentence, s
 		return error;
 	error = blocks_take_room();
 	if (error < 0)
-		sentence_put(sentence, bytes, "no memory to remember which block is how large", NULL);
+		sentence_put(sentence, bytes, "no memory to remember which block is how large", ROOM_NEAR_LIMIT, NULL);
 	return error;
 }
 

@@ -1,6 +1,7 @@
 /* collector.c - the NVTX collector's vtable and the body of NVTX's injection entry point. The agent's thread, but for
  * nvtx_inject. */
 #include "../core/collector.h"
+#include "../core/room.h"
 #include "../core/sentence.h"
 #include "hooks.h"
 #include "names.h"
@@ -196,12 +197,12 @@ static int nvtx_others(char *sentence, size_t bytes)
 static int nvtx_arm(const struct collector_request *request, char *sentence, size_t bytes)
 {
 	(void)request;
-	int r = nvtx_opened_init();
+	int r = nvtx_names_arm();
 	if (r == 0)
-		r = nvtx_names_init();
+		r = nvtx_opened_init();
 	if (r < 0) {
 		struct sentence s = sentence_begin(sentence, bytes);
-		sentence_add(&s, "no memory for open ranges");
+		sentence_add(&s, "no memory for open ranges" ROOM_NEAR_LIMIT);
 		return r;
 	}
 	/* What would not be recorded is not to look like a job without ranges. */

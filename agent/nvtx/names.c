@@ -4,6 +4,7 @@
  * compare-and-swap; nothing is ever freed or moved. Domains, strings and names of categories are all texts in one
  * table, told apart by their scope; a handle is the address of a text. */
 #include "names.h"
+#include "../core/room.h"
 #include "../../proto/limits.h"
 #include "../../proto/mapping.h"
 
@@ -58,10 +59,12 @@ int nvtx_names_init(void)
 {
 	if (atomic_load_explicit(&the_names, memory_order_acquire))
 		return 0;
+	/* A thread of the job's, whose filter may forbid what room_try() asks the kernel. */
 	struct names *fresh = mapping_new(NULL, sizeof *fresh, PROT_READ | PROT_WRITE,
 					  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (!fresh)
 		return -errno;
+	room_count(sizeof *fresh, sizeof *fresh);
 	static const char many[] = "(more domains than are kept apart)";
 	fresh->many_domains.scope = SCOPE_DOMAINS;
 	fresh->many_domains.text = many;
@@ -69,9 +72,18 @@ int nvtx_names_init(void)
 	fresh->many_strings.text = "";
 	struct names *none = NULL;
 	if (!atomic_compare_exchange_strong_explicit(&the_names, &none, fresh, memory_order_acq_rel,
-						     memory_order_acquire))
+						     memory_order_acquire)) {
 		munmap(fresh, sizeof *fresh);
+		room_count(-(int64_t)sizeof *fresh, -(int64_t)sizeof *fresh);
+	}
 	return 0;
+}
+
+int nvtx_names_arm(void)
+{
+	if (!atomic_load_explicit(&the_names, memory_order_acquire) && sizeof(struct names) > room_table() / 2)
+		return -ENOMEM;
+	return nvtx_names_init();
 }
 
 static uint64_t hash_text(uint32_t scope, const char *text, size_t bytes)

@@ -15,6 +15,8 @@ struct nvtx_text;
 
 /* Maps the memory, once. 0, or a negative errno, after which every other function here answers NULL or 0. */
 int nvtx_names_init(void);
+/* The same, where the share of a capture has room for it. The agent's thread. */
+int nvtx_names_arm(void);
 
 /* The domain called `name`; equal names are the same domain. NULL for NULL. Where there are too many, one that says so
  * takes the rest. */

@@ -4,12 +4,11 @@
  * carries a counter against ABA; an entry belongs to whoever took it off the stack, then to whoever sets its handle to
  * 0 by compare-and-swap. */
 #include "opened.h"
-#include "../../proto/mapping.h"
+#include "../core/room.h"
 
 #include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <sys/mman.h>
 
 _Static_assert(NVTX_OPENED == 1u << 16, "a handle has 16 bits for its entry");
 
@@ -28,10 +27,9 @@ int nvtx_opened_init(void)
 {
 	if (atomic_load_explicit(&table, memory_order_acquire))
 		return 0;
-	void *map = mapping_new(NULL, sizeof(struct entry) * NVTX_OPENED, PROT_READ | PROT_WRITE,
-				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *map = room_try(sizeof(struct entry) * NVTX_OPENED);
 	if (!map)
-		return -errno;
+		return -ENOMEM;
 	atomic_store_explicit(&table, map, memory_order_release);
 	return 0;
 }

@@ -2,11 +2,10 @@
  * there are no steps; read by any. */
 #include "internal.h"
 
+#include "agent/core/room.h"
 #include "proto/limits.h"
-#include "proto/mapping.h"
 
 #include <errno.h>
-#include <sys/mman.h>
 
 /* Starts of as many steps as a capture can have. */
 #define BOUNDARIES (LIMIT_STEPS + 2)
@@ -14,8 +13,7 @@
 int boundaries_prepare(void)
 {
 	if (!sink_state.boundaries) {
-		void *map = mapping_new(NULL, BOUNDARIES * sizeof *sink_state.boundaries, PROT_READ | PROT_WRITE,
-					MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		void *map = room_map(BOUNDARIES * sizeof *sink_state.boundaries);
 		if (!map)
 			return -ENOMEM;
 		sink_state.boundaries = map;

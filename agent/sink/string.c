@@ -7,8 +7,8 @@
  * has named it; the other's copy is an entry that nobody refers to. */
 #include "internal.h"
 
+#include "agent/core/room.h"
 #include "proto/limits.h"
-#include "proto/mapping.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -176,10 +176,9 @@ int strings_prepare(const struct segment *segment)
 	if (!mapped) {
 		if (abandoned == ABANDONED_MAX)
 			return -EBUSY;
-		void *map = mapping_new(NULL, sizeof *mapped, PROT_READ | PROT_WRITE,
-					MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		void *map = room_map(sizeof *mapped);
 		if (!map)
-			return -errno;
+			return -ENOMEM;
 		mapped = map;
 	}
 	if (atomic_load_explicit(&current, memory_order_relaxed))

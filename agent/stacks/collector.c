@@ -3,6 +3,7 @@
  * launch. It calls nothing of Python's, takes no lock and stops nobody; what was torn is read again, or lost and counted. */
 #include "../core/collector.h"
 #include "../core/keeper.h"
+#include "../core/room.h"
 #include "../core/sentence.h"
 #include "interpreter.h"
 #include "known.h"
@@ -65,7 +66,7 @@ static int stacks_arm(const struct collector_request *request, char *sentence, s
 	stacks.period = SECOND / (rate > LIMIT_STACKS_RATE ? LIMIT_STACKS_RATE : rate);
 	error = known_take();
 	if (error < 0)
-		sentence_put(sentence, bytes, "no memory for the stacks that are known", NULL);
+		sentence_put(sentence, bytes, "no memory for the stacks that are known", ROOM_NEAR_LIMIT, NULL);
 	return error;
 }
 

@@ -6,8 +6,8 @@
  * What descriptions are kept of code is the agent's thread's alone. */
 #include "known.h"
 
+#include "agent/core/room.h"
 #include "proto/limits.h"
-#include "proto/mapping.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -47,8 +47,7 @@ static uint32_t users, generation;
 int known_take(void)
 {
 	if (!known)
-		known = mapping_new(NULL, sizeof *known, PROT_READ | PROT_WRITE,
-				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		known = room_try(sizeof *known);
 	users += known != NULL;
 	return known ? 0 : -ENOMEM;
 }

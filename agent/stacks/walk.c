@@ -18,17 +18,18 @@
 #include "modules.h"
 
 #include "agent/core/life.h"
+#include "agent/core/room.h"
 #include "agent/core/sentence.h"
 #include "proto/limits.h"
-#include "proto/mapping.h"
 
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
-/* Threads that run operators in Python, in the process's life; a thread that has ended leaves its place. */
-#define WALKERS 64
+/* Threads that run operators in Python, in the process's life; a thread that has ended leaves its place. Near a limit of the process
+ * there are fewer. */
+#define WALKERS 64u
 #define CACHE 4096u /* a power of two */
 /* Reads of memory to describe what is new of one stack. */
 #define READS 65536
@@ -55,6 +56,7 @@ struct walker {
 /* Never unmapped. */
 static struct walker *walkers;
 static struct modules *walkers_modules; /* of each; NULL until they are asked for */
+static uint32_t walkers_most;
 static _Atomic uint32_t walker_count;
 static void *(*this_thread)(void);
 static bool with_modules;
@@ -73,11 +75,18 @@ int walk_probe(bool modules, char *sentence, size_t bytes)
 	return -ENOTSUP;
 }
 
-/* Memory for each walker. */
-static void *map_each(size_t bytes)
+/* Walkers, and what each has of modules. 0 or -ENOMEM. */
+static int take_room(bool modules)
 {
-	return mapping_new(NULL, WALKERS * bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-			   -1, 0);
+	size_t each = modules ? sizeof *walkers_modules : 0;
+	if (!walkers) {
+		uint64_t n = room_table() / 2 / (sizeof *walkers + each);
+		walkers_most = n < WALKERS ? (uint32_t)n : WALKERS;
+		walkers = walkers_most ? room_map(walkers_most * sizeof *walkers) : NULL;
+	}
+	if (walkers && !walkers_modules && modules)
+		walkers_modules = room_try(walkers_most * each);
+	return walkers && (walkers_modules || !modules) ? 0 : -ENOMEM;
 }
 
 int walk_arm(bool modules, char *sentence, size_t bytes)
@@ -88,7 +97,6 @@ int walk_arm(bool modules, char *sentence, size_t bytes)
 		error = interpreter_prove(&found, sentence, bytes);
 	if (error < 0)
 		return error;
-	with_modules = modules;
 	if (!this_thread) {
 		frames_know(&found);
 		/* Whoever has made it known may read by loads alone. */
@@ -100,11 +108,14 @@ int walk_arm(bool modules, char *sentence, size_t bytes)
 		return -ENOTSUP;
 	}
 	frames_arm(modules);
-	if (!walkers)
-		walkers = map_each(sizeof *walkers);
-	if (!walkers_modules && modules)
-		walkers_modules = map_each(sizeof *walkers_modules);
-	return walkers && (walkers_modules || !modules) ? known_take() : -ENOMEM;
+	error = take_room(modules);
+	if (error == 0)
+		error = known_take();
+	if (error == 0)
+		with_modules = modules;
+	else
+		sentence_put(sentence, bytes, "no memory for the stacks that are known", ROOM_NEAR_LIMIT, NULL);
+	return error;
 }
 
 void walk_begin(uint32_t recording)
@@ -117,15 +128,15 @@ void walk_disarm(void)
 {
 	known_give_back();
 	/* A thread that is late finds zeros. */
-	madvise(walkers, WALKERS * sizeof *walkers, MADV_DONTNEED);
+	madvise(walkers, walkers_most * sizeof *walkers, MADV_DONTNEED);
 	if (walkers_modules)
-		madvise(walkers_modules, WALKERS * sizeof *walkers_modules, MADV_DONTNEED);
+		madvise(walkers_modules, walkers_most * sizeof *walkers_modules, MADV_DONTNEED);
 }
 
 static uint32_t walkers_taken(void)
 {
 	uint32_t taken = atomic_load_explicit(&walker_count, memory_order_relaxed);
-	return taken < WALKERS ? taken : WALKERS;
+	return taken < walkers_most ? taken : walkers_most;
 }
 
 uint64_t walk_bytes(void)
@@ -260,10 +271,10 @@ static struct walker *walker_of(struct sink_thread *thread)
 	uint32_t recording = sink_recording();
 	if (!w) {
 		uint32_t taken = atomic_load_explicit(&walker_count, memory_order_relaxed);
-		if (taken >= WALKERS)
+		if (taken >= walkers_most)
 			return NULL;
 		taken = atomic_fetch_add_explicit(&walker_count, 1, memory_order_relaxed);
-		if (taken >= WALKERS)
+		if (taken >= walkers_most)
 			return NULL;
 		w = *memory = &walkers[taken];
 	}

@@ -5,6 +5,7 @@ import re
 import threading
 import time
 
+import gpu
 from house import BUILD
 
 LIMITS = BUILD / "workloads" / "limits"
@@ -45,9 +46,40 @@ def test_little_address_space(row, profd):
 
     def during(job):
         profd.wait_steps(job.pid, 5)
-        return profd.trigger(job.pid, "--steps", 20)
+        cycles = profd.json("trigger", "--pid", job.pid, "--steps", 5, "--repeat", 4)["captures"]
+        return profd.trigger(job.pid, "--steps", 20), cycles
 
-    complete(row, row.twice(profd, [*LINE, "--limit=as", "--room-mib=400", "--need-mib=240"], during), 20)
+    capture, cycles = row.twice(profd, [*LINE, "--limit=as", "--room-mib=400", "--need-mib=240"], during)
+    complete(row, capture, 20)
+    # The segment of the next one comes while the first is recorded.
+    assert [c["status"] for c in cycles] == ["complete"] * 4, cycles
+
+
+def test_share_of_all_kinds(row, profd):
+    """The segment, CUPTI's buffers, NVTX's tables and that of blocks have one quarter together, and so has the capture after it."""
+    row.does("may map 400 MiB more (ulimit -v), and needs 270 of them from the middle of a capture on (--memory, and a GPU)")
+    go = profd.folder / "go"
+
+    def during(job):
+        profd.wait_steps(job.pid, 5)
+        capture = profd.follow("--pid", job.pid, "--memory", "--steps", 100000)
+        profd.wait_recorded(job.pid, 3)
+        go.touch()
+        profd.wait_recorded(job.pid, 10)
+        profd.run("cancel", "--pid", job.pid)
+        capture.communicate(timeout=120)
+        go.unlink()
+        profd.wait_steps(job.pid, profd.process(job.pid)["step"] + 2)
+        return profd.trigger(job.pid, "--memory", "--steps", 20)
+
+    # Each thread of the process has malloc reserve 64 MiB, CUPTI's too: these are not profd's to count.
+    env = {**gpu.environment(gpu.NEWEST), "MALLOC_ARENA_MAX": "1"}
+    line = [*LINE, "--limit=as", "--room-mib=400", "--need-mib=270", "--gpu=1", f"--torch={LIMITS.parent}", f"--go={go}"]
+    capture = row.twice(profd, line, during, env=env)
+    complete(row, capture, 20)
+    with gpu.open_file(profd.file(capture["capture_id"])) as db:
+        sets, blocks = gpu.rows(db, "SELECT (SELECT count(*) FROM sets), (SELECT count(*) FROM framework_allocations)")[0]
+    assert sets >= 20 * 4 and blocks >= 20 * 8, (sets, blocks)
 
 
 def test_no_address_space(row, profd):

@@ -1,6 +1,8 @@
 /* test_agent_room.c - how much of the memory that a process's limits leave free the agent takes. Each limit is set in a child. */
 #include "agent/cupti/buffers.h"
 #include "agent/core/room.h"
+#include "agent/memory/blocks.h"
+#include "agent/stacks/known.h"
 #include "proto/segment.h"
 
 #include <errno.h>
@@ -88,6 +90,8 @@ static void test_limits_of_the_process(void **state)
 	in_child(own_memory);
 }
 
+static int fd_of_segment;
+
 /* Bytes of all buffers that can be had. */
 static uint64_t take_all(void)
 {
@@ -104,19 +108,19 @@ static int buffers_by_space(void)
 {
 	set_limit(RLIMIT_AS, ROOM);
 	uint64_t taken = take_all();
-	if (taken < ROOM / 8 || taken > ROOM / 4)
+	if (taken < ROOM / 16 || taken > ROOM / 8)
 		return 1;
 	/* What the job may still map. */
-	return mmap(NULL, ROOM / 4 * 3 - 8 * MIB, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED;
+	return mmap(NULL, ROOM / 8 * 7 - 8 * MIB, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED;
 }
 
 static int buffers_by_memory(void)
 {
 	set_limit(RLIMIT_DATA, ROOM);
 	uint64_t taken = take_all();
-	if (taken < ROOM / 8 || taken > ROOM / 4)
+	if (taken < ROOM / 16 || taken > ROOM / 8)
 		return 1;
-	return mmap(NULL, ROOM / 4 * 3 - 8 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) ==
+	return mmap(NULL, ROOM / 8 * 7 - 8 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) ==
 	       MAP_FAILED;
 }
 
@@ -126,6 +130,59 @@ static int no_buffers(void)
 	return buffers_begin(1) == -ENOMEM ? 0 : 1;
 }
 
+/* All that asks, one after another: the job is left three quarters, and nobody nothing. */
+static int one_share(void)
+{
+	struct segment first, next;
+	set_limit(RLIMIT_AS, ROOM);
+	room_begin();
+	if (segment_map(&first, fd_of_segment, room_segments() / 2) < 0)
+		return 1;
+	room_count((int64_t)first.map_bytes, 0);
+	room_spare(first.map_bytes);
+	uint64_t taken = take_all();
+	if (taken < ROOM / 32 || taken > ROOM / 16)
+		return 2;
+	if (blocks_take_room() < 0 || blocks_bytes() < 4 * MIB || known_take() < 0)
+		return 3;
+	/* The job takes what it needs, and gives it back. The share stays what it was. */
+	void *job = mmap(NULL, ROOM / 2, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t rest = room_segments();
+	munmap(job, ROOM / 2);
+	if (job == MAP_FAILED || rest < first.map_bytes || rest > first.map_bytes + ROOM / 16)
+		return 4;
+	if (segment_map(&next, fd_of_segment, room_segments()) < 0 || next.map_bytes < first.map_bytes / 2)
+		return 5;
+	return mmap(NULL, ROOM / 4 * 3 - 8 * MIB, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED ? 6 : 0;
+}
+
+/* What was kept is a part of the next capture's quarter. */
+static int kept_is_ours(void)
+{
+	set_limit(RLIMIT_AS, ROOM);
+	room_begin();
+	uint64_t kept = take_all();
+	room_begin();
+	if (!about(room_space(), ROOM / 4 - kept))
+		return 1;
+	/* A job that has grown is not asked for what was kept before. */
+	void *job = mmap(NULL, ROOM / 2, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	room_begin();
+	if (job == MAP_FAILED || !about(room_space(), (ROOM / 2 - kept) / 4))
+		return 2;
+	/* Nor does one that is small again bring more. */
+	munmap(job, ROOM / 2);
+	room_begin();
+	return about(room_space(), ROOM / 4 - kept) ? 0 : 3;
+}
+
+static int no_room_for_tables(void)
+{
+	set_limit(RLIMIT_AS, MIB / 4);
+	room_begin();
+	return blocks_take_room() == -ENOMEM && known_take() == -ENOMEM && !room_try(MIB / 8) ? 0 : 1;
+}
+
 static void test_activity_buffers(void **state)
 {
 	(void)state;
@@ -133,8 +190,6 @@ static void test_activity_buffers(void **state)
 	in_child(buffers_by_memory);
 	in_child(no_buffers);
 }
-
-static int fd_of_segment;
 
 static int segment_in_part(void)
 {
@@ -180,6 +235,9 @@ static void test_segment_in_part(void **state)
 	in_child(segment_in_part);
 	in_child(segment_in_all_of_it);
 	in_child(segment_not_at_all);
+	in_child(one_share);
+	in_child(kept_is_ours);
+	in_child(no_room_for_tables);
 	segment_deinit(&whole);
 }
 

@@ -9,20 +9,24 @@
 #include <stdio.h>
 #include <time.h>
 
-/* Threads end after the connection. */
+/* Threads end after the connection; the one that switches CUPTI's last kind off needs seconds (the agent itself waits 5 s for it). */
 #define GONE_NS 2000000000ll
+#define LAST_NS 8000000000ll
 
 static bool await_end(int64_t pid)
 {
 	const struct timespec nap = {.tv_nsec = 1000000};
 	int64_t began = clock_now();
 
-	while (presence_of(pid) == PRESENCE_AWAKE) {
-		if (clock_now() - began > GONE_NS)
+	for (;;) {
+		bool awake = presence_of(pid) == PRESENCE_AWAKE;
+
+		if (!awake && !presence_lingers(pid))
+			return true;
+		if (clock_now() - began > (awake ? GONE_NS : LAST_NS))
 			return false;
 		nanosleep(&nap, NULL);
 	}
-	return true;
 }
 
 bool detach_tried(struct daemons *daemons, int64_t pid, struct failure *failure)

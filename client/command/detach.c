@@ -148,7 +148,8 @@ static void print_end(struct result *result)
 		return;
 	}
 	if (cJSON_GetArraySize(result->detached))
-		puts("No thread, hook or descriptor of it is there. Its library stays in memory, unused.");
+		puts("No thread, hook or descriptor of it is there. Its library stays in memory, unused.\n"
+		     "If it recorded a GPU, CUPTI stays loaded too, and each launch costs a little more.");
 	cJSON_Delete(result->detached);
 	cJSON_Delete(result->kept);
 }

@@ -239,8 +239,11 @@ static void check_agent(int64_t pid, enum presence presence, struct table *check
 			     "that of another daemon");
 		break;
 	case PRESENCE_DETACHED:
-		doctor_check(checks, "agent", "warning",
-			     "the agent was detached: its library is mapped, and nothing of it runs");
+		doctor_check(
+			checks, "agent", "warning",
+			presence_lingers(pid)
+				? "the agent was detached, but for a thread that waits for a call of CUPTI's to end"
+				: "the agent was detached: its library is mapped, and nothing of it runs");
 		break;
 	case PRESENCE_FORKED:
 		check_forked(pid, checks);

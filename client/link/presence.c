@@ -28,8 +28,18 @@
 /* We wait for no more processes than this: each is asked for by itself. */
 #define AWAITED 16
 
-/* Is a thread of it the agent's? While it starts it may have its keeper alone. */
-static bool has_thread(int64_t pid)
+/* The agent's. While it starts it may have its keeper alone. */
+static bool is_agents(const char *name)
+{
+	return strcmp(name, "profd\n") == 0 || strcmp(name, "profd-keeper\n") == 0;
+}
+
+static bool is_guards(const char *name)
+{
+	return strcmp(name, "profd-cupti\n") == 0;
+}
+
+static bool has_thread(int64_t pid, bool (*is_it)(const char *name))
 {
 	char path[64], name[32];
 	struct dirent *entry;
@@ -45,8 +55,7 @@ static bool has_thread(int64_t pid)
 		file = *entry->d_name == '.' ? NULL : fopen(path, "re");
 		if (!file)
 			continue;
-		found = fgets(name, sizeof name, file) &&
-			(strcmp(name, "profd\n") == 0 || strcmp(name, "profd-keeper\n") == 0);
+		found = fgets(name, sizeof name, file) && is_it(name);
 		fclose(file);
 	}
 	if (folder)
@@ -77,11 +86,16 @@ enum presence presence_of(int64_t pid)
 		return PRESENCE_UNKNOWN;
 	if (!mappings.loaded)
 		return PRESENCE_ABSENT;
-	if (has_thread(pid))
+	if (has_thread(pid, is_agents))
 		return PRESENCE_AWAKE;
 	if (mappings.claimed)
 		return PRESENCE_DETACHED;
 	return forked_since_exec(pid) ? PRESENCE_FORKED : PRESENCE_ASLEEP;
+}
+
+bool presence_lingers(int64_t pid)
+{
+	return has_thread(pid, is_guards);
 }
 
 bool presence_is_missing(int64_t pid)

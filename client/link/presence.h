@@ -17,6 +17,8 @@ enum presence {
 };
 
 enum presence presence_of(int64_t pid);
+/* Is there a thread that calls CUPTI for the agent? It may outlive the agent for as long as a call takes. */
+bool presence_lingers(int64_t pid);
 /* Is there no agent in it that runs, or that waits for something to record? */
 bool presence_is_missing(int64_t pid);
 

@@ -1,9 +1,10 @@
 """The order in which tests run, wherever they stand: the slow ones first, and each process takes the next test when it is free. So no
 process is left with a slow test at the end.
 
-Of tests marked `wide` - the same proof with another model, reader or way in - ./dev test runs a part, which the commit draws (PROFD_TURN, "2/4"
-is the third of four); named parts, ./dev test long wide, and pytest by itself run all. They come last where there is a time (PROFD_TEST_UNTIL,
-seconds since 1970) after which those that have not begun are left out: CI has so much time, however slow its machine is.
+A test that takes BY_TURNS seconds or longer runs by turns, unless it is marked `core`; so does one that is marked `wide`, however quick it is.
+Of these ./dev test runs a part, which the commit draws (PROFD_TURN, "2/4" is the third of four); named parts, ./dev test long wide, and pytest
+by itself run all. So a run takes about the same time, whatever is added. They come last where there is a time (PROFD_TEST_UNTIL, seconds since
+1970) after which those that have not begun are left out: CI has so much time, however slow its machine is.
 
 durations.txt says how many seconds tests take that are slow; `./dev test PART -- --keep-durations` writes there what it measured.
 """
@@ -17,6 +18,7 @@ import pytest
 
 DURATIONS = pathlib.Path(__file__).with_name("durations.txt")
 SLOW = 4.0  # seconds from which on a test is kept
+BY_TURNS = 10.0
 BEFORE = pytest.StashKey()
 
 
@@ -39,8 +41,12 @@ def leave_out(config, items, seconds):
     items[:] = [item for item in items if item.nodeid not in others]
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest's own chooses by marks
 def pytest_collection_modifyitems(config, items):
     seconds = kept()
+    for item in items:
+        if seconds.get(item.nodeid, 0) >= BY_TURNS and not item.get_closest_marker("core"):
+            item.add_marker(pytest.mark.wide)
     if "PROFD_TURN" in os.environ:
         leave_out(config, items, seconds)
     limited = bool(os.environ.get("PROFD_TEST_UNTIL"))

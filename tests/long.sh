@@ -59,7 +59,15 @@ long_hostile() { PROFD_HOSTILE_SECONDS=$(by_form "$1" 240 1800) run_serial tests
 long_restarts() { PROFD_RESTARTS=$(by_form "$1" 20 100) run_service -m long; }
 
 # All tests of which ./dev test runs a part.
-long_wide() { (fetch_readers && PROFD_PYSPY=$(pyspy) run_pytest tests/e2e -m "wide and not serial"); }
+long_wide() {
+	local folder status=0
+	fetch_readers || return 1
+	# Each folder has a conftest.py of its own: one at a time.
+	for folder in e2e faults steps parity replay cuda sim; do
+		PROFD_PYSPY=$(pyspy) run_pytest "tests/$folder" -m "wide and not serial" || status=1
+	done
+	return $status
+}
 
 long_fuzz() { build_fuzz && fuzz_all "$(by_form "$1" 30 300)"; }
 

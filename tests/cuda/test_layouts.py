@@ -126,6 +126,7 @@ def test_every_number_agrees_with_the_headers(table, release):
     assert generate.compiler(["-I", str(include), "-fsyntax-only"], wrong, check=False).returncode != 0
 
 
+@pytest.mark.core
 def test_a_member_that_is_there_is_not_missed(table, headers):
     """What the table gates away in a release must be absent there: its size alone decides."""
     for release in headers:
@@ -134,6 +135,7 @@ def test_a_member_that_is_there_is_not_missed(table, headers):
             assert ((kind, name) in release.fields) == there, f"{release.name}: {kind}.{name}"
 
 
+@pytest.mark.core
 def test_the_committed_file_is_what_the_generator_writes(headers):
     assert generate.TARGET.read_text() == generate.render(headers)
 

@@ -331,6 +331,7 @@ def counted(profd, capture):
     return sorted((row["name"], str(row.get("input_shapes")), row["calls"]) for row in shown["operators"])
 
 
+@pytest.mark.core
 @pytest.mark.skipif("PROFD_TORCH_NEWEST" not in os.environ, reason="no torch")
 def test_torch_is_recorded_as_with_the_agent_from_the_start(profd, tmp_path):
     place = tmp_path

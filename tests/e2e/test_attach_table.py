@@ -363,6 +363,7 @@ def test_every_line_of_a_job_is_compared(profd):
     assert difference(ended, ended) == "" and r"3999\n4\n4001\n" in difference(ended, (7, ended[1].replace("4000\n", "4\n"), ""))
 
 
+@pytest.mark.core
 @pytest.mark.serial
 def test_no_job_is_harmed(profd, work):
     rng, found, since = random.Random(13), targets(work), time.monotonic()

@@ -57,6 +57,7 @@ def ended(profd, capture_id):
                     f"the end of {capture_id}")
 
 
+@pytest.mark.core
 def test_three_steps_exactly_whatever_they_take(profd):
     """Step times log-spread from 0.2 ms to 0.5 s: ten of them, or PROFD_REPEATS=100."""
     runs = int(os.environ.get("PROFD_REPEATS", "10"))
@@ -67,6 +68,7 @@ def test_three_steps_exactly_whatever_they_take(profd):
         job.kill()
 
 
+@pytest.mark.core
 def test_three_steps_exactly_when_they_take_two_seconds(profd):
     jobs = [profd.job(STEPS, "--step-ms=2000") for _ in range(5)]
     for job in jobs:
@@ -303,6 +305,7 @@ def test_several_processes_at_once(profd):
     assert "<-" not in table and "rank 0" in table
 
 
+@pytest.mark.core
 def test_triggers_again_and_again(profd):
     """The same process, fifty times: nothing leaks from one capture into the next."""
     job = profd.job(STEPS, "--step-ms=2")

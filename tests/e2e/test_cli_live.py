@@ -4,6 +4,8 @@ import re
 import signal
 import subprocess
 
+import pytest
+
 from conftest import BUILD, WORKLOADS, hurry, wait_for
 from test_capture import armed, ended
 
@@ -192,6 +194,7 @@ def check_share(profd, pid):
         assert abs(float(row["SELF CPU %"].rstrip("%")) - shares[name]) < 0.052
 
 
+@pytest.mark.core
 def test_sums_and_shares(profd, torch_newest):
     """Of one job, as a start of torch takes its time."""
     job = profd.job(torch_newest, WORKLOADS / "train.py", "--model", "transformer", "--steps", 0, "--pad-ms", 20,

@@ -153,6 +153,7 @@ def test_without_shapes(profd, torch, tmp_path):
     assert "SIZE" not in text and "profd trigger --shapes" in text and "RAN: from when" in text
 
 
+@pytest.mark.core
 def test_ddp(profd, torch, tmp_path):
     """One all_reduce of all gradients in each step, from autograd's thread."""
     capture = record(profd, torch, tmp_path, DDP, "--shapes")

@@ -65,6 +65,7 @@ def nothing_runs(profd, pid):
     assert "the agent was detached: its library is mapped, and nothing of it runs" in " ".join(done.stdout.split()), done
 
 
+@pytest.mark.core
 @needs_torch
 def test_nothing_is_left(profd, tmp_path):
     (tmp_path / "train.py").write_text(HOOKED)

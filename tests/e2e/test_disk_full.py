@@ -344,7 +344,7 @@ def test_killed_before_there_is_a_note(failing, late):
     assert {row["capture_id"] for row in profd.json("captures")["captures"] if row["reason_code"] != "cancelled"} == {rows[0]["capture_id"]}
 
 
-@pytest.mark.parametrize("error", ["ENOSPC", "EIO", "EDQUOT", "EROFS"])
+@pytest.mark.parametrize("error", [pytest.param("ENOSPC", marks=pytest.mark.core), "EIO", "EDQUOT", "EROFS"])
 def test_each_call_of_a_capture_fails_once(failing, error):
     """The n-th write, sync, rename, truncation or creation in the folder of captures, for every n, alone and with all that follow."""
     profd = failing("/nowhere")

@@ -91,7 +91,7 @@ def flow_names(exported):
     return collections.Counter((pair["s"], pair["f"]) for pair in ends.values())
 
 
-@pytest.mark.parametrize("model", ["cnn", pytest.param("lstm", marks=pytest.mark.wide)])
+@pytest.mark.parametrize("model", [pytest.param("cnn", marks=pytest.mark.core), pytest.param("lstm", marks=pytest.mark.wide)])
 def test_torch_job(profd, torch, tmp_path, model):
     """Name by name, argument by argument what torch.profiler's own trace of the same model has."""
     workload = [torch, WORKLOADS / "train.py", "--model", model, "--ranges", "--quiet"]

@@ -52,6 +52,7 @@ def test_a_musl_program_starts(profd, tmp_path):
     assert done.returncode == 4 and done.stdout == "hello\n", done.stderr
 
 
+@pytest.mark.core
 def test_the_agents_thread_sleeps_for_a_minute(profd):
     """No voluntary context switch in 60 s, under 2 MB of memory, one thread; after a capture, too."""
     job = profd.job(STEPS, "--step-ms=5")

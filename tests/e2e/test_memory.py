@@ -265,6 +265,7 @@ def test_a_job_ends_while_its_memory_is_recorded(profd, torch):
     assert profd.show(capture["capture_id"])["memory_steps"]
 
 
+@pytest.mark.core
 def test_the_job_computes_the_same(profd, torch):
     """Losses, weights and the random state, to the last bit, under captures."""
     job = Training(profd, torch, "--model", "transformer", "--steps", 0, "--pad-ms", 20).go()

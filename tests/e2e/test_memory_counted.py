@@ -32,7 +32,7 @@ while True:
 """
 
 
-@pytest.mark.parametrize("model", ["transformer", pytest.param("cnn", marks=pytest.mark.wide), pytest.param("lstm", marks=pytest.mark.wide)])
+@pytest.mark.parametrize("model", [pytest.param("transformer", marks=pytest.mark.core), pytest.param("cnn", marks=pytest.mark.wide), pytest.param("lstm", marks=pytest.mark.wide)])
 def test_as_an_allocator_counts(profd, torch_newest, model):
     script, out = profd.folder / "counted.py", profd.folder / "out"
     script.write_text(SCRIPT)

@@ -85,6 +85,7 @@ def record(profd, torch, folder, text=SCRIPT, options=(), **more):
     return profd.trigger(job.pid, "--steps", 4, "--modules", *options)["capture_id"]
 
 
+@pytest.mark.core
 def test_paths(profd, torch, tmp_path):
     capture = record(profd, torch, tmp_path)
     shown = profd.show(capture)

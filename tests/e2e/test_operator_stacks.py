@@ -6,6 +6,8 @@ import re
 import sqlite3
 import sys
 
+import pytest
+
 import gpu
 from conftest import WORKLOADS, minor_of, wait_for
 from torch_profiler import LAST
@@ -72,6 +74,7 @@ def stackless(shown):
     return sum(loss["count"] for loss in shown["losses"] if loss["loss"] == "stackless")
 
 
+@pytest.mark.core
 def test_exact(profd, torch, tmp_path):
     script = tmp_path / "exact.py"
     script.write_text(EXACT)

@@ -79,6 +79,7 @@ def test_folded(profd, tmp_path):
     assert abs(whole * 1000 - sum(row["host_ns"] for row in shown["lines"])) < 1000 * len(stacks)
 
 
+@pytest.mark.core
 def test_torch(profd, torch_newest, tmp_path):
     """The user's own lines, and torch's frames below them."""
     script = tmp_path / "train.py"

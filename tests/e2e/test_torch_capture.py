@@ -17,7 +17,7 @@ from torch_profiler import by_name, database, recorded, told_by_torch
 from training import TRAIN, Training
 
 ACTIVE, CYCLE = 3, 5  # of the workload's profiler
-MODELS = ["cnn", pytest.param("transformer", marks=pytest.mark.wide), pytest.param("lstm", marks=pytest.mark.wide)]
+MODELS = [pytest.param("cnn", marks=pytest.mark.core), pytest.param("transformer", marks=pytest.mark.wide), pytest.param("lstm", marks=pytest.mark.wide)]
 
 
 def window_starts(window):
@@ -217,6 +217,7 @@ def train_twice(profd, python, act, *options):
     return alone, watched
 
 
+@pytest.mark.core
 def test_twenty_captures_change_no_bit(profd, torch):
     """Losses, random state, weights, output and exit code with 20 captures, and without the agent."""
     def capture(pid):
@@ -262,7 +263,7 @@ def test_forked_workers_in_mid_capture(profd, torch):
 # ---------------------------------------------------------------- what a step is
 
 @pytest.mark.parametrize("options,steps", [
-    ([], 40),
+    pytest.param([], 40, marks=pytest.mark.core),
     (["--loader", "--accumulate", 4], 40),
     pytest.param(["--loader"], 40, marks=pytest.mark.wide),
     pytest.param(["--loader", "--optimizers", 2], 40, marks=pytest.mark.wide),

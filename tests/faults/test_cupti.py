@@ -66,6 +66,7 @@ def cupti(profd, capture):
 
 # ---------------------------------------------------------------- room
 
+@pytest.mark.core
 def test_cupti_runs_out_of_buffers(row, profd):
     row.does("CUPTI keeps all buffers; this release dies where it gets none")
     scene = Scene(row, profd, "12.8", "refuse_crash,late=60s,grow=10:256+4:256,kernel=1us")

@@ -143,6 +143,7 @@ def test_foreign(row, profd, mode, how):
     slots.holds()
 
 
+@pytest.mark.core
 def test_handler(row, profd):
     row.does("--memory: a signal handler allocates, 2,000 times a second, in whatever it interrupts")
     slots = Slots(row, profd, "handler", blocks=2000)

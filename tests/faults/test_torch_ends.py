@@ -66,7 +66,7 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("end", [pytest.param(end, marks=[pytest.mark.core] * (end == "SIGTERM")) for end in ENDS])
 def test_real_torch_ends_in_mid_capture(row, profd, torch_newest, end):
     row.does(f"real torch, ends in mid-capture: {end}")
     row.nothing_recorded("ends at any step")

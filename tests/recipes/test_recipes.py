@@ -154,6 +154,7 @@ def test_all_recipes_are_followed():
     assert followed == set(page_lists())
 
 
+@pytest.mark.core
 def test_configuration_key(built):
     printed = run(built.build / "bin" / "profd-daemon", "--print-config", cwd=built.folder)
     assert re.search(r"^#?dummy_key = 7", printed, re.M)

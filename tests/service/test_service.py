@@ -116,6 +116,7 @@ def test_real_uids_arrive(machine):
     assert machine.run(["profd", "show", capture["capture_id"]], user="bob", check=False).returncode == 6
 
 
+@pytest.mark.core
 def test_a_daemon_that_hangs_is_started_anew(machine):
     # It says that it works at half that time: on a full machine it may come to its turn seconds late.
     drop_in(machine, "[Service]\nWatchdogSec=10s\n")

@@ -67,6 +67,7 @@ def check_two_of_each(machine, label, jobs, all_triggers):
     assert "2 snapshots" in machine.run(["profd", "history", "--label", label], user="bob").stdout
 
 
+@pytest.mark.core
 def test_timer(machine, jobs):
     """Three runs, and what the unit says is in the journal."""
     timer(machine, "quick", "--all --steps 2 --label quick --keep 2", "*:*:0/5")

@@ -91,7 +91,7 @@ def alternate(walls):
     return min(odd) > 3 * max(even) or min(even) > 3 * max(odd)
 
 
-@pytest.mark.parametrize("loop", OWN + MORE + FRAMEWORKS)
+@pytest.mark.parametrize("loop", [pytest.param(loop, marks=[pytest.mark.core] * (loop in ("muon_adamw", "gan"))) for loop in OWN + MORE + FRAMEWORKS])
 def test_loop(profd, torch_newest, loop, record_property):
     python = torch_newest
     if loop in FRAMEWORKS:

@@ -19,7 +19,7 @@ long_torch() {
 	return $status
 }
 
-# Stacks, modules, compilations, garbage collection and steps with Pythons that this machine's release does not have.
+# Stacks, modules, compilations, garbage collection, steps and an attachment with Pythons that this machine's release does not have.
 long_pythons() {
 	local every=() one python status=0
 	[ "$(uname -m)" = x86_64 ] || {
@@ -32,7 +32,7 @@ long_pythons() {
 	done
 	[ "$1" != short ] || [ ${#every[@]} = 0 ] || every=("$(in_turn "${every[@]}")")
 	for one in "${every[@]}"; do
-		say "stacks, modules, compilations, garbage collection and steps, with $one"
+		say "stacks, modules, compilations, garbage collection, steps and an attachment, with $one"
 		if [[ $one == *=* ]]; then
 			python=$(pyenv_torch "$one")
 		else
@@ -42,7 +42,7 @@ long_pythons() {
 			continue
 		}
 		PYTEST_TORCH=$python run_pytest tests/e2e/test_{python_objects,python_frames,modules,operator_stacks,export_functions,garbage}.py tests/e2e/test_stacks.py::test_torch \
-			"tests/e2e/test_compile.py::test_compiled_again[aot_eager]" || status=1
+			"tests/e2e/test_compile.py::test_compiled_again[aot_eager]" tests/e2e/test_attach.py::test_torch_is_recorded_as_with_the_agent_from_the_start || status=1
 		PYTEST_TORCH=$python run_pytest tests/faults/test_modules.py tests/faults/test_stacks.py::test_operators || status=1
 		PYTEST_TORCH=$python run_pytest tests/steps/test_steps.py -k "turns or gan or hooks or two_adamw" || status=1
 	done
@@ -73,11 +73,15 @@ long_fuzz() { build_fuzz && fuzz_all "$(by_form "$1" 30 300)"; }
 
 long_steps() { test_all_steps "${PYTEST_ARGUMENTS[@]}"; }
 
-# Attachments by the thousand, and the demo of one.
+# Attachments by the thousand, Python's own slot, and the demo of one; containers and every loop where it is the whole.
 long_attach() {
+	local folders status=0
 	need mmdebstrap
-	PROFD_PYTHON_ROOTS=$(python_roots) PROFD_ATTACHMENTS=$(by_form "$1" 100 1000) run_pytest -n 0 -s -m "" tests/e2e/test_attach_table.py &&
-		"$ROOT/dev" demo attach
+	folders=$(python_roots)
+	PROFD_PYTHON_ROOTS=$folders PROFD_ATTACHMENTS=$(by_form "$1" 100 1000) run_pytest -n 0 -s -m "" tests/e2e/test_attach_{slot,table}.py || status=1
+	[ "$1" = short ] || PROFD_PYTHON_ROOTS=$folders PROFD_ATTACH_LOOPS=all run_pytest -n 0 -s -m "" tests/e2e/test_attach_{containers,loops}.py || status=1
+	"$ROOT/dev" demo attach || status=1
+	return $status
 }
 
 # A job of four ranks, with triggers at random.

@@ -2,11 +2,15 @@
 """Measures what profd promises, beside a floor or a peer.
 
     bench.py [--check] [MODULE ...]
+    bench.py --against BUILD [--rounds N] [--check] [MODULE ...]
 
 Each bench_NAME.py here has `rows(env)`, which yields
     (figure, value, unit, reference's name, reference's value, ratio, promised ratio)
 with None where there is none. --check says which promised figure falls short, and exits 1 then. MODULE (NAME or
 bench_NAME) selects. PROFD_BUILD names the build folder.
+
+--against measures another build too, by turns in the same run, and shows the medians of both: an older one, before what was
+changed. More than WORSE of it falls short, where the middle halves of both builds' rounds do not overlap: else it is the machine's noise.
 """
 import argparse
 import importlib
@@ -14,6 +18,7 @@ import json
 import os
 import pathlib
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,14 +26,15 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+WORSE = 1.05
 
 
 class Environment:
     """What the modules share: a folder, the build, a daemon of the bench's own."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, build=None):
         self.folder = pathlib.Path(folder)
-        self.build = pathlib.Path(os.environ.get("PROFD_BUILD", ROOT / "build")).resolve()
+        self.build = pathlib.Path(build or os.environ.get("PROFD_BUILD", ROOT / "build")).resolve()
         self.client = self.build / "bin" / "profd"
         self.agent = self.build / "lib" / "libprofd_agent.so"
         self.socket = self.folder / "profd.sock"
@@ -125,9 +131,54 @@ def table(lines):
                         for i, (cell, width) in enumerate(zip(line, widths))).rstrip())
 
 
+def quarters(values):
+    """The middle half of them."""
+    return statistics.quantiles(values, n=4, method="inclusive")[::2] if len(values) > 1 else [values[0]] * 2
+
+
+def by_turns(names, environments, rounds):
+    """Per figure: its unit and each environment's values. Who begins alternates, as what runs second finds a warmer machine."""
+    measured, broken = {}, set()
+    for turn in range(rounds):
+        for which in (0, 1) if turn % 2 == 0 else (1, 0):
+            for name in names:
+                print(f"{name}, round {turn + 1} of {rounds}, {environments[which].build} ...", file=sys.stderr)
+                try:
+                    for figure, value, unit, *_ in importlib.import_module(name).rows(environments[which]):
+                        if value is not None:
+                            measured.setdefault(figure, (unit, ([], [])))[1][which].append(value)
+                except (RuntimeError, OSError, subprocess.SubprocessError, ValueError) as error:
+                    broken.add(f"{name} of {environments[which].build}: {error}")
+                finally:
+                    environments[which].stop_daemon()
+    return measured, sorted(broken)
+
+
+def compare(names, other, rounds):
+    """As told() takes them."""
+    with tempfile.TemporaryDirectory(prefix="profd-bench-", ignore_cleanup_errors=True) as folder:
+        environments = [Environment(pathlib.Path(folder) / word, build) for word, build in (("this", None), ("other", other))]
+        for env in environments:
+            env.folder.mkdir()
+        measured, broken = by_turns(names, environments, rounds)
+    lines, short = [], []
+    for figure, (unit, (ours, theirs)) in measured.items():
+        if not ours or not theirs:
+            broken.append(f"{figure}: {'this' if not ours else 'the other'} build does not have it")
+            continue
+        value, before = statistics.median(ours), statistics.median(theirs)
+        ratio = value / before if before else None
+        lines.append((figure, number(value, unit), f"other build {number(before, unit)}", number(ratio), f"<= {WORSE:g}"))
+        if ratio is not None and ratio > WORSE and quarters(ours)[0] > quarters(theirs)[1]:
+            short.append(f"{figure}: {number(ratio)} of the other build, promised {WORSE:g}")
+    return lines, short, broken, sorted({note for env in environments for note in env.notes})
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="exit 1 where a promised figure falls short")
+    parser.add_argument("--against", metavar="BUILD", help="the folder of another build, measured by turns in the same run")
+    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="with --against: how often each is measured (default: 5)")
     parser.add_argument("modules", nargs="*", metavar="MODULE")
     arguments = parser.parse_args()
     sys.path.insert(0, str(HERE))
@@ -138,6 +189,12 @@ def main():
         if unknown:
             parser.error(f"no such module: {', '.join(sorted(unknown))}; there are: {', '.join(names)}")
         names = [n for n in names if n in wanted]
+    if arguments.against:
+        if not (pathlib.Path(arguments.against) / "bin" / "profd").exists():
+            parser.error(f"{arguments.against} is no build folder: bin/profd is not there")
+        if arguments.rounds < 1:
+            parser.error("--rounds: at least 1")
+        return told(*compare(names, arguments.against, arguments.rounds), arguments.check)
     lines, short, broken = [], [], []
     folder = tempfile.mkdtemp(prefix="profd-bench-")
     env = Environment(folder)
@@ -156,12 +213,17 @@ def main():
     finally:
         env.stop_daemon()
         shutil.rmtree(folder, ignore_errors=True)
+    return told(lines, short, broken, env.notes, arguments.check)
+
+
+def told(lines, short, broken, notes, check):
+    """Prints what was measured; the exit code."""
     table(lines)
-    for text in env.notes:
+    for text in notes:
         print(f"note: {text}")
     for text in broken:
         print(f"not measured: {text}")
-    if not arguments.check:
+    if not check:
         return 1 if broken else 0
     for text in short:
         print(f"falls short: {text}")

@@ -246,6 +246,31 @@ def test_runs_do_not_pile_up(profd):
     profd.run("snapshot", "--all", "--steps", "1")
 
 
+def test_what_lies_in_the_locks_place(profd):
+    """A link is not followed, whatever somebody put there; a folder that others may write is not used."""
+    start(profd, "--step-ms=20", name="t")
+    run, victim = profd.folder / "run", profd.folder / "victim"
+    run.mkdir(mode=0o700)
+    victim.write_text("untouched\n")
+    profd.env["XDG_RUNTIME_DIR"] = str(run)
+    take = lambda: profd.run("snapshot", "--all", "--steps", "1", check=False)
+    assert take().returncode == 0
+    (lock,) = (run / "profd").glob("snapshot-*.lock")
+    lock.unlink()
+    lock.symlink_to(victim)
+    done = take()
+    assert done.returncode == 0 and "runs are not kept apart" in done.stderr and lock.name in done.stderr, done
+    assert victim.read_text() == "untouched\n"
+    # A FIFO that nobody reads keeps nobody waiting.
+    lock.unlink()
+    os.mkfifo(lock)
+    assert take().returncode == 0
+    lock.unlink()
+    (run / "profd").chmod(0o777)
+    take()
+    assert not list((run / "profd").iterdir())
+
+
 def test_stagger_and_parallel(profd):
     """One after the other, spread over the time; at most so many at once; never two of one job."""
     pids = [start(profd, "--step-ms=20", job=str(i), name="t") for i in range(3)]

@@ -58,12 +58,17 @@ long_hostile() { PROFD_HOSTILE_SECONDS=$(by_form "$1" 240 1800) run_serial tests
 # Restarts of the service in a row, while jobs are recorded.
 long_restarts() { PROFD_RESTARTS=$(by_form "$1" 20 100) run_service -m long; }
 
-# All tests of which ./dev test runs a part.
+# All tests of which ./dev test runs a part; in short the next commit's part.
 long_wide() {
 	local folder status=0
 	fetch_readers || return 1
+	if [ "$1" = short ]; then
+		# shellcheck disable=SC2046
+		PROFD_TURN=$(in_turn $(seq 1 $((TURNS - 1))) 0)/$TURNS
+		export PROFD_TURN
+	fi
 	# Each folder has a conftest.py of its own: one at a time.
-	for folder in e2e faults steps parity replay cuda sim; do
+	for folder in e2e faults steps replay; do
 		PROFD_PYSPY=$(pyspy) run_pytest "tests/$folder" -m "wide and not serial" || status=1
 	done
 	return $status

@@ -47,6 +47,7 @@ def test_soname(release):
     assert soname(simulated(release)) == soname(real(release)) == simulated(release).name
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("release", RELEASES)
 def test_answers_without_driver(release):
     theirs, mine = walk(real(release), "calls"), walk(simulated(release), "calls")

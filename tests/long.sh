@@ -71,6 +71,7 @@ long_wide() {
 	for folder in e2e faults steps replay; do
 		PROFD_PYSPY=$(pyspy) run_pytest "tests/$folder" -m "wide and not serial" || status=1
 	done
+	[ "$1" = short ] || run_pytest -n 0 tests/e2e -m "wide and serial" || status=1
 	return $status
 }
 

@@ -325,6 +325,21 @@ static int to_disk(struct store *store, int error)
 	return store->error;
 }
 
+/* By SQLite's own descriptor: there may be no other to be had. */
+static int sync_data(struct store *store, uint64_t *ret_bytes)
+{
+	sqlite3_file *file = NULL;
+	sqlite3_int64 bytes = 0;
+	sqlite3_file_control(store->db, NULL, SQLITE_FCNTL_FILE_POINTER, &file);
+	if (file->pMethods->xSync(file, SQLITE_SYNC_NORMAL) || file->pMethods->xFileSize(file, &bytes)) {
+		int error = 0;
+		file->pMethods->xFileControl(file, SQLITE_FCNTL_LAST_ERRNO, &error);
+		return error ? error : EIO;
+	}
+	*ret_bytes = (uint64_t)bytes;
+	return 0;
+}
+
 int file_publish(struct store *store, uint64_t *ret_bytes, char warning[STORE_SENTENCE_BYTES])
 {
 	if (store->error)
@@ -332,20 +347,13 @@ int file_publish(struct store *store, uint64_t *ret_bytes, char warning[STORE_SE
 	/* Leaving exclusive locking and deleting the journal: a finished file is one file that anybody may read. */
 	if (store_run(store, "PRAGMA locking_mode=NORMAL; PRAGMA journal_mode=DELETE; SELECT count(*) FROM meta"))
 		return store->error;
+	int error = sync_data(store, ret_bytes);
 	file_close(store);
-	int fd = openat(store->folder, store->partial_name, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return to_disk(store, errno);
-	struct stat facts;
-	int error = fsync(fd) || fstat(fd, &facts) ? errno : 0;
-	close(fd);
 	if (error == 0)
 		error = name_finally(store);
 	/* The file is whole and has its name. A machine that dies now may forget that; the next start's repairs would say so. */
 	if (error == 0 && fsync(store->folder))
 		snprintf(warning, STORE_SENTENCE_BYTES, "its folder cannot be brought to disk: %s", strerror(errno));
-	if (error == 0)
-		*ret_bytes = (uint64_t)facts.st_size;
 	return to_disk(store, error);
 }
 

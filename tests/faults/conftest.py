@@ -7,6 +7,7 @@ answers; what was recorded and what was lost is what was produced. Fixtures `row
 """
 import json
 import pathlib
+import resource
 import shutil
 import sqlite3
 import sys
@@ -23,6 +24,21 @@ empty_profd, profd = house.empty_profd, house.profd
 BUILD, ROOT, WORKLOADS, Profd, wait_for = house.BUILD, house.ROOT, house.WORKLOADS, house.Profd, house.wait_for
 asleep, hurry, naps, quiet, stop = house.asleep, house.hurry, house.naps, house.quiet, house.stop
 torch_newest, torch_debian, torch = house.torch_newest, house.torch_debian, house.torch
+
+LIMITS = {"descriptors": resource.RLIMIT_NOFILE, "memory": resource.RLIMIT_AS}
+EXHAUSTED = {"descriptors": "may open no further descriptor", "memory": "gets no further memory"}
+
+
+def exhaust(pid, of):
+    """From now on the process may open no descriptor, or map no memory; the function that is returned takes that back."""
+    def held():
+        pages, *_ = pathlib.Path(f"/proc/{pid}/statm").read_text().split()
+        return int(pages) * resource.getpagesize()
+
+    before = resource.prlimit(pid, LIMITS[of])
+    resource.prlimit(pid, LIMITS[of], (3 if of == "descriptors" else held(), before[1]))
+    return lambda: resource.prlimit(pid, LIMITS[of], before)
+
 
 BARE = {}  # what a command gave in its bare run: many rows run the same one
 

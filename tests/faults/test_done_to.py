@@ -3,13 +3,12 @@
 The job is the workload `steps`: five ranges and a mark a step, and an output that depends on nothing but its work.
 """
 import json
-import os
-import resource
 import signal
 import time
 
 import pytest
 
+from conftest import EXHAUSTED, LIMITS, exhaust
 from house import BUILD, hurry, wait_for
 from test_disk_full import fill, needs_mount, start_small
 
@@ -124,71 +123,45 @@ def test_stop_job(row, profd, state):
          lambda scene: scene.job.send_signal(signal.SIGCONT))
 
 
-def descriptors(pid):
-    return len(os.listdir(f"/proc/{pid}/fd"))
+@pytest.mark.parametrize("state", [state for state in STATES if state != "idle"])
+def test_stop_client(row, profd, state):
+    row.does(f"the client is stopped for 0.3 s while the job is {state}")
+    hold(row, profd, state, lambda scene: scene.client.send_signal(signal.SIGSTOP),
+         lambda scene: scene.client.send_signal(signal.SIGCONT))
 
 
+def without(row, profd, state, who, of):
+    """The row: `who` gets no more of what is named until the moment is over."""
+    row.does(f"the {who} {EXHAUSTED[of]} while the job is {state}")
+    given_back = []
+    return hold(row, profd, state,
+                lambda scene: given_back.append(exhaust({"job": scene.job, "daemon": profd.daemon, "client": scene.client}[who].pid, of)),
+                lambda _: given_back[0]())
+
+
+@pytest.mark.parametrize("of", LIMITS)
 @pytest.mark.parametrize("state", STATES)
-def test_job_has_no_descriptors(row, profd, state):
-    row.does(f"the job may open no further descriptor while it is {state}")
-    before = {}
-
-    def do(scene):
-        before["limit"] = resource.prlimit(scene.job.pid, resource.RLIMIT_NOFILE)
-        resource.prlimit(scene.job.pid, resource.RLIMIT_NOFILE, (3, before["limit"][1]))
-
-    hold(row, profd, state, do, lambda scene: resource.prlimit(scene.job.pid, resource.RLIMIT_NOFILE, before["limit"]))
+def test_job_has_no(row, profd, state, of):
+    without(row, profd, state, "job", of)
 
 
+@pytest.mark.parametrize("of", LIMITS)
 @pytest.mark.parametrize("state", STATES)
-def test_daemon_has_no_descriptors(row, profd, state):
-    row.does(f"the daemon may open no further descriptor while the job is {state}")
-    before = {}
-
-    def do(_):
-        before["limit"] = resource.prlimit(profd.daemon.pid, resource.RLIMIT_NOFILE)
-        resource.prlimit(profd.daemon.pid, resource.RLIMIT_NOFILE, (descriptors(profd.daemon.pid), before["limit"][1]))
-
-    hold(row, profd, state, do, lambda _: resource.prlimit(profd.daemon.pid, resource.RLIMIT_NOFILE, before["limit"]))
+def test_daemon_has_no(row, profd, state, of):
+    without(row, profd, state, "daemon", of)
 
 
-def test_client_has_no_descriptors(row, profd):
-    row.does("the client may open no further descriptor while the job is recording")
+@pytest.mark.parametrize("of", LIMITS)
+@pytest.mark.parametrize("state", [state for state in STATES if state != "idle"])
+def test_client_has_no(row, profd, state, of):
+    without(row, profd, state, "client", of)
 
-    def do(scene):
-        resource.prlimit(scene.client.pid, resource.RLIMIT_NOFILE, (descriptors(scene.client.pid),) * 2)
 
-    captures = hold(row, profd, "recording for long", do, lambda scene: hurry(scene.job))
+@pytest.mark.parametrize("of", LIMITS)
+def test_client_never_has_any(row, profd, of):
+    row.does(f"the client {EXHAUSTED[of]} from the recording on")
+    captures = hold(row, profd, "recording for long", lambda scene: exhaust(scene.client.pid, of), lambda scene: hurry(scene.job))
     assert [one["status"] for one in captures] == ["complete"], captures
-
-
-def address_space(pid):
-    with open(f"/proc/{pid}/statm", encoding="ascii") as statm:
-        return int(statm.read().split()[0]) * resource.getpagesize()
-
-
-@pytest.mark.parametrize("state", STATES)
-def test_daemon_has_no_memory(row, profd, state):
-    row.does(f"the daemon gets no further memory while the job is {state}")
-    before = {}
-
-    def do(_):
-        before["limit"] = resource.prlimit(profd.daemon.pid, resource.RLIMIT_AS)
-        resource.prlimit(profd.daemon.pid, resource.RLIMIT_AS, (address_space(profd.daemon.pid), before["limit"][1]))
-
-    hold(row, profd, state, do, lambda _: resource.prlimit(profd.daemon.pid, resource.RLIMIT_AS, before["limit"]))
-
-
-@pytest.mark.parametrize("state", STATES)
-def test_job_has_no_memory(row, profd, state):
-    row.does(f"the job gets no further memory while it is {state}")
-    before = {}
-
-    def do(scene):
-        before["limit"] = resource.prlimit(scene.job.pid, resource.RLIMIT_AS)
-        resource.prlimit(scene.job.pid, resource.RLIMIT_AS, (address_space(scene.job.pid), before["limit"][1]))
-
-    hold(row, profd, state, do, lambda scene: resource.prlimit(scene.job.pid, resource.RLIMIT_AS, before["limit"]))
 
 
 @needs_mount

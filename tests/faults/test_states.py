@@ -2,13 +2,17 @@
 
 The job goes on until it is signalled, so a row looks at the state first: it stops the job, sees that it is in that state, and only then
 acts. Where the state has passed meanwhile the job goes on, and is looked at again."""
+import functools
+import shutil
 import signal
 import sqlite3
 import time
 
 import pytest
 
+from conftest import EXHAUSTED, LIMITS, exhaust
 from house import BUILD, naps, stop, wait_for
+from test_disk_full import fill, needs_mount, start_small
 
 FATED = BUILD / "workloads" / "fated"
 wide = pytest.mark.wide
@@ -93,7 +97,8 @@ def counted(row, profd, client, name, moves=False):
     wait_for(lambda: ended() is not None, 30, "the captures to end")
     captures = [one for one in ended() if one["steps_recorded"]]
     for capture in captures:
-        with sqlite3.connect(f"file:{profd.file(capture['capture_id'])}?mode=ro", uri=True) as db:
+        copy = shutil.copy(profd.file(capture["capture_id"]), profd.folder / "counted.db")  # SQLite does not open what another mount holds
+        with sqlite3.connect(copy) as db:
             first, last, steps = db.execute("SELECT min(number), max(number), count(*) FROM steps").fetchone()
             ranges, = db.execute("SELECT count(*) FROM ranges JOIN strings ON strings.id = name WHERE text GLOB ? AND step IS NOT NULL",
                                  (name,)).fetchone()
@@ -195,31 +200,48 @@ def test_done_while_batches_are_counted(row, profd, counts, what):
 
 # {state: a capture that goes on from there to its end}
 PASSING = {"warmup": ["--warmup", 100, "--steps", 20], "finishing": STATES["finishing"]}
+STOPPED = {"stop": "daemon", "client stop": "client", "job stop": "job"}
+EMPTIED = {f"{who} {of}": f"the {who} {EXHAUSTED[of]}" for who in ("job", "daemon", "client") for of in LIMITS}
 DONE_IN = {**{what: DONE_TO[what] for what in ("client", "daemon", "stop")}, "client stop": "the client is stopped, and goes on",
-           "job stop": "the job is stopped, and goes on"}
+           "job stop": "the job is stopped, and goes on", **EMPTIED, "disk": "the store is full"}
 
 
-@pytest.mark.parametrize("what", DONE_IN)
+@pytest.mark.parametrize("what", [pytest.param(what, marks=needs_mount if what == "disk" else ()) for what in DONE_IN])
 @pytest.mark.parametrize("state", PASSING)
-def test_done_in_each_state(row, profd, state, what):
+def test_done_in_each_state(row, request, empty_profd, state, what):
     """What test_done_to.py does in states that last; here the job stands in one that passes, until it has been done."""
     row.does(f"{DONE_IN[what]} while a capture is {state}")
+    profd = empty_profd
+    if what == "disk":
+        start_small(profd, "size=6m")
+        profd.store = profd.inside
+    else:
+        request.getfixturevalue("profd")
     fate = Fate(row, profd, "exit")
     fate.bare(signalled(signal.SIGUSR1))
     job = fate.watched()
     client = fate.hold(state, lambda: profd.follow("--pid", job.pid, *PASSING[state], "--timeout", "100s"))
-    stopped = {"stop": profd.daemon, "client stop": client}.get(what)
-    if stopped:
-        stopped.send_signal(signal.SIGSTOP)
+    sides = {"job": job, "daemon": profd.daemon, "client": client}
+    undo = None
+    if what in STOPPED:
+        sides[STOPPED[what]].send_signal(signal.SIGSTOP)
+        undo = functools.partial(sides[STOPPED[what]].send_signal, signal.SIGCONT)
+    elif what in EMPTIED:
+        who, of = what.split()
+        undo = exhaust(sides[who].pid, of)
+    elif what == "disk":
+        fill(profd)
+        undo = (profd.inside / "filler").unlink
     elif what == "client":
         client.kill()
     elif what == "daemon":
         profd.stop_daemon(signal.SIGKILL)
     job.send_signal(signal.SIGCONT)
-    before = naps(job.pid)
-    wait_for(lambda: naps(job.pid) > before + 20, 30, "further steps of the job")
-    if stopped:
-        stopped.send_signal(signal.SIGCONT)
+    if what != "job stop":
+        before = naps(job.pid)
+        wait_for(lambda: naps(job.pid) > before + 20, 30, "further steps of the job")
+    if undo:
+        undo()
     elif what == "daemon":
         profd.start_daemon()
         profd.wait_registered(job.pid)
@@ -229,5 +251,5 @@ def test_done_in_each_state(row, profd, state, what):
     signalled(signal.SIGUSR1)(job)
     fate.end()
     captures = counted(row, profd, client, "step")
-    if what in ("stop", "client stop", "job stop"):
+    if what in STOPPED:
         assert client.returncode == 0 and [one["status"] for one in captures[:2]] == ["complete"] * 2, captures

@@ -5,8 +5,11 @@
  *     call START END T PAGEABLE     op START END DEVICE ROW BEFORE CALL (-1: none)
  *     end
  *
- * It ends with 1 where the pieces that a listener is told of do not add up to the rows. */
-#include "store/breakdown/breakdown.h"
+ * It ends with 1 where the pieces that a listener is told of do not add up to the rows.
+ *
+ * breakdown_rows CAPTURE prints the timeline of a capture file in the same words, with its `known TIME` and `doubt 1` where it has them, and
+ * behind `end` its breakdown. It ends with 3 where the file cannot be read. */
+#include "store/breakdown/load.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -162,8 +165,57 @@ static bool finish(struct breakdown *breakdown, struct activity *activity)
 	return ok;
 }
 
-int main(void)
+static void print_spans(const char *word, const struct activity_spans *spans)
 {
+	for (size_t i = 0; i < spans->count; i++)
+		printf("%s %u %" PRId64 " %" PRId64 " %u\n", word, spans->items[i].thread, spans->items[i].start,
+		       spans->items[i].end, spans->items[i].what);
+}
+
+static void print_timeline(const struct breakdown_capture *capture)
+{
+	const struct breakdown *breakdown = &capture->breakdown;
+	printf("thread %u %d\n", breakdown->step_thread, breakdown->has_operators);
+	printf("known %" PRId64 "\ndoubt %d\n", breakdown->known_from, capture->doubt[0] != 0);
+	for (size_t i = 0; i < breakdown->step_count; i++)
+		printf("step %" PRId64 " %" PRId64 " %" PRId64 "\n", breakdown->steps[i].start, breakdown->steps[i].end,
+		       breakdown->steps[i].annotated);
+	for (size_t i = 0; i < capture->activity.count; i++)
+		print_spans("span", &capture->activity.threads[i].spans);
+	print_spans("mark", &capture->activity.marks);
+	for (size_t i = 0; i < breakdown->call_count; i++)
+		printf("call %" PRId64 " %" PRId64 " %u %d\n", breakdown->calls[i].start, breakdown->calls[i].end,
+		       breakdown->calls[i].thread, breakdown->calls[i].pageable);
+	for (size_t i = 0; i < breakdown->operation_count; i++) {
+		const struct breakdown_operation *at = &breakdown->operations[i];
+		printf("op %" PRId64 " %" PRId64 " %" PRId64 " %d %d %" PRId64 "\n", at->start, at->end, at->device,
+		       at->row, at->before, at->call < breakdown->call_count ? (int64_t)at->call : -1);
+	}
+	printf("end\n");
+}
+
+static int of_capture(const char *path)
+{
+	sqlite3 *db = NULL;
+	struct breakdown_capture capture;
+	int error = sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), result = 3;
+	if (!error && breakdown_capture_load(db, NULL, &capture, &error)) {
+		print_timeline(&capture);
+		print(&capture.breakdown);
+		result = 0;
+	}
+	if (error)
+		fprintf(stderr, "breakdown_rows: %s: %s\n", path, sqlite3_errstr(error));
+	else
+		breakdown_capture_free(&capture);
+	sqlite3_close(db);
+	return result;
+}
+
+int main(int count, char **arguments)
+{
+	if (count > 1)
+		return of_capture(arguments[1]);
 	struct activity activity = {0};
 	char line[256];
 	steps = calloc(MOST, sizeof *steps);

@@ -1,10 +1,18 @@
-"""What a capture file holds of its breakdown adds up: every side of each step to the step, every device's idle time to its causes."""
+"""What a capture file holds of its breakdown adds up: every side of each step to the step, every device's idle time to its causes. And what
+profd finds in the file is what a slow reference finds there, row by row, if the file is small."""
 import contextlib
+import os
+import pathlib
 import sqlite3
 import stat
 
+import breakdown_reference
+
 FILES = 40  # of one folder, those that are looked at
 ROWS = 20000  # of one file
+THINGS = 1500  # in a file that is judged by the reference, which needs about a tenth of a second for them
+JUDGED = 3  # files of one folder
+BREAKDOWN_ROWS = pathlib.Path(os.environ.get("PROFD_BUILD", pathlib.Path(__file__).resolve().parents[2] / "build")) / "tests" / "breakdown_rows"
 
 
 def walls(db):
@@ -20,18 +28,22 @@ def walls(db):
     return found
 
 
-def added_up(path):
-    """How many steps' rows stand in the file; fails where they do not add up to the nanosecond. 0: none is recorded, or it is no capture (any more)."""
+def added_up(path, things=THINGS):
+    """(steps whose rows stand in the file, those of them that were judged by the reference). Fails where they do not add up to the nanosecond, or
+    are others. 0: none is recorded, or it is no capture (any more)."""
     with contextlib.suppress(OSError, sqlite3.DatabaseError):
         if not stat.S_ISREG(path.lstat().st_mode):
-            return 0
+            return 0, 0
         with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db:
             if not db.execute("SELECT 1 FROM meta WHERE key = 'verdict'").fetchone():
-                return 0
+                return 0, 0
             rows = db.execute("SELECT step, side, device, row, ns FROM breakdown LIMIT ?", (ROWS,)).fetchall()
             steps = walls(db) if len(rows) < ROWS else []
-        return len(steps) if compare(path, steps, rows) else 0
-    return 0
+            if not compare(path, steps, rows):
+                return 0, 0
+            judged = breakdown_reference.judge(BREAKDOWN_ROWS, path, db, steps, things) if things and BREAKDOWN_ROWS.exists() else 0
+            return len(steps), judged
+    return 0, 0
 
 
 def compare(path, steps, rows):
@@ -54,6 +66,9 @@ def compare(path, steps, rows):
 
 
 def all_added_up(folder):
-    """(files, steps) of the captures in the folder that have a breakdown."""
-    steps = [added_up(path) for path in sorted(folder.glob("*.db"))[:FILES]]
-    return sum(count > 0 for count in steps), sum(steps)
+    """(files, steps, steps judged by the reference) of the captures in the folder that have a breakdown."""
+    found, left = [], JUDGED
+    for path in sorted(folder.glob("*.db"))[:FILES]:
+        found.append(added_up(path, THINGS if left else 0))
+        left -= found[-1][1] > 0
+    return sum(steps > 0 for steps, _ in found), sum(steps for steps, _ in found), sum(judged for _, judged in found)

@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MOST_BYTES = 48 << 20
 MARK = "packed by ./dev gpu --pack"
 WORKLOADS = ["cuda_steps", "cuda_exits", "cuda_flood", "cuda_switch", "libcupti_bare.so"]
-TESTS = ["gpu", "e2e/conftest.py", "e2e/house.py", "e2e/proc.py", "e2e/sums.py", "e2e/gpu.py", "e2e/training.py", "workloads/train.py", "workloads/without_compiler.py",
+TESTS = ["gpu", "e2e/conftest.py", "e2e/house.py", "e2e/proc.py", "e2e/sums.py", "e2e/breakdown_reference.py", "e2e/gpu.py", "e2e/training.py", "workloads/train.py", "workloads/without_compiler.py",
          "replay/from_kineto.py", "replay/timeline.py", "replay/truth.py"]
 
 

@@ -1,12 +1,14 @@
 /* find.c - see find.h. */
 #include "find.h"
 
+#include "client/link/forked.h"
 #include "client/link/presence.h"
 #include "client/process/facts.h"
 #include "client/process/watched.h"
 #include "client/ui/failure.h"
 #include "client/ui/text.h"
 #include "proto/launcher.h"
+#include "worker.h"
 
 #include <dirent.h>
 #include <stdbool.h>
@@ -33,7 +35,8 @@ struct candidate {
 	bool of_pool;	    /* started by Python's multiprocessing */
 	bool launches;	    /* another candidate that works, started anew, descends from it */
 	bool helps;	    /* it descends from one that works, and has the same rank, or does no such work */
-	bool forked;
+	bool forked;	    /* it has its parent's program, and is no rank of its own */
+	bool is_rank;	    /* by what it does: a forked one may be */
 };
 
 /* What is looked for, and one process of /proc. */
@@ -111,6 +114,7 @@ static void look_at(void *pointer)
 	look->wanted = found->works || (look->python && process_maps(found->pid, "python"));
 	found->parent = (int64_t)process_number(found->pid, PROCESS_PARENT);
 	found->arguments = process_number(found->pid, PROCESS_ARGUMENTS);
+	found->is_rank = found->works && forked_since_exec(found->pid) && rank_was_spawned(found->pid);
 }
 
 static struct look **looks_at_all(const struct look *what, size_t *count)
@@ -192,6 +196,14 @@ static void relate_to(struct candidate *row, struct candidate *above)
 		above->launches = true;
 }
 
+/* Its parent waits for its ranks, unless it is one of them itself. What a forked rank forks has a part of its stack, and is none. */
+static void relate_forked(struct candidate *row, struct candidate *parent)
+{
+	row->forked = !row->is_rank || parent->is_rank;
+	if (!row->forked && !rank_has_group(parent->pid))
+		parent->launches = true;
+}
+
 /* Says of each what it is to the others. A launcher's shell may stand between it and what it launches. */
 static void relate(struct candidate *rows, size_t count)
 {
@@ -199,8 +211,11 @@ static void relate(struct candidate *rows, size_t count)
 		struct candidate *row = &rows[i], *parent = by_pid(rows, count, row->parent);
 		int64_t above = row->parent;
 
-		row->forked = parent && row->arguments && parent->arguments == row->arguments;
-		for (int depth = 0; depth < 16 && above > 1 && !row->forked && !row->of_pool; depth++) {
+		if (parent && row->arguments && parent->arguments == row->arguments) {
+			relate_forked(row, parent);
+			continue;
+		}
+		for (int depth = 0; depth < 16 && above > 1 && !row->of_pool; depth++) {
 			parent = by_pid(rows, count, above);
 			if (parent)
 				relate_to(row, parent);

@@ -11,8 +11,8 @@ struct found_process {
 };
 
 /* Processes of this job whose name matches (NULL: any), that an agent would register for and that have none: of those that the caller
- * may look into, those with torch or CUDA; not what launches them, no forked child, and nothing that a rank has started to help it. An
- * array (to be freed) of *count. */
+ * may look into, those with torch or CUDA; not what launches them, no forked child that is not seen to be a rank, and nothing that a rank has started to
+ * help it. An array (to be freed) of *count. */
 struct found_process *find_unprepared(const char *job, const char *name, size_t *count);
 /* The same of all that run Python, with or without the agent. */
 struct found_process *find_python(const char *job, const char *name, size_t *count);

@@ -10,6 +10,7 @@ import subprocess
 import pytest
 
 from proc import agent_thread
+from test_attach import bare
 
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="x86-64 alone")
 
@@ -156,6 +157,11 @@ def recorded(profd, capture):
         return calls.fetchone()[0], file.execute("SELECT count(*) FROM framework_allocations").fetchone()[0]
 
 
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return list(map(int, file.read().split()))
+
+
 def ends_training(job, folder):
     (folder / "end").touch()
     assert told(job) == "done" and job.wait(60) == 0, job.stderr.read()
@@ -191,6 +197,70 @@ def test_a_fork_in_mid_capture(profd, torch_newest):
     client.communicate(timeout=120)
     assert profd.trigger(job.pid, "--steps", "2")["status"] == "complete"
     ends_training(job, folder)
+
+
+# Ranks by fork, each with a worker of a DataLoader that it has forked in its turn. A launcher that waits for them, as notebook_launcher does; or the first
+# rank itself, which is in a process group with those that it has forked.
+JOB_OF_RANKS = """
+import os, sys, time
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+torch.set_num_threads(1)
+how, folder = sys.argv[1:]
+class Rows:
+    def __len__(self):
+        return 1 << 30
+    def __getitem__(self, i):
+        return torch.full((16,), float(i % 7))
+def train(rank):
+    if how == "group":
+        dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
+    model = torch.nn.Linear(16, 16)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    loader = torch.utils.data.DataLoader(Rows(), batch_size=4, num_workers=1, multiprocessing_context="fork")
+    for step, rows in enumerate(loader):
+        optimizer.zero_grad()
+        model(rows).square().mean().backward()
+        over = torch.tensor(float(os.path.exists(folder + "/end")))
+        if how == "group":
+            dist.all_reduce(over)
+        optimizer.step()
+        if step == 3:
+            print("rank", os.getpid(), flush=True)
+        if over:
+            break
+if __name__ == "__main__":
+    if how == "group":
+        other = mp.get_context("fork").Process(target=train, args=(1,))
+        other.start()
+        train(0)
+        other.join()
+        code = other.exitcode
+    else:
+        mp.start_processes(train, nprocs=2, start_method="fork")
+        code = 0
+    print("done", code, flush=True)
+"""
+
+
+@pytest.mark.parametrize("how, agent", [("launcher", False), ("launcher", True), ("group", False)])
+def test_ranks_of_a_job_that_were_forked(profd, torch_newest, how, agent):
+    """--job finds them, each gets one of its own, and neither what launched them nor a worker of theirs is touched; so does a look at the stacks."""
+    (profd.folder / "train.py").write_text(JOB_OF_RANKS)
+    number = f"{os.getpid()}5"
+    env = {**(profd.env if agent else bare(profd)), "SLURM_JOB_ID": number}
+    job = profd.job(torch_newest, profd.folder / "train.py", how, profd.folder, agent=agent, env=env)
+    ranks = sorted(rank_pids(job))
+    assert (job.pid in ranks) == (how == "group")
+    looked_at = profd.json("stack", "--job", number)["processes"]
+    assert sorted(row["pid"] for row in looked_at) == ranks, looked_at
+    before = {pid: copies(pid) for pid in (job.pid, *children(job.pid), *(worker for rank in ranks for worker in children(rank)))}
+    answer = profd.json("trigger", "--job", number, "--attach", "--steps", "2")
+    assert sorted((row["pid"], row["status"]) for row in answer["captures"]) == [(rank, "complete") for rank in ranks] and not answer["refused"], answer
+    assert {pid: copies(pid) - before[pid] for pid in before} == {pid: int(pid in ranks) for pid in before}
+    (profd.folder / "end").touch()
+    assert told(job) == "done 0" and job.wait(60) == 0, job.stderr.read()
 
 
 # A child that closes what it does not know, forks again, and executes another program; the last number of each is what it ended with.

@@ -141,7 +141,7 @@ fetch_readers() {
 
 # ---- other Pythons
 
-# python_root RELEASE PACKAGE: prints the folder of a later Debian's smallest root file system, for its Python; it is kept. A release that
+# python_root RELEASE PACKAGE: prints the folder of another Debian's smallest root file system, for its Python; it is kept. A release that
 # is not out yet may be older on a mirror than it says that it is valid.
 python_root() {
 	local folder=$CACHE/root-$1-$2
@@ -157,7 +157,12 @@ python_root() {
 	printf '%s\n' "$folder"
 }
 
-# Prints the folders with Pythons that this machine's release does not have, as PROFD_PYTHON_ROOTS names them.
+# A Debian with an older glibc (2.31), whose Python has no new torch.
+# shellcheck disable=SC2034
+OLD_GLIBC='bullseye python3.9'
+
+# python_roots [RELEASE PACKAGE]...: prints the folders with Pythons that this machine's release does not have, as PROFD_PYTHON_ROOTS names
+# them, those of its arguments as well.
 python_roots() {
 	local release package folder folders=
 	while read -r release package; do
@@ -166,10 +171,7 @@ python_roots() {
 		else
 			say "$package of $release cannot be had, and is not tried"
 		fi
-	done <<-END
-		trixie python3.13
-		sid python3.14
-	END
+	done < <(printf '%s\n' 'trixie python3.13' 'sid python3.14' "$@")
 	printf '%s\n' "$folders"
 }
 

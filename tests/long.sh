@@ -83,7 +83,7 @@ long_steps() { test_all_steps "${PYTEST_ARGUMENTS[@]}"; }
 long_attach() {
 	local folders status=0
 	need mmdebstrap
-	folders=$(python_roots)
+	folders=$(python_roots "$OLD_GLIBC")
 	PROFD_PYTHON_ROOTS=$folders PROFD_ATTACHMENTS=$(by_form "$1" 100 1000) run_pytest -n 0 -s -m "" tests/e2e/test_attach_{slot,table}.py || status=1
 	[ "$1" = short ] || PROFD_PYTHON_ROOTS=$folders PROFD_ATTACH_LOOPS=all run_pytest -n 0 -s -m "" tests/e2e/test_attach_{containers,loops}.py || status=1
 	"$ROOT/dev" demo attach || status=1

@@ -198,7 +198,7 @@ test_short() {
 test_attach() {
 	local folders
 	need mmdebstrap
-	folders=$(python_roots)
+	folders=$(python_roots "$OLD_GLIBC")
 	PROFD_PYSPY=$(pyspy)
 	export PROFD_PYSPY
 	say "attach: processes that were started without anything"

@@ -35,6 +35,17 @@ print("ready", flush=True)
 print(work(sys.argv[1]), flush=True)
 sys.exit(7)
 """
+# The same in Perl: of all programs in C the one with libdl and libpthread that each root has.
+PERL = r"""
+$| = 1;
+print "ready\n";
+while (not -e $ARGV[0]) {
+    my %held = map { $_ => "$_" x 40 } 1 .. 200;
+    select(undef, undef, undef, 0.001);
+}
+print "as ever\n";
+exit 7;
+"""
 # The root is this machine's or another one's, read-only, with a /tmp of its own in which the daemon's folder is seen, and nothing else.
 ENTER = """
 set -e
@@ -58,6 +69,11 @@ def pythons():
         for path in sorted((root / "usr/bin").glob("python3.*[0-9]")):
             found[f"{path.name} of {root.name}"] = (str(root), "/" + str(path.relative_to(root)))
     return found
+
+
+def perls():
+    """Of other roots, as pythons() has them."""
+    return {f"perl of {root.name}": (str(root), "/usr/bin/perl") for root in ROOTS if (root / "usr/bin/perl").exists()}
 
 
 @contextlib.contextmanager
@@ -109,6 +125,21 @@ def test_from_the_machine_into_a_container(profd, tmp_path, which, users):
         assert profd.process(pid)["pid"] == pid
         profd.run("detach", "--pid", pid)
         wait_for(lambda: not agent_threads(pid), what="its end")
+        end.write_text("")
+        out, err = job.communicate(timeout=30)
+        assert (job.returncode, out, err) == (7, "as ever\n", "")
+
+
+@pytest.mark.parametrize("which", sorted(perls()))
+def test_a_program_in_c_with_another_glibc(profd, tmp_path, which):
+    """It has neither our loader nor our libraries; where they are of before 2.34, it finds dlopen and pthread_create in libraries of their own."""
+    root, perl = perls()[which]
+    with contained(profd, tmp_path, root, perl, "", code=PERL) as (job, pid, end):
+        for _ in range(2):
+            assert json.loads(profd.run("attach", "--pid", pid, "--timeout", "60s", "--format", "json").stdout)["way"] == "thread"
+            assert profd.trigger(pid, "--duration", "50ms")["status"] == "complete"
+            profd.run("detach", "--pid", pid)
+            wait_for(lambda: not agent_threads(pid), what="its end")
         end.write_text("")
         out, err = job.communicate(timeout=30)
         assert (job.returncode, out, err) == (7, "as ever\n", "")

@@ -22,7 +22,7 @@ import pytest
 import gpu
 from conftest import BUILD, WORKLOADS, wait_for
 from test_attach import bare
-from test_attach_containers import contained, pythons
+from test_attach_containers import JOB, PERL, contained, perls, pythons
 from pythons import PYTHONS
 
 ATTACHMENTS = int(os.environ.get("PROFD_ATTACHMENTS", "12"))
@@ -190,8 +190,8 @@ class Target:
 
 
 class Contained:
-    def __init__(self, root, python, users):
-        self.how = root, python, users
+    def __init__(self, root, program, users, code=JOB):
+        self.how = root, program, users, code
 
     @contextlib.contextmanager
     def running(self, profd):
@@ -239,6 +239,8 @@ def targets(work):
         for name, (root, python) in pythons().items():
             found[f"{name}, contained"] = Contained(root, python, "")
             found[f"{name}, user namespace"] = Contained(root, python, "--user --map-root-user")
+        for name, (root, perl) in perls().items():
+            found[f"C, {name}, contained"] = Contained(root, perl, "", PERL)
     return found
 
 

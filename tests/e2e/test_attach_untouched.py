@@ -52,6 +52,42 @@ def test_a_filter_of_one_thread(profd):
         ends_untouched(job)
 
 
+# As Docker's profile: in place before the program starts, it answers EPERM to what a container is not to do.
+PROFILE = """
+import ctypes, os, sys
+class F(ctypes.Structure): _fields_ = [("c", ctypes.c_ushort), ("t", ctypes.c_ubyte), ("f", ctypes.c_ubyte), ("k", ctypes.c_uint)]
+class P(ctypes.Structure): _fields_ = [("n", ctypes.c_ushort), ("f", ctypes.POINTER(F))]
+# ptrace, mount, umount2, kexec_load, keyctl, unshare, perf_event_open, setns, process_vm_readv, process_vm_writev, bpf, userfaultfd
+denied = [101, 165, 166, 246, 250, 272, 298, 308, 310, 311, 321, 323]
+rows = [F(0x20, 0, 0, 0)]
+for number in denied:
+    rows += [F(0x15, 0, 1, number), F(6, 0, 0, 0x50000 + 1)]
+rows.append(F(6, 0, 0, 0x7fff0000))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, ctypes.byref(P(len(rows), (F * len(rows))(*rows)))) == 0
+os.execv(sys.executable, [sys.executable, "-c", sys.argv[1]])
+"""
+CONFINED = """
+import ctypes, sys
+libc = ctypes.CDLL(None, use_errno=True)
+print(libc.syscall(310, 1, 0, 0, 0, 0, 0), ctypes.get_errno(), flush=True)
+sys.stdin.read()
+print("the end", flush=True)
+"""
+
+
+def test_a_filter_from_before_the_program(profd):
+    """What it forbids cannot be seen from outside, and some of them kill: refused beforehand. Where it stands can be read all the same."""
+    with process("/usr/bin/python3", "-c", PROFILE, CONFINED, ready=False) as job:
+        assert job.stdout.readline() == b"-1 1\n"
+        result, said = foreseen(profd, job.pid)
+        assert result == "failed" and "has a filter of system calls (seccomp)" in said and "profd run" in said, said
+        assert said in attach(profd, job.pid, 1).stderr
+        assert "<module> (<string>:" in profd.run("stack", "--pid", job.pid).stdout
+        assert not has_agent(job.pid)
+        ends_untouched(job)
+
+
 @pytest.mark.parametrize("how, number", [("epoll", 232), ("sigwait", 128), ("semop", 220), ("recv", 45), ("read", 0), ("all", 45), ("lowat", 45), ("constant", 271)])
 def test_a_call_that_would_end_is_left_alone(profd, how, number):
     """signal(7): these give EINTR after a stop, or less than was asked for."""

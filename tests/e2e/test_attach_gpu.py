@@ -59,7 +59,7 @@ def test_detached(profd, release, script):
 
     def record():
         profd.run("attach", "--pid", job.pid)
-        captures.append(profd.trigger(job.pid, *STEPS, 3, "--memory"))
+        captures.append(profd.trigger(job.pid, *STEPS, 3, "--preset", "full"))
         assert enabled_after(calls(log))[1] == 0
 
     def detach():
@@ -73,7 +73,7 @@ def test_detached(profd, release, script):
     record()
     detach()
     profd.run("attach", "--pid", job.pid)
-    trigger = profd.follow("--pid", job.pid, *STEPS, 90000, "--memory")
+    trigger = profd.follow("--pid", job.pid, *STEPS, 90000, "--preset", "full")
     wait_for(lambda: len(enabled_after(calls(log))[0]) > 1, what="CUPTI's kinds")
     profd.wait_recorded(job.pid)
     detach()

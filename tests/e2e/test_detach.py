@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import time
 
@@ -10,7 +11,8 @@ import pytest
 import fake_agent as fake
 from conftest import BUILD, stop, wait_for
 from proc import of_threads, opened
-from test_attach import TRAIN, begin, trains
+from test_attach import TRAIN, begin, counted, trains
+from test_nvtx_capture import RANGES, query
 
 TORCH = os.environ.get("PROFD_TORCH_NEWEST")
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="x86-64 alone")
@@ -117,6 +119,92 @@ def test_in_the_middle_of_a_capture(profd, tmp_path):
     assert captured["steps_recorded"] > 0
     nothing_runs(profd, job.pid)
     trains(job, stay, lambda steps: begin(profd, [TORCH, tmp_path / "train.py", steps]))
+
+
+# It has layers, ranges of NVTX, and gives memory back. What it tells at its end are hooks of Python's.
+ALL_KINDS = (HOOKED.replace("losses = []", """losses = []
+import gc, threading
+hooks = lambda: (gc.callbacks, gc.get_threshold(), sys.gettrace(), sys.getprofile(), threading.gettrace(), threading.getprofile())
+first = hooks()
+""").replace("    loss.backward()", """    torch.cuda.nvtx.range_push("of NVTX")
+    loss.backward()
+    torch.cuda.nvtx.range_pop()""")
+    .replace("print(len(losses)", """print("its hooks are", "the same" if hooks() == first else hooks())
+print(len(losses)"""))
+
+
+def agents_words(pid):
+    """{where: value} of all words of torch's libraries' data (slots, tables of functions) that lead into the agent's library."""
+    rows = [line.split(maxsplit=5) + [""] for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()]
+    places = [(*(int(end, 16) for end in row[0].split("-")), row[1], row[5].strip()) for row in rows]
+    agent = [place[:2] for place in places if "libprofd_agent" in place[3]]
+    low, high = min(start for start, _ in agent), max(end for _, end in agent)
+    # All but the lowest three bytes of an address in there.
+    upper = re.compile(b"|".join(re.escape(part.to_bytes(5, "little")) for part in range(low >> 24, (high >> 24) + 1)))
+    found, before = {}, ""
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for start, end, rights, path in places:
+            before = path or before  # what has no name lies behind what it belongs to
+            if "/torch/lib/" in before and rights[0] == "r" and "x" not in rights:
+                words = words_at(memory, start, end)
+                numbers = (seen.start() // 8 for seen in upper.finditer(words) if seen.start() % 8 == 3)
+                found.update((start + 8 * n, word) for n in numbers if low <= (word := int.from_bytes(words[8 * n:8 * n + 8], "little")) < high)
+    return found
+
+
+def words_at(memory, start, end):
+    memory.seek(start)
+    return memory.read(end - start)
+
+
+def words_of(pid, places):
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        return {place: words_at(memory, place, place + 8) for place in places}
+
+
+def told_of(profd, captured):
+    """What is the same in each recording of the same steps."""
+    def rows(sql):
+        return query(profd, captured, sql)
+    shown = profd.show(captured["capture_id"], "--by", "modules", "--limit", "0")["modules"]
+    return {"operators": counted(profd, captured), "modules": sorted((row["path"], row["calls"]) for row in shown), "ranges": rows(RANGES),
+            "memory": rows("select taken, taken_bytes, given_back, given_back_bytes from memory_steps where step > 0 order by step"),
+            "stacks": rows("select count(*) from operators where step > 0 and stack is not null")}
+
+
+@needs_torch
+def test_all_kinds_in_the_middle_of_a_capture(profd, tmp_path):
+    """--preset full: neither callbacks, slots of torch's libraries, tables of NVTX, threads nor descriptors are left, and the next recording tells what the
+    first one told."""
+    (tmp_path / "train.py").write_text(ALL_KINDS)
+    stay = tmp_path / "stay"
+    stay.touch()
+    hooked = tmp_path / "hooked"
+    job = begin(profd, [TORCH, tmp_path / "train.py", stay, hooked])
+    wait_for(lambda: hooked.exists() and hooked.read_text(), what="a step without a callback")
+    opened_before, told = settled(lambda: descriptors(job.pid)), []
+    for turn in range(2):
+        profd.run("attach", "--pid", job.pid)
+        profd.wait_steps(job.pid, 5)
+        captured = profd.trigger(job.pid, "--preset", "full", "--steps", "3")
+        assert captured["status"] == "complete", captured
+        told.append(told_of(profd, captured))
+        idle = agents_words(job.pid)
+        trigger = profd.follow("--pid", job.pid, "--preset", "full", "--steps", 90000)
+        wait_for(lambda: trigger.poll() is not None or (profd.process(job.pid) or {}).get("state") == "recording", what="the recording")
+        assert trigger.poll() is None, trigger.communicate()
+        held = agents_words(job.pid)
+        assert len(held) > len(idle), "no slot of torch's leads to the agent"
+        profd.run("detach", "--pid", job.pid)
+        assert trigger.wait(60) == 5, trigger.communicate()
+        nothing_runs(profd, job.pid)
+        wait_for(lambda: hooked.read_text().split()[-1] == "False", what="a step without a callback")
+        assert agents_words(job.pid) == {} and descriptors(job.pid) == opened_before
+        left = words_of(job.pid, held)
+        assert not turn or left == first_left, "another function in a slot than after the first time"
+        first_left = left
+    assert told[0] == told[1] and all(told[0].values()) and told[0]["stacks"] != [(0,)], told
+    trains(job, stay, lambda steps: begin(profd, [TORCH, tmp_path / "train.py", steps, tmp_path / "untouched"]))
 
 
 @needs_torch

@@ -15,6 +15,7 @@ TURNS=4
 verb_readers() {
 	# shellcheck disable=SC2086
 	need $BUILD_PACKAGES python3 python3-venv nodejs
+	want chromium
 	build_plain
 	fetch_readers
 	PROFD_BUILD=$ROOT/build exec /usr/bin/python3 tests/e2e/readers/readers.py "$@"

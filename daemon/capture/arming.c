@@ -4,7 +4,7 @@
 #include "ending.h"
 #include "live.h"
 #include "numbers.h"
-#include "process_stat.h"
+#include "patience.h"
 #include "trigger.h"
 #include "proto/base/clock.h"
 #include "daemon/catalogue/retention.h"
@@ -189,8 +189,8 @@ void capture_armed(struct capture *capture, const struct message_armed *message)
 	if (capture->state != STATE_ASKED || capture->unsent)
 		return;
 	/* One that was late is no measure of how long the next one takes. */
-	if (took > PROCESS_PATIENCE_NS)
-		took = PROCESS_PATIENCE_NS;
+	if (took > PATIENCE_NS)
+		took = PATIENCE_NS;
 	live_of(server)->arm_ns = took > usual ? took : usual;
 	capture->armed_step = message->step;
 	capture->state = STATE_RUNNING;

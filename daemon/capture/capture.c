@@ -5,7 +5,7 @@
 #include "ending.h"
 #include "live.h"
 #include "orphans.h"
-#include "process_stat.h"
+#include "patience.h"
 #include "progress.h"
 #include "switching.h"
 #include "trigger.h"
@@ -15,7 +15,6 @@
 #include "daemon/core/manager.h"
 #include "daemon/core/server.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -248,25 +247,6 @@ void captures_out_of_space(struct server *server, const struct space *space)
 	}
 }
 
-/* Has its agent kept us waiting so long? What it has said already, and we have not come to read, is no fault of its own; one
- * that never stops talking gains little by it. */
-static bool overdue(const struct capture *capture, uint64_t since, uint64_t patience, uint64_t now)
-{
-	if (now < since + patience)
-		return false;
-	struct pollfd unread = {capture->process ? capture->process->conn->fd : -1, POLLIN, 0};
-	return now > since + 4 * patience || poll(&unread, 1, 0) <= 0;
-}
-
-/* Has its agent left ARM unanswered? */
-static bool is_silent(const struct capture *capture, uint64_t now)
-{
-	if (now < capture->asked_at + PROCESS_PATIENCE_NS)
-		return false;
-	uint64_t patience = capture->process ? process_patience(capture->process->who.pid) : PROCESS_PATIENCE_NS;
-	return overdue(capture, capture->asked_at, patience, now);
-}
-
 void capture_tick(struct capture *capture, uint64_t now)
 {
 	if (capture->state == STATE_ORPHAN) {
@@ -285,14 +265,14 @@ void capture_tick(struct capture *capture, uint64_t now)
 		arming_work(capture);
 		return;
 	}
-	if (capture->state == STATE_ASKED && is_silent(capture, now)) {
+	if (capture->state == STATE_ASKED && patience_is_silent(capture->process, capture->asked_at, now)) {
 		capture_cancel(capture, REASON_DEADLINE);
 		/* What the agent does not read waits in its socket, descriptors too. It gets no more until it says something. */
 		if (capture->process)
 			capture->process->silent = true;
 		char sentence[64];
 		snprintf(sentence, sizeof sentence, "its agent does not answer: %s",
-			 capture->process ? process_silence(capture->process->who.pid) : "it is gone");
+			 patience_sentence(capture->process));
 		capture_refused(capture, ERROR_FAILED, sentence);
 		return;
 	}
@@ -309,7 +289,7 @@ void capture_tick(struct capture *capture, uint64_t now)
 		retention_press(capture->server);
 	if (capture->deadline && now > capture->deadline)
 		capture_cancel(capture, REASON_DEADLINE);
-	if (capture->cancelled_at && overdue(capture, capture->cancelled_at, CANCEL_NS, now)) {
+	if (capture->cancelled_at && patience_over(capture->process, capture->cancelled_at, CANCEL_NS, now)) {
 		if (capture->facts.cycle && !capture_has_begun(capture)) {
 			capture_drop(capture);
 			return;

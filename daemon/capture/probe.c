@@ -4,19 +4,18 @@
 #include "daemon/core/connection.h"
 #include "daemon/core/server.h"
 #include "live.h"
-#include "process_stat.h"
+#include "patience.h"
 #include "proto/message.h"
 #include "registry.h"
 
 /* How long it may take to end what is recorded, until the daemon has all of it, and to leave. */
 #define DETACH_NS 8000000000ull
 
-static void ask(struct probe *probe, struct process *process, const void *message, size_t bytes, uint64_t patience)
+static void ask(struct probe *probe, struct process *process, const void *message, size_t bytes)
 {
 	struct live *live = live_of(process->server);
 	probe->process = process;
-	probe->longer = false;
-	probe->deadline = clock_monotonic() + patience;
+	probe->asked_at = clock_monotonic();
 	/* Agents answer in the order of the questions. */
 	struct probe **end = &live->probes;
 	while (*end)
@@ -31,14 +30,14 @@ void probe_start(struct probe *probe, struct process *process)
 {
 	struct message_probe message = MESSAGE_INIT(PROBE, probe);
 	probe->to_leave = false;
-	ask(probe, process, &message, sizeof message, PROCESS_PATIENCE_NS);
+	ask(probe, process, &message, sizeof message);
 }
 
 void probe_detach(struct probe *probe, struct process *process)
 {
 	struct message_detach message = MESSAGE_INIT(DETACH, detach);
 	probe->to_leave = true;
-	ask(probe, process, &message, sizeof message, DETACH_NS);
+	ask(probe, process, &message, sizeof message);
 }
 
 void probe_cancel(struct probe *probe)
@@ -87,14 +86,8 @@ void probes_tick(struct server *server, uint64_t now)
 {
 	for (struct probe *probe = live_of(server)->probes, *next; probe; probe = next) {
 		next = probe->next;
-		if (now < probe->deadline)
-			continue;
-		if (!probe->to_leave && !probe->longer &&
-		    process_patience(probe->process->who.pid) > PROCESS_PATIENCE_NS) {
-			probe->longer = true;
-			probe->deadline += PROCESS_PATIENCE_MOST_NS - PROCESS_PATIENCE_NS;
-			continue;
-		}
-		end(probe, ERROR_TIMEOUT);
+		if (probe->to_leave ? patience_over(probe->process, probe->asked_at, DETACH_NS, now)
+				    : patience_is_silent(probe->process, probe->asked_at, now))
+			end(probe, ERROR_TIMEOUT);
 	}
 }

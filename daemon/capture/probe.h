@@ -15,8 +15,8 @@ struct server;
 struct probe {
 	struct probe *next;	 /* ours */
 	struct process *process; /* who is asked; NULL: the question is not under way. Ours */
-	uint64_t deadline;	 /* CLOCK_MONOTONIC ns; ours */
-	bool to_leave, longer;	 /* asked by probe_detach; it has got more time, as it is not stopped. Ours */
+	uint64_t asked_at;	 /* CLOCK_MONOTONIC ns; ours */
+	bool to_leave;		 /* asked by probe_detach; ours */
 	/* The agent's word on one collector. */
 	void (*told)(struct probe *probe, const struct message_collector *answer);
 	/* It has told all (NONE), its process is gone (GONE), or it does not answer (TIMEOUT). probe->process is NULL already. */

@@ -84,14 +84,8 @@ bool process_has_ended(pid_t pid, uint64_t start_time)
 	return stat.flags & (FLAG_EXITING | FLAG_SIGNALED) || stat.pending & 1ul << (SIGKILL - 1);
 }
 
-uint64_t process_patience(pid_t pid)
+bool process_is_stopped(pid_t pid)
 {
 	struct process_stat stat;
-	bool stopped = read_stat(pid, &stat) && (stat.state == 'T' || stat.state == 't');
-	return stopped ? PROCESS_PATIENCE_NS : PROCESS_PATIENCE_MOST_NS;
-}
-
-const char *process_silence(pid_t pid)
-{
-	return process_patience(pid) == PROCESS_PATIENCE_NS ? "the process is stopped" : "nothing came for 10 s";
+	return read_stat(pid, &stat) && (stat.state == 'T' || stat.state == 't');
 }

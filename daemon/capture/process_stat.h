@@ -14,12 +14,7 @@ pid_t process_parent(pid_t pid);
  * maybe other threads that have not ended yet. */
 bool process_has_ended(pid_t pid, uint64_t start_time);
 
-/* How long an agent may take to answer, at the least and at the most. */
-#define PROCESS_PATIENCE_NS 2000000000ull
-#define PROCESS_PATIENCE_MOST_NS 10000000000ull
-/* Which of both for this process: the first where it is stopped, by a signal or a debugger. What is not may wait for a processor for long. */
-uint64_t process_patience(pid_t pid);
-/* "the process is stopped", or for how long it was waited. Static. */
-const char *process_silence(pid_t pid);
+/* By a signal or a debugger. */
+bool process_is_stopped(pid_t pid);
 
 #endif

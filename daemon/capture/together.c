@@ -334,11 +334,17 @@ void together_ended(struct trigger *trigger, const struct capture *capture)
 	if (!together || !together->at_step || together->armed < 2 || capture->facts.cycle || !first ||
 	    first == together->at_step)
 		return;
-	char text[SENTENCE_BYTES], job[160];
+	char text[SENTENCE_BYTES], job[160], apart[160] = "";
+	/* The others have begun by the time one is found to be late. */
+	if (first >= together->at_step + together->schedule.active)
+		snprintf(apart, sizeof apart,
+			 ", and has no step in common with ranks that were; --warmup %" PRIu64
+			 " would have been enough",
+			 first - together->at_step + together->schedule.warmup);
 	snprintf(job, sizeof job, "%s%s", *together->job ? " of job " : "", together->job);
 	snprintf(text, sizeof text,
-		 "rank %" PRId32 "%s began with step %" PRIu64 ", not with %" PRIu64 ": it was not ready in time",
-		 capture->facts.who.rank, job, first, together->at_step);
+		 "rank %" PRId32 "%s began with step %" PRIu64 ", not with %" PRIu64 ": it was not ready in time%s",
+		 capture->facts.who.rank, job, first, together->at_step, apart);
 	tell(trigger, together, text);
 }
 

@@ -169,8 +169,8 @@ class Agent:
     def state(self, index):
         return struct.unpack_from("<I", self.map, self.table_at + 64 * index)[0]
 
-    def done(self, reason=0, steps=3, capture=None):
-        self.say(DONE, struct.pack("<QIIQQQQQQQIIQ", self.capture if capture is None else capture, reason, steps, 101, 1000,
+    def done(self, reason=0, steps=3, capture=None, first=101):
+        self.say(DONE, struct.pack("<QIIQQQQQQQIIQ", self.capture if capture is None else capture, reason, steps, first, 1000,
                                    2000, 3, 4, 5, 6, 0, 2, 0))
 
     def close(self):

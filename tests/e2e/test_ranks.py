@@ -1,8 +1,11 @@
 """Several processes of one job: its ranks record the same steps, its launchers and workers are none of them."""
+import os
+import struct
 import time
 
 import pytest
 
+import fake_agent
 from conftest import BUILD, wait_for
 
 STEPS = BUILD / "workloads" / "steps"
@@ -105,21 +108,48 @@ def test_ranks_that_do_not_count_alike(profd):
     assert profd.json("trigger", "--job", "77", "--duration", "100ms")["together"] == []
 
 
-def test_a_number_that_is_missed(profd):
-    """A rank that runs away while it is armed: another number is chosen, and the ranks begin with that one."""
-    import fake_agent
-    import os
-    import struct
-    ranks(profd, [0, 0], step=0.3, head=3)
-    # The third rank counts as the others do, and has gone on by the time it answers.
+def third_rank(profd, step_ns=300_000_000):
+    """A fake agent: it counts as two real ranks do."""
+    ranks(profd, [0, 0], step=step_ns / 1e9, head=3)
     agent = fake_agent.Agent(profd.socket, job="77", rank=2, minor=2)
     for number in range(256):
-        struct.pack_into("<Q", agent.page, 48 + number * 8, 300_000_000)
+        struct.pack_into("<Q", agent.page, 48 + number * 8, step_ns)
+    return agent
+
+
+def ask_all(profd, agent, client):
+    """Triggers the three; the third stands still from now on: what is slow was done before."""
+    step = max(row["step"] for row in fake_agent.ask(profd.socket, "ps") if row.get("pid", os.getpid()) != os.getpid())
+    struct.pack_into("<QQ", agent.page, 16, step, time.monotonic_ns())
+    fake_agent.send(client, "trigger", **fake_agent.trigger_fields(targets={"job": "77"}))
+
+
+@pytest.mark.parametrize("late", [2, 20])
+def test_a_rank_that_is_late(profd, late):
+    """Its collectors come on when the others have begun: that is said, and where it is too late for a common step, that, and what helps."""
+    agent = third_rank(profd)
     with fake_agent.connect(profd.socket) as client:
-        # It stands still from now on: what is slow was done before.
-        step = max(row["step"] for row in fake_agent.ask(profd.socket, "ps") if row.get("pid", os.getpid()) != os.getpid())
-        struct.pack_into("<QQ", agent.page, 16, step, time.monotonic_ns())
-        fake_agent.send(client, "trigger", **fake_agent.trigger_fields(targets={"job": "77"}))
+        ask_all(profd, agent, client)
+        agent.arm()
+        rows = fake_agent.rows(client)
+        at = next(r for r in rows if r["row"] == "together")["at_step"]
+        begun = agent.begin()
+        agent.chunk(0, b"".join(fake_agent.step(i + 1, begun + i * 1000, 1000) for i in range(3)), 1)
+        agent.phase(fake_agent.END, steps=3, warmup=1)
+        agent.done(first=at + late)
+        said = next(r for r in rows if r["row"] == "together")["message"]
+        agent.connection.close()
+        assert f"rank 2 of job 77 began with step {at + late}, not with {at}: it was not ready in time" in said
+        assert ("has no step in common" in said) == (late == 20), said
+        # One warm-up step was asked for, and twenty more were needed.
+        assert ("--warmup 21" in said) == (late == 20), said
+
+
+def test_a_number_that_is_missed(profd):
+    """A rank that runs away while it is armed: another number is chosen, and the ranks begin with that one."""
+    agent = third_rank(profd)
+    with fake_agent.connect(profd.socket) as client:
+        ask_all(profd, agent, client)
         packet, (segment,) = agent.wait_for(fake_agent.ARM)
         capture, = struct.unpack_from("<Q", packet, 8)
         first, = struct.unpack_from("<Q", packet, 56)

@@ -4,7 +4,7 @@
  *                   "sentence":TEXT}*, end. Asks the agent by PROBE; touches nothing.
  */
 #include "daemon/capture/probe.h"
-#include "daemon/capture/process_stat.h"
+#include "daemon/capture/patience.h"
 #include "daemon/capture/registry.h"
 #include "daemon/core/connection.h"
 #include "daemon/core/reply.h"
@@ -60,7 +60,7 @@ static void over(struct probe *probe, const struct process *process, enum error 
 		snprintf(detail, sizeof detail, "%d", pid);
 	else
 		snprintf(detail, sizeof detail, "the agent of process %d does not answer: %s", pid,
-			 process_silence(process->who.pid));
+			 patience_sentence(process));
 	conn_error(conn, error, detail, pid);
 }
 

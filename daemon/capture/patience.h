@@ -1,0 +1,21 @@
+/* patience.h - how long an agent is waited for. Loop's thread. */
+#ifndef PROFD_DAEMON_CAPTURE_PATIENCE_H
+#define PROFD_DAEMON_CAPTURE_PATIENCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct process;
+
+/* An answer may take so long at the least. */
+#define PATIENCE_NS 2000000000ull
+
+/* Has it kept us waiting for so long? What it has said already, and we have not come to read, is no fault of its own; one that
+ * never stops talking gains little by it. process NULL: it is gone. */
+bool patience_over(const struct process *process, uint64_t since, uint64_t patience, uint64_t now);
+/* Has it left a question of that time unanswered? */
+bool patience_is_silent(const struct process *process, uint64_t since, uint64_t now);
+/* "the process is stopped", "it is gone", or for how long it was waited. Static. */
+const char *patience_sentence(const struct process *process);
+
+#endif

@@ -62,6 +62,7 @@ int64_t ingest_finish(struct work *work)
 	struct bound bound = {ingest, ingest->finish_most ? clock_thread() + ingest->finish_most : 0};
 	const struct store_watch watch = {look_at_bound, &bound};
 	struct store_finished finished;
+	uint64_t began = clock_monotonic(), began_cpu = clock_thread();
 	tell_losses(ingest);
 	tell_boundaries(ingest);
 	struct store_processors now;
@@ -75,10 +76,11 @@ int64_t ingest_finish(struct work *work)
 	if (*finished.warning)
 		log_line("capture %s: %s", ingest->ending.id, finished.warning);
 	log_verbose("capture %s: inserts %.1f ms (%.1f on a processor), derive %.1f ms (%.1f; %llu moved), summary "
-		    "%.1f ms, to disk %.1f ms, %.1f ms since the last boundary",
+		    "%.1f ms, to disk %.1f ms, %.1f ms since the last boundary; finish %.1f ms (%.1f on a processor)",
 		    ingest->ending.id, (double)ingest->inserted_ns / 1e6, (double)ingest->inserted_cpu / 1e6,
 		    (double)finished.derive_ns / 1e6, (double)finished.derive_cpu / 1e6,
 		    (unsigned long long)finished.moved, (double)finished.summary_ns / 1e6,
-		    (double)finished.disk_ns / 1e6, (double)finished.since_last / 1e6);
+		    (double)finished.disk_ns / 1e6, (double)finished.since_last / 1e6,
+		    (double)(clock_monotonic() - began) / 1e6, (double)(clock_thread() - began_cpu) / 1e6);
 	return WORK_DONE;
 }

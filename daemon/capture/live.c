@@ -30,8 +30,10 @@ int live_start(struct server *server)
 		error = work_pool_init(&live->ingest_pool, ingest, WORK_NICE, &server->outbox);
 	if (!error)
 		error = work_pool_init(&live->finish_pool, finish, WORK_NICE, &server->outbox);
-	if (!error)
+	if (!error) {
+		work_pool_may_grow(&live->ingest_pool);
 		work_pool_may_grow(&live->finish_pool);
+	}
 	return error;
 }
 

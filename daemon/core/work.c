@@ -270,7 +270,9 @@ static void *pool_thread(void *argument)
 		}
 		if (work->due > clock_monotonic()) {
 			struct timespec until = {(time_t)(work->due / 1000000000u), (long)(work->due % 1000000000u)};
+			pool->idle++;
 			pthread_cond_timedwait(&pool->changed, &pool->lock, &until);
+			pool->idle--;
 			continue;
 		}
 		take(pool, work);
@@ -331,6 +333,13 @@ static int begin_thread(struct work_pool *pool)
 	return 0;
 }
 
+/* Locked. */
+static void grow(struct work_pool *pool)
+{
+	if (pool->running < pool->usual + pool->extra)
+		begin_thread(pool);
+}
+
 int work_pool_init(struct work_pool *pool, unsigned threads, int nice_by, struct work_outbox *outbox)
 {
 	*pool = (struct work_pool){.outbox = outbox, .nice = nice_by};
@@ -385,8 +394,8 @@ void work_submit(struct work_pool *pool, struct work *work)
 	work->lane = lane_of(pool, work->owner);
 	bool first = !work->lane->root && work->lane->running == 0;
 	put_back(pool, work);
-	if (first && pool->waiting > pool->idle && pool->running < pool->usual + pool->extra)
-		begin_thread(pool);
+	if (first && pool->waiting > pool->idle)
+		grow(pool);
 	pthread_cond_signal(&pool->changed);
 	pthread_mutex_unlock(&pool->lock);
 }
@@ -395,8 +404,11 @@ void work_kick(struct work_pool *pool, struct work *work)
 {
 	pthread_mutex_lock(&pool->lock);
 	work->kicked = true;
-	if (work->waits)
+	if (work->waits) {
 		move_to_top(work);
+		if (work->lane->running == 0 && pool->idle == 0)
+			grow(pool);
+	}
 	pthread_cond_broadcast(&pool->changed);
 	pthread_mutex_unlock(&pool->lock);
 }

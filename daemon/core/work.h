@@ -85,7 +85,7 @@ struct work_pool {
 	struct work_outbox *outbox;
 	struct work_thread threads[WORK_THREADS_MAX + WORK_EXTRA_MAX];
 	unsigned usual, extra;	/* threads: always, and at most beside them */
-	unsigned running, idle; /* threads that there are, and those of them that wait for work */
+	unsigned running, idle; /* threads that there are, and those of them that wait for work, or until it is due */
 	unsigned waiting;	/* pieces of work */
 	int nice;
 	bool stop;
@@ -95,8 +95,8 @@ struct work_pool {
 #define WORK_NICE 5
 /* Starts the threads, with all signals blocked; their priority is that of the loop less `nice_by`. 0 or a negative errno. */
 int work_pool_init(struct work_pool *pool, unsigned threads, int nice_by, struct work_outbox *outbox);
-/* For a pool whose pieces may take minutes: where all threads are at work, an owner of whom none is running gets one
- * more. */
+/* For a pool whose pieces may take long, by somebody's will even: where all threads are at work, an owner of whom none is running gets
+ * one more. */
 void work_pool_may_grow(struct work_pool *pool);
 /* Waits for what is running; what only waits is not run again. */
 void work_pool_deinit(struct work_pool *pool);

@@ -52,6 +52,20 @@ static unsigned threads_of(struct work_pool *pool)
 	return running;
 }
 
+/* Two threads have nothing to do, and so many pieces are not due yet. */
+static void wait_idle(struct work_pool *pool, unsigned pieces)
+{
+	bool idle = false;
+	for (int i = 0; i < 5000 && !idle; i++) {
+		pthread_mutex_lock(&pool->lock);
+		idle = pool->idle == 2 && pool->waiting == pieces;
+		pthread_mutex_unlock(&pool->lock);
+		if (!idle)
+			usleep(1000);
+	}
+	assert_true(idle);
+}
+
 static void wake(void *context)
 {
 	(void)context;
@@ -126,6 +140,45 @@ static void test_nobody_waits_for_another(void **state)
 	work_outbox_deinit(&outbox);
 }
 
+/* Comes again after an hour, if nobody asks before. */
+static int64_t run_seldom(struct work *work)
+{
+	run(work);
+	return 3600ll * 1000000000;
+}
+
+/* What waits to be due, and is asked for now, waits for no thread that others hold. */
+static void test_what_is_kicked_waits_for_nobody(void **state)
+{
+	(void)state;
+	struct work_outbox outbox;
+	struct work_pool pool;
+	struct piece many[3], other = {.name = 'b', .work = {.run = run_seldom, .owner = 2}};
+	memset(order, 0, sizeof order);
+	atomic_store(&held, -2);
+	atomic_store(&taken, 0);
+	atomic_store(&began, 0);
+	work_outbox_init(&outbox, wake, NULL);
+	assert_int_equal(work_pool_init(&pool, 2, 0, &outbox), 0);
+	work_pool_may_grow(&pool);
+	wait_idle(&pool, 0);
+	work_submit(&pool, &other.work);
+	wait_began(1);
+	wait_idle(&pool, 1);
+	atomic_store(&held, 1);
+	for (int i = 0; i < 3; i++) {
+		many[i] = (struct piece){.name = 'a', .work = {.run = run, .owner = 1}};
+		work_submit(&pool, &many[i].work);
+	}
+	wait_began(3);
+	work_kick(&pool, &other.work);
+	wait_began(4);
+	assert_string_equal(order, "baab");
+	atomic_store(&held, -1000);
+	work_pool_deinit(&pool);
+	work_outbox_deinit(&outbox);
+}
+
 /* What is not due is not taken for its owner's sake, and of one owner what came first comes first. */
 static void test_in_order(void **state)
 {
@@ -158,6 +211,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_who_comes_next),
 		cmocka_unit_test(test_nobody_waits_for_another),
+		cmocka_unit_test(test_what_is_kicked_waits_for_nobody),
 		cmocka_unit_test(test_in_order),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

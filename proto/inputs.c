@@ -182,7 +182,7 @@ static int skip_item(struct reader *reader, int depth)
 static int put_tensor_list(struct reader *reader, uint32_t count, int is_cut)
 {
 	size_t dims = reader->dims.n, strides = reader->strides.n;
-	int defined = 1, is_long = is_cut || count > INPUTS_TENSORS_SHOWN;
+	int defined = 1, is_long = is_cut || count > INPUTS_TENSORS_MAX;
 	text_put(&reader->dims, "[");
 	text_put(&reader->strides, "[");
 	for (uint32_t i = 0; i < count; i++) {
@@ -297,13 +297,11 @@ int inputs_to_json(const uint32_t *words, size_t n, struct inputs_text *ret_text
 	int error = n > LIMIT_INPUTS_WORDS ? -EPROTO : 0;
 	ret_text->dims[0] = ret_text->types[0] = ret_text->strides[0] = ret_text->concrete[0] = 0;
 	put_all(&reader, "[");
-	for (int first = 1; !error && reader.at < n && item_kind(words[reader.at]) != INPUTS_END; first = 0) {
+	for (int first = 1; !error && reader.at < n; first = 0) {
 		put_all(&reader, first ? "" : ", ");
 		error = put_item(&reader);
 	}
 	put_all(&reader, "]");
-	if (!error && reader.at < n && reader.at + 1 != n)
-		error = -EPROTO; /* END is the last word or none */
 	if (!error &&
 	    (reader.dims.overflow || reader.types.overflow || reader.strides.overflow || reader.concrete.overflow))
 		error = -EPROTO;

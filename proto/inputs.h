@@ -14,7 +14,6 @@
  *     BOOL      value:1
  *     LIST      cut:1 type:3 count:16          count items follow; a cut list had more
  *     OTHER     tag:16                         a kind of value that is not described
- *     END                                      the inputs after this did not fit
  *
  * No globals, no memory: safe on any thread. */
 #ifndef PROFD_PROTO_INPUTS_H
@@ -34,7 +33,6 @@ enum inputs_kind {
 	INPUTS_BOOL = 6,
 	INPUTS_LIST = 7,
 	INPUTS_OTHER = 8,
-	INPUTS_END = 9,
 };
 #define INPUTS_KIND_SHIFT 28
 #define INPUTS_WORD(kind, rest) ((uint32_t)(kind) << INPUTS_KIND_SHIFT | (uint32_t)(rest))
@@ -61,11 +59,10 @@ enum inputs_list {
 /* Lists within lists that are described; what lies deeper is OTHER. */
 #define INPUTS_DEPTH_MAX 3
 
-/* Longest list of scalars that is described, as in Kineto; what is longer becomes OTHER. Lists of tensors are taken as far
- * as there is room. */
+/* Longest list of scalars that is described, as in Kineto; what is longer becomes OTHER. */
 #define INPUTS_SCALARS_MAX 30u
-/* Longest list of tensors whose sizes stand in the JSON texts, as in Kineto; of a longer one only the type does. */
-#define INPUTS_TENSORS_SHOWN 30u
+/* Longest list of tensors whose sizes are described, as in Kineto; of a longer one the type alone is: a cut list of no items. */
+#define INPUTS_TENSORS_MAX 30u
 /* Items taken of a list of anything else. */
 #define INPUTS_GENERIC_MAX 8u
 
@@ -81,7 +78,7 @@ struct inputs_text {
 };
 
 /* Writes the texts of a description of n words out of another process (already copied). Returns 0, or -EPROTO where it
- * is not well formed; the texts are then empty. A description that ends in END (cut) yields the inputs before it. */
+ * is not well formed; the texts are then empty. */
 int inputs_to_json(const uint32_t *words, size_t n, struct inputs_text *ret_text);
 
 /* A dtype as Kineto spells it ("float", "c10::BFloat16"), "" for a number that is none. */
@@ -90,7 +87,7 @@ const char *inputs_dtype_name(unsigned dtype);
 /* Writers, for the agent. A writer that is full takes nothing more and remembers it. */
 struct inputs_writer {
 	uint32_t *words;
-	uint32_t n, limit; /* limit leaves one word for END */
+	uint32_t n, limit;
 	uint32_t full;
 };
 
@@ -98,16 +95,14 @@ static inline void inputs_init(struct inputs_writer *writer, uint32_t *words, ui
 {
 	writer->words = words;
 	writer->n = 0;
-	writer->limit = limit - 1;
+	writer->limit = limit;
 	writer->full = 0;
 }
 
-/* Ends the description and returns its length in words; 0 where the operator has no inputs. */
-static inline uint32_t inputs_finish(struct inputs_writer *writer)
+/* The description's length in words: 0 where the operator has no inputs, more than there is room for where they do not fit. */
+static inline uint32_t inputs_finish(const struct inputs_writer *writer)
 {
-	if (writer->full)
-		writer->words[writer->n++] = INPUTS_WORD(INPUTS_END, 0);
-	return writer->n;
+	return writer->full ? writer->limit + 1 : writer->n;
 }
 
 static inline uint32_t *inputs_room(struct inputs_writer *writer, uint32_t words)

@@ -12,8 +12,9 @@
 #define LIMIT_EVENT_BYTES 512
 /* One interned text. Kernel names of template libraries reach 8 KiB; what is longer is cut and counted. */
 #define LIMIT_STRING_BYTES 16384
-/* One interned inputs description (shapes and scalars of one operator call), in 32-bit words. */
-#define LIMIT_INPUTS_WORDS 512
+/* One interned inputs description (shapes and scalars of one operator call), in 32-bit words: seven lists of 30 tensors of
+ * rank 4, as optimizers' operators take them, fit. */
+#define LIMIT_INPUTS_WORDS 2048
 
 /* A chunk is what one thread owns at a time: 64 KiB hold about 800 operators, so that a thread asks for a new one about
  * once a millisecond at the highest rate, and 1,000 threads stay below 64 MiB. */

@@ -4,6 +4,7 @@
 #define PROFD_AGENT_SINK_INTERNAL_H
 
 #include "agent/core/own.h"
+#include "proto/limits.h"
 #include "proto/segment.h"
 #include "agent/core/life.h"
 #include "sink.h"
@@ -71,6 +72,7 @@ struct sink_thread {
 
 	struct sink_named cache_static[SINK_CACHE];
 	struct sink_cached cache_text[SINK_CACHE];
+	uint32_t words[LIMIT_INPUTS_WORDS]; /* sink_words() */
 	struct sink_frame frames[SINK_DEPTH];
 };
 

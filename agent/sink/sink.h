@@ -156,6 +156,8 @@ uint32_t sink_string(struct sink_thread *thread, const char *text, size_t bytes,
 uint32_t sink_string_static(struct sink_thread *thread, const char *text, uint8_t kind);
 /* The same for an inputs description (proto/inputs.h), n words. 0: counted as inputless for `kind`. */
 uint32_t sink_inputs(struct sink_thread *thread, const uint32_t *words, size_t n, uint8_t kind);
+/* Room for LIMIT_INPUTS_WORDS words of it until the thread leaves: its own stack may be small. */
+uint32_t *sink_words(struct sink_thread *thread);
 
 /* For what is written in one go after the recording: waits until the daemon has made room for some MiB, at most until `deadline`
  * (CLOCK_MONOTONIC ns). 1, or 0 where there is not that much. Agent's thread. */

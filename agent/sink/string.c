@@ -163,6 +163,11 @@ uint32_t sink_string_static(struct sink_thread *t, const char *text, uint8_t kin
 	return id;
 }
 
+uint32_t *sink_words(struct sink_thread *t)
+{
+	return t->words;
+}
+
 uint32_t sink_inputs(struct sink_thread *t, const uint32_t *words, size_t n, uint8_t kind)
 {
 	uint32_t id = n <= LIMIT_INPUTS_WORDS ? lookup(t, words, (uint32_t)n * 4, 2, STRING_INPUTS) : 0;

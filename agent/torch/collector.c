@@ -125,7 +125,7 @@ static void *record_start(void **to, const void *function)
 		matched = !sink_within(thread, kind, is_user ? RANGE_SOURCE_TORCH_USER : 0, is_matched);
 	}
 	if (frame) {
-		uint32_t words[LIMIT_INPUTS_WORDS];
+		uint32_t *words = sink_words(thread);
 		uint32_t n = globs->shapes ? torch_describe_inputs(function, words) : 0;
 		frame->foreign[0] = (void *)(uintptr_t)frame_vtable;
 		frame->foreign[1] = matched ? MATCHED : NULL;

@@ -38,18 +38,39 @@ static int is_scalar(const struct torch_value *value)
 	       value->tag == torch_offsets.tag_double;
 }
 
+static int is_defined(const struct torch_value *value)
+{
+	return value->tag == torch_offsets.tag_tensor && value->pointer &&
+	       value->pointer != torch_symbols.undefined_tensor;
+}
+
+/* A long list of tensors by its type alone; one with an undefined tensor has none, as in Kineto. */
+static void put_long(struct inputs_writer *writer, const struct torch_value *begin, const struct torch_value *end)
+{
+	while (begin < end && is_defined(begin))
+		begin++;
+	if (begin < end)
+		inputs_put_other(writer, torch_offsets.tag_list);
+	else
+		inputs_list_end(inputs_list_begin(writer), INPUTS_LIST_TENSORS, 0, 1);
+}
+
 static void put_value(struct inputs_writer *writer, const struct torch_value *value, int depth);
 
 static void put_list(struct inputs_writer *writer, const void *list, int depth)
 {
 	const struct torch_value *begin = TORCH_AT(const struct torch_value *, list, TORCH_LIST_BEGIN);
 	const struct torch_value *end = TORCH_AT(const struct torch_value *, list, TORCH_LIST_END);
-	size_t count = end > begin ? (size_t)(end - begin) : 0, taken = 0, most = INPUTS_COUNT_MASK;
+	size_t count = end > begin ? (size_t)(end - begin) : 0, taken = 0, most = INPUTS_TENSORS_MAX;
 	enum inputs_list type = INPUTS_LIST_GENERIC;
 	uint32_t start = writer->n;
 
 	if (TORCH_AT(const void *, list, TORCH_LIST_ELEMENT_TYPE) == torch_offsets.tensor_type) {
 		type = INPUTS_LIST_TENSORS;
+		if (count > INPUTS_TENSORS_MAX) {
+			put_long(writer, begin, end);
+			return;
+		}
 	} else if (!count || is_scalar(begin)) {
 		type = INPUTS_LIST_SCALARS;
 	} else {

@@ -124,7 +124,7 @@ void torch_which_init(void);
 /* The object whose Optimizer.step the calling thread has entered, its class's name being `class`; 0 = not known. */
 OWN uint64_t (*torch_which)(const char *class, size_t bytes);
 
-/* Describes the inputs of `function` (proto/inputs.h) in `words`, LIMIT_INPUTS_WORDS long; returns how many it wrote. */
+/* Describes the inputs of `function` (proto/inputs.h) in `words`, LIMIT_INPUTS_WORDS long; returns how many, or more than that where there is no room. */
 uint32_t torch_describe_inputs(const void *function, uint32_t *words);
 
 /* A function that torch opens around a collective operation of NCCL's or UCC's; no operator with a schema has this name. */

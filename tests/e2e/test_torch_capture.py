@@ -59,7 +59,7 @@ def capture_windows(profd, python, model, *triggers):
     windows = [6 + 6 * number for number in range(len(triggers))]  # the job holds between them
     holds = [window_starts(window - 5) for window in windows]
     job = Training(profd, python, "--model", model, "--steps", window_starts(windows[-1]) + 3 * CYCLE, "--pad-ms", 30, "--profile", ACTIVE,
-                   "--shapes", "--trace", profd.folder, "--trace-windows", *windows, "--ranges", "--hold-after", *holds).go()
+                   "--shapes", "--trace", profd.folder, "--trace-windows", *windows, "--ranges", "--lists", "--hold-after", *holds).go()
     captures = []
     for window, hold, trigger in zip(windows, holds, triggers):
         profd.wait_steps(job.pid, hold)
@@ -96,6 +96,8 @@ def test_operators_and_inputs_are_those_of_torchs_profiler(profd, torch, model):
 def check_shapes(ours, shown, theirs):
     assert by_name(ours) == by_name(theirs)
     assert ours == theirs
+    lists = [call for call in ours if call.name == "aten::_fused_adamw_"]
+    assert {call.types.count("TensorList") for call in lists} == {6} and all("Scalar" in call.types for call in lists), lists
     assert sum(ours.values()) > 1000 and any("[" in call.dims for call in ours)
     assert {"forward", "backward", "Optimizer.step#AdamW.step", "aten::addmm"} <= set(by_name(ours))
     on = {c["collector"]: c["on"] for c in shown["collectors"]}

@@ -145,7 +145,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		uint64_t count;
 	} function = {NULL, values, count};
 	uint32_t used = torch_describe_inputs(&function, words);
-	if (used > LIMIT_INPUTS_WORDS || inputs_to_json(words, used, &text) != 0)
+	if (used <= LIMIT_INPUTS_WORDS && inputs_to_json(words, used, &text) != 0)
 		abort();
 	for (size_t i = 0; i < in.count; i++)
 		free(in.objects[i]);

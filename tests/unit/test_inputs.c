@@ -97,7 +97,7 @@ static void test_tensor_lists(void **state)
 {
 	(void)state;
 	const int64_t size = 3, step = 1;
-	for (uint32_t count = 0; count <= INPUTS_TENSORS_SHOWN + 1; count += count ? INPUTS_TENSORS_SHOWN - 1 : 2) {
+	for (uint32_t count = 0; count <= INPUTS_TENSORS_MAX + 1; count += count ? INPUTS_TENSORS_MAX - 1 : 2) {
 		struct inputs_writer writer = start(LIMIT_INPUTS_WORDS);
 		uint32_t *list = inputs_list_begin(&writer);
 		for (uint32_t i = 0; i < count; i++)
@@ -122,22 +122,37 @@ static void test_tensor_lists(void **state)
 	expect(&writer, "[[], [], []]", "[\"\", \"\", \"Scalar\"]", "[[], [], []]", "[\"\", \"\", \"5\"]");
 }
 
-/* A writer that is full keeps whole items, says END, and the reader yields what stands before it. */
+/* What does not fit makes the description longer than it may be; nothing is written beyond the room. */
 static void test_full(void **state)
 {
 	(void)state;
-	for (uint32_t limit = 2; limit < 40; limit++) {
+	for (uint32_t limit = 2; limit < 60; limit++) {
 		const int64_t sizes[3] = {7, 8, 9};
 		struct inputs_writer writer = start(limit);
 		for (int i = 0; i < 10; i++)
 			inputs_put_tensor(&writer, FLOAT32, 0, 3, sizes, NULL);
-		uint32_t n = inputs_finish(&writer);
-		assert_true(n <= limit);
-		assert_int_equal(words[n - 1], INPUTS_WORD(INPUTS_END, 0));
-		assert_int_equal(inputs_to_json(words, n, &text), 0);
-		size_t items = (limit - 1) / 4;
-		assert_int_equal(strlen(text.types), items ? items * strlen("\"float\", ") : strlen("[]"));
+		assert_int_equal(inputs_finish(&writer), limit < 40 ? limit + 1 : 40);
+		for (uint32_t i = limit; i < 60; i++)
+			assert_int_equal(words[i], 0);
 	}
+}
+
+/* An optimizer's operator takes many lists of as many tensors as are described. */
+static void test_of_an_optimizer(void **state)
+{
+	(void)state;
+	const int64_t sizes[4] = {64, 3, 7, 7}, strides[4] = {147, 49, 7, 1};
+	struct inputs_writer writer = start(LIMIT_INPUTS_WORDS);
+	for (int i = 0; i < 7; i++) {
+		uint32_t *list = inputs_list_begin(&writer);
+		for (uint32_t k = 0; k < INPUTS_TENSORS_MAX; k++)
+			inputs_put_tensor(&writer, FLOAT32, 0, 4, sizes, strides);
+		inputs_list_end(list, INPUTS_LIST_TENSORS, INPUTS_TENSORS_MAX, 0);
+	}
+	inputs_put_double(&writer, 0.5);
+	assert_int_equal(inputs_to_json(words, inputs_finish(&writer), &text), 0);
+	const char *end = "\"TensorList\", \"Scalar\"]";
+	assert_string_equal(text.types + strlen(text.types) - strlen(end), end);
 }
 
 static void test_longest(void **state)
@@ -145,16 +160,16 @@ static void test_longest(void **state)
 	(void)state;
 	/* What makes the longest texts of each kind still fits. */
 	struct inputs_writer writer = start(LIMIT_INPUTS_WORDS);
-	while (!writer.full)
+	while (writer.limit - writer.n >= 3)
 		inputs_put_double(&writer, -1.2345678901234567e-300);
 	assert_int_equal(inputs_to_json(words, inputs_finish(&writer), &text), 0);
 	writer = start(LIMIT_INPUTS_WORDS);
-	while (!writer.full)
+	while (writer.n < writer.limit)
 		inputs_put_tensor(&writer, 43, 0, 0, NULL, NULL);
 	assert_int_equal(inputs_to_json(words, inputs_finish(&writer), &text), 0);
 	const int64_t sizes[4] = {INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX};
 	writer = start(LIMIT_INPUTS_WORDS);
-	while (!writer.full)
+	while (writer.limit - writer.n >= 9)
 		inputs_put_tensor(&writer, 43, 0, 4, sizes, sizes);
 	assert_int_equal(inputs_to_json(words, inputs_finish(&writer), &text), 0);
 }
@@ -182,10 +197,9 @@ static void test_hostile(void **state)
 	       2);
 	refuse(INPUTS_WORD(INPUTS_LIST, INPUTS_LIST_SCALARS << INPUTS_LIST_TYPE_SHIFT | 1), INPUTS_WORD(INPUTS_NONE, 0),
 	       2);
-	refuse(INPUTS_WORD(INPUTS_LIST, 0), 0, 1);			    /* no such list */
-	refuse(INPUTS_WORD(INPUTS_END, 0), INPUTS_WORD(INPUTS_NONE, 0), 2); /* something after the end */
-	refuse(INPUTS_WORD(INPUTS_NONE, 0), 0, LIMIT_INPUTS_WORDS + 1);	    /* too long */
-	for (size_t i = 0; i < LIMIT_INPUTS_WORDS; i++)			    /* lists in lists without end */
+	refuse(INPUTS_WORD(INPUTS_LIST, 0), 0, 1);			/* no such list */
+	refuse(INPUTS_WORD(INPUTS_NONE, 0), 0, LIMIT_INPUTS_WORDS + 1); /* too long */
+	for (size_t i = 0; i < LIMIT_INPUTS_WORDS; i++)			/* lists in lists without end */
 		words[i] = INPUTS_WORD(INPUTS_LIST, INPUTS_LIST_GENERIC << INPUTS_LIST_TYPE_SHIFT | 1);
 	assert_int_equal(inputs_to_json(words, LIMIT_INPUTS_WORDS, &text), -EPROTO);
 	assert_int_equal(inputs_to_json(words, 0, &text), 0);
@@ -195,9 +209,10 @@ static void test_hostile(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_convolution),  cmocka_unit_test(test_numbers), cmocka_unit_test(test_large_sizes),
-		cmocka_unit_test(test_tensor_lists), cmocka_unit_test(test_full),    cmocka_unit_test(test_longest),
-		cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_convolution), cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_large_sizes), cmocka_unit_test(test_tensor_lists),
+		cmocka_unit_test(test_full),	    cmocka_unit_test(test_of_an_optimizer),
+		cmocka_unit_test(test_longest),	    cmocka_unit_test(test_hostile),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,6 +86,7 @@ def arguments():
     parser.add_argument("--hold-after", type=int, nargs="+", default=[], metavar="STEP", help="see --hold")
     parser.add_argument("--plant-harm", action="store_true",
                         help="behave a little differently where a profiler's agent is there: for tests of tests")
+    parser.add_argument("--lists", action="store_true", help="each step has operators on lists of tensors, long and many, as optimizers on GPUs have")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--quiet", action="store_true")
     parser.add_argument("--wait-for", metavar="FILE", help="begin only once this file exists")
@@ -169,6 +170,22 @@ def hold(file):
     os.unlink(file)
 
 
+class Lists:
+    """Lists of as many tensors as profilers describe, and of more: lists that are short, and many, and one among others that is long."""
+
+    def __init__(self):
+        self.lists = {n: [[torch.zeros(1, 1, 1, 1 + i % 3) for i in range(n)] for _ in range(4)] for n in (2, 30, 31, 90)}
+
+    def step(self):
+        for one, other, third, fourth in self.lists.values():
+            torch._foreach_add_(one, 1.0)
+            torch._foreach_lerp_(one, other, 0.25)
+            torch._foreach_addcdiv_(one, other, third, 0.5)
+            torch.cat(one, 3)
+            torch._fused_adamw_(one, other, third, fourth, [], [torch.ones(()) for _ in one], lr=0.0, beta1=0.9, beta2=0.99, weight_decay=0.0, eps=1.0,
+                                amsgrad=False, maximize=False)
+
+
 def main():
     options = arguments()
     if options.device == "cpu" and not (options.compile or options.compiler or options.profile):
@@ -197,7 +214,7 @@ def main():
     profiler = own_profiler(options) if options.profile else None
     if profiler:
         profiler.start()
-    loss, step = None, 0
+    loss, step, lists = None, 0, Lists() if options.lists else None
     while not ended and (not options.steps or step < options.steps):
         step += 1
         for batch in range(options.accumulate):
@@ -213,6 +230,8 @@ def main():
                 loss.backward()
         for optimizer in optimizers:
             optimizer.step()
+        if lists:
+            lists.step()
         if options.plant_harm and step == 3 and agent_is_here():
             torch.rand(1)
         if options.pad_ms:

@@ -2,6 +2,7 @@
 #include "ranks.h"
 
 #include "client/report/query.h"
+#include "client/report/recorded.h"
 #include "client/report/verdict.h"
 #include "client/ui/failure.h"
 #include "client/ui/figure.h"
@@ -81,7 +82,7 @@ static void load_calls(struct work *work, size_t index)
 	const struct reader *reader = &capture->capture.reader;
 	int64_t later = 0;
 	bool timed = side_clock(capture, &side->captures[0], &later);
-	if (!reader_count(reader, "SELECT 1 FROM sqlite_master WHERE name = 'collectives'", 0))
+	if (!report_has_table(reader, "collectives"))
 		return;
 	sqlite3_stmt *row = report_prepare(reader, CALLS_SQL);
 	while (report_next(reader, row)) {

@@ -89,8 +89,7 @@ struct table *report_collectives(const struct reader *reader, const struct repor
 {
 	static const struct report_shape shape = {COUNTED(columns), NULL, 0, "9 DESC, 13 DESC, 1, 2, 6", NULL, add_bus};
 
-	/* Files of releases before this table have none. */
-	if (!reader_count(reader, "SELECT 1 FROM sqlite_master WHERE name = 'collectives'", 0))
+	if (!report_has_table(reader, "collectives"))
 		return table_new(shape.columns, shape.count);
 	struct table *table = report_query(reader, options, &shape, SQL);
 	note(table, reader);

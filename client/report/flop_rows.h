@@ -12,9 +12,10 @@
 void flop_functions(const struct reader *reader);
 
 /* `few` are the operators that have a formula; those of them in `folded` are one call with their parent, and counted with it, as in the
- * table of operators. `some` are those of names of which the totals count fewer: what is folded is among them. */
-#define FLOP_ROWS                                                                                                          \
-	"few AS MATERIALIZED (SELECT id, parent, self, thread, step, name, flags, inputs, duration, stack, backward FROM " \
+ * table of operators. `some` are those of names of which the totals count fewer: what is folded is among them. `more`: further columns of
+ * `few`, which files of earlier releases may lack. */
+#define FLOP_ROWS(more)                                                                                                    \
+	"few AS MATERIALIZED (SELECT id, parent, self, thread, step, name, flags, inputs, duration" more " FROM "          \
 	"operators WHERE name IN (SELECT id FROM strings WHERE profd_has_formula(text))), some AS MATERIALIZED (SELECT * " \
 	"FROM few WHERE name IN (SELECT f.name FROM (SELECT name, count(*) AS calls FROM few GROUP BY name) f LEFT JOIN "  \
 	"(SELECT name, sum(calls) AS calls FROM operator_totals GROUP BY name) t ON t.name = f.name WHERE f.calls > "      \

@@ -40,7 +40,7 @@ static const struct column columns[] = {
 
 /* Floating point operations of the operators that add to a total, as in the table of these (flops.c), by module. known: in how many rows. */
 #define FLOPS                                                                                                             \
-	FLOP_ROWS                                                                                                         \
+	FLOP_ROWS(", stack, backward")                                                                                    \
 	", shaped AS MATERIALIZED (SELECT s.module AS module, o.name AS name, o.inputs AS inputs, o.backward IS NULL AS " \
 	"forward, count(*) AS calls FROM few o JOIN stack_modules s ON s.stack = o.stack WHERE " FLOP_CALL(               \
 		"o") " GROUP BY 1, 2, 3, 4), "                                                                            \

@@ -165,17 +165,18 @@ int64_t report_step_count(const struct reader *reader)
 	return reader_count(reader, "SELECT count(*) FROM steps WHERE rowid > -1", 0);
 }
 
+bool report_has_table(const struct reader *reader, const char *table)
+{
+	return sqlite3_table_column_metadata(reader->db, "main", table, NULL, NULL, NULL, NULL, NULL, NULL) ==
+	       SQLITE_OK;
+}
+
 bool report_looked(const struct reader *reader)
 {
-	/* Files of earlier releases have no such tables. */
-	sqlite3_stmt *statement = report_prepare(
-		reader,
-		"SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('thread_times', 'workers')");
+	sqlite3_stmt *statement;
 	bool looked = false;
 
-	while (report_next(reader, statement))
-		looked = sqlite3_column_int(statement, 0) == 2;
-	if (!looked)
+	if (!report_has_table(reader, "thread_times") || !report_has_table(reader, "workers"))
 		return false;
 	statement = report_prepare(reader, "SELECT coalesce(max(children), 0) FROM thread_times");
 	while (report_next(reader, statement))
@@ -183,23 +184,20 @@ bool report_looked(const struct reader *reader)
 	return looked;
 }
 
-static bool has_breakdown(const struct reader *reader)
-{
-	return reader_count(reader, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'breakdown'",
-			    0) > 0;
-}
-
 bool report_evaluates(const struct reader *reader)
 {
-	return has_breakdown(reader) && reader_count(reader, "SELECT count(*) FROM (" REPORT_EVALUATIONS ")", 0) > 0;
+	return report_has_table(reader, "breakdown") &&
+	       reader_count(reader, "SELECT count(*) FROM (" REPORT_EVALUATIONS ")", 0) > 0;
 }
 
 bool report_compiles_in_steps(const struct reader *reader)
 {
-	return has_breakdown(reader) && reader_count(reader, "SELECT count(*) FROM (" REPORT_COMPILATIONS ")", 0) > 0;
+	return report_has_table(reader, "breakdown") &&
+	       reader_count(reader, "SELECT count(*) FROM (" REPORT_COMPILATIONS ")", 0) > 0;
 }
 
 bool report_collects_in_steps(const struct reader *reader)
 {
-	return has_breakdown(reader) && reader_count(reader, "SELECT count(*) FROM (" REPORT_COLLECTIONS ")", 0) > 0;
+	return report_has_table(reader, "breakdown") &&
+	       reader_count(reader, "SELECT count(*) FROM (" REPORT_COLLECTIONS ")", 0) > 0;
 }

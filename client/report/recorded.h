@@ -37,6 +37,8 @@ char *report_unfilled(const struct reader *reader, unsigned figures);
 bool report_ran(const struct reader *reader, const char *collector);
 /* Its own sentence: what it recorded, or why it did not. To be freed. */
 char *report_sentence(const struct reader *reader, const char *collector);
+/* Is there a table of this name? Files of earlier releases lack those that came later. */
+bool report_has_table(const struct reader *reader, const char *table);
 /* Did the agent look at the processes that the job had forked? */
 bool report_looked(const struct reader *reader);
 /* The step that a user means: an ordinal, or else the process's own number. 0 = there is none such. */

@@ -65,6 +65,8 @@ bool view_recorded(const struct reader *reader, const struct view *view)
 		return false;
 	if (view->flags & VIEW_BLOCKS && !report_tells_blocks(reader))
 		return false;
+	if (view->flags & VIEW_LATER && !report_has_table(reader, view->name))
+		return false;
 	return (!view->fills || report_filled(reader, view->fills)) && !report_refused(reader, view->activities);
 }
 
@@ -81,6 +83,8 @@ char *view_absence(const struct reader *reader, const struct view *view)
 		n = asprintf(&text, "not recorded: nobody looked at the processes that the job had forked");
 	else if (view->flags & VIEW_BLOCKS && report_filled(reader, view->fills))
 		n = asprintf(&text, "not recorded: the trace does not tell one block from another (torch before 1.10)");
+	else if (view->flags & VIEW_LATER && !report_has_table(reader, view->name))
+		n = asprintf(&text, "not recorded: the release of profd that wrote the capture knew no %s", view->name);
 	else if (report_refused(reader, view->activities))
 		n = asprintf(&text, "not recorded: %s",
 			     report_used_cupti(reader) ? "CUPTI refuses it in this process"

@@ -41,6 +41,7 @@ enum view_flag {
 	VIEW_NESTED = 512,  /* its JSON is no list of rows */
 	VIEW_OF_ALL = 1024, /* tells of the recording itself: shown also where the other tables are cut */
 	VIEW_BLOCKS = 8192, /* takes blocks that are told apart */
+	VIEW_LATER = 4096,  /* reads the table of its own name, which files of earlier releases do not have */
 	VIEW_USED = 2048,   /* how profd used CUPTI: it did not where another profiler wrote the trace */
 };
 

@@ -45,21 +45,10 @@ static void take(void *context, sqlite3_stmt *row)
 								       .generation = row_int(row, 6) & 3};
 }
 
-static void take_table(void *context, sqlite3_stmt *row)
-{
-	bool *there = context;
-	(void)row;
-	*there = true;
-}
-
 void collections_read(struct collections *collections, struct scan *scan)
 {
 	struct reading reading = {collections, scan};
-	bool there = false;
-	/* Files of earlier releases have no such table. */
-	scan_each(scan, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'garbage_collections'", take_table,
-		  &there);
-	if (there)
+	if (scan_has(scan->db, "garbage_collections", NULL))
 		scan_each(
 			scan,
 			"SELECT rowid, start, duration, error, end_error, thread, generation FROM garbage_collections WHERE thread <> 0 "

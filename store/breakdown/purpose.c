@@ -31,6 +31,8 @@ static void take_most(void *context, sqlite3_stmt *row)
 void purposes_read(struct purposes *purposes, struct scan *scan)
 {
 	*purposes = (struct purposes){0};
+	if (!scan_has(scan->db, "stacks", NULL))
+		return;
 	scan_each(scan, "SELECT coalesce(max(id), 0) FROM stacks", take_most, purposes);
 	purposes->of = purposes->count ? calloc((size_t)purposes->count + 1, 1) : NULL;
 	if (!purposes->of) {
@@ -108,7 +110,8 @@ void purpose_mark(const struct phases *phases, const struct breakdown *breakdown
 			run = (struct run){.start = item->start, .end = item->end, .purpose = item->purpose};
 		run.end = item->end > run.end ? item->end : run.end;
 		run.network |= item->network != 0;
-		/* What is not differentiated has the number of what is next: only a network's operators tell. */
+		/* An operator that is not differentiated has the sequence number of the next one that is. So only a network's operators tell
+		 * whether the run is trained. */
 		run.trained |= item->network && sequence >= 0 && count &&
 			       bsearch(&sequence, sequences, count, sizeof *sequences, by_value);
 	}

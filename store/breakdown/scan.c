@@ -48,6 +48,11 @@ void scan_begin(struct scan *scan, sqlite3 *db, const struct breakdown_watch *wa
 		scan->running = NULL;
 }
 
+bool scan_has(sqlite3 *db, const char *table, const char *column)
+{
+	return sqlite3_table_column_metadata(db, "main", table, column, NULL, NULL, NULL, NULL, NULL) == SQLITE_OK;
+}
+
 void scan_end(struct scan *scan)
 {
 	if (scan->running)

@@ -29,6 +29,8 @@ void scan_each(struct scan *scan, const char *sql, void (*take)(void *context, s
 void scan_table(struct scan *scan, const char *sql, void (*take)(void *context, sqlite3_value **row), void *context);
 /* About how many rows the table has: as many as its last number, unless the file is too small for so many. */
 size_t scan_table_rows(struct scan *scan, const char *table);
+/* Is the table in the file, with this column (NULL: with any)? Files of earlier releases lack those that came later. */
+bool scan_has(sqlite3 *db, const char *table, const char *column);
 /* There is no memory. */
 void scan_no_memory(struct scan *scan);
 

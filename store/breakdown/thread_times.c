@@ -1,5 +1,6 @@
 /* thread_times.c - see thread_times.h. */
 #include "thread_times.h"
+#include "scan.h"
 
 #include "proto/base/array.h"
 
@@ -23,24 +24,12 @@ static bool add(struct thread_times *times, sqlite3_stmt *row)
 	return true;
 }
 
-/* Files of earlier releases have no such table. */
-static bool has_table(sqlite3 *db)
-{
-	sqlite3_stmt *statement;
-	if (sqlite3_prepare_v2(db, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'thread_times'", -1,
-			       &statement, NULL) != SQLITE_OK)
-		return false;
-	bool found = sqlite3_step(statement) == SQLITE_ROW;
-	sqlite3_finalize(statement);
-	return found;
-}
-
 bool thread_times_load(sqlite3 *db, int64_t thread, struct thread_times *ret)
 {
 	sqlite3_stmt *statement;
 	int result = SQLITE_ROW;
 	*ret = (struct thread_times){0};
-	if (!has_table(db))
+	if (!scan_has(db, "thread_times", NULL))
 		return true;
 	if (sqlite3_prepare_v2(db,
 			       "SELECT time, cpu, waited, voluntary, involuntary FROM thread_times WHERE thread = ?1 "

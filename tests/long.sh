@@ -75,7 +75,7 @@ long_wide() {
 	return $status
 }
 
-long_fuzz() { build_fuzz && fuzz_all "$(by_form "$1" 30 300)"; }
+long_fuzz() { fuzz_for "$(by_form "$1" 30 300)"; }
 
 long_steps() { test_all_steps "${PYTEST_ARGUMENTS[@]}"; }
 

@@ -116,8 +116,9 @@ sanitized() {
 		run_ctest build-asan
 		;;
 	daemon)
-		say "faults and hostile peers, with a daemon under these sanitizers"
-		PROFD_DAEMON=$ROOT/build-asan/bin/profd-daemon run_pytest tests/e2e/test_faults.py tests/e2e/test_hostile*.py
+		say "faults and hostile peers, with a daemon under these sanitizers" # no test that has none
+		PROFD_DAEMON=$ROOT/build-asan/bin/profd-daemon run_pytest tests/e2e/test_{faults,hostile}.py \
+			tests/e2e/test_hostile_{capture,config,descriptors,segment,user}.py
 		;;
 	client)
 		say "the command line under these sanitizers; what it leaks has an exit code of its own"
@@ -139,50 +140,68 @@ test_sanitize() {
 	[ ${#failed[@]} = 0 ]
 }
 
-# fuzz_one TARGET: for FUZZ_SECONDS, from the seeds, the inputs kept in tests/fuzz/corpus, and what this machine found before; where these are 0, the
-# seeds and the inputs kept alone, each once. An input may take 10 s of an idle machine: four times as long, as in the tests (BUSY), on one that has
-# other work.
+# fuzz_one TARGET: for FUZZ_SECONDS, from the seeds, the inputs kept in tests/fuzz/corpus, and what this machine found before. An input may take
+# 10 s of an idle machine: four times as long, as in the tests (BUSY), on one that has other work.
 fuzz_one() {
-	local name=$1 found kept log how=-max_total_time=$FUZZ_SECONDS
-	found=build-fuzz/found/$name
-	if [ "$FUZZ_SECONDS" = 0 ]; then
-		how=-runs=0
-		found=build-fuzz/corpus/$name
-	fi
-	mkdir -p "$found" "build-fuzz/corpus/$name"
-	kept=tests/fuzz/corpus/$name
-	[ -d "$kept" ] || kept=build-fuzz/corpus/$name
-	log=build-fuzz/$name.log
-	if "build-fuzz/fuzz/$name" "$how" -timeout=40 -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 \
-		-artifact_prefix="build-fuzz/$name-" "$found" "build-fuzz/corpus/$name" "$kept" >"$log" 2>&1; then
-		printf '%-28s ok   %s inputs\n' "$name" "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")"
+	local name=$1 folders=("build-fuzz/found/$1")
+	mkdir -p "${folders[0]}"
+	mapfile -t -O 1 folders < <(fuzz_folders build-fuzz "$name")
+	fuzz_log build-fuzz "$name" 's/^stat::number_of_executed_units: *//p' "-max_total_time=$FUZZ_SECONDS" -timeout=40 -rss_limit_mb=2048 \
+		-max_len=65536 -print_final_stats=1 -artifact_prefix="build-fuzz/$name-" "${folders[@]}"
+}
+
+# fuzz_kept TARGET: the seeds and the kept inputs alone, each once, in the build that has the sanitizers anyway (tests/fuzz/once.c).
+fuzz_kept() {
+	local folders
+	mapfile -t folders < <(fuzz_folders build-asan "$1")
+	ASAN_OPTIONS=max_allocation_size_mb=2048:hard_rss_limit_mb=2048 fuzz_log build-asan "$1" 's/^\([0-9]*\) inputs$/\1/p' "${folders[@]}"
+}
+
+# fuzz_folders BUILD TARGET: prints those that have inputs for it.
+fuzz_folders() {
+	find "$1/corpus/$2" "tests/fuzz/corpus/$2" -maxdepth 0 2>/dev/null || true
+}
+
+# fuzz_log BUILD TARGET COUNT ARGUMENT...: runs it; COUNT is sed's script that finds in its output how many inputs it had.
+fuzz_log() {
+	local where=$1 name=$2 count=$3 log=$1/$2.log
+	shift 3
+	if "$where/fuzz/$name" "$@" >"$log" 2>&1; then
+		printf '%-28s ok   %s inputs\n' "$name" "$(sed -n "$count" "$log")"
 	else
 		tail -n 40 "$log" >&2
-		printf '%-28s FAILED (%s, and build-fuzz/%s-*)\n' "$name" "$log" "$name"
+		printf '%-28s FAILED (%s, and %s/%s-*)\n' "$name" "$log" "$where" "$name"
 		return 1
 	fi
 }
 
-# fuzz_all SECONDS [TARGET]: a target on each core.
+# fuzz_all BUILD FUNCTION [TARGET]: a target on each core.
 fuzz_all() {
-	local only=${2:-} target names=() failed=() times=()
-	FUZZ_SECONDS=$1
-	for target in build-fuzz/fuzz/fuzz_*; do
+	local where=$1 function=$2 only=${3:-} target names=() failed=() times=()
+	for target in "$where"/fuzz/fuzz_*; do
 		target=${target##*/}
 		[ "$target" != fuzz_seeds ] || continue
 		[ -z "$only" ] || [ "$target" = "$only" ] || [ "$target" = "fuzz_$only" ] || continue
 		names+=("$target")
 	done
 	[ ${#names[@]} -gt 0 ] || die "there is no fuzz target ${only}"
-	at_once "$(nproc)" fuzz_one "${names[@]}"
-	printf 'fuzz: %d targets, %d failed, %s\n' ${#names[@]} ${#failed[@]} "$([ "$FUZZ_SECONDS" = 0 ] && echo "each input once" || echo "$FUZZ_SECONDS s each")"
+	at_once "$(nproc)" "$function" "${names[@]}"
+	printf 'fuzz: %d targets, %d failed, %s\n' ${#names[@]} ${#failed[@]} "$([ "$function" = fuzz_kept ] && echo "each input once" || echo "$FUZZ_SECONDS s each")"
 	[ ${#failed[@]} = 0 ]
+}
+
+# fuzz_for SECONDS [TARGET]
+fuzz_for() {
+	FUZZ_SECONDS=$1
+	build_fuzz
+	fuzz_all build-fuzz fuzz_one "${2:-}"
 }
 
 test_fuzz() {
 	say "fuzz targets: every seed and every input that is kept, once"
-	build_fuzz
-	fuzz_all 0
+	build_sanitized address,undefined >/dev/null || return 1
+	fuzz_seeds build-asan
+	fuzz_all build-asan fuzz_kept
 }
 
 # What a new machine most likely lacks something for, with one torch and without the readers of other people.

@@ -170,9 +170,8 @@ verb_coverage() {
 
 verb_fuzz() {
 	test_packages
-	build_fuzz
 	case ${1:-} in
-	"" | *[!0-9]*) fuzz_all "${2:-60}" "${1:-}" ;;
-	*) fuzz_all "$1" ;;
+	"" | *[!0-9]*) fuzz_for "${2:-60}" "${1:-}" ;;
+	*) fuzz_for "$1" ;;
 	esac
 }

@@ -213,8 +213,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	struct segment daemon_side, agent_side;
 	struct input input = {.at = data, .left = n};
 	char sentence[256] = "";
-	struct collector_request request = {
-		1u << COLLECTOR_NVTX, ++generation, n && data[0] & 1 ? "*step*" : "", "", 0, 0, 0, 0};
+	struct collector_request request = {.wanted = 1u << COLLECTOR_NVTX,
+					    .generation = ++generation,
+					    .step_range = n && data[0] & 1 ? "*step*" : "",
+					    .step_operator = ""};
 	if (segment_create(&daemon_side, generation, SEGMENT_BYTES, LIMIT_CHUNK_BYTES_MIN))
 		return 0;
 	if (segment_provide(&daemon_side, 16, 65536) || segment_map(&agent_side, dup(daemon_side.fd), UINT64_MAX) ||

@@ -338,7 +338,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	const struct export_format *formats = export_formats(&format_count);
 	struct input input = {data, n};
 	size_t what = take(&input) % (view_count + format_count + 2);
-	struct report_options options = {.step = n % 3, .shapes = n & 1};
+	struct report_options options = {.step = (int64_t)(n % 3), .shapes = n & 1};
 	if (what < 2)
 		compare_files(&input, what);
 	else if (what < 2 + format_count)

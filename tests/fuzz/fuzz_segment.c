@@ -24,7 +24,9 @@ static void patch(struct segment *segment, const uint8_t *data, size_t n)
 		n -= 4;
 		if (length > n)
 			length = n;
-		offset %= part == 3 ? LIMIT_CHUNK_BYTES_MIN : part == 1 ? 4 * sizeof(struct segment_chunk) : 4096;
+		const unsigned sizes[4] = {4096, 4 * (unsigned)sizeof(struct segment_chunk), 4096,
+					   LIMIT_CHUNK_BYTES_MIN};
+		offset %= sizes[part];
 		memcpy(parts[part] + offset, data, length);
 		data += length;
 		n -= length;

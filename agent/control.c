@@ -119,7 +119,7 @@ void control_at_step(const struct message_at_step *m)
 	uint32_t phase = cycle_move(1u << CONTROL_ARMED | 1u << CONTROL_WARMUP, CONTROL_TICK);
 	if (phase == CONTROL_TICK)
 		return;
-	/* As the step thread has it, which only counts meanwhile. */
+	/* The phase is CONTROL_TICK now: control_run belongs to this thread, and the step thread only counts steps, until the phase is put back. */
 	if (m->capture == control_run.capture && control_run.at_multiple && m->at_step)
 		control_run.at_step = control_run.first_at_step = m->at_step;
 	atomic_store_explicit(&control_phase, phase, memory_order_release);

@@ -56,7 +56,7 @@ bool frames_lie_still(uint64_t state)
 	return !drops_in_sight && !is_unproved && (frames_python.minor != 9 || !has_gil(state));
 }
 
-/* Pages that were of no use for so many stacks are not copied any more. */
+/* A page that was of no use for this many stacks is not copied any more. */
 #define IDLE_MOST 4
 
 static uint8_t *window_guess(struct frames *f, uint64_t page)
@@ -64,7 +64,8 @@ static uint8_t *window_guess(struct frames *f, uint64_t page)
 	return &f->window_at[page / FRAMES_PAGE % (sizeof f->window_at / sizeof *f->window_at)];
 }
 
-/* What was of use lately is copied by one call of the system. Where one of the pages is there no more, those behind it are left out. */
+/* Copies all pages that were of use lately by one system call. If a page is no longer mapped, the call ends there: that page and those after it
+ * are left out. */
 static void copy_windows(struct frames *f)
 {
 	uint32_t kept = 0, count = f->window_count;

@@ -12,18 +12,18 @@ struct garbage {
 	bool known;
 	uint64_t collections[PYTHON_GENERATIONS]; /* from the youngest generation on */
 	uint64_t collected;			  /* objects that were freed */
-	bool running;				  /* it runs now. What it does counts when it is nearly done */
+	bool running;				  /* a collection runs now; CPython counts it just before its end */
 };
 
-/* Looks for the statistics. Where there is no Python, one that is not known or proved, or more than one interpreter, nothing is
- * known from then on. The agent's thread. */
+/* Looks for the statistics. They stay unknown if the process has no Python, a Python that we do not know or could not check, or more than one
+ * interpreter. The agent's thread. */
 void garbage_find(void);
-/* What they are now. Any thread. */
+/* Reads the statistics now. Any thread. */
 struct garbage garbage_look(void);
-/* What came since `before`; known only where both are, and nothing went back. */
+/* The collections between `before` and `now`. They are known only if both are known and no count is lower in `now`. */
 struct garbage garbage_since(const struct garbage *before, const struct garbage *now);
-/* The kernel's id of the thread that holds Python's lock, which the collector holds while it runs; 0: nobody does, or it is not known.
- * The agent's thread. */
+/* The kernel's id of the thread that holds Python's lock; 0: no thread holds it, or the thread is not known. The collector holds the lock while
+ * it runs. The agent's thread. */
 uint32_t garbage_thread(void);
 
 #endif

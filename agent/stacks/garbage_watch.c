@@ -1,6 +1,6 @@
-/* garbage_watch.c - see garbage_watch.h. CPython counts a collection just before it takes the flag down. So what the counts tell
- * of a stretch is known once the flag is down. Where they have changed while it is up, one has ended and the next has begun between two
- * looks; or the flag is about to go down. */
+/* garbage_watch.c - see garbage_watch.h. CPython has a flag, which is up while a collection runs. It counts the collection just before it
+ * takes the flag down. So we know the counts of a collection once the flag is down. If the counts change while the flag is up, either the
+ * flag is about to go down, or one collection has ended and the next one has begun between two of our looks. */
 #include "garbage_watch.h"
 #include "garbage.h"
 
@@ -8,23 +8,25 @@
 
 #include <stddef.h>
 
-/* A look costs next to nothing, but waking for it 10 to 25 microseconds. So the flag is looked at whenever the agent's thread is awake, and it is woken
- * no more often than for the times of the step's thread. */
+/* A look costs next to nothing, but waking the agent's thread for it costs 10 to 25 microseconds. So the thread looks whenever it is awake, and
+ * is woken for a look no more often than for the times of the step's thread. */
 #define EVERY_NS 10000000ull
-/* While the flag is up: at first, and later a part of what has passed, so that the end is off by little of the whole. */
+/* While the flag is up, the next look comes after WHILE_NS, plus this part of the time that the collection has taken so far. So the error of its
+ * end is a small part of the whole. */
 #define WHILE_NS 1000000ull
 #define WHILE_PART 64
-/* A look that came so late takes a processor from others who wait for one: the next comes this many times later. */
+/* A look that comes late shows that threads wait for a processor. Then the next look is put off by this many times the delay, and by
+ * PAUSE_MOST_NS at most. */
 #define LATE_TIMES 2
 #define PAUSE_MOST_NS 100000000ull
 
 static struct {
 	uint64_t next;
-	uint64_t down, seen; /* when the flag was last seen to be down, and first to be up; seen 0: it is down */
-	uint64_t looked;     /* when it was last seen to be up */
+	uint64_t down, seen; /* when the flag was last seen down, and first seen up; seen 0: the flag is down */
+	uint64_t looked;     /* when the flag was last seen up */
 	uint32_t thread;
-	bool again;		       /* another one ended between the two looks between which this one began */
-	struct garbage before, begins; /* as it was when the flag was last down, and first up */
+	bool again; /* this collection began between two looks, and an earlier one ended between the same two */
+	struct garbage before, begins; /* counts when the flag was last seen down, and first seen up */
 } watch;
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -40,14 +42,15 @@ static uint64_t all_of(const struct garbage *since)
 	return sum;
 }
 
-/* What has ended since it was first seen. Where it was counted already by then: since before it. */
+/* Collections that were counted since the flag was first seen up. If there are none, the collection had been counted by that time already:
+ * then those that were counted since the flag was last seen down. */
 static struct garbage counted(const struct garbage *now)
 {
 	struct garbage since = garbage_since(&watch.begins, now);
 	return all_of(&since) ? since : garbage_since(&watch.before, now);
 }
 
-/* It ended between `looked` and `now`. */
+/* Writes the record of a collection that ended between `looked` and `now`. */
 static void write_stretch(const struct garbage *garbage, uint64_t now)
 {
 	struct garbage since = counted(garbage);
@@ -66,8 +69,8 @@ static void write_stretch(const struct garbage *garbage, uint64_t now)
 		if (since.collections[i])
 			record.generation = (uint8_t)i;
 	record.collections = (uint16_t)least(all_of(&since), UINT16_MAX);
-	/* A collection first seen after the recording may have begun in it. If it is over and not counted, it was the end of the previous
-	 * one. */
+	/* If the flag was first seen up after the recording's end, the collection may still have begun before that end: the estimated times decide.
+	 * If an earlier collection ended between the same two looks, and none has been counted since, the flag was up for the earlier one alone. */
 	if (end <= record.start || (watch.again && !garbage->running && since.known && !record.collections))
 		return;
 	record.duration = end - record.start;
@@ -81,7 +84,7 @@ static void write_stretch(const struct garbage *garbage, uint64_t now)
 
 static void begin(const struct garbage *garbage, uint64_t now)
 {
-	/* What began before the recording counts from its beginning. */
+	/* A collection that began before the recording is counted from the recording's begin on. */
 	uint64_t start = sink_record_start();
 	if (watch.down < start)
 		watch.down = start;

@@ -38,8 +38,8 @@ void target_close(struct target *target);
 /* By which way it would be attached to, in words; why not by Python's slot, or NULL. */
 const char *target_way(const struct target *target, const char **why_no_slot);
 
-/* What stands within a path to make it another text: the loader compares paths first, and takes one that it knows for the library that it has
- * loaded by it. A forked child knows those of its parent. */
+/* Writes a piece of a path that changes its text, and not the file it leads to. The loader compares the texts of paths first: if it has loaded a
+ * library by the same text, it loads nothing. A forked child has its parent's list of these texts. */
 #define TARGET_SPELLING_BYTES 49
 void target_spell(char ret[TARGET_SPELLING_BYTES]);
 

@@ -28,7 +28,7 @@ unsigned screen_bar(const struct screen *screen, char to[SCREEN_BAR_BYTES], doub
 const char *screen_bold(const struct screen *screen);
 const char *screen_warn(const struct screen *screen);
 const char *screen_dim(const struct screen *screen);
-/* What a device or a thread did that it is there for; what it waited for; what it did besides. */
+/* Colours of time: time of useful work; time spent waiting; all other time. */
 const char *screen_good(const struct screen *screen);
 const char *screen_bad(const struct screen *screen);
 const char *screen_other(const struct screen *screen);

@@ -129,7 +129,8 @@ static struct capture *of_agent(struct process *process, uint64_t number)
 	return capture;
 }
 
-/* What is not known here is recorded for nobody. */
+/* The agent offers a capture that this daemon does not know. Nobody waits for it, so the agent is told to drop it, or to end it if it is still
+ * being recorded. */
 static void refuse_offer(struct process *process, const struct message_offer *offer)
 {
 	send_finish(process, offer->capture, 0);

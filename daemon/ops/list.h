@@ -33,7 +33,7 @@ void list_serve(struct conn *conn, const struct list_kind *kind);
 /* The filter that a request with "pid", "name", "job" and "label" asks for. */
 void list_filter(struct conn *conn, uint64_t before, struct catalogue_filter *ret);
 
-/* What is said where so much waits for the catalogue that it takes no more. */
+/* The sentence for a client whose request is refused because too many others already wait for the catalogue. */
 #define LIST_SLOW_DISK "the daemon's disk does not keep up; try again in a moment"
 
 #endif

@@ -200,27 +200,28 @@ bool breakdown_make(struct breakdown *breakdown);
 void breakdown_free(struct breakdown *breakdown);
 /* Time of the step in which a network ran that was not trained, ns: of the rows from validation to inference. */
 int64_t breakdown_evaluates(const struct breakdown_step *step);
-/* What the steps hold of these, with its article: "a validation"; NULL: nobody said what it was for. */
+/* A word, with its article, for what the untrained networks of these steps were run for: "a validation". NULL: the job did not say. */
 const char *breakdown_called(const struct breakdown_step *steps, size_t count);
-/* What a step may hold that is not usual. */
+/* Work that not every step does. */
 enum breakdown_held { HOLDS_EVALUATION = 1, HOLDS_COMPILATION = 2 };
-/* Bits of these. */
+/* Which of it the step does: bits of enum breakdown_held. */
 unsigned breakdown_holds(const struct breakdown_step *step);
-/* How many steps hold what. */
+/* How many steps do which of it. */
 struct breakdown_holders {
 	size_t steps, evaluate, compile, any;
 };
-/* One more step, which holds this. */
+/* Counts one more step, which does this (bits). */
 void breakdown_count(struct breakdown_holders *holders, unsigned holds);
-/* What is usual is told without steps that hold one of these (bits), since others hold none of it; 0: of all steps. At least one is left. */
+/* Which kinds of work (bits) make a step unusual: medians leave such steps out, since the other steps do none of it. 0: medians are of all steps.
+ * At least one step is always kept. */
 unsigned breakdown_unusual(const struct breakdown_holders *holders);
-/* The same of the steps [first, last). */
+/* The same, for the steps [first, last). */
 unsigned breakdown_left_out(const struct breakdown *breakdown, size_t first, size_t last);
 #define BREAKDOWN_SENTENCE 160
-/* "1 of 5 steps holds an evaluation (212 ms): left out of the median"; empty where none is. */
+/* "1 of 5 steps holds an evaluation (212 ms): left out of the median"; empty if no step is left out. */
 void breakdown_tell_left_out(const struct breakdown *breakdown, size_t first, size_t last,
 			     char ret[BREAKDOWN_SENTENCE]);
-/* Tells the listener of a piece that is not empty. */
+/* Calls the listener with this piece, unless it is empty. */
 void breakdown_tell(const struct breakdown *breakdown, const struct breakdown_piece *piece);
 
 #endif

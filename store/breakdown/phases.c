@@ -97,12 +97,12 @@ struct forward {
 
 static void take_forward(struct forward *forward, const struct phases_operator *item, bool back)
 {
-	/* Sequence numbers count what is differentiated. With this one training only begins, and what came before was no part
-	 * of inference. */
+	/* Sequence numbers count the operators that are differentiated. This operator has the number that those before it had, so none of those was
+	 * differentiated; and a network ran without gradient after them. So the forward pass begins here. */
 	if (back && forward->without && forward->alone && item->sequence == forward->sequence)
 		forward->start = INT64_MAX;
-	/* What is not differentiated has the number of what will be next: a loss that is read behind the optimizer's step has that of the
-	 * next forward, whatever the thread waits for in between. */
+	/* An operator that is not differentiated has the sequence number of the next one that is. So a loss that is read after the optimizer's step
+	 * has the number of the next forward pass, although the thread may wait long between them. */
 	if (back && !forward->begun && forward->alone && item->sequence == forward->sequence &&
 	    item->start - FORWARD_PAUSE_NS >= forward->seen)
 		forward->start = INT64_MAX;

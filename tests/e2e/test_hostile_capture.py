@@ -106,6 +106,49 @@ def test_many_threads_that_are_deep(profd):
     capture.close()
 
 
+def taken_by_sums(profd, memory_user):
+    """How many bytes a daemon with that limit takes at most for a capture whose records have nothing in common, so that each wants a sum of
+    its own; and the capture."""
+    config = profd.folder / "profd.conf"
+    config.write_text(f"memory_user = {memory_user}\n")
+    profd.start_daemon("--config", str(config))
+    before = peak(profd.daemon.pid)
+    capture = Capture(profd.socket)
+    capture.ran(CUPTI, TORCH)
+    kernels = colliding_kernels(capture.begun, 60000)
+    for _ in range(6):
+        capture.put(kernels)
+    operators = [records.operator_of(1, capture.begun + 5, 10, 10, i + 1, 7, i + 1, 1023, i + 1) for i in range(30000)]
+    for _ in range(2):
+        capture.put(operators)
+    capture.put(steps(capture.begun))
+    capture.drained()
+    capture.done()
+    row = capture.end()
+    taken = peak(profd.daemon.pid) - before
+    capture.close()
+    profd.stop_daemon()
+    return taken, row
+
+
+@pytest.mark.serial
+@pytest.mark.skipif("PROFD_DAEMON" in os.environ, reason="a sanitizer's own memory is not the user's")
+def test_memory_of_a_user_is_all_that_is_held(empty_profd):
+    """What ingest and derive hold for a capture counts in its user's memory: a sixteenth of 64 MiB here. Where that does not suffice
+    they read the file instead, and find the same. Beside it there are the segment's 8 MiB and SQLite's caches, whatever the limit is."""
+    little, bounded = taken_by_sums(empty_profd, "64M")
+    much, free = taken_by_sums(empty_profd, "8G")
+    print(f"{little >> 20} MiB, {much >> 20} MiB where memory_user is large")
+    for row in (bounded, free):
+        assert row["status"] == "complete" and row["events"] == 420_003 and row["lost"] == 0, row
+    # The same is found, by whichever way.
+    sums = [query(empty_profd, row["capture_id"], "SELECT (SELECT count(*) FROM kernel_totals), (SELECT sum(calls) FROM operator_totals)")
+            for row in (bounded, free)]
+    assert sums == [[(60000, 60000)]] * 2, sums
+    assert little < 56 << 20, "something is held that does not count"
+    assert much > little + (16 << 20), "the records want no memory: the test shows nothing"
+
+
 @pytest.mark.serial
 def test_operators_of_one_id(profd):
     """20,000 of them, 1.6 MB, took 48 s of the threads that finish everybody's captures."""

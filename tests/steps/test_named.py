@@ -53,7 +53,7 @@ def test_a_process_without_steps_is_looked_at(profd, torch_newest):
     assert profd.json("captures")["captures"] == before, "the look leaves nothing behind"
     for row in (request, operators[0]):
         capture = profd.trigger(job.pid, "--steps", RECORDED, "--no-gpu", *row["option"].split())
-        begun, _ = marks(profd, capture)
+        begun, *_ = marks(profd, capture)
         assert begun == [1] * RECORDED, (row, begun)
     table = profd.run("trigger", "--pid", job.pid, "--look", "500ms").stdout
     assert "--step-range request" in table and "EVERY" in table

@@ -26,7 +26,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-enum { STREAMS_OF_THREAD = 16, MAX_THREADS = 32 };
+enum { STREAMS_OF_THREAD = 16, MAX_THREADS = 512 };
 
 static struct options {
 	int kernels, streams, threads, copies, sets, async_alloc, graph, child, peer, wait, lines, stepping, every,

@@ -5,7 +5,7 @@
 
 #include "driver.h"
 
-enum { TALLY_STREAMS = 64 };
+enum { TALLY_STREAMS = 512 };
 enum copy { HTOD, DTOH, DTOD, PTOP, COPIES };
 static const char *const copy_names[COPIES] = {"HtoD", "DtoH", "DtoD", "PtoP"};
 

@@ -99,7 +99,14 @@ FOLDERS = {"proto": {"proto"}, "proto/python": {"proto/python"}, "agent": {"agen
 # What others include of a folder; its other headers are its own (and the tests').
 DOORS = {"store": {"store/store.h", "store/breakdown/breakdown.h", "store/breakdown/load.h", "store/breakdown/names.h", "store/breakdown/thread_times.h",
                    "store/findings/findings.h", "store/findings/json.h", "store/findings/module_paths.h", "store/findings/places.h", "store/findings_stored.h", "store/flops.h", "store/collectives.h", "store/stack_owner.h",
-                   "store/fold_rule.h"}}
+                   "store/fold_rule.h"},
+         **{room: {f"{room}/{name}" for name in names.split()} for room, names in {
+             "agent/compile": "", "agent/cupti": "", "agent/memory": "", "agent/nvtx": "nvtx.h", "agent/torch": "torch.h",
+             "agent/stacks": "caller.h garbage.h garbage_watch.h interpreter.h walk.h",
+             "client/attach": "bring.h detach.h find.h foresee.h target.h", "client/command": "",
+             "client/export": "buffer.h export.h folder.h formats.def stream.h target.h", "client/import": "import.h",
+             "client/native": "libdw.h unwind.h", "client/page": "page.h", "client/reader": "capture.h occupancy.h reader.h",
+             "daemon/metrics": "metrics.h", "daemon/ops": "clients.h ops.h"}.items()}}
 # Headers of libraries and who may use them. Everything else in <> has to be the C library's.
 LIBRARIES = {
     "uv.h": r"daemon/|tests/",
@@ -148,9 +155,9 @@ def check_includes():
                 real = (home_of(source) / name if inside else ROOT / name).resolve().relative_to(ROOT)
                 if top in FOLDERS and folder_of(real) not in FOLDERS[top]:
                     offence("includes", where, f"{top}/ knows nothing of {folder_of(real)}/")
-                inner = real.parts[0] != source.parts[0] and str(real) not in DOORS.get(real.parts[0], {str(real)})
-                if inner and top != "tests":
-                    offence("includes", where, f"{name} is for {real.parts[0]}/ alone; others include {', '.join(DOORS[real.parts[0]])}")
+                for room in map(str, real.parents):
+                    if top != "tests" and str(real) not in DOORS.get(room, {str(real)}) and room not in map(str, source.parents):
+                        offence("includes", where, f"{name} is for {room}/ alone; others include {', '.join(sorted(DOORS[room])) or 'nothing of it'}")
             elif match.group(1) == "<" and name.startswith(("proto/", "agent/", "store/", "daemon/", "client/")):
                 offence("includes", where, "own headers stand in quotes")
 

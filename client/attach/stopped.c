@@ -509,7 +509,7 @@ int stopped_call(struct stopped *thread, const struct stopped_stub *stub, uint64
 
 bool stopped_waits(const struct stopped *thread)
 {
-	struct user_regs_struct now;
+	struct user_regs_struct now = {0};
 
 	return !thread->held && trace(PTRACE_GETREGS, thread, 0, &now) == 0 && !is_home(thread, &now);
 }

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.skipif(os.uname().machine != "x86_64", reason="x86-64 
 
 LOOPS = ["--model cnn", "--model lstm", "--model transformer", "--model lstm --optimizers 3", "--model transformer --ranges",
          "--model cnn --optimizers 2", "--model lstm --accumulate 2", "--model transformer --threads 2", "--model cnn --loader",
-         "--model lstm --loader --workers 2"]
+         "--model lstm --loader --workers 1"]  # of two the batches come as they come: in eight steps now eight are received, now nine
 if "PROFD_ATTACH_LOOPS" not in os.environ:
     LOOPS = LOOPS[1::6]
 STEPS = 8
@@ -40,5 +40,5 @@ def test_the_same_is_recorded(profd, loop):
     profd.run("attach", "--pid", late.pid)
     got = recorded(profd, late)
     late.kill()
-    assert got == wanted and wanted[0] and wanted[3:] == (STEPS, "complete")
+    assert got == wanted and wanted[0] and wanted[3:] == (STEPS, "complete"), (sorted(set(got[0]) ^ set(wanted[0])), got[1:], wanted[1:])
     print(f"\n{loop:36} {len(got[0])} operators by shape, {sum(row[2] for row in got[0])} calls, {got[1]}: the same")

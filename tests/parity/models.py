@@ -6,7 +6,7 @@ waits for `go-STAGE`. A window of torch.profiler leaves its trace and its averag
 tests/workloads/train.py and the loops of tests/steps/loops.py. RANK is that of a process of two.
 
 paced: torch.profiler has no part in it. The folder's parent has a file `pace`: how many iterations may begin, and which is the last one, or 0.
-What came of them is in the file `end`, and the modules that the iteration before the last one called in `called`.
+What came of them is in the file `end`, and the modules that the iteration before the last one called in `called`; `begins` is the one that waits or runs.
 """
 import gc
 import json
@@ -22,6 +22,7 @@ TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path[1:1] = [str(TESTS / "workloads"), str(TESTS / "steps")]
 
 import loops  # noqa: E402
+import numpy  # noqa: E402
 import plan  # noqa: E402
 import torch  # noqa: E402
 import train  # noqa: E402
@@ -162,6 +163,7 @@ class Paced(loops.Loop):
 
     def begin(self):
         self.count += 1
+        tell("begins", self.count)
         while True:
             allowed, last = map(int, (FOLDER.parent / "pace").read_text().split())
             if self.count <= allowed:
@@ -172,7 +174,7 @@ class Paced(loops.Loop):
         if self.count == last:
             if self.called:
                 tell("called", self.called.end())
-            tell("end", [digest([torch.get_rng_state()]), *map(str, random.getstate()[1][-1:]), *trained()])
+            tell("end", [digest([torch.get_rng_state()]), f"{random.getstate()[1][-1]} {numpy.random.get_state()[2]}", *trained()])
             (FOLDER / "stop").touch()
 
 
@@ -255,10 +257,29 @@ def fsdp2(loop):
     fit(loop, model, shape)
 
 
+def image_models(loop):
+    """As timm's train.py does it: batches mixed, layers dropped by chance, a rate by layer and iteration, Lamb, gradients clipped, averaged parameters."""
+    import timm
+    from timm import data, loss, optim, scheduler, utils
+    model = timm.create_model("convnext_atto", num_classes=10, drop_path_rate=0.1)
+    mix = data.Mixup(mixup_alpha=0.8, label_smoothing=0.1, num_classes=10)
+    optimizer, criterion = optim.create_optimizer_v2(model, opt="lamb", lr=1e-3, weight_decay=0.05, layer_decay=0.8), loss.SoftTargetCrossEntropy()
+    rates, averaged = scheduler.CosineLRScheduler(optimizer, t_initial=1000, warmup_t=10, t_in_epochs=False), utils.ModelEmaV3(model)
+    for _, (x, y) in zip(loop, batches((3, 64, 64))):
+        x, y = mix(x, y)
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        utils.dispatch_clip_grad(model.parameters(), 1.0)
+        optimizer.step()
+        averaged.update(model, step=loop.count)
+        rates.step_update(loop.count)
+
+
 MODELS = {**{name: of_train(name) for name in train.MODELS}, "autocast": autocast, "compile": compiled, "ddp": ddp, "fsdp2": fsdp2,
-          "lightning": loops.LOOPS["lightning_automatic"], "hf": loops.LOOPS["hf_trainer"]}
+          "lightning": loops.LOOPS["lightning_automatic"], "hf": loops.LOOPS["hf_trainer"], "timm": image_models}
 
 if __name__ == "__main__":
     torch.manual_seed(1)
+    numpy.random.seed(1)
     torch.set_num_threads(1)
     MODELS[sys.argv[1]](Paced() if "paced" in sys.argv[3:] else Watched())

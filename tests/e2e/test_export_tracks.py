@@ -48,7 +48,7 @@ def words():
     found = {}
     for kind in ("HOST", "IDLE"):
         part = text.split(f"#define BREAKDOWN_{kind}_ROWS")[1].split("\n\n")[0]
-        for line in part.split("ROW(")[2:]:
+        for line in part.split("ROW(")[1:]:
             pieces = line.split('"')
             found[kind, pieces[1]] = pieces[3]
     return found

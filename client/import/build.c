@@ -478,7 +478,8 @@ static void tell(const struct build *build, const struct kineto_about *about, st
 		{COLLECTOR_OPERATOR_STACKS, has_stacks(build),
 		 "the trace holds no calls of Python around operators (with_stack)"},
 		{COLLECTOR_MODULES, has_stacks(build) && build->callers.modules,
-		 "the trace holds no calls of modules (with_stack, with_modules)"},
+		 counts->operators ? "the trace holds no calls of modules (with_stack, with_modules)"
+				   : "the trace holds no operators"},
 		{COLLECTOR_COMPILE, false, "a trace does not list the compilations by torch.compile"},
 		{COLLECTOR_NVTX, false,
 		 has_ranges(counts) ? "torch.profiler records no NVTX ranges" : "the trace holds no annotations"},

@@ -13,6 +13,7 @@
 #define SAMPLED "sum(samples) AS samples, CASE WHEN sum(samples) THEN sum(host) END AS host, sum(waiting) AS waiting, "
 #define NOT_SAMPLED "NULL AS samples, NULL AS host, NULL AS waiting, "
 #define CALLED "sum(calls) AS calls, sum(device) AS device, NULL AS estimate"
+#define CALLED_ALONE "sum(calls) AS calls, NULL AS device, NULL AS estimate"
 #define NOT_CALLED "NULL AS calls, NULL AS device, NULL AS estimate"
 #define ESTIMATED                                                                                                      \
 	"NULL AS calls, NULL AS device, CASE WHEN count(device_estimate) THEN CAST(total(device_estimate) AS INTEGER) END AS estimate"
@@ -103,18 +104,20 @@ static struct table *report_places(const struct reader *reader, const struct rep
 	bool sampled = report_ran(reader, "python"), called = report_ran(reader, "operator_stacks");
 	/* Captures of earlier releases do not have it. */
 	bool estimated = sampled && !called && report_has_column(reader, "line_totals", "device_estimate");
+	/* Of work whose calls were not recorded nobody knows what launched it. */
+	bool attributed = report_attributed(reader);
 	char sql[2048];
 
 	shape.collector = sampled ? "python" : "operator_stacks";
 	snprintf(sql, sizeof sql, "%s%s%s%s", head, sampled ? SAMPLED : NOT_SAMPLED,
-		 called	     ? CALLED
-		 : estimated ? ESTIMATED
-			     : NOT_CALLED,
+		 called			   ? attributed ? CALLED : CALLED_ALONE
+		 : estimated && attributed ? ESTIMATED
+					   : NOT_CALLED,
 		 tail);
 	struct table *table = report_query(reader, options, &shape, sql);
 	if (sampled)
 		note_few(reader, options, table);
-	if (estimated && report_device_total(reader, options) > 0)
+	if (estimated && attributed && report_device_total(reader, options) > 0)
 		table_note(table,
 			   "  DEVICE (ESTIMATED) is from samples that met an operator or a call while it launched; "
 			   "--stacks=operators tells it exactly.");

@@ -54,11 +54,14 @@ static const struct column columns[] = {
 	"computed(module, forward, backward, known) AS (SELECT NULL, NULL, NULL, NULL WHERE 0), shapes(recorded) AS "  \
 	"(SELECT 0)"
 /* `above`: each module with all that called it, itself included. Sums are real: those of a broken file may be larger than an integer. */
-#define OWN                                                                                                            \
+#define OWN(forward, backward)                                                                                         \
 	"own AS MATERIALIZED (SELECT module, total(calls) AS calls, total(entered) AS entered, total(forward) AS "     \
-	"forward, total(backward) AS backward, sum(device_forward * 1.0) AS device_forward, "                          \
-	"sum(device_backward * 1.0) AS device_backward, total(cpu_taken) AS cpu_taken, total(device_taken) AS "        \
-	"device_taken FROM module_totals WHERE" REPORT_STEP "GROUP BY module)"
+	"forward, total(backward) AS backward, " forward " AS device_forward, " backward " AS device_backward, "       \
+	"total(cpu_taken) AS cpu_taken, total(device_taken) AS device_taken FROM module_totals WHERE" REPORT_STEP      \
+	"GROUP BY module)"
+/* Of work whose calls were not recorded nobody knows what launched it. */
+#define ATTRIBUTED OWN("sum(device_forward * 1.0)", "sum(device_backward * 1.0)")
+#define NOT_ATTRIBUTED OWN("NULL", "NULL")
 #define HELD                                                                                                           \
 	"held AS MATERIALIZED (SELECT s.module AS module, total(iif(h.device_type = 0, h.bytes, 0)) AS cpu, "          \
 	"total(iif(h.device_type <> 0, h.bytes, 0)) AS device FROM memory_holders h JOIN stack_modules s ON s.stack "  \
@@ -94,8 +97,8 @@ static const struct column columns[] = {
 	"9e18), CASE WHEN w.memory THEN min(s.cpu_taken, 9e18) END, CASE WHEN w.devices THEN min(s.device_taken, 9e18) " \
 	"END, CASE WHEN w.memory THEN min(s.cpu_held, 9e18) END, CASE WHEN w.devices THEN min(s.device_held, 9e18) END"
 #define PATHS MODULE_PATHS("m.id IN (SELECT id FROM sums)")
-#define SQL(flops)                                                                                                     \
-	"WITH RECURSIVE " flops ", " OWN ", " HELD ", " ABOVE ", " SUMS ", " PATHS " SELECT " COLUMNS                  \
+#define SQL(flops, own)                                                                                                \
+	"WITH RECURSIVE " flops ", " own ", " HELD ", " ABOVE ", " SUMS ", " PATHS " SELECT " COLUMNS                  \
 	" FROM paths p JOIN named m ON m.id = p.id JOIN sums s ON s.id = p.id LEFT JOIN own o ON o.module = p.id "     \
 	"JOIN shapes h JOIN " WHOLE " w WHERE true"
 
@@ -104,8 +107,10 @@ struct table *report_modules(const struct reader *reader, const struct report_op
 	static const struct report_shape shape = {COUNTED(columns), NULL, 0, "p.place", NULL, NULL};
 	if (!report_ran(reader, "modules"))
 		return table_new(shape.columns, shape.count);
+	bool attributed = report_attributed(reader);
 	if (!report_ran(reader, "shapes"))
-		return report_query(reader, options, &shape, SQL(NO_FLOPS));
+		return report_query(reader, options, &shape,
+				    attributed ? SQL(NO_FLOPS, ATTRIBUTED) : SQL(NO_FLOPS, NOT_ATTRIBUTED));
 	flop_functions(reader);
-	return report_query(reader, options, &shape, SQL(FLOPS));
+	return report_query(reader, options, &shape, attributed ? SQL(FLOPS, ATTRIBUTED) : SQL(FLOPS, NOT_ATTRIBUTED));
 }

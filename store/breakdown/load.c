@@ -218,9 +218,14 @@ static void take_thread(void *context, sqlite3_stmt *row)
 
 /* A window of time has no thread that steps: the agent's own marked it. What other threads' nodes of autograd run is none's own
  * work, so the thread is meant that called most operators itself, of the first hundred thousand. Without operators it is the process's
- * first. */
+ * first; an imported file does not say which that is, so there it is the one with most ranges. */
 static void choose_thread(struct load *load)
 {
+	scan_each(
+		&load->scan,
+		"SELECT thread FROM (SELECT * FROM ranges LIMIT 100000) WHERE flags & 2 = 0 AND NOT EXISTS (SELECT 1 FROM meta "
+		"WHERE key = 'agent_version' AND value <> '') GROUP BY thread ORDER BY count(*) DESC, thread LIMIT 1",
+		take_thread, load);
 	scan_each(
 		&load->scan,
 		"SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'agent_pid' AND EXISTS (SELECT 1 FROM meta WHERE "

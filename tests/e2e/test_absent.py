@@ -20,11 +20,16 @@ ACTIVITY = {"RUNTIME": 5, "DRIVER": 4}
 NO_OPERATORS = "the trace holds no operators"
 NO_GPU = "the trace holds nothing of a GPU"
 NONE = "the trace holds none of it"
+NO_STACKS = dict.fromkeys(("lines", "functions"), "a trace holds stacks of Python only if it was recorded with_stack")
+NO_MODULES = {"modules": "the trace holds no calls of modules"}
 NO_BLOCKS = dict.fromkeys(("memory", "memory_steps", "peak", "memory_use", "leaks"), "the trace holds no allocations (profile_memory)")
 
-# What is left out: (categories, arguments of events), then the views that say so, and how. Every other view has rows, or says nothing.
+# What is left out: (categories of events, or how their names begin; their arguments), then the views that say so, and how. Every other view has rows, or says nothing.
 VARIANTS = {
-    "torch": (("cpu_op",), (), {"operators": NO_OPERATORS, "collectives": NO_OPERATORS, "flops": "the trace holds no shapes (record_shapes)"}),
+    "torch": (("cpu_op",), (), {"operators": NO_OPERATORS, "collectives": NO_OPERATORS, "modules": NO_OPERATORS, **NO_STACKS, "flops": "the trace holds no shapes (record_shapes)"}),
+    "ranges": (("user_annotation", "nn.Module: "), (), NO_MODULES),
+    "stacks": (("python_function",), (), {**NO_STACKS, **NO_MODULES}),
+    "modules": (("nn.Module: ",), (), NO_MODULES),
     "shapes": ((), ("Input Dims", "Input type"), {"flops": "the trace holds no shapes (record_shapes)"}),
     "cupti": ((*DEVICE, "cpu_instant_event"), (), {**{view: NO_GPU for view in ("idle", "devices", "kernels", "copies", "memsets", "graphs", "streams", "api", "memory_calls", "syncs", "launches",
                                                          "overlap", "sessions")}, **NO_BLOCKS}),
@@ -32,20 +37,18 @@ VARIANTS = {
     "calls": (CALLS, (), {"api": NONE, "memory_calls": NONE}),
     "syncs": (("cuda_sync",), (), {}),
     "waits": (("cuda_sync", *CALLS), (), {"syncs": NONE, "api": NONE, "memory_calls": NONE}),
-    "host": (("cpu_op", "user_annotation", "cpu_instant_event", *CALLS), (),
-             {"operators": NO_OPERATORS, "collectives": NO_OPERATORS, "ranges": "the trace holds no annotations", "tree": "the trace holds no annotations", "api": NONE, "memory_calls": NONE,
+    "host": (("cpu_op", "user_annotation", "cpu_instant_event", "python_function", *CALLS), (),
+             {"modules": NO_OPERATORS, **NO_STACKS, "operators": NO_OPERATORS, "collectives": NO_OPERATORS, "ranges": "the trace holds no annotations", "tree": "the trace holds no annotations", "api": NONE, "memory_calls": NONE,
               "flops": "the trace holds no shapes", **NO_BLOCKS}),
 }
 # Never in an imported trace.
 ALWAYS = {"workers": "nobody looked at the processes", "sessions": "the trace does not say how CUPTI was used",
-          "lines": "a trace holds stacks of Python only if it was recorded with_stack",
-          "functions": "a trace holds stacks of Python only if it was recorded with_stack", "modules": "the trace holds no calls of modules",
           "compiles": "a trace does not list the compilations",
           "device_memory": "a trace holds no allocations by CUDA itself", "leaks": None, "graphs": None, "dropped": None, "collectives": None}
 
 
 def whole_trace():
-    """With shapes and allocations, which the recorded one has not."""
+    """With shapes, allocations and calls of Python, which the recorded one has not."""
     with gzip.open(TRACE, "rt") as file:
         data = json.load(file)
     events = data["traceEvents"]
@@ -57,12 +60,21 @@ def whole_trace():
         events.append(dict(ph="i", s="t", cat="cpu_instant_event", name="[memory]", pid=operator["pid"], tid=operator["tid"], ts=operator["ts"] + number,
                            args={"Device Type": 1, "Device Id": 0, "Addr": 4096 * (number + 1), "Bytes": 512, "Total Allocated": 512 * (number + 1),
                                  "Total Reserved": 1 << 20}))
+    on_thread = [event for event in events if event.get("cat") == "cpu_op" and event["tid"] == operator["tid"]]
+    start, end = min(float(event["ts"]) for event in on_thread), max(float(event["ts"]) + float(event["dur"]) for event in on_thread)
+    for depth, name in enumerate(("train.py(3): <module>", "train.py(12): train", "nn.Module: Net_0", "net.py(7): forward")):
+        events.append(dict(ph="X", cat="python_function", name=name, pid=operator["pid"], tid=operator["tid"], ts=start - 4 + depth, dur=end - start + 8 - 2 * depth,
+                           args={"Python id": depth + 1}))
     return data
+
+
+def left_out(event, categories):
+    return event.get("cat") in categories or any(event.get("name", "").startswith(word) for word in categories)
 
 
 def capture(folder, name, categories=(), arguments=()):
     data = whole_trace()
-    data["traceEvents"] = [event for event in data["traceEvents"] if event.get("cat") not in categories]
+    data["traceEvents"] = [event for event in data["traceEvents"] if not left_out(event, categories)]
     for event in data["traceEvents"]:
         for argument in arguments:
             event.get("args", {}).pop(argument, None)
@@ -78,7 +90,7 @@ def leaves(value, path=()):
             yield from leaves(part, (*path, key))
     elif isinstance(value, list):
         for index, part in enumerate(value):
-            named = [str(part[key]) for key in ("name", "operator", "call", "step", "device", "row", "thread", "stream", "depth") if key in part] \
+            named = [str(part[key]) for key in ("name", "operator", "call", "step", "device", "row", "phase", "thread", "stream", "depth") if key in part] \
                 if isinstance(part, dict) else []
             yield from leaves(part, (*path, "/".join(named) or index))
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -119,7 +131,11 @@ def test_views(whole, tmp_path, lacks):
     known, wrong = dict(leaves(answer_of(whole))), []
     for at, value in leaves(answer_of(path)):
         # Where an interval begins may be at 0.
-        if value == 0 and known.get(at) and at[-1] != "start_ns":
+        # Without calls of modules another row of the tree stands at a place of it.
+        elsewhere = at[0] == "tree" and lacks in ("stacks", "modules", "ranges")
+        # Where operators were recorded, ranges would have been.
+        elsewhere |= at[-1] == "ranges" and lacks == "ranges"
+        if value == 0 and known.get(at) and at[-1] != "start_ns" and not elsewhere:
             wrong.append((at, known[at]))
     # A process that launched nothing that is known of has no number.
     assert [one for one in wrong if one[0] != ("capture", "pid")] == []

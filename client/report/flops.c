@@ -13,11 +13,11 @@ static const struct column columns[] = {
 	[F_NAME] = {"name", "OPERATOR", COLUMN_TEXT, COLUMN_NAME},
 	[F_SHAPES] = {"input_shapes", "INPUT SHAPES", COLUMN_TEXT, COLUMN_ELASTIC},
 	[F_CALLS] = {"calls", "CALLS", COLUMN_COUNT, 0},
-	[F_CALL] = {"flops", "FLOP A CALL", COLUMN_COUNT, 0},
+	[F_CALL] = {"flops", "FLOP A CALL", COLUMN_COUNT, COLUMN_SPARE},
 	[F_TOTAL] = {"total_flops", "FLOP", COLUMN_COUNT, 0},
 	[F_PERCENT] = {"percent", "SHARE", COLUMN_PERCENT, COLUMN_BARRED},
 	[F_HOST] = {"cpu_ns", "CPU TOTAL", COLUMN_DURATION, COLUMN_SPARE},
-	[F_DEVICE] = {"device_ns", "DEVICE TOTAL", COLUMN_DURATION, COLUMN_OPTIONAL},
+	[F_DEVICE] = {"device_ns", "DEVICE TOTAL", COLUMN_DURATION, COLUMN_OPTIONAL | COLUMN_SPARE},
 	[F_RATE] = {"gflop_per_s", "SPEED", COLUMN_SPEED, 0},
 };
 

@@ -201,12 +201,12 @@ def little_time(pid):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root makes control groups")
 def test_a_job_that_hardly_gets_the_processor(profd):
-    """A call is not torn out of its middle for that: it is waited for."""
+    """A call is not torn out of its middle for that: it is waited for, and where that takes too long, it ends by itself (docs/attach.md)."""
     with process(TOUCHY, "full") as job:
         wait_for(sleeps_in(job.pid, 7), what="its sleep")
         with little_time(job.pid):
             done = profd.run("attach", "--pid", job.pid, "--timeout", "60s", check=False)
-        assert done.returncode == 0 or "has not registered" in done.stderr, done
+        assert done.returncode == 0 or "has not registered" in done.stderr or "it goes on where it was" in done.stderr, done
         ends_untouched(job)
 
 

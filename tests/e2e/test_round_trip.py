@@ -215,23 +215,49 @@ def test_idle_time_beside_hta(imported, tmp_path):
     assert looked["op"] + looked["outside"] > 0
 
 
+def plugin_bounds(db):
+    """[(begin, end)] of the steps as the plugin has them: one ends with the last operation that it launched, if that is later, and the next begins then."""
+    found, reached = [], 0
+    for step, start, end in db.execute("SELECT step, start, start + duration FROM steps ORDER BY start").fetchall():
+        launched = [db.execute(f"SELECT max(start + duration) FROM {table} WHERE step = ?", (step,)).fetchone()[0] for table in ("kernels", "copies", "sets")]
+        begin, reached = max(start, reached), max(end, *(last or 0 for last in launched))
+        found.append((begin, reached))
+    return found
+
+
+def kernels_ran(db, begin, end):
+    """ns between the two in which a kernel ran."""
+    total, reached = 0, begin
+    for start, stop in db.execute("SELECT start, start + duration FROM kernels WHERE start < ? AND start + duration > ? ORDER BY start", (end, begin)):
+        total += max(min(stop, end) - max(start, reached), 0)
+        reached = max(reached, stop)
+    return total
+
+
 def test_step_times_beside_tensorboard(imported, tmp_path):
     """The plugin divides a step as profd divides the device's side: Kernel is compute, to the microsecond; Memcpy and Memset are copies; what is
     left is idle, which profd divides by what the host did for the next operation, and the plugin by what any thread did. Where there are collectives
-    it takes copies before communication, and has the host's ranges of them (nccl:all_reduce) in Communication, also while the device is idle."""
+    it takes copies before communication, and has the host's ranges of them (nccl:all_reduce) in Communication, also while the device is idle. Where
+    a step's last kernels run in the next one, the plugin's steps are others than the annotations: of those the time of kernels is compared alone."""
     _, capture = imported
     python = python_of("PROFD_TENSORBOARD", "torch-tb-profiler")
     answer, = ask(python, "tensorboard_answers.py", export(capture, tmp_path / "trace.json.gz", "--format", "tensorboard"))
     with sqlite3.connect(capture) as db:
-        walls = [ns for ns, in db.execute("SELECT duration FROM steps ORDER BY start")]
+        steps = db.execute("SELECT start, start + duration FROM steps ORDER BY start").fetchall()
+        bounds = plugin_bounds(db)
+        ran = [kernels_ran(db, *bound) for bound in bounds]
         rows = collections.defaultdict(collections.Counter)
         for step, row, ns in db.execute("SELECT step, row, ns FROM breakdown WHERE side = 'device'"):
             rows[step][row] += ns
-    assert len(answer["steps"]) == len(walls) > 0
-    for ours, wall, roles in zip((rows[at] for at in sorted(rows)), walls, answer["steps"].values()):
+    assert len(answer["steps"]) == len(steps) > 0
+    for ours, step, bound, kernels, roles in zip((rows[at] for at in sorted(rows)), steps, bounds, ran, answer["steps"].values()):
+        wall = bound[1] - bound[0]
         theirs = collections.Counter({role: 1000 * us for role, us in roles.items()})
         host = sum(theirs[role] for role in ("Runtime", "DataLoader", "CpuOp", "Other"))
         assert theirs["Total"] == pytest.approx(wall, abs=1000)
+        if bound != step:
+            assert theirs["Kernel"] == pytest.approx(kernels, abs=1000)
+            continue
         assert theirs["Kernel"] == pytest.approx(ours["compute"], abs=1000)
         if not theirs["Communication"]:
             assert theirs["Memcpy"] + theirs["Memset"] == pytest.approx(ours["copies"], abs=1000)

@@ -88,6 +88,14 @@ def asleep(task, seconds=0.1):
     return before and look() == before
 
 
+def line_of(stream):
+    """The next line of a process's pipe, and nothing behind it: readline() reads ahead, and what it has taken is none that communicate() gives."""
+    line = b""
+    while not line.endswith(b"\n") and (byte := os.read(stream.fileno(), 1)):
+        line += byte
+    return line.decode()
+
+
 def stop(pid):
     """Stops a process; all its threads stand still then."""
     os.kill(pid, signal.SIGSTOP)

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from conftest import wait_for
+from conftest import line_of, wait_for
 from proc import opened
 from pythons import PYTHONS
 from test_attach import held, process
@@ -73,7 +73,7 @@ def test_one_that_is_to_go_on(profd):
             wait_for(lambda: asked(job.pid), what="the question")
             client.send_signal(signal.SIGINT)
             client.send_signal(signal.SIGHUP)
-            said = client.stderr.readline()
+            said = line_of(client.stderr)
             assert said.startswith(f"profd: process {job.pid} gets the agent: waiting for ") and "; Ctrl-C takes back what was begun" in said, said
             job.stdin.write(b"\n")
             job.stdin.flush()
@@ -88,7 +88,7 @@ def test_while_the_first_step_is_waited_for(profd):
                               stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as client:
             said = []
             while not any("waiting for the first step" in line for line in said):
-                said.append(client.stderr.readline())
+                said.append(line_of(client.stderr))
                 assert said[-1], said
             assert f"process {job.pid}, a minute at most; Ctrl-C takes the agent out again" in said[-1]
             assert profd.process(job.pid)["pid"] == job.pid

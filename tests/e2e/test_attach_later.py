@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from conftest import BUILD, stop, wait_for
+from conftest import BUILD, line_of, stop, wait_for
 from proc import agent_threads, opened
 from test_attach import bare
 
@@ -121,7 +121,7 @@ def one_that_is_late(profd, tmp_path, verb, *more):
     profd.folder.chmod(0)
     with subprocess.Popen([profd.client, verb, "--job", job, "--attach", *more], env=profd.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True) as client:
-        line = client.stderr.readline()
+        line = line_of(client.stderr)
         assert f"process {last.pid} has the agent now, but it has not registered: " in line, line
         assert agent_threads(last.pid)
         yield job, processes, client

@@ -20,7 +20,7 @@ from typing import NamedTuple, Optional
 import pytest
 
 import gpu
-from conftest import BUILD, WORKLOADS, wait_for
+from conftest import BUILD, WORKLOADS, line_of, wait_for
 from test_attach import bare
 from test_attach_containers import JOB, PERL, contained, perls, pythons
 from pythons import PYTHONS
@@ -169,11 +169,10 @@ class Target:
     @contextlib.contextmanager
     def running(self, profd):
         """Yields (the job, which has said its first line, and the pid to attach to)."""
-        # Without a buffer: lines that are read ahead with the first one are none that communicate() gives.
         job = subprocess.Popen(self.command, env={**bare(profd), **self.env}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, bufsize=0)
+                               stderr=subprocess.PIPE)
         try:
-            assert job.stdout.readline(), job.communicate()
+            assert line_of(job.stdout), job.communicate()
             yield job, self.worker(job.pid) if self.child else job.pid
         finally:
             job.kill()

@@ -9,7 +9,7 @@ import time
 
 import fake_agent as fake
 import pytest
-from conftest import BUILD, WORKLOADS, wait_for
+from conftest import BUILD, WORKLOADS, line_of, wait_for
 
 STEPS = BUILD / "workloads" / "steps"
 
@@ -142,7 +142,7 @@ def test_it_can_be_taken_back(profd):
     job = subprocess.Popen([str(profd.client), "run", "--steps", "3", "--", "sh", "-c", line], env=profd.env, text=True,
                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     profd.jobs.append(job)
-    trigger = asked(job.stderr.readline())
+    trigger = asked(line_of(job.stderr))
     assert json.loads(profd.run("cancel", "--all", "--format", "json").stdout)["taken_back"] == [trigger]
     go.touch()
     assert job.wait(20) == 0
@@ -174,7 +174,7 @@ def test_a_daemon_that_is_restarted_before(profd):
     job = subprocess.Popen([str(profd.client), "run", "--steps", "3", "--", "sh", "-c", line], env=profd.env, text=True,
                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     profd.jobs.append(job)
-    asked(job.stderr.readline())
+    asked(line_of(job.stderr))
     profd.stop_daemon()
     profd.start_daemon()
     go.touch()

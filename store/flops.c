@@ -299,6 +299,12 @@ bool flops_inner(const char *name)
 	return formula && formula->inner;
 }
 
+bool flops_work(const char *name)
+{
+	const struct formula *formula = formula_of(name);
+	return formula && formula->counted && !formula->inner && formula->flops != elements;
+}
+
 bool flops_of(const char *name, const char *dims, const char *concrete, int64_t *ret_flops)
 {
 	const struct formula *formula = formula_of(name);

@@ -25,7 +25,10 @@ static void flops(sqlite3_context *context, int count, sqlite3_value **values)
 static const struct question {
 	const char *function;
 	bool (*ask)(const char *name);
-} questions[] = {{"profd_has_formula", flops_known}, {"profd_counted", flops_counted}, {"profd_inner", flops_inner}};
+} questions[] = {{"profd_has_formula", flops_known},
+		 {"profd_counted", flops_counted},
+		 {"profd_inner", flops_inner},
+		 {"profd_work", flops_work}};
 
 static void ask_of_name(sqlite3_context *context, int count, sqlite3_value **values)
 {

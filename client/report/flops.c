@@ -30,18 +30,17 @@ static const struct report_key keys[] = {
 };
 
 /* %s: time on the device, or NULL; how to find it. Sums are real: those of a broken file may be larger than an integer. */
-#define SQL                                                                                                                                        \
-	"WITH " FLOP_ROWS(                                                                                                                         \
-		"") ", "                                                                                                                           \
-		    "t AS MATERIALIZED (SELECT o.name AS id, o.inputs AS inputs, count(*) AS calls, total(o.duration) AS "                         \
-		    "host, %s AS device FROM few o %s WHERE " FLOP_CALL(                                                                           \
-			    "o") " GROUP BY o.name, o.inputs), f AS "                                                                              \
-				 "MATERIALIZED (SELECT s.text AS name, i.dims AS dims, t.calls AS calls, t.host AS host, t.device AS device, "     \
-				 "profd_flops(s.text, i.dims, i.concrete) AS flops, profd_counted(s.text) AS counted FROM "                        \
-				 "t JOIN strings s ON s.id = t.id JOIN inputs i ON i.id = t.inputs), r AS MATERIALIZED (SELECT name, dims, "       \
-				 "sum(calls) AS calls, flops, flops * 1.0 * sum(calls) AS total, counted, total(host) AS host, sum(device) AS "    \
-				 "device FROM f WHERE flops IS NOT NULL GROUP BY name, dims, flops, counted) SELECT name, dims, calls, flops, "    \
-				 "min(total, 9e18), CASE WHEN counted THEN total * 100.0 / (SELECT nullif(total(total), 0) FROM r WHERE counted) " \
+#define SQL                                                                                                                                                                                                \
+	"WITH " FLOP_ROWS(                                                                                                                                                                                 \
+		"") ", "                                                                                                                                                                                   \
+		    "t AS MATERIALIZED (SELECT o.name AS id, o.inputs AS inputs, count(*) AS calls, total(o.duration) AS host, %s AS device, " FLOP_ALONE("o") " AS alone FROM few o %s WHERE " FLOP_CALL( \
+			    "o") " GROUP BY o.name, o.inputs, alone), f AS "                                                                                                                               \
+				 "MATERIALIZED (SELECT s.text AS name, i.dims AS dims, t.calls AS calls, t.host AS host, t.device AS device, "                                                             \
+				 "profd_flops(s.text, i.dims, i.concrete) AS flops, t.alone AND profd_counted(s.text) AS counted FROM "                                                                    \
+				 "t JOIN strings s ON s.id = t.id JOIN inputs i ON i.id = t.inputs), r AS MATERIALIZED (SELECT name, dims, "                                                               \
+				 "sum(calls) AS calls, flops, flops * 1.0 * sum(calls) AS total, counted, total(host) AS host, sum(device) AS "                                                            \
+				 "device FROM f WHERE flops IS NOT NULL GROUP BY name, dims, flops, counted) SELECT name, dims, calls, flops, "                                                            \
+				 "min(total, 9e18), CASE WHEN counted THEN total * 100.0 / (SELECT nullif(total(total), 0) FROM r WHERE counted) "                                                         \
 				 "END, min(host, 9e18), min(device, 9e18), total / nullif(coalesce(nullif(device, 0), host), 0) FROM r WHERE 1"
 
 /* FLOP of all rows that count, over these ns; no row: they were not recorded. */

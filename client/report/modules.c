@@ -39,16 +39,16 @@ static const struct column columns[] = {
 };
 
 /* Floating point operations of the operators that add to a total, as in the table of these (flops.c), by module. known: in how many rows. */
-#define FLOPS                                                                                                             \
-	FLOP_ROWS(", stack, backward")                                                                                    \
-	", shaped AS MATERIALIZED (SELECT s.module AS module, o.name AS name, o.inputs AS inputs, o.backward IS NULL AS " \
-	"forward, count(*) AS calls FROM few o JOIN stack_modules s ON s.stack = o.stack WHERE " FLOP_CALL(               \
-		"o") " GROUP BY 1, 2, 3, 4), "                                                                            \
-		     "priced AS MATERIALIZED (SELECT h.module AS module, h.forward AS forward, h.calls AS calls, "        \
-		     "profd_flops(s.text, i.dims, i.concrete) AS flops FROM shaped h JOIN strings s ON s.id = h.name "    \
-		     "LEFT JOIN inputs i ON i.id = h.inputs WHERE profd_counted(s.text)), "                               \
-		     "computed AS MATERIALIZED (SELECT module, total(flops * 1.0 * calls * forward) AS forward, "         \
-		     "total(flops * 1.0 * calls * (NOT forward)) AS backward, count(flops) AS known FROM priced GROUP "   \
+#define FLOPS                                                                                                                       \
+	FLOP_ROWS(", stack, backward")                                                                                              \
+	", shaped AS MATERIALIZED (SELECT s.module AS module, o.name AS name, o.inputs AS inputs, o.backward IS NULL AS "           \
+	"forward, count(*) AS calls FROM few o JOIN stack_modules s ON s.stack = o.stack WHERE " FLOP_CALL("o") " AND " FLOP_ALONE( \
+		"o") " GROUP BY 1, 2, 3, 4), "                                                                                      \
+		     "priced AS MATERIALIZED (SELECT h.module AS module, h.forward AS forward, h.calls AS calls, "                  \
+		     "profd_flops(s.text, i.dims, i.concrete) AS flops FROM shaped h JOIN strings s ON s.id = h.name "              \
+		     "LEFT JOIN inputs i ON i.id = h.inputs WHERE profd_counted(s.text)), "                                         \
+		     "computed AS MATERIALIZED (SELECT module, total(flops * 1.0 * calls * forward) AS forward, "                   \
+		     "total(flops * 1.0 * calls * (NOT forward)) AS backward, count(flops) AS known FROM priced GROUP "             \
 		     "BY module), shapes(recorded) AS (SELECT 1)"
 #define NO_FLOPS                                                                                                       \
 	"computed(module, forward, backward, known) AS (SELECT NULL, NULL, NULL, NULL WHERE 0), shapes(recorded) AS "  \

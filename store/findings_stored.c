@@ -88,6 +88,44 @@ static bool write_breakdown(struct store *store, const struct breakdown *breakdo
 	return true;
 }
 
+static void bind_known(sqlite3_stmt *statement, int at, int64_t value, bool known)
+{
+	if (known)
+		sqlite3_bind_int64(statement, at, value);
+	else
+		sqlite3_bind_null(statement, at);
+}
+
+static void write_line(struct store *store, sqlite3_stmt *statement, enum side side, int64_t device, size_t row,
+		       const struct row_line *line)
+{
+	if (!line->file || store->error)
+		return;
+	sqlite3_bind_text(statement, 1, side_words[side], -1, SQLITE_STATIC);
+	bind_known(statement, 2, device, device >= 0);
+	sqlite3_bind_text(statement, 3, sides[side].rows[row].word, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(statement, 4, line->file);
+	sqlite3_bind_int64(statement, 5, line->line);
+	bind_known(statement, 6, line->function, line->function != 0);
+	sqlite3_bind_double(statement, 7, line->share);
+	store_step(store, statement);
+}
+
+static void write_lines(struct store *store, const struct breakdown *breakdown, const struct row_lines *lines)
+{
+	if (!lines->recorded)
+		return;
+	sqlite3_stmt *statement =
+		store_prepare(store, "INSERT INTO breakdown_lines (side, device, row, file, line, function, "
+				     "share) VALUES (?, ?, ?, ?, ?, ?, ?)");
+	for (size_t row = 0; statement && row < HOST_ROWS; row++)
+		write_line(store, statement, ON_HOST, -1, row, &lines->host[row]);
+	for (size_t d = 0; statement && d < lines->devices; d++)
+		for (size_t row = 0; row < IDLE_ROWS; row++)
+			write_line(store, statement, ON_IDLE, breakdown->devices[d].device, row, &lines->idle[d][row]);
+	sqlite3_finalize(statement);
+}
+
 /* When collections of garbage began, as the operators tell it. */
 static void write_collections(struct store *store, const struct collections *collections)
 {
@@ -111,14 +149,6 @@ static void write_collections(struct store *store, const struct collections *col
 		store_step(store, statement);
 	}
 	sqlite3_finalize(statement);
-}
-
-static void bind_known(sqlite3_stmt *statement, int at, int64_t value, bool known)
-{
-	if (known)
-		sqlite3_bind_int64(statement, at, value);
-	else
-		sqlite3_bind_null(statement, at);
 }
 
 static void write_finding(struct store *store, sqlite3_stmt *statement, size_t number, const struct finding *finding)
@@ -177,11 +207,13 @@ static void write_findings(struct store *store, const struct findings *findings)
 	sqlite3_finalize(intervals);
 }
 
-void findings_write(struct store *store, const struct breakdown_capture *capture, const struct findings *findings)
+void findings_write(struct store *store, const struct breakdown_capture *capture, const struct findings *findings,
+		    const struct row_lines *lines)
 {
 	write_collections(store, &capture->collections);
 	if (!write_breakdown(store, &capture->breakdown))
 		return;
+	write_lines(store, &capture->breakdown, lines);
 	write_findings(store, findings);
 	store_meta_text(store, "verdict", findings->verdict);
 	store_meta_text(store, "verdict_abstains", findings->abstains);
@@ -401,6 +433,50 @@ bool findings_read(sqlite3 *db, const struct breakdown_watch *watch, struct brea
 		  take_meta, &reading);
 	ret->recorded = capture->breakdown.step_count;
 	ret->window = capture->window;
+	*ret_error = reading.scan.error;
+	return !reading.scan.error;
+}
+
+struct reading_lines {
+	struct scan scan;
+	const struct breakdown *breakdown;
+	struct row_lines *lines;
+};
+
+static void take_line(void *context, sqlite3_stmt *row)
+{
+	struct reading_lines *reading = context;
+	const struct breakdown *breakdown = reading->breakdown;
+	const char *word = (const char *)sqlite3_column_text(row, 0), *name = (const char *)sqlite3_column_text(row, 2);
+	enum side side = word && strcmp(word, side_words[ON_HOST]) == 0 ? ON_HOST : ON_IDLE;
+	size_t at = name ? row_at(side, name) : SIZE_MAX, d = 0;
+	struct row_line line = {.file = sqlite3_column_int64(row, 3),
+				.line = sqlite3_column_int64(row, 4),
+				.function = sqlite3_column_int64(row, 5),
+				.share = part(row, 6)};
+	while (side == ON_IDLE && d < breakdown->device_count &&
+	       breakdown->devices[d].device != sqlite3_column_int64(row, 1))
+		d++;
+	if (at >= sides[side].count || (side == ON_IDLE && d == breakdown->device_count))
+		reading->scan.error = SQLITE_CORRUPT;
+	else
+		*(side == ON_HOST ? &reading->lines->host[at] : &reading->lines->idle[d][at]) = line;
+}
+
+bool row_lines_read(sqlite3 *db, const struct breakdown_watch *watch, const struct breakdown *breakdown,
+		    struct row_lines *ret, int *ret_error)
+{
+	struct reading_lines reading = {.scan = {.db = db, .watch = watch}, .breakdown = breakdown, .lines = ret};
+	*ret = (struct row_lines){.recorded = row_lines_recorded(db), .devices = breakdown->device_count};
+	*ret_error = 0;
+	if (!ret->recorded)
+		return true;
+	ret->idle = calloc(breakdown->device_count + 1, sizeof *ret->idle);
+	if (!ret->idle)
+		scan_no_memory(&reading.scan);
+	scan_each(&reading.scan,
+		  "SELECT side, device, row, file, line, function, share FROM breakdown_lines LIMIT 10000", take_line,
+		  &reading);
 	*ret_error = reading.scan.error;
 	return !reading.scan.error;
 }

@@ -77,7 +77,7 @@ static void discount_memory(struct store *store, uint64_t bytes)
 
 /* Reads alone: what is interrupted undoes nothing. */
 static bool compute(struct store *store, const struct store_watch *watch, struct breakdown_capture *capture,
-		    struct findings *findings)
+		    struct findings *findings, struct row_lines *lines)
 {
 	struct verdict verdict = {.store = store};
 	const struct breakdown_watch rows = {.row = may_go_on, .context = &verdict};
@@ -85,7 +85,8 @@ static bool compute(struct store *store, const struct store_watch *watch, struct
 	store_watch_begin(store, watch);
 	store_doing(store, "finding where the time goes");
 	bool ok = breakdown_capture_load(store->db, &rows, capture, &error) &&
-		  findings_make(capture, store->db, &rows, findings, &error);
+		  findings_make(capture, store->db, &rows, findings, &error) &&
+		  row_lines_find(capture, store->db, &rows, 0, capture->breakdown.step_count, lines, &error);
 	store_watch_end(store);
 	if (!ok && !store->error)
 		snprintf(store->sentence, sizeof store->sentence, "%s",
@@ -123,18 +124,20 @@ static void make(struct store *store, const struct store_watch *watch, struct de
 		 struct breakdown_capture *capture, struct findings *findings)
 {
 	uint64_t bytes = count_rows(store) * BYTES_A_ROW;
+	struct row_lines lines = {0};
 	if (!count_memory(store, bytes)) {
 		give_up(store, findings, "the memory that its user may take (memory_user) did not suffice");
 		return;
 	}
-	if (compute(store, watch, capture, findings)) {
-		findings_write(store, capture, findings);
+	if (compute(store, watch, capture, findings, &lines)) {
+		findings_write(store, capture, findings, &lines);
 		leave_out(store, derived, &capture->breakdown);
 	} else {
 		char why[STORE_SENTENCE_BYTES];
 		text_copy(why, sizeof why, store->sentence);
 		give_up(store, findings, why);
 	}
+	row_lines_free(&lines);
 	breakdown_capture_free(capture);
 	discount_memory(store, bytes);
 }

@@ -8,8 +8,10 @@
 #include "client/ui/text.h"
 
 #include "store/breakdown/load.h"
+#include "store/findings/row_lines.h"
 
 #include <inttypes.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +19,24 @@
 /* A bar of this many signs is a whole step. */
 #define BAR 20
 
-enum { B_SIDE, B_DEVICE, B_ROW, B_PARENT, B_TITLE, B_STEP, B_TOTAL, B_PERCENT, B_LEAST, B_MOST, B_BAR };
+enum {
+	B_SIDE,
+	B_DEVICE,
+	B_ROW,
+	B_PARENT,
+	B_TITLE,
+	B_STEP,
+	B_TOTAL,
+	B_PERCENT,
+	B_PLACE,
+	B_LEAST,
+	B_MOST,
+	B_FILE,
+	B_LINE,
+	B_FUNCTION,
+	B_LINE_SHARE,
+	B_BAR
+};
 
 static const struct column columns[] = {
 	[B_SIDE] = {"side", "SIDE", COLUMN_TEXT, 0},
@@ -28,8 +47,13 @@ static const struct column columns[] = {
 	[B_STEP] = {"step_ns", "A STEP", COLUMN_DURATION, 0},
 	[B_TOTAL] = {"total_ns", "TOTAL", COLUMN_DURATION, COLUMN_DATA_ONLY},
 	[B_PERCENT] = {"percent", "SHARE", COLUMN_PERCENT, 0},
+	[B_PLACE] = {"", "LINE", COLUMN_TEXT, COLUMN_TABLE_ONLY | COLUMN_OPTIONAL | COLUMN_SPARE},
 	[B_LEAST] = {"min_percent", "LEAST", COLUMN_PERCENT, COLUMN_SPARE},
 	[B_MOST] = {"max_percent", "MOST", COLUMN_PERCENT, COLUMN_SPARE},
+	[B_FILE] = {"file", "FILE", COLUMN_TEXT, COLUMN_DATA_ONLY},
+	[B_LINE] = {"line", "LINE", COLUMN_NUMBER, COLUMN_DATA_ONLY},
+	[B_FUNCTION] = {"function", "FUNCTION", COLUMN_TEXT, COLUMN_DATA_ONLY},
+	[B_LINE_SHARE] = {"line_percent", "LINE %", COLUMN_PERCENT, COLUMN_DATA_ONLY},
 	[B_BAR] = {"", "", COLUMN_TEXT, COLUMN_TABLE_ONLY | COLUMN_SPARE},
 };
 
@@ -44,6 +68,8 @@ struct breakdown_table {
 	const struct breakdown *breakdown;
 	size_t first, last; /* of the steps */
 	int64_t wall;
+	struct row_lines lines;
+	sqlite3_stmt *places; /* of a line's ids, its texts */
 };
 
 static void add_to(struct sum *sum, int64_t ns, int64_t wall, bool first)
@@ -52,6 +78,26 @@ static void add_to(struct sum *sum, int64_t ns, int64_t wall, bool first)
 	sum->total += ns;
 	sum->least = first || percent < sum->least ? percent : sum->least;
 	sum->most = first || percent > sum->most ? percent : sum->most;
+}
+
+/* Of the newest row. */
+static void set_line(struct breakdown_table *to, const struct row_line *line)
+{
+	char place[REPORT_LINE_BYTES], text[REPORT_LINE_BYTES + 16];
+	if (!line->file)
+		return;
+	sqlite3_bind_int64(to->places, 1, line->file);
+	sqlite3_bind_int64(to->places, 2, line->line);
+	sqlite3_bind_int64(to->places, 3, line->function);
+	if (sqlite3_step(to->places) == SQLITE_ROW && report_line(place, to->places, 0, 1)) {
+		snprintf(text, sizeof text, "%s %.0f%%", place, line->share * 100);
+		table_set_text(to->table, B_PLACE, text);
+		report_cell(to->table, B_FILE, to->places, 0);
+		report_cell(to->table, B_LINE, to->places, 1);
+		report_cell(to->table, B_FUNCTION, to->places, 2);
+		table_set_real(to->table, B_LINE_SHARE, line->share * 100);
+	}
+	sqlite3_reset(to->places);
 }
 
 static void add_row(struct breakdown_table *to, const char *side, int64_t device, const struct breakdown_row *row,
@@ -92,13 +138,17 @@ static void add_host(struct breakdown_table *to)
 		for (size_t i = to->first; i < to->last; i++)
 			add_to(&sum, to->breakdown->steps[i].host[row], wall_of(&to->breakdown->steps[i]),
 			       i == to->first);
-		if (sum.total)
-			add_row(to, "host", -1, &breakdown_host_rows[row], NULL, &sum);
+		if (!sum.total)
+			continue;
+		add_row(to, "host", -1, &breakdown_host_rows[row], NULL, &sum);
+		set_line(to, &to->lines.host[row]);
 	}
 }
 
-static void add_device(struct breakdown_table *to, const struct breakdown_device *device)
+static void add_device(struct breakdown_table *to, size_t index)
 {
+	const struct breakdown_device *device = &to->breakdown->devices[index];
+	const struct row_line *lines = verdict_idle_lines(&to->lines, index);
 	char side[40];
 	snprintf(side, sizeof side, "device %" PRId64, device->device);
 	for (size_t row = 0; row < DEVICE_ROWS; row++) {
@@ -112,9 +162,12 @@ static void add_device(struct breakdown_table *to, const struct breakdown_device
 		struct sum sum = {0};
 		for (size_t i = to->first; i < to->last; i++)
 			add_to(&sum, device->steps[i].idle[row], wall_of(&to->breakdown->steps[i]), i == to->first);
-		if (sum.total)
-			add_row(to, side, device->device, &breakdown_idle_rows[row],
-				breakdown_device_rows[DEVICE_IDLE].word, &sum);
+		if (!sum.total)
+			continue;
+		add_row(to, side, device->device, &breakdown_idle_rows[row], breakdown_device_rows[DEVICE_IDLE].word,
+			&sum);
+		if (lines)
+			set_line(to, &lines[row]);
 	}
 }
 
@@ -132,10 +185,15 @@ struct table *report_breakdown(const struct reader *reader, const struct report_
 	for (size_t i = to.first; i < to.last; i++)
 		to.wall += wall_of(&capture->breakdown.steps[i]);
 	if (to.last > to.first) {
+		verdict_lines(reader, options, capture, &to.lines);
+		to.places = report_prepare(reader, "SELECT (SELECT text FROM strings WHERE id = ?1), ?2, (SELECT text "
+						   "FROM strings WHERE id = ?3)");
 		for (size_t i = 0; capture->device && i < capture->breakdown.device_count; i++)
 			if (filter_has_device(options->filter, capture->breakdown.devices[i].device))
-				add_device(&to, &capture->breakdown.devices[i]);
+				add_device(&to, i);
 		add_host(&to);
+		sqlite3_finalize(to.places);
+		row_lines_free(&to.lines);
 	}
 	if (to.last > to.first)
 		report_note_use(to.table, reader, &capture->breakdown, to.first, to.last, options->alone);

@@ -68,12 +68,6 @@ static enum phase phase_of(const struct breakdown_capture *capture, const struct
 	return breakdown_phase(capture, capture->breakdown.step_thread, middle_of(stretch));
 }
 
-static size_t step_of(const struct breakdown *breakdown, int64_t time)
-{
-	size_t low = ARRAY_BEFORE(breakdown->step_count, middle, breakdown->steps[middle].end <= time);
-	return low < breakdown->step_count && breakdown->steps[low].start <= time ? low : SIZE_MAX;
-}
-
 static void add(struct table *table, sqlite3_stmt *names, const struct breakdown_capture *capture,
 		const struct idle_row_of *row)
 {
@@ -82,8 +76,8 @@ static void add(struct table *table, sqlite3_stmt *names, const struct breakdown
 	const struct breakdown_idle *idle = &row->device->idles[stretch->idle];
 	int64_t middle = middle_of(stretch);
 	enum phase phase = phase_of(capture, stretch);
-	uint32_t thread = breakdown->step_thread;
-	size_t step = step_of(breakdown, stretch->start);
+	uint32_t thread = breakdown_launcher(breakdown, idle);
+	size_t step = breakdown_step_of(breakdown, stretch->start);
 
 	table_add(table);
 	if (step != SIZE_MAX)
@@ -102,8 +96,6 @@ static void add(struct table *table, sqlite3_stmt *names, const struct breakdown
 			set_name(table, I_NEXT, names, next->name);
 		else
 			table_set_text(table, I_NEXT, next->row == DEVICE_COPIES ? "(copy or memset)" : "(CUDA graph)");
-		if (next->call < breakdown->call_count && breakdown->calls[next->call].thread)
-			thread = breakdown->calls[next->call].thread;
 	}
 	table_set(table, I_THREAD, thread);
 	set_name(table, I_IN, names, spans_name(&capture->activity, thread, middle, SPANS_ANY));
@@ -116,7 +108,7 @@ static void add(struct table *table, sqlite3_stmt *names, const struct breakdown
 static bool is_shown(const struct breakdown_capture *capture, const struct report_options *options,
 		     const struct breakdown_stretch *stretch)
 {
-	size_t step = step_of(&capture->breakdown, stretch->start);
+	size_t step = breakdown_step_of(&capture->breakdown, stretch->start);
 
 	if (options->step && (step == SIZE_MAX || (int64_t)step + 1 != options->step))
 		return false;

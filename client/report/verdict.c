@@ -2,6 +2,7 @@
 #include "verdict.h"
 
 #include "query.h"
+#include "recorded.h"
 
 #include "store/findings_stored.h"
 
@@ -77,6 +78,35 @@ const struct breakdown_capture *verdict_rows(const struct reader *reader, const 
 	struct findings findings;
 	const struct breakdown_capture *stored = read_stored(reader, own, &findings);
 	return stored ? stored : verdict_intervals(reader, options, own);
+}
+
+void verdict_lines(const struct reader *reader, const struct report_options *options,
+		   const struct breakdown_capture *capture, struct row_lines *ret)
+{
+	const struct breakdown_watch watch = {.row = may_go_on, .context = reader->bounds};
+	bool is_stored = !capture->breakdown.activity && !options->step && report_has_table(reader, "breakdown_lines");
+	struct breakdown_capture own = {0};
+	int error = 0;
+	bool ok = true;
+	*ret = (struct row_lines){0};
+	if (is_stored) {
+		ok = row_lines_read(reader->db, &watch, &capture->breakdown, ret, &error);
+	} else if (row_lines_recorded(reader->db)) {
+		if (!capture->breakdown.activity)
+			capture = verdict_intervals(reader, options, &own);
+		size_t count = capture->breakdown.step_count, first = options->step ? (size_t)(options->step - 1) : 0;
+		first = first < count ? first : count;
+		ok = row_lines_find(capture, reader->db, &watch, first,
+				    options->step && first < count ? first + 1 : count, ret, &error);
+	}
+	breakdown_capture_free(&own);
+	if (!ok)
+		give_up(reader, error);
+}
+
+const struct row_line *verdict_idle_lines(const struct row_lines *lines, size_t device)
+{
+	return device < lines->devices ? lines->idle[device] : NULL;
 }
 
 void verdict_read(const struct reader *reader, const struct report_options *options, struct findings *ret)

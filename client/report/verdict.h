@@ -6,6 +6,7 @@
 #include "views.h"
 
 #include "store/findings/findings.h"
+#include "store/findings/row_lines.h"
 
 #include <cjson/cJSON.h>
 
@@ -25,6 +26,13 @@ const struct breakdown_capture *verdict_intervals(const struct reader *reader, c
 /* The breakdown as it stands in the file, steps and rows alone; computed where an earlier release wrote the file. */
 const struct breakdown_capture *verdict_rows(const struct reader *reader, const struct report_options *options,
 					     struct breakdown_capture *own);
+
+/* At which line of Python most of each row was, of the breakdown that verdict_rows() returned; of one step where options->step is set. row_lines_free()
+ * afterwards. */
+void verdict_lines(const struct reader *reader, const struct report_options *options,
+		   const struct breakdown_capture *capture, struct row_lines *ret);
+/* The causes of idle time of a device, by its index in the breakdown; NULL: their lines are not known. */
+const struct row_line *verdict_idle_lines(const struct row_lines *lines, size_t device);
 
 /* The verdict, in the same way; of one step where options->step is set. */
 void verdict_read(const struct reader *reader, const struct report_options *options, struct findings *ret);

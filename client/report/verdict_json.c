@@ -2,6 +2,7 @@
 #include "verdict_json.h"
 
 #include "filter.h"
+#include "query.h"
 #include "recorded.h"
 #include "verdict.h"
 #include "waits.h"
@@ -99,6 +100,73 @@ static void read_source(struct source *source, const struct report_options *opti
 	source->waits = waits_of(source->capture);
 }
 
+static void add_name(cJSON *object, const char *key, sqlite3_stmt *names, int64_t id)
+{
+	sqlite3_bind_int64(names, 1, id);
+	json_add_text(object, key,
+		      sqlite3_step(names) == SQLITE_ROW ? (const char *)sqlite3_column_text(names, 0) : NULL);
+	sqlite3_reset(names);
+}
+
+/* Of rows that have any time: their lines. */
+static void add_lines(cJSON *object, const char *key, const struct row_line *lines, const bool *filled,
+		      const struct breakdown_row *rows, size_t count, sqlite3_stmt *names)
+{
+	cJSON *list = need(cJSON_AddObjectToObject(object, key));
+	for (size_t row = 0; row < count; row++) {
+		if (!filled[row])
+			continue;
+		if (!lines || !lines[row].file) {
+			need(cJSON_AddNullToObject(list, rows[row].word));
+			continue;
+		}
+		cJSON *line = need(cJSON_AddObjectToObject(list, rows[row].word));
+		add_name(line, "file", names, lines[row].file);
+		if (lines[row].line)
+			need(cJSON_AddNumberToObject(line, "line", (double)lines[row].line));
+		else
+			need(cJSON_AddNullToObject(line, "line"));
+		add_name(line, "function", names, lines[row].function);
+		need(cJSON_AddNumberToObject(line, "share", lines[row].share));
+	}
+}
+
+static cJSON *lines_json(const struct source *source, const struct report_options *options)
+{
+	const struct breakdown *breakdown = &source->capture->breakdown;
+	const size_t first = options->step ? (size_t)(options->step - 1) : 0,
+		     last = options->step && first < breakdown->step_count ? first + 1 : breakdown->step_count;
+	struct row_lines lines;
+	verdict_lines(source->reader, options, source->capture, &lines);
+	if (!lines.recorded) {
+		row_lines_free(&lines);
+		return need(cJSON_CreateNull());
+	}
+	sqlite3_stmt *names = report_prepare(source->reader, "SELECT text FROM strings WHERE id = ?1");
+	cJSON *object = need(cJSON_CreateObject());
+	bool host[HOST_ROWS] = {false};
+	for (size_t i = first; i < last; i++)
+		for (size_t row = 0; row < HOST_ROWS; row++)
+			host[row] |= breakdown->steps[i].host[row] != 0;
+	add_lines(object, "host", lines.host, host, breakdown_host_rows, HOST_ROWS, names);
+	cJSON *devices = need(cJSON_AddArrayToObject(object, "devices"));
+	for (size_t d = 0; source->capture->device && d < breakdown->device_count; d++) {
+		bool idle[IDLE_ROWS] = {false};
+		if (!filter_has_device(source->filter, breakdown->devices[d].device))
+			continue;
+		for (size_t i = first; i < last; i++)
+			for (size_t row = 0; row < IDLE_ROWS; row++)
+				idle[row] |= breakdown->devices[d].steps[i].idle[row] != 0;
+		cJSON *device = need(cJSON_CreateObject());
+		need(cJSON_AddNumberToObject(device, "device", (double)breakdown->devices[d].device));
+		add_lines(device, "idle", verdict_idle_lines(&lines, d), idle, breakdown_idle_rows, IDLE_ROWS, names);
+		cJSON_AddItemToArray(devices, device);
+	}
+	sqlite3_finalize(names);
+	row_lines_free(&lines);
+	return object;
+}
+
 cJSON *breakdown_json(const struct reader *reader, const struct report_options *options)
 {
 	struct source source = {.reader = reader, .filter = options->filter};
@@ -108,6 +176,7 @@ cJSON *breakdown_json(const struct reader *reader, const struct report_options *
 	for (size_t i = 0; i < capture->breakdown.step_count; i++)
 		if (!options->step || (int64_t)i + 1 == options->step)
 			cJSON_AddItemToArray(steps, step_json(&source, i));
+	cJSON_AddItemToObject(object, "lines", lines_json(&source, options));
 	json_add_text(object, "doubt", capture->doubt[0] ? capture->doubt : NULL);
 	waits_free(&source.waits);
 	breakdown_capture_free(&source.own);

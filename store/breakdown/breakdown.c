@@ -239,6 +239,43 @@ static void host_side(struct breakdown *breakdown)
 	}
 }
 
+size_t breakdown_step_of(const struct breakdown *breakdown, int64_t time)
+{
+	size_t step = ARRAY_BEFORE(breakdown->step_count, at, breakdown->steps[at].end <= time);
+	return step < breakdown->step_count && breakdown->steps[step].start <= time ? step : SIZE_MAX;
+}
+
+enum host_row breakdown_host_row(const struct breakdown *breakdown, int64_t time, int64_t *ret_end)
+{
+	const struct activity_thread *thread = activity_find(breakdown->activity, breakdown->step_thread);
+	const size_t step = breakdown_step_of(breakdown, time), at = thread ? activity_at(thread, time) : 0;
+	struct activity_segment segment = {.phase = PHASE_NONE, .doing = DOING_OUTSIDE};
+	int64_t end = INT64_MAX;
+	*ret_end = end;
+	if (step == SIZE_MAX)
+		return HOST_ROWS;
+	if (thread && at < thread->count && activity_start(thread, at) <= time) {
+		segment = activity_segment(thread, at);
+		end = segment.end;
+	} else if (thread && at < thread->count) {
+		end = activity_start(thread, at);
+	}
+	const struct breakdown_step *of = &breakdown->steps[step];
+	const int64_t most = time < of->annotated ? of->annotated : of->end;
+	*ret_end = end < most ? end : most;
+	return time < of->annotated ? host_row(&segment, breakdown->has_operators && thread) : HOST_BETWEEN;
+}
+
+uint32_t breakdown_launcher(const struct breakdown *breakdown, const struct breakdown_idle *idle)
+{
+	if (idle->next < breakdown->operation_count) {
+		size_t call = breakdown->operations[idle->next].call;
+		if (call < breakdown->call_count && breakdown->calls[call].thread)
+			return breakdown->calls[call].thread;
+	}
+	return breakdown->step_thread;
+}
+
 static int by_device(const void *a, const void *b)
 {
 	const struct breakdown_operation *x = a, *y = b;

@@ -221,6 +221,12 @@ unsigned breakdown_left_out(const struct breakdown *breakdown, size_t first, siz
 /* "1 of 5 steps holds an evaluation (212 ms): left out of the median"; empty if no step is left out. */
 void breakdown_tell_left_out(const struct breakdown *breakdown, size_t first, size_t last,
 			     char ret[BREAKDOWN_SENTENCE]);
+/* In which row of the host's side an instant is; HOST_ROWS: in no step. *ret_end: until when it is at least. */
+enum host_row breakdown_host_row(const struct breakdown *breakdown, int64_t time, int64_t *ret_end);
+/* The step in which an instant is; SIZE_MAX: in none. */
+size_t breakdown_step_of(const struct breakdown *breakdown, int64_t time);
+/* The thread that launched what ended the idle interval; where that is not known, the one that steps. */
+uint32_t breakdown_launcher(const struct breakdown *breakdown, const struct breakdown_idle *idle);
 /* Calls the listener with this piece, unless it is empty. */
 void breakdown_tell(const struct breakdown *breakdown, const struct breakdown_piece *piece);
 

@@ -132,17 +132,6 @@ static bool is_late(enum idle_row cause)
 	}
 }
 
-static uint32_t launcher(const struct walk *walk, const struct breakdown_idle *idle)
-{
-	const struct breakdown *breakdown = walk->breakdown;
-	if (idle->next < breakdown->operation_count) {
-		size_t call = breakdown->operations[idle->next].call;
-		if (call < breakdown->call_count && breakdown->calls[call].thread)
-			return breakdown->calls[call].thread;
-	}
-	return breakdown->step_thread;
-}
-
 /* So much of [start, end) as the credit of earlier waits covers is lost to them. Returns where the rest begins. */
 static int64_t claim_after_wait(struct walk *walk, int64_t start, int64_t end)
 {
@@ -216,7 +205,7 @@ static void walk_idle(struct walk *walk, size_t from, size_t to)
 {
 	const struct breakdown_stretch *stretches = walk->device->stretches;
 	const struct breakdown_idle *idle = &walk->device->idles[stretches[from].idle];
-	uint32_t thread = launcher(walk, idle);
+	uint32_t thread = breakdown_launcher(walk->breakdown, idle);
 	if (idle->after_sync) {
 		walk->credit += idle->start > idle->sync_start ? idle->start - idle->sync_start : 0;
 		walk->wait = idle;

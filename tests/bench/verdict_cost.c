@@ -21,12 +21,15 @@ static int make(struct store *store)
 {
 	static struct breakdown_capture capture;
 	static struct findings findings;
+	static struct row_lines lines;
 	int error = 0;
 	double begin = seconds();
 	if (!breakdown_capture_load(store->db, NULL, &capture, &error) ||
-	    !findings_make(&capture, store->db, NULL, &findings, &error))
+	    !findings_make(&capture, store->db, NULL, &findings, &error) ||
+	    !row_lines_find(&capture, store->db, NULL, 0, capture.breakdown.step_count, &lines, &error))
 		return error;
-	findings_write(store, &capture, &findings);
+	findings_write(store, &capture, &findings, &lines);
+	row_lines_free(&lines);
 	breakdown_capture_free(&capture);
 	printf("%.4f\n", seconds() - begin);
 	return store->error;
@@ -42,7 +45,7 @@ int main(int argc, char **argv)
 	if (!error)
 		error = sqlite3_exec(
 			store.db,
-			"PRAGMA foreign_keys = OFF; BEGIN; DELETE FROM breakdown; DELETE FROM findings; DELETE FROM finding_intervals",
+			"PRAGMA foreign_keys = OFF; BEGIN; DELETE FROM breakdown; DELETE FROM breakdown_lines; DELETE FROM findings; DELETE FROM finding_intervals",
 			NULL, NULL, NULL);
 	if (!error) {
 		store.meta = store_prepare(&store, "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)");

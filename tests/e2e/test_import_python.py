@@ -11,6 +11,7 @@ import subprocess
 
 import pytest
 
+import test_row_lines
 from test_import import decimal_ns, run, show
 from test_round_trip import ask
 
@@ -72,6 +73,10 @@ def traced(tmp_path_factory):
     run("import", folder / "trace.json", "--output", folder / "trace.db")
     events = json.loads((folder / "trace.json").read_text(), parse_float=str)["traceEvents"]
     return [e for e in events if e["ph"] == "X"], folder / "trace.json", folder / "trace.db"
+
+
+def show_json(path):
+    return json.loads(run("show", path, "--by", "breakdown", "--format", "json").stdout)
 
 
 def stacks_of(events):
@@ -180,6 +185,11 @@ def test_lines_and_functions(traced):
     assert int(functions["nn.Module: Block_1"]["calls"]) * 3 == sum(int(row["calls"]) for name, row in functions.items() if "Module: Block_" in name)
     table = run("show", traced[2], "--by", "lines").stdout
     assert ":0" not in table and "train.py " in table
+
+
+def test_rows_of_the_breakdown_name_their_line(traced):
+    found = test_row_lines.compare(show_json(traced[2])["breakdown"], test_row_lines.Truth(traced[2]))
+    assert any(line and line["file"].endswith("train.py") for line in found.values()), found
 
 
 def test_without_stacks(tmp_path):

@@ -28,15 +28,17 @@ struct frame {
 
 struct sums_of {
 	int64_t samples, self, host, waiting, calls, device, estimate;
+	int64_t device_apart; /* of a line device with what lines called that it called; of a function what of device is its own */
 	bool listed;
-	uint32_t last; /* number of the last sample that counted for it */
-	bool states;   /* of any of the samples it is known what the thread did */
+	uint32_t last, last_apart; /* numbers of the last sample that counted for it */
+	bool states;		   /* of any of the samples it is known what the thread did */
 };
 
 /* By key. What is not 0 is listed, so that to write and clear it takes no look at all keys for each step of each thread. */
 struct by_key {
 	struct sums_of *all;
 	uint32_t *listed, listed_count;
+	bool functions; /* else lines */
 };
 
 /* A sample, or the operators of one stack. */
@@ -214,14 +216,21 @@ static void keep_function(struct frame *frame, uint32_t key)
 
 /* ---------------------------------------------------------------- sums */
 
+static void list(struct by_key *of, uint32_t key)
+{
+	if (!of->all[key].listed)
+		of->listed[of->listed_count++] = key;
+	of->all[key].listed = true;
+}
+
 static void count_in(struct by_key *of, uint32_t key, const struct sample *sample, uint32_t number, bool self)
 {
 	struct sums_of *sums = &of->all[key];
-	if (!sums->listed)
-		of->listed[of->listed_count++] = key;
-	sums->listed = true;
-	if (self)
+	list(of, key);
+	if (self) {
 		sums->self += sample->duration;
+		sums->device_apart += of->functions ? sample->device : 0;
+	}
 	/* A function that calls itself. */
 	if (sums->last == number)
 		return;
@@ -236,19 +245,36 @@ static void count_in(struct by_key *of, uint32_t key, const struct sample *sampl
 	sums->waiting += sample->state == SAMPLE_WAITING ? sample->duration : 0;
 }
 
+/* A line has launched, too, what was launched from a line of the user's own that it called. */
+static void count_launched(struct stacks *stacks, uint32_t key, const struct sample *sample)
+{
+	struct sums_of *sums = &stacks->lines.all[key];
+	if (sums->last_apart == stacks->sample)
+		return;
+	list(&stacks->lines, key);
+	sums->last_apart = stacks->sample;
+	sums->device_apart += sample->device;
+}
+
 static void add(struct stacks *stacks, const struct sample *sample)
 {
 	uint32_t at = sample->stack <= stacks->count && stacks->frames[sample->stack].known ? sample->stack : 0;
 	stacks->sample++;
-	count_in(&stacks->lines, stacks->frames[stacks->frames[at].shown].line_key, sample, stacks->sample, true);
-	for (bool self = true; at; at = stacks->frames[at].parent, self = false)
+	const uint32_t shown = stacks->frames[at].shown;
+	count_in(&stacks->lines, stacks->frames[shown].line_key, sample, stacks->sample, true);
+	if (sample->device)
+		count_launched(stacks, stacks->frames[shown].line_key, sample);
+	for (bool self = true; at; at = stacks->frames[at].parent, self = false) {
 		count_in(&stacks->functions, stacks->frames[at].function_key, sample, stacks->sample, self);
+		if (sample->device && stacks->frames[at].owner == OWNER_USER)
+			count_launched(stacks, stacks->frames[at].line_key, sample);
+	}
 }
 
 /* Has it anything to show? Operators that others called, and that launched nothing, add nothing to it. */
 static bool says_something(const struct sums_of *sums)
 {
-	return sums->samples || sums->calls || sums->device;
+	return sums->samples || sums->calls || sums->device || sums->device_apart;
 }
 
 /* Where no sample met what launched it is not known whether nothing was launched. */
@@ -269,7 +295,8 @@ static void flush_lines(struct stacks *stacks, struct rows *rows, int64_t step, 
 						   frame->function ? frame->function : ROWS_NULL, step, thread,
 						   sums->samples, sums->host, sums->states ? sums->waiting : ROWS_NULL,
 						   stacks->device ? sums->device : ROWS_NULL,
-						   stacks->operators ? sums->calls : ROWS_NULL, estimate_of(sums)});
+						   stacks->operators ? sums->calls : ROWS_NULL, estimate_of(sums),
+						   stacks->device ? sums->device_apart : ROWS_NULL});
 		*sums = (struct sums_of){0};
 	}
 }
@@ -286,7 +313,8 @@ static void flush_functions(struct stacks *stacks, struct rows *rows, int64_t st
 					     frame->function ? frame->function : ROWS_NULL, step, thread, sums->samples,
 					     sums->self, sums->host, sums->states ? sums->waiting : ROWS_NULL,
 					     stacks->device ? sums->device : ROWS_NULL,
-					     stacks->operators ? sums->calls : ROWS_NULL, estimate_of(sums)});
+					     stacks->operators ? sums->calls : ROWS_NULL, estimate_of(sums),
+					     stacks->device ? sums->device_apart : ROWS_NULL});
 		*sums = (struct sums_of){0};
 	}
 }
@@ -318,8 +346,8 @@ static void sum_up(struct stacks *stacks)
 	struct store *store = stacks->store;
 	struct rows lines, functions;
 	int64_t step = 0, thread = -1;
-	rows_begin(&lines, store, "line_totals", 11);
-	rows_begin(&functions, store, "function_totals", 12);
+	rows_begin(&lines, store, "line_totals", 12);
+	rows_begin(&functions, store, "function_totals", 13);
 	sqlite3_stmt *read = store_prepare(store, stacks->operators   ? SAMPLES_SQL OPERATORS_SQL ORDER_SQL
 						  : stacks->estimated ? ESTIMATED_SQL ORDER_SQL
 								      : SAMPLES_SQL ORDER_SQL);
@@ -399,7 +427,7 @@ static bool any_sample(struct store *store)
 
 void derive_stacks(struct store *store, bool device)
 {
-	struct stacks stacks = {.store = store};
+	struct stacks stacks = {.store = store, .functions = {.functions = true}};
 	if (store->error)
 		return;
 	stacks.operators = derive_has_operator_stacks(store);

@@ -43,6 +43,7 @@ static const struct column line_columns[] = {
 	{"share", "SHARE", COLUMN_PERCENT, COLUMN_DATA_ONLY},
 	{"waiting_ns", "WAITING", COLUMN_DURATION, 0},
 	CALLS,
+	{"device_total_ns", "DEVICE TOTAL", COLUMN_DURATION, COLUMN_OPTIONAL | COLUMN_SPARE},
 };
 
 static const struct column function_columns[] = {
@@ -54,11 +55,13 @@ static const struct column function_columns[] = {
 	{"percent", "HOST %", COLUMN_PERCENT, COLUMN_SPARE},
 	{"waiting_ns", "WAITING", COLUMN_DURATION, 0},
 	CALLS,
+	{"self_device_ns", "SELF DEVICE", COLUMN_DURATION, COLUMN_OPTIONAL | COLUMN_SPARE},
 };
 
 static const struct report_key line_keys[] = {
 	{"cpu_time_total", "t.host DESC, t.device DESC, t.calls DESC"},
-	{"device_time_total", "coalesce(t.device, t.estimate) DESC, t.host DESC"},
+	{"self_device_time_total", "coalesce(t.device, t.estimate) DESC, t.host DESC"},
+	{"device_time_total", "coalesce(t.apart, t.device, t.estimate) DESC, t.host DESC"},
 	{"count", "t.calls DESC, t.samples DESC"},
 	{"name", "f.text, t.line"},
 };
@@ -66,6 +69,7 @@ static const struct report_key line_keys[] = {
 static const struct report_key function_keys[] = {
 	{"self_cpu_time_total", "t.self DESC, t.device DESC, t.calls DESC"},
 	{"cpu_time_total", "t.host DESC, t.device DESC, t.calls DESC"},
+	{"self_device_time_total", "t.apart DESC, t.host DESC"},
 	{"device_time_total", "coalesce(t.device, t.estimate) DESC, t.host DESC"},
 	{"count", "t.calls DESC, t.samples DESC"},
 	{"name", "n.text"},
@@ -99,21 +103,23 @@ static void note_few(const struct reader *reader, const struct report_options *o
 
 /* One query for both: sums of what was recorded between `head` and `tail`. */
 static struct table *report_places(const struct reader *reader, const struct report_options *options,
-				   struct report_shape shape, const char *head, const char *tail)
+				   struct report_shape shape, const char *head, const char *apart, const char *tail)
 {
 	bool sampled = report_ran(reader, "python"), called = report_ran(reader, "operator_stacks");
 	/* Captures of earlier releases do not have it. */
 	bool estimated = sampled && !called && report_has_column(reader, "line_totals", "device_estimate");
 	/* Of work whose calls were not recorded nobody knows what launched it. */
 	bool attributed = report_attributed(reader);
+	/* Nor this. */
+	bool is_apart = called && attributed && report_has_column(reader, "line_totals", "device_total");
 	char sql[2048];
 
 	shape.collector = sampled ? "python" : "operator_stacks";
-	snprintf(sql, sizeof sql, "%s%s%s%s", head, sampled ? SAMPLED : NOT_SAMPLED,
+	snprintf(sql, sizeof sql, "%s%s%s, %s AS apart%s", head, sampled ? SAMPLED : NOT_SAMPLED,
 		 called			   ? attributed ? CALLED : CALLED_ALONE
 		 : estimated && attributed ? ESTIMATED
 					   : NOT_CALLED,
-		 tail);
+		 is_apart ? apart : "NULL", tail);
 	struct table *table = report_query(reader, options, &shape, sql);
 	if (sampled)
 		note_few(reader, options, table);
@@ -130,10 +136,10 @@ struct table *report_lines(const struct reader *reader, const struct report_opti
 				     name_place};
 
 	return report_places(
-		reader, options, shape, "WITH t AS (SELECT file, line, function, ",
+		reader, options, shape, "WITH t AS (SELECT file, line, function, ", "sum(device_total)",
 		" FROM line_totals WHERE" REPORT_STEP "GROUP BY file, line, function) "
 		"SELECT NULL, f.text, nullif(t.line, 0), n.text, t.samples, t.host, t.host * 100.0 / w.wall, t.host * "
-		"1.0 / w.wall, t.waiting, t.calls, t.device, t.estimate FROM t LEFT JOIN strings f ON f.id = t.file "
+		"1.0 / w.wall, t.waiting, t.calls, t.device, t.estimate, t.apart FROM t LEFT JOIN strings f ON f.id = t.file "
 		"LEFT JOIN strings n ON n.id = t.function JOIN" WALL "w WHERE true");
 }
 
@@ -147,8 +153,9 @@ struct table *report_functions(const struct reader *reader, const struct report_
 		reader, options, shape,
 		sampled ? "WITH t AS (SELECT file, line, function, sum(self) AS self, "
 			: "WITH t AS (SELECT file, line, function, NULL AS self, ",
+		"sum(self_device)",
 		" FROM function_totals WHERE" REPORT_STEP "GROUP BY file, line, function) "
 		"SELECT NULL, f.text, nullif(t.line, 0), n.text, t.samples, t.self, t.self * 100.0 / w.wall, t.host, "
-		"t.host * 100.0 / w.wall, t.waiting, t.calls, t.device, t.estimate FROM t LEFT JOIN strings f ON f.id = "
+		"t.host * 100.0 / w.wall, t.waiting, t.calls, t.device, t.estimate, t.apart FROM t LEFT JOIN strings f ON f.id = "
 		"t.file LEFT JOIN strings n ON n.id = t.function JOIN" WALL "w WHERE true");
 }

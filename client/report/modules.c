@@ -30,6 +30,7 @@ static const struct column columns[] = {
 	{"backward_ns", "BACKWARD", COLUMN_DURATION, 0},
 	{"self_ns", "SELF", COLUMN_DURATION, COLUMN_DATA_ONLY},
 	{"device_ns", "DEVICE", COLUMN_DURATION, COLUMN_OPTIONAL},
+	{"self_device_ns", "SELF DEVICE", COLUMN_DURATION, COLUMN_DATA_ONLY},
 	{"device_forward_ns", "DEVICE FORWARD", COLUMN_DURATION, COLUMN_OPTIONAL | COLUMN_SPARE},
 	{"device_backward_ns", "DEVICE BACKWARD", COLUMN_DURATION, COLUMN_OPTIONAL | COLUMN_SPARE},
 	{"cpu_taken_bytes", "TAKEN", COLUMN_BYTES, COLUMN_OPTIONAL | COLUMN_SPARE},
@@ -87,14 +88,15 @@ static const struct column columns[] = {
 	FLOPS_KNOWN "min(s.forward_flops + s.backward_flops, 9e18) END, " FLOPS_KNOWN                                  \
 		    "min(s.forward_flops, 9e18) END, " FLOPS_KNOWN "min(s.backward_flops, 9e18) END, " FLOPS_KNOWN     \
 		    "(s.forward_flops + s.backward_flops) / nullif(s.device_forward + s.device_backward, 0) END, "
-#define COLUMNS                                                                                                          \
-	MODULE_NAME                                                                                                      \
-	", printf('%*s', 2 * p.depth, '') || CASE p.depth WHEN 0 THEN m.class ELSE m.name END, m.class, p.depth, "       \
-	"CASE WHEN w.counted THEN min(coalesce(o.entered, 0), 9e18) END, " FLOP_COLUMNS                                  \
-	"s.calls, min(s.forward + s.backward, 9e18), (s.forward + s.backward) * 100.0 / w.host, (s.forward + "           \
-	"s.backward) / w.host, min(s.forward, 9e18), min(s.backward, 9e18), min(coalesce(o.forward + o.backward, 0), "   \
-	"9e18), min(s.device_forward + s.device_backward, 9e18), min(s.device_forward, 9e18), min(s.device_backward, "   \
-	"9e18), CASE WHEN w.memory THEN min(s.cpu_taken, 9e18) END, CASE WHEN w.devices THEN min(s.device_taken, 9e18) " \
+#define COLUMNS                                                                                                                  \
+	MODULE_NAME                                                                                                              \
+	", printf('%*s', 2 * p.depth, '') || CASE p.depth WHEN 0 THEN m.class ELSE m.name END, m.class, p.depth, "               \
+	"CASE WHEN w.counted THEN min(coalesce(o.entered, 0), 9e18) END, " FLOP_COLUMNS                                          \
+	"s.calls, min(s.forward + s.backward, 9e18), (s.forward + s.backward) * 100.0 / w.host, (s.forward + "                   \
+	"s.backward) / w.host, min(s.forward, 9e18), min(s.backward, 9e18), min(coalesce(o.forward + o.backward, 0), "           \
+	"9e18), min(s.device_forward + s.device_backward, 9e18), CASE WHEN s.device_forward IS NOT NULL THEN "                   \
+	"min(coalesce(o.device_forward + o.device_backward, 0), 9e18) END, min(s.device_forward, 9e18), min(s.device_backward, " \
+	"9e18), CASE WHEN w.memory THEN min(s.cpu_taken, 9e18) END, CASE WHEN w.devices THEN min(s.device_taken, 9e18) "         \
 	"END, CASE WHEN w.memory THEN min(s.cpu_held, 9e18) END, CASE WHEN w.devices THEN min(s.device_held, 9e18) END"
 #define PATHS MODULE_PATHS("m.id IN (SELECT id FROM sums)")
 #define SQL(flops, own)                                                                                                \

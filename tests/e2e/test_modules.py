@@ -107,7 +107,7 @@ def test_paths(profd, torch, tmp_path):
     children = sum(rows[path]["host_ns"] for path in ("blocks.0.one", "blocks.0.shared"))
     assert rows["blocks.0"]["host_ns"] == rows["blocks.0"]["self_ns"] + children
     for row in rows.values():
-        assert row["host_ns"] == row["forward_ns"] + row["backward_ns"] and row["device_ns"] is None, row
+        assert row["host_ns"] == row["forward_ns"] + row["backward_ns"] and row["device_ns"] is None and row["self_device_ns"] is None, row
     assert not [loss for loss in shown["losses"] if loss["is_loss"]], shown["losses"]
     check_not_asked(profd, shown["capture"]["pid"])
 
@@ -205,6 +205,8 @@ def test_device(profd, torch_newest, tmp_path):
     assert rows == {"first": (time[1001], time[1002]), "second": (time[1003], time[1004]), "idle": (0, 0),
                     "Net": (time[1001] + time[1003] + time[1005], time[1002] + time[1004])}
     assert all(row["device_ns"] == row["device_forward_ns"] + row["device_backward_ns"] for row in shown["modules"]), shown["modules"]
+    assert {row["path"]: row["self_device_ns"] for row in shown["modules"]} == {
+        "first": time[1001] + time[1002], "second": time[1003] + time[1004], "idle": 0, "Net": time[1005]}
     # What no module launched is on the device all the same.
     assert sum(time.values()) == rows["Net"][0] + rows["Net"][1] + time[1006]
     # Floating point operations over the device's time, where there is any.

@@ -192,7 +192,13 @@ def test_device(profd, torch_newest, tmp_path):
     assert by_line[line["nothing"]]["device_ns"] == 0
     assert by_line[line["often"]]["device_ns"] + by_line[line["once"]]["device_ns"] == sums["stacked::clear"]
     assert by_line[line["often"]]["device_ns"] > 5 * by_line[line["once"]]["device_ns"] > 0
+    # Self and total: of the line that calls the function, of each function, and of none twice.
+    caller = by_line[1 + DEVICE.splitlines().index("    often()")]
+    assert (caller["device_ns"], caller["device_total_ns"]) == (0, by_line[line["often"]]["device_ns"]), caller
+    assert all(row["device_total_ns"] == row["device_ns"] for row in by_line.values() if row is not caller), by_line
+    assert sum(row["self_device_ns"] for row in shown["functions"]) == sums["stacked::clear"]
     functions = {row["function"]: row for row in shown["functions"]}
+    assert functions["often"]["self_device_ns"] == functions["<module>"]["self_device_ns"] == 0, functions
     assert functions["often"]["device_ns"] == by_line[line["often"]]["device_ns"]
     assert functions["<module>"]["device_ns"] == sums["stacked::clear"]
     # Folded, a line a stack.
@@ -209,6 +215,7 @@ def test_device(profd, torch_newest, tmp_path):
     capture = profd.trigger(job.pid, "--steps", 40, "--stacks", "--stacks-rate", 1000)["capture_id"]
     shown = profd.show(capture)
     assert all(row["device_ns"] is None and row["calls"] is None for row in shown["lines"] + shown["functions"])
+    assert all(row["device_total_ns"] is None for row in shown["lines"]) and all(row["self_device_ns"] is None for row in shown["functions"])
     expected = estimates(profd, capture)
     assert {(row["line"], row["function"]): row["device_estimate_ns"] for row in shown["lines"] if row["device_estimate_ns"] is not None} == expected
     module = next(row for row in shown["functions"] if row["function"] == "<module>")

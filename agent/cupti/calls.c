@@ -61,6 +61,9 @@ static int is_wanted(const char *name)
 		"LinkAdd",
 		"LinkComplete",
 		"GraphInstantiate",
+		/* What belongs to setting up. Seldom, too. */
+		"StreamCreate",
+		"StreamDestroy",
 	};
 	for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
 		if (begins(name, wanted[i]))

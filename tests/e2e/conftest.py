@@ -323,6 +323,16 @@ def pytest_terminal_summary(terminalreporter):
 
 
 @pytest.fixture
+def told(request):
+    """told(kind, planted, ns, findings): a row of the table that is printed at the end; ns of a step."""
+    def put(kind, planted, ns, found, name=None):
+        first = found[0] if found else None
+        request.node.user_properties.append(("finding", (name or request.node.name.split("[")[-1].rstrip("]"), kind, planted, ns,
+                                                         first["finding"] if first else "-", first["win_ns"] if first else None)))
+    return put
+
+
+@pytest.fixture
 def empty_profd(request):
     """Everything but a running daemon. Every capture that a test leaves has a breakdown that adds up, and equals the slow reference's."""
     folder = tempfile.mkdtemp(prefix="profd-e2e-")

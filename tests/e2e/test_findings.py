@@ -22,7 +22,7 @@ import findings_workloads
 import gpu
 import planted_traces
 import verdict_numbers
-from house import BUILD, wait_for
+from house import BUILD
 
 PROFD = BUILD / "bin" / "profd"
 WORKLOADS = pathlib.Path(__file__).resolve().parents[1] / "workloads"
@@ -45,16 +45,6 @@ def verdict(text, folder, numbers=True):
     if numbers:
         verdict_numbers.check(capture)
     return json.loads(run("show", capture, "--by", "findings", "--format", "json"))
-
-
-@pytest.fixture
-def told(request):
-    """told(kind, planted, ns, finding): a row of the table that is printed at the end; ns of a step."""
-    def put(kind, planted, ns, found, name=None):
-        first = found[0] if found else None
-        request.node.user_properties.append(("finding", (name or request.node.name.split("[")[-1].rstrip("]"), kind, planted, ns,
-                                                         first["finding"] if first else "-", first["win_ns"] if first else None)))
-    return put
 
 
 def named(found, finding, ns, others=0):
@@ -211,102 +201,3 @@ def test_nothing_is_found_in_a_real_trace(told, tmp_path, kind, plant):
     found = verdict(plant(), tmp_path)["findings"]
     told(kind, "-", None, found)
     assert found == []
-
-
-# ---------------------------------------------------------------- live jobs
-
-class Planted:
-    """tests/workloads/planted.py under the agent."""
-
-    def __init__(self, profd, python, *options, env=None):
-        self.profd, self.mode, self.log = profd, profd.folder / "mode", profd.folder / "log"
-        self.mode.write_text("well")
-        self.job = profd.job(python, WORKLOADS / "planted.py", self.mode, self.log, *options, env={"PYTHONWARNINGS": "ignore", **(env or {})})
-        profd.wait_steps(self.job.pid, 3)
-
-    def rows(self):
-        return [json.loads(line) for line in self.log.read_text().splitlines(True) if line.endswith("\n")]
-
-    def find(self, mode, steps):
-        """What is found in so many steps of this mode, and the rows of these steps."""
-        shown, rows = self.look(mode, steps)
-        assert shown["findings"], self.profd.run("show", shown["capture"]["capture_id"], "--by", "breakdown").stdout
-        return shown["findings"], rows
-
-    def look(self, mode, steps):
-        self.mode.write_text(mode)
-        wait_for(lambda: [row["mode"] for row in self.rows()[-3:]] == [mode] * 3, 30, f"steps of {mode}")
-        capture = self.profd.trigger(self.job.pid, "--steps", steps)
-        assert capture["status"] == "complete" and capture["lost"] == 0, capture
-        shown = self.profd.show(capture["capture_id"], "--by", "findings")
-        verdict_numbers.check(self.profd.store / "captures" / f"{capture['capture_id'].lstrip('u')}.db")
-        numbers = {row["number"] for row in shown["steps"]}
-        wait_for(lambda: self.rows()[-1]["step"] >= max(numbers), 30, "the steps to be written")
-        rows = [row for row in self.rows() if row["step"] in numbers]
-        assert len(rows) == steps and {row["mode"] for row in rows} == {mode}
-        return shown, rows
-
-
-def middle(values):
-    return statistics.median(values)
-
-
-SAVES = 24  # steps, of which two save: of the others some take long on a machine that others use, too, and more than a quarter are no exception
-# Not launches: on a machine that is full a call that loses its processor takes milliseconds.
-CAUSES = {"loader": "input", "wait": "sync", "stall": "stall", "save": "step_unlike"}
-
-
-def lost_to_saving(found, rows):
-    """Of a step. On a full machine others are much longer than usual, too: that, as the job measured it, is in the same finding."""
-    unlike = {interval["step"] for one in found if one["finding"] == "step_unlike" for interval in one["intervals"]}
-    rows = list(enumerate(rows, 1))
-    usual = middle([row["wall"] for number, row in rows if number not in unlike])
-    assert {number for number, row in rows if row["lost"]} <= unlike, (unlike, rows)
-    return sum(row["lost"] or row["wall"] - usual for number, row in rows if number in unlike) / len(rows)
-
-
-def check_live(told, planted, kind, mode, steps=7):
-    found, rows = planted.find(mode, steps)
-    lost = lost_to_saving(found, rows) if mode == "save" else middle([row["lost"] for row in rows])
-    # Beside others on the machine it is true that the thread waits for a processor, in whatever it does, and so also in what was planted.
-    waited = sum(one["win_ns"] for one in found if one["finding"] == "processor")
-    found = [one for one in found if one["finding"] != "processor"]
-    told(kind, CAUSES[mode], lost, found, mode)
-    named(found, CAUSES[mode], lost, waited)
-    # This stall is a loop of Python: where looks are exact enough, the verdict says that the thread did not sleep.
-    if mode == "stall" and "The step's thread ran" in found[0]["evidence"]:
-        assert float(re.search(r"slept (\d+) %", found[0]["evidence"])[1]) < 30, found[0]["evidence"]
-
-
-# Loops that lose nothing; and what of a step the host is in what looks like a loss, at least.
-LIVE_QUIET = {"well": ("well", None, 0), "behind": ("only looks ill", "input", 0.2), "free_wait": ("only looks ill", "sync", 0.5)}
-
-
-def check_quiet(told, planted, mode, attempts=5):
-    """Nothing is found. Where others keep the processor from a healthy job it does lose time, and the verdict says so: then once more."""
-    kind, row, least = LIVE_QUIET[mode]
-    for _ in range(attempts):
-        shown, _ = planted.look(mode, 7)
-        if not shown["findings"]:
-            break
-    told("live, " + kind, "-", None, shown["findings"], mode)
-    assert shown["findings"] == []
-    host = [step["host"]["rows"].get(row, 0) / step["wall_ns"] for step in shown["breakdown"]["steps"]] if row else [0]
-    assert middle(host) >= least, host
-
-
-@pytest.mark.serial
-def test_live_on_a_simulated_gpu(told, profd, torch_newest):
-    """Operators of torch launch kernels of the simulated GPU, in one process."""
-    planted = Planted(profd, torch_newest, "--gpu", env=gpu.environment(gpu.NEWEST))
-    for mode in LIVE_QUIET:
-        check_quiet(told, planted, mode)
-    for mode in CAUSES:
-        check_live(told, planted, "live, simulated", mode, SAVES if mode == "save" else 7)
-
-
-@pytest.mark.serial
-def test_live_without_a_device(told, profd, torch_newest):
-    planted = Planted(profd, torch_newest)
-    for mode in ("loader", "save"):
-        check_live(told, planted, "live, host", mode, SAVES if mode == "save" else 7)

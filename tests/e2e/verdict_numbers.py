@@ -332,7 +332,7 @@ class File:
 
     def check(self, finding):
         self.finding, self.left = finding, finding["evidence"]
-        assert not re.search(r"\b1 (stretches|waits|times|operations|operators|kernels|gaps|collectives|such copies|copies)\b", self.left), self.left
+        assert not re.search(r"(?<![\d.])1 (stretches|waits|times|operations|operators|kernels|gaps|collectives|such copies|copies)\b", self.left), self.left
         self.per = len(self.judged)
         told = {"input": self.told_input, "launch_bound": self.told_launch, "optimizer_per_tensor": self.told_optimizer, "stall": self.told_stall,
                 "sync": self.told_wait, "pageable_copy": self.told_copy, "allocation": self.told_wait, "small_kernels": self.told_small,
@@ -593,13 +593,14 @@ class File:
             assert int(found[1]) == sum(1 for i in range(len(full)) if i not in self.judged_set and full[i])
 
     def waited(self, start, end):
-        """How long the step's thread waited for a processor, evenly between two looks at it."""
-        looks = self.rows("SELECT time, waited FROM thread_times WHERE thread = ? ORDER BY time, rowid", self.thread)
-        def by(time):
+        """How long the step's thread waited for a processor, evenly between two looks at it, and not while it ran."""
+        looks = self.rows("SELECT time, waited, cpu FROM thread_times WHERE thread = ? ORDER BY time, rowid", self.thread)
+        def by(time, what):
             before = [look for look in looks if look[0] <= time][-1]
             behind = next(look for look in looks if look[0] > time)
-            return before[1] + (behind[1] - before[1]) * (time - before[0]) / (behind[0] - before[0])
-        return by(end) - by(start)
+            return before[what] + (behind[what] - before[what]) * (time - before[0]) / (behind[0] - before[0])
+        waited, ran = (by(end, what) - by(start, what) for what in (1, 2))
+        return min(waited, end - start - min(ran, end - start))
 
     def told_processor(self):
         found = self.take(rf"It could have run and had none for {NUMBER} ms{OF}(?: \(all steps taken together\))?; its processor was taken from it {NUMBER} "

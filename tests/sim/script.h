@@ -16,6 +16,7 @@
  *   bandwidth=25g         bytes a second of copies between host and device (25g)
  *   device_bandwidth=1000g   and inside of a device or between two (1000g)
  *   call=0ns              how long a launching call spins before it returns (0)
+ *   NAME=20ms             the driver's calls of that name (cuMemAlloc, without _v2) spin so long
  *   correlation=N         the first correlation id (1); it wraps after 4294967295, and 0 is left out
  *   fatal=N               from the N-th launch (kernel, copy, set or graph) on every call answers CUDA_ERROR_LAUNCH_FAILED
  *   no_injection          CUDA_INJECTION64_PATH is left alone

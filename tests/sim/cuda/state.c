@@ -102,6 +102,12 @@ static void fill_call(struct sim_call *call, uint32_t domain, const char *name, 
 				  .context = context ? context->id : 0};
 }
 
+static void spin(uint64_t ns)
+{
+	for (uint64_t until = ns ? now() + ns : 0; until && now() < until;)
+		;
+}
+
 int scope_enter(struct scope *scope, const char *name, const char *symbol)
 {
 	scope->entered = 0;
@@ -126,6 +132,7 @@ int scope_enter(struct scope *scope, const char *name, const char *symbol)
 		if (scope->observer->call_begin)
 			scope->observer->call_begin(&scope->call);
 	}
+	spin(script_time(name, 0));
 	if (atomic_load_explicit(&failed, memory_order_relaxed)) {
 		scope->result = CUDA_ERROR_LAUNCH_FAILED;
 		return 1;
@@ -158,9 +165,7 @@ int count_launch(void)
 		driver_fail();
 		return -1;
 	}
-	if (call_spin)
-		for (uint64_t until = now() + call_spin; now() < until;)
-			;
+	spin(call_spin);
 	return 0;
 }
 

@@ -99,6 +99,9 @@ long_parity() {
 	parity $(by_form "$1" "$(in_turn transformer lstm compile ddp fsdp2 lightning hf timm)" all)
 }
 
+# README's commands on a bare machine; in short with the tests' short form.
+long_bare() { test_bare "$(by_form "$1" short all)"; }
+
 # Forks beside a recording, by the ten thousand.
 long_forks() { PROFD_FORK_SECONDS=$(by_form "$1" 200 1200) run_pytest tests/faults/test_forks.py; }
 

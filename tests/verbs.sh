@@ -7,7 +7,7 @@
 # The parts of ./dev test, the longest first.
 PARTS=(e2e faults sanitize service fuzz replay steps cuda recipes unit sim)
 # What takes long: ./dev test long runs each as a whole, CI one of them, in short, on each commit.
-SLICES=(torch pythons matrix hostile restarts fuzz steps forks stacks faults threads repeats attach parity soak wide)
+SLICES=(torch pythons matrix hostile restarts fuzz steps forks stacks faults threads repeats attach parity soak wide bare)
 # In so many turns ./dev test runs what takes long, and what is marked `wide`.
 TURNS=4
 

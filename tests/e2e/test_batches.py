@@ -247,6 +247,14 @@ def test_what_has_no_batches(profd):
     assert profd.trigger(job.pid, "--unit", "step")["status"] == "complete"
 
 
+def test_a_job_without_steps_is_told_of_them(profd, torch_newest):
+    """As one of fastai, whose optimizers are none of torch's."""
+    job = start(profd, torch_newest, "validation")
+    done = profd.run("trigger", "--pid", job.pid, "--steps", 3, check=False)
+    assert done.returncode == 9 and "--unit batch counts the batches of a DataLoader" in done.stderr, (done.returncode, done.stderr)
+    assert profd.trigger(job.pid, "--unit", "batch", "--steps", 3)["steps_recorded"] == 3
+
+
 @pytest.mark.parametrize("options, said", [
     (["--phase", "train", "--unit", "step"], "drop --unit step"),
     (["--phase", "train", "--at-step", 9], "it does not go with --at-step"),

@@ -1,6 +1,8 @@
 /* doubt.c - see doubt.h. */
 #include "doubt.h"
 
+#include "proto/events.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -25,9 +27,45 @@ static void take_graphs(void *capture, sqlite3_stmt *row)
 		      row_int(row, 0));
 }
 
+/* A cause is told by what the host did at the time, to about as much as an operation takes on its way to an idle device. */
+#define CLOCKS_NS 10000
+/* One operation may lie before its call, and of many one in so many: wrong times, and no clock. */
+#define EARLY_ONE_IN 64
+
+/* The clock error is the most of the recording, and where nothing happened to the clock that is one reading that was interrupted. */
+static void take_clock(struct breakdown_capture *capture, int64_t options, int64_t error)
+{
+	if (error <= CLOCKS_NS || !(options & (SESSION_CLOCK_STEPPED | SESSION_CLOCK_SILENT)))
+		return;
+	doubt(capture,
+	      options & SESSION_CLOCK_STEPPED
+		      ? "us are what times of the devices may be off by, as CUPTI's clock jumped or changed its rate"
+		      : "us are what times of the devices may be off by, as CUPTI's clock ceased to answer",
+	      error / 1000);
+}
+
+/* Nothing begins before it is launched: the clock of the devices is ahead of the host's. */
+static void look_at_clocks(struct breakdown_capture *capture)
+{
+	const struct breakdown *breakdown = &capture->breakdown;
+	int64_t launched = 0, early = 0;
+	for (size_t i = 0; i < breakdown->operation_count; i++) {
+		const struct breakdown_operation *operation = &breakdown->operations[i];
+		if (operation->call >= breakdown->call_count)
+			continue;
+		launched++;
+		early += breakdown->calls[operation->call].start - operation->start > CLOCKS_NS;
+	}
+	if (early > 1 + launched / EARLY_ONE_IN)
+		doubt(capture,
+		      "operations began before the calls that launched them: the clocks of devices and host disagree",
+		      early);
+}
+
 /* By name: files of an older schema lack some of the columns. */
 static void take_session(void *capture, sqlite3_stmt *row)
 {
+	int64_t options = 0, error = 0;
 	for (int i = 0; i < sqlite3_column_count(row); i++) {
 		const char *name = sqlite3_column_name(row, i);
 		if (sqlite3_column_type(row, i) == SQLITE_NULL)
@@ -35,7 +73,12 @@ static void take_session(void *capture, sqlite3_stmt *row)
 		if (strcmp(name, "missing_from") == 0)
 			doubt(capture, "us from the beginning on records of the devices are missing",
 			      row_int(row, i) / 1000);
+		else if (strcmp(name, "options") == 0)
+			options = row_int(row, i);
+		else if (strcmp(name, "clock_error") == 0)
+			error = row_int(row, i);
 	}
+	take_clock(capture, options, error);
 }
 
 static void look_for_doubt(struct scan *scan, struct breakdown_capture *capture, const struct device_evidence *evidence)
@@ -50,6 +93,7 @@ static void look_for_doubt(struct scan *scan, struct breakdown_capture *capture,
 		  "'api_call')",
 		  take_loss, capture);
 	scan_each(scan, "SELECT * FROM sessions", take_session, capture);
+	look_at_clocks(capture);
 	if (!evidence->graphs)
 		return;
 	scan_each(

@@ -5,6 +5,7 @@ import re
 import shutil
 import sqlite3
 
+import planted_traces
 import pytest
 from gpu_capture import gpu_loop
 from test_absent import answer_of
@@ -56,6 +57,14 @@ DOUBTS = {
     "dropped": ("INSERT INTO losses VALUES ('kernel', 'driver', 12, 1, 'x'), ('api_call', 'no_space', 3, 1, 'x'), ('operator', 'limit', 99, 1, 'x'), "
                 "('kernel', 'clipped', 50, 0, 'x')", "15 events of the devices, or calls, were dropped"),
     "head": ("UPDATE sessions SET missing_from = 4500000", "4500 us from the beginning on records of the devices are missing"),
+    "clock jumped": ("UPDATE sessions SET options = options | 64, clock_error = 2000000000",
+                     "2000000 us are what times of the devices may be off by, as CUPTI's clock jumped or changed its rate"),
+    "clock silent": ("UPDATE sessions SET options = options | 1024, clock_error = 90000",
+                     "90 us are what times of the devices may be off by, as CUPTI's clock ceased to answer"),
+    # All that were launched in the recording, the graphs' too.
+    "clocks disagree": ("UPDATE kernel_records SET start = start - 30000; UPDATE copy_records SET start = start - 30000; "
+                        "UPDATE set_records SET start = start - 30000",
+                        "39 operations began before the calls that launched them: the clocks of devices and host disagree"),
     "graph": (f"DELETE FROM kernel_records WHERE rowid = (SELECT max(rowid) FROM kernel_records WHERE correlation = {MIDDLE})",
               "1 CUDA graphs have launches with fewer operations than others of the same graph"),
 }
@@ -84,6 +93,18 @@ def test_the_reason_is_told(loop, tmp_path, doubt):
     check_doubt(changed(loop, tmp_path / "doubted.db", change), tmp_path, sentence)
 
 
+def test_the_clocks_of_a_trace_disagree(tmp_path):
+    """A real one whose device is told of 300 us too early."""
+    trace = planted_traces.Trace(planted_traces.GP100)
+    for event in trace.events:
+        if planted_traces.category(event) in planted_traces.DEVICE:
+            event["ts"] -= 300
+    (tmp_path / "trace.json").write_text(trace.text())
+    launched = sum(event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset") for event in trace.events)
+    check_doubt(imported(tmp_path / "trace.json", tmp_path), tmp_path,
+                f"{launched} operations began before the calls that launched them: the clocks of devices and host disagree")
+
+
 @pytest.mark.parametrize("doubt", ["timeless", "dropped"])
 def test_of_a_real_device(recorded, tmp_path, doubt):
     change, sentence = DOUBTS[doubt]
@@ -94,6 +115,9 @@ def test_of_a_real_device(recorded, tmp_path, doubt):
 NO_DOUBTS = {
     "nothing": "UPDATE kernel_records SET flags = flags",
     "other losses": "INSERT INTO losses VALUES ('operator', 'limit', 99, 1, 'x'), ('kernel', 'clipped', 50, 0, 'x')",
+    "a clock that jumped by less than it takes to the device": "UPDATE sessions SET options = options | 64, clock_error = 10000",
+    "a reading of the clock that took long": "UPDATE sessions SET clock_error = 400000",
+    "a time that is wrong": "UPDATE kernel_records SET start = start - 300000 WHERE rowid = 9",
     # It had not ended when the recording did.
     "the last launch of a graph": f"DELETE FROM kernel_records WHERE rowid = (SELECT max(rowid) FROM kernel_records WHERE correlation = {LAST})",
     # The device had not begun the last ones.

@@ -246,6 +246,11 @@ def test_a_clock_that_jumps(profd, matrix, release):
         assert gpu.rows(db, "SELECT count(*) FROM kernels WHERE duration > 1000000000") == [(0,)]
         end = gpu.rows(db, "SELECT value FROM meta WHERE key = 'record_end'")[0][0]
         assert gpu.rows(db, "SELECT count(*) FROM kernels WHERE start > ? + 1000000000", end) == [(0,)]
+        error = gpu.rows(db, "SELECT clock_error / 1000 FROM sessions")[0][0]
+    # So nothing is said of why the device was idle.
+    breakdown = profd.show(capture["capture_id"], "--by", "breakdown")["breakdown"]
+    assert breakdown["doubt"] == f"{error} us are what times of the devices may be off by, as CUPTI's clock jumped or changed its rate"
+    assert all(set(device["idle"]) <= {"unknown"} for step in breakdown["steps"] for device in step["devices"])
     matrix.put("clock jumps", release, "said")
 
 

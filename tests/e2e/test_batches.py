@@ -262,6 +262,8 @@ def test_a_job_without_steps_is_told_of_them(profd, torch_newest):
     (["--duration", "1s", "--phase", "train"], "it does not go with --phase"),
     (["--look", "1s", "--unit", "batch"], "it does not go with --unit"),
     (["--phase", "trian"], "train"),
+    (["--unit", "epoch"], "If a range of the job's own is around each epoch, --step-range GLOB makes it the step"),
+    (["--unit", "epochs"], "one of step|batch is wanted\n"),
 ])
 def test_what_does_not_go_together(profd, options, said):
     done = profd.run("trigger", "--pid", 1, *options, check=False)

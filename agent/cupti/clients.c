@@ -12,6 +12,8 @@
 #include "layout.h"
 #include "session.h"
 
+#include "../stacks/interpreter.h"
+
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
@@ -69,6 +71,8 @@ static int refuse_for(const char *why)
 {
 	session.sentence[0] = 0;
 	session_say("CUPTI is held by another tool");
+	if (interpreter_profiles())
+		session_say(" (torch.profiler records in this process)");
 	session_say(why);
 	session_say("; kernels can be recorded when that has ended");
 	return -EBUSY;

@@ -5,6 +5,7 @@
 #include "../core/peek.h"
 #include "../core/sentence.h"
 
+#include "proto/python/profiler.h"
 #include "proto/python/proof.h"
 #include "proto/python/symbol.h"
 
@@ -207,4 +208,12 @@ uint32_t interpreter_tid(struct python *python, const struct python_thread *thre
 	if (thread->native || !thread->ident)
 		return thread->native;
 	return (uint32_t)python_word(&python->memory, thread->ident + PTHREAD_TID);
+}
+
+bool interpreter_profiles(void)
+{
+	struct python python;
+	char sentence[248];
+	return interpreter_find(&python, sentence, sizeof sentence) == 0 &&
+	       interpreter_prove(&python, sentence, sizeof sentence) == 0 && python_torch_profiles(&python);
 }

@@ -18,6 +18,9 @@ bool interpreter_layout(struct python *ret);
  * the reason in `sentence`. */
 int interpreter_prove(struct python *python, char *sentence, size_t bytes);
 
+/* Does torch's own profiler record in this process? False too where that cannot be read. */
+bool interpreter_profiles(void);
+
 /* Is this process's program Python's own, and no other one that has Python in it? By its name. */
 bool interpreter_is_program(void);
 

@@ -4,6 +4,7 @@
 #include "client/doctor/check.h"
 #include "client/doctor/driver.h"
 #include "client/doctor/inspect.h"
+#include "client/doctor/profiler.h"
 #include "client/link/collect.h"
 #include "client/link/presence.h"
 #include "client/process/watched.h"
@@ -289,6 +290,8 @@ static int process(int64_t pid, enum output_format format)
 	/* An unregistered process is looked at from outside, as far as its owner allows. */
 	if (registered && inspect_copies(pid, copies, sizeof copies))
 		doctor_check(checks, "agent", "warning", copies);
+	if (registered && json_text(one, "torch_version"))
+		doctor_profiler(pid, checks);
 	if (!registered) {
 		code = error_exit_code(failure.error ? failure.error : ERROR_NO_AGENT);
 		if (inspect_process(pid, checks) == -ENOENT && code != EXIT_NO_DAEMON)

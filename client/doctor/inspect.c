@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "container.h"
+#include "profiler.h"
 #include "root.h"
 
 #include "client/link/forked.h"
@@ -173,6 +174,8 @@ static void check_libraries(int64_t pid, const struct seen *seen, enum presence 
 	} else {
 		doctor_check(checks, "cuda", "warning", "no CUDA library is mapped: the process uses no GPU yet");
 	}
+	if (seen->torch[0])
+		doctor_profiler(pid, checks);
 	if (seen->interpreter[0]) {
 		snprintf(text, sizeof text, "%s is mapped", seen->interpreter);
 		doctor_check(checks, "python", "ok", text);

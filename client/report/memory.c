@@ -120,8 +120,8 @@ struct table *report_memory(const struct reader *reader, const struct report_opt
 static const struct column step_columns[] = {
 	{"step", "STEP", COLUMN_NUMBER, 0},
 	{"device", "DEVICE", COLUMN_TEXT, 0},
-	{"taken", "TAKEN", COLUMN_COUNT, 0},
-	{"taken_bytes", "BYTES", COLUMN_BYTES, 0},
+	{"taken", "TAKEN", COLUMN_COUNT, COLUMN_SPARE},
+	{"taken_bytes", "BYTES", COLUMN_BYTES, COLUMN_SPARE},
 	{"given_back", "GIVEN BACK", COLUMN_COUNT, COLUMN_SPARE},
 	{"given_back_bytes", "BYTES", COLUMN_BYTES, COLUMN_SPARE},
 	{"unknown", "OF UNKNOWN SIZE", COLUMN_COUNT, COLUMN_SPARE},

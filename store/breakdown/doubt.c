@@ -44,7 +44,7 @@ static void take_clock(struct breakdown_capture *capture, int64_t options, int64
 	      error / 1000);
 }
 
-/* Nothing begins before it is launched: the clock of the devices is ahead of the host's. */
+/* Nothing begins before it is launched: the times of the devices are too early. */
 static void look_at_clocks(struct breakdown_capture *capture)
 {
 	const struct breakdown *breakdown = &capture->breakdown;

@@ -4,6 +4,7 @@ import sqlite3
 
 from make_capture import Capture
 from test_import import imported, run, show
+from test_screen import on_terminal
 
 GIB = 1 << 30
 
@@ -36,6 +37,11 @@ def test_headroom(tmp_path):
     for view in ("memory", "memory_steps", "peak", "memory_use"):
         text = run("show", capture, "--by", view).stdout
         assert told in text and unknown in text and "cpu has" not in text and "cpu:" not in text, (view, text)
+    # What there is most to say of stays where the terminal is narrow.
+    lines = on_terminal(80, "show", capture, "--by", "memory_steps").splitlines()
+    assert max(map(len, lines)) <= 80, lines
+    (heading,) = [line for line in lines if line.startswith("STEP")]
+    assert heading.split() == "STEP DEVICE PEAK AT THE END OF ALL RESERVED CACHED UNUSED".split(), heading
     first = run("show", capture, "--by", "memory_steps", "--step", 1).stdout
     assert "torch's allocator held 3.000 GiB at most, and 13.00 GiB were unused by it." in first, first
 

@@ -23,6 +23,7 @@ struct dry_run {
 
 /* What is known of the cost, by the keys of "estimate". */
 static const char *const kinds[] = {"measured", "at_most", "at_least"};
+static const char *const kinds_by_command[] = {"measured_by_command", "at_most_by_command", "at_least_by_command"};
 #define KINDS (sizeof kinds / sizeof *kinds)
 
 static const cJSON *member(const cJSON *object, const char *key)
@@ -210,7 +211,7 @@ static void put_capture(const cJSON *figures)
 	printf(", a file of %s)", text_bytes(size, (int64_t)json_number(figures, "bytes", 0)));
 }
 
-static void print_bound(const cJSON *figures, const char *word, const char *differs, bool *any)
+static void print_bound(const cJSON *figures, const char *word, const char *of, const char *differs, bool *any)
 {
 	if (!cJSON_IsObject(figures))
 		return;
@@ -219,35 +220,44 @@ static void print_bound(const cJSON *figures, const char *word, const char *diff
 	put_figures(figures);
 	fputs(", by capture ", stdout);
 	put_capture(figures);
-	printf(", which had %s ", differs);
+	printf("%s, which had %s ", of, differs);
 	put_words(member(figures, "differs_by"), NULL);
 	putchar('\n');
 }
 
-static void print_cost(const cJSON *target)
+/* `of`: whose captures tell it. False: none does. */
+static bool print_known(const cJSON *estimate, const char *of)
 {
-	const cJSON *estimate = member(target, "estimate"), *measured = member(estimate, "measured");
+	const cJSON *measured = member(estimate, "measured");
 	bool any = false;
 
-	fputs("  would cost    ", stdout);
 	if (cJSON_IsObject(measured)) {
 		put_figures(measured);
 		fputs(", as in capture ", stdout);
 		put_capture(measured);
-		fputs(", which had these collectors\n", stdout);
-		return;
+		printf("%s, which had these collectors\n", of);
+		return true;
 	}
-	print_bound(member(estimate, "at_most"), "at most", "more:", &any);
-	print_bound(member(estimate, "at_least"), "at least", "not:", &any);
-	if (any)
+	print_bound(member(estimate, "at_most"), "at most", of, "more:", &any);
+	print_bound(member(estimate, "at_least"), "at least", of, "not:", &any);
+	return any;
+}
+
+static void print_cost(const cJSON *target)
+{
+	const cJSON *estimate = member(target, "estimate");
+
+	fputs("  would cost    ", stdout);
+	if (print_known(estimate, "") ||
+	    print_known(member(estimate, "by_command"), " of another process with the same command"))
 		return;
 	if (json_number(estimate, "captures", 0) > 0)
 		fputs("not known yet: no complete capture of this process can be compared (other collectors, steps or "
 		      "options); a trigger of one step with these options tells\n",
 		      stdout);
 	else
-		fputs("not known yet: there is no complete capture of this process; a trigger of one step with these "
-		      "options tells\n",
+		fputs("not known yet: there is no complete capture of this process, nor of another one with the same "
+		      "command; a trigger of one step with these options tells\n",
 		      stdout);
 }
 
@@ -353,10 +363,13 @@ static void print_csv(const struct dry_run *dry)
 		size_t before = table_rows(table);
 
 		for (size_t i = 0; i < KINDS; i++) {
-			const cJSON *figures = member(member(target, "estimate"), kinds[i]);
+			const cJSON *estimate = member(target, "estimate"), *figures = member(estimate, kinds[i]),
+				    *by_command = member(member(estimate, "by_command"), kinds[i]);
 
 			if (cJSON_IsObject(figures))
 				add_line(table, target, kinds[i], figures);
+			if (cJSON_IsObject(by_command))
+				add_line(table, target, kinds_by_command[i], by_command);
 		}
 		if (table_rows(table) == before)
 			add_line(table, target, "not_known", NULL);

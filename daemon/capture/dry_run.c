@@ -37,7 +37,7 @@ struct dry_run {
 	struct dry_target *targets;
 	size_t count, capacity, at;
 	struct estimate_question question;
-	struct estimate answer;
+	struct estimate answers[ESTIMATE_WAYS]; /* by command only where nothing is known by the process */
 	int error;
 };
 
@@ -170,18 +170,28 @@ static void add_figures(const struct dry_run *dry, cJSON *object, const char *ke
 	cJSON_AddItemToObject(one, "differs_by", words_of(differ));
 }
 
-static void add_estimate(const struct dry_run *dry, cJSON *row)
+static void add_ways(const struct dry_run *dry, cJSON *object, const struct estimate *answer)
 {
-	const struct estimate *answer = &dry->answer;
-	uint32_t on = dry->question.collectors & ~answer->off;
-	cJSON *object = cJSON_AddObjectToObject(row, "estimate");
-	cJSON_AddNumberToObject(object, "captures", answer->captures);
-	cJSON_AddNumberToObject(object, "not_comparable", answer->others);
-	bool same = answer->same.number != 0;
 	static const struct estimate_figures none;
+	uint32_t on = dry->question.collectors & ~answer->off;
+	bool same = answer->same.number != 0;
 	add_figures(dry, object, "measured", &answer->same, 0);
 	add_figures(dry, object, "at_most", same ? &none : &answer->more, answer->more.ran & ~on);
 	add_figures(dry, object, "at_least", same ? &none : &answer->fewer, on & ~answer->fewer.ran);
+}
+
+static void add_estimate(const struct dry_run *dry, cJSON *row)
+{
+	const struct estimate *answer = &dry->answers[ESTIMATE_BY_PROCESS],
+			      *by_command = &dry->answers[ESTIMATE_BY_COMMAND];
+	cJSON *object = cJSON_AddObjectToObject(row, "estimate");
+	cJSON_AddNumberToObject(object, "captures", answer->captures);
+	cJSON_AddNumberToObject(object, "not_comparable", answer->others);
+	add_ways(dry, object, answer);
+	if (estimate_is_known(by_command))
+		add_ways(dry, cJSON_AddObjectToObject(object, "by_command"), by_command);
+	else
+		cJSON_AddNullToObject(object, "by_command");
 	cJSON *list = cJSON_AddArrayToObject(row, "not_on");
 	for (unsigned bit = 0; bit < COLLECTOR_COUNT; bit++) {
 		char id[ID_BYTES];
@@ -199,7 +209,13 @@ static void add_estimate(const struct dry_run *dry, cJSON *row)
 static int64_t ask_run(struct work *work)
 {
 	struct dry_run *dry = (struct dry_run *)work;
-	dry->error = catalogue_estimate(catalogue_of(dry->server), &dry->question, &dry->answer);
+	struct catalogue *catalogue = catalogue_of(dry->server);
+	struct estimate *answer = &dry->answers[ESTIMATE_BY_PROCESS], *by_command = &dry->answers[ESTIMATE_BY_COMMAND];
+	*by_command = (struct estimate){0};
+	dry->error = catalogue_estimate(catalogue, &dry->question, ESTIMATE_BY_PROCESS, answer);
+	/* The command of a process that has none says nothing. */
+	if (!dry->error && !estimate_is_known(answer) && *dry->question.command)
+		dry->error = catalogue_estimate(catalogue, &dry->question, ESTIMATE_BY_COMMAND, by_command);
 	return WORK_DONE;
 }
 

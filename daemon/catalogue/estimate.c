@@ -130,24 +130,31 @@ static void take(struct catalogue *catalogue, struct estimate_figures *one, uint
 	free(text);
 }
 
-int catalogue_estimate(struct catalogue *catalogue, const struct estimate_question *question, struct estimate *ret)
+bool estimate_is_known(const struct estimate *estimate)
+{
+	return estimate->same.number || estimate->more.number || estimate->fewer.number;
+}
+
+int catalogue_estimate(struct catalogue *catalogue, const struct estimate_question *question, enum estimate_by by,
+		       struct estimate *ret)
 {
 	memset(ret, 0, sizeof *ret);
 	/* Steps before a later cycle were recorded themselves: they do not say how long a step takes that is not. */
 	sqlite3_stmt *s = catalogue_prepare(
 		catalogue,
 		"SELECT c.id, c.steps_recorded, c.events, c.bytes, t.request FROM captures c LEFT JOIN triggers t ON "
-		"t.id = c.trigger WHERE c.pid = ? AND c.start_time = ? AND c.uid = ? AND coalesce(c.command, '') = ? AND "
+		"t.id = c.trigger WHERE (c.pid = ? AND c.start_time = ?) = ? AND c.uid = ? AND coalesce(c.command, '') = ? AND "
 		"c.status = ? AND c.cycle = 0 AND c.steps_recorded > 0 AND c.finished IS NOT NULL ORDER BY c.id DESC "
 		"LIMIT ?");
 	if (!s)
 		return -EIO;
 	sqlite3_bind_int64(s, 1, question->pid);
 	sqlite3_bind_int64(s, 2, (int64_t)question->start_time);
-	sqlite3_bind_int64(s, 3, question->uid);
-	sqlite3_bind_text(s, 4, question->command, -1, SQLITE_STATIC);
-	sqlite3_bind_text(s, 5, capture_status_word(CAPTURE_COMPLETE), -1, SQLITE_STATIC);
-	sqlite3_bind_int(s, 6, CAPTURES_MOST);
+	sqlite3_bind_int(s, 3, by == ESTIMATE_BY_PROCESS);
+	sqlite3_bind_int64(s, 4, question->uid);
+	sqlite3_bind_text(s, 5, question->command, -1, SQLITE_STATIC);
+	sqlite3_bind_text(s, 6, capture_status_word(CAPTURE_COMPLETE), -1, SQLITE_STATIC);
+	sqlite3_bind_int(s, 7, CAPTURES_MOST);
 	struct estimate_figures seen[CAPTURES_MOST];
 	unsigned count = 0;
 	uint32_t known = 0;

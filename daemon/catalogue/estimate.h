@@ -1,4 +1,5 @@
-/* estimate.h - what a recording would cost a process, by the finished captures of this very process. The catalogue's thread. */
+/* estimate.h - what a recording would cost a process, by the finished captures of this very process, or of others that ran the same command. The
+ * catalogue's thread. */
 #ifndef PROFD_DAEMON_CATALOGUE_ESTIMATE_H
 #define PROFD_DAEMON_CATALOGUE_ESTIMATE_H
 
@@ -29,9 +30,8 @@ struct estimate_figures {
 
 #define ESTIMATE_SENTENCE_BYTES 192
 struct estimate {
-	unsigned
-		captures; /* complete ones of this process that were looked at; of some the reason why they do not count: */
-	unsigned others; /* their steps are others, or their options */
+	unsigned captures; /* complete ones that were looked at; of some the reason why they do not count: */
+	unsigned others;   /* their steps are others, or their options */
 	/* The newest with exactly the collectors that would be on. Otherwise, of those with more, the one with the fewest more (what it cost is the most that
 	 * this would), and of those with fewer the one with the most. */
 	struct estimate_figures same, more, fewer;
@@ -41,7 +41,17 @@ struct estimate {
 	char off_sentence[COLLECTOR_COUNT][ESTIMATE_SENTENCE_BYTES];
 };
 
+/* By which captures. */
+enum estimate_by {
+	ESTIMATE_BY_PROCESS,
+	ESTIMATE_BY_COMMAND, /* those of other processes of the user's that ran the same command, earlier or as other ranks */
+	ESTIMATE_WAYS
+};
+
 /* 0 or a negative errno. */
-int catalogue_estimate(struct catalogue *catalogue, const struct estimate_question *question, struct estimate *ret);
+int catalogue_estimate(struct catalogue *catalogue, const struct estimate_question *question, enum estimate_by by,
+		       struct estimate *ret);
+/* Is any figure known? */
+bool estimate_is_known(const struct estimate *estimate);
 
 #endif

@@ -70,9 +70,9 @@ def test_unknown_then_measured(profd):
     """One capture with the same collectors, and its figures are those of the estimate; those of another process are not."""
     job, other = steps(profd), steps(profd)
     target = dry_run(profd, job.pid)
-    assert target["estimate"] == {"captures": 0, "not_comparable": 0, "measured": None, "at_most": None, "at_least": None}
+    assert target["estimate"] == {"captures": 0, "not_comparable": 0, "measured": None, "at_most": None, "at_least": None, "by_command": None}
     assert target["collectors"] == ["steps", "nvtx", "torch", "cupti", "compile"] and target["not_on"] == []
-    assert "not known yet: there is no complete capture of this process; a trigger of one step" in text(profd, job.pid)
+    assert "not known yet: there is no complete capture of this process, nor of another one with the same command; a trigger of one step" in text(profd, job.pid)
     capture = profd.trigger(job.pid, "--steps", 4)
     figures = dry_run(profd, job.pid)["estimate"]["measured"]
     (row,) = profd.json("captures")["captures"]
@@ -84,7 +84,14 @@ def test_unknown_then_measured(profd):
     shown = text(profd, job.pid)
     assert f"events a step, as in capture {row['capture_id']} (4 steps, a file of" in shown and "which had these collectors" in shown
     assert "collectors    steps, nvtx\n" in shown and f"not torch, as in capture {row['capture_id']}: " in shown
-    assert known(dry_run(profd, other.pid)) == {}
+    # Before the first capture of a process another one tells, that ran the same command.
+    before = dry_run(profd, other.pid)["estimate"]
+    assert before["captures"] == 0 and known({"estimate": before}) == {} and known({"estimate": before["by_command"]}) == {"measured": capture["capture_id"]}
+    assert before["by_command"]["measured"] == figures and dry_run(profd, job.pid)["estimate"]["by_command"] is None
+    assert "file of" in (shown := text(profd, other.pid)) and "of another process with the same command, which had these collectors" in shown, shown
+    assert "measured_by_command" in profd.run("trigger", "--pid", other.pid, "--dry-run", "--format", "csv").stdout
+    unlike = dry_run(profd, steps(profd, "--marks=2").pid)["estimate"]
+    assert known({"estimate": unlike}) == {} and unlike["by_command"] is None
     # The newest one counts.
     again = profd.trigger(job.pid, "--steps", 2)["capture_id"]
     assert known(dry_run(profd, job.pid)) == {"measured": again}

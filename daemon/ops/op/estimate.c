@@ -8,12 +8,13 @@
  *             "cycles":N|null (null: until it is cancelled), "collectors":[WORD..] (that are asked for),
  *             "not_on":[{"collector","capture_id","sentence"}] (of them, not on in the newest capture that asked for it),
  *             "estimate":{"captures":N,"not_comparable":N (of them),"measured":FIGURES|null,"at_most":FIGURES|null,
- *                         "at_least":FIGURES|null}}
+ *                         "at_least":FIGURES|null,"by_command":{"measured","at_most","at_least"}|null}}
  *         {"row":"together",...}  as op "trigger"
  *         end, or its error, as op "trigger"; where "wait_for" says to wait, no error
  *      FIGURES, of one complete capture of this very process: "capture_id","steps","step_before_ns","step_during_ns",
  *      "step_more_ns" (each or null),"events_per_step","bytes" (of its file),"differs_by":[WORD..] (collectors that it had more, or
- *      fewer, than would be on). "measured": it had exactly these.
+ *      fewer, than would be on). "measured": it had exactly these. "by_command": the same of captures of
+ *      the user's other processes that ran the same command; null: there is none, or one of this process tells.
  */
 #include "daemon/capture/dry_run.h"
 #include "daemon/core/connection.h"

@@ -301,7 +301,7 @@ bool breakdown_capture_load(sqlite3 *db, const struct breakdown_watch *watch, st
 		if (!activity_build(&ret->activity) || !breakdown_make(&ret->breakdown))
 			scan_no_memory(&load.scan);
 	}
-	if (ret->device)
+	if (ret->device && !load.scan.error)
 		breakdown_doubt(&load.scan, ret, &evidence);
 	scan_end(&load.scan);
 	phases_free(&load.phases);

@@ -9,8 +9,8 @@
 struct page_names {
 	const struct reader *reader;
 	sqlite3_stmt *strings;
-	cJSON *array; /* whose file takes it over */
-	int64_t *ids; /* in strings, of what is in the array */
+	char **texts;
+	int64_t *ids; /* in strings, of each */
 	size_t count;
 };
 
@@ -18,5 +18,7 @@ void page_names_init(struct page_names *names, const struct reader *reader);
 void page_names_deinit(struct page_names *names);
 /* The index of the string with this id. */
 size_t page_name(struct page_names *names, int64_t id);
+/* All of them, by their indexes. Where they are so long that the page would be large, they are shortened. */
+cJSON *page_names_array(struct page_names *names);
 
 #endif

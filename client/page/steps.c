@@ -12,7 +12,9 @@
 #include <stdlib.h>
 
 /* More would make the page large, and columns that nobody can tell apart. */
+/* Each has the rows of the host and of every device: of many devices fewer steps. */
 #define MOST_STEPS 1000
+#define MOST_SIDES 3000
 
 static bool may_go_on(void *context)
 {
@@ -112,7 +114,8 @@ void page_steps(cJSON *data, const struct page_time *time)
 	      *numbers = need(cJSON_AddArrayToObject(data, "devices"));
 	for (size_t d = 0; d < devices; d++)
 		cJSON_AddItemToArray(numbers, need(cJSON_CreateNumber((double)breakdown->devices[d].device)));
-	for (size_t i = 0; i < breakdown->step_count && i < MOST_STEPS; i++)
+	size_t most = MOST_SIDES / (devices + 1) < MOST_STEPS ? MOST_SIDES / (devices + 1) : MOST_STEPS;
+	for (size_t i = 0; i < breakdown->step_count && i < most; i++)
 		cJSON_AddItemToArray(steps, step_of(time, i, devices));
 	need(cJSON_AddNumberToObject(data, "step_count", (double)breakdown->step_count));
 	need(cJSON_AddBoolToObject(data, "has_host", breakdown->step_count > 0));

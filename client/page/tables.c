@@ -13,10 +13,38 @@
 #include <string.h>
 
 #define MOST_ROWS 400
+/* A table with long names has fewer rows. */
+#define TABLE_BYTES 64000
+#define LEAST_ROWS 50
+
+static size_t bytes_of(const cJSON *row)
+{
+	const cJSON *cell;
+	size_t bytes = 0;
+	cJSON_ArrayForEach(cell, row) bytes += cJSON_IsString(cell) ? strlen(cell->valuestring) + 3 : 8;
+	return bytes;
+}
+
+static void cut_rows(cJSON *rows)
+{
+	const cJSON *row;
+	size_t bytes = 0;
+	int count = 0;
+	cJSON_ArrayForEach(row, rows)
+	{
+		bytes += bytes_of(row);
+		if (bytes > TABLE_BYTES && count >= LEAST_ROWS)
+			break;
+		count++;
+	}
+	while (cJSON_GetArraySize(rows) > count)
+		cJSON_DeleteItemFromArray(rows, count);
+}
 
 static cJSON *grid_of(struct table *table, const char *heading)
 {
 	cJSON *grid = table_grid(table, MOST_ROWS);
+	cut_rows(cJSON_GetObjectItem(grid, "rows"));
 	json_add_text(grid, "heading", heading);
 	table_free(table);
 	return grid;

@@ -152,7 +152,7 @@ cJSON *page_strip(const struct page_time *time, const struct reader *reader)
 				breakdown->step_thread, most_labels));
 	need(cJSON_AddNumberToObject(strip, "start", (double)(start - time->base)));
 	need(cJSON_AddNumberToObject(strip, "end", (double)(end - time->base)));
-	cJSON_AddItemToObject(strip, "names", tracks.names.array);
+	cJSON_AddItemToObject(strip, "names", page_names_array(&tracks.names));
 	json_add_text(
 		strip, "sentence",
 		"Sums are exact at any zoom; pieces too fine for this page are gathered with their neighbours. Names "

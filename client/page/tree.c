@@ -50,7 +50,7 @@ static void write_nodes(const struct calls *calls, const struct reader *reader, 
 		places[i] = written++;
 	}
 	need(cJSON_AddNumberToObject(to, "left_out", (double)(calls->count - 1 - (size_t)written)));
-	cJSON_AddItemToObject(to, "names", names.array);
+	cJSON_AddItemToObject(to, "names", page_names_array(&names));
 	page_names_deinit(&names);
 	free(places);
 }

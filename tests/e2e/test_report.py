@@ -160,6 +160,27 @@ def test_fine_pieces(tmp_path):
     drawn(tmp_path)
 
 
+def test_many_devices_and_long_names(tmp_path):
+    """60,000 events of 8 devices in 1,000 steps, whose 3,000 names are long: it stays small, and says what it left out."""
+    names = [f"void kernel_{i}<" + ", ".join(f"std::integral_constant<int, {(i * 7 + k) % 97}>" for k in range(7)) + ">(float *)" for i in range(3000)]
+    events = [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{n}", "pid": 1, "tid": 1, "ts": n * 60, "dur": 60} for n in range(1000)]
+    for number in range(24000):
+        at, device = number * 2.5, number % 8
+        events.append({"ph": "X", "cat": "cpu_op", "name": names[number % 3000][5:], "pid": 1, "tid": 1, "ts": at, "dur": 2})
+        events.append({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": at + 0.5, "dur": 1, "args": {"correlation": number + 1}})
+        events.append({"ph": "X", "cat": "kernel", "name": names[number * 11 % 3000], "pid": 0, "tid": 7, "ts": at + 1 + number % 5 / 8, "dur": 3 + number % 7,
+                       "args": {"device": device, "context": 1, "stream": 7, "correlation": number + 1}})
+    (tmp_path / "t.json").write_text(json.dumps({"traceEvents": events}))
+    page = page_of(imported(tmp_path / "t.json", tmp_path), tmp_path)
+    data = data_of(page)
+    assert len(events) > 60000 and len(page.encode()) < 2e6, len(page.encode())
+    assert len(data["devices"]) == 8 and data["step_count"] == 1000 > len(data["steps"]) > 100
+    kernels = next(table for table in data["tables"] if table["heading"] == "Kernels")
+    assert kernels["total"] == 3000 > len(kernels["rows"]) >= 50
+    for known in (data["strip"]["names"], data["tree"]["names"]):
+        assert len(set(known)) == len(known) > 0
+
+
 def device_span(track):
     every = list(pieces(track))
     return every[-1][1] - every[0][0]

@@ -2,6 +2,7 @@
 import getpass
 import json
 import platform
+import re
 import shutil
 
 import pytest
@@ -9,7 +10,7 @@ from conftest import BUILD
 from readers.browser import Browser
 from readers.perfetto import chromium  # noqa: F401 (a fixture)
 from test_import import TRACES, imported, run
-from test_report import data_of, data_text
+from test_report import data_of, data_text, page_of, pieces, trace_of
 
 ZOOM = """(() => {
   const view = document.querySelector("#strip canvas"), shown = () => view.toDataURL(), seen = [shown()];
@@ -39,6 +40,16 @@ SORT = """(() => {
   found.push([...box.querySelectorAll("tbody tr")].map(row => row.textContent));
   return JSON.stringify(found);
 })()"""
+
+# What is told at so much of the strip's width, in the lane of a track or of its names.
+HOVER = """(() => {
+  const view = document.querySelector("#strip canvas"), box = view.getBoundingClientRect();
+  view.dispatchEvent(new PointerEvent("pointermove", {clientX: box.left + 64 + (box.width - 64) * %f, clientY: box.top + %d}));
+  const tip = document.getElementById("tip");
+  return tip.hidden ? null : tip.textContent;
+})()"""
+# The strip's measures in page.js: a ruler, then each track's lane, and a line for each name that lies under another one.
+RULER, LANE = 20, 22
 
 
 def test_nothing_private_of_a_live_capture(profd):
@@ -80,3 +91,28 @@ def test_zoom_sort_and_filter(chromium, tmp_path):  # noqa: F811
     assert down == ["descending", [f"{count:,}" for count in reversed(calls)]]
     assert up == ["ascending", [f"{count:,}" for count in calls]]
     assert len(kept) == sum("nccl" in row[0].lower() for row in table["rows"]) > 0 and all("nccl" in row.lower() for row in kept)
+
+
+@pytest.mark.wide
+def test_hover_tells_what_it_is(chromium, tmp_path):  # noqa: F811
+    """Of 60,000 events, which are gathered: the piece that is pointed at, or its name where this is among the longest."""
+    trace_of(["loss.backward"], tmp_path / "t.json.gz", count=20000)
+    data = data_of(page_of(imported(tmp_path / "t.json.gz", tmp_path), tmp_path))
+    strip, track = data["strip"], data["strip"]["tracks"][0]
+    assert track["gathered"] and track["title"] == "device 0"
+    start, end, row = max(pieces(track), key=lambda piece: piece[1] - piece[0])
+    label = max(track["labels"], key=lambda one: one[1])
+
+    def share(time):
+        return (time - strip["start"]) / (strip["end"] - strip["start"])
+    with Browser(chromium) as browser:
+        browser.open(f"file://{tmp_path / 'page.html'}")
+        browser.wait_for("document.readyState === 'complete' && document.querySelectorAll('#strip canvas').length > 0")
+        told = browser.evaluate(HOVER % (share((start + end) / 2), RULER + LANE / 2)).splitlines()
+        named = browser.evaluate(HOVER % (share(label[0] + label[1] / 2), RULER + LANE + 5)).splitlines()
+        nothing = browser.evaluate(HOVER % (-0.01, RULER + LANE / 2))
+        assert browser.errors == []
+    title = track["titles"][track["rows_of"].index(row)]
+    assert re.fullmatch(re.escape(title) + r": [\d.,]+ \w+ \(pieces under [\d.,]+ \w+ are gathered\)", told[0]), told
+    assert named[0].startswith(strip["names"][label[2]] + ": ") and named[-1].startswith("at "), named
+    assert nothing is None

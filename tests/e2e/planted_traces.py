@@ -334,6 +334,20 @@ def one_big_gemm():
     return behind()
 
 
+@quiet("well, recorded")
+def slower_device():
+    """Each operation is of larger tensors, and takes 200 times as long: the host is far ahead."""
+    trace = Trace(GP100)
+    ends = {}
+    for event in sorted((e for e in trace.events if category(e) in DEVICE and "dur" in e), key=lambda e: e["ts"]):
+        stream = category(event), event["tid"]
+        event["ts"] = max(event["ts"], ends.get(stream, 0))
+        event["dur"] *= 200
+        event["args"]["grid"] = [2048, 1, 1]
+        ends[stream] = event["ts"] + event["dur"]
+    return trace.text()
+
+
 for word, *what in (("python_behind_a_busy_device",),
                     ("loader_behind_a_busy_device", "user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"),
                     ("operator_behind_a_busy_device", "cpu_op", "torchvision::nms"),

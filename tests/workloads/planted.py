@@ -53,6 +53,9 @@ $again:
 .visible .entry ampere_sgemm_128x64_nn() {
 	ret;
 }
+.visible .entry ampere_gemm_tensorop() {
+	ret;
+}
 """
 # What SIMCUDA says of kernels that are not told how long they take, and of copies.
 KERNEL_NS, BYTES_A_MS = 5 * MS, 100_000
@@ -453,6 +456,48 @@ def collective_beside(device, number):
     return ahead(device, number, lambda device: [device.named(b"ncclDevKernel_AllReduce_Sum_f32_RING_LL", device.other) for _ in range(4)])
 
 
+def two_streams(device, number):
+    """What is launched into the other one runs beside."""
+    return ahead(device, number, lambda device: [device.named(b"ampere_gemm_tensorop", device.other) for _ in range(8)])
+
+
+def young_garbage(device, number):
+    """The youngest objects are gone through in each step, which takes next to nothing."""
+    layers(8, 6 * MS)
+    gc.collect(0)
+    device.wait()
+    return 0
+
+
+def validates(device, number):
+    """In each step as much."""
+    layers(6, 6 * MS)
+    with torch.no_grad():
+        layers(2, 6 * MS)
+    device.wait()
+    return 0
+
+
+def a_value_at_the_end(device, number):
+    """One is read in each step, behind much work."""
+    layers(8, 6 * MS)
+    torch.ops.planted.read(torch.zeros(1))
+    return 0
+
+
+def trains(device, number):
+    """A layer of torch's own, with its backward and an optimizer that takes all tensors at once."""
+    if not Kept.optimizer:
+        model = torch.nn.Linear(256, 256)
+        Kept.optimizer = model, torch.optim.SGD(model.parameters(), 1e-9)
+    model, optimizer = Kept.optimizer
+    layers(8, 6 * MS)
+    model(torch.zeros(64, 256)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    return 0
+
+
 def workers_keep_up(device, number):
     Loader.next(MS)
     layers(8, 6 * MS)
@@ -468,7 +513,8 @@ def saves_a_little(device, number):
 MODES = {function.__name__: function for function in (
     loader, transforms, workers, wait, item, stall, operator, outside, launches, save, evaluation, garbage, recompilation, optimizer,
     tensor_by_tensor, copy_in, copy_out, copy_exposed, collective, few_blocks, no_tensor_cores, well, ahead, behind, free_wait, python_behind,
-    operator_behind, allocation_behind, copy_beside, collective_beside, workers_keep_up, saves_a_little)}
+    operator_behind, allocation_behind, copy_beside, collective_beside, workers_keep_up, saves_a_little, two_streams, young_garbage,
+    validates, a_value_at_the_end, trains)}
 MODES |= {"allocation": making("cuMemAlloc_v2", "cuMemFree_v2"), "pinning": making("cuMemHostAlloc", "cuMemFreeHost"),
           "module": making("cuModuleLoadData", "cuModuleUnload"), "stream": making("cuStreamCreate", "cuStreamDestroy_v2")}
 # What the step's batch costs in them.

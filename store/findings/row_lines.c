@@ -17,6 +17,9 @@
 #define DEPTH_MOST 128
 /* No process has more that run operators: a file that says otherwise is hostile. */
 #define THREADS_MOST 4096
+/* Pieces of rows that are looked at, beside an operator each: those of a device that is often idle count for each thread that runs operators. A capture
+ * that has more tells no lines. Two million operators have about ten million. */
+#define PIECES_MOST (64 << 20)
 
 enum way { RAN, SAMPLED, WAYS };
 
@@ -57,7 +60,13 @@ struct rows {
 	struct share *stacks; /* the line of each, by its number */
 	size_t stack_count;
 	bool unsorted; /* the operators are not in the order in which they ended */
+	uint64_t pieces;
 };
+
+static bool too_many(struct rows *rows)
+{
+	return ++rows->pieces > PIECES_MOST;
+}
 
 static size_t idle_at(size_t device, size_t cause)
 {
@@ -160,7 +169,7 @@ static uint32_t late_at(const struct rows *rows, const struct breakdown_device *
 /* The thread was on this line: so was what of a step's rows lies in that time. */
 static void add_to_host(struct rows *rows, int64_t from, int64_t to, const struct share *line)
 {
-	for (int64_t end; from < to; from = end) {
+	for (int64_t end; from < to && !too_many(rows); from = end) {
 		enum host_row row = breakdown_host_row(&rows->capture->breakdown, from, &end);
 		end = end < to ? end : to;
 		if (row != HOST_ROWS)
@@ -174,11 +183,13 @@ static void add_to_device(struct rows *rows, size_t d, int64_t thread, int64_t f
 	const struct breakdown_device *device = &rows->capture->breakdown.devices[d];
 	for (size_t i = stretch_at(device, from); i < device->stretch_count && device->stretches[i].start < to; i++) {
 		const struct breakdown_stretch *stretch = &device->stretches[i];
+		if (too_many(rows))
+			return;
 		if (!is_late(stretch))
 			continue;
 		int64_t end, now = stretch->start > from ? stretch->start : from,
 			     last = breakdown_stretch_end(stretch) < to ? breakdown_stretch_end(stretch) : to;
-		for (; now < last; now = end) {
+		for (; now < last && !too_many(rows); now = end) {
 			uint32_t late = late_at(rows, device, stretch, now, &end);
 			end = end < last ? end : last;
 			if (late == thread)
@@ -198,7 +209,7 @@ static void was_in(struct rows *rows, struct thread_at *at, int64_t from)
 	if (!line->file || to <= from)
 		return;
 	for (size_t i = ARRAY_BEFORE(breakdown->step_count, step, breakdown->steps[step].end <= from);
-	     i < rows->last && i < breakdown->step_count && breakdown->steps[i].start < to; i++) {
+	     i < rows->last && i < breakdown->step_count && breakdown->steps[i].start < to && !too_many(rows); i++) {
 		const struct breakdown_step *step = &breakdown->steps[i];
 		int64_t start = step->start > from ? step->start : from, end = step->end < to ? step->end : to;
 		if (i < rows->first)
@@ -404,10 +415,11 @@ bool row_lines_find(const struct breakdown_capture *capture, sqlite3 *db, const 
 		take_operators(&rows);
 	if (scan_has(db, "samples", NULL))
 		scan_each(&rows.scan, SAMPLES, take_sample, &rows);
-	for (size_t row = 0; row < HOST_ROWS; row++)
+	const bool told = rows.pieces <= PIECES_MOST;
+	for (size_t row = 0; told && row < HOST_ROWS; row++)
 		ret->host[row] = settle(&rows.of[row]);
 	for (ret->devices = 0; ret->devices < breakdown->device_count; ret->devices++)
-		for (size_t row = 0; row < IDLE_ROWS; row++)
+		for (size_t row = 0; told && row < IDLE_ROWS; row++)
 			ret->idle[ret->devices][row] = settle(&rows.of[idle_at(ret->devices, row)]);
 	numbered_deinit(&rows.lines);
 	free(rows.of);

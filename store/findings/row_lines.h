@@ -21,7 +21,7 @@ struct row_lines {
 /* Of the steps [first, last) of a capture that was read as a whole. Where operators that ran in a row have stacks, and fill at least half of it, each by
  * its own time, they tell the line; else samples of the thread do, where at least ten were taken in the row. The thread is the one that steps; of idle
  * time the one that launched what ended it, where it did anything then. One that runs no Python, as it runs a backward, has the samples of the one that
- * steps. False: no memory, or SQLite's error. row_lines_free() in either case. */
+ * steps. A capture that would take too long, as a hostile file does, has lines for no row. False: no memory, or SQLite's error. row_lines_free() in either case. */
 bool row_lines_find(const struct breakdown_capture *capture, sqlite3 *db, const struct breakdown_watch *watch,
 		    size_t first, size_t last, struct row_lines *ret, int *ret_error);
 /* Is there anything that could tell a line? */

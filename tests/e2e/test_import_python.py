@@ -192,6 +192,24 @@ def test_rows_of_the_breakdown_name_their_line(traced):
     assert any(line and line["file"].endswith("train.py") for line in found.values()), found
 
 
+@pytest.mark.parametrize("threads, known", [(3, True), (2500, False)])
+def test_lines_of_many_threads_beside_a_device_that_is_often_idle(tmp_path, threads, known):
+    """What takes each thread for each piece of the device's time ends, and says that it does not know."""
+    end = 40000
+    events = [{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "pid": 5, "tid": 5, "ts": 0, "dur": end}]
+    for tid in range(5, 5 + threads):
+        events.append({"ph": "X", "cat": "python_function", "name": f"/home/a/train.py({tid}): f", "pid": 5, "tid": tid, "ts": 1, "dur": end - 2,
+                       "args": {"Python id": tid, "Python parent id": None}})
+        events.append({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 5, "tid": tid, "ts": 2, "dur": end - 4})
+    for at in range(3, end - 3, 2):
+        events.append({"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": at, "dur": 1, "args": {"device": 0, "stream": 7}})
+    trace = tmp_path / "many.json"
+    trace.write_text(json.dumps({"deviceProperties": [{"id": 0, "name": "a device"}], "traceEvents": events}))
+    run("import", trace, "--output", tmp_path / "many.db")
+    lines = show_json(tmp_path / "many.db")["breakdown"]["lines"]
+    assert any(lines["host"].values()) == known, lines
+
+
 def test_without_stacks(tmp_path):
     """Why, and what to do."""
     trace = tmp_path / "plain.json"

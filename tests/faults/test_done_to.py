@@ -23,16 +23,21 @@ STATES = {
     "recording": (["--steps", 150], "recording"),
     "between": (["--wait-steps", 100, "--steps", 3, "--repeat", 2], "armed"),
 }
-# One that still goes on when the client is looked at, on a full machine, too; the job is told to hurry then.
-LASTING = {"recording for long": (["--steps", 1000, "--timeout", "100s"], "recording")}
+# The same for what is done to the client: it is still there then, on a full machine, too. The job is told to hurry afterwards.
+LASTING = {
+    "idle": STATES["idle"],
+    "armed": (["--skip-first", 1000, "--steps", 5, "--timeout", "100s"], "armed"),
+    "recording": (["--steps", 1000, "--timeout", "100s"], "recording"),
+    "between": (["--wait-steps", 1000, "--steps", 3, "--repeat", 2, "--timeout", "100s"], "armed"),
+}
 
 
 class Scene:
     """A job in one state of a capture, and the client that waits for the capture."""
 
-    def __init__(self, profd, job, state):
+    def __init__(self, profd, job, state, states=STATES):
         self.profd, self.job = profd, job
-        arguments, shown = {**STATES, **LASTING}[state]
+        arguments, shown = states[state]
         profd.wait_steps(job.pid, 2)
         self.client = None
         if arguments:
@@ -66,14 +71,17 @@ class Scene:
         return wait_for(trigger, 20, "the job to be triggered again")
 
 
-def hold(row, profd, state, do, undo=None):
-    """The row: do(scene) while the job is in that state; undo(scene) after a moment."""
+def hold(row, profd, state, do, undo=None, client=False):
+    """The row: do(scene) while the job is in that state; undo(scene) after a moment. client: it is the client that something is done to."""
     def during(job):
-        scene = Scene(profd, job, state)
+        scene = Scene(profd, job, state, LASTING if client else STATES)
+        assert not client or not scene.client or scene.client.poll() is None, "the client has ended before"
         do(scene)
         time.sleep(0.3)
         if undo:
             undo(scene)
+        if client:
+            hurry(job)
         captures = scene.end()
         return captures, scene.is_well()
 
@@ -100,7 +108,7 @@ def produced(db, complete):
 @pytest.mark.parametrize("state", STATES)
 def test_kill_client(row, profd, state):
     row.does(f"the client is killed while the job is {state}")
-    hold(row, profd, state, lambda scene: scene.client and scene.client.kill())
+    hold(row, profd, state, lambda scene: scene.client and scene.client.kill(), client=True)
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -127,7 +135,7 @@ def test_stop_job(row, profd, state):
 def test_stop_client(row, profd, state):
     row.does(f"the client is stopped for 0.3 s while the job is {state}")
     hold(row, profd, state, lambda scene: scene.client.send_signal(signal.SIGSTOP),
-         lambda scene: scene.client.send_signal(signal.SIGCONT))
+         lambda scene: scene.client.send_signal(signal.SIGCONT), client=True)
 
 
 def without(row, profd, state, who, of):
@@ -136,7 +144,7 @@ def without(row, profd, state, who, of):
     given_back = []
     return hold(row, profd, state,
                 lambda scene: given_back.append(exhaust({"job": scene.job, "daemon": profd.daemon, "client": scene.client}[who].pid, of)),
-                lambda _: given_back[0]())
+                lambda _: given_back[0](), client=who == "client")
 
 
 @pytest.mark.parametrize("of", LIMITS)
@@ -160,7 +168,7 @@ def test_client_has_no(row, profd, state, of):
 @pytest.mark.parametrize("of", LIMITS)
 def test_client_never_has_any(row, profd, of):
     row.does(f"the client {EXHAUSTED[of]} from the recording on")
-    captures = hold(row, profd, "recording for long", lambda scene: exhaust(scene.client.pid, of), lambda scene: hurry(scene.job))
+    captures = hold(row, profd, "recording", lambda scene: exhaust(scene.client.pid, of), client=True)
     assert [one["status"] for one in captures] == ["complete"], captures
 
 

@@ -467,12 +467,14 @@ bool row_lines_read(sqlite3 *db, const struct breakdown_watch *watch, const stru
 		    struct row_lines *ret, int *ret_error)
 {
 	struct reading_lines reading = {.scan = {.db = db, .watch = watch}, .breakdown = breakdown, .lines = ret};
-	*ret = (struct row_lines){.recorded = row_lines_recorded(db), .devices = breakdown->device_count};
+	*ret = (struct row_lines){.recorded = row_lines_recorded(db)};
 	*ret_error = 0;
 	if (!ret->recorded)
 		return true;
 	ret->idle = calloc(breakdown->device_count + 1, sizeof *ret->idle);
-	if (!ret->idle)
+	if (ret->idle)
+		ret->devices = breakdown->device_count;
+	else
 		scan_no_memory(&reading.scan);
 	scan_each(&reading.scan,
 		  "SELECT side, device, row, file, line, function, share FROM breakdown_lines LIMIT 10000", take_line,

@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import signal
+import struct
 import time
 
 import pytest
@@ -133,6 +134,17 @@ first = hooks()
 print(len(losses)"""))
 
 
+def length_in_memory(path):
+    """Of a library, with what has no place in its file, as its program headers say it."""
+    header = struct.Struct("<IIQQQQQQ")  # type, flags, offset, virtual address, physical address, bytes in the file, bytes in memory, alignment
+    with open(path, "rb") as library:
+        start = library.read(64)
+        at, (size, count) = struct.unpack_from("<Q", start, 32)[0], struct.unpack_from("<HH", start, 54)
+        assert start[:5] == b"\x7fELF\x02" and size == header.size
+        library.seek(at)
+        return max(row[3] + row[6] for row in header.iter_unpack(library.read(size * count)) if row[0] == 1)
+
+
 def agents_words(pid):
     """{where: value} of all words of torch's libraries' data (slots, tables of functions) that lead into the agent's library."""
     rows = [line.split(maxsplit=5) + [""] for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()]
@@ -141,12 +153,13 @@ def agents_words(pid):
     low, high = min(start for start, _ in agent), max(end for _, end in agent)
     # All but the lowest three bytes of an address in there.
     upper = re.compile(b"|".join(re.escape(part.to_bytes(5, "little")) for part in range(low >> 24, (high >> 24) + 1)))
-    found, before = {}, ""
+    found, ends = {}, {path: start + length_in_memory(path) for start, _, _, path in reversed(places) if "/torch/lib/" in path}
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
         for start, end, rights, path in places:
-            before = path or before  # what has no name lies behind what it belongs to
-            if "/torch/lib/" in before and rights[0] == "r" and "x" not in rights:
-                words = words_at(memory, start, end)
+            # Behind the data that have a name lie those of 0, and behind these maybe a thread's stack, where the agent's callbacks ran.
+            owner = path if path in ends else next((one for one, until in ends.items() if not path and start < until <= end), None)
+            if owner and rights[0] == "r" and "x" not in rights:
+                words = words_at(memory, start, min(end, ends[owner]))
                 numbers = (seen.start() // 8 for seen in upper.finditer(words) if seen.start() % 8 == 3)
                 found.update((start + 8 * n, word) for n in numbers if low <= (word := int.from_bytes(words[8 * n:8 * n + 8], "little")) < high)
     return found

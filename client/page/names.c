@@ -70,7 +70,8 @@ cJSON *page_names_array(struct page_names *names)
 	size_t bytes = 0;
 	for (size_t i = 0; i < names->count; i++)
 		bytes += strlen(names->texts[i]);
-	if (bytes > NAMES_BYTES)
+	names->shortened = bytes > NAMES_BYTES;
+	if (names->shortened)
 		names_fit(names->texts, names->count, width_of(names), true);
 	for (size_t i = 0; i < names->count; i++)
 		cJSON_AddItemToArray(array, need(cJSON_CreateString(names->texts[i])));

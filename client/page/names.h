@@ -12,6 +12,7 @@ struct page_names {
 	char **texts;
 	int64_t *ids; /* in strings, of each */
 	size_t count;
+	bool shortened; /* by page_names_array() */
 };
 
 void page_names_init(struct page_names *names, const struct reader *reader);

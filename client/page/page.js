@@ -459,7 +459,7 @@ const drawTree = () => {
   });
   if (has) for (const [word, title] of [["total", "time on the host"], ["device", "time on the device"]])
     tools.append(make("button", {"aria-pressed": String(word === measure), onclick: event => { measure = word; for (const one of tools.querySelectorAll("button")) one.setAttribute("aria-pressed", String(one === event.target)); view.draw(); }}, title));
-  tools.append(make("span", {class: "faint"}, `click to go in, click the topmost to go out${data.tree.left_out ? `; ${count(data.tree.left_out)} small ones are left out` : ""}`));
+  tools.append(make("span", {class: "faint"}, `click to go in, click the topmost to go out${data.tree.left_out ? `; ${count(data.tree.left_out)} small ones are left out` : ""}${data.tree.shortened ? "; long names are shortened" : ""}`));
   const hit = event => { const box = view.element.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top; return boxes.find(one => x >= one.x && x < one.x + one.width && y >= one.y && y < one.y + row); };
   view.element.addEventListener("mousemove", event => {
     const found = hit(event), node = found && found.node;

@@ -9,7 +9,7 @@ struct page_time; /* steps.h */
 
 /* {"start", "end", "names", "tracks": [{"title", "start", "pieces", "rows_of", "titles", "labels", "gathered"}], "sentence"} */
 cJSON *page_strip(const struct page_time *time, const struct reader *reader);
-/* {"nodes": [[parent, name, calls, total, self, device]], "names", "device", "left_out"}: operators and ranges by what called them, a
+/* {"nodes": [[parent, name, calls, total, self, device]], "names", "shortened", "device", "left_out"}: operators and ranges by what called them, a
  * parent before its children. */
 cJSON *page_tree(const struct reader *reader);
 /* An array of what `profd show` shows, each as table_grid() with "heading", "open", "how" (it tells how the capture was made),

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 
 /* More would make the page large, and columns that nobody can tell apart. */
-/* Each has the rows of the host and of every device: of many devices fewer steps. */
 #define MOST_STEPS 1000
+/* Each step has the rows of the host and of every device: of many devices there are fewer steps. */
 #define MOST_SIDES 3000
 
 static bool may_go_on(void *context)

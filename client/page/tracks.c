@@ -22,6 +22,8 @@
 #define MOST_LABELS 12000
 #define MOST_LANES 12
 
+#define GATHERED "Sums are exact at any zoom; pieces too fine for this page are gathered with their neighbours. "
+
 struct label {
 	int64_t start, length;
 	int64_t name; /* id in strings; negative: of no kernel */
@@ -155,8 +157,9 @@ cJSON *page_strip(const struct page_time *time, const struct reader *reader)
 	cJSON_AddItemToObject(strip, "names", page_names_array(&tracks.names));
 	json_add_text(
 		strip, "sentence",
-		"Sums are exact at any zoom; pieces too fine for this page are gathered with their neighbours. Names "
-		"are those of the longest kernels, operators and ranges.");
+		tracks.names.shortened ? GATHERED
+			"Names are those of the longest kernels, operators and ranges, and long ones are shortened."
+				       : GATHERED "Names are those of the longest kernels, operators and ranges.");
 	page_names_deinit(&tracks.names);
 	return strip;
 }

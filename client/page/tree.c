@@ -51,6 +51,7 @@ static void write_nodes(const struct calls *calls, const struct reader *reader, 
 	}
 	need(cJSON_AddNumberToObject(to, "left_out", (double)(calls->count - 1 - (size_t)written)));
 	cJSON_AddItemToObject(to, "names", page_names_array(&names));
+	need(cJSON_AddBoolToObject(to, "shortened", names.shortened));
 	page_names_deinit(&names);
 	free(places);
 }

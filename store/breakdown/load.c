@@ -90,11 +90,8 @@ static void mark(struct load *load, const struct meaning *name, uint32_t thread,
 /* There cannot be more of them than devices: the rest, of a file that is not what it says, is left out. */
 static void take_follower(struct breakdown_capture *capture, uint32_t thread)
 {
-	size_t count = capture->follower_count;
-	for (size_t i = count; i > 0; i--)
-		if (capture->followers[i - 1] == thread)
-			return;
-	if (thread != capture->breakdown.step_thread && count < BREAKDOWN_FOLLOWERS)
+	if (thread != capture->breakdown.step_thread && capture->follower_count < BREAKDOWN_FOLLOWERS &&
+	    !breakdown_follows(capture, thread))
 		capture->followers[capture->follower_count++] = thread;
 }
 
@@ -333,11 +330,18 @@ bool breakdown_capture_steps(sqlite3 *db, const struct breakdown_watch *watch, s
 	return !load.scan.error;
 }
 
-enum phase breakdown_phase(const struct breakdown_capture *capture, uint32_t thread, int64_t time)
+bool breakdown_follows(const struct breakdown_capture *capture, uint32_t thread)
 {
 	for (size_t i = 0; i < capture->follower_count; i++)
 		if (capture->followers[i] == thread)
-			thread = capture->breakdown.step_thread;
+			return true;
+	return false;
+}
+
+enum phase breakdown_phase(const struct breakdown_capture *capture, uint32_t thread, int64_t time)
+{
+	if (breakdown_follows(capture, thread))
+		thread = capture->breakdown.step_thread;
 	const struct activity_thread *known = activity_find(&capture->activity, thread);
 	size_t at = known ? activity_at(known, time) : 0;
 	return known && at < known->count && activity_start(known, at) <= time

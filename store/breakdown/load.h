@@ -52,6 +52,8 @@ bool breakdown_capture_steps(sqlite3 *db, const struct breakdown_watch *watch, s
 			     int *ret_error);
 /* The phase in which a thread was at a time; of a capture that was read as a whole. */
 enum phase breakdown_phase(const struct breakdown_capture *capture, uint32_t thread, int64_t time);
+/* Did the thread run a backward for the one that steps? */
+bool breakdown_follows(const struct breakdown_capture *capture, uint32_t thread);
 /* The phases (bits) in which any thread was. */
 unsigned breakdown_phases(const struct breakdown_capture *capture);
 void breakdown_capture_free(struct breakdown_capture *capture);

@@ -18,7 +18,7 @@
 /* No process has more that run operators: a file that says otherwise is hostile. */
 #define THREADS_MOST 4096
 /* Pieces of rows that are looked at, beside an operator each: those of a device that is often idle count for each thread that runs operators. A capture
- * that has more tells no lines. Two million operators have about ten million. */
+ * that has more tells no lines. */
 #define PIECES_MOST (64 << 20)
 
 enum way { RAN, SAMPLED, WAYS };
@@ -74,7 +74,7 @@ static size_t idle_at(size_t device, size_t cause)
 }
 
 /* Was the device idle for a cause for which the host is to be looked at? */
-static bool is_late(const struct breakdown_stretch *stretch)
+static bool is_of_host(const struct breakdown_stretch *stretch)
 {
 	if (stretch->row != DEVICE_IDLE)
 		return false;
@@ -132,14 +132,6 @@ static size_t stretch_at(const struct breakdown_device *device, int64_t time)
 	return ARRAY_BEFORE(device->stretch_count, at, breakdown_stretch_end(&device->stretches[at]) <= time);
 }
 
-static bool is_follower(const struct breakdown_capture *capture, uint32_t thread)
-{
-	for (size_t i = 0; i < capture->follower_count; i++)
-		if (capture->followers[i] == thread)
-			return true;
-	return false;
-}
-
 /* The thread that left the device idle at an instant of the stretch: the one that launched what ended it, and where that did nothing, the one that steps.
  * Until *ret_end it is the same one. */
 static uint32_t late_at(const struct rows *rows, const struct breakdown_device *device,
@@ -160,7 +152,7 @@ static uint32_t late_at(const struct rows *rows, const struct breakdown_device *
 		*ret_end = end < *ret_end ? end : *ret_end;
 	}
 	/* One that runs a backward is in the phase of the thread that steps. */
-	const bool waits = segment.phase == PHASE_INPUT && !is_follower(capture, launcher);
+	const bool waits = segment.phase == PHASE_INPUT && !breakdown_follows(capture, launcher);
 	return segment.doing == DOING_OUTSIDE && !waits ? capture->breakdown.step_thread : launcher;
 }
 
@@ -185,7 +177,7 @@ static void add_to_device(struct rows *rows, size_t d, int64_t thread, int64_t f
 		const struct breakdown_stretch *stretch = &device->stretches[i];
 		if (too_many(rows))
 			return;
-		if (!is_late(stretch))
+		if (!is_of_host(stretch))
 			continue;
 		int64_t end, now = stretch->start > from ? stretch->start : from,
 			     last = breakdown_stretch_end(stretch) < to ? breakdown_stretch_end(stretch) : to;
@@ -334,10 +326,10 @@ static void take_sample(void *context, sqlite3_stmt *row)
 		const struct breakdown_device *device = &breakdown->devices[d];
 		size_t at = stretch_at(device, time);
 		if (at == device->stretch_count || device->stretches[at].start > time ||
-		    !is_late(&device->stretches[at]))
+		    !is_of_host(&device->stretches[at]))
 			continue;
 		uint32_t late = late_at(rows, device, &device->stretches[at], time, &end);
-		if (thread == (is_follower(rows->capture, late) ? breakdown->step_thread : late))
+		if (thread == (breakdown_follows(rows->capture, late) ? breakdown->step_thread : late))
 			add(rows, idle_at(d, device->stretches[at].cause), SAMPLED, &line, ns);
 	}
 }

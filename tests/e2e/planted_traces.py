@@ -150,7 +150,7 @@ def window(us, kind=None, name=None, where=0):
     return trace, at
 
 
-def over(us, kind, name):
+def over(kind, name, us=80_000):
     return window(us, kind, name)[0].text(), us
 
 
@@ -174,59 +174,21 @@ def in_an_operator_long(us=160_000):
     return window(us, where=1)[0].text(), us
 
 
-@cause("stall", "torchvision::nms")
-def an_operator_on_the_host(us=80_000):
-    return over(us, "cpu_op", "torchvision::nms")
-
-
-@cause("input", "loads the batches itself")
-def loader(us=80_000):
-    return over(us, "user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
-
-
-@cause("input", "do not keep up")
-def loader_of_workers(us=80_000):
-    return over(us, "user_annotation", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__")
-
-
-@cause("input", "gets its input")
-def own_range(us=80_000):
-    return over(us, "user_annotation", "load_batch")
-
-
-@cause("garbage_collection")
-def garbage(us=80_000):
-    return over(us, "python_function", "Python GC")
-
-
-@cause("compilation")
-def module_load(us=80_000):
-    return over(us, "cuda_driver", "cuModuleLoadData")
-
-
-@cause("compilation")
-def dynamo(us=80_000):
-    return over(us, "cpu_op", "TorchDynamo: compile")
-
-
-@cause("allocation", "cudaMalloc")
-def allocation(us=80_000):
-    return over(us, "cuda_runtime", "cudaMalloc")
-
-
-@cause("allocation", "cudaHostAlloc")
-def pinning(us=80_000):
-    return over(us, "cuda_runtime", "cudaHostAlloc")
-
-
-@cause("setup", "cudaStreamCreateWithPriority")
-def stream_create(us=80_000):
-    return over(us, "cuda_runtime", "cudaStreamCreateWithPriority")
-
-
-@cause("sync", "cudaDeviceSynchronize")
-def synchronise(us=80_000):
-    return over(us, "cuda_runtime", "cudaDeviceSynchronize")
+# (id, finding, a word of it, category and name of the event that lies over the pause)
+for _id, _finding, _says, *_event in (
+    ("an_operator_on_the_host", "stall", "torchvision::nms", "cpu_op", "torchvision::nms"),
+    ("loader", "input", "loads the batches itself", "user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"),
+    ("loader_of_workers", "input", "do not keep up", "user_annotation", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"),
+    ("own_range", "input", "gets its input", "user_annotation", "load_batch"),
+    ("garbage", "garbage_collection", "", "python_function", "Python GC"),
+    ("module_load", "compilation", "", "cuda_driver", "cuModuleLoadData"),
+    ("dynamo", "compilation", "", "cpu_op", "TorchDynamo: compile"),
+    ("allocation", "allocation", "cudaMalloc", "cuda_runtime", "cudaMalloc"),
+    ("pinning", "allocation", "cudaHostAlloc", "cuda_runtime", "cudaHostAlloc"),
+    ("stream_create", "setup", "cudaStreamCreateWithPriority", "cuda_runtime", "cudaStreamCreateWithPriority"),
+    ("synchronise", "sync", "cudaDeviceSynchronize", "cuda_runtime", "cudaDeviceSynchronize"),
+):
+    CAUSES.append((_id, _finding, _says, functools.partial(over, *_event)))
 
 
 def operation(us, kind, name, call="cudaLaunchKernel", holds=False, **args):

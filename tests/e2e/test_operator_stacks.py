@@ -136,13 +136,16 @@ call("cuCtxSetCurrent", context)
 call("cuMemAlloc_v2", ctypes.byref(memory), ctypes.c_size_t(1 << 20))
 from torch import library
 """
-DEVICE = DRIVER + """
+# An operator that clears memory of the device so often.
+CLEAR = DRIVER + """
 library.define("stacked::clear", "(Tensor x, int n) -> Tensor")
 def clear(x, n):
     for _ in range(n):
         call("cuMemsetD8Async", memory, ctypes.c_ubyte(0), ctypes.c_size_t(1 << 20), None)
     return x
 library.impl("stacked::clear", "CPU", clear)
+"""
+DEVICE = CLEAR + """
 weight = torch.ones(4, requires_grad=True)
 optimizer = torch.optim.SGD([weight], lr=1e-9)
 one = torch.ones(1)

@@ -179,6 +179,10 @@ def test_many_devices_and_long_names(tmp_path):
     assert kernels["total"] == 3000 > len(kernels["rows"]) >= 50
     for known in (data["strip"]["names"], data["tree"]["names"]):
         assert len(set(known)) == len(known) > 0
+    written = {event["name"] for event in events}
+    assert not written.issuperset(data["tree"]["names"]) and data["tree"]["shortened"]
+    # There kernels have their short names, which leave room enough.
+    assert (written | {f"kernel_{i}" for i in range(3000)}).issuperset(data["strip"]["names"]) and "long ones are shortened" not in data["strip"]["sentence"]
 
 
 def device_span(track):

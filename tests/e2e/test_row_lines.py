@@ -13,16 +13,10 @@ import breakdown_reference as reference
 import gpu
 from house import wait_for
 from sums import BREAKDOWN_ROWS
-from test_operator_stacks import DRIVER
+from test_operator_stacks import CLEAR
 
-SCRIPT = DRIVER + """
+SCRIPT = CLEAR + """
 import time
-library.define("rows::clear", "(Tensor x, int n) -> Tensor")
-def clear(x, n):
-    for _ in range(n):
-        call("cuMemsetD8Async", memory, ctypes.c_ubyte(0), ctypes.c_size_t(1 << 20), None)
-    return x
-library.impl("rows::clear", "CPU", clear)
 weight = torch.ones(1 << 20, requires_grad=True)
 optimizer = torch.optim.SGD([weight], lr=1e-9)
 one = torch.ones(1)
@@ -33,9 +27,9 @@ def fetched(batches):
 loader = torch.utils.data.DataLoader(range(64), collate_fn=lambda items: list(fetched(items)))
 while True:
     for batch in loader:
-        torch.ops.rows.clear(one, 3)
+        torch.ops.stacked.clear(one, 3)
         time.sleep(0.02)  # sleeps
-        torch.ops.rows.clear(one, 1)
+        torch.ops.stacked.clear(one, 1)
         weight.sum().backward()
         optimizer.step()  # updates
         call("cuCtxSynchronize")

@@ -69,6 +69,8 @@ ON_A_DEVICE = {"loader": ("input", "loads the batches itself"), "wait": ("sync",
                "module": ("compilation", "cuModuleLoadData"), "stream": ("setup", "cuStreamCreate"), "copy_in": ("pageable_copy", ""),
                "copy_out": ("pageable_copy", ""), "copy_exposed": ("exposed_copies", ""), "collective": ("communication", ""),
                "few_blocks": ("few_blocks", ""), "no_tensor_cores": ("no_tensor_cores", "")}
+# What these say is the mean of all steps, as they are not in each; of the others it is the median.
+MEAN = ("garbage_collection", "recompilation")
 # Loops that lose nothing; and the row of the host that looks like a loss, and how much of a step it is at least.
 QUIET_ON_THE_HOST = {"well": (None, 0), "workers_keep_up": (None, 0), "saves_a_little": (None, 0), "young_garbage": (None, 0),
                      "validates": (None, 0), "trains": (None, 0)}
@@ -103,16 +105,18 @@ def long_by_itself(one, rows):
 def check_cause(told, planted, kind, mode, finding, says):
     shown, rows, disturbed = look_undisturbed(planted, mode, MANY if finding == "step_unlike" else 7)
     found = shown["findings"]
-    lost = lost_now_and_then(found, rows) if finding == "step_unlike" else statistics.median([row["lost"] for row in rows])
-    # Beside others on the machine it is true that the thread waits for a processor, in whatever it does, and so also in what was planted.
-    waited = sum(one["win_ns"] for one in found if one["finding"] == "processor")
+    middle = statistics.mean if finding in MEAN else statistics.median
+    lost = lost_now_and_then(found, rows) if finding == "step_unlike" else middle([row["lost"] for row in rows])
+    # Beside others on the machine it is true that the thread waits for a processor, in whatever it does, and that a step is longer than the others
+    # by more of what was planted: of that, these findings have a part.
+    elsewhere = sum(one["win_ns"] for one in found if one["finding"] in ("processor", "step_unlike") and one["finding"] != finding)
     found = [one for one in found if one["finding"] != "processor" and not (one["finding"] != finding and long_by_itself(one, rows))]
     told(kind, finding, lost, found, mode)
     assert found, shown["breakdown"]
     if disturbed:
         assert found[0]["finding"] in (finding, "stall")
         return
-    named(found, finding, lost, waited + unsure(planted.profd.file(shown["capture"]["capture_id"]), finding))
+    named(found, finding, lost, elsewhere + unsure(planted.profd.file(shown["capture"]["capture_id"]), finding))
     assert says in found[0]["what"] + found[0]["evidence"], found[0]
     # This stall is a loop of Python: where looks are exact enough, the verdict says that the thread did not sleep.
     if mode == "stall" and "The step's thread ran" in found[0]["evidence"]:

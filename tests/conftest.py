@@ -1,9 +1,10 @@
 """The order in which tests run, wherever they stand: the slow ones first, and each process takes the next test when it is free. So no
 process is left with a slow test at the end.
 
-A test that takes BY_TURNS seconds or longer runs by turns, unless it is marked `core`; so does one that is marked `wide`, however quick it is.
-Of these ./dev test runs a part, which the commit draws (PROFD_TURN, "2/4" is the third of four); named parts, ./dev test long wide, and pytest
-by itself run all. So a run takes about the same time, whatever is added. They come last where there is a time (PROFD_TEST_UNTIL, seconds since
+A test that takes TURNS[0] seconds or longer runs by turns, unless it is marked `core`; so does one that is marked `wide`, however quick it is.
+Of these ./dev test runs a part, which the commit draws (PROFD_TURN, a number from 0 to 15); named parts, ./dev test long wide, and pytest by
+itself run all. The longer a test takes the more seldom is its turn, so that a run spends about as much on each, and about the same time
+whatever is added. They come last where there is a time (PROFD_TEST_UNTIL, seconds since
 1970) after which those that have not begun are left out: CI has so much time, however slow its machine is.
 
 durations.txt says how many seconds tests take that are slow; `./dev test PART -- --keep-durations` writes there what it measured.
@@ -18,7 +19,7 @@ import pytest
 
 DURATIONS = pathlib.Path(__file__).with_name("durations.txt")
 SLOW = 4.0  # seconds from which on a test is kept
-BY_TURNS = 10.0
+TURNS = {10.0: 4, 20.0: 8, 40.0: 16}  # seconds from which on a test runs in one of so many
 BEFORE = pytest.StashKey()
 
 
@@ -34,9 +35,14 @@ def pytest_addoption(parser):
 
 def leave_out(config, items, seconds):
     """Those of the other turns. Slow ones are dealt out first, so that turns take about the same time."""
-    turn, of = map(int, os.environ["PROFD_TURN"].split("/"))
-    wide = sorted((item for item in items if item.get_closest_marker("wide")), key=lambda item: (-seconds.get(item.nodeid, 0), item.nodeid))
-    others = {item.nodeid for number, item in enumerate(wide) if number % of != turn}
+    turn, dealt, others = int(os.environ["PROFD_TURN"]), collections.Counter(), set()
+    for item in sorted(items, key=lambda item: (-seconds.get(item.nodeid, 0), item.nodeid)):
+        if not item.get_closest_marker("wide"):
+            continue
+        of = next((count for least, count in reversed(TURNS.items()) if seconds.get(item.nodeid, 0) >= least), min(TURNS.values()))
+        if dealt[of] % of != turn % of:
+            others.add(item.nodeid)
+        dealt[of] += 1
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in others])
     items[:] = [item for item in items if item.nodeid not in others]
 
@@ -45,7 +51,7 @@ def leave_out(config, items, seconds):
 def pytest_collection_modifyitems(config, items):
     seconds = kept()
     for item in items:
-        if seconds.get(item.nodeid, 0) >= BY_TURNS and not item.get_closest_marker("core"):
+        if seconds.get(item.nodeid, 0) >= min(TURNS) and not item.get_closest_marker("core"):
             item.add_marker(pytest.mark.wide)
     if "PROFD_TURN" in os.environ:
         leave_out(config, items, seconds)

@@ -64,7 +64,7 @@ long_wide() {
 	fetch_readers || return 1
 	if [ "$1" = short ]; then
 		# shellcheck disable=SC2046
-		PROFD_TURN=$(in_turn $(seq 1 $((TURNS - 1))) 0)/$TURNS
+		PROFD_TURN=$(in_turn $(seq 1 $((TURNS - 1))) 0)
 		export PROFD_TURN
 	fi
 	# Each folder has a conftest.py of its own: one at a time.

@@ -51,7 +51,7 @@ static const struct column name_columns[] = {
 	[D_CALLS_B] = {"b_calls", "CALLS B", COLUMN_COUNT, COLUMN_OPTIONAL | COLUMN_SPARE},
 	[D_CHANGE] = {"change", "CHANGE", COLUMN_TEXT, 0},
 	[D_P] = {"p", "", COLUMN_RATE, COLUMN_DATA_ONLY},
-	[D_PLAIN] = {"without_template_arguments", "", COLUMN_FLAG, COLUMN_DATA_ONLY},
+	[D_PLAIN] = {"joined", "", COLUMN_FLAG, COLUMN_DATA_ONLY},
 };
 
 static const struct column breakdown_columns[] = {
@@ -215,22 +215,19 @@ static struct table *breakdown_table(const struct diff *diff)
 static struct table *names_table(const struct diff *diff, const struct compare_table *from, bool whole)
 {
 	struct table *table = table_new(name_columns, D_COUNT);
+	/* Samples are no calls. */
+	bool counted = from != &diff->kinds[COMPARE_lines];
 	for (size_t i = 0; i < from->count; i++) {
 		const struct compare_row *row = &from->rows[i];
 		if (!whole && row->change == CHANGE_NONE)
 			continue;
 		table_add(table);
-		if (row->plain) {
-			char *name = need(malloc(strlen(row->name) + 6));
-			snprintf(name, strlen(row->name) + 6, "%s<...>", row->name);
-			table_set_text(table, D_NAME, name);
-			free(name);
-		} else {
-			table_set_text(table, D_NAME, row->name);
-		}
+		table_set_text(table, D_NAME, row->name);
 		set_figures(diff, table, row->a.mean, row->b.mean, row->p, row->change);
-		set_calls(table, D_CALLS_A, row->a.calls, diff->a.units);
-		set_calls(table, D_CALLS_B, row->b.calls, diff->b.units);
+		if (counted) {
+			set_calls(table, D_CALLS_A, row->a.calls, diff->a.units);
+			set_calls(table, D_CALLS_B, row->b.calls, diff->b.units);
+		}
 		table_set(table, D_PLAIN, row->plain);
 	}
 	return table;

@@ -27,7 +27,7 @@ struct compare_row {
 	double *values;		     /* for the test: A's, then B's; owned */
 	double p;		     /* NaN: was not tested */
 	enum compare_change change;
-	bool plain; /* a kernel's name without its template arguments */
+	bool plain; /* joined by a plainer name: a kernel's without its template arguments, a line's without its number */
 	/* Of the breakdown. */
 	const char *word, *parent; /* parent NULL: of the sum */
 	int group;		   /* device, counted from 0 in the process; -1: host */

@@ -7,6 +7,7 @@
 #include "client/ui/text.h"
 
 #include "proto/events.h"
+#include "store/findings/module_paths.h"
 
 #include <math.h>
 #include <sqlite3.h>
@@ -38,8 +39,23 @@ static void name_of(const struct compare_kind *kind, sqlite3_stmt *row, char *to
 	}
 }
 
+/* "train.py:46 fetched": of its path the file's own name, since the two sides may run from different folders. */
+static void name_line(sqlite3_stmt *row, char *to, size_t bytes)
+{
+	char place[REPORT_LINE_BYTES];
+	const char *function = (const char *)sqlite3_column_text(row, 5);
+	if (!report_line(place, row, 3, 4))
+		snprintf(to, bytes, "(no Python)");
+	else
+		snprintf(to, bytes, "%s%s%s", place, function ? " " : "", function ? function : "");
+}
+
 static const char *text_of(const struct compare_kind *kind, sqlite3_stmt *row, char *room, size_t bytes)
 {
+	if (kind == &compare_kinds[COMPARE_lines]) {
+		name_line(row, room, bytes);
+		return room;
+	}
 	if (kind == &compare_kinds[COMPARE_copies] || kind == &compare_kinds[COMPARE_memsets]) {
 		name_of(kind, row, room, bytes);
 		return room;
@@ -53,7 +69,7 @@ static const char *text_of(const struct compare_kind *kind, sqlite3_stmt *row, c
 
 static void gather_names(struct gather *gather, const struct compare_kind *kind, const struct side *side)
 {
-	char room[160];
+	char room[REPORT_LINE_BYTES + 256];
 	for (size_t c = 0; c < side->count; c++) {
 		const struct side_capture *capture = &side->captures[c];
 		const struct reader *reader = &capture->capture.reader;
@@ -69,11 +85,14 @@ static void gather_names(struct gather *gather, const struct compare_kind *kind,
 	}
 }
 
-static bool is_recorded(const struct side *side, unsigned fills)
+static bool is_recorded(const struct side *side, const struct compare_kind *kind)
 {
 	bool all = true;
-	for (size_t i = 0; i < side->count; i++)
-		all = all && report_filled(&side->captures[i].capture.reader, fills);
+	for (size_t i = 0; i < side->count; i++) {
+		const struct reader *reader = &side->captures[i].capture.reader;
+		all = all && report_filled(reader, kind->fills) &&
+		      (kind != &compare_kinds[COMPARE_lines] || report_ran(reader, "python"));
+	}
 	return all;
 }
 
@@ -106,6 +125,17 @@ char *compare_plain_name(const char *name)
 	return plain;
 }
 
+/* "train.py:46 fetched" without the number; to be freed. Functions of the Python that is meant here have no ":" in their names. */
+static char *line_without_number(const char *name)
+{
+	char *plain = need(strdup(name)), *colon = strrchr(plain, ':');
+	if (colon) {
+		size_t digits = strspn(colon + 1, "0123456789");
+		memmove(colon, colon + 1 + digits, strlen(colon + 1 + digits) + 1);
+	}
+	return plain;
+}
+
 struct loner {
 	size_t row;
 	char *plain;
@@ -130,9 +160,11 @@ static void add_figures(struct compare_figures *to, const struct compare_figures
 	to->seen = fmax(to->seen, from->seen);
 }
 
-/* Makes one row of several, in the first one's place; the others are emptied. */
-static void join(struct compare_table *table, const struct loner *loners, size_t count, size_t values)
+/* Makes one row of several, in the first one's place; the others are emptied. Its name ends with the suffix. */
+static void join(struct compare_table *table, const struct loner *loners, size_t count, size_t values,
+		 const char *suffix)
 {
+	size_t bytes = strlen(loners[0].plain) + strlen(suffix) + 1;
 	struct compare_row *to = &table->rows[loners[0].row];
 	for (size_t i = 1; i < count; i++) {
 		struct compare_row *from = &table->rows[loners[i].row];
@@ -143,19 +175,20 @@ static void join(struct compare_table *table, const struct loner *loners, size_t
 		from->a = from->b = (struct compare_figures){0};
 	}
 	free(to->name);
-	to->name = need(strdup(loners[0].plain));
+	to->name = need(malloc(bytes));
+	snprintf(to->name, bytes, "%s%s", loners[0].plain, suffix);
 	to->plain = true;
 }
 
-/* Kernels that only one side has are compared without their template arguments, where both sides have such. */
-static void join_kernels(struct gather *gather)
+/* Rows that only one side has are compared by a plainer name, where both sides have such. */
+static void join_plain(struct gather *gather, char *(*plain_name)(const char *name), const char *suffix)
 {
 	struct compare_table *table = gather->table;
 	struct loner *loners = need(calloc(table->count + 1, sizeof *loners));
 	size_t count = 0;
 	for (size_t i = 0; i < table->count; i++)
 		if (is_lone(&table->rows[i]))
-			loners[count++] = (struct loner){i, compare_plain_name(table->rows[i].name)};
+			loners[count++] = (struct loner){i, plain_name(table->rows[i].name)};
 	qsort(loners, count, sizeof *loners, by_plain);
 	for (size_t i = 0, end; i < count; i = end) {
 		bool a = false, b = false;
@@ -164,7 +197,7 @@ static void join_kernels(struct gather *gather)
 			b = b || table->rows[loners[end].row].b.seen > 0;
 		}
 		if (a && b)
-			join(table, loners + i, end - i, gather->a->blocks.count + gather->b->blocks.count);
+			join(table, loners + i, end - i, gather->a->blocks.count + gather->b->blocks.count, suffix);
 	}
 	for (size_t i = 0; i < count; i++)
 		free(loners[i].plain);
@@ -187,8 +220,7 @@ static int by_size(const void *a, const void *b)
 void compare_names(const struct side *a, const struct side *b, const struct compare_kind *kind,
 		   struct compare_table *ret)
 {
-	*ret = (struct compare_table){.recorded_a = is_recorded(a, kind->fills),
-				      .recorded_b = is_recorded(b, kind->fills)};
+	*ret = (struct compare_table){.recorded_a = is_recorded(a, kind), .recorded_b = is_recorded(b, kind)};
 	struct gather gather = {.a = a, .b = b, .table = ret};
 	if (!ret->recorded_a || !ret->recorded_b)
 		return;
@@ -196,7 +228,9 @@ void compare_names(const struct side *a, const struct side *b, const struct comp
 	gather_names(&gather, kind, b);
 	gather_end_names(&gather);
 	if (kind == &compare_kinds[COMPARE_kernels])
-		join_kernels(&gather);
+		join_plain(&gather, compare_plain_name, "<...>");
+	if (kind == &compare_kinds[COMPARE_lines])
+		join_plain(&gather, line_without_number, "");
 	compare_drop_empty(ret);
 	for (size_t i = 0; i < ret->count; i++) {
 		ret->rows[i].a.mean = gather_whole(ret->rows[i].a.sum / (double)a->units);

@@ -49,6 +49,7 @@ static cJSON *data_of(struct capture *capture, const struct page_options *option
 	add_device_names(data, &capture->reader);
 	page_time_load(&time_rows, &capture->reader);
 	page_steps(data, &time_rows);
+	cJSON_AddItemToObject(data, "lines", page_lines(&time_rows, &capture->reader));
 	cJSON_AddItemToObject(data, "verdict", page_verdict(&time_rows, &capture->reader));
 	cJSON_AddItemToObject(data, "strip", page_strip(&time_rows, &capture->reader));
 	cJSON_AddItemToObject(data, "tables", page_tables(capture, &time_rows));

@@ -166,22 +166,29 @@ let chosen = -1; // a step, or -1: all
 const parts = [];
 const sideRows = () => {
   const over = chosen < 0 ? data.steps : [data.steps[chosen]], wall = over.reduce((sum, step) => sum + step.end - step.start, 0), sides = [];
-  const row = (title, word, values, part) => {
+  const row = (title, word, values, part, line) => {
     const total = values.reduce((sum, value) => sum + value, 0);
     const shares = values.map((value, index) => value * 100 / (over[index].end - over[index].start || 1));
-    return {title, word, part, ns: total / over.length, share: wall ? total * 100 / wall : 0, least: Math.min(...shares), most: Math.max(...shares), total};
+    return {title, word, part, line, ns: total / over.length, share: wall ? total * 100 / wall : 0, least: Math.min(...shares), most: Math.max(...shares), total};
   };
   data.devices.forEach((device, index) => {
     const rows = [];
     data.device_rows.forEach((one, number) => rows.push(row(one.title, one.word, over.map(step => step.devices[index].rows[number]), false)));
-    data.idle_rows.forEach((one, number) => rows.push(row(one.title, `idle ${one.word}`, over.map(step => step.devices[index].idle[number]), true)));
+    data.idle_rows.forEach((one, number) => rows.push(row(one.title, `idle ${one.word}`, over.map(step => step.devices[index].idle[number]), true, data.lines?.devices[index].idle[one.word])));
     sides.push({title: `device ${device}`, rows: rows.filter(one => one.total || !one.part && (one.word === "compute" || one.word === "idle"))});
   });
   if (data.has_host) {
-    const rows = data.host_rows.map((one, number) => row(one.title, one.word, over.map(step => step.host[number]), false));
+    const rows = data.host_rows.map((one, number) => row(one.title, one.word, over.map(step => step.host[number]), false, data.lines?.host[one.word]));
     sides.push({title: "host: the thread that steps", rows: rows.filter(one => one.total)});
   }
   return sides;
+};
+// At which line of the user's own Python most of a row was, of all steps.
+const lineCell = ({line}) => {
+  if (!line) return make("td", {class: "line"});
+  const file = line.file.slice(line.file.lastIndexOf("/") + 1), place = line.line === null ? file : `${file}:${line.line}`;
+  const whole = `${line.file}${line.line === null ? "" : `:${line.line}`}${line.function === null ? "" : `, ${line.function}`}: ${(line.share * 100).toFixed(0)} % of this row`;
+  return make("td", {class: "line mono", title: whole}, `${place} ${(line.share * 100).toFixed(0)} %`);
 };
 const drawBreakdown = () => {
   const to = body("breakdown");
@@ -198,7 +205,8 @@ const drawBreakdown = () => {
     for (const row of side.rows) {
       const bar = make("span", {style: `width: ${Math.max(0.4, row.share)}%; background: ${colour(row.word)}`});
       table.append(make("tr", row.part ? {class: "part"} : {}, make("td", {class: "what"}, row.title), make("td", {class: "figure"}, duration(row.ns)), make("td", {class: "figure"}, percent(row.share)),
-        make("td", {class: "figure faint"}, chosen < 0 && data.steps.length > 1 ? `${row.least.toFixed(0)} to ${row.most.toFixed(0)} %` : ""), make("td", {class: "bar"}, bar)));
+        make("td", {class: "figure faint"}, chosen < 0 && data.steps.length > 1 ? `${row.least.toFixed(0)} to ${row.most.toFixed(0)} %` : ""), make("td", {class: "bar"}, bar),
+        ...(data.lines && chosen < 0 ? [lineCell(row)] : [])));
     }
     grid.append(make("div", {}, make("h3", {}, side.title), table));
   }

@@ -2,6 +2,8 @@
 #include "steps.h"
 
 #include "client/report/query.h"
+#include "client/report/recorded.h"
+#include "client/report/verdict_json.h"
 #include "client/ui/json.h"
 #include "client/ui/text.h"
 #include "strip.h"
@@ -64,6 +66,27 @@ cJSON *page_verdict(const struct page_time *time, const struct reader *reader)
 	cJSON *verdict = need(findings_json(findings, NULL));
 	free(findings);
 	return verdict;
+}
+
+cJSON *page_lines(const struct page_time *time, const struct reader *reader)
+{
+	const struct breakdown_watch watch = {may_go_on, reader->bounds, NULL};
+	const struct breakdown_capture *capture = &time->kept.capture;
+	const size_t steps = capture->breakdown.step_count;
+	struct row_lines lines;
+	int error = 0;
+	/* Which lines they are takes seconds where there are many operators: in a file of this release it stands. */
+	bool made = report_has_table(reader, "breakdown_lines")
+			    ? row_lines_read(reader->db, &watch, &capture->breakdown, &lines, &error)
+			    : row_lines_find(capture, reader->db, &watch, 0, steps, &lines, &error);
+	if (!made) {
+		if (error == SQLITE_NOMEM)
+			need(NULL);
+		report_damaged(reader);
+	}
+	cJSON *json = row_lines_json(reader, NULL, capture, &lines, 0, steps);
+	row_lines_free(&lines);
+	return json;
 }
 
 static void add_rows(cJSON *object, const char *key, const int64_t *values, size_t count)

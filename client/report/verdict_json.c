@@ -131,40 +131,46 @@ static void add_lines(cJSON *object, const char *key, const struct row_line *lin
 	}
 }
 
-static cJSON *lines_json(const struct source *source, const struct report_options *options)
+cJSON *row_lines_json(const struct reader *reader, const struct filter *filter, const struct breakdown_capture *capture,
+		      const struct row_lines *lines, size_t first, size_t last)
 {
-	const struct breakdown *breakdown = &source->capture->breakdown;
-	const size_t first = options->step ? (size_t)(options->step - 1) : 0,
-		     last = options->step && first < breakdown->step_count ? first + 1 : breakdown->step_count;
-	struct row_lines lines;
-	verdict_lines(source->reader, options, source->capture, &lines);
-	if (!lines.recorded) {
-		row_lines_free(&lines);
+	const struct breakdown *breakdown = &capture->breakdown;
+	if (!lines->recorded)
 		return need(cJSON_CreateNull());
-	}
-	sqlite3_stmt *names = report_prepare(source->reader, "SELECT text FROM strings WHERE id = ?1");
+	sqlite3_stmt *names = report_prepare(reader, "SELECT text FROM strings WHERE id = ?1");
 	cJSON *object = need(cJSON_CreateObject());
 	bool host[HOST_ROWS] = {false};
 	for (size_t i = first; i < last; i++)
 		for (size_t row = 0; row < HOST_ROWS; row++)
 			host[row] |= breakdown->steps[i].host[row] != 0;
-	add_lines(object, "host", lines.host, host, breakdown_host_rows, HOST_ROWS, names);
+	add_lines(object, "host", lines->host, host, breakdown_host_rows, HOST_ROWS, names);
 	cJSON *devices = need(cJSON_AddArrayToObject(object, "devices"));
-	for (size_t d = 0; source->capture->device && d < breakdown->device_count; d++) {
+	for (size_t d = 0; capture->device && d < breakdown->device_count; d++) {
 		bool idle[IDLE_ROWS] = {false};
-		if (!filter_has_device(source->filter, breakdown->devices[d].device))
+		if (!filter_has_device(filter, breakdown->devices[d].device))
 			continue;
 		for (size_t i = first; i < last; i++)
 			for (size_t row = 0; row < IDLE_ROWS; row++)
 				idle[row] |= breakdown->devices[d].steps[i].idle[row] != 0;
 		cJSON *device = need(cJSON_CreateObject());
 		need(cJSON_AddNumberToObject(device, "device", (double)breakdown->devices[d].device));
-		add_lines(device, "idle", verdict_idle_lines(&lines, d), idle, breakdown_idle_rows, IDLE_ROWS, names);
+		add_lines(device, "idle", verdict_idle_lines(lines, d), idle, breakdown_idle_rows, IDLE_ROWS, names);
 		cJSON_AddItemToArray(devices, device);
 	}
 	sqlite3_finalize(names);
-	row_lines_free(&lines);
 	return object;
+}
+
+static cJSON *lines_json(const struct source *source, const struct report_options *options)
+{
+	const size_t count = source->capture->breakdown.step_count,
+		     first = options->step ? (size_t)(options->step - 1) : 0,
+		     last = options->step && first < count ? first + 1 : count;
+	struct row_lines lines;
+	verdict_lines(source->reader, options, source->capture, &lines);
+	cJSON *json = row_lines_json(source->reader, source->filter, source->capture, &lines, first, last);
+	row_lines_free(&lines);
+	return json;
 }
 
 cJSON *breakdown_json(const struct reader *reader, const struct report_options *options)

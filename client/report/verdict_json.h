@@ -4,10 +4,15 @@
 
 #include "views.h"
 
+#include "store/findings/row_lines.h"
+
 #include <cjson/cJSON.h>
 
 /* {"steps": [...]}: docs/breakdown.md. */
 cJSON *breakdown_json(const struct reader *reader, const struct report_options *options);
+/* "lines" of it, of steps first to before last and the devices that `filter` names: the line of each row that has time in them. null: without stacks. */
+cJSON *row_lines_json(const struct reader *reader, const struct filter *filter, const struct breakdown_capture *capture,
+		      const struct row_lines *lines, size_t first, size_t last);
 /* {"verdict", "abstains", ..., "findings": [...]}: store/findings/json.h, with intervals and SQL. */
 cJSON *verdict_json(const struct reader *reader, const struct report_options *options);
 

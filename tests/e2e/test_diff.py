@@ -6,6 +6,7 @@ import io
 import json
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -17,7 +18,7 @@ from conftest import BUILD, ROOT, wait_for
 
 PROFD = BUILD / "bin" / "profd"
 TRACES = ROOT / "tests" / "data" / "traces"
-KINDS = ["operators", "launched", "kernels", "copies", "sets", "api", "ranges"]
+KINDS = ["operators", "launched", "kernels", "copies", "sets", "api", "ranges", "modules", "lines"]
 
 
 def run(*words, code=0):
@@ -53,7 +54,7 @@ def row_of(answer, key, name, column="name"):
 
 
 def moved(rows):
-    return {row.get("name") or row["row"] for row in rows if row["change"]}
+    return {row.get("name") or row["row"] for row in rows or () if row["change"]}
 
 
 # --- traces that are made here: steps of known length ---
@@ -177,7 +178,7 @@ def test_what_differs_besides(tmp_path):
     assert {d["what"] for d in answer["differences"]} == {"gpu", "input_shapes"}
     assert answer["differences"][0]["b"] == "NVIDIA H100 80GB HBM3" and "[[64, 8]]" in answer["differences"][1]["b"]
     [kernel] = answer["kernels"]
-    assert kernel["name"] == "elementwise<...>" and kernel["without_template_arguments"] and kernel["a_calls"] == kernel["b_calls"] == 2
+    assert kernel["name"] == "elementwise<...>" and kernel["joined"] and kernel["a_calls"] == kernel["b_calls"] == 2
     text = run("diff", before, after).stdout
     assert "the GPU differs: NVIDIA A100-SXM4-40GB in A, NVIDIA H100 80GB HBM3 in B" in text and "input shapes of operators differ" in text
 
@@ -239,7 +240,7 @@ for batch in torch.utils.data.DataLoader(Data(), batch_size=1):
 def undisturbed(profd, pid, label):
     """A capture of steps that are alike: one that waited for a processor would be as much as what has moved. Another one is deleted again."""
     def look():
-        capture = profd.trigger(pid, "--steps", 8, "--label", label)
+        capture = profd.trigger(pid, "--steps", 8, "--label", label, "--stacks", "--stacks-rate", 500, "--modules")
         walls = [step["wall_ns"] for step in profd.show(capture["capture_id"])["steps"]]
         if max(walls) - min(walls) < 40e6:
             return capture
@@ -265,6 +266,19 @@ def test_a_live_loop(profd, torch_newest, tmp_path):
     assert answer["step"]["change"] == "more" and loader["change"] == "more", answer["answer"]
     assert 60e6 < loader["difference_ns"] < 160e6 and "input +" in answer["answer"], answer["answer"]
     assert row_of(answer, "operators", "aten::cumsum")["change"] == "new"
+    slept = next(f"loop.py:{number} Data.__getitem__" for number, line in enumerate(LOOP.splitlines(), 1) if "sleep" in line)
+    line = row_of(answer, "lines", slept)
+    assert line["change"] == "more" and 60e6 < line["difference_ns"] < 160e6 and line["a_calls"] is None and not line["joined"]
+    module = row_of(answer, "modules", "Linear")
+    assert module["change"] not in ("new", "gone") and module["a_ns"] > 0 and module["a_calls"] == 1
+    # The lines of a script to which three lines were added.
+    added = tmp_path / "added.db"
+    shutil.copy(profd.file(after["capture_id"]), added)
+    with contextlib.closing(sqlite3.connect(added)) as db, db:
+        db.execute("UPDATE line_totals SET line = line + 3 WHERE line > 0")
+    rows = profd.json("diff", after["capture_id"], added, "--by", "lines")["lines"]
+    [line] = [row for row in rows if "__getitem__" in row["name"]]
+    assert line["name"] == "loop.py Data.__getitem__" and line["joined"] and line["a_ns"] == line["b_ns"] > 0
     assert answer["a"]["captures"] == [before["capture_id"]] and answer["a"]["torch_version"]
     # `profd top` has the verdict of the last capture.
     [row] = profd.json("top")["jobs"]

@@ -14,6 +14,7 @@ import gpu
 from house import wait_for
 from sums import BREAKDOWN_ROWS
 from test_operator_stacks import CLEAR
+from test_report import data_of, drawn, page_of
 
 SCRIPT = CLEAR + """
 import time
@@ -147,6 +148,18 @@ def by_samples(profd, job):
         db.execute("DROP TABLE breakdown_lines")
     assert profd.show(copy, "--by", "breakdown")["breakdown"] == profd.show(capture, "--by", "breakdown")["breakdown"]
     compare(profd.show(capture, "--by", "breakdown", "--step", 2)["breakdown"], Truth(profd.file(capture), 2))
+    on_the_page(profd, capture, found)
+
+
+def on_the_page(profd, capture, found):
+    lines = profd.show(capture, "--by", "breakdown")["breakdown"]["lines"]
+    assert data_of(page_of(profd.file(capture), profd.folder))["lines"] == lines
+    text = drawn(profd.folder)["text"]["breakdown"]
+    assert f"rows.py:{line_of('fetches')} {found['host', 'input']['share'] * 100:.0f} %" in text, text
+    page = page_of(profd.file(capture), profd.folder, "--redact")
+    assert data_of(page)["lines"]["host"]["input"]["file"] == "rows.py" and str(profd.folder) not in page
+    # Of an earlier release's file they are found anew.
+    assert data_of(page_of(profd.folder / "older.db", profd.folder))["lines"] == lines
 
 
 def by_operators(profd, job):
@@ -162,6 +175,7 @@ def without_stacks(profd, job):
     assert profd.show(capture, "--by", "breakdown")["breakdown"]["lines"] is None
     text = profd.run("show", capture, "--by", "breakdown").stdout
     assert "rows.py:" not in text and " LINE" not in text
+    assert data_of(page_of(profd.file(capture), profd.folder))["lines"] is None and "rows.py:" not in drawn(profd.folder)["text"]["breakdown"]
 
 
 @pytest.mark.core

@@ -27,9 +27,12 @@
 /* Columns in front of the bar; with it and the spread behind it. */
 #define BEFORE (FIGURES + 1 + 9 + 6 + 2)
 #define WITH_SPREAD (BEFORE + BAR + 14)
+/* In front of the line, which stands behind all of it. */
+#define WITH_PLACE (WITH_SPREAD + 1)
 
 struct row {
 	const char *side, *word, *parent, *title;
+	const char *place; /* "train.py:46 68%"; NULL: not known */
 	double step, percent, least, most;
 	bool on_device;
 };
@@ -68,6 +71,8 @@ static struct row row_of(const struct table *table, size_t r)
 	/* The only column without a key that is a title stands behind the parent. */
 	row.title = table_text(table, r, table_find(table, "parent") + 1);
 	row.title = row.title ? row.title + strspn(row.title, " ") : row.word;
+	/* And this one behind the share. */
+	row.place = table_text(table, r, table_find(table, "percent") + 1);
 	row.step = figure(table, r, "step_ns");
 	row.percent = figure(table, r, "percent");
 	row.least = figure(table, r, "min_percent");
@@ -95,6 +100,22 @@ static void print_side(struct printed *printed, const struct row *row)
 	printed->side = row->side;
 }
 
+/* The line of the user's own at which most of it was, behind `at` columns; where there is less room, without its share, or not at all. */
+static void print_place(const struct screen *screen, const char *place, int at)
+{
+	size_t room = screen->width ? screen->width - WITH_PLACE : SIZE_MAX, width = text_width(place);
+	const char *share = strrchr(place, ' ');
+	int bytes = (int)strlen(place);
+	if (screen->width && screen->width < WITH_PLACE)
+		return;
+	if (width > room && share) {
+		width -= text_width(share);
+		bytes = (int)(share - place);
+	}
+	if (width <= room)
+		printf("%*s%s%.*s%s", WITH_PLACE - at, "", screen_dim(screen), bytes, place, screen_plain(screen));
+}
+
 static void print_line(struct printed *printed, const struct row *row)
 {
 	const struct screen *screen = &printed->tables->screen;
@@ -110,9 +131,15 @@ static void print_line(struct printed *printed, const struct row *row)
 	cells = screen_bar(screen, bar, row->percent, screen->width && screen->width < BEFORE + BAR ? BAR_NARROW : BAR);
 	if (cells)
 		printf("  %s%s%s", colour(screen, row), bar, screen_plain(screen));
-	if (row->most - row->least >= SPREAD && (!screen->width || screen->width >= WITH_SPREAD))
-		printf("%*s%s%.0f to %.0f %%%s", BAR + (cells ? 2 : 4) - (int)cells, "", screen_dim(screen), row->least,
-		       row->most, screen_plain(screen));
+	int at = BEFORE - 2 + (cells ? 2 + (int)cells : 0);
+	if (row->most - row->least >= SPREAD && (!screen->width || screen->width >= WITH_SPREAD)) {
+		char spread[32];
+		snprintf(spread, sizeof spread, "%.0f to %.0f %%", row->least, row->most);
+		printf("%*s%s%s%s", BEFORE + BAR + 2 - at, "", screen_dim(screen), spread, screen_plain(screen));
+		at = BEFORE + BAR + 2 + (int)strlen(spread);
+	}
+	if (row->place)
+		print_place(screen, row->place, at);
 	putchar('\n');
 }
 
@@ -212,7 +239,7 @@ void answer_breakdown(struct tables *tables, bool several)
 	const struct view *view = view_find("breakdown");
 	struct table *table = tables_make(tables, view);
 	struct printed printed = {.tables = tables};
-	char *why;
+	char *why, *notes;
 
 	if (!table)
 		return;
@@ -227,8 +254,10 @@ void answer_breakdown(struct tables *tables, bool several)
 		free(why);
 	}
 	if (table_notes(table)) {
-		fputs("  ", stdout);
-		fputs(table_notes(table), stdout);
+		if (asprintf(&notes, "  %s", table_notes(table)) < 0)
+			need(NULL);
+		print_notes(notes, &tables->screen);
+		free(notes);
 	}
 	table_free(table);
 }

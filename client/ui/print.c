@@ -324,7 +324,7 @@ static void print_row(const struct layout *layout, const struct screen *screen, 
 	fprintf(screen->file, "%s\n", table->marked[r] ? screen_plain(screen) : "");
 }
 
-static void print_notes(const char *notes, const struct screen *screen)
+void print_notes(const char *notes, const struct screen *screen)
 {
 	while (*notes) {
 		size_t bytes = strcspn(notes, "\n"), indent = strspn(notes, " ");

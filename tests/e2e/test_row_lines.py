@@ -137,6 +137,10 @@ def by_samples(profd, job):
     text = profd.run("show", capture, "--by", "breakdown").stdout
     share = round(found["host", "input"]["share"] * 100)
     assert f"rows.py:{line_of('fetches')} {share}%" in text and " LINE " in text and max(map(len, text.splitlines())) <= 120
+    first = profd.run("show", capture).stdout.splitlines()
+    assert max(map(len, first)) < 120
+    for word, title in (("fetches", "input"), ("sleeps", "outside of operators")):
+        assert [line for line in first if f" {title} " in line and f" rows.py:{line_of(word)} " in line], "\n".join(first)
     # What the file has is what is computed where it has it not, and of a single step.
     copy = profd.folder / "older.db"
     shutil.copy(profd.file(capture), copy)

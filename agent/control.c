@@ -99,6 +99,8 @@ void control_arm(const struct message_arm *arm, const struct segment *given, int
 		control_source = STEP_SOURCE_OPERATOR;
 	else if (*control_run.step_optimizer)
 		control_source = STEP_SOURCE_NAMED;
+	else if (control_run.batches == BATCHES_EPOCH)
+		control_source = STEP_SOURCE_EPOCH;
 	else if (control_run.batches)
 		control_source = STEP_SOURCE_BATCH;
 	else

@@ -125,7 +125,7 @@ void cycle_switch_on(void)
 }
 
 /* Some step sources are seen by collectors alone, so these are switched on now. A window of time begins when they are on. A warm-up that
- * would begin with the next step begins within this one. Batches are seen without collectors, and their phase may be far off. */
+ * would begin with the next step begins within this one. Batches are seen without collectors, and their phase may be far off; the begin of an epoch is not foreseen. */
 static bool is_on_at_once(void)
 {
 	if (control_source >= STEP_SOURCE_RANGE)

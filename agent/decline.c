@@ -2,6 +2,7 @@
 #include "decline.h"
 #include "collectors.h"
 #include "core/filter.h"
+#include "core/sentence.h"
 #include "link.h"
 #include "agent/sink/sink.h"
 #include "steps/counter.h"
@@ -11,7 +12,20 @@
 #include "../proto/errors.h"
 #include "../proto/filters.h"
 
+#define INSTEAD "; --unit batch --steps N, --step-range GLOB or --duration TIME records instead"
+const char decline_blind[] = "its DataLoader's iterators do not tell where a pass begins (_num_yielded)" INSTEAD;
 const char decline_over[] = "the schedule has ended";
+
+/* Why it cannot be seen where a pass over a loader begins. */
+static const char *of_epochs(void)
+{
+	static char sentence[248];
+	char why[150];
+	if (torch_find_passes(why, sizeof why) == 0)
+		return NULL;
+	sentence_put(sentence, sizeof sentence, "no epoch can be seen: ", why, INSTEAD, NULL);
+	return sentence;
+}
 
 /* Why batches cannot be the steps; NULL: they can. */
 static const char *of_batches(uint32_t batches)
@@ -21,8 +35,11 @@ static const char *of_batches(uint32_t batches)
 	/* Torch may have come since the last look, and HELLO has told of it. */
 	if (torch_watch() < 0)
 		return "batches can be counted only with torch's DataLoader, and this process has no torch that the agent knows";
-	return batches == BATCHES_ANY || torch_knows_batches() ? NULL
-							       : "its torch does not tell whether a batch trains";
+	if (batches == BATCHES_ANY)
+		return NULL;
+	if (!torch_knows_batches())
+		return "its torch does not tell whether a batch trains";
+	return batches == BATCHES_EPOCH ? of_epochs() : NULL;
 }
 
 /* What is wrong with the steps that are to be counted. */

@@ -7,7 +7,8 @@
 
 #include <stdint.h>
 
-OWN const char decline_over[]; /* the sentence for what comes behind the schedule's end */
+OWN const char decline_blind[]; /* of epochs whose begins are not to be seen */
+OWN const char decline_over[];	/* the sentence for what comes behind the schedule's end */
 
 /* The sentence, which lasts until the next call, and its enum error; NULL: it can be. */
 const char *decline_arm(const struct message_arm *arm, uint32_t *ret_error);

@@ -3,6 +3,7 @@
 #include "after.h"
 #include "collectors.h"
 #include "cycle.h"
+#include "decline.h"
 #include "core/filter.h"
 #include "core/stamp.h"
 #include "link.h"
@@ -10,8 +11,11 @@
 #include "orphan.h"
 #include "agent/sink/control.h"
 #include "stacks/garbage_watch.h"
+#include "steps/counter.h"
 #include "thread_times.h"
 #include "tick.h"
+
+#include "../proto/errors.h"
 
 /* While recording: how often newly provided chunks are mapped. */
 #define POPULATE_NS (SECOND / 100)
@@ -36,6 +40,15 @@ static void begin_window(uint64_t now)
 	tick_begin(sink_now(), 0);
 	control_run.record_deadline = control_run.step_start + control_run.duration;
 	atomic_store_explicit(&control_phase, CONTROL_RECORD, memory_order_release);
+}
+
+/* Nobody will see the epochs that it waits for. */
+static void end_blind(void)
+{
+	if (!steps_is_blind() || atomic_load_explicit(&control_phase, memory_order_acquire) == CONTROL_IDLE)
+		return;
+	decline_send(control_run.capture, ERROR_UNAVAILABLE, decline_blind);
+	cycle_finish(REASON_AGENT);
 }
 
 /* An end that a tick under way has put off. These return when to look again, UINT64_MAX: not for this. */
@@ -137,6 +150,7 @@ uint64_t due_work(void)
 	if (atomic_exchange_explicit(&control_want_start, 0, memory_order_acquire))
 		cycle_switch_on();
 	begin_window(sink_now());
+	end_blind();
 	uint64_t due = end_wished();
 	uint32_t phase = atomic_load_explicit(&control_phase, memory_order_acquire);
 	next_tell(phase);

@@ -26,16 +26,16 @@ _Atomic uint32_t control_source;
 _Atomic uint64_t control_ticks, control_end_time;
 _Atomic uint32_t control_ready, control_end_reason, control_want_start;
 
-void tick_write_step(uint64_t now, uint64_t number)
+static struct event_step step_that_ends(uint64_t now, uint64_t number, uint32_t thread)
 {
 	struct garbage garbage = garbage_look(), since = garbage_since(&control_run.garbage, &garbage);
 	control_run.garbage = garbage;
-	struct event_step step = {
-		.head = {sizeof step, EVENT_STEP, 0, control_run.recorded + 1},
+	return (struct event_step){
+		.head = {sizeof(struct event_step), EVENT_STEP, 0, control_run.recorded + 1},
 		.start = control_run.step_start,
 		.duration = now > control_run.step_start ? now - control_run.step_start : 0,
 		.number = number,
-		.thread = (uint32_t)syscall(SYS_gettid),
+		.thread = thread,
 		.source = (uint16_t)control_source,
 		.collectors = (uint16_t)control_run.collector_bits,
 		.collections_0 = (uint32_t)since.collections[0],
@@ -44,20 +44,46 @@ void tick_write_step(uint64_t now, uint64_t number)
 		.collections_known = since.known,
 		.collected = since.collected,
 	};
+}
+
+static void spare(const struct event_step *step)
+{
+	if (control_run.spares < sizeof control_run.spare / sizeof *control_run.spare)
+		control_run.spare[control_run.spares++] = *step;
+	else
+		sink_lost(LOSS_NO_SPACE, EVENT_STEP);
+}
+
+static void step_has_ended(void)
+{
+	control_run.recorded++;
+	atomic_store_explicit(&control_run.segment.header->steps_recorded, control_run.recorded, memory_order_release);
+}
+
+void tick_write_step(uint64_t now, uint64_t number)
+{
+	struct event_step step = step_that_ends(now, number, (uint32_t)syscall(SYS_gettid));
 	int written = 0;
 	struct sink_thread *t = sink_enter(EVENT_STEP);
 	if (t) {
 		written = sink_write_spared(t, &step);
 		sink_leave(t);
 	}
-	if (!written) {
-		if (control_run.spares < sizeof control_run.spare / sizeof *control_run.spare)
-			control_run.spare[control_run.spares++] = step;
-		else
-			sink_lost(LOSS_NO_SPACE, EVENT_STEP);
-	}
-	control_run.recorded++;
-	atomic_store_explicit(&control_run.segment.header->steps_recorded, control_run.recorded, memory_order_release);
+	if (!written)
+		spare(&step);
+	step_has_ended();
+}
+
+/* An epoch may be long, and the one under way all that there is. So it is kept up to where the recording ends. */
+static void keep_cut_epoch(uint64_t now)
+{
+	uint32_t phase = atomic_load_explicit(&control_run.segment.header->phase, memory_order_relaxed);
+	if (control_source != STEP_SOURCE_EPOCH || phase != SEGMENT_RECORD || control_run.recorded)
+		return;
+	struct event_step step = step_that_ends(now, control_run.first_step,
+						atomic_load_explicit(&control_run.thread, memory_order_relaxed));
+	spare(&step);
+	step_has_ended();
 }
 
 void tick_begin(uint64_t now, uint64_t next_number)
@@ -75,6 +101,7 @@ void tick_begin(uint64_t now, uint64_t next_number)
 
 void tick_end(uint64_t now, uint32_t reason)
 {
+	keep_cut_epoch(now);
 	sink_end(now);
 	atomic_store_explicit(&control_end_time, now, memory_order_relaxed);
 	atomic_store_explicit(&control_end_reason, reason, memory_order_relaxed);
@@ -195,6 +222,12 @@ static uint32_t tick_record(uint64_t tick, uint64_t now, uint64_t number)
  * collectors that are on do not stay on for long. */
 static uint32_t tick_other_phase(uint32_t phase, uint64_t now)
 {
+	if (control_source == STEP_SOURCE_EPOCH && (phase != CONTROL_RECORD || !sink_limited()))
+		return phase;
+	if (control_source == STEP_SOURCE_EPOCH) {
+		tick_end(now, REASON_LIMIT);
+		return CONTROL_DRAIN;
+	}
 	if (phase == CONTROL_ARMED || (phase == CONTROL_WARMUP && now < control_run.warmup_started + AWAY_NS))
 		return phase;
 	tick_end(now, REASON_PHASE);

@@ -26,8 +26,8 @@ void steps_in_child(void);
 /* Lets go of the daemon's page, and counts from 0 again, when somebody looks. The agent's thread, or who starts it. */
 void steps_forget(void);
 
-/* Called by the step thread at each boundary of the source: `number` steps of that source have ended. 0: a batch has ended, and is of
- * another phase than those that are its steps. */
+/* Called by the step thread at each boundary of the source: `number` steps of that source have ended. 0: a batch has ended that ends none, as it
+ * is of another phase than those that are its steps, or lies within an epoch. */
 typedef void steps_tick(uint32_t source, uint64_t now, uint64_t number);
 /* Somebody follows the steps from now on, or nobody (NULL): a call that is under way may still come. Agent's thread. */
 void steps_follow(steps_tick *tick);
@@ -35,6 +35,9 @@ void steps_follow(steps_tick *tick);
 /* Sources that are seen only while armed: counting begins and ends. `optimizer`: glob of STEP_SOURCE_NAMED's class; `batches`:
  * enum batches of STEP_SOURCE_BATCH. Agent's thread. */
 void steps_watch(uint32_t source, const char *optimizer, uint32_t batches);
+
+/* Is nothing to be seen of the epochs that are watched? Said once. Agent's thread. */
+int steps_is_blind(void);
 
 /* Optimizers that step in one iteration (0 = not known), their classes in `text`, and whether it is clear what an iteration
  * is. Agent's thread. */

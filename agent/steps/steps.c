@@ -209,14 +209,28 @@ static int has_batches(uintptr_t me)
 	return 1;
 }
 
-void steps_batch_begin(uint64_t now, uint64_t sequence, int has_sequence)
+int steps_wants_passes(void)
+{
+	return watched_is(STEP_SOURCE_EPOCH) && life_alive();
+}
+
+int steps_is_blind(void)
+{
+	return watched_is_blind();
+}
+
+void steps_batch_begin(uint64_t now, uint64_t sequence, int has_sequence, const struct steps_pass *pass)
 {
 	uintptr_t me = (uintptr_t)pthread_self();
 	if (!nest_enter(NEST_LOADER) || !life_alive() || !has_batches(me))
 		return;
 	enum purpose purpose =
 		has_sequence ? batches_next(now, sequence, me, watched_by_purpose(), page) : PURPOSE_NONE;
-	watched_batch(now, sequence, purpose, me, atomic_load_explicit(&follower, memory_order_relaxed));
+	steps_tick *tick = atomic_load_explicit(&follower, memory_order_relaxed);
+	if (pass)
+		watched_pass(now, sequence, pass, me, tick);
+	else
+		watched_batch(now, sequence, purpose, me, tick);
 }
 
 void steps_batch_end(void)

@@ -2,6 +2,7 @@
 #ifndef PROFD_AGENT_STEPS_STEPS_H
 #define PROFD_AGENT_STEPS_STEPS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,8 +15,18 @@ void steps_optimizer_end(uint64_t now, const char *class, size_t bytes, uint64_t
 /* An Optimizer.zero_grad / a DataLoader's `__next__` begins. */
 void steps_zero_grad(uint64_t sequence, int has_sequence);
 void steps_loader_next(void);
-/* That `__next__` begins, at `now`, with autograd's number in this thread, if it has one; it has ended. */
-void steps_batch_begin(uint64_t now, uint64_t sequence, int has_sequence);
+/* A request for a batch, as the DataLoader's iterator tells. */
+struct steps_pass {
+	bool is_known;			     /* the rest has been read */
+	bool has_gradients;		     /* are gradients on in the thread? */
+	uint64_t iterator, dataset, sampler; /* addresses of objects */
+	uint64_t yielded;		     /* batches of this pass so far */
+	uint64_t place;			     /* where in the program it is asked for; 0: not known */
+};
+/* Are they wanted? */
+int steps_wants_passes(void);
+/* That `__next__` begins, at `now`, with autograd's number in this thread, if it has one (`pass`: NULL where none is wanted); it has ended. */
+void steps_batch_begin(uint64_t now, uint64_t sequence, int has_sequence, const struct steps_pass *pass);
 void steps_batch_end(void);
 
 /* A range named by the capture's step_range, or an operator named by its step_operator, has ended. The collector has

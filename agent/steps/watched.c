@@ -1,7 +1,9 @@
 /* watched.c - see watched.h. */
 #include "watched.h"
 #include "batches.h"
+#include "epochs.h"
 #include "../../proto/events.h"
+#include "../core/life.h"
 
 #include <stdatomic.h>
 
@@ -19,6 +21,13 @@ static struct {
 	uint32_t watch, idle; /* batches in a row, up to it, that have not trained */
 } batch;
 
+static struct {
+	uintptr_t thread;
+	uint32_t watch;
+	struct epochs epochs;
+} pass_under_way;
+static _Atomic uint32_t blind;
+
 int watched_is(uint32_t from)
 {
 	return atomic_load_explicit(&watched, memory_order_relaxed) == from;
@@ -31,6 +40,7 @@ void watched_begin(uint32_t from, uint32_t wanted)
 	atomic_store_explicit(&watched_thread, 0, memory_order_relaxed);
 	atomic_store_explicit(&watched_others, 0, memory_order_relaxed);
 	atomic_store_explicit(&watched_steps, 0, memory_order_relaxed);
+	atomic_store_explicit(&blind, 0, memory_order_relaxed);
 	atomic_store_explicit(&watched, from, memory_order_relaxed);
 }
 
@@ -112,4 +122,29 @@ void watched_batch(uint64_t now, uint64_t sequence, enum purpose purpose, uintpt
 		tick(STEP_SOURCE_BATCH, now, watched_count());
 	else if (is_known && (wanted == BATCHES_TRAIN ? !trains : trains || is_idle))
 		tick(STEP_SOURCE_BATCH, now, 0);
+}
+
+void watched_pass(uint64_t now, uint64_t sequence, const struct steps_pass *pass, uintptr_t me, steps_tick *tick)
+{
+	if (!watched_is(STEP_SOURCE_EPOCH) || !tick || !is_watched_thread(me))
+		return;
+	uint32_t watch = atomic_load_explicit(&watches, memory_order_relaxed);
+	struct epochs *epochs = &pass_under_way.epochs;
+	if (pass_under_way.watch != watch)
+		*epochs = (struct epochs){0};
+	else if (pass_under_way.thread != me)
+		epochs_move(epochs);
+	pass_under_way.watch = watch;
+	pass_under_way.thread = me;
+	tick(STEP_SOURCE_EPOCH, now, epochs_begins(epochs, sequence, pass) ? watched_count() : 0);
+	if (epochs->blind == EPOCHS_BLIND) {
+		atomic_store_explicit(&blind, 1, memory_order_relaxed);
+		life_wake();
+	}
+}
+
+int watched_is_blind(void)
+{
+	return atomic_load_explicit(&blind, memory_order_relaxed) &&
+	       atomic_exchange_explicit(&blind, 0, memory_order_relaxed);
 }

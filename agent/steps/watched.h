@@ -4,6 +4,8 @@
 #define PROFD_AGENT_STEPS_WATCHED_H
 
 #include "counter.h"
+#include "steps.h"
+
 #include "proto/purpose.h"
 
 /* The step thread is replaced where another has stepped this often since its last step: it has gone, or moved. So is the thread whose
@@ -21,6 +23,10 @@ void watched_take_thread(uintptr_t me);
 void watched_boundary(uint32_t from, uint64_t now, uintptr_t me, steps_tick *tick);
 /* A batch begins there, `sequence`: autograd's number; and another ends, which is for this unless it trains. */
 void watched_batch(uint64_t now, uint64_t sequence, enum purpose purpose, uintptr_t me, steps_tick *tick);
+/* A batch begins there, and epochs are counted. */
+void watched_pass(uint64_t now, uint64_t sequence, const struct steps_pass *pass, uintptr_t me, steps_tick *tick);
+/* Could nothing be read of those? True once for each watch. */
+int watched_is_blind(void);
 /* Does a capture ask what batches are for? */
 int watched_by_purpose(void);
 

@@ -9,6 +9,7 @@
 
 #include "agent/core/own.h"
 #include "agent/sink/sink.h"
+#include "agent/steps/steps.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -66,6 +67,8 @@ struct torch_symbols {
 	void *(*int_type)(void *buffer);
 	void *(*tensor_type)(void *buffer);
 	const void *int_type_vtable, *tensor_type_vtable;
+	/* c10::GradMode::is_enabled() */
+	uint8_t (*gradients_enabled)(void);
 	const void *undefined_tensor; /* c10::UndefinedTensorImpl::_singleton */
 
 	/* c10::ThreadLocalDebugInfo::get(), and by which it finds that of a collective operation: newer releases have an address there, the
@@ -123,6 +126,13 @@ int torch_calibrate(char *reason, size_t bytes);
 void torch_which_init(void);
 /* The object whose Optimizer.step the calling thread has entered, its class's name being `class`; 0 = not known. */
 OWN uint64_t (*torch_which)(const char *class, size_t bytes);
+
+/* The innermost frames of the calling thread's Python functions, at most `room`; none where it cannot be known. */
+uint32_t torch_frames(uint64_t *frames, uint32_t room);
+/* Is it known how they lie? After torch_which_init(). */
+bool torch_knows_frames(void);
+/* The request for a batch that the calling thread has just begun. errno stays as it is. */
+void torch_pass(struct steps_pass *ret);
 
 /* Describes the inputs of `function` (proto/inputs.h) in `words`, LIMIT_INPUTS_WORDS long; returns how many, or more than that where there is no room. */
 uint32_t torch_describe_inputs(const void *function, uint32_t *words);

@@ -53,6 +53,7 @@ static void bind_core(void *c10)
 		const char *name;
 	} wanted[] = {
 		{&torch_symbols.undefined_tensor, "_ZN3c1019UndefinedTensorImpl10_singletonE"},
+		{&torch_symbols.gradients_enabled, "_ZN3c108GradMode10is_enabledEv"},
 		{&torch_symbols.debug_info, "_ZN3c1020ThreadLocalDebugInfo3getENS_13DebugInfoKindE"},
 		{&torch_symbols.comms_kind, "_ZN3c1013DebugInfoKind16PARAM_COMMS_INFOE"},
 	};

@@ -26,6 +26,8 @@ int torch_profiler_waits(void);
 int torch_watch(void);
 /* Does this torch tell whether a batch trains? */
 int torch_knows_batches(void);
+/* Makes ready to tell passes over a DataLoader. 0, or a negative errno with the reason in `sentence`. After torch_watch(). */
+int torch_find_passes(char *sentence, size_t bytes);
 /* Takes that callback away again. Calls that are under way still end in it. */
 void torch_unwatch(void);
 

@@ -128,6 +128,16 @@ static uint64_t sequence(void)
 	return torch_symbols.sequence_peek ? (uint64_t)torch_symbols.sequence_peek() : 0;
 }
 
+static void batch_begins(void)
+{
+	struct steps_pass pass;
+	bool wanted = steps_wants_passes();
+	uint64_t now = sink_stamp();
+	if (wanted)
+		torch_pass(&pass);
+	steps_batch_begin(now, sequence(), torch_symbols.sequence_peek != NULL, wanted ? &pass : NULL);
+}
+
 /* What is no Optimizer.step of the name that this thread's last one had. */
 static __attribute__((noinline)) void *watch_other(const char *name)
 {
@@ -147,7 +157,7 @@ static __attribute__((noinline)) void *watch_other(const char *name)
 		size_t bytes = strlen(name), suffix = sizeof loader_suffix - 1;
 		if (bytes >= suffix && !memcmp(name + bytes - suffix, loader_suffix, suffix)) {
 			steps_loader_next();
-			steps_batch_begin(sink_stamp(), sequence(), torch_symbols.sequence_peek != NULL);
+			batch_begins();
 			return (void *)(uintptr_t)&loader_context;
 		}
 	}

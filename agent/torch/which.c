@@ -68,6 +68,7 @@ static uint64_t by_nothing(const char *class, size_t bytes)
 }
 
 uint64_t (*torch_which)(const char *class, size_t bytes) = by_nothing;
+static enum way own_way; /* written before torch_which */
 static void *(*this_thread)(void);
 static const void *type_of_code, *type_of_tuple;
 static _Atomic uintptr_t codes[CODES];
@@ -250,6 +251,26 @@ DEFINE_WAY(dropped, WAY_DROPPED)
 DEFINE_WAY(marks, WAY_MARKS)
 DEFINE_WAY(references, WAY_REFERENCES)
 
+uint32_t torch_frames(uint64_t *frames, uint32_t room)
+{
+	enum way way = own_way;
+	const char *frame = way == WAY_NONE ? NULL : innermost(way);
+	uint32_t n = 0;
+	for (uint32_t looked = 0; frame && n < room && looked < 4 * room; looked++, frame = previous_of(frame)) {
+		int made_by_c = mark(way, frame);
+		if (made_by_c < 0)
+			break;
+		if (!made_by_c)
+			frames[n++] = (uint64_t)(uintptr_t)frame;
+	}
+	return n;
+}
+
+bool torch_knows_frames(void)
+{
+	return own_way != WAY_NONE;
+}
+
 /* ---------------------------------------------------------------- which release */
 
 static enum way way_of(const struct python *python)
@@ -311,5 +332,6 @@ void torch_which_init(void)
 	if (!this_thread || !type_of_code || !type_of_tuple)
 		return;
 	take(&python);
-	torch_which = ways[way_of(&python)];
+	own_way = way_of(&python);
+	torch_which = ways[own_way];
 }

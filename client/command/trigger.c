@@ -26,17 +26,21 @@ static int check_batches(const struct arguments *a)
 {
 	static const char *const others[] = {"step-range", "step-op", "step-optimizer", "at-step", "at-multiple"};
 
+	const char *unit = arguments_has(a, "phase") ? "" : arguments_text(a, "unit", "");
+
 	if (!*trigger_batches(a))
 		return EXIT_DONE;
 	if (arguments_has(a, "phase") && strcmp(arguments_text(a, "unit", "batch"), "batch") != 0)
 		return fail(
 			EXIT_USAGE,
-			"--phase counts batches: drop --unit step. `profd show --by phases` shows the phases inside a "
-			"step");
+			"--phase counts batches: drop --unit %s. `profd show --by phases` shows the phases inside a "
+			"step",
+			arguments_text(a, "unit", ""));
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 		if (arguments_has(a, others[i]))
-			return fail(EXIT_USAGE, "--%s counts batches from the trigger on; it does not go with --%s",
-				    arguments_has(a, "phase") ? "phase" : "unit batch", others[i]);
+			return fail(EXIT_USAGE, "--%s%s counts %s from the trigger on; it does not go with --%s",
+				    arguments_has(a, "phase") ? "phase" : "unit ", unit,
+				    *unit == 'e' ? "epochs" : "batches", others[i]);
 	return EXIT_DONE;
 }
 

@@ -13,12 +13,17 @@
 #include <string.h>
 
 #define TIMEOUT_NS 120000000000ll
-/* A validation comes once in a while. */
+/* A validation comes once in a while, and so does an epoch. */
 #define PHASE_TIMEOUT_NS 3600000000000ll
 
 int64_t trigger_window(const struct arguments *a)
 {
 	return arguments_has(a, "look") ? arguments_number(a, "look", 0) : arguments_number(a, "duration", 0);
+}
+
+static bool counts_epochs(const struct arguments *a)
+{
+	return strcmp(arguments_text(a, "unit", ""), "epoch") == 0;
 }
 
 const char *trigger_batches(const struct arguments *a)
@@ -28,6 +33,8 @@ const char *trigger_batches(const struct arguments *a)
 	/* Its words are those. */
 	if (*phase)
 		return phase;
+	if (counts_epochs(a))
+		return batches_word(BATCHES_EPOCH);
 	return strcmp(arguments_text(a, "unit", ""), "batch") == 0 ? batches_word(BATCHES_ANY) : "";
 }
 
@@ -41,9 +48,26 @@ int64_t trigger_timeout(const struct arguments *a)
 	else if (repeat == 0 || repeat > 30)
 		total = (int64_t)LIMIT_DURATION_NS;
 	else
-		total = (arguments_has(a, "phase") ? PHASE_TIMEOUT_NS : TIMEOUT_NS) * repeat + trigger_window(a);
+		total = (arguments_has(a, "phase") || counts_epochs(a) ? PHASE_TIMEOUT_NS : TIMEOUT_NS) * repeat +
+			trigger_window(a);
 	total += arguments_number(a, "wait-for", 0);
 	return total < (int64_t)LIMIT_DURATION_NS ? total : (int64_t)LIMIT_DURATION_NS;
+}
+
+/* A window of time is one step, and so is an epoch, which is recorded whole. */
+static bool is_one_step(const struct arguments *a)
+{
+	return trigger_window(a) || counts_epochs(a);
+}
+
+static int64_t warmup_of(const struct arguments *a)
+{
+	return arguments_number(a, "warmup", is_one_step(a) ? 0 : 1);
+}
+
+static int64_t steps_of(const struct arguments *a)
+{
+	return arguments_number(a, "steps", is_one_step(a) ? 1 : 3);
 }
 
 int trigger_check(const struct arguments *a)
@@ -51,8 +75,8 @@ int trigger_check(const struct arguments *a)
 	struct schedule schedule = {
 		.skip_first = (uint32_t)arguments_number(a, "skip-first", 0),
 		.wait = (uint32_t)arguments_number(a, "wait-steps", 0),
-		.warmup = (uint32_t)arguments_number(a, "warmup", 1),
-		.active = (uint32_t)arguments_number(a, "steps", 3),
+		.warmup = (uint32_t)warmup_of(a),
+		.active = (uint32_t)steps_of(a),
 		.repeat = (uint32_t)arguments_number(a, "repeat", 1),
 	};
 	const char *refusal = schedule_check(&schedule);
@@ -66,16 +90,16 @@ int trigger_check(const struct arguments *a)
 	return refusal ? fail(EXIT_USAGE, "%s", refusal) : EXIT_DONE;
 }
 
-/* What both verbs have. `no_steps`: a window of time is recorded. */
-static cJSON *request_steps(const struct arguments *a, bool no_steps)
+/* What both verbs have. */
+static cJSON *request_steps(const struct arguments *a)
 {
 	cJSON *object = request_new("trigger");
 	cJSON *schedule = need(cJSON_AddObjectToObject(object, "schedule"));
 
 	cJSON_AddNumberToObject(schedule, "skip_first", (double)arguments_number(a, "skip-first", 0));
 	cJSON_AddNumberToObject(schedule, "wait", (double)arguments_number(a, "wait-steps", 0));
-	cJSON_AddNumberToObject(schedule, "warmup", (double)arguments_number(a, "warmup", no_steps ? 0 : 1));
-	cJSON_AddNumberToObject(schedule, "active", (double)arguments_number(a, "steps", no_steps ? 1 : 3));
+	cJSON_AddNumberToObject(schedule, "warmup", (double)warmup_of(a));
+	cJSON_AddNumberToObject(schedule, "active", (double)steps_of(a));
 	cJSON_AddNumberToObject(schedule, "repeat", (double)arguments_number(a, "repeat", 1));
 	cJSON_AddNumberToObject(object, "at_step", (double)arguments_number(a, "at-step", 0));
 	cJSON_AddNumberToObject(object, "at_multiple", (double)arguments_number(a, "at-multiple", 0));
@@ -90,7 +114,7 @@ static cJSON *request_steps(const struct arguments *a, bool no_steps)
 /* Everything but the targets. */
 static cJSON *request(const struct arguments *a)
 {
-	cJSON *object = request_steps(a, trigger_window(a) != 0);
+	cJSON *object = request_steps(a);
 	bool look = arguments_has(a, "look");
 
 	cJSON_AddNumberToObject(object, "wait_for", (double)arguments_number(a, "wait-for", 0));
@@ -118,7 +142,7 @@ cJSON *trigger_request_ahead(const struct arguments *a)
 			count += strcmp(a->given[j].row->name, of_the_command[i]) == 0;
 	if (count == a->given_count)
 		return NULL;
-	object = request_steps(a, false);
+	object = request_steps(a);
 	need(cJSON_AddTrueToObject(need(cJSON_AddObjectToObject(object, "targets")), "descendants"));
 	json_add_text(object, "label", arguments_text(a, "label", ""));
 	cJSON_AddNumberToObject(object, "timeout", (double)arguments_number(a, "timeout", (int64_t)LIMIT_DURATION_NS));

@@ -107,25 +107,6 @@ static bool is_choice(const char *choices, const char *word)
 	return false;
 }
 
-/* Words that make sense to a reader, and that no choice has: why, and what to do. NULL: it is none of these. */
-static const char *why_not(const struct option_row *row, const char *word)
-{
-	static const struct {
-		const char *option, *word, *sentence;
-	} known[] = {
-		{"unit", "epoch",
-		 "one of step|batch is wanted. Where an epoch ends cannot be told: a DataLoader that is at its end looks "
-		 "like one that is put aside for a validation. If a range of the job's own is around each epoch, "
-		 "--step-range GLOB makes it the step; else --unit batch --steps N takes as many batches as an epoch has, "
-		 "or --duration TIME a window"},
-	};
-
-	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-		if (strcmp(row->name, known[i].option) == 0 && strcmp(word, known[i].word) == 0)
-			return known[i].sentence;
-	return NULL;
-}
-
 static int add_pids(struct arguments *a, const struct option_row *row, const char *text)
 {
 	char *list = need(strdup(text));
@@ -201,10 +182,8 @@ int arguments_add(struct arguments *a, const struct option_row *row, const char 
 		break;
 	case OPTION_CHOICE:
 		if (!is_choice(row->argument, text)) {
-			const char *why = why_not(row, text);
-
 			snprintf(sentence, sizeof sentence, "one of %s is wanted", row->argument);
-			return bad_value(a, row, text, why ? why : sentence);
+			return bad_value(a, row, text, sentence);
 		}
 		break;
 	}

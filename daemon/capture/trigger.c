@@ -54,13 +54,14 @@ void trigger_answered(struct trigger *trigger, struct capture *capture, enum err
 		cJSON_AddStringToObject(row, "trigger_id", trigger_id);
 		cJSON_AddStringToObject(row, "capture_id", id);
 		const struct trigger_request *request = &trigger->request;
-		enum step_source source = request->duration	     ? STEP_SOURCE_DURATION
-					  : *request->step_range     ? STEP_SOURCE_RANGE
-					  : *request->step_operator  ? STEP_SOURCE_OPERATOR
-					  : *request->step_optimizer ? STEP_SOURCE_NAMED
-					  : request->batches	     ? STEP_SOURCE_BATCH
-					  : capture->process	     ? registry_step_source(capture->process)
-								     : STEP_SOURCE_NONE;
+		enum step_source source = request->duration		      ? STEP_SOURCE_DURATION
+					  : *request->step_range	      ? STEP_SOURCE_RANGE
+					  : *request->step_operator	      ? STEP_SOURCE_OPERATOR
+					  : *request->step_optimizer	      ? STEP_SOURCE_NAMED
+					  : request->batches == BATCHES_EPOCH ? STEP_SOURCE_EPOCH
+					  : request->batches		      ? STEP_SOURCE_BATCH
+					  : capture->process		      ? registry_step_source(capture->process)
+									      : STEP_SOURCE_NONE;
 		cJSON_AddStringToObject(row, "step_source", step_source_word(source));
 		reply_row(trigger, row);
 		trigger->armed++;

@@ -241,7 +241,7 @@ def test_phases_that_are_shorter_than_the_warm_up(profd, torch_newest):
 def test_what_has_no_batches(profd):
     job = profd.job(STEPS, "--step-ms=5")
     profd.wait_steps(job.pid)
-    for options in (["--unit", "batch"], ["--phase", "train"]):
+    for options in (["--unit", "batch"], ["--phase", "train"], ["--unit", "epoch"]):
         done = profd.run("trigger", "--pid", job.pid, *options, check=False)
         assert done.returncode == 1 and "torch's DataLoader" in done.stderr, (done.returncode, done.stderr)
     assert profd.trigger(job.pid, "--unit", "step")["status"] == "complete"
@@ -262,8 +262,9 @@ def test_a_job_without_steps_is_told_of_them(profd, torch_newest):
     (["--duration", "1s", "--phase", "train"], "it does not go with --phase"),
     (["--look", "1s", "--unit", "batch"], "it does not go with --unit"),
     (["--phase", "trian"], "train"),
-    (["--unit", "epoch"], "If a range of the job's own is around each epoch, --step-range GLOB makes it the step"),
-    (["--unit", "epochs"], "one of step|batch is wanted\n"),
+    (["--unit", "epoch", "--at-step", 9], "--unit epoch counts epochs from the trigger on; it does not go with --at-step"),
+    (["--unit", "epoch", "--phase", "train"], "drop --unit epoch"),
+    (["--unit", "epochs"], "one of step|batch|epoch is wanted\n"),
 ])
 def test_what_does_not_go_together(profd, options, said):
     done = profd.run("trigger", "--pid", 1, *options, check=False)

@@ -7,7 +7,7 @@
  *                "schedule": {"skip_first","wait","warmup","active","repeat"}, "at_step":N (0), "at_multiple":N (0; the first
  *                recorded step's number is to be divisible by it), "duration":ns (0),
  *                "step_range":GLOB (""), "step_operator":GLOB (""), "step_optimizer":GLOB (""),
- *                "batches":"any"|"train"|"validation"|"test"|"inference" (""; batches of a DataLoader are the steps), "collectors":[WORD..] (of COLLECTOR
+ *                "batches":"any"|"train"|"validation"|"test"|"inference"|"epoch" (""; batches of a DataLoader are the steps, or all of an epoch), "collectors":[WORD..] (of COLLECTOR
  *                in enums.def), "graphs":"nodes"|"whole" ("nodes"), "api":"launches"|"all" ("launches"),
  *                "stacks_rate":N (0 = as is usual; samples of a thread's
  *                Python stack in a second), "label":TEXT (""), "timeout":ns (deadline of the whole trigger; the daemon ends captures there),
@@ -90,7 +90,7 @@ static uint32_t parse_batches(struct parse *parse, const cJSON *object)
 	for (unsigned batches = 1; (known = batches_word(batches)); batches++)
 		if (strcmp(word, known) == 0)
 			return batches;
-	parse_wrong(parse, "batches", "is none of any, train, validation, test and inference");
+	parse_wrong(parse, "batches", "is none of any, train, validation, test, inference and epoch");
 	return 0;
 }
 

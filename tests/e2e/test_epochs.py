@@ -1,0 +1,101 @@
+"""`trigger --unit epoch`: a step is an epoch, from the begin of one pass over the loader that trains to the begin of the next."""
+import json
+import signal
+import sqlite3
+
+import pytest
+
+from conftest import WORKLOADS, wait_for
+
+wide = pytest.mark.wide
+PASS = {18: 9}  # batches of a pass, where two loaders take turns
+
+
+def start(profd, python, *how):
+    job = profd.job(python, WORKLOADS / "epochs.py", *how, env={"PYTHONPATH": str(WORKLOADS)})
+    profd.wait_torch(job.pid)
+    profd.wait_steps(job.pid)
+    return job
+
+
+def told(job):
+    """When each batch of the job began to train."""
+    job.send_signal(signal.SIGTERM)
+    out, err = job.communicate(timeout=60)
+    assert job.returncode == 0, err
+    return json.loads(out)["batches"]
+
+
+def steps(profd, capture):
+    with sqlite3.connect(f"file:{profd.file(capture['capture_id'])}?mode=ro", uri=True) as db:
+        return db.execute("SELECT start + base, start + duration + base FROM steps, (SELECT CAST(value AS INTEGER) AS base FROM meta "
+                          "WHERE key = 'base_monotonic') ORDER BY start").fetchall()
+
+
+def check(profd, capture, batches, each):
+    """Each recorded step holds all batches of one epoch, and none of another."""
+    found = steps(profd, capture)
+    assert len(found) == capture["steps_recorded"]
+    for begin, end in found:
+        held = [number for number, at in enumerate(batches) if begin <= at < end]
+        assert len(held) == each and held[0] % PASS.get(each, each) == 0, (each, held)
+
+
+KINDS = ["plain", "persistent", "ahead", "breaks", "fails", *(pytest.param(how, marks=wide) for how in (
+    "accumulate", "last", "midst", "evaluates", "anew", "nested", "pairs", "turns", "subclass", "collects", "forks", "aside"))]
+
+
+@pytest.mark.parametrize("how", KINDS)
+def test_each_epoch_is_a_step(profd, torch_newest, how):
+    job = start(profd, torch_newest, how)
+    capture = profd.trigger(job.pid, "--unit", "epoch", "--steps", 3)
+    assert (capture["status"], capture["steps_recorded"]) == ("complete", 3), capture
+    about = profd.show(capture["capture_id"])["capture"]
+    assert about["step_source"] == "epoch"
+    check(profd, capture, told(job), {"last": 8, "fails": 8, "breaks": 5, "turns": 18}.get(how, 9))
+
+
+def refused(profd, job, *options):
+    done = profd.run("trigger", "--pid", job.pid, "--unit", "epoch", *options, check=False)
+    return done.returncode, " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize("how", ["endless", pytest.param("thread", marks=wide)])
+def test_what_has_no_epochs(profd, torch_newest, how):
+    """It waits until its timeout, and says what else there is."""
+    job = start(profd, torch_newest, how)
+    code, said = refused(profd, job, "--timeout", "2s")
+    assert code == 4 and "an endless loader has none" in said and "--unit batch --steps N" in said, (code, said)
+    assert profd.trigger(job.pid)["status"] == "complete"
+    told(job)
+
+
+def test_iterators_that_do_not_tell(profd, torch_newest):
+    """The capture ends as soon as that is seen, and says what else there is."""
+    job = start(profd, torch_newest, "blind")
+    code, said = refused(profd, job)
+    assert code and "do not tell where a pass begins" in said and "--unit batch --steps N" in said, (code, said)
+    assert profd.trigger(job.pid, "--unit", "batch")["status"] == "complete"
+    told(job)
+
+
+def test_the_job_ends_in_its_last_epoch(profd, torch_newest):
+    """What there is of that is kept, where it is all: the capture is incomplete, and says why."""
+    job = start(profd, torch_newest, "ends", 60)
+    capture = profd.trigger(job.pid, "--unit", "epoch", "--steps", 100000, codes=(5,), timeout=300)
+    assert (capture["status"], capture["reason_code"]) == ("incomplete", "exit") and capture["steps_recorded"] > 1, capture
+    batches = json.loads(job.communicate(timeout=60)[0])["batches"]
+    check(profd, capture, batches, 9)
+    # Up to the begin of the last one.
+    assert steps(profd, capture)[-1][1] < batches[-9]
+
+
+def test_an_epoch_that_is_cut(profd, torch_newest):
+    job = start(profd, torch_newest, "plain")
+    trigger = profd.follow("--pid", job.pid, "--unit", "epoch", "--max-events", 200, "--timeout", "100s")
+    capture, = json.loads(trigger.communicate(timeout=120)[0])["captures"]
+    assert (capture["status"], capture["reason_code"], capture["steps_recorded"]) == ("incomplete", "limit", 1), capture
+    (begin, end), = steps(profd, capture)
+    first = [at for at in told(job) if at > begin]
+    # It ended at a request for a batch within the epoch.
+    assert first[0] < end < first[7], (begin, end, first[:8])

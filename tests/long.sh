@@ -19,7 +19,7 @@ long_torch() {
 	return $status
 }
 
-# Stacks, modules, compilations, garbage collection, steps and an attachment with Pythons that this machine's release does not have.
+# Stacks, modules, compilations, garbage collection, steps, epochs and an attachment with Pythons that this machine's release does not have.
 long_pythons() {
 	local every=() one python status=0
 	[ "$(uname -m)" = x86_64 ] || {
@@ -32,7 +32,7 @@ long_pythons() {
 	done
 	[ "$1" != short ] || [ ${#every[@]} = 0 ] || every=("$(in_turn "${every[@]}")")
 	for one in "${every[@]}"; do
-		say "stacks, modules, compilations, garbage collection, steps and an attachment, with $one"
+		say "stacks, modules, compilations, garbage collection, steps, epochs and an attachment, with $one"
 		if [[ $one == *=* ]]; then
 			python=$(pyenv_torch "$one")
 		else
@@ -42,7 +42,8 @@ long_pythons() {
 			continue
 		}
 		PYTEST_TORCH=$python run_pytest tests/e2e/test_{python_objects,python_frames,modules,operator_stacks,export_functions,garbage}.py tests/e2e/test_stacks.py::test_torch \
-			"tests/e2e/test_compile.py::test_compiled_again[aot_eager]" tests/e2e/test_attach.py::test_torch_is_recorded_as_with_the_agent_from_the_start || status=1
+			"tests/e2e/test_compile.py::test_compiled_again[aot_eager]" tests/e2e/test_attach.py::test_torch_is_recorded_as_with_the_agent_from_the_start \
+			"tests/e2e/test_epochs.py::test_each_epoch_is_a_step[anew]" || status=1
 		PYTEST_TORCH=$python run_pytest tests/faults/test_modules.py tests/faults/test_stacks.py::test_operators || status=1
 		PYTEST_TORCH=$python run_pytest tests/steps/test_steps.py -k "turns or gan or hooks or two_adamw" || status=1
 	done

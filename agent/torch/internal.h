@@ -127,8 +127,12 @@ void torch_which_init(void);
 /* The object whose Optimizer.step the calling thread has entered, its class's name being `class`; 0 = not known. */
 OWN uint64_t (*torch_which)(const char *class, size_t bytes);
 
-/* The innermost frames of the calling thread's Python functions, at most `room`; none where it cannot be known. */
-uint32_t torch_frames(uint64_t *frames, uint32_t room);
+/* A frame of a Python function: its code, the object that is its first local, if it has one, and where in the code it is. */
+struct torch_frame {
+	uint64_t code, first, instruction;
+};
+/* The innermost frames of the calling thread, at most `room`; none where it cannot be known. */
+uint32_t torch_frames(struct torch_frame *frames, uint32_t room);
 /* Is it known how they lie? After torch_which_init(). */
 bool torch_knows_frames(void);
 /* The request for a batch that the calling thread has just begun. errno stays as it is. */

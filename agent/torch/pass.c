@@ -13,15 +13,17 @@
 #define FRAMES 8
 #define READS 1024
 #define NAME_BYTES 128
-/* As in frames.c: of a reference, from 3.14 on. */
-#define MARKS 3u
 
 static struct python own; /* never changed once it is found */
 static atomic_bool found;
 /* The code of `__next__` that was met last. */
 static _Atomic uint64_t known;
-/* Where attributes mostly are among the others. */
-static _Atomic uint32_t places[3];
+/* Attributes that tell: where one mostly is among the others, and the str that is its name there, which torch's code holds. */
+static struct {
+	const char *name;
+	_Atomic uint32_t place;
+	_Atomic uint64_t key;
+} attributes[] = {{.name = "_num_yielded"}, {.name = "_dataset"}, {.name = "_index_sampler"}};
 
 int torch_find_passes(char *sentence, size_t bytes)
 {
@@ -42,43 +44,53 @@ int torch_find_passes(char *sentence, size_t bytes)
 	return 0;
 }
 
-static uint64_t code_of(struct python *python, uint64_t frame)
-{
-	uint64_t code = python_word(&python->memory, frame + (uint64_t)python->offsets.frame_code);
-	return python->minor >= 14 ? code & ~(uint64_t)MARKS : code;
-}
-
 static bool is_next(struct python *python, uint64_t code)
 {
 	char name[NAME_BYTES];
-	if (code && code == atomic_load_explicit(&known, memory_order_relaxed))
-		return true;
-	uint64_t text = python_word(&python->memory, code + (uint64_t)python->offsets.code_name);
+	uint64_t text = code ? python_word(&python->memory, code + (uint64_t)python->offsets.code_name) : 0;
+	if (!text || !python_text(python, text, name, sizeof name))
+		return false;
 	/* From 3.11 on names have their class before them. */
-	if (!code || !text || !python_text(python, text, name, sizeof name))
-		return false;
 	const char *dot = strrchr(name, '.');
-	if (strcmp(dot ? dot + 1 : name, "__next__") != 0)
-		return false;
-	atomic_store_explicit(&known, code, memory_order_relaxed);
-	return true;
+	return strcmp(dot ? dot + 1 : name, "__next__") == 0;
+}
+
+/* The frame of `__next__`; `count`: there is none. */
+static uint32_t find_next(struct python *python, const struct torch_frame *frames, uint32_t count)
+{
+	uint64_t code = atomic_load_explicit(&known, memory_order_relaxed);
+	for (uint32_t i = 0; code && i < count; i++)
+		if (frames[i].code == code)
+			return i;
+	for (uint32_t i = 0; i < count; i++) {
+		if (!is_next(python, frames[i].code))
+			continue;
+		atomic_store_explicit(&known, frames[i].code, memory_order_relaxed);
+		return i;
+	}
+	return count;
 }
 
 static uint64_t attribute(struct python *python, const struct python_items *items, uint32_t which)
 {
-	static const char *const names[] = {"_num_yielded", "_dataset", "_index_sampler"};
-	uint32_t place = atomic_load_explicit(&places[which], memory_order_relaxed);
-	uint64_t ret = python_items_find(python, items, names[which], &place);
-	atomic_store_explicit(&places[which], place, memory_order_relaxed);
+	uint32_t place = atomic_load_explicit(&attributes[which].place, memory_order_relaxed);
+	uint64_t key = atomic_load_explicit(&attributes[which].key, memory_order_relaxed);
+	const struct python_keys *keys = &items->keys;
+	if (key && place < keys->count &&
+	    python_word(&python->memory, keys->entries + (uint64_t)place * keys->size + keys->key) == key)
+		return python_word(&python->memory, python_items_slot(items, place));
+	uint64_t ret = python_items_find(python, items, attributes[which].name, &place);
+	if (ret) {
+		key = python_word(&python->memory, keys->entries + (uint64_t)place * keys->size + keys->key);
+		atomic_store_explicit(&attributes[which].place, place, memory_order_relaxed);
+		atomic_store_explicit(&attributes[which].key, key, memory_order_relaxed);
+	}
 	return ret;
 }
 
-static bool read_iterator(struct python *python, uint64_t frame, struct steps_pass *ret)
+static bool read_iterator(struct python *python, uint64_t self, struct steps_pass *ret)
 {
 	struct python_items items;
-	uint64_t self = python_word(&python->memory, frame + (uint64_t)python->offsets.frame_locals);
-	if (python->minor >= 14)
-		self = (self & MARKS) == MARKS ? 0 : self & ~(uint64_t)MARKS;
 	ret->iterator = self;
 	if (!self || !python_attributes_open(python, self, &items) ||
 	    !python_number(python, attribute(python, &items, 0), &ret->yielded))
@@ -88,19 +100,9 @@ static bool read_iterator(struct python *python, uint64_t frame, struct steps_pa
 	return ret->dataset != 0;
 }
 
-/* Who asks: the code, and where in it. */
-static uint64_t place_of(struct python *python, uint64_t frame)
-{
-	const struct python_offsets *o = &python->offsets;
-	uint64_t instruction = python_word(&python->memory, frame + (uint64_t)o->frame_instruction);
-	if (o->code_start < 0)
-		instruction = (uint32_t)instruction;
-	return code_of(python, frame) * 0x9e3779b97f4a7c15u ^ instruction;
-}
-
 void torch_pass(struct steps_pass *ret)
 {
-	uint64_t frames[FRAMES];
+	struct torch_frame frames[FRAMES];
 	int saved = errno;
 	*ret = (struct steps_pass){.has_gradients =
 					   !torch_symbols.gradients_enabled || torch_symbols.gradients_enabled()};
@@ -108,12 +110,11 @@ void torch_pass(struct steps_pass *ret)
 		return;
 	struct python python = own;
 	python.memory.reads_left = READS;
-	uint32_t count = torch_frames(frames, FRAMES), at = 0;
-	while (at < count && !is_next(&python, code_of(&python, frames[at])))
-		at++;
+	uint32_t count = torch_frames(frames, FRAMES), at = find_next(&python, frames, count);
 	if (at < count)
-		ret->is_known = read_iterator(&python, frames[at], ret);
+		ret->is_known = read_iterator(&python, frames[at].first, ret);
+	/* Who asks, and where. */
 	if (at + 1 < count)
-		ret->place = place_of(&python, frames[at + 1]);
+		ret->place = frames[at + 1].code * 0x9e3779b97f4a7c15u ^ frames[at + 1].instruction;
 	errno = saved;
 }

@@ -54,7 +54,7 @@ enum way {
 
 static struct layout {
 	uint32_t c_frame, state_frame, current; /* of PyThreadState, of its C frame */
-	uint32_t ident, previous, code, owner, locals, flags, items;
+	uint32_t ident, previous, code, instruction, owner, locals, flags, items;
 	const char *ending;    /* of _PyRuntime: not 0 while the interpreter ends */
 	const char *gil;       /* of _PyRuntime */
 	uint32_t holder, held; /* from there */
@@ -251,7 +251,7 @@ DEFINE_WAY(dropped, WAY_DROPPED)
 DEFINE_WAY(marks, WAY_MARKS)
 DEFINE_WAY(references, WAY_REFERENCES)
 
-uint32_t torch_frames(uint64_t *frames, uint32_t room)
+uint32_t torch_frames(struct torch_frame *frames, uint32_t room)
 {
 	enum way way = own_way;
 	const char *frame = way == WAY_NONE ? NULL : innermost(way);
@@ -260,8 +260,14 @@ uint32_t torch_frames(uint64_t *frames, uint32_t room)
 		int made_by_c = mark(way, frame);
 		if (made_by_c < 0)
 			break;
-		if (!made_by_c)
-			frames[n++] = (uint64_t)(uintptr_t)frame;
+		if (made_by_c)
+			continue;
+		const char *code = object_of(way, TORCH_AT(uintptr_t, frame, layout.code));
+		const char *first = object_of(way, TORCH_AT(uintptr_t, frame, layout.locals));
+		uint64_t instruction = TORCH_AT(uint64_t, frame, layout.instruction);
+		if (way == WAY_LOCK || way == WAY_BESIDE)
+			instruction = (uint32_t)instruction;
+		frames[n++] = (struct torch_frame){(uint64_t)(uintptr_t)code, (uint64_t)(uintptr_t)first, instruction};
 	}
 	return n;
 }
@@ -305,6 +311,7 @@ static void take(const struct python *python)
 		.ident = (uint32_t)o->thread_ident,
 		.previous = (uint32_t)o->frame_previous,
 		.code = (uint32_t)o->frame_code,
+		.instruction = (uint32_t)o->frame_instruction,
 		.owner = (uint32_t)o->frame_owner,
 		.locals = (uint32_t)o->frame_locals,
 		.flags = (uint32_t)o->code_flags,

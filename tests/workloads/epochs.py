@@ -83,7 +83,8 @@ class Blind:
 
 def loader(data, **more):
     kind = Subclass if how == "subclass" else torch.utils.data.DataLoader
-    return kind(data, batch_size=4, drop_last=how == "last", num_workers=how == "persistent", persistent_workers=how == "persistent", **more)
+    return kind(data, batch_size=4, drop_last=how == "last", num_workers=how == "persistent", persistent_workers=how == "persistent",
+                multiprocessing_context="fork" if how == "persistent" else None, **more)
 
 
 def ahead(source):

@@ -1,6 +1,7 @@
 /* calls.c - see calls.h. Calls are sorted by their depth, so that each comes after the one that it is in. */
 #include "calls.h"
 
+#include "ids.h"
 #include "query.h"
 #include "recorded.h"
 
@@ -16,12 +17,12 @@
 #define PROFILER_STEPS "SELECT id FROM strings WHERE text GLOB 'ProfilerStep#[0-9]*'"
 
 /* What is not nested in a thread's other calls has no place in the tree. */
-#define CALLS                                                                                                          \
-	"SELECT id, parent, thread, name, duration, self, depth, 0 FROM operators "                                    \
-	"WHERE NOT flags & 2 AND (?1 = 0 OR step = ?1) UNION ALL "                                                     \
-	"SELECT id, parent, thread, name, duration, self, depth, name IN (" PROFILER_STEPS ") FROM ranges "            \
-	"WHERE NOT flags & 2 AND source <> 2 AND (?1 = 0 OR step = ?1)"
-_Static_assert(EVENT_FLAG_ASYNC == 2 && RANGE_SOURCE_NVTX_START_END == 2, "as the statement has them");
+#define OPERATORS                                                                                                      \
+	"SELECT count(profd_row(depth, id, parent, thread, name, duration, self, 0)) FROM operators WHERE NOT flags & 2 AND" REPORT_STEP
+#define RANGES                                                                                                         \
+	"SELECT count(profd_row(depth, id, parent, thread, name, duration, self, name IN (" PROFILER_STEPS "))) FROM " \
+	"ranges WHERE NOT flags & 2 AND source <> 2 AND" REPORT_STEP
+_Static_assert(EVENT_FLAG_ASYNC == 2 && RANGE_SOURCE_NVTX_START_END == 2, "as the statements have them");
 
 struct call {
 	int64_t id, parent, thread, name, total, self, device_total, device_self;
@@ -35,8 +36,7 @@ struct building {
 	const struct calls_options *options;
 	struct call *list; /* by depth */
 	size_t count, room;
-	size_t *by_id;	 /* open addressing: place of a call + 1 */
-	size_t id_slots; /* a power of two */
+	struct id_places places;
 	size_t node_room;
 	size_t *next;	     /* of a node: the next one in its bucket; 0: none */
 	size_t *buckets;     /* place of a node */
@@ -50,24 +50,21 @@ static uint64_t mix(uint64_t value)
 	return value ^ value >> 29;
 }
 
-static void read_calls(struct building *to, const struct reader *reader)
+static void take_call(void *context, sqlite3_value **row)
 {
-	sqlite3_stmt *statement = report_prepare(reader, CALLS);
+	struct building *to = context;
 
-	sqlite3_bind_int64(statement, 1, to->options->step);
-	while (report_next(reader, statement)) {
-		NEED_ROOM(to->list, to->count, to->room);
-		to->list[to->count++] = (struct call){
-			.id = sqlite3_column_int64(statement, 0),
-			.parent = sqlite3_column_int64(statement, 1),
-			.thread = sqlite3_column_int64(statement, 2),
-			.name = sqlite3_column_int64(statement, 3),
-			.total = figure_length(sqlite3_column_int64(statement, 4)),
-			.self = figure_length(sqlite3_column_int64(statement, 5)),
-			.depth = (uint16_t)sqlite3_column_int(statement, 6),
-			.profiler_step = sqlite3_column_int(statement, 7) != 0,
-		};
-	}
+	NEED_ROOM(to->list, to->count, to->room);
+	to->list[to->count++] = (struct call){
+		.id = int_of(row[1]),
+		.parent = int_of(row[2]),
+		.thread = int_of(row[3]),
+		.name = int_of(row[4]),
+		.total = figure_length(int_of(row[5])),
+		.self = figure_length(int_of(row[6])),
+		.depth = (uint16_t)int_of(row[0]),
+		.profiler_step = int_of(row[7]) != 0,
+	};
 }
 
 static void sort_by_depth(struct building *to)
@@ -86,45 +83,20 @@ static void sort_by_depth(struct building *to)
 	to->list = sorted;
 }
 
-static void index_ids(struct building *to)
-{
-	to->id_slots = 16;
-	while (to->id_slots < 2 * to->count)
-		to->id_slots *= 2;
-	to->by_id = need(calloc(to->id_slots, sizeof *to->by_id));
-	for (size_t i = 0; i < to->count; i++) {
-		size_t slot = mix((uint64_t)to->list[i].id) & (to->id_slots - 1);
-
-		/* Of several with one id the first has it. */
-		while (to->by_id[slot] && to->list[to->by_id[slot] - 1].id != to->list[i].id)
-			slot = (slot + 1) & (to->id_slots - 1);
-		if (!to->by_id[slot])
-			to->by_id[slot] = i + 1;
-	}
-}
-
 static struct call *find_call(const struct building *from, int64_t id)
 {
-	size_t slot = mix((uint64_t)id) & (from->id_slots - 1);
+	size_t place = id_places_find(&from->places, id);
 
-	for (; from->by_id[slot]; slot = (slot + 1) & (from->id_slots - 1))
-		if (from->list[from->by_id[slot] - 1].id == id)
-			return &from->list[from->by_id[slot] - 1];
-	return NULL;
+	return place == ID_PLACE_NONE ? NULL : &from->list[place];
 }
 
-/* Read by itself: a join would look for each operator in a table that few are in. */
-static void read_devices(struct building *to, const struct reader *reader)
+static void take_device(void *context, sqlite3_value **row)
 {
-	sqlite3_stmt *statement = report_prepare(reader, "SELECT id, self, total FROM range_devices");
+	struct call *call = find_call(context, int_of(row[0]));
 
-	while (report_next(reader, statement)) {
-		struct call *call = find_call(to, sqlite3_column_int64(statement, 0));
-
-		if (call) {
-			call->device_self = figure_length(sqlite3_column_int64(statement, 1));
-			call->device_total = figure_length(sqlite3_column_int64(statement, 2));
-		}
+	if (call) {
+		call->device_self = figure_length(int_of(row[1]));
+		call->device_total = figure_length(int_of(row[2]));
 	}
 }
 
@@ -215,16 +187,19 @@ void calls_read(struct calls *calls, const struct reader *reader, const struct c
 
 	*calls = (struct calls){0};
 	add_node(&to, (struct calls_node){0});
-	read_calls(&to, reader);
+	report_scan(reader, OPERATORS, options->step, take_call, &to);
+	report_scan(reader, RANGES, options->step, take_call, &to);
 	sort_by_depth(&to);
-	index_ids(&to);
+	id_places_make(&to.places, &to.list->id, sizeof *to.list, to.count);
 	/* Files of schema 1 have no table of the device's figures. */
 	if (report_attributed(reader))
-		read_devices(&to, reader);
+		/* Read by itself: a join would look for each operator in a table that few are in. */
+		report_scan(reader, "SELECT 1 FROM range_devices WHERE profd_row(id, self, total)", 0, take_device,
+			    &to);
 	for (size_t i = 0; i < to.count; i++)
 		place(&to, &to.list[i]);
 	free(to.list);
-	free(to.by_id);
+	id_places_free(&to.places);
 	free(to.next);
 	free(to.buckets);
 }

@@ -27,6 +27,7 @@ struct filter_spans {
 	size_t count, room;
 	unsigned phases; /* 0: all */
 	const struct breakdown_capture *breakdown;
+	struct breakdown_asked asked;
 };
 
 unsigned filter_parts(const struct filter *filter)
@@ -194,11 +195,12 @@ static bool find_spans(const struct reader *reader, const char *name, struct fil
 	return spans->count > 0;
 }
 
-static bool inside(const struct filter_spans *spans, int64_t thread, int64_t start)
+static bool inside(struct filter_spans *spans, int64_t thread, int64_t start)
 {
 	if (spans->thread >= 0 && thread != spans->thread)
 		return false;
-	if (spans->phases && !(spans->phases & 1u << breakdown_phase(spans->breakdown, (uint32_t)thread, start)))
+	if (spans->phases &&
+	    !(spans->phases & 1u << breakdown_phase(spans->breakdown, &spans->asked, (uint32_t)thread, start)))
 		return false;
 	if (!spans->ranged)
 		return true;
@@ -212,7 +214,7 @@ static bool inside(const struct filter_spans *spans, int64_t thread, int64_t sta
 /* SQL's in_part(thread, start) */
 static void in_part(sqlite3_context *context, int count, sqlite3_value **values)
 {
-	const struct filter_spans *spans = sqlite3_user_data(context);
+	struct filter_spans *spans = sqlite3_user_data(context);
 	bool known = count == 2 && sqlite3_value_type(values[0]) == SQLITE_INTEGER &&
 		     sqlite3_value_type(values[1]) == SQLITE_INTEGER;
 

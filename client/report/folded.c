@@ -1,10 +1,10 @@
 /* folded.c - see folded.h. No state. */
 #include "folded.h"
+#include "ids.h"
 #include "query.h"
 
 #include "client/ui/text.h"
 
-#include "proto/base/numbered.h"
 #include "proto/events.h"
 
 #include "store/fold_rule.h"
@@ -12,66 +12,43 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 
-#define OPERATORS "SELECT id, parent, name, step, thread, start, self, flags & 2 FROM operators"
+#define OPERATORS "SELECT 1 FROM operators WHERE profd_row(thread, id, parent, name, step, start, self, flags)"
 /* Ranges that are a parent's children too. */
 #define RANGES "SELECT parent FROM ranges WHERE parent IS NOT NULL AND NOT flags & 2 AND source <> 2"
-_Static_assert(EVENT_FLAG_ASYNC == 2 && RANGE_SOURCE_NVTX_START_END == 2, "as the statements have them");
+_Static_assert(EVENT_FLAG_ASYNC == 2 && RANGE_SOURCE_NVTX_START_END == 2, "as the statement has them");
 
 struct row {
 	int64_t id, parent; /* 0: none */
-	int64_t name;
-	bool async;
-	struct folded_operator operator;
+	struct fold_row fold;
+	int64_t step, start, self;
 };
 
 struct rows {
 	struct row *list;
 	size_t count, room;
-	struct numbered ids; /* struct fold_row of the operator of an id; of several the first has it */
+	struct id_places places; /* of several with one id the first has it */
 };
 
 static struct fold_row *find(const struct rows *rows, int64_t id)
 {
-	uint32_t number = id ? numbered_find(&rows->ids, id, 0, 0) : NUMBERED_NONE;
+	size_t place = id ? id_places_find(&rows->places, id) : ID_PLACE_NONE;
 
-	return number == NUMBERED_NONE ? NULL : numbered_at(&rows->ids, number);
+	return place == ID_PLACE_NONE ? NULL : &rows->list[place].fold;
 }
 
-static struct fold_row row_of(const struct row *row)
+static void take_operator(void *context, sqlite3_value **row)
 {
-	return (struct fold_row){.name = row->name, .thread = row->operator.thread, .apart = row->async};
-}
+	struct rows *rows = context;
 
-static void add_id(struct rows *rows, const struct row *row)
-{
-	size_t before = rows->ids.count;
-	struct fold_row *of_id = need(numbered_add(&rows->ids, row->id, 0, 0));
-
-	if (rows->ids.count > before)
-		*of_id = row_of(row);
-}
-
-static void read_operators(struct rows *rows, const struct reader *reader)
-{
-	sqlite3_stmt *statement = report_prepare(reader, OPERATORS);
-
-	while (report_next(reader, statement)) {
-		NEED_ROOM(rows->list, rows->count, rows->room);
-		struct row *row = &rows->list[rows->count++];
-
-		*row = (struct row){
-			.id = sqlite3_column_int64(statement, 0),
-			.parent = sqlite3_column_int64(statement, 1),
-			.name = sqlite3_column_int64(statement, 2),
-			.async = sqlite3_column_int(statement, 7) != 0,
-			.operator= {.step = sqlite3_column_int64(statement, 3),
-				    .thread = sqlite3_column_int64(statement, 4),
-				    .start = sqlite3_column_int64(statement, 5),
-				    .self = sqlite3_column_int64(statement, 6)},
-		};
-		if (row->id)
-			add_id(rows, row);
-	}
+	NEED_ROOM(rows->list, rows->count, rows->room);
+	rows->list[rows->count++] = (struct row){
+		.id = int_of(row[1]),
+		.parent = int_of(row[2]),
+		.fold = {.name = int_of(row[3]), .thread = int_of(row[0]), .apart = int_of(row[7]) & EVENT_FLAG_ASYNC},
+		.step = int_of(row[4]),
+		.start = int_of(row[5]),
+		.self = int_of(row[6]),
+	};
 }
 
 static void count_child(const struct rows *rows, int64_t parent)
@@ -87,7 +64,7 @@ static void count_children(const struct rows *rows, const struct reader *reader)
 	sqlite3_stmt *ranges = report_prepare(reader, RANGES);
 
 	for (size_t i = 0; i < rows->count; i++)
-		if (!rows->list[i].async)
+		if (!rows->list[i].fold.apart)
 			count_child(rows, rows->list[i].parent);
 	while (report_next(reader, ranges))
 		count_child(rows, sqlite3_column_int64(ranges, 0));
@@ -96,22 +73,28 @@ static void count_children(const struct rows *rows, const struct reader *reader)
 static bool is_folded(const struct rows *rows, const struct row *row)
 {
 	const struct fold_row *parent = row->id ? find(rows, row->parent) : NULL;
-	struct fold_row own = row_of(row);
 
-	return parent && fold_row_is_folded(&own, parent);
+	return parent && fold_row_is_folded(&row->fold, parent);
 }
 
 void folded_each(const struct reader *reader, void (*take)(void *context, const struct folded_operator *operator),
 		 void *context)
 {
-	struct rows rows = {.ids = {.bytes = sizeof(struct fold_row)}};
+	struct rows rows = {0};
 
-	read_operators(&rows, reader);
+	report_scan(reader, OPERATORS, 0, take_operator, &rows);
+	id_places_make(&rows.places, rows.list ? &rows.list->id : NULL, sizeof *rows.list, rows.count);
 	count_children(&rows, reader);
 	for (size_t i = 0; i < rows.count; i++) {
-		rows.list[i].operator.folded = is_folded(&rows, &rows.list[i]);
-		take(context, &rows.list[i].operator);
+		const struct row *row = &rows.list[i];
+		const struct folded_operator operator= {.step = row->step,
+							.thread = row->fold.thread,
+							.start = row->start,
+							.self = row->self,
+							.folded = is_folded(&rows, row)};
+
+		take(context, &operator);
 	}
-	numbered_deinit(&rows.ids);
+	id_places_free(&rows.places);
 	free(rows.list);
 }

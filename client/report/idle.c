@@ -63,9 +63,10 @@ static int64_t middle_of(const struct breakdown_stretch *stretch)
 }
 
 /* In which the step's thread was at its middle. */
-static enum phase phase_of(const struct breakdown_capture *capture, const struct breakdown_stretch *stretch)
+static enum phase phase_of(const struct breakdown_capture *capture, struct breakdown_asked *asked,
+			   const struct breakdown_stretch *stretch)
 {
-	return breakdown_phase(capture, capture->breakdown.step_thread, middle_of(stretch));
+	return breakdown_phase(capture, asked, capture->breakdown.step_thread, middle_of(stretch));
 }
 
 static void add(struct table *table, sqlite3_stmt *names, const struct breakdown_capture *capture,
@@ -75,7 +76,7 @@ static void add(struct table *table, sqlite3_stmt *names, const struct breakdown
 	const struct breakdown_stretch *stretch = row->stretch;
 	const struct breakdown_idle *idle = &row->device->idles[stretch->idle];
 	int64_t middle = middle_of(stretch);
-	enum phase phase = phase_of(capture, stretch);
+	enum phase phase = phase_of(capture, &(struct breakdown_asked){0}, stretch);
 	uint32_t thread = breakdown_launcher(breakdown, idle);
 	size_t step = breakdown_step_of(breakdown, stretch->start);
 
@@ -105,14 +106,12 @@ static void add(struct table *table, sqlite3_stmt *names, const struct breakdown
 }
 
 /* A stretch is of the phase that stands beside it. */
-static bool is_shown(const struct breakdown_capture *capture, const struct report_options *options,
-		     const struct breakdown_stretch *stretch)
+static bool is_shown(const struct breakdown_capture *capture, struct breakdown_asked *asked,
+		     const struct report_options *options, const struct breakdown_stretch *stretch)
 {
-	size_t step = breakdown_step_of(&capture->breakdown, stretch->start);
-
-	if (options->step && (step == SIZE_MAX || (int64_t)step + 1 != options->step))
+	if (options->step && breakdown_step_of(&capture->breakdown, stretch->start) != (size_t)options->step - 1)
 		return false;
-	return filter_has_phase(options->filter, phase_of(capture, stretch));
+	return !options->filter || filter_has_phase(options->filter, phase_of(capture, asked, stretch));
 }
 
 /* More than anybody reads: the longest of them, and how many there are. */
@@ -141,6 +140,7 @@ struct table *report_idle(const struct reader *reader, const struct report_optio
 	struct table *table = table_new(columns, sizeof columns / sizeof *columns);
 	struct breakdown_capture own;
 	struct idle_row_of *rows = NULL;
+	struct breakdown_asked asked = {0};
 	size_t count = 0, all = 0;
 
 	if (!report_gpu(reader))
@@ -156,7 +156,7 @@ struct table *report_idle(const struct reader *reader, const struct report_optio
 			continue;
 		for (size_t i = 0; i < device->stretch_count; i++)
 			if (device->stretches[i].row == DEVICE_IDLE &&
-			    is_shown(capture, options, &device->stretches[i]))
+			    is_shown(capture, &asked, options, &device->stretches[i]))
 				rows[count++] = (struct idle_row_of){device, &device->stretches[i]};
 	}
 	size_t kept = keep_longest(rows, count);

@@ -48,3 +48,67 @@ void ids_free(struct ids *ids)
 	free(ids->table);
 	*ids = (struct ids){0};
 }
+
+/* So many times as many distances as ids are worth it. */
+#define SPREAD 8
+
+static int64_t id_at(const int64_t *ids, size_t stride, size_t place)
+{
+	return *(const int64_t *)(const void *)((const char *)ids + place * stride);
+}
+
+static void find_distances(struct id_places *places, const int64_t *ids, size_t stride, size_t count)
+{
+	int64_t least = INT64_MAX, most = INT64_MIN, far;
+
+	for (size_t i = 0; i < count; i++) {
+		int64_t id = id_at(ids, stride, i);
+
+		least = id < least ? id : least;
+		most = id > most ? id : most;
+	}
+	if (!count || __builtin_sub_overflow(most, least, &far) || (uint64_t)far / SPREAD >= count)
+		return;
+	places->least = least;
+	places->distances = (size_t)far + 1;
+	places->by_distance = need(calloc(places->distances, sizeof *places->by_distance));
+}
+
+void id_places_make(struct id_places *ret, const int64_t *ids, size_t stride, size_t count)
+{
+	*ret = (struct id_places){0};
+	find_distances(ret, ids, stride, count);
+	for (size_t i = 0; i < count; i++) {
+		int64_t id = id_at(ids, stride, i);
+
+		if (ret->by_distance) {
+			size_t *place = &ret->by_distance[id - ret->least];
+
+			*place = *place ? *place : i + 1;
+		} else {
+			struct id_entry *entry = ids_make(&ret->sparse, id);
+
+			entry->value = entry->value ? entry->value : (int64_t)i + 1;
+		}
+	}
+}
+
+size_t id_places_find(const struct id_places *places, int64_t id)
+{
+	const struct id_entry *entry;
+
+	if (places->by_distance) {
+		uint64_t distance = (uint64_t)id - (uint64_t)places->least;
+
+		return distance < places->distances ? places->by_distance[distance] - 1 : ID_PLACE_NONE;
+	}
+	entry = ids_find(&places->sparse, id);
+	return entry ? (size_t)entry->value - 1 : ID_PLACE_NONE;
+}
+
+void id_places_free(struct id_places *places)
+{
+	free(places->by_distance);
+	ids_free(&places->sparse);
+	*places = (struct id_places){0};
+}

@@ -64,11 +64,11 @@ struct row {
 	char *text;
 };
 
+/* `l` has the launches of the part that is shown; without a part it is `m`. */
 #define LOAD(name, table, joins)                                                                                       \
-	"SELECT r.start, r.duration, r.device, r.stream, " name ", l.step, m.start, m.duration, m.range, a.name, "     \
-	"l.correlation FROM main." table " r LEFT JOIN main.launches m ON m.correlation = r.correlation LEFT JOIN "    \
-	"launches l ON l.correlation = r.correlation LEFT JOIN main.api_calls a ON a.rowid = m.api " joins             \
-	" WHERE r.start IS NOT NULL"
+	"SELECT r.start, r.duration, r.device, r.stream, " name ", %1$s.step, m.start, m.duration, m.range, a.name, "  \
+	"%1$s.correlation FROM main." table " r LEFT JOIN main.launches m ON m.correlation = r.correlation %2$s "      \
+	"LEFT JOIN main.api_calls a ON a.rowid = m.api " joins " WHERE r.start IS NOT NULL"
 
 static const char *const loads[] = {
 	[KERNEL] = LOAD("coalesce(n.name, r.name)", "kernel_records", "LEFT JOIN kernel_names n ON n.mangled = r.name"),
@@ -77,10 +77,15 @@ static const char *const loads[] = {
 	[GRAPH] = LOAD("r.graph", "graph_records", ""),
 };
 
-static void load(const struct reader *reader, struct operations *to, enum kind kind)
+static void load(const struct reader *reader, struct operations *to, enum kind kind, bool part)
 {
-	sqlite3_stmt *statement = report_prepare(reader, loads[kind]);
+	char *sql;
 
+	if (asprintf(&sql, loads[kind], part ? "l" : "m",
+		     part ? "LEFT JOIN launches l ON l.correlation = r.correlation" : "") < 0)
+		need(NULL);
+	sqlite3_stmt *statement = report_prepare(reader, sql);
+	free(sql);
 	while (report_next(reader, statement)) {
 		int64_t start = figure_time(sqlite3_column_int64(statement, 0));
 		bool called = sqlite3_column_type(statement, 6) != SQLITE_NULL;
@@ -110,25 +115,35 @@ static int by_stream(const void *a, const void *b)
 	return ORDER(one->device, other->device) ?: ORDER(one->stream, other->stream) ?: ORDER(one->start, other->start);
 }
 
-/* The names of the ranges and operators that launched something: id -> id of strings. */
-static void name_ranges(const struct reader *reader, const struct operations *operations, struct ids *names)
+/* The ranges and operators that launched something. */
+struct callers {
+	struct id_places places; /* of operations, by their range */
+	int64_t *names;		 /* by place; ids of strings */
+};
+
+static void take_name(void *context, sqlite3_value **row)
 {
-	static const char *const queries[] = {"SELECT id, name FROM main.operators WHERE id IS NOT NULL",
-					      "SELECT id, name FROM main.ranges WHERE id IS NOT NULL"};
+	struct callers *callers = context;
+	size_t place = id_places_find(&callers->places, int_of(row[1]));
 
-	for (size_t i = 0; i < operations->count; i++)
-		if (operations->list[i].range)
-			ids_make(names, operations->list[i].range);
-	for (size_t i = 0; i < sizeof queries / sizeof *queries; i++) {
-		sqlite3_stmt *statement = report_prepare(reader, queries[i]);
+	if (place != ID_PLACE_NONE)
+		callers->names[place] = int_of(row[0]);
+}
 
-		while (report_next(reader, statement)) {
-			struct id_entry *entry = ids_find(names, sqlite3_column_int64(statement, 0));
+#define NAMES(table) "SELECT count(profd_row(name, id)) FROM main." table " WHERE id IS NOT NULL"
 
-			if (entry)
-				entry->value = sqlite3_column_int64(statement, 1);
-		}
-	}
+static void name_callers(const struct reader *reader, const struct operations *operations, struct callers *ret)
+{
+	id_places_make(&ret->places, &operations->list->range, sizeof *operations->list, operations->count);
+	ret->names = need(calloc(operations->count, sizeof *ret->names));
+	report_scan(reader, NAMES("operators"), 0, take_name, ret);
+	report_scan(reader, NAMES("ranges"), 0, take_name, ret);
+}
+
+/* 0: not known. */
+static int64_t caller_of(const struct callers *callers, const struct operation *operation)
+{
+	return operation->range ? callers->names[id_places_find(&callers->places, operation->range)] : 0;
 }
 
 struct rows {
@@ -195,19 +210,18 @@ static bool is_shown(const struct operation *operation, const struct report_opti
 	       (operation->launched || !(filter_parts(filter) & FILTER_HOST));
 }
 
-static void add_up(const struct operations *operations, const struct ids *names, const struct report_options *options,
-		   struct rows *rows)
+static void add_up(const struct operations *operations, const struct callers *callers,
+		   const struct report_options *options, struct rows *rows)
 {
 	int64_t before = INT64_MIN;
 
 	for (size_t i = 0; i < operations->count; i++) {
 		const struct operation *operation = &operations->list[i];
-		const struct id_entry *within = operation->range ? ids_find(names, operation->range) : NULL;
 
 		if (i && (operation[-1].device != operation->device || operation[-1].stream != operation->stream))
 			before = INT64_MIN;
 		if (is_shown(operation, options))
-			add(row_of(rows, operation, within ? within->value : 0), operation, before);
+			add(row_of(rows, operation, caller_of(callers, operation)), operation, before);
 		before = operation->end > before ? operation->end : before;
 	}
 }
@@ -322,17 +336,19 @@ struct table *report_launches(const struct reader *reader, const struct report_o
 {
 	struct table *table = table_new(COUNTED(columns));
 	struct operations operations = {0};
-	struct ids names = {0}, first = {0};
+	struct callers callers = {0};
+	struct ids first = {0};
 	struct rows rows = {.first = &first};
 
 	if (!report_gpu(reader))
 		return table;
 	for (int kind = KERNEL; kind <= GRAPH; kind++)
-		load(reader, &operations, (enum kind)kind);
-	if (operations.count)
+		load(reader, &operations, (enum kind)kind, options->filter != NULL);
+	if (operations.count) {
 		qsort(operations.list, operations.count, sizeof *operations.list, by_stream);
-	name_ranges(reader, &operations, &names);
-	add_up(&operations, &names, options, &rows);
+		name_callers(reader, &operations, &callers);
+	}
+	add_up(&operations, &callers, options, &rows);
 	fill(reader, table, &rows, options);
 	table_note(
 		table,
@@ -340,7 +356,8 @@ struct table *report_launches(const struct reader *reader, const struct report_o
 	free(operations.list);
 	free(rows.list);
 	free(rows.next);
-	ids_free(&names);
+	id_places_free(&callers.places);
+	free(callers.names);
 	ids_free(&first);
 	return table;
 }

@@ -33,11 +33,10 @@ static void name_api(struct table *table, sqlite3_stmt *row)
 #define SQL(told)                                                                                                                \
 	"WITH few AS MATERIALIZED (SELECT a.rowid AS call, a.step AS step, a.thread AS thread, a.start AS start, a.duration AS " \
 	"duration, a.domain AS domain, a.result <> 0 AS failed, s.text AS name FROM main.api_calls a JOIN strings s ON "         \
-	"s.id = a.name WHERE s.text GLOB 'cudaMalloc*' OR s.text GLOB 'cudaFree*' OR s.text GLOB 'cudaHostAlloc*' OR "           \
-	"s.text GLOB 'cuMemAlloc*' OR s.text GLOB 'cuMemFree*' OR s.text GLOB 'cuMemHostAlloc*' OR s.text GLOB "                 \
-	"'*MemCreate*' OR s.text GLOB '*MemRelease*' OR s.text GLOB '*MemMap*' OR s.text GLOB '*MemUnmap*' OR "                  \
-	"s.text GLOB 'hip*Malloc*' OR s.text GLOB 'hipFree*' OR s.text GLOB 'hipHost[FA]*' OR s.text GLOB "                      \
-	"'hipMemAlloc*'), "                                                                                                      \
+	"s.id = a.name WHERE a.name IN (SELECT id FROM strings WHERE text GLOB 'cudaMalloc*' OR text GLOB 'cudaFree*' OR "       \
+	"text GLOB 'cudaHostAlloc*' OR text GLOB 'cuMemAlloc*' OR text GLOB 'cuMemFree*' OR text GLOB 'cuMemHostAlloc*' OR "     \
+	"text GLOB '*MemCreate*' OR text GLOB '*MemRelease*' OR text GLOB '*MemMap*' OR text GLOB '*MemUnmap*' OR "              \
+	"text GLOB 'hip*Malloc*' OR text GLOB 'hipFree*' OR text GLOB 'hipHost[FA]*' OR text GLOB 'hipMemAlloc*')), "            \
 	"nested AS MATERIALIZED (SELECT *, max(iif(domain = 1, NULL, start + duration)) OVER (PARTITION BY thread "              \
 	"ORDER BY start, duration DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS outer FROM few), "                   \
 	"own AS MATERIALIZED (SELECT *, lead(1) OVER (PARTITION BY thread, step, name ORDER BY start) AS again FROM "            \

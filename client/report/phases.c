@@ -70,20 +70,22 @@ static void add_stretches(struct sums *sums, const struct breakdown *breakdown, 
 	}
 }
 
+/* To what operators and launches are added. */
 struct operators {
 	struct sums *sums;
 	const struct breakdown_capture *capture;
 	const struct report_options *options;
+	struct breakdown_asked asked;
 };
 
 /* What is one call with its parent counts in its time alone. */
 static void add_operator(void *context, const struct folded_operator *operator)
 {
-	const struct operators *to = context;
+	struct operators *to = context;
 
 	if (to->options->step && operator->step != to->options->step)
 		return;
-	enum phase phase = breakdown_phase(to->capture, (uint32_t) operator->thread, operator->start);
+	enum phase phase = breakdown_phase(to->capture, &to->asked, (uint32_t) operator->thread, operator->start);
 
 	if (!filter_has_phase(to->options->filter, phase))
 		return;
@@ -93,24 +95,17 @@ static void add_operator(void *context, const struct folded_operator *operator)
 }
 
 /* Of a launch whose call is missing nobody knows when it was. */
-static void add_launches(struct sums *sums, const struct reader *reader, const struct breakdown_capture *capture,
-			 const struct report_options *options)
+static void add_launch(void *context, sqlite3_value **row)
 {
-	sqlite3_stmt *row = report_prepare(reader, "SELECT thread, start, device_time FROM launches WHERE" REPORT_STEP);
+	struct operators *to = context;
+	enum phase phase = sqlite3_value_type(row[1]) == SQLITE_INTEGER
+				   ? breakdown_phase(to->capture, &to->asked, (uint32_t)int_of(row[0]), int_of(row[1]))
+				   : PHASE_NONE;
 
-	sqlite3_bind_int64(row, 1, options->step);
-	while (report_next(reader, row)) {
-		bool known = sqlite3_column_type(row, 1) == SQLITE_INTEGER;
-		enum phase phase = known ? breakdown_phase(capture, (uint32_t)sqlite3_column_int64(row, 0),
-							   sqlite3_column_int64(row, 1))
-					 : PHASE_NONE;
-		int64_t time = sqlite3_column_int64(row, 2);
-
-		if (!filter_has_phase(options->filter, phase))
-			continue;
-		figure_add(&sums->device[phase], time);
-		figure_add(&sums->all_device, time);
-	}
+	if (!filter_has_phase(to->options->filter, phase))
+		return;
+	figure_add(&to->sums->device[phase], int_of(row[2]));
+	figure_add(&to->sums->all_device, int_of(row[2]));
 }
 
 static void set_share(struct table *table, size_t column, int64_t part, int64_t whole)
@@ -156,9 +151,12 @@ struct table *report_phases(const struct reader *reader, const struct report_opt
 		add_times(&sums, &breakdown->steps[i]);
 	if (first < last)
 		add_stretches(&sums, breakdown, breakdown->steps[first].start, breakdown->steps[last - 1].end);
-	folded_each(reader, add_operator, &(struct operators){&sums, capture, options});
+	struct operators operators = {.sums = &sums, .capture = capture, .options = options};
+	folded_each(reader, add_operator, &operators);
 	if (gpu)
-		add_launches(&sums, reader, capture, options);
+		report_scan(reader,
+			    "SELECT count(profd_row(thread, start, device_time)) FROM launches WHERE" REPORT_STEP,
+			    options->step, add_launch, &operators);
 	for (unsigned i = 1; i <= PHASE_COUNT; i++) {
 		/* What is in none comes last. */
 		enum phase phase = i % PHASE_COUNT;

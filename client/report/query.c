@@ -6,6 +6,8 @@
 #include "recorded.h"
 #include "views.h"
 
+#include "store/breakdown/load.h"
+
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +40,27 @@ bool report_next(const struct reader *reader, sqlite3_stmt *statement)
 		report_damaged(reader);
 	sqlite3_finalize(statement);
 	return false;
+}
+
+static bool may_go_on(void *context)
+{
+	return bounds_row(context);
+}
+
+void report_scan(const struct reader *reader, const char *sql, int64_t step,
+		 void (*take)(void *context, sqlite3_value **row), void *context)
+{
+	const struct breakdown_watch watch = {.row = may_go_on, .context = reader->bounds};
+	struct scan scan;
+
+	scan_begin(&scan, reader->db, &watch);
+	scan.parameter = step;
+	scan_table(&scan, sql, take, context);
+	scan_end(&scan);
+	if (scan.error == SQLITE_NOMEM)
+		need(NULL);
+	if (scan.error)
+		report_damaged(reader);
 }
 
 void report_cell(struct table *table, size_t column, sqlite3_stmt *statement, int from)

@@ -5,6 +5,8 @@
 #include "client/reader/reader.h"
 #include "client/ui/table.h"
 
+#include "store/breakdown/scan.h"
+
 struct report_options;
 
 /* What a query's WHERE needs to show one step alone: parameter 1 is report_options.step. */
@@ -25,6 +27,10 @@ _Noreturn void report_damaged(const struct reader *reader);
 sqlite3_stmt *report_prepare(const struct reader *reader, const char *sql);
 /* sqlite3_step: true while there are rows; ends the program as above on an error; finalizes at the end. */
 bool report_next(const struct reader *reader, sqlite3_stmt *statement);
+/* Calls `take` for each row, as scan_table() does it, which `sql` is for; ?1 is the step, or 0. For tables of many rows. Ends the program as above on an
+ * error. */
+void report_scan(const struct reader *reader, const char *sql, int64_t step,
+		 void (*take)(void *context, sqlite3_value **row), void *context);
 /* A cell from a result column: integer, text, or empty for NULL. */
 void report_cell(struct table *table, size_t column, sqlite3_stmt *statement, int from);
 

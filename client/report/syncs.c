@@ -86,8 +86,8 @@ static void load_calls(const struct reader *reader, struct waits *waits, int64_t
 	sqlite3_stmt *statement = report_prepare(
 		reader,
 		"SELECT a.thread, a.start, a.duration, a.result <> 0, a.name, s.text FROM api_calls a JOIN strings s ON s.id = a.name WHERE "
-		"(s.text GLOB '*Synchronize*' OR s.text GLOB '*Memcpy*' AND s.text NOT GLOB '*Async*' AND s.text NOT GLOB "
-		"'*Batch*') AND (?1 = 0 OR a.step = ?1) ORDER BY a.thread, a.start, a.duration DESC");
+		"a.name IN (SELECT id FROM strings WHERE text GLOB '*Synchronize*' OR text GLOB '*Memcpy*' AND text NOT GLOB "
+		"'*Async*' AND text NOT GLOB '*Batch*') AND (?1 = 0 OR a.step = ?1) ORDER BY a.thread, a.start, a.duration DESC");
 	int64_t thread = 0, end = INT64_MIN;
 
 	sqlite3_bind_int64(statement, 1, step);
@@ -157,24 +157,21 @@ static size_t first_from(const struct waits *waits, int64_t thread, int64_t star
 }
 
 /* The innermost is the deepest. */
-static void find_operators(const struct reader *reader, struct waits *waits, const char *sql)
+static void take_operator(void *context, sqlite3_value **row)
 {
-	sqlite3_stmt *statement = report_prepare(reader, sql);
+	struct waits *waits = context;
+	int64_t thread = int_of(row[1]), start = figure_time(int_of(row[2]));
+	int64_t end = start + figure_length(int_of(row[3])), depth = int_of(row[0]);
 
-	while (report_next(reader, statement)) {
-		int64_t thread = sqlite3_column_int64(statement, 0),
-			start = figure_time(sqlite3_column_int64(statement, 1));
-		int64_t end = start + figure_length(sqlite3_column_int64(statement, 2));
-		int64_t depth = sqlite3_column_int64(statement, 3);
-
-		for (size_t i = first_from(waits, thread, start);
-		     i < waits->count && waits->list[i].thread == thread && waits->list[i].start < end; i++)
-			if (depth > waits->list[i].depth) {
-				waits->list[i].depth = depth;
-				waits->list[i].within = sqlite3_column_int64(statement, 4);
-			}
-	}
+	for (size_t i = first_from(waits, thread, start);
+	     i < waits->count && waits->list[i].thread == thread && waits->list[i].start < end; i++)
+		if (depth > waits->list[i].depth) {
+			waits->list[i].depth = depth;
+			waits->list[i].within = int_of(row[4]);
+		}
 }
+
+#define CALLED(table) "SELECT count(profd_row(depth, thread, start, duration, name)) FROM " table " WHERE NOT flags & 2"
 
 struct row {
 	int64_t kind, within, call;
@@ -299,10 +296,8 @@ struct table *report_syncs(const struct reader *reader, const struct report_opti
 		if (!stand_in)
 			find_calls(reader, &waits);
 		qsort(waits.list, waits.count, sizeof *waits.list, by_place);
-		find_operators(reader, &waits,
-			       "SELECT thread, start, duration, depth, name FROM operators WHERE NOT flags & 2");
-		find_operators(reader, &waits,
-			       "SELECT thread, start, duration, depth, name FROM ranges WHERE NOT flags & 2");
+		report_scan(reader, CALLED("operators"), 0, take_operator, &waits);
+		report_scan(reader, CALLED("ranges"), 0, take_operator, &waits);
 		qsort(waits.list, waits.count, sizeof *waits.list, by_row);
 		fill(reader, table, rows, add_up(&waits, rows), options);
 	}

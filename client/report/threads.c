@@ -130,22 +130,30 @@ static char *folded_names(const struct reader *reader, const struct report_optio
 	return list;
 }
 
+struct operators {
+	struct threads *threads, names;
+};
+
+static void take_operator(void *context, sqlite3_value **row)
+{
+	struct operators *to = context;
+	struct thread *thread = thread_of(to->threads, int_of(row[0]));
+
+	thread->figures[H_OPERATORS]++;
+	add(&thread->figures[H_SELF], int_of(row[1]));
+	thread_of(&to->names, int_of(row[2]))->figures[H_OPERATORS]++;
+}
+
 static void count_operators(const struct reader *reader, struct threads *threads, const struct report_options *options)
 {
-	sqlite3_stmt *statement = report_prepare(reader, "SELECT thread, self, name FROM operators WHERE" REPORT_STEP);
-	struct threads names = {0};
+	struct operators operators = {.threads = threads};
+	sqlite3_stmt *statement;
 	char *list, *sql;
 
-	sqlite3_bind_int64(statement, 1, options->step);
-	while (report_next(reader, statement)) {
-		struct thread *thread = thread_of(threads, sqlite3_column_int64(statement, 0));
-
-		thread->figures[H_OPERATORS]++;
-		add(&thread->figures[H_SELF], sqlite3_column_int64(statement, 1));
-		thread_of(&names, sqlite3_column_int64(statement, 2))->figures[H_OPERATORS]++;
-	}
-	list = folded_names(reader, options, &names);
-	free(names.table);
+	report_scan(reader, "SELECT count(profd_row(thread, self, name)) FROM operators WHERE" REPORT_STEP,
+		    options->step, take_operator, &operators);
+	list = folded_names(reader, options, &operators.names);
+	free(operators.names.table);
 	if (!list)
 		return;
 	if (asprintf(&sql,

@@ -95,44 +95,47 @@ static void take_follower(struct breakdown_capture *capture, uint32_t thread)
 		capture->followers[capture->follower_count++] = thread;
 }
 
-/* Where there are stacks they come last in the row. */
+/* Columns of operators. Where there are stacks they come last in the row. */
+enum { O_SEQUENCE, O_START, O_DURATION, O_NAME, O_THREAD, O_SCOPE, O_FLAGS, O_STACK };
+
 static enum purpose stack_purpose(const struct load *load, sqlite3_value **row)
 {
-	return load->operator_stacks ? purposes_of(&load->purposes, int_of(row[7])) : PURPOSE_NONE;
+	return load->operator_stacks ? purposes_of(&load->purposes, int_of(row[O_STACK])) : PURPOSE_NONE;
 }
 
 static void take_operator(void *context, sqlite3_value **row)
 {
 	struct load *load = context;
-	if (int_of(row[6]) & EVENT_FLAG_ASYNC)
+	if (int_of(row[O_FLAGS]) & EVENT_FLAG_ASYNC)
 		return;
-	struct meaning name = meaning_of(&load->meanings, int_of(row[2]));
-	int64_t start = time_of(row[0]), end = end_of(start, int_of(row[1]));
-	uint32_t thread = (uint32_t)int_of(row[3]);
+	int64_t id = int_of(row[O_NAME]);
+	struct meaning name = meaning_of(&load->meanings, id);
+	int64_t start = time_of(row[O_START]), end = end_of(start, int_of(row[O_DURATION]));
+	uint32_t thread = (uint32_t)int_of(row[O_THREAD]);
 	bool on_step_thread = thread == load->capture->breakdown.step_thread;
 	load->capture->host = true;
 	collections_take(&load->capture->collections, thread, start, end);
 	if (on_step_thread)
 		compilations_take(load->compilations, start, end, &name);
 	if (name.phase != PHASE_NONE) {
-		mark(load, &name, thread, start, end, int_of(row[2]));
+		mark(load, &name, thread, start, end, id);
 		return;
 	}
-	activity_add_named(&load->capture->activity, thread, start, end, (enum doing)name.doing,
-			   (uint32_t)int_of(row[2]));
-	bool backward = name.backward || int_of(row[5]) == 1;
+	activity_add_named(&load->capture->activity, thread, start, end, (enum doing)name.doing, (uint32_t)id);
+	bool backward = name.backward || int_of(row[O_SCOPE]) == 1;
 	if (backward)
 		take_follower(load->capture, thread);
 	/* What other threads do says nothing of the step's phases, unless it is backward. */
 	if (backward || on_step_thread)
-		phases_add(&load->phases, &(struct phases_operator){.start = start,
-								    .end = end,
-								    .sequence = phases_sequence(int_of(row[4])),
-								    .on_step_thread = on_step_thread,
-								    .backward = backward,
-								    .takes_tensor = name.takes_tensor,
-								    .purpose = stack_purpose(load, row) & 7,
-								    .network = name.network});
+		phases_add(&load->phases,
+			   &(struct phases_operator){.start = start,
+						     .end = end,
+						     .sequence = phases_sequence(int_of(row[O_SEQUENCE])),
+						     .on_step_thread = on_step_thread,
+						     .backward = backward,
+						     .takes_tensor = name.takes_tensor,
+						     .purpose = stack_purpose(load, row) & 7,
+						     .network = name.network});
 }
 
 static void take_range(void *context, sqlite3_value **row)
@@ -168,8 +171,8 @@ static void read_host(struct load *load)
 	scan_table(
 		&load->scan,
 		load->operator_stacks
-			? "SELECT 1 FROM operators WHERE profd_row(start, duration, name, thread, sequence, scope, flags, stack)"
-			: "SELECT 1 FROM operators WHERE profd_row(start, duration, name, thread, sequence, scope, flags)",
+			? "SELECT 1 FROM operators WHERE profd_row(sequence, start, duration, name, thread, scope, flags, stack)"
+			: "SELECT 1 FROM operators WHERE profd_row(sequence, start, duration, name, thread, scope, flags)",
 		take_operator, load);
 	scan_table(&load->scan, "SELECT 1 FROM ranges WHERE profd_row(start, duration, name, thread, source, flags)",
 		   take_range, load);
@@ -338,12 +341,17 @@ bool breakdown_follows(const struct breakdown_capture *capture, uint32_t thread)
 	return false;
 }
 
-enum phase breakdown_phase(const struct breakdown_capture *capture, uint32_t thread, int64_t time)
+enum phase breakdown_phase(const struct breakdown_capture *capture, struct breakdown_asked *asked, uint32_t thread,
+			   int64_t time)
 {
-	if (breakdown_follows(capture, thread))
-		thread = capture->breakdown.step_thread;
-	const struct activity_thread *known = activity_find(&capture->activity, thread);
-	size_t at = known ? activity_at(known, time) : 0;
+	if (!asked->thread || asked->number != thread)
+		*asked = (struct breakdown_asked){
+			.number = thread,
+			.thread = activity_find(&capture->activity, breakdown_follows(capture, thread)
+									    ? capture->breakdown.step_thread
+									    : thread)};
+	const struct activity_thread *known = asked->thread;
+	size_t at = known ? activity_near(known, time, &asked->near) : 0;
 	return known && at < known->count && activity_start(known, at) <= time
 		       ? (enum phase)activity_segment(known, at).phase
 		       : PHASE_NONE;

@@ -50,8 +50,15 @@ bool breakdown_capture_load(sqlite3 *db, const struct breakdown_watch *watch, st
 /* The steps alone, and which sides were recorded. */
 bool breakdown_capture_steps(sqlite3 *db, const struct breakdown_watch *watch, struct breakdown_capture *ret,
 			     int *ret_error);
+/* Where it was asked for last, zeros at first: the next time is mostly near, on the same thread. */
+struct breakdown_asked {
+	uint32_t number;
+	const struct activity_thread *thread; /* whose phases the thread has */
+	size_t near;
+};
 /* The phase in which a thread was at a time; of a capture that was read as a whole. */
-enum phase breakdown_phase(const struct breakdown_capture *capture, uint32_t thread, int64_t time);
+enum phase breakdown_phase(const struct breakdown_capture *capture, struct breakdown_asked *asked, uint32_t thread,
+			   int64_t time);
 /* Did the thread run a backward for the one that steps? */
 bool breakdown_follows(const struct breakdown_capture *capture, uint32_t thread);
 /* The phases (bits) in which any thread was. */

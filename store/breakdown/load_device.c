@@ -32,7 +32,7 @@ struct load_device {
 struct ids {
 	int64_t *items;
 	size_t count, room;
-	size_t near; /* where the last one was found */
+	size_t near; /* the first that is not less than the one that was asked for last */
 };
 
 struct load {
@@ -75,14 +75,21 @@ static void ids_sort(struct ids *ids)
 	sort_if_needed(ids->items, ids->count, sizeof *ids->items, by_value);
 }
 
-/* Its place, SIZE_MAX: it is not there. Most are asked for in order: looks first behind where the last one was. */
+/* The first that is not less. Most are asked for in order: looks first at where the last one was, and behind it. */
+static size_t ids_from(const struct ids *ids, int64_t wanted)
+{
+	if (!ids->near || ids->items[ids->near - 1] < wanted)
+		for (size_t i = ids->near; i < ids->near + 4; i++)
+			if (i == ids->count || ids->items[i] >= wanted)
+				return i;
+	return ARRAY_BEFORE(ids->count, middle, ids->items[middle] < wanted);
+}
+
+/* Its place, SIZE_MAX: it is not there. */
 static size_t ids_find(struct ids *ids, int64_t wanted)
 {
-	for (size_t i = ids->near; i < ids->count && i < ids->near + 3; i++)
-		if (ids->items[i] == wanted)
-			return ids->near = i;
-	size_t found = ARRAY_BEFORE(ids->count, middle, ids->items[middle] < wanted);
-	return found < ids->count && ids->items[found] == wanted ? (ids->near = found) : SIZE_MAX;
+	size_t found = ids->near = ids_from(ids, wanted);
+	return found < ids->count && ids->items[found] == wanted ? found : SIZE_MAX;
 }
 
 static void take_launch(void *context, sqlite3_value **row)

@@ -87,7 +87,11 @@ void scan_table(struct scan *scan, const char *sql, void (*take)(void *context, 
 	scan->take = take;
 	scan->context = context;
 	int result = sqlite3_prepare_v2(scan->db, sql, -1, &statement, NULL);
+	if (!result && sqlite3_bind_parameter_count(statement))
+		result = sqlite3_bind_int64(statement, 1, scan->parameter);
 	if (!result)
+		result = sqlite3_step(statement);
+	if (result == SQLITE_ROW)
 		result = sqlite3_step(statement);
 	if (result != SQLITE_DONE && !scan->error)
 		scan->error = result;

@@ -14,6 +14,7 @@ struct scan {
 	const struct breakdown_watch *watch; /* asked at every row; may be NULL */
 	int error;			     /* SQLite's; from the first one on nothing is read */
 	/* Of scan_table(). */
+	int64_t parameter;     /* ?1, where its SQL has one; the caller's */
 	struct scan **running; /* what profd_row() is for; the connection's */
 	void (*take)(void *context, sqlite3_value **row);
 	void *context;
@@ -24,8 +25,9 @@ void scan_begin(struct scan *scan, sqlite3 *db, const struct breakdown_watch *wa
 void scan_end(struct scan *scan);
 /* Calls `take` for each row; stops at the first error. */
 void scan_each(struct scan *scan, const char *sql, void (*take)(void *context, sqlite3_stmt *row), void *context);
-/* The same for tables of many scan, in two thirds of the time: SQLite calls, instead of being called for each row and each column. `sql`
- * has profd_row(COLUMNS) for its WHERE. */
+/* The same for tables of many rows, in two thirds of the time: SQLite calls, instead of being called for each row and each column. `sql`
+ * has profd_row(COLUMNS) for its WHERE; where there are conditions, which must be looked at before, it selects count(profd_row(COLUMNS)). The
+ * column that stands last in the table is best the first one: SQLite then looks once where the columns of a row lie. */
 void scan_table(struct scan *scan, const char *sql, void (*take)(void *context, sqlite3_value **row), void *context);
 /* About how many rows the table has: as many as its last number, unless the file is too small for so many. */
 size_t scan_table_rows(struct scan *scan, const char *table);

@@ -1,4 +1,4 @@
-/* sorted.c - see sorted.h. A merge sort of the runs that are there already; of two runs only what overlaps is moved. */
+/* sorted.c - see sorted.h. A merge sort of the runs that are there already, or nearly; of two runs only what overlaps is moved. */
 #include "sorted.h"
 
 #include "proto/base/large.h"
@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A run that is shorter is made longer, by insertion. */
-#define RUN_LEAST 16
+/* An item whose place is at most so many before the end of a run becomes a part of it. Of operators, which come in the order of their ends, that is one
+ * in which no more than so many others ran. So all runs but the last one are longer. */
+#define REACH 16
 /* Copied between two looks at how much of it is in memory. */
 #define COPY_BYTES ((size_t)1 << 20)
 
@@ -55,34 +56,29 @@ static bool in_order(const struct sort *sort, size_t i, size_t j)
 	return sort->order(at(sort, i), at(sort, j)) <= 0;
 }
 
-/* Puts item `i` into the run [from, i). */
-static void insert(struct sort *sort, size_t from, size_t i)
+/* Puts item `i` into the run [from, i). False: its place is too far back. */
+static bool insert(struct sort *sort, size_t from, size_t i)
 {
 	size_t to = i;
+	if (in_order(sort, i - 1, i))
+		return true;
 	copy(sort->spare, at(sort, i), sort->size);
-	while (to > from && sort->order(at(sort, to - 1), sort->spare) > 0)
+	while (to > from && sort->order(at(sort, to - 1), sort->spare) > 0) {
+		if (i - to == REACH)
+			return false;
 		to--;
-	if (to == i)
-		return;
+	}
 	memmove(at(sort, to + 1), at(sort, to), (i - to) * sort->size);
 	copy(at(sort, to), sort->spare, sort->size);
+	return true;
 }
 
-/* The first `sorted` ones are a run. */
+/* The first `sorted` ones are a run, or the begin of one. */
 static void find_runs(struct sort *sort, size_t sorted, size_t count)
 {
-	size_t i = 0;
-	if (sorted >= RUN_LEAST) {
-		sort->starts[sort->runs++] = 0;
-		i = sorted;
-	}
-	while (i < count) {
-		size_t from = i++;
-		while (i < count && in_order(sort, i - 1, i))
-			i++;
-		large_go((i - from) * sort->size);
-		for (; i < count && i - from < RUN_LEAST; i++)
-			insert(sort, from, i);
+	for (size_t from = 0, i = sorted; from < count; from = i++) {
+		for (; i < count && insert(sort, from, i); i++)
+			large_go(sort->size);
 		sort->starts[sort->runs++] = from;
 	}
 	sort->starts[sort->runs] = count;
@@ -180,7 +176,7 @@ void sort_if_needed(void *items, size_t count, size_t size, int (*order)(const v
 	if (sorted >= count)
 		return;
 	sort.spare = large_get(count + 1, size);
-	sort.starts = large_get(count / RUN_LEAST + 2, sizeof *sort.starts);
+	sort.starts = large_get(count / REACH + 2, sizeof *sort.starts);
 	if (sort.spare && sort.starts) {
 		find_runs(&sort, sorted, count);
 		merge_runs(&sort);

@@ -18,7 +18,7 @@ def rows(env):
                for _ in range(VERDICT_ROUNDS))
     yield (f"breakdown and verdict of {events:,} events, CPU", cost, "s", "promised at most", VERDICT_SECONDS, cost / VERDICT_SECONDS, 1.0)
     text = subprocess.run([env.client, "show", "--help"], check=True, capture_output=True, text=True).stdout
-    views = re.findall(r"^  ([a-z]+) ", text.split("\n--by takes:\n")[1].split("\n\n")[0], re.M)
+    views = re.findall(r"^  ([a-z_]+) ", text.split("\n--by takes:\n")[1].split("\n\n")[0], re.M)
     took = {view: min(run(env.client, "show", capture, "--by", view)[0] for _ in range(ROUNDS)) for view in views}
     slowest = sorted(views, key=lambda view: -took[view])
     if "all" in took:

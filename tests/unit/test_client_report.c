@@ -1,4 +1,5 @@
 /* test_client_report.c - what the tables of a capture share: sort keys, and the rows of a summary. */
+#include "client/report/ids.h"
 #include "client/report/query.h"
 #include "client/report/summary.h"
 #include "client/ui/print.h"
@@ -125,9 +126,47 @@ static void test_summaries(void **state)
 	cJSON_Delete(summary);
 }
 
+struct listed {
+	int64_t other, id;
+};
+
+/* Each id at its first place, and no other one anywhere. */
+static void expect_places(const struct listed *list, size_t count, bool near)
+{
+	struct id_places places;
+	id_places_make(&places, &list->id, sizeof *list, count);
+	assert_int_equal(places.by_distance != NULL, near);
+	for (size_t i = 0; i < count; i++) {
+		size_t first = 0;
+		while (list[first].id != list[i].id)
+			first++;
+		assert_int_equal(id_places_find(&places, list[i].id), first);
+	}
+	assert_int_equal(id_places_find(&places, 77), ID_PLACE_NONE);
+	assert_int_equal(id_places_find(&places, INT64_MIN), ID_PLACE_NONE);
+	assert_int_equal(id_places_find(&places, INT64_MAX), ID_PLACE_NONE);
+	id_places_free(&places);
+}
+
+/* Ids in a row need no hash; a file that is not what it says has any. */
+static void test_places(void **state)
+{
+	static const struct listed row[] = {{9, 3}, {9, 1}, {9, 2}, {9, 3}, {9, 0}, {9, 6}},
+				   negative[] = {{9, -3}, {9, -1}, {9, 0}},
+				   apart[] = {{9, 3}, {9, INT64_C(1) << 40}, {9, 3}},
+				   ends[] = {{9, INT64_MIN + 1}, {9, INT64_MAX - 1}};
+	(void)state;
+	expect_places(row, sizeof row / sizeof *row, true);
+	expect_places(negative, sizeof negative / sizeof *negative, true);
+	expect_places(apart, sizeof apart / sizeof *apart, false);
+	expect_places(ends, sizeof ends / sizeof *ends, false);
+	expect_places(row, 0, false);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_sort_keys),
 		cmocka_unit_test(test_busy),
 		cmocka_unit_test(test_summaries),

@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 
-from conftest import WORKLOADS, wait_for
+from conftest import BUILD, WORKLOADS, wait_for
 
 wide = pytest.mark.wide
 PASS = {18: 9}  # batches of a pass, where two loaders take turns
@@ -88,6 +88,37 @@ def test_the_job_ends_in_its_last_epoch(profd, torch_newest):
     check(profd, capture, batches, 9)
     # Up to the begin of the last one.
     assert steps(profd, capture)[-1][1] < batches[-9]
+
+
+def test_the_job_ends_in_the_only_epoch(profd, torch_newest):
+    """What there is of it is kept: the capture says that it is incomplete, and has the batches up to the end."""
+    job = start(profd, torch_newest, "stays")
+    trigger = profd.follow("--pid", job.pid, "--unit", "epoch")
+    wait_for(lambda: profd.process(job.pid)["state"] == "warmup", what="the collectors")
+    while True:
+        assert job.stdout.readline() == "stays\n"
+        # Whether the epoch is recorded has been decided at its begin.
+        if profd.process(job.pid)["state"] == "recording":
+            break
+        job.send_signal(signal.SIGUSR1)
+    batches = told(job)
+    capture, = json.loads(trigger.communicate(timeout=120)[0])["captures"]
+    assert (capture["status"], capture["reason_code"], capture["steps_recorded"]) == ("incomplete", "exit", 1), capture
+    (begin, end), = steps(profd, capture)
+    held = [number for number, at in enumerate(batches) if begin <= at < end]
+    assert len(held) == 5 and held[0] % 9 == 0, held
+    assert "the process exited" in profd.run("show", capture["capture_id"]).stdout
+
+
+def test_no_python(profd):
+    ready = profd.folder / "ready"
+    job = profd.job(BUILD / "workloads" / "fated", f"--ready={ready}", "--how=exit", "--batches")
+    wait_for(ready.exists, 30, "the job")
+    profd.wait_steps(job.pid)
+    code, said = refused(profd, job)
+    assert code == 1 and "no epoch can be seen: no Python in this process; --unit batch --steps N" in said, (code, said)
+    assert profd.trigger(job.pid, "--unit", "batch")["status"] == "complete"
+    job.kill()
 
 
 def test_an_epoch_that_is_cut(profd, torch_newest):

@@ -7,7 +7,7 @@ midst: a validation in the midst of an epoch, too. evaluates: the validation is 
 out of a DataLoader. ahead: each batch is asked for before the one before trains. pairs: each iteration takes a batch of two loaders. turns: epochs of
 another loader lie in between. subclass: the loader's iterators have a __next__ of their own. fails: the first request of each pass raises, which costs a batch, and is made again. collects:
 all garbage is collected after each epoch. forks: in the midst of each epoch. endless: the loader has no end. blind: what asks for the batches is no iterator of torch's.
-thread: another thread asks. aside: all of it is in another thread. ends: so many epochs, and no more: epochs.py ends N.
+thread: another thread asks. aside: all of it is in another thread. stays: in the midst of each epoch, says so, and goes on at SIGUSR1. ends: so many epochs, and no more: epochs.py ends N.
 
 Ended by SIGTERM; prints {"batches": [begin, ...]}, times of CLOCK_MONOTONIC in ns."""
 import gc
@@ -28,8 +28,10 @@ most = int(sys.argv[2]) if len(sys.argv) > 2 else 10**9
 BATCHES, VALIDATE = 8, 3
 torch.manual_seed(0)
 torch.set_num_threads(1)
-ended, times, failing = [], [], []
+ended, times, failing, released = [], [], [], []
 signal.signal(signal.SIGTERM, lambda *_: ended.append(1))
+if how == "stays":
+    signal.signal(signal.SIGUSR1, lambda *_: released.append(1))
 
 
 class Data(torch.utils.data.Dataset):
@@ -160,6 +162,13 @@ def train_batch(at, x, y):
     time.sleep(0.003)
 
 
+def stay():
+    print("stays", flush=True)
+    while not released and not ended:
+        time.sleep(0.01)
+    released.clear()
+
+
 def epoch():
     for at, (x, y) in enumerate(batches()):
         train_batch(at, x, y)
@@ -169,6 +178,8 @@ def epoch():
             if not (child := os.fork()):
                 os._exit(0)
             os.waitpid(child, 0)
+        if how == "stays" and at == 4:
+            stay()
         if how == "breaks" and at == 4 or ended:
             break
 

@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-/* Every release meets here. Above what the kernel keeps free below (64 KiB), below the lowest address that linkers give to a
- * program (2 MiB), where nothing is mapped unasked; a multiple of the largest page. */
+/* All releases use this address. It is above the part that the kernel keeps free (64 KiB), and below the lowest address
+ * that linkers give to a program (2 MiB). Nothing is mapped there unasked. It is a multiple of the largest page. */
 #define CLAIM_PLACE 0x1b0000u
 #define CLAIM_BYTES 4096
 /* The page as /proc/PID/maps has it. */

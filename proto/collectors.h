@@ -37,7 +37,7 @@ struct collector_facts {
 	const char *records;	   /* "" = nothing, in this release */
 };
 
-/* What only the host's side has, and is recorded where torch calls the agent. */
+/* Figures of the host's side that are recorded when torch calls the agent. */
 #define FILLED_BY_OPERATORS (FILLS_SHAPES | FILLS_OPERATOR_STACKS | FILLS_MODULES | FILLS_ALLOCATIONS)
 
 /* NULL for a bit that nothing uses yet. */
@@ -49,11 +49,11 @@ uint32_t collectors_asked(enum collector_asked asked);
 /* A bit set of those that fill any of the figures. */
 uint32_t collectors_filling(unsigned figures);
 
-/* A collector that is left out takes along what it records besides. What is recorded when torch calls the agent needs
- * operators. */
+/* If a collector is left out, the other bits that it records for are left out, too. What is recorded when torch calls
+ * the agent needs operators. */
 uint32_t collectors_consistent(uint32_t bits);
 
-/* A bit set of what a collector records besides, which has a bit of its own: shapes are torch's. */
+/* A bit set of the other bits that a collector records for: the collector torch records shapes. */
 static inline uint32_t collector_parts(unsigned bit)
 {
 	uint32_t parts = 0;

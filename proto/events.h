@@ -40,8 +40,8 @@ enum event_least {
 enum event_side { SIDE_HOST = 1, SIDE_DEVICE = 2, SIDE_BOTH = 3 };
 enum event_place { PLACE_NONE, PLACE_TIME, PLACE_TIME_OR_NONE, PLACE_CALL };
 
-/* Facts that make the other records readable: they are of no step, and no limit keeps them out. A constant's bit, because the
- * agent asks for each record. */
+/* Facts that make the other records readable: they belong to no step, and no limit keeps them out. One bit of a
+ * constant is tested, because the agent asks this for each record. */
 static inline int event_is_fact(unsigned kind)
 {
 	static const uint64_t facts = 0

@@ -49,7 +49,7 @@ const char filters_thread_sentence[] =
 	"the process, so nothing is recorded. Record it before that thread is confined, or "
 	"start it inside of the filter";
 
-/* Returns whether it was new. One more than half full forgets all. */
+/* Returns whether it was new. A table that is more than half full forgets all. */
 static bool see(struct filters_seen *seen, uint32_t tid)
 {
 	if (seen->count >= FILTERS_SEEN / 2)

@@ -10,14 +10,14 @@ int filters_of(const char *status_path);
 /* The same of a thread that lives; -ESRCH: it has ended, and what it had says nothing of the others. */
 int filters_of_living(const char *status_path);
 
-/* Threads that have been looked at. Zeroed before the first use, and to look at all anew. */
+/* Threads that have been looked at. Zero it before the first use, and to look at all of them again. */
 #define FILTERS_SEEN 2048u
 struct filters_seen {
 	uint32_t tids[FILTERS_SEEN];
 	uint32_t count;
 };
-/* The number of a thread in /proc/PID/task, `folder`, that has more than so many filters; 0: none has, or it cannot be listed. Looks at
- * FILTERS_SEEN threads at most, and at those only that were not seen. */
+/* The number of a thread in /proc/PID/task, `folder`, that has more than so many filters; 0: none has, or it cannot be
+ * listed. Looks at FILTERS_SEEN threads at most, and only at those that it has not seen before. */
 uint32_t filters_of_threads(const char *folder, int more_than, struct filters_seen *seen);
 /* What is said of such a process. */
 extern const char filters_thread_sentence[];

@@ -61,12 +61,13 @@ enum inputs_list {
 
 /* Longest list of scalars that is described, as in Kineto; what is longer becomes OTHER. */
 #define INPUTS_SCALARS_MAX 30u
-/* Longest list of tensors whose sizes are described, as in Kineto; of a longer one the type alone is: a cut list of no items. */
+/* Longest list of tensors whose sizes are described, as in Kineto; of a longer list only the type is described: a cut
+ * list without items. */
 #define INPUTS_TENSORS_MAX 30u
 /* Items taken of a list of anything else. */
 #define INPUTS_GENERIC_MAX 8u
 
-/* One JSON text of any description of at most LIMIT_INPUTS_WORDS words fits into this, with its NUL. */
+/* Room for one JSON text, with its NUL, of any description of at most LIMIT_INPUTS_WORDS words. */
 #define INPUTS_TEXT_BYTES (LIMIT_INPUTS_WORDS * 32u)
 
 /* The four texts; each buffer is INPUTS_TEXT_BYTES long. */

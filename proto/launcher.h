@@ -1,5 +1,5 @@
-/* launcher.h - what a launcher has told a process of itself by its environment, and what the process is called: by these facts agents
- * register, and a client knows processes that have no agent. No memory of its own. */
+/* launcher.h - what a launcher has told a process by its environment, and what the process is called. Agents register
+ * with these facts. A client knows processes without an agent by them. No memory of its own. */
 #ifndef PROFD_PROTO_LAUNCHER_H
 #define PROFD_PROTO_LAUNCHER_H
 

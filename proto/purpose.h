@@ -19,8 +19,8 @@ const char *purpose_word(unsigned purpose);
 /* A function's name counts as a whole, without its class, which stands before it from Python 3.11 on: `evaluate` evaluates, `evaluate_expr` may
  * do anything. */
 enum purpose purpose_of(const char *function);
-/* Of what a function of this purpose runs, which was called by what is for `outer`. The innermost holds, so that what a test trains is training;
- * but where that evaluates, its caller says what for. */
+/* The purpose of what a function runs: its `own`, called within work for `outer`. The innermost function decides, so
+ * training inside of a test is training. But of a function that only evaluates its caller says what for. */
 enum purpose purpose_within(enum purpose own, enum purpose outer);
 
 #endif

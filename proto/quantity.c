@@ -18,7 +18,8 @@ bool quantity_number(const char *text, int64_t *ret)
 	return true;
 }
 
-/* What has a unit is counted exactly, in these parts of one. Smaller ones make no nanosecond, not of a day. */
+/* A number with a unit is counted exactly, in these parts of the unit. A smaller part is less than a nanosecond, even
+ * of a day. */
 #define PARTS ((__int128)1000000000000000)
 #define MOST (INT64_MAX * PARTS)
 

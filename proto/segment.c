@@ -389,8 +389,8 @@ uint32_t segment_string_claim(const struct segment *segment, _Atomic uint32_t *t
 
 void segment_string_finish(const struct segment *segment, uint32_t id, uint32_t bytes, uint32_t type)
 {
-	/* Sequentially consistent, as the loads of segment_strings_publish: of two threads that finish neighbours one sees
-	 * both. Not where it was given up meanwhile. */
+	/* Sequentially consistent, like the loads of segment_strings_publish: if two threads finish neighbours, one of
+	 * them sees both. An entry that was given up meanwhile stays as it is. */
 	uint64_t unfinished = word_of(bytes, STRING_UNFINISHED);
 	atomic_compare_exchange_strong(string_word(segment, id * 8), &unfinished, word_of(bytes, type));
 }

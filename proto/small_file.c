@@ -48,8 +48,8 @@ int small_file_open(struct small_file *ret, const char *path, int flags)
 	int error = small_file_of(fd, ret);
 	if (error < 0)
 		return error;
-	/* Not by the inode: file systems that make their numbers up (FUSE) may have another for each look. A file that has gone
-	 * since, as a thread's, has nothing to be held against. */
+	/* The inode is not compared: file systems that make their numbers up (FUSE) may show another one at each look.
+	 * If the file has gone since, as a thread's may, there is nothing to compare with. */
 	bool ours =
 		system_stat(path, &named) < 0 || (named.st_dev == ret->device && (named.st_mode & S_IFMT) == ret->type);
 	errno = saved;

@@ -97,7 +97,7 @@ struct uid_map {
 	int all;      /* all are: it is the first one, or like it */
 };
 
-/* Reads lines "inside outside count" of /proc/self/uid_map. Where it cannot be read the stricter answers. */
+/* Reads lines "inside outside count" of /proc/self/uid_map. If it cannot be read, the stricter answer holds. */
 static struct uid_map read_uid_map(void)
 {
 	struct uid_map map = {1, 0};
@@ -154,11 +154,12 @@ int socket_trusted(const char *path)
 	if (in.st_mode & (S_IWGRP | S_IWOTH))
 		return -EPERM;
 
-	/* In /tmp anybody makes folders, and those of all strangers look alike: no excuse there. */
+	/* In /tmp anybody can make folders, and those of all unmapped users look alike: there is no exception for
+	 * /tmp. */
 	struct uid_map map = read_uid_map();
 	int unmapped_is_root = strncmp(path, "/tmp/", 5) != 0 && !map.unmapped;
 	uid_t folder_owner = in.st_uid, owner = socket.st_uid, own = geteuid();
-	/* A process whose own user is not mapped looks like all strangers. */
+	/* A process whose own user is not mapped looks like all unmapped users. */
 	int own_is_known = own != UID_UNMAPPED || map.all;
 	if (unmapped_is_root && folder_owner == UID_UNMAPPED)
 		folder_owner = 0;

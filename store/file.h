@@ -14,7 +14,7 @@
 #include <limits.h>
 #include <sqlite3.h>
 
-/* What no capture can have lost: counts are cut to it, so that JSON can carry them. */
+/* No capture can have lost so many. Counts are cut to it, so that JSON can carry them. */
 #define STORE_LOST_MOST (1ull << 53)
 
 struct store {
@@ -54,9 +54,9 @@ void file_close(struct store *store);
 void file_discard(struct store *store);
 /* Closes the folder of a file at a path. Last of all. */
 void file_leave(struct store *store);
-/* Gives back the room that was kept for the end: now is the end. */
+/* Gives back the room that was kept for the end, when the end begins. */
 void file_release(struct store *store);
-/* From now on that stays in memory: the disk is full. */
+/* From now on temporary data stays in memory: the disk is full. */
 int file_without_disk(struct store *store);
 /* Ends the partial life: no journal, all on disk, closed, renamed, the folder on disk. *ret_bytes: size of the file. warning:
  * what went wrong though the file is good; left alone where nothing did. */

@@ -1,6 +1,7 @@
 /* stack_devices.h - how much device time was launched from where samples of Python's stacks were taken: an estimate. A sample stands for a
  * stretch of its thread's time. Where an operator, or a call of CUDA in no operator, was open then, devices were given work at the rate
- * of that operator: what it launched, by how long it took. So the sums are right on average, and the more samples there are the closer. */
+ * of that operator: device time that it launched, divided by its own time. So the sums are right on average, and the
+ * more samples there are the closer. */
 #ifndef PROFD_STORE_STACK_DEVICES_H
 #define PROFD_STORE_STACK_DEVICES_H
 

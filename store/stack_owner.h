@@ -1,4 +1,5 @@
-/* stack_owner.h - whose code is a file of Python's: of all frames of a stack a reader knows those of the own program best. */
+/* stack_owner.h - whose code a Python file is. Of all frames of a stack a reader knows those of the own program
+ * best. */
 #ifndef PROFD_STORE_STACK_OWNER_H
 #define PROFD_STORE_STACK_OWNER_H
 

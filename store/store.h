@@ -44,7 +44,7 @@ int store_set_error(struct store *store, int error, const char *sentence);
 
 /* --- a file --- */
 
-/* What SQLite puts into files for the time being goes to this folder, not to /tmp. Once, before any thread. */
+/* SQLite's temporary files go to this folder, not to /tmp. Once, before any thread. */
 void store_temporary_folder(const char *folder_path);
 
 /* A new file of the daemon's store: <folder>/<number>.partial, and <number>.db once it is finished. folder_path is the path of
@@ -81,7 +81,7 @@ void store_rollback(struct store *store);
 int store_set_base(struct store *store, uint64_t monotonic, uint64_t realtime);
 uint64_t store_base(const struct store *store);
 
-/* What tells whose capture it is: from the start, so that a file that is left half done can be told. */
+/* The facts that tell whose capture it is. They are in the file from the start, for a file that is left half done. */
 int store_put_facts(struct store *store, const struct capture_facts *facts);
 int store_get_facts(struct store *store, struct capture_facts *ret);
 int store_meta_text(struct store *store, const char *key, const char *value);
@@ -102,16 +102,17 @@ int store_put_event(struct store *store, const union event_any *event);
 void store_chunk(struct store *store, uint32_t thread, uint32_t sequence);
 /* Instead: events come in any order. Totals are then taken from the file, which takes longer. Before the first event. */
 void store_unordered(struct store *store);
-/* Events of the device side will come. Otherwise, where they come all the same, they are looked up in the file in the end. */
+/* Events of the device side will come. If they come without this call, they are looked up in the file in the end. */
 void store_expect_device(struct store *store);
 
-/* Chunks that are in already; for a capture that another daemon may go on with. */
+/* Chunks that were taken in already, for a capture that another daemon may go on with. */
 int store_put_ingested(struct store *store, uint32_t sequence);
 bool store_has_ingested(struct store *store, uint32_t sequence);
 
 /* --- names --- */
 
-/* Makes mangled names of kernels readable. A program that has such names brings its own, since they may be hostile. */
+/* Makes mangled names of kernels readable. A program that has such names passes its own functions, since names may be
+ * hostile. */
 #define STORE_NAME_BYTES 16384
 struct store_demangler {
 	/* For one capture, whose names then are read one by one. NULL: out of memory. */
@@ -141,7 +142,7 @@ struct store_processors {
 		stopped; /* of the quota, while it was armed and recorded: how many, and in how many it was used up */
 };
 
-/* What whoever recorded knows beside the rows. Numbers may be a peer's: they are bounded here. */
+/* What the recorder knows beside the rows. Numbers may be a peer's: they are bounded here. */
 struct store_ending {
 	struct store_collector collectors[COLLECTOR_COUNT];
 	uint64_t lost[LOSS_COUNT][EVENT_KIND_COUNT];
@@ -159,8 +160,8 @@ struct store_ending {
 /* Adds to what was lost. */
 void store_count_lost(struct store_ending *ending, unsigned loss, unsigned kind, uint64_t count);
 
-/* Asked every millisecond or so while work that may take long is under way. doing: what it is at, in words ("finding what
- * launched what"). 0: go on. -ETIME or -ECANCELED: it is enough, and the sentence says why. */
+/* Asked every millisecond or so while work that may take long is under way. doing: what is being done, in words
+ * ("finding what launched what"). 0: go on. -ETIME or -ECANCELED: stop, and the sentence says why. */
 struct store_watch {
 	int (*look)(void *context, const char *doing, char sentence[STORE_SENTENCE_BYTES]);
 	void *context;
@@ -179,9 +180,9 @@ struct store_finished {
 };
 
 /* Puts the rows into order (steps, totals, what launched what), adds what is known beside them, writes the summary, closes the
- * file and gives it its name. facts: status (COMPLETE where nothing is known against it), reason and figures are put right by
- * what is in the file. `watch` (NULL: nobody) may end the work of putting rows into order: they stay as they came then, and
- * facts->reason says so.
+ * file and gives it its name. facts: status (pass COMPLETE unless it is known not to be), reason and figures are
+ * corrected by what is in the file. `watch` (NULL: nobody) may end the work of putting rows into order: they stay as
+ * they came then, and facts->reason says so.
  *
  * 0, or a negative errno: the file could not be written and is gone, and facts->reason says why. */
 int store_finish(struct store *store, struct store_ending *ending, struct capture_facts *facts,

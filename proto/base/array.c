@@ -16,7 +16,7 @@ void *array_grow(void *array, size_t count, size_t *room, size_t bytes)
 	return grown;
 }
 
-/* Those of [low, high) without this bit come first. Returns where the others begin. */
+/* Moves the values of [low, high) without this bit to the front. Returns where the others begin. */
 static size_t part(int64_t *values, size_t low, size_t high, int64_t bit)
 {
 	size_t border = low;
@@ -30,7 +30,7 @@ static size_t part(int64_t *values, size_t low, size_t high, int64_t bit)
 	return border;
 }
 
-/* By one bit after another, from the highest: no order of the values makes it slow. */
+/* Splits by one bit after another, from the highest. So no order of the values makes it slow. */
 int64_t array_value_at(int64_t *values, size_t count, size_t place)
 {
 	size_t low = 0, high = count;

@@ -1,12 +1,13 @@
-/* array.h - arrays that grow, twice as large each time, how elements compare, and places in sorted ones. Any thread, no locks. */
+/* array.h - arrays that double when they grow, comparison of elements, and search in sorted arrays. Any thread, no
+ * locks. */
 #ifndef PROFD_PROTO_BASE_ARRAY_H
 #define PROFD_PROTO_BASE_ARRAY_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Makes room behind `count` elements of `bytes` each for one more. *room: of how many elements there is room. Returns the array, which
- * may have moved; NULL: there is no memory, and the array is as it was. */
+/* Makes room for one more element behind `count` elements of `bytes` each. *room: for how many elements there is room.
+ * Returns the array, which may have moved; NULL: there is no memory, and the array is as it was. */
 void *array_grow(void *array, size_t count, size_t *room, size_t bytes);
 
 /* The same for a variable that holds an array, and one that holds its room. False: there is no memory. */
@@ -18,7 +19,8 @@ void *array_grow(void *array, size_t count, size_t *room, size_t bytes);
 		 array_grown != NULL;                                                                                  \
 	 }))
 
-/* The value that would stand at `place`, if they were sorted; moves them about. None is negative. `place` is less than their count. */
+/* The value that would stand at `place` if the values were sorted; changes their order. No value is negative. `place`
+ * is less than their count. */
 int64_t array_value_at(int64_t *values, size_t count, size_t place);
 
 /* How `a` stands to `b`, as qsort() wants to know it: -1, 0 or 1. Both are evaluated twice. Several go in a row with ?: */

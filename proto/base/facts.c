@@ -44,8 +44,8 @@ void text_copy(char *to, size_t to_bytes, const char *from)
 	snprintf(to, to_bytes, "%s", from);
 }
 
-/* Length of the UTF-8 character at p (n bytes are there), 0 where it is none. Overlong forms, surrogates and what lies
- * beyond U+10FFFF are none. */
+/* Length of the UTF-8 character at p (n bytes are there), 0 if there is none. Overlong forms, surrogates and values
+ * beyond U+10FFFF are no characters. */
 static size_t character(const unsigned char *p, size_t n)
 {
 	if (p[0] < 0x80)

@@ -12,7 +12,8 @@ void hash_init(void)
 {
 	uint64_t secret[2];
 	if (syscall(SYS_getrandom, secret, sizeof secret, 0) != (long)sizeof secret) {
-		/* The kernel has no such call: nobody can guess the time of the start to the nanosecond. */
+		/* This kernel has no such call. The time of the start serves instead: nobody can guess it to the
+		 * nanosecond. */
 		secret[0] = clock_realtime() * 0x9e3779b97f4a7c15u;
 		secret[1] = clock_monotonic() * 0xc2b2ae3d27d4eb4fu ^ (uint64_t)getpid() << 32;
 	}

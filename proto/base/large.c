@@ -14,9 +14,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A capture has as many arrays as threads, and of threads as many as a hostile process says. */
+/* A capture has an array for each thread, and a hostile process may claim any number of threads. */
 #define FIRST_ROOM 16
-/* A file grows by so much at least, and by an eighth: it need not be moved to grow, as memory must. */
+/* A file grows by at least this much, and by at least an eighth. Unlike memory it is not moved when it grows. */
 #define STEP_BYTES ((size_t)8 << 20)
 
 /* What follows is aligned for anything. */
@@ -74,7 +74,7 @@ static void link_out(struct head *head)
 		head->next->before = head->before;
 }
 
-/* Where a disk is full, memory would only put off that the rest cannot be written either; and it has no bound. */
+/* Memory does not replace a full disk: the rest could not be written either, and memory has no bound. */
 static bool is_full(int error)
 {
 	if (error != ENOSPC && error != EDQUOT && error != EFBIG && error != EIO)
@@ -104,12 +104,12 @@ static size_t in_pages(size_t bytes)
 	return (bytes + page - 1) / page * page;
 }
 
-/* The blocks are taken before they are written: a full disk is told here, and not by a signal. NULL: *full says whether memory
- * may stand in. */
+/* The blocks are allocated before they are written, so that a full disk is an error here, and not a signal later. NULL:
+ * *full says that memory may not be used instead. */
 static struct head *map(size_t bytes, bool *full)
 {
 	size_t mapped = in_pages(bytes);
-	/* Not asked again and again: some disks fill themselves before they refuse. */
+	/* A disk that has refused is not asked again: some disks fill themselves before they refuse. */
 	*full = state.error != 0;
 	if (*full)
 		return NULL;
@@ -211,7 +211,7 @@ static void *in_memory(void *array, size_t bytes)
 	return head + 1;
 }
 
-/* Of what lies in memory: it may become so large that it is to lie in a file. */
+/* For an array in memory: it may now be large enough for a file. */
 static void *larger(void *array, size_t used, size_t bytes)
 {
 	if (!state.on || bytes + sizeof(struct head) < state.least)

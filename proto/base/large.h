@@ -1,8 +1,8 @@
-/* large.h - arrays that may become larger than memory should be. Where the thread has named a folder (large_begin), one of some
- * MiB or more lies in a nameless file there, mapped, and large_rest() lets its pages go: they come back when they are read. Otherwise, and
- * where the folder takes no such file, arrays lie in memory, as malloc's do.
+/* large.h - arrays that may become too large for memory. If the thread has named a folder (large_begin), an array of
+ * some MiB or more is a nameless file there, and the file is mapped. large_rest() lets its pages go, and they come back
+ * when they are read. Without a folder, or if the folder takes no such file, arrays lie in memory, as malloc's do.
  *
- * An array belongs to the thread that has made it. What is of one thread is of no other: there are no locks. */
+ * An array belongs to the thread that has made it. Threads share nothing here, so there are no locks. */
 #ifndef PROFD_PROTO_BASE_LARGE_H
 #define PROFD_PROTO_BASE_LARGE_H
 
@@ -17,8 +17,8 @@ int large_end(void);
 /* Room for `count` elements of `bytes` each, not cleared; cleared. NULL: no memory, or no disk. */
 void *large_get(size_t count, size_t bytes);
 void *large_get_clear(size_t count, size_t bytes);
-/* As array_grow() (array.h); the array is NULL or one of these. A new one with room for `wanted`: where there is none for so many, *room is 0, and it grows
- * from there. */
+/* As array_grow() (array.h); the array is NULL or one of these. large_reserve() makes a new one with room for `wanted`.
+ * If there is no memory for so many, *room is 0, and the array grows from there. */
 void *large_grow(void *array, size_t count, size_t *room, size_t bytes);
 void *large_reserve(size_t wanted, size_t *room, size_t bytes);
 /* Gives back what is behind the first `bytes`; the array may move. */
@@ -36,7 +36,7 @@ void large_free(void *array);
 /* Pages of the thread's files need not stay in memory. */
 void large_rest(void);
 
-/* Told of bytes that a loop goes through: each so many of them there is a rest. */
+/* A loop tells how many bytes it goes through. After every so many bytes this calls large_rest(). */
 #define LARGE_REST_BYTES ((size_t)12 << 20)
 extern _Thread_local size_t large_gone;
 static inline void large_go(size_t bytes)

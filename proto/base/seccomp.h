@@ -16,7 +16,8 @@
 #define SECCOMP_ARCHITECTURE AUDIT_ARCH_AARCH64
 #endif
 
-/* Where a filter begins: another processor's calls (x32, 32 bits) end the process, and of its own the number is looked at. */
+/* The beginning of a filter. Calls of another processor (x32, 32 bits) end the process; of other calls it loads the
+ * number. */
 #define SECCOMP_HEAD                                                                                                   \
 	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),                                       \
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SECCOMP_ARCHITECTURE, 1, 0),                                       \

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define KEYS_HEAD 32
-/* Up to 3.10: how many places its table has in a word, and a pointer, in the place of three bytes. */
+/* Up to 3.10 a word with the number of places in the table, and a pointer, stand in place of three bytes. */
 #define KEYS_HEAD_10 40
 #define ENTRIES_MOST (1 << 24)
 #define PLACES_MOST_LOG2 28

@@ -27,7 +27,8 @@ struct python_keys {
 uint32_t python_keys_block(struct python *python, const struct python_keys *keys, uint32_t first,
 			   uint64_t block[static PYTHON_BLOCK * 3]);
 
-/* A word of memory that was read on the way to something: as long as it is the same, the way leads there. */
+/* A word of memory that was read on the way to something. As long as the word is the same, the way leads to the same
+ * thing. */
 struct python_link {
 	uint64_t at, word;
 };
@@ -46,8 +47,9 @@ bool python_dict_open(struct python *python, uint64_t dict, struct python_items 
 bool python_attributes_open(struct python *python, uint64_t object, struct python_items *ret);
 /* Where the value of the key at this place lies. */
 uint64_t python_items_slot(const struct python_items *items, uint32_t place);
-/* The value under a key, a str without any character beyond ASCII, of at most 63; 0: it is not there, or cannot be read. `place`, which may be
- * NULL, is where it was in items like these: it is looked for there first, and the place where it is put there. */
+/* The value under a key, a str without any character beyond ASCII, of at most 63; 0: it is not there, or cannot be
+ * read. `place`, which may be NULL, tells where the key was in items like these. The search begins there, and *place
+ * becomes where it is now. */
 uint64_t python_items_find(struct python *python, const struct python_items *items, const char *key, uint32_t *place);
 /* As both. */
 uint64_t python_dict_find(struct python *python, uint64_t dict, const char *key, uint32_t *place);

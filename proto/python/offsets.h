@@ -7,7 +7,7 @@
 #define PYTHON_MINOR_LEAST 9
 #define PYTHON_MINOR_MOST 14
 
-/* As far as a frame's fields are read: no release's lie beyond it. */
+/* The end of a frame's fields that are read: no release has one beyond it. */
 #define PYTHON_FRAME_BYTES 128
 
 /* Offsets in bytes; -1: there is no such field. */

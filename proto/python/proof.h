@@ -1,4 +1,4 @@
-/* proof.h - does this process's memory hold objects as dict.h reads them? Asked before what is read is believed. */
+/* proof.h - does this process's memory hold objects as dict.h reads them? Asked before anything read is believed. */
 #ifndef PROFD_PROTO_PYTHON_PROOF_H
 #define PROFD_PROTO_PYTHON_PROOF_H
 

@@ -219,7 +219,8 @@ enum python_walk_result python_walk(struct python *python, uint64_t state, struc
 			++*torn;
 			continue;
 		}
-		/* A thread that goes round and round may leave the same mixture twice, but is hardly where it was all three times. */
+		/* A thread in a loop may leave the same mixture twice, but it is hardly at the same place all three
+		 * times. */
 		if (alike(frames, *count, scratch, others) && read_innermost(python, state, &last) && last == innermost)
 			return has_origin(python, frames, *count, *more) ? WALK_WHOLE : WALK_ODD;
 		++*torn;

@@ -47,8 +47,9 @@ struct python_frame {
 
 enum python_walk_result {
 	WALK_WHOLE, /* two readings were alike, the thread was still there then, and they begin where programs and threads begin */
-	WALK_ODD, /* two readings were, or began, alike; the outermost frame is neither a module nor a thread's first. So it is where C code
-		     * calls Python on a thread of its own, and for a moment where a generator is left: read again a thread that runs */
+	WALK_ODD, /* two readings were, or began, alike; the outermost frame is neither a module nor a thread's first.
+		     * This is so if C code calls Python on a thread of its own, and for a moment while a generator is
+		     * left: read a running thread again */
 	WALK_MOVING, /* the thread runs: the frames hang together, but are perhaps of two moments */
 	WALK_TORN,   /* no reading hung together */
 };

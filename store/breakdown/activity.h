@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a thread does; of several at one instant the first in this list. */
+/* What a thread does. If it does several things at one instant, the first in this list holds. */
 enum doing {
 	DOING_TORCH_COMPILE, /* in a compilation by torch.compile */
 	DOING_COMPILE,	     /* loads modules, instantiates graphs, compiles */
@@ -117,8 +117,9 @@ static inline struct activity_segment activity_segment(const struct activity_thr
 void activity_add(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum doing doing);
 void activity_add_named(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum doing doing,
 			uint32_t name);
-/* From `start` to `end` the thread is in this phase. Of several at one instant the one that began last holds; but nothing holds
- * against PHASE_INPUT, nothing but that against PHASE_VALIDATION, and so on: PHASE_TEST, PHASE_EVALUATION, PHASE_INFERENCE. */
+/* From `start` to `end` the thread is in this phase. If several phases are marked at one instant, the one that began
+ * last holds, with exceptions: PHASE_INPUT goes before all others, then PHASE_VALIDATION, PHASE_TEST, PHASE_EVALUATION
+ * and PHASE_INFERENCE, in this order. */
 void activity_mark(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum phase phase);
 /* The same of an operator or a range of this name. */
 void activity_mark_named(struct activity *activity, uint32_t thread, int64_t start, int64_t end, enum phase phase,
@@ -131,7 +132,8 @@ bool activity_build(struct activity *activity);
 const struct activity_thread *activity_find(const struct activity *activity, uint32_t thread);
 /* The first segment that ends after `time`, or the count. */
 size_t activity_at(const struct activity_thread *thread, int64_t time);
-/* The same. `near`, of which any value will do, is where it was for a time shortly before; the new place is put there. */
+/* The same, for times that follow each other closely. *near is the place for the time before, at first any value; it
+ * becomes the new place. */
 size_t activity_near(const struct activity_thread *thread, int64_t time, size_t *near);
 void activity_free(struct activity *activity);
 

@@ -168,8 +168,8 @@ struct breakdown_piece {
 	int idle;	/* enum idle_row; -1 where the device was not idle */
 };
 
-/* Told of each piece as it is found; those of one side come in the order of time, cut at each step of the host's side, and not
- * cut at steps of a device's. */
+/* Is told of each piece as it is found. Pieces of one side come in the order of time. Those of the host's side are cut
+ * at each step; those of a device's side are not. */
 struct breakdown_listener {
 	void (*piece)(void *context, const struct breakdown_piece *piece);
 	void *context;
@@ -221,7 +221,8 @@ unsigned breakdown_left_out(const struct breakdown *breakdown, size_t first, siz
 /* "1 of 5 steps holds an evaluation (212 ms): left out of the median"; empty if no step is left out. */
 void breakdown_tell_left_out(const struct breakdown *breakdown, size_t first, size_t last,
 			     char ret[BREAKDOWN_SENTENCE]);
-/* In which row of the host's side an instant is; HOST_ROWS: in no step. *ret_end: until when it is at least. */
+/* The row of the host's side at an instant; HOST_ROWS: the instant is in no step. *ret_end: the row lasts until then at
+ * least. */
 enum host_row breakdown_host_row(const struct breakdown *breakdown, int64_t time, int64_t *ret_end);
 /* The step in which an instant is; SIZE_MAX: in none. */
 size_t breakdown_step_of(const struct breakdown *breakdown, int64_t time);

@@ -30,8 +30,8 @@ struct compilations {
 void compilations_read(struct compilations *compilations, struct scan *scan);
 /* An operator of the step's thread. */
 void compilations_take(struct compilations *compilations, int64_t start, int64_t end, const struct meaning *name);
-/* After all operators: tells whose they are, adds the step thread's to its activity, and takes out of `phases` what torch ran in them: it
- * only looked what a network would do. */
+/* After all operators: tells whose they are, adds the step thread's to its activity, and takes the operators that torch
+ * ran in them out of `phases`: torch only tried what a network would do. */
 void compilations_mark(struct compilations *compilations, const struct breakdown *breakdown, struct phases *phases,
 		       struct activity *activity);
 

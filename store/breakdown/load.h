@@ -35,7 +35,7 @@ struct breakdown_capture {
 	struct breakdown_operation *operations;
 };
 
-/* Asked at every row that is read; false: it is enough, the file is not what it says (SQLITE_CORRUPT). */
+/* Asked at every row that is read. False: reading ends, as the file is not what it says (SQLITE_CORRUPT). */
 struct breakdown_watch {
 	bool (*row)(void *context);
 	void *context;

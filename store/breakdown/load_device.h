@@ -5,7 +5,7 @@
 #include "load.h"
 #include "meanings.h"
 
-/* By which it is judged whether the records are whole. */
+/* Counts that show whether the records are complete. */
 struct device_evidence {
 	bool graphs;	      /* there are operations of CUDA graphs */
 	int64_t kernel_calls; /* that launch kernels */

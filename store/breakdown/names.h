@@ -8,7 +8,7 @@
  * regard to case, blanks and punctuation: "## forward ##", "[backward]", "data_loading". */
 enum phase names_phase(const char *name);
 /* A call of a module, as traces with Python frames have it: PHASE_FORWARD. */
-/* torch.compile looks whether it has compiled this already; where not, that comes next. */
+/* torch.compile looks whether it has compiled this already; if not, it compiles next. */
 bool names_searches_compiled(const char *name);
 /* Code runs that torch.compile has compiled. */
 bool names_runs_compiled(const char *name);

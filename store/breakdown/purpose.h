@@ -22,8 +22,8 @@ enum purpose purposes_of(const struct purposes *purposes, int64_t stack);
  * `sequences` are those of backward, sorted. */
 void purpose_mark(const struct phases *phases, const struct breakdown *breakdown, struct activity *activity,
 		  const int64_t *sequences, size_t count);
-/* Marks of inference, in the order of time, from this one on: of those in which most samples were in a function that evaluates, validation, test or
- * evaluation is made. */
+/* Goes over the marks of inference, in the order of time, from this one on. A mark in which most samples were in a
+ * function that evaluates becomes validation, test or evaluation. */
 void purpose_look_at_samples(const struct purposes *purposes, struct scan *scan, uint32_t thread,
 			     struct activity *activity, size_t first);
 

@@ -26,7 +26,8 @@ struct claims {
 	struct claims_step *steps; /* as many as the breakdown's */
 	const bool *unlike;	   /* the caller's, by step: not judged; NULL: all are */
 	bool optimizer_per_tensor;
-	/* Idle for input, and what of it a wait for the device has brought to light; over the judged steps, as all of these. */
+	/* Idle time for input, and the part of it that only a wait for the device has brought to light. As all of
+	 * these, over the judged steps. */
 	int64_t input, input_after_wait;
 	int64_t late[FINDING_KINDS]
 		    [IDLE_ROWS]; /* of the kinds for which the host was late: by the row of the idle time */

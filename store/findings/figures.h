@@ -32,7 +32,7 @@ double figures_percent(int64_t part, int64_t whole);
 
 /* Of a judged step. */
 double figures_mean(const struct findings *findings, uint64_t count);
-/* Means over the judged steps: those of which nothing is claimed count too. */
+/* Means over the judged steps; steps without a claim count, too. */
 double figures_mean_operations(const struct findings *findings, const struct claims *claims);
 double figures_mean_per_tensor(const struct findings *findings, const struct claims *claims);
 /* Median duration of the device's operations in the judged steps; -1: not known. */

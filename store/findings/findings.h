@@ -52,7 +52,8 @@ struct finding {
 	int64_t win_ns;		       /* what it would win of a step at most, without the findings before it */
 	double win;		       /* as a part of the step */
 	int64_t step;		       /* FINDING_UNLIKE: the ordinal of the (worst) step; else 0 */
-	int64_t collections; /* FINDING_UNLIKE: of these steps, those that are so for full collections of Python's garbage; else 0 */
+	int64_t collections; /* FINDING_UNLIKE: how many of these steps are unlike because of full collections of
+			 * Python's garbage; else 0 */
 	char subject[FINDING_NAME_BYTES]; /* operator, call, kernel or row that it is mostly about; empty: none */
 	char what[FINDING_TEXT_BYTES];	  /* one sentence */
 	char evidence[FINDING_TEXT_BYTES];

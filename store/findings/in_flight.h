@@ -1,4 +1,4 @@
-/* in_flight.h - what a finding's intervals are that lie outside of operators: waits for other ranks, perhaps. */
+/* in_flight.h - intervals outside of operators may be waits for other ranks. */
 #ifndef PROFD_STORE_FINDINGS_IN_FLIGHT_H
 #define PROFD_STORE_FINDINGS_IN_FLIGHT_H
 
@@ -6,8 +6,9 @@
 
 #include <sqlite3.h>
 
-/* Of findings about a step's thread that is outside of operators, where no device works: adds to the evidence for how much of it collective operations
- * were in flight in their library's threads, and to the advice who tells more. */
+/* For findings that say that the step's thread is outside of operators while no device works. Adds to the evidence for
+ * how much of that time collective operations were in flight in their library's threads, and to the advice which
+ * command tells more. */
 void findings_in_flight(sqlite3 *db, struct findings *findings);
 
 #endif

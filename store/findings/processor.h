@@ -24,7 +24,7 @@ int64_t processor_figure(const struct processor *processor, const struct claims 
 /* Keeps the steps that waited longest as the finding's intervals. */
 void processor_intervals(const struct processor *processor, const struct breakdown_capture *capture, size_t first,
 			 size_t last, struct finding *finding);
-/* Once all are told: of what stands behind it, or it behind, how much may be the same time. */
+/* After all findings are told: the later one of this finding and another says how much of both may be the same time. */
 void processor_tell_shared(struct findings *findings);
 /* Fills what, evidence and advice. */
 void processor_tell(const struct processor *processor, const struct findings *findings, struct finding *finding);

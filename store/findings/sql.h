@@ -1,4 +1,4 @@
-/* sql.h - the SQL that lists the records behind a finding: for text.c. */
+/* sql.h - the SQL that lists the records behind a finding: for tell.c. */
 #ifndef PROFD_STORE_FINDINGS_SQL_H
 #define PROFD_STORE_FINDINGS_SQL_H
 

@@ -8,7 +8,8 @@
  * exception; *ret_count: how many. `unlike` has room for all steps. False: no memory. */
 bool steps_unlike(const struct breakdown *breakdown, size_t first, size_t last, bool *unlike, size_t *ret_count);
 /* The longest run of adjacent steps of [*first, *last) in which what is queued for the device changes by a tenth of the run's wall time
- * at most: what is idle in these was caused in these. *first == *last afterwards: there is none. False: no memory. */
+ * at most: the idle time of these steps was caused in these steps. *first == *last afterwards: there is none. False: no
+ * memory. */
 bool steps_balanced(const struct breakdown *breakdown, size_t device, size_t *first, size_t *last);
 
 #endif

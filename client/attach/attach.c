@@ -2,8 +2,9 @@
  *
  * A stopped thread makes a memfd, two pages, and one call: Py_AddPendingCall in a Python process, so that its main thread loads the library
  * between two bytecodes; pthread_create in another, so that a new thread does. It never loads anything itself. The loader's code
- * lies in the second page, what it works on in the first. Where Python's main thread does not come to it, another page has a
- * new thread load it: nothing of that takes the interpreter's lock. The first page is claimed before: what is queued finds it taken. */
+ * lies in the second page, what it works on in the first. If Python's main thread does not come to the queued call,
+ * another page has a new thread load the library: nothing of that takes the interpreter's lock. The first page is
+ * claimed before, so that the queued call finds it taken. */
 #include "attach.h"
 
 #include "client/ui/clock.h"
@@ -35,9 +36,9 @@ static const struct parts none = {.fd = -1};
 #define SLOT_NS 1000000000ll
 #define WAITS_FOR_PYTHON "its main thread to come back to Python, which then loads the agent"
 
-/* CPython to 3.12 has its main thread look at what is queued only if that thread queues it, or takes the interpreter's lock next: one
- * that computes and that nobody wants the lock of does not. So it is stopped, and queues it once more; what is run a second time does
- * nothing. */
+/* In CPython up to 3.12 the main thread looks at queued calls only if it has queued one itself, or when it takes the
+ * interpreter's lock next. A main thread that computes while nobody wants the lock does neither. So it is stopped, and
+ * queues the call once more; the second run of the call does nothing. */
 static void queue_again(struct target *target, uint64_t pages, struct stops *stops)
 {
 	struct stopped thread;
@@ -71,7 +72,7 @@ static bool await(struct bringing *bringing, int64_t patience, bool *loading)
 		if (clock_now() > until && told)
 			return false;
 		if (!told && (clock_now() > until || halt_asked())) {
-			/* First the word, then a look whether it was too late. */
+			/* Writes the word first, then looks whether it was too late. */
 			parts_cancel(target, pages);
 			told = true;
 			*loading = parts_word(target, pages, offsetof(struct page, started)) != 0;
@@ -157,8 +158,8 @@ static int await_agent(struct bringing *bringing, int64_t patience, int64_t aske
 		       : told_of_idle(pid, bringing->sentence, bringing->sentence_bytes);
 }
 
-/* Python's main thread waits, or computes in one call, and what it was to load it has been told not to: a thread that sleeps starts
- * another one for that. */
+/* Python's main thread waits, or computes in one call. Its queued call has been told not to load. So a thread that
+ * sleeps starts a new one, which loads. */
 static int by_new_thread(struct bringing *bringing, int64_t until)
 {
 	const struct parts queued = bringing->parts;

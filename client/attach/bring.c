@@ -80,7 +80,8 @@ static bool is_registered(struct daemons *daemons, int64_t pid)
 	return is;
 }
 
-/* What helps others shows no steps itself. One that was forked looks like that until its first step, where its parent steps as well. */
+/* A helper of others shows no steps itself. A forked rank looks like a helper until its first step, if its parent steps
+ * as well. */
 static bool has_steps(struct daemons *daemons, int64_t pid)
 {
 	cJSON *row = registered(daemons, pid);
@@ -186,7 +187,7 @@ static const char *rank_of(const struct bring *bring, int64_t pid, char text[RAN
 	return text;
 }
 
-/* Of one of several that does not get the agent. */
+/* Tells that one of several processes does not get the agent. */
 static void tell_none(const struct bring *bring, int64_t pid, size_t count)
 {
 	char rank[RANK_BYTES];
@@ -298,7 +299,7 @@ static int attach_one(const struct bring *bring, struct goal *goal, const struct
 		    pid, pid);
 }
 
-/* One failed that could not be refused beforehand: those before it get rid of theirs again. */
+/* One failed that could not be refused beforehand: the agent is taken out of those before it. */
 static bool take_back(const struct bring *bring, const int64_t *pids, size_t count)
 {
 	char rank[RANK_BYTES];
@@ -408,7 +409,7 @@ static int await_steps(const struct bring *bring, const int64_t *pids, size_t co
 	return halted ? EXIT_CANCELLED : EXIT_DONE;
 }
 
-/* Of what shows no steps by itself steps would be waited for in vain. */
+/* A process that shows no steps by itself would be waited for in vain. */
 static int refuse_workers(const int64_t *pids, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {

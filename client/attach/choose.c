@@ -68,12 +68,12 @@ static bool timeout_is_writable(const struct sleep *sleep, uint64_t timeout)
 	return !timeout || (timeout >= sleep->sp && timeout < sleep->sp + NEAR_BYTES);
 }
 
-/* Signal(7), "Interruption of system calls and library functions by stop signals", which holds for the stops of ptrace(2) as well: with
- * EINTR end epoll_wait, epoll_pwait, semop, semtimedop, sigtimedwait, sigwaitinfo, and of sockets those calls for which a timeout has
- * been set. So do io_uring_enter, io_getevents and the calls of many drivers. These here begin anew, or go on (restart_syscall) with
- * what is left of their time: poll, select, nanosleep, futex, wait4, pause; read of a pipe or a terminal, sockets without a
- * timeout. A plain FUTEX_WAIT begins anew, too, but may be a mutex, and who waits for that may hold others.
- * The lower, the better; negative: not this one. */
+/* Signal(7), "Interruption of system calls and library functions by stop signals", which holds for the stops of
+ * ptrace(2) as well. These calls end with EINTR: epoll_wait, epoll_pwait, semop, semtimedop, sigtimedwait, sigwaitinfo,
+ * calls on sockets with a timeout, io_uring_enter, io_getevents and those of many drivers. The calls below begin anew,
+ * or go on (restart_syscall) with what is left of their time: poll, select, nanosleep, futex, wait4, pause; read of a
+ * pipe or a terminal, sockets without a timeout. A plain FUTEX_WAIT begins anew, too, but it may be a mutex, and a
+ * thread that waits for a mutex may hold others. The lower, the better; negative: not this one. */
 static int rank_of(const struct target *target, int64_t tid, const struct sleep *sleep)
 {
 	switch (sleep->meant) {
@@ -122,7 +122,8 @@ static bool in_handler(struct target *target, uint64_t from, bool loader_too)
 	uint64_t stack[STACK_LOOK / 8];
 	size_t n = 0, piece = PAGE_BYTES - from % PAGE_BYTES;
 
-	/* All at once, as it stands meanwhile, or to its end, which may be near: a page at a time. */
+	/* Reads all at once, while the thread stands. If the stack ends before that: a page at a time, up to its
+	 * end. */
 	if (python_read(&target->process.memory, from, stack, sizeof stack))
 		n = sizeof stack;
 	while (n < STACK_LOOK && python_read(&target->process.memory, from + n, (char *)stack + n, piece)) {
@@ -234,7 +235,8 @@ int choose_main(struct target *target, enum choose_what what, struct stops *stop
 {
 	int error;
 
-	/* One that sleeps would see it, unless it is one that try_sleepers() takes; in the kernel's own hands (D) it cannot be stopped. */
+	/* A thread that sleeps would notice the stop, unless try_sleepers() takes it. A thread in an uninterruptible
+	 * wait (D) cannot be stopped. */
 	if (process_task_state(target->pid, target->pid) != 'R' || target_shuts(target->pid))
 		return -EAGAIN;
 	error = stop(target, target->pid, stops, ret);

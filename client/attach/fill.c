@@ -58,7 +58,7 @@ int fill_memfd(int64_t pid, int fd, const unsigned char *library, size_t bytes, 
 	file = fstat(handle, &facts) == 0 && S_ISREG(facts.st_mode) && !facts.st_nlink && !facts.st_size
 		       ? open(path, O_RDWR | O_CLOEXEC)
 		       : -1;
-	/* Of all files only a memfd that may be sealed has no seal yet, but for the one that vm.memfd_noexec gives to each. */
+	/* Only a memfd that may be sealed can have no seals yet, except the one that vm.memfd_noexec gives to each. */
 	int seals = file < 0 ? -1 : fcntl(file, F_GET_SEALS);
 	if (seals >= 0 && !(seals & ~SEAL_EXEC)) {
 		*made = facts.st_ino;

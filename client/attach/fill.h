@@ -13,7 +13,8 @@ size_t fill_needed(const unsigned char *library, size_t bytes);
 int fill_memfd(int64_t pid, int fd, const unsigned char *library, size_t bytes, ino_t *made);
 
 /* A memory file of our own with the library, which nobody can change any more, for a process that may open it by our number in /proc: one of our own user
- * that sees the same files and numbers. So nothing stands while it is written. A descriptor; -1: it may not, or there is none. */
+ * that sees the same files and numbers. So no thread stands while it is written. A descriptor; -1: it may not, or there
+ * is none. */
 int fill_own(int64_t pid, const unsigned char *library, size_t bytes, const char *name);
 
 #endif

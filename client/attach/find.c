@@ -97,7 +97,7 @@ static bool is_wanted(const struct look *look, struct candidate *ret)
 	return wanted;
 }
 
-/* What an agent that had been there from the start would have woken up for. */
+/* Has it mapped a library for which an agent wakes up? */
 static bool has_work(int64_t pid)
 {
 	return process_maps(pid, "/libtorch_cpu.so") || process_maps(pid, "/libcuda.so");
@@ -183,7 +183,7 @@ static struct candidate *by_pid(struct candidate *rows, size_t count, int64_t pi
 	return NULL;
 }
 
-/* What one that was started anew is to one above it. */
+/* Notes how a process that was started by exec is related to one above it. */
 static void relate_to(struct candidate *row, struct candidate *above)
 {
 	bool same_rank = row->own_rank >= 0 && row->own_rank == above->own_rank;
@@ -196,7 +196,8 @@ static void relate_to(struct candidate *row, struct candidate *above)
 		above->launches = true;
 }
 
-/* Its parent waits for its ranks, unless it is one of them itself. What a forked rank forks has a part of its stack, and is none. */
+/* Its parent waits for its ranks, unless it is one of them itself. A process that a forked rank has forked has a part
+ * of that rank's stack, and is no rank. */
 static void relate_forked(struct candidate *row, struct candidate *parent)
 {
 	row->forked = !row->is_rank || parent->is_rank;

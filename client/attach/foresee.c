@@ -12,7 +12,7 @@
 
 #if defined(__x86_64__)
 
-/* What a new thread has as its stack where nothing is said of it, and where that is not limited. */
+/* The stack of a new thread if nothing is said of it, and if stacks are not limited. */
 #define STACK_DEFAULT (UINT64_C(8) << 20)
 #define STACK_UNLIMITED (UINT64_C(2) << 20)
 

@@ -1,4 +1,4 @@
-/* foresee.h - what would keep an attachment from its end, though the process is none that is refused; for `profd doctor`. */
+/* foresee.h - what would make an attachment fail although the process is not refused; for `profd doctor`. */
 #ifndef PROFD_CLIENT_ATTACH_FORESEE_H
 #define PROFD_CLIENT_ATTACH_FORESEE_H
 

@@ -9,7 +9,7 @@
 #include <sys/user.h>
 
 #define FRAME_XSTATE_MOST 16384
-/* Room below the stack pointer that a frame takes at most, and what is called has as its stack besides. */
+/* Room below the stack pointer: what a frame takes at most, and the stack of the function that is called. */
 #define FRAME_BYTES_MOST (FRAME_XSTATE_MOST + 2048)
 #define FRAME_STACK_BYTES (48u << 10)
 

@@ -265,7 +265,7 @@ static int answered(struct bringing *bringing, struct stopped *thread, uint64_t 
 	if (!error &&
 	    !python_read(&target->process.memory, pages + offsetof(struct page, answer), answer, sizeof *answer))
 		error = -EFAULT;
-	/* One that has gone home by itself, or stands because the job was stopped, calls nothing more. */
+	/* A thread that has gone back by itself, or stands because the job was stopped, calls nothing more. */
 	bringing->parts.usable = !error && stopped_waits(thread);
 	return error;
 }
@@ -286,7 +286,7 @@ static int claim(struct bringing *bringing, struct stopped *thread, const struct
 	return error;
 }
 
-/* What has been made, as nothing will come of it; in the same stop. */
+/* Removes what has been made, as nothing will come of it; in the same stop. */
 static void take_back(struct bringing *bringing, struct stopped *thread)
 {
 	struct parts *parts = &bringing->parts;
@@ -368,8 +368,9 @@ static int take_prepared(struct bringing *bringing, struct stopped *thread, int 
 	return error ? error : told_by_answer(parts, ask_for_it(bringing, thread, false));
 }
 
-/* All in one run: each stop in between takes as long as all that it does. The pages are code when they are made, and written from outside, so that it can
- * begin there; it makes the first one data itself. Never is one both. A kernel may forbid to write so (proc_mem.force_override). */
+/* All in one run: each stop in between would take as long as all the work. The pages are code when they are made, and
+ * are written from outside, so that the thread can begin there. The thread makes the first page data itself. No page is
+ * ever both. A kernel may forbid to write in this way (proc_mem.force_override). */
 static int make_at_once(struct bringing *bringing, struct stopped *thread)
 {
 	unsigned char both[PAGE + CODE_BYTES] = {0};
@@ -402,7 +403,7 @@ int parts_prepare(struct bringing *bringing, struct stopped *thread, const struc
 	int error = !before->pages && (bringing->target->agent || bringing->own >= 0)
 			    ? make_at_once(bringing, thread)
 			    : make_parts(bringing, thread, before);
-	/* What has been asked for may still come: it is told to do nothing. */
+	/* A call that has been asked for may still come. It is told to do nothing. */
 	if (error && parts->queued)
 		parts_cancel(bringing->target, parts->pages);
 	if (error && !parts->queued)

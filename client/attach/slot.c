@@ -1,9 +1,10 @@
 /* slot.c - see slot.h.
  *
- * The folder is ours, in one where nobody can put another in its place, as what lies there runs as the process. The process may mount what it
- * likes there, with nobody's help: so this is done for a process of the caller's own user alone, who gets no more of us than he has; only what
- * was made here is written to, and removed. `state` is the process's to write: g (go), then l (it loads) and d1, d0 or f (done, done and idle,
- * failed); x from us tells it not to begin any more. */
+ * What lies in the folder runs as the process. So the folder is ours, and lies where nobody can put another one in its
+ * place. Only the process itself can mount something there. So the slot is used only for a process of the caller's own
+ * user, who gains nothing by that, and only what was made here is written to and removed. `state` is the process's to
+ * write: g (go), then l (it loads) and d1, d0 or f (done, done and idle, failed); x from us tells it not to begin any
+ * more. */
 #include "slot.h"
 
 #include "client/process/facts.h"

@@ -28,8 +28,8 @@
 #define STOP_NS 1000000000ll
 /* A thread that has not come back from a call is not let go before it is where it was, on however full a machine. */
 #define BACK_NS 10000000000ll
-/* What is called is given up where it sleeps and has not come back after so long, or has computed for so long: it takes less than a
- * hundredth of that. */
+/* A call is given up if it sleeps and has not come back after this time, or has computed for this time. Usually it
+ * takes less than a hundredth of that. */
 #define SLEEPS_MOST_NS 2000000000ll
 #define RUNS_MOST_NS 100000000ll
 #define CALL_NS 500000000ll
@@ -92,7 +92,8 @@ static int wait_stop(const struct stopped *thread, int *status, int64_t most)
 	}
 }
 
-/* Until it stands because of PTRACE_INTERRUPT, which has been asked for. What it is sent meanwhile it gets. */
+/* Waits until it stands because of PTRACE_INTERRUPT, which has been asked for. It gets the signals that it is sent
+ * meanwhile. */
 static int wait_interrupt(const struct stopped *thread, int64_t most)
 {
 	int64_t deadline = clock_of(CLOCK_MONOTONIC) + most;
@@ -316,19 +317,20 @@ static int64_t ran_ns(const struct stopped *thread)
 	return ns;
 }
 
-/* Of one that has not come back yet: is there no use in waiting for it? */
+/* The thread has not come back yet: is it useless to wait longer? */
 static bool is_late(struct stopped *thread)
 {
 	int64_t waited = clock_of(CLOCK_MONOTONIC) - thread->called;
 
-	/* Since the first look: what comes back before that has cost none. */
+	/* Counts from the first look on. A thread that comes back before that is never looked at. */
 	if (!thread->ran)
 		thread->ran = ran_ns(thread);
 	if (waited < CALL_NS)
 		return false;
 	char state = process_task_state(thread->pid, thread->tid);
 	int64_t ran = thread->ran < 0 ? waited : ran_ns(thread) - thread->ran;
-	/* Torn out of the middle it would hold what it holds for ever. In the kernel's own hands (D) it cannot be stopped anyway. */
+	/* If it were torn out of the middle of the call, it would keep its locks for ever. In an uninterruptible wait
+	 * (D) it cannot be stopped anyway. */
 	bool computes = state != 'D' && ran >= RUNS_MOST_NS;
 	thread->late = computes || (state != 'R' && state != 'D' && waited >= SLEEPS_MOST_NS);
 	thread->left = !thread->late && waited >= HELD_UP_MOST_NS;
@@ -410,8 +412,8 @@ static bool has_come_back(const struct stopped *thread)
 	return thread->stub.back && python_read(&thread->process->memory, thread->stub.back, &is, sizeof is) && is;
 }
 
-/* The error of a stub that could not begin, and waits; 0: none is known. What lies there once it has gone on where it was may be anything, and it is not to
- * be called more then, either. */
+/* The error of a stub that could not begin, and waits; 0: none is known. Once the thread has gone on where it was,
+ * anything may lie there; it must not be called again then, either. */
 static int failed_below(const struct stopped *thread)
 {
 	struct stopped_return back;
@@ -545,7 +547,7 @@ static int put_back(struct stopped *thread)
 	if (trace(PTRACE_SETREGSET, thread, NT_X86_XSTATE, &xstate) ||
 	    trace(PTRACE_SETSIGMASK, thread, sizeof thread->state.mask, &thread->state.mask))
 		return -errno;
-	/* What did not come back may have slept itself: what the kernel knows is how that goes on. */
+	/* A call that did not come back may have slept itself. Then the kernel knows only how that call goes on. */
 	bool resumes = !thread->late;
 	if (trace(PTRACE_SETREGS, thread, 0, resumes && thread->between ? &thread->state.registers : &again))
 		return -errno;

@@ -118,8 +118,9 @@ static uint64_t claimed_by(struct target *target)
 	return object && is_agent(object) ? claim.attach : 0;
 }
 
-/* A library that is there is used again: each copy would take of the little thread-local storage that all libraries share. One that was
- * forked along never works again (agent/claim.c): that gets another one. */
+/* A library that is there is used again, since each copy takes some of the little thread-local storage that all
+ * libraries share. A copy that came along with a fork never works again (agent/claim.c): such a process gets a new
+ * one. */
 static int look_at_agent(struct target *target, const struct process_object *object, char *sentence, size_t bytes)
 {
 	enum presence presence = presence_of(target->pid);

@@ -47,15 +47,17 @@ void target_spell(char ret[TARGET_SPELLING_BYTES]);
 bool target_same(const struct target *target);
 /* Is it on its way out, or gone? Then it has no root any more, and soon no memory. Once it has been opened. */
 bool target_ends(const struct target *target);
-/* What a failure is told as: one that ends meanwhile has no program, libraries, memory or Python any more, and none of that is the reason.
- * Returns the code, or that of the sentence that it has put in the other's place. */
+/* Tells the true reason of a failure: a process that ends meanwhile has no program, libraries, memory or Python any
+ * more, but none of that is the reason. Returns the code, or that of the new sentence. */
 int target_told(const struct target *target, int code, char *sentence, size_t bytes);
 
-/* Of one with Python: has that neither ended nor begun to? Who asks anything of it then works in memory that has been freed. */
+/* For a process with Python: has Python neither ended nor begun to end? A call into it after that works in memory that
+ * has been freed. */
 bool target_python_runs(struct target *target);
 
-/* Is this thread one that must not be made to call, whatever the others are? A filter of system calls (seccomp) is a thread's own, and kills
- * the process for one that it does not know; so are shadow stacks, which a made-up return ends. */
+/* Must this thread not be made to call, whatever the others are? A filter of system calls (seccomp) belongs to a
+ * thread, and kills the process for a call that it does not know. A shadow stack belongs to a thread, too, and a
+ * made-up return violates it. */
 bool target_shuts(int64_t tid);
 
 /* May a thread be stopped whose next instruction is at this address? Not inside of the loader, allocators, libc. */

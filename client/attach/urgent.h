@@ -1,5 +1,6 @@
-/* urgent.h - who keeps a thread of a job standing goes first. On a full machine each switch between the two waits for a processor; this is the
- * client's half. It concerns the calling thread alone, and takes nothing from the job: that thread works for some hundred microseconds. */
+/* urgent.h - a client that keeps a thread of a job standing goes first. On a full machine each switch between the two
+ * waits for a processor; this is the client's half. It concerns the calling thread alone, and takes nothing from the
+ * job: that thread works for some hundred microseconds. */
 #ifndef PROFD_CLIENT_ATTACH_URGENT_H
 #define PROFD_CLIENT_ATTACH_URGENT_H
 
@@ -21,8 +22,8 @@ struct urgent {
 	int slack; /* ns that its naps may last longer, as it was */
 };
 
-/* The highest niceness where the caller may take it, and for anybody the shortest slice of time: the kernel (Linux 6.12) lets who asks for little
- * begin soon. Naps last no longer than was asked for. */
+/* Takes the highest niceness if the caller may, and for anybody the shortest slice of time: the kernel (Linux 6.12)
+ * lets a thread that asks for little begin soon. Naps last no longer than was asked for. */
 void urgent_begin(struct urgent *ret);
 void urgent_end(struct urgent *urgent);
 

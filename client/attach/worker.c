@@ -1,5 +1,5 @@
-/* worker.c - see worker.h. A worker is known by where its main thread stands in Python: by its name alone (pt_data_worker) newer releases of
- * torch tell it. So is a rank, or by threads of its process group. */
+/* worker.c - see worker.h. A worker is known by where its main thread stands in Python: only newer releases of torch
+ * give it a name (pt_data_worker). A rank is known in the same way, or by threads of its process group. */
 #include "worker.h"
 
 #include "client/process/facts.h"
@@ -24,7 +24,8 @@ static bool is_frame(const struct stack_frame *frame, const char *name, const ch
 	       ends(frame->file, file);
 }
 
-/* Does its main thread stand in that function? Behind where multiprocessing begins a process a forked one has the frames of its parent. */
+/* Does its main thread stand in that function? Further out than where multiprocessing begins a process, a forked
+ * process has the frames of its parent. */
 static bool stands_in(int64_t pid, const char *name, const char *file)
 {
 	struct stack_process *process = stack_read_in_time(pid, false);

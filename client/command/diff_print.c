@@ -14,7 +14,7 @@
 /* The answer names as many rows as explain this part of the difference, but no more than MOVERS. */
 #define EXPLAINED 0.8
 #define MOVERS 3
-/* A row that is less of the difference than that is not worth a word in it. */
+/* A row that is a smaller part of the difference is not named. */
 #define WORTH 0.1
 /* Columns before what is said of a side. */
 #define INDENT 5u
@@ -211,7 +211,7 @@ static struct table *breakdown_table(const struct diff *diff)
 	return table;
 }
 
-/* Without `changed`, of those that have changed alone. */
+/* Without `changed`: only of those that have changed. */
 static struct table *names_table(const struct diff *diff, const struct compare_table *from, bool whole)
 {
 	struct table *table = table_new(name_columns, D_COUNT);
@@ -235,7 +235,7 @@ static struct table *names_table(const struct diff *diff, const struct compare_t
 
 /* --- text --- */
 
-/* What stands behind `indent` columns that are printed already goes on below itself. */
+/* Prints a text behind `indent` columns that are printed already; its further lines begin at the same column. */
 static void print_on(const struct screen *screen, const char *text, size_t indent)
 {
 	print_wrapped(stdout, text, indent, screen->width > indent + 20 ? screen->width - indent : SIZE_MAX, 0);
@@ -314,7 +314,7 @@ static void print_list(const struct screen *screen, const char *what, const char
 	print_on(screen, line, 0);
 }
 
-/* What has changed in each kind; of one that was asked for, all of it. */
+/* What has changed in each kind; for a kind that was asked for, all of it. */
 static void print_kinds(const struct diff *diff, const struct screen *screen)
 {
 	bool alone = strcmp(diff->by, "all") != 0, untested = isnan(diff->wall_p);

@@ -242,7 +242,7 @@ static void look(void *pointer)
 	target_close(&target);
 }
 
-/* Could the agent be brought in? By what `profd attach` itself refuses. */
+/* Could the agent be brought in? By the checks of `profd attach` itself. */
 static void check_attach(int64_t pid, struct table *checks)
 {
 	struct look *look_at = need(calloc(1, sizeof *look_at));

@@ -116,7 +116,7 @@ static void put_count(double n, const char *what)
 	printf("%s %s%s", text_count(figure, (int64_t)n), what, n == 1 ? "" : "s");
 }
 
-/* By what its steps end, where not by the job's own. */
+/* What ends its steps, if not the job's own. */
 static void put_source(const struct arguments *a)
 {
 	static const char *const options[] = {"step-range", "step-op", "step-optimizer"};

@@ -39,7 +39,7 @@ extern const struct name_list names_by_device, names_by_cpu, names_by_kernel, na
 
 /* The list's rows; NULL where the summary has none. */
 const cJSON *names_rows(const struct snapshot *snapshot, const struct name_list *list);
-/* Did what the list comes from run? And in any of the snapshots? */
+/* Did the collector run that fills the list? And in any of the snapshots? */
 bool names_recorded(const struct snapshot *snapshot, const struct name_list *list);
 bool names_recorded_once(const struct series *series, const struct name_list *list);
 /* ns that a name takes in a step; -1 if the summary does not list it. */

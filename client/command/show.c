@@ -234,7 +234,7 @@ static void add_view(cJSON *object, struct tables *tables, const struct view *vi
 	table = tables_make(tables, view);
 	if (!table)
 		return;
-	/* Where a daemon died, rows may be there, and not who wrote them. */
+	/* If a daemon died, there may be rows without a word on the collector that wrote them. */
 	if (!recorded && !table_rows(table)) {
 		table_free(table);
 		need(cJSON_AddNullToObject(object, view->key));
@@ -302,7 +302,7 @@ static void print_csv(struct show *show)
 	}
 }
 
-/* Can the table be cut by the options that are given? Each that --by names: JSON takes several. */
+/* Can each table that --by names be cut by the options that are given? JSON takes several tables. */
 static int check_cuts(const struct arguments *arguments, const char *by)
 {
 	char why[FAILURE_TEXT_BYTES];

@@ -28,7 +28,7 @@ void tables_deinit(struct tables *tables)
 	*tables = (struct tables){0};
 }
 
-/* What of the filter the view reads a part of the capture for. */
+/* Those parts of the filter for which the view reads a part of the capture. */
 static unsigned parts_of(const struct tables *tables, const struct view *view)
 {
 	return view->flags & VIEW_ITSELF
@@ -60,7 +60,7 @@ static const struct reader *part_of(struct tables *tables, const struct view *vi
 {
 	unsigned parts = parts_of(tables, view);
 
-	/* Also of those that cut themselves nothing is shown where nothing is in the phase. */
+	/* If nothing is in the phase, views that cut themselves show nothing, either. */
 	if (view->flags & VIEW_ITSELF && tables->filter.phases && !open_part(tables, FILTER_HOST))
 		return NULL;
 	return parts ? open_part(tables, parts) : &tables->capture->reader;

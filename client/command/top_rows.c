@@ -139,8 +139,8 @@ static int64_t stands_still(const cJSON *process)
 	return ago > LATE_NS && ago > LATE_STEPS * step ? ago : 0;
 }
 
-/* Which rank of a job is slow its step times do not tell: the ranks wait for each other, and `profd ranks` finds it. So a job's
- * figures are those of its first rank that steps. */
+/* Step times do not tell which rank of a job is slow: the ranks wait for each other, and `profd ranks` finds it. So a
+ * job's figures are those of its first rank that steps. */
 static void take_figures(cJSON *job, const cJSON *process, double pid)
 {
 	static const char *const keys[] = {"step", "step_ns", "step_times_ns"};

@@ -16,8 +16,8 @@ struct top_memory {
 void top_forget(struct top_memory *memory);
 
 /* Asks the daemons. EXIT_DONE with *ret_jobs (to be deleted): {"job", "name", "user", "ranks", "pids" [], "step", "step_ns",
- * "steps_per_second", "step_times_ns" [], "idle_ns", "state", "captures" [], "verdict", "verdict_of"}; of the ranks of a job the slowest
- * one's figures. Else an exit code, with *failure filled. */
+ * "steps_per_second", "step_times_ns" [], "idle_ns", "state", "captures" [], "verdict", "verdict_of"}; a job's figures
+ * are those of its first rank that steps. Else an exit code, with *failure filled. */
 int top_look(struct daemons *daemons, struct top_memory *memory, cJSON **ret_jobs, struct failure *failure);
 
 /* By which figure rows are sorted, as the keys of `profd top` say it. */

@@ -124,7 +124,7 @@ static int check(const struct arguments *a)
 	return EXIT_DONE;
 }
 
-/* --attach. What a window of time, a range or an operator ends needs no steps of the process's own. */
+/* --attach. A recording that a window of time, a range or an operator ends needs no steps of the process's own. */
 static int bring(const struct arguments *a, struct daemons *daemons)
 {
 	struct bring how = {.daemons = daemons, .patience = BRING_PATIENCE_NS};

@@ -18,7 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of so many events in all ranks' captures together it is told at once who comes last: that takes half a second. */
+/* If the captures of all ranks together have at most so many events, the answer says at once who comes last: that takes
+ * half a second. */
 #define RANKS_EVENTS_MOST 1e6
 
 static int by_place(const void *a, const void *b)

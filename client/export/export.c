@@ -102,7 +102,7 @@ int export_run(const struct export_format *format, struct reader *readers, size_
 		return error;
 	snprintf(why, why_bytes, "out of memory");
 	error = format->write(readers, count, options, stream, why, why_bytes);
-	/* What went wrong with the file itself is the better sentence: it is what the user can do something about. */
+	/* An error of the file itself gives the better sentence: the user can do something about it. */
 	char file_why[512];
 	int closed = stream_close(stream, error == 0, file_why, sizeof file_why);
 	if (closed) {

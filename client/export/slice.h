@@ -1,8 +1,8 @@
 /* slice.h - the part of a capture that an export holds: of some steps, ranges, times, devices. Made once; then only looked at, by any
  * thread.
  *
- * Of the host all is taken that reaches into the times; of a device, what reaches into them, and what was launched by a call that
- * does. */
+ * It takes everything of the host that reaches into the times. Of a device it takes what reaches into them, and what
+ * was launched by a call that reaches into them. */
 #ifndef PROFD_CLIENT_EXPORT_SLICE_H
 #define PROFD_CLIENT_EXPORT_SLICE_H
 

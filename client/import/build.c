@@ -152,7 +152,8 @@ static bool add(struct build *build, struct sorter *sorter, const struct kineto_
 	return sort(build, sorter, &item);
 }
 
-/* What a node of autograd is the backward of is told by a number and by torch's own number of the thread; which thread that is, is not told. */
+/* A node of autograd tells whose backward it is by a number and by torch's own number of the thread. The trace does not
+ * tell which thread that is. */
 static void take_sequence(struct build *build, struct thread *thread, const struct event_operator *operator)
 {
 	if (!operator->forward_thread) {
@@ -177,7 +178,8 @@ static bool add_timed(struct build *build, const struct kineto_event *event)
 		}
 		build->counts.operators = true;
 		build->counts.shapes = build->counts.shapes || record.operator.inputs;
-		/* What the operator was about comes right behind it: nothing else has its times and an order between theirs. */
+		/* The collective's record comes right behind its operator: nothing else has the same times and an order
+		 * between theirs. */
 		union event_any collective;
 		return add(build, &build->frames, event, &record) &&
 		       (!collective_of(event, &build->strings, &collective) ||
@@ -210,8 +212,8 @@ static bool add_timed(struct build *build, const struct kineto_event *event)
 	}
 }
 
-/* Calls of Python are what the stacks of operators are made of. Of calls of modules, which are what a model's forward is, the outermost are kept besides,
- * as ranges (put_frames). They say nothing of when the recording began. */
+/* The stacks of operators are made of calls of Python. The outermost calls of modules, which are a model's forward, are
+ * also kept as ranges (put_frames). Calls do not tell when the recording began. */
 static bool add_python(struct build *build, const struct kineto_event *event)
 {
 	static const char module[] = "nn.Module: ";

@@ -252,7 +252,7 @@ static int resolve(struct callers *callers)
 	return error;
 }
 
-/* An operator that is the first of a module's call is the first of all modules' calls between. */
+/* If an operator is the first in a module's call, it is also the first in the module calls between the two. */
 static uint8_t enter(struct callers *callers)
 {
 	unsigned entered = 0;

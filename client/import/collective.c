@@ -71,7 +71,7 @@ static uint8_t unknown(const struct kineto_collective *from)
 bool collective_of(const struct kineto_event *event, struct strings *strings, union event_any *ret)
 {
 	const struct kineto_collective *from = &event->collective;
-	/* One that waits for an earlier one is called so, too. */
+	/* An operator that waits for an earlier collective has the same name. */
 	if (!from->name.n || is(from->name, "wait") || !is(event->name, "record_param_comms"))
 		return false;
 	*ret = (union event_any){.head = {.kind = EVENT_COLLECTIVE}};

@@ -129,7 +129,7 @@ static int convert(struct import *import, struct store *store, int fd, int folde
 		snprintf(sentence, IMPORT_SENTENCE_BYTES, "%s", *facts.reason ? facts.reason : store_sentence(store));
 	else
 		code = EXIT_DONE;
-	/* As every verb counts them that reads the file: without calls outside of all steps, which are not kept. */
+	/* Counted as by every verb that reads the file: without calls outside of all steps, which are not kept. */
 	ret->events = facts.events;
 end:
 	build_free(import->build);

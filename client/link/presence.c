@@ -144,7 +144,7 @@ static int64_t patience(int64_t pid)
 	case PRESENCE_ASLEEP:
 	/* An agent that begins claims its process before its thread runs: for a moment that looks as after detach. */
 	case PRESENCE_DETACHED:
-	/* Of a child that loads its own by NVTX or CUDA the same can be seen. */
+	/* A child that loads an agent of its own by NVTX or CUDA looks the same. */
 	case PRESENCE_FORKED:
 		return age(pid) < YOUNG_NS ? ASLEEP_NS : 0;
 	case PRESENCE_ABSENT:

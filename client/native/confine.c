@@ -19,7 +19,7 @@
 #endif
 #define OUT_OF_THE_WAY 64 /* of the numbers that it keeps */
 
-/* Whatever the caller has inherited (a terminal, sockets, files), it is not for this. */
+/* Whatever the caller has inherited (a terminal, sockets, files) is not for this process. */
 int confine_descriptors(int to, int memory)
 {
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL))

@@ -1,8 +1,9 @@
 /* stand.h - where a thread waits in native code: its two registers that /proc tells, and its stack, copied.
  *
- * /proc tells where the code and the stack of a thread are that waits in the kernel, and stops nothing for it. Most functions can be unwound from
- * those two. The other registers, and those of a thread that runs, take a stop by ptrace(2), which is no small thing: calls like epoll_wait() and
- * sigtimedwait() come back with EINTR from it (signal(7)), which a job need not expect. So no thread is stopped. */
+ * For a thread that waits in the kernel, /proc tells where its code and its stack are, and stops nothing for it. Most
+ * functions can be unwound from those two. To read the other registers, or those of a thread that runs, takes a stop by
+ * ptrace(2), which can do harm: calls like epoll_wait() and sigtimedwait() return with EINTR after it (signal(7)),
+ * which a job may not expect. So no thread is stopped. */
 #ifndef PROFD_CLIENT_NATIVE_STAND_H
 #define PROFD_CLIENT_NATIVE_STAND_H
 

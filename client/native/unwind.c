@@ -44,7 +44,8 @@ static enum reading read_record(int from, struct unwind_record *ret, int64_t dea
 	return RECORD;
 }
 
-/* It may have been taken over by what it reads: nothing that it says is believed beyond its texts. False: there is no room. */
+/* The process that wrote the record may have been taken over by what it reads, so its texts are ended here, and the
+ * rest is only shown. False: there is no room. */
 static bool take_record(struct native_stack *stack, struct unwind_record *record, size_t *room)
 {
 	record->frame.symbol[sizeof record->frame.symbol - 1] = 0;
@@ -90,7 +91,8 @@ static void tell(struct native_stack *ret, size_t count, const char *format, ...
 		}
 }
 
-/* One that a file keeps waiting (FUSE, a server that is away) cannot be killed before that answers: it is left behind. */
+/* A process that a file keeps waiting (FUSE, a server that is away) cannot be killed before the file answers: it is
+ * left behind. */
 static bool reap(pid_t child, int *status)
 {
 	const struct timespec moment = {0, 10000000};

@@ -75,7 +75,7 @@ cJSON *page_lines(const struct page_time *time, const struct reader *reader)
 	const size_t steps = capture->breakdown.step_count;
 	struct row_lines lines;
 	int error = 0;
-	/* Which lines they are takes seconds where there are many operators: in a file of this release it stands. */
+	/* To find the lines takes seconds if there are many operators. A file of this release has them. */
 	bool made = report_has_table(reader, "breakdown_lines")
 			    ? row_lines_read(reader->db, &watch, &capture->breakdown, &lines, &error)
 			    : row_lines_find(capture, reader->db, &watch, 0, steps, &lines, &error);

@@ -73,7 +73,7 @@ void strip_take(void *context, const struct breakdown_piece *piece)
 		side->start = side->end = piece->start;
 	if (piece->start > side->end)
 		append(side, piece->start - side->end, -1);
-	/* Pieces come in order; of one that does not, what is behind the others. */
+	/* Pieces come in order. Of a piece that does not, only the part behind the others counts. */
 	append(side, piece->end - (piece->start < side->end ? side->end : piece->start), row);
 }
 

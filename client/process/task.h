@@ -26,7 +26,7 @@ struct process_work {
 };
 struct process_work process_task_work(int64_t pid, int64_t tid);
 
-/* Is it on its way out, or gone? Also where it lies about until its parent has asked for its end. */
+/* Is it on its way out, or gone? Also if it is a zombie, whose parent has not asked for its end yet. */
 bool process_ends(int64_t pid);
 
 #endif

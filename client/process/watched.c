@@ -166,7 +166,7 @@ static bool is_patient(struct worker *worker, unsigned seconds)
 	return worker->waited < seconds && worker->looked < WORKS_MOST * seconds;
 }
 
-/* As many as are held up are no help: others begin in their place. */
+/* Threads that are held up are no help: as many others begin in their place. */
 static void start_workers(struct crowd *crowd, size_t held)
 {
 	pthread_attr_t attributes;

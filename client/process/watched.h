@@ -10,7 +10,7 @@
 /* What is told of such a process; its pid is a long long. */
 #define WATCHED_SENTENCE "process %lld keeps whoever reads its memory waiting: it was not looked into"
 
-/* For so long a process may keep its reader waiting. */
+/* How long a process may keep its reader waiting. */
 #define WATCHED_SECONDS 20
 #define WATCHED_STILL_SECONDS 2
 

@@ -82,7 +82,7 @@ int64_t occupancy_blocks(const struct occupancy_device *d, const struct occupanc
 double occupancy_achieved(const struct occupancy_device *d, const struct occupancy_kernel *k)
 {
 	int64_t most = occupancy_blocks(d, k);
-	/* A kernel that ran fits; one that does not fit by these rules is not one that they know. */
+	/* A kernel that ran did fit. If it does not fit by these rules, the rules do not know it. */
 	if (most <= 0 || d->multiprocessors <= 0 || k->blocks <= 0)
 		return -1;
 	double blocks = (double)k->blocks / (double)d->multiprocessors;

@@ -68,7 +68,7 @@ static size_t move_python(const struct stack_thread *thread, size_t next, struct
 	return next;
 }
 
-/* How one function of Python comes to call another is nothing that people look for. */
+/* Nobody looks for how one function of Python comes to call another. */
 static bool is_aside(const struct native_stack *native, size_t i)
 {
 	for (size_t j = 0; j < i; j++)

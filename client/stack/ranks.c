@@ -156,7 +156,7 @@ static void read_first(struct stack_ranks *ranks)
 	free(processes);
 }
 
-/* Native frames are read of one after the other: who keeps that waiting after having been read once takes the others' time. */
+/* Native frames are read of one process after the other: a process that keeps this waiting takes the others' time. */
 static struct stack_process *read_native(int64_t pid, int64_t began)
 {
 	if (clock_now() - began < NATIVE_NS)

@@ -33,7 +33,7 @@
 #define PTHREAD_TID 720
 #define ODD_TRIES 100 /* with 0.2 ms between them */
 #define READ_TRIES 8
-/* So long a thread may have another name, and none that has ended is missed. */
+/* How old the list of threads may get: for so long a thread's new name is not seen, nor that a thread has ended. */
 #define TASKS_NS 1000000000ull
 #define STACKS_MOST (256u << 20) /* bytes of all native stacks that are copied */
 

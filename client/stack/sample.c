@@ -96,7 +96,7 @@ static struct sample_stack *stack_of(struct sample_process *row, size_t thread, 
 	return stack;
 }
 
-/* Those whose id is not known, which have ended meanwhile, are one. */
+/* All threads whose id is not known, as they have ended meanwhile, count as one. */
 static size_t thread_of(struct sample_process *row, const struct stack_thread *thread)
 {
 	size_t i = 0;
@@ -299,7 +299,8 @@ static size_t count_of(const struct sampler *list)
 	return count;
 }
 
-/* What one of these has started, or one of those; a child that was found brings its own the next time. */
+/* Finds what these processes have started, or what those have started; children of a new child are found the next
+ * time. */
 static void find_children(struct sampler **list, const struct sampler *like)
 {
 	DIR *folder = opendir("/proc");

@@ -1,4 +1,4 @@
-/* interrupt.h - Ctrl-C while something is waited for: it is counted, and acted upon where we wait. One user at a time. */
+/* interrupt.h - Ctrl-C during a wait: a signal is counted, and the code that waits acts upon it. One user at a time. */
 #ifndef PROFD_CLIENT_UI_INTERRUPT_H
 #define PROFD_CLIENT_UI_INTERRUPT_H
 

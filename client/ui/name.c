@@ -1,5 +1,5 @@
-/* name.c - see name.h. C++ names are read by their brackets alone: what the compilers and demanglers of the world write has no
- * grammar that holds. */
+/* name.c - see name.h. C++ names are read by their brackets alone: what compilers and demanglers write follows no
+ * single grammar. */
 #include "name.h"
 
 #include "text.h"
@@ -77,8 +77,8 @@ static const char *behind(const char *at)
 	return at;
 }
 
-/* Behind what stands inside of a function: "::{lambda(float)#1}::operator()() const". `at` is at "::"; the same where it is
- * something else. */
+/* The place behind a part that lies inside of a function: "::{lambda(float)#1}::operator()() const". `at` is at "::";
+ * if something else stands there, `at` is returned. */
 static const char *skip_inner(const char *at)
 {
 	for (;;) {
@@ -114,7 +114,8 @@ static char *local(const char *name)
 		if (begins(at, "::")) {
 			const char *inner = skip_inner(at);
 
-			/* What holds the function's arguments: f(int)::{lambda()#1} is f. */
+			/* The function without its arguments and what lies inside of it: of f(int)::{lambda()#1} that
+			 * is f. */
 			if (inner != at) {
 				if (n && to[n - 1] == ')') {
 					int back = 0;
@@ -294,7 +295,7 @@ static size_t common(char *const *forms, size_t count)
 	return n;
 }
 
-/* Are the forms of those that differ different? They are sorted by their whole names. */
+/* Do different names have different forms? The names are sorted by their whole text. */
 static bool distinct(const struct entry *group, char *const *forms, size_t count)
 {
 	for (size_t i = 0; i < count; i++)

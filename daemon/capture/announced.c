@@ -7,7 +7,7 @@
 #include "process_stat.h"
 #include "proto/base/clock.h"
 
-/* An attachment that has not registered by then is told as one that nobody announced. */
+/* If the process registers later than this, its attachment counts as one that nobody announced. */
 #define ANNOUNCED_NS 600000000000ull
 
 static bool counts(const struct announcement *row, uint64_t now)

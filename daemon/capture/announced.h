@@ -1,5 +1,6 @@
-/* announced.h - who said that they would bring the agent into which process: `profd attach` does so before it touches one, and the kernel
- * tells who asks. An agent's own word that it was brought in (HELLO) tells of nobody, and a job can make it up. Loop's thread. */
+/* announced.h - who announced an attachment, and to which process. `profd attach` announces it before it touches the
+ * process, and the kernel tells who asks. An agent's HELLO also tells that it was brought in, but not by whom, and a
+ * job can make that up. Loop's thread. */
 #ifndef PROFD_DAEMON_CAPTURE_ANNOUNCED_H
 #define PROFD_DAEMON_CAPTURE_ANNOUNCED_H
 

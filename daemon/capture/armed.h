@@ -1,6 +1,7 @@
-/* armed.h - what the store's folder says of a capture between ARM and its file: who it is of, and its schedule. To make a capture's file
- * takes some ms, and a trigger on many processes would wait for all of them; this takes a few us. A client is told that a capture
- * is armed once this is written, so that a daemon that is killed loses none that anybody knows of. */
+/* armed.h - a note in the store's folder on a capture between ARM and its file: whose it is, and its schedule. To make
+ * a capture's file takes some ms, and a trigger on many processes would wait for all of the files; the note takes a few
+ * us. A client is told that a capture is armed once the note is written. So a daemon that is killed loses no capture
+ * that anybody knows of. */
 #ifndef PROFD_DAEMON_CAPTURE_ARMED_H
 #define PROFD_DAEMON_CAPTURE_ARMED_H
 
@@ -10,7 +11,7 @@
 /* Any thread. 0 or a negative errno. */
 int armed_write(int folder, const struct capture_facts *facts, const struct handoff *handoff, int segment_fd);
 void armed_remove(int folder, uint64_t number);
-/* Makes the partial file of which only this note is there, and removes the note. True where the file has been made. */
+/* Makes the partial file of a capture that has only this note, and removes the note. True: the file has been made. */
 bool armed_make_file(int folder, const char *folder_path, uint64_t number);
 /* Puts into a new file, in a transaction, what another daemon has to know to go on with it. */
 void armed_begin_file(struct store *store, const struct capture_facts *facts, const struct handoff *handoff,

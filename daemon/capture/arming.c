@@ -29,7 +29,7 @@ void capture_accepted(struct capture *capture)
 	capture->unanswered = false;
 	if (capture->trigger)
 		trigger_answered(capture->trigger, capture, ERROR_NONE, "");
-	/* Its first work, which takes some ms, is not to stand before the answers of others: capture_tick begins it. */
+	/* Its first work takes some ms and must not delay the answers of others: capture_tick begins it. */
 	if (capture->state != STATE_RUNNING || !capture->trigger || !capture->trigger->waiting)
 		capture_submit(capture);
 	if (capture->state == STATE_RUNNING)
@@ -164,8 +164,8 @@ struct capture *capture_new(struct process *process, struct trigger *trigger, co
 	/* A later cycle is not answered: the schedule has been accepted. */
 	capture->state = arm->cycle ? STATE_RUNNING : STATE_ASKED;
 	trigger->running++;
-	/* Whenever this daemon ends, the next one is to know of the schedule. The agent hears of a first cycle at once, and the client
-	 * when there is a note; of a further one nobody hears before that. */
+	/* Whenever this daemon ends, the next one must know of the schedule. The agent hears of a first cycle at once,
+	 * and the client when there is a note. Nobody hears of a further cycle before there is a note. */
 	capture->noting = true;
 	capture->unanswered = arm->cycle == 0;
 	capture_work(capture, &live_of(server)->note_pool, ingest_note, noted);
@@ -188,7 +188,7 @@ void capture_armed(struct capture *capture, const struct message_armed *message)
 	uint64_t took = clock_monotonic() - capture->asked_at, usual = live_of(server)->arm_ns / 8 * 7;
 	if (capture->state != STATE_ASKED || capture->unsent)
 		return;
-	/* One that was late is no measure of how long the next one takes. */
+	/* An answer that was late does not tell how long the next one takes. */
 	if (took > PATIENCE_NS)
 		took = PATIENCE_NS;
 	live_of(server)->arm_ns = took > usual ? took : usual;

@@ -13,8 +13,9 @@ struct trigger;
 /* Makes a segment and sends ARM, now or when its agent can take it (arming_work). NULL with an error and a sentence. */
 struct capture *capture_new(struct process *process, struct trigger *trigger, const struct message_arm *arm,
 			    enum error *ret_error, char sentence[SENTENCE_BYTES]);
-/* An ARM that waits is sent when its agent has offered what it has said it would, and let go of what nobody knows: before that it would
- * decline, as it may still record. An agent that keeps neither word is asked all the same after some seconds. */
+/* An ARM that waits is sent when its agent has offered the segments that it announced, and has dropped the capture that
+ * nobody knows. Before that the agent would decline, as it may still record. After some seconds the ARM is sent in any
+ * case. */
 void arming_work(struct capture *capture);
 void arming_of_process(struct process *process);
 /* Tells its follower that it is armed: its agent has said so, and its note is written, or has taken too long to write. */

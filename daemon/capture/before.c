@@ -71,7 +71,7 @@ void before_tell(const struct status_page *page, uint64_t first, uint64_t count,
 	if (n < FEWEST)
 		return;
 	struct longs longs = find_longs(times, n, LONG_TIMES * median(times, n));
-	/* Steps that were late for another reason are shorter, mostly, and none of them. */
+	/* Steps that were late for another reason are mostly shorter. They do not count. */
 	if (longs.count)
 		longs = find_longs(times, n, longs.ns / longs.count / 2);
 	if (longs.count < FEWEST_LONG || longs.ns < all / LEAST_PART)

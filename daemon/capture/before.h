@@ -1,5 +1,5 @@
-/* before.h - what the steps before a capture tell that its own do not: some of them took most of the time, and none like these was recorded
- * (an evaluation each hundred steps, the rollouts of reinforcement learning). No locks. */
+/* before.h - what only the steps before a capture tell: some of them took most of the time, and no such step was
+ * recorded (an evaluation each hundred steps, the rollouts of reinforcement learning). No locks. */
 #ifndef PROFD_DAEMON_CAPTURE_BEFORE_H
 #define PROFD_DAEMON_CAPTURE_BEFORE_H
 

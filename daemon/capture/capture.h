@@ -91,7 +91,7 @@ void capture_tick(struct capture *capture, uint64_t now);
 struct capture *capture_of_process(const struct process *process);
 /* The status word's number, with what the agent says of its phase. */
 enum capture_status capture_status_now(const struct capture *capture);
-/* It does more than wait for its steps: its agent switches collectors on, or has done so. */
+/* It does not only wait for its steps: its agent switches collectors on, or has done so. */
 bool capture_has_begun(const struct capture *capture);
 /* Steps that are recorded by now. */
 unsigned capture_steps(const struct capture *capture);
@@ -99,7 +99,7 @@ unsigned capture_steps(const struct capture *capture);
 bool capture_is_running(const struct capture *capture);
 struct capture *capture_find(struct server *server, uint64_t number);
 
-/* What is recorded ends with what it has where it has seen the disk below the floor; `space` NULL: there is room again. */
+/* A recording that has seen the disk below the floor ends with what it has; `space` NULL: there is room again. */
 void captures_out_of_space(struct server *server, const struct space *space);
 
 #endif

@@ -68,7 +68,7 @@ static uint32_t chunks_wanted(const struct ingest *ingest, uint32_t phase)
 	if (ahead < used)
 		ahead = used; /* geometrically, when the rows come faster than they can be inserted */
 	if (phase == SEGMENT_DRAIN)
-		ahead = 1; /* for what is written behind the recording, by threads that had nothing to write before */
+		ahead = 1; /* for what is written after the recording, by threads that had nothing to write before */
 	uint32_t chunks = ingest->ready_chunks;
 	if (free_chunks < ahead)
 		chunks += ahead - free_chunks;

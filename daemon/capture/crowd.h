@@ -11,7 +11,7 @@ void crowd_leave(struct ingest *ingest);
 /* Are they so many that each is looked at less often? */
 bool crowd_is_large(void);
 
-/* ns until an ingest looks again that would look after `alone` ns if it had the processors for itself. */
+/* ns until an ingest looks again. If it had the processors for itself, it would look after `alone` ns. */
 int64_t crowd_pause(int64_t alone);
 
 /* Gives the ingest's segment memory ahead of what its agent needs, by its phase and how many share it. Where there is none the agent goes

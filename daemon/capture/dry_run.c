@@ -120,7 +120,8 @@ bool dry_run_arm(struct trigger *trigger, const struct process *process, const s
 		reply_refused(trigger, process, 0, error, sentence);
 		return false;
 	}
-	/* The next one of them finds it taken, as it would; until this turn of the loop is over. */
+	/* It counts until this turn of the loop is over, so that the next target finds its room taken, as in a
+	 * trigger. */
 	quota_capture_begin(server, trigger->user, bytes);
 	cJSON *row = new_row(trigger, process, "would_record");
 	add_steps(trigger, process, arm, row);

@@ -29,7 +29,7 @@ static bool steps(const struct process *process)
 
 static bool descends_from(const struct process *process, pid_t pid, uint64_t start_time)
 {
-	/* A number that has been given anew is no ancestor. */
+	/* A process that has got an ancestor's number since is no ancestor. */
 	if (process->who.start_time < start_time)
 		return false;
 	for (size_t i = 0; i < FAMILY_ANCESTORS && process->ancestors[i]; i++)

@@ -212,7 +212,7 @@ static uint32_t find_chunks(const struct ingest *ingest, bool last, struct candi
 		if (sequence > newest && !last)
 			continue;
 		if (count == room) {
-			/* The largest goes where a smaller one comes; `found` is sorted. */
+			/* A smaller one takes the place of the largest; `found` is sorted. */
 			if (sequence >= found[count - 1].sequence)
 				continue;
 			count--;
@@ -333,7 +333,7 @@ static int64_t hand_off(struct ingest *ingest)
 	return WORK_DONE;
 }
 
-/* Once a pass, that is about once in 2 MiB. What is below the floor is not lost yet: the loop decides. */
+/* Once a pass, that is about once in 2 MiB. Below the floor nothing is lost yet: the loop decides. */
 static void look_at_disk(struct ingest *ingest)
 {
 	struct space space;

@@ -47,7 +47,7 @@ struct ingest {
 	_Atomic uint32_t low;
 	const struct space_floor *floor; /* NULL: the disk is not looked at */
 
-	/* The loop's to write, any time: 1 = whoever may has had enough of the finish. */
+	/* The loop's to write, any time: 1 = somebody who may do so has ended the finish. */
 	_Atomic uint32_t give_up;
 	/* 1 once events_most have been taken in. */
 	_Atomic uint32_t over;

@@ -19,7 +19,7 @@
 #define ANSWER_MS 2000
 /* Readers that one capture may use up. */
 #define READERS_MAX 8
-/* By the wall's clock, on a machine that has no processor to spare. */
+/* By the wall clock, on a machine that has no processor to spare. */
 #define ALL_NS 10000000000u
 
 void names_begin(struct names *names)

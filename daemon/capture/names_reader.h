@@ -12,7 +12,7 @@
 
 /* The longest name that is read: all that an agent can send. */
 #define NAMES_MANGLED_BYTES LIMIT_STRING_BYTES
-/* Longer readable forms are none that anybody could be shown. */
+/* A longer readable form could be shown to nobody. */
 #define NAMES_TEXT_BYTES 16384
 
 enum names_verdict {

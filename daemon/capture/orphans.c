@@ -26,9 +26,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* How long an agent that is back may take to offer what it has said it would: it may get no processor for a while. */
+/* How long an agent that is back may take to offer the segments that it announced: it may get no processor for a
+ * while. */
 #define OFFER_NS 10000000000ull
-/* And what it has not said, before it is taken for lost. */
+/* And to offer others, before they are taken for lost. */
 #define LATE_NS 1000000000ull
 
 /* A partial file that nobody can continue is removed if nothing was recorded in it. Otherwise it is somebody's data, and stays. */
@@ -289,8 +290,8 @@ void orphan_forget(struct capture *capture)
 	capture_drop(capture);
 }
 
-/* The agent has been back for a while and has not offered the segment of a further cycle of which nothing is recorded: it has
- * never begun. Where the agent is at nothing else, it waits between two cycles, and gets another segment. */
+/* The agent has been back for a while and has not offered the segment of a further cycle of which nothing is recorded:
+ * that cycle has never begun. If the agent does nothing else, it waits between two cycles, and gets another segment. */
 static bool begin_anew(struct capture *capture, struct process *process)
 {
 	struct server *server = capture->server;

@@ -6,7 +6,7 @@
 
 #include <poll.h>
 
-/* What is not stopped may wait for a processor for long. */
+/* A process that is not stopped may wait long for a processor. */
 #define MOST_NS 10000000000ull
 
 bool patience_over(const struct process *process, uint64_t since, uint64_t patience, uint64_t now)

@@ -10,8 +10,8 @@ struct process;
 /* An answer may take so long at the least. */
 #define PATIENCE_NS 2000000000ull
 
-/* Has it kept us waiting for so long? What it has said already, and we have not come to read, is no fault of its own; one that
- * never stops talking gains little by it. process NULL: it is gone. */
+/* Has it kept us waiting for so long? Packets that it has sent, and that we have not read yet, are not its fault; an
+ * agent that never stops sending gains little by this. process NULL: it is gone. */
 bool patience_over(const struct process *process, uint64_t since, uint64_t patience, uint64_t now);
 /* Has it left a question of that time unanswered? */
 bool patience_is_silent(const struct process *process, uint64_t since, uint64_t now);

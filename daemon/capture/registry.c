@@ -237,7 +237,7 @@ static const char *identify(const struct conn *conn, const struct message_hello 
 	       "host's";
 }
 
-/* The kernel has told who announced it. What nobody announced, only the process itself says. */
+/* The kernel has told who announced it. If nobody did, only the process itself says that it was attached to. */
 static void audit_attachment(const struct process *process)
 {
 	const struct identity *who = &process->who;

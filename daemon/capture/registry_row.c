@@ -49,7 +49,7 @@ static uint64_t page_median(const struct status_page *page, uint64_t steps)
 
 uint64_t registry_step_ns(const struct process *process)
 {
-	/* What a capture alone has counted, by a range or an operator, is over with it. */
+	/* Steps that only a capture has counted, by a range or an operator, end with it. */
 	if (registry_step_source(process) == STEP_SOURCE_NONE)
 		return 0;
 	return page_median(process->page, atomic_load_explicit(&process->page->steps, memory_order_relaxed));

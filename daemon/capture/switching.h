@@ -27,8 +27,8 @@ void switching_serve(struct conn *conn, struct capture *const *captures, size_t 
 void switching_later(struct trigger *trigger, const struct switching_wish *wish);
 /* Its agent has switched; `capture` is the one that ARM named. */
 void switching_done(struct capture *capture, const struct message_switched *message);
-/* It goes on no more: the one that was to follow has been declined, dropped, or has ended without a step. Nothing where nobody waits
- * for it. */
+/* It does not go on: the capture that was to follow has been declined or dropped, or has ended without a step. Does
+ * nothing if nobody waits for it. */
 void switching_failed(struct capture *capture, enum error error, const char *sentence);
 /* A capture has ended as its agent was told, after so many steps: the rest is for the one that goes on. */
 void switching_over(struct capture *capture, uint32_t steps);

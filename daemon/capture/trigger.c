@@ -67,7 +67,7 @@ void trigger_answered(struct trigger *trigger, struct capture *capture, enum err
 		trigger->armed++;
 		trigger->target = capture->facts.who;
 		trigger->targets++;
-		/* What is done to another's process stands by itself, where its owner finds it. */
+		/* What is done to another user's process has a line of its own, where the owner finds it. */
 		bool another = trigger->by.uid != capture->facts.who.uid && request->pid_count != 1;
 		if (another || !trigger->unnoted)
 			reply_audit_target(trigger, &capture->facts.who, ERROR_NONE);

@@ -23,7 +23,8 @@ void reply_end(struct trigger *trigger);
 void reply_prepare_note(struct trigger *trigger, const char *text, size_t n);
 /* Catalogue and audit hear of it once the agents have answered: a disk at work would stand between ARM and ARMED. */
 void reply_note(struct trigger *trigger);
-/* What a trigger waited for will not come: the audit hears of it where it has recorded nothing. */
+/* The processes that a trigger waited for will not come. The audit log hears of it if the trigger has recorded
+ * nothing. */
 void reply_note_end(const struct trigger *trigger);
 /* The audit's line of its own for one target of several. */
 void reply_audit_target(const struct trigger *trigger, const struct identity *target, enum error error);

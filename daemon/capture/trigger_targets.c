@@ -24,8 +24,8 @@
 #define PORTION_LEAST 16
 #define PORTION_NS 3000000ull
 #define UNANSWERED_MOST 1024
-/* Ranks that a command has started are armed together when all of their world have shown how long their steps take; the others are on
- * other machines where they have not come after this. */
+/* Ranks that a command has started are armed together, when all ranks of their world have shown how long their steps
+ * take. Ranks that have not come after this time are on other machines. */
 #define RANKS_NS 5000000000ull
 
 /* The first minor version of the protocol whose agents count batches. */
@@ -202,7 +202,7 @@ void targets_arm_some(struct trigger *trigger)
 		live_arm_more(trigger->server);
 }
 
-/* Those are armed that are not on the way already. Takes over the list, and reorders it. */
+/* Arms those that are not on the way already. Takes over the list, and reorders it. */
 static void arm_all(struct trigger *trigger, struct process **processes, size_t count)
 {
 	if (targets_to_arm(trigger)) {
@@ -263,7 +263,7 @@ static bool is_rank(const struct process *process)
 	return process->who.rank >= 0 && process->who.world_size > 1;
 }
 
-/* Leaves those ranks out that wait for the others of their world. Reorders the list; returns how many are left. */
+/* Leaves out ranks that wait for the others of their world. Reorders the list; returns how many are left. */
 static size_t leave_early_ranks(struct trigger *trigger, struct process **found, size_t count)
 {
 	uint64_t now = clock_monotonic();

@@ -80,7 +80,7 @@ static void read_collectors(const cJSON *summary, struct estimate_figures *figur
 	}
 }
 
-/* What is recorded by one that was not on will not be either. */
+/* If a collector was not on, what else it records will not be recorded either. */
 static void add_parts(const struct estimate_question *question, uint32_t known, struct estimate *ret)
 {
 	uint32_t whole = ret->off;
@@ -139,7 +139,7 @@ int catalogue_estimate(struct catalogue *catalogue, const struct estimate_questi
 		       struct estimate *ret)
 {
 	memset(ret, 0, sizeof *ret);
-	/* Steps before a later cycle were recorded themselves: they do not say how long a step takes that is not. */
+	/* Steps before a later cycle were recorded themselves: they do not tell how long an unrecorded step takes. */
 	sqlite3_stmt *s = catalogue_prepare(
 		catalogue,
 		"SELECT c.id, c.steps_recorded, c.events, c.bytes, t.request FROM captures c LEFT JOIN triggers t ON "

@@ -7,8 +7,8 @@
 
 struct catalogue;
 
-/* Which process, and what would be recorded of it. Captures count alone whose steps were ended by the same, and whose options say the
- * same of what is to be recorded. */
+/* Which process, and what would be recorded of it. Only captures count whose steps were ended in the same way, and
+ * whose options for what is to be recorded are the same. */
 struct estimate_question {
 	pid_t pid;
 	uint64_t start_time;
@@ -32,8 +32,9 @@ struct estimate_figures {
 struct estimate {
 	unsigned captures; /* complete ones that were looked at; of some the reason why they do not count: */
 	unsigned others;   /* their steps are others, or their options */
-	/* The newest with exactly the collectors that would be on. Otherwise, of those with more, the one with the fewest more (what it cost is the most that
-	 * this would), and of those with fewer the one with the most. */
+	/* The newest capture with exactly the collectors that would be on. Otherwise two: of the captures with more,
+	 * the one with the fewest more (this would cost at most what that did); of the captures with fewer, the one
+	 * with the most. */
 	struct estimate_figures same, more, fewer;
 	/* Collectors that are asked for, and were not on in the newest capture that asked for them; and what was said of it. */
 	uint32_t off;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define NONE ((size_t)-1)
-/* So long after it was finished a capture that is about to be read stays though the disk is too full. */
+/* A capture that is about to be read stays for so long after it was finished, even if the disk is too full. */
 #define HELD_NS 60000000000ull
 
 struct user {

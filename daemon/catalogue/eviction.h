@@ -3,9 +3,10 @@
  *
  * Captures that are too old go first. Then, where one user is over a user's budget, that user's oldest. Where the whole store is
  * over its budget, or too little is free on the disk, the oldest of the user who has most at that moment: a user who records a
- * great many captures deletes only their own. Pinned captures never go, and count as all others do. A capture that somebody is
- * about to read keeps its user's younger ones where it is budgets that are exceeded. For the disk's sake these go in its place, and
- * so does it itself a minute after it was finished: nobody keeps a disk full by not reading. */
+ * great many captures deletes only their own. Pinned captures never go, and count as all others do. A capture that
+ * somebody is about to read stays. If a budget is exceeded, its user's younger ones stay, too. If the disk is too full,
+ * the younger ones go in its place, and a minute after it was finished it goes itself: nobody keeps a disk full by not
+ * reading. */
 #ifndef PROFD_DAEMON_CATALOGUE_EVICTION_H
 #define PROFD_DAEMON_CATALOGUE_EVICTION_H
 

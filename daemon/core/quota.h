@@ -30,8 +30,8 @@ struct quota_lines {
 	} kinds[QUOTA_LINE_KINDS];
 };
 
-/* What is counted of one uid. It lives as long as something refers to it, and a minute longer, so that who comes back
- * does not find a fresh allowance of triggers. */
+/* What is counted of one uid. It lives as long as something refers to it, and a minute longer, so that a user who comes
+ * back does not find a fresh allowance of triggers. */
 struct quota_user {
 	struct quota_user *next; /* of its bucket */
 	uid_t uid;

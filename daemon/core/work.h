@@ -95,8 +95,8 @@ struct work_pool {
 #define WORK_NICE 5
 /* Starts the threads, with all signals blocked; their priority is that of the loop less `nice_by`. 0 or a negative errno. */
 int work_pool_init(struct work_pool *pool, unsigned threads, int nice_by, struct work_outbox *outbox);
-/* For a pool whose pieces may take long, by somebody's will even: where all threads are at work, an owner of whom none is running gets
- * one more. */
+/* For a pool whose pieces may take long, perhaps on purpose. If all threads are at work, an owner who has no work
+ * running gets one more thread. */
 void work_pool_may_grow(struct work_pool *pool);
 /* Waits for what is running; what only waits is not run again. */
 void work_pool_deinit(struct work_pool *pool);

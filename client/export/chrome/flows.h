@@ -1,7 +1,8 @@
 /* flows.h - which forward operator a backward node belongs to: both carry the autograd sequence number, the backward
  * one also torch's number of the forward's thread. As Kineto links them: of all operators with one number the one that
- * starts last made the node; its backward is the node itself (scope BACKWARD_FUNCTION), where that is not seen the
- * first that carries the number. No thread, no locks of its own: the caller puts operators in one at a time. */
+ * starts last made the node; its backward is the node itself (scope BACKWARD_FUNCTION), or, if that is not seen, the
+ * first operator that carries the number. No thread, no locks of its own: the caller puts operators in one at a
+ * time. */
 #ifndef PROFD_CLIENT_EXPORT_CHROME_FLOWS_H
 #define PROFD_CLIENT_EXPORT_CHROME_FLOWS_H
 

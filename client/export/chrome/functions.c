@@ -121,7 +121,8 @@ static unsigned without_new(const struct walk *w, uint32_t stack, int64_t entere
 	return at->depth - 1u;
 }
 
-/* A range ends in the call that it began in. So calls that go on after one which reaches into them from outside hold it, if nothing else can. */
+/* A range ends in the call that it began in. So if a range reaches into calls from outside and they go on after it,
+ * they hold it: their start moves to its start, unless something else ran in between. */
 static void hold_ended(struct walk *w, unsigned depth, int64_t now)
 {
 	unsigned kept = 0;
@@ -138,7 +139,7 @@ static void hold_ended(struct walk *w, unsigned depth, int64_t now)
 	w->range_count = kept;
 }
 
-/* And so do those in which it began, and that went on in it. */
+/* The innermost call in which an open range began lasts at least until the end of that range. */
 static void hold_open(struct walk *w)
 {
 	for (unsigned i = 0; i < w->range_count; i++) {

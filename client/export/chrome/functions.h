@@ -1,9 +1,10 @@
 /* functions.h - calls of functions and modules of Python, as the stacks of operators show them: a call runs from the first operator that was
  * called in it to the end of the last one, and around ranges that began in it. What runs no operator is not seen.
  *
- * Two operators one after the other of which the stacks are the same down to a function, and down to the line of its caller, are taken for
- * operators of one call; but not across steps, and not where it is known that a module was called anew. Operators in the backward have the
- * stack of their forward, and are left out. Memory: 32 bytes a call, FUNCTION_CALLS_MAX of them at most. */
+ * Two operators one after the other are taken for operators of one call if their stacks are the same down to a
+ * function, and down to the line of its caller. This does not hold across steps, nor if it is known that a module was
+ * called anew. Operators in the backward have the stack of their forward, and are left out. Memory: 32 bytes a call,
+ * FUNCTION_CALLS_MAX of them at most. */
 #ifndef PROFD_CLIENT_EXPORT_CHROME_FUNCTIONS_H
 #define PROFD_CLIENT_EXPORT_CHROME_FUNCTIONS_H
 

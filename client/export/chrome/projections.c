@@ -12,8 +12,8 @@
 
 #define NONE UINT32_MAX
 
-/* Ranges that are open at a time, and streams of one, are a few; a file from elsewhere may have as many as it has rows.
- * So many steps are taken for each operation on the average, and so many extents are held; what is beyond is counted. */
+/* Only a few ranges are open at a time, and each has a few streams; but a foreign file may have as many as it has rows.
+ * So the steps for each operation, on average, and the extents that are held have bounds; what is beyond is counted. */
 #define STEPS_FIRST (1u << 24)
 #define STEPS_OPERATION 256u
 #define EXTENTS_MAX (1u << 21)

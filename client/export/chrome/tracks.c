@@ -41,7 +41,8 @@ static size_t device_index(struct tracks *tracks, int64_t device)
 
 #define ROWS_MAX ((int)HOST_ROWS > (int)IDLE_ROWS ? (int)HOST_ROWS : (int)IDLE_ROWS)
 
-/* Slices from `at` on that are one stretch of a track and shorter than what is joined: as one slice. Returns the place behind them. */
+/* Makes one slice of the slices from `at` on that are one stretch of a track and shorter than the bound. Returns the
+ * place behind them. */
 static size_t join_from(const struct tracks *tracks, size_t at, struct tracks_slice *ret)
 {
 	int64_t total[(int)HOST_ROWS + (int)IDLE_ROWS] = {0};
@@ -122,7 +123,7 @@ struct edge {
 static int by_time(const void *left, const void *right)
 {
 	const struct edge *a = left, *b = right;
-	/* What begins as another is launched did not wait together with it. */
+	/* An operation that begins when another one is launched did not wait together with it. */
 	return a->time != b->time ? (a->time < b->time ? -1 : 1) : a->waiting - b->waiting;
 }
 
@@ -259,7 +260,7 @@ static bool may_go_on(void *context)
 	return bounds_row(context);
 }
 
-/* Where the causes are in doubt they are not known: what stands side by side then is one. */
+/* If the causes are in doubt they are not known: neighbouring stretches are then one. */
 static void forget_causes(struct tracks *tracks)
 {
 	size_t count = tracks->slice_count;

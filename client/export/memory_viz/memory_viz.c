@@ -22,7 +22,7 @@
 #define PART 1000
 /* Blocks that lie closer together are of one segment; torch's smallest is that large. */
 #define SEGMENT_GAP (2ll << 20)
-/* What lies behind this address, or is larger than that, is no block of anybody's. */
+/* A block cannot lie beyond this address, or be larger than that. */
 #define ADDRESS_MOST (1ll << 57)
 #define BYTES_MOST (1ll << 50)
 
@@ -312,7 +312,7 @@ static void put_segment(struct writer *w, const struct device *device, const str
 	end_segment(w);
 }
 
-/* What a device's allocator says it has given out, less what is known of, is one block of its own behind the others. */
+/* The total that a device's allocator tells, less the known blocks, is one block of its own behind the others. */
 static int add_older(struct writer *w, const struct device *device, sqlite3_stmt *row)
 {
 	int64_t rest = sqlite3_column_int64(row, 0), from = SEGMENT_GAP;

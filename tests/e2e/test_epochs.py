@@ -79,21 +79,8 @@ def test_iterators_that_do_not_tell(profd, torch_newest):
     told(job)
 
 
-def test_the_job_ends_in_its_last_epoch(profd, torch_newest):
-    """What there is of that is kept, where it is all: the capture is incomplete, and says why."""
-    job = start(profd, torch_newest, "ends", 60)
-    capture = profd.trigger(job.pid, "--unit", "epoch", "--steps", 100000, codes=(5,), timeout=300)
-    assert (capture["status"], capture["reason_code"]) == ("incomplete", "exit") and capture["steps_recorded"] > 1, capture
-    batches = json.loads(job.communicate(timeout=60)[0])["batches"]
-    check(profd, capture, batches, 9)
-    # Up to the begin of the last one.
-    assert steps(profd, capture)[-1][1] < batches[-9]
-
-
-def test_the_job_ends_in_the_only_epoch(profd, torch_newest):
-    """What there is of it is kept: the capture says that it is incomplete, and has the batches up to the end."""
-    job = start(profd, torch_newest, "stays")
-    trigger = profd.follow("--pid", job.pid, "--unit", "epoch")
+def recorded(profd, job):
+    """The job stays in an epoch that is recorded."""
     wait_for(lambda: profd.process(job.pid)["state"] == "warmup", what="the collectors")
     while True:
         assert job.stdout.readline() == "stays\n"
@@ -101,6 +88,27 @@ def test_the_job_ends_in_the_only_epoch(profd, torch_newest):
         if profd.process(job.pid)["state"] == "recording":
             break
         job.send_signal(signal.SIGUSR1)
+
+
+def test_the_job_ends_in_its_last_epoch(profd, torch_newest):
+    """Whole epochs are kept: the capture is incomplete, and says why."""
+    job = start(profd, torch_newest, "stays")
+    trigger = profd.follow("--pid", job.pid, "--unit", "epoch", "--steps", 1000)
+    recorded(profd, job)
+    for _ in range(2):
+        job.send_signal(signal.SIGUSR1)
+        assert job.stdout.readline() == "stays\n"
+    batches = told(job)
+    capture, = json.loads(trigger.communicate(timeout=120)[0])["captures"]
+    assert (capture["status"], capture["reason_code"], capture["steps_recorded"]) == ("incomplete", "exit", 2), capture
+    check(profd, capture, batches, 9)
+
+
+def test_the_job_ends_in_the_only_epoch(profd, torch_newest):
+    """What there is of it is kept: the capture says that it is incomplete, and has the batches up to the end."""
+    job = start(profd, torch_newest, "stays")
+    trigger = profd.follow("--pid", job.pid, "--unit", "epoch")
+    recorded(profd, job)
     batches = told(job)
     capture, = json.loads(trigger.communicate(timeout=120)[0])["captures"]
     assert (capture["status"], capture["reason_code"], capture["steps_recorded"]) == ("incomplete", "exit", 1), capture

@@ -7,7 +7,7 @@ midst: a validation in the midst of an epoch, too. evaluates: the validation is 
 out of a DataLoader. ahead: each batch is asked for before the one before trains. pairs: each iteration takes a batch of two loaders. turns: epochs of
 another loader lie in between. subclass: the loader's iterators have a __next__ of their own. fails: the first request of each pass raises, which costs a batch, and is made again. collects:
 all garbage is collected after each epoch. forks: in the midst of each epoch. endless: the loader has no end. blind: what asks for the batches is no iterator of torch's.
-thread: another thread asks. aside: all of it is in another thread. stays: in the midst of each epoch, says so, and goes on at SIGUSR1. ends: so many epochs, and no more: epochs.py ends N.
+thread: another thread asks. aside: all of it is in another thread. stays: in the midst of each epoch, says so, and goes on at SIGUSR1.
 
 Ended by SIGTERM; prints {"batches": [begin, ...]}, times of CLOCK_MONOTONIC in ns."""
 import gc
@@ -24,7 +24,6 @@ import torch
 import without_compiler  # noqa: F401
 
 how = sys.argv[1]
-most = int(sys.argv[2]) if len(sys.argv) > 2 else 10**9
 BATCHES, VALIDATE = 8, 3
 torch.manual_seed(0)
 torch.set_num_threads(1)
@@ -185,9 +184,7 @@ def epoch():
 
 
 def loop():
-    for _ in range(most):
-        if ended:
-            break
+    while not ended:
         epoch()
         if how == "turns":
             for at, (x, y) in enumerate(second):

@@ -61,12 +61,17 @@ static _Atomic uint32_t walker_count;
 static void *(*this_thread)(void);
 static bool with_modules;
 
+/* This process's; of modules objects are read, and not frames alone. */
+static int find_python(bool modules, struct python *ret, char *sentence, size_t bytes)
+{
+	int error = interpreter_find(ret, sentence, bytes);
+	return error == 0 && modules ? interpreter_prove(ret, sentence, bytes) : error;
+}
+
 int walk_probe(bool modules, char *sentence, size_t bytes)
 {
 	struct python found;
-	int error = interpreter_find(&found, sentence, bytes);
-	if (error == 0 && modules)
-		error = interpreter_prove(&found, sentence, bytes);
+	int error = find_python(modules, &found, sentence, bytes);
 	if (error < 0)
 		return error;
 	if (interpreter_symbol("PyGILState_GetThisThreadState"))
@@ -92,9 +97,7 @@ static int take_room(bool modules)
 int walk_arm(bool modules, char *sentence, size_t bytes)
 {
 	struct python found;
-	int error = interpreter_find(&found, sentence, bytes);
-	if (error == 0 && modules)
-		error = interpreter_prove(&found, sentence, bytes);
+	int error = find_python(modules, &found, sentence, bytes);
 	if (error < 0)
 		return error;
 	if (!this_thread) {

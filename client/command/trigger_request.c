@@ -54,10 +54,10 @@ int64_t trigger_timeout(const struct arguments *a)
 	return total < (int64_t)LIMIT_DURATION_NS ? total : (int64_t)LIMIT_DURATION_NS;
 }
 
-/* A window of time is one step, and so is an epoch, which is recorded whole. */
+/* A window of time is one step, and so is an epoch, which is recorded whole. `profd run` has neither. */
 static bool is_one_step(const struct arguments *a)
 {
-	return trigger_window(a) || counts_epochs(a);
+	return verb_option(a->verb, "unit") && (trigger_window(a) || counts_epochs(a));
 }
 
 static int64_t warmup_of(const struct arguments *a)

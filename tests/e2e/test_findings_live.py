@@ -69,8 +69,8 @@ ON_A_DEVICE = {"loader": ("input", "loads the batches itself"), "wait": ("sync",
                "module": ("compilation", "cuModuleLoadData"), "stream": ("setup", "cuStreamCreate"), "copy_in": ("pageable_copy", ""),
                "copy_out": ("pageable_copy", ""), "copy_exposed": ("exposed_copies", ""), "collective": ("communication", ""),
                "few_blocks": ("few_blocks", ""), "no_tensor_cores": ("no_tensor_cores", "")}
-# What these say is the mean of all steps, as they are not in each; of the others it is the median.
-MEAN = ("garbage_collection", "recompilation")
+# Garbage is not collected in each step: what the verdict says of it is the mean of all. Of what is planted else it is the median.
+MEAN = ("garbage_collection",)
 # Loops that lose nothing; and the row of the host that looks like a loss, and how much of a step it is at least.
 QUIET_ON_THE_HOST = {"well": (None, 0), "workers_keep_up": (None, 0), "saves_a_little": (None, 0), "young_garbage": (None, 0),
                      "validates": (None, 0), "trains": (None, 0)}

@@ -2,7 +2,7 @@
 process is left with a slow test at the end.
 
 A test that takes TURNS[0] seconds or longer runs by turns, unless it is marked `core`; so does one that is marked `wide`, however quick it is.
-Of these ./dev test runs a part, which the commit draws (PROFD_TURN, a number from 0 to 15); named parts, ./dev test long wide, and pytest by
+Of these ./dev test runs a part, which the commit draws (PROFD_TURN, a number); named parts, ./dev test long wide, and pytest by
 itself run all. The longer a test takes the more seldom is its turn, so that a run spends about as much on each, and about the same time
 whatever is added. They come last where there is a time (PROFD_TEST_UNTIL, seconds since
 1970) after which those that have not begun are left out: CI has so much time, however slow its machine is.

@@ -64,8 +64,7 @@ long_wide() {
 	local folder status=0
 	fetch_readers || return 1
 	if [ "$1" = short ]; then
-		# shellcheck disable=SC2046
-		PROFD_TURN=$(in_turn $(seq 1 $((TURNS - 1))) 0)
+		PROFD_TURN=$(($(commit_number) + 1))
 		export PROFD_TURN
 	fi
 	# Each folder has a conftest.py of its own: one at a time.

@@ -6,11 +6,16 @@ PYTEST_ARGUMENTS=() # the caller's own, after --
 # A test that takes longer hangs: it fails with the place where it stands, and all that it started is ended. What takes long is given longer.
 TEST_SECONDS=1200
 
-# in_turn WORD...: prints the word that the commit draws. What takes turns so meets every commit in the long run.
-in_turn() {
+# A number that is another one for each commit: what takes turns so meets every commit in the long run.
+commit_number() {
 	local commit
 	commit=$(git rev-parse --short=6 HEAD 2>/dev/null) || commit=0
-	shift $((16#$commit % $#))
+	printf '%d\n' $((16#$commit))
+}
+
+# in_turn WORD...: prints the word that the commit draws.
+in_turn() {
+	shift $(($(commit_number) % $#))
 	printf '%s\n' "$1"
 }
 

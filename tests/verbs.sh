@@ -8,8 +8,6 @@
 PARTS=(e2e faults sanitize service fuzz replay steps cuda recipes unit sim)
 # What takes long: ./dev test long runs each as a whole, CI one of them, in short, on each commit.
 SLICES=(torch pythons matrix hostile restarts fuzz steps forks stacks faults threads repeats attach parity soak wide bare)
-# In so many turns ./dev test runs what takes longest: tests/conftest.py.
-TURNS=16
 
 # Recorded traces, imported and exported again, in every program that reads them.
 verb_readers() {
@@ -108,8 +106,7 @@ verb_test() {
 	fi
 	if [ ${#wanted[@]} = 0 ]; then
 		wanted=("${PARTS[@]}")
-		# shellcheck disable=SC2046
-		PROFD_TURN=$(in_turn $(seq 0 $((TURNS - 1))))
+		PROFD_TURN=$(commit_number)
 		export PROFD_TURN
 	fi
 	[[ " ${wanted[*]} " != *" e2e "* ]] || alone+=(serial)

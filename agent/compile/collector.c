@@ -54,9 +54,7 @@ static int refuse(enum listed_result result, char *sentence, size_t bytes)
 
 static int find(struct python *python, char *sentence, size_t bytes)
 {
-	int error = interpreter_find(python, sentence, bytes);
-	if (error == 0)
-		error = interpreter_prove(python, sentence, bytes);
+	int error = interpreter_find_proved(python, sentence, bytes);
 	python->memory.reads_left = READS;
 	return error;
 }

@@ -198,6 +198,12 @@ int interpreter_prove(struct python *python, char *sentence, size_t bytes)
 	return -ENOTSUP;
 }
 
+int interpreter_find_proved(struct python *ret, char *sentence, size_t bytes)
+{
+	int error = interpreter_find(ret, sentence, bytes);
+	return error < 0 ? error : interpreter_prove(ret, sentence, bytes);
+}
+
 bool interpreter_is_ending(struct python *python)
 {
 	return python_word(&python->memory, python->runtime + (uint64_t)python->offsets.runtime_finalizing) != 0;
@@ -214,6 +220,5 @@ bool interpreter_profiles(void)
 {
 	struct python python;
 	char sentence[248];
-	return interpreter_find(&python, sentence, sizeof sentence) == 0 &&
-	       interpreter_prove(&python, sentence, sizeof sentence) == 0 && python_torch_profiles(&python);
+	return interpreter_find_proved(&python, sentence, sizeof sentence) == 0 && python_torch_profiles(&python);
 }

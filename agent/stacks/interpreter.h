@@ -18,6 +18,9 @@ bool interpreter_layout(struct python *ret);
  * the reason in `sentence`. */
 int interpreter_prove(struct python *python, char *sentence, size_t bytes);
 
+/* Both: finds it, and its objects may be read. */
+int interpreter_find_proved(struct python *ret, char *sentence, size_t bytes);
+
 /* Does torch's own profiler record in this process? False too where that cannot be read. */
 bool interpreter_profiles(void);
 

@@ -61,11 +61,10 @@ static _Atomic uint32_t walker_count;
 static void *(*this_thread)(void);
 static bool with_modules;
 
-/* This process's; of modules objects are read, and not frames alone. */
+/* Of modules objects are read, and not frames alone. */
 static int find_python(bool modules, struct python *ret, char *sentence, size_t bytes)
 {
-	int error = interpreter_find(ret, sentence, bytes);
-	return error == 0 && modules ? interpreter_prove(ret, sentence, bytes) : error;
+	return modules ? interpreter_find_proved(ret, sentence, bytes) : interpreter_find(ret, sentence, bytes);
 }
 
 int walk_probe(bool modules, char *sentence, size_t bytes)

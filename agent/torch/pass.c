@@ -30,10 +30,8 @@ int torch_find_passes(char *sentence, size_t bytes)
 	struct python python;
 	if (atomic_load_explicit(&found, memory_order_relaxed))
 		return 0;
-	int error = interpreter_find(&python, sentence, bytes);
-	if (!error)
-		error = interpreter_prove(&python, sentence, bytes);
-	if (error)
+	int error = interpreter_find_proved(&python, sentence, bytes);
+	if (error < 0)
 		return error;
 	if (!torch_knows_frames()) {
 		sentence_put(sentence, bytes, "how this program's Python keeps its frames is not known", NULL);

@@ -130,7 +130,7 @@ static void put_source(const struct arguments *a)
 	if (arguments_has(a, "phase"))
 		printf(" (batches of --phase %s)", arguments_text(a, "phase", ""));
 	else if (*trigger_batches(a))
-		printf(" (%s)", strcmp(arguments_text(a, "unit", ""), "epoch") == 0 ? "epochs" : "batches");
+		printf(" (%s)", trigger_counts_epochs(a) ? "epochs" : "batches");
 }
 
 static void print_steps(const struct arguments *a, const cJSON *target)

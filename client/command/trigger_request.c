@@ -21,7 +21,7 @@ int64_t trigger_window(const struct arguments *a)
 	return arguments_has(a, "look") ? arguments_number(a, "look", 0) : arguments_number(a, "duration", 0);
 }
 
-static bool counts_epochs(const struct arguments *a)
+bool trigger_counts_epochs(const struct arguments *a)
 {
 	return strcmp(arguments_text(a, "unit", ""), "epoch") == 0;
 }
@@ -33,7 +33,7 @@ const char *trigger_batches(const struct arguments *a)
 	/* Its words are those. */
 	if (*phase)
 		return phase;
-	if (counts_epochs(a))
+	if (trigger_counts_epochs(a))
 		return batches_word(BATCHES_EPOCH);
 	return strcmp(arguments_text(a, "unit", ""), "batch") == 0 ? batches_word(BATCHES_ANY) : "";
 }
@@ -48,26 +48,11 @@ int64_t trigger_timeout(const struct arguments *a)
 	else if (repeat == 0 || repeat > 30)
 		total = (int64_t)LIMIT_DURATION_NS;
 	else
-		total = (arguments_has(a, "phase") || counts_epochs(a) ? PHASE_TIMEOUT_NS : TIMEOUT_NS) * repeat +
+		total = (arguments_has(a, "phase") || trigger_counts_epochs(a) ? PHASE_TIMEOUT_NS : TIMEOUT_NS) *
+				repeat +
 			trigger_window(a);
 	total += arguments_number(a, "wait-for", 0);
 	return total < (int64_t)LIMIT_DURATION_NS ? total : (int64_t)LIMIT_DURATION_NS;
-}
-
-/* A window of time is one step, and so is an epoch, which is recorded whole. `profd run` has neither. */
-static bool is_one_step(const struct arguments *a)
-{
-	return verb_option(a->verb, "unit") && (trigger_window(a) || counts_epochs(a));
-}
-
-static int64_t warmup_of(const struct arguments *a)
-{
-	return arguments_number(a, "warmup", is_one_step(a) ? 0 : 1);
-}
-
-static int64_t steps_of(const struct arguments *a)
-{
-	return arguments_number(a, "steps", is_one_step(a) ? 1 : 3);
 }
 
 int trigger_check(const struct arguments *a)
@@ -75,8 +60,8 @@ int trigger_check(const struct arguments *a)
 	struct schedule schedule = {
 		.skip_first = (uint32_t)arguments_number(a, "skip-first", 0),
 		.wait = (uint32_t)arguments_number(a, "wait-steps", 0),
-		.warmup = (uint32_t)warmup_of(a),
-		.active = (uint32_t)steps_of(a),
+		.warmup = (uint32_t)arguments_number(a, "warmup", 1),
+		.active = (uint32_t)arguments_number(a, "steps", 3),
 		.repeat = (uint32_t)arguments_number(a, "repeat", 1),
 	};
 	const char *refusal = schedule_check(&schedule);
@@ -90,16 +75,16 @@ int trigger_check(const struct arguments *a)
 	return refusal ? fail(EXIT_USAGE, "%s", refusal) : EXIT_DONE;
 }
 
-/* What both verbs have. */
-static cJSON *request_steps(const struct arguments *a)
+/* What both verbs have. `one`: a window of time or an epoch is recorded, which is one step, and whole. */
+static cJSON *request_steps(const struct arguments *a, bool one)
 {
 	cJSON *object = request_new("trigger");
 	cJSON *schedule = need(cJSON_AddObjectToObject(object, "schedule"));
 
 	cJSON_AddNumberToObject(schedule, "skip_first", (double)arguments_number(a, "skip-first", 0));
 	cJSON_AddNumberToObject(schedule, "wait", (double)arguments_number(a, "wait-steps", 0));
-	cJSON_AddNumberToObject(schedule, "warmup", (double)warmup_of(a));
-	cJSON_AddNumberToObject(schedule, "active", (double)steps_of(a));
+	cJSON_AddNumberToObject(schedule, "warmup", (double)arguments_number(a, "warmup", one ? 0 : 1));
+	cJSON_AddNumberToObject(schedule, "active", (double)arguments_number(a, "steps", one ? 1 : 3));
 	cJSON_AddNumberToObject(schedule, "repeat", (double)arguments_number(a, "repeat", 1));
 	cJSON_AddNumberToObject(object, "at_step", (double)arguments_number(a, "at-step", 0));
 	cJSON_AddNumberToObject(object, "at_multiple", (double)arguments_number(a, "at-multiple", 0));
@@ -114,7 +99,7 @@ static cJSON *request_steps(const struct arguments *a)
 /* Everything but the targets. */
 static cJSON *request(const struct arguments *a)
 {
-	cJSON *object = request_steps(a);
+	cJSON *object = request_steps(a, trigger_window(a) || trigger_counts_epochs(a));
 	bool look = arguments_has(a, "look");
 
 	cJSON_AddNumberToObject(object, "wait_for", (double)arguments_number(a, "wait-for", 0));
@@ -142,7 +127,7 @@ cJSON *trigger_request_ahead(const struct arguments *a)
 			count += strcmp(a->given[j].row->name, of_the_command[i]) == 0;
 	if (count == a->given_count)
 		return NULL;
-	object = request_steps(a);
+	object = request_steps(a, false);
 	need(cJSON_AddTrueToObject(need(cJSON_AddObjectToObject(object, "targets")), "descendants"));
 	json_add_text(object, "label", arguments_text(a, "label", ""));
 	cJSON_AddNumberToObject(object, "timeout", (double)arguments_number(a, "timeout", (int64_t)LIMIT_DURATION_NS));

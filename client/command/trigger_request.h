@@ -12,6 +12,8 @@ int trigger_check(const struct arguments *a);
 int64_t trigger_window(const struct arguments *a);
 /* The batches that are the steps (word of enum batches), as --unit and --phase say; "": others are. */
 const char *trigger_batches(const struct arguments *a);
+/* Are these epochs? */
+bool trigger_counts_epochs(const struct arguments *a);
 /* After how many ns the daemon ends the captures. */
 int64_t trigger_timeout(const struct arguments *a);
 /* Makes the request for each daemon. Pids are asked of the daemon with which each is registered. What stays NULL is not

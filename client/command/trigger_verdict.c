@@ -136,7 +136,7 @@ static const char *next_after_timeout(const struct arguments *a)
 			       : "; is the loop in this phase now and then, under torch.no_grad() or torch.inference_mode() (without them its batches count as "
 				 "training, also after net.eval()) and in no function that says otherwise, and does it take its batches from torch's DataLoader? --timeout waits longer, --unit batch "
 				 "takes the batches of every phase";
-	if (strcmp(trigger_batches(a), "epoch") == 0)
+	if (trigger_counts_epochs(a))
 		return "; an epoch is seen from the begin of a new pass over torch's DataLoader that trains to the begin of the next one: an endless loader has "
 		       "none, nor has one whose dataset is made anew. --timeout waits longer, --unit batch --steps N takes batches, --duration a window";
 	if (*trigger_batches(a))

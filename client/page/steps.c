@@ -2,7 +2,6 @@
 #include "steps.h"
 
 #include "client/report/query.h"
-#include "client/report/recorded.h"
 #include "client/report/verdict_json.h"
 #include "client/ui/json.h"
 #include "client/ui/text.h"
@@ -48,44 +47,24 @@ void page_time_free(struct page_time *time)
 	time->strip = strip_free(time->strip);
 }
 
-cJSON *page_verdict(const struct page_time *time, const struct reader *reader)
+cJSON *page_verdict(struct page_time *time, const struct reader *reader)
 {
-	const struct breakdown_watch watch = {may_go_on, reader->bounds, NULL};
-	struct findings *findings = need(calloc(1, sizeof *findings));
-	int error = 0;
-	struct breakdown_capture stored;
-	bool made = findings_read(reader->db, &watch, &stored, findings, &error);
-	breakdown_capture_free(&stored);
-	if (!made && !error) /* an earlier release wrote the file */
-		made = findings_make(&time->kept.capture, reader->db, &watch, findings, &error);
-	if (!made) {
-		if (error == SQLITE_NOMEM)
-			need(NULL);
-		report_damaged(reader);
-	}
-	cJSON *verdict = need(findings_json(findings, NULL));
-	free(findings);
-	return verdict;
+	const struct report_options options = {.kept = &time->kept};
+	struct findings findings;
+	verdict_read(reader, &options, &findings);
+	return need(findings_json(&findings, NULL));
 }
 
-cJSON *page_lines(const struct page_time *time, const struct reader *reader)
+cJSON *page_lines(struct page_time *time, const struct reader *reader)
 {
-	const struct breakdown_watch watch = {may_go_on, reader->bounds, NULL};
-	const struct breakdown_capture *capture = &time->kept.capture;
-	const size_t steps = capture->breakdown.step_count;
+	const struct report_options options = {.kept = &time->kept};
+	struct breakdown_capture own;
 	struct row_lines lines;
-	int error = 0;
-	/* To find the lines takes seconds if there are many operators. A file of this release has them. */
-	bool made = report_has_table(reader, "breakdown_lines")
-			    ? row_lines_read(reader->db, &watch, &capture->breakdown, &lines, &error)
-			    : row_lines_find(capture, reader->db, &watch, 0, steps, &lines, &error);
-	if (!made) {
-		if (error == SQLITE_NOMEM)
-			need(NULL);
-		report_damaged(reader);
-	}
-	cJSON *json = row_lines_json(reader, NULL, capture, &lines, 0, steps);
+	const struct breakdown_capture *capture = verdict_rows(reader, &options, &own);
+	verdict_lines(reader, &options, capture, &lines);
+	cJSON *json = row_lines_json(reader, NULL, capture, &lines, 0, capture->breakdown.step_count);
 	row_lines_free(&lines);
+	breakdown_capture_free(&own);
 	return json;
 }
 

@@ -19,9 +19,9 @@ void page_time_load(struct page_time *ret, const struct reader *reader);
 void page_time_free(struct page_time *time);
 
 /* The verdict (store/findings/json.h), without its intervals. To be deleted. */
-cJSON *page_verdict(const struct page_time *time, const struct reader *reader);
+cJSON *page_verdict(struct page_time *time, const struct reader *reader);
 /* Where the rows of all steps together were: as profd show --by breakdown has it in "lines". To be deleted. */
-cJSON *page_lines(const struct page_time *time, const struct reader *reader);
+cJSON *page_lines(struct page_time *time, const struct reader *reader);
 /* Adds the breakdown of each step, and what its rows are called. */
 void page_steps(cJSON *data, const struct page_time *time);
 

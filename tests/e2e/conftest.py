@@ -11,6 +11,7 @@ import re
 import select
 import shutil
 import signal
+import sqlite3
 import subprocess
 import tempfile
 import time
@@ -263,6 +264,12 @@ class Profd:
     def file(self, capture_id):
         """The capture's SQLite file."""
         return self.store / "captures" / f"{capture_id.lstrip('u')}.db"
+
+    def step_times(self, capture_id):
+        """(begin, end) of each recorded step, ns of CLOCK_MONOTONIC."""
+        with contextlib.closing(sqlite3.connect(f"file:{self.file(capture_id)}?mode=ro", uri=True)) as db:
+            return db.execute("SELECT start + base, start + duration + base FROM steps, (SELECT CAST(value AS INTEGER) AS base FROM meta "
+                              "WHERE key = 'base_monotonic') ORDER BY start").fetchall()
 
     def for_all_users(self, *files):
         """Copies of these files in a folder that every user can enter; where we are built they may be kept out of."""

@@ -32,9 +32,7 @@ def told(job):
 
 def held(profd, capture, batches):
     """Per recorded step the phases of the batches that lie in it; none may lie across its ends."""
-    with sqlite3.connect(f"file:{profd.file(capture['capture_id'])}?mode=ro", uri=True) as db:
-        steps = db.execute("SELECT start + base, start + duration + base FROM steps, (SELECT CAST(value AS INTEGER) AS base FROM meta "
-                           "WHERE key = 'base_monotonic') ORDER BY start").fetchall()
+    steps = profd.step_times(capture["capture_id"])
     for begin, end in steps:
         assert not any(b < at < e for at in (begin, end) for _, b, e in batches)
     return [[phase for phase, b, e in batches if begin <= b and e <= end] for begin, end in steps]

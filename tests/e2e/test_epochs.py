@@ -1,11 +1,11 @@
 """`trigger --unit epoch`: a step is an epoch, from the begin of one pass over the loader that trains to the begin of the next."""
 import json
 import signal
-import sqlite3
 
 import pytest
 
 from conftest import BUILD, WORKLOADS, wait_for
+from test_batches import told
 
 wide = pytest.mark.wide
 PASS = {18: 9}  # batches of a pass, where two loaders take turns
@@ -18,23 +18,9 @@ def start(profd, python, *how):
     return job
 
 
-def told(job):
-    """When each batch of the job began to train."""
-    job.send_signal(signal.SIGTERM)
-    out, err = job.communicate(timeout=60)
-    assert job.returncode == 0, err
-    return json.loads(out)["batches"]
-
-
-def steps(profd, capture):
-    with sqlite3.connect(f"file:{profd.file(capture['capture_id'])}?mode=ro", uri=True) as db:
-        return db.execute("SELECT start + base, start + duration + base FROM steps, (SELECT CAST(value AS INTEGER) AS base FROM meta "
-                          "WHERE key = 'base_monotonic') ORDER BY start").fetchall()
-
-
 def check(profd, capture, batches, each):
     """Each recorded step holds all batches of one epoch, and none of another."""
-    found = steps(profd, capture)
+    found = profd.step_times(capture["capture_id"])
     assert len(found) == capture["steps_recorded"]
     for begin, end in found:
         held = [number for number, at in enumerate(batches) if begin <= at < end]
@@ -112,7 +98,7 @@ def test_the_job_ends_in_the_only_epoch(profd, torch_newest):
     batches = told(job)
     capture, = json.loads(trigger.communicate(timeout=120)[0])["captures"]
     assert (capture["status"], capture["reason_code"], capture["steps_recorded"]) == ("incomplete", "exit", 1), capture
-    (begin, end), = steps(profd, capture)
+    (begin, end), = profd.step_times(capture["capture_id"])
     held = [number for number, at in enumerate(batches) if begin <= at < end]
     assert len(held) == 5 and held[0] % 9 == 0, held
     assert "the process exited" in profd.run("show", capture["capture_id"]).stdout
@@ -134,7 +120,7 @@ def test_an_epoch_that_is_cut(profd, torch_newest):
     trigger = profd.follow("--pid", job.pid, "--unit", "epoch", "--max-events", 200, "--timeout", "100s")
     capture, = json.loads(trigger.communicate(timeout=120)[0])["captures"]
     assert (capture["status"], capture["reason_code"], capture["steps_recorded"]) == ("incomplete", "limit", 1), capture
-    (begin, end), = steps(profd, capture)
+    (begin, end), = profd.step_times(capture["capture_id"])
     held = [number for number, at in enumerate(told(job)) if begin <= at < end]
     # It ended at a request for a batch within the epoch.
     assert 0 < len(held) < 9 and held[0] % 9 == 0, held

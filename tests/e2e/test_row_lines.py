@@ -164,6 +164,14 @@ def on_the_page(profd, capture, found):
     assert data_of(page)["lines"]["host"]["input"]["file"] == "rows.py" and str(profd.folder) not in page
     # Of an earlier release's file they are found anew.
     assert data_of(page_of(profd.folder / "older.db", profd.folder))["lines"] == lines
+    # And of one without a verdict, for which the daemon had no memory.
+    bare = profd.folder / "bare.db"
+    shutil.copy(profd.file(capture), bare)
+    with contextlib.closing(sqlite3.connect(bare)) as db, db:
+        for table in ("breakdown", "breakdown_lines", "findings", "finding_intervals"):
+            db.execute(f"DELETE FROM {table}")
+        db.execute("DELETE FROM meta WHERE key GLOB 'verdict*' OR key = 'breakdown_doubt'")
+    assert data_of(page_of(bare, profd.folder))["lines"] == profd.show(bare, "--by", "breakdown")["breakdown"]["lines"] == lines
 
 
 def by_operators(profd, job):

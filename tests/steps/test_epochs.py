@@ -3,7 +3,6 @@ import json
 import os
 import pathlib
 import signal
-import sqlite3
 
 import pytest
 
@@ -23,10 +22,7 @@ def test_epochs_of_frameworks(profd, framework):
     job.send_signal(signal.SIGUSR2)
     assert job.wait(240) == 0, err.read_text()[-3000:]
     batches = json.loads(out.read_text().splitlines()[-1])["batches"]
-    with sqlite3.connect(f"file:{profd.file(capture['capture_id'])}?mode=ro", uri=True) as db:
-        steps = db.execute("SELECT start + base, start + duration + base FROM steps, (SELECT CAST(value AS INTEGER) AS base FROM meta "
-                           "WHERE key = 'base_monotonic') ORDER BY start").fetchall()
-    for begin, end in steps:
+    for begin, end in profd.step_times(capture["capture_id"]):
         # All eight batches of one epoch, and none of another.
         held = [number for number, at in enumerate(batches) if begin <= at < end]
         assert len(held) == 8 and held[0] % 8 == 0, held
